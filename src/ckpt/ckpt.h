@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_CKPT_CKPT_H
+#define TR_CKPT_CKPT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "comm/grid.h"
+#include "model/param.h"
+#include "util/status.h"
+
+/*
+ * Checkpoints: SAVE/iter_0000100/model_optim_rng.h5, one HDF5 file that all ranks write together, and
+ * SAVE/latest_checkpointed_iteration.txt, both named as Megatron names them.
+ *
+ * Every parameter is stored whole, with the true vocabulary and no trace of the layout: one group
+ * per kind ("model", "exp_avg", "exp_avg_sq"), one dataset per parameter, of which each rank writes
+ * and reads its hyperslab.  So a run resumes in any other layout.  Each dataset carries a checksum of
+ * its elements that can be summed over ranks; loading and `trireme ckpt verify` compare it.
+ * docs/formats.md describes the file; ckpt/schema.h holds every name in it.
+ *
+ * A save is complete or absent: a temporary folder, fsync of the file, rename, fsync of the parent,
+ * the tracker last, and only then are older checkpoints removed.
+ */
+
+/* What a run resumes from besides tensors. */
+struct tr_ckpt_state {
+    int64_t iteration;
+    int64_t consumed_train_samples, consumed_valid_samples;
+    int64_t lr_samples;         /* samples of executed steps: what the learning rate counts */
+    int64_t adam_steps;         /* executed steps: t of the bias corrections */
+    double loss_scale;
+    int growth_tracker, hysteresis_tracker;
+};
+
+/* The tensors: `params` names them, the three flat buffers (host memory, params->elems floats, laid
+   out as params says) hold them.  m and v may be NULL when loading weights only. */
+struct tr_ckpt_tensors {
+    const struct tr_params *params;
+    float *value, *m, *v;
+};
+
+/*
+ * Save.  Collective over the grid's world.  `config_json` (from tr_config_json()) is stored as an
+ * attribute and describes the run; `model_json` holds what must agree on load (layers, hidden size,
+ * heads, positions, vocabulary).  keep_last > 0 removes older complete checkpoints beyond that many.
+ * On failure (no space, no permission, a rank that cannot write) returns TR_EIO on all ranks with one
+ * sentence, removes what it had begun, and the previous checkpoint stays the latest.
+ */
+enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
+                            const struct tr_ckpt_state *state,
+                            const struct tr_ckpt_tensors *tensors, const struct tr_shape *shape,
+                            const char *config_json, int keep_last) TR_MUST_CHECK;
+
+/*
+ * Load the newest checkpoint of `dir` that is whole: the one that the tracker names, and when that
+ * one is damaged, the next older one, saying so on stderr.  Collective over the grid's world.
+ * *found is false, and TR_OK, when there is no tracker (Megatron: start from random).  TR_EDATA when
+ * none can be used, or when the model differs (names what differs).  Padding rows of the vocabulary
+ * are set to zero.
+ */
+enum tr_status tr_ckpt_load(struct tr_grid *grid, const char *dir, const struct tr_shape *shape,
+                            struct tr_ckpt_tensors *tensors, struct tr_ckpt_state *state,
+                            bool *found) TR_MUST_CHECK;
+
+/* The iteration that the tracker of `dir` names; *iteration is -1 if there is no tracker.  TR_EDATA
+   if its content is not a number.  Not collective. */
+enum tr_status tr_ckpt_latest(const char *dir, int64_t *iteration) TR_MUST_CHECK;
+
+/* For `trireme ckpt show` and `verify`, without MPI: describe the file or check every dataset's
+   checksum, one line each, with a progress line on terminals.  `path` is a checkpoint folder, its
+   parent (the latest one is taken) or the file. */
+enum tr_status tr_ckpt_show(const char *path, FILE *out) TR_MUST_CHECK;
+enum tr_status tr_ckpt_verify(const char *path, FILE *out) TR_MUST_CHECK;
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_COMM_COMM_H
+#define TR_COMM_COMM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "device/device.h"
+#include "util/status.h"
+
+/*
+ * A communicator is a group of ranks and the transport between them.  Every call is collective over
+ * the group unless its comment says otherwise, and takes the queue on which its buffers are made and
+ * used: the transfer keeps its place among the operations of that queue.
+ *
+ * Transports: "self" (one rank; copies) and "mpi" (host memory).
+ *
+ * Errors.  After setup a broken transport is broken for all ranks, so nothing returns a status: the
+ * job ends through tr_die(), which names the group, the call and its sequence number in the group.
+ */
+enum tr_redop { TR_SUM, TR_MAX };
+
+struct tr_comm {
+    const struct tr_transport *via;
+    const char *name;           /* "world", "tp", "dp", "pp", "mp", "embed": in messages; static */
+    int rank, size;
+    uint64_t seq;               /* calls so far; equal on all ranks when all is well */
+    void *state;                /* owned by the transport */
+};
+
+/* One half of a message between two ranks. */
+struct tr_leg {
+    enum { TR_LEG_SEND, TR_LEG_RECV } dir;
+    int peer;                   /* rank within the group */
+    void *buf;                  /* borrowed until the exchange is finished */
+    int64_t bytes;              /* the same at both ends, known to both beforehand */
+};
+
+/* A transfer that is under way; opaque, filled by the *_start calls, one wait each. */
+enum { TR_MAX_LEGS = 4 };
+struct tr_pending {
+    int count;
+    void *request[TR_MAX_LEGS]; /* the transport's own handles */
+};
+
+struct tr_transport {
+    const char *name;
+
+    /* A group of the ranks of `from` that give the same color, ordered by key; NULL transport state
+       and size 0 for color < 0.  Collective over `from`. */
+    enum tr_status (*split)(struct tr_comm *from, int color, int key, const char *name,
+                            struct tr_comm *out) TR_MUST_CHECK;
+    void (*release)(struct tr_comm *c);
+
+    /* inout (TR_F32 or TR_F64) = sum or maximum over the ranks, the same bits on all of them. */
+    void (*allreduce)(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
+                      enum tr_redop op);
+    /* The same, under way while the caller computes; poll() lets a host transport make progress and
+       says whether it is done; finish() waits. */
+    void (*allreduce_start)(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
+                            enum tr_redop op, struct tr_pending *p);
+    bool (*poll)(struct tr_comm *c, struct tr_pending *p);
+    void (*finish)(struct tr_comm *c, struct tr_queue *q, struct tr_pending *p);
+
+    void (*broadcast)(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
+                      int root);
+
+    /* Not collective: the ranks named in the legs.  All legs are under way when start() returns.
+       Between two ranks the i-th send meets the i-th receive; there are no tags.  Ends with
+       finish(). */
+    void (*exchange_start)(struct tr_comm *c, struct tr_queue *q, const struct tr_leg *legs, int n,
+                           struct tr_pending *p);
+
+    void (*barrier)(struct tr_comm *c);
+    /* bytes of `mine` from each rank, in rank order, into all[size * bytes] on every rank; host
+       memory.  For setup and reports, not for steps. */
+    void (*gather_all)(struct tr_comm *c, const void *mine, int64_t bytes, void *all);
+};
+
+/* The group of one. */
+void tr_comm_self(struct tr_comm *out);
+
+/*
+ * Start MPI (once per process) and give the world.  Sets tr_on_die() to MPI_Abort and tr_log_init().
+ * TR_ERESOURCE when MPI cannot start.  tr_comm_mpi_stop() ends it; call it last, on every rank.
+ */
+enum tr_status tr_comm_mpi_start(struct tr_comm *world) TR_MUST_CHECK;
+void tr_comm_mpi_stop(struct tr_comm *world);
+
+/* The MPI communicator behind `c` as an MPI_Comm * (MPI_COMM_SELF behind "self"), for HDF5. */
+const void *tr_comm_mpi_handle(const struct tr_comm *c);
+
+/*
+ * The worst of what the ranks bring, the same on all of them.  Setup code calls it after each step
+ * that can fail on one rank alone (a file that only rank 3 cannot read), so that all stop together
+ * and none hangs.  On failure tr_last_error() is on every rank the sentence of the lowest rank with
+ * the worst status, followed by " (rank R on HOST)" when the group has more than one rank.
+ */
+enum tr_status tr_comm_agree(struct tr_comm *c, enum tr_status mine) TR_MUST_CHECK;
+
+/* Maximum of a small integer over the ranks: for decisions that all must take together. */
+int64_t tr_comm_max(struct tr_comm *c, int64_t mine);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_CONFIG_SHAPE_H
+#define TR_CONFIG_SHAPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/config.h"
+#include "util/status.h"
+
+/*
+ * All numbers of a run that follow from the options and the number of ranks, and every rule that
+ * joins two options.  Pure: no file, no rank of its own, no communication; `plan` and `train` ask the
+ * same function.
+ */
+struct tr_shape {
+    int world, w, p, d;         /* ranks: all, tensor, pipeline, data parallel */
+    int k;                      /* model chunks per pipeline rank; 1 unless interleaved */
+    int schedule;               /* enum tr_sched_kind of pipeline/sched.h, as enums.def spells it */
+
+    int64_t layers, hidden, heads, head_dim, ffn;
+    int64_t seq, positions;     /* T, rows of the position table */
+    int64_t vocab, vocab_padded;/* true size, and padded to make-vocab-size-divisible-by * W */
+    int64_t layers_per_chunk;
+
+    int64_t micro_batch;        /* B, samples per micro-batch */
+    int64_t global_batch;       /* samples per iteration */
+    int micros;                 /* M = global_batch / (B * D) */
+
+    int64_t train_iters;
+    int64_t eval_iters, eval_interval;
+    int64_t train_samples, valid_samples, test_samples;     /* wanted from the data sets */
+
+    /* The learning rate counts samples: Megatron's optimizer scheduler. */
+    double lr, min_lr;
+    double warmup_samples, decay_samples;
+    int decay_style;            /* TR_LR_CONSTANT, _LINEAR, _COSINE of enums.def */
+};
+
+/*
+ * Derive.  TR_ECONFIG with one sentence that names the options, the rule and the nearest values that
+ * would do: heads not divisible by W, layers by P * K, global batch by B * D, sequence longer than
+ * the positions, a world that is not W * P * D, interleaving with M not divisible by P, options that
+ * exclude one another, required ones that are missing.
+ */
+enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape *out)
+    TR_MUST_CHECK;
+
+/* First layer (0-based, in the whole model) of chunk `chunk` on pipeline stage `stage`; it holds
+   s->layers_per_chunk layers.  Chunk c of stage r starts at c * (L / K) + r * (L / (P K)). */
+int64_t tr_shape_first_layer(const struct tr_shape *s, int stage, int chunk);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_DATA_BATCH_H
+#define TR_DATA_BATCH_H
+
+#include <stdint.h>
+
+#include "config/config.h"
+#include "config/shape.h"
+#include "util/status.h"
+
+/*
+ * The three data sets of a run and the order of their samples: .bin/.idx read by mmap, split, index
+ * maps, blends (data/index.h, samples.h, blend.h), and from them micro-batches of tokens.
+ *
+ * Position k in the order is the same sample in every layout; replica r of D takes positions
+ * [first + r B, first + (r + 1) B) of each block of B * D.  The state of the data is one number, the
+ * samples consumed.
+ */
+enum tr_split { TR_SPLIT_TRAIN, TR_SPLIT_VALID, TR_SPLIT_TEST, TR_SPLITS };
+
+struct tr_data;
+
+/* Who this process is among those that open the data together, and how they agree; the data layer
+   knows no communicator of its own below ckpt and train. */
+struct tr_comm;
+
+/*
+ * Open the data sets named by the configuration (--data-path, --split, --seq-length, --seed, ...).
+ * Index maps are read from the cache or built by one rank of each node and written there atomically;
+ * where the cache cannot be shared or written, each rank builds its own in memory.  Prints Megatron's
+ * lines ("building train, validation, and test datasets ...") from rank 0.  Collective over
+ * `world`: TR_EDATA or TR_EIO on every rank if any rank fails.
+ * A split with no documents, or none wanted, has size 0.
+ */
+enum tr_status tr_data_open(const struct tr_config *c, const struct tr_shape *s,
+                            struct tr_comm *world, struct tr_data **out) TR_MUST_CHECK;
+void tr_data_close(struct tr_data *x);
+
+/* Samples in the order of a split; 0 when it does not exist. */
+int64_t tr_data_size(const struct tr_data *x, enum tr_split split);
+
+/*
+ * Sample `position` of a split: T + 1 tokens into text (tokens are text[0..T-1], labels text[1..T]).
+ * TR_EDATA if a token is not below the true vocabulary (names file and document) or if position is
+ * beyond the end ("no samples left ...").
+ */
+enum tr_status tr_data_sample(const struct tr_data *x, enum tr_split split, int64_t position,
+                              int32_t *text) TR_MUST_CHECK;
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_DEVICE_DEVICE_H
+#define TR_DEVICE_DEVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tensor/tensor.h"
+#include "util/rng.h"
+#include "util/status.h"
+
+/*
+ * A device runs operations; a queue is an ordered list of operations on it.  Operations on one queue
+ * happen in order.  On the host a call returns when the work is done, on a GPU when it is queued;
+ * code above this layer is right in both cases because it only reads results after wait().
+ *
+ * Errors.  Opening a device and reserving memory can fail for reasons that the user must hear, so
+ * they return a status.  An operation returns nothing: a wrong shape is a bug of the caller and
+ * asserted.
+ *
+ * The operations are the rows of device/ops.def, which is the one declaration of each.  "ref" is
+ * their plain meaning; "cpu" is fast; tests/device/t_ops.c holds every backend against ref.
+ */
+struct tr_device;               /* the CPU cores given to this rank */
+
+struct tr_backend;
+
+/* In CUDA terms a stream.  Operations are called as q->on->layernorm(q, ...). */
+struct tr_queue {
+    const struct tr_backend *on;
+    struct tr_device *device;
+};
+
+/* The activation inside a linear operation.  GELU is the tanh form, Hendrycks and Gimpel 2016:
+   0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). */
+enum tr_act { TR_ACT_NONE, TR_ACT_GELU_TANH };
+
+/*
+ * Which elements of an activation are dropped.  Nothing is stored: the mask is a function of the seed
+ * and of where the element stands in the whole model and in the whole run (util/rng.h), so forward,
+ * backward and every layout agree on it.  p == 0 switches it off, and then the rest is not read.
+ */
+struct tr_dropout {
+    double p;                   /* in [0, 1) */
+    uint64_t seed;
+    enum tr_stream stream;
+    int site;                   /* layer in the whole model */
+    const int64_t *sample;      /* [B] places in the order of samples; borrowed, host memory */
+    int64_t tokens;             /* T */
+};
+
+/* One AdamW step, Loshchilov and Hutter 2019, as Megatron's fused version computes it:
+   g' = g * grad_scale; m, v as usual; p -= lr * (m / bias1 / (sqrt(v / bias2) + eps) + decay * p). */
+struct tr_adamw {
+    float lr, beta1, beta2, eps, decay;
+    float bias1, bias2;         /* 1 - beta^t, t the steps executed including this one */
+    float grad_scale;           /* clipping and unscaling in one factor */
+};
+
+struct tr_backend {
+    const char *name;           /* "ref" or "cpu": a value of --backend */
+
+    /* A device with `threads` threads; 0 asks for what the affinity mask of the process allows. */
+    enum tr_status (*open)(int threads, struct tr_device **out) TR_MUST_CHECK;
+    void (*close)(struct tr_device *d);
+
+    /* How many threads the device works with, and a line that says what it is and which libraries
+       it uses (static storage); for the log. */
+    int (*threads)(const struct tr_device *d);
+    const char *(*describe)(const struct tr_device *d);
+
+    /* `bytes` of zeroed memory on a 256-byte boundary.  Lives until close(); TR_ERESOURCE with a
+       sentence that says how much was asked for and how much there is. */
+    enum tr_status (*reserve)(struct tr_device *d, size_t bytes, void **out) TR_MUST_CHECK;
+
+    /* Return when everything on the queue is done. */
+    void (*wait)(struct tr_queue *q);
+
+#define OP(name, tol, params) void(*name) params;
+#include "device/ops.def"
+#undef OP
+};
+
+/* Every backend in this binary, best first, NULL at the end. */
+const struct tr_backend *const *tr_backends(void);
+
+/* The backend of that name ("auto": the first), or NULL. */
+const struct tr_backend *tr_backend_find(const char *name);
+
+/* The first operation that `b` lacks, or NULL.  t_ops fails unless it is NULL for every backend. */
+const char *tr_backend_missing(const struct tr_backend *b);
+
+#endif

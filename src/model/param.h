@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_MODEL_PARAM_H
+#define TR_MODEL_PARAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/shape.h"
+#include "tensor/tensor.h"
+#include "util/arena.h"
+#include "util/status.h"
+
+/*
+ * The parameters that one rank holds, from the rows of model/param.def.  Allocation, initialisation,
+ * weight-decay groups, slices of tensor parallelism, gradient buckets and checkpoint datasets all
+ * iterate over this list and nothing else.
+ *
+ * Values lie in one flat buffer, gradients and optimizer states in others of the same layout, in the
+ * order in which the backward pass completes gradients: the last chunk first; in it the head, then
+ * the layers from last to first, then the embeddings.
+ */
+enum tr_param_row {
+#define PARAM(symbol, name, rows, cols, split, place, init, decay) TR_PARAM_##symbol,
+#include "model/param.def"
+#undef PARAM
+    TR_PARAM_ROWS
+};
+
+enum tr_param_place { TR_PLACE_EMBED = 1, TR_PLACE_LAYER = 2, TR_PLACE_HEAD = 4 };
+enum tr_param_init { TR_INIT_NORMAL, TR_INIT_OUTPUT, TR_INIT_ZERO, TR_INIT_ONE };
+
+struct tr_param {
+    enum tr_param_row row;
+    char name[80];              /* of the dataset in a checkpoint */
+    int layer;                  /* in the whole model, or -1 */
+    int chunk;                  /* model chunk of this rank that uses it */
+    int ndim;                   /* 1 or 2 */
+    int64_t full[2];            /* shape in the whole model; the true vocabulary; [1] is 1 for ndim 1 */
+    int64_t local[2];           /* shape that this rank holds, padding of the vocabulary included */
+    int split;                  /* axis that is cut, or -1 */
+    int64_t first;              /* where the local part begins along `split`; 0 when not cut */
+    int64_t real;               /* how much of local[split] (local[0] when not cut) exists in `full`:
+                                   less than local only where the vocabulary is padded; may be 0 */
+    int64_t offset, elems;      /* in the flat buffers; elems = local[0] * local[1] */
+    bool decay;                 /* weight decay applies */
+    bool copy;                  /* second copy of the tied embedding, on the last stage */
+    enum tr_param_init init;
+};
+
+struct tr_params {
+    int count;
+    struct tr_param *list;      /* owned */
+    int64_t elems;              /* of each flat buffer */
+    struct tr_tensor values, grads;     /* [elems], in the arena */
+};
+
+/* The list of the rank at (tensor rank tp, stage pp); no memory for tensors yet.  Pure. */
+void tr_params_list(const struct tr_shape *s, int tp, int pp, struct tr_params *out);
+void tr_params_release(struct tr_params *ps);
+
+/* Take values and gradients from the arena ("weights", "gradients"); see util/arena.h. */
+void tr_params_plan(struct tr_params *ps, struct tr_arena *a);
+
+/* Number of parameters that the rank holds, as Megatron counts them for its log. */
+int64_t tr_params_number(const struct tr_params *ps);
+
+/*
+ * Fill the values with the weights that `seed` stands for.  Each element is drawn by its place in the
+ * whole tensor (util/rng.h, TR_STREAM_INIT), so the weights do not depend on W, P, D or K.  Padding
+ * rows of the vocabulary are zero.  `std` is --init-method-std.
+ */
+void tr_params_init(struct tr_params *ps, const struct tr_shape *s, uint64_t seed, double std);
+
+/* The parameter of that row in that layer (-1: not in a layer), or NULL if this rank lacks it.  With
+   P == 1 the tied embedding is one parameter. */
+struct tr_param *tr_param_find(const struct tr_params *ps, enum tr_param_row row, int layer);
+
+/* Views of its value and gradient with shape `local`. */
+struct tr_tensor tr_param_value(const struct tr_params *ps, const struct tr_param *p);
+struct tr_tensor tr_param_grad(const struct tr_params *ps, const struct tr_param *p);
+
+/* True if the norm of all parameters counts `p` on tensor rank `tp`: each element of the model once,
+   so no copies, and what is not cut only on tensor rank 0. */
+bool tr_param_counts(const struct tr_param *p, int tp);
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_PIPELINE_SCHED_H
+#define TR_PIPELINE_SCHED_H
+
+#include <stdio.h>
+
+#include "util/status.h"
+#include "util/timer.h"
+
+/*
+ * A pipeline schedule is data: for each rank, the list of instructions that one training step (or
+ * one evaluation step) executes.  Building and checking a list needs no MPI, no device and no model;
+ * pipeline/exec.c walks it.
+ *
+ *   TR_FWD, TR_BWD  compute chunk `at[0].chunk` on micro-batch `at[0].micro`
+ *   TR_XFER         start every leg in `legs` at once, then wait for all; at[i] is what leg i
+ *                   (bit 1 << i) carries, in this rank's numbering of chunks
+ *
+ * A leg is one of the bits of enum tr_leg_bit: activations go to the next chunk (SEND_FWD) and come
+ * from the one before (RECV_FWD), gradients the other way.  at[] of SEND_FWD and RECV_BWD name the
+ * chunk of this rank that made the activation; at[] of RECV_FWD and SEND_BWD the one that takes it.
+ * The set of legs names the timer that the transfer is charged to, which is how a log comes to show
+ * "backward-send-forward-recv".
+ *
+ * The chunk after chunk c of the last stage is chunk c + 1 of the first: the stages form a ring.
+ */
+enum tr_instr_kind { TR_FWD, TR_BWD, TR_XFER };
+
+struct tr_slot {
+    int chunk, micro;
+};
+
+struct tr_instr {
+    enum tr_instr_kind kind;
+    unsigned legs;
+    struct tr_slot at[TR_LEGS];
+};
+
+struct tr_sched {
+    int ranks, rank, chunks, micros;    /* P, 0..P-1, K, M */
+    int n;
+    struct tr_instr *list;              /* [n], owned */
+};
+
+/* TR_SCHED_EVAL runs forwards only.  The first three are the values of --pipeline-schedule. */
+enum tr_sched_kind { TR_SCHED_GPIPE, TR_SCHED_1F1B, TR_SCHED_INTERLEAVED, TR_SCHED_EVAL };
+
+/*
+ * Fill `s` with the list of one rank; free it with tr_sched_release().
+ * TR_ECONFIG if the kind cannot do these numbers: gpipe and 1f1b need chunks == 1, interleaved
+ * needs chunks > 1, ranks > 1 and micros divisible by ranks (Narayanan et al., SC 2021, section
+ * 2.2); eval takes any chunks, and with chunks > 1 the same divisibility.
+ */
+enum tr_status tr_sched_build(struct tr_sched *s, enum tr_sched_kind kind, int ranks, int rank,
+                              int chunks, int micros) TR_MUST_CHECK;
+void tr_sched_release(struct tr_sched *s);
+
+/*
+ * How many micro-batches of `chunk` the list keeps alive at once: from the arrival of the input (or
+ * the start of the forward on the first stage) to the end of the backward; at least 1.  They are
+ * always consecutive, so storage for micro-batch i is slot i % tr_sched_slots().
+ */
+int tr_sched_slots(const struct tr_sched *s, int chunk);
+
+/* What a set of lists costs, with forward and backward of a chunk taking one tick each. */
+struct tr_sched_cost {
+    int ticks;                  /* length of the step */
+    int idle;                   /* rank-ticks without work: the bubble */
+    int live;                   /* most activations held by any rank, over all its chunks */
+};
+
+/*
+ * Run the lists s[0..P-1] against one another with transfers that wait for their partner, as NCCL's
+ * do.  Returns NULL if every chunk of every micro-batch is computed once in each direction (eval:
+ * forward), after its input has come and before one buffer per chunk and direction is overwritten,
+ * with no deadlock, and if both ends of every link list its messages in the same order; otherwise a
+ * sentence that says what is wrong (static storage).  `cost` may be NULL.
+ */
+const char *tr_sched_check(const struct tr_sched *s, struct tr_sched_cost *cost);
+
+/* "rank 3: {rf0} F0 B0 {sb0 rf1} F1 B1 {sb1}": what the golden tests compare. */
+void tr_sched_print(const struct tr_sched *s, FILE *f);
+
+#endif

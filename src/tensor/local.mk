@@ -1,0 +1,1 @@
+libtrireme_a_SOURCES += src/tensor/tensor.c src/tensor/tensor.h

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_TENSOR_TENSOR_H
+#define TR_TENSOR_TENSOR_H
+
+#include <stdint.h>
+
+/*
+ * A tensor is a view: an element type, a shape and the address of its first element.  It owns
+ * nothing and is passed by pointer or copied freely; the memory belongs to the arena (util/arena.h)
+ * that it was cut from.  Elements are contiguous and row-major: dim[ndim - 1] varies fastest.
+ *
+ * Letters used for sizes in every header of this program:
+ *   B  samples in a micro-batch      T  tokens in a sample       N  B * T, rows
+ *   H  width of the residual stream  A  attention heads          D  H / A
+ *   F  width inside the MLP          V  vocabulary, padded to a multiple of W
+ *   L  layers of the whole model     W  ranks of a tensor-parallel group
+ *   P  pipeline ranks   K  model chunks per pipeline rank   M  micro-batches
+ * A shape like [N,3H/W] is what one rank holds.  Row n is token n % T of sample n / T.
+ */
+
+enum { TR_MAX_DIMS = 4 };
+
+enum tr_dtype { TR_F32, TR_F64, TR_I32, TR_DTYPES };
+
+struct tr_tensor {
+    void *data;                 /* on the device that owns the arena; NULL in a dry arena */
+    enum tr_dtype dtype;
+    int ndim;
+    int64_t dim[TR_MAX_DIMS];   /* elements, all > 0 */
+};
+
+/* Bytes of one element. */
+int tr_dtype_bytes(enum tr_dtype t);
+
+/* Views of `data` with one, two or three dimensions of floats, or one of 32-bit integers. */
+struct tr_tensor tr_f32_1(float *data, int64_t d0);
+struct tr_tensor tr_f32_2(float *data, int64_t d0, int64_t d1);
+struct tr_tensor tr_f32_3(float *data, int64_t d0, int64_t d1, int64_t d2);
+struct tr_tensor tr_f64_1(double *data, int64_t d0);
+struct tr_tensor tr_i32_1(int32_t *data, int64_t d0);
+
+/* Elements in `t`, and the bytes they take. */
+int64_t tr_tensor_elems(const struct tr_tensor *t);
+int64_t tr_tensor_bytes(const struct tr_tensor *t);
+
+/* Elements first .. first + count - 1 of `t` as a vector. */
+struct tr_tensor tr_tensor_span(const struct tr_tensor *t, int64_t first, int64_t count);
+
+/* The address, typed; ops assert the element type. */
+static inline float *tr_f32(const struct tr_tensor *t) { return (float *)t->data; }
+static inline double *tr_f64(const struct tr_tensor *t) { return (double *)t->data; }
+static inline int32_t *tr_i32(const struct tr_tensor *t) { return (int32_t *)t->data; }
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_UTIL_ARENA_H
+#define TR_UTIL_ARENA_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "util/status.h"
+
+/*
+ * All memory that a training step uses comes from one arena, reserved before the first step.
+ *
+ * A module takes its memory in one function, and that function runs twice.  The first time the arena
+ * is dry: tr_arena_take() counts bytes under a label and returns NULL.  Then tr_arena_open() gives
+ * the arena the memory that was counted, and the second run hands it out in the same order.  So the
+ * plan that is printed and the memory that is used are the same numbers by construction: the
+ * planner is the trainer's allocator in dry mode.
+ *
+ * Blocks lie on 256-byte boundaries, live until tr_arena_release(), and are zero at first use.
+ */
+enum { TR_ARENA_LABELS = 32, TR_ARENA_ALIGN = 256 };
+
+struct tr_arena {
+    unsigned char *base;            /* NULL while dry */
+    size_t capacity_bytes;          /* what open() was given */
+    size_t used_bytes;
+    int labels;
+    struct { const char *label; size_t bytes; } part[TR_ARENA_LABELS];
+};
+
+/* A dry arena. */
+void tr_arena_init(struct tr_arena *a);
+
+/* `bytes` under `label` (static storage, one of at most TR_ARENA_LABELS; equal text adds up).
+   NULL when dry or when bytes is 0.  Asserts that the second run takes no more than the first. */
+void *tr_arena_take(struct tr_arena *a, const char *label, size_t bytes);
+
+/* Floats of the same. */
+float *tr_arena_floats(struct tr_arena *a, const char *label, int64_t count);
+
+/*
+ * End the dry run: hand over `memory`, which holds at least a->used_bytes on a 256-byte boundary and
+ * is borrowed until release.  The counts start again from zero.
+ */
+void tr_arena_open(struct tr_arena *a, void *memory);
+
+/* One line per label, largest first, in MiB, and the total: "  activations  12.3 MiB". */
+void tr_arena_report(const struct tr_arena *a, FILE *f);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_UTIL_LOG_H
+#define TR_UTIL_LOG_H
+
+#include <stdbool.h>
+
+#include "util/status.h"
+
+/*
+ * Two streams.  stdout carries records, the lines that people parse; stderr carries diagnostics.
+ * Every call makes exactly one write of whole lines, so that lines of different ranks are never
+ * glued.  There is no colour and no carriage return here: cmd/progress.h has those, for terminals.
+ */
+enum tr_level { TR_LOG_ERROR, TR_LOG_WARNING, TR_LOG_INFO, TR_LOG_DEBUG };
+
+/* Who speaks: the rank goes before each diagnostic when world > 1.  Call once after MPI is up.
+   Before that, rank is 0 of 1. */
+void tr_log_init(int rank, int world);
+
+/* Show diagnostics up to `level`; TR_LOG_WARNING until told otherwise. */
+void tr_log_level(enum tr_level level);
+
+/* A diagnostic on stderr, "trireme: warning: ..."; a newline is added. */
+void tr_log(enum tr_level level, const char *fmt, ...) TR_PRINTF(2, 3);
+
+/* The same, from rank 0 only: for what all ranks know. */
+void tr_log_rank0(enum tr_level level, const char *fmt, ...) TR_PRINTF(2, 3);
+
+/* Text on stdout as it is, no newline added; one write for up to 1 MiB.  Any rank may call it. */
+void tr_print(const char *fmt, ...) TR_PRINTF(1, 2);
+
+/* The same from rank 0 only. */
+void tr_print_rank0(const char *fmt, ...) TR_PRINTF(1, 2);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "util/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "util/log.h"
+
+static const struct {
+    int exit_code;
+    const char *text;
+} statuses[] = {
+#define STATUS(symbol, exit_code, meaning) {exit_code, meaning},
+#include "util/status.def"
+#undef STATUS
+};
+
+static char last_error[1024];
+static void (*die_hook)(int exit_code);
+
+int tr_status_exit_code(enum tr_status s)
+{
+    return statuses[s].exit_code;
+}
+
+const char *tr_status_text(enum tr_status s)
+{
+    return statuses[s].text;
+}
+
+enum tr_status tr_fail(enum tr_status s, const char *file, int line, const char *fmt, ...)
+{
+    /* Through a second buffer, so that a sentence may quote the one before it. */
+    char sentence[sizeof last_error];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(sentence, sizeof sentence, fmt, ap);
+    va_end(ap);
+    memcpy(last_error, sentence, sizeof last_error);
+    tr_log(TR_LOG_DEBUG, "%s:%d: %s", file, line, last_error);
+    return s;
+}
+
+const char *tr_last_error(void)
+{
+    return last_error;
+}
+
+void tr_die(enum tr_status s, const char *fmt, ...)
+{
+    char sentence[sizeof last_error], host[256] = "";
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(sentence, sizeof sentence, fmt, ap);
+    va_end(ap);
+    gethostname(host, sizeof host - 1);
+    tr_log(TR_LOG_ERROR, "%s (on %s)", sentence, host);
+    fflush(stdout);
+    if (die_hook)
+        die_hook(statuses[s].exit_code);
+    _exit(statuses[s].exit_code);
+}
+
+void tr_on_die(void (*hook)(int exit_code))
+{
+    die_hook = hook;
+}
