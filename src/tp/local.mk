@@ -1,1 +1,1 @@
-libtrireme_a_SOURCES +=
+libtrireme_a_SOURCES += src/tp/tp.c src/tp/tp.h
