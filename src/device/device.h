@@ -24,6 +24,9 @@
  */
 struct tr_device;               /* the CPU cores given to this rank */
 
+/* The widest head that attention takes. */
+enum { TR_MAX_HEAD_DIM = 256 };
+
 struct tr_backend;
 
 /* In CUDA terms a stream.  Operations are called as q->on->layernorm(q, ...). */
@@ -61,7 +64,8 @@ struct tr_adamw {
 struct tr_backend {
     const char *name;           /* "ref" or "cpu": a value of --backend */
 
-    /* A device with `threads` threads; 0 asks for what the affinity mask of the process allows. */
+    /* A device with `threads` threads; 0 asks for OMP_NUM_THREADS where it is set, else for the cores
+       in the affinity mask of the process.  TR_ECONFIG if it is negative. */
     enum tr_status (*open)(int threads, struct tr_device **out) TR_MUST_CHECK;
     void (*close)(struct tr_device *d);
 

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_DEVICE_HOST_H
+#define TR_DEVICE_HOST_H
+
+#include "device/device.h"
+
+/*
+ * What the backends that run in host memory share: the device itself and its reservations.  Nothing
+ * is queued, so wait() has nothing to do.
+ */
+struct tr_host_block {
+    struct tr_host_block *next;
+    void *map;
+    size_t bytes;
+};
+
+struct tr_device {
+    int threads;
+    struct tr_host_block *blocks;
+    char line[128]; /* for describe() */
+};
+
+/* `threads` as tr_backend.open() has it.  TR_ECONFIG when it is negative. */
+enum tr_status tr_host_open(int threads, struct tr_device **out) TR_MUST_CHECK;
+void tr_host_close(struct tr_device *d);
+int tr_host_threads(const struct tr_device *d);
+enum tr_status tr_host_reserve(struct tr_device *d, size_t bytes, void **out) TR_MUST_CHECK;
+void tr_host_wait(struct tr_queue *q);
+
+/* Bytes that this process can still get before the machine or its control group runs out: the
+   smaller of MemAvailable and, in each group above it, limit - usage + what of that is file cache.
+   SIZE_MAX when the kernel does not say. */
+size_t tr_host_available_bytes(void);
+
+#endif

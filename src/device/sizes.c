@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "device/sizes.h"
+
+static int64_t width(const struct tr_tensor *t)
+{
+    return t->dim[t->ndim - 1];
+}
+
+static int64_t height(const struct tr_tensor *t)
+{
+    return tr_tensor_elems(t) / width(t);
+}
+
+static bool matrix(const struct tr_tensor *t, int64_t rows, int64_t columns)
+{
+    return t->dtype == TR_F32 && height(t) == rows && width(t) == columns;
+}
+
+static bool vector(const struct tr_tensor *t, int64_t elements)
+{
+    return t->dtype == TR_F32 && tr_tensor_elems(t) == elements;
+}
+
+static bool indices(const struct tr_tensor *t, int64_t elements)
+{
+    return t->dtype == TR_I32 && tr_tensor_elems(t) == elements;
+}
+
+/* Whether the mask of `drop` is defined for n rows. */
+static bool droppable(const struct tr_dropout *drop, int64_t n)
+{
+    return drop->p >= 0.0 && drop->p < 1.0 &&
+           (drop->p == 0.0 || (drop->sample && drop->tokens > 0 && n % drop->tokens == 0));
+}
+
+struct tr_linear_sizes tr_sizes_linear(const struct tr_tensor *y, const struct tr_tensor *pre,
+                                       const struct tr_tensor *x, const struct tr_tensor *w,
+                                       const struct tr_tensor *bias)
+{
+    struct tr_linear_sizes s = {height(y), width(y), width(x)};
+
+    TR_ASSERT(matrix(y, s.n, s.o) && matrix(x, s.n, s.i) && matrix(w, s.o, s.i));
+    TR_ASSERT((!pre || matrix(pre, s.n, s.o)) && (!bias || vector(bias, s.o)));
+    return s;
+}
+
+struct tr_linear_sizes tr_sizes_linear_dgrad(const struct tr_tensor *dx, const struct tr_tensor *dy,
+                                             const struct tr_tensor *w, const struct tr_tensor *pre,
+                                             enum tr_act act)
+{
+    struct tr_linear_sizes s = {height(dx), width(dy), width(dx)};
+
+    TR_ASSERT(matrix(dx, s.n, s.i) && matrix(dy, s.n, s.o) && matrix(w, s.o, s.i));
+    TR_ASSERT(act == TR_ACT_NONE ? !pre : pre && matrix(pre, s.n, s.i));
+    return s;
+}
+
+struct tr_linear_sizes tr_sizes_linear_wgrad(const struct tr_tensor *dw,
+                                             const struct tr_tensor *dbias,
+                                             const struct tr_tensor *dy, const struct tr_tensor *x)
+{
+    struct tr_linear_sizes s = {height(dy), width(dy), width(x)};
+
+    TR_ASSERT(matrix(dw, s.o, s.i) && matrix(dy, s.n, s.o) && matrix(x, s.n, s.i));
+    TR_ASSERT(!dbias || vector(dbias, s.o));
+    return s;
+}
+
+struct tr_rows_sizes tr_sizes_layernorm(const struct tr_tensor *y, const struct tr_tensor *mean,
+                                        const struct tr_tensor *rstd, const struct tr_tensor *x,
+                                        const struct tr_tensor *gain, const struct tr_tensor *bias)
+{
+    struct tr_rows_sizes s = {height(x), width(x)};
+
+    TR_ASSERT(matrix(y, s.n, s.h) && matrix(x, s.n, s.h));
+    TR_ASSERT(vector(mean, s.n) && vector(rstd, s.n) && vector(gain, s.h) && vector(bias, s.h));
+    return s;
+}
+
+struct tr_rows_sizes tr_sizes_layernorm_bwd(
+    const struct tr_tensor *dx, const struct tr_tensor *dgain, const struct tr_tensor *dbias,
+    const struct tr_tensor *dy, const struct tr_tensor *dskip, const struct tr_tensor *x,
+    const struct tr_tensor *gain, const struct tr_tensor *mean, const struct tr_tensor *rstd)
+{
+    struct tr_rows_sizes s = tr_sizes_layernorm(dx, mean, rstd, x, gain, dbias);
+
+    TR_ASSERT(matrix(dy, s.n, s.h) && vector(dgain, s.h));
+    TR_ASSERT(!dskip || matrix(dskip, s.n, s.h));
+    return s;
+}
+
+struct tr_rows_sizes tr_sizes_residual(const struct tr_tensor *y, const struct tr_tensor *x,
+                                       const struct tr_tensor *a, const struct tr_tensor *bias,
+                                       const struct tr_dropout *drop)
+{
+    struct tr_rows_sizes s = {height(x), width(x)};
+
+    TR_ASSERT(matrix(y, s.n, s.h) && matrix(x, s.n, s.h) && matrix(a, s.n, s.h));
+    TR_ASSERT(vector(bias, s.h) && droppable(drop, s.n));
+    return s;
+}
+
+struct tr_rows_sizes tr_sizes_residual_bwd(const struct tr_tensor *da,
+                                           const struct tr_tensor *dbias,
+                                           const struct tr_tensor *dy,
+                                           const struct tr_dropout *drop)
+{
+    struct tr_rows_sizes s = {height(dy), width(dy)};
+
+    TR_ASSERT(matrix(da, s.n, s.h) && matrix(dy, s.n, s.h) && vector(dbias, s.h));
+    TR_ASSERT(droppable(drop, s.n));
+    return s;
+}
+
+struct tr_rows_sizes tr_sizes_dropout(const struct tr_tensor *y, const struct tr_dropout *drop)
+{
+    struct tr_rows_sizes s = {height(y), width(y)};
+
+    TR_ASSERT(y->dtype == TR_F32 && droppable(drop, s.n));
+    return s;
+}
+
+struct tr_embed_sizes tr_sizes_embed(const struct tr_tensor *rows, const struct tr_tensor *ids,
+                                     const struct tr_tensor *table)
+{
+    struct tr_embed_sizes s = {height(rows), width(rows), height(table)};
+
+    TR_ASSERT(rows->dtype == TR_F32 && indices(ids, s.n) && matrix(table, s.r, s.h));
+    return s;
+}
+
+struct tr_attention_sizes tr_sizes_attention(const struct tr_tensor *ctx,
+                                             const struct tr_tensor *lse,
+                                             const struct tr_tensor *qkv,
+                                             const struct tr_dropout *drop)
+{
+    struct tr_attention_sizes s = {lse->dim[0], lse->dim[1], lse->dim[2], 0};
+
+    TR_ASSERT(lse->ndim == 3 && lse->dtype == TR_F32);
+    s.d = width(ctx) / s.heads;
+    TR_ASSERT(s.d > 0 && s.d <= TR_MAX_HEAD_DIM && matrix(ctx, s.b * s.t, s.heads * s.d));
+    TR_ASSERT(matrix(qkv, s.b * s.t, 3 * s.heads * s.d));
+    TR_ASSERT(droppable(drop, s.b * s.t) && (drop->p == 0.0 || drop->tokens == s.t));
+    return s;
+}
+
+struct tr_xent_sizes tr_sizes_xent(const struct tr_tensor *logits, const struct tr_tensor *max,
+                                   const struct tr_tensor *stats, const struct tr_tensor *labels,
+                                   const struct tr_tensor *weight, int64_t valid)
+{
+    struct tr_xent_sizes s = {height(logits), width(logits)};
+
+    TR_ASSERT(logits->dtype == TR_F32 && vector(max, s.n) && valid >= 0 && valid <= s.r);
+    TR_ASSERT((!stats || matrix(stats, 2, s.n)) && (!labels || indices(labels, s.n)));
+    TR_ASSERT(!weight || vector(weight, s.n));
+    return s;
+}
+
+int64_t tr_sizes_flat(const struct tr_tensor *a, const struct tr_tensor *b,
+                      const struct tr_tensor *c, const struct tr_tensor *d)
+{
+    int64_t n = tr_tensor_elems(a);
+
+    TR_ASSERT(vector(a, n) && vector(b, n) && vector(c, n) && vector(d, n));
+    return n;
+}
+
+void tr_sizes_scalar(const struct tr_tensor *out)
+{
+    TR_ASSERT(out->dtype == TR_F64 && tr_tensor_elems(out) == 1);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_DEVICE_SIZES_H
+#define TR_DEVICE_SIZES_H
+
+#include "device/device.h"
+
+/*
+ * What the operands of an operation must look like: each function asserts it, in one place for all
+ * backends, and returns the sizes that the loops run over.  Operands that may be NULL in ops.def may
+ * be NULL here.
+ */
+struct tr_linear_sizes {
+    int64_t n, o, i;
+};
+
+struct tr_linear_sizes tr_sizes_linear(const struct tr_tensor *y, const struct tr_tensor *pre,
+                                       const struct tr_tensor *x, const struct tr_tensor *w,
+                                       const struct tr_tensor *bias);
+struct tr_linear_sizes tr_sizes_linear_dgrad(const struct tr_tensor *dx, const struct tr_tensor *dy,
+                                             const struct tr_tensor *w, const struct tr_tensor *pre,
+                                             enum tr_act act);
+struct tr_linear_sizes tr_sizes_linear_wgrad(const struct tr_tensor *dw,
+                                             const struct tr_tensor *dbias,
+                                             const struct tr_tensor *dy, const struct tr_tensor *x);
+
+/* n rows of h floats. */
+struct tr_rows_sizes {
+    int64_t n, h;
+};
+
+struct tr_rows_sizes tr_sizes_layernorm(const struct tr_tensor *y, const struct tr_tensor *mean,
+                                        const struct tr_tensor *rstd, const struct tr_tensor *x,
+                                        const struct tr_tensor *gain, const struct tr_tensor *bias);
+struct tr_rows_sizes tr_sizes_layernorm_bwd(
+    const struct tr_tensor *dx, const struct tr_tensor *dgain, const struct tr_tensor *dbias,
+    const struct tr_tensor *dy, const struct tr_tensor *dskip, const struct tr_tensor *x,
+    const struct tr_tensor *gain, const struct tr_tensor *mean, const struct tr_tensor *rstd);
+struct tr_rows_sizes tr_sizes_residual(const struct tr_tensor *y, const struct tr_tensor *x,
+                                       const struct tr_tensor *a, const struct tr_tensor *bias,
+                                       const struct tr_dropout *drop);
+struct tr_rows_sizes tr_sizes_residual_bwd(const struct tr_tensor *da,
+                                           const struct tr_tensor *dbias,
+                                           const struct tr_tensor *dy,
+                                           const struct tr_dropout *drop);
+struct tr_rows_sizes tr_sizes_dropout(const struct tr_tensor *y, const struct tr_dropout *drop);
+
+/* For embed, embed_bwd and add_rows: n rows and ids; `table` has the same width and `r` rows. */
+struct tr_embed_sizes {
+    int64_t n, h, r;
+};
+
+struct tr_embed_sizes tr_sizes_embed(const struct tr_tensor *rows, const struct tr_tensor *ids,
+                                     const struct tr_tensor *table);
+
+struct tr_attention_sizes {
+    int64_t b, heads, t, d;
+};
+
+struct tr_attention_sizes tr_sizes_attention(const struct tr_tensor *ctx,
+                                             const struct tr_tensor *lse,
+                                             const struct tr_tensor *qkv,
+                                             const struct tr_dropout *drop);
+
+/* n rows of r logits, of which the first `valid` count; the other operands may be NULL. */
+struct tr_xent_sizes {
+    int64_t n, r;
+};
+
+struct tr_xent_sizes tr_sizes_xent(const struct tr_tensor *logits, const struct tr_tensor *max,
+                                   const struct tr_tensor *stats, const struct tr_tensor *labels,
+                                   const struct tr_tensor *weight, int64_t valid);
+
+/* Elements of two or more flat operands of one length: pass the last twice where there are two. */
+int64_t tr_sizes_flat(const struct tr_tensor *a, const struct tr_tensor *b,
+                      const struct tr_tensor *c, const struct tr_tensor *d);
+
+/* `out` is one double. */
+void tr_sizes_scalar(const struct tr_tensor *out);
+
+#endif
