@@ -1,0 +1,10 @@
+check_PROGRAMS += tests/golden/t_golden
+TESTS += tests/golden/t_golden
+EXTRA_DIST += tests/golden/README tests/golden/make_gpt2.py tests/golden/gpt2_tiny.index \
+	tests/golden/gpt2_tiny.bin
+# What a test that uses the numbers adds to its SOURCES.
+GOLDEN_SOURCES = tests/golden/golden.c tests/golden/golden.h
+tests_golden_t_golden_SOURCES = tests/golden/t_golden.c $(GOLDEN_SOURCES)
+tests_golden_t_golden_CFLAGS = $(TEST_CFLAGS)
+tests_golden_t_golden_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_golden_t_golden_LDADD = $(TEST_LIBS)
