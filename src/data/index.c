@@ -122,9 +122,9 @@ enum tr_status tr_index_read(const struct tr_index *x, int64_t sequence, int64_t
             return TR_FAIL(TR_EDATA,
                            "token %lld of document %lld (sequence %lld) in %s is %lld, but tokens "
                            "here must be in 0 .. %lld; the data was made with another vocabulary",
-                           (long long)(first + i),
-                           (long long)tr_index_document_of(x, sequence), (long long)sequence,
-                           x->bin.path, (long long)token, (long long)(limit - 1));
+                           (long long)(first + i), (long long)tr_index_document_of(x, sequence),
+                           (long long)sequence, x->bin.path, (long long)token,
+                           (long long)(limit - 1));
         out[i] = (int32_t)token;
     }
     return TR_OK;
@@ -206,8 +206,9 @@ static enum tr_status check_type(struct tr_index *x)
                                                : "floats, 64-bit before October 2023, 32-bit since",
                        x->type);
     if (x->type_bytes == 0)
-        return TR_FAIL(TR_EDATA, "%s has the type code %d; the known codes of tokens are 1 to 5 "
-                                 "and 8",
+        return TR_FAIL(TR_EDATA,
+                       "%s has the type code %d; the known codes of tokens are 1 to 5 "
+                       "and 8",
                        x->idx.path, x->type);
     return TR_OK;
 }
@@ -287,8 +288,9 @@ static enum tr_status check_documents(const struct tr_index *x)
     int64_t before = 0, last = tr_index_document(x, x->documents);
 
     if (tr_index_document(x, 0) != 0)
-        return TR_FAIL(TR_EDATA, "%s says that its first document begins at sequence %lld, not 0; "
-                                 "it is damaged",
+        return TR_FAIL(TR_EDATA,
+                       "%s says that its first document begins at sequence %lld, not 0; "
+                       "it is damaged",
                        x->idx.path, (long long)tr_index_document(x, 0));
     if (last != x->sequences)
         return TR_FAIL(TR_EDATA,

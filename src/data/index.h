@@ -29,8 +29,8 @@ enum tr_index_type {
     TR_INDEX_I16,
     TR_INDEX_I32,
     TR_INDEX_I64,
-    TR_INDEX_F64,               /* 6 and 7 are known, but are not tokens */
-    TR_INDEX_FLOAT,             /* 8 bytes in files before October 2023, 4 since */
+    TR_INDEX_F64,   /* 6 and 7 are known, but are not tokens */
+    TR_INDEX_FLOAT, /* 8 bytes in files before October 2023, 4 since */
     TR_INDEX_U16
 };
 
@@ -43,11 +43,11 @@ enum tr_index_type tr_index_type_for(int64_t vocab);
 
 /* An open data set.  Read the fields freely; the arrays only through the functions below. */
 struct tr_index {
-    char *prefix;                       /* owned */
+    char *prefix; /* owned */
     struct tr_map idx, bin;
     int type, type_bytes;
     int64_t sequences, documents, tokens;
-    const unsigned char *sizes, *pointers, *starts;     /* into idx */
+    const unsigned char *sizes, *pointers, *starts; /* into idx */
 };
 
 /*
@@ -95,12 +95,12 @@ enum tr_status tr_index_writer_open(const char *prefix, enum tr_index_type type,
  * token does not fit the type or the document has more than 2^31 - 1 tokens; TR_EIO if the disk is
  * full.  After a failure of add or append only discard() makes sense.
  */
-enum tr_status tr_index_writer_add(struct tr_index_writer *w, const int32_t *tokens, int64_t count)
-    TR_MUST_CHECK;
+enum tr_status tr_index_writer_add(struct tr_index_writer *w, const int32_t *tokens,
+                                   int64_t count) TR_MUST_CHECK;
 
 /* Add all sequences and documents of another data set, of any type whose tokens fit. */
-enum tr_status tr_index_writer_append(struct tr_index_writer *w, const struct tr_index *part)
-    TR_MUST_CHECK;
+enum tr_status tr_index_writer_append(struct tr_index_writer *w,
+                                      const struct tr_index *part) TR_MUST_CHECK;
 
 /* What has been added so far. */
 int64_t tr_index_writer_documents(const struct tr_index_writer *w);

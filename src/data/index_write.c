@@ -21,7 +21,7 @@ struct tr_index_writer {
     char *prefix;
     enum tr_index_type type;
     int type_bytes;
-    int64_t largest;            /* token of the type */
+    int64_t largest; /* token of the type */
     int64_t sequences, documents, tokens;
     FILE *file[STREAMS];
     char *path[STREAMS];
