@@ -1,1 +1,7 @@
-libtrireme_a_SOURCES +=
+libtrireme_a_SOURCES += \
+	src/config/config.c src/config/config.h \
+	src/config/enums.def src/config/options.def \
+	src/config/option.c src/config/option.h \
+	src/config/option_doc.c \
+	src/config/words.c src/config/words.h \
+	src/config/shape.h

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config/config.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include <jansson.h>
+
+#include "util/file.h"
+
+#define UNSET NULL
+#define REQUIRED tr_required
+#define TYPE_INT .type = TR_OPT_INT
+#define TYPE_REAL .type = TR_OPT_REAL
+#define TYPE_FLAG .type = TR_OPT_FLAG
+#define TYPE_TEXT .type = TR_OPT_TEXT
+#define TYPE_WORDS .type = TR_OPT_WORDS
+#define TYPE_CHOICE(set_) .type = TR_OPT_CHOICE, .set = #set_
+
+static const struct tr_opt rows[] = {
+#define GROUP(symbol, title) {.kind = TR_ROW_GROUP, .name = title, .group = #symbol},
+#define OPT(group_, type_, field_, name_, initial_, check_, help_)                           \
+    {.kind = TR_ROW_OPT,                                                                     \
+     .name = name_,                                                                          \
+     .group = #group_,                                                                       \
+     .offset = offsetof(struct tr_config, field_),                                           \
+     .initial = initial_,                                                                    \
+     .check = TR_CHECK_##check_,                                                             \
+     .help = help_,                                                                          \
+     TYPE_##type_},
+#define ALIAS(group_, field_, name_)                                                         \
+    {.kind = TR_ROW_ALIAS, .name = name_, .group = #group_,                                  \
+     .offset = offsetof(struct tr_config, field_)},
+#define OFF(group_, field_, name_, help_)                                                    \
+    {.kind = TR_ROW_OFF, .name = name_, .group = #group_,                                    \
+     .offset = offsetof(struct tr_config, field_), .help = help_},
+#define IGNORED(name_, values_, why_)                                                        \
+    {.kind = TR_ROW_IGNORED, .name = name_, .values = values_, .help = why_},
+#define REFUSED(name_, why_) {.kind = TR_ROW_REFUSED, .name = name_, .help = why_},
+#include "config/options.def"
+};
+
+static const struct tr_spelling spellings[] = {
+#define VALUE(set, symbol, value, spelling) {#set, spelling, symbol, TR_SPELLING_MAIN, NULL},
+#define SAME(set, symbol, spelling, note) {#set, spelling, symbol, TR_SPELLING_SAME, note},
+#define REFUSED(set, spelling, why) {#set, spelling, -1, TR_SPELLING_REFUSED, why},
+#include "config/enums.def"
+};
+
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+static const struct tr_options table = {
+    "train", rows, ROWS, spellings, sizeof spellings / sizeof spellings[0]};
+
+static const void *field_of(const struct tr_opt *o, const struct tr_config *c)
+{
+    return (const char *)c + o->offset;
+}
+
+/* The name of the field: that of the option with '_' for '-'; owned by the caller. */
+static char *field_name(const struct tr_opt *o)
+{
+    char *name = tr_format("%s", o->name);
+
+    for (char *s = name; *s; s++)
+        *s = *s == '-' ? '_' : *s;
+    return name;
+}
+
+/* The OPT rows, sorted by the names of their fields as Megatron sorts its arguments. */
+static int by_name(const void *a, const void *b)
+{
+    const struct tr_opt *const *x = a, *const *y = b;
+
+    return strcasecmp((*x)->name, (*y)->name);
+}
+
+static int sorted_rows(const struct tr_opt *out[ROWS])
+{
+    int n = 0;
+
+    for (int i = 0; i < ROWS; i++) {
+        if (rows[i].kind == TR_ROW_OPT)
+            out[n++] = &rows[i];
+    }
+    qsort(out, (size_t)n, sizeof *out, by_name);
+    return n;
+}
+
+/* A string in Python's quotes. */
+static void print_quoted(const char *s, FILE *f)
+{
+    char quote = strchr(s, '\'') && !strchr(s, '"') ? '"' : '\'';
+
+    fputc(quote, f);
+    for (; *s; s++) {
+        if (*s == quote || *s == '\\')
+            fputc('\\', f);
+        fputc(*s, f);
+    }
+    fputc(quote, f);
+}
+
+static void print_value(const struct tr_opt *o, const struct tr_config *c, FILE *f)
+{
+    const void *field = field_of(o, c);
+    const struct tr_words *words = field;
+    char real[40];
+
+    if (tr_options_unset(o, c)) {
+        fputs("None", f);
+        return;
+    }
+    switch (o->type) {
+    case TR_OPT_INT:
+        fprintf(f, "%lld", (long long)*(const int64_t *)field);
+        break;
+    case TR_OPT_REAL:
+        tr_real_text(*(const double *)field, real, sizeof real);
+        fputs(real, f);
+        break;
+    case TR_OPT_FLAG:
+        fputs(*(const bool *)field ? "True" : "False", f);
+        break;
+    case TR_OPT_CHOICE:
+        fputs(tr_options_spelling(&table, o->set, *(const int *)field), f);
+        break;
+    case TR_OPT_TEXT:
+        fputs(*(char *const *)field, f);
+        break;
+    case TR_OPT_WORDS:
+        for (int i = 0; i < words->count; i++) {
+            fputs(i ? ", " : "[", f);
+            print_quoted(words->word[i], f);
+        }
+        fputc(']', f);
+        break;
+    }
+}
+
+/* The value of a row as JSON, but for reals, which jansson would write with 17 digits. */
+static json_t *json_of(const struct tr_opt *o, const struct tr_config *c)
+{
+    const void *field = field_of(o, c);
+    const struct tr_words *words = field;
+    json_t *list;
+
+    if (tr_options_unset(o, c))
+        return json_null();
+    switch (o->type) {
+    case TR_OPT_INT:
+        return json_integer(*(const int64_t *)field);
+    case TR_OPT_REAL:
+        return json_real(*(const double *)field);
+    case TR_OPT_FLAG:
+        return json_boolean(*(const bool *)field);
+    case TR_OPT_CHOICE:
+        return json_string(tr_options_spelling(&table, o->set, *(const int *)field));
+    case TR_OPT_TEXT:
+        return json_string(*(char *const *)field);
+    case TR_OPT_WORDS:
+        list = json_array();
+        for (int i = 0; i < words->count; i++)
+            json_array_append_new(list, json_string(words->word[i]));
+        return list;
+    }
+    return NULL;
+}
+
+/* What tr_config_set() would be given for a JSON value, or NULL for one of the wrong kind; owned by
+   the caller. */
+static char *text_of(const struct tr_opt *o, const json_t *value)
+{
+    char real[40];
+
+    if (json_is_integer(value) && (o->type == TR_OPT_INT || o->type == TR_OPT_REAL))
+        return tr_format("%lld", (long long)json_integer_value(value));
+    if (json_is_real(value) && o->type == TR_OPT_REAL) {
+        tr_real_text(json_real_value(value), real, sizeof real);
+        return tr_format("%s", real);
+    }
+    if (json_is_boolean(value) && o->type == TR_OPT_FLAG)
+        return tr_format("%s", json_is_true(value) ? "on" : "off");
+    if (json_is_string(value) && (o->type == TR_OPT_TEXT || o->type == TR_OPT_CHOICE))
+        return tr_format("%s", json_string_value(value));
+    return NULL;
+}
+
+/* Words need no quoting on this way. */
+static bool load_words(struct tr_words *words, const json_t *list)
+{
+    size_t n = json_array_size(list);
+
+    for (size_t i = 0; i < n; i++) {
+        if (!json_is_string(json_array_get(list, i)))
+            return false;
+    }
+    words->word = calloc(n ? n : 1, sizeof *words->word);
+    TR_ASSERT(words->word);
+    for (size_t i = 0; i < n; i++)
+        words->word[i] = tr_format("%s", json_string_value(json_array_get(list, i)));
+    words->count = (int)n;
+    return true;
+}
+
+static enum tr_status load_row(struct tr_config *c, const struct tr_opt *o, const json_t *value)
+{
+    enum tr_status status;
+    char *text;
+
+    if (json_is_null(value) || json_is_array(value))
+        TR_TRY(tr_config_set(c, o->name, NULL));
+    if (json_is_null(value))
+        return TR_OK;
+    if (json_is_array(value) && o->type == TR_OPT_WORDS &&
+        load_words((struct tr_words *)((char *)c + o->offset), value))
+        return TR_OK;
+    text = text_of(o, value);
+    if (!text)
+        return TR_FAIL(TR_EDATA, "the stored option %s has a value of the wrong kind", o->name);
+    status = tr_config_set(c, o->name, text);
+    free(text);
+    return status == TR_OK ? TR_OK : TR_EDATA;
+}
+
+void tr_config_init(struct tr_config *c)
+{
+    tr_options_init(&table, c);
+}
+
+void tr_config_release(struct tr_config *c)
+{
+    tr_options_release(&table, c);
+}
+
+enum tr_status tr_config_parse(struct tr_config *c, int argc, char **argv)
+{
+    return tr_options_parse(&table, c, argc, argv, NULL);
+}
+
+enum tr_status tr_config_parse_text(struct tr_config *c, const char *text)
+{
+    return tr_options_parse_text(&table, c, text);
+}
+
+enum tr_status tr_config_set(struct tr_config *c, const char *name, const char *value)
+{
+    return tr_options_set(&table, c, name, value);
+}
+
+const char *tr_config_missing(const struct tr_config *c)
+{
+    return tr_options_missing(&table, c);
+}
+
+const char *tr_config_spelling(const char *name, int value)
+{
+    const struct tr_opt *o = tr_options_find(&table, name);
+
+    return o && o->set ? tr_options_spelling(&table, o->set, value) : NULL;
+}
+
+char *tr_config_get_json(const struct tr_config *c)
+{
+    const struct tr_opt *sorted[ROWS];
+    int n = sorted_rows(sorted);
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+
+    TR_ASSERT(f);
+    for (int i = 0; i < n; i++) {
+        char *name = field_name(sorted[i]);
+        json_t *value = json_of(sorted[i], c);
+
+        fprintf(f, "%s\n  \"%s\": ", i ? "," : "{", name);
+        if (json_is_real(value))
+            print_value(sorted[i], c, f);
+        else
+            TR_ASSERT(json_dumpf(value, f, JSON_ENCODE_ANY) == 0);
+        json_decref(value);
+        free(name);
+    }
+    fputs("\n}\n", f);
+    fclose(f);
+    TR_ASSERT(text);
+    return text;
+}
+
+enum tr_status tr_config_load_json(struct tr_config *c, const char *json)
+{
+    json_error_t error;
+    json_t *object = json_loads(json, JSON_REJECT_DUPLICATES, &error), *value;
+    enum tr_status status = TR_OK;
+    const char *key;
+
+    if (!json_is_object(object)) {
+        status = TR_FAIL(TR_EDATA, "the stored options are not a JSON object: %s",
+                         object ? "it is something else" : error.text);
+        goto out;
+    }
+    json_object_foreach(object, key, value)
+    {
+        char *name = tr_format("%s", key);
+
+        for (char *s = name; *s; s++)
+            *s = *s == '_' ? '-' : *s;
+        const struct tr_opt *o = tr_options_find(&table, name);
+        status = o ? load_row(c, o, value)
+                   : TR_FAIL(TR_EDATA, "the stored option %s is unknown to this version", key);
+        free(name);
+        if (status != TR_OK)
+            goto out;
+    }
+out:
+    json_decref(object);
+    return status;
+}
+
+void tr_config_print(const struct tr_config *c, FILE *f)
+{
+    static const char dots[] = "................................................";
+    const struct tr_opt *sorted[ROWS];
+    int n = sorted_rows(sorted);
+
+    fputs("------------------------ arguments ------------------------\n", f);
+    for (int i = 0; i < n; i++) {
+        char *name = field_name(sorted[i]);
+
+        fprintf(f, "  %s %.*s ", name, 48 - (int)strlen(name), dots);
+        print_value(sorted[i], c, f);
+        fputc('\n', f);
+        free(name);
+    }
+    fputs("-------------------- end of arguments ---------------------\n", f);
+}
+
+const struct tr_options *tr_config_options(void)
+{
+    return &table;
+}
+
+enum tr_status tr_config_help(FILE *f, const char *group)
+{
+    char names[256] = "";
+    size_t used = 0;
+
+    if (tr_options_help(&table, f, group))
+        return TR_OK;
+    for (int i = 0; i < ROWS; i++) {
+        if (rows[i].kind == TR_ROW_GROUP)
+            used += (size_t)snprintf(names + used, sizeof names - used, " %s", rows[i].group);
+        TR_ASSERT(used < sizeof names);
+    }
+    return TR_FAIL(TR_ECONFIG, "there is no group of options '%s'; there are:%s", group, names);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_CONFIG_OPTION_H
+#define TR_CONFIG_OPTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "util/status.h"
+
+/*
+ * A table of options and what is made from it: defaults, parser, help, manual, completion.  It knows
+ * nothing of training: config.c fills one from options.def, and a verb with options of its own fills
+ * another, a few rows long.
+ */
+enum tr_opt_type { TR_OPT_INT, TR_OPT_REAL, TR_OPT_FLAG, TR_OPT_TEXT, TR_OPT_WORDS, TR_OPT_CHOICE };
+
+/* What a row of the table is: options.def explains them. */
+enum tr_opt_kind { TR_ROW_GROUP, TR_ROW_OPT, TR_ROW_ALIAS, TR_ROW_OFF, TR_ROW_IGNORED, TR_ROW_REFUSED };
+
+enum tr_opt_check {
+    TR_CHECK_ANY,
+    TR_CHECK_COUNT,             /* 1 to 2^31 - 1 */
+    TR_CHECK_COUNT_OR_0,        /* 0 to 2^31 - 1 */
+    TR_CHECK_NOT_NEGATIVE,
+    TR_CHECK_ABOVE_ZERO,
+    TR_CHECK_FRACTION,          /* 0 to 1 */
+    TR_CHECK_PROBABILITY,       /* 0 to below 1 */
+    TR_CHECK_SEED               /* 0 to 2^32 - 1 */
+};
+
+#define TR_UNSET_INT INT64_MIN
+#define TR_UNSET_REAL (-1e300)
+
+struct tr_words {
+    int count;
+    char **word;                /* owned */
+};
+
+/* A spelling of a choice: `set` ties it to an option; `why` is a note, or the reason of a refusal. */
+struct tr_spelling {
+    const char *set, *spelling;
+    int value;
+    enum { TR_SPELLING_MAIN, TR_SPELLING_SAME, TR_SPELLING_REFUSED } kind;
+    const char *why;
+};
+
+struct tr_opt {
+    enum tr_opt_kind kind;
+    const char *name;           /* without "--"; of a group: its title */
+    const char *group;          /* symbol of its group */
+    enum tr_opt_type type;
+    size_t offset;              /* of the field in the struct */
+    const char *initial;        /* as typed; NULL unset; tr_required */
+    enum tr_opt_check check;
+    const char *set;            /* of spellings, for a choice */
+    const char *help;           /* or the reason of an IGNORED or REFUSED row */
+    int values;                 /* words after an IGNORED option */
+};
+
+/* The default of an option that must be given. */
+extern const char tr_required[];
+
+struct tr_options {
+    const char *verb;           /* whose they are, for sentences: "train" */
+    const struct tr_opt *row;
+    int rows;
+    const struct tr_spelling *spelling;
+    int spellings;
+};
+
+void tr_options_init(const struct tr_options *t, void *base);
+void tr_options_release(const struct tr_options *t, void *base);
+
+/*
+ * Set fields of *base from words.
+ *     --name value    --name=value    --flag    --words a b c (until the next word that begins "--")
+ *     @FILE           the words of that file: blanks and newlines separate, # begins a comment,
+ *                     quotes and backslashes work as in a shell; @FILE in it (from the folder of the
+ *                     file) at most 8 deep
+ * Words that belong to no option go to `rest` (with capacity for all; their count in *rests), or are
+ * an error if `rest` is NULL; "--" ends the options.  The strings in `rest` are copies, owned by the
+ * caller.
+ */
+enum tr_status tr_options_parse(const struct tr_options *t, void *base, int argc, char **argv,
+                                struct tr_words *rest) TR_MUST_CHECK;
+
+/* The same from the text of an argument file. */
+enum tr_status tr_options_parse_text(const struct tr_options *t, void *base, const char *text)
+    TR_MUST_CHECK;
+
+/* One option by name; see tr_config_set(). */
+enum tr_status tr_options_set(const struct tr_options *t, void *base, const char *name,
+                              const char *value) TR_MUST_CHECK;
+
+/* Name of the first required option that is unset, or NULL. */
+const char *tr_options_missing(const struct tr_options *t, const void *base);
+
+/* The row of that name (aliases give the row of the option), or NULL. */
+const struct tr_opt *tr_options_find(const struct tr_options *t, const char *name);
+
+/* True if the field of an option without default was not given. */
+bool tr_options_unset(const struct tr_opt *o, const void *base);
+
+/* The main spelling of a choice. */
+const char *tr_options_spelling(const struct tr_options *t, const char *set, int value);
+
+/* The name that `word` most likely means among names[n], by edit distance, or NULL. */
+const char *tr_nearest_name(const char *word, const char *const *names, int n);
+
+/* A real as the shortest text that reads back the same, as Python writes it: 0.00015, 1e-05, 1.0. */
+void tr_real_text(double x, char *buf, size_t size);
+
+/* The options with their values, defaults and help, in groups: as plain text (one group if `group` is
+   its symbol in any case, all if NULL; false if there is none) and as mdoc lists. */
+bool tr_options_help(const struct tr_options *t, FILE *f, const char *group);
+void tr_options_man(const struct tr_options *t, FILE *f);
+
+/* Bash: the branches of a case statement that say what may follow each option, then `names=` with
+   all names. */
+void tr_options_complete(const struct tr_options *t, FILE *f);
+
+#endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config/option.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "util/file.h"
+
+enum { HELP_COLUMN = 28, HELP_WIDTH = 92 };
+
+/* What is typed after the name, "" for a flag; owned by the caller.  Choices as A|B. */
+static char *value_text(const struct tr_options *t, const struct tr_opt *o)
+{
+    static const char *const names[] = {
+        [TR_OPT_INT] = "N",     [TR_OPT_REAL] = "X",        [TR_OPT_FLAG] = "",
+        [TR_OPT_TEXT] = "TEXT", [TR_OPT_WORDS] = "WORD...", [TR_OPT_CHOICE] = "",
+    };
+    char *all = tr_format("%s", o->kind == TR_ROW_OFF ? "" : names[o->type]);
+
+    if (o->kind == TR_ROW_OFF || o->type != TR_OPT_CHOICE)
+        return all;
+    for (int i = 0; i < t->spellings; i++) {
+        const struct tr_spelling *s = &t->spelling[i];
+
+        if (s->kind != TR_SPELLING_MAIN || strcmp(s->set, o->set) != 0)
+            continue;
+        char *longer = tr_format("%s%s%s", all, all[0] ? "|" : "", s->spelling);
+        free(all);
+        all = longer;
+    }
+    return all;
+}
+
+static bool ours(const struct tr_opt *o)
+{
+    return o->help[0] == '+';
+}
+
+static const char *help_of(const struct tr_opt *o)
+{
+    return ours(o) ? o->help + 2 : o->help;
+}
+
+/* "[required]", "[1e-5]" or "". */
+static char *initial_text(const struct tr_opt *o)
+{
+    if (o->kind != TR_ROW_OPT || !o->initial || o->type == TR_OPT_FLAG)
+        return tr_format("%s", "");
+    return tr_format(" [%s]", o->initial == tr_required ? "required" : o->initial);
+}
+
+/* Words of `text`, broken before HELP_WIDTH, each further line indented. */
+static void wrap(FILE *f, const char *text, int column)
+{
+    while (*text) {
+        int length = (int)strcspn(text, " ");
+
+        if (column + length > HELP_WIDTH) {
+            fprintf(f, "\n%*s", HELP_COLUMN, "");
+            column = HELP_COLUMN;
+        }
+        column += fprintf(f, "%.*s", length, text);
+        text += length;
+        if (*text == ' ') {
+            text++;
+            column += fprintf(f, " ");
+        }
+    }
+    fputc('\n', f);
+}
+
+static void help_row(const struct tr_options *t, FILE *f, const struct tr_opt *o)
+{
+    char *value = value_text(t, o), *initial = initial_text(o);
+    char *text = tr_format("%s%s", help_of(o), initial);
+    int column = fprintf(f, "%c --%s %s", ours(o) ? '+' : ' ', o->name, value);
+
+    if (column >= HELP_COLUMN) {
+        fputc('\n', f);
+        column = 0;
+    }
+    fprintf(f, "%*s", HELP_COLUMN - column, "");
+    wrap(f, text, HELP_COLUMN);
+    free(value);
+    free(initial);
+    free(text);
+}
+
+static bool shown(const struct tr_opt *o)
+{
+    return o->kind == TR_ROW_OPT || o->kind == TR_ROW_OFF;
+}
+
+bool tr_options_help(const struct tr_options *t, FILE *f, const char *group)
+{
+    bool found = false;
+
+    for (int i = 0; i < t->rows; i++) {
+        const struct tr_opt *o = &t->row[i];
+
+        if (group && (!o->group || strcasecmp(o->group, group) != 0))
+            continue;
+        if (o->kind == TR_ROW_GROUP)
+            fprintf(f, "%s%s\n", found ? "\n" : "", o->name);
+        else if (shown(o))
+            help_row(t, f, o);
+        found = found || o->kind == TR_ROW_GROUP;
+    }
+    return found;
+}
+
+/* Text in which nothing is a macro or an escape. */
+static void man_text(FILE *f, const char *s)
+{
+    for (; *s; s++) {
+        if (*s == '\\')
+            fputs("\\e", f);
+        else if (*s == '-')
+            fputs("\\-", f);
+        else
+            fputc(*s, f);
+    }
+}
+
+static void man_row(const struct tr_options *t, FILE *f, const struct tr_opt *o)
+{
+    char *value = value_text(t, o);
+    bool stated = o->kind == TR_ROW_OPT && o->initial && o->type != TR_OPT_FLAG;
+
+    fputs(".It Fl \\-", f);
+    man_text(f, o->name);
+    if (value[0]) {
+        fputs(" Ar ", f);
+        man_text(f, value);
+    }
+    fputc('\n', f);
+    man_text(f, help_of(o));
+    if (stated && o->initial == tr_required)
+        fputs(".\nRequired.\n", f);
+    else if (stated)
+        fprintf(f, ".\nDefault: %s.\n", o->initial);
+    else
+        fputs(".\n", f);
+    free(value);
+}
+
+void tr_options_man(const struct tr_options *t, FILE *f)
+{
+    bool open = false;
+
+    for (int i = 0; i < t->rows; i++) {
+        const struct tr_opt *o = &t->row[i];
+
+        if (o->kind == TR_ROW_GROUP) {
+            fprintf(f, "%s.Ss %s\n.Bl -tag -width Ds\n", open ? ".El\n" : "", o->name);
+            open = true;
+        } else if (shown(o)) {
+            man_row(t, f, o);
+        }
+    }
+    if (open)
+        fputs(".El\n", f);
+}
+
+void tr_options_complete(const struct tr_options *t, FILE *f)
+{
+    for (int i = 0; i < t->rows; i++) {
+        const struct tr_opt *o = &t->row[i];
+
+        if (o->kind != TR_ROW_OPT || o->type == TR_OPT_FLAG)
+            continue;
+        fprintf(f, "    --%s)\n", o->name);
+        if (o->type == TR_OPT_CHOICE) {
+            char *value = value_text(t, o);
+
+            for (char *bar = value; *bar; bar++)
+                *bar = *bar == '|' ? ' ' : *bar;
+            fprintf(f, "        values='%s' ;;\n", value);
+            free(value);
+        } else {
+            fprintf(f, "        values=%s ;;\n",
+                    o->type == TR_OPT_TEXT || o->type == TR_OPT_WORDS ? "FILE" : "NONE");
+        }
+    }
+    fputs("    *)\n        values='", f);
+    for (int i = 0, n = 0; i < t->rows; i++) {
+        if (shown(&t->row[i]))
+            fprintf(f, "%s--%s", n++ ? " " : "", t->row[i].name);
+    }
+    fputs("' ;;\n", f);
+}

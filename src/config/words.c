@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config/words.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/file.h"
+
+enum { FILE_LIMIT = 1 << 20 };
+
+static enum tr_status add_file(struct tr_args *a, const char *path, int depth);
+
+/* Takes both strings. */
+static void add(struct tr_args *a, char *text, char *where)
+{
+    if (a->count == a->size) {
+        a->size = a->size ? 2 * a->size : 64;
+        a->list = realloc(a->list, (size_t)a->size * sizeof *a->list);
+        TR_ASSERT(a->list);
+    }
+    a->list[a->count++] = (struct tr_arg){text, where};
+}
+
+/* Where the words of a text come from; `file` is NULL for a text without one. */
+struct source {
+    const char *file;
+    int line, depth;
+};
+
+static char *place(const struct source *from)
+{
+    return from->file ? tr_format(" (%s, line %d)", from->file, from->line) : tr_format("%s", "");
+}
+
+static bool blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+/* Past blanks, newlines and comments. */
+static const char *skip(const char *s, struct source *from)
+{
+    while (blank(*s) || *s == '#') {
+        if (*s == '#') {
+            s += strcspn(s, "\n");
+        } else {
+            from->line += *s == '\n';
+            s++;
+        }
+    }
+    return s;
+}
+
+/*
+ * Read one word as a shell would, into `out`, and return what follows it; NULL when a quote stays
+ * open.  A backslash before a newline is nothing, so text pasted from a job script works.
+ */
+static const char *read_word(const char *s, struct source *from, char *out, bool *quoted)
+{
+    char quote = 0;
+
+    *quoted = false;
+    for (; *s && (quote || !blank(*s)); s++) {
+        if (*s == '\n')
+            from->line++;
+        if (quote && *s == quote) {
+            quote = 0;
+        } else if (!quote && (*s == '\'' || *s == '"')) {
+            quote = *s;
+            *quoted = true;
+        } else if (*s == '\\' && quote != '\'' && s[1]) {
+            if (*++s == '\n')
+                from->line++;
+            else
+                *out++ = *s;
+        } else {
+            *out++ = *s;
+        }
+    }
+    *out = 0;
+    return quote ? NULL : s;
+}
+
+/* The path of @name in `file`: from the folder of that file. */
+static char *beside(const char *file, const char *name)
+{
+    const char *slash = file ? strrchr(file, '/') : NULL;
+
+    if (!slash || name[0] == '/')
+        return tr_format("%s", name);
+    return tr_format("%.*s/%s", (int)(slash - file), file, name);
+}
+
+static enum tr_status add_text(struct tr_args *a, const char *text, struct source from)
+{
+    enum tr_status status = TR_OK;
+    char *word = malloc(strlen(text) + 1);
+
+    TR_ASSERT(word);
+    while (status == TR_OK) {
+        bool quoted;
+        int line;
+
+        text = skip(text, &from);
+        if (!*text)
+            break;
+        line = from.line;
+        text = read_word(text, &from, word, &quoted);
+        if (!text) {
+            status = TR_FAIL(TR_ECONFIG, "%s, line %d: this quote is never closed",
+                             from.file ? from.file : "arguments", line);
+        } else if (word[0] == '@' && !quoted) {
+            char *path = beside(from.file, word + 1);
+
+            status = add_file(a, path, from.depth + 1);
+            free(path);
+        } else if (word[0] || quoted) {
+            add(a, tr_format("%s", word), place(&(struct source){from.file, line, 0}));
+        }
+    }
+    free(word);
+    return status;
+}
+
+static enum tr_status add_file(struct tr_args *a, const char *path, int depth)
+{
+    enum tr_status status;
+    char *text;
+
+    if (depth > TR_ARGS_DEPTH)
+        return TR_FAIL(TR_ECONFIG,
+                       "@%s: argument files are nested more than %d deep; does one include itself?",
+                       path, TR_ARGS_DEPTH);
+    TR_TRY(tr_file_text(path, FILE_LIMIT, &text));
+    status = add_text(a, text, (struct source){path, 1, depth});
+    free(text);
+    return status;
+}
+
+enum tr_status tr_args_argv(struct tr_args *a, int argc, char **argv)
+{
+    for (int i = 0; i < argc; i++) {
+        if (argv[i][0] == '@')
+            TR_TRY(add_file(a, argv[i] + 1, 1));
+        else
+            add(a, tr_format("%s", argv[i]), tr_format("%s", ""));
+    }
+    return TR_OK;
+}
+
+enum tr_status tr_args_text(struct tr_args *a, const char *text)
+{
+    return add_text(a, text, (struct source){NULL, 1, 0});
+}
+
+void tr_args_release(struct tr_args *a)
+{
+    for (int i = 0; i < a->count; i++) {
+        free(a->list[i].text);
+        free(a->list[i].where);
+    }
+    free(a->list);
+    *a = (struct tr_args){0};
+}

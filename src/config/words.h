@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_CONFIG_WORDS_H
+#define TR_CONFIG_WORDS_H
+
+#include "util/status.h"
+
+/*
+ * The words of a command line, each with the place that it came from, so that a sentence about an
+ * option in an argument file can name file and line.
+ */
+struct tr_arg {
+    char *text;                 /* owned */
+    char *where;                /* owned; " (FILE, line N)", or "" for the command line */
+};
+
+struct tr_args {
+    int count, size;
+    struct tr_arg *list;
+};
+
+enum { TR_ARGS_DEPTH = 8 };     /* how deep argument files may nest */
+
+/* Append argv[0..argc-1], with @FILE replaced by its words.  TR_EIO for a file that cannot be read,
+   TR_ECONFIG for an open quote or nesting beyond TR_ARGS_DEPTH; what was appended then stays. */
+enum tr_status tr_args_argv(struct tr_args *a, int argc, char **argv) TR_MUST_CHECK;
+
+/* Append the words of an argument file's text. */
+enum tr_status tr_args_text(struct tr_args *a, const char *text) TR_MUST_CHECK;
+
+void tr_args_release(struct tr_args *a);
+
+#endif
