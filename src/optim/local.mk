@@ -1,1 +1,3 @@
-libtrireme_a_SOURCES +=
+libtrireme_a_SOURCES += \
+	src/optim/lr.c src/optim/lr.h \
+	src/optim/scaler.c src/optim/scaler.h

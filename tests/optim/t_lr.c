@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "check.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "optim/lr.h"
+
+static struct tr_shape schedule(int style, double lr, double min_lr, double warmup, double decay)
+{
+    return (struct tr_shape){
+        .lr = lr,
+        .min_lr = min_lr,
+        .warmup_samples = warmup,
+        .decay_samples = decay,
+        .decay_style = style,
+    };
+}
+
+/*
+ * Every learning rate of two public runs of Megatron-LM of May 2021 (18B on 16 and 30B on 32 V100;
+ * they agree), as printed: --lr 0.00015 --min-lr 1e-05 --lr-decay-style cosine --lr-decay-iters 800
+ * --lr-warmup-fraction 0.01, 4 samples per iteration.  Skipped iterations do not move the schedule.
+ */
+static void public_logs(void **state)
+{
+    static const struct {
+        int iteration, skipped;
+        const char *lr;
+    } line[] = {
+        {10, 10, "0.000E+00"}, {20, 8, "3.750E-05"},  {30, 1, "1.500E-04"},  {40, 0, "1.499E-04"},
+        {50, 0, "1.497E-04"},  {60, 0, "1.494E-04"},  {70, 0, "1.490E-04"},  {80, 0, "1.485E-04"},
+        {90, 0, "1.478E-04"},  {100, 0, "1.471E-04"}, {110, 0, "1.462E-04"}, {120, 0, "1.453E-04"},
+        {130, 0, "1.442E-04"}, {140, 0, "1.431E-04"}, {150, 0, "1.418E-04"}, {160, 0, "1.405E-04"},
+        {170, 0, "1.390E-04"}, {180, 0, "1.375E-04"}, {190, 0, "1.359E-04"}, {200, 0, "1.342E-04"},
+    };
+    struct tr_shape s = schedule(TR_LR_COSINE, 0.00015, 1e-05, 0.01 * 800 * 4, 800 * 4);
+    int skipped = 0;
+    char text[32];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof line / sizeof line[0]; i++) {
+        skipped += line[i].skipped;
+        snprintf(text, sizeof text, "%.3E", tr_lr_at(&s, 4.0 * (line[i].iteration - skipped)));
+        assert_string_equal(text, line[i].lr);
+    }
+}
+
+static void near(double value, double wanted)
+{
+    if (!(fabs(value - wanted) <= 4.0 * 0x1p-53 * fabs(wanted)))
+        fail_msg("%.17g, wanted %.17g", value, wanted);
+}
+
+/* The numbers of Megatron's own test_optimizer_param_scheduler.py that do not need a warm-up from
+   another rate than 0: warm-up 100, decay 1000, 0.1 down to 0.001. */
+static void megatron_unit_test(void **state)
+{
+    struct tr_shape linear = schedule(TR_LR_LINEAR, 0.1, 0.001, 100, 1000);
+    struct tr_shape cosine = schedule(TR_LR_COSINE, 0.1, 0.001, 100, 1000);
+
+    (void)state;
+    near(tr_lr_at(&linear, 500), 0.056);
+    near(tr_lr_at(&linear, 1001), 0.001);
+    near(tr_lr_at(&cosine, 500), 0.001 + 0.099 * 0.5 * (1.0 + cos(M_PI * 4.0 / 9.0)));
+    near(tr_lr_at(&cosine, 1001), 0.001);
+}
+
+/* Closed forms at the corners. */
+static void corners(void **state)
+{
+    static const int styles[] = {TR_LR_CONSTANT, TR_LR_LINEAR, TR_LR_COSINE};
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        struct tr_shape s = schedule(styles[i], 8.0, 2.0, 25.6, 125.6);
+        double end = styles[i] == TR_LR_CONSTANT ? 8.0 : 2.0;
+
+        near(tr_lr_at(&s, 0), 0.0);
+        near(tr_lr_at(&s, 12.8), 4.0);
+        near(tr_lr_at(&s, 25.6), 8.0);
+        near(tr_lr_at(&s, 75.6), styles[i] == TR_LR_CONSTANT ? 8.0 : 5.0);
+        near(tr_lr_at(&s, 125.6), end);
+        near(tr_lr_at(&s, 1e12), end);
+        /* Without a warm-up the first step has the whole rate. */
+        s.warmup_samples = 0.0;
+        near(tr_lr_at(&s, 0), 8.0);
+        /* A warm-up as long as the decay leaves nothing between them. */
+        s.warmup_samples = s.decay_samples;
+        near(tr_lr_at(&s, 125.6), 8.0);
+        near(tr_lr_at(&s, 126), end);
+    }
+}
+
+/* Between warm-up and end the rate never rises. */
+static void falls(void **state)
+{
+    (void)state;
+    for (int style = TR_LR_LINEAR; style <= TR_LR_COSINE; style++) {
+        struct tr_shape s = schedule(style, 3e-4, 3e-5, 1000, 20000);
+        double before = tr_lr_at(&s, 1000);
+
+        near(before, 3e-4);
+        for (int n = 1001; n <= 20001; n++) {
+            double now = tr_lr_at(&s, n);
+
+            assert_true(now <= before && now >= 3e-5 * (1.0 - 1e-12));
+            before = now;
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(public_logs),
+        cmocka_unit_test(megatron_unit_test),
+        cmocka_unit_test(corners),
+        cmocka_unit_test(falls),
+    };
+
+    return run_tap(tests);
+}
