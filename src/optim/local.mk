@@ -1,3 +1,4 @@
 libtrireme_a_SOURCES += \
 	src/optim/lr.c src/optim/lr.h \
+	src/optim/optim.c src/optim/optim.h \
 	src/optim/scaler.c src/optim/scaler.h

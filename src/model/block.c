@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <math.h>
+
+#include "model/parts.h"
+#include "tp/tp.h"
+
+static struct tr_tensor rows(const struct tr_model *m, struct tr_arena *a, int64_t width)
+{
+    int64_t n = m->shape->micro_batch * m->shape->seq;
+
+    return tr_f32_2(tr_arena_floats(a, "activations", n * width), n, width);
+}
+
+static struct tr_tensor column(const struct tr_model *m, struct tr_arena *a)
+{
+    int64_t n = m->shape->micro_batch * m->shape->seq;
+
+    return tr_f32_1(tr_arena_floats(a, "activations", n), n);
+}
+
+void tr_block_plan(struct tr_model *m, struct tr_arena *a, struct tr_block_kept *k)
+{
+    const struct tr_shape *s = m->shape;
+    int64_t local = s->hidden / s->w, inner = s->ffn / s->w, heads = s->heads / s->w;
+
+    k->x = rows(m, a, s->hidden);
+    k->norm1 = rows(m, a, s->hidden);
+    k->mean1 = column(m, a);
+    k->rstd1 = column(m, a);
+    k->qkv = rows(m, a, 3 * local);
+    k->lse = tr_f32_3(tr_arena_floats(a, "activations", s->micro_batch * heads * s->seq),
+                      s->micro_batch, heads, s->seq);
+    k->ctx = rows(m, a, local);
+    k->s = rows(m, a, s->hidden);
+    k->norm2 = rows(m, a, s->hidden);
+    k->mean2 = column(m, a);
+    k->rstd2 = column(m, a);
+    k->pre = rows(m, a, inner);
+    k->act = rows(m, a, inner);
+}
+
+static float score_scale(const struct tr_model *m)
+{
+    return (float)(1.0 / sqrt((double)m->shape->head_dim));
+}
+
+static int first_head(const struct tr_model *m)
+{
+    return (int)(m->shape->heads / m->shape->w) * m->tp->rank;
+}
+
+static void attention_forward(struct tr_model *m, struct tr_block_kept *k, int layer,
+                              const int64_t *sample)
+{
+    struct tr_tensor gain = tr_model_value(m, TR_PARAM_LN1_GAIN, layer);
+    struct tr_tensor shift = tr_model_value(m, TR_PARAM_LN1_BIAS, layer);
+    struct tr_tensor qkv = tr_model_value(m, TR_PARAM_QKV_WEIGHT, layer);
+    struct tr_tensor qkv_bias = tr_model_value(m, TR_PARAM_QKV_BIAS, layer);
+    struct tr_tensor proj = tr_model_value(m, TR_PARAM_PROJ_WEIGHT, layer);
+    struct tr_tensor proj_bias = tr_model_value(m, TR_PARAM_PROJ_BIAS, layer);
+    struct tr_queue *q = m->q;
+
+    q->on->layernorm(q, &k->norm1, &k->mean1, &k->rstd1, &k->x, &gain, &shift, m->eps);
+    q->on->linear(q, &k->qkv, NULL, &k->norm1, &qkv, &qkv_bias, TR_ACT_NONE);
+    q->on->attention(q, &k->ctx, &k->lse, &k->qkv, first_head(m), score_scale(m),
+                     tr_model_dropout(m, TR_STREAM_ATTN_DROPOUT, layer, sample));
+    q->on->linear(q, &m->row, NULL, &k->ctx, &proj, NULL, TR_ACT_NONE);
+    tr_tp_leave_fwd(m->tp, q, &m->row);
+    q->on->residual(q, &k->s, &k->x, &m->row, &proj_bias,
+                    tr_model_dropout(m, TR_STREAM_ATTN_OUT_DROPOUT, layer, sample));
+}
+
+static void mlp_forward(struct tr_model *m, struct tr_block_kept *k, int layer,
+                        const struct tr_tensor *y, const int64_t *sample)
+{
+    struct tr_tensor gain = tr_model_value(m, TR_PARAM_LN2_GAIN, layer);
+    struct tr_tensor shift = tr_model_value(m, TR_PARAM_LN2_BIAS, layer);
+    struct tr_tensor fc1 = tr_model_value(m, TR_PARAM_FC1_WEIGHT, layer);
+    struct tr_tensor fc1_bias = tr_model_value(m, TR_PARAM_FC1_BIAS, layer);
+    struct tr_tensor fc2 = tr_model_value(m, TR_PARAM_FC2_WEIGHT, layer);
+    struct tr_tensor fc2_bias = tr_model_value(m, TR_PARAM_FC2_BIAS, layer);
+    struct tr_queue *q = m->q;
+
+    q->on->layernorm(q, &k->norm2, &k->mean2, &k->rstd2, &k->s, &gain, &shift, m->eps);
+    q->on->linear(q, &k->act, &k->pre, &k->norm2, &fc1, &fc1_bias, m->family->act);
+    q->on->linear(q, &m->row, NULL, &k->act, &fc2, NULL, TR_ACT_NONE);
+    tr_tp_leave_fwd(m->tp, q, &m->row);
+    q->on->residual(q, y, &k->s, &m->row, &fc2_bias,
+                    tr_model_dropout(m, TR_STREAM_MLP_OUT_DROPOUT, layer, sample));
+}
+
+void tr_block_forward(struct tr_model *m, struct tr_block_kept *k, int layer,
+                      const struct tr_tensor *y, const int64_t *sample)
+{
+    attention_forward(m, k, layer, sample);
+    mlp_forward(m, k, layer, y, sample);
+}
+
+/* dx (the gradient at s) from dy; both may be the same memory. */
+static void mlp_backward(struct tr_model *m, struct tr_block_kept *k, int layer,
+                         const struct tr_tensor *dx, const struct tr_tensor *dy,
+                         const int64_t *sample)
+{
+    struct tr_tensor gain = tr_model_value(m, TR_PARAM_LN2_GAIN, layer);
+    struct tr_tensor dgain = tr_model_grad(m, TR_PARAM_LN2_GAIN, layer);
+    struct tr_tensor dshift = tr_model_grad(m, TR_PARAM_LN2_BIAS, layer);
+    struct tr_tensor fc1 = tr_model_value(m, TR_PARAM_FC1_WEIGHT, layer);
+    struct tr_tensor dfc1 = tr_model_grad(m, TR_PARAM_FC1_WEIGHT, layer);
+    struct tr_tensor dfc1_bias = tr_model_grad(m, TR_PARAM_FC1_BIAS, layer);
+    struct tr_tensor fc2 = tr_model_value(m, TR_PARAM_FC2_WEIGHT, layer);
+    struct tr_tensor dfc2 = tr_model_grad(m, TR_PARAM_FC2_WEIGHT, layer);
+    struct tr_tensor dfc2_bias = tr_model_grad(m, TR_PARAM_FC2_BIAS, layer);
+    struct tr_queue *q = m->q;
+
+    q->on->residual_bwd(q, &m->row, &dfc2_bias, dy,
+                        tr_model_dropout(m, TR_STREAM_MLP_OUT_DROPOUT, layer, sample));
+    q->on->linear_wgrad(q, &dfc2, NULL, &m->row, &k->act);
+    q->on->linear_dgrad(q, &m->wide, &m->row, &fc2, &k->pre, m->family->act);
+    q->on->linear_wgrad(q, &dfc1, &dfc1_bias, &m->wide, &k->norm2);
+    q->on->linear_dgrad(q, &m->row2, &m->wide, &fc1, NULL, TR_ACT_NONE);
+    tr_tp_enter_bwd(m->tp, q, &m->row2);
+    q->on->layernorm_bwd(q, dx, &dgain, &dshift, &m->row2, dy, &k->s, &gain, &k->mean2,
+                         &k->rstd2);
+}
+
+/* In place: dx holds the gradient at s and becomes the gradient at x. */
+static void attention_backward(struct tr_model *m, struct tr_block_kept *k, int layer,
+                               const struct tr_tensor *dx, const int64_t *sample)
+{
+    struct tr_tensor gain = tr_model_value(m, TR_PARAM_LN1_GAIN, layer);
+    struct tr_tensor dgain = tr_model_grad(m, TR_PARAM_LN1_GAIN, layer);
+    struct tr_tensor dshift = tr_model_grad(m, TR_PARAM_LN1_BIAS, layer);
+    struct tr_tensor qkv = tr_model_value(m, TR_PARAM_QKV_WEIGHT, layer);
+    struct tr_tensor dqkv = tr_model_grad(m, TR_PARAM_QKV_WEIGHT, layer);
+    struct tr_tensor dqkv_bias = tr_model_grad(m, TR_PARAM_QKV_BIAS, layer);
+    struct tr_tensor proj = tr_model_value(m, TR_PARAM_PROJ_WEIGHT, layer);
+    struct tr_tensor dproj = tr_model_grad(m, TR_PARAM_PROJ_WEIGHT, layer);
+    struct tr_tensor dproj_bias = tr_model_grad(m, TR_PARAM_PROJ_BIAS, layer);
+    struct tr_queue *q = m->q;
+
+    q->on->residual_bwd(q, &m->row, &dproj_bias, dx,
+                        tr_model_dropout(m, TR_STREAM_ATTN_OUT_DROPOUT, layer, sample));
+    q->on->linear_wgrad(q, &dproj, NULL, &m->row, &k->ctx);
+    q->on->linear_dgrad(q, &m->dctx, &m->row, &proj, NULL, TR_ACT_NONE);
+    q->on->attention_bwd(q, &m->dqkv, &m->dctx, &k->ctx, &k->lse, &k->qkv, first_head(m),
+                         score_scale(m),
+                         tr_model_dropout(m, TR_STREAM_ATTN_DROPOUT, layer, sample));
+    q->on->linear_wgrad(q, &dqkv, &dqkv_bias, &m->dqkv, &k->norm1);
+    q->on->linear_dgrad(q, &m->row2, &m->dqkv, &qkv, NULL, TR_ACT_NONE);
+    tr_tp_enter_bwd(m->tp, q, &m->row2);
+    q->on->layernorm_bwd(q, dx, &dgain, &dshift, &m->row2, dx, &k->x, &gain, &k->mean1,
+                         &k->rstd1);
+}
+
+void tr_block_backward(struct tr_model *m, struct tr_block_kept *k, int layer,
+                       const struct tr_tensor *dx, const struct tr_tensor *dy,
+                       const int64_t *sample)
+{
+    mlp_backward(m, k, layer, dx, dy, sample);
+    attention_backward(m, k, layer, dx, sample);
+}

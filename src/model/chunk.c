@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "model/chunk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/parts.h"
+
+/* What one micro-batch needs from its forward to its backward. */
+struct slot {
+    struct tr_block_kept *block;        /* [layers] */
+    struct tr_embed_kept embed;
+    struct tr_head_kept head;
+    int32_t *text;                      /* [B, T + 1] */
+    int64_t *sample;                    /* [B] */
+};
+
+struct tr_chunk {
+    struct tr_model *m;
+    int first_layer, layers;
+    bool embeds, heads;
+    int slots;
+    struct slot *slot;
+    struct tr_head head;
+    struct tr_tensor output, doutput, dinput;   /* [N,H]; see chunk.h */
+    struct tr_tensor loss_sum;          /* TR_F64 [1] */
+    int64_t ready_head;                 /* elements complete after the head's backward */
+    int64_t *ready_layer;               /* [layers] and after that layer's */
+    int64_t ready_all;
+};
+
+/* One past the last element of the parameters of `layer` (-1: the head) in this chunk. */
+static int64_t end_of(const struct tr_chunk *c, int index, int layer, bool embedding)
+{
+    int64_t end = 0;
+
+    for (int i = 0; i < c->m->params.count; i++) {
+        const struct tr_param *p = &c->m->params.list[i];
+        bool of_embedding = p->row == TR_PARAM_POS_EMBED ||
+                            (p->row == TR_PARAM_WORD_EMBED && !p->copy);
+
+        if (p->chunk == index && p->layer == layer && of_embedding == embedding)
+            end = p->offset + p->elems;
+    }
+    return end;
+}
+
+static void *need(size_t count, size_t size)
+{
+    void *p = calloc(count, size);
+
+    if (!p)
+        tr_die(TR_ERESOURCE, "no memory left for the layout of a model chunk");
+    return p;
+}
+
+struct tr_chunk *tr_chunk_open(struct tr_model *m, int stage, int index, int slots)
+{
+    const struct tr_shape *s = m->shape;
+    struct tr_chunk *c = need(1, sizeof *c);
+
+    c->m = m;
+    c->first_layer = (int)tr_shape_first_layer(s, stage, index);
+    c->layers = (int)s->layers_per_chunk;
+    c->embeds = stage == 0 && index == 0;
+    c->heads = stage == s->p - 1 && index == s->k - 1;
+    c->slots = slots;
+    c->slot = need((size_t)slots, sizeof *c->slot);
+    for (int i = 0; i < slots; i++) {
+        struct slot *x = &c->slot[i];
+
+        x->block = need((size_t)c->layers, sizeof *x->block);
+        x->sample = need((size_t)s->micro_batch, sizeof *x->sample);
+        if (c->embeds || c->heads)
+            x->text = need((size_t)(s->micro_batch * (s->seq + 1)), sizeof *x->text);
+    }
+    c->ready_head = end_of(c, index, -1, false);
+    c->ready_layer = need((size_t)c->layers, sizeof *c->ready_layer);
+    for (int i = 0; i < c->layers; i++)
+        c->ready_layer[i] = end_of(c, index, c->first_layer + i, false);
+    c->ready_all = end_of(c, index, -1, true);
+    return c;
+}
+
+void tr_chunk_close(struct tr_chunk *c)
+{
+    if (!c)
+        return;
+    for (int i = 0; i < c->slots; i++) {
+        free(c->slot[i].block);
+        free(c->slot[i].sample);
+        free(c->slot[i].text);
+    }
+    free(c->slot);
+    free(c->ready_layer);
+    free(c);
+}
+
+static struct tr_tensor message(struct tr_chunk *c, struct tr_arena *a)
+{
+    int64_t n = c->m->shape->micro_batch * c->m->shape->seq, hidden = c->m->shape->hidden;
+
+    return tr_f32_2(tr_arena_floats(a, "messages", n * hidden), n, hidden);
+}
+
+void tr_chunk_plan(struct tr_chunk *c, struct tr_arena *a)
+{
+    for (int i = 0; i < c->slots; i++) {
+        struct slot *x = &c->slot[i];
+
+        if (c->embeds)
+            tr_embed_plan(c->m, a, &x->embed);
+        for (int layer = 0; layer < c->layers; layer++)
+            tr_block_plan(c->m, a, &x->block[layer]);
+        if (c->heads)
+            tr_head_plan_kept(c->m, a, &x->head);
+    }
+    if (c->heads)
+        tr_head_plan(c->m, a, &c->head);
+    else
+        c->output = message(c, a);
+    c->doutput = message(c, a);
+    c->dinput = message(c, a);
+    c->loss_sum = tr_f64_1(tr_arena_take(a, "messages", sizeof(double)), 1);
+}
+
+bool tr_chunk_reads_text(const struct tr_chunk *c)
+{
+    return c->embeds || c->heads;
+}
+
+bool tr_chunk_has_loss(const struct tr_chunk *c)
+{
+    return c->heads;
+}
+
+static struct slot *slot_of(struct tr_chunk *c, int micro)
+{
+    return &c->slot[micro % c->slots];
+}
+
+void tr_chunk_batch(struct tr_chunk *c, int micro, int32_t **text, int64_t **sample)
+{
+    *text = slot_of(c, micro)->text;
+    *sample = slot_of(c, micro)->sample;
+}
+
+/* Tokens are the first T of each sample's T + 1 numbers, labels the last T. */
+static void spread_text(const struct tr_chunk *c, struct slot *x)
+{
+    int64_t seq = c->m->shape->seq;
+
+    for (int64_t b = 0; b < c->m->shape->micro_batch; b++) {
+        const int32_t *text = x->text + b * (seq + 1);
+
+        if (c->embeds)
+            memcpy(tr_i32(&x->embed.ids) + b * seq, text, (size_t)seq * sizeof *text);
+        if (c->heads)
+            memcpy(tr_i32(&x->head.labels) + b * seq, text + 1, (size_t)seq * sizeof *text);
+    }
+}
+
+void tr_chunk_forward(struct tr_chunk *c, int micro)
+{
+    struct slot *x = slot_of(c, micro);
+
+    if (x->text)
+        spread_text(c, x);
+    if (c->embeds)
+        tr_embed_forward(c->m, &x->embed, &x->block[0].x, x->sample);
+    for (int i = 0; i < c->layers; i++) {
+        const struct tr_tensor *y = i + 1 < c->layers ? &x->block[i + 1].x
+                                    : c->heads        ? &x->head.x
+                                                      : &c->output;
+
+        tr_block_forward(c->m, &x->block[i], c->first_layer + i, y, x->sample);
+    }
+    if (c->heads)
+        tr_head_forward(c->m, &c->head, &x->head, &c->loss_sum);
+}
+
+void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, tr_grads_ready *ready,
+                       void *ctx)
+{
+    struct slot *x = slot_of(c, micro);
+    bool last = ready && micro == c->m->shape->micros - 1;
+
+    if (c->heads) {
+        tr_head_backward(c->m, &c->head, &x->head, &c->doutput, factor);
+        if (last)
+            ready(ctx, c->ready_head);
+    }
+    for (int i = c->layers - 1; i >= 0; i--) {
+        const struct tr_tensor *dy = i == c->layers - 1 ? &c->doutput : &c->dinput;
+
+        tr_block_backward(c->m, &x->block[i], c->first_layer + i, &c->dinput, dy, x->sample);
+        if (last)
+            ready(ctx, c->ready_layer[i]);
+    }
+    if (c->embeds) {
+        tr_embed_backward(c->m, &x->embed, &c->dinput, x->sample);
+        if (last)
+            ready(ctx, c->ready_all);
+    }
+}
+
+struct tr_tensor tr_chunk_input(struct tr_chunk *c, int micro)
+{
+    return slot_of(c, micro)->block[0].x;
+}
+
+struct tr_tensor tr_chunk_output(struct tr_chunk *c)
+{
+    return c->output;
+}
+
+struct tr_tensor tr_chunk_doutput(struct tr_chunk *c)
+{
+    return c->doutput;
+}
+
+struct tr_tensor tr_chunk_dinput(struct tr_chunk *c)
+{
+    return c->dinput;
+}
+
+double tr_chunk_take_loss(struct tr_chunk *c)
+{
+    double loss;
+
+    c->m->q->on->wait(c->m->q);
+    loss = *tr_f64(&c->loss_sum);
+    *tr_f64(&c->loss_sum) = 0.0;
+    return loss;
+}
+
+struct tr_tensor tr_chunk_logits(struct tr_chunk *c)
+{
+    return c->head.logits;
+}

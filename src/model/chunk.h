@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_MODEL_CHUNK_H
+#define TR_MODEL_CHUNK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "model/model.h"
+
+/*
+ * A chunk is what one pipeline slot computes: some consecutive layers, with the embedding before the
+ * first layer of the model and the head after the last.  It keeps the activations of up to `slots`
+ * micro-batches between their forward and their backward; micro-batch i lives in slot i % slots
+ * (pipeline/sched.h says how many that takes).
+ *
+ * Messages between chunks are [N,H] floats, and each has its place: the input of a micro-batch in
+ * its slot, and one buffer per chunk for the output, the gradient of the output, and the gradient of
+ * the input.
+ */
+struct tr_chunk;
+
+/* Called when the gradients of the elements below `upto` of the flat buffer are complete, during the
+   backward of the last micro-batch. */
+typedef void tr_grads_ready(void *ctx, int64_t upto);
+
+/* Chunk `index` of pipeline stage `stage`; owned by the caller.  `m` is borrowed. */
+struct tr_chunk *tr_chunk_open(struct tr_model *m, int stage, int index, int slots);
+void tr_chunk_close(struct tr_chunk *c);
+
+/* Take its memory from the arena ("activations", "messages", "logits"). */
+void tr_chunk_plan(struct tr_chunk *c, struct tr_arena *a);
+
+/* Whether it reads tokens (has the embedding or the head) and whether it makes a loss. */
+bool tr_chunk_reads_text(const struct tr_chunk *c);
+bool tr_chunk_has_loss(const struct tr_chunk *c);
+
+/*
+ * Where the tokens of micro-batch `micro` go before its forward: [B, T + 1] numbers, and the places of
+ * its samples in the order of samples, [B].  Host memory, owned by the chunk, valid until the
+ * backward of that micro-batch.  text is NULL if the chunk does not read text.
+ */
+void tr_chunk_batch(struct tr_chunk *c, int micro, int32_t **text, int64_t **sample);
+
+/* Compute.  Collective over the tensor-parallel group.  Backward weights the loss by `factor`; it
+   calls `ready` (may be NULL) as gradients become complete if this is the last micro-batch. */
+void tr_chunk_forward(struct tr_chunk *c, int micro);
+void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, tr_grads_ready *ready,
+                       void *ctx);
+
+/* The [N,H] messages: input of a micro-batch, output, gradient of the output (to be received),
+   gradient of the input (to be sent). */
+struct tr_tensor tr_chunk_input(struct tr_chunk *c, int micro);
+struct tr_tensor tr_chunk_output(struct tr_chunk *c);
+struct tr_tensor tr_chunk_doutput(struct tr_chunk *c);
+struct tr_tensor tr_chunk_dinput(struct tr_chunk *c);
+
+/* The sum of the mean losses of the micro-batches since the last call, and zero it.  Waits for the
+   queue. */
+double tr_chunk_take_loss(struct tr_chunk *c);
+
+/* The logits [N,V/W] of the last forward, for tests and for generation; empty without a head. */
+struct tr_tensor tr_chunk_logits(struct tr_chunk *c);
+
+#endif

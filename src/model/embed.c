@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "model/parts.h"
+#include "tp/tp.h"
+
+void tr_embed_plan(struct tr_model *m, struct tr_arena *a, struct tr_embed_kept *k)
+{
+    int64_t rows = m->shape->micro_batch * m->shape->seq;
+
+    k->ids = tr_i32_1(tr_arena_take(a, "activations", (size_t)rows * sizeof(int32_t)), rows);
+}
+
+/* First row of the vocabulary that this rank holds. */
+static int64_t first_word(const struct tr_model *m)
+{
+    return tr_param_find(&m->params, TR_PARAM_WORD_EMBED, -1)->first;
+}
+
+void tr_embed_forward(struct tr_model *m, struct tr_embed_kept *k, const struct tr_tensor *y,
+                      const int64_t *sample)
+{
+    struct tr_tensor words = tr_model_value(m, TR_PARAM_WORD_EMBED, -1);
+    struct tr_tensor positions = tr_model_value(m, TR_PARAM_POS_EMBED, -1);
+    struct tr_queue *q = m->q;
+
+    q->on->embed(q, y, &k->ids, &words, first_word(m));
+    tr_tp_leave_fwd(m->tp, q, y);
+    q->on->add_rows(q, y, &m->position, &positions);
+    q->on->dropout(q, y, tr_model_dropout(m, TR_STREAM_EMBED_DROPOUT, 0, sample));
+}
+
+void tr_embed_backward(struct tr_model *m, struct tr_embed_kept *k, const struct tr_tensor *dy,
+                       const int64_t *sample)
+{
+    struct tr_tensor words = tr_model_grad(m, TR_PARAM_WORD_EMBED, -1);
+    struct tr_tensor positions = tr_model_grad(m, TR_PARAM_POS_EMBED, -1);
+    struct tr_queue *q = m->q;
+
+    q->on->dropout(q, dy, tr_model_dropout(m, TR_STREAM_EMBED_DROPOUT, 0, sample));
+    q->on->embed_bwd(q, &positions, dy, &m->position, 0);
+    q->on->embed_bwd(q, &words, dy, &k->ids, first_word(m));
+}

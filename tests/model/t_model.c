@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "check.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "golden/golden.h"
+#include "model/chunk.h"
+
+/*
+ * The whole model on one rank against PyTorch's numbers (tests/golden): logits, loss and every
+ * gradient, for each backend.  Tolerances are relative to the largest element of a tensor: fp32 sums
+ * over the few hundred terms here lose about 1e-6, and the golden numbers are exact.
+ */
+struct fixture {
+    struct tr_shape shape;
+    struct tr_comm self;
+    struct tr_queue q;
+    struct tr_model model;
+    struct tr_chunk *chunk;
+    struct tr_arena arena;
+};
+
+static void take(struct fixture *f)
+{
+    tr_params_plan(&f->model.params, &f->arena);
+    tr_model_plan(&f->model, &f->arena);
+    tr_chunk_plan(f->chunk, &f->arena);
+}
+
+static void set_weights(struct tr_params *ps)
+{
+    for (int i = 0; i < ps->count; i++) {
+        struct tr_tensor t = tr_param_value(ps, &ps->list[i]);
+        int64_t real = ps->list[i].full[0] * ps->list[i].full[1];
+
+        for (int64_t e = 0; e < real; e++)
+            tr_f32(&t)[e] = tr_golden_weight(ps->list[i].name, e);
+    }
+}
+
+static struct fixture *open_fixture(const struct tr_backend *backend, int64_t padded)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    void *memory;
+
+    f->shape = (struct tr_shape){
+        .world = 1, .w = 1, .p = 1, .d = 1, .k = 1,
+        .layers = GOLDEN_L, .hidden = GOLDEN_H, .heads = GOLDEN_A,
+        .head_dim = GOLDEN_H / GOLDEN_A, .ffn = GOLDEN_F, .seq = GOLDEN_S,
+        .positions = GOLDEN_S, .vocab = GOLDEN_V, .vocab_padded = padded,
+        .layers_per_chunk = GOLDEN_L, .micro_batch = GOLDEN_B, .micros = GOLDEN_M,
+    };
+    tr_comm_self(&f->self);
+    assert_ok(backend->open(1, &f->q.device));
+    f->q.on = backend;
+    f->model = (struct tr_model){
+        .shape = &f->shape, .family = tr_family_find("gpt2"), .tp = &f->self, .q = &f->q,
+        .eps = 1e-5F, .training = true,
+    };
+    tr_params_list(&f->shape, 0, 0, &f->model.params);
+    f->chunk = tr_chunk_open(&f->model, 0, 0, 1);
+    tr_arena_init(&f->arena);
+    take(f);
+    assert_ok(backend->reserve(f->q.device, f->arena.used_bytes, &memory));
+    tr_arena_open(&f->arena, memory);
+    take(f);
+    set_weights(&f->model.params);
+    return f;
+}
+
+static void close_fixture(struct fixture *f)
+{
+    tr_chunk_close(f->chunk);
+    tr_params_release(&f->model.params);
+    f->q.on->close(f->q.device);
+    free(f);
+}
+
+static void forward(struct fixture *f, int micro)
+{
+    int32_t *text;
+    int64_t *sample;
+
+    tr_chunk_batch(f->chunk, micro, &text, &sample);
+    for (int b = 0; b < GOLDEN_B; b++) {
+        sample[b] = micro * GOLDEN_B + b;
+        for (int t = 0; t <= GOLDEN_S; t++)
+            text[b * (GOLDEN_S + 1) + t] = tr_golden_token(sample[b], t);
+    }
+    tr_chunk_forward(f->chunk, micro);
+}
+
+static void compare(const char *what, const float *got, const float *want, int64_t count,
+                    int64_t got_stride, int64_t width, double tolerance)
+{
+    double largest = 0.0, worst = 0.0;
+
+    for (int64_t i = 0; i < count; i++) {
+        double g = (double)got[i / width * got_stride + i % width];
+
+        largest = fmax(largest, fabs((double)want[i]));
+        worst = fmax(worst, fabs(g - (double)want[i]));
+        if (!isfinite(g))
+            worst = INFINITY;
+    }
+    if (!(worst <= tolerance * largest))
+        fail_msg("%s is off by %g of %g", what, worst, largest);
+}
+
+static void against_golden(const struct tr_backend *backend, int64_t padded)
+{
+    struct fixture *f = open_fixture(backend, padded);
+    struct tr_golden *g = tr_golden_open("gpt2_tiny");
+    const float *losses = tr_golden_get(g, "micro_losses", GOLDEN_M);
+
+    for (int micro = 0; micro < GOLDEN_M; micro++) {
+        double loss;
+
+        forward(f, micro);
+        if (micro == 0) {
+            struct tr_tensor logits = tr_chunk_logits(f->chunk);
+
+            compare("logits", tr_f32(&logits),
+                    tr_golden_get(g, "logits", (int64_t)GOLDEN_S * GOLDEN_V),
+                    (int64_t)GOLDEN_S * GOLDEN_V, padded, GOLDEN_V, 2e-6);
+        }
+        loss = tr_chunk_take_loss(f->chunk);
+        assert_true(fabs(loss - (double)losses[micro]) < 1e-6 * loss);
+        tr_chunk_backward(f->chunk, micro, 1.0 / GOLDEN_M, NULL, NULL);
+    }
+    for (int i = 0; i < f->model.params.count; i++) {
+        const struct tr_param *p = &f->model.params.list[i];
+        struct tr_tensor grad = tr_param_grad(&f->model.params, p);
+        int64_t count = p->full[0] * p->full[1];
+
+        compare(p->name, tr_f32(&grad), tr_golden_get_of(g, "grad", p->name, count), count, count,
+                count, 1e-5);
+    }
+    tr_golden_close(g);
+    close_fixture(f);
+}
+
+static void golden(void **state)
+{
+    (void)state;
+    for (const struct tr_backend *const *b = tr_backends(); *b; b++)
+        against_golden(*b, GOLDEN_V);
+}
+
+/* Padding of the vocabulary takes no part: the same numbers, and no gradient there. */
+static void padding(void **state)
+{
+    (void)state;
+    against_golden(tr_backends()[0], 64);
+}
+
+/* With a second micro-batch between forward and backward the logits are made again, to the bit. */
+static void logits_again(void **state)
+{
+    struct fixture *f = open_fixture(tr_backends()[0], GOLDEN_V);
+    struct tr_params *ps = &f->model.params;
+    size_t bytes = (size_t)ps->elems * sizeof(float);
+    float *once = malloc(bytes);
+
+    (void)state;
+    tr_chunk_close(f->chunk);
+    f->chunk = tr_chunk_open(&f->model, 0, 0, 2);
+    tr_arena_init(&f->arena);
+    take(f);
+    void *memory;
+    assert_ok(f->q.on->reserve(f->q.device, f->arena.used_bytes, &memory));
+    tr_arena_open(&f->arena, memory);
+    take(f);
+    set_weights(ps);
+    for (int micro = 0; micro < GOLDEN_M; micro++) {
+        forward(f, micro);
+        tr_chunk_backward(f->chunk, micro, 1.0, NULL, NULL);
+    }
+    memcpy(once, ps->grads.data, bytes);
+    memset(ps->grads.data, 0, bytes);
+    forward(f, 0);
+    forward(f, 1);
+    tr_chunk_backward(f->chunk, 0, 1.0, NULL, NULL);
+    tr_chunk_backward(f->chunk, 1, 1.0, NULL, NULL);
+    assert_memory_equal(once, ps->grads.data, bytes);
+    free(once);
+    close_fixture(f);
+}
+
+static void note_ready(void *ctx, int64_t upto)
+{
+    int64_t *seen = ctx;
+
+    assert_true(upto > seen[0]);
+    seen[0] = upto;
+    seen[1]++;
+}
+
+/* Gradients become complete in ascending order, once per layer, head and embedding. */
+static void ready(void **state)
+{
+    struct fixture *f = open_fixture(tr_backends()[0], GOLDEN_V);
+    int64_t seen[2] = {0, 0};
+
+    (void)state;
+    forward(f, 0);
+    tr_chunk_backward(f->chunk, 0, 1.0, note_ready, seen);
+    assert_int_equal(seen[1], 0);
+    forward(f, 1);
+    tr_chunk_backward(f->chunk, 1, 1.0, note_ready, seen);
+    assert_int_equal(seen[0], f->model.params.elems);
+    assert_int_equal(seen[1], GOLDEN_L + 2);
+    close_fixture(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(golden),
+        cmocka_unit_test(padding),
+        cmocka_unit_test(logits_again),
+        cmocka_unit_test(ready),
+    };
+    return run_tap(tests);
+}

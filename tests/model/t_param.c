@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/param.h"
+
+static struct tr_shape shape(int64_t layers, int64_t hidden, int64_t vocab, int64_t positions)
+{
+    return (struct tr_shape){
+        .w = 1, .p = 1, .d = 1, .k = 1,
+        .layers = layers, .hidden = hidden, .ffn = 4 * hidden, .vocab = vocab,
+        .vocab_padded = vocab, .positions = positions, .layers_per_chunk = layers,
+    };
+}
+
+static void layout(struct tr_shape *s, int w, int p, int k, int64_t vocab_padded)
+{
+    s->w = w;
+    s->p = p;
+    s->k = k;
+    s->vocab_padded = vocab_padded;
+    s->layers_per_chunk = s->layers / (p * k);
+}
+
+/* What Megatron-LM printed for a GPT of 18B on 16 GPUs in May 2021 (TP 4, PP 4, 40 layers of 6144,
+   sequence 1024), and the number that the GPT-2 paper's smallest model is known for. */
+static void published_numbers(void **state)
+{
+    static const int64_t megatron[] = {1217086464, 1132938240, 1132938240, 1210807296};
+    struct tr_shape s = shape(40, 6144, 50257, 1024);
+    struct tr_params ps;
+
+    (void)state;
+    layout(&s, 4, 4, 1, 50688);
+    for (int tp = 0; tp < 4; tp++) {
+        for (int pp = 0; pp < 4; pp++) {
+            tr_params_list(&s, tp, pp, &ps);
+            assert_int_equal(tr_params_number(&ps), megatron[pp]);
+            tr_params_release(&ps);
+        }
+    }
+    s = shape(12, 768, 50257, 1024);
+    tr_params_list(&s, 0, 0, &ps);
+    assert_int_equal(tr_params_number(&ps), 124439808);
+    tr_params_release(&ps);
+}
+
+/* Where element `i` of the local part stands in the whole parameter; -1 for padding. */
+static int64_t place(const struct tr_param *p, int64_t i)
+{
+    int64_t row = i / p->local[1], col = i % p->local[1];
+
+    if (p->split == 0)
+        row += p->first;
+    if (p->split == 1)
+        col += p->first;
+    return row < p->full[0] ? row * p->full[1] + col : -1;
+}
+
+/*
+ * Every layout draws the same weights: each element of the model is found in the one-rank model by
+ * name and place, each is held by as many ranks as it should be, and padding is zero.
+ */
+static void same_weights(void **state)
+{
+    static const struct { int w, p, k; } layouts[] = {{2, 1, 1}, {4, 2, 1}, {1, 4, 1}, {2, 2, 2}};
+    struct tr_shape whole = shape(4, 8, 13, 6);
+    struct tr_params all, part;
+    struct tr_arena a;
+    float memory[8192], *other = malloc(sizeof memory);
+
+    (void)state;
+    tr_params_list(&whole, 0, 0, &all);
+    all.values = tr_f32_1(memory, all.elems);
+    assert_true(all.elems <= 8192);
+    tr_params_init(&all, &whole, 99, 0.02);
+    tr_arena_init(&a);
+    for (size_t l = 0; l < sizeof layouts / sizeof layouts[0]; l++) {
+        struct tr_shape s = whole;
+        int64_t counted = 0;
+
+        layout(&s, layouts[l].w, layouts[l].p, layouts[l].k, 16);
+        for (int pp = 0; pp < s.p; pp++) {
+            for (int tp = 0; tp < s.w; tp++) {
+                tr_params_list(&s, tp, pp, &part);
+                part.values = tr_f32_1(other, part.elems);
+                tr_params_init(&part, &s, 99, 0.02);
+                for (int i = 0; i < part.count; i++) {
+                    const struct tr_param *p = &part.list[i];
+                    const struct tr_param *q = tr_param_find(&all, p->row, p->layer);
+
+                    assert_string_equal(p->name, q->name);
+                    for (int64_t e = 0; e < p->elems; e++) {
+                        int64_t at = place(p, e);
+                        float want = at < 0 ? 0.0F : memory[q->offset + at];
+
+                        counted += at >= 0 && tr_param_counts(p, tp);
+                        assert_memory_equal(&other[p->offset + e], &want, sizeof want);
+                    }
+                }
+                tr_params_release(&part);
+            }
+        }
+        assert_int_equal(counted, all.elems);
+    }
+    tr_params_release(&all);
+    free(other);
+}
+
+/* The order of the flat buffer is the order in which backward completes gradients. */
+static void order(void **state)
+{
+    struct tr_shape s = shape(8, 8, 16, 4);
+    struct tr_params ps;
+
+    (void)state;
+    layout(&s, 1, 2, 2, 16);
+    tr_params_list(&s, 0, 1, &ps);
+    /* Stage 1 of 2 with 2 chunks of 2 layers: layers 2, 3 and 6, 7, and the head with chunk 1. */
+    assert_int_equal(ps.list[0].row, TR_PARAM_FINAL_BIAS);
+    assert_true(tr_param_find(&ps, TR_PARAM_WORD_EMBED, -1)->copy);
+    assert_null(tr_param_find(&ps, TR_PARAM_POS_EMBED, -1));
+    int64_t last = tr_param_find(&ps, TR_PARAM_WORD_EMBED, -1)->offset;
+    static const int layers[] = {7, 6, 3, 2};
+    for (int i = 0; i < 4; i++) {
+        int64_t offset = tr_param_find(&ps, TR_PARAM_QKV_WEIGHT, layers[i])->offset;
+
+        assert_true(offset > last);
+        assert_int_equal(tr_param_find(&ps, TR_PARAM_QKV_WEIGHT, layers[i])->chunk, i < 2);
+        last = offset;
+    }
+    tr_params_release(&ps);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(published_numbers),
+        cmocka_unit_test(same_weights),
+        cmocka_unit_test(order),
+    };
+    return run_tap(tests);
+}
