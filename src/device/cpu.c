@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "device/cpu.h"
 
+#include <stdio.h>
+
 #include "device/host.h"
 #include "device/ref.h"
 
 static enum tr_status cpu_open(int threads, struct tr_device **out)
 {
-    return tr_host_open(threads, out);
+    TR_TRY(tr_host_open(threads, out));
+    snprintf((*out)->line, sizeof(*out)->line, "cpu: %d threads", (*out)->threads);
+    return TR_OK;
 }
 
 static const char *describe(const struct tr_device *d)

@@ -363,10 +363,9 @@ void tr_ref_xent_sum(struct tr_queue *q, const struct tr_tensor *stats,
 void tr_ref_xent_loss(struct tr_queue *q, const struct tr_tensor *loss,
                       const struct tr_tensor *stats)
 {
-    int64_t n = tr_tensor_elems(loss);
+    int64_t n = tr_sizes_xent_loss(loss, stats);
 
     (void)q;
-    tr_sizes_xent(stats, loss, stats, NULL, NULL, 0);
     for (int64_t i = 0; i < n; i++)
         tr_f32(loss)[i] = (float)(log((double)tr_f32(stats)[i]) - (double)tr_f32(stats)[n + i]);
 }

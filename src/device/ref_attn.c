@@ -73,11 +73,11 @@ void tr_ref_attention(struct tr_queue *q, const struct tr_tensor *ctx, const str
             for (int64_t j = 0; j <= i; j++)
                 max = fmax(max, score(&a, i, j));
             for (int64_t j = 0; j <= i; j++) {
-                double p = exp(score(&a, i, j) - max);
+                double p = exp(score(&a, i, j) - max), kept = p * keep(&a, i, j);
 
                 sum += p;
                 for (int64_t d = 0; d < s.d; d++)
-                    acc[d] += p * keep(&a, i, j) * (double)a.v[j * a.stride + d];
+                    acc[d] += kept * (double)a.v[j * a.stride + d];
             }
             for (int64_t d = 0; d < s.d; d++)
                 out[d] = (float)(acc[d] / sum);

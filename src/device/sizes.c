@@ -156,6 +156,14 @@ struct tr_xent_sizes tr_sizes_xent(const struct tr_tensor *logits, const struct 
     return s;
 }
 
+int64_t tr_sizes_xent_loss(const struct tr_tensor *loss, const struct tr_tensor *stats)
+{
+    int64_t n = tr_tensor_elems(loss);
+
+    TR_ASSERT(vector(loss, n) && matrix(stats, 2, n));
+    return n;
+}
+
 int64_t tr_sizes_flat(const struct tr_tensor *a, const struct tr_tensor *b,
                       const struct tr_tensor *c, const struct tr_tensor *d)
 {

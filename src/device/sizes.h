@@ -70,6 +70,9 @@ struct tr_xent_sizes tr_sizes_xent(const struct tr_tensor *logits, const struct 
                                    const struct tr_tensor *stats, const struct tr_tensor *labels,
                                    const struct tr_tensor *weight, int64_t valid);
 
+/* Elements of `loss`. */
+int64_t tr_sizes_xent_loss(const struct tr_tensor *loss, const struct tr_tensor *stats);
+
 /* Elements of two or more flat operands of one length: pass the last twice where there are two. */
 int64_t tr_sizes_flat(const struct tr_tensor *a, const struct tr_tensor *b,
                       const struct tr_tensor *c, const struct tr_tensor *d);

@@ -1,1 +1,14 @@
-check_PROGRAMS +=
+check_PROGRAMS += tests/device/t_ops tests/device/t_gradients tests/device/t_known
+TESTS += tests/device/t_ops tests/device/t_gradients tests/device/t_known
+tests_device_t_ops_SOURCES = tests/device/t_ops.c
+tests_device_t_ops_CFLAGS = $(TEST_CFLAGS)
+tests_device_t_ops_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_device_t_ops_LDADD = $(TEST_LIBS)
+tests_device_t_gradients_SOURCES = tests/device/t_gradients.c
+tests_device_t_gradients_CFLAGS = $(TEST_CFLAGS)
+tests_device_t_gradients_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_device_t_gradients_LDADD = $(TEST_LIBS)
+tests_device_t_known_SOURCES = tests/device/t_known.c
+tests_device_t_known_CFLAGS = $(TEST_CFLAGS)
+tests_device_t_known_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_device_t_known_LDADD = $(TEST_LIBS)

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "check.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/device.h"
+#include "util/rng.h"
+
+/* Operations against closed forms and published numbers, on every backend. */
+
+static struct tr_queue open_queue(const struct tr_backend *b)
+{
+    struct tr_device *d;
+
+    assert_ok(b->open(1, &d));
+    return (struct tr_queue){b, d};
+}
+
+static void assert_near(double got, double want, double tolerance)
+{
+    if (!(fabs(got - want) <= tolerance))
+        fail_msg("%.9g is not %.9g within %.2g", got, want, tolerance);
+}
+
+/* Megatron-LM's unit test of its vocabulary-parallel loss (tests/unit_tests/tensor_parallel/
+   test_cross_entropy.py): 4 ranks, each with 16 rows of 0..7 four times, labels 0, 2, ... 30. */
+static void megatron_cross_entropy(const struct tr_backend *b)
+{
+    enum { RANKS = 4, N = 16, R = 32 };
+    static const double want[] = {10.2309, 8.2309, 6.2309, 4.2309};
+    struct tr_queue q = open_queue(b);
+    float logits[N * R], max[N], stats[2 * N], sum[2 * N] = {0.0f}, losses[N];
+    int32_t label[N];
+    struct tr_tensor x = tr_f32_2(logits, N, R), m = tr_f32_1(max, N), s = tr_f32_2(stats, 2, N);
+    struct tr_tensor total = tr_f32_2(sum, 2, N), loss = tr_f32_1(losses, N);
+    struct tr_tensor labels = tr_i32_1(label, N);
+
+    for (int i = 0; i < N * R; i++)
+        logits[i] = (float)(i % 8);
+    for (int n = 0; n < N; n++)
+        label[n] = 2 * n;
+    b->xent_max(&q, &m, &x, R);
+    for (int rank = 0; rank < RANKS; rank++) {
+        b->xent_sum(&q, &s, &x, &m, &labels, rank * R, R);
+        b->add(&q, &total, &s);
+    }
+    b->xent_loss(&q, &loss, &total);
+    b->wait(&q);
+    for (int n = 0; n < N; n++)
+        assert_near((double)losses[n], want[n % 4], 5e-5);
+    b->close(q.device);
+}
+
+/* Padding of the vocabulary and a rank that holds nothing else do not change the loss. */
+static void padded_cross_entropy(const struct tr_backend *b)
+{
+    enum { R = 4 };
+    struct tr_queue q = open_queue(b);
+    float logits[2][R] = {{1.0f, 2.0f, 3.0f, 90.0f}, {70.0f, 80.0f, 90.0f, 95.0f}};
+    float max[2], stats[2] = {0}, sum[2] = {0.0f}, losses[1];
+    int32_t label[] = {1};
+    struct tr_tensor s = tr_f32_2(stats, 2, 1), total = tr_f32_2(sum, 2, 1);
+    struct tr_tensor loss = tr_f32_1(losses, 1), labels = tr_i32_1(label, 1);
+    struct tr_tensor m = tr_f32_1(max, 1), none = tr_f32_1(max + 1, 1);
+
+    for (int rank = 0; rank < 2; rank++) {
+        struct tr_tensor x = tr_f32_2(logits[rank], 1, R);
+        int64_t valid = rank == 0 ? 3 : 0;
+
+        b->xent_max(&q, rank == 0 ? &m : &none, &x, valid);
+        b->xent_sum(&q, &s, &x, &m, &labels, rank * R, valid);
+        b->add(&q, &total, &s);
+    }
+    b->xent_loss(&q, &loss, &total);
+    b->wait(&q);
+    assert_true(max[0] == 3.0f && max[1] == -INFINITY);
+    /* log(e^-2 + e^-1 + 1) + 1 */
+    assert_near((double)losses[0], 1.4076059644443804, 2e-7);
+    b->close(q.device);
+}
+
+/* A constant gradient g from zero moments: m / bias1 = g and v / bias2 = g^2 in every step, so
+   p <- p (1 - lr decay) - lr g / (|g| + eps), a geometric sequence. */
+static void adamw_sequence(const struct tr_backend *b)
+{
+    enum { N = 3, STEPS = 20 };
+    struct tr_queue q = open_queue(b);
+    float p[N] = {1.0f, -2.0f, 0.5f}, m[N] = {0.0f}, v[N] = {0.0f}, g[N] = {30.0f, -0.2f, 1e-3f};
+    const double start[N] = {1.0, -2.0, 0.5};
+    const double lr = 1.0 / 64.0, decay = 0.125, eps = 1.0 / 1024.0, scale = 0.5;
+    struct tr_tensor tp = tr_f32_1(p, N), tm = tr_f32_1(m, N), tv = tr_f32_1(v, N);
+    struct tr_tensor tg = tr_f32_1(g, N);
+
+    for (int t = 1; t <= STEPS; t++)
+        b->adamw(&q, &tp, &tm, &tv, &tg,
+                 (struct tr_adamw){.lr = (float)lr,
+                                   .beta1 = 0.9f,
+                                   .beta2 = 0.999f,
+                                   .eps = (float)eps,
+                                   .decay = (float)decay,
+                                   .bias1 = (float)(1.0 - pow(0.9, t)),
+                                   .bias2 = (float)(1.0 - pow(0.999, t)),
+                                   .grad_scale = (float)scale});
+    b->wait(&q);
+    for (int i = 0; i < N; i++) {
+        double grad = (double)g[i] * scale, fixed = grad / (fabs(grad) + eps) / decay;
+        double want = (start[i] + fixed) * pow(1.0 - lr * decay, STEPS) - fixed;
+
+        /* 0.999f is off by 1.3e-8, which 1 - beta2 makes 1.3e-5 of v and 7e-6 of a step. */
+        assert_near((double)p[i], want, 1e-5 * STEPS * lr);
+        assert_near((double)m[i], grad * (1.0 - pow(0.9, STEPS)), 1e-5 * fabs(grad));
+    }
+    b->close(q.device);
+}
+
+/* The tanh form, in double with Python's math.tanh. */
+static void gelu_values(const struct tr_backend *b)
+{
+    enum { N = 9 };
+    struct tr_queue q = open_queue(b);
+    float in[N] = {-30.0f, -3.0f, -1.0f, -0.5f, 0.0f, 0.5f, 1.0f, 2.0f, 30.0f}, one[1] = {1.0f};
+    float out[N], pre[N];
+    const double want[N] = {0.0, -0.0036373920817729943, -0.15880800939172324, -0.15428599017485606,
+                            0.0, 0.34571400982514394,    0.8411919906082768,   1.954597694087775,
+                            30.0};
+    struct tr_tensor y = tr_f32_2(out, N, 1), z = tr_f32_2(pre, N, 1), x = tr_f32_2(in, N, 1);
+    struct tr_tensor w = tr_f32_2(one, 1, 1);
+
+    b->linear(&q, &y, &z, &x, &w, NULL, TR_ACT_GELU_TANH);
+    b->wait(&q);
+    for (int i = 0; i < N; i++) {
+        assert_near((double)out[i], want[i], 2e-7 * fmax(1.0, fabs(want[i])));
+        assert_true(pre[i] == in[i]);
+    }
+    b->close(q.device);
+}
+
+/* Queries of zero see all keys alike: the context is the mean of the values so far. */
+static void flat_attention(const struct tr_backend *b)
+{
+    enum { T = 70, D = 5 };
+    struct tr_queue q = open_queue(b);
+    float qkv[T * 3 * D], ctx[T * D], lse[T];
+    double sum[D] = {0.0};
+    struct tr_tensor x = tr_f32_2(qkv, T, 3 * D), c = tr_f32_2(ctx, T, D);
+    struct tr_tensor l = tr_f32_3(lse, 1, 1, T);
+
+    tr_rng_normal(tr_rng_key(3, TR_STREAM_INIT, 0, 0), 0, T * 3 * D, qkv);
+    for (int t = 0; t < T; t++)
+        memset(qkv + t * 3 * D, 0, D * sizeof(float));
+    b->attention(&q, &c, &l, &x, 0, 0.7f, (struct tr_dropout){.p = 0.0});
+    b->wait(&q);
+    for (int t = 0; t < T; t++) {
+        assert_near((double)lse[t], log(t + 1.0), 1e-6);
+        for (int d = 0; d < D; d++) {
+            sum[d] += (double)qkv[t * 3 * D + 2 * D + d];
+            assert_near((double)ctx[t * D + d], sum[d] / (t + 1.0), 1e-6);
+        }
+    }
+    b->close(q.device);
+}
+
+/* A rank that holds heads 1 and 2 of three drops what the unsplit model drops there. */
+static void split_attention(const struct tr_backend *b)
+{
+    enum { B = 2, T = 9, D = 4, HEADS = 3, PART = 2 };
+    struct tr_queue q = open_queue(b);
+    float qkv[B * T * 3 * HEADS * D], ctx[B * T * HEADS * D], lse[B * HEADS * T];
+    float part[B * T * 3 * PART * D], part_ctx[B * T * PART * D], part_lse[B * PART * T];
+    int64_t sample[B] = {11, 4};
+    struct tr_dropout drop = {.p = 0.3,
+                              .seed = 5,
+                              .stream = TR_STREAM_ATTN_DROPOUT,
+                              .site = 1,
+                              .sample = sample,
+                              .tokens = T};
+    struct tr_tensor x = tr_f32_2(qkv, B * T, 3 * HEADS * D), c = tr_f32_2(ctx, B * T, HEADS * D);
+    struct tr_tensor l = tr_f32_3(lse, B, HEADS, T);
+    struct tr_tensor px = tr_f32_2(part, B * T, 3 * PART * D);
+    struct tr_tensor pc = tr_f32_2(part_ctx, B * T, PART * D);
+    struct tr_tensor pl = tr_f32_3(part_lse, B, PART, T);
+
+    tr_rng_normal(tr_rng_key(4, TR_STREAM_INIT, 0, 0), 0, B * T * 3 * HEADS * D, qkv);
+    for (int n = 0; n < B * T; n++)
+        memcpy(part + n * 3 * PART * D, qkv + n * 3 * HEADS * D + 3 * D,
+               3 * PART * D * sizeof(float));
+    b->attention(&q, &c, &l, &x, 0, 0.5f, drop);
+    b->attention(&q, &pc, &pl, &px, 1, 0.5f, drop);
+    b->wait(&q);
+    for (int n = 0; n < B * T; n++)
+        assert_memory_equal(part_ctx + n * PART * D, ctx + n * HEADS * D + D,
+                            PART * D * sizeof(float));
+    b->close(q.device);
+}
+
+/* The mask is the one that util/rng.h defines, wherever the sample stands in the batch. */
+static void dropout_mask(const struct tr_backend *b)
+{
+    enum { T = 3, H = 37, SAMPLES = 2 };
+    struct tr_queue q = open_queue(b);
+    float y[SAMPLES * T * H];
+    int64_t sample[SAMPLES] = {900, 17};
+    struct tr_dropout drop = {
+        .p = 0.25, .seed = 8, .stream = TR_STREAM_EMBED_DROPOUT, .sample = sample, .tokens = T};
+    struct tr_tensor t = tr_f32_2(y, SAMPLES * T, H);
+
+    for (int i = 0; i < SAMPLES * T * H; i++)
+        y[i] = 3.0f;
+    b->dropout(&q, &t, drop);
+    b->wait(&q);
+    for (int i = 0; i < SAMPLES * T * H; i++) {
+        struct tr_rng r = tr_rng_key(8, TR_STREAM_EMBED_DROPOUT, 0, sample[i / (T * H)]);
+        bool kept = tr_rng_u32(r, (uint64_t)(i % (T * H))) >= 0x40000000;
+
+        assert_true(y[i] == (kept ? 3.0f * (float)(1.0 / 0.75) : 0.0f));
+    }
+    b->close(q.device);
+}
+
+/* A number that is not finite must reach what the trainer looks at: sums of squares and losses. */
+static void not_finite_shows(const struct tr_backend *b)
+{
+    enum { N = 3, H = 40 };
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    struct tr_queue q = open_queue(b);
+
+    for (int i = 0; i < 3; i++) {
+        float x[N * H], w[H], y[N], big[N * H], ones[H], mean[N], rstd[N], stats[2 * N], loss[N];
+        int32_t label[N] = {1, 1, 1};
+        double sum = 0.0;
+        struct tr_tensor tx = tr_f32_2(x, N, H), tw = tr_f32_2(w, 1, H), ty = tr_f32_2(y, N, 1);
+        struct tr_tensor tb = tr_f32_2(big, N, H), t1 = tr_f32_1(ones, H), ts = tr_f64_1(&sum, 1);
+        struct tr_tensor tm = tr_f32_1(mean, N), tr = tr_f32_1(rstd, N);
+        struct tr_tensor st = tr_f32_2(stats, 2, N), tl = tr_i32_1(label, N);
+        struct tr_tensor lo = tr_f32_1(loss, N);
+
+        for (int k = 0; k < N * H; k++)
+            x[k] = 0.01f * (float)k;
+        for (int k = 0; k < H; k++)
+            w[k] = ones[k] = 1.0f;
+        x[H + 17] = bad[i];
+        b->sumsq(&q, &ts, &tx);
+        b->linear(&q, &ty, NULL, &tx, &tw, NULL, TR_ACT_GELU_TANH);
+        b->layernorm(&q, &tb, &tm, &tr, &tx, &t1, &t1, 1e-5f);
+        b->xent_max(&q, &tm, &tx, H);
+        b->xent_sum(&q, &st, &tx, &tm, &tl, 0, H);
+        b->xent_loss(&q, &lo, &st);
+        b->wait(&q);
+        assert_true(!isfinite(sum));
+        assert_true(isfinite(y[0]) && isfinite(y[2]));
+        /* -inf * (1 + tanh(-inf)) is -inf * 0. */
+        assert_true(bad[i] < 0.0f ? !isfinite(y[1]) || y[1] == 0.0f : !isfinite(y[1]));
+        assert_true(isfinite(big[0]) && isnan(big[H]) && isfinite(big[2 * H]));
+        assert_true(isfinite(loss[0]) && isfinite(loss[2]));
+        /* A logit of -inf is a probability of zero, and no fault. */
+        assert_true(bad[i] < 0.0f ? isfinite(loss[1]) : isnan(loss[1]));
+    }
+    b->close(q.device);
+}
+
+/* Memory is zero, aligned, the caller's to write, and refused when there is not that much. */
+static void memory(const struct tr_backend *b)
+{
+    struct tr_queue q = open_queue(b);
+    const size_t sizes[] = {1, 1000, 5 << 20};
+    void *p;
+
+    for (int i = 0; i < 3; i++) {
+        assert_ok(b->reserve(q.device, sizes[i], &p));
+        assert_int_equal((uintptr_t)p % 256, 0);
+        for (size_t k = 0; k < sizes[i]; k++)
+            assert_true(((unsigned char *)p)[k] == 0);
+        memset(p, 1, sizes[i]);
+    }
+    assert_fails(TR_ERESOURCE, "1048576.00 GiB", b->reserve(q.device, (size_t)1 << 50, &p));
+    assert_null(p);
+    b->close(q.device);
+}
+
+static void devices(const struct tr_backend *b)
+{
+    struct tr_device *d;
+
+    assert_fails(TR_ECONFIG, "-1 threads", b->open(-1, &d));
+    assert_ok(b->open(0, &d));
+    assert_true(b->threads(d) >= 1);
+    assert_non_null(strstr(b->describe(d), b->name));
+    b->close(d);
+    assert_ptr_equal(tr_backend_find(b->name), b);
+    assert_ptr_equal(tr_backend_find("auto"), tr_backends()[0]);
+    assert_null(tr_backend_find("no such backend"));
+}
+
+static void on_every_backend(void (*test)(const struct tr_backend *b))
+{
+    for (int i = 0; tr_backends()[i]; i++)
+        test(tr_backends()[i]);
+}
+
+#define TEST(name)                        \
+    static void name##_test(void **state) \
+    {                                     \
+        (void)state;                      \
+        on_every_backend(name);           \
+    }
+TEST(megatron_cross_entropy)
+TEST(padded_cross_entropy)
+TEST(adamw_sequence)
+TEST(gelu_values)
+TEST(flat_attention)
+TEST(split_attention)
+TEST(dropout_mask)
+TEST(not_finite_shows)
+TEST(memory)
+TEST(devices)
+#undef TEST
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(megatron_cross_entropy_test),
+        cmocka_unit_test(padded_cross_entropy_test),
+        cmocka_unit_test(adamw_sequence_test),
+        cmocka_unit_test(gelu_values_test),
+        cmocka_unit_test(flat_attention_test),
+        cmocka_unit_test(split_attention_test),
+        cmocka_unit_test(dropout_mask_test),
+        cmocka_unit_test(not_finite_shows_test),
+        cmocka_unit_test(memory_test),
+        cmocka_unit_test(devices_test),
+    };
+    return run_tap(tests);
+}

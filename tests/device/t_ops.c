@@ -1,0 +1,654 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "check.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/device.h"
+#include "util/rng.h"
+
+/*
+ * Every row of ops.def on every backend, against ref.  A row NAME has a function NAME_trial here, or
+ * this file does not compile.  The function draws sizes and operands from the trial's own random
+ * numbers and calls the operation, so running it again with another backend repeats it exactly.
+ */
+enum { TRIALS = 24, MAX_OPERANDS = 12, GUARD = 64 };
+
+enum role {
+    IN,    /* must come out as it went in */
+    OUT,   /* starts as NaN: what is not overwritten shows */
+    INOUT, /* starts with numbers */
+};
+
+struct operand {
+    struct tr_tensor t;
+    enum role role;
+    unsigned char *block, *before; /* with guards on both sides; as it was before the call */
+    size_t block_bytes;
+};
+
+struct trial {
+    struct tr_queue q;
+    const char *row;
+    int number;
+    uint64_t draws; /* random numbers used so far */
+    int operands;
+    struct operand operand[MAX_OPERANDS];
+    int64_t sample[8];
+};
+
+static uint32_t draw(struct trial *t)
+{
+    return tr_rng_u32(tr_rng_key(77, TR_STREAM_INIT, 0, t->number), t->draws++);
+}
+
+/* A size in 1 .. most; every fifth is 1 and every fifth is `most`. */
+static int64_t size(struct trial *t, int64_t most)
+{
+    uint32_t d = draw(t);
+
+    return d % 5 == 0 ? 1 : d % 5 == 1 ? most : 1 + (int64_t)(d / 5) % most;
+}
+
+static bool coin(struct trial *t)
+{
+    return draw(t) % 2 == 0;
+}
+
+/* Memory for one operand, which starts on a multiple of its element and of nothing else. */
+static struct operand *place(struct trial *t, enum role role, struct tr_tensor shape)
+{
+    struct operand *o = &t->operand[t->operands++];
+    size_t bytes = (size_t)tr_tensor_bytes(&shape), offset = GUARD + 8 * (draw(t) % 8);
+
+    assert_true(t->operands <= MAX_OPERANDS);
+    *o = (struct operand){.t = shape, .role = role, .block_bytes = bytes + 3 * GUARD};
+    o->block = aligned_alloc(64, (o->block_bytes + 63) / 64 * 64);
+    o->before = malloc(o->block_bytes);
+    assert_non_null(o->block);
+    assert_non_null(o->before);
+    memset(o->block, 0xA5, o->block_bytes);
+    o->t.data = o->block + offset;
+    return o;
+}
+
+static const struct tr_tensor *seal(struct operand *o)
+{
+    memcpy(o->before, o->block, o->block_bytes);
+    return &o->t;
+}
+
+/* A [rows,columns] of normal numbers with standard deviation `scale`. */
+static const struct tr_tensor *floats(struct trial *t, enum role role, int64_t rows,
+                                      int64_t columns, double scale)
+{
+    struct operand *o = place(t, role, tr_f32_2(NULL, rows, columns));
+    struct tr_rng r = tr_rng_key(78, TR_STREAM_INIT, t->operands, t->number);
+    int64_t n = rows * columns;
+
+    tr_rng_normal(r, 0, n, tr_f32(&o->t));
+    for (int64_t i = 0; i < n; i++)
+        tr_f32(&o->t)[i] = role == OUT ? NAN : tr_f32(&o->t)[i] * (float)scale;
+    return seal(o);
+}
+
+static const struct tr_tensor *floats3(struct trial *t, enum role role, int64_t d0, int64_t d1,
+                                       int64_t d2)
+{
+    struct tr_tensor *made = &t->operand[t->operands].t;
+
+    floats(t, role, d0 * d1, d2, 1.0);
+    *made = tr_f32_3(made->data, d0, d1, d2);
+    return made;
+}
+
+static const struct tr_tensor *ints(struct trial *t, int64_t n, int32_t from, int32_t to)
+{
+    struct operand *o = place(t, IN, tr_i32_1(NULL, n));
+
+    for (int64_t i = 0; i < n; i++)
+        tr_i32(&o->t)[i] = from + (int32_t)(draw(t) % (uint32_t)(to - from));
+    return seal(o);
+}
+
+static const struct tr_tensor *one_double(struct trial *t)
+{
+    struct operand *o = place(t, INOUT, tr_f64_1(NULL, 1));
+
+    tr_f64(&o->t)[0] = 0.25;
+    return seal(o);
+}
+
+/* On in two of three trials.  Places of samples are neither sorted nor small. */
+static struct tr_dropout dropping(struct trial *t, int64_t samples, int64_t tokens)
+{
+    static const double p[] = {0.0, 0.1, 0.5};
+    struct tr_dropout d = {.p = p[draw(t) % 3],
+                           .seed = UINT64_C(0x123456789abcdef),
+                           .stream = TR_STREAM_MLP_OUT_DROPOUT,
+                           .site = (int)(draw(t) % 96),
+                           .sample = t->sample,
+                           .tokens = tokens};
+
+    assert_true(samples <= 8);
+    for (int64_t i = 0; i < samples; i++)
+        t->sample[i] = ((int64_t)draw(t) << 7) + (int64_t)draw(t) % 128;
+    return d;
+}
+
+/* ---- one function per row ---- */
+
+static void fill_trial(struct trial *t)
+{
+    int64_t n = size(t, 20000);
+
+    t->q.on->fill(&t->q, floats(t, OUT, 1, n, 1.0), coin(t) ? 0.0f : -3.25f);
+}
+
+static void copy_trial(struct trial *t)
+{
+    int64_t n = size(t, 20000);
+
+    if (coin(t)) {
+        t->q.on->copy(&t->q, floats(t, OUT, 1, n, 1.0), floats(t, IN, n, 1, 1.0));
+    } else {
+        struct operand *o = place(t, INOUT, tr_f64_1(NULL, 1));
+
+        tr_f64(&o->t)[0] = 0.0;
+        t->q.on->copy(&t->q, seal(o), one_double(t));
+    }
+}
+
+static void add_trial(struct trial *t)
+{
+    int64_t n = size(t, 20000);
+
+    t->q.on->add(&t->q, floats(t, INOUT, 1, n, 1.0), floats(t, IN, 1, n, 1.0));
+}
+
+static void scale_trial(struct trial *t)
+{
+    t->q.on->scale(&t->q, floats(t, INOUT, 1, size(t, 20000), 1.0), coin(t) ? 0.0f : 0.3f);
+}
+
+static void sumsq_trial(struct trial *t)
+{
+    const struct tr_tensor *out = one_double(t);
+
+    t->q.on->sumsq(&t->q, out, floats(t, IN, 1, size(t, 60000), 1e15));
+}
+
+static void weighted_sum_trial(struct trial *t)
+{
+    int64_t n = size(t, 60000);
+    const struct tr_tensor *out = one_double(t);
+
+    t->q.on->weighted_sum(&t->q, out, floats(t, IN, 1, n, 1.0), floats(t, IN, 1, n, 1.0));
+}
+
+/* Sizes of a product: small and odd, or beyond one tile of any kernel in one direction. */
+static void product_sizes(struct trial *t, int64_t size_of[3])
+{
+    int longest = (int)(draw(t) % 3);
+
+    for (int i = 0; i < 3; i++)
+        size_of[i] = size(t, i == longest ? 600 : 40);
+}
+
+static void linear_trial(struct trial *t)
+{
+    int64_t s[3];
+    enum tr_act act = coin(t) ? TR_ACT_GELU_TANH : TR_ACT_NONE;
+    const struct tr_tensor *y, *pre, *x, *w, *bias;
+
+    product_sizes(t, s);
+    y = floats(t, OUT, s[0], s[1], 1.0);
+    pre = coin(t) ? floats(t, OUT, s[0], s[1], 1.0) : NULL;
+    x = floats(t, IN, s[0], s[2], 1.0);
+    w = floats(t, IN, s[1], s[2], 1.0 / sqrt((double)s[2]));
+    bias = coin(t) ? floats(t, IN, 1, s[1], 2.0) : NULL;
+    t->q.on->linear(&t->q, y, pre, x, w, bias, act);
+}
+
+static void linear_dgrad_trial(struct trial *t)
+{
+    int64_t s[3];
+    enum tr_act act = coin(t) ? TR_ACT_GELU_TANH : TR_ACT_NONE;
+    const struct tr_tensor *dx, *dy, *w, *pre;
+
+    product_sizes(t, s);
+    dx = floats(t, OUT, s[0], s[1], 1.0);
+    dy = floats(t, IN, s[0], s[2], 1.0);
+    w = floats(t, IN, s[2], s[1], 1.0);
+    pre = act == TR_ACT_NONE ? NULL : floats(t, IN, s[0], s[1], 2.0);
+    t->q.on->linear_dgrad(&t->q, dx, dy, w, pre, act);
+}
+
+static void linear_wgrad_trial(struct trial *t)
+{
+    int64_t s[3];
+    const struct tr_tensor *dw, *dbias, *dy, *x;
+
+    product_sizes(t, s);
+    dw = floats(t, INOUT, s[0], s[1], 3.0);
+    dbias = coin(t) ? floats(t, INOUT, 1, s[0], 3.0) : NULL;
+    dy = floats(t, IN, s[2], s[0], 1.0);
+    x = floats(t, IN, s[2], s[1], 1.0);
+    t->q.on->linear_wgrad(&t->q, dw, dbias, dy, x);
+}
+
+static void layernorm_trial(struct trial *t)
+{
+    int64_t n = size(t, 70), h = size(t, 900);
+    const struct tr_tensor *y = floats(t, OUT, n, h, 1.0), *mean = floats(t, OUT, 1, n, 1.0);
+    const struct tr_tensor *rstd = floats(t, OUT, 1, n, 1.0);
+    /* A row of one number, and one of zeros, have no variance. */
+    const struct tr_tensor *x = floats(t, IN, n, h, coin(t) ? 5.0 : draw(t) % 8 == 0 ? 0.0 : 0.01);
+
+    t->q.on->layernorm(&t->q, y, mean, rstd, x, floats(t, IN, 1, h, 1.0), floats(t, IN, 1, h, 1.0),
+                       1e-5f);
+}
+
+static void layernorm_bwd_trial(struct trial *t)
+{
+    int64_t n = size(t, 70), h = size(t, 900);
+    bool in_place = coin(t);
+    const struct tr_tensor *dx = floats(t, in_place ? INOUT : OUT, n, h, 1.0);
+    const struct tr_tensor *dgain = floats(t, INOUT, 1, h, 1.0);
+    const struct tr_tensor *dbias = floats(t, INOUT, 1, h, 1.0);
+    const struct tr_tensor *dy = floats(t, IN, n, h, 1.0);
+    const struct tr_tensor *dskip = in_place ? dx : coin(t) ? floats(t, IN, n, h, 1.0) : NULL;
+    const struct tr_tensor *x = floats(t, IN, n, h, 1.0), *gain = floats(t, IN, 1, h, 1.0);
+    const struct tr_tensor *mean = floats(t, IN, 1, n, 0.1);
+
+    t->q.on->layernorm_bwd(&t->q, dx, dgain, dbias, dy, dskip, x, gain, mean,
+                           floats(t, IN, 1, n, 1.0));
+}
+
+static void residual_trial(struct trial *t)
+{
+    int64_t samples = size(t, 5), tokens = size(t, 9), h = size(t, 301), n = samples * tokens;
+    const struct tr_tensor *y = floats(t, OUT, n, h, 1.0);
+    const struct tr_tensor *x = floats(t, IN, n, h, 1.0), *a = floats(t, IN, n, h, 1.0);
+    const struct tr_tensor *bias = floats(t, IN, 1, h, 1.0);
+
+    t->q.on->residual(&t->q, y, x, a, bias, dropping(t, samples, tokens));
+}
+
+static void residual_bwd_trial(struct trial *t)
+{
+    int64_t samples = size(t, 5), tokens = size(t, 9), h = size(t, 301), n = samples * tokens;
+    const struct tr_tensor *da = floats(t, OUT, n, h, 1.0);
+    const struct tr_tensor *dbias = floats(t, INOUT, 1, h, 1.0);
+    const struct tr_tensor *dy = floats(t, IN, n, h, 1.0);
+
+    t->q.on->residual_bwd(&t->q, da, dbias, dy, dropping(t, samples, tokens));
+}
+
+static void dropout_trial(struct trial *t)
+{
+    int64_t samples = size(t, 5), tokens = size(t, 9), h = size(t, 301);
+
+    t->q.on->dropout(&t->q, floats(t, INOUT, samples * tokens, h, 1.0),
+                     dropping(t, samples, tokens));
+}
+
+static void embed_trial(struct trial *t)
+{
+    int64_t n = size(t, 100), h = size(t, 200), r = size(t, 50);
+    const struct tr_tensor *y = floats(t, OUT, n, h, 1.0);
+    const struct tr_tensor *ids = ints(t, n, 0, 100);
+
+    t->q.on->embed(&t->q, y, ids, floats(t, IN, r, h, 1.0), (int64_t)(draw(t) % 80));
+}
+
+static void embed_bwd_trial(struct trial *t)
+{
+    int64_t n = size(t, 100), h = size(t, 200), r = size(t, 50);
+    const struct tr_tensor *dtable = floats(t, INOUT, r, h, 1.0), *dy = floats(t, IN, n, h, 1.0);
+
+    t->q.on->embed_bwd(&t->q, dtable, dy, ints(t, n, 0, 100), (int64_t)(draw(t) % 80));
+}
+
+static void add_rows_trial(struct trial *t)
+{
+    int64_t n = size(t, 100), h = size(t, 200), r = size(t, 50);
+    const struct tr_tensor *y = floats(t, INOUT, n, h, 1.0);
+    const struct tr_tensor *ids = ints(t, n, 0, (int32_t)r);
+
+    t->q.on->add_rows(&t->q, y, ids, floats(t, IN, r, h, 1.0));
+}
+
+struct heads {
+    int64_t b, heads, t, d;
+    int first;
+    float scale;
+};
+
+/* Lengths around and beyond the tiles that a fast kernel would use. */
+static struct heads heads_of(struct trial *t)
+{
+    struct heads s = {.b = size(t, 2), .heads = size(t, 3), .t = size(t, 140), .d = size(t, 70)};
+
+    if (draw(t) % 10 == 0)
+        s = (struct heads){.b = 1, .heads = 1, .t = 40, .d = TR_MAX_HEAD_DIM};
+    s.first = (int)(draw(t) % 20);
+    /* Scores up to about 3, or up to about 300, where exp() without its maximum would overflow. */
+    s.scale = (float)((coin(t) ? 1.0 : 100.0) / sqrt((double)s.d));
+    return s;
+}
+
+static void attention_trial(struct trial *t)
+{
+    struct heads s = heads_of(t);
+    const struct tr_tensor *ctx = floats(t, OUT, s.b * s.t, s.heads * s.d, 1.0);
+    const struct tr_tensor *lse = floats3(t, OUT, s.b, s.heads, s.t);
+    const struct tr_tensor *qkv = floats(t, IN, s.b * s.t, 3 * s.heads * s.d, 1.0);
+
+    t->q.on->attention(&t->q, ctx, lse, qkv, s.first, s.scale, dropping(t, s.b, s.t));
+}
+
+static void attention_bwd_trial(struct trial *t)
+{
+    struct heads s = heads_of(t);
+    int64_t n = s.b * s.t, width = s.heads * s.d;
+    const struct tr_tensor *dqkv = floats(t, OUT, n, 3 * width, 1.0);
+    const struct tr_tensor *dctx = floats(t, IN, n, width, 1.0);
+    const struct tr_tensor *ctx = floats(t, OUT, n, width, 1.0);
+    const struct tr_tensor *lse = floats3(t, OUT, s.b, s.heads, s.t);
+    const struct tr_tensor *qkv = floats(t, IN, n, 3 * width, 1.0);
+    struct tr_dropout drop = dropping(t, s.b, s.t);
+
+    s.scale = fminf(s.scale, 1.0f);
+    t->q.on->attention(&t->q, ctx, lse, qkv, s.first, s.scale, drop);
+    t->q.on->attention_bwd(&t->q, dqkv, dctx, ctx, lse, qkv, s.first, s.scale, drop);
+}
+
+struct slice {
+    int64_t n, r, first, valid;
+    const struct tr_tensor *labels;
+};
+
+/* A slice of the vocabulary: all of it, the last one with padding, or only padding. */
+static struct slice slice_of(struct trial *t)
+{
+    struct slice s = {.n = size(t, 20), .r = size(t, 3000)};
+
+    s.valid = draw(t) % 8 == 0 ? 0 : coin(t) ? s.r : size(t, s.r);
+    s.first = s.r * (int64_t)(draw(t) % 3);
+    s.labels = ints(t, s.n, -1, (int32_t)(s.first + (s.valid > 0 ? s.valid : 1)));
+    return s;
+}
+
+/* Logits are what this trial's rank knows; the sums over ranks are made up. */
+static const struct tr_tensor *logits_of(struct trial *t, enum role role, struct slice s)
+{
+    return floats(t, role, s.n, s.r, draw(t) % 4 == 0 ? 40.0 : 2.0);
+}
+
+static const struct tr_tensor *max_of(struct trial *t, const struct tr_tensor *logits,
+                                      struct slice s)
+{
+    struct operand *o = place(t, IN, tr_f32_1(NULL, s.n));
+
+    for (int64_t n = 0; n < s.n; n++) {
+        tr_f32(&o->t)[n] = 0.5f;
+        for (int64_t r = 0; r < s.r; r++)
+            tr_f32(&o->t)[n] = fmaxf(tr_f32(&o->t)[n], tr_f32(logits)[n * s.r + r]);
+    }
+    return seal(o);
+}
+
+static void xent_max_trial(struct trial *t)
+{
+    struct slice s = slice_of(t);
+    const struct tr_tensor *max = floats(t, OUT, 1, s.n, 1.0);
+
+    t->q.on->xent_max(&t->q, max, logits_of(t, IN, s), s.valid);
+}
+
+static void xent_sum_trial(struct trial *t)
+{
+    struct slice s = slice_of(t);
+    const struct tr_tensor *stats = floats(t, OUT, 2, s.n, 1.0), *logits = logits_of(t, IN, s);
+
+    t->q.on->xent_sum(&t->q, stats, logits, max_of(t, logits, s), s.labels, s.first, s.valid);
+}
+
+static void xent_loss_trial(struct trial *t)
+{
+    int64_t n = size(t, 200);
+    const struct tr_tensor *loss = floats(t, OUT, 1, n, 1.0), *stats = floats(t, IN, 2, n, 1.0);
+
+    /* Sums of exponentials are positive. */
+    for (int64_t i = 0; i < n; i++)
+        tr_f32(stats)[i] = 1.0f + 1000.0f * fabsf(tr_f32(stats)[i]);
+    seal(&t->operand[1]);
+    t->q.on->xent_loss(&t->q, loss, stats);
+}
+
+static void xent_bwd_trial(struct trial *t)
+{
+    struct slice s = slice_of(t);
+    const struct tr_tensor *logits = logits_of(t, INOUT, s), *max = max_of(t, logits, s);
+    const struct tr_tensor *stats = floats(t, IN, 2, s.n, 1.0);
+
+    for (int64_t i = 0; i < s.n; i++)
+        tr_f32(stats)[i] = 1.0f + fabsf(tr_f32(stats)[i]);
+    seal(&t->operand[t->operands - 1]);
+    t->q.on->xent_bwd(&t->q, logits, max, stats, s.labels, floats(t, IN, 1, s.n, 0.1), s.first,
+                      s.valid);
+}
+
+static void adamw_trial(struct trial *t)
+{
+    int64_t n = size(t, 5000), step = size(t, 1000);
+    const struct tr_tensor *p = floats(t, INOUT, 1, n, 1.0), *m = floats(t, INOUT, 1, n, 1.0);
+    const struct tr_tensor *v = floats(t, INOUT, 1, n, 1.0), *g = floats(t, IN, 1, n, 1.0);
+    struct tr_adamw how = {.lr = 0.01f,
+                           .beta1 = 0.9f,
+                           .beta2 = 0.95f,
+                           .eps = 1e-8f,
+                           .decay = coin(t) ? 0.1f : 0.0f,
+                           .grad_scale = coin(t) ? 1.0f : 0.01f};
+
+    how.bias1 = (float)(1.0 - pow(0.9, (double)step));
+    how.bias2 = (float)(1.0 - pow(0.95, (double)step));
+    for (int64_t i = 0; i < n; i++)
+        tr_f32(v)[i] *= tr_f32(v)[i];
+    seal(&t->operand[2]);
+    t->q.on->adamw(&t->q, p, m, v, g, how);
+}
+
+/* ---- running and comparing ---- */
+
+static const struct row {
+    const char *name;
+    double tol;
+    void (*trial)(struct trial *t);
+} rows[] = {
+#define OP(name, tol, params) {#name, tol, name##_trial},
+#include "device/ops.def"
+#undef OP
+};
+
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+static void run(struct trial *t, const struct row *row, int number, struct tr_device *d,
+                const struct tr_backend *b)
+{
+    *t = (struct trial){.q = {b, d}, .row = row->name, .number = number};
+    row->trial(t);
+    b->wait(&t->q);
+}
+
+static void release(struct trial *t)
+{
+    for (int i = 0; i < t->operands; i++) {
+        free(t->operand[i].block);
+        free(t->operand[i].before);
+    }
+}
+
+/* Guards and inputs are as they were. */
+static void check_untouched(const struct trial *t)
+{
+    for (int i = 0; i < t->operands; i++) {
+        const struct operand *o = &t->operand[i];
+        size_t from = (size_t)((unsigned char *)o->t.data - o->block);
+        size_t to = o->role == IN ? from : from + (size_t)tr_tensor_bytes(&o->t);
+
+        if (memcmp(o->block, o->before, from) != 0 ||
+            memcmp(o->block + to, o->before + to, o->block_bytes - to) != 0)
+            fail_msg("%s, trial %d on %s: operand %d was written where it must not be", t->row,
+                     t->number, t->q.on->name, i);
+    }
+}
+
+static double element(const struct tr_tensor *t, int64_t i)
+{
+    return t->dtype == TR_F64 ? tr_f64(t)[i] : (double)tr_f32(t)[i];
+}
+
+/* Squared relative error of `got`; two elements that are both NaN or the same infinity are equal. */
+static double error_of(const struct tr_tensor *got, const struct tr_tensor *want)
+{
+    double error = 0.0, norm = 0.0;
+
+    for (int64_t i = 0; i < tr_tensor_elems(want); i++) {
+        double g = element(got, i), w = element(want, i);
+
+        if (g == w || (isnan(g) && isnan(w))) {
+            norm += isfinite(w) ? w * w : 0.0;
+            continue;
+        }
+        if (!isfinite(g) || !isfinite(w))
+            return INFINITY;
+        error += (g - w) * (g - w);
+        norm += w * w;
+    }
+    return error == 0.0 ? 0.0 : error / norm;
+}
+
+static void compare(const struct trial *got, const struct trial *want, double tol)
+{
+    assert_int_equal(got->operands, want->operands);
+    for (int i = 0; i < got->operands; i++) {
+        const struct tr_tensor *g = &got->operand[i].t, *w = &want->operand[i].t;
+        double error = 0.0;
+
+        if (got->operand[i].role == IN)
+            continue;
+        if (tol > 0.0)
+            error = error_of(g, w);
+        else if (memcmp(g->data, w->data, (size_t)tr_tensor_bytes(w)) != 0)
+            error = INFINITY;
+        if (!(error <= tol))
+            fail_msg("%s, trial %d on %s with %d threads: operand %d is off by %.3g, allowed %.3g",
+                     got->row, got->number, got->q.on->name, got->q.on->threads(got->q.device), i,
+                     error, tol);
+    }
+}
+
+/* One row on one device: right, and the same bits when repeated. */
+static void check_row(const struct row *row, const struct tr_backend *b, struct tr_device *d)
+{
+    const struct tr_backend *ref = tr_backend_find("ref");
+    struct tr_device *plain;
+
+    assert_ok(ref->open(1, &plain));
+    for (int i = 0; i < TRIALS; i++) {
+        struct trial want, got, again;
+
+        run(&want, row, i, plain, ref);
+        check_untouched(&want);
+        run(&got, row, i, d, b);
+        check_untouched(&got);
+        compare(&got, &want, row->tol);
+        run(&again, row, i, d, b);
+        compare(&again, &got, 0.0);
+        release(&want);
+        release(&got);
+        release(&again);
+    }
+    ref->close(plain);
+}
+
+static void every_row(const char *backend, int threads)
+{
+    const struct tr_backend *b = tr_backend_find(backend);
+    struct tr_device *d;
+
+    assert_non_null(b);
+    assert_ok(b->open(threads, &d));
+    for (int i = 0; i < ROWS; i++)
+        check_row(&rows[i], b, d);
+    b->close(d);
+}
+
+static void every_backend(void **state)
+{
+    (void)state;
+    for (int i = 0; tr_backends()[i]; i++)
+        every_row(tr_backends()[i]->name, 1);
+}
+
+static void with_threads(void **state)
+{
+    (void)state;
+    every_row("cpu", 2);
+    every_row("cpu", 3);
+}
+
+static void no_row_is_missing(void **state)
+{
+    struct tr_backend holed = *tr_backend_find("ref");
+
+    (void)state;
+    for (int i = 0; tr_backends()[i]; i++)
+        assert_null(tr_backend_missing(tr_backends()[i]));
+    holed.attention_bwd = NULL;
+    assert_string_equal(tr_backend_missing(&holed), "attention_bwd");
+}
+
+/* The sum of squares decides by how much gradients are clipped: it may not depend on threads. */
+static void sums_do_not_depend_on_threads(void **state)
+{
+    const struct row *row = rows;
+
+    (void)state;
+    while (strcmp(row->name, "sumsq") != 0)
+        row++;
+    for (int i = 0; tr_backends()[i]; i++) {
+        const struct tr_backend *b = tr_backends()[i];
+        struct tr_device *one, *three;
+
+        assert_ok(b->open(1, &one));
+        assert_ok(b->open(3, &three));
+        for (int k = 0; k < TRIALS; k++) {
+            struct trial x, y;
+
+            run(&x, row, k, one, b);
+            run(&y, row, k, three, b);
+            compare(&x, &y, 0.0);
+            release(&x);
+            release(&y);
+        }
+        b->close(one);
+        b->close(three);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_row_is_missing),
+        cmocka_unit_test(every_backend),
+        cmocka_unit_test(with_threads),
+        cmocka_unit_test(sums_do_not_depend_on_threads),
+    };
+    return run_tap(tests);
+}
