@@ -202,6 +202,28 @@ class TorchAdamW:
         self.rule.step()
 
 
+def vector(name, n):
+    return initial(name, (n,))
+
+
+def adamw_on_a_vector(n):
+    """The rule alone: p after each step, and the bias-corrected moments after the last."""
+    p = vector("adamw.value", n)
+    p.requires_grad_(True)
+    size = torch.tensor([0.0 if i % 24 == 23 else 2.0**-(i % 24) for i in range(n)],
+                        dtype=torch.float64)
+    rule = torch.optim.AdamW([p], lr=LR, betas=(BETA1, BETA2), eps=EPS, weight_decay=DECAY)
+    trajectory = []
+    for step in range(STEPS):
+        p.grad = 0.5 * size * vector("adamw.gradient.%d" % step, n)
+        rule.step()
+        trajectory.append(p.detach().tolist())
+    state = rule.state[p]
+    return {"adamw/p": trajectory,
+            "adamw/m": (state["exp_avg"] / (1 - BETA1**STEPS)).tolist(),
+            "adamw/v": (state["exp_avg_sq"] / (1 - BETA2**STEPS)).tolist()}
+
+
 # The checks.
 
 def must(what, error, bound):
@@ -323,6 +345,7 @@ def main():
         entries["grad/" + name] = g.tolist()
     for name, t in final.items():
         entries["final/" + name] = t.tolist()
+    entries |= adamw_on_a_vector(48)
     write(sys.argv[1] if len(sys.argv) > 1 else ".", entries)
 
 

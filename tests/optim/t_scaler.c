@@ -10,8 +10,8 @@ static void clean_steps(struct tr_scaler *s, int n)
 }
 
 /* Two public runs of Megatron-LM of May 2021 (18B on 16 and 30B on 32 V100, defaults for the scale)
-   logged, for each ten iterations, how many were skipped and the loss scale at their end.  They agree,
-   and after iteration 30 neither skipped any. */
+   logged, for each ten iterations, how many were skipped and the loss scale at their end.  They
+   agree, and after iteration 30 neither skipped any. */
 static void public_logs(void **state)
 {
     static const struct {
