@@ -6,3 +6,17 @@ tests_data_t_index_SOURCES = tests/data/t_index.c
 tests_data_t_index_CFLAGS = $(TEST_CFLAGS)
 tests_data_t_index_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_data_t_index_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += tests/data/t_numpy_rng
+TESTS += tests/data/t_numpy_rng
+tests_data_t_numpy_rng_SOURCES = tests/data/t_numpy_rng.c
+tests_data_t_numpy_rng_CFLAGS = $(TEST_CFLAGS)
+tests_data_t_numpy_rng_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_data_t_numpy_rng_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += tests/data/t_samples
+TESTS += tests/data/t_samples
+tests_data_t_samples_SOURCES = tests/data/t_samples.c
+tests_data_t_samples_CFLAGS = $(TEST_CFLAGS)
+tests_data_t_samples_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_data_t_samples_LDADD = $(TEST_LIBS)
