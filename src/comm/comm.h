@@ -11,9 +11,11 @@
 /*
  * A communicator is a group of ranks and the transport between them.  Every call is collective over
  * the group unless its comment says otherwise, and takes the queue on which its buffers are made and
- * used: the transfer keeps its place among the operations of that queue.
+ * used: the transfer keeps its place among the operations of that queue.  `q` may be NULL when no
+ * operation on the buffers is under way.
  *
- * Transports: "self" (one rank; copies) and "mpi" (host memory).
+ * Transports: "self" (one rank; copies) and "mpi" (host memory).  Only one thread of a rank, the one
+ * that started MPI, may call them.
  *
  * Errors.  After setup a broken transport is broken for all ranks, so nothing returns a status: the
  * job ends through tr_die(), which names the group, the call and its sequence number in the group.
@@ -24,7 +26,7 @@ struct tr_comm {
     const struct tr_transport *via;
     const char *name;           /* "world", "tp", "dp", "pp", "mp", "embed": in messages; static */
     int rank, size;
-    uint64_t seq;               /* calls so far; equal on all ranks when all is well */
+    uint64_t seq;               /* collective calls so far; equal on all ranks when all is well */
     void *state;                /* owned by the transport */
 };
 
@@ -36,27 +38,35 @@ struct tr_leg {
     int64_t bytes;              /* the same at both ends, known to both beforehand */
 };
 
-/* A transfer that is under way; opaque, filled by the *_start calls, one wait each. */
-enum { TR_MAX_LEGS = 4 };
+/* A transfer that is under way; opaque, filled by the *_start calls, one finish() each.  It holds its
+   handles itself, so that nothing is allocated when a transfer starts. */
+enum { TR_MAX_LEGS = 4, TR_MAX_REQUESTS = 2 * TR_MAX_LEGS };
 struct tr_pending {
+    const char *call;           /* what was started, and the group's sequence number then: for the */
+    uint64_t seq;               /*   sentence when it breaks */
     int count;
-    void *request[TR_MAX_LEGS]; /* the transport's own handles */
+    void *request[TR_MAX_REQUESTS]; /* the transport's own handles */
 };
 
 struct tr_transport {
     const char *name;
 
     /* A group of the ranks of `from` that give the same color, ordered by key; NULL transport state
-       and size 0 for color < 0.  Collective over `from`. */
+       and size 0 for color < 0.  `name` is static.  TR_ERESOURCE on all ranks of `from` when there
+       is no room for another group on one of them. */
     enum tr_status (*split)(struct tr_comm *from, int color, int key, const char *name,
                             struct tr_comm *out) TR_MUST_CHECK;
+    /* Also of a group of size 0. */
     void (*release)(struct tr_comm *c);
 
-    /* inout (TR_F32 or TR_F64) = sum or maximum over the ranks, the same bits on all of them. */
+    /* inout (TR_F32 or TR_F64) = sum or maximum over the ranks, the same bits on all of them and in
+       every run with the same operands, ranks and shapes. */
     void (*allreduce)(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
                       enum tr_redop op);
     /* The same, under way while the caller computes; poll() lets a host transport make progress and
-       says whether it is done; finish() waits. */
+       says whether it is done; finish() waits, also after a poll() that said so.  `inout` belongs to
+       the transport until then.  Any number may be under way; all ranks start them in the same
+       order, and may finish them in any.  poll() and finish() are not collective. */
     void (*allreduce_start)(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
                             enum tr_redop op, struct tr_pending *p);
     bool (*poll)(struct tr_comm *c, struct tr_pending *p);
@@ -65,14 +75,15 @@ struct tr_transport {
     void (*broadcast)(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
                       int root);
 
-    /* Not collective: the ranks named in the legs.  All legs are under way when start() returns.
-       Between two ranks the i-th send meets the i-th receive; there are no tags.  Ends with
-       finish(). */
+    /* Not collective: the ranks named in the legs, at most TR_MAX_LEGS.  All legs are under way when
+       start() returns, so two ranks may both send first.  Between two ranks the i-th send meets the
+       i-th receive, in the order of the legs and of the calls; there are no tags.  Ends with
+       finish().  On "self" both halves of a message stand in one call. */
     void (*exchange_start)(struct tr_comm *c, struct tr_queue *q, const struct tr_leg *legs, int n,
                            struct tr_pending *p);
 
     void (*barrier)(struct tr_comm *c);
-    /* bytes of `mine` from each rank, in rank order, into all[size * bytes] on every rank; host
+    /* `bytes` of `mine` from each rank, in rank order, into all[size * bytes] on every rank; host
        memory.  For setup and reports, not for steps. */
     void (*gather_all)(struct tr_comm *c, const void *mine, int64_t bytes, void *all);
 };
@@ -82,12 +93,14 @@ void tr_comm_self(struct tr_comm *out);
 
 /*
  * Start MPI (once per process) and give the world.  Sets tr_on_die() to MPI_Abort and tr_log_init().
- * TR_ERESOURCE when MPI cannot start.  tr_comm_mpi_stop() ends it; call it last, on every rank.
+ * TR_ERESOURCE when MPI cannot start.  tr_comm_mpi_stop() ends it; call it last, on every rank, when
+ * all other groups are released.
  */
 enum tr_status tr_comm_mpi_start(struct tr_comm *world) TR_MUST_CHECK;
 void tr_comm_mpi_stop(struct tr_comm *world);
 
-/* The MPI communicator behind `c` as an MPI_Comm * (MPI_COMM_SELF behind "self"), for HDF5. */
+/* The MPI communicator behind `c` as an MPI_Comm * (MPI_COMM_SELF behind "self"), for HDF5.  Borrowed
+   from `c`; MPI has started. */
 const void *tr_comm_mpi_handle(const struct tr_comm *c);
 
 /*
@@ -98,7 +111,7 @@ const void *tr_comm_mpi_handle(const struct tr_comm *c);
  */
 enum tr_status tr_comm_agree(struct tr_comm *c, enum tr_status mine) TR_MUST_CHECK;
 
-/* Maximum of a small integer over the ranks: for decisions that all must take together. */
+/* Maximum of a small integer (below 2^53) over the ranks: for decisions that all must take together. */
 int64_t tr_comm_max(struct tr_comm *c, int64_t mine);
 
 #endif

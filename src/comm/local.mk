@@ -1,2 +1,6 @@
-libtrireme_a_SOURCES +=
-libtrireme_a_SOURCES += src/comm/launch.c src/comm/launch.h
+libtrireme_a_SOURCES += \
+	src/comm/comm.c src/comm/comm.h \
+	src/comm/grid.c src/comm/grid.h \
+	src/comm/launch.c src/comm/launch.h \
+	src/comm/mpi.c \
+	src/comm/self.c

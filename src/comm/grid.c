@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "comm/grid.h"
+
+struct tr_place tr_grid_place(int rank, int w, int d)
+{
+    return (struct tr_place){.tp = rank % w, .dp = rank / w % d, .pp = rank / (w * d)};
+}
+
+int tr_grid_rank(struct tr_place at, int w, int d)
+{
+    return at.tp + w * (at.dp + d * at.pp);
+}
+
+static enum tr_status open_groups(struct tr_grid *g)
+{
+    enum tr_status (*split)(struct tr_comm *, int, int, const char *, struct tr_comm *) =
+        g->world->via->split;
+    const int tp = g->at.tp, dp = g->at.dp, pp = g->at.pp;
+    const bool end = g->first_stage || g->last_stage;
+
+    /* The color of a group is made of the coordinates that its ranks share. */
+    TR_TRY(split(g->world, dp + g->d * pp, tp, "tp", &g->tp));
+    TR_TRY(split(g->world, tp + g->w * pp, dp, "dp", &g->dp));
+    TR_TRY(split(g->world, tp + g->w * dp, pp, "pp", &g->pp));
+    TR_TRY(split(g->world, dp, tp + g->w * pp, "mp", &g->mp));
+    return split(g->world, end ? tp + g->w * dp : -1, pp, "embed", &g->embed);
+}
+
+enum tr_status tr_grid_open(struct tr_comm *world, int w, int p, int d, struct tr_grid *out)
+{
+    enum tr_status status;
+
+    *out = (struct tr_grid){.w = w, .p = p, .d = d, .world = world};
+    if (w < 1 || p < 1 || d < 1 || (int64_t)w * p * d != world->size)
+        return TR_FAIL(TR_ECONFIG,
+                       "%d tensor-parallel x %d pipeline x %d data-parallel ranks are not the %d "
+                       "ranks of this job; start it with W * P * D ranks",
+                       w, p, d, world->size);
+    out->at = tr_grid_place(world->rank, w, d);
+    out->first_stage = out->at.pp == 0;
+    out->last_stage = out->at.pp == p - 1;
+    status = open_groups(out);
+    if (status != TR_OK)
+        tr_grid_close(out);
+    return status;
+}
+
+void tr_grid_close(struct tr_grid *g)
+{
+    struct tr_comm *groups[] = {&g->embed, &g->mp, &g->pp, &g->dp, &g->tp};
+
+    for (int i = 0; i < 5; i++)
+        if (groups[i]->via)
+            groups[i]->via->release(groups[i]);
+}

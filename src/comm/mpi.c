@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "comm/comm.h"
+
+#include <limits.h>
+#include <mpi.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/log.h"
+
+/*
+ * MPI counts in int.  A message of more than TR_MPI_WHOLE bytes goes as many blocks of TR_MPI_BLOCK
+ * bytes and a remainder, an all-reduce of more than TR_MPI_WHOLE elements in parts.  tests/comm
+ * compiles this file with small values, so that the long way is walked.
+ */
+#ifndef TR_MPI_WHOLE
+#define TR_MPI_WHOLE INT_MAX
+#define TR_MPI_BLOCK (1 << 20)
+#endif
+
+/* All messages have the same tag: MPI does not let messages between two ranks overtake. */
+enum { TAG = 1 };
+
+/* Polls before a waiting rank offers its core to others. */
+enum { POLLS_BEFORE_YIELD = 64 };
+
+struct group {
+    MPI_Comm comm;
+    MPI_Datatype block; /* TR_MPI_BLOCK bytes */
+};
+
+static struct group *group_of(const struct tr_comm *c)
+{
+    return c->state;
+}
+
+static void check(const struct tr_comm *c, const char *call, uint64_t seq, int rc)
+{
+    char why[MPI_MAX_ERROR_STRING] = "unknown error";
+    int length;
+
+    if (rc == MPI_SUCCESS)
+        return;
+    MPI_Error_string(rc, why, &length);
+    tr_die(TR_ETEMP,
+           "the %s in group \"%s\" (call %llu, rank %d of %d) broke: %s; a process or a node of "
+           "the job is probably lost, start again from the last checkpoint",
+           call, c->name, (unsigned long long)seq, c->rank, c->size, why);
+}
+
+static MPI_Datatype type_of(const struct tr_tensor *t)
+{
+    TR_ASSERT(t->dtype == TR_F32 || t->dtype == TR_F64);
+    return t->dtype == TR_F32 ? MPI_FLOAT : MPI_DOUBLE;
+}
+
+static MPI_Op op_of(enum tr_redop op)
+{
+    return op == TR_SUM ? MPI_SUM : MPI_MAX;
+}
+
+static int part_of(int64_t left)
+{
+    return (int)(left < TR_MPI_WHOLE ? left : TR_MPI_WHOLE);
+}
+
+/* This transport reads and writes host memory itself, so the queue must have finished with it. */
+static void settle(struct tr_queue *q)
+{
+    if (q)
+        q->on->wait(q);
+}
+
+static void put_request(struct tr_pending *p, MPI_Request request)
+{
+    _Static_assert(sizeof(MPI_Request) <= sizeof p->request[0], "a request fits a pointer");
+    TR_ASSERT(p->count < TR_MAX_REQUESTS);
+    memcpy(&p->request[p->count++], &request, sizeof request);
+}
+
+/* Let the requests make progress; true, and none left, when all are done. */
+static bool poll(struct tr_comm *c, struct tr_pending *p)
+{
+    MPI_Request request[TR_MAX_REQUESTS];
+    MPI_Status status[TR_MAX_REQUESTS];
+    int done, rc;
+
+    if (p->count == 0)
+        return true;
+    for (int i = 0; i < p->count; i++)
+        memcpy(&request[i], &p->request[i], sizeof request[i]);
+    rc = MPI_Testall(p->count, request, &done, status);
+    for (int i = 0; rc == MPI_ERR_IN_STATUS && i < p->count; i++)
+        if (status[i].MPI_ERROR != MPI_SUCCESS && status[i].MPI_ERROR != MPI_ERR_PENDING)
+            rc = status[i].MPI_ERROR;
+    check(c, p->call, p->seq, rc);
+    for (int i = 0; i < p->count; i++)
+        memcpy(&p->request[i], &request[i], sizeof request[i]);
+    if (done)
+        p->count = 0;
+    return done;
+}
+
+/* MPI_Waitall() would spin; where ranks outnumber cores the rank that is waited for needs the core. */
+static void finish(struct tr_comm *c, struct tr_queue *q, struct tr_pending *p)
+{
+    (void)q;
+    for (int polls = 1; !poll(c, p); polls++)
+        if (polls % POLLS_BEFORE_YIELD == 0)
+            sched_yield();
+}
+
+static void allreduce_start(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
+                            enum tr_redop op, struct tr_pending *p)
+{
+    int64_t left = tr_tensor_elems(inout);
+    unsigned char *at = inout->data;
+
+    settle(q);
+    *p = (struct tr_pending){.call = "all-reduce", .seq = ++c->seq};
+    while (left > 0) {
+        int part = part_of(left);
+        MPI_Request request;
+
+        check(c, p->call, p->seq,
+              MPI_Iallreduce(MPI_IN_PLACE, at, part, type_of(inout), op_of(op), group_of(c)->comm,
+                             &request));
+        put_request(p, request);
+        at += (int64_t)part * tr_dtype_bytes(inout->dtype);
+        left -= part;
+    }
+}
+
+/*
+ * MPI asks of its implementations that every rank gets the same bits and that the same call gives
+ * them again; t_comm looks whether this one does.
+ */
+static void allreduce(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
+                      enum tr_redop op)
+{
+    int64_t left = tr_tensor_elems(inout);
+    unsigned char *at = inout->data;
+
+    settle(q);
+    c->seq++;
+    while (left > 0) {
+        int part = part_of(left);
+
+        check(c, "all-reduce", c->seq,
+              MPI_Allreduce(MPI_IN_PLACE, at, part, type_of(inout), op_of(op), group_of(c)->comm));
+        at += (int64_t)part * tr_dtype_bytes(inout->dtype);
+        left -= part;
+    }
+}
+
+/* How a message is told to MPI: `blocks` of TR_MPI_BLOCK bytes, then `rest` bytes. */
+static void cut(int64_t bytes, int *blocks, int *rest)
+{
+    *blocks = bytes > TR_MPI_WHOLE ? (int)(bytes / TR_MPI_BLOCK) : 0;
+    *rest = (int)(bytes - (int64_t)*blocks * TR_MPI_BLOCK);
+}
+
+static void broadcast(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
+                      int root)
+{
+    const struct group *g = group_of(c);
+    unsigned char *at = inout->data;
+    int blocks, rest;
+
+    settle(q);
+    c->seq++;
+    cut(tr_tensor_bytes(inout), &blocks, &rest);
+    if (blocks > 0)
+        check(c, "broadcast", c->seq, MPI_Bcast(at, blocks, g->block, root, g->comm));
+    if (rest > 0)
+        check(c, "broadcast", c->seq,
+              MPI_Bcast(at + (int64_t)blocks * TR_MPI_BLOCK, rest, MPI_BYTE, root, g->comm));
+}
+
+static void start_piece(struct tr_comm *c, const struct tr_leg *leg, void *at, int count,
+                        MPI_Datatype type, struct tr_pending *p)
+{
+    MPI_Comm comm = group_of(c)->comm;
+    MPI_Request request;
+    int rc;
+
+    if (leg->dir == TR_LEG_SEND)
+        rc = MPI_Isend(at, count, type, leg->peer, TAG, comm, &request);
+    else
+        rc = MPI_Irecv(at, count, type, leg->peer, TAG, comm, &request);
+    check(c, p->call, p->seq, rc);
+    put_request(p, request);
+}
+
+static void start_leg(struct tr_comm *c, const struct tr_leg *leg, struct tr_pending *p)
+{
+    unsigned char *at = leg->buf;
+    int blocks, rest;
+
+    cut(leg->bytes, &blocks, &rest);
+    if (blocks > 0)
+        start_piece(c, leg, at, blocks, group_of(c)->block, p);
+    if (rest > 0 || blocks == 0)
+        start_piece(c, leg, at + (int64_t)blocks * TR_MPI_BLOCK, rest, MPI_BYTE, p);
+}
+
+/* Receives first: a message that finds its receive posted needs no copy. */
+static void exchange_start(struct tr_comm *c, struct tr_queue *q, const struct tr_leg *legs, int n,
+                           struct tr_pending *p)
+{
+    TR_ASSERT(n <= TR_MAX_LEGS);
+    settle(q);
+    *p = (struct tr_pending){.call = "exchange", .seq = c->seq};
+    for (int i = 0; i < n; i++)
+        if (legs[i].dir == TR_LEG_RECV)
+            start_leg(c, &legs[i], p);
+    for (int i = 0; i < n; i++)
+        if (legs[i].dir == TR_LEG_SEND)
+            start_leg(c, &legs[i], p);
+}
+
+static void barrier(struct tr_comm *c)
+{
+    c->seq++;
+    check(c, "barrier", c->seq, MPI_Barrier(group_of(c)->comm));
+}
+
+static void gather_all(struct tr_comm *c, const void *mine, int64_t bytes, void *all)
+{
+    TR_ASSERT(bytes <= INT_MAX);
+    c->seq++;
+    check(c, "gather", c->seq,
+          MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, group_of(c)->comm));
+}
+
+static void release(struct tr_comm *c)
+{
+    struct group *g = group_of(c);
+
+    if (g) {
+        MPI_Type_free(&g->block);
+        MPI_Comm_free(&g->comm);
+    }
+    free(g);
+    c->state = NULL;
+    c->size = 0;
+}
+
+/* Make *out the group behind `comm`, which it then owns. */
+static void wrap(MPI_Comm comm, struct tr_comm *out)
+{
+    struct group *g = malloc(sizeof *g);
+
+    if (!g)
+        tr_die(TR_ERESOURCE, "no memory left for the communication group \"%s\"", out->name);
+    g->comm = comm;
+    out->state = g;
+    MPI_Comm_rank(comm, &out->rank);
+    MPI_Comm_size(comm, &out->size);
+    MPI_Type_contiguous(TR_MPI_BLOCK, MPI_BYTE, &g->block);
+    MPI_Type_commit(&g->block);
+}
+
+static enum tr_status split(struct tr_comm *from, int color, int key, const char *name,
+                            struct tr_comm *out)
+{
+    enum tr_status status = TR_OK;
+    MPI_Comm comm = MPI_COMM_NULL;
+
+    from->seq++;
+    *out = (struct tr_comm){.via = from->via, .name = name};
+    if (MPI_Comm_split(group_of(from)->comm, color < 0 ? MPI_UNDEFINED : color, key, &comm) !=
+        MPI_SUCCESS)
+        status = TR_FAIL(TR_ERESOURCE,
+                         "MPI has no room for the communication group \"%s\"; look for a limit on "
+                         "communicators in its settings",
+                         name);
+    else if (comm != MPI_COMM_NULL)
+        wrap(comm, out);
+    status = tr_comm_agree(from, status);
+    if (status != TR_OK)
+        release(out);
+    return status;
+}
+
+static const struct tr_transport mpi = {
+    .name = "mpi",
+    .split = split,
+    .release = release,
+    .allreduce = allreduce,
+    .allreduce_start = allreduce_start,
+    .poll = poll,
+    .finish = finish,
+    .broadcast = broadcast,
+    .exchange_start = exchange_start,
+    .barrier = barrier,
+    .gather_all = gather_all,
+};
+
+static void take_all_along(int exit_code)
+{
+    MPI_Abort(MPI_COMM_WORLD, exit_code);
+}
+
+enum tr_status tr_comm_mpi_start(struct tr_comm *world)
+{
+    MPI_Comm comm;
+    int level;
+
+    *world = (struct tr_comm){.via = &mpi, .name = "world"};
+    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS)
+        return TR_FAIL(TR_ERESOURCE, "MPI cannot start; start trireme with the mpiexec or srun of "
+                                     "the MPI that it was built with");
+    if (level < MPI_THREAD_FUNNELED) {
+        MPI_Finalize();
+        return TR_FAIL(TR_ERESOURCE, "this MPI cannot run beside OpenMP threads "
+                                     "(MPI_THREAD_FUNNELED); use one that can");
+    }
+    tr_on_die(take_all_along);
+    /* A group of our own, since libraries use the world; all others inherit the error handler. */
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    wrap(comm, world);
+    tr_log_init(world->rank, world->size);
+    return TR_OK;
+}
+
+void tr_comm_mpi_stop(struct tr_comm *world)
+{
+    release(world);
+    tr_on_die(NULL);
+    MPI_Finalize();
+}
+
+const void *tr_comm_mpi_handle(const struct tr_comm *c)
+{
+    static MPI_Comm alone;
+
+    if (c->via == &mpi)
+        return &group_of(c)->comm;
+    alone = MPI_COMM_SELF;
+    return &alone;
+}

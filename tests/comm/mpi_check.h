@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_TESTS_COMM_MPI_CHECK_H
+#define TR_TESTS_COMM_MPI_CHECK_H
+
+#include "check.h"
+
+#include <limits.h>
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "comm/comm.h"
+
+/*
+ * How a test on several ranks reports.  Every rank runs every test; rank 0 alone prints TAP.  A rank
+ * that left a test on its own would let the others wait for it, so the verdict of each check is
+ * reduced first and all ranks fail together: use assert_all() and assert_all_ok() on every rank
+ * where a serial test uses assert_true() and assert_ok(), and no other assertion.
+ *
+ *     int main(int argc, char **argv) { ... return run_mpi_tap(tests); }
+ *
+ * The reduction is plain MPI over all ranks, not the code under test.  A test that hangs all the
+ * same is ended by an alarm.
+ */
+enum { CHECK_SECONDS = 300 };
+
+/* The world; set by run_mpi_tap(). */
+static struct tr_comm world;
+
+/* All ranks fail if it is false on one; the message names the lowest such rank. */
+#define assert_all(condition) check_all((condition), #condition, NULL, __FILE__, __LINE__)
+
+/* A call that must succeed on all ranks; shows the sentence of the lowest rank where it does not. */
+#define assert_all_ok(call) \
+    check_all((call) == TR_OK, #call " succeeds", tr_last_error(), __FILE__, __LINE__)
+
+static inline void check_all(bool mine, const char *text, const char *sentence, const char *file,
+                             int line)
+{
+    char why[1024] = "";
+    int rank = mine ? INT_MAX : world.rank, first;
+
+    MPI_Allreduce(&rank, &first, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (first == INT_MAX)
+        return;
+    if (sentence)
+        snprintf(why, sizeof why, "%s", sentence);
+    MPI_Bcast(why, sizeof why, MPI_CHAR, first, MPI_COMM_WORLD);
+    if (world.rank == 0)
+        print_error("on rank %d it is false that: %s\n%s%s", first, text, why, *why ? "\n" : "");
+    _fail(file, line);
+}
+
+/* The launcher says how many ranks it started; the launcher of another MPI starts N worlds of one. */
+static inline void check_world(void)
+{
+    const char *want = getenv("TR_TEST_RANKS");
+
+    alarm(CHECK_SECONDS);
+    if (tr_comm_mpi_start(&world) != TR_OK) {
+        printf("Bail out! %s\n", tr_last_error());
+        exit(1);
+    }
+    if (strtol(want ? want : "1", NULL, 10) != world.size) {
+        printf("Bail out! %d ranks where %s were started: is mpiexec of another MPI?\n", world.size,
+               want ? want : "1");
+        exit(1);
+    }
+    if (world.rank != 0 && !freopen("/dev/null", "w", stdout))
+        exit(1);
+}
+
+static inline int check_done(int failed)
+{
+    fflush(stdout);
+    tr_comm_mpi_stop(&world);
+    return failed;
+}
+
+#define run_mpi_tap(tests) (check_world(), check_done(run_tap(tests)))
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "comm/mpi_check.h"
+
+#include "comm/grid.h"
+
+/* The world ranks of a group, in the group's order, against those of a list. */
+static bool holds(struct tr_comm *c, const int *want, int n)
+{
+    int *all = calloc((size_t)c->size, sizeof *all);
+    bool right = c->size == n && all;
+
+    c->via->gather_all(c, &world.rank, sizeof world.rank, all);
+    for (int i = 0; right && i < n; i++)
+        right = all[i] == want[i];
+    right = right && all[c->rank] == world.rank;
+    free(all);
+    return right;
+}
+
+static bool ends_hold(struct tr_grid *g)
+{
+    struct tr_place a = g->at, z = g->at;
+    int want[2];
+
+    if (!g->first_stage && !g->last_stage)
+        return g->embed.size == 0;
+    a.pp = 0;
+    z.pp = g->p - 1;
+    want[0] = tr_grid_rank(a, g->w, g->d);
+    want[1] = tr_grid_rank(z, g->w, g->d);
+    return holds(&g->embed, want, g->p == 1 ? 1 : 2);
+}
+
+/* Each group of each rank holds the ranks that share the other coordinates, in order. */
+static void check_grid(int w, int p, int d)
+{
+    int want[64], n;
+    struct tr_grid g;
+    struct tr_place at;
+    bool right;
+
+    assert_all_ok(tr_grid_open(&world, w, p, d, &g));
+    assert_all(g.tp.rank == g.at.tp && g.dp.rank == g.at.dp && g.pp.rank == g.at.pp);
+    assert_all(g.first_stage == (g.at.pp == 0) && g.last_stage == (g.at.pp == p - 1));
+    for (n = 0, at = g.at, at.tp = 0; at.tp < w; at.tp++)
+        want[n++] = tr_grid_rank(at, w, d);
+    right = holds(&g.tp, want, n);
+    for (n = 0, at = g.at, at.dp = 0; at.dp < d; at.dp++)
+        want[n++] = tr_grid_rank(at, w, d);
+    right = holds(&g.dp, want, n) && right;
+    for (n = 0, at = g.at, at.pp = 0; at.pp < p; at.pp++)
+        want[n++] = tr_grid_rank(at, w, d);
+    right = holds(&g.pp, want, n) && right;
+    for (n = 0, at = g.at, at.pp = 0; at.pp < p; at.pp++)
+        for (at.tp = 0; at.tp < w; at.tp++)
+            want[n++] = tr_grid_rank(at, w, d);
+    right = holds(&g.mp, want, n) && right;
+    right = ends_hold(&g) && right;
+    assert_all(right);
+    tr_grid_close(&g);
+}
+
+static void every_layout(void **state)
+{
+    (void)state;
+    for (int w = 1; w <= world.size; w++)
+        for (int p = 1; w * p <= world.size; p++)
+            if (world.size % (w * p) == 0)
+                check_grid(w, p, world.size / (w * p));
+}
+
+static void wrong_numbers(void **state)
+{
+    struct tr_grid g;
+    enum tr_status s = tr_grid_open(&world, 2, world.size, 1, &g);
+
+    (void)state;
+    assert_all(s == TR_ECONFIG && strstr(tr_last_error(), "start it with W * P * D ranks"));
+    tr_grid_close(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_layout),
+        cmocka_unit_test(wrong_numbers),
+    };
+    return run_mpi_tap(tests);
+}
