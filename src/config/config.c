@@ -20,22 +20,27 @@
 
 static const struct tr_opt rows[] = {
 #define GROUP(symbol, title) {.kind = TR_ROW_GROUP, .name = title, .group = #symbol},
-#define OPT(group_, type_, field_, name_, initial_, check_, help_)                           \
-    {.kind = TR_ROW_OPT,                                                                     \
-     .name = name_,                                                                          \
-     .group = #group_,                                                                       \
-     .offset = offsetof(struct tr_config, field_),                                           \
-     .initial = initial_,                                                                    \
-     .check = TR_CHECK_##check_,                                                             \
-     .help = help_,                                                                          \
+#define OPT(group_, type_, field_, name_, initial_, check_, help_) \
+    {.kind = TR_ROW_OPT,                                           \
+     .name = name_,                                                \
+     .group = #group_,                                             \
+     .offset = offsetof(struct tr_config, field_),                 \
+     .initial = initial_,                                          \
+     .check = TR_CHECK_##check_,                                   \
+     .help = help_,                                                \
      TYPE_##type_},
-#define ALIAS(group_, field_, name_)                                                         \
-    {.kind = TR_ROW_ALIAS, .name = name_, .group = #group_,                                  \
+#define ALIAS(group_, field_, name_) \
+    {.kind = TR_ROW_ALIAS,           \
+     .name = name_,                  \
+     .group = #group_,               \
      .offset = offsetof(struct tr_config, field_)},
-#define OFF(group_, field_, name_, help_)                                                    \
-    {.kind = TR_ROW_OFF, .name = name_, .group = #group_,                                    \
-     .offset = offsetof(struct tr_config, field_), .help = help_},
-#define IGNORED(name_, values_, why_)                                                        \
+#define OFF(group_, field_, name_, help_)          \
+    {.kind = TR_ROW_OFF,                           \
+     .name = name_,                                \
+     .group = #group_,                             \
+     .offset = offsetof(struct tr_config, field_), \
+     .help = help_},
+#define IGNORED(name_, values_, why_) \
     {.kind = TR_ROW_IGNORED, .name = name_, .values = values_, .help = why_},
 #define REFUSED(name_, why_) {.kind = TR_ROW_REFUSED, .name = name_, .help = why_},
 #include "config/options.def"
@@ -50,8 +55,8 @@ static const struct tr_spelling spellings[] = {
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-static const struct tr_options table = {
-    "train", rows, ROWS, spellings, sizeof spellings / sizeof spellings[0]};
+static const struct tr_options table = {"train", rows, ROWS, spellings,
+                                        sizeof spellings / sizeof spellings[0]};
 
 static const void *field_of(const struct tr_opt *o, const struct tr_config *c)
 {

@@ -58,8 +58,8 @@ enum tr_status tr_config_parse_text(struct tr_config *c, const char *text) TR_MU
 
 /* One option by its name, with or without "--".  `value` is what would be typed after it; words are
    separated by blanks; a flag takes "on" or "off".  NULL unsets an option that has no default. */
-enum tr_status tr_config_set(struct tr_config *c, const char *name, const char *value)
-    TR_MUST_CHECK;
+enum tr_status tr_config_set(struct tr_config *c, const char *name,
+                             const char *value) TR_MUST_CHECK;
 
 /* The name, without "--", of the first option that has no default and was not given, or NULL. */
 const char *tr_config_missing(const struct tr_config *c);

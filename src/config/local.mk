@@ -4,4 +4,5 @@ libtrireme_a_SOURCES += \
 	src/config/option.c src/config/option.h \
 	src/config/option_doc.c \
 	src/config/words.c src/config/words.h \
-	src/config/shape.h
+	src/config/shape.c src/config/shape.h \
+	src/config/vocab.c src/config/vocab.h

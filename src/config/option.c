@@ -210,8 +210,8 @@ static enum tr_status unknown(const struct target *to, const char *name)
     if (near)
         return TR_FAIL(TR_ECONFIG, "--%s: there is no such option; did you mean --%s?%s", name,
                        near, to->where);
-    return TR_FAIL(TR_ECONFIG, "--%s: there is no such option; `trireme help %s` lists them%s", name,
-                   to->t->verb, to->where);
+    return TR_FAIL(TR_ECONFIG, "--%s: there is no such option; `trireme help %s` lists them%s",
+                   name, to->t->verb, to->where);
 }
 
 /* The row of the word "--name[=value]"; *value points behind the '=' or is NULL. */
@@ -333,7 +333,8 @@ static int distance(const char *a, const char *b)
 
             best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
             best = before[j] + 1 < best ? before[j] + 1 : best;
-            if (i > 1 && j > 1 && x == b[j - 2] && a[i - 2] == b[j - 1] && earlier[j - 2] + 1 < best)
+            if (i > 1 && j > 1 && x == b[j - 2] && a[i - 2] == b[j - 1] &&
+                earlier[j - 2] + 1 < best)
                 best = earlier[j - 2] + 1;
             now[j] = best;
         }

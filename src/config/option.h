@@ -17,17 +17,24 @@
 enum tr_opt_type { TR_OPT_INT, TR_OPT_REAL, TR_OPT_FLAG, TR_OPT_TEXT, TR_OPT_WORDS, TR_OPT_CHOICE };
 
 /* What a row of the table is: options.def explains them. */
-enum tr_opt_kind { TR_ROW_GROUP, TR_ROW_OPT, TR_ROW_ALIAS, TR_ROW_OFF, TR_ROW_IGNORED, TR_ROW_REFUSED };
+enum tr_opt_kind {
+    TR_ROW_GROUP,
+    TR_ROW_OPT,
+    TR_ROW_ALIAS,
+    TR_ROW_OFF,
+    TR_ROW_IGNORED,
+    TR_ROW_REFUSED
+};
 
 enum tr_opt_check {
     TR_CHECK_ANY,
-    TR_CHECK_COUNT,             /* 1 to 2^31 - 1 */
-    TR_CHECK_COUNT_OR_0,        /* 0 to 2^31 - 1 */
+    TR_CHECK_COUNT,      /* 1 to 2^31 - 1 */
+    TR_CHECK_COUNT_OR_0, /* 0 to 2^31 - 1 */
     TR_CHECK_NOT_NEGATIVE,
     TR_CHECK_ABOVE_ZERO,
-    TR_CHECK_FRACTION,          /* 0 to 1 */
-    TR_CHECK_PROBABILITY,       /* 0 to below 1 */
-    TR_CHECK_SEED               /* 0 to 2^32 - 1 */
+    TR_CHECK_FRACTION,    /* 0 to 1 */
+    TR_CHECK_PROBABILITY, /* 0 to below 1 */
+    TR_CHECK_SEED         /* 0 to 2^32 - 1 */
 };
 
 #define TR_UNSET_INT INT64_MIN
@@ -35,7 +42,7 @@ enum tr_opt_check {
 
 struct tr_words {
     int count;
-    char **word;                /* owned */
+    char **word; /* owned */
 };
 
 /* A spelling of a choice: `set` ties it to an option; `why` is a note, or the reason of a refusal. */
@@ -48,22 +55,22 @@ struct tr_spelling {
 
 struct tr_opt {
     enum tr_opt_kind kind;
-    const char *name;           /* without "--"; of a group: its title */
-    const char *group;          /* symbol of its group */
+    const char *name;  /* without "--"; of a group: its title */
+    const char *group; /* symbol of its group */
     enum tr_opt_type type;
-    size_t offset;              /* of the field in the struct */
-    const char *initial;        /* as typed; NULL unset; tr_required */
+    size_t offset;       /* of the field in the struct */
+    const char *initial; /* as typed; NULL unset; tr_required */
     enum tr_opt_check check;
-    const char *set;            /* of spellings, for a choice */
-    const char *help;           /* or the reason of an IGNORED or REFUSED row */
-    int values;                 /* words after an IGNORED option */
+    const char *set;  /* of spellings, for a choice */
+    const char *help; /* or the reason of an IGNORED or REFUSED row */
+    int values;       /* words after an IGNORED option */
 };
 
 /* The default of an option that must be given. */
 extern const char tr_required[];
 
 struct tr_options {
-    const char *verb;           /* whose they are, for sentences: "train" */
+    const char *verb; /* whose they are, for sentences: "train" */
     const struct tr_opt *row;
     int rows;
     const struct tr_spelling *spelling;
@@ -87,8 +94,8 @@ enum tr_status tr_options_parse(const struct tr_options *t, void *base, int argc
                                 struct tr_words *rest) TR_MUST_CHECK;
 
 /* The same from the text of an argument file. */
-enum tr_status tr_options_parse_text(const struct tr_options *t, void *base, const char *text)
-    TR_MUST_CHECK;
+enum tr_status tr_options_parse_text(const struct tr_options *t, void *base,
+                                     const char *text) TR_MUST_CHECK;
 
 /* One option by name; see tr_config_set(). */
 enum tr_status tr_options_set(const struct tr_options *t, void *base, const char *name,

@@ -10,8 +10,8 @@
 
 /*
  * All numbers of a run that follow from the options and the number of ranks, and every rule that
- * joins two options.  Pure: no file, no rank of its own, no communication; `plan` and `train` ask the
- * same function.
+ * joins two options.  No rank of its own and no communication; the one file it may read is
+ * --vocab-file, to count its entries.  `plan` and `train` ask the same function.
  */
 struct tr_shape {
     int world, w, p, d;         /* ranks: all, tensor, pipeline, data parallel */
@@ -41,7 +41,8 @@ struct tr_shape {
  * Derive.  TR_ECONFIG with one sentence that names the options, the rule and the nearest values that
  * would do: heads not divisible by W, layers by P * K, global batch by B * D, sequence longer than
  * the positions, a world that is not W * P * D, interleaving with M not divisible by P, options that
- * exclude one another, required ones that are missing.
+ * exclude one another, required ones that are missing.  TR_EIO or TR_EDATA for a bad --vocab-file.
+ * --data-path is not asked for here: a plan needs none.
  */
 enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape *out)
     TR_MUST_CHECK;

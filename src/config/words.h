@@ -9,8 +9,8 @@
  * option in an argument file can name file and line.
  */
 struct tr_arg {
-    char *text;                 /* owned */
-    char *where;                /* owned; " (FILE, line N)", or "" for the command line */
+    char *text;  /* owned */
+    char *where; /* owned; " (FILE, line N)", or "" for the command line */
 };
 
 struct tr_args {
@@ -18,7 +18,7 @@ struct tr_args {
     struct tr_arg *list;
 };
 
-enum { TR_ARGS_DEPTH = 8 };     /* how deep argument files may nest */
+enum { TR_ARGS_DEPTH = 8 }; /* how deep argument files may nest */
 
 /* Append argv[0..argc-1], with @FILE replaced by its words.  TR_EIO for a file that cannot be read,
    TR_ECONFIG for an open quote or nesting beyond TR_ARGS_DEPTH; what was appended then stays. */

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config/shape.h"
+
+#include <stdio.h>
+
+#include "config/vocab.h"
+
+/* "4" or "4 or 8": the divisors of n next to x (which is none), as they go into a sentence. */
+static const char *divisors_near(int64_t n, int64_t x, char buf[64])
+{
+    int64_t below = x < n ? x : n, above = x;
+
+    while (n % below)
+        below--;
+    while (above < n && n % above)
+        above++;
+    if (above > n || above == below)
+        snprintf(buf, 64, "%lld", (long long)below);
+    else
+        snprintf(buf, 64, "%lld or %lld", (long long)below, (long long)above);
+    return buf;
+}
+
+/* The multiples of m next to x (which is none). */
+static const char *multiples_near(int64_t m, int64_t x, char buf[64])
+{
+    int64_t below = x / m * m;
+
+    if (below == 0)
+        snprintf(buf, 64, "%lld", (long long)m);
+    else
+        snprintf(buf, 64, "%lld or %lld", (long long)below, (long long)(below + m));
+    return buf;
+}
+
+static enum tr_status shape_ranks(const struct tr_config *c, int world, struct tr_shape *s)
+{
+    int64_t model = c->tensor_model_parallel_size * c->pipeline_model_parallel_size;
+    char near[64];
+
+    if (world % model)
+        return TR_FAIL(TR_ECONFIG,
+                       "%d ranks cannot hold whole copies of a model cut into "
+                       "--tensor-model-parallel-size %lld times --pipeline-model-parallel-size "
+                       "%lld: start %s ranks, or cut it otherwise",
+                       world, (long long)c->tensor_model_parallel_size,
+                       (long long)c->pipeline_model_parallel_size,
+                       multiples_near(model, world, near));
+    s->world = world;
+    s->w = (int)c->tensor_model_parallel_size;
+    s->p = (int)c->pipeline_model_parallel_size;
+    s->d = (int)(world / model);
+    return TR_OK;
+}
+
+static enum tr_status shape_layer(const struct tr_config *c, struct tr_shape *s)
+{
+    char near[64];
+
+    s->layers = c->num_layers;
+    s->hidden = c->hidden_size;
+    s->heads = c->num_attention_heads;
+    if (s->hidden % s->heads)
+        return TR_FAIL(TR_ECONFIG,
+                       "--hidden-size %lld does not divide into --num-attention-heads %lld: the "
+                       "nearest hidden size that does is %s",
+                       (long long)s->hidden, (long long)s->heads,
+                       multiples_near(s->heads, s->hidden, near));
+    s->head_dim = s->hidden / s->heads;
+    if (c->kv_channels != TR_UNSET_INT && c->kv_channels != s->head_dim)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--kv-channels %lld is not --hidden-size / --num-attention-heads = %lld, the "
+            "only width of heads in this version: remove it",
+            (long long)c->kv_channels, (long long)s->head_dim);
+    if (s->heads % s->w)
+        return TR_FAIL(TR_ECONFIG,
+                       "--num-attention-heads %lld cannot be shared by "
+                       "--tensor-model-parallel-size %d ranks: use %s ranks, or %s heads",
+                       (long long)s->heads, s->w, divisors_near(s->heads, s->w, near),
+                       multiples_near(s->w, s->heads, (char[64]){0}));
+    s->ffn = c->ffn_hidden_size == TR_UNSET_INT ? 4 * s->hidden : c->ffn_hidden_size;
+    if (s->ffn % s->w)
+        return TR_FAIL(TR_ECONFIG,
+                       "--ffn-hidden-size %lld cannot be shared by --tensor-model-parallel-size %d "
+                       "ranks: the nearest that can is %s",
+                       (long long)s->ffn, s->w, multiples_near(s->w, s->ffn, near));
+    s->seq = c->seq_length;
+    s->positions = c->max_position_embeddings;
+    if (s->seq > s->positions)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--seq-length %lld is longer than --max-position-embeddings %lld: a token at "
+            "the end would have no position; raise the latter to %lld",
+            (long long)s->seq, (long long)s->positions, (long long)s->seq);
+    return TR_OK;
+}
+
+static enum tr_status shape_vocab(const struct tr_config *c, struct tr_shape *s)
+{
+    int64_t unit = c->make_vocab_size_divisible_by * s->w;
+
+    TR_TRY(tr_vocab_size(c, &s->vocab));
+    s->vocab_padded = (s->vocab + unit - 1) / unit * unit;
+    return TR_OK;
+}
+
+/* K, from either of the options that say it. */
+static enum tr_status shape_chunks(const struct tr_config *c, struct tr_shape *s)
+{
+    int64_t per_stage = s->layers / s->p, size = c->num_layers_per_virtual_pipeline_stage;
+    int64_t chunks = c->num_virtual_stages_per_pipeline_rank;
+    char near[64];
+
+    if (s->layers % s->p)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--num-layers %lld cannot be cut into --pipeline-model-parallel-size %d equal "
+            "stages: use %s layers, or %s stages",
+            (long long)s->layers, s->p, multiples_near(s->p, s->layers, near),
+            divisors_near(s->layers, s->p, (char[64]){0}));
+    if (size != TR_UNSET_INT && chunks != TR_UNSET_INT)
+        return TR_FAIL(TR_ECONFIG,
+                       "--num-layers-per-virtual-pipeline-stage and "
+                       "--num-virtual-stages-per-pipeline-rank say the same thing: give "
+                       "one of them");
+    if (size != TR_UNSET_INT && per_stage % size)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--num-layers-per-virtual-pipeline-stage %lld does not divide the %lld layers "
+            "of a stage: the nearest that does is %s",
+            (long long)size, (long long)per_stage, divisors_near(per_stage, size, near));
+    if (chunks != TR_UNSET_INT && per_stage % chunks)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--num-virtual-stages-per-pipeline-rank %lld does not divide the %lld layers "
+            "of a stage: the nearest that does is %s",
+            (long long)chunks, (long long)per_stage, divisors_near(per_stage, chunks, near));
+    s->k = size != TR_UNSET_INT     ? (int)(per_stage / size)
+           : chunks != TR_UNSET_INT ? (int)chunks
+                                    : 1;
+    s->layers_per_chunk = per_stage / s->k;
+    return TR_OK;
+}
+
+static enum tr_status shape_batch(const struct tr_config *c, struct tr_shape *s)
+{
+    int64_t unit = c->micro_batch_size * s->d;
+    char near[64];
+
+    s->micro_batch = c->micro_batch_size;
+    s->global_batch = c->global_batch_size == TR_UNSET_INT ? unit : c->global_batch_size;
+    if (s->global_batch % unit || s->global_batch / unit > INT32_MAX)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--global-batch-size %lld is not a multiple of --micro-batch-size %lld times "
+            "%d replicas: the nearest that is: %s",
+            (long long)s->global_batch, (long long)s->micro_batch, s->d,
+            multiples_near(unit, s->global_batch, near));
+    s->micros = (int)(s->global_batch / unit);
+    return TR_OK;
+}
+
+static enum tr_status shape_schedule(const struct tr_config *c, struct tr_shape *s)
+{
+    char near[64];
+
+    s->schedule = c->pipeline_schedule;
+    if (s->k == 1 && s->schedule == TR_PIPE_INTERLEAVED)
+        return TR_FAIL(TR_ECONFIG, "--pipeline-schedule interleaved needs several model chunks per "
+                                   "stage: give --num-virtual-stages-per-pipeline-rank 2 or more");
+    if (s->k == 1)
+        return TR_OK;
+    if (s->schedule == TR_PIPE_GPIPE)
+        return TR_FAIL(TR_ECONFIG,
+                       "--pipeline-schedule gpipe has one model chunk per stage, but a "
+                       "virtual stage option asks for %d: remove one of the two",
+                       s->k);
+    if (s->p == 1)
+        return TR_FAIL(TR_ECONFIG,
+                       "%d model chunks per stage need a pipeline: give "
+                       "--pipeline-model-parallel-size 2 or more",
+                       s->k);
+    if (s->micros % s->p)
+        return TR_FAIL(TR_ECONFIG,
+                       "the interleaved schedule takes micro-batches in groups of "
+                       "--pipeline-model-parallel-size %d, and there are %d (--global-batch-size / "
+                       "(--micro-batch-size * replicas)): the nearest global batch size is %s",
+                       s->p, s->micros,
+                       multiples_near(s->micro_batch * s->d * s->p, s->global_batch, near));
+    s->schedule = TR_PIPE_INTERLEAVED;
+    return TR_OK;
+}
+
+static enum tr_status shape_length(const struct tr_config *c, struct tr_shape *s)
+{
+    int64_t per_eval;
+
+    if (c->train_iters == TR_UNSET_INT)
+        return TR_FAIL(TR_ECONFIG, "the length of the run is not known: give --train-iters");
+    s->train_iters = c->train_iters;
+    s->eval_iters = c->eval_iters;
+    s->eval_interval = c->eval_interval;
+    s->train_samples = s->train_iters * s->global_batch;
+    per_eval = s->eval_iters * s->global_batch;
+    s->test_samples = per_eval;
+    if (__builtin_mul_overflow(s->train_iters / s->eval_interval + 1, per_eval, &s->valid_samples))
+        return TR_FAIL(TR_ECONFIG,
+                       "--eval-iters %lld every --eval-interval %lld iterations is more "
+                       "than can be counted: evaluate less",
+                       (long long)s->eval_iters, (long long)s->eval_interval);
+    return TR_OK;
+}
+
+static enum tr_status shape_rate(const struct tr_config *c, struct tr_shape *s)
+{
+    int64_t decay = c->lr_decay_iters == TR_UNSET_INT ? s->train_iters : c->lr_decay_iters;
+    bool by_fraction = c->lr_warmup_fraction > TR_UNSET_REAL;
+
+    s->lr = c->lr;
+    s->min_lr = c->min_lr;
+    s->decay_style = c->lr_decay_style;
+    if (s->min_lr > s->lr)
+        return TR_FAIL(TR_ECONFIG,
+                       "--min-lr %g is above --lr %g: the rate falls from --lr to "
+                       "--min-lr",
+                       s->min_lr, s->lr);
+    if (by_fraction && c->lr_warmup_iters > 0)
+        return TR_FAIL(TR_ECONFIG, "--lr-warmup-fraction and --lr-warmup-iters say the same thing: "
+                                   "give one of them");
+    s->decay_samples = (double)(decay * s->global_batch);
+    s->warmup_samples = by_fraction ? c->lr_warmup_fraction * s->decay_samples
+                                    : (double)(c->lr_warmup_iters * s->global_batch);
+    if (s->warmup_samples >= s->decay_samples)
+        return TR_FAIL(TR_ECONFIG,
+                       "the learning rate warms up for %.0f iterations and has decayed after %lld "
+                       "(--lr-decay-iters, or --train-iters): warm up for at most %lld",
+                       s->warmup_samples / (double)s->global_batch, (long long)decay,
+                       (long long)decay - 1);
+    return TR_OK;
+}
+
+static enum tr_status check_save(const struct tr_config *c)
+{
+    if (!c->save && c->save_interval != TR_UNSET_INT)
+        return TR_FAIL(TR_ECONFIG,
+                       "--save-interval %lld without a place to save to: give --save "
+                       "FOLDER",
+                       (long long)c->save_interval);
+    if (!c->save && c->keep_last > 0)
+        return TR_FAIL(TR_ECONFIG,
+                       "--keep-last %lld without a place to save to: give --save FOLDER",
+                       (long long)c->keep_last);
+    return TR_OK;
+}
+
+enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape *out)
+{
+    const char *missing = tr_config_missing(c);
+
+    TR_ASSERT(world > 0);
+    if (missing)
+        return TR_FAIL(TR_ECONFIG, "--%s is required: %s", missing,
+                       tr_options_find(tr_config_options(), missing)->help);
+    *out = (struct tr_shape){0};
+    TR_TRY(shape_ranks(c, world, out));
+    TR_TRY(shape_layer(c, out));
+    TR_TRY(shape_vocab(c, out));
+    TR_TRY(shape_chunks(c, out));
+    TR_TRY(shape_batch(c, out));
+    TR_TRY(shape_schedule(c, out));
+    TR_TRY(shape_length(c, out));
+    TR_TRY(shape_rate(c, out));
+    return check_save(c);
+}
+
+int64_t tr_shape_first_layer(const struct tr_shape *s, int stage, int chunk)
+{
+    TR_ASSERT(stage >= 0 && stage < s->p && chunk >= 0 && chunk < s->k);
+    return chunk * (s->layers / s->k) + stage * s->layers_per_chunk;
+}

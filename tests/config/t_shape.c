@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "config/shape.h"
+#include "config/vocab.h"
+
+/* The 7.5B model that was measured on 16 GPUs of Jean Zay, without what this version lacks. */
+static const char jean_zay[] =
+    "--num-layers 36 --hidden-size 4096 --num-attention-heads 32 --seq-length 512 "
+    "--max-position-embeddings 512 --micro-batch-size 1 --global-batch-size 4 --lr 0.00015 "
+    "--lr-decay-style cosine --min-lr 1.0e-5 --train-iters 1000 --lr-decay-iters 800 "
+    "--lr-warmup-fraction .01 --weight-decay 1e-2 --clip-grad 1.0 --vocab-size 50257 "
+    "--log-interval 10 --save-interval 500 --eval-interval 100 --eval-iters 10 "
+    "--tensor-model-parallel-size 4 --pipeline-model-parallel-size 4 --save x --load x "
+    "--data-path y --data-impl mmap --split 949,50,1 --distributed-backend mpi";
+
+static enum tr_status shape(const char *more, int world, struct tr_shape *s)
+{
+    struct tr_config c;
+    enum tr_status status;
+
+    tr_config_init(&c);
+    status = tr_config_parse_text(&c, jean_zay);
+    if (status == TR_OK)
+        status = tr_config_parse_text(&c, more);
+    if (status == TR_OK)
+        status = tr_shape_of(&c, world, s);
+    tr_config_release(&c);
+    return status;
+}
+
+static void known_run(void **state)
+{
+    struct tr_shape s;
+
+    (void)state;
+    assert_ok(shape("", 16, &s));
+    assert_int_equal(s.w, 4);
+    assert_int_equal(s.p, 4);
+    assert_int_equal(s.d, 1);
+    assert_int_equal(s.k, 1);
+    assert_int_equal(s.head_dim, 128);
+    assert_int_equal(s.ffn, 16384);
+    assert_int_equal(s.layers_per_chunk, 9);
+    assert_int_equal(s.micros, 4);
+    assert_int_equal(s.schedule, TR_PIPE_1F1B);
+    /* What the log of that run printed: 4000, 440 and 40 samples. */
+    assert_int_equal(s.train_samples, 4000);
+    assert_int_equal(s.valid_samples, 440);
+    assert_int_equal(s.test_samples, 40);
+    /* 800 iterations of 4 samples, and one in a hundred of them. */
+    assert_true(s.decay_samples == 3200.0);
+    assert_true(s.warmup_samples == 32.0);
+    assert_int_equal(s.decay_style, TR_LR_COSINE);
+    assert_true(s.lr == 1.5e-4 && s.min_lr == 1e-5);
+}
+
+/* 50257 rounded up to a multiple of 128 W, as Megatron's logs have it. */
+static void padded_vocabulary(void **state)
+{
+    static const int want[][2] = {{1, 50304}, {2, 50432}, {4, 50688}, {8, 51200}};
+    struct tr_shape s;
+    char more[64];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        snprintf(more, sizeof more, "--tensor-model-parallel-size %d", want[i][0]);
+        assert_ok(shape(more, 4 * want[i][0], &s));
+        assert_int_equal(s.vocab, 50257);
+        assert_int_equal(s.vocab_padded, want[i][1]);
+    }
+    assert_ok(shape("--make-vocab-size-divisible-by 1 --vocab-size 7", 16, &s));
+    assert_int_equal(s.vocab_padded, 8);
+}
+
+static void batches(void **state)
+{
+    struct tr_shape s;
+
+    (void)state;
+    assert_ok(shape("--global-batch-size 24 --micro-batch-size 2", 48, &s));
+    assert_int_equal(s.d, 3);
+    assert_int_equal(s.micros, 4);
+    assert_fails(TR_ECONFIG, "is: 18 or 24",
+                 shape("--global-batch-size 23 --micro-batch-size 2", 48, &s));
+    assert_fails(TR_ECONFIG, "is: 6", shape("--global-batch-size 3 --micro-batch-size 2", 48, &s));
+    assert_fails(TR_ECONFIG, "more than can be counted",
+                 shape("--train-iters 2000000000 --eval-interval 1 --eval-iters 2000000000 "
+                       "--global-batch-size 2000000000",
+                       16, &s));
+}
+
+/* Without --global-batch-size one micro-batch of each replica. */
+static void default_batch(void **state)
+{
+    struct tr_config c;
+    struct tr_shape s;
+
+    (void)state;
+    tr_config_init(&c);
+    assert_ok(tr_config_parse_text(&c, jean_zay));
+    assert_ok(tr_config_set(&c, "global-batch-size", NULL));
+    assert_ok(tr_config_set(&c, "--micro-batch-size", "3"));
+    assert_ok(tr_shape_of(&c, 32, &s));
+    assert_int_equal(s.global_batch, 6);
+    assert_int_equal(s.micros, 1);
+    tr_config_release(&c);
+}
+
+static void chunks(void **state)
+{
+    struct tr_shape s;
+
+    (void)state;
+    assert_ok(shape("--num-layers-per-virtual-pipeline-stage 3", 16, &s));
+    assert_int_equal(s.k, 3);
+    assert_int_equal(s.schedule, TR_PIPE_INTERLEAVED);
+    assert_int_equal(s.layers_per_chunk, 3);
+    /* Chunk c of stage r begins at c L / K + r L / (P K). */
+    assert_int_equal(tr_shape_first_layer(&s, 0, 0), 0);
+    assert_int_equal(tr_shape_first_layer(&s, 3, 0), 9);
+    assert_int_equal(tr_shape_first_layer(&s, 0, 1), 12);
+    assert_int_equal(tr_shape_first_layer(&s, 2, 2), 30);
+    assert_ok(shape("--num-virtual-stages-per-pipeline-rank 9", 16, &s));
+    assert_int_equal(s.k, 9);
+    /* One chunk is no interleaving. */
+    assert_ok(shape("--num-layers-per-virtual-pipeline-stage 9", 16, &s));
+    assert_int_equal(s.schedule, TR_PIPE_1F1B);
+    assert_ok(shape("--pipeline-schedule gpipe", 16, &s));
+    assert_int_equal(s.schedule, TR_PIPE_GPIPE);
+    assert_int_equal(tr_shape_first_layer(&s, 3, 0), 27);
+}
+
+static void bad_chunks(void **state)
+{
+    struct tr_shape s;
+
+    (void)state;
+    assert_fails(TR_ECONFIG, "is 3 or 9",
+                 shape("--num-layers-per-virtual-pipeline-stage 4", 16, &s));
+    assert_fails(TR_ECONFIG, "is 1 or 3",
+                 shape("--num-virtual-stages-per-pipeline-rank 2", 16, &s));
+    assert_fails(TR_ECONFIG, "say the same thing",
+                 shape("--num-layers-per-virtual-pipeline-stage 3 "
+                       "--num-virtual-stages-per-pipeline-rank 3",
+                       16, &s));
+    assert_fails(TR_ECONFIG, "batch size is 4 or 8",
+                 shape("--num-virtual-stages-per-pipeline-rank 3 --global-batch-size 6", 16, &s));
+    assert_fails(
+        TR_ECONFIG, "need a pipeline",
+        shape("--num-virtual-stages-per-pipeline-rank 3 --pipeline-model-parallel-size 1", 16, &s));
+    assert_fails(
+        TR_ECONFIG, "gpipe has one model chunk",
+        shape("--num-virtual-stages-per-pipeline-rank 3 --pipeline-schedule gpipe", 16, &s));
+    assert_fails(TR_ECONFIG, "--num-virtual-stages-per-pipeline-rank 2",
+                 shape("--pipeline-schedule interleaved", 16, &s));
+}
+
+static void bad_layout(void **state)
+{
+    struct tr_shape s;
+
+    (void)state;
+    assert_fails(TR_ECONFIG, "start 16 or 32 ranks", shape("", 24, &s));
+    assert_fails(TR_ECONFIG, "start 16 ranks", shape("", 1, &s));
+    assert_fails(TR_ECONFIG, "2 or 4 ranks, or 30 or 33 heads",
+                 shape("--tensor-model-parallel-size 3", 12, &s));
+    assert_fails(TR_ECONFIG, "35 or 40 layers, or 4 or 6 stages",
+                 shape("--pipeline-model-parallel-size 5", 20, &s));
+    assert_fails(TR_ECONFIG, "36 stages", shape("--pipeline-model-parallel-size 72", 288, &s));
+    assert_fails(TR_ECONFIG, "is 4064 or 4096", shape("--hidden-size 4095", 16, &s));
+    assert_fails(TR_ECONFIG, "is 16 or 20", shape("--ffn-hidden-size 18", 16, &s));
+    assert_ok(shape("--ffn-hidden-size 20 --kv-channels 128", 16, &s));
+    assert_int_equal(s.ffn, 20);
+    assert_fails(TR_ECONFIG, "= 128", shape("--kv-channels 64", 16, &s));
+    assert_fails(TR_ECONFIG, "raise the latter to 513", shape("--seq-length 513", 16, &s));
+}
+
+static void bad_rates(void **state)
+{
+    struct tr_shape s;
+
+    (void)state;
+    assert_fails(TR_ECONFIG, "--min-lr 1 is above --lr 0.00015", shape("--min-lr 1", 16, &s));
+    assert_fails(TR_ECONFIG, "say the same thing", shape("--lr-warmup-iters 3", 16, &s));
+    assert_fails(TR_ECONFIG, "at most 799", shape("--lr-warmup-fraction 1", 16, &s));
+    assert_ok(shape("--lr-decay-iters 9 --lr-warmup-fraction 0", 16, &s));
+    assert_true(s.warmup_samples == 0.0 && s.decay_samples == 36.0);
+}
+
+/* What is missing is named, and what cannot be without another option. */
+static void missing(void **state)
+{
+    static const struct {
+        const char *unset, *sentence;
+    } cases[] = {
+        {"num-layers", "--num-layers is required"}, {"lr", "--lr is required"},
+        {"seq-length", "--seq-length is required"}, {"train-iters", "give --train-iters"},
+        {"vocab-size", "give --vocab-file"},        {"save", "give --save"},
+    };
+    struct tr_config c;
+    struct tr_shape s;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        tr_config_init(&c);
+        assert_ok(tr_config_parse_text(&c, jean_zay));
+        assert_ok(tr_config_set(&c, cases[i].unset, NULL));
+        assert_fails(TR_ECONFIG, cases[i].sentence, tr_shape_of(&c, 16, &s));
+        tr_config_release(&c);
+    }
+    tr_config_init(&c);
+    assert_ok(tr_config_parse_text(&c, jean_zay));
+    assert_ok(tr_config_set(&c, "save", NULL));
+    assert_ok(tr_config_set(&c, "save-interval", NULL));
+    assert_ok(tr_config_set(&c, "keep-last", "2"));
+    assert_fails(TR_ECONFIG, "--keep-last 2 without", tr_shape_of(&c, 16, &s));
+    tr_config_release(&c);
+}
+
+static enum tr_status vocab_of(const char *text, int64_t *n)
+{
+    struct tr_config c;
+    enum tr_status status;
+
+    tr_config_init(&c);
+    status = tr_config_parse_text(&c, text);
+    if (status == TR_OK)
+        status = tr_vocab_size(&c, n);
+    tr_config_release(&c);
+    return status;
+}
+
+static void vocabulary(void **state)
+{
+    char path[] = "/tmp/t_shape.XXXXXX", text[128];
+    int fd = mkstemp(path);
+    FILE *f = fdopen(fd, "w");
+    int64_t n;
+
+    (void)state;
+    assert_non_null(f);
+    fputs("{\"!\": 0, \"\\u0120the\": 1, \"<|endoftext|>\": 2}", f);
+    fclose(f);
+    snprintf(text, sizeof text, "--vocab-file %s", path);
+    assert_ok(vocab_of(text, &n));
+    assert_int_equal(n, 3);
+    snprintf(text, sizeof text, "--vocab-file %s --vocab-size 9", path);
+    assert_ok(vocab_of(text, &n));
+    assert_int_equal(n, 9);
+    assert_ok(vocab_of("--tokenizer-type bytes", &n));
+    assert_int_equal(n, 257);
+    assert_fails(TR_ECONFIG, "give --vocab-size", vocab_of("--tokenizer-type NullTokenizer", &n));
+
+    f = fopen(path, "w");
+    fputs("[1, 2]", f);
+    fclose(f);
+    snprintf(text, sizeof text, "--vocab-file %s", path);
+    assert_fails(TR_EDATA, "not a vocabulary", vocab_of(text, &n));
+    unlink(path);
+    assert_fails(TR_EIO, path, vocab_of(text, &n));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(known_run),  cmocka_unit_test(padded_vocabulary),
+        cmocka_unit_test(batches),    cmocka_unit_test(default_batch),
+        cmocka_unit_test(chunks),     cmocka_unit_test(bad_chunks),
+        cmocka_unit_test(bad_layout), cmocka_unit_test(bad_rates),
+        cmocka_unit_test(missing),    cmocka_unit_test(vocabulary),
+    };
+    return run_tap(tests);
+}
