@@ -20,3 +20,17 @@ tests_data_t_samples_SOURCES = tests/data/t_samples.c
 tests_data_t_samples_CFLAGS = $(TEST_CFLAGS)
 tests_data_t_samples_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_data_t_samples_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += tests/data/t_blend
+TESTS += tests/data/t_blend
+tests_data_t_blend_SOURCES = tests/data/t_blend.c
+tests_data_t_blend_CFLAGS = $(TEST_CFLAGS)
+tests_data_t_blend_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_data_t_blend_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += tests/data/t_split
+TESTS += tests/data/t_split
+tests_data_t_split_SOURCES = tests/data/t_split.c
+tests_data_t_split_CFLAGS = $(TEST_CFLAGS)
+tests_data_t_split_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_data_t_split_LDADD = $(TEST_LIBS)
