@@ -1,1 +1,2 @@
-libtrireme_a_SOURCES +=
+libtrireme_a_SOURCES += \
+	src/train/report.c src/train/report.h

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_TRAIN_REPORT_H
+#define TR_TRAIN_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "config/shape.h"
+
+/*
+ * The lines of the log, byte for byte those of Megatron-LM of May 2021, because many scripts read
+ * them.  This is their text and nothing else: no clock, no communication, no output.  Who prints a
+ * line is said with it; "last" is the last rank of the world, which has the loss.
+ *
+ * Every function writes one line or a block of lines into buf[size], without the newline at the
+ * end, and returns the length; it asserts that all of it fits.  TR_REPORT_BYTES is enough for each
+ * while its texts (a path, a spelling) have less than 4096 bytes.
+ *
+ * Where it differs from Megatron, on purpose:
+ *   - a loss that is not a number is printed, as "nan" or "inf", and counted among the nan
+ *     iterations; Megatron leaves the field out and does not count, so that a run that is lost
+ *     looks healthy;
+ *   - set-up lines that would not be true here are left out (seeds of CUDA, kernels being
+ *     compiled), and the type of the parameters is "float32", not "torch.float32".
+ */
+enum { TR_REPORT_BYTES = 10240 };
+
+/* ---- while training ---- */
+
+/* What happened since the last iteration line; all zero when it begins. */
+struct tr_interval {
+    double loss_sum;            /* over the advanced iterations */
+    int advanced, skipped, nan; /* iterations; nan: whose loss was not finite, skipped or not */
+    bool has_norm;              /* of the last iteration: not if it was skipped or nothing clips */
+    double norm;                /* before clipping */
+};
+
+/* Add one iteration.  `norm` is that of its gradient, negative if it was not computed. */
+void tr_interval_add(struct tr_interval *in, double loss, bool skipped, double norm);
+
+struct tr_iteration_line {
+    int64_t iteration, train_iters;     /* counted from 1 */
+    int64_t consumed_samples, global_batch;
+    double seconds;             /* wall time of the interval, all its iterations */
+    double lr;                  /* that the next iteration will use */
+    double loss_scale;          /* 1 where there is none */
+    struct tr_interval interval;
+};
+
+/*
+ * " iteration      200/    1000 | consumed samples: ... | number of nan iterations:   0 |", by
+ * last.  The loss is absent when all iterations of the interval were skipped, the norm when the last
+ * one was.
+ */
+int tr_report_iteration(char *buf, size_t size, const struct tr_iteration_line *line);
+
+/* Three lines: " validation loss at WHERE | lm loss value: ... | lm loss PPL: ... | " between two
+   rulers, by last.  WHERE is "iteration 100", "the end of training for val data" or "... test
+   data".  The perplexity is exp(min(loss, 20)). */
+int tr_report_validation(char *buf, size_t size, const char *where, double loss);
+
+/* "Evaluating iter 3/10": progress of the evaluation on test data, by rank 0. */
+int tr_report_evaluating(char *buf, size_t size, int64_t iteration, int64_t iterations);
+
+/* Bytes of memory, printed in units of 2^20. */
+struct tr_memory_line {
+    int64_t allocated, max_allocated, reserved, max_reserved;
+};
+
+/* "[Rank 0] (after 20 iterations) memory (MB) | allocated: ...", once, after the first line with a
+   rate above 0, by every rank whose data-parallel rank is 0. */
+int tr_report_memory(char *buf, size_t size, int rank, int64_t iteration,
+                     const struct tr_memory_line *memory);
+
+/* "[EVENT] datetime: 2021-05-23 08:41:05 ", local time, by rank 0. */
+int tr_report_datetime(char *buf, size_t size, const char *event, time_t now);
+
+/* ---- set-up, by rank 0 unless said otherwise, in this order ---- */
+
+/* Sizes of the groups and the type of the parameters; the arguments block comes next. */
+int tr_report_world(char *buf, size_t size, const struct tr_shape *s);
+
+/* Micro-batches, tokenizer (its spelling) and padded vocabulary, groups, seed. */
+int tr_report_setup(char *buf, size_t size, const struct tr_shape *s, const char *tokenizer,
+                    uint64_t seed);
+
+/* How long that took, the time, and that the model comes next. */
+int tr_report_initialized(char *buf, size_t size, double seconds, time_t now);
+
+/* " > number of parameters on (tensor, pipeline) model parallel rank (0, 1): 1132938240", by every
+   rank whose data-parallel rank is 0. */
+int tr_report_parameters(char *buf, size_t size, int tp, int pp, int64_t number);
+
+/* "> learning rate decay style: cosine". */
+int tr_report_decay_style(char *buf, size_t size, const char *spelling);
+
+/* Then the lines of loading below, the "time (ms)" line of LOAD_CHECKPOINT, this one, and what
+   data/batch.h prints. */
+int tr_report_built(char *buf, size_t size, time_t now);
+
+/* After the data: done with set-up.  The "time (ms)" line of MODEL_SETUP and DATA_SETUP is next. */
+int tr_report_ready(char *buf, size_t size, time_t now);
+
+/* "training ..." and the time before the first step. */
+int tr_report_training(char *buf, size_t size, time_t now);
+
+/* "[after training is done] datetime: ". */
+int tr_report_done(char *buf, size_t size, time_t now);
+
+/* ---- checkpoints, by rank 0; `dir` is the value of --save or --load ---- */
+
+/* There is none in `dir`: training starts from random. */
+int tr_report_no_checkpoint(char *buf, size_t size, const char *dir);
+int tr_report_loading(char *buf, size_t size, const char *dir, int64_t iteration);
+int tr_report_loaded(char *buf, size_t size, const char *dir, int64_t iteration);
+int tr_report_saving(char *buf, size_t size, const char *dir, int64_t iteration);
+int tr_report_saved(char *buf, size_t size, const char *dir, int64_t iteration);
+
+#endif

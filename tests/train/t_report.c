@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "check.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <inttypes.h>
+#include <math.h>
+#include <pcre2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "train/report.h"
+
+static char buf[TR_REPORT_BYTES];
+
+/* ---- lines of public logs, read into numbers and written again ---- */
+
+/* The number after `label` in `line`; fails the test if the label is not there. */
+static double after(const char *line, const char *label)
+{
+    const char *at = strstr(line, label);
+
+    if (!at)
+        fail_msg("no \"%s\" in: %s", label, line);
+    return strtod(at + strlen(label), NULL);
+}
+
+/* The lines are of intervals of ten iterations. */
+static struct tr_iteration_line read_iteration(const char *line)
+{
+    struct tr_iteration_line r = {
+        .iteration = (int64_t)after(line, " iteration "),
+        .train_iters = (int64_t)after(line, "/"),
+        .consumed_samples = (int64_t)after(line, "consumed samples: "),
+        .global_batch = (int64_t)after(line, "global batch size: "),
+        .seconds = after(line, "elapsed time per iteration (ms): ") / 100.0,
+        .lr = after(line, "learning rate: "),
+        .loss_scale = after(line, "loss scale: "),
+        .interval.skipped = (int)after(line, "number of skipped iterations: "),
+        .interval.nan = (int)after(line, "number of nan iterations: "),
+        .interval.has_norm = strstr(line, "grad norm") != NULL,
+    };
+
+    r.interval.advanced = 10 - r.interval.skipped;
+    if (r.interval.advanced > 0)
+        r.interval.loss_sum = after(line, "lm loss: ") * r.interval.advanced;
+    if (r.interval.has_norm)
+        r.interval.norm = after(line, "grad norm: ");
+    return r;
+}
+
+static void again_iteration(const char *line)
+{
+    struct tr_iteration_line r = read_iteration(line);
+
+    tr_report_iteration(buf, sizeof buf, &r);
+}
+
+/* The perplexity holds more digits of the loss than the loss itself does: take the number nearest
+   to it of those that are printed as this loss. */
+static void again_validation(const char *line)
+{
+    double value = after(line, "lm loss value: "), loss = log(after(line, "lm loss PPL: "));
+    char where[64], *end;
+
+    snprintf(where, sizeof where, "%s", strstr(line, " at ") + 4);
+    end = strstr(where, " |");
+    assert_non_null(end);
+    *end = '\0';
+    tr_report_validation(buf, sizeof buf, where, fmin(fmax(loss, value - 4.9e-7), value + 4.9e-7));
+}
+
+static void again_memory(const char *line)
+{
+    struct tr_memory_line m = {
+        .allocated = (int64_t)(after(line, "| allocated: ") * 1048576.0),
+        .max_allocated = (int64_t)(after(line, "| max allocated: ") * 1048576.0),
+        .reserved = (int64_t)(after(line, "| reserved: ") * 1048576.0),
+        .max_reserved = (int64_t)(after(line, "| max reserved: ") * 1048576.0),
+    };
+
+    tr_report_memory(buf, sizeof buf, (int)after(line, "[Rank "), (int64_t)after(line, "(after "),
+                     &m);
+}
+
+static void again_datetime(const char *line)
+{
+    struct tm tm = {0};
+    time_t now;
+
+    assert_non_null(strptime(strstr(line, "datetime: ") + 10, "%Y-%m-%d %H:%M:%S ", &tm));
+    now = mktime(&tm);
+    if (strstr(line, "[after model,"))
+        tr_report_built(buf, sizeof buf, now);
+    else if (strstr(line, "[after dataloaders"))
+        tr_report_ready(buf, sizeof buf, now);
+    else if (strstr(line, "[before the start"))
+        tr_report_training(buf, sizeof buf, now);
+    else
+        tr_report_initialized(buf, sizeof buf, 0.398, now);
+}
+
+static void again_parameters(const char *line)
+{
+    int tp, pp;
+
+    assert_int_equal(
+        sscanf(strchr(line, '(') + 1, "tensor, pipeline) model parallel rank (%d, %d", &tp, &pp),
+        2);
+    tr_report_parameters(buf, sizeof buf, tp, pp, (int64_t)after(line, "): "));
+}
+
+static void again_world(const char *line)
+{
+    struct tr_shape s = {
+        .world = (int)after(line, "world size: "),
+        .d = (int)after(line, "data-parallel-size: "),
+        .w = (int)after(line, "tensor-model-parallel size: "),
+        .p = (int)after(line, "pipeline-model-parallel size: "),
+    };
+
+    tr_report_world(buf, sizeof buf, &s);
+}
+
+static void again_setup(const char *line)
+{
+    struct tr_shape s = {.micros = (int)after(line, "constant ")};
+
+    tr_report_setup(buf, sizeof buf, &s, "gpt2-bpe", 1234);
+}
+
+/* Who writes a line that contains this text, and how many of them the file has. */
+static const struct {
+    const char *text;
+    void (*again)(const char *line);
+    int count;
+} kinds[] = {
+    {" iteration  ", again_iteration, 6}, {" validation loss at ", again_validation, 2},
+    {"] datetime: ", again_datetime, 4},  {" memory (MB) ", again_memory, 2},
+    {"using world size", again_world, 1}, {"number of parameters", again_parameters, 2},
+    {"micro-batches to", again_setup, 1}, {"-----", NULL, 4},
+};
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
+/* True if `line` is one of the lines in buf. */
+static bool among_the_lines(const char *line)
+{
+    size_t n = strlen(line);
+
+    for (const char *at = buf; at; at = strchr(at, '\n')) {
+        at += *at == '\n';
+        if (strncmp(at, line, n) == 0 && (at[n] == '\n' || at[n] == '\0'))
+            return true;
+    }
+    return false;
+}
+
+/* tests/golden/megatron-2021.log: the README there says from where. */
+static void public_logs(void **state)
+{
+    const char *srcdir = getenv("srcdir");
+    char path[4096], line[1024];
+    int seen[KINDS] = {0};
+    FILE *f;
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/tests/golden/megatron-2021.log", srcdir ? srcdir : ".");
+    f = fopen(path, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) {
+        size_t k = 0;
+
+        line[strcspn(line, "\n")] = '\0';
+        while (k < KINDS && !strstr(line, kinds[k].text))
+            k++;
+        assert_true(k < KINDS);
+        seen[k]++;
+        /* A ruler stands before its validation line and after it; the first is compared when the
+           block is there. */
+        if (kinds[k].again)
+            kinds[k].again(line);
+        else if (seen[k] % 2 == 1)
+            continue;
+        if (!among_the_lines(line))
+            fail_msg("recorded: %s\nwritten: %s", line, buf);
+    }
+    fclose(f);
+    for (size_t k = 0; k < KINDS; k++)
+        assert_int_equal(seen[k], kinds[k].count);
+}
+
+/* ---- what the logs do not show ---- */
+
+static void validation_block(void **state)
+{
+    const char *ruler = "-----------------------------------------------------------------------"
+                        "------------------------";
+    char wanted[1024];
+    int n;
+
+    (void)state;
+    snprintf(wanted, sizeof wanted,
+             "%s\n validation loss at iteration 100 | lm loss value: 8.017406E+00 |"
+             " lm loss PPL: 3.033300E+03 | \n%s",
+             ruler, ruler);
+    n = tr_report_validation(buf, sizeof buf, "iteration 100", log(3033.300));
+    assert_string_equal(buf, wanted);
+    assert_int_equal(n, (int)strlen(wanted));
+    assert_int_equal(strlen(ruler), 95);
+    /* exp(20) is the most that is shown. */
+    tr_report_validation(buf, sizeof buf, "the end of training for test data", 25.0);
+    assert_non_null(strstr(buf, " at the end of training for test data | lm loss value: "
+                                "2.500000E+01 | lm loss PPL: 4.851652E+08 | \n"));
+    tr_report_validation(buf, sizeof buf, "iteration 7", (double)NAN);
+    assert_non_null(strstr(buf, "| lm loss value: nan | lm loss PPL: nan | \n"));
+}
+
+static const char *line_of(const struct tr_interval *in)
+{
+    struct tr_iteration_line r = {
+        .iteration = 20,
+        .train_iters = 40,
+        .consumed_samples = 80,
+        .global_batch = 4,
+        .seconds = 2.0,
+        .lr = 0.01,
+        .loss_scale = 1.0,
+        .interval = *in,
+    };
+
+    int n = tr_report_iteration(buf, sizeof buf, &r);
+
+    assert_int_equal(n, (int)strlen(buf));
+    return buf;
+}
+
+/* The loss is the mean over the iterations that advanced, the time that over all. */
+static void interval(void **state)
+{
+    struct tr_interval in = {0};
+
+    (void)state;
+    tr_interval_add(&in, 3.0, false, 1.0);
+    tr_interval_add(&in, 1000.0, true, 9.0);
+    tr_interval_add(&in, (double)INFINITY, true, 9.0);
+    tr_interval_add(&in, 4.0, false, 2.5);
+    assert_string_equal(
+        line_of(&in),
+        " iteration       20/      40 | consumed samples:           80 |"
+        " elapsed time per iteration (ms): 500.0 | learning rate: 1.000E-02 |"
+        " global batch size:     4 | lm loss: 3.500000E+00 | loss scale: 1.0 | grad norm: 2.500 |"
+        " number of skipped iterations:   2 | number of nan iterations:   1 |");
+}
+
+/* Absent: the loss when nothing advanced; the norm after a skipped iteration and when none is
+   computed.  Present: a loss of 0, a norm of 0, and what is not a number. */
+static void absent_fields(void **state)
+{
+    struct tr_interval in = {0};
+
+    (void)state;
+    tr_interval_add(&in, 3.0, true, 5.0);
+    assert_null(strstr(line_of(&in), "lm loss"));
+    assert_null(strstr(buf, "grad norm"));
+    tr_interval_add(&in, 0.0, false, 0.0);
+    assert_non_null(strstr(line_of(&in), "| lm loss: 0.000000E+00 | loss scale: 1.0 | "
+                                         "grad norm: 0.000 | number of skipped iterations:   1 |"));
+    tr_interval_add(&in, 0.0, false, -1.0);
+    assert_null(strstr(line_of(&in), "grad norm"));
+    tr_interval_add(&in, -(double)NAN, false, -(double)NAN);
+    assert_non_null(strstr(line_of(&in), "| lm loss: nan | loss scale: 1.0 | grad norm: nan | "
+                                         "number of skipped iterations:   1 | "
+                                         "number of nan iterations:   1 |"));
+    in = (struct tr_interval){0};
+    tr_interval_add(&in, (double)INFINITY, false, (double)INFINITY);
+    assert_non_null(strstr(line_of(&in), "| lm loss: inf | loss scale: 1.0 | grad norm: inf | "));
+}
+
+/* Numbers wider than their fields push the line apart and lose no digit. */
+static void wide_numbers(void **state)
+{
+    struct tr_iteration_line r = {
+        .iteration = 1234567890,
+        .train_iters = 9999999999,
+        .consumed_samples = 1234567890123456,
+        .global_batch = 1000000,
+        .seconds = 1.0,
+        .lr = 1e-120,
+        .loss_scale = 4294967296.0,
+        .interval = {.advanced = 1234, .loss_sum = 1234e-7},
+    };
+
+    (void)state;
+    tr_report_iteration(buf, sizeof buf, &r);
+    assert_string_equal(
+        buf, " iteration 1234567890/9999999999 | consumed samples: 1234567890123456 |"
+             " elapsed time per iteration (ms): 0.8 | learning rate: 1.000E-120 |"
+             " global batch size: 1000000 | lm loss: 1.000000E-07 | loss scale: 4294967296.0 |"
+             " number of skipped iterations:   0 | number of nan iterations:   0 |");
+}
+
+/* The blocks in the order of Megatron's log. */
+static void set_up(void **state)
+{
+    struct tr_shape s = {
+        .world = 16, .d = 2, .w = 2, .p = 4, .micros = 4, .vocab = 50257, .vocab_padded = 50432};
+    time_t now = 1621758065;
+
+    (void)state;
+    tr_report_world(buf, sizeof buf, &s);
+    assert_string_equal(buf, "using world size: 16, data-parallel-size: 2, "
+                             "tensor-model-parallel size: 2, pipeline-model-parallel size: 4 \n"
+                             "using float32 for parameters ...");
+    tr_report_setup(buf, sizeof buf, &s, "GPT2BPETokenizer", 1234);
+    assert_string_equal(buf,
+                        "setting number of micro-batches to constant 4\n"
+                        "> building GPT2BPETokenizer tokenizer ...\n"
+                        " > padded vocab (size: 50257) with 175 dummy tokens (new size: 50432)\n"
+                        "> initializing tensor model parallel with size 2\n"
+                        "> initializing pipeline model parallel with size 4\n"
+                        "> setting random seeds to 1234 ...");
+    tr_report_initialized(buf, sizeof buf, 0.3984, now);
+    assert_string_equal(buf, "time to initialize megatron (seconds): 0.398\n"
+                             "[after megatron is initialized] datetime: 2021-05-23 08:21:05 \n"
+                             "building GPT model ...");
+    tr_report_decay_style(buf, sizeof buf, "cosine");
+    assert_string_equal(buf, "> learning rate decay style: cosine");
+    tr_report_ready(buf, sizeof buf, now);
+    assert_string_equal(buf, "[after dataloaders are built] datetime: 2021-05-23 08:21:05 \n"
+                             "done with setup ...");
+    tr_report_training(buf, sizeof buf, now);
+    assert_string_equal(buf, "training ...\n[before the start of training step] datetime: "
+                             "2021-05-23 08:21:05 ");
+    tr_report_done(buf, sizeof buf, now);
+    assert_string_equal(buf, "[after training is done] datetime: 2021-05-23 08:21:05 ");
+    tr_report_evaluating(buf, sizeof buf, 3, 10);
+    assert_string_equal(buf, "Evaluating iter 3/10");
+}
+
+static void checkpoints(void **state)
+{
+    (void)state;
+    tr_report_no_checkpoint(buf, sizeof buf, "/a/b");
+    assert_string_equal(
+        buf, "WARNING: could not find the metadata file /a/b/latest_checkpointed_iteration.txt \n"
+             "    will not load any checkpoints and will start from random");
+    tr_report_loading(buf, sizeof buf, "/a/b", 100);
+    assert_string_equal(buf, " loading checkpoint from /a/b at iteration 100");
+    tr_report_loaded(buf, sizeof buf, "/a/b", 100);
+    assert_string_equal(buf, "  successfully loaded checkpoint from /a/b at iteration 100");
+    tr_report_saving(buf, sizeof buf, "/a/b", 100);
+    assert_string_equal(buf, "saving checkpoint at iteration     100 to /a/b");
+    tr_report_saved(buf, sizeof buf, "/a/b", 100);
+    assert_string_equal(buf, "  successfully saved checkpoint at iteration     100 to /a/b");
+}
+
+/* ---- what other people's scripts read out of these lines ---- */
+
+/* Search `subject` for `pattern` and compare its groups, separated by blanks, with `wanted`. */
+static void reads(const char *pattern, const char *subject, const char *wanted)
+{
+    char groups[256] = "";
+    int code, n;
+    size_t at, used = 0;
+    pcre2_code *re = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_MULTILINE,
+                                   &code, &at, NULL);
+    pcre2_match_data *match;
+
+    assert_non_null(re);
+    match = pcre2_match_data_create_from_pattern(re, NULL);
+    n = pcre2_match(re, (PCRE2_SPTR)subject, PCRE2_ZERO_TERMINATED, 0, 0, match, NULL);
+    if (n < 1)
+        fail_msg("/%s/ does not match: %s", pattern, subject);
+    for (int i = 1; i < n; i++) {
+        size_t *range = pcre2_get_ovector_pointer(match) + 2 * i;
+
+        used += (size_t)snprintf(groups + used, sizeof groups - used, "%s%.*s", i > 1 ? " " : "",
+                                 (int)(range[1] - range[0]), subject + range[0]);
+    }
+    pcre2_match_data_free(match);
+    pcre2_code_free(re);
+    if (strcmp(groups, wanted) != 0)
+        fail_msg("/%s/ reads \"%s\", not \"%s\"", pattern, groups, wanted);
+}
+
+/* BigScience's Perl one-liner, Megatron's nsys leaderboard, NVIDIA's llmb-run, Alpa, loss plotters,
+   AMD Primus, and readers that split the line at its bars. */
+static void parsers_of_iterations(void **state)
+{
+    struct tr_interval in = {0};
+    const char *line;
+
+    (void)state;
+    tr_interval_add(&in, 7.399415, false, 2.918);
+    line = line_of(&in);
+    reads("elapsed time per iteration .ms.: ([\\d\\.]+)", line, "2000.0");
+    reads("iteration\\s+(\\d+)/\\s*\\d+.*elapsed time per iteration \\(ms\\):\\s*([\\d.]+)", line,
+          "20 2000.0");
+    reads("iteration\\s+(\\d+)\\s*/\\s*(\\d+)", line, "20 40");
+    reads("elapsed time per iteration \\(ms\\): +([\\d\\.]+)", line, "2000.0");
+    reads("iteration +(\\d+)/.*elapsed.*lm loss: ([\\d.E+\\-]+).*grad norm: ([\\d.]+)", line,
+          "20 7.399415E+00 2.918");
+    reads("elapsed time per iteration \\(ms\\):\\s+([0-9.]+)(?:\\s|$|\\|)", line, "2000.0");
+    reads(
+        "^ iteration +(\\d+)/ +(\\d+) \\| consumed samples: +(\\d+) \\| elapsed time per iteration"
+        " \\(ms\\): (\\S+) \\| learning rate: (\\S+) \\| global batch size: +(\\d+) \\|",
+        line, "20 40 80 2000.0 1.000E-02 4");
+    reads("number of skipped iterations: +(\\d+) \\| number of nan iterations: +(\\d+) \\|$", line,
+          "0 0");
+}
+
+/* A reader that waits for the end of training, and others of memory, parameters and validation. */
+static void parsers_of_other_lines(void **state)
+{
+    struct tr_memory_line m = {1536 * 1024, 1 << 20, 3 << 20, 3 << 20};
+
+    (void)state;
+    tr_report_done(buf, sizeof buf, 0);
+    reads("\\[after training is done\\] datetime: (\\S+ \\S+)", buf, "1970-01-01 00:00:00");
+    tr_report_training(buf, sizeof buf, 0);
+    reads("^\\[before the start of training step\\] datetime: (\\S+)", buf, "1970-01-01");
+    tr_report_memory(buf, sizeof buf, 3, 20, &m);
+    reads(
+        "^\\[Rank (\\d+)\\] \\(after (\\d+) iterations\\) memory \\(MB\\) \\| allocated: (\\S+) \\|"
+        " max allocated: (\\S+) \\| reserved: (\\S+) \\| max reserved: (\\S+)$",
+        buf, "3 20 1.5 1.0 3.0 3.0");
+    tr_report_parameters(buf, sizeof buf, 3, 2, 1132938240);
+    reads(" > number of parameters on \\(tensor, pipeline\\) model parallel rank \\((\\d+), "
+          "(\\d+)\\):"
+          " (\\d+)$",
+          buf, "3 2 1132938240");
+    tr_report_validation(buf, sizeof buf, "iteration 200", 7.487306);
+    reads("^ validation loss at iteration (\\d+) \\| lm loss value: ([\\d.E+\\-]+) \\|"
+          " lm loss PPL: ([\\d.E+\\-]+) \\|",
+          buf, "200 7.487306E+00 1.785236E+03");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(public_logs),
+        cmocka_unit_test(validation_block),
+        cmocka_unit_test(interval),
+        cmocka_unit_test(absent_fields),
+        cmocka_unit_test(wide_numbers),
+        cmocka_unit_test(set_up),
+        cmocka_unit_test(checkpoints),
+        cmocka_unit_test(parsers_of_iterations),
+        cmocka_unit_test(parsers_of_other_lines),
+    };
+
+    setenv("TZ", "UTC0", 1);
+    tzset();
+    return run_tap(tests);
+}
