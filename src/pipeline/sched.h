@@ -36,20 +36,27 @@ struct tr_instr {
     struct tr_slot at[TR_LEGS];
 };
 
+/* TR_SCHED_EVAL runs forwards only.  The first three are the values of --pipeline-schedule. */
+enum tr_sched_kind { TR_SCHED_GPIPE, TR_SCHED_1F1B, TR_SCHED_INTERLEAVED, TR_SCHED_EVAL };
+
 struct tr_sched {
+    enum tr_sched_kind kind;
     int ranks, rank, chunks, micros;    /* P, 0..P-1, K, M */
     int n;
     struct tr_instr *list;              /* [n], owned */
 };
 
-/* TR_SCHED_EVAL runs forwards only.  The first three are the values of --pipeline-schedule. */
-enum tr_sched_kind { TR_SCHED_GPIPE, TR_SCHED_1F1B, TR_SCHED_INTERLEAVED, TR_SCHED_EVAL };
-
 /*
  * Fill `s` with the list of one rank; free it with tr_sched_release().
  * TR_ECONFIG if the kind cannot do these numbers: gpipe and 1f1b need chunks == 1, interleaved
  * needs chunks > 1, ranks > 1 and micros divisible by ranks (Narayanan et al., SC 2021, section
- * 2.2); eval takes any chunks, and with chunks > 1 the same divisibility.
+ * 2.2); eval takes any chunks, and with chunks > 1 the same rules.
+ *
+ *   gpipe        all forwards, then all backwards (Huang et al., NeurIPS 2019).
+ *   1f1b         min(P - 1 - rank, M) forwards, then pairs, then the other backwards (Narayanan et
+ *                al., section 2.2.1).
+ *   interleaved  forwards and backwards in the order of section 2.2.2; where M == P Megatron-LM
+ *                runs all forwards first, and this list does not.
  */
 enum tr_status tr_sched_build(struct tr_sched *s, enum tr_sched_kind kind, int ranks, int rank,
                               int chunks, int micros) TR_MUST_CHECK;
@@ -57,8 +64,8 @@ void tr_sched_release(struct tr_sched *s);
 
 /*
  * How many micro-batches of `chunk` the list keeps alive at once: from the arrival of the input (or
- * the start of the forward on the first stage) to the end of the backward; at least 1.  They are
- * always consecutive, so storage for micro-batch i is slot i % tr_sched_slots().
+ * the start of the forward on the first stage) to the end of the backward (eval: of the forward); at
+ * least 1.  They are always consecutive, so storage for micro-batch i is slot i % tr_sched_slots().
  */
 int tr_sched_slots(const struct tr_sched *s, int chunk);
 
@@ -71,14 +78,25 @@ struct tr_sched_cost {
 
 /*
  * Run the lists s[0..P-1] against one another with transfers that wait for their partner, as NCCL's
- * do.  Returns NULL if every chunk of every micro-batch is computed once in each direction (eval:
- * forward), after its input has come and before one buffer per chunk and direction is overwritten,
- * with no deadlock, and if both ends of every link list its messages in the same order; otherwise a
- * sentence that says what is wrong (static storage).  `cost` may be NULL.
+ * do.  Returns NULL if all of this holds, and otherwise a sentence that says what does not (static
+ * storage).
+ *
+ *   - Every chunk of every micro-batch is computed once in each direction (eval: forward), after what
+ *     it needs has come.
+ *   - There is no deadlock.
+ *   - The messages from one rank to another are sent and received in the same order, with the legs
+ *     of a transfer in the order of their bits.  With two ranks both directions go to the same peer,
+ *     and this alone tells them apart.
+ *   - One buffer per chunk suffices for each of SEND_FWD, SEND_BWD and RECV_BWD: none is written
+ *     before its content is sent or used.
+ *   - Inputs come, and are released, in the order of micro-batches: what tr_sched_slots() relies on.
+ *
+ * `cost` may be NULL; it is filled when nothing is wrong.
  */
 const char *tr_sched_check(const struct tr_sched *s, struct tr_sched_cost *cost);
 
-/* "rank 3: {rf0} F0 B0 {sb0 rf1} F1 B1 {sb1}": what the golden tests compare. */
+/* "rank 3: {rf0} F0 B0 {rf1 sb0} F1 B1 {sb1}" and a newline; with chunks > 1 every number is
+   micro-batch.chunk.  What the golden tests compare. */
 void tr_sched_print(const struct tr_sched *s, FILE *f);
 
 #endif

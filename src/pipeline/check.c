@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "pipeline/sched.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+/*
+ * The checker knows nothing of how lists are made: it follows messages and buffers.
+ */
+enum { NONE = -1 };
+
+/* One chunk of one rank.  Everything happens in the order of micro-batches, so counts say it all. */
+struct chunk {
+    int arrived, forwarded, released; /* inputs here, forwards done, inputs given up */
+    int out, grad_in, grad_out; /* micro-batch in the buffer of SEND_FWD, RECV_BWD, SEND_BWD */
+};
+
+struct runner {
+    int pc;
+    int clock, work; /* ticks gone, ticks spent on computing */
+    int alive;
+    bool posted;         /* list[pc] is a transfer and all its legs have started */
+    unsigned open;       /* legs of it that have not met their partner */
+    int until;           /* when the last of the others was met */
+    struct chunk *chunk; /* [K] */
+};
+
+struct sim {
+    const struct tr_sched *s;
+    struct runner *run; /* [P] */
+    int live;
+    const char *fault;
+};
+
+static const char *say(const struct tr_sched *s, int at, const char *fmt, ...) TR_PRINTF(3, 4);
+
+/* The sentence, in static storage as the header promises. */
+static const char *say(const struct tr_sched *s, int at, const char *fmt, ...)
+{
+    static char sentence[256];
+    int n = snprintf(sentence, sizeof sentence, "rank %d, instruction %d: ", s->rank, at);
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(sentence + n, sizeof sentence - (size_t)n, fmt, ap);
+    va_end(ap);
+    return sentence;
+}
+
+/* ---- the form of a list ---- */
+
+static bool slot_exists(const struct tr_sched *s, struct tr_slot at)
+{
+    return at.chunk >= 0 && at.chunk < s->chunks && at.micro >= 0 && at.micro < s->micros;
+}
+
+static bool is_first(const struct tr_sched *s, int chunk)
+{
+    return s->rank == 0 && chunk == 0;
+}
+
+static bool is_last(const struct tr_sched *s, int chunk)
+{
+    return s->rank == s->ranks - 1 && chunk == s->chunks - 1;
+}
+
+static const char *leg_form(const struct tr_sched *s, int i, int k)
+{
+    struct tr_slot at = s->list[i].at[k];
+    unsigned leg = 1U << k;
+
+    if (!slot_exists(s, at))
+        return say(s, i, "micro-batch %d of chunk %d does not exist", at.micro, at.chunk);
+    if (leg & (TR_SEND_FWD | TR_RECV_BWD) && is_last(s, at.chunk))
+        return say(s, i, "nothing comes after the last chunk");
+    if (leg & (TR_RECV_FWD | TR_SEND_BWD) && is_first(s, at.chunk))
+        return say(s, i, "nothing comes before the first chunk");
+    if (leg & (TR_SEND_BWD | TR_RECV_BWD) && s->kind == TR_SCHED_EVAL)
+        return say(s, i, "an evaluation has no gradients");
+    return NULL;
+}
+
+static const char *instr_form(const struct tr_sched *s, int i)
+{
+    const struct tr_instr *in = &s->list[i];
+    const char *fault = NULL;
+
+    if (in->kind == TR_XFER) {
+        if (in->legs == 0 || in->legs >> TR_LEGS)
+            return say(s, i, "a transfer has legs %u", in->legs);
+        for (int k = 0; k < TR_LEGS && !fault; k++)
+            if (in->legs >> k & 1)
+                fault = leg_form(s, i, k);
+        return fault;
+    }
+    if (in->kind != TR_FWD && in->kind != TR_BWD)
+        return say(s, i, "there is no instruction of kind %d", (int)in->kind);
+    if (!slot_exists(s, in->at[0]))
+        return say(s, i, "micro-batch %d of chunk %d does not exist", in->at[0].micro,
+                   in->at[0].chunk);
+    if (in->kind == TR_BWD && s->kind == TR_SCHED_EVAL)
+        return say(s, i, "an evaluation has no backward");
+    return NULL;
+}
+
+static const char *list_form(const struct tr_sched *all, int rank)
+{
+    const struct tr_sched *s = &all[rank];
+    const char *fault = NULL;
+
+    if (s->rank != rank || s->kind != all->kind || s->ranks != all->ranks ||
+        s->chunks != all->chunks || s->micros != all->micros)
+        return say(s, 0, "the list belongs to another schedule");
+    for (int i = 0; i < s->n && !fault; i++)
+        fault = instr_form(s, i);
+    return fault;
+}
+
+/* ---- the order of messages between two ranks ---- */
+
+static int peer_of(const struct tr_sched *s, unsigned leg)
+{
+    int step = leg & (TR_SEND_FWD | TR_RECV_BWD) ? 1 : s->ranks - 1;
+
+    return (s->rank + step) % s->ranks;
+}
+
+/* The other end of a leg. */
+static unsigned partner_of(unsigned leg)
+{
+    return leg & (TR_SEND_FWD | TR_SEND_BWD) ? leg << 1 : leg >> 1;
+}
+
+/* What the receiver calls the chunk of a message. */
+static struct tr_slot received_as(const struct tr_sched *s, unsigned leg, struct tr_slot at)
+{
+    if (leg == TR_SEND_FWD && s->rank == s->ranks - 1)
+        at.chunk++;
+    if (leg == TR_SEND_BWD && s->rank == 0)
+        at.chunk--;
+    return at;
+}
+
+/* A place in a list between legs. */
+struct cursor {
+    const struct tr_sched *s;
+    int i, k;
+};
+
+/* Step to the next of the `wanted` legs that is shared with `peer`; 0 at the end of the list. */
+static unsigned next_leg(struct cursor *c, unsigned wanted, int peer)
+{
+    for (; c->i < c->s->n; c->i++, c->k = NONE) {
+        const struct tr_instr *in = &c->s->list[c->i];
+
+        while (in->kind == TR_XFER && ++c->k < TR_LEGS) {
+            unsigned leg = in->legs & wanted & 1U << c->k;
+
+            if (leg && peer_of(c->s, leg) == peer)
+                return leg;
+        }
+    }
+    return 0;
+}
+
+static const char *link_order(const struct tr_sched *from, const struct tr_sched *to)
+{
+    struct cursor out = {from, 0, NONE}, in = {to, 0, NONE};
+
+    for (;;) {
+        unsigned sent = next_leg(&out, TR_SEND_FWD | TR_SEND_BWD, to->rank);
+        unsigned got = next_leg(&in, TR_RECV_FWD | TR_RECV_BWD, from->rank);
+        struct tr_slot a, b;
+
+        if (!sent && !got)
+            return NULL;
+        if (!got)
+            return say(from, out.i, "rank %d does not receive this message", to->rank);
+        if (!sent)
+            return say(to, in.i, "rank %d does not send this message", from->rank);
+        a = received_as(from, sent, from->list[out.i].at[out.k]);
+        b = to->list[in.i].at[in.k];
+        if (partner_of(sent) != got || a.chunk != b.chunk || a.micro != b.micro)
+            return say(to, in.i, "the message that comes from rank %d is another", from->rank);
+    }
+}
+
+static const char *links_order(const struct tr_sched *all)
+{
+    const char *fault = NULL;
+
+    for (int r = 0; r < all->ranks && !fault; r++) {
+        const struct tr_sched *next = &all[(r + 1) % all->ranks];
+
+        fault = link_order(&all[r], next);
+        if (!fault)
+            fault = link_order(next, &all[r]);
+    }
+    return fault;
+}
+
+/* ---- a run of all lists against one another ---- */
+
+static void input_comes(struct sim *m, struct runner *x, struct chunk *c)
+{
+    c->arrived++;
+    x->alive++;
+    if (x->alive > m->live)
+        m->live = x->alive;
+}
+
+static void input_goes(struct runner *x, struct chunk *c)
+{
+    c->released++;
+    x->alive--;
+}
+
+static const char *forward(struct sim *m, int r, struct tr_slot at)
+{
+    const struct tr_sched *s = &m->s[r];
+    struct runner *x = &m->run[r];
+    struct chunk *c = &x->chunk[at.chunk];
+
+    if (at.micro != c->forwarded)
+        return say(s, x->pc, "forward %d comes where %d is due", at.micro, c->forwarded);
+    if (is_first(s, at.chunk))
+        input_comes(m, x, c);
+    if (c->arrived <= at.micro)
+        return say(s, x->pc, "forward %d runs before its input has come", at.micro);
+    if (c->out != NONE)
+        return say(s, x->pc, "forward %d overwrites output %d, which was not sent", at.micro,
+                   c->out);
+    if (!is_last(s, at.chunk))
+        c->out = at.micro;
+    c->forwarded++;
+    if (s->kind == TR_SCHED_EVAL)
+        input_goes(x, c);
+    return NULL;
+}
+
+static const char *backward(struct sim *m, int r, struct tr_slot at)
+{
+    const struct tr_sched *s = &m->s[r];
+    struct runner *x = &m->run[r];
+    struct chunk *c = &x->chunk[at.chunk];
+
+    if (at.micro != c->released)
+        return say(s, x->pc, "backward %d comes where %d is due", at.micro, c->released);
+    if (c->forwarded <= at.micro)
+        return say(s, x->pc, "backward %d runs before its forward", at.micro);
+    if (!is_last(s, at.chunk) && c->grad_in != at.micro)
+        return say(s, x->pc, "backward %d runs before its gradient has come", at.micro);
+    if (c->grad_out != NONE)
+        return say(s, x->pc, "backward %d overwrites gradient %d, which was not sent", at.micro,
+                   c->grad_out);
+    c->grad_in = NONE;
+    if (!is_first(s, at.chunk))
+        c->grad_out = at.micro;
+    input_goes(x, c);
+    return NULL;
+}
+
+static const char *send(const struct tr_sched *s, int pc, int *buffer, int micro)
+{
+    if (*buffer != micro)
+        return say(s, pc, "message %d is sent while it is not in its buffer", micro);
+    *buffer = NONE;
+    return NULL;
+}
+
+/* A leg uses its buffer from the start of the transfer on. */
+static const char *start_leg(struct sim *m, int r, unsigned leg, struct tr_slot at)
+{
+    const struct tr_sched *s = &m->s[r];
+    struct runner *x = &m->run[r];
+    struct chunk *c = &x->chunk[at.chunk];
+
+    if (leg == TR_SEND_FWD)
+        return send(s, x->pc, &c->out, at.micro);
+    if (leg == TR_SEND_BWD)
+        return send(s, x->pc, &c->grad_out, at.micro);
+    if (leg == TR_RECV_FWD) {
+        if (at.micro != c->arrived)
+            return say(s, x->pc, "input %d comes where %d is due", at.micro, c->arrived);
+        input_comes(m, x, c);
+        return NULL;
+    }
+    if (c->grad_in != NONE)
+        return say(s, x->pc, "gradient %d overwrites %d, which was not used", at.micro, c->grad_in);
+    c->grad_in = at.micro;
+    return NULL;
+}
+
+static void post(struct sim *m, int r)
+{
+    struct runner *x = &m->run[r];
+    const struct tr_instr *in = &m->s[r].list[x->pc];
+
+    for (int k = 0; k < TR_LEGS && !m->fault; k++)
+        if (in->legs >> k & 1)
+            m->fault = start_leg(m, r, 1U << k, in->at[k]);
+    x->posted = true;
+    x->open = in->legs;
+    x->until = x->clock;
+}
+
+/* Close the legs whose other end has started too; both ends then know the later of the two times.
+   That the other end carries the same message is known from links_order(). */
+static void meet(struct sim *m, int r)
+{
+    struct runner *x = &m->run[r];
+
+    for (unsigned leg = 1; leg < 1U << TR_LEGS; leg <<= 1) {
+        struct runner *y = &m->run[peer_of(&m->s[r], leg)];
+
+        if (!(x->open & leg) || !y->posted || !(y->open & partner_of(leg)))
+            continue;
+        x->open &= ~leg;
+        y->open &= ~partner_of(leg);
+        x->until = y->clock > x->until ? y->clock : x->until;
+        y->until = x->clock > y->until ? x->clock : y->until;
+    }
+}
+
+/* Try to run one instruction of rank r; true if anything moved. */
+static bool step(struct sim *m, int r)
+{
+    struct runner *x = &m->run[r];
+    const struct tr_instr *in = &m->s[r].list[x->pc];
+    bool moved = !x->posted;
+
+    if (in->kind != TR_XFER) {
+        m->fault = in->kind == TR_FWD ? forward(m, r, in->at[0]) : backward(m, r, in->at[0]);
+        x->clock++;
+        x->work++;
+        x->pc++;
+        return true;
+    }
+    if (!x->posted)
+        post(m, r);
+    meet(m, r);
+    if (x->open)
+        return moved;
+    x->clock = x->until;
+    x->posted = false;
+    x->pc++;
+    return true;
+}
+
+static void run_all(struct sim *m)
+{
+    bool moved = true;
+
+    while (moved && !m->fault) {
+        moved = false;
+        for (int r = 0; r < m->s->ranks; r++)
+            while (!m->fault && m->run[r].pc < m->s[r].n && step(m, r))
+                moved = true;
+    }
+}
+
+static const char *chunk_end(const struct tr_sched *s, const struct chunk *c)
+{
+    if (c->forwarded != s->micros || c->released != s->micros)
+        return say(s, s->n, "the list ends with micro-batches left to do");
+    if (c->out != NONE || c->grad_out != NONE)
+        return say(s, s->n, "the list ends with a message that was not sent");
+    return NULL;
+}
+
+static const char *ends(const struct sim *m)
+{
+    const char *fault = NULL;
+
+    for (int r = 0; r < m->s->ranks && !fault; r++)
+        if (m->run[r].pc < m->s[r].n)
+            fault = say(&m->s[r], m->run[r].pc, "the ranks wait for one another for ever");
+    for (int r = 0; r < m->s->ranks && !fault; r++)
+        for (int c = 0; c < m->s->chunks && !fault; c++)
+            fault = chunk_end(&m->s[r], &m->run[r].chunk[c]);
+    return fault;
+}
+
+static void price(const struct sim *m, struct tr_sched_cost *cost)
+{
+    *cost = (struct tr_sched_cost){.live = m->live};
+    for (int r = 0; r < m->s->ranks; r++)
+        if (m->run[r].clock > cost->ticks)
+            cost->ticks = m->run[r].clock;
+    for (int r = 0; r < m->s->ranks; r++)
+        cost->idle += cost->ticks - m->run[r].work;
+}
+
+static const char *simulate(const struct tr_sched *s, struct tr_sched_cost *cost)
+{
+    const size_t ranks = (size_t)s->ranks, chunks = (size_t)s->chunks;
+    struct sim m = {.s = s, .run = calloc(ranks, sizeof *m.run)};
+    struct chunk *all = calloc(ranks * chunks, sizeof *all);
+
+    if (!m.run || !all)
+        tr_die(TR_ERESOURCE, "no memory left to check a pipeline schedule");
+    for (size_t i = 0; i < ranks * chunks; i++)
+        all[i].out = all[i].grad_in = all[i].grad_out = NONE;
+    for (size_t r = 0; r < ranks; r++)
+        m.run[r].chunk = all + r * chunks;
+    run_all(&m);
+    if (!m.fault)
+        m.fault = ends(&m);
+    if (!m.fault && cost)
+        price(&m, cost);
+    free(all);
+    free(m.run);
+    return m.fault;
+}
+
+const char *tr_sched_check(const struct tr_sched *s, struct tr_sched_cost *cost)
+{
+    const char *fault = NULL;
+
+    for (int r = 0; r < s->ranks && !fault; r++)
+        fault = list_form(s, r);
+    if (!fault)
+        fault = links_order(s);
+    if (!fault)
+        fault = simulate(s, cost);
+    return fault;
+}
