@@ -51,8 +51,8 @@ struct tr_iteration_line {
 
 /*
  * " iteration      200/    1000 | consumed samples: ... | number of nan iterations:   0 |", by
- * last.  The loss is absent when all iterations of the interval were skipped, the norm when the last
- * one was.
+ * last.  The loss is absent when all iterations of the interval were skipped, the norm when the
+ * last one was.
  */
 int tr_report_iteration(char *buf, size_t size, const struct tr_iteration_line *line);
 

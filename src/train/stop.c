@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "train/stop.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "config/option.h"
+#include "train/report.h"
+
+static double minutes(const struct tr_stop *s, double now)
+{
+    return (now - s->start) / 60.0;
+}
+
+void tr_stop_init(struct tr_stop *s, const struct tr_config *c, const struct tr_shape *shape,
+                  double start)
+{
+    *s = (struct tr_stop){.train_iters = shape->train_iters, .start = start};
+    if (c->exit_interval != TR_UNSET_INT)
+        s->exit_interval = c->exit_interval;
+    if (c->exit_duration_in_mins != TR_UNSET_INT)
+        s->exit_minutes = (double)c->exit_duration_in_mins;
+}
+
+enum tr_stop_reason tr_stop_after(const struct tr_stop *s, struct tr_comm *world, int64_t iteration,
+                                  double now)
+{
+    if (iteration >= s->train_iters)
+        return TR_STOP_DONE;
+    if (s->exit_minutes > 0.0 && tr_comm_max(world, minutes(s, now) > s->exit_minutes))
+        return TR_STOP_DURATION;
+    if (s->exit_interval > 0 && iteration % s->exit_interval == 0)
+        return TR_STOP_INTERVAL;
+    return TR_STOP_NOT;
+}
+
+int tr_stop_line(char *buf, size_t size, const struct tr_stop *s, enum tr_stop_reason why,
+                 int64_t iteration, double now, time_t datetime)
+{
+    char event[128], number[64];
+
+    TR_ASSERT(why == TR_STOP_DURATION || why == TR_STOP_INTERVAL);
+    if (why == TR_STOP_INTERVAL) {
+        snprintf(event, sizeof event, "exiting program at iteration %" PRId64, iteration);
+    } else {
+        tr_real_text(minutes(s, now), number, sizeof number);
+        snprintf(event, sizeof event, "exiting program after %s minutes", number);
+    }
+    return tr_report_datetime(buf, size, event, datetime);
+}
