@@ -75,11 +75,13 @@ static void update(struct tr_optim *o, struct tr_queue *q, double lr, double fac
         .beta1 = (float)o->beta1,
         .beta2 = (float)o->beta2,
         .eps = (float)o->eps,
-        .bias1 = (float)(1.0 - pow(o->beta1, (double)o->steps)),
-        .bias2 = (float)(1.0 - pow(o->beta2, (double)o->steps)),
         .grad_scale = (float)factor,
     };
 
+    /* From the betas as floats: 0.999f is off by 1.3e-5 of 1 - beta2, and only a correction that is
+       off by the same cancels it. */
+    how.bias1 = (float)(1.0 - pow((double)how.beta1, (double)o->steps));
+    how.bias2 = (float)(1.0 - pow((double)how.beta2, (double)o->steps));
     for (int i = 0; i < o->spans; i++) {
         int64_t first = o->span[i].first, count = o->span[i].count;
         struct tr_tensor p = tr_tensor_span(&o->params->values, first, count);

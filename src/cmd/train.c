@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/cmd.h"
+
+#include "comm/comm.h"
+#include "config/config.h"
+#include "train/train.h"
+#include "util/log.h"
+
+const struct tr_doc tr_doc_train = {
+    .synopsis = "trireme train [@file] [--option value ...]",
+    .about =
+        "Train a GPT-2 on the ranks that this process was started with: by srun or mpiexec for "
+        "several, alone for one.  Options have Megatron-LM's names; a word @file reads options from "
+        "a file.\n"
+        "\n"
+        "The log is Megatron-LM's of May 2021: iteration and timer lines come from the last rank, "
+        "set-up lines from the first.  --save writes checkpoints that --load resumes from on any "
+        "number of ranks, cut in any way: tensor, pipeline and data parallelism may all change.\n"
+        "\n"
+        "Losses do not depend on how a run is cut: initial weights, dropout and the order of the "
+        "data follow from --seed alone.\n"
+        "\n"
+        "    mpiexec -n 4 trireme train @gpt.args --tensor-model-parallel-size 2 \\\n"
+        "        --pipeline-model-parallel-size 2 --data-path corpus_text_document",
+    .options = tr_config_options,
+};
+
+static enum tr_status train(int argc, char **argv, struct tr_comm *world)
+{
+    struct tr_config c;
+    enum tr_status s;
+
+    tr_config_init(&c);
+    /* An argument file may be missing on one node only. */
+    s = tr_comm_agree(world, tr_config_parse(&c, argc - 1, argv + 1));
+    if (s == TR_OK) {
+        tr_log_level((enum tr_level)c.log_level);
+        s = tr_train(&c, world);
+    }
+    tr_config_release(&c);
+    return s;
+}
+
+int tr_cmd_train(int argc, char **argv)
+{
+    struct tr_comm world;
+    enum tr_status s = tr_comm_mpi_start(&world);
+
+    if (s != TR_OK)
+        return tr_status_exit_code(s);
+    s = train(argc, argv, &world);
+    tr_comm_mpi_stop(&world);
+    return tr_status_exit_code(s);
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "train/run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "ckpt/ckpt.h"
+#include "train/report.h"
+#include "train/step.h"
+#include "util/log.h"
+#include "util/timer.h"
+
+static void print_timer(enum tr_timer t)
+{
+    char text[TR_REPORT_BYTES];
+
+    tr_timers_line_of(text, sizeof text, &t, 1);
+    tr_print_rank0("%s\n", text);
+}
+
+static enum tr_status open_device(struct tr_run *r)
+{
+    const struct tr_backend *backend =
+        tr_backend_find(tr_config_spelling("backend", r->config->backend));
+    int threads = (int)r->config->threads;
+    enum tr_status s;
+
+    if (threads == 0)
+        threads = tr_launch_threads(&r->launch);
+    s = backend->open(threads, &r->device);
+    r->queue = (struct tr_queue){.on = backend, .device = r->device};
+    return tr_comm_agree(r->world, s);
+}
+
+static enum tr_status open_schedules(struct tr_run *r)
+{
+    const struct tr_shape *s = &r->shape;
+
+    TR_TRY(tr_sched_build(&r->train_list, (enum tr_sched_kind)s->schedule, s->p, r->grid.at.pp,
+                          s->k, s->micros));
+    return tr_sched_build(&r->eval_list, TR_SCHED_EVAL, s->p, r->grid.at.pp, s->k, s->micros);
+}
+
+static void open_model(struct tr_run *r)
+{
+    const struct tr_config *c = r->config;
+
+    r->model = (struct tr_model){
+        .shape = &r->shape,
+        .family = tr_family_find("gpt2"),
+        .tp = &r->grid.tp,
+        .q = &r->queue,
+        .seed = (uint64_t)c->seed,
+        .attention_dropout = c->attention_dropout,
+        .hidden_dropout = c->hidden_dropout,
+        .eps = (float)c->layernorm_epsilon,
+    };
+    tr_params_list(&r->shape, r->grid.at.tp, r->grid.at.pp, &r->model.params);
+    r->chunk = calloc((size_t)r->shape.k, sizeof(struct tr_chunk *));
+    if (!r->chunk)
+        tr_die(TR_ERESOURCE, "no memory left for the list of model chunks");
+    for (int i = 0; i < r->shape.k; i++)
+        r->chunk[i] = tr_chunk_open(&r->model, r->grid.at.pp, i,
+                                    tr_sched_slots(&r->train_list, i));
+    tr_optim_open(&r->optim, &r->model.params, c, r->grid.at.tp);
+    /* fp32 needs no loss scale; the log shows 1.0. */
+    tr_scaler_init_static(&r->scaler, 1.0);
+    tr_step_connect(r);
+}
+
+/* One pass over everything that takes memory; runs dry, then for real. */
+static void plan_memory(struct tr_run *r)
+{
+    tr_params_plan(&r->model.params, &r->arena);
+    tr_optim_plan(&r->optim, &r->arena);
+    tr_model_plan(&r->model, &r->arena);
+    for (int i = 0; i < r->shape.k; i++)
+        tr_chunk_plan(r->chunk[i], &r->arena);
+}
+
+static void report_plan(struct tr_run *r)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+
+    if (!f)
+        tr_die(TR_ERESOURCE, "no memory left for the report of the memory plan");
+    fprintf(f, "memory plan of rank %d:\n", r->world->rank);
+    tr_arena_report(&r->arena, f);
+    fclose(f);
+    tr_print("%s", text);
+    free(text);
+}
+
+static enum tr_status open_memory(struct tr_run *r)
+{
+    void *memory = NULL;
+    enum tr_status s;
+
+    tr_arena_init(&r->arena);
+    plan_memory(r);
+    s = r->queue.on->reserve(r->device, r->arena.used_bytes, &memory);
+    TR_TRY(tr_comm_agree(r->world, s));
+    tr_arena_open(&r->arena, memory);
+    plan_memory(r);
+    if (r->config->memory_plan && r->world->rank == 0)
+        report_plan(r);
+    tr_params_init(&r->model.params, &r->shape, (uint64_t)r->config->seed,
+                   r->config->init_method_std);
+    return TR_OK;
+}
+
+/* The flat buffer ends where its parameters do, so those ends are where buckets may. */
+static enum tr_status open_replicas(struct tr_run *r)
+{
+    const struct tr_params *ps = &r->model.params;
+    int64_t *end = calloc((size_t)ps->count, sizeof *end);
+    struct tr_bucket *bucket = NULL;
+    enum tr_status s;
+    int n;
+
+    if (!end)
+        tr_die(TR_ERESOURCE, "no memory left for the list of gradient buckets");
+    for (int i = 0; i < ps->count; i++)
+        end[i] = ps->list[i].offset + ps->list[i].elems;
+    n = tr_buckets_plan(end, ps->count, r->config->ddp_bucket_size, &bucket);
+    s = tr_dp_open(&r->grid.dp, &ps->grads, bucket, n, r->config->overlap_grad_reduce, &r->dp);
+    free(bucket);
+    free(end);
+    return tr_comm_agree(r->world, s);
+}
+
+static struct tr_ckpt_tensors tensors_of(struct tr_run *r)
+{
+    return (struct tr_ckpt_tensors){
+        .params = &r->model.params,
+        .value = tr_f32(&r->model.params.values),
+        .m = tr_f32(&r->optim.m),
+        .v = tr_f32(&r->optim.v),
+    };
+}
+
+enum tr_status tr_run_load(struct tr_run *r)
+{
+    struct tr_ckpt_tensors tensors = tensors_of(r);
+    struct tr_ckpt_state state = {0};
+    bool found = false;
+
+    if (!r->config->load)
+        return TR_OK;
+    tr_timer_start(TR_TIMER_LOAD_CHECKPOINT);
+    TR_TRY(tr_ckpt_load(&r->grid, r->config->load, &r->shape, &tensors, &state, &found));
+    tr_timer_stop(TR_TIMER_LOAD_CHECKPOINT);
+    print_timer(TR_TIMER_LOAD_CHECKPOINT);
+    if (!found)
+        return TR_OK;
+    r->iteration = state.iteration;
+    r->consumed_train = state.consumed_train_samples;
+    r->consumed_valid = state.consumed_valid_samples;
+    r->lr_samples = state.lr_samples;
+    r->optim.steps = state.adam_steps;
+    return TR_OK;
+}
+
+enum tr_status tr_run_save(struct tr_run *r)
+{
+    struct tr_ckpt_tensors tensors = tensors_of(r);
+    struct tr_ckpt_state state = {
+        .iteration = r->iteration,
+        .consumed_train_samples = r->consumed_train,
+        .consumed_valid_samples = r->consumed_valid,
+        .lr_samples = r->lr_samples,
+        .adam_steps = r->optim.steps,
+        .loss_scale = r->scaler.scale,
+        .growth_tracker = r->scaler.growth_tracker,
+        .hysteresis_tracker = r->scaler.hysteresis_tracker,
+    };
+    char *json = tr_config_get_json(r->config);
+    enum tr_status s;
+
+    r->queue.on->wait(&r->queue);
+    tr_timer_start(TR_TIMER_SAVE_CHECKPOINT);
+    s = tr_ckpt_save(&r->grid, r->config->save, &state, &tensors, &r->shape, json,
+                     (int)r->config->keep_last);
+    tr_timer_stop(TR_TIMER_SAVE_CHECKPOINT);
+    free(json);
+    if (s == TR_OK)
+        print_timer(TR_TIMER_SAVE_CHECKPOINT);
+    return s;
+}
+
+static enum tr_status sample_of_data(struct tr_run *r, enum tr_split split, int64_t position,
+                                     int32_t *text)
+{
+    return tr_data_sample(r->data, split, position, text);
+}
+
+enum tr_status tr_run_data(struct tr_run *r)
+{
+    r->sample = sample_of_data;
+    return tr_data_open(r->config, &r->shape, r->world, &r->data);
+}
+
+/* Megatron prints one line from each rank of the first replica; here rank 0 prints them in order. */
+static void report_parameters(struct tr_run *r)
+{
+    int64_t mine = tr_params_number(&r->model.params);
+    int64_t *all = calloc((size_t)r->world->size, sizeof *all);
+    char text[TR_REPORT_BYTES];
+
+    if (!all)
+        tr_die(TR_ERESOURCE, "no memory left for the list of ranks");
+    r->world->via->gather_all(r->world, &mine, sizeof mine, all);
+    for (int rank = 0; rank < r->world->size; rank++) {
+        struct tr_place at = tr_grid_place(rank, r->shape.w, r->shape.d);
+
+        if (at.dp != 0)
+            continue;
+        tr_report_parameters(text, sizeof text, at.tp, at.pp, all[rank]);
+        tr_print_rank0("%s\n", text);
+    }
+    free(all);
+}
+
+/* What Megatron prints before it builds the model: sizes, arguments, tokenizer, groups. */
+static void report_setup(const struct tr_run *r, double began)
+{
+    const struct tr_config *c = r->config;
+    char text[TR_REPORT_BYTES], *arguments = NULL;
+    size_t size;
+    FILE *f;
+
+    if (r->world->rank != 0)
+        return;
+    tr_report_world(text, sizeof text, &r->shape);
+    tr_print("%s\n", text);
+    f = open_memstream(&arguments, &size);
+    if (!f)
+        tr_die(TR_ERESOURCE, "no memory left for the list of arguments");
+    tr_config_print(c, f);
+    fclose(f);
+    tr_print("%s", arguments);
+    free(arguments);
+    tr_report_setup(text, sizeof text, &r->shape,
+                    tr_config_spelling("tokenizer-type", c->tokenizer_type), (uint64_t)c->seed);
+    tr_print("%s\n", text);
+    tr_print("> computing with %s on each of %d ranks of this node\n",
+             r->queue.on->describe(r->device), r->launch.local_size);
+    tr_report_initialized(text, sizeof text, tr_now() - began, time(NULL));
+    tr_print("%s\n", text);
+}
+
+static enum tr_status build(struct tr_run *r)
+{
+    const struct tr_shape *s = &r->shape;
+    double began = tr_now();
+
+    TR_TRY(tr_shape_of(r->config, r->world->size, &r->shape));
+    tr_launch_read(r->world, &r->launch);
+    TR_TRY(tr_grid_open(r->world, s->w, s->p, s->d, &r->grid));
+    TR_TRY(open_device(r));
+    report_setup(r, began);
+    TR_TRY(open_schedules(r));
+    open_model(r);
+    TR_TRY(open_memory(r));
+    TR_TRY(open_replicas(r));
+    report_parameters(r);
+    return TR_OK;
+}
+
+enum tr_status tr_run_open(struct tr_run *r, const struct tr_config *config,
+                           struct tr_comm *world)
+{
+    enum tr_status s;
+
+    memset(r, 0, sizeof *r);
+    r->config = config;
+    r->world = world;
+    s = build(r);
+    if (s != TR_OK)
+        tr_run_close(r);
+    return s;
+}
+
+void tr_run_close(struct tr_run *r)
+{
+    tr_data_close(r->data);
+    tr_dp_close(r->dp);
+    tr_optim_close(&r->optim);
+    for (int i = 0; r->chunk && i < r->shape.k; i++)
+        tr_chunk_close(r->chunk[i]);
+    free(r->chunk);
+    tr_params_release(&r->model.params);
+    tr_sched_release(&r->train_list);
+    tr_sched_release(&r->eval_list);
+    if (r->device)
+        r->queue.on->close(r->device);
+    tr_grid_close(&r->grid);
+    memset(r, 0, sizeof *r);
+}

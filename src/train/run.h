@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_TRAIN_RUN_H
+#define TR_TRAIN_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "comm/grid.h"
+#include "comm/launch.h"
+#include "config/config.h"
+#include "config/shape.h"
+#include "data/batch.h"
+#include "device/device.h"
+#include "dp/dp.h"
+#include "model/chunk.h"
+#include "optim/optim.h"
+#include "optim/scaler.h"
+#include "pipeline/exec.h"
+#include "util/arena.h"
+
+/*
+ * Everything that one rank of a training run holds, built in the order of the layers and torn down in
+ * reverse.  Made once in `trireme train`; passed down as a pointer.
+ */
+struct tr_run {
+    const struct tr_config *config;     /* borrowed */
+    struct tr_shape shape;
+    struct tr_comm *world;              /* borrowed */
+    struct tr_launch launch;
+    struct tr_grid grid;
+    struct tr_device *device;
+    struct tr_queue queue;
+    struct tr_arena arena;
+    struct tr_model model;
+    struct tr_chunk **chunk;            /* [K], owned */
+    struct tr_sched train_list, eval_list;
+    struct tr_stage stage;              /* what the executor drives: this run's chunks */
+    struct tr_dp *dp;
+    struct tr_optim optim;
+    struct tr_scaler scaler;
+    struct tr_data *data;               /* NULL until tr_run_data() */
+
+    /* Sample `position` of a split, T + 1 tokens into `text`; tr_run_data() sets it to read the data
+       sets, tests to make tokens of their own. */
+    enum tr_status (*sample)(struct tr_run *r, enum tr_split split, int64_t position,
+                             int32_t *text);
+
+    /* Where the run stands; a checkpoint keeps these. */
+    int64_t iteration;
+    int64_t consumed_train, consumed_valid;     /* samples */
+    int64_t lr_samples;                 /* samples of steps that were executed, not skipped */
+
+    /* The step under way, read by the executor's calls: which samples, and from which split. */
+    enum tr_split split;
+    int64_t first_sample;
+};
+
+/*
+ * Build a run from its options: groups, device, memory (planned, then reserved at once), weights from
+ * the seed.  Prints Megatron's start-up lines.  Collective over `world`; on failure all ranks return
+ * the same status and sentence, and what was built is torn down.  `config` and `world` are borrowed
+ * until close.
+ */
+enum tr_status tr_run_open(struct tr_run *r, const struct tr_config *config,
+                           struct tr_comm *world) TR_MUST_CHECK;
+void tr_run_close(struct tr_run *r);
+
+/* Resume from the newest checkpoint of --load, if the option is given and there is one.  Collective;
+   the run may be closed, but not used, after a failure. */
+enum tr_status tr_run_load(struct tr_run *r) TR_MUST_CHECK;
+
+/* Open the data sets.  Collective; see tr_data_open(). */
+enum tr_status tr_run_data(struct tr_run *r) TR_MUST_CHECK;
+
+/* Write a checkpoint of the run as it stands to --save; collective. */
+enum tr_status tr_run_save(struct tr_run *r) TR_MUST_CHECK;
+
+#endif

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "train/step.h"
+
+#include "optim/lr.h"
+#include "util/timer.h"
+
+/* Bring the samples of a micro-batch to the chunk: which ones they are, for dropout, and their
+   tokens where the chunk reads them. */
+static void fetch(struct tr_run *r, struct tr_slot at)
+{
+    int64_t batch = r->shape.micro_batch, seq = r->shape.seq;
+    int64_t first = r->first_sample + at.micro * batch * r->shape.d + r->grid.at.dp * batch;
+    int32_t *text;
+    int64_t *sample;
+
+    tr_timer_start(TR_TIMER_BATCH_GENERATOR);
+    tr_chunk_batch(r->chunk[at.chunk], at.micro, &text, &sample);
+    for (int64_t b = 0; b < batch; b++) {
+        sample[b] = first + b;
+        if (text && r->sample(r, r->split, first + b, text + b * (seq + 1)) != TR_OK)
+            tr_die(TR_EDATA, "%s", tr_last_error());
+    }
+    tr_timer_stop(TR_TIMER_BATCH_GENERATOR);
+}
+
+static void forward(void *ctx, struct tr_slot at)
+{
+    struct tr_run *r = ctx;
+
+    fetch(r, at);
+    tr_chunk_forward(r->chunk[at.chunk], at.micro);
+}
+
+static void grads_ready(void *ctx, int64_t upto)
+{
+    struct tr_run *r = ctx;
+
+    tr_dp_ready(r->dp, &r->queue, upto);
+}
+
+static void backward(void *ctx, struct tr_slot at)
+{
+    struct tr_run *r = ctx;
+    /* The mean over micro-batches and replicas, so that the sums over both are it. */
+    double factor = r->scaler.scale / ((double)r->shape.micros * r->shape.d);
+
+    tr_chunk_backward(r->chunk[at.chunk], at.micro, factor, grads_ready, r);
+}
+
+static void *message(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
+{
+    struct tr_run *r = ctx;
+    struct tr_chunk *c = r->chunk[at.chunk];
+
+    switch (leg) {
+    case TR_SEND_FWD:
+        return tr_chunk_output(c).data;
+    case TR_RECV_FWD:
+        return tr_chunk_input(c, at.micro).data;
+    case TR_SEND_BWD:
+        return tr_chunk_dinput(c).data;
+    case TR_RECV_BWD:
+        return tr_chunk_doutput(c).data;
+    }
+    TR_ASSERT(!"a transfer has one of four legs");
+    return NULL;
+}
+
+void tr_step_connect(struct tr_run *r)
+{
+    r->stage = (struct tr_stage){
+        .ctx = r,
+        .forward = forward,
+        .backward = backward,
+        .message = message,
+        .message_bytes = r->shape.micro_batch * r->shape.seq * r->shape.hidden *
+                         (int64_t)sizeof(float),
+    };
+}
+
+/* Mean loss over all samples of `batches` global batches, from what each replica added up. */
+static double reduce_loss(struct tr_run *r, int64_t batches)
+{
+    struct tr_chunk *last = r->chunk[r->shape.k - 1];
+    double sum;
+    struct tr_tensor t = tr_f64_1(&sum, 1);
+
+    if (!tr_chunk_has_loss(last))
+        return 0.0;
+    sum = tr_chunk_take_loss(last);
+    r->grid.dp.via->allreduce(&r->grid.dp, &r->queue, &t, TR_SUM);
+    return sum / ((double)r->shape.micros * r->shape.d * (double)batches);
+}
+
+/* The first and the last stage each have part of the gradient of the one word embedding. */
+static void sum_tied_embedding(struct tr_run *r)
+{
+    const struct tr_param *p = tr_param_find(&r->model.params, TR_PARAM_WORD_EMBED, -1);
+    struct tr_tensor g;
+
+    if (!p || r->grid.embed.size < 2)
+        return;
+    g = tr_param_grad(&r->model.params, p);
+    r->grid.embed.via->allreduce(&r->grid.embed, &r->queue, &g, TR_SUM);
+}
+
+double tr_step_lr(const struct tr_run *r)
+{
+    return tr_lr_at(&r->shape, (double)r->lr_samples);
+}
+
+double tr_step_gradients(struct tr_run *r)
+{
+    double loss;
+
+    r->split = TR_SPLIT_TRAIN;
+    r->first_sample = r->consumed_train;
+    r->model.training = true;
+    tr_exec_step(&r->train_list, &r->grid.pp, &r->queue, &r->stage);
+
+    /* Part of the forward pass in Megatron's accounts. */
+    tr_timer_start(TR_TIMER_FORWARD_COMPUTE);
+    loss = reduce_loss(r, 1);
+    tr_timer_stop(TR_TIMER_FORWARD_COMPUTE);
+
+    tr_timer_start(TR_TIMER_PARAMS_ALL_REDUCE);
+    tr_dp_finish(r->dp, &r->queue);
+    tr_timer_stop(TR_TIMER_PARAMS_ALL_REDUCE);
+
+    tr_timer_start(TR_TIMER_EMBEDDING_ALL_REDUCE);
+    sum_tied_embedding(r);
+    tr_timer_stop(TR_TIMER_EMBEDDING_ALL_REDUCE);
+    return loss;
+}
+
+void tr_step(struct tr_run *r, struct tr_step_result *out)
+{
+    out->loss = tr_step_gradients(r);
+    out->grad_norm = tr_optim_step(&r->optim, &r->grid.mp, &r->queue, tr_step_lr(r));
+    r->lr_samples += r->shape.global_batch;
+    r->consumed_train += r->shape.global_batch;
+}
+
+double tr_eval(struct tr_run *r, enum tr_split split, int64_t first, int64_t iterations)
+{
+    double loss;
+
+    tr_timers_pause(true);
+    r->split = split;
+    r->model.training = false;
+    for (int64_t i = 0; i < iterations; i++) {
+        r->first_sample = first + i * r->shape.global_batch;
+        tr_exec_step(&r->eval_list, &r->grid.pp, &r->queue, &r->stage);
+    }
+    loss = reduce_loss(r, iterations);
+    tr_timers_pause(false);
+    return loss;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_TRAIN_STEP_H
+#define TR_TRAIN_STEP_H
+
+#include "train/run.h"
+
+/* What a step tells the log. */
+struct tr_step_result {
+    double loss;                /* mean over the global batch; on ranks of the last stage, else 0 */
+    double grad_norm;           /* before clipping; on all ranks */
+};
+
+/* Connect the executor to the run's chunks: fills run->stage. */
+void tr_step_connect(struct tr_run *r);
+
+/*
+ * The gradients of the next global batch: the schedule, the sum over replicas, the sum of the tied
+ * embedding's gradients.  Afterwards they lie in run->model.params.grads, equal on all replicas.
+ * Returns the loss as in tr_step_result.  Collective over the world.
+ */
+double tr_step_gradients(struct tr_run *r);
+
+/*
+ * One training step: tr_step_gradients(), then the optimizer at the learning rate that is due.
+ * Advances consumed samples and the schedule of the learning rate; not the iteration.  Collective.
+ */
+void tr_step(struct tr_run *r, struct tr_step_result *out);
+
+/*
+ * Mean loss of `iterations` global batches of a split from sample `first` on, forward only, without
+ * dropout; on ranks of the last stage, else 0.  Keeps out of the timers.  Collective.
+ */
+double tr_eval(struct tr_run *r, enum tr_split split, int64_t first, int64_t iterations);
+
+/* The learning rate that the next step will use. */
+double tr_step_lr(const struct tr_run *r);
+
+#endif
