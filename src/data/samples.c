@@ -182,12 +182,13 @@ static const char *name_of(const struct tr_samples *x, enum tr_samples_map which
     return x->part[which].map.path ? x->part[which].map.path : "an index map in memory";
 }
 
-static enum tr_status misfit(const struct tr_samples *x, enum tr_samples_map which, int64_t at)
+static enum tr_status misfit(const struct tr_samples *x, enum tr_samples_map which, int64_t at,
+                             const char *advice)
 {
     return TR_FAIL(TR_EDATA,
                    "%s does not fit its data set at entry %lld: it was made for other data or is "
-                   "damaged; remove it, and it will be built again",
-                   name_of(x, which), (long long)at);
+                   "damaged%s",
+                   name_of(x, which), (long long)at, advice);
 }
 
 static enum tr_status verify_document(const struct tr_samples *x)
@@ -202,7 +203,7 @@ static enum tr_status verify_document(const struct tr_samples *x)
         int64_t d = x->document[i];
 
         if (d < x->spec.first || d >= x->spec.last || ++seen[d - x->spec.first] > x->epochs)
-            s = misfit(x, TR_MAP_DOCUMENT, i);
+            s = misfit(x, TR_MAP_DOCUMENT, i, "");
     }
     free(seen);
     return s;
@@ -214,7 +215,7 @@ static enum tr_status verify_row(const struct tr_samples *x)
 
     for (int64_t k = 0; k <= x->count; k++) {
         if (x->row[2 * k] != p.entry || x->row[2 * k + 1] != p.offset)
-            return misfit(x, TR_MAP_ROW, k);
+            return misfit(x, TR_MAP_ROW, k, "");
         if (k < x->count)
             step(x, &p);
     }
@@ -233,7 +234,7 @@ static enum tr_status verify_shuffle(const struct tr_samples *x)
         int64_t j = order_at(x, k);
 
         if (j < 0 || j >= x->count || (j < x->early) != (k < x->early) || seen[j / 8] & 1u << j % 8)
-            s = misfit(x, TR_MAP_SHUFFLE, k);
+            s = misfit(x, TR_MAP_SHUFFLE, k, "");
         else
             seen[j / 8] = (unsigned char)(seen[j / 8] | 1u << j % 8);
     }
@@ -259,7 +260,7 @@ uint64_t tr_samples_fingerprint(const struct tr_samples *x)
     enum { PLACES = 256 };
     uint64_t hash = 0xcbf29ce484222325;
 
-    hash = mix(mix(mix(hash, x->entries), x->count), x->early);
+    hash = mix(mix(mix(mix(hash, x->tokens), x->entries), x->count), x->early);
     for (int64_t i = 0; i < PLACES; i++) {
         hash = mix(hash, x->document[(int64_t)((double)(x->entries - 1) * (double)i / PLACES)]);
         if (x->count > 0)
@@ -269,29 +270,32 @@ uint64_t tr_samples_fingerprint(const struct tr_samples *x)
     return hash;
 }
 
+/* These maps were taken on trust: rank 0 verified its own. */
+static const char remove_it[] = "; remove the file and start again";
+
 enum tr_status tr_samples_get(const struct tr_samples *x, const struct tr_index *index, int64_t k,
                               int64_t limit, int32_t *text)
 {
     int64_t j = order_at(x, k), need = x->spec.seq + 1, entry, offset, last;
 
     if (j < 0 || j >= x->count)
-        return misfit(x, TR_MAP_SHUFFLE, k);
+        return misfit(x, TR_MAP_SHUFFLE, k, remove_it);
     entry = x->row[2 * j];
     offset = x->row[2 * j + 1];
     last = x->row[2 * j + 2];
     if (entry < 0 || last >= x->entries || offset < 0)
-        return misfit(x, TR_MAP_ROW, j);
+        return misfit(x, TR_MAP_ROW, j, remove_it);
     for (; need > 0; entry++, offset = 0) {
         int64_t d, rest;
 
         if (entry > last)
-            return misfit(x, TR_MAP_ROW, j);
+            return misfit(x, TR_MAP_ROW, j, remove_it);
         d = x->document[entry];
         if (d < x->spec.first || d >= x->spec.last)
-            return misfit(x, TR_MAP_DOCUMENT, entry);
+            return misfit(x, TR_MAP_DOCUMENT, entry, remove_it);
         rest = tr_index_length(index, d) - offset;
         if (rest < 0)
-            return misfit(x, TR_MAP_ROW, j);
+            return misfit(x, TR_MAP_ROW, j, remove_it);
         rest = rest < need ? rest : need;
         TR_TRY(tr_index_read(index, d, offset, rest, limit, text));
         text += rest;

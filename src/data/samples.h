@@ -93,7 +93,22 @@ char *tr_samples_path(const char *stem, enum tr_samples_map which);
  */
 enum tr_status tr_samples_verify(const struct tr_samples *x) TR_MUST_CHECK;
 
-/* A number that equal maps share and different ones hardly ever do; looks at a few hundred places. */
+/*
+ * Plan, then take the maps from the cache under `stem`, or build them, put them there and map them.
+ * Collective over `world`; all ranks give the same.  Rank 0 goes first, verifies what it finds and
+ * builds again what is stale or damaged.  The others then open what it left; those that do not see it
+ * (disks of their own) or see something else do the same for themselves, which is safe because all
+ * write equal bytes under names of their own first.  Where nothing can be written the maps stay in
+ * memory, with one warning from rank 0 that sets *warned; none is given if it was set.  Rank 0 prints
+ * Megatron's lines.  TR_EDATA on all ranks if a rank's copy of the data set makes another order.
+ */
+struct tr_comm;
+enum tr_status tr_samples_open(const struct tr_samples_spec *spec, const char *what,
+                               const char *stem, struct tr_comm *world, bool *warned,
+                               struct tr_samples *out) TR_MUST_CHECK;
+
+/* A number that equal orders share and different ones hardly ever do; looks at T and at a few hundred
+   places of the maps. */
 uint64_t tr_samples_fingerprint(const struct tr_samples *x);
 
 /*

@@ -182,8 +182,13 @@ static int write_new(const char *path, const void *data, size_t bytes)
 
 enum tr_status tr_file_replace(const char *path, const void *data, size_t bytes)
 {
-    char *temporary = tr_format("%s.tmp.%ld", path, (long)getpid());
-    int error = write_new(temporary, data, bytes);
+    char host[256] = "", *temporary;
+    int error;
+
+    /* Two machines that share the folder may have a process of the same number. */
+    gethostname(host, sizeof host - 1);
+    temporary = tr_format("%s.tmp.%s.%ld", path, host, (long)getpid());
+    error = write_new(temporary, data, bytes);
 
     if (error == 0 && rename(temporary, path) != 0)
         error = errno;

@@ -34,3 +34,23 @@ tests_data_t_split_SOURCES = tests/data/t_split.c
 tests_data_t_split_CFLAGS = $(TEST_CFLAGS)
 tests_data_t_split_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_data_t_split_LDADD = $(TEST_LIBS)
+
+check_PROGRAMS += tests/data/t_batch
+TESTS += tests/data/t_batch
+tests_data_t_batch_SOURCES = tests/data/t_batch.c
+tests_data_t_batch_CFLAGS = $(TEST_CFLAGS)
+tests_data_t_batch_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_data_t_batch_LDADD = $(TEST_LIBS)
+
+DATA_RUNS = tests/data/t_ranks.2.mpi tests/data/t_ranks.3.mpi
+check_PROGRAMS += tests/data/t_ranks
+check_SCRIPTS += $(DATA_RUNS)
+CLEANFILES += $(DATA_RUNS)
+TESTS += $(DATA_RUNS)
+tests_data_t_ranks_SOURCES = tests/data/t_ranks.c
+tests_data_t_ranks_CFLAGS = $(TEST_CFLAGS)
+tests_data_t_ranks_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_data_t_ranks_LDADD = $(TEST_LIBS)
+
+$(DATA_RUNS): tests/data/t_ranks
+	$(AM_V_GEN)rm -f $@ && $(LN_S) t_ranks $@
