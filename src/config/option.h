@@ -124,6 +124,11 @@ void tr_real_text(double x, char *buf, size_t size);
 bool tr_options_help(const struct tr_options *t, FILE *f, const char *group);
 void tr_options_man(const struct tr_options *t, FILE *f);
 
+/* `length` bytes of text as mdoc in which nothing is a macro or an escape: line by line as it stands,
+   or filled to short lines, with sentences on lines of their own as mdoc wants them. */
+void tr_man_literal(FILE *f, const char *s, int length);
+void tr_man_filled(FILE *f, const char *s, int length);
+
 /* Bash: the branches of a case statement that say what may follow each option, then `names=` with
    all names. */
 void tr_options_complete(const struct tr_options *t, FILE *f);

@@ -110,38 +110,65 @@ bool tr_options_help(const struct tr_options *t, FILE *f, const char *group)
     return found;
 }
 
-/* Text in which nothing is a macro or an escape. */
-static void man_text(FILE *f, const char *s)
+void tr_man_literal(FILE *f, const char *s, int length)
 {
-    for (; *s; s++) {
-        if (*s == '\\')
+    bool begin = true;
+
+    for (int i = 0; i < length; i++) {
+        if (begin && (s[i] == '.' || s[i] == '\''))
+            fputs("\\&", f);
+        if (s[i] == '\\')
             fputs("\\e", f);
-        else if (*s == '-')
+        else if (s[i] == '-')
             fputs("\\-", f);
         else
-            fputc(*s, f);
+            fputc(s[i], f);
+        begin = s[i] == '\n';
     }
+    fputc('\n', f);
+}
+
+void tr_man_filled(FILE *f, const char *s, int length)
+{
+    const char *end = s + length, *line = s, *space = NULL;
+
+    /* A line ends with a sentence, or at the last blank before column 70. */
+    for (const char *at = s; at < end; at++) {
+        bool blank = *at == ' ' || *at == '\n';
+
+        if (at - line > 70 && space) {
+            tr_man_literal(f, line, (int)(space - line));
+            line = space + 1;
+            space = NULL;
+        }
+        if (blank && at == line) {
+            line++;
+        } else if (blank && at[-1] == '.') {
+            tr_man_literal(f, line, (int)(at - line));
+            line = at + 1;
+            space = NULL;
+        } else if (blank) {
+            space = at;
+        }
+    }
+    if (line < end)
+        tr_man_literal(f, line, (int)(end - line));
 }
 
 static void man_row(const struct tr_options *t, FILE *f, const struct tr_opt *o)
 {
-    char *value = value_text(t, o);
+    char *value = value_text(t, o), *text;
     bool stated = o->kind == TR_ROW_OPT && o->initial && o->type != TR_OPT_FLAG;
 
-    fputs(".It Fl \\-", f);
-    man_text(f, o->name);
-    if (value[0]) {
-        fputs(" Ar ", f);
-        man_text(f, value);
-    }
-    fputc('\n', f);
-    man_text(f, help_of(o));
-    if (stated && o->initial == tr_required)
-        fputs(".\nRequired.\n", f);
-    else if (stated)
-        fprintf(f, ".\nDefault: %s.\n", o->initial);
-    else
-        fputs(".\n", f);
+    text = tr_format("Fl -%s%s%s", o->name, value[0] ? " Ar " : "", value);
+    fputs(".It ", f);
+    tr_man_literal(f, text, (int)strlen(text));
+    free(text);
+    text = tr_format("%s.%s%s%s", help_of(o),
+                     !stated ? "" : o->initial == tr_required ? " Required" : " Default: ",
+                     stated && o->initial != tr_required ? o->initial : "", stated ? "." : "");
+    tr_man_filled(f, text, (int)strlen(text));
+    free(text);
     free(value);
 }
 

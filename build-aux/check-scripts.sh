@@ -1,0 +1,36 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The scripts of the project pass shellcheck, its pages pass mandoc.
+set -eu
+srcdir=${srcdir:-.}
+echo 1..2
+
+# The pages are not installed yet, so none finds the others.
+lint() {
+    mandoc -T lint -W style man/*.1 2>&1 | grep -v 'referenced manual not found' || :
+}
+
+list=$(find "$srcdir/jobs" "$srcdir/build-aux" "$srcdir/tests" "$srcdir/benchmarks" "$srcdir/.ci" \
+    "$srcdir/bootstrap" -type f 2>/dev/null | while read -r file; do
+    case $file in
+    */tap-driver.sh | */install-sh | */missing | */compile | */depcomp | */ar-lib | */test-driver) ;;
+    *) if head -n 1 "$file" | grep -qE '^#!.*(sh|bash)$'; then echo "$file"; fi ;;
+    esac
+done)
+if ! command -v shellcheck >/dev/null 2>&1; then
+    echo "ok 1 - scripts # SKIP shellcheck is not installed"
+elif out=$(echo "$list" | xargs shellcheck -x 2>&1); then
+    echo "ok 1 - shellcheck finds nothing in $(echo "$list" | wc -l) scripts"
+else
+    echo "not ok 1 - shellcheck finds nothing"
+    echo "$out" | sed 's/^/# /'
+fi
+
+if ! command -v mandoc >/dev/null 2>&1; then
+    echo "ok 2 - pages # SKIP mandoc is not installed"
+elif out=$(lint) && [ -z "$out" ]; then
+    echo "ok 2 - mandoc finds nothing in the pages"
+else
+    echo "not ok 2 - mandoc finds nothing in the pages"
+    echo "$out" | sed 's/^/# /'
+fi

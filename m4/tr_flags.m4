@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# TR_FLAGS_EARLY, before AC_PROG_CC: remember whether the user chose CFLAGS, and keep autoconf from
+# choosing -O2.
+AC_DEFUN([TR_FLAGS_EARLY], [
+tr_own_CFLAGS=${CFLAGS+no}
+tr_own_CFLAGS=${tr_own_CFLAGS:-yes}
+: ${CFLAGS=""}
+])
+
+# TR_TRY_CFLAG(FLAG, VARIABLE): append the flag to the variable if the compiler takes it.
+AC_DEFUN([TR_TRY_CFLAG], [
+AC_MSG_CHECKING([whether $CC takes $1])
+tr_save_CFLAGS=$CFLAGS
+CFLAGS="$CFLAGS $1 -Werror"
+AC_LINK_IFELSE([AC_LANG_PROGRAM([], [])], [tr_takes=yes], [tr_takes=no])
+CFLAGS=$tr_save_CFLAGS
+AC_MSG_RESULT([$tr_takes])
+AS_IF([test $tr_takes = yes], [$2="$$2 $1"])
+])
+
+# TR_FLAGS, after AC_PROG_CC: CFLAGS, --with-march, --enable-developer, --enable-sanitizers.
+AC_DEFUN([TR_FLAGS], [
+AC_ARG_WITH([march],
+  [AS_HELP_STRING([--with-march=ARCH],
+    [make code for this processor [native, unless CFLAGS is given]; for nodes of several kinds name
+     the oldest])])
+AC_ARG_ENABLE([native],
+  [AS_HELP_STRING([--disable-native], [make code for any processor of this family])])
+AC_ARG_ENABLE([developer], [AS_HELP_STRING([--enable-developer], [warnings are errors])])
+AC_ARG_ENABLE([sanitizers],
+  [AS_HELP_STRING([--enable-sanitizers], [check addresses and undefined behaviour at run time])])
+
+AS_IF([test $tr_own_CFLAGS = yes], [
+  CFLAGS="-g -O3"
+  AS_IF([test "x$enable_sanitizers" = xyes], [CFLAGS="-g -O1"])
+  AS_IF([test "x$with_march" = x && test "x$enable_native" != xno], [with_march=native])])
+AS_CASE([$with_march], ["" | no], [], [yes], [AC_MSG_ERROR([--with-march needs a name])],
+  [TR_TRY_CFLAG([-march=$with_march], [CFLAGS])
+   AS_IF([test $tr_takes = no && test "$with_march" != native],
+         [AC_MSG_ERROR([$CC does not know -march=$with_march])])])
+AS_IF([test "x$enable_developer" = xyes], [TR_CFLAGS="$TR_CFLAGS -Werror"])
+AS_IF([test "x$enable_sanitizers" = xyes], [
+  TR_CFLAGS="$TR_CFLAGS -fsanitize=address,undefined -fno-sanitize-recover=undefined"
+  TR_CFLAGS="$TR_CFLAGS -fno-omit-frame-pointer"])
+AC_SUBST([TR_CFLAGS])
+])

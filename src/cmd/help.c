@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/cmd.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/file.h"
+#include "util/status.h"
+
+const struct tr_doc tr_doc_help = {
+    "trireme help [VERB [GROUP]]\n"
+    "trireme help --man VERB\n"
+    "trireme help --completion",
+
+    "Without a verb, list the verbs.  With one, explain it and its options, or one group of its "
+    "options.\n\n"
+    "--man prints the page of a verb in mdoc, the language of manual pages; the page of the whole "
+    "program is that of the verb \"trireme\".  --completion prints what bash needs to complete verbs "
+    "and options: `source <(trireme help --completion)`.  `make install` installs both.",
+    NULL,
+};
+
+static const char about_trireme[] =
+    "trireme trains GPT models with tensor, pipeline and data parallelism, as Megatron-LM does, on "
+    "plain CPU ranks under MPI.  It reads the options, the datasets and the learning rate schedules "
+    "of Megatron-LM, prints its log lines, and writes checkpoints from which a run can go on in any "
+    "other layout.\n\n"
+    "Everything is done by a verb:";
+
+static const struct {
+    int code;
+    const char *meaning;
+} exits[] = {
+#define STATUS(symbol, exit_code, meaning) {exit_code, meaning},
+#include "util/status.def"
+#undef STATUS
+};
+
+void tr_usage(FILE *f)
+{
+    fputs("usage: trireme VERB [OPTION...]\n\n", f);
+    for (int i = 0; i < tr_verb_count; i++)
+        fprintf(f, "  %-10s %s\n", tr_verbs[i].name, tr_verbs[i].help);
+    fputs("\n`trireme help VERB` explains a verb.\n", f);
+}
+
+/* Plain text between two empty lines: the next paragraph of *s, its length in *length. */
+static const char *paragraph(const char **s, int *length)
+{
+    const char *start = *s, *end = strstr(start, "\n\n");
+
+    *length = end ? (int)(end - start) : (int)strlen(start);
+    *s = end ? end + 2 : start + *length;
+    return *length ? start : NULL;
+}
+
+/* Words of a paragraph, at most 92 columns. */
+static void print_filled(const char *s, int length, FILE *f)
+{
+    int column = 0;
+
+    for (const char *end = s + length; s < end;) {
+        int word = (int)strcspn(s, " \n");
+
+        word = word > end - s ? (int)(end - s) : word;
+        if (column && column + 1 + word > 92) {
+            fputc('\n', f);
+            column = 0;
+        }
+        column += fprintf(f, "%s%.*s", column ? " " : "", word, s);
+        s += word;
+        s += strspn(s, " ") < (size_t)(end - s) ? strspn(s, " ") : (size_t)(end - s);
+        s += s < end && *s == '\n';
+    }
+    fputc('\n', f);
+}
+
+enum tr_status tr_help_verb(FILE *f, const struct tr_verb *v, const char *group)
+{
+    const struct tr_options *t = v->doc->options ? v->doc->options() : NULL;
+    const char *rest = v->doc->about, *text;
+    int length;
+
+    if (group) {
+        if (t && tr_options_help(t, f, group))
+            return TR_OK;
+        return TR_FAIL(TR_ECONFIG, "%s has no group of options '%s'; `trireme help %s` shows all",
+                       v->name, group, v->name);
+    }
+    fprintf(f, "%s\n\n", v->doc->synopsis);
+    while ((text = paragraph(&rest, &length))) {
+        if (*text == ' ')
+            fprintf(f, "%.*s\n", length, text);
+        else
+            print_filled(text, length, f);
+        fputc('\n', f);
+    }
+    if (t)
+        tr_options_help(t, f, NULL);
+    return TR_OK;
+}
+
+static void man_about(const char *about, FILE *f)
+{
+    const char *text;
+    int length, n = 0;
+
+    while ((text = paragraph(&about, &length))) {
+        if (*text == ' ') {
+            fputs(".Bd -literal\n", f);
+            tr_man_literal(f, text, length);
+            fputs(".Ed\n", f);
+        } else {
+            if (n)
+                fputs(".Pp\n", f);
+            tr_man_filled(f, text, length);
+        }
+        n++;
+    }
+}
+
+static void man_begin(const char *name, const char *help, const char *synopsis, FILE *f)
+{
+    fprintf(f, ".\\\" Made from the tables of trireme by `trireme help --man`; do not edit.\n");
+    fprintf(f, ".Dd %s\n.Dt ", TR_RELEASE_DATE);
+    for (const char *s = name; *s; s++)
+        fputc(*s >= 'a' && *s <= 'z' ? *s - 'a' + 'A' : *s, f);
+    fprintf(f, " 1\n.Os trireme %s\n.Sh NAME\n.Nm %s\n.Nd %s\n", PACKAGE_VERSION, name, help);
+    fputs(".Sh SYNOPSIS\n.Bd -literal -compact\n", f);
+    tr_man_literal(f, synopsis, (int)strlen(synopsis));
+    fputs(".Ed\n.Sh DESCRIPTION\n", f);
+}
+
+static void man_end(const char *see, FILE *f)
+{
+    fputs(".Sh EXIT STATUS\n.Bl -tag -width Ds\n", f);
+    for (size_t i = 0; i < sizeof exits / sizeof exits[0]; i++)
+        fprintf(f, ".It %d\n%s\n", exits[i].code, exits[i].meaning);
+    fprintf(f, ".El\n.Sh SEE ALSO\n%s", see);
+}
+
+static void man_verb(const struct tr_verb *v, FILE *f)
+{
+    char *name = tr_format("trireme-%s", v->name);
+
+    man_begin(name, v->help, v->doc->synopsis, f);
+    man_about(v->doc->about, f);
+    if (v->doc->options) {
+        fputs(".Sh OPTIONS\n", f);
+        tr_options_man(v->doc->options(), f);
+    }
+    man_end(".Xr trireme 1\n", f);
+    free(name);
+}
+
+static void man_trireme(FILE *f)
+{
+    char *see = NULL;
+    size_t size;
+    FILE *list = open_memstream(&see, &size);
+
+    TR_ASSERT(list);
+    man_begin("trireme", "train GPT models over many ranks", "trireme VERB [OPTION...]", f);
+    man_about(about_trireme, f);
+    fputs(".Bl -tag -width Ds\n", f);
+    for (int i = 0; i < tr_verb_count; i++) {
+        fprintf(f, ".It Cm %s\n%s\n", tr_verbs[i].name, tr_verbs[i].help);
+        fprintf(list, ".Xr trireme-%s 1%s\n", tr_verbs[i].name, i + 1 < tr_verb_count ? " ," : "");
+    }
+    fputs(".El\n", f);
+    fclose(list);
+    man_end(see, f);
+    free(see);
+}
+
+static void complete(FILE *f)
+{
+    fputs("# bash completion for trireme, made by `trireme help --completion`.\n"
+          "_trireme() {\n"
+          "    local current=${COMP_WORDS[COMP_CWORD]} values=''\n"
+          "    COMPREPLY=()\n"
+          "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+          "        values='", f);
+    for (int i = 0; i < tr_verb_count; i++)
+        fprintf(f, "%s%s", i ? " " : "", tr_verbs[i].name);
+    fputs("'\n    else\n        \"_trireme_${COMP_WORDS[1]}\" 2>/dev/null\n    fi\n"
+          "    case $values in\n"
+          "    '' | FILE | NONE) ;;\n"
+          "    *) mapfile -t COMPREPLY < <(compgen -W \"$values\" -- \"$current\") ;;\n"
+          "    esac\n"
+          "}\n"
+          "_trireme_help() {\n    values='", f);
+    for (int i = 0; i < tr_verb_count; i++)
+        fprintf(f, "%s%s", i ? " " : "", tr_verbs[i].name);
+    fputs("'\n}\n", f);
+    for (int i = 0; i < tr_verb_count; i++) {
+        if (!tr_verbs[i].doc->options)
+            continue;
+        fprintf(f, "_trireme_%s() {\n    case ${COMP_WORDS[COMP_CWORD - 1]} in\n", tr_verbs[i].name);
+        tr_options_complete(tr_verbs[i].doc->options(), f);
+        fputs("    esac\n}\n", f);
+    }
+    fputs("complete -o default -F _trireme trireme\n", f);
+}
+
+static enum tr_status help(int argc, char **argv)
+{
+    const struct tr_verb *v;
+
+    if (argc == 1) {
+        tr_usage(stdout);
+        return TR_OK;
+    }
+    if (strcmp(argv[1], "--completion") == 0 && argc == 2) {
+        complete(stdout);
+        return TR_OK;
+    }
+    if (strcmp(argv[1], "--man") == 0 && argc == 3) {
+        if (strcmp(argv[2], "trireme") == 0) {
+            man_trireme(stdout);
+            return TR_OK;
+        }
+        v = tr_verb_find(argv[2]);
+        if (!v)
+            return TR_ECONFIG;
+        man_verb(v, stdout);
+        return TR_OK;
+    }
+    if (argc > 3 || argv[1][0] == '-')
+        return TR_FAIL(TR_ECONFIG, "usage: trireme help [VERB [GROUP]]");
+    v = tr_verb_find(argv[1]);
+    return v ? tr_help_verb(stdout, v, argc == 3 ? argv[2] : NULL) : TR_ECONFIG;
+}
+
+int tr_cmd_help(int argc, char **argv)
+{
+    return tr_status_exit_code(help(argc, argv));
+}
