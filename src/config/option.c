@@ -165,8 +165,7 @@ static enum tr_status set_one(const struct target *to, const struct tr_opt *o, c
         words_add(field_of(o, to->base), text);
         return TR_OK;
     }
-    TR_ASSERT(!"the type is one of the enum");
-    return TR_EINTERNAL;
+    return TR_FAIL(TR_EINTERNAL, "--%s has no type", o->name);
 }
 
 static void unset(const struct tr_opt *o, void *base)
@@ -376,8 +375,11 @@ void tr_options_init(const struct tr_options *t, void *base)
         else if (o->type == TR_OPT_WORDS)
             *(struct tr_words *)field_of(o, base) = (struct tr_words){0};
         unset(o, base);
-        if (o->initial && o->initial != tr_required && set_one(&to, o, o->initial) != TR_OK)
-            TR_ASSERT(!"a default passes its own check");
+        if (o->initial && o->initial != tr_required) {
+            enum tr_status status = set_one(&to, o, o->initial);
+
+            TR_ASSERT(status == TR_OK);
+        }
     }
 }
 
