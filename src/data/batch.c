@@ -100,7 +100,7 @@ static bool name_is_shared(const struct tr_data *x, const struct part *p)
     return false;
 }
 
-/* Where the index maps of a split lie: Megatron's names, next to the data or in the cache folder. */
+/* Where the index maps of a split lie: Megatron's names, by the data or in the cache folder. */
 static char *stem_of(const struct tr_config *c, const struct tr_data *x, const struct part *p,
                      enum tr_split split, int64_t wanted)
 {
@@ -165,7 +165,7 @@ static enum tr_status open_index(const struct tr_config *c, struct part *p)
     return TR_OK;
 }
 
-static int64_t part_wanted(const struct tr_data *x, const struct part *p, int split)
+static int64_t part_wanted(const struct tr_data *x, const struct part *p, enum tr_split split)
 {
     return x->parts == 1 ? x->wanted[split] : tr_blend_part_samples(x->wanted[split], p->weight);
 }

@@ -7,9 +7,9 @@
 #include "util/status.h"
 
 /*
- * A mixture of data sets, Megatron's: sample k comes from the one that is furthest behind its share,
- * the first i with the largest w_i max(k, 1) - (samples already taken from i), and is the next one in
- * that data set's own order.
+ * A mixture of data sets, Megatron's: sample k comes from the one that is furthest behind its
+ * share, the first i with the largest w_i max(k, 1) - (samples already taken from i), and is the
+ * next one in that data set's own order.
  */
 struct tr_blend {
     int parts;

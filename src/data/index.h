@@ -8,8 +8,9 @@
 #include "util/status.h"
 
 /*
- * Indexed data sets in Megatron's "mmap" format: PREFIX.bin is the tokens of all sequences one after
- * the other; PREFIX.idx says where each begins.  All numbers are little endian, no array is aligned:
+ * Indexed data sets in Megatron's "mmap" format: PREFIX.bin is the tokens of all sequences one
+ * after the other; PREFIX.idx says where each begins.  All numbers are little endian, no array is
+ * aligned:
  *
  *     offset  type     content
  *          0  9 bytes  "MMIDIDX" 0 0
@@ -37,8 +38,8 @@ enum tr_index_type {
 /* Bytes of one token of this type; 0 for what is no type of tokens. */
 int tr_index_type_bytes(int type);
 
-/* The type that holds the tokens of a vocabulary: U16 below 65500 tokens, else I32, as Megatron has
-   it (GPT-2: U16). */
+/* The type that holds the tokens of a vocabulary: U16 below 65500 tokens, else I32, as Megatron
+   has it (GPT-2: U16). */
 enum tr_index_type tr_index_type_for(int64_t vocab);
 
 /* An open data set.  Read the fields freely; the arrays only through the functions below. */
@@ -51,12 +52,12 @@ struct tr_index {
 };
 
 /*
- * Map PREFIX.idx and PREFIX.bin and check every number in the former against the others and against
- * the size of the latter, so that later reads cannot leave the files.  TR_EIO if a file cannot be
- * opened (with the name of a likely one where there is one); TR_EDATA, naming the file, what was
- * expected and what was found: another format (the older TNTIDX, with what to do), version, type,
- * sizes that disagree, cut or longer files, pointers that do not follow from the sizes.
- * On failure *out holds nothing to close.
+ * Map PREFIX.idx and PREFIX.bin and check every number in the former against the others and
+ * against the size of the latter, so that later reads cannot leave the files.  TR_EIO if a file
+ * cannot be opened (with the name of a likely one where there is one); TR_EDATA, naming the file,
+ * what was expected and what was found: another format (the older TNTIDX, with what to do),
+ * version, type, sizes that disagree, cut or longer files, pointers that do not follow from the
+ * sizes.  On failure *out holds nothing to close.
  */
 enum tr_status tr_index_open(const char *prefix, struct tr_index *out) TR_MUST_CHECK;
 void tr_index_close(struct tr_index *x);
@@ -64,25 +65,26 @@ void tr_index_close(struct tr_index *x);
 /* Tokens of sequence `sequence`, 0 <= sequence < x->sequences. */
 int32_t tr_index_length(const struct tr_index *x, int64_t sequence);
 
-/* First sequence of document `document`, 0 <= document <= x->documents; at the end, x->sequences. */
+/* First sequence of document `document`, 0 <= document <= x->documents; the last gives
+   x->sequences. */
 int64_t tr_index_document(const struct tr_index *x, int64_t document);
 
 /* The document that sequence `sequence` belongs to. */
 int64_t tr_index_document_of(const struct tr_index *x, int64_t sequence);
 
 /*
- * Tokens first .. first + count - 1 of a sequence into out; asserts that they exist.  TR_EDATA if a
- * token is not in 0 .. limit - 1, with file, document, place and value.
+ * Tokens first .. first + count - 1 of a sequence into out; asserts that they exist.  TR_EDATA if
+ * a token is not in 0 .. limit - 1, with file, document, place and value.
  */
 enum tr_status tr_index_read(const struct tr_index *x, int64_t sequence, int64_t first,
                              int64_t count, int64_t limit, int32_t *out) TR_MUST_CHECK;
 
 /*
- * Writing.  Everything streams to temporary names beside the final ones (PREFIX.bin.tmp.PID, ...), in
- * constant memory; close() puts both files in place, .bin first, so that a reader sees the old data
- * set or the new one, or notices the mix.  The bytes equal those of Megatron's own tool.  Not to be
- * shared by threads; to build in parallel, let each worker hand over arrays of tokens, or let each
- * write a data set of its own and append them.
+ * Writing.  Everything streams to temporary names beside the final ones (PREFIX.bin.tmp.PID, ...),
+ * in constant memory; close() puts both files in place, .bin first, so that a reader sees the old
+ * data set or the new one, or notices the mix.  The bytes equal those of Megatron's own tool.  Not
+ * to be shared by threads; to build in parallel, let each worker hand over arrays of tokens, or
+ * let each write a data set of its own and append them.
  */
 struct tr_index_writer;
 
@@ -91,9 +93,9 @@ enum tr_status tr_index_writer_open(const char *prefix, enum tr_index_type type,
                                     struct tr_index_writer **out) TR_MUST_CHECK;
 
 /*
- * Add a document of one sequence; `tokens` is borrowed for the call; count may be 0.  TR_EDATA if a
- * token does not fit the type or the document has more than 2^31 - 1 tokens; TR_EIO if the disk is
- * full.  After a failure of add or append only discard() makes sense.
+ * Add a document of one sequence; `tokens` is borrowed for the call; count may be 0.  TR_EDATA if
+ * a token does not fit the type or the document has more than 2^31 - 1 tokens; TR_EIO if the disk
+ * is full.  After a failure of add or append only discard() makes sense.
  */
 enum tr_status tr_index_writer_add(struct tr_index_writer *w, const int32_t *tokens,
                                    int64_t count) TR_MUST_CHECK;
@@ -106,7 +108,8 @@ enum tr_status tr_index_writer_append(struct tr_index_writer *w,
 int64_t tr_index_writer_documents(const struct tr_index_writer *w);
 int64_t tr_index_writer_tokens(const struct tr_index_writer *w);
 
-/* Finish, flush to the disk, put in place, and free w, also when it fails (TR_EIO); then whatever had
+/* Finish, flush to the disk, put in place, and free w, also when it fails.  TR_EIO if the disk is
+   full or a name cannot be replaced; unless the sentence says that a rename failed, whatever had
    the names before is still there. */
 enum tr_status tr_index_writer_close(struct tr_index_writer *w) TR_MUST_CHECK;
 

@@ -117,7 +117,8 @@ enum tr_status tr_index_writer_add(struct tr_index_writer *w, const int32_t *tok
     return end_document(w);
 }
 
-/* Tokens of another type go through 32 bits; the limit makes those that have no place there fail. */
+/* Tokens of another type go through 32 bits; the limit makes those that have no place there fail.
+   */
 static enum tr_status convert_sequence(struct tr_index_writer *w, const struct tr_index *part,
                                        int64_t sequence)
 {
@@ -292,7 +293,7 @@ enum tr_status tr_index_writer_open(const char *prefix, enum tr_index_type type,
     enum tr_status s = TR_OK;
 
     *out = NULL;
-    if (tr_index_type_bytes(type) == 0)
+    if (tr_index_type_bytes((int)type) == 0)
         return TR_FAIL(TR_EDATA, "%d is no type of tokens, so %s.bin cannot be written", (int)type,
                        prefix);
     w = calloc(1, sizeof *w);
@@ -300,7 +301,7 @@ enum tr_status tr_index_writer_open(const char *prefix, enum tr_index_type type,
         tr_die(TR_ERESOURCE, "no memory left to write %s.bin", prefix);
     w->prefix = tr_format("%s", prefix);
     w->type = type;
-    w->type_bytes = tr_index_type_bytes(type);
+    w->type_bytes = tr_index_type_bytes((int)type);
     w->largest = largest_token(type);
     for (int i = 0; i < STREAMS && s == TR_OK; i++) {
         w->path[i] = tr_format("%s%s.tmp.%ld", prefix, suffix[i], (long)getpid());

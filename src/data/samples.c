@@ -222,7 +222,8 @@ static enum tr_status verify_row(const struct tr_samples *x)
     return TR_OK;
 }
 
-/* A permutation that keeps the separate last epoch apart; one bit per sample says whether it came. */
+/* A permutation that keeps the separate last epoch apart; one bit per sample says whether it came.
+   */
 static enum tr_status verify_shuffle(const struct tr_samples *x)
 {
     enum tr_status s = TR_OK;

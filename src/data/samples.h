@@ -14,16 +14,16 @@
  * The order in which the samples of one split of one data set are seen, exactly Megatron's.
  *
  * With T tokens in the split, sequences of s tokens and n samples wanted, the split is passed
- * E = ceil((n s + 1) / T) times, which gives N = floor((E T - 1) / s) samples of s + 1 tokens; each
+ * E = ceil((n s + 1) / T) times.  That gives N = floor((E T - 1) / s) samples of s + 1 tokens; each
  * begins with the last token of the one before.  Three maps say which:
  *
  *     document  the sequences of the split, E times, shuffled
  *     row       where each sample begins: entry of `document`, token in it; N + 1 rows
  *     shuffle   the order in which the N samples are taken
  *
- * When n needs less than 80 % of the last pass, that pass is shuffled apart from the others and its
- * samples come last ("separate last epoch"), so that no document is seen E times before others are
- * seen E - 1 times.
+ * When n needs less than 80 % of the last pass, that pass is shuffled apart from the others and
+ * its samples come last ("separate last epoch"), so that no document is seen E times before others
+ * are seen E - 1 times.
  */
 
 /* What an order follows from: nothing else. */
@@ -63,8 +63,8 @@ struct tr_samples {
 enum tr_status tr_samples_plan(const struct tr_samples_spec *spec, const char *what,
                                struct tr_samples *out) TR_MUST_CHECK;
 
-/* Build the maps of a planned order in memory; one at a time, in the order of the enum, because they
-   share one generator that the caller seeds. */
+/* Build the maps of a planned order in memory; one at a time, in the order of the enum, because
+   they share one generator that the caller seeds. */
 struct tr_numpy_rng;
 void tr_samples_build(struct tr_samples *x, enum tr_samples_map which, struct tr_numpy_rng *rng);
 
@@ -76,8 +76,8 @@ void tr_samples_close(struct tr_samples *x);
 /*
  * Maps on disk are numpy files under Megatron's names, STEM_doc_idx.npy, STEM_sample_idx.npy and
  * STEM_shuffle_idx.npy.  load() maps those of a planned order and checks types, shapes and sizes:
- * TR_EIO if one is missing, TR_EDATA if one cannot be of this order.  store() puts one map in place
- * atomically, so that several ranks may do so at once.
+ * TR_EIO if one is missing, TR_EDATA if one cannot be of this order.  store() puts one map in
+ * place atomically, so that several ranks may do so at once.
  */
 enum tr_status tr_samples_load(struct tr_samples *x, const char *stem) TR_MUST_CHECK;
 enum tr_status tr_samples_store(const struct tr_samples *x, const char *stem,
@@ -88,27 +88,28 @@ char *tr_samples_path(const char *stem, enum tr_samples_map which);
 
 /*
  * Whether loaded maps are of this order as far as can be told without building them anew: the
- * sequences are those of the split, each as often as there are epochs; the rows follow from them; the
- * order is a permutation.  Reads all of the maps.  TR_EDATA names the file and what is wrong.
+ * sequences are those of the split, each as often as there are epochs; the rows follow from them;
+ * the order is a permutation.  Reads all of the maps.  TR_EDATA names the file and what is wrong.
  */
 enum tr_status tr_samples_verify(const struct tr_samples *x) TR_MUST_CHECK;
 
 /*
- * Plan, then take the maps from the cache under `stem`, or build them, put them there and map them.
- * Collective over `world`; all ranks give the same.  Rank 0 goes first, verifies what it finds and
- * builds again what is stale or damaged.  The others then open what it left; those that do not see it
- * (disks of their own) or see something else do the same for themselves, which is safe because all
- * write equal bytes under names of their own first.  Where nothing can be written the maps stay in
- * memory, with one warning from rank 0 that sets *warned; none is given if it was set.  Rank 0 prints
- * Megatron's lines.  TR_EDATA on all ranks if a rank's copy of the data set makes another order.
+ * Plan, then take the maps from the cache under `stem`, or build them, put them there and map
+ * them.  Collective over `world`; all ranks give the same.  Rank 0 goes first, verifies what it
+ * finds and builds again what is stale or damaged.  The others then open what it left; those that
+ * do not see it (disks of their own) or see something else do the same for themselves, which is
+ * safe because all write equal bytes under names of their own first.  Where nothing can be written
+ * the maps stay in memory, with one warning from rank 0 that sets *warned; none is given if it was
+ * set.  Rank 0 prints Megatron's lines.  TR_EDATA on all ranks if a rank's copy of the data set
+ * makes another order.
  */
 struct tr_comm;
 enum tr_status tr_samples_open(const struct tr_samples_spec *spec, const char *what,
                                const char *stem, struct tr_comm *world, bool *warned,
                                struct tr_samples *out) TR_MUST_CHECK;
 
-/* A number that equal orders share and different ones hardly ever do; looks at T and at a few hundred
-   places of the maps. */
+/* A number that equal orders share and different ones hardly ever do; looks at T and at a few
+   hundred places of the maps. */
 uint64_t tr_samples_fingerprint(const struct tr_samples *x);
 
 /*

@@ -7,9 +7,9 @@
 #include "util/status.h"
 
 /*
- * Which sequences of a data set are for training, validation and test: bound[k] .. bound[k + 1] - 1
- * for part k.  `text` is --split: up to three numbers of any unit with commas (or slashes) between
- * them, "969, 30, 1"; missing ones are 0.
+ * Which sequences of a data set are for training, validation and test: bound[k] .. bound[k + 1] -
+ * 1 for part k.  `text` is --split: up to three numbers of any unit with commas (or slashes)
+ * between them, "969, 30, 1"; missing ones are 0.
  *
  * Bounds are rounded half to even, in one of two ways (`rounding`, of enums.def):
  *   TR_ROUNDING_2021   each part is rounded, and what the sum is off goes to the first

@@ -13,8 +13,8 @@
 #include "data/index.h"
 #include "data/samples.h"
 
-/* A data set of N documents of 1 + (7919 i mod 997) tokens, token t of the whole being t mod 50000,
-   and what was printed on stdout and stderr by the last call of open_data(). */
+/* A data set of N documents of 1 + (7919 i mod 997) tokens, token t of the whole being t mod
+   50000, and what was printed on stdout and stderr by the last call of open_data(). */
 enum { DOCUMENTS = 10000, VOCAB = 50000, SEQ = 1024 };
 
 static struct {
@@ -159,9 +159,9 @@ static void assert_printed(const char *expected)
     free(wanted);
 }
 
-/* What Megatron printed for 10000 documents in a public log of May 2021, with the counts of our sizes:
-   the first split is among those that its own code counted (t_samples), the others have T = 244782
-   and 5985 tokens, so E = 2 and 7, and floor((E T - 1) / 1024) + 1 rows. */
+/* What Megatron printed for 10000 documents in a public log of May 2021, with the counts of our
+   sizes: the first split is among those that its own code counted (t_samples), the others have T =
+   244782 and 5985 tokens, so E = 2 and 7, and floor((E T - 1) / 1024) + 1 rows. */
 static void lines(void **state)
 {
     static const char head[] = "> building train, validation, and test datasets ...\n"
@@ -466,8 +466,8 @@ static void mixture(void **state)
     free(paths);
 }
 
-/* Started anew by file_shrinks(), because cmocka takes SIGBUS for itself: open the data set, cut its
-   .bin, read on. */
+/* Started anew by file_shrinks(), because cmocka takes SIGBUS for itself: open the data set, cut
+   its .bin, read on. */
 static int shrink_and_read(const char *prefix)
 {
     static int32_t got[SEQ + 1];

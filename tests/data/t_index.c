@@ -375,8 +375,8 @@ static void read_all(const struct tr_index *x)
         }
 }
 
-/* Bytes changed, files cut: an error with a sentence or a data set that can be read, never a crash.
-   Both must come up, or the test would prove nothing. */
+/* Bytes changed, files cut: an error with a sentence or a data set that can be read, never a
+   crash.  Both must come up, or the test would prove nothing. */
 static void damage_at_random(void **state)
 {
     enum { ROUNDS = 2000, DOCUMENTS = 12 };

@@ -67,6 +67,41 @@ static void same_as_megatron(void **state)
     }
 }
 
+/* Cases that the others leave out, from a program of twenty lines on numpy's RandomState: several
+   passes shuffled together, many passes, other seeds, a split that begins in the middle. */
+static void same_as_numpy(void **state)
+{
+    static const struct {
+        int64_t seq, wanted;
+        uint32_t seed;
+        int64_t epochs, rows;
+        bool separate;
+        uint32_t document, row, shuffle;
+    } cases[] = {
+        {32, 190, 1234, 2, 209, false, 0x362a45af, 0x99258a48, 0x75e93f67},
+        {32, 200, 7, 2, 209, false, 0x44e108c7, 0x7d23a681, 0x3a109a0a},
+        {5, 100000, 99, 151, 100566, true, 0x5112d121, 0x24a6191e, 0x881c1cd1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct tr_samples_spec spec = spec_of(small, 50, cases[i].seq, cases[i].wanted);
+        struct tr_samples x;
+
+        spec.first = 3;
+        spec.seed = cases[i].seed;
+        assert_ok(tr_samples_make(&spec, "test", &x));
+        assert_int_equal(x.epochs, cases[i].epochs);
+        assert_int_equal(x.early < x.count, cases[i].separate);
+        assert_int_equal(x.count + 1, cases[i].rows);
+        assert_int_equal(crc32(x.document, (size_t)x.entries * 4), cases[i].document);
+        assert_int_equal(crc32(x.row, (size_t)(x.count + 1) * 8), cases[i].row);
+        assert_int_equal(crc32(x.shuffle, (size_t)x.count * 4), cases[i].shuffle);
+        assert_ok(tr_samples_verify(&x));
+        tr_samples_close(&x);
+    }
+}
+
 static void heads(void **state)
 {
     static const int32_t document[] = {8, 46, 14, 41, 29, 43, 4, 31, 13, 18, 36, 42};
@@ -83,8 +118,9 @@ static void heads(void **state)
     tr_samples_close(&x);
 }
 
-/* The rule of the last epoch at its edge.  100 tokens and s = 1 give 99 samples in the first pass and
-   99 per epoch; int(0.8 * 99) = 79, so 78 samples of the second pass are shuffled apart and 79 not. */
+/* The rule of the last epoch at its edge.  100 tokens and s = 1 give 99 samples in the first pass
+   and 99 per epoch; int(0.8 * 99) = 79, so 78 samples of the second pass are shuffled apart and 79
+   not. */
 static void last_epoch(void **state)
 {
     static const int32_t sizes[] = {60, 40};
@@ -123,8 +159,8 @@ static void refusals(void **state)
     assert_fails(TR_EDATA, "more than index maps can count", tr_samples_plan(&spec, "test", &x));
 }
 
-/* The maps of so many samples do not fit into a test, but their plan does: numpy's u4 gives way to i8
-   at 2^32 - 2. */
+/* The maps of so many samples do not fit into a test, but their plan does: numpy's u4 gives way to
+   i8 at 2^32 - 2. */
 static void many_samples(void **state)
 {
     int32_t sizes[3] = {INT32_MAX, INT32_MAX, 1};
@@ -161,8 +197,8 @@ static void write_counting(const char *prefix, const int32_t *sizes, int n)
     assert_ok(tr_index_writer_close(w));
 }
 
-/* Each sample against the tokens of the shuffled documents laid end to end: sample j begins at token
-   j s of that text. */
+/* Each sample against the tokens of the shuffled documents laid end to end: sample j begins at
+   token j s of that text. */
 static void text_of_samples(void **state)
 {
     enum { N = 9, SEQ = 7, LIMIT = 1000 };
@@ -351,6 +387,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(same_as_megatron, fill),
+        cmocka_unit_test_setup(same_as_numpy, fill),
         cmocka_unit_test_setup(heads, fill),
         cmocka_unit_test(last_epoch),
         cmocka_unit_test(refusals),

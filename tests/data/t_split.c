@@ -6,8 +6,8 @@
 #include "config/config.h"
 #include "data/split.h"
 
-/* Bounds of the train, validation and test parts as Megatron of 2021 and its newer versions made them;
-   10000 sequences are openwebtext-10k in a public log of 2021. */
+/* Bounds of the train, validation and test parts as Megatron of 2021 and its newer versions made
+   them; 10000 sequences are openwebtext-10k in a public log of 2021. */
 static void known_bounds(void **state)
 {
     static const struct {
