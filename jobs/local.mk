@@ -1,1 +1,1 @@
-EXTRA_DIST += jobs/packages
+EXTRA_DIST += jobs/packages jobs/setup tests/run
