@@ -95,14 +95,27 @@ enum tr_status tr_index_writer_open(const char *prefix, enum tr_index_type type,
 /*
  * Add a document of one sequence; `tokens` is borrowed for the call; count may be 0.  TR_EDATA if
  * a token does not fit the type or the document has more than 2^31 - 1 tokens; TR_EIO if the disk
- * is full.  After a failure of add or append only discard() makes sense.
+ * is full.  After a failure of these calls only discard() makes sense.
  */
 enum tr_status tr_index_writer_add(struct tr_index_writer *w, const int32_t *tokens,
                                    int64_t count) TR_MUST_CHECK;
 
+/*
+ * The same in parts, for a document that is larger than memory: tokens that go on it, then its end.
+ * extend() with a count of 0 does nothing.
+ */
+enum tr_status tr_index_writer_extend(struct tr_index_writer *w, const int32_t *tokens,
+                                      int64_t count) TR_MUST_CHECK;
+enum tr_status tr_index_writer_end(struct tr_index_writer *w) TR_MUST_CHECK;
+
 /* Add all sequences and documents of another data set, of any type whose tokens fit. */
 enum tr_status tr_index_writer_append(struct tr_index_writer *w,
                                       const struct tr_index *part) TR_MUST_CHECK;
+
+/* The same for documents first .. first + count - 1 of it; asserts that they exist. */
+enum tr_status tr_index_writer_append_documents(struct tr_index_writer *w,
+                                                const struct tr_index *part, int64_t first,
+                                                int64_t count) TR_MUST_CHECK;
 
 /* What has been added so far. */
 int64_t tr_index_writer_documents(const struct tr_index_writer *w);

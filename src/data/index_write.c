@@ -23,6 +23,7 @@ struct tr_index_writer {
     int type_bytes;
     int64_t largest; /* token of the type */
     int64_t sequences, documents, tokens;
+    int64_t begun; /* tokens of the sequence that has not ended */
     FILE *file[STREAMS];
     char *path[STREAMS];
     union {
@@ -56,6 +57,7 @@ static enum tr_status put_sequence(struct tr_index_writer *w, int64_t length)
     TR_TRY(put(w, IDX, &size, sizeof size));
     w->sequences++;
     w->tokens += length;
+    w->begun = 0;
     return TR_OK;
 }
 
@@ -81,40 +83,90 @@ static int64_t largest_token(enum tr_index_type type)
     }
 }
 
-static enum tr_status put_tokens(struct tr_index_writer *w, const int32_t *tokens, int64_t count)
+/* At most CHUNK tokens that fit, as they are in the file: the low bytes of a little-endian number are
+   the narrower number.  Each width has its own loop, which compilers turn into vector code. */
+static void narrow(struct tr_index_writer *w, const int32_t *tokens, int64_t count)
 {
     unsigned char *at = w->chunk.bytes;
 
-    for (int64_t i = 0; i < count; i++) {
-        /* The low bytes of a little-endian number that fits are the narrower number. */
-        int64_t token = tokens[i];
+    switch (w->type_bytes) {
+    case 1:
+        for (int64_t i = 0; i < count; i++)
+            at[i] = (unsigned char)tokens[i];
+        break;
+    case 2:
+        for (int64_t i = 0; i < count; i++) {
+            uint16_t token = (uint16_t)tokens[i];
 
-        if (token < 0 || token > w->largest)
-            return TR_FAIL(TR_EDATA,
-                           "token %lld of document %lld is %d, which %d byte(s) of type %d in "
-                           "%s.bin cannot hold; build the data set for a larger vocabulary",
-                           (long long)i, (long long)w->documents, tokens[i], w->type_bytes,
-                           (int)w->type, w->prefix);
-        memcpy(at, &token, (size_t)w->type_bytes);
-        at += w->type_bytes;
-        if (at + w->type_bytes > w->chunk.bytes + sizeof w->chunk.bytes || i == count - 1) {
-            TR_TRY(put(w, BIN, w->chunk.bytes, (size_t)(at - w->chunk.bytes)));
-            at = w->chunk.bytes;
+            memcpy(at + 2 * i, &token, sizeof token);
         }
+        break;
+    case 4:
+        memcpy(at, tokens, (size_t)count * sizeof *tokens);
+        break;
+    default:
+        for (int64_t i = 0; i < count; i++)
+            w->numbers[i] = tokens[i];
+        memcpy(at, w->numbers, (size_t)count * sizeof *w->numbers);
+    }
+}
+
+static enum tr_status does_not_fit(const struct tr_index_writer *w, const int32_t *tokens)
+{
+    int64_t i = 0;
+
+    while (tokens[i] >= 0 && tokens[i] <= w->largest)
+        i++;
+    return TR_FAIL(
+        TR_EDATA,
+        "token %lld of document %lld is %d, which %d byte(s) of type %d in %s.bin cannot "
+        "hold; build the data set for a larger vocabulary",
+        (long long)(w->begun + i), (long long)w->documents, tokens[i], w->type_bytes, (int)w->type,
+        w->prefix);
+}
+
+/* Tokens of the sequence that is begun. */
+static enum tr_status put_tokens(struct tr_index_writer *w, const int32_t *tokens, int64_t count)
+{
+    while (count > 0) {
+        int64_t n = count < CHUNK ? count : CHUNK;
+        unsigned wrong = 0;
+
+        /* As unsigned a negative token is too large; without a branch the loop is vector code. */
+        for (int64_t i = 0; i < n; i++)
+            wrong |= (uint32_t)tokens[i] > (uint32_t)w->largest;
+        if (wrong)
+            return does_not_fit(w, tokens);
+        narrow(w, tokens, n);
+        TR_TRY(put(w, BIN, w->chunk.bytes, (size_t)(n * w->type_bytes)));
+        w->begun += n;
+        tokens += n;
+        count -= n;
     }
     return TR_OK;
 }
 
+enum tr_status tr_index_writer_extend(struct tr_index_writer *w, const int32_t *tokens,
+                                      int64_t count)
+{
+    if (count > INT32_MAX - w->begun)
+        return TR_FAIL(TR_EDATA,
+                       "document %lld has %lld tokens or more, and the format counts at most %d in "
+                       "one; split it",
+                       (long long)w->documents, (long long)(w->begun + count), INT32_MAX);
+    return put_tokens(w, tokens, count);
+}
+
+enum tr_status tr_index_writer_end(struct tr_index_writer *w)
+{
+    TR_TRY(put_sequence(w, w->begun));
+    return end_document(w);
+}
+
 enum tr_status tr_index_writer_add(struct tr_index_writer *w, const int32_t *tokens, int64_t count)
 {
-    if (count > INT32_MAX)
-        return TR_FAIL(TR_EDATA,
-                       "document %lld has %lld tokens, and the format counts at most %d in one; "
-                       "split it",
-                       (long long)w->documents, (long long)count, INT32_MAX);
-    TR_TRY(put_tokens(w, tokens, count));
-    TR_TRY(put_sequence(w, count));
-    return end_document(w);
+    TR_TRY(tr_index_writer_extend(w, tokens, count));
+    return tr_index_writer_end(w);
 }
 
 /* Tokens of another type go through 32 bits; the limit makes those that have no place there fail.
@@ -134,13 +186,31 @@ static enum tr_status convert_sequence(struct tr_index_writer *w, const struct t
     return TR_OK;
 }
 
-enum tr_status tr_index_writer_append(struct tr_index_writer *w, const struct tr_index *part)
+/* The bytes of sequences first .. end - 1, which lie one after the other. */
+static enum tr_status copy_sequences(struct tr_index_writer *w, const struct tr_index *part,
+                                     int64_t first, int64_t end)
 {
-    int64_t sequence = 0;
+    int64_t from = 0, to = (int64_t)part->bin.bytes;
 
+    if (first == end)
+        return TR_OK;
+    memcpy(&from, part->pointers + first * (int64_t)sizeof from, sizeof from);
+    if (end < part->sequences)
+        memcpy(&to, part->pointers + end * (int64_t)sizeof to, sizeof to);
+    return put(w, BIN, part->bin.data + from, (size_t)(to - from));
+}
+
+enum tr_status tr_index_writer_append_documents(struct tr_index_writer *w,
+                                                const struct tr_index *part, int64_t first,
+                                                int64_t count)
+{
+    int64_t sequence;
+
+    TR_ASSERT(w->begun == 0 && first >= 0 && count >= 0 && count <= part->documents - first);
+    sequence = tr_index_document(part, first);
     if (part->type == (int)w->type)
-        TR_TRY(put(w, BIN, part->bin.data, part->bin.bytes));
-    for (int64_t d = 0; d < part->documents; d++) {
+        TR_TRY(copy_sequences(w, part, sequence, tr_index_document(part, first + count)));
+    for (int64_t d = first; d < first + count; d++) {
         for (; sequence < tr_index_document(part, d + 1); sequence++) {
             if (part->type != (int)w->type)
                 TR_TRY(convert_sequence(w, part, sequence));
@@ -151,6 +221,11 @@ enum tr_status tr_index_writer_append(struct tr_index_writer *w, const struct tr
     return TR_OK;
 }
 
+enum tr_status tr_index_writer_append(struct tr_index_writer *w, const struct tr_index *part)
+{
+    return tr_index_writer_append_documents(w, part, 0, part->documents);
+}
+
 int64_t tr_index_writer_documents(const struct tr_index_writer *w)
 {
     return w->documents;
@@ -158,7 +233,7 @@ int64_t tr_index_writer_documents(const struct tr_index_writer *w)
 
 int64_t tr_index_writer_tokens(const struct tr_index_writer *w)
 {
-    return w->tokens;
+    return w->tokens + w->begun;
 }
 
 static enum tr_status put_header(struct tr_index_writer *w)
@@ -251,6 +326,7 @@ static enum tr_status put_in_place(struct tr_index_writer *w)
 
 static enum tr_status finish(struct tr_index_writer *w)
 {
+    TR_ASSERT(w->begun == 0);
     TR_TRY(put_pointers(w));
     TR_TRY(put_starts(w));
     if (fseek(w->file[IDX], 0, SEEK_SET) != 0)

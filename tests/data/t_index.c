@@ -303,6 +303,82 @@ static void merge(void **state)
     free(got);
 }
 
+static void assert_same_files(const char *a, const char *b)
+{
+    static const char *const suffix[] = {".bin", ".idx"};
+
+    for (int i = 0; i < 2; i++) {
+        char *path[] = {tr_format("%s%s", a, suffix[i]), tr_format("%s%s", b, suffix[i])};
+        struct tr_map map[2];
+
+        assert_ok(tr_map_open(path[0], &map[0]));
+        assert_ok(tr_map_open(path[1], &map[1]));
+        assert_int_equal(map[0].bytes, map[1].bytes);
+        assert_memory_equal(map[0].data, map[1].data, map[0].bytes);
+        for (int k = 0; k < 2; k++) {
+            tr_map_close(&map[k]);
+            free(path[k]);
+        }
+    }
+}
+
+/* Documents written in parts, and appended a few at a time, are those written and appended whole. */
+static void in_parts(void **state)
+{
+    enum { DOCUMENTS = 300, MOST = 40000 };
+    static const enum tr_index_type types[] = {TR_INDEX_U16, TR_INDEX_I32, TR_INDEX_I64};
+    char *whole = tr_format("%s/whole", at.folder), *part = tr_format("%s/part", at.folder);
+    struct tr_rng r = tr_rng_key(3, TR_STREAM_INIT, 0, 0);
+    int32_t *tokens = malloc(MOST * sizeof *tokens);
+    uint64_t draw = 0;
+
+    (void)state;
+    for (int i = 0; i < MOST; i++)
+        tokens[i] = MOST - i;
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        struct tr_index_writer *one, *two;
+        struct tr_index x;
+
+        assert_ok(tr_index_writer_open(whole, types[t], &one));
+        assert_ok(tr_index_writer_open(part, types[t], &two));
+        for (int d = 0; d < DOCUMENTS; d++) {
+            int64_t length = tr_rng_u32(r, draw++) % (d == 7 ? MOST : 50), done = 0;
+
+            assert_ok(tr_index_writer_add(one, tokens, length));
+            while (done < length) {
+                int64_t n = tr_rng_u32(r, draw++) % (length - done + 1);
+
+                assert_ok(tr_index_writer_extend(two, tokens + done, n));
+                done += n;
+            }
+            assert_int_equal(tr_index_writer_tokens(two), tr_index_writer_tokens(one));
+            assert_ok(tr_index_writer_end(two));
+        }
+        assert_ok(tr_index_writer_close(one));
+        assert_ok(tr_index_writer_close(two));
+        assert_same_files(whole, part);
+
+        assert_ok(tr_index_open(whole, &x));
+        for (size_t u = 0; u < sizeof types / sizeof *types; u++) {
+            assert_ok(tr_index_writer_open(at.prefix, types[u], &one));
+            assert_ok(tr_index_writer_append(one, &x));
+            assert_ok(tr_index_writer_close(one));
+            assert_ok(tr_index_writer_open(part, types[u], &two));
+            for (int64_t d = 0, n; d < DOCUMENTS; d += n) {
+                n = tr_rng_u32(r, draw++) % 40;
+                n = n < DOCUMENTS - d ? n : DOCUMENTS - d;
+                assert_ok(tr_index_writer_append_documents(two, &x, d, n));
+            }
+            assert_ok(tr_index_writer_close(two));
+            assert_same_files(at.prefix, part);
+        }
+        tr_index_close(&x);
+    }
+    free(tokens);
+    free(whole);
+    free(part);
+}
+
 /* A document of several sequences, as --split-sentences makes them, keeps its place in a merge. */
 static void merge_sentences(void **state)
 {
@@ -444,6 +520,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_type, setup, teardown),
         cmocka_unit_test_setup_teardown(tokens_out_of_range, setup, teardown),
         cmocka_unit_test_setup_teardown(merge, setup, teardown),
+        cmocka_unit_test_setup_teardown(in_parts, setup, teardown),
         cmocka_unit_test_setup_teardown(merge_sentences, setup, teardown),
         cmocka_unit_test_setup_teardown(nothing_left_behind, setup, teardown),
         cmocka_unit_test_setup_teardown(empty_set, setup, teardown),
