@@ -15,3 +15,16 @@ EXTRA_DIST += build-aux/commit.sh
 src/cmd/commit.h: always
 	@$(SHELL) $(srcdir)/build-aux/commit.sh $(srcdir) $@
 .PHONY: always
+
+# trireme data, and what training may use of it: tokenizers, progress.
+libtrireme_a_SOURCES += \
+	src/cmd/bpe.c src/cmd/bpe.h \
+	src/cmd/corpus.c src/cmd/corpus.h \
+	src/cmd/encode.c src/cmd/encode.h \
+	src/cmd/progress.c src/cmd/progress.h \
+	src/cmd/tokenizer.c src/cmd/tokenizer.h \
+	src/cmd/utf8.c src/cmd/utf8.h
+trireme_SOURCES += \
+	src/cmd/data.c src/cmd/data.h \
+	src/cmd/data_build.c src/cmd/data_check.c src/cmd/data_show.c
+man_PAGES += man/trireme-data.1

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/cmd.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd/corpus.h"
+#include "cmd/data.h"
+#include "data/index.h"
+#include "util/file.h"
+#include "util/log.h"
+
+#define FIELD(field_) .offset = offsetof(struct tr_data_options, field_)
+#define GROUP(symbol, title)                                 \
+    {                                                        \
+        .kind = TR_ROW_GROUP, .name = title, .group = symbol \
+    }
+#define OPT(group_, type_, field_, name_, initial_, check_, help_)                                 \
+    {                                                                                              \
+        .kind = TR_ROW_OPT, .group = group_, .type = TR_OPT_##type_, FIELD(field_), .name = name_, \
+        .initial = initial_, .check = TR_CHECK_##check_, .help = help_                             \
+    }
+#define CHOICE(group_, field_, set_, name_, initial_, help_)                                      \
+    {                                                                                             \
+        .kind = TR_ROW_OPT, .group = group_, .type = TR_OPT_CHOICE, FIELD(field_), .name = name_, \
+        .initial = initial_, .set = set_, .help = help_                                           \
+    }
+
+#define TOKENIZER_ROWS(group_, set_, initial_)                                                     \
+    CHOICE(group_, tokenizer_type, set_, "tokenizer-type", initial_, "what makes tokens of text"), \
+        OPT(group_, TEXT, vocab_file, "vocab-file", NULL, ANY,                                     \
+            "vocabulary of gpt2-bpe: a JSON object"),                                              \
+        OPT(group_, TEXT, merge_file, "merge-file", NULL, ANY, "merges of gpt2-bpe")
+#define OVERWRITE_ROW(group_) \
+    OPT(group_, FLAG, overwrite, "overwrite", NULL, ANY, "replace files that exist")
+#define INTERVAL_ROW(group_)                                          \
+    OPT(group_, REAL, log_interval, "log-interval", "10", ABOVE_ZERO, \
+        "seconds between lines of progress where stderr is no terminal")
+
+/* The group of a row is the sub-verb that takes it; its rows lie together. */
+static const struct tr_opt rows[] = {
+    GROUP("build", "build: input"),
+    OPT("build", WORDS, input, "input", NULL, ANY, "files, as well as those named without it"),
+    CHOICE("build", input_format, "input_format", "input-format", "auto",
+           "auto: jsonl for .jsonl, .json and .ndjson, text for anything else"),
+    OPT("build", WORDS, json_keys, "json-keys", "text", ANY,
+        "keys of a jsonl object that hold text; each makes a dataset of its own"),
+    CHOICE("build", split_documents, "split_documents", "split-documents", "file",
+           "what a document of plain text is: the file, each line, lines between blank ones, lines "
+           "between markers"),
+    OPT("build", TEXT, document_marker, "document-marker", "<|endoftext|>", ANY,
+        "line that ends a document with --split-documents marker"),
+    CHOICE("build", invalid_utf8, "invalid_utf8", "invalid-utf8", "keep",
+           "bytes that gpt2-bpe finds not to be UTF-8: keep them as tokens of bytes and warn, or "
+           "stop there"),
+    GROUP("build", "build: tokens"),
+    TOKENIZER_ROWS("build", "tokenizer", "gpt2-bpe"),
+    OPT("build", FLAG, append_eod, "append-eod", NULL, ANY,
+        "end each document with the token for that"),
+    GROUP("build", "build: output"),
+    OPT("build", TEXT, output_prefix, "output-prefix", tr_required, ANY,
+        "the datasets are PREFIX_KEY_document.bin and .idx; the key of plain text is text"),
+    OVERWRITE_ROW("build"),
+    OPT("build", INT, workers, "workers", NULL, COUNT,
+        "threads; as many as there are cores for this process unless given"),
+    INTERVAL_ROW("build"),
+
+    GROUP("verify", "verify"),
+    OPT("verify", INT, vocab_size, "vocab-size", NULL, COUNT,
+        "every token must be below this; below 2^31 unless given"),
+    INTERVAL_ROW("verify"),
+
+    GROUP("show", "show"),
+    OPT("show", INT, document, "document", NULL, NOT_NEGATIVE,
+        "print this document, counted from 0: its text with --tokenizer-type, else its tokens"),
+    OPT("show", FLAG, tokens, "tokens", NULL, ANY,
+        "with --document and --tokenizer-type: each token on a line, number and text"),
+    TOKENIZER_ROWS("show", "tokenizer_or_none", "none"),
+
+    GROUP("merge", "merge"),
+    OPT("merge", TEXT, output_prefix, "output-prefix", tr_required, ANY,
+        "the dataset is PREFIX.bin and PREFIX.idx"),
+    OVERWRITE_ROW("merge"),
+    INTERVAL_ROW("merge"),
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+static const struct tr_spelling spellings[] = {
+    {"input_format", "auto", TR_INPUT_AUTO, TR_SPELLING_MAIN, NULL},
+    {"input_format", "text", TR_INPUT_TEXT, TR_SPELLING_MAIN, NULL},
+    {"input_format", "jsonl", TR_INPUT_JSONL, TR_SPELLING_MAIN, NULL},
+    {"split_documents", "file", TR_CORPUS_FILE, TR_SPELLING_MAIN, NULL},
+    {"split_documents", "lines", TR_CORPUS_LINES, TR_SPELLING_MAIN, NULL},
+    {"split_documents", "blank-lines", TR_CORPUS_BLANK_LINES, TR_SPELLING_MAIN, NULL},
+    {"split_documents", "marker", TR_CORPUS_MARKER, TR_SPELLING_MAIN, NULL},
+    {"invalid_utf8", "keep", TR_INVALID_UTF8_KEEP, TR_SPELLING_MAIN, NULL},
+    {"invalid_utf8", "refuse", TR_INVALID_UTF8_REFUSE, TR_SPELLING_MAIN, NULL},
+    {"tokenizer", "bytes", TR_TOKENIZER_BYTES, TR_SPELLING_MAIN, NULL},
+    {"tokenizer", "gpt2-bpe", TR_TOKENIZER_GPT2_BPE, TR_SPELLING_MAIN, NULL},
+    {"tokenizer", "GPT2BPETokenizer", TR_TOKENIZER_GPT2_BPE, TR_SPELLING_SAME, NULL},
+    {"tokenizer_or_none", "none", TR_DATA_NO_TOKENIZER, TR_SPELLING_MAIN, NULL},
+    {"tokenizer_or_none", "bytes", TR_TOKENIZER_BYTES, TR_SPELLING_MAIN, NULL},
+    {"tokenizer_or_none", "gpt2-bpe", TR_TOKENIZER_GPT2_BPE, TR_SPELLING_MAIN, NULL},
+    {"tokenizer_or_none", "GPT2BPETokenizer", TR_TOKENIZER_GPT2_BPE, TR_SPELLING_SAME, NULL},
+};
+
+enum { SPELLINGS = sizeof spellings / sizeof *spellings };
+
+static const struct tr_options *table(void)
+{
+    static const struct tr_options all = {"data", rows, ROWS, spellings, SPELLINGS};
+
+    return &all;
+}
+
+const struct tr_doc tr_doc_data = {
+    .synopsis = "trireme data build FILE... --output-prefix PREFIX [OPTION...]\n"
+                "trireme data verify PREFIX... [OPTION...]\n"
+                "trireme data show PREFIX [OPTION...]\n"
+                "trireme data merge PREFIX... --output-prefix PREFIX [OPTION...]",
+    .about =
+        "Make datasets for training of text, and check, show and join them.  A dataset is two "
+        "files, "
+        "PREFIX.bin with the tokens and PREFIX.idx with the documents, in Megatron-LM's format.\n"
+        "\n"
+        "build reads text files and jsonl, a JSON object on each line; - is the standard input.  "
+        "Files "
+        "may be larger than memory.  Several threads share the work, and what they write does not "
+        "depend on how many they are.  Documents without text are left out.  Nothing has its final "
+        "name before all of it is on the disk.  Name files before options, because --json-keys "
+        "takes "
+        "all words up to the next option.\n"
+        "\n"
+        "The tokenizer bytes needs no files: a token is a byte, 256 ends a document, and the "
+        "vocabulary has 257 tokens.  gpt2-bpe is that of GPT-2, which Megatron-LM calls "
+        "GPT2BPETokenizer.  \"<|endoftext|>\" inside a document is ordinary text for both.\n"
+        "\n"
+        "    trireme data build corpus.jsonl --output-prefix my-gpt2 --append-eod \\\n"
+        "        --vocab-file vocab.json --merge-file merges.txt\n"
+        "    trireme data build *.txt --output-prefix tiny --tokenizer-type bytes --append-eod\n"
+        "\n"
+        "verify reads all of a dataset: that the numbers in .idx agree with each other and with "
+        "the "
+        "length of .bin, and that every token is in the vocabulary.  It prints the XXH3 checksums "
+        "of "
+        "both files, as xxhsum does, so that copies can be compared.\n"
+        "\n"
+        "    trireme data verify my-gpt2_text_document --vocab-size 50257\n"
+        "\n"
+        "show says what a dataset holds, or prints one document.\n"
+        "\n"
+        "    trireme data show tiny_text_document --document 0 --tokenizer-type bytes\n"
+        "\n"
+        "merge joins datasets in the order given, documents and all.  If the types of their tokens "
+        "differ, the widest is taken, with a warning.",
+    .options = table,
+};
+
+static const struct subverb {
+    const char *name;
+    enum tr_status (*run)(const struct tr_data_options *o, const struct tr_words *words);
+} subverbs[] = {
+    {"build", tr_data_build},
+    {"verify", tr_data_verify},
+    {"show", tr_data_show},
+    {"merge", tr_data_merge},
+};
+enum { SUBVERBS = sizeof subverbs / sizeof *subverbs };
+
+static volatile sig_atomic_t stopped_by;
+
+static void on_stop(int signal_number)
+{
+    stopped_by = signal_number;
+}
+
+/*
+ * Stop in an orderly way at the first signal, so that no temporary file stays; the second one ends
+ * the program as ever.  A file that outgrows a limit is an error of write(), with a sentence.
+ */
+static void catch_signals(void)
+{
+    struct sigaction stop = {.sa_handler = on_stop, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+
+    sigemptyset(&stop.sa_mask);
+    sigaction(SIGINT, &stop, NULL);
+    sigaction(SIGTERM, &stop, NULL);
+    signal(SIGXFSZ, SIG_IGN);
+}
+
+int tr_data_stop(void)
+{
+    return stopped_by;
+}
+
+enum tr_status tr_data_stopped(void)
+{
+    return TR_FAIL(TR_ETEMP, "stopped by signal %d (%s); nothing was written", (int)stopped_by,
+                   strsignal(stopped_by));
+}
+
+enum tr_status tr_data_tokenizer(const struct tr_data_options *o, struct tr_tokenizer **out)
+{
+    return tr_tokenizer_open(o->tokenizer_type, o->vocab_file, o->merge_file, out);
+}
+
+enum tr_status tr_data_may_write(const struct tr_data_options *o, const char *prefix)
+{
+    static const char *const suffix[] = {".bin", ".idx"};
+    char *copy = tr_format("%s", prefix);
+    enum tr_status status = TR_OK;
+
+    if (access(dirname(copy), W_OK) != 0)
+        status =
+            TR_FAIL(TR_EIO, "cannot write into the folder of %s.bin: %s", prefix, strerror(errno));
+    free(copy);
+    for (int i = 0; i < 2 && status == TR_OK && !o->overwrite; i++) {
+        char *path = tr_format("%s%s", prefix, suffix[i]);
+
+        if (access(path, F_OK) == 0)
+            status =
+                TR_FAIL(TR_EIO, "%s exists; give another --output-prefix, or --overwrite", path);
+        free(path);
+    }
+    return status;
+}
+
+const char *tr_data_type_name(int type)
+{
+    static const char *const names[] = {
+        [TR_INDEX_U8] = "u8",   [TR_INDEX_I8] = "i8",   [TR_INDEX_I16] = "i16",
+        [TR_INDEX_I32] = "i32", [TR_INDEX_I64] = "i64", [TR_INDEX_U16] = "u16",
+    };
+
+    TR_ASSERT(tr_index_type_bytes(type) > 0);
+    return names[type];
+}
+
+/* The rows that a sub-verb takes, as a table of their own. */
+static struct tr_options rows_of(const char *subverb, const char *name)
+{
+    struct tr_options t = {name, NULL, 0, spellings, SPELLINGS};
+
+    for (int i = 0; i < ROWS; i++) {
+        if (strcmp(rows[i].group, subverb) != 0)
+            continue;
+        t.row = t.row ? t.row : &rows[i];
+        t.rows++;
+    }
+    return t;
+}
+
+static enum tr_status parse_and_run(const struct subverb *v, int argc, char **argv)
+{
+    struct tr_options t = rows_of(v->name, "data");
+    struct tr_data_options o;
+    struct tr_words words = {0};
+    enum tr_status status;
+    const char *missing;
+
+    memset(&o, 0, sizeof o);
+    tr_options_init(&t, &o);
+    status = tr_options_parse(&t, &o, argc, argv, &words);
+    missing = tr_options_missing(&t, &o);
+    if (status == TR_OK && missing)
+        status = TR_FAIL(TR_ECONFIG, "trireme data %s needs --%s: %s", v->name, missing,
+                         tr_options_find(&t, missing)->help);
+    if (status == TR_OK)
+        status = v->run(&o, &words);
+    for (int i = 0; i < words.count; i++)
+        free(words.word[i]);
+    free(words.word);
+    tr_options_release(&t, &o);
+    return status;
+}
+
+static enum tr_status run(int argc, char **argv)
+{
+    const char *names[SUBVERBS], *near;
+
+    if (argc < 2)
+        return TR_FAIL(TR_ECONFIG,
+                       "trireme data wants to know what to do: build, verify, show or merge; "
+                       "`trireme help data` says more");
+    for (int i = 0; i < SUBVERBS; i++) {
+        names[i] = subverbs[i].name;
+        if (strcmp(argv[1], subverbs[i].name) == 0)
+            return parse_and_run(&subverbs[i], argc - 2, argv + 2);
+    }
+    near = tr_nearest_name(argv[1], names, SUBVERBS);
+    return TR_FAIL(TR_ECONFIG, "trireme data knows no '%s'; %s%s%s", argv[1],
+                   near ? "did you mean " : "there are build, verify, show and merge",
+                   near ? near : "", near ? "?" : "");
+}
+
+int tr_cmd_data(int argc, char **argv)
+{
+    enum tr_status status;
+
+    catch_signals();
+    status = run(argc, argv);
+    if (stopped_by) {
+        /* Who sent the signal shall see that it ended us. */
+        tr_log(TR_LOG_ERROR, "%s", tr_last_error());
+        signal(stopped_by, SIG_DFL);
+        raise(stopped_by);
+    }
+    return tr_status_exit_code(status);
+}
