@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <strings.h>
 
 #include "config/config.h"
+#include "data/folder.h"
 #include "pipeline/sched.h"
 #include "util/file.h"
 #include "util/log.h"
@@ -177,20 +177,16 @@ static void known_but_not_here(void **state)
 static char *write_file(const char *dir, const char *name, const char *text)
 {
     char *path = tr_format("%s/%s", dir, name);
-    FILE *f = fopen(path, "w");
 
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
+    file_put(path, text, strlen(text));
     return path;
 }
 
 static void argument_files(void **state)
 {
-    char dir[] = "/tmp/t_config.XXXXXX", *path[4], *word, option[] = "--seed", six[] = "6";
+    char *dir = folder_make(), *path[4], *word, option[] = "--seed", six[] = "6";
 
     (void)state;
-    assert_non_null(mkdtemp(dir));
     path[0] = write_file(dir, "gpt.args",
                          "# a model\n--num-layers 2 --hidden-size 64  # two on a line\n"
                          "@data.args\n--lr 0.00015 \\\n  --seed 7\n");
@@ -220,11 +216,9 @@ static void argument_files(void **state)
     word = tr_format("@%s/none.args", dir);
     assert_fails(TR_EIO, "none.args", tr_config_parse(&c, 1, &word));
     free(word);
-    for (int i = 0; i < 4; i++) {
-        unlink(path[i]);
+    for (int i = 0; i < 4; i++)
         free(path[i]);
-    }
-    rmdir(dir);
+    folder_remove(dir);
 }
 
 static void json(void **state)

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "config/shape.h"
 #include "config/vocab.h"
+#include "data/folder.h"
 
 /* The 7.5B model that was measured on 16 GPUs of Jean Zay, without what this version lacks. */
 static const char jean_zay[] =
@@ -238,32 +238,30 @@ static enum tr_status vocab_of(const char *text, int64_t *n)
 
 static void vocabulary(void **state)
 {
-    char path[] = "/tmp/t_shape.XXXXXX", text[128];
-    int fd = mkstemp(path);
-    FILE *f = fdopen(fd, "w");
+    static const char three[] = "{\"!\": 0, \"\\u0120the\": 1, \"<|endoftext|>\": 2}";
+    char *dir = folder_make(), *path = tr_format("%s/vocab.json", dir);
+    char *text = tr_format("--vocab-file %s", path);
+    char *overridden = tr_format("%s --vocab-size 9", text);
     int64_t n;
 
     (void)state;
-    assert_non_null(f);
-    fputs("{\"!\": 0, \"\\u0120the\": 1, \"<|endoftext|>\": 2}", f);
-    fclose(f);
-    snprintf(text, sizeof text, "--vocab-file %s", path);
+    file_put(path, three, strlen(three));
     assert_ok(vocab_of(text, &n));
     assert_int_equal(n, 3);
-    snprintf(text, sizeof text, "--vocab-file %s --vocab-size 9", path);
-    assert_ok(vocab_of(text, &n));
+    assert_ok(vocab_of(overridden, &n));
     assert_int_equal(n, 9);
     assert_ok(vocab_of("--tokenizer-type bytes", &n));
     assert_int_equal(n, 257);
     assert_fails(TR_ECONFIG, "give --vocab-size", vocab_of("--tokenizer-type NullTokenizer", &n));
 
-    f = fopen(path, "w");
-    fputs("[1, 2]", f);
-    fclose(f);
-    snprintf(text, sizeof text, "--vocab-file %s", path);
+    file_put(path, "[1, 2]", 6);
     assert_fails(TR_EDATA, "not a vocabulary", vocab_of(text, &n));
     unlink(path);
     assert_fails(TR_EIO, path, vocab_of(text, &n));
+    folder_remove(dir);
+    free(path);
+    free(text);
+    free(overridden);
 }
 
 int main(void)

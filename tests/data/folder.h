@@ -15,7 +15,7 @@
 static inline char *folder_make(void)
 {
     const char *where = getenv("TMPDIR");
-    char *path = tr_format("%s/trireme.XXXXXX", where && *where ? where : "/tmp");
+    char *path = tr_format("%s/trireme-XXXXXX", where && *where ? where : "/tmp");
 
     if (!mkdtemp(path))
         tr_die(TR_EIO, "cannot make a temporary folder %s", path);
