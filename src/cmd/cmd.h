@@ -21,16 +21,16 @@ struct tr_doc {
     /* How it is called, one form a line, each begins with "trireme foo". */
     const char *synopsis;
 
-    /* Paragraphs of plain text, an empty line between two.  A paragraph that begins with a blank is
-       shown as it stands: examples, tables. */
+    /* Paragraphs of plain text, an empty line between two.  A paragraph that begins with a blank
+       is shown as it stands: examples, tables. */
     const char *about;
 
     /* The table of its options; NULL if it has none, or if `about` tells them. */
     const struct tr_options *(*options)(void);
 };
 
-#define VERB(name, help)                       \
-    int tr_cmd_##name(int argc, char **argv);  \
+#define VERB(name, help)                      \
+    int tr_cmd_##name(int argc, char **argv); \
     extern const struct tr_doc tr_doc_##name;
 #include "cmd/verbs.def"
 #undef VERB
@@ -44,13 +44,13 @@ struct tr_verb {
 extern const struct tr_verb tr_verbs[];
 extern const int tr_verb_count;
 
-/* The verb of that name.  NULL, and a recorded sentence with the nearest name, if there is none. */
+/* The verb of that name; NULL, and a recorded sentence with the nearest name, if there is none. */
 const struct tr_verb *tr_verb_find(const char *name);
 
 /* "usage: ..." and the list of verbs. */
 void tr_usage(FILE *f);
 
-/* Answer `trireme foo --help`, or one group of its options.  TR_ECONFIG if it has no such group. */
+/* Answer `trireme foo --help`, or show one group of its options.  TR_ECONFIG if there is none. */
 enum tr_status tr_help_verb(FILE *f, const struct tr_verb *v, const char *group) TR_MUST_CHECK;
 
 /* "trireme 0.1.0 (commit)"; static storage. */

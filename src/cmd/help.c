@@ -15,16 +15,16 @@ const struct tr_doc tr_doc_help = {
     "Without a verb, list the verbs.  With one, explain it and its options, or one group of its "
     "options.\n\n"
     "--man prints the page of a verb in mdoc, the language of manual pages; the page of the whole "
-    "program is that of the verb \"trireme\".  --completion prints what bash needs to complete verbs "
-    "and options: `source <(trireme help --completion)`.  `make install` installs both.",
+    "program is that of the verb \"trireme\".  --completion prints what bash needs to complete "
+    "verbs and options: `source <(trireme help --completion)`.  `make install` installs both.",
     NULL,
 };
 
 static const char about_trireme[] =
-    "trireme trains GPT models with tensor, pipeline and data parallelism, as Megatron-LM does, on "
-    "plain CPU ranks under MPI.  It reads the options, the datasets and the learning rate schedules "
-    "of Megatron-LM, prints its log lines, and writes checkpoints from which a run can go on in any "
-    "other layout.\n\n"
+    "trireme trains GPT models with tensor, pipeline and data parallelism, as Megatron-LM does, "
+    "on plain CPU ranks under MPI.  It reads the options, the datasets and the learning rate "
+    "schedules of Megatron-LM, prints its log lines, and writes checkpoints from which a run can "
+    "go on in any other layout.\n\n"
     "Everything is done by a verb:";
 
 static const struct {
@@ -180,7 +180,8 @@ static void complete(FILE *f)
           "    local current=${COMP_WORDS[COMP_CWORD]} values=''\n"
           "    COMPREPLY=()\n"
           "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
-          "        values='", f);
+          "        values='",
+          f);
     for (int i = 0; i < tr_verb_count; i++)
         fprintf(f, "%s%s", i ? " " : "", tr_verbs[i].name);
     fputs("'\n    else\n        \"_trireme_${COMP_WORDS[1]}\" 2>/dev/null\n    fi\n"
@@ -189,14 +190,16 @@ static void complete(FILE *f)
           "    *) mapfile -t COMPREPLY < <(compgen -W \"$values\" -- \"$current\") ;;\n"
           "    esac\n"
           "}\n"
-          "_trireme_help() {\n    values='", f);
+          "_trireme_help() {\n    values='",
+          f);
     for (int i = 0; i < tr_verb_count; i++)
         fprintf(f, "%s%s", i ? " " : "", tr_verbs[i].name);
     fputs("'\n}\n", f);
     for (int i = 0; i < tr_verb_count; i++) {
         if (!tr_verbs[i].doc->options)
             continue;
-        fprintf(f, "_trireme_%s() {\n    case ${COMP_WORDS[COMP_CWORD - 1]} in\n", tr_verbs[i].name);
+        fprintf(f, "_trireme_%s() {\n    case ${COMP_WORDS[COMP_CWORD - 1]} in\n",
+                tr_verbs[i].name);
         tr_options_complete(tr_verbs[i].doc->options(), f);
         fputs("    esac\n}\n", f);
     }

@@ -6,8 +6,8 @@
 #include "util/log.h"
 
 /*
- * The program never calls setlocale(), so numbers are read and written in the "C" locale: a decimal
- * point in every log, whatever the user's language.
+ * The program never calls setlocale(), so numbers are read and written in the "C" locale: a
+ * decimal point in every log, whatever the user's language.
  */
 
 const struct tr_verb tr_verbs[] = {
@@ -29,9 +29,9 @@ const struct tr_verb *tr_verb_find(const char *name)
         names[i] = tr_verbs[i].name;
     }
     near = tr_nearest_name(name, names, tr_verb_count);
-    status = near ? TR_FAIL(TR_ECONFIG, "'%s' is no verb of trireme; did you mean %s?", name, near)
-                  : TR_FAIL(TR_ECONFIG, "'%s' is no verb of trireme; `trireme help` lists them",
-                            name);
+    status =
+        near ? TR_FAIL(TR_ECONFIG, "'%s' is no verb of trireme; did you mean %s?", name, near)
+             : TR_FAIL(TR_ECONFIG, "'%s' is no verb of trireme; `trireme help` lists them", name);
     TR_ASSERT(status == TR_ECONFIG);
     return NULL;
 }

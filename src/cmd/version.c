@@ -12,8 +12,8 @@
 
 const struct tr_doc tr_doc_version = {
     "trireme version",
-    "Print the version, the commit if it was built from a checkout, and the compiler and libraries "
-    "that this program was built with.  The first line is for scripts.",
+    "Print the version, the commit if it was built from a checkout, and the compiler and the "
+    "libraries that this program was built with.  The first line is for scripts.",
     NULL,
 };
 
@@ -25,7 +25,8 @@ static const char compiler[] = "gcc " __VERSION__;
 
 const char *tr_version_text(void)
 {
-    return TR_COMMIT[0] ? "trireme " PACKAGE_VERSION " (" TR_COMMIT ")" : "trireme " PACKAGE_VERSION;
+    return TR_COMMIT[0] ? "trireme " PACKAGE_VERSION " (" TR_COMMIT ")"
+                        : "trireme " PACKAGE_VERSION;
 }
 
 int tr_cmd_version(int argc, char **argv)
@@ -35,7 +36,8 @@ int tr_cmd_version(int argc, char **argv)
     int length;
 
     if (argc > 1)
-        return tr_status_exit_code(TR_FAIL(TR_ECONFIG, "version takes no argument, not '%s'", argv[1]));
+        return tr_status_exit_code(
+            TR_FAIL(TR_ECONFIG, "version takes no argument, not '%s'", argv[1]));
     /* Allowed before MPI_Init. */
     MPI_Get_library_version(mpi, &length);
     mpi[strcspn(mpi, ",\n")] = 0;

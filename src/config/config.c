@@ -173,8 +173,8 @@ static json_t *json_of(const struct tr_opt *o, const struct tr_config *c)
     return NULL;
 }
 
-/* What tr_config_set() would be given for a JSON value, or NULL for one of the wrong kind; owned by
-   the caller. */
+/* What tr_config_set() would be given for a JSON value, or NULL for one of the wrong kind; owned
+   by the caller. */
 static char *text_of(const struct tr_opt *o, const json_t *value)
 {
     char real[40];

@@ -16,12 +16,12 @@ enum {
 };
 
 /*
- * The options of a run: one field for each OPT row of options.def, named as the option with '_' for
- * '-'.  What was not given is its default, or TR_UNSET_INT, TR_UNSET_REAL, NULL or no words where it
- * has none.  Numbers that follow from several options are in struct tr_shape (config/shape.h).
+ * The options of a run: one field for each OPT row of options.def, named as the option with '_'
+ * for '-'.  What was not given is its default, or TR_UNSET_INT, TR_UNSET_REAL, NULL or no words
+ * where it has none.  Numbers that follow from several options are in struct tr_shape.
  *
- * Texts are owned by the struct.  Set fields of a number, flag or choice as you like; texts and words
- * only with tr_config_set().
+ * Texts are owned by the struct.  Set fields of a number, flag or choice as you like; texts and
+ * words only with tr_config_set().
  */
 struct tr_config {
 #define TR_FIELD_INT int64_t
@@ -46,39 +46,38 @@ void tr_config_release(struct tr_config *c);
 
 /*
  * Take options from the words argv[0..argc-1] (no program name), after what was set before; of two
- * values for one option the later counts.  TR_ECONFIG with a sentence for an unknown name (with the
- * nearest known one), a value of the wrong kind or out of range, an option that this version refuses.
- * Warnings go to tr_log_rank0(), so call tr_log_init() first.  See tr_options_parse() for the syntax,
- * @FILE included.
+ * values for one option the later counts.  TR_ECONFIG with a sentence for an unknown name (with
+ * the nearest known one), a value of the wrong kind or out of range, an option that this version
+ * refuses.  Warnings go to tr_log_rank0(), so call tr_log_init() first.  See tr_options_parse()
+ * for the syntax, @FILE included.
  */
 enum tr_status tr_config_parse(struct tr_config *c, int argc, char **argv) TR_MUST_CHECK;
 
 /* The same from a text, written as an argument file is: for tests and golden cases. */
 enum tr_status tr_config_parse_text(struct tr_config *c, const char *text) TR_MUST_CHECK;
 
-/* One option by its name, with or without "--".  `value` is what would be typed after it; words are
-   separated by blanks; a flag takes "on" or "off".  NULL unsets an option that has no default. */
+/* One option by its name, with or without "--".  `value` is what would be typed after it; words
+   are separated by blanks; a flag takes "on" or "off".  NULL unsets what has no default. */
 enum tr_status tr_config_set(struct tr_config *c, const char *name,
                              const char *value) TR_MUST_CHECK;
 
 /* The name, without "--", of the first option that has no default and was not given, or NULL. */
 const char *tr_config_missing(const struct tr_config *c);
 
-/* The spelling of an option's value, for CHOICE fields: tr_config_spelling("backend", c->backend). */
+/* The spelling of a CHOICE field: tr_config_spelling("backend", c->backend). */
 const char *tr_config_spelling(const char *name, int value);
 
-/* All options as one JSON object of field names, sorted; unset is null, a choice its spelling.  Owned
-   by the caller. */
+/* All options as one JSON object of field names, sorted; unset is null, a choice its spelling.
+   Owned by the caller. */
 char *tr_config_get_json(const struct tr_config *c);
 
-/* The reverse.  Names that the table lacks are an error, options that `json` lacks keep their value.
-   TR_EDATA for what is not such an object. */
+/* The reverse.  Names that the table lacks are an error, options that `json` lacks keep their
+   value.  TR_EDATA for what is not such an object. */
 enum tr_status tr_config_load_json(struct tr_config *c, const char *json) TR_MUST_CHECK;
 
 /*
- * Megatron's arguments block, with `world` and what follows from it left to the caller: "  name ....
- * value" for every option, sorted without regard to case, values as Python prints them, between the
- * two rulers.
+ * Megatron's arguments block: "  name .... value" for every option, sorted without regard to case,
+ * values as Python prints them, between the two rulers.
  */
 void tr_config_print(const struct tr_config *c, FILE *f);
 

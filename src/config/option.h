@@ -10,11 +10,18 @@
 #include "util/status.h"
 
 /*
- * A table of options and what is made from it: defaults, parser, help, manual, completion.  It knows
- * nothing of training: config.c fills one from options.def, and a verb with options of its own fills
- * another, a few rows long.
+ * A table of options and what is made from it: defaults, parser, help, manual, completion.  It
+ * knows nothing of training: config.c fills one from options.def, and a verb with options of its
+ * own fills another, a few rows long.
  */
-enum tr_opt_type { TR_OPT_INT, TR_OPT_REAL, TR_OPT_FLAG, TR_OPT_TEXT, TR_OPT_WORDS, TR_OPT_CHOICE };
+enum tr_opt_type {
+    TR_OPT_INT,
+    TR_OPT_REAL,
+    TR_OPT_FLAG,
+    TR_OPT_TEXT,
+    TR_OPT_WORDS,
+    TR_OPT_CHOICE
+};
 
 /* What a row of the table is: options.def explains them. */
 enum tr_opt_kind {
@@ -45,7 +52,7 @@ struct tr_words {
     char **word; /* owned */
 };
 
-/* A spelling of a choice: `set` ties it to an option; `why` is a note, or the reason of a refusal. */
+/* A spelling of a choice: `set` ties it to an option; `why` is a note or the reason of a refusal. */
 struct tr_spelling {
     const char *set, *spelling;
     int value;
@@ -82,13 +89,13 @@ void tr_options_release(const struct tr_options *t, void *base);
 
 /*
  * Set fields of *base from words.
- *     --name value    --name=value    --flag    --words a b c (until the next word that begins "--")
+ *     --name value    --name=value    --flag
+ *     --words a b c   until the next word that begins with "--"
  *     @FILE           the words of that file: blanks and newlines separate, # begins a comment,
- *                     quotes and backslashes work as in a shell; @FILE in it (from the folder of the
- *                     file) at most 8 deep
- * Words that belong to no option go to `rest` (with capacity for all; their count in *rests), or are
- * an error if `rest` is NULL; "--" ends the options.  The strings in `rest` are copies, owned by the
- * caller.
+ *                     quotes and backslashes work as in a shell; @FILE in it, from the folder of
+ *                     that file, at most 8 deep
+ * Words that belong to no option are added to `rest` (copies, owned by the caller), or are an
+ * error if it is NULL; "--" ends the options.
  */
 enum tr_status tr_options_parse(const struct tr_options *t, void *base, int argc, char **argv,
                                 struct tr_words *rest) TR_MUST_CHECK;
@@ -116,16 +123,16 @@ const char *tr_options_spelling(const struct tr_options *t, const char *set, int
 /* The name that `word` most likely means among names[n], by edit distance, or NULL. */
 const char *tr_nearest_name(const char *word, const char *const *names, int n);
 
-/* A real as the shortest text that reads back the same, as Python writes it: 0.00015, 1e-05, 1.0. */
+/* A real as the shortest text that reads back the same, as Python's repr(): 0.00015, 1e-05, 1.0. */
 void tr_real_text(double x, char *buf, size_t size);
 
-/* The options with their values, defaults and help, in groups: as plain text (one group if `group` is
-   its symbol in any case, all if NULL; false if there is none) and as mdoc lists. */
+/* The options with their values, defaults and help, in groups: as plain text (one group if `group`
+   is its symbol in any case, all if NULL; false if there is none) and as mdoc lists. */
 bool tr_options_help(const struct tr_options *t, FILE *f, const char *group);
 void tr_options_man(const struct tr_options *t, FILE *f);
 
-/* `length` bytes of text as mdoc in which nothing is a macro or an escape: line by line as it stands,
-   or filled to short lines, with sentences on lines of their own as mdoc wants them. */
+/* `length` bytes of text as mdoc in which nothing is a macro or an escape: line by line as it
+   stands, or filled to short lines, with sentences on lines of their own as mdoc wants them. */
 void tr_man_literal(FILE *f, const char *s, int length);
 void tr_man_filled(FILE *f, const char *s, int length);
 

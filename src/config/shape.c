@@ -81,10 +81,11 @@ static enum tr_status shape_layer(const struct tr_config *c, struct tr_shape *s)
                        multiples_near(s->w, s->heads, (char[64]){0}));
     s->ffn = c->ffn_hidden_size == TR_UNSET_INT ? 4 * s->hidden : c->ffn_hidden_size;
     if (s->ffn % s->w)
-        return TR_FAIL(TR_ECONFIG,
-                       "--ffn-hidden-size %lld cannot be shared by --tensor-model-parallel-size %d "
-                       "ranks: the nearest that can is %s",
-                       (long long)s->ffn, s->w, multiples_near(s->w, s->ffn, near));
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--ffn-hidden-size %lld cannot be shared by --tensor-model-parallel-size %d "
+            "ranks: the nearest that can is %s",
+            (long long)s->ffn, s->w, multiples_near(s->w, s->ffn, near));
     s->seq = c->seq_length;
     s->positions = c->max_position_embeddings;
     if (s->seq > s->positions)
@@ -167,8 +168,9 @@ static enum tr_status shape_schedule(const struct tr_config *c, struct tr_shape 
 
     s->schedule = c->pipeline_schedule;
     if (s->k == 1 && s->schedule == TR_PIPE_INTERLEAVED)
-        return TR_FAIL(TR_ECONFIG, "--pipeline-schedule interleaved needs several model chunks per "
-                                   "stage: give --num-virtual-stages-per-pipeline-rank 2 or more");
+        return TR_FAIL(TR_ECONFIG,
+                       "--pipeline-schedule interleaved needs several model chunks per "
+                       "stage: give --num-virtual-stages-per-pipeline-rank 2 or more");
     if (s->k == 1)
         return TR_OK;
     if (s->schedule == TR_PIPE_GPIPE)
@@ -182,12 +184,12 @@ static enum tr_status shape_schedule(const struct tr_config *c, struct tr_shape 
                        "--pipeline-model-parallel-size 2 or more",
                        s->k);
     if (s->micros % s->p)
-        return TR_FAIL(TR_ECONFIG,
-                       "the interleaved schedule takes micro-batches in groups of "
-                       "--pipeline-model-parallel-size %d, and there are %d (--global-batch-size / "
-                       "(--micro-batch-size * replicas)): the nearest global batch size is %s",
-                       s->p, s->micros,
-                       multiples_near(s->micro_batch * s->d * s->p, s->global_batch, near));
+        return TR_FAIL(
+            TR_ECONFIG,
+            "the interleaved schedule takes micro-batches in groups of "
+            "--pipeline-model-parallel-size %d, and there are %d (--global-batch-size / "
+            "(--micro-batch-size * replicas)): the nearest global batch size is %s",
+            s->p, s->micros, multiples_near(s->micro_batch * s->d * s->p, s->global_batch, near));
     s->schedule = TR_PIPE_INTERLEAVED;
     return TR_OK;
 }
@@ -226,8 +228,9 @@ static enum tr_status shape_rate(const struct tr_config *c, struct tr_shape *s)
                        "--min-lr",
                        s->min_lr, s->lr);
     if (by_fraction && c->lr_warmup_iters > 0)
-        return TR_FAIL(TR_ECONFIG, "--lr-warmup-fraction and --lr-warmup-iters say the same thing: "
-                                   "give one of them");
+        return TR_FAIL(TR_ECONFIG,
+                       "--lr-warmup-fraction and --lr-warmup-iters say the same thing: "
+                       "give one of them");
     s->decay_samples = (double)(decay * s->global_batch);
     s->warmup_samples = by_fraction ? c->lr_warmup_fraction * s->decay_samples
                                     : (double)(c->lr_warmup_iters * s->global_batch);

@@ -20,8 +20,9 @@ struct tr_args {
 
 enum { TR_ARGS_DEPTH = 8 }; /* how deep argument files may nest */
 
-/* Append argv[0..argc-1], with @FILE replaced by its words.  TR_EIO for a file that cannot be read,
-   TR_ECONFIG for an open quote or nesting beyond TR_ARGS_DEPTH; what was appended then stays. */
+/* Append argv[0..argc-1], with @FILE replaced by its words.  TR_EIO for a file that cannot be
+   read, TR_ECONFIG for an open quote or nesting beyond TR_ARGS_DEPTH; what was appended then
+   stays. */
 enum tr_status tr_args_argv(struct tr_args *a, int argc, char **argv) TR_MUST_CHECK;
 
 /* Append the words of an argument file's text. */

@@ -66,8 +66,9 @@ static void defaults(void **state)
 static void values(void **state)
 {
     (void)state;
-    assert_ok(parse("--num-layers 7 --lr=1e-2 --data-path 0.3 'a b' 0.7 c --no-overlap-grad-reduce "
-                    "--memory-plan --lr -0 --split 1,1,1"));
+    assert_ok(
+        parse("--num-layers 7 --lr=1e-2 --data-path 0.3 'a b' 0.7 c --no-overlap-grad-reduce "
+              "--memory-plan --lr -0 --split 1,1,1"));
     assert_int_equal(c.num_layers, 7);
     assert_true(c.lr == 0.0);
     assert_int_equal(c.data_path.count, 4);

@@ -151,9 +151,9 @@ static void bad_chunks(void **state)
                        16, &s));
     assert_fails(TR_ECONFIG, "batch size is 4 or 8",
                  shape("--num-virtual-stages-per-pipeline-rank 3 --global-batch-size 6", 16, &s));
-    assert_fails(
-        TR_ECONFIG, "need a pipeline",
-        shape("--num-virtual-stages-per-pipeline-rank 3 --pipeline-model-parallel-size 1", 16, &s));
+    assert_fails(TR_ECONFIG, "need a pipeline",
+                 shape("--num-virtual-stages-per-pipeline-rank 3 --pipeline-model-parallel-size 1",
+                       16, &s));
     assert_fails(
         TR_ECONFIG, "gpipe has one model chunk",
         shape("--num-virtual-stages-per-pipeline-rank 3 --pipeline-schedule gpipe", 16, &s));
