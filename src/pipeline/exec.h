@@ -26,6 +26,12 @@ struct tr_stage {
  * Walk `s`: compute, or start every leg of a transfer and wait for all of them, charged to the timer
  * that belongs to the set of legs (util/timer.h); forward and backward are charged to
  * forward-compute and backward-compute.  Collective over `pp`, whose rank is s->rank.
+ *
+ * The stages form a ring: next is rank + 1, previous rank - 1, modulo P.  With two ranks both are
+ * the same process, so messages of both directions travel between one pair, and the transport has
+ * no tags: the i-th send meets the i-th receive.  That is right because the legs of a transfer are
+ * handed over in the order of their bits, which is the order that tr_sched_check() proves equal at
+ * both ends.
  */
 void tr_exec_step(const struct tr_sched *s, struct tr_comm *pp, struct tr_queue *q,
                   const struct tr_stage *stage);

@@ -1,1 +1,4 @@
-libtrireme_a_SOURCES += src/pipeline/check.c src/pipeline/sched.c src/pipeline/sched.h
+libtrireme_a_SOURCES += \
+	src/pipeline/check.c \
+	src/pipeline/exec.c src/pipeline/exec.h \
+	src/pipeline/sched.c src/pipeline/sched.h
