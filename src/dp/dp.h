@@ -37,8 +37,11 @@ enum tr_status tr_dp_open(struct tr_comm *dp, const struct tr_tensor *grads,
                           struct tr_dp **out) TR_MUST_CHECK;
 void tr_dp_close(struct tr_dp *x);
 
-/* In the backward of the step's last micro-batch: elements below `upto` are complete.  Starts the
-   buckets that lie below it, and lets those under way make progress.  Any number of calls. */
+/*
+ * In the backward of the step's last micro-batch: elements below `upto` are complete.  Starts the
+ * buckets that lie below it, a few at a time, and lets those under way make progress.  Any number of
+ * calls, different ones on each rank; results do not depend on them.
+ */
 void tr_dp_ready(struct tr_dp *x, struct tr_queue *q, int64_t upto);
 
 /* Start what has not started, wait for all, and be ready for the next step.  Collective over dp.

@@ -1,1 +1,1 @@
-libtrireme_a_SOURCES +=
+libtrireme_a_SOURCES += src/dp/dp.c src/dp/dp.h

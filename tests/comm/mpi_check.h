@@ -25,7 +25,7 @@
  * The reduction is plain MPI over all ranks, not the code under test.  A test that hangs all the
  * same is ended by an alarm.
  */
-enum { CHECK_SECONDS = 300 };
+enum { CHECK_SECONDS = 120 };
 
 /* The world; set by run_mpi_tap(). */
 static struct tr_comm world;
