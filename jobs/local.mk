@@ -1,1 +1,1 @@
-EXTRA_DIST += jobs/packages jobs/setup tests/run
+EXTRA_DIST += jobs/packages jobs/quickstart jobs/setup tests/run

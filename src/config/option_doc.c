@@ -51,21 +51,19 @@ static char *initial_text(const struct tr_opt *o)
 }
 
 /* Words of `text`, broken before HELP_WIDTH, each further line indented. */
-static void wrap(FILE *f, const char *text, int column)
+static void wrap(FILE *f, const char *text)
 {
-    while (*text) {
+    int column = HELP_COLUMN;
+
+    for (text += strspn(text, " "); *text; text += strspn(text, " ")) {
         int length = (int)strcspn(text, " ");
 
-        if (column + length > HELP_WIDTH) {
+        if (column > HELP_COLUMN && column + 1 + length > HELP_WIDTH) {
             fprintf(f, "\n%*s", HELP_COLUMN, "");
             column = HELP_COLUMN;
         }
-        column += fprintf(f, "%.*s", length, text);
+        column += fprintf(f, "%s%.*s", column > HELP_COLUMN ? " " : "", length, text);
         text += length;
-        if (*text == ' ') {
-            text++;
-            column += fprintf(f, " ");
-        }
     }
     fputc('\n', f);
 }
@@ -81,7 +79,7 @@ static void help_row(const struct tr_options *t, FILE *f, const struct tr_opt *o
         column = 0;
     }
     fprintf(f, "%*s", HELP_COLUMN - column, "");
-    wrap(f, text, HELP_COLUMN);
+    wrap(f, text);
     free(value);
     free(initial);
     free(text);
