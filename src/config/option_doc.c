@@ -188,12 +188,22 @@ void tr_options_man(const struct tr_options *t, FILE *f)
         fputs(".El\n", f);
 }
 
+/* Tables of sub-verbs may hold a name twice; completion knows no sub-verbs. */
+static bool told_before(const struct tr_options *t, int row)
+{
+    for (int i = 0; i < row; i++) {
+        if (shown(&t->row[i]) && strcmp(t->row[i].name, t->row[row].name) == 0)
+            return true;
+    }
+    return false;
+}
+
 void tr_options_complete(const struct tr_options *t, FILE *f)
 {
     for (int i = 0; i < t->rows; i++) {
         const struct tr_opt *o = &t->row[i];
 
-        if (o->kind != TR_ROW_OPT || o->type == TR_OPT_FLAG)
+        if (o->kind != TR_ROW_OPT || o->type == TR_OPT_FLAG || told_before(t, i))
             continue;
         fprintf(f, "    --%s)\n", o->name);
         if (o->type == TR_OPT_CHOICE) {
@@ -210,7 +220,7 @@ void tr_options_complete(const struct tr_options *t, FILE *f)
     }
     fputs("    *)\n        values='", f);
     for (int i = 0, n = 0; i < t->rows; i++) {
-        if (shown(&t->row[i]))
+        if (shown(&t->row[i]) && !told_before(t, i))
             fprintf(f, "%s--%s", n++ ? " " : "", t->row[i].name);
     }
     fputs("' ;;\n", f);

@@ -11,3 +11,6 @@ tests_cmd_t_tokenizer_SOURCES = tests/cmd/t_tokenizer.c
 tests_cmd_t_tokenizer_CFLAGS = $(TEST_CFLAGS)
 tests_cmd_t_tokenizer_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_cmd_t_tokenizer_LDADD = $(TEST_LIBS)
+
+TESTS += tests/cmd/t_main.sh
+EXTRA_DIST += tests/cmd/t_main.sh
