@@ -14,8 +14,8 @@ words() { grep -oE -e '--[A-Za-z][A-Za-z0-9_-]*'; }
     ./trireme help | awk '/^  [a-z]/ { print $1 }' | while read -r verb; do
         ./trireme help "$verb"
     done | words
-    # Rows of the table that the help leaves out.
-    sed -nE 's/^(IGNORED|REFUSED)\("([A-Za-z0-9_-]+)".*/--\2/p; s/^ALIAS\(.*"(.*)"\)/--\1/p' \
+    # The table, with the rows that the help leaves out.
+    sed -nE 's/^(OPT|ALIAS|OFF|IGNORED|REFUSED)\([^"]*"([A-Za-z0-9_-]+)".*/--\2/p' \
         "$srcdir/src/config/options.def"
     "$srcdir/configure" --help | words
     echo --help
