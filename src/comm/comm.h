@@ -10,12 +10,12 @@
 
 /*
  * A communicator is a group of ranks and the transport between them.  Every call is collective over
- * the group unless its comment says otherwise, and takes the queue on which its buffers are made and
- * used: the transfer keeps its place among the operations of that queue.  `q` may be NULL when no
- * operation on the buffers is under way.
+ * the group unless its comment says otherwise, and takes the queue on which its buffers are made
+ * and used: the transfer keeps its place among the operations of that queue.  `q` may be NULL when
+ * no operation on the buffers is under way.
  *
- * Transports: "self" (one rank; copies) and "mpi" (host memory).  Only one thread of a rank, the one
- * that started MPI, may call them.
+ * Transports: "self" (one rank; copies) and "mpi" (host memory).  Only one thread of a rank, the
+ * one that started MPI, may call them.
  *
  * Errors.  After setup a broken transport is broken for all ranks, so nothing returns a status: the
  * job ends through tr_die(), which names the group, the call and its sequence number in the group.
@@ -38,12 +38,12 @@ struct tr_leg {
     int64_t bytes;              /* the same at both ends, known to both beforehand */
 };
 
-/* A transfer that is under way; opaque, filled by the *_start calls, one finish() each.  It holds its
-   handles itself, so that nothing is allocated when a transfer starts. */
+/* A transfer that is under way; opaque, filled by the *_start calls, one finish() each.  It holds
+   its handles itself, so that nothing is allocated when a transfer starts. */
 enum { TR_MAX_LEGS = 4, TR_MAX_REQUESTS = 2 * TR_MAX_LEGS };
 struct tr_pending {
-    const char *call;           /* what was started, and the group's sequence number then: for the */
-    uint64_t seq;               /*   sentence when it breaks */
+    const char *call;           /* what was started, and the number of it in the group: */
+    uint64_t seq;               /*   for the sentence when it breaks */
     int count;
     void *request[TR_MAX_REQUESTS]; /* the transport's own handles */
 };
@@ -64,8 +64,8 @@ struct tr_transport {
     void (*allreduce)(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
                       enum tr_redop op);
     /* The same, under way while the caller computes; poll() lets a host transport make progress and
-       says whether it is done; finish() waits, also after a poll() that said so.  `inout` belongs to
-       the transport until then.  Any number may be under way; all ranks start them in the same
+       says whether it is done; finish() waits, also after a poll() that said so.  `inout` belongs
+       to the transport until then.  Any number may be under way; all ranks start them in the same
        order, and may finish them in any.  poll() and finish() are not collective. */
     void (*allreduce_start)(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
                             enum tr_redop op, struct tr_pending *p);
@@ -75,10 +75,10 @@ struct tr_transport {
     void (*broadcast)(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
                       int root);
 
-    /* Not collective: the ranks named in the legs, at most TR_MAX_LEGS.  All legs are under way when
-       start() returns, so two ranks may both send first.  Between two ranks the i-th send meets the
-       i-th receive, in the order of the legs and of the calls; there are no tags.  Ends with
-       finish().  On "self" both halves of a message stand in one call. */
+    /* Not collective: the ranks named in the legs, at most TR_MAX_LEGS.  All legs are under way
+       when start() returns, so two ranks may both send first.  Between two ranks the i-th send
+       meets the i-th receive, in the order of the legs and of the calls; there are no tags.  Ends
+       with finish().  On "self" both halves of a message stand in one call. */
     void (*exchange_start)(struct tr_comm *c, struct tr_queue *q, const struct tr_leg *legs, int n,
                            struct tr_pending *p);
 
@@ -92,15 +92,15 @@ struct tr_transport {
 void tr_comm_self(struct tr_comm *out);
 
 /*
- * Start MPI (once per process) and give the world.  Sets tr_on_die() to MPI_Abort and tr_log_init().
- * TR_ERESOURCE when MPI cannot start.  tr_comm_mpi_stop() ends it; call it last, on every rank, when
- * all other groups are released.
+ * Start MPI (once per process) and give the world.  Sets tr_on_die() to MPI_Abort and
+ * tr_log_init().  TR_ERESOURCE when MPI cannot start.  tr_comm_mpi_stop() ends it; call it last, on
+ * every rank, when all other groups are released.
  */
 enum tr_status tr_comm_mpi_start(struct tr_comm *world) TR_MUST_CHECK;
 void tr_comm_mpi_stop(struct tr_comm *world);
 
-/* The MPI communicator behind `c` as an MPI_Comm * (MPI_COMM_SELF behind "self"), for HDF5.  Borrowed
-   from `c`; MPI has started. */
+/* The MPI communicator behind `c` as an MPI_Comm * (MPI_COMM_SELF behind "self"), for HDF5.
+   Borrowed from `c`; MPI has started. */
 const void *tr_comm_mpi_handle(const struct tr_comm *c);
 
 /*
@@ -111,7 +111,8 @@ const void *tr_comm_mpi_handle(const struct tr_comm *c);
  */
 enum tr_status tr_comm_agree(struct tr_comm *c, enum tr_status mine) TR_MUST_CHECK;
 
-/* Maximum of a small integer (below 2^53) over the ranks: for decisions that all must take together. */
+/* Maximum of a small integer (below 2^53) over the ranks: for decisions that all must take
+   together. */
 int64_t tr_comm_max(struct tr_comm *c, int64_t mine);
 
 #endif

@@ -102,7 +102,8 @@ static bool poll(struct tr_comm *c, struct tr_pending *p)
     return done;
 }
 
-/* MPI_Waitall() would spin; where ranks outnumber cores the rank that is waited for needs the core. */
+/* MPI_Waitall() may spin, and where ranks outnumber cores the rank that is waited for needs this
+   core. */
 static void finish(struct tr_comm *c, struct tr_queue *q, struct tr_pending *p)
 {
     (void)q;

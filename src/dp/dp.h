@@ -8,10 +8,10 @@
 #include "comm/comm.h"
 
 /*
- * What happens to gradients between replicas: the flat gradient buffer is cut into buckets, and each
- * bucket is summed over the data-parallel group as soon as its gradients are complete, while the
- * backward pass goes on.  The model lays its parameters out in the order in which backward completes
- * them (model/param.h), so "complete" is one number: all elements below it.
+ * What happens to gradients between replicas: the flat gradient buffer is cut into buckets, and
+ * each bucket is summed over the data-parallel group as soon as its gradients are complete, while
+ * the backward pass goes on.  The model lays its parameters out in the order in which backward
+ * completes them (model/param.h), so "complete" is one number: all elements below it.
  *
  * Losses are weighted by 1 / (M * D) before backward, so a sum is already the mean.
  */
@@ -20,9 +20,9 @@ struct tr_bucket {
 };
 
 /*
- * Cut `total` elements into buckets at parameter boundaries: each closes at the first boundary at or
- * after `at_least` elements; the last takes what is left.  boundary[n] ascending, the last is total.
- * Pure.  *out is owned by the caller; returns how many.
+ * Cut `total` elements into buckets at parameter boundaries: each closes at the first boundary at
+ * or after `at_least` elements; the last takes what is left.  boundary[n] ascending, the last is
+ * total.  Pure.  *out is owned by the caller; returns how many.
  */
 int tr_buckets_plan(const int64_t *boundary, int n, int64_t at_least, struct tr_bucket **out);
 
@@ -39,8 +39,8 @@ void tr_dp_close(struct tr_dp *x);
 
 /*
  * In the backward of the step's last micro-batch: elements below `upto` are complete.  Starts the
- * buckets that lie below it, a few at a time, and lets those under way make progress.  Any number of
- * calls, different ones on each rank; results do not depend on them.
+ * buckets that lie below it, a few at a time, and lets those under way make progress.  Any number
+ * of calls, different ones on each rank; results do not depend on them.
  */
 void tr_dp_ready(struct tr_dp *x, struct tr_queue *q, int64_t upto);
 

@@ -10,7 +10,7 @@
  */
 enum { NONE = -1 };
 
-/* One chunk of one rank.  Everything happens in the order of micro-batches, so counts say it all. */
+/* One chunk of one rank.  All happens in the order of micro-batches, so counts say everything. */
 struct chunk {
     int arrived, forwarded, released; /* inputs here, forwards done, inputs given up */
     int out, grad_in, grad_out; /* micro-batch in the buffer of SEND_FWD, RECV_BWD, SEND_BWD */

@@ -16,15 +16,15 @@ struct tr_stage {
     /* Compute chunk at.chunk on micro-batch at.micro; the messages lie where message() says. */
     void (*forward)(void *ctx, struct tr_slot at);
     void (*backward)(void *ctx, struct tr_slot at);
-    /* Where the message of one leg lies: the output activation (SEND_FWD), the input (RECV_FWD), the
-       gradient of the input (SEND_BWD) or of the output (RECV_BWD) of `at`. */
+    /* Where the message of one leg lies: the output activation (SEND_FWD), the input (RECV_FWD),
+       the gradient of the input (SEND_BWD) or of the output (RECV_BWD) of `at`. */
     void *(*message)(void *ctx, struct tr_slot at, enum tr_leg_bit leg);
     int64_t message_bytes;      /* the same for all */
 };
 
 /*
- * Walk `s`: compute, or start every leg of a transfer and wait for all of them, charged to the timer
- * that belongs to the set of legs (util/timer.h); forward and backward are charged to
+ * Walk `s`: compute, or start every leg of a transfer and wait for all of them, charged to the
+ * timer that belongs to the set of legs (util/timer.h); forward and backward are charged to
  * forward-compute and backward-compute.  Collective over `pp`, whose rank is s->rank.
  *
  * The stages form a ring: next is rank + 1, previous rank - 1, modulo P.  With two ranks both are

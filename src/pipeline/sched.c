@@ -81,7 +81,7 @@ static unsigned leg_after(const struct tr_sched *s, struct work w)
     return s->rank > 0 ? TR_SEND_BWD : 0;
 }
 
-/* Between two computations: one transfer if both legs are with the same neighbour, otherwise two. */
+/* Between two computations: one transfer if both legs are with the same neighbour, else two. */
 static void append_between(struct tr_sched *s, struct work done, struct work todo)
 {
     unsigned send = leg_after(s, done), receive = leg_before(s, todo);
@@ -116,8 +116,8 @@ static void build_plain(struct tr_sched *s)
  * Time runs in ticks, in each of which a rank does at most one forward and one backward and then
  * hands on what it made; a neighbour needs it in the next tick at the earliest.  Computations are
  * numbered in Megatron's order, P micro-batches through all chunks and then the next P.  Forward
- * number f runs on rank r in tick f + r; backward number b starts on the last rank together with the
- * forward that it follows and moves one rank per tick towards the first.
+ * number f runs on rank r in tick f + r; backward number b starts on the last rank together with
+ * the forward that it follows and moves one rank per tick towards the first.
  */
 static struct tr_slot numbered(const struct tr_sched *s, int number)
 {

@@ -9,8 +9,8 @@
 
 /*
  * A pipeline schedule is data: for each rank, the list of instructions that one training step (or
- * one evaluation step) executes.  Building and checking a list needs no MPI, no device and no model;
- * pipeline/exec.c walks it.
+ * one evaluation step) executes.  Building and checking a list needs no MPI, no device and no
+ * model; pipeline/exec.c walks it.
  *
  *   TR_FWD, TR_BWD  compute chunk `at[0].chunk` on micro-batch `at[0].micro`
  *   TR_XFER         start every leg in `legs` at once, then wait for all; at[i] is what leg i
@@ -64,8 +64,9 @@ void tr_sched_release(struct tr_sched *s);
 
 /*
  * How many micro-batches of `chunk` the list keeps alive at once: from the arrival of the input (or
- * the start of the forward on the first stage) to the end of the backward (eval: of the forward); at
- * least 1.  They are always consecutive, so storage for micro-batch i is slot i % tr_sched_slots().
+ * the start of the forward on the first stage) to the end of the backward (eval: of the forward);
+ * at least 1.  They are always consecutive, so the storage of micro-batch i is
+ * slot i % tr_sched_slots().
  */
 int tr_sched_slots(const struct tr_sched *s, int chunk);
 
@@ -81,15 +82,16 @@ struct tr_sched_cost {
  * do.  Returns NULL if all of this holds, and otherwise a sentence that says what does not (static
  * storage).
  *
- *   - Every chunk of every micro-batch is computed once in each direction (eval: forward), after what
- *     it needs has come.
+ *   - Every chunk of every micro-batch is computed once in each direction (eval: forward), after
+ *     what it needs has come.
  *   - There is no deadlock.
  *   - The messages from one rank to another are sent and received in the same order, with the legs
- *     of a transfer in the order of their bits.  With two ranks both directions go to the same peer,
- *     and this alone tells them apart.
+ *     of a transfer in the order of their bits.  With two ranks both directions go to the same
+ *     peer, and this alone tells them apart.
  *   - One buffer per chunk suffices for each of SEND_FWD, SEND_BWD and RECV_BWD: none is written
  *     before its content is sent or used.
- *   - Inputs come, and are released, in the order of micro-batches: what tr_sched_slots() relies on.
+ *   - Inputs come, and are released, in the order of micro-batches: what tr_sched_slots() relies
+ *     on.
  *
  * `cost` may be NULL; it is filled when nothing is wrong.
  */

@@ -14,8 +14,8 @@
  *           Backward: each rank knows the part of dx that came through its slice; sum them.
  *   leave   stands behind a layer whose inputs are sliced (row-parallel: attention output, MLP
  *           down, and the embedding, which is one on one-hot rows).
- *           Forward: each rank has one term of y; sum them.  What is added once, such as the bias and
- *           the residual, is added after.
+ *           Forward: each rank has one term of y; sum them.  What is added once, such as the bias
+ *           and the residual, is added after.
  *           Backward: every rank gets the whole dy; nothing to do.
  *
  * So a block costs two sums forward and two backward.  All functions work in place, are collective

@@ -2,9 +2,11 @@ COMM_RUNS = \
 	tests/comm/t_comm.1.mpi tests/comm/t_comm.2.mpi \
 	tests/comm/t_comm.3.mpi tests/comm/t_comm.4.mpi \
 	tests/comm/t_parts.2.mpi tests/comm/t_parts.3.mpi \
-	tests/comm/t_groups.1.mpi tests/comm/t_groups.4.mpi tests/comm/t_groups.8.mpi
+	tests/comm/t_groups.1.mpi tests/comm/t_groups.4.mpi tests/comm/t_groups.8.mpi \
+	tests/comm/t_tp.1.mpi tests/comm/t_tp.2.mpi tests/comm/t_tp.4.mpi
 
-check_PROGRAMS += tests/comm/t_comm tests/comm/t_parts tests/comm/t_groups tests/comm/t_grid
+check_PROGRAMS += tests/comm/t_comm tests/comm/t_parts tests/comm/t_groups tests/comm/t_grid \
+	tests/comm/t_tp
 check_SCRIPTS += $(COMM_RUNS)
 CLEANFILES += $(COMM_RUNS)
 TESTS += $(COMM_RUNS) tests/comm/t_grid
@@ -31,6 +33,11 @@ tests_comm_t_grid_CFLAGS = $(TEST_CFLAGS)
 tests_comm_t_grid_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_comm_t_grid_LDADD = $(TEST_LIBS)
 
+tests_comm_t_tp_SOURCES = tests/comm/t_tp.c
+tests_comm_t_tp_CFLAGS = $(TEST_CFLAGS)
+tests_comm_t_tp_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_comm_t_tp_LDADD = $(TEST_LIBS)
+
 tests/comm/t_comm.1.mpi tests/comm/t_comm.2.mpi tests/comm/t_comm.3.mpi \
 tests/comm/t_comm.4.mpi: tests/comm/t_comm
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_comm $@
@@ -41,3 +48,6 @@ tests/comm/t_parts.2.mpi tests/comm/t_parts.3.mpi: tests/comm/t_parts
 tests/comm/t_groups.1.mpi tests/comm/t_groups.4.mpi tests/comm/t_groups.8.mpi: \
 tests/comm/t_groups
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_groups $@
+
+tests/comm/t_tp.1.mpi tests/comm/t_tp.2.mpi tests/comm/t_tp.4.mpi: tests/comm/t_tp
+	$(AM_V_GEN)rm -f $@ && $(LN_S) t_tp $@

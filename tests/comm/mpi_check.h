@@ -15,9 +15,9 @@
 #include "comm/comm.h"
 
 /*
- * How a test on several ranks reports.  Every rank runs every test; rank 0 alone prints TAP.  A rank
- * that left a test on its own would let the others wait for it, so the verdict of each check is
- * reduced first and all ranks fail together: use assert_all() and assert_all_ok() on every rank
+ * How a test on several ranks reports.  Every rank runs every test; rank 0 alone prints TAP.  A
+ * rank that left a test on its own would let the others wait for it, so the verdict of each check
+ * is reduced first and all ranks fail together: use assert_all() and assert_all_ok() on every rank
  * where a serial test uses assert_true() and assert_ok(), and no other assertion.
  *
  *     int main(int argc, char **argv) { ... return run_mpi_tap(tests); }
@@ -33,7 +33,7 @@ static struct tr_comm world;
 /* All ranks fail if it is false on one; the message names the lowest such rank. */
 #define assert_all(condition) check_all((condition), #condition, NULL, __FILE__, __LINE__)
 
-/* A call that must succeed on all ranks; shows the sentence of the lowest rank where it does not. */
+/* A call that must succeed on all ranks; shows the sentence of the lowest where it does not. */
 #define assert_all_ok(call) \
     check_all((call) == TR_OK, #call " succeeds", tr_last_error(), __FILE__, __LINE__)
 
@@ -54,7 +54,7 @@ static inline void check_all(bool mine, const char *text, const char *sentence, 
     _fail(file, line);
 }
 
-/* The launcher says how many ranks it started; the launcher of another MPI starts N worlds of one. */
+/* The launcher says how many ranks it started; that of another MPI starts N worlds of one. */
 static inline void check_world(void)
 {
     const char *want = getenv("TR_TEST_RANKS");

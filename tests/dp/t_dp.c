@@ -15,7 +15,7 @@ static void plan_by_hand(void **state)
     struct tr_bucket *b;
 
     (void)state;
-    /* 30 is the first boundary at or after 20; then 20 more would be 50, so 70; the rest is left. */
+    /* 30 is the first boundary from 20 on; then 20 more would be 50, so 70; the rest is left. */
     assert_all(tr_buckets_plan(boundary, 5, 20, &b) == 3);
     assert_all(b[0].first == 0 && b[0].count == 30);
     assert_all(b[1].first == 30 && b[1].count == 40);

@@ -77,7 +77,8 @@ static void assert_slots_hold(const struct tr_sched *s, int chunk)
 }
 
 /* Closed forms, Narayanan et al. (SC 2021) section 2.2: every rank waits 2 (P - 1) chunk-ticks, and
-   holds at most M micro-batches under gpipe, P under 1f1b, K P + P - 1 chunks of them interleaved. */
+   holds at most M micro-batches under gpipe, P under 1f1b, K P + P - 1 chunks of
+   them interleaved. */
 static void check_training(enum tr_sched_kind kind, int p, int k, int m)
 {
     struct tr_sched all[MAX_P];
@@ -206,7 +207,7 @@ static void assert_order(const struct tr_sched *s, const struct order *want)
     assert_int_equal(n, want->n);
 }
 
-/* Virtual number i of the interleaved schedule: P micro-batches through all chunks, then the next. */
+/* Number i of the interleaved schedule: P micro-batches through all chunks, then the next P. */
 static void compute_number(struct order *o, enum tr_instr_kind kind, int p, int k, int i)
 {
     int chunk = i % (p * k) / p;

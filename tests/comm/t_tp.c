@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "comm/mpi_check.h"
+
+#include "device/device.h"
+#include "tp/tp.h"
+
+/*
+ * Two layers, h = x W1^T and y = h W2^T, cut between the ranks as a block cuts them: rows of W1 and
+ * columns of W2.  All operands are small whole numbers, so sums are exact and the cut model must
+ * equal the whole one, forward and backward.
+ */
+enum { N = 6, I = 10, F = 24, O = 7 };
+
+struct whole {
+    float x[N * I], w1[F * I], w2[O * F], dy[N * O];
+    float h[N * F], y[N * O], dh[N * F], dx[N * I];
+};
+
+static float small(int i)
+{
+    return (float)(i * 7 % 11 - 5);
+}
+
+static struct tr_queue open_queue(void)
+{
+    struct tr_queue q = {.on = tr_backend_find("ref")};
+
+    assert_all_ok(q.on->open(1, &q.device));
+    return q;
+}
+
+/* One rank's share: `f` of the F rows of W1 and columns of W2. */
+static void forward_backward(struct tr_queue *q, struct tr_comm *tp, struct whole *m, int64_t f)
+{
+    struct tr_tensor x = tr_f32_2(m->x, N, I), w1 = tr_f32_2(m->w1, f, I);
+    struct tr_tensor w2 = tr_f32_2(m->w2, O, f), dy = tr_f32_2(m->dy, N, O);
+    struct tr_tensor h = tr_f32_2(m->h, N, f), y = tr_f32_2(m->y, N, O);
+    struct tr_tensor dh = tr_f32_2(m->dh, N, f), dx = tr_f32_2(m->dx, N, I);
+
+    q->on->linear(q, &h, NULL, &x, &w1, NULL, TR_ACT_NONE);
+    q->on->linear(q, &y, NULL, &h, &w2, NULL, TR_ACT_NONE);
+    tr_tp_leave_fwd(tp, q, &y);
+    q->on->linear_dgrad(q, &dh, &dy, &w2, NULL, TR_ACT_NONE);
+    q->on->linear_dgrad(q, &dx, &dh, &w1, NULL, TR_ACT_NONE);
+    tr_tp_enter_bwd(tp, q, &dx);
+}
+
+static void fill(struct whole *m)
+{
+    for (int i = 0; i < N * I; i++)
+        m->x[i] = small(i + 3);
+    for (int i = 0; i < F * I; i++)
+        m->w1[i] = small(i * i % 13);
+    for (int i = 0; i < O * F; i++)
+        m->w2[i] = small(5 * i + i / 7);
+    for (int i = 0; i < N * O; i++)
+        m->dy[i] = small(2 * i + 1);
+}
+
+/* Keep the rank's slices: rows first .. first + f - 1 of W1, the same columns of W2. */
+static void cut(struct whole *m, int first, int f)
+{
+    memmove(m->w1, m->w1 + first * I, (size_t)(f * I) * sizeof(float));
+    for (int o = 0; o < O; o++)
+        memmove(m->w2 + o * f, m->w2 + o * F + first, (size_t)f * sizeof(float));
+}
+
+static void cut_equals_whole(void **state)
+{
+    static struct whole whole, mine;
+    struct tr_queue q = open_queue();
+    struct tr_comm self;
+    const int f = F / world.size;
+
+    (void)state;
+    tr_comm_self(&self);
+    fill(&whole);
+    forward_backward(&q, &self, &whole, F);
+    fill(&mine);
+    cut(&mine, world.rank * f, f);
+    forward_backward(&q, &world, &mine, f);
+    assert_all(memcmp(mine.y, whole.y, sizeof whole.y) == 0);
+    assert_all(memcmp(mine.dx, whole.dx, sizeof whole.dx) == 0);
+    q.on->close(q.device);
+}
+
+static void sum_and_max(void **state)
+{
+    float sum[2] = {(float)world.rank, 1.0F}, max[2] = {(float)-world.rank, (float)world.rank};
+    struct tr_tensor s = tr_f32_1(sum, 2), m = tr_f32_1(max, 2);
+    const float n = (float)world.size;
+
+    (void)state;
+    tr_tp_sum(&world, NULL, &s);
+    tr_tp_max(&world, NULL, &m);
+    assert_all(sum[0] == n * (n - 1.0F) / 2.0F && sum[1] == n);
+    assert_all(max[0] == 0.0F && max[1] == n - 1.0F);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cut_equals_whole),
+        cmocka_unit_test(sum_and_max),
+    };
+    return run_mpi_tap(tests);
+}
