@@ -30,7 +30,9 @@ struct tr_dp;
 
 /*
  * `grads` is the whole flat buffer, borrowed; with `overlap` buckets start when they are ready,
- * otherwise all start in tr_dp_finish().  `buckets` is copied.
+ * otherwise all start in tr_dp_finish().  `buckets` is copied.  Sums run in a group of their own,
+ * so between ready() and finish() the caller may use `dp` as it likes.  Open and close are
+ * collective over dp; TR_ERESOURCE on all ranks when memory or groups run out.
  */
 enum tr_status tr_dp_open(struct tr_comm *dp, const struct tr_tensor *grads,
                           const struct tr_bucket *buckets, int n, bool overlap,

@@ -169,10 +169,14 @@ static void not_overlapped(void **state)
     as_they_complete(false);
 }
 
-/* Any calls, other ones on each rank: too few, repeated, going back, beyond the end. */
+/* Any calls, other ones on each rank: too few, repeated, going back, beyond the end; and then
+   another sum in the group of the replicas, before the buckets are finished. */
 static void any_calls(void **state)
 {
     struct tr_rng rng = tr_rng_key(5, TR_STREAM_INIT, 0, world.rank);
+    double loss;
+    struct tr_tensor l = tr_f64_1(&loss, 1);
+    struct tr_pending pending;
     struct replica r;
 
     (void)state;
@@ -182,6 +186,10 @@ static void any_calls(void **state)
             backward(&r, p, step);
         for (uint32_t i = 0; i < tr_rng_u32(rng, (uint64_t)step) % 12; i++)
             tr_dp_ready(r.dp, NULL, tr_rng_u32(rng, 100 * (uint64_t)step + i + 10) % (2 * r.elems));
+        loss = 1.0;
+        world.via->allreduce_start(&world, NULL, &l, TR_SUM, &pending);
+        world.via->finish(&world, NULL, &pending);
+        assert_all(loss == (double)world.size);
         tr_dp_finish(r.dp, NULL);
         assert_all(summed(&r, step));
     }
