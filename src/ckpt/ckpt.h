@@ -11,17 +11,21 @@
 #include "util/status.h"
 
 /*
- * Checkpoints: SAVE/iter_0000100/model_optim_rng.h5, one HDF5 file that all ranks write together, and
- * SAVE/latest_checkpointed_iteration.txt, both named as Megatron names them.
+ * Checkpoints: SAVE/iter_0000100/model_optim_rng.h5, one HDF5 file that all ranks write together,
+ * and SAVE/latest_checkpointed_iteration.txt, both named as Megatron names them.
  *
  * Every parameter is stored whole, with the true vocabulary and no trace of the layout: one group
- * per kind ("model", "exp_avg", "exp_avg_sq"), one dataset per parameter, of which each rank writes
- * and reads its hyperslab.  So a run resumes in any other layout.  Each dataset carries a checksum of
- * its elements that can be summed over ranks; loading and `trireme ckpt verify` compare it.
- * docs/formats.md describes the file; ckpt/schema.h holds every name in it.
+ * per kind ("model", "exp_avg", "exp_avg_sq"), one contiguous dataset per parameter.  So a run
+ * resumes in any other layout, and the same model gives the same tensors in the file whatever
+ * layout saves it.  Rank 0 lays the file out, then every rank writes its slices to their places at
+ * the same time; the data-parallel replicas, which hold the same values, share the work.  Each
+ * dataset carries a checksum of its elements that can be summed over ranks; loading and `trireme
+ * ckpt verify` compare it.  docs/formats.md describes the file; ckpt/schema.h holds every name in
+ * it.
  *
- * A save is complete or absent: a temporary folder, fsync of the file, rename, fsync of the parent,
- * the tracker last, and only then are older checkpoints removed.
+ * A save is complete or absent: a temporary folder, fsync of the file, rename, fsync of the
+ * parent, the tracker last, and only then are older checkpoints removed.  Whatever moment kills
+ * it, the tracker names a whole checkpoint.
  */
 
 /* What a run resumes from besides tensors. */
@@ -34,19 +38,22 @@ struct tr_ckpt_state {
     int growth_tracker, hysteresis_tracker;
 };
 
-/* The tensors: `params` names them, the three flat buffers (host memory, params->elems floats, laid
-   out as params says) hold them.  m and v may be NULL when loading weights only. */
+/* The tensors: `params` names them, the three flat buffers (host memory, params->elems floats,
+   laid out as params says) hold them.  m and v may be NULL when loading weights only. */
 struct tr_ckpt_tensors {
     const struct tr_params *params;
     float *value, *m, *v;
 };
 
 /*
- * Save.  Collective over the grid's world.  `config_json` (from tr_config_json()) is stored as an
- * attribute and describes the run; `model_json` holds what must agree on load (layers, hidden size,
- * heads, positions, vocabulary).  keep_last > 0 removes older complete checkpoints beyond that many.
- * On failure (no space, no permission, a rank that cannot write) returns TR_EIO on all ranks with one
- * sentence, removes what it had begun, and the previous checkpoint stays the latest.
+ * Save.  Collective over the grid's world; `m` and `v` are there too.  `dir` is made where it is
+ * missing, and must be the same folder on every node.  `config_json` (tr_config_get_json()) is
+ * stored to describe the run.  A checkpoint of the same iteration is replaced.  keep_last > 0 then
+ * removes older ones beyond that many; what cannot be removed costs a warning and no more.
+ *
+ * On failure (no room, a quota, no permission, a rank that cannot write) TR_EIO on all ranks with
+ * one sentence that has the path, the bytes needed and those free; what was begun is removed, and
+ * the previous checkpoint stays the latest.  TR_ERESOURCE when HDF5 runs out of memory.
  */
 enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
                             const struct tr_ckpt_state *state,
@@ -55,23 +62,32 @@ enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
 
 /*
  * Load the newest checkpoint of `dir` that is whole: the one that the tracker names, and when that
- * one is damaged, the next older one, saying so on stderr.  Collective over the grid's world.
- * *found is false, and TR_OK, when there is no tracker (Megatron: start from random).  TR_EDATA when
- * none can be used, or when the model differs (names what differs).  Padding rows of the vocabulary
- * are set to zero.
+ * one is damaged or cannot be read, the next older one, saying so on stderr.  Collective over the
+ * grid's world, and the same outcome on all ranks.  *found is false, and TR_OK, when there is no
+ * tracker (Megatron: start from random).  TR_EDATA when none can be used, or when the model
+ * differs (names each number that does; no older one is tried).  Padding rows of the vocabulary
+ * are zero afterwards.  After a failure the buffers hold anything and *state is untouched.
  */
 enum tr_status tr_ckpt_load(struct tr_grid *grid, const char *dir, const struct tr_shape *shape,
                             struct tr_ckpt_tensors *tensors, struct tr_ckpt_state *state,
                             bool *found) TR_MUST_CHECK;
 
-/* The iteration that the tracker of `dir` names; *iteration is -1 if there is no tracker.  TR_EDATA
-   if its content is not a number.  Not collective. */
+/* The iteration that the tracker of `dir` names; *iteration is -1 if there is no tracker.
+   TR_EDATA if its content is not a number.  Not collective. */
 enum tr_status tr_ckpt_latest(const char *dir, int64_t *iteration) TR_MUST_CHECK;
 
-/* For `trireme ckpt show` and `verify`, without MPI: describe the file or check every dataset's
-   checksum, one line each, with a progress line on terminals.  `path` is a checkpoint folder, its
-   parent (the latest one is taken) or the file. */
+/*
+ * For `trireme ckpt show` and `verify`, without MPI.  `path` is a checkpoint folder, its parent
+ * (the latest one is taken) or the file.  TR_EIO if there is nothing or it cannot be read,
+ * TR_EDATA if it is damaged.
+ *
+ * show() prints every attribute and the names and shapes of the tensors.  verify() reads every
+ * tensor in bounded memory, prints a line for each fault, or one that says that all is whole.
+ * `progress` (may be NULL) is told the bytes done so far, and -1 before each line that is printed.
+ */
 enum tr_status tr_ckpt_show(const char *path, FILE *out) TR_MUST_CHECK;
-enum tr_status tr_ckpt_verify(const char *path, FILE *out) TR_MUST_CHECK;
+enum tr_status tr_ckpt_verify(const char *path, FILE *out,
+                              void (*progress)(void *arg, int64_t done, int64_t total), void *arg)
+    TR_MUST_CHECK;
 
 #endif

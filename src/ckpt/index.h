@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_CKPT_INDEX_H
+#define TR_CKPT_INDEX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ckpt/map.h"
+
+/*
+ * The index of a checkpoint file: everything in it but the elements of the tensors.  One process
+ * writes and reads it with HDF5.  The elements lie in one piece per tensor at a known place in the
+ * file, so all ranks move them with pread() and pwrite(), in parallel and without HDF5.
+ *
+ * Why not HDF5's own parallel driver?  It was tried (HDF5 1.10.8, Open MPI 4.1.4).  Collective
+ * transfer was four to ten times slower, and when the disk was full it said success with OMPIO and
+ * never came back with ROMIO.  Independent transfer was as fast as pwrite() and told of the error,
+ * but HDF5 cannot give up on a file whose last write fails: H5Fclose() fails, and the process then
+ * crashes when it ends.  Therefore HDF5 writes the index into memory and never meets the disk, and
+ * reads it from memory when its checksum is right (ckpt/seal.h).
+ */
+
+/* The attributes of the root. */
+struct tr_ckpt_about {
+    struct tr_ckpt_state state;
+#define MODEL(attribute, field) int64_t field;
+    TR_CKPT_MODEL_OF(MODEL)
+#undef MODEL
+#define LAYOUT(attribute, field) int64_t field;
+    TR_CKPT_LAYOUT_OF(LAYOUT)
+#undef LAYOUT
+};
+
+/* One dataset. */
+struct tr_ckpt_entry {
+    int kind;
+    char name[80];
+    int ndim;
+    int64_t dim[2], elems;      /* dim[1] is 1 for ndim 1 */
+    int64_t offset;             /* of the first element in the file, bytes */
+    uint64_t sum;
+};
+
+struct tr_ckpt_index {
+    struct tr_ckpt_about about;
+    int minor;
+    char *program, *config;     /* owned; which program wrote the file, and its options as JSON */
+    bool optimizer;             /* exp_avg or exp_avg_sq are there; weights alone will do */
+    int count;
+    struct tr_ckpt_entry *list; /* owned; in the order of the file */
+};
+
+/*
+ * Make a file at `path`, which must not exist, with the index of the tensors `whole` in all kinds,
+ * as long as it will be, and flush it.  sums and offsets have [kind * whole->count + tensor];
+ * offsets are returned.  TR_EIO, TR_ERESOURCE; the file may then be there, half written.
+ */
+enum tr_status tr_ckpt_index_write(const char *path, const struct tr_params *whole,
+                                   const struct tr_ckpt_about *about, const char *config_json,
+                                   const uint64_t *sums, int64_t *offsets) TR_MUST_CHECK;
+
+/* Not less than the length of that file, without making it. */
+int64_t tr_ckpt_index_bytes(const struct tr_params *whole, const char *config_json);
+
+/*
+ * Read the index of the file at `path`.  TR_EIO if it cannot be opened, TR_EDATA if it is not a
+ * checkpoint, of another major version, shorter than its tensors need, or not laid out as this
+ * program lays it out (docs/formats.md).  Release also after a failure.
+ */
+enum tr_status tr_ckpt_index_read(const char *path, struct tr_ckpt_index *out) TR_MUST_CHECK;
+void tr_ckpt_index_release(struct tr_ckpt_index *x);
+
+/* The dataset of `p`, a parameter of the whole model.  `guess` is where it should stand in the
+   list.  TR_EDATA if it is missing or has another shape. */
+enum tr_status tr_ckpt_index_find(const struct tr_ckpt_index *x, int kind,
+                                  const struct tr_param *p, int guess,
+                                  const struct tr_ckpt_entry **out) TR_MUST_CHECK;
+
+/* Before a use of HDF5: it shall be quiet and its reasons be kept.  And the reason of the first
+   of its calls that failed since, for our sentence; borrowed until the next begin. */
+void tr_ckpt_hdf5_begin(void);
+const char *tr_ckpt_hdf5_reason(void);
+
+#endif

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ckpt/index.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <hdf5.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ckpt/io.h"
+#include "ckpt/seal.h"
+
+/* What HDF5 needs besides the tensors, from above: a header and a name per dataset, the root. */
+enum { PAGES_PER_DATASET = 1, PAGES_AT_LEAST = 64 };
+
+/* Room that HDF5 takes for the index at first. */
+enum { FIRST_ROOM = 16 * TR_CKPT_PAGE };
+
+#if defined __BYTE_ORDER__ && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "checkpoints are little endian, and the elements are written without conversion"
+#endif
+
+int64_t tr_ckpt_index_bytes(const struct tr_params *whole, const char *config_json)
+{
+    int64_t bytes = TR_CKPT_PAGE * PAGES_AT_LEAST + 2 * (int64_t)strlen(config_json);
+
+    for (int i = 0; i < whole->count; i++) {
+        int64_t size = whole->list[i].elems * (int64_t)sizeof(float);
+
+        bytes += TR_CKPT_KINDS * ((size + TR_CKPT_PAGE - 1) / TR_CKPT_PAGE + PAGES_PER_DATASET) *
+                 TR_CKPT_PAGE;
+    }
+    return bytes;
+}
+
+static bool put(hid_t on, const char *name, hid_t stored, hid_t given, const void *value)
+{
+    hid_t space = H5Screate(H5S_SCALAR);
+    hid_t attr = H5Acreate2(on, name, stored, space, H5P_DEFAULT, H5P_DEFAULT);
+    bool ok = attr >= 0 && H5Awrite(attr, given, value) >= 0;
+
+    if (attr >= 0)
+        ok &= H5Aclose(attr) >= 0;
+    if (space >= 0)
+        ok &= H5Sclose(space) >= 0;
+    return ok;
+}
+
+static bool put_int(hid_t on, const char *name, int64_t value)
+{
+    return put(on, name, H5T_STD_I64LE, H5T_NATIVE_INT64, &value);
+}
+
+static bool put_real(hid_t on, const char *name, double value)
+{
+    return put(on, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, &value);
+}
+
+static bool put_text(hid_t on, const char *name, const char *text)
+{
+    hid_t type = H5Tcopy(H5T_C_S1);
+    bool ok = H5Tset_size(type, strlen(text) + 1) >= 0 && H5Tset_cset(type, H5T_CSET_UTF8) >= 0 &&
+              put(on, name, type, type, text);
+
+    if (type >= 0)
+        ok &= H5Tclose(type) >= 0;
+    return ok;
+}
+
+static bool put_about(hid_t root, const struct tr_ckpt_about *a, const char *config_json)
+{
+    bool ok = put_text(root, TR_CKPT_ATTR_PROGRAM, PACKAGE_STRING) &&
+              put_text(root, TR_CKPT_ATTR_CONFIG, config_json);
+
+#define INT put_int
+#define REAL put_real
+#define STATE(type, attribute, field) ok = ok && type(root, attribute, a->state.field);
+    TR_CKPT_STATE_OF(STATE)
+#undef STATE
+#undef REAL
+#undef INT
+#define MODEL(attribute, field) ok = ok && put_int(root, attribute, a->field);
+    TR_CKPT_MODEL_OF(MODEL)
+    TR_CKPT_LAYOUT_OF(MODEL)
+#undef MODEL
+    return ok;
+}
+
+/* A dataset whose place in the file is fixed now and whose elements HDF5 never writes. */
+static bool put_tensor(hid_t group, hid_t how, const struct tr_param *p, uint64_t sum,
+                       int64_t *offset)
+{
+    hsize_t dims[2] = {(hsize_t)p->full[0], (hsize_t)p->full[1]};
+    hid_t space = H5Screate_simple(p->ndim, dims, NULL);
+    hid_t set = H5Dcreate2(group, p->name, H5T_IEEE_F32LE, space, H5P_DEFAULT, how, H5P_DEFAULT);
+    haddr_t at = set >= 0 ? H5Dget_offset(set) : HADDR_UNDEF;
+    bool ok =
+        at != HADDR_UNDEF && put(set, TR_CKPT_ATTR_SUM, H5T_STD_U64LE, H5T_NATIVE_UINT64, &sum);
+
+    *offset = (int64_t)at;
+    if (set >= 0)
+        ok &= H5Dclose(set) >= 0;
+    if (space >= 0)
+        ok &= H5Sclose(space) >= 0;
+    return ok;
+}
+
+static bool put_group(hid_t file, int kind, const struct tr_params *whole, const uint64_t *sums,
+                      int64_t *offsets)
+{
+    hid_t how = H5Pcreate(H5P_DATASET_CREATE), group = -1;
+    bool ok = H5Pset_layout(how, H5D_CONTIGUOUS) >= 0 &&
+              H5Pset_alloc_time(how, H5D_ALLOC_TIME_EARLY) >= 0 &&
+              H5Pset_fill_time(how, H5D_FILL_TIME_NEVER) >= 0 &&
+              H5Pset_obj_track_times(how, false) >= 0;
+
+    if (ok)
+        group = H5Gcreate2(file, tr_ckpt_group(kind), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    ok = ok && group >= 0;
+    for (int i = 0; ok && i < whole->count; i++)
+        ok = put_tensor(group, how, &whole->list[i], sums[kind * whole->count + i],
+                        &offsets[kind * whole->count + i]);
+    if (group >= 0)
+        ok &= H5Gclose(group) >= 0;
+    if (how >= 0)
+        ok &= H5Pclose(how) >= 0;
+    return ok;
+}
+
+/* Version 1.8 of HDF5's format, which programs of many years can read.  The index gets one
+   block of `room` bytes, whole pages, at the start of the file: no page has bytes of both the
+   index and a tensor, which different machines write. */
+static hid_t create(hid_t access, int64_t room)
+{
+    hid_t how = H5Pcreate(H5P_FILE_CREATE), file = -1;
+
+    if (access >= 0 && H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18) >= 0 &&
+        H5Pset_alignment(access, TR_CKPT_PAGE, TR_CKPT_PAGE) >= 0 &&
+        H5Pset_meta_block_size(access, (hsize_t)room) >= 0 &&
+        H5Pset_userblock(how, TR_CKPT_SEAL_BYTES) >= 0)
+        file = H5Fcreate("checkpoint", H5F_ACC_TRUNC, how, access);
+    if (how >= 0)
+        H5Pclose(how);
+    return file;
+}
+
+/* The whole file as HDF5 makes it, with holes where the tensors will be. */
+static enum tr_status describe(int64_t room, const struct tr_params *whole,
+                               const struct tr_ckpt_about *about, const char *config_json,
+                               const uint64_t *sums, int64_t *offsets, struct tr_ckpt_sparse *out)
+{
+    hid_t access, file;
+    bool ok;
+
+    memset(out, 0, sizeof *out);
+    tr_ckpt_hdf5_begin();
+    access = tr_ckpt_sparse_open(out);
+    file = create(access, room);
+    ok = file >= 0 && put_about(file, about, config_json);
+    for (int k = 0; ok && k < TR_CKPT_KINDS; k++)
+        ok = put_group(file, k, whole, sums, offsets);
+    if (file >= 0)
+        ok &= H5Fclose(file) >= 0;
+    if (access >= 0)
+        ok &= tr_ckpt_sparse_close(access) >= 0;
+    if (!ok)
+        return TR_FAIL(TR_ERESOURCE, "cannot make the index of a checkpoint in memory: %s",
+                       tr_ckpt_hdf5_reason());
+    return TR_OK;
+}
+
+static int64_t end_of_index(const struct tr_ckpt_sparse *pages)
+{
+    return (pages->page[pages->count - 1].number + 1) * TR_CKPT_PAGE;
+}
+
+/* The same, with so much room for the index that all of it lies before the first tensor. */
+static enum tr_status describe_in_order(const struct tr_params *whole,
+                                        const struct tr_ckpt_about *about, const char *config_json,
+                                        const uint64_t *sums, int64_t *offsets,
+                                        struct tr_ckpt_sparse *out)
+{
+    for (int64_t room = FIRST_ROOM;; room *= 2) {
+        enum tr_status s = describe(room, whole, about, config_json, sums, offsets, out);
+
+        if (s != TR_OK || end_of_index(out) <= offsets[0])
+            return s;
+        tr_ckpt_sparse_release(out);
+    }
+}
+
+/* The length first, so that a machine that writes tensors finds the file as long as it stays: a
+   network file system then never fills a page with zeros of its own. */
+static int write_index(int fd, const struct tr_ckpt_sparse *pages)
+{
+    int64_t bytes = end_of_index(pages);
+    unsigned char *image = calloc(1, (size_t)bytes);
+    int rc;
+
+    if (!image)
+        return -1;
+    for (int i = 0; i < pages->count; i++)
+        memcpy(image + pages->page[i].number * TR_CKPT_PAGE, pages->page[i].data, TR_CKPT_PAGE);
+    tr_ckpt_seal(image, bytes);
+    rc = ftruncate(fd, pages->bytes) != 0 || tr_ckpt_write_at(fd, image, bytes, 0) != 0 ||
+         fsync(fd) != 0;
+    free(image);
+    return rc ? -1 : 0;
+}
+
+static enum tr_status write_file(const char *path, const struct tr_ckpt_sparse *pages)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666), error = 0;
+
+    if (fd < 0)
+        return TR_FAIL(TR_EIO, "cannot make %s: %s", path, strerror(errno));
+    if (write_index(fd, pages) != 0)
+        error = errno;
+    if (close(fd) != 0 && error == 0)
+        error = errno;
+    if (error != 0)
+        return TR_FAIL(TR_EIO, "cannot write %s: %s", path, strerror(error));
+    return TR_OK;
+}
+
+enum tr_status tr_ckpt_index_write(const char *path, const struct tr_params *whole,
+                                   const struct tr_ckpt_about *about, const char *config_json,
+                                   const uint64_t *sums, int64_t *offsets)
+{
+    struct tr_ckpt_sparse pages;
+    enum tr_status s = describe_in_order(whole, about, config_json, sums, offsets, &pages);
+
+    if (s == TR_OK)
+        s = write_file(path, &pages);
+    tr_ckpt_sparse_release(&pages);
+    return s;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_CKPT_IO_H
+#define TR_CKPT_IO_H
+
+#include <stdint.h>
+
+#include "ckpt/map.h"
+
+/*
+ * Move rows lo .. hi - 1 of the local part of `p`, whose first element is at `x`, to or from the
+ * tensor that begins `offset` bytes into the file.  0, or -1 with errno; a file that ends too soon
+ * gives ENODATA.
+ */
+int tr_ckpt_write_rows(int fd, int64_t offset, const struct tr_param *p, const float *x,
+                       int64_t lo, int64_t hi);
+int tr_ckpt_read_rows(int fd, int64_t offset, const struct tr_param *p, float *x, int64_t lo,
+                      int64_t hi);
+
+/* `bytes` at `at` of the file, going on after short reads and writes. */
+int tr_ckpt_write_at(int fd, const void *data, int64_t bytes, int64_t at);
+int tr_ckpt_read_at(int fd, void *data, int64_t bytes, int64_t at);
+
+#endif

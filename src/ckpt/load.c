@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ckpt/ckpt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ckpt/index.h"
+#include "ckpt/io.h"
+#include "ckpt/path.h"
+#include "util/file.h"
+#include "util/log.h"
+
+/* One load on one rank. */
+struct load {
+    struct tr_grid *grid;
+    struct tr_comm *world;
+    const char *dir;
+    float *buffer[TR_CKPT_KINDS]; /* NULL for a kind that is not wanted */
+    struct tr_ckpt_map map;
+    int tensors; /* in all kinds together */
+    struct place {
+        uint64_t sum;
+        int64_t offset;
+    } * places;     /* of each tensor in the file */
+    uint64_t *sums; /* of what was read */
+};
+
+/* What rank 0 found out about one checkpoint; all of it is told to the ranks. */
+struct finding {
+    int64_t iteration; /* -1: there is none left to try */
+    int64_t differs;   /* the model is another one */
+    int64_t minor;
+    struct tr_ckpt_state state;
+};
+_Static_assert(sizeof(struct finding) % sizeof(int32_t) == 0, "a finding is told in words");
+
+static void begin(struct load *v, const struct tr_ckpt_tensors *tensors,
+                  const struct tr_shape *shape)
+{
+#define KIND(symbol, group, field) v->buffer[TR_CKPT_##symbol] = tensors->field;
+    TR_CKPT_KINDS_OF(KIND)
+#undef KIND
+    tr_ckpt_map_build(shape, tensors->params, v->grid->at.tp, &v->map);
+    v->tensors = TR_CKPT_KINDS * v->map.whole.count;
+    v->places = calloc((size_t)v->tensors, sizeof *v->places);
+    v->sums = calloc((size_t)v->tensors, sizeof *v->sums);
+    if (!v->places || !v->sums)
+        tr_die(TR_ERESOURCE, "no memory left for the index of a checkpoint");
+}
+
+static void end(struct load *v)
+{
+    free(v->places);
+    free(v->sums);
+    tr_ckpt_map_release(&v->map);
+}
+
+/* Rank 0: names every number in which the models differ. */
+static enum tr_status compare_models(const char *file, const struct tr_ckpt_about *a,
+                                     const struct tr_shape *shape)
+{
+    char list[512];
+    size_t used = 0;
+
+#define MODEL(attribute, field)                                                             \
+    if (a->field != shape->field && used < sizeof list)                                     \
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s %lld and not %lld", \
+                                 used ? ", " : "", attribute, (long long)a->field,          \
+                                 (long long)shape->field);
+    TR_CKPT_MODEL_OF(MODEL)
+#undef MODEL
+    if (used > 0)
+        return TR_FAIL(TR_EDATA,
+                       "%s holds another model: it has %s; give the options that it was trained "
+                       "with, or another --load",
+                       file, list);
+    return TR_OK;
+}
+
+/* Rank 0: where each tensor that is wanted lies in the file. */
+static enum tr_status find_places(struct load *v, const char *file, const struct tr_ckpt_index *x)
+{
+    const struct tr_params *whole = &v->map.whole;
+
+    for (int n = 0; n < v->tensors; n++) {
+        const struct tr_ckpt_entry *e;
+        int kind = n / whole->count;
+
+        if (!v->buffer[kind])
+            continue;
+        if (tr_ckpt_index_find(x, kind, &whole->list[n % whole->count], n, &e) != TR_OK)
+            return TR_FAIL(TR_EDATA, "%s: %s", file, tr_last_error());
+        v->places[n] = (struct place){e->sum, e->offset};
+    }
+    return TR_OK;
+}
+
+/* Rank 0: everything about one checkpoint but its elements. */
+static enum tr_status examine(struct load *v, const char *file, const struct tr_shape *shape,
+                              struct finding *f)
+{
+    struct tr_ckpt_index x;
+    enum tr_status s = tr_ckpt_index_read(file, &x);
+
+    if (s == TR_OK) {
+        s = compare_models(file, &x.about, shape);
+        f->differs = s != TR_OK;
+    }
+    if (s == TR_OK && x.about.state.iteration != f->iteration)
+        s = TR_FAIL(TR_EDATA, "%s says that it is of iteration %lld", file,
+                    (long long)x.about.state.iteration);
+    if (s == TR_OK)
+        s = find_places(v, file, &x);
+    f->minor = x.minor;
+    f->state = x.about.state;
+    tr_ckpt_index_release(&x);
+    return s;
+}
+
+/* A sum over ranks takes each element once; what this rank holds whole it checks alone. */
+static enum tr_status read_piece(struct load *v, int fd, int kind,
+                                 const struct tr_ckpt_piece *piece)
+{
+    const struct tr_param *p = piece->param;
+    const struct place *place = &v->places[tr_ckpt_number(&v->map, kind, piece)];
+    float *x = v->buffer[kind] + p->offset;
+    int64_t filled = piece->rows * p->local[1];
+    uint64_t sum;
+
+    if (tr_ckpt_read_rows(fd, place->offset, p, x, 0, piece->rows) != 0)
+        return TR_FAIL(TR_EIO, "%s/%s cannot be read: %s", tr_ckpt_group(kind), p->name,
+                       strerror(errno));
+    memset(x + filled, 0, (size_t)(p->elems - filled) * sizeof *x);
+    sum = tr_ckpt_sum_rows(p, x, 0, piece->rows);
+    if (tr_ckpt_stores(&v->map, piece))
+        v->sums[tr_ckpt_number(&v->map, kind, piece)] += sum;
+    else if (p->split < 0 && sum != place->sum)
+        return TR_FAIL(TR_EDATA, "%s/%s does not have its checksum", tr_ckpt_group(kind), p->name);
+    return TR_OK;
+}
+
+static enum tr_status read_elements(struct load *v, const char *file)
+{
+    int fd = open(file, O_RDONLY | O_CLOEXEC);
+    enum tr_status s = TR_OK;
+
+    if (fd < 0)
+        return TR_FAIL(TR_EIO,
+                       "cannot open %s: %s; every rank reads it, so it must lie on a file system "
+                       "that all nodes share",
+                       file, strerror(errno));
+    memset(v->sums, 0, (size_t)v->tensors * sizeof *v->sums);
+    for (int k = 0; s == TR_OK && k < TR_CKPT_KINDS; k++)
+        for (int i = 0; s == TR_OK && v->buffer[k] && i < v->map.count; i++)
+            s = read_piece(v, fd, k, &v->map.list[i]);
+    if (s != TR_OK)
+        s = TR_FAIL(s, "%s: %s", file, tr_last_error());
+    close(fd);
+    return s;
+}
+
+/* Each model-parallel group has read the whole model once and checks what it has read. */
+static enum tr_status check_sums(struct load *v, const char *file)
+{
+    tr_ckpt_add(&v->grid->mp, v->sums, v->tensors);
+    for (int n = 0; n < v->tensors; n++) {
+        int kind = n / v->map.whole.count;
+
+        if (v->buffer[kind] && v->sums[n] != v->places[n].sum)
+            return TR_FAIL(TR_EDATA, "%s: %s/%s does not have its checksum", file,
+                           tr_ckpt_group(kind), v->map.whole.list[n % v->map.whole.count].name);
+    }
+    return TR_OK;
+}
+
+/* The copies that the last stage holds of what another stage stores, summed in its tensor
+   group. */
+static enum tr_status check_copies(struct load *v, const char *file)
+{
+    enum tr_status s = TR_OK;
+
+    for (int i = 0; i < v->map.count; i++) {
+        const struct tr_ckpt_piece *piece = &v->map.list[i];
+        const struct tr_param *p = piece->param;
+
+        for (int k = 0; p->copy && k < TR_CKPT_KINDS && v->buffer[k]; k++) {
+            uint64_t sum = tr_ckpt_sum_rows(p, v->buffer[k] + p->offset, 0, piece->rows);
+
+            tr_ckpt_add(&v->grid->tp, &sum, 1);
+            if (sum != v->places[tr_ckpt_number(&v->map, k, piece)].sum)
+                s = TR_FAIL(TR_EDATA, "%s: the copy of %s/%s does not have its checksum", file,
+                            tr_ckpt_group(k), p->name);
+        }
+    }
+    return s;
+}
+
+/* Try the checkpoint that `f` names; collective, and the same outcome on all ranks. */
+static enum tr_status load_one(struct load *v, const struct tr_shape *shape, struct finding *f)
+{
+    char *folder = tr_ckpt_folder(v->dir, f->iteration), *file = tr_ckpt_file_in(folder);
+    enum tr_status s = v->world->rank == 0 ? examine(v, file, shape, f) : TR_OK;
+
+    tr_ckpt_tell(v->world, f, sizeof *f);
+    s = tr_comm_agree(v->world, s);
+    if (s == TR_OK) {
+        tr_ckpt_tell(v->world, v->places, (size_t)v->tensors * sizeof *v->places);
+        s = tr_comm_agree(v->world, read_elements(v, file));
+    }
+    if (s == TR_OK)
+        s = tr_comm_agree(v->world, check_sums(v, file));
+    if (s == TR_OK)
+        s = tr_comm_agree(v->world, check_copies(v, file));
+    free(file);
+    free(folder);
+    return s;
+}
+
+/* Rank 0 says which one comes after the damaged one; -1 when that was the last. */
+static void go_back(struct load *v, struct finding *f)
+{
+    int64_t damaged = f->iteration;
+
+    if (v->world->rank == 0) {
+        f->iteration = tr_ckpt_older(v->dir, damaged);
+        if (f->iteration >= 0)
+            tr_log(TR_LOG_WARNING,
+                   "the checkpoint of iteration %lld cannot be used (%s); going back to that of "
+                   "iteration %lld",
+                   (long long)damaged, tr_last_error(), (long long)f->iteration);
+    }
+    tr_ckpt_tell(v->world, f, sizeof *f);
+}
+
+static enum tr_status load_newest(struct load *v, const struct tr_shape *shape, struct finding *f)
+{
+    int64_t wanted = f->iteration;
+
+    for (;;) {
+        enum tr_status s;
+
+        tr_print_rank0(" loading checkpoint from %s at iteration %lld\n", v->dir,
+                       (long long)f->iteration);
+        s = load_one(v, shape, f);
+        if (s == TR_OK || f->differs)
+            return s;
+        go_back(v, f);
+        if (f->iteration < 0)
+            return TR_FAIL(TR_EDATA,
+                           "no checkpoint in %s can be used; the tracker names iteration %lld, and "
+                           "the last one tried failed: %s",
+                           v->dir, (long long)wanted, tr_last_error());
+    }
+}
+
+/* Rank 0 reads the tracker for all. */
+static enum tr_status read_tracker(struct load *v, struct finding *f)
+{
+    enum tr_status s = TR_OK;
+
+    if (v->world->rank == 0)
+        s = tr_ckpt_latest(v->dir, &f->iteration);
+    TR_TRY(tr_comm_agree(v->world, s));
+    tr_ckpt_tell(v->world, f, sizeof *f);
+    return TR_OK;
+}
+
+enum tr_status tr_ckpt_load(struct tr_grid *grid, const char *dir, const struct tr_shape *shape,
+                            struct tr_ckpt_tensors *tensors, struct tr_ckpt_state *state,
+                            bool *found)
+{
+    struct load v = {.grid = grid, .world = grid->world, .dir = dir};
+    struct finding f = {.iteration = -1};
+    enum tr_status s;
+
+    TR_ASSERT(tensors->value);
+    *found = false;
+    TR_TRY(read_tracker(&v, &f));
+    if (f.iteration < 0) {
+        tr_print_rank0("WARNING: could not find the metadata file %s/" TR_CKPT_TRACKER " \n"
+                       "    will not load any checkpoints and will start from random\n",
+                       dir);
+        return TR_OK;
+    }
+    begin(&v, tensors, shape);
+    s = load_newest(&v, shape, &f);
+    if (s == TR_OK) {
+        *found = true;
+        *state = f.state;
+        tr_print_rank0(" checkpoint version %d.%lld\n"
+                       "  successfully loaded checkpoint from %s at iteration %lld\n",
+                       TR_CKPT_MAJOR, (long long)f.minor, dir, (long long)f.iteration);
+    }
+    end(&v);
+    return s;
+}

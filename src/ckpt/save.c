@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ckpt/ckpt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "ckpt/index.h"
+#include "ckpt/io.h"
+#include "ckpt/path.h"
+#include "util/file.h"
+#include "util/log.h"
+
+/* One save on one rank. */
+struct save {
+    struct tr_grid *grid;
+    struct tr_comm *world;
+    const char *dir;
+    int64_t iteration, bytes;
+    const float *buffer[TR_CKPT_KINDS];
+    struct tr_ckpt_map map;
+    int tensors; /* in all kinds together */
+    uint64_t *sums;
+    int64_t *offsets; /* and one more place, for the tag on its way to the ranks */
+    long tag;
+    char *folder, *file; /* the temporary ones */
+};
+
+static void share_of(const struct save *v, int kind, const struct tr_ckpt_piece *piece, int64_t *lo,
+                     int64_t *hi)
+{
+    tr_ckpt_share(&v->map, piece, kind, v->grid->at.dp, v->grid->d, lo, hi);
+}
+
+static void begin(struct save *v, const struct tr_ckpt_tensors *tensors,
+                  const struct tr_shape *shape, const char *config_json)
+{
+#define KIND(symbol, group, field) v->buffer[TR_CKPT_##symbol] = tensors->field;
+    TR_CKPT_KINDS_OF(KIND)
+#undef KIND
+    tr_ckpt_map_build(shape, tensors->params, v->grid->at.tp, &v->map);
+    v->tensors = TR_CKPT_KINDS * v->map.whole.count;
+    v->bytes = tr_ckpt_index_bytes(&v->map.whole, config_json);
+    v->sums = calloc((size_t)v->tensors, sizeof *v->sums);
+    v->offsets = calloc((size_t)v->tensors + 1, sizeof *v->offsets);
+    if (!v->sums || !v->offsets)
+        tr_die(TR_ERESOURCE, "no memory left for the index of a checkpoint");
+}
+
+static void end(struct save *v)
+{
+    free(v->folder);
+    free(v->file);
+    free(v->sums);
+    free(v->offsets);
+    tr_ckpt_map_release(&v->map);
+}
+
+static void add_sums(struct save *v)
+{
+    for (int k = 0; k < TR_CKPT_KINDS; k++) {
+        for (int i = 0; i < v->map.count; i++) {
+            const struct tr_ckpt_piece *piece = &v->map.list[i];
+            int64_t lo, hi;
+
+            share_of(v, k, piece, &lo, &hi);
+            v->sums[tr_ckpt_number(&v->map, k, piece)] +=
+                tr_ckpt_sum_rows(piece->param, v->buffer[k] + piece->param->offset, lo, hi);
+        }
+    }
+    tr_ckpt_add(v->world, v->sums, v->tensors);
+}
+
+static struct tr_ckpt_about about_of(const struct tr_ckpt_state *state,
+                                     const struct tr_shape *shape)
+{
+    struct tr_ckpt_about a = {.state = *state};
+
+#define MODEL(attribute, field) a.field = shape->field;
+    TR_CKPT_MODEL_OF(MODEL)
+    TR_CKPT_LAYOUT_OF(MODEL)
+#undef MODEL
+    return a;
+}
+
+/* Bytes that we may still write to the file system of `dir`; 0 also where it does not say. */
+static int64_t free_bytes(const char *dir)
+{
+    struct statvfs fs;
+
+    if (statvfs(dir, &fs) != 0)
+        return 0;
+    return (int64_t)fs.f_bavail * (int64_t)fs.f_frsize;
+}
+
+/* Rank 0: everything that can be known to be wrong before a byte is written. */
+static enum tr_status look_ahead(const struct save *v)
+{
+    int64_t there;
+
+    TR_TRY(tr_make_dirs(v->dir));
+    there = free_bytes(v->dir);
+    if (there > 0 && there < v->bytes)
+        return TR_FAIL(TR_EIO, "%s has no room for it", v->dir);
+    return TR_OK;
+}
+
+static void name_files(struct save *v)
+{
+    v->folder = tr_ckpt_temporary(v->dir, v->iteration, v->tag);
+    v->file = tr_ckpt_file_in(v->folder);
+}
+
+/* Rank 0: the temporary folder and in it the file, complete but for the elements. */
+static enum tr_status make_file(struct save *v, const struct tr_ckpt_about *about,
+                                const char *config_json)
+{
+    TR_TRY(look_ahead(v));
+    v->tag = (long)getpid();
+    name_files(v);
+    /* A process of this number may have been killed here before. */
+    if (access(v->folder, F_OK) == 0)
+        tr_ckpt_remove(v->folder);
+    if (mkdir(v->folder, 0777) != 0)
+        return TR_FAIL(TR_EIO, "cannot make the folder %s: %s", v->folder, strerror(errno));
+    return tr_ckpt_index_write(v->file, &v->map.whole, about, config_json, v->sums, v->offsets);
+}
+
+/* Where rank 0 put what. */
+static void tell_offsets(struct save *v)
+{
+    v->offsets[v->tensors] = v->tag;
+    tr_ckpt_tell(v->world, v->offsets, ((size_t)v->tensors + 1) * sizeof *v->offsets);
+    v->tag = (long)v->offsets[v->tensors];
+    if (!v->folder)
+        name_files(v);
+}
+
+static int write_share(const struct save *v, int fd)
+{
+    for (int k = 0; k < TR_CKPT_KINDS; k++) {
+        for (int i = 0; i < v->map.count; i++) {
+            const struct tr_ckpt_piece *piece = &v->map.list[i];
+            int64_t lo, hi;
+
+            share_of(v, k, piece, &lo, &hi);
+            if (tr_ckpt_write_rows(fd, v->offsets[tr_ckpt_number(&v->map, k, piece)], piece->param,
+                                   v->buffer[k] + piece->param->offset, lo, hi) != 0)
+                return -1;
+        }
+    }
+    return 0;
+}
+
+/* Write-only: a network file system then keeps track of bytes and not of pages, and ranks may
+   write to the same page. */
+static enum tr_status write_elements(const struct save *v)
+{
+    int fd = open(v->file, O_WRONLY | O_CLOEXEC), error = 0;
+
+    if (fd < 0)
+        return TR_FAIL(TR_EIO,
+                       "cannot open %s: %s; every rank writes to it, so it must lie on a file "
+                       "system that all nodes share",
+                       v->file, strerror(errno));
+    if (write_share(v, fd) != 0 || fsync(fd) != 0)
+        error = errno;
+    if (close(fd) != 0 && error == 0)
+        error = errno;
+    if (error != 0)
+        return TR_FAIL(TR_EIO, "cannot write %s: %s", v->file, strerror(error));
+    return TR_OK;
+}
+
+/* What the user needs to know of any failure is added by the rank that has it. */
+static enum tr_status agree(const struct save *v, enum tr_status mine)
+{
+    const double mib = 1048576.0;
+
+    if (mine != TR_OK)
+        mine = TR_FAIL(mine,
+                       "the checkpoint of iteration %lld is not saved and the one before stays the "
+                       "latest: %s; it needs %.1f MiB, and %.1f MiB are free",
+                       (long long)v->iteration, tr_last_error(), (double)v->bytes / mib,
+                       (double)free_bytes(v->dir) / mib);
+    return tr_comm_agree(v->world, mine);
+}
+
+static enum tr_status save_all(struct save *v, const struct tr_ckpt_about *about,
+                               const char *config_json)
+{
+    bool writer = v->world->rank == 0;
+
+    add_sums(v);
+    TR_TRY(agree(v, writer ? make_file(v, about, config_json) : TR_OK));
+    tell_offsets(v);
+    TR_TRY(agree(v, write_elements(v)));
+    return agree(v, writer ? tr_ckpt_commit(v->dir, v->iteration, v->tag) : TR_OK);
+}
+
+/* A failure leaves nothing behind. */
+static void give_up(const struct save *v)
+{
+    if (v->world->rank == 0 && v->folder && access(v->folder, F_OK) == 0)
+        tr_ckpt_remove(v->folder);
+}
+
+enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
+                            const struct tr_ckpt_state *state,
+                            const struct tr_ckpt_tensors *tensors, const struct tr_shape *shape,
+                            const char *config_json, int keep_last)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
+    struct tr_ckpt_about about = about_of(state, shape);
+    struct save v = {.grid = grid, .world = grid->world, .dir = dir, .iteration = state->iteration};
+    enum tr_status s;
+
+    TR_ASSERT(tensors->value && tensors->m && tensors->v);
+    tr_print_rank0("saving checkpoint at iteration %7lld to %s\n", (long long)v.iteration, dir);
+    begin(&v, tensors, shape, config_json);
+    /* A limit on the size of files is an error like others, not the end of the process. */
+    sigaction(SIGXFSZ, &ignore, &before);
+    s = save_all(&v, &about, config_json);
+    sigaction(SIGXFSZ, &before, NULL);
+    if (s != TR_OK) {
+        give_up(&v);
+    } else {
+        if (grid->world->rank == 0)
+            tr_ckpt_tidy(dir, v.iteration, keep_last, v.tag);
+        tr_print_rank0("  successfully saved checkpoint at iteration %7lld to %s\n",
+                       (long long)v.iteration, dir);
+    }
+    end(&v);
+    return s;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_CKPT_SCHEMA_H
+#define TR_CKPT_SCHEMA_H
+
+/*
+ * Every name in a checkpoint.  docs/formats.md says what they hold; a test holds the two together.
+ *
+ * The version is MAJOR.MINOR.  A reader refuses another major; a minor adds attributes that an
+ * older reader may ignore.
+ */
+enum { TR_CKPT_MAJOR = 1, TR_CKPT_MINOR = 0 };
+
+/* The text in the first page of the file: version, length and checksum of the index. */
+#define TR_CKPT_SEAL "trireme checkpoint %d.%d\nindex_bytes %lld\nindex_checksum %016llx\n"
+
+/* Folder and file names, as Megatron names them. */
+#define TR_CKPT_FILE "model_optim_rng.h5"
+#define TR_CKPT_TRACKER "latest_checkpointed_iteration.txt"
+#define TR_CKPT_ITER "iter_%07lld"
+/* Not yet complete, and no longer wanted: hidden, so that no `ls iter_*` takes them for
+   checkpoints.  The number after the iteration is the process that made it. */
+#define TR_CKPT_TMP ".iter_%07lld.tmp-%ld"
+#define TR_CKPT_OLD ".iter_%07lld.old-%ld"
+
+/* KIND(symbol, "group", field): the groups, and which buffer of struct tr_ckpt_tensors fills
+   them. */
+#define TR_CKPT_KINDS_OF(KIND) \
+    KIND(MODEL, "model", value) \
+    KIND(EXP_AVG, "exp_avg", m) \
+    KIND(EXP_AVG_SQ, "exp_avg_sq", v)
+
+/* STATE(type, "attribute", field): what a run resumes from, from struct tr_ckpt_state, on the
+   root. */
+#define TR_CKPT_STATE_OF(STATE) \
+    STATE(INT, "iteration", iteration) \
+    STATE(INT, "consumed_train_samples", consumed_train_samples) \
+    STATE(INT, "consumed_valid_samples", consumed_valid_samples) \
+    STATE(INT, "lr_samples", lr_samples) \
+    STATE(INT, "adam_steps", adam_steps) \
+    STATE(REAL, "loss_scale", loss_scale) \
+    STATE(INT, "growth_tracker", growth_tracker) \
+    STATE(INT, "hysteresis_tracker", hysteresis_tracker)
+
+/* MODEL("attribute", field): what must agree on load, from struct tr_shape, on the root. */
+#define TR_CKPT_MODEL_OF(MODEL) \
+    MODEL("num_layers", layers) \
+    MODEL("hidden_size", hidden) \
+    MODEL("num_attention_heads", heads) \
+    MODEL("ffn_hidden_size", ffn) \
+    MODEL("max_position_embeddings", positions) \
+    MODEL("vocab_size", vocab)
+
+/* LAYOUT("attribute", field): which layout wrote the file, from struct tr_shape, on the root.  For
+   people; nothing reads them. */
+#define TR_CKPT_LAYOUT_OF(LAYOUT) \
+    LAYOUT("tensor_model_parallel_size", w) \
+    LAYOUT("pipeline_model_parallel_size", p) \
+    LAYOUT("data_parallel_size", d) \
+    LAYOUT("model_chunks_per_rank", k)
+
+/* On the root, for people: which program wrote the file, and with which options. */
+#define TR_CKPT_ATTR_PROGRAM "program"
+#define TR_CKPT_ATTR_CONFIG "config"
+/* On each dataset: tr_ckpt_sum() of its elements, an unsigned 64-bit integer. */
+#define TR_CKPT_ATTR_SUM "checksum"
+
+#endif

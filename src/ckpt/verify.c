@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ckpt/ckpt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ckpt/index.h"
+#include "ckpt/io.h"
+#include "ckpt/path.h"
+#include "ckpt/sum.h"
+
+/* One verification: what is open, and how far it is. */
+struct verify {
+    FILE *out;
+    void (*progress)(void *arg, int64_t done, int64_t total);
+    void *arg;
+    int fd;
+    float *buffer;       /* of BLOCK elements */
+    int64_t done, total; /* bytes */
+    int damaged;
+};
+enum { BLOCK = 1 << 20 };
+
+static int64_t bytes_of(const struct tr_ckpt_index *x)
+{
+    int64_t bytes = 0;
+
+    for (int i = 0; i < x->count; i++)
+        bytes += x->list[i].elems * (int64_t)sizeof(float);
+    return bytes;
+}
+
+static enum tr_status sum_entry(struct verify *v, const struct tr_ckpt_entry *e, uint64_t *sum)
+{
+    *sum = 0;
+    for (int64_t at = 0; at < e->elems; at += BLOCK) {
+        int64_t n = e->elems - at < BLOCK ? e->elems - at : BLOCK;
+        int64_t bytes = n * (int64_t)sizeof(float);
+
+        if (tr_ckpt_read_at(v->fd, v->buffer, bytes, e->offset + at * (int64_t)sizeof(float)) != 0)
+            return TR_FAIL(TR_EIO, "%s/%s cannot be read: %s", tr_ckpt_group(e->kind), e->name,
+                           strerror(errno));
+        *sum += tr_ckpt_sum(v->buffer, n, at);
+        v->done += bytes;
+        if (v->progress)
+            v->progress(v->arg, v->done, v->total);
+    }
+    return TR_OK;
+}
+
+static void complain(struct verify *v, const char *sentence)
+{
+    v->damaged++;
+    if (v->progress)
+        v->progress(v->arg, -1, v->total);
+    fprintf(v->out, "%s\n", sentence);
+}
+
+/* Every tensor that the attributes of the file promise. */
+static void check_presence(struct verify *v, const struct tr_ckpt_index *x)
+{
+    const struct tr_ckpt_entry *e;
+    struct tr_params whole;
+    struct tr_shape s = {0};
+
+#define MODEL(attribute, field) s.field = x->about.field;
+    TR_CKPT_MODEL_OF(MODEL)
+#undef MODEL
+    /* Not more of it than the file can hold, whatever the attributes say. */
+    if (s.layers < 1 || s.layers > x->count) {
+        complain(v, "num_layers is not the number of layers of this file");
+        return;
+    }
+    tr_ckpt_list_whole(&s, &whole);
+    for (int k = 0; k < TR_CKPT_KINDS; k++)
+        for (int i = 0; i < whole.count && (k == 0 || x->optimizer); i++)
+            if (tr_ckpt_index_find(x, k, &whole.list[i], k * whole.count + i, &e) != TR_OK)
+                complain(v, tr_last_error());
+    tr_params_release(&whole);
+}
+
+static enum tr_status check_sums(struct verify *v, const struct tr_ckpt_index *x)
+{
+    for (int i = 0; i < x->count; i++) {
+        const struct tr_ckpt_entry *e = &x->list[i];
+        char sentence[200];
+        uint64_t sum;
+
+        TR_TRY(sum_entry(v, e, &sum));
+        if (sum == e->sum)
+            continue;
+        snprintf(sentence, sizeof sentence,
+                 "%s/%s is damaged: its checksum is %016llx and should be %016llx",
+                 tr_ckpt_group(e->kind), e->name, (unsigned long long)sum,
+                 (unsigned long long)e->sum);
+        complain(v, sentence);
+    }
+    return TR_OK;
+}
+
+static enum tr_status verify_file(const char *file, struct verify *v)
+{
+    struct tr_ckpt_index x;
+    enum tr_status s;
+
+    v->fd = -1;
+    s = tr_ckpt_index_read(file, &x);
+    if (s != TR_OK)
+        goto out;
+    v->total = bytes_of(&x);
+    v->buffer = malloc(BLOCK * sizeof *v->buffer);
+    v->fd = open(file, O_RDONLY | O_CLOEXEC);
+    if (!v->buffer || v->fd < 0) {
+        s = TR_FAIL(TR_EIO, "cannot open %s: %s", file, strerror(errno));
+        goto out;
+    }
+    check_presence(v, &x);
+    s = check_sums(v, &x);
+    if (v->progress)
+        v->progress(v->arg, -1, v->total);
+    if (s == TR_OK && v->damaged > 0)
+        s = TR_FAIL(TR_EDATA, "%s is damaged in %d places; load an older checkpoint", file,
+                    v->damaged);
+    if (s == TR_OK)
+        fprintf(v->out, "%s is whole: %d tensors, %lld bytes\n", file, x.count,
+                (long long)v->total);
+out:
+    if (v->fd >= 0)
+        close(v->fd);
+    free(v->buffer);
+    tr_ckpt_index_release(&x);
+    return s;
+}
+
+enum tr_status tr_ckpt_verify(const char *path, FILE *out,
+                              void (*progress)(void *arg, int64_t done, int64_t total), void *arg)
+{
+    struct verify v = {.out = out, .progress = progress, .arg = arg};
+    enum tr_status s;
+    char *file;
+
+    TR_TRY(tr_ckpt_find(path, &file));
+    s = verify_file(file, &v);
+    free(file);
+    return s;
+}
+
+static void show_about(const struct tr_ckpt_index *x, FILE *out)
+{
+    const struct tr_ckpt_about *a = &x->about;
+
+    fprintf(out, "format version                  %d.%d\nwritten by                      %s\n",
+            TR_CKPT_MAJOR, x->minor, x->program);
+#define INT(attribute, value) fprintf(out, "%-31s %lld\n", attribute, (long long)(value));
+#define REAL(attribute, value) fprintf(out, "%-31s %.17g\n", attribute, value);
+#define STATE(type, attribute, field) type(attribute, a->state.field)
+    TR_CKPT_STATE_OF(STATE)
+#undef STATE
+#define MODEL(attribute, field) INT(attribute, a->field)
+    TR_CKPT_MODEL_OF(MODEL)
+    TR_CKPT_LAYOUT_OF(MODEL)
+#undef MODEL
+#undef REAL
+#undef INT
+}
+
+static void show_tensors(const struct tr_ckpt_index *x, FILE *out)
+{
+    int64_t elems = 0;
+    int count = 0;
+
+    for (int i = 0; i < x->count; i++) {
+        count += x->list[i].kind == TR_CKPT_MODEL;
+        elems += x->list[i].kind == TR_CKPT_MODEL ? x->list[i].elems : 0;
+    }
+    fprintf(out, "parameters                      %lld in %d tensors\n", (long long)elems, count);
+    fprintf(out, "optimizer states                %s\n", x->optimizer ? "yes" : "no");
+    fprintf(out, "bytes of tensors                %lld\n", (long long)bytes_of(x));
+    fprintf(out, "config                          %s\n", x->config);
+    for (int i = 0; i < x->count; i++) {
+        const struct tr_ckpt_entry *e = &x->list[i];
+
+        if (e->kind != TR_CKPT_MODEL)
+            continue;
+        fprintf(out, "  %-60s [%lld", e->name, (long long)e->dim[0]);
+        if (e->ndim == 2)
+            fprintf(out, ",%lld", (long long)e->dim[1]);
+        fprintf(out, "]\n");
+    }
+}
+
+enum tr_status tr_ckpt_show(const char *path, FILE *out)
+{
+    struct tr_ckpt_index x;
+    enum tr_status s;
+    char *file;
+
+    TR_TRY(tr_ckpt_find(path, &file));
+    s = tr_ckpt_index_read(file, &x);
+    if (s == TR_OK) {
+        fprintf(out, "%s\n", file);
+        show_about(&x, out);
+        show_tensors(&x, out);
+    }
+    tr_ckpt_index_release(&x);
+    free(file);
+    return s;
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_TESTS_CKPT_SMALL_H
+#define TR_TESTS_CKPT_SMALL_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/ckpt.h"
+
+/*
+ * A small model whose every number is a function of the kind, the parameter, the place in the
+ * whole tensor and the iteration, so that any rank in any layout can say what must be in its
+ * buffers.  The bits are arbitrary: infinities and NaNs must survive as well.
+ */
+struct small {
+    struct tr_shape shape;
+    struct tr_params params;
+    float *buffer[3];           /* value, m, v */
+};
+
+/* The vocabulary fits no divisor: its 37 rows are padded to 40, and for 4 tensor ranks to 64,
+   of which the third then holds 5 that exist and the fourth none. */
+static inline struct tr_shape small_shape(int w, int p, int d, int k)
+{
+    return (struct tr_shape){
+        .world = w * p * d, .w = w, .p = p, .d = d, .k = k,
+        .layers = 4, .hidden = 8, .heads = 4, .head_dim = 2, .ffn = 32,
+        .seq = 6, .positions = 7, .vocab = 37, .vocab_padded = w == 4 ? 64 : 40,
+        .layers_per_chunk = 4 / (p * k),
+    };
+}
+
+static inline struct tr_ckpt_state small_state(int64_t iteration)
+{
+    return (struct tr_ckpt_state){
+        .iteration = iteration,
+        .consumed_train_samples = 16 * iteration,
+        .consumed_valid_samples = 3 * iteration,
+        .lr_samples = 15 * iteration,
+        .adam_steps = iteration - 1,
+        .loss_scale = 65536.0 / (double)iteration,
+        .growth_tracker = 17,
+        .hysteresis_tracker = 2,
+    };
+}
+
+static inline void small_open(struct small *s, const struct tr_shape *shape, int tp, int pp)
+{
+    s->shape = *shape;
+    tr_params_list(shape, tp, pp, &s->params);
+    for (int k = 0; k < 3; k++)
+        s->buffer[k] = malloc((size_t)s->params.elems * sizeof(float));
+}
+
+static inline void small_close(struct small *s)
+{
+    for (int k = 0; k < 3; k++)
+        free(s->buffer[k]);
+    tr_params_release(&s->params);
+}
+
+static inline struct tr_ckpt_tensors small_tensors(struct small *s)
+{
+    return (struct tr_ckpt_tensors){&s->params, s->buffer[0], s->buffer[1], s->buffer[2]};
+}
+
+/* Chained steps of a 64-bit congruential generator, high bits: not the mix of the checksum. */
+static inline uint32_t small_bits(int kind, const struct tr_param *p, int64_t place,
+                                  int64_t iteration)
+{
+    const uint64_t words[] = {(uint64_t)kind, (uint64_t)p->row, (uint64_t)(p->layer + 1),
+                              (uint64_t)place, (uint64_t)iteration};
+    uint64_t x = 1;
+
+    for (int i = 0; i < 5; i++)
+        x = (x + words[i]) * 6364136223846793005u + 1442695040888963407u, x ^= x >> 29;
+    return (uint32_t)(x >> 32);
+}
+
+/* What element i of the parameter on this rank must be; padding is zero. */
+static inline uint32_t small_want(int kind, const struct tr_param *p, int64_t i, int64_t iteration)
+{
+    int64_t row = i / p->local[1] + (p->split == 0 ? p->first : 0);
+    int64_t col = i % p->local[1] + (p->split == 1 ? p->first : 0);
+
+    if (row >= p->full[0])
+        return 0;
+    return small_bits(kind, p, row * p->full[1] + col, iteration);
+}
+
+static inline void small_fill(struct small *s, int64_t iteration)
+{
+    for (int k = 0; k < 3; k++) {
+        for (int n = 0; n < s->params.count; n++) {
+            const struct tr_param *p = &s->params.list[n];
+
+            for (int64_t i = 0; i < p->elems; i++) {
+                uint32_t bits = small_want(k, p, i, iteration);
+
+                memcpy(s->buffer[k] + p->offset + i, &bits, sizeof bits);
+            }
+        }
+    }
+}
+
+/* Before loading, so that what is not loaded shows. */
+static inline void small_spoil(struct small *s)
+{
+    for (int k = 0; k < 3; k++)
+        memset(s->buffer[k], 0x5a, (size_t)s->params.elems * sizeof(float));
+}
+
+/* Elements that are not what they must be. */
+static inline int64_t small_wrong(const struct small *s, int64_t iteration)
+{
+    int64_t wrong = 0;
+
+    for (int k = 0; k < 3; k++) {
+        for (int n = 0; n < s->params.count; n++) {
+            const struct tr_param *p = &s->params.list[n];
+
+            for (int64_t i = 0; i < p->elems; i++) {
+                uint32_t want = small_want(k, p, i, iteration), is;
+
+                memcpy(&is, s->buffer[k] + p->offset + i, sizeof is);
+                wrong += is != want;
+            }
+        }
+    }
+    return wrong;
+}
+
+static inline bool small_state_is(const struct tr_ckpt_state *s, int64_t iteration)
+{
+    struct tr_ckpt_state want = small_state(iteration);
+
+    return s->iteration == want.iteration &&
+           s->consumed_train_samples == want.consumed_train_samples &&
+           s->consumed_valid_samples == want.consumed_valid_samples &&
+           s->lr_samples == want.lr_samples && s->adam_steps == want.adam_steps &&
+           !(s->loss_scale < want.loss_scale) && !(s->loss_scale > want.loss_scale) &&
+           s->growth_tracker == want.growth_tracker &&
+           s->hysteresis_tracker == want.hysteresis_tracker;
+}
+
+/* Fill and save, load and compare; collective over the grid's world.  load returns the
+   iteration, -1 if there was none, and -2 if the numbers are not those of it. */
+static inline enum tr_status small_save(struct tr_grid *g, const struct tr_shape *shape,
+                                        const char *dir, int64_t iteration, int keep_last)
+{
+    struct small s;
+    struct tr_ckpt_state state = small_state(iteration);
+    struct tr_ckpt_tensors tensors;
+    enum tr_status status;
+
+    small_open(&s, shape, g->at.tp, g->at.pp);
+    small_fill(&s, iteration);
+    tensors = small_tensors(&s);
+    status = tr_ckpt_save(g, dir, &state, &tensors, shape, "{\"small\": true}", keep_last);
+    small_close(&s);
+    return status;
+}
+
+static inline enum tr_status small_load(struct tr_grid *g, const struct tr_shape *shape,
+                                        const char *dir, int64_t *iteration)
+{
+    struct small s;
+    struct tr_ckpt_state state = {0};
+    struct tr_ckpt_tensors tensors;
+    enum tr_status status;
+    bool found;
+
+    *iteration = -1;
+    small_open(&s, shape, g->at.tp, g->at.pp);
+    small_spoil(&s);
+    tensors = small_tensors(&s);
+    status = tr_ckpt_load(g, dir, shape, &tensors, &state, &found);
+    if (status == TR_OK && found)
+        *iteration = small_state_is(&state, state.iteration) &&
+                             small_wrong(&s, state.iteration) == 0 ? state.iteration : -2;
+    small_close(&s);
+    return status;
+}
+
+#endif

@@ -1,0 +1,589 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "check.h"
+
+#include <fcntl.h>
+#include <hdf5.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ckpt/index.h"
+#include "ckpt/path.h"
+#include "ckpt/seal.h"
+#include "ckpt/small.h"
+#include "data/folder.h"
+#include "util/log.h"
+#include "util/rng.h"
+
+/* One rank, without MPI: what is in the file, and what is done with one that is damaged. */
+static struct tr_comm self;
+static struct tr_grid grid;
+static struct tr_shape shape;
+static char *dir;
+
+static int setup(void **state)
+{
+    (void)state;
+    tr_comm_self(&self);
+    if (tr_grid_open(&self, 1, 1, 1, &grid) != TR_OK)
+        return -1;
+    shape = small_shape(1, 1, 1, 1);
+    dir = folder_make();
+    tr_log_level(TR_LOG_ERROR);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    folder_remove(dir);
+    tr_grid_close(&grid);
+    return 0;
+}
+
+/* The records that a save and a load print would be taken for TAP. */
+static int silence(void)
+{
+    int kept, nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+    fflush(stdout);
+    kept = dup(STDOUT_FILENO);
+    dup2(nowhere, STDOUT_FILENO);
+    close(nowhere);
+    return kept;
+}
+
+static void speak(int kept)
+{
+    close(STDOUT_FILENO);
+    dup2(kept, STDOUT_FILENO);
+    close(kept);
+}
+
+static enum tr_status save_in(const char *where, int64_t iteration, int keep_last)
+{
+    int kept = silence();
+    enum tr_status s = small_save(&grid, &shape, where, iteration, keep_last);
+
+    speak(kept);
+    return s;
+}
+
+static enum tr_status save(int64_t iteration, int keep_last)
+{
+    return save_in(dir, iteration, keep_last);
+}
+
+static enum tr_status load(int64_t *iteration)
+{
+    int kept = silence();
+    enum tr_status s = small_load(&grid, &shape, dir, iteration);
+
+    speak(kept);
+    return s;
+}
+
+static char *file_of(int64_t iteration)
+{
+    char *folder = tr_ckpt_folder(dir, iteration), *file = tr_ckpt_file_in(folder);
+
+    free(folder);
+    return file;
+}
+
+static enum tr_status verify(const char *path)
+{
+    FILE *f = fopen("/dev/null", "we");
+    enum tr_status s = tr_ckpt_verify(path, f, NULL, NULL);
+
+    fclose(f);
+    return s;
+}
+
+static void wipe(void)
+{
+    char *path = tr_format("%s", dir);
+
+    folder_remove(path);
+    assert_int_equal(mkdir(dir, 0777), 0);
+}
+
+static void assert_loads(int64_t want)
+{
+    int64_t iteration;
+
+    assert_ok(load(&iteration));
+    assert_int_equal(iteration, want);
+}
+
+/* HDF5's own way of reading gives what was written, for every dataset of the model. */
+static void read_by_hdf5(void **state)
+{
+    struct tr_params whole;
+    char *file = file_of(100);
+    hid_t f;
+
+    (void)state;
+    wipe();
+    assert_ok(save(100, 0));
+    assert_ok(verify(dir));
+    f = H5Fopen(file, H5F_ACC_RDONLY, H5P_DEFAULT);
+    assert_true(f >= 0);
+    tr_ckpt_list_whole(&shape, &whole);
+    assert_int_equal(whole.count, 2 + 4 * 12 + 2);
+    for (int n = 0; n < 3 * whole.count; n++) {
+        static const char *const groups[] = {"model", "exp_avg", "exp_avg_sq"};
+        struct tr_param *p = &whole.list[n % whole.count];
+        uint32_t *bits = calloc((size_t)p->elems, sizeof *bits);
+        char *name = tr_format("/%s/%s", groups[n / whole.count], p->name);
+        hid_t set = H5Dopen2(f, name, H5P_DEFAULT), space = H5Dget_space(set);
+
+        assert_int_equal(H5Sget_simple_extent_ndims(space), p->ndim);
+        assert_int_equal(H5Sget_simple_extent_npoints(space), p->full[0] * p->full[1]);
+        /* As stored: no conversion may touch the bits. */
+        assert_true(H5Dread(set, H5T_IEEE_F32LE, H5S_ALL, H5S_ALL, H5P_DEFAULT, bits) >= 0);
+        for (int64_t i = 0; i < p->elems; i++)
+            assert_int_equal(bits[i], small_bits(n / whole.count, p, i, 100));
+        H5Sclose(space);
+        H5Dclose(set);
+        free(name);
+        free(bits);
+    }
+    tr_params_release(&whole);
+    assert_true(H5Fclose(f) >= 0);
+    free(file);
+}
+
+/* What `trireme ckpt show` prints has the numbers of the run and the names of the tensors. */
+static void shown(void **state)
+{
+    static const char *const lines[] = {
+        "iteration                       100\n",
+        "consumed_train_samples          1600\n",
+        "loss_scale                      655.36000000000001\n",
+        "num_layers                      4\n",
+        "vocab_size                      37\n",
+        "tensor_model_parallel_size      1\n",
+        "config                          {\"small\": true}\n",
+        "optimizer states                yes\n",
+        "  encoder.layers.3.mlp.dense_4h_to_h.weight                    [8,32]\n",
+    };
+    char *text = NULL, count[64];
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+
+    (void)state;
+    assert_ok(tr_ckpt_show(dir, f));
+    fclose(f);
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
+        if (!strstr(text, lines[i]))
+            fail_msg("\"%s\" is not in what is shown: %s", lines[i], text);
+    /* 37 * 8 and 7 * 8 embeddings, 4 layers of 12 h^2 + 13 h, 2 h. */
+    snprintf(count, sizeof count, " %d in 52 tensors\n", 44 * 8 + 4 * (12 * 64 + 13 * 8) + 16);
+    assert_non_null(strstr(text, count));
+    free(text);
+}
+
+static void no_tracker(void **state)
+{
+    int64_t iteration;
+
+    (void)state;
+    wipe();
+    assert_ok(tr_ckpt_latest(dir, &iteration));
+    assert_int_equal(iteration, -1);
+    assert_loads(-1);
+    assert_fails(TR_EIO, "there is no checkpoint in", verify(dir));
+}
+
+static void put_tracker(const char *text)
+{
+    char *path = tr_format("%s/latest_checkpointed_iteration.txt", dir);
+
+    file_put(path, text, strlen(text));
+    free(path);
+}
+
+/* Exactly the number; what people add by hand at the end of a line is forgiven. */
+static void tracker(void **state)
+{
+    static const char *const bad[] = {
+        "", "release", "-3", "0x10", "12 13", "99999999999999999999", " 12", "12a"};
+    char *path = tr_format("%s/latest_checkpointed_iteration.txt", dir), *text;
+    int64_t iteration;
+
+    (void)state;
+    wipe();
+    assert_ok(save(100, 0));
+    assert_ok(tr_file_text(path, 64, &text));
+    assert_string_equal(text, "100");
+    put_tracker("100\n");
+    assert_loads(100);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        put_tracker(bad[i]);
+        assert_fails(TR_EDATA, "must hold the number of an iteration", load(&iteration));
+        assert_int_equal(iteration, -1);
+    }
+    free(text);
+    free(path);
+}
+
+static void flip(const char *file, int64_t at, unsigned char mask)
+{
+    int fd = open(file, O_RDWR | O_CLOEXEC);
+    unsigned char byte;
+
+    assert_int_equal(pread(fd, &byte, 1, at), 1);
+    byte ^= mask;
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    close(fd);
+}
+
+/* Any byte of any tensor: verify says which, load goes back, and puts it right when it is. */
+static void damaged_elements(void **state)
+{
+    struct tr_rng rng = tr_rng_key(7, TR_STREAM_INIT, 0, 0);
+    struct tr_ckpt_index x;
+    char *file = file_of(200);
+
+    (void)state;
+    wipe();
+    assert_ok(save(100, 0));
+    assert_ok(save(200, 0));
+    assert_ok(tr_ckpt_index_read(file, &x));
+    assert_int_equal(x.count, 3 * 52);
+    for (int i = 0; i < x.count; i++) {
+        int64_t size = x.list[i].elems * 4, where = tr_rng_u32(rng, (uint64_t)i * 2) % size;
+        int64_t at = x.list[i].offset + where;
+        unsigned char mask = (unsigned char)(1 + tr_rng_u32(rng, (uint64_t)i * 2 + 1) % 255);
+
+        flip(file, at, mask);
+        assert_fails(TR_EDATA, "is damaged in 1 places", verify(file));
+        if (i % 4 == 0)
+            assert_loads(100);
+        flip(file, at, mask);
+    }
+    assert_ok(verify(file));
+    assert_loads(200);
+    tr_ckpt_index_release(&x);
+    free(file);
+}
+
+static int64_t index_bytes(const char *file)
+{
+    FILE *f = fopen(file, "re");
+    long long bytes = -1;
+
+    assert_int_equal(fscanf(f, "trireme checkpoint 1.0\nindex_bytes %lld\n", &bytes), 1);
+    fclose(f);
+    return bytes;
+}
+
+/* Every byte of the index and its seal is seen before HDF5 sees it. */
+static void damaged_index(void **state)
+{
+    struct tr_ckpt_index x;
+    char *file = file_of(200);
+    int64_t bytes = index_bytes(file);
+
+    (void)state;
+    for (int64_t at = 0; at < bytes; at += at < 200 ? 1 : 13) {
+        unsigned char mask = (unsigned char)(1 << at % 8);
+
+        flip(file, at, mask);
+        assert_fails(TR_EDATA, "is damaged or not a checkpoint", tr_ckpt_index_read(file, &x));
+        if (at % 50 == 0)
+            assert_loads(100);
+        flip(file, at, mask);
+    }
+    assert_loads(200);
+    free(file);
+}
+
+static const char file_of_zeros[3 * 4096];
+
+static void truncated(void **state)
+{
+    char *file = file_of(200);
+    struct stat st;
+
+    (void)state;
+    assert_int_equal(stat(file, &st), 0);
+    for (int i = 1; i <= 20; i++) {
+        int64_t length = st.st_size - (i == 1 ? 1 : st.st_size * i / 20);
+
+        assert_int_equal(truncate(file, length), 0);
+        assert_fails(TR_EDATA, "is damaged or not a checkpoint", verify(file));
+        assert_loads(100);
+    }
+    assert_int_equal(unlink(file), 0);
+    assert_fails(TR_EIO, "cannot open", verify(file));
+    assert_loads(100);
+    assert_int_equal(mkdir(file, 0777), 0);
+    assert_fails(TR_EIO, "there is no checkpoint in", verify(file));
+    assert_loads(100);
+    assert_int_equal(rmdir(file), 0);
+    file_put(file, "no checkpoint at all", 20);
+    assert_fails(TR_EDATA, "it is too short", verify(file));
+    assert_loads(100);
+    file_put(file, file_of_zeros, sizeof file_of_zeros);
+    assert_fails(TR_EDATA, "it does not begin as one does", verify(file));
+    assert_loads(100);
+    free(file);
+}
+
+/* Give a file that HDF5 has changed a seal that is right. */
+static void seal(const char *file)
+{
+    int64_t bytes = index_bytes(file);
+    unsigned char *image = malloc((size_t)bytes);
+    int fd = open(file, O_RDWR | O_CLOEXEC);
+
+    assert_int_equal(pread(fd, image, (size_t)bytes, 0), bytes);
+    tr_ckpt_seal(image, bytes);
+    assert_int_equal(pwrite(fd, image, TR_CKPT_SEAL_BYTES, 0), TR_CKPT_SEAL_BYTES);
+    close(fd);
+    free(image);
+}
+
+static hid_t open_to_edit(const char *file)
+{
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS), f;
+
+    H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18);
+    f = H5Fopen(file, H5F_ACC_RDWR, access);
+    H5Pclose(access);
+    assert_true(f >= 0);
+    return f;
+}
+
+/* Delete a dataset, or an attribute of one, as a program with HDF5 would. */
+static void cut_out(const char *file, const char *set, const char *attribute)
+{
+    hid_t f = open_to_edit(file);
+
+    if (attribute)
+        assert_true(H5Adelete_by_name(f, set, attribute, H5P_DEFAULT) >= 0);
+    else
+        assert_true(H5Ldelete(f, set, H5P_DEFAULT) >= 0);
+    assert_true(H5Fclose(f) >= 0);
+    seal(file);
+}
+
+static void put_int(const char *file, const char *name, int64_t value)
+{
+    hid_t f = open_to_edit(file), a = H5Aopen(f, name, H5P_DEFAULT);
+
+    assert_true(H5Awrite(a, H5T_NATIVE_INT64, &value) >= 0);
+    assert_true(H5Aclose(a) >= 0 && H5Fclose(f) >= 0);
+    seal(file);
+}
+
+static void anew(void)
+{
+    wipe();
+    assert_ok(save(100, 0));
+    assert_ok(save(200, 0));
+}
+
+/* Whole in the eyes of HDF5, but not what it says. */
+static void edited(void **state)
+{
+    char *file = file_of(200);
+
+    (void)state;
+    anew();
+    cut_out(file, "/exp_avg/encoder.layers.2.mlp.dense_h_to_4h.bias", NULL);
+    assert_fails(TR_EDATA, "is damaged in 1 places", verify(file));
+    assert_loads(100);
+    anew();
+    cut_out(file, "/model", NULL);
+    assert_fails(TR_EDATA, "is damaged in 52 places", verify(file));
+    assert_loads(100);
+    anew();
+    cut_out(file, "/model/encoder.final_layernorm.weight", "checksum");
+    assert_fails(TR_EDATA, "has no attribute \"checksum\"", verify(file));
+    assert_loads(100);
+    anew();
+    cut_out(file, ".", "lr_samples");
+    assert_fails(TR_EDATA, "has no attribute \"lr_samples\"", verify(file));
+    assert_loads(100);
+    anew();
+    put_int(file, "iteration", 201);
+    assert_loads(100);
+    anew();
+    flip(file, (int64_t)strlen("trireme checkpoint "), '1' ^ '2');
+    assert_fails(TR_EDATA, "version 2.0 of the format, and this program reads 1", verify(file));
+    anew();
+    put_int(file, "num_layers", 1000000000);
+    assert_fails(TR_EDATA, "is damaged in 1 places", verify(file));
+    free(file);
+}
+
+/* Weights alone, as another program might write them, load where no optimizer is asked for. */
+static void weights_only(void **state)
+{
+    struct tr_ckpt_state st;
+    struct tr_ckpt_tensors tensors;
+    struct small s;
+    char *file = file_of(100);
+    int64_t iteration;
+    bool found;
+    int kept;
+
+    (void)state;
+    wipe();
+    assert_ok(save(100, 0));
+    cut_out(file, "/exp_avg", NULL);
+    assert_fails(TR_EDATA, "is damaged in 52 places", verify(file));
+    cut_out(file, "/exp_avg_sq", NULL);
+    assert_ok(verify(file));
+    assert_fails(TR_EDATA, "lacks the dataset exp_avg/", load(&iteration));
+    small_open(&s, &shape, 0, 0);
+    tensors = small_tensors(&s);
+    tensors.m = tensors.v = NULL;
+    small_fill(&s, 100);
+    small_spoil(&s);
+    kept = silence();
+    assert_ok(tr_ckpt_load(&grid, dir, &shape, &tensors, &st, &found));
+    speak(kept);
+    assert_true(found && small_state_is(&st, 100));
+    for (int64_t i = 0; i < s.params.elems; i++)
+        assert_true(memcmp(&s.buffer[1][i], "\x5a\x5a\x5a\x5a", 4) == 0);
+    small_close(&s);
+    free(file);
+}
+
+/* The sentence names each difference, and no older checkpoint is tried. */
+static void other_model(void **state)
+{
+    struct tr_shape kept = shape;
+    int64_t iteration;
+
+    (void)state;
+    wipe();
+    assert_ok(save(100, 0));
+    assert_ok(save(200, 0));
+    shape.layers = shape.layers_per_chunk = 3;
+    shape.vocab = 36;
+    assert_fails(TR_EDATA, "num_layers 4 and not 3, vocab_size 37 and not 36", load(&iteration));
+    shape = kept;
+    shape.hidden = 16;
+    shape.heads = 2;
+    shape.ffn = 64;
+    shape.positions = 8;
+    assert_fails(
+        TR_EDATA,
+        "hidden_size 8 and not 16, num_attention_heads 4 and not 2, ffn_hidden_size 32 and "
+        "not 64, max_position_embeddings 7 and not 8",
+        load(&iteration));
+    shape = kept;
+    assert_loads(200);
+}
+
+static bool there(const char *name)
+{
+    char *path = tr_format("%s/%s", dir, name);
+    bool yes = access(path, F_OK) == 0;
+
+    free(path);
+    return yes;
+}
+
+static void put(const char *name, const char *text)
+{
+    char *path = tr_format("%s/%s", dir, name);
+
+    file_put(path, text, strlen(text));
+    free(path);
+}
+
+static void make(const char *name)
+{
+    char *path = tr_format("%s/%s", dir, name);
+
+    assert_int_equal(mkdir(path, 0777), 0);
+    free(path);
+}
+
+/* The newest ones stay, and so does what is not ours, or newer. */
+static void keep_last(void **state)
+{
+    (void)state;
+    wipe();
+    for (int64_t i = 1; i <= 5; i++)
+        assert_ok(save(i * 10, 0));
+    put("iter_0000020/notes", "mine");
+    make("iter_7");
+    make("iter_0000900");
+    assert_ok(save(60, 2));
+    assert_true(there("iter_0000060") && there("iter_0000050"));
+    assert_false(there("iter_0000040") || there("iter_0000030") || there("iter_0000010"));
+    assert_true(there("iter_0000020/notes") && there("iter_0000020/model_optim_rng.h5"));
+    assert_true(there("iter_7") && there("iter_0000900"));
+    assert_loads(60);
+    assert_ok(save(60, 1));
+    assert_false(there("iter_0000050"));
+    assert_int_equal(folder_count(dir), 5);
+    assert_loads(60);
+}
+
+/* A save removes what killed ones left, and replaces a checkpoint of its own number. */
+static void leftovers(void **state)
+{
+    (void)state;
+    wipe();
+    assert_ok(save(100, 0));
+    make(".iter_0000100.tmp-4711");
+    put(".iter_0000100.tmp-4711/model_optim_rng.h5", "half");
+    make(".iter_0000050.old-4711");
+    put("latest_checkpointed_iteration.txt.tmp.node7.4711", "10");
+    assert_ok(save(100, 0));
+    assert_false(there(".iter_0000100.tmp-4711") || there(".iter_0000050.old-4711"));
+    assert_false(there("latest_checkpointed_iteration.txt.tmp.node7.4711"));
+    assert_loads(100);
+    /* The tracker's folder and file, and nothing hidden. */
+    assert_int_equal(folder_count(dir), 2);
+    put("iter_0000100/model_optim_rng.h5", "damaged");
+    assert_ok(save(100, 0));
+    assert_loads(100);
+}
+
+/* root may write anywhere, so the place itself must be wrong. */
+static void no_place(void **state)
+{
+    char *below_file, *text;
+
+    (void)state;
+    wipe();
+    assert_ok(save(100, 0));
+    put("file", "");
+    below_file = tr_format("%s/file/save", dir);
+    assert_fails(TR_EIO, below_file, save_in(below_file, 200, 0));
+    assert_fails(TR_EIO, "Not a directory", save_in(below_file, 200, 0));
+    assert_fails(TR_EIO, "the one before stays the latest", save_in(below_file, 200, 0));
+    assert_fails(TR_EIO, "/proc/trireme", save_in("/proc/trireme", 200, 0));
+    text = tr_format("%s", tr_last_error());
+    assert_non_null(strstr(text, " MiB"));
+    free(text);
+    free(below_file);
+    assert_loads(100);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(read_by_hdf5),     cmocka_unit_test(shown),
+        cmocka_unit_test(no_tracker),       cmocka_unit_test(tracker),
+        cmocka_unit_test(damaged_elements), cmocka_unit_test(damaged_index),
+        cmocka_unit_test(truncated),        cmocka_unit_test(edited),
+        cmocka_unit_test(weights_only),     cmocka_unit_test(other_model),
+        cmocka_unit_test(keep_last),        cmocka_unit_test(leftovers),
+        cmocka_unit_test(no_place),
+    };
+
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
