@@ -180,15 +180,19 @@ static void on_stop(int signal_number)
 
 /*
  * Stop in an orderly way at the first signal, so that no temporary file stays; the second one ends
- * the program as ever.  A file that outgrows a limit is an error of write(), with a sentence.
+ * the program as ever.  A signal that is ignored, as under nohup, stays so.  A file that outgrows a
+ * limit becomes an error of write(), with a sentence.
  */
 static void catch_signals(void)
 {
+    static const int ends[] = {SIGHUP, SIGINT, SIGTERM};
     struct sigaction stop = {.sa_handler = on_stop, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+    struct sigaction old;
 
     sigemptyset(&stop.sa_mask);
-    sigaction(SIGINT, &stop, NULL);
-    sigaction(SIGTERM, &stop, NULL);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (sigaction(ends[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            sigaction(ends[i], &stop, NULL);
     signal(SIGXFSZ, SIG_IGN);
 }
 
@@ -303,6 +307,8 @@ int tr_cmd_data(int argc, char **argv)
 
     catch_signals();
     status = run(argc, argv);
+    if (ferror(stdout) && status == TR_OK)
+        status = TR_FAIL(TR_EIO, "cannot write to the standard output; is its disk full?");
     if (stopped_by) {
         /* Who sent the signal shall see that it ended us. */
         tr_log(TR_LOG_ERROR, "%s", tr_last_error());

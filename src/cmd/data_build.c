@@ -2,6 +2,7 @@
 #include "cmd/data.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -222,6 +223,8 @@ static void show_progress(struct build *b)
         done.documents += tr_index_writer_documents(b->outputs[k].writer);
         done.tokens += tr_index_writer_tokens(b->outputs[k].writer);
     }
+    /* Nothing of interest while the first one goes on. */
+    done.documents = done.documents > 0 ? done.documents : -1;
     tr_progress_show(&b->progress, &done);
 }
 
@@ -312,24 +315,23 @@ static void report(const struct build *b, double seconds)
     for (int k = 0; k < b->rules.key_count; k++) {
         const struct output *out = &b->outputs[k];
 
-        tr_print("%s: %" PRId64 " documents, %" PRId64
-                 " tokens of %s, %.3f bytes of text per token\n",
-                 out->prefix, out->documents, out->tokens, tr_data_type_name(type),
-                 out->tokens ? (double)out->text_bytes / (double)out->tokens : 0.0);
+        printf("%s: %" PRId64 " documents, %" PRId64
+               " tokens of %s, %.3f bytes of text per token\n",
+               out->prefix, out->documents, out->tokens, tr_data_type_name(type),
+               out->tokens ? (double)out->text_bytes / (double)out->tokens : 0.0);
         if (out->empty > 0)
-            tr_print("%s: %" PRId64 " documents without text were left out\n", out->prefix,
-                     out->empty);
-        tr_print("wrote %s.bin (%" PRId64 " bytes) and %s.idx\n", out->prefix,
-                 out->tokens * tr_index_type_bytes(type), out->prefix);
+            printf("%s: %" PRId64 " documents without text were left out\n", out->prefix,
+                   out->empty);
+        printf("wrote %s.bin (%" PRId64 " bytes) and %s.idx\n", out->prefix,
+               out->tokens * tr_index_type_bytes(type), out->prefix);
         tokens += out->tokens;
     }
     /* What takes no time has no rate. */
     seconds = seconds > 1e-6 ? seconds : 1e-6;
-    tr_print("%" PRId64 " bytes read in %.2f s: %s/s, %s tokens/s, %d worker%s\n", b->bytes_read,
-             seconds, tr_human_bytes((double)b->bytes_read / seconds, rate),
-             tr_human((double)tokens / seconds, tokens_rate), b->workers,
-             b->workers > 1 ? "s" : "");
-    tr_print("to train on it: --data-path %s --vocab-size %d\n", b->outputs[0].prefix, vocab);
+    printf("%" PRId64 " bytes read in %.2f s: %s/s, %s tokens/s, %d worker%s\n", b->bytes_read,
+           seconds, tr_human_bytes((double)b->bytes_read / seconds, rate),
+           tr_human((double)tokens / seconds, tokens_rate), b->workers, b->workers > 1 ? "s" : "");
+    printf("to train on it: --data-path %s --vocab-size %d\n", b->outputs[0].prefix, vocab);
     if (b->bad_bytes > 0)
         tr_log(TR_LOG_WARNING,
                "%" PRId64 " bytes are not UTF-8, the first at byte %" PRId64 " of %s; "

@@ -2,6 +2,7 @@
 #include "cmd/data.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,9 +82,11 @@ static enum tr_status verify(const struct tr_data_options *o, const char *prefix
         status = check_tokens(x, limit, &p, &done);
     (void)tr_progress_end(&p);
     TR_TRY(status);
-    tr_print("XXH3 (%s.bin) = %016" PRIx64 "\nXXH3 (%s.idx) = %016" PRIx64 "\n"
-             "%s: ok, %" PRId64 " documents, %" PRId64 " tokens, %s\n",
-             prefix, bin, prefix, idx, prefix, x->documents, x->tokens, tr_data_type_name(x->type));
+    printf("XXH3 (%s.bin) = %016" PRIx64 "\nXXH3 (%s.idx) = %016" PRIx64 "\n"
+           "%s: ok, %" PRId64 " documents, %" PRId64 " tokens, %s\n",
+           prefix, bin, prefix, idx, prefix, x->documents, x->tokens, tr_data_type_name(x->type));
+    /* Before what may be said on stderr about the next one. */
+    fflush(stdout);
     return TR_OK;
 }
 
@@ -183,8 +186,8 @@ static enum tr_status merge(const struct tr_data_options *o, const struct tr_ind
     }
     (void)tr_progress_end(&p);
     if (status == TR_OK)
-        tr_print("%s: %" PRId64 " documents, %" PRId64 " tokens of %s from %d datasets\n",
-                 o->output_prefix, done.documents, done.tokens, tr_data_type_name(type), count);
+        printf("%s: %" PRId64 " documents, %" PRId64 " tokens of %s from %d datasets\n",
+               o->output_prefix, done.documents, done.tokens, tr_data_type_name(type), count);
     return status;
 }
 

@@ -40,9 +40,9 @@ static void print_lengths(const struct tr_index *x)
     for (int64_t d = 0; d < x->documents; d++)
         lengths[d] = document_length(x, d);
     qsort(lengths, (size_t)x->documents, sizeof *lengths, compare_lengths);
-    tr_print("tokens in a document:  %" PRId64 " to %" PRId64 ", median %" PRId64 ", mean %.1f\n",
-             lengths[0], lengths[x->documents - 1], lengths[(x->documents - 1) / 2],
-             (double)x->tokens / (double)x->documents);
+    printf("tokens in a document:  %" PRId64 " to %" PRId64 ", median %" PRId64 ", mean %.1f\n",
+           lengths[0], lengths[x->documents - 1], lengths[(x->documents - 1) / 2],
+           (double)x->tokens / (double)x->documents);
     free(lengths);
 }
 
@@ -70,26 +70,26 @@ static enum tr_status print_ends(const struct tr_index *x)
         same += token == first;
     }
     if (x->documents == 1)
-        tr_print("end of document:       it ends in token %d\n", first);
+        printf("end of document:       it ends in token %d\n", first);
     else if (same == x->documents)
-        tr_print("end of document:       all end in token %d\n", first);
+        printf("end of document:       all end in token %d\n", first);
     else
-        tr_print("end of document:       no common token: %" PRId64
-                 " end in %d as the first does, %" PRId64 " do not\n",
-                 same, first, x->documents - same);
+        printf("end of document:       no common token: %" PRId64
+               " end in %d as the first does, %" PRId64 " do not\n",
+               same, first, x->documents - same);
     return TR_OK;
 }
 
 static enum tr_status print_facts(const struct tr_index *x)
 {
-    tr_print("prefix:                %s\n"
-             "documents:             %" PRId64 "\n"
-             "sequences:             %" PRId64 "\n"
-             "tokens:                %" PRId64 "\n"
-             "type of a token:       %s, code %d\n"
-             "bytes:                 %zu in .bin, %zu in .idx\n",
-             x->prefix, x->documents, x->sequences, x->tokens, tr_data_type_name(x->type), x->type,
-             x->bin.bytes, x->idx.bytes);
+    printf("prefix:                %s\n"
+           "documents:             %" PRId64 "\n"
+           "sequences:             %" PRId64 "\n"
+           "tokens:                %" PRId64 "\n"
+           "type of a token:       %s, code %d\n"
+           "bytes:                 %zu in .bin, %zu in .idx\n",
+           x->prefix, x->documents, x->sequences, x->tokens, tr_data_type_name(x->type), x->type,
+           x->bin.bytes, x->idx.bytes);
     if (x->documents == 0)
         return TR_OK;
     print_lengths(x);

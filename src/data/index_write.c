@@ -40,7 +40,8 @@ enum tr_index_type tr_index_type_for(int64_t vocab)
 
 static enum tr_status cannot_write(const struct tr_index_writer *w, int stream)
 {
-    return TR_FAIL(TR_EIO, "cannot write %s: %s", w->path[stream], strerror(errno));
+    return TR_FAIL(TR_EIO, "cannot write %s: %s; what was written so far is removed",
+                   w->path[stream], strerror(errno));
 }
 
 static enum tr_status put(struct tr_index_writer *w, int stream, const void *data, size_t bytes)
@@ -152,7 +153,7 @@ enum tr_status tr_index_writer_extend(struct tr_index_writer *w, const int32_t *
     if (count > INT32_MAX - w->begun)
         return TR_FAIL(TR_EDATA,
                        "document %lld has %lld tokens or more, and the format counts at most %d in "
-                       "one; split it",
+                       "one; split it (trireme data build has --split-documents)",
                        (long long)w->documents, (long long)(w->begun + count), INT32_MAX);
     return put_tokens(w, tokens, count);
 }

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "check.h"
+
+#include <fcntl.h>
+#include <pty.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cmd/progress.h"
+
+static void human(void **state)
+{
+    static const struct {
+        double x;
+        const char *count, *bytes;
+    } cases[] = {
+        {0, "0", "0 B"},
+        {7, "7", "7 B"},
+        {999, "999", "999 B"},
+        {1000, "1.00k", "1.00 kB"},
+        {1234, "1.23k", "1.23 kB"},
+        {9994, "9.99k", "9.99 kB"},
+        {9996, "10.0k", "10.0 kB"},
+        {45600, "45.6k", "45.6 kB"},
+        {99960, "100k", "100 kB"},
+        {999499, "999k", "999 kB"},
+        {999500, "1.00M", "1.00 MB"},
+        {2.5e9, "2.50G", "2.50 GB"},
+        {1e15, "1.00P", "1.00 PB"},
+        {1e21, "1000E", "1000 EB"},
+    };
+    char buf[TR_HUMAN];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_string_equal(tr_human(cases[i].x, buf), cases[i].count);
+        assert_string_equal(tr_human_bytes(cases[i].x, buf), cases[i].bytes);
+    }
+}
+
+/* Run a job of two seconds with stderr on `fd`, at half of it once; its clock is set back instead of
+   waiting.  What was printed goes to out. */
+static void show_on(int fd, int from, double interval, struct tr_done done, int64_t total,
+                    char *out, size_t size)
+{
+    struct tr_progress p;
+    int stderr_was = dup(STDERR_FILENO);
+    ssize_t n;
+
+    assert_true(dup2(fd, STDERR_FILENO) >= 0);
+    tr_progress_start(&p, "read", total, interval);
+    tr_progress_show(&p, &done);
+    p.started -= 2;
+    p.shown -= 2;
+    tr_progress_show(&p, &done);
+    tr_progress_show(&p, &done);
+    assert_true(tr_progress_end(&p) >= 2);
+    assert_true(dup2(stderr_was, STDERR_FILENO) >= 0);
+    close(stderr_was);
+    n = read(from, out, size - 1);
+    out[n > 0 ? n : 0] = '\0';
+}
+
+static void in_a_log(void **state)
+{
+    const struct tr_done half = {500000000, 3000, 125000000}, no_more = {500000000, -1, -1};
+    char out[1000];
+    int ends[2];
+
+    (void)state;
+    assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
+    show_on(ends[1], ends[0], 1.5, half, 1000000000, out, sizeof out);
+    assert_string_equal(out, "trireme: read 50%, 0:02 left, 500 MB of 1.00 GB, 250 MB/s, "
+                             "62.5M tokens/s, 1.50k docs/s\n");
+    show_on(ends[1], ends[0], 1.5, no_more, -1, out, sizeof out);
+    assert_string_equal(out, "trireme: read 500 MB, 250 MB/s\n");
+    show_on(ends[1], ends[0], 3, half, 1000000000, out, sizeof out);
+    assert_string_equal(out, "");
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void on_a_terminal(void **state)
+{
+    const struct tr_done some = {1000000, -1, -1};
+    struct winsize size = {24, 30, 0, 0};
+    char out[1000];
+    int ours, theirs;
+
+    (void)state;
+    assert_int_equal(openpty(&ours, &theirs, NULL, NULL, NULL), 0);
+    assert_int_equal(fcntl(ours, F_SETFL, O_NONBLOCK), 0);
+    show_on(theirs, ours, 100, some, 100000000000, out, sizeof out);
+    assert_string_equal(out, "\rtrireme: read 0%, 55:33:18 left, 1.00 MB of 100 GB, 500 kB/s\033[K"
+                             "\r\033[K");
+    assert_int_equal(ioctl(theirs, TIOCSWINSZ, &size), 0);
+    show_on(theirs, ours, 100, some, 100000000000, out, sizeof out);
+    assert_string_equal(out, "\rtrireme: read 0%, 55:33:18 le\033[K\r\033[K");
+    close(ours);
+    close(theirs);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(human),
+        cmocka_unit_test(in_a_log),
+        cmocka_unit_test(on_a_terminal),
+    };
+
+    return run_tap(tests);
+}
