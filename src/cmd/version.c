@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include <cblas.h>
 #include <hdf5.h>
 #include <jansson.h>
 #include <mpi.h>
@@ -46,11 +45,6 @@ int tr_cmd_version(int argc, char **argv)
     printf("  compiler  %s\n", compiler);
     printf("  MPI       %s\n", mpi);
     printf("  HDF5      %u.%u.%u\n", major, minor, release);
-#ifdef OPENBLAS_VERSION
-    printf("  BLAS      %s\n", openblas_get_config());
-#else
-    printf("  BLAS      cblas\n");
-#endif
     printf("  jansson   %s\n", JANSSON_VERSION);
     return 0;
 }

@@ -2,14 +2,39 @@
 #include "device/cpu.h"
 
 #include <stdio.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
+#include "device/cpu_product.h"
 #include "device/host.h"
-#include "device/ref.h"
+
+int tr_cpu_thread(void)
+{
+#ifdef _OPENMP
+    return omp_get_thread_num();
+#else
+    return 0;
+#endif
+}
 
 static enum tr_status cpu_open(int threads, struct tr_device **out)
 {
-    TR_TRY(tr_host_open(threads, out));
-    snprintf((*out)->line, sizeof(*out)->line, "cpu: %d threads", (*out)->threads);
+    struct tr_device *d;
+    enum tr_status s;
+    void *scratch;
+
+    TR_TRY(tr_host_open(threads, &d));
+    s = tr_host_reserve(d, (size_t)d->threads * SCRATCH_FLOATS * sizeof(float), &scratch);
+    if (s != TR_OK) {
+        tr_host_close(d);
+        *out = NULL;
+        return s;
+    }
+    d->scratch = scratch;
+    snprintf(d->line, sizeof d->line, "cpu: %d thread%s, vectors of %d floats", d->threads,
+             d->threads == 1 ? "" : "s", (int)LANES);
+    *out = d;
     return TR_OK;
 }
 
@@ -26,7 +51,7 @@ const struct tr_backend tr_cpu = {
     .describe = describe,
     .reserve = tr_host_reserve,
     .wait = tr_host_wait,
-#define OP(name, tol, params) .name = tr_ref_##name,
+#define OP(name, tol, params) .name = tr_cpu_##name,
 #include "device/ops.def"
 #undef OP
 };

@@ -4,7 +4,32 @@
 
 #include "device/device.h"
 
-/* The cores given to this rank. */
+/*
+ * The cores given to this rank.  Every operation divides its output among them, in a way in which no
+ * sum crosses from one part to another, so that results do not depend on how many there are.
+ */
+#define OP(name, tol, params) void tr_cpu_##name params;
+#include "device/ops.def"
+#undef OP
+
 extern const struct tr_backend tr_cpu;
+
+/* ---- for the files of this backend ---- */
+
+enum { TR_CPU_SMALL = 1 << 14 }; /* elements below which a second thread costs more than it saves */
+
+/* The number of the calling thread within its team. */
+int tr_cpu_thread(void);
+
+/* to[h] += the sum of column h of x[n,h], in double and in the order of rows. */
+void tr_cpu_add_column_sums(int threads, float *to, const float *x, int64_t n, int64_t h);
+
+/* What draws first .. first + count - 1 of `r` multiply by: 0 below `threshold`, else `kept`. */
+void tr_cpu_mask(struct tr_rng r, uint64_t first, int64_t count, uint32_t threshold, float kept,
+                 float *out);
+
+/* A mask for one row of a [N,H] activation; p > 0. */
+void tr_cpu_mask_row(const struct tr_dropout *drop, int64_t n, int64_t width, int64_t from,
+                     int64_t count, float *out);
 
 #endif

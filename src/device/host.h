@@ -17,6 +17,7 @@ struct tr_host_block {
 struct tr_device {
     int threads;
     struct tr_host_block *blocks;
+    float *scratch;             /* of the cpu backend: SCRATCH_FLOATS for each thread */
     char line[128]; /* for describe() */
 };
 

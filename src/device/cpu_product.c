@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "device/cpu_product.h"
+
+#include <string.h>
+
+#include "device/cpu.h"
+
+enum {
+    VECTORS = TILE_COLUMNS / LANES,
+    A_STRIDE = DEPTH + 16,     /* of a tile of a, off the powers of two that share cache sets */
+    MOST_ROWS = 40 * TILE_ROWS /* rows of c in one task */
+};
+
+static int64_t pieces(int64_t n, int64_t size)
+{
+    return (n + size - 1) / size;
+}
+
+static int64_t up_to(int64_t n, int64_t multiple)
+{
+    return pieces(n, multiple) * multiple;
+}
+
+/* ---- b in panels ---- */
+
+static void pack_straight(const float *b, int64_t stride, int64_t depth, int64_t columns,
+                          float *out)
+{
+    for (int64_t l = 0; l < depth; l++)
+        for (int64_t j = 0; j < columns; j += TILE_COLUMNS) {
+            float *to = out + j * depth + l * TILE_COLUMNS;
+            const float *from = b + l * stride + j;
+
+            if (columns - j >= TILE_COLUMNS) {
+                for (int v = 0; v < VECTORS; v++)
+                    vec_store(to + v * LANES, vec_load(from + v * LANES));
+            } else {
+                for (int64_t i = 0; i < TILE_COLUMNS; i++)
+                    to[i] = i < columns - j ? from[i] : 0.0f;
+            }
+        }
+}
+
+/* Columns j .. j + LANES - 1 of one panel; each is contiguous in b. */
+static void pack_lanes(const float *b, int64_t stride, int64_t depth, float *out)
+{
+    int64_t l = 0;
+
+    for (; l + LANES <= depth; l += LANES) {
+        vec v[LANES];
+
+        for (int i = 0; i < LANES; i++)
+            v[i] = vec_load(b + i * stride + l);
+        vec_transpose(v);
+        for (int i = 0; i < LANES; i++)
+            vec_store(out + (l + i) * TILE_COLUMNS, v[i]);
+    }
+    for (; l < depth; l++)
+        for (int i = 0; i < LANES; i++)
+            out[l * TILE_COLUMNS + i] = b[i * stride + l];
+}
+
+static void pack_turned(const float *b, int64_t stride, int64_t depth, int64_t columns, float *out)
+{
+    for (int64_t j = 0; j < columns; j += TILE_COLUMNS)
+        for (int v = 0; v < VECTORS; v++) {
+            int64_t first = j + v * LANES, here = columns - first;
+            float *to = out + j * depth + v * LANES;
+
+            if (here >= LANES) {
+                pack_lanes(b + first * stride, stride, depth, to);
+                continue;
+            }
+            for (int64_t l = 0; l < depth; l++)
+                for (int64_t i = 0; i < LANES; i++)
+                    to[l * TILE_COLUMNS + i] = i < here ? b[(first + i) * stride + l] : 0.0f;
+        }
+}
+
+void tr_cpu_pack(const struct tr_view *b, int64_t l0, int64_t depth, int64_t j0, int64_t columns,
+                 float *out)
+{
+    if (b->turned)
+        pack_turned(b->p + j0 * b->stride + l0, b->stride, depth, columns, out);
+    else
+        pack_straight(b->p + l0 * b->stride + j0, b->stride, depth, columns, out);
+}
+
+/* ---- a tile of c ---- */
+
+/* c[rows,TILE_COLUMNS] (+)= a b for constant `rows` and strides of a; the sums stay in registers. */
+static inline __attribute__((always_inline)) void kernel(int rows, int64_t row_stride,
+                                                         int64_t l_stride, int64_t depth,
+                                                         const float *a, const float *b, float *c,
+                                                         int64_t c_stride, bool add)
+{
+    vec sum[TILE_ROWS][VECTORS];
+
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < VECTORS; v++) {
+            sum[r][v] = vec_all(0.0f);
+            __builtin_prefetch(c + r * c_stride + v * LANES, 1);
+        }
+    for (int64_t l = 0; l < depth; l++) {
+        vec x[VECTORS];
+
+        for (int v = 0; v < VECTORS; v++)
+            x[v] = vec_load(b + l * TILE_COLUMNS + v * LANES);
+        for (int r = 0; r < rows; r++) {
+            vec y = vec_all(a[r * row_stride + l * l_stride]);
+
+            for (int v = 0; v < VECTORS; v++)
+                sum[r][v] = vec_mul_add(y, x[v], sum[r][v]);
+        }
+    }
+    for (int r = 0; r < rows; r++)
+        for (int v = 0; v < VECTORS; v++) {
+            float *to = c + r * c_stride + v * LANES;
+
+            if (add)
+                sum[r][v] += vec_load(to);
+            vec_store(to, sum[r][v]);
+        }
+}
+
+/* Strips of each height have code of their own. */
+#define CASE(n)                                                         \
+    case n:                                                             \
+        if (n > TILE_ROWS)                                              \
+            return;                                                     \
+        kernel(n, ROW_STRIDE, L_STRIDE, depth, a, b, c, c_stride, add); \
+        return
+#define CASES \
+    CASE(1);  \
+    CASE(2);  \
+    CASE(3);  \
+    CASE(4);  \
+    CASE(5);  \
+    CASE(6);  \
+    CASE(7);  \
+    CASE(8);  \
+    CASE(9);  \
+    CASE(10); \
+    CASE(11); \
+    CASE(12); \
+    CASE(13); \
+    CASE(14)
+
+static void straight(int rows, int64_t depth, const float *a, const float *b, float *c,
+                     int64_t c_stride, bool add)
+{
+    enum { ROW_STRIDE = A_STRIDE, L_STRIDE = 1 };
+
+    switch (rows) {
+        CASES;
+    }
+}
+
+static void turned(int rows, int64_t depth, const float *a, const float *b, float *c,
+                   int64_t c_stride, bool add)
+{
+    enum { ROW_STRIDE = 1, L_STRIDE = TILE_ROWS };
+
+    switch (rows) {
+        CASES;
+    }
+}
+
+/* A tile of a, in the layout that its kernel wants. */
+static void take(const struct tr_view *a, int64_t i, int rows, int64_t l0, int64_t depth,
+                 float *tile)
+{
+    if (a->turned) {
+        const float *from = a->p + l0 * a->stride + i;
+
+        for (int64_t l = 0; l < depth; l++)
+            if (rows == TILE_ROWS)
+                memcpy(tile + l * TILE_ROWS, from + l * a->stride, TILE_ROWS * sizeof(float));
+            else
+                memcpy(tile + l * TILE_ROWS, from + l * a->stride, (size_t)rows * sizeof(float));
+    } else {
+        for (int r = 0; r < rows; r++)
+            memcpy(tile + r * A_STRIDE, a->p + (i + r) * a->stride + l0,
+                   (size_t)depth * sizeof(float));
+    }
+}
+
+/* The same where the tile reaches beyond the last column of c. */
+static void at_edge(bool is_turned, int rows, int64_t columns, int64_t depth, const float *a,
+                    const float *b, float *c, int64_t c_stride, bool add)
+{
+    _Alignas(64) float whole[TILE_ROWS * TILE_COLUMNS];
+
+    (is_turned ? turned : straight)(rows, depth, a, b, whole, TILE_COLUMNS, false);
+    for (int r = 0; r < rows; r++)
+        for (int64_t j = 0; j < columns; j++) {
+            float sum = whole[r * TILE_COLUMNS + j];
+
+            c[r * c_stride + j] = add ? c[r * c_stride + j] + sum : sum;
+        }
+}
+
+void tr_cpu_strip(const struct tr_strip *s)
+{
+    take(s->a, s->i, s->rows, s->l, s->depth, s->tile);
+    for (int64_t j = 0; j < s->columns; j += TILE_COLUMNS) {
+        const float *panel = s->packed + j * s->depth;
+
+        if (s->columns - j < TILE_COLUMNS)
+            at_edge(s->a->turned, s->rows, s->columns - j, s->depth, s->tile, panel, s->c + j,
+                    s->c_stride, s->add);
+        else
+            (s->a->turned ? turned : straight)(s->rows, s->depth, s->tile, panel, s->c + j,
+                                               s->c_stride, s->add);
+    }
+}
+
+/* ---- the whole ---- */
+
+struct blocks {
+    int64_t rows, columns, down, across;
+};
+
+/* Part of c, and all of k: what one thread does without asking another. */
+struct task {
+    int64_t i, rows, j, columns;
+};
+
+static struct task task_of(const struct tr_product *p, const struct blocks *b, int64_t number)
+{
+    struct task t = {.i = number % b->down * b->rows, .j = number / b->down * b->columns};
+
+    t.rows = p->m - t.i < b->rows ? p->m - t.i : b->rows;
+    t.columns = p->n - t.j < b->columns ? p->n - t.j : b->columns;
+    return t;
+}
+
+static void compute(const struct tr_product *p, struct task t, float *scratch)
+{
+    int64_t depth = up_to(pieces(p->k, pieces(p->k, DEPTH)), LANES);
+
+    for (int64_t l = 0; l < p->k; l += depth) {
+        int64_t here = p->k - l < depth ? p->k - l : depth;
+
+        tr_cpu_pack(&p->b, l, here, t.j, t.columns, scratch);
+        for (int64_t i = t.i; i < t.i + t.rows; i += TILE_ROWS) {
+            int64_t rest = t.i + t.rows - i, n = rest < TILE_ROWS ? rest : TILE_ROWS;
+
+            tr_cpu_strip(&(struct tr_strip){.a = &p->a,
+                                            .i = i,
+                                            .rows = (int)n,
+                                            .l = l,
+                                            .depth = here,
+                                            .packed = scratch,
+                                            .columns = t.columns,
+                                            .c = p->c + i * p->c_stride + t.j,
+                                            .c_stride = p->c_stride,
+                                            .add = p->add || l > 0,
+                                            .tile = scratch + BLOCK_COLUMNS * DEPTH});
+            if (l + here == p->k && p->finish)
+                p->finish(p, i, t.j, n, t.columns);
+        }
+    }
+}
+
+/*
+ * The division into tasks that is done first, by a rough count of what one l costs a thread: a
+ * multiplication per LANES * 2 elements of c, and the work of laying out a and b, which every task
+ * does for itself so that no thread ever waits for another.
+ */
+static struct blocks divide(int64_t m, int64_t n, int threads)
+{
+    struct blocks best = {0};
+    double least = 0.0;
+
+    for (int64_t columns = BLOCK_COLUMNS; columns >= TILE_COLUMNS; columns -= TILE_COLUMNS)
+        for (int64_t rows = MOST_ROWS; rows >= TILE_ROWS; rows -= TILE_ROWS) {
+            struct blocks b = {rows, columns, pieces(m, rows), pieces(n, columns)};
+            double cost;
+
+            /* Equal pieces, whole tiles. */
+            b.rows = up_to(pieces(m, b.down), TILE_ROWS);
+            b.columns = up_to(pieces(n, b.across), TILE_COLUMNS);
+            b.down = pieces(m, b.rows);
+            b.across = pieces(n, b.columns);
+            cost =
+                (double)(b.rows * b.columns) / (2.0 * LANES) + 0.3 * (double)(b.rows + b.columns);
+            cost *= (double)pieces(b.down * b.across, threads);
+            if (best.rows == 0 || cost < least) {
+                best = b;
+                least = cost;
+            }
+        }
+    return best;
+}
+
+void tr_cpu_product(const struct tr_product *p, int threads, float *scratch)
+{
+    struct blocks b = divide(p->m, p->n, threads);
+    int64_t tasks = b.down * b.across;
+
+#pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
+    for (int64_t i = 0; i < tasks; i++)
+        compute(p, task_of(p, &b, i), scratch + (int64_t)tr_cpu_thread() * SCRATCH_FLOATS);
+}

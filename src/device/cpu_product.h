@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_DEVICE_CPU_PRODUCT_H
+#define TR_DEVICE_CPU_PRODUCT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "device/cpu_simd.h"
+
+/*
+ * Products of matrices, after Goto and van de Geijn, "Anatomy of High-Performance Matrix
+ * Multiplication" (ACM TOMS 34, 2008): a block of b is laid out in panels that the caches hold, and
+ * tiles of c that fit the registers run over it.
+ *
+ * An element of c is the sum over l in order, whoever computes it: results do not depend on threads.
+ */
+enum {
+    TILE_COLUMNS = 2 * LANES,
+    TILE_ROWS = REGISTERS == 32 ? 14 : 6,
+    DEPTH = 256,         /* most l in one block: a panel of b fits the first cache */
+    BLOCK_COLUMNS = 384, /* most columns in one block: it fits the second */
+    TILE_FLOATS = TILE_ROWS * (DEPTH + 16),
+    SCRATCH_FLOATS = BLOCK_COLUMNS * DEPTH + TILE_FLOATS
+};
+
+/* A matrix as it lies in memory.  Its element (i, j) is p[i * stride + j], or, when `turned`,
+   p[j * stride + i]. */
+struct tr_view {
+    const float *p;
+    int64_t stride;
+    bool turned;
+};
+
+/*
+ * c[m,n] = a[m,k] b[k,n], or c += with `add`.
+ *
+ * finish(p, i, j, rows, columns), if not NULL, is called once for each part of c when its sums are
+ * complete and still in the cache; it may write that part of c.
+ */
+struct tr_product {
+    int64_t m, n, k;
+    struct tr_view a, b;
+    float *c;
+    int64_t c_stride;
+    bool add;
+    void (*finish)(const struct tr_product *p, int64_t i, int64_t j, int64_t rows, int64_t columns);
+    const void *with; /* for finish() */
+};
+
+/* Compute with `threads` threads; scratch[threads * SCRATCH_FLOATS] on a 64-byte boundary. */
+void tr_cpu_product(const struct tr_product *p, int threads, float *scratch);
+
+/*
+ * The pieces, for operations that keep a block of b.
+ *
+ * Rows l .. l + depth - 1 and columns j .. j + columns - 1 of b, in panels of TILE_COLUMNS that zeros
+ * fill up: columns rounded up to that, times depth, floats.  out is on a 64-byte boundary.
+ */
+void tr_cpu_pack(const struct tr_view *b, int64_t l, int64_t depth, int64_t j, int64_t columns,
+                 float *out);
+
+/* c[rows,columns] (+)= rows i .. and columns l .. of a, times a packed block. */
+struct tr_strip {
+    const struct tr_view *a;
+    int64_t i;
+    int rows;         /* at most TILE_ROWS */
+    int64_t l, depth; /* at most DEPTH */
+    const float *packed;
+    int64_t columns;
+    float *c;
+    int64_t c_stride;
+    bool add;
+    float *tile; /* scratch, TILE_FLOATS on a 64-byte boundary */
+};
+
+void tr_cpu_strip(const struct tr_strip *s);
+
+#endif
