@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "bench.h"
+
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cblas.h>
+
+#include "cmd/commit.h"
+#include "util/timer.h"
+
+void bench_must(enum tr_status s)
+{
+    if (s != TR_OK)
+        tr_die(s, "%s", tr_last_error());
+}
+
+void *bench_memory(int64_t count, int64_t bytes)
+{
+    void *p = calloc((size_t)count, (size_t)bytes);
+
+    if (!p)
+        tr_die(TR_ERESOURCE, "no memory left for %lld bytes", (long long)(count * bytes));
+    return p;
+}
+
+/* ---- repetitions ---- */
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+struct bench_times bench_times_of(double *seconds, int count)
+{
+    struct bench_times t = {.count = count};
+
+    TR_ASSERT(count > 0);
+    qsort(seconds, (size_t)count, sizeof *seconds, by_size);
+    t.min = seconds[0];
+    t.median = 0.5 * (seconds[(count - 1) / 2] + seconds[count / 2]);
+    t.p95 = seconds[(int)ceil(0.95 * count) - 1];
+    return t;
+}
+
+struct bench_times bench_repeat(struct tr_comm *world, int warm_up, int repeats,
+                                void (*body)(void *ctx), void *ctx)
+{
+    double *seconds = bench_memory(repeats, sizeof *seconds);
+    struct tr_tensor all = tr_f64_1(seconds, repeats);
+    struct bench_times t;
+
+    for (int i = 0; i < warm_up; i++)
+        body(ctx);
+    for (int i = 0; i < repeats; i++) {
+        double began;
+
+        if (world)
+            world->via->barrier(world);
+        began = tr_now();
+        body(ctx);
+        seconds[i] = tr_now() - began;
+    }
+    if (world)
+        world->via->allreduce(world, NULL, &all, TR_MAX);
+    t = bench_times_of(seconds, repeats);
+    free(seconds);
+    return t;
+}
+
+/* ---- lines of JSON ---- */
+
+static void processor_name(char *buf, size_t size)
+{
+    FILE *f = fopen("/proc/cpuinfo", "re");
+    char line[256];
+
+    snprintf(buf, size, "unknown");
+    while (f && fgets(line, sizeof line, f)) {
+        char *value = strstr(line, ": ");
+
+        if (strncmp(line, "model name", 10) != 0 || !value)
+            continue;
+        line[strcspn(line, "\n")] = '\0';
+        snprintf(buf, size, "%s", value + 2);
+        break;
+    }
+    if (f)
+        fclose(f);
+}
+
+static int cores(void)
+{
+    cpu_set_t mask;
+
+    CPU_ZERO(&mask);
+    return sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
+}
+
+static void add_text(json_t *line, const char *key, const char *text)
+{
+    json_object_set_new(line, key, json_string(text));
+}
+
+/* OpenBLAS falls back to kernels of 2004 on a processor that it does not know; let the line say so. */
+static const char *blas(char *buf, size_t size)
+{
+#ifdef OPENBLAS_VERSION
+    snprintf(buf, size, "OpenBLAS, kernels for %s", openblas_get_corename());
+#else
+    snprintf(buf, size, "cblas");
+#endif
+    return buf;
+}
+
+static void add_arguments(json_t *line, int argc, char **argv)
+{
+    json_t *words = json_array();
+
+    for (int i = 1; i < argc; i++)
+        json_array_append_new(words, json_string(argv[i]));
+    json_object_set_new(line, "arguments", words);
+}
+
+json_t *bench_line(const char *bench, int argc, char **argv)
+{
+    json_t *line = json_object();
+    time_t now = time(NULL);
+    struct tm date;
+    char text[256];
+    double load = 0.0;
+
+    add_text(line, "bench", bench);
+    memset(text, 0, sizeof text);
+    gethostname(text, sizeof text - 1);
+    add_text(line, "host", text);
+    processor_name(text, sizeof text);
+    add_text(line, "processor", text);
+    json_object_set_new(line, "cores", json_integer(cores()));
+    add_text(line, "blas", blas(text, sizeof text));
+    if (getloadavg(&load, 1) == 1)
+        json_object_set_new(line, "load", json_real(load));
+    gmtime_r(&now, &date);
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &date);
+    add_text(line, "date", text);
+    add_text(line, "version", TR_COMMIT[0] ? PACKAGE_VERSION " (" TR_COMMIT ")" : PACKAGE_VERSION);
+    add_arguments(line, argc, argv);
+    return line;
+}
+
+void bench_add_times(json_t *line, const struct bench_times *t)
+{
+    json_object_set_new(line, "repeats", json_integer(t->count));
+    json_object_set_new(line, "seconds_min", json_real(t->min));
+    json_object_set_new(line, "seconds_median", json_real(t->median));
+    json_object_set_new(line, "seconds_p95", json_real(t->p95));
+}
+
+void bench_print(json_t *line)
+{
+    char *text = json_dumps(line, JSON_REAL_PRECISION(6) | JSON_PRESERVE_ORDER);
+
+    if (!text)
+        tr_die(TR_ERESOURCE, "no memory left for a line of JSON");
+    printf("%s\n", text);
+    fflush(stdout);
+    free(text);
+    json_decref(line);
+}
+
+/* ---- the yardstick ---- */
+
+struct product {
+    int64_t n, o, i;
+    float *x, *w, *y; /* [n,i] [o,i] [n,o] */
+};
+
+static void forward(const struct product *p)
+{
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)p->n, (int)p->o, (int)p->i, 1.0f,
+                p->x, (int)p->i, p->w, (int)p->i, 0.0f, p->y, (int)p->o);
+}
+
+static void dgrad(const struct product *p)
+{
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)p->n, (int)p->i, (int)p->o, 1.0f,
+                p->y, (int)p->o, p->w, (int)p->i, 0.0f, p->x, (int)p->i);
+}
+
+static void wgrad(const struct product *p)
+{
+    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)p->o, (int)p->i, (int)p->n, 1.0f,
+                p->y, (int)p->o, p->x, (int)p->i, 1.0f, p->w, (int)p->i);
+}
+
+/* Small numbers, none of them denormal, so that no sum of many repetitions overflows. */
+static float *numbers(int64_t count)
+{
+    float *x = bench_memory(count, sizeof *x);
+
+    for (int64_t j = 0; j < count; j++)
+        x[j] = 1e-3f * (float)(j % 977 - 488);
+    return x;
+}
+
+static double rate(const struct product *p, void (*product)(const struct product *), double seconds)
+{
+    double least = INFINITY, until = tr_now() + seconds;
+
+    for (int i = 0; i < 3 || tr_now() < until; i++) {
+        double began = tr_now(), took;
+
+        product(p);
+        took = tr_now() - began;
+        if (took < least)
+            least = took;
+    }
+    return 2e-9 * (double)p->n * (double)p->o * (double)p->i / least;
+}
+
+struct bench_sgemm bench_sgemm(int64_t n, int64_t o, int64_t i, double seconds)
+{
+    struct product p = {n, o, i, numbers(n * i), numbers(o * i), numbers(n * o)};
+    struct bench_sgemm r;
+
+    /* In this order each has operands that no product has written yet, but for y and x. */
+    r.wgrad = rate(&p, wgrad, seconds);
+    r.forward = rate(&p, forward, seconds);
+    r.dgrad = rate(&p, dgrad, seconds);
+    free(p.x);
+    free(p.w);
+    free(p.y);
+    return r;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_BENCHMARKS_BENCH_H
+#define TR_BENCHMARKS_BENCH_H
+
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "comm/comm.h"
+#include "util/status.h"
+
+/*
+ * What the benchmarks share: repetitions and their statistics, lines of JSON, and the yardstick.  They
+ * are programs that end, with a sentence, when anything fails.
+ */
+
+/* Seconds of some repetitions: the least, the middle one, and the one that 95 of 100 do not exceed. */
+struct bench_times {
+    int count;
+    double min, median, p95;
+};
+
+/* The statistics of seconds[count], which it sorts. */
+struct bench_times bench_times_of(double *seconds, int count);
+
+/*
+ * Run body(ctx) `warm_up` times, then `repeats` times with a clock.  Over `world`, if not NULL, all
+ * ranks begin together and a repetition takes as long as on the slowest of them; collective then, and
+ * the same result on all ranks.
+ */
+struct bench_times bench_repeat(struct tr_comm *world, int warm_up, int repeats,
+                                void (*body)(void *ctx), void *ctx);
+
+/*
+ * A JSON object that says who measured what: "bench", "host", "processor", "cores" (that this process
+ * may use), "blas", "load" (runnable processes in the last minute), "date", "version" and "arguments".
+ * Owned by the caller, who adds numbers with json_object_set_new(); print() writes it to stdout in one
+ * line and frees it.
+ */
+json_t *bench_line(const char *bench, int argc, char **argv);
+void bench_add_times(json_t *line, const struct bench_times *t);
+void bench_print(json_t *line);
+
+/*
+ * The yardstick: GFLOP/s of the BLAS that this program was linked with, in the three products of a
+ * linear layer of n rows, o outputs and i inputs (forward, dgrad, wgrad), with as many threads as the
+ * BLAS takes.  Each runs for `seconds` and at least three times, and its fastest time counts: the best
+ * that the machine does.
+ */
+struct bench_sgemm {
+    double forward, dgrad, wgrad;
+};
+struct bench_sgemm bench_sgemm(int64_t n, int64_t o, int64_t i, double seconds);
+
+/* End the program unless `s` is TR_OK, with the sentence that belongs to it. */
+void bench_must(enum tr_status s);
+
+/* calloc that ends the program. */
+void *bench_memory(int64_t count, int64_t bytes);
+
+#endif
