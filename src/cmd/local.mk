@@ -28,3 +28,7 @@ trireme_SOURCES += \
 	src/cmd/data.c src/cmd/data.h \
 	src/cmd/data_build.c src/cmd/data_check.c src/cmd/data_show.c
 man_PAGES += man/trireme-data.1
+
+# trireme train.
+trireme_SOURCES += src/cmd/train.c
+man_PAGES += man/trireme-train.1

@@ -74,7 +74,7 @@ int main(int argc, char **argv)
     if (fflush(stdout) != 0 && code == 0)
         code = tr_status_exit_code(
             TR_FAIL(TR_EIO, "cannot write to the standard output; is its disk full?"));
-    if (code != 0 && tr_last_error()[0])
-        tr_log_rank0(TR_LOG_ERROR, "%s", tr_last_error());
+    if (code != 0)
+        tr_tell_error();
     return code;
 }

@@ -49,6 +49,9 @@ int tr_cmd_train(int argc, char **argv)
     if (s != TR_OK)
         return tr_status_exit_code(s);
     s = train(argc, argv, &world);
+    if (s != TR_OK)
+        tr_tell_error();
+    world.via->barrier(&world);
     tr_comm_mpi_stop(&world);
     return tr_status_exit_code(s);
 }

@@ -180,7 +180,7 @@ int tr_report_world(char *buf, size_t size, const struct tr_shape *s)
         "using world size: %d, data-parallel-size: %d, tensor-model-parallel size: %d, "
         "pipeline-model-parallel size: %d \n",
         s->world, s->d, s->w, s->p);
-    put(&t, "using float32 for parameters ...");
+    put(&t, "using torch.float32 for parameters ...");
     return (int)t.used;
 }
 

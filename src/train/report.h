@@ -23,7 +23,7 @@
  *     iterations; Megatron leaves the field out and does not count, so that a run that is lost
  *     looks healthy;
  *   - set-up lines that would not be true here are left out (seeds of CUDA, kernels being
- *     compiled), and the type of the parameters is "float32", not "torch.float32".
+ *     compiled).
  */
 enum { TR_REPORT_BYTES = 10240 };
 

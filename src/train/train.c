@@ -183,6 +183,7 @@ static enum tr_status leave(struct loop *l, enum tr_stop_reason why)
     char text[TR_REPORT_BYTES];
 
     TR_TRY(save(l));
+    l->r->world->via->barrier(l->r->world);
     tr_stop_line(text, sizeof text, &l->stop, why, l->r->iteration, tr_now(), time(NULL));
     tr_print_rank0("%s\n", text);
     return TR_OK;
@@ -193,6 +194,8 @@ static enum tr_status finish(struct loop *l)
 {
     char text[TR_REPORT_BYTES];
 
+    /* The last rank's lines come before this one of rank 0. */
+    l->r->world->via->barrier(l->r->world);
     tr_report_done(text, sizeof text, time(NULL));
     tr_print_rank0("%s\n", text);
     evaluate(l, TR_SPLIT_VALID, "the end of training for val data");

@@ -19,6 +19,7 @@ static const struct {
 };
 
 static char last_error[1024];
+static int told = 1;
 static void (*die_hook)(int exit_code);
 
 int tr_status_exit_code(enum tr_status s)
@@ -41,6 +42,7 @@ enum tr_status tr_fail(enum tr_status s, const char *file, int line, const char 
     vsnprintf(sentence, sizeof sentence, fmt, ap);
     va_end(ap);
     memcpy(last_error, sentence, sizeof last_error);
+    told = 0;
     tr_log(TR_LOG_DEBUG, "%s:%d: %s", file, line, last_error);
     return s;
 }
@@ -48,6 +50,13 @@ enum tr_status tr_fail(enum tr_status s, const char *file, int line, const char 
 const char *tr_last_error(void)
 {
     return last_error;
+}
+
+void tr_tell_error(void)
+{
+    if (!told)
+        tr_log_rank0(TR_LOG_ERROR, "%s", last_error);
+    told = 1;
 }
 
 void tr_die(enum tr_status s, const char *fmt, ...)

@@ -17,3 +17,44 @@ tests_train_t_stop_LDADD = $(TEST_LIBS)
 
 $(STOP_RUNS): tests/train/t_stop
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_stop $@
+TRAIN_RUNS = \
+	tests/train/t_golden_run.1.mpi tests/train/t_golden_run.2.mpi \
+	tests/train/t_golden_run.4.mpi tests/train/t_golden_run.8.mpi \
+	tests/train/t_layouts.8.mpi tests/train/t_memory.2.mpi
+
+check_PROGRAMS += tests/train/t_golden_run tests/train/t_layouts tests/train/t_memory
+check_SCRIPTS += $(TRAIN_RUNS)
+CLEANFILES += $(TRAIN_RUNS)
+TESTS += $(TRAIN_RUNS)
+EXTRA_DIST += tests/train/tiny.h
+
+tests_train_t_golden_run_SOURCES = tests/train/t_golden_run.c $(GOLDEN_SOURCES)
+tests_train_t_golden_run_CFLAGS = $(TEST_CFLAGS)
+tests_train_t_golden_run_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_train_t_golden_run_LDADD = $(TEST_LIBS)
+
+tests_train_t_layouts_SOURCES = tests/train/t_layouts.c
+tests_train_t_layouts_CFLAGS = $(TEST_CFLAGS)
+tests_train_t_layouts_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_train_t_layouts_LDADD = $(TEST_LIBS)
+
+tests/train/t_golden_run.1.mpi tests/train/t_golden_run.2.mpi \
+tests/train/t_golden_run.4.mpi tests/train/t_golden_run.8.mpi: tests/train/t_golden_run
+	$(AM_V_GEN)rm -f $@ && $(LN_S) t_golden_run $@
+
+tests/train/t_layouts.8.mpi: tests/train/t_layouts
+	$(AM_V_GEN)rm -f $@ && $(LN_S) t_layouts $@
+
+tests_train_t_memory_SOURCES = tests/train/t_memory.c
+tests_train_t_memory_CFLAGS = $(TEST_CFLAGS)
+tests_train_t_memory_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_train_t_memory_LDADD = $(TEST_LIBS)
+
+tests/train/t_memory.2.mpi: tests/train/t_memory
+	$(AM_V_GEN)rm -f $@ && $(LN_S) t_memory $@
+
+TRAIN_SH = \
+	tests/train/t_bad_input.sh \
+	tests/train/t_log.sh
+TESTS += $(TRAIN_SH)
+EXTRA_DIST += $(TRAIN_SH) tests/train/small.sh

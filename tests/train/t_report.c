@@ -311,7 +311,7 @@ static void set_up(void **state)
     tr_report_world(buf, sizeof buf, &s);
     assert_string_equal(buf, "using world size: 16, data-parallel-size: 2, "
                              "tensor-model-parallel size: 2, pipeline-model-parallel size: 4 \n"
-                             "using float32 for parameters ...");
+                             "using torch.float32 for parameters ...");
     tr_report_setup(buf, sizeof buf, &s, "GPT2BPETokenizer", 1234);
     assert_string_equal(buf,
                         "setting number of micro-batches to constant 4\n"

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# What the tests of `trireme train` share: a dataset with something to learn, a small model, and how to
+# read a log.  Source after tap.sh.
+
+# small_corpus: $work/corpus_text_document, the same everywhere.
+small_corpus() {
+    awk 'BEGIN {
+        for (i = 0; i < 3000; i++) {
+            printf "%d times %d is %d.\n", i % 13, i % 7, i % 13 * (i % 7)
+            if (i % 50 == 49) print ""
+        }
+    }' > "$work/text.txt"
+    "$trireme" data build --tokenizer-type bytes --append-eod --split-documents blank-lines \
+        --output-prefix "$work/corpus" \
+        "$work/text.txt" > "$work/build.log" 2>&1
+}
+
+# small RANKS OPTION...: train the small model.
+small() {
+    small_ranks=$1
+    shift
+    ranks "$small_ranks" "$trireme" train --num-layers 4 --hidden-size 32 \
+        --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 \
+        --tokenizer-type bytes --data-path "$work/corpus_text_document" --split 90,5,5 \
+        --micro-batch-size 1 \
+        --global-batch-size 8 --lr 0.002 --lr-decay-style cosine --lr-warmup-fraction .1 \
+        --eval-interval 1000 --eval-iters 1 --log-interval 1 "$@"
+}
+
+# losses LOG N: "iteration loss norm" of the last line printed for each of N iterations.
+losses() {
+    sed -n 's/^ iteration *\([0-9]*\)\/.*lm loss: \([^ ]*\) .*grad norm: \([^ ]*\) .*/\1 \2 \3/p' "$1" |
+        awk -v n="$2" '{ line[$1] = $0 } END { for (i = 1; i <= n; i++) if (i in line) print line[i] }'
+}
+
+# close_losses A B TOLERANCE: the same iterations, losses within a relative tolerance.
+close_losses() {
+    [ -s "$1" ] && paste -d ' ' "$1" "$2" | awk -v t="$3" '
+        NF != 6 || $1 != $4 { bad = 1 }
+        { d = ($2 - $5) / $2; if (d < 0) d = -d; if (d > t) { bad = 1; print } }
+        END { exit bad }'
+}
+
+# sums DIR: the checksums of its newest checkpoint.
+sums() { "$trireme" ckpt show "$1" | grep -i checksum | sort; }

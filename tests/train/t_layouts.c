@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "train/tiny.h"
+
+#include <math.h>
+
+/*
+ * The promise that nothing depends on the layout: for every factorisation of the world into W * P * D,
+ * and interleaved where it can be, the losses of ten iterations with dropout on are those of the
+ * first layout.  Sums are taken in another order in each layout, so they differ by rounding; 1e-5 is
+ * what ten steps of that may become, and a single wrong dropout mask or weight shows at 1e-2.
+ */
+enum { ITERATIONS = 10, LAYERS = 16 };
+#define TOLERANCE 1e-5
+
+static enum tr_status hashed_sample(struct tr_run *r, enum tr_split split, int64_t position,
+                                    int32_t *text)
+{
+    struct tr_rng rng = tr_rng_key(7, TR_STREAM_INIT, (int)split, position);
+
+    /* Skewed, so that there is something to learn. */
+    for (int64_t t = 0; t <= r->shape.seq; t++) {
+        double u = (double)tr_rng_u32(rng, (uint64_t)t) / 4294967296.0;
+
+        text[t] = (int32_t)((double)r->shape.vocab * u * u);
+    }
+    return TR_OK;
+}
+
+static void losses_of(int w, int p, int k, double loss[ITERATIONS + 1])
+{
+    char options[2048], chunks[64] = "";
+    struct tr_config c;
+    struct tr_run r;
+
+    if (k > 1)
+        snprintf(chunks, sizeof chunks, "--num-virtual-stages-per-pipeline-rank %d", k);
+    snprintf(options, sizeof options,
+             "--num-layers %d --hidden-size 32 --num-attention-heads 8 --seq-length 16 "
+             "--max-position-embeddings 20 --vocab-size 101 --make-vocab-size-divisible-by 8 "
+             "--micro-batch-size 1 --global-batch-size 16 --train-iters %d --lr 0.003 "
+             "--lr-warmup-iters 2 --lr-decay-style cosine --init-method-std 0.1 "
+             "--attention-dropout 0.1 --hidden-dropout 0.1 --seed 4321 "
+             "--tensor-model-parallel-size %d --pipeline-model-parallel-size %d %s",
+             LAYERS, ITERATIONS, w, p, chunks);
+    tiny_open(&r, &c, options, hashed_sample);
+    for (int i = 0; i < ITERATIONS; i++) {
+        struct tr_step_result result;
+
+        tr_step(&r, &result);
+        loss[i] = tiny_loss(result.loss);
+    }
+    loss[ITERATIONS] = tiny_loss(tr_eval(&r, TR_SPLIT_VALID, 3, 2));
+    tiny_close(&r, &c);
+}
+
+static void same_losses(void **state)
+{
+    double first[ITERATIONS + 1], loss[ITERATIONS + 1];
+    int layouts = 0;
+
+    (void)state;
+    for (int w = 1; w <= world.size; w++) {
+        for (int p = 1; w * p <= world.size; p++) {
+            for (int k = 1; k <= (p > 1 ? 2 : 1); k++) {
+                double worst = 0.0;
+
+                if (world.size % (w * p) != 0)
+                    continue;
+                losses_of(w, p, k, layouts == 0 ? first : loss);
+                if (layouts++ == 0)
+                    continue;
+                for (int i = 0; i <= ITERATIONS; i++)
+                    worst = fmax(worst, fabs(loss[i] / first[i] - 1.0));
+                print_message("W=%d P=%d D=%d K=%d: losses %.6f ... %.6f, off by %.1e\n", w, p,
+                              world.size / (w * p), k, loss[0], loss[ITERATIONS - 1], worst);
+                assert_all(worst <= TOLERANCE);
+            }
+        }
+    }
+    /* The test would pass with a model that learns nothing and drops nothing. */
+    assert_all(first[ITERATIONS - 1] < 0.98 * first[0]);
+    assert_all(layouts == (world.size == 8 ? 16 : layouts));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_losses)};
+
+    return run_mpi_tap(tests);
+}

@@ -1,0 +1,97 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The log of a real run: Megatron's lines in Megatron's order, from one rank each, and times that add up.
+. "$srcdir/tests/tap.sh"
+. "$srcdir/tests/train/small.sh"
+plan 6
+
+check "a dataset is built" small_corpus
+# Wide enough that an iteration takes some tens of milliseconds: what stands outside the timers is a
+# few microseconds per call.
+check "a run" small 4 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 \
+    --hidden-size 128 --train-iters 40 --log-interval 10 --eval-interval 20 --eval-iters 2 \
+    --save "$work/run" --save-interval 25
+echo "$tap_out" > "$work/log"
+
+# Every line that scripts look for, in this order.
+cat > "$work/order" <<'END'
+^using world size: 4, data-parallel-size: 1, tensor-model-parallel size: 2, pipeline-model-parallel size: 2 $
+^using torch.float32 for parameters \.\.\.$
+^------------------------ arguments ------------------------$
+^  adam_beta1 \.* 0\.9$
+^  lr_decay_style \.* cosine$
+^  tensor_model_parallel_size \.* 2$
+^-------------------- end of arguments ---------------------$
+^setting number of micro-batches to constant 8$
+^ > padded vocab (size: 257) with 255 dummy tokens (new size: 512)$
+^> initializing tensor model parallel with size 2$
+^> initializing pipeline model parallel with size 2$
+^> setting random seeds to 1234 \.\.\.$
+^time to initialize megatron (seconds): [0-9.]*$
+^\[after megatron is initialized\] datetime: [-0-9]* [:0-9]* $
+^building GPT model \.\.\.$
+^ > number of parameters on (tensor, pipeline) model parallel rank (0, 0): [0-9]*$
+^ > number of parameters on (tensor, pipeline) model parallel rank (1, 1): [0-9]*$
+^> learning rate decay style: cosine$
+^\[after model, optimizer, and learning rate scheduler are built\] datetime: .* $
+^> building train, validation, and test datasets \.\.\.$
+^ > datasets target sizes (minimum size):$
+^    train:      320$
+^    validation: 48$
+^    test:       16$
+^\[after dataloaders are built\] datetime: .* $
+^done with setup \.\.\.$
+^time (ms) | model-and-optimizer-setup: [0-9.]* | train/valid/test-data-iterators-setup: [0-9.]*$
+^training \.\.\.$
+^\[before the start of training step\] datetime: .* $
+^ iteration       10/      40 | consumed samples:           80 | elapsed time per iteration (ms): [0-9.]* | learning rate: 1.[0-9]*E-03 | global batch size:     8 | lm loss: [0-9.]*E[+-][0-9]* | loss scale: 1.0 | grad norm: [0-9.]* | number of skipped iterations:   0 | number of nan iterations:   0 |$
+^time (ms) | forward-compute: .* | batch-generator: [0-9.]*$
+^ iteration       20/      40 |
+^----*$
+^ validation loss at iteration 20 | lm loss value: .* | lm loss PPL: .* | $
+^saving checkpoint at iteration      25 to
+^  successfully saved checkpoint at iteration      25 to
+^ iteration       40/      40 |
+^\[after training is done\] datetime: .* $
+^ validation loss at the end of training for val data | lm loss value: .* | lm loss PPL: .* | $
+^ validation loss at the end of training for test data | lm loss value: .* | lm loss PPL: .* | $
+END
+in_order() {
+    at=0
+    while IFS= read -r pattern; do
+        next=$(tail -n "+$((at + 1))" "$work/log" | grep -n -m 1 -e "$pattern" | cut -d : -f 1)
+        [ -n "$next" ] || { echo "not found after line $at: $pattern"; return 1; }
+        at=$((at + next))
+    done < "$work/order"
+}
+check "the lines that scripts look for, in Megatron's order" in_order
+
+# Parts that do not overlap, as util/timers.def says: all but batch-generator and optimizer-*.
+adds_up() {
+    awk '/^ iteration /{ match($0, /\(ms\): [0-9.]+/); elapsed = substr($0, RSTART + 6, RLENGTH - 6) }
+    /^time \(ms\) \| forward-compute/ {
+        n = split($0, part, " [|] "); sum = 0
+        for (i = 2; i <= n; i++) {
+            split(part[i], pair, ": ")
+            if (pair[1] !~ /^batch-generator|^optimizer-/) sum += pair[2]
+        }
+        printf "%.1f of %.1f ms: %.2f %%\n", sum, elapsed, 100 * sum / elapsed
+        lines++
+        if (sum < 0.98 * elapsed || sum > 1.001 * elapsed + 0.1) bad = 1
+    } END { exit bad || lines != 4 }' "$work/log"
+}
+check "timers add up to at least 98 % of the elapsed time" adds_up
+echo "$tap_out" | sed 's/^/# /'
+
+# No name of a timer twice in a line, whole lines only: none has two line starts in it.
+whole_lines() {
+    ! grep -n -E '.(iteration +[0-9]+/ +[0-9]+ \||time \(ms\) \|)' "$work/log" | grep -v '^[0-9]*: iteration' |
+        grep -v '^[0-9]*:time'
+}
+check "lines are whole" whole_lines
+
+numbers() {
+    LC_ALL=de_DE.UTF-8 small 1 --train-iters 2 > "$work/german.log" 2>&1 || return 1
+    ! grep -E 'lm loss: [0-9]+,' "$work/german.log"
+}
+check "numbers have a point in every locale" numbers

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_TESTS_TRAIN_TINY_H
+#define TR_TESTS_TRAIN_TINY_H
+
+#include "comm/mpi_check.h"
+
+#include "config/config.h"
+#include "train/run.h"
+#include "train/step.h"
+
+/*
+ * Runs of tiny models inside a test program, without data sets: the tokens come from a function.  All
+ * functions are collective over the world and use the checks of comm/mpi_check.h.
+ */
+
+/* Open a run from the words of an argument file; `sample` makes its tokens. */
+static inline void tiny_open(struct tr_run *r, struct tr_config *c, const char *options,
+                             enum tr_status (*sample)(struct tr_run *, enum tr_split, int64_t,
+                                                      int32_t *))
+{
+    tr_config_init(c);
+    assert_all_ok(tr_config_parse_text(c, options));
+    assert_all_ok(tr_run_open(r, c, &world));
+    r->sample = sample;
+}
+
+static inline void tiny_close(struct tr_run *r, struct tr_config *c)
+{
+    tr_run_close(r);
+    tr_config_release(c);
+}
+
+/* The loss, which ranks of the last stage know, on all ranks. */
+static inline double tiny_loss(double mine)
+{
+    double all;
+
+    MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return all;
+}
+
+#endif
