@@ -153,23 +153,34 @@ static void man_verb(const struct tr_verb *v, FILE *f)
     free(name);
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const struct tr_verb *x = a, *y = b;
+
+    return strcmp(x->name, y->name);
+}
+
 static void man_trireme(FILE *f)
 {
+    struct tr_verb *sorted = calloc((size_t)tr_verb_count, sizeof *sorted);
     char *see = NULL;
     size_t size;
     FILE *list = open_memstream(&see, &size);
 
-    TR_ASSERT(list);
+    TR_ASSERT(list && sorted);
+    memcpy(sorted, tr_verbs, (size_t)tr_verb_count * sizeof *sorted);
+    qsort(sorted, (size_t)tr_verb_count, sizeof *sorted, by_name);
+    for (int i = 0; i < tr_verb_count; i++)
+        fprintf(list, ".Xr trireme-%s 1%s\n", sorted[i].name, i + 1 < tr_verb_count ? " ," : "");
+    fclose(list);
     man_begin("trireme", "train GPT models over many ranks", "trireme VERB [OPTION...]", f);
     man_about(about_trireme, f);
     fputs(".Bl -tag -width Ds\n", f);
-    for (int i = 0; i < tr_verb_count; i++) {
+    for (int i = 0; i < tr_verb_count; i++)
         fprintf(f, ".It Cm %s\n%s\n", tr_verbs[i].name, tr_verbs[i].help);
-        fprintf(list, ".Xr trireme-%s 1%s\n", tr_verbs[i].name, i + 1 < tr_verb_count ? " ," : "");
-    }
     fputs(".El\n", f);
-    fclose(list);
     man_end(see, f);
+    free(sorted);
     free(see);
 }
 

@@ -90,9 +90,46 @@ static bool shown(const struct tr_opt *o)
     return o->kind == TR_ROW_OPT || o->kind == TR_ROW_OFF;
 }
 
+/* The names of all rows of a kind, or NULL if there are none; owned by the caller. */
+static char *names_of(const struct tr_options *t, enum tr_opt_kind kind)
+{
+    char *all = NULL;
+
+    for (int i = 0; i < t->rows; i++) {
+        if (t->row[i].kind != kind)
+            continue;
+        char *longer = tr_format("%s%s--%s", all ? all : "", all ? ", " : "", t->row[i].name);
+        free(all);
+        all = longer;
+    }
+    return all;
+}
+
+/* The rows without a value of their own: what is known and does nothing. */
+static const struct {
+    enum tr_opt_kind kind;
+    const char *title;
+} known[] = {
+    {TR_ROW_IGNORED, "Accepted without effect, with a warning"},
+    {TR_ROW_REFUSED, "Known, and refused with the reason"},
+};
+
+static void help_known(const struct tr_options *t, FILE *f)
+{
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        char *names = names_of(t, known[i].kind);
+
+        if (names) {
+            fprintf(f, "\n%s\n%*s", known[i].title, HELP_COLUMN, "");
+            wrap(f, names);
+        }
+        free(names);
+    }
+}
+
 bool tr_options_help(const struct tr_options *t, FILE *f, const char *group)
 {
-    bool found = false;
+    bool found = false, marked = false;
 
     for (int i = 0; i < t->rows; i++) {
         const struct tr_opt *o = &t->row[i];
@@ -104,7 +141,12 @@ bool tr_options_help(const struct tr_options *t, FILE *f, const char *group)
         else if (shown(o))
             help_row(t, f, o);
         found = found || o->kind == TR_ROW_GROUP;
+        marked = marked || (shown(o) && ours(o));
     }
+    if (!group)
+        help_known(t, f);
+    if (marked)
+        fputs("\n+ is not an option of Megatron-LM\n", f);
     return found;
 }
 
@@ -186,6 +228,15 @@ void tr_options_man(const struct tr_options *t, FILE *f)
     }
     if (open)
         fputs(".El\n", f);
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        char *names = names_of(t, known[i].kind);
+
+        if (names) {
+            fprintf(f, ".Ss %s\n", known[i].title);
+            tr_man_filled(f, names, (int)strlen(names));
+        }
+        free(names);
+    }
 }
 
 /* Tables of sub-verbs may hold a name twice; completion knows no sub-verbs. */

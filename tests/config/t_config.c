@@ -173,6 +173,18 @@ static void known_but_not_here(void **state)
                  parse("--rampup-batch-size 1 2 3"));
     assert_ok(parse("--num-workers 2 --DDP-impl local --local_rank=0 --mmap-warmup --seed 5"));
     assert_int_equal(c.seed, 5);
+    for (int i = 0; i < tr_config_options()->rows; i++) {
+        const struct tr_opt *o = &tr_config_options()->row[i];
+        char *text = tr_format("--seed 6 --%s %s --threads 7", o->name, o->values ? "x" : "");
+
+        if (o->kind == TR_ROW_REFUSED)
+            assert_fails(TR_ECONFIG, o->help, parse(text));
+        if (o->kind == TR_ROW_IGNORED) {
+            assert_ok(parse(text));
+            assert_true(c.seed == 6 && c.threads == 7);
+        }
+        free(text);
+    }
 }
 
 static char *write_file(const char *dir, const char *name, const char *text)
