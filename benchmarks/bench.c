@@ -9,8 +9,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cblas.h>
-
 #include "cmd/commit.h"
 #include "util/timer.h"
 
@@ -109,17 +107,6 @@ static void add_text(json_t *line, const char *key, const char *text)
     json_object_set_new(line, key, json_string(text));
 }
 
-/* OpenBLAS falls back to kernels of 2004 on a processor that it does not know; let the line say so. */
-static const char *blas(char *buf, size_t size)
-{
-#ifdef OPENBLAS_VERSION
-    snprintf(buf, size, "OpenBLAS, kernels for %s", openblas_get_corename());
-#else
-    snprintf(buf, size, "cblas");
-#endif
-    return buf;
-}
-
 static void add_arguments(json_t *line, int argc, char **argv)
 {
     json_t *words = json_array();
@@ -144,7 +131,7 @@ json_t *bench_line(const char *bench, int argc, char **argv)
     processor_name(text, sizeof text);
     add_text(line, "processor", text);
     json_object_set_new(line, "cores", json_integer(cores()));
-    add_text(line, "blas", blas(text, sizeof text));
+    add_text(line, "blas", bench_blas() ? bench_blas() : "none");
     if (getloadavg(&load, 1) == 1)
         json_object_set_new(line, "load", json_real(load));
     gmtime_r(&now, &date);
@@ -173,69 +160,4 @@ void bench_print(json_t *line)
     fflush(stdout);
     free(text);
     json_decref(line);
-}
-
-/* ---- the yardstick ---- */
-
-struct product {
-    int64_t n, o, i;
-    float *x, *w, *y; /* [n,i] [o,i] [n,o] */
-};
-
-static void forward(const struct product *p)
-{
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)p->n, (int)p->o, (int)p->i, 1.0f,
-                p->x, (int)p->i, p->w, (int)p->i, 0.0f, p->y, (int)p->o);
-}
-
-static void dgrad(const struct product *p)
-{
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)p->n, (int)p->i, (int)p->o, 1.0f,
-                p->y, (int)p->o, p->w, (int)p->i, 0.0f, p->x, (int)p->i);
-}
-
-static void wgrad(const struct product *p)
-{
-    cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)p->o, (int)p->i, (int)p->n, 1.0f,
-                p->y, (int)p->o, p->x, (int)p->i, 1.0f, p->w, (int)p->i);
-}
-
-/* Small numbers, none of them denormal, so that no sum of many repetitions overflows. */
-static float *numbers(int64_t count)
-{
-    float *x = bench_memory(count, sizeof *x);
-
-    for (int64_t j = 0; j < count; j++)
-        x[j] = 1e-3f * (float)(j % 977 - 488);
-    return x;
-}
-
-static double rate(const struct product *p, void (*product)(const struct product *), double seconds)
-{
-    double least = INFINITY, until = tr_now() + seconds;
-
-    for (int i = 0; i < 3 || tr_now() < until; i++) {
-        double began = tr_now(), took;
-
-        product(p);
-        took = tr_now() - began;
-        if (took < least)
-            least = took;
-    }
-    return 2e-9 * (double)p->n * (double)p->o * (double)p->i / least;
-}
-
-struct bench_sgemm bench_sgemm(int64_t n, int64_t o, int64_t i, double seconds)
-{
-    struct product p = {n, o, i, numbers(n * i), numbers(o * i), numbers(n * o)};
-    struct bench_sgemm r;
-
-    /* In this order each has operands that no product has written yet, but for y and x. */
-    r.wgrad = rate(&p, wgrad, seconds);
-    r.forward = rate(&p, forward, seconds);
-    r.dgrad = rate(&p, dgrad, seconds);
-    free(p.x);
-    free(p.w);
-    free(p.y);
-    return r;
 }

@@ -41,11 +41,13 @@ json_t *bench_line(const char *bench, int argc, char **argv);
 void bench_add_times(json_t *line, const struct bench_times *t);
 void bench_print(json_t *line);
 
+/* The BLAS of the yardstick and its kernels, static storage, or NULL if this build has none. */
+const char *bench_blas(void);
+
 /*
- * The yardstick: GFLOP/s of the BLAS that this program was linked with, in the three products of a
- * linear layer of n rows, o outputs and i inputs (forward, dgrad, wgrad), with as many threads as the
- * BLAS takes.  Each runs for `seconds` and at least three times, and its fastest time counts: the best
- * that the machine does.
+ * The yardstick: GFLOP/s of that BLAS in the three products of a linear layer of n rows, o outputs and
+ * i inputs (forward, dgrad, wgrad), with as many threads as it takes.  Each runs for `seconds` and at
+ * least three times, and its fastest time counts: the best that the machine does.
  */
 struct bench_sgemm {
     double forward, dgrad, wgrad;

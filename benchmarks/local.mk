@@ -7,13 +7,21 @@ CLEANFILES += $(BENCHMARKS)
 .PHONY: benchmarks
 benchmarks: $(BENCHMARKS)
 
-# What they share: repetitions, statistics, JSON, the BLAS as the yardstick; and runs without data.
-BENCH_SOURCES = benchmarks/bench.c benchmarks/bench.h
-BENCH_RUN_SOURCES = $(BENCH_SOURCES) benchmarks/bench_run.c benchmarks/bench_run.h
-benchmarks/bench.$(OBJEXT): src/cmd/commit.h
+# What they share: repetitions, statistics, JSON, and the BLAS as the yardstick.
+EXTRA_LIBRARIES = benchmarks/libbench.a
+CLEANFILES += benchmarks/libbench.a
+benchmarks_libbench_a_SOURCES = benchmarks/bench.c benchmarks/bench.h benchmarks/bench_blas.c
+benchmarks_libbench_a_CFLAGS = $(AM_CFLAGS)
+benchmarks_libbench_a_CPPFLAGS = $(AM_CPPFLAGS)
+if HAVE_BLAS
+benchmarks_libbench_a_CFLAGS += $(BLAS_CFLAGS)
+benchmarks_libbench_a_CPPFLAGS += -DTR_BENCH_BLAS
+endif
+BENCH_LIBS = benchmarks/libbench.a $(TR_LIBS) $(BLAS_LIBS)
+benchmarks/libbench_a-bench.$(OBJEXT): src/cmd/commit.h
 
 benchmarks_bench_data_SOURCES = benchmarks/bench_data.c
 benchmarks_bench_data_LDADD = $(TR_LIBS)
 
-benchmarks_bench_step_SOURCES = benchmarks/bench_step.c $(BENCH_RUN_SOURCES)
-benchmarks_bench_step_LDADD = $(TR_LIBS)
+benchmarks_bench_step_SOURCES = benchmarks/bench_step.c benchmarks/bench_run.c benchmarks/bench_run.h
+benchmarks_bench_step_LDADD = $(BENCH_LIBS)
