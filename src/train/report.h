@@ -11,8 +11,9 @@
 
 /*
  * The lines of the log, byte for byte those of Megatron-LM of May 2021, because many scripts read
- * them.  This is their text and nothing else: no clock, no communication, no output.  Who prints a
- * line is said with it; "last" is the last rank of the world, which has the loss.
+ * them.  This is their text and nothing else: no clock, no communication, no output.  Whose numbers a
+ * line holds is said with it; "last" is the last rank of the world, which has the loss.  Rank 0 prints
+ * all of them, so that they stay in order.
  *
  * Every function writes one line or a block of lines into buf[size], without the newline at the
  * end, and returns the length; it asserts that all of it fits.  TR_REPORT_BYTES is enough for each

@@ -35,6 +35,27 @@ static bool due(int64_t iteration, int64_t interval)
     return interval > 0 && iteration % interval == 0;
 }
 
+/*
+ * Print what the last rank wrote into text[TR_REPORT_BYTES]: it has the loss, and its timers are the
+ * ones that people know.  Rank 0 prints it, because launchers forward each rank's output on its own
+ * and lines of two ranks arrive in any order.  Rank 0 waits for no longer than the norm of the
+ * gradients made it wait.
+ */
+static void print_last(struct tr_run *r, char *text)
+{
+    struct tr_comm *world = r->world;
+    struct tr_leg leg = {.buf = text, .bytes = TR_REPORT_BYTES};
+    struct tr_pending pending;
+
+    if (world->size > 1 && (world->rank == 0 || is_last(r))) {
+        leg.dir = is_last(r) ? TR_LEG_SEND : TR_LEG_RECV;
+        leg.peer = is_last(r) ? 0 : world->size - 1;
+        world->via->exchange_start(world, &r->queue, &leg, 1, &pending);
+        world->via->finish(world, &r->queue, &pending);
+    }
+    tr_print_rank0("%s\n", text);
+}
+
 /* Resident memory now: the second number of statm, in pages. */
 static int64_t resident_bytes(void)
 {
@@ -94,13 +115,11 @@ static void tell(struct loop *l)
     };
 
     tr_report_iteration(text, sizeof text, &line);
-    if (is_last(r))
-        tr_print("%s\n", text);
+    print_last(r, text);
     if (!l->memory_told && line.lr > 0.0)
         tell_memory(l);
     tr_timers_line(text, sizeof text, steps);
-    if (is_last(r))
-        tr_print("%s\n", text);
+    print_last(r, text);
     memset(&l->interval, 0, sizeof l->interval);
     l->since = tr_now();
 }
@@ -120,8 +139,7 @@ static void evaluate(struct loop *l, enum tr_split split, const char *where)
     if (split == TR_SPLIT_VALID)
         r->consumed_valid += iterations * r->shape.global_batch;
     tr_report_validation(text, sizeof text, where, loss);
-    if (is_last(r))
-        tr_print("%s\n", text);
+    print_last(r, text);
     l->since += tr_now() - began;
 }
 
@@ -183,7 +201,6 @@ static enum tr_status leave(struct loop *l, enum tr_stop_reason why)
     char text[TR_REPORT_BYTES];
 
     TR_TRY(save(l));
-    l->r->world->via->barrier(l->r->world);
     tr_stop_line(text, sizeof text, &l->stop, why, l->r->iteration, tr_now(), time(NULL));
     tr_print_rank0("%s\n", text);
     return TR_OK;
@@ -194,8 +211,6 @@ static enum tr_status finish(struct loop *l)
 {
     char text[TR_REPORT_BYTES];
 
-    /* The last rank's lines come before this one of rank 0. */
-    l->r->world->via->barrier(l->r->world);
     tr_report_done(text, sizeof text, time(NULL));
     tr_print_rank0("%s\n", text);
     evaluate(l, TR_SPLIT_VALID, "the end of training for val data");

@@ -7,8 +7,8 @@
 
 /*
  * A whole run: build it from its options, resume from --load, train to --train-iters or until
- * --exit-interval or --exit-duration-in-mins ends it, and take it down.  Prints Megatron's lines from
- * the last rank (iterations, timers, validation) and rank 0 (set-up, memory, checkpoints, dates).
+ * --exit-interval or --exit-duration-in-mins ends it, and take it down.  Rank 0 prints the log; loss
+ * and timers in it are those of the last rank.
  * Evaluation and saving are kept out of the elapsed time and the timers of the interval around them.
  *
  * Returns TR_OK when the run is finished or was asked to stop, with everything saved; TR_ECONFIG,
