@@ -58,8 +58,6 @@ static enum tr_status read_to(const struct tr_corpus *c, struct tr_chunk *chunk,
     while (chunk->bytes < bytes) {
         ssize_t n = read(c->fd, chunk->text + chunk->bytes, bytes - chunk->bytes);
 
-        if (n < 0 && errno == EINTR)
-            continue;
         if (n < 0)
             return TR_FAIL(TR_EIO, "cannot read %s: %s", c->files[c->at].path, strerror(errno));
         if (n == 0) {

@@ -68,8 +68,8 @@ enum tr_status tr_corpus_bytes(const struct tr_corpus *c, int64_t *out) TR_MUST_
 /*
  * The next chunk, into memory that *chunk keeps from call to call (all zero at first; release it with
  * tr_chunk_release).  chunk->file is NULL after the last one.  Each file ends in a chunk with `last`,
- * which may be empty.  TR_EIO if a file cannot be read; TR_EDATA, naming file and place, if more than
- * 1 GiB would have to stay together.
+ * which may be empty.  TR_EIO if a file cannot be read, or a signal is caught meanwhile; TR_EDATA,
+ * naming file and place, if more than 1 GiB would have to stay together.
  */
 enum tr_status tr_corpus_next(struct tr_corpus *c, struct tr_chunk *chunk) TR_MUST_CHECK;
 void tr_chunk_release(struct tr_chunk *chunk);

@@ -180,13 +180,14 @@ static void on_stop(int signal_number)
 
 /*
  * Stop in an orderly way at the first signal, so that no temporary file stays; the second one ends
- * the program as ever.  A signal that is ignored, as under nohup, stays so.  A file that outgrows a
+ * the program as ever.  System calls are not restarted, because a pipe may have nothing to read for
+ * long.  A signal that is ignored, as under nohup, stays so.  A file that outgrows a
  * limit becomes an error of write(), with a sentence.
  */
 static void catch_signals(void)
 {
     static const int ends[] = {SIGHUP, SIGINT, SIGTERM};
-    struct sigaction stop = {.sa_handler = on_stop, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+    struct sigaction stop = {.sa_handler = on_stop, .sa_flags = (int)SA_RESETHAND};
     struct sigaction old;
 
     sigemptyset(&stop.sa_mask);
@@ -226,8 +227,8 @@ enum tr_status tr_data_may_write(const struct tr_data_options *o, const char *pr
         char *path = tr_format("%s%s", prefix, suffix[i]);
 
         if (access(path, F_OK) == 0)
-            status =
-                TR_FAIL(TR_EIO, "%s exists; give another --output-prefix, or --overwrite", path);
+            status = TR_FAIL(TR_ECONFIG, "%s exists; give another --output-prefix, or --overwrite",
+                             path);
         free(path);
     }
     return status;
@@ -309,7 +310,7 @@ int tr_cmd_data(int argc, char **argv)
     status = run(argc, argv);
     if (ferror(stdout) && status == TR_OK)
         status = TR_FAIL(TR_EIO, "cannot write to the standard output; is its disk full?");
-    if (stopped_by) {
+    if (stopped_by && status != TR_OK) {
         /* Who sent the signal shall see that it ended us. */
         tr_log(TR_LOG_ERROR, "%s", tr_last_error());
         signal(stopped_by, SIG_DFL);

@@ -53,8 +53,8 @@ enum tr_status tr_data_merge(const struct tr_data_options *o,
 enum tr_status tr_data_tokenizer(const struct tr_data_options *o,
                                  struct tr_tokenizer **out) TR_MUST_CHECK;
 
-/* TR_EIO if PREFIX.bin or PREFIX.idx exists and --overwrite was not given, or if its folder does not
-   exist. */
+/* TR_ECONFIG if PREFIX.bin or PREFIX.idx exists and --overwrite was not given, TR_EIO if its folder
+   does not exist or takes no files. */
 enum tr_status tr_data_may_write(const struct tr_data_options *o, const char *prefix) TR_MUST_CHECK;
 
 /* The number of the signal that asked to stop, or 0.  Long loops ask, and end in tr_data_stopped(),

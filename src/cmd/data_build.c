@@ -279,7 +279,10 @@ static enum tr_status run(struct build *b)
 #pragma omp taskwait
         now = 1 - now;
     }
-    return status == TR_OK ? drain(b, &b->batches[1 - now]) : status;
+    if (status == TR_OK)
+        status = drain(b, &b->batches[1 - now]);
+    /* Reading may have failed because of the signal. */
+    return tr_data_stop() ? tr_data_stopped() : status;
 }
 
 static enum tr_status finish(struct build *b)

@@ -22,3 +22,6 @@ tests_cmd_t_tokenizer_LDADD = $(TEST_LIBS)
 
 TESTS += tests/cmd/t_main.sh
 EXTRA_DIST += tests/cmd/t_main.sh
+
+TESTS += tests/cmd/t_data.sh
+EXTRA_DIST += tests/cmd/t_data.sh
