@@ -59,7 +59,7 @@ enum tr_status tr_ckpt_index_write(const char *path, const struct tr_params *who
                                    const struct tr_ckpt_about *about, const char *config_json,
                                    const uint64_t *sums, int64_t *offsets) TR_MUST_CHECK;
 
-/* Not less than the length of that file, without making it. */
+/* Not less than what that file will take on the disk, and not much more. */
 int64_t tr_ckpt_index_bytes(const struct tr_params *whole, const char *config_json);
 
 /*

@@ -11,8 +11,9 @@
 #include "ckpt/io.h"
 #include "ckpt/seal.h"
 
-/* What HDF5 needs besides the tensors, from above: a header and a name per dataset, the root. */
-enum { PAGES_PER_DATASET = 1, PAGES_AT_LEAST = 64 };
+/* What HDF5 takes for the index, from above: some 350 bytes for a header and a name per dataset, and
+   the root with its attributes. */
+enum { INDEX_PER_DATASET = 512, INDEX_AT_LEAST = 16 * TR_CKPT_PAGE };
 
 /* Room that HDF5 takes for the index at first. */
 enum { FIRST_ROOM = 16 * TR_CKPT_PAGE };
@@ -23,13 +24,15 @@ enum { FIRST_ROOM = 16 * TR_CKPT_PAGE };
 
 int64_t tr_ckpt_index_bytes(const struct tr_params *whole, const char *config_json)
 {
-    int64_t bytes = TR_CKPT_PAGE * PAGES_AT_LEAST + 2 * (int64_t)strlen(config_json);
+    int64_t bytes = INDEX_AT_LEAST + 2 * (int64_t)strlen(config_json);
 
     for (int i = 0; i < whole->count; i++) {
         int64_t size = whole->list[i].elems * (int64_t)sizeof(float);
 
-        bytes += TR_CKPT_KINDS * ((size + TR_CKPT_PAGE - 1) / TR_CKPT_PAGE + PAGES_PER_DATASET) *
-                 TR_CKPT_PAGE;
+        /* The larger ones begin on a page. */
+        if (size >= TR_CKPT_PAGE)
+            size += TR_CKPT_PAGE - 1;
+        bytes += TR_CKPT_KINDS * (size + INDEX_PER_DATASET);
     }
     return bytes;
 }

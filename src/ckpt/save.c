@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -88,13 +89,14 @@ static struct tr_ckpt_about about_of(const struct tr_ckpt_state *state,
     return a;
 }
 
-/* Bytes that we may still write to the file system of `dir`; 0 also where it does not say. */
+/* Bytes that we may still write to the file system of `dir`; -1 where it does not say, as some
+   network file systems do with no blocks at all. */
 static int64_t free_bytes(const char *dir)
 {
     struct statvfs fs;
 
-    if (statvfs(dir, &fs) != 0)
-        return 0;
+    if (statvfs(dir, &fs) != 0 || fs.f_blocks == 0)
+        return -1;
     return (int64_t)fs.f_bavail * (int64_t)fs.f_frsize;
 }
 
@@ -105,7 +107,7 @@ static enum tr_status look_ahead(const struct save *v)
 
     TR_TRY(tr_make_dirs(v->dir));
     there = free_bytes(v->dir);
-    if (there > 0 && there < v->bytes)
+    if (there >= 0 && there < v->bytes)
         return TR_FAIL(TR_EIO, "%s has no room for it", v->dir);
     return TR_OK;
 }
@@ -181,13 +183,18 @@ static enum tr_status write_elements(const struct save *v)
 static enum tr_status agree(const struct save *v, enum tr_status mine)
 {
     const double mib = 1048576.0;
+    char room[64] = "an unknown number";
+    int64_t there;
 
-    if (mine != TR_OK)
+    if (mine != TR_OK) {
+        there = free_bytes(v->dir);
+        if (there >= 0)
+            snprintf(room, sizeof room, "%.1f MiB", (double)there / mib);
         mine = TR_FAIL(mine,
-                       "the checkpoint of iteration %lld is not saved and the one before stays the "
-                       "latest: %s; it needs %.1f MiB, and %.1f MiB are free",
-                       (long long)v->iteration, tr_last_error(), (double)v->bytes / mib,
-                       (double)free_bytes(v->dir) / mib);
+                       "the checkpoint of iteration %lld is not saved and the one before stays "
+                       "the latest: %s; it needs %.1f MiB, and %s are free",
+                       (long long)v->iteration, tr_last_error(), (double)v->bytes / mib, room);
+    }
     return tr_comm_agree(v->world, mine);
 }
 

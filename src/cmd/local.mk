@@ -32,3 +32,6 @@ man_PAGES += man/trireme-data.1
 # trireme train.
 trireme_SOURCES += src/cmd/train.c
 man_PAGES += man/trireme-train.1
+# trireme ckpt
+trireme_SOURCES += src/cmd/ckpt.c
+man_PAGES += man/trireme-ckpt.1

@@ -43,32 +43,9 @@ static int teardown(void **state)
     return 0;
 }
 
-/* The records that a save and a load print would be taken for TAP. */
-static int silence(void)
-{
-    int kept, nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-
-    fflush(stdout);
-    kept = dup(STDOUT_FILENO);
-    dup2(nowhere, STDOUT_FILENO);
-    close(nowhere);
-    return kept;
-}
-
-static void speak(int kept)
-{
-    close(STDOUT_FILENO);
-    dup2(kept, STDOUT_FILENO);
-    close(kept);
-}
-
 static enum tr_status save_in(const char *where, int64_t iteration, int keep_last)
 {
-    int kept = silence();
-    enum tr_status s = small_save(&grid, &shape, where, iteration, keep_last);
-
-    speak(kept);
-    return s;
+    return small_save(&grid, &shape, where, iteration, keep_last);
 }
 
 static enum tr_status save(int64_t iteration, int keep_last)
@@ -78,11 +55,7 @@ static enum tr_status save(int64_t iteration, int keep_last)
 
 static enum tr_status load(int64_t *iteration)
 {
-    int kept = silence();
-    enum tr_status s = small_load(&grid, &shape, dir, iteration);
-
-    speak(kept);
-    return s;
+    return small_load(&grid, &shape, dir, iteration);
 }
 
 static char *file_of(int64_t iteration)
@@ -154,6 +127,38 @@ static void read_by_hdf5(void **state)
     tr_params_release(&whole);
     assert_true(H5Fclose(f) >= 0);
     free(file);
+}
+
+/* What a save says that it needs is what it takes: not less, and little more than twice as much at
+   most. */
+static void size_known(void **state)
+{
+    (void)state;
+    for (int64_t layers = 1; layers <= 64; layers *= 4) {
+        struct tr_shape deep = shape;
+        struct tr_ckpt_about about = {.w = 1};
+        struct tr_params whole;
+        char *path = tr_format("%s/size", dir);
+        uint64_t *sums;
+        int64_t *offsets, need;
+        struct stat st;
+
+        deep.layers = layers;
+        tr_ckpt_list_whole(&deep, &whole);
+        sums = calloc((size_t)whole.count * 3, sizeof *sums);
+        offsets = calloc((size_t)whole.count * 3, sizeof *offsets);
+        assert_ok(tr_ckpt_index_write(path, &whole, &about, "{}", sums, offsets));
+        assert_int_equal(stat(path, &st), 0);
+        need = tr_ckpt_index_bytes(&whole, "{}");
+        /* The elements are holes as yet. */
+        assert_true(st.st_blocks * 512 + whole.elems * 12 <= need);
+        assert_true(st.st_blocks * 512 + whole.elems * 12 >= need / 2 - 32768);
+        assert_int_equal(unlink(path), 0);
+        free(sums);
+        free(offsets);
+        free(path);
+        tr_params_release(&whole);
+    }
 }
 
 /* What `trireme ckpt show` prints has the numbers of the run and the names of the tensors. */
@@ -446,9 +451,9 @@ static void weights_only(void **state)
     tensors.m = tensors.v = NULL;
     small_fill(&s, 100);
     small_spoil(&s);
-    kept = silence();
+    kept = small_silence();
     assert_ok(tr_ckpt_load(&grid, dir, &shape, &tensors, &st, &found));
-    speak(kept);
+    small_speak(kept);
     assert_true(found && small_state_is(&st, 100));
     for (int64_t i = 0; i < s.params.elems; i++)
         assert_true(memcmp(&s.buffer[1][i], "\x5a\x5a\x5a\x5a", 4) == 0);
@@ -575,13 +580,13 @@ static void no_place(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(read_by_hdf5),     cmocka_unit_test(shown),
-        cmocka_unit_test(no_tracker),       cmocka_unit_test(tracker),
-        cmocka_unit_test(damaged_elements), cmocka_unit_test(damaged_index),
-        cmocka_unit_test(truncated),        cmocka_unit_test(edited),
-        cmocka_unit_test(weights_only),     cmocka_unit_test(other_model),
-        cmocka_unit_test(keep_last),        cmocka_unit_test(leftovers),
-        cmocka_unit_test(no_place),
+        cmocka_unit_test(read_by_hdf5),  cmocka_unit_test(size_known),
+        cmocka_unit_test(shown),         cmocka_unit_test(no_tracker),
+        cmocka_unit_test(tracker),       cmocka_unit_test(damaged_elements),
+        cmocka_unit_test(damaged_index), cmocka_unit_test(truncated),
+        cmocka_unit_test(edited),        cmocka_unit_test(weights_only),
+        cmocka_unit_test(other_model),   cmocka_unit_test(keep_last),
+        cmocka_unit_test(leftovers),     cmocka_unit_test(no_place),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);

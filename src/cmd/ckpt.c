@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/cmd.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "ckpt/ckpt.h"
+#include "cmd/progress.h"
+
+const struct tr_doc tr_doc_ckpt = {
+    .synopsis = "trireme ckpt show PATH...\n"
+                "trireme ckpt verify PATH...",
+    .about =
+        "Look at checkpoints.  PATH is a folder that training saves to, of which the latest "
+        "checkpoint is taken, or the folder of one checkpoint, or the file in it.  No job is "
+        "needed.\n"
+        "\n"
+        "show prints what a checkpoint holds: the state of the run that is resumed from it, the "
+        "numbers of the model, the layout that saved it, the options of the run, and the names and "
+        "shapes of the tensors.\n"
+        "\n"
+        "verify reads all of a checkpoint and compares every tensor with its checksum.  It prints "
+        "a "
+        "line for each fault, or one that says that the checkpoint is whole.  The exit code is 65 "
+        "if one is damaged, and 74 if one cannot be read.\n"
+        "\n"
+        "    trireme ckpt show runs/gpt2-124m\n"
+        "    trireme ckpt verify runs/gpt2-124m/iter_*",
+};
+
+/* Seconds between lines of progress where stderr is no terminal. */
+static const double INTERVAL = 10;
+
+struct watch {
+    struct tr_progress line;
+    bool started;
+};
+
+static void show_progress(void *arg, int64_t done, int64_t total)
+{
+    struct watch *w = arg;
+
+    if (!w->started)
+        tr_progress_start(&w->line, "verified", total, INTERVAL);
+    w->started = true;
+    if (done < 0)
+        (void)tr_progress_end(&w->line);
+    else
+        tr_progress_show(&w->line, &(struct tr_done){done, -1, -1});
+}
+
+static enum tr_status show(const char *path)
+{
+    return tr_ckpt_show(path, stdout);
+}
+
+static enum tr_status verify(const char *path)
+{
+    struct watch w = {.started = false};
+    enum tr_status s = tr_ckpt_verify(path, stdout, show_progress, &w);
+
+    if (w.started)
+        (void)tr_progress_end(&w.line);
+    return s;
+}
+
+static const struct {
+    const char *name;
+    enum tr_status (*run)(const char *path);
+} subverbs[] = {{"show", show}, {"verify", verify}};
+enum { SUBVERBS = sizeof subverbs / sizeof subverbs[0] };
+
+/* All of them, and the worst of what they give. */
+static enum tr_status run_all(enum tr_status (*run)(const char *path), int count, char **paths)
+{
+    enum tr_status worst = TR_OK;
+    int failed = 0;
+
+    for (int i = 0; i < count; i++) {
+        enum tr_status s = run(paths[i]);
+
+        if (s != TR_OK && count > 1)
+            printf("%s\n", tr_last_error());
+        failed += s != TR_OK;
+        if (s > worst)
+            worst = s;
+    }
+    if (failed > 0 && count > 1)
+        return TR_FAIL(worst, "%d of %d checkpoints are not as they must be", failed, count);
+    return worst;
+}
+
+static enum tr_status dispatch(int argc, char **argv)
+{
+    if (argc < 2)
+        return TR_FAIL(TR_ECONFIG, "trireme ckpt needs to be told what to do: show or verify");
+    for (int i = 0; i < SUBVERBS; i++) {
+        if (strcmp(argv[1], subverbs[i].name) != 0)
+            continue;
+        if (argc < 3)
+            return TR_FAIL(TR_ECONFIG, "trireme ckpt %s needs the path of a checkpoint", argv[1]);
+        for (int n = 2; n < argc; n++)
+            if (argv[n][0] == '-')
+                return TR_FAIL(TR_ECONFIG, "trireme ckpt %s has no option %s", argv[1], argv[n]);
+        return run_all(subverbs[i].run, argc - 2, argv + 2);
+    }
+    return TR_FAIL(TR_ECONFIG, "trireme ckpt cannot '%s', only show and verify", argv[1]);
+}
+
+int tr_cmd_ckpt(int argc, char **argv)
+{
+    return tr_status_exit_code(dispatch(argc, argv));
+}
