@@ -32,6 +32,7 @@ man_PAGES += man/trireme-data.1
 # trireme train.
 trireme_SOURCES += src/cmd/train.c
 man_PAGES += man/trireme-train.1
-# trireme ckpt
+
+# trireme ckpt.
 trireme_SOURCES += src/cmd/ckpt.c
 man_PAGES += man/trireme-ckpt.1
