@@ -1,6 +1,6 @@
 # Programs that measure.  `make benchmarks` builds them; nothing runs them unasked, and no number here
 # decides whether a test passes.
-BENCHMARKS = benchmarks/bench_data benchmarks/bench_step
+BENCHMARKS = benchmarks/bench_data benchmarks/bench_gemm benchmarks/bench_ops benchmarks/bench_step
 EXTRA_PROGRAMS = $(BENCHMARKS)
 CLEANFILES += $(BENCHMARKS)
 
@@ -25,3 +25,11 @@ benchmarks_bench_data_LDADD = $(TR_LIBS)
 
 benchmarks_bench_step_SOURCES = benchmarks/bench_step.c benchmarks/bench_run.c benchmarks/bench_run.h
 benchmarks_bench_step_LDADD = $(BENCH_LIBS)
+
+benchmarks_bench_gemm_SOURCES = benchmarks/bench_gemm.c benchmarks/bench_device.c \
+	benchmarks/bench_device.h
+benchmarks_bench_gemm_LDADD = $(BENCH_LIBS)
+
+benchmarks_bench_ops_SOURCES = benchmarks/bench_ops.c benchmarks/bench_device.c \
+	benchmarks/bench_device.h
+benchmarks_bench_ops_LDADD = $(BENCH_LIBS)

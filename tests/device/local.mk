@@ -1,5 +1,5 @@
-check_PROGRAMS += tests/device/t_ops tests/device/t_gradients tests/device/t_known
-TESTS += tests/device/t_ops tests/device/t_gradients tests/device/t_known
+check_PROGRAMS += tests/device/t_ops tests/device/t_gradients tests/device/t_known tests/device/t_math
+TESTS += tests/device/t_ops tests/device/t_gradients tests/device/t_known tests/device/t_math
 tests_device_t_ops_SOURCES = tests/device/t_ops.c
 tests_device_t_ops_CFLAGS = $(TEST_CFLAGS)
 tests_device_t_ops_CPPFLAGS = $(TEST_CPPFLAGS)
@@ -12,3 +12,7 @@ tests_device_t_known_SOURCES = tests/device/t_known.c
 tests_device_t_known_CFLAGS = $(TEST_CFLAGS)
 tests_device_t_known_CPPFLAGS = $(TEST_CPPFLAGS)
 tests_device_t_known_LDADD = $(TEST_LIBS)
+tests_device_t_math_SOURCES = tests/device/t_math.c
+tests_device_t_math_CFLAGS = $(TEST_CFLAGS)
+tests_device_t_math_CPPFLAGS = $(TEST_CPPFLAGS)
+tests_device_t_math_LDADD = $(TEST_LIBS)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "check.h"
 
+#include <dirent.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -601,11 +602,31 @@ static void every_row(const char *backend, int threads)
     b->close(d);
 }
 
+/* Threads of this process; 1 where the system does not say. */
+static int threads_now(void)
+{
+    DIR *d = opendir("/proc/self/task");
+    struct dirent *e;
+    int n = 0;
+
+    if (!d)
+        return 1;
+    while ((e = readdir(d)) != NULL)
+        n += e->d_name[0] != '.';
+    closedir(d);
+    return n;
+}
+
+/* Asked for one thread, no backend starts another: many ranks may share few cores. */
 static void every_backend(void **state)
 {
+    int before = threads_now();
+
     (void)state;
     for (int i = 0; tr_backends()[i]; i++)
         every_row(tr_backends()[i]->name, 1);
+    assert_int_equal(threads_now(), before);
+    assert_int_equal(before, 1);
 }
 
 static void with_threads(void **state)

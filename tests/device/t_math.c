@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "check.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "device/cpu_math.h"
+
+/* Every STRIDE-th float there is, which leaves several million in each range. */
+enum { STRIDE = 499 };
+
+static int64_t floats_between(float low, float high, void (*check)(float x))
+{
+    int64_t seen = 0;
+
+    for (uint64_t bits = 0; bits < UINT64_C(1) << 32; bits += STRIDE) {
+        uint32_t b = (uint32_t)bits;
+        float x;
+
+        memcpy(&x, &b, sizeof x);
+        if (x >= low && x <= high) {
+            check(x);
+            seen++;
+        }
+    }
+    return seen;
+}
+
+static void near(const char *what, float x, float got, double want, double allowed)
+{
+    if (!(fabs((double)got - want) <= allowed))
+        fail_msg("%s(%.9g) is %.9g, not %.9g within %.2g", what, (double)x, (double)got, want,
+                 allowed);
+}
+
+static void check_exp(float x)
+{
+    double want = exp((double)x);
+
+    near("exp_fast", x, exp_fast(x), want, 1e-7 * want);
+}
+
+static void exponential(void **state)
+{
+    (void)state;
+    assert_true(floats_between(-87.3f, 88.3f, check_exp) > 4000000);
+    assert_true(exp_fast(0.0f) == 1.0f && exp_fast(-0.0f) == 1.0f);
+    assert_true(exp_fast(-88.0f) == 0.0f && exp_fast(-INFINITY) == 0.0f);
+    assert_true(isinf(exp_fast(89.0f)) && isinf(exp_fast(INFINITY)));
+    assert_true(isnan(exp_fast(NAN)));
+}
+
+static const double outer = 0.7978845608028654, inner = 0.044715;
+
+static void check_gelu(float x)
+{
+    double z = (double)x, t = tanh(outer * (z + inner * z * z * z));
+
+    near("gelu", x, gelu(x), 0.5 * z * (1.0 + t), 2e-7 * fabs(z) + 2e-45);
+    near("gelu_slope", x, gelu_slope(x),
+         0.5 * (1.0 + t) + 0.5 * z * (1.0 - t * t) * outer * (1.0 + 3.0 * inner * z * z), 3e-7);
+}
+
+static void activation(void **state)
+{
+    (void)state;
+    assert_true(floats_between(-1000.0f, 1000.0f, check_gelu) > 4000000);
+    assert_true(isnan(gelu(NAN)) && isnan(gelu_slope(NAN)));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exponential),
+        cmocka_unit_test(activation),
+    };
+    return run_tap(tests);
+}
