@@ -3,6 +3,7 @@
 BENCHMARKS = benchmarks/bench_data benchmarks/bench_gemm benchmarks/bench_ops benchmarks/bench_step
 EXTRA_PROGRAMS = $(BENCHMARKS)
 CLEANFILES += $(BENCHMARKS)
+EXTRA_DIST += benchmarks/build_data.sh
 
 .PHONY: benchmarks
 benchmarks: $(BENCHMARKS)
