@@ -41,8 +41,10 @@ static void human(void **state)
     }
 }
 
-/* Run a job of two seconds with stderr on `fd`, at half of it once; its clock is set back instead of
-   waiting.  What was printed goes to out. */
+/*
+ * Show a job that has run for ten hours, with stderr on `fd`: its clock is set back, and the numbers are
+ * such that a test that takes some seconds more prints the same.  What was printed goes to out.
+ */
 static void show_on(int fd, int from, double interval, struct tr_done done, int64_t total,
                     char *out, size_t size)
 {
@@ -52,12 +54,13 @@ static void show_on(int fd, int from, double interval, struct tr_done done, int6
 
     assert_true(dup2(fd, STDERR_FILENO) >= 0);
     tr_progress_start(&p, "read", total, interval);
+    p.started -= 36000;
+    p.shown -= 2000;
     tr_progress_show(&p, &done);
-    p.started -= 2;
-    p.shown -= 2;
+    /* Too early for another one. */
+    p.shown += 1000;
     tr_progress_show(&p, &done);
-    tr_progress_show(&p, &done);
-    assert_true(tr_progress_end(&p) >= 2);
+    assert_true(tr_progress_end(&p) >= 36000);
     assert_true(dup2(stderr_was, STDERR_FILENO) >= 0);
     close(stderr_was);
     n = read(from, out, size - 1);
@@ -66,18 +69,22 @@ static void show_on(int fd, int from, double interval, struct tr_done done, int6
 
 static void in_a_log(void **state)
 {
-    const struct tr_done half = {500000000, 3000, 125000000}, no_more = {500000000, -1, -1};
+    const struct tr_done most = {INT64_C(9000000000000), 54000000, INT64_C(2250000000000)};
+    const struct tr_done no_more = {INT64_C(9000000000000), -1, -1};
     char out[1000];
     int ends[2];
 
     (void)state;
     assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
-    show_on(ends[1], ends[0], 1.5, half, 1000000000, out, sizeof out);
-    assert_string_equal(out, "trireme: read 50%, 0:02 left, 500 MB of 1.00 GB, 250 MB/s, "
+    show_on(ends[1], ends[0], 1500, most, INT64_C(10000000000000), out, sizeof out);
+    assert_string_equal(out, "trireme: read 90%, 1:06:40 left, 9.00 TB of 10.0 TB, 250 MB/s, "
                              "62.5M tokens/s, 1.50k docs/s\n");
-    show_on(ends[1], ends[0], 1.5, no_more, -1, out, sizeof out);
-    assert_string_equal(out, "trireme: read 500 MB, 250 MB/s\n");
-    show_on(ends[1], ends[0], 3, half, 1000000000, out, sizeof out);
+    show_on(ends[1], ends[0], 1500, most, INT64_C(9100000000000), out, sizeof out);
+    assert_string_equal(out, "trireme: read 99%, 6:40 left, 9.00 TB of 9.10 TB, 250 MB/s, "
+                             "62.5M tokens/s, 1.50k docs/s\n");
+    show_on(ends[1], ends[0], 1500, no_more, -1, out, sizeof out);
+    assert_string_equal(out, "trireme: read 9.00 TB, 250 MB/s\n");
+    show_on(ends[1], ends[0], 3000, most, -1, out, sizeof out);
     assert_string_equal(out, "");
     close(ends[0]);
     close(ends[1]);
@@ -85,7 +92,7 @@ static void in_a_log(void **state)
 
 static void on_a_terminal(void **state)
 {
-    const struct tr_done some = {1000000, -1, -1};
+    const struct tr_done most = {INT64_C(9000000000000), -1, -1};
     struct winsize size = {24, 30, 0, 0};
     char out[1000];
     int ours, theirs;
@@ -93,12 +100,12 @@ static void on_a_terminal(void **state)
     (void)state;
     assert_int_equal(openpty(&ours, &theirs, NULL, NULL, NULL), 0);
     assert_int_equal(fcntl(ours, F_SETFL, O_NONBLOCK), 0);
-    show_on(theirs, ours, 100, some, 100000000000, out, sizeof out);
-    assert_string_equal(out, "\rtrireme: read 0%, 55:33:18 left, 1.00 MB of 100 GB, 500 kB/s\033[K"
+    show_on(theirs, ours, 1e9, most, INT64_C(10000000000000), out, sizeof out);
+    assert_string_equal(out, "\rtrireme: read 90%, 1:06:40 left, 9.00 TB of 10.0 TB, 250 MB/s\033[K"
                              "\r\033[K");
     assert_int_equal(ioctl(theirs, TIOCSWINSZ, &size), 0);
-    show_on(theirs, ours, 100, some, 100000000000, out, sizeof out);
-    assert_string_equal(out, "\rtrireme: read 0%, 55:33:18 le\033[K\r\033[K");
+    show_on(theirs, ours, 1e9, most, INT64_C(10000000000000), out, sizeof out);
+    assert_string_equal(out, "\rtrireme: read 90%, 1:06:40 le\033[K\r\033[K");
     close(ours);
     close(theirs);
 }
