@@ -182,13 +182,13 @@ static void show_tensors(const struct tr_ckpt_index *x, FILE *out)
     fprintf(out, "config                          %s\n", x->config);
     for (int i = 0; i < x->count; i++) {
         const struct tr_ckpt_entry *e = &x->list[i];
+        char shape[48];
 
-        if (e->kind != TR_CKPT_MODEL)
-            continue;
-        fprintf(out, "  %-60s [%lld", e->name, (long long)e->dim[0]);
-        if (e->ndim == 2)
-            fprintf(out, ",%lld", (long long)e->dim[1]);
-        fprintf(out, "]\n");
+        snprintf(shape, sizeof shape, e->ndim == 2 ? "[%lld,%lld]" : "[%lld]",
+                 (long long)e->dim[0], (long long)e->dim[1]);
+        fprintf(out, "  %s/%-*s %-16s checksum %016llx\n", tr_ckpt_group(e->kind),
+                70 - (int)strlen(tr_ckpt_group(e->kind)), e->name, shape,
+                (unsigned long long)e->sum);
     }
 }
 

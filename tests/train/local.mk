@@ -54,6 +54,7 @@ tests/train/t_memory.2.mpi: tests/train/t_memory
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_memory $@
 
 TRAIN_SH = \
+	tests/train/t_kill.sh tests/train/t_resume.sh \
 	tests/train/t_bad_input.sh \
 	tests/train/t_log.sh
 TESTS += $(TRAIN_SH)

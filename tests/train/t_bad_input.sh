@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
+# shellcheck disable=SC2154,SC1091
 # Everything that a user can get wrong gives one sentence and the exit code of its kind: 64 usage,
 # 65 data, 69 resources, 70 a loss that is not finite, 74 input and output.  All ranks stop together.
 . "$srcdir/tests/tap.sh"
@@ -7,27 +8,27 @@
 plan 24
 
 check "a dataset is built" small_corpus
-once="--train-iters 2"
+once=--train-iters=2
 
-fails "an unknown option names the nearest" 64 "--num-layers" small 1 --num-layer 3 $once
+fails "an unknown option names the nearest" 64 "--num-layers" small 1 --num-layer 3 "$once"
 fails "a number that is none" 64 "--train-iters" small 1 --train-iters many
 fails "heads that do not divide" 64 "--num-attention-heads" \
-    small 3 --tensor-model-parallel-size 3 $once
+    small 3 --tensor-model-parallel-size 3 "$once"
 fails "layers that do not divide" 64 "--num-layers" \
-    small 3 --pipeline-model-parallel-size 3 $once
-fails "a batch that does not divide" 64 "--global-batch-size" small 1 --micro-batch-size 3 $once
+    small 3 --pipeline-model-parallel-size 3 "$once"
+fails "a batch that does not divide" 64 "--global-batch-size" small 1 --micro-batch-size 3 "$once"
 fails "a world that is not TP times PP times DP" 64 "--tensor-model-parallel-size" \
-    small 3 --tensor-model-parallel-size 2 $once
+    small 3 --tensor-model-parallel-size 2 "$once"
 fails "a sequence beyond the positions" 64 "--max-position-embeddings" \
-    small 1 --seq-length 64 $once
+    small 1 --seq-length 64 "$once"
 fails "interleaving with too few micro-batches" 64 "micro-batch" \
     small 2 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 \
-    --micro-batch-size 8 $once
-fails "an option of a later version" 64 "--fp16" small 1 --fp16 $once
-fails "an argument file that is not there" 74 "nowhere.args" small 2 "@$work/nowhere.args" $once
+    --micro-batch-size 8 "$once"
+fails "an option of a later version" 64 "--fp16" small 1 --fp16 "$once"
+fails "an argument file that is not there" 74 "nowhere.args" small 2 "@$work/nowhere.args" "$once"
 
-fails "data that is not there" 74 "nowhere" small 2 $once --data-path "$work/nowhere"
-fails "a prefix with its suffix" 74 ".bin" small 1 $once \
+fails "data that is not there" 74 "nowhere" small 2 "$once" --data-path "$work/nowhere"
+fails "a prefix with its suffix" 74 ".bin" small 1 "$once" \
     --data-path "$work/corpus_text_document.bin"
 
 # copy NAME: a copy of the dataset to damage.
@@ -37,18 +38,18 @@ copy() {
 }
 copy short
 truncate -s -1000 "$work/short.bin"
-fails "a .bin that was cut" 65 "short.bin" small 4 $once --data-path "$work/short"
+fails "a .bin that was cut" 65 "short.bin" small 4 "$once" --data-path "$work/short"
 copy cut
 truncate -s 100 "$work/cut.idx"
-fails "an .idx that was cut" 65 "cut.idx" small 4 $once --data-path "$work/cut"
+fails "an .idx that was cut" 65 "cut.idx" small 4 "$once" --data-path "$work/cut"
 copy foreign
 printf 'PNG and more bytes than a header needs ......' > "$work/foreign.idx"
-fails "an .idx of something else" 65 "foreign.idx" small 1 $once --data-path "$work/foreign"
+fails "an .idx of something else" 65 "foreign.idx" small 1 "$once" --data-path "$work/foreign"
 copy tntidx
 printf 'TNTIDX\0\0 and more bytes than a header needs' > "$work/tntidx.idx"
-fails "an .idx of the format before mmap" 65 "TNTIDX" small 1 $once --data-path "$work/tntidx"
+fails "an .idx of the format before mmap" 65 "TNTIDX" small 1 "$once" --data-path "$work/tntidx"
 fails "tokens beyond the vocabulary" 65 "corpus_text_document" \
-    small 2 $once --vocab-size 100 --data-cache-path "$work/cache"
+    small 2 "$once" --vocab-size 100 --data-cache-path "$work/cache"
 
 # Two ranks, of which one cannot read: its data lies where only rank 0 looks.
 mkdir "$work/one"
@@ -62,18 +63,18 @@ fails "a file that one rank cannot read" 74 "corpus" \
     timeout 60 "$srcdir/tests/launch" --ranks 2 sh "$work/rank.sh" "$work" "$trireme" train \
     --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 32 \
     --max-position-embeddings 32 --tokenizer-type bytes --data-path corpus --micro-batch-size 1 \
-    --lr 1e-3 $once
+    --lr 1e-3 "$once"
 
 fails "a loss that is not finite" 70 "not finite" \
     small 2 --pipeline-model-parallel-size 2 --train-iters 60 --lr 1e30 --lr-warmup-fraction 0 \
     --clip-grad 1e30
 fails "saving where one may not" 74 "checkpoint" \
-    small 2 $once --save "$work/text.txt/below" --save-interval 1
+    small 2 "$once" --save "$work/text.txt/below" --save-interval 1
 mkdir -p "$work/empty/iter_0000007"
 printf 7 > "$work/empty/latest_checkpointed_iteration.txt"
-fails "loading where nothing can be used" 65 "iter_0000007" small 2 $once --load "$work/empty"
-small 1 $once --save "$work/narrow" > "$work/narrow.log" 2>&1
+fails "loading where nothing can be used" 65 "iter_0000007" small 2 "$once" --load "$work/empty"
+small 1 "$once" --save "$work/narrow" > "$work/narrow.log" 2>&1
 fails "a checkpoint of another model" 65 "hidden" \
-    small 2 $once --load "$work/narrow" --hidden-size 64
+    small 2 "$once" --load "$work/narrow" --hidden-size 64
 fails "more memory than the machine has" 69 "memory" \
-    small 1 $once --num-layers 4000 --hidden-size 16384 --num-attention-heads 4
+    small 1 "$once" --num-layers 4000 --hidden-size 16384 --num-attention-heads 4

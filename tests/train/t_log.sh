@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
+# shellcheck disable=SC2154,SC1091
 # The log of a real run: Megatron's lines in Megatron's order, from one rank each, and times that add up.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
