@@ -1,4 +1,4 @@
-# shellcheck shell=sh disable=SC2154
+# shellcheck shell=sh disable=SC2154,SC2034
 # What every shell test sources: TAP, a folder of its own, and how to start ranks.
 #
 #   . "$srcdir/tests/tap.sh"; plan 3; check "name" command...; done_testing
