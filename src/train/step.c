@@ -59,11 +59,10 @@ static void *message(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
         return tr_chunk_input(c, at.micro).data;
     case TR_SEND_BWD:
         return tr_chunk_dinput(c).data;
-    case TR_RECV_BWD:
+    default:
+        TR_ASSERT(leg == TR_RECV_BWD);
         return tr_chunk_doutput(c).data;
     }
-    TR_ASSERT(!"a transfer has one of four legs");
-    return NULL;
 }
 
 void tr_step_connect(struct tr_run *r)
