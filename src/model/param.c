@@ -133,8 +133,9 @@ static void fill(float *x, int64_t n, float value)
         x[i] = value;
 }
 
-/* Row by row, because a cut along axis 1 leaves gaps in the order of the whole tensor. */
-static void draw(const struct tr_param *p, float *x, uint64_t seed, double std)
+/* Row by row, because a cut along axis 1 leaves gaps in the order of the whole tensor; each row by
+   one thread, because a draw does not know the one before it. */
+static void draw(const struct tr_param *p, float *x, uint64_t seed, double std, int threads)
 {
     int64_t cols = p->local[1];
     int64_t row0 = p->split == 0 ? p->first : 0, col0 = p->split == 1 ? p->first : 0;
@@ -143,6 +144,7 @@ static void draw(const struct tr_param *p, float *x, uint64_t seed, double std)
     int64_t item = (int64_t)p->row + TR_PARAM_ROWS * (int64_t)(p->layer + 1);
     struct tr_rng rng = tr_rng_key(seed, TR_STREAM_INIT, 0, item);
 
+#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
     for (int64_t r = 0; r < rows; r++) {
         tr_rng_normal(rng, (uint64_t)((row0 + r) * p->full[1] + col0), cols, x + r * cols);
         for (int64_t c = 0; c < cols; c++)
@@ -151,7 +153,8 @@ static void draw(const struct tr_param *p, float *x, uint64_t seed, double std)
     fill(x + rows * cols, p->elems - rows * cols, 0.0F);
 }
 
-void tr_params_init(struct tr_params *ps, const struct tr_shape *s, uint64_t seed, double std)
+void tr_params_init(struct tr_params *ps, const struct tr_shape *s, uint64_t seed, double std,
+                    int threads)
 {
     double output_std = std / sqrt(2.0 * (double)s->layers);
 
@@ -161,10 +164,10 @@ void tr_params_init(struct tr_params *ps, const struct tr_shape *s, uint64_t see
 
         switch (p->init) {
         case TR_INIT_NORMAL:
-            draw(p, x, seed, std);
+            draw(p, x, seed, std, threads);
             break;
         case TR_INIT_OUTPUT:
-            draw(p, x, seed, output_std);
+            draw(p, x, seed, output_std, threads);
             break;
         case TR_INIT_ZERO:
             fill(x, p->elems, 0.0F);

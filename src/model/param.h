@@ -67,9 +67,10 @@ int64_t tr_params_number(const struct tr_params *ps);
 /*
  * Fill the values with the weights that `seed` stands for.  Each element is drawn by its place in the
  * whole tensor (util/rng.h, TR_STREAM_INIT), so the weights do not depend on W, P, D or K.  Padding
- * rows of the vocabulary are zero.  `std` is --init-method-std.
+ * rows of the vocabulary are zero.  `std` is --init-method-std.  Works with `threads` threads.
  */
-void tr_params_init(struct tr_params *ps, const struct tr_shape *s, uint64_t seed, double std);
+void tr_params_init(struct tr_params *ps, const struct tr_shape *s, uint64_t seed, double std,
+                    int threads);
 
 /* The parameter of that row in that layer (-1: not in a layer), or NULL if this rank lacks it.  With
    P == 1 the tied embedding is one parameter. */

@@ -109,7 +109,7 @@ static enum tr_status open_memory(struct tr_run *r)
     if (r->config->memory_plan && r->world->rank == 0)
         report_plan(r);
     tr_params_init(&r->model.params, &r->shape, (uint64_t)r->config->seed,
-                   r->config->init_method_std);
+                   r->config->init_method_std, r->queue.on->threads(r->device));
     return TR_OK;
 }
 

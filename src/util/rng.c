@@ -54,10 +54,11 @@ static void normal_pair(const uint32_t word[2], float out[2])
 {
     const double unit = 1.0 / 4294967296.0, two_pi = 6.283185307179586;
     double radius = sqrt(-2.0 * log(((double)word[0] + 0.5) * unit));
-    double angle = two_pi * (((double)word[1] + 0.5) * unit);
+    double angle = two_pi * (((double)word[1] + 0.5) * unit), sine, cosine;
 
-    out[0] = (float)(radius * cos(angle));
-    out[1] = (float)(radius * sin(angle));
+    sincos(angle, &sine, &cosine);
+    out[0] = (float)(radius * cosine);
+    out[1] = (float)(radius * sine);
 }
 
 void tr_rng_normal(struct tr_rng r, uint64_t first, int64_t count, float *out)

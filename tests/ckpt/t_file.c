@@ -173,7 +173,9 @@ static void shown(void **state)
         "tensor_model_parallel_size      1\n",
         "config                          {\"small\": true}\n",
         "optimizer states                yes\n",
-        "  encoder.layers.3.mlp.dense_4h_to_h.weight                    [8,32]\n",
+        "  model/encoder.layers.3.mlp.dense_4h_to_h.weight ",
+        "  exp_avg_sq/encoder.layers.3.mlp.dense_4h_to_h.weight ",
+        " [8,32]           checksum ",
     };
     char *text = NULL, count[64];
     size_t size = 0;

@@ -75,7 +75,7 @@ static void same_weights(void **state)
     tr_params_list(&whole, 0, 0, &all);
     all.values = tr_f32_1(memory, all.elems);
     assert_true(all.elems <= 8192);
-    tr_params_init(&all, &whole, 99, 0.02);
+    tr_params_init(&all, &whole, 99, 0.02, 1);
     tr_arena_init(&a);
     for (size_t l = 0; l < sizeof layouts / sizeof layouts[0]; l++) {
         struct tr_shape s = whole;
@@ -86,7 +86,7 @@ static void same_weights(void **state)
             for (int tp = 0; tp < s.w; tp++) {
                 tr_params_list(&s, tp, pp, &part);
                 part.values = tr_f32_1(other, part.elems);
-                tr_params_init(&part, &s, 99, 0.02);
+                tr_params_init(&part, &s, 99, 0.02, 2);
                 for (int i = 0; i < part.count; i++) {
                     const struct tr_param *p = &part.list[i];
                     const struct tr_param *q = tr_param_find(&all, p->row, p->layer);
