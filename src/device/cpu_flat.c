@@ -10,6 +10,24 @@
 
 /* Operations on flat spans.  They wait for memory, not for arithmetic. */
 
+/* Spans longer than this are gone from the caches before anything reads them. */
+enum { LONG = 1 << 20 };
+
+static void fill_span(float *to, int64_t n, float value, bool past_caches)
+{
+    int64_t i = 0;
+
+    if (past_caches) {
+        for (; i < n && (uintptr_t)(to + i) % sizeof(vec) != 0; i++)
+            to[i] = value;
+        for (; i + LANES <= n; i += LANES)
+            vec_stream(to + i, vec_all(value));
+        vec_flush();
+    }
+    for (; i < n; i++)
+        to[i] = value;
+}
+
 void tr_cpu_fill(struct tr_queue *q, const struct tr_tensor *y, float value)
 {
     int64_t n = tr_tensor_elems(y);
@@ -21,10 +39,9 @@ void tr_cpu_fill(struct tr_queue *q, const struct tr_tensor *y, float value)
             tr_f64(y)[i] = (double)value;
         return;
     }
-    float *to = tr_f32(y);
-#pragma omp parallel for simd num_threads(threads) if (threads > 1 && n > TR_CPU_SMALL)
-    for (int64_t i = 0; i < n; i++)
-        to[i] = value;
+#pragma omp parallel for num_threads(threads) if (threads > 1 && n > TR_CPU_SMALL)
+    for (int64_t i = 0; i < n; i += TR_CPU_SMALL)
+        fill_span(tr_f32(y) + i, n - i < TR_CPU_SMALL ? n - i : TR_CPU_SMALL, value, n > LONG);
 }
 
 void tr_cpu_copy(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *x)

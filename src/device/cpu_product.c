@@ -8,7 +8,7 @@
 enum {
     VECTORS = TILE_COLUMNS / LANES,
     A_STRIDE = DEPTH + 16,     /* of a tile of a, off the powers of two that share cache sets */
-    MOST_ROWS = 40 * TILE_ROWS /* rows of c in one task */
+    MOST_ROWS = 80 * TILE_ROWS /* rows of c in one task */
 };
 
 static int64_t pieces(int64_t n, int64_t size)
@@ -263,33 +263,31 @@ static void compute(const struct tr_product *p, struct task t, float *scratch)
     }
 }
 
-/*
- * The division into tasks that is done first, by a rough count of what one l costs a thread: a
- * multiplication per LANES * 2 elements of c, and the work of laying out a and b, which every task
- * does for itself so that no thread ever waits for another.
- */
+/* What one l costs the slowest thread, roughly, in multiplications of vectors: those of its tasks, and
+   the work of laying out a and b, which every task does for itself so that none waits for another. */
+static double cost_of(const struct blocks *b, int threads)
+{
+    double products = (double)(b->rows * b->columns) / (2.0 * LANES);
+    double layout = 0.5 * (double)(b->rows + b->columns);
+
+    return (products + layout) * (double)pieces(b->down * b->across, threads);
+}
+
+/* The cheapest division into equal tasks of whole tiles. */
 static struct blocks divide(int64_t m, int64_t n, int threads)
 {
+    int64_t down = pieces(m, MOST_ROWS), across = pieces(n, BLOCK_COLUMNS);
     struct blocks best = {0};
-    double least = 0.0;
 
-    for (int64_t columns = BLOCK_COLUMNS; columns >= TILE_COLUMNS; columns -= TILE_COLUMNS)
-        for (int64_t rows = MOST_ROWS; rows >= TILE_ROWS; rows -= TILE_ROWS) {
-            struct blocks b = {rows, columns, pieces(m, rows), pieces(n, columns)};
-            double cost;
+    for (int64_t x = across; x <= across + threads; x++)
+        for (int64_t y = down; y <= down + threads; y++) {
+            struct blocks b = {.rows = up_to(pieces(m, y), TILE_ROWS),
+                               .columns = up_to(pieces(n, x), TILE_COLUMNS)};
 
-            /* Equal pieces, whole tiles. */
-            b.rows = up_to(pieces(m, b.down), TILE_ROWS);
-            b.columns = up_to(pieces(n, b.across), TILE_COLUMNS);
             b.down = pieces(m, b.rows);
             b.across = pieces(n, b.columns);
-            cost =
-                (double)(b.rows * b.columns) / (2.0 * LANES) + 0.3 * (double)(b.rows + b.columns);
-            cost *= (double)pieces(b.down * b.across, threads);
-            if (best.rows == 0 || cost < least) {
+            if (best.rows == 0 || cost_of(&b, threads) < cost_of(&best, threads))
                 best = b;
-                least = cost;
-            }
         }
     return best;
 }

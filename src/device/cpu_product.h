@@ -18,7 +18,7 @@ enum {
     TILE_COLUMNS = 2 * LANES,
     TILE_ROWS = REGISTERS == 32 ? 14 : 6,
     DEPTH = 256,         /* most l in one block: a panel of b fits the first cache */
-    BLOCK_COLUMNS = 384, /* most columns in one block: it fits the second */
+    BLOCK_COLUMNS = 768, /* most columns in one block: it fits the second */
     TILE_FLOATS = TILE_ROWS * (DEPTH + 16),
     SCRATCH_FLOATS = BLOCK_COLUMNS * DEPTH + TILE_FLOATS
 };

@@ -50,6 +50,28 @@ static inline void vec_store(float *p, vec v)
     memcpy(p, &v, sizeof v);
 }
 
+/* A store to a multiple of the vector's size that goes past the caches, for memory that is not read
+   again soon; vec_flush() orders such stores before what follows. */
+static inline void vec_stream(float *p, vec v)
+{
+#if defined(__AVX512F__)
+    _mm512_stream_ps(p, (__m512)v);
+#elif defined(__AVX__)
+    _mm256_stream_ps(p, (__m256)v);
+#elif defined(__SSE__)
+    _mm_stream_ps(p, (__m128)v);
+#else
+    vec_store(p, v);
+#endif
+}
+
+static inline void vec_flush(void)
+{
+#if defined(__SSE__)
+    _mm_sfence();
+#endif
+}
+
 static inline vec vec_all(float x)
 {
     /* x - 0 is x even for a negative zero, so that no instruction is left of it. */

@@ -156,7 +156,7 @@ static struct tr_dropout dropping(struct trial *t, int64_t samples, int64_t toke
 
 static void fill_trial(struct trial *t)
 {
-    int64_t n = size(t, 20000);
+    int64_t n = size(t, draw(t) % 8 == 0 ? 1300001 : 20000);
 
     t->q.on->fill(&t->q, floats(t, OUT, 1, n, 1.0), coin(t) ? 0.0f : -3.25f);
 }
