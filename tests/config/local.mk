@@ -1,10 +1,2 @@
 check_PROGRAMS += tests/config/t_config tests/config/t_shape
 TESTS += tests/config/t_config tests/config/t_shape
-tests_config_t_config_SOURCES = tests/config/t_config.c
-tests_config_t_config_CFLAGS = $(TEST_CFLAGS)
-tests_config_t_config_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_config_t_config_LDADD = $(TEST_LIBS)
-tests_config_t_shape_SOURCES = tests/config/t_shape.c
-tests_config_t_shape_CFLAGS = $(TEST_CFLAGS)
-tests_config_t_shape_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_config_t_shape_LDADD = $(TEST_LIBS)

@@ -5,10 +5,5 @@ check_SCRIPTS += $(DP_RUNS)
 CLEANFILES += $(DP_RUNS)
 TESTS += $(DP_RUNS)
 
-tests_dp_t_dp_SOURCES = tests/dp/t_dp.c
-tests_dp_t_dp_CFLAGS = $(TEST_CFLAGS)
-tests_dp_t_dp_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_dp_t_dp_LDADD = $(TEST_LIBS)
-
 $(DP_RUNS): tests/dp/t_dp
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_dp $@

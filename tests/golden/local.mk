@@ -5,9 +5,6 @@ EXTRA_DIST += tests/golden/README tests/golden/make_gpt2.py tests/golden/gpt2_ti
 # What a test that uses the numbers adds to its SOURCES.
 GOLDEN_SOURCES = tests/golden/golden.c tests/golden/golden.h
 tests_golden_t_golden_SOURCES = tests/golden/t_golden.c $(GOLDEN_SOURCES)
-tests_golden_t_golden_CFLAGS = $(TEST_CFLAGS)
-tests_golden_t_golden_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_golden_t_golden_LDADD = $(TEST_LIBS)
 
 EXTRA_DIST += tests/golden/make_bpe.py tests/golden/bpe_vocab.json tests/golden/bpe_merges.txt \
 	tests/golden/bpe_cases.jsonl

@@ -1,10 +1,3 @@
 check_PROGRAMS += tests/model/t_param tests/model/t_model
 TESTS += tests/model/t_param tests/model/t_model
-tests_model_t_param_SOURCES = tests/model/t_param.c
-tests_model_t_param_CFLAGS = $(TEST_CFLAGS)
-tests_model_t_param_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_model_t_param_LDADD = $(TEST_LIBS)
 tests_model_t_model_SOURCES = tests/model/t_model.c $(GOLDEN_SOURCES)
-tests_model_t_model_CFLAGS = $(TEST_CFLAGS)
-tests_model_t_model_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_model_t_model_LDADD = $(TEST_LIBS)

@@ -1,14 +1,3 @@
 check_PROGRAMS += tests/optim/t_adamw tests/optim/t_lr tests/optim/t_scaler
 TESTS += tests/optim/t_adamw tests/optim/t_lr tests/optim/t_scaler
 tests_optim_t_adamw_SOURCES = tests/optim/t_adamw.c $(GOLDEN_SOURCES)
-tests_optim_t_adamw_CFLAGS = $(TEST_CFLAGS)
-tests_optim_t_adamw_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_optim_t_adamw_LDADD = $(TEST_LIBS)
-tests_optim_t_lr_SOURCES = tests/optim/t_lr.c
-tests_optim_t_lr_CFLAGS = $(TEST_CFLAGS)
-tests_optim_t_lr_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_optim_t_lr_LDADD = $(TEST_LIBS)
-tests_optim_t_scaler_SOURCES = tests/optim/t_scaler.c
-tests_optim_t_scaler_CFLAGS = $(TEST_CFLAGS)
-tests_optim_t_scaler_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_optim_t_scaler_LDADD = $(TEST_LIBS)

@@ -7,15 +7,5 @@ check_SCRIPTS += $(PIPELINE_RUNS)
 CLEANFILES += $(PIPELINE_RUNS)
 TESTS += tests/pipeline/t_sched $(PIPELINE_RUNS)
 
-tests_pipeline_t_sched_SOURCES = tests/pipeline/t_sched.c
-tests_pipeline_t_sched_CFLAGS = $(TEST_CFLAGS)
-tests_pipeline_t_sched_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_pipeline_t_sched_LDADD = $(TEST_LIBS)
-
-tests_pipeline_t_exec_SOURCES = tests/pipeline/t_exec.c
-tests_pipeline_t_exec_CFLAGS = $(TEST_CFLAGS)
-tests_pipeline_t_exec_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_pipeline_t_exec_LDADD = $(TEST_LIBS)
-
 $(PIPELINE_RUNS): tests/pipeline/t_exec
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_exec $@

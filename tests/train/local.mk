@@ -5,16 +5,6 @@ check_SCRIPTS += $(STOP_RUNS)
 CLEANFILES += $(STOP_RUNS)
 TESTS += tests/train/t_report $(STOP_RUNS)
 
-tests_train_t_report_SOURCES = tests/train/t_report.c
-tests_train_t_report_CFLAGS = $(TEST_CFLAGS)
-tests_train_t_report_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_train_t_report_LDADD = $(TEST_LIBS)
-
-tests_train_t_stop_SOURCES = tests/train/t_stop.c
-tests_train_t_stop_CFLAGS = $(TEST_CFLAGS)
-tests_train_t_stop_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_train_t_stop_LDADD = $(TEST_LIBS)
-
 $(STOP_RUNS): tests/train/t_stop
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_stop $@
 TRAIN_RUNS = \
@@ -29,14 +19,6 @@ TESTS += $(TRAIN_RUNS)
 EXTRA_DIST += tests/train/tiny.h
 
 tests_train_t_golden_run_SOURCES = tests/train/t_golden_run.c $(GOLDEN_SOURCES)
-tests_train_t_golden_run_CFLAGS = $(TEST_CFLAGS)
-tests_train_t_golden_run_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_train_t_golden_run_LDADD = $(TEST_LIBS)
-
-tests_train_t_layouts_SOURCES = tests/train/t_layouts.c
-tests_train_t_layouts_CFLAGS = $(TEST_CFLAGS)
-tests_train_t_layouts_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_train_t_layouts_LDADD = $(TEST_LIBS)
 
 tests/train/t_golden_run.1.mpi tests/train/t_golden_run.2.mpi \
 tests/train/t_golden_run.4.mpi tests/train/t_golden_run.8.mpi: tests/train/t_golden_run
@@ -44,11 +26,6 @@ tests/train/t_golden_run.4.mpi tests/train/t_golden_run.8.mpi: tests/train/t_gol
 
 tests/train/t_layouts.8.mpi: tests/train/t_layouts
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_layouts $@
-
-tests_train_t_memory_SOURCES = tests/train/t_memory.c
-tests_train_t_memory_CFLAGS = $(TEST_CFLAGS)
-tests_train_t_memory_CPPFLAGS = $(TEST_CPPFLAGS)
-tests_train_t_memory_LDADD = $(TEST_LIBS)
 
 tests/train/t_memory.2.mpi: tests/train/t_memory
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_memory $@
