@@ -258,11 +258,12 @@ void tr_cpu_embed_bwd(struct tr_queue *q, const struct tr_tensor *dtable,
 
         for (int64_t n = 0; n < s.n; n++) {
             int64_t row = tr_i32(ids)[n] - first;
-            float *sum = tr_f32(dtable) + row * s.h;
             const float *x = tr_f32(dy) + n * s.h;
+            float *sum;
 
             if (row < 0 || row >= s.r)
                 continue;
+            sum = tr_f32(dtable) + row * s.h;
 #pragma omp simd
             for (int64_t h = from; h < to; h++)
                 sum[h] += x[h];
@@ -280,9 +281,10 @@ void tr_cpu_add_rows(struct tr_queue *q, const struct tr_tensor *y, const struct
     for (int64_t n = 0; n < s.n; n++) {
         int64_t row = tr_i32(ids)[n];
         float *sum = tr_f32(y) + n * s.h;
-        const float *x = tr_f32(table) + row * s.h;
+        const float *x;
 
         TR_ASSERT(row >= 0 && row < s.r);
+        x = tr_f32(table) + row * s.h;
 #pragma omp simd
         for (int64_t h = 0; h < s.h; h++)
             sum[h] += x[h];
