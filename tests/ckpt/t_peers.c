@@ -93,19 +93,21 @@ static void cannot_write(void **state)
     assert_all(loads(200));
 }
 
-/* Each rank in turn reads a wrong bit: all go back together. */
+/* Each rank in turn reads a wrong bit, the last one in every piece that it reads: among them is the
+   second copy of the word embedding.  All go back together. */
 static void misreads(void **state)
 {
     (void)state;
     for (int rank = 0; rank < world.size; rank++) {
-        for (int64_t at = 2; at < 30; at += 9) {
+        for (int64_t at = 2;; at += rank == world.size - 1 ? 1 : 15) {
             bool read;
 
             plan_fault(rank, FAULT_FLIP, at);
             read = loads(100);
             fault.dir = NULL;
+            if (tr_comm_max(&world, fault.reads) <= at)
+                break;
             assert_all(read);
-            assert_all(tr_comm_max(&world, fault.reads) > at);
         }
     }
     assert_all(loads(200));
