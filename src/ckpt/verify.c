@@ -184,8 +184,8 @@ static void show_tensors(const struct tr_ckpt_index *x, FILE *out)
         const struct tr_ckpt_entry *e = &x->list[i];
         char shape[48];
 
-        snprintf(shape, sizeof shape, e->ndim == 2 ? "[%lld,%lld]" : "[%lld]",
-                 (long long)e->dim[0], (long long)e->dim[1]);
+        snprintf(shape, sizeof shape, e->ndim == 2 ? "[%lld,%lld]" : "[%lld]", (long long)e->dim[0],
+                 (long long)e->dim[1]);
         fprintf(out, "  %s/%-*s %-16s checksum %016llx\n", tr_ckpt_group(e->kind),
                 70 - (int)strlen(tr_ckpt_group(e->kind)), e->name, shape,
                 (unsigned long long)e->sum);
