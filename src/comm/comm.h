@@ -99,10 +99,6 @@ void tr_comm_self(struct tr_comm *out);
 enum tr_status tr_comm_mpi_start(struct tr_comm *world) TR_MUST_CHECK;
 void tr_comm_mpi_stop(struct tr_comm *world);
 
-/* The MPI communicator behind `c` as an MPI_Comm * (MPI_COMM_SELF behind "self"), for HDF5.
-   Borrowed from `c`; MPI has started. */
-const void *tr_comm_mpi_handle(const struct tr_comm *c);
-
 /*
  * The worst of what the ranks bring, the same on all of them.  Setup code calls it after each step
  * that can fail on one rank alone (a file that only rank 3 cannot read), so that all stop together

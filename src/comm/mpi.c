@@ -333,13 +333,3 @@ void tr_comm_mpi_stop(struct tr_comm *world)
     tr_on_die(NULL);
     MPI_Finalize();
 }
-
-const void *tr_comm_mpi_handle(const struct tr_comm *c)
-{
-    static MPI_Comm alone;
-
-    if (c->via == &mpi)
-        return &group_of(c)->comm;
-    alone = MPI_COMM_SELF;
-    return &alone;
-}

@@ -252,34 +252,3 @@ int tr_report_done(char *buf, size_t size, time_t now)
 {
     return tr_report_datetime(buf, size, "after training is done", now);
 }
-
-int tr_report_no_checkpoint(char *buf, size_t size, const char *dir)
-{
-    return format(
-        buf, size,
-        "WARNING: could not find the metadata file %s/latest_checkpointed_iteration.txt \n"
-        "    will not load any checkpoints and will start from random",
-        dir);
-}
-
-int tr_report_loading(char *buf, size_t size, const char *dir, int64_t iteration)
-{
-    return format(buf, size, " loading checkpoint from %s at iteration %" PRId64, dir, iteration);
-}
-
-int tr_report_loaded(char *buf, size_t size, const char *dir, int64_t iteration)
-{
-    return format(buf, size, "  successfully loaded checkpoint from %s at iteration %" PRId64, dir,
-                  iteration);
-}
-
-int tr_report_saving(char *buf, size_t size, const char *dir, int64_t iteration)
-{
-    return format(buf, size, "saving checkpoint at iteration %7" PRId64 " to %s", iteration, dir);
-}
-
-int tr_report_saved(char *buf, size_t size, const char *dir, int64_t iteration)
-{
-    return format(buf, size, "  successfully saved checkpoint at iteration %7" PRId64 " to %s",
-                  iteration, dir);
-}

@@ -97,7 +97,7 @@ int tr_report_parameters(char *buf, size_t size, int tp, int pp, int64_t number)
 /* "> learning rate decay style: cosine". */
 int tr_report_decay_style(char *buf, size_t size, const char *spelling);
 
-/* Then the lines of loading below, the "time (ms)" line of LOAD_CHECKPOINT, this one, and what
+/* Then what ckpt/ckpt.h prints of loading, the "time (ms)" line of LOAD_CHECKPOINT, this one, and what
    data/batch.h prints. */
 int tr_report_built(char *buf, size_t size, time_t now);
 
@@ -109,14 +109,5 @@ int tr_report_training(char *buf, size_t size, time_t now);
 
 /* "[after training is done] datetime: ". */
 int tr_report_done(char *buf, size_t size, time_t now);
-
-/* ---- checkpoints, by rank 0; `dir` is the value of --save or --load ---- */
-
-/* There is none in `dir`: training starts from random. */
-int tr_report_no_checkpoint(char *buf, size_t size, const char *dir);
-int tr_report_loading(char *buf, size_t size, const char *dir, int64_t iteration);
-int tr_report_loaded(char *buf, size_t size, const char *dir, int64_t iteration);
-int tr_report_saving(char *buf, size_t size, const char *dir, int64_t iteration);
-int tr_report_saved(char *buf, size_t size, const char *dir, int64_t iteration);
 
 #endif

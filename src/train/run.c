@@ -162,6 +162,10 @@ enum tr_status tr_run_load(struct tr_run *r)
     r->consumed_valid = state.consumed_valid_samples;
     r->lr_samples = state.lr_samples;
     r->optim.steps = state.adam_steps;
+    r->scaler.growth_tracker = state.growth_tracker;
+    r->scaler.hysteresis_tracker = state.hysteresis_tracker;
+    if (r->scaler.dynamic)
+        r->scaler.scale = state.loss_scale;
     return TR_OK;
 }
 

@@ -131,11 +131,21 @@ static void evaluate(struct loop *l, enum tr_split split, const char *where)
     char text[TR_REPORT_BYTES];
     int64_t iterations = r->shape.eval_iters;
     int64_t first = split == TR_SPLIT_VALID ? r->consumed_valid : 0;
-    double began = tr_now(), loss;
+    int64_t piece = split == TR_SPLIT_TEST ? r->config->log_interval : iterations;
+    double began = tr_now(), loss = 0.0;
 
     if (iterations == 0 || !r->data || tr_data_size(r->data, split) == 0)
         return;
-    loss = tr_eval(r, split, first, iterations);
+    for (int64_t done = 0, n; done < iterations; done += n) {
+        n = iterations - done < piece ? iterations - done : piece;
+        loss += tr_eval(r, split, first + done * r->shape.global_batch, n) * (double)n /
+                (double)iterations;
+        /* Of the test data Megatron tells how far it is. */
+        if (split != TR_SPLIT_TEST || n < piece)
+            continue;
+        tr_report_evaluating(text, sizeof text, done + n, iterations);
+        tr_print_rank0("%s\n", text);
+    }
     if (split == TR_SPLIT_VALID)
         r->consumed_valid += iterations * r->shape.global_batch;
     tr_report_validation(text, sizeof text, where, loss);

@@ -398,23 +398,6 @@ static void sequence(void **state)
     assert_all(world.seq > before);
 }
 
-static void handle(void **state)
-{
-    struct tr_comm self;
-    MPI_Comm comm;
-    int size, same;
-
-    (void)state;
-    tr_comm_self(&self);
-    memcpy(&comm, tr_comm_mpi_handle(&self), sizeof comm);
-    MPI_Comm_compare(comm, MPI_COMM_SELF, &same);
-    assert_all(same == MPI_IDENT);
-    memcpy(&comm, tr_comm_mpi_handle(&world), sizeof comm);
-    MPI_Comm_size(comm, &size);
-    MPI_Comm_compare(comm, MPI_COMM_WORLD, &same);
-    assert_all(size == world.size && same == MPI_CONGRUENT);
-}
-
 static jmp_buf back;
 static int died_with;
 
@@ -452,7 +435,7 @@ int main(void)
         cmocka_unit_test(gather),     cmocka_unit_test(split),
         cmocka_unit_test(split_self), cmocka_unit_test(agree),
         cmocka_unit_test(maximum),    cmocka_unit_test(sequence),
-        cmocka_unit_test(handle),     cmocka_unit_test(broken),
+        cmocka_unit_test(broken),
     };
     return run_mpi_tap(tests);
 }

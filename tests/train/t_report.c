@@ -338,23 +338,6 @@ static void set_up(void **state)
     assert_string_equal(buf, "Evaluating iter 3/10");
 }
 
-static void checkpoints(void **state)
-{
-    (void)state;
-    tr_report_no_checkpoint(buf, sizeof buf, "/a/b");
-    assert_string_equal(
-        buf, "WARNING: could not find the metadata file /a/b/latest_checkpointed_iteration.txt \n"
-             "    will not load any checkpoints and will start from random");
-    tr_report_loading(buf, sizeof buf, "/a/b", 100);
-    assert_string_equal(buf, " loading checkpoint from /a/b at iteration 100");
-    tr_report_loaded(buf, sizeof buf, "/a/b", 100);
-    assert_string_equal(buf, "  successfully loaded checkpoint from /a/b at iteration 100");
-    tr_report_saving(buf, sizeof buf, "/a/b", 100);
-    assert_string_equal(buf, "saving checkpoint at iteration     100 to /a/b");
-    tr_report_saved(buf, sizeof buf, "/a/b", 100);
-    assert_string_equal(buf, "  successfully saved checkpoint at iteration     100 to /a/b");
-}
-
 /* ---- what other people's scripts read out of these lines ---- */
 
 /* Search `subject` for `pattern` and compare its groups, separated by blanks, with `wanted`. */
@@ -445,7 +428,6 @@ int main(void)
         cmocka_unit_test(absent_fields),
         cmocka_unit_test(wide_numbers),
         cmocka_unit_test(set_up),
-        cmocka_unit_test(checkpoints),
         cmocka_unit_test(parsers_of_iterations),
         cmocka_unit_test(parsers_of_other_lines),
     };
