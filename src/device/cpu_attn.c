@@ -66,19 +66,19 @@ static void drop_row(const struct head *a, int64_t query, int64_t key, int64_t c
 
 /* c[rows,columns] (+)= rows i .. of a, times a packed block of the given depth. */
 static void multiply(struct tr_view a, int64_t i, int64_t rows, int64_t depth, const float *packed,
-                     int64_t columns, float *c, int64_t c_stride, bool add, float *tile)
+                     int64_t columns, float *c, int64_t c_stride, bool add, float *tiles)
 {
-    for (int64_t r = 0; r < rows; r += TILE_ROWS)
+    for (int64_t r = 0; r < rows; r += STRIP_ROWS)
         tr_cpu_strip(&(struct tr_strip){.a = &a,
                                         .i = i + r,
-                                        .rows = (int)smaller(rows - r, TILE_ROWS),
+                                        .rows = (int)smaller(rows - r, STRIP_ROWS),
                                         .depth = depth,
                                         .packed = packed,
                                         .columns = columns,
                                         .c = c + r * c_stride,
                                         .c_stride = c_stride,
                                         .add = add,
-                                        .tile = tile});
+                                        .tiles = tiles});
 }
 
 /* ---- forward ---- */
@@ -86,7 +86,7 @@ static void multiply(struct tr_view a, int64_t i, int64_t rows, int64_t depth, c
 struct forward_scratch {
     float keys[TR_MAX_HEAD_DIM * KEYS], values[KEYS * WIDEST];
     float score[QUERIES * KEYS], sum[QUERIES * WIDEST];
-    float tile[TILE_FLOATS];
+    float tiles[STRIP_TILES * TILE_FLOATS];
     float max[QUERIES], total[QUERIES];
 };
 
@@ -139,11 +139,11 @@ static void attend(const struct head *a, int64_t i0, int64_t n, float *ctx, floa
         tr_cpu_pack(&k, 0, a->d, j0, count, w->keys);
         tr_cpu_pack(&v, j0, count, 0, a->d, w->values);
         multiply(q, i0 + skip, n - skip, a->d, w->keys, count, w->score + skip * KEYS, KEYS, false,
-                 w->tile);
+                 w->tiles);
         for (int64_t r = skip; r < n; r++)
             weigh(a, w, r, i0 + r, j0, count, smaller(count, i0 + r - j0 + 1));
         multiply(p, skip, n - skip, count, w->values, a->d, w->sum + skip * WIDEST, WIDEST, true,
-                 w->tile);
+                 w->tiles);
     }
     for (int64_t r = 0; r < n; r++) {
         float *out = ctx + (i0 + r) * a->row;
@@ -184,7 +184,7 @@ struct backward_scratch {
     float keys[KEYS * WIDEST];
     float queries[QUERIES_BWD * WIDEST]; /* or dctx */
     float p[QUERIES_BWD * KEYS], dp[QUERIES_BWD * KEYS];
-    float tile[TILE_FLOATS];
+    float tiles[STRIP_TILES * TILE_FLOATS];
 };
 
 _Static_assert(sizeof(struct backward_scratch) <= SCRATCH_FLOATS * sizeof(float), "scratch");
@@ -231,18 +231,18 @@ static void pair_bwd(const struct head *a, const struct gradients *g, int64_t j0
     const struct tr_view p_turned = {w->p, KEYS, true}, ds_turned = {w->dp, KEYS, true};
     const struct tr_view ds = {w->dp, KEYS, false};
 
-    multiply(q, i0, n, a->d, w->keys_turned, count, w->p, KEYS, false, w->tile);
-    multiply(dctx, i0, n, a->d, w->values_turned, count, w->dp, KEYS, false, w->tile);
+    multiply(q, i0, n, a->d, w->keys_turned, count, w->p, KEYS, false, w->tiles);
+    multiply(dctx, i0, n, a->d, w->values_turned, count, w->dp, KEYS, false, w->tiles);
     for (int64_t r = 0; r < n; r++)
         weigh_bwd(a, g, w->p + r * KEYS, w->dp + r * KEYS, i0 + r, j0, count,
                   smaller(count, i0 + r - j0 + 1));
     tr_cpu_pack(&dctx, i0, n, 0, a->d, w->queries);
     multiply(p_turned, 0, count, n, w->queries, a->d, g->dv + j0 * a->stride, a->stride, !first,
-             w->tile);
+             w->tiles);
     tr_cpu_pack(&q, i0, n, 0, a->d, w->queries);
     multiply(ds_turned, 0, count, n, w->queries, a->d, g->dk + j0 * a->stride, a->stride, !first,
-             w->tile);
-    multiply(ds, 0, n, count, w->keys, a->d, g->dq + i0 * a->stride, a->stride, j0 > 0, w->tile);
+             w->tiles);
+    multiply(ds, 0, n, count, w->keys, a->d, g->dq + i0 * a->stride, a->stride, j0 > 0, w->tiles);
 }
 
 static void attend_bwd(const struct head *a, const struct gradients *g, struct backward_scratch *w)

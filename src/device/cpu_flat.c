@@ -84,6 +84,23 @@ void tr_cpu_sumsq(struct tr_queue *q, const struct tr_tensor *out, const struct 
     tr_cpu_weighted_sum(q, out, x, x);
 }
 
+/* Many sums side by side, so that none waits for its last addition. */
+static double dot(const float *x, const float *w, int64_t n)
+{
+    enum { SUMS = 32 };
+    double sum[SUMS] = {0.0}, total = 0.0;
+    int64_t i = 0;
+
+    for (; i + SUMS <= n; i += SUMS)
+        for (int k = 0; k < SUMS; k++)
+            sum[k] += (double)x[i + k] * (double)w[i + k];
+    for (; i < n; i++)
+        sum[0] += (double)x[i] * (double)w[i];
+    for (int k = 0; k < SUMS; k++)
+        total += sum[k];
+    return total;
+}
+
 /* The vector is cut into parts by its length alone, whose sums are added in their order. */
 void tr_cpu_weighted_sum(struct tr_queue *q, const struct tr_tensor *out, const struct tr_tensor *x,
                          const struct tr_tensor *w)
@@ -91,19 +108,15 @@ void tr_cpu_weighted_sum(struct tr_queue *q, const struct tr_tensor *out, const 
     enum { PARTS = 256 };
     int64_t n = tr_sizes_flat(x, w, w, w), piece = (n + PARTS - 1) / PARTS;
     int threads = q->device->threads;
-    const float *px = tr_f32(x), *pw = tr_f32(w);
-    double sum[PARTS], total = 0.0;
+    double sum[PARTS] = {0.0}, total = 0.0;
 
     tr_sizes_scalar(out);
 #pragma omp parallel for num_threads(threads) if (threads > 1 && n > TR_CPU_SMALL)
     for (int part = 0; part < PARTS; part++) {
-        int64_t from = part * piece, to = from + piece < n ? from + piece : n;
-        double here = 0.0;
+        int64_t from = part * piece, rest = n - from;
 
-#pragma omp simd reduction(+ : here)
-        for (int64_t i = from; i < to; i++)
-            here += (double)px[i] * (double)pw[i];
-        sum[part] = here;
+        if (rest > 0)
+            sum[part] = dot(tr_f32(x) + from, tr_f32(w) + from, rest < piece ? rest : piece);
     }
     for (int part = 0; part < PARTS; part++)
         total += sum[part];

@@ -166,26 +166,45 @@ static void turned(int rows, int64_t depth, const float *a, const float *b, floa
     }
 }
 
-/* A tile of a, in the layout that its kernel wants. */
-static void take(const struct tr_view *a, int64_t i, int rows, int64_t l0, int64_t depth,
-                 float *tile)
-{
-    if (a->turned) {
-        const float *from = a->p + l0 * a->stride + i;
+/* ---- a in tiles, in the layouts that the kernels want ---- */
 
-        for (int64_t l = 0; l < depth; l++)
-            if (rows == TILE_ROWS)
-                memcpy(tile + l * TILE_ROWS, from + l * a->stride, TILE_ROWS * sizeof(float));
-            else
-                memcpy(tile + l * TILE_ROWS, from + l * a->stride, (size_t)rows * sizeof(float));
-    } else {
-        for (int r = 0; r < rows; r++)
-            memcpy(tile + r * A_STRIDE, a->p + (i + r) * a->stride + l0,
-                   (size_t)depth * sizeof(float));
-    }
+static void take_straight(const struct tr_strip *s, int first, int rows, float *tile)
+{
+    const float *from = s->a->p + (s->i + first) * s->a->stride + s->l;
+
+    for (int r = 0; r < rows; r++)
+        memcpy(tile + r * A_STRIDE, from + r * s->a->stride, (size_t)s->depth * sizeof(float));
 }
 
-/* The same where the tile reaches beyond the last column of c. */
+static inline __attribute__((always_inline)) void
+take_whole(int tiles, const float *a, int64_t stride, int64_t depth, float *to)
+{
+    for (int64_t l = 0; l < depth; l++)
+        for (int t = 0; t < tiles; t++)
+            memcpy(to + t * TILE_FLOATS + l * TILE_ROWS, a + l * stride + t * TILE_ROWS,
+                   TILE_ROWS * sizeof(float));
+}
+
+/* All tiles of a strip at once, for each line of memory that is read holds a part of several: the
+   lines of a column share few sets of a cache, and would be gone when the next tile wants them. */
+static void take_turned(const struct tr_strip *s)
+{
+    const float *from = s->a->p + s->l * s->a->stride + s->i;
+    int whole = s->rows / TILE_ROWS, rest = s->rows % TILE_ROWS;
+
+    if (whole == STRIP_TILES)
+        take_whole(STRIP_TILES, from, s->a->stride, s->depth, s->tiles);
+    else
+        take_whole(whole, from, s->a->stride, s->depth, s->tiles);
+    for (int64_t l = 0; l < s->depth; l++)
+        for (int r = 0; r < rest; r++)
+            s->tiles[whole * TILE_FLOATS + l * TILE_ROWS + r] =
+                from[l * s->a->stride + whole * TILE_ROWS + r];
+}
+
+/* ---- a strip of c ---- */
+
+/* A tile that reaches beyond the last column of c. */
 static void at_edge(bool is_turned, int rows, int64_t columns, int64_t depth, const float *a,
                     const float *b, float *c, int64_t c_stride, bool add)
 {
@@ -200,18 +219,32 @@ static void at_edge(bool is_turned, int rows, int64_t columns, int64_t depth, co
         }
 }
 
-void tr_cpu_strip(const struct tr_strip *s)
+/* One tile of a times all panels. */
+static void across(const struct tr_strip *s, int rows, const float *tile, float *c)
 {
-    take(s->a, s->i, s->rows, s->l, s->depth, s->tile);
     for (int64_t j = 0; j < s->columns; j += TILE_COLUMNS) {
         const float *panel = s->packed + j * s->depth;
 
         if (s->columns - j < TILE_COLUMNS)
-            at_edge(s->a->turned, s->rows, s->columns - j, s->depth, s->tile, panel, s->c + j,
-                    s->c_stride, s->add);
+            at_edge(s->a->turned, rows, s->columns - j, s->depth, tile, panel, c + j, s->c_stride,
+                    s->add);
         else
-            (s->a->turned ? turned : straight)(s->rows, s->depth, s->tile, panel, s->c + j,
-                                               s->c_stride, s->add);
+            (s->a->turned ? turned : straight)(rows, s->depth, tile, panel, c + j, s->c_stride,
+                                               s->add);
+    }
+}
+
+void tr_cpu_strip(const struct tr_strip *s)
+{
+    if (s->a->turned)
+        take_turned(s);
+    for (int r = 0; r < s->rows; r += TILE_ROWS) {
+        int rows = s->rows - r < TILE_ROWS ? s->rows - r : TILE_ROWS;
+        float *tile = s->a->turned ? s->tiles + r / TILE_ROWS * TILE_FLOATS : s->tiles;
+
+        if (!s->a->turned)
+            take_straight(s, r, rows, tile);
+        across(s, rows, tile, s->c + r * s->c_stride);
     }
 }
 
@@ -243,8 +276,8 @@ static void compute(const struct tr_product *p, struct task t, float *scratch)
         int64_t here = p->k - l < depth ? p->k - l : depth;
 
         tr_cpu_pack(&p->b, l, here, t.j, t.columns, scratch);
-        for (int64_t i = t.i; i < t.i + t.rows; i += TILE_ROWS) {
-            int64_t rest = t.i + t.rows - i, n = rest < TILE_ROWS ? rest : TILE_ROWS;
+        for (int64_t i = t.i; i < t.i + t.rows; i += STRIP_ROWS) {
+            int64_t rest = t.i + t.rows - i, n = rest < STRIP_ROWS ? rest : STRIP_ROWS;
 
             tr_cpu_strip(&(struct tr_strip){.a = &p->a,
                                             .i = i,
@@ -256,7 +289,7 @@ static void compute(const struct tr_product *p, struct task t, float *scratch)
                                             .c = p->c + i * p->c_stride + t.j,
                                             .c_stride = p->c_stride,
                                             .add = p->add || l > 0,
-                                            .tile = scratch + BLOCK_COLUMNS * DEPTH});
+                                            .tiles = scratch + BLOCK_COLUMNS * DEPTH});
             if (l + here == p->k && p->finish)
                 p->finish(p, i, t.j, n, t.columns);
         }

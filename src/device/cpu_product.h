@@ -20,7 +20,9 @@ enum {
     DEPTH = 256,         /* most l in one block: a panel of b fits the first cache */
     BLOCK_COLUMNS = 768, /* most columns in one block: it fits the second */
     TILE_FLOATS = TILE_ROWS * (DEPTH + 16),
-    SCRATCH_FLOATS = BLOCK_COLUMNS * DEPTH + TILE_FLOATS
+    STRIP_TILES = 4,
+    STRIP_ROWS = STRIP_TILES * TILE_ROWS,
+    SCRATCH_FLOATS = BLOCK_COLUMNS * DEPTH + STRIP_TILES * TILE_FLOATS
 };
 
 /* A matrix as it lies in memory.  Its element (i, j) is p[i * stride + j], or, when `turned`,
@@ -63,14 +65,14 @@ void tr_cpu_pack(const struct tr_view *b, int64_t l, int64_t depth, int64_t j, i
 struct tr_strip {
     const struct tr_view *a;
     int64_t i;
-    int rows;         /* at most TILE_ROWS */
+    int rows;         /* at most STRIP_ROWS */
     int64_t l, depth; /* at most DEPTH */
     const float *packed;
     int64_t columns;
     float *c;
     int64_t c_stride;
     bool add;
-    float *tile; /* scratch, TILE_FLOATS on a 64-byte boundary */
+    float *tiles;               /* scratch, STRIP_TILES * TILE_FLOATS on a 64-byte boundary */
 };
 
 void tr_cpu_strip(const struct tr_strip *s);
