@@ -1,16 +1,17 @@
 # Programs that measure.  `make benchmarks` builds them; nothing runs them unasked, and no number here
 # decides whether a test passes.
-BENCHMARKS = benchmarks/bench_data benchmarks/bench_gemm benchmarks/bench_ops benchmarks/bench_step
+BENCHMARKS = benchmarks/bench_data benchmarks/bench_gemm benchmarks/bench_ops benchmarks/bench_pipe \
+	benchmarks/bench_step
 EXTRA_PROGRAMS = $(BENCHMARKS)
 CLEANFILES += $(BENCHMARKS)
-EXTRA_DIST += benchmarks/build_data.sh
+EXTRA_DIST += benchmarks/README.md benchmarks/build_data.sh benchmarks/run
 
 .PHONY: benchmarks
 benchmarks: $(BENCHMARKS)
 
 # What they share: repetitions, statistics, JSON, and the BLAS as the yardstick.
 EXTRA_LIBRARIES = benchmarks/libbench.a
-CLEANFILES += benchmarks/libbench.a
+CLEANFILES += benchmarks/libbench.a benchmarks/results.jsonl
 benchmarks_libbench_a_SOURCES = benchmarks/bench.c benchmarks/bench.h benchmarks/bench_blas.c
 benchmarks_libbench_a_CFLAGS = $(AM_CFLAGS)
 benchmarks_libbench_a_CPPFLAGS = $(AM_CPPFLAGS)
@@ -34,3 +35,6 @@ benchmarks_bench_gemm_LDADD = $(BENCH_LIBS)
 benchmarks_bench_ops_SOURCES = benchmarks/bench_ops.c benchmarks/bench_device.c \
 	benchmarks/bench_device.h
 benchmarks_bench_ops_LDADD = $(BENCH_LIBS)
+
+benchmarks_bench_pipe_SOURCES = benchmarks/bench_pipe.c benchmarks/bench_run.c benchmarks/bench_run.h
+benchmarks_bench_pipe_LDADD = $(BENCH_LIBS)
