@@ -39,9 +39,12 @@ AS_CASE([$with_march], ["" | no], [], [yes], [AC_MSG_ERROR([--with-march needs a
   [TR_TRY_CFLAG([-march=$with_march], [CFLAGS])
    AS_IF([test $tr_takes = no && test "$with_march" != native],
          [AC_MSG_ERROR([$CC does not know -march=$with_march])])])
-AS_IF([test "x$enable_developer" = xyes], [TR_CFLAGS="$TR_CFLAGS -Werror"])
+# clang warns of loops that it does not turn into vectors, which with -O1 are most.
+AS_IF([test "x$enable_developer" = xyes], [
+  TR_CFLAGS="$TR_CFLAGS -Werror"
+  TR_TRY_CFLAG([-Wno-error=pass-failed], [TR_CFLAGS])])
 AS_IF([test "x$enable_sanitizers" = xyes], [
   TR_CFLAGS="$TR_CFLAGS -fsanitize=address,undefined -fno-sanitize-recover=undefined"
-  TR_CFLAGS="$TR_CFLAGS -fno-omit-frame-pointer"])
+  TR_CFLAGS="$TR_CFLAGS -fno-omit-frame-pointer -DTR_SANITIZERS"])
 AC_SUBST([TR_CFLAGS])
 ])

@@ -25,7 +25,11 @@
  * The reduction is plain MPI over all ranks, not the code under test.  A test that hangs all the
  * same is ended by an alarm.
  */
+#ifdef TR_SANITIZERS
+enum { CHECK_SECONDS = 900 };
+#else
 enum { CHECK_SECONDS = 120 };
+#endif
 
 /* The world; set by run_mpi_tap(). */
 static struct tr_comm world;
