@@ -63,7 +63,7 @@ void tr_cpu_add(struct tr_queue *q, const struct tr_tensor *y, const struct tr_t
     float *to = tr_f32(y);
     const float *from = tr_f32(x);
 
-#pragma omp parallel for simd num_threads(threads) if (threads > 1 && n > TR_CPU_SMALL)
+#pragma omp parallel for simd num_threads(threads) if (parallel : threads > 1 && n > TR_CPU_SMALL)
     for (int64_t i = 0; i < n; i++)
         to[i] += from[i];
 }
@@ -74,7 +74,7 @@ void tr_cpu_scale(struct tr_queue *q, const struct tr_tensor *y, float factor)
     int threads = q->device->threads;
     float *to = tr_f32(y);
 
-#pragma omp parallel for simd num_threads(threads) if (threads > 1 && n > TR_CPU_SMALL)
+#pragma omp parallel for simd num_threads(threads) if (parallel : threads > 1 && n > TR_CPU_SMALL)
     for (int64_t i = 0; i < n; i++)
         to[i] *= factor;
 }
@@ -135,7 +135,7 @@ void tr_cpu_adamw(struct tr_queue *q, const struct tr_tensor *p, const struct tr
     const float unbias = (float)(1.0 / (double)how.bias2);
     const float shrink = (float)(1.0 - (double)how.lr * (double)how.decay);
 
-#pragma omp parallel for simd num_threads(threads) if (threads > 1 && n > TR_CPU_SMALL)
+#pragma omp parallel for simd num_threads(threads) if (parallel : threads > 1 && n > TR_CPU_SMALL)
     for (int64_t i = 0; i < n; i++) {
         float grad = pg[i] * how.grad_scale;
         float mi = mul_add(to_m, grad, how.beta1 * pm[i]);
