@@ -114,7 +114,9 @@ static void on_a_terminal(void **state)
     int ours, theirs;
 
     (void)state;
-    assert_int_equal(openpty(&ours, &theirs, NULL, NULL, NULL), 0);
+    /* A container need not have terminals. */
+    if (openpty(&ours, &theirs, NULL, NULL, NULL) != 0)
+        skip();
     assert_int_equal(fcntl(ours, F_SETFL, O_NONBLOCK), 0);
     show_on(theirs, ours, 1e9, most, INT64_C(10000000000000), out, sizeof out);
     assert_string_equal(out, "\rtrireme: read 90%, 1:06:40 left, 9.00 TB of 10.0 TB, 250 MB/s\033[K"
