@@ -46,6 +46,9 @@ struct tr_pending {
     uint64_t seq;               /*   for the sentence when it breaks */
     int count;
     void *request[TR_MAX_REQUESTS]; /* the transport's own handles */
+    void *scratch;              /* the transport's own; NULL unless a reduce-scatter is under way: */
+    struct tr_tensor out;       /*   where its result goes, */
+    enum tr_redop op;           /*   and what it is */
 };
 
 struct tr_transport {
@@ -66,12 +69,34 @@ struct tr_transport {
     /* The same, under way while the caller computes; poll() lets a host transport make progress and
        says whether it is done; finish() waits, also after a poll() that said so.  `inout` belongs
        to the transport until then.  Any number may be under way; all ranks start them in the same
-       order, and may finish them in any.  poll() and finish() are not collective. */
+       order, blocking calls among them, and may finish them in any.  poll() and finish() are not
+       collective. */
     void (*allreduce_start)(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
                             enum tr_redop op, struct tr_pending *p);
     bool (*poll)(struct tr_comm *c, struct tr_pending *p);
     void (*finish)(struct tr_comm *c, struct tr_queue *q, struct tr_pending *p);
 
+    /*
+     * out (n elements) = sum or maximum over the ranks of the slice `rank` of `in` (size * n
+     * elements of the same type, TR_F32 or TR_F64).  `out` may be that slice itself, and overlaps
+     * `in` nowhere else; the other slices of `in` are undefined afterwards.  The sum is taken in
+     * the order of the ranks, so it depends neither on n nor on where a bucket is cut.  The
+     * transport keeps room for `in` once more for each one under way, from its first call on.
+     */
+    void (*reduce_scatter)(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *out,
+                           const struct tr_tensor *in, enum tr_redop op);
+    /* Slice `rank` of inout (size * n elements, any type) is what this rank contributes; afterwards
+       all slices are there.  In place: nothing else of inout is read. */
+    void (*allgather)(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout);
+    /* The same two, under way as for allreduce_start(): all *_start calls of a group share one
+       order.  `in`, `out` and `inout` belong to the transport until finish(). */
+    void (*reduce_scatter_start)(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *out,
+                                 const struct tr_tensor *in, enum tr_redop op,
+                                 struct tr_pending *p);
+    void (*allgather_start)(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
+                            struct tr_pending *p);
+
+    /* Any type. */
     void (*broadcast)(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
                       int root);
 

@@ -3,4 +3,5 @@ libtrireme_a_SOURCES += \
 	src/comm/grid.c src/comm/grid.h \
 	src/comm/launch.c src/comm/launch.h \
 	src/comm/mpi.c \
+	src/comm/reduce.c src/comm/reduce.h \
 	src/comm/self.c

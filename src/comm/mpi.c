@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comm/reduce.h"
 #include "util/log.h"
 
 /*
@@ -25,9 +26,17 @@ enum { TAG = 1 };
 /* Polls before a waiting rank offers its core to others. */
 enum { POLLS_BEFORE_YIELD = 64 };
 
+/* Memory of a reduce-scatter, kept for the next one. */
+struct scratch {
+    struct scratch *next;
+    int64_t bytes;
+};
+enum { SCRATCH_HEAD = 64 }; /* bytes from a scratch to its contents, which are aligned to it */
+
 struct group {
     MPI_Comm comm;
     MPI_Datatype block; /* TR_MPI_BLOCK bytes */
+    struct scratch *idle;
 };
 
 static struct group *group_of(const struct tr_comm *c)
@@ -79,6 +88,53 @@ static void put_request(struct tr_pending *p, MPI_Request request)
     memcpy(&p->request[p->count++], &request, sizeof request);
 }
 
+/* The first idle one that is large enough; the others are of a size that is perhaps never asked for
+   again. */
+static struct scratch *take_scratch(struct tr_comm *c, int64_t bytes)
+{
+    struct group *g = group_of(c);
+    struct scratch *x;
+
+    for (struct scratch **at = &g->idle; *at; at = &(*at)->next)
+        if ((*at)->bytes >= bytes) {
+            x = *at;
+            *at = x->next;
+            return x;
+        }
+    if (g->idle) {
+        x = g->idle;
+        g->idle = x->next;
+        free(x);
+    }
+    bytes = (bytes + SCRATCH_HEAD - 1) / SCRATCH_HEAD * SCRATCH_HEAD;
+    x = aligned_alloc(SCRATCH_HEAD, (size_t)(SCRATCH_HEAD + bytes));
+    if (!x)
+        tr_die(TR_ERESOURCE,
+               "no memory left for a reduce-scatter of %lld bytes in group \"%s\"; make buckets "
+               "(--ddp-bucket-size) or micro-batches smaller",
+               (long long)bytes, c->name);
+    x->bytes = bytes;
+    return x;
+}
+
+static void *contents(struct scratch *x)
+{
+    return (unsigned char *)x + SCRATCH_HEAD;
+}
+
+/* All slices of a reduce-scatter have arrived. */
+static void add_up(struct tr_comm *c, struct tr_pending *p)
+{
+    struct scratch *x = p->scratch;
+
+    if (!x)
+        return;
+    tr_reduce_slices(&p->out, contents(x), c->size, p->op);
+    x->next = group_of(c)->idle;
+    group_of(c)->idle = x;
+    p->scratch = NULL;
+}
+
 /* Let the requests make progress; true, and none left, when all are done. */
 static bool poll(struct tr_comm *c, struct tr_pending *p)
 {
@@ -97,8 +153,10 @@ static bool poll(struct tr_comm *c, struct tr_pending *p)
     check(c, p->call, p->seq, rc);
     for (int i = 0; i < p->count; i++)
         memcpy(&p->request[i], &request[i], sizeof request[i]);
-    if (done)
+    if (done) {
         p->count = 0;
+        add_up(c, p);
+    }
     return done;
 }
 
@@ -160,6 +218,92 @@ static void cut(int64_t bytes, int *blocks, int *rest)
 {
     *blocks = bytes > TR_MPI_WHOLE ? (int)(bytes / TR_MPI_BLOCK) : 0;
     *rest = (int)(bytes - (int64_t)*blocks * TR_MPI_BLOCK);
+}
+
+/* A slice of so many bytes, as MPI counts it. */
+struct slice {
+    int count;
+    MPI_Datatype type;
+};
+
+static struct slice slice_of(const struct tr_comm *c, int64_t bytes)
+{
+    MPI_Datatype type[2] = {group_of(c)->block, MPI_BYTE};
+    MPI_Aint place[2] = {0};
+    struct slice s = {.count = 1};
+    int length[2];
+
+    if (bytes <= TR_MPI_WHOLE)
+        return (struct slice){(int)bytes, MPI_BYTE};
+    cut(bytes, &length[0], &length[1]);
+    place[1] = (MPI_Aint)length[0] * TR_MPI_BLOCK;
+    MPI_Type_create_struct(2, length, place, type, &s.type);
+    MPI_Type_commit(&s.type);
+    return s;
+}
+
+/* Transfers under way keep what they need of it. */
+static void slice_free(struct slice *s)
+{
+    if (s->type != MPI_BYTE)
+        MPI_Type_free(&s->type);
+}
+
+/*
+ * Every rank sends slice r of what it has to rank r, which adds up what it receives: as many bytes
+ * as a ring sends, an order of the sum that is ours, and one rounding of halves.
+ */
+static void reduce_scatter_start(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *out,
+                                 const struct tr_tensor *in, enum tr_redop op, struct tr_pending *p)
+{
+    int64_t bytes = tr_tensor_bytes(out);
+    struct slice s = slice_of(c, bytes);
+    MPI_Request request;
+
+    TR_ASSERT(out->dtype == in->dtype && out->dtype != TR_I32);
+    TR_ASSERT(tr_tensor_bytes(in) == bytes * c->size);
+    settle(q);
+    *p = (struct tr_pending){.call = "reduce-scatter", .seq = ++c->seq, .out = *out, .op = op};
+    p->scratch = take_scratch(c, bytes * c->size);
+    check(c, p->call, p->seq,
+          MPI_Ialltoall(in->data, s.count, s.type, contents(p->scratch), s.count, s.type,
+                        group_of(c)->comm, &request));
+    put_request(p, request);
+    slice_free(&s);
+}
+
+static void reduce_scatter(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *out,
+                           const struct tr_tensor *in, enum tr_redop op)
+{
+    struct tr_pending p;
+
+    reduce_scatter_start(c, q, out, in, op, &p);
+    finish(c, q, &p);
+}
+
+static void allgather_start(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
+                            struct tr_pending *p)
+{
+    int64_t bytes = tr_tensor_bytes(inout) / c->size;
+    struct slice s = slice_of(c, bytes);
+    MPI_Request request;
+
+    TR_ASSERT(tr_tensor_elems(inout) % c->size == 0);
+    settle(q);
+    *p = (struct tr_pending){.call = "all-gather", .seq = ++c->seq};
+    check(c, p->call, p->seq,
+          MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, inout->data, s.count, s.type,
+                         group_of(c)->comm, &request));
+    put_request(p, request);
+    slice_free(&s);
+}
+
+static void allgather(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout)
+{
+    struct tr_pending p;
+
+    allgather_start(c, q, inout, &p);
+    finish(c, q, &p);
 }
 
 static void broadcast(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
@@ -239,6 +383,10 @@ static void release(struct tr_comm *c)
 {
     struct group *g = group_of(c);
 
+    for (struct scratch *x = g ? g->idle : NULL, *next; x; x = next) {
+        next = x->next;
+        free(x);
+    }
     if (g) {
         MPI_Type_free(&g->block);
         MPI_Comm_free(&g->comm);
@@ -251,7 +399,7 @@ static void release(struct tr_comm *c)
 /* Make *out the group behind `comm`, which it then owns. */
 static void wrap(MPI_Comm comm, struct tr_comm *out)
 {
-    struct group *g = malloc(sizeof *g);
+    struct group *g = calloc(1, sizeof *g);
 
     if (!g)
         tr_die(TR_ERESOURCE, "no memory left for the communication group \"%s\"", out->name);
@@ -293,6 +441,10 @@ static const struct tr_transport mpi = {
     .allreduce_start = allreduce_start,
     .poll = poll,
     .finish = finish,
+    .reduce_scatter = reduce_scatter,
+    .allgather = allgather,
+    .reduce_scatter_start = reduce_scatter_start,
+    .allgather_start = allgather_start,
     .broadcast = broadcast,
     .exchange_start = exchange_start,
     .barrier = barrier,

@@ -48,6 +48,38 @@ static void finish(struct tr_comm *c, struct tr_queue *q, struct tr_pending *p)
     (void)c, (void)q, (void)p;
 }
 
+static void reduce_scatter(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *out,
+                           const struct tr_tensor *in, enum tr_redop op)
+{
+    (void)op;
+    TR_ASSERT(out->dtype == in->dtype && tr_tensor_elems(out) == tr_tensor_elems(in));
+    c->seq++;
+    if (out->data == in->data)
+        return;
+    settle(q);
+    memcpy(out->data, in->data, (size_t)tr_tensor_bytes(in));
+}
+
+static void reduce_scatter_start(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *out,
+                                 const struct tr_tensor *in, enum tr_redop op, struct tr_pending *p)
+{
+    reduce_scatter(c, q, out, in, op);
+    *p = (struct tr_pending){.call = "reduce-scatter", .seq = c->seq};
+}
+
+static void allgather(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout)
+{
+    (void)q, (void)inout;
+    c->seq++;
+}
+
+static void allgather_start(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
+                            struct tr_pending *p)
+{
+    (void)q, (void)inout;
+    *p = (struct tr_pending){.call = "all-gather", .seq = ++c->seq};
+}
+
 static void broadcast(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
                       int root)
 {
@@ -97,6 +129,10 @@ static const struct tr_transport self = {
     .allreduce_start = allreduce_start,
     .poll = poll,
     .finish = finish,
+    .reduce_scatter = reduce_scatter,
+    .allgather = allgather,
+    .reduce_scatter_start = reduce_scatter_start,
+    .allgather_start = allgather_start,
     .broadcast = broadcast,
     .exchange_start = exchange_start,
     .barrier = barrier,

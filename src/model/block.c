@@ -46,7 +46,7 @@ static float score_scale(const struct tr_model *m)
 
 static int first_head(const struct tr_model *m)
 {
-    return (int)(m->shape->heads / m->shape->w) * m->tp->rank;
+    return (int)(m->shape->heads / m->shape->w) * m->tp.comm->rank;
 }
 
 static void attention_forward(struct tr_model *m, struct tr_block_kept *k, int layer,
@@ -65,7 +65,7 @@ static void attention_forward(struct tr_model *m, struct tr_block_kept *k, int l
     q->on->attention(q, &k->ctx, &k->lse, &k->qkv, first_head(m), score_scale(m),
                      tr_model_dropout(m, TR_STREAM_ATTN_DROPOUT, layer, sample));
     q->on->linear(q, &m->row, NULL, &k->ctx, &proj, NULL, TR_ACT_NONE);
-    tr_tp_leave_fwd(m->tp, q, &m->row);
+    tr_tp_leave_fwd(&m->tp, q, &m->row, &m->row);
     q->on->residual(q, &k->s, &k->x, &m->row, &proj_bias,
                     tr_model_dropout(m, TR_STREAM_ATTN_OUT_DROPOUT, layer, sample));
 }
@@ -84,7 +84,7 @@ static void mlp_forward(struct tr_model *m, struct tr_block_kept *k, int layer,
     q->on->layernorm(q, &k->norm2, &k->mean2, &k->rstd2, &k->s, &gain, &shift, m->eps);
     q->on->linear(q, &k->act, &k->pre, &k->norm2, &fc1, &fc1_bias, m->family->act);
     q->on->linear(q, &m->row, NULL, &k->act, &fc2, NULL, TR_ACT_NONE);
-    tr_tp_leave_fwd(m->tp, q, &m->row);
+    tr_tp_leave_fwd(&m->tp, q, &m->row, &m->row);
     q->on->residual(q, y, &k->s, &m->row, &fc2_bias,
                     tr_model_dropout(m, TR_STREAM_MLP_OUT_DROPOUT, layer, sample));
 }
@@ -118,7 +118,7 @@ static void mlp_backward(struct tr_model *m, struct tr_block_kept *k, int layer,
     q->on->linear_dgrad(q, &m->wide, &m->row, &fc2, &k->pre, m->family->act);
     q->on->linear_wgrad(q, &dfc1, &dfc1_bias, &m->wide, &k->norm2);
     q->on->linear_dgrad(q, &m->row2, &m->wide, &fc1, NULL, TR_ACT_NONE);
-    tr_tp_enter_bwd(m->tp, q, &m->row2);
+    tr_tp_enter_bwd(&m->tp, q, &m->row2, &m->row2);
     q->on->layernorm_bwd(q, dx, &dgain, &dshift, &m->row2, dy, &k->s, &gain, &k->mean2,
                          &k->rstd2);
 }
@@ -147,7 +147,7 @@ static void attention_backward(struct tr_model *m, struct tr_block_kept *k, int 
                          tr_model_dropout(m, TR_STREAM_ATTN_DROPOUT, layer, sample));
     q->on->linear_wgrad(q, &dqkv, &dqkv_bias, &m->dqkv, &k->norm1);
     q->on->linear_dgrad(q, &m->row2, &m->dqkv, &qkv, NULL, TR_ACT_NONE);
-    tr_tp_enter_bwd(m->tp, q, &m->row2);
+    tr_tp_enter_bwd(&m->tp, q, &m->row2, &m->row2);
     q->on->layernorm_bwd(q, dx, &dgain, &dshift, &m->row2, dx, &k->x, &gain, &k->mean1,
                          &k->rstd1);
 }

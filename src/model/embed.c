@@ -23,7 +23,7 @@ void tr_embed_forward(struct tr_model *m, struct tr_embed_kept *k, const struct 
     struct tr_queue *q = m->q;
 
     q->on->embed(q, y, &k->ids, &words, first_word(m));
-    tr_tp_leave_fwd(m->tp, q, y);
+    tr_tp_leave_fwd(&m->tp, q, y, y);
     q->on->add_rows(q, y, &m->position, &positions);
     q->on->dropout(q, y, tr_model_dropout(m, TR_STREAM_EMBED_DROPOUT, 0, sample));
 }

@@ -49,9 +49,9 @@ void tr_head_forward(struct tr_model *m, struct tr_head *h, struct tr_head_kept 
     q->on->layernorm(q, &k->norm, &k->mean, &k->rstd, &k->x, &gain, &shift, m->eps);
     make_logits(m, h, k);
     q->on->xent_max(q, &k->max, &h->logits, word->real);
-    tr_tp_max(m->tp, q, &k->max);
+    tr_tp_max(&m->tp, q, &k->max);
     q->on->xent_sum(q, &k->stats, &h->logits, &k->max, &k->labels, word->first, word->real);
-    tr_tp_sum(m->tp, q, &k->stats);
+    tr_tp_sum(&m->tp, q, &k->stats);
     q->on->xent_loss(q, &h->loss, &k->stats);
     q->on->fill(q, &h->weight, (float)(1.0 / (double)row_count(m)));
     q->on->weighted_sum(q, loss_sum, &h->loss, &h->weight);
@@ -76,7 +76,7 @@ void tr_head_backward(struct tr_model *m, struct tr_head *h, struct tr_head_kept
                     word->real);
     q->on->linear_wgrad(q, &dwords, NULL, &h->logits, &k->norm);
     q->on->linear_dgrad(q, &m->row2, &h->logits, &words, NULL, TR_ACT_NONE);
-    tr_tp_enter_bwd(m->tp, q, &m->row2);
+    tr_tp_enter_bwd(&m->tp, q, &m->row2, &m->row2);
     q->on->layernorm_bwd(q, dx, &dgain, &dshift, &m->row2, NULL, &k->x, &gain, &k->mean,
                          &k->rstd);
 }

@@ -5,11 +5,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "comm/comm.h"
 #include "config/shape.h"
 #include "device/device.h"
 #include "model/family.h"
 #include "model/param.h"
+#include "tp/tp.h"
 #include "util/arena.h"
 
 /*
@@ -21,7 +21,7 @@ struct tr_model {
     const struct tr_shape *shape;       /* borrowed */
     const struct tr_family *family;
     struct tr_params params;
-    struct tr_comm *tp;                 /* borrowed */
+    struct tr_tp tp;
     struct tr_queue *q;                 /* borrowed */
     uint64_t seed;                      /* of dropout */
     double attention_dropout, hidden_dropout;

@@ -1,24 +1,79 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tp/tp.h"
 
-void tr_tp_sum(struct tr_comm *tp, struct tr_queue *q, const struct tr_tensor *x)
+int64_t tr_tp_rows(const struct tr_tp *tp, int64_t n)
 {
-    if (tp->size > 1)
-        tp->via->allreduce(tp, q, x, TR_SUM);
+    if (!tp->sequence)
+        return n;
+    TR_ASSERT(n % tp->comm->size == 0);
+    return n / tp->comm->size;
 }
 
-void tr_tp_max(struct tr_comm *tp, struct tr_queue *q, const struct tr_tensor *x)
+int64_t tr_tp_first_row(const struct tr_tp *tp, int64_t n)
 {
-    if (tp->size > 1)
-        tp->via->allreduce(tp, q, x, TR_MAX);
+    return tp->sequence ? tr_tp_rows(tp, n) * tp->comm->rank : 0;
 }
 
-void tr_tp_enter_bwd(struct tr_comm *tp, struct tr_queue *q, const struct tr_tensor *dx)
+void tr_tp_sum(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *x)
 {
-    tr_tp_sum(tp, q, dx);
+    if (tp->comm->size > 1)
+        tp->comm->via->allreduce(tp->comm, q, x, TR_SUM);
 }
 
-void tr_tp_leave_fwd(struct tr_comm *tp, struct tr_queue *q, const struct tr_tensor *y)
+void tr_tp_max(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *x)
 {
-    tr_tp_sum(tp, q, y);
+    if (tp->comm->size > 1)
+        tp->comm->via->allreduce(tp->comm, q, x, TR_MAX);
+}
+
+static void gather(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *full,
+                   const struct tr_tensor *part)
+{
+    int64_t n = tr_tensor_elems(part);
+    struct tr_tensor mine;
+
+    if (!tp->sequence) {
+        TR_ASSERT(full->data == part->data);
+        return;
+    }
+    TR_ASSERT(full->dtype == part->dtype && tr_tensor_elems(full) == n * tp->comm->size);
+    mine = tr_tensor_span(full, tp->comm->rank * n, n);
+    if (mine.data != part->data)
+        q->on->copy(q, &mine, part);
+    tp->comm->via->allgather(tp->comm, q, full);
+}
+
+static void sum(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *part,
+                const struct tr_tensor *full)
+{
+    if (tp->sequence) {
+        tp->comm->via->reduce_scatter(tp->comm, q, part, full, TR_SUM);
+        return;
+    }
+    TR_ASSERT(full->data == part->data);
+    tr_tp_sum(tp, q, full);
+}
+
+void tr_tp_enter_fwd(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *full,
+                     const struct tr_tensor *part)
+{
+    gather(tp, q, full, part);
+}
+
+void tr_tp_enter_bwd(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *part,
+                     const struct tr_tensor *full)
+{
+    sum(tp, q, part, full);
+}
+
+void tr_tp_leave_fwd(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *part,
+                     const struct tr_tensor *full)
+{
+    sum(tp, q, part, full);
+}
+
+void tr_tp_leave_bwd(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *full,
+                     const struct tr_tensor *part)
+{
+    gather(tp, q, full, part);
 }

@@ -2,6 +2,9 @@
 #ifndef TR_TP_TP_H
 #define TR_TP_TP_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "comm/comm.h"
 #include "device/device.h"
 
@@ -10,31 +13,65 @@
  * their work.  Source: Shoeybi et al., "Megatron-LM" (2019), section 3, where they are f and g.
  *
  *   enter   stands before a layer whose outputs are sliced (column-parallel: qkv, MLP up, logits).
- *           Forward: every rank uses the whole x; nothing to do, so there is no function for it.
+ *           Forward: every rank uses the whole x.
  *           Backward: each rank knows the part of dx that came through its slice; sum them.
  *   leave   stands behind a layer whose inputs are sliced (row-parallel: attention output, MLP
  *           down, and the embedding, which is one on one-hot rows).
  *           Forward: each rank has one term of y; sum them.  What is added once, such as the bias
  *           and the residual, is added after.
- *           Backward: every rank gets the whole dy; nothing to do.
+ *           Backward: every rank uses the whole dy.
  *
- * So a block costs two sums forward and two backward.  All functions work in place, are collective
- * over `tp`, return the same bits on all its ranks, and do nothing when it has one rank.  `x` is
- * TR_F32 of any shape, the same on all ranks.
+ * So a block costs two sums forward and two backward.
+ *
+ * Sequence parallelism (Korthikanti et al., "Reducing Activation Recomputation in Large Transformer
+ * Models", 2022, section 4.2) cuts what stands between a leave and the next enter as well: of the N
+ * rows of the stream each rank holds a block of N/W, its `part`; `full` is all N of them.  Then a
+ * leave is a reduce-scatter and an enter an all-gather, and each is the gradient of the other: as
+ * many bytes as the sums, and a W-th of the memory.  Rows are cut, not sequences, so N has to
+ * divide by W and T need not.  Parameters of what is cut that way (norms, and biases that are added
+ * after a leave) have, on each rank, the gradient of its rows: sum them over the group with
+ * tr_tp_sum() after backward.
+ *
+ * Code is the same with and without it when it takes the rows of the stream from tr_tp_rows() and
+ * makes, without it, `part` and `full` one tensor; that is asserted.  With it `part` [N/W,...] is
+ * memory of its own or block `rank` of `full` [N,...], which saves a copy in enter_fwd and
+ * leave_bwd, and what is written to `full` there replaces all of it.
+ *
+ * All functions are collective over the group, return the same bits on all its ranks, and are empty
+ * when it has one rank and `part` is `full`.  Tensors are TR_F32, TR_F16 or TR_BF16, of one type.
  */
+struct tr_tp {
+    struct tr_comm *comm;       /* borrowed */
+    bool sequence;
+};
 
-/* dx = sum over the ranks of dx: backward of enter. */
-void tr_tp_enter_bwd(struct tr_comm *tp, struct tr_queue *q, const struct tr_tensor *dx);
+/* How many of the stream's `n` rows this rank holds, and the first of them. */
+int64_t tr_tp_rows(const struct tr_tp *tp, int64_t n);
+int64_t tr_tp_first_row(const struct tr_tp *tp, int64_t n);
 
-/* y = sum over the ranks of y: forward of leave. */
-void tr_tp_leave_fwd(struct tr_comm *tp, struct tr_queue *q, const struct tr_tensor *y);
+/* full = the parts of all ranks.  With sequence parallelism a layer needs it again in backward, for
+   the gradient of its weights: keep `part` and call it once more, or keep `full`. */
+void tr_tp_enter_fwd(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *full,
+                     const struct tr_tensor *part);
+
+/* part = this rank's rows of the sum over the ranks of full, whose other rows are lost. */
+void tr_tp_enter_bwd(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *part,
+                     const struct tr_tensor *full);
+
+/* part = this rank's rows of the sum over the ranks of full, whose other rows are lost. */
+void tr_tp_leave_fwd(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *part,
+                     const struct tr_tensor *full);
+
+/* full = the parts of all ranks. */
+void tr_tp_leave_bwd(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *full,
+                     const struct tr_tensor *part);
 
 /*
- * x = sum, or elementwise maximum, over the ranks: what the vocabulary-parallel loss needs between
- * xent_max, xent_sum and xent_loss (device/ops.def).  They have no gradient of their own: xent_bwd
- * is the gradient of the whole loss.
+ * x = sum, or elementwise maximum, over the ranks, the same shape on all of them: what the
+ * vocabulary-parallel loss needs between xent_max, xent_sum and xent_loss (device/ops.def), which
+ * have no gradient of their own, and the sum of partial gradients above.
  */
-void tr_tp_sum(struct tr_comm *tp, struct tr_queue *q, const struct tr_tensor *x);
-void tr_tp_max(struct tr_comm *tp, struct tr_queue *q, const struct tr_tensor *x);
+void tr_tp_sum(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *x);
+void tr_tp_max(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *x);
 
 #endif

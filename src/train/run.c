@@ -50,7 +50,7 @@ static void open_model(struct tr_run *r)
     r->model = (struct tr_model){
         .shape = &r->shape,
         .family = tr_family_find("gpt2"),
-        .tp = &r->grid.tp,
+        .tp = {.comm = &r->grid.tp},
         .q = &r->queue,
         .seed = (uint64_t)c->seed,
         .attention_dropout = c->attention_dropout,

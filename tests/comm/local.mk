@@ -2,19 +2,25 @@ COMM_RUNS = \
 	tests/comm/t_comm.1.mpi tests/comm/t_comm.2.mpi \
 	tests/comm/t_comm.3.mpi tests/comm/t_comm.4.mpi \
 	tests/comm/t_parts.2.mpi tests/comm/t_parts.3.mpi \
+	tests/comm/t_scatter.1.mpi tests/comm/t_scatter.2.mpi tests/comm/t_scatter.3.mpi \
+	tests/comm/t_scatter.5.mpi tests/comm/t_scatter.8.mpi \
+	tests/comm/t_spread.2.mpi tests/comm/t_spread.3.mpi \
 	tests/comm/t_groups.1.mpi tests/comm/t_groups.4.mpi tests/comm/t_groups.8.mpi \
 	tests/comm/t_tp.1.mpi tests/comm/t_tp.2.mpi tests/comm/t_tp.4.mpi
 
 check_PROGRAMS += tests/comm/t_comm tests/comm/t_parts tests/comm/t_groups tests/comm/t_grid \
+	tests/comm/t_scatter tests/comm/t_spread \
 	tests/comm/t_tp
 check_SCRIPTS += $(COMM_RUNS)
 CLEANFILES += $(COMM_RUNS)
 TESTS += $(COMM_RUNS) tests/comm/t_grid
 EXTRA_DIST += tests/comm/mpi_check.h
 
-# t_comm again, with a transport that takes every larger message for one that MPI cannot count.
+# t_comm and t_scatter again, with a transport that takes every larger message for one that MPI cannot count.
 tests_comm_t_parts_SOURCES = tests/comm/t_comm.c src/comm/mpi.c
 tests_comm_t_parts_CPPFLAGS = $(AM_CPPFLAGS) -DTR_MPI_WHOLE=16384 -DTR_MPI_BLOCK=64
+tests_comm_t_spread_SOURCES = tests/comm/t_scatter.c src/comm/mpi.c
+tests_comm_t_spread_CPPFLAGS = $(tests_comm_t_parts_CPPFLAGS)
 
 tests/comm/t_comm.1.mpi tests/comm/t_comm.2.mpi tests/comm/t_comm.3.mpi \
 tests/comm/t_comm.4.mpi: tests/comm/t_comm
@@ -22,6 +28,13 @@ tests/comm/t_comm.4.mpi: tests/comm/t_comm
 
 tests/comm/t_parts.2.mpi tests/comm/t_parts.3.mpi: tests/comm/t_parts
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_parts $@
+
+tests/comm/t_scatter.1.mpi tests/comm/t_scatter.2.mpi tests/comm/t_scatter.3.mpi \
+tests/comm/t_scatter.5.mpi tests/comm/t_scatter.8.mpi: tests/comm/t_scatter
+	$(AM_V_GEN)rm -f $@ && $(LN_S) t_scatter $@
+
+tests/comm/t_spread.2.mpi tests/comm/t_spread.3.mpi: tests/comm/t_spread
+	$(AM_V_GEN)rm -f $@ && $(LN_S) t_spread $@
 
 tests/comm/t_groups.1.mpi tests/comm/t_groups.4.mpi tests/comm/t_groups.8.mpi: \
 tests/comm/t_groups

@@ -56,7 +56,7 @@ static struct fixture *open_fixture(const struct tr_backend *backend, int64_t pa
     assert_ok(backend->open(1, &f->q.device));
     f->q.on = backend;
     f->model = (struct tr_model){
-        .shape = &f->shape, .family = tr_family_find("gpt2"), .tp = &f->self, .q = &f->q,
+        .shape = &f->shape, .family = tr_family_find("gpt2"), .tp = {.comm = &f->self}, .q = &f->q,
         .eps = 1e-5F, .training = true,
     };
     tr_params_list(&f->shape, 0, 0, &f->model.params);
