@@ -45,7 +45,7 @@ static void dgrad(struct product *p)
 
 static void wgrad(struct product *p)
 {
-    p->q.on->linear_wgrad(&p->q, &p->w, NULL, &p->y, &p->x);
+    p->q.on->linear_wgrad(&p->q, &p->w, NULL, &p->y, &p->x, true);
     p->q.on->wait(&p->q);
 }
 

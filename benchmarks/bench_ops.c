@@ -131,7 +131,7 @@ static void wgrad(struct step *s, int which, const struct tr_tensor *dy, const s
     struct tr_tensor dw = matrix_of(s, s->grads, part[which].at, part[which].o, part[which].i);
     struct tr_tensor bias = tr_f32_1(tr_f32(&s->bias), part[which].o);
 
-    s->q.on->linear_wgrad(&s->q, &dw, which == QKV || which == UP ? &bias : NULL, dy, x);
+    s->q.on->linear_wgrad(&s->q, &dw, which == QKV || which == UP ? &bias : NULL, dy, x, true);
     next(s);
 }
 
@@ -167,7 +167,7 @@ WORK(logits, struct tr_tensor w = table_of(s->params, 0, V);
 WORK(logits_dgrad, struct tr_tensor w = table_of(s->params, 0, V);
      RUN(linear_dgrad, &s->x, &s->logits, &w, NULL, TR_ACT_NONE))
 WORK(logits_wgrad, struct tr_tensor dw = table_of(s->grads, 0, V);
-     RUN(linear_wgrad, &dw, NULL, &s->logits, &s->x))
+     RUN(linear_wgrad, &dw, NULL, &s->logits, &s->x, true))
 WORK(embed, struct tr_tensor table = table_of(s->params, 0, V);
      RUN(embed, &s->x, &s->ids, &table, 0))
 WORK(add_rows, struct tr_tensor table = table_of(s->params, V, POSITIONS);
@@ -182,9 +182,9 @@ WORK(layernorm_bwd, struct tr_tensor dbias = tr_f32_1(tr_f32(&s->bias), H);
      RUN(layernorm_bwd, &s->x, &s->gain, &dbias, &s->y, &s->x, &s->x, &s->gain, &s->mean, &s->rstd))
 WORK(residual, RUN(residual, &s->y, &s->x, &s->x, &s->gain, s->drop))
 WORK(residual_bwd, RUN(residual_bwd, &s->y, &s->gain, &s->x, s->drop))
-WORK(attention, RUN(attention, &s->y, &s->lse, &s->qkv, 0, 0.125f, s->drop))
+WORK(attention, RUN(attention, &s->y, &s->lse, &s->qkv, NULL, 0, 0.125f, s->drop))
 WORK(attention_bwd,
-     RUN(attention_bwd, &s->dqkv, &s->x, &s->y, &s->lse, &s->qkv, 0, 0.125f, s->drop))
+     RUN(attention_bwd, &s->dqkv, &s->x, &s->y, &s->lse, &s->qkv, NULL, 0, 0.125f, s->drop))
 WORK(xent_max, RUN(xent_max, &s->max, &s->logits, VALID))
 WORK(xent_sum, RUN(xent_sum, &s->stats, &s->logits, &s->max, &s->ids, 0, VALID))
 WORK(xent_loss, RUN(xent_loss, &s->loss, &s->stats))
@@ -193,7 +193,7 @@ WORK(fill, struct tr_tensor g = tr_f32_1(s->grads, PARAMS); RUN(fill, &g, 0.0f))
 WORK(sumsq, struct tr_tensor g = tr_f32_1(s->grads, PARAMS); RUN(sumsq, &s->out, &g))
 WORK(adamw, struct tr_tensor p = tr_f32_1(s->params, PARAMS);
      struct tr_tensor m = tr_f32_1(s->m, PARAMS); struct tr_tensor v = tr_f32_1(s->v, PARAMS);
-     struct tr_tensor g = tr_f32_1(s->grads, PARAMS); RUN(adamw, &p, &m, &v, &g,
+     struct tr_tensor g = tr_f32_1(s->grads, PARAMS); RUN(adamw, NULL, &p, &m, &v, &g,
                                                           (struct tr_adamw){.lr = 1e-4f,
                                                                             .beta1 = 0.9f,
                                                                             .beta2 = 0.999f,

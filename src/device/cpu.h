@@ -21,8 +21,9 @@ enum { TR_CPU_SMALL = 1 << 14 }; /* elements below which a second thread costs m
 /* The number of the calling thread within its team. */
 int tr_cpu_thread(void);
 
-/* to[h] += the sum of column h of x[n,h], in double and in the order of rows. */
-void tr_cpu_add_column_sums(int threads, float *to, const float *x, int64_t n, int64_t h);
+/* to[h] = (or, with `add`, +=) the sum of column h of x[n,h], in double and in the order of rows. */
+void tr_cpu_column_sums(int threads, const struct tr_tensor *to, const struct tr_tensor *x,
+                        bool add);
 
 /* What draws first .. first + count - 1 of `r` multiply by: 0 below `threshold`, else `kept`. */
 void tr_cpu_mask(struct tr_rng r, uint64_t first, int64_t count, uint32_t threshold, float kept,

@@ -20,6 +20,7 @@ enum {
 /* One head of one sample.  Row t of q, k and v is at + t * stride, of ctx and dctx t * row. */
 struct head {
     const float *q, *k, *v;
+    const int32_t *from; /* first key that each query sees, or NULL */
     int64_t stride, row, t, d;
     float scale;
     struct tr_rng rng;
@@ -28,8 +29,9 @@ struct head {
     float kept;
 };
 
-static struct head head_of(const struct tr_tensor *qkv, struct tr_attention_sizes s, int64_t bh,
-                           int first_head, float scale, const struct tr_dropout *drop)
+static struct head head_of(const struct tr_tensor *qkv, const struct tr_tensor *from,
+                           struct tr_attention_sizes s, int64_t bh, int first_head, float scale,
+                           const struct tr_dropout *drop)
 {
     int64_t b = bh / s.heads, h = bh % s.heads;
     struct head a = {
@@ -38,6 +40,8 @@ static struct head head_of(const struct tr_tensor *qkv, struct tr_attention_size
     a.q = tr_f32(qkv) + b * s.t * a.stride + h * 3 * s.d;
     a.k = a.q + s.d;
     a.v = a.k + s.d;
+    if (from)
+        a.from = tr_i32(from) + b * s.t;
     a.draws = (uint64_t)((first_head + h) * s.t * s.t);
     if (drop->p > 0.0) {
         a.rng = tr_rng_key(drop->seed, drop->stream, drop->site, drop->sample[b]);
@@ -50,6 +54,32 @@ static struct head head_of(const struct tr_tensor *qkv, struct tr_attention_size
 static int64_t smaller(int64_t a, int64_t b)
 {
     return a < b ? a : b;
+}
+
+/* Which of the keys key .. key + count - 1 a query sees: first .. end - 1 of them, or none. */
+struct sight {
+    int64_t first, end;
+};
+
+static struct sight sight_of(const struct head *a, int64_t query, int64_t key, int64_t count)
+{
+    struct sight s = {0, smaller(count, query - key + 1)};
+
+    if (a->from) {
+        TR_ASSERT(a->from[query] >= 0 && a->from[query] <= query);
+        s.first = a->from[query] > key ? a->from[query] - key : 0;
+    }
+    return s;
+}
+
+/* The block of keys, by its first one, before which none of these queries sees a key. */
+static int64_t first_block(const struct head *a, int64_t query, int64_t n)
+{
+    int64_t least = a->from ? a->from[query] : 0;
+
+    for (int64_t i = 1; a->from && i < n; i++)
+        least = smaller(least, a->from[query + i]);
+    return least / KEYS * KEYS;
 }
 
 /* x[i] *= what dropout multiplies the probability of (query, key + i) by. */
@@ -95,23 +125,30 @@ _Static_assert(sizeof(struct forward_scratch) <= SCRATCH_FLOATS * sizeof(float),
 /* The scores of one query become what weights the values; what was summed before is brought to the
    new maximum.  Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018). */
 static void weigh(const struct head *a, struct forward_scratch *w, int64_t r, int64_t query,
-                  int64_t key, int64_t count, int64_t seen)
+                  int64_t key, int64_t count)
 {
+    struct sight s = sight_of(a, query, key, count);
     float *score = w->score + r * KEYS, *sum = w->sum + r * WIDEST, total = 0.0f, max, shrink;
 
+    if (s.first >= s.end) {
+        memset(score, 0, (size_t)count * sizeof *score);
+        return;
+    }
 #pragma omp simd
-    for (int64_t i = 0; i < seen; i++)
+    for (int64_t i = s.first; i < s.end; i++)
         score[i] *= a->scale;
-    max = largest_of(score, seen, w->max[r]);
+    max = largest_of(score + s.first, s.end - s.first, w->max[r]);
 #pragma omp simd reduction(+ : total)
-    for (int64_t i = 0; i < seen; i++) {
+    for (int64_t i = s.first; i < s.end; i++) {
         score[i] = exp_fast(score[i] - max);
         total += score[i];
     }
-    for (int64_t i = seen; i < count; i++)
+    for (int64_t i = 0; i < s.first; i++)
+        score[i] = 0.0f;
+    for (int64_t i = s.end; i < count; i++)
         score[i] = 0.0f;
     if (a->threshold > 0)
-        drop_row(a, query, key, seen, score);
+        drop_row(a, query, key + s.first, s.end - s.first, score + s.first);
     shrink = exp_fast(w->max[r] - max);
     w->total[r] = w->total[r] * shrink + total;
     w->max[r] = max;
@@ -132,7 +169,7 @@ static void attend(const struct head *a, int64_t i0, int64_t n, float *ctx, floa
         w->total[r] = 0.0f;
         memset(w->sum + r * WIDEST, 0, (size_t)a->d * sizeof(float));
     }
-    for (int64_t j0 = 0; j0 < i0 + n; j0 += KEYS) {
+    for (int64_t j0 = first_block(a, i0, n); j0 < i0 + n; j0 += KEYS) {
         int64_t count = smaller(i0 + n - j0, KEYS), skip = j0 > i0 ? j0 - i0 : 0;
 
         /* Queries before the first key of the block see none of it. */
@@ -141,7 +178,7 @@ static void attend(const struct head *a, int64_t i0, int64_t n, float *ctx, floa
         multiply(q, i0 + skip, n - skip, a->d, w->keys, count, w->score + skip * KEYS, KEYS, false,
                  w->tiles);
         for (int64_t r = skip; r < n; r++)
-            weigh(a, w, r, i0 + r, j0, count, smaller(count, i0 + r - j0 + 1));
+            weigh(a, w, r, i0 + r, j0, count);
         multiply(p, skip, n - skip, count, w->values, a->d, w->sum + skip * WIDEST, WIDEST, true,
                  w->tiles);
     }
@@ -157,10 +194,10 @@ static void attend(const struct head *a, int64_t i0, int64_t n, float *ctx, floa
 }
 
 void tr_cpu_attention(struct tr_queue *q, const struct tr_tensor *ctx, const struct tr_tensor *lse,
-                      const struct tr_tensor *qkv, int first_head, float scale,
-                      struct tr_dropout drop)
+                      const struct tr_tensor *qkv, const struct tr_tensor *from, int first_head,
+                      float scale, struct tr_dropout drop)
 {
-    struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, &drop);
+    struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, &drop);
     int64_t per_head = (s.t + QUERIES - 1) / QUERIES, tasks = s.b * s.heads * per_head;
     int threads = q->device->threads;
 
@@ -168,7 +205,7 @@ void tr_cpu_attention(struct tr_queue *q, const struct tr_tensor *ctx, const str
     for (int64_t i = 0; i < tasks; i++) {
         /* The longest first: the last queries. */
         int64_t bh = i % (s.b * s.heads), i0 = (per_head - 1 - i / (s.b * s.heads)) * QUERIES;
-        struct head a = head_of(qkv, s, bh, first_head, scale, &drop);
+        struct head a = head_of(qkv, from, s, bh, first_head, scale, &drop);
         float *scratch = q->device->scratch + (int64_t)tr_cpu_thread() * SCRATCH_FLOATS;
 
         attend(&a, i0, smaller(s.t - i0, QUERIES),
@@ -198,8 +235,9 @@ struct gradients {
 /* One query: scores in p and dctx . v in dp become m p and scale p (m dp - dctx . ctx), where m is
    what dropout multiplies by. */
 static void weigh_bwd(const struct head *a, const struct gradients *g, float *p, float *dp,
-                      int64_t query, int64_t key, int64_t count, int64_t seen)
+                      int64_t query, int64_t key, int64_t count)
 {
+    struct sight s = sight_of(a, query, key, count);
     const float *dctx = g->dctx + query * a->row, *ctx = g->ctx + query * a->row;
     float delta = 0.0f, lse = g->lse[query], keep[KEYS];
 
@@ -207,19 +245,21 @@ static void weigh_bwd(const struct head *a, const struct gradients *g, float *p,
     for (int64_t d = 0; d < a->d; d++)
         delta += dctx[d] * ctx[d];
     if (a->threshold > 0)
-        tr_cpu_mask(a->rng, a->draws + (uint64_t)(query * a->t + key), seen, a->threshold, a->kept,
+        tr_cpu_mask(a->rng, a->draws + (uint64_t)(query * a->t + key), s.end, a->threshold, a->kept,
                     keep);
     else
-        for (int64_t i = 0; i < seen; i++)
+        for (int64_t i = 0; i < s.end; i++)
             keep[i] = 1.0f;
+    for (int64_t i = 0; i < smaller(s.first, count); i++)
+        p[i] = dp[i] = 0.0f;
 #pragma omp simd
-    for (int64_t i = 0; i < seen; i++) {
+    for (int64_t i = s.first; i < s.end; i++) {
         float probability = exp_fast(p[i] * a->scale - lse);
 
         dp[i] = a->scale * probability * (keep[i] * dp[i] - delta);
         p[i] = probability * keep[i];
     }
-    for (int64_t i = seen; i < count; i++)
+    for (int64_t i = s.end; i < count; i++)
         p[i] = dp[i] = 0.0f;
 }
 
@@ -230,19 +270,22 @@ static void pair_bwd(const struct head *a, const struct gradients *g, int64_t j0
     const struct tr_view q = {a->q, a->stride, false}, dctx = {g->dctx, a->row, false};
     const struct tr_view p_turned = {w->p, KEYS, true}, ds_turned = {w->dp, KEYS, true};
     const struct tr_view ds = {w->dp, KEYS, false};
+    int64_t from = first_block(a, i0, n);
 
+    if (j0 < from)
+        return;
     multiply(q, i0, n, a->d, w->keys_turned, count, w->p, KEYS, false, w->tiles);
     multiply(dctx, i0, n, a->d, w->values_turned, count, w->dp, KEYS, false, w->tiles);
     for (int64_t r = 0; r < n; r++)
-        weigh_bwd(a, g, w->p + r * KEYS, w->dp + r * KEYS, i0 + r, j0, count,
-                  smaller(count, i0 + r - j0 + 1));
+        weigh_bwd(a, g, w->p + r * KEYS, w->dp + r * KEYS, i0 + r, j0, count);
     tr_cpu_pack(&dctx, i0, n, 0, a->d, w->queries);
     multiply(p_turned, 0, count, n, w->queries, a->d, g->dv + j0 * a->stride, a->stride, !first,
              w->tiles);
     tr_cpu_pack(&q, i0, n, 0, a->d, w->queries);
     multiply(ds_turned, 0, count, n, w->queries, a->d, g->dk + j0 * a->stride, a->stride, !first,
              w->tiles);
-    multiply(ds, 0, n, count, w->keys, a->d, g->dq + i0 * a->stride, a->stride, j0 > 0, w->tiles);
+    multiply(ds, 0, n, count, w->keys, a->d, g->dq + i0 * a->stride, a->stride, j0 > from,
+             w->tiles);
 }
 
 static void attend_bwd(const struct head *a, const struct gradients *g, struct backward_scratch *w)
@@ -263,17 +306,18 @@ static void attend_bwd(const struct head *a, const struct gradients *g, struct b
 
 void tr_cpu_attention_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
                           const struct tr_tensor *dctx, const struct tr_tensor *ctx,
-                          const struct tr_tensor *lse, const struct tr_tensor *qkv, int first_head,
-                          float scale, struct tr_dropout drop)
+                          const struct tr_tensor *lse, const struct tr_tensor *qkv,
+                          const struct tr_tensor *from, int first_head, float scale,
+                          struct tr_dropout drop)
 {
-    struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, &drop);
+    struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, &drop);
     int64_t tasks = s.b * s.heads;
     int threads = q->device->threads;
 
-    tr_sizes_attention(dctx, lse, dqkv, &drop);
+    tr_sizes_attention(dctx, lse, dqkv, from, &drop);
 #pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
     for (int64_t bh = 0; bh < tasks; bh++) {
-        struct head a = head_of(qkv, s, bh, first_head, scale, &drop);
+        struct head a = head_of(qkv, from, s, bh, first_head, scale, &drop);
         int64_t at = bh / s.heads * s.t * a.row + bh % s.heads * s.d;
         struct gradients g = {.dq = tr_f32(dqkv) + (a.q - tr_f32(qkv)),
                               .dctx = tr_f32(dctx) + at,

@@ -94,7 +94,7 @@ void tr_cpu_linear_dgrad(struct tr_queue *q, const struct tr_tensor *dx, const s
 
 void tr_cpu_linear_wgrad(struct tr_queue *q, const struct tr_tensor *dw,
                          const struct tr_tensor *dbias, const struct tr_tensor *dy,
-                         const struct tr_tensor *x)
+                         const struct tr_tensor *x, bool add)
 {
     struct tr_linear_sizes s = tr_sizes_linear_wgrad(dw, dbias, dy, x);
     struct tr_product p = {.m = s.o,
@@ -104,9 +104,9 @@ void tr_cpu_linear_wgrad(struct tr_queue *q, const struct tr_tensor *dw,
                            .b = {.p = tr_f32(x), .stride = s.i},
                            .c = tr_f32(dw),
                            .c_stride = s.i,
-                           .add = true};
+                           .add = add};
 
     tr_cpu_product(&p, q->device->threads, q->device->scratch);
     if (dbias)
-        tr_cpu_add_column_sums(q->device->threads, tr_f32(dbias), tr_f32(dy), s.n, s.o);
+        tr_cpu_column_sums(q->device->threads, dbias, dy, add);
 }

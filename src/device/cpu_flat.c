@@ -7,6 +7,7 @@
 #include "device/cpu_simd.h"
 #include "device/host.h"
 #include "device/sizes.h"
+#include "util/half.h"
 
 /* Operations on flat spans.  They wait for memory, not for arithmetic. */
 
@@ -123,10 +124,25 @@ void tr_cpu_weighted_sum(struct tr_queue *q, const struct tr_tensor *out, const 
     tr_f64(out)[0] += total;
 }
 
-void tr_cpu_adamw(struct tr_queue *q, const struct tr_tensor *p, const struct tr_tensor *m,
-                  const struct tr_tensor *v, const struct tr_tensor *g, struct tr_adamw how)
+void tr_cpu_count_zeros(struct tr_queue *q, const struct tr_tensor *out, const struct tr_tensor *x)
 {
-    int64_t n = tr_sizes_flat(p, m, v, g);
+    int64_t n = tr_sizes_flat(x, x, x, x), zeros = 0;
+    int threads = q->device->threads;
+    const float *from = tr_f32(x);
+
+    tr_sizes_scalar(out);
+#pragma omp parallel for simd reduction(+ : zeros) num_threads(threads) \
+    if (parallel : threads > 1 && n > TR_CPU_SMALL)
+    for (int64_t i = 0; i < n; i++)
+        zeros += from[i] == 0.0f;
+    tr_f64(out)[0] += (double)zeros;
+}
+
+void tr_cpu_adamw(struct tr_queue *q, const struct tr_tensor *half, const struct tr_tensor *p,
+                  const struct tr_tensor *m, const struct tr_tensor *v, const struct tr_tensor *g,
+                  struct tr_adamw how)
+{
+    int64_t n = tr_sizes_adamw(half, p, m, v, g);
     int threads = q->device->threads;
     float *pp = tr_f32(p), *pm = tr_f32(m), *pv = tr_f32(v);
     const float *pg = tr_f32(g);
@@ -145,4 +161,7 @@ void tr_cpu_adamw(struct tr_queue *q, const struct tr_tensor *p, const struct tr
         pv[i] = vi;
         pp[i] = mul_add(shrink, pp[i], -(rate * mi) / (sqrtf(vi * unbias) + how.eps));
     }
+    for (int64_t i = 0; half && i < n; i++)
+        tr_half(half)[i] =
+            half->dtype == TR_F16 ? tr_f16_from_float(pp[i]) : tr_bf16_from_float(pp[i]);
 }

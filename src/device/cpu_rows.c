@@ -17,22 +17,25 @@ static bool worth(int threads, struct tr_rows_sizes s)
     return threads > 1 && s.n * s.h > TR_CPU_SMALL / 4;
 }
 
-void tr_cpu_add_column_sums(int threads, float *to, const float *x, int64_t n, int64_t h)
+void tr_cpu_column_sums(int threads, const struct tr_tensor *to, const struct tr_tensor *x,
+                        bool add)
 {
+    int64_t h = tr_tensor_elems(to), n = tr_tensor_elems(x) / h;
+
 #pragma omp parallel for num_threads(threads) if (threads > 1 && n * h > TR_CPU_SMALL)
     for (int64_t from = 0; from < h; from += COLUMNS) {
         int64_t count = h - from < COLUMNS ? h - from : COLUMNS;
         double sum[COLUMNS] = {0.0};
 
         for (int64_t i = 0; i < n; i++) {
-            const float *row = x + i * h + from;
+            const float *row = tr_f32(x) + i * h + from;
 
 #pragma omp simd
             for (int64_t c = 0; c < count; c++)
                 sum[c] += (double)row[c];
         }
         for (int64_t c = 0; c < count; c++)
-            to[from + c] = (float)((double)to[from + c] + sum[c]);
+            tr_f32(to)[from + c] = (float)((add ? (double)tr_f32(to)[from + c] : 0.0) + sum[c]);
     }
 }
 
@@ -214,7 +217,7 @@ void tr_cpu_residual_bwd(struct tr_queue *q, const struct tr_tensor *da,
         drop_rows(q->device->threads, da, dy, s, &drop);
     else
         tr_cpu_copy(q, da, dy);
-    tr_cpu_add_column_sums(q->device->threads, tr_f32(dbias), tr_f32(da), s.n, s.h);
+    tr_cpu_column_sums(q->device->threads, dbias, da, true);
 }
 
 void tr_cpu_dropout(struct tr_queue *q, const struct tr_tensor *y, struct tr_dropout drop)

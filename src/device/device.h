@@ -51,6 +51,7 @@ struct tr_dropout {
     int site;                   /* layer in the whole model */
     const int64_t *sample;      /* [B] places in the order of samples; borrowed, host memory */
     int64_t tokens;             /* T */
+    int64_t first_row;          /* row n of the operand is row first_row + n of the micro-batch */
 };
 
 /* One AdamW step, Loshchilov and Hutter 2019, as Megatron's fused version computes it:

@@ -6,6 +6,7 @@
 
 #include "device/host.h"
 #include "device/sizes.h"
+#include "util/half.h"
 
 /* ---- memory ---- */
 
@@ -63,6 +64,16 @@ void tr_ref_weighted_sum(struct tr_queue *q, const struct tr_tensor *out, const 
     for (int64_t i = 0; i < n; i++)
         sum += (double)tr_f32(x)[i] * (double)tr_f32(w)[i];
     tr_f64(out)[0] += sum;
+}
+
+void tr_ref_count_zeros(struct tr_queue *q, const struct tr_tensor *out, const struct tr_tensor *x)
+{
+    int64_t n = tr_sizes_flat(x, x, x, x);
+
+    (void)q;
+    tr_sizes_scalar(out);
+    for (int64_t i = 0; i < n; i++)
+        tr_f64(out)[0] += tr_f32(x)[i] == 0.0f ? 1.0 : 0.0;
 }
 
 /* ---- dense ---- */
@@ -127,21 +138,21 @@ void tr_ref_linear_dgrad(struct tr_queue *q, const struct tr_tensor *dx, const s
 
 void tr_ref_linear_wgrad(struct tr_queue *q, const struct tr_tensor *dw,
                          const struct tr_tensor *dbias, const struct tr_tensor *dy,
-                         const struct tr_tensor *x)
+                         const struct tr_tensor *x, bool add)
 {
     struct tr_linear_sizes s = tr_sizes_linear_wgrad(dw, dbias, dy, x);
 
     (void)q;
     for (int64_t o = 0; o < s.o; o++)
         for (int64_t i = 0; i < s.i; i++) {
-            double sum = (double)tr_f32(dw)[o * s.i + i];
+            double sum = add ? (double)tr_f32(dw)[o * s.i + i] : 0.0;
 
             for (int64_t n = 0; n < s.n; n++)
                 sum += (double)tr_f32(dy)[n * s.o + o] * (double)tr_f32(x)[n * s.i + i];
             tr_f32(dw)[o * s.i + i] = (float)sum;
         }
     for (int64_t o = 0; dbias && o < s.o; o++) {
-        double sum = (double)tr_f32(dbias)[o];
+        double sum = add ? (double)tr_f32(dbias)[o] : 0.0;
 
         for (int64_t n = 0; n < s.n; n++)
             sum += (double)tr_f32(dy)[n * s.o + o];
@@ -228,6 +239,7 @@ static float keep(const struct tr_dropout *drop, int64_t n, int64_t h, int64_t w
 
     if (drop->p == 0.0)
         return 1.0f;
+    n += drop->first_row;
     r = tr_rng_key(drop->seed, drop->stream, drop->site, drop->sample[n / drop->tokens]);
     if (tr_rng_u32(r, (uint64_t)((n % drop->tokens) * width + h)) < tr_rng_threshold(drop->p))
         return 0.0f;
@@ -394,10 +406,11 @@ void tr_ref_xent_bwd(struct tr_queue *q, const struct tr_tensor *logits,
 
 /* ---- optimizer ---- */
 
-void tr_ref_adamw(struct tr_queue *q, const struct tr_tensor *p, const struct tr_tensor *m,
-                  const struct tr_tensor *v, const struct tr_tensor *g, struct tr_adamw how)
+void tr_ref_adamw(struct tr_queue *q, const struct tr_tensor *half, const struct tr_tensor *p,
+                  const struct tr_tensor *m, const struct tr_tensor *v, const struct tr_tensor *g,
+                  struct tr_adamw how)
 {
-    int64_t n = tr_sizes_flat(p, m, v, g);
+    int64_t n = tr_sizes_adamw(half, p, m, v, g);
     double b1 = (double)how.beta1, b2 = (double)how.beta2;
 
     (void)q;
@@ -411,6 +424,9 @@ void tr_ref_adamw(struct tr_queue *q, const struct tr_tensor *p, const struct tr
         tr_f32(m)[i] = (float)mi;
         tr_f32(v)[i] = (float)vi;
         tr_f32(p)[i] = (float)(pi - (double)how.lr * (step + (double)how.decay * pi));
+        if (half)
+            tr_half(half)[i] = half->dtype == TR_F16 ? tr_f16_from_float(tr_f32(p)[i])
+                                                     : tr_bf16_from_float(tr_f32(p)[i]);
     }
 }
 

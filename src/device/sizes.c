@@ -26,11 +26,10 @@ static bool indices(const struct tr_tensor *t, int64_t elements)
     return t->dtype == TR_I32 && tr_tensor_elems(t) == elements;
 }
 
-/* Whether the mask of `drop` is defined for n rows. */
-static bool droppable(const struct tr_dropout *drop, int64_t n)
+static bool droppable(const struct tr_dropout *drop)
 {
     return drop->p >= 0.0 && drop->p < 1.0 &&
-           (drop->p == 0.0 || (drop->sample && drop->tokens > 0 && n % drop->tokens == 0));
+           (drop->p == 0.0 || (drop->sample && drop->tokens > 0 && drop->first_row >= 0));
 }
 
 struct tr_linear_sizes tr_sizes_linear(const struct tr_tensor *y, const struct tr_tensor *pre,
@@ -96,7 +95,7 @@ struct tr_rows_sizes tr_sizes_residual(const struct tr_tensor *y, const struct t
     struct tr_rows_sizes s = {height(x), width(x)};
 
     TR_ASSERT(matrix(y, s.n, s.h) && matrix(x, s.n, s.h) && matrix(a, s.n, s.h));
-    TR_ASSERT(vector(bias, s.h) && droppable(drop, s.n));
+    TR_ASSERT(vector(bias, s.h) && droppable(drop));
     return s;
 }
 
@@ -108,7 +107,7 @@ struct tr_rows_sizes tr_sizes_residual_bwd(const struct tr_tensor *da,
     struct tr_rows_sizes s = {height(dy), width(dy)};
 
     TR_ASSERT(matrix(da, s.n, s.h) && matrix(dy, s.n, s.h) && vector(dbias, s.h));
-    TR_ASSERT(droppable(drop, s.n));
+    TR_ASSERT(droppable(drop));
     return s;
 }
 
@@ -116,7 +115,7 @@ struct tr_rows_sizes tr_sizes_dropout(const struct tr_tensor *y, const struct tr
 {
     struct tr_rows_sizes s = {height(y), width(y)};
 
-    TR_ASSERT(y->dtype == TR_F32 && droppable(drop, s.n));
+    TR_ASSERT(y->dtype == TR_F32 && droppable(drop));
     return s;
 }
 
@@ -132,6 +131,7 @@ struct tr_embed_sizes tr_sizes_embed(const struct tr_tensor *rows, const struct 
 struct tr_attention_sizes tr_sizes_attention(const struct tr_tensor *ctx,
                                              const struct tr_tensor *lse,
                                              const struct tr_tensor *qkv,
+                                             const struct tr_tensor *from,
                                              const struct tr_dropout *drop)
 {
     struct tr_attention_sizes s = {lse->dim[0], lse->dim[1], lse->dim[2], 0};
@@ -140,7 +140,8 @@ struct tr_attention_sizes tr_sizes_attention(const struct tr_tensor *ctx,
     s.d = width(ctx) / s.heads;
     TR_ASSERT(s.d > 0 && s.d <= TR_MAX_HEAD_DIM && matrix(ctx, s.b * s.t, s.heads * s.d));
     TR_ASSERT(matrix(qkv, s.b * s.t, 3 * s.heads * s.d));
-    TR_ASSERT(droppable(drop, s.b * s.t) && (drop->p == 0.0 || drop->tokens == s.t));
+    TR_ASSERT(!from || indices(from, s.b * s.t));
+    TR_ASSERT(droppable(drop) && (drop->p == 0.0 || (drop->tokens == s.t && drop->first_row == 0)));
     return s;
 }
 
@@ -170,6 +171,17 @@ int64_t tr_sizes_flat(const struct tr_tensor *a, const struct tr_tensor *b,
     int64_t n = tr_tensor_elems(a);
 
     TR_ASSERT(vector(a, n) && vector(b, n) && vector(c, n) && vector(d, n));
+    return n;
+}
+
+int64_t tr_sizes_adamw(const struct tr_tensor *half, const struct tr_tensor *p,
+                       const struct tr_tensor *m, const struct tr_tensor *v,
+                       const struct tr_tensor *g)
+{
+    int64_t n = tr_sizes_flat(p, m, v, g);
+
+    TR_ASSERT(!half ||
+              ((half->dtype == TR_F16 || half->dtype == TR_BF16) && tr_tensor_elems(half) == n));
     return n;
 }
 

@@ -59,6 +59,7 @@ struct tr_attention_sizes {
 struct tr_attention_sizes tr_sizes_attention(const struct tr_tensor *ctx,
                                              const struct tr_tensor *lse,
                                              const struct tr_tensor *qkv,
+                                             const struct tr_tensor *from,
                                              const struct tr_dropout *drop);
 
 /* n rows of r logits, of which the first `valid` count; the other operands may be NULL. */
@@ -76,6 +77,11 @@ int64_t tr_sizes_xent_loss(const struct tr_tensor *loss, const struct tr_tensor 
 /* Elements of two or more flat operands of one length: pass the last twice where there are two. */
 int64_t tr_sizes_flat(const struct tr_tensor *a, const struct tr_tensor *b,
                       const struct tr_tensor *c, const struct tr_tensor *d);
+
+/* Elements of p, m, v and g; half may be NULL. */
+int64_t tr_sizes_adamw(const struct tr_tensor *half, const struct tr_tensor *p,
+                       const struct tr_tensor *m, const struct tr_tensor *v,
+                       const struct tr_tensor *g);
 
 /* `out` is one double. */
 void tr_sizes_scalar(const struct tr_tensor *out);

@@ -62,7 +62,7 @@ static void attention_forward(struct tr_model *m, struct tr_block_kept *k, int l
 
     q->on->layernorm(q, &k->norm1, &k->mean1, &k->rstd1, &k->x, &gain, &shift, m->eps);
     q->on->linear(q, &k->qkv, NULL, &k->norm1, &qkv, &qkv_bias, TR_ACT_NONE);
-    q->on->attention(q, &k->ctx, &k->lse, &k->qkv, first_head(m), score_scale(m),
+    q->on->attention(q, &k->ctx, &k->lse, &k->qkv, NULL, first_head(m), score_scale(m),
                      tr_model_dropout(m, TR_STREAM_ATTN_DROPOUT, layer, sample));
     q->on->linear(q, &m->row, NULL, &k->ctx, &proj, NULL, TR_ACT_NONE);
     tr_tp_leave_fwd(&m->tp, q, &m->row, &m->row);
@@ -114,9 +114,9 @@ static void mlp_backward(struct tr_model *m, struct tr_block_kept *k, int layer,
 
     q->on->residual_bwd(q, &m->row, &dfc2_bias, dy,
                         tr_model_dropout(m, TR_STREAM_MLP_OUT_DROPOUT, layer, sample));
-    q->on->linear_wgrad(q, &dfc2, NULL, &m->row, &k->act);
+    q->on->linear_wgrad(q, &dfc2, NULL, &m->row, &k->act, true);
     q->on->linear_dgrad(q, &m->wide, &m->row, &fc2, &k->pre, m->family->act);
-    q->on->linear_wgrad(q, &dfc1, &dfc1_bias, &m->wide, &k->norm2);
+    q->on->linear_wgrad(q, &dfc1, &dfc1_bias, &m->wide, &k->norm2, true);
     q->on->linear_dgrad(q, &m->row2, &m->wide, &fc1, NULL, TR_ACT_NONE);
     tr_tp_enter_bwd(&m->tp, q, &m->row2, &m->row2);
     q->on->layernorm_bwd(q, dx, &dgain, &dshift, &m->row2, dy, &k->s, &gain, &k->mean2,
@@ -140,12 +140,12 @@ static void attention_backward(struct tr_model *m, struct tr_block_kept *k, int 
 
     q->on->residual_bwd(q, &m->row, &dproj_bias, dx,
                         tr_model_dropout(m, TR_STREAM_ATTN_OUT_DROPOUT, layer, sample));
-    q->on->linear_wgrad(q, &dproj, NULL, &m->row, &k->ctx);
+    q->on->linear_wgrad(q, &dproj, NULL, &m->row, &k->ctx, true);
     q->on->linear_dgrad(q, &m->dctx, &m->row, &proj, NULL, TR_ACT_NONE);
-    q->on->attention_bwd(q, &m->dqkv, &m->dctx, &k->ctx, &k->lse, &k->qkv, first_head(m),
+    q->on->attention_bwd(q, &m->dqkv, &m->dctx, &k->ctx, &k->lse, &k->qkv, NULL, first_head(m),
                          score_scale(m),
                          tr_model_dropout(m, TR_STREAM_ATTN_DROPOUT, layer, sample));
-    q->on->linear_wgrad(q, &dqkv, &dqkv_bias, &m->dqkv, &k->norm1);
+    q->on->linear_wgrad(q, &dqkv, &dqkv_bias, &m->dqkv, &k->norm1, true);
     q->on->linear_dgrad(q, &m->row2, &m->dqkv, &qkv, NULL, TR_ACT_NONE);
     tr_tp_enter_bwd(&m->tp, q, &m->row2, &m->row2);
     q->on->layernorm_bwd(q, dx, &dgain, &dshift, &m->row2, dx, &k->x, &gain, &k->mean1,

@@ -74,7 +74,7 @@ void tr_head_backward(struct tr_model *m, struct tr_head *h, struct tr_head_kept
     q->on->fill(q, &h->weight, (float)(factor / (double)row_count(m)));
     q->on->xent_bwd(q, &h->logits, &k->max, &k->stats, &k->labels, &h->weight, word->first,
                     word->real);
-    q->on->linear_wgrad(q, &dwords, NULL, &h->logits, &k->norm);
+    q->on->linear_wgrad(q, &dwords, NULL, &h->logits, &k->norm, true);
     q->on->linear_dgrad(q, &m->row2, &h->logits, &words, NULL, TR_ACT_NONE);
     tr_tp_enter_bwd(&m->tp, q, &m->row2, &m->row2);
     q->on->layernorm_bwd(q, dx, &dgain, &dshift, &m->row2, NULL, &k->x, &gain, &k->mean,

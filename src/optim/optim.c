@@ -90,7 +90,7 @@ static void update(struct tr_optim *o, struct tr_queue *q, double lr, double fac
         struct tr_tensor v = tr_tensor_span(&o->v, first, count);
 
         how.decay = o->span[i].decay ? (float)o->decay : 0.0F;
-        q->on->adamw(q, &p, &m, &v, &g, how);
+        q->on->adamw(q, NULL, &p, &m, &v, &g, how);
     }
 }
 

@@ -2,6 +2,7 @@
 #ifndef TR_TENSOR_TENSOR_H
 #define TR_TENSOR_TENSOR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -20,7 +21,8 @@
 
 enum { TR_MAX_DIMS = 4 };
 
-enum tr_dtype { TR_F32, TR_F64, TR_I32, TR_DTYPES };
+/* The last two are stored, never computed in, on the CPU: util/half.h. */
+enum tr_dtype { TR_F32, TR_F64, TR_I32, TR_F16, TR_BF16, TR_DTYPES };
 
 struct tr_tensor {
     void *data;                 /* on the device that owns the arena; NULL in a dry arena */
@@ -32,7 +34,18 @@ struct tr_tensor {
 /* Bytes of one element. */
 int tr_dtype_bytes(enum tr_dtype t);
 
-/* Views of `data` with one, two or three dimensions of floats, or one of 32-bit integers. */
+/* "fp32", "fp64", "int32", "fp16" or "bf16". */
+const char *tr_dtype_name(enum tr_dtype t);
+
+/* Whether its elements are activations, weights or gradients: TR_F32, TR_F16 or TR_BF16. */
+bool tr_dtype_is_float(enum tr_dtype t);
+
+/* Views of `data` with one, two or three dimensions. */
+struct tr_tensor tr_tensor_1(void *data, enum tr_dtype t, int64_t d0);
+struct tr_tensor tr_tensor_2(void *data, enum tr_dtype t, int64_t d0, int64_t d1);
+struct tr_tensor tr_tensor_3(void *data, enum tr_dtype t, int64_t d0, int64_t d1, int64_t d2);
+
+/* The same for one type each. */
 struct tr_tensor tr_f32_1(float *data, int64_t d0);
 struct tr_tensor tr_f32_2(float *data, int64_t d0, int64_t d1);
 struct tr_tensor tr_f32_3(float *data, int64_t d0, int64_t d1, int64_t d2);
@@ -50,5 +63,6 @@ struct tr_tensor tr_tensor_span(const struct tr_tensor *t, int64_t first, int64_
 static inline float *tr_f32(const struct tr_tensor *t) { return (float *)t->data; }
 static inline double *tr_f64(const struct tr_tensor *t) { return (double *)t->data; }
 static inline int32_t *tr_i32(const struct tr_tensor *t) { return (int32_t *)t->data; }
+static inline uint16_t *tr_half(const struct tr_tensor *t) { return (uint16_t *)t->data; }
 
 #endif

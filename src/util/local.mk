@@ -1,6 +1,7 @@
 libtrireme_a_SOURCES += \
 	src/util/arena.c src/util/arena.h \
 	src/util/file.c src/util/file.h \
+	src/util/half.h \
 	src/util/log.c src/util/log.h \
 	src/util/rng.c src/util/rng.h \
 	src/util/status.c src/util/status.def src/util/status.h \

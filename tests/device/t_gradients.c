@@ -168,9 +168,9 @@ static void linear(const struct tr_backend *b)
         set(dv, 2.0f);
         p.loss(&p);
         b->linear_dgrad(&p.q, dpre, weight2, v, p.act == TR_ACT_NONE ? NULL : pre, p.act);
-        b->linear_wgrad(&p.q, dv, NULL, weight2, y);
+        b->linear_wgrad(&p.q, dv, NULL, weight2, y, true);
         b->linear_dgrad(&p.q, dx, dpre, w, NULL, TR_ACT_NONE);
-        b->linear_wgrad(&p.q, dw, dbias, dpre, x);
+        b->linear_wgrad(&p.q, dw, dbias, dpre, x, true);
         check(&p, "x of linear", x, dx, 0.0);
         check(&p, "w of linear", w, dw, 1.0);
         check(&p, "bias of linear", bias, dbias, -1.0);
@@ -328,7 +328,7 @@ static void embed(const struct tr_backend *b)
 /* ctx, weight, qkv, lse */
 static double attention_loss(struct problem *p)
 {
-    p->q.on->attention(&p->q, &p->t[0], &p->t[3], &p->t[2], 4, p->scale, p->drop);
+    p->q.on->attention(&p->q, &p->t[0], &p->t[3], &p->t[2], NULL, 4, p->scale, p->drop);
     return dot(&p->t[0], &p->t[1]);
 }
 
@@ -350,7 +350,7 @@ static void attention(const struct tr_backend *b)
     for (int i = 0; i < 2; i++) {
         set_dropout(&p, i * 0.4, TR_STREAM_ATTN_DROPOUT, T);
         p.loss(&p);
-        b->attention_bwd(&p.q, dqkv, weight, ctx, lse, qkv, 4, p.scale, p.drop);
+        b->attention_bwd(&p.q, dqkv, weight, ctx, lse, qkv, NULL, 4, p.scale, p.drop);
         check(&p, "qkv", qkv, dqkv, 0.0);
     }
     close_problem(&p);

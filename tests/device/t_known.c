@@ -96,7 +96,7 @@ static void adamw_sequence(const struct tr_backend *b)
     struct tr_tensor tg = tr_f32_1(g, N);
 
     for (int t = 1; t <= STEPS; t++)
-        b->adamw(&q, &tp, &tm, &tv, &tg,
+        b->adamw(&q, NULL, &tp, &tm, &tv, &tg,
                  (struct tr_adamw){.lr = (float)lr,
                                    .beta1 = 0.9f,
                                    .beta2 = 0.999f,
@@ -152,7 +152,7 @@ static void flat_attention(const struct tr_backend *b)
     tr_rng_normal(tr_rng_key(3, TR_STREAM_INIT, 0, 0), 0, T * 3 * D, qkv);
     for (int t = 0; t < T; t++)
         memset(qkv + t * 3 * D, 0, D * sizeof(float));
-    b->attention(&q, &c, &l, &x, 0, 0.7f, (struct tr_dropout){.p = 0.0});
+    b->attention(&q, &c, &l, &x, NULL, 0, 0.7f, (struct tr_dropout){.p = 0.0});
     b->wait(&q);
     for (int t = 0; t < T; t++) {
         assert_near((double)lse[t], log(t + 1.0), 1e-6);
@@ -188,8 +188,8 @@ static void split_attention(const struct tr_backend *b)
     for (int n = 0; n < B * T; n++)
         memcpy(part + n * 3 * PART * D, qkv + n * 3 * HEADS * D + 3 * D,
                3 * PART * D * sizeof(float));
-    b->attention(&q, &c, &l, &x, 0, 0.5f, drop);
-    b->attention(&q, &pc, &pl, &px, 1, 0.5f, drop);
+    b->attention(&q, &c, &l, &x, NULL, 0, 0.5f, drop);
+    b->attention(&q, &pc, &pl, &px, NULL, 1, 0.5f, drop);
     b->wait(&q);
     for (int n = 0; n < B * T; n++)
         assert_memory_equal(part_ctx + n * PART * D, ctx + n * HEADS * D + D,

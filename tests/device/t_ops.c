@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "device/device.h"
+#include "util/half.h"
 #include "util/rng.h"
 
 /*
@@ -118,6 +119,17 @@ static const struct tr_tensor *floats3(struct trial *t, enum role role, int64_t 
     return made;
 }
 
+/* What an operation overwrites with halves. */
+static const struct tr_tensor *halves(struct trial *t, enum role role, enum tr_dtype type,
+                                      int64_t n)
+{
+    struct operand *o = place(t, role, tr_tensor_1(NULL, type, n));
+
+    for (int64_t i = 0; i < n; i++)
+        tr_half(&o->t)[i] = 0x7fff;
+    return seal(o);
+}
+
 static const struct tr_tensor *ints(struct trial *t, int64_t n, int32_t from, int32_t to)
 {
     struct operand *o = place(t, IN, tr_i32_1(NULL, n));
@@ -132,6 +144,26 @@ static const struct tr_tensor *one_double(struct trial *t)
     struct operand *o = place(t, INOUT, tr_f64_1(NULL, 1));
 
     tr_f64(&o->t)[0] = 0.25;
+    return seal(o);
+}
+
+/* The first token that each query sees: documents of any length, or none. */
+static const struct tr_tensor *first_tokens(struct trial *t, int64_t samples, int64_t tokens)
+{
+    struct operand *o;
+
+    if (coin(t))
+        return NULL;
+    o = place(t, IN, tr_i32_1(NULL, samples * tokens));
+    for (int64_t n = 0; n < samples * tokens; n++) {
+        int64_t token = n % tokens;
+        bool begins = token == 0 || draw(t) % 16 == 0;
+
+        tr_i32(&o->t)[n] = begins ? (int32_t)token : tr_i32(&o->t)[n - 1];
+        /* Two samples in three are one document up to the last block of keys. */
+        if (begins && token > 0 && n / tokens % 3 > 0 && token < tokens - 20)
+            tr_i32(&o->t)[n] = tr_i32(&o->t)[n - 1];
+    }
     return seal(o);
 }
 
@@ -202,6 +234,19 @@ static void weighted_sum_trial(struct trial *t)
     t->q.on->weighted_sum(&t->q, out, floats(t, IN, 1, n, 1.0), floats(t, IN, 1, n, 1.0));
 }
 
+/* Both zeros, and a number too small for any other format, which is none. */
+static void count_zeros_trial(struct trial *t)
+{
+    int64_t n = size(t, 60000);
+    const struct tr_tensor *out = one_double(t), *x = floats(t, IN, 1, n, 1.0);
+
+    for (int64_t i = 0; i < n; i++)
+        if (draw(t) % 4 == 0)
+            tr_f32(x)[i] = coin(t) ? 0.0f : coin(t) ? -0.0f : 1e-40f;
+    seal(&t->operand[1]);
+    t->q.on->count_zeros(&t->q, out, x);
+}
+
 /* Sizes of a product: small and odd, or beyond one tile of any kernel in one direction.  Of a handful
    of sums all might cancel, and then their error is large beside them. */
 static void product_sizes(struct trial *t, int64_t size_of[3])
@@ -246,14 +291,16 @@ static void linear_dgrad_trial(struct trial *t)
 static void linear_wgrad_trial(struct trial *t)
 {
     int64_t s[3];
+    bool add = coin(t);
+    enum role role = add ? INOUT : OUT;
     const struct tr_tensor *dw, *dbias, *dy, *x;
 
     product_sizes(t, s);
-    dw = floats(t, INOUT, s[0], s[1], 3.0);
-    dbias = coin(t) ? floats(t, INOUT, 1, s[0], 3.0) : NULL;
+    dw = floats(t, role, s[0], s[1], 3.0);
+    dbias = coin(t) ? floats(t, role, 1, s[0], 3.0) : NULL;
     dy = floats(t, IN, s[2], s[0], 1.0);
     x = floats(t, IN, s[2], s[1], 1.0);
-    t->q.on->linear_wgrad(&t->q, dw, dbias, dy, x);
+    t->q.on->linear_wgrad(&t->q, dw, dbias, dy, x, add);
 }
 
 static void layernorm_trial(struct trial *t)
@@ -284,32 +331,56 @@ static void layernorm_bwd_trial(struct trial *t)
                            floats(t, IN, 1, n, 1.0));
 }
 
+/* Rows first .. first + n - 1 of samples of some tokens: all of them, or what one rank has. */
+struct part {
+    int64_t samples, tokens, first, n, h;
+};
+
+static struct part part_of(struct trial *t)
+{
+    struct part s = {.samples = size(t, 5), .tokens = size(t, 9), .h = size(t, 301)};
+    int64_t all = s.samples * s.tokens;
+
+    s.n = coin(t) ? all : size(t, all);
+    s.first = (int64_t)(draw(t) % (uint32_t)(all - s.n + 1));
+    return s;
+}
+
+static struct tr_dropout dropping_part(struct trial *t, struct part s)
+{
+    struct tr_dropout d = dropping(t, s.samples, s.tokens);
+
+    d.first_row = s.first;
+    return d;
+}
+
 static void residual_trial(struct trial *t)
 {
-    int64_t samples = size(t, 5), tokens = size(t, 9), h = size(t, 301), n = samples * tokens;
+    struct part s = part_of(t);
+    int64_t n = s.n, h = s.h;
     const struct tr_tensor *y = floats(t, OUT, n, h, 1.0);
     const struct tr_tensor *x = floats(t, IN, n, h, 1.0), *a = floats(t, IN, n, h, 1.0);
     const struct tr_tensor *bias = floats(t, IN, 1, h, 1.0);
 
-    t->q.on->residual(&t->q, y, x, a, bias, dropping(t, samples, tokens));
+    t->q.on->residual(&t->q, y, x, a, bias, dropping_part(t, s));
 }
 
 static void residual_bwd_trial(struct trial *t)
 {
-    int64_t samples = size(t, 5), tokens = size(t, 9), h = size(t, 301), n = samples * tokens;
+    struct part s = part_of(t);
+    int64_t n = s.n, h = s.h;
     const struct tr_tensor *da = floats(t, OUT, n, h, 1.0);
     const struct tr_tensor *dbias = floats(t, INOUT, 1, h, 1.0);
     const struct tr_tensor *dy = floats(t, IN, n, h, 1.0);
 
-    t->q.on->residual_bwd(&t->q, da, dbias, dy, dropping(t, samples, tokens));
+    t->q.on->residual_bwd(&t->q, da, dbias, dy, dropping_part(t, s));
 }
 
 static void dropout_trial(struct trial *t)
 {
-    int64_t samples = size(t, 5), tokens = size(t, 9), h = size(t, 301);
+    struct part s = part_of(t);
 
-    t->q.on->dropout(&t->q, floats(t, INOUT, samples * tokens, h, 1.0),
-                     dropping(t, samples, tokens));
+    t->q.on->dropout(&t->q, floats(t, INOUT, s.n, s.h, 1.0), dropping_part(t, s));
 }
 
 static void embed_trial(struct trial *t)
@@ -363,8 +434,9 @@ static void attention_trial(struct trial *t)
     const struct tr_tensor *ctx = floats(t, OUT, s.b * s.t, s.heads * s.d, 1.0);
     const struct tr_tensor *lse = floats3(t, OUT, s.b, s.heads, s.t);
     const struct tr_tensor *qkv = floats(t, IN, s.b * s.t, 3 * s.heads * s.d, 1.0);
+    const struct tr_tensor *from = first_tokens(t, s.b, s.t);
 
-    t->q.on->attention(&t->q, ctx, lse, qkv, s.first, s.scale, dropping(t, s.b, s.t));
+    t->q.on->attention(&t->q, ctx, lse, qkv, from, s.first, s.scale, dropping(t, s.b, s.t));
 }
 
 static void attention_bwd_trial(struct trial *t)
@@ -376,11 +448,12 @@ static void attention_bwd_trial(struct trial *t)
     const struct tr_tensor *ctx = floats(t, OUT, n, width, 1.0);
     const struct tr_tensor *lse = floats3(t, OUT, s.b, s.heads, s.t);
     const struct tr_tensor *qkv = floats(t, IN, n, 3 * width, 1.0);
+    const struct tr_tensor *from = first_tokens(t, s.b, s.t);
     struct tr_dropout drop = dropping(t, s.b, s.t);
 
     s.scale = fminf(s.scale, 1.0f);
-    t->q.on->attention(&t->q, ctx, lse, qkv, s.first, s.scale, drop);
-    t->q.on->attention_bwd(&t->q, dqkv, dctx, ctx, lse, qkv, s.first, s.scale, drop);
+    t->q.on->attention(&t->q, ctx, lse, qkv, from, s.first, s.scale, drop);
+    t->q.on->attention_bwd(&t->q, dqkv, dctx, ctx, lse, qkv, from, s.first, s.scale, drop);
 }
 
 struct slice {
@@ -464,6 +537,7 @@ static void adamw_trial(struct trial *t)
     int64_t n = size(t, 5000), step = size(t, 1000);
     const struct tr_tensor *p = floats(t, INOUT, 1, n, 1.0), *m = floats(t, INOUT, 1, n, 1.0);
     const struct tr_tensor *v = floats(t, INOUT, 1, n, 1.0), *g = floats(t, IN, 1, n, 1.0);
+    const struct tr_tensor *half = coin(t) ? halves(t, OUT, coin(t) ? TR_F16 : TR_BF16, n) : NULL;
     struct tr_adamw how = {.lr = 0.01f,
                            .beta1 = 0.9f,
                            .beta2 = 0.95f,
@@ -476,7 +550,7 @@ static void adamw_trial(struct trial *t)
     for (int64_t i = 0; i < n; i++)
         tr_f32(v)[i] *= tr_f32(v)[i];
     seal(&t->operand[2]);
-    t->q.on->adamw(&t->q, p, m, v, g, how);
+    t->q.on->adamw(&t->q, half, p, m, v, g, how);
 }
 
 /* ---- running and comparing ---- */
@@ -526,7 +600,16 @@ static void check_untouched(const struct trial *t)
 
 static double element(const struct tr_tensor *t, int64_t i)
 {
-    return t->dtype == TR_F64 ? tr_f64(t)[i] : (double)tr_f32(t)[i];
+    switch (t->dtype) {
+    case TR_F64:
+        return tr_f64(t)[i];
+    case TR_F16:
+        return (double)tr_f16_to_float(tr_half(t)[i]);
+    case TR_BF16:
+        return (double)tr_bf16_to_float(tr_half(t)[i]);
+    default:
+        return (double)tr_f32(t)[i];
+    }
 }
 
 /* Squared relative error of `got`; two elements that are both NaN or the same infinity are equal. */

@@ -45,7 +45,7 @@ static void step(struct tr_queue *q, struct tr_adamw how)
     struct tr_tensor p = tr_f32_1(at.p, N), m = tr_f32_1(at.m, N);
     struct tr_tensor v = tr_f32_1(at.v, N), g = tr_f32_1(at.g, N);
 
-    q->on->adamw(q, &p, &m, &v, &g, how);
+    q->on->adamw(q, NULL, &p, &m, &v, &g, how);
     q->on->wait(q);
 }
 
