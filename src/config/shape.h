@@ -38,6 +38,25 @@ struct tr_shape {
 };
 
 /*
+ * The course: every number that the learning rate depends on besides the samples done, and whatever
+ * else changes with them.  A checkpoint keeps them, and a run that resumes must have the same ones or
+ * be told whose count, so a field that joins the course above gets a row here.
+ *
+ * NUMBER(type, field, "attribute", "options")
+ *      type         REAL double, CHOICE int
+ *      field        of struct tr_shape
+ *      "attribute"  its name in a checkpoint
+ *      "options"    what to type to change it; for a CHOICE the option that spells it, and no more
+ */
+#define TR_COURSE_OF(NUMBER) \
+    NUMBER(REAL, lr, "max_lr", "--lr") \
+    NUMBER(REAL, min_lr, "min_lr", "--min-lr") \
+    NUMBER(REAL, warmup_samples, "lr_warmup_samples", "--lr-warmup-fraction, --lr-warmup-iters") \
+    NUMBER(REAL, decay_samples, "lr_decay_samples", \
+           "--lr-decay-iters or else --train-iters, times --global-batch-size") \
+    NUMBER(CHOICE, decay_style, "lr_decay_style", "--lr-decay-style")
+
+/*
  * Derive.  TR_ECONFIG with one sentence that names the options, the rule and the nearest values that
  * would do: heads not divisible by W, layers by P * K, global batch by B * D, sequence longer than
  * the positions, a world that is not W * P * D, interleaving with M not divisible by P, options that
