@@ -62,8 +62,9 @@ struct tr_transport {
     /* Also of a group of size 0. */
     void (*release)(struct tr_comm *c);
 
-    /* inout (TR_F32 or TR_F64) = sum or maximum over the ranks, the same bits on all of them and in
-       every run with the same operands, ranks and shapes. */
+    /* inout (any type but TR_I32) = sum or maximum over the ranks, the same bits on all of them and
+       in every run with the same operands, ranks and shapes.  Halves are added in float, and each
+       sum of two is rounded. */
     void (*allreduce)(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
                       enum tr_redop op);
     /* The same, under way while the caller computes; poll() lets a host transport make progress and
@@ -78,10 +79,11 @@ struct tr_transport {
 
     /*
      * out (n elements) = sum or maximum over the ranks of the slice `rank` of `in` (size * n
-     * elements of the same type, TR_F32 or TR_F64).  `out` may be that slice itself, and overlaps
-     * `in` nowhere else; the other slices of `in` are undefined afterwards.  The sum is taken in
-     * the order of the ranks, so it depends neither on n nor on where a bucket is cut.  The
-     * transport keeps room for `in` once more for each one under way, from its first call on.
+     * elements of the same type, any but TR_I32).  `out` may be that slice itself, and overlaps `in`
+     * nowhere else; the other slices of `in` are undefined afterwards.  Summed in the order of the
+     * ranks, halves in float and rounded once at the end, so an element's bits depend neither on n
+     * nor on its place.  The transport keeps, from its first call on, room for `in` once more for
+     * each one under way.
      */
     void (*reduce_scatter)(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *out,
                            const struct tr_tensor *in, enum tr_redop op);

@@ -37,6 +37,7 @@ struct group {
     MPI_Comm comm;
     MPI_Datatype block; /* TR_MPI_BLOCK bytes */
     struct scratch *idle;
+    MPI_Op half[2][2]; /* [bf16][maximum]: MPI has no halves, so they are ours */
 };
 
 static struct group *group_of(const struct tr_comm *c)
@@ -60,14 +61,27 @@ static void check(const struct tr_comm *c, const char *call, uint64_t seq, int r
 
 static MPI_Datatype type_of(const struct tr_tensor *t)
 {
-    TR_ASSERT(t->dtype == TR_F32 || t->dtype == TR_F64);
-    return t->dtype == TR_F32 ? MPI_FLOAT : MPI_DOUBLE;
+    TR_ASSERT(tr_dtype_is_float(t->dtype) || t->dtype == TR_F64);
+    return t->dtype == TR_F32 ? MPI_FLOAT : t->dtype == TR_F64 ? MPI_DOUBLE : MPI_UINT16_T;
 }
 
-static MPI_Op op_of(enum tr_redop op)
+static MPI_Op op_of(const struct tr_comm *c, enum tr_dtype t, enum tr_redop op)
 {
+    if (t == TR_F16 || t == TR_BF16)
+        return group_of(c)->half[t == TR_BF16][op == TR_MAX];
     return op == TR_SUM ? MPI_SUM : MPI_MAX;
 }
+
+#define HALF_OP(name, type, op)                                           \
+    static void name(void *in, void *inout, int *n, MPI_Datatype *unused) \
+    {                                                                     \
+        (void)unused;                                                     \
+        tr_reduce_pair(inout, in, *n, type, op);                          \
+    }
+HALF_OP(f16_sum, TR_F16, TR_SUM)
+HALF_OP(f16_max, TR_F16, TR_MAX)
+HALF_OP(bf16_sum, TR_BF16, TR_SUM)
+HALF_OP(bf16_max, TR_BF16, TR_MAX)
 
 static int part_of(int64_t left)
 {
@@ -183,8 +197,8 @@ static void allreduce_start(struct tr_comm *c, struct tr_queue *q, const struct 
         MPI_Request request;
 
         check(c, p->call, p->seq,
-              MPI_Iallreduce(MPI_IN_PLACE, at, part, type_of(inout), op_of(op), group_of(c)->comm,
-                             &request));
+              MPI_Iallreduce(MPI_IN_PLACE, at, part, type_of(inout), op_of(c, inout->dtype, op),
+                             group_of(c)->comm, &request));
         put_request(p, request);
         at += (int64_t)part * tr_dtype_bytes(inout->dtype);
         left -= part;
@@ -207,7 +221,8 @@ static void allreduce(struct tr_comm *c, struct tr_queue *q, const struct tr_ten
         int part = part_of(left);
 
         check(c, "all-reduce", c->seq,
-              MPI_Allreduce(MPI_IN_PLACE, at, part, type_of(inout), op_of(op), group_of(c)->comm));
+              MPI_Allreduce(MPI_IN_PLACE, at, part, type_of(inout), op_of(c, inout->dtype, op),
+                            group_of(c)->comm));
         at += (int64_t)part * tr_dtype_bytes(inout->dtype);
         left -= part;
     }
@@ -388,6 +403,8 @@ static void release(struct tr_comm *c)
         free(x);
     }
     if (g) {
+        for (int i = 0; i < 4; i++)
+            MPI_Op_free(&g->half[i / 2][i % 2]);
         MPI_Type_free(&g->block);
         MPI_Comm_free(&g->comm);
     }
@@ -409,6 +426,10 @@ static void wrap(MPI_Comm comm, struct tr_comm *out)
     MPI_Comm_size(comm, &out->size);
     MPI_Type_contiguous(TR_MPI_BLOCK, MPI_BYTE, &g->block);
     MPI_Type_commit(&g->block);
+    MPI_Op_create(f16_sum, true, &g->half[0][0]);
+    MPI_Op_create(f16_max, true, &g->half[0][1]);
+    MPI_Op_create(bf16_sum, true, &g->half[1][0]);
+    MPI_Op_create(bf16_max, true, &g->half[1][1]);
 }
 
 static enum tr_status split(struct tr_comm *from, int color, int key, const char *name,

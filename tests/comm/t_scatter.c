@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "util/half.h"
 #include "util/rng.h"
 
 /*
@@ -13,13 +14,13 @@
 static const int64_t sizes[] = {1, 7, 1023, 20011};
 enum { SIZES = sizeof sizes / sizeof sizes[0] };
 
-static const enum tr_dtype types[] = {TR_F32, TR_F64};
+static const enum tr_dtype types[] = {TR_F32, TR_F64, TR_F16, TR_BF16};
 enum { TYPES = sizeof types / sizeof types[0] };
 
 /* Half a unit in the last place of 1. */
 static double rounding(enum tr_dtype type)
 {
-    return type == TR_F64 ? 0x1p-53 : 0x1p-24;
+    return type == TR_F64 ? 0x1p-53 : type == TR_F32 ? 0x1p-24 : type == TR_F16 ? 0x1p-11 : 0x1p-8;
 }
 
 static struct tr_tensor make(enum tr_dtype type, int64_t n)
@@ -36,15 +37,25 @@ static void set(const struct tr_tensor *t, int64_t i, double x)
         tr_f32(t)[i] = (float)x;
     else if (t->dtype == TR_F64)
         tr_f64(t)[i] = x;
-    else
+    else if (t->dtype == TR_I32)
         tr_i32(t)[i] = (int32_t)x;
+    else
+        ((uint16_t *)t->data)[i] =
+            t->dtype == TR_F16 ? tr_f16_from_float((float)x) : tr_bf16_from_float((float)x);
 }
 
 static double get(const struct tr_tensor *t, int64_t i)
 {
-    return t->dtype == TR_F32   ? (double)tr_f32(t)[i]
-           : t->dtype == TR_F64 ? tr_f64(t)[i]
-                                : tr_i32(t)[i];
+    uint16_t half;
+
+    if (t->dtype == TR_F32)
+        return (double)tr_f32(t)[i];
+    if (t->dtype == TR_F64)
+        return tr_f64(t)[i];
+    if (t->dtype == TR_I32)
+        return tr_i32(t)[i];
+    half = ((const uint16_t *)t->data)[i];
+    return (double)(t->dtype == TR_F16 ? tr_f16_to_float(half) : tr_bf16_to_float(half));
 }
 
 /* Element i of what `rank` brings, in [-1, 1) and rounded to the type. */
@@ -55,6 +66,10 @@ static double brought(enum tr_dtype type, int rank, int64_t i)
 
     if (type == TR_I32)
         return rint(1e6 * x);
+    if (type == TR_F16)
+        return (double)tr_f16_to_float(tr_f16_from_float((float)x));
+    if (type == TR_BF16)
+        return (double)tr_bf16_to_float(tr_bf16_from_float((float)x));
     return type == TR_F32 ? (double)(float)x : x;
 }
 
@@ -64,26 +79,36 @@ static void bring(const struct tr_tensor *t, int rank)
         set(t, i, brought(t->dtype, rank, i));
 }
 
-/* Slice `rank` of the sum or maximum is in `out`, as near as the type allows. */
-static bool reduced(const struct tr_comm *c, const struct tr_tensor *out, enum tr_redop op)
+/* Elements first .. first + n - 1 of the sum or maximum are in `out`, as near as the type allows: each
+   of `roundings` sums is off by half a unit in its last place, those in float between them too. */
+static bool reduced_from(const struct tr_comm *c, const struct tr_tensor *out, int64_t first,
+                         enum tr_redop op, int roundings)
 {
-    int64_t n = tr_tensor_elems(out);
-
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < tr_tensor_elems(out); i++) {
         double sum = 0.0, size = 0.0, max = -2.0, bound;
 
         for (int r = 0; r < c->size; r++) {
-            double x = brought(out->dtype, r, c->rank * n + i);
+            double x = brought(out->dtype, r, first + i);
 
             sum += x;
             size += fabs(x);
             max = x > max ? x : max;
         }
-        bound = op == TR_MAX ? 0.0 : 1.01 * (c->size - 1) * rounding(out->dtype) * size;
-        if (!(fabs(get(out, i) - (op == TR_MAX ? max : sum)) <= bound))
+        bound = roundings * rounding(out->dtype) * (roundings == 1 ? fabs(sum) : size);
+        if (rounding(out->dtype) > 0x1p-24)
+            bound += c->size * 0x1p-24 * size + 0x1p-25;
+        if (!(fabs(get(out, i) - (op == TR_MAX ? max : sum)) <= (op == TR_MAX ? 0.0 : bound)))
             return false;
     }
     return true;
+}
+
+/* Slice `rank` is in `out`; halves are rounded once. */
+static bool reduced(const struct tr_comm *c, const struct tr_tensor *out, enum tr_redop op)
+{
+    bool half = out->dtype == TR_F16 || out->dtype == TR_BF16;
+
+    return reduced_from(c, out, c->rank * tr_tensor_elems(out), op, half ? 1 : c->size - 1);
 }
 
 struct scatter {
@@ -277,6 +302,67 @@ static void both_are_an_allreduce(void **state)
     free(b.data);
 }
 
+/* An all-reduce of halves: as near as that many roundings allow, the same bits on all ranks. */
+static void halves_on(struct tr_comm *c)
+{
+    for (int s = 0; s < SIZES; s++)
+        for (int kind = 0; kind < 8; kind++) {
+            struct tr_tensor t = make(kind & 1 ? TR_F16 : TR_BF16, sizes[s]);
+            struct tr_tensor first = make(t.dtype, sizes[s]);
+            enum tr_redop op = kind & 2 ? TR_MAX : TR_SUM;
+            struct tr_pending p;
+
+            bring(&t, c->rank);
+            if (kind & 4) {
+                c->via->allreduce_start(c, NULL, &t, op, &p);
+                c->via->finish(c, NULL, &p);
+            } else {
+                c->via->allreduce(c, NULL, &t, op);
+            }
+            assert_all(reduced_from(c, &t, 0, op, c->size - 1));
+            memcpy(first.data, t.data, (size_t)tr_tensor_bytes(&t));
+            c->via->broadcast(c, NULL, &first, 0);
+            assert_all(memcmp(first.data, t.data, (size_t)tr_tensor_bytes(&t)) == 0);
+            free(first.data);
+            free(t.data);
+        }
+}
+
+static void halves(void **state)
+{
+    struct tr_comm self;
+
+    (void)state;
+    tr_comm_self(&self);
+    halves_on(&self);
+    halves_on(&world);
+}
+
+/* What a loss scaler looks for reaches every rank: a sum beyond the largest number, infinity, NaN. */
+static void overflow(void **state)
+{
+    uint16_t x[3] = {tr_f16_from_float(60000.0F), 0, 0}, all[3 * 8];
+    struct tr_tensor t = tr_tensor_1(x, TR_F16, 3);
+    struct tr_tensor in = tr_tensor_1(all, TR_F16, 3 * world.size);
+    struct tr_tensor out = tr_tensor_span(&in, 3 * world.rank, 3);
+
+    (void)state;
+    if (world.rank == world.size - 1) {
+        x[1] = tr_f16_from_float(INFINITY);
+        x[2] = tr_f16_from_float(NAN);
+    }
+    for (int i = 0; i < 3 * world.size; i++)
+        all[i] = x[i % 3];
+    world.via->allreduce(&world, NULL, &t, TR_SUM);
+    world.via->reduce_scatter(&world, NULL, &out, &in, TR_SUM);
+    for (int i = 0; i < 2; i++) {
+        const struct tr_tensor *got = i == 0 ? &t : &out;
+
+        assert_all(get(got, 0) == (world.size > 1 ? (double)INFINITY : 60000.0));
+        assert_all(get(got, 1) == (double)INFINITY && isnan(get(got, 2)));
+    }
+}
+
 /* Every rank counts the same calls. */
 static void sequence_on(struct tr_comm *c)
 {
@@ -310,6 +396,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reduce_scatter), cmocka_unit_test(order_of_ranks),
         cmocka_unit_test(allgather),      cmocka_unit_test(in_flight),
+        cmocka_unit_test(halves),         cmocka_unit_test(overflow),
         cmocka_unit_test(sequence),       cmocka_unit_test(both_are_an_allreduce),
     };
     return run_mpi_tap(tests);
