@@ -4,5 +4,6 @@ libtrireme_a_SOURCES += \
 	src/config/option.c src/config/option.h \
 	src/config/option_doc.c \
 	src/config/words.c src/config/words.h \
-	src/config/shape.c src/config/shape.h \
+	src/config/shape.c src/config/shape.h src/config/shape_parts.h \
+	src/config/course.c \
 	src/config/vocab.c src/config/vocab.h

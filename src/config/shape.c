@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "config/shape_parts.h"
 #include "config/vocab.h"
 
 /* "4" or "4 or 8": the divisors of n next to x (which is none), as they go into a sentence. */
@@ -81,11 +82,10 @@ static enum tr_status shape_layer(const struct tr_config *c, struct tr_shape *s)
                        multiples_near(s->w, s->heads, (char[64]){0}));
     s->ffn = c->ffn_hidden_size == TR_UNSET_INT ? 4 * s->hidden : c->ffn_hidden_size;
     if (s->ffn % s->w)
-        return TR_FAIL(
-            TR_ECONFIG,
-            "--ffn-hidden-size %lld cannot be shared by --tensor-model-parallel-size %d "
-            "ranks: the nearest that can is %s",
-            (long long)s->ffn, s->w, multiples_near(s->w, s->ffn, near));
+        return TR_FAIL(TR_ECONFIG,
+                       "--ffn-hidden-size %lld cannot be shared by --tensor-model-parallel-size %d "
+                       "ranks: the nearest that can is %s",
+                       (long long)s->ffn, s->w, multiples_near(s->w, s->ffn, near));
     s->seq = c->seq_length;
     s->positions = c->max_position_embeddings;
     if (s->seq > s->positions)
@@ -168,9 +168,8 @@ static enum tr_status shape_schedule(const struct tr_config *c, struct tr_shape 
 
     s->schedule = c->pipeline_schedule;
     if (s->k == 1 && s->schedule == TR_PIPE_INTERLEAVED)
-        return TR_FAIL(TR_ECONFIG,
-                       "--pipeline-schedule interleaved needs several model chunks per "
-                       "stage: give --num-virtual-stages-per-pipeline-rank 2 or more");
+        return TR_FAIL(TR_ECONFIG, "--pipeline-schedule interleaved needs several model chunks per "
+                                   "stage: give --num-virtual-stages-per-pipeline-rank 2 or more");
     if (s->k == 1)
         return TR_OK;
     if (s->schedule == TR_PIPE_GPIPE)
@@ -184,62 +183,13 @@ static enum tr_status shape_schedule(const struct tr_config *c, struct tr_shape 
                        "--pipeline-model-parallel-size 2 or more",
                        s->k);
     if (s->micros % s->p)
-        return TR_FAIL(
-            TR_ECONFIG,
-            "the interleaved schedule takes micro-batches in groups of "
-            "--pipeline-model-parallel-size %d, and there are %d (--global-batch-size / "
-            "(--micro-batch-size * replicas)): the nearest global batch size is %s",
-            s->p, s->micros, multiples_near(s->micro_batch * s->d * s->p, s->global_batch, near));
+        return TR_FAIL(TR_ECONFIG,
+                       "the interleaved schedule takes micro-batches in groups of "
+                       "--pipeline-model-parallel-size %d, and there are %d (--global-batch-size / "
+                       "(--micro-batch-size * replicas)): the nearest global batch size is %s",
+                       s->p, s->micros,
+                       multiples_near(s->micro_batch * s->d * s->p, s->global_batch, near));
     s->schedule = TR_PIPE_INTERLEAVED;
-    return TR_OK;
-}
-
-static enum tr_status shape_length(const struct tr_config *c, struct tr_shape *s)
-{
-    int64_t per_eval;
-
-    if (c->train_iters == TR_UNSET_INT)
-        return TR_FAIL(TR_ECONFIG, "the length of the run is not known: give --train-iters");
-    s->train_iters = c->train_iters;
-    s->eval_iters = c->eval_iters;
-    s->eval_interval = c->eval_interval;
-    s->train_samples = s->train_iters * s->global_batch;
-    per_eval = s->eval_iters * s->global_batch;
-    s->test_samples = per_eval;
-    if (__builtin_mul_overflow(s->train_iters / s->eval_interval + 1, per_eval, &s->valid_samples))
-        return TR_FAIL(TR_ECONFIG,
-                       "--eval-iters %lld every --eval-interval %lld iterations is more "
-                       "than can be counted: evaluate less",
-                       (long long)s->eval_iters, (long long)s->eval_interval);
-    return TR_OK;
-}
-
-static enum tr_status shape_rate(const struct tr_config *c, struct tr_shape *s)
-{
-    int64_t decay = c->lr_decay_iters == TR_UNSET_INT ? s->train_iters : c->lr_decay_iters;
-    bool by_fraction = c->lr_warmup_fraction > TR_UNSET_REAL;
-
-    s->lr = c->lr;
-    s->min_lr = c->min_lr;
-    s->decay_style = c->lr_decay_style;
-    if (s->min_lr > s->lr)
-        return TR_FAIL(TR_ECONFIG,
-                       "--min-lr %g is above --lr %g: the rate falls from --lr to "
-                       "--min-lr",
-                       s->min_lr, s->lr);
-    if (by_fraction && c->lr_warmup_iters > 0)
-        return TR_FAIL(TR_ECONFIG,
-                       "--lr-warmup-fraction and --lr-warmup-iters say the same thing: "
-                       "give one of them");
-    s->decay_samples = (double)(decay * s->global_batch);
-    s->warmup_samples = by_fraction ? c->lr_warmup_fraction * s->decay_samples
-                                    : (double)(c->lr_warmup_iters * s->global_batch);
-    if (s->warmup_samples >= s->decay_samples)
-        return TR_FAIL(TR_ECONFIG,
-                       "the learning rate warms up for %.0f iterations and has decayed after %lld "
-                       "(--lr-decay-iters, or --train-iters): warm up for at most %lld",
-                       s->warmup_samples / (double)s->global_batch, (long long)decay,
-                       (long long)decay - 1);
     return TR_OK;
 }
 
@@ -272,8 +222,8 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     TR_TRY(shape_chunks(c, out));
     TR_TRY(shape_batch(c, out));
     TR_TRY(shape_schedule(c, out));
-    TR_TRY(shape_length(c, out));
-    TR_TRY(shape_rate(c, out));
+    TR_TRY(tr_shape_length(c, out));
+    TR_TRY(tr_shape_course(c, out));
     return check_save(c);
 }
 

@@ -31,10 +31,13 @@ struct tr_shape {
     int64_t eval_iters, eval_interval;
     int64_t train_samples, valid_samples, test_samples;     /* wanted from the data sets */
 
-    /* The learning rate counts samples: Megatron's optimizer scheduler. */
-    double lr, min_lr;
-    double warmup_samples, decay_samples;
-    int decay_style;            /* TR_LR_CONSTANT, _LINEAR, _COSINE of enums.def */
+    /* The learning rate and the weight decay count samples: Megatron's optimizer scheduler.  What
+       the chosen styles do not use is 0, so that it counts for nothing in a comparison. */
+    double lr, min_lr, warmup_init;
+    double warmup_samples, decay_samples, wsd_samples;
+    int decay_style, wsd_style;         /* TR_LR_..., TR_WSD_... of enums.def */
+    double wd_start, wd_end, wd_samples;
+    int wd_style;                       /* TR_WD_... */
 };
 
 /*
@@ -51,10 +54,19 @@ struct tr_shape {
 #define TR_COURSE_OF(NUMBER) \
     NUMBER(REAL, lr, "max_lr", "--lr") \
     NUMBER(REAL, min_lr, "min_lr", "--min-lr") \
+    NUMBER(REAL, warmup_init, "lr_warmup_init", "--lr-warmup-init") \
     NUMBER(REAL, warmup_samples, "lr_warmup_samples", "--lr-warmup-fraction, --lr-warmup-iters") \
     NUMBER(REAL, decay_samples, "lr_decay_samples", \
            "--lr-decay-iters or else --train-iters, times --global-batch-size") \
-    NUMBER(CHOICE, decay_style, "lr_decay_style", "--lr-decay-style")
+    NUMBER(CHOICE, decay_style, "lr_decay_style", "--lr-decay-style") \
+    NUMBER(REAL, wsd_samples, "lr_wsd_decay_samples", \
+           "--lr-wsd-decay-iters, times --global-batch-size") \
+    NUMBER(CHOICE, wsd_style, "lr_wsd_decay_style", "--lr-wsd-decay-style") \
+    NUMBER(REAL, wd_start, "start_weight_decay", "--start-weight-decay, or --weight-decay") \
+    NUMBER(REAL, wd_end, "end_weight_decay", "--end-weight-decay, or --weight-decay") \
+    NUMBER(REAL, wd_samples, "weight_decay_incr_samples", \
+           "--train-iters, times --global-batch-size") \
+    NUMBER(CHOICE, wd_style, "weight_decay_incr_style", "--weight-decay-incr-style")
 
 /*
  * Derive.  TR_ECONFIG with one sentence that names the options, the rule and the nearest values that

@@ -6,14 +6,28 @@
 
 /*
  * The learning rate after `samples` samples of executed (not skipped) steps, a pure function:
- *     n <= W, W > 0   max * n / W
- *     constant        max
- *     n > D           min
- *     r = (n - W) / (D - W)
- *     linear          min + (1 - r) (max - min)
- *     cosine          min + (cos(pi r) + 1) / 2 (max - min)
- * with W, D, max, min from the shape.  Source: Megatron-LM of 2021, learning_rates.py.
+ *     n <= W, W > 0         init + (max - init) n / W
+ *     constant              max
+ *     n > D                 min
+ *     inverse-square-root   max sqrt(W) / sqrt(n), but no less than min; W and n at least 1
+ *     linear, cosine, WSD   min + part (max - min)
+ * with r = (n - W) / (D - W), and for WSD r = (n - (D - A)) / A, the part being 1 while r <= 0:
+ *     linear       1 - r
+ *     cosine       (cos(pi r) + 1) / 2
+ *     exponential  2 / 2^r - 1        (WSD only)
+ *     minus_sqrt   1 - sqrt(r)        (WSD only)
+ * W warmup_samples, D decay_samples, A wsd_samples, max lr, min min_lr, init warmup_init of the
+ * shape.  Source: Megatron-LM's learning_rates.py of 2021, optimizer_param_scheduler.py of 2025.
  */
 double tr_lr_at(const struct tr_shape *s, double samples);
+
+/*
+ * The weight decay of the step after those samples: with r = n / wd_samples, at most 1,
+ *     constant   end
+ *     linear     start + r (end - start)
+ *     cosine     start + (cos(pi (1 - r)) + 1) / 2 (end - start)
+ * Source: the same.
+ */
+double tr_wd_at(const struct tr_shape *s, double samples);
 
 #endif

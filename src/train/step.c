@@ -135,6 +135,7 @@ double tr_step_gradients(struct tr_run *r)
 void tr_step(struct tr_run *r, struct tr_step_result *out)
 {
     out->loss = tr_step_gradients(r);
+    r->optim.decay = tr_wd_at(&r->shape, (double)r->lr_samples);
     out->grad_norm = tr_optim_step(&r->optim, &r->grid.mp, &r->queue, tr_step_lr(r));
     r->lr_samples += r->shape.global_batch;
     r->consumed_train += r->shape.global_batch;

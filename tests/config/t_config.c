@@ -66,9 +66,8 @@ static void defaults(void **state)
 static void values(void **state)
 {
     (void)state;
-    assert_ok(
-        parse("--num-layers 7 --lr=1e-2 --data-path 0.3 'a b' 0.7 c --no-overlap-grad-reduce "
-              "--memory-plan --lr -0 --split 1,1,1"));
+    assert_ok(parse("--num-layers 7 --lr=1e-2 --data-path 0.3 'a b' 0.7 c --no-overlap-grad-reduce "
+                    "--memory-plan --lr -0 --split 1,1,1"));
     assert_int_equal(c.num_layers, 7);
     assert_true(c.lr == 0.0);
     assert_int_equal(c.data_path.count, 4);
@@ -97,7 +96,9 @@ static void choices(void **state)
     assert_int_equal(c.distributed_backend, TR_DIST_MPI);
     assert_string_equal(tr_config_spelling("backend", TR_BACKEND_REF), "ref");
     assert_null(tr_config_spelling("seed", 0));
-    assert_fails(TR_ECONFIG, "'cosin' is none of constant, linear, cosine; did you mean cosine?",
+    assert_fails(TR_ECONFIG,
+                 "'cosin' is none of constant, linear, cosine, inverse-square-root, WSD; did you "
+                 "mean cosine?",
                  parse("--lr-decay-style cosin"));
     assert_fails(TR_ECONFIG, "--data-impl lazy: that format is from before 2020",
                  parse("--data-impl lazy"));
@@ -368,7 +369,9 @@ static void documents(void **state)
         free(name);
         free(word);
     }
-    assert_non_null(strstr(man, ".It Fl \\-lr\\-decay\\-style Ar constant|linear|cosine\n"));
+    assert_non_null(strstr(
+        man,
+        ".It Fl \\-lr\\-decay\\-style Ar constant|linear|cosine|inverse\\-square\\-root|WSD\n"));
     free(help);
     free(man);
     free(complete);

@@ -19,19 +19,35 @@ static const char jean_zay[] =
     "--tensor-model-parallel-size 4 --pipeline-model-parallel-size 4 --save x --load x "
     "--data-path y --data-impl mmap --split 949,50,1 --distributed-backend mpi";
 
-static enum tr_status shape(const char *more, int world, struct tr_shape *s)
+/* The shape of that run without the options `less` and with `more`. */
+static enum tr_status shape_without(const char *const *less, const char *more, int world,
+                                    struct tr_shape *s)
 {
     struct tr_config c;
     enum tr_status status;
 
     tr_config_init(&c);
     status = tr_config_parse_text(&c, jean_zay);
+    for (; *less && status == TR_OK; less++)
+        status = tr_config_set(&c, *less, NULL);
     if (status == TR_OK)
         status = tr_config_parse_text(&c, more);
     if (status == TR_OK)
         status = tr_shape_of(&c, world, s);
     tr_config_release(&c);
     return status;
+}
+
+static enum tr_status shape(const char *more, int world, struct tr_shape *s)
+{
+    return shape_without((const char *const[]){NULL}, more, world, s);
+}
+
+/* Without what counts iterations. */
+static enum tr_status shape_of_samples(const char *more, int world, struct tr_shape *s)
+{
+    return shape_without((const char *const[]){"train-iters", "lr-decay-iters", NULL}, more, world,
+                         s);
 }
 
 static void known_run(void **state)
@@ -151,9 +167,9 @@ static void bad_chunks(void **state)
                        16, &s));
     assert_fails(TR_ECONFIG, "batch size is 4 or 8",
                  shape("--num-virtual-stages-per-pipeline-rank 3 --global-batch-size 6", 16, &s));
-    assert_fails(TR_ECONFIG, "need a pipeline",
-                 shape("--num-virtual-stages-per-pipeline-rank 3 --pipeline-model-parallel-size 1",
-                       16, &s));
+    assert_fails(
+        TR_ECONFIG, "need a pipeline",
+        shape("--num-virtual-stages-per-pipeline-rank 3 --pipeline-model-parallel-size 1", 16, &s));
     assert_fails(
         TR_ECONFIG, "gpipe has one model chunk",
         shape("--num-virtual-stages-per-pipeline-rank 3 --pipeline-schedule gpipe", 16, &s));
@@ -191,6 +207,80 @@ static void bad_rates(void **state)
     assert_fails(TR_ECONFIG, "at most 799", shape("--lr-warmup-fraction 1", 16, &s));
     assert_ok(shape("--lr-decay-iters 9 --lr-warmup-fraction 0", 16, &s));
     assert_true(s.warmup_samples == 0.0 && s.decay_samples == 36.0);
+}
+
+/* A run that is told in samples, and the two units that never mix. */
+static void sample_based(void **state)
+{
+    struct tr_shape s;
+
+    (void)state;
+    assert_fails(TR_ECONFIG, "both tell the length", shape("--train-samples 4000", 16, &s));
+    assert_fails(TR_ECONFIG,
+                 "--lr-decay-samples counts samples, but the run is told in iterations by "
+                 "--train-iters: give --lr-decay-iters instead",
+                 shape("--lr-decay-samples 5", 16, &s));
+    assert_fails(TR_ECONFIG, "give --lr-warmup-iters instead",
+                 shape("--lr-warmup-samples 5", 16, &s));
+    assert_ok(shape_of_samples("--train-samples 4003 --lr-decay-samples 3201", 16, &s));
+    assert_int_equal(s.train_iters, 1000);
+    assert_int_equal(s.train_samples, 4003);
+    assert_int_equal(s.valid_samples, 440);
+    assert_true(s.decay_samples == 3201.0 && s.warmup_samples == 32.01);
+    assert_ok(shape_of_samples("--train-samples 4003", 16, &s));
+    assert_true(s.decay_samples == 4003.0);
+    assert_fails(TR_ECONFIG, "give --lr-decay-samples instead",
+                 shape_of_samples("--train-samples 4003 --lr-decay-iters 5", 16, &s));
+    assert_fails(TR_ECONFIG, "give --lr-warmup-samples instead",
+                 shape_of_samples("--train-samples 4003 --lr-warmup-iters 5", 16, &s));
+    assert_fails(TR_ECONFIG, "--lr-warmup-fraction and --lr-warmup-samples say the same thing",
+                 shape_of_samples("--train-samples 4003 --lr-warmup-samples 5", 16, &s));
+    assert_fails(TR_ECONFIG, "less than one iteration",
+                 shape_of_samples("--train-samples 3", 16, &s));
+}
+
+static void other_rates(void **state)
+{
+    struct tr_shape s;
+
+    (void)state;
+    assert_ok(shape("--lr-warmup-init 1e-6 --lr-decay-style inverse-square-root", 16, &s));
+    assert_true(s.warmup_init == 1e-6 && s.wsd_samples == 0.0 && s.wsd_style == 0);
+    assert_fails(TR_ECONFIG, "--lr-warmup-init 1 is above --lr",
+                 shape("--lr-warmup-init 1", 16, &s));
+    assert_ok(shape("--lr-decay-style WSD --lr-wsd-decay-iters 100 --lr-wsd-decay-style minus_sqrt",
+                    16, &s));
+    assert_true(s.wsd_samples == 400.0);
+    assert_int_equal(s.wsd_style, TR_WSD_MINUS_ROOT);
+    assert_fails(TR_ECONFIG, "give --lr-wsd-decay-iters", shape("--lr-decay-style WSD", 16, &s));
+    assert_fails(TR_ECONFIG, "belongs to --lr-decay-style WSD",
+                 shape("--lr-wsd-decay-iters 10", 16, &s));
+    assert_fails(TR_ECONFIG, "give at most 792",
+                 shape("--lr-decay-style WSD --lr-wsd-decay-iters 793", 16, &s));
+    assert_fails(TR_ECONFIG, "give --lr-wsd-decay-iters instead",
+                 shape("--lr-decay-style WSD --lr-wsd-decay-samples 400", 16, &s));
+}
+
+static void weight_decays(void **state)
+{
+    struct tr_shape s;
+
+    (void)state;
+    assert_ok(shape("", 16, &s));
+    assert_true(s.wd_start == 0.01 && s.wd_end == 0.01 && s.wd_samples == 0.0);
+    assert_ok(shape("--weight-decay-incr-style cosine --start-weight-decay 0 "
+                    "--end-weight-decay 0.1",
+                    16, &s));
+    assert_true(s.wd_start == 0.0 && s.wd_end == 0.1 && s.wd_samples == 4000.0);
+    assert_int_equal(s.wd_style, TR_WD_COSINE);
+    assert_fails(TR_ECONFIG, "--end-weight-decay does nothing while",
+                 shape("--end-weight-decay 0.1", 16, &s));
+    assert_fails(TR_ECONFIG, "linear goes from one weight decay to another",
+                 shape("--end-weight-decay 0.1 --weight-decay-incr-style linear", 16, &s));
+    assert_fails(TR_ECONFIG, "weight decay only rises",
+                 shape("--end-weight-decay 0.1 --start-weight-decay 0.2 "
+                       "--weight-decay-incr-style linear",
+                       16, &s));
 }
 
 /* What is missing is named, and what cannot be without another option. */
@@ -267,11 +357,13 @@ static void vocabulary(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_run),  cmocka_unit_test(padded_vocabulary),
-        cmocka_unit_test(batches),    cmocka_unit_test(default_batch),
-        cmocka_unit_test(chunks),     cmocka_unit_test(bad_chunks),
-        cmocka_unit_test(bad_layout), cmocka_unit_test(bad_rates),
-        cmocka_unit_test(missing),    cmocka_unit_test(vocabulary),
+        cmocka_unit_test(known_run),     cmocka_unit_test(padded_vocabulary),
+        cmocka_unit_test(batches),       cmocka_unit_test(default_batch),
+        cmocka_unit_test(chunks),        cmocka_unit_test(bad_chunks),
+        cmocka_unit_test(bad_layout),    cmocka_unit_test(bad_rates),
+        cmocka_unit_test(missing),       cmocka_unit_test(vocabulary),
+        cmocka_unit_test(sample_based),  cmocka_unit_test(other_rates),
+        cmocka_unit_test(weight_decays),
     };
     return run_tap(tests);
 }

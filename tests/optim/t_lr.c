@@ -52,18 +52,93 @@ static void near(double value, double wanted)
         fail_msg("%.17g, wanted %.17g", value, wanted);
 }
 
-/* The numbers of Megatron's own test_optimizer_param_scheduler.py that do not need a warm-up from
-   another rate than 0: warm-up 100, decay 1000, 0.1 down to 0.001. */
+/* The numbers of Megatron's own test_optimizer_param_scheduler.py: from 0.01 in 100 samples to 0.1,
+   then down to 0.001 at 1000. */
 static void megatron_unit_test(void **state)
 {
     struct tr_shape linear = schedule(TR_LR_LINEAR, 0.1, 0.001, 100, 1000);
     struct tr_shape cosine = schedule(TR_LR_COSINE, 0.1, 0.001, 100, 1000);
 
     (void)state;
+    linear.warmup_init = cosine.warmup_init = 0.01;
+    near(tr_lr_at(&linear, 0), 0.01);
+    near(tr_lr_at(&linear, 50), 0.055);
+    near(tr_lr_at(&linear, 100), 0.1);
     near(tr_lr_at(&linear, 500), 0.056);
     near(tr_lr_at(&linear, 1001), 0.001);
     near(tr_lr_at(&cosine, 500), 0.001 + 0.099 * 0.5 * (1.0 + cos(M_PI * 4.0 / 9.0)));
     near(tr_lr_at(&cosine, 1001), 0.001);
+}
+
+/* max sqrt(W / n): a quarter of the samples later it is half, and never below the smallest. */
+static void inverse_root(void **state)
+{
+    struct tr_shape s = schedule(TR_LR_INVERSE_ROOT, 0.1, 0.001, 100, 1000);
+
+    (void)state;
+    near(tr_lr_at(&s, 50), 0.05);
+    near(tr_lr_at(&s, 100), 0.1);
+    near(tr_lr_at(&s, 400), 0.05);
+    near(tr_lr_at(&s, 500), 0.1 * 10.0 / sqrt(500.0));
+    near(tr_lr_at(&s, 1000), 0.1 * 10.0 / sqrt(1000.0));
+    near(tr_lr_at(&s, 1001), 0.001);
+    s.min_lr = 0.06;
+    near(tr_lr_at(&s, 400), 0.06);
+    s.warmup_samples = 0.0;
+    near(tr_lr_at(&s, 0), 0.1);
+    near(tr_lr_at(&s, 1), 0.1);
+    near(tr_lr_at(&s, 2), 0.1 / sqrt(2.0));
+}
+
+/* The rate stays, and falls in the last 400 samples; worked out by hand at a quarter of them, where
+   1 / sqrt(sqrt(2)) and sqrt(1 / 4) are known, and at the half. */
+static void warmup_stable_decay(void **state)
+{
+    static const struct {
+        int style;
+        double quarter, half;
+    } parts[] = {
+        {TR_WSD_LINEAR, 0.75, 0.5},
+        {TR_WSD_COSINE, 0.85355339059327373, 0.5},
+        {TR_WSD_EXPONENTIAL, 0.68179283050742912, 0.41421356237309503},
+        {TR_WSD_MINUS_ROOT, 0.5, 0.29289321881345243},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        struct tr_shape s = schedule(TR_LR_WSD, 3.0, 1.0, 100, 1000);
+
+        s.wsd_style = parts[i].style;
+        s.wsd_samples = 400;
+        near(tr_lr_at(&s, 50), 1.5);
+        near(tr_lr_at(&s, 100), 3.0);
+        near(tr_lr_at(&s, 600), 3.0);
+        near(tr_lr_at(&s, 700), 1.0 + 2.0 * parts[i].quarter);
+        near(tr_lr_at(&s, 800), 1.0 + 2.0 * parts[i].half);
+        near(tr_lr_at(&s, 1000), 1.0);
+        near(tr_lr_at(&s, 2000), 1.0);
+    }
+}
+
+/* From 0 to 0.1 in 1000 samples. */
+static void weight_decay(void **state)
+{
+    struct tr_shape s = {.wd_start = 0.0, .wd_end = 0.1, .wd_samples = 1000};
+
+    (void)state;
+    s.wd_style = TR_WD_LINEAR;
+    assert_true(tr_wd_at(&s, 0) == 0.0);
+    near(tr_wd_at(&s, 500), 0.05);
+    near(tr_wd_at(&s, 1000), 0.1);
+    near(tr_wd_at(&s, 5000), 0.1);
+    s.wd_style = TR_WD_COSINE;
+    assert_true(tr_wd_at(&s, 0) == 0.0);
+    near(tr_wd_at(&s, 500), 0.05);
+    near(tr_wd_at(&s, 750), 0.085355339059327373);
+    near(tr_wd_at(&s, 1001), 0.1);
+    s = (struct tr_shape){.wd_start = 0.03, .wd_end = 0.03, .wd_style = TR_WD_CONSTANT};
+    near(tr_wd_at(&s, 0), 0.03);
+    near(tr_wd_at(&s, 1e9), 0.03);
 }
 
 /* Closed forms at the corners. */
@@ -113,9 +188,9 @@ static void falls(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(public_logs),
-        cmocka_unit_test(megatron_unit_test),
-        cmocka_unit_test(corners),
+        cmocka_unit_test(public_logs),  cmocka_unit_test(megatron_unit_test),
+        cmocka_unit_test(inverse_root), cmocka_unit_test(warmup_stable_decay),
+        cmocka_unit_test(weight_decay), cmocka_unit_test(corners),
         cmocka_unit_test(falls),
     };
 

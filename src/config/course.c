@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config/shape_parts.h"
+
+/* A length that may be told in iterations or in samples. */
+struct length {
+    const char *iters_name, *samples_name;
+    int64_t iters, samples, none;
+};
+
+static bool by_samples(const struct tr_config *c)
+{
+    return c->train_samples != TR_UNSET_INT;
+}
+
+/* Schedules are told in the unit of the run's length: of two units one would be wrong as soon as
+   the batch size changes. */
+static enum tr_status check_unit(const struct tr_config *c, const struct length *l)
+{
+    bool samples = by_samples(c);
+
+    if ((samples ? l->iters : l->samples) == l->none)
+        return TR_OK;
+    return TR_FAIL(TR_ECONFIG,
+                   "--%s counts %s, but the run is told in %s by --%s: give --%s instead",
+                   samples ? l->iters_name : l->samples_name, samples ? "iterations" : "samples",
+                   samples ? "samples" : "iterations", samples ? "train-samples" : "train-iters",
+                   samples ? l->samples_name : l->iters_name);
+}
+
+/* The length in samples, or -1 if it was not given. */
+static double samples_of(const struct tr_config *c, const struct tr_shape *s,
+                         const struct length *l)
+{
+    if (by_samples(c))
+        return l->samples == l->none ? -1.0 : (double)l->samples;
+    return l->iters == l->none ? -1.0 : (double)(l->iters * s->global_batch);
+}
+
+enum tr_status tr_shape_length(const struct tr_config *c, struct tr_shape *s)
+{
+    int64_t per_eval;
+
+    if (c->train_iters == TR_UNSET_INT && !by_samples(c))
+        return TR_FAIL(TR_ECONFIG, "the length of the run is not known: give --train-iters or "
+                                   "--train-samples");
+    if (c->train_iters != TR_UNSET_INT && by_samples(c))
+        return TR_FAIL(TR_ECONFIG, "--train-iters and --train-samples both tell the length of the "
+                                   "run: give one of them");
+    if (by_samples(c) && c->train_samples < s->global_batch)
+        return TR_FAIL(TR_ECONFIG,
+                       "--train-samples %lld is less than one iteration, --global-batch-size %lld "
+                       "samples: raise it",
+                       (long long)c->train_samples, (long long)s->global_batch);
+    s->train_iters = by_samples(c) ? c->train_samples / s->global_batch : c->train_iters;
+    s->train_samples = by_samples(c) ? c->train_samples : s->train_iters * s->global_batch;
+    s->eval_iters = c->eval_iters;
+    s->eval_interval = c->eval_interval;
+    per_eval = s->eval_iters * s->global_batch;
+    s->test_samples = per_eval;
+    if (__builtin_mul_overflow(s->train_iters / s->eval_interval + 1, per_eval, &s->valid_samples))
+        return TR_FAIL(TR_ECONFIG,
+                       "--eval-iters %lld every --eval-interval %lld iterations is more "
+                       "than can be counted: evaluate less",
+                       (long long)s->eval_iters, (long long)s->eval_interval);
+    return TR_OK;
+}
+
+static enum tr_status warm_up(const struct tr_config *c, struct tr_shape *s)
+{
+    struct length l = {"lr-warmup-iters", "lr-warmup-samples", c->lr_warmup_iters,
+                       c->lr_warmup_samples, 0};
+    bool by_fraction = c->lr_warmup_fraction > TR_UNSET_REAL;
+    double unit = by_samples(c) ? 1.0 : (double)s->global_batch;
+
+    TR_TRY(check_unit(c, &l));
+    s->warmup_samples = samples_of(c, s, &l);
+    if (by_fraction && s->warmup_samples > 0.0)
+        return TR_FAIL(TR_ECONFIG,
+                       "--lr-warmup-fraction and --%s say the same thing: give one of them",
+                       by_samples(c) ? l.samples_name : l.iters_name);
+    if (by_fraction)
+        s->warmup_samples = c->lr_warmup_fraction * s->decay_samples;
+    else if (s->warmup_samples < 0.0)
+        s->warmup_samples = 0.0;
+    if (s->warmup_samples >= s->decay_samples)
+        return TR_FAIL(TR_ECONFIG,
+                       "the learning rate warms up for %.0f %s and has decayed after %.0f "
+                       "(--lr-decay-%s, or --train-%s): warm up for at most %.0f",
+                       s->warmup_samples / unit, by_samples(c) ? "samples" : "iterations",
+                       s->decay_samples / unit, by_samples(c) ? "samples" : "iters",
+                       by_samples(c) ? "samples" : "iters", s->decay_samples / unit - 1.0);
+    s->warmup_init = c->lr_warmup_init;
+    if (s->warmup_init > s->lr)
+        return TR_FAIL(TR_ECONFIG,
+                       "--lr-warmup-init %g is above --lr %g: the warm-up rises from one to the "
+                       "other",
+                       s->warmup_init, s->lr);
+    return TR_OK;
+}
+
+/* Warm-up, stable, decay (Hu et al., MiniCPM, 2024). */
+static enum tr_status wsd(const struct tr_config *c, struct tr_shape *s)
+{
+    struct length l = {"lr-wsd-decay-iters", "lr-wsd-decay-samples", c->lr_wsd_decay_iters,
+                       c->lr_wsd_decay_samples, TR_UNSET_INT};
+    const char *name = by_samples(c) ? l.samples_name : l.iters_name;
+    double unit = by_samples(c) ? 1.0 : (double)s->global_batch;
+
+    TR_TRY(check_unit(c, &l));
+    s->wsd_samples = samples_of(c, s, &l);
+    if (s->decay_style != TR_LR_WSD) {
+        if (s->wsd_samples >= 0.0)
+            return TR_FAIL(TR_ECONFIG,
+                           "--%s belongs to --lr-decay-style WSD, and the style is another: "
+                           "remove one of the two",
+                           name);
+        s->wsd_samples = 0.0;
+        return TR_OK;
+    }
+    if (s->wsd_samples < 0.0)
+        return TR_FAIL(TR_ECONFIG,
+                       "--lr-decay-style WSD must know how long its last part is: give --%s", name);
+    if (s->wsd_samples > s->decay_samples - s->warmup_samples)
+        return TR_FAIL(TR_ECONFIG,
+                       "--%s %.0f is longer than what the warm-up leaves of the decay: give at "
+                       "most %.0f",
+                       name, s->wsd_samples / unit, (s->decay_samples - s->warmup_samples) / unit);
+    s->wsd_style = c->lr_wsd_decay_style;
+    return TR_OK;
+}
+
+static enum tr_status weight_decay(const struct tr_config *c, struct tr_shape *s)
+{
+    bool start = c->start_weight_decay > TR_UNSET_REAL, end = c->end_weight_decay > TR_UNSET_REAL;
+
+    s->wd_style = c->weight_decay_incr_style;
+    s->wd_start = s->wd_end = c->weight_decay;
+    if (s->wd_style == TR_WD_CONSTANT && (start || end))
+        return TR_FAIL(TR_ECONFIG,
+                       "--%s-weight-decay does nothing while --weight-decay-incr-style is "
+                       "constant: choose linear or cosine, or say --weight-decay",
+                       start ? "start" : "end");
+    if (s->wd_style == TR_WD_CONSTANT)
+        return TR_OK;
+    if (!start || !end)
+        return TR_FAIL(TR_ECONFIG,
+                       "--weight-decay-incr-style %s goes from one weight decay to another: give "
+                       "--start-weight-decay and --end-weight-decay",
+                       tr_config_spelling("weight-decay-incr-style", s->wd_style));
+    if (c->start_weight_decay > c->end_weight_decay)
+        return TR_FAIL(TR_ECONFIG,
+                       "--start-weight-decay %g is above --end-weight-decay %g: weight decay only "
+                       "rises",
+                       c->start_weight_decay, c->end_weight_decay);
+    s->wd_start = c->start_weight_decay;
+    s->wd_end = c->end_weight_decay;
+    s->wd_samples = (double)s->train_samples;
+    return TR_OK;
+}
+
+enum tr_status tr_shape_course(const struct tr_config *c, struct tr_shape *s)
+{
+    struct length l = {"lr-decay-iters", "lr-decay-samples", c->lr_decay_iters, c->lr_decay_samples,
+                       TR_UNSET_INT};
+
+    s->lr = c->lr;
+    s->min_lr = c->min_lr;
+    s->decay_style = c->lr_decay_style;
+    if (s->min_lr > s->lr)
+        return TR_FAIL(TR_ECONFIG,
+                       "--min-lr %g is above --lr %g: the rate falls from --lr to "
+                       "--min-lr",
+                       s->min_lr, s->lr);
+    TR_TRY(check_unit(c, &l));
+    s->decay_samples = samples_of(c, s, &l);
+    if (s->decay_samples < 0.0)
+        s->decay_samples = (double)s->train_samples;
+    TR_TRY(warm_up(c, s));
+    TR_TRY(wsd(c, s));
+    return weight_decay(c, s);
+}

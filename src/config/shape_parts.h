@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_CONFIG_SHAPE_PARTS_H
+#define TR_CONFIG_SHAPE_PARTS_H
+
+#include "config/shape.h"
+
+/*
+ * The parts of tr_shape_of() that have files of their own: each fills its fields of the shape from
+ * those before it and returns TR_ECONFIG as tr_shape_of() does.
+ */
+
+/* config/course.c: how long the run is, and the data that it wants. */
+enum tr_status tr_shape_length(const struct tr_config *c, struct tr_shape *s) TR_MUST_CHECK;
+
+/* config/course.c: learning rate and weight decay. */
+enum tr_status tr_shape_course(const struct tr_config *c, struct tr_shape *s) TR_MUST_CHECK;
+
+#endif
