@@ -1,6 +1,7 @@
 libtrireme_a_SOURCES += \
 	src/device/cpu.c src/device/cpu.h \
 	src/device/cpu_attn.c src/device/cpu_dense.c src/device/cpu_flat.c \
+	src/device/cpu_half.c src/device/cpu_half.h \
 	src/device/cpu_mask.c src/device/cpu_math.h \
 	src/device/cpu_product.c src/device/cpu_product.h \
 	src/device/cpu_rows.c src/device/cpu_simd.h src/device/cpu_xent.c \

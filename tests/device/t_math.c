@@ -4,10 +4,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "device/cpu_half.h"
 #include "device/cpu_math.h"
 
 /* Every STRIDE-th float there is, which leaves several million in each range. */
-enum { STRIDE = 499 };
+enum { STRIDE = 499, ALL = 1 << 16 };
 
 static int64_t floats_between(float low, float high, void (*check)(float x))
 {
@@ -68,11 +69,62 @@ static void activation(void **state)
     assert_true(isnan(gelu(NAN)) && isnan(gelu_slope(NAN)));
 }
 
+static void check_widen(enum tr_dtype t, const uint16_t *h, int64_t n, float (*plain)(uint16_t))
+{
+    float got[ALL + 1];
+
+    got[n] = 1.5f;
+    tr_cpu_widen(t, h, n, got);
+    for (int64_t i = 0; i < n; i++)
+        if (tr_bits_of_float(got[i]) != tr_bits_of_float(plain(h[i])))
+            fail_msg("%s %04x becomes %08x, not %08x", tr_dtype_name(t), h[i],
+                     tr_bits_of_float(got[i]), tr_bits_of_float(plain(h[i])));
+    assert_true(got[n] == 1.5f);
+}
+
+static void check_narrow(enum tr_dtype t, const float *x, int64_t n, uint16_t (*plain)(float))
+{
+    uint16_t got[ALL + 1];
+
+    got[n] = 77;
+    tr_cpu_narrow(t, x, n, got);
+    for (int64_t i = 0; i < n; i++)
+        if (got[i] != plain(x[i]))
+            fail_msg("%.9g becomes %s %04x, not %04x", (double)x[i], tr_dtype_name(t), got[i],
+                     plain(x[i]));
+    assert_int_equal(got[n], 77);
+}
+
+/* The processor's conversions are those of util/half.h, to the bit, at any address and length. */
+static void halves(void **state)
+{
+    static uint16_t h[ALL];
+    static float x[ALL];
+    uint64_t bits = 0;
+
+    (void)state;
+    for (int i = 0; i < ALL; i++)
+        h[i] = (uint16_t)(i - 70);
+    for (int n = 0; n <= 70; n++) {
+        check_widen(TR_F16, h + n, n < 70 ? n : ALL - n, tr_f16_to_float);
+        check_widen(TR_BF16, h + n, n < 70 ? n : ALL - n, tr_bf16_to_float);
+    }
+    for (int round = 0; bits < UINT64_C(1) << 32; round++) {
+        int64_t n = ALL - round;
+
+        for (int64_t i = 0; i < n; i++, bits += STRIDE)
+            x[i] = tr_float_of_bits((uint32_t)bits);
+        check_narrow(TR_F16, x, n, tr_f16_from_float);
+        check_narrow(TR_BF16, x, n, tr_bf16_from_float);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exponential),
         cmocka_unit_test(activation),
+        cmocka_unit_test(halves),
     };
     return run_tap(tests);
 }

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "device/cpu_half.h"
+
+#include "util/status.h"
+
+/* The processor's own instructions, LANES at a time.  Both do what util/half.h does, NaN included. */
+#if defined(__AVX512F__)
+#define OWN_F16 1
+static inline void widen_f16(const uint16_t *from, float *to)
+{
+    _mm512_storeu_ps(to, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)from)));
+}
+
+static inline void narrow_f16(const float *from, uint16_t *to)
+{
+    _mm256_storeu_si256((__m256i *)(void *)to,
+                        _mm512_cvtps_ph(_mm512_loadu_ps(from), _MM_FROUND_TO_NEAREST_INT));
+}
+#elif defined(__AVX__) && defined(__F16C__)
+#define OWN_F16 1
+static inline void widen_f16(const uint16_t *from, float *to)
+{
+    _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)from)));
+}
+
+static inline void narrow_f16(const float *from, uint16_t *to)
+{
+    _mm_storeu_si128((__m128i *)(void *)to,
+                     _mm256_cvtps_ph(_mm256_loadu_ps(from), _MM_FROUND_TO_NEAREST_INT));
+}
+#endif
+
+void tr_cpu_widen(enum tr_dtype t, const void *from, int64_t n, float *to)
+{
+    const uint16_t *h = from;
+    int64_t i = 0;
+
+    switch (t) {
+    case TR_F32:
+        memcpy(to, from, (size_t)n * sizeof *to);
+        break;
+    case TR_F16:
+#ifdef OWN_F16
+        for (; i + LANES <= n; i += LANES)
+            widen_f16(h + i, to + i);
+#endif
+#pragma omp simd
+        for (int64_t k = i; k < n; k++)
+            to[k] = tr_f16_to_float(h[k]);
+        break;
+    case TR_BF16:
+#pragma omp simd
+        for (int64_t k = 0; k < n; k++)
+            to[k] = tr_bf16_to_float(h[k]);
+        break;
+    default:
+        TR_ASSERT(!"a type that holds floats");
+    }
+}
+
+void tr_cpu_narrow(enum tr_dtype t, const float *from, int64_t n, void *to)
+{
+    uint16_t *h = to;
+    int64_t i = 0;
+
+    switch (t) {
+    case TR_F32:
+        memcpy(to, from, (size_t)n * sizeof *from);
+        break;
+    case TR_F16:
+#ifdef OWN_F16
+        for (; i + LANES <= n; i += LANES)
+            narrow_f16(from + i, h + i);
+#endif
+#pragma omp simd
+        for (int64_t k = i; k < n; k++)
+            h[k] = tr_f16_from_float(from[k]);
+        break;
+    case TR_BF16:
+        /* Not the instruction of AVX512_BF16, which takes subnormal numbers for zeros. */
+#pragma omp simd
+        for (int64_t k = 0; k < n; k++)
+            h[k] = tr_bf16_from_float(from[k]);
+        break;
+    default:
+        TR_ASSERT(!"a type that holds floats");
+    }
+}
