@@ -193,6 +193,81 @@ static enum tr_status shape_schedule(const struct tr_config *c, struct tr_shape 
     return TR_OK;
 }
 
+static enum tr_status shape_precision(const struct tr_config *c, struct tr_shape *s)
+{
+    if (c->fp16 && c->bf16)
+        return TR_FAIL(TR_ECONFIG, "--fp16 and --bf16 are two types for the same numbers: give one "
+                                   "of them");
+    if (!c->fp16 && c->loss_scale > TR_UNSET_REAL)
+        return TR_FAIL(TR_ECONFIG,
+                       "--loss-scale %g keeps small gradients of fp16 from vanishing, and %s has no "
+                       "need of it: remove it, or add --fp16",
+                       c->loss_scale, c->bf16 ? "bf16" : "fp32");
+    if (!c->fp16 && (c->initial_loss_scale < 4294967296.0 || c->initial_loss_scale > 4294967296.0 ||
+                     c->min_loss_scale < 1.0 || c->min_loss_scale > 1.0 ||
+                     c->loss_scale_window != 1000 || c->hysteresis != 2))
+        return TR_FAIL(TR_ECONFIG,
+                       "--initial-loss-scale, --min-loss-scale, --loss-scale-window and --hysteresis "
+                       "steer the loss scale of fp16, and this run has none: remove them, or add "
+                       "--fp16");
+    s->half = c->fp16 || c->bf16;
+    s->bf16 = c->bf16;
+    /* As Megatron: eight bits are too few to add up many micro-batches. */
+    s->grads_fp32 = c->bf16 || c->accumulate_allreduce_grads_in_fp32;
+    s->stream_fp32 = c->fp32_residual_connection;
+    return TR_OK;
+}
+
+static enum tr_status shape_recompute(const struct tr_config *c, struct tr_shape *s)
+{
+    bool full = c->recompute_granularity == TR_GRANULARITY_FULL || c->checkpoint_activations;
+    bool selective =
+        c->recompute_granularity == TR_GRANULARITY_SELECTIVE || c->recompute_activations;
+    bool method = c->recompute_method != TR_RECOMPUTE_NONE;
+
+    if (selective && (full || method))
+        return TR_FAIL(TR_ECONFIG,
+                       "selective recomputation keeps all layers, and another option asks for whole "
+                       "layers to be recomputed: leave out --recompute-activations, or the other");
+    if (c->distribute_checkpointed_activations && !full && !method)
+        return TR_FAIL(TR_ECONFIG,
+                       "--distribute-checkpointed-activations shares out the inputs of recomputed "
+                       "layers, and none is recomputed: add --recompute-granularity full");
+    if (c->distribute_checkpointed_activations && c->sequence_parallel)
+        return TR_FAIL(TR_ECONFIG,
+                       "--sequence-parallel shares the inputs of layers among tensor ranks already: "
+                       "remove --distribute-checkpointed-activations");
+    if (full || method)
+        s->recompute = method ? c->recompute_method : TR_RECOMPUTE_UNIFORM;
+    s->recompute_layers = c->recompute_num_layers;
+    if (s->recompute != TR_RECOMPUTE_NONE && s->recompute_layers > s->layers_per_chunk)
+        return TR_FAIL(TR_ECONFIG,
+                       "--recompute-num-layers %lld is more than the %lld layers of a model chunk: "
+                       "give at most that",
+                       (long long)s->recompute_layers, (long long)s->layers_per_chunk);
+    s->distribute_inputs = c->distribute_checkpointed_activations && s->w > 1;
+    return TR_OK;
+}
+
+static enum tr_status shape_sequence(const struct tr_config *c, struct tr_shape *s)
+{
+    int64_t rows = s->micro_batch * s->seq;
+
+    s->sequence = c->sequence_parallel && s->w > 1;
+    if (s->sequence && rows % s->w)
+        return TR_FAIL(TR_ECONFIG,
+                       "--sequence-parallel shares --micro-batch-size * --seq-length = %lld rows "
+                       "among --tensor-model-parallel-size %d ranks, and they do not divide: use a "
+                       "sequence length that is a multiple of %d, or leave it out",
+                       (long long)rows, s->w, s->w);
+    if (s->distribute_inputs && rows * s->hidden % s->w)
+        return TR_FAIL(TR_ECONFIG,
+                       "--distribute-checkpointed-activations shares %lld numbers among "
+                       "--tensor-model-parallel-size %d ranks, and they do not divide: leave it out",
+                       (long long)(rows * s->hidden), s->w);
+    return TR_OK;
+}
+
 static enum tr_status check_save(const struct tr_config *c)
 {
     if (!c->save && c->save_interval != TR_UNSET_INT)
@@ -222,6 +297,9 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     TR_TRY(shape_chunks(c, out));
     TR_TRY(shape_batch(c, out));
     TR_TRY(shape_schedule(c, out));
+    TR_TRY(shape_precision(c, out));
+    TR_TRY(shape_recompute(c, out));
+    TR_TRY(shape_sequence(c, out));
     TR_TRY(tr_shape_length(c, out));
     TR_TRY(tr_shape_course(c, out));
     return check_save(c);

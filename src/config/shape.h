@@ -27,6 +27,14 @@ struct tr_shape {
     int64_t global_batch;       /* samples per iteration */
     int micros;                 /* M = global_batch / (B * D) */
 
+    bool half, bf16;            /* weights and activations in half precision: bf16, else fp16 */
+    bool grads_fp32;            /* gradients in fp32 though the weights are half */
+    bool stream_fp32;           /* the residual stream in fp32 though the weights are half */
+    bool sequence;              /* tensor ranks share the rows of the stream; false when w is 1 */
+    int recompute;              /* TR_RECOMPUTE_NONE, _UNIFORM, _BLOCK of enums.def */
+    int64_t recompute_layers;   /* per group, or per chunk */
+    bool distribute_inputs;     /* of recomputed layers, over tensor ranks */
+
     int64_t train_iters;
     int64_t eval_iters, eval_interval;
     int64_t train_samples, valid_samples, test_samples;     /* wanted from the data sets */

@@ -4,39 +4,35 @@
 #include "model/parts.h"
 #include "tp/tp.h"
 
-static struct tr_tensor rows(const struct tr_model *m, struct tr_arena *a, int64_t width)
+static struct tr_tensor column(struct tr_arena *a, int64_t rows)
 {
-    int64_t n = m->shape->micro_batch * m->shape->seq;
-
-    return tr_f32_2(tr_arena_floats(a, "activations", n * width), n, width);
+    return tr_f32_1(tr_arena_floats(a, "activations", rows), rows);
 }
 
-static struct tr_tensor column(const struct tr_model *m, struct tr_arena *a)
+void tr_block_plan_input(struct tr_model *m, struct tr_arena *a, struct tr_block_kept *k)
 {
-    int64_t n = m->shape->micro_batch * m->shape->seq;
-
-    return tr_f32_1(tr_arena_floats(a, "activations", n), n);
+    k->x = tr_model_take(a, "activations", m->stream, tr_model_part_rows(m), m->shape->hidden);
 }
 
 void tr_block_plan(struct tr_model *m, struct tr_arena *a, struct tr_block_kept *k)
 {
     const struct tr_shape *s = m->shape;
     int64_t local = s->hidden / s->w, inner = s->ffn / s->w, heads = s->heads / s->w;
+    int64_t rows = tr_model_rows(m), part = tr_model_part_rows(m);
 
-    k->x = rows(m, a, s->hidden);
-    k->norm1 = rows(m, a, s->hidden);
-    k->mean1 = column(m, a);
-    k->rstd1 = column(m, a);
-    k->qkv = rows(m, a, 3 * local);
+    k->norm1 = tr_model_take(a, "activations", m->type, part, s->hidden);
+    k->mean1 = column(a, part);
+    k->rstd1 = column(a, part);
+    k->qkv = tr_model_take(a, "activations", m->type, rows, 3 * local);
     k->lse = tr_f32_3(tr_arena_floats(a, "activations", s->micro_batch * heads * s->seq),
                       s->micro_batch, heads, s->seq);
-    k->ctx = rows(m, a, local);
-    k->s = rows(m, a, s->hidden);
-    k->norm2 = rows(m, a, s->hidden);
-    k->mean2 = column(m, a);
-    k->rstd2 = column(m, a);
-    k->pre = rows(m, a, inner);
-    k->act = rows(m, a, inner);
+    k->ctx = tr_model_take(a, "activations", m->type, rows, local);
+    k->s = tr_model_take(a, "activations", m->stream, part, s->hidden);
+    k->norm2 = tr_model_take(a, "activations", m->type, part, s->hidden);
+    k->mean2 = column(a, part);
+    k->rstd2 = column(a, part);
+    k->pre = tr_model_take(a, "activations", m->type, rows, inner);
+    k->act = tr_model_take(a, "activations", m->type, rows, inner);
 }
 
 static float score_scale(const struct tr_model *m)
@@ -61,12 +57,12 @@ static void attention_forward(struct tr_model *m, struct tr_block_kept *k, int l
     struct tr_queue *q = m->q;
 
     q->on->layernorm(q, &k->norm1, &k->mean1, &k->rstd1, &k->x, &gain, &shift, m->eps);
-    q->on->linear(q, &k->qkv, NULL, &k->norm1, &qkv, &qkv_bias, TR_ACT_NONE);
+    q->on->linear(q, &k->qkv, NULL, tr_model_whole(m, &k->norm1), &qkv, &qkv_bias, TR_ACT_NONE);
     q->on->attention(q, &k->ctx, &k->lse, &k->qkv, NULL, first_head(m), score_scale(m),
                      tr_model_dropout(m, TR_STREAM_ATTN_DROPOUT, layer, sample));
     q->on->linear(q, &m->row, NULL, &k->ctx, &proj, NULL, TR_ACT_NONE);
-    tr_tp_leave_fwd(&m->tp, q, &m->row, &m->row);
-    q->on->residual(q, &k->s, &k->x, &m->row, &proj_bias,
+    tr_tp_leave_fwd(&m->tp, q, &m->row_part, &m->row);
+    q->on->residual(q, &k->s, &k->x, &m->row_part, &proj_bias,
                     tr_model_dropout(m, TR_STREAM_ATTN_OUT_DROPOUT, layer, sample));
 }
 
@@ -82,10 +78,13 @@ static void mlp_forward(struct tr_model *m, struct tr_block_kept *k, int layer,
     struct tr_queue *q = m->q;
 
     q->on->layernorm(q, &k->norm2, &k->mean2, &k->rstd2, &k->s, &gain, &shift, m->eps);
-    q->on->linear(q, &k->act, &k->pre, &k->norm2, &fc1, &fc1_bias, m->family->act);
+    q->on->linear(q, &k->act, &k->pre, tr_model_whole(m, &k->norm2), &fc1, &fc1_bias,
+                  m->family->act);
+    if (!y)
+        return;
     q->on->linear(q, &m->row, NULL, &k->act, &fc2, NULL, TR_ACT_NONE);
-    tr_tp_leave_fwd(&m->tp, q, &m->row, &m->row);
-    q->on->residual(q, y, &k->s, &m->row, &fc2_bias,
+    tr_tp_leave_fwd(&m->tp, q, &m->row_part, &m->row);
+    q->on->residual(q, y, &k->s, &m->row_part, &fc2_bias,
                     tr_model_dropout(m, TR_STREAM_MLP_OUT_DROPOUT, layer, sample));
 }
 
@@ -112,14 +111,15 @@ static void mlp_backward(struct tr_model *m, struct tr_block_kept *k, int layer,
     struct tr_tensor dfc2_bias = tr_model_grad(m, TR_PARAM_FC2_BIAS, layer);
     struct tr_queue *q = m->q;
 
-    q->on->residual_bwd(q, &m->row, &dfc2_bias, dy,
+    q->on->residual_bwd(q, &m->row_part, &dfc2_bias, dy,
                         tr_model_dropout(m, TR_STREAM_MLP_OUT_DROPOUT, layer, sample));
-    q->on->linear_wgrad(q, &dfc2, NULL, &m->row, &k->act, true);
+    tr_tp_leave_bwd(&m->tp, q, &m->row, &m->row_part);
+    q->on->linear_wgrad(q, &dfc2, NULL, &m->row, &k->act, m->adds);
     q->on->linear_dgrad(q, &m->wide, &m->row, &fc2, &k->pre, m->family->act);
-    q->on->linear_wgrad(q, &dfc1, &dfc1_bias, &m->wide, &k->norm2, true);
+    q->on->linear_wgrad(q, &dfc1, &dfc1_bias, &m->wide, tr_model_whole(m, &k->norm2), m->adds);
     q->on->linear_dgrad(q, &m->row2, &m->wide, &fc1, NULL, TR_ACT_NONE);
-    tr_tp_enter_bwd(&m->tp, q, &m->row2, &m->row2);
-    q->on->layernorm_bwd(q, dx, &dgain, &dshift, &m->row2, dy, &k->s, &gain, &k->mean2,
+    tr_tp_enter_bwd(&m->tp, q, &m->row2_part, &m->row2);
+    q->on->layernorm_bwd(q, dx, &dgain, &dshift, &m->row2_part, dy, &k->s, &gain, &k->mean2,
                          &k->rstd2);
 }
 
@@ -138,17 +138,18 @@ static void attention_backward(struct tr_model *m, struct tr_block_kept *k, int 
     struct tr_tensor dproj_bias = tr_model_grad(m, TR_PARAM_PROJ_BIAS, layer);
     struct tr_queue *q = m->q;
 
-    q->on->residual_bwd(q, &m->row, &dproj_bias, dx,
+    q->on->residual_bwd(q, &m->row_part, &dproj_bias, dx,
                         tr_model_dropout(m, TR_STREAM_ATTN_OUT_DROPOUT, layer, sample));
-    q->on->linear_wgrad(q, &dproj, NULL, &m->row, &k->ctx, true);
+    tr_tp_leave_bwd(&m->tp, q, &m->row, &m->row_part);
+    q->on->linear_wgrad(q, &dproj, NULL, &m->row, &k->ctx, m->adds);
     q->on->linear_dgrad(q, &m->dctx, &m->row, &proj, NULL, TR_ACT_NONE);
     q->on->attention_bwd(q, &m->dqkv, &m->dctx, &k->ctx, &k->lse, &k->qkv, NULL, first_head(m),
                          score_scale(m),
                          tr_model_dropout(m, TR_STREAM_ATTN_DROPOUT, layer, sample));
-    q->on->linear_wgrad(q, &dqkv, &dqkv_bias, &m->dqkv, &k->norm1, true);
+    q->on->linear_wgrad(q, &dqkv, &dqkv_bias, &m->dqkv, tr_model_whole(m, &k->norm1), m->adds);
     q->on->linear_dgrad(q, &m->row2, &m->dqkv, &qkv, NULL, TR_ACT_NONE);
-    tr_tp_enter_bwd(&m->tp, q, &m->row2, &m->row2);
-    q->on->layernorm_bwd(q, dx, &dgain, &dshift, &m->row2, dx, &k->x, &gain, &k->mean1,
+    tr_tp_enter_bwd(&m->tp, q, &m->row2_part, &m->row2);
+    q->on->layernorm_bwd(q, dx, &dgain, &dshift, &m->row2_part, dx, &k->x, &gain, &k->mean1,
                          &k->rstd1);
 }
 

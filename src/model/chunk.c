@@ -8,11 +8,12 @@
 
 /* What one micro-batch needs from its forward to its backward. */
 struct slot {
-    struct tr_block_kept *block;        /* [layers] */
+    struct tr_block_kept *block; /* [layers] */
+    struct tr_tensor *slice;     /* [layers] of the input, with distributed inputs */
     struct tr_embed_kept embed;
     struct tr_head_kept head;
-    int32_t *text;                      /* [B, T + 1] */
-    int64_t *sample;                    /* [B] */
+    int32_t *text;   /* [B, T + 1] */
+    int64_t *sample; /* [B] */
 };
 
 struct tr_chunk {
@@ -22,24 +23,23 @@ struct tr_chunk {
     int slots;
     struct slot *slot;
     struct tr_head head;
-    struct tr_tensor output, doutput, dinput;   /* [N,H]; see chunk.h */
-    struct tr_tensor loss_sum;          /* TR_F64 [1] */
-    int64_t ready_head;                 /* elements complete after the head's backward */
-    int64_t *ready_layer;               /* [layers] and after that layer's */
-    int64_t ready_all;
+    struct tr_tensor output, doutput, dinput; /* [N,H]; see chunk.h */
+    struct tr_tensor loss_sum;                /* TR_F64 [1] */
+    int64_t ready_head;                       /* elements complete after the head's backward */
+    int64_t *ready_layer;                     /* [layers] and after that layer's */
+    bool completes;                           /* its backward is the last of a step on this rank */
 };
 
 /* One past the last element of the parameters of `layer` (-1: the head) in this chunk. */
-static int64_t end_of(const struct tr_chunk *c, int index, int layer, bool embedding)
+static int64_t end_of(const struct tr_chunk *c, int index, int layer)
 {
     int64_t end = 0;
 
     for (int i = 0; i < c->m->params.count; i++) {
         const struct tr_param *p = &c->m->params.list[i];
-        bool of_embedding = p->row == TR_PARAM_POS_EMBED ||
-                            (p->row == TR_PARAM_WORD_EMBED && !p->copy);
+        bool of_embedding = p->row == TR_PARAM_POS_EMBED || p->row == TR_PARAM_WORD_EMBED;
 
-        if (p->chunk == index && p->layer == layer && of_embedding == embedding)
+        if (p->chunk == index && p->layer == layer && !of_embedding)
             end = p->offset + p->elems;
     }
     return end;
@@ -70,15 +70,16 @@ struct tr_chunk *tr_chunk_open(struct tr_model *m, int stage, int index, int slo
         struct slot *x = &c->slot[i];
 
         x->block = need((size_t)c->layers, sizeof *x->block);
+        x->slice = need((size_t)c->layers, sizeof *x->slice);
         x->sample = need((size_t)s->micro_batch, sizeof *x->sample);
         if (c->embeds || c->heads)
             x->text = need((size_t)(s->micro_batch * (s->seq + 1)), sizeof *x->text);
     }
-    c->ready_head = end_of(c, index, -1, false);
+    c->ready_head = end_of(c, index, -1);
     c->ready_layer = need((size_t)c->layers, sizeof *c->ready_layer);
     for (int i = 0; i < c->layers; i++)
-        c->ready_layer[i] = end_of(c, index, c->first_layer + i, false);
-    c->ready_all = end_of(c, index, -1, true);
+        c->ready_layer[i] = end_of(c, index, c->first_layer + i);
+    c->completes = index == 0;
     return c;
 }
 
@@ -88,6 +89,7 @@ void tr_chunk_close(struct tr_chunk *c)
         return;
     for (int i = 0; i < c->slots; i++) {
         free(c->slot[i].block);
+        free(c->slot[i].slice);
         free(c->slot[i].sample);
         free(c->slot[i].text);
     }
@@ -98,9 +100,49 @@ void tr_chunk_close(struct tr_chunk *c)
 
 static struct tr_tensor message(struct tr_chunk *c, struct tr_arena *a)
 {
-    int64_t n = c->m->shape->micro_batch * c->m->shape->seq, hidden = c->m->shape->hidden;
+    return tr_model_take(a, "messages", c->m->stream, tr_model_part_rows(c->m),
+                         c->m->shape->hidden);
+}
 
-    return tr_f32_2(tr_arena_floats(a, "messages", n * hidden), n, hidden);
+/* Whether backward computes layer `i` of the chunk again, and with which layers before it: those from
+   group_of() on. */
+static bool recomputed(const struct tr_chunk *c, int i)
+{
+    const struct tr_shape *s = c->m->shape;
+
+    return s->recompute == TR_RECOMPUTE_UNIFORM ||
+           (s->recompute == TR_RECOMPUTE_BLOCK && i < s->recompute_layers);
+}
+
+static int group_of(const struct tr_chunk *c, int i)
+{
+    const struct tr_shape *s = c->m->shape;
+
+    return s->recompute == TR_RECOMPUTE_UNIFORM ? i - i % (int)s->recompute_layers : i;
+}
+
+/* Layers that are recomputed share their memory, but for the input of the first of a group: whole,
+   or a slice of it.  The input of the chunk is a message, so it is always whole. */
+static void plan_layer(struct tr_chunk *c, struct tr_arena *a, struct slot *x, int i)
+{
+    struct tr_model *m = c->m;
+    int member = i - group_of(c, i);
+    int64_t size = tr_model_part_rows(m) * m->shape->hidden / m->shape->w;
+
+    if (!recomputed(c, i)) {
+        tr_block_plan_input(m, a, &x->block[i]);
+        tr_block_plan(m, a, &x->block[i]);
+        return;
+    }
+    x->block[i] = m->again[member];
+    if (member > 0)
+        return;
+    if (i == 0 || !m->shape->distribute_inputs)
+        tr_block_plan_input(m, a, &x->block[i]);
+    else
+        x->slice[i] =
+            tr_tensor_1(tr_arena_take(a, "activations", (size_t)(size * tr_dtype_bytes(m->stream))),
+                        m->stream, size);
 }
 
 void tr_chunk_plan(struct tr_chunk *c, struct tr_arena *a)
@@ -111,7 +153,7 @@ void tr_chunk_plan(struct tr_chunk *c, struct tr_arena *a)
         if (c->embeds)
             tr_embed_plan(c->m, a, &x->embed);
         for (int layer = 0; layer < c->layers; layer++)
-            tr_block_plan(c->m, a, &x->block[layer]);
+            plan_layer(c, a, x, layer);
         if (c->heads)
             tr_head_plan_kept(c->m, a, &x->head);
     }
@@ -160,6 +202,36 @@ static void spread_text(const struct tr_chunk *c, struct slot *x)
     }
 }
 
+/* This rank's slice of the input of layer `i`, which is the same on all tensor ranks. */
+static struct tr_tensor slice_of(const struct tr_chunk *c, const struct slot *x, int i)
+{
+    int64_t size = x->slice[i].dim[0];
+
+    return tr_tensor_span(&x->block[i].x, c->m->tp.comm->rank * size, size);
+}
+
+static void keep_slice(struct tr_chunk *c, struct slot *x, int i)
+{
+    struct tr_tensor part = slice_of(c, x, i);
+
+    c->m->q->on->copy(c->m->q, &x->slice[i], &part);
+}
+
+static void restore_slice(struct tr_chunk *c, struct slot *x, int i)
+{
+    struct tr_tensor part = slice_of(c, x, i);
+    struct tr_comm *tp = c->m->tp.comm;
+
+    c->m->q->on->copy(c->m->q, &part, &x->slice[i]);
+    tp->via->allgather(tp, c->m->q, &x->block[i].x);
+}
+
+/* Where layer `i` leaves its output. */
+static const struct tr_tensor *output_of(const struct tr_chunk *c, const struct slot *x, int i)
+{
+    return i + 1 < c->layers ? &x->block[i + 1].x : c->heads ? &x->head.x : &c->output;
+}
+
 void tr_chunk_forward(struct tr_chunk *c, int micro)
 {
     struct slot *x = slot_of(c, micro);
@@ -169,14 +241,29 @@ void tr_chunk_forward(struct tr_chunk *c, int micro)
     if (c->embeds)
         tr_embed_forward(c->m, &x->embed, &x->block[0].x, x->sample);
     for (int i = 0; i < c->layers; i++) {
-        const struct tr_tensor *y = i + 1 < c->layers ? &x->block[i + 1].x
-                                    : c->heads        ? &x->head.x
-                                                      : &c->output;
-
-        tr_block_forward(c->m, &x->block[i], c->first_layer + i, y, x->sample);
+        if (x->slice[i].dim[0] > 0)
+            keep_slice(c, x, i);
+        tr_block_forward(c->m, &x->block[i], c->first_layer + i, output_of(c, x, i), x->sample);
     }
     if (c->heads)
         tr_head_forward(c->m, &c->head, &x->head, &c->loss_sum);
+}
+
+/* Layers first .. last of a group, for what their backward needs. */
+static void forward_again(struct tr_chunk *c, struct slot *x, int first, int last)
+{
+    if (x->slice[first].dim[0] > 0)
+        restore_slice(c, x, first);
+    for (int i = first; i <= last; i++)
+        tr_block_forward(c->m, &x->block[i], c->first_layer + i,
+                         i < last ? &x->block[i + 1].x : NULL, x->sample);
+}
+
+static void backward_layer(struct tr_chunk *c, struct slot *x, int i)
+{
+    const struct tr_tensor *dy = i == c->layers - 1 ? &c->doutput : &c->dinput;
+
+    tr_block_backward(c->m, &x->block[i], c->first_layer + i, &c->dinput, dy, x->sample);
 }
 
 void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, tr_grads_ready *ready,
@@ -185,23 +272,26 @@ void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, tr_grads_re
     struct slot *x = slot_of(c, micro);
     bool last = ready && micro == c->m->shape->micros - 1;
 
+    c->m->adds = micro > 0;
     if (c->heads) {
         tr_head_backward(c->m, &c->head, &x->head, &c->doutput, factor);
         if (last)
             ready(ctx, c->ready_head);
     }
-    for (int i = c->layers - 1; i >= 0; i--) {
-        const struct tr_tensor *dy = i == c->layers - 1 ? &c->doutput : &c->dinput;
-
-        tr_block_backward(c->m, &x->block[i], c->first_layer + i, &c->dinput, dy, x->sample);
-        if (last)
-            ready(ctx, c->ready_layer[i]);
+    for (int i = c->layers - 1, first; i >= 0; i = first - 1) {
+        first = group_of(c, i);
+        if (recomputed(c, i))
+            forward_again(c, x, first, i);
+        for (int layer = i; layer >= first; layer--) {
+            backward_layer(c, x, layer);
+            if (last)
+                ready(ctx, c->ready_layer[layer]);
+        }
     }
-    if (c->embeds) {
+    if (c->embeds)
         tr_embed_backward(c->m, &x->embed, &c->dinput, x->sample);
-        if (last)
-            ready(ctx, c->ready_all);
-    }
+    if (last && c->completes)
+        ready(ctx, c->m->params.size);
 }
 
 struct tr_tensor tr_chunk_input(struct tr_chunk *c, int micro)

@@ -13,7 +13,11 @@
  * micro-batches between their forward and their backward; micro-batch i lives in slot i % slots
  * (pipeline/sched.h says how many that takes).
  *
- * Messages between chunks are [N,H] floats, and each has its place: the input of a micro-batch in
+ * With --recompute-granularity full it keeps only the input of each group of layers, and backward
+ * computes the rest again (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016).  All
+ * draws are functions of place, so the second forward has the bits of the first.
+ *
+ * Messages between chunks are [n,H] numbers of the residual stream (model.h), and each has its place: the input of a micro-batch in
  * its slot, and one buffer per chunk for the output, the gradient of the output, and the gradient of
  * the input.
  */
@@ -47,7 +51,7 @@ void tr_chunk_forward(struct tr_chunk *c, int micro);
 void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, tr_grads_ready *ready,
                        void *ctx);
 
-/* The [N,H] messages: input of a micro-batch, output, gradient of the output (to be received),
+/* The [n,H] messages: input of a micro-batch, output, gradient of the output (to be received),
    gradient of the input (to be sent). */
 struct tr_tensor tr_chunk_input(struct tr_chunk *c, int micro);
 struct tr_tensor tr_chunk_output(struct tr_chunk *c);

@@ -15,16 +15,24 @@ static int64_t first_word(const struct tr_model *m)
     return tr_param_find(&m->params, TR_PARAM_WORD_EMBED, -1)->first;
 }
 
+/* The positions of the rows of this rank. */
+static struct tr_tensor positions_of(const struct tr_model *m)
+{
+    return tr_tensor_span(&m->position, tr_model_first_row(m), tr_model_part_rows(m));
+}
+
 void tr_embed_forward(struct tr_model *m, struct tr_embed_kept *k, const struct tr_tensor *y,
                       const int64_t *sample)
 {
     struct tr_tensor words = tr_model_value(m, TR_PARAM_WORD_EMBED, -1);
-    struct tr_tensor positions = tr_model_value(m, TR_PARAM_POS_EMBED, -1);
+    struct tr_tensor table = tr_model_value(m, TR_PARAM_POS_EMBED, -1);
+    struct tr_tensor positions = positions_of(m);
     struct tr_queue *q = m->q;
 
-    q->on->embed(q, y, &k->ids, &words, first_word(m));
-    tr_tp_leave_fwd(&m->tp, q, y, y);
-    q->on->add_rows(q, y, &m->position, &positions);
+    q->on->embed(q, &m->row, &k->ids, &words, first_word(m));
+    tr_tp_leave_fwd(&m->tp, q, &m->row_part, &m->row);
+    q->on->copy(q, y, &m->row_part);
+    q->on->add_rows(q, y, &positions, &table);
     q->on->dropout(q, y, tr_model_dropout(m, TR_STREAM_EMBED_DROPOUT, 0, sample));
 }
 
@@ -32,10 +40,13 @@ void tr_embed_backward(struct tr_model *m, struct tr_embed_kept *k, const struct
                        const int64_t *sample)
 {
     struct tr_tensor words = tr_model_grad(m, TR_PARAM_WORD_EMBED, -1);
-    struct tr_tensor positions = tr_model_grad(m, TR_PARAM_POS_EMBED, -1);
+    struct tr_tensor table = tr_model_grad(m, TR_PARAM_POS_EMBED, -1);
+    struct tr_tensor positions = positions_of(m);
     struct tr_queue *q = m->q;
 
     q->on->dropout(q, dy, tr_model_dropout(m, TR_STREAM_EMBED_DROPOUT, 0, sample));
-    q->on->embed_bwd(q, &positions, dy, &m->position, 0);
-    q->on->embed_bwd(q, &words, dy, &k->ids, first_word(m));
+    q->on->embed_bwd(q, &table, dy, &positions, 0);
+    q->on->copy(q, &m->row_part, dy);
+    tr_tp_leave_bwd(&m->tp, q, &m->row, &m->row_part);
+    q->on->embed_bwd(q, &words, &m->row, &k->ids, first_word(m));
 }

@@ -2,16 +2,11 @@
 #include "model/parts.h"
 #include "tp/tp.h"
 
-static int64_t row_count(const struct tr_model *m)
-{
-    return m->shape->micro_batch * m->shape->seq;
-}
-
 void tr_head_plan(struct tr_model *m, struct tr_arena *a, struct tr_head *h)
 {
-    int64_t n = row_count(m), width = m->shape->vocab_padded / m->shape->w;
+    int64_t n = tr_model_rows(m), width = m->shape->vocab_padded / m->shape->w;
 
-    h->logits = tr_f32_2(tr_arena_floats(a, "logits", n * width), n, width);
+    h->logits = tr_model_take(a, "logits", m->type, n, width);
     h->loss = tr_f32_1(tr_arena_floats(a, "logits", n), n);
     h->weight = tr_f32_1(tr_arena_floats(a, "logits", n), n);
     h->logits_of = NULL;
@@ -19,12 +14,12 @@ void tr_head_plan(struct tr_model *m, struct tr_arena *a, struct tr_head *h)
 
 void tr_head_plan_kept(struct tr_model *m, struct tr_arena *a, struct tr_head_kept *k)
 {
-    int64_t n = row_count(m), hidden = m->shape->hidden;
+    int64_t n = tr_model_rows(m), part = tr_model_part_rows(m), hidden = m->shape->hidden;
 
-    k->x = tr_f32_2(tr_arena_floats(a, "activations", n * hidden), n, hidden);
-    k->norm = tr_f32_2(tr_arena_floats(a, "activations", n * hidden), n, hidden);
-    k->mean = tr_f32_1(tr_arena_floats(a, "activations", n), n);
-    k->rstd = tr_f32_1(tr_arena_floats(a, "activations", n), n);
+    k->x = tr_model_take(a, "activations", m->stream, part, hidden);
+    k->norm = tr_model_take(a, "activations", m->type, part, hidden);
+    k->mean = tr_f32_1(tr_arena_floats(a, "activations", part), part);
+    k->rstd = tr_f32_1(tr_arena_floats(a, "activations", part), part);
     k->labels = tr_i32_1(tr_arena_take(a, "activations", (size_t)n * sizeof(int32_t)), n);
     k->max = tr_f32_1(tr_arena_floats(a, "activations", n), n);
     k->stats = tr_f32_2(tr_arena_floats(a, "activations", 2 * n), 2, n);
@@ -34,7 +29,8 @@ static void make_logits(struct tr_model *m, struct tr_head *h, const struct tr_h
 {
     struct tr_tensor words = tr_model_value(m, TR_PARAM_WORD_EMBED, -1);
 
-    m->q->on->linear(m->q, &h->logits, NULL, &k->norm, &words, NULL, TR_ACT_NONE);
+    m->q->on->linear(m->q, &h->logits, NULL, tr_model_whole(m, &k->norm), &words, NULL,
+                     TR_ACT_NONE);
     h->logits_of = k;
 }
 
@@ -53,7 +49,7 @@ void tr_head_forward(struct tr_model *m, struct tr_head *h, struct tr_head_kept 
     q->on->xent_sum(q, &k->stats, &h->logits, &k->max, &k->labels, word->first, word->real);
     tr_tp_sum(&m->tp, q, &k->stats);
     q->on->xent_loss(q, &h->loss, &k->stats);
-    q->on->fill(q, &h->weight, (float)(1.0 / (double)row_count(m)));
+    q->on->fill(q, &h->weight, (float)(1.0 / (double)tr_model_rows(m)));
     q->on->weighted_sum(q, loss_sum, &h->loss, &h->weight);
 }
 
@@ -71,12 +67,12 @@ void tr_head_backward(struct tr_model *m, struct tr_head *h, struct tr_head_kept
     if (h->logits_of != k)
         make_logits(m, h, k);
     h->logits_of = NULL;
-    q->on->fill(q, &h->weight, (float)(factor / (double)row_count(m)));
+    q->on->fill(q, &h->weight, (float)(factor / (double)tr_model_rows(m)));
     q->on->xent_bwd(q, &h->logits, &k->max, &k->stats, &k->labels, &h->weight, word->first,
                     word->real);
-    q->on->linear_wgrad(q, &dwords, NULL, &h->logits, &k->norm, true);
+    q->on->linear_wgrad(q, &dwords, NULL, &h->logits, tr_model_whole(m, &k->norm), m->adds);
     q->on->linear_dgrad(q, &m->row2, &h->logits, &words, NULL, TR_ACT_NONE);
-    tr_tp_enter_bwd(&m->tp, q, &m->row2, &m->row2);
-    q->on->layernorm_bwd(q, dx, &dgain, &dshift, &m->row2, NULL, &k->x, &gain, &k->mean,
+    tr_tp_enter_bwd(&m->tp, q, &m->row2_part, &m->row2);
+    q->on->layernorm_bwd(q, dx, &dgain, &dshift, &m->row2_part, NULL, &k->x, &gain, &k->mean,
                          &k->rstd);
 }

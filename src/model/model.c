@@ -1,22 +1,147 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "model/model.h"
 
+#include <stdlib.h>
+
+#include "model/parts.h"
+
+void tr_model_open(struct tr_model *m)
+{
+    const struct tr_shape *s = m->shape;
+
+    if (s->recompute == TR_RECOMPUTE_NONE)
+        return;
+    m->agains = s->recompute == TR_RECOMPUTE_UNIFORM ? (int)s->recompute_layers : 1;
+    m->again = calloc((size_t)m->agains, sizeof *m->again);
+    if (!m->again)
+        tr_die(TR_ERESOURCE, "no memory left for the layout of recomputed layers");
+}
+
+void tr_model_close(struct tr_model *m)
+{
+    tr_params_release(&m->params);
+    free(m->again);
+    m->again = NULL;
+}
+
+int64_t tr_model_rows(const struct tr_model *m)
+{
+    return m->shape->micro_batch * m->shape->seq;
+}
+
+int64_t tr_model_part_rows(const struct tr_model *m)
+{
+    return tr_tp_rows(&m->tp, tr_model_rows(m));
+}
+
+int64_t tr_model_first_row(const struct tr_model *m)
+{
+    return tr_tp_first_row(&m->tp, tr_model_rows(m));
+}
+
+struct tr_tensor tr_model_take(struct tr_arena *a, const char *label, enum tr_dtype type,
+                               int64_t rows, int64_t width)
+{
+    size_t bytes = (size_t)(rows * width * tr_dtype_bytes(type));
+
+    return tr_tensor_2(tr_arena_take(a, label, bytes), type, rows, width);
+}
+
+/* The rows of this rank in a tensor of all rows. */
+static struct tr_tensor part_of(const struct tr_model *m, const struct tr_tensor *x)
+{
+    int64_t rows = tr_model_part_rows(m), width = x->dim[1];
+    struct tr_tensor part = tr_tensor_span(x, tr_model_first_row(m) * width, rows * width);
+
+    return tr_tensor_2(part.data, x->dtype, rows, width);
+}
+
+/* Elements of the parameters that every tensor rank holds whole. */
+static int64_t uncut_elems(const struct tr_params *ps)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < ps->count; i++)
+        if (ps->list[i].split < 0)
+            n += ps->list[i].elems;
+    return n;
+}
+
+static void plan_shared(struct tr_model *m, struct tr_arena *a)
+{
+    int64_t n = uncut_elems(&m->params);
+    enum tr_dtype type = m->params.grads.dtype;
+
+    m->shared =
+        tr_tensor_1(tr_arena_take(a, "scratch", (size_t)(n * tr_dtype_bytes(type))), type, n);
+}
+
 void tr_model_plan(struct tr_model *m, struct tr_arena *a)
 {
     const struct tr_shape *s = m->shape;
-    int64_t rows = s->micro_batch * s->seq, hidden = s->hidden;
+    int64_t rows = tr_model_rows(m), hidden = s->hidden;
     int64_t inner = s->ffn / s->w, local = s->hidden / s->w;
     int32_t *position;
 
-    m->row = tr_f32_2(tr_arena_floats(a, "scratch", rows * hidden), rows, hidden);
-    m->row2 = tr_f32_2(tr_arena_floats(a, "scratch", rows * hidden), rows, hidden);
-    m->wide = tr_f32_2(tr_arena_floats(a, "scratch", rows * inner), rows, inner);
-    m->dqkv = tr_f32_2(tr_arena_floats(a, "scratch", rows * 3 * local), rows, 3 * local);
-    m->dctx = tr_f32_2(tr_arena_floats(a, "scratch", rows * local), rows, local);
+    m->row = tr_model_take(a, "scratch", m->type, rows, hidden);
+    m->row_part = part_of(m, &m->row);
+    m->row2 = tr_model_take(a, "scratch", m->type, rows, hidden);
+    m->row2_part = part_of(m, &m->row2);
+    if (m->tp.sequence) {
+        m->whole = tr_model_take(a, "scratch", m->type, rows, hidden);
+        plan_shared(m, a);
+    }
+    m->wide = tr_model_take(a, "scratch", m->type, rows, inner);
+    m->dqkv = tr_model_take(a, "scratch", m->type, rows, 3 * local);
+    m->dctx = tr_model_take(a, "scratch", m->type, rows, local);
     position = tr_arena_take(a, "scratch", (size_t)rows * sizeof *position);
     m->position = tr_i32_1(position, rows);
     for (int64_t n = 0; position && n < rows; n++)
         position[n] = (int32_t)(n % s->seq);
+    for (int i = 0; i < m->agains; i++) {
+        if (i > 0 || s->distribute_inputs)
+            tr_block_plan_input(m, a, &m->again[i]);
+        tr_block_plan(m, a, &m->again[i]);
+    }
+}
+
+const struct tr_tensor *tr_model_whole(struct tr_model *m, const struct tr_tensor *part)
+{
+    if (!m->tp.sequence)
+        return part;
+    tr_tp_enter_fwd(&m->tp, m->q, &m->whole, part);
+    return &m->whole;
+}
+
+/* Between the flat gradients, where parameters of all kinds lie mixed, and one vector. */
+static void copy_uncut(struct tr_model *m, bool back)
+{
+    struct tr_params *ps = &m->params;
+    int64_t at = 0;
+
+    for (int i = 0; i < ps->count; i++) {
+        const struct tr_param *p = &ps->list[i];
+        struct tr_tensor flat, packed;
+
+        if (p->split >= 0)
+            continue;
+        flat = tr_tensor_span(&ps->grads, p->offset, p->elems);
+        packed = tr_tensor_span(&m->shared, at, p->elems);
+        if (back)
+            m->q->on->copy(m->q, &flat, &packed);
+        else
+            m->q->on->copy(m->q, &packed, &flat);
+        at += p->elems;
+    }
+}
+
+void tr_model_sum_parts(struct tr_model *m)
+{
+    if (!m->tp.sequence)
+        return;
+    copy_uncut(m, false);
+    tr_tp_sum(&m->tp, m->q, &m->shared);
+    copy_uncut(m, true);
 }
 
 struct tr_dropout tr_model_dropout(const struct tr_model *m, enum tr_stream stream, int site,
@@ -31,6 +156,7 @@ struct tr_dropout tr_model_dropout(const struct tr_model *m, enum tr_stream stre
         .site = site,
         .sample = sample,
         .tokens = m->shape->seq,
+        .first_row = stream == TR_STREAM_ATTN_DROPOUT ? 0 : tr_model_first_row(m),
     };
 }
 

@@ -13,9 +13,18 @@
 #include "util/arena.h"
 
 /*
- * What the parts of a rank's model share: sizes, parameters, the tensor-parallel group, the queue,
- * and scratch memory that is dead between two calls.  The parts (embed.c, block.c, head.c) hold no
- * memory of their own; what backward needs lies in the slot of a micro-batch (chunk.h).
+ * What the parts of a rank's model share: sizes, types, parameters, the tensor-parallel group, the
+ * queue, and scratch memory that is dead between two calls.  The parts (embed.c, block.c, head.c)
+ * hold no memory of their own; what backward needs lies in the slot of a micro-batch (chunk.h).
+ *
+ * Rows.  Without sequence parallelism every tensor rank has all N rows of the residual stream.  With
+ * it (Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models", 2022,
+ * section 4.2.2) a rank has N / W of them, called its part, and what is done row by row (norms,
+ * dropout, residual additions) is done once instead of W times.  Here a part is consecutive rows of
+ * [B,T], not a piece of each sample: a row is a row, and so only N must divide by W.
+ *
+ * Types.  Weights, activations and messages are of `type`; the residual stream and its gradient of
+ * `stream`, which is fp32 with --fp32-residual-connection.  Statistics are fp32.
  */
 struct tr_model {
     const struct tr_shape *shape;       /* borrowed */
@@ -27,19 +36,49 @@ struct tr_model {
     double attention_dropout, hidden_dropout;
     float eps;                          /* of the norms */
     bool training;                      /* dropout is on */
+    bool adds;                          /* backward adds to the gradients of products, or sets them */
+    enum tr_dtype type, stream;
 
-    /* Scratch.  Letters as in tensor.h; one rank's part. */
-    struct tr_tensor row;               /* [N,H] output of a sublayer, or the gradient of one */
-    struct tr_tensor row2;              /* [N,H] gradient of a normed input */
+    /* Scratch.  Letters as in tensor.h; one rank's part of what is cut by heads or inner width. */
+    struct tr_tensor row, row_part;     /* [N,H] output of a sublayer or its gradient; its part */
+    struct tr_tensor row2, row2_part;   /* [N,H] gradient of a normed input; its part */
+    struct tr_tensor whole;             /* [N,H] normed input of all ranks, if they have parts */
     struct tr_tensor wide;              /* [N,F/W] gradient inside the MLP */
     struct tr_tensor dqkv;              /* [N,3H/W] */
     struct tr_tensor dctx;              /* [N,H/W] */
     struct tr_tensor position;          /* [N] (TR_I32) n % T */
+    struct tr_tensor shared;            /* gradients of all parameters that are not cut, in parts */
+
+    /* Where the layers of one recomputed group keep what their backward needs; all groups share it. */
+    int agains;
+    struct tr_block_kept *again;        /* [agains], owned */
 };
+
+/* After the fields above "Scratch" are set: make room for what tr_model_plan() fills in. */
+void tr_model_open(struct tr_model *m);
+void tr_model_close(struct tr_model *m);
 
 /* Take the scratch memory from the arena ("scratch").  The first run of the two in which it is not
    dry also fills `position`. */
 void tr_model_plan(struct tr_model *m, struct tr_arena *a);
+
+/* N; the rows of the residual stream on this rank, and the first of them. */
+int64_t tr_model_rows(const struct tr_model *m);
+int64_t tr_model_part_rows(const struct tr_model *m);
+int64_t tr_model_first_row(const struct tr_model *m);
+
+/* Memory for [rows,width] numbers of `type` from the arena. */
+struct tr_tensor tr_model_take(struct tr_arena *a, const char *label, enum tr_dtype type,
+                               int64_t rows, int64_t width);
+
+/* What a column-parallel product reads: `part` itself, or all ranks' parts in m->whole, which stay
+   there until the next call.  Collective over the tensor-parallel group. */
+const struct tr_tensor *tr_model_whole(struct tr_model *m, const struct tr_tensor *part);
+
+/* With sequence parallelism, the gradient of a parameter that is not cut is on each rank the sum over
+   its rows only: add these up, once per step, when backward is done.  Collective over the
+   tensor-parallel group; does nothing without parts. */
+void tr_model_sum_parts(struct tr_model *m);
 
 /* The dropout of the hidden state at `stream` of layer `site`, off outside training.  `sample` is
    [B], borrowed. */

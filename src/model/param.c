@@ -15,16 +15,17 @@ struct row {
     int split;
     unsigned place;
     enum tr_param_init init;
-    bool decay;
+    bool decay, adds;
 };
 
 static void rows_of(const struct tr_shape *s, struct row out[TR_PARAM_ROWS])
 {
     enum { EMBED = TR_PLACE_EMBED, LAYER = TR_PLACE_LAYER, HEAD = TR_PLACE_HEAD };
+    enum { SETS, ADDS };
     const int64_t H = s->hidden, F = s->ffn, V = s->vocab, S = s->positions;
     const struct row rows[] = {
-#define PARAM(symbol, name, rows, cols, split, place, init, decay) \
-    {name, rows, cols, split, place, TR_INIT_##init, decay},
+#define PARAM(symbol, name, rows, cols, split, place, init, decay, grad) \
+    {name, rows, cols, split, place, TR_INIT_##init, decay, (grad) == ADDS},
 #include "model/param.def"
 #undef PARAM
     };
@@ -52,14 +53,22 @@ static void cut(const struct tr_shape *s, int tp, struct tr_param *p)
         p->real = 0;
 }
 
-static void add(struct tr_params *out, const struct tr_shape *s, int tp, const struct row *rows,
-                enum tr_param_row row, int chunk, int layer, bool copy)
+/* What the list of one rank is made from. */
+struct maker {
+    const struct tr_shape *s;
+    int tp;
+    bool first, last; /* stage */
+    struct row row[TR_PARAM_ROWS];
+    struct tr_params *out;
+};
+
+static void add(struct maker *k, int row, int chunk, int layer, bool copy)
 {
-    const struct row *r = &rows[row];
-    struct tr_param *p = &out->list[out->count++];
+    const struct row *r = &k->row[row];
+    struct tr_param *p = &k->out->list[k->out->count++];
 
     memset(p, 0, sizeof *p);
-    p->row = row;
+    p->row = (enum tr_param_row)row;
     p->layer = layer;
     p->chunk = chunk;
     p->ndim = r->cols > 0 ? 2 : 1;
@@ -67,6 +76,8 @@ static void add(struct tr_params *out, const struct tr_shape *s, int tp, const s
     p->full[1] = r->cols > 0 ? r->cols : 1;
     p->split = r->split;
     p->decay = r->decay;
+    /* The tied embedding is set by the head, where there is one, and added to by the embedding. */
+    p->adds = r->adds || ((r->place & TR_PLACE_HEAD) && !k->last);
     p->init = r->init;
     p->copy = copy;
     /* The format is a literal of param.def; it has one %d exactly when the row is of a layer. */
@@ -76,38 +87,65 @@ static void add(struct tr_params *out, const struct tr_shape *s, int tp, const s
     } else {
         snprintf(p->name, sizeof p->name, "%s", r->name);
     }
-    cut(s, tp, p);
+    cut(k->s, k->tp, p);
     p->elems = p->local[0] * p->local[1];
-    p->offset = out->elems;
-    out->elems += p->elems;
+    p->offset = k->out->size;
+    k->out->size += p->elems;
+    k->out->elems += p->elems;
+}
+
+static void add_layers(struct maker *k, int64_t begin, int64_t end, int chunk)
+{
+    for (int64_t layer = end - 1; layer >= begin; layer--)
+        for (int r = TR_PARAM_ROWS - 1; r >= 0; r--)
+            if (k->row[r].place & TR_PLACE_LAYER)
+                add(k, r, chunk, (int)layer, false);
+}
+
+/* The rows of the head or of the embeddings; `tied` chooses between what both have and the rest. */
+static void add_end(struct maker *k, unsigned place, int chunk, bool tied)
+{
+    const unsigned both = TR_PLACE_EMBED | TR_PLACE_HEAD;
+
+    for (int r = TR_PARAM_ROWS - 1; r >= 0; r--)
+        if ((k->row[r].place & place) && ((k->row[r].place & both) == both) == tied)
+            add(k, r, chunk, -1, tied && place == TR_PLACE_HEAD);
+}
+
+static int64_t up(int64_t n, int64_t unit)
+{
+    return (n + unit - 1) / unit * unit;
 }
 
 void tr_params_list(const struct tr_shape *s, int tp, int pp, struct tr_params *out)
 {
-    struct row rows[TR_PARAM_ROWS];
-    bool first = pp == 0, last = pp == s->p - 1;
+    struct maker k = {.s = s, .tp = tp, .first = pp == 0, .last = pp == s->p - 1, .out = out};
     int64_t most = (s->layers_per_chunk * s->k + 2) * TR_PARAM_ROWS;
+    int64_t unit = (int64_t)TR_PARAM_UNIT * s->d;
 
     memset(out, 0, sizeof *out);
-    rows_of(s, rows);
+    rows_of(s, k.row);
     out->list = calloc((size_t)most, sizeof *out->list);
     if (!out->list)
         tr_die(TR_ERESOURCE, "no memory left for the list of parameters");
     for (int chunk = s->k - 1; chunk >= 0; chunk--) {
         int64_t begin = tr_shape_first_layer(s, pp, chunk);
 
-        for (int r = TR_PARAM_ROWS - 1; last && chunk == s->k - 1 && r >= 0; r--)
-            if ((rows[r].place & TR_PLACE_HEAD) && !(first && (rows[r].place & TR_PLACE_EMBED)))
-                add(out, s, tp, rows, (enum tr_param_row)r, chunk, -1,
-                    (rows[r].place & TR_PLACE_EMBED) != 0);
-        for (int64_t layer = begin + s->layers_per_chunk - 1; layer >= begin; layer--)
-            for (int r = TR_PARAM_ROWS - 1; r >= 0; r--)
-                if (rows[r].place & TR_PLACE_LAYER)
-                    add(out, s, tp, rows, (enum tr_param_row)r, chunk, (int)layer, false);
-        for (int r = TR_PARAM_ROWS - 1; first && chunk == 0 && r >= 0; r--)
-            if (rows[r].place & TR_PLACE_EMBED)
-                add(out, s, tp, rows, (enum tr_param_row)r, chunk, -1, false);
+        if (k.last && chunk == s->k - 1)
+            add_end(&k, TR_PLACE_HEAD, chunk, false);
+        add_layers(&k, begin, begin + s->layers_per_chunk, chunk);
     }
+    if (k.first)
+        add_end(&k, TR_PLACE_EMBED, 0, false);
+    if (s->p > 1)
+        out->region = out->size = up(out->size, unit);
+    if (k.first)
+        add_end(&k, TR_PLACE_EMBED, 0, true);
+    else if (k.last)
+        add_end(&k, TR_PLACE_HEAD, s->k - 1, true);
+    out->size = up(out->size, unit);
+    if (s->p == 1)
+        out->region = out->size;
 }
 
 void tr_params_release(struct tr_params *ps)
@@ -116,10 +154,14 @@ void tr_params_release(struct tr_params *ps)
     memset(ps, 0, sizeof *ps);
 }
 
-void tr_params_plan(struct tr_params *ps, struct tr_arena *a)
+void tr_params_plan(struct tr_params *ps, struct tr_arena *a, enum tr_dtype values,
+                    enum tr_dtype grads)
 {
-    ps->values = tr_f32_1(tr_arena_floats(a, "weights", ps->elems), ps->elems);
-    ps->grads = tr_f32_1(tr_arena_floats(a, "gradients", ps->elems), ps->elems);
+    size_t v = (size_t)(ps->size * tr_dtype_bytes(values));
+    size_t g = (size_t)(ps->size * tr_dtype_bytes(grads));
+
+    ps->values = tr_tensor_1(tr_arena_take(a, "weights", v), values, ps->size);
+    ps->grads = tr_tensor_1(tr_arena_take(a, "gradients", g), grads, ps->size);
 }
 
 int64_t tr_params_number(const struct tr_params *ps)
@@ -133,47 +175,67 @@ static void fill(float *x, int64_t n, float value)
         x[i] = value;
 }
 
-/* Row by row, because a cut along axis 1 leaves gaps in the order of the whole tensor; each row by
-   one thread, because a draw does not know the one before it. */
-static void draw(const struct tr_param *p, float *x, uint64_t seed, double std, int threads)
+/* Elements from .. to - 1 of local row `r`, where there is something to draw. */
+static void draw_row(const struct tr_param *p, struct tr_rng rng, double std, int64_t r,
+                     int64_t from, int64_t to, float *out)
 {
-    int64_t cols = p->local[1];
-    int64_t row0 = p->split == 0 ? p->first : 0, col0 = p->split == 1 ? p->first : 0;
-    int64_t rows = p->split == 1 ? p->local[0] : p->real;
+    int64_t row = p->split == 0 ? p->first + r : r;
+    int64_t col = p->split == 1 ? p->first + from : from;
+
+    if (p->split == 0 && r >= p->real) {
+        fill(out, to - from, 0.0F);
+        return;
+    }
+    tr_rng_normal(rng, (uint64_t)(row * p->full[1] + col), to - from, out);
+    for (int64_t c = 0; c < to - from; c++)
+        out[c] = (float)(std * (double)out[c]);
+}
+
+/* Elements first .. end - 1 of the local part.  Row by row, because a cut along axis 1 leaves gaps in
+   the order of the whole tensor; each row by one thread, because a draw does not know the one before
+   it. */
+static void draw(const struct tr_param *p, uint64_t seed, double std, int threads, int64_t first,
+                 int64_t end, float *out)
+{
+    const int64_t cols = p->local[1];
     /* Names the draws: the row and the layer, which are the same in every layout. */
     int64_t item = (int64_t)p->row + TR_PARAM_ROWS * (int64_t)(p->layer + 1);
     struct tr_rng rng = tr_rng_key(seed, TR_STREAM_INIT, 0, item);
 
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
-    for (int64_t r = 0; r < rows; r++) {
-        tr_rng_normal(rng, (uint64_t)((row0 + r) * p->full[1] + col0), cols, x + r * cols);
-        for (int64_t c = 0; c < cols; c++)
-            x[r * cols + c] = (float)(std * (double)x[r * cols + c]);
+    for (int64_t r = first / cols; r <= (end - 1) / cols; r++) {
+        int64_t from = r * cols < first ? first - r * cols : 0;
+        int64_t to = (r + 1) * cols > end ? end - r * cols : cols;
+
+        draw_row(p, rng, std, r, from, to, out + r * cols + from - first);
     }
-    fill(x + rows * cols, p->elems - rows * cols, 0.0F);
 }
 
-void tr_params_init(struct tr_params *ps, const struct tr_shape *s, uint64_t seed, double std,
-                    int threads)
+void tr_params_draw(const struct tr_params *ps, const struct tr_shape *s, uint64_t seed, double std,
+                    int threads, int64_t first, int64_t count, float *out)
 {
     double output_std = std / sqrt(2.0 * (double)s->layers);
 
+    fill(out, count, 0.0F);
     for (int i = 0; i < ps->count; i++) {
         const struct tr_param *p = &ps->list[i];
-        float *x = tr_f32(&ps->values) + p->offset;
+        int64_t from = first > p->offset ? first - p->offset : 0;
+        int64_t to = first + count - p->offset < p->elems ? first + count - p->offset : p->elems;
+        float *x = out + p->offset + from - first;
 
+        if (from >= to)
+            continue;
         switch (p->init) {
         case TR_INIT_NORMAL:
-            draw(p, x, seed, std, threads);
+            draw(p, seed, std, threads, from, to, x);
             break;
         case TR_INIT_OUTPUT:
-            draw(p, x, seed, output_std, threads);
+            draw(p, seed, output_std, threads, from, to, x);
             break;
         case TR_INIT_ZERO:
-            fill(x, p->elems, 0.0F);
             break;
         case TR_INIT_ONE:
-            fill(x, p->elems, 1.0F);
+            fill(x, to - from, 1.0F);
             break;
         }
     }
@@ -189,9 +251,12 @@ struct tr_param *tr_param_find(const struct tr_params *ps, enum tr_param_row row
 
 static struct tr_tensor view(const struct tr_tensor *flat, const struct tr_param *p)
 {
-    float *data = flat->data ? tr_f32(flat) + p->offset : NULL;
+    struct tr_tensor x = tr_tensor_span(flat, p->offset, p->elems);
 
-    return p->ndim == 1 ? tr_f32_1(data, p->local[0]) : tr_f32_2(data, p->local[0], p->local[1]);
+    x.ndim = p->ndim;
+    for (int i = 0; i < p->ndim; i++)
+        x.dim[i] = p->local[i];
+    return x;
 }
 
 struct tr_tensor tr_param_value(const struct tr_params *ps, const struct tr_param *p)

@@ -15,12 +15,17 @@
  * weight-decay groups, slices of tensor parallelism, gradient buckets and checkpoint datasets all
  * iterate over this list and nothing else.
  *
- * Values lie in one flat buffer, gradients and optimizer states in others of the same layout, in the
- * order in which the backward pass completes gradients: the last chunk first; in it the head, then
- * the layers from last to first, then the embeddings.
+ * Values lie in one flat buffer and gradients in another of the same layout, in the order in which the
+ * backward pass completes gradients: the last chunk first; in it the head, then the layers from last
+ * to first, then the embeddings.  With several stages the tied word embedding is the exception: it
+ * comes last on both of the stages that hold it, in a region of its own that begins and ends at a
+ * multiple of TR_PARAM_UNIT * D.  Replicas that each own a part of every region then own the same
+ * part of the embedding on both stages, and can sum it.  What lies between parameters is zero.
  */
+enum { TR_PARAM_UNIT = 64 };
+
 enum tr_param_row {
-#define PARAM(symbol, name, rows, cols, split, place, init, decay) TR_PARAM_##symbol,
+#define PARAM(symbol, name, rows, cols, split, place, init, decay, grad) TR_PARAM_##symbol,
 #include "model/param.def"
 #undef PARAM
     TR_PARAM_ROWS
@@ -43,6 +48,7 @@ struct tr_param {
                                    less than local only where the vocabulary is padded; may be 0 */
     int64_t offset, elems;      /* in the flat buffers; elems = local[0] * local[1] */
     bool decay;                 /* weight decay applies */
+    bool adds;                  /* its gradient must be zero before a step */
     bool copy;                  /* second copy of the tied embedding, on the last stage */
     enum tr_param_init init;
 };
@@ -50,8 +56,10 @@ struct tr_param {
 struct tr_params {
     int count;
     struct tr_param *list;      /* owned */
-    int64_t elems;              /* of each flat buffer */
-    struct tr_tensor values, grads;     /* [elems], in the arena */
+    int64_t elems;              /* sum of the parameters' elements */
+    int64_t region;             /* where the second region begins; `size` when there is one only */
+    int64_t size;               /* of each flat buffer */
+    struct tr_tensor values, grads;     /* [size], in the arena; each of its own float type */
 };
 
 /* The list of the rank at (tensor rank tp, stage pp); no memory for tensors yet.  Pure. */
@@ -59,18 +67,20 @@ void tr_params_list(const struct tr_shape *s, int tp, int pp, struct tr_params *
 void tr_params_release(struct tr_params *ps);
 
 /* Take values and gradients from the arena ("weights", "gradients"); see util/arena.h. */
-void tr_params_plan(struct tr_params *ps, struct tr_arena *a);
+void tr_params_plan(struct tr_params *ps, struct tr_arena *a, enum tr_dtype values,
+                    enum tr_dtype grads);
 
 /* Number of parameters that the rank holds, as Megatron counts them for its log. */
 int64_t tr_params_number(const struct tr_params *ps);
 
 /*
- * Fill the values with the weights that `seed` stands for.  Each element is drawn by its place in the
- * whole tensor (util/rng.h, TR_STREAM_INIT), so the weights do not depend on W, P, D or K.  Padding
- * rows of the vocabulary are zero.  `std` is --init-method-std.  Works with `threads` threads.
+ * The weights that `seed` stands for: elements first .. first + count - 1 of the flat buffer, in fp32,
+ * into out[count].  Each element is drawn by its place in the whole tensor (util/rng.h,
+ * TR_STREAM_INIT), so the weights do not depend on W, P, D or K.  Padding is zero.  `std` is
+ * --init-method-std.  Works with `threads` threads.
  */
-void tr_params_init(struct tr_params *ps, const struct tr_shape *s, uint64_t seed, double std,
-                    int threads);
+void tr_params_draw(const struct tr_params *ps, const struct tr_shape *s, uint64_t seed, double std,
+                    int threads, int64_t first, int64_t count, float *out);
 
 /* The parameter of that row in that layer (-1: not in a layer), or NULL if this rank lacks it.  With
    P == 1 the tied embedding is one parameter. */

@@ -8,7 +8,8 @@
  * The parts that a chunk is made of; internal to model/.  Each has what it keeps from forward to
  * backward, a plan that takes it from the arena, and the pair of passes.  Forward reads x and leaves
  * y; backward reads dy and leaves dx, and adds to the gradients of its parameters.  All calls are
- * collective over the tensor-parallel group.
+ * collective over the tensor-parallel group.  Below, n is the rows of this rank's part of the stream
+ * (model.h): N, or N / W with sequence parallelism.
  */
 
 /* Word and position embedding with dropout: the input of the first layer. */
@@ -18,7 +19,7 @@ struct tr_embed_kept {
 void tr_embed_plan(struct tr_model *m, struct tr_arena *a, struct tr_embed_kept *k);
 void tr_embed_forward(struct tr_model *m, struct tr_embed_kept *k, const struct tr_tensor *y,
                       const int64_t *sample);
-/* dy[N,H] is overwritten. */
+/* dy[n,H] is overwritten. */
 void tr_embed_backward(struct tr_model *m, struct tr_embed_kept *k, const struct tr_tensor *dy,
                        const int64_t *sample);
 
@@ -29,14 +30,17 @@ void tr_embed_backward(struct tr_model *m, struct tr_embed_kept *k, const struct
  * one sum forward and one backward (Shoeybi et al. 2019, figure 3).
  */
 struct tr_block_kept {
-    struct tr_tensor x;                 /* [N,H] the input; the caller writes it */
-    struct tr_tensor norm1, mean1, rstd1;   /* [N,H] [N] [N] */
+    struct tr_tensor x;                 /* [n,H] the input; the caller writes it */
+    struct tr_tensor norm1, mean1, rstd1;   /* [n,H] [n] [n] */
     struct tr_tensor qkv, lse, ctx;     /* [N,3H/W] [B,A/W,T] [N,H/W] */
-    struct tr_tensor s;                 /* [N,H] between the sublayers */
+    struct tr_tensor s;                 /* [n,H] between the sublayers */
     struct tr_tensor norm2, mean2, rstd2;
     struct tr_tensor pre, act;          /* [N,F/W] before and after the activation */
 };
+/* The input apart from the rest: recomputation keeps one without the other. */
+void tr_block_plan_input(struct tr_model *m, struct tr_arena *a, struct tr_block_kept *k);
 void tr_block_plan(struct tr_model *m, struct tr_arena *a, struct tr_block_kept *k);
+/* y may be NULL when only what backward needs is wanted: then the last product is not made. */
 void tr_block_forward(struct tr_model *m, struct tr_block_kept *k, int layer,
                       const struct tr_tensor *y, const int64_t *sample);
 /* dx may be dy itself. */
@@ -46,7 +50,7 @@ void tr_block_backward(struct tr_model *m, struct tr_block_kept *k, int layer,
 
 /* Last norm, logits from the tied embedding, vocabulary-parallel cross entropy. */
 struct tr_head_kept {
-    struct tr_tensor x;                 /* [N,H] the input; the caller writes it */
+    struct tr_tensor x;                 /* [n,H] the input; the caller writes it */
     struct tr_tensor norm, mean, rstd;
     struct tr_tensor labels;            /* [N] (TR_I32) */
     struct tr_tensor max, stats;        /* [N] [2,N] */

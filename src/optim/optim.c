@@ -7,52 +7,140 @@
 
 #include "util/timer.h"
 
-/* Neighbours that are treated alike share a span: fewer and longer loops. */
-static void add_param(struct tr_optim *o, const struct tr_param *p, int tp)
+static void *need(int64_t count, size_t size)
 {
-    bool counts = tr_param_counts(p, tp);
-    struct tr_span *last = o->spans > 0 ? &o->span[o->spans - 1] : NULL;
+    void *p = calloc(count > 0 ? (size_t)count : 1, size);
 
-    if (last && last->decay == p->decay && last->counts == counts) {
-        last->count += p->elems;
+    if (!p)
+        tr_die(TR_ERESOURCE, "no memory left for the optimizer's list of spans");
+    return p;
+}
+
+/* What `p` and own[i] have in common; neighbours that are treated alike share a span: fewer and
+   longer loops. */
+static void add_span(struct tr_optim *o, const struct tr_param *p, const struct tr_bucket *own,
+                     int64_t state, bool counts)
+{
+    int64_t first = p->offset > own->first ? p->offset : own->first;
+    int64_t p_end = p->offset + p->elems, own_end = own->first + own->count;
+    int64_t end = p_end < own_end ? p_end : own_end;
+    struct tr_optim_span *last = o->spans > 0 ? &o->span[o->spans - 1] : NULL;
+
+    if (first >= end)
+        return;
+    state += first - own->first;
+    if (last && last->decay == p->decay && last->counts == counts &&
+        last->first + last->count == first && last->state + last->count == state) {
+        last->count += end - first;
         return;
     }
-    o->span[o->spans++] = (struct tr_span){p->offset, p->elems, p->decay, counts};
+    o->span[o->spans++] = (struct tr_optim_span){
+        .first = first,
+        .count = end - first,
+        .state = state,
+        .decay = p->decay,
+        .counts = counts,
+    };
+}
+
+static void list_spans(struct tr_optim *o, int tp)
+{
+    const struct tr_params *ps = o->params;
+    int64_t state = 0;
+
+    o->span = need(ps->count + o->owns, sizeof *o->span);
+    for (int i = 0; i < o->owns; i++) {
+        for (int k = 0; k < ps->count; k++)
+            add_span(o, &ps->list[k], &o->own[i], state, tr_param_counts(&ps->list[k], tp));
+        state += o->own[i].count;
+    }
+    o->owned = state;
+}
+
+static void list_zeros(struct tr_optim *o)
+{
+    const struct tr_params *ps = o->params;
+
+    o->zero = need(ps->count, sizeof *o->zero);
+    for (int i = 0; i < ps->count; i++) {
+        const struct tr_param *p = &ps->list[i];
+        struct tr_bucket *last = o->zeros > 0 ? &o->zero[o->zeros - 1] : NULL;
+
+        if (!p->adds)
+            continue;
+        if (last && last->first + last->count == p->offset)
+            last->count += p->elems;
+        else
+            o->zero[o->zeros++] = (struct tr_bucket){p->offset, p->elems};
+    }
 }
 
 void tr_optim_open(struct tr_optim *o, const struct tr_params *params, const struct tr_config *c,
-                   int tp)
+                   int tp, const struct tr_bucket *own, int owns)
 {
+    const struct tr_bucket all = {0, params->size};
+
     memset(o, 0, sizeof *o);
     o->params = params;
     o->beta1 = c->adam_beta1;
     o->beta2 = c->adam_beta2;
     o->eps = c->adam_eps;
-    o->decay = c->weight_decay;
     o->clip = c->clip_grad;
-    o->span = calloc((size_t)params->count, sizeof *o->span);
-    if (!o->span)
-        tr_die(TR_ERESOURCE, "no memory left for the optimizer's list of spans");
-    for (int i = 0; i < params->count; i++)
-        add_param(o, &params->list[i], tp);
+    o->owns = own ? owns : 1;
+    o->own = need(o->owns, sizeof *o->own);
+    for (int i = 0; i < o->owns; i++)
+        o->own[i] = own ? own[i] : all;
+    list_spans(o, tp);
+    list_zeros(o);
 }
 
 void tr_optim_close(struct tr_optim *o)
 {
+    free(o->own);
     free(o->span);
+    free(o->zero);
     memset(o, 0, sizeof *o);
 }
 
-void tr_optim_plan(struct tr_optim *o, struct tr_arena *a)
+static struct tr_tensor state(const struct tr_optim *o, struct tr_arena *a)
 {
-    int64_t n = o->params->elems;
+    return tr_f32_1(tr_arena_floats(a, "optimizer", o->owned), o->owned);
+}
 
-    o->m = tr_f32_1(tr_arena_floats(a, "optimizer", n), n);
-    o->v = tr_f32_1(tr_arena_floats(a, "optimizer", n), n);
+void tr_optim_plan(struct tr_optim *o, struct tr_arena *a, enum tr_dtype values)
+{
+    if (values != TR_F32)
+        o->main = state(o, a);
+    o->m = state(o, a);
+    o->v = state(o, a);
     o->sum = tr_f64_1(tr_arena_take(a, "optimizer", sizeof(double)), 1);
 }
 
-static double norm(struct tr_optim *o, struct tr_comm *mp, struct tr_queue *q)
+float *tr_optim_masters(const struct tr_optim *o, int i)
+{
+    int64_t at = 0;
+
+    if (!o->main.data)
+        return tr_f32(&o->params->values) + o->own[i].first;
+    for (int k = 0; k < i; k++)
+        at += o->own[k].count;
+    return tr_f32(&o->main) + at;
+}
+
+void tr_optim_publish(struct tr_optim *o, struct tr_queue *q)
+{
+    int64_t at = 0;
+
+    for (int i = 0; o->main.data && i < o->owns; i++) {
+        struct tr_tensor from = tr_tensor_span(&o->main, at, o->own[i].count);
+        struct tr_tensor to = tr_tensor_span(&o->params->values, o->own[i].first, o->own[i].count);
+
+        q->on->copy(q, &to, &from);
+        at += o->own[i].count;
+    }
+}
+
+static double sum_of_squares(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q)
 {
     *tr_f64(&o->sum) = 0.0;
     for (int i = 0; i < o->spans; i++) {
@@ -63,15 +151,16 @@ static double norm(struct tr_optim *o, struct tr_comm *mp, struct tr_queue *q)
         g = tr_tensor_span(&o->params->grads, o->span[i].first, o->span[i].count);
         q->on->sumsq(q, &o->sum, &g);
     }
-    mp->via->allreduce(mp, q, &o->sum, TR_SUM);
+    group->via->allreduce(group, q, &o->sum, TR_SUM);
     q->on->wait(q);
-    return sqrt(*tr_f64(&o->sum));
+    return *tr_f64(&o->sum);
 }
 
-static void update(struct tr_optim *o, struct tr_queue *q, double lr, double factor)
+static void update(struct tr_optim *o, struct tr_queue *q, const struct tr_optim_how *how,
+                   double factor)
 {
-    struct tr_adamw how = {
-        .lr = (float)lr,
+    struct tr_adamw rule = {
+        .lr = (float)how->lr,
         .beta1 = (float)o->beta1,
         .beta2 = (float)o->beta2,
         .eps = (float)o->eps,
@@ -80,37 +169,57 @@ static void update(struct tr_optim *o, struct tr_queue *q, double lr, double fac
 
     /* From the betas as floats: 0.999f is off by 1.3e-5 of 1 - beta2, and only a correction that is
        off by the same cancels it. */
-    how.bias1 = (float)(1.0 - pow((double)how.beta1, (double)o->steps));
-    how.bias2 = (float)(1.0 - pow((double)how.beta2, (double)o->steps));
+    rule.bias1 = (float)(1.0 - pow((double)rule.beta1, (double)o->steps));
+    rule.bias2 = (float)(1.0 - pow((double)rule.beta2, (double)o->steps));
     for (int i = 0; i < o->spans; i++) {
-        int64_t first = o->span[i].first, count = o->span[i].count;
-        struct tr_tensor p = tr_tensor_span(&o->params->values, first, count);
-        struct tr_tensor g = tr_tensor_span(&o->params->grads, first, count);
-        struct tr_tensor m = tr_tensor_span(&o->m, first, count);
-        struct tr_tensor v = tr_tensor_span(&o->v, first, count);
+        const struct tr_optim_span *s = &o->span[i];
+        struct tr_tensor value = tr_tensor_span(&o->params->values, s->first, s->count);
+        struct tr_tensor g = tr_tensor_span(&o->params->grads, s->first, s->count);
+        struct tr_tensor m = tr_tensor_span(&o->m, s->state, s->count);
+        struct tr_tensor v = tr_tensor_span(&o->v, s->state, s->count);
 
-        how.decay = o->span[i].decay ? (float)o->decay : 0.0F;
-        q->on->adamw(q, NULL, &p, &m, &v, &g, how);
+        rule.decay = s->decay ? (float)how->decay : 0.0F;
+        if (o->main.data) {
+            struct tr_tensor main = tr_tensor_span(&o->main, s->state, s->count);
+
+            q->on->adamw(q, &value, &main, &m, &v, &g, rule);
+        } else {
+            q->on->adamw(q, NULL, &value, &m, &v, &g, rule);
+        }
     }
 }
 
-double tr_optim_step(struct tr_optim *o, struct tr_comm *mp, struct tr_queue *q, double lr)
+static void zero_gradients(struct tr_optim *o, struct tr_queue *q)
 {
-    double length = 0.0, factor = 1.0;
+    for (int i = 0; i < o->zeros; i++) {
+        struct tr_tensor g = tr_tensor_span(&o->params->grads, o->zero[i].first, o->zero[i].count);
+
+        q->on->fill(q, &g, 0.0F);
+    }
+}
+
+struct tr_optim_result tr_optim_step(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
+                                     struct tr_optim_how how)
+{
+    const enum tr_timer timer = how.check ? TR_TIMER_UNSCALE : TR_TIMER_CLIP;
+    struct tr_optim_result out = {0};
+    double factor = 1.0 / how.loss_scale;
 
     tr_timer_start(TR_TIMER_OPTIMIZER);
-    if (o->clip > 0.0) {
-        tr_timer_start(TR_TIMER_CLIP);
-        length = norm(o, mp, q);
-        factor = fmin(o->clip / (length + 1e-6), 1.0);
-        tr_timer_stop(TR_TIMER_CLIP);
+    if (o->clip > 0.0 || how.check) {
+        tr_timer_start(timer);
+        out.norm = sqrt(sum_of_squares(o, group, q)) / how.loss_scale;
+        out.skipped = !isfinite(out.norm);
+        if (o->clip > 0.0)
+            factor *= fmin(o->clip / (out.norm + 1e-6), 1.0);
+        tr_timer_stop(timer);
     }
-    if (isfinite(length)) {
+    if (!out.skipped) {
         o->steps++;
-        update(o, q, lr, factor);
+        update(o, q, &how, factor);
     }
-    q->on->fill(q, &o->params->grads, 0.0F);
+    zero_gradients(o, q);
     q->on->wait(q);
     tr_timer_stop(TR_TIMER_OPTIMIZER);
-    return length;
+    return out;
 }

@@ -2,50 +2,88 @@
 #ifndef TR_OPTIM_OPTIM_H
 #define TR_OPTIM_OPTIM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "comm/comm.h"
 #include "config/config.h"
 #include "device/device.h"
+#include "dp/dp.h"
 #include "model/param.h"
 #include "util/arena.h"
 
 /*
  * The optimizer: the norm of all gradients, clipping, and AdamW (decoupled decay, Loshchilov and
- * Hutter 2019) over the flat buffers, in spans of equal weight decay.
+ * Hutter 2019) over the part of the flat buffers that this rank owns: all of it, or with the
+ * distributed optimizer (ZeRO-1, Rajbhandari et al. 2020) its share of each bucket.
+ *
+ * The moments are fp32 and stored without gaps: state element k belongs to the k-th owned element.
+ * So are the master weights, which exist when the model's values are fp16 or bf16; otherwise the
+ * values are the masters themselves.
  */
-struct tr_span {
+struct tr_optim_span {
     int64_t first, count;       /* elements of the flat buffers */
+    int64_t state;              /* where their state begins */
     bool decay;                 /* weight decay applies */
     bool counts;                /* part of the norm on this rank; see tr_param_counts() */
 };
 
 struct tr_optim {
     const struct tr_params *params;     /* borrowed */
+    int owns;
+    struct tr_bucket *own;              /* [owns], ascending, owned */
+    int64_t owned;                      /* elements in them */
     int spans;
-    struct tr_span *span;               /* [spans], owned */
-    struct tr_tensor m, v;              /* [elems] moments, in the arena */
+    struct tr_optim_span *span;         /* [spans], owned: what of `own` is parameters */
+    int zeros;
+    struct tr_bucket *zero;             /* [zeros], owned: gradients that a step finds at zero */
+    struct tr_tensor main;              /* [owned] masters, or no data */
+    struct tr_tensor m, v;              /* [owned] moments, in the arena */
     struct tr_tensor sum;               /* TR_F64 [1] */
-    double beta1, beta2, eps, decay, clip;
+    double beta1, beta2, eps, clip;
     int64_t steps;                      /* executed; the t of the bias corrections */
 };
 
-/* `tp` is this rank's place in its tensor-parallel group. */
+/* `tp` is this rank's place in its tensor-parallel group.  `own` (copied) are the elements that this
+   rank updates; NULL: all. */
 void tr_optim_open(struct tr_optim *o, const struct tr_params *params, const struct tr_config *c,
-                   int tp);
+                   int tp, const struct tr_bucket *own, int owns);
 void tr_optim_close(struct tr_optim *o);
 
-/* Take the moments from the arena ("optimizer"). */
-void tr_optim_plan(struct tr_optim *o, struct tr_arena *a);
+/* Take masters and moments from the arena ("optimizer"); `values` is the type of the weights. */
+void tr_optim_plan(struct tr_optim *o, struct tr_arena *a, enum tr_dtype values);
+
+/* Where the masters of own[i] lie: own[i].count floats. */
+float *tr_optim_masters(const struct tr_optim *o, int i);
+
+/* Round the masters into the model's values, where they are two: after the masters were drawn or
+   loaded.  Owned elements only. */
+void tr_optim_publish(struct tr_optim *o, struct tr_queue *q);
+
+struct tr_optim_how {
+    double lr, decay;           /* learning rate; weight decay where it applies */
+    double loss_scale;          /* what the gradients were multiplied by; 1 without */
+    bool check;                 /* find out if the gradients are finite even when nothing clips */
+};
+
+struct tr_optim_result {
+    double norm;                /* of the gradients, unscaled, before clipping; 0 if not computed */
+    bool skipped;               /* the norm is not finite, so nothing was updated */
+};
 
 /*
- * One step at learning rate `lr`.  Returns the norm of the gradients before clipping, over all
- * parameters of the model (0 when --clip-grad is 0: it is then not computed).  When the norm is
- * larger than --clip-grad, gradients are scaled by clip / (norm + 1e-6), as Megatron does.  When it
- * is not finite, nothing is updated: the weights stay what the last good step made them.
- * Collective over `mp`, the model-parallel group.  Gradients are zero afterwards.  Charged to
- * "optimizer", the norm to "optimizer-clip-main-grad" inside it.
+ * One step.  The norm is that of all parameters of the model; it is computed when --clip-grad is not
+ * 0 or `check` is set.  When it is larger than --clip-grad, gradients are scaled by
+ * clip / (norm + 1e-6), as Megatron does.  When it is not finite, nothing is updated: a gradient
+ * overflowed, and the weights stay what the last good step made them.  A sum of squares in double
+ * is finite exactly when all fp16, bf16 and fp32 gradients in it are, so there is no second pass
+ * that looks for them, and unscaling is a factor of the update.
+ *
+ * Collective over `group`: the model-parallel group, or the world when replicas own different parts.
+ * Afterwards the gradients that a step adds to are zero.  Charged to "optimizer"; inside it the norm
+ * to "optimizer-unscale-and-check-inf" (check) or "optimizer-clip-main-grad".
  */
-double tr_optim_step(struct tr_optim *o, struct tr_comm *mp, struct tr_queue *q, double lr);
+struct tr_optim_result tr_optim_step(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
+                                     struct tr_optim_how how);
 
 #endif

@@ -43,6 +43,11 @@ static enum tr_status open_schedules(struct tr_run *r)
     return tr_sched_build(&r->eval_list, TR_SCHED_EVAL, s->p, r->grid.at.pp, s->k, s->micros);
 }
 
+static enum tr_dtype half_type(const struct tr_shape *s)
+{
+    return !s->half ? TR_F32 : s->bf16 ? TR_BF16 : TR_F16;
+}
+
 static void open_model(struct tr_run *r)
 {
     const struct tr_config *c = r->config;
@@ -50,31 +55,46 @@ static void open_model(struct tr_run *r)
     r->model = (struct tr_model){
         .shape = &r->shape,
         .family = tr_family_find("gpt2"),
-        .tp = {.comm = &r->grid.tp},
+        .tp = {.comm = &r->grid.tp, .sequence = r->shape.sequence},
         .q = &r->queue,
         .seed = (uint64_t)c->seed,
         .attention_dropout = c->attention_dropout,
         .hidden_dropout = c->hidden_dropout,
         .eps = (float)c->layernorm_epsilon,
+        .type = half_type(&r->shape),
+        .stream = r->shape.stream_fp32 ? TR_F32 : half_type(&r->shape),
     };
     tr_params_list(&r->shape, r->grid.at.tp, r->grid.at.pp, &r->model.params);
+    tr_model_open(&r->model);
     r->chunk = calloc((size_t)r->shape.k, sizeof(struct tr_chunk *));
     if (!r->chunk)
         tr_die(TR_ERESOURCE, "no memory left for the list of model chunks");
     for (int i = 0; i < r->shape.k; i++)
-        r->chunk[i] = tr_chunk_open(&r->model, r->grid.at.pp, i,
-                                    tr_sched_slots(&r->train_list, i));
-    tr_optim_open(&r->optim, &r->model.params, c, r->grid.at.tp);
-    /* fp32 needs no loss scale; the log shows 1.0. */
-    tr_scaler_init_static(&r->scaler, 1.0);
+        r->chunk[i] = tr_chunk_open(&r->model, r->grid.at.pp, i, tr_sched_slots(&r->train_list, i));
     tr_step_connect(r);
+}
+
+/* Only fp16 has a loss scale; where there is none the log shows 1.0. */
+static void open_scaler(struct tr_run *r)
+{
+    const struct tr_config *c = r->config;
+
+    if (!c->fp16)
+        tr_scaler_init_static(&r->scaler, 1.0);
+    else if (c->loss_scale > TR_UNSET_REAL)
+        tr_scaler_init_static(&r->scaler, c->loss_scale);
+    else
+        tr_scaler_init_dynamic(&r->scaler, c->initial_loss_scale, c->min_loss_scale,
+                               (int)c->loss_scale_window, (int)c->hysteresis);
 }
 
 /* One pass over everything that takes memory; runs dry, then for real. */
 static void plan_memory(struct tr_run *r)
 {
-    tr_params_plan(&r->model.params, &r->arena);
-    tr_optim_plan(&r->optim, &r->arena);
+    enum tr_dtype type = r->model.type;
+
+    tr_params_plan(&r->model.params, &r->arena, type, r->shape.grads_fp32 ? TR_F32 : type);
+    tr_optim_plan(&r->optim, &r->arena, type);
     tr_model_plan(&r->model, &r->arena);
     for (int i = 0; i < r->shape.k; i++)
         tr_chunk_plan(r->chunk[i], &r->arena);
@@ -95,6 +115,17 @@ static void report_plan(struct tr_run *r)
     free(text);
 }
 
+/* The weights that the seed stands for, where this rank owns them, and from there to the model. */
+static void draw_weights(struct tr_run *r)
+{
+    for (int i = 0; i < r->optim.owns; i++)
+        tr_params_draw(&r->model.params, &r->shape, (uint64_t)r->config->seed,
+                       r->config->init_method_std, r->queue.on->threads(r->device),
+                       r->optim.own[i].first, r->optim.own[i].count,
+                       tr_optim_masters(&r->optim, i));
+    tr_optim_publish(&r->optim, &r->queue);
+}
+
 static enum tr_status open_memory(struct tr_run *r)
 {
     void *memory = NULL;
@@ -108,8 +139,7 @@ static enum tr_status open_memory(struct tr_run *r)
     plan_memory(r);
     if (r->config->memory_plan && r->world->rank == 0)
         report_plan(r);
-    tr_params_init(&r->model.params, &r->shape, (uint64_t)r->config->seed,
-                   r->config->init_method_std, r->queue.on->threads(r->device));
+    draw_weights(r);
     return TR_OK;
 }
 
@@ -137,7 +167,7 @@ static struct tr_ckpt_tensors tensors_of(struct tr_run *r)
 {
     return (struct tr_ckpt_tensors){
         .params = &r->model.params,
-        .value = tr_f32(&r->model.params.values),
+        .value = tr_optim_masters(&r->optim, 0),
         .m = tr_f32(&r->optim.m),
         .v = tr_f32(&r->optim.v),
     };
@@ -166,6 +196,7 @@ enum tr_status tr_run_load(struct tr_run *r)
     r->scaler.hysteresis_tracker = state.hysteresis_tracker;
     if (r->scaler.dynamic)
         r->scaler.scale = state.loss_scale;
+    tr_optim_publish(&r->optim, &r->queue);
     return TR_OK;
 }
 
@@ -269,14 +300,15 @@ static enum tr_status build(struct tr_run *r)
     report_setup(r, began);
     TR_TRY(open_schedules(r));
     open_model(r);
+    tr_optim_open(&r->optim, &r->model.params, r->config, r->grid.at.tp, NULL, 0);
+    open_scaler(r);
     TR_TRY(open_memory(r));
     TR_TRY(open_replicas(r));
     report_parameters(r);
     return TR_OK;
 }
 
-enum tr_status tr_run_open(struct tr_run *r, const struct tr_config *config,
-                           struct tr_comm *world)
+enum tr_status tr_run_open(struct tr_run *r, const struct tr_config *config, struct tr_comm *world)
 {
     enum tr_status s;
 
@@ -297,7 +329,7 @@ void tr_run_close(struct tr_run *r)
     for (int i = 0; r->chunk && i < r->shape.k; i++)
         tr_chunk_close(r->chunk[i]);
     free(r->chunk);
-    tr_params_release(&r->model.params);
+    tr_model_close(&r->model);
     tr_sched_release(&r->train_list);
     tr_sched_release(&r->eval_list);
     if (r->device)

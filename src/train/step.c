@@ -72,8 +72,8 @@ void tr_step_connect(struct tr_run *r)
         .forward = forward,
         .backward = backward,
         .message = message,
-        .message_bytes = r->shape.micro_batch * r->shape.seq * r->shape.hidden *
-                         (int64_t)sizeof(float),
+        .message_bytes =
+            tr_model_part_rows(&r->model) * r->shape.hidden * tr_dtype_bytes(r->model.stream),
     };
 }
 
@@ -91,16 +91,25 @@ static double reduce_loss(struct tr_run *r, int64_t batches)
     return sum / ((double)r->shape.micros * r->shape.d * (double)batches);
 }
 
-/* The first and the last stage each have part of the gradient of the one word embedding. */
+/* The first and the last stage each have part of the gradient of the one word embedding, and a
+   replica owns the same part of it on both (model/param.h). */
 static void sum_tied_embedding(struct tr_run *r)
 {
     const struct tr_param *p = tr_param_find(&r->model.params, TR_PARAM_WORD_EMBED, -1);
-    struct tr_tensor g;
 
     if (!p || r->grid.embed.size < 2)
         return;
-    g = tr_param_grad(&r->model.params, p);
-    r->grid.embed.via->allreduce(&r->grid.embed, &r->queue, &g, TR_SUM);
+    for (int i = 0; i < r->optim.owns; i++) {
+        int64_t first = r->optim.own[i].first, end = first + r->optim.own[i].count;
+        struct tr_tensor g;
+
+        first = first > p->offset ? first : p->offset;
+        end = end < p->offset + p->elems ? end : p->offset + p->elems;
+        if (first >= end)
+            continue;
+        g = tr_tensor_span(&r->model.params.grads, first, end - first);
+        r->grid.embed.via->allreduce(&r->grid.embed, &r->queue, &g, TR_SUM);
+    }
 }
 
 double tr_step_lr(const struct tr_run *r)
@@ -124,6 +133,7 @@ double tr_step_gradients(struct tr_run *r)
 
     tr_timer_start(TR_TIMER_PARAMS_ALL_REDUCE);
     tr_dp_finish(r->dp, &r->queue);
+    tr_model_sum_parts(&r->model);
     tr_timer_stop(TR_TIMER_PARAMS_ALL_REDUCE);
 
     tr_timer_start(TR_TIMER_EMBEDDING_ALL_REDUCE);
@@ -134,10 +144,21 @@ double tr_step_gradients(struct tr_run *r)
 
 void tr_step(struct tr_run *r, struct tr_step_result *out)
 {
+    struct tr_optim_how how = {
+        .lr = tr_step_lr(r),
+        .decay = tr_wd_at(&r->shape, (double)r->lr_samples),
+        .loss_scale = r->scaler.scale,
+        .check = r->config->fp16,
+    };
+    struct tr_optim_result done;
+
     out->loss = tr_step_gradients(r);
-    r->optim.decay = tr_wd_at(&r->shape, (double)r->lr_samples);
-    out->grad_norm = tr_optim_step(&r->optim, &r->grid.mp, &r->queue, tr_step_lr(r));
-    r->lr_samples += r->shape.global_batch;
+    done = tr_optim_step(&r->optim, &r->grid.mp, &r->queue, how);
+    out->grad_norm = done.norm;
+    out->skipped = done.skipped;
+    tr_scaler_update(&r->scaler, done.skipped);
+    if (!done.skipped)
+        r->lr_samples += r->shape.global_batch;
     r->consumed_train += r->shape.global_batch;
 }
 

@@ -7,7 +7,8 @@
 /* What a step tells the log. */
 struct tr_step_result {
     double loss;                /* mean over the global batch; on ranks of the last stage, else 0 */
-    double grad_norm;           /* before clipping; on all ranks */
+    double grad_norm;           /* before clipping, 0 if not computed; on all ranks */
+    bool skipped;               /* a gradient was not finite, so nothing was updated; on all ranks */
 };
 
 /* Connect the executor to the run's chunks: fills run->stage. */
@@ -22,7 +23,8 @@ double tr_step_gradients(struct tr_run *r);
 
 /*
  * One training step: tr_step_gradients(), then the optimizer at the learning rate that is due.
- * Advances consumed samples and the schedule of the learning rate; not the iteration.  Collective.
+ * Advances consumed samples, and unless the step was skipped the schedule of the learning rate; not the
+ * iteration.  Collective.
  */
 void tr_step(struct tr_run *r, struct tr_step_result *out);
 

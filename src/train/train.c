@@ -19,10 +19,10 @@
 struct loop {
     struct tr_run *r;
     struct tr_interval interval;
-    double since;               /* tr_now() at its start, moved on by what evaluation and saving took */
+    double since; /* tr_now() at its start, moved on by what evaluation and saving took */
     struct tr_stop stop;
     bool memory_told;
-    int64_t saved_at;           /* iteration of the last checkpoint of this run, or -1 */
+    int64_t saved_at; /* iteration of the last checkpoint of this run, or -1 */
 };
 
 static bool is_last(const struct tr_run *r)
@@ -168,9 +168,12 @@ static enum tr_status save(struct loop *l)
 /*
  * The norm is the same number on all ranks, so they need not ask one another.  Without clipping there
  * is no norm, and the loss, which only the last stage knows, decides when a line of the log is due.
+ * With a loss scale, a step that overflows is skipped and the next one has a lower scale.
  */
 static bool not_finite(struct loop *l, const struct tr_step_result *step, bool line_due)
 {
+    if (l->r->config->fp16)
+        return false;
     if (l->r->optim.clip > 0.0)
         return !isfinite(step->grad_norm);
     return line_due && tr_comm_max(l->r->world, !isfinite(l->interval.loss_sum)) != 0;
@@ -185,7 +188,8 @@ static enum tr_status one_iteration(struct loop *l)
 
     tr_step(r, &step);
     r->iteration++;
-    tr_interval_add(&l->interval, step.loss, false, r->optim.clip > 0.0 ? step.grad_norm : -1.0);
+    tr_interval_add(&l->interval, step.loss, step.skipped && r->config->fp16,
+                    r->optim.clip > 0.0 ? step.grad_norm : -1.0);
     line_due = due(r->iteration, r->config->log_interval);
     lost = not_finite(l, &step, line_due);
     if (line_due || lost)

@@ -24,7 +24,7 @@ struct fixture {
 
 static void take(struct fixture *f)
 {
-    tr_params_plan(&f->model.params, &f->arena);
+    tr_params_plan(&f->model.params, &f->arena, TR_F32, TR_F32);
     tr_model_plan(&f->model, &f->arena);
     tr_chunk_plan(f->chunk, &f->arena);
 }
@@ -40,27 +40,51 @@ static void set_weights(struct tr_params *ps)
     }
 }
 
-static struct fixture *open_fixture(const struct tr_backend *backend, int64_t padded)
+static struct tr_shape golden_shape(int64_t padded)
+{
+    return (struct tr_shape){
+        .world = 1,
+        .w = 1,
+        .p = 1,
+        .d = 1,
+        .k = 1,
+        .layers = GOLDEN_L,
+        .hidden = GOLDEN_H,
+        .heads = GOLDEN_A,
+        .head_dim = GOLDEN_H / GOLDEN_A,
+        .ffn = GOLDEN_F,
+        .seq = GOLDEN_S,
+        .positions = GOLDEN_S,
+        .vocab = GOLDEN_V,
+        .vocab_padded = padded,
+        .layers_per_chunk = GOLDEN_L,
+        .micro_batch = GOLDEN_B,
+        .micros = GOLDEN_M,
+    };
+}
+
+/* A chunk with memory for `slots` micro-batches, and the golden weights. */
+static struct fixture *open_model(const struct tr_backend *backend, const struct tr_shape *shape,
+                                  int slots)
 {
     struct fixture *f = calloc(1, sizeof *f);
     void *memory;
 
-    f->shape = (struct tr_shape){
-        .world = 1, .w = 1, .p = 1, .d = 1, .k = 1,
-        .layers = GOLDEN_L, .hidden = GOLDEN_H, .heads = GOLDEN_A,
-        .head_dim = GOLDEN_H / GOLDEN_A, .ffn = GOLDEN_F, .seq = GOLDEN_S,
-        .positions = GOLDEN_S, .vocab = GOLDEN_V, .vocab_padded = padded,
-        .layers_per_chunk = GOLDEN_L, .micro_batch = GOLDEN_B, .micros = GOLDEN_M,
-    };
+    f->shape = *shape;
     tr_comm_self(&f->self);
     assert_ok(backend->open(1, &f->q.device));
     f->q.on = backend;
     f->model = (struct tr_model){
-        .shape = &f->shape, .family = tr_family_find("gpt2"), .tp = {.comm = &f->self}, .q = &f->q,
-        .eps = 1e-5F, .training = true,
+        .shape = &f->shape,
+        .family = tr_family_find("gpt2"),
+        .tp = {.comm = &f->self},
+        .q = &f->q,
+        .eps = 1e-5F,
+        .training = true,
     };
     tr_params_list(&f->shape, 0, 0, &f->model.params);
-    f->chunk = tr_chunk_open(&f->model, 0, 0, 1);
+    tr_model_open(&f->model);
+    f->chunk = tr_chunk_open(&f->model, 0, 0, slots);
     tr_arena_init(&f->arena);
     take(f);
     assert_ok(backend->reserve(f->q.device, f->arena.used_bytes, &memory));
@@ -70,10 +94,17 @@ static struct fixture *open_fixture(const struct tr_backend *backend, int64_t pa
     return f;
 }
 
+static struct fixture *open_fixture(const struct tr_backend *backend, int64_t padded)
+{
+    struct tr_shape shape = golden_shape(padded);
+
+    return open_model(backend, &shape, 1);
+}
+
 static void close_fixture(struct fixture *f)
 {
     tr_chunk_close(f->chunk);
-    tr_params_release(&f->model.params);
+    tr_model_close(&f->model);
     f->q.on->close(f->q.device);
     free(f);
 }
@@ -156,30 +187,78 @@ static void padding(void **state)
     against_golden(tr_backends()[0], 64);
 }
 
-/* With a second micro-batch between forward and backward the logits are made again, to the bit. */
+/* Forward of all micro-batches, then backward of all: gradients that the caller frees. */
+static float *gradients(const struct tr_shape *shape, size_t *arena_bytes)
+{
+    struct fixture *f = open_model(tr_backends()[0], shape, GOLDEN_M);
+    size_t bytes = (size_t)f->model.params.size * sizeof(float);
+    float *grads = malloc(bytes);
+
+    f->model.attention_dropout = f->model.hidden_dropout = 0.1;
+    for (int micro = 0; micro < GOLDEN_M; micro++)
+        forward(f, micro);
+    for (int micro = 0; micro < GOLDEN_M; micro++)
+        tr_chunk_backward(f->chunk, micro, 1.0, NULL, NULL);
+    memcpy(grads, f->model.params.grads.data, bytes);
+    *arena_bytes = f->arena.used_bytes;
+    close_fixture(f);
+    return grads;
+}
+
+/* Layers that are computed again give the same gradients to the bit, and take less memory; uniform
+   groups take less the longer they are, until one group's own memory outweighs it. */
+static void recomputation(void **state)
+{
+    static const struct {
+        int how;
+        int64_t layers;
+    } cases[] = {
+        {TR_RECOMPUTE_UNIFORM, 1}, {TR_RECOMPUTE_UNIFORM, 2}, {TR_RECOMPUTE_UNIFORM, 3},
+        {TR_RECOMPUTE_BLOCK, 2},   {TR_RECOMPUTE_BLOCK, 4},
+    };
+    struct tr_shape shape = golden_shape(GOLDEN_V);
+    size_t kept_bytes, bytes;
+    float *kept = gradients(&shape, &kept_bytes);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct tr_shape s = shape;
+        struct tr_params ps;
+        float *again;
+
+        s.recompute = cases[i].how;
+        s.recompute_layers = cases[i].layers;
+        again = gradients(&s, &bytes);
+        tr_params_list(&s, 0, 0, &ps);
+        assert_memory_equal(kept, again, (size_t)ps.size * sizeof(float));
+        assert_true(bytes < kept_bytes);
+        tr_params_release(&ps);
+        free(again);
+    }
+    free(kept);
+}
+
+/* With a second micro-batch between forward and backward the logits are made again, to the bit.  The
+   second run also starts from the gradients that the first one left: what is set, not added to,
+   overwrites them. */
 static void logits_again(void **state)
 {
-    struct fixture *f = open_fixture(tr_backends()[0], GOLDEN_V);
+    struct tr_shape shape = golden_shape(GOLDEN_V);
+    struct fixture *f = open_model(tr_backends()[0], &shape, 2);
     struct tr_params *ps = &f->model.params;
-    size_t bytes = (size_t)ps->elems * sizeof(float);
+    size_t bytes = (size_t)ps->size * sizeof(float);
     float *once = malloc(bytes);
 
     (void)state;
-    tr_chunk_close(f->chunk);
-    f->chunk = tr_chunk_open(&f->model, 0, 0, 2);
-    tr_arena_init(&f->arena);
-    take(f);
-    void *memory;
-    assert_ok(f->q.on->reserve(f->q.device, f->arena.used_bytes, &memory));
-    tr_arena_open(&f->arena, memory);
-    take(f);
-    set_weights(ps);
     for (int micro = 0; micro < GOLDEN_M; micro++) {
         forward(f, micro);
         tr_chunk_backward(f->chunk, micro, 1.0, NULL, NULL);
     }
     memcpy(once, ps->grads.data, bytes);
-    memset(ps->grads.data, 0, bytes);
+    for (int i = 0; i < ps->count; i++)
+        if (ps->list[i].adds)
+            memset(tr_f32(&ps->grads) + ps->list[i].offset, 0,
+                   (size_t)ps->list[i].elems * sizeof(float));
     forward(f, 0);
     forward(f, 1);
     tr_chunk_backward(f->chunk, 0, 1.0, NULL, NULL);
@@ -210,7 +289,7 @@ static void ready(void **state)
     assert_int_equal(seen[1], 0);
     forward(f, 1);
     tr_chunk_backward(f->chunk, 1, 1.0, note_ready, seen);
-    assert_int_equal(seen[0], f->model.params.elems);
+    assert_int_equal(seen[0], f->model.params.size);
     assert_int_equal(seen[1], GOLDEN_L + 2);
     close_fixture(f);
 }
@@ -218,10 +297,8 @@ static void ready(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden),
-        cmocka_unit_test(padding),
-        cmocka_unit_test(logits_again),
-        cmocka_unit_test(ready),
+        cmocka_unit_test(golden),        cmocka_unit_test(padding), cmocka_unit_test(logits_again),
+        cmocka_unit_test(recomputation), cmocka_unit_test(ready),
     };
     return run_tap(tests);
 }

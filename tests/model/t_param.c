@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "check.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "model/param.h"
@@ -9,9 +8,17 @@
 static struct tr_shape shape(int64_t layers, int64_t hidden, int64_t vocab, int64_t positions)
 {
     return (struct tr_shape){
-        .w = 1, .p = 1, .d = 1, .k = 1,
-        .layers = layers, .hidden = hidden, .ffn = 4 * hidden, .vocab = vocab,
-        .vocab_padded = vocab, .positions = positions, .layers_per_chunk = layers,
+        .w = 1,
+        .p = 1,
+        .d = 1,
+        .k = 1,
+        .layers = layers,
+        .hidden = hidden,
+        .ffn = 4 * hidden,
+        .vocab = vocab,
+        .vocab_padded = vocab,
+        .positions = positions,
+        .layers_per_chunk = layers,
     };
 }
 
@@ -65,18 +72,17 @@ static int64_t place(const struct tr_param *p, int64_t i)
  */
 static void same_weights(void **state)
 {
-    static const struct { int w, p, k; } layouts[] = {{2, 1, 1}, {4, 2, 1}, {1, 4, 1}, {2, 2, 2}};
+    static const struct {
+        int w, p, k;
+    } layouts[] = {{2, 1, 1}, {4, 2, 1}, {1, 4, 1}, {2, 2, 2}};
     struct tr_shape whole = shape(4, 8, 13, 6);
     struct tr_params all, part;
-    struct tr_arena a;
-    float memory[8192], *other = malloc(sizeof memory);
+    float memory[8192], other[8192];
 
     (void)state;
     tr_params_list(&whole, 0, 0, &all);
-    all.values = tr_f32_1(memory, all.elems);
-    assert_true(all.elems <= 8192);
-    tr_params_init(&all, &whole, 99, 0.02, 1);
-    tr_arena_init(&a);
+    assert_true(all.size <= 8192);
+    tr_params_draw(&all, &whole, 99, 0.02, 1, 0, all.size, memory);
     for (size_t l = 0; l < sizeof layouts / sizeof layouts[0]; l++) {
         struct tr_shape s = whole;
         int64_t counted = 0;
@@ -85,8 +91,10 @@ static void same_weights(void **state)
         for (int pp = 0; pp < s.p; pp++) {
             for (int tp = 0; tp < s.w; tp++) {
                 tr_params_list(&s, tp, pp, &part);
-                part.values = tr_f32_1(other, part.elems);
-                tr_params_init(&part, &s, 99, 0.02, 2);
+                /* In two pieces, as an owner of some of them would draw them. */
+                assert_true(part.size <= 8192);
+                tr_params_draw(&part, &s, 99, 0.02, 2, 0, 333, other);
+                tr_params_draw(&part, &s, 99, 0.02, 2, 333, part.size - 333, other + 333);
                 for (int i = 0; i < part.count; i++) {
                     const struct tr_param *p = &part.list[i];
                     const struct tr_param *q = tr_param_find(&all, p->row, p->layer);
@@ -106,7 +114,6 @@ static void same_weights(void **state)
         assert_int_equal(counted, all.elems);
     }
     tr_params_release(&all);
-    free(other);
 }
 
 /* The order of the flat buffer is the order in which backward completes gradients. */
@@ -122,7 +129,7 @@ static void order(void **state)
     assert_int_equal(ps.list[0].row, TR_PARAM_FINAL_BIAS);
     assert_true(tr_param_find(&ps, TR_PARAM_WORD_EMBED, -1)->copy);
     assert_null(tr_param_find(&ps, TR_PARAM_POS_EMBED, -1));
-    int64_t last = tr_param_find(&ps, TR_PARAM_WORD_EMBED, -1)->offset;
+    int64_t last = tr_param_find(&ps, TR_PARAM_FINAL_GAIN, -1)->offset;
     static const int layers[] = {7, 6, 3, 2};
     for (int i = 0; i < 4; i++) {
         int64_t offset = tr_param_find(&ps, TR_PARAM_QKV_WEIGHT, layers[i])->offset;
@@ -134,12 +141,36 @@ static void order(void **state)
     tr_params_release(&ps);
 }
 
+/* With replicas that share out the buffer in equal pieces, both copies of the tied embedding must be
+   cut at the same elements: it has a region of its own, of one size, on both stages. */
+static void tied_region(void **state)
+{
+    struct tr_shape s = shape(4, 24, 100, 6);
+
+    (void)state;
+    layout(&s, 2, 2, 1, 128);
+    s.d = 3;
+    for (int pp = 0; pp < 2; pp++) {
+        struct tr_params ps;
+        const struct tr_param *p;
+
+        tr_params_list(&s, 1, pp, &ps);
+        p = tr_param_find(&ps, TR_PARAM_WORD_EMBED, -1);
+        assert_int_equal(p->offset, ps.region);
+        assert_int_equal(ps.region % (TR_PARAM_UNIT * 3), 0);
+        assert_int_equal(ps.size - ps.region, 64 * 24);
+        assert_true(p == &ps.list[ps.count - 1]);
+        tr_params_release(&ps);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_numbers),
         cmocka_unit_test(same_weights),
         cmocka_unit_test(order),
+        cmocka_unit_test(tied_region),
     };
     return run_tap(tests);
 }

@@ -107,7 +107,7 @@ static void one_layout(int w, int p, int d, int k, const char *schedule, const c
     double loss = tiny_loss(tr_step_gradients(&r));
     assert_all(fabs(loss - (double)losses[0]) <= LOSS_TOLERANCE * loss);
     assert_all(agrees(&r, &r.model.params.grads, "grad", GRAD_TOLERANCE, true));
-    memset(r.model.params.grads.data, 0, (size_t)r.model.params.elems * sizeof(float));
+    memset(r.model.params.grads.data, 0, (size_t)r.model.params.size * sizeof(float));
 
     for (int step = 0; step < GOLDEN_STEPS; step++) {
         struct tr_step_result result;
@@ -134,6 +134,10 @@ static void every_layout(void **state)
                 continue;
             one_layout(w, p, d, 1, "--pipeline-schedule 1f1b", "");
             one_layout(w, p, d, 1, "--pipeline-schedule gpipe", "--no-overlap-grad-reduce");
+            one_layout(w, p, d, 1, "--pipeline-schedule gpipe",
+                       "--recompute-granularity full --distribute-checkpointed-activations");
+            one_layout(w, p, d, 1, "--pipeline-schedule 1f1b",
+                       "--sequence-parallel --recompute-method block");
             if (p == 2 && d <= 2)
                 one_layout(w, p, d, 2, "--num-virtual-stages-per-pipeline-rank 2", "");
         }
