@@ -25,6 +25,7 @@ static const struct range {
     [TR_CHECK_ABOVE_ZERO] = {0, INFINITY, true, false, " above 0"},
     [TR_CHECK_FRACTION] = {0, 1, false, false, " from 0 to 1"},
     [TR_CHECK_PROBABILITY] = {0, 1, false, true, " from 0 to below 1"},
+    [TR_CHECK_TIMING_LEVEL] = {0, 2, false, false, " from 0 to 2"},
     [TR_CHECK_SEED] = {0, 4294967295.0, false, false, " from 0 to 4294967295"},
 };
 

@@ -41,6 +41,7 @@ enum tr_opt_check {
     TR_CHECK_ABOVE_ZERO,
     TR_CHECK_FRACTION,    /* 0 to 1 */
     TR_CHECK_PROBABILITY, /* 0 to below 1 */
+    TR_CHECK_TIMING_LEVEL, /* 0 to 2 */
     TR_CHECK_SEED         /* 0 to 2^32 - 1 */
 };
 

@@ -2,5 +2,6 @@ libtrireme_a_SOURCES += \
 	src/train/report.c src/train/report.h \
 	src/train/run.c src/train/run.h \
 	src/train/step.c src/train/step.h \
+	src/train/tell.c src/train/tell.h \
 	src/train/stop.c src/train/stop.h \
 	src/train/train.c src/train/train.h

@@ -15,7 +15,7 @@ struct text {
     size_t size, used;
 };
 
-static int format(char *buf, size_t size, const char *fmt, ...) TR_PRINTF(3, 4);
+static int put_all(char *buf, size_t size, const char *fmt, ...) TR_PRINTF(3, 4);
 static void put(struct text *t, const char *fmt, ...) TR_PRINTF(2, 3);
 
 static int format_list(char *buf, size_t size, const char *fmt, va_list args)
@@ -26,7 +26,7 @@ static int format_list(char *buf, size_t size, const char *fmt, va_list args)
     return n;
 }
 
-static int format(char *buf, size_t size, const char *fmt, ...)
+static int put_all(char *buf, size_t size, const char *fmt, ...)
 {
     va_list args;
     int n;
@@ -69,14 +69,23 @@ static void put_field(struct text *t, const char *name, enum notation how, int d
     put(t, " |");
 }
 
-static void put_datetime(struct text *t, const char *event, time_t now)
+static void put_moment(struct text *t, struct tr_moment now)
 {
     char when[64];
     struct tm local;
 
-    TR_ASSERT(localtime_r(&now, &local));
+    TR_ASSERT(localtime_r(&now.seconds, &local));
     TR_ASSERT(strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local) > 0);
-    put(t, "[%s] datetime: %s ", event, when);
+    put(t, "%s", when);
+    if (now.micros >= 0)
+        put(t, ".%06d", now.micros);
+}
+
+static void put_datetime(struct text *t, const char *event, struct tr_moment now)
+{
+    put(t, "[%s] datetime: ", event);
+    put_moment(t, now);
+    put(t, " ");
 }
 
 static void put_ruler(struct text *t, size_t length)
@@ -85,16 +94,19 @@ static void put_ruler(struct text *t, size_t length)
         put(t, "-");
 }
 
-/* MiB as Python prints a float. */
-static void put_megabytes(struct text *t, const char *name, int64_t bytes)
+/* MiB as Python prints a float, or with two decimals. */
+static void put_megabytes(struct text *t, int format, const char *name, int64_t bytes)
 {
     char number[64];
 
-    tr_real_text((double)bytes / 1048576.0, number, sizeof number);
+    if (format == TR_FORMAT_CORE)
+        snprintf(number, sizeof number, "%.2f", (double)bytes / 1048576.0);
+    else
+        tr_real_text((double)bytes / 1048576.0, number, sizeof number);
     put(t, " | %s: %s", name, number);
 }
 
-void tr_interval_add(struct tr_interval *in, double loss, bool skipped, double norm)
+void tr_interval_add(struct tr_interval *in, double loss, bool skipped, double norm, double zeros)
 {
     if (skipped) {
         in->skipped++;
@@ -107,6 +119,58 @@ void tr_interval_add(struct tr_interval *in, double loss, bool skipped, double n
     /* Not "norm >= 0": a norm that is nan was computed. */
     in->has_norm = !skipped && !(norm < 0.0);
     in->norm = norm;
+    in->has_zeros = !skipped && zeros >= 0.0;
+    in->zeros = zeros;
+}
+
+struct tr_moment tr_moment_now(int format)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (struct tr_moment){
+        .seconds = now.tv_sec,
+        .micros = format == TR_FORMAT_CORE ? (int)(now.tv_nsec / 1000) : -1,
+    };
+}
+
+/* How far the run is and how fast: the first part of an iteration line. */
+static void put_progress(struct text *t, const struct tr_iteration_line *line, double seconds)
+{
+    if (line->format == TR_FORMAT_CORE) {
+        put(t, " [");
+        put_moment(t, line->now);
+        put(t, "]");
+    }
+    put(t, " iteration %8" PRId64 "/%8" PRId64 " |", line->iteration, line->train_iters);
+    put(t, " consumed samples: %12" PRId64 " |", line->consumed_samples);
+    if (line->format == TR_FORMAT_DEEPSPEED) {
+        put(t, " consumed tokens: %12" PRId64 " |", line->consumed_samples * line->seq);
+        put_field(t, "elapsed time per iteration (s)", FIXED, 2, seconds);
+    } else {
+        put_field(t, "elapsed time per iteration (ms)", FIXED, 1, seconds * 1000.0);
+    }
+    if (line->tflops >= 0.0 && line->format != TR_FORMAT_DEEPSPEED)
+        put_field(t, "throughput per GPU (TFLOP/s/GPU)", FIXED, 1, line->tflops);
+}
+
+/* What the iterations computed: the middle. */
+static void put_results(struct text *t, const struct tr_iteration_line *line)
+{
+    const struct tr_interval *in = &line->interval;
+
+    put_field(t, "learning rate", SCIENTIFIC, line->format == TR_FORMAT_CORE ? 6 : 3, line->lr);
+    put(t, " global batch size: %5" PRId64 " |", line->global_batch);
+    if (in->advanced > 0)
+        put_field(t, "lm loss", SCIENTIFIC, 6, in->loss_sum / in->advanced);
+    if (line->scaled || line->format != TR_FORMAT_DEEPSPEED)
+        put_field(t, "loss scale", FIXED, 1, line->loss_scale);
+    if (in->has_norm)
+        put_field(t, "grad norm", FIXED, 3, in->norm);
+    if (in->has_zeros)
+        put_field(t, "num zeros", FIXED, line->format == TR_FORMAT_CORE ? 0 : 1, in->zeros);
+    if (!(line->params_norm < 0.0))
+        put_field(t, "params norm", FIXED, 3, line->params_norm);
 }
 
 int tr_report_iteration(char *buf, size_t size, const struct tr_iteration_line *line)
@@ -114,21 +178,24 @@ int tr_report_iteration(char *buf, size_t size, const struct tr_iteration_line *
     const struct tr_interval *in = &line->interval;
     struct text t = {buf, size, 0};
     int iterations = in->advanced + in->skipped;
+    double seconds;
 
     TR_ASSERT(iterations > 0);
-    put(&t, " iteration %8" PRId64 "/%8" PRId64 " |", line->iteration, line->train_iters);
-    put(&t, " consumed samples: %12" PRId64 " |", line->consumed_samples);
-    put_field(&t, "elapsed time per iteration (ms)", FIXED, 1, line->seconds * 1000.0 / iterations);
-    put_field(&t, "learning rate", SCIENTIFIC, 3, line->lr);
-    put(&t, " global batch size: %5" PRId64 " |", line->global_batch);
-    if (in->advanced > 0)
-        put_field(&t, "lm loss", SCIENTIFIC, 6, in->loss_sum / in->advanced);
-    put_field(&t, "loss scale", FIXED, 1, line->loss_scale);
-    if (in->has_norm)
-        put_field(&t, "grad norm", FIXED, 3, in->norm);
+    seconds = line->seconds / iterations;
+    put_progress(&t, line, seconds);
+    put_results(&t, line);
     put(&t, " number of skipped iterations: %3d |", in->skipped);
     put(&t, " number of nan iterations: %3d |", in->nan);
+    if (line->format == TR_FORMAT_DEEPSPEED) {
+        put_field(&t, "samples per second", FIXED, 3, (double)line->global_batch / seconds);
+        put_field(&t, "TFLOPs", FIXED, 2, line->tflops);
+    }
     return (int)t.used;
+}
+
+int tr_report_formula(char *buf, size_t size, const char *formula)
+{
+    return put_all(buf, size, "> TFLOP/s by the formula %s", formula);
 }
 
 int tr_report_validation(char *buf, size_t size, const char *where, double loss)
@@ -148,23 +215,23 @@ int tr_report_validation(char *buf, size_t size, const char *where, double loss)
 
 int tr_report_evaluating(char *buf, size_t size, int64_t iteration, int64_t iterations)
 {
-    return format(buf, size, "Evaluating iter %" PRId64 "/%" PRId64, iteration, iterations);
+    return put_all(buf, size, "Evaluating iter %" PRId64 "/%" PRId64, iteration, iterations);
 }
 
-int tr_report_memory(char *buf, size_t size, int rank, int64_t iteration,
+int tr_report_memory(char *buf, size_t size, int format, int rank, int64_t iteration,
                      const struct tr_memory_line *memory)
 {
     struct text t = {buf, size, 0};
 
     put(&t, "[Rank %d] (after %" PRId64 " iterations) memory (MB)", rank, iteration);
-    put_megabytes(&t, "allocated", memory->allocated);
-    put_megabytes(&t, "max allocated", memory->max_allocated);
-    put_megabytes(&t, "reserved", memory->reserved);
-    put_megabytes(&t, "max reserved", memory->max_reserved);
+    put_megabytes(&t, format, "allocated", memory->allocated);
+    put_megabytes(&t, format, "max allocated", memory->max_allocated);
+    put_megabytes(&t, format, "reserved", memory->reserved);
+    put_megabytes(&t, format, "max reserved", memory->max_reserved);
     return (int)t.used;
 }
 
-int tr_report_datetime(char *buf, size_t size, const char *event, time_t now)
+int tr_report_datetime(char *buf, size_t size, const char *event, struct tr_moment now)
 {
     struct text t = {buf, size, 0};
 
@@ -201,7 +268,7 @@ int tr_report_setup(char *buf, size_t size, const struct tr_shape *s, const char
     return (int)t.used;
 }
 
-int tr_report_initialized(char *buf, size_t size, double seconds, time_t now)
+int tr_report_initialized(char *buf, size_t size, double seconds, struct tr_moment now)
 {
     struct text t = {buf, size, 0};
 
@@ -213,7 +280,7 @@ int tr_report_initialized(char *buf, size_t size, double seconds, time_t now)
 
 int tr_report_parameters(char *buf, size_t size, int tp, int pp, int64_t number)
 {
-    return format(
+    return put_all(
         buf, size,
         " > number of parameters on (tensor, pipeline) model parallel rank (%d, %d): %" PRId64, tp,
         pp, number);
@@ -221,16 +288,16 @@ int tr_report_parameters(char *buf, size_t size, int tp, int pp, int64_t number)
 
 int tr_report_decay_style(char *buf, size_t size, const char *spelling)
 {
-    return format(buf, size, "> learning rate decay style: %s", spelling);
+    return put_all(buf, size, "> learning rate decay style: %s", spelling);
 }
 
-int tr_report_built(char *buf, size_t size, time_t now)
+int tr_report_built(char *buf, size_t size, struct tr_moment now)
 {
     return tr_report_datetime(buf, size,
                               "after model, optimizer, and learning rate scheduler are built", now);
 }
 
-int tr_report_ready(char *buf, size_t size, time_t now)
+int tr_report_ready(char *buf, size_t size, struct tr_moment now)
 {
     struct text t = {buf, size, 0};
 
@@ -239,7 +306,7 @@ int tr_report_ready(char *buf, size_t size, time_t now)
     return (int)t.used;
 }
 
-int tr_report_training(char *buf, size_t size, time_t now)
+int tr_report_training(char *buf, size_t size, struct tr_moment now)
 {
     struct text t = {buf, size, 0};
 
@@ -248,7 +315,7 @@ int tr_report_training(char *buf, size_t size, time_t now)
     return (int)t.used;
 }
 
-int tr_report_done(char *buf, size_t size, time_t now)
+int tr_report_done(char *buf, size_t size, struct tr_moment now)
 {
     return tr_report_datetime(buf, size, "after training is done", now);
 }

@@ -10,8 +10,17 @@
 #include "config/shape.h"
 
 /*
- * The lines of the log, byte for byte those of Megatron-LM of May 2021, because many scripts read
- * them.  This is their text and nothing else: no clock, no communication, no output.  Whose numbers a
+ * The lines of the log.  --log-format says whose they are, because many scripts read them:
+ *
+ *   megatron            Megatron-LM of May 2021 (commit 217f54b3), byte for byte
+ *   megatron-core       Megatron-LM of August 2026 (commit d98e8a64): the time of day in brackets, the
+ *                       rate with six decimals, zeros as a whole number, memory with two decimals; a
+ *                       line after the first iteration of a run, which ends no interval
+ *   megatron-deepspeed  BigScience's Megatron-DeepSpeed of 2022: tokens, seconds instead of
+ *                       milliseconds, samples per second and TFLOP/s at the end; no loss scale where
+ *                       none is in use
+ *
+ * This is their text and nothing else: no clock, no communication, no output.  Whose numbers a
  * line holds is said with it; "last" is the last rank of the world, which has the loss.  Rank 0 prints
  * all of them, so that they stay in order.
  *
@@ -23,6 +32,8 @@
  *   - a loss that is not a number is printed, as "nan" or "inf", and counted among the nan
  *     iterations; Megatron leaves the field out and does not count, so that a run that is lost
  *     looks healthy;
+ *   - after the first iteration, timers are divided by one; Megatron Core divides them by
+ *     --log-interval there;
  *   - set-up lines that would not be true here are left out (seeds of CUDA, kernels being
  *     compiled).
  */
@@ -36,26 +47,48 @@ struct tr_interval {
     int advanced, skipped, nan; /* iterations; nan: whose loss was not finite, skipped or not */
     bool has_norm;              /* of the last iteration: not if it was skipped or nothing clips */
     double norm;                /* before clipping */
+    bool has_zeros;             /* of the last iteration, as the norm */
+    double zeros;               /* elements of its gradient that are zero */
 };
 
-/* Add one iteration.  `norm` is that of its gradient, negative if it was not computed. */
-void tr_interval_add(struct tr_interval *in, double loss, bool skipped, double norm);
+/* Add one iteration.  `norm` is that of its gradient, `zeros` how many elements of it are zero;
+   negative if they were not computed. */
+void tr_interval_add(struct tr_interval *in, double loss, bool skipped, double norm, double zeros);
+
+/* A time of day; `micros`, of a second, is negative where the log shows whole seconds. */
+struct tr_moment {
+    time_t seconds;
+    int micros;
+};
+
+/* Now, as --log-format `format` shows it: microseconds in megatron-core. */
+struct tr_moment tr_moment_now(int format);
 
 struct tr_iteration_line {
+    int format;                 /* TR_FORMAT_MEGATRON, ... of enums.def */
+    struct tr_moment now;       /* for megatron-core */
     int64_t iteration, train_iters;     /* counted from 1 */
     int64_t consumed_samples, global_batch;
+    int64_t seq;                /* tokens in a sample */
     double seconds;             /* wall time of the interval, all its iterations */
     double lr;                  /* that the next iteration will use */
+    bool scaled;                /* a loss scale is in use */
     double loss_scale;          /* 1 where there is none */
+    double tflops;              /* TFLOP/s of a rank; negative if not wanted */
+    double params_norm;         /* negative if not wanted */
     struct tr_interval interval;
 };
 
 /*
  * " iteration      200/    1000 | consumed samples: ... | number of nan iterations:   0 |", by
- * last.  The loss is absent when all iterations of the interval were skipped, the norm when the
- * last one was.
+ * last.  The loss is absent when all iterations of the interval were skipped, norm and zeros when the
+ * last one was.  TFLOP/s stand after the elapsed time; megatron-deepspeed has them at its end too, and
+ * needs them.
  */
 int tr_report_iteration(char *buf, size_t size, const struct tr_iteration_line *line);
+
+/* "> TFLOP/s by the formula FORMULA", once: numbers of the same run differ by formula. */
+int tr_report_formula(char *buf, size_t size, const char *formula);
 
 /* Three lines: " validation loss at WHERE | lm loss value: ... | lm loss PPL: ... | " between two
    rulers, by last.  WHERE is "iteration 100", "the end of training for val data" or "... test
@@ -70,13 +103,13 @@ struct tr_memory_line {
     int64_t allocated, max_allocated, reserved, max_reserved;
 };
 
-/* "[Rank 0] (after 20 iterations) memory (MB) | allocated: ...", once, after the first line with a
-   rate above 0, by every rank whose data-parallel rank is 0. */
-int tr_report_memory(char *buf, size_t size, int rank, int64_t iteration,
+/* "[Rank 0] (after 20 iterations) memory (MB) | allocated: ...", after the first line with a rate
+   above 0 and every --log-memory-interval, by every rank whose data-parallel rank is 0. */
+int tr_report_memory(char *buf, size_t size, int format, int rank, int64_t iteration,
                      const struct tr_memory_line *memory);
 
-/* "[EVENT] datetime: 2021-05-23 08:41:05 ", local time, by rank 0. */
-int tr_report_datetime(char *buf, size_t size, const char *event, time_t now);
+/* "[EVENT] datetime: 2021-05-23 08:41:05 ", local time, by rank 0; microseconds if `now` has them. */
+int tr_report_datetime(char *buf, size_t size, const char *event, struct tr_moment now);
 
 /* ---- set-up, by rank 0 unless said otherwise, in this order ---- */
 
@@ -88,7 +121,7 @@ int tr_report_setup(char *buf, size_t size, const struct tr_shape *s, const char
                     uint64_t seed);
 
 /* How long that took, the time, and that the model comes next. */
-int tr_report_initialized(char *buf, size_t size, double seconds, time_t now);
+int tr_report_initialized(char *buf, size_t size, double seconds, struct tr_moment now);
 
 /* " > number of parameters on (tensor, pipeline) model parallel rank (0, 1): 1132938240", by every
    rank whose data-parallel rank is 0. */
@@ -99,15 +132,15 @@ int tr_report_decay_style(char *buf, size_t size, const char *spelling);
 
 /* Then what ckpt/ckpt.h prints of loading, the "time (ms)" line of LOAD_CHECKPOINT, this one, and what
    data/batch.h prints. */
-int tr_report_built(char *buf, size_t size, time_t now);
+int tr_report_built(char *buf, size_t size, struct tr_moment now);
 
 /* After the data: done with set-up.  The "time (ms)" line of MODEL_SETUP and DATA_SETUP is next. */
-int tr_report_ready(char *buf, size_t size, time_t now);
+int tr_report_ready(char *buf, size_t size, struct tr_moment now);
 
 /* "training ..." and the time before the first step. */
-int tr_report_training(char *buf, size_t size, time_t now);
+int tr_report_training(char *buf, size_t size, struct tr_moment now);
 
 /* "[after training is done] datetime: ". */
-int tr_report_done(char *buf, size_t size, time_t now);
+int tr_report_done(char *buf, size_t size, struct tr_moment now);
 
 #endif

@@ -9,15 +9,13 @@
 #include "ckpt/ckpt.h"
 #include "train/report.h"
 #include "train/step.h"
+#include "train/tell.h"
 #include "util/log.h"
 #include "util/timer.h"
 
-static void print_timer(enum tr_timer t)
+static void print_timer(struct tr_run *r, enum tr_timer t)
 {
-    char text[TR_REPORT_BYTES];
-
-    tr_timers_line_of(text, sizeof text, &t, 1);
-    tr_print_rank0("%s\n", text);
+    tr_tell_timers(r, &t, 1);
 }
 
 static enum tr_status open_device(struct tr_run *r)
@@ -184,7 +182,7 @@ enum tr_status tr_run_load(struct tr_run *r)
     tr_timer_start(TR_TIMER_LOAD_CHECKPOINT);
     TR_TRY(tr_ckpt_load(&r->grid, r->config->load, &r->shape, &tensors, &state, &found));
     tr_timer_stop(TR_TIMER_LOAD_CHECKPOINT);
-    print_timer(TR_TIMER_LOAD_CHECKPOINT);
+    print_timer(r, TR_TIMER_LOAD_CHECKPOINT);
     if (!found)
         return TR_OK;
     r->iteration = state.iteration;
@@ -223,7 +221,7 @@ enum tr_status tr_run_save(struct tr_run *r)
     tr_timer_stop(TR_TIMER_SAVE_CHECKPOINT);
     free(json);
     if (s == TR_OK)
-        print_timer(TR_TIMER_SAVE_CHECKPOINT);
+        print_timer(r, TR_TIMER_SAVE_CHECKPOINT);
     return s;
 }
 
@@ -284,7 +282,7 @@ static void report_setup(const struct tr_run *r, double began)
     tr_print("%s\n", text);
     tr_print("> computing with %s on each of %d ranks of this node\n",
              r->queue.on->describe(r->device), r->launch.local_size);
-    tr_report_initialized(text, sizeof text, tr_now() - began, time(NULL));
+    tr_report_initialized(text, sizeof text, tr_now() - began, tr_moment_now(c->log_format));
     tr_print("%s\n", text);
 }
 

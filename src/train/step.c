@@ -124,6 +124,7 @@ double tr_step_gradients(struct tr_run *r)
     r->split = TR_SPLIT_TRAIN;
     r->first_sample = r->consumed_train;
     r->model.training = true;
+    tr_timer_start(TR_TIMER_FORWARD_BACKWARD);
     tr_exec_step(&r->train_list, &r->grid.pp, &r->queue, &r->stage);
 
     /* Part of the forward pass in Megatron's accounts. */
@@ -139,6 +140,7 @@ double tr_step_gradients(struct tr_run *r)
     tr_timer_start(TR_TIMER_EMBEDDING_ALL_REDUCE);
     sum_tied_embedding(r);
     tr_timer_stop(TR_TIMER_EMBEDDING_ALL_REDUCE);
+    tr_timer_stop(TR_TIMER_FORWARD_BACKWARD);
     return loss;
 }
 

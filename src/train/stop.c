@@ -35,7 +35,7 @@ enum tr_stop_reason tr_stop_after(const struct tr_stop *s, struct tr_comm *world
 }
 
 int tr_stop_line(char *buf, size_t size, const struct tr_stop *s, enum tr_stop_reason why,
-                 int64_t iteration, double now, time_t datetime)
+                 int64_t iteration, double now, struct tr_moment datetime)
 {
     char event[128], number[64];
 

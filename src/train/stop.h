@@ -4,11 +4,11 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
 
 #include "comm/comm.h"
 #include "config/config.h"
 #include "config/shape.h"
+#include "train/report.h"
 
 /*
  * When training stops.  The question is asked after every iteration, when evaluation and the
@@ -47,6 +47,6 @@ enum tr_stop_reason tr_stop_after(const struct tr_stop *s, struct tr_comm *world
  * DONE, tr_report_done() speaks.
  */
 int tr_stop_line(char *buf, size_t size, const struct tr_stop *s, enum tr_stop_reason why,
-                 int64_t iteration, double now, time_t datetime);
+                 int64_t iteration, double now, struct tr_moment datetime);
 
 #endif

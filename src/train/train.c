@@ -3,125 +3,30 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "train/report.h"
 #include "train/run.h"
 #include "train/step.h"
 #include "train/stop.h"
+#include "train/tell.h"
 #include "util/log.h"
 #include "util/timer.h"
 
 struct loop {
     struct tr_run *r;
-    struct tr_interval interval;
-    double since; /* tr_now() at its start, moved on by what evaluation and saving took */
+    struct tr_tell tell;
     struct tr_stop stop;
-    bool memory_told;
     int64_t saved_at; /* iteration of the last checkpoint of this run, or -1 */
 };
 
-static bool is_last(const struct tr_run *r)
+static struct tr_moment moment(const struct tr_run *r)
 {
-    return r->world->rank == r->world->size - 1;
+    return tr_moment_now(r->config->log_format);
 }
 
 static bool due(int64_t iteration, int64_t interval)
 {
     return interval > 0 && iteration % interval == 0;
-}
-
-/*
- * Print what the last rank wrote into text[TR_REPORT_BYTES]: it has the loss, and its timers are the
- * ones that people know.  Rank 0 prints it, because launchers forward each rank's output on its own
- * and lines of two ranks arrive in any order.  Rank 0 waits for no longer than the norm of the
- * gradients made it wait.
- */
-static void print_last(struct tr_run *r, char *text)
-{
-    struct tr_comm *world = r->world;
-    struct tr_leg leg = {.buf = text, .bytes = TR_REPORT_BYTES};
-    struct tr_pending pending;
-
-    if (world->size > 1 && (world->rank == 0 || is_last(r))) {
-        leg.dir = is_last(r) ? TR_LEG_SEND : TR_LEG_RECV;
-        leg.peer = is_last(r) ? 0 : world->size - 1;
-        world->via->exchange_start(world, &r->queue, &leg, 1, &pending);
-        world->via->finish(world, &r->queue, &pending);
-    }
-    tr_print_rank0("%s\n", text);
-}
-
-/* Resident memory now: the second number of statm, in pages. */
-static int64_t resident_bytes(void)
-{
-    long long total, resident = 0;
-    FILE *f = fopen("/proc/self/statm", "re");
-
-    if (f) {
-        if (fscanf(f, "%lld %lld", &total, &resident) != 2)
-            resident = 0;
-        fclose(f);
-    }
-    return (int64_t)resident * sysconf(_SC_PAGESIZE);
-}
-
-/* "allocated" is the arena, "reserved" what the system counts as resident in this process. */
-static void tell_memory(struct loop *l)
-{
-    struct tr_run *r = l->r;
-    struct rusage usage;
-    struct tr_memory_line mine, *all = calloc((size_t)r->world->size, sizeof *all);
-    char text[TR_REPORT_BYTES];
-
-    if (!all)
-        tr_die(TR_ERESOURCE, "no memory left for the list of ranks");
-    getrusage(RUSAGE_SELF, &usage);
-    mine = (struct tr_memory_line){
-        .allocated = (int64_t)r->arena.used_bytes,
-        .max_allocated = (int64_t)r->arena.capacity_bytes,
-        .reserved = resident_bytes(),
-        .max_reserved = (int64_t)usage.ru_maxrss * 1024,
-    };
-    r->world->via->gather_all(r->world, &mine, sizeof mine, all);
-    for (int rank = 0; rank < r->world->size; rank++) {
-        if (tr_grid_place(rank, r->shape.w, r->shape.d).dp != 0)
-            continue;
-        tr_report_memory(text, sizeof text, rank, r->iteration, &all[rank]);
-        tr_print_rank0("%s\n", text);
-    }
-    free(all);
-    l->memory_told = true;
-}
-
-static void tell(struct loop *l)
-{
-    struct tr_run *r = l->r;
-    char text[TR_REPORT_BYTES];
-    int steps = l->interval.advanced + l->interval.skipped;
-    struct tr_iteration_line line = {
-        .iteration = r->iteration,
-        .train_iters = r->shape.train_iters,
-        .consumed_samples = r->consumed_train,
-        .global_batch = r->shape.global_batch,
-        .seconds = tr_now() - l->since,
-        .lr = tr_step_lr(r),
-        .loss_scale = r->scaler.scale,
-        .interval = l->interval,
-    };
-
-    tr_report_iteration(text, sizeof text, &line);
-    print_last(r, text);
-    if (!l->memory_told && line.lr > 0.0)
-        tell_memory(l);
-    tr_timers_line(text, sizeof text, steps);
-    print_last(r, text);
-    memset(&l->interval, 0, sizeof l->interval);
-    l->since = tr_now();
 }
 
 /* Evaluation does not count as training time: the interval's clock is moved on by what it took. */
@@ -149,8 +54,8 @@ static void evaluate(struct loop *l, enum tr_split split, const char *where)
     if (split == TR_SPLIT_VALID)
         r->consumed_valid += iterations * r->shape.global_batch;
     tr_report_validation(text, sizeof text, where, loss);
-    print_last(r, text);
-    l->since += tr_now() - began;
+    tr_tell_last(r, text);
+    l->tell.since += tr_now() - began;
 }
 
 static enum tr_status save(struct loop *l)
@@ -161,7 +66,7 @@ static enum tr_status save(struct loop *l)
         return TR_OK;
     TR_TRY(tr_run_save(l->r));
     l->saved_at = l->r->iteration;
-    l->since += tr_now() - began;
+    l->tell.since += tr_now() - began;
     return TR_OK;
 }
 
@@ -176,7 +81,7 @@ static bool not_finite(struct loop *l, const struct tr_step_result *step, bool l
         return false;
     if (l->r->optim.clip > 0.0)
         return !isfinite(step->grad_norm);
-    return line_due && tr_comm_max(l->r->world, !isfinite(l->interval.loss_sum)) != 0;
+    return line_due && tr_comm_max(l->r->world, !isfinite(l->tell.interval.loss_sum)) != 0;
 }
 
 static enum tr_status one_iteration(struct loop *l)
@@ -184,16 +89,13 @@ static enum tr_status one_iteration(struct loop *l)
     struct tr_run *r = l->r;
     struct tr_step_result step;
     char where[64];
-    bool line_due, lost;
+    bool lost;
 
     tr_step(r, &step);
     r->iteration++;
-    tr_interval_add(&l->interval, step.loss, step.skipped && r->config->fp16,
-                    r->optim.clip > 0.0 ? step.grad_norm : -1.0);
-    line_due = due(r->iteration, r->config->log_interval);
-    lost = not_finite(l, &step, line_due);
-    if (line_due || lost)
-        tell(l);
+    tr_tell_add(&l->tell, &step, step.skipped && r->config->fp16);
+    lost = not_finite(l, &step, tr_tell_due(&l->tell, r->iteration));
+    tr_tell_print(&l->tell, lost);
     if (lost)
         return TR_FAIL(TR_EINTERNAL,
                        "the loss or its gradient is not finite at iteration %lld, so training on "
@@ -215,7 +117,7 @@ static enum tr_status leave(struct loop *l, enum tr_stop_reason why)
     char text[TR_REPORT_BYTES];
 
     TR_TRY(save(l));
-    tr_stop_line(text, sizeof text, &l->stop, why, l->r->iteration, tr_now(), time(NULL));
+    tr_stop_line(text, sizeof text, &l->stop, why, l->r->iteration, tr_now(), moment(l->r));
     tr_print_rank0("%s\n", text);
     return TR_OK;
 }
@@ -225,7 +127,7 @@ static enum tr_status finish(struct loop *l)
 {
     char text[TR_REPORT_BYTES];
 
-    tr_report_done(text, sizeof text, time(NULL));
+    tr_report_done(text, sizeof text, moment(l->r));
     tr_print_rank0("%s\n", text);
     evaluate(l, TR_SPLIT_VALID, "the end of training for val data");
     TR_TRY(save(l));
@@ -233,24 +135,34 @@ static enum tr_status finish(struct loop *l)
     return TR_OK;
 }
 
+static enum tr_status iterate(struct loop *l)
+{
+    struct tr_run *r = l->r;
+
+    while (r->iteration < r->shape.train_iters) {
+        enum tr_stop_reason why;
+
+        TR_TRY(one_iteration(l));
+        why = tr_stop_after(&l->stop, r->world, r->iteration, tr_now());
+        if (why == TR_STOP_DURATION || why == TR_STOP_INTERVAL)
+            return leave(l, why);
+    }
+    return finish(l);
+}
+
 static enum tr_status run_loop(struct tr_run *r, double start)
 {
     struct loop l = {.r = r, .saved_at = -1};
     char text[TR_REPORT_BYTES];
+    enum tr_status s;
 
     tr_stop_init(&l.stop, r->config, &r->shape, start);
-    tr_report_training(text, sizeof text, time(NULL));
+    tr_report_training(text, sizeof text, moment(r));
     tr_print_rank0("%s\n", text);
-    l.since = tr_now();
-    while (r->iteration < r->shape.train_iters) {
-        enum tr_stop_reason why;
-
-        TR_TRY(one_iteration(&l));
-        why = tr_stop_after(&l.stop, r->world, r->iteration, tr_now());
-        if (why == TR_STOP_DURATION || why == TR_STOP_INTERVAL)
-            return leave(&l, why);
-    }
-    return finish(&l);
+    tr_tell_open(&l.tell, r);
+    s = iterate(&l);
+    tr_tell_close(&l.tell);
+    return s;
 }
 
 /* Model, optimizer and checkpoint, then data: the two parts that Megatron times. */
@@ -267,16 +179,15 @@ static enum tr_status set_up(struct tr_run *r, const struct tr_config *config,
     tr_print_rank0("%s\n", text);
     TR_TRY(tr_run_load(r));
     tr_timer_stop(TR_TIMER_MODEL_SETUP);
-    tr_report_built(text, sizeof text, time(NULL));
+    tr_report_built(text, sizeof text, moment(r));
     tr_print_rank0("%s\n", text);
 
     tr_timer_start(TR_TIMER_DATA_SETUP);
     TR_TRY(tr_run_data(r));
     tr_timer_stop(TR_TIMER_DATA_SETUP);
-    tr_report_ready(text, sizeof text, time(NULL));
+    tr_report_ready(text, sizeof text, moment(r));
     tr_print_rank0("%s\n", text);
-    tr_timers_line_of(text, sizeof text, timers, 2);
-    tr_print_rank0("%s\n", text);
+    tr_tell_timers(r, timers, 2);
     return TR_OK;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "util/timer.h"
 
+#include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -13,8 +15,11 @@ static const struct {
     const char *name;
     unsigned legs;
     enum tr_timer_kind kind;
+    int level, order;
+    const char *newer;
 } table[TR_TIMERS] = {
-#define TIMER(symbol, name, legs, kind) {name, legs, TR_TIMER_##kind},
+#define TIMER(symbol, name, legs, kind, level, order, newer) \
+    {name, legs, TR_TIMER_##kind, level, order, newer},
 #include "util/timers.def"
 #undef TIMER
 };
@@ -25,6 +30,8 @@ static struct {
 } watch[TR_TIMERS];
 
 static bool paused;
+
+static int append(char *buf, size_t size, int at, const char *fmt, ...) TR_PRINTF(4, 5);
 
 double tr_now(void)
 {
@@ -70,6 +77,19 @@ double tr_timer_take(enum tr_timer t)
     return seconds;
 }
 
+void tr_timers_read(double seconds[TR_TIMERS])
+{
+    for (int t = 0; t < TR_TIMERS; t++)
+        seconds[t] = watch[t].seconds;
+}
+
+void tr_timers_reset(void)
+{
+    for (int t = 0; t < TR_TIMERS; t++)
+        if (table[t].kind != TR_TIMER_SETUP)
+            watch[t].seconds = 0.0;
+}
+
 const char *tr_timer_name(enum tr_timer t)
 {
     return table[t].name;
@@ -89,38 +109,106 @@ enum tr_timer tr_timer_for_legs(unsigned legs)
     return TR_TIMER_ALL_FOUR;
 }
 
-static int append(char *buf, size_t size, int at, const char *name, double ms)
+/* Append to the text of length `at` in buf[size]; the new length. */
+static int append(char *buf, size_t size, int at, const char *fmt, ...)
 {
-    int n = snprintf(buf + at, size - (size_t)at, " | %s: %.2f", name, ms);
+    va_list args;
+    int n;
 
-    TR_ASSERT((size_t)(at + n) < size);
+    va_start(args, fmt);
+    n = vsnprintf(buf + at, size - (size_t)at, fmt, args);
+    va_end(args);
+    TR_ASSERT(n >= 0 && (size_t)(at + n) < size);
     return at + n;
 }
 
-static int begin(char *buf, size_t size)
+static bool in_line(int t)
 {
-    int n = snprintf(buf, size, "time (ms)");
-
-    TR_ASSERT((size_t)n < size);
-    return n;
+    return watch[t].ever && (table[t].kind == TR_TIMER_ADDS || table[t].kind == TR_TIMER_NESTED);
 }
 
 int tr_timers_line(char *buf, size_t size, int iterations)
 {
-    int n = begin(buf, size);
+    int n = append(buf, size, 0, "time (ms)");
 
     for (int t = 0; t < TR_TIMERS; t++)
-        if (watch[t].ever && table[t].kind != TR_TIMER_SETUP)
-            n = append(buf, size, n, table[t].name,
-                       tr_timer_take((enum tr_timer)t) * 1000.0 / iterations);
+        if (in_line(t))
+            n = append(buf, size, n, " | %s: %.2f", table[t].name,
+                       watch[t].seconds * 1000.0 / iterations);
     return n;
 }
 
 int tr_timers_line_of(char *buf, size_t size, const enum tr_timer *timers, int count)
 {
-    int n = begin(buf, size);
+    int n = append(buf, size, 0, "time (ms)");
 
     for (int i = 0; i < count; i++)
-        n = append(buf, size, n, table[timers[i]].name, tr_timer_take(timers[i]) * 1000.0);
+        n = append(buf, size, n, " | %s: %.2f", table[timers[i]].name,
+                   tr_timer_take(timers[i]) * 1000.0);
     return n;
+}
+
+/* "NAME ......: " or, for all ranks, "  NAME:" and a line for each that has a value. */
+static int append_timer(char *buf, size_t size, int at, enum tr_timer_view view, const double *all,
+                        int ranks, enum tr_timer t, double unit)
+{
+    static const char dots[] = "................................................";
+    const char *name = table[t].newer;
+    double least = HUGE_VAL, most = 0.0;
+
+    for (int rank = 0; rank < ranks; rank++) {
+        if (all[rank * TR_TIMERS + (int)t] > 0.0)
+            least = fmin(least, all[rank * TR_TIMERS + (int)t]);
+        most = fmax(most, all[rank * TR_TIMERS + (int)t]);
+    }
+    if (most <= 0.0)
+        return at;
+    if (view == TR_TIMER_ALL) {
+        at = append(buf, size, at, "\n  %s:", name);
+        for (int rank = 0; rank < ranks; rank++)
+            if (all[rank * TR_TIMERS + (int)t] > 0.0)
+                at = append(buf, size, at, "\n     rank %2d: %.2f", rank,
+                            all[rank * TR_TIMERS + (int)t] * unit);
+        return at;
+    }
+    at = append(buf, size, at, "\n    %s %s: ", name, dots + strlen(name) + 1);
+    if (view == TR_TIMER_MAX)
+        return append(buf, size, at, "%.2f", most * unit);
+    return append(buf, size, at, "(%.2f, %.2f)", least * unit, most * unit);
+}
+
+static const char *heading(enum tr_timer_view view)
+{
+    switch (view) {
+    case TR_TIMER_MAX:
+        return "max time across ranks (ms):";
+    case TR_TIMER_MINMAX:
+        return "(min, max) time across ranks (ms):";
+    default:
+        TR_ASSERT(view == TR_TIMER_ALL);
+        return "times across ranks (ms):";
+    }
+}
+
+int tr_timers_table_of(char *buf, size_t size, enum tr_timer_view view, const double *all,
+                       int ranks, const enum tr_timer *timers, int count, int iterations)
+{
+    int first = append(buf, size, 0, "%s", heading(view)), n = first;
+
+    for (int i = 0; i < count; i++)
+        n = append_timer(buf, size, n, view, all, ranks, timers[i], 1000.0 / iterations);
+    if (n == first)
+        n = append(buf, size, 0, "%s", "");
+    return n;
+}
+
+int tr_timers_of_level(enum tr_timer timers[TR_TIMERS], int level)
+{
+    int count = 0;
+
+    for (int order = 1; order < 100; order++)
+        for (int t = 0; t < TR_TIMERS; t++)
+            if (table[t].order == order && table[t].level > 0 && table[t].level <= level)
+                timers[count++] = (enum tr_timer)t;
+    return count;
 }

@@ -23,10 +23,13 @@ enum tr_leg_bit {
     TR_LEGS = 4
 };
 
-enum tr_timer_kind { TR_TIMER_ADDS, TR_TIMER_NESTED, TR_TIMER_SETUP };
+enum tr_timer_kind { TR_TIMER_ADDS, TR_TIMER_NESTED, TR_TIMER_AROUND, TR_TIMER_SETUP };
+
+/* What a table of timers shows of the ranks: the values of --timing-log-option. */
+enum tr_timer_view { TR_TIMER_MAX, TR_TIMER_MINMAX, TR_TIMER_ALL };
 
 enum tr_timer {
-#define TIMER(symbol, name, legs, kind) TR_TIMER_##symbol,
+#define TIMER(symbol, name, legs, kind, level, order, newer) TR_TIMER_##symbol,
 #include "util/timers.def"
 #undef TIMER
     TR_TIMERS
@@ -48,17 +51,45 @@ double tr_timer_take(enum tr_timer t);
 const char *tr_timer_name(enum tr_timer t);
 enum tr_timer_kind tr_timer_kind(enum tr_timer t);
 
+/* The seconds of all timers since each was last taken. */
+void tr_timers_read(double seconds[TR_TIMERS]);
+
+/* Set those that are no SETUP timers to zero: an interval begins. */
+void tr_timers_reset(void);
+
 /* The timer to which a transfer with these legs is charged; `legs` is not 0. */
 enum tr_timer tr_timer_for_legs(unsigned legs);
 
 /*
  * "time (ms) | forward-compute: 53.79 | ..." into buf[size], no newline: for every ADDS and NESTED
  * timer that has ever been started, its milliseconds since the last call divided by `iterations`,
- * two decimals.  Sets those timers to zero.  Returns the length; asserts that it fits.
+ * two decimals.  Returns the length; asserts that it fits.
  */
 int tr_timers_line(char *buf, size_t size, int iterations);
 
 /* The same form for the named timers only, in the order given: for set-up, loading and saving. */
 int tr_timers_line_of(char *buf, size_t size, const enum tr_timer *timers, int count);
+
+/*
+ * The form of Megatron Core, several lines, into buf[size] (TR_TIMERS_BYTES(ranks) is enough), for the
+ * named timers in the order given:
+ *
+ *     (min, max) time across ranks (ms):
+ *         forward-backward ...............................: (77.94, 80.11)
+ *
+ * or "max time across ranks (ms):" with one number per timer, or "times across ranks (ms):" with
+ * "     rank  3: 77.94" for each rank under "  forward-backward:".  all[rank * TR_TIMERS + timer] is
+ * what tr_timers_read() gave on each rank; milliseconds are divided by `iterations`.  Zeros are of ranks
+ * without the timer: they are no minimum and have no line, and a timer that is zero on all ranks is
+ * left out.  The length; 0 if no timer is left.  Pure.
+ */
+int tr_timers_table_of(char *buf, size_t size, enum tr_timer_view view,
+                       const double *all, int ranks, const enum tr_timer *timers,
+                       int count, int iterations);
+
+/* The timers that --timing-log-level `level` shows in every interval, in their order; how many. */
+int tr_timers_of_level(enum tr_timer timers[TR_TIMERS], int level);
+
+#define TR_TIMERS_BYTES(ranks) (128 * (size_t)TR_TIMERS + 40 * (size_t)TR_TIMERS * (size_t)(ranks))
 
 #endif

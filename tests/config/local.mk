@@ -1,2 +1,2 @@
-check_PROGRAMS += tests/config/t_config tests/config/t_shape
-TESTS += tests/config/t_config tests/config/t_shape
+check_PROGRAMS += tests/config/t_config tests/config/t_shape tests/config/t_flops
+TESTS += tests/config/t_config tests/config/t_shape tests/config/t_flops

@@ -12,6 +12,7 @@
 #include "pipeline/sched.h"
 #include "util/file.h"
 #include "util/log.h"
+#include "util/timer.h"
 
 /* Parse into a fresh configuration that the test leaves behind in `c`. */
 static struct tr_config c;
@@ -106,6 +107,9 @@ static void choices(void **state)
     assert_int_equal((int)TR_PIPE_GPIPE, (int)TR_SCHED_GPIPE);
     assert_int_equal((int)TR_PIPE_1F1B, (int)TR_SCHED_1F1B);
     assert_int_equal((int)TR_PIPE_INTERLEAVED, (int)TR_SCHED_INTERLEAVED);
+    assert_int_equal((int)TR_TIMING_MAX, (int)TR_TIMER_MAX);
+    assert_int_equal((int)TR_TIMING_MINMAX, (int)TR_TIMER_MINMAX);
+    assert_int_equal((int)TR_TIMING_ALL, (int)TR_TIMER_ALL);
     assert_int_equal((int)TR_LEVEL_ERROR, (int)TR_LOG_ERROR);
     assert_int_equal((int)TR_LEVEL_WARNING, (int)TR_LOG_WARNING);
     assert_int_equal((int)TR_LEVEL_INFO, (int)TR_LOG_INFO);

@@ -40,6 +40,8 @@ static struct tr_iteration_line read_iteration(const char *line)
         .interval.skipped = (int)after(line, "number of skipped iterations: "),
         .interval.nan = (int)after(line, "number of nan iterations: "),
         .interval.has_norm = strstr(line, "grad norm") != NULL,
+        .tflops = -1.0,
+        .params_norm = -1.0,
     };
 
     r.interval.advanced = 10 - r.interval.skipped;
@@ -80,17 +82,17 @@ static void again_memory(const char *line)
         .max_reserved = (int64_t)(after(line, "| max reserved: ") * 1048576.0),
     };
 
-    tr_report_memory(buf, sizeof buf, (int)after(line, "[Rank "), (int64_t)after(line, "(after "),
-                     &m);
+    tr_report_memory(buf, sizeof buf, TR_FORMAT_MEGATRON, (int)after(line, "[Rank "),
+                     (int64_t)after(line, "(after "), &m);
 }
 
 static void again_datetime(const char *line)
 {
     struct tm tm = {0};
-    time_t now;
+    struct tr_moment now = {0, -1};
 
     assert_non_null(strptime(strstr(line, "datetime: ") + 10, "%Y-%m-%d %H:%M:%S ", &tm));
-    now = mktime(&tm);
+    now.seconds = mktime(&tm);
     if (strstr(line, "[after model,"))
         tr_report_built(buf, sizeof buf, now);
     else if (strstr(line, "[after dataloaders"))
@@ -226,6 +228,8 @@ static const char *line_of(const struct tr_interval *in)
         .seconds = 2.0,
         .lr = 0.01,
         .loss_scale = 1.0,
+        .tflops = -1.0,
+        .params_norm = -1.0,
         .interval = *in,
     };
 
@@ -241,10 +245,10 @@ static void interval(void **state)
     struct tr_interval in = {0};
 
     (void)state;
-    tr_interval_add(&in, 3.0, false, 1.0);
-    tr_interval_add(&in, 1000.0, true, 9.0);
-    tr_interval_add(&in, (double)INFINITY, true, 9.0);
-    tr_interval_add(&in, 4.0, false, 2.5);
+    tr_interval_add(&in, 3.0, false, 1.0, -1.0);
+    tr_interval_add(&in, 1000.0, true, 9.0, -1.0);
+    tr_interval_add(&in, (double)INFINITY, true, 9.0, -1.0);
+    tr_interval_add(&in, 4.0, false, 2.5, -1.0);
     assert_string_equal(
         line_of(&in),
         " iteration       20/      40 | consumed samples:           80 |"
@@ -260,21 +264,162 @@ static void absent_fields(void **state)
     struct tr_interval in = {0};
 
     (void)state;
-    tr_interval_add(&in, 3.0, true, 5.0);
+    tr_interval_add(&in, 3.0, true, 5.0, -1.0);
     assert_null(strstr(line_of(&in), "lm loss"));
     assert_null(strstr(buf, "grad norm"));
-    tr_interval_add(&in, 0.0, false, 0.0);
+    tr_interval_add(&in, 0.0, false, 0.0, -1.0);
     assert_non_null(strstr(line_of(&in), "| lm loss: 0.000000E+00 | loss scale: 1.0 | "
                                          "grad norm: 0.000 | number of skipped iterations:   1 |"));
-    tr_interval_add(&in, 0.0, false, -1.0);
+    tr_interval_add(&in, 0.0, false, -1.0, -1.0);
     assert_null(strstr(line_of(&in), "grad norm"));
-    tr_interval_add(&in, -(double)NAN, false, -(double)NAN);
+    tr_interval_add(&in, -(double)NAN, false, -(double)NAN, -1.0);
     assert_non_null(strstr(line_of(&in), "| lm loss: nan | loss scale: 1.0 | grad norm: nan | "
                                          "number of skipped iterations:   1 | "
                                          "number of nan iterations:   1 |"));
     in = (struct tr_interval){0};
-    tr_interval_add(&in, (double)INFINITY, false, (double)INFINITY);
+    tr_interval_add(&in, (double)INFINITY, false, (double)INFINITY, -1.0);
     assert_non_null(strstr(line_of(&in), "| lm loss: inf | loss scale: 1.0 | grad norm: inf | "));
+}
+
+/*
+ * Lines of public logs in the other formats, written again from their numbers:
+ *   Megatron Core    NVIDIA/Megatron-LM issue 756, of March 2024; the rate is written with six
+ *                    decimals and zeros without any since then
+ *   Megatron-DeepSpeed   bigscience-workshop/bigscience, train/tr11-176B-ml/chronicles.md; its
+ *                    "[default7]:" is the launcher's
+ */
+static void other_formats(void **state)
+{
+    struct tr_iteration_line line = {
+        .format = TR_FORMAT_CORE,
+        .now = {1711828960, 250},
+        .iteration = 10,
+        .train_iters = 500000,
+        .consumed_samples = 1280,
+        .global_batch = 128,
+        .seconds = 94.964,
+        .lr = 2e-6,
+        .loss_scale = 1.0,
+        .tflops = 137.5,
+        .params_norm = -1.0,
+        .interval = {.loss_sum = 2.092005,
+                     .advanced = 10,
+                     .has_norm = true,
+                     .norm = 51.010,
+                     .has_zeros = true},
+    };
+
+    (void)state;
+    tr_report_iteration(buf, sizeof buf, &line);
+    assert_string_equal(
+        buf, " [2024-03-30 20:02:40.000250] iteration       10/  500000 | consumed samples:"
+             "         1280 | elapsed time per iteration (ms): 9496.4 | throughput per GPU "
+             "(TFLOP/s/GPU): 137.5 | learning rate: 2.000000E-06 | global batch size:   128 | "
+             "lm loss: 2.092005E-01 | loss scale: 1.0 | grad norm: 51.010 | num zeros: 0 | "
+             "number of skipped iterations:   0 | number of nan iterations:   0 |");
+    line = (struct tr_iteration_line){
+        .format = TR_FORMAT_DEEPSPEED,
+        .iteration = 12695,
+        .train_iters = 115311,
+        .consumed_samples = 9841584,
+        .global_batch = 2048,
+        .seq = 2048,
+        .seconds = 105.225,
+        .lr = 5.969e-5,
+        .loss_scale = 1.0,
+        .tflops = 149.02,
+        .params_norm = -1.0,
+        .interval = {.loss_sum = 2.463556,
+                     .advanced = 1,
+                     .has_norm = true,
+                     .norm = 0.174,
+                     .has_zeros = true},
+    };
+    tr_report_iteration(buf, sizeof buf, &line);
+    assert_string_equal(
+        buf, " iteration    12695/  115311 | consumed samples:      9841584 | consumed tokens:"
+             "  20155564032 | elapsed time per iteration (s): 105.22 | learning rate: 5.969E-05 | "
+             "global batch size:  2048 | lm loss: 2.463556E+00 | grad norm: 0.174 | num zeros: 0.0 "
+             "| number of skipped iterations:   0 | number of nan iterations:   0 | samples per "
+             "second: 19.463 | TFLOPs: 149.02 |");
+}
+
+/* The throughput stands after the elapsed time in the line of 2021 too; the norm of the parameters
+   after the zeros; the loss scale of Megatron-DeepSpeed only where there is one. */
+static void optional_fields(void **state)
+{
+    struct tr_iteration_line line = {
+        .iteration = 1,
+        .train_iters = 2,
+        .seconds = 0.5,
+        .loss_scale = 65536.0,
+        .scaled = true,
+        .tflops = 12.34,
+        .params_norm = 7092.5064,
+        .interval = {.advanced = 1, .has_zeros = true, .zeros = 960902016.0},
+    };
+
+    (void)state;
+    tr_report_iteration(buf, sizeof buf, &line);
+    assert_non_null(strstr(buf, "| elapsed time per iteration (ms): 500.0 | throughput per GPU "
+                                "(TFLOP/s/GPU): 12.3 | learning rate: 0.000E+00 |"));
+    assert_non_null(strstr(buf, "| loss scale: 65536.0 | num zeros: 960902016.0 | params norm: "
+                                "7092.506 | number of skipped"));
+    line.format = TR_FORMAT_CORE;
+    tr_report_iteration(buf, sizeof buf, &line);
+    assert_non_null(strstr(buf, "| num zeros: 960902016 | params norm: 7092.506 | number of"));
+    line.format = TR_FORMAT_DEEPSPEED;
+    tr_report_iteration(buf, sizeof buf, &line);
+    assert_non_null(strstr(buf, "| loss scale: 65536.0 | num zeros: 960902016.0 | params norm"));
+    assert_null(strstr(buf, "throughput"));
+}
+
+/* Times of day with and without microseconds; memory with two decimals; the formula. */
+static void newer_lines(void **state)
+{
+    struct tr_memory_line m = {1536 * 1024, 1 << 20, 3 << 20, 3 << 20};
+    struct tr_moment now = tr_moment_now(TR_FORMAT_CORE);
+
+    (void)state;
+    assert_true(now.micros >= 0 && now.micros < 1000000);
+    assert_true(tr_moment_now(TR_FORMAT_MEGATRON).micros < 0);
+    tr_report_done(buf, sizeof buf, (struct tr_moment){1621758065, 7});
+    assert_string_equal(buf, "[after training is done] datetime: 2021-05-23 08:21:05.000007 ");
+    tr_report_memory(buf, sizeof buf, TR_FORMAT_CORE, 3, 20, &m);
+    assert_string_equal(buf, "[Rank 3] (after 20 iterations) memory (MB) | allocated: 1.50 | max "
+                             "allocated: 1.00 | reserved: 3.00 | max reserved: 3.00");
+    tr_report_formula(buf, sizeof buf, "core, 2 + 2");
+    assert_string_equal(buf, "> TFLOP/s by the formula core, 2 + 2");
+}
+
+/* A run in half precision: the scale falls until steps are executed; from the tenth line on nothing
+   is skipped.  Fields of an interval that mixes both. */
+static void skipped_iterations(void **state)
+{
+    struct tr_interval in = {0};
+
+    (void)state;
+    for (int i = 0; i < 10; i++)
+        tr_interval_add(&in, 10.8, true, (double)INFINITY, -1.0);
+    assert_null(strstr(line_of(&in), "lm loss"));
+    assert_null(strstr(buf, "grad norm"));
+    assert_non_null(strstr(buf, "| number of skipped iterations:  10 | number of nan iterations:"
+                                "   0 |"));
+    in = (struct tr_interval){0};
+    tr_interval_add(&in, 8.0, false, 2.0, 5.0);
+    tr_interval_add(&in, 9.0, true, (double)INFINITY, 7.0);
+    assert_non_null(strstr(line_of(&in), "| lm loss: 8.000000E+00 |"));
+    assert_null(strstr(buf, "grad norm"));
+    assert_null(strstr(buf, "num zeros"));
+    tr_interval_add(&in, 10.0, false, 3.0, 6.0);
+    assert_non_null(strstr(line_of(&in), "| lm loss: 9.000000E+00 | loss scale: 1.0 | grad norm: "
+                                         "3.000 | num zeros: 6.0 | number of skipped iterations:"
+                                         "   1 |"));
+    /* A loss that is itself not finite: skipped, and nan. */
+    tr_interval_add(&in, (double)NAN, true, (double)NAN, -1.0);
+    assert_non_null(strstr(line_of(&in), "| lm loss: 9.000000E+00 |"));
+    assert_non_null(strstr(buf, "| number of skipped iterations:   2 | number of nan iterations:"
+                                "   1 |"));
 }
 
 /* Numbers wider than their fields push the line apart and lose no digit. */
@@ -288,6 +433,8 @@ static void wide_numbers(void **state)
         .seconds = 1.0,
         .lr = 1e-120,
         .loss_scale = 4294967296.0,
+        .tflops = -1.0,
+        .params_norm = -1.0,
         .interval = {.advanced = 1234, .loss_sum = 1234e-7},
     };
 
@@ -305,7 +452,7 @@ static void set_up(void **state)
 {
     struct tr_shape s = {
         .world = 16, .d = 2, .w = 2, .p = 4, .micros = 4, .vocab = 50257, .vocab_padded = 50432};
-    time_t now = 1621758065;
+    struct tr_moment now = {1621758065, -1};
 
     (void)state;
     tr_report_world(buf, sizeof buf, &s);
@@ -375,7 +522,7 @@ static void parsers_of_iterations(void **state)
     const char *line;
 
     (void)state;
-    tr_interval_add(&in, 7.399415, false, 2.918);
+    tr_interval_add(&in, 7.399415, false, 2.918, -1.0);
     line = line_of(&in);
     reads("elapsed time per iteration .ms.: ([\\d\\.]+)", line, "2000.0");
     reads("iteration\\s+(\\d+)/\\s*\\d+.*elapsed time per iteration \\(ms\\):\\s*([\\d.]+)", line,
@@ -399,11 +546,11 @@ static void parsers_of_other_lines(void **state)
     struct tr_memory_line m = {1536 * 1024, 1 << 20, 3 << 20, 3 << 20};
 
     (void)state;
-    tr_report_done(buf, sizeof buf, 0);
+    tr_report_done(buf, sizeof buf, (struct tr_moment){0, -1});
     reads("\\[after training is done\\] datetime: (\\S+ \\S+)", buf, "1970-01-01 00:00:00");
-    tr_report_training(buf, sizeof buf, 0);
+    tr_report_training(buf, sizeof buf, (struct tr_moment){0, -1});
     reads("^\\[before the start of training step\\] datetime: (\\S+)", buf, "1970-01-01");
-    tr_report_memory(buf, sizeof buf, 3, 20, &m);
+    tr_report_memory(buf, sizeof buf, TR_FORMAT_MEGATRON, 3, 20, &m);
     reads(
         "^\\[Rank (\\d+)\\] \\(after (\\d+) iterations\\) memory \\(MB\\) \\| allocated: (\\S+) \\|"
         " max allocated: (\\S+) \\| reserved: (\\S+) \\| max reserved: (\\S+)$",
@@ -426,6 +573,10 @@ int main(void)
         cmocka_unit_test(validation_block),
         cmocka_unit_test(interval),
         cmocka_unit_test(absent_fields),
+        cmocka_unit_test(other_formats),
+        cmocka_unit_test(optional_fields),
+        cmocka_unit_test(newer_lines),
+        cmocka_unit_test(skipped_iterations),
         cmocka_unit_test(wide_numbers),
         cmocka_unit_test(set_up),
         cmocka_unit_test(parsers_of_iterations),

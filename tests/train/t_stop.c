@@ -68,7 +68,7 @@ static void lines(void **state)
 {
     struct tr_stop s = rule(25, 600);
     char buf[TR_REPORT_BYTES];
-    time_t now = 1621758065;
+    struct tr_moment now = {1621758065, -1};
 
     (void)state;
     tr_stop_line(buf, sizeof buf, &s, TR_STOP_INTERVAL, 75, 0.0, now);

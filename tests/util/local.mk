@@ -1,2 +1,2 @@
-check_PROGRAMS += tests/util/t_half tests/util/t_rng
-TESTS += tests/util/t_half tests/util/t_rng
+check_PROGRAMS += tests/util/t_half tests/util/t_rng tests/util/t_timer
+TESTS += tests/util/t_half tests/util/t_rng tests/util/t_timer

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "train/tell.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "config/flops.h"
+#include "util/log.h"
+
+static bool due(int64_t iteration, int64_t interval)
+{
+    return interval > 0 && iteration % interval == 0;
+}
+
+static bool is_last(const struct tr_run *r)
+{
+    return r->world->rank == r->world->size - 1;
+}
+
+/* Timers of all ranks in a table, or those of the last rank in one line? */
+static bool wants_table(const struct tr_config *c)
+{
+    return c->log_format == TR_FORMAT_CORE || c->timing_log_level != TR_UNSET_INT ||
+           c->timing_log_option != TR_TIMING_MINMAX;
+}
+
+static void *room(size_t count, size_t size)
+{
+    void *p = calloc(count, size);
+
+    if (!p)
+        tr_die(TR_ERESOURCE, "no memory left for the report of timers");
+    return p;
+}
+
+/*
+ * The last rank has the loss, and its timers are the ones that people know.  Rank 0 prints its lines,
+ * because launchers forward each rank's output on its own and lines of two ranks arrive in any order.
+ * Rank 0 waits for no longer than the norm of the gradients made it wait.
+ */
+void tr_tell_last(struct tr_run *r, char *text)
+{
+    struct tr_comm *world = r->world;
+    struct tr_leg leg = {.buf = text, .bytes = TR_REPORT_BYTES};
+    struct tr_pending pending;
+
+    if (world->size > 1 && (world->rank == 0 || is_last(r))) {
+        leg.dir = is_last(r) ? TR_LEG_SEND : TR_LEG_RECV;
+        leg.peer = is_last(r) ? 0 : world->size - 1;
+        world->via->exchange_start(world, &r->queue, &leg, 1, &pending);
+        world->via->finish(world, &r->queue, &pending);
+    }
+    tr_print_rank0("%s\n", text);
+}
+
+/* Resident memory now: the second number of statm, in pages. */
+static int64_t resident_bytes(void)
+{
+    long long total, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+
+    if (f) {
+        if (fscanf(f, "%lld %lld", &total, &resident) != 2)
+            resident = 0;
+        fclose(f);
+    }
+    return (int64_t)resident * sysconf(_SC_PAGESIZE);
+}
+
+/* "allocated" is the arena, "reserved" what the system counts as resident in this process. */
+static void tell_memory(struct tr_tell *t)
+{
+    struct tr_run *r = t->run;
+    struct rusage usage;
+    struct tr_memory_line mine, *all = room((size_t)r->world->size, sizeof *all);
+    char text[TR_REPORT_BYTES];
+
+    getrusage(RUSAGE_SELF, &usage);
+    mine = (struct tr_memory_line){
+        .allocated = (int64_t)r->arena.used_bytes,
+        .max_allocated = (int64_t)r->arena.capacity_bytes,
+        .reserved = resident_bytes(),
+        .max_reserved = (int64_t)usage.ru_maxrss * 1024,
+    };
+    r->world->via->gather_all(r->world, &mine, sizeof mine, all);
+    for (int rank = 0; rank < r->world->size; rank++) {
+        if (tr_grid_place(rank, r->shape.w, r->shape.d).dp != 0)
+            continue;
+        tr_report_memory(text, sizeof text, r->config->log_format, rank, r->iteration, &all[rank]);
+        tr_print_rank0("%s\n", text);
+    }
+    free(all);
+    t->memory_told = true;
+}
+
+static void tell_timers(struct tr_tell *t, int iterations)
+{
+    struct tr_run *r = t->run;
+    const struct tr_config *c = r->config;
+    int level = c->timing_log_level == TR_UNSET_INT ? 0 : (int)c->timing_log_level, count;
+    char text[TR_REPORT_BYTES];
+    double mine[TR_TIMERS];
+    enum tr_timer timers[TR_TIMERS];
+
+    if (!wants_table(c)) {
+        tr_timers_line(text, sizeof text, iterations);
+        tr_tell_last(r, text);
+        return;
+    }
+    if (level == 0)
+        return;
+    tr_timers_read(mine);
+    r->world->via->gather_all(r->world, mine, sizeof mine, t->seconds);
+    count = tr_timers_of_level(timers, level);
+    if (r->world->rank == 0 &&
+        tr_timers_table_of(t->table, TR_TIMERS_BYTES(r->world->size),
+                           (enum tr_timer_view)c->timing_log_option, t->seconds, r->world->size,
+                           timers, count, iterations) > 0)
+        tr_print("%s\n", t->table);
+}
+
+void tr_tell_timers(struct tr_run *r, const enum tr_timer *timers, int count)
+{
+    size_t ranks = (size_t)r->world->size;
+    char text[TR_REPORT_BYTES], *table;
+    double mine[TR_TIMERS], *all;
+
+    if (!wants_table(r->config)) {
+        tr_timers_line_of(text, sizeof text, timers, count);
+        tr_print_rank0("%s\n", text);
+        return;
+    }
+    all = room(ranks * TR_TIMERS, sizeof *all);
+    table = room(TR_TIMERS_BYTES(ranks), 1);
+    tr_timers_read(mine);
+    for (int i = 0; i < count; i++)
+        tr_timer_take(timers[i]);
+    r->world->via->gather_all(r->world, mine, sizeof mine, all);
+    if (tr_timers_table_of(table, TR_TIMERS_BYTES(ranks),
+                           (enum tr_timer_view)r->config->timing_log_option, all, (int)ranks,
+                           timers, count, 1) > 0)
+        tr_print_rank0("%s\n", table);
+    free(table);
+    free(all);
+}
+
+/* Does the backward pass repeat the forward pass of every layer? */
+static bool recomputes_all(const struct tr_shape *s)
+{
+    return s->recompute == TR_RECOMPUTE_UNIFORM ||
+           (s->recompute == TR_RECOMPUTE_BLOCK && s->recompute_layers >= s->layers_per_chunk);
+}
+
+/* TFLOP/s of a rank in an iteration of `seconds`. */
+static double tflops(const struct tr_run *r, double seconds)
+{
+    int formula = tr_flops_formula(r->config);
+    double count =
+        tr_flops_count(formula, &r->shape, r->shape.global_batch, recomputes_all(&r->shape));
+
+    return count / (seconds * r->world->size * 1e12);
+}
+
+static bool wants_tflops(const struct tr_config *c)
+{
+    return c->log_throughput || c->log_format == TR_FORMAT_DEEPSPEED;
+}
+
+void tr_tell_open(struct tr_tell *t, struct tr_run *run)
+{
+    const struct tr_config *c = run->config;
+    char text[TR_REPORT_BYTES];
+
+    *t = (struct tr_tell){.run = run, .began_at = run->iteration, .since = tr_now()};
+    if (wants_table(c)) {
+        size_t ranks = (size_t)run->world->size;
+
+        t->seconds = room(ranks * TR_TIMERS, sizeof *t->seconds);
+        t->table = room(TR_TIMERS_BYTES(ranks), 1);
+    }
+    if (wants_tflops(c)) {
+        tr_report_formula(text, sizeof text,
+                          tr_flops_text(tr_flops_formula(c), recomputes_all(&run->shape)));
+        tr_print_rank0("%s\n", text);
+    }
+}
+
+void tr_tell_close(struct tr_tell *t)
+{
+    free(t->seconds);
+    free(t->table);
+    memset(t, 0, sizeof *t);
+}
+
+bool tr_tell_due(const struct tr_tell *t, int64_t iteration)
+{
+    const struct tr_config *c = t->run->config;
+
+    return due(iteration, c->log_interval) ||
+           (c->log_format == TR_FORMAT_CORE && iteration == t->began_at + 1);
+}
+
+void tr_tell_add(struct tr_tell *t, const struct tr_step_result *step, bool skipped)
+{
+    tr_interval_add(&t->interval, step->loss, skipped,
+                    t->run->optim.clip > 0.0 ? step->grad_norm : -1.0, -1.0);
+}
+
+void tr_tell_print(struct tr_tell *t, bool lost)
+{
+    struct tr_run *r = t->run;
+    const struct tr_config *c = r->config;
+    char text[TR_REPORT_BYTES];
+    int steps = t->interval.advanced + t->interval.skipped;
+    struct tr_iteration_line line = {
+        .format = c->log_format,
+        .now = tr_moment_now(c->log_format),
+        .iteration = r->iteration,
+        .train_iters = r->shape.train_iters,
+        .consumed_samples = r->consumed_train,
+        .global_batch = r->shape.global_batch,
+        .seq = r->shape.seq,
+        .seconds = tr_now() - t->since,
+        .lr = tr_step_lr(r),
+        .scaled = c->fp16,
+        .loss_scale = r->scaler.scale,
+        .params_norm = -1.0,
+        .interval = t->interval,
+    };
+
+    if (!lost && !tr_tell_due(t, r->iteration))
+        return;
+    line.tflops = wants_tflops(c) ? tflops(r, line.seconds / steps) : -1.0;
+    tr_report_iteration(text, sizeof text, &line);
+    tr_tell_last(r, text);
+    if (!t->memory_told && line.lr > 0.0)
+        tell_memory(t);
+    tell_timers(t, steps);
+    if (!due(r->iteration, c->log_interval))
+        return;
+    tr_timers_reset();
+    t->interval = (struct tr_interval){0};
+    t->since = tr_now();
+}

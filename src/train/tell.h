@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_TRAIN_TELL_H
+#define TR_TRAIN_TELL_H
+
+#include "train/report.h"
+#include "train/run.h"
+#include "train/step.h"
+#include "util/timer.h"
+
+/*
+ * What a run prints while it trains: when a line is due, whose numbers it takes, and who prints it.
+ * The texts are those of train/report.h and util/timer.h.  Collective over the world, all of it.
+ */
+struct tr_tell {
+    struct tr_run *run;         /* borrowed */
+    int64_t began_at;           /* iterations that were done before this process */
+    struct tr_interval interval;
+    double since;               /* tr_now() at its start, moved on by what evaluation and saving took */
+    bool memory_told;
+    double *seconds;            /* [world * TR_TIMERS] for a table of timers, or NULL; owned */
+    char *table;                /* [TR_TIMERS_BYTES(world)] its text; owned */
+};
+
+/* Before the first iteration.  Says by which formula operations are counted, if the log has them. */
+void tr_tell_open(struct tr_tell *t, struct tr_run *run);
+void tr_tell_close(struct tr_tell *t);
+
+/* True if an iteration line is due after iteration `iteration`: a multiple of --log-interval; in
+   megatron-core also the first of this process, which ends no interval. */
+bool tr_tell_due(const struct tr_tell *t, int64_t iteration);
+
+/* Count the iteration that ended: run->iteration. */
+void tr_tell_add(struct tr_tell *t, const struct tr_step_result *step, bool skipped);
+
+/* Print what is due after it; `lost`: the iteration line is due in any case, for it is the last. */
+void tr_tell_print(struct tr_tell *t, bool lost);
+
+/* Print what the last rank wrote into text[TR_REPORT_BYTES]. */
+void tr_tell_last(struct tr_run *r, char *text);
+
+/* Print what the named timers of set-up, loading or saving show, and set them to zero. */
+void tr_tell_timers(struct tr_run *r, const enum tr_timer *timers, int count);
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "check.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "util/timer.h"
+
+enum { RANKS = 3 };
+
+static char buf[TR_TIMERS_BYTES(RANKS)];
+static double all[RANKS * TR_TIMERS];
+
+static void set(int rank, enum tr_timer t, double seconds)
+{
+    all[rank * TR_TIMERS + (int)t] = seconds;
+}
+
+static int table(enum tr_timer_view view, int level, int iterations)
+{
+    enum tr_timer timers[TR_TIMERS];
+    int count = tr_timers_of_level(timers, level);
+
+    return tr_timers_table_of(buf, sizeof buf, view, all, RANKS, timers, count, iterations);
+}
+
+/* The three forms; rank 1 has no forward-recv, and what no rank has is not there. */
+static void tables(void **state)
+{
+    int n;
+
+    (void)state;
+    memset(all, 0, sizeof all);
+    for (int rank = 0; rank < RANKS; rank++) {
+        set(rank, TR_TIMER_FORWARD_COMPUTE, 0.7794 + 0.1 * rank);
+        set(rank, TR_TIMER_OPTIMIZER, 1.5);
+    }
+    set(0, TR_TIMER_FORWARD_RECV, 0.02);
+    set(2, TR_TIMER_FORWARD_RECV, 0.01);
+    n = table(TR_TIMER_MINMAX, 2, 10);
+    assert_int_equal(n, (int)strlen(buf));
+    assert_string_equal(buf,
+                        "(min, max) time across ranks (ms):\n"
+                        "    forward-compute ................................: (77.94, 97.94)\n"
+                        "    forward-recv ...................................: (1.00, 2.00)\n"
+                        "    optimizer ......................................: (150.00, 150.00)");
+    table(TR_TIMER_MAX, 2, 1);
+    assert_string_equal(buf, "max time across ranks (ms):\n"
+                             "    forward-compute ................................: 979.40\n"
+                             "    forward-recv ...................................: 20.00\n"
+                             "    optimizer ......................................: 1500.00");
+    table(TR_TIMER_ALL, 2, 1);
+    assert_string_equal(buf, "times across ranks (ms):\n"
+                             "  forward-compute:\n"
+                             "     rank  0: 779.40\n     rank  1: 879.40\n     rank  2: 979.40\n"
+                             "  forward-recv:\n     rank  0: 20.00\n     rank  2: 10.00\n"
+                             "  optimizer:\n"
+                             "     rank  0: 1500.00\n     rank  1: 1500.00\n     rank  2: 1500.00");
+}
+
+/* Level 1 has the large parts; nothing to show is no text. */
+static void levels(void **state)
+{
+    enum tr_timer timers[TR_TIMERS];
+    int some, many;
+
+    (void)state;
+    memset(all, 0, sizeof all);
+    set(0, TR_TIMER_FORWARD_COMPUTE, 1.0);
+    assert_int_equal(table(TR_TIMER_MINMAX, 1, 1), 0);
+    set(1, TR_TIMER_PARAMS_ALL_REDUCE, 1.0);
+    set(1, TR_TIMER_EMBEDDING_ALL_REDUCE, 2.0);
+    table(TR_TIMER_MAX, 1, 1);
+    assert_string_equal(buf, "max time across ranks (ms):\n"
+                             "    embedding-grads-all-reduce .....................: 2000.00\n"
+                             "    all-grads-sync .................................: 1000.00");
+    assert_int_equal(tr_timers_of_level(timers, 0), 0);
+    some = tr_timers_of_level(timers, 1);
+    many = tr_timers_of_level(timers, 2);
+    assert_true(some > 0 && many > some);
+    /* No place is taken twice: every timer but those of set-up is there, once. */
+    for (int t = 0; t < TR_TIMERS; t++) {
+        int found = 0;
+
+        for (int i = 0; i < many; i++)
+            found += timers[i] == (enum tr_timer)t;
+        assert_int_equal(found, tr_timer_kind((enum tr_timer)t) != TR_TIMER_SETUP);
+    }
+}
+
+/* Named timers, in the order given: the longest dots that there are, and the shortest. */
+static void named(void **state)
+{
+    const enum tr_timer timers[] = {TR_TIMER_DATA_SETUP, TR_TIMER_ALL_FOUR};
+
+    (void)state;
+    memset(all, 0, sizeof all);
+    set(0, TR_TIMER_DATA_SETUP, 3.0);
+    set(0, TR_TIMER_ALL_FOUR, 4.0);
+    tr_timers_table_of(buf, sizeof buf, TR_TIMER_MINMAX, all, RANKS, timers, 2, 1);
+    assert_string_equal(buf,
+                        "(min, max) time across ranks (ms):\n"
+                        "    train/valid/test-data-iterators-setup ..........: (3000.00, 3000.00)\n"
+                        "    forward-backward-send-forward-backward-recv ....: (4000.00, 4000.00)");
+}
+
+/* The line of 2021: in its order, without what lies around others, and nothing that never ran. */
+static void line(void **state)
+{
+    double seconds[TR_TIMERS];
+
+    (void)state;
+    tr_timer_start(TR_TIMER_FORWARD_BACKWARD);
+    tr_timer_start(TR_TIMER_BATCH_GENERATOR);
+    tr_timer_stop(TR_TIMER_BATCH_GENERATOR);
+    tr_timer_start(TR_TIMER_OPTIMIZER);
+    tr_timer_stop(TR_TIMER_OPTIMIZER);
+    tr_timer_stop(TR_TIMER_FORWARD_BACKWARD);
+    tr_timer_start(TR_TIMER_SAVE_CHECKPOINT);
+    tr_timer_stop(TR_TIMER_SAVE_CHECKPOINT);
+    tr_timers_read(seconds);
+    assert_true(seconds[TR_TIMER_FORWARD_BACKWARD] > 0.0 && seconds[TR_TIMER_OPTIMIZER] > 0.0);
+    tr_timers_line(buf, sizeof buf, 1);
+    assert_memory_equal(buf, "time (ms) | optimizer: 0.", 25);
+    assert_non_null(strstr(buf, " | batch-generator: 0."));
+    assert_null(strstr(buf, "forward-backward"));
+    tr_timers_reset();
+    tr_timers_line(buf, sizeof buf, 1);
+    assert_string_equal(buf, "time (ms) | optimizer: 0.00 | batch-generator: 0.00");
+    tr_timers_read(seconds);
+    assert_true(seconds[TR_TIMER_SAVE_CHECKPOINT] > 0.0 && seconds[TR_TIMER_OPTIMIZER] == 0.0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tables),
+        cmocka_unit_test(levels),
+        cmocka_unit_test(named),
+        cmocka_unit_test(line),
+    };
+
+    return run_tap(tests);
+}
