@@ -21,11 +21,8 @@ const char *tr_ckpt_group(int kind)
    reverse. */
 void tr_ckpt_list_whole(const struct tr_shape *s, struct tr_params *out)
 {
-    struct tr_shape one = *s;
+    struct tr_shape one = tr_shape_whole(s);
 
-    one.world = one.w = one.p = one.d = one.k = 1;
-    one.vocab_padded = one.vocab;
-    one.layers_per_chunk = one.layers;
     tr_params_list(&one, 0, 0, out);
     for (int i = 0, j = out->count - 1; i < j; i++, j--) {
         struct tr_param kept = out->list[i];

@@ -6,8 +6,7 @@
 #include "config/shape_parts.h"
 #include "config/vocab.h"
 
-/* "4" or "4 or 8": the divisors of n next to x (which is none), as they go into a sentence. */
-static const char *divisors_near(int64_t n, int64_t x, char buf[64])
+const char *tr_divisors_near(int64_t n, int64_t x, char buf[64])
 {
     int64_t below = x < n ? x : n, above = x;
 
@@ -22,8 +21,7 @@ static const char *divisors_near(int64_t n, int64_t x, char buf[64])
     return buf;
 }
 
-/* The multiples of m next to x (which is none). */
-static const char *multiples_near(int64_t m, int64_t x, char buf[64])
+const char *tr_multiples_near(int64_t m, int64_t x, char buf[64])
 {
     int64_t below = x / m * m;
 
@@ -46,7 +44,7 @@ static enum tr_status shape_ranks(const struct tr_config *c, int world, struct t
                        "%lld: start %s ranks, or cut it otherwise",
                        world, (long long)c->tensor_model_parallel_size,
                        (long long)c->pipeline_model_parallel_size,
-                       multiples_near(model, world, near));
+                       tr_multiples_near(model, world, near));
     s->world = world;
     s->w = (int)c->tensor_model_parallel_size;
     s->p = (int)c->pipeline_model_parallel_size;
@@ -66,7 +64,7 @@ static enum tr_status shape_layer(const struct tr_config *c, struct tr_shape *s)
                        "--hidden-size %lld does not divide into --num-attention-heads %lld: the "
                        "nearest hidden size that does is %s",
                        (long long)s->hidden, (long long)s->heads,
-                       multiples_near(s->heads, s->hidden, near));
+                       tr_multiples_near(s->heads, s->hidden, near));
     s->head_dim = s->hidden / s->heads;
     if (c->kv_channels != TR_UNSET_INT && c->kv_channels != s->head_dim)
         return TR_FAIL(
@@ -78,14 +76,14 @@ static enum tr_status shape_layer(const struct tr_config *c, struct tr_shape *s)
         return TR_FAIL(TR_ECONFIG,
                        "--num-attention-heads %lld cannot be shared by "
                        "--tensor-model-parallel-size %d ranks: use %s ranks, or %s heads",
-                       (long long)s->heads, s->w, divisors_near(s->heads, s->w, near),
-                       multiples_near(s->w, s->heads, (char[64]){0}));
+                       (long long)s->heads, s->w, tr_divisors_near(s->heads, s->w, near),
+                       tr_multiples_near(s->w, s->heads, (char[64]){0}));
     s->ffn = c->ffn_hidden_size == TR_UNSET_INT ? 4 * s->hidden : c->ffn_hidden_size;
     if (s->ffn % s->w)
         return TR_FAIL(TR_ECONFIG,
                        "--ffn-hidden-size %lld cannot be shared by --tensor-model-parallel-size %d "
                        "ranks: the nearest that can is %s",
-                       (long long)s->ffn, s->w, multiples_near(s->w, s->ffn, near));
+                       (long long)s->ffn, s->w, tr_multiples_near(s->w, s->ffn, near));
     s->seq = c->seq_length;
     s->positions = c->max_position_embeddings;
     if (s->seq > s->positions)
@@ -106,44 +104,6 @@ static enum tr_status shape_vocab(const struct tr_config *c, struct tr_shape *s)
     return TR_OK;
 }
 
-/* K, from either of the options that say it. */
-static enum tr_status shape_chunks(const struct tr_config *c, struct tr_shape *s)
-{
-    int64_t per_stage = s->layers / s->p, size = c->num_layers_per_virtual_pipeline_stage;
-    int64_t chunks = c->num_virtual_stages_per_pipeline_rank;
-    char near[64];
-
-    if (s->layers % s->p)
-        return TR_FAIL(
-            TR_ECONFIG,
-            "--num-layers %lld cannot be cut into --pipeline-model-parallel-size %d equal "
-            "stages: use %s layers, or %s stages",
-            (long long)s->layers, s->p, multiples_near(s->p, s->layers, near),
-            divisors_near(s->layers, s->p, (char[64]){0}));
-    if (size != TR_UNSET_INT && chunks != TR_UNSET_INT)
-        return TR_FAIL(TR_ECONFIG,
-                       "--num-layers-per-virtual-pipeline-stage and "
-                       "--num-virtual-stages-per-pipeline-rank say the same thing: give "
-                       "one of them");
-    if (size != TR_UNSET_INT && per_stage % size)
-        return TR_FAIL(
-            TR_ECONFIG,
-            "--num-layers-per-virtual-pipeline-stage %lld does not divide the %lld layers "
-            "of a stage: the nearest that does is %s",
-            (long long)size, (long long)per_stage, divisors_near(per_stage, size, near));
-    if (chunks != TR_UNSET_INT && per_stage % chunks)
-        return TR_FAIL(
-            TR_ECONFIG,
-            "--num-virtual-stages-per-pipeline-rank %lld does not divide the %lld layers "
-            "of a stage: the nearest that does is %s",
-            (long long)chunks, (long long)per_stage, divisors_near(per_stage, chunks, near));
-    s->k = size != TR_UNSET_INT     ? (int)(per_stage / size)
-           : chunks != TR_UNSET_INT ? (int)chunks
-                                    : 1;
-    s->layers_per_chunk = per_stage / s->k;
-    return TR_OK;
-}
-
 static enum tr_status shape_batch(const struct tr_config *c, struct tr_shape *s)
 {
     int64_t unit = c->micro_batch_size * s->d;
@@ -157,7 +117,7 @@ static enum tr_status shape_batch(const struct tr_config *c, struct tr_shape *s)
             "--global-batch-size %lld is not a multiple of --micro-batch-size %lld times "
             "%d replicas: the nearest that is: %s",
             (long long)s->global_batch, (long long)s->micro_batch, s->d,
-            multiples_near(unit, s->global_batch, near));
+            tr_multiples_near(unit, s->global_batch, near));
     s->micros = (int)(s->global_batch / unit);
     return TR_OK;
 }
@@ -188,7 +148,7 @@ static enum tr_status shape_schedule(const struct tr_config *c, struct tr_shape 
                        "--pipeline-model-parallel-size %d, and there are %d (--global-batch-size / "
                        "(--micro-batch-size * replicas)): the nearest global batch size is %s",
                        s->p, s->micros,
-                       multiples_near(s->micro_batch * s->d * s->p, s->global_batch, near));
+                       tr_multiples_near(s->micro_batch * s->d * s->p, s->global_batch, near));
     s->schedule = TR_PIPE_INTERLEAVED;
     return TR_OK;
 }
@@ -240,11 +200,11 @@ static enum tr_status shape_recompute(const struct tr_config *c, struct tr_shape
     if (full || method)
         s->recompute = method ? c->recompute_method : TR_RECOMPUTE_UNIFORM;
     s->recompute_layers = c->recompute_num_layers;
-    if (s->recompute != TR_RECOMPUTE_NONE && s->recompute_layers > s->layers_per_chunk)
+    if (s->recompute != TR_RECOMPUTE_NONE && s->recompute_layers > tr_shape_most_layers(s))
         return TR_FAIL(TR_ECONFIG,
                        "--recompute-num-layers %lld is more than the %lld layers of a model chunk: "
                        "give at most that",
-                       (long long)s->recompute_layers, (long long)s->layers_per_chunk);
+                       (long long)s->recompute_layers, (long long)tr_shape_most_layers(s));
     s->distribute_inputs = c->distribute_checkpointed_activations && s->w > 1;
     return TR_OK;
 }
@@ -294,7 +254,7 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     TR_TRY(shape_ranks(c, world, out));
     TR_TRY(shape_layer(c, out));
     TR_TRY(shape_vocab(c, out));
-    TR_TRY(shape_chunks(c, out));
+    TR_TRY(tr_shape_stages(c, out));
     TR_TRY(shape_batch(c, out));
     TR_TRY(shape_schedule(c, out));
     TR_TRY(shape_precision(c, out));
@@ -303,10 +263,4 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     TR_TRY(tr_shape_length(c, out));
     TR_TRY(tr_shape_course(c, out));
     return check_save(c);
-}
-
-int64_t tr_shape_first_layer(const struct tr_shape *s, int stage, int chunk)
-{
-    TR_ASSERT(stage >= 0 && stage < s->p && chunk >= 0 && chunk < s->k);
-    return chunk * (s->layers / s->k) + stage * s->layers_per_chunk;
 }

@@ -21,7 +21,9 @@ struct tr_shape {
     int64_t layers, hidden, heads, head_dim, ffn;
     int64_t seq, positions;     /* T, rows of the position table */
     int64_t vocab, vocab_padded;/* true size, and padded to make-vocab-size-divisible-by * W */
-    int64_t layers_per_chunk;
+    /* What a stage of the pipeline holds, in layers and what counts as one; K chunks share it. */
+    int64_t first_slots, middle_slots, last_slots;
+    bool embed_counts, loss_counts;     /* the embedding, the head take the place of a layer */
 
     int64_t micro_batch;        /* B, samples per micro-batch */
     int64_t global_batch;       /* samples per iteration */
@@ -86,8 +88,16 @@ struct tr_shape {
 enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape *out)
     TR_MUST_CHECK;
 
-/* First layer (0-based, in the whole model) of chunk `chunk` on pipeline stage `stage`; it holds
-   s->layers_per_chunk layers.  Chunk c of stage r starts at c * (L / K) + r * (L / (P K)). */
+/* How many layers chunk `chunk` of pipeline stage `stage` holds, at least 1, and the first of them
+   (0-based, in the whole model).  The order is chunk 0 of all stages, then chunk 1 of all: with
+   equal stages chunk c of stage r holds L / (P K) and starts at c * (L / K) + r * (L / (P K)). */
+int64_t tr_shape_layers(const struct tr_shape *s, int stage, int chunk);
 int64_t tr_shape_first_layer(const struct tr_shape *s, int stage, int chunk);
+
+/* How many the largest chunk of all holds. */
+int64_t tr_shape_most_layers(const struct tr_shape *s);
+
+/* The same model on one rank, its vocabulary not padded: the order and sizes of a checkpoint. */
+struct tr_shape tr_shape_whole(const struct tr_shape *s);
 
 #endif

@@ -9,10 +9,18 @@
  * those before it and returns TR_ECONFIG as tr_shape_of() does.
  */
 
+/* config/stages.c: the layers of each stage, and K. */
+enum tr_status tr_shape_stages(const struct tr_config *c, struct tr_shape *s) TR_MUST_CHECK;
+
 /* config/course.c: how long the run is, and the data that it wants. */
 enum tr_status tr_shape_length(const struct tr_config *c, struct tr_shape *s) TR_MUST_CHECK;
 
 /* config/course.c: learning rate and weight decay. */
 enum tr_status tr_shape_course(const struct tr_config *c, struct tr_shape *s) TR_MUST_CHECK;
+
+/* For a sentence: "4" or "4 or 8", the divisors of n, or the multiples of m, next to x (which is
+   none). */
+const char *tr_divisors_near(int64_t n, int64_t x, char buf[64]);
+const char *tr_multiples_near(int64_t m, int64_t x, char buf[64]);
 
 #endif

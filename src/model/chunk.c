@@ -61,7 +61,7 @@ struct tr_chunk *tr_chunk_open(struct tr_model *m, int stage, int index, int slo
 
     c->m = m;
     c->first_layer = (int)tr_shape_first_layer(s, stage, index);
-    c->layers = (int)s->layers_per_chunk;
+    c->layers = (int)tr_shape_layers(s, stage, index);
     c->embeds = stage == 0 && index == 0;
     c->heads = stage == s->p - 1 && index == s->k - 1;
     c->slots = slots;
@@ -270,12 +270,11 @@ void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, tr_grads_re
                        void *ctx)
 {
     struct slot *x = slot_of(c, micro);
-    bool last = ready && micro == c->m->shape->micros - 1;
 
     c->m->adds = micro > 0;
     if (c->heads) {
         tr_head_backward(c->m, &c->head, &x->head, &c->doutput, factor);
-        if (last)
+        if (ready)
             ready(ctx, c->ready_head);
     }
     for (int i = c->layers - 1, first; i >= 0; i = first - 1) {
@@ -284,13 +283,13 @@ void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, tr_grads_re
             forward_again(c, x, first, i);
         for (int layer = i; layer >= first; layer--) {
             backward_layer(c, x, layer);
-            if (last)
+            if (ready)
                 ready(ctx, c->ready_layer[layer]);
         }
     }
     if (c->embeds)
         tr_embed_backward(c->m, &x->embed, &c->dinput, x->sample);
-    if (last && c->completes)
+    if (ready && c->completes)
         ready(ctx, c->m->params.size);
 }
 

@@ -24,7 +24,7 @@
 struct tr_chunk;
 
 /* Called when the gradients of the elements below `upto` of the flat buffer are complete, during the
-   backward of the last micro-batch. */
+   backward of the last micro-batch of a step. */
 typedef void tr_grads_ready(void *ctx, int64_t upto);
 
 /* Chunk `index` of pipeline stage `stage`; owned by the caller.  `m` is borrowed. */
@@ -46,7 +46,8 @@ bool tr_chunk_has_loss(const struct tr_chunk *c);
 void tr_chunk_batch(struct tr_chunk *c, int micro, int32_t **text, int64_t **sample);
 
 /* Compute.  Collective over the tensor-parallel group.  Backward weights the loss by `factor`; it
-   calls `ready` (may be NULL) as gradients become complete if this is the last micro-batch. */
+   calls `ready` as gradients become complete, which they do in the last micro-batch of a step only:
+   NULL for the others. */
 void tr_chunk_forward(struct tr_chunk *c, int micro);
 void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, tr_grads_ready *ready,
                        void *ctx);

@@ -120,20 +120,23 @@ static int64_t up(int64_t n, int64_t unit)
 void tr_params_list(const struct tr_shape *s, int tp, int pp, struct tr_params *out)
 {
     struct maker k = {.s = s, .tp = tp, .first = pp == 0, .last = pp == s->p - 1, .out = out};
-    int64_t most = (s->layers_per_chunk * s->k + 2) * TR_PARAM_ROWS;
+    int64_t most = 2 * TR_PARAM_ROWS;
     int64_t unit = (int64_t)TR_PARAM_UNIT * s->d;
 
     memset(out, 0, sizeof *out);
     rows_of(s, k.row);
+    for (int chunk = 0; chunk < s->k; chunk++)
+        most += tr_shape_layers(s, pp, chunk) * TR_PARAM_ROWS;
     out->list = calloc((size_t)most, sizeof *out->list);
     if (!out->list)
         tr_die(TR_ERESOURCE, "no memory left for the list of parameters");
     for (int chunk = s->k - 1; chunk >= 0; chunk--) {
         int64_t begin = tr_shape_first_layer(s, pp, chunk);
+        int64_t end = begin + tr_shape_layers(s, pp, chunk);
 
         if (k.last && chunk == s->k - 1)
             add_end(&k, TR_PLACE_HEAD, chunk, false);
-        add_layers(&k, begin, begin + s->layers_per_chunk, chunk);
+        add_layers(&k, begin, end, chunk);
     }
     if (k.first)
         add_end(&k, TR_PLACE_EMBED, 0, false);

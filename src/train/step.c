@@ -44,7 +44,8 @@ static void backward(void *ctx, struct tr_slot at)
     /* The mean over micro-batches and replicas, so that the sums over both are it. */
     double factor = r->scaler.scale / ((double)r->shape.micros * r->shape.d);
 
-    tr_chunk_backward(r->chunk[at.chunk], at.micro, factor, grads_ready, r);
+    tr_chunk_backward(r->chunk[at.chunk], at.micro, factor,
+                      at.micro == r->shape.micros - 1 ? grads_ready : NULL, r);
 }
 
 static void *message(void *ctx, struct tr_slot at, enum tr_leg_bit leg)

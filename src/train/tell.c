@@ -151,7 +151,7 @@ void tr_tell_timers(struct tr_run *r, const enum tr_timer *timers, int count)
 static bool recomputes_all(const struct tr_shape *s)
 {
     return s->recompute == TR_RECOMPUTE_UNIFORM ||
-           (s->recompute == TR_RECOMPUTE_BLOCK && s->recompute_layers >= s->layers_per_chunk);
+           (s->recompute == TR_RECOMPUTE_BLOCK && s->recompute_layers >= tr_shape_most_layers(s));
 }
 
 /* TFLOP/s of a rank in an iteration of `seconds`. */

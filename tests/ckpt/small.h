@@ -30,7 +30,7 @@ static inline struct tr_shape small_shape(int w, int p, int d, int k)
         .world = w * p * d, .w = w, .p = p, .d = d, .k = k,
         .layers = 4, .hidden = 8, .heads = 4, .head_dim = 2, .ffn = 32,
         .seq = 6, .positions = 7, .vocab = 37, .vocab_padded = w == 4 ? 64 : 40,
-        .layers_per_chunk = 4 / (p * k),
+        .first_slots = 4 / p, .middle_slots = 4 / p, .last_slots = 4 / p,
     };
 }
 

@@ -27,7 +27,7 @@ static int setup(void **state)
     if (tr_grid_open(&self, 1, 1, 1, &grid) != TR_OK)
         return -1;
     shape = small_shape(1, 1, 1, 1);
-    shape.layers = shape.layers_per_chunk = 1;
+    shape.layers = shape.first_slots = 1;
     dir = folder_make();
     tr_log_level(TR_LOG_ERROR);
     return 0;

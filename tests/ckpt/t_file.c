@@ -473,7 +473,7 @@ static void other_model(void **state)
     wipe();
     assert_ok(save(100, 0));
     assert_ok(save(200, 0));
-    shape.layers = shape.layers_per_chunk = 3;
+    shape.layers = shape.first_slots = 3;
     shape.vocab = 36;
     assert_fails(TR_EDATA, "num_layers 4 and not 3, vocab_size 37 and not 36", load(&iteration));
     shape = kept;

@@ -62,7 +62,7 @@ static void known_run(void **state)
     assert_int_equal(s.k, 1);
     assert_int_equal(s.head_dim, 128);
     assert_int_equal(s.ffn, 16384);
-    assert_int_equal(s.layers_per_chunk, 9);
+    assert_int_equal(tr_shape_layers(&s, 2, 0), 9);
     assert_int_equal(s.micros, 4);
     assert_int_equal(s.schedule, TR_PIPE_1F1B);
     /* What the log of that run printed: 4000, 440 and 40 samples. */
@@ -136,7 +136,7 @@ static void chunks(void **state)
     assert_ok(shape("--num-layers-per-virtual-pipeline-stage 3", 16, &s));
     assert_int_equal(s.k, 3);
     assert_int_equal(s.schedule, TR_PIPE_INTERLEAVED);
-    assert_int_equal(s.layers_per_chunk, 3);
+    assert_int_equal(tr_shape_layers(&s, 0, 2), 3);
     /* Chunk c of stage r begins at c L / K + r L / (P K). */
     assert_int_equal(tr_shape_first_layer(&s, 0, 0), 0);
     assert_int_equal(tr_shape_first_layer(&s, 3, 0), 9);
@@ -175,6 +175,99 @@ static void bad_chunks(void **state)
         shape("--num-virtual-stages-per-pipeline-rank 3 --pipeline-schedule gpipe", 16, &s));
     assert_fails(TR_ECONFIG, "--num-virtual-stages-per-pipeline-rank 2",
                  shape("--pipeline-schedule interleaved", 16, &s));
+}
+
+/* Every layer has one place, in the order that the pipeline passes through. */
+static void no_layer_twice(const struct tr_shape *s)
+{
+    int64_t next = 0;
+
+    for (int chunk = 0; chunk < s->k; chunk++) {
+        for (int stage = 0; stage < s->p; stage++) {
+            assert_int_equal(tr_shape_first_layer(s, stage, chunk), next);
+            assert_true(tr_shape_layers(s, stage, chunk) > 0);
+            next += tr_shape_layers(s, stage, chunk);
+        }
+    }
+    assert_int_equal(next, s->layers);
+}
+
+static void uneven_stages(void **state)
+{
+    static const struct {
+        const char *more;
+        int64_t layers[4];
+    } cases[] = {
+        {"--decoder-first-pipeline-num-layers 6", {6, 10, 10, 10}},
+        {"--decoder-last-pipeline-num-layers 3", {11, 11, 11, 3}},
+        {"--decoder-first-pipeline-num-layers 8 --decoder-last-pipeline-num-layers 4",
+         {8, 12, 12, 4}},
+        {"--num-layers 39 --account-for-embedding-in-pipeline-split", {9, 10, 10, 10}},
+        {"--num-layers 39 --account-for-loss-in-pipeline-split", {10, 10, 10, 9}},
+        {"--num-layers 38 --account-for-embedding-in-pipeline-split "
+         "--account-for-loss-in-pipeline-split",
+         {9, 10, 10, 9}},
+        {"--decoder-first-pipeline-num-layers 6 --num-virtual-stages-per-pipeline-rank 2",
+         {6, 10, 10, 10}},
+        {"--num-layers 38 --account-for-embedding-in-pipeline-split "
+         "--account-for-loss-in-pipeline-split --num-layers-per-virtual-pipeline-stage 5",
+         {9, 10, 10, 9}},
+    };
+    struct tr_shape s;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_ok(shape(cases[i].more, 16, &s));
+        for (int stage = 0; stage < 4; stage++) {
+            int64_t layers = 0;
+
+            for (int chunk = 0; chunk < s.k; chunk++)
+                layers += tr_shape_layers(&s, stage, chunk);
+            assert_int_equal(layers, cases[i].layers[stage]);
+        }
+        no_layer_twice(&s);
+    }
+    /* The last of them: the layer that the embedding takes is one of the first chunk. */
+    assert_int_equal(tr_shape_layers(&s, 0, 0), 4);
+    assert_int_equal(tr_shape_layers(&s, 0, 1), 5);
+    assert_int_equal(tr_shape_layers(&s, 3, 1), 4);
+    assert_ok(shape("--num-layers 3 --account-for-embedding-in-pipeline-split "
+                    "--pipeline-model-parallel-size 1",
+                    4, &s));
+    assert_int_equal(tr_shape_layers(&s, 0, 0), 3);
+}
+
+static void bad_stages(void **state)
+{
+    static const struct {
+        const char *more, *sentence;
+    } cases[] = {
+        {"--decoder-first-pipeline-num-layers 7", "leave 27 or 30"},
+        {"--decoder-first-pipeline-num-layers 34", "leave one or more for each"},
+        {"--decoder-first-pipeline-num-layers 20 --decoder-last-pipeline-num-layers 15 "
+         "--pipeline-model-parallel-size 2",
+         "leave 1 of --num-layers 36 layers for 0 other stages: choose numbers that leave none"},
+        {"--decoder-last-pipeline-num-layers 20 --pipeline-model-parallel-size 1",
+         "--decoder-last-pipeline-num-layers needs a pipeline"},
+        {"--decoder-last-pipeline-num-layers 6 --account-for-loss-in-pipeline-split",
+         "give one of them"},
+        {"--account-for-loss-in-pipeline-split", "together they must be 36 or 40"},
+        {"--decoder-first-pipeline-num-layers 6 --num-layers-per-virtual-pipeline-stage 2",
+         "say --num-virtual-stages-per-pipeline-rank"},
+        {"--decoder-first-pipeline-num-layers 6 --num-virtual-stages-per-pipeline-rank 3",
+         "does not divide the 10 layers"},
+        {"--num-layers 3 --account-for-embedding-in-pipeline-split", "without a layer"},
+    };
+    struct tr_shape s;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_fails(TR_ECONFIG, cases[i].sentence,
+                     shape(cases[i].more,
+                           strstr(cases[i].more, "size 1")   ? 4
+                           : strstr(cases[i].more, "size 2") ? 8
+                                                             : 16,
+                           &s));
 }
 
 static void bad_layout(void **state)
@@ -363,7 +456,8 @@ int main(void)
         cmocka_unit_test(bad_layout),    cmocka_unit_test(bad_rates),
         cmocka_unit_test(missing),       cmocka_unit_test(vocabulary),
         cmocka_unit_test(sample_based),  cmocka_unit_test(other_rates),
-        cmocka_unit_test(weight_decays),
+        cmocka_unit_test(weight_decays), cmocka_unit_test(uneven_stages),
+        cmocka_unit_test(bad_stages),
     };
     return run_tap(tests);
 }

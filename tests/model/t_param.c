@@ -18,7 +18,7 @@ static struct tr_shape shape(int64_t layers, int64_t hidden, int64_t vocab, int6
         .vocab = vocab,
         .vocab_padded = vocab,
         .positions = positions,
-        .layers_per_chunk = layers,
+        .first_slots = layers,
     };
 }
 
@@ -28,7 +28,7 @@ static void layout(struct tr_shape *s, int w, int p, int k, int64_t vocab_padded
     s->p = p;
     s->k = k;
     s->vocab_padded = vocab_padded;
-    s->layers_per_chunk = s->layers / (p * k);
+    s->first_slots = s->middle_slots = s->last_slots = s->layers / p;
 }
 
 /* What Megatron-LM printed for a GPT of 18B on 16 GPUs in May 2021 (TP 4, PP 4, 40 layers of 6144,
@@ -74,7 +74,18 @@ static void same_weights(void **state)
 {
     static const struct {
         int w, p, k;
-    } layouts[] = {{2, 1, 1}, {4, 2, 1}, {1, 4, 1}, {2, 2, 2}};
+        int64_t first, middle, last;    /* layers of the stages, unless equal */
+        bool embed, loss;
+    } layouts[] = {
+        {.w = 2, .p = 1, .k = 1},
+        {.w = 4, .p = 2, .k = 1},
+        {.w = 1, .p = 4, .k = 1},
+        {.w = 2, .p = 2, .k = 2},
+        {.w = 1, .p = 3, .k = 1, .first = 1, .middle = 2, .last = 1},
+        {.w = 1, .p = 2, .k = 1, .first = 1, .middle = 0, .last = 3},
+        {.w = 2, .p = 3, .k = 1, .first = 2, .middle = 2, .last = 2, .embed = true, .loss = true},
+        {.w = 1, .p = 1, .k = 1, .first = 6, .middle = 6, .last = 6, .embed = true, .loss = true},
+    };
     struct tr_shape whole = shape(4, 8, 13, 6);
     struct tr_params all, part;
     float memory[8192], other[8192];
@@ -88,6 +99,13 @@ static void same_weights(void **state)
         int64_t counted = 0;
 
         layout(&s, layouts[l].w, layouts[l].p, layouts[l].k, 16);
+        if (layouts[l].first > 0) {
+            s.first_slots = layouts[l].first;
+            s.middle_slots = layouts[l].middle;
+            s.last_slots = layouts[l].last;
+            s.embed_counts = layouts[l].embed;
+            s.loss_counts = layouts[l].loss;
+        }
         for (int pp = 0; pp < s.p; pp++) {
             for (int tp = 0; tp < s.w; tp++) {
                 tr_params_list(&s, tp, pp, &part);

@@ -26,7 +26,7 @@ static enum tr_status hashed_sample(struct tr_run *r, enum tr_split split, int64
     return TR_OK;
 }
 
-static void losses_of(int w, int p, int k, double loss[ITERATIONS + 1])
+static void losses_of(int w, int p, int k, const char *stages, double loss[ITERATIONS + 1])
 {
     char options[2048], chunks[64] = "";
     struct tr_config c;
@@ -40,8 +40,8 @@ static void losses_of(int w, int p, int k, double loss[ITERATIONS + 1])
              "--micro-batch-size 1 --global-batch-size 16 --train-iters %d --lr 0.003 "
              "--lr-warmup-iters 2 --lr-decay-style cosine --init-method-std 0.1 "
              "--attention-dropout 0.1 --hidden-dropout 0.1 --seed 4321 "
-             "--tensor-model-parallel-size %d --pipeline-model-parallel-size %d %s",
-             LAYERS, ITERATIONS, w, p, chunks);
+             "--tensor-model-parallel-size %d --pipeline-model-parallel-size %d %s %s",
+             LAYERS, ITERATIONS, w, p, chunks, stages);
     tiny_open(&r, &c, options, hashed_sample);
     for (int i = 0; i < ITERATIONS; i++) {
         struct tr_step_result result;
@@ -66,7 +66,7 @@ static void same_losses(void **state)
 
                 if (world.size % (w * p) != 0)
                     continue;
-                losses_of(w, p, k, layouts == 0 ? first : loss);
+                losses_of(w, p, k, "", layouts == 0 ? first : loss);
                 if (layouts++ == 0)
                     continue;
                 for (int i = 0; i <= ITERATIONS; i++)
@@ -82,9 +82,37 @@ static void same_losses(void **state)
     assert_all(layouts == (world.size == 8 ? 16 : layouts));
 }
 
+/* Stages that are not equal, and chunks of such stages. */
+static void uneven_stages(void **state)
+{
+    static const struct {
+        int w, p, k;
+        const char *stages;
+    } cases[] = {
+        {1, 4, 1, "--decoder-first-pipeline-num-layers 1 --decoder-last-pipeline-num-layers 5"},
+        {2, 2, 2, "--decoder-last-pipeline-num-layers 2"},
+        {1, 2, 3, "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split"},
+    };
+    double first[ITERATIONS + 1], loss[ITERATIONS + 1];
+
+    (void)state;
+    losses_of(1, 1, 1, "", first);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        double worst = 0.0;
+
+        losses_of(cases[i].w, cases[i].p, cases[i].k, cases[i].stages, loss);
+        for (int j = 0; j <= ITERATIONS; j++)
+            worst = fmax(worst, fabs(loss[j] / first[j] - 1.0));
+        print_message("W=%d P=%d K=%d %s: off by %.1e\n", cases[i].w, cases[i].p, cases[i].k,
+                      cases[i].stages, worst);
+        assert_all(worst <= TOLERANCE);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_losses)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_losses),
+                                       cmocka_unit_test(uneven_stages)};
 
     return run_mpi_tap(tests);
 }
