@@ -71,11 +71,18 @@ static void backward(void *ctx, struct tr_slot at)
     t->seconds += processor_now() - began;
 }
 
-static void *message(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
+static struct tr_tensor message(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
 {
     struct tally *t = ctx;
 
     return t->stage.message(t->stage.ctx, at, leg);
+}
+
+static void arrived(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
+{
+    struct tally *t = ctx;
+
+    t->stage.arrived(t->stage.ctx, at, leg);
 }
 
 static void watch(struct tr_run *r, struct tally *t)
@@ -85,6 +92,7 @@ static void watch(struct tr_run *r, struct tally *t)
     r->stage.forward = forward;
     r->stage.backward = backward;
     r->stage.message = message;
+    r->stage.arrived = arrived;
 }
 
 /* ---- one cell of the table ---- */
@@ -97,14 +105,18 @@ static void step(void *ctx)
 }
 
 /* What the checker says of the lists of all ranks. */
-static struct tr_sched_cost cost_of(const struct cell *c, int ranks)
+static struct tr_sched_cost cost_of(const struct tr_run *run)
 {
+    const int ranks = run->shape.p;
     struct tr_sched *all = bench_memory(ranks, sizeof *all);
     struct tr_sched_cost cost;
     const char *fault;
 
-    for (int r = 0; r < ranks; r++)
-        bench_must(tr_sched_build(&all[r], c->kind, ranks, r, c->chunks, c->micros));
+    for (int r = 0; r < ranks; r++) {
+        all[r] = run->train_list;
+        all[r].rank = r;
+        bench_must(tr_sched_build(&all[r]));
+    }
     fault = tr_sched_check(all, &cost);
     if (fault)
         tr_die(TR_EINTERNAL, "%s", fault);
@@ -123,7 +135,7 @@ static int cores_of(const struct tr_launch *l)
 static void report(json_t *line, const struct cell *c, const struct tr_run *r,
                    const struct bench_times *t, double work)
 {
-    struct tr_sched_cost cost = cost_of(c, r->shape.p);
+    struct tr_sched_cost cost = cost_of(r);
     int ranks = r->shape.p, cores = cores_of(&r->launch);
     double tick = work / (2.0 * c->micros * c->chunks * ranks);
     double ideal = tick * cost.ticks, shared = work / (cores < ranks ? cores : ranks);

@@ -122,11 +122,47 @@ static enum tr_status shape_batch(const struct tr_config *c, struct tr_shape *s)
     return TR_OK;
 }
 
-static enum tr_status shape_schedule(const struct tr_config *c, struct tr_shape *s)
+/* N, and whether the micro-batches can be taken in such groups. */
+static enum tr_status shape_groups(const struct tr_config *c, struct tr_shape *s)
 {
+    int64_t size = c->microbatch_group_size_per_virtual_pipeline_stage;
     char near[64];
 
+    if (size != TR_UNSET_INT && size < s->p)
+        return TR_FAIL(TR_ECONFIG,
+                       "--microbatch-group-size-per-virtual-pipeline-stage %lld is less than "
+                       "--pipeline-model-parallel-size %d: micro-batches would come round to their "
+                       "next chunk too late; give %d or more",
+                       (long long)size, s->p, s->p);
+    if (size > s->micros && size != TR_UNSET_INT)
+        return TR_FAIL(TR_ECONFIG,
+                       "--microbatch-group-size-per-virtual-pipeline-stage %lld is more than the "
+                       "%d micro-batches of an iteration: give %d at most",
+                       (long long)size, s->micros, s->micros);
+    s->group = size == TR_UNSET_INT ? s->p : (int)size;
+    if (s->micros % s->group != 0 && s->micros % s->group < s->p)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "the interleaved schedule takes micro-batches in groups of %d (%s), and of the %d "
+            "there are (--global-batch-size / (--micro-batch-size * replicas)) a group of %d would "
+            "be left, fewer than the stages: the nearest global batch size is %s",
+            s->group,
+            size == TR_UNSET_INT ? "--pipeline-model-parallel-size"
+                                 : "--microbatch-group-size-per-virtual-pipeline-stage",
+            s->micros, s->micros % s->group,
+            tr_multiples_near(s->micro_batch * s->d * s->group, s->global_batch, near));
+    return TR_OK;
+}
+
+static enum tr_status shape_schedule(const struct tr_config *c, struct tr_shape *s)
+{
     s->schedule = c->pipeline_schedule;
+    s->group = s->p;
+    if (s->k == 1 && c->microbatch_group_size_per_virtual_pipeline_stage != TR_UNSET_INT)
+        return TR_FAIL(TR_ECONFIG,
+                       "--microbatch-group-size-per-virtual-pipeline-stage is for several model "
+                       "chunks per stage, and there is one: remove it, or give "
+                       "--num-virtual-stages-per-pipeline-rank 2 or more");
     if (s->k == 1 && s->schedule == TR_PIPE_INTERLEAVED)
         return TR_FAIL(TR_ECONFIG, "--pipeline-schedule interleaved needs several model chunks per "
                                    "stage: give --num-virtual-stages-per-pipeline-rank 2 or more");
@@ -142,15 +178,8 @@ static enum tr_status shape_schedule(const struct tr_config *c, struct tr_shape 
                        "%d model chunks per stage need a pipeline: give "
                        "--pipeline-model-parallel-size 2 or more",
                        s->k);
-    if (s->micros % s->p)
-        return TR_FAIL(TR_ECONFIG,
-                       "the interleaved schedule takes micro-batches in groups of "
-                       "--pipeline-model-parallel-size %d, and there are %d (--global-batch-size / "
-                       "(--micro-batch-size * replicas)): the nearest global batch size is %s",
-                       s->p, s->micros,
-                       tr_multiples_near(s->micro_batch * s->d * s->p, s->global_batch, near));
     s->schedule = TR_PIPE_INTERLEAVED;
-    return TR_OK;
+    return shape_groups(c, s);
 }
 
 static enum tr_status shape_precision(const struct tr_config *c, struct tr_shape *s)

@@ -20,14 +20,14 @@ struct tr_chunk {
     struct tr_model *m;
     int first_layer, layers;
     bool embeds, heads;
-    int slots;
+    struct tr_chunk_room room;
     struct slot *slot;
     struct tr_head head;
-    struct tr_tensor output, doutput, dinput; /* [N,H]; see chunk.h */
-    struct tr_tensor loss_sum;                /* TR_F64 [1] */
-    int64_t ready_head;                       /* elements complete after the head's backward */
-    int64_t *ready_layer;                     /* [layers] and after that layer's */
-    bool completes;                           /* its backward is the last of a step on this rank */
+    struct tr_tensor *output, *doutput, *dinput; /* [room]; see chunk.h */
+    struct tr_tensor loss_sum;                   /* TR_F64 [1] */
+    int64_t ready_head;                          /* elements complete after the head's backward */
+    int64_t *ready_layer;                        /* [layers] and after that layer's */
+    bool completes; /* its backward is the last of a step on this rank */
 };
 
 /* One past the last element of the parameters of `layer` (-1: the head) in this chunk. */
@@ -54,7 +54,7 @@ static void *need(size_t count, size_t size)
     return p;
 }
 
-struct tr_chunk *tr_chunk_open(struct tr_model *m, int stage, int index, int slots)
+struct tr_chunk *tr_chunk_open(struct tr_model *m, int stage, int index, struct tr_chunk_room room)
 {
     const struct tr_shape *s = m->shape;
     struct tr_chunk *c = need(1, sizeof *c);
@@ -64,9 +64,12 @@ struct tr_chunk *tr_chunk_open(struct tr_model *m, int stage, int index, int slo
     c->layers = (int)tr_shape_layers(s, stage, index);
     c->embeds = stage == 0 && index == 0;
     c->heads = stage == s->p - 1 && index == s->k - 1;
-    c->slots = slots;
-    c->slot = need((size_t)slots, sizeof *c->slot);
-    for (int i = 0; i < slots; i++) {
+    c->room = room;
+    c->output = need((size_t)room.outputs, sizeof *c->output);
+    c->doutput = need((size_t)room.doutputs, sizeof *c->doutput);
+    c->dinput = need((size_t)room.dinputs, sizeof *c->dinput);
+    c->slot = need((size_t)room.slots, sizeof *c->slot);
+    for (int i = 0; i < room.slots; i++) {
         struct slot *x = &c->slot[i];
 
         x->block = need((size_t)c->layers, sizeof *x->block);
@@ -87,21 +90,25 @@ void tr_chunk_close(struct tr_chunk *c)
 {
     if (!c)
         return;
-    for (int i = 0; i < c->slots; i++) {
+    for (int i = 0; i < c->room.slots; i++) {
         free(c->slot[i].block);
         free(c->slot[i].slice);
         free(c->slot[i].sample);
         free(c->slot[i].text);
     }
     free(c->slot);
+    free(c->output);
+    free(c->doutput);
+    free(c->dinput);
     free(c->ready_layer);
     free(c);
 }
 
-static struct tr_tensor message(struct tr_chunk *c, struct tr_arena *a)
+static void plan_messages(struct tr_chunk *c, struct tr_arena *a, struct tr_tensor *t, int count)
 {
-    return tr_model_take(a, "messages", c->m->stream, tr_model_part_rows(c->m),
-                         c->m->shape->hidden);
+    for (int i = 0; i < count; i++)
+        t[i] = tr_model_take(a, "messages", c->m->stream, tr_model_part_rows(c->m),
+                             c->m->shape->hidden);
 }
 
 /* Whether backward computes layer `i` of the chunk again, and with which layers before it: those from
@@ -147,7 +154,7 @@ static void plan_layer(struct tr_chunk *c, struct tr_arena *a, struct slot *x, i
 
 void tr_chunk_plan(struct tr_chunk *c, struct tr_arena *a)
 {
-    for (int i = 0; i < c->slots; i++) {
+    for (int i = 0; i < c->room.slots; i++) {
         struct slot *x = &c->slot[i];
 
         if (c->embeds)
@@ -160,9 +167,9 @@ void tr_chunk_plan(struct tr_chunk *c, struct tr_arena *a)
     if (c->heads)
         tr_head_plan(c->m, a, &c->head);
     else
-        c->output = message(c, a);
-    c->doutput = message(c, a);
-    c->dinput = message(c, a);
+        plan_messages(c, a, c->output, c->room.outputs);
+    plan_messages(c, a, c->doutput, c->room.doutputs);
+    plan_messages(c, a, c->dinput, c->room.dinputs);
     c->loss_sum = tr_f64_1(tr_arena_take(a, "messages", sizeof(double)), 1);
 }
 
@@ -178,7 +185,7 @@ bool tr_chunk_has_loss(const struct tr_chunk *c)
 
 static struct slot *slot_of(struct tr_chunk *c, int micro)
 {
-    return &c->slot[micro % c->slots];
+    return &c->slot[micro % c->room.slots];
 }
 
 void tr_chunk_batch(struct tr_chunk *c, int micro, int32_t **text, int64_t **sample)
@@ -226,10 +233,32 @@ static void restore_slice(struct tr_chunk *c, struct slot *x, int i)
     tp->via->allgather(tp, c->m->q, &x->block[i].x);
 }
 
-/* Where layer `i` leaves its output. */
-static const struct tr_tensor *output_of(const struct tr_chunk *c, const struct slot *x, int i)
+struct tr_tensor tr_chunk_input(struct tr_chunk *c, int micro)
 {
-    return i + 1 < c->layers ? &x->block[i + 1].x : c->heads ? &x->head.x : &c->output;
+    return slot_of(c, micro)->block[0].x;
+}
+
+struct tr_tensor tr_chunk_output(struct tr_chunk *c, int micro)
+{
+    return c->output[micro % c->room.outputs];
+}
+
+struct tr_tensor tr_chunk_doutput(struct tr_chunk *c, int micro)
+{
+    return c->doutput[micro % c->room.doutputs];
+}
+
+struct tr_tensor tr_chunk_dinput(struct tr_chunk *c, int micro)
+{
+    return c->dinput[micro % c->room.dinputs];
+}
+
+/* Where layer `i` leaves its output. */
+static struct tr_tensor output_of(struct tr_chunk *c, const struct slot *x, int i, int micro)
+{
+    if (i + 1 < c->layers)
+        return x->block[i + 1].x;
+    return c->heads ? x->head.x : tr_chunk_output(c, micro);
 }
 
 void tr_chunk_forward(struct tr_chunk *c, int micro)
@@ -241,9 +270,11 @@ void tr_chunk_forward(struct tr_chunk *c, int micro)
     if (c->embeds)
         tr_embed_forward(c->m, &x->embed, &x->block[0].x, x->sample);
     for (int i = 0; i < c->layers; i++) {
+        struct tr_tensor y = output_of(c, x, i, micro);
+
         if (x->slice[i].dim[0] > 0)
             keep_slice(c, x, i);
-        tr_block_forward(c->m, &x->block[i], c->first_layer + i, output_of(c, x, i), x->sample);
+        tr_block_forward(c->m, &x->block[i], c->first_layer + i, &y, x->sample);
     }
     if (c->heads)
         tr_head_forward(c->m, &c->head, &x->head, &c->loss_sum);
@@ -259,21 +290,23 @@ static void forward_again(struct tr_chunk *c, struct slot *x, int first, int las
                          i < last ? &x->block[i + 1].x : NULL, x->sample);
 }
 
-static void backward_layer(struct tr_chunk *c, struct slot *x, int i)
+static void backward_layer(struct tr_chunk *c, struct slot *x, int i, int micro)
 {
-    const struct tr_tensor *dy = i == c->layers - 1 ? &c->doutput : &c->dinput;
+    struct tr_tensor dx = tr_chunk_dinput(c, micro);
+    struct tr_tensor dy = i == c->layers - 1 ? tr_chunk_doutput(c, micro) : dx;
 
-    tr_block_backward(c->m, &x->block[i], c->first_layer + i, &c->dinput, dy, x->sample);
+    tr_block_backward(c->m, &x->block[i], c->first_layer + i, &dx, &dy, x->sample);
 }
 
 void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, tr_grads_ready *ready,
                        void *ctx)
 {
     struct slot *x = slot_of(c, micro);
+    struct tr_tensor doutput = tr_chunk_doutput(c, micro), dinput = tr_chunk_dinput(c, micro);
 
     c->m->adds = micro > 0;
     if (c->heads) {
-        tr_head_backward(c->m, &c->head, &x->head, &c->doutput, factor);
+        tr_head_backward(c->m, &c->head, &x->head, &doutput, factor);
         if (ready)
             ready(ctx, c->ready_head);
     }
@@ -282,35 +315,15 @@ void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, tr_grads_re
         if (recomputed(c, i))
             forward_again(c, x, first, i);
         for (int layer = i; layer >= first; layer--) {
-            backward_layer(c, x, layer);
+            backward_layer(c, x, layer, micro);
             if (ready)
                 ready(ctx, c->ready_layer[layer]);
         }
     }
     if (c->embeds)
-        tr_embed_backward(c->m, &x->embed, &c->dinput, x->sample);
+        tr_embed_backward(c->m, &x->embed, &dinput, x->sample);
     if (ready && c->completes)
         ready(ctx, c->m->params.size);
-}
-
-struct tr_tensor tr_chunk_input(struct tr_chunk *c, int micro)
-{
-    return slot_of(c, micro)->block[0].x;
-}
-
-struct tr_tensor tr_chunk_output(struct tr_chunk *c)
-{
-    return c->output;
-}
-
-struct tr_tensor tr_chunk_doutput(struct tr_chunk *c)
-{
-    return c->doutput;
-}
-
-struct tr_tensor tr_chunk_dinput(struct tr_chunk *c)
-{
-    return c->dinput;
 }
 
 double tr_chunk_take_loss(struct tr_chunk *c)

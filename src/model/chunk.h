@@ -17,18 +17,23 @@
  * computes the rest again (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016).  All
  * draws are functions of place, so the second forward has the bits of the first.
  *
- * Messages between chunks are [n,H] numbers of the residual stream (model.h), and each has its place: the input of a micro-batch in
- * its slot, and one buffer per chunk for the output, the gradient of the output, and the gradient of
- * the input.
+ * Messages between chunks are [n,H] numbers of the residual stream (model.h), and each has its place:
+ * the input of micro-batch i in its slot, and the output, the gradient of the output, and the gradient
+ * of the input in buffer i % count.
  */
 struct tr_chunk;
+
+/* How many micro-batches there is room for, in slots and in each kind of buffer. */
+struct tr_chunk_room {
+    int slots, outputs, dinputs, doutputs;
+};
 
 /* Called when the gradients of the elements below `upto` of the flat buffer are complete, during the
    backward of the last micro-batch of a step. */
 typedef void tr_grads_ready(void *ctx, int64_t upto);
 
 /* Chunk `index` of pipeline stage `stage`; owned by the caller.  `m` is borrowed. */
-struct tr_chunk *tr_chunk_open(struct tr_model *m, int stage, int index, int slots);
+struct tr_chunk *tr_chunk_open(struct tr_model *m, int stage, int index, struct tr_chunk_room room);
 void tr_chunk_close(struct tr_chunk *c);
 
 /* Take its memory from the arena ("activations", "messages", "logits"). */
@@ -52,12 +57,12 @@ void tr_chunk_forward(struct tr_chunk *c, int micro);
 void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, tr_grads_ready *ready,
                        void *ctx);
 
-/* The [n,H] messages: input of a micro-batch, output, gradient of the output (to be received),
+/* The [n,H] messages of a micro-batch: input, output, gradient of the output (to be received),
    gradient of the input (to be sent). */
 struct tr_tensor tr_chunk_input(struct tr_chunk *c, int micro);
-struct tr_tensor tr_chunk_output(struct tr_chunk *c);
-struct tr_tensor tr_chunk_doutput(struct tr_chunk *c);
-struct tr_tensor tr_chunk_dinput(struct tr_chunk *c);
+struct tr_tensor tr_chunk_output(struct tr_chunk *c, int micro);
+struct tr_tensor tr_chunk_doutput(struct tr_chunk *c, int micro);
+struct tr_tensor tr_chunk_dinput(struct tr_chunk *c, int micro);
 
 /* The sum of the mean losses of the micro-batches since the last call, and zero it.  Waits for the
    queue. */

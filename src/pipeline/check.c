@@ -10,20 +10,36 @@
  */
 enum { NONE = -1 };
 
-/* One chunk of one rank.  All happens in the order of micro-batches, so counts say everything. */
+/* The messages of one leg of one chunk.  They go in the order of micro-batches, so counts say all. */
+struct link {
+    int begun, met, done; /* started, met their other end, waited for */
+    int *at;              /* [M], the tick in which it was met */
+};
+
+/* One chunk of one rank. */
 struct chunk {
-    int arrived, forwarded, released; /* inputs here, forwards done, inputs given up */
-    int out, grad_in, grad_out; /* micro-batch in the buffer of SEND_FWD, RECV_BWD, SEND_BWD */
+    int arrived, forwarded, released; /* inputs on their way or here, forwards, inputs given up */
+    struct link link[TR_LEGS];
+};
+
+/* A leg that was started, in the order in which the rank runs them. */
+struct message {
+    unsigned leg;
+    struct tr_slot at;
+    int group;  /* those of one TR_XFER are one group and run together */
+    int posted; /* tick */
+    bool met;
 };
 
 struct runner {
     int pc;
     int clock, work; /* ticks gone, ticks spent on computing */
     int alive;
-    bool posted;         /* list[pc] is a transfer and all its legs have started */
-    unsigned open;       /* legs of it that have not met their partner */
-    int until;           /* when the last of the others was met */
-    struct chunk *chunk; /* [K] */
+    bool posted; /* list[pc] is a TR_XFER whose legs have started */
+    struct message *queue;
+    int first, end, groups; /* queue[first..end-1] has what is not over; groups so far */
+    int free, until;        /* tick in which the last group was over, and the one that runs */
+    struct chunk *chunk;    /* [K] */
 };
 
 struct sim {
@@ -81,12 +97,17 @@ static const char *leg_form(const struct tr_sched *s, int i, int k)
     return NULL;
 }
 
+static bool is_transfer(const struct tr_instr *in)
+{
+    return in->kind == TR_XFER || in->kind == TR_START || in->kind == TR_WAIT;
+}
+
 static const char *instr_form(const struct tr_sched *s, int i)
 {
     const struct tr_instr *in = &s->list[i];
     const char *fault = NULL;
 
-    if (in->kind == TR_XFER) {
+    if (is_transfer(in)) {
         if (in->legs == 0 || in->legs >> TR_LEGS)
             return say(s, i, "a transfer has legs %u", in->legs);
         for (int k = 0; k < TR_LEGS && !fault; k++)
@@ -112,6 +133,8 @@ static const char *list_form(const struct tr_sched *all, int rank)
     if (s->rank != rank || s->kind != all->kind || s->ranks != all->ranks ||
         s->chunks != all->chunks || s->micros != all->micros)
         return say(s, 0, "the list belongs to another schedule");
+    if (s->outputs < 1 || s->dinputs < 1 || s->doutputs < 1)
+        return say(s, 0, "a chunk needs a buffer for each kind of message");
     for (int i = 0; i < s->n && !fault; i++)
         fault = instr_form(s, i);
     return fault;
@@ -154,7 +177,7 @@ static unsigned next_leg(struct cursor *c, unsigned wanted, int peer)
     for (; c->i < c->s->n; c->i++, c->k = NONE) {
         const struct tr_instr *in = &c->s->list[c->i];
 
-        while (in->kind == TR_XFER && ++c->k < TR_LEGS) {
+        while ((in->kind == TR_XFER || in->kind == TR_START) && ++c->k < TR_LEGS) {
             unsigned leg = in->legs & wanted & 1U << c->k;
 
             if (leg && peer_of(c->s, leg) == peer)
@@ -216,6 +239,15 @@ static void input_goes(struct runner *x, struct chunk *c)
     x->alive--;
 }
 
+static struct link *link_of(struct chunk *c, unsigned leg)
+{
+    int k = 0;
+
+    while (1U << k != leg)
+        k++;
+    return &c->link[k];
+}
+
 static const char *forward(struct sim *m, int r, struct tr_slot at)
 {
     const struct tr_sched *s = &m->s[r];
@@ -226,13 +258,11 @@ static const char *forward(struct sim *m, int r, struct tr_slot at)
         return say(s, x->pc, "forward %d comes where %d is due", at.micro, c->forwarded);
     if (is_first(s, at.chunk))
         input_comes(m, x, c);
-    if (c->arrived <= at.micro)
+    else if (link_of(c, TR_RECV_FWD)->done <= at.micro)
         return say(s, x->pc, "forward %d runs before its input has come", at.micro);
-    if (c->out != NONE)
+    if (!is_last(s, at.chunk) && link_of(c, TR_SEND_FWD)->done <= at.micro - s->outputs)
         return say(s, x->pc, "forward %d overwrites output %d, which was not sent", at.micro,
-                   c->out);
-    if (!is_last(s, at.chunk))
-        c->out = at.micro;
+                   at.micro - s->outputs);
     c->forwarded++;
     if (s->kind == TR_SCHED_EVAL)
         input_goes(x, c);
@@ -249,47 +279,57 @@ static const char *backward(struct sim *m, int r, struct tr_slot at)
         return say(s, x->pc, "backward %d comes where %d is due", at.micro, c->released);
     if (c->forwarded <= at.micro)
         return say(s, x->pc, "backward %d runs before its forward", at.micro);
-    if (!is_last(s, at.chunk) && c->grad_in != at.micro)
+    if (!is_last(s, at.chunk) && link_of(c, TR_RECV_BWD)->done <= at.micro)
         return say(s, x->pc, "backward %d runs before its gradient has come", at.micro);
-    if (c->grad_out != NONE)
+    if (!is_first(s, at.chunk) && link_of(c, TR_SEND_BWD)->done <= at.micro - s->dinputs)
         return say(s, x->pc, "backward %d overwrites gradient %d, which was not sent", at.micro,
-                   c->grad_out);
-    c->grad_in = NONE;
-    if (!is_first(s, at.chunk))
-        c->grad_out = at.micro;
+                   at.micro - s->dinputs);
     input_goes(x, c);
     return NULL;
 }
 
-static const char *send(const struct tr_sched *s, int pc, int *buffer, int micro)
-{
-    if (*buffer != micro)
-        return say(s, pc, "message %d is sent while it is not in its buffer", micro);
-    *buffer = NONE;
-    return NULL;
-}
-
 /* A leg uses its buffer from the start of the transfer on. */
-static const char *start_leg(struct sim *m, int r, unsigned leg, struct tr_slot at)
+static const char *claim(struct sim *m, int r, unsigned leg, struct tr_slot at)
 {
     const struct tr_sched *s = &m->s[r];
     struct runner *x = &m->run[r];
     struct chunk *c = &x->chunk[at.chunk];
+    struct link *l = link_of(c, leg);
 
-    if (leg == TR_SEND_FWD)
-        return send(s, x->pc, &c->out, at.micro);
-    if (leg == TR_SEND_BWD)
-        return send(s, x->pc, &c->grad_out, at.micro);
-    if (leg == TR_RECV_FWD) {
-        if (at.micro != c->arrived)
-            return say(s, x->pc, "input %d comes where %d is due", at.micro, c->arrived);
+    if (at.micro != l->begun)
+        return say(s, x->pc, "%s %d comes where %d is due",
+                   leg == TR_RECV_FWD ? "input" : "message", at.micro, l->begun);
+    if (leg == TR_RECV_FWD)
         input_comes(m, x, c);
-        return NULL;
-    }
-    if (c->grad_in != NONE)
-        return say(s, x->pc, "gradient %d overwrites %d, which was not used", at.micro, c->grad_in);
-    c->grad_in = at.micro;
+    if ((leg == TR_SEND_FWD && c->forwarded <= at.micro) ||
+        (leg == TR_SEND_BWD && c->released <= at.micro))
+        return say(s, x->pc, "message %d is sent while it is not in its buffer", at.micro);
+    if (leg == TR_RECV_BWD && c->released <= at.micro - s->doutputs)
+        return say(s, x->pc, "gradient %d overwrites %d, which was not used", at.micro,
+                   at.micro - s->doutputs);
+    l->begun++;
     return NULL;
+}
+
+static int under_way(const struct tr_sched *s, const struct runner *x, unsigned leg)
+{
+    int n = 0;
+
+    for (int c = 0; c < s->chunks; c++)
+        n += link_of(&x->chunk[c], leg)->begun - link_of(&x->chunk[c], leg)->done;
+    return n;
+}
+
+/* Start a leg, as one of group number x->groups. */
+static const char *begin(struct sim *m, int r, unsigned leg, struct tr_slot at)
+{
+    struct runner *x = &m->run[r];
+    const char *fault = claim(m, r, leg, at);
+
+    if (!fault && under_way(&m->s[r], x, leg) > TR_FLIGHTS)
+        fault = say(&m->s[r], x->pc, "more than %d messages of a leg are under way", TR_FLIGHTS);
+    x->queue[x->end++] = (struct message){leg, at, x->groups, x->clock, false};
+    return fault;
 }
 
 static void post(struct sim *m, int r)
@@ -297,30 +337,98 @@ static void post(struct sim *m, int r)
     struct runner *x = &m->run[r];
     const struct tr_instr *in = &m->s[r].list[x->pc];
 
-    for (int k = 0; k < TR_LEGS && !m->fault; k++)
+    for (int i = 0; i < TR_LEGS && !m->fault; i++) {
+        int k = tr_sched_leg(r, i);
+
         if (in->legs >> k & 1)
-            m->fault = start_leg(m, r, 1U << k, in->at[k]);
-    x->posted = true;
-    x->open = in->legs;
-    x->until = x->clock;
+            m->fault = begin(m, r, 1U << k, in->at[k]);
+        x->groups += in->kind == TR_START;
+    }
+    x->groups++;
 }
 
-/* Close the legs whose other end has started too; both ends then know the later of the two times.
+/* The leg, if it runs now: one of the oldest group that is not over. */
+static struct message *running(struct runner *x, unsigned leg)
+{
+    for (int i = x->first; i < x->end && x->queue[i].group == x->queue[x->first].group; i++)
+        if (x->queue[i].leg == leg && !x->queue[i].met)
+            return &x->queue[i];
+    return NULL;
+}
+
+static int later(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+/* A leg has met its other end in `tick`; where it was the last of its group, the next may run. */
+static void close_leg(struct runner *x, struct message *message, int tick)
+{
+    struct link *l = link_of(&x->chunk[message->at.chunk], message->leg);
+    int end = x->first;
+
+    message->met = true;
+    l->at[l->met++] = tick;
+    x->until = later(x->until, tick);
+    for (; end < x->end && x->queue[end].group == message->group; end++)
+        if (!x->queue[end].met)
+            return;
+    x->first = end;
+    x->free = x->until;
+}
+
+/* Close the legs of rank r whose other end runs, too; both then know the later of the two times.
    That the other end carries the same message is known from links_order(). */
-static void meet(struct sim *m, int r)
+static bool meet(struct sim *m, int r)
 {
     struct runner *x = &m->run[r];
+    bool moved = false;
 
     for (unsigned leg = 1; leg < 1U << TR_LEGS; leg <<= 1) {
         struct runner *y = &m->run[peer_of(&m->s[r], leg)];
+        struct message *a = running(x, leg), *b = running(y, partner_of(leg));
 
-        if (!(x->open & leg) || !y->posted || !(y->open & partner_of(leg)))
-            continue;
-        x->open &= ~leg;
-        y->open &= ~partner_of(leg);
-        x->until = y->clock > x->until ? y->clock : x->until;
-        y->until = x->clock > y->until ? x->clock : y->until;
+        if (a && b) {
+            int tick = later(later(a->posted, x->free), later(b->posted, y->free));
+
+            close_leg(x, a, tick);
+            close_leg(y, b, tick);
+            moved = true;
+        }
     }
+    return moved;
+}
+
+/* Whether all legs of an instruction are over; then the rank goes on, at the latest of their times. */
+static bool waited(struct sim *m, int r, const struct tr_instr *in)
+{
+    struct runner *x = &m->run[r];
+
+    for (int k = 0; k < TR_LEGS; k++)
+        if (in->legs >> k & 1 && x->chunk[in->at[k].chunk].link[k].met <= in->at[k].micro)
+            return false;
+    for (int k = 0; k < TR_LEGS; k++)
+        if (in->legs >> k & 1) {
+            struct link *l = &x->chunk[in->at[k].chunk].link[k];
+
+            x->clock = later(x->clock, l->at[in->at[k].micro]);
+            l->done++;
+        }
+    return true;
+}
+
+static const char *wait_form(const struct sim *m, int r, const struct tr_instr *in)
+{
+    const struct runner *x = &m->run[r];
+
+    for (int k = 0; k < TR_LEGS; k++) {
+        const struct link *l = &x->chunk[in->at[k].chunk].link[k];
+
+        if (in->legs >> k & 1 && (in->at[k].micro != l->done || l->begun == l->done))
+            return say(&m->s[r], x->pc, "message %d is not the oldest that is under way",
+                       in->at[k].micro);
+    }
+    return NULL;
 }
 
 /* Try to run one instruction of rank r; true if anything moved. */
@@ -328,21 +436,23 @@ static bool step(struct sim *m, int r)
 {
     struct runner *x = &m->run[r];
     const struct tr_instr *in = &m->s[r].list[x->pc];
-    bool moved = !x->posted;
+    bool moved = false;
 
-    if (in->kind != TR_XFER) {
+    if (!is_transfer(in)) {
         m->fault = in->kind == TR_FWD ? forward(m, r, in->at[0]) : backward(m, r, in->at[0]);
         x->clock++;
         x->work++;
         x->pc++;
         return true;
     }
-    if (!x->posted)
+    if (in->kind != TR_WAIT && !x->posted) {
         post(m, r);
-    meet(m, r);
-    if (x->open)
+        x->posted = moved = true;
+    }
+    if (in->kind == TR_WAIT)
+        m->fault = wait_form(m, r, in);
+    if (m->fault || (in->kind != TR_START && !waited(m, r, in)))
         return moved;
-    x->clock = x->until;
     x->posted = false;
     x->pc++;
     return true;
@@ -354,17 +464,23 @@ static void run_all(struct sim *m)
 
     while (moved && !m->fault) {
         moved = false;
-        for (int r = 0; r < m->s->ranks; r++)
+        for (int r = 0; r < m->s->ranks; r++) {
             while (!m->fault && m->run[r].pc < m->s[r].n && step(m, r))
                 moved = true;
+            moved = meet(m, r) || moved;
+        }
     }
 }
 
-static const char *chunk_end(const struct tr_sched *s, const struct chunk *c)
+static const char *chunk_end(const struct tr_sched *s, int chunk, const struct chunk *c)
 {
     if (c->forwarded != s->micros || c->released != s->micros)
         return say(s, s->n, "the list ends with micro-batches left to do");
-    if (c->out != NONE || c->grad_out != NONE)
+    for (int k = 0; k < TR_LEGS; k++)
+        if (c->link[k].begun != c->link[k].done)
+            return say(s, s->n, "the list ends with a message that was not waited for");
+    if ((!is_last(s, chunk) && c->link[0].done != s->micros) ||
+        (!is_first(s, chunk) && s->kind != TR_SCHED_EVAL && c->link[2].done != s->micros))
         return say(s, s->n, "the list ends with a message that was not sent");
     return NULL;
 }
@@ -378,7 +494,7 @@ static const char *ends(const struct sim *m)
             fault = say(&m->s[r], m->run[r].pc, "the ranks wait for one another for ever");
     for (int r = 0; r < m->s->ranks && !fault; r++)
         for (int c = 0; c < m->s->chunks && !fault; c++)
-            fault = chunk_end(&m->s[r], &m->run[r].chunk[c]);
+            fault = chunk_end(&m->s[r], c, &m->run[r].chunk[c]);
     return fault;
 }
 
@@ -392,23 +508,36 @@ static void price(const struct sim *m, struct tr_sched_cost *cost)
         cost->idle += cost->ticks - m->run[r].work;
 }
 
+static void *need(size_t count, size_t size)
+{
+    void *p = calloc(count, size);
+
+    if (!p)
+        tr_die(TR_ERESOURCE, "no memory left to check a pipeline schedule");
+    return p;
+}
+
 static const char *simulate(const struct tr_sched *s, struct tr_sched_cost *cost)
 {
-    const size_t ranks = (size_t)s->ranks, chunks = (size_t)s->chunks;
-    struct sim m = {.s = s, .run = calloc(ranks, sizeof *m.run)};
-    struct chunk *all = calloc(ranks * chunks, sizeof *all);
+    const size_t ranks = (size_t)s->ranks, chunks = (size_t)s->chunks, micros = (size_t)s->micros;
+    struct sim m = {.s = s, .run = need(ranks, sizeof *m.run)};
+    struct chunk *all = need(ranks * chunks, sizeof *all);
+    int *at = need(ranks * chunks * TR_LEGS * micros, sizeof *at);
 
-    if (!m.run || !all)
-        tr_die(TR_ERESOURCE, "no memory left to check a pipeline schedule");
-    for (size_t i = 0; i < ranks * chunks; i++)
-        all[i].out = all[i].grad_in = all[i].grad_out = NONE;
-    for (size_t r = 0; r < ranks; r++)
+    for (size_t i = 0; i < ranks * chunks * TR_LEGS; i++)
+        all[i / TR_LEGS].link[i % TR_LEGS].at = at + i * micros;
+    for (size_t r = 0; r < ranks; r++) {
         m.run[r].chunk = all + r * chunks;
+        m.run[r].queue = need((size_t)s[r].n * TR_LEGS + 1, sizeof *m.run[r].queue);
+    }
     run_all(&m);
     if (!m.fault)
         m.fault = ends(&m);
     if (!m.fault && cost)
         price(&m, cost);
+    for (size_t r = 0; r < ranks; r++)
+        free(m.run[r].queue);
+    free(at);
     free(all);
     free(m.run);
     return m.fault;

@@ -9,39 +9,98 @@ static void compute(void (*work)(void *ctx, struct tr_slot at), const struct tr_
     tr_timer_stop(timer);
 }
 
-static struct tr_leg leg_of(const struct tr_sched *s, const struct tr_stage *stage,
-                            enum tr_leg_bit leg, struct tr_slot at)
+/* What walks a list. */
+struct walk {
+    const struct tr_sched *s;
+    struct tr_comm *pp;
+    struct tr_queue *q;
+    const struct tr_stage *stage;
+    /* The messages of each leg that are under way: number i is flight[i % TR_FLIGHTS]. */
+    struct {
+        int begun, done;
+        struct tr_pending flight[TR_FLIGHTS];
+    } leg[TR_LEGS];
+};
+
+static struct tr_leg leg_of(const struct walk *w, const struct tr_instr *in, int k)
 {
-    const int next = (s->rank + 1) % s->ranks, prev = (s->rank + s->ranks - 1) % s->ranks;
+    const int ranks = w->s->ranks, rank = w->s->rank;
+    const enum tr_leg_bit leg = (enum tr_leg_bit)(1 << k);
+    const struct tr_tensor t = w->stage->message(w->stage->ctx, in->at[k], leg);
 
     return (struct tr_leg){
         .dir = leg & (TR_SEND_FWD | TR_SEND_BWD) ? TR_LEG_SEND : TR_LEG_RECV,
-        .peer = leg & (TR_SEND_FWD | TR_RECV_BWD) ? next : prev,
-        .buf = stage->message(stage->ctx, at, leg),
-        .bytes = stage->message_bytes,
+        .peer = (rank + (leg & (TR_SEND_FWD | TR_RECV_BWD) ? 1 : ranks - 1)) % ranks,
+        .buf = t.data,
+        .bytes = tr_tensor_bytes(&t),
     };
 }
 
-static void transfer(const struct tr_sched *s, struct tr_comm *pp, struct tr_queue *q,
-                     const struct tr_stage *stage, const struct tr_instr *in)
+static void receive(const struct walk *w, const struct tr_instr *in)
 {
-    const enum tr_timer timer = tr_timer_for_legs(in->legs);
+    for (int k = 0; k < TR_LEGS && w->stage->arrived; k++) {
+        const unsigned leg = 1U << k;
+
+        if (in->legs & leg & (TR_RECV_FWD | TR_RECV_BWD))
+            w->stage->arrived(w->stage->ctx, in->at[k], (enum tr_leg_bit)leg);
+    }
+}
+
+static void transfer(struct walk *w, const struct tr_instr *in)
+{
     struct tr_leg legs[TR_LEGS];
     struct tr_pending pending;
     int n = 0;
 
     for (int k = 0; k < TR_LEGS; k++)
         if (in->legs >> k & 1)
-            legs[n++] = leg_of(s, stage, (enum tr_leg_bit)(1 << k), in->at[k]);
+            legs[n++] = leg_of(w, in, k);
+    w->pp->via->exchange_start(w->pp, w->q, legs, n, &pending);
+    w->pp->via->finish(w->pp, w->q, &pending);
+    receive(w, in);
+}
+
+static void start(struct walk *w, const struct tr_instr *in)
+{
+    for (int i = 0; i < TR_LEGS; i++) {
+        const int k = tr_sched_leg(w->s->rank, i);
+        struct tr_leg leg;
+
+        if (!(in->legs >> k & 1))
+            continue;
+        TR_ASSERT(w->leg[k].begun - w->leg[k].done < TR_FLIGHTS);
+        leg = leg_of(w, in, k);
+        w->pp->via->exchange_start(w->pp, w->q, &leg, 1,
+                                   &w->leg[k].flight[w->leg[k].begun++ % TR_FLIGHTS]);
+    }
+}
+
+static void finish(struct walk *w, const struct tr_instr *in)
+{
+    for (int k = 0; k < TR_LEGS; k++) {
+        if (!(in->legs >> k & 1))
+            continue;
+        TR_ASSERT(w->leg[k].done < w->leg[k].begun);
+        w->pp->via->finish(w->pp, w->q, &w->leg[k].flight[w->leg[k].done++ % TR_FLIGHTS]);
+    }
+    receive(w, in);
+}
+
+static void timed(struct walk *w, const struct tr_instr *in,
+                  void (*move)(struct walk *w, const struct tr_instr *in))
+{
+    const enum tr_timer timer = tr_timer_for_legs(in->legs);
+
     tr_timer_start(timer);
-    pp->via->exchange_start(pp, q, legs, n, &pending);
-    pp->via->finish(pp, q, &pending);
+    move(w, in);
     tr_timer_stop(timer);
 }
 
 void tr_exec_step(const struct tr_sched *s, struct tr_comm *pp, struct tr_queue *q,
                   const struct tr_stage *stage)
 {
+    struct walk w = {.s = s, .pp = pp, .q = q, .stage = stage};
+
     TR_ASSERT(pp->rank == s->rank && pp->size == s->ranks);
     for (int i = 0; i < s->n; i++) {
         const struct tr_instr *in = &s->list[i];
@@ -54,7 +113,13 @@ void tr_exec_step(const struct tr_sched *s, struct tr_comm *pp, struct tr_queue 
             compute(stage->backward, stage, in->at[0], TR_TIMER_BACKWARD_COMPUTE);
             break;
         case TR_XFER:
-            transfer(s, pp, q, stage, in);
+            timed(&w, in, transfer);
+            break;
+        case TR_START:
+            timed(&w, in, start);
+            break;
+        case TR_WAIT:
+            timed(&w, in, finish);
             break;
         }
     }

@@ -2,8 +2,6 @@
 #ifndef TR_PIPELINE_EXEC_H
 #define TR_PIPELINE_EXEC_H
 
-#include <stdint.h>
-
 #include "comm/comm.h"
 #include "pipeline/sched.h"
 
@@ -16,22 +14,24 @@ struct tr_stage {
     /* Compute chunk at.chunk on micro-batch at.micro; the messages lie where message() says. */
     void (*forward)(void *ctx, struct tr_slot at);
     void (*backward)(void *ctx, struct tr_slot at);
-    /* Where the message of one leg lies: the output activation (SEND_FWD), the input (RECV_FWD),
-       the gradient of the input (SEND_BWD) or of the output (RECV_BWD) of `at`. */
-    void *(*message)(void *ctx, struct tr_slot at, enum tr_leg_bit leg);
-    int64_t message_bytes;      /* the same for all */
+    /* What this rank sends or receives in one leg: the output activation (SEND_FWD), the input
+       (RECV_FWD), the gradient of the input (SEND_BWD) or of the output (RECV_BWD) of `at`. */
+    struct tr_tensor (*message)(void *ctx, struct tr_slot at, enum tr_leg_bit leg);
+    /* A message has come; may be NULL.  Called in the order of the list, within the time of the
+       transfer: what is cut over tensor-parallel ranks is put together here. */
+    void (*arrived)(void *ctx, struct tr_slot at, enum tr_leg_bit leg);
 };
 
 /*
- * Walk `s`: compute, or start every leg of a transfer and wait for all of them, charged to the
- * timer that belongs to the set of legs (util/timer.h); forward and backward are charged to
- * forward-compute and backward-compute.  Collective over `pp`, whose rank is s->rank.
+ * Walk `s`: compute, or transfer.  Forward and backward are charged to forward-compute and
+ * backward-compute, a transfer to the timer that belongs to its set of legs (util/timer.h).  Where
+ * starting and waiting are two instructions, each is charged to its own set: only what the rank
+ * could not do meanwhile is in a timer.  Collective over `pp`, whose rank is s->rank.
  *
  * The stages form a ring: next is rank + 1, previous rank - 1, modulo P.  With two ranks both are
  * the same process, so messages of both directions travel between one pair, and the transport has
  * no tags: the i-th send meets the i-th receive.  That is right because the legs of a transfer are
- * handed over in the order of their bits, which is the order that tr_sched_check() proves equal at
- * both ends.
+ * handed over in an order that tr_sched_check() proves equal at both ends.
  */
 void tr_exec_step(const struct tr_sched *s, struct tr_comm *pp, struct tr_queue *q,
                   const struct tr_stage *stage);

@@ -2,7 +2,6 @@
 #include "pipeline/sched.h"
 
 #include <limits.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -115,15 +114,18 @@ static void build_plain(struct tr_sched *s)
 /*
  * Time runs in ticks, in each of which a rank does at most one forward and one backward and then
  * hands on what it made; a neighbour needs it in the next tick at the earliest.  Computations are
- * numbered in Megatron's order, P micro-batches through all chunks and then the next P.  Forward
+ * numbered in Megatron's order, N micro-batches through all chunks and then the next N.  Forward
  * number f runs on rank r in tick f + r; backward number b starts on the last rank together with
- * the forward that it follows and moves one rank per tick towards the first.
+ * the forward that it follows and moves one rank per tick towards the first.  A group of fewer than
+ * P micro-batches would come round the ring too late for its next chunk.
  */
 static struct tr_slot numbered(const struct tr_sched *s, int number)
 {
-    int p = s->ranks, group = p * s->chunks;
+    int first = number / (s->group * s->chunks) * s->group, left = s->micros - first;
+    int size = s->group < left ? s->group : left;
+    int i = number - first * s->chunks;
 
-    return (struct tr_slot){number % group / p, number / group * p + number % p};
+    return (struct tr_slot){i / size, first + i % size};
 }
 
 static struct work forward_in(const struct tr_sched *s, int rank, int tick)
@@ -137,7 +139,7 @@ static struct work forward_in(const struct tr_sched *s, int rank, int tick)
 
 static int backward_delay(const struct tr_sched *s, int rank)
 {
-    return (s->chunks - 1) * s->ranks + 2 * (s->ranks - 1) - rank;
+    return (s->chunks - 1) * s->group + 2 * (s->ranks - 1) - rank;
 }
 
 static struct work backward_in(const struct tr_sched *s, int rank, int tick)
@@ -170,7 +172,7 @@ static void add_ring_leg(struct tr_instr *x, enum tr_leg_bit leg, struct work w,
 }
 
 /* What this rank and its neighbours made in the tick, handed on. */
-static void append_tick_transfer(struct tr_sched *s, int tick)
+static struct tr_instr tick_transfer(const struct tr_sched *s, int tick)
 {
     int next = (s->rank + 1) % s->ranks, prev = (s->rank + s->ranks - 1) % s->ranks;
     struct work f = forward_in(s, s->rank, tick), b = backward_in(s, s->rank, tick);
@@ -184,22 +186,153 @@ static void append_tick_transfer(struct tr_sched *s, int tick)
     add_ring_leg(&x, TR_SEND_BWD, b, chunk_from(s, prev, b.at.chunk, -1), b.at.chunk);
     here = chunk_from(s, s->rank, from_next.at.chunk, -1);
     add_ring_leg(&x, TR_RECV_BWD, from_next, here, here);
-    if (x.legs)
-        s->list[s->n++] = x;
+    return x;
+}
+
+static int ticks_of(const struct tr_sched *s)
+{
+    return s->chunks * s->micros + backward_delay(s, 0);
 }
 
 static void build_interleaved(struct tr_sched *s)
 {
-    int ticks = s->chunks * s->micros + backward_delay(s, 0);
+    for (int tick = 0; tick < ticks_of(s); tick++) {
+        struct tr_instr x = tick_transfer(s, tick);
 
-    for (int tick = 0; tick < ticks; tick++) {
         append_work(s, forward_in(s, s->rank, tick));
         append_work(s, backward_in(s, s->rank, tick));
-        append_tick_transfer(s, tick);
+        if (x.legs)
+            s->list[s->n++] = x;
     }
 }
 
+/* ---- the same, with transfers under way during computations ---- */
+
+/* The messages of one leg that are under way, the oldest first. */
+struct flight {
+    int n;
+    struct tr_slot at[TR_FLIGHTS];
+};
+
+/* Add the oldest message of a leg to what a TR_WAIT waits for. */
+static void land(struct flight *flight, enum tr_leg_bit leg, struct tr_instr *wait)
+{
+    struct flight *f = &flight[index_of(leg)];
+
+    add_leg(wait, leg, f->at[0]);
+    f->n--;
+    for (int i = 0; i < f->n; i++)
+        f->at[i] = f->at[i + 1];
+}
+
+static void append_wait(struct tr_sched *s, const struct tr_instr *wait)
+{
+    if (wait->legs)
+        s->list[s->n++] = *wait;
+}
+
+static bool under_way(const struct flight *f, struct tr_slot at)
+{
+    for (int i = 0; i < f->n; i++)
+        if (f->at[i].chunk == at.chunk && f->at[i].micro == at.micro)
+            return true;
+    return false;
+}
+
+/* Before a computation: its operand must have come, and so must what came before that; and where as
+   many results as there are buffers are under way, the oldest is still in its own. */
+static void append_ready(struct tr_sched *s, struct flight *flight, struct work w)
+{
+    const enum tr_leg_bit in = w.kind == TR_FWD ? TR_RECV_FWD : TR_RECV_BWD;
+    const enum tr_leg_bit out = w.kind == TR_FWD ? TR_SEND_FWD : TR_SEND_BWD;
+    struct tr_instr wait = {.kind = TR_WAIT};
+
+    if (w.kind == TR_XFER)
+        return;
+    if (flight[index_of(out)].n == TR_FLIGHTS)
+        land(flight, out, &wait);
+    while (under_way(&flight[index_of(in)], w.at)) {
+        if (wait.legs & in) {
+            append_wait(s, &wait);
+            wait.legs = 0;
+        }
+        land(flight, in, &wait);
+    }
+    append_wait(s, &wait);
+}
+
+static void append_start(struct tr_sched *s, struct flight *flight, const struct tr_instr *x,
+                         unsigned legs)
+{
+    struct tr_instr wait = {.kind = TR_WAIT}, start = {.kind = TR_START};
+
+    for (int k = 0; k < TR_LEGS; k++) {
+        struct flight *f = &flight[k];
+
+        if (!(x->legs & legs & 1U << k))
+            continue;
+        if (f->n == TR_FLIGHTS)
+            land(flight, (enum tr_leg_bit)(1 << k), &wait);
+        f->at[f->n++] = x->at[k];
+        add_leg(&start, (enum tr_leg_bit)(1 << k), x->at[k]);
+    }
+    append_wait(s, &wait);
+    if (start.legs)
+        s->list[s->n++] = start;
+}
+
+static void append_landing(struct tr_sched *s, struct flight *flight)
+{
+    struct tr_instr wait;
+
+    do {
+        wait = (struct tr_instr){.kind = TR_WAIT};
+        for (int k = 0; k < TR_LEGS; k++)
+            if (flight[k].n > 0)
+                land(flight, (enum tr_leg_bit)(1 << k), &wait);
+        append_wait(s, &wait);
+    } while (wait.legs);
+}
+
+static void build_overlapped(struct tr_sched *s)
+{
+    struct flight flight[TR_LEGS] = {{.n = 0}};
+
+    for (int tick = 0; tick < ticks_of(s); tick++) {
+        struct work f = forward_in(s, s->rank, tick), b = backward_in(s, s->rank, tick);
+        struct tr_instr x = tick_transfer(s, tick);
+
+        append_ready(s, flight, f);
+        append_work(s, f);
+        append_start(s, flight, &x, TR_SEND_FWD | TR_RECV_FWD);
+        append_ready(s, flight, b);
+        append_work(s, b);
+        append_start(s, flight, &x, TR_SEND_BWD | TR_RECV_BWD);
+    }
+    append_landing(s, flight);
+}
+
 /* ---- what callers see ---- */
+
+static enum tr_status check_groups(const struct tr_sched *s)
+{
+    if (s->group < s->ranks || (s->group > s->micros && s->group != s->ranks))
+        return TR_FAIL(TR_ECONFIG,
+                       "--microbatch-group-size-per-virtual-pipeline-stage %d must be at least the "
+                       "%d pipeline ranks and at most the %d micro-batches",
+                       s->group, s->ranks, s->micros);
+    if (s->micros % s->group == 0 || s->micros % s->group >= s->ranks)
+        return TR_OK;
+    if (s->group == s->ranks)
+        return TR_FAIL(TR_ECONFIG,
+                       "with several chunks of layers per rank the %d micro-batches must be a "
+                       "multiple of the %d pipeline ranks, such as %d; change --global-batch-size",
+                       s->micros, s->ranks, (s->micros / s->ranks + 1) * s->ranks);
+    return TR_FAIL(TR_ECONFIG,
+                   "in groups of --microbatch-group-size-per-virtual-pipeline-stage %d the last %d "
+                   "of %d micro-batches are fewer than the %d pipeline ranks; take another size",
+                   s->group, s->micros % s->group, s->micros, s->ranks);
+}
 
 static enum tr_status check_numbers(const struct tr_sched *s)
 {
@@ -224,36 +357,54 @@ static enum tr_status check_numbers(const struct tr_sched *s)
         return TR_FAIL(TR_ECONFIG,
                        "several chunks of layers per rank need at least 2 pipeline ranks; use "
                        "--pipeline-schedule 1f1b");
-    if (s->chunks > 1 && s->micros % s->ranks != 0)
-        return TR_FAIL(TR_ECONFIG,
-                       "with several chunks of layers per rank the %d micro-batches must be a "
-                       "multiple of the %d pipeline ranks, such as %d; change --global-batch-size",
-                       s->micros, s->ranks, (s->micros / s->ranks + 1) * s->ranks);
+    if (s->chunks > 1)
+        return check_groups(s);
     return TR_OK;
 }
 
-enum tr_status tr_sched_build(struct tr_sched *s, enum tr_sched_kind kind, int ranks, int rank,
-                              int chunks, int micros)
+/* On the last rank a gradient comes from the first one N - P ticks before its turn. */
+static void set_buffers(struct tr_sched *s)
+{
+    s->outputs = s->dinputs = s->overlap ? TR_FLIGHTS : 1;
+    s->doutputs = 1;
+    if (s->chunks > 1 && s->rank == s->ranks - 1)
+        s->doutputs = s->group - s->ranks + 1;
+}
+
+enum tr_status tr_sched_build(struct tr_sched *s)
 {
     int64_t most;
 
-    *s = (struct tr_sched){
-        .kind = kind, .ranks = ranks, .rank = rank, .chunks = chunks, .micros = micros};
+    s->n = 0;
+    s->list = NULL;
+    if (s->group == 0 || s->chunks == 1)
+        s->group = s->ranks;
+    s->overlap = s->overlap && s->chunks > 1;
     TR_TRY(check_numbers(s));
-    /* Each computation stands between at most two transfers of its own; and interleaved ticks. */
-    most = 3 * (2 * (int64_t)chunks * micros + ((int64_t)chunks + 2) * ranks);
+    set_buffers(s);
+    /* A computation stands between two transfers, or has messages in and out to start and to wait
+       for; and there are ticks without one. */
+    most = 4 * (2 * (int64_t)s->chunks * s->micros + ((int64_t)s->chunks + 2) * s->group);
     if (most > INT_MAX)
         return TR_FAIL(TR_ECONFIG, "%d micro-batches in %d chunks are more than a schedule counts",
-                       micros, chunks);
+                       s->micros, s->chunks);
     s->list = malloc((size_t)most * sizeof *s->list);
     if (!s->list)
-        return TR_FAIL(TR_ERESOURCE, "no memory left for a schedule of %d micro-batches", micros);
-    if (chunks == 1)
+        return TR_FAIL(TR_ERESOURCE, "no memory left for a schedule of %d micro-batches",
+                       s->micros);
+    if (s->chunks == 1)
         build_plain(s);
+    else if (s->overlap)
+        build_overlapped(s);
     else
         build_interleaved(s);
     TR_ASSERT(s->n <= most);
     return TR_OK;
+}
+
+int tr_sched_leg(int rank, int i)
+{
+    return i ^ (rank & 1);
 }
 
 void tr_sched_release(struct tr_sched *s)
@@ -267,7 +418,7 @@ static bool input_comes(const struct tr_sched *s, const struct tr_instr *in, int
 {
     if (s->rank == 0 && chunk == 0)
         return in->kind == TR_FWD && in->at[0].chunk == chunk;
-    return in->kind == TR_XFER && in->legs & TR_RECV_FWD &&
+    return (in->kind == TR_XFER || in->kind == TR_START) && in->legs & TR_RECV_FWD &&
            in->at[index_of(TR_RECV_FWD)].chunk == chunk;
 }
 
@@ -301,10 +452,10 @@ void tr_sched_print(const struct tr_sched *s, FILE *f)
     fprintf(f, "rank %d:", s->rank);
     for (int i = 0; i < s->n; i++) {
         const struct tr_instr *in = &s->list[i];
-        const char *before = "{";
+        const char *before = in->kind == TR_START ? "+{" : in->kind == TR_WAIT ? "-{" : "{";
 
         fputc(' ', f);
-        if (in->kind != TR_XFER) {
+        if (in->kind == TR_FWD || in->kind == TR_BWD) {
             print_slot(s, in->kind == TR_FWD ? "F" : "B", in->at[0], f);
             continue;
         }

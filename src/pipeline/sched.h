@@ -2,6 +2,7 @@
 #ifndef TR_PIPELINE_SCHED_H
 #define TR_PIPELINE_SCHED_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "util/status.h"
@@ -15,6 +16,8 @@
  *   TR_FWD, TR_BWD  compute chunk `at[0].chunk` on micro-batch `at[0].micro`
  *   TR_XFER         start every leg in `legs` at once, then wait for all; at[i] is what leg i
  *                   (bit 1 << i) carries, in this rank's numbering of chunks
+ *   TR_START        start every leg in `legs`, and go on
+ *   TR_WAIT         wait for those legs, which were started before; at[i] says which
  *
  * A leg is one of the bits of enum tr_leg_bit: activations go to the next chunk (SEND_FWD) and come
  * from the one before (RECV_FWD), gradients the other way.  at[] of SEND_FWD and RECV_BWD name the
@@ -24,7 +27,10 @@
  *
  * The chunk after chunk c of the last stage is chunk c + 1 of the first: the stages form a ring.
  */
-enum tr_instr_kind { TR_FWD, TR_BWD, TR_XFER };
+enum tr_instr_kind { TR_FWD, TR_BWD, TR_XFER, TR_START, TR_WAIT };
+
+/* No more messages of one leg are under way at once. */
+enum { TR_FLIGHTS = 2 };
 
 struct tr_slot {
     int chunk, micro;
@@ -40,26 +46,38 @@ struct tr_instr {
 enum tr_sched_kind { TR_SCHED_GPIPE, TR_SCHED_1F1B, TR_SCHED_INTERLEAVED, TR_SCHED_EVAL };
 
 struct tr_sched {
+    /* What is wanted: filled by the caller of tr_sched_build(). */
     enum tr_sched_kind kind;
     int ranks, rank, chunks, micros;    /* P, 0..P-1, K, M */
+    int group;                  /* N: with chunks > 1, micro-batches that a chunk takes before the
+                                   next chunk has its turn, P <= N <= M; 0: P */
+    bool overlap;               /* with chunks > 1: compute while messages are under way */
+
+    /* What tr_sched_build() makes of it. */
+    int outputs, dinputs, doutputs;     /* buffers of each chunk for SEND_FWD, SEND_BWD, RECV_BWD;
+                                           micro-batch i uses number i % count */
     int n;
     struct tr_instr *list;              /* [n], owned */
 };
 
 /*
- * Fill `s` with the list of one rank; free it with tr_sched_release().
+ * Fill the list of the rank that `s` names; free it with tr_sched_release(), also after a failure.
  * TR_ECONFIG if the kind cannot do these numbers: gpipe and 1f1b need chunks == 1, interleaved
- * needs chunks > 1, ranks > 1 and micros divisible by ranks (Narayanan et al., SC 2021, section
- * 2.2); eval takes any chunks, and with chunks > 1 the same rules.
+ * needs chunks > 1; with chunks > 1 there must be at least two ranks, N in P..M, and what M / N
+ * leaves over must be 0 or at least P (Narayanan et al., SC 2021, section 2.2, where N is P).
  *
  *   gpipe        all forwards, then all backwards (Huang et al., NeurIPS 2019).
  *   1f1b         min(P - 1 - rank, M) forwards, then pairs, then the other backwards (Narayanan et
  *                al., section 2.2.1).
- *   interleaved  forwards and backwards in the order of section 2.2.2; where M == P Megatron-LM
- *                runs all forwards first, and this list does not.
+ *   interleaved  forwards and backwards in the order of section 2.2.2, min(2 (P - 1 - rank) +
+ *                (K - 1) N, K M) forwards first; where M == P Megatron-LM runs all forwards first,
+ *                and this list does not.
+ *
+ * With `overlap` an activation travels during the backward that follows its forward, and a gradient
+ * during the forward that follows its backward.  It is waited for just before it is read; what was
+ * sent, two messages later.  Without, each transfer ends before the next computation.
  */
-enum tr_status tr_sched_build(struct tr_sched *s, enum tr_sched_kind kind, int ranks, int rank,
-                              int chunks, int micros) TR_MUST_CHECK;
+enum tr_status tr_sched_build(struct tr_sched *s) TR_MUST_CHECK;
 void tr_sched_release(struct tr_sched *s);
 
 /*
@@ -70,6 +88,13 @@ void tr_sched_release(struct tr_sched *s);
  */
 int tr_sched_slots(const struct tr_sched *s, int chunk);
 
+/*
+ * The index (0 for SEND_FWD) of the `i`-th of TR_LEGS legs in the order in which TR_START starts
+ * them, one after the other: even ranks send first, odd ones receive first.  So a ring with more than one rank moves even if a
+ * transport finishes each leg before it starts the next.
+ */
+int tr_sched_leg(int rank, int i);
+
 /* What a set of lists costs, with forward and backward of a chunk taking one tick each. */
 struct tr_sched_cost {
     int ticks;                  /* length of the step */
@@ -78,8 +103,9 @@ struct tr_sched_cost {
 };
 
 /*
- * Run the lists s[0..P-1] against one another with transfers that wait for their partner, as NCCL's
- * do.  Returns NULL if all of this holds, and otherwise a sentence that says what does not (static
+ * Run the lists s[0..P-1] against one another.  Transfers wait for their partner, as NCCL's do, and
+ * those of a rank run one after the other: the legs of TR_XFER together, those of TR_START one by
+ * one.  Returns NULL if all of this holds, and otherwise a sentence that says what does not (static
  * storage).
  *
  *   - Every chunk of every micro-batch is computed once in each direction (eval: forward), after
@@ -88,8 +114,10 @@ struct tr_sched_cost {
  *   - The messages from one rank to another are sent and received in the same order, with the legs
  *     of a transfer in the order of their bits.  With two ranks both directions go to the same
  *     peer, and this alone tells them apart.
- *   - One buffer per chunk suffices for each of SEND_FWD, SEND_BWD and RECV_BWD: none is written
- *     before its content is sent or used.
+ *   - Each message that is started is waited for once, in order, and no more than TR_FLIGHTS of a
+ *     leg are under way.
+ *   - The buffers suffice: none is written before its content has been sent or used, and none is
+ *     touched while a transfer has it.
  *   - Inputs come, and are released, in the order of micro-batches: what tr_sched_slots() relies
  *     on.
  *
@@ -98,7 +126,7 @@ struct tr_sched_cost {
 const char *tr_sched_check(const struct tr_sched *s, struct tr_sched_cost *cost);
 
 /* "rank 3: {rf0} F0 B0 {rf1 sb0} F1 B1 {sb1}" and a newline; with chunks > 1 every number is
-   micro-batch.chunk.  What the golden tests compare. */
+   micro-batch.chunk; "+{sf0.0 rf1.0}" starts, "-{rf1.0}" waits.  What the golden tests compare. */
 void tr_sched_print(const struct tr_sched *s, FILE *f);
 
 #endif

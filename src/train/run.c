@@ -36,9 +36,30 @@ static enum tr_status open_schedules(struct tr_run *r)
 {
     const struct tr_shape *s = &r->shape;
 
-    TR_TRY(tr_sched_build(&r->train_list, (enum tr_sched_kind)s->schedule, s->p, r->grid.at.pp,
-                          s->k, s->micros));
-    return tr_sched_build(&r->eval_list, TR_SCHED_EVAL, s->p, r->grid.at.pp, s->k, s->micros);
+    r->train_list = (struct tr_sched){
+        .kind = (enum tr_sched_kind)s->schedule,
+        .ranks = s->p,
+        .rank = r->grid.at.pp,
+        .chunks = s->k,
+        .micros = s->micros,
+        .group = s->group,
+        .overlap = r->config->overlap_p2p_communication,
+    };
+    r->eval_list = r->train_list;
+    r->eval_list.kind = TR_SCHED_EVAL;
+    TR_TRY(tr_sched_build(&r->train_list));
+    return tr_sched_build(&r->eval_list);
+}
+
+/* An evaluation needs no more than this. */
+static struct tr_chunk_room room_of(const struct tr_sched *s, int chunk)
+{
+    return (struct tr_chunk_room){
+        .slots = tr_sched_slots(s, chunk),
+        .outputs = s->outputs,
+        .dinputs = s->dinputs,
+        .doutputs = s->doutputs,
+    };
 }
 
 static enum tr_dtype half_type(const struct tr_shape *s)
@@ -68,7 +89,7 @@ static void open_model(struct tr_run *r)
     if (!r->chunk)
         tr_die(TR_ERESOURCE, "no memory left for the list of model chunks");
     for (int i = 0; i < r->shape.k; i++)
-        r->chunk[i] = tr_chunk_open(&r->model, r->grid.at.pp, i, tr_sched_slots(&r->train_list, i));
+        r->chunk[i] = tr_chunk_open(&r->model, r->grid.at.pp, i, room_of(&r->train_list, i));
     tr_step_connect(r);
 }
 

@@ -48,22 +48,48 @@ static void backward(void *ctx, struct tr_slot at)
                       at.micro == r->shape.micros - 1 ? grads_ready : NULL, r);
 }
 
-static void *message(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
+static struct tr_tensor whole_message(struct tr_run *r, struct tr_slot at, enum tr_leg_bit leg)
 {
-    struct tr_run *r = ctx;
     struct tr_chunk *c = r->chunk[at.chunk];
 
     switch (leg) {
     case TR_SEND_FWD:
-        return tr_chunk_output(c).data;
+        return tr_chunk_output(c, at.micro);
     case TR_RECV_FWD:
-        return tr_chunk_input(c, at.micro).data;
+        return tr_chunk_input(c, at.micro);
     case TR_SEND_BWD:
-        return tr_chunk_dinput(c).data;
+        return tr_chunk_dinput(c, at.micro);
     default:
         TR_ASSERT(leg == TR_RECV_BWD);
-        return tr_chunk_doutput(c).data;
+        return tr_chunk_doutput(c, at.micro);
     }
+}
+
+/* Whether every tensor rank has the same message, so that each needs to send but a part of it
+   (Narayanan et al., SC 2021, section 4.1).  With sequence parallelism each has rows of its own.  W
+   divides H, since it divides the heads. */
+static bool is_cut(const struct tr_run *r, const struct tr_tensor *t)
+{
+    return r->config->scatter_gather_tensors_in_pipeline && r->shape.w > 1 &&
+           t->dim[0] == tr_model_rows(&r->model);
+}
+
+static struct tr_tensor message(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
+{
+    struct tr_run *r = ctx;
+    struct tr_tensor t = whole_message(r, at, leg);
+    int64_t part = tr_tensor_elems(&t) / r->shape.w;
+
+    return is_cut(r, &t) ? tr_tensor_span(&t, r->grid.at.tp * part, part) : t;
+}
+
+static void arrived(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
+{
+    struct tr_run *r = ctx;
+    struct tr_tensor t = whole_message(r, at, leg);
+
+    if (is_cut(r, &t))
+        r->grid.tp.via->allgather(&r->grid.tp, &r->queue, &t);
 }
 
 void tr_step_connect(struct tr_run *r)
@@ -73,8 +99,7 @@ void tr_step_connect(struct tr_run *r)
         .forward = forward,
         .backward = backward,
         .message = message,
-        .message_bytes =
-            tr_model_part_rows(&r->model) * r->shape.hidden * tr_dtype_bytes(r->model.stream),
+        .arrived = arrived,
     };
 }
 

@@ -80,9 +80,11 @@ static void run_serial(int layers, int micros, struct result *out)
 struct toy {
     const struct tr_sched *s;
     int slots[MAX_LAYERS];
-    float (*in[MAX_LAYERS])[N];             /* [chunk][slot] */
-    float (*out)[N], (*din)[N], (*dout)[N]; /* [chunk]: one buffer each */
+    float (*in[MAX_LAYERS])[N];                                                 /* [chunk][slot] */
+    float (*out[MAX_LAYERS])[N], (*din[MAX_LAYERS])[N], (*dout[MAX_LAYERS])[N]; /* and [buffer] */
     struct result result;
+    int arrivals;
+    bool whole;
 };
 
 static int layer_of(const struct toy *t, int chunk)
@@ -95,6 +97,21 @@ static float *input_of(struct toy *t, struct tr_slot at)
     return t->in[at.chunk][at.micro % t->slots[at.chunk]];
 }
 
+static float *output_of(struct toy *t, struct tr_slot at)
+{
+    return t->out[at.chunk][at.micro % t->s->outputs];
+}
+
+static float *dinput_of(struct toy *t, struct tr_slot at)
+{
+    return t->din[at.chunk][at.micro % t->s->dinputs];
+}
+
+static float *doutput_of(struct toy *t, struct tr_slot at)
+{
+    return t->dout[at.chunk][at.micro % t->s->doutputs];
+}
+
 static void toy_forward(void *ctx, struct tr_slot at)
 {
     struct toy *t = ctx;
@@ -102,9 +119,9 @@ static void toy_forward(void *ctx, struct tr_slot at)
 
     if (layer == 0)
         make_input(input_of(t, at), at.micro);
-    layer_forward(t->out[at.chunk], input_of(t, at), layer);
+    layer_forward(output_of(t, at), input_of(t, at), layer);
     if (layer == t->s->ranks * t->s->chunks - 1)
-        t->result.loss[at.micro] = loss_of(t->out[at.chunk]);
+        t->result.loss[at.micro] = loss_of(output_of(t, at));
 }
 
 /* The gradient of the loss is the last output, made again: gpipe has run other forwards since. */
@@ -114,61 +131,85 @@ static void toy_backward(void *ctx, struct tr_slot at)
     const int layer = layer_of(t, at.chunk);
 
     if (layer == t->s->ranks * t->s->chunks - 1)
-        layer_forward(t->dout[at.chunk], input_of(t, at), layer);
+        layer_forward(doutput_of(t, at), input_of(t, at), layer);
     t->result.dweight[layer] +=
-        layer_backward(t->din[at.chunk], t->dout[at.chunk], input_of(t, at), layer);
-    /* Nobody may read this any more. */
+        layer_backward(dinput_of(t, at), doutput_of(t, at), input_of(t, at), layer);
+    /* Nobody may read these any more. */
     for (int i = 0; i < N; i++)
-        input_of(t, at)[i] = NAN;
+        input_of(t, at)[i] = doutput_of(t, at)[i] = NAN;
 }
 
-static void *toy_message(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
+static struct tr_tensor toy_message(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
 {
     struct toy *t = ctx;
 
     switch (leg) {
     case TR_SEND_FWD:
-        return t->out[at.chunk];
+        return tr_f32_1(output_of(t, at), N);
     case TR_RECV_FWD:
-        return input_of(t, at);
+        return tr_f32_1(input_of(t, at), N);
     case TR_SEND_BWD:
-        return t->din[at.chunk];
+        return tr_f32_1(dinput_of(t, at), N);
     default:
-        return t->dout[at.chunk];
+        return tr_f32_1(doutput_of(t, at), N);
     }
+}
+
+/* As many calls as messages, with the message in place. */
+static void toy_arrived(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
+{
+    struct toy *t = ctx;
+    const struct tr_tensor message = toy_message(ctx, at, leg);
+
+    t->arrivals++;
+    t->whole = t->whole && !isnan(tr_f32(&message)[N - 1]);
 }
 
 static void toy_open(struct toy *t, const struct tr_sched *s)
 {
-    const size_t chunks = (size_t)s->chunks;
-
-    *t = (struct toy){.s = s};
+    *t = (struct toy){.s = s, .whole = true};
     for (int c = 0; c < s->chunks; c++) {
         t->slots[c] = tr_sched_slots(s, c);
         t->in[c] = calloc((size_t)t->slots[c], sizeof *t->in[c]);
+        t->out[c] = calloc((size_t)s->outputs, sizeof *t->out[c]);
+        t->din[c] = calloc((size_t)s->dinputs, sizeof *t->din[c]);
+        t->dout[c] = calloc((size_t)s->doutputs, sizeof *t->dout[c]);
+        for (int i = 0; i < t->slots[c]; i++)
+            t->in[c][i][N - 1] = NAN;
+        for (int i = 0; i < s->doutputs; i++)
+            t->dout[c][i][N - 1] = NAN;
     }
-    t->out = calloc(chunks, sizeof *t->out);
-    t->din = calloc(chunks, sizeof *t->din);
-    t->dout = calloc(chunks, sizeof *t->dout);
 }
 
 static void toy_close(struct toy *t)
 {
-    for (int c = 0; c < t->s->chunks; c++)
+    for (int c = 0; c < t->s->chunks; c++) {
         free(t->in[c]);
-    free(t->out);
-    free(t->din);
-    free(t->dout);
+        free(t->out[c]);
+        free(t->din[c]);
+        free(t->dout[c]);
+    }
+}
+
+/* Messages that a rank receives: all inputs but the model's, and in training all gradients of
+   outputs but the loss's. */
+static int received(const struct tr_sched *s)
+{
+    const int inputs = s->chunks - (s->rank == 0);
+    const int gradients = s->chunks - (s->rank == s->ranks - 1);
+
+    return s->micros * (inputs + (s->kind == TR_SCHED_EVAL ? 0 : gradients));
 }
 
 static void run_parallel(const struct tr_sched *s, struct result *out)
 {
     struct toy t;
-    struct tr_stage stage = {&t, toy_forward, toy_backward, toy_message, N * sizeof(float)};
+    struct tr_stage stage = {&t, toy_forward, toy_backward, toy_message, toy_arrived};
 
     toy_open(&t, s);
     tr_exec_step(s, &world, NULL, &stage);
     *out = t.result;
+    assert_all(t.whole && t.arrivals == received(s));
     toy_close(&t);
 }
 
@@ -188,16 +229,40 @@ static bool equal(const struct tr_sched *s, const struct result *got, const stru
     return same;
 }
 
-static void check(enum tr_sched_kind kind, int chunks, int micros)
+static struct tr_sched list(enum tr_sched_kind kind, int chunks, int micros)
+{
+    return (struct tr_sched){
+        .kind = kind,
+        .ranks = world.size,
+        .rank = world.rank,
+        .chunks = chunks,
+        .micros = micros,
+    };
+}
+
+static void check_list(struct tr_sched s)
 {
     struct result serial, parallel;
-    struct tr_sched s;
 
-    run_serial(world.size * chunks, micros, &serial);
-    assert_all_ok(tr_sched_build(&s, kind, world.size, world.rank, chunks, micros));
+    run_serial(s.ranks * s.chunks, s.micros, &serial);
+    assert_all_ok(tr_sched_build(&s));
     run_parallel(&s, &parallel);
     assert_all(equal(&s, &parallel, &serial));
     tr_sched_release(&s);
+}
+
+static void check(enum tr_sched_kind kind, int chunks, int micros)
+{
+    check_list(list(kind, chunks, micros));
+}
+
+static void check_overlapped(enum tr_sched_kind kind, int chunks, int micros, int group)
+{
+    struct tr_sched s = list(kind, chunks, micros);
+
+    s.overlap = true;
+    s.group = group;
+    check_list(s);
 }
 
 static void gpipe(void **state)
@@ -222,6 +287,32 @@ static void interleaved(void **state)
             check(TR_SCHED_INTERLEAVED, k, m);
 }
 
+static void overlapped(void **state)
+{
+    (void)state;
+    for (int k = 2; k <= 4 && world.size > 1; k++)
+        for (int m = world.size; m <= 3 * world.size; m += world.size)
+            check_overlapped(TR_SCHED_INTERLEAVED, k, m, 0);
+    for (int k = 2; k <= 3 && world.size > 1; k++)
+        check_overlapped(TR_SCHED_EVAL, k, 2 * world.size, 0);
+}
+
+/* In groups of more than P micro-batches, messages come round the ring before their turn. */
+static void grouped(void **state)
+{
+    (void)state;
+    for (int group = world.size; group <= 2 * world.size + 1 && world.size > 1; group++)
+        for (int m = group; m <= 3 * world.size; m++) {
+            struct tr_sched s = list(TR_SCHED_INTERLEAVED, 2, m);
+
+            s.group = group;
+            if (m % group != 0 && m % group < world.size)
+                continue;
+            check_list(s);
+            check_overlapped(TR_SCHED_INTERLEAVED, 2, m, group);
+        }
+}
+
 static void evaluation(void **state)
 {
     (void)state;
@@ -244,15 +335,14 @@ static void ran(char *names, size_t size)
             n += (size_t)snprintf(names + n, size - n, "%s ", tr_timer_name((enum tr_timer)t));
 }
 
-static void assert_timers(enum tr_sched_kind kind, int chunks, int micros, const char *first,
-                          const char *middle, const char *last)
+static void assert_timers(struct tr_sched s, const char *first, const char *middle,
+                          const char *last)
 {
     const char *want = world.rank == 0 ? first : world.rank == world.size - 1 ? last : middle;
     struct result result;
-    struct tr_sched s;
     char names[1024];
 
-    assert_all_ok(tr_sched_build(&s, kind, world.size, world.rank, chunks, micros));
+    assert_all_ok(tr_sched_build(&s));
     ran(names, sizeof names);
     run_parallel(&s, &result);
     ran(names, sizeof names);
@@ -265,22 +355,22 @@ static void timers(void **state)
 {
     (void)state;
     if (world.size == 1) {
-        assert_timers(TR_SCHED_1F1B, 1, 4, "forward-compute backward-compute ", "", "");
+        assert_timers(list(TR_SCHED_1F1B, 1, 4), "forward-compute backward-compute ", "", "");
         return;
     }
-    assert_timers(TR_SCHED_1F1B, 1, 8,
+    assert_timers(list(TR_SCHED_1F1B, 1, 8),
                   "forward-compute forward-send forward-send-backward-recv backward-compute "
                   "backward-recv ",
                   "forward-compute forward-recv forward-send forward-send-backward-recv "
                   "backward-compute backward-recv backward-send backward-send-forward-recv ",
                   "forward-compute forward-recv backward-compute backward-send "
                   "backward-send-forward-recv ");
-    assert_timers(TR_SCHED_EVAL, 1, 3, "forward-compute forward-send ",
+    assert_timers(list(TR_SCHED_EVAL, 1, 3), "forward-compute forward-send ",
                   "forward-compute forward-recv forward-send ", "forward-compute forward-recv ");
     /* The legs of rank 0 are sf, sf rf, sf rb, sf sb rb, all four, sf rf rb, sb rb and rb; those of
        rank 1 mirror them. */
     if (world.size == 2)
-        assert_timers(TR_SCHED_INTERLEAVED, 2, 4,
+        assert_timers(list(TR_SCHED_INTERLEAVED, 2, 4),
                       "forward-compute forward-send forward-send-forward-recv "
                       "forward-send-backward-recv forward-backward-send-forward-backward-recv "
                       "backward-compute backward-recv backward-send-backward-recv ",
@@ -295,6 +385,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpipe),       cmocka_unit_test(one_forward_one_backward),
         cmocka_unit_test(interleaved), cmocka_unit_test(evaluation),
+        cmocka_unit_test(overlapped),  cmocka_unit_test(grouped),
         cmocka_unit_test(timers),
     };
     return run_mpi_tap(tests);
