@@ -1,8 +1,10 @@
 libtrireme_a_SOURCES += \
 	src/data/batch.c src/data/batch.h \
 	src/data/blend.c src/data/blend.h \
+	src/data/cyclic.c src/data/cyclic.h \
 	src/data/index.c src/data/index.h src/data/index_write.c \
 	src/data/npy.c src/data/npy.h \
 	src/data/numpy_rng.c src/data/numpy_rng.h \
 	src/data/samples.c src/data/samples.h src/data/samples_file.c src/data/samples_open.c \
-	src/data/split.c src/data/split.h
+	src/data/split.c src/data/split.h \
+	src/data/torch_rng.c src/data/torch_rng.h

@@ -12,6 +12,9 @@ TESTS += tests/data/t_samples
 check_PROGRAMS += tests/data/t_blend
 TESTS += tests/data/t_blend
 
+check_PROGRAMS += tests/data/t_cyclic
+TESTS += tests/data/t_cyclic
+
 check_PROGRAMS += tests/data/t_split
 TESTS += tests/data/t_split
 

@@ -8,3 +8,5 @@ tests_golden_t_golden_SOURCES = tests/golden/t_golden.c $(GOLDEN_SOURCES)
 
 EXTRA_DIST += tests/golden/make_bpe.py tests/golden/bpe_vocab.json tests/golden/bpe_merges.txt \
 	tests/golden/bpe_cases.jsonl
+
+EXTRA_DIST += tests/golden/make_cyclic.py tests/golden/cyclic.txt
