@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "config/config.h"
+#include "config/vocab.h"
 
-enum { BYTES_EOD = 256 };
 static const char eod_text[] = "<|endoftext|>";
 
 struct tr_tokenizer {
@@ -64,12 +64,12 @@ void tr_tokenizer_close(struct tr_tokenizer *t)
 
 int32_t tr_tokenizer_vocab_size(const struct tr_tokenizer *t)
 {
-    return t->bpe ? tr_bpe_vocab_size(t->bpe) : BYTES_EOD + 1;
+    return t->bpe ? tr_bpe_vocab_size(t->bpe) : TR_VOCAB_BYTES;
 }
 
 int32_t tr_tokenizer_eod(const struct tr_tokenizer *t)
 {
-    return t->bpe ? tr_bpe_eod(t->bpe) : BYTES_EOD;
+    return t->bpe ? tr_bpe_eod(t->bpe) : TR_VOCAB_BYTES_EOD;
 }
 
 struct tr_tokenizer_thread *tr_tokenizer_thread_open(const struct tr_tokenizer *t)
@@ -110,8 +110,8 @@ const char *tr_tokenizer_text(const struct tr_tokenizer *t, int32_t token, size_
 {
     if (t->bpe)
         return tr_bpe_token(t->bpe, token, bytes);
-    *bytes = token == BYTES_EOD ? sizeof eod_text - 1 : 1;
-    if (token < 0 || token > BYTES_EOD)
+    *bytes = token == TR_VOCAB_BYTES_EOD ? sizeof eod_text - 1 : 1;
+    if (token < 0 || token > TR_VOCAB_BYTES_EOD)
         return NULL;
-    return token == BYTES_EOD ? eod_text : &t->byte[token];
+    return token == TR_VOCAB_BYTES_EOD ? eod_text : &t->byte[token];
 }

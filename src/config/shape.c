@@ -2,6 +2,7 @@
 #include "config/shape.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "config/shape_parts.h"
 #include "config/vocab.h"
@@ -99,7 +100,7 @@ static enum tr_status shape_vocab(const struct tr_config *c, struct tr_shape *s)
 {
     int64_t unit = c->make_vocab_size_divisible_by * s->w;
 
-    TR_TRY(tr_vocab_size(c, &s->vocab));
+    TR_TRY(tr_vocab_of(c, &s->vocab, &s->eod));
     s->vocab_padded = (s->vocab + unit - 1) / unit * unit;
     return TR_OK;
 }
@@ -257,6 +258,32 @@ static enum tr_status shape_sequence(const struct tr_config *c, struct tr_shape 
     return TR_OK;
 }
 
+/* Where samples come from is said in one of three ways. */
+static enum tr_status check_data(const struct tr_config *c)
+{
+    const char *split = tr_options_find(tr_config_options(), "split")->initial;
+    bool each = c->train_data_path.count || c->valid_data_path.count || c->test_data_path.count;
+
+    if (c->mock_data && (c->data_path.count || each))
+        return TR_FAIL(TR_ECONFIG,
+                       "--mock-data makes tokens and reads no data: remove it, or --%s",
+                       each ? "train-data-path and its like" : "data-path");
+    if (each && c->data_path.count)
+        return TR_FAIL(TR_ECONFIG,
+                       "--data-path is cut into training, validation and test by --split, and "
+                       "--train-data-path and its like name a data set for each: give one or the "
+                       "others");
+    if (each && !c->train_data_path.count)
+        return TR_FAIL(TR_ECONFIG, "--valid-data-path and --test-data-path say nothing about "
+                                   "training: give --train-data-path too");
+    if (each && strcmp(c->split, split) != 0)
+        return TR_FAIL(TR_ECONFIG,
+                       "--split %s cuts what --data-path names, and --train-data-path and its like "
+                       "are used whole: remove --split",
+                       c->split);
+    return TR_OK;
+}
+
 static enum tr_status check_save(const struct tr_config *c)
 {
     if (!c->save && c->save_interval != TR_UNSET_INT)
@@ -291,5 +318,6 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     TR_TRY(shape_sequence(c, out));
     TR_TRY(tr_shape_length(c, out));
     TR_TRY(tr_shape_course(c, out));
+    TR_TRY(check_data(c));
     return check_save(c);
 }

@@ -23,6 +23,7 @@ struct tr_shape {
     int64_t layers, hidden, heads, head_dim, ffn;
     int64_t seq, positions;     /* T, rows of the position table */
     int64_t vocab, vocab_padded;/* true size, and padded to make-vocab-size-divisible-by * W */
+    int64_t eod;                /* token that ends a document, or -1 (config/vocab.h) */
     /* What a stage of the pipeline holds, in layers and what counts as one; K chunks share it. */
     int64_t first_slots, middle_slots, last_slots;
     bool embed_counts, loss_counts;     /* the embedding, the head take the place of a layer */

@@ -9,39 +9,64 @@
 
 enum { VOCAB_LIMIT = 64 << 20 };
 
-static enum tr_status count_entries(const char *path, int64_t *out)
+static enum tr_status read_file(const char *path, int64_t *size, int64_t *eod)
 {
     json_error_t error;
-    json_t *object;
+    json_t *object, *token;
     char *text;
 
     TR_TRY(tr_file_text(path, VOCAB_LIMIT, &text));
     object = json_loads(text, 0, &error);
-    *out = (int64_t)json_object_size(object);
-    json_decref(object);
     free(text);
-    if (*out == 0)
+    *size = (int64_t)json_object_size(object);
+    token = json_object_get(object, "<|endoftext|>");
+    *eod = token ? json_integer_value(token) : -1;
+    json_decref(object);
+    if (*size == 0)
         return TR_FAIL(TR_EDATA,
                        "--vocab-file %s is not a vocabulary, one JSON object of tokens: %s", path,
                        object ? "it has no entry" : error.text);
     return TR_OK;
 }
 
-enum tr_status tr_vocab_size(const struct tr_config *c, int64_t *out)
+/* What the tokenizer says; a size of 0 where it says none. */
+static enum tr_status read_tokenizer(const struct tr_config *c, int64_t *size, int64_t *eod)
 {
-    if (c->vocab_size != TR_UNSET_INT)
-        *out = c->vocab_size;
-    else if (c->tokenizer_type == TR_TOKENIZER_BYTES)
-        *out = TR_VOCAB_BYTES;
-    else if (c->tokenizer_type == TR_TOKENIZER_GPT2_BPE && c->vocab_file)
-        return count_entries(c->vocab_file, out);
-    else if (c->tokenizer_type == TR_TOKENIZER_GPT2_BPE)
-        return TR_FAIL(TR_ECONFIG,
-                       "the size of the vocabulary is not known: give --vocab-file with "
-                       "the vocabulary of gpt2-bpe, or --tokenizer-type bytes, or "
-                       "--vocab-size");
-    else
-        return TR_FAIL(TR_ECONFIG, "--tokenizer-type NullTokenizer says nothing about the "
-                                   "vocabulary: give --vocab-size");
+    bool given = c->vocab_size != TR_UNSET_INT;
+
+    *size = 0;
+    *eod = -1;
+    switch (c->tokenizer_type) {
+    case TR_TOKENIZER_BYTES:
+        *size = TR_VOCAB_BYTES;
+        *eod = TR_VOCAB_BYTES_EOD;
+        return TR_OK;
+    case TR_TOKENIZER_GPT2_BPE:
+        *eod = TR_VOCAB_GPT2_EOD;
+        if (c->vocab_file)
+            return read_file(c->vocab_file, size, eod);
+        return given ? TR_OK
+                     : TR_FAIL(TR_ECONFIG,
+                               "the size of the vocabulary is not known: give --vocab-file with "
+                               "the vocabulary of gpt2-bpe, or --tokenizer-type bytes, or "
+                               "--vocab-size");
+    default:
+        if (!given)
+            return TR_FAIL(TR_ECONFIG, "--tokenizer-type NullTokenizer says nothing about the "
+                                       "vocabulary: give --vocab-size");
+        *eod = c->vocab_size;
+        return TR_OK;
+    }
+}
+
+enum tr_status tr_vocab_of(const struct tr_config *c, int64_t *size, int64_t *eod)
+{
+    TR_TRY(read_tokenizer(c, size, eod));
+    if (c->tokenizer_type == TR_TOKENIZER_NULL)
+        *size = c->vocab_size + 1;
+    else if (c->vocab_size != TR_UNSET_INT)
+        *size = c->vocab_size;
+    if (*eod >= *size)
+        *eod = -1;
     return TR_OK;
 }

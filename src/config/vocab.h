@@ -4,15 +4,24 @@
 
 #include "config/config.h"
 
-/* Byte tokens: 0 to 255 are the bytes, 256 is the end of a document. */
-enum { TR_VOCAB_BYTES = 257 };
+/*
+ * The vocabularies and the token in each that ends a document ("end of text"):
+ *
+ *     bytes           tokens 0 to 255 are the bytes, 256 ends a document
+ *     gpt2-bpe        as many as --vocab-file has entries, "<|endoftext|>" among them; without the
+ *                     file 50256 ends a document, as in GPT-2's own
+ *     NullTokenizer   --vocab-size tokens, and one more, the last, that ends a document: Megatron's
+ *                     rule, by which --vocab-size 50256 stands for GPT-2's 50257
+ *
+ * For the others --vocab-size is the true size and overrides the one above.
+ */
+enum { TR_VOCAB_BYTES = 257, TR_VOCAB_BYTES_EOD = 256, TR_VOCAB_GPT2_EOD = 50256 };
 
 /*
- * The true size of the vocabulary: --vocab-size if it was given, otherwise what the tokenizer
- * says: TR_VOCAB_BYTES for bytes, the number of entries of --vocab-file for gpt2-bpe (50257).
- * TR_ECONFIG if neither says it, TR_EIO or TR_EDATA if the file cannot be read or is not a JSON
- * object.
+ * The true size of the vocabulary and the token that ends a document, -1 if none below the size
+ * does.  TR_ECONFIG if nothing says the size, TR_EIO or TR_EDATA if the file cannot be read or is
+ * not a JSON object.
  */
-enum tr_status tr_vocab_size(const struct tr_config *c, int64_t *out) TR_MUST_CHECK;
+enum tr_status tr_vocab_of(const struct tr_config *c, int64_t *size, int64_t *eod) TR_MUST_CHECK;
 
 #endif

@@ -9,13 +9,15 @@
 
 #include "comm/comm.h"
 #include "data/blend.h"
+#include "data/cyclic.h"
 #include "data/index.h"
+#include "data/mock.h"
 #include "data/samples.h"
 #include "data/split.h"
 #include "util/log.h"
 #include "util/timer.h"
 
-/* One data set of the mixture. */
+/* One data set of a mixture. */
 struct part {
     char *prefix;
     double weight; /* of a sum of 1 */
@@ -24,62 +26,114 @@ struct part {
     struct tr_samples samples[TR_SPLITS];
 };
 
+/* The mixture that a split is made of. */
+struct mixture {
+    struct part *part; /* [parts] of those in tr_data; all three splits share them or none do */
+    int parts;
+    int64_t wanted, size;
+    struct tr_blend blend;   /* of more than one part */
+    struct tr_cyclic cyclic; /* if that order was asked for and there are samples */
+};
+
 struct tr_data {
     int parts;
     struct part *part;
-    int64_t wanted[TR_SPLITS], size[TR_SPLITS], vocab;
-    struct tr_blend blend[TR_SPLITS]; /* of more than one part */
-    bool warned;                      /* that index maps cannot be saved */
+    struct mixture of[TR_SPLITS];
+    struct tr_mock *mock; /* instead of parts */
+    int64_t vocab;
+    bool warned; /* that index maps cannot be saved */
 };
 
 static const char *const split_names[TR_SPLITS] = {"train", "valid", "test"};
 static const char *const long_names[TR_SPLITS] = {"train", "validation", "test"};
 
-static enum tr_status read_weight(const char *word, double *out)
+static enum tr_status read_weight(const char *option, const char *word, double *out)
 {
     char *end;
 
     *out = strtod(word, &end);
     if (end == word || *end != '\0' || !isfinite(*out) || *out <= 0.0)
         return TR_FAIL(TR_ECONFIG,
-                       "--data-path: %s stands where a weight above 0 should; give one prefix, or "
+                       "--%s: %s stands where a weight above 0 should; give one prefix, or "
                        "weights and prefixes in turn: 0.3 web 0.7 books",
-                       word);
+                       option, word);
     return TR_OK;
 }
 
-/* --data-path: PREFIX, or WEIGHT PREFIX WEIGHT PREFIX ... */
-static enum tr_status read_paths(const struct tr_words *words, struct tr_data *x)
+/* PREFIX, or WEIGHT PREFIX WEIGHT PREFIX ..., into part[count]. */
+static enum tr_status read_parts(const char *option, const struct tr_words *words,
+                                 struct part *part, int count)
 {
     double sum = 0.0;
 
-    if (words->count == 0)
+    for (int i = 0; i < count; i++) {
+        part[i].weight = 1.0;
+        if (words->count > 1)
+            TR_TRY(read_weight(option, words->word[2 * i], &part[i].weight));
+        part[i].prefix = tr_format("%s", words->word[words->count == 1 ? 0 : 2 * i + 1]);
+        sum += part[i].weight;
+    }
+    for (int i = 0; i < count; i++)
+        part[i].weight /= sum;
+    return TR_OK;
+}
+
+/* How many data sets the words name. */
+static enum tr_status count_parts(const char *option, const struct tr_words *words, int *count)
+{
+    *count = words->count == 1 ? 1 : words->count / 2;
+    if (words->count > 1 && words->count % 2 != 0)
+        return TR_FAIL(TR_ECONFIG,
+                       "--%s has %d words: give one prefix, or weights and prefixes in turn: "
+                       "0.3 web 0.7 books",
+                       option, words->count);
+    if (*count > TR_BLEND_PARTS)
+        return TR_FAIL(TR_ECONFIG, "--%s names %d data sets, and at most %d can be mixed", option,
+                       *count, TR_BLEND_PARTS);
+    return TR_OK;
+}
+
+/* --data-path, or --train-data-path and its like. */
+static enum tr_status read_paths(const struct tr_config *c, struct tr_data *x)
+{
+    static const char *const names[] = {"train-data-path", "valid-data-path", "test-data-path",
+                                        "data-path"};
+    const struct tr_words *words[] = {&c->train_data_path, &c->valid_data_path, &c->test_data_path,
+                                      &c->data_path};
+    enum { LISTS = sizeof names / sizeof names[0] };
+    int count[LISTS];
+    struct part *next;
+
+    for (int i = 0; i < LISTS; i++) {
+        TR_TRY(count_parts(names[i], words[i], &count[i]));
+        x->parts += count[i];
+    }
+    if (x->parts == 0)
         return TR_FAIL(TR_ECONFIG,
                        "--data-path is missing: give the prefix of a data set, its .bin "
                        "and .idx without that ending; `trireme data build` makes one");
-    if (words->count > 1 && words->count % 2 != 0)
-        return TR_FAIL(
-            TR_ECONFIG,
-            "--data-path has %d words: give one prefix, or weights and prefixes in turn: "
-            "0.3 web 0.7 books",
-            words->count);
-    x->parts = words->count == 1 ? 1 : words->count / 2;
-    if (x->parts > TR_BLEND_PARTS)
-        return TR_FAIL(TR_ECONFIG, "--data-path names %d data sets, and at most %d can be mixed",
-                       x->parts, TR_BLEND_PARTS);
-    x->part = calloc((size_t)x->parts, sizeof *x->part);
+    next = x->part = calloc((size_t)x->parts, sizeof *x->part);
     if (!x->part)
         tr_die(TR_ERESOURCE, "no memory left for %d data sets", x->parts);
-    for (int i = 0; i < x->parts; i++) {
-        x->part[i].weight = 1.0;
-        if (words->count > 1)
-            TR_TRY(read_weight(words->word[2 * i], &x->part[i].weight));
-        x->part[i].prefix = tr_format("%s", words->word[words->count == 1 ? 0 : 2 * i + 1]);
-        sum += x->part[i].weight;
+    for (int i = 0; i < LISTS; i++) {
+        TR_TRY(read_parts(names[i], words[i], next, count[i]));
+        for (int k = 0; k < TR_SPLITS && count[i] > 0; k++) {
+            if (i == k || i == TR_SPLITS) {
+                x->of[k].part = next;
+                x->of[k].parts = count[i];
+            }
+        }
+        next += count[i];
     }
-    for (int i = 0; i < x->parts; i++)
-        x->part[i].weight /= sum;
     return TR_OK;
+}
+
+/* Whether samples of this split are taken from that part. */
+static bool takes_from(const struct tr_data *x, int split, const struct part *p)
+{
+    const struct mixture *m = &x->of[split];
+
+    return p >= m->part && p < m->part + m->parts;
 }
 
 static const char *base_of(const char *prefix)
@@ -127,8 +181,8 @@ static void print_targets(const struct tr_data *x)
                    "    validation: %lld\n"
                    "    test:       %lld\n"
                    "> building train, validation, and test datasets for GPT ...\n",
-                   (long long)x->wanted[TR_SPLIT_TRAIN], (long long)x->wanted[TR_SPLIT_VALID],
-                   (long long)x->wanted[TR_SPLIT_TEST]);
+                   (long long)x->of[TR_SPLIT_TRAIN].wanted, (long long)x->of[TR_SPLIT_VALID].wanted,
+                   (long long)x->of[TR_SPLIT_TEST].wanted);
 }
 
 static void print_index(const struct tr_index *index, double seconds)
@@ -143,61 +197,76 @@ static void print_index(const struct tr_index *index, double seconds)
                    seconds, (long long)index->sequences);
 }
 
-static void print_split(const int64_t *bound)
+static void print_split(const struct tr_data *x, const struct part *p)
 {
+    const int64_t *bound = p->bound;
+
     tr_print_rank0(" > dataset split:\n");
     for (int k = 0; k < TR_SPLITS; k++)
-        tr_print_rank0("    %s:\n"
-                       "     document indices in [%lld, %lld) total of %lld documents\n",
-                       long_names[k], (long long)bound[k], (long long)bound[k + 1],
-                       (long long)(bound[k + 1] - bound[k]));
+        if (takes_from(x, k, p))
+            tr_print_rank0("    %s:\n"
+                           "     document indices in [%lld, %lld) total of %lld documents\n",
+                           long_names[k], (long long)bound[k], (long long)bound[k + 1],
+                           (long long)(bound[k + 1] - bound[k]));
 }
 
-static enum tr_status open_index(const struct tr_config *c, struct part *p)
+/* All of a data set that is named for one split goes to that split. */
+static enum tr_status bound_part(const struct tr_config *c, const struct tr_data *x, struct part *p)
+{
+    if (c->data_path.count > 0)
+        return tr_split_bounds(c->split, p->index.sequences, c->split_rounding, p->bound);
+    p->bound[0] = 0;
+    for (int k = 0; k < TR_SPLITS; k++)
+        p->bound[k + 1] = p->bound[k] + (takes_from(x, k, p) ? p->index.sequences : 0);
+    return TR_OK;
+}
+
+static enum tr_status open_index(const struct tr_config *c, const struct tr_data *x, struct part *p)
 {
     double begin = tr_now();
 
     tr_print_rank0(" > building dataset index ...\n");
     TR_TRY(tr_index_open(p->prefix, &p->index));
     print_index(&p->index, tr_now() - begin);
-    TR_TRY(tr_split_bounds(c->split, p->index.sequences, c->split_rounding, p->bound));
-    print_split(p->bound);
+    TR_TRY(bound_part(c, x, p));
+    print_split(x, p);
     return TR_OK;
-}
-
-static int64_t part_wanted(const struct tr_data *x, const struct part *p, enum tr_split split)
-{
-    return x->parts == 1 ? x->wanted[split] : tr_blend_part_samples(x->wanted[split], p->weight);
 }
 
 /* Alone, a data set may leave a split empty; in a mixture its share of it would be missing. */
 static enum tr_status check_share(const struct tr_config *c, const struct tr_data *x,
                                   const struct part *p, int split)
 {
-    if (x->parts > 1 && x->wanted[split] > 0 && p->bound[split] == p->bound[split + 1])
-        return TR_FAIL(
-            TR_EDATA,
-            "%s has %lld sequences, of which --split %s leaves none for %s, so it cannot "
-            "give its share of that mixture; change --split or take it out",
-            p->prefix, (long long)p->index.sequences, c->split, long_names[split]);
-    return TR_OK;
+    const struct mixture *m = &x->of[split];
+
+    if (!takes_from(x, split, p) || m->parts == 1 || m->wanted == 0 ||
+        p->bound[split] < p->bound[split + 1])
+        return TR_OK;
+    return TR_FAIL(TR_EDATA,
+                   "%s has %lld sequences%s%s leaves none for %s, so it cannot give its share of "
+                   "that mixture; take it out%s",
+                   p->prefix, (long long)p->index.sequences,
+                   c->data_path.count ? ", of which --split " : ", which",
+                   c->data_path.count ? c->split : "", long_names[split],
+                   c->data_path.count ? " or change --split" : "");
 }
 
 static enum tr_status open_samples(const struct tr_config *c, struct tr_data *x, struct part *p,
                                    enum tr_split split, struct tr_comm *world)
 {
+    const struct mixture *m = &x->of[split];
     struct tr_samples_spec spec = {
         .sizes = p->index.sizes,
         .first = p->bound[split],
         .last = p->bound[split + 1],
         .seq = c->seq_length,
-        .wanted = part_wanted(x, p, split),
+        .wanted = m->parts > 1 ? tr_blend_part_samples(m->wanted, p->weight) : m->wanted,
         .seed = (uint32_t)c->seed,
     };
     char *stem;
     enum tr_status s;
 
-    if (spec.wanted == 0 || spec.first == spec.last)
+    if (!takes_from(x, (int)split, p) || spec.wanted == 0 || spec.first == spec.last)
         return TR_OK;
     stem = stem_of(c, x, p, split, spec.wanted);
     s = tr_samples_open(&spec, p->prefix, stem, world, &x->warned, &p->samples[split]);
@@ -221,7 +290,7 @@ static enum tr_status same_everywhere(struct tr_comm *world, const struct part *
 static enum tr_status open_part(const struct tr_config *c, struct tr_data *x, struct part *p,
                                 struct tr_comm *world)
 {
-    enum tr_status s = open_index(c, p);
+    enum tr_status s = open_index(c, x, p);
 
     for (int k = 0; k < TR_SPLITS && s == TR_OK; k++)
         s = check_share(c, x, p, k);
@@ -232,21 +301,21 @@ static enum tr_status open_part(const struct tr_config *c, struct tr_data *x, st
     return TR_OK;
 }
 
-static void mix(struct tr_data *x, enum tr_split split)
+static void mix(struct mixture *m, enum tr_split split)
 {
-    double begin = tr_now(), *weight = malloc((size_t)x->parts * sizeof *weight);
-    int64_t *size = malloc((size_t)x->parts * sizeof *size);
-    struct tr_blend *b = &x->blend[split];
+    double begin = tr_now(), *weight = malloc((size_t)m->parts * sizeof *weight);
+    int64_t *size = malloc((size_t)m->parts * sizeof *size);
+    struct tr_blend *b = &m->blend;
 
     if (!weight || !size)
-        tr_die(TR_ERESOURCE, "no memory left for %d data sets", x->parts);
-    for (int i = 0; i < x->parts; i++) {
-        weight[i] = x->part[i].weight;
-        size[i] = x->part[i].samples[split].count;
+        tr_die(TR_ERESOURCE, "no memory left for %d data sets", m->parts);
+    for (int i = 0; i < m->parts; i++) {
+        weight[i] = m->part[i].weight;
+        size[i] = m->part[i].samples[split].count;
     }
     tr_print_rank0("> building indices for blendable datasets ...\n > sample ratios:\n");
-    tr_blend_build(b, weight, size, x->parts, x->wanted[split]);
-    for (int i = 0; i < x->parts; i++)
+    tr_blend_build(b, weight, size, m->parts, m->wanted);
+    for (int i = 0; i < m->parts; i++)
         tr_print_rank0("   dataset %d, input: %g, achieved: %g\n", i, weight[i],
                        (double)b->taken[i] / (double)b->count);
     tr_print_rank0("> elapsed time for building blendable dataset indices: %.2f (sec)\n",
@@ -255,9 +324,9 @@ static void mix(struct tr_data *x, enum tr_split split)
     free(size);
 }
 
-static enum tr_status open_all(const struct tr_config *c, struct tr_data *x, struct tr_comm *world)
+static enum tr_status open_sets(const struct tr_config *c, struct tr_data *x, struct tr_comm *world)
 {
-    enum tr_status s = read_paths(&c->data_path, x);
+    enum tr_status s = read_paths(c, x);
 
     /* A folder that cannot be made shows when the first map cannot be written to it. */
     if (s == TR_OK && c->data_cache_path && tr_make_dirs(c->data_cache_path) != TR_OK)
@@ -267,11 +336,49 @@ static enum tr_status open_all(const struct tr_config *c, struct tr_data *x, str
     for (int i = 0; i < x->parts; i++)
         TR_TRY(open_part(c, x, &x->part[i], world));
     for (int k = 0; k < TR_SPLITS; k++) {
-        if (x->parts > 1 && x->wanted[k] > 0)
-            mix(x, (enum tr_split)k);
-        x->size[k] = x->parts > 1 ? x->blend[k].count : x->part[0].samples[k].count;
+        struct mixture *m = &x->of[k];
+
+        if (m->parts > 1 && m->wanted > 0)
+            mix(m, (enum tr_split)k);
+        if (m->parts > 0)
+            m->size = m->parts > 1 ? m->blend.count : m->part[0].samples[k].count;
     }
     tr_print_rank0("> finished creating GPT datasets ...\n");
+    return TR_OK;
+}
+
+static void open_mock(const struct tr_config *c, const struct tr_shape *s, struct tr_data *x)
+{
+    x->mock = tr_mock_open((uint64_t)c->seed, s->vocab, s->eod, c->seq_length);
+    for (int k = 0; k < TR_SPLITS; k++)
+        x->of[k].size = x->of[k].wanted;
+    tr_print_rank0("> mock data: tokens are drawn from --seed and read from nowhere, so losses and "
+                   "weights of this run mean nothing\n");
+}
+
+/* The sizes are the same on all ranks, so all fail or none. */
+static enum tr_status open_cyclic(const struct tr_shape *s, struct tr_data *x)
+{
+    for (int k = 0; k < TR_SPLITS; k++) {
+        char what[64];
+
+        if (x->of[k].size == 0)
+            continue;
+        snprintf(what, sizeof what, "the data for %s", long_names[k]);
+        TR_TRY(tr_cyclic_open(&x->of[k].cyclic, what, x->of[k].size, s->micro_batch, s->d));
+    }
+    return TR_OK;
+}
+
+static enum tr_status open_all(const struct tr_config *c, const struct tr_shape *s,
+                               struct tr_data *x, struct tr_comm *world)
+{
+    if (c->mock_data)
+        open_mock(c, s, x);
+    else
+        TR_TRY(open_sets(c, x, world));
+    if (c->dataloader_type == TR_LOADER_CYCLIC)
+        TR_TRY(open_cyclic(s, x));
     return TR_OK;
 }
 
@@ -284,10 +391,10 @@ enum tr_status tr_data_open(const struct tr_config *c, const struct tr_shape *s,
     if (!x)
         tr_die(TR_ERESOURCE, "no memory left for the data sets");
     x->vocab = s->vocab;
-    x->wanted[TR_SPLIT_TRAIN] = s->train_samples;
-    x->wanted[TR_SPLIT_VALID] = s->valid_samples;
-    x->wanted[TR_SPLIT_TEST] = s->test_samples;
-    status = open_all(c, x, world);
+    x->of[TR_SPLIT_TRAIN].wanted = s->train_samples;
+    x->of[TR_SPLIT_VALID].wanted = s->valid_samples;
+    x->of[TR_SPLIT_TEST].wanted = s->test_samples;
+    status = open_all(c, s, x, world);
     *out = status == TR_OK ? x : NULL;
     if (status != TR_OK)
         tr_data_close(x);
@@ -298,8 +405,10 @@ void tr_data_close(struct tr_data *x)
 {
     if (!x)
         return;
-    for (int k = 0; k < TR_SPLITS; k++)
-        tr_blend_release(&x->blend[k]);
+    for (int k = 0; k < TR_SPLITS; k++) {
+        tr_blend_release(&x->of[k].blend);
+        tr_cyclic_close(&x->of[k].cyclic);
+    }
     for (int i = 0; x->part && i < x->parts; i++) {
         for (int k = 0; k < TR_SPLITS; k++)
             tr_samples_close(&x->part[i].samples[k]);
@@ -307,26 +416,34 @@ void tr_data_close(struct tr_data *x)
         free(x->part[i].prefix);
     }
     free(x->part);
+    tr_mock_close(x->mock);
     free(x);
 }
 
 int64_t tr_data_size(const struct tr_data *x, enum tr_split split)
 {
-    return x->size[split];
+    return x->of[split].size;
 }
 
-enum tr_status tr_data_sample(const struct tr_data *x, enum tr_split split, int64_t position,
+enum tr_status tr_data_sample(struct tr_data *x, enum tr_split split, int64_t position,
                               int32_t *text)
 {
-    const struct part *p = x->part;
+    struct mixture *m = &x->of[split];
+    const struct part *p = m->part;
 
-    if (position < 0 || position >= x->size[split])
+    if (position >= 0 && m->cyclic.active > 0)
+        position = tr_cyclic_at(&m->cyclic, position);
+    if (position < 0 || position >= m->size)
         return TR_FAIL(TR_EDATA,
                        "no samples left to consume: position %lld of the %s order was asked for, "
                        "and it has %lld samples; give the same --train-iters or --train-samples as "
                        "when the run began, or more data",
-                       (long long)position, long_names[split], (long long)x->size[split]);
-    if (x->parts > 1)
-        p += tr_blend_get(&x->blend[split], position, &position);
+                       (long long)position, long_names[split], (long long)m->size);
+    if (x->mock) {
+        tr_mock_sample(x->mock, (int)split, position, text);
+        return TR_OK;
+    }
+    if (m->parts > 1)
+        p += tr_blend_get(&m->blend, position, &position);
     return tr_samples_get(&p->samples[split], &p->index, position, x->vocab, text);
 }

@@ -3,6 +3,7 @@ libtrireme_a_SOURCES += \
 	src/data/blend.c src/data/blend.h \
 	src/data/cyclic.c src/data/cyclic.h \
 	src/data/index.c src/data/index.h src/data/index_write.c \
+	src/data/mock.c src/data/mock.h \
 	src/data/npy.c src/data/npy.h \
 	src/data/numpy_rng.c src/data/numpy_rng.h \
 	src/data/samples.c src/data/samples.h src/data/samples_file.c src/data/samples_open.c \

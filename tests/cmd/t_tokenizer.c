@@ -142,7 +142,7 @@ static void gpt2_bpe(void **state)
     struct tr_tokenizer_thread *thread;
     struct tr_config c;
     struct tr_bad_utf8 bad;
-    int64_t size;
+    int64_t size, eod;
     int32_t ids[4];
     size_t n;
 
@@ -159,8 +159,9 @@ static void gpt2_bpe(void **state)
     /* Training reads its size from the same file. */
     tr_config_init(&c);
     assert_ok(tr_config_set(&c, "vocab-file", vocab));
-    assert_ok(tr_vocab_size(&c, &size));
+    assert_ok(tr_vocab_of(&c, &size, &eod));
     assert_int_equal(size, tr_tokenizer_vocab_size(t));
+    assert_int_equal(eod, tr_tokenizer_eod(t));
     tr_config_release(&c);
     tr_tokenizer_thread_close(thread);
     tr_tokenizer_close(t);

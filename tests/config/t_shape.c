@@ -376,6 +376,34 @@ static void weight_decays(void **state)
                        16, &s));
 }
 
+/* Of the three ways to say where samples come from, only one at a time. */
+static void bad_data(void **state)
+{
+    static const struct {
+        const char *options, *sentence;
+    } cases[] = {
+        {"--mock-data --data-path y", "--mock-data makes tokens and reads no data"},
+        {"--mock-data --test-data-path y", "remove it, or --train-data-path"},
+        {"--data-path y --train-data-path z", "give one or the others"},
+        {"--valid-data-path y", "give --train-data-path too"},
+        {"--train-data-path y --split 90,10,0", "--split 90,10,0 cuts what --data-path names"},
+    };
+    struct tr_config c;
+    struct tr_shape s;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        tr_config_init(&c);
+        assert_ok(tr_config_parse_text(&c, jean_zay));
+        assert_ok(tr_config_set(&c, "data-path", NULL));
+        assert_ok(tr_config_set(&c, "split", "969, 30, 1"));
+        assert_ok(tr_shape_of(&c, 16, &s));
+        assert_ok(tr_config_parse_text(&c, cases[i].options));
+        assert_fails(TR_ECONFIG, cases[i].sentence, tr_shape_of(&c, 16, &s));
+        tr_config_release(&c);
+    }
+}
+
 /* What is missing is named, and what cannot be without another option. */
 static void missing(void **state)
 {
@@ -406,7 +434,7 @@ static void missing(void **state)
     tr_config_release(&c);
 }
 
-static enum tr_status vocab_of(const char *text, int64_t *n)
+static enum tr_status vocab_of(const char *text, int64_t *n, int64_t *eod)
 {
     struct tr_config c;
     enum tr_status status;
@@ -414,7 +442,7 @@ static enum tr_status vocab_of(const char *text, int64_t *n)
     tr_config_init(&c);
     status = tr_config_parse_text(&c, text);
     if (status == TR_OK)
-        status = tr_vocab_size(&c, n);
+        status = tr_vocab_of(&c, n, eod);
     tr_config_release(&c);
     return status;
 }
@@ -425,22 +453,36 @@ static void vocabulary(void **state)
     char *dir = folder_make(), *path = tr_format("%s/vocab.json", dir);
     char *text = tr_format("--vocab-file %s", path);
     char *overridden = tr_format("%s --vocab-size 9", text);
-    int64_t n;
+    int64_t n, eod;
 
     (void)state;
     file_put(path, three, strlen(three));
-    assert_ok(vocab_of(text, &n));
+    assert_ok(vocab_of(text, &n, &eod));
     assert_int_equal(n, 3);
-    assert_ok(vocab_of(overridden, &n));
+    assert_int_equal(eod, 2);
+    assert_ok(vocab_of(overridden, &n, &eod));
     assert_int_equal(n, 9);
-    assert_ok(vocab_of("--tokenizer-type bytes", &n));
+    assert_int_equal(eod, 2);
+    assert_ok(vocab_of("--tokenizer-type bytes", &n, &eod));
     assert_int_equal(n, 257);
-    assert_fails(TR_ECONFIG, "give --vocab-size", vocab_of("--tokenizer-type NullTokenizer", &n));
+    assert_int_equal(eod, 256);
+    assert_ok(vocab_of("--tokenizer-type bytes --vocab-size 256", &n, &eod));
+    assert_int_equal(eod, -1);
+    assert_ok(vocab_of("--vocab-size 50257", &n, &eod));
+    assert_int_equal(eod, 50256);
+    assert_ok(vocab_of("--vocab-size 100", &n, &eod));
+    assert_int_equal(n, 100);
+    assert_int_equal(eod, -1);
+    assert_ok(vocab_of("--tokenizer-type NullTokenizer --vocab-size 100", &n, &eod));
+    assert_int_equal(n, 101);
+    assert_int_equal(eod, 100);
+    assert_fails(TR_ECONFIG, "give --vocab-size",
+                 vocab_of("--tokenizer-type NullTokenizer", &n, &eod));
 
     file_put(path, "[1, 2]", 6);
-    assert_fails(TR_EDATA, "not a vocabulary", vocab_of(text, &n));
+    assert_fails(TR_EDATA, "not a vocabulary", vocab_of(text, &n, &eod));
     unlink(path);
-    assert_fails(TR_EIO, path, vocab_of(text, &n));
+    assert_fails(TR_EIO, path, vocab_of(text, &n, &eod));
     folder_remove(dir);
     free(path);
     free(text);
@@ -457,7 +499,7 @@ int main(void)
         cmocka_unit_test(missing),       cmocka_unit_test(vocabulary),
         cmocka_unit_test(sample_based),  cmocka_unit_test(other_rates),
         cmocka_unit_test(weight_decays), cmocka_unit_test(uneven_stages),
-        cmocka_unit_test(bad_stages),
+        cmocka_unit_test(bad_stages),    cmocka_unit_test(bad_data),
     };
     return run_tap(tests);
 }

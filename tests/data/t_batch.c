@@ -9,6 +9,7 @@
 
 #include "comm/comm.h"
 #include "data/batch.h"
+#include "data/cyclic.h"
 #include "data/folder.h"
 #include "data/index.h"
 #include "data/samples.h"
@@ -321,7 +322,7 @@ static void bad_options(void **state)
 }
 
 /* A second look at the same samples, as one number. */
-static uint64_t hash_of(const struct tr_data *x, enum tr_split split)
+static uint64_t hash_of(struct tr_data *x, enum tr_split split)
 {
     static int32_t text[SEQ + 1];
     uint64_t hash = 1;
@@ -466,6 +467,110 @@ static void mixture(void **state)
     free(paths);
 }
 
+/* A data set for each split: each is used whole, in the order that it has alone, and the mixture
+   of one does not touch the others. */
+static void a_path_for_each(void **state)
+{
+    char *prefix = tr_format("%s/small", (char *)*state), *mixed;
+    static int32_t got[SEQ + 1], expected[SEQ + 1];
+    struct tr_samples_spec spec;
+    struct tr_samples maps;
+    struct tr_index index;
+    struct tr_data *x;
+
+    write_set(prefix, 500);
+    mixed = tr_format("1 %s 1 %s", at.prefix, prefix);
+    assert_ok(tr_config_set(&at.config, "data-path", NULL));
+    assert_ok(tr_config_set(&at.config, "train-data-path", mixed));
+    assert_ok(tr_config_set(&at.config, "valid-data-path", prefix));
+    assert_ok(open_data(&x));
+    assert_int_equal(tr_data_size(x, TR_SPLIT_TRAIN), 4000);
+    assert_int_equal(tr_data_size(x, TR_SPLIT_TEST), 0);
+    assert_non_null(
+        strstr(at.out, "    train:\n     document indices in [0, 10000) total of 10000"));
+    assert_non_null(
+        strstr(at.out, "    validation:\n     document indices in [0, 500) total of 500"));
+    assert_null(strstr(at.out, "    test:\n"));
+
+    assert_ok(tr_index_open(prefix, &index));
+    spec = (struct tr_samples_spec){index.sizes, 0, 500, SEQ, 440, 1234};
+    assert_ok(tr_samples_make(&spec, "test", &maps));
+    assert_int_equal(tr_data_size(x, TR_SPLIT_VALID), maps.count);
+    for (int64_t k = 0; k < maps.count; k++) {
+        assert_ok(tr_data_sample(x, TR_SPLIT_VALID, k, got));
+        assert_ok(tr_samples_get(&maps, &index, k, VOCAB, expected));
+        assert_memory_equal(got, expected, sizeof got);
+    }
+    tr_samples_close(&maps);
+    tr_index_close(&index);
+    tr_data_close(x);
+
+    assert_ok(tr_config_set(&at.config, "test-data-path", "1 x 2"));
+    assert_fails(TR_ECONFIG, "--test-data-path has 3 words", open_data(&x));
+    free(mixed);
+    free(prefix);
+}
+
+/* Position k is the sample that the cyclic order says, for ever; another layout, another order. */
+static void cyclic(void **state)
+{
+    static int32_t got[SEQ + 1], expected[SEQ + 1];
+    struct tr_data *x, *single;
+    struct tr_cyclic order;
+    int64_t size;
+
+    (void)state;
+    assert_ok(open_data(&single));
+    at.config.dataloader_type = TR_LOADER_CYCLIC;
+    at.shape.micro_batch = 4;
+    at.shape.d = 3;
+    assert_ok(open_data(&x));
+    size = tr_data_size(x, TR_SPLIT_VALID);
+    assert_int_equal(size, tr_data_size(single, TR_SPLIT_VALID));
+    assert_ok(tr_cyclic_open(&order, "it", size, 4, 3));
+    for (int64_t k = 0; k < 2 * size; k++) {
+        assert_ok(tr_data_sample(x, TR_SPLIT_VALID, k, got));
+        assert_ok(tr_data_sample(single, TR_SPLIT_VALID, tr_cyclic_at(&order, k), expected));
+        assert_memory_equal(got, expected, sizeof got);
+    }
+    tr_cyclic_close(&order);
+    tr_data_close(x);
+    tr_data_close(single);
+    at.shape.d = 200;
+    assert_fails(TR_EDATA, "the data for validation has 478 samples, fewer than", open_data(&x));
+}
+
+/* No files: as many samples as are wanted, tokens below the vocabulary, and it says so. */
+static void made_up(void **state)
+{
+    int32_t a[SEQ + 1], b[SEQ + 1];
+    struct tr_data *x;
+    int eods = 0;
+
+    assert_ok(tr_config_set(&at.config, "data-path", NULL));
+    at.config.mock_data = true;
+    at.shape.eod = VOCAB - 1;
+    assert_ok(open_data(&x));
+    assert_non_null(strstr(at.out, "> mock data: "));
+    assert_int_equal(tr_data_size(x, TR_SPLIT_TRAIN), 4000);
+    assert_int_equal(folder_count(*state), 0);
+    for (int64_t k = 0; k < 100; k++) {
+        assert_ok(tr_data_sample(x, TR_SPLIT_TRAIN, k, a));
+        for (int t = 0; t <= SEQ; t++) {
+            assert_in_range(a[t], 0, VOCAB - 1);
+            eods += a[t] == VOCAB - 1;
+        }
+    }
+    /* Binomial: 102500 draws of 1/256 have mean 400 and deviation 20. */
+    assert_in_range(eods, 300, 500);
+    assert_ok(tr_data_sample(x, TR_SPLIT_VALID, 99, b));
+    assert_memory_not_equal(a, b, sizeof a);
+    assert_ok(tr_data_sample(x, TR_SPLIT_TRAIN, 99, b));
+    assert_memory_equal(a, b, sizeof a);
+    assert_fails(TR_EDATA, "no samples left", tr_data_sample(x, TR_SPLIT_TRAIN, 4000, a));
+    tr_data_close(x);
+}
+
 /* Started anew by file_shrinks(), because cmocka takes SIGBUS for itself: open the data set, cut
    its .bin, read on. */
 static int shrink_and_read(const char *prefix)
@@ -528,6 +633,9 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(unwritable_cache, setup, teardown),
         cmocka_unit_test_setup_teardown(next_to_the_data, setup, teardown),
         cmocka_unit_test_setup_teardown(mixture, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_path_for_each, setup, teardown),
+        cmocka_unit_test_setup_teardown(cyclic, setup, teardown),
+        cmocka_unit_test_setup_teardown(made_up, setup, teardown),
         cmocka_unit_test_setup_teardown(file_shrinks, setup, teardown),
     };
 

@@ -108,7 +108,7 @@ static bool shared_set(void)
 }
 
 /* Whether all samples can be read and are those of rank 0. */
-static bool same_samples(const struct tr_data *x)
+static bool same_samples(struct tr_data *x)
 {
     uint64_t hash[2] = {1, 0};
     int32_t text[SEQ + 1];
