@@ -1,39 +1,101 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "dp/dp.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 /*
- * Buckets under way at once.  MPI keeps a copy of each, so this bounds the memory that it takes
- * behind the back of the plan; two suffice to keep a network busy.
+ * Buckets under way at once.  The transport keeps a copy of each, so this bounds the memory that it
+ * takes behind the back of the plan; two suffice to keep a network busy.
  */
 enum { IN_FLIGHT = 4 };
 
-/* Buckets 0 .. done - 1 are summed, done .. started - 1 under way. */
-struct tr_dp {
-    struct tr_comm group;
-    bool overlap;
-    int n, started, done;
-    struct tr_bucket *bucket;               /* [n] */
-    struct tr_tensor *span;                 /* [n], of the gradient buffer */
-    struct tr_pending under_way[IN_FLIGHT]; /* bucket i is in i % IN_FLIGHT */
+/* Transfers of the buckets in a fixed order: 0 .. done - 1 are done, done .. started - 1 under way.
+   All ranks start them in that order, however many each has under way. */
+struct flow {
+    int started, done;
+    struct tr_pending under_way[IN_FLIGHT]; /* transfer i is in i % IN_FLIGHT */
 };
 
-int tr_buckets_plan(const int64_t *boundary, int n, int64_t at_least, struct tr_bucket **out)
+struct tr_dp {
+    struct tr_comm group;
+    struct tr_dp_how how;
+    int n;
+    struct tr_bucket *bucket; /* [n] */
+    struct tr_tensor *grads;  /* [n], spans of the gradient buffer */
+    struct tr_tensor *values; /* [n], of the values */
+    struct flow reduce;       /* transfer i is bucket i */
+    struct flow gather;       /* transfer i is bucket n - 1 - i; all done except between
+                                   tr_dp_gather() and tr_dp_need() */
+};
+
+static struct tr_bucket *allocate_buckets(int64_t n)
 {
     struct tr_bucket *b = malloc((size_t)n * sizeof *b);
-    int64_t first = 0;
-    int count = 0;
 
-    if (!b && n > 0)
-        tr_die(TR_ERESOURCE, "no memory left for a plan of %d gradient buckets", n);
+    if (!b)
+        tr_die(TR_ERESOURCE,
+               "no memory left for a plan of %lld gradient buckets; make them larger "
+               "(--ddp-bucket-size)",
+               (long long)n);
+    return b;
+}
+
+/* How many buckets a region of `units` is cut into, if each has `each` at least. */
+static int64_t pieces(int64_t units, int64_t each)
+{
+    return units == 0 ? 0 : units < each ? 1 : units / each;
+}
+
+int tr_buckets_plan(const int64_t *end, int n, int64_t at_least, int64_t unit,
+                    struct tr_bucket **out)
+{
+    int64_t each = (at_least + unit - 1) / unit, first = 0, count = 0, units;
+    struct tr_bucket *b;
+
+    TR_ASSERT(n > 0 && at_least > 0 && unit > 0);
+    for (int r = 0; r < n; first = end[r++]) {
+        TR_ASSERT(end[r] >= first && end[r] % unit == 0);
+        count += pieces((end[r] - first) / unit, each);
+    }
+    TR_ASSERT(count <= INT_MAX);
+    *out = b = allocate_buckets(count);
+    first = 0;
+    for (int r = 0; r < n; r++) {
+        units = (end[r] - first) / unit;
+        count = pieces(units, each);
+        /* The first units % count of them are longer by one. */
+        for (int64_t i = 0; i < count; first += b++->count, i++)
+            *b = (struct tr_bucket){first, (units / count + (i < units % count)) * unit};
+    }
+    return (int)(b - *out);
+}
+
+static struct tr_bucket slice(struct tr_bucket b, int rank, int replicas)
+{
+    int64_t count = b.count / replicas;
+
+    TR_ASSERT(b.count % replicas == 0);
+    return (struct tr_bucket){b.first + rank * count, count};
+}
+
+int tr_buckets_owned(const struct tr_bucket *buckets, int n, int rank, int replicas, bool sharded,
+                     struct tr_bucket **out)
+{
+    const struct tr_bucket *last = &buckets[n - 1];
+    struct tr_bucket *b;
+
+    if (!sharded || replicas == 1) {
+        b = allocate_buckets(1);
+        *b = (struct tr_bucket){buckets[0].first, last->first + last->count - buckets[0].first};
+        *out = b;
+        return 1;
+    }
+    b = allocate_buckets(n);
     for (int i = 0; i < n; i++)
-        if (boundary[i] - first >= at_least || i == n - 1) {
-            b[count++] = (struct tr_bucket){first, boundary[i] - first};
-            first = boundary[i];
-        }
+        b[i] = slice(buckets[i], rank, replicas);
     *out = b;
-    return count;
+    return n;
 }
 
 static struct tr_dp *allocate(int n)
@@ -43,8 +105,9 @@ static struct tr_dp *allocate(int n)
     if (!x)
         return NULL;
     x->bucket = malloc((size_t)n * sizeof *x->bucket);
-    x->span = malloc((size_t)n * sizeof *x->span);
-    if (x->bucket && x->span)
+    x->grads = malloc((size_t)n * sizeof *x->grads);
+    x->values = malloc((size_t)n * sizeof *x->values);
+    if (x->bucket && x->grads && x->values)
         return x;
     tr_dp_close(x);
     return NULL;
@@ -53,7 +116,8 @@ static struct tr_dp *allocate(int n)
 /* Ranks reach a bucket at different times.  In a group of their own that cannot disturb the order
    of anybody else's calls. */
 enum tr_status tr_dp_open(struct tr_comm *dp, const struct tr_tensor *grads,
-                          const struct tr_bucket *buckets, int n, bool overlap, struct tr_dp **out)
+                          const struct tr_tensor *values, const struct tr_bucket *buckets, int n,
+                          struct tr_dp_how how, struct tr_dp **out)
 {
     struct tr_dp *x = allocate(n);
     enum tr_status status = TR_OK;
@@ -69,13 +133,15 @@ enum tr_status tr_dp_open(struct tr_comm *dp, const struct tr_tensor *grads,
         tr_dp_close(x);
         return status;
     }
-    x->overlap = overlap;
+    x->how = how;
     /* Nothing to do where there is one replica. */
     x->n = dp->size > 1 ? n : 0;
     for (int i = 0; i < n; i++) {
         x->bucket[i] = buckets[i];
-        x->span[i] = tr_tensor_span(grads, buckets[i].first, buckets[i].count);
+        x->grads[i] = tr_tensor_span(grads, buckets[i].first, buckets[i].count);
+        x->values[i] = tr_tensor_span(values, buckets[i].first, buckets[i].count);
     }
+    x->gather.started = x->gather.done = x->n;
     *out = x;
     return TR_OK;
 }
@@ -84,49 +150,117 @@ void tr_dp_close(struct tr_dp *x)
 {
     if (!x)
         return;
-    TR_ASSERT(x->started == x->done);
+    TR_ASSERT(x->reduce.started == 0 && x->gather.done == x->n);
     if (x->group.size > 0)
         x->group.via->release(&x->group);
     free(x->bucket);
-    free(x->span);
+    free(x->grads);
+    free(x->values);
     free(x);
 }
 
-static void start_next(struct tr_dp *x, struct tr_queue *q)
+static bool has_room(const struct tr_dp *x, const struct flow *f)
 {
-    struct tr_pending *p = &x->under_way[x->started % IN_FLIGHT];
-
-    x->group.via->allreduce_start(&x->group, q, &x->span[x->started], TR_SUM, p);
-    x->started++;
+    return f->started < x->n && f->started - f->done < IN_FLIGHT;
 }
 
-static bool may_start(const struct tr_dp *x, int64_t upto)
+/* Wait for the oldest. */
+static void finish_one(struct tr_dp *x, struct tr_queue *q, struct flow *f)
 {
-    const struct tr_bucket *b = &x->bucket[x->started];
+    x->group.via->finish(&x->group, q, &f->under_way[f->done % IN_FLIGHT]);
+    f->done++;
+}
 
-    return x->started < x->n && x->started - x->done < IN_FLIGHT && b->first + b->count <= upto;
+static void progress(struct tr_dp *x, struct tr_queue *q, struct flow *f)
+{
+    for (int i = f->done; i < f->started; i++)
+        if (x->group.via->poll(&x->group, &f->under_way[i % IN_FLIGHT]) && i == f->done)
+            finish_one(x, q, f);
+}
+
+static void reduce_next(struct tr_dp *x, struct tr_queue *q)
+{
+    struct tr_comm *c = &x->group;
+    int i = x->reduce.started++;
+    struct tr_pending *p = &x->reduce.under_way[i % IN_FLIGHT];
+    struct tr_bucket own;
+    struct tr_tensor mine;
+
+    if (!x->how.sharded) {
+        c->via->allreduce_start(c, q, &x->grads[i], TR_SUM, p);
+        return;
+    }
+    own = slice(x->bucket[i], c->rank, c->size);
+    mine = tr_tensor_span(&x->grads[i], own.first - x->bucket[i].first, own.count);
+    c->via->reduce_scatter_start(c, q, &mine, &x->grads[i], TR_SUM, p);
 }
 
 /* Ranks start the buckets in one order, however they call this, so it does no harm that one has
    room for the next bucket and another does not. */
 void tr_dp_ready(struct tr_dp *x, struct tr_queue *q, int64_t upto)
 {
-    if (!x->overlap)
+    if (!x->how.overlap_reduce)
         return;
-    for (int i = x->done; i < x->started; i++)
-        if (x->group.via->poll(&x->group, &x->under_way[i % IN_FLIGHT]) && i == x->done)
-            x->done++;
-    while (may_start(x, upto))
-        start_next(x, q);
+    TR_ASSERT(x->gather.done == x->n);
+    progress(x, q, &x->reduce);
+    while (has_room(x, &x->reduce)) {
+        const struct tr_bucket *next = &x->bucket[x->reduce.started];
+
+        if (next->first + next->count > upto)
+            return;
+        reduce_next(x, q);
+    }
 }
 
 void tr_dp_finish(struct tr_dp *x, struct tr_queue *q)
 {
-    while (x->done < x->n) {
-        while (may_start(x, INT64_MAX))
-            start_next(x, q);
-        x->group.via->finish(&x->group, q, &x->under_way[x->done % IN_FLIGHT]);
-        x->done++;
+    TR_ASSERT(x->gather.done == x->n);
+    while (x->reduce.done < x->n) {
+        while (has_room(x, &x->reduce))
+            reduce_next(x, q);
+        finish_one(x, q, &x->reduce);
     }
-    x->started = x->done = 0;
+    x->reduce.started = x->reduce.done = 0;
+}
+
+static void gather_more(struct tr_dp *x, struct tr_queue *q)
+{
+    struct flow *f = &x->gather;
+
+    for (; has_room(x, f); f->started++)
+        x->group.via->allgather_start(&x->group, q, &x->values[x->n - 1 - f->started],
+                                      &f->under_way[f->started % IN_FLIGHT]);
+}
+
+void tr_dp_gather(struct tr_dp *x, struct tr_queue *q)
+{
+    if (!x->how.sharded)
+        return;
+    TR_ASSERT(x->gather.done == x->n && x->reduce.started == 0);
+    x->gather.started = x->gather.done = 0;
+    gather_more(x, q);
+    if (!x->how.overlap_gather)
+        tr_dp_need(x, q, 0);
+}
+
+/* The first element from which on all values are there. */
+static int64_t gathered(const struct tr_dp *x)
+{
+    if (x->gather.done == 0)
+        return INT64_MAX;
+    return x->gather.done == x->n ? 0 : x->bucket[x->n - x->gather.done].first;
+}
+
+void tr_dp_need(struct tr_dp *x, struct tr_queue *q, int64_t from)
+{
+    struct flow *f = &x->gather;
+
+    if (f->done == x->n)
+        return;
+    progress(x, q, f);
+    gather_more(x, q);
+    while (f->done < x->n && from < gathered(x)) {
+        finish_one(x, q, f);
+        gather_more(x, q);
+    }
 }

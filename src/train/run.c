@@ -162,23 +162,19 @@ static enum tr_status open_memory(struct tr_run *r)
     return TR_OK;
 }
 
-/* The flat buffer ends where its parameters do, so those ends are where buckets may. */
 static enum tr_status open_replicas(struct tr_run *r)
 {
     const struct tr_params *ps = &r->model.params;
-    int64_t *end = calloc((size_t)ps->count, sizeof *end);
+    struct tr_dp_how how = {.overlap_reduce = r->config->overlap_grad_reduce};
+    const int64_t end[] = {ps->region, ps->size};
     struct tr_bucket *bucket = NULL;
     enum tr_status s;
     int n;
 
-    if (!end)
-        tr_die(TR_ERESOURCE, "no memory left for the list of gradient buckets");
-    for (int i = 0; i < ps->count; i++)
-        end[i] = ps->list[i].offset + ps->list[i].elems;
-    n = tr_buckets_plan(end, ps->count, r->config->ddp_bucket_size, &bucket);
-    s = tr_dp_open(&r->grid.dp, &ps->grads, bucket, n, r->config->overlap_grad_reduce, &r->dp);
+    n = tr_buckets_plan(end, 2, r->config->ddp_bucket_size, (int64_t)TR_PARAM_UNIT * r->shape.d,
+                        &bucket);
+    s = tr_dp_open(&r->grid.dp, &ps->grads, &ps->values, bucket, n, how, &r->dp);
     free(bucket);
-    free(end);
     return tr_comm_agree(r->world, s);
 }
 
