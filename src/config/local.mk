@@ -7,4 +7,5 @@ libtrireme_a_SOURCES += \
 	src/config/shape.c src/config/shape.h src/config/shape_parts.h \
 	src/config/course.c src/config/stages.c \
 	src/config/flops.c src/config/flops.h \
+	src/config/theory.c src/config/theory.h \
 	src/config/vocab.c src/config/vocab.h

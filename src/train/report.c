@@ -231,6 +231,18 @@ int tr_report_memory(char *buf, size_t size, int format, int rank, int64_t itera
     return (int)t.used;
 }
 
+int tr_report_theory(char *buf, size_t size, double weights, double activations)
+{
+    struct text t = {buf, size, 0};
+
+    put(&t, "Theoretical memory footprints: weight and optimizer=%.2f MB", weights / 1048576.0);
+    if (activations >= 0.0)
+        put(&t, ", activation=%.2f MB, total=%.2f MB", activations / 1048576.0,
+            (weights + activations) / 1048576.0);
+    put(&t, "\n");
+    return (int)t.used;
+}
+
 int tr_report_datetime(char *buf, size_t size, const char *event, struct tr_moment now)
 {
     struct text t = {buf, size, 0};
@@ -247,7 +259,10 @@ int tr_report_world(char *buf, size_t size, const struct tr_shape *s)
         "using world size: %d, data-parallel-size: %d, tensor-model-parallel size: %d, "
         "pipeline-model-parallel size: %d \n",
         s->world, s->d, s->w, s->p);
-    put(&t, "using torch.float32 for parameters ...");
+    put(&t, "using torch.%s for parameters ...",
+        !s->half  ? "float32"
+        : s->bf16 ? "bfloat16"
+                  : "float16");
     return (int)t.used;
 }
 

@@ -108,6 +108,13 @@ struct tr_memory_line {
 int tr_report_memory(char *buf, size_t size, int format, int rank, int64_t iteration,
                      const struct tr_memory_line *memory);
 
+/*
+ * "Theoretical memory footprints: weight and optimizer=3.20 MB, activation=0.50 MB, total=3.70 MB" and
+ * an empty line, in units of 2^20, by rank 0 before the first memory lines of megatron-core; without
+ * the second and third number if there is no formula for them (activations negative).
+ */
+int tr_report_theory(char *buf, size_t size, double weights, double activations);
+
 /* "[EVENT] datetime: 2021-05-23 08:41:05 ", local time, by rank 0; microseconds if `now` has them. */
 int tr_report_datetime(char *buf, size_t size, const char *event, struct tr_moment now);
 

@@ -2,6 +2,7 @@
 #include "train/step.h"
 
 #include "optim/lr.h"
+#include "optim/stat.h"
 #include "util/timer.h"
 
 /* Bring the samples of a micro-batch to the chunk: which ones they are, for dropout, and their
@@ -170,6 +171,24 @@ double tr_step_gradients(struct tr_run *r)
     return loss;
 }
 
+struct tr_comm *tr_step_owners(struct tr_run *r)
+{
+    return r->optim.owned < r->model.params.size ? r->world : &r->grid.mp;
+}
+
+static double zeros(struct tr_run *r)
+{
+    int64_t padding = (r->shape.vocab_padded - r->shape.vocab) * r->shape.hidden;
+    double sum;
+
+    tr_timer_start(TR_TIMER_OPTIMIZER);
+    tr_timer_start(TR_TIMER_COUNT_ZEROS);
+    sum = tr_stat_zeros(&r->optim, tr_step_owners(r), &r->queue, padding);
+    tr_timer_stop(TR_TIMER_COUNT_ZEROS);
+    tr_timer_stop(TR_TIMER_OPTIMIZER);
+    return sum;
+}
+
 void tr_step(struct tr_run *r, struct tr_step_result *out)
 {
     struct tr_optim_how how = {
@@ -181,7 +200,8 @@ void tr_step(struct tr_run *r, struct tr_step_result *out)
     struct tr_optim_result done;
 
     out->loss = tr_step_gradients(r);
-    done = tr_optim_step(&r->optim, &r->grid.mp, &r->queue, how);
+    out->zeros = r->count_zeros ? zeros(r) : -1.0;
+    done = tr_optim_step(&r->optim, tr_step_owners(r), &r->queue, how);
     out->grad_norm = done.norm;
     out->skipped = done.skipped;
     tr_scaler_update(&r->scaler, done.skipped);

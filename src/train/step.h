@@ -8,6 +8,7 @@
 struct tr_step_result {
     double loss;                /* mean over the global batch; on ranks of the last stage, else 0 */
     double grad_norm;           /* before clipping, 0 if not computed; on all ranks */
+    double zeros;               /* elements of its gradient that are zero, if run->count_zeros; else -1 */
     bool skipped;               /* a gradient was not finite, so nothing was updated; on all ranks */
 };
 
@@ -20,6 +21,9 @@ void tr_step_connect(struct tr_run *r);
  * Returns the loss as in tr_step_result.  Collective over the world.
  */
 double tr_step_gradients(struct tr_run *r);
+
+/* The group of ranks that together hold the gradients and the optimizer's state of the model once. */
+struct tr_comm *tr_step_owners(struct tr_run *r);
 
 /*
  * One training step: tr_step_gradients(), then the optimizer at the learning rate that is due.

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "config/flops.h"
+#include "config/theory.h"
+#include "optim/stat.h"
 #include "util/log.h"
 
 static bool due(int64_t iteration, int64_t interval)
@@ -70,6 +72,18 @@ static int64_t resident_bytes(void)
     return (int64_t)resident * sysconf(_SC_PAGESIZE);
 }
 
+static void tell_theory(struct tr_run *r)
+{
+    char text[TR_REPORT_BYTES];
+    bool shared = r->optim.owned < r->model.params.size;
+    int64_t params = tr_comm_max(r->world, tr_params_number(&r->model.params));
+
+    tr_report_theory(text, sizeof text,
+                     tr_theory_weights(&r->shape, params, shared ? r->shape.d : 1),
+                     tr_theory_activations(&r->shape));
+    tr_print_rank0("%s\n", text);
+}
+
 /* "allocated" is the arena, "reserved" what the system counts as resident in this process. */
 static void tell_memory(struct tr_tell *t)
 {
@@ -78,6 +92,8 @@ static void tell_memory(struct tr_tell *t)
     struct tr_memory_line mine, *all = room((size_t)r->world->size, sizeof *all);
     char text[TR_REPORT_BYTES];
 
+    if (r->config->log_format == TR_FORMAT_CORE && !t->memory_told)
+        tell_theory(r);
     getrusage(RUSAGE_SELF, &usage);
     mine = (struct tr_memory_line){
         .allocated = (int64_t)r->arena.used_bytes,
@@ -206,10 +222,10 @@ bool tr_tell_due(const struct tr_tell *t, int64_t iteration)
 void tr_tell_add(struct tr_tell *t, const struct tr_step_result *step, bool skipped)
 {
     tr_interval_add(&t->interval, step->loss, skipped,
-                    t->run->optim.clip > 0.0 ? step->grad_norm : -1.0, -1.0);
+                    t->run->optim.clip > 0.0 ? step->grad_norm : -1.0, step->zeros);
 }
 
-void tr_tell_print(struct tr_tell *t, bool lost)
+static void tell_iteration(struct tr_tell *t)
 {
     struct tr_run *r = t->run;
     const struct tr_config *c = r->config;
@@ -227,19 +243,30 @@ void tr_tell_print(struct tr_tell *t, bool lost)
         .lr = tr_step_lr(r),
         .scaled = c->fp16,
         .loss_scale = r->scaler.scale,
-        .params_norm = -1.0,
         .interval = t->interval,
     };
 
-    if (!lost && !tr_tell_due(t, r->iteration))
-        return;
     line.tflops = wants_tflops(c) ? tflops(r, line.seconds / steps) : -1.0;
+    line.params_norm =
+        c->log_params_norm ? tr_stat_params_norm(&r->optim, tr_step_owners(r), &r->queue) : -1.0;
     tr_report_iteration(text, sizeof text, &line);
     tr_tell_last(r, text);
-    if (!t->memory_told && line.lr > 0.0)
+}
+
+void tr_tell_print(struct tr_tell *t, bool lost)
+{
+    const struct tr_config *c = t->run->config;
+    int64_t iteration = t->run->iteration;
+    bool line_due = lost || tr_tell_due(t, iteration);
+
+    if (line_due)
+        tell_iteration(t);
+    if ((line_due && !t->memory_told && tr_step_lr(t->run) > 0.0) ||
+        due(iteration, c->log_memory_interval))
         tell_memory(t);
-    tell_timers(t, steps);
-    if (!due(r->iteration, c->log_interval))
+    if (line_due)
+        tell_timers(t, t->interval.advanced + t->interval.skipped);
+    if (!due(iteration, c->log_interval))
         return;
     tr_timers_reset();
     t->interval = (struct tr_interval){0};

@@ -70,14 +70,19 @@ static enum tr_status save(struct loop *l)
     return TR_OK;
 }
 
+/* With a loss scale, a step that overflows is skipped and the next one has a lower scale. */
+static bool goes_on(const struct tr_config *c)
+{
+    return c->fp16 || !c->check_for_nan_in_loss_and_grad;
+}
+
 /*
  * The norm is the same number on all ranks, so they need not ask one another.  Without clipping there
  * is no norm, and the loss, which only the last stage knows, decides when a line of the log is due.
- * With a loss scale, a step that overflows is skipped and the next one has a lower scale.
  */
 static bool not_finite(struct loop *l, const struct tr_step_result *step, bool line_due)
 {
-    if (l->r->config->fp16)
+    if (goes_on(l->r->config))
         return false;
     if (l->r->optim.clip > 0.0)
         return !isfinite(step->grad_norm);
@@ -91,9 +96,10 @@ static enum tr_status one_iteration(struct loop *l)
     char where[64];
     bool lost;
 
+    r->count_zeros = r->config->log_num_zeros_in_grad && tr_tell_due(&l->tell, r->iteration + 1);
     tr_step(r, &step);
     r->iteration++;
-    tr_tell_add(&l->tell, &step, step.skipped && r->config->fp16);
+    tr_tell_add(&l->tell, &step, step.skipped && goes_on(r->config));
     lost = not_finite(l, &step, tr_tell_due(&l->tell, r->iteration));
     tr_tell_print(&l->tell, lost);
     if (lost)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "config/flops.h"
+#include "config/theory.h"
 
 static struct tr_shape gpt(int64_t layers, int64_t hidden, int64_t seq, int64_t vocab)
 {
@@ -88,13 +89,57 @@ static void names(void **state)
     }
 }
 
+/* Bytes per parameter as Megatron's documentation of its distributed optimizer lists them: fp32 16 or
+   8 + 8/d, bf16 with fp32 gradients 18 or 6 + 12/d, fp16 4 + 12/d. */
+static void memory_of_weights(void **state)
+{
+    struct tr_shape s = {.half = false};
+
+    (void)state;
+    assert_true(tr_theory_weights(&s, 1000, 1) == 16000.0);
+    assert_true(tr_theory_weights(&s, 1000, 4) == 10000.0);
+    s.half = s.bf16 = s.grads_fp32 = true;
+    assert_true(tr_theory_weights(&s, 1000, 1) == 18000.0);
+    assert_true(tr_theory_weights(&s, 1000, 4) == 9000.0);
+    s.bf16 = s.grads_fp32 = false;
+    assert_true(tr_theory_weights(&s, 1000, 1) == 16000.0);
+    assert_true(tr_theory_weights(&s, 1000, 4) == 7000.0);
+}
+
+/* The paper's 34 s b h / t per layer, for f = 4 h; one stage keeps as much as all its layers. */
+static void memory_of_activations(void **state)
+{
+    struct tr_shape s = gpt(24, 1024, 512, 2048);
+    double unit = 512.0 * 2 * 1024, layers = 34.0 * unit * 24;
+
+    (void)state;
+    s.micro_batch = 2;
+    s.k = 1;
+    s.micros = 8;
+    s.w = 4;
+    s.p = 1;
+    assert_true(tr_theory_activations(&s) < 0.0);
+    s.half = s.sequence = true;
+    /* 8 bytes of tokens, a mask of the embedding's dropout, the last norm and the logits in fp32. */
+    assert_true(tr_theory_activations(&s) ==
+                (layers + 8.0 * 1024 + unit + 4.0 * unit * (1.0 + 2.0)) / 4);
+    s.p = 4;
+    assert_true(tr_theory_activations(&s) == (layers + 4.0 * (8.0 * 1024 + unit)) / 4);
+    s.micros = 2;
+    assert_true(tr_theory_activations(&s) == (layers + 4.0 * (8.0 * 1024 + unit)) / 8);
+    s.micros = 8;
+    s.k = 3;
+    assert_true(tr_theory_activations(&s) == (layers + 4.0 * (8.0 * 1024 + unit)) * 1.25 / 4);
+    s.recompute = TR_RECOMPUTE_UNIFORM;
+    assert_true(tr_theory_activations(&s) < 0.0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(jean_zay),
-        cmocka_unit_test(published),
-        cmocka_unit_test(other_widths),
-        cmocka_unit_test(names),
+        cmocka_unit_test(jean_zay),          cmocka_unit_test(published),
+        cmocka_unit_test(other_widths),      cmocka_unit_test(names),
+        cmocka_unit_test(memory_of_weights), cmocka_unit_test(memory_of_activations),
     };
 
     return run_tap(tests);

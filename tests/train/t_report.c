@@ -388,6 +388,11 @@ static void newer_lines(void **state)
     tr_report_memory(buf, sizeof buf, TR_FORMAT_CORE, 3, 20, &m);
     assert_string_equal(buf, "[Rank 3] (after 20 iterations) memory (MB) | allocated: 1.50 | max "
                              "allocated: 1.00 | reserved: 3.00 | max reserved: 3.00");
+    tr_report_theory(buf, sizeof buf, 18.0 * 1048576.0, 2.5 * 1048576.0);
+    assert_string_equal(buf, "Theoretical memory footprints: weight and optimizer=18.00 MB, "
+                             "activation=2.50 MB, total=20.50 MB\n");
+    tr_report_theory(buf, sizeof buf, 18.0 * 1048576.0, -1.0);
+    assert_string_equal(buf, "Theoretical memory footprints: weight and optimizer=18.00 MB\n");
     tr_report_formula(buf, sizeof buf, "core, 2 + 2");
     assert_string_equal(buf, "> TFLOP/s by the formula core, 2 + 2");
 }
@@ -459,6 +464,12 @@ static void set_up(void **state)
     assert_string_equal(buf, "using world size: 16, data-parallel-size: 2, "
                              "tensor-model-parallel size: 2, pipeline-model-parallel size: 4 \n"
                              "using torch.float32 for parameters ...");
+    s.half = true;
+    tr_report_world(buf, sizeof buf, &s);
+    assert_non_null(strstr(buf, "\nusing torch.float16 for parameters ..."));
+    s.bf16 = true;
+    tr_report_world(buf, sizeof buf, &s);
+    assert_non_null(strstr(buf, "\nusing torch.bfloat16 for parameters ..."));
     tr_report_setup(buf, sizeof buf, &s, "GPT2BPETokenizer", 1234);
     assert_string_equal(buf,
                         "setting number of micro-batches to constant 4\n"
