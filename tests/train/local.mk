@@ -37,7 +37,7 @@ tests/train/t_stat.2.mpi tests/train/t_stat.4.mpi: tests/train/t_stat
 
 TRAIN_SH = \
 	tests/train/t_kill.sh tests/train/t_resume.sh \
-	tests/train/t_bad_input.sh \
+	tests/train/t_bad_input.sh tests/train/t_options.sh \
 	tests/train/t_log.sh
 TESTS += $(TRAIN_SH)
 EXTRA_DIST += $(TRAIN_SH) tests/train/small.sh

@@ -44,3 +44,12 @@ close_losses() {
 
 # sums DIR: every tensor of its newest checkpoint with its checksum.
 sums() { "$trireme" ckpt show "$1" | grep " checksum "; }
+
+# rank_pids PID: the ranks below a launcher in the background.  The shell that stands between may or may
+# not be there, so look one level deeper until there are processes of that name.
+rank_pids() {
+    rank_pids_of=$(pgrep -P "$1")
+    for pid in $rank_pids_of; do
+        case $(cat "/proc/$pid/comm" 2> /dev/null) in *trireme) echo "$pid" ;; *) rank_pids "$pid" ;; esac
+    done
+}

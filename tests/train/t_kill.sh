@@ -30,7 +30,7 @@ count() { grep -c "$1" "$work/broken.log"; }
 
 # kill_one LAUNCHER U V: SIGKILL to one rank; its launcher then ends the others.  Half of the deaths come
 # up to 15 ms after the beginning of a save, half after some iterations; U and V in [0, 1) say when and
-# whom.  The ranks are the children of the launcher, found by their parent's number.
+# whom.
 kill_one() {
     if [ $((tries % 2)) -eq 0 ]; then
         pattern='^saving checkpoint' lines=1 delay=$(awk -v u="$2" 'BEGIN { print u * 0.015 }')
@@ -40,7 +40,7 @@ kill_one() {
     lines=$((lines + $(count "$pattern")))
     while [ "$(count "$pattern")" -lt $lines ]; do sleep 0.01; done
     sleep "$delay"
-    victim=$(pgrep -P "$1" -f 'trireme train' |
+    victim=$(rank_pids "$1" |
         awk -v u="$3" '{ p[NR] = $1 } END { if (NR) print p[int(u * NR) + 1] }')
     [ -n "$victim" ] && kill -KILL "$victim"
 }
