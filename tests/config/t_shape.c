@@ -152,6 +152,32 @@ static void chunks(void **state)
     assert_int_equal(tr_shape_first_layer(&s, 3, 0), 27);
 }
 
+#define GROUPS "--num-virtual-stages-per-pipeline-rank 3 --global-batch-size 14 "
+#define SIZE "--microbatch-group-size-per-virtual-pipeline-stage "
+
+/* N micro-batches of 14 for each chunk's turn, on four stages: what is left over is 0 or 4 at least. */
+static void groups(void **state)
+{
+    struct tr_shape s;
+
+    (void)state;
+    assert_ok(shape("", 16, &s));
+    assert_int_equal(s.group, 4);
+    assert_ok(shape("--num-virtual-stages-per-pipeline-rank 3", 16, &s));
+    assert_int_equal(s.group, 4);
+    assert_ok(shape(GROUPS SIZE "5", 16, &s));
+    assert_int_equal(s.group, 5);
+    assert_ok(shape(GROUPS SIZE "7", 16, &s));
+    assert_ok(shape(GROUPS SIZE "14", 16, &s));
+    assert_int_equal(s.group, 14);
+    assert_fails(TR_ECONFIG, "a group of 2 would be left, fewer than the stages",
+                 shape(GROUPS SIZE "6", 16, &s));
+    assert_fails(TR_ECONFIG, "batch size is 12 or 18", shape(GROUPS SIZE "6", 16, &s));
+    assert_fails(TR_ECONFIG, "give 4 or more", shape(GROUPS SIZE "3", 16, &s));
+    assert_fails(TR_ECONFIG, "give 14 at most", shape(GROUPS SIZE "15", 16, &s));
+    assert_fails(TR_ECONFIG, "is for several model chunks", shape(SIZE "4", 16, &s));
+}
+
 static void bad_chunks(void **state)
 {
     struct tr_shape s;
@@ -494,7 +520,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_run),     cmocka_unit_test(padded_vocabulary),
         cmocka_unit_test(batches),       cmocka_unit_test(default_batch),
-        cmocka_unit_test(chunks),        cmocka_unit_test(bad_chunks),
+        cmocka_unit_test(chunks),        cmocka_unit_test(groups), cmocka_unit_test(bad_chunks),
         cmocka_unit_test(bad_layout),    cmocka_unit_test(bad_rates),
         cmocka_unit_test(missing),       cmocka_unit_test(vocabulary),
         cmocka_unit_test(sample_based),  cmocka_unit_test(other_rates),

@@ -2,10 +2,11 @@ PIPELINE_RUNS = \
 	tests/pipeline/t_exec.1.mpi tests/pipeline/t_exec.2.mpi \
 	tests/pipeline/t_exec.3.mpi tests/pipeline/t_exec.4.mpi
 
-check_PROGRAMS += tests/pipeline/t_sched tests/pipeline/t_exec
+check_PROGRAMS += tests/pipeline/t_sched tests/pipeline/t_checker tests/pipeline/t_exec
 check_SCRIPTS += $(PIPELINE_RUNS)
 CLEANFILES += $(PIPELINE_RUNS)
-TESTS += tests/pipeline/t_sched $(PIPELINE_RUNS)
+TESTS += tests/pipeline/t_sched tests/pipeline/t_checker $(PIPELINE_RUNS)
+EXTRA_DIST += tests/pipeline/lists.h
 
 $(PIPELINE_RUNS): tests/pipeline/t_exec
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_exec $@
