@@ -161,8 +161,8 @@ static void weigh(const struct head *a, struct forward_scratch *w, int64_t r, in
 static void attend(const struct head *a, int64_t i0, int64_t n, float *ctx, float *lse,
                    struct forward_scratch *w)
 {
-    const struct tr_view q = {a->q, a->stride, false}, k = {a->k, a->stride, true};
-    const struct tr_view v = {a->v, a->stride, false}, p = {w->score, KEYS, false};
+    const struct tr_view q = {a->q, a->stride, false, TR_F32}, k = {a->k, a->stride, true, TR_F32};
+    const struct tr_view v = {a->v, a->stride, false, TR_F32}, p = {w->score, KEYS, false, TR_F32};
 
     for (int64_t r = 0; r < n; r++) {
         w->max[r] = -INFINITY;
@@ -267,9 +267,11 @@ static void weigh_bwd(const struct head *a, const struct gradients *g, float *p,
 static void pair_bwd(const struct head *a, const struct gradients *g, int64_t j0, int64_t count,
                      int64_t i0, int64_t n, bool first, struct backward_scratch *w)
 {
-    const struct tr_view q = {a->q, a->stride, false}, dctx = {g->dctx, a->row, false};
-    const struct tr_view p_turned = {w->p, KEYS, true}, ds_turned = {w->dp, KEYS, true};
-    const struct tr_view ds = {w->dp, KEYS, false};
+    const struct tr_view q = {a->q, a->stride, false, TR_F32},
+                         dctx = {g->dctx, a->row, false, TR_F32};
+    const struct tr_view p_turned = {w->p, KEYS, true, TR_F32},
+                         ds_turned = {w->dp, KEYS, true, TR_F32};
+    const struct tr_view ds = {w->dp, KEYS, false, TR_F32};
     int64_t from = first_block(a, i0, n);
 
     if (j0 < from)
@@ -290,8 +292,9 @@ static void pair_bwd(const struct head *a, const struct gradients *g, int64_t j0
 
 static void attend_bwd(const struct head *a, const struct gradients *g, struct backward_scratch *w)
 {
-    const struct tr_view k = {a->k, a->stride, false}, k_turned = {a->k, a->stride, true};
-    const struct tr_view v_turned = {a->v, a->stride, true};
+    const struct tr_view k = {a->k, a->stride, false, TR_F32},
+                         k_turned = {a->k, a->stride, true, TR_F32};
+    const struct tr_view v_turned = {a->v, a->stride, true, TR_F32};
 
     for (int64_t j0 = 0; j0 < a->t; j0 += KEYS) {
         int64_t count = smaller(a->t - j0, KEYS);

@@ -8,32 +8,38 @@
 
 /* Products with what belongs to them done on each part while it is in the cache. */
 
+static int64_t width(const struct tr_tensor *t)
+{
+    return t->dim[t->ndim - 1];
+}
+
 struct forward {
-    const float *bias;
-    float *pre;
+    const struct tr_tensor *bias, *pre;
     enum tr_act act;
 };
 
-static void finish_forward(const struct tr_product *p, int64_t i, int64_t j, int64_t rows,
-                           int64_t columns)
+static void finish_forward(const void *with, const struct tr_part *part)
 {
-    const struct forward *f = p->with;
+    const struct forward *f = with;
+    float bias_line[BLOCK_COLUMNS];
+    const float *bias = NULL;
 
-    for (int64_t r = 0; r < rows; r++) {
-        float *y = p->c + (i + r) * p->c_stride + j;
+    if (f->bias)
+        bias = tr_cpu_in(f->bias, part->j, part->columns, bias_line);
+    for (int64_t r = 0; r < part->rows; r++) {
+        float *y = part->sum + r * part->stride;
 
-        if (f->bias) {
-            const float *bias = f->bias + j;
-
+        if (bias) {
 #pragma omp simd
-            for (int64_t c = 0; c < columns; c++)
+            for (int64_t c = 0; c < part->columns; c++)
                 y[c] += bias[c];
         }
         if (f->pre)
-            memcpy(f->pre + (i + r) * p->c_stride + j, y, (size_t)columns * sizeof(float));
+            tr_cpu_narrow(f->pre->dtype, y, part->columns,
+                          tr_cpu_at(f->pre, (part->i + r) * width(f->pre) + part->j));
         if (f->act == TR_ACT_GELU_TANH) {
 #pragma omp simd
-            for (int64_t c = 0; c < columns; c++)
+            for (int64_t c = 0; c < part->columns; c++)
                 y[c] = gelu(y[c]);
         }
     }
@@ -44,31 +50,31 @@ void tr_cpu_linear(struct tr_queue *q, const struct tr_tensor *y, const struct t
                    const struct tr_tensor *bias, enum tr_act act)
 {
     struct tr_linear_sizes s = tr_sizes_linear(y, pre, x, w, bias);
-    struct forward f = {bias ? tr_f32(bias) : NULL, pre ? tr_f32(pre) : NULL, act};
+    struct forward f = {bias, pre, act};
     struct tr_product p = {.m = s.n,
                            .n = s.o,
                            .k = s.i,
-                           .a = {.p = tr_f32(x), .stride = s.i},
-                           .b = {.p = tr_f32(w), .stride = s.i, .turned = true},
-                           .c = tr_f32(y),
-                           .c_stride = s.o,
+                           .a = {.p = x->data, .stride = s.i, .type = x->dtype},
+                           .b = {.p = w->data, .stride = s.i, .turned = true, .type = w->dtype},
+                           .c = y,
                            .finish = finish_forward,
                            .with = &f};
 
     tr_cpu_product(&p, q->device->threads, q->device->scratch);
 }
 
-static void finish_dgrad(const struct tr_product *p, int64_t i, int64_t j, int64_t rows,
-                         int64_t columns)
+static void finish_dgrad(const void *with, const struct tr_part *part)
 {
-    const float *all = p->with;
+    const struct tr_tensor *all = with;
+    float line[BLOCK_COLUMNS];
 
-    for (int64_t r = 0; r < rows; r++) {
-        float *dx = p->c + (i + r) * p->c_stride + j;
-        const float *pre = all + (i + r) * p->c_stride + j;
+    for (int64_t r = 0; r < part->rows; r++) {
+        int64_t first = (part->i + r) * width(all) + part->j;
+        const float *pre = tr_cpu_in(all, first, part->columns, line);
+        float *dx = part->sum + r * part->stride;
 
 #pragma omp simd
-        for (int64_t c = 0; c < columns; c++)
+        for (int64_t c = 0; c < part->columns; c++)
             dx[c] *= gelu_slope(pre[c]);
     }
 }
@@ -80,14 +86,13 @@ void tr_cpu_linear_dgrad(struct tr_queue *q, const struct tr_tensor *dx, const s
     struct tr_product p = {.m = s.n,
                            .n = s.i,
                            .k = s.o,
-                           .a = {.p = tr_f32(dy), .stride = s.o},
-                           .b = {.p = tr_f32(w), .stride = s.i},
-                           .c = tr_f32(dx),
-                           .c_stride = s.i};
+                           .a = {.p = dy->data, .stride = s.o, .type = dy->dtype},
+                           .b = {.p = w->data, .stride = s.i, .type = w->dtype},
+                           .c = dx};
 
     if (act == TR_ACT_GELU_TANH) {
         p.finish = finish_dgrad;
-        p.with = tr_f32(pre);
+        p.with = pre;
     }
     tr_cpu_product(&p, q->device->threads, q->device->scratch);
 }
@@ -100,10 +105,9 @@ void tr_cpu_linear_wgrad(struct tr_queue *q, const struct tr_tensor *dw,
     struct tr_product p = {.m = s.o,
                            .n = s.i,
                            .k = s.n,
-                           .a = {.p = tr_f32(dy), .stride = s.o, .turned = true},
-                           .b = {.p = tr_f32(x), .stride = s.i},
-                           .c = tr_f32(dw),
-                           .c_stride = s.i,
+                           .a = {.p = dy->data, .stride = s.o, .turned = true, .type = dy->dtype},
+                           .b = {.p = x->data, .stride = s.i, .type = x->dtype},
+                           .c = dw,
                            .add = add};
 
     tr_cpu_product(&p, q->device->threads, q->device->scratch);

@@ -21,27 +21,40 @@ static int64_t up_to(int64_t n, int64_t multiple)
     return pieces(n, multiple) * multiple;
 }
 
+/* Elements first .. first + n - 1 of a view's memory as floats: where they lie, or in line[n]. */
+static const float *floats_of(const struct tr_view *v, int64_t first, int64_t n, float *line)
+{
+    if (v->type == TR_F32)
+        return (const float *)v->p + first;
+    tr_cpu_widen(v->type, (const uint16_t *)v->p + first, n, line);
+    return line;
+}
+
 /* ---- b in panels ---- */
 
-static void pack_straight(const float *b, int64_t stride, int64_t depth, int64_t columns,
-                          float *out)
+static void pack_straight(const struct tr_view *b, int64_t l0, int64_t depth, int64_t j0,
+                          int64_t columns, float *out)
 {
-    for (int64_t l = 0; l < depth; l++)
+    _Alignas(64) float line[BLOCK_COLUMNS];
+
+    for (int64_t l = 0; l < depth; l++) {
+        const float *row = floats_of(b, (l0 + l) * b->stride + j0, columns, line);
+
         for (int64_t j = 0; j < columns; j += TILE_COLUMNS) {
             float *to = out + j * depth + l * TILE_COLUMNS;
-            const float *from = b + l * stride + j;
 
             if (columns - j >= TILE_COLUMNS) {
                 for (int v = 0; v < VECTORS; v++)
-                    vec_store(to + v * LANES, vec_load(from + v * LANES));
+                    vec_store(to + v * LANES, vec_load(row + j + v * LANES));
             } else {
                 for (int64_t i = 0; i < TILE_COLUMNS; i++)
-                    to[i] = i < columns - j ? from[i] : 0.0f;
+                    to[i] = i < columns - j ? row[j + i] : 0.0f;
             }
         }
+    }
 }
 
-/* Columns j .. j + LANES - 1 of one panel; each is contiguous in b. */
+/* LANES columns of one panel; each is contiguous in b. */
 static void pack_lanes(const float *b, int64_t stride, int64_t depth, float *out)
 {
     int64_t l = 0;
@@ -60,30 +73,40 @@ static void pack_lanes(const float *b, int64_t stride, int64_t depth, float *out
             out[l * TILE_COLUMNS + i] = b[i * stride + l];
 }
 
-static void pack_turned(const float *b, int64_t stride, int64_t depth, int64_t columns, float *out)
+/* The same for `columns` columns, which may be fewer or none. */
+static void pack_few(const float *b, int64_t stride, int64_t depth, int64_t columns, float *out)
 {
-    for (int64_t j = 0; j < columns; j += TILE_COLUMNS)
-        for (int v = 0; v < VECTORS; v++) {
-            int64_t first = j + v * LANES, here = columns - first;
-            float *to = out + j * depth + v * LANES;
-
-            if (here >= LANES) {
-                pack_lanes(b + first * stride, stride, depth, to);
-                continue;
-            }
-            for (int64_t l = 0; l < depth; l++)
-                for (int64_t i = 0; i < LANES; i++)
-                    to[l * TILE_COLUMNS + i] = i < here ? b[(first + i) * stride + l] : 0.0f;
-        }
+    for (int64_t l = 0; l < depth; l++)
+        for (int64_t i = 0; i < LANES; i++)
+            out[l * TILE_COLUMNS + i] = i < columns ? b[i * stride + l] : 0.0f;
 }
 
-void tr_cpu_pack(const struct tr_view *b, int64_t l0, int64_t depth, int64_t j0, int64_t columns,
+static void pack_turned(const struct tr_view *b, int64_t l0, int64_t depth, int64_t j0,
+                        int64_t columns, float *out)
+{
+    _Alignas(64) float lines[LANES * DEPTH];
+
+    for (int64_t j = 0; j < up_to(columns, TILE_COLUMNS); j += LANES) {
+        int64_t here = columns - j < LANES ? columns - j : LANES;
+        int64_t stride = b->type == TR_F32 ? b->stride : depth;
+        float *to = out + j / TILE_COLUMNS * TILE_COLUMNS * depth + j % TILE_COLUMNS;
+        const float *from = lines;
+
+        if (b->type == TR_F32)
+            from = (const float *)b->p + (j0 + j) * b->stride + l0;
+        for (int64_t i = 0; b->type != TR_F32 && i < here; i++)
+            floats_of(b, (j0 + j + i) * b->stride + l0, depth, lines + i * depth);
+        if (here == LANES)
+            pack_lanes(from, stride, depth, to);
+        else
+            pack_few(from, stride, depth, here, to);
+    }
+}
+
+void tr_cpu_pack(const struct tr_view *b, int64_t l, int64_t depth, int64_t j, int64_t columns,
                  float *out)
 {
-    if (b->turned)
-        pack_turned(b->p + j0 * b->stride + l0, b->stride, depth, columns, out);
-    else
-        pack_straight(b->p + l0 * b->stride + j0, b->stride, depth, columns, out);
+    (b->turned ? pack_turned : pack_straight)(b, l, depth, j, columns, out);
 }
 
 /* ---- a tile of c ---- */
@@ -170,36 +193,40 @@ static void turned(int rows, int64_t depth, const float *a, const float *b, floa
 
 static void take_straight(const struct tr_strip *s, int first, int rows, float *tile)
 {
-    const float *from = s->a->p + (s->i + first) * s->a->stride + s->l;
+    for (int r = 0; r < rows; r++) {
+        int64_t from = (s->i + first + r) * s->a->stride + s->l;
+        float *to = tile + r * A_STRIDE;
+        const float *row = floats_of(s->a, from, s->depth, to);
 
-    for (int r = 0; r < rows; r++)
-        memcpy(tile + r * A_STRIDE, from + r * s->a->stride, (size_t)s->depth * sizeof(float));
+        if (row != to)
+            memcpy(to, row, (size_t)s->depth * sizeof(float));
+    }
 }
 
-static inline __attribute__((always_inline)) void
-take_whole(int tiles, const float *a, int64_t stride, int64_t depth, float *to)
+static inline __attribute__((always_inline)) void take_whole(int tiles, const float *row, float *to)
 {
-    for (int64_t l = 0; l < depth; l++)
-        for (int t = 0; t < tiles; t++)
-            memcpy(to + t * TILE_FLOATS + l * TILE_ROWS, a + l * stride + t * TILE_ROWS,
-                   TILE_ROWS * sizeof(float));
+    for (int t = 0; t < tiles; t++)
+        memcpy(to + t * TILE_FLOATS, row + t * TILE_ROWS, TILE_ROWS * sizeof(float));
 }
 
 /* All tiles of a strip at once, for each line of memory that is read holds a part of several: the
    lines of a column share few sets of a cache, and would be gone when the next tile wants them. */
 static void take_turned(const struct tr_strip *s)
 {
-    const float *from = s->a->p + s->l * s->a->stride + s->i;
+    _Alignas(64) float line[STRIP_ROWS];
     int whole = s->rows / TILE_ROWS, rest = s->rows % TILE_ROWS;
 
-    if (whole == STRIP_TILES)
-        take_whole(STRIP_TILES, from, s->a->stride, s->depth, s->tiles);
-    else
-        take_whole(whole, from, s->a->stride, s->depth, s->tiles);
-    for (int64_t l = 0; l < s->depth; l++)
+    for (int64_t l = 0; l < s->depth; l++) {
+        const float *row = floats_of(s->a, (s->l + l) * s->a->stride + s->i, s->rows, line);
+        float *to = s->tiles + l * TILE_ROWS;
+
+        if (whole == STRIP_TILES)
+            take_whole(STRIP_TILES, row, to);
+        else
+            take_whole(whole, row, to);
         for (int r = 0; r < rest; r++)
-            s->tiles[whole * TILE_FLOATS + l * TILE_ROWS + r] =
-                from[l * s->a->stride + whole * TILE_ROWS + r];
+            to[whole * TILE_FLOATS + r] = row[whole * TILE_ROWS + r];
+    }
 }
 
 /* ---- a strip of c ---- */
@@ -268,30 +295,58 @@ static struct task task_of(const struct tr_product *p, const struct blocks *b, i
     return t;
 }
 
+/* Sums that are complete, of some rows of a task, become those rows of c. */
+static void finish(const struct tr_product *p, struct tr_part part)
+{
+    if (p->finish)
+        p->finish(p->with, &part);
+    if (p->c->dtype == TR_F32)
+        return;
+    for (int64_t r = 0; r < part.rows; r++) {
+        int64_t to = (part.i + r) * p->n + part.j;
+        float *sum = part.sum + r * part.stride, old[BLOCK_COLUMNS];
+
+        if (p->add) {
+            tr_cpu_widen(p->c->dtype, tr_cpu_at(p->c, to), part.columns, old);
+#pragma omp simd
+            for (int64_t j = 0; j < part.columns; j++)
+                sum[j] += old[j];
+        }
+        tr_cpu_put(p->c, to, part.columns, sum);
+    }
+}
+
+/* Float sums grow where they belong, those of halves in scratch. */
 static void compute(const struct tr_product *p, struct task t, float *scratch)
 {
     int64_t depth = up_to(pieces(p->k, pieces(p->k, DEPTH)), LANES);
+    bool direct = p->c->dtype == TR_F32;
+    float *tiles = scratch + BLOCK_COLUMNS * DEPTH, *sums = tiles + STRIP_TILES * TILE_FLOATS;
+    struct tr_part part = {.j = t.j, .columns = t.columns, .stride = direct ? p->n : BLOCK_COLUMNS};
 
     for (int64_t l = 0; l < p->k; l += depth) {
         int64_t here = p->k - l < depth ? p->k - l : depth;
 
         tr_cpu_pack(&p->b, l, here, t.j, t.columns, scratch);
-        for (int64_t i = t.i; i < t.i + t.rows; i += STRIP_ROWS) {
-            int64_t rest = t.i + t.rows - i, n = rest < STRIP_ROWS ? rest : STRIP_ROWS;
+        for (part.i = t.i; part.i < t.i + t.rows; part.i += STRIP_ROWS) {
+            int64_t rest = t.i + t.rows - part.i;
 
+            part.rows = rest < STRIP_ROWS ? rest : STRIP_ROWS;
+            part.sum =
+                direct ? tr_f32(p->c) + part.i * p->n + t.j : sums + (part.i - t.i) * BLOCK_COLUMNS;
             tr_cpu_strip(&(struct tr_strip){.a = &p->a,
-                                            .i = i,
-                                            .rows = (int)n,
+                                            .i = part.i,
+                                            .rows = (int)part.rows,
                                             .l = l,
                                             .depth = here,
                                             .packed = scratch,
                                             .columns = t.columns,
-                                            .c = p->c + i * p->c_stride + t.j,
-                                            .c_stride = p->c_stride,
-                                            .add = p->add || l > 0,
-                                            .tiles = scratch + BLOCK_COLUMNS * DEPTH});
-            if (l + here == p->k && p->finish)
-                p->finish(p, i, t.j, n, t.columns);
+                                            .c = part.sum,
+                                            .c_stride = part.stride,
+                                            .add = l > 0 || (p->add && direct),
+                                            .tiles = tiles});
+            if (l + here == p->k)
+                finish(p, part);
         }
     }
 }
@@ -307,9 +362,9 @@ static double cost_of(const struct blocks *b, int threads)
 }
 
 /* The cheapest division into equal tasks of whole tiles. */
-static struct blocks divide(int64_t m, int64_t n, int threads)
+static struct blocks divide(int64_t m, int64_t n, int64_t most_rows, int threads)
 {
-    int64_t down = pieces(m, MOST_ROWS), across = pieces(n, BLOCK_COLUMNS);
+    int64_t down = pieces(m, most_rows), across = pieces(n, BLOCK_COLUMNS);
     struct blocks best = {0};
 
     for (int64_t x = across; x <= across + threads; x++)
@@ -327,7 +382,8 @@ static struct blocks divide(int64_t m, int64_t n, int threads)
 
 void tr_cpu_product(const struct tr_product *p, int threads, float *scratch)
 {
-    struct blocks b = divide(p->m, p->n, threads);
+    int64_t most_rows = p->c->dtype == TR_F32 ? MOST_ROWS : SUM_ROWS;
+    struct blocks b = divide(p->m, p->n, most_rows, threads);
     int64_t tasks = b.down * b.across;
 
 #pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "device/cpu_simd.h"
+#include "device/cpu_half.h"
 
 /*
  * Products of matrices, after Goto and van de Geijn, "Anatomy of High-Performance Matrix
@@ -13,6 +13,9 @@
  * tiles of c that fit the registers run over it.
  *
  * An element of c is the sum over l in order, whoever computes it: results do not depend on threads.
+ *
+ * Elements of a, b and c have any float type, each its own.  Halves become floats on their way into
+ * blocks and tiles; sums are floats from the first l to the last, and a half c is rounded once.
  */
 enum {
     TILE_COLUMNS = 2 * LANES,
@@ -22,31 +25,39 @@ enum {
     TILE_FLOATS = TILE_ROWS * (DEPTH + 16),
     STRIP_TILES = 4,
     STRIP_ROWS = STRIP_TILES * TILE_ROWS,
-    SCRATCH_FLOATS = BLOCK_COLUMNS * DEPTH + STRIP_TILES * TILE_FLOATS
+    SUM_ROWS = 6 * STRIP_ROWS, /* rows of a half c in one task: its sums stay in the second cache */
+    SCRATCH_FLOATS = BLOCK_COLUMNS * DEPTH + STRIP_TILES * TILE_FLOATS + SUM_ROWS * BLOCK_COLUMNS
 };
 
 /* A matrix as it lies in memory.  Its element (i, j) is p[i * stride + j], or, when `turned`,
    p[j * stride + i]. */
 struct tr_view {
-    const float *p;
+    const void *p;
     int64_t stride;
     bool turned;
+    enum tr_dtype type;
+};
+
+/* Part of c: `rows` and `columns` from (i, j) on, and their sums, sum[r * stride + c]. */
+struct tr_part {
+    int64_t i, j, rows, columns;
+    float *sum;
+    int64_t stride;
 };
 
 /*
- * c[m,n] = a[m,k] b[k,n], or c += with `add`.
+ * c[m,n] = a[m,k] b[k,n], or c += with `add`; c is contiguous.
  *
- * finish(p, i, j, rows, columns), if not NULL, is called once for each part of c when its sums are
- * complete and still in the cache; it may write that part of c.
+ * finish(with, part), if not NULL, is called once for each part of c when its sums are complete and
+ * still in the cache; what it makes of the sums becomes that part of c.
  */
 struct tr_product {
     int64_t m, n, k;
     struct tr_view a, b;
-    float *c;
-    int64_t c_stride;
+    const struct tr_tensor *c;
     bool add;
-    void (*finish)(const struct tr_product *p, int64_t i, int64_t j, int64_t rows, int64_t columns);
-    const void *with; /* for finish() */
+    void (*finish)(const void *with, const struct tr_part *part);
+    const void *with;
 };
 
 /* Compute with `threads` threads; scratch[threads * SCRATCH_FLOATS] on a 64-byte boundary. */
@@ -72,7 +83,7 @@ struct tr_strip {
     float *c;
     int64_t c_stride;
     bool add;
-    float *tiles;               /* scratch, STRIP_TILES * TILE_FLOATS on a 64-byte boundary */
+    float *tiles; /* scratch, STRIP_TILES * TILE_FLOATS on a 64-byte boundary */
 };
 
 void tr_cpu_strip(const struct tr_strip *s);
