@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "comm/grid.h"
+#include "dp/dp.h"
 #include "model/param.h"
 #include "util/status.h"
 
@@ -18,7 +19,7 @@
  * per kind ("model", "exp_avg", "exp_avg_sq"), one contiguous dataset per parameter.  So a run
  * resumes in any other layout, and the same model gives the same tensors in the file whatever
  * layout saves it.  Rank 0 lays the file out, then every rank writes its slices to their places at
- * the same time; the data-parallel replicas, which hold the same values, share the work.  Each
+ * the same time; the data-parallel replicas share the work, or each writes what it alone holds.  Each
  * dataset carries a checksum of its elements that can be summed over ranks; loading and `trireme
  * ckpt verify` compare it.  docs/formats.md describes the file; ckpt/schema.h holds every name in
  * it.
@@ -38,18 +39,30 @@ struct tr_ckpt_state {
     int growth_tracker, hysteresis_tracker;
 };
 
-/* The tensors: `params` names them, the three flat buffers (host memory, params->elems floats,
-   laid out as params says) hold them.  m and v may be NULL when loading weights only. */
+/*
+ * The tensors: always fp32 in host memory, so the file does not tell in which precision or with which
+ * optimizer a run trains.  A rank holds the elements of its spans of the flat buffers that model/param.h lays out, which
+ * ascend; a buffer is compact, its element k is the k-th element of the spans.  What belongs to no
+ * parameter is padding, neither saved nor loaded.
+ *
+ * Not sharded: each replica holds the same, one span with all.  Sharded: the spans of the replicas
+ * together cover every element once, and loading fills those of this rank and no others.
+ */
 struct tr_ckpt_tensors {
     const struct tr_params *params;
-    float *value, *m, *v;
+    float *value, *m, *v;       /* weights (fp32 masters where there are some), moments; both moments
+                                   may be NULL, for weights only */
+    bool value_flat;            /* `value` is the whole flat buffer after all, not compact */
+    bool sharded;               /* the same on all ranks */
+    int spans;
+    const struct tr_bucket *span;
 };
 
 /*
- * Save.  Collective over the grid's world; `m` and `v` are there too.  `dir` is made where it is
- * missing, and must be the same folder on every node.  `config_json` (tr_config_get_json()) is
- * stored to describe the run.  A checkpoint of the same iteration is replaced.  keep_last > 0 then
- * removes older ones beyond that many; what cannot be removed costs a warning and no more.
+ * Save.  Collective over the grid's world.  `dir` is made where it is missing, and must be the same
+ * folder on every node.  `config_json` (tr_config_get_json()) is stored to describe the run.  A
+ * checkpoint of the same iteration is replaced.  keep_last > 0 then removes older ones beyond that
+ * many; what cannot be removed costs a warning and no more.
  *
  * On failure (no room, a quota, no permission, a rank that cannot write) TR_EIO on all ranks with
  * one sentence that has the path, the bytes needed and those free; what was begun is removed, and
@@ -60,17 +73,40 @@ enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
                             const struct tr_ckpt_tensors *tensors, const struct tr_shape *shape,
                             const char *config_json, int keep_last) TR_MUST_CHECK;
 
+/* Which checkpoint, and what of it. */
+struct tr_ckpt_how {
+    int64_t step;               /* the iteration to load; -1 for the newest that is whole */
+    bool must;                  /* that there is none is an error */
+    bool finetune;              /* the run begins at iteration 0: *state is set to zeros; weights only */
+    /* Where the course of the learning rate (TR_COURSE_OF in config/shape.h) is not the file's: an
+       error, or the command line counts, or the file.  Not asked where only weights are loaded, since
+       then the learning rate begins anew. */
+    enum { TR_COURSE_SAME, TR_COURSE_GIVEN, TR_COURSE_STORED } course;
+};
+
 /*
  * Load the newest checkpoint of `dir` that is whole: the one that the tracker names, and when that
- * one is damaged or cannot be read, the next older one, saying so on stderr.  Collective over the
- * grid's world, and the same outcome on all ranks.  *found is false, and TR_OK, when there is no
- * tracker (Megatron: start from random).  TR_EDATA when none can be used, or when the model
- * differs (names each number that does; no older one is tried).  Padding rows of the vocabulary
- * are zero afterwards.  After a failure the buffers hold anything and *state is untouched.
+ * one is damaged or cannot be read, the next older one, saying so on stderr; or the one of how->step
+ * and no other.  Collective over the grid's world, and the same outcome on all ranks.  *found is
+ * false, and TR_OK, when there is no tracker (Megatron: start from random).  TR_EDATA when none can
+ * be used, or, without trying an older one, when the model differs (names each number that does),
+ * the course differs, or moments are wanted of a checkpoint without them; TR_EIO when there is none
+ * but must be.  Padding rows of the vocabulary are zero afterwards.  With TR_COURSE_STORED `shape`
+ * gets the course of the file.  After a failure the buffers hold anything, and *state and *shape are
+ * untouched.
  */
-enum tr_status tr_ckpt_load(struct tr_grid *grid, const char *dir, const struct tr_shape *shape,
-                            struct tr_ckpt_tensors *tensors, struct tr_ckpt_state *state,
-                            bool *found) TR_MUST_CHECK;
+enum tr_status tr_ckpt_load(struct tr_grid *grid, const char *dir, const struct tr_ckpt_how *how,
+                            struct tr_shape *shape, const struct tr_ckpt_tensors *tensors,
+                            struct tr_ckpt_state *state, bool *found) TR_MUST_CHECK;
+
+/*
+ * The options of the run that wrote a checkpoint, as JSON for tr_config_load_model(), and its true
+ * vocabulary: of iteration `step`, or of the newest whose index is whole (-1).  Collective over
+ * `world`.  *json is owned by the caller, and NULL, with TR_OK, when there is no tracker.  TR_EDATA,
+ * TR_EIO as for a load.
+ */
+enum tr_status tr_ckpt_options(struct tr_comm *world, const char *dir, int64_t step, char **json,
+                               int64_t *vocab) TR_MUST_CHECK;
 
 /* The iteration that the tracker of `dir` names; *iteration is -1 if there is no tracker.
    TR_EDATA if its content is not a number.  Not collective. */

@@ -20,9 +20,22 @@
  * reads it from memory when its checksum is right (ckpt/seal.h).
  */
 
+/* The course of the learning rate.  A number that the file does not have, because it is older than
+   that number, is TR_UNSET_REAL, or -1 for a choice. */
+struct tr_ckpt_course {
+#define REAL double
+#define CHOICE int
+#define NUMBER(type, field, attribute, options) type field;
+    TR_COURSE_OF(NUMBER)
+#undef NUMBER
+#undef CHOICE
+#undef REAL
+};
+
 /* The attributes of the root. */
 struct tr_ckpt_about {
     struct tr_ckpt_state state;
+    struct tr_ckpt_course course;
 #define MODEL(attribute, field) int64_t field;
     TR_CKPT_MODEL_OF(MODEL)
 #undef MODEL
@@ -45,22 +58,22 @@ struct tr_ckpt_index {
     struct tr_ckpt_about about;
     int minor;
     char *program, *config;     /* owned; which program wrote the file, and its options as JSON */
-    bool optimizer;             /* exp_avg or exp_avg_sq are there; weights alone will do */
+    bool optimizer;             /* exp_avg or exp_avg_sq are there */
     int count;
     struct tr_ckpt_entry *list; /* owned; in the order of the file */
 };
 
 /*
- * Make a file at `path`, which must not exist, with the index of the tensors `whole` in all kinds,
- * as long as it will be, and flush it.  sums and offsets have [kind * whole->count + tensor];
+ * Make a file at `path`, which must not exist, with the index of the tensors `whole` in the first
+ * `kinds` kinds, as long as it will be, and flush it.  sums and offsets have [kind * whole->count + tensor];
  * offsets are returned.  TR_EIO, TR_ERESOURCE; the file may then be there, half written.
  */
-enum tr_status tr_ckpt_index_write(const char *path, const struct tr_params *whole,
+enum tr_status tr_ckpt_index_write(const char *path, const struct tr_params *whole, int kinds,
                                    const struct tr_ckpt_about *about, const char *config_json,
                                    const uint64_t *sums, int64_t *offsets) TR_MUST_CHECK;
 
 /* Not less than what that file will take on the disk, and not much more. */
-int64_t tr_ckpt_index_bytes(const struct tr_params *whole, const char *config_json);
+int64_t tr_ckpt_index_bytes(const struct tr_params *whole, int kinds, const char *config_json);
 
 /*
  * Read the index of the file at `path`.  TR_EIO if it cannot be opened, TR_EDATA if it is not a
@@ -75,6 +88,21 @@ void tr_ckpt_index_release(struct tr_ckpt_index *x);
 enum tr_status tr_ckpt_index_find(const struct tr_ckpt_index *x, int kind,
                                   const struct tr_param *p, int guess,
                                   const struct tr_ckpt_entry **out) TR_MUST_CHECK;
+
+/*
+ * The course of a run, and what a run that resumes makes of that of a file.  compare(): TR_EDATA with
+ * a sentence that has each number that differs, both its values, what to type to change it, and the
+ * options that say whose count.  follow(): the shape gets what the file has.
+ */
+struct tr_ckpt_course tr_ckpt_course_of(const struct tr_shape *shape);
+enum tr_status tr_ckpt_course_compare(const char *file, const struct tr_ckpt_course *course,
+                                      const struct tr_shape *shape) TR_MUST_CHECK;
+void tr_ckpt_course_follow(const struct tr_ckpt_course *course, struct tr_shape *shape);
+
+/* The spelling of a choice of the course, and the choice that is spelled so, or -1; `option` is its
+   row's last column. */
+const char *tr_ckpt_course_spelling(const char *option, int value);
+int tr_ckpt_course_value(const char *option, const char *spelling);
 
 /* Before a use of HDF5: it shall be quiet and its reasons be kept.  And the reason of the first
    of its calls that failed since, for our sentence; borrowed until the next begin. */

@@ -121,6 +121,45 @@ static enum tr_status get_about(hid_t root, struct tr_ckpt_about *a)
     return TR_OK;
 }
 
+static enum tr_status get_course_real(hid_t root, const char *name, const char *options,
+                                      double *value)
+{
+    (void)options;
+    *value = TR_UNSET_REAL;
+    return H5Aexists(root, name) > 0 ? get_real(root, name, value) : TR_OK;
+}
+
+static enum tr_status get_course_choice(hid_t root, const char *name, const char *options,
+                                        int *value)
+{
+    enum tr_status s = TR_OK;
+    char *text;
+
+    *value = -1;
+    if (H5Aexists(root, name) <= 0)
+        return TR_OK;
+    s = get_text(root, name, &text);
+    if (s == TR_OK)
+        *value = tr_ckpt_course_value(options, text);
+    if (s == TR_OK && *value < 0)
+        s = TR_FAIL(TR_EDATA, "its %s is \"%s\", which this version does not know", name, text);
+    free(text);
+    return s;
+}
+
+/* Files are older than some of the numbers, and what is not there is unset. */
+static enum tr_status get_course(hid_t root, struct tr_ckpt_course *c)
+{
+#define REAL get_course_real
+#define CHOICE get_course_choice
+#define NUMBER(type, field, attribute, options) TR_TRY(type(root, attribute, options, &c->field));
+    TR_COURSE_OF(NUMBER)
+#undef NUMBER
+#undef CHOICE
+#undef REAL
+    return TR_OK;
+}
+
 static bool is_plain(hid_t set)
 {
     hid_t type = H5Dget_type(set), how = H5Dget_create_plist(set);
@@ -231,6 +270,7 @@ static enum tr_status get_all(hid_t file, int64_t file_bytes, struct tr_ckpt_ind
     TR_TRY(get_text(file, TR_CKPT_ATTR_PROGRAM, &out->program));
     TR_TRY(get_text(file, TR_CKPT_ATTR_CONFIG, &out->config));
     TR_TRY(get_about(file, &out->about));
+    TR_TRY(get_course(file, &out->about.course));
     for (int k = 0; k < TR_CKPT_KINDS; k++)
         TR_TRY(get_group(file, k, file_bytes, out));
     if (out->count == 0)

@@ -22,7 +22,7 @@ enum { FIRST_ROOM = 16 * TR_CKPT_PAGE };
 #error "checkpoints are little endian, and the elements are written without conversion"
 #endif
 
-int64_t tr_ckpt_index_bytes(const struct tr_params *whole, const char *config_json)
+int64_t tr_ckpt_index_bytes(const struct tr_params *whole, int kinds, const char *config_json)
 {
     int64_t bytes = INDEX_AT_LEAST + 2 * (int64_t)strlen(config_json);
 
@@ -32,7 +32,7 @@ int64_t tr_ckpt_index_bytes(const struct tr_params *whole, const char *config_js
         /* The larger ones begin on a page. */
         if (size >= TR_CKPT_PAGE)
             size += TR_CKPT_PAGE - 1;
-        bytes += TR_CKPT_KINDS * (size + INDEX_PER_DATASET);
+        bytes += kinds * (size + INDEX_PER_DATASET);
     }
     return bytes;
 }
@@ -71,6 +71,31 @@ static bool put_text(hid_t on, const char *name, const char *text)
     return ok;
 }
 
+static bool put_course_real(hid_t root, const char *name, const char *options, double value)
+{
+    (void)options;
+    return put_real(root, name, value);
+}
+
+static bool put_course_choice(hid_t root, const char *name, const char *options, int value)
+{
+    return put_text(root, name, tr_ckpt_course_spelling(options, value));
+}
+
+static bool put_course(hid_t root, const struct tr_ckpt_course *c)
+{
+    bool ok = true;
+
+#define REAL put_course_real
+#define CHOICE put_course_choice
+#define NUMBER(type, field, attribute, options) ok = ok && type(root, attribute, options, c->field);
+    TR_COURSE_OF(NUMBER)
+#undef NUMBER
+#undef CHOICE
+#undef REAL
+    return ok;
+}
+
 static bool put_about(hid_t root, const struct tr_ckpt_about *a, const char *config_json)
 {
     bool ok = put_text(root, TR_CKPT_ATTR_PROGRAM, PACKAGE_STRING) &&
@@ -87,7 +112,7 @@ static bool put_about(hid_t root, const struct tr_ckpt_about *a, const char *con
     TR_CKPT_MODEL_OF(MODEL)
     TR_CKPT_LAYOUT_OF(MODEL)
 #undef MODEL
-    return ok;
+    return ok && put_course(root, &a->course);
 }
 
 /* A dataset whose place in the file is fixed now and whose elements HDF5 never writes. */
@@ -149,7 +174,7 @@ static hid_t create(hid_t access, int64_t room)
 }
 
 /* The whole file as HDF5 makes it, with holes where the tensors will be. */
-static enum tr_status describe(int64_t room, const struct tr_params *whole,
+static enum tr_status describe(int64_t room, const struct tr_params *whole, int kinds,
                                const struct tr_ckpt_about *about, const char *config_json,
                                const uint64_t *sums, int64_t *offsets, struct tr_ckpt_sparse *out)
 {
@@ -161,7 +186,7 @@ static enum tr_status describe(int64_t room, const struct tr_params *whole,
     access = tr_ckpt_sparse_open(out);
     file = create(access, room);
     ok = file >= 0 && put_about(file, about, config_json);
-    for (int k = 0; ok && k < TR_CKPT_KINDS; k++)
+    for (int k = 0; ok && k < kinds; k++)
         ok = put_group(file, k, whole, sums, offsets);
     if (file >= 0)
         ok &= H5Fclose(file) >= 0;
@@ -179,13 +204,13 @@ static int64_t end_of_index(const struct tr_ckpt_sparse *pages)
 }
 
 /* The same, with so much room for the index that all of it lies before the first tensor. */
-static enum tr_status describe_in_order(const struct tr_params *whole,
+static enum tr_status describe_in_order(const struct tr_params *whole, int kinds,
                                         const struct tr_ckpt_about *about, const char *config_json,
                                         const uint64_t *sums, int64_t *offsets,
                                         struct tr_ckpt_sparse *out)
 {
     for (int64_t room = FIRST_ROOM;; room *= 2) {
-        enum tr_status s = describe(room, whole, about, config_json, sums, offsets, out);
+        enum tr_status s = describe(room, whole, kinds, about, config_json, sums, offsets, out);
 
         if (s != TR_OK || end_of_index(out) <= offsets[0])
             return s;
@@ -227,12 +252,12 @@ static enum tr_status write_file(const char *path, const struct tr_ckpt_sparse *
     return TR_OK;
 }
 
-enum tr_status tr_ckpt_index_write(const char *path, const struct tr_params *whole,
+enum tr_status tr_ckpt_index_write(const char *path, const struct tr_params *whole, int kinds,
                                    const struct tr_ckpt_about *about, const char *config_json,
                                    const uint64_t *sums, int64_t *offsets)
 {
     struct tr_ckpt_sparse pages;
-    enum tr_status s = describe_in_order(whole, about, config_json, sums, offsets, &pages);
+    enum tr_status s = describe_in_order(whole, kinds, about, config_json, sums, offsets, &pages);
 
     if (s == TR_OK)
         s = write_file(path, &pages);

@@ -42,28 +42,30 @@ int tr_ckpt_read_at(int fd, void *data, int64_t bytes, int64_t at)
     return 0;
 }
 
-int tr_ckpt_write_rows(int fd, int64_t offset, const struct tr_param *p, const float *x, int64_t lo,
-                       int64_t hi)
+int tr_ckpt_write_elems(int fd, int64_t offset, const struct tr_param *p, const float *x,
+                        int64_t lo, int64_t hi)
 {
     const int64_t size = (int64_t)sizeof *x;
-    struct tr_ckpt_runs r = tr_ckpt_runs_of(p, lo, hi);
+    struct tr_ckpt_run r;
 
-    for (int64_t i = 0; i < r.count; i++)
-        if (tr_ckpt_write_at(fd, x + r.local + i * r.local_step, r.elems * size,
-                             offset + (r.whole + i * r.whole_step) * size) != 0)
+    for (int64_t at = lo; at < hi; at += r.elems) {
+        r = tr_ckpt_run_at(p, at, hi);
+        if (tr_ckpt_write_at(fd, x + at - lo, r.elems * size, offset + r.whole * size) != 0)
             return -1;
+    }
     return 0;
 }
 
-int tr_ckpt_read_rows(int fd, int64_t offset, const struct tr_param *p, float *x, int64_t lo,
-                      int64_t hi)
+int tr_ckpt_read_elems(int fd, int64_t offset, const struct tr_param *p, float *x, int64_t lo,
+                       int64_t hi)
 {
     const int64_t size = (int64_t)sizeof *x;
-    struct tr_ckpt_runs r = tr_ckpt_runs_of(p, lo, hi);
+    struct tr_ckpt_run r;
 
-    for (int64_t i = 0; i < r.count; i++)
-        if (tr_ckpt_read_at(fd, x + r.local + i * r.local_step, r.elems * size,
-                            offset + (r.whole + i * r.whole_step) * size) != 0)
+    for (int64_t at = lo; at < hi; at += r.elems) {
+        r = tr_ckpt_run_at(p, at, hi);
+        if (tr_ckpt_read_at(fd, x + at - lo, r.elems * size, offset + r.whole * size) != 0)
             return -1;
+    }
     return 0;
 }

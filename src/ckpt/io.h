@@ -7,14 +7,14 @@
 #include "ckpt/map.h"
 
 /*
- * Move rows lo .. hi - 1 of the local part of `p`, whose first element is at `x`, to or from the
+ * Move elements lo .. hi - 1 of the local part of `p`, the first of which is at `x`, to or from the
  * tensor that begins `offset` bytes into the file.  0, or -1 with errno; a file that ends too soon
  * gives ENODATA.
  */
-int tr_ckpt_write_rows(int fd, int64_t offset, const struct tr_param *p, const float *x,
-                       int64_t lo, int64_t hi);
-int tr_ckpt_read_rows(int fd, int64_t offset, const struct tr_param *p, float *x, int64_t lo,
-                      int64_t hi);
+int tr_ckpt_write_elems(int fd, int64_t offset, const struct tr_param *p, const float *x,
+                        int64_t lo, int64_t hi);
+int tr_ckpt_read_elems(int fd, int64_t offset, const struct tr_param *p, float *x, int64_t lo,
+                       int64_t hi);
 
 /* `bytes` at `at` of the file, going on after short reads and writes. */
 int tr_ckpt_write_at(int fd, const void *data, int64_t bytes, int64_t at);

@@ -19,36 +19,36 @@ struct load {
     struct tr_grid *grid;
     struct tr_comm *world;
     const char *dir;
-    float *buffer[TR_CKPT_KINDS]; /* NULL for a kind that is not wanted */
+    const struct tr_ckpt_how *how;
     struct tr_ckpt_map map;
-    int tensors; /* in all kinds together */
+    int tensors; /* in the kinds that are wanted */
     struct place {
         uint64_t sum;
         int64_t offset;
-    } * places;     /* of each tensor in the file */
-    uint64_t *sums; /* of what was read */
+    } * places;       /* of each tensor in the file */
+    uint64_t *sums;   /* of what was read and this tensor rank and stage store */
+    uint64_t *others; /* of what they hold as well, but do not store */
 };
 
 /* What rank 0 found out about one checkpoint; all of it is told to the ranks. */
 struct finding {
     int64_t iteration; /* -1: there is none left to try */
-    int64_t differs;   /* the model is another one */
+    int64_t final;     /* what is wrong is wrong with the older ones too */
     int64_t minor;
     struct tr_ckpt_state state;
+    struct tr_ckpt_course course;
 };
 _Static_assert(sizeof(struct finding) % sizeof(int32_t) == 0, "a finding is told in words");
 
 static void begin(struct load *v, const struct tr_ckpt_tensors *tensors,
                   const struct tr_shape *shape)
 {
-#define KIND(symbol, group, field) v->buffer[TR_CKPT_##symbol] = tensors->field;
-    TR_CKPT_KINDS_OF(KIND)
-#undef KIND
-    tr_ckpt_map_build(shape, tensors->params, v->grid->at.tp, &v->map);
-    v->tensors = TR_CKPT_KINDS * v->map.whole.count;
+    tr_ckpt_map_build(shape, tensors, v->grid->at.tp, &v->map);
+    v->tensors = v->map.kinds * v->map.whole.count;
     v->places = calloc((size_t)v->tensors, sizeof *v->places);
     v->sums = calloc((size_t)v->tensors, sizeof *v->sums);
-    if (!v->places || !v->sums)
+    v->others = calloc((size_t)v->tensors, sizeof *v->others);
+    if (!v->places || !v->sums || !v->others)
         tr_die(TR_ERESOURCE, "no memory left for the index of a checkpoint");
 }
 
@@ -56,6 +56,7 @@ static void end(struct load *v)
 {
     free(v->places);
     free(v->sums);
+    free(v->others);
     tr_ckpt_map_release(&v->map);
 }
 
@@ -81,6 +82,25 @@ static enum tr_status compare_models(const char *file, const struct tr_ckpt_abou
     return TR_OK;
 }
 
+/* Rank 0: what the run asks for that the file does not have, nor do the ones before it. */
+static enum tr_status compare(const struct load *v, const char *file, const struct tr_ckpt_index *x,
+                              const struct tr_shape *shape)
+{
+    bool whole = v->map.kinds > 1;
+
+    TR_TRY(compare_models(file, &x->about, shape));
+    if (whole && !x->optimizer)
+        return TR_FAIL(
+            TR_EDATA,
+            "%s holds weights only, as --no-save-optim saves them: give --no-load-optim "
+            "to go on from its iteration with a new optimizer, or --finetune to begin at "
+            "iteration 0",
+            file);
+    if (whole && v->how->course == TR_COURSE_SAME)
+        return tr_ckpt_course_compare(file, &x->about.course, shape);
+    return TR_OK;
+}
+
 /* Rank 0: where each tensor that is wanted lies in the file. */
 static enum tr_status find_places(struct load *v, const char *file, const struct tr_ckpt_index *x)
 {
@@ -90,8 +110,6 @@ static enum tr_status find_places(struct load *v, const char *file, const struct
         const struct tr_ckpt_entry *e;
         int kind = n / whole->count;
 
-        if (!v->buffer[kind])
-            continue;
         if (tr_ckpt_index_find(x, kind, &whole->list[n % whole->count], n, &e) != TR_OK)
             return TR_FAIL(TR_EDATA, "%s: %s", file, tr_last_error());
         v->places[n] = (struct place){e->sum, e->offset};
@@ -106,9 +124,10 @@ static enum tr_status examine(struct load *v, const char *file, const struct tr_
     struct tr_ckpt_index x;
     enum tr_status s = tr_ckpt_index_read(file, &x);
 
+    f->final = v->how->step >= 0;
     if (s == TR_OK) {
-        s = compare_models(file, &x.about, shape);
-        f->differs = s != TR_OK;
+        s = compare(v, file, &x, shape);
+        f->final |= s != TR_OK;
     }
     if (s == TR_OK && x.about.state.iteration != f->iteration)
         s = TR_FAIL(TR_EDATA, "%s says that it is of iteration %lld", file,
@@ -117,29 +136,24 @@ static enum tr_status examine(struct load *v, const char *file, const struct tr_
         s = find_places(v, file, &x);
     f->minor = x.minor;
     f->state = x.about.state;
+    f->course = x.about.course;
     tr_ckpt_index_release(&x);
     return s;
 }
 
-/* A sum over ranks takes each element once; what this rank holds whole it checks alone. */
 static enum tr_status read_piece(struct load *v, int fd, int kind,
                                  const struct tr_ckpt_piece *piece)
 {
     const struct tr_param *p = piece->param;
-    const struct place *place = &v->places[tr_ckpt_number(&v->map, kind, piece)];
-    float *x = v->buffer[kind] + p->offset;
-    int64_t filled = piece->rows * p->local[1];
-    uint64_t sum;
+    int number = tr_ckpt_number(&v->map, kind, piece);
+    float *x = tr_ckpt_element(&v->map, kind, piece, piece->lo);
+    uint64_t *sums = tr_ckpt_stores(&v->map, piece) ? v->sums : v->others;
 
-    if (tr_ckpt_read_rows(fd, place->offset, p, x, 0, piece->rows) != 0)
+    if (tr_ckpt_read_elems(fd, v->places[number].offset, p, x, piece->lo, piece->hi) != 0)
         return TR_FAIL(TR_EIO, "%s/%s cannot be read: %s", tr_ckpt_group(kind), p->name,
                        strerror(errno));
-    memset(x + filled, 0, (size_t)(p->elems - filled) * sizeof *x);
-    sum = tr_ckpt_sum_rows(p, x, 0, piece->rows);
-    if (tr_ckpt_stores(&v->map, piece))
-        v->sums[tr_ckpt_number(&v->map, kind, piece)] += sum;
-    else if (p->split < 0 && sum != place->sum)
-        return TR_FAIL(TR_EDATA, "%s/%s does not have its checksum", tr_ckpt_group(kind), p->name);
+    memset(x + piece->hi - piece->lo, 0, (size_t)(piece->end - piece->hi) * sizeof *x);
+    sums[number] += tr_ckpt_sum_elems(p, x, piece->lo, piece->hi);
     return TR_OK;
 }
 
@@ -154,8 +168,9 @@ static enum tr_status read_elements(struct load *v, const char *file)
                        "that all nodes share",
                        file, strerror(errno));
     memset(v->sums, 0, (size_t)v->tensors * sizeof *v->sums);
-    for (int k = 0; s == TR_OK && k < TR_CKPT_KINDS; k++)
-        for (int i = 0; s == TR_OK && v->buffer[k] && i < v->map.count; i++)
+    memset(v->others, 0, (size_t)v->tensors * sizeof *v->others);
+    for (int k = 0; s == TR_OK && k < v->map.kinds; k++)
+        for (int i = 0; s == TR_OK && i < v->map.count; i++)
             s = read_piece(v, fd, k, &v->map.list[i]);
     if (s != TR_OK)
         s = TR_FAIL(s, "%s: %s", file, tr_last_error());
@@ -163,35 +178,38 @@ static enum tr_status read_elements(struct load *v, const char *file)
     return s;
 }
 
-/* Each model-parallel group has read the whole model once and checks what it has read. */
+/* Who have together read each stored element once: a model-parallel group where every replica reads
+   all it needs, and all ranks where each replica reads a part. */
 static enum tr_status check_sums(struct load *v, const char *file)
 {
-    tr_ckpt_add(&v->grid->mp, v->sums, v->tensors);
+    tr_ckpt_add(v->map.sharded ? v->world : &v->grid->mp, v->sums, v->tensors);
     for (int n = 0; n < v->tensors; n++) {
-        int kind = n / v->map.whole.count;
+        const struct tr_params *whole = &v->map.whole;
 
-        if (v->buffer[kind] && v->sums[n] != v->places[n].sum)
+        if (v->sums[n] != v->places[n].sum)
             return TR_FAIL(TR_EDATA, "%s: %s/%s does not have its checksum", file,
-                           tr_ckpt_group(kind), v->map.whole.list[n % v->map.whole.count].name);
+                           tr_ckpt_group(n / whole->count), whole->list[n % whole->count].name);
     }
     return TR_OK;
 }
 
-/* The copies that the last stage holds of what another stage stores, summed in its tensor
-   group. */
-static enum tr_status check_copies(struct load *v, const char *file)
+/* What a tensor rank and stage hold but do not store: what is not cut they hold whole, and the copies
+   on the last stage as a tensor group. */
+static enum tr_status check_others(struct load *v, const struct tr_params *params, const char *file)
 {
     enum tr_status s = TR_OK;
 
-    for (int i = 0; i < v->map.count; i++) {
-        const struct tr_ckpt_piece *piece = &v->map.list[i];
-        const struct tr_param *p = piece->param;
+    if (v->map.sharded)
+        tr_ckpt_add(&v->grid->dp, v->others, v->tensors);
+    for (int i = 0; i < params->count; i++) {
+        const struct tr_param *p = &params->list[i];
 
-        for (int k = 0; p->copy && k < TR_CKPT_KINDS && v->buffer[k]; k++) {
-            uint64_t sum = tr_ckpt_sum_rows(p, v->buffer[k] + p->offset, 0, piece->rows);
+        for (int k = 0; k < v->map.kinds && !tr_param_counts(p, v->map.tp); k++) {
+            int n = k * v->map.whole.count + tr_ckpt_find_tensor(&v->map, p);
 
-            tr_ckpt_add(&v->grid->tp, &sum, 1);
-            if (sum != v->places[tr_ckpt_number(&v->map, k, piece)].sum)
+            if (p->copy && p->split >= 0)
+                tr_ckpt_add(&v->grid->tp, &v->others[n], 1);
+            if (v->others[n] != v->places[n].sum)
                 s = TR_FAIL(TR_EDATA, "%s: the copy of %s/%s does not have its checksum", file,
                             tr_ckpt_group(k), p->name);
         }
@@ -200,7 +218,8 @@ static enum tr_status check_copies(struct load *v, const char *file)
 }
 
 /* Try the checkpoint that `f` names; collective, and the same outcome on all ranks. */
-static enum tr_status load_one(struct load *v, const struct tr_shape *shape, struct finding *f)
+static enum tr_status load_one(struct load *v, const struct tr_shape *shape,
+                               const struct tr_params *params, struct finding *f)
 {
     char *folder = tr_ckpt_folder(v->dir, f->iteration), *file = tr_ckpt_file_in(folder);
     enum tr_status s = v->world->rank == 0 ? examine(v, file, shape, f) : TR_OK;
@@ -214,7 +233,7 @@ static enum tr_status load_one(struct load *v, const struct tr_shape *shape, str
     if (s == TR_OK)
         s = tr_comm_agree(v->world, check_sums(v, file));
     if (s == TR_OK)
-        s = tr_comm_agree(v->world, check_copies(v, file));
+        s = tr_comm_agree(v->world, check_others(v, params, file));
     free(file);
     free(folder);
     return s;
@@ -236,7 +255,8 @@ static void go_back(struct load *v, struct finding *f)
     tr_ckpt_tell(v->world, f, sizeof *f);
 }
 
-static enum tr_status load_newest(struct load *v, const struct tr_shape *shape, struct finding *f)
+static enum tr_status load_newest(struct load *v, const struct tr_shape *shape,
+                                  const struct tr_params *params, struct finding *f)
 {
     int64_t wanted = f->iteration;
 
@@ -245,8 +265,8 @@ static enum tr_status load_newest(struct load *v, const struct tr_shape *shape, 
 
         tr_print_rank0(" loading checkpoint from %s at iteration %lld\n", v->dir,
                        (long long)f->iteration);
-        s = load_one(v, shape, f);
-        if (s == TR_OK || f->differs)
+        s = load_one(v, shape, params, f);
+        if (s == TR_OK || f->final)
             return s;
         go_back(v, f);
         if (f->iteration < 0)
@@ -258,42 +278,54 @@ static enum tr_status load_newest(struct load *v, const struct tr_shape *shape, 
 }
 
 /* Rank 0 reads the tracker for all. */
-static enum tr_status read_tracker(struct load *v, struct finding *f)
+static enum tr_status choose(struct load *v, struct finding *f)
 {
     enum tr_status s = TR_OK;
 
-    if (v->world->rank == 0)
+    f->iteration = v->how->step;
+    if (v->world->rank == 0 && f->iteration < 0)
         s = tr_ckpt_latest(v->dir, &f->iteration);
     TR_TRY(tr_comm_agree(v->world, s));
     tr_ckpt_tell(v->world, f, sizeof *f);
     return TR_OK;
 }
 
-enum tr_status tr_ckpt_load(struct tr_grid *grid, const char *dir, const struct tr_shape *shape,
-                            struct tr_ckpt_tensors *tensors, struct tr_ckpt_state *state,
-                            bool *found)
+static enum tr_status nothing_there(const struct load *v)
 {
-    struct load v = {.grid = grid, .world = grid->world, .dir = dir};
+    if (v->how->must)
+        return TR_FAIL(TR_EIO,
+                       "there is no checkpoint in %s (no " TR_CKPT_TRACKER
+                       "), and --exit-on-missing-checkpoint says that there must be one",
+                       v->dir);
+    tr_print_rank0("WARNING: could not find the metadata file %s/" TR_CKPT_TRACKER " \n"
+                   "    will not load any checkpoints and will start from random\n",
+                   v->dir);
+    return TR_OK;
+}
+
+enum tr_status tr_ckpt_load(struct tr_grid *grid, const char *dir, const struct tr_ckpt_how *how,
+                            struct tr_shape *shape, const struct tr_ckpt_tensors *tensors,
+                            struct tr_ckpt_state *state, bool *found)
+{
+    struct load v = {.grid = grid, .world = grid->world, .dir = dir, .how = how};
     struct finding f = {.iteration = -1};
     enum tr_status s;
 
-    TR_ASSERT(tensors->value);
+    TR_ASSERT(tensors->value && !(how->finetune && tensors->m));
     *found = false;
-    TR_TRY(read_tracker(&v, &f));
-    if (f.iteration < 0) {
-        tr_print_rank0("WARNING: could not find the metadata file %s/" TR_CKPT_TRACKER " \n"
-                       "    will not load any checkpoints and will start from random\n",
-                       dir);
-        return TR_OK;
-    }
+    TR_TRY(choose(&v, &f));
+    if (f.iteration < 0)
+        return nothing_there(&v);
     begin(&v, tensors, shape);
-    s = load_newest(&v, shape, &f);
+    s = load_newest(&v, shape, tensors->params, &f);
     if (s == TR_OK) {
         *found = true;
-        *state = f.state;
+        *state = how->finetune ? (struct tr_ckpt_state){0} : f.state;
+        if (tensors->m && how->course == TR_COURSE_STORED)
+            tr_ckpt_course_follow(&f.course, shape);
         tr_print_rank0(" checkpoint version %d.%lld\n"
                        "  successfully loaded checkpoint from %s at iteration %lld\n",
-                       TR_CKPT_MAJOR, (long long)f.minor, dir, (long long)f.iteration);
+                       TR_CKPT_MAJOR, (long long)f.minor, dir, (long long)state->iteration);
     }
     end(&v);
     return s;

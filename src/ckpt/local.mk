@@ -1,8 +1,9 @@
 libtrireme_a_SOURCES += \
 	src/ckpt/ckpt.h src/ckpt/schema.h \
 	src/ckpt/index.h src/ckpt/index_read.c src/ckpt/index_write.c \
+	src/ckpt/course.c \
 	src/ckpt/io.c src/ckpt/io.h \
-	src/ckpt/load.c src/ckpt/save.c src/ckpt/verify.c \
+	src/ckpt/load.c src/ckpt/options.c src/ckpt/save.c src/ckpt/verify.c \
 	src/ckpt/map.c src/ckpt/map.h \
 	src/ckpt/path.c src/ckpt/path.h \
 	src/ckpt/seal.c src/ckpt/seal.h \

@@ -44,30 +44,71 @@ static int find_tensor(const struct tr_params *whole, const struct tr_param *p, 
     tr_die(TR_EINTERNAL, "the model lacks the parameter %s of a rank", p->name);
 }
 
-void tr_ckpt_map_build(const struct tr_shape *s, const struct tr_params *params, int tp,
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The pieces of a parameter, one for each span that meets it. */
+static void add_pieces(struct tr_ckpt_map *m, const struct tr_ckpt_tensors *tensors,
+                       const struct tr_param *p, int tensor)
+{
+    int64_t exist = p->split == 1 ? p->elems : p->real * p->local[1], held = 0;
+
+    for (int i = 0; i < tensors->spans; i++) {
+        const struct tr_bucket *s = &tensors->span[i];
+        int64_t lo = larger(s->first - p->offset, 0);
+        int64_t end = smaller(s->first + s->count - p->offset, p->elems);
+
+        if (lo < end) {
+            struct tr_ckpt_piece *piece = &m->list[m->count++];
+
+            piece->param = p;
+            piece->tensor = tensor;
+            piece->lo = lo;
+            piece->hi = larger(smaller(end, exist), lo);
+            piece->end = end;
+            piece->at = held + p->offset + lo - s->first;
+            piece->before = m->stored;
+            if (tr_ckpt_stores(m, piece))
+                m->stored += piece->hi - piece->lo;
+        }
+        held += s->count;
+    }
+}
+
+void tr_ckpt_map_build(const struct tr_shape *s, const struct tr_ckpt_tensors *tensors, int tp,
                        struct tr_ckpt_map *out)
 {
+    const struct tr_params *params = tensors->params;
     int from = 0;
 
+    TR_ASSERT(!tensors->m == !tensors->v);
     memset(out, 0, sizeof *out);
     out->tp = tp;
+    out->kinds = tensors->m ? TR_CKPT_KINDS : 1;
+    out->value_flat = tensors->value_flat;
+    out->sharded = tensors->sharded;
+#define KIND(symbol, group, field) out->buffer[TR_CKPT_##symbol] = tensors->field;
+    TR_CKPT_KINDS_OF(KIND)
+#undef KIND
     tr_ckpt_list_whole(s, &out->whole);
-    out->count = params->count;
-    out->list = calloc((size_t)params->count, sizeof *out->list);
+    /* A span that ends inside a parameter makes one piece more. */
+    out->list = calloc((size_t)params->count + (size_t)tensors->spans, sizeof *out->list);
     if (!out->list)
         tr_die(TR_ERESOURCE, "no memory left for the list of a checkpoint's tensors");
-    for (int i = 0; i < params->count; i++) {
-        const struct tr_param *p = &params->list[params->count - 1 - i];
-        struct tr_ckpt_piece *piece = &out->list[i];
+    for (int i = params->count - 1; i >= 0; i--) {
+        const struct tr_param *p = &params->list[i];
+        int tensor = find_tensor(&out->whole, p, from);
 
-        piece->param = p;
-        piece->tensor = find_tensor(&out->whole, p, from);
-        piece->rows = p->split == 1 ? p->local[0] : p->real;
-        piece->before = out->stored;
         if (!p->copy)
-            from = piece->tensor + 1;
-        if (tr_ckpt_stores(out, piece))
-            out->stored += piece->rows * p->local[1];
+            from = tensor + 1;
+        add_pieces(out, tensors, p, tensor);
     }
 }
 
@@ -76,6 +117,11 @@ void tr_ckpt_map_release(struct tr_ckpt_map *m)
     tr_params_release(&m->whole);
     free(m->list);
     memset(m, 0, sizeof *m);
+}
+
+int tr_ckpt_find_tensor(const struct tr_ckpt_map *m, const struct tr_param *p)
+{
+    return find_tensor(&m->whole, p, 0);
 }
 
 int tr_ckpt_number(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece)
@@ -88,55 +134,57 @@ bool tr_ckpt_stores(const struct tr_ckpt_map *m, const struct tr_ckpt_piece *pie
     return tr_param_counts(piece->param, m->tp);
 }
 
-/* The row of the piece in which the element `at` of all stored ones lies, rounded up. */
-static int64_t row_at(const struct tr_ckpt_piece *piece, int64_t base, int64_t at)
+float *tr_ckpt_element(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,
+                       int64_t elem)
 {
-    int64_t cols = piece->param->local[1], row = (at - base + cols - 1) / cols;
+    if (kind == TR_CKPT_MODEL && m->value_flat)
+        return m->buffer[kind] + piece->param->offset + elem;
+    return m->buffer[kind] + piece->at + elem - piece->lo;
+}
 
-    if (at <= base)
-        return 0;
-    return row < piece->rows ? row : piece->rows;
+/* The element of the piece that is number `at` of all stored ones, or the nearest. */
+static int64_t element_at(const struct tr_ckpt_piece *piece, int64_t base, int64_t at)
+{
+    return larger(piece->lo, smaller(piece->hi, piece->lo + at - base));
 }
 
 void tr_ckpt_share(const struct tr_ckpt_map *m, const struct tr_ckpt_piece *piece, int kind, int dp,
                    int d, int64_t *lo, int64_t *hi)
 {
-    int64_t base = kind * m->stored + piece->before, all = TR_CKPT_KINDS * m->stored;
+    int64_t base = kind * m->stored + piece->before, all = m->kinds * m->stored;
 
-    *lo = *hi = 0;
-    if (!tr_ckpt_stores(m, piece))
-        return;
-    *lo = row_at(piece, base, all * dp / d);
-    *hi = row_at(piece, base, all * (dp + 1) / d);
-}
-
-struct tr_ckpt_runs tr_ckpt_runs_of(const struct tr_param *p, int64_t lo, int64_t hi)
-{
-    int64_t cols = p->local[1], row0 = p->split == 0 ? p->first : 0;
-    int64_t col0 = p->split == 1 ? p->first : 0;
-    struct tr_ckpt_runs r = {
-        .count = hi - lo,
-        .elems = cols,
-        .local = lo * cols,
-        .local_step = cols,
-        .whole = (row0 + lo) * p->full[1] + col0,
-        .whole_step = p->full[1],
-    };
-
-    if (cols == p->full[1]) {
-        r.elems *= r.count;
-        r.count = r.elems > 0;
+    *lo = piece->lo;
+    *hi = piece->hi;
+    if (!tr_ckpt_stores(m, piece)) {
+        *hi = *lo;
+    } else if (!m->sharded) {
+        *lo = element_at(piece, base, all * dp / d);
+        *hi = element_at(piece, base, all * (dp + 1) / d);
     }
-    return r;
 }
 
-uint64_t tr_ckpt_sum_rows(const struct tr_param *p, const float *x, int64_t lo, int64_t hi)
+struct tr_ckpt_run tr_ckpt_run_at(const struct tr_param *p, int64_t at, int64_t end)
 {
-    struct tr_ckpt_runs r = tr_ckpt_runs_of(p, lo, hi);
+    int64_t cols = p->local[1], row = at / cols, col = at % cols, elems = end - at;
+
+    if (cols < p->full[1])
+        elems = smaller(elems, cols - col);
+    if (p->split == 0)
+        row += p->first;
+    if (p->split == 1)
+        col += p->first;
+    return (struct tr_ckpt_run){row * p->full[1] + col, elems};
+}
+
+uint64_t tr_ckpt_sum_elems(const struct tr_param *p, const float *x, int64_t lo, int64_t hi)
+{
+    struct tr_ckpt_run r;
     uint64_t sum = 0;
 
-    for (int64_t i = 0; i < r.count; i++)
-        sum += tr_ckpt_sum(x + r.local + i * r.local_step, r.elems, r.whole + i * r.whole_step);
+    for (int64_t at = lo; at < hi; at += r.elems) {
+        r = tr_ckpt_run_at(p, at, hi);
+        sum += tr_ckpt_sum(x + at - lo, r.elems, r.whole);
+    }
     return sum;
 }
 

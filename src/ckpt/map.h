@@ -23,57 +23,68 @@ enum tr_ckpt_kind {
 /* Name of the group of that kind; static. */
 const char *tr_ckpt_group(int kind);
 
-/* A parameter of this rank and the tensor that it is a piece of. */
+/* Elements lo .. end - 1 of the local part of a parameter, which this rank holds and which lie
+   together in its buffers. */
 struct tr_ckpt_piece {
     const struct tr_param *param;
-    int tensor;
-    int64_t rows;               /* of the local part that exist in the file, from row 0 */
+    int tensor;                 /* that it is a piece of */
+    int64_t lo, hi, end;        /* lo .. hi - 1 are in the file; from hi on there is padding */
+    int64_t at;                 /* place of element lo in a compact buffer */
     int64_t before;             /* elements that the pieces before this one store */
 };
 
 struct tr_ckpt_map {
     struct tr_params whole;     /* as one rank would hold the model; owned */
+    int kinds;                  /* 1 for weights only, or TR_CKPT_KINDS */
+    float *buffer[TR_CKPT_KINDS];       /* borrowed */
+    bool value_flat, sharded;
     int count;                  /* pieces of this rank, in the order of the file */
     struct tr_ckpt_piece *list; /* owned */
-    int64_t stored;             /* elements per kind that this tensor rank and stage store */
+    int64_t stored;             /* elements per kind that the pieces store */
     int tp;
 };
 
 /* The parameters of the whole model in the order of the file.  Release as any list. */
 void tr_ckpt_list_whole(const struct tr_shape *s, struct tr_params *out);
 
-/* `params` is borrowed. */
-void tr_ckpt_map_build(const struct tr_shape *s, const struct tr_params *params, int tp,
+/* What `tensors` points to is borrowed. */
+void tr_ckpt_map_build(const struct tr_shape *s, const struct tr_ckpt_tensors *tensors, int tp,
                        struct tr_ckpt_map *out);
 void tr_ckpt_map_release(struct tr_ckpt_map *m);
 
+/* Number of the tensor of which `p` is a part. */
+int tr_ckpt_find_tensor(const struct tr_ckpt_map *m, const struct tr_param *p);
+
 /* Number of the piece's tensor among those of all kinds: kind * whole.count + tensor. */
 int tr_ckpt_number(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece);
+
+/* Element `elem` (lo .. end - 1) of the piece in the buffer of that kind. */
+float *tr_ckpt_element(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,
+                       int64_t elem);
 
 /* True if this tensor rank and stage store the piece: no copies, and what is not cut only on
    tensor rank 0. */
 bool tr_ckpt_stores(const struct tr_ckpt_map *m, const struct tr_ckpt_piece *piece);
 
 /*
- * Rows *lo .. *hi - 1 of the piece that replica `dp` of `d` writes.  The replicas hold equal
- * values, so each writes a d-th of what its tensor rank and stage store, and one contiguous part
- * of it, so that in the file too neighbours meet in few places.
+ * Elements *lo .. *hi - 1 of the piece that replica `dp` of `d` writes.  Where the optimizer is
+ * sharded that is what it holds.  Elsewhere replicas hold equal values, so each writes a d-th of
+ * what its tensor rank and stage store, and one contiguous part of it, so that in the file too
+ * neighbours meet in few places.
  */
 void tr_ckpt_share(const struct tr_ckpt_map *m, const struct tr_ckpt_piece *piece,
                    int kind, int dp, int d, int64_t *lo, int64_t *hi);
 
-/* Elements that lie together both in the buffer and in the tensor: `count` runs of `elems`, run i
-   from local + i * local_step of the parameter and whole + i * whole_step of the tensor. */
-struct tr_ckpt_runs {
-    int64_t count, elems;
-    int64_t local, local_step, whole, whole_step;
+/* Elements that lie together both in the local part and in the tensor. */
+struct tr_ckpt_run {
+    int64_t whole, elems;       /* number of the first in the whole tensor, and how many */
 };
 
-/* Rows lo .. hi - 1 of the local part of `p`. */
-struct tr_ckpt_runs tr_ckpt_runs_of(const struct tr_param *p, int64_t lo, int64_t hi);
+/* The longest run that begins at element `at` of the local part of `p`, and ends before `end`. */
+struct tr_ckpt_run tr_ckpt_run_at(const struct tr_param *p, int64_t at, int64_t end);
 
-/* The checksum (ckpt/sum.h) of those rows; `x` is the first element of the local part. */
-uint64_t tr_ckpt_sum_rows(const struct tr_param *p, const float *x, int64_t lo, int64_t hi);
+/* The checksum (ckpt/sum.h) of elements lo .. hi - 1 of the local part; `x` is the first one. */
+uint64_t tr_ckpt_sum_elems(const struct tr_param *p, const float *x, int64_t lo, int64_t hi);
 
 /* Over the ranks of `c`: `bytes` (a multiple of 4) from rank 0 to all, and the sum modulo 2^64
    of n numbers.  Collective. */

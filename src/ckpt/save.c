@@ -23,9 +23,8 @@ struct save {
     struct tr_comm *world;
     const char *dir;
     int64_t iteration, bytes;
-    const float *buffer[TR_CKPT_KINDS];
     struct tr_ckpt_map map;
-    int tensors; /* in all kinds together */
+    int tensors; /* in the kinds that are saved */
     uint64_t *sums;
     int64_t *offsets; /* and one more place, for the tag on its way to the ranks */
     long tag;
@@ -41,12 +40,9 @@ static void share_of(const struct save *v, int kind, const struct tr_ckpt_piece 
 static void begin(struct save *v, const struct tr_ckpt_tensors *tensors,
                   const struct tr_shape *shape, const char *config_json)
 {
-#define KIND(symbol, group, field) v->buffer[TR_CKPT_##symbol] = tensors->field;
-    TR_CKPT_KINDS_OF(KIND)
-#undef KIND
-    tr_ckpt_map_build(shape, tensors->params, v->grid->at.tp, &v->map);
-    v->tensors = TR_CKPT_KINDS * v->map.whole.count;
-    v->bytes = tr_ckpt_index_bytes(&v->map.whole, config_json);
+    tr_ckpt_map_build(shape, tensors, v->grid->at.tp, &v->map);
+    v->tensors = v->map.kinds * v->map.whole.count;
+    v->bytes = tr_ckpt_index_bytes(&v->map.whole, v->map.kinds, config_json);
     v->sums = calloc((size_t)v->tensors, sizeof *v->sums);
     v->offsets = calloc((size_t)v->tensors + 1, sizeof *v->offsets);
     if (!v->sums || !v->offsets)
@@ -64,14 +60,14 @@ static void end(struct save *v)
 
 static void add_sums(struct save *v)
 {
-    for (int k = 0; k < TR_CKPT_KINDS; k++) {
+    for (int k = 0; k < v->map.kinds; k++) {
         for (int i = 0; i < v->map.count; i++) {
             const struct tr_ckpt_piece *piece = &v->map.list[i];
             int64_t lo, hi;
 
             share_of(v, k, piece, &lo, &hi);
             v->sums[tr_ckpt_number(&v->map, k, piece)] +=
-                tr_ckpt_sum_rows(piece->param, v->buffer[k] + piece->param->offset, lo, hi);
+                tr_ckpt_sum_elems(piece->param, tr_ckpt_element(&v->map, k, piece, lo), lo, hi);
         }
     }
     tr_ckpt_add(v->world, v->sums, v->tensors);
@@ -80,7 +76,7 @@ static void add_sums(struct save *v)
 static struct tr_ckpt_about about_of(const struct tr_ckpt_state *state,
                                      const struct tr_shape *shape)
 {
-    struct tr_ckpt_about a = {.state = *state};
+    struct tr_ckpt_about a = {.state = *state, .course = tr_ckpt_course_of(shape)};
 
 #define MODEL(attribute, field) a.field = shape->field;
     TR_CKPT_MODEL_OF(MODEL)
@@ -130,7 +126,8 @@ static enum tr_status make_file(struct save *v, const struct tr_ckpt_about *abou
         tr_ckpt_remove(v->folder);
     if (mkdir(v->folder, 0777) != 0)
         return TR_FAIL(TR_EIO, "cannot make the folder %s: %s", v->folder, strerror(errno));
-    return tr_ckpt_index_write(v->file, &v->map.whole, about, config_json, v->sums, v->offsets);
+    return tr_ckpt_index_write(v->file, &v->map.whole, v->map.kinds, about, config_json, v->sums,
+                               v->offsets);
 }
 
 /* Where rank 0 put what. */
@@ -145,14 +142,14 @@ static void tell_offsets(struct save *v)
 
 static int write_share(const struct save *v, int fd)
 {
-    for (int k = 0; k < TR_CKPT_KINDS; k++) {
+    for (int k = 0; k < v->map.kinds; k++) {
         for (int i = 0; i < v->map.count; i++) {
             const struct tr_ckpt_piece *piece = &v->map.list[i];
             int64_t lo, hi;
 
             share_of(v, k, piece, &lo, &hi);
-            if (tr_ckpt_write_rows(fd, v->offsets[tr_ckpt_number(&v->map, k, piece)], piece->param,
-                                   v->buffer[k] + piece->param->offset, lo, hi) != 0)
+            if (tr_ckpt_write_elems(fd, v->offsets[tr_ckpt_number(&v->map, k, piece)], piece->param,
+                                    tr_ckpt_element(&v->map, k, piece, lo), lo, hi) != 0)
                 return -1;
         }
     }
@@ -227,7 +224,7 @@ enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
     struct save v = {.grid = grid, .world = grid->world, .dir = dir, .iteration = state->iteration};
     enum tr_status s;
 
-    TR_ASSERT(tensors->value && tensors->m && tensors->v);
+    TR_ASSERT(tensors->value);
     tr_print_rank0("saving checkpoint at iteration %7lld to %s\n", (long long)v.iteration, dir);
     begin(&v, tensors, shape, config_json);
     /* A limit on the size of files is an error like others, not the end of the process. */

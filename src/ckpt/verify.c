@@ -125,8 +125,8 @@ static enum tr_status verify_file(const char *file, struct verify *v)
         s = TR_FAIL(TR_EDATA, "%s is damaged in %d places; load an older checkpoint", file,
                     v->damaged);
     if (s == TR_OK)
-        fprintf(v->out, "%s is whole: %d tensors, %lld bytes\n", file, x.count,
-                (long long)v->total);
+        fprintf(v->out, "%s is whole: %d tensors, %lld bytes%s\n", file, x.count,
+                (long long)v->total, x.optimizer ? "" : "; weights only, no optimizer states");
 out:
     if (v->fd >= 0)
         close(v->fd);
@@ -167,6 +167,33 @@ static void show_about(const struct tr_ckpt_index *x, FILE *out)
 #undef INT
 }
 
+static void show_real(FILE *out, const char *attribute, const char *options, double value)
+{
+    char text[40];
+
+    (void)options;
+    tr_real_text(value, text, sizeof text);
+    if (value > TR_UNSET_REAL)
+        fprintf(out, "%-31s %s\n", attribute, text);
+}
+
+static void show_choice(FILE *out, const char *attribute, const char *options, int value)
+{
+    if (value >= 0)
+        fprintf(out, "%-31s %s\n", attribute, tr_ckpt_course_spelling(options, value));
+}
+
+static void show_course(const struct tr_ckpt_course *c, FILE *out)
+{
+#define REAL show_real
+#define CHOICE show_choice
+#define NUMBER(type, field, attribute, options) type(out, attribute, options, c->field);
+    TR_COURSE_OF(NUMBER)
+#undef NUMBER
+#undef CHOICE
+#undef REAL
+}
+
 static void show_tensors(const struct tr_ckpt_index *x, FILE *out)
 {
     int64_t elems = 0;
@@ -177,7 +204,7 @@ static void show_tensors(const struct tr_ckpt_index *x, FILE *out)
         elems += x->list[i].kind == TR_CKPT_MODEL ? x->list[i].elems : 0;
     }
     fprintf(out, "parameters                      %lld in %d tensors\n", (long long)elems, count);
-    fprintf(out, "optimizer states                %s\n", x->optimizer ? "yes" : "no");
+    fprintf(out, "optimizer states                %s\n", x->optimizer ? "yes" : "no: weights only");
     fprintf(out, "bytes of tensors                %lld\n", (long long)bytes_of(x));
     fprintf(out, "config                          %s\n", x->config);
     for (int i = 0; i < x->count; i++) {
@@ -203,6 +230,7 @@ enum tr_status tr_ckpt_show(const char *path, FILE *out)
     if (s == TR_OK) {
         fprintf(out, "%s\n", file);
         show_about(&x, out);
+        show_course(&x.about.course, out);
         show_tensors(&x, out);
     }
     tr_ckpt_index_release(&x);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/cmd.h"
 
+#include <stdlib.h>
+
+#include "ckpt/ckpt.h"
 #include "comm/comm.h"
 #include "config/config.h"
 #include "train/train.h"
@@ -10,10 +13,12 @@ const struct tr_doc tr_doc_train = {
     .synopsis = "trireme train [@file] [--option value ...]",
     .about =
         "Train a GPT-2 on the ranks that this process was started with: by srun or mpiexec for "
-        "several, alone for one.  Options have Megatron-LM's names; a word @file reads options from "
+        "several, alone for one.  Options have Megatron-LM's names; a word @file reads options "
+        "from "
         "a file.\n"
         "\n"
-        "The log is Megatron-LM's of May 2021: loss and timers are those of the last rank, and rank 0 "
+        "The log is Megatron-LM's of May 2021: loss and timers are those of the last rank, and "
+        "rank 0 "
         "prints them.  --save writes checkpoints that --load resumes from on any "
         "number of ranks, cut in any way: tensor, pipeline and data parallelism may all change.\n"
         "\n"
@@ -25,6 +30,45 @@ const struct tr_doc tr_doc_train = {
     .options = tr_config_options,
 };
 
+/* What describes the model from the JSON of a checkpoint, and over it the command line once more, so
+   that what is given there counts.  Its warnings have been heard. */
+static enum tr_status set_again(struct tr_config *c, const char *json, int64_t vocab, int argc,
+                                char **argv)
+{
+    char number[32];
+
+    tr_config_release(c);
+    tr_config_init(c);
+    TR_TRY(tr_config_load_model(c, json));
+    snprintf(number, sizeof number, "%lld", (long long)vocab);
+    TR_TRY(tr_config_set(c, "vocab-size", number));
+    tr_log_level(TR_LOG_ERROR);
+    return tr_config_parse(c, argc, argv);
+}
+
+/* --use-checkpoint-args.  Without --load it is for tr_shape_of() to complain. */
+static enum tr_status take_options(struct tr_config *c, int argc, char **argv,
+                                   struct tr_comm *world)
+{
+    int64_t step = c->ckpt_step == TR_UNSET_INT ? -1 : c->ckpt_step, vocab;
+    enum tr_status s;
+    char *json;
+
+    if (!c->use_checkpoint_args || !c->load)
+        return TR_OK;
+    TR_TRY(tr_ckpt_options(world, c->load, step, &json, &vocab));
+    if (!json) {
+        tr_log_rank0(TR_LOG_WARNING,
+                     "there is no checkpoint in %s to take options from: those of the command line "
+                     "must do",
+                     c->load);
+        return TR_OK;
+    }
+    s = set_again(c, json, vocab, argc, argv);
+    free(json);
+    return tr_comm_agree(world, s);
+}
+
 static enum tr_status train(int argc, char **argv, struct tr_comm *world)
 {
     struct tr_config c;
@@ -33,6 +77,8 @@ static enum tr_status train(int argc, char **argv, struct tr_comm *world)
     tr_config_init(&c);
     /* An argument file may be missing on one node only. */
     s = tr_comm_agree(world, tr_config_parse(&c, argc - 1, argv + 1));
+    if (s == TR_OK)
+        s = take_options(&c, argc - 1, argv + 1, world);
     if (s == TR_OK) {
         tr_log_level((enum tr_level)c.log_level);
         s = tr_train(&c, world);

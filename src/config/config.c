@@ -293,7 +293,17 @@ char *tr_config_get_json(const struct tr_config *c)
     return text;
 }
 
-enum tr_status tr_config_load_json(struct tr_config *c, const char *json)
+static bool describes_model(const struct tr_opt *o)
+{
+    static const char *const others[] = {"seq-length", "tokenizer-type", "vocab-size"};
+
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (strcmp(o->name, others[i]) == 0)
+            return true;
+    return strcmp(o->group, "MODEL") == 0;
+}
+
+static enum tr_status load_object(struct tr_config *c, const char *json, bool model_only)
 {
     json_error_t error;
     json_t *object = json_loads(json, JSON_REJECT_DUPLICATES, &error), *value;
@@ -312,8 +322,10 @@ enum tr_status tr_config_load_json(struct tr_config *c, const char *json)
         for (char *s = name; *s; s++)
             *s = *s == '_' ? '-' : *s;
         const struct tr_opt *o = tr_options_find(&table, name);
-        status = o ? load_row(c, o, value)
-                   : TR_FAIL(TR_EDATA, "the stored option %s is unknown to this version", key);
+        if (o && (!model_only || describes_model(o)))
+            status = load_row(c, o, value);
+        else if (!model_only)
+            status = TR_FAIL(TR_EDATA, "the stored option %s is unknown to this version", key);
         free(name);
         if (status != TR_OK)
             goto out;
@@ -321,6 +333,16 @@ enum tr_status tr_config_load_json(struct tr_config *c, const char *json)
 out:
     json_decref(object);
     return status;
+}
+
+enum tr_status tr_config_load_json(struct tr_config *c, const char *json)
+{
+    return load_object(c, json, false);
+}
+
+enum tr_status tr_config_load_model(struct tr_config *c, const char *json)
+{
+    return load_object(c, json, true);
 }
 
 void tr_config_print(const struct tr_config *c, FILE *f)

@@ -76,6 +76,12 @@ char *tr_config_get_json(const struct tr_config *c);
 enum tr_status tr_config_load_json(struct tr_config *c, const char *json) TR_MUST_CHECK;
 
 /*
+ * The same for the options that describe the model and no others: those of the group "Model", the
+ * length of a sample and the tokenizer.  Names that the table lacks are passed over.
+ */
+enum tr_status tr_config_load_model(struct tr_config *c, const char *json) TR_MUST_CHECK;
+
+/*
  * Megatron's arguments block: "  name .... value" for every option, sorted without regard to case,
  * values as Python prints them, between the two rulers.
  */

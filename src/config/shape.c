@@ -295,6 +295,37 @@ static enum tr_status check_save(const struct tr_config *c)
         return TR_FAIL(TR_ECONFIG,
                        "--keep-last %lld without a place to save to: give --save FOLDER",
                        (long long)c->keep_last);
+    if (!c->save && c->no_save_optim)
+        return TR_FAIL(TR_ECONFIG,
+                       "--no-save-optim without a place to save to: give --save FOLDER");
+    return TR_OK;
+}
+
+/* An option that says how to load, and no --load, is most likely a --load that was forgotten: to start
+   from random weights then would waste the run. */
+static enum tr_status check_load(const struct tr_config *c)
+{
+    const char *how = c->finetune                             ? "finetune"
+                      : c->no_load_optim                      ? "no-load-optim"
+                      : c->ckpt_step != TR_UNSET_INT          ? "ckpt-step"
+                      : c->exit_on_missing_checkpoint         ? "exit-on-missing-checkpoint"
+                      : c->use_checkpoint_args                ? "use-checkpoint-args"
+                      : c->use_checkpoint_opt_param_scheduler ? "use-checkpoint-opt-param-scheduler"
+                                                              : NULL;
+
+    if (!c->load && how)
+        return TR_FAIL(TR_ECONFIG, "--%s without a place to load from: give --load FOLDER", how);
+    if (!c->use_checkpoint_opt_param_scheduler)
+        return TR_OK;
+    if (c->override_opt_param_scheduler)
+        return TR_FAIL(TR_ECONFIG,
+                       "--override-opt-param-scheduler follows the command line and "
+                       "--use-checkpoint-opt-param-scheduler the checkpoint: give one of them");
+    if (c->finetune || c->no_load_optim)
+        return TR_FAIL(TR_ECONFIG,
+                       "--%s begins the learning rate anew, so "
+                       "--use-checkpoint-opt-param-scheduler has nothing to follow: remove one",
+                       c->finetune ? "finetune" : "no-load-optim");
     return TR_OK;
 }
 
@@ -319,5 +350,6 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     TR_TRY(tr_shape_length(c, out));
     TR_TRY(tr_shape_course(c, out));
     TR_TRY(check_data(c));
-    return check_save(c);
+    TR_TRY(check_save(c));
+    return check_load(c);
 }

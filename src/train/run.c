@@ -178,26 +178,54 @@ static enum tr_status open_replicas(struct tr_run *r)
     return tr_comm_agree(r->world, s);
 }
 
-static struct tr_ckpt_tensors tensors_of(struct tr_run *r)
+/* Without moments where they are neither loaded nor saved. */
+static struct tr_ckpt_tensors tensors_of(struct tr_run *r, bool moments)
 {
     return (struct tr_ckpt_tensors){
         .params = &r->model.params,
-        .value = tr_optim_masters(&r->optim, 0),
-        .m = tr_f32(&r->optim.m),
-        .v = tr_f32(&r->optim.v),
+        .value = tr_f32(r->optim.main.data ? &r->optim.main : &r->model.params.values),
+        .m = moments ? tr_f32(&r->optim.m) : NULL,
+        .v = moments ? tr_f32(&r->optim.v) : NULL,
+        .value_flat = !r->optim.main.data,
+        .spans = r->optim.owns,
+        .span = r->optim.own,
     };
+}
+
+static struct tr_ckpt_how how_to_load(const struct tr_config *c)
+{
+    return (struct tr_ckpt_how){
+        .step = c->ckpt_step == TR_UNSET_INT ? -1 : c->ckpt_step,
+        .must = c->exit_on_missing_checkpoint,
+        .finetune = c->finetune,
+        .course = c->override_opt_param_scheduler         ? TR_COURSE_GIVEN
+                  : c->use_checkpoint_opt_param_scheduler ? TR_COURSE_STORED
+                                                          : TR_COURSE_SAME,
+    };
+}
+
+/* The state that goes with the moments: without them it stays that of a new run. */
+static void resume_optimizer(struct tr_run *r, const struct tr_ckpt_state *state)
+{
+    r->lr_samples = state->lr_samples;
+    r->optim.steps = state->adam_steps;
+    r->scaler.growth_tracker = state->growth_tracker;
+    r->scaler.hysteresis_tracker = state->hysteresis_tracker;
+    if (r->scaler.dynamic)
+        r->scaler.scale = state->loss_scale;
 }
 
 enum tr_status tr_run_load(struct tr_run *r)
 {
-    struct tr_ckpt_tensors tensors = tensors_of(r);
+    const struct tr_ckpt_how how = how_to_load(r->config);
+    bool optimizer = !r->config->finetune && !r->config->no_load_optim, found = false;
+    struct tr_ckpt_tensors tensors = tensors_of(r, optimizer);
     struct tr_ckpt_state state = {0};
-    bool found = false;
 
     if (!r->config->load)
         return TR_OK;
     tr_timer_start(TR_TIMER_LOAD_CHECKPOINT);
-    TR_TRY(tr_ckpt_load(&r->grid, r->config->load, &r->shape, &tensors, &state, &found));
+    TR_TRY(tr_ckpt_load(&r->grid, r->config->load, &how, &r->shape, &tensors, &state, &found));
     tr_timer_stop(TR_TIMER_LOAD_CHECKPOINT);
     print_timer(r, TR_TIMER_LOAD_CHECKPOINT);
     if (!found)
@@ -205,19 +233,15 @@ enum tr_status tr_run_load(struct tr_run *r)
     r->iteration = state.iteration;
     r->consumed_train = state.consumed_train_samples;
     r->consumed_valid = state.consumed_valid_samples;
-    r->lr_samples = state.lr_samples;
-    r->optim.steps = state.adam_steps;
-    r->scaler.growth_tracker = state.growth_tracker;
-    r->scaler.hysteresis_tracker = state.hysteresis_tracker;
-    if (r->scaler.dynamic)
-        r->scaler.scale = state.loss_scale;
+    if (optimizer)
+        resume_optimizer(r, &state);
     tr_optim_publish(&r->optim, &r->queue);
     return TR_OK;
 }
 
 enum tr_status tr_run_save(struct tr_run *r)
 {
-    struct tr_ckpt_tensors tensors = tensors_of(r);
+    struct tr_ckpt_tensors tensors = tensors_of(r, !r->config->no_save_optim);
     struct tr_ckpt_state state = {
         .iteration = r->iteration,
         .consumed_train_samples = r->consumed_train,

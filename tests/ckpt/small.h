@@ -11,6 +11,10 @@
 
 #include "ckpt/ckpt.h"
 
+/* How a rank holds the model: all of it; the part of a sharded optimizer; that, but the weights
+   whole. */
+enum small_kind { SMALL_WHOLE, SMALL_SHARDED, SMALL_SHARDED_FLAT };
+
 /*
  * A small model whose every number is a function of the kind, the parameter, the place in the
  * whole tensor and the iteration, so that any rank in any layout can say what must be in its
@@ -19,7 +23,11 @@
 struct small {
     struct tr_shape shape;
     struct tr_params params;
+    enum small_kind kind;
     float *buffer[3];           /* value, m, v */
+    int spans;
+    struct tr_bucket *span;
+    int64_t held;               /* elements of the spans */
 };
 
 /* The vocabulary fits no divisor: its 37 rows are padded to 40, and for 4 tensor ranks to 64,
@@ -33,6 +41,8 @@ static inline struct tr_shape small_shape(int w, int p, int d, int k)
         .first_slots = 4 / p, .middle_slots = 4 / p, .last_slots = 4 / p,
     };
 }
+
+static const struct tr_ckpt_how small_newest = {.step = -1};
 
 static inline struct tr_ckpt_state small_state(int64_t iteration)
 {
@@ -48,24 +58,67 @@ static inline struct tr_ckpt_state small_state(int64_t iteration)
     };
 }
 
+/* A sharded rank holds its part of each bucket of the flat buffer, which is padded.  Buckets of an odd
+   length cut parameters, and their rows, at arbitrary elements, more wildly than training does. */
+static inline void small_cut(struct small *s, int dp)
+{
+    const int64_t bucket = 301, unit = 64 * s->shape.d;
+    int64_t padded = (s->params.size + unit - 1) / unit * unit;
+
+    for (int64_t first = 0; first < padded; first += bucket) {
+        int64_t count = padded - first < bucket ? padded - first : bucket;
+        int64_t lo = count * dp / s->shape.d, hi = count * (dp + 1) / s->shape.d;
+
+        s->span[s->spans++] = (struct tr_bucket){first + lo, hi - lo};
+        s->held += hi - lo;
+    }
+}
+
+static inline int64_t small_length(const struct small *s, int kind)
+{
+    return kind == 0 && s->kind == SMALL_SHARDED_FLAT ? s->params.size : s->held;
+}
+
+static inline void small_open_as(struct small *s, const struct tr_shape *shape, int tp, int pp,
+                                 int dp, enum small_kind kind)
+{
+    memset(s, 0, sizeof *s);
+    s->shape = *shape;
+    s->kind = kind;
+    tr_params_list(shape, tp, pp, &s->params);
+    s->span = calloc((size_t)s->params.size, sizeof *s->span);
+    if (kind == SMALL_WHOLE) {
+        s->held = s->params.size;
+        s->span[s->spans++] = (struct tr_bucket){0, s->params.size};
+    } else {
+        small_cut(s, dp);
+    }
+    for (int k = 0; k < 3; k++)
+        s->buffer[k] = malloc((size_t)small_length(s, k) * sizeof(float));
+}
+
 static inline void small_open(struct small *s, const struct tr_shape *shape, int tp, int pp)
 {
-    s->shape = *shape;
-    tr_params_list(shape, tp, pp, &s->params);
-    for (int k = 0; k < 3; k++)
-        s->buffer[k] = malloc((size_t)s->params.elems * sizeof(float));
+    small_open_as(s, shape, tp, pp, 0, SMALL_WHOLE);
 }
 
 static inline void small_close(struct small *s)
 {
     for (int k = 0; k < 3; k++)
         free(s->buffer[k]);
+    free(s->span);
     tr_params_release(&s->params);
 }
 
 static inline struct tr_ckpt_tensors small_tensors(struct small *s)
 {
-    return (struct tr_ckpt_tensors){&s->params, s->buffer[0], s->buffer[1], s->buffer[2]};
+    return (struct tr_ckpt_tensors){
+        .params = &s->params,
+        .value = s->buffer[0], .m = s->buffer[1], .v = s->buffer[2],
+        .value_flat = s->kind == SMALL_SHARDED_FLAT,
+        .sharded = s->kind != SMALL_WHOLE,
+        .spans = s->spans, .span = s->span,
+    };
 }
 
 /* Chained steps of a 64-bit congruential generator, high bits: not the mix of the checksum. */
@@ -92,46 +145,88 @@ static inline uint32_t small_want(int kind, const struct tr_param *p, int64_t i,
     return small_bits(kind, p, row * p->full[1] + col, iteration);
 }
 
-static inline void small_fill(struct small *s, int64_t iteration)
+/* The parameter to which an element of the flat buffer belongs, `guess` (may be NULL) before others, or
+   NULL: padding. */
+static inline const struct tr_param *small_param_at(const struct tr_params *ps, int64_t at,
+                                                    const struct tr_param *guess)
 {
+    if (guess && at >= guess->offset && at < guess->offset + guess->elems)
+        return guess;
+    for (int i = 0; i < ps->count; i++)
+        if (at >= ps->list[i].offset && at < ps->list[i].offset + ps->list[i].elems)
+            return &ps->list[i];
+    return NULL;
+}
+
+/* The bits of every element that the rank holds: call `each` with them, and with where they are. */
+static inline int64_t small_each(const struct small *s, int64_t iteration,
+                                 int64_t (*each)(float *x, uint32_t want))
+{
+    int64_t sum = 0;
+
     for (int k = 0; k < 3; k++) {
-        for (int n = 0; n < s->params.count; n++) {
-            const struct tr_param *p = &s->params.list[n];
+        const struct tr_param *p = NULL;
+        int64_t at = 0;
 
-            for (int64_t i = 0; i < p->elems; i++) {
-                uint32_t bits = small_want(k, p, i, iteration);
-
-                memcpy(s->buffer[k] + p->offset + i, &bits, sizeof bits);
+        for (int n = 0; n < s->spans; n++) {
+            for (int64_t f = s->span[n].first; f < s->span[n].first + s->span[n].count; f++, at++) {
+                p = small_param_at(&s->params, f, p);
+                if (p)
+                    sum += each(s->buffer[k] + (small_length(s, k) == s->held ? at : f),
+                            small_want(k, p, f - p->offset, iteration));
             }
         }
     }
+    return sum;
+}
+
+static inline int64_t small_put(float *x, uint32_t want)
+{
+    memcpy(x, &want, sizeof want);
+    return 0;
+}
+
+static inline int64_t small_differs(float *x, uint32_t want)
+{
+    return memcmp(x, &want, sizeof want) != 0;
+}
+
+/* Elements that the rank holds and that are not what they must be. */
+static inline int64_t small_wrong(const struct small *s, int64_t iteration)
+{
+    return small_each(s, iteration, small_differs);
 }
 
 /* Before loading, so that what is not loaded shows. */
 static inline void small_spoil(struct small *s)
 {
     for (int k = 0; k < 3; k++)
-        memset(s->buffer[k], 0x5a, (size_t)s->params.elems * sizeof(float));
+        memset(s->buffer[k], 0x5a, (size_t)small_length(s, k) * sizeof(float));
 }
 
-/* Elements that are not what they must be. */
-static inline int64_t small_wrong(const struct small *s, int64_t iteration)
+/* Bytes that a load has changed and should not have: padding, and what other ranks hold. */
+static inline int64_t small_unspoil(float *x, uint32_t want)
 {
-    int64_t wrong = 0;
+    (void)want;
+    memset(x, 0x5a, sizeof *x);
+    return 0;
+}
 
-    for (int k = 0; k < 3; k++) {
-        for (int n = 0; n < s->params.count; n++) {
-            const struct tr_param *p = &s->params.list[n];
+static inline int64_t small_touched(const struct small *s)
+{
+    int64_t touched = 0;
 
-            for (int64_t i = 0; i < p->elems; i++) {
-                uint32_t want = small_want(k, p, i, iteration), is;
+    small_each(s, 0, small_unspoil);
+    for (int k = 0; k < 3; k++)
+        for (size_t i = 0; i < (size_t)small_length(s, k) * sizeof(float); i++)
+            touched += ((const unsigned char *)s->buffer[k])[i] != 0x5a;
+    return touched;
+}
 
-                memcpy(&is, s->buffer[k] + p->offset + i, sizeof is);
-                wrong += is != want;
-            }
-        }
-    }
-    return wrong;
+static inline void small_fill(struct small *s, int64_t iteration)
+{
+    small_spoil(s);
+    small_each(s, iteration, small_put);
 }
 
 static inline bool small_state_is(const struct tr_ckpt_state *s, int64_t iteration)
@@ -168,8 +263,9 @@ static inline void small_speak(int kept)
 
 /* Fill and save, load and compare; collective over the grid's world.  load returns the
    iteration, -1 if there was none, and -2 if the numbers are not those of it. */
-static inline enum tr_status small_save(struct tr_grid *g, const struct tr_shape *shape,
-                                        const char *dir, int64_t iteration, int keep_last)
+static inline enum tr_status small_save_as(struct tr_grid *g, const struct tr_shape *shape,
+                                           enum small_kind kind, const char *dir,
+                                           int64_t iteration, int keep_last)
 {
     struct small s;
     struct tr_ckpt_state state = small_state(iteration);
@@ -177,7 +273,7 @@ static inline enum tr_status small_save(struct tr_grid *g, const struct tr_shape
     enum tr_status status;
     int kept;
 
-    small_open(&s, shape, g->at.tp, g->at.pp);
+    small_open_as(&s, shape, g->at.tp, g->at.pp, g->at.dp, kind);
     small_fill(&s, iteration);
     tensors = small_tensors(&s);
     kept = small_silence();
@@ -187,28 +283,43 @@ static inline enum tr_status small_save(struct tr_grid *g, const struct tr_shape
     return status;
 }
 
-static inline enum tr_status small_load(struct tr_grid *g, const struct tr_shape *shape,
-                                        const char *dir, int64_t *iteration)
+static inline enum tr_status small_save(struct tr_grid *g, const struct tr_shape *shape,
+                                        const char *dir, int64_t iteration, int keep_last)
+{
+    return small_save_as(g, shape, SMALL_WHOLE, dir, iteration, keep_last);
+}
+
+static inline enum tr_status small_load_as(struct tr_grid *g, const struct tr_shape *shape,
+                                           enum small_kind kind, const char *dir,
+                                           int64_t *iteration)
 {
     struct small s;
     struct tr_ckpt_state state = {0};
     struct tr_ckpt_tensors tensors;
+    struct tr_shape again = *shape;
     enum tr_status status;
     bool found;
     int kept;
 
     *iteration = -1;
-    small_open(&s, shape, g->at.tp, g->at.pp);
+    small_open_as(&s, shape, g->at.tp, g->at.pp, g->at.dp, kind);
     small_spoil(&s);
     tensors = small_tensors(&s);
     kept = small_silence();
-    status = tr_ckpt_load(g, dir, shape, &tensors, &state, &found);
+    status = tr_ckpt_load(g, dir, &small_newest, &again, &tensors, &state, &found);
     small_speak(kept);
     if (status == TR_OK && found)
         *iteration = small_state_is(&state, state.iteration) &&
-                             small_wrong(&s, state.iteration) == 0 ? state.iteration : -2;
+                             small_wrong(&s, state.iteration) == 0 && small_touched(&s) == 0
+                         ? state.iteration : -2;
     small_close(&s);
     return status;
+}
+
+static inline enum tr_status small_load(struct tr_grid *g, const struct tr_shape *shape,
+                                        const char *dir, int64_t *iteration)
+{
+    return small_load_as(g, shape, SMALL_WHOLE, dir, iteration);
 }
 
 #endif

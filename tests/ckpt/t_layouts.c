@@ -11,16 +11,27 @@
 #include "util/file.h"
 
 /*
- * Every layout that fits into the world, on as many ranks as it needs, saves; every layout loads what
- * every other has saved, to the bit.
+ * Every layout that fits into the world, on as many ranks as it needs, saves, with whole and with
+ * sharded optimizers; every layout loads what every other has saved, to the bit.
  */
 struct layout {
     int w, p, d, k;
+    enum small_kind kind;
 };
-enum { MOST = 64 };
+enum { MOST = 128 };
 static struct layout layouts[MOST];
 static int count;
 static char root[256];
+
+/* The two ways of being sharded in turn. */
+static void add_layouts(int w, int p, int d, int k)
+{
+    enum small_kind kind = count % 4 < 2 ? SMALL_SHARDED : SMALL_SHARDED_FLAT;
+
+    layouts[count++] = (struct layout){w, p, d, k, SMALL_WHOLE};
+    if (d > 1 || p * k == 1)
+        layouts[count++] = (struct layout){w, p, d, k, kind};
+}
 
 static void list_layouts(void)
 {
@@ -28,7 +39,7 @@ static void list_layouts(void)
         for (int p = 1; p <= 4; p *= 2)
             for (int k = 1; k <= (p == 2 ? 2 : 1); k++)
                 for (int d = 1; w * p * d <= world.size; d++)
-                    layouts[count++] = (struct layout){w, p, d, k};
+                    add_layouts(w, p, d, k);
     assert_all(count <= MOST);
 }
 
@@ -39,7 +50,8 @@ static char *folder_of(int n)
 
 /* Call `run` on the ranks that the layout needs. */
 static enum tr_status on_grid(int n, enum tr_status (*run)(struct tr_grid *g,
-                                                           const struct tr_shape *s, int n))
+                                                           const struct tr_shape *s,
+                                                           enum small_kind kind, int n))
 {
     struct layout l = layouts[n];
     struct tr_shape shape = small_shape(l.w, l.p, l.d, l.k);
@@ -53,7 +65,7 @@ static enum tr_status on_grid(int n, enum tr_status (*run)(struct tr_grid *g,
     if (part.size > 0) {
         s = tr_grid_open(&part, l.w, l.p, l.d, &g);
         if (s == TR_OK) {
-            s = run(&g, &shape, n);
+            s = run(&g, &shape, l.kind, n);
             tr_grid_close(&g);
         }
     }
@@ -61,20 +73,22 @@ static enum tr_status on_grid(int n, enum tr_status (*run)(struct tr_grid *g,
     return s;
 }
 
-static enum tr_status save(struct tr_grid *g, const struct tr_shape *shape, int n)
+static enum tr_status save(struct tr_grid *g, const struct tr_shape *shape, enum small_kind kind,
+                           int n)
 {
     char *dir = folder_of(n);
-    enum tr_status s = small_save(g, shape, dir, 100 + n, 0);
+    enum tr_status s = small_save_as(g, shape, kind, dir, 100 + n, 0);
 
     free(dir);
     return s;
 }
 
-static enum tr_status load(struct tr_grid *g, const struct tr_shape *shape, int from)
+static enum tr_status load(struct tr_grid *g, const struct tr_shape *shape, enum small_kind kind,
+                           int from)
 {
     char *dir = folder_of(from);
     int64_t iteration;
-    enum tr_status s = small_load(g, shape, dir, &iteration);
+    enum tr_status s = small_load_as(g, shape, kind, dir, &iteration);
 
     free(dir);
     if (s == TR_OK && iteration != 100 + from)
@@ -83,13 +97,14 @@ static enum tr_status load(struct tr_grid *g, const struct tr_shape *shape, int 
 }
 
 /* All pairs of up to 4 ranks; of more, enough of them. */
-static enum tr_status load_all(struct tr_grid *g, const struct tr_shape *shape, int to)
+static enum tr_status load_all(struct tr_grid *g, const struct tr_shape *shape,
+                               enum small_kind kind, int to)
 {
     enum tr_status s = TR_OK;
 
     for (int from = 0; s == TR_OK && from < count; from++)
-        if (world.size <= 4 || from == to || (from + 5 * to) % 8 == 0)
-            s = load(g, shape, from);
+        if (world.size <= 4 || from == to || (from + 5 * to) % 16 == 0)
+            s = load(g, shape, kind, from);
     return s;
 }
 

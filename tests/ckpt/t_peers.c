@@ -13,27 +13,28 @@
 /* One rank of several whose disk fails: all ranks come back, with the same status and sentence. */
 static struct tr_grid grid;
 static struct tr_shape shape;
+static enum small_kind kind;
 static char root[256];
 
 static enum tr_status save(int64_t iteration)
 {
-    return small_save(&grid, &shape, root, iteration, 0);
+    return small_save_as(&grid, &shape, kind, root, iteration, 0);
 }
 
 static bool loads(int64_t want)
 {
     int64_t iteration;
 
-    return small_load(&grid, &shape, root, &iteration) == TR_OK && iteration == want;
+    return small_load_as(&grid, &shape, kind, root, &iteration) == TR_OK && iteration == want;
 }
 
 /* Call number `at` of rank `rank` from now on has a fault. */
-static void plan_fault(int rank, enum fault_kind kind, int64_t at)
+static void plan_fault(int rank, enum fault_kind what, int64_t at)
 {
     memset(&fault, 0, sizeof fault);
     if (rank != world.rank)
         return;
-    fault.kind = kind;
+    fault.kind = what;
     fault.error = EIO;
     fault.at = at;
     fault.dir = root;
@@ -113,6 +114,16 @@ static void misreads(void **state)
     assert_all(loads(200));
 }
 
+/* The same where each replica reads and writes a part of its own. */
+static void sharded(void **state)
+{
+    kind = SMALL_SHARDED;
+    cannot_write(state);
+    misreads(state);
+    kind = SMALL_WHOLE;
+    assert_all(loads(200));
+}
+
 /* A folder that only some ranks reach. */
 static void not_shared(void **state)
 {
@@ -157,6 +168,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cannot_write),
         cmocka_unit_test(misreads),
+        cmocka_unit_test(sharded),
         cmocka_unit_test(not_shared),
         cmocka_unit_test(other_model),
     };

@@ -59,6 +59,7 @@ static int save_and_load(struct tr_grid *g, const struct tr_shape *shape, const 
                          int64_t iteration)
 {
     struct tr_ckpt_state state = small_state(iteration), again;
+    struct tr_shape whole = *shape;
     struct tr_ckpt_tensors tensors;
     struct small s;
     bool found;
@@ -67,7 +68,7 @@ static int save_and_load(struct tr_grid *g, const struct tr_shape *shape, const 
     small_fill(&s, iteration);
     tensors = small_tensors(&s);
     if (tr_ckpt_save(g, dir, &state, &tensors, shape, "{\"small\": true}", 0) != TR_OK ||
-        tr_ckpt_load(g, dir, shape, &tensors, &again, &found) != TR_OK || !found)
+        tr_ckpt_load(g, dir, &small_newest, &whole, &tensors, &again, &found) != TR_OK || !found)
         return 1;
     small_close(&s);
     return 0;

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ckpt/ckpt.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/index.h"
+#include "ckpt/path.h"
+#include "util/log.h"
+
+static enum tr_status read_one(const char *dir, int64_t iteration, struct tr_ckpt_index *x)
+{
+    char *folder = tr_ckpt_folder(dir, iteration), *file = tr_ckpt_file_in(folder);
+    enum tr_status s = tr_ckpt_index_read(file, x);
+
+    free(file);
+    free(folder);
+    return s;
+}
+
+/* Rank 0: the index of that iteration, or of the newest that has a whole one.  The load that follows
+   warns of the others. */
+static enum tr_status find(const char *dir, int64_t step, struct tr_ckpt_index *x)
+{
+    int64_t iteration = step;
+    enum tr_status s;
+
+    memset(x, 0, sizeof *x);
+    if (step < 0)
+        TR_TRY(tr_ckpt_latest(dir, &iteration));
+    if (iteration < 0)
+        return TR_OK;
+    while ((s = read_one(dir, iteration, x)) != TR_OK && step < 0) {
+        iteration = tr_ckpt_older(dir, iteration);
+        if (iteration < 0)
+            return TR_FAIL(s, "no checkpoint in %s can be used: %s", dir, tr_last_error());
+        tr_ckpt_index_release(x);
+    }
+    return s;
+}
+
+/* What rank 0 tells first. */
+struct head {
+    int64_t vocab, bytes;
+};
+
+enum tr_status tr_ckpt_options(struct tr_comm *world, const char *dir, int64_t step, char **json,
+                               int64_t *vocab)
+{
+    struct tr_ckpt_index x = {.count = 0};
+    struct head h = {0};
+    enum tr_status s = world->rank == 0 ? find(dir, step, &x) : TR_OK;
+
+    *json = NULL;
+    s = tr_comm_agree(world, s);
+    if (s != TR_OK)
+        goto out;
+    if (x.config)
+        /* Texts are told in words. */
+        h = (struct head){x.about.vocab, ((int64_t)strlen(x.config) + 4) / 4 * 4};
+    tr_ckpt_tell(world, &h, sizeof h);
+    *vocab = h.vocab;
+    if (h.bytes == 0)
+        goto out;
+    *json = calloc(1, (size_t)h.bytes);
+    if (!*json)
+        tr_die(TR_ERESOURCE, "no memory left for the options of a checkpoint");
+    if (x.config)
+        memcpy(*json, x.config, strlen(x.config));
+    tr_ckpt_tell(world, *json, (size_t)h.bytes);
+out:
+    tr_ckpt_index_release(&x);
+    return s;
+}
