@@ -51,7 +51,8 @@ enum tr_status tr_shape_length(const struct tr_config *c, struct tr_shape *s)
                        "--train-samples %lld is less than one iteration, --global-batch-size %lld "
                        "samples: raise it",
                        (long long)c->train_samples, (long long)s->global_batch);
-    s->train_iters = by_samples(c) ? c->train_samples / s->global_batch : c->train_iters;
+    s->train_iters =
+        by_samples(c) ? tr_batches_iterations(&s->batches, c->train_samples) : c->train_iters;
     s->train_samples = by_samples(c) ? c->train_samples : s->train_iters * s->global_batch;
     s->eval_iters = c->eval_iters;
     s->eval_interval = c->eval_interval;

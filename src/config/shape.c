@@ -107,27 +107,46 @@ static enum tr_status shape_vocab(const struct tr_config *c, struct tr_shape *s)
 
 static enum tr_status shape_batch(const struct tr_config *c, struct tr_shape *s)
 {
-    int64_t unit = c->micro_batch_size * s->d;
-    char near[64];
-
+    TR_TRY(tr_batches_of(c, s->d, &s->batches));
     s->micro_batch = c->micro_batch_size;
-    s->global_batch = c->global_batch_size == TR_UNSET_INT ? unit : c->global_batch_size;
-    if (s->global_batch % unit || s->global_batch / unit > INT32_MAX)
-        return TR_FAIL(
-            TR_ECONFIG,
-            "--global-batch-size %lld is not a multiple of --micro-batch-size %lld times "
-            "%d replicas: the nearest that is: %s",
-            (long long)s->global_batch, (long long)s->micro_batch, s->d,
-            tr_multiples_near(unit, s->global_batch, near));
-    s->micros = (int)(s->global_batch / unit);
+    s->global_batch = s->batches.full;
+    if (s->global_batch / s->batches.unit > INT32_MAX)
+        return TR_FAIL(TR_ECONFIG,
+                       "--global-batch-size %lld is more micro-batches than can be "
+                       "counted: give a smaller one",
+                       (long long)s->global_batch);
+    s->micros = (int)(s->global_batch / s->batches.unit);
     return TR_OK;
 }
 
-/* N, and whether the micro-batches can be taken in such groups. */
+/* Whether a batch can be taken in groups of N micro-batches. */
+static enum tr_status check_groups(const struct tr_shape *s, bool told, int64_t batch)
+{
+    int64_t micros = batch / s->batches.unit, left = micros % s->group;
+    char near[64];
+
+    if (told && s->group > micros)
+        return TR_FAIL(TR_ECONFIG,
+                       "--microbatch-group-size-per-virtual-pipeline-stage %d is more than the "
+                       "%lld micro-batches of an iteration of %lld samples: give %lld at most",
+                       s->group, (long long)micros, (long long)batch, (long long)micros);
+    if (left != 0 && left < s->p)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "the interleaved schedule takes micro-batches in groups of %d (%s), and of the %lld "
+            "that a global batch of %lld has (by --micro-batch-size * replicas) a group of %lld "
+            "would be left, fewer than the stages: the nearest global batch size is %s",
+            s->group,
+            told ? "--microbatch-group-size-per-virtual-pipeline-stage"
+                 : "--pipeline-model-parallel-size",
+            (long long)micros, (long long)batch, (long long)left,
+            tr_multiples_near(s->batches.unit * s->group, batch, near));
+    return TR_OK;
+}
+
 static enum tr_status shape_groups(const struct tr_config *c, struct tr_shape *s)
 {
     int64_t size = c->microbatch_group_size_per_virtual_pipeline_stage;
-    char near[64];
 
     if (size != TR_UNSET_INT && size < s->p)
         return TR_FAIL(TR_ECONFIG,
@@ -135,23 +154,9 @@ static enum tr_status shape_groups(const struct tr_config *c, struct tr_shape *s
                        "--pipeline-model-parallel-size %d: micro-batches would come round to their "
                        "next chunk too late; give %d or more",
                        (long long)size, s->p, s->p);
-    if (size > s->micros && size != TR_UNSET_INT)
-        return TR_FAIL(TR_ECONFIG,
-                       "--microbatch-group-size-per-virtual-pipeline-stage %lld is more than the "
-                       "%d micro-batches of an iteration: give %d at most",
-                       (long long)size, s->micros, s->micros);
     s->group = size == TR_UNSET_INT ? s->p : (int)size;
-    if (s->micros % s->group != 0 && s->micros % s->group < s->p)
-        return TR_FAIL(
-            TR_ECONFIG,
-            "the interleaved schedule takes micro-batches in groups of %d (%s), and of the %d "
-            "there are (--global-batch-size / (--micro-batch-size * replicas)) a group of %d would "
-            "be left, fewer than the stages: the nearest global batch size is %s",
-            s->group,
-            size == TR_UNSET_INT ? "--pipeline-model-parallel-size"
-                                 : "--microbatch-group-size-per-virtual-pipeline-stage",
-            s->micros, s->micros % s->group,
-            tr_multiples_near(s->micro_batch * s->d * s->group, s->global_batch, near));
+    for (int64_t i = 0; i <= tr_batches_increments(&s->batches); i++)
+        TR_TRY(check_groups(s, size != TR_UNSET_INT, tr_batches_step(&s->batches, i)));
     return TR_OK;
 }
 
@@ -189,17 +194,19 @@ static enum tr_status shape_precision(const struct tr_config *c, struct tr_shape
         return TR_FAIL(TR_ECONFIG, "--fp16 and --bf16 are two types for the same numbers: give one "
                                    "of them");
     if (!c->fp16 && c->loss_scale > TR_UNSET_REAL)
-        return TR_FAIL(TR_ECONFIG,
-                       "--loss-scale %g keeps small gradients of fp16 from vanishing, and %s has no "
-                       "need of it: remove it, or add --fp16",
-                       c->loss_scale, c->bf16 ? "bf16" : "fp32");
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--loss-scale %g keeps small gradients of fp16 from vanishing, and %s has no "
+            "need of it: remove it, or add --fp16",
+            c->loss_scale, c->bf16 ? "bf16" : "fp32");
     if (!c->fp16 && (c->initial_loss_scale < 4294967296.0 || c->initial_loss_scale > 4294967296.0 ||
                      c->min_loss_scale < 1.0 || c->min_loss_scale > 1.0 ||
                      c->loss_scale_window != 1000 || c->hysteresis != 2))
-        return TR_FAIL(TR_ECONFIG,
-                       "--initial-loss-scale, --min-loss-scale, --loss-scale-window and --hysteresis "
-                       "steer the loss scale of fp16, and this run has none: remove them, or add "
-                       "--fp16");
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--initial-loss-scale, --min-loss-scale, --loss-scale-window and --hysteresis "
+            "steer the loss scale of fp16, and this run has none: remove them, or add "
+            "--fp16");
     s->half = c->fp16 || c->bf16;
     s->bf16 = c->bf16;
     /* As Megatron: eight bits are too few to add up many micro-batches. */
@@ -216,17 +223,19 @@ static enum tr_status shape_recompute(const struct tr_config *c, struct tr_shape
     bool method = c->recompute_method != TR_RECOMPUTE_NONE;
 
     if (selective && (full || method))
-        return TR_FAIL(TR_ECONFIG,
-                       "selective recomputation keeps all layers, and another option asks for whole "
-                       "layers to be recomputed: leave out --recompute-activations, or the other");
+        return TR_FAIL(
+            TR_ECONFIG,
+            "selective recomputation keeps all layers, and another option asks for whole "
+            "layers to be recomputed: leave out --recompute-activations, or the other");
     if (c->distribute_checkpointed_activations && !full && !method)
         return TR_FAIL(TR_ECONFIG,
                        "--distribute-checkpointed-activations shares out the inputs of recomputed "
                        "layers, and none is recomputed: add --recompute-granularity full");
     if (c->distribute_checkpointed_activations && c->sequence_parallel)
-        return TR_FAIL(TR_ECONFIG,
-                       "--sequence-parallel shares the inputs of layers among tensor ranks already: "
-                       "remove --distribute-checkpointed-activations");
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--sequence-parallel shares the inputs of layers among tensor ranks already: "
+            "remove --distribute-checkpointed-activations");
     if (full || method)
         s->recompute = method ? c->recompute_method : TR_RECOMPUTE_UNIFORM;
     s->recompute_layers = c->recompute_num_layers;
@@ -251,10 +260,11 @@ static enum tr_status shape_sequence(const struct tr_config *c, struct tr_shape 
                        "sequence length that is a multiple of %d, or leave it out",
                        (long long)rows, s->w, s->w);
     if (s->distribute_inputs && rows * s->hidden % s->w)
-        return TR_FAIL(TR_ECONFIG,
-                       "--distribute-checkpointed-activations shares %lld numbers among "
-                       "--tensor-model-parallel-size %d ranks, and they do not divide: leave it out",
-                       (long long)(rows * s->hidden), s->w);
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--distribute-checkpointed-activations shares %lld numbers among "
+            "--tensor-model-parallel-size %d ranks, and they do not divide: leave it out",
+            (long long)(rows * s->hidden), s->w);
     return TR_OK;
 }
 
@@ -265,8 +275,7 @@ static enum tr_status check_data(const struct tr_config *c)
     bool each = c->train_data_path.count || c->valid_data_path.count || c->test_data_path.count;
 
     if (c->mock_data && (c->data_path.count || each))
-        return TR_FAIL(TR_ECONFIG,
-                       "--mock-data makes tokens and reads no data: remove it, or --%s",
+        return TR_FAIL(TR_ECONFIG, "--mock-data makes tokens and reads no data: remove it, or --%s",
                        each ? "train-data-path and its like" : "data-path");
     if (each && c->data_path.count)
         return TR_FAIL(TR_ECONFIG,

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "config/batches.h"
 #include "config/config.h"
 #include "util/status.h"
 
@@ -29,8 +30,9 @@ struct tr_shape {
     bool embed_counts, loss_counts;     /* the embedding, the head take the place of a layer */
 
     int64_t micro_batch;        /* B, samples per micro-batch */
-    int64_t global_batch;       /* samples per iteration */
-    int micros;                 /* M = global_batch / (B * D) */
+    struct tr_batches batches;  /* samples of each iteration */
+    int64_t global_batch;       /* the most of them: of all but a ramp, and of evaluation */
+    int micros;                 /* the M of that, global_batch / (B * D): the largest */
 
     bool half, bf16;            /* weights and activations in half precision: bf16, else fp16 */
     bool grads_fp32;            /* gradients in fp32 though the weights are half */

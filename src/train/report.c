@@ -266,12 +266,31 @@ int tr_report_world(char *buf, size_t size, const struct tr_shape *s)
     return (int)t.used;
 }
 
+static void put_batches(struct text *t, const struct tr_shape *s)
+{
+    const struct tr_batches *b = &s->batches;
+
+    if (b->step)
+        put(t,
+            "will use batch size rampup starting from global batch size %" PRId64
+            " to global batch size %" PRId64 " with batch size increments %" PRId64 " over %" PRId64
+            " samples.\n",
+            b->start, b->wanted, b->step, b->over);
+    else
+        put(t, "setting number of micro-batches to constant %d\n", s->micros);
+    if (b->full != b->wanted)
+        put(t,
+            "decreasing the global batch size from %" PRId64 " to %" PRId64
+            ", a multiple of %" PRId64 "\n",
+            b->wanted, b->full, b->unit);
+}
+
 int tr_report_setup(char *buf, size_t size, const struct tr_shape *s, const char *tokenizer,
                     uint64_t seed)
 {
     struct text t = {buf, size, 0};
 
-    put(&t, "setting number of micro-batches to constant %d\n", s->micros);
+    put_batches(&t, s);
     put(&t, "> building %s tokenizer ...\n", tokenizer);
     put(&t,
         " > padded vocab (size: %" PRId64 ") with %" PRId64 " dummy tokens (new size: %" PRId64

@@ -36,6 +36,8 @@ static enum tr_status open_schedules(struct tr_run *r)
 {
     const struct tr_shape *s = &r->shape;
 
+    r->micros = s->micros;
+    r->global_batch = s->global_batch;
     r->train_list = (struct tr_sched){
         .kind = (enum tr_sched_kind)s->schedule,
         .ranks = s->p,

@@ -45,6 +45,11 @@ struct tr_run {
     enum tr_status (*sample)(struct tr_run *r, enum tr_split split, int64_t position,
                              int32_t *text);
 
+    /* The batch of the step under way, or of the last one; it changes while the batch size ramps up,
+       and train_list with it. */
+    int micros;
+    int64_t global_batch;
+
     /* Where the run stands; a checkpoint keeps these. */
     int64_t iteration;
     int64_t consumed_train, consumed_valid;     /* samples */

@@ -43,10 +43,10 @@ static void backward(void *ctx, struct tr_slot at)
 {
     struct tr_run *r = ctx;
     /* The mean over micro-batches and replicas, so that the sums over both are it. */
-    double factor = r->scaler.scale / ((double)r->shape.micros * r->shape.d);
+    double factor = r->scaler.scale / ((double)r->micros * r->shape.d);
 
     tr_chunk_backward(r->chunk[at.chunk], at.micro, factor,
-                      at.micro == r->shape.micros - 1 ? grads_ready : NULL, r);
+                      at.micro == r->micros - 1 ? grads_ready : NULL, r);
 }
 
 static struct tr_tensor whole_message(struct tr_run *r, struct tr_slot at, enum tr_leg_bit leg)
@@ -104,8 +104,8 @@ void tr_step_connect(struct tr_run *r)
     };
 }
 
-/* Mean loss over all samples of `batches` global batches, from what each replica added up. */
-static double reduce_loss(struct tr_run *r, int64_t batches)
+/* Mean loss over `micros` micro-batches of each replica, from what each added up. */
+static double reduce_loss(struct tr_run *r, int64_t micros)
 {
     struct tr_chunk *last = r->chunk[r->shape.k - 1];
     double sum;
@@ -115,7 +115,7 @@ static double reduce_loss(struct tr_run *r, int64_t batches)
         return 0.0;
     sum = tr_chunk_take_loss(last);
     r->grid.dp.via->allreduce(&r->grid.dp, &r->queue, &t, TR_SUM);
-    return sum / ((double)r->shape.micros * r->shape.d * (double)batches);
+    return sum / ((double)micros * r->shape.d);
 }
 
 /* The first and the last stage each have part of the gradient of the one word embedding, and a
@@ -144,10 +144,30 @@ double tr_step_lr(const struct tr_run *r)
     return tr_lr_at(&r->shape, (double)r->lr_samples);
 }
 
+/* Memory is planned for the largest number of micro-batches; only the list of work is another one. */
+static void begin_batch(struct tr_run *r)
+{
+    const struct tr_shape *s = &r->shape;
+    int micros;
+
+    r->global_batch = tr_batches_at(&s->batches, r->consumed_train);
+    micros = (int)(r->global_batch / s->batches.unit);
+    if (micros == r->micros)
+        return;
+    r->micros = micros;
+    tr_sched_release(&r->train_list);
+    r->train_list = r->eval_list;
+    r->train_list.kind = (enum tr_sched_kind)s->schedule;
+    r->train_list.micros = micros;
+    if (tr_sched_build(&r->train_list) != TR_OK)
+        tr_die(TR_ERESOURCE, "%s", tr_last_error());
+}
+
 double tr_step_gradients(struct tr_run *r)
 {
     double loss;
 
+    begin_batch(r);
     r->split = TR_SPLIT_TRAIN;
     r->first_sample = r->consumed_train;
     r->model.training = true;
@@ -156,7 +176,7 @@ double tr_step_gradients(struct tr_run *r)
 
     /* Part of the forward pass in Megatron's accounts. */
     tr_timer_start(TR_TIMER_FORWARD_COMPUTE);
-    loss = reduce_loss(r, 1);
+    loss = reduce_loss(r, r->micros);
     tr_timer_stop(TR_TIMER_FORWARD_COMPUTE);
 
     tr_timer_start(TR_TIMER_PARAMS_ALL_REDUCE);
@@ -206,8 +226,8 @@ void tr_step(struct tr_run *r, struct tr_step_result *out)
     out->skipped = done.skipped;
     tr_scaler_update(&r->scaler, done.skipped);
     if (!done.skipped)
-        r->lr_samples += r->shape.global_batch;
-    r->consumed_train += r->shape.global_batch;
+        r->lr_samples += r->global_batch;
+    r->consumed_train += r->global_batch;
 }
 
 double tr_eval(struct tr_run *r, enum tr_split split, int64_t first, int64_t iterations)
@@ -221,7 +241,7 @@ double tr_eval(struct tr_run *r, enum tr_split split, int64_t first, int64_t ite
         r->first_sample = first + i * r->shape.global_batch;
         tr_exec_step(&r->eval_list, &r->grid.pp, &r->queue, &r->stage);
     }
-    loss = reduce_loss(r, iterations);
+    loss = reduce_loss(r, r->shape.micros * iterations);
     tr_timers_pause(false);
     return loss;
 }

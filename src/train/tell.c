@@ -175,7 +175,7 @@ static double tflops(const struct tr_run *r, double seconds)
 {
     int formula = tr_flops_formula(r->config);
     double count =
-        tr_flops_count(formula, &r->shape, r->shape.global_batch, recomputes_all(&r->shape));
+        tr_flops_count(formula, &r->shape, r->global_batch, recomputes_all(&r->shape));
 
     return count / (seconds * r->world->size * 1e12);
 }
@@ -237,7 +237,7 @@ static void tell_iteration(struct tr_tell *t)
         .iteration = r->iteration,
         .train_iters = r->shape.train_iters,
         .consumed_samples = r->consumed_train,
-        .global_batch = r->shape.global_batch,
+        .global_batch = r->global_batch,
         .seq = r->shape.seq,
         .seconds = tr_now() - t->since,
         .lr = tr_step_lr(r),

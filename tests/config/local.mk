@@ -1,2 +1,5 @@
-check_PROGRAMS += tests/config/t_config tests/config/t_shape tests/config/t_flops
-TESTS += tests/config/t_config tests/config/t_shape tests/config/t_flops
+CONFIG_TESTS = \
+	tests/config/t_batches tests/config/t_config tests/config/t_flops tests/config/t_shape
+
+check_PROGRAMS += $(CONFIG_TESTS)
+TESTS += $(CONFIG_TESTS)

@@ -401,13 +401,45 @@ static void refused(void **state)
     tr_sched_release(&s);
 }
 
+/* A run whose batch grows plans its memory for the largest number of micro-batches. */
+static void slots_grow(void **state)
+{
+    static const enum tr_sched_kind kinds[] = {TR_SCHED_GPIPE, TR_SCHED_1F1B, TR_SCHED_INTERLEAVED,
+                                               TR_SCHED_EVAL};
+
+    (void)state;
+    for (size_t kind = 0; kind < 4; kind++) {
+        for (int p = 2; p <= 8; p += 2) {
+            for (int k = kinds[kind] == TR_SCHED_INTERLEAVED ? 2 : 1; k <= 3; k++) {
+                if (k > 1 && kinds[kind] != TR_SCHED_INTERLEAVED)
+                    break;
+                for (int rank = 0; rank < p; rank++) {
+                    int before[3] = {0};
+
+                    for (int m = p; m <= 6 * p; m += p) {
+                        struct tr_sched s = {.kind = kinds[kind], .ranks = p, .rank = rank,
+                                             .chunks = k, .micros = m, .overlap = p > 4};
+
+                        assert_ok(tr_sched_build(&s));
+                        for (int chunk = 0; chunk < k; chunk++) {
+                            assert_true(tr_sched_slots(&s, chunk) >= before[chunk]);
+                            before[chunk] = tr_sched_slots(&s, chunk);
+                        }
+                        tr_sched_release(&s);
+                    }
+                }
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_schedule),    cmocka_unit_test(groups),
         cmocka_unit_test(megatron_cases),    cmocka_unit_test(prints),
         cmocka_unit_test(overlapped_prints), cmocka_unit_test(megatron_orders),
-        cmocka_unit_test(refused),
+        cmocka_unit_test(refused),           cmocka_unit_test(slots_grow),
     };
     return run_tap(tests);
 }
