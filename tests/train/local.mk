@@ -1,9 +1,9 @@
 STOP_RUNS = tests/train/t_stop.1.mpi tests/train/t_stop.3.mpi
 
-check_PROGRAMS += tests/train/t_report tests/train/t_stop
+check_PROGRAMS += tests/train/t_report tests/train/t_stop tests/train/t_public
 check_SCRIPTS += $(STOP_RUNS)
 CLEANFILES += $(STOP_RUNS)
-TESTS += tests/train/t_report $(STOP_RUNS)
+TESTS += tests/train/t_report tests/train/t_public $(STOP_RUNS)
 
 $(STOP_RUNS): tests/train/t_stop
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_stop $@
@@ -38,6 +38,7 @@ tests/train/t_stat.2.mpi tests/train/t_stat.4.mpi: tests/train/t_stat
 TRAIN_SH = \
 	tests/train/t_kill.sh tests/train/t_resume.sh \
 	tests/train/t_bad_input.sh tests/train/t_options.sh \
+	tests/train/t_formats.sh \
 	tests/train/t_log.sh
 TESTS += $(TRAIN_SH)
-EXTRA_DIST += $(TRAIN_SH) tests/train/small.sh
+EXTRA_DIST += $(TRAIN_SH) tests/train/small.sh tests/train/parsers.pl tests/train/parsers.txt
