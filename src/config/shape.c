@@ -293,6 +293,22 @@ static enum tr_status check_data(const struct tr_config *c)
     return TR_OK;
 }
 
+static enum tr_status check_masks(const struct tr_config *c, const struct tr_shape *s)
+{
+    const char *name = c->eod_mask_loss          ? "eod-mask-loss"
+                       : c->reset_position_ids   ? "reset-position-ids"
+                       : c->reset_attention_mask ? "reset-attention-mask"
+                                                 : NULL;
+
+    if (name && s->eod < 0)
+        return TR_FAIL(TR_ECONFIG,
+                       "--%s needs a token that ends a document, and this vocabulary of %lld has "
+                       "none: it is 50256 for gpt2-bpe, 256 for bytes, and --vocab-size for "
+                       "NullTokenizer; remove it, or change --vocab-size or --tokenizer-type",
+                       name, (long long)s->vocab);
+    return TR_OK;
+}
+
 static enum tr_status check_save(const struct tr_config *c)
 {
     if (!c->save && c->save_interval != TR_UNSET_INT)
@@ -359,6 +375,7 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     TR_TRY(tr_shape_length(c, out));
     TR_TRY(tr_shape_course(c, out));
     TR_TRY(check_data(c));
+    TR_TRY(check_masks(c, out));
     TR_TRY(check_save(c));
     return check_load(c);
 }

@@ -45,6 +45,12 @@ static int first_head(const struct tr_model *m)
     return (int)(m->shape->heads / m->shape->w) * m->tp.comm->rank;
 }
 
+/* The first token that each token sees, or NULL when that is the first of the sample. */
+static const struct tr_tensor *first_seen(const struct tr_model *m)
+{
+    return m->mask->from.data ? &m->mask->from : NULL;
+}
+
 static void attention_forward(struct tr_model *m, struct tr_block_kept *k, int layer,
                               const int64_t *sample)
 {
@@ -58,7 +64,7 @@ static void attention_forward(struct tr_model *m, struct tr_block_kept *k, int l
 
     q->on->layernorm(q, &k->norm1, &k->mean1, &k->rstd1, &k->x, &gain, &shift, m->eps);
     q->on->linear(q, &k->qkv, NULL, tr_model_whole(m, &k->norm1), &qkv, &qkv_bias, TR_ACT_NONE);
-    q->on->attention(q, &k->ctx, &k->lse, &k->qkv, NULL, first_head(m), score_scale(m),
+    q->on->attention(q, &k->ctx, &k->lse, &k->qkv, first_seen(m), first_head(m), score_scale(m),
                      tr_model_dropout(m, TR_STREAM_ATTN_DROPOUT, layer, sample));
     q->on->linear(q, &m->row, NULL, &k->ctx, &proj, NULL, TR_ACT_NONE);
     tr_tp_leave_fwd(&m->tp, q, &m->row_part, &m->row);
@@ -143,8 +149,8 @@ static void attention_backward(struct tr_model *m, struct tr_block_kept *k, int 
     tr_tp_leave_bwd(&m->tp, q, &m->row, &m->row_part);
     q->on->linear_wgrad(q, &dproj, NULL, &m->row, &k->ctx, m->adds);
     q->on->linear_dgrad(q, &m->dctx, &m->row, &proj, NULL, TR_ACT_NONE);
-    q->on->attention_bwd(q, &m->dqkv, &m->dctx, &k->ctx, &k->lse, &k->qkv, NULL, first_head(m),
-                         score_scale(m),
+    q->on->attention_bwd(q, &m->dqkv, &m->dctx, &k->ctx, &k->lse, &k->qkv, first_seen(m),
+                         first_head(m), score_scale(m),
                          tr_model_dropout(m, TR_STREAM_ATTN_DROPOUT, layer, sample));
     q->on->linear_wgrad(q, &dqkv, &dqkv_bias, &m->dqkv, tr_model_whole(m, &k->norm1), m->adds);
     q->on->linear_dgrad(q, &m->row2, &m->dqkv, &qkv, NULL, TR_ACT_NONE);

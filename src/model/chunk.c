@@ -12,6 +12,7 @@ struct slot {
     struct tr_tensor *slice;     /* [layers] of the input, with distributed inputs */
     struct tr_embed_kept embed;
     struct tr_head_kept head;
+    struct tr_mask mask;
     int32_t *text;   /* [B, T + 1] */
     int64_t *sample; /* [B] */
 };
@@ -75,7 +76,7 @@ struct tr_chunk *tr_chunk_open(struct tr_model *m, int stage, int index, struct 
         x->block = need((size_t)c->layers, sizeof *x->block);
         x->slice = need((size_t)c->layers, sizeof *x->slice);
         x->sample = need((size_t)s->micro_batch, sizeof *x->sample);
-        if (c->embeds || c->heads)
+        if (tr_chunk_reads_text(c))
             x->text = need((size_t)(s->micro_batch * (s->seq + 1)), sizeof *x->text);
     }
     c->ready_head = end_of(c, index, -1);
@@ -152,11 +153,26 @@ static void plan_layer(struct tr_chunk *c, struct tr_arena *a, struct slot *x, i
                         m->stream, size);
 }
 
+static void plan_mask(struct tr_chunk *c, struct tr_arena *a, struct tr_mask *x)
+{
+    const struct tr_mask_rule *rule = &c->m->mask_rule;
+    int64_t n = tr_model_rows(c->m);
+    size_t bytes = (size_t)n * sizeof(int32_t);
+
+    if (rule->positions && c->embeds)
+        x->position = tr_i32_1(tr_arena_take(a, "activations", bytes), n);
+    if (rule->attention)
+        x->from = tr_i32_1(tr_arena_take(a, "activations", bytes), n);
+    if (rule->loss && c->heads)
+        x->weight = tr_f32_1(tr_arena_floats(a, "activations", n), n);
+}
+
 void tr_chunk_plan(struct tr_chunk *c, struct tr_arena *a)
 {
     for (int i = 0; i < c->room.slots; i++) {
         struct slot *x = &c->slot[i];
 
+        plan_mask(c, a, &x->mask);
         if (c->embeds)
             tr_embed_plan(c->m, a, &x->embed);
         for (int layer = 0; layer < c->layers; layer++)
@@ -175,7 +191,7 @@ void tr_chunk_plan(struct tr_chunk *c, struct tr_arena *a)
 
 bool tr_chunk_reads_text(const struct tr_chunk *c)
 {
-    return c->embeds || c->heads;
+    return c->embeds || c->heads || c->m->mask_rule.attention;
 }
 
 bool tr_chunk_has_loss(const struct tr_chunk *c)
@@ -199,6 +215,8 @@ static void spread_text(const struct tr_chunk *c, struct slot *x)
 {
     int64_t seq = c->m->shape->seq;
 
+    tr_mask_of(x->text, c->m->shape->micro_batch, seq, c->m->mask_rule.eod, x->mask.position.data,
+               x->mask.from.data, x->mask.weight.data);
     for (int64_t b = 0; b < c->m->shape->micro_batch; b++) {
         const int32_t *text = x->text + b * (seq + 1);
 
@@ -267,6 +285,7 @@ void tr_chunk_forward(struct tr_chunk *c, int micro)
 
     if (x->text)
         spread_text(c, x);
+    c->m->mask = &x->mask;
     if (c->embeds)
         tr_embed_forward(c->m, &x->embed, &x->block[0].x, x->sample);
     for (int i = 0; i < c->layers; i++) {
@@ -305,6 +324,7 @@ void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, tr_grads_re
     struct tr_tensor doutput = tr_chunk_doutput(c, micro), dinput = tr_chunk_dinput(c, micro);
 
     c->m->adds = micro > 0;
+    c->m->mask = &x->mask;
     if (c->heads) {
         tr_head_backward(c->m, &c->head, &x->head, &doutput, factor);
         if (ready)

@@ -39,7 +39,8 @@ void tr_chunk_close(struct tr_chunk *c);
 /* Take its memory from the arena ("activations", "messages", "logits"). */
 void tr_chunk_plan(struct tr_chunk *c, struct tr_arena *a);
 
-/* Whether it reads tokens (has the embedding or the head) and whether it makes a loss. */
+/* Whether it reads tokens (has the embedding or the head, or attention that documents bound) and
+   whether it makes a loss. */
 bool tr_chunk_reads_text(const struct tr_chunk *c);
 bool tr_chunk_has_loss(const struct tr_chunk *c);
 

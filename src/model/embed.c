@@ -18,7 +18,9 @@ static int64_t first_word(const struct tr_model *m)
 /* The positions of the rows of this rank. */
 static struct tr_tensor positions_of(const struct tr_model *m)
 {
-    return tr_tensor_span(&m->position, tr_model_first_row(m), tr_model_part_rows(m));
+    const struct tr_tensor *all = m->mask->position.data ? &m->mask->position : &m->position;
+
+    return tr_tensor_span(all, tr_model_first_row(m), tr_model_part_rows(m));
 }
 
 void tr_embed_forward(struct tr_model *m, struct tr_embed_kept *k, const struct tr_tensor *y,

@@ -34,6 +34,19 @@ static void make_logits(struct tr_model *m, struct tr_head *h, const struct tr_h
     h->logits_of = k;
 }
 
+/* The weights of the tokens in `factor` times the mean loss of the micro-batch. */
+static void set_weight(struct tr_model *m, struct tr_head *h, double factor)
+{
+    struct tr_queue *q = m->q;
+
+    if (!m->mask->weight.data) {
+        q->on->fill(q, &h->weight, (float)(factor / (double)tr_model_rows(m)));
+        return;
+    }
+    q->on->copy(q, &h->weight, &m->mask->weight);
+    q->on->scale(q, &h->weight, (float)factor);
+}
+
 void tr_head_forward(struct tr_model *m, struct tr_head *h, struct tr_head_kept *k,
                      const struct tr_tensor *loss_sum)
 {
@@ -49,7 +62,7 @@ void tr_head_forward(struct tr_model *m, struct tr_head *h, struct tr_head_kept 
     q->on->xent_sum(q, &k->stats, &h->logits, &k->max, &k->labels, word->first, word->real);
     tr_tp_sum(&m->tp, q, &k->stats);
     q->on->xent_loss(q, &h->loss, &k->stats);
-    q->on->fill(q, &h->weight, (float)(1.0 / (double)tr_model_rows(m)));
+    set_weight(m, h, 1.0);
     q->on->weighted_sum(q, loss_sum, &h->loss, &h->weight);
 }
 
@@ -67,7 +80,7 @@ void tr_head_backward(struct tr_model *m, struct tr_head *h, struct tr_head_kept
     if (h->logits_of != k)
         make_logits(m, h, k);
     h->logits_of = NULL;
-    q->on->fill(q, &h->weight, (float)(factor / (double)tr_model_rows(m)));
+    set_weight(m, h, factor);
     q->on->xent_bwd(q, &h->logits, &k->max, &k->stats, &k->labels, &h->weight, word->first,
                     word->real);
     q->on->linear_wgrad(q, &dwords, NULL, &h->logits, tr_model_whole(m, &k->norm), m->adds);

@@ -8,6 +8,7 @@
 #include "config/shape.h"
 #include "device/device.h"
 #include "model/family.h"
+#include "model/mask.h"
 #include "model/param.h"
 #include "tp/tp.h"
 #include "util/arena.h"
@@ -26,6 +27,12 @@
  * Types.  Weights, activations and messages are of `type`; the residual stream and its gradient of
  * `stream`, which is fp32 with --fp32-residual-connection.  Statistics are fp32.
  */
+/* What the rule of model/mask.h makes of one micro-batch, each [N]; empty where it is not asked for. */
+struct tr_mask {
+    struct tr_tensor position, from;    /* TR_I32 */
+    struct tr_tensor weight;
+};
+
 struct tr_model {
     const struct tr_shape *shape;       /* borrowed */
     const struct tr_family *family;
@@ -38,6 +45,8 @@ struct tr_model {
     bool training;                      /* dropout is on */
     bool adds;                          /* backward adds to the gradients of products, or sets them */
     enum tr_dtype type, stream;
+    struct tr_mask_rule mask_rule;
+    const struct tr_mask *mask;         /* of the micro-batch under way, borrowed */
 
     /* Scratch.  Letters as in tensor.h; one rank's part of what is cut by heads or inner width. */
     struct tr_tensor row, row_part;     /* [N,H] output of a sublayer or its gradient; its part */

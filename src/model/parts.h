@@ -64,7 +64,7 @@ struct tr_head {
 };
 void tr_head_plan(struct tr_model *m, struct tr_arena *a, struct tr_head *h);
 void tr_head_plan_kept(struct tr_model *m, struct tr_arena *a, struct tr_head_kept *k);
-/* loss_sum (TR_F64 [1]) += mean loss of the micro-batch's tokens. */
+/* loss_sum (TR_F64 [1]) += mean loss of the micro-batch's tokens, of those that count (mask.h). */
 void tr_head_forward(struct tr_model *m, struct tr_head *h, struct tr_head_kept *k,
                      const struct tr_tensor *loss_sum);
 /* dx = gradient of `factor` times the mean loss. */

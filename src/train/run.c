@@ -83,6 +83,10 @@ static void open_model(struct tr_run *r)
         .hidden_dropout = c->hidden_dropout,
         .eps = (float)c->layernorm_epsilon,
         .type = half_type(&r->shape),
+        .mask_rule = {.eod = (int32_t)r->shape.eod,
+                      .loss = c->eod_mask_loss,
+                      .positions = c->reset_position_ids,
+                      .attention = c->reset_attention_mask},
         .stream = r->shape.stream_fp32 ? TR_F32 : half_type(&r->shape),
     };
     tr_params_list(&r->shape, r->grid.at.tp, r->grid.at.pp, &r->model.params);

@@ -402,7 +402,7 @@ static void weight_decays(void **state)
                        16, &s));
 }
 
-/* Of the three ways to say where samples come from, only one at a time. */
+/* Of the three ways to say where samples come from, only one at a time; and masks need a token. */
 static void bad_data(void **state)
 {
     static const struct {
@@ -413,6 +413,8 @@ static void bad_data(void **state)
         {"--data-path y --train-data-path z", "give one or the others"},
         {"--valid-data-path y", "give --train-data-path too"},
         {"--train-data-path y --split 90,10,0", "--split 90,10,0 cuts what --data-path names"},
+        {"--reset-attention-mask --vocab-size 50256",
+         "--reset-attention-mask needs a token that ends a document, and this vocabulary of 50256"},
     };
     struct tr_config c;
     struct tr_shape s;

@@ -11,7 +11,7 @@
 
 #include "util/status.h"
 
-enum { MAX_ENTRIES = 256, NAME_BYTES = 128 };
+enum { MAX_ENTRIES = 512, NAME_BYTES = 128 };
 
 struct entry {
     char name[NAME_BYTES];

@@ -10,3 +10,5 @@ EXTRA_DIST += tests/golden/make_bpe.py tests/golden/bpe_vocab.json tests/golden/
 	tests/golden/bpe_cases.jsonl
 
 EXTRA_DIST += tests/golden/make_cyclic.py tests/golden/cyclic.txt
+
+EXTRA_DIST += tests/golden/make_masks.py tests/golden/masks.index tests/golden/masks.bin

@@ -42,3 +42,13 @@ TRAIN_SH = \
 	tests/train/t_log.sh
 TESTS += $(TRAIN_SH)
 EXTRA_DIST += $(TRAIN_SH) tests/train/small.sh tests/train/parsers.pl tests/train/parsers.txt
+
+MASK_RUNS = tests/train/t_masks.1.mpi tests/train/t_masks.4.mpi
+check_PROGRAMS += tests/train/t_masks
+check_SCRIPTS += $(MASK_RUNS)
+CLEANFILES += $(MASK_RUNS)
+TESTS += $(MASK_RUNS)
+tests_train_t_masks_SOURCES = tests/train/t_masks.c $(GOLDEN_SOURCES)
+
+$(MASK_RUNS): tests/train/t_masks
+	$(AM_V_GEN)rm -f $@ && $(LN_S) t_masks $@
