@@ -187,7 +187,7 @@ int tr_report_iteration(char *buf, size_t size, const struct tr_iteration_line *
     put(&t, " number of skipped iterations: %3d |", in->skipped);
     put(&t, " number of nan iterations: %3d |", in->nan);
     if (line->format == TR_FORMAT_DEEPSPEED) {
-        put_field(&t, "samples per second", FIXED, 3, (double)line->global_batch / seconds);
+        put_field(&t, "samples per second", FIXED, 3, (double)line->samples / line->seconds);
         put_field(&t, "TFLOPs", FIXED, 2, line->tflops);
     }
     return (int)t.used;
@@ -211,6 +211,14 @@ int tr_report_validation(char *buf, size_t size, const char *where, double loss)
     put(&t, "\n%s\n", middle);
     put_ruler(&t, m.used + 1);
     return (int)t.used;
+}
+
+int tr_report_where(char *buf, size_t size, int format, int64_t iteration, bool test)
+{
+    if (format == TR_FORMAT_CORE)
+        return put_all(buf, size, "iteration %" PRId64 " on %s set", iteration,
+                       test ? "test" : "validation");
+    return put_all(buf, size, "the end of training for %s data", test ? "test" : "val");
 }
 
 int tr_report_evaluating(char *buf, size_t size, int64_t iteration, int64_t iterations)

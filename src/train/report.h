@@ -69,6 +69,7 @@ struct tr_iteration_line {
     struct tr_moment now;       /* for megatron-core */
     int64_t iteration, train_iters;     /* counted from 1 */
     int64_t consumed_samples, global_batch;
+    int64_t samples;            /* of the interval; the batch may have grown in it */
     int64_t seq;                /* tokens in a sample */
     double seconds;             /* wall time of the interval, all its iterations */
     double lr;                  /* that the next iteration will use */
@@ -91,9 +92,13 @@ int tr_report_iteration(char *buf, size_t size, const struct tr_iteration_line *
 int tr_report_formula(char *buf, size_t size, const char *formula);
 
 /* Three lines: " validation loss at WHERE | lm loss value: ... | lm loss PPL: ... | " between two
-   rulers, by last.  WHERE is "iteration 100", "the end of training for val data" or "... test
-   data".  The perplexity is exp(min(loss, 20)). */
+   rulers, by last.  WHERE is "iteration 100", and at the end "the end of training for val data" and
+   "... test data", in megatron-core "iteration 1000 on validation set" and "... test set".  The
+   perplexity is exp(min(loss, 20)). */
 int tr_report_validation(char *buf, size_t size, const char *where, double loss);
+
+/* WHERE of the validation data at the end of training, or of the test data. */
+int tr_report_where(char *buf, size_t size, int format, int64_t iteration, bool test);
 
 /* "Evaluating iter 3/10": progress of the evaluation on test data, by rank 0. */
 int tr_report_evaluating(char *buf, size_t size, int64_t iteration, int64_t iterations);

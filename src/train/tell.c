@@ -170,12 +170,11 @@ static bool recomputes_all(const struct tr_shape *s)
            (s->recompute == TR_RECOMPUTE_BLOCK && s->recompute_layers >= tr_shape_most_layers(s));
 }
 
-/* TFLOP/s of a rank in an iteration of `seconds`. */
-static double tflops(const struct tr_run *r, double seconds)
+/* TFLOP/s of a rank that take `samples` in `seconds`. */
+static double tflops(const struct tr_run *r, int64_t samples, double seconds)
 {
-    int formula = tr_flops_formula(r->config);
     double count =
-        tr_flops_count(formula, &r->shape, r->global_batch, recomputes_all(&r->shape));
+        tr_flops_count(tr_flops_formula(r->config), &r->shape, samples, recomputes_all(&r->shape));
 
     return count / (seconds * r->world->size * 1e12);
 }
@@ -190,7 +189,12 @@ void tr_tell_open(struct tr_tell *t, struct tr_run *run)
     const struct tr_config *c = run->config;
     char text[TR_REPORT_BYTES];
 
-    *t = (struct tr_tell){.run = run, .began_at = run->iteration, .since = tr_now()};
+    *t = (struct tr_tell){
+        .run = run,
+        .began_at = run->iteration,
+        .consumed = run->consumed_train,
+        .since = tr_now(),
+    };
     if (wants_table(c)) {
         size_t ranks = (size_t)run->world->size;
 
@@ -230,7 +234,6 @@ static void tell_iteration(struct tr_tell *t)
     struct tr_run *r = t->run;
     const struct tr_config *c = r->config;
     char text[TR_REPORT_BYTES];
-    int steps = t->interval.advanced + t->interval.skipped;
     struct tr_iteration_line line = {
         .format = c->log_format,
         .now = tr_moment_now(c->log_format),
@@ -238,6 +241,7 @@ static void tell_iteration(struct tr_tell *t)
         .train_iters = r->shape.train_iters,
         .consumed_samples = r->consumed_train,
         .global_batch = r->global_batch,
+        .samples = r->consumed_train - t->consumed,
         .seq = r->shape.seq,
         .seconds = tr_now() - t->since,
         .lr = tr_step_lr(r),
@@ -246,7 +250,7 @@ static void tell_iteration(struct tr_tell *t)
         .interval = t->interval,
     };
 
-    line.tflops = wants_tflops(c) ? tflops(r, line.seconds / steps) : -1.0;
+    line.tflops = wants_tflops(c) ? tflops(r, line.samples, line.seconds) : -1.0;
     line.params_norm =
         c->log_params_norm ? tr_stat_params_norm(&r->optim, tr_step_owners(r), &r->queue) : -1.0;
     tr_report_iteration(text, sizeof text, &line);
@@ -270,5 +274,6 @@ void tr_tell_print(struct tr_tell *t, bool lost)
         return;
     tr_timers_reset();
     t->interval = (struct tr_interval){0};
+    t->consumed = t->run->consumed_train;
     t->since = tr_now();
 }

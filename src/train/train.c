@@ -36,7 +36,8 @@ static void evaluate(struct loop *l, enum tr_split split, const char *where)
     char text[TR_REPORT_BYTES];
     int64_t iterations = r->shape.eval_iters;
     int64_t first = split == TR_SPLIT_VALID ? r->consumed_valid : 0;
-    int64_t piece = split == TR_SPLIT_TEST ? r->config->log_interval : iterations;
+    int64_t told = r->config->log_format == TR_FORMAT_CORE ? 1 : r->config->log_interval;
+    int64_t piece = split == TR_SPLIT_TEST ? told : iterations;
     double began = tr_now(), loss = 0.0;
 
     if (iterations == 0 || !r->data || tr_data_size(r->data, split) == 0)
@@ -45,7 +46,7 @@ static void evaluate(struct loop *l, enum tr_split split, const char *where)
         n = iterations - done < piece ? iterations - done : piece;
         loss += tr_eval(r, split, first + done * r->shape.global_batch, n) * (double)n /
                 (double)iterations;
-        /* Of the test data Megatron tells how far it is. */
+        /* Of the test data Megatron tells how far it is, Megatron Core at each step. */
         if (split != TR_SPLIT_TEST || n < piece)
             continue;
         tr_report_evaluating(text, sizeof text, done + n, iterations);
@@ -131,13 +132,15 @@ static enum tr_status leave(struct loop *l, enum tr_stop_reason why)
 /* All iterations are done: Megatron's closing evaluation, last checkpoint and test. */
 static enum tr_status finish(struct loop *l)
 {
-    char text[TR_REPORT_BYTES];
+    char text[TR_REPORT_BYTES], where[64];
 
     tr_report_done(text, sizeof text, moment(l->r));
     tr_print_rank0("%s\n", text);
-    evaluate(l, TR_SPLIT_VALID, "the end of training for val data");
+    tr_report_where(where, sizeof where, l->r->config->log_format, l->r->iteration, false);
+    evaluate(l, TR_SPLIT_VALID, where);
     TR_TRY(save(l));
-    evaluate(l, TR_SPLIT_TEST, "the end of training for test data");
+    tr_report_where(where, sizeof where, l->r->config->log_format, l->r->iteration, true);
+    evaluate(l, TR_SPLIT_TEST, where);
     return TR_OK;
 }
 

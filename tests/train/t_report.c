@@ -323,6 +323,7 @@ static void other_formats(void **state)
         .train_iters = 115311,
         .consumed_samples = 9841584,
         .global_batch = 2048,
+        .samples = 2048,
         .seq = 2048,
         .seconds = 105.225,
         .lr = 5.969e-5,
@@ -388,6 +389,14 @@ static void newer_lines(void **state)
     tr_report_memory(buf, sizeof buf, TR_FORMAT_CORE, 3, 20, &m);
     assert_string_equal(buf, "[Rank 3] (after 20 iterations) memory (MB) | allocated: 1.50 | max "
                              "allocated: 1.00 | reserved: 3.00 | max reserved: 3.00");
+    tr_report_where(buf, sizeof buf, TR_FORMAT_CORE, 50, true);
+    assert_string_equal(buf, "iteration 50 on test set");
+    tr_report_where(buf, sizeof buf, TR_FORMAT_CORE, 50, false);
+    assert_string_equal(buf, "iteration 50 on validation set");
+    tr_report_where(buf, sizeof buf, TR_FORMAT_DEEPSPEED, 50, false);
+    assert_string_equal(buf, "the end of training for val data");
+    tr_report_where(buf, sizeof buf, TR_FORMAT_MEGATRON, 50, true);
+    assert_string_equal(buf, "the end of training for test data");
     tr_report_theory(buf, sizeof buf, 18.0 * 1048576.0, 2.5 * 1048576.0);
     assert_string_equal(buf, "Theoretical memory footprints: weight and optimizer=18.00 MB, "
                              "activation=2.50 MB, total=20.50 MB\n");
