@@ -10,10 +10,10 @@ $(STOP_RUNS): tests/train/t_stop
 TRAIN_RUNS = \
 	tests/train/t_golden_run.1.mpi tests/train/t_golden_run.2.mpi \
 	tests/train/t_golden_run.4.mpi tests/train/t_golden_run.8.mpi \
-	tests/train/t_layouts.8.mpi tests/train/t_memory.2.mpi \
+	tests/train/t_layouts.8.mpi tests/train/t_uneven.4.mpi tests/train/t_memory.2.mpi \
 	tests/train/t_stat.2.mpi tests/train/t_stat.4.mpi
 
-check_PROGRAMS += tests/train/t_golden_run tests/train/t_layouts tests/train/t_memory \
+check_PROGRAMS += tests/train/t_golden_run tests/train/t_layouts tests/train/t_uneven tests/train/t_memory \
 	tests/train/t_stat
 check_SCRIPTS += $(TRAIN_RUNS)
 CLEANFILES += $(TRAIN_RUNS)
@@ -25,6 +25,9 @@ tests_train_t_golden_run_SOURCES = tests/train/t_golden_run.c $(GOLDEN_SOURCES)
 tests/train/t_golden_run.1.mpi tests/train/t_golden_run.2.mpi \
 tests/train/t_golden_run.4.mpi tests/train/t_golden_run.8.mpi: tests/train/t_golden_run
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_golden_run $@
+
+tests/train/t_uneven.4.mpi: tests/train/t_uneven
+	$(AM_V_GEN)rm -f $@ && $(LN_S) t_uneven $@
 
 tests/train/t_layouts.8.mpi: tests/train/t_layouts
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_layouts $@
