@@ -18,6 +18,11 @@ int tr_cpu_thread(void)
 #endif
 }
 
+float *tr_cpu_scratch(const struct tr_queue *q)
+{
+    return q->device->scratch + (int64_t)tr_cpu_thread() * SCRATCH_FLOATS;
+}
+
 static enum tr_status cpu_open(int threads, struct tr_device **out)
 {
     struct tr_device *d;

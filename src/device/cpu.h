@@ -21,6 +21,9 @@ enum { TR_CPU_SMALL = 1 << 14 }; /* elements below which a second thread costs m
 /* The number of the calling thread within its team. */
 int tr_cpu_thread(void);
 
+/* Its scratch: SCRATCH_FLOATS (device/cpu_product.h) on a 64-byte boundary. */
+float *tr_cpu_scratch(const struct tr_queue *q);
+
 /* to[h] = (or, with `add`, +=) the sum of column h of x[n,h], in double and in the order of rows. */
 void tr_cpu_column_sums(int threads, const struct tr_tensor *to, const struct tr_tensor *x,
                         bool add);
@@ -29,8 +32,7 @@ void tr_cpu_column_sums(int threads, const struct tr_tensor *to, const struct tr
 void tr_cpu_mask(struct tr_rng r, uint64_t first, int64_t count, uint32_t threshold, float kept,
                  float *out);
 
-/* A mask for one row of a [N,H] activation; p > 0. */
-void tr_cpu_mask_row(const struct tr_dropout *drop, int64_t n, int64_t width, int64_t from,
-                     int64_t count, float *out);
+/* A mask for row n of an activation of that width; p > 0. */
+void tr_cpu_mask_row(const struct tr_dropout *drop, int64_t n, int64_t width, float *out);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "device/cpu.h"
 
+#include "device/cpu_half.h"
 #include "device/cpu_math.h"
 #include "device/cpu_product.h"
 #include "device/host.h"
@@ -17,11 +18,16 @@ enum {
     WIDEST = (TR_MAX_HEAD_DIM + TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS,
 };
 
-/* One head of one sample.  Row t of q, k and v is at + t * stride, of ctx and dctx t * row. */
+/* What one head of one sample has of an operand: row t begins at element first + t * stride. */
+struct slice {
+    const struct tr_tensor *of;
+    int64_t first, stride;
+};
+
 struct head {
-    const float *q, *k, *v;
+    struct slice q, k, v;
     const int32_t *from; /* first key that each query sees, or NULL */
-    int64_t stride, row, t, d;
+    int64_t t, d;
     float scale;
     struct tr_rng rng;
     uint64_t draws;     /* draw of (query 0, key 0) */
@@ -29,26 +35,66 @@ struct head {
     float kept;
 };
 
+/* Part `part` of head bh of all samples' heads; a head has `parts` times d numbers in a row of x. */
+static struct slice slice_of(const struct tr_tensor *x, struct tr_attention_sizes s, int64_t bh,
+                             int parts, int part)
+{
+    int64_t b = bh / s.heads, h = bh % s.heads, stride = parts * s.heads * s.d;
+
+    return (struct slice){x, b * s.t * stride + (h * parts + part) * s.d, stride};
+}
+
 static struct head head_of(const struct tr_tensor *qkv, const struct tr_tensor *from,
                            struct tr_attention_sizes s, int64_t bh, int first_head, float scale,
                            const struct tr_dropout *drop)
 {
     int64_t b = bh / s.heads, h = bh % s.heads;
-    struct head a = {
-        .stride = 3 * s.heads * s.d, .row = s.heads * s.d, .t = s.t, .d = s.d, .scale = scale};
+    struct head a = {.q = slice_of(qkv, s, bh, 3, 0),
+                     .k = slice_of(qkv, s, bh, 3, 1),
+                     .v = slice_of(qkv, s, bh, 3, 2),
+                     .t = s.t,
+                     .d = s.d,
+                     .scale = scale,
+                     .draws = (uint64_t)((first_head + h) * s.t * s.t)};
 
-    a.q = tr_f32(qkv) + b * s.t * a.stride + h * 3 * s.d;
-    a.k = a.q + s.d;
-    a.v = a.k + s.d;
     if (from)
         a.from = tr_i32(from) + b * s.t;
-    a.draws = (uint64_t)((first_head + h) * s.t * s.t);
     if (drop->p > 0.0) {
         a.rng = tr_rng_key(drop->seed, drop->stream, drop->site, drop->sample[b]);
         a.threshold = tr_rng_threshold(drop->p);
         a.kept = (float)(1.0 / (1.0 - drop->p));
     }
     return a;
+}
+
+/* The slice from `row` on; halves become floats in the products. */
+static struct tr_view view_of(struct slice x, int64_t row)
+{
+    return (struct tr_view){
+        .p = tr_cpu_at(x.of, x.first + row * x.stride), .stride = x.stride, .type = x.of->dtype};
+}
+
+static struct tr_view turned(struct tr_view x)
+{
+    x.turned = true;
+    return x;
+}
+
+/* One row as floats, where it lies or in scratch[d]. */
+static const float *get_row(struct slice x, int64_t row, int64_t d, float *scratch)
+{
+    return tr_cpu_in(x.of, x.first + row * x.stride, d, scratch);
+}
+
+/* Row `row` of x becomes from[d]. */
+static void put_row(struct slice x, int64_t row, int64_t d, const float *from)
+{
+    int64_t first = x.first + row * x.stride;
+
+    if (x.of->dtype == TR_F32)
+        memcpy(tr_f32(x.of) + first, from, (size_t)d * sizeof *from);
+    else
+        tr_cpu_put(x.of, first, d, from);
 }
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -158,11 +204,10 @@ static void weigh(const struct head *a, struct forward_scratch *w, int64_t r, in
 }
 
 /* Queries i0 .. i0 + n - 1 of one head. */
-static void attend(const struct head *a, int64_t i0, int64_t n, float *ctx, float *lse,
+static void attend(const struct head *a, int64_t i0, int64_t n, struct slice ctx, float *lse,
                    struct forward_scratch *w)
 {
-    const struct tr_view q = {a->q, a->stride, false, TR_F32}, k = {a->k, a->stride, true, TR_F32};
-    const struct tr_view v = {a->v, a->stride, false, TR_F32}, p = {w->score, KEYS, false, TR_F32};
+    const struct tr_view q = view_of(a->q, i0), p = {.p = w->score, .stride = KEYS};
 
     for (int64_t r = 0; r < n; r++) {
         w->max[r] = -INFINITY;
@@ -171,11 +216,12 @@ static void attend(const struct head *a, int64_t i0, int64_t n, float *ctx, floa
     }
     for (int64_t j0 = first_block(a, i0, n); j0 < i0 + n; j0 += KEYS) {
         int64_t count = smaller(i0 + n - j0, KEYS), skip = j0 > i0 ? j0 - i0 : 0;
+        struct tr_view k = turned(view_of(a->k, j0)), v = view_of(a->v, j0);
 
         /* Queries before the first key of the block see none of it. */
-        tr_cpu_pack(&k, 0, a->d, j0, count, w->keys);
-        tr_cpu_pack(&v, j0, count, 0, a->d, w->values);
-        multiply(q, i0 + skip, n - skip, a->d, w->keys, count, w->score + skip * KEYS, KEYS, false,
+        tr_cpu_pack(&k, 0, a->d, 0, count, w->keys);
+        tr_cpu_pack(&v, 0, count, 0, a->d, w->values);
+        multiply(q, skip, n - skip, a->d, w->keys, count, w->score + skip * KEYS, KEYS, false,
                  w->tiles);
         for (int64_t r = skip; r < n; r++)
             weigh(a, w, r, i0 + r, j0, count);
@@ -183,12 +229,13 @@ static void attend(const struct head *a, int64_t i0, int64_t n, float *ctx, floa
                  w->tiles);
     }
     for (int64_t r = 0; r < n; r++) {
-        float *out = ctx + (i0 + r) * a->row;
-        const float *sum = w->sum + r * WIDEST, total = w->total[r];
+        float *sum = w->sum + r * WIDEST;
+        const float total = w->total[r];
 
 #pragma omp simd
         for (int64_t d = 0; d < a->d; d++)
-            out[d] = sum[d] / total;
+            sum[d] /= total;
+        put_row(ctx, i0 + r, a->d, sum);
         lse[i0 + r] = w->max[r] + logf(total);
     }
 }
@@ -206,11 +253,9 @@ void tr_cpu_attention(struct tr_queue *q, const struct tr_tensor *ctx, const str
         /* The longest first: the last queries. */
         int64_t bh = i % (s.b * s.heads), i0 = (per_head - 1 - i / (s.b * s.heads)) * QUERIES;
         struct head a = head_of(qkv, from, s, bh, first_head, scale, &drop);
-        float *scratch = q->device->scratch + (int64_t)tr_cpu_thread() * SCRATCH_FLOATS;
 
-        attend(&a, i0, smaller(s.t - i0, QUERIES),
-               tr_f32(ctx) + bh / s.heads * s.t * a.row + bh % s.heads * s.d,
-               tr_f32(lse) + bh * s.t, (void *)scratch);
+        attend(&a, i0, smaller(s.t - i0, QUERIES), slice_of(ctx, s, bh, 1, 0),
+               tr_f32(lse) + bh * s.t, (void *)tr_cpu_scratch(q));
     }
 }
 
@@ -219,17 +264,19 @@ void tr_cpu_attention(struct tr_queue *q, const struct tr_tensor *ctx, const str
 struct backward_scratch {
     float keys_turned[TR_MAX_HEAD_DIM * KEYS], values_turned[TR_MAX_HEAD_DIM * KEYS];
     float keys[KEYS * WIDEST];
-    float queries[QUERIES_BWD * WIDEST]; /* or dctx */
+    float packed[QUERIES_BWD * WIDEST]; /* queries or dctx */
     float p[QUERIES_BWD * KEYS], dp[QUERIES_BWD * KEYS];
     float tiles[STRIP_TILES * TILE_FLOATS];
+    float dk[KEYS * TR_MAX_HEAD_DIM], dv[KEYS * TR_MAX_HEAD_DIM];
+    float dq[QUERIES_BWD * TR_MAX_HEAD_DIM]; /* for one in halves */
 };
 
 _Static_assert(sizeof(struct backward_scratch) <= SCRATCH_FLOATS * sizeof(float), "scratch");
 
-/* What one head reads and writes besides q, k and v; dq, dk and dv lie as those do. */
+/* What one head reads and writes besides q, k and v. */
 struct gradients {
-    float *dq, *dk, *dv;
-    const float *dctx, *ctx, *lse;
+    struct slice dq, dk, dv, dctx, ctx;
+    const float *lse;
 };
 
 /* One query: scores in p and dctx . v in dp become m p and scale p (m dp - dctx . ctx), where m is
@@ -238,8 +285,9 @@ static void weigh_bwd(const struct head *a, const struct gradients *g, float *p,
                       int64_t query, int64_t key, int64_t count)
 {
     struct sight s = sight_of(a, query, key, count);
-    const float *dctx = g->dctx + query * a->row, *ctx = g->ctx + query * a->row;
-    float delta = 0.0f, lse = g->lse[query], keep[KEYS];
+    float delta = 0.0f, lse = g->lse[query], keep[KEYS], row[2][TR_MAX_HEAD_DIM];
+    const float *dctx = get_row(g->dctx, query, a->d, row[0]);
+    const float *ctx = get_row(g->ctx, query, a->d, row[1]);
 
 #pragma omp simd reduction(+ : delta)
     for (int64_t d = 0; d < a->d; d++)
@@ -263,47 +311,84 @@ static void weigh_bwd(const struct head *a, const struct gradients *g, float *p,
         p[i] = dp[i] = 0.0f;
 }
 
+/*
+ * dq of rows row .. row + n - 1 is summed in floats over all blocks of keys.  Among halves the sums
+ * lie meanwhile where dk and dv of the same rows will be, which have just the room: the last keys that
+ * a query sees are those of its own block, and dk and dv of a block are stored after its loop.
+ */
+static void load_sums(const struct gradients *g, int64_t row, int64_t n, int64_t d, float *dq)
+{
+    for (int64_t i = 0; i < n; i++)
+        memcpy(dq + i * d, tr_cpu_at(g->dk.of, g->dk.first + (row + i) * g->dk.stride),
+               (size_t)d * sizeof *dq);
+}
+
+static void store_sums(const struct gradients *g, int64_t row, int64_t n, int64_t d,
+                       const float *dq)
+{
+    for (int64_t i = 0; i < n; i++)
+        memcpy(tr_cpu_at(g->dk.of, g->dk.first + (row + i) * g->dk.stride), dq + i * d,
+               (size_t)d * sizeof *dq);
+}
+
+/* dq of queries i0 .. i0 + n - 1 = (or, with `add`, +=) what is in dp, times the keys; `last` when
+   no more will be added. */
+static void query_bwd(const struct head *a, const struct gradients *g, int64_t i0, int64_t n,
+                      int64_t count, bool add, bool last, struct backward_scratch *w)
+{
+    const struct tr_view ds = {.p = w->dp, .stride = KEYS};
+    int64_t first = g->dq.first + i0 * g->dq.stride;
+
+    if (g->dq.of->dtype == TR_F32) {
+        multiply(ds, 0, n, count, w->keys, a->d, tr_f32(g->dq.of) + first, g->dq.stride, add,
+                 w->tiles);
+        return;
+    }
+    if (add)
+        load_sums(g, i0, n, a->d, w->dq);
+    multiply(ds, 0, n, count, w->keys, a->d, w->dq, a->d, add, w->tiles);
+    if (!last)
+        store_sums(g, i0, n, a->d, w->dq);
+    for (int64_t i = 0; last && i < n; i++)
+        put_row(g->dq, i0 + i, a->d, w->dq + i * a->d);
+}
+
 /* Keys j0 .. j0 + count - 1 and queries i0 .. i0 + n - 1, with the keys' blocks packed. */
 static void pair_bwd(const struct head *a, const struct gradients *g, int64_t j0, int64_t count,
-                     int64_t i0, int64_t n, bool first, struct backward_scratch *w)
+                     int64_t i0, int64_t n, struct backward_scratch *w)
 {
-    const struct tr_view q = {a->q, a->stride, false, TR_F32},
-                         dctx = {g->dctx, a->row, false, TR_F32};
-    const struct tr_view p_turned = {w->p, KEYS, true, TR_F32},
-                         ds_turned = {w->dp, KEYS, true, TR_F32};
-    const struct tr_view ds = {w->dp, KEYS, false, TR_F32};
+    const struct tr_view q = view_of(a->q, i0), dctx = view_of(g->dctx, i0);
+    const struct tr_view p = {.p = w->p, .stride = KEYS}, ds = {.p = w->dp, .stride = KEYS};
     int64_t from = first_block(a, i0, n);
 
     if (j0 < from)
         return;
-    multiply(q, i0, n, a->d, w->keys_turned, count, w->p, KEYS, false, w->tiles);
-    multiply(dctx, i0, n, a->d, w->values_turned, count, w->dp, KEYS, false, w->tiles);
+    multiply(q, 0, n, a->d, w->keys_turned, count, w->p, KEYS, false, w->tiles);
+    multiply(dctx, 0, n, a->d, w->values_turned, count, w->dp, KEYS, false, w->tiles);
     for (int64_t r = 0; r < n; r++)
         weigh_bwd(a, g, w->p + r * KEYS, w->dp + r * KEYS, i0 + r, j0, count);
-    tr_cpu_pack(&dctx, i0, n, 0, a->d, w->queries);
-    multiply(p_turned, 0, count, n, w->queries, a->d, g->dv + j0 * a->stride, a->stride, !first,
-             w->tiles);
-    tr_cpu_pack(&q, i0, n, 0, a->d, w->queries);
-    multiply(ds_turned, 0, count, n, w->queries, a->d, g->dk + j0 * a->stride, a->stride, !first,
-             w->tiles);
-    multiply(ds, 0, n, count, w->keys, a->d, g->dq + i0 * a->stride, a->stride, j0 > from,
-             w->tiles);
+    tr_cpu_pack(&dctx, 0, n, 0, a->d, w->packed);
+    multiply(turned(p), 0, count, n, w->packed, a->d, w->dv, a->d, i0 > j0, w->tiles);
+    tr_cpu_pack(&q, 0, n, 0, a->d, w->packed);
+    multiply(turned(ds), 0, count, n, w->packed, a->d, w->dk, a->d, i0 > j0, w->tiles);
+    query_bwd(a, g, i0, n, count, j0 > from, i0 == j0, w);
 }
 
 static void attend_bwd(const struct head *a, const struct gradients *g, struct backward_scratch *w)
 {
-    const struct tr_view k = {a->k, a->stride, false, TR_F32},
-                         k_turned = {a->k, a->stride, true, TR_F32};
-    const struct tr_view v_turned = {a->v, a->stride, true, TR_F32};
-
     for (int64_t j0 = 0; j0 < a->t; j0 += KEYS) {
         int64_t count = smaller(a->t - j0, KEYS);
+        struct tr_view k = view_of(a->k, j0), k_turned = turned(k), v = turned(view_of(a->v, j0));
 
-        tr_cpu_pack(&k_turned, 0, a->d, j0, count, w->keys_turned);
-        tr_cpu_pack(&v_turned, 0, a->d, j0, count, w->values_turned);
-        tr_cpu_pack(&k, j0, count, 0, a->d, w->keys);
+        tr_cpu_pack(&k_turned, 0, a->d, 0, count, w->keys_turned);
+        tr_cpu_pack(&k, 0, count, 0, a->d, w->keys);
+        tr_cpu_pack(&v, 0, a->d, 0, count, w->values_turned);
         for (int64_t i0 = j0; i0 < a->t; i0 += QUERIES_BWD)
-            pair_bwd(a, g, j0, count, i0, smaller(a->t - i0, QUERIES_BWD), i0 == j0, w);
+            pair_bwd(a, g, j0, count, i0, smaller(a->t - i0, QUERIES_BWD), w);
+        for (int64_t j = 0; j < count; j++) {
+            put_row(g->dk, j0 + j, a->d, w->dk + j * a->d);
+            put_row(g->dv, j0 + j, a->d, w->dv + j * a->d);
+        }
     }
 }
 
@@ -321,15 +406,13 @@ void tr_cpu_attention_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
 #pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
     for (int64_t bh = 0; bh < tasks; bh++) {
         struct head a = head_of(qkv, from, s, bh, first_head, scale, &drop);
-        int64_t at = bh / s.heads * s.t * a.row + bh % s.heads * s.d;
-        struct gradients g = {.dq = tr_f32(dqkv) + (a.q - tr_f32(qkv)),
-                              .dctx = tr_f32(dctx) + at,
-                              .ctx = tr_f32(ctx) + at,
+        struct gradients g = {.dq = slice_of(dqkv, s, bh, 3, 0),
+                              .dk = slice_of(dqkv, s, bh, 3, 1),
+                              .dv = slice_of(dqkv, s, bh, 3, 2),
+                              .dctx = slice_of(dctx, s, bh, 1, 0),
+                              .ctx = slice_of(ctx, s, bh, 1, 0),
                               .lse = tr_f32(lse) + bh * s.t};
 
-        g.dk = g.dq + s.d;
-        g.dv = g.dk + s.d;
-        attend_bwd(&a, &g,
-                   (void *)(q->device->scratch + (int64_t)tr_cpu_thread() * SCRATCH_FLOATS));
+        attend_bwd(&a, &g, (void *)tr_cpu_scratch(q));
     }
 }

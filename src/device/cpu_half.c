@@ -86,3 +86,44 @@ void tr_cpu_narrow(enum tr_dtype t, const float *from, int64_t n, void *to)
         TR_ASSERT(!"a type that holds floats");
     }
 }
+
+float *tr_cpu_in(const struct tr_tensor *t, int64_t first, int64_t n, float *scratch)
+{
+    if (t->dtype == TR_F32)
+        return tr_f32(t) + first;
+    tr_cpu_widen(t->dtype, tr_cpu_at(t, first), n, scratch);
+    return scratch;
+}
+
+float *tr_cpu_out(const struct tr_tensor *t, int64_t first, float *scratch)
+{
+    return t->dtype == TR_F32 ? tr_f32(t) + first : scratch;
+}
+
+void tr_cpu_put(const struct tr_tensor *t, int64_t first, int64_t n, const float *x)
+{
+    if (t->dtype != TR_F32)
+        tr_cpu_narrow(t->dtype, x, n, tr_cpu_at(t, first));
+}
+
+void tr_cpu_convert(const struct tr_tensor *y, int64_t y_first, const struct tr_tensor *x,
+                    int64_t x_first, int64_t n)
+{
+    enum { CHUNK = 512 };
+    float buffer[CHUNK];
+
+    if (y->dtype == x->dtype) {
+        memcpy(tr_cpu_at(y, y_first), tr_cpu_at(x, x_first),
+               (size_t)(n * tr_dtype_bytes(x->dtype)));
+        return;
+    }
+    if (y->dtype == TR_F32) {
+        tr_cpu_widen(x->dtype, tr_cpu_at(x, x_first), n, tr_f32(y) + y_first);
+        return;
+    }
+    for (int64_t i = 0; i < n; i += CHUNK) {
+        int64_t count = n - i < CHUNK ? n - i : CHUNK;
+
+        tr_cpu_put(y, y_first + i, count, tr_cpu_in(x, x_first + i, count, buffer));
+    }
+}

@@ -47,13 +47,12 @@ void tr_cpu_mask(struct tr_rng r, uint64_t first, int64_t count, uint32_t thresh
     }
 }
 
-void tr_cpu_mask_row(const struct tr_dropout *drop, int64_t n, int64_t width, int64_t from,
-                     int64_t count, float *out)
+void tr_cpu_mask_row(const struct tr_dropout *drop, int64_t n, int64_t width, float *out)
 {
     int64_t row = drop->first_row + n, token = row % drop->tokens;
     struct tr_rng r =
         tr_rng_key(drop->seed, drop->stream, drop->site, drop->sample[row / drop->tokens]);
 
-    tr_cpu_mask(r, (uint64_t)(token * width + from), count, tr_rng_threshold(drop->p),
+    tr_cpu_mask(r, (uint64_t)(token * width), width, tr_rng_threshold(drop->p),
                 (float)(1.0 / (1.0 - drop->p)), out);
 }

@@ -4,17 +4,37 @@
 #include <math.h>
 #include <string.h>
 
-#include "device/cpu_simd.h"
+#include "device/cpu_half.h"
+#include "device/cpu_product.h"
 #include "device/host.h"
 #include "device/sizes.h"
 
-/* Operations that treat each row of an activation alone, and sums over rows. */
+/*
+ * Operations that treat each row of an activation alone, and sums over rows.  The kernels know floats
+ * only; rows of halves pass through the scratch of their thread.
+ */
 
-enum { CHUNK = 256, COLUMNS = 64 };
+enum { CHUNK = 256, COLUMNS = 64, ROWS = 5 };
+
+_Static_assert(ROWS *(TR_MAX_WIDTH + 32) <= SCRATCH_FLOATS, "scratch");
 
 static bool worth(int threads, struct tr_rows_sizes s)
 {
     return threads > 1 && s.n * s.h > TR_CPU_SMALL / 4;
+}
+
+/* Scratch for ROWS rows of h floats, which are not a power of two apart. */
+struct rows {
+    float *row[ROWS];
+};
+
+static struct rows rows_of(const struct tr_queue *q, int64_t h)
+{
+    struct rows w;
+
+    for (int i = 0; i < ROWS; i++)
+        w.row[i] = tr_cpu_scratch(q) + i * ((h + 31) / 16 * 16);
+    return w;
 }
 
 void tr_cpu_column_sums(int threads, const struct tr_tensor *to, const struct tr_tensor *x,
@@ -26,16 +46,19 @@ void tr_cpu_column_sums(int threads, const struct tr_tensor *to, const struct tr
     for (int64_t from = 0; from < h; from += COLUMNS) {
         int64_t count = h - from < COLUMNS ? h - from : COLUMNS;
         double sum[COLUMNS] = {0.0};
+        float buffer[COLUMNS], *all;
 
         for (int64_t i = 0; i < n; i++) {
-            const float *row = tr_f32(x) + i * h + from;
+            const float *row = tr_cpu_in(x, i * h + from, count, buffer);
 
 #pragma omp simd
             for (int64_t c = 0; c < count; c++)
                 sum[c] += (double)row[c];
         }
+        all = tr_cpu_in(to, from, count, buffer);
         for (int64_t c = 0; c < count; c++)
-            tr_f32(to)[from + c] = (float)((add ? (double)tr_f32(to)[from + c] : 0.0) + sum[c]);
+            all[c] = (float)((add ? (double)all[c] : 0.0) + sum[c]);
+        tr_cpu_put(to, from, count, all);
     }
 }
 
@@ -70,10 +93,21 @@ void tr_cpu_layernorm(struct tr_queue *q, const struct tr_tensor *y, const struc
     struct tr_rows_sizes s = tr_sizes_layernorm(y, mean, rstd, x, gain, bias);
     int threads = q->device->threads;
 
-#pragma omp parallel for num_threads(threads) if (worth(threads, s))
-    for (int64_t n = 0; n < s.n; n++)
-        norm_row(tr_f32(y) + n * s.h, tr_f32(mean) + n, tr_f32(rstd) + n, tr_f32(x) + n * s.h,
-                 tr_f32(gain), tr_f32(bias), s.h, eps);
+#pragma omp parallel num_threads(threads) if (worth(threads, s))
+    {
+        struct rows w = rows_of(q, s.h);
+        const float *by = tr_cpu_in(gain, 0, s.h, w.row[0]);
+        const float *plus = tr_cpu_in(bias, 0, s.h, w.row[1]);
+
+#pragma omp for
+        for (int64_t n = 0; n < s.n; n++) {
+            const float *from = tr_cpu_in(x, n * s.h, s.h, w.row[2]);
+            float *to = tr_cpu_out(y, n * s.h, w.row[3]);
+
+            norm_row(to, tr_f32(mean) + n, tr_f32(rstd) + n, from, by, plus, s.h, eps);
+            tr_cpu_put(y, n * s.h, s.h, to);
+        }
+    }
 }
 
 /* With g = dy * gain and u = (x - mean) * rstd: dx = rstd (g - mean(g) - u mean(g u)). */
@@ -103,14 +137,17 @@ static void norm_row_bwd(float *dx, const float *dy, const float *skip, const fl
 }
 
 /* Sums over rows for columns from .. from + count - 1, which one thread does alone. */
-static void norm_sums(float *dgain, float *dbias, const float *dy, const float *x,
-                      const float *mean, const float *rstd, struct tr_rows_sizes s, int64_t from)
+static void norm_sums(const struct tr_tensor *dgain, const struct tr_tensor *dbias,
+                      const struct tr_tensor *dy, const struct tr_tensor *x, const float *mean,
+                      const float *rstd, struct tr_rows_sizes s, int64_t from)
 {
     int64_t count = s.h - from < COLUMNS ? s.h - from : COLUMNS;
     double to_gain[COLUMNS] = {0.0}, to_bias[COLUMNS] = {0.0};
+    float buffer[2][COLUMNS], *gains, *biases;
 
     for (int64_t n = 0; n < s.n; n++) {
-        const float *dyn = dy + n * s.h + from, *xn = x + n * s.h + from;
+        const float *dyn = tr_cpu_in(dy, n * s.h + from, count, buffer[0]);
+        const float *xn = tr_cpu_in(x, n * s.h + from, count, buffer[1]);
 
 #pragma omp simd
         for (int64_t c = 0; c < count; c++) {
@@ -118,10 +155,14 @@ static void norm_sums(float *dgain, float *dbias, const float *dy, const float *
             to_bias[c] += (double)dyn[c];
         }
     }
+    gains = tr_cpu_in(dgain, from, count, buffer[0]);
+    biases = tr_cpu_in(dbias, from, count, buffer[1]);
     for (int64_t c = 0; c < count; c++) {
-        dgain[from + c] = (float)((double)dgain[from + c] + to_gain[c]);
-        dbias[from + c] = (float)((double)dbias[from + c] + to_bias[c]);
+        gains[c] = (float)((double)gains[c] + to_gain[c]);
+        biases[c] = (float)((double)biases[c] + to_bias[c]);
     }
+    tr_cpu_put(dgain, from, count, gains);
+    tr_cpu_put(dbias, from, count, biases);
 }
 
 void tr_cpu_layernorm_bwd(struct tr_queue *q, const struct tr_tensor *dx,
@@ -136,39 +177,49 @@ void tr_cpu_layernorm_bwd(struct tr_queue *q, const struct tr_tensor *dx,
 
 #pragma omp parallel num_threads(threads) if (worth(threads, s))
     {
+        struct rows w = rows_of(q, s.h);
+        const float *by = tr_cpu_in(gain, 0, s.h, w.row[0]);
+
 #pragma omp for nowait
         for (int64_t from = 0; from < s.h; from += COLUMNS)
-            norm_sums(tr_f32(dgain), tr_f32(dbias), tr_f32(dy), tr_f32(x), tr_f32(mean),
-                      tr_f32(rstd), s, from);
+            norm_sums(dgain, dbias, dy, x, tr_f32(mean), tr_f32(rstd), s, from);
 #pragma omp for
-        for (int64_t n = 0; n < s.n; n++)
-            norm_row_bwd(tr_f32(dx) + n * s.h, tr_f32(dy) + n * s.h,
-                         dskip ? tr_f32(dskip) + n * s.h : NULL, tr_f32(x) + n * s.h, tr_f32(gain),
-                         s.h, tr_f32(mean)[n], tr_f32(rstd)[n]);
+        for (int64_t n = 0; n < s.n; n++) {
+            float *to = tr_cpu_out(dx, n * s.h, w.row[1]);
+
+            norm_row_bwd(to, tr_cpu_in(dy, n * s.h, s.h, w.row[2]),
+                         dskip ? tr_cpu_in(dskip, n * s.h, s.h, w.row[3]) : NULL,
+                         tr_cpu_in(x, n * s.h, s.h, w.row[4]), by, s.h, tr_f32(mean)[n],
+                         tr_f32(rstd)[n]);
+            tr_cpu_put(dx, n * s.h, s.h, to);
+        }
     }
 }
 
 /* ---- residual, dropout ---- */
 
-static void residual_row(float *y, const float *x, const float *a, const float *bias, int64_t n,
-                         int64_t h, const struct tr_dropout *drop)
+/* keep[h] is NULL without dropout. */
+static void residual_row(float *y, const float *x, const float *a, const float *bias,
+                         const float *keep, int64_t h)
 {
-    float keep[CHUNK];
-
-    if (drop->p == 0.0) {
+    if (keep) {
+#pragma omp simd
+        for (int64_t i = 0; i < h; i++)
+            y[i] = mul_add(a[i] + bias[i], keep[i], x[i]);
+    } else {
 #pragma omp simd
         for (int64_t i = 0; i < h; i++)
             y[i] = x[i] + (a[i] + bias[i]);
-        return;
     }
-    for (int64_t from = 0; from < h; from += CHUNK) {
-        int64_t count = h - from < CHUNK ? h - from : CHUNK;
+}
 
-        tr_cpu_mask_row(drop, n, h, from, count, keep);
-#pragma omp simd
-        for (int64_t i = from; i < from + count; i++)
-            y[i] = mul_add(a[i] + bias[i], keep[i - from], x[i]);
-    }
+/* What dropout multiplies row n by, or NULL without. */
+static const float *mask_row(const struct tr_dropout *drop, int64_t n, int64_t h, float *keep)
+{
+    if (drop->p == 0.0)
+        return NULL;
+    tr_cpu_mask_row(drop, n, h, keep);
+    return keep;
 }
 
 void tr_cpu_residual(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *x,
@@ -178,33 +229,45 @@ void tr_cpu_residual(struct tr_queue *q, const struct tr_tensor *y, const struct
     struct tr_rows_sizes s = tr_sizes_residual(y, x, a, bias, &drop);
     int threads = q->device->threads;
 
-#pragma omp parallel for num_threads(threads) if (worth(threads, s))
-    for (int64_t n = 0; n < s.n; n++)
-        residual_row(tr_f32(y) + n * s.h, tr_f32(x) + n * s.h, tr_f32(a) + n * s.h, tr_f32(bias), n,
-                     s.h, &drop);
-}
+#pragma omp parallel num_threads(threads) if (worth(threads, s))
+    {
+        struct rows w = rows_of(q, s.h);
+        const float *plus = tr_cpu_in(bias, 0, s.h, w.row[0]);
 
-/* y = dropout(x) for one row; y may be x. */
-static void drop_row(float *y, const float *x, int64_t n, int64_t h, const struct tr_dropout *drop)
-{
-    float keep[CHUNK];
+#pragma omp for
+        for (int64_t n = 0; n < s.n; n++) {
+            float *to = tr_cpu_out(y, n * s.h, w.row[1]);
 
-    for (int64_t from = 0; from < h; from += CHUNK) {
-        int64_t count = h - from < CHUNK ? h - from : CHUNK;
-
-        tr_cpu_mask_row(drop, n, h, from, count, keep);
-#pragma omp simd
-        for (int64_t i = from; i < from + count; i++)
-            y[i] = x[i] * keep[i - from];
+            residual_row(to, tr_cpu_in(x, n * s.h, s.h, w.row[2]),
+                         tr_cpu_in(a, n * s.h, s.h, w.row[3]), plus,
+                         mask_row(&drop, n, s.h, w.row[4]), s.h);
+            tr_cpu_put(y, n * s.h, s.h, to);
+        }
     }
 }
 
-static void drop_rows(int threads, const struct tr_tensor *y, const struct tr_tensor *x,
+/* y = dropout(x), p > 0; y may be x. */
+static void drop_rows(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *x,
                       struct tr_rows_sizes s, const struct tr_dropout *drop)
 {
-#pragma omp parallel for num_threads(threads) if (worth(threads, s))
-    for (int64_t n = 0; n < s.n; n++)
-        drop_row(tr_f32(y) + n * s.h, tr_f32(x) + n * s.h, n, s.h, drop);
+    int threads = q->device->threads;
+
+#pragma omp parallel num_threads(threads) if (worth(threads, s))
+    {
+        struct rows w = rows_of(q, s.h);
+
+#pragma omp for
+        for (int64_t n = 0; n < s.n; n++) {
+            const float *from = tr_cpu_in(x, n * s.h, s.h, w.row[0]);
+            const float *keep = mask_row(drop, n, s.h, w.row[1]);
+            float *to = tr_cpu_out(y, n * s.h, w.row[2]);
+
+#pragma omp simd
+            for (int64_t h = 0; h < s.h; h++)
+                to[h] = from[h] * keep[h];
+            tr_cpu_put(y, n * s.h, s.h, to);
+        }
+    }
 }
 
 void tr_cpu_residual_bwd(struct tr_queue *q, const struct tr_tensor *da,
@@ -214,7 +277,7 @@ void tr_cpu_residual_bwd(struct tr_queue *q, const struct tr_tensor *da,
     struct tr_rows_sizes s = tr_sizes_residual_bwd(da, dbias, dy, &drop);
 
     if (drop.p > 0.0)
-        drop_rows(q->device->threads, da, dy, s, &drop);
+        drop_rows(q, da, dy, s, &drop);
     else
         tr_cpu_copy(q, da, dy);
     tr_cpu_column_sums(q->device->threads, dbias, da, true);
@@ -225,71 +288,5 @@ void tr_cpu_dropout(struct tr_queue *q, const struct tr_tensor *y, struct tr_dro
     struct tr_rows_sizes s = tr_sizes_dropout(y, &drop);
 
     if (drop.p > 0.0)
-        drop_rows(q->device->threads, y, y, s, &drop);
-}
-
-/* ---- embedding ---- */
-
-void tr_cpu_embed(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *ids,
-                  const struct tr_tensor *table, int64_t first)
-{
-    struct tr_embed_sizes s = tr_sizes_embed(y, ids, table);
-    int threads = q->device->threads;
-    size_t bytes = (size_t)s.h * sizeof(float);
-
-#pragma omp parallel for num_threads(threads) if (threads > 1 && s.n * s.h > TR_CPU_SMALL)
-    for (int64_t n = 0; n < s.n; n++) {
-        int64_t row = tr_i32(ids)[n] - first;
-
-        if (row >= 0 && row < s.r)
-            memcpy(tr_f32(y) + n * s.h, tr_f32(table) + row * s.h, bytes);
-        else
-            memset(tr_f32(y) + n * s.h, 0, bytes);
-    }
-}
-
-/* A thread owns columns, so the rows of one id are added in their order. */
-void tr_cpu_embed_bwd(struct tr_queue *q, const struct tr_tensor *dtable,
-                      const struct tr_tensor *dy, const struct tr_tensor *ids, int64_t first)
-{
-    struct tr_embed_sizes s = tr_sizes_embed(dy, ids, dtable);
-    int threads = q->device->threads;
-
-#pragma omp parallel for num_threads(threads) if (threads > 1 && s.n * s.h > TR_CPU_SMALL)
-    for (int64_t from = 0; from < s.h; from += CHUNK) {
-        int64_t to = from + CHUNK < s.h ? from + CHUNK : s.h;
-
-        for (int64_t n = 0; n < s.n; n++) {
-            int64_t row = tr_i32(ids)[n] - first;
-            const float *x = tr_f32(dy) + n * s.h;
-            float *sum;
-
-            if (row < 0 || row >= s.r)
-                continue;
-            sum = tr_f32(dtable) + row * s.h;
-#pragma omp simd
-            for (int64_t h = from; h < to; h++)
-                sum[h] += x[h];
-        }
-    }
-}
-
-void tr_cpu_add_rows(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *ids,
-                     const struct tr_tensor *table)
-{
-    struct tr_embed_sizes s = tr_sizes_embed(y, ids, table);
-    int threads = q->device->threads;
-
-#pragma omp parallel for num_threads(threads) if (threads > 1 && s.n * s.h > TR_CPU_SMALL)
-    for (int64_t n = 0; n < s.n; n++) {
-        int64_t row = tr_i32(ids)[n];
-        float *sum = tr_f32(y) + n * s.h;
-        const float *x;
-
-        TR_ASSERT(row >= 0 && row < s.r);
-        x = tr_f32(table) + row * s.h;
-#pragma omp simd
-        for (int64_t h = 0; h < s.h; h++)
-            sum[h] += x[h];
-    }
+        drop_rows(q, y, y, s, &drop);
 }

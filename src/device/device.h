@@ -24,8 +24,8 @@
  */
 struct tr_device;               /* the CPU cores given to this rank */
 
-/* The widest head that attention takes. */
-enum { TR_MAX_HEAD_DIM = 256 };
+/* The widest head that attention takes, and the widest row of a norm, residual or dropout. */
+enum { TR_MAX_HEAD_DIM = 256, TR_MAX_WIDTH = 32768 };
 
 struct tr_backend;
 

@@ -5,8 +5,14 @@
 #include <string.h>
 
 #include "device/host.h"
+#include "device/ref_element.h"
 #include "device/sizes.h"
-#include "util/half.h"
+
+/* The rows that give the same bits everywhere compute in float. */
+static double in_float(double x)
+{
+    return (double)(float)x;
+}
 
 /* ---- memory ---- */
 
@@ -15,19 +21,21 @@ void tr_ref_fill(struct tr_queue *q, const struct tr_tensor *y, float value)
     int64_t n = tr_tensor_elems(y);
 
     (void)q;
-    TR_ASSERT(y->dtype == TR_F32 || y->dtype == TR_F64);
+    TR_ASSERT(y->dtype != TR_I32);
     for (int64_t i = 0; i < n; i++)
-        if (y->dtype == TR_F32)
-            tr_f32(y)[i] = value;
-        else
-            tr_f64(y)[i] = (double)value;
+        set(y, i, (double)value);
 }
 
 void tr_ref_copy(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *x)
 {
+    int64_t n = tr_sizes_copy(y, x);
+
     (void)q;
-    TR_ASSERT(y->dtype == x->dtype && tr_tensor_elems(y) == tr_tensor_elems(x));
-    memcpy(y->data, x->data, (size_t)tr_tensor_bytes(x));
+    if (y->dtype == x->dtype)
+        memcpy(y->data, x->data, (size_t)tr_tensor_bytes(x));
+    else
+        for (int64_t i = 0; i < n; i++)
+            set(y, i, get(x, i));
 }
 
 void tr_ref_add(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *x)
@@ -36,7 +44,7 @@ void tr_ref_add(struct tr_queue *q, const struct tr_tensor *y, const struct tr_t
 
     (void)q;
     for (int64_t i = 0; i < n; i++)
-        tr_f32(y)[i] += tr_f32(x)[i];
+        set(y, i, in_float(get(y, i) + get(x, i)));
 }
 
 void tr_ref_scale(struct tr_queue *q, const struct tr_tensor *y, float factor)
@@ -45,7 +53,7 @@ void tr_ref_scale(struct tr_queue *q, const struct tr_tensor *y, float factor)
 
     (void)q;
     for (int64_t i = 0; i < n; i++)
-        tr_f32(y)[i] *= factor;
+        set(y, i, in_float(get(y, i) * (double)factor));
 }
 
 void tr_ref_sumsq(struct tr_queue *q, const struct tr_tensor *out, const struct tr_tensor *x)
@@ -62,8 +70,8 @@ void tr_ref_weighted_sum(struct tr_queue *q, const struct tr_tensor *out, const 
     (void)q;
     tr_sizes_scalar(out);
     for (int64_t i = 0; i < n; i++)
-        sum += (double)tr_f32(x)[i] * (double)tr_f32(w)[i];
-    tr_f64(out)[0] += sum;
+        sum += get(x, i) * get(w, i);
+    set(out, 0, get(out, 0) + sum);
 }
 
 void tr_ref_count_zeros(struct tr_queue *q, const struct tr_tensor *out, const struct tr_tensor *x)
@@ -73,7 +81,7 @@ void tr_ref_count_zeros(struct tr_queue *q, const struct tr_tensor *out, const s
     (void)q;
     tr_sizes_scalar(out);
     for (int64_t i = 0; i < n; i++)
-        tr_f64(out)[0] += tr_f32(x)[i] == 0.0f ? 1.0 : 0.0;
+        set(out, 0, get(out, 0) + (get(x, i) == 0.0 ? 1.0 : 0.0));
 }
 
 /* ---- dense ---- */
@@ -108,13 +116,13 @@ void tr_ref_linear(struct tr_queue *q, const struct tr_tensor *y, const struct t
     (void)q;
     for (int64_t n = 0; n < s.n; n++)
         for (int64_t o = 0; o < s.o; o++) {
-            double z = bias ? (double)tr_f32(bias)[o] : 0.0;
+            double z = bias ? get(bias, o) : 0.0;
 
             for (int64_t i = 0; i < s.i; i++)
-                z += (double)tr_f32(x)[n * s.i + i] * (double)tr_f32(w)[o * s.i + i];
+                z += get(x, n * s.i + i) * get(w, o * s.i + i);
             if (pre)
-                tr_f32(pre)[n * s.o + o] = (float)z;
-            tr_f32(y)[n * s.o + o] = (float)activate(act, z);
+                set(pre, n * s.o + o, z);
+            set(y, n * s.o + o, activate(act, z));
         }
 }
 
@@ -129,10 +137,10 @@ void tr_ref_linear_dgrad(struct tr_queue *q, const struct tr_tensor *dx, const s
             double sum = 0.0;
 
             for (int64_t o = 0; o < s.o; o++)
-                sum += (double)tr_f32(dy)[n * s.o + o] * (double)tr_f32(w)[o * s.i + i];
+                sum += get(dy, n * s.o + o) * get(w, o * s.i + i);
             if (pre)
-                sum *= slope(act, (double)tr_f32(pre)[n * s.i + i]);
-            tr_f32(dx)[n * s.i + i] = (float)sum;
+                sum *= slope(act, get(pre, n * s.i + i));
+            set(dx, n * s.i + i, sum);
         }
 }
 
@@ -145,18 +153,18 @@ void tr_ref_linear_wgrad(struct tr_queue *q, const struct tr_tensor *dw,
     (void)q;
     for (int64_t o = 0; o < s.o; o++)
         for (int64_t i = 0; i < s.i; i++) {
-            double sum = add ? (double)tr_f32(dw)[o * s.i + i] : 0.0;
+            double sum = add ? get(dw, o * s.i + i) : 0.0;
 
             for (int64_t n = 0; n < s.n; n++)
-                sum += (double)tr_f32(dy)[n * s.o + o] * (double)tr_f32(x)[n * s.i + i];
-            tr_f32(dw)[o * s.i + i] = (float)sum;
+                sum += get(dy, n * s.o + o) * get(x, n * s.i + i);
+            set(dw, o * s.i + i, sum);
         }
     for (int64_t o = 0; dbias && o < s.o; o++) {
-        double sum = add ? (double)tr_f32(dbias)[o] : 0.0;
+        double sum = add ? get(dbias, o) : 0.0;
 
         for (int64_t n = 0; n < s.n; n++)
-            sum += (double)tr_f32(dy)[n * s.o + o];
-        tr_f32(dbias)[o] = (float)sum;
+            sum += get(dy, n * s.o + o);
+        set(dbias, o, sum);
     }
 }
 
@@ -170,20 +178,19 @@ void tr_ref_layernorm(struct tr_queue *q, const struct tr_tensor *y, const struc
 
     (void)q;
     for (int64_t n = 0; n < s.n; n++) {
-        const float *row = tr_f32(x) + n * s.h;
+        int64_t row = n * s.h;
         double m = 0.0, var = 0.0, r;
 
         for (int64_t h = 0; h < s.h; h++)
-            m += (double)row[h];
+            m += get(x, row + h);
         m /= (double)s.h;
         for (int64_t h = 0; h < s.h; h++)
-            var += ((double)row[h] - m) * ((double)row[h] - m);
+            var += (get(x, row + h) - m) * (get(x, row + h) - m);
         r = 1.0 / sqrt(var / (double)s.h + (double)eps);
         for (int64_t h = 0; h < s.h; h++)
-            tr_f32(y)[n * s.h + h] = (float)(((double)row[h] - m) * r * (double)tr_f32(gain)[h] +
-                                             (double)tr_f32(bias)[h]);
-        tr_f32(mean)[n] = (float)m;
-        tr_f32(rstd)[n] = (float)r;
+            set(y, row + h, (get(x, row + h) - m) * r * get(gain, h) + get(bias, h));
+        set(mean, n, m);
+        set(rstd, n, r);
     }
 }
 
@@ -198,52 +205,49 @@ void tr_ref_layernorm_bwd(struct tr_queue *q, const struct tr_tensor *dx,
 
     (void)q;
     for (int64_t h = 0; h < s.h; h++) {
-        double to_gain = (double)tr_f32(dgain)[h], to_bias = (double)tr_f32(dbias)[h];
+        double to_gain = get(dgain, h), to_bias = get(dbias, h);
 
         for (int64_t n = 0; n < s.n; n++) {
-            double dyn = (double)tr_f32(dy)[n * s.h + h];
+            double dyn = get(dy, n * s.h + h);
 
-            to_gain += dyn * ((double)tr_f32(x)[n * s.h + h] - (double)tr_f32(mean)[n]) *
-                       (double)tr_f32(rstd)[n];
+            to_gain += dyn * (get(x, n * s.h + h) - get(mean, n)) * get(rstd, n);
             to_bias += dyn;
         }
-        tr_f32(dgain)[h] = (float)to_gain;
-        tr_f32(dbias)[h] = (float)to_bias;
+        set(dgain, h, to_gain);
+        set(dbias, h, to_bias);
     }
     /* With g = dy * gain and u = (x - mean) * rstd: dx = rstd (g - mean(g) - u mean(g u)). */
     for (int64_t n = 0; n < s.n; n++) {
-        const float *xn = tr_f32(x) + n * s.h, *dyn = tr_f32(dy) + n * s.h;
-        double m = (double)tr_f32(mean)[n], r = (double)tr_f32(rstd)[n], g_mean = 0.0,
-               gu_mean = 0.0;
+        double m = get(mean, n), r = get(rstd, n), g_mean = 0.0, gu_mean = 0.0;
+        int64_t row = n * s.h;
 
         for (int64_t h = 0; h < s.h; h++) {
-            double g = (double)dyn[h] * (double)tr_f32(gain)[h];
+            double g = get(dy, row + h) * get(gain, h);
 
             g_mean += g / (double)s.h;
-            gu_mean += g * ((double)xn[h] - m) * r / (double)s.h;
+            gu_mean += g * (get(x, row + h) - m) * r / (double)s.h;
         }
         for (int64_t h = 0; h < s.h; h++) {
-            double g = (double)dyn[h] * (double)tr_f32(gain)[h];
-            double skip = dskip ? (double)tr_f32(dskip)[n * s.h + h] : 0.0;
+            double g = get(dy, row + h) * get(gain, h), u = (get(x, row + h) - m) * r;
+            double skip = dskip ? get(dskip, row + h) : 0.0;
 
-            tr_f32(dx)[n * s.h + h] =
-                (float)(skip + r * (g - g_mean - ((double)xn[h] - m) * r * gu_mean));
+            set(dx, row + h, skip + r * (g - g_mean - u * gu_mean));
         }
     }
 }
 
 /* What element (n, h) of a [N,H] activation is multiplied by. */
-static float keep(const struct tr_dropout *drop, int64_t n, int64_t h, int64_t width)
+static double keep(const struct tr_dropout *drop, int64_t n, int64_t h, int64_t width)
 {
     struct tr_rng r;
 
     if (drop->p == 0.0)
-        return 1.0f;
+        return 1.0;
     n += drop->first_row;
     r = tr_rng_key(drop->seed, drop->stream, drop->site, drop->sample[n / drop->tokens]);
     if (tr_rng_u32(r, (uint64_t)((n % drop->tokens) * width + h)) < tr_rng_threshold(drop->p))
-        return 0.0f;
-    return (float)(1.0 / (1.0 - drop->p));
+        return 0.0;
+    return in_float(1.0 / (1.0 - drop->p));
 }
 
 void tr_ref_residual(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *x,
@@ -256,9 +260,9 @@ void tr_ref_residual(struct tr_queue *q, const struct tr_tensor *y, const struct
     for (int64_t n = 0; n < s.n; n++)
         for (int64_t h = 0; h < s.h; h++) {
             int64_t i = n * s.h + h;
-            double branch = (double)tr_f32(a)[i] + (double)tr_f32(bias)[h];
+            double branch = get(a, i) + get(bias, h);
 
-            tr_f32(y)[i] = (float)((double)tr_f32(x)[i] + branch * (double)keep(&drop, n, h, s.h));
+            set(y, i, get(x, i) + branch * keep(&drop, n, h, s.h));
         }
 }
 
@@ -270,13 +274,15 @@ void tr_ref_residual_bwd(struct tr_queue *q, const struct tr_tensor *da,
 
     (void)q;
     for (int64_t h = 0; h < s.h; h++) {
-        double sum = (double)tr_f32(dbias)[h];
+        double sum = get(dbias, h);
 
         for (int64_t n = 0; n < s.n; n++) {
-            tr_f32(da)[n * s.h + h] = tr_f32(dy)[n * s.h + h] * keep(&drop, n, h, s.h);
-            sum += (double)tr_f32(da)[n * s.h + h];
+            int64_t i = n * s.h + h;
+
+            set(da, i, in_float(get(dy, i) * keep(&drop, n, h, s.h)));
+            sum += get(da, i);
         }
-        tr_f32(dbias)[h] = (float)sum;
+        set(dbias, h, sum);
     }
 }
 
@@ -287,7 +293,7 @@ void tr_ref_dropout(struct tr_queue *q, const struct tr_tensor *y, struct tr_dro
     (void)q;
     for (int64_t n = 0; n < s.n; n++)
         for (int64_t h = 0; h < s.h; h++)
-            tr_f32(y)[n * s.h + h] *= keep(&drop, n, h, s.h);
+            set(y, n * s.h + h, in_float(get(y, n * s.h + h) * keep(&drop, n, h, s.h)));
 }
 
 /* ---- embedding ---- */
@@ -302,8 +308,17 @@ void tr_ref_embed(struct tr_queue *q, const struct tr_tensor *y, const struct tr
         int64_t row = tr_i32(ids)[n] - first;
 
         for (int64_t h = 0; h < s.h; h++)
-            tr_f32(y)[n * s.h + h] = row >= 0 && row < s.r ? tr_f32(table)[row * s.h + h] : 0.0f;
+            set(y, n * s.h + h, row >= 0 && row < s.r ? get(table, row * s.h + h) : 0.0);
     }
+}
+
+/* Whether an earlier row has the same id. */
+static bool seen_before(const struct tr_tensor *ids, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (tr_i32(ids)[i] == tr_i32(ids)[n])
+            return true;
+    return false;
 }
 
 void tr_ref_embed_bwd(struct tr_queue *q, const struct tr_tensor *dtable,
@@ -315,8 +330,16 @@ void tr_ref_embed_bwd(struct tr_queue *q, const struct tr_tensor *dtable,
     for (int64_t n = 0; n < s.n; n++) {
         int64_t row = tr_i32(ids)[n] - first;
 
-        for (int64_t h = 0; row >= 0 && row < s.r && h < s.h; h++)
-            tr_f32(dtable)[row * s.h + h] += tr_f32(dy)[n * s.h + h];
+        if (row < 0 || row >= s.r || seen_before(ids, n))
+            continue;
+        for (int64_t h = 0; h < s.h; h++) {
+            double sum = get(dtable, row * s.h + h);
+
+            for (int64_t i = n; i < s.n; i++)
+                if (tr_i32(ids)[i] == tr_i32(ids)[n])
+                    sum += get(dy, i * s.h + h);
+            set(dtable, row * s.h + h, sum);
+        }
     }
 }
 
@@ -331,7 +354,7 @@ void tr_ref_add_rows(struct tr_queue *q, const struct tr_tensor *y, const struct
 
         TR_ASSERT(row >= 0 && row < s.r);
         for (int64_t h = 0; h < s.h; h++)
-            tr_f32(y)[n * s.h + h] += tr_f32(table)[row * s.h + h];
+            set(y, n * s.h + h, in_float(get(y, n * s.h + h) + get(table, row * s.h + h)));
     }
 }
 
@@ -344,12 +367,12 @@ void tr_ref_xent_max(struct tr_queue *q, const struct tr_tensor *max,
 
     (void)q;
     for (int64_t n = 0; n < s.n; n++) {
-        float largest = -INFINITY;
+        double largest = -INFINITY;
 
         for (int64_t r = 0; r < valid; r++)
-            if (tr_f32(logits)[n * s.r + r] > largest)
-                largest = tr_f32(logits)[n * s.r + r];
-        tr_f32(max)[n] = largest;
+            if (get(logits, n * s.r + r) > largest)
+                largest = get(logits, n * s.r + r);
+        set(max, n, largest);
     }
 }
 
@@ -361,14 +384,13 @@ void tr_ref_xent_sum(struct tr_queue *q, const struct tr_tensor *stats,
 
     (void)q;
     for (int64_t n = 0; n < s.n; n++) {
-        const float *row = tr_f32(logits) + n * s.r;
         int64_t label = tr_i32(labels)[n] - first;
-        double sum = 0.0, m = (double)tr_f32(max)[n];
+        double sum = 0.0, m = get(max, n);
 
         for (int64_t r = 0; r < valid; r++)
-            sum += exp((double)row[r] - m);
-        tr_f32(stats)[n] = (float)sum;
-        tr_f32(stats)[s.n + n] = label >= 0 && label < s.r ? (float)((double)row[label] - m) : 0.0f;
+            sum += exp(get(logits, n * s.r + r) - m);
+        set(stats, n, sum);
+        set(stats, s.n + n, label >= 0 && label < s.r ? get(logits, n * s.r + label) - m : 0.0);
     }
 }
 
@@ -379,7 +401,7 @@ void tr_ref_xent_loss(struct tr_queue *q, const struct tr_tensor *loss,
 
     (void)q;
     for (int64_t i = 0; i < n; i++)
-        tr_f32(loss)[i] = (float)(log((double)tr_f32(stats)[i]) - (double)tr_f32(stats)[n + i]);
+        set(loss, i, log(get(stats, i)) - get(stats, n + i));
 }
 
 void tr_ref_xent_bwd(struct tr_queue *q, const struct tr_tensor *logits,
@@ -391,15 +413,14 @@ void tr_ref_xent_bwd(struct tr_queue *q, const struct tr_tensor *logits,
 
     (void)q;
     for (int64_t n = 0; n < s.n; n++) {
-        float *row = tr_f32(logits) + n * s.r;
-        double m = (double)tr_f32(max)[n], sum = (double)tr_f32(stats)[n];
+        double m = get(max, n), sum = get(stats, n);
 
         for (int64_t r = 0; r < s.r; r++) {
-            double p = r < valid ? exp((double)row[r] - m) / sum : 0.0;
+            double p = r < valid ? exp(get(logits, n * s.r + r) - m) / sum : 0.0;
 
             if (r < valid && r + first == tr_i32(labels)[n])
                 p -= 1.0;
-            row[r] = (float)((double)tr_f32(weight)[n] * p);
+            set(logits, n * s.r + r, get(weight, n) * p);
         }
     }
 }
@@ -415,18 +436,17 @@ void tr_ref_adamw(struct tr_queue *q, const struct tr_tensor *half, const struct
 
     (void)q;
     for (int64_t i = 0; i < n; i++) {
-        double grad = (double)tr_f32(g)[i] * (double)how.grad_scale;
-        double mi = b1 * (double)tr_f32(m)[i] + (1.0 - b1) * grad;
-        double vi = b2 * (double)tr_f32(v)[i] + (1.0 - b2) * grad * grad;
+        double grad = get(g, i) * (double)how.grad_scale;
+        double mi = b1 * get(m, i) + (1.0 - b1) * grad;
+        double vi = b2 * get(v, i) + (1.0 - b2) * grad * grad;
         double step = mi / (double)how.bias1 / (sqrt(vi / (double)how.bias2) + (double)how.eps);
-        double pi = (double)tr_f32(p)[i];
+        double pi = get(p, i);
 
-        tr_f32(m)[i] = (float)mi;
-        tr_f32(v)[i] = (float)vi;
-        tr_f32(p)[i] = (float)(pi - (double)how.lr * (step + (double)how.decay * pi));
+        set(m, i, mi);
+        set(v, i, vi);
+        set(p, i, pi - (double)how.lr * (step + (double)how.decay * pi));
         if (half)
-            tr_half(half)[i] = half->dtype == TR_F16 ? tr_f16_from_float(tr_f32(p)[i])
-                                                     : tr_bf16_from_float(tr_f32(p)[i]);
+            set(half, i, get(p, i));
     }
 }
 

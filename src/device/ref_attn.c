@@ -3,43 +3,71 @@
 
 #include <math.h>
 
+#include "device/ref_element.h"
 #include "device/sizes.h"
 
-/* One head of one sample. */
+/* What one head of one sample has of an operand: row i begins at element first + i * stride. */
+struct slice {
+    const struct tr_tensor *of;
+    int64_t first, stride;
+};
+
 struct head {
-    const float *q, *k, *v; /* row t at + t * stride */
-    const int32_t *from;    /* first key that each query sees, or NULL */
-    int64_t stride, t, d;
+    struct slice q, k, v;
+    const int32_t *from; /* first key that each query sees, or NULL */
+    int64_t t, d;
     double scale;
     const struct tr_dropout *drop;
     struct tr_rng rng;
     uint64_t draws; /* draw of (query 0, key 0) */
 };
 
+/* Part `part` of head h where every head has `parts` times d numbers in a row of `x`. */
+static struct slice slice_of(const struct tr_tensor *x, struct tr_attention_sizes s, int64_t b,
+                             int64_t h, int parts, int part)
+{
+    int64_t stride = parts * s.heads * s.d;
+
+    return (struct slice){x, b * s.t * stride + (h * parts + part) * s.d, stride};
+}
+
 static struct head head_of(const struct tr_tensor *qkv, const struct tr_tensor *from,
                            struct tr_attention_sizes s, int64_t b, int64_t h, int first_head,
                            float scale, const struct tr_dropout *drop)
 {
-    struct head a = {
-        .stride = 3 * s.heads * s.d, .t = s.t, .d = s.d, .scale = (double)scale, .drop = drop};
+    struct head a = {.q = slice_of(qkv, s, b, h, 3, 0),
+                     .k = slice_of(qkv, s, b, h, 3, 1),
+                     .v = slice_of(qkv, s, b, h, 3, 2),
+                     .t = s.t,
+                     .d = s.d,
+                     .scale = (double)scale,
+                     .drop = drop,
+                     .draws = (uint64_t)((first_head + h) * s.t * s.t)};
 
-    a.q = tr_f32(qkv) + b * s.t * a.stride + h * 3 * s.d;
-    a.k = a.q + s.d;
-    a.v = a.k + s.d;
     if (from)
         a.from = tr_i32(from) + b * s.t;
-    a.draws = (uint64_t)((first_head + h) * s.t * s.t);
     if (drop->p > 0.0)
         a.rng = tr_rng_key(drop->seed, drop->stream, drop->site, drop->sample[b]);
     return a;
 }
 
-static double dot(const float *x, const float *y, int64_t n)
+static double at(struct slice x, int64_t row, int64_t d)
+{
+    return get(x.of, x.first + row * x.stride + d);
+}
+
+static void put(struct slice x, int64_t row, int64_t d, double value)
+{
+    set(x.of, x.first + row * x.stride + d, value);
+}
+
+/* Row i of x times row j of y. */
+static double dot(struct slice x, int64_t i, struct slice y, int64_t j, int64_t n)
 {
     double sum = 0.0;
 
-    for (int64_t i = 0; i < n; i++)
-        sum += (double)x[i] * (double)y[i];
+    for (int64_t d = 0; d < n; d++)
+        sum += at(x, i, d) * at(y, j, d);
     return sum;
 }
 
@@ -53,7 +81,7 @@ static int64_t first_key(const struct head *a, int64_t query)
 
 static double score(const struct head *a, int64_t query, int64_t key)
 {
-    return a->scale * dot(a->q + query * a->stride, a->k + key * a->stride, a->d);
+    return a->scale * dot(a->q, query, a->k, key, a->d);
 }
 
 /* What the probability of (query, key) is multiplied by. */
@@ -77,9 +105,9 @@ void tr_ref_attention(struct tr_queue *q, const struct tr_tensor *ctx, const str
     for (int64_t bh = 0; bh < s.b * s.heads; bh++) {
         int64_t b = bh / s.heads, h = bh % s.heads;
         struct head a = head_of(qkv, from, s, b, h, first_head, scale, &drop);
+        struct slice out = slice_of(ctx, s, b, h, 1, 0);
 
         for (int64_t i = 0; i < s.t; i++) {
-            float *out = tr_f32(ctx) + (b * s.t + i) * s.heads * s.d + h * s.d;
             double acc[TR_MAX_HEAD_DIM] = {0.0}, max = -INFINITY, sum = 0.0;
 
             for (int64_t j = first_key(&a, i); j <= i; j++)
@@ -89,50 +117,56 @@ void tr_ref_attention(struct tr_queue *q, const struct tr_tensor *ctx, const str
 
                 sum += p;
                 for (int64_t d = 0; d < s.d; d++)
-                    acc[d] += kept * (double)a.v[j * a.stride + d];
+                    acc[d] += kept * at(a.v, j, d);
             }
             for (int64_t d = 0; d < s.d; d++)
-                out[d] = (float)(acc[d] / sum);
-            tr_f32(lse)[bh * s.t + i] = (float)(max + log(sum));
+                put(out, i, d, acc[d] / sum);
+            set(lse, bh * s.t + i, max + log(sum));
         }
     }
 }
 
+struct gradients {
+    struct slice dq, dk, dv, dctx, ctx;
+    const float *lse;
+};
+
 /* The gradient of one head: with p the probability and m what dropout multiplies it by,
    dv_j = sum_i p m dctx_i; ds = p (m dctx_i . v_j - dctx_i . ctx_i); dq_i = scale sum_j ds k_j;
    dk_j = scale sum_i ds q_i. */
-static void head_bwd(const struct head *a, float *dq, const float *dctx, const float *ctx,
-                     int64_t row, const float *lse)
+static void head_bwd(const struct head *a, const struct gradients *g)
 {
     for (int64_t i = 0; i < a->t; i++) {
-        double acc[TR_MAX_HEAD_DIM] = {0.0}, delta = dot(dctx + i * row, ctx + i * row, a->d);
+        double acc[TR_MAX_HEAD_DIM] = {0.0}, delta = dot(g->dctx, i, g->ctx, i, a->d);
 
         for (int64_t j = first_key(a, i); j <= i; j++) {
-            double p = exp(score(a, i, j) - (double)lse[i]);
-            double dp = dot(dctx + i * row, a->v + j * a->stride, a->d) * keep(a, i, j);
+            double p = exp(score(a, i, j) - (double)g->lse[i]);
+            double dp = dot(g->dctx, i, a->v, j, a->d) * keep(a, i, j);
 
             for (int64_t d = 0; d < a->d; d++)
-                acc[d] += p * (dp - delta) * (double)a->k[j * a->stride + d];
+                acc[d] += p * (dp - delta) * at(a->k, j, d);
         }
         for (int64_t d = 0; d < a->d; d++)
-            dq[i * a->stride + d] = (float)(a->scale * acc[d]);
+            put(g->dq, i, d, a->scale * acc[d]);
     }
     for (int64_t j = 0; j < a->t; j++) {
         double to_k[TR_MAX_HEAD_DIM] = {0.0}, to_v[TR_MAX_HEAD_DIM] = {0.0};
 
         for (int64_t i = j; i < a->t; i++) {
-            double delta = dot(dctx + i * row, ctx + i * row, a->d), kept = keep(a, i, j);
-            double p = first_key(a, i) <= j ? exp(score(a, i, j) - (double)lse[i]) : 0.0;
-            double dp = dot(dctx + i * row, a->v + j * a->stride, a->d) * kept;
+            double delta = dot(g->dctx, i, g->ctx, i, a->d), kept = keep(a, i, j);
+            double dp = dot(g->dctx, i, a->v, j, a->d) * kept, p;
 
+            if (first_key(a, i) > j)
+                continue;
+            p = exp(score(a, i, j) - (double)g->lse[i]);
             for (int64_t d = 0; d < a->d; d++) {
-                to_k[d] += p * (dp - delta) * (double)a->q[i * a->stride + d];
-                to_v[d] += p * kept * (double)dctx[i * row + d];
+                to_k[d] += p * (dp - delta) * at(a->q, i, d);
+                to_v[d] += p * kept * at(g->dctx, i, d);
             }
         }
         for (int64_t d = 0; d < a->d; d++) {
-            dq[j * a->stride + a->d + d] = (float)(a->scale * to_k[d]);
-            dq[j * a->stride + 2 * a->d + d] = (float)to_v[d];
+            put(g->dk, j, d, a->scale * to_k[d]);
+            put(g->dv, j, d, to_v[d]);
         }
     }
 }
@@ -148,10 +182,14 @@ void tr_ref_attention_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
     (void)q;
     tr_sizes_attention(dctx, lse, dqkv, from, &drop);
     for (int64_t bh = 0; bh < s.b * s.heads; bh++) {
-        int64_t b = bh / s.heads, h = bh % s.heads, row = s.heads * s.d;
+        int64_t b = bh / s.heads, h = bh % s.heads;
         struct head a = head_of(qkv, from, s, b, h, first_head, scale, &drop);
 
-        head_bwd(&a, tr_f32(dqkv) + (a.q - tr_f32(qkv)), tr_f32(dctx) + b * s.t * row + h * s.d,
-                 tr_f32(ctx) + b * s.t * row + h * s.d, row, tr_f32(lse) + bh * s.t);
+        head_bwd(&a, &(struct gradients){.dq = slice_of(dqkv, s, b, h, 3, 0),
+                                         .dk = slice_of(dqkv, s, b, h, 3, 1),
+                                         .dv = slice_of(dqkv, s, b, h, 3, 2),
+                                         .dctx = slice_of(dctx, s, b, h, 1, 0),
+                                         .ctx = slice_of(ctx, s, b, h, 1, 0),
+                                         .lse = tr_f32(lse) + bh * s.t});
     }
 }

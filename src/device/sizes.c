@@ -13,10 +13,16 @@ static int64_t height(const struct tr_tensor *t)
 
 static bool matrix(const struct tr_tensor *t, int64_t rows, int64_t columns)
 {
-    return t->dtype == TR_F32 && height(t) == rows && width(t) == columns;
+    return tr_dtype_is_float(t->dtype) && height(t) == rows && width(t) == columns;
 }
 
 static bool vector(const struct tr_tensor *t, int64_t elements)
+{
+    return tr_dtype_is_float(t->dtype) && tr_tensor_elems(t) == elements;
+}
+
+/* Numbers that are sums or their like: always TR_F32. */
+static bool statistics(const struct tr_tensor *t, int64_t elements)
 {
     return t->dtype == TR_F32 && tr_tensor_elems(t) == elements;
 }
@@ -24,6 +30,12 @@ static bool vector(const struct tr_tensor *t, int64_t elements)
 static bool indices(const struct tr_tensor *t, int64_t elements)
 {
     return t->dtype == TR_I32 && tr_tensor_elems(t) == elements;
+}
+
+/* Rows of which a backend keeps some in scratch. */
+static bool rows(const struct tr_tensor *t, int64_t n, int64_t h)
+{
+    return matrix(t, n, h) && h <= TR_MAX_WIDTH;
 }
 
 static bool droppable(const struct tr_dropout *drop)
@@ -71,8 +83,9 @@ struct tr_rows_sizes tr_sizes_layernorm(const struct tr_tensor *y, const struct 
 {
     struct tr_rows_sizes s = {height(x), width(x)};
 
-    TR_ASSERT(matrix(y, s.n, s.h) && matrix(x, s.n, s.h));
-    TR_ASSERT(vector(mean, s.n) && vector(rstd, s.n) && vector(gain, s.h) && vector(bias, s.h));
+    TR_ASSERT(rows(y, s.n, s.h) && rows(x, s.n, s.h));
+    TR_ASSERT(statistics(mean, s.n) && statistics(rstd, s.n));
+    TR_ASSERT(vector(gain, s.h) && vector(bias, s.h));
     return s;
 }
 
@@ -94,7 +107,7 @@ struct tr_rows_sizes tr_sizes_residual(const struct tr_tensor *y, const struct t
 {
     struct tr_rows_sizes s = {height(x), width(x)};
 
-    TR_ASSERT(matrix(y, s.n, s.h) && matrix(x, s.n, s.h) && matrix(a, s.n, s.h));
+    TR_ASSERT(rows(y, s.n, s.h) && rows(x, s.n, s.h) && rows(a, s.n, s.h));
     TR_ASSERT(vector(bias, s.h) && droppable(drop));
     return s;
 }
@@ -106,7 +119,7 @@ struct tr_rows_sizes tr_sizes_residual_bwd(const struct tr_tensor *da,
 {
     struct tr_rows_sizes s = {height(dy), width(dy)};
 
-    TR_ASSERT(matrix(da, s.n, s.h) && matrix(dy, s.n, s.h) && vector(dbias, s.h));
+    TR_ASSERT(rows(da, s.n, s.h) && rows(dy, s.n, s.h) && vector(dbias, s.h));
     TR_ASSERT(droppable(drop));
     return s;
 }
@@ -115,7 +128,7 @@ struct tr_rows_sizes tr_sizes_dropout(const struct tr_tensor *y, const struct tr
 {
     struct tr_rows_sizes s = {height(y), width(y)};
 
-    TR_ASSERT(y->dtype == TR_F32 && droppable(drop));
+    TR_ASSERT(rows(y, s.n, s.h) && droppable(drop));
     return s;
 }
 
@@ -124,7 +137,7 @@ struct tr_embed_sizes tr_sizes_embed(const struct tr_tensor *rows, const struct 
 {
     struct tr_embed_sizes s = {height(rows), width(rows), height(table)};
 
-    TR_ASSERT(rows->dtype == TR_F32 && indices(ids, s.n) && matrix(table, s.r, s.h));
+    TR_ASSERT(tr_dtype_is_float(rows->dtype) && indices(ids, s.n) && matrix(table, s.r, s.h));
     return s;
 }
 
@@ -151,9 +164,10 @@ struct tr_xent_sizes tr_sizes_xent(const struct tr_tensor *logits, const struct 
 {
     struct tr_xent_sizes s = {height(logits), width(logits)};
 
-    TR_ASSERT(logits->dtype == TR_F32 && vector(max, s.n) && valid >= 0 && valid <= s.r);
-    TR_ASSERT((!stats || matrix(stats, 2, s.n)) && (!labels || indices(labels, s.n)));
-    TR_ASSERT(!weight || vector(weight, s.n));
+    TR_ASSERT(tr_dtype_is_float(logits->dtype) && statistics(max, s.n) && valid >= 0 &&
+              valid <= s.r);
+    TR_ASSERT((!stats || statistics(stats, 2 * s.n)) && (!labels || indices(labels, s.n)));
+    TR_ASSERT(!weight || statistics(weight, s.n));
     return s;
 }
 
@@ -161,7 +175,7 @@ int64_t tr_sizes_xent_loss(const struct tr_tensor *loss, const struct tr_tensor 
 {
     int64_t n = tr_tensor_elems(loss);
 
-    TR_ASSERT(vector(loss, n) && matrix(stats, 2, n));
+    TR_ASSERT(statistics(loss, n) && statistics(stats, 2 * n));
     return n;
 }
 
@@ -178,10 +192,20 @@ int64_t tr_sizes_adamw(const struct tr_tensor *half, const struct tr_tensor *p,
                        const struct tr_tensor *m, const struct tr_tensor *v,
                        const struct tr_tensor *g)
 {
-    int64_t n = tr_sizes_flat(p, m, v, g);
+    int64_t n = tr_tensor_elems(p);
 
+    TR_ASSERT(statistics(p, n) && statistics(m, n) && statistics(v, n) && vector(g, n));
     TR_ASSERT(!half ||
               ((half->dtype == TR_F16 || half->dtype == TR_BF16) && tr_tensor_elems(half) == n));
+    return n;
+}
+
+int64_t tr_sizes_copy(const struct tr_tensor *y, const struct tr_tensor *x)
+{
+    int64_t n = tr_tensor_elems(y);
+
+    TR_ASSERT(y->dtype == x->dtype || (tr_dtype_is_float(y->dtype) && tr_dtype_is_float(x->dtype)));
+    TR_ASSERT(tr_tensor_elems(x) == n);
     return n;
 }
 

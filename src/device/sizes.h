@@ -8,6 +8,9 @@
  * What the operands of an operation must look like: each function asserts it, in one place for all
  * backends, and returns the sizes that the loops run over.  Operands that may be NULL in ops.def may
  * be NULL here.
+ *
+ * Activations, weights and gradients of parameters are of any float type, each for itself; statistics
+ * are TR_F32.
  */
 struct tr_linear_sizes {
     int64_t n, o, i;
@@ -23,7 +26,7 @@ struct tr_linear_sizes tr_sizes_linear_wgrad(const struct tr_tensor *dw,
                                              const struct tr_tensor *dbias,
                                              const struct tr_tensor *dy, const struct tr_tensor *x);
 
-/* n rows of h floats. */
+/* n rows of h elements. */
 struct tr_rows_sizes {
     int64_t n, h;
 };
@@ -82,6 +85,9 @@ int64_t tr_sizes_flat(const struct tr_tensor *a, const struct tr_tensor *b,
 int64_t tr_sizes_adamw(const struct tr_tensor *half, const struct tr_tensor *p,
                        const struct tr_tensor *m, const struct tr_tensor *v,
                        const struct tr_tensor *g);
+
+/* Elements of x and y: of one type, or both of float types. */
+int64_t tr_sizes_copy(const struct tr_tensor *y, const struct tr_tensor *x);
 
 /* `out` is one double. */
 void tr_sizes_scalar(const struct tr_tensor *out);
