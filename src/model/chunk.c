@@ -28,6 +28,8 @@ struct tr_chunk {
     struct tr_tensor loss_sum;                   /* TR_F64 [1] */
     int64_t ready_head;                          /* elements complete after the head's backward */
     int64_t *ready_layer;                        /* [layers] and after that layer's */
+    int64_t first_embed, first_head;          /* elements that a part's values begin at */
+    int64_t *first_value;                     /* [layers] */
     bool completes; /* its backward is the last of a step on this rank */
 };
 
@@ -44,6 +46,22 @@ static int64_t end_of(const struct tr_chunk *c, int index, int layer)
             end = p->offset + p->elems;
     }
     return end;
+}
+
+/* The first element of the parameters of `layer` (-1: of the head or the embedding) in this chunk. */
+static int64_t start_of(const struct tr_chunk *c, int index, int layer, bool embedding)
+{
+    int64_t start = c->m->params.size;
+
+    for (int i = 0; i < c->m->params.count; i++) {
+        const struct tr_param *p = &c->m->params.list[i];
+        bool of_embedding = p->row == TR_PARAM_POS_EMBED || p->row == TR_PARAM_WORD_EMBED;
+
+        if (p->chunk == index && p->layer == layer && of_embedding == embedding &&
+            p->offset < start)
+            start = p->offset;
+    }
+    return start;
 }
 
 static void *need(size_t count, size_t size)
@@ -84,6 +102,11 @@ struct tr_chunk *tr_chunk_open(struct tr_model *m, int stage, int index, struct 
     for (int i = 0; i < c->layers; i++)
         c->ready_layer[i] = end_of(c, index, c->first_layer + i);
     c->completes = index == 0;
+    c->first_embed = start_of(c, index, -1, true);
+    c->first_head = start_of(c, index, -1, false);
+    c->first_value = need((size_t)c->layers, sizeof *c->first_value);
+    for (int i = 0; i < c->layers; i++)
+        c->first_value[i] = start_of(c, index, c->first_layer + i, false);
     return c;
 }
 
@@ -102,6 +125,7 @@ void tr_chunk_close(struct tr_chunk *c)
     free(c->doutput);
     free(c->dinput);
     free(c->ready_layer);
+    free(c->first_value);
     free(c);
 }
 
@@ -279,6 +303,12 @@ static struct tr_tensor output_of(struct tr_chunk *c, const struct slot *x, int 
     return c->heads ? x->head.x : tr_chunk_output(c, micro);
 }
 
+static void wait_for_values(const struct tr_chunk *c, int64_t from)
+{
+    if (c->m->need)
+        c->m->need(c->m->need_ctx, from);
+}
+
 void tr_chunk_forward(struct tr_chunk *c, int micro)
 {
     struct slot *x = slot_of(c, micro);
@@ -287,14 +317,19 @@ void tr_chunk_forward(struct tr_chunk *c, int micro)
         spread_text(c, x);
     c->m->mask = &x->mask;
     if (c->embeds)
+        wait_for_values(c, c->first_embed);
+    if (c->embeds)
         tr_embed_forward(c->m, &x->embed, &x->block[0].x, x->sample);
     for (int i = 0; i < c->layers; i++) {
         struct tr_tensor y = output_of(c, x, i, micro);
 
         if (x->slice[i].dim[0] > 0)
             keep_slice(c, x, i);
+        wait_for_values(c, c->first_value[i]);
         tr_block_forward(c->m, &x->block[i], c->first_layer + i, &y, x->sample);
     }
+    if (c->heads)
+        wait_for_values(c, c->first_head);
     if (c->heads)
         tr_head_forward(c->m, &c->head, &x->head, &c->loss_sum);
 }

@@ -43,6 +43,11 @@ struct tr_model {
     double attention_dropout, hidden_dropout;
     float eps;                          /* of the norms */
     bool training;                      /* dropout is on */
+
+    /* Called in a forward pass before a part reads its values, with the first element of them in the
+       flat buffer; NULL where all values are always there. */
+    void (*need)(void *ctx, int64_t from);
+    void *need_ctx;
     bool adds;                          /* backward adds to the gradients of products, or sets them */
     enum tr_dtype type, stream;
     struct tr_mask_rule mask_rule;

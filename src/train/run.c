@@ -140,7 +140,7 @@ static void report_plan(struct tr_run *r)
     free(text);
 }
 
-/* The weights that the seed stands for, where this rank owns them, and from there to the model. */
+/* The weights that the seed stands for, where this rank owns them. */
 static void draw_weights(struct tr_run *r)
 {
     for (int i = 0; i < r->optim.owns; i++)
@@ -148,7 +148,6 @@ static void draw_weights(struct tr_run *r)
                        r->config->init_method_std, r->queue.on->threads(r->device),
                        r->optim.own[i].first, r->optim.own[i].count,
                        tr_optim_masters(&r->optim, i));
-    tr_optim_publish(&r->optim, &r->queue);
 }
 
 static enum tr_status open_memory(struct tr_run *r)
@@ -164,24 +163,50 @@ static enum tr_status open_memory(struct tr_run *r)
     plan_memory(r);
     if (r->config->memory_plan && r->world->rank == 0)
         report_plan(r);
-    draw_weights(r);
     return TR_OK;
+}
+
+static int plan_buckets(const struct tr_run *r, struct tr_bucket **out)
+{
+    const int64_t end[] = {r->model.params.region, r->model.params.size};
+
+    return tr_buckets_plan(end, 2, r->config->ddp_bucket_size, (int64_t)TR_PARAM_UNIT * r->shape.d,
+                           out);
+}
+
+static void open_optimizer(struct tr_run *r)
+{
+    struct tr_bucket *bucket, *own;
+    int n = plan_buckets(r, &bucket);
+
+    n = tr_buckets_owned(bucket, n, r->grid.at.dp, r->shape.d, r->shape.sharded, &own);
+    tr_optim_open(&r->optim, &r->model.params, r->config, r->grid.at.tp, own, n);
+    free(own);
+    free(bucket);
 }
 
 static enum tr_status open_replicas(struct tr_run *r)
 {
     const struct tr_params *ps = &r->model.params;
-    struct tr_dp_how how = {.overlap_reduce = r->config->overlap_grad_reduce};
-    const int64_t end[] = {ps->region, ps->size};
-    struct tr_bucket *bucket = NULL;
-    enum tr_status s;
-    int n;
+    const struct tr_dp_how how = {
+        .overlap_reduce = r->config->overlap_grad_reduce,
+        .sharded = r->shape.sharded,
+        .overlap_gather = r->shape.overlap_gather,
+    };
+    struct tr_bucket *bucket;
+    int n = plan_buckets(r, &bucket);
+    enum tr_status s = tr_dp_open(&r->grid.dp, &ps->grads, &ps->values, bucket, n, how, &r->dp);
 
-    n = tr_buckets_plan(end, 2, r->config->ddp_bucket_size, (int64_t)TR_PARAM_UNIT * r->shape.d,
-                        &bucket);
-    s = tr_dp_open(&r->grid.dp, &ps->grads, &ps->values, bucket, n, how, &r->dp);
     free(bucket);
     return tr_comm_agree(r->world, s);
+}
+
+/* From the masters that this rank owns to the model's values on all replicas. */
+static void publish(struct tr_run *r)
+{
+    tr_optim_publish(&r->optim, &r->queue);
+    tr_dp_gather(r->dp, &r->queue);
+    tr_dp_need(r->dp, &r->queue, 0);
 }
 
 /* Without moments where they are neither loaded nor saved. */
@@ -193,6 +218,7 @@ static struct tr_ckpt_tensors tensors_of(struct tr_run *r, bool moments)
         .m = moments ? tr_f32(&r->optim.m) : NULL,
         .v = moments ? tr_f32(&r->optim.v) : NULL,
         .value_flat = !r->optim.main.data,
+        .sharded = r->shape.sharded,
         .spans = r->optim.owns,
         .span = r->optim.own,
     };
@@ -241,7 +267,7 @@ enum tr_status tr_run_load(struct tr_run *r)
     r->consumed_valid = state.consumed_valid_samples;
     if (optimizer)
         resume_optimizer(r, &state);
-    tr_optim_publish(&r->optim, &r->queue);
+    publish(r);
     return TR_OK;
 }
 
@@ -261,6 +287,7 @@ enum tr_status tr_run_save(struct tr_run *r)
     char *json = tr_config_get_json(r->config);
     enum tr_status s;
 
+    tr_dp_need(r->dp, &r->queue, 0);
     r->queue.on->wait(&r->queue);
     tr_timer_start(TR_TIMER_SAVE_CHECKPOINT);
     s = tr_ckpt_save(&r->grid, r->config->save, &state, &tensors, &r->shape, json,
@@ -345,10 +372,12 @@ static enum tr_status build(struct tr_run *r)
     report_setup(r, began);
     TR_TRY(open_schedules(r));
     open_model(r);
-    tr_optim_open(&r->optim, &r->model.params, r->config, r->grid.at.tp, NULL, 0);
+    open_optimizer(r);
     open_scaler(r);
     TR_TRY(open_memory(r));
     TR_TRY(open_replicas(r));
+    draw_weights(r);
+    publish(r);
     report_parameters(r);
     return TR_OK;
 }
@@ -369,6 +398,8 @@ enum tr_status tr_run_open(struct tr_run *r, const struct tr_config *config, str
 void tr_run_close(struct tr_run *r)
 {
     tr_data_close(r->data);
+    if (r->dp)
+        tr_dp_need(r->dp, &r->queue, 0);
     tr_dp_close(r->dp);
     tr_optim_close(&r->optim);
     for (int i = 0; r->chunk && i < r->shape.k; i++)

@@ -49,6 +49,14 @@ static void backward(void *ctx, struct tr_slot at)
                       at.micro == r->micros - 1 ? grads_ready : NULL, r);
 }
 
+/* Before a part of the model reads values that other replicas updated. */
+static void values_needed(void *ctx, int64_t from)
+{
+    struct tr_run *r = ctx;
+
+    tr_dp_need(r->dp, &r->queue, from);
+}
+
 static struct tr_tensor whole_message(struct tr_run *r, struct tr_slot at, enum tr_leg_bit leg)
 {
     struct tr_chunk *c = r->chunk[at.chunk];
@@ -95,6 +103,8 @@ static void arrived(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
 
 void tr_step_connect(struct tr_run *r)
 {
+    r->model.need = values_needed;
+    r->model.need_ctx = r;
     r->stage = (struct tr_stage){
         .ctx = r,
         .forward = forward,
@@ -222,6 +232,11 @@ void tr_step(struct tr_run *r, struct tr_step_result *out)
     out->loss = tr_step_gradients(r);
     out->zeros = r->count_zeros ? zeros(r) : -1.0;
     done = tr_optim_step(&r->optim, tr_step_owners(r), &r->queue, how);
+    if (!done.skipped) {
+        tr_timer_start(TR_TIMER_PARAMS_ALL_GATHER);
+        tr_dp_gather(r->dp, &r->queue);
+        tr_timer_stop(TR_TIMER_PARAMS_ALL_GATHER);
+    }
     out->grad_norm = done.norm;
     out->skipped = done.skipped;
     tr_scaler_update(&r->scaler, done.skipped);

@@ -203,6 +203,27 @@ static void bad_chunks(void **state)
                  shape("--pipeline-schedule interleaved", 16, &s));
 }
 
+static void replicas(void **state)
+{
+    struct tr_shape s;
+
+    (void)state;
+    assert_ok(shape("--use-distributed-optimizer", 32, &s));
+    assert_true(s.d > 1 && s.sharded && !s.overlap_gather);
+    assert_ok(shape("--use-distributed-optimizer --overlap-param-gather", 32, &s));
+    assert_true(s.sharded && s.overlap_gather);
+    assert_ok(shape("--use-distributed-optimizer --overlap-param-gather", 16, &s));
+    assert_true(s.d == 1 && !s.sharded && !s.overlap_gather);
+    assert_ok(shape("", 32, &s));
+    assert_false(s.sharded || s.overlap_gather);
+    assert_fails(TR_ECONFIG, "give --use-distributed-optimizer",
+                 shape("--overlap-param-gather", 32, &s));
+    assert_fails(TR_ECONFIG, "needs --overlap-grad-reduce",
+                 shape("--overlap-param-gather --use-distributed-optimizer "
+                       "--no-overlap-grad-reduce",
+                       32, &s));
+}
+
 /* Every layer has one place, in the order that the pipeline passes through. */
 static void no_layer_twice(const struct tr_shape *s)
 {
@@ -523,6 +544,7 @@ int main(void)
         cmocka_unit_test(known_run),     cmocka_unit_test(padded_vocabulary),
         cmocka_unit_test(batches),       cmocka_unit_test(default_batch),
         cmocka_unit_test(chunks),        cmocka_unit_test(groups), cmocka_unit_test(bad_chunks),
+        cmocka_unit_test(replicas),
         cmocka_unit_test(bad_layout),    cmocka_unit_test(bad_rates),
         cmocka_unit_test(missing),       cmocka_unit_test(vocabulary),
         cmocka_unit_test(sample_based),  cmocka_unit_test(other_rates),

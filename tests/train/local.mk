@@ -11,10 +11,10 @@ TRAIN_RUNS = \
 	tests/train/t_golden_run.1.mpi tests/train/t_golden_run.2.mpi \
 	tests/train/t_golden_run.4.mpi tests/train/t_golden_run.8.mpi \
 	tests/train/t_layouts.8.mpi tests/train/t_uneven.4.mpi tests/train/t_memory.2.mpi \
-	tests/train/t_stat.2.mpi tests/train/t_stat.4.mpi
+	tests/train/t_stat.2.mpi tests/train/t_stat.4.mpi tests/train/t_sharded.4.mpi
 
 check_PROGRAMS += tests/train/t_golden_run tests/train/t_layouts tests/train/t_uneven tests/train/t_memory \
-	tests/train/t_stat
+	tests/train/t_stat tests/train/t_sharded
 check_SCRIPTS += $(TRAIN_RUNS)
 CLEANFILES += $(TRAIN_RUNS)
 TESTS += $(TRAIN_RUNS)
@@ -37,6 +37,9 @@ tests/train/t_memory.2.mpi: tests/train/t_memory
 
 tests/train/t_stat.2.mpi tests/train/t_stat.4.mpi: tests/train/t_stat
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_stat $@
+
+tests/train/t_sharded.4.mpi: tests/train/t_sharded
+	$(AM_V_GEN)rm -f $@ && $(LN_S) t_sharded $@
 
 TRAIN_SH = \
 	tests/train/t_kill.sh tests/train/t_resume.sh \
