@@ -19,10 +19,10 @@
  * per kind ("model", "exp_avg", "exp_avg_sq"), one contiguous dataset per parameter.  So a run
  * resumes in any other layout, and the same model gives the same tensors in the file whatever
  * layout saves it.  Rank 0 lays the file out, then every rank writes its slices to their places at
- * the same time; the data-parallel replicas share the work, or each writes what it alone holds.  Each
- * dataset carries a checksum of its elements that can be summed over ranks; loading and `trireme
- * ckpt verify` compare it.  docs/formats.md describes the file; ckpt/schema.h holds every name in
- * it.
+ * the same time; the data-parallel replicas share the work, or each writes what it alone holds.
+ * Each dataset carries a checksum of its elements that can be summed over ranks; loading and
+ * `trireme ckpt verify` compare it.  docs/formats.md describes the file; ckpt/schema.h holds every
+ * name in it.
  *
  * A save is complete or absent: a temporary folder, fsync of the file, rename, fsync of the
  * parent, the tracker last, and only then are older checkpoints removed.  Whatever moment kills
@@ -35,23 +35,23 @@ struct tr_ckpt_state {
     int64_t consumed_train_samples, consumed_valid_samples;
     int64_t lr_samples;         /* samples of executed steps: what the learning rate counts */
     int64_t adam_steps;         /* executed steps: t of the bias corrections */
-    double loss_scale;
+    double loss_scale;          /* of the dynamic scaler; 0: none, and its trackers mean nothing */
     int growth_tracker, hysteresis_tracker;
 };
 
 /*
- * The tensors: always fp32 in host memory, so the file does not tell in which precision or with which
- * optimizer a run trains.  A rank holds the elements of its spans of the flat buffers that model/param.h lays out, which
- * ascend; a buffer is compact, its element k is the k-th element of the spans.  What belongs to no
- * parameter is padding, neither saved nor loaded.
+ * The tensors: always fp32 in host memory, so the file does not tell in which precision or with
+ * which optimizer a run trains.  A rank holds the elements of its spans of the flat buffers that
+ * model/param.h lays out, which ascend; a buffer is compact, its element k is the k-th element of
+ * the spans.  What belongs to no parameter is padding, neither saved nor loaded.
  *
  * Not sharded: each replica holds the same, one span with all.  Sharded: the spans of the replicas
  * together cover every element once, and loading fills those of this rank and no others.
  */
 struct tr_ckpt_tensors {
     const struct tr_params *params;
-    float *value, *m, *v;       /* weights (fp32 masters where there are some), moments; both moments
-                                   may be NULL, for weights only */
+    float *value, *m, *v;       /* weights (fp32 masters where there are some) and moments, which
+                                   are both NULL for weights only */
     bool value_flat;            /* `value` is the whole flat buffer after all, not compact */
     bool sharded;               /* the same on all ranks */
     int spans;
@@ -77,23 +77,23 @@ enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
 struct tr_ckpt_how {
     int64_t step;               /* the iteration to load; -1 for the newest that is whole */
     bool must;                  /* that there is none is an error */
-    bool finetune;              /* the run begins at iteration 0: *state is set to zeros; weights only */
+    bool finetune;              /* weights only, and *state is set to zeros: iteration 0 */
     /* Where the course of the learning rate (TR_COURSE_OF in config/shape.h) is not the file's: an
-       error, or the command line counts, or the file.  Not asked where only weights are loaded, since
-       then the learning rate begins anew. */
+       error, or the command line counts, or the file.  Not asked where only weights are loaded,
+       since then the learning rate begins anew. */
     enum { TR_COURSE_SAME, TR_COURSE_GIVEN, TR_COURSE_STORED } course;
 };
 
 /*
  * Load the newest checkpoint of `dir` that is whole: the one that the tracker names, and when that
- * one is damaged or cannot be read, the next older one, saying so on stderr; or the one of how->step
- * and no other.  Collective over the grid's world, and the same outcome on all ranks.  *found is
- * false, and TR_OK, when there is no tracker (Megatron: start from random).  TR_EDATA when none can
- * be used, or, without trying an older one, when the model differs (names each number that does),
- * the course differs, or moments are wanted of a checkpoint without them; TR_EIO when there is none
- * but must be.  Padding rows of the vocabulary are zero afterwards.  With TR_COURSE_STORED `shape`
- * gets the course of the file.  After a failure the buffers hold anything, and *state and *shape are
- * untouched.
+ * one is damaged or cannot be read, the next older one, saying so on stderr; or the one of
+ * how->step and no other.  Collective over the grid's world, and the same outcome on all ranks.
+ * *found is false, and TR_OK, when there is no tracker (Megatron: start from random); TR_EIO when
+ * there must be one.  TR_EDATA when none can be used, or, without trying an older one, when the
+ * model differs (names each number that does), the course differs, or moments are wanted of a
+ * checkpoint without them.  Padding rows of the vocabulary are zero afterwards.  With
+ * TR_COURSE_STORED `shape` gets the course of the file.  After a failure the buffers hold anything,
+ * and *state and *shape are untouched.
  */
 enum tr_status tr_ckpt_load(struct tr_grid *grid, const char *dir, const struct tr_ckpt_how *how,
                             struct tr_shape *shape, const struct tr_ckpt_tensors *tensors,
@@ -102,8 +102,8 @@ enum tr_status tr_ckpt_load(struct tr_grid *grid, const char *dir, const struct 
 /*
  * The options of the run that wrote a checkpoint, as JSON for tr_config_load_model(), and its true
  * vocabulary: of iteration `step`, or of the newest whose index is whole (-1).  Collective over
- * `world`.  *json is owned by the caller, and NULL, with TR_OK, when there is no tracker.  TR_EDATA,
- * TR_EIO as for a load.
+ * `world`.  *json is owned by the caller, and NULL, with TR_OK, when there is no tracker.
+ * TR_EDATA, TR_EIO as for a load.
  */
 enum tr_status tr_ckpt_options(struct tr_comm *world, const char *dir, int64_t step, char **json,
                                int64_t *vocab) TR_MUST_CHECK;

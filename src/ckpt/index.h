@@ -65,8 +65,9 @@ struct tr_ckpt_index {
 
 /*
  * Make a file at `path`, which must not exist, with the index of the tensors `whole` in the first
- * `kinds` kinds, as long as it will be, and flush it.  sums and offsets have [kind * whole->count + tensor];
- * offsets are returned.  TR_EIO, TR_ERESOURCE; the file may then be there, half written.
+ * `kinds` kinds, as long as it will be, and flush it.  sums and offsets have
+ * [kind * whole->count + tensor]; offsets are returned.  TR_EIO, TR_ERESOURCE; the file may then
+ * be there, half written.
  */
 enum tr_status tr_ckpt_index_write(const char *path, const struct tr_params *whole, int kinds,
                                    const struct tr_ckpt_about *about, const char *config_json,
@@ -90,9 +91,9 @@ enum tr_status tr_ckpt_index_find(const struct tr_ckpt_index *x, int kind,
                                   const struct tr_ckpt_entry **out) TR_MUST_CHECK;
 
 /*
- * The course of a run, and what a run that resumes makes of that of a file.  compare(): TR_EDATA with
- * a sentence that has each number that differs, both its values, what to type to change it, and the
- * options that say whose count.  follow(): the shape gets what the file has.
+ * The course of a run, and what a run that resumes makes of that of a file.  compare(): TR_EDATA
+ * with a sentence that has each number that differs, both its values, what to type to change it,
+ * and the options that say whose count.  follow(): the shape gets what the file has.
  */
 struct tr_ckpt_course tr_ckpt_course_of(const struct tr_shape *shape);
 enum tr_status tr_ckpt_course_compare(const char *file, const struct tr_ckpt_course *course,

@@ -271,6 +271,9 @@ static enum tr_status get_all(hid_t file, int64_t file_bytes, struct tr_ckpt_ind
     TR_TRY(get_text(file, TR_CKPT_ATTR_CONFIG, &out->config));
     TR_TRY(get_about(file, &out->about));
     TR_TRY(get_course(file, &out->about.course));
+    /* Version 1.0 is of runs in fp32, and wrote the 1.0 of their logs. */
+    if (out->minor == 0)
+        out->about.state.loss_scale = 0.0;
     for (int k = 0; k < TR_CKPT_KINDS; k++)
         TR_TRY(get_group(file, k, file_bytes, out));
     if (out->count == 0)

@@ -193,8 +193,8 @@ static enum tr_status check_sums(struct load *v, const char *file)
     return TR_OK;
 }
 
-/* What a tensor rank and stage hold but do not store: what is not cut they hold whole, and the copies
-   on the last stage as a tensor group. */
+/* What a tensor rank and stage hold but do not store: what is not cut they hold whole, and the
+   copies on the last stage as a tensor group. */
 static enum tr_status check_others(struct load *v, const struct tr_params *params, const char *file)
 {
     enum tr_status s = TR_OK;

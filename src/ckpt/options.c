@@ -18,8 +18,8 @@ static enum tr_status read_one(const char *dir, int64_t iteration, struct tr_ckp
     return s;
 }
 
-/* Rank 0: the index of that iteration, or of the newest that has a whole one.  The load that follows
-   warns of the others. */
+/* Rank 0: the index of that iteration, or of the newest that has a whole one.  The load that
+   follows warns of the others. */
 static enum tr_status find(const char *dir, int64_t step, struct tr_ckpt_index *x)
 {
     int64_t iteration = step;

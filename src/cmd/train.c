@@ -30,8 +30,8 @@ const struct tr_doc tr_doc_train = {
     .options = tr_config_options,
 };
 
-/* What describes the model from the JSON of a checkpoint, and over it the command line once more, so
-   that what is given there counts.  Its warnings have been heard. */
+/* What describes the model from the JSON of a checkpoint, and over it the command line once more,
+   so that what is given there counts.  Its warnings have been heard. */
 static enum tr_status set_again(struct tr_config *c, const char *json, int64_t vocab, int argc,
                                 char **argv)
 {

@@ -241,10 +241,11 @@ static void resume_optimizer(struct tr_run *r, const struct tr_ckpt_state *state
 {
     r->lr_samples = state->lr_samples;
     r->optim.steps = state->adam_steps;
+    if (!r->scaler.dynamic || state->loss_scale <= 0.0)
+        return;
+    r->scaler.scale = state->loss_scale;
     r->scaler.growth_tracker = state->growth_tracker;
     r->scaler.hysteresis_tracker = state->hysteresis_tracker;
-    if (r->scaler.dynamic)
-        r->scaler.scale = state->loss_scale;
 }
 
 enum tr_status tr_run_load(struct tr_run *r)
@@ -280,7 +281,7 @@ enum tr_status tr_run_save(struct tr_run *r)
         .consumed_valid_samples = r->consumed_valid,
         .lr_samples = r->lr_samples,
         .adam_steps = r->optim.steps,
-        .loss_scale = r->scaler.scale,
+        .loss_scale = r->scaler.dynamic ? r->scaler.scale : 0.0,
         .growth_tracker = r->scaler.growth_tracker,
         .hysteresis_tracker = r->scaler.hysteresis_tracker,
     };

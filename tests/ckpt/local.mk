@@ -1,6 +1,6 @@
-check_PROGRAMS += tests/ckpt/t_sum tests/ckpt/t_file tests/ckpt/t_faults
-TESTS += tests/ckpt/t_sum tests/ckpt/t_file tests/ckpt/t_faults
-EXTRA_DIST += tests/ckpt/fault.h tests/ckpt/small.h
+check_PROGRAMS += tests/ckpt/t_sum tests/ckpt/t_file tests/ckpt/t_faults tests/ckpt/t_choose
+TESTS += tests/ckpt/t_sum tests/ckpt/t_file tests/ckpt/t_faults tests/ckpt/t_choose
+EXTRA_DIST += tests/ckpt/edit.h tests/ckpt/fault.h tests/ckpt/small.h
 
 CKPT_RUNS = \
 	tests/ckpt/t_layouts.1.mpi tests/ckpt/t_layouts.2.mpi \

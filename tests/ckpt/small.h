@@ -58,8 +58,8 @@ static inline struct tr_ckpt_state small_state(int64_t iteration)
     };
 }
 
-/* A sharded rank holds its part of each bucket of the flat buffer, which is padded.  Buckets of an odd
-   length cut parameters, and their rows, at arbitrary elements, more wildly than training does. */
+/* A sharded rank holds its part of each bucket of the flat buffer, which is padded.  Buckets of an
+   odd length cut parameters, and their rows, at arbitrary elements, more wildly than training does. */
 static inline void small_cut(struct small *s, int dp)
 {
     const int64_t bucket = 301, unit = 64 * s->shape.d;
@@ -145,8 +145,8 @@ static inline uint32_t small_want(int kind, const struct tr_param *p, int64_t i,
     return small_bits(kind, p, row * p->full[1] + col, iteration);
 }
 
-/* The parameter to which an element of the flat buffer belongs, `guess` (may be NULL) before others, or
-   NULL: padding. */
+/* The parameter to which an element of the flat buffer belongs, `guess` (may be NULL) before
+   others, or NULL: padding. */
 static inline const struct tr_param *small_param_at(const struct tr_params *ps, int64_t at,
                                                     const struct tr_param *guess)
 {

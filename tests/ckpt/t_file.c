@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ckpt/edit.h"
 #include "ckpt/index.h"
 #include "ckpt/path.h"
-#include "ckpt/seal.h"
 #include "ckpt/small.h"
 #include "data/folder.h"
 #include "util/log.h"
@@ -237,17 +237,6 @@ static void tracker(void **state)
     free(path);
 }
 
-static void flip(const char *file, int64_t at, unsigned char mask)
-{
-    int fd = open(file, O_RDWR | O_CLOEXEC);
-    unsigned char byte;
-
-    assert_int_equal(pread(fd, &byte, 1, at), 1);
-    byte ^= mask;
-    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
-    close(fd);
-}
-
 /* Any byte of any tensor: verify says which, load goes back, and puts it right when it is. */
 static void damaged_elements(void **state)
 {
@@ -266,11 +255,11 @@ static void damaged_elements(void **state)
         int64_t at = x.list[i].offset + where;
         unsigned char mask = (unsigned char)(1 + tr_rng_u32(rng, (uint64_t)i * 2 + 1) % 255);
 
-        flip(file, at, mask);
+        edit_flip(file, at, mask);
         assert_fails(TR_EDATA, "is damaged in 1 places", verify(file));
         if (i % 4 == 0)
             assert_loads(100);
-        flip(file, at, mask);
+        edit_flip(file, at, mask);
     }
     assert_ok(verify(file));
     assert_loads(200);
@@ -278,32 +267,22 @@ static void damaged_elements(void **state)
     free(file);
 }
 
-static int64_t index_bytes(const char *file)
-{
-    FILE *f = fopen(file, "re");
-    long long bytes = -1;
-
-    assert_int_equal(fscanf(f, "trireme checkpoint 1.1\nindex_bytes %lld\n", &bytes), 1);
-    fclose(f);
-    return bytes;
-}
-
 /* Every byte of the index and its seal is seen before HDF5 sees it. */
 static void damaged_index(void **state)
 {
     struct tr_ckpt_index x;
     char *file = file_of(200);
-    int64_t bytes = index_bytes(file);
+    int64_t bytes = edit_index_bytes(file);
 
     (void)state;
     for (int64_t at = 0; at < bytes; at += at < 200 ? 1 : 13) {
         unsigned char mask = (unsigned char)(1 << at % 8);
 
-        flip(file, at, mask);
+        edit_flip(file, at, mask);
         assert_fails(TR_EDATA, "is damaged or not a checkpoint", tr_ckpt_index_read(file, &x));
         if (at % 50 == 0)
             assert_loads(100);
-        flip(file, at, mask);
+        edit_flip(file, at, mask);
     }
     assert_loads(200);
     free(file);
@@ -341,53 +320,6 @@ static void truncated(void **state)
     free(file);
 }
 
-/* Give a file that HDF5 has changed a seal that is right. */
-static void seal(const char *file)
-{
-    int64_t bytes = index_bytes(file);
-    unsigned char *image = malloc((size_t)bytes);
-    int fd = open(file, O_RDWR | O_CLOEXEC);
-
-    assert_int_equal(pread(fd, image, (size_t)bytes, 0), bytes);
-    tr_ckpt_seal(image, bytes);
-    assert_int_equal(pwrite(fd, image, TR_CKPT_SEAL_BYTES, 0), TR_CKPT_SEAL_BYTES);
-    close(fd);
-    free(image);
-}
-
-static hid_t open_to_edit(const char *file)
-{
-    hid_t access = H5Pcreate(H5P_FILE_ACCESS), f;
-
-    H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18);
-    f = H5Fopen(file, H5F_ACC_RDWR, access);
-    H5Pclose(access);
-    assert_true(f >= 0);
-    return f;
-}
-
-/* Delete a dataset, or an attribute of one, as a program with HDF5 would. */
-static void cut_out(const char *file, const char *set, const char *attribute)
-{
-    hid_t f = open_to_edit(file);
-
-    if (attribute)
-        assert_true(H5Adelete_by_name(f, set, attribute, H5P_DEFAULT) >= 0);
-    else
-        assert_true(H5Ldelete(f, set, H5P_DEFAULT) >= 0);
-    assert_true(H5Fclose(f) >= 0);
-    seal(file);
-}
-
-static void put_int(const char *file, const char *name, int64_t value)
-{
-    hid_t f = open_to_edit(file), a = H5Aopen(f, name, H5P_DEFAULT);
-
-    assert_true(H5Awrite(a, H5T_NATIVE_INT64, &value) >= 0);
-    assert_true(H5Aclose(a) >= 0 && H5Fclose(f) >= 0);
-    seal(file);
-}
-
 static void anew(void)
 {
     wipe();
@@ -402,29 +334,29 @@ static void edited(void **state)
 
     (void)state;
     anew();
-    cut_out(file, "/exp_avg/encoder.layers.2.mlp.dense_h_to_4h.bias", NULL);
+    edit_cut(file, "/exp_avg/encoder.layers.2.mlp.dense_h_to_4h.bias", NULL);
     assert_fails(TR_EDATA, "is damaged in 1 places", verify(file));
     assert_loads(100);
     anew();
-    cut_out(file, "/model", NULL);
+    edit_cut(file, "/model", NULL);
     assert_fails(TR_EDATA, "is damaged in 52 places", verify(file));
     assert_loads(100);
     anew();
-    cut_out(file, "/model/encoder.final_layernorm.weight", "checksum");
+    edit_cut(file, "/model/encoder.final_layernorm.weight", "checksum");
     assert_fails(TR_EDATA, "has no attribute \"checksum\"", verify(file));
     assert_loads(100);
     anew();
-    cut_out(file, ".", "lr_samples");
+    edit_cut(file, ".", "lr_samples");
     assert_fails(TR_EDATA, "has no attribute \"lr_samples\"", verify(file));
     assert_loads(100);
     anew();
-    put_int(file, "iteration", 201);
+    edit_put(file, "iteration", 201);
     assert_loads(100);
     anew();
-    flip(file, (int64_t)strlen("trireme checkpoint "), '1' ^ '2');
+    edit_flip(file, (int64_t)strlen("trireme checkpoint "), '1' ^ '2');
     assert_fails(TR_EDATA, "version 2.1 of the format, and this program reads 1", verify(file));
     anew();
-    put_int(file, "num_layers", 1000000000);
+    edit_put(file, "num_layers", 1000000000);
     assert_fails(TR_EDATA, "is damaged in 1 places", verify(file));
     free(file);
 }
@@ -443,9 +375,9 @@ static void weights_only(void **state)
     (void)state;
     wipe();
     assert_ok(save(100, 0));
-    cut_out(file, "/exp_avg", NULL);
+    edit_cut(file, "/exp_avg", NULL);
     assert_fails(TR_EDATA, "is damaged in 52 places", verify(file));
-    cut_out(file, "/exp_avg_sq", NULL);
+    edit_cut(file, "/exp_avg_sq", NULL);
     assert_ok(verify(file));
     assert_fails(TR_EDATA, "holds weights only", load(&iteration));
     small_open(&s, &shape, 0, 0);

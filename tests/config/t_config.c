@@ -275,6 +275,30 @@ static void json(void **state)
     tr_config_release(&d);
 }
 
+/* Of the options of another run those that describe its model, and none that say how to train it. */
+static void model_of_another(void **state)
+{
+    char *text;
+
+    (void)state;
+    assert_ok(parse("--num-layers 3 --hidden-size 48 --num-attention-heads 6 --seq-length 8 "
+                    "--max-position-embeddings 9 --tokenizer-type bytes --hidden-dropout 0 "
+                    "--lr 0.1 --seed 5 --micro-batch-size 7 --tensor-model-parallel-size 3"));
+    text = tr_config_get_json(&c);
+    assert_ok(parse("--seed 6 --micro-batch-size 2"));
+    assert_ok(tr_config_load_model(&c, text));
+    assert_true(c.num_layers == 3 && c.hidden_size == 48 && c.num_attention_heads == 6);
+    assert_true(c.seq_length == 8 && c.max_position_embeddings == 9 && c.hidden_dropout == 0.0);
+    assert_int_equal(c.tokenizer_type, TR_TOKENIZER_BYTES);
+    assert_true(c.seed == 6 && c.micro_batch_size == 2 && c.lr == TR_UNSET_REAL);
+    assert_int_equal(c.tensor_model_parallel_size, 1);
+    /* Also of a version that has more of them. */
+    assert_ok(tr_config_load_model(&c, "{\"a_new_one\": 1, \"num_layers\": 4}"));
+    assert_int_equal(c.num_layers, 4);
+    assert_fails(TR_EDATA, "not a JSON object", tr_config_load_model(&c, "3"));
+    free(text);
+}
+
 /* Python's repr() of floats, checked with CPython 3.11. */
 static void reals(void **state)
 {
@@ -399,6 +423,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(known_but_not_here, start, end),
         cmocka_unit_test_setup_teardown(argument_files, start, end),
         cmocka_unit_test_setup_teardown(json, start, end),
+        cmocka_unit_test_setup_teardown(model_of_another, start, end),
         cmocka_unit_test(reals),
         cmocka_unit_test_setup_teardown(arguments_block, start, end),
         cmocka_unit_test_setup_teardown(documents, start, end),

@@ -483,6 +483,42 @@ static void missing(void **state)
     tr_config_release(&c);
 }
 
+/* What says how to load needs something to load, and must not say two things. */
+static void loading(void **state)
+{
+    static const char *const how[] = {
+        "--finetune",    "--no-load-optim",       "--exit-on-missing-checkpoint",
+        "--ckpt-step 3", "--use-checkpoint-args", "--use-checkpoint-opt-param-scheduler"};
+    struct tr_config c;
+    struct tr_shape s;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof how / sizeof how[0]; i++) {
+        tr_config_init(&c);
+        assert_ok(tr_config_parse_text(&c, jean_zay));
+        assert_ok(tr_config_parse_text(&c, how[i]));
+        assert_ok(tr_shape_of(&c, 16, &s));
+        assert_ok(tr_config_set(&c, "load", NULL));
+        assert_fails(TR_ECONFIG, "without a place to load from", tr_shape_of(&c, 16, &s));
+        tr_config_release(&c);
+    }
+    assert_ok(shape("--finetune --no-load-optim --override-lr-scheduler", 16, &s));
+    assert_fails(TR_ECONFIG, "give one of them",
+                 shape("--override-lr-scheduler --use-checkpoint-lr-scheduler", 16, &s));
+    assert_fails(TR_ECONFIG, "--finetune begins the learning rate anew",
+                 shape("--finetune --use-checkpoint-lr-scheduler", 16, &s));
+    assert_fails(TR_ECONFIG, "--no-load-optim begins the learning rate anew",
+                 shape("--no-load-optim --use-checkpoint-lr-scheduler", 16, &s));
+    tr_config_init(&c);
+    assert_ok(tr_config_parse_text(&c, jean_zay));
+    assert_ok(tr_config_parse_text(&c, "--no-save-optim"));
+    assert_ok(tr_shape_of(&c, 16, &s));
+    assert_ok(tr_config_set(&c, "save", NULL));
+    assert_ok(tr_config_set(&c, "save-interval", NULL));
+    assert_fails(TR_ECONFIG, "--no-save-optim without", tr_shape_of(&c, 16, &s));
+    tr_config_release(&c);
+}
+
 static enum tr_status vocab_of(const char *text, int64_t *n, int64_t *eod)
 {
     struct tr_config c;
@@ -550,6 +586,7 @@ int main(void)
         cmocka_unit_test(sample_based),  cmocka_unit_test(other_rates),
         cmocka_unit_test(weight_decays), cmocka_unit_test(uneven_stages),
         cmocka_unit_test(bad_stages),    cmocka_unit_test(bad_data),
+        cmocka_unit_test(loading),
     };
     return run_tap(tests);
 }

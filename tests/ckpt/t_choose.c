@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "check.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt/edit.h"
+#include "ckpt/index.h"
+#include "ckpt/path.h"
+#include "ckpt/small.h"
+#include "data/folder.h"
+#include "util/log.h"
+
+/* One rank, without MPI: which checkpoint is loaded, what of it, and whose learning rate counts. */
+static struct tr_comm self;
+static struct tr_grid grid;
+static struct tr_shape shape;
+static char *dir;
+
+static int setup(void **state)
+{
+    (void)state;
+    tr_comm_self(&self);
+    if (tr_grid_open(&self, 1, 1, 1, &grid) != TR_OK)
+        return -1;
+    shape = small_shape(1, 1, 1, 1);
+    shape.lr = 1.5e-4;
+    shape.min_lr = 1e-5;
+    shape.warmup_samples = 32.0;
+    shape.decay_samples = 3200.0;
+    shape.decay_style = TR_LR_COSINE;
+    dir = folder_make();
+    tr_log_level(TR_LOG_ERROR);
+    for (int64_t iteration = 100; iteration <= 300; iteration += 100)
+        if (small_save(&grid, &shape, dir, iteration, 0) != TR_OK)
+            return -1;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    folder_remove(dir);
+    tr_grid_close(&grid);
+    return 0;
+}
+
+/* Load from `where` in this way, without moments if so asked. */
+static enum tr_status load_from(const char *where, struct tr_ckpt_how how, bool moments,
+                                struct tr_shape *as, struct tr_ckpt_state *state)
+{
+    struct tr_ckpt_tensors tensors;
+    struct small s;
+    enum tr_status status;
+    bool found;
+    int kept;
+
+    small_open(&s, as, 0, 0);
+    small_spoil(&s);
+    tensors = small_tensors(&s);
+    if (!moments)
+        tensors.m = tensors.v = NULL;
+    kept = small_silence();
+    status = tr_ckpt_load(&grid, where, &how, as, &tensors, state, &found);
+    small_speak(kept);
+    small_close(&s);
+    return status == TR_OK && !found ? TR_EINTERNAL : status;
+}
+
+static enum tr_status load(struct tr_ckpt_how how, struct tr_ckpt_state *state)
+{
+    struct tr_shape as = shape;
+
+    return load_from(dir, how, true, &as, state);
+}
+
+static void by_step(void **unused)
+{
+    struct tr_ckpt_state s;
+    char *folder = tr_ckpt_folder(dir, 200), *file = tr_ckpt_file_in(folder);
+
+    (void)unused;
+    for (int64_t step = 100; step <= 300; step += 100) {
+        assert_ok(load((struct tr_ckpt_how){.step = step}, &s));
+        assert_true(small_state_is(&s, step));
+    }
+    assert_fails(TR_EIO, "iter_0000250", load((struct tr_ckpt_how){.step = 250}, &s));
+    /* Neither another one for one that is damaged. */
+    edit_flip(file, 5000, 1);
+    assert_fails(TR_EDATA, "iter_0000200", load((struct tr_ckpt_how){.step = 200}, &s));
+    edit_flip(file, 5000, 1);
+    assert_ok(load((struct tr_ckpt_how){.step = 200}, &s));
+    free(file);
+    free(folder);
+}
+
+static void must_be_there(void **unused)
+{
+    struct tr_shape as = shape;
+    struct tr_ckpt_state s;
+
+    (void)unused;
+    assert_fails(
+        TR_EIO, "--exit-on-missing-checkpoint",
+        load_from("/nowhere", (struct tr_ckpt_how){.step = -1, .must = true}, true, &as, &s));
+    assert_int_equal(load_from("/nowhere", small_newest, true, &as, &s), TR_EINTERNAL);
+    assert_ok(load((struct tr_ckpt_how){.step = -1, .must = true}, &s));
+}
+
+static void finetune(void **unused)
+{
+    const struct tr_ckpt_state none = {0};
+    struct tr_shape as = shape;
+    struct tr_ckpt_state s = small_state(7);
+
+    (void)unused;
+    /* Another course is no matter, since it begins anew. */
+    as.lr = 1.0;
+    assert_ok(load_from(dir, (struct tr_ckpt_how){.step = -1, .finetune = true}, false, &as, &s));
+    assert_memory_equal(&s, &none, sizeof s);
+    assert_true(as.lr > 0.5);
+    assert_ok(load_from(dir, small_newest, false, &as, &s));
+    assert_true(small_state_is(&s, 300) && as.lr > 0.5);
+    /* Another model is. */
+    as.vocab = 36;
+    assert_fails(
+        TR_EDATA, "vocab_size 37 and not 36",
+        load_from(dir, (struct tr_ckpt_how){.step = -1, .finetune = true}, false, &as, &s));
+}
+
+static bool near(double a, double b)
+{
+    return fabs(a - b) < 1e-15;
+}
+
+/* Each number of the course in turn: the sentence names it, and the two ways out work. */
+static void courses(void **unused)
+{
+    const struct tr_ckpt_how follow = {.step = -1, .course = TR_COURSE_STORED};
+    const struct tr_ckpt_how ignore = {.step = -1, .course = TR_COURSE_GIVEN};
+    struct tr_ckpt_state s;
+
+    (void)unused;
+#define REAL(x) (x) += 3.0
+#define CHOICE(x) (x) = (x) == 1 ? 0 : 1
+#define NUMBER(type, field, attribute, options)                    \
+    {                                                              \
+        struct tr_shape as = shape;                                \
+                                                                   \
+        type(as.field);                                            \
+        assert_fails(TR_EDATA, "it has " attribute " ",            \
+                     load_from(dir, small_newest, true, &as, &s)); \
+        assert_non_null(strstr(tr_last_error(), "(" options ")")); \
+        assert_false(near((double)as.field, (double)shape.field)); \
+        assert_ok(load_from(dir, ignore, true, &as, &s));          \
+        assert_false(near((double)as.field, (double)shape.field)); \
+        assert_ok(load_from(dir, follow, true, &as, &s));          \
+        assert_true(near((double)as.field, (double)shape.field));  \
+        assert_memory_equal(&as, &shape, sizeof as);               \
+    }
+    TR_COURSE_OF(NUMBER)
+#undef NUMBER
+#undef CHOICE
+#undef REAL
+}
+
+static void two_numbers(void **unused)
+{
+    struct tr_shape as = shape;
+    struct tr_ckpt_state s;
+
+    (void)unused;
+    as.lr = 1e-4;
+    as.decay_style = TR_LR_LINEAR;
+    assert_fails(TR_EDATA,
+                 "it has max_lr 0.00015 and not 0.0001 (--lr), lr_decay_style cosine and not "
+                 "linear (--lr-decay-style); give the same options again, or "
+                 "--override-opt-param-scheduler",
+                 load_from(dir, small_newest, true, &as, &s));
+}
+
+/* Make a file what version 1.0 wrote: no course. */
+static void make_old(const char *file)
+{
+#define NUMBER(type, field, attribute, options) edit_cut(file, ".", attribute);
+    TR_COURSE_OF(NUMBER)
+#undef NUMBER
+    edit_flip(file, (int64_t)strlen("trireme checkpoint 1."), '0' ^ '1');
+}
+
+static void version_1_0(void **unused)
+{
+    const struct tr_ckpt_how follow = {.step = -1, .course = TR_COURSE_STORED};
+    struct tr_shape as = shape, other = shape;
+    char *folder = tr_ckpt_folder(dir, 300), *file = tr_ckpt_file_in(folder);
+    struct tr_ckpt_state s;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+
+    (void)unused;
+    make_old(file);
+    /* What is not there is not compared, and not followed. */
+    as.lr = other.lr = 1.0;
+    assert_ok(load_from(dir, small_newest, true, &as, &s));
+    assert_int_equal(s.iteration, 300);
+    assert_true(s.loss_scale >= 0.0 && s.loss_scale <= 0.0);
+    assert_ok(load_from(dir, follow, true, &as, &s));
+    assert_memory_equal(&as, &other, sizeof as);
+    assert_ok(tr_ckpt_show(dir, f));
+    fclose(f);
+    assert_non_null(strstr(text, "format version                  1.0\n"));
+    assert_null(strstr(text, "max_lr"));
+    assert_ok(small_save(&grid, &shape, dir, 300, 0));
+    free(text);
+    free(file);
+    free(folder);
+}
+
+/* Weights only are a third of the file, whole, and say so. */
+static void lean(void **unused)
+{
+    struct tr_ckpt_state state = small_state(400);
+    struct tr_ckpt_tensors tensors;
+    struct tr_shape as = shape;
+    char *where = tr_format("%s/lean", dir), *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    struct small s;
+    int kept;
+
+    (void)unused;
+    small_open(&s, &shape, 0, 0);
+    small_fill(&s, 400);
+    tensors = small_tensors(&s);
+    tensors.m = tensors.v = NULL;
+    kept = small_silence();
+    assert_ok(tr_ckpt_save(&grid, where, &state, &tensors, &shape, "{}", 0));
+    small_speak(kept);
+    small_close(&s);
+    assert_ok(tr_ckpt_show(where, f));
+    assert_ok(tr_ckpt_verify(where, f, NULL, NULL));
+    fclose(f);
+    assert_non_null(strstr(text, "optimizer states                no: weights only\n"));
+    assert_non_null(strstr(text, "is whole: 52 tensors, 15424 bytes; weights only"));
+    assert_null(strstr(text, "exp_avg"));
+    assert_fails(TR_EDATA, "--no-load-optim", load_from(where, small_newest, true, &as, &state));
+    assert_ok(load_from(where, small_newest, false, &as, &state));
+    assert_true(small_state_is(&state, 400));
+    folder_remove(where);
+    free(text);
+}
+
+static void options(void **unused)
+{
+    char *folder = tr_ckpt_folder(dir, 300), *file = tr_ckpt_file_in(folder), *json;
+    int64_t vocab;
+
+    (void)unused;
+    assert_ok(tr_ckpt_options(&self, dir, -1, &json, &vocab));
+    assert_string_equal(json, "{\"small\": true}");
+    assert_int_equal(vocab, 37);
+    free(json);
+    /* The index of the newest is damaged: those of the one before, but not where it is named. */
+    edit_flip(file, 5000, 1);
+    assert_ok(tr_ckpt_options(&self, dir, -1, &json, &vocab));
+    assert_string_equal(json, "{\"small\": true}");
+    free(json);
+    assert_fails(TR_EDATA, "iter_0000300", tr_ckpt_options(&self, dir, 300, &json, &vocab));
+    assert_null(json);
+    edit_flip(file, 5000, 1);
+    assert_ok(tr_ckpt_options(&self, "/nowhere", -1, &json, &vocab));
+    assert_null(json);
+    free(file);
+    free(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(by_step), cmocka_unit_test(must_be_there), cmocka_unit_test(finetune),
+        cmocka_unit_test(courses), cmocka_unit_test(two_numbers),   cmocka_unit_test(version_1_0),
+        cmocka_unit_test(lean),    cmocka_unit_test(options),
+    };
+
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

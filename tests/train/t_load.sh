@@ -1,0 +1,131 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck disable=SC2154,SC1091
+# What of a checkpoint is loaded and saved, and whose learning rate counts.
+. "$srcdir/tests/tap.sh"
+. "$srcdir/tests/train/small.sh"
+plan 24
+
+check "a dataset is built" small_corpus
+
+check "12 iterations" small 1 --train-iters 12
+echo "$tap_out" > "$work/whole.log"
+losses "$work/whole.log" 12 > "$work/whole.losses"
+check "6 of them, saved" small 1 --train-iters 12 --exit-interval 6 --save "$work/half" \
+    --save-interval 3
+half="$work/half"
+sums "$half" > "$work/half.sums"
+
+# rates LOG: "iteration rate" of each line.
+rates() {
+    sed -n 's/^ iteration *\([0-9]*\)\/.*learning rate: \([^ ]*\) .*/\1 \2/p' "$1"
+}
+rates "$work/whole.log" > "$work/whole.rates"
+
+# from NAME OPTION...: train on from the half, log in NAME.log, losses in NAME.losses.
+from() {
+    from_name=$1
+    shift
+    small 1 --load "$half" "$@" > "$work/$from_name.log" 2>&1
+    from_status=$?
+    losses "$work/$from_name.log" 30 > "$work/$from_name.losses"
+    rates "$work/$from_name.log" > "$work/$from_name.rates"
+    [ $from_status -eq 0 ] || cat "$work/$from_name.log"
+    return $from_status
+}
+first_is() { [ "$(head -n 1 "$work/$1.losses" | cut -d ' ' -f 1)" = "$2" ]; }
+
+# The course of the learning rate.
+fails "another length: both values are named" 65 "lr_decay_samples 96.0 and not 160.0" \
+    small 1 --load "$half" --train-iters 20
+fails "and what to type" 65 "or --override-opt-param-scheduler to follow the command line" \
+    small 1 --load "$half" --train-iters 20
+fails "another style" 65 "lr_decay_style cosine and not linear (--lr-decay-style)" \
+    small 1 --load "$half" --train-iters 12 --lr-decay-style linear
+fails "another rate" 65 "max_lr 0.002 and not 0.001 (--lr)" \
+    small 1 --load "$half" --train-iters 12 --lr 0.001
+follows_file() {
+    from stored --train-iters 20 --lr 0.1 --lr-decay-style linear \
+        --use-checkpoint-lr-scheduler || return 1
+    tail -n 6 "$work/whole.losses" > "$work/want"
+    head -n 6 "$work/stored.losses" | cmp - "$work/want"
+}
+check "the checkpoint's counts if asked for: nothing changes" follows_file
+same_course() {
+    from longer --train-iters 20 --lr-decay-iters 12 || return 1
+    head -n 6 "$work/longer.losses" | cmp - "$work/want"
+}
+check "a longer run with the decay of the shorter one" same_course
+# The first executed step has rate 0, so line n shows the rate of n - 1 iterations.
+follows_line() {
+    from given --train-iters 20 --lr 0.004 --lr-decay-style constant \
+        --override-lr-scheduler || return 1
+    [ "$(sort -u -k 2 "$work/given.rates" | cut -d ' ' -f 2)" = 4.000E-03 ] && first_is given 7
+}
+check "the command line's counts if asked for" follows_line
+
+# Weights only.
+new_optimizer() {
+    from new --train-iters 12 --no-load-optim --no-load-rng || return 1
+    first_is new 7 || return 1
+    [ "$(sed -n 7p "$work/whole.losses")" = "$(sed -n 1p "$work/new.losses")" ] || return 1
+    cut -d ' ' -f 2 "$work/new.rates" > "$work/new.only"
+    head -n 6 "$work/whole.rates" | cut -d ' ' -f 2 | cmp - "$work/new.only"
+}
+check "--no-load-optim: weights and place, and the rate of a new run" new_optimizer
+anew() {
+    from tuned --train-iters 4 --finetune --lr 0.001 || return 1
+    first_is tuned 1 && [ "$(wc -l < "$work/tuned.losses")" -eq 4 ] &&
+        grep -q "successfully loaded checkpoint from $half at iteration 0" "$work/tuned.log" &&
+        awk 'NR == FNR { random = $2; nextfile } { exit !($2 < random - 0.2) }' \
+            "$work/whole.losses" "$work/tuned.losses"
+}
+check "--finetune: trained weights, iteration 1, another course" anew
+weights_only() {
+    from lean --train-iters 6 --override-opt-param-scheduler --save "$work/lean" --no-save-optim \
+        --no-save-rng || return 1
+    sums "$work/lean" > "$work/lean.sums"
+    grep ' model/' "$work/half.sums" | cmp - "$work/lean.sums" &&
+        "$trireme" ckpt show "$work/lean" | grep -q '^optimizer states  *no: weights only$' &&
+        "$trireme" ckpt verify "$work/lean" | grep -q 'whole: .*; weights only'
+}
+check "--no-save-optim: the weights and nothing else" weights_only
+fails "there is no resuming from it" 65 "give --no-load-optim to go on" \
+    small 1 --load "$work/lean" --train-iters 12
+check "but with a new optimizer" small 1 --load "$work/lean" --train-iters 12 --no-load-optim
+check "or anew" small 1 --load "$work/lean" --train-iters 2 --finetune
+
+# Which one.
+step() {
+    from step --train-iters 12 --ckpt-step 3 || return 1
+    tail -n 9 "$work/whole.losses" | cmp - "$work/step.losses"
+}
+check "--ckpt-step: that iteration" step
+fails "and no other" 74 "iter_0000004" small 1 --load "$half" --train-iters 12 --ckpt-step 4
+fails "--exit-on-missing-checkpoint" 74 "there is no checkpoint in $work/none" \
+    small 1 --load "$work/none" --train-iters 12 --exit-on-missing-checkpoint
+fails "--finetune without --load" 64 "finetune without a place to load from" \
+    small 1 --train-iters 12 --finetune
+
+# The model from the checkpoint.
+bare() {
+    ranks 1 "$trireme" train --use-checkpoint-args --load "$half" \
+        --data-path "$work/corpus_text_document" --split 90,5,5 --micro-batch-size 1 \
+        --global-batch-size 8 --lr 0.002 --lr-decay-style cosine --lr-warmup-fraction .1 \
+        --eval-interval 1000 --eval-iters 1 --log-interval 1 --train-iters 12 "$@"
+}
+described() {
+    bare > "$work/bare.log" 2>&1 || { cat "$work/bare.log"; return 1; }
+    losses "$work/bare.log" 12 | cmp - "$work/want"
+}
+check "--use-checkpoint-args: the model need not be described" described
+fails "what is given counts" 65 "num_layers 4 and not 3" bare --num-layers 3
+
+# Loaded and saved again in another layout: the same weights and moments, to the bit.
+converts() {
+    small "$@" --load "$half" --train-iters 6 --override-opt-param-scheduler \
+        --save "$work/again" > "$work/again.log" 2>&1 || { cat "$work/again.log"; return 1; }
+    sums "$work/again" | cmp - "$work/half.sums" && rm -r "$work/again"
+}
+check "saved again with TP 2: the same bits" converts 2 --tensor-model-parallel-size 2
+check "with PP 2 and DP 2" converts 4 --pipeline-model-parallel-size 2
