@@ -23,7 +23,7 @@ const struct tr_doc tr_doc_train = {
         "number of ranks, cut in any way: tensor, pipeline and data parallelism may all change.\n"
         "\n"
         "Losses do not depend on how a run is cut: initial weights, dropout and the order of the "
-        "data follow from --seed alone.\n"
+        "data follow from --seed alone, unless --dataloader-type is cyclic.\n"
         "\n"
         "    mpiexec -n 4 trireme train @gpt.args --tensor-model-parallel-size 2 \\\n"
         "        --pipeline-model-parallel-size 2 --data-path corpus_text_document",
