@@ -333,6 +333,9 @@ static enum tr_status check_save(const struct tr_config *c)
         return TR_FAIL(TR_ECONFIG,
                        "--keep-last %lld without a place to save to: give --save FOLDER",
                        (long long)c->keep_last);
+    if (!c->save && c->log_progress)
+        return TR_FAIL(TR_ECONFIG,
+                       "--log-progress without a place for progress.txt: give --save FOLDER");
     if (!c->save && c->no_save_optim)
         return TR_FAIL(TR_ECONFIG,
                        "--no-save-optim without a place to save to: give --save FOLDER");

@@ -1,4 +1,5 @@
 libtrireme_a_SOURCES += \
+	src/train/progress.c src/train/progress.h \
 	src/train/report.c src/train/report.h \
 	src/train/run.c src/train/run.h \
 	src/train/step.c src/train/step.h \

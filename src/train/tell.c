@@ -170,13 +170,15 @@ static bool recomputes_all(const struct tr_shape *s)
            (s->recompute == TR_RECOMPUTE_BLOCK && s->recompute_layers >= tr_shape_most_layers(s));
 }
 
+double tr_tell_flops(const struct tr_run *r)
+{
+    return tr_flops_count(tr_flops_formula(r->config), &r->shape, 1, recomputes_all(&r->shape));
+}
+
 /* TFLOP/s of a rank that take `samples` in `seconds`. */
 static double tflops(const struct tr_run *r, int64_t samples, double seconds)
 {
-    double count =
-        tr_flops_count(tr_flops_formula(r->config), &r->shape, samples, recomputes_all(&r->shape));
-
-    return count / (seconds * r->world->size * 1e12);
+    return tr_tell_flops(r) * (double)samples / (seconds * r->world->size * 1e12);
 }
 
 static bool wants_tflops(const struct tr_config *c)

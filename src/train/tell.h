@@ -36,6 +36,9 @@ void tr_tell_add(struct tr_tell *t, const struct tr_step_result *step, bool skip
 /* Print what is due after it; `lost`: the iteration line is due in any case, for it is the last. */
 void tr_tell_print(struct tr_tell *t, bool lost);
 
+/* Operations of a sample by the formula in use. */
+double tr_tell_flops(const struct tr_run *r);
+
 /* Print what the last rank wrote into text[TR_REPORT_BYTES]. */
 void tr_tell_last(struct tr_run *r, char *text);
 

@@ -3,7 +3,9 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <time.h>
 
+#include "train/progress.h"
 #include "train/report.h"
 #include "train/run.h"
 #include "train/step.h"
@@ -15,6 +17,7 @@
 struct loop {
     struct tr_run *r;
     struct tr_tell tell;
+    struct tr_progress progress; /* of rank 0 */
     struct tr_stop stop;
     int64_t saved_at; /* iteration of the last checkpoint of this run, or -1 */
 };
@@ -66,6 +69,7 @@ static enum tr_status save(struct loop *l)
     if (!l->r->config->save || l->saved_at == l->r->iteration)
         return TR_OK;
     TR_TRY(tr_run_save(l->r));
+    tr_progress_saved(&l->progress, l->r->iteration, l->r->consumed_train, time(NULL));
     l->saved_at = l->r->iteration;
     l->tell.since += tr_now() - began;
     return TR_OK;
@@ -169,7 +173,11 @@ static enum tr_status run_loop(struct tr_run *r, double start)
     tr_report_training(text, sizeof text, moment(r));
     tr_print_rank0("%s\n", text);
     tr_tell_open(&l.tell, r);
+    if (r->config->log_progress && r->world->rank == 0)
+        tr_progress_open(&l.progress, r->config->save, r->world->size, r->shape.seq,
+                         tr_tell_flops(r), r->consumed_train, time(NULL));
     s = iterate(&l);
+    tr_progress_close(&l.progress);
     tr_tell_close(&l.tell);
     return s;
 }

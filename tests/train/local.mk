@@ -1,9 +1,10 @@
 STOP_RUNS = tests/train/t_stop.1.mpi tests/train/t_stop.3.mpi
 
-check_PROGRAMS += tests/train/t_report tests/train/t_stop tests/train/t_public
+check_PROGRAMS += tests/train/t_report tests/train/t_stop tests/train/t_public \
+	tests/train/t_progress
 check_SCRIPTS += $(STOP_RUNS)
 CLEANFILES += $(STOP_RUNS)
-TESTS += tests/train/t_report tests/train/t_public $(STOP_RUNS)
+TESTS += tests/train/t_report tests/train/t_public tests/train/t_progress $(STOP_RUNS)
 
 $(STOP_RUNS): tests/train/t_stop
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_stop $@

@@ -4,7 +4,7 @@
 # Logs of real runs in each --log-format: public programs read the right numbers out of them.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 17
+plan 19
 
 check "a dataset is built" small_corpus
 run() {
@@ -41,6 +41,12 @@ check "memory in theory, then of each rank, then every third iteration" run mega
 echo "$tap_out" > "$work/memory"
 check "that order" same "$(sed -n 's/^Theor.*/theory/p; s/.*(after \([0-9]*\) iter.*/\1/p' \
     "$work/memory" | tr '\n' ' ')" "theory 1 1 3 3 6 6 "
+
+check "a run that keeps a record of its jobs" run megatron --log-progress --save "$work/save" \
+    --save-interval 3
+check "start and checkpoints" same "$(sed 's/.*# GPUs: 2.//; s/.Job thr.*//' \
+    "$work/save/progress.txt" | tr '\t\n' ' ,')" \
+    "Starting job,Saved checkpoint Iteration: 3,Saved checkpoint Iteration: 6,"
 
 # A loss that is not a number: the run goes on when told so, and says so.
 fails "not a number" 0 "number of nan iterations:   2" \
