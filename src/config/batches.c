@@ -62,6 +62,23 @@ static enum tr_status ramp(const struct tr_config *c, struct tr_batches *b)
     return TR_OK;
 }
 
+static enum tr_status check_passed(const struct tr_config *c)
+{
+    const struct tr_words *words = &c->iterations_to_skip;
+
+    for (int i = 0; i < words->count; i++) {
+        char *end;
+        long long done = strtoll(words->word[i], &end, 10);
+
+        if (end == words->word[i] || *end || done < 0)
+            return TR_FAIL(TR_ECONFIG,
+                           "--iterations-to-skip: '%s' will not do: give whole numbers of at least "
+                           "0, the iterations done before each that is to be passed over",
+                           words->word[i]);
+    }
+    return TR_OK;
+}
+
 static enum tr_status check_fit(const struct tr_config *c, const struct tr_batches *b)
 {
     int64_t replicas = b->unit / c->micro_batch_size;
@@ -92,6 +109,7 @@ enum tr_status tr_batches_of(const struct tr_config *c, int replicas, struct tr_
                                .rounds = c->decrease_batch_size_if_needed};
     out->wanted = c->global_batch_size == TR_UNSET_INT ? out->unit : c->global_batch_size;
     out->full = fitting(out, out->wanted);
+    TR_TRY(check_passed(c));
     TR_TRY(ramp(c, out));
     return check_fit(c, out);
 }
@@ -127,4 +145,13 @@ int64_t tr_batches_iterations(const struct tr_batches *b, int64_t samples)
         iterations++;
     }
     return iterations + (samples - consumed) / b->full;
+}
+
+bool tr_batches_pass(const struct tr_config *c, int64_t done)
+{
+    for (int i = 0; i < c->iterations_to_skip.count; i++) {
+        if (strtoll(c->iterations_to_skip.word[i], NULL, 10) == done)
+            return true;
+    }
+    return false;
 }

@@ -23,12 +23,17 @@ struct tr_batches {
 };
 
 /* From the options.  TR_ECONFIG if a batch on the way cannot be cut into micro-batches for all
-   replicas, unless --decrease-batch-size-if-needed takes the next smaller one that can. */
+   replicas, unless --decrease-batch-size-if-needed takes the next smaller one that can; also if
+   --iterations-to-skip has what is no number. */
 enum tr_status tr_batches_of(const struct tr_config *c, int replicas,
                              struct tr_batches *out) TR_MUST_CHECK;
 
 /* Samples of the iteration that begins when `consumed` are done; a multiple of the unit. */
 int64_t tr_batches_at(const struct tr_batches *b, int64_t consumed);
+
+/* Whether --iterations-to-skip passes over the samples of the iteration before which `done` iterations
+   are done. */
+bool tr_batches_pass(const struct tr_config *c, int64_t done);
 
 /* How many whole iterations `samples` samples are. */
 int64_t tr_batches_iterations(const struct tr_batches *b, int64_t samples);

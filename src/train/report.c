@@ -144,6 +144,8 @@ static void put_progress(struct text *t, const struct tr_iteration_line *line, d
     }
     put(t, " iteration %8" PRId64 "/%8" PRId64 " |", line->iteration, line->train_iters);
     put(t, " consumed samples: %12" PRId64 " |", line->consumed_samples);
+    if (line->passed_samples > 0)
+        put(t, " skipped samples: %12" PRId64 " |", line->passed_samples);
     if (line->format == TR_FORMAT_DEEPSPEED) {
         put(t, " consumed tokens: %12" PRId64 " |", line->consumed_samples * line->seq);
         put_field(t, "elapsed time per iteration (s)", FIXED, 2, seconds);

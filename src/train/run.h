@@ -50,6 +50,8 @@ struct tr_run {
     int micros;
     int64_t global_batch;
 
+    int64_t passed_train;               /* samples that this process passed over */
+
     /* Where the run stands; a checkpoint keeps these. */
     int64_t iteration;
     int64_t consumed_train, consumed_valid;     /* samples */

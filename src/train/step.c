@@ -245,6 +245,14 @@ void tr_step(struct tr_run *r, struct tr_step_result *out)
     r->consumed_train += r->global_batch;
 }
 
+void tr_step_pass(struct tr_run *r, struct tr_step_result *out)
+{
+    begin_batch(r);
+    r->consumed_train += r->global_batch;
+    r->passed_train += r->global_batch;
+    *out = (struct tr_step_result){.skipped = true};
+}
+
 double tr_eval(struct tr_run *r, enum tr_split split, int64_t first, int64_t iterations)
 {
     double loss;

@@ -32,6 +32,9 @@ struct tr_comm *tr_step_owners(struct tr_run *r);
  */
 void tr_step(struct tr_run *r, struct tr_step_result *out);
 
+/* In place of a step: pass over the samples of the next global batch.  Not collective. */
+void tr_step_pass(struct tr_run *r, struct tr_step_result *out);
+
 /*
  * Mean loss of `iterations` global batches of a split from sample `first` on, forward only, without
  * dropout; on ranks of the last stage, else 0.  Keeps out of the timers.  Collective.

@@ -242,6 +242,7 @@ static void tell_iteration(struct tr_tell *t)
         .iteration = r->iteration,
         .train_iters = r->shape.train_iters,
         .consumed_samples = r->consumed_train,
+        .passed_samples = r->passed_train,
         .global_batch = r->global_batch,
         .samples = r->consumed_train - t->consumed,
         .seq = r->shape.seq,

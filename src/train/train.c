@@ -99,12 +99,16 @@ static enum tr_status one_iteration(struct loop *l)
     struct tr_run *r = l->r;
     struct tr_step_result step;
     char where[64];
-    bool lost;
+    bool passed, lost;
 
     r->count_zeros = r->config->log_num_zeros_in_grad && tr_tell_due(&l->tell, r->iteration + 1);
-    tr_step(r, &step);
+    passed = tr_batches_pass(r->config, r->iteration);
+    if (passed)
+        tr_step_pass(r, &step);
+    else
+        tr_step(r, &step);
     r->iteration++;
-    tr_tell_add(&l->tell, &step, step.skipped && goes_on(r->config));
+    tr_tell_add(&l->tell, &step, passed || (step.skipped && goes_on(r->config)));
     lost = not_finite(l, &step, tr_tell_due(&l->tell, r->iteration));
     tr_tell_print(&l->tell, lost);
     if (lost)
@@ -148,6 +152,19 @@ static enum tr_status finish(struct loop *l)
     return TR_OK;
 }
 
+/* Not to train at all, but to evaluate what was loaded. */
+static enum tr_status only_evaluate(struct loop *l)
+{
+    char where[64];
+
+    tr_print_rank0("skipping training (--skip-train is on) ...\n");
+    tr_report_where(where, sizeof where, TR_FORMAT_CORE, l->r->iteration, false);
+    evaluate(l, TR_SPLIT_VALID, where);
+    tr_report_where(where, sizeof where, TR_FORMAT_CORE, l->r->iteration, true);
+    evaluate(l, TR_SPLIT_TEST, where);
+    return TR_OK;
+}
+
 static enum tr_status iterate(struct loop *l)
 {
     struct tr_run *r = l->r;
@@ -157,7 +174,7 @@ static enum tr_status iterate(struct loop *l)
 
         TR_TRY(one_iteration(l));
         why = tr_stop_after(&l->stop, r->world, r->iteration, tr_now());
-        if (why == TR_STOP_DURATION || why == TR_STOP_INTERVAL)
+        if (why != TR_STOP_NOT && why != TR_STOP_DONE)
             return leave(l, why);
     }
     return finish(l);
@@ -169,6 +186,8 @@ static enum tr_status run_loop(struct tr_run *r, double start)
     char text[TR_REPORT_BYTES];
     enum tr_status s;
 
+    if (r->config->skip_train)
+        return only_evaluate(&l);
     tr_stop_init(&l.stop, r->config, &r->shape, start);
     tr_report_training(text, sizeof text, moment(r));
     tr_print_rank0("%s\n", text);
@@ -212,8 +231,10 @@ enum tr_status tr_train(const struct tr_config *config, struct tr_comm *world)
 {
     struct tr_run run;
     double start = tr_now();
-    enum tr_status s = set_up(&run, config, world);
+    enum tr_status s;
 
+    tr_stop_listen(config);
+    s = set_up(&run, config, world);
     if (s == TR_OK)
         s = run_loop(&run, start);
     tr_run_close(&run);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "comm/mpi_check.h"
 
+#include <signal.h>
+
 #include "train/report.h"
 #include "train/stop.h"
 
@@ -64,6 +66,39 @@ static void silence(void **state)
     assert_all(world.seq == before);
 }
 
+/* One rank hears it, all of them stop; it goes before a duration that is over. */
+static void signals(void **state)
+{
+    struct tr_config c;
+    struct tr_shape shape = {.train_iters = 100};
+    struct tr_stop s;
+
+    (void)state;
+    tr_config_init(&c);
+    c.exit_signal_handler = true;
+    c.exit_signal = TR_EXIT_SIGUSR1;
+    c.exit_duration_in_mins = 2;
+    tr_stop_init(&s, &c, &shape, 1000.0);
+    for (int one = 0; one < world.size; one++) {
+        struct sigaction now;
+        uint64_t before;
+
+        tr_stop_listen(&c);
+        assert_all(tr_stop_after(&s, &world, 1, 1000.0) == TR_STOP_NOT);
+        if (world.rank == one)
+            raise(SIGUSR1);
+        /* The next one would do what it does to any program. */
+        sigaction(SIGUSR1, NULL, &now);
+        assert_all((now.sa_handler == SIG_DFL) == (world.rank == one));
+        before = world.seq;
+        assert_all(tr_stop_after(&s, &world, 1, 1000.0) == TR_STOP_SIGNAL);
+        assert_all(tr_stop_after(&s, &world, 1, 1000.0 + 121.0) == TR_STOP_SIGNAL);
+        assert_all(world.seq == before + 2);
+        assert_all(tr_stop_after(&s, &world, 100, 1000.0) == TR_STOP_DONE);
+    }
+    tr_config_release(&c);
+}
+
 static void lines(void **state)
 {
     struct tr_stop s = rule(25, 600);
@@ -77,15 +112,17 @@ static void lines(void **state)
     tr_stop_line(buf, sizeof buf, &s, TR_STOP_DURATION, 75, 1000.0 + 600.25 * 60.0, now);
     assert_all(strcmp(buf, "[exiting program after 600.25 minutes] datetime: "
                            "2021-05-23 08:21:05 ") == 0);
+    s.signal = TR_EXIT_SIGTERM;
+    tr_stop_line(buf, sizeof buf, &s, TR_STOP_SIGNAL, 75, 0.0, now);
+    assert_all(strcmp(buf, "[exiting program after receiving SIGTERM.] datetime: "
+                           "2021-05-23 08:21:05 ") == 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(iterations),
-        cmocka_unit_test(duration),
-        cmocka_unit_test(silence),
-        cmocka_unit_test(lines),
+        cmocka_unit_test(iterations), cmocka_unit_test(duration), cmocka_unit_test(silence),
+        cmocka_unit_test(signals),    cmocka_unit_test(lines),
     };
 
     setenv("TZ", "UTC0", 1);
