@@ -201,9 +201,15 @@ double tr_step_gradients(struct tr_run *r)
     return loss;
 }
 
+/* Do replicas own different parts of the optimizer's state? */
+static bool shared(const struct tr_run *r)
+{
+    return r->optim.owned < r->model.params.size;
+}
+
 struct tr_comm *tr_step_owners(struct tr_run *r)
 {
-    return r->optim.owned < r->model.params.size ? r->world : &r->grid.mp;
+    return shared(r) ? r->world : &r->grid.mp;
 }
 
 static double zeros(struct tr_run *r)
@@ -232,7 +238,7 @@ void tr_step(struct tr_run *r, struct tr_step_result *out)
     out->loss = tr_step_gradients(r);
     out->zeros = r->count_zeros ? zeros(r) : -1.0;
     done = tr_optim_step(&r->optim, tr_step_owners(r), &r->queue, how);
-    if (!done.skipped) {
+    if (!done.skipped && shared(r)) {
         tr_timer_start(TR_TIMER_PARAMS_ALL_GATHER);
         tr_dp_gather(r->dp, &r->queue);
         tr_timer_stop(TR_TIMER_PARAMS_ALL_GATHER);

@@ -4,7 +4,7 @@
 # The log of a real run: Megatron's lines in Megatron's order, from one rank each, and times that add up.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 6
+plan 7
 
 check "a dataset is built" small_corpus
 # Wide enough that an iteration takes some tens of milliseconds: what stands outside the timers is a
@@ -83,6 +83,21 @@ adds_up() {
 }
 check "timers add up to at least 98 % of the elapsed time" adds_up
 echo "$tap_out" | sed 's/^/# /'
+
+# A run without newer options has no other names than the log of 2021 has.
+known="forward-compute forward-recv forward-send forward-backward-send-forward-backward-recv \
+backward-compute backward-recv backward-send backward-send-forward-recv backward-send-backward-recv \
+backward-params-all-reduce backward-embedding-all-reduce optimizer-copy-to-main-grad \
+optimizer-unscale-and-check-inf optimizer-clip-main-grad optimizer-copy-main-to-model-params \
+optimizer batch-generator forward-send-forward-recv forward-send-backward-recv"
+names_of_2021() {
+    sed -n 's/^time (ms) | forward-compute/forward-compute/p' "$work/log" | sed 's/: [0-9.]* *|* */\n/g' |
+        grep . | sort -u | while read -r name; do
+            case " $known " in *" $name "*) ;; *) echo "new: $name" ;; esac
+        done
+}
+no_new_names() { [ -z "$(names_of_2021)" ] || { names_of_2021; return 1; }; }
+check "no names of timers that 2021 lacks" no_new_names
 
 # No name of a timer twice in a line, whole lines only: none has two line starts in it.
 whole_lines() {

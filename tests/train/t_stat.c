@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "optim/stat.h"
+#include "util/half.h"
 
 /*
  * The norm of the parameters and the number of zeros in the gradients are of the whole model, so they
@@ -34,7 +35,7 @@ static const char *options(char text[1024], int w, int p, const char *more)
 }
 
 /* The model in one piece: how many parameters, and their norm. */
-static int64_t whole(double *norm)
+static int64_t whole(bool bf16, double *norm)
 {
     char text[1024];
     struct tr_config c;
@@ -52,8 +53,11 @@ static int64_t whole(double *norm)
     value = calloc((size_t)ps.size, sizeof *value);
     assert_all(value != NULL);
     tr_params_draw(&ps, &one, (uint64_t)c.seed, c.init_method_std, 1, 0, ps.size, value);
-    for (int64_t i = 0; i < ps.size; i++)
-        sum += (double)value[i] * (double)value[i];
+    for (int64_t i = 0; i < ps.size; i++) {
+        float x = bf16 ? tr_bf16_to_float(tr_bf16_from_float(value[i])) : value[i];
+
+        sum += (double)x * (double)x;
+    }
     free(value);
     tr_config_release(&c);
     number = tr_params_number(&ps);
@@ -77,7 +81,7 @@ static void set_gradients(struct tr_run *r)
     r->queue.on->wait(&r->queue);
 }
 
-static void check_layout(int w, int p, const char *more)
+static void check_layout(int w, int p, const char *more, bool bf16)
 {
     char text[1024];
     struct tr_config c;
@@ -86,7 +90,7 @@ static void check_layout(int w, int p, const char *more)
     int64_t number;
 
     tiny_open(&r, &c, options(text, w, p, more), no_sample);
-    number = whole(&wanted);
+    number = whole(bf16, &wanted);
     norm = tr_stat_params_norm(&r.optim, tr_step_owners(&r), &r.queue);
     set_gradients(&r);
     zeros = tr_stat_zeros(&r.optim, tr_step_owners(&r), &r.queue,
@@ -102,10 +106,14 @@ static void every_layout(void **state)
     (void)state;
     for (int w = 1; w <= world.size; w++)
         for (int p = 1; w * p <= world.size && p <= LAYERS; p++)
-            if (world.size % (w * p) == 0)
-                check_layout(w, p, "");
+            if (world.size % (w * p) == 0) {
+                check_layout(w, p, "", false);
+                check_layout(w, p, "--use-distributed-optimizer", false);
+            }
     if (world.size == 4)
-        check_layout(1, 2, "--num-virtual-stages-per-pipeline-rank 2");
+        check_layout(1, 2, "--num-virtual-stages-per-pipeline-rank 2", false);
+    check_layout(1, 2, "--bf16", true);
+    check_layout(1, 1, "--bf16 --use-distributed-optimizer", true);
 }
 
 int main(void)
