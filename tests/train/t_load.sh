@@ -4,7 +4,7 @@
 # What of a checkpoint is loaded and saved, and whose learning rate counts.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 24
+plan 22
 
 check "a dataset is built" small_corpus
 
@@ -108,6 +108,7 @@ fails "--finetune without --load" 64 "finetune without a place to load from" \
     small 1 --train-iters 12 --finetune
 
 # The model from the checkpoint.
+# shellcheck disable=SC2120
 bare() {
     ranks 1 "$trireme" train --use-checkpoint-args --load "$half" \
         --data-path "$work/corpus_text_document" --split 90,5,5 --micro-batch-size 1 \
@@ -115,17 +116,9 @@ bare() {
         --eval-interval 1000 --eval-iters 1 --log-interval 1 --train-iters 12 "$@"
 }
 described() {
+    # shellcheck disable=SC2119
     bare > "$work/bare.log" 2>&1 || { cat "$work/bare.log"; return 1; }
     losses "$work/bare.log" 12 | cmp - "$work/want"
 }
 check "--use-checkpoint-args: the model need not be described" described
 fails "what is given counts" 65 "num_layers 4 and not 3" bare --num-layers 3
-
-# Loaded and saved again in another layout: the same weights and moments, to the bit.
-converts() {
-    small "$@" --load "$half" --train-iters 6 --override-opt-param-scheduler \
-        --save "$work/again" > "$work/again.log" 2>&1 || { cat "$work/again.log"; return 1; }
-    sums "$work/again" | cmp - "$work/half.sums" && rm -r "$work/again"
-}
-check "saved again with TP 2: the same bits" converts 2 --tensor-model-parallel-size 2
-check "with PP 2 and DP 2" converts 4 --pipeline-model-parallel-size 2
