@@ -53,15 +53,29 @@ static enum tr_status open_schedules(struct tr_run *r)
     return tr_sched_build(&r->eval_list);
 }
 
-/* An evaluation needs no more than this. */
-static struct tr_chunk_room room_of(const struct tr_sched *s, int chunk)
+/* What a chunk needs for every batch on the way: where a group is left over, fewer micro-batches may
+   need more slots.  An evaluation needs no more than training. */
+static struct tr_chunk_room room_of(const struct tr_run *r, int chunk)
 {
-    return (struct tr_chunk_room){
-        .slots = tr_sched_slots(s, chunk),
-        .outputs = s->outputs,
-        .dinputs = s->dinputs,
-        .doutputs = s->doutputs,
+    const struct tr_batches *b = &r->shape.batches;
+    struct tr_chunk_room room = {
+        .outputs = r->train_list.outputs,
+        .dinputs = r->train_list.dinputs,
+        .doutputs = r->train_list.doutputs,
     };
+
+    for (int64_t i = 0; i <= tr_batches_increments(b); i++) {
+        struct tr_sched s = r->train_list;
+        int slots;
+
+        s.micros = (int)(tr_batches_step(b, i) / b->unit);
+        if (tr_sched_build(&s) != TR_OK)
+            tr_die(TR_ERESOURCE, "%s", tr_last_error());
+        slots = tr_sched_slots(&s, chunk);
+        room.slots = slots > room.slots ? slots : room.slots;
+        tr_sched_release(&s);
+    }
+    return room;
 }
 
 static enum tr_dtype half_type(const struct tr_shape *s)
@@ -95,7 +109,7 @@ static void open_model(struct tr_run *r)
     if (!r->chunk)
         tr_die(TR_ERESOURCE, "no memory left for the list of model chunks");
     for (int i = 0; i < r->shape.k; i++)
-        r->chunk[i] = tr_chunk_open(&r->model, r->grid.at.pp, i, room_of(&r->train_list, i));
+        r->chunk[i] = tr_chunk_open(&r->model, r->grid.at.pp, i, room_of(r, i));
     tr_step_connect(r);
 }
 

@@ -12,10 +12,11 @@ TRAIN_RUNS = \
 	tests/train/t_golden_run.1.mpi tests/train/t_golden_run.2.mpi \
 	tests/train/t_golden_run.4.mpi tests/train/t_golden_run.8.mpi \
 	tests/train/t_layouts.8.mpi tests/train/t_uneven.4.mpi tests/train/t_memory.2.mpi \
-	tests/train/t_stat.2.mpi tests/train/t_stat.4.mpi tests/train/t_sharded.4.mpi
+	tests/train/t_stat.2.mpi tests/train/t_stat.4.mpi tests/train/t_sharded.4.mpi \
+	tests/train/t_recipe.4.mpi
 
-check_PROGRAMS += tests/train/t_golden_run tests/train/t_layouts tests/train/t_uneven tests/train/t_memory \
-	tests/train/t_stat tests/train/t_sharded
+check_PROGRAMS += tests/train/t_golden_run tests/train/t_layouts tests/train/t_uneven \
+	tests/train/t_memory tests/train/t_stat tests/train/t_sharded tests/train/t_recipe
 check_SCRIPTS += $(TRAIN_RUNS)
 CLEANFILES += $(TRAIN_RUNS)
 TESTS += $(TRAIN_RUNS)
@@ -32,6 +33,9 @@ tests/train/t_uneven.4.mpi: tests/train/t_uneven
 
 tests/train/t_layouts.8.mpi: tests/train/t_layouts
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_layouts $@
+
+tests/train/t_recipe.4.mpi: tests/train/t_recipe
+	$(AM_V_GEN)rm -f $@ && $(LN_S) t_recipe $@
 
 tests/train/t_memory.2.mpi: tests/train/t_memory
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_memory $@
