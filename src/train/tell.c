@@ -194,7 +194,7 @@ void tr_tell_open(struct tr_tell *t, struct tr_run *run)
     *t = (struct tr_tell){
         .run = run,
         .began_at = run->iteration,
-        .consumed = run->consumed_train,
+        .consumed = run->consumed_train - run->passed_train,
         .since = tr_now(),
     };
     if (wants_table(c)) {
@@ -244,7 +244,7 @@ static void tell_iteration(struct tr_tell *t)
         .consumed_samples = r->consumed_train,
         .passed_samples = r->passed_train,
         .global_batch = r->global_batch,
-        .samples = r->consumed_train - t->consumed,
+        .samples = r->consumed_train - r->passed_train - t->consumed,
         .seq = r->shape.seq,
         .seconds = tr_now() - t->since,
         .lr = tr_step_lr(r),
@@ -277,6 +277,6 @@ void tr_tell_print(struct tr_tell *t, bool lost)
         return;
     tr_timers_reset();
     t->interval = (struct tr_interval){0};
-    t->consumed = t->run->consumed_train;
+    t->consumed = t->run->consumed_train - t->run->passed_train;
     t->since = tr_now();
 }

@@ -16,7 +16,7 @@ struct tr_tell {
     int64_t began_at;           /* iterations that were done before this process */
     struct tr_interval interval;
     double since;               /* tr_now() at its start, moved on by what evaluation and saving took */
-    int64_t consumed;           /* samples before the interval */
+    int64_t consumed;           /* samples before the interval, without those passed over */
     bool memory_told;
     double *seconds;            /* [world * TR_TIMERS] for a table of timers, or NULL; owned */
     char *table;                /* [TR_TIMERS_BYTES(world)] its text; owned */

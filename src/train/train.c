@@ -69,7 +69,8 @@ static enum tr_status save(struct loop *l)
     if (!l->r->config->save || l->saved_at == l->r->iteration)
         return TR_OK;
     TR_TRY(tr_run_save(l->r));
-    tr_progress_saved(&l->progress, l->r->iteration, l->r->consumed_train, time(NULL));
+    tr_progress_saved(&l->progress, l->r->iteration,
+                      l->r->consumed_train - l->r->passed_train, time(NULL));
     l->saved_at = l->r->iteration;
     l->tell.since += tr_now() - began;
     return TR_OK;

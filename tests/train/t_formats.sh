@@ -4,7 +4,7 @@
 # Logs of real runs in each --log-format: public programs read the right numbers out of them.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 19
+plan 21
 
 check "a dataset is built" small_corpus
 run() {
@@ -52,3 +52,30 @@ check "start and checkpoints" same "$(sed 's/.*# GPUs: 2.//; s/.Job thr.*//' \
 fails "not a number" 0 "number of nan iterations:   2" \
     small 1 --train-iters 6 --log-interval 2 --lr 1e30 --lr-warmup-fraction 0 \
     --clip-grad 1e30 --no-check-for-nan-in-loss-and-grad
+
+# In half precision with a scale that is too large: it falls at once by halves, and a skipped iteration
+# has neither loss nor norm.
+half() {
+    small 2 --tensor-model-parallel-size 2 --train-iters 12 --fp16 --initial-loss-scale 67108864 \
+        --hysteresis 1
+}
+check "a run in half precision" half
+echo "$tap_out" > "$work/half"
+falls() {
+    grep '^ iteration' "$work/half" | awk -F '|' 'function after(label,  i) {
+            for (i = 1; i <= NF; i++) if (index($i, label)) { sub(/.*: */, "", $i); return $i + 0 }
+            return -1
+        }
+        BEGIN { scale = 67108864; rate = 0 }
+        {
+            loss = after("lm loss:"); norm = after("grad norm:"); now = after("loss scale:")
+            skipped = after("skipped iterations:"); next_rate = after("learning rate:")
+            if (skipped) { skips++; bad += now != scale / 2 || loss >= 0 || norm >= 0 }
+            else { steps++; bad += now != scale || loss <= 0 || norm <= 0 }
+            bad += skipped && next_rate != rate
+            scale = now; rate = next_rate
+        }
+        END { print skips " skipped, " steps " done, " bad + 0 " wrong"; exit bad || !skips || !steps }'
+}
+check "its scale, its skipped iterations, its rate" falls
+echo "$tap_out" | sed 's/^/# /'
