@@ -4,4 +4,5 @@ libtrireme_a_SOURCES += \
 	src/comm/launch.c src/comm/launch.h \
 	src/comm/mpi.c \
 	src/comm/reduce.c src/comm/reduce.h \
-	src/comm/self.c
+	src/comm/self.c \
+	src/comm/slow.c src/comm/slow.h

@@ -6,10 +6,14 @@ COMM_RUNS = \
 	tests/comm/t_scatter.5.mpi tests/comm/t_scatter.8.mpi \
 	tests/comm/t_spread.2.mpi tests/comm/t_spread.3.mpi \
 	tests/comm/t_groups.1.mpi tests/comm/t_groups.4.mpi tests/comm/t_groups.8.mpi \
+	tests/comm/t_comm_slow.1.mpi tests/comm/t_comm_slow.3.mpi \
+	tests/comm/t_scatter_slow.1.mpi tests/comm/t_scatter_slow.4.mpi \
+	tests/comm/t_slow.1.mpi tests/comm/t_slow.2.mpi tests/comm/t_slow.3.mpi \
 	tests/comm/t_tp.1.mpi tests/comm/t_tp.2.mpi tests/comm/t_tp.4.mpi
 
 check_PROGRAMS += tests/comm/t_comm tests/comm/t_parts tests/comm/t_groups tests/comm/t_grid \
-	tests/comm/t_scatter tests/comm/t_spread \
+	tests/comm/t_scatter tests/comm/t_spread tests/comm/t_slow \
+	tests/comm/t_comm_slow tests/comm/t_scatter_slow \
 	tests/comm/t_tp
 check_SCRIPTS += $(COMM_RUNS)
 CLEANFILES += $(COMM_RUNS)
@@ -21,6 +25,21 @@ tests_comm_t_parts_SOURCES = tests/comm/t_comm.c src/comm/mpi.c
 tests_comm_t_parts_CPPFLAGS = $(AM_CPPFLAGS) -DTR_MPI_WHOLE=16384 -DTR_MPI_BLOCK=64
 tests_comm_t_spread_SOURCES = tests/comm/t_scatter.c src/comm/mpi.c
 tests_comm_t_spread_CPPFLAGS = $(tests_comm_t_parts_CPPFLAGS)
+
+# And over the slow transport.
+tests_comm_t_comm_slow_SOURCES = tests/comm/t_comm.c
+tests_comm_t_comm_slow_CPPFLAGS = $(AM_CPPFLAGS) -DTR_TEST_SLOW
+tests_comm_t_scatter_slow_SOURCES = tests/comm/t_scatter.c
+tests_comm_t_scatter_slow_CPPFLAGS = $(tests_comm_t_comm_slow_CPPFLAGS)
+
+tests/comm/t_comm_slow.1.mpi tests/comm/t_comm_slow.3.mpi: tests/comm/t_comm_slow
+	$(AM_V_GEN)rm -f $@ && $(LN_S) t_comm_slow $@
+
+tests/comm/t_scatter_slow.1.mpi tests/comm/t_scatter_slow.4.mpi: tests/comm/t_scatter_slow
+	$(AM_V_GEN)rm -f $@ && $(LN_S) t_scatter_slow $@
+
+tests/comm/t_slow.1.mpi tests/comm/t_slow.2.mpi tests/comm/t_slow.3.mpi: tests/comm/t_slow
+	$(AM_V_GEN)rm -f $@ && $(LN_S) t_slow $@
 
 tests/comm/t_comm.1.mpi tests/comm/t_comm.2.mpi tests/comm/t_comm.3.mpi \
 tests/comm/t_comm.4.mpi: tests/comm/t_comm

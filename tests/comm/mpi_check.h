@@ -13,6 +13,9 @@
 #include <unistd.h>
 
 #include "comm/comm.h"
+#ifdef TR_TEST_SLOW
+#include "comm/slow.h"
+#endif
 
 /*
  * How a test on several ranks reports.  Every rank runs every test; rank 0 alone prints TAP.  A
@@ -21,6 +24,8 @@
  * where a serial test uses assert_true() and assert_ok(), and no other assertion.
  *
  *     int main(int argc, char **argv) { ... return run_mpi_tap(tests); }
+ *
+ * With TR_TEST_SLOW the world is that of the slow transport, with a network that is hardly slow.
  *
  * The reduction is plain MPI over all ranks, not the code under test.  A test that hangs all the
  * same is ended by an alarm.
@@ -33,6 +38,9 @@ enum { CHECK_SECONDS = 120 };
 
 /* The world; set by run_mpi_tap(). */
 static struct tr_comm world;
+#ifdef TR_TEST_SLOW
+static struct tr_comm mpi_world;
+#endif
 
 /* All ranks fail if it is false on one; the message names the lowest such rank. */
 #define assert_all(condition) check_all((condition), #condition, NULL, __FILE__, __LINE__)
@@ -68,6 +76,10 @@ static inline void check_world(void)
         printf("Bail out! %s\n", tr_last_error());
         exit(1);
     }
+#ifdef TR_TEST_SLOW
+    mpi_world = world;
+    tr_comm_slow_open(&mpi_world, (struct tr_slow_how){1e11, 1e-6, 1e-5}, &world);
+#endif
     if (strtol(want ? want : "1", NULL, 10) != world.size) {
         printf("Bail out! %d ranks where %s were started: is mpiexec of another MPI?\n", world.size,
                want ? want : "1");
@@ -80,6 +92,10 @@ static inline void check_world(void)
 static inline int check_done(int failed)
 {
     fflush(stdout);
+#ifdef TR_TEST_SLOW
+    world.via->release(&world);
+    world = mpi_world;
+#endif
     tr_comm_mpi_stop(&world);
     return failed;
 }
