@@ -5,6 +5,7 @@
 
 #include "ckpt/ckpt.h"
 #include "comm/comm.h"
+#include "comm/slow.h"
 #include "config/config.h"
 #include "train/train.h"
 #include "util/log.h"
@@ -69,6 +70,37 @@ static enum tr_status take_options(struct tr_config *c, int argc, char **argv,
     return tr_comm_agree(world, s);
 }
 
+static void tell_network(const struct tr_comm *network)
+{
+    tr_print_rank0("bytes that rank 0 sent over the slow network:");
+    for (int kind = 0; kind < TR_SLOW_KINDS; kind++)
+        tr_print_rank0("%s %s %lld", kind > 0 ? "," : "",
+                       tr_slow_kind_name((enum tr_slow_kind)kind),
+                       (long long)tr_comm_slow_bytes(network, (enum tr_slow_kind)kind));
+    tr_print_rank0("\n");
+}
+
+/* Without a rate it is for tr_shape_of() to complain. */
+static enum tr_status train_over(const struct tr_config *c, struct tr_comm *world)
+{
+    const struct tr_slow_how how = {
+        .rate = 1e9 * c->slow_rate,
+        .latency = 1e-3 * c->slow_latency,
+        .jitter = 1e-3 * c->slow_jitter,
+    };
+    struct tr_comm network;
+    enum tr_status s;
+
+    if (c->distributed_backend != TR_DIST_SLOW || !(how.rate > 0.0))
+        return tr_train(c, world);
+    tr_comm_slow_open(world, how, &network);
+    s = tr_train(c, &network);
+    if (s == TR_OK)
+        tell_network(&network);
+    network.via->release(&network);
+    return s;
+}
+
 static enum tr_status train(int argc, char **argv, struct tr_comm *world)
 {
     struct tr_config c;
@@ -81,7 +113,7 @@ static enum tr_status train(int argc, char **argv, struct tr_comm *world)
         s = take_options(&c, argc - 1, argv + 1, world);
     if (s == TR_OK) {
         tr_log_level((enum tr_level)c.log_level);
-        s = tr_train(&c, world);
+        s = train_over(&c, world);
     }
     tr_config_release(&c);
     return s;

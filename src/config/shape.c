@@ -282,6 +282,20 @@ static enum tr_status shape_replicas(const struct tr_config *c, struct tr_shape 
     return TR_OK;
 }
 
+static enum tr_status check_network(const struct tr_config *c)
+{
+    bool slow = c->distributed_backend == TR_DIST_SLOW, rate = c->slow_rate > TR_UNSET_REAL;
+
+    if (slow && !rate)
+        return TR_FAIL(TR_ECONFIG, "--distributed-backend slow needs to know how slow: give "
+                                   "--slow-rate GBIT_PER_SECOND");
+    if (!slow && (rate || c->slow_latency > 0.0 || c->slow_jitter > 0.0))
+        return TR_FAIL(TR_ECONFIG, "--slow-rate, --slow-latency and --slow-jitter describe the "
+                                   "network of --distributed-backend slow: add that, or remove "
+                                   "them");
+    return TR_OK;
+}
+
 static enum tr_status check_data(const struct tr_config *c)
 {
     const char *split = tr_options_find(tr_config_options(), "split")->initial;
@@ -389,6 +403,7 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     TR_TRY(shape_recompute(c, out));
     TR_TRY(shape_sequence(c, out));
     TR_TRY(shape_replicas(c, out));
+    TR_TRY(check_network(c));
     TR_TRY(tr_shape_length(c, out));
     TR_TRY(tr_shape_course(c, out));
     TR_TRY(check_data(c));

@@ -224,6 +224,17 @@ static void replicas(void **state)
                        32, &s));
 }
 
+static void networks(void **state)
+{
+    struct tr_shape s;
+
+    (void)state;
+    assert_ok(shape("--distributed-backend slow --slow-rate 0.5 --slow-latency 2", 16, &s));
+    assert_fails(TR_ECONFIG, "give --slow-rate", shape("--distributed-backend slow", 16, &s));
+    assert_fails(TR_ECONFIG, "add that, or remove", shape("--slow-rate 1", 16, &s));
+    assert_fails(TR_ECONFIG, "add that, or remove", shape("--slow-jitter 1", 16, &s));
+}
+
 /* Every layer has one place, in the order that the pipeline passes through. */
 static void no_layer_twice(const struct tr_shape *s)
 {
@@ -580,7 +591,7 @@ int main(void)
         cmocka_unit_test(known_run),     cmocka_unit_test(padded_vocabulary),
         cmocka_unit_test(batches),       cmocka_unit_test(default_batch),
         cmocka_unit_test(chunks),        cmocka_unit_test(groups), cmocka_unit_test(bad_chunks),
-        cmocka_unit_test(replicas),
+        cmocka_unit_test(replicas),      cmocka_unit_test(networks),
         cmocka_unit_test(bad_layout),    cmocka_unit_test(bad_rates),
         cmocka_unit_test(missing),       cmocka_unit_test(vocabulary),
         cmocka_unit_test(sample_based),  cmocka_unit_test(other_rates),

@@ -50,7 +50,7 @@ TRAIN_SH = \
 	tests/train/t_kill.sh tests/train/t_convert.sh tests/train/t_load.sh tests/train/t_resume.sh tests/train/t_signal.sh \
 	tests/train/t_bad_input.sh tests/train/t_options.sh \
 	tests/train/t_formats.sh \
-	tests/train/t_log.sh
+	tests/train/t_log.sh tests/train/t_network.sh
 TESTS += $(TRAIN_SH)
 EXTRA_DIST += $(TRAIN_SH) tests/train/small.sh tests/train/parsers.pl tests/train/parsers.txt
 

@@ -16,6 +16,7 @@ recompute       2 --checkpoint-activations --pipeline-model-parallel-size 2
 recompute-block 2 --recompute-granularity full --recompute-method block --recompute-num-layers 1
 distribute      4 --recompute-granularity full --recompute-num-layers 2 --distribute-checkpointed-activations --tensor-model-parallel-size 4
 sequence        2 --sequence-parallel --tensor-model-parallel-size 2
+sharded         2 --use-distributed-optimizer --overlap-param-gather --ddp-bucket-size 5000 --bf16
 '
 iterations=60
 plan $((1 + 2 * $(echo "$table" | grep -c '^[^#]')))
