@@ -63,3 +63,17 @@ tests_train_t_masks_SOURCES = tests/train/t_masks.c $(GOLDEN_SOURCES)
 
 $(MASK_RUNS): tests/train/t_masks
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_masks $@
+
+HALF_RUNS = \
+	tests/train/t_plan.1.mpi tests/train/t_plan.2.mpi \
+	tests/train/t_overflow.2.mpi
+check_PROGRAMS += tests/train/t_plan tests/train/t_overflow
+check_SCRIPTS += $(HALF_RUNS)
+CLEANFILES += $(HALF_RUNS)
+TESTS += $(HALF_RUNS)
+
+tests/train/t_plan.1.mpi tests/train/t_plan.2.mpi: tests/train/t_plan
+	$(AM_V_GEN)rm -f $@ && $(LN_S) t_plan $@
+
+tests/train/t_overflow.2.mpi: tests/train/t_overflow
+	$(AM_V_GEN)rm -f $@ && $(LN_S) t_overflow $@

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "train/tiny.h"
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+/*
+ * The memory plan is what the system counts: the resident memory of a rank grows, from before a run is
+ * built to the end of its third step, by the plan to 1 %.  Not in the plan are the buffers of MPI, a few
+ * times the longest message, and the scratch of the device, a few MiB per thread.  So the model is
+ * large enough for 1 % to be more, its messages are short, and it has one thread.
+ */
+enum { MIB = 1 << 20 };
+
+static enum tr_status some_sample(struct tr_run *r, enum tr_split split, int64_t position,
+                                  int32_t *text)
+{
+    (void)split;
+    for (int64_t t = 0; t <= r->shape.seq; t++)
+        text[t] = (int32_t)((position * 31 + t * 7) % r->shape.vocab);
+    return TR_OK;
+}
+
+/* Resident bytes of this process that are its own: the second less the third number of statm. */
+static double resident(void)
+{
+    long long total, all = 0, shared = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%lld %lld %lld", &total, &all, &shared), 3);
+    fclose(f);
+    return (double)(all - shared) * (double)sysconf(_SC_PAGESIZE);
+}
+
+static size_t bytes_of(const struct tr_arena *a, const char *label)
+{
+    for (int i = 0; i < a->labels; i++)
+        if (strcmp(a->part[i].label, label) == 0)
+            return a->part[i].bytes;
+    return 0;
+}
+
+struct use {
+    double plan, grown;   /* bytes */
+    double per_parameter; /* of weights, gradients and optimizer */
+};
+
+static struct use measure(const char *size, const char *options)
+{
+    char text[1024];
+    struct tr_config c;
+    struct tr_run r;
+    struct tr_step_result result;
+    struct use u;
+    double before = resident();
+
+    snprintf(text, sizeof text,
+             "--num-attention-heads 8 --seq-length 64 --max-position-embeddings 64 "
+             "--micro-batch-size 2 --global-batch-size 4 --train-iters 10 --lr 0.001 --threads 1 "
+             "--ddp-bucket-size 100000 "
+             "%s %s",
+             size, options);
+    tiny_open(&r, &c, text, some_sample);
+    for (int i = 0; i < 3; i++)
+        tr_step(&r, &result);
+    u.grown = resident() - before;
+    u.plan = (double)r.arena.used_bytes;
+    u.per_parameter = (double)(bytes_of(&r.arena, "weights") + bytes_of(&r.arena, "gradients") +
+                               bytes_of(&r.arena, "optimizer")) /
+                      (double)tr_params_number(&r.model.params);
+    tiny_close(&r, &c);
+    return u;
+}
+
+static void one(const char *options, double most_per_parameter)
+{
+    const char *large = "--num-layers 4 --hidden-size 512 --vocab-size 40000";
+    struct use u;
+
+    measure("--num-layers 4 --hidden-size 64 --vocab-size 300", options);
+    u = measure(large, options);
+    print_message("# %s: plan %.1f MiB, grown %.1f, %.2f bytes per parameter\n", options,
+                  u.plan / MIB, u.grown / MIB, u.per_parameter);
+    assert_all(fabs(u.grown - u.plan) <= 0.01 * u.plan);
+    /* Padding to pieces for the replicas, and the ends of the blocks. */
+    assert_all(u.per_parameter <= most_per_parameter + 0.01);
+}
+
+static void planned(void **state)
+{
+    int d = world.size;
+
+    (void)state;
+    one("", 16.0);
+    one("--fp16 --initial-loss-scale 256", 16.0);
+    one("--bf16", 18.0);
+    one("--fp16 --checkpoint-activations", 16.0);
+    if (d == 1)
+        return;
+    one("--fp16 --tensor-model-parallel-size 2 --sequence-parallel", 16.0);
+    one("--fp16 --pipeline-model-parallel-size 2", 16.0);
+    one("--fp16 --use-distributed-optimizer", 4.0 + 12.0 / d);
+    one("--bf16 --use-distributed-optimizer", 6.0 + 12.0 / d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(planned)};
+
+    return run_mpi_tap(tests);
+}
