@@ -13,7 +13,7 @@ enum { NONE = -1 };
 /* The messages of one leg of one chunk.  They go in the order of micro-batches, so counts say all. */
 struct link {
     int begun, met, done; /* started, met their other end, waited for */
-    int *at;              /* [M], the tick in which it was met */
+    double *at;           /* [M], when it was met */
 };
 
 /* One chunk of one rank. */
@@ -26,25 +26,30 @@ struct chunk {
 struct message {
     unsigned leg;
     struct tr_slot at;
-    int group;  /* those of one TR_XFER are one group and run together */
-    int posted; /* tick */
+    int group; /* those of one TR_XFER are one group and run together */
+    double posted;
     bool met;
 };
 
 struct runner {
     int pc;
-    int clock, work; /* ticks gone, ticks spent on computing */
+    double clock, work; /* time gone, time spent on computing */
     int alive;
     bool posted; /* list[pc] is a TR_XFER whose legs have started */
     struct message *queue;
     int first, end, groups; /* queue[first..end-1] has what is not over; groups so far */
-    int free, until;        /* tick in which the last group was over, and the one that runs */
+    double free, until;     /* when the last group was over, and the one that runs */
     struct chunk *chunk;    /* [K] */
 };
 
 struct sim {
     const struct tr_sched *s;
-    struct runner *run; /* [P] */
+    struct runner *run;  /* [P] */
+    struct chunk *chunk; /* [P * K] */
+    double *at;          /* [P * K * TR_LEGS * M] */
+    /* Seconds of forward and backward of chunk c of rank r at [r * K + c]; NULL: a tick each, and the
+       transfers of a rank run one after the other. */
+    const double *seconds[2];
     int live;
     const char *fault;
 };
@@ -348,33 +353,42 @@ static void post(struct sim *m, int r)
 }
 
 /* The leg, if it runs now: one of the oldest group that is not over. */
-static struct message *running(struct runner *x, unsigned leg)
+static struct message *running(const struct sim *m, struct runner *x, unsigned leg)
 {
-    for (int i = x->first; i < x->end && x->queue[i].group == x->queue[x->first].group; i++)
+    const bool serial = !m->seconds[0];
+
+    for (int i = x->first; i < x->end; i++) {
+        if (serial && x->queue[i].group != x->queue[x->first].group)
+            return NULL;
         if (x->queue[i].leg == leg && !x->queue[i].met)
             return &x->queue[i];
+    }
     return NULL;
 }
 
-static int later(int a, int b)
+static double later(double a, double b)
 {
     return a > b ? a : b;
 }
 
-/* A leg has met its other end in `tick`; where it was the last of its group, the next may run. */
-static void close_leg(struct runner *x, struct message *message, int tick)
+/* A leg has met its other end at `time`; where it was the last of its group, the next may run. */
+static void close_leg(struct runner *x, struct message *message, double time)
 {
     struct link *l = link_of(&x->chunk[message->at.chunk], message->leg);
-    int end = x->first;
 
     message->met = true;
-    l->at[l->met++] = tick;
-    x->until = later(x->until, tick);
-    for (; end < x->end && x->queue[end].group == message->group; end++)
-        if (!x->queue[end].met)
-            return;
-    x->first = end;
-    x->free = x->until;
+    l->at[l->met++] = time;
+    x->until = later(x->until, time);
+    while (x->first < x->end && x->queue[x->first].met)
+        x->first++;
+    if (x->first == x->end || x->queue[x->first].group != message->group)
+        x->free = x->until;
+}
+
+/* When a leg that runs could begin. */
+static double begins(const struct sim *m, const struct runner *x, const struct message *message)
+{
+    return m->seconds[0] ? message->posted : later(message->posted, x->free);
 }
 
 /* Close the legs of rank r whose other end runs, too; both then know the later of the two times.
@@ -386,13 +400,13 @@ static bool meet(struct sim *m, int r)
 
     for (unsigned leg = 1; leg < 1U << TR_LEGS; leg <<= 1) {
         struct runner *y = &m->run[peer_of(&m->s[r], leg)];
-        struct message *a = running(x, leg), *b = running(y, partner_of(leg));
+        struct message *a = running(m, x, leg), *b = running(m, y, partner_of(leg));
 
         if (a && b) {
-            int tick = later(later(a->posted, x->free), later(b->posted, y->free));
+            double time = later(begins(m, x, a), begins(m, y, b));
 
-            close_leg(x, a, tick);
-            close_leg(y, b, tick);
+            close_leg(x, a, time);
+            close_leg(y, b, time);
             moved = true;
         }
     }
@@ -431,6 +445,13 @@ static const char *wait_form(const struct sim *m, int r, const struct tr_instr *
     return NULL;
 }
 
+static double duration(const struct sim *m, int r, const struct tr_instr *in)
+{
+    const double *seconds = m->seconds[in->kind == TR_BWD];
+
+    return seconds ? seconds[r * m->s->chunks + in->at[0].chunk] : 1.0;
+}
+
 /* Try to run one instruction of rank r; true if anything moved. */
 static bool step(struct sim *m, int r)
 {
@@ -440,8 +461,8 @@ static bool step(struct sim *m, int r)
 
     if (!is_transfer(in)) {
         m->fault = in->kind == TR_FWD ? forward(m, r, in->at[0]) : backward(m, r, in->at[0]);
-        x->clock++;
-        x->work++;
+        x->clock += duration(m, r, in);
+        x->work += duration(m, r, in);
         x->pc++;
         return true;
     }
@@ -498,14 +519,20 @@ static const char *ends(const struct sim *m)
     return fault;
 }
 
+static double length_of(const struct sim *m)
+{
+    double length = 0.0;
+
+    for (int r = 0; r < m->s->ranks; r++)
+        length = later(length, m->run[r].clock);
+    return length;
+}
+
 static void price(const struct sim *m, struct tr_sched_cost *cost)
 {
-    *cost = (struct tr_sched_cost){.live = m->live};
+    *cost = (struct tr_sched_cost){.ticks = (int)length_of(m), .live = m->live};
     for (int r = 0; r < m->s->ranks; r++)
-        if (m->run[r].clock > cost->ticks)
-            cost->ticks = m->run[r].clock;
-    for (int r = 0; r < m->s->ranks; r++)
-        cost->idle += cost->ticks - m->run[r].work;
+        cost->idle += cost->ticks - (int)m->run[r].work;
 }
 
 static void *need(size_t count, size_t size)
@@ -517,30 +544,42 @@ static void *need(size_t count, size_t size)
     return p;
 }
 
-static const char *simulate(const struct tr_sched *s, struct tr_sched_cost *cost)
+static void sim_open(struct sim *m, const struct tr_sched *s)
 {
     const size_t ranks = (size_t)s->ranks, chunks = (size_t)s->chunks, micros = (size_t)s->micros;
-    struct sim m = {.s = s, .run = need(ranks, sizeof *m.run)};
-    struct chunk *all = need(ranks * chunks, sizeof *all);
-    int *at = need(ranks * chunks * TR_LEGS * micros, sizeof *at);
 
+    *m = (struct sim){.s = s, .run = need(ranks, sizeof *m->run)};
+    m->chunk = need(ranks * chunks, sizeof *m->chunk);
+    m->at = need(ranks * chunks * TR_LEGS * micros, sizeof *m->at);
     for (size_t i = 0; i < ranks * chunks * TR_LEGS; i++)
-        all[i / TR_LEGS].link[i % TR_LEGS].at = at + i * micros;
+        m->chunk[i / TR_LEGS].link[i % TR_LEGS].at = m->at + i * micros;
     for (size_t r = 0; r < ranks; r++) {
-        m.run[r].chunk = all + r * chunks;
-        m.run[r].queue = need((size_t)s[r].n * TR_LEGS + 1, sizeof *m.run[r].queue);
+        m->run[r].chunk = m->chunk + r * chunks;
+        m->run[r].queue = need((size_t)s[r].n * TR_LEGS + 1, sizeof *m->run[r].queue);
     }
+}
+
+static void sim_close(struct sim *m)
+{
+    for (int r = 0; r < m->s->ranks; r++)
+        free(m->run[r].queue);
+    free(m->at);
+    free(m->chunk);
+    free(m->run);
+}
+
+static const char *simulate(const struct tr_sched *s, struct tr_sched_cost *cost)
+{
+    const char *fault;
+    struct sim m;
+
+    sim_open(&m, s);
     run_all(&m);
-    if (!m.fault)
-        m.fault = ends(&m);
-    if (!m.fault && cost)
+    fault = m.fault ? m.fault : ends(&m);
+    if (!fault && cost)
         price(&m, cost);
-    for (size_t r = 0; r < ranks; r++)
-        free(m.run[r].queue);
-    free(at);
-    free(all);
-    free(m.run);
-    return m.fault;
+    sim_close(&m);
+    return fault;
 }
 
 const char *tr_sched_check(const struct tr_sched *s, struct tr_sched_cost *cost)
@@ -554,4 +593,19 @@ const char *tr_sched_check(const struct tr_sched *s, struct tr_sched_cost *cost)
     if (!fault)
         fault = simulate(s, cost);
     return fault;
+}
+
+double tr_sched_seconds(const struct tr_sched *s, const double *forward, const double *backward)
+{
+    struct sim m;
+    double length;
+
+    sim_open(&m, s);
+    m.seconds[0] = forward;
+    m.seconds[1] = backward;
+    run_all(&m);
+    TR_ASSERT(!m.fault && !ends(&m));
+    length = length_of(&m);
+    sim_close(&m);
+    return length;
 }

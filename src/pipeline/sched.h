@@ -125,6 +125,12 @@ struct tr_sched_cost {
  */
 const char *tr_sched_check(const struct tr_sched *s, struct tr_sched_cost *cost);
 
+/*
+ * How long the lists take if forward and backward of chunk c of rank r take forward[r * K + c] and
+ * backward[r * K + c] seconds, and transfers none.  The lists must pass tr_sched_check().
+ */
+double tr_sched_seconds(const struct tr_sched *s, const double *forward, const double *backward);
+
 /* "rank 3: {rf0} F0 B0 {rf1 sb0} F1 B1 {sb1}" and a newline; with chunks > 1 every number is
    micro-batch.chunk; "+{sf0.0 rf1.0}" starts, "-{rf1.0}" waits.  What the golden tests compare. */
 void tr_sched_print(const struct tr_sched *s, FILE *f);

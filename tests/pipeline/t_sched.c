@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pipeline/lists.h"
 
+#include <math.h>
+
 /* Where the place of a micro-batch is slot i % slots, nobody is in it when its input comes. */
 static void assert_slots_hold(const struct tr_sched *s, int chunk)
 {
@@ -111,6 +113,46 @@ static void check_group_eval(struct want w, const struct tr_sched *training)
             assert_slots_hold(&all[r], c);
             assert_true(tr_sched_slots(&all[r], c) <= tr_sched_slots(&training[r], c));
         }
+    release_all(all);
+}
+
+/* With a backward that takes longer than a forward the closed form holds as well: (M + (P - 1) / K)
+   (t_f + t_b) for stages of K chunks. */
+static void lengths(void **state)
+{
+    (void)state;
+    for (int p = 2; p <= 8; p *= 2)
+        for (int m = p; m <= 4 * p; m += p)
+            for (int k = 1; k <= 3; k++)
+                for (int overlap = 0; overlap <= (k > 1); overlap++) {
+                    const enum tr_sched_kind kind = k > 1 ? TR_SCHED_INTERLEAVED : TR_SCHED_1F1B;
+                    double forward[MAX_P * MAX_K], backward[MAX_P * MAX_K], seconds;
+                    struct tr_sched all[MAX_P];
+
+                    for (int i = 0; i < p * k; i++) {
+                        forward[i] = 1.0;
+                        backward[i] = 2.5;
+                    }
+                    build_all(all, (struct want){kind, p, k, m, 0, overlap});
+                    seconds = tr_sched_seconds(all, forward, backward);
+                    assert_true(fabs(seconds - (m * k + p - 1) * 3.5) < 1e-9);
+                    release_all(all);
+                }
+}
+
+/* Two unequal stages, by hand.  Rank 0: F0 0-2, F1 2-4, B0 8-11, B1 14-17; rank 1: F0 2-3, B0 3-8, F1
+   8-9, B1 9-14. */
+static void unequal(void **state)
+{
+    const double forward[2] = {2.0, 1.0}, backward[2] = {3.0, 5.0};
+    struct tr_sched all[2];
+
+    (void)state;
+    build_all(all, (struct want){TR_SCHED_1F1B, 2, 1, 1, 0, false});
+    assert_true(fabs(tr_sched_seconds(all, forward, backward) - 11.0) < 1e-12);
+    release_all(all);
+    build_all(all, (struct want){TR_SCHED_1F1B, 2, 1, 2, 0, false});
+    assert_true(fabs(tr_sched_seconds(all, forward, backward) - 17.0) < 1e-12);
     release_all(all);
 }
 
@@ -417,8 +459,12 @@ static void slots_grow(void **state)
                     int before[3] = {0};
 
                     for (int m = p; m <= 6 * p; m += p) {
-                        struct tr_sched s = {.kind = kinds[kind], .ranks = p, .rank = rank,
-                                             .chunks = k, .micros = m, .overlap = p > 4};
+                        struct tr_sched s = {.kind = kinds[kind],
+                                             .ranks = p,
+                                             .rank = rank,
+                                             .chunks = k,
+                                             .micros = m,
+                                             .overlap = p > 4};
 
                         assert_ok(tr_sched_build(&s));
                         for (int chunk = 0; chunk < k; chunk++) {
@@ -437,6 +483,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_schedule),    cmocka_unit_test(groups),
+        cmocka_unit_test(lengths),           cmocka_unit_test(unequal),
         cmocka_unit_test(megatron_cases),    cmocka_unit_test(prints),
         cmocka_unit_test(overlapped_prints), cmocka_unit_test(megatron_orders),
         cmocka_unit_test(refused),           cmocka_unit_test(slots_grow),
