@@ -48,13 +48,11 @@ void tr_cpu_widen(enum tr_dtype t, const void *from, int64_t n, float *to)
         for (int64_t k = i; k < n; k++)
             to[k] = tr_f16_to_float(h[k]);
         break;
-    case TR_BF16:
+    default:
+        TR_ASSERT(t == TR_BF16);
 #pragma omp simd
         for (int64_t k = 0; k < n; k++)
             to[k] = tr_bf16_to_float(h[k]);
-        break;
-    default:
-        TR_ASSERT(!"a type that holds floats");
     }
 }
 
@@ -76,14 +74,12 @@ void tr_cpu_narrow(enum tr_dtype t, const float *from, int64_t n, void *to)
         for (int64_t k = i; k < n; k++)
             h[k] = tr_f16_from_float(from[k]);
         break;
-    case TR_BF16:
+    default:
+        TR_ASSERT(t == TR_BF16);
         /* Not the instruction of AVX512_BF16, which takes subnormal numbers for zeros. */
 #pragma omp simd
         for (int64_t k = 0; k < n; k++)
             h[k] = tr_bf16_from_float(from[k]);
-        break;
-    default:
-        TR_ASSERT(!"a type that holds floats");
     }
 }
 
