@@ -205,6 +205,7 @@ static void draw(const struct tr_param *p, uint64_t seed, double std, int thread
     int64_t item = (int64_t)p->row + TR_PARAM_ROWS * (int64_t)(p->layer + 1);
     struct tr_rng rng = tr_rng_key(seed, TR_STREAM_INIT, 0, item);
 
+    (void)threads; /* where there is no OpenMP */
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
     for (int64_t r = first / cols; r <= (end - 1) / cols; r++) {
         int64_t from = r * cols < first ? first - r * cols : 0;
