@@ -7,6 +7,7 @@
 #include "comm/comm.h"
 #include "comm/slow.h"
 #include "config/config.h"
+#include "train/plan.h"
 #include "train/train.h"
 #include "util/log.h"
 
@@ -25,6 +26,9 @@ const struct tr_doc tr_doc_train = {
         "\n"
         "Losses do not depend on how a run is cut: initial weights, dropout and the order of the "
         "data follow from --seed alone, unless --dataloader-type is cyclic.\n"
+        "\n"
+        "--dry-run says, on one rank and before any job is queued, whether the options fit together and "
+        "what the ranks would hold.\n"
         "\n"
         "    mpiexec -n 4 trireme train @gpt.args --tensor-model-parallel-size 2 \\\n"
         "        --pipeline-model-parallel-size 2 --data-path corpus_text_document",
@@ -101,6 +105,16 @@ static enum tr_status train_over(const struct tr_config *c, struct tr_comm *worl
     return s;
 }
 
+/* One rank prints; how many there are is all that the others say. */
+static enum tr_status plan(const struct tr_config *c, struct tr_comm *world)
+{
+    enum tr_status s = TR_OK;
+
+    if (world->rank == 0)
+        s = tr_plan_print(c, world->size, stdout);
+    return tr_comm_agree(world, s);
+}
+
 static enum tr_status train(int argc, char **argv, struct tr_comm *world)
 {
     struct tr_config c;
@@ -113,7 +127,10 @@ static enum tr_status train(int argc, char **argv, struct tr_comm *world)
         s = take_options(&c, argc - 1, argv + 1, world);
     if (s == TR_OK) {
         tr_log_level((enum tr_level)c.log_level);
-        s = train_over(&c, world);
+        /* The list of options in the log has Megatron's world_size. */
+        if (!c.dry_run && c.world_size == TR_UNSET_INT)
+            c.world_size = world->size;
+        s = c.dry_run ? plan(&c, world) : train_over(&c, world);
     }
     tr_config_release(&c);
     return s;

@@ -38,4 +38,8 @@ enum tr_status tr_grid_open(struct tr_comm *world, int w, int p, int d, struct t
     TR_MUST_CHECK;
 void tr_grid_close(struct tr_grid *g);
 
+/* The grid as rank `rank` of w * p * d would see it, with no transport behind its groups and no world:
+   to work out what such a rank needs. */
+void tr_grid_imagine(int w, int p, int d, int rank, struct tr_grid *out);
+
 #endif

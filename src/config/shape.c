@@ -38,6 +38,11 @@ static enum tr_status shape_ranks(const struct tr_config *c, int world, struct t
     int64_t model = c->tensor_model_parallel_size * c->pipeline_model_parallel_size;
     char near[64];
 
+    if (c->world_size != TR_UNSET_INT && c->world_size != world)
+        return TR_FAIL(TR_ECONFIG,
+                       "--world-size %lld is not the number of ranks that were started, %d: start "
+                       "as many, or leave it to --dry-run",
+                       (long long)c->world_size, world);
     if (world % model)
         return TR_FAIL(TR_ECONFIG,
                        "%d ranks cannot hold whole copies of a model cut into "

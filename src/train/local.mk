@@ -1,4 +1,5 @@
 libtrireme_a_SOURCES += \
+	src/train/plan.c src/train/plan.h \
 	src/train/progress.c src/train/progress.h \
 	src/train/report.c src/train/report.h \
 	src/train/run.c src/train/run.h \

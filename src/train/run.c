@@ -375,6 +375,15 @@ static void report_setup(const struct tr_run *r, double began)
     tr_print("%s\n", text);
 }
 
+/* All that a rank works out alone. */
+static enum tr_status open_parts(struct tr_run *r)
+{
+    TR_TRY(open_schedules(r));
+    open_model(r);
+    open_optimizer(r);
+    return TR_OK;
+}
+
 static enum tr_status build(struct tr_run *r)
 {
     const struct tr_shape *s = &r->shape;
@@ -385,9 +394,7 @@ static enum tr_status build(struct tr_run *r)
     TR_TRY(tr_grid_open(r->world, s->w, s->p, s->d, &r->grid));
     TR_TRY(open_device(r));
     report_setup(r, began);
-    TR_TRY(open_schedules(r));
-    open_model(r);
-    open_optimizer(r);
+    TR_TRY(open_parts(r));
     open_scaler(r);
     TR_TRY(open_memory(r));
     TR_TRY(open_replicas(r));
@@ -406,6 +413,24 @@ enum tr_status tr_run_open(struct tr_run *r, const struct tr_config *config, str
     r->world = world;
     s = build(r);
     if (s != TR_OK)
+        tr_run_close(r);
+    return s;
+}
+
+enum tr_status tr_run_imagine(struct tr_run *r, const struct tr_config *config, int world, int rank)
+{
+    enum tr_status s;
+
+    memset(r, 0, sizeof *r);
+    r->config = config;
+    s = tr_shape_of(config, world, &r->shape);
+    if (s == TR_OK) {
+        tr_grid_imagine(r->shape.w, r->shape.p, r->shape.d, rank, &r->grid);
+        s = open_parts(r);
+    }
+    if (s == TR_OK)
+        plan_memory(r);
+    else
         tr_run_close(r);
     return s;
 }

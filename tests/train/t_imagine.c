@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "train/tiny.h"
+
+/*
+ * What `trireme train --dry-run` says of a rank is what the rank takes when it begins to train: every
+ * rank imagines itself, and compares label by label.
+ */
+#define MODEL                                                                         \
+    "--num-layers 8 --hidden-size 16 --num-attention-heads 4 --seq-length 16 "        \
+    "--max-position-embeddings 20 --vocab-size 101 --make-vocab-size-divisible-by 8 " \
+    "--micro-batch-size 1 --global-batch-size 16 --train-iters 5 --lr 0.003 "
+
+static const char *const runs[] = {
+    "",
+    "--tensor-model-parallel-size 2 --fp16 --checkpoint-activations",
+    "--tensor-model-parallel-size 4 --sequence-parallel --bf16",
+    "--pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 1 "
+    "--decoder-last-pipeline-num-layers 3 --fp16",
+    "--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 "
+    "--use-distributed-optimizer",
+    "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --recompute-activations",
+    "--use-distributed-optimizer --bf16",
+};
+
+static bool same_labels(const struct tr_arena *a, const struct tr_arena *b)
+{
+    for (int i = 0; i < a->labels && i < b->labels; i++) {
+        if (strcmp(a->part[i].label, b->part[i].label) != 0 || a->part[i].bytes != b->part[i].bytes)
+            return false;
+    }
+    return a->labels == b->labels && a->labels > 0;
+}
+
+static void same_memory(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+        char options[2048];
+        struct tr_config c;
+        struct tr_run real, imagined;
+
+        snprintf(options, sizeof options, MODEL "%s", runs[i]);
+        tiny_open(&real, &c, options, tiny_sample);
+        assert_all_ok(tr_run_imagine(&imagined, &c, world.size, world.rank));
+        assert_all(imagined.model.params.elems == real.model.params.elems);
+        assert_all(tr_params_number(&imagined.model.params) ==
+                   tr_params_number(&real.model.params));
+        assert_all(imagined.arena.used_bytes == real.arena.used_bytes);
+        assert_all(same_labels(&imagined.arena, &real.arena));
+        print_message("%s: %zu bytes\n", runs[i], real.arena.used_bytes);
+        tr_run_close(&imagined);
+        tiny_close(&real, &c);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_memory)};
+
+    return run_mpi_tap(tests);
+}
