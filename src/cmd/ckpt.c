@@ -17,7 +17,7 @@ const struct tr_doc tr_doc_ckpt = {
         "\n"
         "show prints what a checkpoint holds: the state of the run that is resumed from it, the "
         "numbers of the model, the layout that saved it, the options of the run, and the names and "
-        "shapes of the tensors.\n"
+        "shapes of the tensors, with or without optimizer states.\n"
         "\n"
         "verify reads all of a checkpoint and compares every tensor with its checksum.  It prints "
         "a "
