@@ -81,8 +81,8 @@ tests/train/t_overflow.2.mpi: tests/train/t_overflow
 check_PROGRAMS += tests/train/t_imagine
 check_SCRIPTS += tests/train/t_imagine.4.mpi
 CLEANFILES += tests/train/t_imagine.4.mpi
-TESTS += tests/train/t_imagine.4.mpi tests/train/t_dry_run.sh
-EXTRA_DIST += tests/train/t_dry_run.sh
+TESTS += tests/train/t_imagine.4.mpi tests/train/t_dry_run.sh tests/train/t_ramp.sh
+EXTRA_DIST += tests/train/t_dry_run.sh tests/train/t_ramp.sh
 
 tests/train/t_imagine.4.mpi: tests/train/t_imagine
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_imagine $@
