@@ -106,8 +106,8 @@ static void ramp(void **state)
 {
     static const char *const layouts[] = {
         "--pipeline-model-parallel-size 2",
-        "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 "
-        "--num-virtual-stages-per-pipeline-rank 2",
+        ("--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 "
+         "--num-virtual-stages-per-pipeline-rank 2"),
         "--pipeline-model-parallel-size 4 --pipeline-schedule gpipe --no-overlap-grad-reduce",
     };
     double first[ITERATIONS + 1], loss[ITERATIONS + 1];
