@@ -18,6 +18,22 @@ static void print_timer(struct tr_run *r, enum tr_timer t)
     tr_tell_timers(r, &t, 1);
 }
 
+/* What operations keep in their scratch has a limit, far above the published models. */
+static enum tr_status check_widths(const struct tr_shape *s)
+{
+    if (s->head_dim > TR_MAX_HEAD_DIM)
+        return TR_FAIL(TR_ECONFIG,
+                       "--hidden-size %lld over --num-attention-heads %lld makes heads of %lld, and "
+                       "attention takes %d at most: use more heads",
+                       (long long)s->hidden, (long long)s->heads, (long long)s->head_dim,
+                       TR_MAX_HEAD_DIM);
+    if (s->hidden > TR_MAX_WIDTH)
+        return TR_FAIL(TR_ECONFIG,
+                       "--hidden-size %lld is more than the %d that norms take: use a smaller one",
+                       (long long)s->hidden, TR_MAX_WIDTH);
+    return TR_OK;
+}
+
 static enum tr_status open_device(struct tr_run *r)
 {
     const struct tr_backend *backend =
@@ -25,6 +41,7 @@ static enum tr_status open_device(struct tr_run *r)
     int threads = (int)r->config->threads;
     enum tr_status s;
 
+    TR_TRY(check_widths(&r->shape));
     if (threads == 0)
         threads = tr_launch_threads(&r->launch);
     s = backend->open(threads, &r->device);

@@ -5,7 +5,7 @@
 # 65 data, 69 resources, 70 a loss that is not finite, 74 input and output.  All ranks stop together.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 24
+plan 26
 
 check "a dataset is built" small_corpus
 once=--train-iters=2
@@ -14,6 +14,10 @@ fails "an unknown option names the nearest" 64 "--num-layers" small 1 --num-laye
 fails "a number that is none" 64 "--train-iters" small 1 --train-iters many
 fails "heads that do not divide" 64 "--num-attention-heads" \
     small 3 --tensor-model-parallel-size 3 "$once"
+fails "heads that are too wide" 64 "--num-attention-heads" \
+    small 1 --hidden-size 1028 --num-attention-heads 4 "$once"
+fails "rows that are too wide" 64 "--hidden-size" \
+    small 1 --hidden-size 33024 --num-attention-heads 256 "$once"
 fails "layers that do not divide" 64 "--num-layers" \
     small 3 --pipeline-model-parallel-size 3 "$once"
 fails "a batch that does not divide" 64 "--global-batch-size" small 1 --micro-batch-size 3 "$once"
@@ -24,7 +28,7 @@ fails "a sequence beyond the positions" 64 "--max-position-embeddings" \
 fails "interleaving with too few micro-batches" 64 "micro-batch" \
     small 2 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 \
     --micro-batch-size 8 "$once"
-fails "an option of a later version" 64 "--fp16" small 1 --fp16 "$once"
+fails "an option that this version lacks" 64 "--async-save" small 1 --async-save "$once"
 fails "an argument file that is not there" 74 "nowhere.args" small 2 "@$work/nowhere.args" "$once"
 
 fails "data that is not there" 74 "nowhere" small 2 "$once" --data-path "$work/nowhere"
@@ -77,4 +81,4 @@ small 1 "$once" --save "$work/narrow" > "$work/narrow.log" 2>&1
 fails "a checkpoint of another model" 65 "hidden" \
     small 2 "$once" --load "$work/narrow" --hidden-size 64
 fails "more memory than the machine has" 69 "memory" \
-    small 1 "$once" --num-layers 4000 --hidden-size 16384 --num-attention-heads 4
+    small 1 "$once" --num-layers 4000 --hidden-size 16384 --num-attention-heads 64
