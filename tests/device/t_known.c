@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "device/device.h"
+#include "util/half.h"
 #include "util/rng.h"
 
 /* Operations against closed forms and published numbers, on every backend. */
@@ -221,6 +222,139 @@ static void dropout_mask(const struct tr_backend *b)
     b->close(q.device);
 }
 
+/* A rank with some rows of a micro-batch drops there what one with all of them drops. */
+static void dropout_part(const struct tr_backend *b)
+{
+    enum { T = 5, H = 37, SAMPLES = 3, FIRST = 4, ROWS = 8 };
+    struct tr_queue q = open_queue(b);
+    float y[SAMPLES * T * H], part[ROWS * H];
+    int64_t sample[SAMPLES] = {900, 17, 40};
+    struct tr_dropout drop = {
+        .p = 0.25, .seed = 8, .stream = TR_STREAM_EMBED_DROPOUT, .sample = sample, .tokens = T};
+    struct tr_tensor all = tr_f32_2(y, SAMPLES * T, H), some = tr_f32_2(part, ROWS, H);
+
+    for (int i = 0; i < SAMPLES * T * H; i++)
+        y[i] = (float)(i + 1);
+    memcpy(part, y + FIRST * H, sizeof part);
+    b->dropout(&q, &all, drop);
+    drop.first_row = FIRST;
+    b->dropout(&q, &some, drop);
+    b->wait(&q);
+    assert_memory_equal(part, y + FIRST * H, sizeof part);
+    b->close(q.device);
+}
+
+/* Documents that share a sample get what each gets as a sample of its own. */
+static void documents(const struct tr_backend *b)
+{
+    enum { T = 150, D = 6, DOCUMENTS = 4 };
+    static const int begin[DOCUMENTS + 1] = {0, 1, 60, 140, T};
+    struct tr_queue q = open_queue(b);
+    float qkv[T * 3 * D], ctx[T * D], lse[T], dctx[T * D], dqkv[T * 3 * D];
+    float alone[T * D], lse_alone[T], dqkv_alone[T * 3 * D];
+    int32_t from[T];
+    struct tr_dropout none = {.p = 0.0};
+    struct tr_tensor x = tr_f32_2(qkv, T, 3 * D), c = tr_f32_2(ctx, T, D), f = tr_i32_1(from, T);
+    struct tr_tensor l = tr_f32_3(lse, 1, 1, T), dc = tr_f32_2(dctx, T, D);
+    struct tr_tensor dx = tr_f32_2(dqkv, T, 3 * D);
+
+    tr_rng_normal(tr_rng_key(6, TR_STREAM_INIT, 0, 0), 0, T * 3 * D, qkv);
+    tr_rng_normal(tr_rng_key(6, TR_STREAM_INIT, 0, 1), 0, T * D, dctx);
+    for (int i = 0; i < DOCUMENTS; i++)
+        for (int t = begin[i]; t < begin[i + 1]; t++)
+            from[t] = begin[i];
+    b->attention(&q, &c, &l, &x, &f, 0, 0.5f, none);
+    b->attention_bwd(&q, &dx, &dc, &c, &l, &x, &f, 0, 0.5f, none);
+    for (int i = 0; i < DOCUMENTS; i++) {
+        int at = begin[i], n = begin[i + 1] - at;
+        struct tr_tensor x1 = tr_f32_2(qkv + at * 3 * D, n, 3 * D);
+        struct tr_tensor c1 = tr_f32_2(alone + at * D, n, D);
+        struct tr_tensor l1 = tr_f32_3(lse_alone + at, 1, 1, n);
+        struct tr_tensor dc1 = tr_f32_2(dctx + at * D, n, D);
+        struct tr_tensor dx1 = tr_f32_2(dqkv_alone + at * 3 * D, n, 3 * D);
+
+        b->attention(&q, &c1, &l1, &x1, NULL, 0, 0.5f, none);
+        b->attention_bwd(&q, &dx1, &dc1, &c1, &l1, &x1, NULL, 0, 0.5f, none);
+    }
+    b->wait(&q);
+    for (int i = 0; i < T; i++)
+        assert_near((double)lse[i], (double)lse_alone[i], 2e-6);
+    for (int i = 0; i < T * D; i++)
+        assert_near((double)ctx[i], (double)alone[i], 2e-6);
+    for (int i = 0; i < T * 3 * D; i++)
+        assert_near((double)dqkv[i], (double)dqkv_alone[i], 1e-5);
+    b->close(q.device);
+}
+
+static void fill_halves(uint16_t *h, int n, enum tr_dtype t, float x)
+{
+    for (int i = 0; i < n; i++)
+        h[i] = t == TR_F16 ? tr_f16_from_float(x) : tr_bf16_from_float(x);
+}
+
+static float value_of(enum tr_dtype t, uint16_t h)
+{
+    return t == TR_F16 ? tr_f16_to_float(h) : tr_bf16_to_float(h);
+}
+
+/* 1 and 1024 times 2^-11 are 1.5, in any half; 1 and one 2^-11 are 1, however often it is added. */
+static void halves_round_once(const struct tr_backend *b)
+{
+    enum { N = 1024, H = 33 };
+    static uint16_t small[N * H], one[H], again[H], table[2 * H], ones[N];
+    static int32_t id[N];
+    static const enum tr_dtype types[] = {TR_F16, TR_BF16};
+    struct tr_queue q = open_queue(b);
+
+    for (int k = 0; k < 2; k++) {
+        enum tr_dtype t = types[k];
+        struct tr_tensor x = tr_tensor_2(small, t, N, H), bias = tr_tensor_1(one, t, H);
+        struct tr_tensor rows = tr_tensor_2(table, t, 2, H), ids = tr_i32_1(id, N);
+        struct tr_tensor dw = tr_tensor_2(again, t, 1, H), dy = tr_tensor_2(ones, t, N, 1);
+        static uint16_t out[N * H];
+        struct tr_tensor copy = tr_tensor_2(out, t, N, H);
+
+        fill_halves(small, N * H, t, 0x1p-11f);
+        fill_halves(one, H, t, 1.0f);
+        fill_halves(again, H, t, 1.0f);
+        fill_halves(table, 2 * H, t, 1.0f);
+        fill_halves(ones, N, t, 1.0f);
+        b->residual_bwd(&q, &copy, &bias, &x, (struct tr_dropout){.p = 0.0});
+        b->embed_bwd(&q, &rows, &x, &ids, -1);
+        b->linear_wgrad(&q, &dw, NULL, &dy, &x, true);
+        b->wait(&q);
+        for (int h = 0; h < H; h++) {
+            assert_true(value_of(t, one[h]) == 1.5f && value_of(t, again[h]) == 1.5f);
+            assert_true(value_of(t, table[h]) == 1.0f && value_of(t, table[H + h]) == 1.5f);
+        }
+    }
+    b->close(q.device);
+}
+
+/* A sum beyond fp16 becomes infinite, which the sum of squares shows; in bf16 and fp32 it does not. */
+static void fp16_overflow(const struct tr_backend *b)
+{
+    enum { I = 9 };
+    static const enum tr_dtype types[] = {TR_F16, TR_BF16, TR_F32};
+    struct tr_queue q = open_queue(b);
+
+    for (int k = 0; k < 3; k++) {
+        uint16_t x[I], w[I];
+        float y = 0.0f;
+        double sum = 0.0;
+        struct tr_tensor tx = tr_tensor_2(x, TR_F16, 1, I), tw = tr_tensor_2(w, TR_F16, 1, I);
+        struct tr_tensor ty = tr_tensor_2(&y, types[k], 1, 1), ts = tr_f64_1(&sum, 1);
+
+        fill_halves(x, I, TR_F16, 256.0f);
+        fill_halves(w, I, TR_F16, 32.0f);
+        b->linear(&q, &ty, NULL, &tx, &tw, NULL, TR_ACT_NONE);
+        b->sumsq(&q, &ts, &ty);
+        b->wait(&q);
+        assert_true(types[k] == TR_F16 ? isinf(sum) : sum == 73728.0 * 73728.0);
+    }
+    b->close(q.device);
+}
+
 /* A number that is not finite must reach what the trainer looks at: sums of squares and losses. */
 static void not_finite_shows(const struct tr_backend *b)
 {
@@ -314,6 +448,10 @@ TEST(gelu_values)
 TEST(flat_attention)
 TEST(split_attention)
 TEST(dropout_mask)
+TEST(dropout_part)
+TEST(documents)
+TEST(halves_round_once)
+TEST(fp16_overflow)
 TEST(not_finite_shows)
 TEST(memory)
 TEST(devices)
@@ -329,6 +467,10 @@ int main(void)
         cmocka_unit_test(flat_attention_test),
         cmocka_unit_test(split_attention_test),
         cmocka_unit_test(dropout_mask_test),
+        cmocka_unit_test(dropout_part_test),
+        cmocka_unit_test(documents_test),
+        cmocka_unit_test(halves_round_once_test),
+        cmocka_unit_test(fp16_overflow_test),
         cmocka_unit_test(not_finite_shows_test),
         cmocka_unit_test(memory_test),
         cmocka_unit_test(devices_test),
