@@ -295,6 +295,12 @@ struct tr_tensor tr_chunk_dinput(struct tr_chunk *c, int micro)
     return c->dinput[micro % c->room.dinputs];
 }
 
+static void after_layer(const struct tr_chunk *c)
+{
+    if (c->m->after_layer)
+        c->m->after_layer(c->m->after_layer_ctx);
+}
+
 /* Where layer `i` leaves its output. */
 static struct tr_tensor output_of(struct tr_chunk *c, const struct slot *x, int i, int micro)
 {
@@ -327,6 +333,7 @@ void tr_chunk_forward(struct tr_chunk *c, int micro)
             keep_slice(c, x, i);
         wait_for_values(c, c->first_value[i]);
         tr_block_forward(c->m, &x->block[i], c->first_layer + i, &y, x->sample);
+        after_layer(c);
     }
     if (c->heads)
         wait_for_values(c, c->first_head);
@@ -371,6 +378,7 @@ void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, tr_grads_re
             forward_again(c, x, first, i);
         for (int layer = i; layer >= first; layer--) {
             backward_layer(c, x, layer, micro);
+            after_layer(c);
             if (ready)
                 ready(ctx, c->ready_layer[layer]);
         }

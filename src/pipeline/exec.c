@@ -14,12 +14,8 @@ struct walk {
     const struct tr_sched *s;
     struct tr_comm *pp;
     struct tr_queue *q;
-    const struct tr_stage *stage;
-    /* The messages of each leg that are under way: number i is flight[i % TR_FLIGHTS]. */
-    struct {
-        int begun, done;
-        struct tr_pending flight[TR_FLIGHTS];
-    } leg[TR_LEGS];
+    struct tr_stage *stage;
+    struct tr_flights *f;
 };
 
 static struct tr_leg leg_of(const struct walk *w, const struct tr_instr *in, int k)
@@ -68,10 +64,10 @@ static void start(struct walk *w, const struct tr_instr *in)
 
         if (!(in->legs >> k & 1))
             continue;
-        TR_ASSERT(w->leg[k].begun - w->leg[k].done < TR_FLIGHTS);
+        TR_ASSERT(w->f->leg[k].begun - w->f->leg[k].done < TR_FLIGHTS);
         leg = leg_of(w, in, k);
         w->pp->via->exchange_start(w->pp, w->q, &leg, 1,
-                                   &w->leg[k].flight[w->leg[k].begun++ % TR_FLIGHTS]);
+                                   &w->f->leg[k].flight[w->f->leg[k].begun++ % TR_FLIGHTS]);
     }
 }
 
@@ -80,8 +76,8 @@ static void finish(struct walk *w, const struct tr_instr *in)
     for (int k = 0; k < TR_LEGS; k++) {
         if (!(in->legs >> k & 1))
             continue;
-        TR_ASSERT(w->leg[k].done < w->leg[k].begun);
-        w->pp->via->finish(w->pp, w->q, &w->leg[k].flight[w->leg[k].done++ % TR_FLIGHTS]);
+        TR_ASSERT(w->f->leg[k].done < w->f->leg[k].begun);
+        w->pp->via->finish(w->pp, w->q, &w->f->leg[k].flight[w->f->leg[k].done++ % TR_FLIGHTS]);
     }
     receive(w, in);
 }
@@ -97,10 +93,11 @@ static void timed(struct walk *w, const struct tr_instr *in,
 }
 
 void tr_exec_step(const struct tr_sched *s, struct tr_comm *pp, struct tr_queue *q,
-                  const struct tr_stage *stage)
+                  struct tr_stage *stage)
 {
-    struct walk w = {.s = s, .pp = pp, .q = q, .stage = stage};
+    struct walk w = {.s = s, .pp = pp, .q = q, .stage = stage, .f = &stage->flights};
 
+    stage->flights = (struct tr_flights){.pp = pp};
     TR_ASSERT(pp->rank == s->rank && pp->size == s->ranks);
     for (int i = 0; i < s->n; i++) {
         const struct tr_instr *in = &s->list[i];
@@ -123,4 +120,13 @@ void tr_exec_step(const struct tr_sched *s, struct tr_comm *pp, struct tr_queue 
             break;
         }
     }
+}
+
+void tr_exec_poll(struct tr_stage *stage)
+{
+    struct tr_flights *f = &stage->flights;
+
+    for (int k = 0; k < TR_LEGS; k++)
+        for (int i = f->leg[k].done; i < f->leg[k].begun; i++)
+            f->pp->via->poll(f->pp, &f->leg[k].flight[i % TR_FLIGHTS]);
 }

@@ -5,6 +5,15 @@
 #include "comm/comm.h"
 #include "pipeline/sched.h"
 
+/* The messages that are under way; the executor's own.  Number i of a leg is flight[i % TR_FLIGHTS]. */
+struct tr_flights {
+    struct tr_comm *pp;
+    struct {
+        int begun, done;
+        struct tr_pending flight[TR_FLIGHTS];
+    } leg[TR_LEGS];
+};
+
 /*
  * What the executor drives.  train/step.c fills it with the model's chunks, t_exec with a toy.  All
  * functions borrow `ctx`.
@@ -20,6 +29,7 @@ struct tr_stage {
     /* A message has come; may be NULL.  Called in the order of the list, within the time of the
        transfer: what is cut over tensor-parallel ranks is put together here. */
     void (*arrived)(void *ctx, struct tr_slot at, enum tr_leg_bit leg);
+    struct tr_flights flights;
 };
 
 /*
@@ -34,6 +44,12 @@ struct tr_stage {
  * handed over in an order that tr_sched_check() proves equal at both ends.
  */
 void tr_exec_step(const struct tr_sched *s, struct tr_comm *pp, struct tr_queue *q,
-                  const struct tr_stage *stage);
+                  struct tr_stage *stage);
+
+/*
+ * Let the messages under way make progress; to be called now and then by a stage's forward and
+ * backward.  MPI moves messages of more than a few KiB only while it is called.  Not collective.
+ */
+void tr_exec_poll(struct tr_stage *stage);
 
 #endif

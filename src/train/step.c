@@ -101,6 +101,13 @@ static void arrived(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
         r->grid.tp.via->allgather(&r->grid.tp, &r->queue, &t);
 }
 
+static void after_layer(void *ctx)
+{
+    struct tr_run *r = ctx;
+
+    tr_exec_poll(&r->stage);
+}
+
 void tr_step_connect(struct tr_run *r)
 {
     r->model.need = values_needed;
@@ -112,6 +119,8 @@ void tr_step_connect(struct tr_run *r)
         .message = message,
         .arrived = arrived,
     };
+    r->model.after_layer = after_layer;
+    r->model.after_layer_ctx = r;
 }
 
 /* Mean loss over `micros` micro-batches of each replica, from what each added up. */

@@ -79,6 +79,7 @@ static void run_serial(int layers, int micros, struct result *out)
 
 struct toy {
     const struct tr_sched *s;
+    struct tr_stage *stage;
     int slots[MAX_LAYERS];
     float (*in[MAX_LAYERS])[N];                                                 /* [chunk][slot] */
     float (*out[MAX_LAYERS])[N], (*din[MAX_LAYERS])[N], (*dout[MAX_LAYERS])[N]; /* and [buffer] */
@@ -120,6 +121,7 @@ static void toy_forward(void *ctx, struct tr_slot at)
     if (layer == 0)
         make_input(input_of(t, at), at.micro);
     layer_forward(output_of(t, at), input_of(t, at), layer);
+    tr_exec_poll(t->stage);
     if (layer == t->s->ranks * t->s->chunks - 1)
         t->result.loss[at.micro] = loss_of(output_of(t, at));
 }
@@ -204,9 +206,16 @@ static int received(const struct tr_sched *s)
 static void run_parallel(const struct tr_sched *s, struct result *out)
 {
     struct toy t;
-    struct tr_stage stage = {&t, toy_forward, toy_backward, toy_message, toy_arrived};
+    struct tr_stage stage = {
+        .ctx = &t,
+        .forward = toy_forward,
+        .backward = toy_backward,
+        .message = toy_message,
+        .arrived = toy_arrived,
+    };
 
     toy_open(&t, s);
+    t.stage = &stage;
     tr_exec_step(s, &world, NULL, &stage);
     *out = t.result;
     assert_all(t.whole && t.arrivals == received(s));
