@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bench_library.h"
 #include "cmd/commit.h"
 #include "util/timer.h"
 
@@ -131,7 +132,7 @@ json_t *bench_line(const char *bench, int argc, char **argv)
     processor_name(text, sizeof text);
     add_text(line, "processor", text);
     json_object_set_new(line, "cores", json_integer(cores()));
-    add_text(line, "blas", bench_blas() ? bench_blas() : "none");
+    add_text(line, "libraries", bench_library_names());
     if (getloadavg(&load, 1) == 1)
         json_object_set_new(line, "load", json_real(load));
     gmtime_r(&now, &date);

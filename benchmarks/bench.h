@@ -10,8 +10,8 @@
 #include "util/status.h"
 
 /*
- * What the benchmarks share: repetitions and their statistics, lines of JSON, and the yardstick.  They
- * are programs that end, with a sentence, when anything fails.
+ * What the benchmarks share: repetitions and their statistics, and lines of JSON.  They are
+ * programs that end, with a sentence, when anything fails.
  */
 
 /* Seconds of some repetitions: the least, the middle one, and the one that 95 of 100 do not exceed. */
@@ -33,26 +33,18 @@ struct bench_times bench_repeat(struct tr_comm *world, int warm_up, int repeats,
 
 /*
  * A JSON object that says who measured what: "bench", "host", "processor", "cores" (that this process
- * may use), "blas", "load" (runnable processes in the last minute), "date", "version" and "arguments".
- * Owned by the caller, who adds numbers with json_object_set_new(); print() writes it to stdout in one
- * line and frees it.
+ * may use), "libraries", "load" (runnable processes in the last minute), "date", "version" and
+ * "arguments".  Owned by the caller, who adds numbers with json_object_set_new(); print() writes it to
+ * stdout in one line and frees it.
  */
 json_t *bench_line(const char *bench, int argc, char **argv);
 void bench_add_times(json_t *line, const struct bench_times *t);
 void bench_print(json_t *line);
 
-/* The BLAS of the yardstick and its kernels, static storage, or NULL if this build has none. */
-const char *bench_blas(void);
-
-/*
- * The yardstick: GFLOP/s of that BLAS in the three products of a linear layer of n rows, o outputs and
- * i inputs (forward, dgrad, wgrad), with as many threads as it takes.  Each runs for `seconds` and at
- * least three times, and its fastest time counts: the best that the machine does.
- */
-struct bench_sgemm {
+/* GFLOP/s in the three products of a linear layer. */
+struct bench_rates {
     double forward, dgrad, wgrad;
 };
-struct bench_sgemm bench_sgemm(int64_t n, int64_t o, int64_t i, double seconds);
 
 /* End the program unless `s` is TR_OK, with the sentence that belongs to it. */
 void bench_must(enum tr_status s);

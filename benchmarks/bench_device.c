@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "util/half.h"
 #include "util/timer.h"
 
 struct tr_queue bench_queue(int threads)
@@ -26,9 +27,20 @@ float *bench_floats(struct tr_queue *q, int64_t count)
     return x;
 }
 
+struct tr_tensor bench_matrix(struct tr_queue *q, enum tr_dtype type, int64_t rows, int64_t columns)
+{
+    float *x = bench_floats(q, rows * columns);
+    struct tr_tensor t = tr_tensor_2(x, type, rows, columns);
+
+    /* The halves lie where the floats were that they are made of. */
+    for (int64_t i = 0; type != TR_F32 && i < rows * columns; i++)
+        tr_half(&t)[i] = type == TR_F16 ? tr_f16_from_float(x[i]) : tr_bf16_from_float(x[i]);
+    return t;
+}
+
 struct product {
     struct tr_queue q;
-    struct tr_tensor x, w, y; /* [n,i] [o,i] [n,o] */
+    struct tr_tensor x, w, y, dw; /* [n,i] [o,i] [n,o] [o,i] */
 };
 
 static void forward(struct product *p)
@@ -45,7 +57,7 @@ static void dgrad(struct product *p)
 
 static void wgrad(struct product *p)
 {
-    p->q.on->linear_wgrad(&p->q, &p->w, NULL, &p->y, &p->x, true);
+    p->q.on->linear_wgrad(&p->q, &p->dw, NULL, &p->y, &p->x, false);
     p->q.on->wait(&p->q);
 }
 
@@ -54,27 +66,27 @@ static double rate(struct product *p, void (*product)(struct product *), double 
     double least = INFINITY, until = tr_now() + seconds;
 
     for (int i = 0; i < 3 || tr_now() < until; i++) {
-        double began = tr_now(), took;
+        double began = tr_now();
 
         product(p);
-        took = tr_now() - began;
-        if (took < least)
-            least = took;
+        least = fmin(least, tr_now() - began);
     }
     return 2e-9 * (double)p->x.dim[0] * (double)p->w.dim[0] * (double)p->w.dim[1] / least;
 }
 
-struct bench_sgemm bench_linear(int threads, int64_t n, int64_t o, int64_t i, double seconds)
+struct bench_rates bench_linear(int threads, enum tr_dtype type, int64_t n, int64_t o, int64_t i,
+                                double seconds)
 {
     struct product p = {.q = bench_queue(threads)};
-    struct bench_sgemm r;
+    struct bench_rates r;
 
-    p.x = tr_f32_2(bench_floats(&p.q, n * i), n, i);
-    p.w = tr_f32_2(bench_floats(&p.q, o * i), o, i);
-    p.y = tr_f32_2(bench_floats(&p.q, n * o), n, o);
-    r.wgrad = rate(&p, wgrad, seconds);
+    p.x = bench_matrix(&p.q, type, n, i);
+    p.w = bench_matrix(&p.q, type, o, i);
+    p.y = bench_matrix(&p.q, type, n, o);
+    p.dw = bench_matrix(&p.q, TR_F32, o, i);
     r.forward = rate(&p, forward, seconds);
     r.dgrad = rate(&p, dgrad, seconds);
+    r.wgrad = rate(&p, wgrad, seconds);
     p.q.on->close(p.q.device);
     return r;
 }

@@ -11,8 +11,11 @@ struct tr_queue bench_queue(int threads);
 
 /* Small numbers in memory of that device, which lives until the device is closed. */
 float *bench_floats(struct tr_queue *q, int64_t count);
+struct tr_tensor bench_matrix(struct tr_queue *q, enum tr_dtype type, int64_t rows,
+                              int64_t columns);
 
-/* What bench_sgemm() measures of a BLAS, of the linear operations of that backend. */
-struct bench_sgemm bench_linear(int threads, int64_t n, int64_t o, int64_t i, double seconds);
+/* What bench_library_rates() measures of a library, of the linear operations of that backend. */
+struct bench_rates bench_linear(int threads, enum tr_dtype type, int64_t n, int64_t o, int64_t i,
+                                double seconds);
 
 #endif

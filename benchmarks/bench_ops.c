@@ -262,7 +262,7 @@ int main(int argc, char **argv)
 {
     double number[] = {4, 64, 0, 0}, gflop = 0.0, product = 0.0, rest = 0.0;
     struct step s = {.layer = 0};
-    struct bench_sgemm cube;
+    struct bench_rates cube;
     json_t *line;
 
     for (int i = 1; i < argc && i <= 4; i++)
@@ -291,7 +291,7 @@ int main(int argc, char **argv)
         gflop += work * jobs[i].times;
         *(work > 0.0 ? &product : &rest) += t.min * jobs[i].times;
     }
-    cube = bench_linear((int)number[2], 1024, 1024, 1024, 0.5);
+    cube = bench_linear((int)number[2], TR_F32, 1024, 1024, 1024, 0.5);
     line = bench_line("ops", argc, argv);
     json_object_set_new(line, "op", json_string("all of a step"));
     json_object_set_new(line, "gflop", json_real(gflop));

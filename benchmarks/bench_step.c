@@ -4,13 +4,15 @@
  * machine's matrix products that is.
  *
  * The model is GPT-2 with 124 million parameters, 4 samples of 64 tokens, fp32, no dropout; options
- * are those of `trireme train` and change any of it.  Before and after the steps the BLAS is measured,
- * by every rank at once, with large squares and with the very products that the step consists of.
+ * are those of `trireme train` and change any of it.  Before and after the steps every library that
+ * configure found is measured, in fp32 and by all ranks at once, with large squares and with the very
+ * products that the step consists of.
  */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bench_library.h"
 #include "bench_run.h"
 #include "train/step.h"
 #include "util/timer.h"
@@ -37,53 +39,54 @@ static double sum_over_ranks(struct tr_comm *world, double mine)
     return mine;
 }
 
-static double best_square(void)
+static double best_square(const struct bench_library *l)
 {
     double best = 0.0;
 
-    for (int64_t n = 1024; n <= 4096; n *= 2) {
-        struct bench_sgemm r = bench_sgemm(n, n, n, 0.3);
+    for (int64_t n = 1024; n <= 3072; n += 1024) {
+        struct bench_rates r = bench_library_rates(l, TR_F32, n, n, n, 0.2);
 
         best = fmax(best, fmax(r.forward, fmax(r.dgrad, r.wgrad)));
     }
     return best;
 }
 
-/* Adds the operations of `times` linear layers of one micro-batch, and the seconds that the BLAS takes
-   for them. */
-static void add_layer(const struct tr_shape *s, int64_t outputs, int64_t inputs, int64_t times,
-                      double *gflop, double *seconds)
+/* Adds the operations of `times` linear layers of one micro-batch, and the seconds that the library
+   takes for them. */
+static void add_layer(const struct bench_library *l, const struct tr_shape *s, int64_t outputs,
+                      int64_t inputs, int64_t times, double *gflop, double *seconds)
 {
     int64_t rows = s->micro_batch * s->seq;
-    struct bench_sgemm r = bench_sgemm(rows, outputs, inputs, 0.2);
+    struct bench_rates r = bench_library_rates(l, TR_F32, rows, outputs, inputs, 0.1);
     double one = 2e-9 * (double)rows * (double)outputs * (double)inputs * (double)times;
 
     *gflop += 3.0 * one;
     *seconds += one / r.forward + one / r.dgrad + one / r.wgrad;
 }
 
-static double step_shapes(const struct tr_shape *s)
+static double step_shapes(const struct bench_library *l, const struct tr_shape *s)
 {
     double gflop = 0.0, seconds = 0.0;
 
-    add_layer(s, 3 * s->hidden / s->w, s->hidden, s->layers, &gflop, &seconds);
-    add_layer(s, s->hidden, s->hidden / s->w, s->layers, &gflop, &seconds);
-    add_layer(s, s->ffn / s->w, s->hidden, s->layers, &gflop, &seconds);
-    add_layer(s, s->hidden, s->ffn / s->w, s->layers, &gflop, &seconds);
-    add_layer(s, s->vocab_padded / s->w, s->hidden, 1, &gflop, &seconds);
+    add_layer(l, s, 3 * s->hidden / s->w, s->hidden, s->layers, &gflop, &seconds);
+    add_layer(l, s, s->hidden, s->hidden / s->w, s->layers, &gflop, &seconds);
+    add_layer(l, s, s->ffn / s->w, s->hidden, s->layers, &gflop, &seconds);
+    add_layer(l, s, s->hidden, s->ffn / s->w, s->layers, &gflop, &seconds);
+    add_layer(l, s, s->vocab_padded / s->w, s->hidden, 1, &gflop, &seconds);
     return gflop / seconds;
 }
 
+/* The best library in each of the two. */
 static struct yardstick measure(struct tr_comm *world, const struct tr_shape *s)
 {
     struct yardstick y = {.square = 0.0};
 
-    if (!bench_blas())
-        return y;
-    world->via->barrier(world);
-    y.square = sum_over_ranks(world, best_square());
-    world->via->barrier(world);
-    y.shapes = sum_over_ranks(world, step_shapes(s));
+    for (const struct bench_library *const *l = bench_libraries(); *l; l++) {
+        world->via->barrier(world);
+        y.square = fmax(y.square, sum_over_ranks(world, best_square(*l)));
+        world->via->barrier(world);
+        y.shapes = fmax(y.shapes, sum_over_ranks(world, step_shapes(*l, s)));
+    }
     return y;
 }
 
@@ -119,9 +122,13 @@ static void describe(const struct tr_run *r)
     const struct tr_shape *s = &r->shape;
 
     printf(
-        "GPT-2: %lld layers of %lld, %lld heads, MLP %lld, vocabulary %lld; fp32, dropout %g, %g\n",
+        "GPT-2: %lld layers of %lld, %lld heads, MLP %lld, vocabulary %lld; %s, dropout %g, %g\n",
         (long long)s->layers, (long long)s->hidden, (long long)s->heads, (long long)s->ffn,
-        (long long)s->vocab, r->model.attention_dropout, r->model.hidden_dropout);
+        (long long)s->vocab,
+        !s->half  ? "fp32"
+        : s->bf16 ? "bf16"
+                  : "fp16",
+        r->model.attention_dropout, r->model.hidden_dropout);
     printf("step: %lld samples of %lld tokens, in micro-batches of %lld\n",
            (long long)s->global_batch, (long long)s->seq, (long long)s->micro_batch);
     printf("ranks: %d (tensor %d, pipeline %d, data %d), each %s\n", s->world, s->w, s->p, s->d,
@@ -156,11 +163,11 @@ static void report_yardstick(json_t *line, double rate, const struct yardstick *
     double square = fmax(before->square, after->square);
     double shapes = fmax(before->shapes, after->shapes);
 
-    if (!bench_blas())
+    if (!bench_libraries()[0])
         return;
     printf("sgemm: %.1f GFLOP/s before, %.1f after, squares; %.1f and %.1f, the step's products "
            "(%s)\n",
-           before->square, after->square, before->shapes, after->shapes, bench_blas());
+           before->square, after->square, before->shapes, after->shapes, bench_library_names());
     printf("ratio: %.3f of the squares, %.3f of the step's products\n", rate / square,
            rate / shapes);
     add_number(line, "sgemm_before", before->square);

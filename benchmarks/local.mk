@@ -4,22 +4,32 @@ BENCHMARKS = benchmarks/bench_data benchmarks/bench_gemm benchmarks/bench_ops be
 	benchmarks/bench_step
 EXTRA_PROGRAMS = $(BENCHMARKS)
 CLEANFILES += $(BENCHMARKS)
-EXTRA_DIST += benchmarks/README.md benchmarks/build_data.sh benchmarks/run
+EXTRA_DIST += benchmarks/README.md benchmarks/build_data.sh benchmarks/peers/pytorch_step.py benchmarks/run
 
 .PHONY: benchmarks
 benchmarks: $(BENCHMARKS)
 
-# What they share: repetitions, statistics, JSON, and the BLAS as the yardstick.
+# What they share: repetitions, statistics, JSON, and libraries as the yardstick.
 EXTRA_LIBRARIES = benchmarks/libbench.a
-CLEANFILES += benchmarks/libbench.a benchmarks/results.jsonl
-benchmarks_libbench_a_SOURCES = benchmarks/bench.c benchmarks/bench.h benchmarks/bench_blas.c
-benchmarks_libbench_a_CFLAGS = $(AM_CFLAGS)
+CLEANFILES += benchmarks/libbench.a benchmarks/ours.txt benchmarks/pytorch.json \
+	benchmarks/results.jsonl
+benchmarks_libbench_a_SOURCES = benchmarks/bench.c benchmarks/bench.h benchmarks/bench_library.c \
+	benchmarks/bench_library.h
+benchmarks_libbench_a_CFLAGS = $(AM_CFLAGS) $(BLAS_CFLAGS) $(BLIS_CFLAGS) $(DNNL_CFLAGS)
 benchmarks_libbench_a_CPPFLAGS = $(AM_CPPFLAGS)
 if HAVE_BLAS
-benchmarks_libbench_a_CFLAGS += $(BLAS_CFLAGS)
+benchmarks_libbench_a_SOURCES += benchmarks/bench_blas.c
 benchmarks_libbench_a_CPPFLAGS += -DTR_BENCH_BLAS
 endif
-BENCH_LIBS = benchmarks/libbench.a $(TR_LIBS) $(BLAS_LIBS)
+if HAVE_BLIS
+benchmarks_libbench_a_SOURCES += benchmarks/bench_blis.c
+benchmarks_libbench_a_CPPFLAGS += -DTR_BENCH_BLIS
+endif
+if HAVE_DNNL
+benchmarks_libbench_a_SOURCES += benchmarks/bench_dnnl.c
+benchmarks_libbench_a_CPPFLAGS += -DTR_BENCH_DNNL
+endif
+BENCH_LIBS = benchmarks/libbench.a $(TR_LIBS) $(BLAS_LIBS) $(BLIS_LIBS) $(DNNL_LIBS)
 benchmarks/libbench_a-bench.$(OBJEXT): src/cmd/commit.h
 
 benchmarks_bench_data_SOURCES = benchmarks/bench_data.c
