@@ -1,6 +1,6 @@
 # Programs that measure.  `make benchmarks` builds them; nothing runs them unasked, and no number here
 # decides whether a test passes.
-BENCHMARKS = benchmarks/bench_data benchmarks/bench_gemm benchmarks/bench_ops benchmarks/bench_pipe \
+BENCHMARKS = benchmarks/bench_data benchmarks/bench_gemm benchmarks/bench_ops benchmarks/bench_overlap benchmarks/bench_pipe \
 	benchmarks/bench_step
 EXTRA_PROGRAMS = $(BENCHMARKS)
 CLEANFILES += $(BENCHMARKS)
@@ -45,6 +45,10 @@ benchmarks_bench_gemm_LDADD = $(BENCH_LIBS)
 benchmarks_bench_ops_SOURCES = benchmarks/bench_ops.c benchmarks/bench_device.c \
 	benchmarks/bench_device.h
 benchmarks_bench_ops_LDADD = $(BENCH_LIBS)
+
+benchmarks_bench_overlap_SOURCES = benchmarks/bench_overlap.c benchmarks/bench_run.c \
+	benchmarks/bench_run.h
+benchmarks_bench_overlap_LDADD = $(BENCH_LIBS)
 
 benchmarks_bench_pipe_SOURCES = benchmarks/bench_pipe.c benchmarks/bench_run.c benchmarks/bench_run.h
 benchmarks_bench_pipe_LDADD = $(BENCH_LIBS)

@@ -14,8 +14,8 @@
  * and used: the transfer keeps its place among the operations of that queue.  `q` may be NULL when
  * no operation on the buffers is under way.
  *
- * Transports: "self" (one rank; copies) and "mpi" (host memory).  Only one thread of a rank, the
- * one that started MPI, may call them.
+ * Transports: "self" (one rank; copies), "mpi" (host memory), and "slow", which wraps one of them
+ * (comm/slow.h).  Only one thread of a rank, the one that started MPI, may call them.
  *
  * Errors.  After setup a broken transport is broken for all ranks, so nothing returns a status: the
  * job ends through tr_die(), which names the group, the call and its sequence number in the group.
@@ -67,8 +67,8 @@ struct tr_transport {
        sum of two is rounded. */
     void (*allreduce)(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
                       enum tr_redop op);
-    /* The same, under way while the caller computes; poll() lets a host transport make progress and
-       says whether it is done; finish() waits, also after a poll() that said so.  `inout` belongs
+    /* The same, under way while the caller computes (comm/mover.h); poll() helps it along and says
+       whether it is done; finish() waits, also after a poll() that said so.  `inout` belongs
        to the transport until then.  Any number may be under way; all ranks start them in the same
        order, blocking calls among them, and may finish them in any.  poll() and finish() are not
        collective. */

@@ -3,6 +3,7 @@ libtrireme_a_SOURCES += \
 	src/comm/grid.c src/comm/grid.h \
 	src/comm/launch.c src/comm/launch.h \
 	src/comm/mpi.c \
+	src/comm/mover.c src/comm/mover.h \
 	src/comm/reduce.c src/comm/reduce.h \
 	src/comm/self.c \
 	src/comm/slow.c src/comm/slow.h

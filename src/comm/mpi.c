@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comm/mover.h"
 #include "comm/reduce.h"
 #include "util/log.h"
 
@@ -37,7 +38,8 @@ struct group {
     MPI_Comm comm;
     MPI_Datatype block; /* TR_MPI_BLOCK bytes */
     struct scratch *idle;
-    MPI_Op half[2][2]; /* [bf16][maximum]: MPI has no halves, so they are ours */
+    struct tr_mover *mover; /* of the process */
+    MPI_Op half[2][2];      /* [bf16][maximum]: MPI has no halves, so they are ours */
 };
 
 static struct group *group_of(const struct tr_comm *c)
@@ -45,6 +47,18 @@ static struct group *group_of(const struct tr_comm *c)
     return c->state;
 }
 
+/* Calls of MPI stand between these two. */
+static void enter(const struct tr_comm *c)
+{
+    tr_mover_enter(group_of(c)->mover);
+}
+
+static void leave(const struct tr_comm *c)
+{
+    tr_mover_leave(group_of(c)->mover);
+}
+
+/* Between enter() and leave(); does not return when `rc` is an error. */
 static void check(const struct tr_comm *c, const char *call, uint64_t seq, int rc)
 {
     char why[MPI_MAX_ERROR_STRING] = "unknown error";
@@ -53,6 +67,7 @@ static void check(const struct tr_comm *c, const char *call, uint64_t seq, int r
     if (rc == MPI_SUCCESS)
         return;
     MPI_Error_string(rc, why, &length);
+    leave(c);
     tr_die(TR_ETEMP,
            "the %s in group \"%s\" (call %llu, rank %d of %d) broke: %s; a process or a node of "
            "the job is probably lost, start again from the last checkpoint",
@@ -95,11 +110,12 @@ static void settle(struct tr_queue *q)
         q->on->wait(q);
 }
 
-static void put_request(struct tr_pending *p, MPI_Request request)
+static void put_request(struct tr_comm *c, struct tr_pending *p, MPI_Request request)
 {
     _Static_assert(sizeof(MPI_Request) <= sizeof p->request[0], "a request fits a pointer");
     TR_ASSERT(p->count < TR_MAX_REQUESTS);
     memcpy(&p->request[p->count++], &request, sizeof request);
+    tr_mover_count(group_of(c)->mover, 1);
 }
 
 /* The first idle one that is large enough; the others are of a size that is perhaps never asked for
@@ -160,11 +176,15 @@ static bool poll(struct tr_comm *c, struct tr_pending *p)
         return true;
     for (int i = 0; i < p->count; i++)
         memcpy(&request[i], &p->request[i], sizeof request[i]);
+    enter(c);
     rc = MPI_Testall(p->count, request, &done, status);
     for (int i = 0; rc == MPI_ERR_IN_STATUS && i < p->count; i++)
         if (status[i].MPI_ERROR != MPI_SUCCESS && status[i].MPI_ERROR != MPI_ERR_PENDING)
             rc = status[i].MPI_ERROR;
     check(c, p->call, p->seq, rc);
+    if (done)
+        tr_mover_count(group_of(c)->mover, -p->count);
+    leave(c);
     for (int i = 0; i < p->count; i++)
         memcpy(&p->request[i], &request[i], sizeof request[i]);
     if (done) {
@@ -192,6 +212,7 @@ static void allreduce_start(struct tr_comm *c, struct tr_queue *q, const struct 
 
     settle(q);
     *p = (struct tr_pending){.call = "all-reduce", .seq = ++c->seq};
+    enter(c);
     while (left > 0) {
         int part = part_of(left);
         MPI_Request request;
@@ -199,10 +220,11 @@ static void allreduce_start(struct tr_comm *c, struct tr_queue *q, const struct 
         check(c, p->call, p->seq,
               MPI_Iallreduce(MPI_IN_PLACE, at, part, type_of(inout), op_of(c, inout->dtype, op),
                              group_of(c)->comm, &request));
-        put_request(p, request);
+        put_request(c, p, request);
         at += (int64_t)part * tr_dtype_bytes(inout->dtype);
         left -= part;
     }
+    leave(c);
 }
 
 /*
@@ -217,6 +239,7 @@ static void allreduce(struct tr_comm *c, struct tr_queue *q, const struct tr_ten
 
     settle(q);
     c->seq++;
+    enter(c);
     while (left > 0) {
         int part = part_of(left);
 
@@ -226,6 +249,7 @@ static void allreduce(struct tr_comm *c, struct tr_queue *q, const struct tr_ten
         at += (int64_t)part * tr_dtype_bytes(inout->dtype);
         left -= part;
     }
+    leave(c);
 }
 
 /* How a message is told to MPI: `blocks` of TR_MPI_BLOCK bytes, then `rest` bytes. */
@@ -272,7 +296,7 @@ static void reduce_scatter_start(struct tr_comm *c, struct tr_queue *q, const st
                                  const struct tr_tensor *in, enum tr_redop op, struct tr_pending *p)
 {
     int64_t bytes = tr_tensor_bytes(out);
-    struct slice s = slice_of(c, bytes);
+    struct slice s;
     MPI_Request request;
 
     TR_ASSERT(out->dtype == in->dtype && out->dtype != TR_I32);
@@ -280,11 +304,14 @@ static void reduce_scatter_start(struct tr_comm *c, struct tr_queue *q, const st
     settle(q);
     *p = (struct tr_pending){.call = "reduce-scatter", .seq = ++c->seq, .out = *out, .op = op};
     p->scratch = take_scratch(c, bytes * c->size);
+    enter(c);
+    s = slice_of(c, bytes);
     check(c, p->call, p->seq,
           MPI_Ialltoall(in->data, s.count, s.type, contents(p->scratch), s.count, s.type,
                         group_of(c)->comm, &request));
-    put_request(p, request);
+    put_request(c, p, request);
     slice_free(&s);
+    leave(c);
 }
 
 static void reduce_scatter(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *out,
@@ -300,17 +327,20 @@ static void allgather_start(struct tr_comm *c, struct tr_queue *q, const struct 
                             struct tr_pending *p)
 {
     int64_t bytes = tr_tensor_bytes(inout) / c->size;
-    struct slice s = slice_of(c, bytes);
+    struct slice s;
     MPI_Request request;
 
     TR_ASSERT(tr_tensor_elems(inout) % c->size == 0);
     settle(q);
     *p = (struct tr_pending){.call = "all-gather", .seq = ++c->seq};
+    enter(c);
+    s = slice_of(c, bytes);
     check(c, p->call, p->seq,
           MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, inout->data, s.count, s.type,
                          group_of(c)->comm, &request));
-    put_request(p, request);
+    put_request(c, p, request);
     slice_free(&s);
+    leave(c);
 }
 
 static void allgather(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout)
@@ -331,11 +361,13 @@ static void broadcast(struct tr_comm *c, struct tr_queue *q, const struct tr_ten
     settle(q);
     c->seq++;
     cut(tr_tensor_bytes(inout), &blocks, &rest);
+    enter(c);
     if (blocks > 0)
         check(c, "broadcast", c->seq, MPI_Bcast(at, blocks, g->block, root, g->comm));
     if (rest > 0)
         check(c, "broadcast", c->seq,
               MPI_Bcast(at + (int64_t)blocks * TR_MPI_BLOCK, rest, MPI_BYTE, root, g->comm));
+    leave(c);
 }
 
 static void start_piece(struct tr_comm *c, const struct tr_leg *leg, void *at, int count,
@@ -350,7 +382,7 @@ static void start_piece(struct tr_comm *c, const struct tr_leg *leg, void *at, i
     else
         rc = MPI_Irecv(at, count, type, leg->peer, TAG, comm, &request);
     check(c, p->call, p->seq, rc);
-    put_request(p, request);
+    put_request(c, p, request);
 }
 
 static void start_leg(struct tr_comm *c, const struct tr_leg *leg, struct tr_pending *p)
@@ -372,26 +404,32 @@ static void exchange_start(struct tr_comm *c, struct tr_queue *q, const struct t
     TR_ASSERT(n <= TR_MAX_LEGS);
     settle(q);
     *p = (struct tr_pending){.call = "exchange", .seq = c->seq};
+    enter(c);
     for (int i = 0; i < n; i++)
         if (legs[i].dir == TR_LEG_RECV)
             start_leg(c, &legs[i], p);
     for (int i = 0; i < n; i++)
         if (legs[i].dir == TR_LEG_SEND)
             start_leg(c, &legs[i], p);
+    leave(c);
 }
 
 static void barrier(struct tr_comm *c)
 {
     c->seq++;
+    enter(c);
     check(c, "barrier", c->seq, MPI_Barrier(group_of(c)->comm));
+    leave(c);
 }
 
 static void gather_all(struct tr_comm *c, const void *mine, int64_t bytes, void *all)
 {
     TR_ASSERT(bytes <= INT_MAX);
     c->seq++;
+    enter(c);
     check(c, "gather", c->seq,
           MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, group_of(c)->comm));
+    leave(c);
 }
 
 static void release(struct tr_comm *c)
@@ -403,24 +441,27 @@ static void release(struct tr_comm *c)
         free(x);
     }
     if (g) {
+        enter(c);
         for (int i = 0; i < 4; i++)
             MPI_Op_free(&g->half[i / 2][i % 2]);
         MPI_Type_free(&g->block);
         MPI_Comm_free(&g->comm);
+        leave(c);
     }
     free(g);
     c->state = NULL;
     c->size = 0;
 }
 
-/* Make *out the group behind `comm`, which it then owns. */
-static void wrap(MPI_Comm comm, struct tr_comm *out)
+/* Make *out the group behind `comm`, which it then owns.  Between enter() and leave() of another. */
+static void wrap(MPI_Comm comm, struct tr_mover *mover, struct tr_comm *out)
 {
     struct group *g = calloc(1, sizeof *g);
 
     if (!g)
         tr_die(TR_ERESOURCE, "no memory left for the communication group \"%s\"", out->name);
     g->comm = comm;
+    g->mover = mover;
     out->state = g;
     MPI_Comm_rank(comm, &out->rank);
     MPI_Comm_size(comm, &out->size);
@@ -440,6 +481,7 @@ static enum tr_status split(struct tr_comm *from, int color, int key, const char
 
     from->seq++;
     *out = (struct tr_comm){.via = from->via, .name = name};
+    enter(from);
     if (MPI_Comm_split(group_of(from)->comm, color < 0 ? MPI_UNDEFINED : color, key, &comm) !=
         MPI_SUCCESS)
         status = TR_FAIL(TR_ERESOURCE,
@@ -447,7 +489,8 @@ static enum tr_status split(struct tr_comm *from, int color, int key, const char
                          "communicators in its settings",
                          name);
     else if (comm != MPI_COMM_NULL)
-        wrap(comm, out);
+        wrap(comm, group_of(from)->mover, out);
+    leave(from);
     status = tr_comm_agree(from, status);
     if (status != TR_OK)
         release(out);
@@ -477,13 +520,33 @@ static void take_all_along(int exit_code)
     MPI_Abort(MPI_COMM_WORLD, exit_code);
 }
 
+/* Looking for a message that nobody sends makes MPI look at all that it has to do; each look moves a
+   few fragments. */
+static void move(void *ctx)
+{
+    enum { LOOKS = 8 };
+    const struct group *g = ctx;
+
+    for (int i = 0, found; i < LOOKS; i++)
+        MPI_Iprobe(MPI_ANY_SOURCE, TAG + 1, g->comm, &found, MPI_STATUS_IGNORE);
+}
+
+/* Where MPI cannot be called by one thread and then by another, it moves data in our calls only. */
+static enum tr_status start_moving(struct tr_comm *world, int level)
+{
+    struct group *g = group_of(world);
+
+    return level < MPI_THREAD_SERIALIZED ? TR_OK : tr_mover_open(move, g, &g->mover);
+}
+
 enum tr_status tr_comm_mpi_start(struct tr_comm *world)
 {
     MPI_Comm comm;
     int level;
+    enum tr_status s;
 
     *world = (struct tr_comm){.via = &mpi, .name = "world"};
-    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS)
+    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS)
         return TR_FAIL(TR_ERESOURCE, "MPI cannot start; start trireme with the mpiexec or srun of "
                                      "the MPI that it was built with");
     if (level < MPI_THREAD_FUNNELED) {
@@ -495,13 +558,20 @@ enum tr_status tr_comm_mpi_start(struct tr_comm *world)
     /* A group of our own, since libraries use the world; all others inherit the error handler. */
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    wrap(comm, world);
+    wrap(comm, NULL, world);
     tr_log_init(world->rank, world->size);
-    return TR_OK;
+    s = tr_comm_agree(world, start_moving(world, level));
+    if (s != TR_OK)
+        tr_comm_mpi_stop(world);
+    return s;
 }
 
 void tr_comm_mpi_stop(struct tr_comm *world)
 {
+    struct group *g = group_of(world);
+
+    tr_mover_close(g->mover);
+    g->mover = NULL;
     release(world);
     tr_on_die(NULL);
     MPI_Finalize();
