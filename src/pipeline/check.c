@@ -10,7 +10,7 @@
  */
 enum { NONE = -1 };
 
-/* The messages of one leg of one chunk.  They go in the order of micro-batches, so counts say all. */
+/* The messages of one leg of one chunk.  They go in the order of micro-batches: counts say all. */
 struct link {
     int begun, met, done; /* started, met their other end, waited for */
     double *at;           /* [M], when it was met */
@@ -47,8 +47,8 @@ struct sim {
     struct runner *run;  /* [P] */
     struct chunk *chunk; /* [P * K] */
     double *at;          /* [P * K * TR_LEGS * M] */
-    /* Seconds of forward and backward of chunk c of rank r at [r * K + c]; NULL: a tick each, and the
-       transfers of a rank run one after the other. */
+    /* Seconds of forward and backward of chunk c of rank r at [r * K + c]; NULL: a tick each, and
+       the transfers of a rank run one after the other. */
     const double *seconds[2];
     int live;
     const char *fault;
@@ -413,7 +413,7 @@ static bool meet(struct sim *m, int r)
     return moved;
 }
 
-/* Whether all legs of an instruction are over; then the rank goes on, at the latest of their times. */
+/* Whether all legs of an instruction are over; the rank goes on at the latest of their times. */
 static bool waited(struct sim *m, int r, const struct tr_instr *in)
 {
     struct runner *x = &m->run[r];

@@ -5,7 +5,7 @@
 #include "comm/comm.h"
 #include "pipeline/sched.h"
 
-/* The messages that are under way; the executor's own.  Number i of a leg is flight[i % TR_FLIGHTS]. */
+/* The messages under way; the executor's own.  Number i of a leg is flight[i % TR_FLIGHTS]. */
 struct tr_flights {
     struct tr_comm *pp;
     struct {

@@ -90,8 +90,8 @@ int tr_sched_slots(const struct tr_sched *s, int chunk);
 
 /*
  * The index (0 for SEND_FWD) of the `i`-th of TR_LEGS legs in the order in which TR_START starts
- * them, one after the other: even ranks send first, odd ones receive first.  So a ring with more than one rank moves even if a
- * transport finishes each leg before it starts the next.
+ * them, one after the other: even ranks send first, odd ones receive first.  So a ring with more
+ * than one rank moves even if a transport finishes each leg before it starts the next.
  */
 int tr_sched_leg(int rank, int i);
 
