@@ -86,6 +86,19 @@ static const float *get_row(struct slice x, int64_t row, int64_t d, float *scrat
     return tr_cpu_in(x.of, x.first + row * x.stride, d, scratch);
 }
 
+/* Where to sum up rows from `row` on: where they belong, or, of halves, in scratch[..,d] until
+   put_row(). */
+struct sums {
+    float *p;
+    int64_t stride;
+};
+
+static struct sums sums_of(struct slice x, int64_t row, int64_t d, float *scratch)
+{
+    return x.of->dtype == TR_F32 ? (struct sums){tr_f32(x.of) + x.first + row * x.stride, x.stride}
+                                 : (struct sums){scratch, d};
+}
+
 /* Row `row` of x becomes from[d]. */
 static void put_row(struct slice x, int64_t row, int64_t d, const float *from)
 {
@@ -267,8 +280,9 @@ struct backward_scratch {
     float packed[QUERIES_BWD * WIDEST]; /* queries or dctx */
     float p[QUERIES_BWD * KEYS], dp[QUERIES_BWD * KEYS];
     float tiles[STRIP_TILES * TILE_FLOATS];
+    /* For those in halves. */
     float dk[KEYS * TR_MAX_HEAD_DIM], dv[KEYS * TR_MAX_HEAD_DIM];
-    float dq[QUERIES_BWD * TR_MAX_HEAD_DIM]; /* for one in halves */
+    float dq[QUERIES_BWD * TR_MAX_HEAD_DIM];
 };
 
 _Static_assert(sizeof(struct backward_scratch) <= SCRATCH_FLOATS * sizeof(float), "scratch");
@@ -337,19 +351,15 @@ static void query_bwd(const struct head *a, const struct gradients *g, int64_t i
                       int64_t count, bool add, bool last, struct backward_scratch *w)
 {
     const struct tr_view ds = {.p = w->dp, .stride = KEYS};
-    int64_t first = g->dq.first + i0 * g->dq.stride;
+    const struct sums dq = sums_of(g->dq, i0, a->d, w->dq);
+    bool half = g->dq.of->dtype != TR_F32;
 
-    if (g->dq.of->dtype == TR_F32) {
-        multiply(ds, 0, n, count, w->keys, a->d, tr_f32(g->dq.of) + first, g->dq.stride, add,
-                 w->tiles);
-        return;
-    }
-    if (add)
+    if (half && add)
         load_sums(g, i0, n, a->d, w->dq);
-    multiply(ds, 0, n, count, w->keys, a->d, w->dq, a->d, add, w->tiles);
-    if (!last)
+    multiply(ds, 0, n, count, w->keys, a->d, dq.p, dq.stride, add, w->tiles);
+    if (half && !last)
         store_sums(g, i0, n, a->d, w->dq);
-    for (int64_t i = 0; last && i < n; i++)
+    for (int64_t i = 0; half && last && i < n; i++)
         put_row(g->dq, i0 + i, a->d, w->dq + i * a->d);
 }
 
@@ -359,6 +369,7 @@ static void pair_bwd(const struct head *a, const struct gradients *g, int64_t j0
 {
     const struct tr_view q = view_of(a->q, i0), dctx = view_of(g->dctx, i0);
     const struct tr_view p = {.p = w->p, .stride = KEYS}, ds = {.p = w->dp, .stride = KEYS};
+    const struct sums dk = sums_of(g->dk, j0, a->d, w->dk), dv = sums_of(g->dv, j0, a->d, w->dv);
     int64_t from = first_block(a, i0, n);
 
     if (j0 < from)
@@ -368,9 +379,9 @@ static void pair_bwd(const struct head *a, const struct gradients *g, int64_t j0
     for (int64_t r = 0; r < n; r++)
         weigh_bwd(a, g, w->p + r * KEYS, w->dp + r * KEYS, i0 + r, j0, count);
     tr_cpu_pack(&dctx, 0, n, 0, a->d, w->packed);
-    multiply(turned(p), 0, count, n, w->packed, a->d, w->dv, a->d, i0 > j0, w->tiles);
+    multiply(turned(p), 0, count, n, w->packed, a->d, dv.p, dv.stride, i0 > j0, w->tiles);
     tr_cpu_pack(&q, 0, n, 0, a->d, w->packed);
-    multiply(turned(ds), 0, count, n, w->packed, a->d, w->dk, a->d, i0 > j0, w->tiles);
+    multiply(turned(ds), 0, count, n, w->packed, a->d, dk.p, dk.stride, i0 > j0, w->tiles);
     query_bwd(a, g, i0, n, count, j0 > from, i0 == j0, w);
 }
 
@@ -385,7 +396,7 @@ static void attend_bwd(const struct head *a, const struct gradients *g, struct b
         tr_cpu_pack(&v, 0, a->d, 0, count, w->values_turned);
         for (int64_t i0 = j0; i0 < a->t; i0 += QUERIES_BWD)
             pair_bwd(a, g, j0, count, i0, smaller(a->t - i0, QUERIES_BWD), w);
-        for (int64_t j = 0; j < count; j++) {
+        for (int64_t j = 0; g->dk.of->dtype != TR_F32 && j < count; j++) {
             put_row(g->dk, j0 + j, a->d, w->dk + j * a->d);
             put_row(g->dv, j0 + j, a->d, w->dv + j * a->d);
         }
