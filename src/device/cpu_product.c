@@ -111,11 +111,26 @@ void tr_cpu_pack(const struct tr_view *b, int64_t l, int64_t depth, int64_t j, i
 
 /* ---- a tile of c ---- */
 
+enum { LINE = 64 /* bytes */, STEPS_PER_LINE = 8 };
+
+/* A block of b is read from memory once, in a burst that a thread would wait for.  The kernels ask for
+   the next block instead, so slowly that they never wait for a free place among the loads under way. */
+static inline void fetch_line(struct tr_ahead *h)
+{
+    if (h->rows == 0)
+        return;
+    __builtin_prefetch(h->row + h->line * LINE, 0, 2);
+    if (++h->line < h->lines)
+        return;
+    h->line = 0;
+    h->rows--;
+    h->row += h->stride;
+}
+
 /* c[rows,TILE_COLUMNS] (+)= a b for constant `rows` and strides of a; the sums stay in registers. */
-static inline __attribute__((always_inline)) void kernel(int rows, int64_t row_stride,
-                                                         int64_t l_stride, int64_t depth,
-                                                         const float *a, const float *b, float *c,
-                                                         int64_t c_stride, bool add)
+static inline __attribute__((always_inline)) void
+kernel(int rows, int64_t row_stride, int64_t l_stride, int64_t depth, const float *a,
+       const float *b, float *c, int64_t c_stride, bool add, struct tr_ahead *ahead)
 {
     vec sum[TILE_ROWS][VECTORS];
 
@@ -127,6 +142,8 @@ static inline __attribute__((always_inline)) void kernel(int rows, int64_t row_s
     for (int64_t l = 0; l < depth; l++) {
         vec x[VECTORS];
 
+        if (l % STEPS_PER_LINE == 0)
+            fetch_line(ahead);
         for (int v = 0; v < VECTORS; v++)
             x[v] = vec_load(b + l * TILE_COLUMNS + v * LANES);
         for (int r = 0; r < rows; r++) {
@@ -147,11 +164,11 @@ static inline __attribute__((always_inline)) void kernel(int rows, int64_t row_s
 }
 
 /* Strips of each height have code of their own. */
-#define CASE(n)                                                         \
-    case n:                                                             \
-        if (n > TILE_ROWS)                                              \
-            return;                                                     \
-        kernel(n, ROW_STRIDE, L_STRIDE, depth, a, b, c, c_stride, add); \
+#define CASE(n)                                                                \
+    case n:                                                                    \
+        if (n > TILE_ROWS)                                                     \
+            return;                                                            \
+        kernel(n, ROW_STRIDE, L_STRIDE, depth, a, b, c, c_stride, add, ahead); \
         return
 #define CASES \
     CASE(1);  \
@@ -170,7 +187,7 @@ static inline __attribute__((always_inline)) void kernel(int rows, int64_t row_s
     CASE(14)
 
 static void straight(int rows, int64_t depth, const float *a, const float *b, float *c,
-                     int64_t c_stride, bool add)
+                     int64_t c_stride, bool add, struct tr_ahead *ahead)
 {
     enum { ROW_STRIDE = A_STRIDE, L_STRIDE = 1 };
 
@@ -180,7 +197,7 @@ static void straight(int rows, int64_t depth, const float *a, const float *b, fl
 }
 
 static void turned(int rows, int64_t depth, const float *a, const float *b, float *c,
-                   int64_t c_stride, bool add)
+                   int64_t c_stride, bool add, struct tr_ahead *ahead)
 {
     enum { ROW_STRIDE = 1, L_STRIDE = TILE_ROWS };
 
@@ -233,11 +250,11 @@ static void take_turned(const struct tr_strip *s)
 
 /* A tile that reaches beyond the last column of c. */
 static void at_edge(bool is_turned, int rows, int64_t columns, int64_t depth, const float *a,
-                    const float *b, float *c, int64_t c_stride, bool add)
+                    const float *b, float *c, int64_t c_stride, bool add, struct tr_ahead *ahead)
 {
     _Alignas(64) float whole[TILE_ROWS * TILE_COLUMNS];
 
-    (is_turned ? turned : straight)(rows, depth, a, b, whole, TILE_COLUMNS, false);
+    (is_turned ? turned : straight)(rows, depth, a, b, whole, TILE_COLUMNS, false, ahead);
     for (int r = 0; r < rows; r++)
         for (int64_t j = 0; j < columns; j++) {
             float sum = whole[r * TILE_COLUMNS + j];
@@ -249,15 +266,17 @@ static void at_edge(bool is_turned, int rows, int64_t columns, int64_t depth, co
 /* One tile of a times all panels. */
 static void across(const struct tr_strip *s, int rows, const float *tile, float *c)
 {
+    struct tr_ahead nothing = {0}, *ahead = s->ahead ? s->ahead : &nothing;
+
     for (int64_t j = 0; j < s->columns; j += TILE_COLUMNS) {
         const float *panel = s->packed + j * s->depth;
 
         if (s->columns - j < TILE_COLUMNS)
             at_edge(s->a->turned, rows, s->columns - j, s->depth, tile, panel, c + j, s->c_stride,
-                    s->add);
+                    s->add, ahead);
         else
             (s->a->turned ? turned : straight)(rows, s->depth, tile, panel, c + j, s->c_stride,
-                                               s->add);
+                                               s->add, ahead);
     }
 }
 
@@ -316,8 +335,24 @@ static void finish(const struct tr_product *p, struct tr_part part)
     }
 }
 
-/* Float sums grow where they belong, those of halves in scratch. */
-static void compute(const struct tr_product *p, struct task t, float *scratch)
+/* The block of b that tr_cpu_pack() will read for the same arguments. */
+static struct tr_ahead block_ahead(const struct tr_view *b, int64_t l, int64_t depth, int64_t j,
+                                   int64_t columns)
+{
+    int64_t size = b->type == TR_F32 ? 4 : 2;
+    int64_t first = b->turned ? j * b->stride + l : l * b->stride + j;
+
+    return (struct tr_ahead){
+        .row = (const char *)b->p + first * size,
+        .stride = b->stride * size,
+        .rows = b->turned ? columns : depth,
+        .lines = pieces((b->turned ? depth : columns) * size, LINE),
+    };
+}
+
+/* Float sums grow where they belong, those of halves in scratch.  `next` is what this thread will
+   probably do afterwards. */
+static void compute(const struct tr_product *p, struct task t, struct task next, float *scratch)
 {
     int64_t depth = up_to(pieces(p->k, pieces(p->k, DEPTH)), LANES);
     bool direct = p->c->dtype == TR_F32;
@@ -326,6 +361,11 @@ static void compute(const struct tr_product *p, struct task t, float *scratch)
 
     for (int64_t l = 0; l < p->k; l += depth) {
         int64_t here = p->k - l < depth ? p->k - l : depth;
+
+        int64_t then = p->k - l - here < depth ? p->k - l - here : depth;
+        struct tr_ahead ahead =
+            then > 0 ? block_ahead(&p->b, l + here, then, t.j, t.columns)
+                     : block_ahead(&p->b, 0, p->k < depth ? p->k : depth, next.j, next.columns);
 
         tr_cpu_pack(&p->b, l, here, t.j, t.columns, scratch);
         for (part.i = t.i; part.i < t.i + t.rows; part.i += STRIP_ROWS) {
@@ -344,7 +384,8 @@ static void compute(const struct tr_product *p, struct task t, float *scratch)
                                             .c = part.sum,
                                             .c_stride = part.stride,
                                             .add = l > 0 || (p->add && direct),
-                                            .tiles = tiles});
+                                            .tiles = tiles,
+                                            .ahead = &ahead});
             if (l + here == p->k)
                 finish(p, part);
         }
@@ -388,5 +429,6 @@ void tr_cpu_product(const struct tr_product *p, int threads, float *scratch)
 
 #pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
     for (int64_t i = 0; i < tasks; i++)
-        compute(p, task_of(p, &b, i), scratch + (int64_t)tr_cpu_thread() * SCRATCH_FLOATS);
+        compute(p, task_of(p, &b, i), task_of(p, &b, i + threads < tasks ? i + threads : i),
+                scratch + (int64_t)tr_cpu_thread() * SCRATCH_FLOATS);
 }

@@ -72,6 +72,16 @@ void tr_cpu_product(const struct tr_product *p, int threads, float *scratch);
 void tr_cpu_pack(const struct tr_view *b, int64_t l, int64_t depth, int64_t j, int64_t columns,
                  float *out);
 
+/*
+ * Memory that will be wanted soon: `rows` stretches of `lines` cache lines, `stride` bytes apart.  It is
+ * fetched into the second cache while something else is computed, a line at a time.
+ */
+struct tr_ahead {
+    const char *row;
+    int64_t stride, rows, lines;
+    int64_t line;               /* next of this row */
+};
+
 /* c[rows,columns] (+)= rows i .. and columns l .. of a, times a packed block. */
 struct tr_strip {
     const struct tr_view *a;
@@ -84,6 +94,7 @@ struct tr_strip {
     int64_t c_stride;
     bool add;
     float *tiles; /* scratch, STRIP_TILES * TILE_FLOATS on a 64-byte boundary */
+    struct tr_ahead *ahead; /* what to fetch meanwhile; NULL: nothing */
 };
 
 void tr_cpu_strip(const struct tr_strip *s);
