@@ -16,6 +16,20 @@ static inline void narrow_f16(const float *from, uint16_t *to)
     _mm256_storeu_si256((__m256i *)(void *)to,
                         _mm512_cvtps_ph(_mm512_loadu_ps(from), _MM_FROUND_TO_NEAREST_INT));
 }
+
+/* The instruction of AVX512_BF16 would not do: it takes subnormal numbers for zeros. */
+#define OWN_BF16 1
+static inline void narrow_bf16(const float *from, uint16_t *to)
+{
+    __m512 x = _mm512_loadu_ps(from);
+    __m512i bits = _mm512_castps_si512(x);
+    __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    __m512i near = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+    __m512i quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x00400000));
+    __m512i half = _mm512_mask_blend_epi32(_mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), near, quiet);
+
+    _mm256_storeu_si256((__m256i *)(void *)to, _mm512_cvtepi32_epi16(_mm512_srli_epi32(half, 16)));
+}
 #elif defined(__AVX__) && defined(__F16C__)
 #define OWN_F16 1
 static inline void widen_f16(const uint16_t *from, float *to)
@@ -76,9 +90,12 @@ void tr_cpu_narrow(enum tr_dtype t, const float *from, int64_t n, void *to)
         break;
     default:
         TR_ASSERT(t == TR_BF16);
-        /* Not the instruction of AVX512_BF16, which takes subnormal numbers for zeros. */
+#ifdef OWN_BF16
+        for (; i + LANES <= n; i += LANES)
+            narrow_bf16(from + i, h + i);
+#endif
 #pragma omp simd
-        for (int64_t k = 0; k < n; k++)
+        for (int64_t k = i; k < n; k++)
             h[k] = tr_bf16_from_float(from[k]);
     }
 }

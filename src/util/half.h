@@ -8,7 +8,7 @@
 /*
  * The two 16-bit floating point formats, as bits.  On the CPU they are for storage only: arithmetic
  * is done in float, and a result is rounded once, to the nearest and in a tie to the even one.  Too
- * large a number becomes infinity, NaN stays NaN (made quiet), subnormal numbers are exact.
+ * large a number becomes infinity, NaN stays NaN (quiet, once rounded), subnormal numbers are exact.
  *
  *            exponent  fraction  unit roundoff  largest      smallest
  *   fp16         5        10        2^-11       65504        2^-24       IEEE 754-2019 binary16
@@ -60,9 +60,7 @@ static inline uint16_t tr_f16_from_float(float x)
 
 static inline float tr_bf16_to_float(uint16_t h)
 {
-    uint32_t bits = (uint32_t)h << 16;
-
-    return tr_float_of_bits(bits | ((bits & 0x7fffffff) > 0x7f800000 ? 0x00400000 : 0));
+    return tr_float_of_bits((uint32_t)h << 16);
 }
 
 static inline uint16_t tr_bf16_from_float(float x)
