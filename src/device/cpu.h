@@ -5,8 +5,8 @@
 #include "device/device.h"
 
 /*
- * The cores given to this rank.  Every operation divides its output among them, in a way in which no
- * sum crosses from one part to another, so that results do not depend on how many there are.
+ * The cores given to this rank.  Every operation divides its output among them, in a way in which
+ * no sum crosses from one part to another, so that results do not depend on how many there are.
  */
 #define OP(name, tol, params) void tr_cpu_##name params;
 #include "device/ops.def"
@@ -24,7 +24,8 @@ int tr_cpu_thread(void);
 /* Its scratch: SCRATCH_FLOATS (device/cpu_product.h) on a 64-byte boundary. */
 float *tr_cpu_scratch(const struct tr_queue *q);
 
-/* to[h] = (or, with `add`, +=) the sum of column h of x[n,h], in double and in the order of rows. */
+/* to[h] = (or, with `add`, +=) the sum of column h of x[n,h], in double and in the order of
+   rows. */
 void tr_cpu_column_sums(int threads, const struct tr_tensor *to, const struct tr_tensor *x,
                         bool add);
 

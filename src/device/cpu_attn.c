@@ -35,7 +35,8 @@ struct head {
     float kept;
 };
 
-/* Part `part` of head bh of all samples' heads; a head has `parts` times d numbers in a row of x. */
+/* Part `part` of head bh of all samples' heads; a head has `parts` times d numbers in a row of
+   x. */
 static struct slice slice_of(const struct tr_tensor *x, struct tr_attention_sizes s, int64_t bh,
                              int parts, int part)
 {
@@ -326,9 +327,10 @@ static void weigh_bwd(const struct head *a, const struct gradients *g, float *p,
 }
 
 /*
- * dq of rows row .. row + n - 1 is summed in floats over all blocks of keys.  Among halves the sums
- * lie meanwhile where dk and dv of the same rows will be, which have just the room: the last keys that
- * a query sees are those of its own block, and dk and dv of a block are stored after its loop.
+ * dq of rows row .. row + n - 1 is summed in floats over all blocks of keys.  Among halves the
+ * sums lie meanwhile where dk and dv of the same rows will be, which have just the room: the last
+ * keys that a query sees are those of its own block, and dk and dv of a block are stored after its
+ * loop.
  */
 static void load_sums(const struct gradients *g, int64_t row, int64_t n, int64_t d, float *dq)
 {

@@ -33,7 +33,8 @@ void tr_cpu_embed(struct tr_queue *q, const struct tr_tensor *y, const struct tr
     }
 }
 
-/* y's row y_row += x's rows x_row[0 .. count - 1], which are summed in floats and in their order. */
+/* y's row y_row += x's rows x_row[0 .. count - 1], which are summed in floats and in their
+   order. */
 static void add_to_row(const struct tr_tensor *y, int64_t y_row, const struct tr_tensor *x,
                        const uint64_t *x_row, int64_t count, int64_t h)
 {
@@ -74,9 +75,9 @@ static void sort(uint64_t *key, int64_t n)
 }
 
 /*
- * The rows of dy that go to one row of the table become neighbours, so that one thread adds them in
- * their order and a sum in halves is rounded once, not once for each time that the id occurs.  A key
- * is (row of the table, row of dy), and keys of at most PIECE rows fit the scratch.
+ * The rows of dy that go to one row of the table become neighbours, so that one thread adds them
+ * in their order and a sum in halves is rounded once, not once for each time that the id occurs.
+ * A key is (row of the table, row of dy), and keys of at most PIECE rows fit the scratch.
  */
 void tr_cpu_embed_bwd(struct tr_queue *q, const struct tr_tensor *dtable,
                       const struct tr_tensor *dy, const struct tr_tensor *ids, int64_t first)

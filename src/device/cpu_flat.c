@@ -9,8 +9,8 @@
 #include "device/host.h"
 #include "device/sizes.h"
 
-/* Operations on flat spans.  They wait for memory, not for arithmetic: PIECE numbers at a time, halves
-   pass through the first cache as floats. */
+/* Operations on flat spans.  They wait for memory, not for arithmetic: PIECE numbers at a time,
+   halves pass through the first cache as floats. */
 enum { PIECE = 2048 };
 
 /* Spans longer than this are gone from the caches before anything reads them. */
@@ -130,8 +130,9 @@ void tr_cpu_sumsq(struct tr_queue *q, const struct tr_tensor *out, const struct 
     tr_cpu_weighted_sum(q, out, x, x);
 }
 
-/* Many sums side by side, so that none waits for its last addition, and memory asked for 4 KiB before
-   it is needed: the processor does not look ahead beyond a page, and one stream alone is slow. */
+/* Many sums side by side, so that none waits for its last addition, and memory asked for 4 KiB
+   before it is needed: the processor does not look ahead beyond a page, and one stream alone is
+   slow. */
 static double dot(const float *x, const float *w, int64_t n)
 {
     enum { SUMS = 32, AHEAD = 1024, LINE = 16 };

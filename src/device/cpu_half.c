@@ -3,7 +3,8 @@
 
 #include "util/status.h"
 
-/* The processor's own instructions, LANES at a time.  Both do what util/half.h does, NaN included. */
+/* The processor's own instructions, LANES at a time.  Both do what util/half.h does, NaN
+   included. */
 #if defined(__AVX512F__)
 #define OWN_F16 1
 static inline void widen_f16(const uint16_t *from, float *to)

@@ -8,8 +8,9 @@
 
 /*
  * Operands whose elements are TR_F32, TR_F16 or TR_BF16, for kernels that know floats only.  An
- * operand in floats is used where it lies; of one in halves, a row or a block at a time is converted
- * into scratch and back.  Conversions are those of util/half.h, whatever instructions do them.
+ * operand in floats is used where it lies; of one in halves, a row or a block at a time is
+ * converted into scratch and back.  Conversions are those of util/half.h, whatever instructions do
+ * them.
  */
 
 /* n elements of type `t` as floats. */
@@ -28,9 +29,10 @@ static inline void *tr_cpu_at(const struct tr_tensor *t, int64_t first)
     return (unsigned char *)t->data + first * (t->dtype == TR_F32 ? 4 : 2);
 }
 
-/* Elements first .. first + n - 1 as floats: where they lie, or in scratch[n].  What is changed there
-   belongs to the operand after tr_cpu_put().  (Not inline: a compiler that sees both ways makes two
-   copies of the loop that follows, and may forget that one of them is to be of vectors.) */
+/* Elements first .. first + n - 1 as floats: where they lie, or in scratch[n].  What is changed
+   there belongs to the operand after tr_cpu_put().  (Not inline: a compiler that sees both ways
+   makes two copies of the loop that follows, and may forget that one of them is to be of
+   vectors.) */
 float *tr_cpu_in(const struct tr_tensor *t, int64_t first, int64_t n, float *scratch);
 
 /* The same for elements that are not read. */

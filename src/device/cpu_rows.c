@@ -10,8 +10,8 @@
 #include "device/sizes.h"
 
 /*
- * Operations that treat each row of an activation alone, and sums over rows.  The kernels know floats
- * only; rows of halves pass through the scratch of their thread.
+ * Operations that treat each row of an activation alone, and sums over rows.  The kernels know
+ * floats only; rows of halves pass through the scratch of their thread.
  */
 
 enum { CHUNK = 256, COLUMNS = 64, ROWS = 5 };

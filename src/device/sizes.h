@@ -6,11 +6,11 @@
 
 /*
  * What the operands of an operation must look like: each function asserts it, in one place for all
- * backends, and returns the sizes that the loops run over.  Operands that may be NULL in ops.def may
- * be NULL here.
+ * backends, and returns the sizes that the loops run over.  Operands that may be NULL in ops.def
+ * may be NULL here.
  *
- * Activations, weights and gradients of parameters are of any float type, each for itself; statistics
- * are TR_F32.
+ * Activations, weights and gradients of parameters are of any float type, each for itself;
+ * statistics are TR_F32.
  */
 struct tr_linear_sizes {
     int64_t n, o, i;

@@ -6,13 +6,14 @@
 #include <string.h>
 
 /*
- * The two 16-bit floating point formats, as bits.  On the CPU they are for storage only: arithmetic
- * is done in float, and a result is rounded once, to the nearest and in a tie to the even one.  Too
- * large a number becomes infinity, NaN stays NaN (quiet, once rounded), subnormal numbers are exact.
+ * The two 16-bit floating point formats, as bits.  On the CPU they are for storage only: one
+ * computes in float and rounds a result once, to the nearest and in a tie to the even one.  Too
+ * large a number becomes infinity, NaN stays NaN (quiet, once rounded), subnormal numbers are
+ * exact.
  *
  *            exponent  fraction  unit roundoff  largest      smallest
  *   fp16         5        10        2^-11       65504        2^-24       IEEE 754-2019 binary16
- *   bf16         8         7        2^-8        3.39e38      2^-133      the upper half of a binary32
+ *   bf16         8         7        2^-8        3.39e38      2^-133      upper half of a binary32
  *
  * The functions have no branches that depend on data, so a loop over them becomes vector
  * instructions.
@@ -72,10 +73,10 @@ static inline uint16_t tr_bf16_from_float(float x)
 }
 
 /*
- * x with one rounding less to fear: the float on the side of zero, with its last bit set if that is
- * not exact.  Rounding this to fp16 or bf16 gives what rounding x itself would, because a float has
- * more than two bits to spare.  Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums:
- * proved algorithms using rounding to odd" (IEEE Transactions on Computers 57, 2008).
+ * x with one rounding less to fear: the float on the side of zero, with its last bit set if that
+ * is not exact.  Rounding this to fp16 or bf16 gives what rounding x itself would, because a float
+ * has more than two bits to spare.  Boldo and Melquiond, "Emulation of a FMA and correctly rounded
+ * sums: proved algorithms using rounding to odd" (IEEE Transactions on Computers 57, 2008).
  */
 static inline float tr_float_to_odd(double x)
 {

@@ -331,7 +331,8 @@ static void halves_round_once(const struct tr_backend *b)
     b->close(q.device);
 }
 
-/* A sum beyond fp16 becomes infinite, which the sum of squares shows; in bf16 and fp32 it does not. */
+/* A sum beyond fp16 becomes infinite, which the sum of squares shows; in bf16 and fp32 it does
+   not. */
 static void fp16_overflow(const struct tr_backend *b)
 {
     enum { I = 9 };

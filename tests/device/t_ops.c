@@ -13,10 +13,10 @@
 #include "util/rng.h"
 
 /*
- * Every row of ops.def on every backend, against ref, with every mix of element types.  A row NAME has
- * a function NAME_trial here, or this file does not compile.  The function draws sizes and operands
- * from the trial's own random numbers and calls the operation, so running it again with another
- * backend repeats it exactly.
+ * Every row of ops.def on every backend, against ref, with every mix of element types.  A row NAME
+ * has a function NAME_trial here, or this file does not compile.  The function draws sizes and
+ * operands from the trial's own random numbers and calls the operation, so running it again with
+ * another backend repeats it exactly.
  */
 enum { TRIALS = 24, TRIALS_HALF = 8, MAX_OPERANDS = 12, GUARD = 64 };
 
@@ -334,8 +334,8 @@ static void count_zeros_trial(struct trial *t)
     t->q.on->count_zeros(&t->q, out, x);
 }
 
-/* Sizes of a product: small and odd, or beyond one tile of any kernel in one direction.  Of a handful
-   of sums all might cancel, and then their error is large beside them. */
+/* Sizes of a product: small and odd, or beyond one tile of any kernel in one direction.  Of a
+   handful of sums all might cancel, and then their error is large beside them. */
 static void product_sizes(struct trial *t, int64_t size_of[3])
 {
     int longest = (int)(draw(t) % 3);
@@ -710,7 +710,8 @@ static void check_untouched(const struct trial *t)
     }
 }
 
-/* Squared relative error of `got`; two elements that are both NaN or the same infinity are equal. */
+/* Squared relative error of `got`; two elements that are both NaN or the same infinity are
+   equal. */
 static double error_of(const struct tr_tensor *got, const struct tr_tensor *want)
 {
     double error = 0.0, norm = 0.0;
@@ -744,10 +745,10 @@ static double exact_error(const struct tr_tensor *got, const struct tr_tensor *w
 }
 
 /*
- * What ops.def allows halves, which is 4 u^2, and less where there are many: two correct results are
- * equal but for the few that lie so close to a middle that they become neighbours, 2 u apart.  Here two
- * of them, the largest, and 1/8 u^2 for the rest; to round all of them once more adds 0.18 u^2, to
- * cut them off instead 0.7 u^2.
+ * What ops.def allows halves, which is 4 u^2, and less where there are many: two correct results
+ * are equal but for the few that lie so close to a middle that they become neighbours, 2 u apart.
+ * Here two of them, the largest, and 1/8 u^2 for the rest; to round all of them once more adds
+ * 0.18 u^2, to cut them off instead 0.7 u^2.
  */
 static double allowed_halves(const struct tr_tensor *want)
 {

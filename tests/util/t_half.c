@@ -26,8 +26,8 @@ static int infinity_of(const struct format *f)
     return ((1 << f->exponent) - 1) << f->fraction;
 }
 
-/* IEEE 754-2019, section 3.4: (-1)^s 2^(e - bias) (1 + t / 2^fraction), or 2^(1 - bias) t / 2^fraction
-   where e is 0. */
+/* IEEE 754-2019, section 3.4: (-1)^s 2^(e - bias) (1 + t / 2^fraction), or 2^(1 - bias) t /
+   2^fraction where e is 0. */
 static double value_of(const struct format *f, int h)
 {
     int bias = (1 << (f->exponent - 1)) - 1, t = h & ((1 << f->fraction) - 1);
