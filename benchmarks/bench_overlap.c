@@ -9,13 +9,14 @@
  * small.  For each way to exchange gradients and weights:
  *
  *   network    what a step's transfers take, one after the other, on that network
- *   reduce     time in which a step waited for sums of gradients: backward-params-all-reduce
- *   gather     time in which it waited for weights after the update: params-all-gather
- *   forward    longer than in the first row where weights still arrive
- *   step       the whole step; of the slowest rank, median
- *   hidden     1 - (what this step takes longer than one without traffic) / network.  What the
- *              processors do to move data on this machine counts as not hidden.
- *   waited     1 - (reduce + gather) / network: by the timers alone, without waiting in the forward pass
+ *   reduce     exposed: a step waited for sums of gradients (backward-params-all-reduce)
+ *   gather     exposed: it waited for weights after the update (params-all-gather)
+ *   forward, backward   with the last way waiting for weights is part of forward
+ *   step       the whole step
+ *   hidden     1 - (reduce + gather) / network
+ *
+ * All are medians over steps.  Of the ranks the slowest counts; in reduce and gather the one that waits
+ * least, because it came last and waits for the network only, not for other ranks.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@
 #include "train/step.h"
 #include "util/timer.h"
 
-enum { WARM_UP = 2, REPEATS = 7, MOST = 1000, HIDDEN = 256, LAYERS = 8 };
+enum { WARM_UP = 2, REPEATS = 7, MOST = 1000 };
 
 static const char model[] =
     "--num-layers 8 --hidden-size 256 --num-attention-heads 4 --max-position-embeddings 128 "
@@ -34,66 +35,79 @@ static const char model[] =
 
 struct way {
     const char *name, *options;
-    double times;               /* what the network carries, in sums of all gradients */
+    double times; /* what the network carries, in sums of all gradients */
 };
 
+/* Seconds, medians over the steps. */
 struct found {
-    double network, forward, backward, reduce, gather;  /* seconds, of the slowest rank */
+    double network, forward, backward, reduce, gather;
     struct bench_times step;
 };
 
-static void step(void *ctx)
+enum { STEP, FORWARD, BACKWARD, REDUCE, GATHER, NUMBERS };
+
+/* One step: numbers[NUMBERS], the same on all ranks. */
+static void measure_step(struct tr_comm *world, struct tr_run *run, double *numbers)
 {
+    struct tr_tensor t = tr_f64_1(numbers, NUMBERS);
     struct tr_step_result result;
+    double began;
 
-    tr_step(ctx, &result);
-}
-
-static double slowest(struct tr_comm *world, enum tr_timer timer, int repeats)
-{
-    double mine = tr_timer_take(timer) / repeats;
-    struct tr_tensor t = tr_f64_1(&mine, 1);
-
+    for (int i = 0; i < TR_TIMERS; i++)
+        tr_timer_take((enum tr_timer)i);
+    world->via->barrier(world);
+    began = tr_now();
+    tr_step(run, &result);
+    numbers[STEP] = tr_now() - began;
+    numbers[FORWARD] = tr_timer_take(TR_TIMER_FORWARD_COMPUTE);
+    numbers[BACKWARD] = tr_timer_take(TR_TIMER_BACKWARD_COMPUTE);
+    numbers[REDUCE] = -tr_timer_take(TR_TIMER_PARAMS_ALL_REDUCE);
+    numbers[GATHER] = -tr_timer_take(TR_TIMER_PARAMS_ALL_GATHER);
     world->via->allreduce(world, NULL, &t, TR_MAX);
-    return mine;
+    numbers[REDUCE] = -numbers[REDUCE];
+    numbers[GATHER] = -numbers[GATHER];
 }
 
 static struct found measure(struct tr_comm *world, struct tr_comm *network, const char *options,
                             int repeats, int64_t *elems)
 {
-    char all[1024];
+    double *all = bench_memory(repeats, NUMBERS * sizeof *all), numbers[NUMBERS];
+    struct bench_times of[NUMBERS];
     struct tr_config config;
     struct tr_run run;
-    struct found f = {0};
+    char text[1024];
 
-    snprintf(all, sizeof all, "%s %s", model, options);
-    bench_run_options(&config, world, all, 0, NULL);
+    snprintf(text, sizeof text, "%s %s", model, options);
+    bench_run_options(&config, world, text, 0, NULL);
     bench_run_open(&run, &config, network);
-    for (int i = 0; i < WARM_UP; i++)
-        step(&run);
-    for (int t = 0; t < TR_TIMERS; t++)
-        tr_timer_take((enum tr_timer)t);
-    f.step = bench_repeat(world, 0, repeats, step, &run);
-    f.forward = slowest(world, TR_TIMER_FORWARD_COMPUTE, repeats);
-    f.backward = slowest(world, TR_TIMER_BACKWARD_COMPUTE, repeats);
-    f.reduce = slowest(world, TR_TIMER_PARAMS_ALL_REDUCE, repeats);
-    f.gather = slowest(world, TR_TIMER_PARAMS_ALL_GATHER, repeats);
+    for (int i = -WARM_UP; i < repeats; i++) {
+        measure_step(world, &run, numbers);
+        for (int k = 0; k < NUMBERS && i >= 0; k++)
+            all[k * repeats + i] = numbers[k];
+    }
+    for (int k = 0; k < NUMBERS; k++)
+        of[k] = bench_times_of(all + k * repeats, repeats);
     *elems = run.model.params.size;
     bench_run_close(&run);
     tr_config_release(&config);
-    return f;
+    free(all);
+    return (struct found){
+        .forward = of[FORWARD].median,
+        .backward = of[BACKWARD].median,
+        .reduce = of[REDUCE].median,
+        .gather = of[GATHER].median,
+        .step = of[STEP],
+    };
 }
 
-static void report(json_t *line, const struct way *w, const struct found *f,
-                   const struct found *alone, double rate)
+static void report(json_t *line, const struct way *w, const struct found *f, double rate)
 {
-    double hidden = 1.0 - (f->step.median - alone->step.median) / f->network;
-    double waited = 1.0 - (f->reduce + f->gather) / f->network;
+    double hidden = 1.0 - (f->reduce + f->gather) / f->network;
 
     printf("%-26s %8.1f %8.1f %8.1f %8.1f %8.1f %8.1f", w->name, 1e3 * f->network, 1e3 * f->reduce,
            1e3 * f->gather, 1e3 * f->forward, 1e3 * f->backward, 1e3 * f->step.median);
     if (f->network > 0.0)
-        printf(" %7.0f%% %7.0f%%", 100.0 * hidden, 100.0 * waited);
+        printf(" %7.0f%%", 100.0 * hidden);
     printf("\n");
     json_object_set_new(line, "way", json_string(w->name));
     json_object_set_new(line, "gbit_per_second", json_real(rate / 1e9));
@@ -102,10 +116,8 @@ static void report(json_t *line, const struct way *w, const struct found *f,
     json_object_set_new(line, "gather_seconds", json_real(f->gather));
     json_object_set_new(line, "forward_seconds", json_real(f->forward));
     json_object_set_new(line, "backward_seconds", json_real(f->backward));
-    if (f->network > 0.0) {
+    if (f->network > 0.0)
         json_object_set_new(line, "hidden", json_real(hidden));
-        json_object_set_new(line, "waited", json_real(waited));
-    }
     bench_add_times(line, &f->step);
 }
 
@@ -144,13 +156,13 @@ int main(int argc, char **argv)
             rate = bytes * 8.0 / (0.5 * f.backward);
             if (world.rank == 0)
                 printf("%d replicas of %lld parameters, links of %.2f Gbit/s; times in ms\n"
-                       "%-26s %8s %8s %8s %8s %8s %8s %8s %8s\n",
+                       "%-26s %8s %8s %8s %8s %8s %8s %8s\n",
                        world.size, (long long)elems, rate / 1e9, "way", "network", "reduce",
-                       "gather", "forward", "backward", "step", "hidden", "waited");
+                       "gather", "forward", "backward", "step", "hidden");
         }
         f.network = ways[i].times * 0.5 * alone.backward;
         if (world.rank == 0)
-            report(line, &ways[i], &f, &alone, rate);
+            report(line, &ways[i], &f, rate);
         if (world.rank == 0)
             bench_print(line);
         else

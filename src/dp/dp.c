@@ -5,10 +5,11 @@
 #include <stdlib.h>
 
 /*
- * Buckets under way at once.  The transport keeps a copy of each, so this bounds the memory that it
- * takes behind the back of the plan; two suffice to keep a network busy.
+ * Buckets under way at once.  The transport keeps a copy of each, so bytes are what bounds them; many
+ * small ones may be, because the next are started only when a layer is done, and until then the
+ * network should have something to do.  Two at least, so that one is sent while another ends.
  */
-enum { IN_FLIGHT = 4 };
+enum { IN_FLIGHT = 16, BYTES_IN_FLIGHT = 64 << 20 };
 
 /* Transfers of the buckets in a fixed order: 0 .. done - 1 are done, done .. started - 1 under way.
    All ranks start them in that order, however many each has under way. */
@@ -21,6 +22,7 @@ struct tr_dp {
     struct tr_comm group;
     struct tr_dp_how how;
     int n;
+    int most;                 /* under way at once, of either flow */
     struct tr_bucket *bucket; /* [n] */
     struct tr_tensor *grads;  /* [n], spans of the gradient buffer */
     struct tr_tensor *values; /* [n], of the values */
@@ -113,6 +115,16 @@ static struct tr_dp *allocate(int n)
     return NULL;
 }
 
+static int most_in_flight(const struct tr_tensor *grads, int n)
+{
+    int64_t largest = 1, fit;
+
+    for (int i = 0; i < n; i++)
+        largest = tr_tensor_bytes(&grads[i]) > largest ? tr_tensor_bytes(&grads[i]) : largest;
+    fit = BYTES_IN_FLIGHT / largest;
+    return fit < 2 ? 2 : fit > IN_FLIGHT ? IN_FLIGHT : (int)fit;
+}
+
 /* Ranks reach a bucket at different times.  In a group of their own that cannot disturb the order
    of anybody else's calls. */
 enum tr_status tr_dp_open(struct tr_comm *dp, const struct tr_tensor *grads,
@@ -141,6 +153,7 @@ enum tr_status tr_dp_open(struct tr_comm *dp, const struct tr_tensor *grads,
         x->grads[i] = tr_tensor_span(grads, buckets[i].first, buckets[i].count);
         x->values[i] = tr_tensor_span(values, buckets[i].first, buckets[i].count);
     }
+    x->most = most_in_flight(x->grads, n);
     x->gather.started = x->gather.done = x->n;
     *out = x;
     return TR_OK;
@@ -161,7 +174,7 @@ void tr_dp_close(struct tr_dp *x)
 
 static bool has_room(const struct tr_dp *x, const struct flow *f)
 {
-    return f->started < x->n && f->started - f->done < IN_FLIGHT;
+    return f->started < x->n && f->started - f->done < x->most;
 }
 
 /* Wait for the oldest. */
