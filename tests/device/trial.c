@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "device/trial.h"
+
+#include "check.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/half.h"
+#include "util/rng.h"
+
+enum { GUARD = 64 };
+
+const struct mix mixes[MIXES] = {
+    {"fp32", false, {TR_F32, TR_F32, TR_F32, TR_F32, TR_F32}},
+    {"fp16", false, {TR_F16, TR_F16, TR_F16, TR_F16, TR_F32}},
+    {"bf16", false, {TR_BF16, TR_BF16, TR_BF16, TR_BF16, TR_F32}},
+    {"bf16 beside an fp32 residual", false, {TR_BF16, TR_F32, TR_BF16, TR_BF16, TR_F32}},
+    {"fp16 with fp32 gradients", false, {TR_F16, TR_F16, TR_F16, TR_F32, TR_F32}},
+    {"any type", true, {TR_F32, TR_F32, TR_F32, TR_F32, TR_F32}},
+};
+
+uint32_t draw(struct trial *t)
+{
+    return tr_rng_u32(tr_rng_key(77, TR_STREAM_INIT, 0, t->number), t->draws++);
+}
+
+/* A size in 1 .. most; every fifth is 1 and every fifth is `most`. */
+int64_t size(struct trial *t, int64_t most)
+{
+    uint32_t d = draw(t);
+
+    return d % 5 == 0 ? 1 : d % 5 == 1 ? most : 1 + (int64_t)(d / 5) % most;
+}
+
+bool coin(struct trial *t)
+{
+    return draw(t) % 2 == 0;
+}
+
+/* Memory for one operand, which starts on a multiple of its element and of nothing else. */
+struct operand *place(struct trial *t, enum role role, struct tr_tensor shape)
+{
+    struct operand *o = &t->operand[t->operands++];
+    size_t bytes = (size_t)tr_tensor_bytes(&shape), offset = GUARD + 8 * (draw(t) % 8);
+
+    assert_true(t->operands <= MAX_OPERANDS);
+    *o = (struct operand){.t = shape, .role = role, .block_bytes = bytes + 3 * GUARD};
+    o->block = aligned_alloc(64, (o->block_bytes + 63) / 64 * 64);
+    o->before = malloc(o->block_bytes);
+    assert_non_null(o->block);
+    assert_non_null(o->before);
+    memset(o->block, 0xA5, o->block_bytes);
+    o->t.data = o->block + offset;
+    return o;
+}
+
+const struct tr_tensor *seal(struct operand *o)
+{
+    memcpy(o->before, o->block, o->block_bytes);
+    return &o->t;
+}
+
+/* n numbers around 0 with standard deviation 1, none beyond 3.5: sums of four uniform ones. */
+static void random_numbers(struct tr_rng r, int64_t n, float *out)
+{
+    uint32_t words[4];
+
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t word;
+        int sum;
+
+        if (i % 4 == 0)
+            tr_rng_block(r, (uint64_t)i / 4, words);
+        word = words[i % 4];
+        sum = (int)(word & 255) + (int)(word >> 8 & 255) + (int)(word >> 16 & 255) +
+              (int)(word >> 24);
+        out[i] = (float)(sum - 510) / 147.8f;
+    }
+}
+
+double element(const struct tr_tensor *t, int64_t i)
+{
+    switch (t->dtype) {
+    case TR_F64:
+        return tr_f64(t)[i];
+    case TR_F16:
+        return (double)tr_f16_to_float(tr_half(t)[i]);
+    case TR_BF16:
+        return (double)tr_bf16_to_float(tr_half(t)[i]);
+    default:
+        return (double)tr_f32(t)[i];
+    }
+}
+
+void put(const struct tr_tensor *t, int64_t i, float x)
+{
+    if (t->dtype == TR_F32)
+        tr_f32(t)[i] = x;
+    else
+        tr_half(t)[i] = t->dtype == TR_F16 ? tr_f16_from_float(x) : tr_bf16_from_float(x);
+}
+
+static enum tr_dtype type_of(struct trial *t, enum kind kind)
+{
+    static const enum tr_dtype any[] = {TR_F32, TR_F16, TR_BF16};
+
+    return t->mix->any && kind != STATISTIC ? any[draw(t) % 3] : t->mix->type[kind];
+}
+
+/* A [rows,columns] of such numbers times `scale`. */
+const struct tr_tensor *floats(struct trial *t, enum role role, enum kind kind, int64_t rows,
+                               int64_t columns, double scale)
+{
+    struct operand *o = place(t, role, tr_tensor_2(NULL, type_of(t, kind), rows, columns));
+    struct tr_rng r = tr_rng_key(78, TR_STREAM_INIT, t->operands, t->number);
+    int64_t n = rows * columns;
+    float *x = malloc((size_t)n * sizeof *x);
+
+    assert_non_null(x);
+    if (role != OUT)
+        random_numbers(r, n, x);
+    for (int64_t i = 0; i < n; i++)
+        put(&o->t, i, role == OUT ? NAN : x[i] * (float)scale);
+    free(x);
+    return seal(o);
+}
+
+/* Infinities and NaN among the numbers of the last operand, in a quarter of the trials. */
+void spoil(struct trial *t)
+{
+    static const float special[] = {INFINITY, -INFINITY, NAN, 0.0f, -0.0f, 1e-7f, 3e38f};
+    struct operand *o = &t->operand[t->operands - 1];
+    int64_t n = tr_tensor_elems(&o->t);
+
+    if (t->number % 4 != 0)
+        return;
+    for (int i = 0; i < 3; i++)
+        put(&o->t, draw(t) % (uint32_t)n, special[draw(t) % 7]);
+    seal(o);
+}
+
+const struct tr_tensor *floats3(struct trial *t, enum role role, int64_t d0, int64_t d1, int64_t d2)
+{
+    struct tr_tensor *made = &t->operand[t->operands].t;
+
+    floats(t, role, STATISTIC, d0 * d1, d2, 1.0);
+    *made = tr_f32_3(made->data, d0, d1, d2);
+    return made;
+}
+
+/* What an operation overwrites with halves of one type. */
+const struct tr_tensor *halves(struct trial *t, enum tr_dtype type, int64_t n)
+{
+    struct operand *o = place(t, OUT, tr_tensor_1(NULL, type, n));
+
+    for (int64_t i = 0; i < n; i++)
+        put(&o->t, i, NAN);
+    return seal(o);
+}
+
+const struct tr_tensor *ints(struct trial *t, int64_t n, int32_t from, int32_t to)
+{
+    struct operand *o = place(t, IN, tr_i32_1(NULL, n));
+
+    for (int64_t i = 0; i < n; i++)
+        tr_i32(&o->t)[i] = from + (int32_t)(draw(t) % (uint32_t)(to - from));
+    return seal(o);
+}
+
+const struct tr_tensor *one_double(struct trial *t)
+{
+    struct operand *o = place(t, INOUT, tr_f64_1(NULL, 1));
+
+    tr_f64(&o->t)[0] = 0.25;
+    return seal(o);
+}
+
+/* The first token that each query sees: documents of any length, or none. */
+const struct tr_tensor *first_tokens(struct trial *t, int64_t samples, int64_t tokens)
+{
+    struct operand *o;
+
+    if (coin(t))
+        return NULL;
+    o = place(t, IN, tr_i32_1(NULL, samples * tokens));
+    for (int64_t n = 0; n < samples * tokens; n++) {
+        int64_t token = n % tokens;
+        bool begins = token == 0 || draw(t) % 16 == 0;
+
+        tr_i32(&o->t)[n] = begins ? (int32_t)token : tr_i32(&o->t)[n - 1];
+        /* Two samples in three are one document up to the last block of keys. */
+        if (begins && token > 0 && n / tokens % 3 > 0 && token < tokens - 20)
+            tr_i32(&o->t)[n] = tr_i32(&o->t)[n - 1];
+    }
+    return seal(o);
+}
+
+/* On in two of three trials.  Places of samples are neither sorted nor small. */
+struct tr_dropout dropping(struct trial *t, int64_t samples, int64_t tokens)
+{
+    static const double p[] = {0.0, 0.1, 0.5};
+    struct tr_dropout d = {.p = p[draw(t) % 3],
+                           .seed = UINT64_C(0x123456789abcdef),
+                           .stream = TR_STREAM_MLP_OUT_DROPOUT,
+                           .site = (int)(draw(t) % 96),
+                           .sample = t->sample,
+                           .tokens = tokens};
+
+    assert_true(samples <= 8);
+    for (int64_t i = 0; i < samples; i++)
+        t->sample[i] = ((int64_t)draw(t) << 7) + (int64_t)draw(t) % 128;
+    return d;
+}
+
+void release(struct trial *t)
+{
+    for (int i = 0; i < t->operands; i++) {
+        free(t->operand[i].block);
+        free(t->operand[i].before);
+    }
+}
+
+/* Guards and inputs are as they were. */
+void check_untouched(const struct trial *t)
+{
+    for (int i = 0; i < t->operands; i++) {
+        const struct operand *o = &t->operand[i];
+        size_t from = (size_t)((unsigned char *)o->t.data - o->block);
+        size_t to = o->role == IN ? from : from + (size_t)tr_tensor_bytes(&o->t);
+
+        if (memcmp(o->block, o->before, from) != 0 ||
+            memcmp(o->block + to, o->before + to, o->block_bytes - to) != 0)
+            fail_msg("%s in %s, trial %d on %s: operand %d was written where it must not be",
+                     t->row, t->mix->name, t->number, t->q.on->name, i);
+    }
+}
+
+/* Squared relative error of `got`; two elements that are both NaN or the same infinity are
+   equal. */
+static double error_of(const struct tr_tensor *got, const struct tr_tensor *want)
+{
+    double error = 0.0, norm = 0.0;
+
+    for (int64_t i = 0; i < tr_tensor_elems(want); i++) {
+        double g = element(got, i), w = element(want, i);
+
+        if (g == w || (isnan(g) && isnan(w))) {
+            norm += isfinite(w) ? w * w : 0.0;
+            continue;
+        }
+        if (!isfinite(g) || !isfinite(w))
+            return INFINITY;
+        error += (g - w) * (g - w);
+        norm += w * w;
+    }
+    return error == 0.0 ? 0.0 : error / norm;
+}
+
+static bool same(double a, double b)
+{
+    return isnan(a) ? isnan(b) : a == b && (signbit(a) != 0) == (signbit(b) != 0);
+}
+
+static double exact_error(const struct tr_tensor *got, const struct tr_tensor *want)
+{
+    for (int64_t i = 0; i < tr_tensor_elems(got); i++)
+        if (!same(element(got, i), element(want, i)))
+            return INFINITY;
+    return 0.0;
+}
+
+/*
+ * What ops.def allows halves, which is 4 u^2, and less where there are many: two correct results
+ * are equal but for the few that lie so close to a middle that they become neighbours, 2 u apart.
+ * Here two of them, the largest, and 1/8 u^2 for the rest; to round all of them once more adds
+ * 0.18 u^2, to cut them off instead 0.7 u^2.
+ */
+static double allowed_halves(const struct tr_tensor *want)
+{
+    double u2 = want->dtype == TR_F16 ? 0x1p-22 : 0x1p-16, most = 0.0, norm = 0.0;
+
+    for (int64_t i = 0; i < tr_tensor_elems(want); i++) {
+        double square = element(want, i) * element(want, i);
+
+        if (isfinite(square)) {
+            most = fmax(most, square);
+            norm += square;
+        }
+    }
+    return norm > 0.0 ? fmin(4.0, 8.0 * most / norm + 0.125) * u2 : 0.0;
+}
+
+void compare(const struct trial *got, const struct trial *want, double tol)
+{
+    assert_int_equal(got->operands, want->operands);
+    for (int i = 0; i < got->operands; i++) {
+        const struct tr_tensor *g = &got->operand[i].t, *w = &want->operand[i].t;
+        bool half = g->dtype == TR_F16 || g->dtype == TR_BF16;
+        double allowed = half && tol > 0.0 ? allowed_halves(w) : tol, error;
+
+        if (got->operand[i].role == IN)
+            continue;
+        error = tol > 0.0 ? error_of(g, w) : exact_error(g, w);
+        if (!(error <= allowed))
+            fail_msg("%s in %s, trial %d on %s with %d threads: operand %d (%s) is off by %.3g, "
+                     "allowed %.3g",
+                     got->row, got->mix->name, got->number, got->q.on->name,
+                     got->q.on->threads(got->q.device), i, tr_dtype_name(g->dtype), error, allowed);
+    }
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_TESTS_DEVICE_TRIAL_H
+#define TR_TESTS_DEVICE_TRIAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "device/device.h"
+
+/*
+ * One call of one operation with operands and sizes drawn from its own random numbers, so that
+ * making it again with another backend repeats it exactly; and the comparison of two.
+ */
+enum { MAX_OPERANDS = 12 };
+
+/* What an operand is to a model; ops.def lets each be of any float type but the last. */
+enum kind { ACTIVATION, RESIDUAL, WEIGHT, GRADIENT, STATISTIC };
+
+struct mix {
+    const char *name;
+    bool any; /* each operand by lot */
+    enum tr_dtype type[STATISTIC + 1];
+};
+
+/* The types of one run; the first is fp32 throughout. */
+enum { MIXES = 6 };
+extern const struct mix mixes[MIXES];
+
+enum role {
+    IN,    /* must come out as it went in */
+    OUT,   /* starts as NaN: what is not overwritten shows */
+    INOUT, /* starts with numbers */
+};
+
+struct operand {
+    struct tr_tensor t;
+    enum role role;
+    unsigned char *block, *before; /* with guards on both sides; as it was before the call */
+    size_t block_bytes;
+};
+
+struct trial {
+    struct tr_queue q;
+    const char *row;
+    const struct mix *mix;
+    int number;
+    uint64_t draws; /* random numbers used so far */
+    int operands;
+    struct operand operand[MAX_OPERANDS];
+    int64_t sample[8];
+};
+
+/* The next random word; a size in 1 .. most, every fifth 1 and every fifth `most`; heads or
+   tails. */
+uint32_t draw(struct trial *t);
+int64_t size(struct trial *t, int64_t most);
+bool coin(struct trial *t);
+
+/* The next operand: memory that begins on a multiple of its element and of nothing else, to be
+   filled and then sealed, which gives what to pass. */
+struct operand *place(struct trial *t, enum role role, struct tr_tensor shape);
+const struct tr_tensor *seal(struct operand *o);
+
+/* An operand [rows,columns] of the type that the trial's mix gives its kind: numbers around 0 with
+   the deviation `scale`, NaN where the operation overwrites. */
+const struct tr_tensor *floats(struct trial *t, enum role role, enum kind kind, int64_t rows,
+                               int64_t columns, double scale);
+
+/* The same as [d0,d1,d2] of TR_F32; n halves to overwrite; n integers from .. to - 1; a double. */
+const struct tr_tensor *floats3(struct trial *t, enum role role, int64_t d0, int64_t d1,
+                                int64_t d2);
+const struct tr_tensor *halves(struct trial *t, enum tr_dtype type, int64_t n);
+const struct tr_tensor *ints(struct trial *t, int64_t n, int32_t from, int32_t to);
+const struct tr_tensor *one_double(struct trial *t);
+
+/* Infinities, NaN and the like among the numbers of the last operand, in a quarter of the
+   trials. */
+void spoil(struct trial *t);
+
+/* Element i of any float type, and the rounding of x to it. */
+double element(const struct tr_tensor *t, int64_t i);
+void put(const struct tr_tensor *t, int64_t i, float x);
+
+/* Where documents begin, as attention takes it, or NULL; and a dropout, off in a third of
+   trials. */
+const struct tr_tensor *first_tokens(struct trial *t, int64_t samples, int64_t tokens);
+struct tr_dropout dropping(struct trial *t, int64_t samples, int64_t tokens);
+
+/* Fails the test where guards or inputs are not as they were. */
+void check_untouched(const struct trial *t);
+
+/* Fails the test where a result is farther from `want` than ops.def allows. */
+void compare(const struct trial *got, const struct trial *want, double tol);
+
+void release(struct trial *t);
+
+#endif
