@@ -29,7 +29,7 @@ if HAVE_DNNL
 benchmarks_libbench_a_SOURCES += benchmarks/bench_dnnl.c
 benchmarks_libbench_a_CPPFLAGS += -DTR_BENCH_DNNL
 endif
-BENCH_LIBS = benchmarks/libbench.a $(TR_LIBS) $(BLAS_LIBS) $(BLIS_LIBS) $(DNNL_LIBS)
+BENCH_LIBS = benchmarks/libbench.a $(TR_LIBS) $(BLAS_LIBS) $(BLIS_LIBS)
 benchmarks/libbench_a-bench.$(OBJEXT): src/cmd/commit.h
 
 benchmarks_bench_data_SOURCES = benchmarks/bench_data.c

@@ -6,6 +6,7 @@
 #include <omp.h>
 #endif
 
+#include "device/cpu_dnnl.h"
 #include "device/cpu_product.h"
 #include "device/host.h"
 
@@ -37,10 +38,18 @@ static enum tr_status cpu_open(int threads, struct tr_device **out)
         return s;
     }
     d->scratch = scratch;
-    snprintf(d->line, sizeof d->line, "cpu: %d thread%s, vectors of %d floats", d->threads,
-             d->threads == 1 ? "" : "s", (int)LANES);
+    d->dnnl = tr_dnnl_open(d->threads, false);
+    snprintf(d->line, sizeof d->line, "cpu: %d thread%s, vectors of %d floats%s%s", d->threads,
+             d->threads == 1 ? "" : "s", (int)LANES, d->dnnl ? ", bf16 products by " : "",
+             d->dnnl ? tr_dnnl_name(d->dnnl) : "");
     *out = d;
     return TR_OK;
+}
+
+static void cpu_close(struct tr_device *d)
+{
+    tr_dnnl_close(d->dnnl);
+    tr_host_close(d);
 }
 
 static const char *describe(const struct tr_device *d)
@@ -51,7 +60,7 @@ static const char *describe(const struct tr_device *d)
 const struct tr_backend tr_cpu = {
     .name = "cpu",
     .open = cpu_open,
-    .close = tr_host_close,
+    .close = cpu_close,
     .threads = tr_host_threads,
     .describe = describe,
     .reserve = tr_host_reserve,

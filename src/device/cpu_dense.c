@@ -58,7 +58,8 @@ void tr_cpu_linear(struct tr_queue *q, const struct tr_tensor *y, const struct t
                            .b = {.p = w->data, .stride = s.i, .turned = true, .type = w->dtype},
                            .c = y,
                            .finish = finish_forward,
-                           .with = &f};
+                           .with = &f,
+                           .library = q->device->dnnl};
 
     tr_cpu_product(&p, q->device->threads, q->device->scratch);
 }
@@ -88,7 +89,8 @@ void tr_cpu_linear_dgrad(struct tr_queue *q, const struct tr_tensor *dx, const s
                            .k = s.o,
                            .a = {.p = dy->data, .stride = s.o, .type = dy->dtype},
                            .b = {.p = w->data, .stride = s.i, .type = w->dtype},
-                           .c = dx};
+                           .c = dx,
+                           .library = q->device->dnnl};
 
     if (act == TR_ACT_GELU_TANH) {
         p.finish = finish_dgrad;
@@ -108,7 +110,8 @@ void tr_cpu_linear_wgrad(struct tr_queue *q, const struct tr_tensor *dw,
                            .a = {.p = dy->data, .stride = s.o, .turned = true, .type = dy->dtype},
                            .b = {.p = x->data, .stride = s.i, .type = x->dtype},
                            .c = dw,
-                           .add = add};
+                           .add = add,
+                           .library = q->device->dnnl};
 
     tr_cpu_product(&p, q->device->threads, q->device->scratch);
     if (dbias)

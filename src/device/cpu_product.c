@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "device/cpu.h"
+#include "device/cpu_dnnl.h"
 
 enum {
     VECTORS = TILE_COLUMNS / LANES,
@@ -392,6 +393,29 @@ static void compute(const struct tr_product *p, struct task t, struct task next,
     }
 }
 
+/* All of a task at once by a library. */
+static void compute_by_library(const struct tr_product *p, struct task t, float *scratch)
+{
+    bool direct = p->c->dtype == TR_F32;
+    struct tr_part part = {
+        .i = t.i,
+        .j = t.j,
+        .rows = t.rows,
+        .columns = t.columns,
+        .sum = direct ? tr_f32(p->c) + t.i * p->n + t.j : scratch,
+        .stride = direct ? p->n : BLOCK_COLUMNS,
+    };
+
+    tr_dnnl_multiply(p->library, tr_cpu_thread(), &p->a, &p->b, t.i, t.rows, t.j, t.columns, p->k,
+                     part.sum, part.stride, p->add && direct);
+    finish(p, part);
+}
+
+static bool by_library(const struct tr_product *p)
+{
+    return p->library && p->a.type == TR_BF16 && p->b.type == TR_BF16;
+}
+
 /* What one l costs the slowest thread, roughly, in multiplications of vectors: those of its tasks, and
    the work of laying out a and b, which every task does for itself so that none waits for another. */
 static double cost_of(const struct blocks *b, int threads)
@@ -428,7 +452,13 @@ void tr_cpu_product(const struct tr_product *p, int threads, float *scratch)
     int64_t tasks = b.down * b.across;
 
 #pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
-    for (int64_t i = 0; i < tasks; i++)
-        compute(p, task_of(p, &b, i), task_of(p, &b, i + threads < tasks ? i + threads : i),
-                scratch + (int64_t)tr_cpu_thread() * SCRATCH_FLOATS);
+    for (int64_t i = 0; i < tasks; i++) {
+        float *room = scratch + (int64_t)tr_cpu_thread() * SCRATCH_FLOATS;
+        struct task t = task_of(p, &b, i);
+
+        if (by_library(p))
+            compute_by_library(p, t, room);
+        else
+            compute(p, t, task_of(p, &b, i + threads < tasks ? i + threads : i), room);
+    }
 }

@@ -58,6 +58,7 @@ struct tr_product {
     bool add;
     void (*finish)(const void *with, const struct tr_part *part);
     const void *with;
+    struct tr_dnnl *library;    /* computes when a and b are TR_BF16; may be NULL */
 };
 
 /* Compute with `threads` threads; scratch[threads * SCRATCH_FLOATS] on a 64-byte boundary. */

@@ -18,6 +18,7 @@ struct tr_device {
     int threads;
     struct tr_host_block *blocks;
     float *scratch;             /* of the cpu backend: SCRATCH_FLOATS for each thread */
+    struct tr_dnnl *dnnl;       /* of the cpu backend: what multiplies bf16, or NULL */
     char line[128]; /* for describe() */
 };
 

@@ -1,6 +1,7 @@
 libtrireme_a_SOURCES += \
 	src/device/cpu.c src/device/cpu.h \
 	src/device/cpu_attn.c src/device/cpu_dense.c src/device/cpu_embed.c src/device/cpu_flat.c \
+	src/device/cpu_dnnl.h \
 	src/device/cpu_half.c src/device/cpu_half.h \
 	src/device/cpu_mask.c src/device/cpu_math.h \
 	src/device/cpu_product.c src/device/cpu_product.h \
@@ -9,3 +10,9 @@ libtrireme_a_SOURCES += \
 	src/device/host.c src/device/host.h \
 	src/device/ref.c src/device/ref.h src/device/ref_attn.c src/device/ref_element.h \
 	src/device/sizes.c src/device/sizes.h
+if HAVE_DNNL
+libtrireme_a_SOURCES += src/device/cpu_dnnl.c
+else
+libtrireme_a_SOURCES += src/device/cpu_dnnl_none.c
+endif
+EXTRA_DIST += src/device/cpu_dnnl.c src/device/cpu_dnnl_none.c

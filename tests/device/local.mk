@@ -2,3 +2,6 @@ check_PROGRAMS += tests/device/t_ops tests/device/t_gradients tests/device/t_kno
 TESTS += tests/device/t_ops tests/device/t_gradients tests/device/t_known tests/device/t_math
 
 tests_device_t_ops_SOURCES = tests/device/t_ops.c tests/device/trial.c tests/device/trial.h
+
+check_PROGRAMS += tests/device/t_dnnl
+TESTS += tests/device/t_dnnl

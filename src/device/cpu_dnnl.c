@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "device/cpu_dnnl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <oneapi/dnnl/dnnl.h>
+
+#include "util/status.h"
+
+/* One shape of product, ready to run in each thread. */
+struct shape {
+    int64_t m, n, k, a_stride, b_stride, c_stride;
+    bool a_turned, b_turned, add;
+};
+
+/* What a thread points at its operands. */
+struct operands {
+    dnnl_memory_t a, b, c;
+};
+
+enum { SHAPES = 256 };
+
+struct tr_dnnl {
+    dnnl_engine_t engine;
+    int threads, count;
+    dnnl_stream_t *stream; /* [threads] */
+    struct shape shape[SHAPES];
+    dnnl_primitive_t matmul[SHAPES];
+    struct operands *operands[SHAPES]; /* [threads] */
+};
+
+static void must(dnnl_status_t s)
+{
+    if (s != dnnl_success)
+        tr_die(TR_ERESOURCE,
+               "oneDNN cannot make a product (its status is %d): configure --without-dnnl uses the "
+               "products of this program",
+               (int)s);
+}
+
+static void *need(size_t count, size_t size)
+{
+    void *p = calloc(count, size);
+
+    if (!p)
+        tr_die(TR_ERESOURCE, "no memory left for the products of oneDNN");
+    return p;
+}
+
+#if defined(__x86_64__)
+enum { CHAINS = 12, ROUNDS = 2000, TRIES = 5 };
+
+static double seconds(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The least time of some tries of CHAINS * ROUNDS instructions that do not wait for one another. */
+#define TIMED(name, instruction)                                                                   \
+    __attribute__((target("avx512f,avx512bf16"))) static double name(void)                         \
+    {                                                                                              \
+        double least = 1.0;                                                                        \
+                                                                                                   \
+        for (int i = 0; i < TRIES; i++) {                                                          \
+            double began = seconds();                                                              \
+                                                                                                   \
+            for (int n = 0; n < ROUNDS; n++)                                                       \
+                __asm__ volatile(instruction " %%zmm12,%%zmm13,%%zmm0\n\t" instruction             \
+                                             " %%zmm12,%%zmm13,%%zmm1\n\t" instruction             \
+                                             " %%zmm12,%%zmm13,%%zmm2\n\t" instruction             \
+                                             " %%zmm12,%%zmm13,%%zmm3\n\t" instruction             \
+                                             " %%zmm12,%%zmm13,%%zmm4\n\t" instruction             \
+                                             " %%zmm12,%%zmm13,%%zmm5\n\t" instruction             \
+                                             " %%zmm12,%%zmm13,%%zmm6\n\t" instruction             \
+                                             " %%zmm12,%%zmm13,%%zmm7\n\t" instruction             \
+                                             " %%zmm12,%%zmm13,%%zmm8\n\t" instruction             \
+                                             " %%zmm12,%%zmm13,%%zmm9\n\t" instruction             \
+                                             " %%zmm12,%%zmm13,%%zmm10\n\t" instruction            \
+                                             " %%zmm12,%%zmm13,%%zmm11"                            \
+                                 :                                                                 \
+                                 :                                                                 \
+                                 : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", \
+                                   "xmm8", "xmm9", "xmm10", "xmm11");                              \
+            began = seconds() - began;                                                             \
+            least = began < least ? began : least;                                                 \
+        }                                                                                          \
+        return least;                                                                              \
+    }
+
+TIMED(time_fp32, "vfmadd231ps")
+TIMED(time_bf16, "vdpbf16ps")
+
+/* Half as much work per instruction is level; 1.4 leaves room for what else a product costs, and none
+   of the processors that there are is near it. */
+static bool gains(void)
+{
+    return dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core_amx ||
+           time_bf16() < 1.4 * time_fp32();
+}
+
+static bool has_bf16(void)
+{
+    return __builtin_cpu_supports("avx512bf16") != 0;
+}
+#else
+static bool gains(void)
+{
+    return false;
+}
+
+static bool has_bf16(void)
+{
+    return false;
+}
+#endif
+
+struct tr_dnnl *tr_dnnl_open(int threads, bool always)
+{
+    struct tr_dnnl *d;
+
+    if (!has_bf16() || !(always || gains()))
+        return NULL;
+    d = need(1, sizeof *d);
+    d->threads = threads;
+    d->stream = need((size_t)threads, sizeof(dnnl_stream_t));
+    must(dnnl_engine_create(&d->engine, dnnl_cpu, 0));
+    for (int i = 0; i < threads; i++)
+        must(dnnl_stream_create(&d->stream[i], d->engine, dnnl_stream_default_flags));
+    return d;
+}
+
+void tr_dnnl_close(struct tr_dnnl *d)
+{
+    if (!d)
+        return;
+    for (int s = 0; s < d->count; s++) {
+        for (int i = 0; i < d->threads; i++) {
+            dnnl_memory_destroy(d->operands[s][i].a);
+            dnnl_memory_destroy(d->operands[s][i].b);
+            dnnl_memory_destroy(d->operands[s][i].c);
+        }
+        free(d->operands[s]);
+        dnnl_primitive_destroy(d->matmul[s]);
+    }
+    for (int i = 0; i < d->threads; i++)
+        dnnl_stream_destroy(d->stream[i]);
+    dnnl_engine_destroy(d->engine);
+    free(d->stream);
+    free(d);
+}
+
+const char *tr_dnnl_name(const struct tr_dnnl *d)
+{
+    const dnnl_version_t *v = dnnl_version();
+    static char text[64];
+
+    (void)d;
+    snprintf(text, sizeof text, "oneDNN %d.%d.%d", v->major, v->minor, v->patch);
+    return text;
+}
+
+static dnnl_memory_desc_t matrix(dnnl_data_type_t type, int64_t rows, int64_t columns,
+                                 int64_t stride, bool turned)
+{
+    dnnl_dims_t sizes = {rows, columns}, strides = {turned ? 1 : stride, turned ? stride : 1};
+    dnnl_memory_desc_t d;
+
+    must(dnnl_memory_desc_init_by_strides(&d, 2, sizes, type, strides));
+    return d;
+}
+
+static void make(struct tr_dnnl *d, const struct shape *s)
+{
+    dnnl_memory_desc_t a = matrix(dnnl_bf16, s->m, s->k, s->a_stride, s->a_turned);
+    dnnl_memory_desc_t b = matrix(dnnl_bf16, s->k, s->n, s->b_stride, s->b_turned);
+    dnnl_memory_desc_t c = matrix(dnnl_f32, s->m, s->n, s->c_stride, false);
+    dnnl_matmul_desc_t product;
+    dnnl_primitive_desc_t how;
+    dnnl_primitive_attr_t extra;
+    dnnl_post_ops_t after;
+
+    must(dnnl_primitive_attr_create(&extra));
+    must(dnnl_post_ops_create(&after));
+    if (s->add)
+        must(dnnl_post_ops_append_sum(after, 1.0F));
+    must(dnnl_primitive_attr_set_post_ops(extra, after));
+    must(dnnl_matmul_desc_init(&product, &a, &b, NULL, &c));
+    must(dnnl_primitive_desc_create(&how, &product, extra, d->engine, NULL));
+    must(dnnl_primitive_create(&d->matmul[d->count], how));
+    d->operands[d->count] = need((size_t)d->threads, sizeof(struct operands));
+    for (int i = 0; i < d->threads; i++) {
+        struct operands *o = &d->operands[d->count][i];
+
+        must(dnnl_memory_create(&o->a, &a, d->engine, DNNL_MEMORY_NONE));
+        must(dnnl_memory_create(&o->b, &b, d->engine, DNNL_MEMORY_NONE));
+        must(dnnl_memory_create(&o->c, &c, d->engine, DNNL_MEMORY_NONE));
+    }
+    dnnl_primitive_desc_destroy(how);
+    dnnl_post_ops_destroy(after);
+    dnnl_primitive_attr_destroy(extra);
+    d->shape[d->count++] = *s;
+}
+
+static int find(struct tr_dnnl *d, const struct shape *s)
+{
+    int found = 0;
+
+#pragma omp critical(tr_dnnl)
+    {
+        while (found < d->count && memcmp(&d->shape[found], s, sizeof *s) != 0)
+            found++;
+        if (found == d->count) {
+            if (d->count == SHAPES)
+                tr_die(TR_EINTERNAL, "more than %d shapes of products for oneDNN", SHAPES);
+            make(d, s);
+        }
+    }
+    return found;
+}
+
+static void *at(const struct tr_view *v, int64_t row, int64_t column)
+{
+    int64_t first = v->turned ? column * v->stride + row : row * v->stride + column;
+
+    /* oneDNN takes its inputs by the same type of pointer as its outputs. */
+    return (void *)((uintptr_t)v->p + (uintptr_t)(2 * first));
+}
+
+void tr_dnnl_multiply(struct tr_dnnl *d, int thread, const struct tr_view *a,
+                      const struct tr_view *b, int64_t i, int64_t m, int64_t j, int64_t n,
+                      int64_t k, float *c, int64_t c_stride, bool add)
+{
+    struct shape s;
+    dnnl_exec_arg_t args[3];
+    struct operands *o;
+    int which;
+
+    memset(&s, 0, sizeof s); /* the gaps, too: shapes are compared as bytes */
+    s.m = m;
+    s.n = n;
+    s.k = k;
+    s.a_stride = a->stride;
+    s.b_stride = b->stride;
+    s.c_stride = c_stride;
+    s.a_turned = a->turned;
+    s.b_turned = b->turned;
+    s.add = add;
+    which = find(d, &s);
+    o = &d->operands[which][thread];
+    must(dnnl_memory_set_data_handle(o->a, at(a, i, 0)));
+    must(dnnl_memory_set_data_handle(o->b, at(b, 0, j)));
+    must(dnnl_memory_set_data_handle(o->c, c));
+    args[0] = (dnnl_exec_arg_t){DNNL_ARG_SRC, o->a};
+    args[1] = (dnnl_exec_arg_t){DNNL_ARG_WEIGHTS, o->b};
+    args[2] = (dnnl_exec_arg_t){DNNL_ARG_DST, o->c};
+    must(dnnl_primitive_execute(d->matmul[which], d->stream[thread], 3, args));
+    must(dnnl_stream_wait(d->stream[thread]));
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "check.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "device/cpu_dnnl.h"
+#include "device/host.h"
+#include "util/half.h"
+
+/*
+ * Products of bf16 by oneDNN, also where the device would not choose it, against `ref`: of inputs that
+ * are rounded already, so all that differs is the order of fp32 sums and one rounding of the result.
+ */
+enum { MOST = 400 * 900 };
+
+static uint16_t x[MOST], w[MOST], pre[MOST], bias[2048];
+static uint16_t y[2][MOST], z[2][MOST];
+static float dw[2][MOST], dbias[2][2048];
+
+static void fill(uint16_t *to, int64_t n, unsigned seed)
+{
+    for (int64_t i = 0; i < n; i++) {
+        seed = seed * 1664525U + 1013904223U;
+        to[i] = tr_bf16_from_float((float)(seed >> 8) / 8388608.0F - 1.0F);
+    }
+}
+
+static void near(const char *what, const uint16_t *got, const uint16_t *want, int64_t n)
+{
+    double off = 0.0, all = 0.0;
+
+    for (int64_t i = 0; i < n; i++) {
+        double g = (double)tr_bf16_to_float(got[i]), v = (double)tr_bf16_to_float(want[i]);
+
+        off += (g - v) * (g - v);
+        all += v * v;
+    }
+    /* Sums that differ by an ulp of fp32 round to different neighbours now and then. */
+    if (!(off <= 1e-7 * all))
+        fail_msg("%s is off by %g", what, sqrt(off / all));
+}
+
+static void near_floats(const char *what, const float *got, const float *want, int64_t n)
+{
+    double off = 0.0, all = 0.0;
+
+    for (int64_t i = 0; i < n; i++) {
+        off += ((double)got[i] - (double)want[i]) * ((double)got[i] - (double)want[i]);
+        all += (double)want[i] * (double)want[i];
+    }
+    if (!(off <= 1e-11 * all))
+        fail_msg("%s is off by %g", what, sqrt(off / all));
+}
+
+/* The three operations for N rows, O outputs and I inputs on one queue. */
+static void products(struct tr_queue *q, int which, int64_t n, int64_t o, int64_t i)
+{
+    struct tr_tensor tx = tr_tensor_2(x, TR_BF16, n, i), tw = tr_tensor_2(w, TR_BF16, o, i);
+    struct tr_tensor tb = tr_tensor_1(bias, TR_BF16, o), ty = tr_tensor_2(y[which], TR_BF16, n, o);
+    struct tr_tensor tz = tr_tensor_2(z[which], TR_BF16, n, o);
+    struct tr_tensor tp = tr_tensor_2(pre, TR_BF16, n, o);
+    struct tr_tensor tdw = tr_tensor_2(dw[which], TR_F32, o, i);
+    struct tr_tensor tdb = tr_tensor_1(dbias[which], TR_F32, o);
+
+    q->on->linear(q, &ty, &tz, &tx, &tw, &tb, TR_ACT_GELU_TANH);
+    q->on->linear_wgrad(q, &tdw, &tdb, &tp, &tx, false);
+    q->on->linear_wgrad(q, &tdw, &tdb, &tp, &tx, true);
+    /* x[n,i] times a weight [i,o], with the slope of what made [n,o]. */
+    tw = tr_tensor_2(w, TR_BF16, i, o);
+    q->on->linear_dgrad(q, &ty, &tx, &tw, &tp, TR_ACT_GELU_TANH);
+    q->on->wait(q);
+}
+
+static void against_ref(void **state)
+{
+    static const int64_t sizes[][3] = {{1, 1, 1}, {37, 65, 51}, {256, 300, 768}, {400, 900, 100}};
+
+    (void)state;
+    for (int threads = 1; threads <= 2; threads++) {
+        struct tr_queue cpu = {.on = tr_backend_find("cpu")}, ref = {.on = tr_backend_find("ref")};
+        bool own;
+
+        assert_ok(cpu.on->open(threads, &cpu.device));
+        assert_ok(ref.on->open(1, &ref.device));
+        own = !cpu.device->dnnl;
+        if (own)
+            cpu.device->dnnl = tr_dnnl_open(threads, true);
+        print_message("# %s, %s\n", cpu.on->describe(cpu.device),
+                      own ? "which would not take oneDNN" : "by its own choice");
+        for (size_t s = 0; cpu.device->dnnl && s < sizeof sizes / sizeof sizes[0]; s++) {
+            int64_t n = sizes[s][0], o = sizes[s][1], i = sizes[s][2];
+
+            fill(x, n * i, 1);
+            fill(w, o * i, 2);
+            fill(bias, o, 3);
+            fill(pre, n * o, 4);
+            products(&cpu, 0, n, o, i);
+            products(&ref, 1, n, o, i);
+            near("linear_dgrad", y[0], y[1], n * o);
+            near("linear", z[0], z[1], n * o);
+            near_floats("linear_wgrad", dw[0], dw[1], o * i);
+        }
+        cpu.on->close(cpu.device);
+        ref.on->close(ref.device);
+    }
+}
+
+int main(void)
+{
+    struct tr_dnnl *d = tr_dnnl_open(1, true);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(against_ref)};
+
+    if (!d) {
+        printf("1..0 # SKIP no oneDNN in this build, or no bf16 in this processor\n");
+        return 0;
+    }
+    tr_dnnl_close(d);
+    return run_tap(tests);
+}
