@@ -3,10 +3,10 @@
  * bench_overlap [REPEATS]: how much of the traffic between replicas hides behind computation.
  *
  * Each rank that it is started with is a replica of a model of eight layers of width 256 (fp32, one
- * thread, one micro-batch of 512 tokens), and they talk over the slow transport (comm/slow.h), whose
- * rate is set so that a sum of all gradients takes half of the time of a backward pass without any
- * traffic.  Small vocabulary and small buckets, so that the last bucket, which nothing can hide, is
- * small.  For each way to exchange gradients and weights:
+ * thread, one micro-batch of 512 tokens), and they talk over the slow transport (comm/slow.h),
+ * whose rate is set so that a sum of all gradients takes half of the time of a backward pass
+ * without any traffic.  Small vocabulary and small buckets, so that the last bucket, which nothing
+ * can hide, is small.  For each way to exchange gradients and weights:
  *
  *   network    what a step's transfers take, one after the other, on that network
  *   reduce     exposed: a step waited for sums of gradients (backward-params-all-reduce)
@@ -15,8 +15,8 @@
  *   step       the whole step
  *   hidden     1 - (reduce + gather) / network
  *
- * All are medians over steps.  Of the ranks the slowest counts; in reduce and gather the one that waits
- * least, because it came last and waits for the network only, not for other ranks.
+ * All are medians over steps.  Of the ranks the slowest counts; in reduce and gather the one that
+ * waits least, because it came last and waits for the network only, not for other ranks.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -46,9 +46,9 @@ struct tr_pending {
     uint64_t seq;               /*   for the sentence when it breaks */
     int count;
     void *request[TR_MAX_REQUESTS]; /* the transport's own handles */
-    void *scratch;              /* the transport's own; NULL unless a reduce-scatter is under way: */
-    struct tr_tensor out;       /*   where its result goes, */
-    enum tr_redop op;           /*   and what it is */
+    void *scratch;              /* the transport's own; of a reduce-scatter under way also: */
+    struct tr_tensor out;       /*   where its result goes */
+    enum tr_redop op;           /*   and which it is */
 };
 
 struct tr_transport {
@@ -79,11 +79,11 @@ struct tr_transport {
 
     /*
      * out (n elements) = sum or maximum over the ranks of the slice `rank` of `in` (size * n
-     * elements of the same type, any but TR_I32).  `out` may be that slice itself, and overlaps `in`
-     * nowhere else; the other slices of `in` are undefined afterwards.  Summed in the order of the
-     * ranks, halves in float and rounded once at the end, so an element's bits depend neither on n
-     * nor on its place.  The transport keeps, from its first call on, room for `in` once more for
-     * each one under way.
+     * elements of the same type, any but TR_I32).  `out` may be that slice itself, and overlaps
+     * `in` nowhere else; the other slices of `in` are undefined afterwards.  Summed in the order
+     * of the ranks, halves in float and rounded once at the end, so an element's bits depend
+     * neither on n nor on its place.  The transport keeps, from its first call on, room for `in`
+     * once more for each one under way.
      */
     void (*reduce_scatter)(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *out,
                            const struct tr_tensor *in, enum tr_redop op);

@@ -5,12 +5,14 @@
 #include "util/status.h"
 
 /*
- * A thread that lets transfers make progress while the rank computes; internal to comm/.  MPI moves data
- * only inside its calls, so a transfer that was started before a long computation would be where it was
- * after it.  The thread calls `move` now and then as long as transfers are under way and the rank itself
- * is elsewhere.  Calls of the two never overlap: the rank's stand between enter() and leave().
+ * A thread that lets transfers make progress while the rank computes; internal to comm/.  MPI
+ * moves data only inside its calls, so a transfer that was started before a long computation would
+ * be where it was after it.  The thread calls `move` now and then as long as transfers are under
+ * way and the rank itself is elsewhere.  Calls of the two never overlap: the rank's stand between
+ * enter() and leave().
  *
- * All functions do nothing when given NULL: then transfers progress when the rank calls, and only then.
+ * All functions do nothing when given NULL: then transfers progress when the rank calls, and only
+ * then.
  */
 struct tr_mover;
 

@@ -453,7 +453,7 @@ static void release(struct tr_comm *c)
     c->size = 0;
 }
 
-/* Make *out the group behind `comm`, which it then owns.  Between enter() and leave() of another. */
+/* Make *out the group behind `comm`, and own it.  Between enter() and leave() of another. */
 static void wrap(MPI_Comm comm, struct tr_mover *mover, struct tr_comm *out)
 {
     struct group *g = calloc(1, sizeof *g);
@@ -520,8 +520,8 @@ static void take_all_along(int exit_code)
     MPI_Abort(MPI_COMM_WORLD, exit_code);
 }
 
-/* Looking for a message that nobody sends makes MPI look at all that it has to do; each look moves a
-   few fragments. */
+/* Looking for a message that nobody sends makes MPI look at all that it has to do; each look moves
+   a few fragments. */
 static void move(void *ctx)
 {
     enum { LOOKS = 8 };

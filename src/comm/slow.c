@@ -10,13 +10,13 @@
 /* How long a rank sleeps at most, so that transfers behind the one that it waits for go on. */
 static const double NAP = 100e-6;
 
-/* Calls of the other transport in a transfer: data and stamp, or an exchange with a stamp for each leg
-   in two halves. */
+/* Calls of the other transport in a transfer: data and stamp, or an exchange with a stamp for each
+   leg in two halves. */
 enum { INNER_CALLS = 2 };
 
 /*
- * A transfer under way: that of the data, and what tells this rank when they arrive.  Collectives agree
- * on the latest time of all ranks; each message is followed by one of its own, of 8 bytes.
+ * A transfer under way: that of the data, and what tells this rank when they arrive.  Collectives
+ * agree on the latest time of all ranks; each message is followed by one of its own, of 8 bytes.
  */
 struct transfer {
     struct transfer *next;
@@ -95,7 +95,7 @@ static void give_back(struct link *l, struct transfer *t)
     l->idle = t;
 }
 
-/* A collective: the data are under way as t->inner[0]; agree on when they have arrived everywhere. */
+/* A collective: the data are under way as t->inner[0]; agree on when they are everywhere. */
 static void agree(struct tr_comm *c, struct transfer *t, enum tr_slow_kind kind, int64_t bytes,
                   int hops)
 {
@@ -162,8 +162,8 @@ static void allgather_start(struct tr_comm *c, struct tr_queue *q, const struct 
     agree(c, t, TR_SLOW_ALLGATHER, tr_tensor_bytes(inout) / c->size * (c->size - 1), c->size - 1);
 }
 
-/* Each leg is followed by its stamp, so that the i-th send still meets the i-th receive, however the
-   other end groups its legs. */
+/* Each leg is followed by its stamp, so that the i-th send still meets the i-th receive, however
+   the other end groups its legs. */
 static void exchange_start(struct tr_comm *c, struct tr_queue *q, const struct tr_leg *legs, int n,
                            struct tr_pending *p)
 {

@@ -7,27 +7,29 @@
 #include "comm/comm.h"
 
 /*
- * The transport "slow": another transport, and a clock.  Data go through the other one, and a transfer
- * counts as done when a network of a given rate would have done it, never earlier; computation goes on
- * meanwhile as it would.  For rehearsing a slow network on a fast one, and for measuring what overlap
- * hides.
+ * The transport "slow": another transport, and a clock.  Data go through the other one, and a
+ * transfer counts as done when a network of a given rate would have done it, never earlier;
+ * computation goes on meanwhile as it would.  For rehearsing a slow network on a fast one, and for
+ * measuring what overlap hides.
  *
- * The model.  Each rank has one outgoing link, which its transfers of all groups take in the order in
- * which they start:
+ * The model.  Each rank has one outgoing link, which its transfers of all groups take in the order
+ * in which they start:
  *     sent    = max(now, when the transfer before it was sent) + bytes * 8 / rate
  *     arrives = sent + hops * latency + jitter * u        u uniform in [0, 1)
- * A message is there when it arrives; a collective call ends, on all ranks, when it has arrived from
- * each.  Bytes and hops of a rank are those of the ring algorithms (Patarasu and Yuan, "Bandwidth
- * Optimal All-reduce Algorithms for Clusters of Workstations", 2009), for n bytes and D ranks:
+ * A message is there when it arrives; a collective call ends, on all ranks, when it has arrived
+ * from each.  Bytes and hops of a rank are those of the ring algorithms (Patarasu and Yuan,
+ * "Bandwidth Optimal All-reduce Algorithms for Clusters of Workstations", 2009), for n bytes and D
+ * ranks:
  *     all-reduce      2 (D - 1) / D * n       2 (D - 1) hops
  *     reduce-scatter    (D - 1) / D * n          D - 1      of `in`
  *     all-gather        (D - 1) / D * n          D - 1      of `inout`
  *     broadcast                       n          D - 1      the last rank of the ring sends none
  *     send                            n              1
- * Barriers and gather_all() are for setup: not slowed, not counted.  Groups of one rank send nothing.
+ * Barriers and gather_all() are for setup: not slowed, not counted.  Groups of one rank send
+ * nothing.
  *
- * Times are those of the system clocks, which on several nodes agree as well as they are set: to much
- * less than a transfer takes.
+ * Times are those of the system clocks, which on several nodes agree as well as they are set: to
+ * much less than a transfer takes.
  */
 struct tr_slow_how {
     double rate;                /* bits per second, > 0 */
@@ -45,7 +47,8 @@ enum tr_slow_kind {
 
 /*
  * *out is `inner` (borrowed; not used by others until release) over such a network, and so are the
- * groups split from it, which are released before it.  All ranks say the same `how`.  Not collective.
+ * groups split from it, which are released before it.  All ranks say the same `how`.  Not
+ * collective.
  */
 void tr_comm_slow_open(struct tr_comm *inner, struct tr_slow_how how, struct tr_comm *out);
 

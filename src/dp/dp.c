@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 /*
- * Buckets under way at once.  The transport keeps a copy of each, so bytes are what bounds them; many
- * small ones may be, because the next are started only when a layer is done, and until then the
- * network should have something to do.  Two at least, so that one is sent while another ends.
+ * Buckets under way at once.  The transport keeps a copy of each, so bytes are what bounds them;
+ * many small ones may be, because the next are started only when a layer is done, and until then
+ * the network should have something to do.  Two at least, so that one is sent while another ends.
  */
 enum { IN_FLIGHT = 16, BYTES_IN_FLIGHT = 64 << 20 };
 

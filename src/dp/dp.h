@@ -9,15 +9,15 @@
 
 /*
  * What happens between replicas.  The flat gradient buffer is cut into buckets, and each bucket is
- * summed over the data-parallel group as soon as its gradients are complete, while the backward pass
- * goes on.  The model lays its parameters out in the order in which backward completes them
+ * summed over the data-parallel group as soon as its gradients are complete, while the backward
+ * pass goes on.  The model lays its parameters out in the order in which backward completes them
  * (model/param.h), so "complete" is one number: all elements below it.
  *
  * Sharded (ZeRO stage 1, Rajbhandari et al. 2020; Megatron's distributed optimizer): replica r
  * receives the sum of the r-th slice of each bucket only, updates those values, and the replicas
  * gather the values from one another: as many bytes as the sums, and a D-th of the optimizer's
- * memory and work.  The gather starts at the end of the buffer and may go on during the next forward
- * pass, which uses parameters in the reverse of the flat order.
+ * memory and work.  The gather starts at the end of the buffer and may go on during the next
+ * forward pass, which uses parameters in the reverse of the flat order.
  *
  * Losses are weighted by 1 / (M * D) before backward, so a sum is already the mean.  Sums are taken
  * in the type of the gradients, as comm/comm.h says.
@@ -31,21 +31,22 @@ struct tr_bucket {
  * end[n - 1], all multiples of `unit`, which is a multiple of the number of replicas.  Each region
  * that is not empty is cut into as many buckets of at least `at_least` elements as it has, but one,
  * all multiples of `unit`, none more than a unit longer than another; so regions of the same length
- * are cut alike.  Parameters are cut wherever it falls.  Pure.  *out is owned by the caller; returns
- * how many.
+ * are cut alike.  Parameters are cut wherever it falls.  Pure.  *out is owned by the caller;
+ * returns how many.
  */
 int tr_buckets_plan(const int64_t *end, int n, int64_t at_least, int64_t unit,
                     struct tr_bucket **out);
 
 /*
- * What replica `rank` of `replicas` updates: slice `rank` of each of the `n` buckets when `sharded`,
- * else all of them, as one span.  Ascending.  Pure.  *out is owned by the caller; returns how many.
+ * What replica `rank` of `replicas` updates: slice `rank` of each of the `n` buckets when
+ * `sharded`, else all of them, as one span.  Ascending.  Pure.  *out is owned by the caller;
+ * returns how many.
  */
 int tr_buckets_owned(const struct tr_bucket *buckets, int n, int rank, int replicas, bool sharded,
                      struct tr_bucket **out);
 
 struct tr_dp_how {
-    bool overlap_reduce;        /* start sums when they are ready, otherwise all in tr_dp_finish() */
+    bool overlap_reduce;        /* start sums when ready, otherwise all in tr_dp_finish() */
     bool sharded;
     bool overlap_gather;        /* wait for values in tr_dp_need(), otherwise in tr_dp_gather() */
 };
@@ -53,11 +54,11 @@ struct tr_dp_how {
 struct tr_dp;
 
 /*
- * `grads` and `values` are whole flat buffers of the same length, borrowed, each of TR_F32, TR_F16 or
- * TR_BF16; `values` is used when sharded only.  `buckets` is copied; they are those of tr_buckets_plan() for
- * the whole buffer.  Transfers run in a group of their own, so
- * the caller may use `dp` at any time.  Open and close are collective over dp, and close finds
- * nothing under way; TR_ERESOURCE on all ranks when memory or groups run out.
+ * `grads` and `values` are whole flat buffers of the same length, borrowed, each of TR_F32, TR_F16
+ * or TR_BF16; `values` is used when sharded only.  `buckets` is copied; they are those of
+ * tr_buckets_plan() for the whole buffer.  Transfers run in a group of their own, so the caller
+ * may use `dp` at any time.  Open and close are collective over dp, and close finds nothing under
+ * way; TR_ERESOURCE on all ranks when memory or groups run out.
  */
 enum tr_status tr_dp_open(struct tr_comm *dp, const struct tr_tensor *grads,
                           const struct tr_tensor *values, const struct tr_bucket *buckets, int n,
@@ -72,24 +73,25 @@ void tr_dp_close(struct tr_dp *x);
 void tr_dp_ready(struct tr_dp *x, struct tr_queue *q, int64_t upto);
 
 /* Start what has not started, wait for all, and be ready for the next step: the gradients that this
-   replica owns are summed.  When sharded, the others are undefined.  Collective over dp.  The caller
-   charges it to backward-params-all-reduce. */
+   replica owns are summed.  When sharded, the others are undefined.  Collective over dp.  The
+   caller charges it to backward-params-all-reduce. */
 void tr_dp_finish(struct tr_dp *x, struct tr_queue *q);
 
 /*
  * After the update of the values that this replica owns: fetch those of the others, or, with
- * overlap_gather, start to.  Nothing when not sharded.  Collective over dp.  The caller charges it to
- * params-all-gather.
+ * overlap_gather, start to.  Nothing when not sharded.  Collective over dp.  The caller charges it
+ * to params-all-gather.
  */
 void tr_dp_gather(struct tr_dp *x, struct tr_queue *q);
 
 /*
- * Return when all values at or above element `from` are there, and let the others come nearer.  Call
- * it before values are read: in a forward pass before each layer, with the layer's first element;
- * with 0 before a backward pass, evaluation, saving and the end, so before the next tr_dp_ready() or
- * tr_dp_finish().  It may wait until the other replicas have called it with as small a `from`: like
- * forward passes of one model, all make these calls at the same places among their other collective
- * calls.  Further calls do no harm.  Cheap when there is nothing to wait for.
+ * Return when all values at or above element `from` are there, and let the others come nearer.
+ * Call it before values are read: in a forward pass before each layer, with the layer's first
+ * element; with 0 before a backward pass, evaluation, saving and the end, so before the next
+ * tr_dp_ready() or tr_dp_finish().  It may wait until the other replicas have called it with as
+ * small a `from`: like forward passes of one model, all make these calls at the same places among
+ * their other collective calls.  Further calls do no harm.  Cheap when there is nothing to wait
+ * for.
  */
 void tr_dp_need(struct tr_dp *x, struct tr_queue *q, int64_t from);
 

@@ -79,8 +79,9 @@ static void bring(const struct tr_tensor *t, int rank)
         set(t, i, brought(t->dtype, rank, i));
 }
 
-/* Elements first .. first + n - 1 of the sum or maximum are in `out`, as near as the type allows: each
-   of `roundings` sums is off by half a unit in its last place, those in float between them too. */
+/* Elements first .. first + n - 1 of the sum or maximum are in `out`, as near as the type allows:
+   each of `roundings` sums is off by half a unit in its last place, those in float between them
+   too. */
 static bool reduced_from(const struct tr_comm *c, const struct tr_tensor *out, int64_t first,
                          enum tr_redop op, int roundings)
 {
@@ -338,7 +339,7 @@ static void halves(void **state)
     halves_on(&world);
 }
 
-/* What a loss scaler looks for reaches every rank: a sum beyond the largest number, infinity, NaN. */
+/* What a loss scaler looks for reaches every rank: sums that overflow, infinity, NaN. */
 static void overflow(void **state)
 {
     uint16_t x[3] = {tr_f16_from_float(60000.0F), 0, 0}, all[3 * 8];

@@ -5,10 +5,10 @@
 #include "util/timer.h"
 
 /*
- * The model of comm/slow.h: how long transfers take at least, and how many bytes they send.  That data
- * arrive is for t_comm and t_scatter over this transport.  Times have lower bounds only, since a loaded
- * machine may be as slow as it likes; the clocks of stamps and of the test differ, by less than 1 ms in
- * such a time.
+ * The model of comm/slow.h: how long transfers take at least, and how many bytes they send.  That
+ * data arrive is for t_comm and t_scatter over this transport.  Times have lower bounds only,
+ * since a loaded machine may be as slow as it likes; the clocks of stamps and of the test differ,
+ * by less than 1 ms in such a time.
  */
 static const double MARGIN = 1e-3;
 
@@ -73,8 +73,8 @@ static void takes_its_time(void **state)
     free(t.data);
 }
 
-/* The link sends one transfer after the other, of whichever group; they are under way while the rank
-   computes; and the last is done when all the bytes have been sent. */
+/* The link sends one transfer after the other, of whichever group; they are under way while the
+   rank computes; and the last is done when all the bytes have been sent. */
 static void queues(void **state)
 {
     const double rate = 8e6, one = world.size > 1 ? 2.0 * ELEMS * 4 / world.size * 8 / rate : 0.0;
@@ -108,8 +108,8 @@ static void queues(void **state)
     c.via->release(&c);
 }
 
-/* A message arrives when the link of its sender has sent it: the receiver waits, though its own link is
-   idle, and a rank that has sent much is late in the collective calls of all. */
+/* A message arrives when the link of its sender has sent it: the receiver waits, though its own
+   link is idle, and a rank that has sent much is late in the collective calls of all. */
 static void others_wait(void **state)
 {
     const double rate = 8e6, latency = 0.02;

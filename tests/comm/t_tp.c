@@ -44,8 +44,8 @@ static void forget_the_rest(struct whole *m, int64_t first, int64_t n, bool all_
     }
 }
 
-/* One rank's share: `f` of the F rows of W1 and columns of W2, and its rows of x, y, dy and dx, which
-   are blocks of `m`'s tensors.  With `apart` its rows of x and y lie in memory of their own. */
+/* One rank's share: `f` of the F rows of W1 and columns of W2, and its rows of x, y, dy and dx,
+   which are blocks of `m`'s tensors.  With `apart` its x and y lie in memory of their own. */
 static void forward_backward(struct tr_queue *q, const struct tr_tp *tp, struct whole *m, int64_t f,
                              bool apart)
 {

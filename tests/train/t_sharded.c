@@ -5,10 +5,10 @@
 #include <math.h>
 
 /*
- * Replicas that share the optimizer's state, in pieces that cut parameters anywhere, train as replicas
- * that each hold all of it: the same losses, in every layout and with each way of fetching the
- * weights, also across a checkpoint.  The sums of gradients and of the norm are taken in another
- * order, which is all that may differ.
+ * Replicas that share the optimizer's state, in pieces that cut parameters anywhere, train as
+ * replicas that each hold all of it: the same losses, in every layout and with each way of
+ * fetching the weights, also across a checkpoint.  The sums of gradients and of the norm are taken
+ * in another order, which is all that may differ.
  */
 enum { ITERATIONS = 6 };
 
