@@ -57,9 +57,9 @@ jean_zay() {
 # of 50688 words and the positions besides, the last one the final norm and its part of the words.
 counts() {
     jean_zay "$@" --dry-run > "$work/log" 2> "$work/warnings" || { cat "$work/warnings"; return 1; }
-    h=$2 layer=$((3 * h * h + 6 * h + 7 * h / 4)) words=$((50688 / 4 * h)) stage=0
+    h=$2 layer=$((3 * h * h + 6 * h + 7 * h / 4)) words=$((12672 * h)) stage=0
     while [ $stage -lt "$4" ]; do
-        want=$(($1 / $4 * layer))
+        want=$((layer * $1 / $4))
         [ $stage -ne 0 ] || want=$((want + words + $3 * h))
         [ $stage -ne $(($4 - 1)) ] || want=$((want + words + 2 * h))
         echo " > number of parameters on (tensor, pipeline) model parallel rank (0, $stage): $want"

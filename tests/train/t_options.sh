@@ -46,6 +46,7 @@ run() {
 # broken FOLDER RANKS OPTION...: run until some iterations are in the log, then kill one rank; its
 # launcher ends the others.  Fails if the run was over before that.
 broken() {
+    rm -rf "$1"
     : > "$1.log"
     run "$@" >> "$1.log" 2>&1 &
     launcher=$!
@@ -64,7 +65,9 @@ same() {
     name=$work/$1
     shift
     run "$name.whole" "$@" > "$name.whole.log" 2>&1 || { tail -n 20 "$name.whole.log"; return 1; }
-    broken "$name.part" "$@" || { tail -n 20 "$name.part.log"; return 1; }
+    # On a busy machine the log may come too late.
+    broken "$name.part" "$@" || broken "$name.part" "$@" || broken "$name.part" "$@" ||
+        { tail -n 20 "$name.part.log"; return 1; }
     run "$name.part" "$@" > "$name.rest.log" 2>&1 || { tail -n 20 "$name.rest.log"; return 1; }
     losses "$name.whole.log" $iterations > "$name.whole.losses"
     losses "$name.rest.log" $iterations > "$name.rest.losses"
