@@ -107,7 +107,7 @@ static void agree(struct tr_comm *c, struct transfer *t, enum tr_slow_kind kind,
     t->stamps = 1;
 }
 
-/* A group of one sends nothing: its calls are those of the other transport. */
+/* A group of one sends nothing: its calls are those of the other transport, counted here. */
 static bool alone(const struct tr_comm *c)
 {
     return c->size == 1;
@@ -123,6 +123,7 @@ static void allreduce_start(struct tr_comm *c, struct tr_queue *q, const struct 
     c->seq++;
     if (alone(c)) {
         inner->via->allreduce_start(inner, q, inout, op, p);
+        p->seq = c->seq;
         return;
     }
     t = take(c, p, "all-reduce");
@@ -139,6 +140,7 @@ static void reduce_scatter_start(struct tr_comm *c, struct tr_queue *q, const st
     c->seq++;
     if (alone(c)) {
         inner->via->reduce_scatter_start(inner, q, out, in, op, p);
+        p->seq = c->seq;
         return;
     }
     t = take(c, p, "reduce-scatter");
@@ -155,6 +157,7 @@ static void allgather_start(struct tr_comm *c, struct tr_queue *q, const struct 
     c->seq++;
     if (alone(c)) {
         inner->via->allgather_start(inner, q, inout, p);
+        p->seq = c->seq;
         return;
     }
     t = take(c, p, "all-gather");

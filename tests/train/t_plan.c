@@ -59,7 +59,7 @@ static struct use measure(const char *size, const char *options)
     snprintf(text, sizeof text,
              "--num-attention-heads 8 --seq-length 64 --max-position-embeddings 64 "
              "--micro-batch-size 2 --global-batch-size 4 --train-iters 10 --lr 0.001 --threads 1 "
-             "--ddp-bucket-size 100000 "
+             "--ddp-bucket-size 20000 "
              "%s %s",
              size, options);
     tiny_open(&r, &c, text, some_sample);
