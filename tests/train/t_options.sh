@@ -19,6 +19,9 @@ sequence        2 --sequence-parallel --tensor-model-parallel-size 2
 sharded         4 --use-distributed-optimizer --overlap-param-gather --ddp-bucket-size 5000 --pipeline-model-parallel-size 2
 sharded-fp16    3 --use-distributed-optimizer --fp16 --global-batch-size 6
 everything      4 --bf16 --use-distributed-optimizer --sequence-parallel --recompute-granularity full --tensor-model-parallel-size 2
+uneven          2 --pipeline-model-parallel-size 2 --decoder-first-pipeline-num-layers 3
+interleaved     2 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2
+documents       2 --reset-attention-mask --reset-position-ids --eod-mask-loss --tensor-model-parallel-size 2
 ramp            2 --rampup-batch-size 2 2 100
 '
 iterations=60
