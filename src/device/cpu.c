@@ -24,13 +24,13 @@ float *tr_cpu_scratch(const struct tr_queue *q)
     return q->device->scratch + (int64_t)tr_cpu_thread() * SCRATCH_FLOATS;
 }
 
-static enum tr_status cpu_open(int threads, struct tr_device **out)
+static enum tr_status cpu_open(const struct tr_device_how *how, struct tr_device **out)
 {
     struct tr_device *d;
     enum tr_status s;
     void *scratch;
 
-    TR_TRY(tr_host_open(threads, &d));
+    TR_TRY(tr_host_open(how, &d));
     s = tr_host_reserve(d, (size_t)d->threads * SCRATCH_FLOATS * sizeof(float), &scratch);
     if (s != TR_OK) {
         tr_host_close(d);
@@ -65,6 +65,12 @@ const struct tr_backend tr_cpu = {
     .describe = describe,
     .reserve = tr_host_reserve,
     .wait = tr_host_wait,
+    .upload = tr_host_upload,
+    .download = tr_host_download,
+    .mark = tr_host_mark,
+    .between = tr_host_between,
+    .range = tr_host_range,
+    .record = tr_host_record,
 #define OP(name, tol, params) .name = tr_cpu_##name,
 #include "device/ops.def"
 #undef OP

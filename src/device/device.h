@@ -20,12 +20,15 @@
  * asserted.
  *
  * The operations are the rows of device/ops.def, which is the one declaration of each.  "ref" is
- * their plain meaning; "cpu" is fast; tests/device/t_ops.c holds every backend against ref.
+ * their plain meaning; "cpu" and "cuda" are fast; tests/device/t_ops.c holds every backend against
+ * ref.
  */
-struct tr_device;               /* the CPU cores given to this rank */
+struct tr_device;               /* the CPU cores or the GPU given to this rank */
 
 /* The widest head that attention takes, and the widest row of a norm, residual or dropout. */
 enum { TR_MAX_HEAD_DIM = 256, TR_MAX_WIDTH = 32768 };
+
+enum { TR_MARKS = 1024 };       /* for timing: tr_backend.mark() */
 
 struct tr_backend;
 
@@ -49,7 +52,7 @@ struct tr_dropout {
     uint64_t seed;
     enum tr_stream stream;
     int site;                   /* layer in the whole model */
-    const int64_t *sample;      /* [B] places in the order of samples; borrowed, host memory */
+    const int64_t *sample;      /* [B] places in the order of samples; borrowed, device memory */
     int64_t tokens;             /* T */
     int64_t first_row;          /* row n of the operand is row first_row + n of the micro-batch */
 };
@@ -62,12 +65,26 @@ struct tr_adamw {
     float grad_scale;           /* clipping and unscaling in one factor */
 };
 
-struct tr_backend {
-    const char *name;           /* "ref" or "cpu": a value of --backend */
+/* Which device, and how it is used.  A backend that does not know of a field ignores it. */
+struct tr_device_how {
+    int threads;                /* 0: OMP_NUM_THREADS where it is set, else the cores in the affinity
+                                   mask of the process */
+    int local_rank;             /* of this rank among those of its node: the GPU that it takes */
+    int local_size;             /* how many there are */
+    bool share;                 /* ranks of a node may share a GPU */
+    bool tf32;                  /* products of fp32 may round their factors to 10 bits of mantissa */
+};
 
-    /* A device with `threads` threads; 0 asks for OMP_NUM_THREADS where it is set, else for the cores
-       in the affinity mask of the process.  TR_ECONFIG if it is negative. */
-    enum tr_status (*open)(int threads, struct tr_device **out) TR_MUST_CHECK;
+struct tr_backend {
+    const char *name;           /* "ref", "cpu" or "cuda": a value of --backend */
+
+    /* The host cannot read or write memory of this device: upload() and download() move what it
+       needs.  Where it is false they are copies. */
+    bool apart;
+
+    /* TR_ECONFIG if `how` asks for what cannot be; TR_ERESOURCE when the machine has no such device,
+       or none is left for this rank. */
+    enum tr_status (*open)(const struct tr_device_how *how, struct tr_device **out) TR_MUST_CHECK;
     void (*close)(struct tr_device *d);
 
     /* How many threads the device works with, and a line that says what it is and which libraries
@@ -81,6 +98,22 @@ struct tr_backend {
 
     /* Return when everything on the queue is done. */
     void (*wait)(struct tr_queue *q);
+
+    /* `to` gets the bytes at `from`, which is host memory and free again when the call returns.  The
+       copy keeps its place among the operations of the queue; no wait for it. */
+    void (*upload)(struct tr_queue *q, const struct tr_tensor *to, const void *from);
+    /* The bytes of `from` to host memory; waits for the queue. */
+    void (*download)(struct tr_queue *q, void *to, const struct tr_tensor *from);
+
+    /* Mark 0 .. TR_MARKS - 1 is made anew at the place that the queue has come to; seconds between two
+       marks that the queue has passed, which wait() makes sure of. */
+    void (*mark)(struct tr_queue *q, int i);
+    double (*between)(struct tr_queue *q, int from, int to);
+
+    /* For profilers: a named range of the host's calls begins (nested), or with NULL ends; recording
+       starts or stops. */
+    void (*range)(struct tr_queue *q, const char *name);
+    void (*record)(struct tr_queue *q, bool on);
 
 #define OP(name, tol, params) void(*name) params;
 #include "device/ops.def"

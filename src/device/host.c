@@ -12,6 +12,8 @@
 #include <omp.h>
 #endif
 
+#include "util/timer.h"
+
 enum { HUGE_PAGE = 2 << 20 };
 
 /* The number after `key` in a file of lines "key number"; an empty key means the first word.
@@ -113,8 +115,9 @@ size_t tr_host_available_bytes(void)
     return least;
 }
 
-enum tr_status tr_host_open(int threads, struct tr_device **out)
+enum tr_status tr_host_open(const struct tr_device_how *how, struct tr_device **out)
 {
+    const int threads = how->threads;
     struct tr_device *d;
 
     *out = NULL;
@@ -211,4 +214,37 @@ enum tr_status tr_host_reserve(struct tr_device *d, size_t bytes, void **out)
 void tr_host_wait(struct tr_queue *q)
 {
     (void)q;
+}
+
+void tr_host_upload(struct tr_queue *q, const struct tr_tensor *to, const void *from)
+{
+    (void)q;
+    memcpy(to->data, from, (size_t)tr_tensor_bytes(to));
+}
+
+void tr_host_download(struct tr_queue *q, void *to, const struct tr_tensor *from)
+{
+    (void)q;
+    memcpy(to, from->data, (size_t)tr_tensor_bytes(from));
+}
+
+void tr_host_mark(struct tr_queue *q, int i)
+{
+    TR_ASSERT(i >= 0 && i < TR_MARKS);
+    q->device->mark[i] = tr_now();
+}
+
+double tr_host_between(struct tr_queue *q, int from, int to)
+{
+    return q->device->mark[to] - q->device->mark[from];
+}
+
+void tr_host_range(struct tr_queue *q, const char *name)
+{
+    (void)q, (void)name;
+}
+
+void tr_host_record(struct tr_queue *q, bool on)
+{
+    (void)q, (void)on;
 }

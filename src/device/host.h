@@ -20,14 +20,21 @@ struct tr_device {
     float *scratch;             /* of the cpu backend: SCRATCH_FLOATS for each thread */
     struct tr_dnnl *dnnl;       /* of the cpu backend: what multiplies bf16, or NULL */
     char line[128]; /* for describe() */
+    double mark[TR_MARKS];      /* seconds on the monotonic clock */
 };
 
-/* `threads` as tr_backend.open() has it.  TR_ECONFIG when it is negative. */
-enum tr_status tr_host_open(int threads, struct tr_device **out) TR_MUST_CHECK;
+/* As tr_backend.open(); TR_ECONFIG when how->threads is negative. */
+enum tr_status tr_host_open(const struct tr_device_how *how, struct tr_device **out) TR_MUST_CHECK;
 void tr_host_close(struct tr_device *d);
 int tr_host_threads(const struct tr_device *d);
 enum tr_status tr_host_reserve(struct tr_device *d, size_t bytes, void **out) TR_MUST_CHECK;
 void tr_host_wait(struct tr_queue *q);
+void tr_host_upload(struct tr_queue *q, const struct tr_tensor *to, const void *from);
+void tr_host_download(struct tr_queue *q, void *to, const struct tr_tensor *from);
+void tr_host_mark(struct tr_queue *q, int i);
+double tr_host_between(struct tr_queue *q, int from, int to);
+void tr_host_range(struct tr_queue *q, const char *name);
+void tr_host_record(struct tr_queue *q, bool on);
 
 /* Bytes that this process can still get before the machine or its control group runs out: the
    smaller of MemAvailable and, in each group above it, limit - usage + what of that is file cache.

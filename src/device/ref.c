@@ -450,9 +450,9 @@ void tr_ref_adamw(struct tr_queue *q, const struct tr_tensor *half, const struct
     }
 }
 
-static enum tr_status ref_open(int threads, struct tr_device **out)
+static enum tr_status ref_open(const struct tr_device_how *how, struct tr_device **out)
 {
-    TR_TRY(tr_host_open(threads, out));
+    TR_TRY(tr_host_open(how, out));
     (*out)->threads = 1;
     return TR_OK;
 }
@@ -471,6 +471,12 @@ const struct tr_backend tr_ref = {
     .describe = describe,
     .reserve = tr_host_reserve,
     .wait = tr_host_wait,
+    .upload = tr_host_upload,
+    .download = tr_host_download,
+    .mark = tr_host_mark,
+    .between = tr_host_between,
+    .range = tr_host_range,
+    .record = tr_host_record,
 #define OP(name, tol, params) .name = tr_ref_##name,
 #include "device/ops.def"
 #undef OP

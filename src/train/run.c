@@ -38,13 +38,17 @@ static enum tr_status open_device(struct tr_run *r)
 {
     const struct tr_backend *backend =
         tr_backend_find(tr_config_spelling("backend", r->config->backend));
-    int threads = (int)r->config->threads;
+    struct tr_device_how how = {
+        .threads = (int)r->config->threads,
+        .local_rank = r->launch.local_rank,
+        .local_size = r->launch.local_size,
+    };
     enum tr_status s;
 
     TR_TRY(check_widths(&r->shape));
-    if (threads == 0)
-        threads = tr_launch_threads(&r->launch);
-    s = backend->open(threads, &r->device);
+    if (how.threads == 0)
+        how.threads = tr_launch_threads(&r->launch);
+    s = backend->open(&how, &r->device);
     r->queue = (struct tr_queue){.on = backend, .device = r->device};
     return tr_comm_agree(r->world, s);
 }

@@ -27,7 +27,7 @@ static struct tr_queue open_queue(void)
 {
     struct tr_queue q = {.on = tr_backend_find("ref")};
 
-    assert_all_ok(q.on->open(1, &q.device));
+    assert_all_ok(q.on->open(&(struct tr_device_how){.threads = 1}, &q.device));
     return q;
 }
 

@@ -81,8 +81,8 @@ static void against_ref(void **state)
         struct tr_queue cpu = {.on = tr_backend_find("cpu")}, ref = {.on = tr_backend_find("ref")};
         bool own;
 
-        assert_ok(cpu.on->open(threads, &cpu.device));
-        assert_ok(ref.on->open(1, &ref.device));
+        assert_ok(cpu.on->open(&(struct tr_device_how){.threads = threads}, &cpu.device));
+        assert_ok(ref.on->open(&(struct tr_device_how){.threads = 1}, &ref.device));
         own = !cpu.device->dnnl;
         if (own)
             cpu.device->dnnl = tr_dnnl_open(threads, true);

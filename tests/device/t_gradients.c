@@ -40,7 +40,7 @@ static void open_problem(struct problem *p, const struct tr_backend *b)
     struct tr_device *d;
 
     *p = (struct problem){.act = TR_ACT_NONE, .sample = {5, 1000003, 2, 77}};
-    assert_ok(b->open(1, &d));
+    assert_ok(b->open(&(struct tr_device_how){.threads = 1}, &d));
     p->q = (struct tr_queue){b, d};
 }
 

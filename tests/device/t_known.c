@@ -17,7 +17,7 @@ static struct tr_queue open_queue(const struct tr_backend *b)
 {
     struct tr_device *d;
 
-    assert_ok(b->open(1, &d));
+    assert_ok(b->open(&(struct tr_device_how){.threads = 1}, &d));
     return (struct tr_queue){b, d};
 }
 
@@ -420,8 +420,8 @@ static void devices(const struct tr_backend *b)
 {
     struct tr_device *d;
 
-    assert_fails(TR_ECONFIG, "-1 threads", b->open(-1, &d));
-    assert_ok(b->open(0, &d));
+    assert_fails(TR_ECONFIG, "-1 threads", b->open(&(struct tr_device_how){.threads = -1}, &d));
+    assert_ok(b->open(&(struct tr_device_how){.threads = 0}, &d));
     assert_true(b->threads(d) >= 1);
     assert_non_null(strstr(b->describe(d), b->name));
     b->close(d);

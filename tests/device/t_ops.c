@@ -475,7 +475,7 @@ static void check_row(const struct row *row, const struct tr_backend *b, struct 
     const struct tr_backend *ref = tr_backend_find("ref");
     struct tr_device *plain;
 
-    assert_ok(ref->open(1, &plain));
+    assert_ok(ref->open(&(struct tr_device_how){.threads = 1}, &plain));
     /* Of ref itself the first shows that a trial can be repeated. */
     for (int m = 0; m < (b == ref ? 1 : MIXES); m++)
         for (int i = 0; i < trials_of(&mixes[m]); i++)
@@ -489,7 +489,7 @@ static void every_row(const char *backend, int threads)
     struct tr_device *d;
 
     assert_non_null(b);
-    assert_ok(b->open(threads, &d));
+    assert_ok(b->open(&(struct tr_device_how){.threads = threads}, &d));
     for (int i = 0; i < ROWS; i++)
         check_row(&rows[i], b, d);
     b->close(d);
@@ -549,8 +549,8 @@ static void threads_do_not_matter(void **state)
         const struct tr_backend *b = tr_backends()[i];
         struct tr_device *one, *three;
 
-        assert_ok(b->open(1, &one));
-        assert_ok(b->open(3, &three));
+        assert_ok(b->open(&(struct tr_device_how){.threads = 1}, &one));
+        assert_ok(b->open(&(struct tr_device_how){.threads = 3}, &three));
         for (int k = 0; k < ROWS * TRIALS; k++) {
             const struct row *row = &rows[k / TRIALS];
             const struct mix *mix = &mixes[k % MIXES];

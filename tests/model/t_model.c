@@ -72,7 +72,7 @@ static struct fixture *open_model(const struct tr_backend *backend, const struct
 
     f->shape = *shape;
     tr_comm_self(&f->self);
-    assert_ok(backend->open(1, &f->q.device));
+    assert_ok(backend->open(&(struct tr_device_how){.threads = 1}, &f->q.device));
     f->q.on = backend;
     f->model = (struct tr_model){
         .shape = &f->shape,

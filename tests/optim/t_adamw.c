@@ -135,7 +135,7 @@ static void every_backend(void **state)
     for (int i = 0; all[i]; i++) {
         struct tr_queue q = {.on = all[i]};
 
-        assert_ok(all[i]->open(1, &q.device));
+        assert_ok(all[i]->open(&(struct tr_device_how){.threads = 1}, &q.device));
         trajectory(&q, golden);
         constant_gradient(&q, 0.0);
         constant_gradient(&q, 0.5);
