@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef FAKE_CUDART_H
+#define FAKE_CUDART_H
+
+#include <cuda_runtime_api.h>
+#include <functional>
+
+/*
+ * A CUDA runtime without a GPU, for tests: what trireme calls of cudart, over host memory.  This header
+ * is for the other fakes (cuBLASLt, NCCL) and for emulated kernels; the program under test sees NVIDIA's
+ * own headers.
+ *
+ * A stream is a list of work that has not been done.  Work runs when somebody waits for it, as late
+ * as that, and among streams that could go on the next is drawn at random: a program that leaves
+ * out an event gets wrong numbers.  Device memory can be touched only while work runs; host code
+ * that reads or writes it is stopped with a sentence.  New memory is full of NaN.
+ *
+ * The environment:
+ *   FAKE_CUDA_DEVICES=N      GPUs of this node (1); 0 stands for a driver that finds none
+ *   FAKE_CUDA_ARCH=90        what they are
+ *   FAKE_CUDA_GIB=X          memory of each (4)
+ *   FAKE_CUDA_SEED=N         the order in which independent streams go on (1); 0: as late as can be,
+ *                            the stream that is waited for first
+ *   FAKE_CUDA_FAIL=CALL:N:E  the N-th call of that name, from 1, gives error E; several with commas
+ *   FAKE_CUDA_SKIP_WAIT=K    the K-th cudaStreamWaitEvent is left out (0: none)
+ */
+
+/* `work` is done when everything queued on `s` before it is.  `what` is for messages, static storage. */
+void fake_cuda_enqueue(cudaStream_t s, const char *what, std::function<void()> work);
+
+/*
+ * The same for work that can be under way: `work` is called until it says true, and in between other
+ * streams go on.  For collectives: it starts a non-blocking call of MPI when it is first called and
+ * tests it after that.  Device memory is closed in between, so MPI must be given other buffers.
+ */
+void fake_cuda_enqueue_until(cudaStream_t s, const char *what, std::function<bool()> work);
+
+/* Whether FAKE_CUDA_FAIL wants this call, which is counted, to fail, and the error that it gives. */
+bool fake_cuda_planted(const char *call, int *error);
+
+/* Whether these bytes are memory of cudaMalloc(); pinned memory of cudaMallocHost(). */
+bool fake_cuda_is_device(const void *p, size_t bytes);
+bool fake_cuda_is_pinned(const void *p, size_t bytes);
+
+/* Host code of a fake itself touches device memory between these two, which nest. */
+void fake_cuda_open_memory(void);
+void fake_cuda_close_memory(void);
+
+/* The launch of a kernel that a host compiler made (kernels/emulate.h). */
+void trk_emulated_launch(void *stream, std::function<void()> work);
+
+#endif
