@@ -54,7 +54,7 @@ struct tr_cuda *tr_cuda_of(const struct tr_device *d);
 void tr_cuda_must(const struct tr_cuda *g, cudaError_t error, const char *call);
 
 /* The same for another library's error: `why` is its own word for it. */
-_Noreturn void tr_cuda_die(const struct tr_cuda *g, const char *call, const char *why);
+TR_NORETURN void tr_cuda_die(const struct tr_cuda *g, const char *call, const char *why);
 
 /* Wait until the compute stream, or `event`, is done, calling watch(). */
 void tr_cuda_wait_stream(struct tr_cuda *g, cudaStream_t s);

@@ -23,6 +23,11 @@ enum tr_status {
 
 #define TR_MUST_CHECK __attribute__((warn_unused_result))
 #define TR_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#ifdef __cplusplus              /* kernels include this header */
+#define TR_NORETURN [[noreturn]]
+#else
+#define TR_NORETURN _Noreturn
+#endif
 
 /* The exit code of the program for `s`, as sysexits.h counts: 0, 64..75. */
 int tr_status_exit_code(enum tr_status s);
@@ -61,7 +66,7 @@ void tr_tell_error(void);
  * tr_on_die() (which is MPI_Abort once MPI is up), and exit with the code of `s`.  For broken
  * transports and for failures that leave the ranks unable to agree.
  */
-_Noreturn void tr_die(enum tr_status s, const char *fmt, ...) TR_PRINTF(2, 3);
+TR_NORETURN void tr_die(enum tr_status s, const char *fmt, ...) TR_PRINTF(2, 3);
 
 /* The hook that takes the other ranks along; called with the exit code, may not return. */
 void tr_on_die(void (*hook)(int exit_code));

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_KERNELS_COMMON_CUH
+#define TR_KERNELS_COMMON_CUH
+
+/*
+ * What all kernels share.  A file of this folder is compiled by nvcc, and by any C++17 compiler over
+ * kernels/emulate.h, which is how the tests run kernels without a GPU; __CUDACC__ tells the two
+ * apart, and only this file and mma.cuh ask.
+ *
+ * A file defines operations of device/ops.def as C functions tr_cuda_NAME: they check sizes with
+ * device/sizes.h and launch kernels on the stream of the queue.  Kernels are templates over element
+ * types; every float type is one of float, f16 and bf16, and arithmetic is float or double.
+ *
+ * Conventions.  Results have the same bits on every GPU and in every run: no atomic additions of floats,
+ * and orders of summation depend on sizes only.  Pointers may lie on any multiple of an element; what
+ * lies on 16 bytes is moved 16 bytes at a time (struct pack).
+ */
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <stdint.h>
+#include <string.h>
+#else
+#include "emulate.h"
+#endif
+
+extern "C" {
+#include "device/cuda_kernel.h"
+#include "device/sizes.h"
+#include "util/half.h"
+}
+
+/*
+ * TR_LAUNCH(q, (kernel<T>), grid, block, shared_bytes, arguments...): on the stream of q; a failed
+ * launch ends the job.
+ * TR_SHARED(T, name, [32][33]): an array in the block's shared memory.
+ * TR_DYNAMIC_SHARED(T, name): a pointer to what the launch asked for.
+ */
+#ifdef __CUDACC__
+#define TR_LAUNCH(q, kernel, grid, block, shared_bytes, ...)                                 \
+    do {                                                                                     \
+        kernel<<<(grid), (block), (shared_bytes), (cudaStream_t)tr_cuda_stream(q)>>>(__VA_ARGS__); \
+        tr_cuda_launched((q), #kernel, (int)cudaGetLastError());                             \
+    } while (0)
+#define TR_SHARED(T, name, extent) __shared__ T name extent
+#define TR_DYNAMIC_SHARED(T, name)                             \
+    extern __shared__ __align__(16) unsigned char name##_raw[]; \
+    T *name = reinterpret_cast<T *>(name##_raw)
+#define TR_INLINE __device__ __forceinline__
+#else
+#define TR_LAUNCH(q, kernel, grid, block, shared_bytes, ...)                                  \
+    trk_emulated_launch(tr_cuda_stream(q), [=] {                                              \
+        emulate::run((grid), (block), (shared_bytes), [=] { kernel(__VA_ARGS__); });          \
+    })
+#define TR_SHARED(T, name, extent) \
+    static T name extent;          \
+    static emulate::shared_note name##_note(name, sizeof name)
+#define TR_DYNAMIC_SHARED(T, name) T *name = reinterpret_cast<T *>(emulate::dynamic_shared())
+#define TR_INLINE inline
+#endif
+
+enum { WARP = 32 };
+static const unsigned ALL_LANES = 0xffffffffU;
+
+/* ---- element types ---- */
+
+struct f16 {
+    uint16_t bits;
+};
+
+struct bf16 {
+    uint16_t bits;
+};
+
+TR_INLINE float bits_to_float(uint32_t bits)
+{
+    float x;
+
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+TR_INLINE uint32_t float_to_bits(float x)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+TR_INLINE float widen(float x)
+{
+    return x;
+}
+
+TR_INLINE float widen(bf16 x)
+{
+    return bits_to_float((uint32_t)x.bits << 16);
+}
+
+TR_INLINE float widen(f16 x)
+{
+#ifdef __CUDACC__
+    return __half2float(__ushort_as_half(x.bits));
+#else
+    return tr_f16_to_float(x.bits);
+#endif
+}
+
+/* Rounded to nearest even. */
+template <class T> TR_INLINE T narrow(float x);
+
+template <> TR_INLINE float narrow<float>(float x)
+{
+    return x;
+}
+
+template <> TR_INLINE f16 narrow<f16>(float x)
+{
+#ifdef __CUDACC__
+    return f16{__half_as_ushort(__float2half_rn(x))};
+#else
+    return f16{tr_f16_from_float(x)};
+#endif
+}
+
+template <> TR_INLINE bf16 narrow<bf16>(float x)
+{
+#ifdef __CUDACC__
+    return bf16{__bfloat16_as_ushort(__float2bfloat16_rn(x))};
+#else
+    return bf16{tr_bf16_from_float(x)};
+#endif
+}
+
+/* N elements that lie on a boundary of their size, moved at once. */
+template <class T, int N> struct alignas(sizeof(T) * N) pack {
+    T x[N];
+};
+
+template <int N, class T> TR_INLINE pack<T, N> load(const T *from)
+{
+    return *reinterpret_cast<const pack<T, N> *>(from);
+}
+
+template <int N, class T> TR_INLINE void store(T *to, const pack<T, N> &x)
+{
+    *reinterpret_cast<pack<T, N> *>(to) = x;
+}
+
+/* Elements that make 16 bytes. */
+template <class T> struct wide {
+    static const int N = 16 / (int)sizeof(T);
+};
+
+static inline bool on_16_bytes(const void *p)
+{
+    return (uintptr_t)p % 16 == 0;
+}
+
+/* ---- from a tensor to a type ---- */
+
+/* f(x) with an x of the type: with_float(t->dtype, [&](auto x) { using T = decltype(x); ... }). */
+template <class F> void with_float(enum tr_dtype type, F f)
+{
+    switch (type) {
+    case TR_F16:
+        f(f16());
+        break;
+    case TR_BF16:
+        f(bf16());
+        break;
+    default:
+        TR_ASSERT(type == TR_F32);
+        f(float());
+    }
+}
+
+template <class T> T *elements(const struct tr_tensor *t)
+{
+    return t ? static_cast<T *>(t->data) : nullptr;
+}
+
+/*
+ * An operand whose type is known when the kernel runs, for mixtures of types that no model has: a kernel
+ * template over accessors takes either of typed<T> and mixed.
+ */
+template <class T> struct typed {
+    T *data;
+
+    TR_INLINE float get(int64_t i) const { return widen(data[i]); }
+    TR_INLINE void set(int64_t i, float x) const { data[i] = narrow<T>(x); }
+};
+
+struct mixed {
+    void *data;
+    int type;
+
+    TR_INLINE float get(int64_t i) const
+    {
+        return type == TR_F32   ? static_cast<const float *>(data)[i]
+               : type == TR_F16 ? widen(static_cast<const f16 *>(data)[i])
+                                : widen(static_cast<const bf16 *>(data)[i]);
+    }
+    TR_INLINE void set(int64_t i, float x) const
+    {
+        if (type == TR_F32)
+            static_cast<float *>(data)[i] = x;
+        else if (type == TR_F16)
+            static_cast<f16 *>(data)[i] = narrow<f16>(x);
+        else
+            static_cast<bf16 *>(data)[i] = narrow<bf16>(x);
+    }
+};
+
+static inline mixed mixed_of(const struct tr_tensor *t)
+{
+    return t ? mixed{t->data, (int)t->dtype} : mixed{nullptr, 0};
+}
+
+/* ---- functions ---- */
+
+/* e^x within 2 units in the last place of 2^(x / log 2) near 0, a few more for large x: the special
+   function unit on a GPU. */
+TR_INLINE float exp_quick(float x)
+{
+#ifdef __CUDACC__
+    return __expf(x);
+#else
+    return expf(x);
+#endif
+}
+
+/* ---- sums and maxima ---- */
+
+struct add_up {
+    template <class T> TR_INLINE T operator()(T a, T b) const { return a + b; }
+};
+
+/* NaN wins, as it does in a comparison that asks for "not smaller". */
+struct take_larger {
+    TR_INLINE float operator()(float a, float b) const { return a > b || a != a ? a : b; }
+};
+
+/* Of the 32 lanes, the same on all of them. */
+template <class T, class Op> TR_INLINE T over_warp(T x, Op op)
+{
+    for (int other = WARP / 2; other > 0; other /= 2)
+        x = op(x, __shfl_xor_sync(ALL_LANES, x, other));
+    return x;
+}
+
+/*
+ * Of all threads of a one-dimensional block of whole warps, the same on all of them.  `room` is shared
+ * memory for WARP numbers; the caller may use it again after its own next barrier.
+ */
+template <class T, class Op> TR_INLINE T over_block(T x, Op op, T *room)
+{
+    const int warps = (int)blockDim.x / WARP, lane = (int)threadIdx.x % WARP;
+
+    x = over_warp(x, op);
+    if (lane == 0)
+        room[threadIdx.x / WARP] = x;
+    __syncthreads();
+    x = room[0];
+    for (int i = 1; i < warps; i++)
+        x = op(x, room[i]);
+    __syncthreads();
+    return x;
+}
+
+/* Blocks of `per_block` that cover n, at most `most`; kernels go on with strides of the grid. */
+static inline unsigned blocks_for(int64_t n, int64_t per_block, int64_t most)
+{
+    int64_t blocks = (n + per_block - 1) / per_block;
+
+    return (unsigned)(blocks < 1 ? 1 : blocks < most ? blocks : most);
+}
+
+#endif

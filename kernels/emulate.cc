@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "emulate.h"
+
+#include <csetjmp>
+#include <memory>
+#include <ucontext.h>
+#include <vector>
+
+namespace emulate {
+
+dim3 thread_index, block_index, block_size, grid_size;
+
+namespace {
+
+enum { STACK_BYTES = 256 << 10, PATTERN = 0xff };
+
+enum state { READY, AT_WARP, AT_BLOCK, GONE };
+
+struct slot {
+    alignas(16) unsigned char bytes[SLOT_BYTES];
+};
+
+/* One per thread of a block; a fiber serves one thread after another, so that its stack is made once. */
+struct fiber {
+    jmp_buf resume;
+    std::unique_ptr<unsigned char[]> stack;
+    ucontext_t start;
+    bool started = false;
+    state at = GONE;
+    dim3 index;
+    unsigned mask = 0;
+    const char *op = "";
+    slot mine;             /* what it brings to an exchange */
+    slot met[LANES];       /* what all brought, where it is the first lane of the mask, */
+    const slot *all = met; /*   and where the lanes of the mask find that */
+};
+
+struct shared_array {
+    void *at;
+    size_t bytes;
+};
+
+std::vector<std::unique_ptr<fiber>> fibers;
+std::vector<shared_array> arrays;
+std::vector<unsigned char> dynamic;
+const std::function<void()> *body;
+fiber *running;
+int running_number, threads;
+jmp_buf scheduler;
+uint64_t state_of_seed, passed;
+
+[[noreturn]] void stop(const char *what)
+{
+    fprintf(stderr, "emulate: block (%u,%u,%u) of %u threads: %s\n", block_index.x, block_index.y,
+            block_index.z, threads, what);
+    abort();
+}
+
+/* SplitMix64 (Steele, Lea, Flood 2014). */
+uint64_t draw()
+{
+    uint64_t z = state_of_seed += 0x9e3779b97f4a7c15ULL;
+
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
+    return z ^ z >> 31;
+}
+
+template <class T> void shuffle(std::vector<T> &list)
+{
+    for (size_t i = list.size(); i > 1; i--)
+        std::swap(list[i - 1], list[draw() % i]);
+}
+
+/* Back to the scheduler, and on from here when it says so. */
+void leave(state why)
+{
+    running->at = why;
+    if (_setjmp(running->resume) == 0)
+        _longjmp(scheduler, 1);
+}
+
+void fiber_main()
+{
+    for (;;) {
+        (*body)();
+        leave(GONE);
+    }
+}
+
+void resume(int number)
+{
+    running = fibers[(size_t)number].get();
+    running_number = number;
+    thread_index = running->index;
+    running->at = READY;
+    if (_setjmp(scheduler) != 0)
+        return;
+    if (running->started)
+        _longjmp(running->resume, 1);
+    running->started = true;
+    getcontext(&running->start);
+    running->stack.reset(new unsigned char[STACK_BYTES]);
+    running->start.uc_stack.ss_sp = running->stack.get();
+    running->start.uc_stack.ss_size = STACK_BYTES;
+    running->start.uc_link = nullptr;
+    makecontext(&running->start, fiber_main, 0);
+    setcontext(&running->start);
+}
+
+int warps()
+{
+    return (threads + LANES - 1) / LANES;
+}
+
+int lanes_of(int warp)
+{
+    return warp == warps() - 1 ? threads - warp * LANES : LANES;
+}
+
+fiber *fiber_of(int warp, int lane)
+{
+    return fibers[(size_t)(warp * LANES + lane)].get();
+}
+
+/* Whether all lanes of the mask that `f` gives have come to the same place. */
+bool have_met(int warp, const fiber *f)
+{
+    for (int k = 0; k < LANES; k++) {
+        if (!(f->mask >> k & 1))
+            continue;
+        if (k >= lanes_of(warp) || fiber_of(warp, k)->at == GONE)
+            stop("a mask names a lane that has left");
+        if (fiber_of(warp, k)->at != AT_WARP || fiber_of(warp, k)->mask != f->mask)
+            return false;
+        if (strcmp(fiber_of(warp, k)->op, f->op) != 0)
+            stop("lanes of a warp meet at different instructions");
+    }
+    return true;
+}
+
+/* All lanes of the mask go on before any of them meets others again (run_warp), so what they brought
+   can stay with the first of them. */
+void let_go(int warp, fiber *first)
+{
+    for (int k = 0; k < LANES; k++) {
+        fiber *f;
+
+        if (!(first->mask >> k & 1))
+            continue;
+        f = fiber_of(warp, k);
+        first->met[k] = f->mine;
+        f->all = first->met;
+        f->at = READY;
+    }
+}
+
+/* The lanes that one waiting lane waits for are there: they may go on. */
+bool release_warp(int warp)
+{
+    bool released = false;
+
+    for (int i = 0; i < lanes_of(warp); i++) {
+        fiber *f = fiber_of(warp, i);
+
+        if (f->at != AT_WARP)
+            continue;
+        if (!(f->mask >> i & 1))
+            stop("a lane is not in the mask that it gives");
+        if (!have_met(warp, f))
+            continue;
+        let_go(warp, f);
+        released = true;
+    }
+    return released;
+}
+
+bool warp_is_ready(int warp)
+{
+    for (int i = 0; i < lanes_of(warp); i++)
+        if (fibers[(size_t)(warp * LANES + i)]->at == READY)
+            return true;
+    return false;
+}
+
+/* Until its lanes wait for the block or for lanes that wait for something else. */
+void run_warp(int warp)
+{
+    std::vector<int> order;
+
+    for (int i = 0; i < lanes_of(warp); i++)
+        order.push_back(warp * LANES + i);
+    do {
+        if (state_of_seed)
+            shuffle(order);
+        for (int i : order)
+            if (fibers[(size_t)i]->at == READY)
+                resume(i);
+    } while (release_warp(warp) || warp_is_ready(warp));
+}
+
+/* True while there are threads: when none can run, those at the block's barrier pass it. */
+bool pass_barrier()
+{
+    bool any = false;
+
+    for (int i = 0; i < threads; i++) {
+        if (fibers[(size_t)i]->at == AT_WARP)
+            stop("threads wait for one another: some at a barrier of their warp for ever");
+        any |= fibers[(size_t)i]->at == AT_BLOCK;
+    }
+    for (int i = 0; i < threads; i++)
+        if (fibers[(size_t)i]->at == AT_BLOCK)
+            fibers[(size_t)i]->at = READY;
+    return any;
+}
+
+bool all_at_barrier()
+{
+    for (int i = 0; i < threads; i++)
+        if (fibers[(size_t)i]->at == READY || fibers[(size_t)i]->at == AT_WARP)
+            return false;
+    return true;
+}
+
+/* One warp after another until all wait for the block; the one that was last to reach the barrier is
+   often the first behind it. */
+void run_block()
+{
+    int favourite = -1;
+
+    do {
+        while (!all_at_barrier()) {
+            std::vector<int> ready;
+            int warp;
+
+            for (int w = 0; w < warps(); w++)
+                if (warp_is_ready(w))
+                    ready.push_back(w);
+            if (ready.empty())
+                stop("threads wait for one another: some at a barrier of their warp for ever");
+            warp = ready[state_of_seed ? draw() % ready.size() : 0];
+            if (state_of_seed && favourite >= 0 && warp_is_ready(favourite) && draw() % 4 != 0)
+                warp = favourite;
+            run_warp(warp);
+            favourite = warp;
+        }
+    } while (pass_barrier());
+}
+
+void begin_block(size_t shared_bytes)
+{
+    dynamic.assign(shared_bytes + 16, PATTERN);
+    for (const shared_array &a : arrays)
+        memset(a.at, PATTERN, a.bytes);
+    for (int i = 0; i < threads; i++) {
+        fiber *f = fibers[(size_t)i].get();
+        unsigned n = (unsigned)i;
+
+        f->at = READY;
+        f->index = dim3(n % block_size.x, n / block_size.x % block_size.y,
+                        n / (block_size.x * block_size.y));
+    }
+}
+
+} // namespace
+
+void seed(uint64_t value)
+{
+    state_of_seed = value;
+}
+
+uint64_t barriers()
+{
+    return passed;
+}
+
+shared_note::shared_note(void *at, size_t bytes)
+{
+    memset(at, PATTERN, bytes);
+    arrays.push_back({at, bytes});
+}
+
+void *dynamic_shared()
+{
+    return (void *)(((uintptr_t)dynamic.data() + 15) / 16 * 16);
+}
+
+int lane()
+{
+    return running_number % LANES;
+}
+
+void block_barrier()
+{
+    passed++;
+    leave(AT_BLOCK);
+}
+
+const unsigned char *exchange(unsigned mask, const void *mine, size_t bytes, const char *op)
+{
+    if (bytes > SLOT_BYTES)
+        stop("an exchange between lanes is too large");
+    memcpy(running->mine.bytes, mine, bytes);
+    running->mask = mask;
+    running->op = op;
+    passed++;
+    leave(AT_WARP);
+    return running->all[0].bytes;
+}
+
+void run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()> &thread)
+{
+    const uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z;
+    std::vector<uint64_t> order(blocks);
+
+    threads = (int)(block.x * block.y * block.z);
+    block_size = block;
+    grid_size = grid;
+    body = &thread;
+    if (threads < 1 || threads > 1024 || blocks == 0 || grid.y > 65535 || grid.z > 65535)
+        stop("a GPU takes neither such a block nor such a grid");
+    while (fibers.size() < (size_t)threads)
+        fibers.emplace_back(new fiber);
+    for (uint64_t i = 0; i < blocks; i++)
+        order[i] = i;
+    if (state_of_seed)
+        shuffle(order);
+    for (uint64_t b : order) {
+        block_index = dim3((unsigned)(b % grid.x), (unsigned)(b / grid.x % grid.y),
+                           (unsigned)(b / ((uint64_t)grid.x * grid.y)));
+        begin_block(shared_bytes);
+        run_block();
+    }
+}
+
+} // namespace emulate
+
+unsigned __ballot_sync(unsigned mask, int predicate)
+{
+    const unsigned char *all = emulate::exchange(mask, &predicate, sizeof predicate, "__ballot_sync");
+    unsigned votes = 0;
+
+    for (int i = 0; i < emulate::LANES; i++) {
+        int vote;
+
+        memcpy(&vote, all + i * emulate::SLOT_BYTES, sizeof vote);
+        if (mask >> i & 1 && vote)
+            votes |= 1U << i;
+    }
+    return votes;
+}
+
+/* Without a fake runtime there are no queues. */
+__attribute__((weak)) void trk_emulated_launch(void *stream, std::function<void()> work)
+{
+    (void)stream;
+    work();
+}
