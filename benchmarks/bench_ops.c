@@ -26,7 +26,8 @@ struct step {
     struct tr_dropout drop;
     int64_t *sample;
     float *params, *grads, *m, *v;
-    struct tr_tensor x, y, wide, pre, qkv, dqkv, lse, mean, rstd, logits, max, stats, loss, weight;
+    struct tr_tensor x, y, norm, wide, pre, qkv, dqkv, lse, mean, rstd, logits, max, stats, loss,
+        weight;
     struct tr_tensor ids, positions, gain, bias, out;
     int layer;
 };
@@ -60,6 +61,7 @@ static void open_step(struct step *s, int threads, double p)
     s->v = memory;
     s->x = floats(s, s->n, H);
     s->y = floats(s, s->n, H);
+    s->norm = floats(s, s->n, H);
     s->wide = floats(s, s->n, F);
     s->pre = floats(s, s->n, F);
     s->qkv = floats(s, s->n, 3 * H);
@@ -181,6 +183,8 @@ WORK(layernorm, RUN(layernorm, &s->y, &s->mean, &s->rstd, &s->x, &s->gain, &s->g
 WORK(layernorm_bwd, struct tr_tensor dbias = tr_f32_1(tr_f32(&s->bias), H);
      RUN(layernorm_bwd, &s->x, &s->gain, &dbias, &s->y, &s->x, &s->x, &s->gain, &s->mean, &s->rstd))
 WORK(residual, RUN(residual, &s->y, &s->x, &s->x, &s->gain, s->drop))
+WORK(residual_norm, RUN(residual_norm, &s->y, &s->norm, &s->mean, &s->rstd, &s->x, &s->x, &s->gain,
+                        &s->gain, &s->gain, 1e-5f, s->drop))
 WORK(residual_bwd, RUN(residual_bwd, &s->y, &s->gain, &s->x, s->drop))
 WORK(attention, RUN(attention, &s->y, &s->lse, &s->qkv, NULL, 0, 0.125f, s->drop))
 WORK(attention_bwd,
@@ -214,11 +218,12 @@ static const struct job {
     {"embed", embed, 1, 0, 0},
     {"add_rows", add_rows, 1, 0, 0},
     {"dropout", dropout, 1, 0, 0},
-    {"layernorm", layernorm, 2 * L + 1, 0, 0},
+    {"layernorm", layernorm, L + 1, 0, 0},
     {"linear qkv", qkv, L, 3, 0},
     {"attention", attention, L, 0, 0},
     {"linear out", out, L, 1, 0},
-    {"residual", residual, 2 * L, 0, 0},
+    {"residual_norm", residual_norm, L, 0, 0},
+    {"residual", residual, L, 0, 0},
     {"linear up, gelu", up, L, 4, 0},
     {"linear down", down, L, 4, 0},
     {"linear logits", logits, 1, (double)V / H, 0},

@@ -14,7 +14,7 @@
  * floats only; rows of halves pass through the scratch of their thread.
  */
 
-enum { CHUNK = 256, COLUMNS = 64, ROWS = 5 };
+enum { CHUNK = 256, COLUMNS = 64, ROWS = 7 };
 
 _Static_assert(ROWS *(TR_MAX_WIDTH + 32) <= SCRATCH_FLOATS, "scratch");
 
@@ -242,6 +242,41 @@ void tr_cpu_residual(struct tr_queue *q, const struct tr_tensor *y, const struct
                          tr_cpu_in(a, n * s.h, s.h, w.row[3]), plus,
                          mask_row(&drop, n, s.h, w.row[4]), s.h);
             tr_cpu_put(y, n * s.h, s.h, to);
+        }
+    }
+}
+
+/* The row is still in the nearest cache when it is normed. */
+void tr_cpu_residual_norm(struct tr_queue *q, const struct tr_tensor *y,
+                          const struct tr_tensor *norm, const struct tr_tensor *mean,
+                          const struct tr_tensor *rstd, const struct tr_tensor *x,
+                          const struct tr_tensor *a, const struct tr_tensor *bias,
+                          const struct tr_tensor *gain, const struct tr_tensor *shift, float eps,
+                          struct tr_dropout drop)
+{
+    struct tr_rows_sizes s = tr_sizes_residual(y, x, a, bias, &drop);
+    int threads = q->device->threads;
+
+    tr_sizes_layernorm(norm, mean, rstd, y, gain, shift);
+#pragma omp parallel num_threads(threads) if (worth(threads, s))
+    {
+        struct rows w = rows_of(q, s.h);
+        const float *plus = tr_cpu_in(bias, 0, s.h, w.row[0]);
+        const float *by = tr_cpu_in(gain, 0, s.h, w.row[5]);
+        const float *then = tr_cpu_in(shift, 0, s.h, w.row[6]);
+
+#pragma omp for
+        for (int64_t n = 0; n < s.n; n++) {
+            float *to = tr_cpu_out(y, n * s.h, w.row[1]);
+
+            residual_row(to, tr_cpu_in(x, n * s.h, s.h, w.row[2]),
+                         tr_cpu_in(a, n * s.h, s.h, w.row[3]), plus,
+                         mask_row(&drop, n, s.h, w.row[4]), s.h);
+            tr_cpu_put(y, n * s.h, s.h, to);
+            to = tr_cpu_out(norm, n * s.h, w.row[2]);
+            norm_row(to, tr_f32(mean) + n, tr_f32(rstd) + n, tr_cpu_in(y, n * s.h, s.h, w.row[1]),
+                     by, then, s.h, eps);
+            tr_cpu_put(norm, n * s.h, s.h, to);
         }
     }
 }

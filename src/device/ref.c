@@ -266,6 +266,17 @@ void tr_ref_residual(struct tr_queue *q, const struct tr_tensor *y, const struct
         }
 }
 
+void tr_ref_residual_norm(struct tr_queue *q, const struct tr_tensor *y,
+                          const struct tr_tensor *norm, const struct tr_tensor *mean,
+                          const struct tr_tensor *rstd, const struct tr_tensor *x,
+                          const struct tr_tensor *a, const struct tr_tensor *bias,
+                          const struct tr_tensor *gain, const struct tr_tensor *shift, float eps,
+                          struct tr_dropout drop)
+{
+    tr_ref_residual(q, y, x, a, bias, drop);
+    tr_ref_layernorm(q, norm, mean, rstd, y, gain, shift, eps);
+}
+
 void tr_ref_residual_bwd(struct tr_queue *q, const struct tr_tensor *da,
                          const struct tr_tensor *dbias, const struct tr_tensor *dy,
                          struct tr_dropout drop)

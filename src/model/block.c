@@ -51,6 +51,7 @@ static const struct tr_tensor *first_seen(const struct tr_model *m)
     return m->mask->from.data ? &m->mask->from : NULL;
 }
 
+/* Ends with the norm of the MLP, which reads what the residual addition leaves in the cache. */
 static void attention_forward(struct tr_model *m, struct tr_block_kept *k, int layer,
                               const int64_t *sample)
 {
@@ -60,6 +61,8 @@ static void attention_forward(struct tr_model *m, struct tr_block_kept *k, int l
     struct tr_tensor qkv_bias = tr_model_value(m, TR_PARAM_QKV_BIAS, layer);
     struct tr_tensor proj = tr_model_value(m, TR_PARAM_PROJ_WEIGHT, layer);
     struct tr_tensor proj_bias = tr_model_value(m, TR_PARAM_PROJ_BIAS, layer);
+    struct tr_tensor gain2 = tr_model_value(m, TR_PARAM_LN2_GAIN, layer);
+    struct tr_tensor shift2 = tr_model_value(m, TR_PARAM_LN2_BIAS, layer);
     struct tr_queue *q = m->q;
 
     q->on->layernorm(q, &k->norm1, &k->mean1, &k->rstd1, &k->x, &gain, &shift, m->eps);
@@ -68,22 +71,21 @@ static void attention_forward(struct tr_model *m, struct tr_block_kept *k, int l
                      tr_model_dropout(m, TR_STREAM_ATTN_DROPOUT, layer, sample));
     q->on->linear(q, &m->row, NULL, &k->ctx, &proj, NULL, TR_ACT_NONE);
     tr_tp_leave_fwd(&m->tp, q, &m->row_part, &m->row);
-    q->on->residual(q, &k->s, &k->x, &m->row_part, &proj_bias,
-                    tr_model_dropout(m, TR_STREAM_ATTN_OUT_DROPOUT, layer, sample));
+    q->on->residual_norm(q, &k->s, &k->norm2, &k->mean2, &k->rstd2, &k->x, &m->row_part, &proj_bias,
+                         &gain2, &shift2, m->eps,
+                         tr_model_dropout(m, TR_STREAM_ATTN_OUT_DROPOUT, layer, sample));
 }
 
+/* From the normed s. */
 static void mlp_forward(struct tr_model *m, struct tr_block_kept *k, int layer,
                         const struct tr_tensor *y, const int64_t *sample)
 {
-    struct tr_tensor gain = tr_model_value(m, TR_PARAM_LN2_GAIN, layer);
-    struct tr_tensor shift = tr_model_value(m, TR_PARAM_LN2_BIAS, layer);
     struct tr_tensor fc1 = tr_model_value(m, TR_PARAM_FC1_WEIGHT, layer);
     struct tr_tensor fc1_bias = tr_model_value(m, TR_PARAM_FC1_BIAS, layer);
     struct tr_tensor fc2 = tr_model_value(m, TR_PARAM_FC2_WEIGHT, layer);
     struct tr_tensor fc2_bias = tr_model_value(m, TR_PARAM_FC2_BIAS, layer);
     struct tr_queue *q = m->q;
 
-    q->on->layernorm(q, &k->norm2, &k->mean2, &k->rstd2, &k->s, &gain, &shift, m->eps);
     q->on->linear(q, &k->act, &k->pre, tr_model_whole(m, &k->norm2), &fc1, &fc1_bias,
                   m->family->act);
     if (!y)

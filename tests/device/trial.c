@@ -127,6 +127,15 @@ const struct tr_tensor *floats(struct trial *t, enum role role, enum kind kind, 
     return seal(o);
 }
 
+void coarsen(struct trial *t)
+{
+    struct operand *o = &t->operand[t->operands - 1];
+
+    for (int64_t i = 0; i < tr_tensor_elems(&o->t); i++)
+        put(&o->t, i, (float)(nearbyint(element(&o->t, i) * 8.0) / 8.0));
+    seal(o);
+}
+
 /* Infinities and NaN among the numbers of the last operand, in a quarter of the trials. */
 void spoil(struct trial *t)
 {

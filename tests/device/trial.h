@@ -73,6 +73,10 @@ const struct tr_tensor *halves(struct trial *t, enum tr_dtype type, int64_t n);
 const struct tr_tensor *ints(struct trial *t, int64_t n, int32_t from, int32_t to);
 const struct tr_tensor *one_double(struct trial *t);
 
+/* Make the numbers of the last operand multiples of 1/8: sums of a few of them, and products with
+   powers of two, are exact, so every backend makes the same halves of them. */
+void coarsen(struct trial *t);
+
 /* Infinities, NaN and the like among the numbers of the last operand, in a quarter of the
    trials. */
 void spoil(struct trial *t);
