@@ -4,6 +4,7 @@ libtrireme_a_SOURCES += \
 	src/comm/launch.c src/comm/launch.h \
 	src/comm/mpi.c \
 	src/comm/mover.c src/comm/mover.h \
+	src/comm/nccl.h \
 	src/comm/reduce.c src/comm/reduce.h \
 	src/comm/self.c \
 	src/comm/slow.c src/comm/slow.h

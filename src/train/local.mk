@@ -1,4 +1,5 @@
 libtrireme_a_SOURCES += \
+	src/train/fabric.c src/train/fabric.h \
 	src/train/plan.c src/train/plan.h \
 	src/train/progress.c src/train/progress.h \
 	src/train/report.c src/train/report.h \

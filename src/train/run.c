@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "ckpt/ckpt.h"
+#include "train/fabric.h"
 #include "train/report.h"
 #include "train/step.h"
 #include "train/tell.h"
@@ -194,6 +195,7 @@ static enum tr_status open_memory(struct tr_run *r)
     plan_memory(r);
     s = r->queue.on->reserve(r->device, r->arena.used_bytes, &memory);
     TR_TRY(tr_comm_agree(r->world, s));
+    tr_fabric_register(r);
     tr_arena_open(&r->arena, memory);
     plan_memory(r);
     if (r->config->memory_plan && r->world->rank == 0)
@@ -412,8 +414,9 @@ static enum tr_status build(struct tr_run *r)
 
     TR_TRY(tr_shape_of(r->config, r->world->size, &r->shape));
     tr_launch_read(r->world, &r->launch);
-    TR_TRY(tr_grid_open(r->world, s->w, s->p, s->d, &r->grid));
     TR_TRY(open_device(r));
+    TR_TRY(tr_fabric_open(r));
+    TR_TRY(tr_grid_open(r->fabric, s->w, s->p, s->d, &r->grid));
     report_setup(r, began);
     TR_TRY(open_parts(r));
     open_scaler(r);
@@ -469,8 +472,9 @@ void tr_run_close(struct tr_run *r)
     tr_model_close(&r->model);
     tr_sched_release(&r->train_list);
     tr_sched_release(&r->eval_list);
+    tr_grid_close(&r->grid);
+    tr_fabric_close(r);
     if (r->device)
         r->queue.on->close(r->device);
-    tr_grid_close(&r->grid);
     memset(r, 0, sizeof *r);
 }

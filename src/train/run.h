@@ -25,7 +25,9 @@
 struct tr_run {
     const struct tr_config *config;     /* borrowed */
     struct tr_shape shape;
-    struct tr_comm *world;              /* borrowed */
+    struct tr_comm *world;              /* borrowed; for host memory */
+    struct tr_comm *fabric;             /* the same ranks, for memory of the device: train/fabric.h */
+    struct tr_comm own_fabric;          /* what it points to where that is not the world */
     struct tr_launch launch;
     struct tr_grid grid;
     struct tr_device *device;

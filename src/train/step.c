@@ -219,7 +219,7 @@ static bool shared(const struct tr_run *r)
 
 struct tr_comm *tr_step_owners(struct tr_run *r)
 {
-    return shared(r) ? r->world : &r->grid.mp;
+    return shared(r) ? r->fabric : &r->grid.mp;
 }
 
 static double zeros(struct tr_run *r)

@@ -94,7 +94,7 @@ static void choices(void **state)
     (void)state;
     assert_ok(parse("--tokenizer-type GPT2BPETokenizer --distributed-backend nccl"));
     assert_int_equal(c.tokenizer_type, TR_TOKENIZER_GPT2_BPE);
-    assert_int_equal(c.distributed_backend, TR_DIST_MPI);
+    assert_int_equal(c.distributed_backend, TR_DIST_NCCL);
     assert_string_equal(tr_config_spelling("backend", TR_BACKEND_REF), "ref");
     assert_null(tr_config_spelling("seed", 0));
     assert_fails(TR_ECONFIG,

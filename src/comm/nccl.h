@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_COMM_NCCL_H
+#define TR_COMM_NCCL_H
+
+#include <stdbool.h>
+
+#include "comm/comm.h"
+
+/*
+ * The transport "nccl": memory of GPUs, by NVIDIA's library.  It wraps another one, which carries host
+ * memory (calls with q == NULL), barriers, gather_all() and what the ranks agree on; calls with
+ * a queue of the cuda backend move memory of its GPU.  There is one communicator of NCCL for the world,
+ * and each group has one that is split from it; groups of one rank have none and copy.
+ *
+ * Blocking calls are work of the compute stream.  What the *_start calls begin runs on a stream of the
+ * group's own, which waits for what the compute stream had then; finish() makes the compute stream
+ * wait for the transfer.  The host waits for neither.  Transfers of one group follow one another;
+ * those of two groups may run at once, so groups share no resources of NCCL (with splitShare their
+ * kernels would follow one another, and a message that is waited for would hold up a sum).  To do so
+ * without deadlock, kernels must begin in one order on all ranks: that of the calls, which is what
+ * NCCL_LAUNCH_ORDER_IMPLICIT asks for.
+ *
+ * Sums.  NCCL adds in the order of its rings or trees, in halves where the operands are, and rounds at
+ * each addition: unlike the order of the other transports, it depends on the place of an element and
+ * on the machine.  All ranks get the same bits from an all-reduce, and a run gets them again as long as
+ * the machine, the layout, the version and NCCL_ALGO, NCCL_PROTO and the number of channels are the
+ * same.
+ *
+ * Faults.  While the host waits for the GPU (tr_cuda.watch), the transport looks at what NCCL says of
+ * each communicator, at how long the oldest call of each group has been under way, and for a word from
+ * ranks that failed.  Then this rank tells what it was waiting for, tells the other ranks, which do
+ * the same, aborts its communicators and ends the job through tr_die() with TR_ETEMP.
+ *
+ * Environment.  Variables of NCCL that the user sets are left alone.  NCCL_LAUNCH_ORDER_IMPLICIT=1 is
+ * set otherwise, and with `share` what lets ranks share a GPU: from NCCL 2.30 on its own way,
+ * before that a host name for each rank, which makes NCCL go through the network of that host.
+ */
+struct tr_nccl_how {
+    double timeout_s;           /* a call under way for longer has failed */
+    bool share;                 /* ranks of a node may share a GPU */
+    bool mixed;                 /* GPUs of several kinds may be in one job */
+};
+
+/*
+ * *out is `inner` (borrowed; not used by others until release, but for calls on host memory) with GPUs;
+ * so are the groups split from it, which are released before it.  `q` is a queue of the cuda backend,
+ * borrowed.  All ranks say the same `how`.  Collective.  On all ranks: TR_ERESOURCE when NCCL
+ * is missing or cannot start, TR_ECONFIG for GPUs of two kinds.  A world of one needs no NCCL.
+ */
+enum tr_status tr_comm_nccl_open(struct tr_comm *inner, struct tr_queue *q,
+                                 const struct tr_nccl_how *how, struct tr_comm *out) TR_MUST_CHECK;
+
+/* After reserve(): the memory of the GPU is registered with the communicators of the world and of all
+   groups, also of those to come, so that NCCL may move it without copies of its own.  What cannot be
+   registered still moves: a warning says so.  Not collective, but all ranks should do it. */
+void tr_comm_nccl_register(struct tr_comm *world);
+
+#endif
