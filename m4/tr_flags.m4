@@ -42,9 +42,11 @@ AS_CASE([$with_march], ["" | no], [], [yes], [AC_MSG_ERROR([--with-march needs a
 # clang warns of loops that it does not turn into vectors, which with -O1 are most.
 AS_IF([test "x$enable_developer" = xyes], [
   TR_CFLAGS="$TR_CFLAGS -Werror"
-  TR_TRY_CFLAG([-Wno-error=pass-failed], [TR_CFLAGS])])
+  TR_TRY_CFLAG([-Wno-error=pass-failed], [TR_CFLAGS])
+  TR_NVCCFLAGS="-Werror all-warnings"])
 AS_IF([test "x$enable_sanitizers" = xyes], [
   TR_CFLAGS="$TR_CFLAGS -fsanitize=address,undefined -fno-sanitize-recover=undefined"
   TR_CFLAGS="$TR_CFLAGS -fno-omit-frame-pointer -DTR_SANITIZERS"])
 AC_SUBST([TR_CFLAGS])
+AC_SUBST([TR_NVCCFLAGS])
 ])

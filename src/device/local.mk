@@ -16,3 +16,9 @@ else
 libtrireme_a_SOURCES += src/device/cpu_dnnl_none.c
 endif
 EXTRA_DIST += src/device/cpu_dnnl.c src/device/cpu_dnnl_none.c
+
+CUDA_SOURCES += \
+	src/device/cuda.c src/device/cuda.h src/device/cuda_kernel.h \
+	src/device/cuda_libs.c src/device/cuda_libs.def src/device/cuda_libs.h
+CUDNN_SOURCES +=
+CUDA_AWARE += src/device/device.c

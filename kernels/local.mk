@@ -1,0 +1,29 @@
+# The kernels of the cuda backend: nvcc compiles them for the program, and the C++ compiler for the tests
+# that emulate a GPU (tests/cuda/local.mk).
+KERNELS =
+KERNEL_INCLUDES =
+EXTRA_DIST += $(KERNELS) $(KERNEL_INCLUDES)
+
+SUFFIXES += .cu .emulated.o
+AM_V_NVCC = $(am__v_NVCC_@AM_V@)
+am__v_NVCC_ = $(am__v_NVCC_@AM_DEFAULT_V@)
+am__v_NVCC_0 = @echo "  NVCC    " $@;
+am__v_NVCC_1 =
+
+# Without exceptions, guards of statics and run-time types an object needs nothing of the C++ library,
+# so that the C compiler links the program.
+NVCC_COMPILE = $(NVCC) $(NVCC_HOST) -std=c++17 $(CUDA_CODE) $(TR_NVCCFLAGS) -I$(srcdir)/kernels \
+	-I$(srcdir)/src $(NVCCFLAGS) -Xcompiler -Wall,-Wextra \
+	-Xcompiler -fno-exceptions,-fno-threadsafe-statics,-fno-rtti
+.cu.o:
+	$(AM_V_NVCC)$(MKDIR_P) $(@D)/$(DEPDIR) && \
+	$(NVCC_COMPILE) -MD -MP -MF $(@D)/$(DEPDIR)/$(@F).d -c -o $@ $<
+
+EMULATE = $(CXX) -x c++ $(AM_CPPFLAGS) -I$(srcdir)/kernels $(CPPFLAGS) $(AM_CXXFLAGS) $(CXXFLAGS)
+.cu.emulated.o:
+	$(AM_V_CXX)$(MKDIR_P) $(@D)/$(DEPDIR) && \
+	$(EMULATE) -MD -MP -MF $(@D)/$(DEPDIR)/$(@F).d -c -o $@ $<
+
+-include kernels/$(DEPDIR)/*.d
+mostlyclean-local:
+	-rm -rf kernels/$(DEPDIR) kernels/*.o
