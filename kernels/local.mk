@@ -1,7 +1,8 @@
 # The kernels of the cuda backend: nvcc compiles them for the program, and the C++ compiler for the tests
 # that emulate a GPU (tests/cuda/local.mk).
-KERNELS =
-KERNEL_INCLUDES =
+KERNELS = \
+	kernels/flat.cu
+KERNEL_INCLUDES = kernels/common.cuh kernels/emulate.h kernels/random.cuh
 EXTRA_DIST += $(KERNELS) $(KERNEL_INCLUDES)
 
 SUFFIXES += .cu .emulated.o

@@ -1,1 +1,23 @@
+# The cuda backend without a GPU: its host code over fakes of NVIDIA's libraries (compiled against the
+# real headers), its kernels emulated.  All of it is in one library, which comes whole and first, so that
+# nothing is taken from libtrireme.a that knows of the real ones.
+#
+# A test program of the backend says
+#     tests_cuda_t_NAME_LDADD = $(FAKE_LIBS)
+#     tests_cuda_t_NAME_DEPENDENCIES = $(FAKE_NEEDS)
+# and, where it looks at HAVE_CUDA or a header of CUDA itself,
+#     tests_cuda_t_NAME_CPPFLAGS = $(FAKE_FLAGS)
+FAKE_FLAGS = $(AM_CPPFLAGS) $(CUDA_HEADERS) -I$(srcdir)/kernels -I$(srcdir)/tests/cuda \
+	-DHAVE_CUDA -DHAVE_NCCL -UHAVE_CUDNN -DTR_CUDA_LINKED -DTR_CUDA_ARCHS=\"80,90\"
+FAKE_NEEDS = tests/cuda/libfake.a $(TR_LIBS_MADE)
+FAKE_LIBS = -Wl,--whole-archive tests/cuda/libfake.a -Wl,--no-whole-archive \
+	$(TR_LIBS_MADE) $(TR_LIBS_FOUND) $(CMOCKA_LIBS) -lstdc++ -lpthread
+FAKE_FILES = tests/cuda/fake_cudart.cc tests/cuda/fake_cudart.h kernels/emulate.cc
+EXTRA_DIST += $(FAKE_FILES)
 
+if HAVE_CUDA_FAKES
+check_LIBRARIES += tests/cuda/libfake.a
+tests_cuda_libfake_a_CPPFLAGS = $(FAKE_FLAGS)
+tests_cuda_libfake_a_SOURCES = $(FAKE_FILES) $(CUDA_SOURCES) $(NCCL_SOURCES) $(CUDA_AWARE)
+tests_cuda_libfake_a_LIBADD = $(KERNELS:.cu=.emulated.o)
+endif
