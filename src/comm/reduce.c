@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "util/half.h"
+#include "device/cpu_half.h"
 
 /* Elements that are worked on at once: they stay in the nearest cache. */
 enum { BLOCK = 1024 };
@@ -28,32 +28,10 @@ static void join_f64(double *restrict to, const double *restrict x, int n, enum 
             to[i] = x[i] > to[i] ? x[i] : to[i];
 }
 
-static void load(float *restrict to, const void *from, int64_t first, int n, enum tr_dtype t)
+/* The address of element `first` of n numbers of a float type. */
+static void *at(const void *numbers, int64_t first, enum tr_dtype t)
 {
-    const uint16_t *half = (const uint16_t *)from + first;
-
-    if (t == TR_F16)
-        for (int i = 0; i < n; i++)
-            to[i] = tr_f16_to_float(half[i]);
-    else if (t == TR_BF16)
-        for (int i = 0; i < n; i++)
-            to[i] = tr_bf16_to_float(half[i]);
-    else
-        memcpy(to, (const float *)from + first, (size_t)n * sizeof *to);
-}
-
-static void store(void *to, int64_t first, const float *restrict from, int n, enum tr_dtype t)
-{
-    uint16_t *half = (uint16_t *)to + first;
-
-    if (t == TR_F16)
-        for (int i = 0; i < n; i++)
-            half[i] = tr_f16_from_float(from[i]);
-    else if (t == TR_BF16)
-        for (int i = 0; i < n; i++)
-            half[i] = tr_bf16_from_float(from[i]);
-    else
-        memcpy((float *)to + first, from, (size_t)n * sizeof *from);
+    return (unsigned char *)numbers + first * tr_dtype_bytes(t);
 }
 
 static int block(int64_t left)
@@ -68,10 +46,10 @@ void tr_reduce_pair(void *inout, const void *in, int64_t n, enum tr_dtype t, enu
     for (int64_t first = 0; first < n; first += BLOCK) {
         int count = block(n - first);
 
-        load(sum, inout, first, count, t);
-        load(x, in, first, count, t);
+        tr_cpu_widen(t, at(inout, first, t), count, sum);
+        tr_cpu_widen(t, at(in, first, t), count, x);
         join_f32(sum, x, count, op);
-        store(inout, first, sum, count, t);
+        tr_cpu_narrow(t, sum, count, at(inout, first, t));
     }
 }
 
@@ -83,12 +61,12 @@ static void slices_f32(const struct tr_tensor *out, const void *slices, int rank
     for (int64_t first = 0; first < n; first += BLOCK) {
         int count = block(n - first);
 
-        load(sum, slices, first, count, out->dtype);
+        tr_cpu_widen(out->dtype, at(slices, first, out->dtype), count, sum);
         for (int r = 1; r < ranks; r++) {
-            load(x, slices, r * n + first, count, out->dtype);
+            tr_cpu_widen(out->dtype, at(slices, r * n + first, out->dtype), count, x);
             join_f32(sum, x, count, op);
         }
-        store(out->data, first, sum, count, out->dtype);
+        tr_cpu_narrow(out->dtype, sum, count, at(out->data, first, out->dtype));
     }
 }
 
