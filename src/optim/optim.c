@@ -140,16 +140,17 @@ void tr_optim_publish(struct tr_optim *o, struct tr_queue *q)
     }
 }
 
-static double sum_of_squares(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q)
+double tr_optim_sum(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
+                    const struct tr_tensor *all, tr_optim_adds *add)
 {
     *tr_f64(&o->sum) = 0.0;
     for (int i = 0; i < o->spans; i++) {
-        struct tr_tensor g;
+        struct tr_tensor part;
 
         if (!o->span[i].counts)
             continue;
-        g = tr_tensor_span(&o->params->grads, o->span[i].first, o->span[i].count);
-        q->on->sumsq(q, &o->sum, &g);
+        part = tr_tensor_span(all, o->span[i].first, o->span[i].count);
+        add(q, &o->sum, &part);
     }
     group->via->allreduce(group, q, &o->sum, TR_SUM);
     q->on->wait(q);
@@ -208,7 +209,8 @@ struct tr_optim_result tr_optim_step(struct tr_optim *o, struct tr_comm *group, 
     tr_timer_start(TR_TIMER_OPTIMIZER);
     if (o->clip > 0.0 || how.check) {
         tr_timer_start(timer);
-        out.norm = sqrt(sum_of_squares(o, group, q)) / how.loss_scale;
+        out.norm =
+            sqrt(tr_optim_sum(o, group, q, &o->params->grads, q->on->sumsq)) / how.loss_scale;
         out.skipped = !isfinite(out.norm);
         if (o->clip > 0.0)
             factor *= fmin(o->clip / (out.norm + 1e-6), 1.0);

@@ -60,6 +60,15 @@ float *tr_optim_masters(const struct tr_optim *o, int i);
    loaded.  Owned elements only. */
 void tr_optim_publish(struct tr_optim *o, struct tr_queue *q);
 
+/* An operation that adds what it finds in x to a TR_F64. */
+typedef void tr_optim_adds(struct tr_queue *q, const struct tr_tensor *out,
+                           const struct tr_tensor *x);
+
+/* What `add` adds up over the elements of `all`, a flat buffer, that count (struct tr_optim_span), on
+   all ranks of `group`.  Waits for the queue.  Collective over `group`. */
+double tr_optim_sum(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
+                    const struct tr_tensor *all, tr_optim_adds *add);
+
 struct tr_optim_how {
     double lr, decay;           /* learning rate; weight decay where it applies */
     double loss_scale;          /* what the gradients were multiplied by; 1 without */
