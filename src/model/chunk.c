@@ -17,6 +17,12 @@ struct slot {
     int64_t *sample; /* [B] */
 };
 
+/* The elements of a part's parameters in the flat buffers: in a forward pass it reads values from
+   `first` on, and after its backward pass the gradients below `end` are complete. */
+struct range {
+    int64_t first, end;
+};
+
 struct tr_chunk {
     struct tr_model *m;
     int first_layer, layers;
@@ -26,42 +32,26 @@ struct tr_chunk {
     struct tr_head head;
     struct tr_tensor *output, *doutput, *dinput; /* [room]; see chunk.h */
     struct tr_tensor loss_sum;                   /* TR_F64 [1] */
-    int64_t ready_head;                          /* elements complete after the head's backward */
-    int64_t *ready_layer;                        /* [layers] and after that layer's */
-    int64_t first_embed, first_head;          /* elements that a part's values begin at */
-    int64_t *first_value;                     /* [layers] */
+    struct range embedding, top;                 /* of the embedding; of the head without it */
+    struct range *layer;                         /* [layers] */
     bool completes; /* its backward is the last of a step on this rank */
 };
 
-/* One past the last element of the parameters of `layer` (-1: the head) in this chunk. */
-static int64_t end_of(const struct tr_chunk *c, int index, int layer)
+/* The elements of the parameters of `layer` (-1: of the head, or of the embedding) in this chunk. */
+static struct range range_of(const struct tr_chunk *c, int index, int layer, bool embedding)
 {
-    int64_t end = 0;
+    struct range all = {.first = c->m->params.size};
 
     for (int i = 0; i < c->m->params.count; i++) {
         const struct tr_param *p = &c->m->params.list[i];
         bool of_embedding = p->row == TR_PARAM_POS_EMBED || p->row == TR_PARAM_WORD_EMBED;
 
-        if (p->chunk == index && p->layer == layer && !of_embedding)
-            end = p->offset + p->elems;
+        if (p->chunk != index || p->layer != layer || of_embedding != embedding)
+            continue;
+        all.first = p->offset < all.first ? p->offset : all.first;
+        all.end = p->offset + p->elems;
     }
-    return end;
-}
-
-/* The first element of the parameters of `layer` (-1: of the head or the embedding) in this chunk. */
-static int64_t start_of(const struct tr_chunk *c, int index, int layer, bool embedding)
-{
-    int64_t start = c->m->params.size;
-
-    for (int i = 0; i < c->m->params.count; i++) {
-        const struct tr_param *p = &c->m->params.list[i];
-        bool of_embedding = p->row == TR_PARAM_POS_EMBED || p->row == TR_PARAM_WORD_EMBED;
-
-        if (p->chunk == index && p->layer == layer && of_embedding == embedding &&
-            p->offset < start)
-            start = p->offset;
-    }
-    return start;
+    return all;
 }
 
 static void *need(size_t count, size_t size)
@@ -97,16 +87,12 @@ struct tr_chunk *tr_chunk_open(struct tr_model *m, int stage, int index, struct 
         if (tr_chunk_reads_text(c))
             x->text = need((size_t)(s->micro_batch * (s->seq + 1)), sizeof *x->text);
     }
-    c->ready_head = end_of(c, index, -1);
-    c->ready_layer = need((size_t)c->layers, sizeof *c->ready_layer);
-    for (int i = 0; i < c->layers; i++)
-        c->ready_layer[i] = end_of(c, index, c->first_layer + i);
     c->completes = index == 0;
-    c->first_embed = start_of(c, index, -1, true);
-    c->first_head = start_of(c, index, -1, false);
-    c->first_value = need((size_t)c->layers, sizeof *c->first_value);
+    c->embedding = range_of(c, index, -1, true);
+    c->top = range_of(c, index, -1, false);
+    c->layer = need((size_t)c->layers, sizeof *c->layer);
     for (int i = 0; i < c->layers; i++)
-        c->first_value[i] = start_of(c, index, c->first_layer + i, false);
+        c->layer[i] = range_of(c, index, c->first_layer + i, false);
     return c;
 }
 
@@ -124,8 +110,7 @@ void tr_chunk_close(struct tr_chunk *c)
     free(c->output);
     free(c->doutput);
     free(c->dinput);
-    free(c->ready_layer);
-    free(c->first_value);
+    free(c->layer);
     free(c);
 }
 
@@ -298,7 +283,7 @@ struct tr_tensor tr_chunk_dinput(struct tr_chunk *c, int micro)
 static void after_layer(const struct tr_chunk *c)
 {
     if (c->m->after_layer)
-        c->m->after_layer(c->m->after_layer_ctx);
+        c->m->after_layer(c->m->ctx);
 }
 
 /* Where layer `i` leaves its output. */
@@ -312,7 +297,7 @@ static struct tr_tensor output_of(struct tr_chunk *c, const struct slot *x, int 
 static void wait_for_values(const struct tr_chunk *c, int64_t from)
 {
     if (c->m->need)
-        c->m->need(c->m->need_ctx, from);
+        c->m->need(c->m->ctx, from);
 }
 
 void tr_chunk_forward(struct tr_chunk *c, int micro)
@@ -323,7 +308,7 @@ void tr_chunk_forward(struct tr_chunk *c, int micro)
         spread_text(c, x);
     c->m->mask = &x->mask;
     if (c->embeds)
-        wait_for_values(c, c->first_embed);
+        wait_for_values(c, c->embedding.first);
     if (c->embeds)
         tr_embed_forward(c->m, &x->embed, &x->block[0].x, x->sample);
     for (int i = 0; i < c->layers; i++) {
@@ -331,12 +316,12 @@ void tr_chunk_forward(struct tr_chunk *c, int micro)
 
         if (x->slice[i].dim[0] > 0)
             keep_slice(c, x, i);
-        wait_for_values(c, c->first_value[i]);
+        wait_for_values(c, c->layer[i].first);
         tr_block_forward(c->m, &x->block[i], c->first_layer + i, &y, x->sample);
         after_layer(c);
     }
     if (c->heads)
-        wait_for_values(c, c->first_head);
+        wait_for_values(c, c->top.first);
     if (c->heads)
         tr_head_forward(c->m, &c->head, &x->head, &c->loss_sum);
 }
@@ -370,7 +355,7 @@ void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, tr_grads_re
     if (c->heads) {
         tr_head_backward(c->m, &c->head, &x->head, &doutput, factor);
         if (ready)
-            ready(ctx, c->ready_head);
+            ready(ctx, c->top.end);
     }
     for (int i = c->layers - 1, first; i >= 0; i = first - 1) {
         first = group_of(c, i);
@@ -380,7 +365,7 @@ void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, tr_grads_re
             backward_layer(c, x, layer, micro);
             after_layer(c);
             if (ready)
-                ready(ctx, c->ready_layer[layer]);
+                ready(ctx, c->layer[layer].end);
         }
     }
     if (c->embeds)

@@ -47,10 +47,9 @@ struct tr_model {
     /* Called in a forward pass before a part reads its values, with the first element of them in the
        flat buffer; NULL where all values are always there. */
     void (*need)(void *ctx, int64_t from);
-    void *need_ctx;
     /* Called after each layer, forward and backward, while messages may be under way; may be NULL. */
     void (*after_layer)(void *ctx);
-    void *after_layer_ctx;
+    void *ctx;                          /* of both */
     bool adds;                          /* backward adds to the gradients of products, or sets them */
     enum tr_dtype type, stream;
     struct tr_mask_rule mask_rule;

@@ -110,8 +110,8 @@ static void after_layer(void *ctx)
 
 void tr_step_connect(struct tr_run *r)
 {
+    r->model.ctx = r;
     r->model.need = values_needed;
-    r->model.need_ctx = r;
     r->stage = (struct tr_stage){
         .ctx = r,
         .forward = forward,
@@ -120,7 +120,6 @@ void tr_step_connect(struct tr_run *r)
         .arrived = arrived,
     };
     r->model.after_layer = after_layer;
-    r->model.after_layer_ctx = r;
 }
 
 /* Mean loss over `micros` micro-batches of each replica, from what each added up. */
@@ -211,15 +210,9 @@ double tr_step_gradients(struct tr_run *r)
     return loss;
 }
 
-/* Do replicas own different parts of the optimizer's state? */
-static bool shared(const struct tr_run *r)
-{
-    return r->optim.owned < r->model.params.size;
-}
-
 struct tr_comm *tr_step_owners(struct tr_run *r)
 {
-    return shared(r) ? r->fabric : &r->grid.mp;
+    return r->shape.sharded ? r->fabric : &r->grid.mp;
 }
 
 static double zeros(struct tr_run *r)
@@ -248,7 +241,7 @@ void tr_step(struct tr_run *r, struct tr_step_result *out)
     out->loss = tr_step_gradients(r);
     out->zeros = r->count_zeros ? zeros(r) : -1.0;
     done = tr_optim_step(&r->optim, tr_step_owners(r), &r->queue, how);
-    if (!done.skipped && shared(r)) {
+    if (!done.skipped && r->shape.sharded) {
         tr_timer_start(TR_TIMER_PARAMS_ALL_GATHER);
         tr_dp_gather(r->dp, &r->queue);
         tr_timer_stop(TR_TIMER_PARAMS_ALL_GATHER);
