@@ -40,15 +40,14 @@ static void print_layers(const struct tr_shape *s, int stage, FILE *f)
     fputc('\n', f);
 }
 
-static enum tr_status print_stage(const struct tr_config *c, int world, int stage, size_t *most,
-                                  FILE *f)
+static enum tr_status print_stage(const struct tr_config *c, const struct tr_shape *s, int stage,
+                                  size_t *most, FILE *f)
 {
     struct tr_run r;
     char text[TR_REPORT_BYTES];
-    int64_t w = c->tensor_model_parallel_size, p = c->pipeline_model_parallel_size;
-    int rank = tr_grid_rank((struct tr_place){.pp = stage}, (int)w, (int)(world / (w * p)));
+    int rank = tr_grid_rank((struct tr_place){.pp = stage}, s->w, s->d);
 
-    TR_TRY(tr_run_imagine(&r, c, world, rank));
+    TR_TRY(tr_run_imagine(&r, c, s, rank));
     tr_report_parameters(text, sizeof text, 0, stage, tr_params_number(&r.model.params));
     fprintf(f, "%s\nmemory plan of rank %d:\n", text, rank);
     print_layers(&r.shape, stage, f);
@@ -76,7 +75,7 @@ enum tr_status tr_plan_print(const struct tr_config *c, int ranks, FILE *f)
                     (uint64_t)c->seed);
     fprintf(f, "%s\n", text);
     for (int stage = 0; stage < s.p; stage++)
-        TR_TRY(print_stage(c, world, stage, &most, f));
+        TR_TRY(print_stage(c, &s, stage, &most, f));
     fprintf(f, "largest of all ranks: %.2f MiB\n", (double)most / 1048576.0);
     return TR_OK;
 }

@@ -441,17 +441,16 @@ enum tr_status tr_run_open(struct tr_run *r, const struct tr_config *config, str
     return s;
 }
 
-enum tr_status tr_run_imagine(struct tr_run *r, const struct tr_config *config, int world, int rank)
+enum tr_status tr_run_imagine(struct tr_run *r, const struct tr_config *config,
+                              const struct tr_shape *shape, int rank)
 {
     enum tr_status s;
 
     memset(r, 0, sizeof *r);
     r->config = config;
-    s = tr_shape_of(config, world, &r->shape);
-    if (s == TR_OK) {
-        tr_grid_imagine(r->shape.w, r->shape.p, r->shape.d, rank, &r->grid);
-        s = open_parts(r);
-    }
+    r->shape = *shape;
+    tr_grid_imagine(r->shape.w, r->shape.p, r->shape.d, rank, &r->grid);
+    s = open_parts(r);
     if (s == TR_OK)
         plan_memory(r);
     else

@@ -12,11 +12,6 @@
 #include "optim/stat.h"
 #include "util/log.h"
 
-static bool due(int64_t iteration, int64_t interval)
-{
-    return interval > 0 && iteration % interval == 0;
-}
-
 static bool is_last(const struct tr_run *r)
 {
     return r->world->rank == r->world->size - 1;
@@ -75,11 +70,10 @@ static int64_t resident_bytes(void)
 static void tell_theory(struct tr_run *r)
 {
     char text[TR_REPORT_BYTES];
-    bool shared = r->optim.owned < r->model.params.size;
     int64_t params = tr_comm_max(r->world, tr_params_number(&r->model.params));
 
     tr_report_theory(text, sizeof text,
-                     tr_theory_weights(&r->shape, params, shared ? r->shape.d : 1),
+                     tr_theory_weights(&r->shape, params, r->shape.sharded ? r->shape.d : 1),
                      tr_theory_activations(&r->shape));
     tr_print_rank0("%s\n", text);
 }
@@ -221,7 +215,7 @@ bool tr_tell_due(const struct tr_tell *t, int64_t iteration)
 {
     const struct tr_config *c = t->run->config;
 
-    return due(iteration, c->log_interval) ||
+    return tr_tell_every(iteration, c->log_interval) ||
            (c->log_format == TR_FORMAT_CORE && iteration == t->began_at + 1);
 }
 
@@ -269,11 +263,11 @@ void tr_tell_print(struct tr_tell *t, bool lost)
     if (line_due)
         tell_iteration(t);
     if ((line_due && !t->memory_told && tr_step_lr(t->run) > 0.0) ||
-        due(iteration, c->log_memory_interval))
+        tr_tell_every(iteration, c->log_memory_interval))
         tell_memory(t);
     if (line_due)
         tell_timers(t, t->interval.advanced + t->interval.skipped);
-    if (!due(iteration, c->log_interval))
+    if (!tr_tell_every(iteration, c->log_interval))
         return;
     tr_timers_reset();
     t->interval = (struct tr_interval){0};

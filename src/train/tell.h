@@ -22,6 +22,12 @@ struct tr_tell {
     char *table;                /* [TR_TIMERS_BYTES(world)] its text; owned */
 };
 
+/* Is what happens every `interval` iterations due after `iteration`?  Never if that is not positive. */
+static inline bool tr_tell_every(int64_t iteration, int64_t interval)
+{
+    return interval > 0 && iteration % interval == 0;
+}
+
 /* Before the first iteration.  Says by which formula operations are counted, if the log has them. */
 void tr_tell_open(struct tr_tell *t, struct tr_run *run);
 void tr_tell_close(struct tr_tell *t);

@@ -27,11 +27,6 @@ static struct tr_moment moment(const struct tr_run *r)
     return tr_moment_now(r->config->log_format);
 }
 
-static bool due(int64_t iteration, int64_t interval)
-{
-    return interval > 0 && iteration % interval == 0;
-}
-
 /* Evaluation does not count as training time: the interval's clock is moved on by what it took. */
 static void evaluate(struct loop *l, enum tr_split split, const char *where)
 {
@@ -60,6 +55,15 @@ static void evaluate(struct loop *l, enum tr_split split, const char *where)
     tr_report_validation(text, sizeof text, where, loss);
     tr_tell_last(r, text);
     l->tell.since += tr_now() - began;
+}
+
+/* After the last iteration of this run, in the words of `format`. */
+static void evaluate_at_end(struct loop *l, enum tr_split split, int format)
+{
+    char where[64];
+
+    tr_report_where(where, sizeof where, format, l->r->iteration, split == TR_SPLIT_TEST);
+    evaluate(l, split, where);
 }
 
 static enum tr_status save(struct loop *l)
@@ -118,11 +122,11 @@ static enum tr_status one_iteration(struct loop *l)
                        "would only spread it: resume from the last checkpoint with a lower --lr or "
                        "--clip-grad",
                        (long long)r->iteration);
-    if (due(r->iteration, r->shape.eval_interval)) {
+    if (tr_tell_every(r->iteration, r->shape.eval_interval)) {
         snprintf(where, sizeof where, "iteration %lld", (long long)r->iteration);
         evaluate(l, TR_SPLIT_VALID, where);
     }
-    if (r->config->save_interval != TR_UNSET_INT && due(r->iteration, r->config->save_interval))
+    if (r->config->save_interval != TR_UNSET_INT && tr_tell_every(r->iteration, r->config->save_interval))
         TR_TRY(save(l));
     return TR_OK;
 }
@@ -141,28 +145,22 @@ static enum tr_status leave(struct loop *l, enum tr_stop_reason why)
 /* All iterations are done: Megatron's closing evaluation, last checkpoint and test. */
 static enum tr_status finish(struct loop *l)
 {
-    char text[TR_REPORT_BYTES], where[64];
+    char text[TR_REPORT_BYTES];
 
     tr_report_done(text, sizeof text, moment(l->r));
     tr_print_rank0("%s\n", text);
-    tr_report_where(where, sizeof where, l->r->config->log_format, l->r->iteration, false);
-    evaluate(l, TR_SPLIT_VALID, where);
+    evaluate_at_end(l, TR_SPLIT_VALID, l->r->config->log_format);
     TR_TRY(save(l));
-    tr_report_where(where, sizeof where, l->r->config->log_format, l->r->iteration, true);
-    evaluate(l, TR_SPLIT_TEST, where);
+    evaluate_at_end(l, TR_SPLIT_TEST, l->r->config->log_format);
     return TR_OK;
 }
 
 /* Not to train at all, but to evaluate what was loaded. */
 static enum tr_status only_evaluate(struct loop *l)
 {
-    char where[64];
-
     tr_print_rank0("skipping training (--skip-train is on) ...\n");
-    tr_report_where(where, sizeof where, TR_FORMAT_CORE, l->r->iteration, false);
-    evaluate(l, TR_SPLIT_VALID, where);
-    tr_report_where(where, sizeof where, TR_FORMAT_CORE, l->r->iteration, true);
-    evaluate(l, TR_SPLIT_TEST, where);
+    evaluate_at_end(l, TR_SPLIT_VALID, TR_FORMAT_CORE);
+    evaluate_at_end(l, TR_SPLIT_TEST, TR_FORMAT_CORE);
     return TR_OK;
 }
 
