@@ -11,11 +11,13 @@
 /*
  * A communicator is a group of ranks and the transport between them.  Every call is collective over
  * the group unless its comment says otherwise, and takes the queue on which its buffers are made
- * and used: the transfer keeps its place among the operations of that queue.  `q` may be NULL when
- * no operation on the buffers is under way.
+ * and used: they are memory of that queue's device, and the transfer keeps its place among the
+ * operations of the queue.  With `q` NULL the buffers are host memory, and no operation on them is
+ * under way.  Where the device computes in host memory both are the same.
  *
- * Transports: "self" (one rank; copies), "mpi" (host memory), and "slow", which wraps one of them
- * (comm/slow.h).  Only one thread of a rank, the one that started MPI, may call them.
+ * Transports: "self" (one rank; copies), "mpi" (host memory), "slow", which wraps one of them
+ * (comm/slow.h), and "nccl", which wraps one for memory of GPUs (comm/nccl.h).  Only one thread of a
+ * rank, the one that started MPI, may call them.
  *
  * Errors.  After setup a broken transport is broken for all ranks, so nothing returns a status: the
  * job ends through tr_die(), which names the group, the call and its sequence number in the group.
@@ -44,6 +46,7 @@ enum { TR_MAX_LEGS = 4, TR_MAX_REQUESTS = 2 * TR_MAX_LEGS };
 struct tr_pending {
     const char *call;           /* what was started, and the number of it in the group: */
     uint64_t seq;               /*   for the sentence when it breaks */
+    bool on_device;             /* the buffers are memory of a GPU: nccl alone sets it */
     int count;
     void *request[TR_MAX_REQUESTS]; /* the transport's own handles */
     void *scratch;              /* the transport's own; of a reduce-scatter under way also: */
@@ -53,6 +56,12 @@ struct tr_pending {
 
 struct tr_transport {
     const char *name;
+
+    /* Transfers under way are work of the device: they keep the order in which they were started, also
+       among those of other groups, and go on without poll().  finish() makes the queue wait, not the
+       host, and so does a blocking call.  Then every rank must start its transfers of all groups
+       in an order that does not depend on when something was done. */
+    bool queues;
 
     /* A group of the ranks of `from` that give the same color, ordered by key; NULL transport state
        and size 0 for color < 0.  `name` is static.  TR_ERESOURCE on all ranks of `from` when there
@@ -113,7 +122,14 @@ struct tr_transport {
     /* `bytes` of `mine` from each rank, in rank order, into all[size * bytes] on every rank; host
        memory.  For setup and reports, not for steps. */
     void (*gather_all)(struct tr_comm *c, const void *mine, int64_t bytes, void *all);
+
+    /* Of the world only, not collective, and neither waits.  alarm() tells all other ranks that this
+       one cannot go on, and why (one line, TR_ALARM_BYTES with its end).  alarmed() is what the first of
+       the others told that this rank hears of, or NULL; static storage. */
+    void (*alarm)(struct tr_comm *c, const char *why);
+    const char *(*alarmed)(struct tr_comm *c);
 };
+enum { TR_ALARM_BYTES = 512 };
 
 /* The group of one. */
 void tr_comm_self(struct tr_comm *out);

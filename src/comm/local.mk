@@ -1,4 +1,5 @@
 libtrireme_a_SOURCES += \
+	src/comm/alarm.c src/comm/alarm.h \
 	src/comm/comm.c src/comm/comm.h \
 	src/comm/grid.c src/comm/grid.h \
 	src/comm/launch.c src/comm/launch.h \

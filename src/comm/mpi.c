@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "comm/alarm.h"
 #include "comm/mover.h"
 #include "comm/reduce.h"
 #include "util/log.h"
@@ -36,6 +37,7 @@ enum { SCRATCH_HEAD = 64 }; /* bytes from a scratch to its contents, which are a
 
 struct group {
     MPI_Comm comm;
+    struct tr_alarm *alarm; /* of the world */
     MPI_Datatype block; /* TR_MPI_BLOCK bytes */
     struct scratch *idle;
     struct tr_mover *mover; /* of the process */
@@ -103,7 +105,7 @@ static int part_of(int64_t left)
     return (int)(left < TR_MPI_WHOLE ? left : TR_MPI_WHOLE);
 }
 
-/* This transport reads and writes host memory itself, so the queue must have finished with it. */
+/* Host memory is read and written here, so the queue must have finished with it. */
 static void settle(struct tr_queue *q)
 {
     if (q)
@@ -445,12 +447,28 @@ static void release(struct tr_comm *c)
         for (int i = 0; i < 4; i++)
             MPI_Op_free(&g->half[i / 2][i % 2]);
         MPI_Type_free(&g->block);
+        tr_alarm_close(g->alarm);
         MPI_Comm_free(&g->comm);
         leave(c);
     }
     free(g);
     c->state = NULL;
     c->size = 0;
+}
+
+static void alarm(struct tr_comm *c, const char *why)
+{
+    enter(c);
+    tr_alarm_tell(group_of(c)->alarm, why);
+    leave(c);
+}
+
+static const char *alarmed(struct tr_comm *c)
+{
+    enter(c);
+    const char *why = tr_alarm_heard(group_of(c)->alarm);
+    leave(c);
+    return why;
 }
 
 /* Make *out the group behind `comm`, and own it.  Between enter() and leave() of another. */
@@ -513,6 +531,8 @@ static const struct tr_transport mpi = {
     .exchange_start = exchange_start,
     .barrier = barrier,
     .gather_all = gather_all,
+    .alarm = alarm,
+    .alarmed = alarmed,
 };
 
 static void take_all_along(int exit_code)
@@ -559,6 +579,7 @@ enum tr_status tr_comm_mpi_start(struct tr_comm *world)
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     wrap(comm, NULL, world);
+    group_of(world)->alarm = tr_alarm_open();
     tr_log_init(world->rank, world->size);
     s = tr_comm_agree(world, start_moving(world, level));
     if (s != TR_OK)

@@ -3,10 +3,36 @@
 
 #include <string.h>
 
-static void settle(struct tr_queue *q)
+/* With a queue the memory is that of its device, which alone may touch it. */
+static void copy(struct tr_queue *q, const struct tr_tensor *to, const struct tr_tensor *from)
 {
+    if (to->data == from->data)
+        return;
     if (q)
-        q->on->wait(q);
+        q->on->copy(q, to, from);
+    else
+        memmove(to->data, from->data, (size_t)tr_tensor_bytes(from));
+}
+
+/* Bytes as elements that a device knows how to copy.  Messages are whole tensors, so their length is
+   even. */
+static struct tr_tensor view(void *data, int64_t bytes)
+{
+    TR_ASSERT(bytes % 2 == 0);
+    return bytes % 4 == 0 ? tr_i32_1(data, bytes / 4) : tr_tensor_1(data, TR_BF16, bytes / 2);
+}
+
+static void copy_bytes(struct tr_queue *q, void *to, const struct tr_leg *from)
+{
+    struct tr_tensor x, y;
+
+    if (!q) {
+        memmove(to, from->buf, (size_t)from->bytes);
+    } else if (from->bytes > 0) {
+        x = view(from->buf, from->bytes);
+        y = view(to, from->bytes);
+        copy(q, &y, &x);
+    }
 }
 
 static enum tr_status split(struct tr_comm *from, int color, int key, const char *name,
@@ -54,10 +80,7 @@ static void reduce_scatter(struct tr_comm *c, struct tr_queue *q, const struct t
     (void)op;
     TR_ASSERT(out->dtype == in->dtype && tr_tensor_elems(out) == tr_tensor_elems(in));
     c->seq++;
-    if (out->data == in->data)
-        return;
-    settle(q);
-    memcpy(out->data, in->data, (size_t)tr_tensor_bytes(in));
+    copy(q, out, in);
 }
 
 static void reduce_scatter_start(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *out,
@@ -94,7 +117,6 @@ static void exchange_start(struct tr_comm *c, struct tr_queue *q, const struct t
 {
     int in = 0, sends = 0, receives = 0;
 
-    settle(q);
     for (int out = 0; out < n; out++) {
         TR_ASSERT(legs[out].peer == 0);
         receives += legs[out].dir == TR_LEG_RECV;
@@ -103,7 +125,7 @@ static void exchange_start(struct tr_comm *c, struct tr_queue *q, const struct t
         while (in < n && legs[in].dir != TR_LEG_RECV)
             in++;
         TR_ASSERT(in < n && legs[in].bytes == legs[out].bytes);
-        memmove(legs[in++].buf, legs[out].buf, (size_t)legs[out].bytes);
+        copy_bytes(q, legs[in++].buf, &legs[out]);
         sends++;
     }
     TR_ASSERT(sends == receives);
@@ -119,6 +141,17 @@ static void gather_all(struct tr_comm *c, const void *mine, int64_t bytes, void 
 {
     c->seq++;
     memcpy(all, mine, (size_t)bytes);
+}
+
+static void alarm(struct tr_comm *c, const char *why)
+{
+    (void)c, (void)why;
+}
+
+static const char *alarmed(struct tr_comm *c)
+{
+    (void)c;
+    return NULL;
 }
 
 static const struct tr_transport self = {
@@ -137,6 +170,8 @@ static const struct tr_transport self = {
     .exchange_start = exchange_start,
     .barrier = barrier,
     .gather_all = gather_all,
+    .alarm = alarm,
+    .alarmed = alarmed,
 };
 
 void tr_comm_self(struct tr_comm *out)

@@ -323,6 +323,20 @@ static void gather_all(struct tr_comm *c, const void *mine, int64_t bytes, void 
     inner->via->gather_all(inner, mine, bytes, all);
 }
 
+static void alarm(struct tr_comm *c, const char *why)
+{
+    struct tr_comm *inner = group_of(c)->inner;
+
+    inner->via->alarm(inner, why);
+}
+
+static const char *alarmed(struct tr_comm *c)
+{
+    struct tr_comm *inner = group_of(c)->inner;
+
+    return inner->via->alarmed(inner);
+}
+
 static struct group *allocate(void)
 {
     struct group *g = calloc(1, sizeof *g);
@@ -398,6 +412,8 @@ static const struct tr_transport slow = {
     .exchange_start = exchange_start,
     .barrier = barrier,
     .gather_all = gather_all,
+    .alarm = alarm,
+    .alarmed = alarmed,
 };
 
 void tr_comm_slow_open(struct tr_comm *inner, struct tr_slow_how how, struct tr_comm *out)

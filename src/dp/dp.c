@@ -8,6 +8,12 @@
  * Buckets under way at once.  The transport keeps a copy of each, so bytes are what bounds them;
  * many small ones may be, because the next are started only when a layer is done, and until then
  * the network should have something to do.  Two at least, so that one is sent while another ends.
+ *
+ * That is for a transport that the host helps along.  Where transfers are work of the device
+ * (tr_transport.queues) the order of all of them must be the same on all ranks and so depend on nothing
+ * but the program: sums start when they are ready, however many are under way, and each gather
+ * when the one before it is waited for.  More of those would only stand in front of what other
+ * groups start after them.
  */
 enum { IN_FLIGHT = 16, BYTES_IN_FLIGHT = 64 << 20 };
 
@@ -15,14 +21,14 @@ enum { IN_FLIGHT = 16, BYTES_IN_FLIGHT = 64 << 20 };
    All ranks start them in that order, however many each has under way. */
 struct flow {
     int started, done;
-    struct tr_pending under_way[IN_FLIGHT]; /* transfer i is in i % IN_FLIGHT */
+    int most;                     /* under way at once */
+    struct tr_pending *under_way; /* transfer i is in i % most */
 };
 
 struct tr_dp {
     struct tr_comm group;
     struct tr_dp_how how;
     int n;
-    int most;                 /* under way at once, of either flow */
     struct tr_bucket *bucket; /* [n] */
     struct tr_tensor *grads;  /* [n], spans of the gradient buffer */
     struct tr_tensor *values; /* [n], of the values */
@@ -115,14 +121,29 @@ static struct tr_dp *allocate(int n)
     return NULL;
 }
 
-static int most_in_flight(const struct tr_tensor *grads, int n)
+static int most_in_flight(const struct tr_tensor *grads, const struct tr_bucket *buckets, int n)
 {
     int64_t largest = 1, fit;
 
     for (int i = 0; i < n; i++)
-        largest = tr_tensor_bytes(&grads[i]) > largest ? tr_tensor_bytes(&grads[i]) : largest;
-    fit = BYTES_IN_FLIGHT / largest;
+        largest = buckets[i].count > largest ? buckets[i].count : largest;
+    fit = BYTES_IN_FLIGHT / (largest * tr_dtype_bytes(grads->dtype));
     return fit < 2 ? 2 : fit > IN_FLIGHT ? IN_FLIGHT : (int)fit;
+}
+
+static bool open_flow(struct flow *f, int most)
+{
+    f->most = most;
+    f->under_way = malloc((size_t)most * sizeof *f->under_way);
+    return f->under_way;
+}
+
+static bool open_flows(struct tr_dp *x, bool queues, const struct tr_tensor *grads,
+                       const struct tr_bucket *buckets, int n)
+{
+    int most = most_in_flight(grads, buckets, n);
+
+    return open_flow(&x->reduce, queues ? n : most) && open_flow(&x->gather, queues ? 1 : most);
 }
 
 /* Ranks reach a bucket at different times.  In a group of their own that cannot disturb the order
@@ -136,7 +157,7 @@ enum tr_status tr_dp_open(struct tr_comm *dp, const struct tr_tensor *grads,
 
     TR_ASSERT(n > 0);
     *out = NULL;
-    if (!x)
+    if (!x || !open_flows(x, dp->via->queues, grads, buckets, n))
         status = TR_FAIL(TR_ERESOURCE, "no memory left for %d gradient buckets", n);
     status = tr_comm_agree(dp, status);
     if (status == TR_OK)
@@ -153,7 +174,6 @@ enum tr_status tr_dp_open(struct tr_comm *dp, const struct tr_tensor *grads,
         x->grads[i] = tr_tensor_span(grads, buckets[i].first, buckets[i].count);
         x->values[i] = tr_tensor_span(values, buckets[i].first, buckets[i].count);
     }
-    x->most = most_in_flight(x->grads, n);
     x->gather.started = x->gather.done = x->n;
     *out = x;
     return TR_OK;
@@ -169,25 +189,28 @@ void tr_dp_close(struct tr_dp *x)
     free(x->bucket);
     free(x->grads);
     free(x->values);
+    free(x->reduce.under_way);
+    free(x->gather.under_way);
     free(x);
 }
 
 static bool has_room(const struct tr_dp *x, const struct flow *f)
 {
-    return f->started < x->n && f->started - f->done < x->most;
+    return f->started < x->n && f->started - f->done < f->most;
 }
 
 /* Wait for the oldest. */
 static void finish_one(struct tr_dp *x, struct tr_queue *q, struct flow *f)
 {
-    x->group.via->finish(&x->group, q, &f->under_way[f->done % IN_FLIGHT]);
+    x->group.via->finish(&x->group, q, &f->under_way[f->done % f->most]);
     f->done++;
 }
 
+/* What a device does needs no help, and nothing may hang on how far it has come. */
 static void progress(struct tr_dp *x, struct tr_queue *q, struct flow *f)
 {
-    for (int i = f->done; i < f->started; i++)
-        if (x->group.via->poll(&x->group, &f->under_way[i % IN_FLIGHT]) && i == f->done)
+    for (int i = f->done; i < f->started && !x->group.via->queues; i++)
+        if (x->group.via->poll(&x->group, &f->under_way[i % f->most]) && i == f->done)
             finish_one(x, q, f);
 }
 
@@ -195,7 +218,7 @@ static void reduce_next(struct tr_dp *x, struct tr_queue *q)
 {
     struct tr_comm *c = &x->group;
     int i = x->reduce.started++;
-    struct tr_pending *p = &x->reduce.under_way[i % IN_FLIGHT];
+    struct tr_pending *p = &x->reduce.under_way[i % x->reduce.most];
     struct tr_bucket own;
     struct tr_tensor mine;
 
@@ -209,7 +232,8 @@ static void reduce_next(struct tr_dp *x, struct tr_queue *q)
 }
 
 /* Ranks start the buckets in one order, however they call this, so it does no harm that one has
-   room for the next bucket and another does not. */
+   room for the next bucket and another does not.  Where transfers are work of the device there is
+   always room. */
 void tr_dp_ready(struct tr_dp *x, struct tr_queue *q, int64_t upto)
 {
     if (!x->how.overlap_reduce)
@@ -242,7 +266,7 @@ static void gather_more(struct tr_dp *x, struct tr_queue *q)
 
     for (; has_room(x, f); f->started++)
         x->group.via->allgather_start(&x->group, q, &x->values[x->n - 1 - f->started],
-                                      &f->under_way[f->started % IN_FLIGHT]);
+                                      &f->under_way[f->started % f->most]);
 }
 
 void tr_dp_gather(struct tr_dp *x, struct tr_queue *q)

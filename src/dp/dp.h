@@ -68,7 +68,9 @@ void tr_dp_close(struct tr_dp *x);
 /*
  * In the backward of the step's last micro-batch: elements below `upto` are complete.  Starts the
  * buckets that lie below it, a few at a time, and lets those under way make progress.  Any number
- * of calls, different ones on each rank; results do not depend on them.
+ * of calls, different ones on each rank; results do not depend on them.  Where transfers are work of
+ * the device (tr_transport.queues) all those buckets start, and every rank of `dp` makes the same
+ * calls at the same places among its other transfers.
  */
 void tr_dp_ready(struct tr_dp *x, struct tr_queue *q, int64_t upto);
 
