@@ -2,6 +2,7 @@
 #include "bench_device.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "util/half.h"
 #include "util/timer.h"
@@ -25,6 +26,32 @@ float *bench_floats(struct tr_queue *q, int64_t count)
     for (int64_t j = 0; j < count; j++)
         x[j] = 1e-3f * (float)(j % 977 - 488);
     return x;
+}
+
+void bench_random(struct tr_queue *q, const struct tr_tensor *t)
+{
+    enum { BLOCK = 1 << 20 };
+    uint32_t state = 1;
+    float *x = bench_memory(BLOCK, sizeof *x);
+    uint16_t *half = (uint16_t *)x;
+    int64_t n = tr_tensor_elems(t);
+
+    for (int i = 0; i < BLOCK; i++) {
+        float value;
+
+        state = state * 1664525U + 1013904223U;
+        value = 0.02F * ((float)(state >> 8) / 8388608.0F - 1.0F);
+        if (t->dtype == TR_F32)
+            x[i] = value;
+        else
+            half[i] = t->dtype == TR_F16 ? tr_f16_from_float(value) : tr_bf16_from_float(value);
+    }
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        struct tr_tensor part = tr_tensor_span(t, i, n - i < BLOCK ? n - i : BLOCK);
+
+        q->on->upload(q, &part, x);
+    }
+    free(x);
 }
 
 struct tr_tensor bench_matrix(struct tr_queue *q, enum tr_dtype type, int64_t rows, int64_t columns)

@@ -9,6 +9,10 @@
    device. */
 struct tr_queue bench_queue(int threads);
 
+/* Fill a tensor of a float type, on any device, with numbers of either sign as a model has them: what
+   multiplies zeros draws less power and runs faster. */
+void bench_random(struct tr_queue *q, const struct tr_tensor *t);
+
 /* Small numbers in memory of that device, which lives until the device is closed. */
 float *bench_floats(struct tr_queue *q, int64_t count);
 struct tr_tensor bench_matrix(struct tr_queue *q, enum tr_dtype type, int64_t rows,

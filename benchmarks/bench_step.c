@@ -11,7 +11,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "bench_device.h"
 #include "bench_library.h"
 #include "bench_run.h"
 #include "train/step.h"
@@ -28,8 +30,22 @@ enum { WARM_UP = 3, REPEATS = 20, MOST = 100000 };
 
 struct yardstick {
     double square; /* GFLOP/s of all ranks together, the best of the squares */
-    double shapes; /* the same over all products of a step */
+    double shapes; /* the same over all products of a step; 0 on a GPU */
 };
+
+/* What a data sheet promises for dense bf16 and fp16, in TFLOP/s. */
+static const struct {
+    const char *name;
+    double tflops;
+} peaks[] = {{"H200", 989.0}, {"H100", 989.0}, {"A100", 312.0}, {"V100", 125.0}};
+
+static double peak_of(const char *device)
+{
+    for (size_t i = 0; i < sizeof peaks / sizeof peaks[0]; i++)
+        if (strstr(device, peaks[i].name))
+            return peaks[i].tflops;
+    return 0.0;
+}
 
 static double sum_over_ranks(struct tr_comm *world, double mine)
 {
@@ -76,11 +92,42 @@ static double step_shapes(const struct bench_library *l, const struct tr_shape *
     return gflop / seconds;
 }
 
-/* The best library in each of the two. */
-static struct yardstick measure(struct tr_comm *world, const struct tr_shape *s)
+/* The device's own product of two squares, in the type of the model. */
+static double device_square(struct tr_run *r)
 {
+    const int64_t n = 8192;
+    const size_t bytes = (size_t)(n * n) * (size_t)tr_dtype_bytes(r->model.type);
+    struct tr_queue *q = &r->queue;
+    struct tr_tensor x[3];
+    double best = 0.0;
+
+    for (int i = 0; i < 3; i++) {
+        void *memory;
+
+        bench_must(q->on->reserve(r->device, bytes, &memory));
+        x[i] = tr_tensor_2(memory, r->model.type, n, n);
+        bench_random(q, &x[i]);
+    }
+    for (int i = 0; i < 20; i++) {
+        q->on->mark(q, 0);
+        q->on->linear(q, &x[2], NULL, &x[0], &x[1], NULL, TR_ACT_NONE);
+        q->on->mark(q, 1);
+        q->on->wait(q);
+        best = fmax(best, 2e-9 * (double)(n * n * n) / q->on->between(q, 0, 1));
+    }
+    return best;
+}
+
+/* The best library in each of the two. */
+static struct yardstick measure(struct tr_comm *world, struct tr_run *run)
+{
+    const struct tr_shape *s = &run->shape;
     struct yardstick y = {.square = 0.0};
 
+    if (run->queue.on->apart) {
+        y.square = sum_over_ranks(world, device_square(run));
+        return y;
+    }
     for (const struct bench_library *const *l = bench_libraries(); *l; l++) {
         world->via->barrier(world);
         y.square = fmax(y.square, sum_over_ranks(world, best_square(*l)));
@@ -178,9 +225,29 @@ static void report_yardstick(json_t *line, double rate, const struct yardstick *
     add_number(line, "ratio_shapes", rate / shapes);
 }
 
-static void report(json_t *line, const struct tr_shape *s, const struct bench_times *t,
+/* On a GPU: of the peak that its data sheet has, and of the product measured beside the steps. */
+static void report_utilization(json_t *line, const struct tr_run *r, double rate,
+                               const struct yardstick *before, const struct yardstick *after)
+{
+    double peak = 1e3 * peak_of(r->queue.on->describe(r->device)) * r->world->size;
+    double square = fmax(before->square, after->square);
+
+    printf("product of 8192^3: %.1f TFLOP/s before, %.1f after\n", 1e-3 * before->square,
+           1e-3 * after->square);
+    printf("MFU: %.4f of that", rate / square);
+    if (peak > 0.0)
+        printf(", %.4f of %.0f TFLOP/s", rate / peak, 1e-3 * peak);
+    printf("\n");
+    add_number(line, "tflops", 1e-3 * rate);
+    add_number(line, "mfu_gemm", rate / square);
+    if (peak > 0.0)
+        add_number(line, "mfu", rate / peak);
+}
+
+static void report(json_t *line, const struct tr_run *r, const struct bench_times *t,
                    const struct yardstick *before, const struct yardstick *after)
 {
+    const struct tr_shape *s = &r->shape;
     double gflop = 1e-9 * bench_run_flop(s), tokens = (double)(s->global_batch * s->seq);
 
     printf("tokens/s: %.1f\n", tokens / t->median);
@@ -188,7 +255,10 @@ static void report(json_t *line, const struct tr_shape *s, const struct bench_ti
     add_number(line, "gflop", gflop);
     add_number(line, "tokens_per_second", tokens / t->median);
     add_number(line, "gflops", gflop / t->median);
-    report_yardstick(line, gflop / t->median, before, after);
+    if (r->queue.on->apart)
+        report_utilization(line, r, gflop / t->median, before, after);
+    else
+        report_yardstick(line, gflop / t->median, before, after);
 }
 
 static void bench(struct tr_comm *world, int repeats, const struct tr_config *c, json_t *line)
@@ -201,7 +271,7 @@ static void bench(struct tr_comm *world, int repeats, const struct tr_config *c,
     bench_run_open(&b.run, c, world);
     if (world->rank == 0)
         describe(&b.run);
-    before = measure(world, &b.run.shape);
+    before = measure(world, &b.run);
     for (int i = 0; i < WARM_UP; i++)
         step(&b);
     for (int i = 0; i < TR_TIMERS; i++)
@@ -214,9 +284,9 @@ static void bench(struct tr_comm *world, int repeats, const struct tr_config *c,
                1e3 * t.median, t.count, WARM_UP, 1e3 * t.min, 1e3 * t.p95);
     bench_add_times(line, &t);
     report_timers(world, line, repeats);
-    after = measure(world, &b.run.shape);
+    after = measure(world, &b.run);
     if (world->rank == 0) {
-        report(line, &b.run.shape, &t, &before, &after);
+        report(line, &b.run, &t, &before, &after);
         printf("loss: %.4f at first, %.4f after %d steps\n", first, last, b.steps);
     }
     bench_run_close(&b.run);

@@ -1,10 +1,11 @@
 # Programs that measure.  `make benchmarks` builds them; nothing runs them unasked, and no number here
 # decides whether a test passes.
-BENCHMARKS = benchmarks/bench_data benchmarks/bench_gemm benchmarks/bench_ops benchmarks/bench_overlap benchmarks/bench_pipe \
+BENCHMARKS = benchmarks/bench_data benchmarks/bench_gemm benchmarks/bench_gpu benchmarks/bench_ops benchmarks/bench_overlap benchmarks/bench_pipe \
 	benchmarks/bench_step
 EXTRA_PROGRAMS = $(BENCHMARKS)
 CLEANFILES += $(BENCHMARKS)
-EXTRA_DIST += benchmarks/README.md benchmarks/build_data.sh benchmarks/peers/pytorch_step.py benchmarks/run
+EXTRA_DIST += benchmarks/README.md benchmarks/build_data.sh benchmarks/peers/pytorch_gpu.py \
+	benchmarks/peers/pytorch_step.py benchmarks/run
 
 .PHONY: benchmarks
 benchmarks: $(BENCHMARKS)
@@ -35,12 +36,17 @@ benchmarks/libbench_a-bench.$(OBJEXT): src/cmd/commit.h
 benchmarks_bench_data_SOURCES = benchmarks/bench_data.c
 benchmarks_bench_data_LDADD = $(TR_LIBS)
 
-benchmarks_bench_step_SOURCES = benchmarks/bench_step.c benchmarks/bench_run.c benchmarks/bench_run.h
+benchmarks_bench_step_SOURCES = benchmarks/bench_step.c benchmarks/bench_device.c \
+	benchmarks/bench_device.h benchmarks/bench_run.c benchmarks/bench_run.h
 benchmarks_bench_step_LDADD = $(BENCH_LIBS)
 
 benchmarks_bench_gemm_SOURCES = benchmarks/bench_gemm.c benchmarks/bench_device.c \
 	benchmarks/bench_device.h
 benchmarks_bench_gemm_LDADD = $(BENCH_LIBS)
+
+benchmarks_bench_gpu_SOURCES = benchmarks/bench_gpu.c benchmarks/bench_device.c \
+	benchmarks/bench_device.h
+benchmarks_bench_gpu_LDADD = $(BENCH_LIBS)
 
 benchmarks_bench_ops_SOURCES = benchmarks/bench_ops.c benchmarks/bench_device.c \
 	benchmarks/bench_device.h

@@ -1,0 +1,103 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck disable=SC2154,SC1091,SC2086,SC2046
+# Training with --backend cuda gives the losses and norms of --backend cpu, in every layout of 1, 2 and 4
+# ranks and with every type; and a run that was saved on one goes on on the other.  $CUDA_TRIREME is the
+# program that has a GPU, or a fake of one; ranks share it.
+srcdir=${srcdir:-.}
+. "$srcdir/tests/tap.sh"
+. "$srcdir/tests/train/small.sh"
+cpu=${CPU_TRIREME:-$trireme}
+cuda=${CUDA_TRIREME:-$trireme}
+
+# name, type, tolerance of losses, ranks, then options, to the end of the line.  Losses of runs of the same
+# type on the CPU, one rank, are what they are compared with; halves round in other places.
+table='
+alone        fp32 1e-5 1
+tensor       fp32 1e-5 2 --tensor-model-parallel-size 2
+pipeline     fp32 1e-5 2 --pipeline-model-parallel-size 2
+replicas     fp32 1e-5 2
+tensor-4     fp32 1e-5 4 --tensor-model-parallel-size 4
+pipeline-4   fp32 1e-5 4 --pipeline-model-parallel-size 4
+replicas-4   fp32 1e-5 4 --ddp-bucket-size 5000
+mixed-tp     fp32 1e-5 4 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2
+mixed-td     fp32 1e-5 4 --tensor-model-parallel-size 2
+mixed-pd     fp32 1e-5 4 --pipeline-model-parallel-size 2
+interleaved  fp32 1e-5 2 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2
+overlapped   fp32 1e-5 2 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --overlap-p2p-communication
+sharded      fp32 1e-5 4 --use-distributed-optimizer --overlap-param-gather --ddp-bucket-size 5000 --tensor-model-parallel-size 2
+sequence     fp32 1e-5 2 --sequence-parallel --tensor-model-parallel-size 2
+recompute    fp32 1e-5 1 --checkpoint-activations
+documents    fp32 1e-5 1 --reset-attention-mask --reset-position-ids --eod-mask-loss
+bf16         bf16 1e-2 1
+bf16-all     bf16 1e-2 4 --use-distributed-optimizer --sequence-parallel --tensor-model-parallel-size 2 --recompute-granularity full
+fp16         fp16 5e-3 1
+fp16-all     fp16 5e-3 4 --pipeline-model-parallel-size 2 --use-distributed-optimizer --fp32-residual-connection
+'
+only=${LAYOUTS:-}
+[ -z "$only" ] || table=$(echo "$table" | awk -v only=" $only " 'index(only, " " $1 " ")')
+iterations=6
+plan $((3 + $(echo "$table" | grep -c '^[^#]')))
+check "a dataset is built" small_corpus
+
+type_options() {
+    case $1 in
+    fp16) echo "--fp16 --initial-loss-scale 65536" ;;
+    bf16) echo "--bf16" ;;
+    esac
+}
+
+# train PROGRAM BACKEND TYPE RANKS OPTION...
+train() {
+    trireme=$1 train_backend=$2 train_type=$3 train_ranks=$4
+    shift 4
+    [ "$train_backend" = cpu ] || set -- --gpu-oversubscribe "$@"
+    small "$train_ranks" --backend "$train_backend" --train-iters $iterations --seed 3 \
+        --attention-dropout 0.1 --hidden-dropout 0.1 $(type_options "$train_type") "$@"
+}
+
+# What documents do to the loss is theirs: the CPU's run has the options that change the numbers.
+meaning() {
+    case "$*" in
+    *--reset-attention-mask*) echo "--reset-attention-mask --reset-position-ids --eod-mask-loss" ;;
+    esac
+}
+
+compare() {
+    compare_type=$1 compare_tolerance=$2 compare_ranks=$3
+    shift 3
+    reference="$work/cpu-$compare_type-$(meaning "$@" | cksum | cut -d ' ' -f 1)"
+    if [ ! -f "$reference" ]; then
+        train "$cpu" cpu "$compare_type" 1 $(meaning "$@") > "$work/cpu.log" 2>&1
+        losses "$work/cpu.log" $iterations > "$reference"
+    fi
+    train "$cuda" cuda "$compare_type" "$compare_ranks" "$@" > "$work/cuda.log" 2>&1 || {
+        tail -n 5 "$work/cuda.log"
+        return 1
+    }
+    losses "$work/cuda.log" $iterations > "$work/cuda.losses"
+    [ "$(grep -c . < "$reference")" -eq $iterations ] &&
+        close_losses "$reference" "$work/cuda.losses" "$compare_tolerance"
+}
+
+echo "$table" | grep '^[^#]' > "$work/table"
+while read -r name type tolerance ranks options; do
+    check "$name: $type on $ranks" compare "$type" "$tolerance" "$ranks" $options < /dev/null
+done < "$work/table"
+
+# What was saved by one goes on on the other: 3 of 6 iterations each.
+handed_over() {
+    from=$1 to=$2 dir=$work/saved-$1
+    train "$([ "$from" = cpu ] && echo "$cpu" || echo "$cuda")" "$from" fp32 2 --save "$dir" \
+        --save-interval 3 --exit-interval 3 > "$work/first.log" 2>&1
+    train "$([ "$to" = cpu ] && echo "$cpu" || echo "$cuda")" "$to" fp32 2 \
+        --tensor-model-parallel-size 2 --load "$dir" > "$work/second.log" 2>&1
+    cat "$work/first.log" "$work/second.log" > "$work/both.log"
+    losses "$work/both.log" $iterations > "$work/both.losses"
+    train "$cpu" cpu fp32 1 > "$work/whole.log" 2>&1
+    losses "$work/whole.log" $iterations > "$work/whole.losses"
+    [ "$(grep -c . < "$work/whole.losses")" -eq $iterations ] &&
+        close_losses "$work/whole.losses" "$work/both.losses" 1e-5
+}
+check "saved on the GPU, resumed on the CPU" handed_over cuda cpu
+check "saved on the CPU, resumed on the GPU" handed_over cpu cuda
