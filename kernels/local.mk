@@ -28,3 +28,6 @@ EMULATE = $(CXX) -x c++ $(AM_CPPFLAGS) -I$(srcdir)/kernels $(CPPFLAGS) $(AM_CXXF
 -include kernels/$(DEPDIR)/*.d
 mostlyclean-local:
 	-rm -rf kernels/$(DEPDIR) kernels/*.o
+
+KERNELS += kernels/column_sums.cu kernels/finish.cu kernels/product.cu
+KERNEL_INCLUDES += kernels/finish.cuh

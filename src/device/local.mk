@@ -22,3 +22,7 @@ CUDA_SOURCES += \
 	src/device/cuda_libs.c src/device/cuda_libs.def src/device/cuda_libs.h
 CUDNN_SOURCES +=
 CUDA_AWARE += src/device/device.c
+
+CUDA_SOURCES += \
+	src/device/cuda_dense.h src/device/cuda_matmul.c \
+	src/device/cuda_product.c src/device/cuda_product.h

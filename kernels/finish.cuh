@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_KERNELS_FINISH_CUH
+#define TR_KERNELS_FINISH_CUH
+
+#include "common.cuh"
+
+extern "C" {
+#include "device/cuda_dense.h"
+}
+
+/* What becomes of the sums of a product, struct tr_cuda_finish, as kernels take it. */
+struct finish {
+    mixed c, bias, pre, slope_of; /* data NULL: not given */
+    bool gelu, add;
+};
+
+static inline struct finish finish_of(const struct tr_cuda_finish *f)
+{
+    TR_ASSERT(f->act == TR_ACT_NONE || f->act == TR_ACT_GELU_TANH);
+    return {mixed_of(f->c),        mixed_of(f->bias),          mixed_of(f->pre),
+            mixed_of(f->slope_of), f->act == TR_ACT_GELU_TANH, f->add};
+}
+
+/*
+ * GELU is x s(x): 0.5 (1 + tanh(u)) is s = 1 / (1 + exp(-2u)), which loses nothing where x is far below
+ * zero.  u = sqrt(2/pi) (x + 0.044715 x^3).
+ */
+TR_INLINE float gelu_share(float x)
+{
+    float u = 0.7978845608f * (x + 0.044715f * x * x * x);
+
+    return 1.0f / (1.0f + exp_quick(-2.0f * u));
+}
+
+TR_INLINE float gelu(float x)
+{
+    return x * gelu_share(x);
+}
+
+/* s + x s', where s' = 2 s (1 - s) u'; beyond the tails u' may overflow, where s' is 0. */
+TR_INLINE float gelu_slope(float x)
+{
+    float s = gelu_share(x), tail = s * (1.0f - s);
+    float inner = 0.7978845608f * (1.0f + 3.0f * 0.044715f * x * x);
+
+    return tail > 0.0f ? s + 2.0f * x * tail * inner : s;
+}
+
+/* z, and the value of pre there, to the element of c; `at` is z or what lies in slope_of. */
+TR_INLINE float finished(const struct finish &f, float z, float at)
+{
+    if (f.slope_of.data)
+        return f.gelu ? z * gelu_slope(at) : z;
+    return f.gelu ? gelu(z) : z;
+}
+
+/* Element i of c, which is in column j. */
+TR_INLINE void finish_one(const struct finish &f, int64_t i, int64_t j, float sum)
+{
+    float z = sum;
+
+    if (f.add)
+        z += f.c.get(i);
+    if (f.bias.data)
+        z += f.bias.get(j);
+    if (f.pre.data)
+        f.pre.set(i, z);
+    f.c.set(i, finished(f, z, f.slope_of.data ? f.slope_of.get(i) : 0.0f));
+}
+
+#endif
