@@ -71,7 +71,7 @@ struct tr_transport {
     /* Also of a group of size 0. */
     void (*release)(struct tr_comm *c);
 
-    /* inout (any type but TR_I32) = sum or maximum over the ranks, the same bits on all of them and
+    /* inout (any type but integers) = sum or maximum over the ranks, the same bits on all of them and
        in every run with the same operands, ranks and shapes.  Halves are added in float, and each
        sum of two is rounded. */
     void (*allreduce)(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
@@ -88,7 +88,7 @@ struct tr_transport {
 
     /*
      * out (n elements) = sum or maximum over the ranks of the slice `rank` of `in` (size * n
-     * elements of the same type, any but TR_I32).  `out` may be that slice itself, and overlaps
+     * elements of the same type, any but integers).  `out` may be that slice itself, and overlaps
      * `in` nowhere else; the other slices of `in` are undefined afterwards.  Summed in the order
      * of the ranks, halves in float and rounded once at the end, so an element's bits depend
      * neither on n nor on its place.  The transport keeps, from its first call on, room for `in`

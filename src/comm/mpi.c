@@ -301,7 +301,8 @@ static void reduce_scatter_start(struct tr_comm *c, struct tr_queue *q, const st
     struct slice s;
     MPI_Request request;
 
-    TR_ASSERT(out->dtype == in->dtype && out->dtype != TR_I32);
+    TR_ASSERT(out->dtype == in->dtype);
+    TR_ASSERT(tr_dtype_is_float(out->dtype) || out->dtype == TR_F64);
     TR_ASSERT(tr_tensor_bytes(in) == bytes * c->size);
     settle(q);
     *p = (struct tr_pending){.call = "reduce-scatter", .seq = ++c->seq, .out = *out, .op = op};

@@ -57,7 +57,7 @@ void tr_cpu_fill(struct tr_queue *q, const struct tr_tensor *y, float value)
     int64_t n = tr_tensor_elems(y);
     int threads = q->device->threads;
 
-    TR_ASSERT(y->dtype != TR_I32);
+    TR_ASSERT(tr_dtype_is_float(y->dtype) || y->dtype == TR_F64);
     if (y->dtype == TR_F16 || y->dtype == TR_BF16) {
         fill_halves(threads, y, value);
         return;

@@ -21,7 +21,7 @@ void tr_ref_fill(struct tr_queue *q, const struct tr_tensor *y, float value)
     int64_t n = tr_tensor_elems(y);
 
     (void)q;
-    TR_ASSERT(y->dtype != TR_I32);
+    TR_ASSERT(tr_dtype_is_float(y->dtype) || y->dtype == TR_F64);
     for (int64_t i = 0; i < n; i++)
         set(y, i, (double)value);
 }

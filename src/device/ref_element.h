@@ -5,7 +5,7 @@
 #include "tensor/tensor.h"
 #include "util/half.h"
 
-/* Element i of an operand of any type but TR_I32. */
+/* Element i of an operand of any type but integers. */
 static inline double get(const struct tr_tensor *t, int64_t i)
 {
     switch (t->dtype) {

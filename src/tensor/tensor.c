@@ -6,18 +6,16 @@
 int tr_dtype_bytes(enum tr_dtype t)
 {
     static const int bytes[TR_DTYPES] = {
-        [TR_F32] = 4, [TR_F64] = 8, [TR_I32] = 4, [TR_F16] = 2, [TR_BF16] = 2};
+        [TR_F32] = 4, [TR_F64] = 8, [TR_I32] = 4, [TR_F16] = 2, [TR_BF16] = 2, [TR_I64] = 8};
 
     return bytes[t];
 }
 
 const char *tr_dtype_name(enum tr_dtype t)
 {
-    static const char *const name[TR_DTYPES] = {[TR_F32] = "fp32",
-                                                [TR_F64] = "fp64",
-                                                [TR_I32] = "int32",
-                                                [TR_F16] = "fp16",
-                                                [TR_BF16] = "bf16"};
+    static const char *const name[TR_DTYPES] = {
+        [TR_F32] = "fp32", [TR_F64] = "fp64",  [TR_I32] = "int32",
+        [TR_F16] = "fp16", [TR_BF16] = "bf16", [TR_I64] = "int64"};
 
     return name[t];
 }
@@ -65,6 +63,11 @@ struct tr_tensor tr_f64_1(double *data, int64_t d0)
 struct tr_tensor tr_i32_1(int32_t *data, int64_t d0)
 {
     return tr_tensor_1(data, TR_I32, d0);
+}
+
+struct tr_tensor tr_i64_1(int64_t *data, int64_t d0)
+{
+    return tr_tensor_1(data, TR_I64, d0);
 }
 
 int64_t tr_tensor_elems(const struct tr_tensor *t)

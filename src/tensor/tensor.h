@@ -21,8 +21,8 @@
 
 enum { TR_MAX_DIMS = 4 };
 
-/* The last two are stored, never computed in, on the CPU: util/half.h. */
-enum tr_dtype { TR_F32, TR_F64, TR_I32, TR_F16, TR_BF16, TR_DTYPES };
+/* Halves are stored, never computed in, on the CPU: util/half.h. */
+enum tr_dtype { TR_F32, TR_F64, TR_I32, TR_F16, TR_BF16, TR_I64, TR_DTYPES };
 
 struct tr_tensor {
     void *data;                 /* on the device that owns the arena; NULL in a dry arena */
@@ -34,7 +34,7 @@ struct tr_tensor {
 /* Bytes of one element. */
 int tr_dtype_bytes(enum tr_dtype t);
 
-/* "fp32", "fp64", "int32", "fp16" or "bf16". */
+/* "fp32", "fp64", "int32", "fp16", "bf16" or "int64". */
 const char *tr_dtype_name(enum tr_dtype t);
 
 /* Whether its elements are activations, weights or gradients: TR_F32, TR_F16 or TR_BF16. */
@@ -51,6 +51,7 @@ struct tr_tensor tr_f32_2(float *data, int64_t d0, int64_t d1);
 struct tr_tensor tr_f32_3(float *data, int64_t d0, int64_t d1, int64_t d2);
 struct tr_tensor tr_f64_1(double *data, int64_t d0);
 struct tr_tensor tr_i32_1(int32_t *data, int64_t d0);
+struct tr_tensor tr_i64_1(int64_t *data, int64_t d0);
 
 /* Elements in `t`, and the bytes they take. */
 int64_t tr_tensor_elems(const struct tr_tensor *t);
@@ -63,6 +64,7 @@ struct tr_tensor tr_tensor_span(const struct tr_tensor *t, int64_t first, int64_
 static inline float *tr_f32(const struct tr_tensor *t) { return (float *)t->data; }
 static inline double *tr_f64(const struct tr_tensor *t) { return (double *)t->data; }
 static inline int32_t *tr_i32(const struct tr_tensor *t) { return (int32_t *)t->data; }
+static inline int64_t *tr_i64(const struct tr_tensor *t) { return (int64_t *)t->data; }
 static inline uint16_t *tr_half(const struct tr_tensor *t) { return (uint16_t *)t->data; }
 
 #endif

@@ -39,6 +39,8 @@ static void set(const struct tr_tensor *t, int64_t i, double x)
         tr_f64(t)[i] = x;
     else if (t->dtype == TR_I32)
         tr_i32(t)[i] = (int32_t)x;
+    else if (t->dtype == TR_I64)
+        tr_i64(t)[i] = (int64_t)x;
     else
         ((uint16_t *)t->data)[i] =
             t->dtype == TR_F16 ? tr_f16_from_float((float)x) : tr_bf16_from_float((float)x);
@@ -54,6 +56,8 @@ static double get(const struct tr_tensor *t, int64_t i)
         return tr_f64(t)[i];
     if (t->dtype == TR_I32)
         return tr_i32(t)[i];
+    if (t->dtype == TR_I64)
+        return (double)tr_i64(t)[i];
     half = ((const uint16_t *)t->data)[i];
     return (double)(t->dtype == TR_F16 ? tr_f16_to_float(half) : tr_bf16_to_float(half));
 }
@@ -64,7 +68,7 @@ static double brought(enum tr_dtype type, int rank, int64_t i)
     struct tr_rng rng = tr_rng_key(11, TR_STREAM_INIT, 0, rank);
     double x = (double)tr_rng_u32(rng, (uint64_t)i) / 0x1p31 - 1.0;
 
-    if (type == TR_I32)
+    if (type == TR_I32 || type == TR_I64)
         return rint(1e6 * x);
     if (type == TR_F16)
         return (double)tr_f16_to_float(tr_f16_from_float((float)x));
