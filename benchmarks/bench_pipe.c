@@ -84,6 +84,7 @@ static void step(void *ctx)
     struct tr_run *r = ctx;
 
     tr_step_gradients(r);
+    tr_step_loss(r);
 }
 
 /* Of the lists of all ranks: what the checker says of them, and how long they take. */

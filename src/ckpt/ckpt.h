@@ -40,18 +40,20 @@ struct tr_ckpt_state {
 };
 
 /*
- * The tensors: always fp32 in host memory, so the file does not tell in which precision or with
- * which optimizer a run trains.  A rank holds the elements of its spans of the flat buffers that
- * model/param.h lays out, which ascend; a buffer is compact, its element k is the k-th element of
- * the spans.  What belongs to no parameter is padding, neither saved nor loaded.
+ * The tensors: always fp32, so the file does not tell in which precision or with which optimizer a
+ * run trains.  A rank holds the elements of its spans of the flat buffers that model/param.h lays
+ * out, which ascend; a buffer is compact, its element k is the k-th element of the spans.  What
+ * belongs to no parameter is padding, neither saved nor loaded.
  *
  * Not sharded: each replica holds the same, one span with all.  Sharded: the spans of the replicas
  * together cover every element once, and loading fills those of this rank and no others.
  */
 struct tr_ckpt_tensors {
     const struct tr_params *params;
-    float *value, *m, *v;       /* weights (fp32 masters where there are some) and moments, which
-                                   are both NULL for weights only */
+    struct tr_queue *q;         /* of the device that has them, with nothing under way; NULL: they
+                                   are host memory */
+    struct tr_tensor value;     /* weights: fp32 masters where there are some */
+    struct tr_tensor m, v;      /* moments; both without data for weights only */
     bool value_flat;            /* `value` is the whole flat buffer after all, not compact */
     bool sharded;               /* the same on all ranks */
     int spans;

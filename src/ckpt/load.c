@@ -141,19 +141,36 @@ static enum tr_status examine(struct load *v, const char *file, const struct tr_
     return s;
 }
 
+/* What of the piece is in no file. */
+static void pad_piece(struct load *v, int kind, const struct tr_ckpt_piece *piece)
+{
+    for (int64_t lo = piece->hi, hi; lo < piece->end; lo = hi) {
+        float *x = tr_ckpt_room(&v->map, kind, piece, lo);
+
+        hi = tr_ckpt_upto(&v->map, lo, piece->end);
+        memset(x, 0, (size_t)(hi - lo) * sizeof *x);
+        tr_ckpt_put(&v->map, kind, piece, lo, hi);
+    }
+}
+
 static enum tr_status read_piece(struct load *v, int fd, int kind,
                                  const struct tr_ckpt_piece *piece)
 {
     const struct tr_param *p = piece->param;
     int number = tr_ckpt_number(&v->map, kind, piece);
-    float *x = tr_ckpt_element(&v->map, kind, piece, piece->lo);
     uint64_t *sums = tr_ckpt_stores(&v->map, piece) ? v->sums : v->others;
 
-    if (tr_ckpt_read_elems(fd, v->places[number].offset, p, x, piece->lo, piece->hi) != 0)
-        return TR_FAIL(TR_EIO, "%s/%s cannot be read: %s", tr_ckpt_group(kind), p->name,
-                       strerror(errno));
-    memset(x + piece->hi - piece->lo, 0, (size_t)(piece->end - piece->hi) * sizeof *x);
-    sums[number] += tr_ckpt_sum_elems(p, x, piece->lo, piece->hi);
+    for (int64_t lo = piece->lo, hi; lo < piece->hi; lo = hi) {
+        float *x = tr_ckpt_room(&v->map, kind, piece, lo);
+
+        hi = tr_ckpt_upto(&v->map, lo, piece->hi);
+        if (tr_ckpt_read_elems(fd, v->places[number].offset, p, x, lo, hi) != 0)
+            return TR_FAIL(TR_EIO, "%s/%s cannot be read: %s", tr_ckpt_group(kind), p->name,
+                           strerror(errno));
+        sums[number] += tr_ckpt_sum_elems(p, x, lo, hi);
+        tr_ckpt_put(&v->map, kind, piece, lo, hi);
+    }
+    pad_piece(v, kind, piece);
     return TR_OK;
 }
 
@@ -311,7 +328,7 @@ enum tr_status tr_ckpt_load(struct tr_grid *grid, const char *dir, const struct 
     struct finding f = {.iteration = -1};
     enum tr_status s;
 
-    TR_ASSERT(tensors->value && !(how->finetune && tensors->m));
+    TR_ASSERT(tensors->value.data && !(how->finetune && tensors->m.data));
     *found = false;
     TR_TRY(choose(&v, &f));
     if (f.iteration < 0)
@@ -321,7 +338,7 @@ enum tr_status tr_ckpt_load(struct tr_grid *grid, const char *dir, const struct 
     if (s == TR_OK) {
         *found = true;
         *state = how->finetune ? (struct tr_ckpt_state){0} : f.state;
-        if (tensors->m && how->course == TR_COURSE_STORED)
+        if (tensors->m.data && how->course == TR_COURSE_STORED)
             tr_ckpt_course_follow(&f.course, shape);
         tr_print_rank0(" checkpoint version %d.%lld\n"
                        "  successfully loaded checkpoint from %s at iteration %lld\n",

@@ -82,21 +82,32 @@ static void add_pieces(struct tr_ckpt_map *m, const struct tr_ckpt_tensors *tens
     }
 }
 
+static void open_bounce(struct tr_ckpt_map *m, struct tr_queue *q)
+{
+    if (!q || !q->on->apart)
+        return;
+    m->q = q;
+    m->bounce = malloc(TR_CKPT_BOUNCE * sizeof *m->bounce);
+    if (!m->bounce)
+        tr_die(TR_ERESOURCE, "no memory left to bring a checkpoint's tensors to the host");
+}
+
 void tr_ckpt_map_build(const struct tr_shape *s, const struct tr_ckpt_tensors *tensors, int tp,
                        struct tr_ckpt_map *out)
 {
     const struct tr_params *params = tensors->params;
     int from = 0;
 
-    TR_ASSERT(!tensors->m == !tensors->v);
+    TR_ASSERT(!tensors->m.data == !tensors->v.data);
     memset(out, 0, sizeof *out);
     out->tp = tp;
-    out->kinds = tensors->m ? TR_CKPT_KINDS : 1;
+    out->kinds = tensors->m.data ? TR_CKPT_KINDS : 1;
     out->value_flat = tensors->value_flat;
     out->sharded = tensors->sharded;
 #define KIND(symbol, group, field) out->buffer[TR_CKPT_##symbol] = tensors->field;
     TR_CKPT_KINDS_OF(KIND)
 #undef KIND
+    open_bounce(out, tensors->q);
     tr_ckpt_list_whole(s, &out->whole);
     /* A span that ends inside a parameter makes one piece more. */
     out->list = calloc((size_t)params->count + (size_t)tensors->spans, sizeof *out->list);
@@ -116,6 +127,7 @@ void tr_ckpt_map_release(struct tr_ckpt_map *m)
 {
     tr_params_release(&m->whole);
     free(m->list);
+    free(m->bounce);
     memset(m, 0, sizeof *m);
 }
 
@@ -134,12 +146,51 @@ bool tr_ckpt_stores(const struct tr_ckpt_map *m, const struct tr_ckpt_piece *pie
     return tr_param_counts(piece->param, m->tp);
 }
 
-float *tr_ckpt_element(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,
-                       int64_t elem)
+/* Place in the buffer of element `elem` (lo .. end - 1) of the piece. */
+static int64_t place_of(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,
+                        int64_t elem)
 {
     if (kind == TR_CKPT_MODEL && m->value_flat)
-        return m->buffer[kind] + piece->param->offset + elem;
-    return m->buffer[kind] + piece->at + elem - piece->lo;
+        return piece->param->offset + elem;
+    return piece->at + elem - piece->lo;
+}
+
+static struct tr_tensor elements(const struct tr_ckpt_map *m, int kind,
+                                 const struct tr_ckpt_piece *piece, int64_t lo, int64_t hi)
+{
+    return tr_tensor_span(&m->buffer[kind], place_of(m, kind, piece, lo), hi - lo);
+}
+
+int64_t tr_ckpt_upto(const struct tr_ckpt_map *m, int64_t lo, int64_t hi)
+{
+    return m->bounce ? smaller(hi, lo + TR_CKPT_BOUNCE) : hi;
+}
+
+float *tr_ckpt_room(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,
+                    int64_t lo)
+{
+    return m->bounce ? m->bounce : tr_f32(&m->buffer[kind]) + place_of(m, kind, piece, lo);
+}
+
+const float *tr_ckpt_get(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,
+                         int64_t lo, int64_t hi)
+{
+    if (m->bounce) {
+        struct tr_tensor part = elements(m, kind, piece, lo, hi);
+
+        m->q->on->download(m->q, m->bounce, &part);
+    }
+    return tr_ckpt_room(m, kind, piece, lo);
+}
+
+void tr_ckpt_put(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,
+                 int64_t lo, int64_t hi)
+{
+    if (m->bounce) {
+        struct tr_tensor part = elements(m, kind, piece, lo, hi);
+
+        m->q->on->upload(m->q, &part, m->bounce);
+    }
 }
 
 /* The element of the piece that is number `at` of all stored ones, or the nearest. */

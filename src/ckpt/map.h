@@ -33,10 +33,15 @@ struct tr_ckpt_piece {
     int64_t before;             /* elements that the pieces before this one store */
 };
 
+/* Elements that are on the host at once, where they are on their way between a device and the file. */
+enum { TR_CKPT_BOUNCE = 1 << 20 };
+
 struct tr_ckpt_map {
     struct tr_params whole;     /* as one rank would hold the model; owned */
     int kinds;                  /* 1 for weights only, or TR_CKPT_KINDS */
-    float *buffer[TR_CKPT_KINDS];       /* borrowed */
+    struct tr_tensor buffer[TR_CKPT_KINDS]; /* borrowed */
+    struct tr_queue *q;         /* NULL if the host has them at hand */
+    float *bounce;              /* [TR_CKPT_BOUNCE] if it has not; owned */
     bool value_flat, sharded;
     int count;                  /* pieces of this rank, in the order of the file */
     struct tr_ckpt_piece *list; /* owned */
@@ -58,9 +63,19 @@ int tr_ckpt_find_tensor(const struct tr_ckpt_map *m, const struct tr_param *p);
 /* Number of the piece's tensor among those of all kinds: kind * whole.count + tensor. */
 int tr_ckpt_number(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece);
 
-/* Element `elem` (lo .. end - 1) of the piece in the buffer of that kind. */
-float *tr_ckpt_element(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,
-                       int64_t elem);
+/*
+ * Elements lo .. hi - 1 of the piece in the buffer of that kind, for the host: to read with get(); to be
+ * written at room(), and to belong to the buffer after put().  They lie in the buffer itself, or with a
+ * device apart in one place that the next call uses again.  There they must be few at a time: elements
+ * from `lo` on are done up to tr_ckpt_upto(), which is `hi` or less.
+ */
+int64_t tr_ckpt_upto(const struct tr_ckpt_map *m, int64_t lo, int64_t hi);
+const float *tr_ckpt_get(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,
+                         int64_t lo, int64_t hi);
+float *tr_ckpt_room(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,
+                    int64_t lo);
+void tr_ckpt_put(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,
+                 int64_t lo, int64_t hi);
 
 /* True if this tensor rank and stage store the piece: no copies, and what is not cut only on
    tensor rank 0. */

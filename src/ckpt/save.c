@@ -58,6 +58,18 @@ static void end(struct save *v)
     tr_ckpt_map_release(&v->map);
 }
 
+static uint64_t sum_of(const struct save *v, int kind, const struct tr_ckpt_piece *piece,
+                       int64_t lo, int64_t hi)
+{
+    uint64_t sum = 0;
+
+    for (int64_t at = lo, end; at < hi; at = end) {
+        end = tr_ckpt_upto(&v->map, at, hi);
+        sum += tr_ckpt_sum_elems(piece->param, tr_ckpt_get(&v->map, kind, piece, at, end), at, end);
+    }
+    return sum;
+}
+
 static void add_sums(struct save *v)
 {
     for (int k = 0; k < v->map.kinds; k++) {
@@ -66,8 +78,7 @@ static void add_sums(struct save *v)
             int64_t lo, hi;
 
             share_of(v, k, piece, &lo, &hi);
-            v->sums[tr_ckpt_number(&v->map, k, piece)] +=
-                tr_ckpt_sum_elems(piece->param, tr_ckpt_element(&v->map, k, piece, lo), lo, hi);
+            v->sums[tr_ckpt_number(&v->map, k, piece)] += sum_of(v, k, piece, lo, hi);
         }
     }
     tr_ckpt_add(v->world, v->sums, v->tensors);
@@ -140,6 +151,20 @@ static void tell_offsets(struct save *v)
         name_files(v);
 }
 
+static int write_piece(const struct save *v, int fd, int kind, const struct tr_ckpt_piece *piece,
+                       int64_t lo, int64_t hi)
+{
+    int64_t offset = v->offsets[tr_ckpt_number(&v->map, kind, piece)];
+
+    for (int64_t at = lo, end; at < hi; at = end) {
+        end = tr_ckpt_upto(&v->map, at, hi);
+        if (tr_ckpt_write_elems(fd, offset, piece->param,
+                                tr_ckpt_get(&v->map, kind, piece, at, end), at, end) != 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int write_share(const struct save *v, int fd)
 {
     for (int k = 0; k < v->map.kinds; k++) {
@@ -148,8 +173,7 @@ static int write_share(const struct save *v, int fd)
             int64_t lo, hi;
 
             share_of(v, k, piece, &lo, &hi);
-            if (tr_ckpt_write_elems(fd, v->offsets[tr_ckpt_number(&v->map, k, piece)], piece->param,
-                                    tr_ckpt_element(&v->map, k, piece, lo), lo, hi) != 0)
+            if (write_piece(v, fd, k, piece, lo, hi) != 0)
                 return -1;
         }
     }
@@ -224,7 +248,7 @@ enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
     struct save v = {.grid = grid, .world = grid->world, .dir = dir, .iteration = state->iteration};
     enum tr_status s;
 
-    TR_ASSERT(tensors->value);
+    TR_ASSERT(tensors->value.data);
     tr_print_rank0("saving checkpoint at iteration %7lld to %s\n", (long long)v.iteration, dir);
     begin(&v, tensors, shape, config_json);
     /* A limit on the size of files is an error like others, not the end of the process. */

@@ -13,8 +13,16 @@ struct slot {
     struct tr_embed_kept embed;
     struct tr_head_kept head;
     struct tr_mask mask;
-    int32_t *text;   /* [B, T + 1] */
-    int64_t *sample; /* [B] */
+    struct tr_tensor sample; /* [B] (TR_I64) */
+};
+
+/* The batch that comes next, on the host. */
+struct batch {
+    int32_t *text;            /* [B, T + 1], or NULL if no part reads it */
+    int64_t *sample;          /* [B] */
+    int32_t *token;           /* [N] tokens, then labels */
+    int32_t *position, *from; /* [N] what model/mask.h makes of the text, where it is asked for */
+    float *weight;
 };
 
 /* The elements of a part's parameters in the flat buffers: in a forward pass it reads values from
@@ -29,6 +37,7 @@ struct tr_chunk {
     bool embeds, heads;
     struct tr_chunk_room room;
     struct slot *slot;
+    struct batch next;
     struct tr_head head;
     struct tr_tensor *output, *doutput, *dinput; /* [room]; see chunk.h */
     struct tr_tensor loss_sum;                   /* TR_F64 [1] */
@@ -63,6 +72,35 @@ static void *need(size_t count, size_t size)
     return p;
 }
 
+static void open_batch(struct tr_chunk *c)
+{
+    const struct tr_mask_rule *rule = &c->m->mask_rule;
+    size_t batch = (size_t)c->m->shape->micro_batch, rows = (size_t)tr_model_rows(c->m);
+    struct batch *x = &c->next;
+
+    x->sample = need(batch, sizeof *x->sample);
+    if (!tr_chunk_reads_text(c))
+        return;
+    x->text = need(rows + batch, sizeof *x->text);
+    x->token = need(rows, sizeof *x->token);
+    if (rule->positions && c->embeds)
+        x->position = need(rows, sizeof *x->position);
+    if (rule->attention)
+        x->from = need(rows, sizeof *x->from);
+    if (rule->loss && c->heads)
+        x->weight = need(rows, sizeof *x->weight);
+}
+
+static void close_batch(struct batch *x)
+{
+    free(x->text);
+    free(x->sample);
+    free(x->token);
+    free(x->position);
+    free(x->from);
+    free(x->weight);
+}
+
 struct tr_chunk *tr_chunk_open(struct tr_model *m, int stage, int index, struct tr_chunk_room room)
 {
     const struct tr_shape *s = m->shape;
@@ -83,10 +121,8 @@ struct tr_chunk *tr_chunk_open(struct tr_model *m, int stage, int index, struct 
 
         x->block = need((size_t)c->layers, sizeof *x->block);
         x->slice = need((size_t)c->layers, sizeof *x->slice);
-        x->sample = need((size_t)s->micro_batch, sizeof *x->sample);
-        if (tr_chunk_reads_text(c))
-            x->text = need((size_t)(s->micro_batch * (s->seq + 1)), sizeof *x->text);
     }
+    open_batch(c);
     c->completes = index == 0;
     c->embedding = range_of(c, index, -1, true);
     c->top = range_of(c, index, -1, false);
@@ -103,9 +139,8 @@ void tr_chunk_close(struct tr_chunk *c)
     for (int i = 0; i < c->room.slots; i++) {
         free(c->slot[i].block);
         free(c->slot[i].slice);
-        free(c->slot[i].sample);
-        free(c->slot[i].text);
     }
+    close_batch(&c->next);
     free(c->slot);
     free(c->output);
     free(c->doutput);
@@ -162,18 +197,18 @@ static void plan_layer(struct tr_chunk *c, struct tr_arena *a, struct slot *x, i
                         m->stream, size);
 }
 
-static void plan_mask(struct tr_chunk *c, struct tr_arena *a, struct tr_mask *x)
+static void plan_batch(struct tr_chunk *c, struct tr_arena *a, struct slot *x)
 {
-    const struct tr_mask_rule *rule = &c->m->mask_rule;
-    int64_t n = tr_model_rows(c->m);
+    int64_t n = tr_model_rows(c->m), batch = c->m->shape->micro_batch;
     size_t bytes = (size_t)n * sizeof(int32_t);
 
-    if (rule->positions && c->embeds)
-        x->position = tr_i32_1(tr_arena_take(a, "activations", bytes), n);
-    if (rule->attention)
-        x->from = tr_i32_1(tr_arena_take(a, "activations", bytes), n);
-    if (rule->loss && c->heads)
-        x->weight = tr_f32_1(tr_arena_floats(a, "activations", n), n);
+    x->sample = tr_i64_1(tr_arena_take(a, "activations", (size_t)batch * sizeof(int64_t)), batch);
+    if (c->next.position)
+        x->mask.position = tr_i32_1(tr_arena_take(a, "activations", bytes), n);
+    if (c->next.from)
+        x->mask.from = tr_i32_1(tr_arena_take(a, "activations", bytes), n);
+    if (c->next.weight)
+        x->mask.weight = tr_f32_1(tr_arena_floats(a, "activations", n), n);
 }
 
 void tr_chunk_plan(struct tr_chunk *c, struct tr_arena *a)
@@ -181,7 +216,7 @@ void tr_chunk_plan(struct tr_chunk *c, struct tr_arena *a)
     for (int i = 0; i < c->room.slots; i++) {
         struct slot *x = &c->slot[i];
 
-        plan_mask(c, a, &x->mask);
+        plan_batch(c, a, x);
         if (c->embeds)
             tr_embed_plan(c->m, a, &x->embed);
         for (int layer = 0; layer < c->layers; layer++)
@@ -213,27 +248,49 @@ static struct slot *slot_of(struct tr_chunk *c, int micro)
     return &c->slot[micro % c->room.slots];
 }
 
-void tr_chunk_batch(struct tr_chunk *c, int micro, int32_t **text, int64_t **sample)
+void tr_chunk_batch(struct tr_chunk *c, int32_t **text, int64_t **sample)
 {
-    *text = slot_of(c, micro)->text;
-    *sample = slot_of(c, micro)->sample;
+    *text = c->next.text;
+    *sample = c->next.sample;
 }
 
-/* Tokens are the first T of each sample's T + 1 numbers, labels the last T. */
-static void spread_text(const struct tr_chunk *c, struct slot *x)
+/* Numbers first .. first + T - 1 of each sample's T + 1. */
+static void upload_text(const struct tr_chunk *c, const struct tr_tensor *to, int64_t first)
 {
     int64_t seq = c->m->shape->seq;
 
-    tr_mask_of(x->text, c->m->shape->micro_batch, seq, c->m->mask_rule.eod, x->mask.position.data,
-               x->mask.from.data, x->mask.weight.data);
-    for (int64_t b = 0; b < c->m->shape->micro_batch; b++) {
-        const int32_t *text = x->text + b * (seq + 1);
+    for (int64_t b = 0; b < c->m->shape->micro_batch; b++)
+        memcpy(c->next.token + b * seq, c->next.text + b * (seq + 1) + first,
+               (size_t)seq * sizeof *c->next.token);
+    c->m->q->on->upload(c->m->q, to, c->next.token);
+}
 
-        if (c->embeds)
-            memcpy(tr_i32(&x->embed.ids) + b * seq, text, (size_t)seq * sizeof *text);
-        if (c->heads)
-            memcpy(tr_i32(&x->head.labels) + b * seq, text + 1, (size_t)seq * sizeof *text);
-    }
+static void upload_mask(const struct tr_chunk *c, const struct tr_mask *to)
+{
+    const struct batch *x = &c->next;
+    struct tr_queue *q = c->m->q;
+
+    tr_mask_of(x->text, c->m->shape->micro_batch, c->m->shape->seq, c->m->mask_rule.eod,
+               x->position, x->from, x->weight);
+    if (x->position)
+        q->on->upload(q, &to->position, x->position);
+    if (x->from)
+        q->on->upload(q, &to->from, x->from);
+    if (x->weight)
+        q->on->upload(q, &to->weight, x->weight);
+}
+
+/* Tokens are the first T of each sample's T + 1 numbers, labels the last T. */
+static void upload_batch(const struct tr_chunk *c, const struct slot *x)
+{
+    c->m->q->on->upload(c->m->q, &x->sample, c->next.sample);
+    if (!c->next.text)
+        return;
+    upload_mask(c, &x->mask);
+    if (c->embeds)
+        upload_text(c, &x->embed.ids, 0);
+    if (c->heads)
+        upload_text(c, &x->head.labels, 1);
 }
 
 /* This rank's slice of the input of layer `i`, which is the same on all tensor ranks. */
@@ -304,20 +361,19 @@ void tr_chunk_forward(struct tr_chunk *c, int micro)
 {
     struct slot *x = slot_of(c, micro);
 
-    if (x->text)
-        spread_text(c, x);
+    upload_batch(c, x);
     c->m->mask = &x->mask;
     if (c->embeds)
         wait_for_values(c, c->embedding.first);
     if (c->embeds)
-        tr_embed_forward(c->m, &x->embed, &x->block[0].x, x->sample);
+        tr_embed_forward(c->m, &x->embed, &x->block[0].x, tr_i64(&x->sample));
     for (int i = 0; i < c->layers; i++) {
         struct tr_tensor y = output_of(c, x, i, micro);
 
         if (x->slice[i].dim[0] > 0)
             keep_slice(c, x, i);
         wait_for_values(c, c->layer[i].first);
-        tr_block_forward(c->m, &x->block[i], c->first_layer + i, &y, x->sample);
+        tr_block_forward(c->m, &x->block[i], c->first_layer + i, &y, tr_i64(&x->sample));
         after_layer(c);
     }
     if (c->heads)
@@ -333,7 +389,7 @@ static void forward_again(struct tr_chunk *c, struct slot *x, int first, int las
         restore_slice(c, x, first);
     for (int i = first; i <= last; i++)
         tr_block_forward(c->m, &x->block[i], c->first_layer + i,
-                         i < last ? &x->block[i + 1].x : NULL, x->sample);
+                         i < last ? &x->block[i + 1].x : NULL, tr_i64(&x->sample));
 }
 
 static void backward_layer(struct tr_chunk *c, struct slot *x, int i, int micro)
@@ -341,7 +397,7 @@ static void backward_layer(struct tr_chunk *c, struct slot *x, int i, int micro)
     struct tr_tensor dx = tr_chunk_dinput(c, micro);
     struct tr_tensor dy = i == c->layers - 1 ? tr_chunk_doutput(c, micro) : dx;
 
-    tr_block_backward(c->m, &x->block[i], c->first_layer + i, &dx, &dy, x->sample);
+    tr_block_backward(c->m, &x->block[i], c->first_layer + i, &dx, &dy, tr_i64(&x->sample));
 }
 
 void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, tr_grads_ready *ready,
@@ -369,18 +425,23 @@ void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, tr_grads_re
         }
     }
     if (c->embeds)
-        tr_embed_backward(c->m, &x->embed, &dinput, x->sample);
+        tr_embed_backward(c->m, &x->embed, &dinput, tr_i64(&x->sample));
     if (ready && c->completes)
         ready(ctx, c->m->params.size);
 }
 
+struct tr_tensor tr_chunk_loss(struct tr_chunk *c)
+{
+    return c->loss_sum;
+}
+
 double tr_chunk_take_loss(struct tr_chunk *c)
 {
+    struct tr_queue *q = c->m->q;
     double loss;
 
-    c->m->q->on->wait(c->m->q);
-    loss = *tr_f64(&c->loss_sum);
-    *tr_f64(&c->loss_sum) = 0.0;
+    q->on->download(q, &loss, &c->loss_sum);
+    q->on->fill(q, &c->loss_sum, 0.0F);
     return loss;
 }
 

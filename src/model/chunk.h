@@ -45,11 +45,11 @@ bool tr_chunk_reads_text(const struct tr_chunk *c);
 bool tr_chunk_has_loss(const struct tr_chunk *c);
 
 /*
- * Where the tokens of micro-batch `micro` go before its forward: [B, T + 1] numbers, and the places of
- * its samples in the order of samples, [B].  Host memory, owned by the chunk, valid until the
- * backward of that micro-batch.  text is NULL if the chunk does not read text.
+ * Where the tokens of the next micro-batch go before its forward: [B, T + 1] numbers, and the places of
+ * its samples in the order of samples, [B].  Host memory, owned by the chunk; forward takes them to the
+ * device, and then they are free for the next.  text is NULL if the chunk does not read text.
  */
-void tr_chunk_batch(struct tr_chunk *c, int micro, int32_t **text, int64_t **sample);
+void tr_chunk_batch(struct tr_chunk *c, int32_t **text, int64_t **sample);
 
 /* Compute.  Collective over the tensor-parallel group.  Backward weights the loss by `factor`; it
    calls `ready` as gradients become complete, which they do in the last micro-batch of a step only:
@@ -65,8 +65,10 @@ struct tr_tensor tr_chunk_output(struct tr_chunk *c, int micro);
 struct tr_tensor tr_chunk_doutput(struct tr_chunk *c, int micro);
 struct tr_tensor tr_chunk_dinput(struct tr_chunk *c, int micro);
 
-/* The sum of the mean losses of the micro-batches since the last call, and zero it.  Waits for the
-   queue. */
+/* The sum of the mean losses of the micro-batches since the last call of the second (TR_F64 [1], memory of
+   the device), for ranks to add up; and what it has become, which is zero then.  The second waits for
+   the queue. */
+struct tr_tensor tr_chunk_loss(struct tr_chunk *c);
 double tr_chunk_take_loss(struct tr_chunk *c);
 
 /* The logits [N,V/W] of the last forward, for tests and for generation; empty without a head. */

@@ -81,7 +81,6 @@ void tr_model_plan(struct tr_model *m, struct tr_arena *a)
     const struct tr_shape *s = m->shape;
     int64_t rows = tr_model_rows(m), hidden = s->hidden;
     int64_t inner = s->ffn / s->w, local = s->hidden / s->w;
-    int32_t *position;
 
     m->row = tr_model_take(a, "scratch", m->type, rows, hidden);
     m->row_part = part_of(m, &m->row);
@@ -94,15 +93,25 @@ void tr_model_plan(struct tr_model *m, struct tr_arena *a)
     m->wide = tr_model_take(a, "scratch", m->type, rows, inner);
     m->dqkv = tr_model_take(a, "scratch", m->type, rows, 3 * local);
     m->dctx = tr_model_take(a, "scratch", m->type, rows, local);
-    position = tr_arena_take(a, "scratch", (size_t)rows * sizeof *position);
-    m->position = tr_i32_1(position, rows);
-    for (int64_t n = 0; position && n < rows; n++)
-        position[n] = (int32_t)(n % s->seq);
+    m->position = tr_i32_1(tr_arena_take(a, "scratch", (size_t)rows * sizeof(int32_t)), rows);
     for (int i = 0; i < m->agains; i++) {
         if (i > 0 || s->distribute_inputs)
             tr_block_plan_input(m, a, &m->again[i]);
         tr_block_plan(m, a, &m->again[i]);
     }
+}
+
+void tr_model_prepare(struct tr_model *m)
+{
+    int64_t rows = tr_model_rows(m);
+    int32_t *position = malloc((size_t)rows * sizeof *position);
+
+    if (!position)
+        tr_die(TR_ERESOURCE, "no memory left for the positions of a micro-batch");
+    for (int64_t n = 0; n < rows; n++)
+        position[n] = (int32_t)(n % m->shape->seq);
+    m->q->on->upload(m->q, &m->position, position);
+    free(position);
 }
 
 const struct tr_tensor *tr_model_whole(struct tr_model *m, const struct tr_tensor *part)

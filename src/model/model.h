@@ -74,9 +74,10 @@ struct tr_model {
 void tr_model_open(struct tr_model *m);
 void tr_model_close(struct tr_model *m);
 
-/* Take the scratch memory from the arena ("scratch").  The first run of the two in which it is not
-   dry also fills `position`. */
+/* Take the scratch memory from the arena ("scratch"); and, when that is there, put into it what stays
+   the same: `position`. */
 void tr_model_plan(struct tr_model *m, struct tr_arena *a);
+void tr_model_prepare(struct tr_model *m);
 
 /* N; the rows of the residual stream on this rank, and the first of them. */
 int64_t tr_model_rows(const struct tr_model *m);
@@ -97,7 +98,7 @@ const struct tr_tensor *tr_model_whole(struct tr_model *m, const struct tr_tenso
 void tr_model_sum_parts(struct tr_model *m);
 
 /* The dropout of the hidden state at `stream` of layer `site`, off outside training.  `sample` is
-   [B], borrowed. */
+   [B], borrowed, memory of the device. */
 struct tr_dropout tr_model_dropout(const struct tr_model *m, enum tr_stream stream, int site,
                                    const int64_t *sample);
 

@@ -116,15 +116,15 @@ void tr_optim_plan(struct tr_optim *o, struct tr_arena *a, enum tr_dtype values)
     o->sum = tr_f64_1(tr_arena_take(a, "optimizer", sizeof(double)), 1);
 }
 
-float *tr_optim_masters(const struct tr_optim *o, int i)
+struct tr_tensor tr_optim_masters(const struct tr_optim *o, int i)
 {
     int64_t at = 0;
 
     if (!o->main.data)
-        return tr_f32(&o->params->values) + o->own[i].first;
+        return tr_tensor_span(&o->params->values, o->own[i].first, o->own[i].count);
     for (int k = 0; k < i; k++)
         at += o->own[k].count;
-    return tr_f32(&o->main) + at;
+    return tr_tensor_span(&o->main, at, o->own[i].count);
 }
 
 void tr_optim_publish(struct tr_optim *o, struct tr_queue *q)
@@ -143,7 +143,9 @@ void tr_optim_publish(struct tr_optim *o, struct tr_queue *q)
 double tr_optim_sum(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
                     const struct tr_tensor *all, tr_optim_adds *add)
 {
-    *tr_f64(&o->sum) = 0.0;
+    double sum;
+
+    q->on->fill(q, &o->sum, 0.0F);
     for (int i = 0; i < o->spans; i++) {
         struct tr_tensor part;
 
@@ -153,8 +155,8 @@ double tr_optim_sum(struct tr_optim *o, struct tr_comm *group, struct tr_queue *
         add(q, &o->sum, &part);
     }
     group->via->allreduce(group, q, &o->sum, TR_SUM);
-    q->on->wait(q);
-    return *tr_f64(&o->sum);
+    q->on->download(q, &sum, &o->sum);
+    return sum;
 }
 
 static void update(struct tr_optim *o, struct tr_queue *q, const struct tr_optim_how *how,
@@ -199,29 +201,44 @@ static void zero_gradients(struct tr_optim *o, struct tr_queue *q)
     }
 }
 
+struct tr_optim_result tr_optim_norm(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
+                                     const struct tr_optim_how *how)
+{
+    const enum tr_timer timer = how->check ? TR_TIMER_UNSCALE : TR_TIMER_CLIP;
+    struct tr_optim_result out = {0};
+
+    if (o->clip <= 0.0 && !how->check)
+        return out;
+    tr_timer_start(TR_TIMER_OPTIMIZER);
+    tr_timer_start(timer);
+    out.norm = sqrt(tr_optim_sum(o, group, q, &o->params->grads, q->on->sumsq)) / how->loss_scale;
+    out.skipped = !isfinite(out.norm);
+    tr_timer_stop(timer);
+    tr_timer_stop(TR_TIMER_OPTIMIZER);
+    return out;
+}
+
+void tr_optim_update(struct tr_optim *o, struct tr_queue *q, const struct tr_optim_how *how,
+                     const struct tr_optim_result *found)
+{
+    double factor = 1.0 / how->loss_scale;
+
+    tr_timer_start(TR_TIMER_OPTIMIZER);
+    if (o->clip > 0.0)
+        factor *= fmin(o->clip / (found->norm + 1e-6), 1.0);
+    if (!found->skipped) {
+        o->steps++;
+        update(o, q, how, factor);
+    }
+    zero_gradients(o, q);
+    tr_timer_stop(TR_TIMER_OPTIMIZER);
+}
+
 struct tr_optim_result tr_optim_step(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
                                      struct tr_optim_how how)
 {
-    const enum tr_timer timer = how.check ? TR_TIMER_UNSCALE : TR_TIMER_CLIP;
-    struct tr_optim_result out = {0};
-    double factor = 1.0 / how.loss_scale;
+    struct tr_optim_result out = tr_optim_norm(o, group, q, &how);
 
-    tr_timer_start(TR_TIMER_OPTIMIZER);
-    if (o->clip > 0.0 || how.check) {
-        tr_timer_start(timer);
-        out.norm =
-            sqrt(tr_optim_sum(o, group, q, &o->params->grads, q->on->sumsq)) / how.loss_scale;
-        out.skipped = !isfinite(out.norm);
-        if (o->clip > 0.0)
-            factor *= fmin(o->clip / (out.norm + 1e-6), 1.0);
-        tr_timer_stop(timer);
-    }
-    if (!out.skipped) {
-        o->steps++;
-        update(o, q, &how, factor);
-    }
-    zero_gradients(o, q);
-    q->on->wait(q);
-    tr_timer_stop(TR_TIMER_OPTIMIZER);
+    tr_optim_update(o, q, &how, &out);
     return out;
 }

@@ -53,8 +53,8 @@ void tr_optim_close(struct tr_optim *o);
 /* Take masters and moments from the arena ("optimizer"); `values` is the type of the weights. */
 void tr_optim_plan(struct tr_optim *o, struct tr_arena *a, enum tr_dtype values);
 
-/* Where the masters of own[i] lie: own[i].count floats. */
-float *tr_optim_masters(const struct tr_optim *o, int i);
+/* Where the masters of own[i] lie: own[i].count of TR_F32, memory of the device. */
+struct tr_tensor tr_optim_masters(const struct tr_optim *o, int i);
 
 /* Round the masters into the model's values, where they are two: after the masters were drawn or
    loaded.  Owned elements only. */
@@ -81,17 +81,25 @@ struct tr_optim_result {
 };
 
 /*
- * One step.  The norm is that of all parameters of the model; it is computed when --clip-grad is not
- * 0 or `check` is set.  When it is larger than --clip-grad, gradients are scaled by
+ * One step, in two halves.  The norm is that of all parameters of the model; it is computed when
+ * --clip-grad is not 0 or `check` is set.  When it is larger than --clip-grad, gradients are scaled by
  * clip / (norm + 1e-6), as Megatron does.  When it is not finite, nothing is updated: a gradient
  * overflowed, and the weights stay what the last good step made them.  A sum of squares in double
  * is finite exactly when all fp16, bf16 and fp32 gradients in it are, so there is no second pass
  * that looks for them, and unscaling is a factor of the update.
  *
- * Collective over `group`: the model-parallel group, or the world when replicas own different parts.
- * Afterwards the gradients that a step adds to are zero.  Charged to "optimizer"; inside it the norm
- * to "optimizer-unscale-and-check-inf" (check) or "optimizer-clip-main-grad".
+ * The norm waits for the queue, since the host decides by it; collective over `group`: the
+ * model-parallel group, or all ranks when replicas own different parts.  Between the halves the queue is
+ * idle, and other numbers of the step can be read without another wait.  The update is queued and no
+ * more; afterwards the gradients that a step adds to are zero.  Charged to "optimizer"; inside it the
+ * norm to "optimizer-unscale-and-check-inf" (check) or "optimizer-clip-main-grad".
  */
+struct tr_optim_result tr_optim_norm(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
+                                     const struct tr_optim_how *how);
+void tr_optim_update(struct tr_optim *o, struct tr_queue *q, const struct tr_optim_how *how,
+                     const struct tr_optim_result *found);
+
+/* Both. */
 struct tr_optim_result tr_optim_step(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
                                      struct tr_optim_how how);
 

@@ -176,14 +176,42 @@ static void report_plan(struct tr_run *r)
     free(text);
 }
 
+static void draw(struct tr_run *r, int64_t first, int64_t count, float *out)
+{
+    tr_params_draw(&r->model.params, &r->shape, (uint64_t)r->config->seed,
+                   r->config->init_method_std, r->queue.on->threads(r->device), first, count, out);
+}
+
+/* For a device whose memory the host cannot touch: a piece at a time. */
+static void draw_apart(struct tr_run *r, int64_t first, const struct tr_tensor *to)
+{
+    enum { PIECE = 4 << 20 };
+    int64_t all = tr_tensor_elems(to), most = all < PIECE ? all : PIECE;
+    float *piece = malloc((size_t)most * sizeof *piece);
+
+    if (!piece)
+        tr_die(TR_ERESOURCE, "no memory left to draw weights in");
+    for (int64_t at = 0; at < all; at += most) {
+        int64_t count = all - at < most ? all - at : most;
+        struct tr_tensor part = tr_tensor_span(to, at, count);
+
+        draw(r, first + at, count, piece);
+        r->queue.on->upload(&r->queue, &part, piece);
+    }
+    free(piece);
+}
+
 /* The weights that the seed stands for, where this rank owns them. */
 static void draw_weights(struct tr_run *r)
 {
-    for (int i = 0; i < r->optim.owns; i++)
-        tr_params_draw(&r->model.params, &r->shape, (uint64_t)r->config->seed,
-                       r->config->init_method_std, r->queue.on->threads(r->device),
-                       r->optim.own[i].first, r->optim.own[i].count,
-                       tr_optim_masters(&r->optim, i));
+    for (int i = 0; i < r->optim.owns; i++) {
+        struct tr_tensor masters = tr_optim_masters(&r->optim, i);
+
+        if (r->queue.on->apart)
+            draw_apart(r, r->optim.own[i].first, &masters);
+        else
+            draw(r, r->optim.own[i].first, r->optim.own[i].count, tr_f32(&masters));
+    }
 }
 
 static enum tr_status open_memory(struct tr_run *r)
@@ -198,6 +226,7 @@ static enum tr_status open_memory(struct tr_run *r)
     tr_fabric_register(r);
     tr_arena_open(&r->arena, memory);
     plan_memory(r);
+    tr_model_prepare(&r->model);
     if (r->config->memory_plan && r->world->rank == 0)
         report_plan(r);
     return TR_OK;
@@ -251,9 +280,10 @@ static struct tr_ckpt_tensors tensors_of(struct tr_run *r, bool moments)
 {
     return (struct tr_ckpt_tensors){
         .params = &r->model.params,
-        .value = tr_f32(r->optim.main.data ? &r->optim.main : &r->model.params.values),
-        .m = moments ? tr_f32(&r->optim.m) : NULL,
-        .v = moments ? tr_f32(&r->optim.v) : NULL,
+        .q = &r->queue,
+        .value = r->optim.main.data ? r->optim.main : r->model.params.values,
+        .m = moments ? r->optim.m : (struct tr_tensor){0},
+        .v = moments ? r->optim.v : (struct tr_tensor){0},
         .value_flat = !r->optim.main.data,
         .sharded = r->shape.sharded,
         .spans = r->optim.owns,

@@ -77,9 +77,9 @@ enum tr_status tr_run_open(struct tr_run *r, const struct tr_config *config,
 void tr_run_close(struct tr_run *r);
 
 /*
- * What rank `rank` of a run of that shape, which is copied, would hold, without a device, memory or other ranks: up to the dry run of
- * the arena, so that r->arena says what each label would take, r->model.params the parameters.  Not
- * collective.  Close it; nothing else can be done with it.
+ * What rank `rank` of a run of that shape, which is copied, would hold, without a device, memory or
+ * other ranks: up to the dry run of the arena, so that r->arena says what each label would take,
+ * r->model.params the parameters.  Not collective.  Close it; nothing else can be done with it.
  */
 enum tr_status tr_run_imagine(struct tr_run *r, const struct tr_config *config,
                               const struct tr_shape *shape, int rank) TR_MUST_CHECK;

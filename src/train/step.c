@@ -15,7 +15,7 @@ static void fetch(struct tr_run *r, struct tr_slot at)
     int64_t *sample;
 
     tr_timer_start(TR_TIMER_BATCH_GENERATOR);
-    tr_chunk_batch(r->chunk[at.chunk], at.micro, &text, &sample);
+    tr_chunk_batch(r->chunk[at.chunk], &text, &sample);
     for (int64_t b = 0; b < batch; b++) {
         sample[b] = first + b;
         if (text && r->sample(r, r->split, first + b, text + b * (seq + 1)) != TR_OK)
@@ -122,18 +122,24 @@ void tr_step_connect(struct tr_run *r)
     r->model.after_layer = after_layer;
 }
 
-/* Mean loss over `micros` micro-batches of each replica, from what each added up. */
-static double reduce_loss(struct tr_run *r, int64_t micros)
+/* Add up what the replicas have of the loss. */
+static void reduce_loss(struct tr_run *r)
 {
     struct tr_chunk *last = r->chunk[r->shape.k - 1];
-    double sum;
-    struct tr_tensor t = tr_f64_1(&sum, 1);
+    struct tr_tensor sum = tr_chunk_loss(last);
+
+    if (tr_chunk_has_loss(last))
+        r->grid.dp.via->allreduce(&r->grid.dp, &r->queue, &sum, TR_SUM);
+}
+
+/* The mean over `micros` micro-batches of each replica. */
+static double take_loss(struct tr_run *r, int64_t micros)
+{
+    struct tr_chunk *last = r->chunk[r->shape.k - 1];
 
     if (!tr_chunk_has_loss(last))
         return 0.0;
-    sum = tr_chunk_take_loss(last);
-    r->grid.dp.via->allreduce(&r->grid.dp, &r->queue, &t, TR_SUM);
-    return sum / ((double)micros * r->shape.d);
+    return tr_chunk_take_loss(last) / ((double)micros * r->shape.d);
 }
 
 /* The first and the last stage each have part of the gradient of the one word embedding, and a
@@ -181,10 +187,8 @@ static void begin_batch(struct tr_run *r)
         tr_die(TR_ERESOURCE, "%s", tr_last_error());
 }
 
-double tr_step_gradients(struct tr_run *r)
+void tr_step_gradients(struct tr_run *r)
 {
-    double loss;
-
     begin_batch(r);
     r->split = TR_SPLIT_TRAIN;
     r->first_sample = r->consumed_train;
@@ -200,14 +204,18 @@ double tr_step_gradients(struct tr_run *r)
     /* Part of the forward pass in Megatron's accounts.  After the sums, whose bytes it would wait
        for. */
     tr_timer_start(TR_TIMER_FORWARD_COMPUTE);
-    loss = reduce_loss(r, r->micros);
+    reduce_loss(r);
     tr_timer_stop(TR_TIMER_FORWARD_COMPUTE);
 
     tr_timer_start(TR_TIMER_EMBEDDING_ALL_REDUCE);
     sum_tied_embedding(r);
     tr_timer_stop(TR_TIMER_EMBEDDING_ALL_REDUCE);
     tr_timer_stop(TR_TIMER_FORWARD_BACKWARD);
-    return loss;
+}
+
+double tr_step_loss(struct tr_run *r)
+{
+    return take_loss(r, r->micros);
 }
 
 struct tr_comm *tr_step_owners(struct tr_run *r)
@@ -238,9 +246,11 @@ void tr_step(struct tr_run *r, struct tr_step_result *out)
     };
     struct tr_optim_result done;
 
-    out->loss = tr_step_gradients(r);
+    tr_step_gradients(r);
     out->zeros = r->count_zeros ? zeros(r) : -1.0;
-    done = tr_optim_step(&r->optim, tr_step_owners(r), &r->queue, how);
+    done = tr_optim_norm(&r->optim, tr_step_owners(r), &r->queue, &how);
+    out->loss = tr_step_loss(r);
+    tr_optim_update(&r->optim, &r->queue, &how, &done);
     if (!done.skipped && r->shape.sharded) {
         tr_timer_start(TR_TIMER_PARAMS_ALL_GATHER);
         tr_dp_gather(r->dp, &r->queue);
@@ -273,7 +283,8 @@ double tr_eval(struct tr_run *r, enum tr_split split, int64_t first, int64_t ite
         r->first_sample = first + i * r->shape.global_batch;
         tr_exec_step(&r->eval_list, &r->grid.pp, &r->queue, &r->stage);
     }
-    loss = reduce_loss(r, r->shape.micros * iterations);
+    reduce_loss(r);
+    loss = take_loss(r, r->shape.micros * iterations);
     tr_timers_pause(false);
     return loss;
 }

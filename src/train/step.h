@@ -17,10 +17,12 @@ void tr_step_connect(struct tr_run *r);
 
 /*
  * The gradients of the next global batch: the schedule, the sum over replicas, the sum of the tied
- * embedding's gradients.  Afterwards they lie in run->model.params.grads, equal on all replicas.
- * Returns the loss as in tr_step_result.  Collective over the world.
+ * embedding's gradients, all of it queued.  Afterwards they lie in run->model.params.grads, equal on
+ * all replicas.  Collective over the world.  The second waits, and returns the loss as in
+ * tr_step_result; once for each call of the first.
  */
-double tr_step_gradients(struct tr_run *r);
+void tr_step_gradients(struct tr_run *r);
+double tr_step_loss(struct tr_run *r);
 
 /* The group of ranks that together hold the gradients and the optimizer's state of the model once. */
 struct tr_comm *tr_step_owners(struct tr_run *r);

@@ -90,6 +90,7 @@ static struct fixture *open_model(const struct tr_backend *backend, const struct
     assert_ok(backend->reserve(f->q.device, f->arena.used_bytes, &memory));
     tr_arena_open(&f->arena, memory);
     take(f);
+    tr_model_prepare(&f->model);
     set_weights(&f->model.params);
     return f;
 }
@@ -114,7 +115,7 @@ static void forward(struct fixture *f, int micro)
     int32_t *text;
     int64_t *sample;
 
-    tr_chunk_batch(f->chunk, micro, &text, &sample);
+    tr_chunk_batch(f->chunk, &text, &sample);
     for (int b = 0; b < GOLDEN_B; b++) {
         sample[b] = micro * GOLDEN_B + b;
         for (int t = 0; t <= GOLDEN_S; t++)

@@ -122,7 +122,8 @@ static void one_case(const char *name, const char *masks, int w, int p, int batc
     open_case(&r, &c, masks, w, p, batch, extra);
     loss = tiny_loss(tr_eval(&r, TR_SPLIT_TRAIN, 0, 1));
     assert_all(fabs(loss - want) <= LOSS_TOLERANCE * want);
-    loss = tiny_loss(tr_step_gradients(&r));
+    tr_step_gradients(&r);
+    loss = tiny_loss(tr_step_loss(&r));
     assert_all(fabs(loss - want) <= LOSS_TOLERANCE * want);
     assert_all(same_gradients(&r, name));
     tiny_close(&r, &c);
@@ -190,7 +191,8 @@ static void nothing_counts(void **state)
     (void)state;
     open_case(&r, &c, "--eod-mask-loss", 1, 1, 1, "");
     r.sample = only_ends;
-    loss = tiny_loss(tr_step_gradients(&r));
+    tr_step_gradients(&r);
+    loss = tiny_loss(tr_step_loss(&r));
     assert_all(loss == 0.0);
     for (int64_t i = 0; i < r.model.params.size; i++)
         sum += fabs((double)tr_f32(&r.model.params.grads)[i]);
