@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "attention.cuh"
+
+/* The entry points: sizes, scratch, and which kernels. */
+
+static attention_shape shape_of(const struct tr_attention_sizes &s, const struct tr_tensor *from,
+                                int first_head, float scale, const struct tr_dropout *drop)
+{
+    attention_shape a = {};
+
+    a.t = s.t;
+    a.heads = s.heads;
+    a.d = s.d;
+    a.pairs = s.b * s.heads;
+    a.n = a.pairs;
+    a.first_head = first_head;
+    a.scale = scale;
+    a.from = elements<int32_t>(from);
+    a.drop = dropping_of(drop);
+    return a;
+}
+
+extern "C" void tr_cuda_attention_own(struct tr_queue *q, const struct tr_tensor *ctx,
+                                      const struct tr_tensor *lse, const struct tr_tensor *qkv,
+                                      const struct tr_tensor *from, int first_head, float scale,
+                                      struct tr_dropout drop)
+{
+    const struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, &drop);
+    const attention_shape a = shape_of(s, from, first_head, scale, &drop);
+
+    attention_plain(q, ctx, tr_f32(lse), qkv, a);
+}
+
+/* As many pairs at a time as have room for their deltas. */
+extern "C" void tr_cuda_attention_own_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
+                                          const struct tr_tensor *dctx, const struct tr_tensor *ctx,
+                                          const struct tr_tensor *lse, const struct tr_tensor *qkv,
+                                          const struct tr_tensor *from, int first_head, float scale,
+                                          struct tr_dropout drop)
+{
+    const struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, &drop);
+    const int64_t most = TR_CUDA_SCRATCH_BYTES / (s.t * (int64_t)sizeof(float));
+    attention_shape a = shape_of(s, from, first_head, scale, &drop);
+    attention_gradients g = {dqkv, dctx, ctx, qkv, tr_f32(lse), nullptr};
+
+    tr_sizes_attention(dctx, lse, dqkv, from, &drop);
+    TR_ASSERT(most > 0);
+    for (; a.first < a.pairs; a.first += a.n) {
+        a.n = min(most, a.pairs - a.first);
+        g.delta = static_cast<float *>(tr_cuda_scratch(q, (size_t)(a.n * s.t) * sizeof(float)));
+        attention_plain_bwd(q, g, a);
+    }
+}

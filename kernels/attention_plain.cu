@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "attention.cuh"
+
+/*
+ * Attention without tensor cores: operands of any types, heads of any width, arithmetic in fp32.
+ *
+ * A block has 64 queries, or 64 keys, and meets 64 of the other kind at a time.  Everything is made of two
+ * products.  The first has the scores of 64 by 64 pairs, 4 by 4 in the registers of each thread; the
+ * second sums rows with the weights that were made of them and left in shared memory.  Rows come through
+ * shared memory as floats; what is beyond the last token or the width of a head is zero there.
+ */
+enum {
+    SIDE = 16, /* threads along a side of the block */
+    EACH = 4,
+    TILE = SIDE * EACH,
+    THREADS = SIDE * SIDE,
+    DEPTH = 32,         /* columns of two operands that are staged at once, */
+    STRIDE = DEPTH + 4, /*   so far apart that 8 rows lie in different banks */
+    WEIGHTS = TILE + 4
+};
+
+/* Tokens token .. token + 63 of one operand. */
+template <class X> struct rows {
+    X x;
+    int64_t first, stride, token, t;
+    int d;
+
+    TR_INLINE float get(int row, int column) const
+    {
+        return token + row < t && column < d ? x.get(first + (token + row) * stride + column)
+                                             : 0.0f;
+    }
+};
+
+template <class X>
+TR_INLINE rows<X> rows_of(X x, int64_t first, int64_t stride, int64_t token,
+                          const attention_shape &a)
+{
+    return rows<X>{x, first, stride, token, a.t, (int)a.d};
+}
+
+struct place_of_thread {
+    int x, y; /* columns 4 x .. and rows 4 y .. of a tile are this thread's */
+};
+
+TR_INLINE place_of_thread place()
+{
+    return place_of_thread{(int)threadIdx.x % SIDE, (int)threadIdx.x / SIDE};
+}
+
+/*
+ * s = a b^T: rows 4 y .. of a by rows 4 x .. of b.  `room` holds 2 * TILE * STRIDE floats.  Row r of b is
+ * staged as row r % 4 * 16 + r / 4, so that the threads of a warp read adjacent ones.
+ */
+template <class X>
+TR_INLINE void scores(float (&s)[EACH][EACH], const rows<X> &a, const rows<X> &b, float *room)
+{
+    const place_of_thread me = place();
+    float *const room_b = room + TILE * STRIDE;
+
+    for (int i = 0; i < EACH; i++)
+        for (int j = 0; j < EACH; j++)
+            s[i][j] = 0.0f;
+    for (int d = 0; d < a.d; d += DEPTH) {
+        __syncthreads();
+        for (int e = (int)threadIdx.x; e < TILE * DEPTH; e += THREADS) {
+            const int row = e / DEPTH, column = e % DEPTH;
+
+            room[row * STRIDE + column] = a.get(row, d + column);
+            room_b[(row % EACH * SIDE + row / EACH) * STRIDE + column] = b.get(row, d + column);
+        }
+        __syncthreads();
+#pragma unroll 2
+        for (int k = 0; k < DEPTH; k += 4) {
+            pack<float, 4> u[EACH], v[EACH];
+
+            for (int i = 0; i < EACH; i++) {
+                u[i] = load<4>(room + (me.y * EACH + i) * STRIDE + k);
+                v[i] = load<4>(room_b + (i * SIDE + me.x) * STRIDE + k);
+            }
+            for (int i = 0; i < EACH; i++)
+                for (int j = 0; j < EACH; j++)
+                    for (int n = 0; n < 4; n++)
+                        s[i][j] += u[i].x[n] * v[j].x[n];
+        }
+    }
+}
+
+/* What a thread has of 64 rows of CHUNKS * 64 columns: rows 4 y + i, columns 64 c + 16 j + x. */
+template <int CHUNKS> struct sums {
+    float at[CHUNKS][EACH][EACH];
+
+    TR_INLINE void clear()
+    {
+#pragma unroll
+        for (int c = 0; c < CHUNKS; c++)
+            for (int i = 0; i < EACH; i++)
+                for (int j = 0; j < EACH; j++)
+                    at[c][i][j] = 0.0f;
+    }
+
+    TR_INLINE void scale_row(int i, float factor)
+    {
+#pragma unroll
+        for (int c = 0; c < CHUNKS; c++)
+            for (int j = 0; j < EACH; j++)
+                at[c][i][j] *= factor;
+    }
+};
+
+/* to += weights[64,64] b, b being 64 rows.  The caller's threads have just written their part of the
+   weights, and write no others before the next barrier that follows. */
+template <int CHUNKS, class X>
+TR_INLINE void gather(sums<CHUNKS> &to, const float *weights, const rows<X> &b, float *room)
+{
+    const place_of_thread me = place();
+
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++) {
+        __syncthreads();
+        for (int e = (int)threadIdx.x; e < TILE * TILE; e += THREADS)
+            room[e] = b.get(e / TILE, c * TILE + e % TILE);
+        __syncthreads();
+#pragma unroll 2
+        for (int k = 0; k < TILE; k += 4) {
+            pack<float, 4> u[EACH];
+
+            for (int i = 0; i < EACH; i++)
+                u[i] = load<4>(weights + (me.y * EACH + i) * WEIGHTS + k);
+            for (int n = 0; n < 4; n++)
+                for (int j = 0; j < EACH; j++) {
+                    const float v = room[(k + n) * TILE + j * SIDE + me.x];
+
+                    for (int i = 0; i < EACH; i++)
+                        to.at[c][i][j] += u[i].x[n] * v;
+                }
+        }
+    }
+}
+
+/* Row 4 y + i of the weights gets this thread's columns. */
+TR_INLINE void put_weights(float *weights, int i, const float (&w)[EACH])
+{
+    const place_of_thread me = place();
+    pack<float, 4> four;
+
+    for (int j = 0; j < EACH; j++)
+        four.x[j] = w[j];
+    store(weights + (me.y * EACH + i) * WEIGHTS + me.x * EACH, four);
+}
+
+template <int CHUNKS, class X>
+TR_INLINE void put_row(const rows<X> &to, const sums<CHUNKS> &from, int i, float factor)
+{
+    const place_of_thread me = place();
+    const int64_t token = to.token + me.y * EACH + i;
+
+    if (token >= to.t)
+        return;
+#pragma unroll
+    for (int c = 0; c < CHUNKS; c++)
+        for (int j = 0; j < EACH; j++) {
+            const int column = c * TILE + j * SIDE + me.x;
+
+            if (column < to.d)
+                to.x.set(to.first + token * to.stride + column, from.at[c][i][j] * factor);
+        }
+}
+
+/* Over the 16 threads that share rows. */
+template <class Op> TR_INLINE float over_row(float x, Op op)
+{
+    for (int other = SIDE / 2; other > 0; other /= 2)
+        x = op(x, __shfl_xor_sync(ALL_LANES, x, other));
+    return x;
+}
+
+/* Of queries query .. query + 3 and keys key .. key + 3, bit 4 i + j for query i and key j. */
+struct marks {
+    unsigned seen; /* the query sees the key, */
+    unsigned kept; /*   and its probability is not dropped */
+
+    TR_INLINE bool sees(int i, int j) const { return seen >> (EACH * i + j) & 1; }
+    TR_INLINE bool keeps(int i, int j) const { return kept >> (EACH * i + j) & 1; }
+};
+
+TR_INLINE marks marks_of(const attention_shape &a, const one_head &h, int64_t query, int64_t key)
+{
+    marks m = {0, 0};
+
+#pragma unroll 1
+    for (int i = 0; i < EACH && query + i < a.t; i++) {
+        const int64_t from = first_key(h, query + i) - key, to = query + i - key;
+        unsigned row = 0;
+
+        for (int j = 0; j < EACH; j++)
+            row |= (unsigned)(j >= from && j <= to) << j;
+        m.seen |= row << EACH * i;
+        if (a.drop.threshold && row)
+            row &= kept_of_four(a.drop, h.sample, h.draws + (uint64_t)((query + i) * a.t + key));
+        m.kept |= row << EACH * i;
+    }
+    return m;
+}
+
+/* ---- forward ---- */
+
+/* Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018): of one query, with what
+   this thread has of its 64 new scores. */
+struct running {
+    float max, total; /* the latter of this thread's keys only */
+
+    /* The scores become exp(score - max); what was summed before is to be multiplied by the result. */
+    TR_INLINE float take(float (&s)[EACH])
+    {
+        float most = max, shrink, base;
+
+        for (int j = 0; j < EACH; j++)
+            most = take_larger()(most, s[j]);
+        most = over_row(most, take_larger());
+        /* A query may not have seen any key yet. */
+        base = most == -INFINITY ? 0.0f : most;
+        shrink = exp_quick(max - base);
+        total *= shrink;
+        for (int j = 0; j < EACH; j++) {
+            s[j] = exp_quick(s[j] - base);
+            total += s[j];
+        }
+        max = most;
+        return shrink;
+    }
+};
+
+template <int CHUNKS, class X>
+__global__ void __launch_bounds__(THREADS)
+    forward_kernel(X ctx, float *lse, X qkv, attention_shape a)
+{
+    TR_SHARED(float, room, [2 * TILE * STRIDE]);
+    TR_SHARED(float, weights, [TILE * WEIGHTS]);
+    const place_of_thread me = place();
+    const one_head h = head_of(a, a.first + blockIdx.x % a.n);
+    const int64_t query0 = ((a.t - 1) / TILE - blockIdx.x / a.n) * TILE;
+    const float kept = a.drop.threshold ? a.drop.kept : 1.0f;
+    sums<CHUNKS> sum;
+    running of[EACH];
+
+    sum.clear();
+#pragma unroll
+    for (int i = 0; i < EACH; i++)
+        of[i] = running{-INFINITY, 0.0f};
+    for (int64_t key0 = least_first_key(h, a.t, query0, TILE) / TILE * TILE; key0 <= query0;
+         key0 += TILE) {
+        float s[EACH][EACH];
+
+        scores(s, rows_of(qkv, h.qkv, 3 * h.width, query0, a),
+               rows_of(qkv, h.qkv + a.d, 3 * h.width, key0, a), room);
+        const marks m = marks_of(a, h, query0 + me.y * EACH, key0 + me.x * EACH);
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            for (int j = 0; j < EACH; j++)
+                s[i][j] = m.sees(i, j) ? s[i][j] * a.scale : -INFINITY;
+            sum.scale_row(i, of[i].take(s[i]));
+            for (int j = 0; j < EACH; j++)
+                s[i][j] = m.keeps(i, j) ? s[i][j] : 0.0f;
+            put_weights(weights, i, s[i]);
+        }
+        gather(sum, weights, rows_of(qkv, h.qkv + 2 * a.d, 3 * h.width, key0, a), room);
+    }
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        const int64_t query = query0 + me.y * EACH + i;
+        const float total = over_row(of[i].total, add_up());
+
+        put_row(rows_of(ctx, h.ctx, h.width, query0, a), sum, i, kept / total);
+        if (me.x == 0 && query < a.t)
+            lse[h.pair * a.t + query] = of[i].max + logf(total);
+    }
+}
+
+/* ---- backward ---- */
+
+/*
+ * With p the probability and m what dropout multiplies it by: ds = p (m dctx_i . v_j - delta_i); then
+ * dq_i = scale sum_j ds k_j, dk_j = scale sum_i ds q_i and dv_j = sum_i p m dctx_i.  This kernel has dq,
+ * and delta for the other one.
+ */
+template <int CHUNKS, class X>
+__global__ void __launch_bounds__(THREADS)
+    queries_kernel(X dqkv, float *deltas, X dctx, X ctx, const float *lse, X qkv, attention_shape a)
+{
+    TR_SHARED(float, room, [2 * TILE * STRIDE]);
+    TR_SHARED(float, weights, [TILE * WEIGHTS]);
+    const place_of_thread me = place();
+    const one_head h = head_of(a, a.first + blockIdx.x % a.n);
+    const int64_t query0 = ((a.t - 1) / TILE - blockIdx.x / a.n) * TILE;
+    const rows<X> d_rows = rows_of(dctx, h.ctx, h.width, query0, a);
+    const rows<X> c_rows = rows_of(ctx, h.ctx, h.width, query0, a);
+    const float kept = a.drop.threshold ? a.drop.kept : 1.0f;
+    sums<CHUNKS> dq;
+    float delta[EACH], logs[EACH];
+
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        const int row = me.y * EACH + i;
+
+        delta[i] = 0.0f;
+        for (int d = me.x; d < (int)a.d; d += SIDE)
+            delta[i] += d_rows.get(row, d) * c_rows.get(row, d);
+        delta[i] = over_row(delta[i], add_up());
+        logs[i] = query0 + row < a.t ? lse[h.pair * a.t + query0 + row] : 0.0f;
+        if (me.x == 0 && query0 + row < a.t)
+            deltas[(h.pair - a.first) * a.t + query0 + row] = delta[i];
+    }
+    dq.clear();
+    for (int64_t key0 = least_first_key(h, a.t, query0, TILE) / TILE * TILE; key0 <= query0;
+         key0 += TILE) {
+        const rows<X> k_rows = rows_of(qkv, h.qkv + a.d, 3 * h.width, key0, a);
+        float s[EACH][EACH], dp[EACH][EACH];
+
+        scores(s, rows_of(qkv, h.qkv, 3 * h.width, query0, a), k_rows, room);
+        scores(dp, d_rows, rows_of(qkv, h.qkv + 2 * a.d, 3 * h.width, key0, a), room);
+        const marks m = marks_of(a, h, query0 + me.y * EACH, key0 + me.x * EACH);
+#pragma unroll
+        for (int i = 0; i < EACH; i++) {
+            for (int j = 0; j < EACH; j++) {
+                const float p = exp_quick(s[i][j] * a.scale - logs[i]);
+
+                dp[i][j] = m.keeps(i, j) ? dp[i][j] * kept : 0.0f;
+                s[i][j] = m.sees(i, j) ? p * (dp[i][j] - delta[i]) : 0.0f;
+            }
+            put_weights(weights, i, s[i]);
+        }
+        gather(dq, weights, k_rows, room);
+    }
+#pragma unroll
+    for (int i = 0; i < EACH; i++)
+        put_row(rows_of(dqkv, h.qkv, 3 * h.width, query0, a), dq, i, a.scale);
+}
+
+/* dk and dv of 64 keys: rows of a tile are keys, columns are queries. */
+template <int CHUNKS, class X>
+__global__ void __launch_bounds__(THREADS)
+    keys_kernel(X dqkv, const float *deltas, X dctx, const float *lse, X qkv, attention_shape a)
+{
+    TR_SHARED(float, room, [2 * TILE * STRIDE]);
+    TR_SHARED(float, weights, [TILE * WEIGHTS]);
+    const place_of_thread me = place();
+    const one_head h = head_of(a, a.first + blockIdx.x % a.n);
+    const int64_t key0 = (int64_t)(blockIdx.x / a.n) * TILE;
+    const float kept = a.drop.threshold ? a.drop.kept : 1.0f;
+    sums<CHUNKS> dk, dv;
+
+    dk.clear();
+    dv.clear();
+    for (int64_t query0 = key0; query0 < a.t; query0 += TILE) {
+        const rows<X> q_rows = rows_of(qkv, h.qkv, 3 * h.width, query0, a);
+        const rows<X> d_rows = rows_of(dctx, h.ctx, h.width, query0, a);
+        float p[EACH][EACH], ds[EACH][EACH];
+
+        if (least_first_key(h, a.t, query0, TILE) >= key0 + TILE)
+            continue;
+        scores(p, rows_of(qkv, h.qkv + a.d, 3 * h.width, key0, a), q_rows, room);
+        scores(ds, rows_of(qkv, h.qkv + 2 * a.d, 3 * h.width, key0, a), d_rows, room);
+        const marks m = marks_of(a, h, query0 + me.x * EACH, key0 + me.y * EACH);
+        for (int j = 0; j < EACH; j++) {
+            const int64_t query = min(query0 + me.x * EACH + j, a.t - 1);
+            const float log = lse[h.pair * a.t + query];
+            const float delta = deltas[(h.pair - a.first) * a.t + query];
+
+#pragma unroll
+            for (int i = 0; i < EACH; i++) {
+                const float x = exp_quick(p[i][j] * a.scale - log);
+
+                p[i][j] = m.keeps(j, i) ? x * kept : 0.0f;
+                ds[i][j] = m.keeps(j, i) ? ds[i][j] * kept : 0.0f;
+                ds[i][j] = m.sees(j, i) ? x * (ds[i][j] - delta) : 0.0f;
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < EACH; i++)
+            put_weights(weights, i, p[i]);
+        gather(dv, weights, d_rows, room);
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < EACH; i++)
+            put_weights(weights, i, ds[i]);
+        gather(dk, weights, q_rows, room);
+    }
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        put_row(rows_of(dqkv, h.qkv + a.d, 3 * h.width, key0, a), dk, i, a.scale);
+        put_row(rows_of(dqkv, h.qkv + 2 * a.d, 3 * h.width, key0, a), dv, i, 1.0f);
+    }
+}
+
+/* ---- host ---- */
+
+static unsigned blocks_of(const attention_shape &a)
+{
+    const int64_t blocks = (a.t + TILE - 1) / TILE * a.n;
+
+    TR_ASSERT(blocks <= INT32_MAX);
+    return (unsigned)blocks;
+}
+
+/* f(number): the kernels' CHUNKS as number.value. */
+template <int N> struct constant {
+    static const int value = N;
+};
+
+template <class F> static void with_chunks(int64_t d, F f)
+{
+    if (d <= TILE)
+        f(constant<1>());
+    else if (d <= 2 * TILE)
+        f(constant<2>());
+    else
+        f(constant<TR_MAX_HEAD_DIM / TILE>());
+}
+
+/* f(accessor_of): models compute in fp32 here; all other mixtures share kernels. */
+template <class F> static void with_accessors(bool floats, F f)
+{
+    if (floats)
+        f([](const struct tr_tensor *x) { return typed<float>{elements<float>(x)}; });
+    else
+        f([](const struct tr_tensor *x) { return mixed_of(x); });
+}
+
+void attention_plain(struct tr_queue *q, const struct tr_tensor *ctx, float *lse,
+                     const struct tr_tensor *qkv, const attention_shape &a)
+{
+    with_accessors(ctx->dtype == TR_F32 && qkv->dtype == TR_F32, [&](auto of) {
+        with_chunks(a.d, [&](auto chunks) {
+            using X = decltype(of(ctx));
+
+            TR_LAUNCH(q, (forward_kernel<decltype(chunks)::value, X>), blocks_of(a), THREADS, 0,
+                      of(ctx), lse, of(qkv), a);
+        });
+    });
+}
+
+void attention_plain_bwd(struct tr_queue *q, const attention_gradients &g, const attention_shape &a)
+{
+    const bool floats = g.dqkv->dtype == TR_F32 && g.dctx->dtype == TR_F32 &&
+                        g.ctx->dtype == TR_F32 && g.qkv->dtype == TR_F32;
+
+    with_accessors(floats, [&](auto of) {
+        with_chunks(a.d, [&](auto chunks) {
+            using X = decltype(of(g.qkv));
+
+            TR_LAUNCH(q, (queries_kernel<decltype(chunks)::value, X>), blocks_of(a), THREADS, 0,
+                      of(g.dqkv), g.delta, of(g.dctx), of(g.ctx), g.lse, of(g.qkv), a);
+            TR_LAUNCH(q, (keys_kernel<decltype(chunks)::value, X>), blocks_of(a), THREADS, 0,
+                      of(g.dqkv), g.delta, of(g.dctx), g.lse, of(g.qkv), a);
+        });
+    });
+}

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "emulate.h"
+
+#include <vector>
+
+extern "C" {
+#include "check.h"
+#include "device/cuda_attention.h"
+#include "device/cuda_kernel.h"
+#include "device/ref.h"
+#include "util/half.h"
+#include "util/rng.h"
+}
+
+/*
+ * The kernels of attention, emulated, against the plain meaning of the operation: sizes around the
+ * edges of tiles, every type, documents, dropout; forward and backward.  What a kernel overwrites is
+ * NaN before, what it must not touch is compared afterwards, and threads run in another order in every
+ * trial.
+ *
+ * The GPU here is what this file makes of it: its generation, and scratch that is no longer than what
+ * was asked for.
+ */
+static int arch;
+static std::vector<unsigned char> scratch;
+
+extern "C" int tr_cuda_arch(const struct tr_queue *q)
+{
+    (void)q;
+    return arch;
+}
+
+extern "C" void *tr_cuda_stream(const struct tr_queue *q)
+{
+    (void)q;
+    return nullptr;
+}
+
+extern "C" void *tr_cuda_scratch(const struct tr_queue *q, size_t bytes)
+{
+    (void)q;
+    assert_true(bytes <= TR_CUDA_SCRATCH_BYTES);
+    std::vector<unsigned char>(bytes, 0xff).swap(scratch);
+    return scratch.data();
+}
+
+enum { OLD = 60, NEW = 90 }; /* without tensor cores, and with all of them */
+
+/* ---- operands ---- */
+
+/* A tensor between guards, on 16 bytes and no more, or one element behind. */
+struct operand {
+    struct tr_tensor t;
+    std::vector<unsigned char> block, before;
+
+    operand(enum tr_dtype type, int64_t n, int64_t columns, bool shifted)
+    {
+        enum { GUARD = 64 };
+        size_t bytes = (size_t)(n * columns) * (size_t)tr_dtype_bytes(type);
+
+        t = tr_tensor_2(nullptr, type, n, columns);
+        block.assign(bytes + 3 * GUARD, 0xa5);
+        from = ((uintptr_t)block.data() + GUARD) / 32 * 32 + 48 - (uintptr_t)block.data();
+        from += shifted ? (size_t)tr_dtype_bytes(type) : 0;
+        to = from + bytes;
+        t.data = block.data() + from;
+    }
+    operand(const operand &) = delete;
+
+    double get(int64_t i) const
+    {
+        return t.dtype == TR_F32   ? (double)tr_f32(&t)[i]
+               : t.dtype == TR_F16 ? (double)tr_f16_to_float(tr_half(&t)[i])
+                                   : (double)tr_bf16_to_float(tr_half(&t)[i]);
+    }
+    void set(int64_t i, float x)
+    {
+        if (t.dtype == TR_F32)
+            tr_f32(&t)[i] = x;
+        else
+            tr_half(&t)[i] = t.dtype == TR_F16 ? tr_f16_from_float(x) : tr_bf16_from_float(x);
+    }
+    void fill(float x)
+    {
+        for (int64_t i = 0; i < tr_tensor_elems(&t); i++)
+            set(i, x);
+    }
+    /* Numbers around 0 with the deviation 1. */
+    void draw(int item)
+    {
+        std::vector<float> x((size_t)tr_tensor_elems(&t));
+
+        tr_rng_normal(tr_rng_key(5, TR_STREAM_INIT, 0, item), 0, (int64_t)x.size(), x.data());
+        for (size_t i = 0; i < x.size(); i++)
+            set((int64_t)i, x[i]);
+    }
+    void seal() { before = block; }
+    /* Nothing but its own elements was written, and those only of a result. */
+    void check(bool result, const char *what) const
+    {
+        for (size_t i = 0; i < block.size(); i++)
+            if ((!result || i < from || i >= to) && block[i] != before[i])
+                fail_msg("%s was written at byte %lld of %lld", what,
+                         (long long)i - (long long)from, (long long)(to - from));
+    }
+
+  private:
+    size_t from, to;
+};
+
+/* Squared relative error; allowed is what ops.def allows that type. */
+static double error_of(const operand &got, const operand &want)
+{
+    double error = 0.0, norm = 0.0;
+
+    for (int64_t i = 0; i < tr_tensor_elems(&want.t); i++) {
+        const double g = got.get(i), w = want.get(i);
+
+        if (!(g - w < INFINITY && w - g < INFINITY))
+            return INFINITY;
+        error += (g - w) * (g - w);
+        norm += w * w;
+    }
+    return error == 0.0 ? 0.0 : error / norm;
+}
+
+static void compare(const char *what, const operand &got, const operand &want, double tol)
+{
+    const double allowed = got.t.dtype == TR_F16    ? 4.0 * 0x1p-22
+                           : got.t.dtype == TR_BF16 ? 4.0 * 0x1p-16
+                                                    : tol;
+    const double error = error_of(got, want);
+
+    if (!(error <= allowed))
+        fail_msg("%s (%s) is off by %.3g, allowed %.3g", what, tr_dtype_name(got.t.dtype), error,
+                 allowed);
+}
+
+/* ---- one trial ---- */
+
+struct trial {
+    int64_t b, heads, t, d;
+    enum tr_dtype qkv, ctx, dctx, dqkv;
+    bool documents, shifted;
+    double p, scale;
+    int number;
+};
+
+static const char *name_of(const trial &x)
+{
+    static char name[200];
+
+    snprintf(name, sizeof name, "B %d, heads %d, T %d, D %d, qkv in %s, ctx in %s, p %g%s%s",
+             (int)x.b, (int)x.heads, (int)x.t, (int)x.d, tr_dtype_name(x.qkv), tr_dtype_name(x.ctx),
+             x.p, x.documents ? ", documents" : "", x.shifted ? ", shifted" : "");
+    return name;
+}
+
+/* One set of operands, as often as there are implementations. */
+struct run {
+    operand ctx, lse, qkv, dqkv, dctx;
+    struct tr_tensor lse3, from_t;
+    std::vector<int32_t> from;
+    std::vector<int64_t> sample;
+    struct tr_dropout drop = {};
+    float scale;
+    const trial &x;
+
+    explicit run(const trial &y)
+        : ctx(y.ctx, y.b * y.t, y.heads * y.d, y.shifted), lse(TR_F32, y.b * y.heads, y.t, true),
+          qkv(y.qkv, y.b * y.t, 3 * y.heads * y.d, y.shifted),
+          dqkv(y.dqkv, y.b * y.t, 3 * y.heads * y.d, y.shifted),
+          dctx(y.dctx, y.b * y.t, y.heads * y.d, y.shifted), x(y)
+    {
+        ctx.fill(NAN);
+        lse.fill(NAN);
+        dqkv.fill(NAN);
+        qkv.draw(2 * x.number);
+        dctx.draw(2 * x.number + 1);
+        lse3 = tr_tensor_3(lse.t.data, TR_F32, x.b, x.heads, x.t);
+        scale = (float)(x.scale / sqrt((double)x.d));
+        divide();
+        drop.p = x.p;
+        drop.seed = UINT64_C(0x123456789abcdef);
+        drop.stream = TR_STREAM_ATTN_DROPOUT;
+        drop.site = 11;
+        for (int64_t i = 0; i < x.b; i++)
+            sample.push_back(((int64_t)1 << 33) + 100 - 7 * i);
+        drop.sample = sample.data();
+        drop.tokens = x.t;
+        seal();
+    }
+
+    void seal()
+    {
+        for (operand *o : {&ctx, &lse, &qkv, &dqkv, &dctx})
+            o->seal();
+    }
+
+    /* A sample begins with one document and ends with short ones. */
+    void divide()
+    {
+        int32_t begun = 0;
+
+        for (int64_t n = 0; n < x.b * x.t; n++) {
+            const int32_t token = (int32_t)(n % x.t);
+
+            if (token == 0 || (token > x.t / 3 && (token * 7 + (int32_t)n / 3) % 31 == 0) ||
+                (n >= x.t && token == x.t / 2))
+                begun = token;
+            from.push_back(begun);
+        }
+        from_t = tr_tensor_1(from.data(), TR_I32, x.b * x.t);
+    }
+
+    const struct tr_tensor *documents() const { return x.documents ? &from_t : nullptr; }
+
+    template <class F> void forward(F attention)
+    {
+        attention(nullptr, &ctx.t, &lse3, &qkv.t, documents(), 5, scale, drop);
+        ctx.check(true, "ctx");
+        lse.check(true, "lse");
+        qkv.check(false, "qkv");
+    }
+    template <class F> void backward(F attention_bwd)
+    {
+        seal();
+        attention_bwd(nullptr, &dqkv.t, &dctx.t, &ctx.t, &lse3, &qkv.t, documents(), 5, scale,
+                      drop);
+        dqkv.check(true, "dqkv");
+        for (operand *o : {&ctx, &lse, &qkv, &dctx})
+            o->check(false, "an operand of the gradient");
+    }
+    /* What the forward operation gave is the same for all. */
+    void take(const run &other)
+    {
+        memcpy(ctx.t.data, other.ctx.t.data, (size_t)tr_tensor_bytes(&ctx.t));
+        memcpy(lse.t.data, other.lse.t.data, (size_t)tr_tensor_bytes(&lse.t));
+    }
+};
+
+static void own(run &r, const run &ref, int generation)
+{
+    const uint64_t before = emulate::barriers();
+
+    arch = generation;
+    r.forward(tr_cuda_attention_own);
+    compare("ctx", r.ctx, ref.ctx, 1e-11);
+    compare("lse", r.lse, ref.lse, 1e-11);
+    r.take(ref);
+    if (fabs(r.x.scale) > 1.0)
+        return;
+    r.backward(tr_cuda_attention_own_bwd);
+    compare("dqkv", r.dqkv, ref.dqkv, 1e-10);
+    assert_true(emulate::barriers() > before);
+}
+
+static void check(const trial &x)
+{
+    run ref(x), plain(x);
+
+    print_message("# %s\n", name_of(x));
+    ref.forward(tr_ref_attention);
+    ref.backward(tr_ref_attention_bwd);
+    emulate::seed((uint64_t)x.number);
+    own(plain, ref, OLD);
+    if (x.qkv == TR_F16 || x.qkv == TR_BF16) {
+        run fast(x);
+
+        own(fast, ref, NEW);
+        compare("ctx of the two kernels", fast.ctx, plain.ctx, 1e-11);
+        if (fabs(x.scale) <= 1.0)
+            compare("dqkv of the two kernels", fast.dqkv, plain.dqkv, 1e-10);
+    }
+}
+
+/* ---- tests ---- */
+
+/* Every size with a few of everything else; samples and heads are few where they are large. */
+static void sizes(enum tr_dtype type)
+{
+    static const int64_t tokens[] = {1, 7, 63, 64, 65, 130, 257};
+    static const int64_t widths[] = {5, 16, 64, 80, 128, 256};
+    int number = 100 * (int)type;
+
+    for (int64_t t : tokens)
+        for (int64_t d : widths) {
+            const int64_t work = t * t * d;
+            const int many = work > 1000000 ? 1 : work > 200000 ? 2 : 3;
+            trial x = {};
+
+            number++;
+            x.b = many > 1 ? 2 : 1;
+            x.heads = many;
+            x.t = t;
+            x.d = d;
+            x.qkv = x.ctx = x.dctx = x.dqkv = type;
+            x.documents = number % 2 == 0;
+            x.p = number % 3 == 0 ? 0.0 : number % 3 == 1 ? 0.1 : 0.5;
+            x.scale = 1.0;
+            x.number = number;
+            check(x);
+        }
+}
+
+static void test_fp32(void **state)
+{
+    (void)state;
+    sizes(TR_F32);
+}
+
+static void test_fp16(void **state)
+{
+    (void)state;
+    sizes(TR_F16);
+}
+
+static void test_bf16(void **state)
+{
+    (void)state;
+    sizes(TR_BF16);
+}
+
+/* Each operand of another type, and operands that lie on nothing but their elements. */
+static void test_mixtures(void **state)
+{
+    static const enum tr_dtype types[] = {TR_F32, TR_F16, TR_BF16};
+
+    (void)state;
+    for (int i = 0; i < 12; i++) {
+        trial x = {2,
+                   2,
+                   70,
+                   64,
+                   types[i % 3],
+                   types[i / 3 % 3],
+                   types[(i + 1) % 3],
+                   types[(i + 2) % 3],
+                   i % 2 == 1,
+                   false,
+                   0.1,
+                   1.0,
+                   1000 + i};
+
+        check(x);
+        x.shifted = true;
+        x.ctx = x.dctx = x.dqkv = x.qkv;
+        x.t = 33 + i;
+        check(x);
+    }
+}
+
+/*
+ * Scores of hundreds, of which the exponential would overflow (forward only: what remains of them
+ * beside their logarithm is less exact than the gradient is to be); scores turned around, and none.
+ */
+static void test_large_scores(void **state)
+{
+    (void)state;
+    for (enum tr_dtype type : {TR_F32, TR_F16, TR_BF16})
+        for (double scale : {100.0, -1.0, 0.0}) {
+            trial x = {1, 2, 70, 64, type, type, type, type, true, false, 0.0, scale, 2000};
+
+            check(x);
+        }
+}
+
+/* Whatever the order of threads, the bits are the same. */
+static void test_same_bits(void **state)
+{
+    (void)state;
+    for (enum tr_dtype type : {TR_F32, TR_F16, TR_BF16}) {
+        const trial x = {1, 2, 150, 64, type, type, type, type, true, false, 0.1, 1.0, 3000};
+        run first(x);
+
+        arch = NEW;
+        for (int seed = 0; seed < 4; seed++) {
+            run r(x);
+
+            emulate::seed((uint64_t)seed);
+            r.forward(tr_cuda_attention_own);
+            r.backward(tr_cuda_attention_own_bwd);
+            if (seed == 0) {
+                first.take(r);
+                first.dqkv.block = r.dqkv.block;
+                memcpy(first.dqkv.t.data, r.dqkv.t.data, (size_t)tr_tensor_bytes(&r.dqkv.t));
+            }
+            assert_memory_equal(r.ctx.t.data, first.ctx.t.data, (size_t)tr_tensor_bytes(&r.ctx.t));
+            assert_memory_equal(r.lse.t.data, first.lse.t.data, (size_t)tr_tensor_bytes(&r.lse.t));
+            assert_memory_equal(r.dqkv.t.data, first.dqkv.t.data,
+                                (size_t)tr_tensor_bytes(&r.dqkv.t));
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fp32),         cmocka_unit_test(test_fp16),
+        cmocka_unit_test(test_bf16),         cmocka_unit_test(test_mixtures),
+        cmocka_unit_test(test_large_scores), cmocka_unit_test(test_same_bits),
+    };
+
+    return run_tap(tests);
+}
