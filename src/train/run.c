@@ -161,19 +161,21 @@ static void plan_memory(struct tr_run *r)
         tr_chunk_plan(r->chunk[i], &r->arena);
 }
 
-static void report_plan(struct tr_run *r)
+/* Rank 0 prints the plan of rank `whose`, since lines of several ranks would arrive in any order. */
+static void report_plan(struct tr_run *r, int whose)
 {
-    char *text = NULL;
-    size_t size;
-    FILE *f = open_memstream(&text, &size);
+    enum { WORDS = 1024 };
+    int32_t text[WORDS] = {0};
+    struct tr_tensor words = tr_i32_1(text, WORDS);
+    FILE *f = fmemopen(text, sizeof text - 1, "w");
 
     if (!f)
         tr_die(TR_ERESOURCE, "no memory left for the report of the memory plan");
     fprintf(f, "memory plan of rank %d:\n", r->world->rank);
     tr_arena_report(&r->arena, f);
     fclose(f);
-    tr_print("%s", text);
-    free(text);
+    r->world->via->broadcast(r->world, NULL, &words, whose);
+    tr_print_rank0("%s", (const char *)text);
 }
 
 static void draw(struct tr_run *r, int64_t first, int64_t count, float *out)
@@ -214,21 +216,31 @@ static void draw_weights(struct tr_run *r)
     }
 }
 
+/* Where it does not fit, what it is made of comes before the sentence: that of the rank which says the
+   sentence, the lowest that has no room. */
+static enum tr_status reserve(struct tr_run *r, void **memory)
+{
+    enum tr_status s = r->queue.on->reserve(r->device, r->arena.used_bytes, memory);
+    int64_t lacking = tr_comm_max(r->world, s == TR_OK ? 0 : r->world->size - r->world->rank);
+
+    if (lacking > 0)
+        report_plan(r, (int)(r->world->size - lacking));
+    return tr_comm_agree(r->world, s);
+}
+
 static enum tr_status open_memory(struct tr_run *r)
 {
     void *memory = NULL;
-    enum tr_status s;
 
     tr_arena_init(&r->arena);
     plan_memory(r);
-    s = r->queue.on->reserve(r->device, r->arena.used_bytes, &memory);
-    TR_TRY(tr_comm_agree(r->world, s));
+    TR_TRY(reserve(r, &memory));
     tr_fabric_register(r);
     tr_arena_open(&r->arena, memory);
     plan_memory(r);
     tr_model_prepare(&r->model);
-    if (r->config->memory_plan && r->world->rank == 0)
-        report_plan(r);
+    if (r->config->memory_plan)
+        report_plan(r, 0);
     return TR_OK;
 }
 
