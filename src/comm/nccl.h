@@ -36,9 +36,9 @@
  * before that a host name for each rank, which makes NCCL go through the network of that host.
  */
 struct tr_nccl_how {
-    double timeout_s;           /* a call under way for longer has failed */
-    bool share;                 /* ranks of a node may share a GPU */
-    bool mixed;                 /* GPUs of several kinds may be in one job */
+    double timeout_s; /* a call under way for longer has failed */
+    bool share;       /* ranks of a node may share a GPU */
+    bool mixed;       /* GPUs of several kinds may be in one job */
 };
 
 /*

@@ -9,9 +9,10 @@
 static enum tr_status refuse(int backend)
 {
     if (backend == TR_DIST_SLOW)
-        return TR_FAIL(TR_ECONFIG,
-                       "--distributed-backend slow rehearses a slow network between hosts, and GPUs "
-                       "do not talk through hosts: leave it out, or compute with --backend cpu");
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--distributed-backend slow rehearses a slow network between hosts, and GPUs "
+            "do not talk through hosts: leave it out, or compute with --backend cpu");
     return TR_FAIL(TR_ECONFIG, "--distributed-backend mpi carries memory of hosts, and the model "
                                "would be in that of GPUs: leave it out, or compute with "
                                "--backend cpu");
@@ -39,8 +40,9 @@ void tr_fabric_register(struct tr_run *r)
 static enum tr_status open_nccl(struct tr_run *r)
 {
     (void)r;
-    return TR_FAIL(TR_ERESOURCE, "this trireme was built without NCCL, and ranks that compute on GPUs "
-                                 "talk through it: build it with NCCL, or train on one rank");
+    return TR_FAIL(TR_ERESOURCE,
+                   "this trireme was built without NCCL, and ranks that compute on GPUs "
+                   "talk through it: build it with NCCL, or train on one rank");
 }
 
 void tr_fabric_register(struct tr_run *r)

@@ -16,6 +16,10 @@
 #ifdef TR_TEST_SLOW
 #include "comm/slow.h"
 #endif
+#ifdef TR_TEST_NCCL
+#include "comm/nccl.h"
+#include "device/cuda.h"
+#endif
 
 /*
  * How a test on several ranks reports.  Every rank runs every test; rank 0 alone prints TAP.  A
@@ -25,7 +29,8 @@
  *
  *     int main(int argc, char **argv) { ... return run_mpi_tap(tests); }
  *
- * With TR_TEST_SLOW the world is that of the slow transport, with a network that is hardly slow.
+ * With TR_TEST_SLOW the world is that of the slow transport, with a network that is hardly slow; with
+ * TR_TEST_NCCL it is that of NCCL on a GPU for each rank, which `gpu` is a queue of.
  *
  * The reduction is plain MPI over all ranks, not the code under test.  A test that hangs all the
  * same is ended by an alarm.
@@ -38,8 +43,11 @@ enum { CHECK_SECONDS = 120 };
 
 /* The world; set by run_mpi_tap(). */
 static struct tr_comm world;
-#ifdef TR_TEST_SLOW
+#if defined TR_TEST_SLOW || defined TR_TEST_NCCL
 static struct tr_comm mpi_world;
+#endif
+#ifdef TR_TEST_NCCL
+static struct tr_queue gpu;
 #endif
 
 /* All ranks fail if it is false on one; the message names the lowest such rank. */
@@ -66,6 +74,19 @@ static inline void check_all(bool mine, const char *text, const char *sentence, 
     _fail(file, line);
 }
 
+#ifdef TR_TEST_NCCL
+static inline enum tr_status check_gpu(void)
+{
+    const struct tr_device_how how = {
+        .local_rank = mpi_world.rank, .local_size = mpi_world.size, .share = true};
+    const struct tr_nccl_how nccl = {.timeout_s = CHECK_SECONDS / 2, .share = true};
+
+    gpu.on = &tr_cuda;
+    TR_TRY(tr_comm_agree(&mpi_world, tr_cuda.open(&how, &gpu.device)));
+    return tr_comm_nccl_open(&mpi_world, &gpu, &nccl, &world);
+}
+#endif
+
 /* The launcher says how many ranks it started; that of another MPI starts N worlds of one. */
 static inline void check_world(void)
 {
@@ -79,6 +100,13 @@ static inline void check_world(void)
 #ifdef TR_TEST_SLOW
     mpi_world = world;
     tr_comm_slow_open(&mpi_world, (struct tr_slow_how){1e11, 1e-6, 1e-5}, &world);
+#endif
+#ifdef TR_TEST_NCCL
+    mpi_world = world;
+    if (check_gpu() != TR_OK) {
+        printf("Bail out! %s\n", tr_last_error());
+        exit(1);
+    }
 #endif
     if (strtol(want ? want : "1", NULL, 10) != world.size) {
         printf("Bail out! %d ranks where %s were started: is mpiexec of another MPI?\n", world.size,
@@ -95,6 +123,11 @@ static inline int check_done(int failed)
 #ifdef TR_TEST_SLOW
     world.via->release(&world);
     world = mpi_world;
+#endif
+#ifdef TR_TEST_NCCL
+    world.via->release(&world);
+    world = mpi_world;
+    tr_cuda.close(gpu.device);
 #endif
     tr_comm_mpi_stop(&world);
     return failed;

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "comm/nccl_group.h"
+
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "util/log.h"
+#include "util/timer.h"
+
+/* Seconds from one look at the communicators to the next, and those that a rank gives the others to
+   say what they waited for before it ends the job. */
+static const double LOOK_EVERY = 0.01, GRACE = 2.0;
+
+enum { SPINS = 200, TEXT = 400 };
+
+static void nap(double seconds)
+{
+    struct timespec t = {.tv_sec = (time_t)seconds};
+
+    t.tv_nsec = (long)(1e9 * (seconds - (double)t.tv_sec));
+    nanosleep(&t, NULL);
+}
+
+const char *tr_nccl_words(ncclComm_t comm, ncclResult_t result)
+{
+    static char text[TEXT];
+    const char *last = tr_nccl.ncclGetLastError(comm);
+
+    snprintf(text, sizeof text, "%s%s%s", tr_nccl.ncclGetErrorString(result),
+             last && *last ? ": " : "", last ? last : "");
+    text[strcspn(text, "\n")] = '\0';
+    return text;
+}
+
+/* ---- what to say ---- */
+
+static void add(char *text, size_t size, const char *fmt, ...) TR_PRINTF(3, 4);
+
+static void add(char *text, size_t size, const char *fmt, ...)
+{
+    size_t length = strlen(text);
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text + length, size - length, fmt, ap);
+    va_end(ap);
+}
+
+/* The oldest call of a group that is not done; NULL if there is none. */
+static const struct tr_nccl_call *oldest(const struct tr_nccl_group *g)
+{
+    const struct tr_nccl_call *x = g->first;
+
+    while (x && cudaEventQuery(x->done) == cudaSuccess)
+        x = x->next;
+    return x;
+}
+
+/* What each group is waiting for. */
+static void tell_waiting(const struct tr_nccl_world *w, char *text, size_t size)
+{
+    bool any = false;
+
+    for (const struct tr_nccl_group *g = w->groups; g; g = g->next) {
+        const struct tr_nccl_call *x = oldest(g);
+
+        if (!x)
+            continue;
+        add(text, size, "%s the %s in group \"%s\" (call %llu, rank %d of %d)",
+            any ? "," : "; this rank waits for", x->name, g->name, (unsigned long long)x->seq,
+            g->rank, g->size);
+        any = true;
+    }
+    if (!any)
+        add(text, size, "; this rank waits for no other GPU");
+}
+
+/* ---- the end ---- */
+
+/* Others see the alarm when they wait for their GPUs; to look for alarms is also what makes MPI send
+   ours. */
+static void let_others_speak(struct tr_comm *inner)
+{
+    double until = tr_now() + GRACE;
+
+    while (tr_now() < until) {
+        inner->via->alarmed(inner);
+        nap(LOOK_EVERY);
+    }
+}
+
+/* `told` is what another rank told, else this rank is the first to know. */
+static _Noreturn void fault(struct tr_nccl_world *w, const char *what, const char *told)
+{
+    char text[2 * TEXT] = "", host[128] = "", alarm[TR_ALARM_BYTES];
+
+    gethostname(host, sizeof host - 1);
+    w->gpu->watch = NULL;
+    add(text, sizeof text, "%s", what);
+    tell_waiting(w, text, sizeof text);
+    add(text, sizeof text, " (%s, on %s)", w->gpu->uuid, host);
+    tr_log(TR_LOG_ERROR, "%s", text);
+    if (!told) {
+        snprintf(alarm, sizeof alarm, "rank %d on %.100s: %.350s", w->inner->rank, host, what);
+        w->inner->via->alarm(w->inner, alarm);
+    }
+    /* Kernels that wait for other ranks end, so that the driver can clean up. */
+    for (struct tr_nccl_group *g = w->groups; g; g = g->next)
+        if (g->comm)
+            tr_nccl.ncclCommAbort(g->comm);
+    let_others_speak(w->inner);
+    tr_die(TR_ETEMP,
+           "GPUs lost touch with one another, see the sentences of each rank; a process, a "
+           "node or a link of the job is probably lost, start again from the last "
+           "checkpoint");
+}
+
+static _Noreturn void fault_in(struct tr_nccl_group *g, const char *call, uint64_t seq,
+                               const char *why)
+{
+    char what[TEXT];
+
+    snprintf(what, sizeof what, "the %s in group \"%s\" (call %llu, rank %d of %d) broke: %.250s",
+             call, g->name, (unsigned long long)seq, g->rank, g->size, why);
+    fault(g->world, what, NULL);
+}
+
+static _Noreturn void fault_told(struct tr_nccl_world *w, const char *told)
+{
+    char what[TEXT];
+
+    snprintf(what, sizeof what, "this rank stops because of %.350s", told);
+    fault(w, what, told);
+}
+
+static void late(char *text, size_t size, const struct tr_nccl_world *w)
+{
+    double s = w->how.timeout_s;
+
+    if (s < 60.0)
+        snprintf(text, size, "it is not done after %g seconds", s);
+    else
+        snprintf(text, size, "it is not done after %g minutes (--distributed-timeout-minutes)",
+                 s / 60.0);
+}
+
+/* ---- calls that do not block ---- */
+
+ncclResult_t tr_nccl_settle(struct tr_nccl_world *w, ncclComm_t comm, ncclResult_t result,
+                            const char **heard)
+{
+    double began, next;
+
+    if (result != ncclInProgress)
+        return result;
+    began = next = tr_now();
+    for (int spins = 0; result == ncclInProgress; spins++) {
+        ncclResult_t asked = tr_nccl.ncclCommGetAsyncError(comm, &result);
+
+        if (asked != ncclSuccess)
+            return asked;
+        if (spins > SPINS)
+            sched_yield();
+        if (result != ncclInProgress || tr_now() < next)
+            continue;
+        next = tr_now() + LOOK_EVERY;
+        *heard = w->inner->via->alarmed(w->inner);
+        if (*heard || tr_now() - began > w->how.timeout_s)
+            return ncclInProgress;
+    }
+    return result;
+}
+
+void tr_nccl_must(struct tr_nccl_group *g, const char *call, uint64_t seq, ncclResult_t result)
+{
+    const char *heard = NULL;
+    char why[TEXT];
+
+    result = tr_nccl_settle(g->world, g->comm, result, &heard);
+    if (result == ncclSuccess)
+        return;
+    if (heard)
+        fault_told(g->world, heard);
+    if (result == ncclInProgress)
+        late(why, sizeof why, g->world);
+    else
+        snprintf(why, sizeof why, "NCCL says: %.200s", tr_nccl_words(g->comm, result));
+    fault_in(g, call, seq, why);
+}
+
+/* ---- looking ---- */
+
+static void look_at_errors(struct tr_nccl_group *g)
+{
+    ncclResult_t state = ncclSuccess, asked = tr_nccl.ncclCommGetAsyncError(g->comm, &state);
+    const struct tr_nccl_call *x = oldest(g);
+    char why[TEXT];
+
+    if (asked == ncclSuccess && (state == ncclSuccess || state == ncclInProgress))
+        return;
+    snprintf(why, sizeof why, "NCCL says: %.200s",
+             tr_nccl_words(g->comm, asked != ncclSuccess ? asked : state));
+    fault_in(g, x ? x->name : "connection", x ? x->seq : 0, why);
+}
+
+/* Time counts from when a call is the oldest: what it queues behind may take long. */
+static void look_at_time(struct tr_nccl_group *g, double now)
+{
+    const struct tr_nccl_call *x;
+    char why[TEXT];
+
+    tr_nccl_retire(g);
+    x = oldest(g);
+    if (!x || g->waited != x->number) {
+        g->waited = x ? x->number : 0;
+        g->since = now;
+    } else if (now - g->since > g->world->how.timeout_s) {
+        late(why, sizeof why, g->world);
+        fault_in(g, x->name, x->seq, why);
+    }
+}
+
+void tr_nccl_watch(void *ctx)
+{
+    struct tr_nccl_world *w = ctx;
+    double now = tr_now();
+    const char *told;
+
+    if (now - w->looked < LOOK_EVERY)
+        return;
+    w->looked = now;
+    told = w->inner->via->alarmed(w->inner);
+    if (told)
+        fault_told(w, told);
+    for (struct tr_nccl_group *g = w->groups; g; g = g->next)
+        if (g->comm) {
+            look_at_errors(g);
+            look_at_time(g, now);
+        }
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_COMM_NCCL_GROUP_H
+#define TR_COMM_NCCL_GROUP_H
+
+#include "comm/nccl.h"
+#include "device/cuda.h"
+#include "device/cuda_libs.h"
+
+/*
+ * What the parts of the transport "nccl" share; internal to comm/.  nccl.c makes groups, nccl_call.c
+ * moves data, nccl_fault.c finds out what broke.
+ */
+
+/* A call that the GPU has or had to do. */
+struct tr_nccl_call {
+    struct tr_nccl_call *next;
+    cudaEvent_t done;
+    const char *name; /* "all-reduce" */
+    uint64_t seq;     /* of its group */
+    uint64_t number;  /* of all calls of this rank */
+    bool held;        /* by a struct tr_pending */
+};
+
+struct tr_nccl_world {
+    struct tr_comm *inner;
+    struct tr_cuda *gpu;
+    struct tr_nccl_how how;
+    struct tr_nccl_group *groups;
+    struct tr_nccl_call *idle;
+    uint64_t calls;
+    double looked;  /* when the faults were looked for last */
+    bool registers; /* groups register the memory of the GPU */
+    bool broken;    /* a group could not be made: communicators are given up, not closed */
+};
+
+/* The state of a struct tr_comm. */
+struct tr_nccl_group {
+    struct tr_nccl_group *next;
+    struct tr_nccl_world *world;
+    const char *name;
+    int rank, size;
+    struct tr_comm *inner; /* the same ranks, for host memory */
+    struct tr_comm own;    /* what `inner` points to, except for the world */
+    struct tr_comm alone;  /* what a group of one rank copies with */
+    ncclComm_t comm;       /* NULL for a group of one */
+    void *registration;
+    cudaStream_t stream;               /* of transfers that were started; NULL for a group of one */
+    cudaEvent_t ready;                 /* what they wait for; made anew for each */
+    struct tr_nccl_call *first, *last; /* under way, in the order of the calls */
+    uint64_t waited; /* the number of the call that was the oldest in the last look, and */
+    double since;    /*   since when */
+};
+
+/* nccl_call.c: the calls, and everything that a group has under way is done. */
+extern const struct tr_transport tr_nccl_transport;
+void tr_nccl_drain(struct tr_nccl_group *g);
+/* Forget the calls that are done. */
+void tr_nccl_retire(struct tr_nccl_group *g);
+
+/* nccl.c */
+enum tr_status tr_nccl_split(struct tr_comm *from, int color, int key, const char *name,
+                             struct tr_comm *out) TR_MUST_CHECK;
+void tr_nccl_release(struct tr_comm *c);
+
+/*
+ * nccl_fault.c.  Wait until what a call that does not block began on `comm` is over, and return how
+ * it ended.  ncclInProgress stands for: not within the time limit, or another rank failed, and
+ * then *heard (NULL at first) is what it told.
+ */
+ncclResult_t tr_nccl_settle(struct tr_nccl_world *w, ncclComm_t comm, ncclResult_t result,
+                            const char **heard);
+
+/* The same in a step, where every failure ends the job. */
+void tr_nccl_must(struct tr_nccl_group *g, const char *call, uint64_t seq, ncclResult_t result);
+
+/* tr_cuda.watch: `ctx` is the world. */
+void tr_nccl_watch(void *ctx);
+
+/* NCCL's own words for an error. */
+const char *tr_nccl_words(ncclComm_t comm, ncclResult_t result);
+
+#endif
