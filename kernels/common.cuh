@@ -35,6 +35,7 @@ extern "C" {
  * launch ends the job.
  * TR_SHARED(T, name, [32][33]): an array in the block's shared memory.
  * TR_DYNAMIC_SHARED(T, name): a pointer to what the launch asked for.
+ * TR_UNROLL, before a loop: its arrays are to become registers.
  */
 #ifdef __CUDACC__
 #define TR_LAUNCH(q, kernel, grid, block, shared_bytes, ...)                                 \
@@ -47,6 +48,7 @@ extern "C" {
     extern __shared__ __align__(16) unsigned char name##_raw[]; \
     T *name = reinterpret_cast<T *>(name##_raw)
 #define TR_INLINE __device__ __forceinline__
+#define TR_UNROLL _Pragma("unroll")
 #else
 #define TR_LAUNCH(q, kernel, grid, block, shared_bytes, ...)                                  \
     trk_emulated_launch(tr_cuda_stream(q), [=] {                                              \
@@ -57,6 +59,7 @@ extern "C" {
     static emulate::shared_note name##_note(name, sizeof name)
 #define TR_DYNAMIC_SHARED(T, name) T *name = reinterpret_cast<T *>(emulate::dynamic_shared())
 #define TR_INLINE inline
+#define TR_UNROLL
 #endif
 
 enum { WARP = 32 };
@@ -181,15 +184,50 @@ template <class T> T *elements(const struct tr_tensor *t)
     return t ? static_cast<T *>(t->data) : nullptr;
 }
 
+/* ---- operands inside a kernel ---- */
+
 /*
- * An operand whose type is known when the kernel runs, for mixtures of types that no model has: a kernel
- * template over accessors takes either of typed<T> and mixed.
+ * Operands as accessors, so that a kernel template is written once: element i, or the N elements from i on,
+ * as floats.  N elements of typed<T> lie on a boundary of their size, or of 16 bytes where they are more,
+ * and are moved 16 bytes at a time.  mixed has its type at run time and any boundary: for mixtures of
+ * types that no model has and for what is not aligned.  absent is no operand.
  */
 template <class T> struct typed {
     T *data;
 
     TR_INLINE float get(int64_t i) const { return widen(data[i]); }
     TR_INLINE void set(int64_t i, float x) const { data[i] = narrow<T>(x); }
+    /* What set() followed by get() makes of x. */
+    TR_INLINE float rounded(float x) const { return widen(narrow<T>(x)); }
+    TR_INLINE bool here() const { return data != nullptr; }
+
+    template <int N> TR_INLINE void get(int64_t i, float (&x)[N]) const
+    {
+        const int P = N < wide<T>::N ? N : wide<T>::N;
+
+        TR_UNROLL
+        for (int j = 0; j < N; j += P) {
+            const pack<T, P> p = load<P>(data + i + j);
+
+            TR_UNROLL
+            for (int k = 0; k < P; k++)
+                x[j + k] = widen(p.x[k]);
+        }
+    }
+    template <int N> TR_INLINE void set(int64_t i, const float (&x)[N]) const
+    {
+        const int P = N < wide<T>::N ? N : wide<T>::N;
+
+        TR_UNROLL
+        for (int j = 0; j < N; j += P) {
+            pack<T, P> p;
+
+            TR_UNROLL
+            for (int k = 0; k < P; k++)
+                p.x[k] = narrow<T>(x[j + k]);
+            store<P>(data + i + j, p);
+        }
+    }
 };
 
 struct mixed {
@@ -211,11 +249,66 @@ struct mixed {
         else
             static_cast<bf16 *>(data)[i] = narrow<bf16>(x);
     }
+    TR_INLINE float rounded(float x) const
+    {
+        return type == TR_F32   ? x
+               : type == TR_F16 ? widen(narrow<f16>(x))
+                                : widen(narrow<bf16>(x));
+    }
+    TR_INLINE bool here() const { return data != nullptr; }
+
+    template <int N> TR_INLINE void get(int64_t i, float (&x)[N]) const
+    {
+        for (int k = 0; k < N; k++)
+            x[k] = get(i + k);
+    }
+    template <int N> TR_INLINE void set(int64_t i, const float (&x)[N]) const
+    {
+        for (int k = 0; k < N; k++)
+            set(i + k, x[k]);
+    }
+};
+
+struct absent {
+    TR_INLINE float get(int64_t) const { return 0.0f; }
+    TR_INLINE void set(int64_t, float) const {}
+    TR_INLINE bool here() const { return false; }
+    template <int N> TR_INLINE void get(int64_t, float (&x)[N]) const
+    {
+        for (int k = 0; k < N; k++)
+            x[k] = 0.0f;
+    }
+    template <int N> TR_INLINE void set(int64_t, const float (&)[N]) const {}
 };
 
 static inline mixed mixed_of(const struct tr_tensor *t)
 {
     return t ? mixed{t->data, (int)t->dtype} : mixed{nullptr, 0};
+}
+
+template <class T> typed<T> typed_of(const struct tr_tensor *t)
+{
+    return typed<T>{elements<T>(t)};
+}
+
+/* Elements of A and B that are moved at once: 16 bytes of the wider. */
+template <class A, class B> struct both {
+    static const int N = wide<A>::N < wide<B>::N ? wide<A>::N : wide<B>::N;
+};
+
+/*
+ * f(r, a), where r and a are zeros of the types, if a model has such a pair: a residual stream beside
+ * activations or, which is the same, a sum of gradients beside them.  False otherwise.
+ */
+template <class F> bool with_pair(enum tr_dtype residual, enum tr_dtype activation, F f)
+{
+    if (residual == activation)
+        with_float(residual, [&](auto r) { f(r, r); });
+    else if (residual == TR_F32)
+        with_float(activation, [&](auto a) { f(float(), a); });
+    else
+        return false;
+    return true;
 }
 
 /* ---- functions ---- */
@@ -266,6 +359,28 @@ template <class T, class Op> TR_INLINE T over_block(T x, Op op, T *room)
     for (int i = 1; i < warps; i++)
         x = op(x, room[i]);
     __syncthreads();
+    return x;
+}
+
+/*
+ * Of the blockDim.x threads, whole warps, that share a threadIdx.y; with one warp without a barrier of the
+ * block.  `room` is shared memory for WARP numbers per threadIdx.y, not used again before the next barrier
+ * after this.
+ */
+template <class T, class Op> TR_INLINE T over_row(T x, Op op, T *room)
+{
+    const int warps = (int)blockDim.x / WARP;
+    T *mine = room + threadIdx.y * WARP;
+
+    x = over_warp(x, op);
+    if (warps == 1)
+        return x;
+    if (threadIdx.x % WARP == 0)
+        mine[threadIdx.x / WARP] = x;
+    __syncthreads();
+    x = mine[0];
+    for (int i = 1; i < warps; i++)
+        x = op(x, mine[i]);
     return x;
 }
 

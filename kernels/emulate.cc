@@ -351,6 +351,11 @@ unsigned __ballot_sync(unsigned mask, int predicate)
     return votes;
 }
 
+extern "C" void trk_emulate_seed(uint64_t seed)
+{
+    emulate::seed(seed);
+}
+
 /* Without a fake runtime there are no queues. */
 __attribute__((weak)) void trk_emulated_launch(void *stream, std::function<void()> work)
 {

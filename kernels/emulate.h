@@ -75,6 +75,9 @@ template <class T> T from_lane(unsigned mask, T mine, int source, const char *op
 
 } // namespace emulate
 
+/* emulate::seed() for tests in C. */
+extern "C" void trk_emulate_seed(uint64_t seed);
+
 /* What a launch ends in: `work` is to run in the order of `stream`.  A fake of CUDA's runtime defines
    it; without one, work runs at once. */
 void trk_emulated_launch(void *stream, std::function<void()> work);

@@ -43,15 +43,14 @@ TR_INLINE void draw_block(const dropping &d, int64_t item, uint64_t block, uint3
     uint32_t c3 = (uint32_t)((uint64_t)item >> 32) << 24 | d.high;
     uint32_t k0 = d.key[0], k1 = d.key[1];
 
-#pragma unroll
+    TR_UNROLL
     for (int round = 0; round < 10; round++) {
-        const uint32_t a_high = __umulhi(c0, 0xD2511F53U), a_low = c0 * 0xD2511F53U;
-        const uint32_t b_high = __umulhi(c2, 0xCD9E8D57U), b_low = c2 * 0xCD9E8D57U;
+        const uint64_t a = (uint64_t)c0 * 0xD2511F53U, b = (uint64_t)c2 * 0xCD9E8D57U;
 
-        c0 = b_high ^ c1 ^ k0;
-        c1 = b_low;
-        c2 = a_high ^ c3 ^ k1;
-        c3 = a_low;
+        c0 = (uint32_t)(b >> 32) ^ c1 ^ k0;
+        c1 = (uint32_t)b;
+        c2 = (uint32_t)(a >> 32) ^ c3 ^ k1;
+        c3 = (uint32_t)a;
         k0 += 0x9E3779B9U;
         k1 += 0xBB67AE85U;
     }
