@@ -21,3 +21,17 @@ tests_cuda_libfake_a_CPPFLAGS = $(FAKE_FLAGS)
 tests_cuda_libfake_a_SOURCES = $(FAKE_FILES) $(CUDA_SOURCES) $(NCCL_SOURCES) $(CUDA_AWARE)
 tests_cuda_libfake_a_LIBADD = $(KERNELS:.cu=.emulated.o)
 endif
+
+# Kernels alone, emulated, against ref: t_kernels as they are, t_kernels_checked with addresses and
+# undefined behaviour watched.
+KERNELS_TESTED = kernels/flat.cu
+KERNELS_TESTED_WITH = tests/device/t_ops.c tests/device/trial.c tests/device/trial.h \
+	tests/cuda/emulated.c kernels/emulate.cc kernels/emulate.h
+EXTRA_DIST += tests/cuda/emulated.c
+if HAVE_CXX
+check_PROGRAMS += tests/cuda/t_kernels
+TESTS += tests/cuda/t_kernels
+endif
+tests_cuda_t_kernels_SOURCES = $(KERNELS_TESTED_WITH)
+tests_cuda_t_kernels_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/kernels -DTR_TEST_KERNELS
+tests_cuda_t_kernels_LDADD = $(KERNELS_TESTED:.cu=.emulated.o) $(LDADD) -lstdc++

@@ -11,7 +11,7 @@
  * One call of one operation with operands and sizes drawn from its own random numbers, so that
  * making it again with another backend repeats it exactly; and the comparison of two.
  */
-enum { MAX_OPERANDS = 12 };
+enum { MAX_OPERANDS = 16 };
 
 /* What an operand is to a model; ops.def lets each be of any float type but the last. */
 enum kind { ACTIVATION, RESIDUAL, WEIGHT, GRADIENT, STATISTIC };
@@ -37,6 +37,7 @@ struct operand {
     enum role role;
     unsigned char *block, *before; /* with guards on both sides; as it was before the call */
     size_t block_bytes;
+    unsigned char *away; /* where the block is while the operation runs, if memory is apart */
 };
 
 struct trial {
@@ -48,7 +49,18 @@ struct trial {
     int operands;
     struct operand operand[MAX_OPERANDS];
     int64_t sample[8];
+    size_t used; /* of the memory that is apart */
 };
+
+/* A device for trials, and its end.  One whose memory is apart reserves what operands need. */
+struct tr_device *open_device(const struct tr_backend *b, int threads);
+void close_device(const struct tr_backend *b, struct tr_device *d);
+
+/* Operands are made in host memory.  Between these two they are where the device has them: the first
+   is called when all of them are sealed, and gives what to call the operation on; the second waits
+   for it. */
+const struct tr_backend *ready(struct trial *t);
+void finish(struct trial *t);
 
 /* The next random word; a size in 1 .. most, every fifth 1 and every fifth `most`; heads or
    tails. */
@@ -56,8 +68,12 @@ uint32_t draw(struct trial *t);
 int64_t size(struct trial *t, int64_t most);
 bool coin(struct trial *t);
 
-/* The next operand: memory that begins on a multiple of its element and of nothing else, to be
-   filled and then sealed, which gives what to pass. */
+/* A width in 1 .. most (a multiple of 16); a multiple of 16 in the third of trials whose operands begin
+   on a boundary of 64 bytes. */
+int64_t width(struct trial *t, int64_t most);
+
+/* The next operand: memory that begins, in two of three trials, on a multiple of its element and of
+   nothing else, to be filled and then sealed, which gives what to pass. */
 struct operand *place(struct trial *t, enum role role, struct tr_tensor shape);
 const struct tr_tensor *seal(struct operand *o);
 
@@ -85,8 +101,8 @@ void spoil(struct trial *t);
 double element(const struct tr_tensor *t, int64_t i);
 void put(const struct tr_tensor *t, int64_t i, float x);
 
-/* Where documents begin, as attention takes it, or NULL; and a dropout, off in a third of
-   trials. */
+/* Where documents begin, as attention takes it, or NULL; and a dropout, off in a third of trials,
+   whose samples are an operand: host code reads those in the trial instead. */
 const struct tr_tensor *first_tokens(struct trial *t, int64_t samples, int64_t tokens);
 struct tr_dropout dropping(struct trial *t, int64_t samples, int64_t tokens);
 
