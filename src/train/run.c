@@ -244,12 +244,22 @@ static enum tr_status open_memory(struct tr_run *r)
     return TR_OK;
 }
 
+/* MPI in host memory is at its best with some MB, and small buckets begin to move early; NCCL takes 64 to
+   256 MiB to fill the links of a node. */
+static int64_t bucket_size(const struct tr_run *r)
+{
+    const int64_t given = r->config->ddp_bucket_size;
+
+    if (given != TR_UNSET_INT)
+        return given;
+    return r->queue.on && r->queue.on->apart ? 40000000 : 4000000;
+}
+
 static int plan_buckets(const struct tr_run *r, struct tr_bucket **out)
 {
     const int64_t end[] = {r->model.params.region, r->model.params.size};
 
-    return tr_buckets_plan(end, 2, r->config->ddp_bucket_size, (int64_t)TR_PARAM_UNIT * r->shape.d,
-                           out);
+    return tr_buckets_plan(end, 2, bucket_size(r), (int64_t)TR_PARAM_UNIT * r->shape.d, out);
 }
 
 static void open_optimizer(struct tr_run *r)
