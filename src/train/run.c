@@ -187,7 +187,7 @@ static void draw(struct tr_run *r, int64_t first, int64_t count, float *out)
 /* For a device whose memory the host cannot touch: a piece at a time. */
 static void draw_apart(struct tr_run *r, int64_t first, const struct tr_tensor *to)
 {
-    enum { PIECE = 4 << 20 };
+    enum { PIECE = 1 << 20 };
     int64_t all = tr_tensor_elems(to), most = all < PIECE ? all : PIECE;
     float *piece = malloc((size_t)most * sizeof *piece);
 

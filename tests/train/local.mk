@@ -86,3 +86,14 @@ EXTRA_DIST += tests/train/t_dry_run.sh tests/train/t_ramp.sh
 
 tests/train/t_imagine.4.mpi: tests/train/t_imagine
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_imagine $@
+
+APART_RUNS = tests/train/t_apart.1.mpi tests/train/t_apart.2.mpi tests/train/t_apart.4.mpi
+check_PROGRAMS += tests/train/t_apart
+check_SCRIPTS += $(APART_RUNS)
+CLEANFILES += $(APART_RUNS)
+TESTS += $(APART_RUNS)
+tests_train_t_apart_SOURCES = tests/train/t_apart.c tests/train/apart.h \
+	tests/train/apart_device.c tests/train/apart_comm.c
+
+$(APART_RUNS): tests/train/t_apart
+	$(AM_V_GEN)rm -f $@ && $(LN_S) t_apart $@

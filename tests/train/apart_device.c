@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "train/apart.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "device/cpu.h"
+#include "device/host.h"
+
+/* One device at a time, with one reservation: all that a run makes. */
+static struct {
+    unsigned char *memory;
+    size_t bytes;
+    bool open, chosen;
+} here;
+
+void apart_choose(bool on)
+{
+    here.chosen = on;
+}
+
+void apart_let(bool in)
+{
+    TR_ASSERT(here.open != in);
+    here.open = in;
+    if (here.memory && mprotect(here.memory, here.bytes, in ? PROT_READ | PROT_WRITE : PROT_NONE))
+        tr_die(TR_EINTERNAL, "mprotect does not work");
+}
+
+static bool holds(const void *p)
+{
+    const unsigned char *at = p;
+
+    return here.memory && at >= here.memory && at < here.memory + here.bytes;
+}
+
+void apart_demand(const void *p)
+{
+    if (!holds(p))
+        tr_die(TR_EINTERNAL, "the device is given memory of the host");
+}
+
+static enum tr_status reserve(struct tr_device *d, size_t bytes, void **out)
+{
+    (void)d;
+    TR_ASSERT(!here.memory);
+    here.memory = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (here.memory == MAP_FAILED)
+        tr_die(TR_ERESOURCE, "no memory left for a device");
+    here.bytes = bytes;
+    *out = here.memory;
+    return TR_OK;
+}
+
+static void close_device(struct tr_device *d)
+{
+    if (here.memory)
+        munmap(here.memory, here.bytes);
+    here.memory = NULL;
+    tr_cpu.close(d);
+}
+
+static void upload(struct tr_queue *q, const struct tr_tensor *to, const void *from)
+{
+    apart_demand(to->data);
+    TR_ASSERT(!holds(from));
+    apart_let(true);
+    tr_cpu.upload(q, to, from);
+    apart_let(false);
+}
+
+static void download(struct tr_queue *q, void *to, const struct tr_tensor *from)
+{
+    apart_demand(from->data);
+    TR_ASSERT(!holds(to));
+    apart_let(true);
+    tr_cpu.download(q, to, from);
+    apart_let(false);
+}
+
+/* ---- operations: what they are given is looked at, then cpu does them ---- */
+
+static void look_at_tensor(const struct tr_tensor *t)
+{
+    if (t)
+        apart_demand(t->data);
+}
+
+static void look_at_dropout(const struct tr_dropout *drop)
+{
+    if (drop && drop->p > 0.0)
+        apart_demand(drop->sample);
+}
+
+#define LOOK(x)                                                                    \
+    look_at_tensor(_Generic((x), const struct tr_tensor * : (x), default : NULL)); \
+    look_at_dropout(_Generic((x), struct tr_dropout : &(x), default : NULL));
+
+#define LOOK_1(x) LOOK(x)
+#define LOOK_2(x, ...) LOOK(x) LOOK_1(__VA_ARGS__)
+#define LOOK_3(x, ...) LOOK(x) LOOK_2(__VA_ARGS__)
+#define LOOK_4(x, ...) LOOK(x) LOOK_3(__VA_ARGS__)
+#define LOOK_5(x, ...) LOOK(x) LOOK_4(__VA_ARGS__)
+#define LOOK_6(x, ...) LOOK(x) LOOK_5(__VA_ARGS__)
+#define LOOK_7(x, ...) LOOK(x) LOOK_6(__VA_ARGS__)
+#define LOOK_8(x, ...) LOOK(x) LOOK_7(__VA_ARGS__)
+#define LOOK_9(x, ...) LOOK(x) LOOK_8(__VA_ARGS__)
+#define LOOK_10(x, ...) LOOK(x) LOOK_9(__VA_ARGS__)
+#define LOOK_11(x, ...) LOOK(x) LOOK_10(__VA_ARGS__)
+#define LOOK_12(x, ...) LOOK(x) LOOK_11(__VA_ARGS__)
+#define LOOK_13(x, ...) LOOK(x) LOOK_12(__VA_ARGS__)
+#define CHOOSE(a, b, c, d, e, f, g, h, i, j, k, l, m, name, ...) name
+#define LOOK_AT(...)                                                                        \
+    CHOOSE(__VA_ARGS__, LOOK_13, LOOK_12, LOOK_11, LOOK_10, LOOK_9, LOOK_8, LOOK_7, LOOK_6, \
+           LOOK_5, LOOK_4, LOOK_3, LOOK_2, LOOK_1, none)                                    \
+    (__VA_ARGS__)
+
+/* The names of the parameters in ops.def. */
+#define fill_ARGS q, y, value
+#define copy_ARGS q, y, x
+#define add_ARGS q, y, x
+#define scale_ARGS q, y, factor
+#define sumsq_ARGS q, out, x
+#define weighted_sum_ARGS q, out, x, w
+#define count_zeros_ARGS q, out, x
+#define linear_ARGS q, y, pre, x, w, bias, act
+#define linear_dgrad_ARGS q, dx, dy, w, pre, act
+#define linear_wgrad_ARGS q, dw, dbias, dy, x, add
+#define layernorm_ARGS q, y, mean, rstd, x, gain, bias, eps
+#define layernorm_bwd_ARGS q, dx, dgain, dbias, dy, dskip, x, gain, mean, rstd
+#define residual_ARGS q, y, x, a, bias, drop
+#define residual_norm_ARGS q, y, norm, mean, rstd, x, a, bias, gain, shift, eps, drop
+#define residual_bwd_ARGS q, da, dbias, dy, drop
+#define dropout_ARGS q, y, drop
+#define embed_ARGS q, y, ids, table, first
+#define embed_bwd_ARGS q, dtable, dy, ids, first
+#define add_rows_ARGS q, y, ids, table
+#define attention_ARGS q, ctx, lse, qkv, from, first_head, scale, drop
+#define attention_bwd_ARGS q, dqkv, dctx, ctx, lse, qkv, from, first_head, scale, drop
+#define xent_max_ARGS q, max, logits, valid
+#define xent_sum_ARGS q, stats, logits, max, labels, first, valid
+#define xent_loss_ARGS q, loss, stats
+#define xent_bwd_ARGS q, logits, max, stats, labels, weight, first, valid
+#define adamw_ARGS q, half, p, m, v, g, how
+
+#define OP(name, tol, params)       \
+    static void apart_##name params \
+    {                               \
+        LOOK_AT(name##_ARGS)        \
+        apart_let(true);            \
+        tr_cpu.name(name##_ARGS);   \
+        apart_let(false);           \
+    }
+#include "device/ops.def"
+#undef OP
+
+static enum tr_status open_device(const struct tr_device_how *how, struct tr_device **out)
+{
+    return tr_cpu.open(how, out);
+}
+
+static const char *describe(const struct tr_device *d)
+{
+    return tr_cpu.describe(d);
+}
+
+const struct tr_backend apart = {
+    .name = "apart",
+    .apart = true,
+    .open = open_device,
+    .close = close_device,
+    .threads = tr_host_threads,
+    .describe = describe,
+    .reserve = reserve,
+    .wait = tr_host_wait,
+    .upload = upload,
+    .download = download,
+    .mark = tr_host_mark,
+    .between = tr_host_between,
+    .range = tr_host_range,
+    .record = tr_host_record,
+#define OP(name, tol, params) .name = apart_##name,
+#include "device/ops.def"
+#undef OP
+};
+
+/* ---- in place of src/device/device.c ---- */
+
+const struct tr_backend *const *tr_backends(void)
+{
+    static const struct tr_backend *const all[] = {&tr_cpu, &apart, NULL};
+
+    return all;
+}
+
+const struct tr_backend *tr_backend_find(const char *name)
+{
+    (void)name;
+    return here.chosen ? &apart : &tr_cpu;
+}

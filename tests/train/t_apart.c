@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "train/tiny.h"
+
+#include <ftw.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "optim/stat.h"
+#include "train/apart.h"
+
+/*
+ * Training with a device whose memory the host cannot touch (apart.h) is training with the cpu, to the
+ * bit: losses, norms, weights and moments, also across a checkpoint that goes from one to the other.
+ * A host that reaches into the device dies here.
+ */
+enum { ITERATIONS = 4, HALF = 2 };
+
+/* What one run leaves behind, in host memory. */
+struct outcome {
+    double loss[ITERATIONS], norm[ITERATIONS], zeros[ITERATIONS], eval, params_norm;
+    unsigned char *bytes; /* of values, masters and moments */
+    size_t size;
+};
+
+/* With an end of a document at every fifth token or so. */
+static enum tr_status documents(struct tr_run *r, enum tr_split split, int64_t position,
+                                int32_t *text)
+{
+    TR_TRY(tiny_sample(r, split, position, text));
+    for (int64_t t = 0; t <= r->shape.seq && r->shape.eod >= 0; t++)
+        if (text[t] % 5 == 0)
+            text[t] = (int32_t)r->shape.eod;
+    return TR_OK;
+}
+
+static void open_run(struct tr_run *r, struct tr_config *c, const char *more)
+{
+    char options[PATH_MAX + 2048];
+
+    snprintf(options, sizeof options,
+             "--num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 16 "
+             "--max-position-embeddings 20 --vocab-size 101 --make-vocab-size-divisible-by 8 "
+             "--micro-batch-size 1 --global-batch-size 8 --train-iters %d --lr 0.003 "
+             "--lr-warmup-iters 1 --lr-decay-style cosine --init-method-std 0.1 "
+             "--attention-dropout 0.1 --hidden-dropout 0.1 --seed 4321 --clip-grad 0.5 "
+             "--ddp-bucket-size 3000 %s",
+             ITERATIONS, more);
+    tiny_open(r, c, options, documents);
+    r->count_zeros = true;
+}
+
+static void append(struct outcome *o, struct tr_run *r, const struct tr_tensor *t)
+{
+    size_t bytes = t->data ? (size_t)tr_tensor_bytes(t) : 0;
+
+    if (bytes == 0)
+        return;
+    o->bytes = realloc(o->bytes, o->size + bytes);
+    r->queue.on->download(&r->queue, o->bytes + o->size, t);
+    o->size += bytes;
+}
+
+static void train(struct tr_run *r, int from, int to, struct outcome *o)
+{
+    for (int i = from; i < to; i++) {
+        struct tr_step_result result;
+
+        tr_step(r, &result);
+        r->iteration++;
+        o->loss[i] = tiny_loss(result.loss);
+        o->norm[i] = result.grad_norm;
+        o->zeros[i] = result.zeros;
+    }
+}
+
+static void end(struct tr_run *r, struct tr_config *c, struct outcome *o)
+{
+    o->eval = tiny_loss(tr_eval(r, TR_SPLIT_VALID, 3, 1));
+    o->params_norm = tr_stat_params_norm(&r->optim, tr_step_owners(r), &r->queue);
+    append(o, r, &r->model.params.values);
+    append(o, r, &r->optim.main);
+    append(o, r, &r->optim.m);
+    append(o, r, &r->optim.v);
+    tiny_close(r, c);
+}
+
+static bool same_numbers(const double *x, const double *y, int n)
+{
+    return memcmp(x, y, (size_t)n * sizeof *x) == 0;
+}
+
+static void assert_same(struct outcome *x, struct outcome *y)
+{
+    assert_all(same_numbers(x->loss, y->loss, ITERATIONS));
+    assert_all(same_numbers(x->norm, y->norm, ITERATIONS));
+    assert_all(same_numbers(x->zeros, y->zeros, ITERATIONS));
+    assert_all(same_numbers(&x->eval, &y->eval, 1));
+    assert_all(same_numbers(&x->params_norm, &y->params_norm, 1));
+    assert_all(x->size == y->size && x->size > 0 && memcmp(x->bytes, y->bytes, x->size) == 0);
+    assert_all(x->loss[ITERATIONS - 1] != x->loss[0]);
+}
+
+static int drop(const char *path, const struct stat *s, int flag, struct FTW *ftw)
+{
+    (void)s, (void)flag, (void)ftw;
+    return remove(path);
+}
+
+/* With `first` up to the checkpoint, and with `second` after it. */
+static void halves(const char *options, bool first, bool second, struct outcome *o)
+{
+    char dir[PATH_MAX - 100] = "", more[PATH_MAX + 1024];
+    const char *tmp = getenv("TMPDIR");
+    struct tr_config c;
+    struct tr_run r;
+
+    if (world.rank == 0)
+        snprintf(dir, sizeof dir, "%s/apart.XXXXXX", tmp ? tmp : "/tmp");
+    assert_all(world.rank != 0 || mkdtemp(dir));
+    MPI_Bcast(dir, sizeof dir, MPI_CHAR, 0, MPI_COMM_WORLD);
+    snprintf(more, sizeof more, "%s --save %s --load %s", options, dir, dir);
+    apart_choose(first);
+    open_run(&r, &c, more);
+    assert_all(r.queue.on->apart == first);
+    train(&r, 0, HALF, o);
+    assert_all_ok(tr_run_save(&r));
+    tiny_close(&r, &c);
+    apart_choose(second);
+    open_run(&r, &c, more);
+    assert_all_ok(tr_run_load(&r));
+    assert_all(r.iteration == HALF);
+    train(&r, HALF, ITERATIONS, o);
+    end(&r, &c, o);
+    apart_choose(false);
+    if (world.rank == 0)
+        nftw(dir, drop, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static void whole(const char *options, bool on, struct outcome *o)
+{
+    struct tr_config c;
+    struct tr_run r;
+
+    apart_choose(on);
+    open_run(&r, &c, options);
+    train(&r, 0, ITERATIONS, o);
+    end(&r, &c, o);
+    apart_choose(false);
+}
+
+static const struct {
+    int ranks;
+    const char *options;
+} layouts[] = {
+    {1, ""},
+    /* More than goes to or from the device at once. */
+    {1, "--vocab-size 40000"},
+    {1, "--bf16 --recompute-granularity full"},
+    {1, "--eod-mask-loss --reset-position-ids --reset-attention-mask "
+        "--tokenizer-type NullTokenizer"},
+    {2, "--tensor-model-parallel-size 2 --sequence-parallel"},
+    {2, "--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2"},
+    {2, "--fp16 --initial-loss-scale 65536"},
+    {2, "--use-distributed-optimizer --overlap-param-gather"},
+    {4, "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2"},
+    {4, "--pipeline-model-parallel-size 2 --use-distributed-optimizer --bf16"},
+    {4, "--tensor-model-parallel-size 4 --recompute-granularity full "
+        "--distribute-checkpointed-activations"},
+};
+
+static void same_as_cpu(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
+        struct outcome want = {.size = 0}, got = {.size = 0}, there = {.size = 0},
+                       back = {.size = 0};
+
+        if (layouts[i].ranks != world.size)
+            continue;
+        print_message("# %d ranks %s\n", world.size, layouts[i].options);
+        whole(layouts[i].options, false, &want);
+        whole(layouts[i].options, true, &got);
+        assert_same(&want, &got);
+        halves(layouts[i].options, false, true, &there);
+        assert_same(&want, &there);
+        halves(layouts[i].options, true, false, &back);
+        assert_same(&want, &back);
+        free(want.bytes);
+        free(got.bytes);
+        free(there.bytes);
+        free(back.bytes);
+    }
+}
+
+/* ---- the test of the test ---- */
+
+enum deed { NOTHING, HOST_READS, HOST_WRITES, OP_READS_HOST, OP_DROPS_BY_HOST };
+
+static void misbehave(enum deed deed, struct tr_queue *q, float *memory)
+{
+    int64_t sample = 0;
+    float number = 1.0F;
+    struct tr_tensor there = tr_tensor_2(memory, TR_F32, 1, 1);
+    struct tr_tensor here = tr_tensor_2(&number, TR_F32, 1, 1);
+    struct tr_dropout dropout = {.p = 0.5, .sample = &sample, .tokens = 1};
+
+    apart.upload(q, &there, &number);
+    apart.add(q, &there, &there);
+    apart.download(q, &number, &there);
+    if (number != 2.0F)
+        _exit(1);
+    if (deed == HOST_READS)
+        number = *(volatile float *)memory;
+    if (deed == HOST_WRITES)
+        *(volatile float *)memory = number;
+    if (deed == OP_READS_HOST)
+        apart.add(q, &there, &here);
+    if (deed == OP_DROPS_BY_HOST)
+        apart.dropout(q, &there, dropout);
+    _exit(0);
+}
+
+static void leave(int code)
+{
+    _exit(code);
+}
+
+/* True if a process that does so comes to its end in peace. */
+static bool survives(enum deed deed)
+{
+    int status = 0;
+    pid_t child = fork();
+
+    if (child == 0) {
+        struct tr_queue q = {.on = &apart};
+        void *memory;
+
+        /* The end of a rank is not that of the test. */
+        tr_on_die(leave);
+        signal(SIGSEGV, SIG_DFL);
+        if (!freopen("/dev/null", "w", stderr) ||
+            apart.open(&(struct tr_device_how){.threads = 1}, &q.device) != TR_OK ||
+            apart.reserve(q.device, 4096, &memory) != TR_OK)
+            _exit(1);
+        misbehave(deed, &q, memory);
+    }
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static void would_be_noticed(void **state)
+{
+    (void)state;
+    if (world.size > 1)
+        return;
+    assert_all(survives(NOTHING));
+    assert_all(!survives(HOST_READS));
+    assert_all(!survives(HOST_WRITES));
+    assert_all(!survives(OP_READS_HOST));
+    assert_all(!survives(OP_DROPS_BY_HOST));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(would_be_noticed),
+        cmocka_unit_test(same_as_cpu),
+    };
+
+    return run_mpi_tap(tests);
+}
