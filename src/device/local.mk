@@ -9,7 +9,7 @@ libtrireme_a_SOURCES += \
 	src/device/device.c src/device/device.h src/device/ops.def \
 	src/device/host.c src/device/host.h \
 	src/device/ref.c src/device/ref.h src/device/ref_attn.c src/device/ref_element.h \
-	src/device/sizes.c src/device/sizes.h
+	src/device/sdpa.c src/device/sdpa.h src/device/sizes.c src/device/sizes.h
 if HAVE_DNNL
 libtrireme_a_SOURCES += src/device/cpu_dnnl.c
 else
@@ -20,7 +20,8 @@ EXTRA_DIST += src/device/cpu_dnnl.c src/device/cpu_dnnl_none.c
 CUDA_SOURCES += \
 	src/device/cuda.c src/device/cuda.h src/device/cuda_kernel.h \
 	src/device/cuda_libs.c src/device/cuda_libs.def src/device/cuda_libs.h
-CUDNN_SOURCES +=
+CUDNN_SOURCES += \
+	src/device/cuda_plan.c src/device/cuda_plan.h src/device/cuda_sdpa.c src/device/cuda_sdpa.h
 CUDA_AWARE += src/device/device.c
 
 CUDA_SOURCES += \

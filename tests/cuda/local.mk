@@ -35,3 +35,21 @@ endif
 tests_cuda_t_kernels_SOURCES = $(KERNELS_TESTED_WITH)
 tests_cuda_t_kernels_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/kernels -DTR_TEST_KERNELS
 tests_cuda_t_kernels_LDADD = $(KERNELS_TESTED:.cu=.emulated.o) $(LDADD) -lstdc++
+
+# cuDNN itself, with a driver that is none: it is opened before cuDNN asks for libcuda.so.1, which is its
+# name inside.
+EXTRA_DIST += tests/cuda/fake_driver.c
+if HAVE_CUDNN
+check_PROGRAMS += tests/cuda/t_sdpa_plan
+TESTS += tests/cuda/t_sdpa_plan
+tests_cuda_t_sdpa_plan_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+tests_cuda_t_sdpa_plan_SOURCES = tests/cuda/t_sdpa_plan.c $(CUDNN_SOURCES) \
+	src/device/cuda_libs.c src/device/cuda_libs.def src/device/cuda_libs.h
+tests_cuda_t_sdpa_plan_LDADD = $(TR_LIBS_MADE) $(TR_LIBS_FOUND) $(CUDA_LIBS) $(CMOCKA_LIBS)
+tests_cuda_t_sdpa_plan_DEPENDENCIES = $(TR_LIBS_MADE) tests/cuda/libcuda.so.1
+CLEANFILES += tests/cuda/libcuda.so.1
+
+tests/cuda/libcuda.so.1: tests/cuda/fake_driver.c
+	$(AM_V_CCLD)$(MKDIR_P) tests/cuda && \
+	$(CC) -std=c17 -O1 -Wall -Wextra -Wpedantic -shared -fPIC -Wl,-soname,libcuda.so.1 -o $@ $<
+endif

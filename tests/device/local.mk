@@ -5,3 +5,6 @@ tests_device_t_ops_SOURCES = tests/device/t_ops.c tests/device/trial.c tests/dev
 
 check_PROGRAMS += tests/device/t_dnnl
 TESTS += tests/device/t_dnnl
+
+check_PROGRAMS += tests/device/t_sdpa
+TESTS += tests/device/t_sdpa
