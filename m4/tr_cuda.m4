@@ -105,6 +105,9 @@ for tr_word in cuda nccl cudnn cuda_arch; do
         [CUDA_DISTCHECK_FLAGS="$CUDA_DISTCHECK_FLAGS --with-$tr_word=$tr_value"])
 done
 AC_SUBST([CUDA_DISTCHECK_FLAGS])
+# Around an archive of which all members are wanted.
+AC_SUBST([WHOLE], [-Wl,--whole-archive])
+AC_SUBST([NO_WHOLE], [-Wl,--no-whole-archive])
 AM_CONDITIONAL([HAVE_CUDA], [test $tr_have_CUDA = yes])
 AM_CONDITIONAL([HAVE_NCCL], [test $tr_have_CUDA$tr_have_NCCL = yesyes])
 AM_CONDITIONAL([HAVE_CUDNN], [test $tr_have_CUDA$tr_have_CUDNN = yesyes])

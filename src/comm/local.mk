@@ -5,7 +5,10 @@ libtrireme_a_SOURCES += \
 	src/comm/launch.c src/comm/launch.h \
 	src/comm/mpi.c \
 	src/comm/mover.c src/comm/mover.h \
-	src/comm/nccl.h \
 	src/comm/reduce.c src/comm/reduce.h \
 	src/comm/self.c \
 	src/comm/slow.c src/comm/slow.h
+
+NCCL_SOURCES += \
+	src/comm/nccl.c src/comm/nccl.h \
+	src/comm/nccl_call.c src/comm/nccl_fault.c src/comm/nccl_group.h

@@ -15,11 +15,15 @@
  * between GPUs (comm/nccl.c).  Host code only, in C; kernels are in kernels/ and see no more than
  * device/cuda_kernel.h.
  *
- * All operations of a queue run on one stream, the compute stream; transfers run on streams of their
- * own and are tied to it by events.  The host never waits inside a step but in download() and wait().
- * One thread of a rank calls all this.
+ * All operations of a queue run on one stream, the compute stream, and so do upload() and download(),
+ * which keep their place among them; transfers between GPUs run on streams of their own and are tied
+ * to it by events.  The host never waits inside a step but in download() and wait().  One thread of
+ * a rank calls all this.
  */
 extern const struct tr_backend tr_cuda;
+
+/* Whether this process sees a GPU with a driver that will do. */
+bool tr_cuda_there(void);
 
 struct tr_cuda_product;     /* what multiplies: device/cuda_product.h */
 struct tr_cuda_sdpa;        /* cuDNN's attention: device/cuda_sdpa.h */
@@ -34,13 +38,20 @@ struct tr_cuda {
     void *scratch;              /* TR_CUDA_SCRATCH_BYTES, of the compute stream */
     struct tr_cuda_product *product;
     struct tr_cuda_sdpa *sdpa;  /* NULL where cuDNN is not to be had */
-    void *base;                 /* what reserve() gave last, and its length: for registration with NCCL */
+    void *base;                 /* what reserve() gave last, and its length: to register with NCCL */
     size_t base_bytes;
 
     /* While the host waits for the GPU it calls this now and then, if it is not NULL: a transport looks
        for ranks that failed.  It may end the job. */
     void (*watch)(void *ctx);
     void *watch_ctx;
+
+    /* Of cuda.c alone. */
+    int threads;
+    struct tr_cuda_moves *moves;
+    struct tr_cuda_block *blocks;
+    cudaEvent_t mark[TR_MARKS];
+    char line[256];
 };
 
 /* The GPU behind a queue or a device of tr_cuda. */
@@ -56,7 +67,8 @@ void tr_cuda_must(const struct tr_cuda *g, cudaError_t error, const char *call);
 /* The same for another library's error: `why` is its own word for it. */
 TR_NORETURN void tr_cuda_die(const struct tr_cuda *g, const char *call, const char *why);
 
-/* Wait until the compute stream, or `event`, is done, calling watch(). */
+/* Wait until everything on a stream, or what was recorded in an event, is done, calling watch(). */
 void tr_cuda_wait_stream(struct tr_cuda *g, cudaStream_t s);
+void tr_cuda_wait_event(struct tr_cuda *g, cudaEvent_t e);
 
 #endif

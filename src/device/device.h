@@ -123,7 +123,8 @@ struct tr_backend {
 /* Every backend in this binary, best first, NULL at the end. */
 const struct tr_backend *const *tr_backends(void);
 
-/* The backend of that name ("auto": the first), or NULL. */
+/* The backend of that name, or NULL when this binary has none; "auto" is the first whose device this
+   process sees. */
 const struct tr_backend *tr_backend_find(const char *name);
 
 /* The first operation that `b` lacks, or NULL.  t_ops fails unless it is NULL for every backend. */

@@ -115,26 +115,33 @@ size_t tr_host_available_bytes(void)
     return least;
 }
 
-enum tr_status tr_host_open(const struct tr_device_how *how, struct tr_device **out)
+enum tr_status tr_host_count_threads(const struct tr_device_how *how, int *out)
 {
-    const int threads = how->threads;
-    struct tr_device *d;
-
-    *out = NULL;
-    if (threads < 0)
+    if (how->threads < 0)
         return TR_FAIL(TR_ECONFIG,
                        "%d threads cannot be: give 0 for all cores of this rank, or a "
                        "positive number",
-                       threads);
+                       how->threads);
+#ifdef _OPENMP
+    /* OMP_NUM_THREADS where it is set, else the cores in the affinity mask. */
+    *out = how->threads > 0 ? how->threads : omp_get_max_threads();
+#else
+    *out = 1;
+#endif
+    return TR_OK;
+}
+
+enum tr_status tr_host_open(const struct tr_device_how *how, struct tr_device **out)
+{
+    struct tr_device *d;
+    int threads = 0;
+
+    *out = NULL;
+    TR_TRY(tr_host_count_threads(how, &threads));
     d = calloc(1, sizeof *d);
     if (!d)
         return TR_FAIL(TR_ERESOURCE, "no memory left to open a device");
-#ifdef _OPENMP
-    /* OMP_NUM_THREADS where it is set, else the cores in the affinity mask. */
-    d->threads = threads > 0 ? threads : omp_get_max_threads();
-#else
-    d->threads = 1;
-#endif
+    d->threads = threads;
     *out = d;
     return TR_OK;
 }

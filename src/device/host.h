@@ -23,6 +23,9 @@ struct tr_device {
     double mark[TR_MARKS];      /* seconds on the monotonic clock */
 };
 
+/* How many threads `how` stands for; TR_ECONFIG when that is negative. */
+enum tr_status tr_host_count_threads(const struct tr_device_how *how, int *out) TR_MUST_CHECK;
+
 /* As tr_backend.open(); TR_ECONFIG when how->threads is negative. */
 enum tr_status tr_host_open(const struct tr_device_how *how, struct tr_device **out) TR_MUST_CHECK;
 void tr_host_close(struct tr_device *d);

@@ -8,3 +8,4 @@ libtrireme_a_SOURCES += \
 	src/train/tell.c src/train/tell.h \
 	src/train/stop.c src/train/stop.h \
 	src/train/train.c src/train/train.h
+CUDA_AWARE += src/train/fabric.c

@@ -35,22 +35,64 @@ static enum tr_status check_widths(const struct tr_shape *s)
     return TR_OK;
 }
 
+/* What --backend stands for.  With auto, nodes with GPUs and nodes without would take different ones. */
+static enum tr_status choose_backend(struct tr_run *r, const struct tr_backend **out)
+{
+    const char *name = tr_config_spelling("backend", r->config->backend);
+    bool some;
+
+    *out = tr_backend_find(name);
+    if (!*out)
+        return TR_FAIL(TR_ERESOURCE,
+                       "this trireme was built without CUDA, so there is no --backend %s: build it "
+                       "where nvcc is (./configure --with-cuda=DIR), or compute with --backend cpu",
+                       name);
+    some = tr_comm_max(r->world, (*out)->apart) > 0;
+    if (tr_comm_max(r->world, some != (*out)->apart) > 0)
+        return TR_FAIL(TR_ERESOURCE, "some nodes have GPUs and others have none, so ranks would not "
+                                     "compute with the same: take out the others, or say "
+                                     "--backend cpu");
+    return TR_OK;
+}
+
+/* Options of GPUs are refused where the user chose another backend, and otherwise told to be idle. */
+static enum tr_status check_gpu_option(struct tr_run *r, bool given, const char *name,
+                                       const char *what)
+{
+    if (!given || r->queue.on->apart)
+        return TR_OK;
+    if (r->config->backend != TR_BACKEND_AUTO)
+        return TR_FAIL(TR_ECONFIG, "%s %s, and --backend %s has none: leave one of them out", name,
+                       what, r->queue.on->name);
+    tr_log_rank0(TR_LOG_WARNING, "%s changes nothing here: it %s, and there are none", name, what);
+    return TR_OK;
+}
+
+static enum tr_status check_gpu_options(struct tr_run *r)
+{
+    TR_TRY(check_gpu_option(r, r->config->tf32, "--tf32", "is about products on GPUs"));
+    return check_gpu_option(r, r->config->gpu_oversubscribe, "--gpu-oversubscribe",
+                            "is about the GPUs of a node");
+}
+
 static enum tr_status open_device(struct tr_run *r)
 {
-    const struct tr_backend *backend =
-        tr_backend_find(tr_config_spelling("backend", r->config->backend));
     struct tr_device_how how = {
         .threads = (int)r->config->threads,
         .local_rank = r->launch.local_rank,
         .local_size = r->launch.local_size,
+        .share = r->config->gpu_oversubscribe,
+        .tf32 = r->config->tf32,
     };
     enum tr_status s;
 
     TR_TRY(check_widths(&r->shape));
+    TR_TRY(choose_backend(r, &r->queue.on));
+    TR_TRY(check_gpu_options(r));
     if (how.threads == 0)
         how.threads = tr_launch_threads(&r->launch);
-    s = backend->open(&how, &r->device);
-    r->queue = (struct tr_queue){.on = backend, .device = r->device};
+    s = r->queue.on->open(&how, &r->device);
+    r->queue.device = r->device;
     return tr_comm_agree(r->world, s);
 }
 

@@ -3,7 +3,6 @@
 #define FAKE_CUDART_H
 
 #include <cuda_runtime_api.h>
-#include <functional>
 
 /*
  * A CUDA runtime without a GPU, for tests: what trireme calls of cudart, over host memory.  This header
@@ -18,12 +17,26 @@
  * The environment:
  *   FAKE_CUDA_DEVICES=N      GPUs of this node (1); 0 stands for a driver that finds none
  *   FAKE_CUDA_ARCH=90        what they are
- *   FAKE_CUDA_GIB=X          memory of each (4)
+ *   FAKE_CUDA_PROCESSORS=N   streaming multiprocessors of each (4)
+ *   FAKE_CUDA_GIB=N          memory of each (4)
+ *   FAKE_CUDA_DRIVER=12020   newest CUDA of the driver (that of the headers)
  *   FAKE_CUDA_SEED=N         the order in which independent streams go on (1); 0: as late as can be,
  *                            the stream that is waited for first
- *   FAKE_CUDA_FAIL=CALL:N:E  the N-th call of that name, from 1, gives error E; several with commas
+ *   FAKE_CUDA_FAIL=CALL:N:E  the N-th call of that name, from 1, since the variable got this value gives
+ *                            error E; with 0 for N each; several with commas; with
+ *                            FAKE_CUDA_FAIL_RANK=R on rank R of the world alone
  *   FAKE_CUDA_SKIP_WAIT=K    the K-th cudaStreamWaitEvent is left out (0: none)
+ *   FAKE_CUDA_TELL=1         at the end, on stderr: "fake CUDA: N waits"
  */
+
+/* For tests in C too: work that takes so long and does nothing. */
+#ifdef __cplusplus
+extern "C"
+#endif
+void fake_cuda_stall(cudaStream_t s, double seconds);
+
+#ifdef __cplusplus
+#include <functional>
 
 /* `work` is done when everything queued on `s` before it is.  `what` is for messages, static storage. */
 void fake_cuda_enqueue(cudaStream_t s, const char *what, std::function<void()> work);
@@ -49,4 +62,5 @@ void fake_cuda_close_memory(void);
 /* The launch of a kernel that a host compiler made (kernels/emulate.h). */
 void trk_emulated_launch(void *stream, std::function<void()> work);
 
+#endif
 #endif

@@ -1,25 +1,54 @@
-# The cuda backend without a GPU: its host code over fakes of NVIDIA's libraries (compiled against the
-# real headers), its kernels emulated.  All of it is in one library, which comes whole and first, so that
-# nothing is taken from libtrireme.a that knows of the real ones.
+# The cuda backend without a GPU.
 #
-# A test program of the backend says
+# Kernels are compiled by the C++ compiler and emulated: tests/cuda/libemulated.a, for which no toolkit is
+# needed.  A test of kernels alone stands for the rest of the GPU itself and says
+#     tests_cuda_t_NAME_CPPFLAGS = $(EMULATED_FLAGS)
+#     tests_cuda_t_NAME_LDADD = $(EMULATED_LIBS)
+#
+# Where NVIDIA's headers are, the host code of the backend is compiled against them and over fakes of the
+# libraries: tests/cuda/libfake.a.  Both come whole and first, so that nothing is taken from libtrireme.a
+# that knows of the real ones.  A test of the backend says
+#     tests_cuda_t_NAME_CPPFLAGS = $(FAKE_FLAGS)
 #     tests_cuda_t_NAME_LDADD = $(FAKE_LIBS)
 #     tests_cuda_t_NAME_DEPENDENCIES = $(FAKE_NEEDS)
-# and, where it looks at HAVE_CUDA or a header of CUDA itself,
-#     tests_cuda_t_NAME_CPPFLAGS = $(FAKE_FLAGS)
+EMULATED_FLAGS = $(AM_CPPFLAGS) -I$(srcdir)/kernels
+EMULATED_LIBS = tests/cuda/libemulated.a $(TR_LIBS) $(CMOCKA_LIBS) -lstdc++
+
 FAKE_FLAGS = $(AM_CPPFLAGS) $(CUDA_HEADERS) -I$(srcdir)/kernels -I$(srcdir)/tests/cuda \
-	-DHAVE_CUDA -DHAVE_NCCL -UHAVE_CUDNN -DTR_CUDA_LINKED -DTR_CUDA_ARCHS=\"80,90\"
-FAKE_NEEDS = tests/cuda/libfake.a $(TR_LIBS_MADE)
-FAKE_LIBS = -Wl,--whole-archive tests/cuda/libfake.a -Wl,--no-whole-archive \
+	-DHAVE_CUDA -DHAVE_NCCL -UHAVE_CUDNN -DTR_CUDA_LINKED -UTR_CUDA_ARCHS -DTR_CUDA_ARCHS=\"80,90\"
+FAKE_NEEDS = tests/cuda/libfake.a tests/cuda/libemulated.a $(TR_LIBS_MADE)
+FAKE_LIBS = $(WHOLE) tests/cuda/libfake.a tests/cuda/libemulated.a $(NO_WHOLE) \
 	$(TR_LIBS_MADE) $(TR_LIBS_FOUND) $(CMOCKA_LIBS) -lstdc++ -lpthread
-FAKE_FILES = tests/cuda/fake_cudart.cc tests/cuda/fake_cudart.h kernels/emulate.cc
-EXTRA_DIST += $(FAKE_FILES)
+FAKE_FILES = \
+	tests/cuda/fake_cudart.cc tests/cuda/fake_cudart.h \
+	tests/cuda/fake_nccl.cc \
+	tests/cuda/not_yet.c
+EXTRA_DIST += $(FAKE_FILES) kernels/emulate.cc
+
+if HAVE_CXX
+check_LIBRARIES += tests/cuda/libemulated.a
+tests_cuda_libemulated_a_CPPFLAGS = $(EMULATED_FLAGS)
+tests_cuda_libemulated_a_SOURCES = kernels/emulate.cc
+tests_cuda_libemulated_a_LIBADD = $(KERNELS:.cu=.emulated.o)
+endif
 
 if HAVE_CUDA_FAKES
 check_LIBRARIES += tests/cuda/libfake.a
 tests_cuda_libfake_a_CPPFLAGS = $(FAKE_FLAGS)
 tests_cuda_libfake_a_SOURCES = $(FAKE_FILES) $(CUDA_SOURCES) $(NCCL_SOURCES) $(CUDA_AWARE)
-tests_cuda_libfake_a_LIBADD = $(KERNELS:.cu=.emulated.o)
+
+check_PROGRAMS += tests/cuda/t_cuda_device
+# (run by hand until the fake of cuBLASLt is there) TESTS += tests/cuda/t_cuda_device
+tests_cuda_t_cuda_device_CPPFLAGS = $(FAKE_FLAGS)
+tests_cuda_t_cuda_device_LDADD = $(FAKE_LIBS)
+tests_cuda_t_cuda_device_DEPENDENCIES = $(FAKE_NEEDS)
+
+# The whole of trireme over the fakes.
+check_PROGRAMS += tests/cuda/trireme-fake
+tests_cuda_trireme_fake_SOURCES = $(trireme_SOURCES)
+nodist_tests_cuda_trireme_fake_SOURCES = $(nodist_trireme_SOURCES)
+tests_cuda_trireme_fake_LDADD = $(FAKE_LIBS)
+tests_cuda_trireme_fake_DEPENDENCIES = $(FAKE_NEEDS)
 endif
 
 # Kernels alone, emulated, against ref: t_kernels as they are, t_kernels_checked with addresses and

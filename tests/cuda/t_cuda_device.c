@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The cuda backend itself, over the fake runtime: which GPU a rank takes, memory, copies that keep their
+ * place, marks, and what is said of errors.
+ */
+#include "check.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "device/cuda.h"
+#include "fake_cudart.h"
+
+static struct tr_device_how rank_of(int rank, int ranks)
+{
+    return (struct tr_device_how){.threads = 1, .local_rank = rank, .local_size = ranks};
+}
+
+static struct tr_queue open_queue(void)
+{
+    struct tr_device_how how = rank_of(0, 1);
+    struct tr_queue q = {.on = &tr_cuda};
+
+    assert_ok(tr_cuda.open(&how, &q.device));
+    return q;
+}
+
+/* Back to one GPU with nothing planted. */
+static int reset(void **state)
+{
+    static const char *const names[] = {
+        "FAKE_CUDA_DEVICES", "FAKE_CUDA_ARCH", "FAKE_CUDA_GIB",
+        "FAKE_CUDA_FAIL",    "FAKE_CUDA_DRIVER", "CUDA_VISIBLE_DEVICES",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        unsetenv(names[i]);
+    return 0;
+}
+
+/* Bytes that differ from those of any other offset nearby. */
+static unsigned char pattern(size_t i, unsigned turn)
+{
+    return (unsigned char)(i * 7 + i / 251 + turn * 13);
+}
+
+/* What a child says on stderr before it ends; *code is its exit code, or 128 + the signal. */
+static char *told_by(void (*child)(void), int *code)
+{
+    static char text[4096];
+    size_t length = 0;
+    ssize_t n;
+    int ends[2], how;
+    pid_t pid;
+
+    assert_int_equal(pipe(ends), 0);
+    pid = fork();
+    if (pid == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        child();
+        _exit(0);
+    }
+    close(ends[1]);
+    while ((n = read(ends[0], text + length, sizeof text - 1 - length)) > 0)
+        length += (size_t)n;
+    text[length] = '\0';
+    close(ends[0]);
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+    *code = WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
+    return text;
+}
+
+static void expect_told(void (*child)(void), int code, const char *text)
+{
+    int got;
+    const char *told = told_by(child, &got);
+
+    if (got != code || !strstr(told, text))
+        fail_msg("exit code %d, not %d with \"%s\": %s", got, code, text, told);
+}
+
+/* ---- which GPU ---- */
+
+static int gpu_of(int rank, int ranks, bool share)
+{
+    struct tr_device_how how = rank_of(rank, ranks);
+    struct tr_device *d;
+    int ordinal;
+
+    how.share = share;
+    assert_ok(tr_cuda.open(&how, &d));
+    ordinal = tr_cuda_of(d)->ordinal;
+    tr_cuda.close(d);
+    return ordinal;
+}
+
+static void one_gpu_each(void **state)
+{
+    struct tr_device_how how = rank_of(0, 4);
+    struct tr_device *d;
+
+    (void)state;
+    setenv("FAKE_CUDA_DEVICES", "4", 1);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(gpu_of(i, 4, false), i);
+    assert_int_equal(gpu_of(1, 2, false), 1);
+    setenv("FAKE_CUDA_DEVICES", "2", 1);
+    assert_fails(TR_ERESOURCE, "2 GPUs for 4 ranks", tr_cuda.open(&how, &d));
+    assert_fails(TR_ERESOURCE, "--gpu-oversubscribe", tr_cuda.open(&how, &d));
+    assert_fails(TR_ERESOURCE, "--ntasks-per-node=2", tr_cuda.open(&how, &d));
+    assert_null(d);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(gpu_of(i, 4, true), i % 2);
+}
+
+/* A launcher gave each rank its own. */
+static void given_gpu(void **state)
+{
+    struct tr_device_how how = rank_of(3, 4);
+    struct tr_device *d;
+
+    (void)state;
+    assert_fails(TR_ERESOURCE, "1 GPU for 4 ranks", tr_cuda.open(&how, &d));
+    setenv("CUDA_VISIBLE_DEVICES", "5", 1);
+    assert_int_equal(gpu_of(3, 4, false), 0);
+}
+
+static void idle_child(void)
+{
+    (void)gpu_of(0, 1, false);
+}
+
+static void idle_gpus(void **state)
+{
+    (void)state;
+    setenv("FAKE_CUDA_DEVICES", "8", 1);
+    expect_told(idle_child, 0, "8 GPUs and 1 rank, so 7 do nothing");
+}
+
+static void no_gpu(void **state)
+{
+    struct tr_device_how how = rank_of(0, 1);
+    struct tr_device *d;
+
+    (void)state;
+    assert_true(tr_cuda_there());
+    assert_ptr_equal(tr_backend_find("auto"), &tr_cuda);
+    setenv("FAKE_CUDA_DEVICES", "0", 1);
+    assert_false(tr_cuda_there());
+    assert_string_equal(tr_backend_find("auto")->name, "cpu");
+    assert_fails(TR_ERESOURCE, "no GPU is here: the driver shows none", tr_cuda.open(&how, &d));
+    setenv("FAKE_CUDA_FAIL", "cudaGetDeviceCount:0:35", 1);
+    setenv("FAKE_CUDA_DRIVER", "0", 1);
+    assert_fails(TR_ERESOURCE, "no driver of NVIDIA", tr_cuda.open(&how, &d));
+    setenv("FAKE_CUDA_DRIVER", "11040", 1);
+    assert_fails(TR_ERESOURCE, "is for CUDA 11.4", tr_cuda.open(&how, &d));
+    setenv("FAKE_CUDA_FAIL", "cudaGetDeviceCount:0:802", 1);
+    assert_fails(TR_ERESOURCE, "cudaError_t(802)", tr_cuda.open(&how, &d));
+    assert_string_equal(tr_backend_find("auto")->name, "cpu");
+}
+
+/* There is code for 8.0 and 9.0, and a form of the latter for all that came after. */
+static void code_for_gpu(void **state)
+{
+    static const struct {
+        const char *arch;
+        bool runs;
+    } trials[] = {{"70", false}, {"75", false}, {"80", true}, {"86", true}, {"90", true},
+                  {"100", true}, {"121", true}};
+    struct tr_device_how how = rank_of(0, 1);
+    struct tr_device *d;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof trials / sizeof trials[0]; i++) {
+        setenv("FAKE_CUDA_ARCH", trials[i].arch, 1);
+        if (trials[i].runs)
+            (void)gpu_of(0, 1, false);
+        else
+            assert_fails(TR_ERESOURCE, "--with-cuda-arch=7", tr_cuda.open(&how, &d));
+    }
+}
+
+/* Whatever fails on the way, the rank is told, and what was taken is given back. */
+static void broken_opening(void **state)
+{
+    static const char *const calls[] = {
+        "cudaGetDeviceProperties:1:101", "cudaSetDevice:1:46",      "cudaStreamCreateWithFlags:1:2",
+        "cudaMalloc:1:2",                "cudaEventCreate:700:2",   "cudaMallocHost:1:2",
+        "cudaMallocHost:2:2",            "cudaEventCreateWithFlags:900:2",
+    };
+    struct tr_device_how how = rank_of(0, 1);
+    struct tr_device *d;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        setenv("FAKE_CUDA_FAIL", calls[i], 1);
+        assert_fails(TR_ERESOURCE, "as the environment wants", tr_cuda.open(&how, &d));
+        assert_null(d);
+    }
+    how.threads = -1;
+    assert_fails(TR_ECONFIG, "-1 threads", tr_cuda.open(&how, &d));
+}
+
+static void description(void **state)
+{
+    struct tr_queue q = open_queue();
+    const char *line = tr_cuda.describe(q.device);
+
+    (void)state;
+    assert_non_null(strstr(line, "cuda: Fake GPU (sm_90, 4 multiprocessors, 4.0 GiB), CUDA 1"));
+    assert_int_equal(tr_cuda.threads(q.device), 1);
+    assert_string_equal(tr_cuda_of(q.device)->uuid, "GPU-1b000000-0000-0000-0000-000000000000");
+    tr_cuda.close(q.device);
+}
+
+/* ---- memory ---- */
+
+static struct tr_tensor bytes_at(void *data, size_t bytes)
+{
+    assert_int_equal(bytes % 4, 0);
+    return tr_i32_1(data, (int64_t)(bytes / 4));
+}
+
+static void memory(void **state)
+{
+    static const size_t sizes[] = {4, 1000, 5 << 20, 40 << 20};
+    struct tr_queue q = open_queue();
+    void *p;
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        unsigned char *got = malloc(sizes[i]);
+        struct tr_tensor t;
+
+        assert_non_null(got);
+        assert_ok(tr_cuda.reserve(q.device, sizes[i], &p));
+        assert_int_equal((uintptr_t)p % 256, 0);
+        assert_ptr_equal(tr_cuda_of(q.device)->base, p);
+        assert_int_equal(tr_cuda_of(q.device)->base_bytes, sizes[i]);
+        t = bytes_at(p, sizes[i]);
+        tr_cuda.download(&q, got, &t);
+        for (size_t k = 0; k < sizes[i]; k++)
+            assert_true(got[k] == 0);
+        free(got);
+    }
+    assert_fails(TR_ERESOURCE, "1048576.00 GiB", tr_cuda.reserve(q.device, (size_t)1 << 50, &p));
+    assert_fails(TR_ERESOURCE, "of its 4.00 GiB", tr_cuda.reserve(q.device, (size_t)4 << 30, &p));
+    assert_null(p);
+    tr_cuda.close(q.device);
+}
+
+/* There is enough, and not in one piece. */
+static void scattered_memory(void **state)
+{
+    struct tr_queue q = open_queue();
+    void *p;
+
+    (void)state;
+    setenv("FAKE_CUDA_FAIL", "cudaMalloc:0:2,ncclMemAlloc:0:1", 1);
+    assert_fails(TR_ERESOURCE, "in one piece", tr_cuda.reserve(q.device, 1000, &p));
+    assert_null(p);
+    reset(NULL);
+    assert_ok(tr_cuda.reserve(q.device, 1000, &p));
+    tr_cuda.close(q.device);
+}
+
+static void touching_child(void)
+{
+    struct tr_queue q = open_queue();
+    void *p;
+
+    assert_ok(tr_cuda.reserve(q.device, 1000, &p));
+    *(volatile int *)p = 1;
+}
+
+static void apart(void **state)
+{
+    (void)state;
+    assert_true(tr_cuda.apart);
+    expect_told(touching_child, 128 + 6, "the host touches memory of the GPU");
+}
+
+/* ---- copies ---- */
+
+/* More than the ring holds, in lengths that leave its end unused; what was given is overwritten at once. */
+static void uploads(void **state)
+{
+    enum { ROUNDS = 40, LARGEST = 5000000 };
+    struct tr_queue q = open_queue();
+    unsigned char *mine = malloc(LARGEST), *got = malloc(LARGEST);
+    struct tr_tensor t[ROUNDS];
+    char *p;
+
+    (void)state;
+    assert_true(mine && got);
+    assert_ok(tr_cuda.reserve(q.device, (size_t)ROUNDS * LARGEST, (void **)&p));
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        size_t bytes = i % 3 == 0 ? 4 + 4 * i : LARGEST - 4004 * i;
+
+        t[i] = bytes_at(p + (size_t)i * LARGEST, bytes);
+        for (size_t k = 0; k < bytes; k++)
+            mine[k] = pattern(k, i);
+        tr_cuda.upload(&q, &t[i], mine);
+        memset(mine, 0xee, bytes);
+    }
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        size_t bytes = (size_t)tr_tensor_bytes(&t[i]);
+
+        memset(got, 0xee, bytes);
+        tr_cuda.download(&q, got, &t[i]);
+        for (size_t k = 0; k < bytes; k++)
+            assert_true(got[k] == pattern(k, i));
+    }
+    free(mine);
+    free(got);
+    tr_cuda.close(q.device);
+}
+
+/* Many small ones, more than there are pieces. */
+static void small_uploads(void **state)
+{
+    enum { N = 5000 };
+    static int32_t got[N];
+    struct tr_queue q = open_queue();
+    struct tr_tensor all;
+    int32_t *p;
+
+    (void)state;
+    assert_ok(tr_cuda.reserve(q.device, sizeof got, (void **)&p));
+    for (int32_t i = 0; i < N; i++) {
+        struct tr_tensor one = tr_i32_1(p + i, 1);
+
+        tr_cuda.upload(&q, &one, &i);
+    }
+    all = tr_i32_1(p, N);
+    tr_cuda.download(&q, got, &all);
+    for (int32_t i = 0; i < N; i++)
+        assert_int_equal(got[i], i);
+    tr_cuda.close(q.device);
+}
+
+/* Between two uploads to one place lies an operation that sees the first. */
+static void uploads_keep_their_place(void **state)
+{
+    struct tr_queue q = open_queue();
+    const int32_t first = 1, second = 2;
+    int32_t *p, got[2];
+    struct tr_tensor one, both;
+
+    (void)state;
+    assert_ok(tr_cuda.reserve(q.device, 8, (void **)&p));
+    one = tr_i32_1(p, 1);
+    both = tr_i32_1(p, 2);
+    tr_cuda.upload(&q, &one, &first);
+    assert_int_equal(cudaMemcpyAsync(p + 1, p, 4, cudaMemcpyDeviceToDevice, tr_cuda_stream(&q)), 0);
+    tr_cuda.upload(&q, &one, &second);
+    tr_cuda.download(&q, got, &both);
+    assert_int_equal(got[0], 2);
+    assert_int_equal(got[1], 1);
+    tr_cuda.close(q.device);
+}
+
+/* ---- time ---- */
+
+static void marks(void **state)
+{
+    struct tr_queue q = open_queue();
+
+    (void)state;
+    tr_cuda.mark(&q, 0);
+    fake_cuda_stall(tr_cuda_stream(&q), 0.02);
+    tr_cuda.mark(&q, TR_MARKS - 1);
+    tr_cuda.wait(&q);
+    assert_true(tr_cuda.between(&q, 0, TR_MARKS - 1) >= 0.0199);
+    assert_true(tr_cuda.between(&q, 0, TR_MARKS - 1) < 10.0);
+    fake_cuda_stall(tr_cuda_stream(&q), 0.01);
+    tr_cuda.mark(&q, 0);
+    tr_cuda.wait(&q);
+    assert_true(tr_cuda.between(&q, TR_MARKS - 1, 0) >= 0.0099);
+    tr_cuda.range(&q, "outer");
+    tr_cuda.range(&q, "inner");
+    tr_cuda.range(&q, NULL);
+    tr_cuda.range(&q, NULL);
+    tr_cuda.record(&q, true);
+    tr_cuda.record(&q, false);
+    tr_cuda.close(q.device);
+}
+
+static void count(void *ctx)
+{
+    ++*(int *)ctx;
+}
+
+/* A transport sees what goes on while the host waits, whatever it waits for. */
+static void watched(void **state)
+{
+    struct tr_queue q = open_queue();
+    struct tr_cuda *g = tr_cuda_of(q.device);
+    int32_t *p, got;
+    struct tr_tensor one;
+    int times = 0;
+
+    (void)state;
+    assert_ok(tr_cuda.reserve(q.device, 4, (void **)&p));
+    one = tr_i32_1(p, 1);
+    g->watch = count;
+    g->watch_ctx = &times;
+    fake_cuda_stall(g->compute, 0.02);
+    tr_cuda.wait(&q);
+    assert_true(times > 0);
+    times = 0;
+    fake_cuda_stall(g->compute, 0.02);
+    tr_cuda.download(&q, &got, &one);
+    assert_true(times > 0);
+    tr_cuda.close(q.device);
+}
+
+/* ---- faults ---- */
+
+static void failing_child(void)
+{
+    struct tr_queue q = open_queue();
+
+    tr_cuda_launched(&q, "layernorm", 700);
+}
+
+static void ecc_child(void)
+{
+    struct tr_queue q = open_queue();
+
+    setenv("FAKE_CUDA_FAIL", "cudaStreamQuery:0:214", 1);
+    tr_cuda.wait(&q);
+}
+
+static void copying_child(void)
+{
+    struct tr_queue q = open_queue();
+    int32_t *p, one = 1;
+    struct tr_tensor t;
+
+    assert_ok(tr_cuda.reserve(q.device, 4, (void **)&p));
+    t = tr_i32_1(p, 1);
+    setenv("FAKE_CUDA_FAIL", "cudaMemcpyAsync:1:719", 1);
+    tr_cuda.upload(&q, &t, &one);
+}
+
+static void library_child(void)
+{
+    struct tr_queue q = open_queue();
+
+    tr_cuda_die(tr_cuda_of(q.device), "cublasLtMatmul", "not today");
+}
+
+static void greedy_child(void)
+{
+    struct tr_queue q = open_queue();
+
+    (void)tr_cuda_scratch(&q, TR_CUDA_SCRATCH_BYTES + 1);
+}
+
+/* Codes: 70 for what should be reported, 75 for a GPU that another may replace. */
+static void faults(void **state)
+{
+    (void)state;
+    expect_told(failing_child, 70,
+                "GPU 0 (Fake GPU, GPU-1b000000-0000-0000-0000-000000000000): layernorm failed with "
+                "cudaError_t(700)");
+    expect_told(ecc_child, 75, "work on a stream failed with cudaError_t(214)");
+    expect_told(copying_child, 70, "cudaMemcpyAsync of 4 bytes to the GPU failed");
+    expect_told(library_child, 70, "cublasLtMatmul failed: not today");
+    expect_told(greedy_child, 70, "please report it");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, reset, reset)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(one_gpu_each),   TEST(given_gpu),        TEST(idle_gpus),
+        TEST(no_gpu),         TEST(code_for_gpu),     TEST(broken_opening),
+        TEST(description),    TEST(memory),           TEST(scattered_memory),
+        TEST(apart),          TEST(uploads),          TEST(small_uploads),
+        TEST(uploads_keep_their_place), TEST(marks),  TEST(watched),
+        TEST(faults),
+    };
+
+    return run_tap(tests);
+}
