@@ -13,13 +13,9 @@
 #include "device/cuda_find.h"
 #include "device/cuda_libs.h"
 #include "device/cuda_move.h"
-#if __has_include("device/cuda_product.h")
 #include "device/cuda_product.h"
-#define HAVE_PRODUCT
-#endif
-#if defined HAVE_CUDNN && __has_include("device/cuda_sdpa.h")
+#ifdef HAVE_CUDNN
 #include "device/cuda_sdpa.h"
-#define HAVE_SDPA
 #endif
 #include "device/host.h"
 #include "util/log.h"
@@ -125,6 +121,26 @@ static enum tr_status prepare(const struct tr_cuda *g, cudaError_t error, const 
                    cudaGetErrorString(error));
 }
 
+/* Without cuDNN attention is by kernels of this program. */
+static void open_sdpa(struct tr_cuda *g)
+{
+#ifdef HAVE_CUDNN
+    const struct tr_cuda_sdpa_how how = {
+        .arch = g->arch,
+        .room = TR_CUDA_SCRATCH_BYTES,
+        .stream = g->compute,
+    };
+
+    if (tr_cuda_sdpa_open(&how, &g->sdpa) == TR_OK)
+        return;
+    g->sdpa = NULL;
+    tr_log_rank0(TR_LOG_WARNING, "attention is computed without cuDNN, which is slower: %s",
+                 tr_last_error());
+#else
+    (void)g;
+#endif
+}
+
 static enum tr_status open_parts(struct tr_cuda *g)
 {
     TR_TRY(prepare(g, cudaSetDevice(g->ordinal), "cudaSetDevice"));
@@ -134,14 +150,8 @@ static enum tr_status open_parts(struct tr_cuda *g)
     for (int i = 0; i < TR_MARKS; i++)
         TR_TRY(prepare(g, cudaEventCreate(&g->mark[i]), "cudaEventCreate"));
     TR_TRY(tr_cuda_moves_open(&g->moves));
-#ifdef HAVE_PRODUCT
     TR_TRY(tr_cuda_product_open(g, false, &g->product));
-#else
-    TR_TRY(tr_cublas_open());
-#endif
-#ifdef HAVE_SDPA
-    TR_TRY(tr_cuda_sdpa_open(g, &g->sdpa));
-#endif
+    open_sdpa(g);
     return TR_OK;
 }
 
@@ -154,12 +164,10 @@ static void cuda_close(struct tr_device *d)
         return;
     if (g->compute)
         tr_cuda_wait_stream(g, g->compute);
-#ifdef HAVE_SDPA
+#ifdef HAVE_CUDNN
     tr_cuda_sdpa_close(g->sdpa);
 #endif
-#ifdef HAVE_PRODUCT
     tr_cuda_product_close(g->product);
-#endif
     tr_cuda_moves_close(g->moves);
     for (struct tr_cuda_block *b = g->blocks; b; b = next) {
         next = b->next;
@@ -202,8 +210,11 @@ static void describe_into(struct tr_cuda *g, size_t bytes)
     add_version(g, "driver for", driver, 1000);
     add_version(g, "cuBLASLt", (long)tr_cublas.cublasLtGetVersion(), 10000);
 #ifdef HAVE_CUDNN
-    if (g->sdpa)
-        add_version(g, "cuDNN", (long)tr_cudnn.cudnnGetVersion(), 10000);
+    if (g->sdpa) {
+        size_t n = strlen(g->line);
+
+        snprintf(g->line + n, sizeof g->line - n, ", %s", tr_cuda_sdpa_name());
+    }
 #endif
 }
 
