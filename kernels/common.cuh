@@ -296,6 +296,18 @@ template <class A, class B> struct both {
     static const int N = wide<A>::N < wide<B>::N ? wide<A>::N : wide<B>::N;
 };
 
+static inline bool same_type(const struct tr_tensor *a, const struct tr_tensor *b)
+{
+    return a->dtype == b->dtype;
+}
+
+/* Whether all rows of h elements begin on 16 bytes, in each of the operands that are there, and consist of
+   groups of 8: what typed<T> needs. */
+template <class... T> bool lie_well(int64_t h, const T *...operands)
+{
+    return h % 8 == 0 && ((!operands || on_16_bytes(operands->data)) && ...);
+}
+
 /*
  * f(r, a), where r and a are zeros of the types, if a model has such a pair: a residual stream beside
  * activations or, which is the same, a sum of gradients beside them.  False otherwise.
@@ -369,18 +381,17 @@ template <class T, class Op> TR_INLINE T over_block(T x, Op op, T *room)
  */
 template <class T, class Op> TR_INLINE T over_row(T x, Op op, T *room)
 {
-    const int warps = (int)blockDim.x / WARP;
-    T *mine = room + threadIdx.y * WARP;
+    const int warps = (int)blockDim.x / WARP, first = (int)threadIdx.y * WARP;
 
     x = over_warp(x, op);
     if (warps == 1)
         return x;
     if (threadIdx.x % WARP == 0)
-        mine[threadIdx.x / WARP] = x;
+        room[first + (int)threadIdx.x / WARP] = x;
     __syncthreads();
-    x = mine[0];
+    x = room[first];
     for (int i = 1; i < warps; i++)
-        x = op(x, mine[i]);
+        x = op(x, room[first + i]);
     return x;
 }
 

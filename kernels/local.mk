@@ -5,9 +5,11 @@ KERNELS = \
 	kernels/column_sums.cu \
 	kernels/finish.cu \
 	kernels/flat.cu \
-	kernels/product.cu
+	kernels/norm.cu kernels/norm_bwd.cu \
+	kernels/product.cu \
+	kernels/residual.cu
 KERNEL_INCLUDES = kernels/attention.cuh kernels/common.cuh kernels/emulate.h kernels/finish.cuh \
-	kernels/random.cuh
+	kernels/random.cuh kernels/rows.cuh
 EXTRA_DIST += $(KERNELS) $(KERNEL_INCLUDES)
 
 SUFFIXES += .cu .emulated.o
