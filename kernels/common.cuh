@@ -50,10 +50,9 @@ extern "C" {
 #define TR_INLINE __device__ __forceinline__
 #define TR_UNROLL _Pragma("unroll")
 #else
-#define TR_LAUNCH(q, kernel, grid, block, shared_bytes, ...)                                  \
-    trk_emulated_launch(tr_cuda_stream(q), [=] {                                              \
-        emulate::run((grid), (block), (shared_bytes), [=] { kernel(__VA_ARGS__); });          \
-    })
+#define TR_LAUNCH(q, kernel, grid, block, shared_bytes, ...)                                     \
+    emulate::launch(tr_cuda_stream(q), (grid), (block), (shared_bytes),                          \
+                    [](auto... arguments) { kernel(arguments...); }, __VA_ARGS__)
 #define TR_SHARED(T, name, extent) \
     static T name extent;          \
     static emulate::shared_note name##_note(name, sizeof name)

@@ -82,6 +82,19 @@ extern "C" void trk_emulate_seed(uint64_t seed);
    it; without one, work runs at once. */
 void trk_emulated_launch(void *stream, std::function<void()> work);
 
+namespace emulate {
+
+/* As on a GPU, arguments are what they are when the kernel is launched, however late it runs. */
+template <class Thread, class... T>
+void launch(void *stream, dim3 grid, dim3 block, size_t shared_bytes, Thread thread, T... arguments)
+{
+    trk_emulated_launch(stream, [=] {
+        run(grid, block, shared_bytes, [=] { thread(arguments...); });
+    });
+}
+
+} // namespace emulate
+
 #define __global__ static
 #define __device__
 #define __host__
