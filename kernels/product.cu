@@ -53,16 +53,16 @@ __global__ void __launch_bounds__(PRODUCT_THREADS)
         fetch(b, j0, l0, k, b_room);
         __syncthreads();
         for (int l = 0; l < SLICE; l++)
-#pragma unroll
+TR_UNROLL
             for (int i = 0; i < SQUARE; i++)
-#pragma unroll
+TR_UNROLL
                 for (int j = 0; j < SQUARE; j++)
                     sum[i][j] += a_room[l][row + i] * b_room[l][column + j];
         __syncthreads();
     }
-#pragma unroll
+TR_UNROLL
     for (int i = 0; i < SQUARE; i++)
-#pragma unroll
+TR_UNROLL
         for (int j = 0; j < SQUARE; j++)
             sums[row + i][column + j] = sum[i][j];
     __syncthreads();

@@ -22,6 +22,8 @@ FAKE_LIBS = $(WHOLE) tests/cuda/libfake.a tests/cuda/libemulated.a $(NO_WHOLE) \
 FAKE_FILES = \
 	tests/cuda/fake_cudart.cc tests/cuda/fake_cudart.h \
 	tests/cuda/fake_nccl.cc \
+	tests/cuda/fake_cublaslt.cc tests/cuda/fake_cublaslt.h \
+	tests/cuda/fake_product.cc tests/cuda/fake_product.h \
 	tests/cuda/not_yet.c
 EXTRA_DIST += $(FAKE_FILES) kernels/emulate.cc
 
@@ -82,3 +84,14 @@ tests/cuda/libcuda.so.1: tests/cuda/fake_driver.c
 	$(AM_V_CCLD)$(MKDIR_P) tests/cuda && \
 	$(CC) -std=c17 -O1 -Wall -Wextra -Wpedantic -shared -fPIC -Wl,-soname,libcuda.so.1 -o $@ $<
 endif
+
+# Products: a fake cuBLASLt and this program's own kernels, against ref.
+if HAVE_CUDA_FAKES
+check_PROGRAMS += tests/cuda/t_cuda_product
+TESTS += tests/cuda/t_cuda_product
+endif
+tests_cuda_t_cuda_product_SOURCES = tests/cuda/t_cuda_product.cc tests/device/trial.c \
+	tests/device/trial.h
+tests_cuda_t_cuda_product_CPPFLAGS = $(FAKE_FLAGS)
+tests_cuda_t_cuda_product_LDADD = $(FAKE_LIBS)
+tests_cuda_t_cuda_product_DEPENDENCIES = $(FAKE_NEEDS)
