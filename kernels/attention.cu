@@ -28,7 +28,8 @@ extern "C" void tr_cuda_attention_own(struct tr_queue *q, const struct tr_tensor
     const struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, &drop);
     const attention_shape a = shape_of(s, from, first_head, scale, &drop);
 
-    attention_plain(q, ctx, tr_f32(lse), qkv, a);
+    if (!attention_mma(q, ctx, tr_f32(lse), qkv, a))
+        attention_plain(q, ctx, tr_f32(lse), qkv, a);
 }
 
 /* As many pairs at a time as have room for their deltas. */
@@ -48,6 +49,7 @@ extern "C" void tr_cuda_attention_own_bwd(struct tr_queue *q, const struct tr_te
     for (; a.first < a.pairs; a.first += a.n) {
         a.n = min(most, a.pairs - a.first);
         g.delta = static_cast<float *>(tr_cuda_scratch(q, (size_t)(a.n * s.t) * sizeof(float)));
-        attention_plain_bwd(q, g, a);
+        if (!attention_mma_bwd(q, g, a))
+            attention_plain_bwd(q, g, a);
     }
 }

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_KERNELS_ATTENTION_MMA_CUH
+#define TR_KERNELS_ATTENTION_MMA_CUH
+
+#include "attention.cuh"
+#include "mma.cuh"
+
+/*
+ * Attention on tensor cores, after Dao, "FlashAttention-2" (2023): each warp has some rows of a tile for
+ * itself, scores stay in its registers, and what becomes of them is a left operand of the next product
+ * without a detour.  The gradient runs over scores twice, once by queries and once by keys, so that
+ * neither part adds to what another block has.
+ *
+ * A tile in shared memory has 8 elements more per row than D, so that 8 rows lie in different banks: D
+ * is a multiple of 16, and a row takes an odd multiple of 16 bytes.
+ */
+template <int D> struct tile_of {
+    enum { STRIDE = D + 8 };
+};
+
+static const float LOG2_E = 1.44269504088896341f, LN_2 = 0.693147180559945309f;
+
+/* Begin to copy `rows` rows of D elements, `stride` apart, of which the first `valid` are there; all
+   threads of the block take part. */
+template <int D, int THREADS, class T>
+TR_INLINE void copy_tile(T *to, const T *from, int stride, int rows, int valid)
+{
+    enum { PIECE = 8, PIECES = D / PIECE };
+
+    for (int i = (int)threadIdx.x; i < rows * PIECES; i += THREADS) {
+        const int row = i / PIECES, column = i % PIECES * PIECE;
+
+        copy_async<16>(to + row * tile_of<D>::STRIDE + column,
+                       row < valid ? from + row * stride + column : from, row >= valid);
+    }
+}
+
+template <class M, int TILES, int COLUMNS>
+using accumulators = typename M::accumulator[TILES][COLUMNS / 8];
+
+template <class A, int TILES, int N> TR_INLINE void clear(A (&c)[TILES][N])
+{
+#pragma unroll
+    for (int m = 0; m < TILES; m++)
+#pragma unroll
+        for (int n = 0; n < N; n++)
+#pragma unroll
+            for (int i = 0; i < (int)(sizeof(A) / sizeof(float)); i++)
+                c[m][n].x[i] = 0.0f;
+}
+
+/* c += a b^T: TILES * ROWS rows of a tile by COLUMNS rows of another one. */
+template <class M, int TILES, int COLUMNS, int D>
+TR_INLINE void multiply_rows(accumulators<M, TILES, COLUMNS> &c, const typename M::element *a,
+                             const typename M::element *b)
+{
+    const int stride = tile_of<D>::STRIDE;
+
+#pragma unroll
+    for (int k = 0; k < D; k += 16) {
+        typename M::left_operand l[TILES];
+
+#pragma unroll
+        for (int m = 0; m < TILES; m++)
+            M::left(l[m], a + m * M::ROWS * stride + k, stride);
+#pragma unroll
+        for (int n = 0; n < COLUMNS / 16; n++) {
+            typename M::right_operand r;
+
+            M::template right<false>(r, b + n * 16 * stride + k, stride);
+#pragma unroll
+            for (int m = 0; m < TILES; m++)
+                M::template multiply<false>(c[m][2 * n], c[m][2 * n + 1], l[m], r);
+        }
+    }
+}
+
+/* c += w b: weights in registers, rounded here, by as many rows of a tile. */
+template <class M, int TILES, int COLUMNS, int D>
+TR_INLINE void multiply_weights(accumulators<M, TILES, D> &c,
+                                const accumulators<M, TILES, COLUMNS> &w,
+                                const typename M::element *b)
+{
+    const int stride = tile_of<D>::STRIDE;
+
+#pragma unroll
+    for (int k = 0; k < COLUMNS / 16; k++) {
+        typename M::left_operand l[TILES];
+
+#pragma unroll
+        for (int m = 0; m < TILES; m++)
+            M::left_of(l[m], w[m][2 * k], w[m][2 * k + 1]);
+#pragma unroll
+        for (int n = 0; n < D / 16; n++) {
+            typename M::right_operand r;
+
+            M::template right<true>(r, b + k * 16 * stride + n * 16, stride);
+#pragma unroll
+            for (int m = 0; m < TILES; m++)
+                M::template multiply<true>(c[m][2 * n], c[m][2 * n + 1], l[m], r);
+        }
+    }
+}
+
+/*
+ * The accumulators times factor[m][which] per row become rows of a tensor, the first `valid` of them;
+ * `room` is shared memory for as many rows of a tile, and this warp's alone.
+ */
+template <class M, int TILES, int D>
+TR_INLINE void store_rows(typename M::element *to, int stride, int valid,
+                          const accumulators<M, TILES, D> &c, const float (&factor)[TILES][2],
+                          typename M::element *room)
+{
+    typedef typename M::element T;
+    enum { PIECE = 8, PIECES = D / PIECE };
+
+#pragma unroll
+    for (int m = 0; m < TILES; m++)
+#pragma unroll
+        for (int n = 0; n < D / 8; n++)
+#pragma unroll
+            for (int i = 0; i < M::EACH; i += 2) {
+                const int which = i / 2 % 2;
+                const uint32_t two = two_halves<T>(c[m][n].x[i] * factor[m][which],
+                                                   c[m][n].x[i + 1] * factor[m][which]);
+
+                memcpy(room + (m * M::ROWS + M::row(which)) * tile_of<D>::STRIDE + n * 8 +
+                           M::column(i),
+                       &two, sizeof two);
+            }
+    __syncwarp();
+    for (int i = lane_of_thread(); i < TILES * M::ROWS * PIECES; i += WARP) {
+        const int row = i / PIECES, column = i % PIECES * PIECE;
+
+        if (row < valid)
+            store(to + row * stride + column,
+                  load<PIECE>(room + row * tile_of<D>::STRIDE + column));
+    }
+}
+
+/*
+ * Which probabilities of ROWS queries and KEYS keys stay, those of this thread: EACH bits per unit of 8
+ * keys, the first in the lowest.  One unit after another, for registers are few.
+ */
+template <class M, int KEYS>
+TR_INLINE uint64_t kept_by_row(const attention_shape &a, const one_head &h, int64_t query,
+                               int64_t key)
+{
+    uint64_t kept = 0;
+
+    static_assert(KEYS / 8 * M::EACH <= 64, "as many bits");
+#pragma unroll 1
+    for (int n = 0; n < KEYS / 8; n++) {
+        const uint64_t draw = h.draws + (uint64_t)(query * a.t + key + n * 8);
+
+        kept |= (uint64_t)M::bits_by_row([&](int row, int column) {
+                    return kept_of_four(a.drop, h.sample, draw + (uint64_t)(row * a.t + column));
+                })
+                << n * M::EACH;
+    }
+    return kept;
+}
+
+/* The same of ROWS keys and QUERIES queries, per unit of 8 queries. */
+template <class M, int QUERIES>
+TR_INLINE uint64_t kept_by_column(const attention_shape &a, const one_head &h, int64_t query,
+                                  int64_t key)
+{
+    uint64_t kept = 0;
+
+    static_assert(QUERIES / 8 * M::EACH <= 64, "as many bits");
+#pragma unroll 1
+    for (int n = 0; n < QUERIES / 8; n++) {
+        const uint64_t draw = h.draws + (uint64_t)((query + n * 8) * a.t + key);
+
+        kept |= (uint64_t)M::bits_by_column([&](int row, int column) {
+                    return kept_of_four(a.drop, h.sample, draw + (uint64_t)(column * a.t + row));
+                })
+                << n * M::EACH;
+    }
+    return kept;
+}
+
+/* Whether the kernels may take a tensor: halves on 16 bytes. */
+template <class T> static bool is_tile_of(const struct tr_tensor *x)
+{
+    return x->dtype == (is_bf16<T>::value ? TR_BF16 : TR_F16) && on_16_bytes(x->data);
+}
+
+static inline unsigned blocks_of(const attention_shape &a, int rows)
+{
+    const int64_t blocks = (a.t + rows - 1) / rows * a.n;
+
+    TR_ASSERT(blocks <= INT32_MAX);
+    return (unsigned)blocks;
+}
+
+/*
+ * f(classes): what is to be launched for these types on this GPU, as a type with M, the class of
+ * products, and SMALL where a block has no more than 64 KiB of shared memory.  False if there is none.
+ */
+template <class C, bool LITTLE> struct machine {
+    typedef C M;
+    static const bool SMALL = LITTLE;
+};
+
+template <class F> static bool with_machine(int arch, bool bf16s, F f)
+{
+    if (bf16s && arch >= 80)
+        f(machine<mma_narrow<bf16>, false>());
+    else if (!bf16s && arch >= 80)
+        f(machine<mma_narrow<f16>, false>());
+    else if (!bf16s && arch >= 75)
+        f(machine<mma_narrow<f16>, true>());
+    else if (!bf16s && arch >= 70)
+        f(machine<mma_wide, false>());
+    else
+        return false;
+    return true;
+}
+
+/* f(width): the width of a head as width.value.  False if there are no kernels for it. */
+template <int N> struct width_of_head {
+    static const int value = N;
+};
+
+template <class F> static bool with_width(int64_t d, F f)
+{
+    if (d == 64)
+        f(width_of_head<64>());
+    else if (d == 80)
+        f(width_of_head<80>());
+    else if (d == 96)
+        f(width_of_head<96>());
+    else if (d == 128)
+        f(width_of_head<128>());
+    else
+        return false;
+    return true;
+}
+
+#endif

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "attention_mma.cuh"
+
+/*
+ * The gradient.  With p the probability and m what dropout multiplies it by: ds = p (m dctx_i . v_j -
+ * delta_i); then dq_i = scale sum_j ds k_j, dk_j = scale sum_i ds q_i and dv_j = sum_i p m dctx_i.
+ *
+ * A block has the queries of a tile and meets STEP keys at a time, or the other way round; the next ones
+ * are on their way to the other half of their room meanwhile.  dk and dv of 32 keys and wide heads are
+ * more than the registers hold: then there is one launch for each (SPLIT).
+ */
+template <class C, int WIDTH, bool SMALL> struct backward_sizes {
+    typedef C M;
+    enum {
+        D = WIDTH,
+        STEP = 32,
+        TILES = M::ROWS == 16 && D == 64 && !SMALL ? 2 : 1,
+        OF_WARP = TILES * M::ROWS,
+        WARPS = (OF_WARP == 32 && D > 64) || (SMALL && D > 96) ? 2 : 4,
+        THREADS = WARPS * WARP,
+        ROWS = WARPS * OF_WARP,
+        SPLIT = OF_WARP == 32 && D > 64,
+        STRIDE = tile_of<D>::STRIDE
+    };
+    /* Two tiles that stay, two that come in two halves, and three numbers per query. */
+    static constexpr size_t SHARED =
+        (size_t)(2 * ROWS + 4 * STEP) * STRIDE * sizeof(typename M::element) +
+        6 * STEP * sizeof(float);
+};
+
+/* Probabilities are at most 1 and many are far less: as fp16, they would lose bits below 2^-14. */
+template <class T> TR_INLINE constexpr float lift()
+{
+    return is_bf16<T>::value ? 1.0f : 1024.0f;
+}
+
+/* What one tile of one of the two products is made of. */
+template <class S> struct scores_of {
+    typedef typename S::M M;
+    typedef typename M::element T;
+    accumulators<M, S::TILES, S::STEP> x;
+
+    TR_INLINE void make(const T *a, const T *b)
+    {
+        clear(x);
+        multiply_rows<M, S::TILES, S::STEP, S::D>(x, a, b);
+    }
+};
+
+/* ---- dq ---- */
+
+/* Of the queries of one warp: row m * ROWS + row(which). */
+template <class S> struct query_rows {
+    typedef typename S::M M;
+    typedef typename M::element T;
+    float log[S::TILES][2]; /* of the sum of exponentials, in units of log 2 */
+    float delta[S::TILES][2];
+    int from[S::TILES][2];
+
+    /* delta is new: 32 / OF_WARP lanes have parts of a row, 16 bytes at a time. */
+    TR_INLINE void make(const attention_shape &a, const one_head &h, int query0, const T *dctx,
+                        const T *ctx, const float *lse, float *deltas)
+    {
+        enum { PARTS = WARP / S::OF_WARP, PIECE = 8 };
+        const int lane = lane_of_thread(), t = (int)a.t, query = query0 + lane / PARTS;
+        const int64_t row = h.ctx + (int64_t)min(query, t - 1) * h.width;
+        float sum = 0.0f;
+
+#pragma unroll
+        for (int d = lane % PARTS * PIECE; d < S::D; d += PARTS * PIECE) {
+            const pack<T, PIECE> x = load<PIECE>(dctx + row + d), y = load<PIECE>(ctx + row + d);
+
+#pragma unroll
+            for (int i = 0; i < PIECE; i++)
+                sum += widen(x.x[i]) * widen(y.x[i]);
+        }
+        if (PARTS == 2)
+            sum += __shfl_xor_sync(ALL_LANES, sum, 1);
+        if (lane % PARTS == 0 && query < t)
+            deltas[(h.pair - a.first) * a.t + query] = sum;
+#pragma unroll
+        for (int m = 0; m < S::TILES; m++)
+#pragma unroll
+            for (int w = 0; w < 2; w++) {
+                const int r = m * M::ROWS + M::row(w), i = min(query0 + r, t - 1);
+
+                delta[m][w] = __shfl_sync(ALL_LANES, sum, r * PARTS);
+                log[m][w] = lse[h.pair * a.t + i] * LOG2_E;
+                from[m][w] = (int)first_key(h, i);
+            }
+    }
+};
+
+/* s becomes ds. */
+template <class S>
+TR_INLINE void differentiate_rows(scores_of<S> &s, const scores_of<S> &dp,
+                                  const query_rows<S> &rows, const attention_shape &a,
+                                  uint64_t (&kept)[S::TILES], int query0, int key0, bool masked)
+{
+    typedef typename S::M M;
+    const float factor = a.scale * LOG2_E;
+
+#pragma unroll
+    for (int m = 0; m < S::TILES; m++)
+#pragma unroll
+        for (int n = 0; n < S::STEP / 8; n++)
+#pragma unroll
+            for (int i = 0; i < M::EACH; i++) {
+                const int w = i / 2 % 2, key = n * 8 + M::column(i);
+                const float p = exp2_quick(s.x[m][n].x[i] * factor - rows.log[m][w]);
+                float x = dp.x[m][n].x[i];
+
+                if (a.drop.threshold)
+                    x = kept[m] >> (n * M::EACH + i) & 1 ? x * a.drop.kept : 0.0f;
+                x = p * (x - rows.delta[m][w]);
+                if (masked &&
+                    (key > query0 - key0 + m * M::ROWS + M::row(w) || key < rows.from[m][w] - key0))
+                    x = 0.0f;
+                s.x[m][n].x[i] = x;
+            }
+}
+
+template <class S>
+__global__ void __launch_bounds__(S::THREADS)
+    queries_kernel(typename S::M::element *dqkv, float *deltas, const typename S::M::element *dctx,
+                   const typename S::M::element *ctx, const float *lse,
+                   const typename S::M::element *qkv, attention_shape a)
+{
+    typedef typename S::M M;
+    typedef typename M::element T;
+
+    if constexpr (M::HERE) {
+        TR_DYNAMIC_SHARED(T, q_tile);
+        T *const d_tile = q_tile + S::ROWS * S::STRIDE;
+        T *const steps = d_tile + S::ROWS * S::STRIDE;
+        const one_head h = head_of(a, a.first + blockIdx.x % a.n);
+        const int t = (int)a.t, stride = 3 * (int)h.width;
+        const int block0 = ((t - 1) / S::ROWS - (int)(blockIdx.x / a.n)) * S::ROWS;
+        const int end = min(block0 + (int)S::ROWS, t);
+        const int first = (int)threadIdx.x / WARP * S::OF_WARP, query0 = block0 + first;
+        const T *const k = qkv + h.qkv + S::D, *const v = k + S::D;
+        const int begin = (int)least_first_key(h, t, block0, S::ROWS) / S::STEP * S::STEP;
+        accumulators<M, S::TILES, S::D> dq;
+        query_rows<S> rows;
+        float factor[S::TILES][2];
+        uint64_t kept[S::TILES] = {};
+
+        copy_tile<S::D, S::THREADS>(q_tile, qkv + h.qkv + (int64_t)block0 * stride, stride, S::ROWS,
+                                    t - block0);
+        copy_tile<S::D, S::THREADS>(d_tile, dctx + h.ctx + block0 * h.width, (int)h.width, S::ROWS,
+                                    t - block0);
+        copy_tile<S::D, S::THREADS>(steps, k + (int64_t)begin * stride, stride, S::STEP, t - begin);
+        copy_tile<S::D, S::THREADS>(steps + S::STEP * S::STRIDE, v + (int64_t)begin * stride,
+                                    stride, S::STEP, t - begin);
+        end_batch();
+        rows.make(a, h, query0, dctx, ctx, lse, deltas);
+        clear(dq);
+        for (int key0 = begin; key0 < end; key0 += S::STEP) {
+            T *const now = steps + (key0 / S::STEP - begin / S::STEP) % 2 * 2 * S::STEP * S::STRIDE;
+            T *const next =
+                steps + (key0 / S::STEP - begin / S::STEP + 1) % 2 * 2 * S::STEP * S::STRIDE;
+            const bool seen = key0 < query0 + S::OF_WARP;
+            const int64_t offset = (int64_t)(key0 + S::STEP) * stride;
+
+            if (a.drop.threshold && seen)
+                for (int m = 0; m < S::TILES; m++)
+                    kept[m] = kept_by_row<M, S::STEP>(a, h, query0 + m * M::ROWS, key0);
+            wait_for_batches<0>();
+            __syncthreads();
+            if (key0 + S::STEP < end) {
+                copy_tile<S::D, S::THREADS>(next, k + offset, stride, S::STEP, t - key0 - S::STEP);
+                copy_tile<S::D, S::THREADS>(next + S::STEP * S::STRIDE, v + offset, stride, S::STEP,
+                                            t - key0 - S::STEP);
+            }
+            end_batch();
+            if (seen) {
+                scores_of<S> s, dp;
+
+                s.make(q_tile + first * S::STRIDE, now);
+                dp.make(d_tile + first * S::STRIDE, now + S::STEP * S::STRIDE);
+                differentiate_rows(s, dp, rows, a, kept, query0, key0,
+                                   h.from || key0 + S::STEP > query0 + 1);
+                multiply_weights<M, S::TILES, S::STEP, S::D>(dq, s.x, now);
+            }
+        }
+#pragma unroll
+        for (int m = 0; m < S::TILES; m++)
+            factor[m][0] = factor[m][1] = a.scale;
+        store_rows<M, S::TILES, S::D>(dqkv + h.qkv + (int64_t)query0 * stride, stride, t - query0,
+                                      dq, factor, q_tile + first * S::STRIDE);
+    }
+}
+
+/* ---- dk and dv ---- */
+
+/* What comes with STEP queries: their q and dctx, and three numbers of each. */
+template <class S> struct step_room {
+    typedef typename S::M::element T;
+    T *tiles; /* q, dctx */
+    float *log, *delta;
+    int *from;
+
+    TR_INLINE step_room(T *all, float *numbers, int half)
+    {
+        tiles = all + half * 2 * S::STEP * S::STRIDE;
+        log = numbers + half * 3 * S::STEP;
+        delta = log + S::STEP;
+        from = reinterpret_cast<int *>(delta + S::STEP);
+    }
+
+    TR_INLINE void copy(const attention_shape &a, const one_head &h, int query0, const T *qkv,
+                        const T *dctx, const float *lse, const float *deltas) const
+    {
+        const int t = (int)a.t, stride = 3 * (int)h.width;
+
+        copy_tile<S::D, S::THREADS>(tiles, qkv + h.qkv + (int64_t)query0 * stride, stride, S::STEP,
+                                    t - query0);
+        copy_tile<S::D, S::THREADS>(tiles + S::STEP * S::STRIDE,
+                                    dctx + h.ctx + (int64_t)query0 * h.width, (int)h.width, S::STEP,
+                                    t - query0);
+        for (int i = (int)threadIdx.x; i < S::STEP; i += S::THREADS) {
+            const int query = min(query0 + i, t - 1);
+
+            copy_async<4>(log + i, lse + h.pair * t + query, false);
+            copy_async<4>(delta + i, deltas + (h.pair - a.first) * t + query, false);
+            if (h.from)
+                copy_async<4>(from + i, h.from + query, false);
+        }
+    }
+};
+
+/* p becomes p m, lifted, and dp becomes ds. */
+template <class S>
+TR_INLINE void differentiate_columns(scores_of<S> &p, scores_of<S> &dp, const step_room<S> &of,
+                                     const attention_shape &a, uint64_t (&kept)[S::TILES], int key0,
+                                     int query0, bool masked, bool documents)
+{
+    typedef typename S::M M;
+    const float factor = a.scale * LOG2_E;
+
+#pragma unroll
+    for (int n = 0; n < S::STEP / 8; n++)
+#pragma unroll
+        for (int i = 0; i < M::EACH; i++) {
+            const int query = n * 8 + M::column(i), w = i / 2 % 2;
+            const float log = of.log[query] * LOG2_E, delta = of.delta[query];
+            const int from = documents ? of.from[query] - key0 : 0;
+
+#pragma unroll
+            for (int m = 0; m < S::TILES; m++) {
+                const int key = m * M::ROWS + M::row(w);
+                float x = exp2_quick(p.x[m][n].x[i] * factor - log), y = dp.x[m][n].x[i];
+                float weight = x * lift<typename M::element>();
+
+                if (a.drop.threshold) {
+                    const bool stays = kept[m] >> (n * M::EACH + i) & 1;
+
+                    weight = stays ? weight : 0.0f;
+                    y = stays ? y * a.drop.kept : 0.0f;
+                }
+                y = x * (y - delta);
+                if (masked && (key > query0 - key0 + query || (documents && key < from)))
+                    weight = y = 0.0f;
+                p.x[m][n].x[i] = weight;
+                dp.x[m][n].x[i] = y;
+            }
+        }
+}
+
+/* The next step of queries from query0 on of which one sees a key before `end`. */
+template <class S> TR_INLINE int next_step(const one_head &h, int t, int query0, int end)
+{
+    while (query0 < t && least_first_key(h, t, query0, S::STEP) >= end)
+        query0 += S::STEP;
+    return query0;
+}
+
+template <class S, bool DK, bool DV>
+__global__ void __launch_bounds__(S::THREADS)
+    keys_kernel(typename S::M::element *dqkv, const float *deltas,
+                const typename S::M::element *dctx, const float *lse,
+                const typename S::M::element *qkv, attention_shape a)
+{
+    typedef typename S::M M;
+    typedef typename M::element T;
+
+    if constexpr (M::HERE) {
+        TR_DYNAMIC_SHARED(T, k_tile);
+        T *const v_tile = k_tile + S::ROWS * S::STRIDE, *const steps = v_tile + S::ROWS * S::STRIDE;
+        float *const numbers = reinterpret_cast<float *>(steps + 4 * S::STEP * S::STRIDE);
+        const one_head h = head_of(a, a.first + blockIdx.x % a.n);
+        const int t = (int)a.t, stride = 3 * (int)h.width;
+        const int block0 = (int)(blockIdx.x / a.n) * S::ROWS;
+        const int first = (int)threadIdx.x / WARP * S::OF_WARP, key0 = block0 + first;
+        const int64_t block_row = h.qkv + (int64_t)block0 * stride;
+        const int64_t row = h.qkv + (int64_t)key0 * stride;
+        accumulators<M, S::TILES, DK ? S::D : 8> dk;
+        accumulators<M, S::TILES, DV ? S::D : 8> dv;
+        float factor[S::TILES][2];
+        uint64_t kept[S::TILES] = {};
+        int query0 = next_step<S>(h, t, block0, block0 + S::ROWS), half = 0;
+
+        copy_tile<S::D, S::THREADS>(k_tile, qkv + block_row + S::D, stride, S::ROWS, t - block0);
+        copy_tile<S::D, S::THREADS>(v_tile, qkv + block_row + 2 * S::D, stride, S::ROWS,
+                                    t - block0);
+        step_room<S>(steps, numbers, half).copy(a, h, query0, qkv, dctx, lse, deltas);
+        end_batch();
+        clear(dk);
+        clear(dv);
+        while (query0 < t) {
+            const step_room<S> now(steps, numbers, half), other(steps, numbers, 1 - half);
+            const int next = next_step<S>(h, t, query0 + S::STEP, block0 + S::ROWS);
+            const bool seen = query0 + S::STEP > key0;
+
+            if (a.drop.threshold && seen)
+                for (int m = 0; m < S::TILES; m++)
+                    kept[m] = kept_by_column<M, S::STEP>(a, h, query0, key0 + m * M::ROWS);
+            wait_for_batches<0>();
+            __syncthreads();
+            if (next < t)
+                other.copy(a, h, next, qkv, dctx, lse, deltas);
+            end_batch();
+            if (seen) {
+                T *const d_step = now.tiles + S::STEP * S::STRIDE;
+                scores_of<S> p, dp;
+
+                p.make(k_tile + first * S::STRIDE, now.tiles);
+                if (DK)
+                    dp.make(v_tile + first * S::STRIDE, d_step);
+                else
+                    clear(dp.x);
+                differentiate_columns(p, dp, now, a, kept, key0, query0,
+                                      h.from || query0 + 1 < key0 + S::OF_WARP, h.from != nullptr);
+                if constexpr (DV)
+                    multiply_weights<M, S::TILES, S::STEP, S::D>(dv, p.x, d_step);
+                if constexpr (DK)
+                    multiply_weights<M, S::TILES, S::STEP, S::D>(dk, dp.x, now.tiles);
+            }
+            query0 = next;
+            half = 1 - half;
+        }
+        if constexpr (DK) {
+#pragma unroll
+            for (int m = 0; m < S::TILES; m++)
+                factor[m][0] = factor[m][1] = a.scale;
+            store_rows<M, S::TILES, S::D>(dqkv + row + S::D, stride, t - key0, dk, factor,
+                                          k_tile + first * S::STRIDE);
+        }
+        if constexpr (DV) {
+#pragma unroll
+            for (int m = 0; m < S::TILES; m++)
+                factor[m][0] = factor[m][1] = (a.drop.threshold ? a.drop.kept : 1.0f) / lift<T>();
+            store_rows<M, S::TILES, S::D>(dqkv + row + 2 * S::D, stride, t - key0, dv, factor,
+                                          v_tile + first * S::STRIDE);
+        }
+    }
+}
+
+/* ---- host ---- */
+
+template <class S, bool DK, bool DV>
+static void backward_of_keys(struct tr_queue *q, const attention_gradients &g,
+                             const attention_shape &a)
+{
+    typedef typename S::M::element T;
+
+    allow_shared(q, keys_kernel<S, DK, DV>, S::SHARED);
+    TR_LAUNCH(q, (keys_kernel<S, DK, DV>), blocks_of(a, S::ROWS), S::THREADS, S::SHARED,
+              elements<T>(g.dqkv), g.delta, elements<T>(g.dctx), g.lse, elements<T>(g.qkv), a);
+}
+
+template <class S>
+static void backward(struct tr_queue *q, const attention_gradients &g, const attention_shape &a)
+{
+    typedef typename S::M::element T;
+
+    allow_shared(q, queries_kernel<S>, S::SHARED);
+    TR_LAUNCH(q, (queries_kernel<S>), blocks_of(a, S::ROWS), S::THREADS, S::SHARED,
+              elements<T>(g.dqkv), g.delta, elements<T>(g.dctx), elements<T>(g.ctx), g.lse,
+              elements<T>(g.qkv), a);
+    if constexpr (S::SPLIT) {
+        backward_of_keys<S, true, false>(q, g, a);
+        backward_of_keys<S, false, true>(q, g, a);
+    } else {
+        backward_of_keys<S, true, true>(q, g, a);
+    }
+}
+
+template <class T> static bool are_tiles_of(const attention_gradients &g)
+{
+    return is_tile_of<T>(g.dqkv) && is_tile_of<T>(g.dctx) && is_tile_of<T>(g.ctx) &&
+           is_tile_of<T>(g.qkv);
+}
+
+bool attention_mma_bwd(struct tr_queue *q, const attention_gradients &g, const attention_shape &a)
+{
+    const bool f16s = are_tiles_of<f16>(g), bf16s = are_tiles_of<bf16>(g);
+
+    if (!f16s && !bf16s)
+        return false;
+    return with_width(a.d, [&](auto) {}) && with_machine(tr_cuda_arch(q), bf16s, [&](auto m) {
+               with_width(a.d, [&](auto width) {
+                   typedef decltype(m) machine_type;
+
+                   backward<backward_sizes<typename machine_type::M, decltype(width)::value,
+                                           machine_type::SMALL>>(q, g, a);
+               });
+           });
+}
