@@ -1,14 +1,16 @@
 # The kernels of the cuda backend: nvcc compiles them for the program, and the C++ compiler for the tests
 # that emulate a GPU (tests/cuda/local.mk).
 KERNELS = \
-	kernels/attention.cu kernels/attention_plain.cu \
+	kernels/attention.cu kernels/attention_mma.cu kernels/attention_mma_bwd.cu \
+	kernels/attention_plain.cu \
 	kernels/column_sums.cu \
 	kernels/finish.cu \
 	kernels/flat.cu \
 	kernels/norm.cu kernels/norm_bwd.cu \
 	kernels/product.cu \
 	kernels/residual.cu
-KERNEL_INCLUDES = kernels/attention.cuh kernels/common.cuh kernels/emulate.h kernels/finish.cuh \
+KERNEL_INCLUDES = kernels/attention.cuh kernels/attention_mma.cuh kernels/common.cuh \
+	kernels/emulate.h kernels/finish.cuh kernels/mma.cuh \
 	kernels/random.cuh kernels/rows.cuh
 EXTRA_DIST += $(KERNELS) $(KERNEL_INCLUDES)
 
