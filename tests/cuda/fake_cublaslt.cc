@@ -30,7 +30,7 @@ namespace
     std::abort();
 }
 
-int asked, multiplied, alive, last_algorithm;
+int asked, multiplied, alive, last_compute;
 unsigned last_epilogue;
 fake_cublaslt_refusal refusal = FAKE_REFUSE_NOTHING;
 
@@ -303,9 +303,9 @@ unsigned fake_cublaslt_epilogue(void)
     return last_epilogue;
 }
 
-int fake_cublaslt_algorithm(void)
+int fake_cublaslt_compute(void)
 {
-    return last_algorithm;
+    return last_compute;
 }
 
 int fake_cublaslt_alive(void)
@@ -516,7 +516,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t desc, con
     std::memcpy(&w.beta, beta, sizeof w.beta);
     w.how = static_cast<algorithm>(how.how);
     w.turn = multiplied++;
-    last_algorithm = static_cast<int>(how.how);
+    last_compute = w.c.w.compute;
     last_epilogue = w.c.w.epilogue;
     check_algorithm(how, w, workspace_bytes);
     check_memory(w, workspace_bytes);

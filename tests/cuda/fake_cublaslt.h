@@ -20,9 +20,9 @@ extern "C" {
 int fake_cublaslt_asked(void);
 int fake_cublaslt_multiplied(void);
 
-/* Of the last product: its epilogue, a cublasLtEpilogue_t, and the number of its algorithm. */
+/* Of the last product: its epilogue, a cublasLtEpilogue_t, and how it computes, a cublasComputeType_t. */
 unsigned fake_cublaslt_epilogue(void);
-int fake_cublaslt_algorithm(void);
+int fake_cublaslt_compute(void);
 
 /* Handles, descriptors, layouts and preferences that were not destroyed. */
 int fake_cublaslt_alive(void);

@@ -391,6 +391,28 @@ void test_epilogues(void **state)
     expect(rows[1], FP32, fc2, CUBLASLT_EPILOGUE_DEFAULT);
 }
 
+/* Factors in fp32 may be rounded where the user says so; halves never need it. */
+void test_tf32(void **state)
+{
+    struct tr_cuda *g = tr_cuda_of(q.device);
+    const wanted what = {{64, 48, 16}, 1, 0, 0, 1};
+
+    (void)state;
+    for (int allowed = 0; allowed < 2; allowed++) {
+        g->tf32 = allowed != 0;
+        fresh_product(false);
+        for (const row &r : rows) {
+            calls_of(r, &mixes[FP32], what);
+            assert_int_equal(fake_cublaslt_compute(),
+                             allowed ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F);
+            calls_of(r, &mixes[BF16], what);
+            assert_int_equal(fake_cublaslt_compute(), CUBLAS_COMPUTE_32F);
+        }
+    }
+    g->tf32 = false;
+    fresh_product(false);
+}
+
 /* The heuristic is asked once for a shape, whatever it answers; another shape is another question. */
 void test_asked_once(void **state)
 {
@@ -589,6 +611,7 @@ int main(void)
         cmocka_unit_test_setup(test_without_cublaslt, reset),
         cmocka_unit_test_setup(test_anywhere_in_memory, reset),
         cmocka_unit_test_setup(test_epilogues, reset),
+        cmocka_unit_test_setup(test_tf32, reset),
         cmocka_unit_test_setup(test_asked_once, reset),
         cmocka_unit_test_setup(test_tuned, reset),
         cmocka_unit_test_setup(test_timed_once, reset),
