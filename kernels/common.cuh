@@ -35,6 +35,7 @@ extern "C" {
  * launch ends the job.
  * TR_SHARED(T, name, [32][33]): an array in the block's shared memory.
  * TR_DYNAMIC_SHARED(T, name): a pointer to what the launch asked for.
+ * TR_NEVER(condition): inside a kernel; a bug of the caller, which ends the job.
  * TR_UNROLL, before a loop: its arrays are to become registers.
  */
 #ifdef __CUDACC__
@@ -49,6 +50,7 @@ extern "C" {
     T *name = reinterpret_cast<T *>(name##_raw)
 #define TR_INLINE __device__ __forceinline__
 #define TR_UNROLL _Pragma("unroll")
+#define TR_NEVER(condition) ((condition) ? __trap() : (void)0)
 #else
 #define TR_LAUNCH(q, kernel, grid, block, shared_bytes, ...)                                     \
     emulate::launch(tr_cuda_stream(q), (grid), (block), (shared_bytes),                          \
@@ -59,6 +61,7 @@ extern "C" {
 #define TR_DYNAMIC_SHARED(T, name) T *name = reinterpret_cast<T *>(emulate::dynamic_shared())
 #define TR_INLINE inline
 #define TR_UNROLL
+#define TR_NEVER(condition) TR_ASSERT(!(condition))
 #endif
 
 enum { WARP = 32 };

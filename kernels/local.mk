@@ -4,8 +4,10 @@ KERNELS = \
 	kernels/attention.cu kernels/attention_mma.cu kernels/attention_mma_bwd.cu \
 	kernels/attention_plain.cu \
 	kernels/column_sums.cu \
+	kernels/embed.cu \
 	kernels/finish.cu \
 	kernels/flat.cu \
+	kernels/loss.cu \
 	kernels/norm.cu kernels/norm_bwd.cu \
 	kernels/product.cu \
 	kernels/residual.cu

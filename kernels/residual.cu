@@ -9,14 +9,6 @@ namespace {
 
 enum { THREADS = 256, SLAB_WARPS = 8, SLAB_ROWS = 32, FOLD_WARPS = 16 };
 
-/* A block of about THREADS threads: x along a row, y rows. */
-dim3 block_for(int64_t groups)
-{
-    const unsigned x = groups < THREADS ? (unsigned)groups : (unsigned)THREADS;
-
-    return dim3(x, THREADS / x);
-}
-
 /* ---- residual, dropout ---- */
 
 template <int N, class R, class A>
@@ -68,7 +60,7 @@ template <int N, class R, class A>
 void residual_launch(struct tr_queue *q, R y, R x, A a, A bias, struct tr_rows_sizes s,
                      const dropping &drop)
 {
-    const dim3 block = block_for(s.h / N);
+    const dim3 block = block_of_rows(s.h / N, THREADS);
 
     TR_LAUNCH(q, (residual_kernel<N, R, A>), blocks_for(s.n, block.y, INT32_MAX), block, 0, y, x, a,
               bias, s.n, s.h, drop);
@@ -106,13 +98,13 @@ extern "C" void tr_cuda_dropout(struct tr_queue *q, const struct tr_tensor *y, s
         with_float(y->dtype, [&](auto r) {
             using R = decltype(r);
             const int N = wide<R>::N;
-            const dim3 block = block_for(s.h / N);
+            const dim3 block = block_of_rows(s.h / N, THREADS);
 
             TR_LAUNCH(q, (dropout_kernel<N, typed<R>>), blocks_for(s.n, block.y, INT32_MAX), block, 0,
                       typed_of<R>(y), s.n, s.h, d);
         });
     } else {
-        const dim3 block = block_for(s.h);
+        const dim3 block = block_of_rows(s.h, THREADS);
 
         TR_LAUNCH(q, (dropout_kernel<1, mixed>), blocks_for(s.n, block.y, INT32_MAX), block, 0,
                   mixed_of(y), s.n, s.h, d);

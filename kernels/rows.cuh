@@ -10,6 +10,14 @@
  * elements.  N is 1 or a multiple of 4, and h one of N.
  */
 
+/* A block of at most `threads`: x along a row, y rows. */
+static inline dim3 block_of_rows(int64_t groups, int threads)
+{
+    const unsigned x = groups < threads ? (unsigned)groups : (unsigned)threads;
+
+    return dim3(x, (unsigned)threads / x);
+}
+
 /* ---- dropout ---- */
 
 /* The dropout of an operand with n rows. */

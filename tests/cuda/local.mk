@@ -55,7 +55,8 @@ endif
 
 # Kernels alone, emulated, against ref: t_kernels as they are, t_kernels_checked with addresses and
 # undefined behaviour watched.
-KERNELS_TESTED = kernels/flat.cu kernels/norm.cu kernels/norm_bwd.cu kernels/residual.cu
+KERNELS_TESTED = kernels/embed.cu kernels/flat.cu kernels/loss.cu kernels/norm.cu \
+	kernels/norm_bwd.cu kernels/residual.cu
 KERNELS_TESTED_WITH = tests/device/t_ops.c tests/device/trial.c tests/device/trial.h \
 	tests/cuda/emulated.c kernels/emulate.cc kernels/emulate.h
 EXTRA_DIST += tests/cuda/emulated.c
