@@ -2,6 +2,7 @@
 #include "config/shape.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "config/shape_parts.h"
@@ -389,6 +390,31 @@ static enum tr_status check_load(const struct tr_config *c)
     return TR_OK;
 }
 
+static enum tr_status check_profile(const struct tr_config *c, int world)
+{
+    if (!c->profile)
+        return TR_OK;
+    if (c->profile_step_start >= c->profile_step_end)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--profile-step-start %lld is not before --profile-step-end %lld, so nothing "
+            "would be recorded: raise the second",
+            (long long)c->profile_step_start, (long long)c->profile_step_end);
+    for (int i = 0; i < c->profile_ranks.count; i++) {
+        const char *word = c->profile_ranks.word[i];
+        char *end;
+        long rank = strtol(word, &end, 10);
+
+        if (end == word || *end || rank < 0 || rank >= world)
+            return TR_FAIL(
+                TR_ECONFIG,
+                "--profile-ranks %s is none of the ranks 0 to %d: give numbers of ranks, "
+                "with blanks between them",
+                word, world - 1);
+    }
+    return TR_OK;
+}
+
 enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape *out)
 {
     const char *missing = tr_config_missing(c);
@@ -414,5 +440,6 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     TR_TRY(check_data(c));
     TR_TRY(check_masks(c, out));
     TR_TRY(check_save(c));
+    TR_TRY(check_profile(c, world));
     return check_load(c);
 }

@@ -1,6 +1,7 @@
 libtrireme_a_SOURCES += \
 	src/train/fabric.c src/train/fabric.h \
 	src/train/plan.c src/train/plan.h \
+	src/train/profile.c src/train/profile.h \
 	src/train/progress.c src/train/progress.h \
 	src/train/report.c src/train/report.h \
 	src/train/run.c src/train/run.h \

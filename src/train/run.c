@@ -8,6 +8,7 @@
 
 #include "ckpt/ckpt.h"
 #include "train/fabric.h"
+#include "train/profile.h"
 #include "train/report.h"
 #include "train/step.h"
 #include "train/tell.h"
@@ -488,6 +489,8 @@ static void report_setup(const struct tr_run *r, double began)
     tr_print("%s\n", text);
     tr_print("> computing with %s on each of %d ranks of this node\n",
              r->queue.on->describe(r->device), r->launch.local_size);
+    if (tr_profile_clock(r))
+        tr_print("> clock of the timers: %s\n", tr_profile_clock(r));
     tr_report_initialized(text, sizeof text, tr_now() - began, tr_moment_now(c->log_format));
     tr_print("%s\n", text);
 }
@@ -509,6 +512,8 @@ static enum tr_status build(struct tr_run *r)
     TR_TRY(tr_shape_of(r->config, r->world->size, &r->shape));
     tr_launch_read(r->world, &r->launch);
     TR_TRY(open_device(r));
+    TR_TRY(tr_profile_check(r));
+    tr_profile_open(r);
     TR_TRY(tr_fabric_open(r));
     TR_TRY(tr_grid_open(r->fabric, s->w, s->p, s->d, &r->grid));
     report_setup(r, began);
@@ -567,6 +572,7 @@ void tr_run_close(struct tr_run *r)
     tr_sched_release(&r->eval_list);
     tr_grid_close(&r->grid);
     tr_fabric_close(r);
+    tr_profile_close(r);
     if (r->device)
         r->queue.on->close(r->device);
     memset(r, 0, sizeof *r);

@@ -59,6 +59,7 @@ struct tr_run {
     int64_t consumed_train, consumed_valid;     /* samples */
     int64_t lr_samples;                 /* samples of steps that were executed, not skipped */
 
+    bool recording;                     /* a profiler records this rank */
     bool count_zeros;                   /* the next step counts the zeros of its gradients */
 
     /* The step under way, read by the executor's calls: which samples, and from which split. */

@@ -250,6 +250,8 @@ void tr_step(struct tr_run *r, struct tr_step_result *out)
     out->zeros = r->count_zeros ? zeros(r) : -1.0;
     done = tr_optim_norm(&r->optim, tr_step_owners(r), &r->queue, &how);
     out->loss = tr_step_loss(r);
+    if (r->optim.clip > 0.0 || how.check)
+        tr_timers_settle(); /* the norm has been waited for */
     tr_optim_update(&r->optim, &r->queue, &how, &done);
     if (!done.skipped && r->shape.sharded) {
         tr_timer_start(TR_TIMER_PARAMS_ALL_GATHER);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "train/profile.h"
 #include "train/progress.h"
 #include "train/report.h"
 #include "train/run.h"
@@ -106,6 +107,7 @@ static enum tr_status one_iteration(struct loop *l)
     char where[64];
     bool passed, lost;
 
+    tr_profile_before(r);
     r->count_zeros = r->config->log_num_zeros_in_grad && tr_tell_due(&l->tell, r->iteration + 1);
     passed = tr_batches_pass(r->config, r->iteration);
     if (passed)
@@ -113,6 +115,7 @@ static enum tr_status one_iteration(struct loop *l)
     else
         tr_step(r, &step);
     r->iteration++;
+    tr_profile_after(r);
     tr_tell_add(&l->tell, &step, passed || (step.skipped && goes_on(r->config)));
     lost = not_finite(l, &step, tr_tell_due(&l->tell, r->iteration));
     tr_tell_print(&l->tell, lost);
@@ -195,6 +198,7 @@ static enum tr_status run_loop(struct tr_run *r, double start)
         tr_progress_open(&l.progress, r->config->save, r->world->size, r->shape.seq,
                          tr_tell_flops(r), r->consumed_train, time(NULL));
     s = iterate(&l);
+    tr_profile_stop(r);
     tr_progress_close(&l.progress);
     tr_tell_close(&l.tell);
     return s;

@@ -25,11 +25,25 @@ static const struct {
 };
 
 static struct {
-    bool running, ever;
+    bool running, ever, ranged;
     double since, seconds;
+    int mark; /* at its start */
 } watch[TR_TIMERS];
 
 static bool paused;
+
+/* What util/timer.h calls marks.  The last two are the anchors of tr_timers_settle(), in turn. */
+enum { SPANS = 1024, ANCHORS = 2 };
+
+static struct tr_clock device;
+static struct {
+    int used, anchor;
+    int spans; /* that wait for their seconds */
+    struct span {
+        enum tr_timer timer;
+        int from, to;
+    } span[SPANS];
+} marks;
 
 static int append(char *buf, size_t size, int at, const char *fmt, ...) TR_PRINTF(4, 5);
 
@@ -41,13 +55,75 @@ double tr_now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+static void settle(void)
+{
+    if (device.settle)
+        device.settle(device.ctx);
+}
+
+static bool has_marks(enum tr_timer t)
+{
+    return device.marks > 0 && table[t].kind != TR_TIMER_SETUP;
+}
+
+static void add_span(enum tr_timer t, int from, int to)
+{
+    watch[t].seconds += device.between(device.ctx, from, to);
+}
+
+/* What runs goes on from an anchor, which stays while the other one is made. */
+void tr_timers_settle(void)
+{
+    int anchor = device.marks - ANCHORS + marks.anchor;
+
+    if (device.marks == 0 || marks.used == 0)
+        return;
+    device.mark(device.ctx, anchor);
+    settle();
+    for (int i = 0; i < marks.spans; i++)
+        add_span(marks.span[i].timer, marks.span[i].from, marks.span[i].to);
+    for (int t = 0; t < TR_TIMERS; t++) {
+        if (!watch[t].running || !has_marks((enum tr_timer)t))
+            continue;
+        add_span((enum tr_timer)t, watch[t].mark, anchor);
+        watch[t].mark = anchor;
+    }
+    marks.anchor = (marks.anchor + 1) % ANCHORS;
+    marks.used = marks.spans = 0;
+}
+
+static int next_mark(void)
+{
+    if (marks.used == device.marks - ANCHORS || marks.spans == SPANS)
+        tr_timers_settle();
+    device.mark(device.ctx, marks.used);
+    return marks.used++;
+}
+
+void tr_timers_clock(const struct tr_clock *clock)
+{
+    tr_timers_settle();
+    for (int t = 0; t < TR_TIMERS; t++)
+        TR_ASSERT(!watch[t].running || table[t].kind == TR_TIMER_SETUP);
+    device = clock ? *clock : (struct tr_clock){0};
+    TR_ASSERT(device.marks == 0 || device.marks >= 2 * ANCHORS);
+}
+
 void tr_timer_start(enum tr_timer t)
 {
     if (paused)
         return;
     TR_ASSERT(!watch[t].running);
+    watch[t].ranged = device.range != NULL;
+    if (watch[t].ranged)
+        device.range(device.ctx, table[t].name);
+    if (has_marks(t)) {
+        watch[t].mark = next_mark();
+    } else {
+        settle();
+        watch[t].since = tr_now();
+    }
     watch[t].running = watch[t].ever = true;
-    watch[t].since = tr_now();
 }
 
 void tr_timer_stop(enum tr_timer t)
@@ -55,8 +131,17 @@ void tr_timer_stop(enum tr_timer t)
     if (paused)
         return;
     TR_ASSERT(watch[t].running);
+    if (has_marks(t)) {
+        int to = next_mark();
+
+        marks.span[marks.spans++] = (struct span){t, watch[t].mark, to};
+    } else {
+        settle();
+        watch[t].seconds += tr_now() - watch[t].since;
+    }
     watch[t].running = false;
-    watch[t].seconds += tr_now() - watch[t].since;
+    if (watch[t].ranged && device.range)
+        device.range(device.ctx, NULL);
 }
 
 void tr_timers_pause(bool pause)
@@ -66,12 +151,13 @@ void tr_timers_pause(bool pause)
 
 double tr_timer_seconds(enum tr_timer t)
 {
+    tr_timers_settle();
     return watch[t].seconds;
 }
 
 double tr_timer_take(enum tr_timer t)
 {
-    double seconds = watch[t].seconds;
+    double seconds = tr_timer_seconds(t);
 
     watch[t].seconds = 0.0;
     return seconds;
@@ -79,12 +165,14 @@ double tr_timer_take(enum tr_timer t)
 
 void tr_timers_read(double seconds[TR_TIMERS])
 {
+    tr_timers_settle();
     for (int t = 0; t < TR_TIMERS; t++)
         seconds[t] = watch[t].seconds;
 }
 
 void tr_timers_reset(void)
 {
+    tr_timers_settle();
     for (int t = 0; t < TR_TIMERS; t++)
         if (table[t].kind != TR_TIMER_SETUP)
             watch[t].seconds = 0.0;
@@ -131,6 +219,7 @@ int tr_timers_line(char *buf, size_t size, int iterations)
 {
     int n = append(buf, size, 0, "time (ms)");
 
+    tr_timers_settle();
     for (int t = 0; t < TR_TIMERS; t++)
         if (in_line(t))
             n = append(buf, size, n, " | %s: %.2f", table[t].name,

@@ -6,8 +6,9 @@
 #include <stddef.h>
 
 /*
- * Named stop watches of this process, on the monotonic clock.  util/timers.def is the one list: the
- * enum, the names, the order in the log and the lookup from transfers to timers come from it.
+ * Named stop watches of this process.  util/timers.def is the one list: the enum, the names, the order
+ * in the log and the lookup from transfers to timers come from it.  They are on the monotonic clock of the
+ * host unless tr_timers_clock() says otherwise.
  *
  * A timer accumulates between tr_timer_start() and tr_timer_stop().  While tr_timers_pause(true) is
  * in force (evaluation, saving), start and stop do nothing, so those do not pollute the interval.
@@ -37,6 +38,38 @@ enum tr_timer {
 
 /* Seconds on the monotonic clock, from an arbitrary origin. */
 double tr_now(void);
+
+/*
+ * How timers go where a device works behind the host's back, on what the host has queued.  All functions
+ * borrow `ctx`; each may be NULL.
+ *
+ * Without marks the host's clock is read, and before that settle() has brought the device to where the
+ * host is, as Megatron-LM does it: what a timer shows is what happened between its start and its stop,
+ * and the waiting costs time of its own.
+ *
+ * With `marks` of them (4 at least) start and stop leave marks among the device's work and do not wait.
+ * mark(i) makes mark i anew there; between() gives the seconds between two that the device has passed.
+ * Seconds are made of them in tr_timers_settle(), which happens by itself when somebody reads the timers
+ * and when no mark is left.  Timers of SETUP have the host's clock all the same.
+ *
+ * range() tells a profiler that a timer starts, by its name of 2021, or with NULL that the last one that
+ * was started stops.
+ */
+struct tr_clock {
+    void *ctx;
+    void (*settle)(void *ctx);
+    int marks;
+    void (*mark)(void *ctx, int i);
+    double (*between)(void *ctx, int from, int to);
+    void (*range)(void *ctx, const char *name);
+};
+
+/* From now on; copied.  NULL: the host's clock.  No timer but those of SETUP is running. */
+void tr_timers_clock(const struct tr_clock *clock);
+
+/* Wait until the device has passed all marks, and use them again.  Costs next to nothing when it has
+   nothing left to do anyway; nothing without marks. */
+void tr_timers_settle(void);
 
 /* Asserts that `t` is stopped, respectively running. */
 void tr_timer_start(enum tr_timer t);

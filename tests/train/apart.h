@@ -22,6 +22,14 @@ void apart_choose(bool on);
 /* Let the host into the memory of the device, and out again.  Not nested. */
 void apart_let(bool in);
 
+/* How often the host waited for the device since the program began: with wait() or download(); and what
+   record() was told last. */
+struct apart_counts {
+    int waits, downloads;
+    bool recording;
+};
+struct apart_counts apart_counts(void);
+
 /* Ends the program unless `p` is memory of the device. */
 void apart_demand(const void *p);
 

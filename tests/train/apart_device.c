@@ -13,7 +13,13 @@ static struct {
     unsigned char *memory;
     size_t bytes;
     bool open, chosen;
+    struct apart_counts counts;
 } here;
+
+struct apart_counts apart_counts(void)
+{
+    return here.counts;
+}
 
 void apart_choose(bool on)
 {
@@ -77,6 +83,19 @@ static void download(struct tr_queue *q, void *to, const struct tr_tensor *from)
     apart_let(true);
     tr_cpu.download(q, to, from);
     apart_let(false);
+    here.counts.downloads++;
+}
+
+static void wait_for(struct tr_queue *q)
+{
+    (void)q;
+    here.counts.waits++;
+}
+
+static void record(struct tr_queue *q, bool on)
+{
+    (void)q;
+    here.counts.recording = on;
 }
 
 /* ---- operations: what they are given is looked at, then cpu does them ---- */
@@ -173,13 +192,13 @@ const struct tr_backend apart = {
     .threads = tr_host_threads,
     .describe = describe,
     .reserve = reserve,
-    .wait = tr_host_wait,
+    .wait = wait_for,
     .upload = upload,
     .download = download,
     .mark = tr_host_mark,
     .between = tr_host_between,
     .range = tr_host_range,
-    .record = tr_host_record,
+    .record = record,
 #define OP(name, tol, params) .name = apart_##name,
 #include "device/ops.def"
 #undef OP

@@ -7,6 +7,7 @@
 
 #include "optim/stat.h"
 #include "train/apart.h"
+#include "train/profile.h"
 
 /*
  * Training with a device whose memory the host cannot touch (apart.h) is training with the cpu, to the
@@ -156,6 +157,7 @@ static const struct {
     /* More than goes to or from the device at once. */
     {1, "--vocab-size 40000"},
     {1, "--bf16 --recompute-granularity full"},
+    {1, "--timing events --clip-grad 0"},
     {1, "--eod-mask-loss --reset-position-ids --reset-attention-mask "
         "--tokenizer-type NullTokenizer"},
     {2, "--tensor-model-parallel-size 2 --sequence-parallel"},
@@ -190,6 +192,90 @@ static void same_as_cpu(void **state)
         free(there.bytes);
         free(back.bytes);
     }
+}
+
+/* The host waits for the norm of a step, and then reads the loss where there is one; nothing else. */
+static void one_wait(void **state)
+{
+    static const char *const timing[] = {"--timing events", "--timing sync"};
+
+    (void)state;
+    apart_choose(true);
+    for (int i = 0; i < 2; i++) {
+        struct apart_counts before, after;
+        struct tr_step_result result;
+        struct tr_config c;
+        struct tr_run r;
+
+        open_run(&r, &c, timing[i]);
+        r.count_zeros = false;
+        tr_step(&r, &result);
+        before = apart_counts();
+        tr_step(&r, &result);
+        after = apart_counts();
+        assert_all(after.downloads - before.downloads == 2);
+        /* The second is for the timers: the queue is idle then.  Or each start and stop. */
+        assert_all(i == 0 ? after.waits - before.waits == 1 : after.waits - before.waits > 20);
+        tiny_close(&r, &c);
+    }
+    apart_choose(false);
+}
+
+/* --profile: which iterations, and on which ranks. */
+static void recorded(void **state)
+{
+    static const char options[] =
+        "--profile --profile-step-start 1 --profile-step-end 3 --profile-ranks %d";
+    char text[sizeof options + 16];
+    struct tr_config c;
+    struct tr_run r;
+
+    (void)state;
+    snprintf(text, sizeof text, options, world.size - 1);
+    apart_choose(true);
+    open_run(&r, &c, text);
+    for (int i = 0; i < 5; i++) {
+        bool wanted = world.rank == world.size - 1 && (i == 1 || i == 2);
+
+        tr_profile_before(&r);
+        assert_all(apart_counts().recording == wanted);
+        r.iteration++;
+        tr_profile_after(&r);
+        assert_all(apart_counts().recording == (wanted && i == 1));
+    }
+    r.iteration = 1;
+    tr_profile_before(&r);
+    tiny_close(&r, &c);
+    assert_all(!apart_counts().recording);
+    apart_choose(false);
+}
+
+static void refused(const char *options)
+{
+    struct tr_config c;
+    struct tr_run r;
+
+    tr_config_init(&c);
+    assert_all_ok(tr_config_parse_text(
+        &c, "--num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 16 "
+            "--max-position-embeddings 20 --vocab-size 101 --micro-batch-size 1 "
+            "--global-batch-size 8 --train-iters 9 --lr 0.003"));
+    assert_all_ok(tr_config_parse_text(&c, options));
+    assert_all(tr_run_open(&r, &c, &world) == TR_ECONFIG);
+    assert_all(strstr(tr_last_error(), "--profile"));
+    tr_config_release(&c);
+}
+
+static void not_recorded(void **state)
+{
+    (void)state;
+    refused("--profile");
+    apart_choose(true);
+    refused("--profile --profile-step-start 12");
+    refused("--profile --profile-ranks 0 4");
+    refused("--profile --profile-ranks 0,1");
+    refused("--profile --profile-ranks -1");
+    apart_choose(false);
 }
 
 /* ---- the test of the test ---- */
@@ -263,8 +349,9 @@ static void would_be_noticed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(would_be_noticed),
-        cmocka_unit_test(same_as_cpu),
+        cmocka_unit_test(would_be_noticed), cmocka_unit_test(same_as_cpu),
+        cmocka_unit_test(one_wait),         cmocka_unit_test(recorded),
+        cmocka_unit_test(not_recorded),
     };
 
     return run_mpi_tap(tests);

@@ -4,7 +4,7 @@
 # The log of a real run: Megatron's lines in Megatron's order, from one rank each, and times that add up.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 7
+plan 9
 
 check "a dataset is built" small_corpus
 # Wide enough that an iteration takes some tens of milliseconds: what stands outside the timers is a
@@ -79,9 +79,9 @@ adds_up() {
         printf "%.1f of %.1f ms: %.2f %%\n", sum, elapsed, 100 * sum / elapsed
         lines++
         if (sum < 0.98 * elapsed || sum > 1.001 * elapsed + 0.1) bad = 1
-    } END { exit bad || lines != 4 }' "$work/log"
+    } END { exit bad || lines != 4 }' "$1"
 }
-check "timers add up to at least 98 % of the elapsed time" adds_up
+check "timers add up to at least 98 % of the elapsed time" adds_up "$work/log"
 echo "$tap_out" | sed 's/^/# /'
 
 # A run without newer options has no other names than the log of 2021 has.
@@ -111,3 +111,14 @@ numbers() {
     ! grep -E 'lm loss: [0-9]+,' "$work/german.log"
 }
 check "numbers have a point in every locale" numbers
+
+# Marks of the device, which on the host have the host's clock.
+events() {
+    small 2 --pipeline-model-parallel-size 2 --hidden-size 128 --train-iters 40 --log-interval 10 \
+        --eval-iters 0 --timing events > "$work/events" 2>&1 || return 1
+    grep -q '^> clock of the timers: that of the device, which nothing waits for$' "$work/events" &&
+        adds_up "$work/events"
+}
+check "the clock of the device" events
+check "is not mentioned where it is not asked for" \
+    eval '! grep -q "clock of the timers" "$work/log" && grep -q "^> computing with cpu" "$work/log"'

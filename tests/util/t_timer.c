@@ -131,13 +131,163 @@ static void line(void **state)
     assert_true(seconds[TR_TIMER_SAVE_CHECKPOINT] > 0.0 && seconds[TR_TIMER_OPTIMIZER] == 0.0);
 }
 
+/* A device that works behind the host: time passes on it between calls of its own, and a mark counts
+   once it has settled.  Seconds are powers of two, so sums are exact. */
+enum { MARKS = 6 };
+
+static struct {
+    double now, mark[MARKS];
+    bool passed[MARKS];
+    int settled, marked, depth;
+    const char *range;
+} fake;
+
+static void fake_settle(void *ctx)
+{
+    assert_ptr_equal(ctx, &fake);
+    fake.settled++;
+    for (int i = 0; i < MARKS; i++)
+        fake.passed[i] = true;
+}
+
+static void fake_mark(void *ctx, int i)
+{
+    assert_ptr_equal(ctx, &fake);
+    assert_in_range(i, 0, MARKS - 1);
+    fake.mark[i] = fake.now;
+    fake.passed[i] = false;
+    fake.marked++;
+}
+
+static double fake_between(void *ctx, int from, int to)
+{
+    assert_ptr_equal(ctx, &fake);
+    assert_true(fake.passed[from] && fake.passed[to]);
+    return fake.mark[to] - fake.mark[from];
+}
+
+static void fake_range(void *ctx, const char *name)
+{
+    assert_ptr_equal(ctx, &fake);
+    fake.depth += name ? 1 : -1;
+    fake.range = name;
+}
+
+static void clock_of(int marks)
+{
+    const struct tr_clock c = {.ctx = &fake,
+                               .settle = fake_settle,
+                               .marks = marks,
+                               .mark = fake_mark,
+                               .between = fake_between,
+                               .range = fake_range};
+
+    memset(&fake, 0, sizeof fake);
+    tr_timers_clock(&c);
+    tr_timers_reset();
+}
+
+/* Timed by the host, which waits; profilers hear of it. */
+static void host_waits(void **state)
+{
+    (void)state;
+    clock_of(0);
+    tr_timer_start(TR_TIMER_OPTIMIZER);
+    assert_int_equal(fake.settled, 1);
+    assert_string_equal(fake.range, "optimizer");
+    tr_timer_start(TR_TIMER_CLIP);
+    assert_string_equal(fake.range, "optimizer-clip-main-grad");
+    assert_int_equal(fake.depth, 2);
+    tr_timer_stop(TR_TIMER_CLIP);
+    tr_timer_stop(TR_TIMER_OPTIMIZER);
+    assert_int_equal(fake.settled, 4);
+    assert_int_equal(fake.depth, 0);
+    assert_int_equal(fake.marked, 0);
+    assert_true(tr_timer_seconds(TR_TIMER_OPTIMIZER) > tr_timer_seconds(TR_TIMER_CLIP));
+    tr_timers_pause(true);
+    tr_timer_start(TR_TIMER_OPTIMIZER);
+    tr_timer_stop(TR_TIMER_OPTIMIZER);
+    tr_timers_pause(false);
+    assert_int_equal(fake.settled, 4);
+    tr_timers_clock(NULL);
+    assert_null(fake.range);
+}
+
+/* Timed by the device: no wait before the timers are read. */
+static void marks(void **state)
+{
+    (void)state;
+    clock_of(MARKS);
+    tr_timer_start(TR_TIMER_OPTIMIZER);
+    fake.now += 0.5;
+    tr_timer_stop(TR_TIMER_OPTIMIZER);
+    fake.now += 8.0;
+    tr_timer_start(TR_TIMER_OPTIMIZER);
+    fake.now += 0.25;
+    tr_timer_stop(TR_TIMER_OPTIMIZER);
+    assert_int_equal(fake.settled, 0);
+    assert_int_equal(fake.depth, 0);
+    assert_true(tr_timer_take(TR_TIMER_OPTIMIZER) == 0.75);
+    assert_int_equal(fake.settled, 1);
+    assert_true(tr_timer_take(TR_TIMER_OPTIMIZER) == 0.0);
+    tr_timers_settle();
+    assert_int_equal(fake.settled, 1);
+    tr_timers_clock(NULL);
+}
+
+/* More starts and stops than marks, inside a timer that runs all the time. */
+static void few_marks(void **state)
+{
+    (void)state;
+    clock_of(MARKS);
+    tr_timer_start(TR_TIMER_FORWARD_BACKWARD);
+    for (int i = 0; i < 50; i++) {
+        fake.now += 1.0;
+        tr_timer_start(TR_TIMER_FORWARD_COMPUTE);
+        fake.now += 0.5;
+        tr_timer_start(TR_TIMER_BATCH_GENERATOR);
+        fake.now += 0.125;
+        tr_timer_stop(TR_TIMER_BATCH_GENERATOR);
+        fake.now += 0.25;
+        tr_timer_stop(TR_TIMER_FORWARD_COMPUTE);
+    }
+    fake.now += 1.0;
+    tr_timer_stop(TR_TIMER_FORWARD_BACKWARD);
+    assert_true(tr_timer_seconds(TR_TIMER_FORWARD_BACKWARD) == 50 * 1.875 + 1.0);
+    assert_true(tr_timer_seconds(TR_TIMER_FORWARD_COMPUTE) == 50 * 0.875);
+    assert_true(tr_timer_seconds(TR_TIMER_BATCH_GENERATOR) == 50 * 0.125);
+    assert_in_range(fake.settled, 202 / MARKS, 202 / (MARKS - 2) + 1);
+    tr_timers_clock(NULL);
+}
+
+/* Set-up begins before there is a device and ends when there is none any more. */
+static void around(void **state)
+{
+    (void)state;
+    tr_timer_take(TR_TIMER_MODEL_SETUP);
+    tr_timer_start(TR_TIMER_MODEL_SETUP);
+    clock_of(MARKS);
+    tr_timer_start(TR_TIMER_LOAD_CHECKPOINT);
+    assert_int_equal(fake.depth, 1);
+    tr_timer_stop(TR_TIMER_LOAD_CHECKPOINT);
+    assert_int_equal(fake.marked, 0);
+    assert_int_equal(fake.settled, 2);
+    tr_timer_start(TR_TIMER_DATA_SETUP);
+    tr_timer_stop(TR_TIMER_MODEL_SETUP);
+    assert_int_equal(fake.depth, 1);
+    tr_timers_clock(NULL);
+    tr_timer_stop(TR_TIMER_DATA_SETUP);
+    assert_true(tr_timer_take(TR_TIMER_MODEL_SETUP) > 0.0);
+    assert_true(tr_timer_take(TR_TIMER_LOAD_CHECKPOINT) > 0.0);
+    assert_true(tr_timer_take(TR_TIMER_DATA_SETUP) > 0.0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tables),
-        cmocka_unit_test(levels),
-        cmocka_unit_test(named),
-        cmocka_unit_test(line),
+        cmocka_unit_test(tables),    cmocka_unit_test(levels),     cmocka_unit_test(named),
+        cmocka_unit_test(line),      cmocka_unit_test(host_waits), cmocka_unit_test(marks),
+        cmocka_unit_test(few_marks), cmocka_unit_test(around),
     };
 
     return run_tap(tests);
