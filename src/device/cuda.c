@@ -141,7 +141,7 @@ static void open_sdpa(struct tr_cuda *g)
 #endif
 }
 
-static enum tr_status open_parts(struct tr_cuda *g)
+static enum tr_status open_parts(struct tr_cuda *g, bool tune)
 {
     TR_TRY(prepare(g, cudaSetDevice(g->ordinal), "cudaSetDevice"));
     TR_TRY(prepare(g, cudaStreamCreateWithFlags(&g->compute, cudaStreamNonBlocking),
@@ -150,7 +150,7 @@ static enum tr_status open_parts(struct tr_cuda *g)
     for (int i = 0; i < TR_MARKS; i++)
         TR_TRY(prepare(g, cudaEventCreate(&g->mark[i]), "cudaEventCreate"));
     TR_TRY(tr_cuda_moves_open(&g->moves));
-    TR_TRY(tr_cuda_product_open(g, false, &g->product));
+    TR_TRY(tr_cuda_product_open(g, tune, &g->product));
     open_sdpa(g);
     return TR_OK;
 }
@@ -232,7 +232,7 @@ static enum tr_status cuda_open(const struct tr_device_how *how, struct tr_devic
     if (s == TR_OK)
         s = tr_cuda_find(how, g, &bytes);
     if (s == TR_OK)
-        s = open_parts(g);
+        s = open_parts(g, how->tune);
     if (s != TR_OK) {
         cuda_close((struct tr_device *)g);
         return s;

@@ -73,6 +73,8 @@ struct tr_device_how {
     int local_size;             /* how many there are */
     bool share;                 /* ranks of a node may share a GPU */
     bool tf32;                  /* products of fp32 may round their factors to 10 bits of mantissa */
+    bool tune;                  /* the first product of a shape may be timed to choose how it is made,
+                                   which can be another way in each run */
 };
 
 struct tr_backend {

@@ -72,6 +72,8 @@ static enum tr_status check_gpu_option(struct tr_run *r, bool given, const char 
 static enum tr_status check_gpu_options(struct tr_run *r)
 {
     TR_TRY(check_gpu_option(r, r->config->tf32, "--tf32", "is about products on GPUs"));
+    TR_TRY(check_gpu_option(r, r->config->tune_products, "--tune-products",
+                            "is about products on GPUs"));
     return check_gpu_option(r, r->config->gpu_oversubscribe, "--gpu-oversubscribe",
                             "is about the GPUs of a node");
 }
@@ -84,6 +86,7 @@ static enum tr_status open_device(struct tr_run *r)
         .local_size = r->launch.local_size,
         .share = r->config->gpu_oversubscribe,
         .tf32 = r->config->tf32,
+        .tune = r->config->tune_products,
     };
     enum tr_status s;
 
