@@ -68,16 +68,17 @@ AS_IF([test $tr_have_CUDA = yes], [AC_MSG_RESULT([yes, $tr_cuda_dir])],
       [test $tr_have_CUDA_HEADERS = yes],
       [AC_MSG_RESULT([headers in $tr_cuda_dir, and $tr_cuda_lacks])],
       [AC_MSG_RESULT([no])])
+AS_IF([test $tr_have_CUDA = yes], [TR_CUDA_ARCHS])
 AS_CASE([$with_cuda], [check | no], [],
   [AS_IF([test $tr_have_CUDA = no],
     [AC_MSG_ERROR([--with-cuda=$with_cuda: $tr_cuda_lacks; config.log has what was tried])])])
 
-TR_CUDA_ADDON([NCCL], [nccl], [$with_nccl], [libnccl.so.2],
+TR_CUDA_ADDON([NCCL], [nccl], [$with_nccl], [nccl.h], [libnccl.so.2],
   [[#include <nccl.h>
     #if NCCL_VERSION_CODE < NCCL_VERSION(2, 19, 0)
     #error "old"
     #endif]], [NCCL 2.19 or newer], [NCCL_HOME NCCL_ROOT NCCL_DIR EBROOTNCCL])
-TR_CUDA_ADDON([CUDNN], [cudnn], [$with_cudnn], [libcudnn.so.9],
+TR_CUDA_ADDON([CUDNN], [cudnn], [$with_cudnn], [cudnn_graph.h], [libcudnn.so.9],
   [[#include <cudnn_backend.h>
     #include <cudnn_graph.h>
     #if CUDNN_MAJOR < 9
@@ -85,7 +86,6 @@ TR_CUDA_ADDON([CUDNN], [cudnn], [$with_cudnn], [libcudnn.so.9],
     #endif]], [cuDNN 9 or newer], [CUDNN_HOME CUDNN_ROOT CUDNN_PATH EBROOTCUDNN])
 
 AS_IF([test $tr_have_CUDA = yes], [
-  TR_CUDA_ARCHS
   CUDA_CPPFLAGS="-DHAVE_CUDA -DTR_CUDA_ARCHS=\\\"$tr_cuda_archs\\\" $CUDA_HEADERS"
   AS_IF([test $tr_have_NCCL = yes],
         [CUDA_CPPFLAGS="-DHAVE_NCCL $CUDA_CPPFLAGS"; tr_nccl_how="yes, $tr_nccl_dir"])
@@ -174,15 +174,15 @@ CPPFLAGS=$tr_save_CPPFLAGS
 LIBS=$tr_save_LIBS
 ])
 
-# TR_CUDA_ADDON(NAME, option, value, file to open, header, what is wanted, environment variables): the
-# headers of a library that is opened at run time, and the path to it.
+# TR_CUDA_ADDON(NAME, option, value, header, file to open, program, what is wanted, environment variables):
+# the headers of a library that is opened at run time, and the path to it.
 AC_DEFUN([TR_CUDA_ADDON], [
 AS_IF([test "x$3" != xno && test $tr_have_CUDA_HEADERS = yes], [
-  AC_MSG_CHECKING([for $6])
+  AC_MSG_CHECKING([for $7])
   AS_CASE([$3],
     [check | yes], [
       set dummy
-      for tr_variable in $7; do
+      for tr_variable in $8; do
         eval "tr_dir=\${$tr_variable-}"
         AS_IF([test -n "$tr_dir"], [set "$[]@" "$tr_dir"])
       done
@@ -190,18 +190,20 @@ AS_IF([test "x$3" != xno && test $tr_have_CUDA_HEADERS = yes], [
     [set dummy "$3"])
   shift
   for tr_dir; do
-    AS_IF([test $tr_have_$1 = yes], [continue])
-    tr_save_CPPFLAGS=$CPPFLAGS
+    # In other folders the compiler looks anyway: what lies there is not what was asked for.
+    AS_IF([test $tr_have_$1 = yes || { test "$tr_dir" != /usr && test ! -e "$tr_dir/include/$4"; }],
+          [continue])
     AS_CASE(["$tr_dir $CUDA_HEADERS "],
       ["/usr "* | "$tr_dir "*"-isystem $tr_dir/include "*], [tr_headers=$CUDA_HEADERS],
       [tr_headers="-isystem $tr_dir/include $CUDA_HEADERS"])
+    tr_save_CPPFLAGS=$CPPFLAGS
     CPPFLAGS="$CPPFLAGS $tr_headers"
-    AC_COMPILE_IFELSE([AC_LANG_PROGRAM([$5], [])], [
+    AC_COMPILE_IFELSE([AC_LANG_PROGRAM([$6], [])], [
       tr_have_$1=yes
       tr_$2_dir=$tr_dir
       CUDA_HEADERS=$tr_headers
       for tr_sub in lib64 targets/`uname -m`-linux/lib lib lib/`uname -m`-linux-gnu; do
-        AS_IF([test -e "$tr_dir/$tr_sub/$4"], [
+        AS_IF([test -e "$tr_dir/$tr_sub/$5"], [
           AS_CASE(["$CUDA_LIBS "], [*"-rpath,$tr_dir/$tr_sub "*], [],
                   [CUDA_LIBS="$CUDA_LIBS -Wl,-rpath,$tr_dir/$tr_sub"])
           break])
@@ -210,27 +212,27 @@ AS_IF([test "x$3" != xno && test $tr_have_CUDA_HEADERS = yes], [
   done
   AC_MSG_RESULT([$tr_have_$1])])
 AS_CASE([$3], [check | no], [],
-  [AS_IF([test $tr_have_$1 = no], [AC_MSG_ERROR([--with-$2=$3: no headers of $6 there])])])
+  [AS_IF([test $tr_have_$1 = no], [AC_MSG_ERROR([--with-$2=$3: no headers of $7 there])])])
 ])
 
 # TR_CUDA_ARCHS: $tr_cuda_archs is the list, CUDA_CODE what nvcc is told; nvcc must compile with it.
 AC_DEFUN([TR_CUDA_ARCHS], [
 AC_MSG_CHECKING([which GPUs to make code for])
-tr_known=" `$NVCC --list-gpu-arch 2>/dev/null | tr '\n' ' '` "
+tr_known=`$NVCC --list-gpu-arch 2>/dev/null | sed 's/compute_//' | tr '\n' ' '`
 tr_cuda_archs=
 tr_newest=0
 AS_CASE([$with_cuda_arch],
   [check], [tr_wanted="70 80 90"],
   [tr_wanted=`AS_ECHO(["$with_cuda_arch"]) | tr ',;' '  '`])
 for tr_arch in $tr_wanted; do
-  AS_CASE(["$tr_known"],
-    [*" compute_$tr_arch "*], [
+  AS_CASE([" $tr_known "],
+    [*" $tr_arch "*], [
       CUDA_CODE="$CUDA_CODE -gencode arch=compute_$tr_arch,code=sm_$tr_arch"
       tr_cuda_archs="$tr_cuda_archs${tr_cuda_archs:+,}$tr_arch"
       AS_IF([test "$tr_arch" -gt $tr_newest], [tr_newest=$tr_arch])],
     [AS_IF([test "$with_cuda_arch" != check],
       [AC_MSG_ERROR([--with-cuda-arch=$with_cuda_arch: $NVCC makes no code for $tr_arch, but for
-these: $tr_known])])])
+$tr_known])])])
 done
 AS_IF([test -z "$tr_cuda_archs"],
   [AC_MSG_ERROR([$NVCC makes code for none of 70, 80 and 90: name others with --with-cuda-arch])])
@@ -247,7 +249,8 @@ AS_IF([$NVCC $NVCC_HOST $CUDA_CODE -c -o conftest.o conftest.cu \
          >&AS_MESSAGE_LOG_FD 2>&1],
   [AC_MSG_RESULT([yes])],
   [AC_MSG_RESULT([no])
-   AC_MSG_ERROR([$NVCC does not compile a kernel: config.log has what it says.  Name a host compiler that
-it takes with NVCC_CCBIN=, or build without it: --with-cuda=no])])
+   tr_have_CUDA=no
+   tr_cuda_lacks="$NVCC does not compile a kernel; NVCC_CCBIN= names a host compiler that it takes"
+   tr_cuda_how="none: $tr_cuda_lacks"])
 rm -f conftest.cu conftest.o
 ])

@@ -165,7 +165,8 @@ static void cuda_close(struct tr_device *d)
     if (g->compute)
         tr_cuda_wait_stream(g, g->compute);
 #ifdef HAVE_CUDNN
-    tr_cuda_sdpa_close(g->sdpa);
+    if (g->sdpa)
+        tr_cuda_sdpa_close(g->sdpa);
 #endif
     tr_cuda_product_close(g->product);
     tr_cuda_moves_close(g->moves);

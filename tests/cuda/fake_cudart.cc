@@ -170,18 +170,18 @@ void on_fault(int signal, siginfo_t *info, void *)
     ::signal(signal, former_handler);
 }
 
+/* Others may have set theirs since. */
 void watch_for_faults()
 {
-    static bool watching;
-    struct sigaction now = {}, before = {};
+    struct sigaction ours = {}, before = {};
 
-    if (watching)
-        return;
-    watching = true;
-    now.sa_sigaction = on_fault;
-    now.sa_flags = SA_SIGINFO;
-    sigaction(SIGSEGV, &now, &before);
-    former_handler = before.sa_flags & SA_SIGINFO ? SIG_DFL : before.sa_handler;
+    ours.sa_sigaction = on_fault;
+    ours.sa_flags = SA_SIGINFO;
+    sigaction(SIGSEGV, &ours, &before);
+    if (!(before.sa_flags & SA_SIGINFO))
+        former_handler = before.sa_handler;
+    else if (before.sa_sigaction != on_fault)
+        former_handler = SIG_DFL;
 }
 
 /* Huge pages, so that closing and opening is cheap. */

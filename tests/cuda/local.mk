@@ -20,9 +20,9 @@ FAKE_NEEDS = tests/cuda/libfake.a tests/cuda/libemulated.a $(TR_LIBS_MADE)
 FAKE_LIBS = $(WHOLE) tests/cuda/libfake.a tests/cuda/libemulated.a $(NO_WHOLE) \
 	$(TR_LIBS_MADE) $(TR_LIBS_FOUND) $(CMOCKA_LIBS) -lstdc++ -lpthread
 FAKE_FILES = \
+	tests/cuda/fake_cublaslt.cc tests/cuda/fake_cublaslt.h \
 	tests/cuda/fake_cudart.cc tests/cuda/fake_cudart.h \
 	tests/cuda/fake_nccl.cc \
-	tests/cuda/fake_cublaslt.cc tests/cuda/fake_cublaslt.h \
 	tests/cuda/fake_product.cc tests/cuda/fake_product.h \
 	tests/cuda/not_yet.c
 EXTRA_DIST += $(FAKE_FILES) kernels/emulate.cc
@@ -40,7 +40,7 @@ tests_cuda_libfake_a_CPPFLAGS = $(FAKE_FLAGS)
 tests_cuda_libfake_a_SOURCES = $(FAKE_FILES) $(CUDA_SOURCES) $(NCCL_SOURCES) $(CUDA_AWARE)
 
 check_PROGRAMS += tests/cuda/t_cuda_device
-# (run by hand until the fake of cuBLASLt is there) TESTS += tests/cuda/t_cuda_device
+TESTS += tests/cuda/t_cuda_device
 tests_cuda_t_cuda_device_CPPFLAGS = $(FAKE_FLAGS)
 tests_cuda_t_cuda_device_LDADD = $(FAKE_LIBS)
 tests_cuda_t_cuda_device_DEPENDENCIES = $(FAKE_NEEDS)
