@@ -97,14 +97,14 @@ TR_INLINE unsigned kept_of_four(const dropping &d, int64_t sample, uint64_t firs
     unsigned kept = 0;
 
     draw_block(d, sample, first / 4, words);
-#pragma unroll
+    TR_UNROLL
     for (int i = 0; i < 4; i++)
         kept |= (unsigned)(words[i] >= d.threshold) << i;
     if (offset == 0)
         return kept;
     kept >>= offset;
     draw_block(d, sample, first / 4 + 1, words);
-#pragma unroll
+    TR_UNROLL
     for (int i = 0; i < 4; i++)
         kept |= (unsigned)(words[i] >= d.threshold) << i << (4 - offset);
     return kept & 15;

@@ -28,23 +28,23 @@ template <class S> struct forward_rows {
 
     TR_INLINE void clear_rows()
     {
-#pragma unroll
+        TR_UNROLL
         for (int m = 0; m < S::TILES; m++)
-#pragma unroll
-            for (int w = 0; w < 2; w++) {
-                max[m][w] = -INFINITY;
-                total[m][w] = 0.0f;
-            }
+            TR_UNROLL
+        for (int w = 0; w < 2; w++) {
+            max[m][w] = -INFINITY;
+            total[m][w] = 0.0f;
+        }
     }
 
     /* Scores become exponentials, and what was summed before is brought to the new maximum. */
     TR_INLINE void take(accumulators<M, S::TILES, S::KEYS> &s, accumulators<M, S::TILES, S::D> &sum)
     {
-#pragma unroll
+        TR_UNROLL
         for (int m = 0; m < S::TILES; m++)
-#pragma unroll
-            for (int w = 0; w < 2; w++)
-                take_row(s[m], sum[m], m, w);
+            TR_UNROLL
+        for (int w = 0; w < 2; w++)
+            take_row(s[m], sum[m], m, w);
     }
 
   private:
@@ -53,32 +53,32 @@ template <class S> struct forward_rows {
     {
         float most = max[m][w], base, shrink;
 
-#pragma unroll
+        TR_UNROLL
         for (int n = 0; n < S::KEYS / 8; n++)
-#pragma unroll
-            for (int i = 0; i < M::EACH; i++)
-                if (i / 2 % 2 == w)
-                    most = take_larger()(most, s[n].x[i]);
+            TR_UNROLL
+        for (int i = 0; i < M::EACH; i++)
+            if (i / 2 % 2 == w)
+                most = take_larger()(most, s[n].x[i]);
         most = M::over_row(most, take_larger());
         /* A query may not have seen any key yet. */
         base = most == -INFINITY ? 0.0f : most;
         shrink = exp2_quick(max[m][w] - base);
         max[m][w] = most;
         total[m][w] *= shrink;
-#pragma unroll
+        TR_UNROLL
         for (int n = 0; n < S::KEYS / 8; n++)
-#pragma unroll
-            for (int i = 0; i < M::EACH; i++)
-                if (i / 2 % 2 == w) {
-                    s[n].x[i] = exp2_quick(s[n].x[i] - base);
-                    total[m][w] += s[n].x[i];
-                }
-#pragma unroll
+            TR_UNROLL
+        for (int i = 0; i < M::EACH; i++)
+            if (i / 2 % 2 == w) {
+                s[n].x[i] = exp2_quick(s[n].x[i] - base);
+                total[m][w] += s[n].x[i];
+            }
+        TR_UNROLL
         for (int n = 0; n < S::D / 8; n++)
-#pragma unroll
-            for (int i = 0; i < M::EACH; i++)
-                if (i / 2 % 2 == w)
-                    sum[n].x[i] *= shrink;
+            TR_UNROLL
+        for (int i = 0; i < M::EACH; i++)
+            if (i / 2 % 2 == w)
+                sum[n].x[i] *= shrink;
     }
 };
 
@@ -89,19 +89,18 @@ TR_INLINE void mask_scores(accumulators<typename S::M, S::TILES, S::KEYS> &s, fl
 {
     typedef typename S::M M;
 
-#pragma unroll
+    TR_UNROLL
     for (int m = 0; m < S::TILES; m++)
-#pragma unroll
-        for (int n = 0; n < S::KEYS / 8; n++)
-#pragma unroll
-            for (int i = 0; i < M::EACH; i++) {
-                const int w = i / 2 % 2, key = n * 8 + M::column(i);
+        TR_UNROLL
+    for (int n = 0; n < S::KEYS / 8; n++)
+        TR_UNROLL
+    for (int i = 0; i < M::EACH; i++) {
+        const int w = i / 2 % 2, key = n * 8 + M::column(i);
 
-                s[m][n].x[i] *= factor;
-                if (masked &&
-                    (key > query0 - key0 + m * M::ROWS + M::row(w) || key < from[m][w] - key0))
-                    s[m][n].x[i] = -INFINITY;
-            }
+        s[m][n].x[i] *= factor;
+        if (masked && (key > query0 - key0 + m * M::ROWS + M::row(w) || key < from[m][w] - key0))
+            s[m][n].x[i] = -INFINITY;
+    }
 }
 
 /* Probabilities that are dropped become 0; kept[m] is of the units of 8 keys, first to last. */
@@ -111,14 +110,14 @@ TR_INLINE void drop_scores(accumulators<typename S::M, S::TILES, S::KEYS> &s,
 {
     typedef typename S::M M;
 
-#pragma unroll
+    TR_UNROLL
     for (int m = 0; m < S::TILES; m++)
-#pragma unroll
-        for (int n = 0; n < S::KEYS / 8; n++)
-#pragma unroll
-            for (int i = 0; i < M::EACH; i++)
-                if (!(kept[m] >> (n * M::EACH + i) & 1))
-                    s[m][n].x[i] = 0.0f;
+        TR_UNROLL
+    for (int n = 0; n < S::KEYS / 8; n++)
+        TR_UNROLL
+    for (int i = 0; i < M::EACH; i++)
+        if (!(kept[m] >> (n * M::EACH + i) & 1))
+            s[m][n].x[i] = 0.0f;
 }
 
 template <class S>
@@ -154,11 +153,11 @@ __global__ void __launch_bounds__(S::THREADS)
         end_batch();
         clear(sum);
         rows.clear_rows();
-#pragma unroll
+        TR_UNROLL
         for (int m = 0; m < S::TILES; m++)
-#pragma unroll
-            for (int w = 0; w < 2; w++)
-                from[m][w] = (int)first_key(h, min(query0 + m * M::ROWS + M::row(w), t - 1));
+            TR_UNROLL
+        for (int w = 0; w < 2; w++)
+            from[m][w] = (int)first_key(h, min(query0 + m * M::ROWS + M::row(w), t - 1));
         for (int key0 = begin; key0 < end; key0 += S::KEYS) {
             /* Keys that this warp's queries do not see are other warps' concern. */
             const bool seen = key0 < query0 + S::OF_WARP;
@@ -190,17 +189,17 @@ __global__ void __launch_bounds__(S::THREADS)
             if (seen)
                 multiply_weights<M, S::TILES, S::KEYS, S::D>(sum, s, v_tile);
         }
-#pragma unroll
+        TR_UNROLL
         for (int m = 0; m < S::TILES; m++)
-#pragma unroll
-            for (int w = 0; w < 2; w++) {
-                const int query = query0 + m * M::ROWS + M::row(w);
-                const float total = M::over_row(rows.total[m][w], add_up());
+            TR_UNROLL
+        for (int w = 0; w < 2; w++) {
+            const int query = query0 + m * M::ROWS + M::row(w);
+            const float total = M::over_row(rows.total[m][w], add_up());
 
-                if (query < t && M::column(0) == 0)
-                    lse[h.pair * t + query] = rows.max[m][w] * LN_2 + logf(total);
-                rows.total[m][w] = (a.drop.threshold ? a.drop.kept : 1.0f) / total;
-            }
+            if (query < t && M::column(0) == 0)
+                lse[h.pair * t + query] = rows.max[m][w] * LN_2 + logf(total);
+            rows.total[m][w] = (a.drop.threshold ? a.drop.kept : 1.0f) / total;
+        }
         store_rows<M, S::TILES, S::D>(ctx + h.ctx + query0 * h.width, (int)h.width, t - query0, sum,
                                       rows.total, mine);
     }

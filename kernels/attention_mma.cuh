@@ -40,13 +40,13 @@ using accumulators = typename M::accumulator[TILES][COLUMNS / 8];
 
 template <class A, int TILES, int N> TR_INLINE void clear(A (&c)[TILES][N])
 {
-#pragma unroll
+    TR_UNROLL
     for (int m = 0; m < TILES; m++)
-#pragma unroll
-        for (int n = 0; n < N; n++)
-#pragma unroll
-            for (int i = 0; i < (int)(sizeof(A) / sizeof(float)); i++)
-                c[m][n].x[i] = 0.0f;
+        TR_UNROLL
+    for (int n = 0; n < N; n++)
+        TR_UNROLL
+    for (int i = 0; i < (int)(sizeof(A) / sizeof(float)); i++)
+        c[m][n].x[i] = 0.0f;
 }
 
 /* c += a b^T: TILES * ROWS rows of a tile by COLUMNS rows of another one. */
@@ -56,19 +56,19 @@ TR_INLINE void multiply_rows(accumulators<M, TILES, COLUMNS> &c, const typename 
 {
     const int stride = tile_of<D>::STRIDE;
 
-#pragma unroll
+    TR_UNROLL
     for (int k = 0; k < D; k += 16) {
         typename M::left_operand l[TILES];
 
-#pragma unroll
+        TR_UNROLL
         for (int m = 0; m < TILES; m++)
             M::left(l[m], a + m * M::ROWS * stride + k, stride);
-#pragma unroll
+        TR_UNROLL
         for (int n = 0; n < COLUMNS / 16; n++) {
             typename M::right_operand r;
 
             M::template right<false>(r, b + n * 16 * stride + k, stride);
-#pragma unroll
+            TR_UNROLL
             for (int m = 0; m < TILES; m++)
                 M::template multiply<false>(c[m][2 * n], c[m][2 * n + 1], l[m], r);
         }
@@ -83,19 +83,19 @@ TR_INLINE void multiply_weights(accumulators<M, TILES, D> &c,
 {
     const int stride = tile_of<D>::STRIDE;
 
-#pragma unroll
+    TR_UNROLL
     for (int k = 0; k < COLUMNS / 16; k++) {
         typename M::left_operand l[TILES];
 
-#pragma unroll
+        TR_UNROLL
         for (int m = 0; m < TILES; m++)
             M::left_of(l[m], w[m][2 * k], w[m][2 * k + 1]);
-#pragma unroll
+        TR_UNROLL
         for (int n = 0; n < D / 16; n++) {
             typename M::right_operand r;
 
             M::template right<true>(r, b + k * 16 * stride + n * 16, stride);
-#pragma unroll
+            TR_UNROLL
             for (int m = 0; m < TILES; m++)
                 M::template multiply<true>(c[m][2 * n], c[m][2 * n + 1], l[m], r);
         }
@@ -114,20 +114,19 @@ TR_INLINE void store_rows(typename M::element *to, int stride, int valid,
     typedef typename M::element T;
     enum { PIECE = 8, PIECES = D / PIECE };
 
-#pragma unroll
+    TR_UNROLL
     for (int m = 0; m < TILES; m++)
-#pragma unroll
-        for (int n = 0; n < D / 8; n++)
-#pragma unroll
-            for (int i = 0; i < M::EACH; i += 2) {
-                const int which = i / 2 % 2;
-                const uint32_t two = two_halves<T>(c[m][n].x[i] * factor[m][which],
-                                                   c[m][n].x[i + 1] * factor[m][which]);
+        TR_UNROLL
+    for (int n = 0; n < D / 8; n++)
+        TR_UNROLL
+    for (int i = 0; i < M::EACH; i += 2) {
+        const int which = i / 2 % 2;
+        const uint32_t two =
+            two_halves<T>(c[m][n].x[i] * factor[m][which], c[m][n].x[i + 1] * factor[m][which]);
 
-                memcpy(room + (m * M::ROWS + M::row(which)) * tile_of<D>::STRIDE + n * 8 +
-                           M::column(i),
-                       &two, sizeof two);
-            }
+        memcpy(room + (m * M::ROWS + M::row(which)) * tile_of<D>::STRIDE + n * 8 + M::column(i),
+               &two, sizeof two);
+    }
     __syncwarp();
     for (int i = lane_of_thread(); i < TILES * M::ROWS * PIECES; i += WARP) {
         const int row = i / PIECES, column = i % PIECES * PIECE;
@@ -149,7 +148,7 @@ TR_INLINE uint64_t kept_by_row(const attention_shape &a, const one_head &h, int6
     uint64_t kept = 0;
 
     static_assert(KEYS / 8 * M::EACH <= 64, "as many bits");
-#pragma unroll 1
+    TR_UNROLL_BY(1)
     for (int n = 0; n < KEYS / 8; n++) {
         const uint64_t draw = h.draws + (uint64_t)(query * a.t + key + n * 8);
 
@@ -169,7 +168,7 @@ TR_INLINE uint64_t kept_by_column(const attention_shape &a, const one_head &h, i
     uint64_t kept = 0;
 
     static_assert(QUERIES / 8 * M::EACH <= 64, "as many bits");
-#pragma unroll 1
+    TR_UNROLL_BY(1)
     for (int n = 0; n < QUERIES / 8; n++) {
         const uint64_t draw = h.draws + (uint64_t)((query + n * 8) * a.t + key);
 

@@ -66,11 +66,11 @@ template <class S> struct query_rows {
         const int64_t row = h.ctx + (int64_t)min(query, t - 1) * h.width;
         float sum = 0.0f;
 
-#pragma unroll
+        TR_UNROLL
         for (int d = lane % PARTS * PIECE; d < S::D; d += PARTS * PIECE) {
             const pack<T, PIECE> x = load<PIECE>(dctx + row + d), y = load<PIECE>(ctx + row + d);
 
-#pragma unroll
+            TR_UNROLL
             for (int i = 0; i < PIECE; i++)
                 sum += widen(x.x[i]) * widen(y.x[i]);
         }
@@ -78,16 +78,16 @@ template <class S> struct query_rows {
             sum += __shfl_xor_sync(ALL_LANES, sum, 1);
         if (lane % PARTS == 0 && query < t)
             deltas[(h.pair - a.first) * a.t + query] = sum;
-#pragma unroll
+        TR_UNROLL
         for (int m = 0; m < S::TILES; m++)
-#pragma unroll
-            for (int w = 0; w < 2; w++) {
-                const int r = m * M::ROWS + M::row(w), i = min(query0 + r, t - 1);
+            TR_UNROLL
+        for (int w = 0; w < 2; w++) {
+            const int r = m * M::ROWS + M::row(w), i = min(query0 + r, t - 1);
 
-                delta[m][w] = __shfl_sync(ALL_LANES, sum, r * PARTS);
-                log[m][w] = lse[h.pair * a.t + i] * LOG2_E;
-                from[m][w] = (int)first_key(h, i);
-            }
+            delta[m][w] = __shfl_sync(ALL_LANES, sum, r * PARTS);
+            log[m][w] = lse[h.pair * a.t + i] * LOG2_E;
+            from[m][w] = (int)first_key(h, i);
+        }
     }
 };
 
@@ -100,24 +100,24 @@ TR_INLINE void differentiate_rows(scores_of<S> &s, const scores_of<S> &dp,
     typedef typename S::M M;
     const float factor = a.scale * LOG2_E;
 
-#pragma unroll
+    TR_UNROLL
     for (int m = 0; m < S::TILES; m++)
-#pragma unroll
-        for (int n = 0; n < S::STEP / 8; n++)
-#pragma unroll
-            for (int i = 0; i < M::EACH; i++) {
-                const int w = i / 2 % 2, key = n * 8 + M::column(i);
-                const float p = exp2_quick(s.x[m][n].x[i] * factor - rows.log[m][w]);
-                float x = dp.x[m][n].x[i];
+        TR_UNROLL
+    for (int n = 0; n < S::STEP / 8; n++)
+        TR_UNROLL
+    for (int i = 0; i < M::EACH; i++) {
+        const int w = i / 2 % 2, key = n * 8 + M::column(i);
+        const float p = exp2_quick(s.x[m][n].x[i] * factor - rows.log[m][w]);
+        float x = dp.x[m][n].x[i];
 
-                if (a.drop.threshold)
-                    x = kept[m] >> (n * M::EACH + i) & 1 ? x * a.drop.kept : 0.0f;
-                x = p * (x - rows.delta[m][w]);
-                if (masked &&
-                    (key > query0 - key0 + m * M::ROWS + M::row(w) || key < rows.from[m][w] - key0))
-                    x = 0.0f;
-                s.x[m][n].x[i] = x;
-            }
+        if (a.drop.threshold)
+            x = kept[m] >> (n * M::EACH + i) & 1 ? x * a.drop.kept : 0.0f;
+        x = p * (x - rows.delta[m][w]);
+        if (masked &&
+            (key > query0 - key0 + m * M::ROWS + M::row(w) || key < rows.from[m][w] - key0))
+            x = 0.0f;
+        s.x[m][n].x[i] = x;
+    }
 }
 
 template <class S>
@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(S::THREADS)
                 multiply_weights<M, S::TILES, S::STEP, S::D>(dq, s.x, now);
             }
         }
-#pragma unroll
+        TR_UNROLL
         for (int m = 0; m < S::TILES; m++)
             factor[m][0] = factor[m][1] = a.scale;
         store_rows<M, S::TILES, S::D>(dqkv + h.qkv + (int64_t)query0 * stride, stride, t - query0,
@@ -238,33 +238,33 @@ TR_INLINE void differentiate_columns(scores_of<S> &p, scores_of<S> &dp, const st
     typedef typename S::M M;
     const float factor = a.scale * LOG2_E;
 
-#pragma unroll
+    TR_UNROLL
     for (int n = 0; n < S::STEP / 8; n++)
-#pragma unroll
-        for (int i = 0; i < M::EACH; i++) {
-            const int query = n * 8 + M::column(i), w = i / 2 % 2;
-            const float log = of.log[query] * LOG2_E, delta = of.delta[query];
-            const int from = documents ? of.from[query] - key0 : 0;
+        TR_UNROLL
+    for (int i = 0; i < M::EACH; i++) {
+        const int query = n * 8 + M::column(i), w = i / 2 % 2;
+        const float log = of.log[query] * LOG2_E, delta = of.delta[query];
+        const int from = documents ? of.from[query] - key0 : 0;
 
-#pragma unroll
-            for (int m = 0; m < S::TILES; m++) {
-                const int key = m * M::ROWS + M::row(w);
-                float x = exp2_quick(p.x[m][n].x[i] * factor - log), y = dp.x[m][n].x[i];
-                float weight = x * lift<typename M::element>();
+        TR_UNROLL
+        for (int m = 0; m < S::TILES; m++) {
+            const int key = m * M::ROWS + M::row(w);
+            float x = exp2_quick(p.x[m][n].x[i] * factor - log), y = dp.x[m][n].x[i];
+            float weight = x * lift<typename M::element>();
 
-                if (a.drop.threshold) {
-                    const bool stays = kept[m] >> (n * M::EACH + i) & 1;
+            if (a.drop.threshold) {
+                const bool stays = kept[m] >> (n * M::EACH + i) & 1;
 
-                    weight = stays ? weight : 0.0f;
-                    y = stays ? y * a.drop.kept : 0.0f;
-                }
-                y = x * (y - delta);
-                if (masked && (key > query0 - key0 + query || (documents && key < from)))
-                    weight = y = 0.0f;
-                p.x[m][n].x[i] = weight;
-                dp.x[m][n].x[i] = y;
+                weight = stays ? weight : 0.0f;
+                y = stays ? y * a.drop.kept : 0.0f;
             }
+            y = x * (y - delta);
+            if (masked && (key > query0 - key0 + query || (documents && key < from)))
+                weight = y = 0.0f;
+            p.x[m][n].x[i] = weight;
+            dp.x[m][n].x[i] = y;
         }
+    }
 }
 
 /* The next step of queries from query0 on of which one sees a key before `end`. */
@@ -340,14 +340,14 @@ __global__ void __launch_bounds__(S::THREADS)
             half = 1 - half;
         }
         if constexpr (DK) {
-#pragma unroll
+            TR_UNROLL
             for (int m = 0; m < S::TILES; m++)
                 factor[m][0] = factor[m][1] = a.scale;
             store_rows<M, S::TILES, S::D>(dqkv + row + S::D, stride, t - key0, dk, factor,
                                           k_tile + first * S::STRIDE);
         }
         if constexpr (DV) {
-#pragma unroll
+            TR_UNROLL
             for (int m = 0; m < S::TILES; m++)
                 factor[m][0] = factor[m][1] = (a.drop.threshold ? a.drop.kept : 1.0f) / lift<T>();
             store_rows<M, S::TILES, S::D>(dqkv + row + 2 * S::D, stride, t - key0, dv, factor,

@@ -70,7 +70,7 @@ TR_INLINE void scores(float (&s)[EACH][EACH], const rows<X> &a, const rows<X> &b
             room_b[(row % EACH * SIDE + row / EACH) * STRIDE + column] = b.get(row, d + column);
         }
         __syncthreads();
-#pragma unroll 2
+        TR_UNROLL_BY(2)
         for (int k = 0; k < DEPTH; k += 4) {
             pack<float, 4> u[EACH], v[EACH];
 
@@ -92,7 +92,7 @@ template <int CHUNKS> struct sums {
 
     TR_INLINE void clear()
     {
-#pragma unroll
+        TR_UNROLL
         for (int c = 0; c < CHUNKS; c++)
             for (int i = 0; i < EACH; i++)
                 for (int j = 0; j < EACH; j++)
@@ -101,7 +101,7 @@ template <int CHUNKS> struct sums {
 
     TR_INLINE void scale_row(int i, float factor)
     {
-#pragma unroll
+        TR_UNROLL
         for (int c = 0; c < CHUNKS; c++)
             for (int j = 0; j < EACH; j++)
                 at[c][i][j] *= factor;
@@ -115,13 +115,13 @@ TR_INLINE void gather(sums<CHUNKS> &to, const float *weights, const rows<X> &b, 
 {
     const place_of_thread me = place();
 
-#pragma unroll
+    TR_UNROLL
     for (int c = 0; c < CHUNKS; c++) {
         __syncthreads();
         for (int e = (int)threadIdx.x; e < TILE * TILE; e += THREADS)
             room[e] = b.get(e / TILE, c * TILE + e % TILE);
         __syncthreads();
-#pragma unroll 2
+        TR_UNROLL_BY(2)
         for (int k = 0; k < TILE; k += 4) {
             pack<float, 4> u[EACH];
 
@@ -157,7 +157,7 @@ TR_INLINE void put_row(const rows<X> &to, const sums<CHUNKS> &from, int i, float
 
     if (token >= to.t)
         return;
-#pragma unroll
+    TR_UNROLL
     for (int c = 0; c < CHUNKS; c++)
         for (int j = 0; j < EACH; j++) {
             const int column = c * TILE + j * SIDE + me.x;
@@ -188,7 +188,7 @@ TR_INLINE marks marks_of(const attention_shape &a, const one_head &h, int64_t qu
 {
     marks m = {0, 0};
 
-#pragma unroll 1
+    TR_UNROLL_BY(1)
     for (int i = 0; i < EACH && query + i < a.t; i++) {
         const int64_t from = first_key(h, query + i) - key, to = query + i - key;
         unsigned row = 0;
@@ -245,7 +245,7 @@ __global__ void __launch_bounds__(THREADS)
     running of[EACH];
 
     sum.clear();
-#pragma unroll
+    TR_UNROLL
     for (int i = 0; i < EACH; i++)
         of[i] = running{-INFINITY, 0.0f};
     for (int64_t key0 = least_first_key(h, a.t, query0, TILE) / TILE * TILE; key0 <= query0;
@@ -255,7 +255,7 @@ __global__ void __launch_bounds__(THREADS)
         scores(s, rows_of(qkv, h.qkv, 3 * h.width, query0, a),
                rows_of(qkv, h.qkv + a.d, 3 * h.width, key0, a), room);
         const marks m = marks_of(a, h, query0 + me.y * EACH, key0 + me.x * EACH);
-#pragma unroll
+        TR_UNROLL
         for (int i = 0; i < EACH; i++) {
             for (int j = 0; j < EACH; j++)
                 s[i][j] = m.sees(i, j) ? s[i][j] * a.scale : -INFINITY;
@@ -266,7 +266,7 @@ __global__ void __launch_bounds__(THREADS)
         }
         gather(sum, weights, rows_of(qkv, h.qkv + 2 * a.d, 3 * h.width, key0, a), room);
     }
-#pragma unroll
+    TR_UNROLL
     for (int i = 0; i < EACH; i++) {
         const int64_t query = query0 + me.y * EACH + i;
         const float total = over_row(of[i].total, add_up());
@@ -299,7 +299,7 @@ __global__ void __launch_bounds__(THREADS)
     sums<CHUNKS> dq;
     float delta[EACH], logs[EACH];
 
-#pragma unroll
+    TR_UNROLL
     for (int i = 0; i < EACH; i++) {
         const int row = me.y * EACH + i;
 
@@ -320,7 +320,7 @@ __global__ void __launch_bounds__(THREADS)
         scores(s, rows_of(qkv, h.qkv, 3 * h.width, query0, a), k_rows, room);
         scores(dp, d_rows, rows_of(qkv, h.qkv + 2 * a.d, 3 * h.width, key0, a), room);
         const marks m = marks_of(a, h, query0 + me.y * EACH, key0 + me.x * EACH);
-#pragma unroll
+        TR_UNROLL
         for (int i = 0; i < EACH; i++) {
             for (int j = 0; j < EACH; j++) {
                 const float p = exp_quick(s[i][j] * a.scale - logs[i]);
@@ -332,7 +332,7 @@ __global__ void __launch_bounds__(THREADS)
         }
         gather(dq, weights, k_rows, room);
     }
-#pragma unroll
+    TR_UNROLL
     for (int i = 0; i < EACH; i++)
         put_row(rows_of(dqkv, h.qkv, 3 * h.width, query0, a), dq, i, a.scale);
 }
@@ -367,7 +367,7 @@ __global__ void __launch_bounds__(THREADS)
             const float log = lse[h.pair * a.t + query];
             const float delta = deltas[(h.pair - a.first) * a.t + query];
 
-#pragma unroll
+            TR_UNROLL
             for (int i = 0; i < EACH; i++) {
                 const float x = exp_quick(p[i][j] * a.scale - log);
 
@@ -376,17 +376,17 @@ __global__ void __launch_bounds__(THREADS)
                 ds[i][j] = m.sees(j, i) ? x * (ds[i][j] - delta) : 0.0f;
             }
         }
-#pragma unroll
+        TR_UNROLL
         for (int i = 0; i < EACH; i++)
             put_weights(weights, i, p[i]);
         gather(dv, weights, d_rows, room);
         __syncthreads();
-#pragma unroll
+        TR_UNROLL
         for (int i = 0; i < EACH; i++)
             put_weights(weights, i, ds[i]);
         gather(dk, weights, q_rows, room);
     }
-#pragma unroll
+    TR_UNROLL
     for (int i = 0; i < EACH; i++) {
         put_row(rows_of(dqkv, h.qkv + a.d, 3 * h.width, key0, a), dk, i, a.scale);
         put_row(rows_of(dqkv, h.qkv + 2 * a.d, 3 * h.width, key0, a), dv, i, 1.0f);

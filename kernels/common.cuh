@@ -36,7 +36,7 @@ extern "C" {
  * TR_SHARED(T, name, [32][33]): an array in the block's shared memory.
  * TR_DYNAMIC_SHARED(T, name): a pointer to what the launch asked for.
  * TR_NEVER(condition): inside a kernel; a bug of the caller, which ends the job.
- * TR_UNROLL, before a loop: its arrays are to become registers.
+ * TR_UNROLL, before a loop: its arrays are to become registers.  TR_UNROLL_BY(n): n turns at once.
  */
 #ifdef __CUDACC__
 #define TR_LAUNCH(q, kernel, grid, block, shared_bytes, ...)                                 \
@@ -51,6 +51,8 @@ extern "C" {
 #define TR_INLINE __device__ __forceinline__
 #define TR_UNROLL _Pragma("unroll")
 #define TR_NEVER(condition) ((condition) ? __trap() : (void)0)
+#define TR_PRAGMA(x) _Pragma(#x)
+#define TR_UNROLL_BY(n) TR_PRAGMA(unroll n)
 #else
 #define TR_LAUNCH(q, kernel, grid, block, shared_bytes, ...)                                     \
     emulate::launch(tr_cuda_stream(q), (grid), (block), (shared_bytes),                          \
@@ -62,6 +64,7 @@ extern "C" {
 #define TR_INLINE inline
 #define TR_UNROLL
 #define TR_NEVER(condition) TR_ASSERT(!(condition))
+#define TR_UNROLL_BY(n)
 #endif
 
 enum { WARP = 32 };

@@ -302,7 +302,7 @@ TR_INLINE void mma_16_8_16(float (&c)[4], const uint32_t (&a)[4], const uint32_t
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #elif __CUDA_ARCH__ >= 750
     /* The first 8 columns of a are in its words 0 and 1, the first 8 rows of b in its word 0. */
-#pragma unroll
+    TR_UNROLL
     for (int half = 0; half < 2; half++)
         asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, "
                      "{%6}, {%0, %1, %2, %3};"
@@ -452,7 +452,7 @@ template <class T> struct mma_narrow {
         const unsigned mine = four(lane / 8 * 4, lane % 8);
         unsigned bits = 0;
 
-#pragma unroll
+        TR_UNROLL
         for (int i = 0; i < EACH; i++) {
             const int r = row(i / 2);
 
@@ -515,7 +515,7 @@ struct mma_wide {
     {
         const bool second = lane_of_thread() & 2;
 
-#pragma unroll
+        TR_UNROLL
         for (int i = 0; i < 4; i++) {
             const float *c = (i / 2 ? c1.x : c0.x) + i % 2 * 4;
             const uint32_t upper = two_halves<f16>(c[0], c[1]);
@@ -532,24 +532,24 @@ struct mma_wide {
     {
         const int mine = lane_of_thread() % 4;
 
-#pragma unroll
+        TR_UNROLL
         for (int u = 0; u < 2; u++)
-#pragma unroll
-            for (int k = 0; k < 4; k++) {
-                const f16 *from = TURNED ? tile + (4 * k + mine) * stride + 8 * u + 4 * half()
-                                         : tile + (8 * u + 4 * half() + mine) * stride + 4 * k;
-                const pack<uint32_t, 2> two = load<2>(reinterpret_cast<const uint32_t *>(from));
+            TR_UNROLL
+        for (int k = 0; k < 4; k++) {
+            const f16 *from = TURNED ? tile + (4 * k + mine) * stride + 8 * u + 4 * half()
+                                     : tile + (8 * u + 4 * half() + mine) * stride + 4 * k;
+            const pack<uint32_t, 2> two = load<2>(reinterpret_cast<const uint32_t *>(from));
 
-                x.x[u][2 * k] = two.x[0];
-                x.x[u][2 * k + 1] = two.x[1];
-            }
+            x.x[u][2 * k] = two.x[0];
+            x.x[u][2 * k + 1] = two.x[1];
+        }
     }
 
     template <bool TURNED>
     TR_INLINE static void multiply(accumulator &c0, accumulator &c1, const left_operand &l,
                                    const right_operand &r)
     {
-#pragma unroll
+        TR_UNROLL
         for (int k = 0; k < 4; k++) {
             const uint32_t *a = l.x[k / 2].x + k % 2 * 2;
 
@@ -581,7 +581,7 @@ struct mma_wide {
         const unsigned odd = __shfl_sync(ALL_LANES, mine, lane | 1);
         unsigned bits = 0;
 
-#pragma unroll
+        TR_UNROLL
         for (int i = 0; i < EACH; i++)
             bits |= ((i % 2 ? odd : even) >> (lane % 2 + i / 2 * 2) & 1) << i;
         return bits;

@@ -96,3 +96,12 @@ tests_cuda_t_cuda_product_SOURCES = tests/cuda/t_cuda_product.cc tests/device/tr
 tests_cuda_t_cuda_product_CPPFLAGS = $(FAKE_FLAGS)
 tests_cuda_t_cuda_product_LDADD = $(FAKE_LIBS)
 tests_cuda_t_cuda_product_DEPENDENCIES = $(FAKE_NEEDS)
+
+# Attention: the kernels with and without tensor cores, on GPUs of three generations, against ref.
+if HAVE_CXX
+check_PROGRAMS += tests/cuda/t_attention
+TESTS += tests/cuda/t_attention
+endif
+tests_cuda_t_attention_SOURCES = tests/cuda/t_attention.cc
+tests_cuda_t_attention_CPPFLAGS = $(EMULATED_FLAGS)
+tests_cuda_t_attention_LDADD = $(EMULATED_LIBS)
