@@ -450,10 +450,11 @@ cudaError_t cudaGetDevice(int *device)
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 {
     const int arch = (int)number_of("FAKE_CUDA_ARCH", 90);
+    const char *name = getenv("FAKE_CUDA_NAME");
 
     BEGIN();
     memset(prop, 0, sizeof *prop);
-    snprintf(prop->name, sizeof prop->name, "Fake GPU");
+    snprintf(prop->name, sizeof prop->name, "%s", name ? name : "Fake GPU");
     prop->uuid.bytes[0] = 0x1b;
     prop->uuid.bytes[15] = (char)device;
     prop->major = arch / 10;

@@ -18,6 +18,7 @@
  *   FAKE_CUDA_DEVICES=N      GPUs of this node (1); 0 stands for a driver that finds none
  *   FAKE_CUDA_ARCH=90        what they are
  *   FAKE_CUDA_PROCESSORS=N   streaming multiprocessors of each (4)
+ *   FAKE_CUDA_NAME=TEXT      what they are called (Fake GPU)
  *   FAKE_CUDA_GIB=N          memory of each (4)
  *   FAKE_CUDA_DRIVER=12020   newest CUDA of the driver (that of the headers)
  *   FAKE_CUDA_SEED=N         the order in which independent streams go on (1); 0: as late as can be,

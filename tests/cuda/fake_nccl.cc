@@ -37,7 +37,8 @@ extern "C" {
  *
  * The environment, besides that of fake_cudart.h, whose FAKE_CUDA_FAIL plants errors here too:
  *   FAKE_CUDA_FAIL=hung_ncclAllReduce:N:1    the N-th such call of the rank never begins
- *   FAKE_CUDA_FAIL=ncclCommGetAsyncError:N:E the N-th question is answered by error E
+ *   FAKE_CUDA_FAIL=ncclCommGetAsyncError:N:E the N-th question is answered by error E; those asked while
+ *                                            ranks meet to set something up do not count
  *   FAKE_NCCL_VERSION=N                      what ncclGetVersion() says
  *   FAKE_NCCL_ORDER=serial                   a call begins after all before it are done, as with
  *                                            drivers of before CUDA 12.3
@@ -643,7 +644,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *state)
     int met = 1;
 
     look_after(c, "ncclCommGetAsyncError");
-    if (planted("ncclCommGetAsyncError", state))
+    if (c->meeting == MPI_REQUEST_NULL && planted("ncclCommGetAsyncError", state))
         return ncclSuccess;
     if (c->state == ncclInProgress) {
         if (c->meeting != MPI_REQUEST_NULL)

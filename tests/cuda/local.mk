@@ -105,3 +105,51 @@ endif
 tests_cuda_t_attention_SOURCES = tests/cuda/t_attention.cc
 tests_cuda_t_attention_CPPFLAGS = $(EMULATED_FLAGS)
 tests_cuda_t_attention_LDADD = $(EMULATED_LIBS)
+
+# NCCL: its own test on memory of the GPU, those of the other transports on memory of the host, and what
+# happens when ranks fail.
+NCCL_RUNS = \
+	tests/cuda/t_nccl.1.mpi tests/cuda/t_nccl.2.mpi tests/cuda/t_nccl.3.mpi tests/cuda/t_nccl.4.mpi \
+	tests/cuda/t_comm_nccl.1.mpi tests/cuda/t_comm_nccl.3.mpi tests/cuda/t_scatter_nccl.4.mpi \
+	tests/cuda/t_groups_nccl.4.mpi
+EXTRA_DIST += tests/cuda/t_nccl_fault.sh
+CLEANFILES += $(NCCL_RUNS)
+if HAVE_CUDA_FAKES
+check_PROGRAMS += tests/cuda/t_nccl tests/cuda/t_comm_nccl tests/cuda/t_scatter_nccl \
+	tests/cuda/t_groups_nccl tests/cuda/nccl_fault
+check_SCRIPTS += $(NCCL_RUNS)
+TESTS += $(NCCL_RUNS) tests/cuda/t_nccl_fault.sh
+endif
+
+NCCL_TEST_FLAGS = $(FAKE_FLAGS) -DTR_TEST_NCCL
+tests_cuda_t_nccl_CPPFLAGS = $(NCCL_TEST_FLAGS)
+tests_cuda_t_nccl_LDADD = $(FAKE_LIBS)
+tests_cuda_t_nccl_DEPENDENCIES = $(FAKE_NEEDS)
+tests_cuda_nccl_fault_CPPFLAGS = $(NCCL_TEST_FLAGS)
+tests_cuda_nccl_fault_LDADD = $(FAKE_LIBS)
+tests_cuda_nccl_fault_DEPENDENCIES = $(FAKE_NEEDS)
+tests_cuda_t_comm_nccl_SOURCES = tests/comm/t_comm.c
+tests_cuda_t_comm_nccl_CPPFLAGS = $(NCCL_TEST_FLAGS)
+tests_cuda_t_comm_nccl_LDADD = $(FAKE_LIBS)
+tests_cuda_t_comm_nccl_DEPENDENCIES = $(FAKE_NEEDS)
+tests_cuda_t_scatter_nccl_SOURCES = tests/comm/t_scatter.c
+tests_cuda_t_scatter_nccl_CPPFLAGS = $(NCCL_TEST_FLAGS)
+tests_cuda_t_scatter_nccl_LDADD = $(FAKE_LIBS)
+tests_cuda_t_scatter_nccl_DEPENDENCIES = $(FAKE_NEEDS)
+tests_cuda_t_groups_nccl_SOURCES = tests/comm/t_groups.c
+tests_cuda_t_groups_nccl_CPPFLAGS = $(NCCL_TEST_FLAGS)
+tests_cuda_t_groups_nccl_LDADD = $(FAKE_LIBS)
+tests_cuda_t_groups_nccl_DEPENDENCIES = $(FAKE_NEEDS)
+
+tests/cuda/t_nccl.1.mpi tests/cuda/t_nccl.2.mpi tests/cuda/t_nccl.3.mpi \
+tests/cuda/t_nccl.4.mpi: tests/cuda/t_nccl
+	$(AM_V_GEN)rm -f $@ && $(LN_S) t_nccl $@
+
+tests/cuda/t_comm_nccl.1.mpi tests/cuda/t_comm_nccl.3.mpi: tests/cuda/t_comm_nccl
+	$(AM_V_GEN)rm -f $@ && $(LN_S) t_comm_nccl $@
+
+tests/cuda/t_scatter_nccl.4.mpi: tests/cuda/t_scatter_nccl
+	$(AM_V_GEN)rm -f $@ && $(LN_S) t_scatter_nccl $@
+
+tests/cuda/t_groups_nccl.4.mpi: tests/cuda/t_groups_nccl
+	$(AM_V_GEN)rm -f $@ && $(LN_S) t_groups_nccl $@

@@ -1,0 +1,69 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck disable=SC2154,SC1091
+# Ranks that hang, calls that fail and groups that cannot be made: all ranks end, each says what it was
+# waiting for, and the exit code tells a script whether to start again.
+. "$srcdir/tests/tap.sh"
+
+plan 17
+job=$PWD/tests/cuda/nccl_fault
+
+# job ERRORS RANK ARGUMENT...: with these errors in that rank; its log and exit code are kept.
+job() {
+    errors=$1 rank=$2
+    shift 2
+    began=$(date +%s)
+    FAKE_CUDA_FAIL=$errors FAKE_CUDA_FAIL_RANK=$rank ranks 3 "$job" "$@" > "$work/log" 2>&1
+    code=$?
+    took=$(($(date +%s) - began))
+}
+
+# ended CODE: and what is true of every end.
+ended() { [ "$code" = "$1" ] && [ "$took" -lt 30 ] || { cat "$work/log"; echo "code $code, $took s"; return 1; }; }
+
+# said RANK TEXT: in one line of that rank.
+said() { grep "^trireme\[$1\]: .*$2" "$work/log" > /dev/null || { cat "$work/log"; return 1; }; }
+
+# each TEXT: every rank said it, with its host and GPU.
+each() {
+    for r in 0 1 2; do
+        said "$r" "$1" && said "$r" "(GPU-.* on $(uname -n))" || return 1
+    done
+}
+
+job "" "" 20
+check "nothing is wrong" ended 0
+done_all() { [ "$(grep -c '^rank . is done$' "$work/log")" = 3 ]; }
+check "and all ranks come to the end" done_all
+
+job hung_ncclAllReduce:5:1 1 2
+check "a rank hangs: exit code 75" ended 75
+check "each rank names the call" each 'the all-reduce in group "dp" (call 3, rank . of 3)'
+check "some say how long it took" said . "is not done after 2 seconds"
+check "what to do" said . "start again from the last checkpoint"
+
+job ncclAllReduce:8:6 2 20
+check "a call fails: exit code 75" ended 75
+check "the rank says why" said 2 \
+    'the all-reduce in group "world" (call 5, rank 2 of 3) broke: NCCL says: remote process exited'
+others() { for r in 0 1; do said "$r" 'stops because of rank 2 on .*: the all-reduce in group "world"' || return 1; done; }
+check "the others say because of whom" others
+
+job ncclCommGetAsyncError:60:6 0 20
+check "a connection breaks: exit code 75" ended 75
+check "the rank says so" said 0 "broke: NCCL says: remote process exited"
+
+job ncclCommInitRankConfig:1:2 1 60
+check "NCCL cannot start on one rank: nobody waits for it" ended 69
+check "the sentence is that of the rank" said 0 \
+    'cannot connect the GPUs of group "world": system error.*(rank 1 on'
+
+job ncclCommSplit:1:3 2 60
+check "nor a group" ended 69
+
+job ncclCommRegister:1:3 0 20
+registered() { ended 0 && said 0 "warning: NCCL cannot register" && done_all; }
+check "memory that cannot be registered is a warning" registered
+
+fails "two kinds of GPU" 64 "rank 2 on $(uname -n) on an Another GPU" ranks 3 "$job" 20 mixed
+check "which can be allowed" ranks 3 "$job" 20 allowed
