@@ -342,6 +342,22 @@ static enum tr_status check_masks(const struct tr_config *c, const struct tr_sha
     return TR_OK;
 }
 
+/* What cuDNN's attention does not compute is refused to those who ask for it by name. */
+static enum tr_status check_attention(const struct tr_config *c, const struct tr_shape *s)
+{
+    const char *needs = c->attention_dropout > 0.0 ? "--attention-dropout 0"
+                        : c->reset_attention_mask  ? "a run without --reset-attention-mask"
+                        : !s->half                 ? "--bf16 or --fp16"
+                                                   : NULL;
+
+    if (c->attention_backend == TR_ATTN_FUSED && needs)
+        return TR_FAIL(TR_ECONFIG,
+                       "--attention-backend fused is cuDNN's attention, which needs %s: give that, or "
+                       "use auto or flash",
+                       needs);
+    return TR_OK;
+}
+
 static enum tr_status check_save(const struct tr_config *c)
 {
     if (!c->save && c->save_interval != TR_UNSET_INT)
@@ -439,6 +455,7 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     TR_TRY(tr_shape_course(c, out));
     TR_TRY(check_data(c));
     TR_TRY(check_masks(c, out));
+    TR_TRY(check_attention(c, out));
     TR_TRY(check_save(c));
     TR_TRY(check_profile(c, world));
     return check_load(c);

@@ -10,13 +10,11 @@
 #include <nvtx3/nvToolsExt.h>
 #endif
 
+#include "device/cuda_attention.h"
 #include "device/cuda_find.h"
 #include "device/cuda_libs.h"
 #include "device/cuda_move.h"
 #include "device/cuda_product.h"
-#ifdef HAVE_CUDNN
-#include "device/cuda_sdpa.h"
-#endif
 #include "device/host.h"
 #include "util/log.h"
 #include "util/timer.h"
@@ -121,38 +119,27 @@ static enum tr_status prepare(const struct tr_cuda *g, cudaError_t error, const 
                    cudaGetErrorString(error));
 }
 
-/* Without cuDNN attention is by kernels of this program. */
-static void open_sdpa(struct tr_cuda *g)
+/* One piece for all operations, of which attention may need most. */
+static enum tr_status open_scratch(struct tr_cuda *g, enum tr_attention_by by)
 {
-#ifdef HAVE_CUDNN
-    const struct tr_cuda_sdpa_how how = {
-        .arch = g->arch,
-        .room = TR_CUDA_SCRATCH_BYTES,
-        .stream = g->compute,
-    };
+    size_t bytes = 0;
 
-    if (tr_cuda_sdpa_open(&how, &g->sdpa) == TR_OK)
-        return;
-    g->sdpa = NULL;
-    tr_log_rank0(TR_LOG_WARNING, "attention is computed without cuDNN, which is slower: %s",
-                 tr_last_error());
-#else
-    (void)g;
-#endif
+    TR_TRY(tr_cuda_attention_open(g, by, &bytes));
+    if (bytes < TR_CUDA_SCRATCH_BYTES)
+        bytes = TR_CUDA_SCRATCH_BYTES;
+    return prepare(g, cudaMalloc(&g->scratch, bytes), "cudaMalloc of scratch");
 }
 
-static enum tr_status open_parts(struct tr_cuda *g, bool tune)
+static enum tr_status open_parts(struct tr_cuda *g, const struct tr_device_how *how)
 {
     TR_TRY(prepare(g, cudaSetDevice(g->ordinal), "cudaSetDevice"));
     TR_TRY(prepare(g, cudaStreamCreateWithFlags(&g->compute, cudaStreamNonBlocking),
                    "cudaStreamCreateWithFlags"));
-    TR_TRY(prepare(g, cudaMalloc(&g->scratch, TR_CUDA_SCRATCH_BYTES), "cudaMalloc of scratch"));
+    TR_TRY(open_scratch(g, how->attention));
     for (int i = 0; i < TR_MARKS; i++)
         TR_TRY(prepare(g, cudaEventCreate(&g->mark[i]), "cudaEventCreate"));
     TR_TRY(tr_cuda_moves_open(&g->moves));
-    TR_TRY(tr_cuda_product_open(g, tune, &g->product));
-    open_sdpa(g);
-    return TR_OK;
+    return tr_cuda_product_open(g, how->tune, &g->product);
 }
 
 static void cuda_close(struct tr_device *d)
@@ -164,10 +151,7 @@ static void cuda_close(struct tr_device *d)
         return;
     if (g->compute)
         tr_cuda_wait_stream(g, g->compute);
-#ifdef HAVE_CUDNN
-    if (g->sdpa)
-        tr_cuda_sdpa_close(g->sdpa);
-#endif
+    tr_cuda_attention_close(g);
     tr_cuda_product_close(g->product);
     tr_cuda_moves_close(g->moves);
     for (struct tr_cuda_block *b = g->blocks; b; b = next) {
@@ -202,6 +186,7 @@ static void add_version(struct tr_cuda *g, const char *name, long version, long 
 static void describe_into(struct tr_cuda *g, size_t bytes)
 {
     int runtime = 0, driver = 0;
+    size_t n;
 
     (void)cudaRuntimeGetVersion(&runtime);
     (void)cudaDriverGetVersion(&driver);
@@ -210,13 +195,8 @@ static void describe_into(struct tr_cuda *g, size_t bytes)
     add_version(g, "CUDA", runtime, 1000);
     add_version(g, "driver for", driver, 1000);
     add_version(g, "cuBLASLt", (long)tr_cublas.cublasLtGetVersion(), 10000);
-#ifdef HAVE_CUDNN
-    if (g->sdpa) {
-        size_t n = strlen(g->line);
-
-        snprintf(g->line + n, sizeof g->line - n, ", %s", tr_cuda_sdpa_name());
-    }
-#endif
+    n = strlen(g->line);
+    snprintf(g->line + n, sizeof g->line - n, ", attention by %s", tr_cuda_attention_describe(g));
 }
 
 static enum tr_status cuda_open(const struct tr_device_how *how, struct tr_device **out)
@@ -233,7 +213,7 @@ static enum tr_status cuda_open(const struct tr_device_how *how, struct tr_devic
     if (s == TR_OK)
         s = tr_cuda_find(how, g, &bytes);
     if (s == TR_OK)
-        s = open_parts(g, how->tune);
+        s = open_parts(g, how);
     if (s != TR_OK) {
         cuda_close((struct tr_device *)g);
         return s;

@@ -35,9 +35,9 @@ struct tr_cuda {
     bool tf32;
     char name[64], uuid[48];    /* "NVIDIA H200", "GPU-1b2c..." */
     cudaStream_t compute;
-    void *scratch;              /* TR_CUDA_SCRATCH_BYTES, of the compute stream */
+    void *scratch;              /* TR_CUDA_SCRATCH_BYTES or more, of the compute stream */
     struct tr_cuda_product *product;
-    struct tr_cuda_sdpa *sdpa;  /* NULL where cuDNN is not to be had */
+    struct tr_cuda_sdpa *sdpa;  /* NULL where cuDNN is not to be had, or not wanted */
     void *base;                 /* what reserve() gave last, and its length: to register with NCCL */
     size_t base_bytes;
 

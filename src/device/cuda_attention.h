@@ -5,6 +5,25 @@
 #include "device/device.h"
 
 /*
+ * Who computes `attention` and `attention_bwd` of ops.def: cuDNN where it is open and serves the call
+ * (device/cuda_sdpa.h), the kernels of this program for all else.  Both keep the same lse, so one may do
+ * the gradient of what the other did.
+ */
+struct tr_cuda;
+
+/*
+ * Sets g->sdpa.  `scratch` is what it takes of g->scratch, in bytes; 0 without cuDNN.  g->arch and
+ * g->compute are there, and its GPU is the current one.  With TR_ATTENTION_FUSED TR_ERESOURCE or TR_ECONFIG
+ * where cuDNN is not to be had; with TR_ATTENTION_AUTO a line in the log says so.
+ */
+enum tr_status tr_cuda_attention_open(struct tr_cuda *g, enum tr_attention_by by,
+                                      size_t *scratch) TR_MUST_CHECK;
+void tr_cuda_attention_close(struct tr_cuda *g);
+
+/* "cuDNN 9.19.0" or "own kernels"; static storage. */
+const char *tr_cuda_attention_describe(const struct tr_cuda *g);
+
+/*
  * The kernels of this program for the rows `attention` and `attention_bwd` of ops.def (the files
  * kernels/attention*.cu): for GPUs, types and shapes that cuDNN does not take, and for machines without
  * it.

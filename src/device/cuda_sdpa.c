@@ -23,6 +23,7 @@ struct made {
 struct tr_cuda_sdpa {
     struct tr_cuda_plan_on on;
     size_t room;
+    bool wanted, told[2]; /* of forward and backward: what cuDNN does not do */
     struct made *made;
 };
 
@@ -48,7 +49,7 @@ static enum tr_status check(const struct tr_cuda_sdpa_how *how)
                        "--attention-backend flash",
                        tr_cuda_sdpa_name());
     if (how->arch < 80 || how->arch > 99)
-        return TR_FAIL(TR_ERESOURCE,
+        return TR_FAIL(TR_ECONFIG,
                        "cuDNN's attention is for GPUs of compute capability 8 and 9, and this one "
                        "has %d.%d: use --attention-backend flash",
                        how->arch / 10, how->arch % 10);
@@ -82,6 +83,7 @@ enum tr_status tr_cuda_sdpa_open(const struct tr_cuda_sdpa_how *how, struct tr_c
     if (!c)
         return TR_FAIL(TR_ERESOURCE, "no memory left for the plans of cuDNN");
     c->room = how->room;
+    c->wanted = how->wanted;
     s = open_device(how, &c->on);
     if (s != TR_OK) {
         tr_cuda_sdpa_close(c);
@@ -131,10 +133,6 @@ static struct made *make(struct tr_cuda_sdpa *c, struct tr_sdpa_sizes s,
     m->backward = call->backward;
     (m->backward ? tr_sdpa_backward : tr_sdpa_forward)(s, &m->graph);
     tr_cuda_plan_make(&m->plan, &c->on, &m->graph, m->type, room_of(c, s, m->backward));
-    if (!m->plan.ready)
-        tr_log(TR_LOG_DEBUG, "cuDNN has no %s attention of %lld heads of %lld, %lld tokens: %s",
-               m->backward ? "backward" : "forward", (long long)s.heads, (long long)s.d,
-               (long long)s.t, m->plan.why);
     m->next = c->made;
     c->made = m;
     return m;
@@ -166,16 +164,34 @@ static struct made *part_of(struct tr_cuda_sdpa *c, const struct tr_cuda_sdpa_ca
     return find(c, s, call);
 }
 
+/* Once: it is the same in every layer. */
+static bool decline(struct tr_cuda_sdpa *c, const struct tr_cuda_sdpa_call *call, const char *why)
+{
+    if (!c->told[call->backward])
+        tr_log_rank0(
+            c->wanted ? TR_LOG_WARNING : TR_LOG_DEBUG,
+            "cuDNN does not do %s of %lld tokens with heads of %lld in %s (%s), so kernels "
+            "of this program do",
+            call->backward ? "the gradient of attention" : "attention", (long long)call->sizes.t,
+            (long long)call->sizes.d, tr_dtype_name(call->type), why);
+    c->told[call->backward] = true;
+    return false;
+}
+
 bool tr_cuda_sdpa_served(struct tr_cuda_sdpa *c, const struct tr_cuda_sdpa_call *call)
 {
     struct tr_sdpa_parts parts = parts_of(c, call);
 
-    if ((call->type != TR_F16 && call->type != TR_BF16) || call->sizes.d % 8 || call->sizes.t < 2 ||
-        parts.count == 0)
-        return false;
-    for (int64_t i = 0; i < parts.count; i++)
-        if (!part_of(c, call, tr_sdpa_part(parts, i))->plan.ready)
-            return false;
+    if ((call->type != TR_F16 && call->type != TR_BF16) || call->sizes.d % 8 || call->sizes.t < 2)
+        return decline(c, call, "it takes halves, and heads of a multiple of 8");
+    if (parts.count == 0)
+        return decline(c, call, "scores of one head alone do not fit into the scratch");
+    for (int64_t i = 0; i < parts.count; i++) {
+        const struct made *m = part_of(c, call, tr_sdpa_part(parts, i));
+
+        if (!m->plan.ready)
+            return decline(c, call, m->plan.why);
+    }
     return true;
 }
 

@@ -30,12 +30,14 @@ struct tr_cuda_sdpa;
 struct tr_cuda_sdpa_how {
     int arch;                   /* 80, 90, ... */
     size_t room;                /* of the scratch that each call is given */
+    bool wanted;                /* what is not served is worth a warning */
     void *stream;               /* cudaStream_t: where calls go; of the GPU in use */
     const char *described;      /* NULL, or a GPU in JSON for which plans are made; nothing can be
                                    executed then, and no GPU is needed */
 };
 
-/* Opens cuDNN.  TR_ERESOURCE if it is missing or too old or the GPU is none of its. */
+/* Opens cuDNN.  TR_ERESOURCE if it is missing or too old, TR_ECONFIG if the GPU is none of its or this
+   program was built without it. */
 enum tr_status tr_cuda_sdpa_open(const struct tr_cuda_sdpa_how *how,
                                  struct tr_cuda_sdpa **out) TR_MUST_CHECK;
 void tr_cuda_sdpa_close(struct tr_cuda_sdpa *c);

@@ -65,6 +65,10 @@ struct tr_adamw {
     float grad_scale;           /* clipping and unscaling in one factor */
 };
 
+/* Whose attention a GPU computes with: cuDNN's for what it serves, else kernels of this program; those
+   alone; or cuDNN's, which must be there. */
+enum tr_attention_by { TR_ATTENTION_AUTO, TR_ATTENTION_FLASH, TR_ATTENTION_FUSED };
+
 /* Which device, and how it is used.  A backend that does not know of a field ignores it. */
 struct tr_device_how {
     int threads;                /* 0: OMP_NUM_THREADS where it is set, else the cores in the affinity
@@ -75,6 +79,7 @@ struct tr_device_how {
     bool tf32;                  /* products of fp32 may round their factors to 10 bits of mantissa */
     bool tune;                  /* the first product of a shape may be timed to choose how it is made,
                                    which can be another way in each run */
+    enum tr_attention_by attention;
 };
 
 struct tr_backend {

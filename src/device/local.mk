@@ -19,12 +19,13 @@ EXTRA_DIST += src/device/cpu_dnnl.c src/device/cpu_dnnl_none.c
 
 CUDA_SOURCES += \
 	src/device/cuda.c src/device/cuda.h src/device/cuda_kernel.h \
-	src/device/cuda_attention.h \
+	src/device/cuda_attention.c src/device/cuda_attention.h \
 	src/device/cuda_dense.h src/device/cuda_matmul.c \
 	src/device/cuda_find.c src/device/cuda_find.h \
 	src/device/cuda_libs.c src/device/cuda_libs.def src/device/cuda_libs.h \
 	src/device/cuda_move.c src/device/cuda_move.h \
-	src/device/cuda_product.c src/device/cuda_product.h
+	src/device/cuda_product.c src/device/cuda_product.h \
+	src/device/cuda_sdpa.h src/device/cuda_sdpa_none.c
 CUDNN_SOURCES += \
-	src/device/cuda_plan.c src/device/cuda_plan.h src/device/cuda_sdpa.c src/device/cuda_sdpa.h
+	src/device/cuda_plan.c src/device/cuda_plan.h src/device/cuda_sdpa.c
 CUDA_AWARE += src/device/device.c

@@ -74,6 +74,8 @@ static enum tr_status check_gpu_options(struct tr_run *r)
     TR_TRY(check_gpu_option(r, r->config->tf32, "--tf32", "is about products on GPUs"));
     TR_TRY(check_gpu_option(r, r->config->tune_products, "--tune-products",
                             "is about products on GPUs"));
+    TR_TRY(check_gpu_option(r, r->config->attention_backend != TR_ATTN_AUTO, "--attention-backend",
+                            "is about kernels of GPUs"));
     return check_gpu_option(r, r->config->gpu_oversubscribe, "--gpu-oversubscribe",
                             "is about the GPUs of a node");
 }
@@ -87,6 +89,7 @@ static enum tr_status open_device(struct tr_run *r)
         .share = r->config->gpu_oversubscribe,
         .tf32 = r->config->tf32,
         .tune = r->config->tune_products,
+        .attention = (enum tr_attention_by)r->config->attention_backend,
     };
     enum tr_status s;
 

@@ -9,6 +9,7 @@
 
 #include "config/config.h"
 #include "data/folder.h"
+#include "device/device.h"
 #include "pipeline/sched.h"
 #include "util/file.h"
 #include "util/log.h"
@@ -103,10 +104,15 @@ static void choices(void **state)
                  parse("--lr-decay-style cosin"));
     assert_fails(TR_ECONFIG, "--data-impl lazy: that format is from before 2020",
                  parse("--data-impl lazy"));
+    assert_fails(TR_ECONFIG, "--attention-backend unfused: scores of a whole batch are never stored",
+                 parse("--attention-backend unfused"));
     /* Numbers that are also those of enums in folders that config does not know. */
     assert_int_equal((int)TR_PIPE_GPIPE, (int)TR_SCHED_GPIPE);
     assert_int_equal((int)TR_PIPE_1F1B, (int)TR_SCHED_1F1B);
     assert_int_equal((int)TR_PIPE_INTERLEAVED, (int)TR_SCHED_INTERLEAVED);
+    assert_int_equal((int)TR_ATTN_AUTO, (int)TR_ATTENTION_AUTO);
+    assert_int_equal((int)TR_ATTN_FLASH, (int)TR_ATTENTION_FLASH);
+    assert_int_equal((int)TR_ATTN_FUSED, (int)TR_ATTENTION_FUSED);
     assert_int_equal((int)TR_TIMING_MAX, (int)TR_TIMER_MAX);
     assert_int_equal((int)TR_TIMING_MINMAX, (int)TR_TIMER_MINMAX);
     assert_int_equal((int)TR_TIMING_ALL, (int)TR_TIMER_ALL);

@@ -434,6 +434,23 @@ static void weight_decays(void **state)
                        16, &s));
 }
 
+static void bad_attention(void **state)
+{
+    struct tr_shape s;
+
+    (void)state;
+    assert_ok(shape("--attention-backend fused --fp16 --attention-dropout 0", 16, &s));
+    assert_ok(shape("--attention-backend flash", 16, &s));
+    assert_fails(TR_ECONFIG, "which needs --attention-dropout 0: give that, or use auto or flash",
+                 shape("--attention-backend fused --fp16", 16, &s));
+    assert_fails(TR_ECONFIG, "which needs a run without --reset-attention-mask",
+                 shape("--attention-backend fused --fp16 --attention-dropout 0 "
+                       "--reset-attention-mask",
+                       16, &s));
+    assert_fails(TR_ECONFIG, "which needs --bf16 or --fp16",
+                 shape("--attention-backend fused --attention-dropout 0", 16, &s));
+}
+
 /* Of the three ways to say where samples come from, only one at a time; and masks need a token. */
 static void bad_data(void **state)
 {
@@ -596,7 +613,8 @@ int main(void)
         cmocka_unit_test(missing),       cmocka_unit_test(vocabulary),
         cmocka_unit_test(sample_based),  cmocka_unit_test(other_rates),
         cmocka_unit_test(weight_decays), cmocka_unit_test(uneven_stages),
-        cmocka_unit_test(bad_stages),    cmocka_unit_test(bad_data),
+        cmocka_unit_test(bad_stages),    cmocka_unit_test(bad_attention),
+        cmocka_unit_test(bad_data),
         cmocka_unit_test(loading),
     };
     return run_tap(tests);
