@@ -89,9 +89,11 @@ done < "$work/table"
 handed_over() {
     from=$1 to=$2 dir=$work/saved-$1
     train "$([ "$from" = cpu ] && echo "$cpu" || echo "$cuda")" "$from" fp32 2 --save "$dir" \
-        --save-interval 3 --exit-interval 3 > "$work/first.log" 2>&1
+        --save-interval 3 --exit-interval 3 > "$work/first.log" 2>&1 || return 1
     train "$([ "$to" = cpu ] && echo "$cpu" || echo "$cuda")" "$to" fp32 2 \
-        --tensor-model-parallel-size 2 --load "$dir" > "$work/second.log" 2>&1
+        --tensor-model-parallel-size 2 --load "$dir" > "$work/second.log" 2>&1 || return 1
+    [ "$(losses "$work/first.log" $iterations | wc -l)" -eq 3 ] &&
+        [ "$(losses "$work/second.log" $iterations | wc -l)" -eq 3 ] || return 1
     cat "$work/first.log" "$work/second.log" > "$work/both.log"
     losses "$work/both.log" $iterations > "$work/both.losses"
     train "$cpu" cpu fp32 1 > "$work/whole.log" 2>&1
