@@ -163,8 +163,9 @@ bool epilogue_served(const call &c)
         return false;
     if (has_aux(e) && c.w.aux_type >= 0 && c.w.aux_type != c.l[D].type)
         return false;
-    return !has_aux(e) ||
-           (aligned_to(c.w.aux, 16) && c.w.aux_stride % 8 == 0 && c.w.aux_stride >= c.l[D].rows);
+    if (has_aux(e) && (c.w.aux_stride % 8 != 0 || c.w.aux_stride < c.l[D].rows))
+        stop("the leading dimension of the auxiliary matrix is none that it takes");
+    return !has_aux(e) || aligned_to(c.w.aux, 16);
 }
 
 /* Halves lie on 4 bytes, and on 16 where an epilogue computes: tensor cores are fed so. */
@@ -190,8 +191,8 @@ bool layouts_served(const call &c, const uint32_t *aligned)
 
 bool served(const call &c, const wishes &w)
 {
-    if (refusal == FAKE_REFUSE_ALL ||
-        (refusal == FAKE_REFUSE_EPILOGUES && c.w.epilogue != CUBLASLT_EPILOGUE_DEFAULT))
+    if (refusal == FAKE_REFUSE_ALL || (refusal == FAKE_REFUSE_NARROW && c.l[D].columns < 1000) ||
+        (refusal != FAKE_REFUSE_NOTHING && c.w.epilogue != CUBLASLT_EPILOGUE_DEFAULT))
         return false;
     return types_served(c) && epilogue_served(c) && layouts_served(c, w.aligned);
 }

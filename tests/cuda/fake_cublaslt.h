@@ -27,8 +27,14 @@ int fake_cublaslt_compute(void);
 /* Handles, descriptors, layouts and preferences that were not destroyed. */
 int fake_cublaslt_alive(void);
 
-/* From now on refuse these: every epilogue but the default, or every product. */
-enum fake_cublaslt_refusal { FAKE_REFUSE_NOTHING, FAKE_REFUSE_EPILOGUES, FAKE_REFUSE_ALL };
+/* From now on refuse these: every epilogue but the default, those and what has fewer than 1000 columns, or
+   every product. */
+enum fake_cublaslt_refusal {
+    FAKE_REFUSE_NOTHING,
+    FAKE_REFUSE_EPILOGUES,
+    FAKE_REFUSE_NARROW,
+    FAKE_REFUSE_ALL
+};
 void fake_cublaslt_refuse(enum fake_cublaslt_refusal what);
 
 #ifdef __cplusplus

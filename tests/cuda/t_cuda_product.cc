@@ -482,14 +482,20 @@ void test_too_large_to_time(void **state)
 
 /* ---- more than scratch holds ---- */
 
-/* Sums of halves; the last part has rows of its own number. */
+/* Sums of halves; the last part has rows of its own number, which cuBLASLt may not serve. */
 void test_in_parts(void **state)
 {
+    static const struct mix odd = {
+        "fp16, gradients in bf16", false, {TR_F16, TR_F16, TR_F16, TR_BF16, TR_F32}};
+
     (void)state;
     fresh_product(false);
     fake_cublaslt_refuse(FAKE_REFUSE_EPILOGUES);
     want = {{2100, 8200, 2}, 1, 1, 1, 0};
     assert_int_equal(check(rows[0], &mixes[BF16], 0, false), 2);
+    fake_cublaslt_refuse(FAKE_REFUSE_NARROW);
+    want.add = 1;
+    assert_int_equal(check(rows[2], &odd, 0, false), 1);
 }
 
 /* A factor in halves beside one in fp32. */
