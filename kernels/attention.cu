@@ -3,6 +3,8 @@
 
 /* The entry points: sizes, scratch, and which kernels. */
 
+size_t tr_cuda_attention_scratch = TR_CUDA_SCRATCH_BYTES;
+
 static attention_shape shape_of(const struct tr_attention_sizes &s, const struct tr_tensor *from,
                                 int first_head, float scale, const struct tr_dropout *drop)
 {
@@ -40,7 +42,7 @@ extern "C" void tr_cuda_attention_own_bwd(struct tr_queue *q, const struct tr_te
                                           struct tr_dropout drop)
 {
     const struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, &drop);
-    const int64_t most = TR_CUDA_SCRATCH_BYTES / (s.t * (int64_t)sizeof(float));
+    const int64_t most = (int64_t)(tr_cuda_attention_scratch / sizeof(float)) / s.t;
     attention_shape a = shape_of(s, from, first_head, scale, &drop);
     attention_gradients g = {dqkv, dctx, ctx, qkv, tr_f32(lse), nullptr};
 

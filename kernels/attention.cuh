@@ -9,12 +9,12 @@ extern "C" {
 }
 
 /*
- * What the kernels of attention share: where the numbers of one head of one sample lie, which keys a
- * query sees and which probabilities stay.
+ * What the kernels of attention share: where the numbers of one head of one sample lie, which keys
+ * a query sees and which probabilities stay.
  *
- * A pair is one head of one sample, number b * heads + h.  A launch covers pairs first .. first + n - 1
- * and for each of them some tiles of queries or keys, block by block: block i has pair first + i % n, so
- * that all heads begin with their longest tiles and end with the shortest.
+ * A pair is one head of one sample, number b * heads + h.  A launch covers pairs first .. first + n
+ * - 1 and for each of them some tiles of queries or keys, block by block: block i has pair first +
+ * i % n, so that all heads begin with their longest tiles and end with the shortest.
  */
 struct attention_shape {
     int64_t t, heads, d;
@@ -33,8 +33,8 @@ struct attention_gradients {
     float *delta;
 };
 
-/* In attention_plain.cu and attention_mma.cu.  The latter return false, and have done nothing, where
-   operands or the GPU are not for them. */
+/* In attention_plain.cu and attention_mma.cu.  The latter return false, and have done nothing,
+   where operands or the GPU are not for them. */
 void attention_plain(struct tr_queue *q, const struct tr_tensor *ctx, float *lse,
                      const struct tr_tensor *qkv, const attention_shape &a);
 void attention_plain_bwd(struct tr_queue *q, const attention_gradients &g,
@@ -43,8 +43,8 @@ bool attention_mma(struct tr_queue *q, const struct tr_tensor *ctx, float *lse,
                    const struct tr_tensor *qkv, const attention_shape &a);
 bool attention_mma_bwd(struct tr_queue *q, const attention_gradients &g, const attention_shape &a);
 
-/* Inside a kernel: one pair.  Its q, k and v begin at element `qkv` and lie 3 * width apart per token, its
-   part of ctx at element `ctx`, `width` apart. */
+/* Inside a kernel: one pair.  Its q, k and v begin at element `qkv` and lie 3 * width apart per
+   token, its part of ctx at element `ctx`, `width` apart. */
 struct one_head {
     int64_t pair, qkv, ctx, width;
     int64_t sample;
@@ -73,8 +73,8 @@ TR_INLINE int64_t first_key(const one_head &x, int64_t query)
 }
 
 /*
- * The least first key of queries query .. query + count - 1, as far as there are any; all lanes of the
- * warp take part and all get it.
+ * The least first key of queries query .. query + count - 1, as far as there are any; all lanes of
+ * the warp take part and all get it.
  */
 TR_INLINE int64_t least_first_key(const one_head &x, int64_t t, int64_t query, int count)
 {

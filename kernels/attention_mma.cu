@@ -2,8 +2,8 @@
 #include "attention_mma.cuh"
 
 /*
- * Forward: a block has WARPS * TILES * ROWS queries, whose q stay in shared memory, and meets KEYS keys at
- * a time.  The next k are on their way while the sums of v are made, v while scores are.
+ * Forward: a block has WARPS * TILES * ROWS queries, whose q stay in shared memory, and meets KEYS
+ * keys at a time.  The next k are on their way while the sums of v are made, v while scores are.
  */
 template <class C, int WIDTH, bool SMALL> struct forward_sizes {
     typedef C M;
@@ -18,6 +18,7 @@ template <class C, int WIDTH, bool SMALL> struct forward_sizes {
     };
     static constexpr size_t SHARED =
         (size_t)(QUERIES + 2 * KEYS) * tile_of<D>::STRIDE * sizeof(typename M::element);
+    static_assert(SHARED <= most_shared<C, SMALL>(), "of every GPU that runs this");
 };
 
 /* The rows of one warp: the running maximum of a query's scores, in units of log 2, and the sum of

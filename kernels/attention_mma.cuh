@@ -6,22 +6,28 @@
 #include "mma.cuh"
 
 /*
- * Attention on tensor cores, after Dao, "FlashAttention-2" (2023): each warp has some rows of a tile for
- * itself, scores stay in its registers, and what becomes of them is a left operand of the next product
- * without a detour.  The gradient runs over scores twice, once by queries and once by keys, so that
- * neither part adds to what another block has.
+ * Attention on tensor cores, after Dao, "FlashAttention-2" (2023): each warp has some rows of a
+ * tile for itself, scores stay in its registers, and what becomes of them is a left operand of the
+ * next product without a detour.  The gradient runs over scores twice, once by queries and once by
+ * keys, so that neither part adds to what another block has.
  *
- * A tile in shared memory has 8 elements more per row than D, so that 8 rows lie in different banks: D
- * is a multiple of 16, and a row takes an odd multiple of 16 bytes.
+ * A tile in shared memory has 8 elements more per row than D, so that 8 rows lie in different
+ * banks: D is a multiple of 16, and a row takes an odd multiple of 16 bytes.
  */
 template <int D> struct tile_of {
     enum { STRIDE = D + 8 };
 };
 
+/* What a block may have: of sm_70, sm_75, and the least of those from sm_80 on. */
+template <class M, bool SMALL> constexpr size_t most_shared()
+{
+    return (size_t)(SMALL ? 64 : M::ROWS == 32 ? 96 : 99) << 10;
+}
+
 static const float LOG2_E = 1.44269504088896341f, LN_2 = 0.693147180559945309f;
 
-/* Begin to copy `rows` rows of D elements, `stride` apart, of which the first `valid` are there; all
-   threads of the block take part. */
+/* Begin to copy `rows` rows of D elements, `stride` apart, of which the first `valid` are there;
+   all threads of the block take part. */
 template <int D, int THREADS, class T>
 TR_INLINE void copy_tile(T *to, const T *from, int stride, int rows, int valid)
 {
@@ -103,8 +109,8 @@ TR_INLINE void multiply_weights(accumulators<M, TILES, D> &c,
 }
 
 /*
- * The accumulators times factor[m][which] per row become rows of a tensor, the first `valid` of them;
- * `room` is shared memory for as many rows of a tile, and this warp's alone.
+ * The accumulators times factor[m][which] per row become rows of a tensor, the first `valid` of
+ * them; `room` is shared memory for as many rows of a tile, and this warp's alone.
  */
 template <class M, int TILES, int D>
 TR_INLINE void store_rows(typename M::element *to, int stride, int valid,
@@ -138,8 +144,8 @@ TR_INLINE void store_rows(typename M::element *to, int stride, int valid,
 }
 
 /*
- * Which probabilities of ROWS queries and KEYS keys stay, those of this thread: EACH bits per unit of 8
- * keys, the first in the lowest.  One unit after another, for registers are few.
+ * Which probabilities of ROWS queries and KEYS keys stay, those of this thread: EACH bits per unit
+ * of 8 keys, the first in the lowest.  One unit after another, for registers are few.
  */
 template <class M, int KEYS>
 TR_INLINE uint64_t kept_by_row(const attention_shape &a, const one_head &h, int64_t query,
@@ -196,7 +202,8 @@ static inline unsigned blocks_of(const attention_shape &a, int rows)
 
 /*
  * f(classes): what is to be launched for these types on this GPU, as a type with M, the class of
- * products, and SMALL where a block has no more than 64 KiB of shared memory.  False if there is none.
+ * products, and SMALL where a block has no more than 64 KiB of shared memory.  False if there is
+ * none.
  */
 template <class C, bool LITTLE> struct machine {
     typedef C M;

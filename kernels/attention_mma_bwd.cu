@@ -2,18 +2,20 @@
 #include "attention_mma.cuh"
 
 /*
- * The gradient.  With p the probability and m what dropout multiplies it by: ds = p (m dctx_i . v_j -
- * delta_i); then dq_i = scale sum_j ds k_j, dk_j = scale sum_i ds q_i and dv_j = sum_i p m dctx_i.
+ * The gradient.  With p the probability and m what dropout multiplies it by: ds = p (m dctx_i . v_j
+ * - delta_i); then dq_i = scale sum_j ds k_j, dk_j = scale sum_i ds q_i and dv_j = sum_i p m
+ * dctx_i.
  *
- * A block has the queries of a tile and meets STEP keys at a time, or the other way round; the next ones
- * are on their way to the other half of their room meanwhile.  dk and dv of 32 keys and wide heads are
- * more than the registers hold: then there is one launch for each (SPLIT).
+ * A block has the queries of a tile and meets STEP keys at a time, or the other way round; the next
+ * ones are on their way to the other half of their room meanwhile.  dk and dv of 32 keys and wide
+ * heads are more than the registers hold: then there is one launch for each (SPLIT).
  */
 template <class C, int WIDTH, bool SMALL> struct backward_sizes {
     typedef C M;
     enum {
         D = WIDTH,
         STEP = 32,
+        SLICE = 16, /* queries whose scores by keys are in registers */
         TILES = M::ROWS == 16 && D == 64 && !SMALL ? 2 : 1,
         OF_WARP = TILES * M::ROWS,
         WARPS = (OF_WARP == 32 && D > 64) || (SMALL && D > 96) ? 2 : 4,
@@ -26,6 +28,8 @@ template <class C, int WIDTH, bool SMALL> struct backward_sizes {
     static constexpr size_t SHARED =
         (size_t)(2 * ROWS + 4 * STEP) * STRIDE * sizeof(typename M::element) +
         6 * STEP * sizeof(float);
+    static_assert(SHARED <= most_shared<C, SMALL>(), "of every GPU that runs this");
+    static_assert(STEP / 8 * C::EACH <= 32, "a bit for each probability of a step");
 };
 
 /* Probabilities are at most 1 and many are far less: as fp16, they would lose bits below 2^-14. */
@@ -35,15 +39,15 @@ template <class T> TR_INLINE constexpr float lift()
 }
 
 /* What one tile of one of the two products is made of. */
-template <class S> struct scores_of {
+template <class S, int COLUMNS> struct scores_of {
     typedef typename S::M M;
     typedef typename M::element T;
-    accumulators<M, S::TILES, S::STEP> x;
+    accumulators<M, S::TILES, COLUMNS> x;
 
     TR_INLINE void make(const T *a, const T *b)
     {
         clear(x);
-        multiply_rows<M, S::TILES, S::STEP, S::D>(x, a, b);
+        multiply_rows<M, S::TILES, COLUMNS, S::D>(x, a, b);
     }
 };
 
@@ -91,14 +95,12 @@ template <class S> struct query_rows {
     }
 };
 
-/* s becomes ds. */
+/* Scores become probabilities. */
 template <class S>
-TR_INLINE void differentiate_rows(scores_of<S> &s, const scores_of<S> &dp,
-                                  const query_rows<S> &rows, const attention_shape &a,
-                                  uint64_t (&kept)[S::TILES], int query0, int key0, bool masked)
+TR_INLINE void normalize_rows(scores_of<S, S::STEP> &s, const query_rows<S> &rows, float factor,
+                              int query0, int key0, bool masked)
 {
     typedef typename S::M M;
-    const float factor = a.scale * LOG2_E;
 
     TR_UNROLL
     for (int m = 0; m < S::TILES; m++)
@@ -107,21 +109,38 @@ TR_INLINE void differentiate_rows(scores_of<S> &s, const scores_of<S> &dp,
         TR_UNROLL
     for (int i = 0; i < M::EACH; i++) {
         const int w = i / 2 % 2, key = n * 8 + M::column(i);
-        const float p = exp2_quick(s.x[m][n].x[i] * factor - rows.log[m][w]);
+
+        s.x[m][n].x[i] = exp2_quick(s.x[m][n].x[i] * factor - rows.log[m][w]);
+        if (masked &&
+            (key > query0 - key0 + m * M::ROWS + M::row(w) || key < rows.from[m][w] - key0))
+            s.x[m][n].x[i] = 0.0f;
+    }
+}
+
+/* p becomes ds. */
+template <class S>
+TR_INLINE void differentiate_rows(scores_of<S, S::STEP> &p, const scores_of<S, S::STEP> &dp,
+                                  const query_rows<S> &rows, const attention_shape &a,
+                                  const uint32_t (&kept)[S::TILES])
+{
+    typedef typename S::M M;
+
+    TR_UNROLL
+    for (int m = 0; m < S::TILES; m++)
+        TR_UNROLL
+    for (int n = 0; n < S::STEP / 8; n++)
+        TR_UNROLL
+    for (int i = 0; i < M::EACH; i++) {
         float x = dp.x[m][n].x[i];
 
         if (a.drop.threshold)
             x = kept[m] >> (n * M::EACH + i) & 1 ? x * a.drop.kept : 0.0f;
-        x = p * (x - rows.delta[m][w]);
-        if (masked &&
-            (key > query0 - key0 + m * M::ROWS + M::row(w) || key < rows.from[m][w] - key0))
-            x = 0.0f;
-        s.x[m][n].x[i] = x;
+        p.x[m][n].x[i] *= x - rows.delta[m][i / 2 % 2];
     }
 }
 
 template <class S>
-__global__ void __launch_bounds__(S::THREADS)
+__global__ void __launch_bounds__(S::THREADS, 2)
     queries_kernel(typename S::M::element *dqkv, float *deltas, const typename S::M::element *dctx,
                    const typename S::M::element *ctx, const float *lse,
                    const typename S::M::element *qkv, attention_shape a)
@@ -143,7 +162,7 @@ __global__ void __launch_bounds__(S::THREADS)
         accumulators<M, S::TILES, S::D> dq;
         query_rows<S> rows;
         float factor[S::TILES][2];
-        uint64_t kept[S::TILES] = {};
+        uint32_t kept[S::TILES] = {};
 
         copy_tile<S::D, S::THREADS>(q_tile, qkv + h.qkv + (int64_t)block0 * stride, stride, S::ROWS,
                                     t - block0);
@@ -164,7 +183,7 @@ __global__ void __launch_bounds__(S::THREADS)
 
             if (a.drop.threshold && seen)
                 for (int m = 0; m < S::TILES; m++)
-                    kept[m] = kept_by_row<M, S::STEP>(a, h, query0 + m * M::ROWS, key0);
+                    kept[m] = (uint32_t)kept_by_row<M, S::STEP>(a, h, query0 + m * M::ROWS, key0);
             wait_for_batches<0>();
             __syncthreads();
             if (key0 + S::STEP < end) {
@@ -174,13 +193,14 @@ __global__ void __launch_bounds__(S::THREADS)
             }
             end_batch();
             if (seen) {
-                scores_of<S> s, dp;
+                scores_of<S, S::STEP> p, dp;
 
-                s.make(q_tile + first * S::STRIDE, now);
+                p.make(q_tile + first * S::STRIDE, now);
+                normalize_rows(p, rows, a.scale * LOG2_E, query0, key0,
+                               h.from || key0 + S::STEP > query0 + 1);
                 dp.make(d_tile + first * S::STRIDE, now + S::STEP * S::STRIDE);
-                differentiate_rows(s, dp, rows, a, kept, query0, key0,
-                                   h.from || key0 + S::STEP > query0 + 1);
-                multiply_weights<M, S::TILES, S::STEP, S::D>(dq, s.x, now);
+                differentiate_rows(p, dp, rows, a, kept);
+                multiply_weights<M, S::TILES, S::STEP, S::D>(dq, p.x, now);
             }
         }
         TR_UNROLL
@@ -229,40 +249,59 @@ template <class S> struct step_room {
     }
 };
 
-/* p becomes p m, lifted, and dp becomes ds. */
+/* Scores become probabilities; `from` is NULL without documents. */
 template <class S>
-TR_INLINE void differentiate_columns(scores_of<S> &p, scores_of<S> &dp, const step_room<S> &of,
-                                     const attention_shape &a, uint64_t (&kept)[S::TILES], int key0,
-                                     int query0, bool masked, bool documents)
+TR_INLINE void normalize_columns(scores_of<S, S::SLICE> &s, const float *log, const int *from,
+                                 float factor, int key0, int query0, bool masked)
 {
     typedef typename S::M M;
-    const float factor = a.scale * LOG2_E;
 
     TR_UNROLL
-    for (int n = 0; n < S::STEP / 8; n++)
+    for (int n = 0; n < S::SLICE / 8; n++)
         TR_UNROLL
     for (int i = 0; i < M::EACH; i++) {
-        const int query = n * 8 + M::column(i), w = i / 2 % 2;
-        const float log = of.log[query] * LOG2_E, delta = of.delta[query];
-        const int from = documents ? of.from[query] - key0 : 0;
+        const int query = n * 8 + M::column(i);
+        const float of_query = log[query] * LOG2_E;
+        const int begin = from ? from[query] - key0 : 0;
 
         TR_UNROLL
         for (int m = 0; m < S::TILES; m++) {
-            const int key = m * M::ROWS + M::row(w);
-            float x = exp2_quick(p.x[m][n].x[i] * factor - log), y = dp.x[m][n].x[i];
-            float weight = x * lift<typename M::element>();
+            const int key = m * M::ROWS + M::row(i / 2 % 2);
+
+            s.x[m][n].x[i] = exp2_quick(s.x[m][n].x[i] * factor - of_query);
+            if (masked && (key > query0 - key0 + query || key < begin))
+                s.x[m][n].x[i] = 0.0f;
+        }
+    }
+}
+
+/* p becomes p m, lifted, and dp becomes ds. */
+template <class S>
+TR_INLINE void differentiate_columns(scores_of<S, S::SLICE> &p, scores_of<S, S::SLICE> &dp,
+                                     const float *delta, const attention_shape &a,
+                                     const uint32_t (&kept)[S::TILES], int bit)
+{
+    typedef typename S::M M;
+
+    TR_UNROLL
+    for (int n = 0; n < S::SLICE / 8; n++)
+        TR_UNROLL
+    for (int i = 0; i < M::EACH; i++) {
+        const float of_query = delta[n * 8 + M::column(i)];
+
+        TR_UNROLL
+        for (int m = 0; m < S::TILES; m++) {
+            const float x = p.x[m][n].x[i];
+            float weight = x * lift<typename M::element>(), y = dp.x[m][n].x[i];
 
             if (a.drop.threshold) {
-                const bool stays = kept[m] >> (n * M::EACH + i) & 1;
+                const bool stays = kept[m] >> (bit + n * M::EACH + i) & 1;
 
                 weight = stays ? weight : 0.0f;
                 y = stays ? y * a.drop.kept : 0.0f;
             }
-            y = x * (y - delta);
-            if (masked && (key > query0 - key0 + query || (documents && key < from)))
-                weight = y = 0.0f;
             p.x[m][n].x[i] = weight;
-            dp.x[m][n].x[i] = y;
+            dp.x[m][n].x[i] = x * (y - of_query);
         }
     }
 }
@@ -276,7 +315,7 @@ template <class S> TR_INLINE int next_step(const one_head &h, int t, int query0,
 }
 
 template <class S, bool DK, bool DV>
-__global__ void __launch_bounds__(S::THREADS)
+__global__ void __launch_bounds__(S::THREADS, 2)
     keys_kernel(typename S::M::element *dqkv, const float *deltas,
                 const typename S::M::element *dctx, const float *lse,
                 const typename S::M::element *qkv, attention_shape a)
@@ -293,11 +332,10 @@ __global__ void __launch_bounds__(S::THREADS)
         const int block0 = (int)(blockIdx.x / a.n) * S::ROWS;
         const int first = (int)threadIdx.x / WARP * S::OF_WARP, key0 = block0 + first;
         const int64_t block_row = h.qkv + (int64_t)block0 * stride;
-        const int64_t row = h.qkv + (int64_t)key0 * stride;
         accumulators<M, S::TILES, DK ? S::D : 8> dk;
         accumulators<M, S::TILES, DV ? S::D : 8> dv;
         float factor[S::TILES][2];
-        uint64_t kept[S::TILES] = {};
+        uint32_t kept[S::TILES] = {};
         int query0 = next_step<S>(h, t, block0, block0 + S::ROWS), half = 0;
 
         copy_tile<S::D, S::THREADS>(k_tile, qkv + block_row + S::D, stride, S::ROWS, t - block0);
@@ -314,27 +352,31 @@ __global__ void __launch_bounds__(S::THREADS)
 
             if (a.drop.threshold && seen)
                 for (int m = 0; m < S::TILES; m++)
-                    kept[m] = kept_by_column<M, S::STEP>(a, h, query0, key0 + m * M::ROWS);
+                    kept[m] =
+                        (uint32_t)kept_by_column<M, S::STEP>(a, h, query0, key0 + m * M::ROWS);
             wait_for_batches<0>();
             __syncthreads();
             if (next < t)
                 other.copy(a, h, next, qkv, dctx, lse, deltas);
             end_batch();
-            if (seen) {
-                T *const d_step = now.tiles + S::STEP * S::STRIDE;
-                scores_of<S> p, dp;
+            TR_UNROLL_BY(1)
+            for (int i = 0; i < S::STEP && seen; i += S::SLICE) {
+                T *const q_slice = now.tiles + i * S::STRIDE;
+                T *const d_slice = q_slice + S::STEP * S::STRIDE;
+                scores_of<S, S::SLICE> p, dp;
 
-                p.make(k_tile + first * S::STRIDE, now.tiles);
+                p.make(k_tile + first * S::STRIDE, q_slice);
+                normalize_columns(p, now.log + i, h.from ? now.from + i : nullptr, a.scale * LOG2_E,
+                                  key0, query0 + i, h.from || query0 + i + 1 < key0 + S::OF_WARP);
                 if (DK)
-                    dp.make(v_tile + first * S::STRIDE, d_step);
+                    dp.make(v_tile + first * S::STRIDE, d_slice);
                 else
                     clear(dp.x);
-                differentiate_columns(p, dp, now, a, kept, key0, query0,
-                                      h.from || query0 + 1 < key0 + S::OF_WARP, h.from != nullptr);
+                differentiate_columns(p, dp, now.delta + i, a, kept, i / 8 * M::EACH);
                 if constexpr (DV)
-                    multiply_weights<M, S::TILES, S::STEP, S::D>(dv, p.x, d_step);
+                    multiply_weights<M, S::TILES, S::SLICE, S::D>(dv, p.x, d_slice);
                 if constexpr (DK)
-                    multiply_weights<M, S::TILES, S::STEP, S::D>(dk, dp.x, now.tiles);
+                    multiply_weights<M, S::TILES, S::SLICE, S::D>(dk, dp.x, q_slice);
             }
             query0 = next;
             half = 1 - half;
@@ -343,15 +385,15 @@ __global__ void __launch_bounds__(S::THREADS)
             TR_UNROLL
             for (int m = 0; m < S::TILES; m++)
                 factor[m][0] = factor[m][1] = a.scale;
-            store_rows<M, S::TILES, S::D>(dqkv + row + S::D, stride, t - key0, dk, factor,
-                                          k_tile + first * S::STRIDE);
+            store_rows<M, S::TILES, S::D>(dqkv + h.qkv + (int64_t)key0 * stride + S::D, stride,
+                                          t - key0, dk, factor, k_tile + first * S::STRIDE);
         }
         if constexpr (DV) {
             TR_UNROLL
             for (int m = 0; m < S::TILES; m++)
                 factor[m][0] = factor[m][1] = (a.drop.threshold ? a.drop.kept : 1.0f) / lift<T>();
-            store_rows<M, S::TILES, S::D>(dqkv + row + 2 * S::D, stride, t - key0, dv, factor,
-                                          v_tile + first * S::STRIDE);
+            store_rows<M, S::TILES, S::D>(dqkv + h.qkv + (int64_t)key0 * stride + 2 * S::D, stride,
+                                          t - key0, dv, factor, v_tile + first * S::STRIDE);
         }
     }
 }

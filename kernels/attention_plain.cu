@@ -4,10 +4,11 @@
 /*
  * Attention without tensor cores: operands of any types, heads of any width, arithmetic in fp32.
  *
- * A block has 64 queries, or 64 keys, and meets 64 of the other kind at a time.  Everything is made of two
- * products.  The first has the scores of 64 by 64 pairs, 4 by 4 in the registers of each thread; the
- * second sums rows with the weights that were made of them and left in shared memory.  Rows come through
- * shared memory as floats; what is beyond the last token or the width of a head is zero there.
+ * A block has 64 queries, or 64 keys, and meets 64 of the other kind at a time.  Everything is made
+ * of two products.  The first has the scores of 64 by 64 pairs, 4 by 4 in the registers of each
+ * thread; the second sums rows with the weights that were made of them and left in shared memory.
+ * Rows come through shared memory as floats; what is beyond the last token or the width of a head
+ * is zero there.
  */
 enum {
     SIDE = 16, /* threads along a side of the block */
@@ -49,8 +50,8 @@ TR_INLINE place_of_thread place()
 }
 
 /*
- * s = a b^T: rows 4 y .. of a by rows 4 x .. of b.  `room` holds 2 * TILE * STRIDE floats.  Row r of b is
- * staged as row r % 4 * 16 + r / 4, so that the threads of a warp read adjacent ones.
+ * s = a b^T: rows 4 y .. of a by rows 4 x .. of b.  `room` holds 2 * TILE * STRIDE floats.  Row r
+ * of b is staged as row r % 4 * 16 + r / 4, so that the threads of a warp read adjacent ones.
  */
 template <class X>
 TR_INLINE void scores(float (&s)[EACH][EACH], const rows<X> &a, const rows<X> &b, float *room)
@@ -108,8 +109,8 @@ template <int CHUNKS> struct sums {
     }
 };
 
-/* to += weights[64,64] b, b being 64 rows.  The caller's threads have just written their part of the
-   weights, and write no others before the next barrier that follows. */
+/* to += weights[64,64] b, b being 64 rows.  The caller's threads have just written their part of
+   the weights, and write no others before the next barrier that follows. */
 template <int CHUNKS, class X>
 TR_INLINE void gather(sums<CHUNKS> &to, const float *weights, const rows<X> &b, float *room)
 {
@@ -205,12 +206,13 @@ TR_INLINE marks marks_of(const attention_shape &a, const one_head &h, int64_t qu
 
 /* ---- forward ---- */
 
-/* Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018): of one query, with what
-   this thread has of its 64 new scores. */
+/* Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018): of one query, with
+   what this thread has of its 64 new scores. */
 struct running {
     float max, total; /* the latter of this thread's keys only */
 
-    /* The scores become exp(score - max); what was summed before is to be multiplied by the result. */
+    /* The scores become exp(score - max); what was summed before is to be multiplied by the result.
+       */
     TR_INLINE float take(float (&s)[EACH])
     {
         float most = max, shrink, base;
@@ -280,9 +282,9 @@ __global__ void __launch_bounds__(THREADS)
 /* ---- backward ---- */
 
 /*
- * With p the probability and m what dropout multiplies it by: ds = p (m dctx_i . v_j - delta_i); then
- * dq_i = scale sum_j ds k_j, dk_j = scale sum_i ds q_i and dv_j = sum_i p m dctx_i.  This kernel has dq,
- * and delta for the other one.
+ * With p the probability and m what dropout multiplies it by: ds = p (m dctx_i . v_j - delta_i);
+ * then dq_i = scale sum_j ds k_j, dk_j = scale sum_i ds q_i and dv_j = sum_i p m dctx_i.  This
+ * kernel has dq, and delta for the other one.
  */
 template <int CHUNKS, class X>
 __global__ void __launch_bounds__(THREADS)

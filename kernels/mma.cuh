@@ -14,17 +14,19 @@
  * Two classes have the same members, so that a kernel is a template over them:
  *   mma_narrow<T>  16 rows at a time: mma.m16n8k16, for f16 and bf16 from sm_80 on; on sm_75 two
  *                  mma.m16n8k8, f16 only
- *   mma_wide       32 rows at a time, f16: mma.m8n8k4 of sm_70, whose four groups of 8 threads have 8
+ *   mma_wide       32 rows at a time, f16: mma.m8n8k4 of sm_70, whose four groups of 8 threads have
+ *   8
  *                  rows each
  *
  * A product is of a left operand of ROWS x 16 and a right one of 16 x 16, and is added to two
- * accumulators of ROWS x 8: columns 0..7 and 8..15.  A thread has EACH numbers of an accumulator; number i
- * is in its row i / 2 % 2, which is row(i / 2 % 2) of the matrix, and in column(i); i and i + 1 are
- * neighbours where i is even.
+ * accumulators of ROWS x 8: columns 0..7 and 8..15.  A thread has EACH numbers of an accumulator;
+ * number i is in its row i / 2 % 2, which is row(i / 2 % 2) of the matrix, and in column(i); i and
+ * i + 1 are neighbours where i is even.
  *
  * Which thread has which element is told by the PTX ISA, "Matrix fragments for mma.m16n8k16 with
- * floating point type", ".. mma.m8n8k4 with .f16 floating point type", and "ldmatrix".  Emulated, lanes
- * bring what these tables say that they hold, so a test shows that operands are where they belong.
+ * floating point type", ".. mma.m8n8k4 with .f16 floating point type", and "ldmatrix".  Emulated,
+ * lanes bring what these tables say that they hold, so a test shows that operands are where they
+ * belong.
  */
 
 TR_INLINE int lane_of_thread()
@@ -81,8 +83,8 @@ template <> TR_INLINE uint32_t two_halves<bf16>(float first, float second)
 
 /* ---- shared memory ---- */
 
-/* A launch of `kernel` may ask for this much dynamic shared memory; more than 48 KiB must be allowed
-   beforehand. */
+/* A launch of `kernel` may ask for this much dynamic shared memory; more than 48 KiB must be
+   allowed beforehand. */
 template <class K> static void allow_shared(struct tr_queue *q, K *kernel, size_t bytes)
 {
 #ifdef __CUDACC__
@@ -102,8 +104,8 @@ TR_INLINE uint32_t shared_address(const void *p)
     return (uint32_t)__cvta_generic_to_shared(p);
 }
 #else
-/* What threads have asked for and not yet waited for.  Half of all copies are made at once, the others
-   when they are waited for: who reads too early, or overwrites too early, gets it wrong. */
+/* What threads have asked for and not yet waited for.  Half of all copies are made at once, the
+   others when they are waited for: who reads too early, or overwrites too early, gets it wrong. */
 namespace emulate
 {
 
@@ -141,9 +143,9 @@ inline bool is_quick()
 #endif
 
 /*
- * Begin to copy BYTES, which are 4 or 16 and aligned to that, from global memory to shared memory, or
- * put zeros there.  end_batch() ends a batch of copies, wait_for_batches<N>() waits until at most the N
- * latest batches of this thread are under way; a barrier makes them visible to others.
+ * Begin to copy BYTES, which are 4 or 16 and aligned to that, from global memory to shared memory,
+ * or put zeros there.  end_batch() ends a batch of copies, wait_for_batches<N>() waits until at
+ * most the N latest batches of this thread are under way; a barrier makes them visible to others.
  */
 template <int BYTES> TR_INLINE void copy_async(void *to, const void *from, bool zeros)
 {
@@ -203,9 +205,9 @@ template <int N> TR_INLINE void wait_for_batches()
 /* ---- ldmatrix ---- */
 
 /*
- * Four matrices of 8 x 8 halves from shared memory: lane 8 m + r brings the address of row r of matrix m,
- * on 16 bytes.  Word m of lane 4 g + t becomes elements (g, 2 t) and (g, 2 t + 1) of matrix m, or, turned,
- * (2 t, g) and (2 t + 1, g).
+ * Four matrices of 8 x 8 halves from shared memory: lane 8 m + r brings the address of row r of
+ * matrix m, on 16 bytes.  Word m of lane 4 g + t becomes elements (g, 2 t) and (g, 2 t + 1) of
+ * matrix m, or, turned, (2 t, g) and (2 t + 1, g).
  */
 template <bool TURNED> TR_INLINE void load_matrices(uint32_t (&r)[4], const void *row)
 {
@@ -313,7 +315,8 @@ TR_INLINE void mma_16_8_16(float (&c)[4], const uint32_t (&a)[4], const uint32_t
 
 /*
  * Four products at once, one of each group of threads 4 q .. 4 q + 3 and 16 + 4 q .. 16 + 4 q + 3:
- * c[8,8] += a[8,4] b[4,8].  A lane brings a row of a, and a column of b, or, turned, half a row of b.
+ * c[8,8] += a[8,4] b[4,8].  A lane brings a row of a, and a column of b, or, turned, half a row of
+ * b.
  */
 template <bool TURNED>
 TR_INLINE void mma_8_8_4(float (&c)[8], uint32_t a0, uint32_t a1, uint32_t b0, uint32_t b1)
@@ -358,13 +361,13 @@ TR_INLINE void mma_8_8_4(float (&c)[8], uint32_t a0, uint32_t a1, uint32_t b0, u
  * Members of both.  Tiles are in shared memory, on 16 bytes, `stride` elements from row to row.
  *   left(x, tile, stride)            x = ROWS rows of 16
  *   left_of(x, c0, c1)               x = two accumulators, rounded; c1 has the right half
- *   right<TURNED>(x, tile, stride)   x[k][n] = element (n, k) of a tile of 16 x 16, or, turned, (k, n)
- *   multiply<TURNED>(c0, c1, l, r)   r was loaded with the same TURNED
+ *   right<TURNED>(x, tile, stride)   x[k][n] = element (n, k) of a tile of 16 x 16, or, turned, (k,
+ *   n) multiply<TURNED>(c0, c1, l, r)   r was loaded with the same TURNED
  *   over_row(x, op)                  over the lanes that share rows
  *   bits_by_row(four), bits_by_column(four)
- *       Bit i of the result belongs to number i of an accumulator.  four(row, column) gives the bits of
- *       columns column .. column + 3 of a row, or of rows row .. row + 3 of a column, as dropout draws
- *       them; every lane asks for a few of them and all lanes share.
+ *       Bit i of the result belongs to number i of an accumulator.  four(row, column) gives the
+ *       bits of columns column .. column + 3 of a row, or of rows row .. row + 3 of a column, as
+ *       dropout draws them; every lane asks for a few of them and all lanes share.
  */
 template <class T> struct mma_narrow {
     typedef T element;
@@ -509,8 +512,8 @@ struct mma_wide {
         x.x[1] = load<4>(from + 4);
     }
 
-    /* A lane has two neighbours of each half of two rows; of its own row as a left operand the other
-       two are with the lane two places on, which wants what this one has of the other row. */
+    /* A lane has two neighbours of each half of two rows; of its own row as a left operand the
+       other two are with the lane two places on, which wants what this one has of the other row. */
     TR_INLINE static void left_of(left_operand &x, const accumulator &c0, const accumulator &c1)
     {
         const bool second = lane_of_thread() & 2;

@@ -2,6 +2,8 @@
 #ifndef TR_DEVICE_CUDA_ATTENTION_H
 #define TR_DEVICE_CUDA_ATTENTION_H
 
+#include <stddef.h>
+
 #include "device/device.h"
 
 /*
@@ -25,13 +27,13 @@ const char *tr_cuda_attention_describe(const struct tr_cuda *g);
 
 /*
  * The kernels of this program for the rows `attention` and `attention_bwd` of ops.def (the files
- * kernels/attention*.cu): for GPUs, types and shapes that cuDNN does not take, and for machines without
- * it.
+ * kernels/attention*.cu): for GPUs, types and shapes that cuDNN does not take, and for machines
+ * without it.
  *
- * Any operands that ops.def allows.  Where qkv, ctx and their gradients are halves of one type, lie on
- * 16 bytes and have heads of 64, 80, 96 or 128, products run on tensor cores: fp16 from sm_75 on, bf16
- * from sm_80 on.  All else runs in fp32.  Both compute the same, but tensor cores take probabilities
- * and gradients of scores rounded to halves.
+ * Any operands that ops.def allows.  Where qkv, ctx and their gradients are halves of one type, lie
+ * on 16 bytes and have heads of 64, 80, 96 or 128, products run on tensor cores: fp16 from sm_75
+ * on, bf16 from sm_80 on.  All else runs in fp32.  Both compute the same, but tensor cores take
+ * probabilities and gradients of scores rounded to halves.
  *
  * The same bits every time.  The gradient uses the queue's scratch.
  */
@@ -44,5 +46,9 @@ void tr_cuda_attention_own_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
                                const struct tr_tensor *lse, const struct tr_tensor *qkv,
                                const struct tr_tensor *from, int first_head, float scale,
                                struct tr_dropout drop);
+
+/* Of the queue's scratch the gradient takes no more than this, which is all of it but in tests:
+   heads for which there is no room wait for the next launch. */
+extern size_t tr_cuda_attention_scratch;
 
 #endif

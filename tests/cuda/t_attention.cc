@@ -14,12 +14,12 @@ extern "C" {
 
 /*
  * The kernels of attention, emulated, against the plain meaning of the operation: sizes around the
- * edges of tiles, every type, documents, dropout; forward and backward.  What a kernel overwrites is
- * NaN before, what it must not touch is compared afterwards, and threads run in another order in every
- * trial.
+ * edges of tiles, every type, documents, dropout; forward and backward.  What a kernel overwrites
+ * is NaN before, what it must not touch is compared afterwards, and threads run in another order in
+ * every trial.
  *
- * The GPU here is what this file makes of it: its generation, and scratch that is no longer than what
- * was asked for.
+ * The GPU here is what this file makes of it: its generation, and scratch that is no longer than
+ * what was asked for.
  */
 static int arch;
 static std::vector<unsigned char> scratch;
@@ -283,7 +283,7 @@ static void check(const trial &x)
 static void sizes(enum tr_dtype type)
 {
     static const int64_t tokens[] = {1, 7, 63, 64, 65, 130, 257};
-    static const int64_t widths[] = {5, 16, 64, 80, 128, 256};
+    static const int64_t widths[] = {5, 16, 64, 80, 96, 128, 256};
     int number = 100 * (int)type;
 
     for (int64_t t : tokens)
@@ -396,12 +396,74 @@ static void test_same_bits(void **state)
     }
 }
 
+/* ctx and dqkv as they come out on that GPU. */
+static std::vector<unsigned char> bits_on(const trial &x, int generation)
+{
+    run r(x);
+    std::vector<unsigned char> all;
+
+    arch = generation;
+    r.forward(tr_cuda_attention_own);
+    r.backward(tr_cuda_attention_own_bwd);
+    for (const operand *o : {&r.ctx, &r.dqkv}) {
+        const unsigned char *from = static_cast<const unsigned char *>(o->t.data);
+
+        all.insert(all.end(), from, from + tr_tensor_bytes(&o->t));
+    }
+    return all;
+}
+
+/* Which kernels run is told by their rounding: with tensor cores probabilities are halves. */
+static void test_choice(void **state)
+{
+    static const int generations[] = {60, 70, 75, 80, 120};
+
+    (void)state;
+    for (enum tr_dtype type : {TR_F32, TR_F16, TR_BF16})
+        for (int64_t d : {64, 80, 96, 128, 112, 256})
+            for (bool shifted : {false, true}) {
+                const trial x = {1,    1,     40,      d,   type, type, type,
+                                 type, false, shifted, 0.0, 1.0,  4000};
+                const std::vector<unsigned char> plain = bits_on(x, OLD);
+                const int first = type == TR_F16 ? 70 : type == TR_BF16 ? 80 : 1000;
+
+                for (int generation : generations) {
+                    const bool fast = generation >= first && !shifted &&
+                                      (d == 64 || d == 80 || d == 96 || d == 128);
+
+                    if ((bits_on(x, generation) != plain) != fast)
+                        fail_msg("%s on sm_%d: %s", name_of(x), generation,
+                                 fast ? "no tensor cores" : "tensor cores");
+                }
+            }
+}
+
+/* Heads that do not find room for what the gradient keeps per query come later. */
+static void test_little_scratch(void **state)
+{
+    const trial x = {2, 3, 70, 64, TR_BF16, TR_BF16, TR_BF16, TR_BF16, true, false, 0.1, 1.0, 5000};
+    const size_t all = tr_cuda_attention_scratch;
+
+    (void)state;
+    for (int generation : {OLD, NEW}) {
+        const std::vector<unsigned char> want = bits_on(x, generation);
+
+        for (size_t heads : {1, 4}) {
+            tr_cuda_attention_scratch = heads * 70 * sizeof(float) + 3;
+            assert_true(bits_on(x, generation) == want);
+            assert_int_equal(scratch.size(), (heads == 1 ? 1 : 2) * 70 * sizeof(float));
+            tr_cuda_attention_scratch = all;
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fp32),         cmocka_unit_test(test_fp16),
         cmocka_unit_test(test_bf16),         cmocka_unit_test(test_mixtures),
         cmocka_unit_test(test_large_scores), cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_choice),       cmocka_unit_test(test_little_scratch),
     };
 
     return run_tap(tests);
