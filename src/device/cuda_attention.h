@@ -31,7 +31,7 @@ const char *tr_cuda_attention_describe(const struct tr_cuda *g);
  * without it.
  *
  * Any operands that ops.def allows.  Where qkv, ctx and their gradients are halves of one type, lie
- * on 16 bytes and have heads of 64, 80, 96 or 128, products run on tensor cores: fp16 from sm_75
+ * on 16 bytes and have heads of 64, 80, 96 or 128, products run on tensor cores: fp16 from sm_70
  * on, bf16 from sm_80 on.  All else runs in fp32.  Both compute the same, but tensor cores take
  * probabilities and gradients of scores rounded to halves.
  *
