@@ -111,12 +111,12 @@ tests_cuda_t_attention_LDADD = $(EMULATED_LIBS)
 NCCL_RUNS = \
 	tests/cuda/t_nccl.1.mpi tests/cuda/t_nccl.2.mpi tests/cuda/t_nccl.3.mpi tests/cuda/t_nccl.4.mpi \
 	tests/cuda/t_comm_nccl.1.mpi tests/cuda/t_comm_nccl.3.mpi tests/cuda/t_scatter_nccl.4.mpi \
-	tests/cuda/t_groups_nccl.4.mpi
+	tests/cuda/t_groups_nccl.4.mpi tests/cuda/t_nccl_pipe.3.mpi tests/cuda/t_nccl_pipe.4.mpi
 EXTRA_DIST += tests/cuda/t_nccl_fault.sh
 CLEANFILES += $(NCCL_RUNS)
 if HAVE_CUDA_FAKES
 check_PROGRAMS += tests/cuda/t_nccl tests/cuda/t_comm_nccl tests/cuda/t_scatter_nccl \
-	tests/cuda/t_groups_nccl tests/cuda/nccl_fault
+	tests/cuda/t_groups_nccl tests/cuda/t_nccl_pipe tests/cuda/nccl_fault
 check_SCRIPTS += $(NCCL_RUNS)
 TESTS += $(NCCL_RUNS) tests/cuda/t_nccl_fault.sh
 endif
@@ -125,6 +125,9 @@ NCCL_TEST_FLAGS = $(FAKE_FLAGS) -DTR_TEST_NCCL
 tests_cuda_t_nccl_CPPFLAGS = $(NCCL_TEST_FLAGS)
 tests_cuda_t_nccl_LDADD = $(FAKE_LIBS)
 tests_cuda_t_nccl_DEPENDENCIES = $(FAKE_NEEDS)
+tests_cuda_t_nccl_pipe_CPPFLAGS = $(NCCL_TEST_FLAGS)
+tests_cuda_t_nccl_pipe_LDADD = $(FAKE_LIBS)
+tests_cuda_t_nccl_pipe_DEPENDENCIES = $(FAKE_NEEDS)
 tests_cuda_nccl_fault_CPPFLAGS = $(NCCL_TEST_FLAGS)
 tests_cuda_nccl_fault_LDADD = $(FAKE_LIBS)
 tests_cuda_nccl_fault_DEPENDENCIES = $(FAKE_NEEDS)
@@ -144,6 +147,9 @@ tests_cuda_t_groups_nccl_DEPENDENCIES = $(FAKE_NEEDS)
 tests/cuda/t_nccl.1.mpi tests/cuda/t_nccl.2.mpi tests/cuda/t_nccl.3.mpi \
 tests/cuda/t_nccl.4.mpi: tests/cuda/t_nccl
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_nccl $@
+
+tests/cuda/t_nccl_pipe.3.mpi tests/cuda/t_nccl_pipe.4.mpi: tests/cuda/t_nccl_pipe
+	$(AM_V_GEN)rm -f $@ && $(LN_S) t_nccl_pipe $@
 
 tests/cuda/t_comm_nccl.1.mpi tests/cuda/t_comm_nccl.3.mpi: tests/cuda/t_comm_nccl
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_comm_nccl $@
