@@ -141,7 +141,7 @@ static void late(char *text, size_t size, const struct tr_nccl_world *w)
 {
     double s = w->how.timeout_s;
 
-    if (s < 60.0)
+    if (s < 120.0)
         snprintf(text, size, "it is not done after %g seconds", s);
     else
         snprintf(text, size, "it is not done after %g minutes (--distributed-timeout-minutes)",

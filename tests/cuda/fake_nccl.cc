@@ -253,7 +253,7 @@ bool requests_done(kernel &k)
 {
     int done;
 
-    MPI_Testall((int)k.requests.size(), k.requests.data(), &done, MPI_STATUSES_IGNORE);
+    PMPI_Testall((int)k.requests.size(), k.requests.data(), &done, MPI_STATUSES_IGNORE);
     return done;
 }
 
@@ -283,7 +283,7 @@ void begin_collective(kernel &k)
     k.head.seq = ++k.on->collectives;
     k.heads.resize((size_t)k.on->size);
     k.requests.resize(1);
-    MPI_Iallgather(&k.head, sizeof k.head, MPI_BYTE, k.heads.data(), sizeof k.head, MPI_BYTE,
+    PMPI_Iallgather(&k.head, sizeof k.head, MPI_BYTE, k.heads.data(), sizeof k.head, MPI_BYTE,
                    k.on->mpi, k.requests.data());
     k.mine.assign(k.in, k.in + bytes_brought(k));
     k.stage = kernel::HEADS;
@@ -300,7 +300,7 @@ bool go_on_collective(kernel &k)
     }
     compare(k);
     k.all.resize(k.mine.size() * (size_t)k.on->size);
-    MPI_Iallgather(k.mine.data(), (int)k.mine.size(), MPI_BYTE, k.all.data(), (int)k.mine.size(),
+    PMPI_Iallgather(k.mine.data(), (int)k.mine.size(), MPI_BYTE, k.all.data(), (int)k.mine.size(),
                    MPI_BYTE, k.on->mpi, k.requests.data());
     k.stage = kernel::DATA;
     return false;
@@ -320,11 +320,11 @@ void begin_messages(kernel &k)
         if (m.send) {
             memcpy(m.copy.data(), m.buf, m.bytes);
             m.length = m.bytes;
-            MPI_Isend(&m.length, 8, MPI_BYTE, m.peer, LENGTHS, k.on->mpi, at);
-            MPI_Issend(m.copy.data(), (int)m.bytes, MPI_BYTE, m.peer, DATA, k.on->mpi, at + 1);
+            PMPI_Isend(&m.length, 8, MPI_BYTE, m.peer, LENGTHS, k.on->mpi, at);
+            PMPI_Issend(m.copy.data(), (int)m.bytes, MPI_BYTE, m.peer, DATA, k.on->mpi, at + 1);
         } else {
-            MPI_Irecv(&m.length, 8, MPI_BYTE, m.peer, LENGTHS, k.on->mpi, at);
-            MPI_Irecv(m.copy.data(), (int)m.bytes, MPI_BYTE, m.peer, DATA, k.on->mpi, at + 1);
+            PMPI_Irecv(&m.length, 8, MPI_BYTE, m.peer, LENGTHS, k.on->mpi, at);
+            PMPI_Irecv(m.copy.data(), (int)m.bytes, MPI_BYTE, m.peer, DATA, k.on->mpi, at + 1);
         }
     }
     k.stage = kernel::DATA;
@@ -339,7 +339,7 @@ void compare_lengths(kernel &k)
 
         if (m.send || k.requests[2 * i] == MPI_REQUEST_NULL)
             continue;
-        MPI_Test(&k.requests[2 * i], &here, MPI_STATUS_IGNORE);
+        PMPI_Test(&k.requests[2 * i], &here, MPI_STATUS_IGNORE);
         if (here && m.length != m.bytes)
             stop("in \"" + k.on->name + "\" rank " + std::to_string(k.on->rank) + " receives " +
                  std::to_string(m.bytes) + " bytes from rank " + std::to_string(m.peer) +
@@ -462,9 +462,9 @@ void join(ncclComm *c, MPI_Comm mpi)
 /* Ranks meet before MPI makes a communicator, so that one that does not come keeps no other in MPI. */
 void meet(ncclComm *c, MPI_Comm mpi)
 {
-    MPI_Ibarrier(mpi, &c->meeting);
+    PMPI_Ibarrier(mpi, &c->meeting);
     if (c->blocking)
-        MPI_Wait(&c->meeting, MPI_STATUS_IGNORE);
+        PMPI_Wait(&c->meeting, MPI_STATUS_IGNORE);
 }
 
 /* All ranks bring the same id. */
@@ -472,7 +472,7 @@ void compare_ids(const ncclUniqueId &id)
 {
     ncclUniqueId first = id;
 
-    MPI_Bcast(&first, sizeof first, MPI_BYTE, 0, meeting_place);
+    PMPI_Bcast(&first, sizeof first, MPI_BYTE, 0, meeting_place);
     if (memcmp(&first, &id, sizeof id) != 0)
         stop("ranks bring different ids");
 }
@@ -556,7 +556,7 @@ ncclResult_t ncclGetVersion(int *version)
 
     *version = wanted ? atoi(wanted) : NCCL_VERSION_CODE;
     if (meeting_place == MPI_COMM_NULL)
-        MPI_Comm_dup(MPI_COMM_WORLD, &meeting_place);
+        PMPI_Comm_dup(MPI_COMM_WORLD, &meeting_place);
     return ncclSuccess;
 }
 
@@ -607,7 +607,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int n, ncclUniqueId id, int
         MPI_Comm mpi;
 
         compare_ids(id);
-        MPI_Comm_dup(meeting_place, &mpi);
+        PMPI_Comm_dup(meeting_place, &mpi);
         join(c, mpi);
     });
 }
@@ -628,7 +628,7 @@ ncclResult_t ncclCommSplit(ncclComm_t from, int color, int key, ncclComm_t *out,
     return proceed(from, [=] {
         MPI_Comm mpi;
 
-        MPI_Comm_split(from->own->mpi, color == NCCL_SPLIT_NOCOLOR ? MPI_UNDEFINED : color, key,
+        PMPI_Comm_split(from->own->mpi, color == NCCL_SPLIT_NOCOLOR ? MPI_UNDEFINED : color, key,
                        &mpi);
         if (mpi == MPI_COMM_NULL)
             return;
@@ -648,7 +648,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t c, ncclResult_t *state)
         return ncclSuccess;
     if (c->state == ncclInProgress) {
         if (c->meeting != MPI_REQUEST_NULL)
-            MPI_Test(&c->meeting, &met, MPI_STATUS_IGNORE);
+            PMPI_Test(&c->meeting, &met, MPI_STATUS_IGNORE);
         if (met && --c->polls == 0) {
             c->state = ncclSuccess;
             then = std::move(c->begun);
@@ -674,7 +674,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t c)
         stop("\"" + c->own->name + "\" is destroyed before it is finalized");
     if (!c->registered.empty())
         stop("\"" + c->own->name + "\" is destroyed with memory registered in it");
-    MPI_Comm_free(&c->own->mpi);
+    PMPI_Comm_free(&c->own->mpi);
     alive.erase(c);
     delete c;
     return ncclSuccess;

@@ -22,7 +22,7 @@ FAKE_LIBS = $(WHOLE) tests/cuda/libfake.a tests/cuda/libemulated.a $(NO_WHOLE) \
 FAKE_FILES = \
 	tests/cuda/fake_cublaslt.cc tests/cuda/fake_cublaslt.h \
 	tests/cuda/fake_cudart.cc tests/cuda/fake_cudart.h \
-	tests/cuda/fake_nccl.cc \
+	tests/cuda/fake_mpi.cc tests/cuda/fake_nccl.cc \
 	tests/cuda/fake_product.cc tests/cuda/fake_product.h \
 	tests/cuda/not_yet.c
 EXTRA_DIST += $(FAKE_FILES) kernels/emulate.cc
