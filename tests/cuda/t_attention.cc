@@ -124,13 +124,25 @@ static double error_of(const operand &got, const operand &want)
     return error == 0.0 ? 0.0 : error / norm;
 }
 
+/*
+ * Of halves ops.def allows 4 u^2, and where they are many it is less, as in tests/device/trial.c:
+ * two of them, the largest, may be neighbours of what is wanted, and 1/8 u^2 is for the rest.
+ * Probabilities and gradients of scores as halves add up to 0.21 u^2 to ctx and 0.34 u^2 to dqkv.
+ */
 static void compare(const char *what, const operand &got, const operand &want, double tol)
 {
-    const double allowed = got.t.dtype == TR_F16    ? 4.0 * 0x1p-22
-                           : got.t.dtype == TR_BF16 ? 4.0 * 0x1p-16
-                                                    : tol;
-    const double error = error_of(got, want);
+    const double u2 = got.t.dtype == TR_F16 ? 0x1p-22 : 0x1p-16;
+    const double rest = arch == OLD ? 0.125 : 0.625;
+    double most = 0.0, norm = 0.0, error = error_of(got, want), allowed = tol;
 
+    for (int64_t i = 0; i < tr_tensor_elems(&want.t); i++) {
+        const double square = want.get(i) * want.get(i);
+
+        most = fmax(most, square);
+        norm += square;
+    }
+    if (got.t.dtype != TR_F32)
+        allowed = norm > 0.0 ? fmin(4.0, 8.0 * most / norm + rest) * u2 : 0.0;
     if (!(error <= allowed))
         fail_msg("%s (%s) is off by %.3g, allowed %.3g", what, tr_dtype_name(got.t.dtype), error,
                  allowed);
