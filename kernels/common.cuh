@@ -36,6 +36,7 @@ extern "C" {
  * TR_SHARED(T, name, [32][33]): an array in the block's shared memory.
  * TR_DYNAMIC_SHARED(T, name): a pointer to what the launch asked for.
  * TR_NEVER(condition): inside a kernel; a bug of the caller, which ends the job.
+ * TR_ALIGNED(p, bytes): a GPU faults where p lies on no multiple of bytes; so does the emulation.
  * TR_UNROLL, before a loop: its arrays are to become registers.  TR_UNROLL_BY(n): n turns at once.
  */
 #ifdef __CUDACC__
@@ -50,6 +51,7 @@ extern "C" {
     T *name = reinterpret_cast<T *>(name##_raw)
 #define TR_INLINE __device__ __forceinline__
 #define TR_UNROLL _Pragma("unroll")
+#define TR_ALIGNED(p, bytes) (void)0
 #define TR_NEVER(condition) ((condition) ? __trap() : (void)0)
 #define TR_PRAGMA(x) _Pragma(#x)
 #define TR_UNROLL_BY(n) TR_PRAGMA(unroll n)
@@ -62,6 +64,7 @@ extern "C" {
     static emulate::shared_note name##_note(name, sizeof name)
 #define TR_DYNAMIC_SHARED(T, name) T *name = reinterpret_cast<T *>(emulate::dynamic_shared())
 #define TR_INLINE inline
+#define TR_ALIGNED(p, bytes) emulate::must_be_aligned((p), (bytes))
 #define TR_UNROLL
 #define TR_NEVER(condition) TR_ASSERT(!(condition))
 #define TR_UNROLL_BY(n)
@@ -148,11 +151,13 @@ template <class T, int N> struct alignas(sizeof(T) * N) pack {
 
 template <int N, class T> TR_INLINE pack<T, N> load(const T *from)
 {
+    TR_ALIGNED(from, sizeof(pack<T, N>));
     return *reinterpret_cast<const pack<T, N> *>(from);
 }
 
 template <int N, class T> TR_INLINE void store(T *to, const pack<T, N> &x)
 {
+    TR_ALIGNED(to, sizeof x);
     *reinterpret_cast<pack<T, N> *>(to) = x;
 }
 

@@ -291,6 +291,12 @@ int lane()
     return running_number % LANES;
 }
 
+void must_be_aligned(const void *p, size_t bytes)
+{
+    if ((uintptr_t)p % bytes != 0)
+        stop("a pack is moved that does not lie on a multiple of its size");
+}
+
 void block_barrier()
 {
     passed++;

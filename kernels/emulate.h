@@ -58,6 +58,7 @@ struct shared_note {
     shared_note(void *at, size_t bytes);
 };
 
+void must_be_aligned(const void *p, size_t bytes);
 void block_barrier();
 /* All lanes of `mask` meet; `op` is what they do there: the same text for all.  Returns what each
    gave, lane by lane, SLOT_BYTES apart, readable until the caller's next barrier. */
