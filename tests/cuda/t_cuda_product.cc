@@ -38,6 +38,7 @@ enum { ZONE = 256, ROOM = 256 << 20 };
 struct tr_queue q;
 char *room;
 bool boundary; /* operands begin on ZONE bytes, and else where the trial put them */
+int astray;    /* but for this one, which is 8 bytes off */
 
 /* An operand of a trial on the GPU, with guards on both sides. */
 struct moved {
@@ -64,6 +65,7 @@ const struct tr_tensor *to_gpu(const struct tr_tensor *t)
         return nullptr;
     m.t = *t;
     m.offset += boundary ? 0 : (uintptr_t)t->data % 64;
+    m.offset += (int)all.size() == astray ? 8 : 0;
     m.bytes += ZONE;
     m.t.data = m.at + m.offset;
     std::vector<char> block(m.bytes, (char)0x5a);
@@ -174,6 +176,7 @@ int reset(void **state)
     unsetenv("FAKE_CUDA_FAIL");
     trk_emulate_seed(0);
     boundary = true;
+    astray = -1;
     return 0;
 }
 
@@ -340,6 +343,21 @@ void test_anywhere_in_memory(void **state)
     (void)state;
     fresh_product(false);
     every_way(FAKE_REFUSE_NOTHING, false, 16);
+}
+
+/* Where one operand cannot be moved 16 bytes at a time, the others must not drag it along. */
+void test_one_astray(void **state)
+{
+    (void)state;
+    for (fake_cublaslt_refusal refused : {FAKE_REFUSE_NOTHING, FAKE_REFUSE_EPILOGUES}) {
+        fresh_product(false);
+        fake_cublaslt_refuse(refused);
+        want = {{24, 16, 40}, 1, 1, 1, 1};
+        for (const row &r : rows)
+            for (int m = 0; m < ANY; m++)
+                for (astray = 0; astray < 5; astray++)
+                    check(r, &mixes[m], astray);
+    }
 }
 
 /* ---- which way ---- */
@@ -618,6 +636,7 @@ int main(void)
         cmocka_unit_test_setup(test_without_epilogues, reset),
         cmocka_unit_test_setup(test_without_cublaslt, reset),
         cmocka_unit_test_setup(test_anywhere_in_memory, reset),
+        cmocka_unit_test_setup(test_one_astray, reset),
         cmocka_unit_test_setup(test_epilogues, reset),
         cmocka_unit_test_setup(test_tf32, reset),
         cmocka_unit_test_setup(test_asked_once, reset),
