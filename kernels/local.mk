@@ -15,6 +15,13 @@ KERNEL_INCLUDES = kernels/attention.cuh kernels/attention_mma.cuh kernels/common
 	kernels/emulate.h kernels/finish.cuh kernels/mma.cuh \
 	kernels/random.cuh kernels/rows.cuh
 EXTRA_DIST += $(KERNELS) $(KERNEL_INCLUDES)
+KERNEL_LIBS =
+if HAVE_CUDA
+noinst_LIBRARIES += libkernels.a
+libkernels_a_SOURCES = $(KERNELS)
+# Each needs the other.
+KERNEL_LIBS += libkernels.a libtrireme.a
+endif
 
 SUFFIXES += .cu .emulated.o
 AM_V_NVCC = $(am__v_NVCC_@AM_V@)

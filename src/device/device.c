@@ -9,33 +9,25 @@
 #endif
 #include "device/ref.h"
 
+static const struct tr_backend *const all[] = {
+#ifdef HAVE_CUDA
+    &tr_cuda,
+#endif
+    &tr_cpu, &tr_ref, NULL};
+
 const struct tr_backend *const *tr_backends(void)
 {
-    static const struct tr_backend *const all[] = {
 #ifdef HAVE_CUDA
-        &tr_cuda,
+    if (!tr_cuda_there())
+        return all + 1;
 #endif
-        &tr_cpu, &tr_ref, NULL};
-
     return all;
-}
-
-/* A GPU where there is one. */
-static const struct tr_backend *best(void)
-{
-#ifdef HAVE_CUDA
-    if (tr_cuda_there())
-        return &tr_cuda;
-#endif
-    return &tr_cpu;
 }
 
 const struct tr_backend *tr_backend_find(const char *name)
 {
-    const struct tr_backend *const *all = tr_backends();
-
     if (strcmp(name, "auto") == 0)
-        return best();
+        return tr_backends()[0];
     for (int i = 0; all[i]; i++)
         if (strcmp(name, all[i]->name) == 0)
             return all[i];

@@ -127,11 +127,12 @@ struct tr_backend {
 #undef OP
 };
 
-/* Every backend in this binary, best first, NULL at the end. */
+/* Every backend that has a device here, best first, NULL at the end: "cuda" where this process sees a
+   GPU, and always "cpu" and "ref". */
 const struct tr_backend *const *tr_backends(void);
 
-/* The backend of that name, or NULL when this binary has none; "auto" is the first whose device this
-   process sees. */
+/* The backend of that name, also where it has no device, or NULL when this binary has none; "auto" is
+   the first of tr_backends(). */
 const struct tr_backend *tr_backend_find(const char *name);
 
 /* The first operation that `b` lacks, or NULL.  t_ops fails unless it is NULL for every backend. */

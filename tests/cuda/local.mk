@@ -1,7 +1,9 @@
 # The cuda backend without a GPU.
 #
 # Kernels are compiled by the C++ compiler and emulated: tests/cuda/libemulated.a, for which no toolkit is
-# needed.  A test of kernels alone stands for the rest of the GPU itself and says
+# needed.  A test of kernels alone stands for the rest of the GPU itself, has its own table of backends,
+# and says
+#     tests_cuda_t_NAME_SOURCES = tests/cuda/t_NAME.cc $(EMULATED_WITH)
 #     tests_cuda_t_NAME_CPPFLAGS = $(EMULATED_FLAGS)
 #     tests_cuda_t_NAME_LDADD = $(EMULATED_LIBS)
 #
@@ -11,8 +13,9 @@
 #     tests_cuda_t_NAME_CPPFLAGS = $(FAKE_FLAGS)
 #     tests_cuda_t_NAME_LDADD = $(FAKE_LIBS)
 #     tests_cuda_t_NAME_DEPENDENCIES = $(FAKE_NEEDS)
-EMULATED_FLAGS = $(AM_CPPFLAGS) -I$(srcdir)/kernels
-EMULATED_LIBS = tests/cuda/libemulated.a $(TR_LIBS) $(CMOCKA_LIBS) -lstdc++
+EMULATED_FLAGS = $(AM_CPPFLAGS) -I$(srcdir)/kernels -UHAVE_CUDA -UHAVE_NCCL -UHAVE_CUDNN
+EMULATED_WITH = src/device/device.c
+EMULATED_LIBS = tests/cuda/libemulated.a $(TR_LIBS_MADE) $(TR_LIBS_FOUND) $(CMOCKA_LIBS) -lstdc++
 
 FAKE_FLAGS = $(AM_CPPFLAGS) $(CUDA_HEADERS) -I$(srcdir)/kernels -I$(srcdir)/tests/cuda \
 	-DHAVE_CUDA -DHAVE_NCCL -UHAVE_CUDNN -DTR_CUDA_LINKED -UTR_CUDA_ARCHS -DTR_CUDA_ARCHS=\"80,90\"
@@ -52,6 +55,8 @@ nodist_tests_cuda_trireme_fake_SOURCES = $(nodist_trireme_SOURCES)
 tests_cuda_trireme_fake_LDADD = $(FAKE_LIBS)
 tests_cuda_trireme_fake_DEPENDENCIES = $(FAKE_NEEDS)
 endif
+TESTS += tests/cuda/t_fake_train.sh tests/cuda/t_no_gpu.sh
+EXTRA_DIST += tests/cuda/equality.sh tests/cuda/t_fake_train.sh tests/cuda/t_no_gpu.sh
 
 # Kernels alone, emulated, against ref: t_kernels as they are, t_kernels_checked with addresses and
 # undefined behaviour watched.
@@ -65,8 +70,9 @@ check_PROGRAMS += tests/cuda/t_kernels
 TESTS += tests/cuda/t_kernels
 endif
 tests_cuda_t_kernels_SOURCES = $(KERNELS_TESTED_WITH)
-tests_cuda_t_kernels_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/kernels -DTR_TEST_KERNELS
-tests_cuda_t_kernels_LDADD = $(KERNELS_TESTED:.cu=.emulated.o) $(LDADD) -lstdc++
+tests_cuda_t_kernels_CPPFLAGS = $(EMULATED_FLAGS) -DTR_TEST_KERNELS
+tests_cuda_t_kernels_LDADD = $(KERNELS_TESTED:.cu=.emulated.o) $(TR_LIBS_MADE) $(TR_LIBS_FOUND) \
+	$(CMOCKA_LIBS) -lstdc++
 
 # cuDNN itself, with a driver that is none: it is opened before cuDNN asks for libcuda.so.1, which is its
 # name inside.
@@ -74,11 +80,10 @@ EXTRA_DIST += tests/cuda/fake_driver.c
 if HAVE_CUDNN
 check_PROGRAMS += tests/cuda/t_sdpa_plan
 TESTS += tests/cuda/t_sdpa_plan
-tests_cuda_t_sdpa_plan_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 tests_cuda_t_sdpa_plan_SOURCES = tests/cuda/t_sdpa_plan.c $(CUDNN_SOURCES) \
 	src/device/cuda_libs.c src/device/cuda_libs.def src/device/cuda_libs.h
-tests_cuda_t_sdpa_plan_LDADD = $(TR_LIBS_MADE) $(TR_LIBS_FOUND) $(CUDA_LIBS) $(CMOCKA_LIBS)
-tests_cuda_t_sdpa_plan_DEPENDENCIES = $(TR_LIBS_MADE) tests/cuda/libcuda.so.1
+tests_cuda_t_sdpa_plan_LDADD = $(TR_LIBS) $(CMOCKA_LIBS)
+tests_cuda_t_sdpa_plan_DEPENDENCIES = $(TR_LIBS_MADE) $(KERNEL_LIBS) tests/cuda/libcuda.so.1
 CLEANFILES += tests/cuda/libcuda.so.1
 
 tests/cuda/libcuda.so.1: tests/cuda/fake_driver.c
@@ -102,7 +107,7 @@ if HAVE_CXX
 check_PROGRAMS += tests/cuda/t_attention
 TESTS += tests/cuda/t_attention
 endif
-tests_cuda_t_attention_SOURCES = tests/cuda/t_attention.cc
+tests_cuda_t_attention_SOURCES = tests/cuda/t_attention.cc $(EMULATED_WITH)
 tests_cuda_t_attention_CPPFLAGS = $(EMULATED_FLAGS)
 tests_cuda_t_attention_LDADD = $(EMULATED_LIBS)
 
