@@ -366,28 +366,9 @@ template <class T, class Op> TR_INLINE T over_warp(T x, Op op)
 }
 
 /*
- * Of all threads of a one-dimensional block of whole warps, the same on all of them.  `room` is shared
- * memory for WARP numbers; the caller may use it again after its own next barrier.
- */
-template <class T, class Op> TR_INLINE T over_block(T x, Op op, T *room)
-{
-    const int warps = (int)blockDim.x / WARP, lane = (int)threadIdx.x % WARP;
-
-    x = over_warp(x, op);
-    if (lane == 0)
-        room[threadIdx.x / WARP] = x;
-    __syncthreads();
-    x = room[0];
-    for (int i = 1; i < warps; i++)
-        x = op(x, room[i]);
-    __syncthreads();
-    return x;
-}
-
-/*
- * Of the blockDim.x threads, whole warps, that share a threadIdx.y; with one warp without a barrier of the
- * block.  `room` is shared memory for WARP numbers per threadIdx.y, not used again before the next barrier
- * after this.
+ * Of the blockDim.x threads, whole warps, that share a threadIdx.y: of the whole block where that is all.
+ * With one warp there is no barrier of the block.  `room` is shared memory for WARP numbers per
+ * threadIdx.y, not used again before the next barrier after this.
  */
 template <class T, class Op> TR_INLINE T over_row(T x, Op op, T *room)
 {

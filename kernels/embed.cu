@@ -114,7 +114,8 @@ TR_INLINE int list_bits(unsigned word, uint16_t *list)
     return __shfl_sync(ALL_LANES, before, WARP - 1);
 }
 
-/* sum += rows start + list[0 .. count - 1] of dy in this order, the loads of some ahead of their sums. */
+/* sum += rows start + list[0 .. count - 1] of dy in this order, the loads of some ahead of their
+   sums. */
 template <int N, class Y>
 TR_INLINE void add_listed(float (&sum)[N], Y dy, int64_t start, int64_t h, int64_t i,
                           const uint16_t *list, int count)
@@ -137,13 +138,14 @@ TR_INLINE void add_listed(float (&sum)[N], Y dy, int64_t start, int64_t h, int64
 }
 
 /*
- * A block for each row of dy and THREADS groups of columns.  It goes through all ids: if its own comes
- * up before its row, the block of that row does the work; otherwise it adds up all rows with this id,
- * in their order, and rounds once.
+ * A block for each row of dy and THREADS groups of columns.  It goes through all ids: if its own
+ * comes up before its row, the block of that row does the work; otherwise it adds up all rows with
+ * this id, in their order, and rounds once.
  */
 template <int N, class T, class Y>
 __global__ void __launch_bounds__(THREADS)
-    gather_kernel(T dtable, Y dy, const int32_t *ids, int64_t n, int64_t h, int64_t r, int64_t first)
+    gather_kernel(T dtable, Y dy, const int32_t *ids, int64_t n, int64_t h, int64_t r,
+                  int64_t first)
 {
     TR_SHARED(unsigned, hits, [2][WORDS]);
     TR_SHARED(uint16_t, list, [CHUNK]);
@@ -213,7 +215,8 @@ extern "C" void tr_cuda_embed_bwd(struct tr_queue *q, const struct tr_tensor *dt
                 using T = decltype(to);
                 using Y = decltype(from);
 
-                gather_launch<both<T, Y>::N>(q, typed_of<T>(dtable), typed_of<Y>(dy), ids, s, first);
+                gather_launch<both<T, Y>::N>(q, typed_of<T>(dtable), typed_of<Y>(dy), ids, s,
+                                             first);
             }))
             return;
     }

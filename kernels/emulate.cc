@@ -1,10 +1,43 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#undef _FORTIFY_SOURCE /* which takes a jump to another stack for a mistake */
 #include "emulate.h"
 
-#include <csetjmp>
 #include <memory>
 #include <ucontext.h>
 #include <vector>
+
+/*
+ * How one stack is left for another: by the jumps of the C library.  Under AddressSanitizer these
+ * forget what is known of a stack and make system calls for that, every time, so there it is those
+ * of the compiler; who calls a function with one must not count on any register that it seems to
+ * leave alone.
+ */
+#if defined __has_feature
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/common_interface_defs.h>
+struct place {
+    void *at[5];
+};
+#define STOP_HERE(place) __builtin_setjmp((place).at)
+#define GO_ON(place) __builtin_longjmp((place).at, 1)
+#ifdef __clang__
+#define JUMPS __attribute__((noinline, no_sanitize_address))
+#else
+#define JUMPS __attribute__((noipa, no_sanitize_address))
+#endif
+#else
+#include <csetjmp>
+struct place {
+    jmp_buf at;
+};
+#define STOP_HERE(place) _setjmp((place).at)
+#define GO_ON(place) _longjmp((place).at, 1)
+#define JUMPS
+#endif
 
 namespace emulate {
 
@@ -16,14 +49,21 @@ enum { STACK_BYTES = 256 << 10, PATTERN = 0xff };
 
 enum state { READY, AT_WARP, AT_BLOCK, GONE };
 
+struct stack_bounds {
+    const void *bottom = nullptr;
+    size_t bytes = 0;
+};
+
 struct slot {
     alignas(16) unsigned char bytes[SLOT_BYTES];
 };
 
-/* One per thread of a block; a fiber serves one thread after another, so that its stack is made once. */
+/* One per thread of a block; a fiber serves one thread after another, so that its stack is made
+   once. */
 struct fiber {
-    jmp_buf resume;
+    place resume;
     std::unique_ptr<unsigned char[]> stack;
+    void *hidden = nullptr; /* what AddressSanitizer keeps of it */
     ucontext_t start;
     bool started = false;
     state at = GONE;
@@ -46,7 +86,8 @@ std::vector<unsigned char> dynamic;
 const std::function<void()> *body;
 fiber *running;
 int running_number, threads;
-jmp_buf scheduler;
+place scheduler;
+stack_bounds of_scheduler;
 uint64_t state_of_seed, passed;
 
 [[noreturn]] void stop(const char *what)
@@ -72,35 +113,74 @@ template <class T> void shuffle(std::vector<T> &list)
         std::swap(list[i - 1], list[draw() % i]);
 }
 
-/* Back to the scheduler, and on from here when it says so. */
-void leave(state why)
+/* A function of its own: of one that both stops and goes on gcc loses the place. */
+JUMPS void go_on(place &where)
 {
-    running->at = why;
-    if (_setjmp(running->resume) == 0)
-        _longjmp(scheduler, 1);
+    GO_ON(where);
+}
+
+/* Before a jump to another stack, with a place for what is hidden of this one; and after it. */
+void switch_to(stack_bounds other, void **hidden)
+{
+#ifdef __SANITIZE_ADDRESS__
+    __sanitizer_start_switch_fiber(hidden, other.bottom, other.bytes);
+#else
+    (void)other, (void)hidden;
+#endif
+}
+
+void switched(void *hidden, stack_bounds *from)
+{
+#ifdef __SANITIZE_ADDRESS__
+    __sanitizer_finish_switch_fiber(hidden, &from->bottom, &from->bytes);
+#else
+    (void)hidden, (void)from;
+#endif
+}
+
+/* Back to the scheduler, and on from here when it says so. */
+JUMPS void leave(state why)
+{
+    fiber *self = running;
+
+    self->at = why;
+    if (STOP_HERE(self->resume) == 0) {
+        switch_to(of_scheduler, &self->hidden);
+        go_on(scheduler);
+    }
+    switched(running->hidden, &of_scheduler);
 }
 
 void fiber_main()
 {
+    switched(nullptr, &of_scheduler);
     for (;;) {
         (*body)();
         leave(GONE);
     }
 }
 
-void resume(int number)
+JUMPS void resume(int number)
 {
+    static void *hidden;
+
     running = fibers[(size_t)number].get();
     running_number = number;
     thread_index = running->index;
     running->at = READY;
-    if (_setjmp(scheduler) != 0)
+    if (STOP_HERE(scheduler) != 0) {
+        stack_bounds from;
+
+        switched(hidden, &from);
         return;
+    }
+    if (!running->stack)
+        running->stack.reset(new unsigned char[STACK_BYTES]);
+    switch_to(stack_bounds{running->stack.get(), STACK_BYTES}, &hidden);
     if (running->started)
-        _longjmp(running->resume, 1);
+        go_on(running->resume);
     running->started = true;
     getcontext(&running->start);
-    running->stack.reset(new unsigned char[STACK_BYTES]);
     running->start.uc_stack.ss_sp = running->stack.get();
     running->start.uc_stack.ss_size = STACK_BYTES;
     running->start.uc_link = nullptr;
@@ -139,8 +219,8 @@ bool have_met(int warp, const fiber *f)
     return true;
 }
 
-/* All lanes of the mask go on before any of them meets others again (run_warp), so what they brought
-   can stay with the first of them. */
+/* All lanes of the mask go on before any of them meets others again (run_warp), so what they
+   brought can stay with the first of them. */
 void let_go(int warp, fiber *first)
 {
     for (int k = 0; k < LANES; k++) {
@@ -223,8 +303,8 @@ bool all_at_barrier()
     return true;
 }
 
-/* One warp after another until all wait for the block; the one that was last to reach the barrier is
-   often the first behind it. */
+/* One warp after another until all wait for the block; the one that was last to reach the barrier
+   is often the first behind it. */
 void run_block()
 {
     int favourite = -1;
@@ -344,7 +424,8 @@ void run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>
 
 unsigned __ballot_sync(unsigned mask, int predicate)
 {
-    const unsigned char *all = emulate::exchange(mask, &predicate, sizeof predicate, "__ballot_sync");
+    const unsigned char *all =
+        emulate::exchange(mask, &predicate, sizeof predicate, "__ballot_sync");
     unsigned votes = 0;
 
     for (int i = 0; i < emulate::LANES; i++) {

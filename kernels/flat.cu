@@ -2,8 +2,9 @@
 #include "common.cuh"
 
 /*
- * What is done to flat operands, element by element.  Nothing but memory counts here: a thread asks for
- * AHEAD groups of 16 bytes from each operand before it uses the first, so that enough is under way.
+ * What is done to flat operands, element by element.  Nothing but memory counts here: a thread
+ * asks for AHEAD groups of 16 bytes from each operand before it uses the first, so that enough is
+ * under way.
  */
 enum { THREADS = 256, AHEAD = 4, PARTS = 1024 };
 
@@ -11,7 +12,8 @@ namespace {
 
 /* ---- which elements are moved together ---- */
 
-/* Elements 0 .. head - 1 alone, then groups of N that lie on their boundaries, then the rest alone. */
+/* Elements 0 .. head - 1 alone, then groups of N that lie on their boundaries, then the rest
+   alone. */
 struct span {
     int64_t n, head, groups;
 };
@@ -52,7 +54,8 @@ template <int N> TR_INLINE int64_t lone_at(const span &s, int64_t k)
 
 /* ---- fill, copy: bytes ---- */
 
-/* `bytes` from an element on; pattern is 16 bytes of elements.  The caller's groups are of 16 bytes. */
+/* `bytes` from an element on; pattern is 16 bytes of elements.  The caller's groups are of 16
+   bytes. */
 __global__ void fill_kernel(unsigned char *y, span s, uint4 pattern)
 {
     const int64_t first = (int64_t)blockIdx.x * THREADS * AHEAD + threadIdx.x;
@@ -206,7 +209,8 @@ void map_mixed(struct tr_queue *q, const struct tr_tensor *y, const struct tr_te
 
 } // namespace
 
-extern "C" void tr_cuda_copy(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *x)
+extern "C" void tr_cuda_copy(struct tr_queue *q, const struct tr_tensor *y,
+                             const struct tr_tensor *x)
 {
     bool done = false;
 
@@ -220,18 +224,17 @@ extern "C" void tr_cuda_copy(struct tr_queue *q, const struct tr_tensor *y, cons
     }
     /* Between fp32 and halves, either way. */
     if (y->dtype == TR_F32)
-        with_float(x->dtype, [&](auto from) {
-            done = map_typed<float, decltype(from)>(q, y, x, convert());
-        });
+        with_float(x->dtype,
+                   [&](auto from) { done = map_typed<float, decltype(from)>(q, y, x, convert()); });
     else if (x->dtype == TR_F32)
-        with_float(y->dtype, [&](auto to) {
-            done = map_typed<decltype(to), float>(q, y, x, convert());
-        });
+        with_float(y->dtype,
+                   [&](auto to) { done = map_typed<decltype(to), float>(q, y, x, convert()); });
     if (!done)
         map_mixed(q, y, x, convert());
 }
 
-extern "C" void tr_cuda_add(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *x)
+extern "C" void tr_cuda_add(struct tr_queue *q, const struct tr_tensor *y,
+                            const struct tr_tensor *x)
 {
     bool done = false;
 
@@ -287,7 +290,7 @@ template <int N, class X> TR_INLINE void get_any(X x, int64_t i, bool aligned, f
     }
 }
 
-/* partial[block] = the sum of term(x, w) over the groups of the block and, in the first, the rest. */
+/* partial[block] = the sum of term(x, w) over the groups of the block; the first has the rest. */
 template <int N, class X, class W, class Term>
 __global__ void partial_kernel(X x, W w, span s, bool aligned, Term term, double *partial)
 {
@@ -315,7 +318,7 @@ __global__ void partial_kernel(X x, W w, span s, bool aligned, Term term, double
     }
     if (blockIdx.x == 0 && threadIdx.x < lone<N>(s))
         sum += term(x.get(lone_at<N>(s, threadIdx.x)), w.get(lone_at<N>(s, threadIdx.x)));
-    sum = over_block(sum, add_up(), room);
+    sum = over_row(sum, add_up(), room);
     if (threadIdx.x == 0)
         partial[blockIdx.x] = sum;
 }
@@ -327,27 +330,28 @@ __global__ void total_kernel(double *out, const double *partial, int parts)
 
     for (int i = (int)threadIdx.x; i < parts; i += THREADS)
         sum += partial[i];
-    sum = over_block(sum, add_up(), room);
+    sum = over_row(sum, add_up(), room);
     if (threadIdx.x == 0)
         *out += sum;
 }
 
 template <int N, class Term, class X, class W>
 void sum_up(struct tr_queue *q, const struct tr_tensor *out, X x, W w, int64_t n, bool aligned,
-                   Term term)
+            Term term)
 {
     const span s = {n, 0, n / N};
     const unsigned parts = blocks_for(s.groups, THREADS * AHEAD, PARTS);
     double *partial = static_cast<double *>(tr_cuda_scratch(q, PARTS * sizeof(double)));
 
     tr_sizes_scalar(out);
-    TR_LAUNCH(q, (partial_kernel<N, X, W, Term>), parts, THREADS, 0, x, w, s, aligned, term, partial);
+    TR_LAUNCH(q, (partial_kernel<N, X, W, Term>), parts, THREADS, 0, x, w, s, aligned, term,
+              partial);
     TR_LAUNCH(q, total_kernel, 1, THREADS, 0, elements<double>(out), partial, (int)parts);
 }
 
 template <class Term>
 void sum_of_one(struct tr_queue *q, const struct tr_tensor *out, const struct tr_tensor *x,
-                       Term term)
+                Term term)
 {
     with_float(x->dtype, [&](auto type) {
         using T = decltype(type);
@@ -456,10 +460,10 @@ struct adamw_operands {
 
 template <int N, class G, class H>
 void adamw_launch(struct tr_queue *q, const adamw_operands &o, H half, G g, const span &s,
-                         const struct tr_adamw &how)
+                  const struct tr_adamw &how)
 {
-    TR_LAUNCH(q, (adamw_kernel<N, G, H>), blocks_for(s.groups, THREADS, INT32_MAX), THREADS, 0, half,
-              typed_of<float>(o.p), typed_of<float>(o.m), typed_of<float>(o.v), g, s,
+    TR_LAUNCH(q, (adamw_kernel<N, G, H>), blocks_for(s.groups, THREADS, INT32_MAX), THREADS, 0,
+              half, typed_of<float>(o.p), typed_of<float>(o.m), typed_of<float>(o.v), g, s,
               numbers_of(how));
 }
 

@@ -2,8 +2,8 @@
 #include "common.cuh"
 
 /*
- * Vocabulary-parallel cross entropy.  A block takes a row of logits, which is long; where it does not
- * begin on 16 bytes, some elements at its ends are alone.
+ * Vocabulary-parallel cross entropy.  A block takes a row of logits, which is long; where it does
+ * not begin on 16 bytes, some elements at its ends are alone.
  */
 namespace {
 
@@ -24,7 +24,8 @@ template <class T> TR_INLINE row_span span_of(const T *row, int64_t n)
     return head < n ? row_span{head, (n - head) / N, n} : row_span{n, 0, n};
 }
 
-/* f(column, floats) for each group of a thread, and for each of its elements alone; f may change them. */
+/* f(column, floats) for each group of a thread, and for each of its elements alone; f may change
+   them. */
 template <bool STORE, class T, class F> TR_INLINE void over_columns(T *row, int64_t n, F f)
 {
     const int N = wide<T>::N;
@@ -74,7 +75,8 @@ struct take_larger_number {
 };
 
 template <class T>
-__global__ void __launch_bounds__(THREADS) max_kernel(float *max, T *logits, int64_t r, int64_t valid)
+__global__ void __launch_bounds__(THREADS)
+    max_kernel(float *max, T *logits, int64_t r, int64_t valid)
 {
     TR_SHARED(float, room, [WARP]);
     const take_larger_number larger;
@@ -82,12 +84,13 @@ __global__ void __launch_bounds__(THREADS) max_kernel(float *max, T *logits, int
 
     over_columns<false>(logits + blockIdx.x * r, valid,
                         [&](int64_t, float &x, int) { largest = larger(largest, x); });
-    largest = over_block(largest, larger, room);
+    largest = over_row(largest, larger, room);
     if (threadIdx.x == 0)
         max[blockIdx.x] = largest;
 }
 
-/* Sums of a thread by the place of an element in its group: several that do not wait for one another. */
+/* Sums of a thread by the place of an element in its group: several that do not wait for one
+   another. */
 template <class T>
 __global__ void __launch_bounds__(THREADS) sum_kernel(float *stats, T *logits, loss_row o)
 {
@@ -102,7 +105,7 @@ __global__ void __launch_bounds__(THREADS) sum_kernel(float *stats, T *logits, l
     TR_UNROLL
     for (int k = 0; k < wide<T>::N; k++)
         all += (double)sum[k];
-    all = over_block(all, add_up(), room);
+    all = over_row(all, add_up(), room);
     if (threadIdx.x == 0) {
         const int64_t label = o.labels[row] - o.first;
 

@@ -2,9 +2,9 @@
 #include "rows.cuh"
 
 /*
- * Norms.  The fast kernels keep a row in registers, so that it is read once; a warp takes a narrow row
- * alone.  Operands that do not lie well, and rows of fp32 wider than 16384, take kernels that read a
- * row again from the caches.
+ * Norms.  The fast kernels keep a row in registers, so that it is read once; a warp takes a narrow
+ * row alone.  Operands that do not lie well, and rows of fp32 wider than 16384, take kernels that
+ * read a row again from the caches.
  */
 namespace {
 
@@ -49,7 +49,8 @@ row_blocks blocks_of_rows(int64_t n, int64_t groups, int most_threads)
 
     if (warps * WARP > most_threads)
         return row_blocks{0, dim3()};
-    return row_blocks{blocks_for(n, rows, INT32_MAX), dim3((unsigned)(warps * WARP), (unsigned)rows)};
+    return row_blocks{blocks_for(n, rows, INT32_MAX),
+                      dim3((unsigned)(warps * WARP), (unsigned)rows)};
 }
 
 /* The norm of a row whose groups threadIdx.x, + blockDim.x, ... are x. */
@@ -125,30 +126,32 @@ __global__ void __launch_bounds__(MOST_THREADS_JOINED)
 {
     const int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
     TR_SHARED(double, room, [2][WARP]);
-    float xs[GROUPS][N];
+    float xs[GROUPS][N], as[GROUPS][N];
 
     if (row >= n)
         return;
+    /* All that comes from memory is asked for before the first store, which it could not pass. */
     TR_UNROLL
     for (int g = 0; g < GROUPS; g++) {
         const int i = ((int)threadIdx.x + g * (int)blockDim.x) * N;
 
-        if (i < h)
-            x.get(row * h + i, xs[g]);
+        if (i >= h)
+            continue;
+        x.get(row * h + i, xs[g]);
+        a.get(row * h + i, as[g]);
     }
     TR_UNROLL
     for (int g = 0; g < GROUPS; g++) {
         const int i = ((int)threadIdx.x + g * (int)blockDim.x) * N;
-        float as[N], biases[N], keep[N];
+        float biases[N], keep[N];
 
         if (i >= h)
             continue;
-        a.get(row * h + i, as);
         bias.get(i, biases);
         keep_of(drop, row, i, h, keep);
         TR_UNROLL
         for (int k = 0; k < N; k++)
-            xs[g][k] = y.rounded(residual_of(xs[g][k], as[k], biases[k], keep[k]));
+            xs[g][k] = y.rounded(residual_of(xs[g][k], as[g][k], biases[k], keep[k]));
         y.set(row * h + i, xs[g]);
     }
     norm_row<N>(norm, xs, gain, shift, row, h, out, room);

@@ -6,13 +6,15 @@
  *
  *     dx = dskip + rstd (g - mean(g) - u mean(g u)),   dgain += sum dy u,   dbias += sum dy
  *
- * where the means go along a row and the sums over all rows.  Up to NARROW elements a row, one kernel reads
- * everything once.  Wider rows, and operands that do not lie well, take two: the means first, and then
- * tiles of columns.  Either leaves the sums of slabs of rows in scratch, gains before biases.
+ * where the means go along a row and the sums over all rows.  Up to NARROW elements a row, one
+ * kernel reads everything once.  Wider rows, and operands that do not lie well, take two: the
+ * means first, and then tiles of columns.  Either leaves the sums of slabs of rows in scratch,
+ * gains before biases.
  */
 namespace {
 
-/* Elements of a row that one thread has in the kernel for narrow rows, which has up to MOST_THREADS. */
+/* Elements of a row that one thread has in the kernel for narrow rows, which has up to
+   MOST_THREADS. */
 enum { EACH = 8, MOST_THREADS = 1024, NARROW = EACH * MOST_THREADS, GOOD_THREADS = 512 };
 enum { SLAB_ROWS = 16, TILE_WARPS = 8, THREADS = 256 };
 
@@ -63,7 +65,8 @@ TR_INLINE means means_of_row(means x, means *room)
     return x;
 }
 
-/* What the rows of a block add to the sums of their columns: threads of one threadIdx.x have the same ones. */
+/* What the rows of a block add to the sums of their columns: threads of one threadIdx.x have the
+   same ones. */
 template <int N>
 TR_INLINE void leave_sums(float *part, int64_t h, const float (&sum)[EACH / N][N], float *room)
 {
@@ -71,7 +74,8 @@ TR_INLINE void leave_sums(float *part, int64_t h, const float (&sum)[EACH / N][N
 
     for (int j = 0; j < EACH / N; j++)
         for (int k = 0; k < N; k++)
-            room[(int)threadIdx.y * span + (j * N + k) * (int)blockDim.x + (int)threadIdx.x] = sum[j][k];
+            room[(int)threadIdx.y * span + (j * N + k) * (int)blockDim.x + (int)threadIdx.x] =
+                sum[j][k];
     __syncthreads();
     for (int e = (int)threadIdx.y; e < EACH; e += (int)blockDim.y) {
         const int at = e * (int)blockDim.x + (int)threadIdx.x;
@@ -133,7 +137,7 @@ __global__ void __launch_bounds__(MOST_THREADS)
                 m.gu = fmaf(dy[j][k], x[j][k], m.gu);
             }
         }
-        /* Two rooms in turn: the barrier between two rows of one is that of the row between them. */
+        /* Two rooms in turn: a barrier lies between two uses of one, that of the other. */
         m = means_of_row(m, room[turn]);
         m = means{m.g / (float)h, m.gu / (float)h};
         TR_UNROLL
@@ -254,8 +258,8 @@ template <int N, class R, class A>
 void narrow_launch(struct tr_queue *q, const norm_bwd_operands &o, const norm_gradient<R, A> &g)
 {
     const slabs cut = slabs_of(o.s.n, SLAB_ROWS, 2 * o.s.h, TR_CUDA_SCRATCH_BYTES);
-    float *part = static_cast<float *>(
-        tr_cuda_scratch(q, cut.count * 2 * (size_t)o.s.h * sizeof(float)));
+    float *part =
+        static_cast<float *>(tr_cuda_scratch(q, cut.count * 2 * (size_t)o.s.h * sizeof(float)));
     const int64_t groups = (o.s.h + EACH - 1) / EACH;
     const unsigned x = (unsigned)((groups + WARP - 1) / WARP * WARP);
     const unsigned y = x < GOOD_THREADS ? GOOD_THREADS / x : 1;
@@ -269,8 +273,8 @@ template <int N, class R, class A>
 void wide_launch(struct tr_queue *q, const norm_bwd_operands &o, const norm_gradient<R, A> &g)
 {
     const size_t means_bytes = (size_t)o.s.n * sizeof(means);
-    const slabs cut = slabs_of(o.s.n, 2 * SLAB_ROWS, 2 * o.s.h,
-                               TR_CUDA_SCRATCH_BYTES - means_bytes);
+    const slabs cut =
+        slabs_of(o.s.n, 2 * SLAB_ROWS, 2 * o.s.h, TR_CUDA_SCRATCH_BYTES - means_bytes);
     const size_t part_bytes = cut.count * 2 * (size_t)o.s.h * sizeof(float);
     unsigned char *scratch =
         static_cast<unsigned char *>(tr_cuda_scratch(q, part_bytes + means_bytes));
@@ -303,9 +307,8 @@ extern "C" void tr_cuda_layernorm_bwd(struct tr_queue *q, const struct tr_tensor
             using A = decltype(inner);
             const int N = both<R, A>::N;
             const norm_gradient<typed<R>, typed<A>> g = {
-                typed_of<R>(dx),   typed_of<R>(dskip), typed_of<R>(x), typed_of<A>(dy),
-                typed_of<A>(gain), m,                  r,              o.s.n,
-                o.s.h};
+                typed_of<R>(dx), typed_of<R>(dskip), typed_of<R>(x), typed_of<A>(dy),
+                typed_of<A>(gain), m, r, o.s.n, o.s.h};
 
             if (o.s.h <= NARROW)
                 narrow_launch<N>(q, o, g);

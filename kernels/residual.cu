@@ -2,8 +2,8 @@
 #include "rows.cuh"
 
 /*
- * Dropout and the end of a sublayer: each element alone, and the sums of columns that their gradients
- * need.  A block takes some rows whole; threads side by side take groups side by side.
+ * Dropout and the end of a sublayer: each element alone, and the sums of columns that their
+ * gradients need.  A block takes some rows whole; threads side by side take groups side by side.
  */
 namespace {
 
@@ -87,7 +87,8 @@ extern "C" void tr_cuda_residual(struct tr_queue *q, const struct tr_tensor *y,
     residual_launch<1>(q, mixed_of(y), mixed_of(x), mixed_of(a), mixed_of(bias), s, d);
 }
 
-extern "C" void tr_cuda_dropout(struct tr_queue *q, const struct tr_tensor *y, struct tr_dropout drop)
+extern "C" void tr_cuda_dropout(struct tr_queue *q, const struct tr_tensor *y,
+                                struct tr_dropout drop)
 {
     const struct tr_rows_sizes s = tr_sizes_dropout(y, &drop);
     const dropping d = dropping_rows(&drop, s.n);
@@ -100,8 +101,8 @@ extern "C" void tr_cuda_dropout(struct tr_queue *q, const struct tr_tensor *y, s
             const int N = wide<R>::N;
             const dim3 block = block_of_rows(s.h / N, THREADS);
 
-            TR_LAUNCH(q, (dropout_kernel<N, typed<R>>), blocks_for(s.n, block.y, INT32_MAX), block, 0,
-                      typed_of<R>(y), s.n, s.h, d);
+            TR_LAUNCH(q, (dropout_kernel<N, typed<R>>), blocks_for(s.n, block.y, INT32_MAX), block,
+                      0, typed_of<R>(y), s.n, s.h, d);
         });
     } else {
         const dim3 block = block_of_rows(s.h, THREADS);
@@ -115,8 +116,8 @@ extern "C" void tr_cuda_dropout(struct tr_queue *q, const struct tr_tensor *y, s
 
 namespace {
 
-/* A block takes WARP groups of columns of one slab of rows; its warps take its rows in turn, AHEAD at
-   once. */
+/* A block takes WARP groups of columns of one slab of rows; its warps take its rows in turn, AHEAD
+   at once. */
 template <int N, class A, class R>
 __global__ void __launch_bounds__(SLAB_WARPS *WARP)
     residual_bwd_kernel(A da, float *part, R dy, int64_t n, int64_t h, int64_t slab_rows,
@@ -207,8 +208,8 @@ void trk_fold(struct tr_queue *q, const struct tr_tensor *to, const float *part,
 {
     const int64_t h = tr_tensor_elems(to);
 
-    TR_LAUNCH(q, fold_kernel, blocks_for(h, WARP, INT32_MAX), dim3(WARP, FOLD_WARPS), 0, mixed_of(to),
-              part, h, (int)count, stride);
+    TR_LAUNCH(q, fold_kernel, blocks_for(h, WARP, INT32_MAX), dim3(WARP, FOLD_WARPS), 0,
+              mixed_of(to), part, h, (int)count, stride);
 }
 
 extern "C" void tr_cuda_residual_bwd(struct tr_queue *q, const struct tr_tensor *da,

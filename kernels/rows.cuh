@@ -6,8 +6,8 @@
 #include "random.cuh"
 
 /*
- * What the operations on rows of activations share: [n,h], of which threads take groups of N neighbouring
- * elements.  N is 1 or a multiple of 4, and h one of N.
+ * What the operations on rows of activations share: [n,h], of which threads take groups of N
+ * neighbouring elements.  N is 1 or a multiple of 4, and h one of N.
  */
 
 /* A block of at most `threads`: x along a row, y rows. */
@@ -60,7 +60,8 @@ TR_INLINE void keep_of(const dropping &d, int64_t row, int64_t h0, int64_t h, fl
     }
 }
 
-/* The end of a sublayer, for one element.  One function, so that whoever calls it gets the same bits. */
+/* The end of a sublayer, for one element.  One function, so that whoever calls it gets the same
+   bits. */
 TR_INLINE float residual_of(float x, float a, float bias, float keep)
 {
     return fmaf(a + bias, keep, x);
@@ -69,12 +70,12 @@ TR_INLINE float residual_of(float x, float a, float bias, float keep)
 /* ---- sums over rows ---- */
 
 /*
- * Sums of columns are taken in two stages: blocks sum up slabs of rows, trk_fold() sums up the slabs.  How
- * many slabs there are follows from the shape: as many as keep a large GPU busy, if they have
- * `slab_rows` rows, and no more than `bytes` hold `per_slab` floats for.
+ * Sums of columns are taken in two stages: blocks sum up slabs of rows, trk_fold() sums up the
+ * slabs.  How many slabs there are follows from the shape: as many as keep a large GPU busy, if
+ * they have `slab_rows` rows, and no more than `bytes` hold `per_slab` floats for.
  */
 struct slabs {
-    int64_t rows;               /* of each but the last */
+    int64_t rows; /* of each but the last */
     unsigned count;
 };
 
