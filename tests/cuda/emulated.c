@@ -7,15 +7,16 @@
 #include <string.h>
 
 /*
- * The kernels of the cuda backend as a backend of their own, with nothing of CUDA around them: they are
- * emulated (kernels/emulate.h), and memory of the device is memory of the host.  A program linked with
- * this file and some kernels finds it in tr_backends() instead of cpu; operations whose kernels are not
- * linked are NULL.
+ * The kernels of the cuda backend as a backend of their own, with nothing of CUDA around them:
+ * they are emulated (kernels/emulate.h), and memory of the device is memory of the host.  A
+ * program linked with this file and some kernels finds it in tr_backends() instead of cpu;
+ * operations whose kernels are not linked are NULL.
  *
- * What must not matter differs from call to call: how many processors there are and, in scratch, what
- * was there.  Scratch ends where the kernel said it would.
+ * What must not matter differs from call to call: how many processors there are and, in scratch,
+ * what was there.  Scratch ends where the kernel said it would.
  */
-#define OP(name, tol, params) extern __typeof__(tr_cuda_##name) tr_cuda_##name __attribute__((weak));
+#define OP(name, tol, params) \
+    extern __typeof__(tr_cuda_##name) tr_cuda_##name __attribute__((weak));
 #include "device/ops.def"
 #undef OP
 

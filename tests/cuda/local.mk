@@ -58,21 +58,57 @@ endif
 TESTS += tests/cuda/t_fake_train.sh tests/cuda/t_no_gpu.sh
 EXTRA_DIST += tests/cuda/equality.sh tests/cuda/t_fake_train.sh tests/cuda/t_no_gpu.sh
 
-# Kernels alone, emulated, against ref: t_kernels as they are, t_kernels_checked with addresses and
-# undefined behaviour watched.
+# Kernels alone, emulated, against ref: t_kernels as they are; t_kernels_checked with addresses and
+# undefined behaviour watched; t_mutants.sh with one barrier of theirs left out, which t_kernels must see.
 KERNELS_TESTED = kernels/embed.cu kernels/flat.cu kernels/loss.cu kernels/norm.cu \
 	kernels/norm_bwd.cu kernels/residual.cu
 KERNELS_TESTED_WITH = tests/device/t_ops.c tests/device/trial.c tests/device/trial.h \
 	tests/cuda/emulated.c kernels/emulate.cc kernels/emulate.h
-EXTRA_DIST += tests/cuda/emulated.c
+EXTRA_DIST += tests/cuda/emulated.c tests/cuda/t_mutants.sh
+CHECKED = -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined \
+	-fno-omit-frame-pointer -DTR_SANITIZERS
 if HAVE_CXX
 check_PROGRAMS += tests/cuda/t_kernels
-TESTS += tests/cuda/t_kernels
+check_SCRIPTS += tests/cuda/mutant.sh
+TESTS += tests/cuda/t_kernels tests/cuda/t_mutants.sh
+if HAVE_CHECKED
+check_PROGRAMS += tests/cuda/t_kernels_checked
+TESTS += tests/cuda/t_kernels_checked
+endif
 endif
 tests_cuda_t_kernels_SOURCES = $(KERNELS_TESTED_WITH)
 tests_cuda_t_kernels_CPPFLAGS = $(EMULATED_FLAGS) -DTR_TEST_KERNELS
-tests_cuda_t_kernels_LDADD = $(KERNELS_TESTED:.cu=.emulated.o) $(TR_LIBS_MADE) $(TR_LIBS_FOUND) \
-	$(CMOCKA_LIBS) -lstdc++
+KERNELS_TESTED_LIBS = $(TR_LIBS_MADE) $(TR_LIBS_FOUND) $(CMOCKA_LIBS) -lstdc++
+tests_cuda_t_kernels_LDADD = $(KERNELS_TESTED:.cu=.emulated.o) $(KERNELS_TESTED_LIBS)
+tests_cuda_t_kernels_checked_SOURCES = $(tests_cuda_t_kernels_SOURCES)
+tests_cuda_t_kernels_checked_CPPFLAGS = $(tests_cuda_t_kernels_CPPFLAGS)
+tests_cuda_t_kernels_checked_CFLAGS = $(AM_CFLAGS) $(CHECKED)
+tests_cuda_t_kernels_checked_CXXFLAGS = $(AM_CXXFLAGS) $(CHECKED)
+tests_cuda_t_kernels_checked_LDADD = $(KERNELS_TESTED:.cu=.checked.o) $(KERNELS_TESTED_LIBS)
+
+SUFFIXES += .checked.o
+.cu.checked.o:
+	$(AM_V_CXX)$(MKDIR_P) $(@D)/$(DEPDIR) && \
+	$(EMULATE) $(CHECKED) -MD -MP -MF $(@D)/$(DEPDIR)/$(@F).d -c -o $@ $<
+
+# The same operations by the whole backend over the fakes.
+if HAVE_CUDA_FAKES
+check_PROGRAMS += tests/cuda/t_cuda_ops
+TESTS += tests/cuda/t_cuda_ops
+endif
+tests_cuda_t_cuda_ops_SOURCES = tests/device/t_ops.c tests/device/trial.c tests/device/trial.h
+tests_cuda_t_cuda_ops_CPPFLAGS = $(FAKE_FLAGS) -DTR_TEST_FAKES
+tests_cuda_t_cuda_ops_LDADD = $(FAKE_LIBS)
+tests_cuda_t_cuda_ops_DEPENDENCIES = $(FAKE_NEEDS)
+
+# How t_mutants.sh compiles a changed kernel and links t_kernels with it instead of its own.
+CLEANFILES += tests/cuda/mutant.sh
+tests/cuda/mutant.sh: Makefile tests/cuda/t_kernels
+	$(AM_V_GEN)$(MKDIR_P) tests/cuda && { \
+	echo 'compile() { $(EMULATE) -w -O1 -c "$$@"; }'; \
+	echo 'link() { $(CC) $(AM_CFLAGS) $(CFLAGS) $(LDFLAGS) "$$@" $(tests_cuda_t_kernels_OBJECTS)' \
+		'$(KERNELS_TESTED_LIBS); }'; \
+	echo "kernels='$(KERNELS_TESTED)'"; } >$@
 
 # cuDNN itself, with a driver that is none: it is opened before cuDNN asks for libcuda.so.1, which is its
 # name inside.

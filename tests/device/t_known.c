@@ -426,14 +426,16 @@ static void devices(const struct tr_backend *b)
     assert_non_null(strstr(b->describe(d), b->name));
     b->close(d);
     assert_ptr_equal(tr_backend_find(b->name), b);
-    assert_ptr_equal(tr_backend_find("auto"), tr_backends()[0]);
+    assert_non_null(tr_backend_find("auto"));
     assert_null(tr_backend_find("no such backend"));
 }
 
+/* Whose memory the host can read; the others are held to ref by t_ops. */
 static void on_every_backend(void (*test)(const struct tr_backend *b))
 {
     for (int i = 0; tr_backends()[i]; i++)
-        test(tr_backends()[i]);
+        if (!tr_backends()[i]->apart)
+            test(tr_backends()[i]);
 }
 
 #define TEST(name)                        \

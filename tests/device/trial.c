@@ -67,6 +67,18 @@ static struct room *room_of(const struct tr_device *d)
     return NULL;
 }
 
+bool is_there(const struct tr_backend *b)
+{
+    struct tr_device *d;
+
+    if (!b->apart)
+        return true;
+    if (b->open(&(struct tr_device_how){.threads = 1}, &d) != TR_OK)
+        return false;
+    b->close(d);
+    return true;
+}
+
 struct tr_device *open_device(const struct tr_backend *b, int threads)
 {
     struct tr_device *d;

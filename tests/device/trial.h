@@ -52,6 +52,9 @@ struct trial {
     size_t used; /* of the memory that is apart */
 };
 
+/* Whether this machine has such a device: a GPU may be missing.  Not to be asked while one is open. */
+bool is_there(const struct tr_backend *b);
+
 /* A device for trials, and its end.  One whose memory is apart reserves what operands need. */
 struct tr_device *open_device(const struct tr_backend *b, int threads);
 void close_device(const struct tr_backend *b, struct tr_device *d);
