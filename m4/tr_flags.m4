@@ -47,14 +47,6 @@ AS_IF([test "x$enable_developer" = xyes], [
 AS_IF([test "x$enable_sanitizers" = xyes], [
   TR_CFLAGS="$TR_CFLAGS -fsanitize=address,undefined -fno-sanitize-recover=undefined"
   TR_CFLAGS="$TR_CFLAGS -fno-omit-frame-pointer -DTR_SANITIZERS"])
-AC_MSG_CHECKING([whether tests can watch addresses and undefined behaviour])
-tr_save_CFLAGS=$CFLAGS
-CFLAGS="$CFLAGS -fsanitize=address,undefined"
-AC_LINK_IFELSE([AC_LANG_PROGRAM([], [])], [tr_checked=yes], [tr_checked=no])
-CFLAGS=$tr_save_CFLAGS
-AS_IF([test "x$enable_sanitizers" = xyes], [tr_checked="no, all of them do"])
-AC_MSG_RESULT([$tr_checked])
-AM_CONDITIONAL([HAVE_CHECKED], [test "$tr_checked" = yes])
 AC_SUBST([TR_CFLAGS])
 AC_SUBST([TR_NVCCFLAGS])
 ])
