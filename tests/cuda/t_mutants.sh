@@ -5,6 +5,7 @@
 # t_kernels must fail then.  A barrier that nothing misses is superfluous, or t_kernels too weak.
 # t_mutants.sh [FILE...]: only those of these files of kernels/.
 . "$srcdir/tests/tap.sh"
+# shellcheck disable=SC1091 # made by make
 . "$builddir/tests/cuda/mutant.sh"
 
 # The rows that go through the barriers of a file, one file at a time, and the sources compiled anew.
