@@ -10,6 +10,7 @@
 
 #include "ckpt/io.h"
 #include "ckpt/seal.h"
+#include "util/file.h"
 
 /* What HDF5 takes for the index, from above: some 350 bytes for a header and a name per dataset, and
    the root with its attributes. */
@@ -17,6 +18,9 @@ enum { INDEX_PER_DATASET = 512, INDEX_AT_LEAST = 16 * TR_CKPT_PAGE };
 
 /* Room that HDF5 takes for the index at first. */
 enum { FIRST_ROOM = 16 * TR_CKPT_PAGE };
+
+/* Lengths of the text of the options that are tried. */
+enum { TRIES = 8 };
 
 #if defined __BYTE_ORDER__ && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "checkpoints are little endian, and the elements are written without conversion"
@@ -203,19 +207,59 @@ static int64_t end_of_index(const struct tr_ckpt_sparse *pages)
     return (pages->page[pages->count - 1].number + 1) * TR_CKPT_PAGE;
 }
 
-/* The same, with so much room for the index that all of it lies before the first tensor. */
+static int64_t first_tensor(const int64_t *offsets, int n)
+{
+    int64_t first = offsets[0];
+
+    for (int i = 1; i < n; i++)
+        first = offsets[i] < first ? offsets[i] : first;
+    return first;
+}
+
+/* The same, with more and more room for the index until it ends before the first tensor.  Where it does
+   not with more than `most` bytes either, room is not what it lacks: *over is then above 0, the bytes from
+   the first tensor to the end of the index. */
+static enum tr_status describe_in_room(int64_t most, const struct tr_params *whole, int kinds,
+                                       const struct tr_ckpt_about *about, const char *config_json,
+                                       const uint64_t *sums, int64_t *offsets,
+                                       struct tr_ckpt_sparse *out, int64_t *over)
+{
+    for (int64_t room = FIRST_ROOM;; room *= 2) {
+        TR_TRY(describe(room, whole, kinds, about, config_json, sums, offsets, out));
+        *over = end_of_index(out) - first_tensor(offsets, kinds * whole->count);
+        if (*over <= 0 || room > most)
+            return TR_OK;
+        tr_ckpt_sparse_release(out);
+    }
+}
+
+/*
+ * HDF5 puts a text of more than a page behind the room for the index, and small tensors behind the text,
+ * into its last page: they would be in the index, and damage it when they are written.  So many
+ * blanks at the end of the text that it ends with a page keep them off.
+ */
 static enum tr_status describe_in_order(const struct tr_params *whole, int kinds,
                                         const struct tr_ckpt_about *about, const char *config_json,
                                         const uint64_t *sums, int64_t *offsets,
                                         struct tr_ckpt_sparse *out)
 {
-    for (int64_t room = FIRST_ROOM;; room *= 2) {
-        enum tr_status s = describe(room, whole, kinds, about, config_json, sums, offsets, out);
+    int64_t most = INDEX_AT_LEAST + 2 * (int64_t)strlen(config_json) +
+                   (int64_t)kinds * whole->count * INDEX_PER_DATASET;
+    int64_t blanks = 0, over = 0;
 
-        if (s != TR_OK || end_of_index(out) <= offsets[0])
+    for (int i = 0; i < TRIES; i++) {
+        char *text = tr_format("%s%*s", config_json, (int)blanks, "");
+        enum tr_status s =
+            describe_in_room(most, whole, kinds, about, text, sums, offsets, out, &over);
+
+        free(text);
+        if (s != TR_OK || over <= 0)
             return s;
         tr_ckpt_sparse_release(out);
+        blanks = (blanks + over) % (4 * TR_CKPT_PAGE);
     }
+    return TR_FAIL(TR_EINTERNAL, "the index of a checkpoint has no place before its tensors; please "
+                                 "report it");
 }
 
 /* The length first, so that a machine that writes tensors finds the file as long as it stays: a

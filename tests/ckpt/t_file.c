@@ -12,6 +12,7 @@
 #include "ckpt/edit.h"
 #include "ckpt/index.h"
 #include "ckpt/path.h"
+#include "ckpt/seal.h"
 #include "ckpt/small.h"
 #include "data/folder.h"
 #include "util/log.h"
@@ -159,6 +160,53 @@ static void size_known(void **state)
         free(path);
         tr_params_release(&whole);
     }
+}
+
+static void overwrite(int fd, const struct tr_params *whole, const int64_t *offsets)
+{
+    static unsigned char ones[1 << 16];
+
+    memset(ones, 0xff, sizeof ones);
+    for (int n = 0; n < 3 * whole->count; n++) {
+        size_t bytes = (size_t)whole->list[n % whole->count].elems * 4;
+
+        assert_true(bytes <= sizeof ones);
+        assert_int_equal(pwrite(fd, ones, bytes, offsets[n]), (ssize_t)bytes);
+    }
+}
+
+/* Whatever the length of the options, no tensor lies where the index is. */
+static void options_of_any_length(void **state)
+{
+    static char text[40000];
+    struct tr_ckpt_about about = {.w = 1};
+    char *path = tr_format("%s/options", dir);
+    struct tr_params whole;
+    uint64_t *sums;
+    int64_t *offsets;
+
+    (void)state;
+    tr_ckpt_list_whole(&shape, &whole);
+    sums = calloc((size_t)whole.count * 3, sizeof *sums);
+    offsets = calloc((size_t)whole.count * 3, sizeof *offsets);
+    for (int length = 2; length < (int)sizeof text; length += length < 9000 ? 31 : 997) {
+        struct tr_ckpt_sparse index;
+        int fd, minor;
+
+        snprintf(text, sizeof text, "{\"x\": \"%0*d\"}", length > 10 ? length - 9 : 1, 0);
+        assert_ok(tr_ckpt_index_write(path, &whole, 3, &about, text, sums, offsets));
+        fd = open(path, O_RDWR | O_CLOEXEC);
+        assert_true(fd >= 0);
+        overwrite(fd, &whole, offsets);
+        assert_ok(tr_ckpt_unseal(fd, &index, &minor));
+        tr_ckpt_sparse_release(&index);
+        close(fd);
+        assert_int_equal(unlink(path), 0);
+    }
+    free(sums);
+    free(offsets);
+    free(path);
+    tr_params_release(&whole);
 }
 
 /* What `trireme ckpt show` prints has the numbers of the run and the names of the tensors. */
@@ -515,6 +563,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(read_by_hdf5),  cmocka_unit_test(size_known),
+        cmocka_unit_test(options_of_any_length),
         cmocka_unit_test(shown),         cmocka_unit_test(no_tracker),
         cmocka_unit_test(tracker),       cmocka_unit_test(damaged_elements),
         cmocka_unit_test(damaged_index), cmocka_unit_test(truncated),
