@@ -23,7 +23,7 @@ words() { grep -oE -e '--[A-Za-z][A-Za-z0-9_-]*'; }
     echo --with-NAME
 } >"$known"
 # Of Slurm, MPI, git, apt and the shell, in scripts and examples.
-others='^--(account|array|bind-to|cpus-per-task|constraint|dependency|exclusive|gres|hint|job-name'
+others='^--(account|array|gpus-per-node|profile-from-start|bind-to|cpus-per-task|constraint|dependency|exclusive|gres|hint|job-name'
 others="$others|kill-on-bad-exit|mpi|nodes|ntasks|ntasks-per-node|open-mode|oversubscribe|output|partition"
 others="$others|qos|requeue|signal|time|wait|map-by|allow-run-as-root|no-install-recommends|append|max-count)\$"
 

@@ -19,7 +19,12 @@ job() {
 }
 
 # ended CODE: and what is true of every end.
-ended() { [ "$code" = "$1" ] && [ "$took" -lt 60 ] || { cat "$work/log"; echo "code $code, $took s"; return 1; }; }
+ended() {
+    if [ "$code" = "$1" ] && [ "$took" -lt 60 ]; then return 0; fi
+    cat "$work/log"
+    echo "code $code, $took s"
+    return 1
+}
 
 # said RANK TEXT: in one line of that rank.
 said() { grep "^trireme\[$1\]: .*$2" "$work/log" > /dev/null || { cat "$work/log"; return 1; }; }
