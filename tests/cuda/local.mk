@@ -26,8 +26,7 @@ FAKE_FILES = \
 	tests/cuda/fake_cublaslt.cc tests/cuda/fake_cublaslt.h \
 	tests/cuda/fake_cudart.cc tests/cuda/fake_cudart.h \
 	tests/cuda/fake_mpi.cc tests/cuda/fake_nccl.cc \
-	tests/cuda/fake_product.cc tests/cuda/fake_product.h \
-	tests/cuda/not_yet.c
+	tests/cuda/fake_product.cc tests/cuda/fake_product.h
 EXTRA_DIST += $(FAKE_FILES) kernels/emulate.cc
 
 if HAVE_CXX
@@ -55,8 +54,8 @@ nodist_tests_cuda_trireme_fake_SOURCES = $(nodist_trireme_SOURCES)
 tests_cuda_trireme_fake_LDADD = $(FAKE_LIBS)
 tests_cuda_trireme_fake_DEPENDENCIES = $(FAKE_NEEDS)
 endif
-TESTS += tests/cuda/t_fake_train.sh tests/cuda/t_no_gpu.sh
-EXTRA_DIST += tests/cuda/equality.sh tests/cuda/t_fake_train.sh tests/cuda/t_no_gpu.sh
+TESTS += tests/cuda/t_training.sh tests/cuda/t_no_gpu.sh
+EXTRA_DIST += tests/cuda/equality.sh tests/cuda/t_training.sh tests/cuda/t_no_gpu.sh
 
 # Kernels alone, emulated, against ref: t_kernels as they are; t_kernels_checked with addresses and
 # undefined behaviour watched; t_mutants.sh with one barrier of theirs left out, which t_kernels must see.
