@@ -1,9 +1,14 @@
 # What tests/gpu/run runs; tests/gpu/stage may have built it elsewhere.
-TESTS_ON_GPU = trireme tests/device/t_ops tests/device/t_known tests/device/t_gradients \
+TESTS_ON_GPU = trireme tests/device/t_ops \
 	benchmarks/bench_gpu benchmarks/bench_step
 if HAVE_NCCL
-TESTS_ON_GPU += tests/cuda/t_nccl
+TESTS_ON_GPU += tests/gpu/t_nccl
 endif
+# The tests of the transport over NCCL itself, and not its fake.
+EXTRA_PROGRAMS += tests/gpu/t_nccl
+CLEANFILES += tests/gpu/t_nccl
+tests_gpu_t_nccl_SOURCES = tests/cuda/t_nccl.c
+tests_gpu_t_nccl_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS) -DTR_TEST_NCCL
 .PHONY: gpu-programs list-gpu-programs
 gpu-programs: $(TESTS_ON_GPU)
 list-gpu-programs:

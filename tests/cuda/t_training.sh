@@ -1,0 +1,8 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck disable=SC2154,SC1091
+# Training with the cuda backend, over fakes of CUDA's runtime, cuBLASLt and NCCL and with emulated kernels,
+# gives the losses of the CPU in every layout.
+program=$PWD/tests/cuda/trireme-fake
+[ -x "$program" ] || { echo "1..0 # SKIP no headers of CUDA or no C++ compiler: see configure"; exit 0; }
+CPU_TRIREME=$PWD/trireme CUDA_TRIREME=$program sh "$srcdir/tests/cuda/equality.sh" || exit 1
