@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench_gpu [--backend NAME] [--scale N] [PART ...]: the operations of a step in bf16, by themselves.
+ * bench_gpu [--backend NAME] [--flash 1] [--scale N] [PART ...]: the operations of a step in bf16, by themselves.
  *
  * Parts: copy, products, memory, attention; all of them unless some are named.  Sizes are those of GPT
  * models with 8 samples of 1024 tokens or what is named; --scale N divides the number of samples and
- * the sizes of squares by N, to try the program on a small machine.
+ * the sizes of squares by N, to try the program on a small machine.  --flash 1 computes attention with
+ * the kernels of this program and not with cuDNN.
  *
  * Times come from marks on the queue around a number of calls, so what the host does between them is
  * in them only where the device waits for it.  A line of JSON for each:
@@ -28,6 +29,7 @@ struct bench {
     int argc;
     char **argv;
     int64_t scale;
+    bool flash;
     double copy_rate; /* bytes per second */
     unsigned char *memory;
     size_t used, bytes;
@@ -418,12 +420,17 @@ static void part_attention(struct bench *b)
 
 static void open_bench(struct bench *b, const char *backend)
 {
+    const struct tr_device_how how = {
+        .local_size = 1,
+        .tune = true,
+        .attention = b->flash ? TR_ATTENTION_FLASH : TR_ATTENTION_AUTO,
+    };
     void *memory;
 
     b->q.on = tr_backend_find(backend);
     if (!b->q.on)
         tr_die(TR_ECONFIG, "there is no backend '%s' in this program", backend);
-    bench_must(b->q.on->open(&(struct tr_device_how){.local_size = 1}, &b->q.device));
+    bench_must(b->q.on->open(&how, &b->q.device));
     b->bytes = ((size_t)16 << 30) / (size_t)b->scale;
     bench_must(b->q.on->reserve(b->q.device, b->bytes, &memory));
     b->memory = memory;
@@ -448,11 +455,13 @@ int main(int argc, char **argv)
             backend = argv[first + 1];
         else if (strcmp(argv[first], "--scale") == 0)
             b.scale = strtol(argv[first + 1], NULL, 10);
+        else if (strcmp(argv[first], "--flash") == 0)
+            b.flash = strcmp(argv[first + 1], "1") == 0;
         else
             b.scale = 0;
     }
     if (b.scale < 1 || b.scale > 64) {
-        fprintf(stderr, "usage: bench_gpu [--backend NAME] [--scale 1..64] "
+        fprintf(stderr, "usage: bench_gpu [--backend NAME] [--flash 1] [--scale 1..64] "
                         "[copy|products|memory|attention ...]\n");
         return 64;
     }
