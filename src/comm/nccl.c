@@ -248,7 +248,7 @@ static void set_environment(const struct tr_nccl_how *how, int rank, int version
 }
 
 struct kind {
-    char gpu[64], host[64];
+    char gpu[64], uuid[48], host[64];
 };
 
 /* The same on all ranks: the first that differs from rank 0. */
@@ -264,6 +264,20 @@ static enum tr_status compare_kinds(struct tr_comm *inner, const struct kind *al
     return TR_OK;
 }
 
+/* Also where each rank sees one GPU alone, all may have been given the same. */
+static enum tr_status compare_gpus(struct tr_comm *inner, const struct kind *all, bool share)
+{
+    for (int rank = 1; rank < inner->size && !share; rank++)
+        for (int other = 0; other < rank; other++)
+            if (strcmp(all[rank].uuid, all[other].uuid) == 0)
+                return TR_FAIL(TR_ERESOURCE,
+                               "ranks %d and %d on %s were given the same GPU (%s): give each its own "
+                               "(in Slurm --gpus-per-node, without --gpus-per-task), or let ranks share "
+                               "them with --gpu-oversubscribe, which is slow",
+                               other, rank, all[rank].host, all[rank].uuid);
+    return TR_OK;
+}
+
 static enum tr_status check_kinds(const struct tr_nccl_world *w)
 {
     struct kind mine = {0}, *all = calloc((size_t)w->inner->size, sizeof *all);
@@ -272,9 +286,12 @@ static enum tr_status check_kinds(const struct tr_nccl_world *w)
     if (!all)
         tr_die(TR_ERESOURCE, "no memory left for the list of GPUs");
     snprintf(mine.gpu, sizeof mine.gpu, "%s", w->gpu->name);
+    snprintf(mine.uuid, sizeof mine.uuid, "%s", w->gpu->uuid);
     gethostname(mine.host, sizeof mine.host - 1);
     w->inner->via->gather_all(w->inner, &mine, sizeof mine, all);
     s = compare_kinds(w->inner, all, w->how.mixed);
+    if (s == TR_OK)
+        s = compare_gpus(w->inner, all, w->how.share);
     free(all);
     return s;
 }

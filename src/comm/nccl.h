@@ -45,7 +45,8 @@ struct tr_nccl_how {
  * *out is `inner` (borrowed; not used by others until release, but for calls on host memory) with GPUs;
  * so are the groups split from it, which are released before it.  `q` is a queue of the cuda backend,
  * borrowed.  All ranks say the same `how`.  Collective.  On all ranks: TR_ERESOURCE when NCCL
- * is missing or cannot start, TR_ECONFIG for GPUs of two kinds.  A world of one needs no NCCL.
+ * is missing or cannot start, or without `share` two ranks have the same GPU; TR_ECONFIG for GPUs of two
+ * kinds.  A world of one needs no NCCL.
  */
 enum tr_status tr_comm_nccl_open(struct tr_comm *inner, struct tr_queue *q,
                                  const struct tr_nccl_how *how, struct tr_comm *out) TR_MUST_CHECK;
