@@ -34,6 +34,7 @@ bf16-all     bf16 1e-2 4 --use-distributed-optimizer --sequence-parallel --tenso
 fp16         fp16 5e-3 1
 fp16-all     fp16 5e-3 4 --pipeline-model-parallel-size 2 --use-distributed-optimizer --fp32-residual-connection
 '
+table="$table${MORE_LAYOUTS:-}"
 only=${LAYOUTS:-}
 [ -z "$only" ] || table=$(echo "$table" | awk -v only=" $only " 'index(only, " " $1 " ")')
 iterations=4

@@ -5,4 +5,10 @@
 # gives the losses of the CPU in every layout.
 program=$PWD/tests/cuda/trireme-fake
 [ -x "$program" ] || { echo "1..0 # SKIP no headers of CUDA or no C++ compiler: see configure"; exit 0; }
+# More ranks than share a GPU well.
+MORE_LAYOUTS='
+all-8        fp32 1e-5 8 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2
+deep-8       bf16 1e-2 8 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 4 --sequence-parallel
+'
+export MORE_LAYOUTS
 CPU_TRIREME=$PWD/trireme CUDA_TRIREME=$program sh "$srcdir/tests/cuda/equality.sh" || exit 1
