@@ -9,7 +9,7 @@
 
 struct tr_queue bench_queue(int threads)
 {
-    struct tr_queue q = {.on = tr_backend_find("auto")};
+    struct tr_queue q = {.on = tr_backend_find("cpu")};
 
     bench_must(q.on->open(&(struct tr_device_how){.threads = threads}, &q.device));
     return q;

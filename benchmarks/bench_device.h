@@ -5,8 +5,8 @@
 #include "bench.h"
 #include "device/device.h"
 
-/* A queue on the fastest backend, with threads as tr_backend.open() has it; the caller closes the
-   device. */
+/* A queue on the processor, whose memory the benchmarks fill themselves, with threads as
+   tr_backend.open() has it; the caller closes the device. */
 struct tr_queue bench_queue(int threads);
 
 /* Fill a tensor of a float type, on any device, with numbers of either sign as a model has them: what

@@ -357,11 +357,17 @@ struct take_larger {
     TR_INLINE float operator()(float a, float b) const { return a > b || a != a ? a : b; }
 };
 
-/* Of the 32 lanes, the same on all of them. */
+/* The x of the lane whose number differs in the bits of `other`. */
+template <class T> TR_INLINE T from_lane(T x, int other)
+{
+    return __shfl_xor_sync(ALL_LANES, x, other);
+}
+
+/* Of the 32 lanes, the same on all of them.  A struct T comes with a from_lane() of its own. */
 template <class T, class Op> TR_INLINE T over_warp(T x, Op op)
 {
     for (int other = WARP / 2; other > 0; other /= 2)
-        x = op(x, __shfl_xor_sync(ALL_LANES, x, other));
+        x = op(x, from_lane(x, other));
     return x;
 }
 

@@ -110,12 +110,6 @@ void launch(void *stream, dim3 grid, dim3 block, size_t shared_bytes, Thread thr
 struct alignas(8) float2 {
     float x, y;
 };
-struct alignas(16) float4 {
-    float x, y, z, w;
-};
-struct alignas(8) uint2 {
-    unsigned x, y;
-};
 struct alignas(16) uint4 {
     unsigned x, y, z, w;
 };
@@ -142,13 +136,6 @@ template <class T> T __shfl_xor_sync(unsigned mask, T x, int other)
     return emulate::from_lane(mask, x, emulate::lane() ^ other, "__shfl_xor_sync");
 }
 
-template <class T> T __shfl_down_sync(unsigned mask, T x, unsigned delta)
-{
-    int source = emulate::lane() + (int)delta;
-
-    return emulate::from_lane(mask, x, source < 32 ? source : emulate::lane(), "__shfl_down_sync");
-}
-
 template <class T> T __shfl_up_sync(unsigned mask, T x, unsigned delta)
 {
     int source = emulate::lane() - (int)delta;
@@ -158,16 +145,6 @@ template <class T> T __shfl_up_sync(unsigned mask, T x, unsigned delta)
 
 unsigned __ballot_sync(unsigned mask, int predicate);
 
-static inline int __any_sync(unsigned mask, int predicate)
-{
-    return __ballot_sync(mask, predicate) != 0;
-}
-
-static inline int __all_sync(unsigned mask, int predicate)
-{
-    return __ballot_sync(mask, !predicate) == 0;
-}
-
 static inline int __popc(unsigned x)
 {
     return __builtin_popcount(x);
@@ -176,11 +153,6 @@ static inline int __popc(unsigned x)
 static inline int __ffs(int x)
 {
     return __builtin_ffs(x);
-}
-
-static inline float rsqrtf(float x)
-{
-    return 1.0f / std::sqrt(x);
 }
 
 static inline uint32_t __umulhi(uint32_t a, uint32_t b)

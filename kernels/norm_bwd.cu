@@ -30,15 +30,14 @@ struct means {
     float g, gu;
 };
 
-struct add_means {
-    TR_INLINE means operator()(means a, means b) const { return means{a.g + b.g, a.gu + b.gu}; }
-};
-
-TR_INLINE means over_warp(means x)
+TR_INLINE means operator+(means a, means b)
 {
-    x.g = over_warp(x.g, add_up());
-    x.gu = over_warp(x.gu, add_up());
-    return x;
+    return means{a.g + b.g, a.gu + b.gu};
+}
+
+TR_INLINE means from_lane(means x, int other)
+{
+    return means{::from_lane(x.g, other), ::from_lane(x.gu, other)};
 }
 
 TR_INLINE float dx_of(float skip, float g, float u, float rstd, means m)
@@ -47,23 +46,6 @@ TR_INLINE float dx_of(float skip, float g, float u, float rstd, means m)
 }
 
 /* ---- rows that a block keeps in registers ---- */
-
-/* As over_row(), for two sums at once. */
-TR_INLINE means means_of_row(means x, means *room)
-{
-    const int warps = (int)blockDim.x / WARP, first = (int)threadIdx.y * WARP;
-
-    x = over_warp(x);
-    if (warps == 1)
-        return x;
-    if (threadIdx.x % WARP == 0)
-        room[first + (int)threadIdx.x / WARP] = x;
-    __syncthreads();
-    x = room[first];
-    for (int i = 1; i < warps; i++)
-        x = add_means()(x, room[first + i]);
-    return x;
-}
 
 /* What the rows of a block add to the sums of their columns: threads of one threadIdx.x have the
    same ones. */
@@ -138,7 +120,7 @@ __global__ void __launch_bounds__(MOST_THREADS)
             }
         }
         /* Two rooms in turn: a barrier lies between two uses of one, that of the other. */
-        m = means_of_row(m, room[turn]);
+        m = over_row(m, add_up(), room[turn]);
         m = means{m.g / (float)h, m.gu / (float)h};
         TR_UNROLL
         for (int j = 0; j < PER; j++) {
@@ -187,7 +169,7 @@ __global__ void __launch_bounds__(THREADS) means_kernel(norm_gradient<R, A> o, m
             sum.gu = fmaf(g, (x[k] - mean) * rstd, sum.gu);
         }
     }
-    sum = means_of_row(sum, room);
+    sum = over_row(sum, add_up(), room);
     if (threadIdx.x == 0)
         m[row] = means{sum.g / (float)o.h, sum.gu / (float)o.h};
 }

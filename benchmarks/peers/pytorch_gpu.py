@@ -13,58 +13,15 @@ import time
 
 try:
     import torch
-    import torch.nn.functional as F
-    from torch import nn
+    from pytorch_gpt import VOCABULARY, Model, flop_of, step
 except ImportError:
     sys.exit("pytorch_gpu.py needs PyTorch with CUDA")
 
-PADDED, VOCABULARY = 50304, 50257
 PEAK = 989e12
 # name, layers, width, heads, samples, tokens: those of tests/gpu/run
 MODELS = [("1.5B", 48, 1600, 25, 16, 1024), ("124M", 12, 768, 12, 32, 1024),
           ("7B slice", 8, 4096, 32, 16, 1024), ("1.5B", 48, 1600, 25, 8, 2048),
           ("124M", 12, 768, 12, 16, 2048), ("7B slice", 8, 4096, 32, 8, 2048)]
-
-
-class Layer(nn.Module):
-    def __init__(self, width, heads):
-        super().__init__()
-        self.heads = heads
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x):
-        b, t, width = x.shape
-        q, k, v = (y.view(b, t, self.heads, width // self.heads).transpose(1, 2)
-                   for y in self.qkv(self.norm1(x)).split(width, dim=2))
-        ctx = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(ctx.transpose(1, 2).reshape(b, t, width))
-        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
-
-
-class Model(nn.Module):
-    def __init__(self, layers, width, heads, tokens):
-        super().__init__()
-        self.words, self.places = nn.Embedding(PADDED, width), nn.Embedding(tokens, width)
-        self.layers = nn.ModuleList(Layer(width, heads) for _ in range(layers))
-        self.norm = nn.LayerNorm(width)
-        for p in self.parameters():
-            if p.dim() > 1:
-                nn.init.normal_(p, std=0.02)
-
-    def forward(self, ids, labels):
-        x = self.words(ids) + self.places.weight
-        for layer in self.layers:
-            x = layer(x)
-        logits = F.linear(self.norm(x), self.words.weight)
-        return F.cross_entropy(logits.view(-1, PADDED), labels.reshape(-1))
-
-
-def flop_of(layers, width, samples, tokens):
-    """As benchmarks/bench_run.h counts it."""
-    dense = layers * 12 * width * width + width * VOCABULARY
-    return 6 * samples * tokens * dense + 6 * samples * tokens * tokens * layers * width
 
 
 def measure(name, layers, width, heads, samples, tokens, compiled):
@@ -79,13 +36,7 @@ def measure(name, layers, width, heads, samples, tokens, compiled):
     for _ in range(13):
         torch.cuda.synchronize()
         began = time.monotonic()
-        adamw.zero_grad(set_to_none=True)
-        with torch.autocast("cuda", dtype=torch.bfloat16):
-            loss = run(text[:, :-1], text[:, 1:])
-        loss.backward()
-        nn.utils.clip_grad_norm_(parameters, 1.0)
-        adamw.step()
-        loss.item()
+        step(run, parameters, adamw, text, "cuda", True).item()
         seconds.append(time.monotonic() - began)
     median = sorted(seconds[3:])[5]
     flop = flop_of(layers, width, samples, tokens)

@@ -16,9 +16,6 @@
    the root with its attributes. */
 enum { INDEX_PER_DATASET = 512, INDEX_AT_LEAST = 16 * TR_CKPT_PAGE };
 
-/* Room that HDF5 takes for the index at first. */
-enum { FIRST_ROOM = 16 * TR_CKPT_PAGE };
-
 /* Lengths of the text of the options that are tried. */
 enum { TRIES = 8 };
 
@@ -26,9 +23,18 @@ enum { TRIES = 8 };
 #error "checkpoints are little endian, and the elements are written without conversion"
 #endif
 
+/* Whole pages. */
+static int64_t room_for_index(const struct tr_params *whole, int kinds, const char *config_json)
+{
+    int64_t bytes = INDEX_AT_LEAST + 2 * (int64_t)strlen(config_json) +
+                    (int64_t)kinds * whole->count * INDEX_PER_DATASET;
+
+    return (bytes + TR_CKPT_PAGE - 1) / TR_CKPT_PAGE * TR_CKPT_PAGE;
+}
+
 int64_t tr_ckpt_index_bytes(const struct tr_params *whole, int kinds, const char *config_json)
 {
-    int64_t bytes = INDEX_AT_LEAST + 2 * (int64_t)strlen(config_json);
+    int64_t bytes = room_for_index(whole, kinds, config_json);
 
     for (int i = 0; i < whole->count; i++) {
         int64_t size = whole->list[i].elems * (int64_t)sizeof(float);
@@ -36,7 +42,7 @@ int64_t tr_ckpt_index_bytes(const struct tr_params *whole, int kinds, const char
         /* The larger ones begin on a page. */
         if (size >= TR_CKPT_PAGE)
             size += TR_CKPT_PAGE - 1;
-        bytes += kinds * (size + INDEX_PER_DATASET);
+        bytes += kinds * size;
     }
     return bytes;
 }
@@ -216,45 +222,29 @@ static int64_t first_tensor(const int64_t *offsets, int n)
     return first;
 }
 
-/* The same, with more and more room for the index until it ends before the first tensor.  Where it does
-   not with more than `most` bytes either, room is not what it lacks: *over is then above 0, the bytes from
-   the first tensor to the end of the index. */
-static enum tr_status describe_in_room(int64_t most, const struct tr_params *whole, int kinds,
-                                       const struct tr_ckpt_about *about, const char *config_json,
-                                       const uint64_t *sums, int64_t *offsets,
-                                       struct tr_ckpt_sparse *out, int64_t *over)
-{
-    for (int64_t room = FIRST_ROOM;; room *= 2) {
-        TR_TRY(describe(room, whole, kinds, about, config_json, sums, offsets, out));
-        *over = end_of_index(out) - first_tensor(offsets, kinds * whole->count);
-        if (*over <= 0 || room > most)
-            return TR_OK;
-        tr_ckpt_sparse_release(out);
-    }
-}
-
 /*
- * HDF5 puts a text of more than a page behind the room for the index, and small tensors behind the text,
- * into its last page: they would be in the index, and damage it when they are written.  So many
- * blanks at the end of the text that it ends with a page keep them off.
+ * HDF5 puts a text of more than a page behind the room for the index, with the head of its
+ * attribute, and small tensors behind the text, into its last page: they would be in the index, and
+ * damage it when they are written.  So many blanks at the end of the text that it ends with a page
+ * keep them off.  How many follows from what is over after a first try without.
  */
 static enum tr_status describe_in_order(const struct tr_params *whole, int kinds,
                                         const struct tr_ckpt_about *about, const char *config_json,
                                         const uint64_t *sums, int64_t *offsets,
                                         struct tr_ckpt_sparse *out)
 {
-    int64_t most = INDEX_AT_LEAST + 2 * (int64_t)strlen(config_json) +
-                   (int64_t)kinds * whole->count * INDEX_PER_DATASET;
+    const int64_t room = room_for_index(whole, kinds, config_json);
     int64_t blanks = 0, over = 0;
 
     for (int i = 0; i < TRIES; i++) {
         char *text = tr_format("%s%*s", config_json, (int)blanks, "");
-        enum tr_status s =
-            describe_in_room(most, whole, kinds, about, text, sums, offsets, out, &over);
+        enum tr_status s = describe(room, whole, kinds, about, text, sums, offsets, out);
 
         free(text);
-        if (s != TR_OK || over <= 0)
-            return s;
+        TR_TRY(s);
+        over = end_of_index(out) - first_tensor(offsets, kinds * whole->count);
+        if (over <= 0)
+            return TR_OK;
         tr_ckpt_sparse_release(out);
         blanks = (blanks + over) % (4 * TR_CKPT_PAGE);
     }

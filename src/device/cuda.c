@@ -312,11 +312,6 @@ void *tr_cuda_stream(const struct tr_queue *q)
     return tr_cuda_of(q->device)->compute;
 }
 
-int tr_cuda_processors(const struct tr_queue *q)
-{
-    return tr_cuda_of(q->device)->processors;
-}
-
 int tr_cuda_arch(const struct tr_queue *q)
 {
     return tr_cuda_of(q->device)->arch;

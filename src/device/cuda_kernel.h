@@ -22,9 +22,8 @@ void *tr_cuda_scratch(const struct tr_queue *q, size_t bytes);
 /* The stream of the queue's operations: a cudaStream_t. */
 void *tr_cuda_stream(const struct tr_queue *q);
 
-/* How many streaming multiprocessors there are, and 70, 80, 90, ...: for sizes of grids and the choice of
-   kernels; what a kernel computes must not depend on the first. */
-int tr_cuda_processors(const struct tr_queue *q);
+/* 70, 80, 90, ...: for the choice of kernels.  What a kernel computes must not depend on how many
+   multiprocessors there are. */
 int tr_cuda_arch(const struct tr_queue *q);
 
 /* After a launch: `error` is what cudaGetLastError() gave; ends the job unless it is 0. */

@@ -233,12 +233,3 @@ void tr_optim_update(struct tr_optim *o, struct tr_queue *q, const struct tr_opt
     zero_gradients(o, q);
     tr_timer_stop(TR_TIMER_OPTIMIZER);
 }
-
-struct tr_optim_result tr_optim_step(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
-                                     struct tr_optim_how how)
-{
-    struct tr_optim_result out = tr_optim_norm(o, group, q, &how);
-
-    tr_optim_update(o, q, &how, &out);
-    return out;
-}

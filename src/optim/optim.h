@@ -99,8 +99,4 @@ struct tr_optim_result tr_optim_norm(struct tr_optim *o, struct tr_comm *group, 
 void tr_optim_update(struct tr_optim *o, struct tr_queue *q, const struct tr_optim_how *how,
                      const struct tr_optim_result *found);
 
-/* Both. */
-struct tr_optim_result tr_optim_step(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
-                                     struct tr_optim_how how);
-
 #endif

@@ -6,7 +6,7 @@
 
 /*
  * Numbers over the whole model that the log can show.  Each element counts once, like in the norm of
- * the gradients.  Collective over `group`, which is that of tr_optim_step(); the result is the same on
+ * the gradients.  Collective over `group`, which is that of tr_optim_norm(); the result is the same on
  * all its ranks.
  */
 

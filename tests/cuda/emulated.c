@@ -12,7 +12,7 @@
  * program linked with this file and some kernels finds it in tr_backends() instead of cpu;
  * operations whose kernels are not linked are NULL.
  *
- * What must not matter differs from call to call: how many processors there are and, in scratch,
+ * What must not matter differs from call to call: which architecture it is and, in scratch,
  * what was there.  Scratch ends where the kernel said it would.
  */
 #define OP(name, tol, params) \
@@ -37,12 +37,6 @@ void *tr_cuda_stream(const struct tr_queue *q)
 {
     (void)q;
     return NULL;
-}
-
-int tr_cuda_processors(const struct tr_queue *q)
-{
-    (void)q;
-    return 1 + calls++ * 37 % 150;
 }
 
 int tr_cuda_arch(const struct tr_queue *q)
