@@ -1,5 +1,6 @@
 libtrireme_a_SOURCES += \
 	src/comm/alarm.c src/comm/alarm.h \
+	src/comm/block.c src/comm/block.h \
 	src/comm/comm.c src/comm/comm.h \
 	src/comm/grid.c src/comm/grid.h \
 	src/comm/launch.c src/comm/launch.h \

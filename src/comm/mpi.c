@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "comm/alarm.h"
+#include "comm/block.h"
 #include "comm/mover.h"
 #include "comm/reduce.h"
 #include "util/log.h"
@@ -317,15 +318,6 @@ static void reduce_scatter_start(struct tr_comm *c, struct tr_queue *q, const st
     leave(c);
 }
 
-static void reduce_scatter(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *out,
-                           const struct tr_tensor *in, enum tr_redop op)
-{
-    struct tr_pending p;
-
-    reduce_scatter_start(c, q, out, in, op, &p);
-    finish(c, q, &p);
-}
-
 static void allgather_start(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
                             struct tr_pending *p)
 {
@@ -344,14 +336,6 @@ static void allgather_start(struct tr_comm *c, struct tr_queue *q, const struct 
     put_request(c, p, request);
     slice_free(&s);
     leave(c);
-}
-
-static void allgather(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout)
-{
-    struct tr_pending p;
-
-    allgather_start(c, q, inout, &p);
-    finish(c, q, &p);
 }
 
 static void broadcast(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
@@ -524,8 +508,8 @@ static const struct tr_transport mpi = {
     .allreduce_start = allreduce_start,
     .poll = poll,
     .finish = finish,
-    .reduce_scatter = reduce_scatter,
-    .allgather = allgather,
+    .reduce_scatter = tr_block_reduce_scatter,
+    .allgather = tr_block_allgather,
     .reduce_scatter_start = reduce_scatter_start,
     .allgather_start = allgather_start,
     .broadcast = broadcast,

@@ -178,73 +178,64 @@ static void gather(struct tr_comm *c, const struct tr_tensor *x, struct tr_pendi
                               group_of(c)->comm, s));
 }
 
-/* A group of one copies, on the queue: the device's own work, in its place. */
-static void mark_alone(struct tr_comm *c, struct tr_pending *p)
+/* Who moves it instead: the wrapped transport host memory, the device's own copies what a group of one
+   has, in its place among the work of the queue; NULL when it is NCCL's. */
+static struct tr_comm *elsewhere(const struct tr_comm *c, const struct tr_queue *q)
 {
-    *p = (struct tr_pending){.call = p->call, .seq = c->seq, .on_device = true};
+    struct tr_nccl_group *g = group_of(c);
+
+    if (!q)
+        return g->inner;
+    return c->size == 1 ? &g->alone : NULL;
 }
 
 static void allreduce_start(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
                             enum tr_redop op, struct tr_pending *p)
 {
-    struct tr_comm *inner = inner_of(c), *alone = &group_of(c)->alone;
+    struct tr_comm *other = elsewhere(c, q);
 
     c->seq++;
-    if (!q) {
-        inner->via->allreduce_start(inner, NULL, inout, op, p);
-    } else if (c->size == 1) {
-        alone->via->allreduce_start(alone, q, inout, op, p);
-        mark_alone(c, p);
-    } else {
+    if (other)
+        other->via->allreduce_start(other, q, inout, op, p);
+    else
         sum_all(c, inout, op, p);
-    }
     p->seq = c->seq;
 }
 
 static void reduce_scatter_start(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *out,
                                  const struct tr_tensor *in, enum tr_redop op, struct tr_pending *p)
 {
-    struct tr_comm *inner = inner_of(c), *alone = &group_of(c)->alone;
+    struct tr_comm *other = elsewhere(c, q);
 
     c->seq++;
-    if (!q) {
-        inner->via->reduce_scatter_start(inner, NULL, out, in, op, p);
-    } else if (c->size == 1) {
-        alone->via->reduce_scatter_start(alone, q, out, in, op, p);
-        mark_alone(c, p);
-    } else {
+    if (other)
+        other->via->reduce_scatter_start(other, q, out, in, op, p);
+    else
         sum_slices(c, out, in, op, p);
-    }
     p->seq = c->seq;
 }
 
 static void allgather_start(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
                             struct tr_pending *p)
 {
-    struct tr_comm *inner = inner_of(c), *alone = &group_of(c)->alone;
+    struct tr_comm *other = elsewhere(c, q);
 
     c->seq++;
-    if (!q) {
-        inner->via->allgather_start(inner, NULL, inout, p);
-    } else if (c->size == 1) {
-        alone->via->allgather_start(alone, q, inout, p);
-        mark_alone(c, p);
-    } else {
+    if (other)
+        other->via->allgather_start(other, q, inout, p);
+    else
         gather(c, inout, p);
-    }
     p->seq = c->seq;
 }
 
 static void allreduce(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
                       enum tr_redop op)
 {
-    struct tr_comm *inner = inner_of(c), *alone = &group_of(c)->alone;
+    struct tr_comm *other = elsewhere(c, q);
 
     c->seq++;
-    if (!q)
-        inner->via->allreduce(inner, NULL, inout, op);
-    else if (c->size == 1)
-        alone->via->allreduce(alone, q, inout, op);
+    if (other)
+        other->via->allreduce(other, q, inout, op);
     else
         sum_all(c, inout, op, NULL);
 }
@@ -252,26 +243,22 @@ static void allreduce(struct tr_comm *c, struct tr_queue *q, const struct tr_ten
 static void reduce_scatter(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *out,
                            const struct tr_tensor *in, enum tr_redop op)
 {
-    struct tr_comm *inner = inner_of(c), *alone = &group_of(c)->alone;
+    struct tr_comm *other = elsewhere(c, q);
 
     c->seq++;
-    if (!q)
-        inner->via->reduce_scatter(inner, NULL, out, in, op);
-    else if (c->size == 1)
-        alone->via->reduce_scatter(alone, q, out, in, op);
+    if (other)
+        other->via->reduce_scatter(other, q, out, in, op);
     else
         sum_slices(c, out, in, op, NULL);
 }
 
 static void allgather(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout)
 {
-    struct tr_comm *inner = inner_of(c), *alone = &group_of(c)->alone;
+    struct tr_comm *other = elsewhere(c, q);
 
     c->seq++;
-    if (!q)
-        inner->via->allgather(inner, NULL, inout);
-    else if (c->size == 1)
-        alone->via->allgather(alone, q, inout);
+    if (other)
+        other->via->allgather(other, q, inout);
     else
         gather(c, inout, NULL);
 }
@@ -280,18 +267,18 @@ static void broadcast(struct tr_comm *c, struct tr_queue *q, const struct tr_ten
                       int root)
 {
     static const char name[] = "broadcast";
-    struct tr_comm *inner = inner_of(c);
+    struct tr_comm *other = elsewhere(c, q);
     cudaStream_t s;
 
     c->seq++;
-    if (!q) {
-        inner->via->broadcast(inner, NULL, inout, root);
-    } else if (c->size > 1) {
-        s = begin(c, name, NULL);
-        end(c, s, name, NULL,
-            tr_nccl.ncclBroadcast(inout->data, inout->data, (size_t)tr_tensor_elems(inout),
-                                  type_of(inout->dtype), root, group_of(c)->comm, s));
+    if (other) {
+        other->via->broadcast(other, q, inout, root);
+        return;
     }
+    s = begin(c, name, NULL);
+    end(c, s, name, NULL,
+        tr_nccl.ncclBroadcast(inout->data, inout->data, (size_t)tr_tensor_elems(inout),
+                              type_of(inout->dtype), root, group_of(c)->comm, s));
 }
 
 /* ---- messages ---- */
@@ -318,19 +305,14 @@ static void exchange_start(struct tr_comm *c, struct tr_queue *q, const struct t
                            struct tr_pending *p)
 {
     static const char name[] = "exchange";
-    struct tr_comm *inner = inner_of(c), *alone = &group_of(c)->alone;
+    struct tr_comm *other = elsewhere(c, q);
     ncclResult_t result = ncclSuccess, ended;
     cudaStream_t s;
 
     TR_ASSERT(n <= TR_MAX_LEGS);
-    if (!q) {
-        inner->via->exchange_start(inner, NULL, legs, n, p);
+    if (other) {
+        other->via->exchange_start(other, q, legs, n, p);
         p->seq = c->seq;
-        return;
-    }
-    if (c->size == 1) {
-        alone->via->exchange_start(alone, q, legs, n, p);
-        mark_alone(c, p);
         return;
     }
     s = begin(c, name, p);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "comm/block.h"
 #include "util/rng.h"
 
 /* How long a rank sleeps at most, so that transfers behind the one that it waits for go on. */
@@ -264,32 +265,6 @@ static void finish(struct tr_comm *c, struct tr_queue *q, struct tr_pending *p)
     }
 }
 
-static void allreduce(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
-                      enum tr_redop op)
-{
-    struct tr_pending p;
-
-    allreduce_start(c, q, inout, op, &p);
-    finish(c, q, &p);
-}
-
-static void reduce_scatter(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *out,
-                           const struct tr_tensor *in, enum tr_redop op)
-{
-    struct tr_pending p;
-
-    reduce_scatter_start(c, q, out, in, op, &p);
-    finish(c, q, &p);
-}
-
-static void allgather(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout)
-{
-    struct tr_pending p;
-
-    allgather_start(c, q, inout, &p);
-    finish(c, q, &p);
-}
-
 /* There is no call that starts a broadcast, so the time is waited for when it is over. */
 static void broadcast(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
                       int root)
@@ -400,12 +375,12 @@ static const struct tr_transport slow = {
     .name = "slow",
     .split = split,
     .release = release,
-    .allreduce = allreduce,
+    .allreduce = tr_block_allreduce,
     .allreduce_start = allreduce_start,
     .poll = poll,
     .finish = finish,
-    .reduce_scatter = reduce_scatter,
-    .allgather = allgather,
+    .reduce_scatter = tr_block_reduce_scatter,
+    .allgather = tr_block_allgather,
     .reduce_scatter_start = reduce_scatter_start,
     .allgather_start = allgather_start,
     .broadcast = broadcast,
