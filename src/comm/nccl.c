@@ -9,8 +9,12 @@
 #include "comm/nccl_group.h"
 #include "util/log.h"
 
-/* Ranks for which NCCL connects all to one; the more there are, the longer they queue. */
+/* Ranks that meet at one id: the more there are, the longer they queue at the rank that made it. */
 enum { RANKS_OF_ONE_ROOT = 256 };
+
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 23, 0)
+#define SCALABLE 1
+#endif
 
 static struct tr_nccl_group *group_of(const struct tr_comm *c)
 {
@@ -296,48 +300,102 @@ static enum tr_status check_kinds(const struct tr_nccl_world *w)
     return s;
 }
 
-/* Rank 0 makes the id, and all have it. */
-static enum tr_status share_id(struct tr_nccl_world *w, ncclUniqueId *id)
+/* Ids at which the ranks of the world meet: one where NCCL is too old for more. */
+static int count_ids(const struct tr_nccl_world *w)
 {
-    int32_t words[sizeof *id / sizeof(int32_t)] = {0};
-    struct tr_tensor t = tr_i32_1(words, sizeof *id / sizeof(int32_t));
-    ncclResult_t result;
-    enum tr_status s = TR_OK;
+    const int most = w->how.ranks_of_id > 0 ? w->how.ranks_of_id : RANKS_OF_ONE_ROOT;
+    const int ids = (w->inner->size + most - 1) / most;
 
-    if (w->inner->rank == 0) {
-        result = tr_nccl.ncclGetUniqueId(id);
-        memcpy(words, id, sizeof *id);
-        if (result != ncclSuccess)
-            s = TR_FAIL(
-                TR_ERESOURCE,
-                "NCCL cannot open the port at which ranks meet: %s; NCCL_SOCKET_IFNAME names "
-                "the network to use",
-                tr_nccl_words(NULL, result));
+#ifdef SCALABLE
+    if (tr_nccl.ncclCommInitRankScalable)
+        return ids;
+#endif
+    if (ids > 1)
+        tr_log_rank0(TR_LOG_DEBUG, "all of them meet at rank 0, %d at a time", most);
+    return 1;
+}
+
+/* The first of the ranks that meet at an id.  NCCL cuts the ranks into as many parts as there are ids,
+   the longer ones first, and its port is opened by who makes the id: so that is a rank of the part. */
+static int first_of(int id, int ids, int ranks)
+{
+    const int longer = ranks % ids;
+
+    return id * (ranks / ids) + (id < longer ? id : longer);
+}
+
+static enum tr_status make_id(const struct tr_nccl_world *w, ncclUniqueId *ids, int count)
+{
+    ncclResult_t result = ncclSuccess;
+
+    for (int i = 0; i < count; i++)
+        if (w->inner->rank == first_of(i, count, w->inner->size))
+            result = tr_nccl.ncclGetUniqueId(&ids[i]);
+    if (result == ncclSuccess)
+        return TR_OK;
+    return TR_FAIL(TR_ERESOURCE,
+                   "NCCL cannot open the port at which ranks meet: %s; NCCL_SOCKET_IFNAME names the "
+                   "network to use",
+                   tr_nccl_words(NULL, result));
+}
+
+/* Afterwards all ranks have all ids. */
+static enum tr_status share_ids(struct tr_nccl_world *w, ncclUniqueId *ids, int count)
+{
+    struct tr_comm *inner = w->inner;
+
+    TR_TRY(tr_comm_agree(inner, make_id(w, ids, count)));
+    for (int i = 0; i < count; i++) {
+        int32_t words[sizeof *ids / sizeof(int32_t)];
+        struct tr_tensor t = tr_i32_1(words, sizeof *ids / sizeof(int32_t));
+
+        memcpy(words, &ids[i], sizeof *ids);
+        inner->via->broadcast(inner, NULL, &t, first_of(i, count, inner->size));
+        memcpy(&ids[i], words, sizeof *ids);
     }
-    TR_TRY(tr_comm_agree(w->inner, s));
-    w->inner->via->broadcast(w->inner, NULL, &t, 0);
-    memcpy(id, words, sizeof *id);
     return TR_OK;
+}
+
+static ncclResult_t meet(struct tr_nccl_group *g, ncclUniqueId *ids, int count)
+{
+    struct tr_comm *inner = g->world->inner;
+    ncclConfig_t config = config_of(g->name);
+
+#ifdef SCALABLE
+    if (count > 1)
+        return tr_nccl.ncclCommInitRankScalable(&g->comm, inner->size, inner->rank, count, ids,
+                                                &config);
+#endif
+    (void)count;
+    return tr_nccl.ncclCommInitRankConfig(&g->comm, inner->size, ids[0], inner->rank, &config);
+}
+
+static enum tr_status meet_at_ids(struct tr_nccl_group *g)
+{
+    const int count = count_ids(g->world);
+    ncclUniqueId *ids = calloc((size_t)count, sizeof *ids);
+    enum tr_status s;
+
+    if (!ids)
+        tr_die(TR_ERESOURCE, "no memory left for the places at which ranks meet");
+    s = share_ids(g->world, ids, count);
+    if (s == TR_OK)
+        s = tr_comm_agree(g->world->inner, connected(g, g->comm, meet(g, ids, count)));
+    free(ids);
+    return s;
 }
 
 static enum tr_status connect_world(struct tr_nccl_group *g)
 {
     struct tr_nccl_world *w = g->world;
-    ncclConfig_t config = config_of(g->name);
-    ncclUniqueId id;
-    ncclResult_t result;
     enum tr_status s;
     int version = 0;
 
     TR_TRY(tr_comm_agree(w->inner, tr_nccl_open()));
     tr_nccl.ncclGetVersion(&version);
     tr_log_rank0(TR_LOG_DEBUG, "NCCL %d for %d ranks", version, w->inner->size);
-    if (w->inner->size > RANKS_OF_ONE_ROOT)
-        tr_log_rank0(TR_LOG_DEBUG, "all of them meet at rank 0, %d at a time", RANKS_OF_ONE_ROOT);
     set_environment(&w->how, w->inner->rank, version);
-    TR_TRY(share_id(w, &id));
-    result = tr_nccl.ncclCommInitRankConfig(&g->comm, w->inner->size, id, w->inner->rank, &config);
-    s = tr_comm_agree(w->inner, connected(g, g->comm, result));
+    s = meet_at_ids(g);
     if (s != TR_OK) {
         w->broken = true;
         return s;

@@ -8,6 +8,7 @@
 
 #define BEGIN(table, file, what) struct tr_##table##_calls tr_##table = {
 #define CALL(name) .name = name,
+#define MAY(name) CALL(name)
 #define END(table)                       \
     }                                    \
     ;                                    \
@@ -18,6 +19,7 @@
 #include "device/cuda_libs.def"
 #undef BEGIN
 #undef CALL
+#undef MAY
 #undef END
 
 #else
@@ -66,6 +68,7 @@ static enum tr_status find(void *library, const char *file, const char *name, vo
         if (!library)                                   \
             return TR_ERESOURCE;
 #define CALL(name) TR_TRY(find(library, path, #name, (void **)&calls.name));
+#define MAY(name) *(void **)&calls.name = dlsym(library, #name);
 #define END(table)   \
         *all = calls;    \
         filled = true;   \
@@ -74,6 +77,7 @@ static enum tr_status find(void *library, const char *file, const char *name, vo
 #include "device/cuda_libs.def"
 #undef BEGIN
 #undef CALL
+#undef MAY
 #undef END
 
 #endif

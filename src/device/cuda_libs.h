@@ -25,20 +25,24 @@
  */
 #define BEGIN(table, file, what) struct tr_##table##_calls {
 #define CALL(name) __typeof__(name) *name;
+#define MAY(name) CALL(name)
 #define END(table) };  extern struct tr_##table##_calls tr_##table;
 #include "device/cuda_libs.def"
 #undef BEGIN
 #undef CALL
+#undef MAY
 #undef END
 
 /* Fill one table; nothing if it is filled.  TR_ERESOURCE when the library or a function is missing: the
    sentence names the file and what the linker says. */
 #define BEGIN(table, file, what) enum tr_status tr_##table##_open(void) TR_MUST_CHECK;
 #define CALL(name)
+#define MAY(name)
 #define END(table)
 #include "device/cuda_libs.def"
 #undef BEGIN
 #undef CALL
+#undef MAY
 #undef END
 
 #endif

@@ -126,6 +126,7 @@ int depth;                      /* of ncclGroupStart() */
 std::shared_ptr<kernel> grouped; /* messages of the group */
 ncclComm *grouped_on;
 MPI_Comm meeting_place = MPI_COMM_NULL;
+ncclUniqueId own_id;            /* that this rank made; empty if none */
 std::map<std::string, long> counts;
 
 ncclResult_t fails(ncclResult_t result, const std::string &why)
@@ -467,14 +468,56 @@ void meet(ncclComm *c, MPI_Comm mpi)
         PMPI_Wait(&c->meeting, MPI_STATUS_IGNORE);
 }
 
-/* All ranks bring the same id. */
-void compare_ids(const ncclUniqueId &id)
+/* All ranks bring the same ids, and each was made by a rank of those that meet there. */
+void compare_ids(const std::vector<ncclUniqueId> &ids)
 {
-    ncclUniqueId first = id;
+    const int count = (int)ids.size();
+    int rank, size, counts[2] = {count, -count};
 
-    PMPI_Bcast(&first, sizeof first, MPI_BYTE, 0, meeting_place);
-    if (memcmp(&first, &id, sizeof id) != 0)
-        stop("ranks bring different ids");
+    MPI_Comm_rank(meeting_place, &rank);
+    MPI_Comm_size(meeting_place, &size);
+    PMPI_Allreduce(MPI_IN_PLACE, counts, 2, MPI_INT, MPI_MAX, meeting_place);
+    if (counts[0] != -counts[1])
+        stop("ranks bring different numbers of ids");
+    for (int i = 0, first = 0; i < count; i++) {
+        const int last = first + size / count + (i < size % count ? 1 : 0);
+        ncclUniqueId id = ids[(size_t)i];
+        int made = strcmp(ids[(size_t)i].internal, own_id.internal) == 0 && rank >= first && rank < last;
+
+        PMPI_Bcast(&id, sizeof id, MPI_BYTE, 0, meeting_place);
+        if (memcmp(&id, &ids[(size_t)i], sizeof id) != 0)
+            stop("ranks bring different ids");
+        PMPI_Allreduce(MPI_IN_PLACE, &made, 1, MPI_INT, MPI_SUM, meeting_place);
+        if (made != 1)
+            stop("id " + std::to_string(i) + " was not made by one of the ranks that meet there");
+        first = last;
+    }
+}
+
+/* Both ways to connect the world. */
+ncclResult_t init(const char *call, ncclComm_t *out, int n, int rank,
+                  std::vector<ncclUniqueId> ids, ncclConfig_t *config)
+{
+    ncclResult_t result;
+    int size, me;
+    ncclComm *c;
+
+    if (planted(call, &result))
+        return result;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_rank(MPI_COMM_WORLD, &me);
+    if (n != size || rank != me)
+        stop("the world of NCCL is not that of MPI");
+    c = create(config->commName, config);
+    meet(c, meeting_place);
+    *out = c;
+    return proceed(c, [c, ids] {
+        MPI_Comm mpi;
+
+        compare_ids(ids);
+        PMPI_Comm_dup(meeting_place, &mpi);
+        join(c, mpi);
+    });
 }
 
 ncclResult_t collective(const char *call, const void *in, void *out, uint64_t count,
@@ -584,33 +627,25 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
         return result;
     memset(id, 0, sizeof *id);
     snprintf(id->internal, sizeof id->internal, "id of process %ld", (long)getpid());
+    own_id = *id;
     return ncclSuccess;
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int n, ncclUniqueId id, int rank,
                                     ncclConfig_t *config)
 {
-    ncclResult_t result;
-    int size, me;
-    ncclComm *c;
-
-    if (planted("ncclCommInitRankConfig", &result))
-        return result;
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
-    MPI_Comm_rank(MPI_COMM_WORLD, &me);
-    if (n != size || rank != me)
-        stop("the world of NCCL is not that of MPI");
-    c = create(config->commName, config);
-    meet(c, meeting_place);
-    *out = c;
-    return proceed(c, [c, id] {
-        MPI_Comm mpi;
-
-        compare_ids(id);
-        PMPI_Comm_dup(meeting_place, &mpi);
-        join(c, mpi);
-    });
+    return init("ncclCommInitRankConfig", out, n, rank, {id}, config);
 }
+
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 23, 0)
+ncclResult_t ncclCommInitRankScalable(ncclComm_t *out, int n, int rank, int count,
+                                      ncclUniqueId *ids, ncclConfig_t *config)
+{
+    if (count < 1 || count > n)
+        return fails(ncclInvalidArgument, "there are as many ids as ranks, or fewer");
+    return init("ncclCommInitRankScalable", out, n, rank, {ids, ids + count}, config);
+}
+#endif
 
 ncclResult_t ncclCommSplit(ncclComm_t from, int color, int key, ncclComm_t *out,
                            ncclConfig_t *config)

@@ -8,11 +8,12 @@
 #include "util/log.h"
 
 /*
- * nccl_fault SECONDS [mixed | allowed | counts]: a few steps over NCCL, for t_nccl_fault.sh, which plants
+ * nccl_fault SECONDS [mixed | allowed | counts | ids]: a few steps over NCCL, for t_nccl_fault.sh, which plants
  * errors by environment.  A call may be under way for SECONDS.
  *     mixed    the last rank has another kind of GPU
  *     allowed  the same, and that is allowed
  *     counts   the last rank has fewer elements
+ *     ids      two ranks meet at one id of NCCL, not 256
  */
 enum { STEPS = 40, ELEMS = 5000 };
 
@@ -32,7 +33,8 @@ static enum tr_status open_job(struct job *j, double seconds)
     const struct tr_device_how how = {
         .local_rank = j->inner.rank, .local_size = j->inner.size, .share = true};
     const struct tr_nccl_how nccl = {
-        .timeout_s = seconds, .share = true, .mixed = is(j, "allowed")};
+        .timeout_s = seconds, .share = true, .mixed = is(j, "allowed"),
+        .ranks_of_id = is(j, "ids") ? 2 : 0};
     bool last = j->inner.rank == j->inner.size - 1;
 
     if ((is(j, "mixed") || is(j, "allowed")) && last)

@@ -5,7 +5,7 @@
 # waiting for, and the exit code tells a script whether to start again.
 . "$srcdir/tests/tap.sh"
 
-plan 17
+plan 21
 job=$PWD/tests/cuda/nccl_fault
 
 # job ERRORS RANK ARGUMENT...: with these errors in that rank; its log and exit code are kept.
@@ -72,3 +72,18 @@ check "memory that cannot be registered is a warning" registered
 
 fails "two kinds of GPU" 64 "rank 2 on $(uname -n) on an Another GPU" ranks 3 "$job" 100 mixed
 check "which can be allowed" ranks 3 "$job" 100 allowed
+
+# Where ranks meet: the fake stops when an id was not made by one of those that meet there.
+met() { FAKE_NCCL_REPORT=1 ranks "$1" "$job" 100 "$2" > "$work/log" 2>&1 || { cat "$work/log"; return 1; }; }
+# counted TIMES CALL: so many ranks made the call, once each.
+counted() {
+    [ "$(grep -c "^fake NCCL: 1 $2\$" "$work/log")" = "$1" ] || { cat "$work/log"; return 1; }
+}
+four() { met 4 ids && counted 2 ncclGetUniqueId && counted 4 ncclCommInitRankScalable; }
+check "four ranks meet at two ids" four
+five() { met 5 ids && counted 3 ncclGetUniqueId && counted 5 ncclCommInitRankScalable; }
+check "five at three" five
+few() { met 3 "" && counted 1 ncclGetUniqueId && counted 3 ncclCommInitRankConfig; }
+check "and few at one" few
+job ncclCommInitRankScalable:1:2 1 100 ids
+check "NCCL cannot start there on one rank: nobody waits for it" ended 69
