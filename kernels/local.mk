@@ -31,7 +31,8 @@ am__v_NVCC_1 =
 
 # Without exceptions, guards of statics and run-time types an object needs nothing of the C++ library,
 # so that the C compiler links the program.
-NVCC_COMPILE = $(NVCC) $(NVCC_HOST) -std=c++17 $(CUDA_CODE) $(TR_NVCCFLAGS) -I$(srcdir)/kernels \
+NVCC_COMPILE = $(NVCC_FOR) $(CUDA_CODE)
+NVCC_FOR = $(NVCC) $(NVCC_HOST) -std=c++17 $(TR_NVCCFLAGS) -I$(srcdir)/kernels \
 	-I$(srcdir)/src $(NVCCFLAGS) -Xcompiler -Wall,-Wextra \
 	-Xcompiler -fno-exceptions,-fno-threadsafe-statics,-fno-rtti
 .cu.o:

@@ -36,6 +36,23 @@ tests_cuda_libemulated_a_SOURCES = kernels/emulate.cc
 tests_cuda_libemulated_a_LIBADD = $(KERNELS:.cu=.emulated.o)
 endif
 
+# The same with addresses and undefined behaviour watched, for t_*_checked.
+CHECKED = -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined \
+	-fno-omit-frame-pointer -DTR_SANITIZERS
+EMULATED_LIBS_CHECKED = $(EMULATED_LIBS:libemulated.a=libchecked.a)
+FAKE_LIBS_CHECKED = $(FAKE_LIBS:libemulated.a=libchecked.a)
+if HAVE_CHECKED
+check_LIBRARIES += tests/cuda/libchecked.a
+tests_cuda_libchecked_a_CPPFLAGS = $(EMULATED_FLAGS)
+tests_cuda_libchecked_a_CXXFLAGS = $(AM_CXXFLAGS) $(CHECKED)
+tests_cuda_libchecked_a_SOURCES = kernels/emulate.cc
+tests_cuda_libchecked_a_LIBADD = $(KERNELS:.cu=.checked.o)
+endif
+SUFFIXES += .checked.o
+.cu.checked.o:
+	$(AM_V_CXX)$(MKDIR_P) $(@D)/$(DEPDIR) && \
+	$(EMULATE) $(CHECKED) -MD -MP -MF $(@D)/$(DEPDIR)/$(@F).d -c -o $@ $<
+
 if HAVE_CUDA_FAKES
 check_LIBRARIES += tests/cuda/libfake.a
 tests_cuda_libfake_a_CPPFLAGS = $(FAKE_FLAGS)
@@ -64,8 +81,6 @@ KERNELS_TESTED = kernels/embed.cu kernels/flat.cu kernels/loss.cu kernels/norm.c
 KERNELS_TESTED_WITH = tests/device/t_ops.c tests/device/trial.c tests/device/trial.h \
 	tests/cuda/emulated.c kernels/emulate.cc kernels/emulate.h
 EXTRA_DIST += tests/cuda/emulated.c tests/cuda/t_mutants.sh
-CHECKED = -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined \
-	-fno-omit-frame-pointer -DTR_SANITIZERS
 if HAVE_CXX
 check_PROGRAMS += tests/cuda/t_kernels
 check_SCRIPTS += tests/cuda/mutant.sh
@@ -85,10 +100,6 @@ tests_cuda_t_kernels_checked_CFLAGS = $(AM_CFLAGS) $(CHECKED)
 tests_cuda_t_kernels_checked_CXXFLAGS = $(AM_CXXFLAGS) $(CHECKED)
 tests_cuda_t_kernels_checked_LDADD = $(KERNELS_TESTED:.cu=.checked.o) $(KERNELS_TESTED_LIBS)
 
-SUFFIXES += .checked.o
-.cu.checked.o:
-	$(AM_V_CXX)$(MKDIR_P) $(@D)/$(DEPDIR) && \
-	$(EMULATE) $(CHECKED) -MD -MP -MF $(@D)/$(DEPDIR)/$(@F).d -c -o $@ $<
 
 # The same operations by the whole backend over the fakes.
 if HAVE_CUDA_FAKES
@@ -108,6 +119,17 @@ tests/cuda/mutant.sh: Makefile tests/cuda/t_kernels
 	echo 'link() { $(CC) $(AM_CFLAGS) $(CFLAGS) $(LDFLAGS) "$$@" $(tests_cuda_t_kernels_OBJECTS)' \
 		'$(KERNELS_TESTED_LIBS); }'; \
 	echo "kernels='$(KERNELS_TESTED)'"; } >$@
+
+# What t_archs.sh compiles, and how: for one kind of GPU instead of those of configure.
+EXTRA_DIST += tests/cuda/t_archs.sh
+TESTS += tests/cuda/t_archs.sh
+check_SCRIPTS += tests/cuda/nvcc.sh
+CLEANFILES += tests/cuda/nvcc.sh
+tests/cuda/nvcc.sh: Makefile
+	$(AM_V_GEN)$(MKDIR_P) tests/cuda && { \
+	echo 'known() { $(NVCC) --list-gpu-code; }'; \
+	echo 'compile() { $(NVCC_FOR) "$$@"; }'; \
+	echo "kernels='$(KERNELS)'"; } >$@
 
 # cuDNN itself, with a driver that is none: it is opened before cuDNN asks for libcuda.so.1, which is its
 # name inside.
@@ -130,21 +152,40 @@ endif
 if HAVE_CUDA_FAKES
 check_PROGRAMS += tests/cuda/t_cuda_product
 TESTS += tests/cuda/t_cuda_product
+if HAVE_CHECKED
+check_PROGRAMS += tests/cuda/t_cuda_product_checked
+TESTS += tests/cuda/t_cuda_product_checked
+endif
 endif
 tests_cuda_t_cuda_product_SOURCES = tests/cuda/t_cuda_product.cc tests/device/trial.c \
 	tests/device/trial.h
 tests_cuda_t_cuda_product_CPPFLAGS = $(FAKE_FLAGS)
 tests_cuda_t_cuda_product_LDADD = $(FAKE_LIBS)
 tests_cuda_t_cuda_product_DEPENDENCIES = $(FAKE_NEEDS)
+tests_cuda_t_cuda_product_checked_SOURCES = $(tests_cuda_t_cuda_product_SOURCES)
+tests_cuda_t_cuda_product_checked_CPPFLAGS = $(FAKE_FLAGS)
+tests_cuda_t_cuda_product_checked_CFLAGS = $(AM_CFLAGS) $(CHECKED)
+tests_cuda_t_cuda_product_checked_CXXFLAGS = $(AM_CXXFLAGS) $(CHECKED)
+tests_cuda_t_cuda_product_checked_LDADD = $(FAKE_LIBS_CHECKED)
+tests_cuda_t_cuda_product_checked_DEPENDENCIES = $(FAKE_NEEDS) tests/cuda/libchecked.a
 
 # Attention: the kernels with and without tensor cores, on GPUs of three generations, against ref.
 if HAVE_CXX
 check_PROGRAMS += tests/cuda/t_attention
 TESTS += tests/cuda/t_attention
+if HAVE_CHECKED
+check_PROGRAMS += tests/cuda/t_attention_checked
+TESTS += tests/cuda/t_attention_checked
+endif
 endif
 tests_cuda_t_attention_SOURCES = tests/cuda/t_attention.cc $(EMULATED_WITH)
 tests_cuda_t_attention_CPPFLAGS = $(EMULATED_FLAGS)
 tests_cuda_t_attention_LDADD = $(EMULATED_LIBS)
+tests_cuda_t_attention_checked_SOURCES = $(tests_cuda_t_attention_SOURCES)
+tests_cuda_t_attention_checked_CPPFLAGS = $(EMULATED_FLAGS)
+tests_cuda_t_attention_checked_CFLAGS = $(AM_CFLAGS) $(CHECKED)
+tests_cuda_t_attention_checked_CXXFLAGS = $(AM_CXXFLAGS) $(CHECKED)
+tests_cuda_t_attention_checked_LDADD = $(EMULATED_LIBS_CHECKED)
 
 # NCCL: its own test on memory of the GPU, those of the other transports on memory of the host, and what
 # happens when ranks fail.
