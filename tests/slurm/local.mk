@@ -1,0 +1,9 @@
+# A virtual Slurm cluster, and tests on it.
+check_PROGRAMS += tests/slurm/wire tests/slurm/hello
+tests_slurm_wire_LDADD =
+tests_slurm_hello_LDADD = $(MPI_LIBS)
+
+SLURM_SH = tests/slurm/t_cluster.sh
+TESTS += $(SLURM_SH)
+EXTRA_DIST += $(SLURM_SH) tests/cluster tests/slurm/configure.sh tests/slurm/inside.sh \
+	tests/slurm/nogroups.c tests/slurm/slurm.sh

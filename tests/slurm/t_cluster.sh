@@ -1,0 +1,213 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck disable=SC2154,SC1091
+# The virtual Slurm cluster does what real ones do: MPI jobs, queues, GPUs by number, nodes that die and
+# come back, slow links; and it leaves nothing behind.
+. "$srcdir/tests/tap.sh"
+. "$srcdir/tests/slurm/slurm.sh"
+. "$srcdir/tests/train/small.sh"
+
+# What the host has, to be compared at the end.
+traces() {
+    hostname
+    cut -d ' ' -f 3- /proc/self/mountinfo
+    ls /sys/class/net /run
+}
+traces >"$work/before"
+slurm_start --nodes 4 --cpus 4 --gpus 4
+plan 18
+hello=$PWD/tests/slurm/hello
+
+# script NAME: a batch job from standard input.
+script() { { echo '#!/bin/sh' && cat; } >"$work/$1"; }
+
+# --- a node dies: begun first, since Slurm takes its time, and looked at last -----------------------
+
+script victim <<'END'
+echo "run ${SLURM_RESTART_COUNT:-0} on $SLURM_JOB_NODELIST"
+[ -n "${SLURM_RESTART_COUNT:-}" ] || sleep 600
+END
+victim=$(submit -N 2 -w n3,n4 --open-mode=append victim)
+power_off() {
+    job_becomes "$victim" RUNNING 60 && wait_for 60 grep -q 'run 0' "$work/slurm-$victim.out" &&
+        cluster node-kill n4 && ! on n4 true
+}
+check "a node of a running job is switched off" power_off
+
+# --- MPI ------------------------------------------------------------------------------------------
+
+# Nodes n1 and n2 until n4 is back.
+same_hello() {
+    slurm srun -N 2 --ntasks-per-node=4 --gres=gpu:2 "$hello" >"$work/hello.out" || return 1
+    sort -n -k 2 "$work/hello.out" >"$work/hello.sorted"
+    i=0
+    while [ $i -lt 8 ]; do
+        echo "rank $i of 8 on n$((i / 4 + 1)) local $((i % 4)) of 4 gpus 0,1 ring ok"
+        i=$((i + 1))
+    done | diff - "$work/hello.sorted"
+}
+check "srun starts 8 ranks on 2 nodes, which see each other and the GPUs asked for" same_hello
+
+gpus() {
+    # shellcheck disable=SC2016 # for the shell there
+    slurm srun -N 1 --ntasks=4 --gpus-per-task=1 sh -c 'echo $CUDA_VISIBLE_DEVICES' |
+        sort | tr '\n' ' '
+}
+each_gpu() { [ "$(gpus)" = "0 1 2 3 " ] && ! slurm srun -N 1 --gres=gpu:5 true; }
+check "each task has a GPU of its own, and a fifth one does not exist" each_gpu
+
+own_folders() {
+    slurm srun -N 2 sh -c 'hostname >/run/scratch/name; hostname >/dev/shm/name' &&
+        [ "$(on n1 cat /run/scratch/name /dev/shm/name | tr '\n' ' ')" = "n1 n1 " ] &&
+        [ "$(on n2 cat /run/scratch/name /dev/shm/name | tr '\n' ' ')" = "n2 n2 " ] &&
+        [ ! -e /dev/shm/name ]
+}
+check "scratch folders and shared memory are each node's own" own_folders
+
+# --- queues -----------------------------------------------------------------------------------------
+
+script three <<'END'
+echo "hello from $(hostname)"
+exit 3
+END
+failing() {
+    id=$(submit -w n2 three) && job_ends "$id" 60 && [ "$(job_state "$id")" = FAILED ] &&
+        [ "$(job_exit "$id")" = 3 ] && [ "$(job_output "$id")" = "hello from n2" ]
+}
+check "a job's output and exit code arrive" failing
+
+script long <<'END'
+sleep 600
+END
+cancelled() {
+    id=$(submit long) && job_becomes "$id" RUNNING 60 && slurm squeue -h -j "$id" -o %T | grep -q RUNNING &&
+        slurm scancel "$id" && job_ends "$id" 60 && job_is "$id" CANCELLED
+}
+check "a job is cancelled" cancelled
+
+script again <<'END'
+echo "run ${SLURM_RESTART_COUNT:-0}"
+[ -n "${SLURM_RESTART_COUNT:-}" ] || { scontrol requeue "$SLURM_JOB_ID"; sleep 600; }
+END
+requeued() {
+    id=$(submit --open-mode=append again) && job_ends "$id" 120 && job_is "$id" COMPLETED &&
+        [ "$(job_field "$id" Restarts)" = 1 ] && job_output "$id" | grep -q 'run 1'
+}
+check "a job queues itself again under its number" requeued
+
+script guest <<'END'
+echo "run ${SLURM_RESTART_COUNT:-0}"
+[ -n "${SLURM_RESTART_COUNT:-}" ] || sleep 600
+END
+preempted() {
+    id=$(submit -p preempt --exclusive -w n1 guest) && job_becomes "$id" RUNNING 60 &&
+        owner=$(submit --exclusive -w n1 three) && job_ends "$owner" 120 &&
+        [ "$(job_field "$id" Restarts)" = 1 ] && job_ends "$id" 120 && job_is "$id" COMPLETED
+}
+check "a job of the partition \`preempt' gives its node up and runs later" preempted
+
+# --- the node that died -----------------------------------------------------------------------------
+
+noticed() { case $(node_state n4) in down*) ;; *) return 1 ;; esac }
+check "Slurm notices that the node is gone" wait_for 120 noticed
+
+back() { [ "$(node_state n4)" = idle ]; }
+revived() {
+    cluster node-boot n4 && wait_for 60 back && [ "$(on n4 hostname)" = n4 ]
+}
+check "the node is switched on and serves again" revived
+
+ran_twice() {
+    job_ends "$victim" 120 && job_is "$victim" COMPLETED && [ "$(job_field "$victim" Restarts)" = 1 ] &&
+        [ "$(job_output "$victim" | grep -c '^run [01] on n\[3-4\]$')" = 2 ]
+}
+check "its job was queued again and ran to its end" ran_twice
+
+# --- links ------------------------------------------------------------------------------------------
+
+# seconds BYTES: one way between two nodes, the least of three.
+seconds() {
+    slurm srun -N 2 --ntasks-per-node=1 "$hello" "$1" | sed -n 's/^message .* seconds //p'
+}
+# A loaded machine makes a message slow, but never faster than its link.
+more() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a + 0 > b + 0) }'; }
+less() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a + 0 > 0 && a + 0 < b + 0) }'; }
+# 4 MiB at 80 Mbit/s are 0.42 s.
+slow_rate() {
+    cluster shape --rate 80mbit && cluster status | grep -q 'n4: rate 80mbit, delay none' &&
+        more "$(seconds 4194304)" 0.38
+}
+check "a link with a rate is as slow as that" slow_rate
+slow_delay() { cluster shape --delay 60ms && more "$(seconds 8)" 0.059; }
+check "a link with a delay is as late as that" slow_delay
+quick_again() {
+    quick_time=$(seconds 4194304)
+    echo "4 MiB take $quick_time s"
+    less "$quick_time" 0.38 && less "$(seconds 8)" 0.059
+}
+unshaped() { cluster shape off && wait_for 120 quick_again; }
+check "links are quick again" unshaped
+
+# --- trireme ----------------------------------------------------------------------------------------
+
+check "a dataset is built" small_corpus
+# By Slurm, and not as tests/launch starts ranks.
+train_on_nodes() (
+    # shellcheck disable=SC2317 # small() calls it
+    ranks() {
+        shift
+        OMP_NUM_THREADS=1 slurm srun -N 4 --ntasks-per-node=4 "$@"
+    }
+    small "$@" --train-iters 3 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2
+)
+one_machine() { small 1 --train-iters 3 >"$work/one.log" 2>&1 && losses "$work/one.log" 3 >"$work/one"; }
+four_nodes() {
+    train_on_nodes 16 >"$work/four.log" 2>&1 || {
+        tail -n 20 "$work/four.log"
+        return 1
+    }
+    losses "$work/four.log" 3 >"$work/four"
+}
+same_losses() {
+    one_machine && four_nodes && [ "$(wc -l <"$work/one")" -eq 3 ] &&
+        close_losses "$work/one" "$work/four" 1e-5
+}
+check "trireme on 4 nodes of 4 ranks has the losses of one rank" same_losses
+
+# --- two clusters, and nothing left -----------------------------------------------------------------
+
+# The other one belongs to an ordinary user where there is one that may: root cannot be told from it.
+other() {
+    if [ "$(id -u)" -eq 0 ]; then
+        setpriv --reuid=nobody --regid=nogroup --clear-groups \
+            env HOME=/ "$slurm_cluster" --dir "$work/other/cluster" "$@"
+    else
+        "$slurm_cluster" --dir "$work/other/cluster" "$@"
+    fi
+}
+space_of() { readlink "/proc/$(pgrep -P "$(cut -d ' ' -f 1 "$1/pid")" | head -n 1)/ns/pid"; }
+emptied() {
+    for process in /proc/[0-9]*; do
+        [ "$(readlink "$process/ns/pid" 2>/dev/null)" != "$1" ] || return 1
+    done
+}
+one_pid() {
+    mkdir "$work/other" && chmod 755 "$work" && chmod 777 "$work/other" &&
+        (cd "$work/other" && other start --nodes 2 --gpus 0 --for 600 --wait "$slurm_limit") || return 1
+    space=$(space_of "$work/other/cluster")
+    [ "$(cd "$work/other" && other exec srun -N 2 hostname | sort | tr '\n' ' ')" = "n1 n2 " ] &&
+        slurm srun -N 4 true && kill -KILL "$(cut -d ' ' -f 1 "$work/other/cluster/pid")" &&
+        wait_for 30 emptied "$space" && slurm srun -N 4 true
+}
+if [ "$(id -u)" -eq 0 ] && ! (cd / && other can) >"$work/can.log" 2>&1; then
+    skip "a second cluster, of an ordinary user, beside it; one kill ends it" "$(cat "$work/can.log")"
+else
+    check "a second cluster, of an ordinary user, beside it; one kill ends it" one_pid
+fi
+
+nothing_left() {
+    space=$(space_of "$slurm_dir")
+    submit -N 4 long && [ -n "$space" ] && ! emptied "$space" && cluster stop && wait_for 30 emptied "$space" &&
+        ! cluster status && traces | diff "$work/before" -
+}
+check "after stop no process, mount or interface is left" nothing_left
