@@ -3,6 +3,7 @@ trireme_LDADD = $(TR_LIBS)
 trireme_SOURCES = \
 	src/cmd/cmd.h src/cmd/verbs.def \
 	src/cmd/help.c \
+	src/cmd/libraries.c src/cmd/libraries.h \
 	src/cmd/main.c \
 	src/cmd/version.c
 nodist_trireme_SOURCES = src/cmd/commit.h
@@ -32,6 +33,10 @@ man_PAGES += man/trireme-data.1
 # trireme train.
 trireme_SOURCES += src/cmd/train.c
 man_PAGES += man/trireme-train.1
+
+# trireme doctor.
+trireme_SOURCES += src/cmd/doctor.c
+man_PAGES += man/trireme-doctor.1
 
 # trireme ckpt.
 trireme_SOURCES += src/cmd/ckpt.c

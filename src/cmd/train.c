@@ -4,9 +4,12 @@
 #include <stdlib.h>
 
 #include "ckpt/ckpt.h"
+#include "cmd/libraries.h"
+#include "comm/checks.h"
 #include "comm/comm.h"
 #include "comm/slow.h"
 #include "config/config.h"
+#include "train/check.h"
 #include "train/plan.h"
 #include "train/train.h"
 #include "util/log.h"
@@ -26,6 +29,9 @@ const struct tr_doc tr_doc_train = {
         "\n"
         "Losses do not depend on how a run is cut: initial weights, dropout and the order of the "
         "data follow from --seed alone, unless --dataloader-type is cyclic.\n"
+        "\n"
+        "Before anything is built the launch is looked at, as `trireme doctor` does alone: what makes a run "
+        "slow is a warning, what cannot be meant ends all ranks with a sentence that says what to type.\n"
         "\n"
         "--dry-run says, on one rank and before any job is queued, whether the options fit together and "
         "what the ranks would hold.\n"
@@ -130,7 +136,12 @@ static enum tr_status train(int argc, char **argv, struct tr_comm *world)
         /* The list of options in the log has Megatron's world_size. */
         if (!c.dry_run && c.world_size == TR_UNSET_INT)
             c.world_size = world->size;
-        s = c.dry_run ? plan(&c, world) : train_over(&c, world);
+        if (c.dry_run)
+            s = plan(&c, world);
+        else
+            s = tr_train_check(&c, tr_build_sum(), world);
+        if (s == TR_OK && !c.dry_run)
+            s = train_over(&c, world);
     }
     tr_config_release(&c);
     return s;
@@ -139,8 +150,10 @@ static enum tr_status train(int argc, char **argv, struct tr_comm *world)
 int tr_cmd_train(int argc, char **argv)
 {
     struct tr_comm world;
-    enum tr_status s = tr_comm_mpi_start(&world);
+    enum tr_status s = tr_check_before_mpi();
 
+    if (s == TR_OK)
+        s = tr_comm_mpi_start(&world);
     if (s != TR_OK)
         return tr_status_exit_code(s);
     s = train(argc, argv, &world);

@@ -3,24 +3,20 @@
 
 #include <string.h>
 
-#include <hdf5.h>
-#include <jansson.h>
-#include <mpi.h>
-
 #include "cmd/commit.h"
+#include "cmd/libraries.h"
 
 const struct tr_doc tr_doc_version = {
-    "trireme version",
-    "Print the version, the commit if it was built from a checkout, and the compiler and the "
-    "libraries that this program was built with.  The first line is for scripts.",
+    "trireme version [--json]",
+    "Print the version, the commit if it was built from a checkout, and a line for the compiler, the "
+    "instruction sets and each library: what this program was built with and, where that is "
+    "something else, what it meets here.  A version \"of the launcher\" is that of the PMIx of "
+    "whoever started this process.  There is no date of the build: the same sources make the same "
+    "program.  The first line is for scripts, and so is --json.\n\n"
+    "`srun -N 4 --ntasks-per-node=1 trireme version | sort | uniq -c` shows whether nodes differ; "
+    "`trireme doctor` says so by itself.",
     NULL,
 };
-
-#ifdef __clang__
-static const char compiler[] = __VERSION__;
-#else
-static const char compiler[] = "gcc " __VERSION__;
-#endif
 
 const char *tr_version_text(void)
 {
@@ -30,21 +26,20 @@ const char *tr_version_text(void)
 
 int tr_cmd_version(int argc, char **argv)
 {
-    char mpi[MPI_MAX_LIBRARY_VERSION_STRING];
-    unsigned major, minor, release;
-    int length;
+    const bool json = argc == 2 && strcmp(argv[1], "--json") == 0;
 
-    if (argc > 1)
-        return tr_status_exit_code(
-            TR_FAIL(TR_ECONFIG, "version takes no argument, not '%s'", argv[1]));
-    /* Allowed before MPI_Init. */
-    MPI_Get_library_version(mpi, &length);
-    mpi[strcspn(mpi, ",\n")] = 0;
-    H5get_libversion(&major, &minor, &release);
+    if (argc > 1 && !json)
+        return tr_status_exit_code(TR_FAIL(TR_ECONFIG, "version takes --json and nothing else, not '%s'",
+                                           argv[argc - 1]));
+    if (json) {
+        json_t *all = tr_libraries_json();
+
+        json_dumpf(all, stdout, JSON_INDENT(2));
+        putchar('\n');
+        json_decref(all);
+        return 0;
+    }
     printf("%s\n", tr_version_text());
-    printf("  compiler  %s\n", compiler);
-    printf("  MPI       %s\n", mpi);
-    printf("  HDF5      %u.%u.%u\n", major, minor, release);
-    printf("  jansson   %s\n", JANSSON_VERSION);
+    tr_libraries_print(stdout);
     return 0;
 }

@@ -165,6 +165,15 @@ const char *tr_dnnl_name(const struct tr_dnnl *d)
     return text;
 }
 
+void tr_dnnl_versions(char *built, size_t built_size, char *here, size_t here_size)
+{
+    const dnnl_version_t *v = dnnl_version();
+
+    snprintf(built, built_size, "%d.%d.%d", DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR,
+             DNNL_VERSION_PATCH);
+    snprintf(here, here_size, "%d.%d.%d", v->major, v->minor, v->patch);
+}
+
 static dnnl_memory_desc_t matrix(dnnl_data_type_t type, int64_t rows, int64_t columns,
                                  int64_t stride, bool turned)
 {

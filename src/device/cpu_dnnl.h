@@ -3,6 +3,7 @@
 #define TR_DEVICE_CPU_DNNL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "device/cpu_product.h"
@@ -22,6 +23,9 @@ void tr_dnnl_close(struct tr_dnnl *d);
 
 /* "oneDNN 2.6.3"; static storage. */
 const char *tr_dnnl_name(const struct tr_dnnl *d);
+
+/* "2.6.3", of the header and of the library; "" without oneDNN. */
+void tr_dnnl_versions(char *built, size_t built_size, char *here, size_t here_size);
 
 /*
  * c[m,n] = rows i .. of a times columns j .. of b, over all k, or c += with `add`; a and b are TR_BF16.

@@ -23,6 +23,14 @@ const char *tr_dnnl_name(const struct tr_dnnl *d)
     return "none";
 }
 
+void tr_dnnl_versions(char *built, size_t built_size, char *here, size_t here_size)
+{
+    if (built_size > 0)
+        built[0] = 0;
+    if (here_size > 0)
+        here[0] = 0;
+}
+
 void tr_dnnl_multiply(struct tr_dnnl *d, int thread, const struct tr_view *a, const struct tr_view *b,
                       int64_t i, int64_t m, int64_t j, int64_t n, int64_t k, float *c,
                       int64_t c_stride, bool add)

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/log.h"
-
 bool tr_cuda_there(void)
 {
     int n = 0;
@@ -63,12 +61,24 @@ static enum tr_status choose(const struct tr_device_how *how, int there, int *ou
                        "(in Slurm --ntasks-per-node=%d), ask for more (--gpus-per-node=%d), or let "
                        "ranks share them with --gpu-oversubscribe, which is slow",
                        there, there == 1 ? "" : "s", ranks, there, ranks);
-    if (how->local_rank == 0 && how->local_size > 0)
-        tr_log(TR_LOG_WARNING,
-               "this node has %d GPUs and %d rank%s, so %d do nothing: start one rank for each (in "
-               "Slurm --ntasks-per-node=%d)",
-               there, ranks, ranks == 1 ? "" : "s", there - ranks, there);
     return TR_OK;
+}
+
+void tr_cuda_list(struct tr_gpus *out)
+{
+    if (cudaGetDeviceCount(&out->count) != cudaSuccess)
+        out->count = 0;
+    for (int i = 0; i < out->count; i++) {
+        struct cudaDeviceProp prop;
+
+        if (cudaGetDeviceProperties(&prop, i) != cudaSuccess)
+            continue;
+        if (!out->name[0])
+            snprintf(out->name, sizeof out->name, "%.63s", prop.name);
+        if (out->bytes == 0 || (int64_t)prop.totalGlobalMem < out->bytes)
+            out->bytes = (int64_t)prop.totalGlobalMem;
+    }
+    (void)cudaGetLastError();
 }
 
 /* Code for 8.0 runs on 8.x from 8.0 on; that for the newest is there in a form that the driver compiles

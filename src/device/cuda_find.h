@@ -15,4 +15,7 @@
 enum tr_status tr_cuda_find(const struct tr_device_how *how, struct tr_cuda *g,
                             size_t *bytes) TR_MUST_CHECK;
 
+/* As tr_gpus_list(). */
+void tr_cuda_list(struct tr_gpus *out);
+
 #endif

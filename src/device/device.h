@@ -135,6 +135,15 @@ const struct tr_backend *const *tr_backends(void);
    the first of tr_backends(). */
 const struct tr_backend *tr_backend_find(const char *name);
 
+/* The GPUs that this process sees: how many, the name of the first and the bytes of the smallest.  None
+   where this binary was built without CUDA. */
+struct tr_gpus {
+    int count;
+    int64_t bytes;
+    char name[64];
+};
+void tr_gpus_list(struct tr_gpus *out);
+
 /* The first operation that `b` lacks, or NULL.  t_ops fails unless it is NULL for every backend. */
 const char *tr_backend_missing(const struct tr_backend *b);
 

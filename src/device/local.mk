@@ -7,9 +7,11 @@ libtrireme_a_SOURCES += \
 	src/device/cpu_product.c src/device/cpu_product.h \
 	src/device/cpu_rows.c src/device/cpu_simd.h src/device/cpu_xent.c \
 	src/device/device.c src/device/device.h src/device/ops.def \
+	src/device/gpus.c \
 	src/device/host.c src/device/host.h \
 	src/device/ref.c src/device/ref.h src/device/ref_attn.c src/device/ref_element.h \
-	src/device/sdpa.c src/device/sdpa.h src/device/sizes.c src/device/sizes.h
+	src/device/sdpa.c src/device/sdpa.h src/device/sizes.c src/device/sizes.h \
+	src/device/versions.c src/device/versions.h
 if HAVE_DNNL
 libtrireme_a_SOURCES += src/device/cpu_dnnl.c
 else
@@ -28,4 +30,4 @@ CUDA_SOURCES += \
 	src/device/cuda_sdpa.h src/device/cuda_sdpa_none.c
 CUDNN_SOURCES += \
 	src/device/cuda_plan.c src/device/cuda_plan.h src/device/cuda_sdpa.c
-CUDA_AWARE += src/device/device.c
+CUDA_AWARE += src/device/device.c src/device/gpus.c src/device/versions.c

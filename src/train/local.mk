@@ -1,4 +1,5 @@
 libtrireme_a_SOURCES += \
+	src/train/check.c src/train/check.h \
 	src/train/fabric.c src/train/fabric.h \
 	src/train/plan.c src/train/plan.h \
 	src/train/profile.c src/train/profile.h \

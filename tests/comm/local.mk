@@ -61,3 +61,7 @@ tests/comm/t_groups
 
 tests/comm/t_tp.1.mpi tests/comm/t_tp.2.mpi tests/comm/t_tp.4.mpi: tests/comm/t_tp
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_tp $@
+
+# What is said of a launch, from made-up facts.
+check_PROGRAMS += tests/comm/t_checks
+TESTS += tests/comm/t_checks

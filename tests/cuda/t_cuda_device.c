@@ -128,18 +128,6 @@ static void given_gpu(void **state)
     assert_int_equal(gpu_of(3, 4, false), 0);
 }
 
-static void idle_child(void)
-{
-    (void)gpu_of(0, 1, false);
-}
-
-static void idle_gpus(void **state)
-{
-    (void)state;
-    setenv("FAKE_CUDA_DEVICES", "8", 1);
-    expect_told(idle_child, 0, "8 GPUs and 1 rank, so 7 do nothing");
-}
-
 static void no_gpu(void **state)
 {
     struct tr_device_how how = rank_of(0, 1);
@@ -479,7 +467,7 @@ static void faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(one_gpu_each),   TEST(given_gpu),        TEST(idle_gpus),
+        TEST(one_gpu_each),   TEST(given_gpu),
         TEST(no_gpu),         TEST(code_for_gpu),     TEST(broken_opening),
         TEST(description),    TEST(memory),           TEST(scattered_memory),
         TEST(apart),          TEST(uploads),          TEST(small_uploads),

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "train/check.h"
+
+#include "comm/checks.h"
+#include "config/shape.h"
+#include "device/device.h"
+#include "model/param.h"
+
+/* Values, and as many again for each of the two moments, in fp32 and without padding. */
+static int64_t checkpoint_bytes(const struct tr_config *c, const struct tr_shape *s)
+{
+    const struct tr_shape whole = tr_shape_whole(s);
+    struct tr_params params;
+    int64_t bytes;
+
+    tr_params_list(&whole, 0, 0, &params);
+    bytes = 4 * params.elems * (c->no_save_optim ? 1 : 3);
+    tr_params_release(&params);
+    return bytes;
+}
+
+enum tr_status tr_train_check(const struct tr_config *c, uint64_t build, struct tr_comm *world)
+{
+    struct tr_shape s;
+    struct tr_intent i = {
+        .training = true,
+        .gpus = c->backend == TR_BACKEND_AUTO || c->backend == TR_BACKEND_CUDA,
+        .share = c->gpu_oversubscribe,
+        .mixed = c->allow_mixed_gpus,
+        .has_cuda = tr_backend_find("cuda") != NULL,
+        .threads = (int)c->threads,
+        .tensor_across = c->allow_tensor_parallel_across_nodes,
+        .save = c->save,
+        .build = build,
+    };
+
+    /* A vocabulary that one rank alone cannot read is for all to hear of later. */
+    if (tr_comm_max(world, tr_shape_of(c, world->size, &s) != TR_OK) > 0)
+        return TR_OK;
+    i.tensor_parallel = s.w;
+    i.save_bytes = checkpoint_bytes(c, &s);
+    return tr_check_launch(world, &i);
+}
