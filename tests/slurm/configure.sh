@@ -6,7 +6,8 @@
 # What real sites have was the model where it matters to a job: KillOnBadExit=1, JobRequeue as Slurm has
 # it, no RequeueExit (few sites set it), tasks that are not bound, a time limit of minutes by default.
 # Waits that a site makes long are short: a credential expires in 5 s (a requeued job waits that long and
-# one more), a dead node is noticed in less than half a minute, the scheduler runs at every change.
+# one more), a dead node is noticed in less than half a minute, the scheduler runs at every change, and
+# an allocation whose srun or salloc was killed is given back.
 
 net=10.77.0
 
@@ -40,7 +41,7 @@ KillWait=5
 ReturnToService=2
 SlurmctldTimeout=10
 SlurmdTimeout=10
-InactiveLimit=0
+InactiveLimit=30
 SchedulerParameters=sched_min_interval=0,sched_interval=5,bf_interval=5
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE

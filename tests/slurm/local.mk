@@ -3,7 +3,7 @@ check_PROGRAMS += tests/slurm/wire tests/slurm/hello
 tests_slurm_wire_LDADD =
 tests_slurm_hello_LDADD = $(MPI_LIBS)
 
-SLURM_SH = tests/slurm/t_cluster.sh
+SLURM_SH = tests/slurm/t_accounting.sh tests/slurm/t_cluster.sh
 TESTS += $(SLURM_SH)
 EXTRA_DIST += $(SLURM_SH) tests/cluster tests/slurm/configure.sh tests/slurm/inside.sh \
-	tests/slurm/nogroups.c tests/slurm/slurm.sh
+	tests/slurm/nogroups.c tests/slurm/slurm.sh docs/virtual-cluster.md

@@ -10,18 +10,18 @@
 # Every wait has an end, in seconds; the limits are for machines under load, and returns come at once.
 
 slurm_dir=$work/cluster
-slurm_limit=120 # seconds that a single command may take
+slurm_limit=300 # seconds that a single command may take
 TR_WIRE=$PWD/tests/slurm/wire
 export TR_WIRE
 
 cluster() { "$srcdir/tests/cluster" --dir "$slurm_dir" "$@"; }
 
 # slurm_start OPTION...: a cluster, with the options of `tests/cluster start`.  It ends with the test, and
-# at the latest after a quarter of an hour, whatever becomes of the test.
+# soon after its folder is gone, or in half an hour, if the test is killed.
 slurm_start() {
     slurm_reason=$(cluster can "$@" 2>&1) || skip_all "${slurm_reason#cluster: }"
     trap 'cluster stop; rm -rf "$work"' EXIT
-    cluster start --for 900 --wait "$slurm_limit" "$@" >"$work/start.log" 2>&1 || {
+    cluster start --for 1800 --wait 120 "$@" >"$work/start.log" 2>&1 || {
         sed 's/^/# /' "$work/start.log"
         echo "Bail out! the virtual cluster does not start"
         exit 1
@@ -29,12 +29,12 @@ slurm_start() {
 }
 
 # slurm COMMAND...: on the control node, in $work, as one who has logged in there.
-slurm() { (cd "$work" && timeout -k 10 "$slurm_limit" "$slurm_cluster" --dir "$slurm_dir" exec "$@"); }
+slurm() { (cd "$work" && timeout -k 30 "$slurm_limit" "$slurm_cluster" --dir "$slurm_dir" exec "$@"); }
 # on NODE COMMAND...: on that node.
 on() {
     slurm_node=$1
     shift
-    (cd "$work" && timeout -k 10 "$slurm_limit" "$slurm_cluster" --dir "$slurm_dir" exec --node "$slurm_node" "$@")
+    (cd "$work" && timeout -k 30 "$slurm_limit" "$slurm_cluster" --dir "$slurm_dir" exec --node "$slurm_node" "$@")
 }
 slurm_cluster=$(cd "$srcdir" && pwd)/tests/cluster
 

@@ -14,31 +14,43 @@ traces() {
     ls /sys/class/net /run
 }
 traces >"$work/before"
-slurm_start --nodes 4 --cpus 4 --gpus 4
-plan 18
+slurm_start --nodes 6 --cpus 4 --gpus 4
+plan 19
 hello=$PWD/tests/slurm/hello
 
 # script NAME: a batch job from standard input.
 script() { { echo '#!/bin/sh' && cat; } >"$work/$1"; }
 
-# --- a node dies: begun first, since Slurm takes its time, and looked at last -----------------------
+# --- jobs that take their time: begun first and looked at last ---------------------------------------
 
 script victim <<'END'
 echo "run ${SLURM_RESTART_COUNT:-0} on $SLURM_JOB_NODELIST"
 [ -n "${SLURM_RESTART_COUNT:-}" ] || sleep 600
 END
+script again <<'END'
+echo "run ${SLURM_RESTART_COUNT:-0}"
+[ -n "${SLURM_RESTART_COUNT:-}" ] || { scontrol requeue "$SLURM_JOB_ID"; sleep 600; }
+END
+script three <<'END'
+echo "hello from $(hostname)"
+exit 3
+END
 victim=$(submit -N 2 -w n3,n4 --open-mode=append victim)
-power_off() {
-    job_becomes "$victim" RUNNING 60 && wait_for 60 grep -q 'run 0' "$work/slurm-$victim.out" &&
-        cluster node-kill n4 && ! on n4 true
-}
+again=$(submit -w n5 --open-mode=append again)
+guest=$(submit -w n6 -p preempt --exclusive --open-mode=append victim)
+
+# run_begins JOB: its script has printed something.
+run_begins() { job_becomes "$1" RUNNING 60 && wait_for 60 grep -q 'run 0' "$work/slurm-$1.out"; }
+power_off() { run_begins "$victim" && cluster node-kill n4 && ! on n4 true; }
 check "a node of a running job is switched off" power_off
+check "a job of the partition \`preempt' runs" run_begins "$guest"
+owner=$(submit -w n6 --exclusive three)
 
 # --- MPI ------------------------------------------------------------------------------------------
 
-# Nodes n1 and n2 until n4 is back.
+# On n1 and n2, while the others have their jobs.
 same_hello() {
-    slurm srun -N 2 --ntasks-per-node=4 --gres=gpu:2 "$hello" >"$work/hello.out" || return 1
+    slurm srun -w n1,n2 -N 2 --ntasks-per-node=4 --gres=gpu:2 "$hello" >"$work/hello.out" || return 1
     sort -n -k 2 "$work/hello.out" >"$work/hello.sorted"
     i=0
     while [ $i -lt 8 ]; do
@@ -50,14 +62,14 @@ check "srun starts 8 ranks on 2 nodes, which see each other and the GPUs asked f
 
 gpus() {
     # shellcheck disable=SC2016 # for the shell there
-    slurm srun -N 1 --ntasks=4 --gpus-per-task=1 sh -c 'echo $CUDA_VISIBLE_DEVICES' |
+    slurm srun -w n1 -N 1 --ntasks=4 --gpus-per-task=1 sh -c 'echo $CUDA_VISIBLE_DEVICES' |
         sort | tr '\n' ' '
 }
-each_gpu() { [ "$(gpus)" = "0 1 2 3 " ] && ! slurm srun -N 1 --gres=gpu:5 true; }
+each_gpu() { [ "$(gpus)" = "0 1 2 3 " ] && ! slurm srun -w n1 -N 1 --gres=gpu:5 true; }
 check "each task has a GPU of its own, and a fifth one does not exist" each_gpu
 
 own_folders() {
-    slurm srun -N 2 sh -c 'hostname >/run/scratch/name; hostname >/dev/shm/name' &&
+    slurm srun -w n1,n2 -N 2 sh -c 'hostname >/run/scratch/name; hostname >/dev/shm/name' &&
         [ "$(on n1 cat /run/scratch/name /dev/shm/name | tr '\n' ' ')" = "n1 n1 " ] &&
         [ "$(on n2 cat /run/scratch/name /dev/shm/name | tr '\n' ' ')" = "n2 n2 " ] &&
         [ ! -e /dev/shm/name ]
@@ -66,10 +78,6 @@ check "scratch folders and shared memory are each node's own" own_folders
 
 # --- queues -----------------------------------------------------------------------------------------
 
-script three <<'END'
-echo "hello from $(hostname)"
-exit 3
-END
 failing() {
     id=$(submit -w n2 three) && job_ends "$id" 60 && [ "$(job_state "$id")" = FAILED ] &&
         [ "$(job_exit "$id")" = 3 ] && [ "$(job_output "$id")" = "hello from n2" ]
@@ -80,31 +88,19 @@ script long <<'END'
 sleep 600
 END
 cancelled() {
-    id=$(submit long) && job_becomes "$id" RUNNING 60 && slurm squeue -h -j "$id" -o %T | grep -q RUNNING &&
+    id=$(submit -w n1 long) && job_becomes "$id" RUNNING 60 && slurm squeue -h -j "$id" -o %T | grep -q RUNNING &&
         slurm scancel "$id" && job_ends "$id" 60 && job_is "$id" CANCELLED
 }
 check "a job is cancelled" cancelled
 
-script again <<'END'
-echo "run ${SLURM_RESTART_COUNT:-0}"
-[ -n "${SLURM_RESTART_COUNT:-}" ] || { scontrol requeue "$SLURM_JOB_ID"; sleep 600; }
-END
-requeued() {
-    id=$(submit --open-mode=append again) && job_ends "$id" 120 && job_is "$id" COMPLETED &&
-        [ "$(job_field "$id" Restarts)" = 1 ] && job_output "$id" | grep -q 'run 1'
+# second_run JOB: it is over, at its second try.
+second_run() {
+    job_ends "$1" 120 && job_is "$1" COMPLETED && [ "$(job_field "$1" Restarts)" = 1 ] &&
+        [ "$(job_output "$1" | grep -c '^run [01]')" = 2 ]
 }
-check "a job queues itself again under its number" requeued
-
-script guest <<'END'
-echo "run ${SLURM_RESTART_COUNT:-0}"
-[ -n "${SLURM_RESTART_COUNT:-}" ] || sleep 600
-END
-preempted() {
-    id=$(submit -p preempt --exclusive -w n1 guest) && job_becomes "$id" RUNNING 60 &&
-        owner=$(submit --exclusive -w n1 three) && job_ends "$owner" 120 &&
-        [ "$(job_field "$id" Restarts)" = 1 ] && job_ends "$id" 120 && job_is "$id" COMPLETED
-}
-check "a job of the partition \`preempt' gives its node up and runs later" preempted
+check "a job queues itself again under its number" second_run "$again"
+preempted() { job_ends "$owner" 120 && second_run "$guest"; }
+check "a job of \`preempt' gives its node to one of \`batch' and runs again later" preempted
 
 # --- the node that died -----------------------------------------------------------------------------
 
@@ -118,8 +114,7 @@ revived() {
 check "the node is switched on and serves again" revived
 
 ran_twice() {
-    job_ends "$victim" 120 && job_is "$victim" COMPLETED && [ "$(job_field "$victim" Restarts)" = 1 ] &&
-        [ "$(job_output "$victim" | grep -c '^run [01] on n\[3-4\]$')" = 2 ]
+    second_run "$victim" && [ "$(job_output "$victim" | grep -c '^run [01] on n\[3-4\]$')" = 2 ]
 }
 check "its job was queued again and ran to its end" ran_twice
 
@@ -185,6 +180,7 @@ other() {
         "$slurm_cluster" --dir "$work/other/cluster" "$@"
     fi
 }
+trap 'other stop 2>/dev/null; cluster stop; rm -rf "$work"' EXIT
 space_of() { readlink "/proc/$(pgrep -P "$(cut -d ' ' -f 1 "$1/pid")" | head -n 1)/ns/pid"; }
 emptied() {
     for process in /proc/[0-9]*; do
@@ -193,7 +189,7 @@ emptied() {
 }
 one_pid() {
     mkdir "$work/other" && chmod 755 "$work" && chmod 777 "$work/other" &&
-        (cd "$work/other" && other start --nodes 2 --gpus 0 --for 600 --wait "$slurm_limit") || return 1
+        (cd "$work/other" && other start --nodes 2 --gpus 0 --for 1800 --wait 120) || return 1
     space=$(space_of "$work/other/cluster")
     [ "$(cd "$work/other" && other exec srun -N 2 hostname | sort | tr '\n' ' ')" = "n1 n2 " ] &&
         slurm srun -N 4 true && kill -KILL "$(cut -d ' ' -f 1 "$work/other/cluster/pid")" &&
