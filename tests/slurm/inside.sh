@@ -30,7 +30,7 @@ nodes='' accounting='' lifetime='' preload='' wire=''
 net=10.77.0
 
 fail() {
-    echo "$*" >&2
+    echo "cluster: $*" >&2
     exit 1
 }
 
