@@ -16,11 +16,11 @@ struct doctor {
     char *save;
 };
 
-#define OPT(type_, field_, name_, initial_, check_, help_)                                         \
-    {                                                                                              \
-        .kind = TR_ROW_OPT, .group = "doctor", .type = TR_OPT_##type_, .name = name_,              \
-        .offset = offsetof(struct doctor, field_), .initial = initial_,                            \
-        .check = TR_CHECK_##check_, .help = help_                                                  \
+#define OPT(type_, field_, name_, initial_, check_, help_)                            \
+    {                                                                                 \
+        .kind = TR_ROW_OPT, .group = "doctor", .type = TR_OPT_##type_, .name = name_, \
+        .offset = offsetof(struct doctor, field_), .initial = initial_,               \
+        .check = TR_CHECK_##check_, .help = help_                                     \
     }
 
 static const struct tr_opt rows[] = {
@@ -47,18 +47,24 @@ const struct tr_doc tr_doc_doctor = {
     .synopsis = "trireme doctor [--json] [OPTION...]\n"
                 "srun trireme doctor [--json] [OPTION...]",
     .about =
-        "Look at the nodes and at how ranks were started, and say what is wrong and what to type.  Start it "
-        "as training would be started, with the same srun or mpiexec, or alone, on a login node or in "
+        "Look at the nodes and at how ranks were started, and say what is wrong and what to type.  "
+        "Start it "
+        "as training would be started, with the same srun or mpiexec, or alone, on a login node or "
+        "in "
         "a job script.  It trains nothing, and takes less than two seconds.\n"
         "\n"
-        "It prints the libraries as `trireme version` does, the nodes with their ranks, and a line for each "
-        "check: ok and what was looked at, or warn or fail and a sentence, with the names of the nodes that it is "
-        "about.  fail is what training refuses to start with; warn is what makes it slower than it need "
-        "be, or may end it later, and training warns of it too.  The exit code is 0 when nothing "
-        "failed, else 69.\n"
+        "It prints the libraries as `trireme version` does, the nodes with their ranks, and a line "
+        "for each "
+        "check: ok and what was looked at, or warn or fail and a sentence, with the names of the "
+        "nodes that it is "
+        "about.  fail is what training refuses to start with; warn is what makes it slower than it "
+        "need be, or may end it later, and training warns of it too, but for pmix-fence, for which "
+        "Slurm has to be asked.  The exit code is 0 when nothing failed, else 69.\n"
         "\n"
-        "One rank of each node looks at the node.  Options of training that a check depends on may be given.  "
-        "Quotas are not seen, nor what a scheduler would allow another job.  The limit on core files is not "
+        "One rank of each node looks at the node.  Options of training that a check depends on may "
+        "be given.  "
+        "Quotas are not seen, nor what a scheduler would allow another job.  The limit on core "
+        "files is not "
         "judged: both none and large ones have their use.\n"
         "\n"
         "    srun --ntasks-per-node=4 trireme doctor --tensor-model-parallel-size 4\n"
@@ -70,7 +76,7 @@ const struct tr_doc tr_doc_doctor = {
 #define WORD_REFUSE "fail"
 #include "comm/checks.def"
 #undef CHECK
-        ,
+    ,
     .options = table,
 };
 
@@ -181,9 +187,9 @@ static void print_json(const struct tr_facts *f, const struct tr_finding *list, 
     json_t *checks = json_array(), *all = tr_libraries_json();
 
     for (int i = 0; i < count; i++) {
-        json_t *one = json_pack("{s:s, s:s, s:s, s:s}", "check", tr_check_name(list[i].check), "level",
-                                tr_level_name(list[i].verdict.level), "nodes", list[i].hosts,
-                                "sentence", list[i].verdict.text);
+        json_t *one = json_pack("{s:s, s:s, s:s, s:s}", "check", tr_check_name(list[i].check),
+                                "level", tr_level_name(list[i].verdict.level), "nodes",
+                                list[i].hosts, "sentence", list[i].verdict.text);
 
         TR_ASSERT(one);
         json_array_append_new(checks, one);
@@ -210,12 +216,13 @@ static enum tr_status tell(const struct tr_facts *f, const struct tr_intent *i, 
     else
         print_all(f, list, count);
     free(list);
-    return failed == 0 ? TR_OK
-                       : TR_FAIL(TR_ERESOURCE,
-                                 "%d check%s failed, so training would not start like this: do what the "
-                                 "line%s with \"fail\" say%s",
-                                 failed, failed == 1 ? "" : "s", failed == 1 ? "" : "s",
-                                 failed == 1 ? "s" : "");
+    return failed == 0
+               ? TR_OK
+               : TR_FAIL(TR_ERESOURCE,
+                         "%d check%s failed, so training would not start like this: do what the "
+                         "line%s with \"fail\" say%s",
+                         failed, failed == 1 ? "" : "s", failed == 1 ? "" : "s",
+                         failed == 1 ? "s" : "");
 }
 
 static enum tr_status look(const struct doctor *d, struct tr_comm *world)

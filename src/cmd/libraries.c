@@ -160,14 +160,14 @@ json_t *tr_libraries_json(void)
     json_t *list = json_array();
 
     for (int i = 0; i < n; i++) {
-        json_t *one = json_pack("{s:s, s:s, s:s}", "name", v[i].name, "built", v[i].built, "here",
-                                v[i].here);
+        json_t *one =
+            json_pack("{s:s, s:s, s:s}", "name", v[i].name, "built", v[i].built, "here", v[i].here);
 
         TR_ASSERT(one);
         json_array_append_new(list, one);
     }
-    return json_pack("{s:s, s:s, s:o}", "version", PACKAGE_VERSION, "commit", TR_COMMIT, "libraries",
-                     list);
+    return json_pack("{s:s, s:s, s:o}", "version", PACKAGE_VERSION, "commit", TR_COMMIT,
+                     "libraries", list);
 }
 
 uint64_t tr_build_sum(void)

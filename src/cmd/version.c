@@ -8,7 +8,8 @@
 
 const struct tr_doc tr_doc_version = {
     "trireme version [--json]",
-    "Print the version, the commit if it was built from a checkout, and a line for the compiler, the "
+    "Print the version, the commit if it was built from a checkout, and a line for the compiler, "
+    "the "
     "instruction sets and each library: what this program was built with and, where that is "
     "something else, what it meets here.  A version \"of the launcher\" is that of the PMIx of "
     "whoever started this process.  There is no date of the build: the same sources make the same "
@@ -29,8 +30,8 @@ int tr_cmd_version(int argc, char **argv)
     const bool json = argc == 2 && strcmp(argv[1], "--json") == 0;
 
     if (argc > 1 && !json)
-        return tr_status_exit_code(TR_FAIL(TR_ECONFIG, "version takes --json and nothing else, not '%s'",
-                                           argv[argc - 1]));
+        return tr_status_exit_code(
+            TR_FAIL(TR_ECONFIG, "version takes --json and nothing else, not '%s'", argv[argc - 1]));
     if (json) {
         json_t *all = tr_libraries_json();
 

@@ -109,8 +109,8 @@ static int place_of(struct tr_finding *list, int from, int count, const struct t
 {
     int at = from;
 
-    while (at < count && (list[at].verdict.level != v->level ||
-                          strcmp(list[at].verdict.text, v->text) != 0))
+    while (at < count &&
+           (list[at].verdict.level != v->level || strcmp(list[at].verdict.text, v->text) != 0))
         at++;
     return at;
 }

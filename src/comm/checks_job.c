@@ -21,24 +21,27 @@ void tr_judge_ranks(const struct tr_facts *f, const struct tr_intent *i, int nod
     (void)node;
     if (job->starter == TR_STARTED_BY_SRUN && job->step_tasks > f->ranks && f->ranks == 1) {
         if (job->pmix)
-            tr_verdict_refuse(out, TR_ECONFIG,
-                              "srun started %d tasks with PMIx and this MPI did not take it, so each "
-                              "is alone: load the MPI that this cluster built for its Slurm and build "
-                              "trireme with it, or start ranks with mpiexec in the job",
-                              job->step_tasks);
+            tr_verdict_refuse(
+                out, TR_ECONFIG,
+                "srun started %d tasks with PMIx and this MPI did not take it, so each "
+                "is alone: load the MPI that this cluster built for its Slurm and build "
+                "trireme with it, or start ranks with mpiexec in the job",
+                job->step_tasks);
         else
-            tr_verdict_refuse(out, TR_ECONFIG,
-                              "srun started %d tasks and each is alone, since they have no way to "
-                              "find one another: say srun --mpi=pmix (srun --mpi=list shows what this "
-                              "Slurm has)",
-                              job->step_tasks);
+            tr_verdict_refuse(
+                out, TR_ECONFIG,
+                "srun started %d tasks and each is alone, since they have no way to "
+                "find one another: say srun --mpi=pmix (srun --mpi=list shows what this "
+                "Slurm has)",
+                job->step_tasks);
         return;
     }
     if (job->starter == TR_STARTED_BY_SRUN && job->step_tasks > 0 && job->step_tasks != f->ranks)
-        tr_verdict_warn(out,
-                        "srun started %d tasks and %d rank%s belong together: start one trireme alone "
-                        "in each srun",
-                        job->step_tasks, f->ranks, plural(f->ranks));
+        tr_verdict_warn(
+            out,
+            "srun started %d tasks and %d rank%s belong together: start one trireme alone "
+            "in each srun",
+            job->step_tasks, f->ranks, plural(f->ranks));
     if (job->starter == TR_STARTED_ALONE && f->ranks == 1 && job->job_tasks > 1)
         tr_verdict_warn(out,
                         "this job has %d tasks and this is one rank: start all of them with srun "
@@ -52,6 +55,12 @@ static bool is_alone(const struct tr_facts *f)
     return f->ranks == 1 && f->job.starter == TR_STARTED_ALONE;
 }
 
+/* One of several tasks that did not find one another sees no other node, and has said so. */
+static bool is_lost(const struct tr_facts *f)
+{
+    return f->ranks == 1 && f->job.starter == TR_STARTED_BY_SRUN && f->job.step_tasks > 1;
+}
+
 void tr_judge_nodes(const struct tr_facts *f, const struct tr_intent *i, int node,
                     struct tr_verdict *out)
 {
@@ -59,19 +68,21 @@ void tr_judge_nodes(const struct tr_facts *f, const struct tr_intent *i, int nod
 
     (void)i;
     (void)node;
-    if (is_alone(f))
+    if (is_alone(f) || is_lost(f))
         return;
     if (job->nnodes > 0 && job->nnodes != f->nodes)
-        tr_verdict_warn(out,
-                        "NNODES is %d in the environment and ranks are on %d node%s, so what a script "
-                        "works out from it is for another job: set NNODES=$SLURM_JOB_NUM_NODES, and ask "
-                        "for the nodes with --nodes=%d",
-                        job->nnodes, f->nodes, plural(f->nodes), job->nnodes);
+        tr_verdict_warn(
+            out,
+            "NNODES is %d in the environment and ranks are on %d node%s, so what a script "
+            "works out from it is for another job: set NNODES=$SLURM_JOB_NUM_NODES, and ask "
+            "for the nodes with --nodes=%d",
+            job->nnodes, f->nodes, plural(f->nodes), job->nnodes);
     else if (job->job_nodes > f->nodes)
-        tr_verdict_warn(out,
-                        "the job has %d nodes and ranks on %d, so %d do nothing: start ranks on all "
-                        "with srun --nodes=%d --ntasks-per-node=N",
-                        job->job_nodes, f->nodes, job->job_nodes - f->nodes, job->job_nodes);
+        tr_verdict_warn(
+            out,
+            "the job has %d nodes and ranks on %d, so %d do nothing: start ranks on all "
+            "with srun --nodes=%d --ntasks-per-node=N",
+            job->job_nodes, f->nodes, job->job_nodes - f->nodes, job->job_nodes);
 }
 
 /* The fewest and the most ranks of a node. */
@@ -103,10 +114,11 @@ void tr_judge_even(const struct tr_facts *f, const struct tr_intent *i, int node
                         "--ntasks-per-node=%d",
                         least, most, f->ranks / f->nodes);
     else
-        tr_verdict_warn(out,
-                        "nodes have from %d to %d ranks, since %d do not divide by %d nodes, and the "
-                        "fullest sets the pace: start as many on each with srun --ntasks-per-node=%d",
-                        least, most, f->ranks, f->nodes, most);
+        tr_verdict_warn(
+            out,
+            "nodes have from %d to %d ranks, since %d do not divide by %d nodes, and the "
+            "fullest sets the pace: start as many on each with srun --ntasks-per-node=%d",
+            least, most, f->ranks, f->nodes, most);
 }
 
 /* Whether a tensor-parallel group of `w` neighbours has ranks on several nodes (comm/grid.h). */
@@ -137,23 +149,25 @@ void tr_judge_tensor_parallel(const struct tr_facts *f, const struct tr_intent *
         return;
     ranks_per_node(f, &least, &most);
     if (divides_nodes(f, w)) {
-        tr_verdict_refuse(out, TR_ECONFIG,
-                          "neighbouring ranks are on different nodes, so tensor-parallel groups of %d "
-                          "would talk over the network in every layer: fill one node after the other "
-                          "with srun --distribution=block (mpiexec --map-by slot), or insist with "
-                          "--allow-tensor-parallel-across-nodes",
-                          w);
+        tr_verdict_refuse(
+            out, TR_ECONFIG,
+            "neighbouring ranks are on different nodes, so tensor-parallel groups of %d "
+            "would talk over the network in every layer: fill one node after the other "
+            "with srun --distribution=block (mpiexec --map-by slot), or insist with "
+            "--allow-tensor-parallel-across-nodes",
+            w);
         return;
     }
     /* 1 spans nothing. */
     while (w % best != 0 || spans(f, best))
         best--;
-    tr_verdict_refuse(out, TR_ECONFIG,
-                      "a tensor-parallel group of %d has no room on a node with %d rank%s and would "
-                      "talk over the network in every layer: say --tensor-model-parallel-size %d, or "
-                      "start ranks with srun --ntasks-per-node=%d --distribution=block, or insist with "
-                      "--allow-tensor-parallel-across-nodes",
-                      w, least, plural(least), best, most < w ? w : most / w * w);
+    tr_verdict_refuse(
+        out, TR_ECONFIG,
+        "a tensor-parallel group of %d has no room on a node with %d rank%s and would "
+        "talk over the network in every layer: say --tensor-model-parallel-size %d, or "
+        "start ranks with srun --ntasks-per-node=%d --distribution=block, or insist with "
+        "--allow-tensor-parallel-across-nodes",
+        w, least, plural(least), best, most < w ? w : most / w * w);
 }
 
 /* Kinds are compared with the first node that has GPUs. */
@@ -172,20 +186,22 @@ void tr_judge_gpu_kinds(const struct tr_facts *f, const struct tr_intent *i, int
             continue;
         first = first ? first : other;
         if (strcmp(first->gpus.name, other->gpus.name) != 0 && !i->training) {
-            tr_verdict_refuse(out, TR_ECONFIG,
-                              "GPUs are %s on %s and %s on %s, and all would wait for the slower: ask for "
-                              "GPUs of one kind (--constraint or --gres=gpu:TYPE:N), or train with "
-                              "--allow-mixed-gpus",
-                              first->gpus.name, first->host, other->gpus.name, other->host);
+            tr_verdict_refuse(
+                out, TR_ECONFIG,
+                "GPUs are %s on %s and %s on %s, and all would wait for the slower: ask for "
+                "GPUs of one kind (--constraint or --gres=gpu:TYPE:N), or train with "
+                "--allow-mixed-gpus",
+                first->gpus.name, first->host, other->gpus.name, other->host);
             return;
         }
         if ((double)other->gpus.bytes < 0.9 * (double)first->gpus.bytes ||
             (double)first->gpus.bytes < 0.9 * (double)other->gpus.bytes) {
-            tr_verdict_warn(out,
-                            "GPUs of %s have %.0f GiB and those of %s %.0f, and the model must fit into "
-                            "the smaller: ask for one kind with --constraint",
-                            first->host, (double)first->gpus.bytes / GIB, other->host,
-                            (double)other->gpus.bytes / GIB);
+            tr_verdict_warn(
+                out,
+                "GPUs of %s have %.0f GiB and those of %s %.0f, and the model must fit into "
+                "the smaller: ask for one kind with --constraint",
+                first->host, (double)first->gpus.bytes / GIB, other->host,
+                (double)other->gpus.bytes / GIB);
             return;
         }
     }
@@ -225,11 +241,12 @@ void tr_judge_clocks(const struct tr_facts *f, const struct tr_intent *i, int no
         fast = f->node[n].clock > fast->clock ? &f->node[n] : fast;
     }
     if (fast->clock - slow->clock > 1.0 + f->clock_doubt)
-        tr_verdict_warn(out,
-                        "the clock of %s is %.0f seconds before that of %s, so times in their logs do "
-                        "not compare: tell the administrators, or say --exclude=%s",
-                        fast->host, fast->clock - slow->clock, slow->host,
-                        fast == &f->node[0] ? slow->host : fast->host);
+        tr_verdict_warn(
+            out,
+            "the clock of %s is %.0f seconds before that of %s, so times in their logs do "
+            "not compare: tell the administrators, or say --exclude=%s",
+            fast->host, fast->clock - slow->clock, slow->host,
+            fast == &f->node[0] ? slow->host : fast->host);
 }
 
 void tr_judge_builds(const struct tr_facts *f, const struct tr_intent *i, int node,
@@ -239,11 +256,12 @@ void tr_judge_builds(const struct tr_facts *f, const struct tr_intent *i, int no
     (void)node;
     for (int n = 1; n < f->nodes; n++)
         if (f->node[n].build != f->node[0].build) {
-            tr_verdict_warn(out,
-                            "%s and %s run different programs or libraries, so a fault or a loss may be "
-                            "of one alone: compare `srun -w HOST trireme version` on both, and install "
-                            "trireme where all nodes see it",
-                            f->node[0].host, f->node[n].host);
+            tr_verdict_warn(
+                out,
+                "%s and %s run different programs or libraries, so a fault or a loss may be "
+                "of one alone: compare `srun -w HOST trireme version` on both, and install "
+                "trireme where all nodes see it",
+                f->node[0].host, f->node[n].host);
             return;
         }
 }
@@ -261,20 +279,23 @@ void tr_judge_space(const struct tr_facts *f, const struct tr_intent *i, int nod
     if (!i->save)
         return;
     if (job->save_files >= 0 && job->save_files < FILES_NEEDED)
-        tr_verdict_refuse(out, TR_ERESOURCE,
-                          "there is no inode left where %s is, so no checkpoint could be saved: remove "
-                          "files there, or give --save another folder",
-                          i->save);
+        tr_verdict_refuse(
+            out, TR_ERESOURCE,
+            "there is no inode left where %s is, so no checkpoint could be saved: remove "
+            "files there, or give --save another folder",
+            i->save);
     else if (job->save_free >= 0 && (double)job->save_free < need && i->save_bytes > 0)
-        tr_verdict_refuse(out, TR_ERESOURCE,
-                          "%.1f GiB are left where %s is and a checkpoint takes %.1f, so none could be "
-                          "saved: remove files there, or give --save another folder",
-                          (double)job->save_free / GIB, i->save, need / GIB);
+        tr_verdict_refuse(
+            out, TR_ERESOURCE,
+            "%.1f GiB are left where %s is and a checkpoint takes %.1f, so none could be "
+            "saved: remove files there, or give --save another folder",
+            (double)job->save_free / GIB, i->save, need / GIB);
     else if (job->save_free >= 0 && (double)job->save_free < need)
-        tr_verdict_warn(out,
-                        "%.1f GiB are left where %s is, little for checkpoints: remove files there, or "
-                        "give --save another folder",
-                        (double)job->save_free / GIB, i->save);
+        tr_verdict_warn(
+            out,
+            "%.1f GiB are left where %s is, little for checkpoints: remove files there, or "
+            "give --save another folder",
+            (double)job->save_free / GIB, i->save);
 }
 
 static bool any_gpu(const struct tr_facts *f, const struct tr_intent *i)

@@ -23,16 +23,18 @@ static bool on_gpus(const struct tr_facts *f, const struct tr_intent *i, int nod
 static void judge_idle_gpus(const struct tr_facts *f, int ranks, int gpus, struct tr_verdict *out)
 {
     if (ranks == 1 && f->job.starter == TR_STARTED_BY_SRUN)
-        tr_verdict_refuse(out, TR_ECONFIG,
-                          "there is 1 task for %d GPUs, and a rank computes on one of them: start one "
-                          "task for each with srun --ntasks-per-node=%d, or give it one with "
-                          "--gpus-per-node=1",
-                          gpus, gpus);
+        tr_verdict_refuse(
+            out, TR_ECONFIG,
+            "there is 1 task for %d GPUs, and a rank computes on one of them: start one "
+            "task for each with srun --ntasks-per-node=%d, or give it one with "
+            "--gpus-per-node=1",
+            gpus, gpus);
     else
-        tr_verdict_warn(out,
-                        "the node has %d rank%s for %d GPUs, so %d do nothing: start one rank for each "
-                        "(in Slurm --ntasks-per-node=%d)",
-                        ranks, plural(ranks), gpus, gpus - ranks, gpus);
+        tr_verdict_warn(
+            out,
+            "the node has %d rank%s for %d GPUs, so %d do nothing: start one rank for each "
+            "(in Slurm --ntasks-per-node=%d)",
+            ranks, plural(ranks), gpus, gpus - ranks, gpus);
 }
 
 /* Where each rank sees one GPU alone, only Slurm's number says how many there are. */
@@ -46,12 +48,14 @@ void tr_judge_gpus(const struct tr_facts *f, const struct tr_intent *i, int node
         return;
     if (gpus == 0) {
         if (given > 0)
-            tr_verdict_warn(out,
-                            "the job has %d GPU%s on a node and ranks compute on CPUs, because %s: use "
-                            "a trireme and nodes with CUDA, or give the GPUs back and say --backend cpu",
-                            given, plural(given),
-                            i->has_cuda ? "the driver shows none" : "this trireme was built without "
-                                                                    "CUDA");
+            tr_verdict_warn(
+                out,
+                "the job has %d GPU%s on a node and ranks compute on CPUs, because %s: use "
+                "a trireme and nodes with CUDA, or give the GPUs back and say --backend cpu",
+                given, plural(given),
+                i->has_cuda ? "the driver shows none"
+                            : "this trireme was built without "
+                              "CUDA");
         return;
     }
     if (f->job.one_visible && gpus == 1)
@@ -59,11 +63,12 @@ void tr_judge_gpus(const struct tr_facts *f, const struct tr_intent *i, int node
     if (ranks < gpus)
         judge_idle_gpus(f, ranks, gpus, out);
     else if (ranks > gpus && !i->share && !i->training)
-        tr_verdict_refuse(out, TR_ERESOURCE,
-                          "the node has %d ranks for %d GPU%s, and each takes one of its own: start fewer "
-                          "(in Slurm --ntasks-per-node=%d), or let ranks share them with "
-                          "--gpu-oversubscribe, which is slow",
-                          ranks, gpus, plural(gpus), gpus);
+        tr_verdict_refuse(
+            out, TR_ERESOURCE,
+            "the node has %d ranks for %d GPU%s, and each takes one of its own: start fewer "
+            "(in Slurm --ntasks-per-node=%d), or let ranks share them with "
+            "--gpu-oversubscribe, which is slow",
+            ranks, gpus, plural(gpus), gpus);
 }
 
 /* The numbers of the first rank of the node that has fewer. */
@@ -85,17 +90,19 @@ void tr_judge_cores(const struct tr_facts *f, const struct tr_intent *i, int nod
     if (asked == 0)
         return;
     if (by_srun(f))
-        tr_verdict_warn(out,
-                        "a rank may use %d core%s and the job asked for %d (SLURM_CPUS_PER_TASK), which "
-                        "srun takes no notice of from Slurm 22.05 on: export "
-                        "SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK before srun, or say srun "
-                        "--cpus-per-task=%d",
-                        has, plural(has), asked, asked);
+        tr_verdict_warn(
+            out,
+            "a rank may use %d core%s and the job asked for %d (SLURM_CPUS_PER_TASK), which "
+            "srun takes no notice of from Slurm 22.05 on: export "
+            "SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK before srun, or say srun "
+            "--cpus-per-task=%d",
+            has, plural(has), asked, asked);
     else
-        tr_verdict_warn(out,
-                        "a rank may use %d core%s and the job asked for %d (SLURM_CPUS_PER_TASK): say "
-                        "mpiexec --map-by slot:PE=%d, or --bind-to none",
-                        has, plural(has), asked, asked);
+        tr_verdict_warn(
+            out,
+            "a rank may use %d core%s and the job asked for %d (SLURM_CPUS_PER_TASK): say "
+            "mpiexec --map-by slot:PE=%d, or --bind-to none",
+            has, plural(has), asked, asked);
 }
 
 /* Ranks of the node with the same mask as rank r. */
@@ -130,14 +137,14 @@ static void judge_threads(const struct tr_facts *f, const struct tr_intent *i, i
     const int threads = threads_of(f, i, r), fair = cores / n;
 
     if (n > cores)
-        tr_verdict_warn(out,
-                        "%d ranks take turns on %d core%s: start at most one for each core (in Slurm "
-                        "--ntasks-per-node=%d), or ask for more cores",
-                        n, cores, plural(cores), cores);
+        tr_verdict_warn(
+            out,
+            "%d ranks take turns on %d core%s: start at most one for each core (in Slurm "
+            "--ntasks-per-node=%d), or ask for more cores",
+            n, cores, plural(cores), cores);
     else if (threads * n > cores)
-        tr_verdict_warn(out,
-                        "%d rank%s with %d threads each share %d core%s: say %s%d",
-                        n, plural(n), threads, cores, plural(cores),
+        tr_verdict_warn(out, "%d rank%s with %d threads each share %d core%s: say %s%d", n,
+                        plural(n), threads, cores, plural(cores),
                         i->threads > 0 ? "--threads " : "OMP_NUM_THREADS=", fair);
     else if (i->threads == 0 && f->rank[r].omp_threads > 0 && FAR * threads <= fair)
         tr_verdict_warn(out,
@@ -179,11 +186,11 @@ void tr_judge_hyperthreads(const struct tr_facts *f, const struct tr_intent *i, 
                            struct tr_verdict *out)
 {
     if (split_a_core(f, node)) {
-        tr_verdict_warn(out,
-                        "two ranks compute on the two hardware threads of one core, each at about half "
-                        "its speed: say %s",
-                        by_srun(f) ? "srun --hint=nomultithread"
-                                   : "mpiexec --map-by core --bind-to core");
+        tr_verdict_warn(
+            out,
+            "two ranks compute on the two hardware threads of one core, each at about half "
+            "its speed: say %s",
+            by_srun(f) ? "srun --hint=nomultithread" : "mpiexec --map-by core --bind-to core");
         return;
     }
     for (int r = 0; r < f->ranks && !on_gpus(f, i, node); r++) {
@@ -192,11 +199,12 @@ void tr_judge_hyperthreads(const struct tr_facts *f, const struct tr_intent *i, 
 
         if (f->node_of[r] != node || busy <= cores || busy > threads)
             continue;
-        tr_verdict_warn(out,
-                        "%d threads compute on %d core%s, since each core shows itself as several: say "
-                        "%s--threads %d",
-                        busy, cores, plural(cores), by_srun(f) ? "srun --hint=nomultithread, or " : "",
-                        cores / sharers(f, r) > 0 ? cores / sharers(f, r) : 1);
+        tr_verdict_warn(
+            out,
+            "%d threads compute on %d core%s, since each core shows itself as several: say "
+            "%s--threads %d",
+            busy, cores, plural(cores), by_srun(f) ? "srun --hint=nomultithread, or " : "",
+            cores / sharers(f, r) > 0 ? cores / sharers(f, r) : 1);
         return;
     }
 }
@@ -206,11 +214,12 @@ void tr_judge_processor(const struct tr_facts *f, const struct tr_intent *i, int
 {
     (void)i;
     if (f->node[node].lacks[0])
-        tr_verdict_refuse(out, TR_ERESOURCE,
-                          "the processor lacks %s, which this trireme was compiled for, and would end "
-                          "it with an illegal instruction: configure it on such a node, or with "
-                          "--with-march=NAME for both",
-                          f->node[node].lacks);
+        tr_verdict_refuse(
+            out, TR_ERESOURCE,
+            "the processor lacks %s, which this trireme was compiled for, and would end "
+            "it with an illegal instruction: configure it on such a node, or with "
+            "--with-march=NAME for both",
+            f->node[node].lacks);
 }
 
 void tr_judge_shared_memory(const struct tr_facts *f, const struct tr_intent *i, int node,
@@ -218,7 +227,8 @@ void tr_judge_shared_memory(const struct tr_facts *f, const struct tr_intent *i,
 {
     enum { MIB = 1 << 20, OF_RANK = 16, OF_GPU = 64 };
     const struct tr_node_facts *n = &f->node[node];
-    const int64_t need = (int64_t)tr_facts_local(f, node) * (on_gpus(f, i, node) ? OF_GPU : OF_RANK);
+    const int64_t need =
+        (int64_t)tr_facts_local(f, node) * (on_gpus(f, i, node) ? OF_GPU : OF_RANK);
 
     if (tr_facts_local(f, node) < 2 || n->shm_free / MIB >= need)
         return;
@@ -237,10 +247,11 @@ void tr_judge_open_files(const struct tr_facts *f, const struct tr_intent *i, in
 
     (void)i;
     if (has >= 0 && has < need)
-        tr_verdict_warn(out,
-                        "a rank may open %lld files and may need %lld, with a connection to each other "
-                        "rank: say ulimit -n %lld before the ranks start",
-                        (long long)has, (long long)need, (long long)need);
+        tr_verdict_warn(
+            out,
+            "a rank may open %lld files and may need %lld, with a connection to each other "
+            "rank: say ulimit -n %lld before the ranks start",
+            (long long)has, (long long)need, (long long)need);
 }
 
 void tr_judge_stack(const struct tr_facts *f, const struct tr_intent *i, int node,
@@ -251,10 +262,11 @@ void tr_judge_stack(const struct tr_facts *f, const struct tr_intent *i, int nod
 
     (void)i;
     if (has >= 0 && has / KIB < NEED)
-        tr_verdict_warn(out,
-                        "the stack of a rank may grow to %lld KiB, and libraries need more: say ulimit "
-                        "-s 8192 before the ranks start",
-                        (long long)(has / KIB));
+        tr_verdict_warn(
+            out,
+            "the stack of a rank may grow to %lld KiB, and libraries need more: say ulimit "
+            "-s 8192 before the ranks start",
+            (long long)(has / KIB));
 }
 
 void tr_judge_locked_memory(const struct tr_facts *f, const struct tr_intent *i, int node,
@@ -265,9 +277,10 @@ void tr_judge_locked_memory(const struct tr_facts *f, const struct tr_intent *i,
     (void)i;
     if (!n->verbs || f->nodes < 2 || n->locked < 0 || n->locked == INT64_MAX)
         return;
-    tr_verdict_warn(out,
-                    "a rank may lock %lld MiB of memory, and the fast network locks what it sends from: "
-                    "say ulimit -l unlimited before the ranks start; in Slurm limits come from where "
-                    "the job was submitted unless slurm.conf excludes MEMLOCK",
-                    (long long)(n->locked >> 20));
+    tr_verdict_warn(
+        out,
+        "a rank may lock %lld MiB of memory, and the fast network locks what it sends from: "
+        "say ulimit -l unlimited before the ranks start; in Slurm limits come from where "
+        "the job was submitted unless slurm.conf excludes MEMLOCK",
+        (long long)(n->locked >> 20));
 }

@@ -89,8 +89,8 @@ void tr_node_cores(const cpu_set_t *cpus, cpu_set_t *out)
 
         if (!CPU_ISSET(cpu, cpus))
             continue;
-        snprintf(path, sizeof path,
-                 "/sys/devices/system/cpu/cpu%zu/topology/thread_siblings_list", cpu);
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%zu/topology/thread_siblings_list",
+                 cpu);
         first_line(path, line, sizeof line);
         first = strtoul(line, &end, 10);
         CPU_SET(end == line || first >= CPU_SETSIZE ? cpu : first, out);

@@ -149,6 +149,8 @@ static void lost_ranks(void **state)
     facts.job.pmix = false;
     refuses(ranks, 0, "srun started 4 tasks and each is alone");
     refuses(ranks, 0, "srun --mpi=pmix");
+    facts.job.job_nodes = 2;
+    silent(nodes, 0);
     facts.job.starter = TR_STARTED_BY_MPIEXEC;
     silent(ranks, 0);
     facts.job.starter = TR_STARTED_ALONE;
@@ -422,8 +424,9 @@ static void leftovers(void **state)
     (void)state;
     good_gpus();
     facts.job.leftover[TR_LEFTOVER_CUDA_LAUNCH_BLOCKING] = "1";
-    warns(leftovers, 0, "CUDA_LAUNCH_BLOCKING=1 (the host waits for every kernel): unless you look for a "
-                        "fault, unset it");
+    warns(leftovers, 0,
+          "CUDA_LAUNCH_BLOCKING=1 (the host waits for every kernel): unless you look for a "
+          "fault, unset it");
     facts.job.leftover[TR_LEFTOVER_NCCL_DEBUG] = "INFO";
     facts.job.leftover[TR_LEFTOVER_NCCL_P2P_DISABLE] = "0";
     assert_null(strstr(ask(TR_CHECK_OF_leftovers, 0).text, "NCCL"));
@@ -478,7 +481,8 @@ static void together(void **state)
         if (list[at].check != TR_CHECK_OF_stack)
             continue;
         seen++;
-        assert_string_equal(list[at].hosts, list[at].verdict.level == TR_LEVEL_OK ? "n1" : "n2,n3,n4");
+        assert_string_equal(list[at].hosts,
+                            list[at].verdict.level == TR_LEVEL_OK ? "n1" : "n2,n3,n4");
     }
     assert_int_equal(seen, 2);
     free(list);
