@@ -11,6 +11,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/trireme-test.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 tap_count=0
+tap_bad=0
 
 plan() { echo "1..$1"; }
 skip_all() { echo "1..0 # SKIP $1"; exit 0; }
@@ -18,6 +19,7 @@ skip_all() { echo "1..0 # SKIP $1"; exit 0; }
 ok() { tap_count=$((tap_count + 1)); echo "ok $tap_count - $1"; }
 not_ok() {
     tap_count=$((tap_count + 1))
+    tap_bad=$((tap_bad + 1))
     echo "not ok $tap_count - $1"
     shift
     for line in "$@"; do echo "$line" | sed 's/^/# /'; done
