@@ -4,7 +4,8 @@
 # Launches as people get them wrong, by a real srun: what trireme says of them.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/slurm/slurm.sh"
-slurm_start --nodes 2 --cpus 4 --gpus 4
+# Where cores are scarce, srun may not answer in the 30 seconds that the cluster gives it.
+slurm_start --nodes 2 --cpus 4 --gpus 4 --conf InactiveLimit=0
 plan 11
 program=$PWD/trireme
 model="--num-layers 2 --hidden-size 16 --num-attention-heads 4 --seq-length 8
