@@ -6,8 +6,7 @@
 # What real sites have was the model where it matters to a job: KillOnBadExit=1, JobRequeue as Slurm has
 # it, no RequeueExit (few sites set it), tasks that are not bound, a time limit of minutes by default.
 # Waits that a site makes long are short: a credential expires in 5 s (a requeued job waits that long and
-# one more), a dead node is noticed in less than half a minute, the scheduler runs at every change, and
-# an allocation whose srun or salloc was killed is given back.
+# one more), a dead node is noticed in half a minute, the scheduler runs at every change.
 
 net=10.77.0
 
@@ -29,6 +28,7 @@ SlurmdPidFile=/run/slurm/slurmd.%n.pid
 TmpFS=/run/scratch
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
+TaskProlog=$dir/etc/task-prolog
 JobCompType=jobcomp/filetxt
 JobCompLoc=$dir/log/jobs
 SelectType=select/cons_tres
@@ -39,9 +39,9 @@ MpiDefault=pmix
 KillOnBadExit=1
 KillWait=5
 ReturnToService=2
-SlurmctldTimeout=10
-SlurmdTimeout=10
-InactiveLimit=30
+SlurmctldTimeout=20
+SlurmdTimeout=20
+InactiveLimit=0
 SchedulerParameters=sched_min_interval=0,sched_interval=5,bf_interval=5
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
@@ -93,7 +93,8 @@ write_gres_conf() {
 write_mpi_conf() { echo 'PMIxCollFence=ring'; }
 
 # Open MPI's defaults for all of the cluster.  Addresses and not names of interfaces, because those differ
-# between the control node and the others; ranks that wait let others run, since the cores are too few.
+# between the control node and the others; ranks that wait let others run, since the cores are too few
+# (patient.c makes that true).
 write_openmpi_conf() {
     cat <<END
 pml=ob1
@@ -103,6 +104,16 @@ oob_tcp_if_include=$net.0/24
 mpi_yield_when_idle=1
 btl_vader_single_copy_mechanism=none
 orte_tmpdir_base=/run/scratch
+END
+}
+
+# What it prints goes into the environment of each task.  Programs that look for bad addresses want to be
+# loaded first and would refuse to start.
+write_task_prolog() {
+    cat <<END
+#!/bin/sh
+echo "export LD_PRELOAD=$dir/patient.so\${LD_PRELOAD:+:\$LD_PRELOAD}"
+echo "export ASAN_OPTIONS=\${ASAN_OPTIONS:+\$ASAN_OPTIONS:}verify_asan_link_order=0"
 END
 }
 
@@ -139,6 +150,8 @@ configure() {
     write_mpi_conf >"$dir/etc/mpi.conf"
     write_openmpi_conf >"$dir/etc/openmpi-mca-params.conf"
     write_hosts >"$dir/etc/hosts"
+    write_task_prolog >"$dir/etc/task-prolog"
+    chmod 755 "$dir/etc/task-prolog"
     if [ "$accounting" = yes ]; then
         (umask 077 && write_slurmdbd_conf >"$dir/etc/slurmdbd.conf")
     fi

@@ -6,7 +6,7 @@ tests_slurm_hello_LDADD = $(MPI_LIBS)
 SLURM_SH = tests/slurm/t_accounting.sh tests/slurm/t_cluster.sh
 TESTS += $(SLURM_SH)
 EXTRA_DIST += $(SLURM_SH) tests/cluster tests/slurm/configure.sh tests/slurm/inside.sh \
-	tests/slurm/nogroups.c tests/slurm/slurm.sh docs/virtual-cluster.md
+	tests/slurm/nogroups.c tests/slurm/patient.c tests/slurm/slurm.sh docs/virtual-cluster.md
 
 # Launches that went wrong, by a real srun.
 TESTS += tests/slurm/t_launch.sh
