@@ -15,7 +15,7 @@ traces() {
 }
 traces >"$work/before"
 slurm_start --nodes 6 --cpus 4 --gpus 4
-plan 19
+plan 20
 hello=$PWD/tests/slurm/hello
 
 # script NAME: a batch job from standard input.
@@ -48,17 +48,22 @@ owner=$(submit -w n6 --exclusive three)
 
 # --- MPI ------------------------------------------------------------------------------------------
 
-# On n1 and n2, while the others have their jobs.
+# same_hello NODES OPTION...: 4 ranks on each of the first NODES nodes print what they should.
 same_hello() {
-    slurm srun -w n1,n2 -N 2 --ntasks-per-node=4 --gres=gpu:2 "$hello" >"$work/hello.out" || return 1
+    hello_nodes=$1
+    shift
+    slurm srun -N "$hello_nodes" --ntasks-per-node=4 --gres=gpu:2 "$@" "$hello" >"$work/hello.out" ||
+        return 1
     sort -n -k 2 "$work/hello.out" >"$work/hello.sorted"
-    i=0
-    while [ $i -lt 8 ]; do
-        echo "rank $i of 8 on n$((i / 4 + 1)) local $((i % 4)) of 4 gpus 0,1 ring ok"
+    n=$((hello_nodes * 4)) i=0
+    while [ $i -lt $n ]; do
+        echo "rank $i of $n on n$((i / 4 + 1)) local $((i % 4)) of 4 gpus 0,1 ring ok"
         i=$((i + 1))
     done | diff - "$work/hello.sorted"
 }
-check "srun starts 8 ranks on 2 nodes, which see each other and the GPUs asked for" same_hello
+# The others have their jobs still.
+check "srun starts 8 ranks on 2 nodes, which see each other and the GPUs asked for" \
+    same_hello 2 -w n1,n2
 
 gpus() {
     # shellcheck disable=SC2016 # for the shell there
@@ -117,6 +122,8 @@ ran_twice() {
     second_run "$victim" && [ "$(job_output "$victim" | grep -c '^run [01] on n\[3-4\]$')" = 2 ]
 }
 check "its job was queued again and ran to its end" ran_twice
+
+check "srun starts 16 ranks on 4 nodes, one of which was off" same_hello 4 -w 'n[1-4]'
 
 # --- links ------------------------------------------------------------------------------------------
 
