@@ -41,3 +41,7 @@ man_PAGES += man/trireme-doctor.1
 # trireme ckpt.
 trireme_SOURCES += src/cmd/ckpt.c
 man_PAGES += man/trireme-ckpt.1
+
+# trireme ctl.
+trireme_SOURCES += src/cmd/ctl.c
+man_PAGES += man/trireme-ctl.1

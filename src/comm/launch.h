@@ -31,7 +31,8 @@ const char *tr_launch_pmix_version(void);
 
 /*
  * Everything that the checks of a launch (comm/checks.h) look at.  This file reads Slurm's variables
- * and those of other launchers, and nothing else in the program does; 0 stands for what is not set.
+ * and those of other launchers, and nothing else in the program does but train/job.h, which wants the
+ * job's number and its end; 0 stands for what is not set.
  */
 enum tr_starter { TR_STARTED_ALONE, TR_STARTED_BY_SRUN, TR_STARTED_BY_MPIEXEC };
 

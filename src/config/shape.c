@@ -431,6 +431,32 @@ static enum tr_status check_profile(const struct tr_config *c, int world)
     return TR_OK;
 }
 
+/* The words of --exit-signal, with or without "SIG", as bits. */
+static enum tr_status shape_signals(const struct tr_config *c, struct tr_shape *out)
+{
+    const struct tr_options *t = tr_config_options();
+
+    for (int i = 0; i < c->exit_signal.count; i++) {
+        const char *word = c->exit_signal.word[i];
+        unsigned bit = 0;
+
+        for (int n = 0; n < t->spellings; n++) {
+            const struct tr_spelling *s = &t->spelling[n];
+
+            if (strcmp(s->set, "exit_signal") == 0 &&
+                (strcmp(s->spelling, word) == 0 || strcmp(s->spelling + 3, word) == 0))
+                bit = 1U << s->value;
+        }
+        if (!bit)
+            return TR_FAIL(TR_ECONFIG,
+                           "--exit-signal: '%s' is none of SIGTERM, SIGINT, SIGHUP, SIGUSR1 and "
+                           "SIGUSR2; give one or several of them, with blanks between",
+                           word);
+        out->exit_signals |= bit;
+    }
+    return TR_OK;
+}
+
 enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape *out)
 {
     const char *missing = tr_config_missing(c);
@@ -457,6 +483,7 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     TR_TRY(check_masks(c, out));
     TR_TRY(check_attention(c, out));
     TR_TRY(check_save(c));
+    TR_TRY(shape_signals(c, out));
     TR_TRY(check_profile(c, world));
     return check_load(c);
 }

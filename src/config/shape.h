@@ -44,6 +44,7 @@ struct tr_shape {
     int64_t recompute_layers;   /* per group, or per chunk */
     bool distribute_inputs;     /* of recomputed layers, over tensor ranks */
 
+    unsigned exit_signals;      /* exit_signal values of enums.def as bits */
     int64_t train_iters;
     int64_t eval_iters, eval_interval;
     int64_t train_samples, valid_samples, test_samples;     /* wanted from the data sets */

@@ -1,5 +1,11 @@
 libtrireme_a_SOURCES += \
 	src/train/check.c src/train/check.h \
+	src/train/ctl.c src/train/ctl.h \
+	src/train/dump.c src/train/dump.h \
+	src/train/job.c src/train/job.h \
+	src/train/keeper.c src/train/keeper.h \
+	src/train/lock.c src/train/lock.h \
+	src/train/state.c src/train/state.h \
 	src/train/fabric.c src/train/fabric.h \
 	src/train/plan.c src/train/plan.h \
 	src/train/profile.c src/train/profile.h \

@@ -2,35 +2,41 @@
 #include "train/stop.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 
 #include "config/option.h"
+#include "train/ctl.h"
 #include "train/report.h"
 
 static const int signals[] = {
     [TR_EXIT_SIGTERM] = SIGTERM, [TR_EXIT_SIGINT] = SIGINT,   [TR_EXIT_SIGHUP] = SIGHUP,
     [TR_EXIT_SIGUSR1] = SIGUSR1, [TR_EXIT_SIGUSR2] = SIGUSR2,
 };
+enum { SIGNALS = sizeof signals / sizeof signals[0] };
 
-/* Has it come?  A handler can leave word nowhere else. */
+static const double SAVE_RATE = 100e6; /* bytes a second, from each node */
+
+/* Which one has come, as exit_signal of enums.def, plus 1.  A handler can leave word nowhere else. */
 static volatile sig_atomic_t heard;
 
 static void hear(int number)
 {
-    (void)number;
-    heard = 1;
+    for (int i = 0; i < SIGNALS; i++)
+        if (signals[i] == number)
+            heard = i + 1;
 }
 
-void tr_stop_listen(const struct tr_config *c)
+void tr_stop_listen(const struct tr_config *c, const struct tr_shape *shape)
 {
     struct sigaction how = {.sa_handler = hear, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
 
     heard = 0;
-    if (!c->exit_signal_handler)
-        return;
     sigemptyset(&how.sa_mask);
-    sigaction(signals[c->exit_signal], &how, NULL);
+    for (int i = 0; c->exit_signal_handler && i < SIGNALS; i++)
+        if (shape->exit_signals & 1U << i)
+            sigaction(signals[i], &how, NULL);
 }
 
 static double minutes(const struct tr_stop *s, double now)
@@ -41,45 +47,177 @@ static double minutes(const struct tr_stop *s, double now)
 void tr_stop_init(struct tr_stop *s, const struct tr_config *c, const struct tr_shape *shape,
                   double start)
 {
-    *s = (struct tr_stop){.train_iters = shape->train_iters, .start = start};
-    s->signal = c->exit_signal_handler ? c->exit_signal : -1;
+    *s = (struct tr_stop){
+        .train_iters = shape->train_iters,
+        .eval_interval = shape->eval_iters > 0 ? shape->eval_interval : 0,
+        .eval_iters = shape->eval_iters,
+        .signals = c->exit_signal_handler ? shape->exit_signals : 0,
+        .asks = c->save != NULL,
+        .start = start,
+        .job_end = INFINITY,
+        .margin = 60.0 * c->exit_margin_in_mins,
+    };
     if (c->exit_interval != TR_UNSET_INT)
         s->exit_interval = c->exit_interval;
     if (c->exit_duration_in_mins != TR_UNSET_INT)
         s->exit_minutes = (double)c->exit_duration_in_mins;
 }
 
-enum tr_stop_reason tr_stop_after(const struct tr_stop *s, struct tr_comm *world, int64_t iteration,
-                                  double now)
+void tr_stop_took(struct tr_stop *s, enum tr_stop_part part, double seconds)
+{
+    s->longest[part] = fmax(s->longest[part], seconds);
+}
+
+double tr_stop_guess_save(int64_t parameters, bool moments, int nodes)
+{
+    return (double)parameters * 4.0 * (moments ? 3.0 : 1.0) / (SAVE_RATE * nodes);
+}
+
+static double evaluation(const struct tr_stop *s)
+{
+    double guess = 0.5 * (double)s->eval_iters * s->longest[TR_PART_ITERATION];
+
+    return s->longest[TR_PART_EVALUATION] > 0.0 ? s->longest[TR_PART_EVALUATION] : guess;
+}
+
+static double save(const struct tr_stop *s)
+{
+    return s->longest[TR_PART_SAVE] > 0.0 ? s->longest[TR_PART_SAVE] : s->save_guess;
+}
+
+/* After the last iteration there is one before the save, on top of the regular one. */
+static int evaluations_due(const struct tr_stop *s, int64_t iteration)
+{
+    if (s->eval_interval == 0)
+        return 0;
+    return (iteration % s->eval_interval == 0) + (iteration >= s->train_iters);
+}
+
+double tr_stop_need(const struct tr_stop *s, int64_t iteration)
+{
+    return s->longest[TR_PART_ITERATION] + evaluations_due(s, iteration + 1) * evaluation(s) +
+           save(s) + s->margin;
+}
+
+/* What a rank brings, of which the largest of all ranks count. */
+enum { HEARD, CLOCK, ASKED, FACTS };
+enum { CLOCK_DURATION = 1, CLOCK_JOB_END = 2 };
+
+static void bring(const struct tr_stop *s, const struct tr_comm *world, int64_t iteration,
+                  double now, unsigned asked, double fact[FACTS])
+{
+    int number = heard;
+
+    /* Of several signals the last in enums.def, of several ranks the lowest. */
+    if (s->signals && number > 0)
+        fact[HEARD] = (double)number * world->size + (world->size - 1 - world->rank);
+    if (s->exit_minutes > 0.0 && minutes(s, now) > s->exit_minutes)
+        fact[CLOCK] = CLOCK_DURATION;
+    if (now + tr_stop_need(s, iteration) > s->job_end)
+        fact[CLOCK] = CLOCK_JOB_END;
+    fact[ASKED] = asked;
+}
+
+static enum tr_stop_reason reason_of(const struct tr_stop *s, int64_t iteration, const double *fact)
 {
     if (iteration >= s->train_iters)
         return TR_STOP_DONE;
-    if (s->exit_minutes > 0.0 || s->signal >= 0) {
-        bool over = s->exit_minutes > 0.0 && minutes(s, now) > s->exit_minutes;
-        int64_t asked = tr_comm_max(world, s->signal >= 0 && heard ? 2 : over);
-
-        if (asked)
-            return asked == 2 ? TR_STOP_SIGNAL : TR_STOP_DURATION;
-    }
+    if (fact[HEARD] > 0.0)
+        return TR_STOP_SIGNAL;
+    if ((unsigned)fact[ASKED] & TR_ASK_STOP)
+        return TR_STOP_CTL;
+    if (fact[CLOCK] > 0.0)
+        return fact[CLOCK] > CLOCK_DURATION ? TR_STOP_JOB_END : TR_STOP_DURATION;
     if (s->exit_interval > 0 && iteration % s->exit_interval == 0)
         return TR_STOP_INTERVAL;
     return TR_STOP_NOT;
 }
 
-int tr_stop_line(char *buf, size_t size, const struct tr_stop *s, enum tr_stop_reason why,
+struct tr_answer tr_stop_after(const struct tr_stop *s, struct tr_comm *world, int64_t iteration,
+                               double now, unsigned asked)
+{
+    double fact[FACTS] = {0.0};
+    struct tr_answer a = {.rank = -1, .signal = -1};
+
+    if (s->exit_minutes > 0.0 || s->signals || s->asks) {
+        struct tr_tensor t = tr_f64_1(fact, FACTS);
+
+        bring(s, world, iteration, now, asked, fact);
+        world->via->allreduce(world, NULL, &t, TR_MAX);
+    }
+    a.why = reason_of(s, iteration, fact);
+    a.save = (unsigned)fact[ASKED] & TR_ASK_SAVE;
+    a.dump = (unsigned)fact[ASKED] & TR_ASK_DUMP;
+    if (a.why == TR_STOP_SIGNAL) {
+        a.signal = (int)fact[HEARD] / world->size - 1;
+        a.rank = world->size - 1 - (int)fact[HEARD] % world->size;
+    }
+    return a;
+}
+
+static const char *signal_name(int signal)
+{
+    return tr_options_spelling(tr_config_options(), "exit_signal", signal);
+}
+
+const char *tr_stop_word(const struct tr_answer *a)
+{
+    static char text[32];
+
+    switch (a->why) {
+    case TR_STOP_SIGNAL:
+        snprintf(text, sizeof text, "signal %s", signal_name(a->signal));
+        return text;
+    case TR_STOP_CTL:
+        return "ctl";
+    case TR_STOP_JOB_END:
+        return "job-end";
+    case TR_STOP_DURATION:
+        return "duration";
+    case TR_STOP_INTERVAL:
+        return "interval";
+    default:
+        return "done";
+    }
+}
+
+int tr_stop_line(char *buf, size_t size, const struct tr_stop *s, const struct tr_answer *a,
                  int64_t iteration, double now, struct tr_moment datetime)
 {
     char event[128], number[64];
 
-    TR_ASSERT(why == TR_STOP_SIGNAL || why == TR_STOP_DURATION || why == TR_STOP_INTERVAL);
-    if (why == TR_STOP_INTERVAL) {
+    switch (a->why) {
+    case TR_STOP_INTERVAL:
         snprintf(event, sizeof event, "exiting program at iteration %" PRId64, iteration);
-    } else if (why == TR_STOP_SIGNAL) {
+        break;
+    case TR_STOP_SIGNAL:
         snprintf(event, sizeof event, "exiting program after receiving %s.",
-                 tr_config_spelling("exit-signal", s->signal));
-    } else {
+                 signal_name(a->signal));
+        break;
+    case TR_STOP_CTL:
+        snprintf(event, sizeof event, "exiting program as trireme ctl asked");
+        break;
+    case TR_STOP_JOB_END:
+        snprintf(event, sizeof event, "exiting program %.1f minutes before the job ends",
+                 fmax(s->job_end - now, 0.0) / 60.0);
+        break;
+    default:
+        TR_ASSERT(a->why == TR_STOP_DURATION);
         tr_real_text(minutes(s, now), number, sizeof number);
         snprintf(event, sizeof event, "exiting program after %s minutes", number);
     }
     return tr_report_datetime(buf, size, event, datetime);
+}
+
+int tr_stop_why_now(char *buf, size_t size, const struct tr_stop *s, int64_t iteration, double now)
+{
+    int n = snprintf(buf, size,
+                     "the job ends in %.1f s, less than %.1f s that may pass until one more iteration "
+                     "is saved: %.1f s for it, %.1f s to evaluate, %.1f s to save, and %.1f s of "
+                     "--exit-margin-in-mins",
+                     s->job_end - now, tr_stop_need(s, iteration), s->longest[TR_PART_ITERATION],
+                     evaluations_due(s, iteration + 1) * evaluation(s), save(s), s->margin);
+
+    TR_ASSERT(n > 0 && (size_t)n < size);
+    return n;
 }

@@ -2,6 +2,7 @@
 #ifndef TR_TRAIN_STOP_H
 #define TR_TRAIN_STOP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,11 +12,13 @@
 #include "train/report.h"
 
 /*
- * When training stops.  The question is asked after every iteration, when evaluation and the
- * regular checkpoint of that iteration are done; the caller acts on the answer:
+ * When training stops, and what else it is asked for.  The question is put after every iteration, when
+ * evaluation and the regular checkpoint of that iteration are done; the caller acts on the answer:
  *
  *   DONE       the last of --train-iters: evaluate for the last time, save, return
- *   SIGNAL     --exit-signal came to some rank: the same as for
+ *   SIGNAL     one of --exit-signal came to some rank: the same as for
+ *   CTL        `trireme ctl SAVE stop`: the same as for
+ *   JOB_END    the next iteration might not leave the time to save: the same as for
  *   DURATION   --exit-duration-in-mins is over: save unless this iteration was saved, leave
  *   INTERVAL   the iteration is a multiple of --exit-interval: the same
  *
@@ -26,40 +29,84 @@ enum tr_stop_reason {
     TR_STOP_NOT,
     TR_STOP_DONE,
     TR_STOP_SIGNAL,
+    TR_STOP_CTL,
+    TR_STOP_JOB_END,
     TR_STOP_DURATION,
     TR_STOP_INTERVAL
 };
 
+/* What is measured, to know how long the next iteration and a save may take. */
+enum tr_stop_part { TR_PART_ITERATION, TR_PART_EVALUATION, TR_PART_SAVE, TR_PARTS };
+
 struct tr_stop {
     int64_t train_iters;
+    int64_t eval_interval;      /* iterations; 0: no evaluation */
+    int64_t eval_iters;
     int64_t exit_interval;      /* iterations; 0 for none */
     double exit_minutes;        /* 0 for none */
-    int signal;                 /* an exit_signal of enums.def; -1 for none */
+    unsigned signals;           /* exit_signal values of enums.def as bits; 0: none are heard */
+    bool asks;                  /* rank 0 may be asked for something from outside */
     double start;               /* tr_now() when the program began, for set-up counts */
+
+    /* The end of the job, as rank 0 knows it: tr_now() then, or INFINITY. */
+    double job_end;
+    double margin;              /* --exit-margin-in-mins, in seconds */
+    double longest[TR_PARTS];   /* seconds, the longest so far */
+    double save_guess;          /* until a save was measured */
 };
 
-/* Listen for --exit-signal from now on, if --exit-signal-handler is given: the first one is kept in
-   mind, and the next one does what it does to any program.  For the whole process. */
-void tr_stop_listen(const struct tr_config *c);
+/* The answer; the same on all ranks. */
+struct tr_answer {
+    enum tr_stop_reason why;
+    int signal, rank;           /* for SIGNAL: which of enums.def, and the lowest rank that heard it */
+    bool save, dump;            /* asked for by `trireme ctl`, and to be done in any case */
+};
 
+/* Listen for the signals of --exit-signal from now on, if --exit-signal-handler is given: the first of
+   each is kept in mind, and the next one of that kind does what it does to any program.  For the whole
+   process. */
+void tr_stop_listen(const struct tr_config *c, const struct tr_shape *shape);
+
+/* Without an end of the job. */
 void tr_stop_init(struct tr_stop *s, const struct tr_config *c, const struct tr_shape *shape,
                   double start);
+
+/* An iteration, an evaluation or a save took `seconds`. */
+void tr_stop_took(struct tr_stop *s, enum tr_stop_part part, double seconds);
+
+/* How long going on after iteration `iteration` (0: before the first) may take until all is saved, in
+   seconds: one more iteration, the evaluations that are due after it, a save and the margin.  An
+   evaluation that was never measured counts as half an iteration for each of its own, a save that
+   was never measured as save_guess. */
+double tr_stop_need(const struct tr_stop *s, int64_t iteration);
+
+/* A guess at the seconds of a save before one was measured: fp32 weights, and the moments where
+   they are saved, of `parameters` at a cautious 100 MB/s from each node. */
+double tr_stop_guess_save(int64_t parameters, bool moments, int nodes);
 
 /*
  * The answer after iteration `iteration` (from 1) at `now` (tr_now()).  Collective over `world`:
  * the clocks differ, and the first rank whose time is over stops all; the answer is the same
- * everywhere.  It communicates only when there is a duration or a signal to
- * listen for, and then once.
+ * everywhere.  `asked` are the bits of enum tr_ask that rank 0 was asked for; nothing on other
+ * ranks.  It communicates only when there is a duration, a signal to listen for, or a folder in which
+ * somebody may ask, and then once.
  */
-enum tr_stop_reason tr_stop_after(const struct tr_stop *s, struct tr_comm *world,
-                                  int64_t iteration, double now);
+struct tr_answer tr_stop_after(const struct tr_stop *s, struct tr_comm *world, int64_t iteration,
+                               double now, unsigned asked);
+
+/* In one word or two, for SAVE/state: "job-end", "signal SIGUSR1", ...; static storage. */
+const char *tr_stop_word(const struct tr_answer *a);
 
 /*
  * What rank 0 prints last, as train/report.h prints: "[exiting program at iteration 200] datetime:
- * ... ", "[exiting program after 600.25 minutes] datetime: ... " or "[exiting program after receiving
- * SIGTERM.] datetime: ... ".  Of DONE, tr_report_done() speaks.
+ * ... ", "[exiting program after 600.25 minutes] datetime: ... ", "[exiting program after receiving
+ * SIGTERM.] datetime: ... ", "[exiting program 7.5 minutes before the job ends] datetime: ... " or
+ * "[exiting program as trireme ctl asked] datetime: ... ".  Of DONE, tr_report_done() speaks.
  */
-int tr_stop_line(char *buf, size_t size, const struct tr_stop *s, enum tr_stop_reason why,
+int tr_stop_line(char *buf, size_t size, const struct tr_stop *s, const struct tr_answer *a,
                  int64_t iteration, double now, struct tr_moment datetime);
+
+/* Why a run leaves before the end of its job, in one line without a newline. */
+int tr_stop_why_now(char *buf, size_t size, const struct tr_stop *s, int64_t iteration, double now);
 
 #endif

@@ -3,8 +3,11 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
+#include "train/dump.h"
+#include "train/keeper.h"
 #include "train/profile.h"
 #include "train/progress.h"
 #include "train/report.h"
@@ -19,7 +22,8 @@ struct loop {
     struct tr_run *r;
     struct tr_tell tell;
     struct tr_progress progress; /* of rank 0 */
-    struct tr_stop stop;
+    struct tr_keeper *keeper;    /* borrowed */
+    struct tr_stop *stop;        /* borrowed */
     int64_t saved_at; /* iteration of the last checkpoint of this run, or -1 */
 };
 
@@ -56,6 +60,8 @@ static void evaluate(struct loop *l, enum tr_split split, const char *where)
     tr_report_validation(text, sizeof text, where, loss);
     tr_tell_last(r, text);
     l->tell.since += tr_now() - began;
+    if (split == TR_SPLIT_VALID)
+        tr_stop_took(l->stop, TR_PART_EVALUATION, tr_now() - began);
 }
 
 /* After the last iteration of this run, in the words of `format`. */
@@ -77,6 +83,9 @@ static enum tr_status save(struct loop *l)
     tr_progress_saved(&l->progress, l->r->iteration,
                       l->r->consumed_train - l->r->passed_train, time(NULL));
     l->saved_at = l->r->iteration;
+    tr_stop_took(l->stop, TR_PART_SAVE, tr_now() - began);
+    tr_keeper_saved(l->keeper, l->saved_at, l->stop);
+    tr_keeper_note(l->keeper, l->stop, l->r->iteration, true);
     l->tell.since += tr_now() - began;
     return TR_OK;
 }
@@ -100,11 +109,12 @@ static bool not_finite(struct loop *l, const struct tr_step_result *step, bool l
     return line_due && tr_comm_max(l->r->world, !isfinite(l->tell.interval.loss_sum)) != 0;
 }
 
-static enum tr_status one_iteration(struct loop *l)
+/* The iteration itself, its lines in the log, and the end of a run that is lost. */
+static enum tr_status step_and_tell(struct loop *l)
 {
     struct tr_run *r = l->r;
     struct tr_step_result step;
-    char where[64];
+    double began = tr_now();
     bool passed, lost;
 
     tr_profile_before(r);
@@ -125,6 +135,16 @@ static enum tr_status one_iteration(struct loop *l)
                        "would only spread it: resume from the last checkpoint with a lower --lr or "
                        "--clip-grad",
                        (long long)r->iteration);
+    tr_stop_took(l->stop, TR_PART_ITERATION, tr_now() - began);
+    return TR_OK;
+}
+
+static enum tr_status one_iteration(struct loop *l)
+{
+    struct tr_run *r = l->r;
+    char where[64];
+
+    TR_TRY(step_and_tell(l));
     if (tr_tell_every(r->iteration, r->shape.eval_interval)) {
         snprintf(where, sizeof where, "iteration %lld", (long long)r->iteration);
         evaluate(l, TR_SPLIT_VALID, where);
@@ -135,13 +155,39 @@ static enum tr_status one_iteration(struct loop *l)
 }
 
 /* Asked to stop: save what is not saved, and say why. */
-static enum tr_status leave(struct loop *l, enum tr_stop_reason why)
+static enum tr_status leave(struct loop *l, const struct tr_answer *a)
 {
     char text[TR_REPORT_BYTES];
+    struct tr_run *r = l->r;
 
+    if (a->why == TR_STOP_SIGNAL)
+        tr_keeper_heard(l->keeper, a, r->iteration);
+    if (a->why == TR_STOP_CTL)
+        tr_keeper_acknowledge(l->keeper, TR_ASK_STOP, r->iteration);
+    if (a->why == TR_STOP_JOB_END && r->world->rank == 0) {
+        tr_stop_why_now(text, sizeof text, l->stop, r->iteration, tr_now());
+        tr_print("> %s\n", text);
+    }
     TR_TRY(save(l));
-    tr_stop_line(text, sizeof text, &l->stop, why, l->r->iteration, tr_now(), moment(l->r));
+    tr_keeper_leave(l->keeper, a);
+    tr_stop_line(text, sizeof text, l->stop, a, r->iteration, tr_now(), moment(r));
     tr_print_rank0("%s\n", text);
+    return TR_OK;
+}
+
+/* What does not end the run. */
+static enum tr_status serve(struct loop *l, const struct tr_answer *a)
+{
+    if (a->dump) {
+        tr_keeper_acknowledge(l->keeper, TR_ASK_DUMP, l->r->iteration);
+        tr_dump(l->r, l->keeper);
+        tr_keeper_done(l->keeper, TR_ASK_DUMP);
+    }
+    if (a->save) {
+        tr_keeper_acknowledge(l->keeper, TR_ASK_SAVE, l->r->iteration);
+        TR_TRY(save(l));
+        tr_keeper_done(l->keeper, TR_ASK_SAVE);
+    }
     return TR_OK;
 }
 
@@ -155,6 +201,7 @@ static enum tr_status finish(struct loop *l)
     evaluate_at_end(l, TR_SPLIT_VALID, l->r->config->log_format);
     TR_TRY(save(l));
     evaluate_at_end(l, TR_SPLIT_TEST, l->r->config->log_format);
+    tr_keeper_leave(l->keeper, &(struct tr_answer){.why = TR_STOP_DONE});
     return TR_OK;
 }
 
@@ -167,30 +214,82 @@ static enum tr_status only_evaluate(struct loop *l)
     return TR_OK;
 }
 
+/* What comes next?  Where a line was due, the state goes with it: the others wait for rank 0 here, and
+   that does not count as training time, as the line does not. */
+static struct tr_answer ask(struct loop *l)
+{
+    struct tr_run *r = l->r;
+    double began = tr_now();
+    struct tr_answer a;
+
+    if (tr_tell_due(&l->tell, r->iteration))
+        tr_keeper_note(l->keeper, l->stop, r->iteration, false);
+    a = tr_stop_after(l->stop, r->world, r->iteration, tr_now(),
+                      tr_keeper_asked(l->keeper, began));
+    if (tr_tell_due(&l->tell, r->iteration))
+        l->tell.since += tr_now() - began;
+    return a;
+}
+
 static enum tr_status iterate(struct loop *l)
 {
     struct tr_run *r = l->r;
 
     while (r->iteration < r->shape.train_iters) {
-        enum tr_stop_reason why;
+        struct tr_answer a;
 
         TR_TRY(one_iteration(l));
-        why = tr_stop_after(&l->stop, r->world, r->iteration, tr_now());
-        if (why != TR_STOP_NOT && why != TR_STOP_DONE)
-            return leave(l, why);
+        a = ask(l);
+        TR_TRY(serve(l, &a));
+        if (a.why != TR_STOP_NOT && a.why != TR_STOP_DONE)
+            return leave(l, &a);
     }
     return finish(l);
 }
 
-static enum tr_status run_loop(struct tr_run *r, double start)
+/* Parameters of the whole model. */
+static int64_t parameters(struct tr_run *r)
 {
-    struct loop l = {.r = r, .saved_at = -1};
+    int64_t mine = tr_params_number(&r->model.params), total = 0;
+    int64_t *all = calloc((size_t)r->world->size, sizeof *all);
+
+    if (!all)
+        tr_die(TR_ERESOURCE, "no memory left for the list of ranks");
+    r->world->via->gather_all(r->world, &mine, sizeof mine, all);
+    for (int rank = 0; rank < r->world->size; rank++)
+        total += all[rank];
+    free(all);
+    return total / r->shape.d;
+}
+
+/* Before a save was measured its time is a guess.  A job that is too short anyway is told so. */
+static void expect_end(struct loop *l)
+{
+    struct tr_run *r = l->r;
+    struct tr_stop *s = l->stop;
+    char text[TR_REPORT_BYTES];
+
+    s->save_guess =
+        tr_stop_guess_save(parameters(r), !r->config->no_save_optim, r->launch.nodes);
+    if (tr_now() + tr_stop_need(s, r->iteration) <= s->job_end)
+        return;
+    tr_stop_why_now(text, sizeof text, s, r->iteration, tr_now());
+    tr_log(TR_LOG_WARNING,
+           "one iteration will be done and no more, because %s; give the job more time, or lower the "
+           "margin",
+           text);
+}
+
+static enum tr_status run_loop(struct tr_run *r, struct tr_keeper *keeper, struct tr_stop *stop)
+{
+    struct loop l = {.r = r, .keeper = keeper, .stop = stop, .saved_at = -1};
     char text[TR_REPORT_BYTES];
     enum tr_status s;
 
     if (r->config->skip_train)
         return only_evaluate(&l);
-    tr_stop_init(&l.stop, r->config, &r->shape, start);
+    expect_end(&l);
+    tr_keeper_note(keeper, stop, r->iteration, true);
     tr_report_training(text, sizeof text, moment(r));
     tr_print_rank0("%s\n", text);
     tr_tell_open(&l.tell, r);
@@ -230,16 +329,39 @@ static enum tr_status set_up(struct tr_run *r, const struct tr_config *config,
     return TR_OK;
 }
 
-enum tr_status tr_train(const struct tr_config *config, struct tr_comm *world)
+/* The folder is ours: train, unless there is nothing to do. */
+static enum tr_status train(const struct tr_config *config, const struct tr_shape *shape,
+                            struct tr_keeper *keeper, struct tr_stop *stop)
 {
     struct tr_run run;
-    double start = tr_now();
     enum tr_status s;
 
-    tr_stop_listen(config);
-    s = set_up(&run, config, world);
+    if (tr_keeper_over(keeper, config, shape))
+        return TR_OK;
+    tr_keeper_begin(keeper, config, shape, stop);
+    s = set_up(&run, config, keeper->world);
     if (s == TR_OK)
-        s = run_loop(&run, start);
+        s = run_loop(&run, keeper, stop);
     tr_run_close(&run);
+    if (s != TR_OK)
+        tr_keeper_fail(keeper, s);
+    return s;
+}
+
+enum tr_status tr_train(const struct tr_config *config, struct tr_comm *world)
+{
+    double start = tr_now();
+    struct tr_keeper keeper;
+    struct tr_shape shape;
+    struct tr_stop stop;
+    enum tr_status s;
+
+    TR_TRY(tr_comm_agree(world, tr_shape_of(config, world->size, &shape)));
+    tr_stop_listen(config, &shape);
+    tr_stop_init(&stop, config, &shape, start);
+    s = tr_keeper_open(&keeper, config, world);
+    if (s == TR_OK)
+        s = train(config, &shape, &keeper, &stop);
+    tr_keeper_close(&keeper);
     return s;
 }

@@ -21,6 +21,7 @@ static const struct {
 static char last_error[1024];
 static int told = 1;
 static void (*die_hook)(int exit_code);
+static void (*words_hook)(int exit_code, const char *sentence);
 
 int tr_status_exit_code(enum tr_status s)
 {
@@ -70,6 +71,8 @@ void tr_die(enum tr_status s, const char *fmt, ...)
     gethostname(host, sizeof host - 1);
     tr_log(TR_LOG_ERROR, "%s (on %s)", sentence, host);
     fflush(stdout);
+    if (words_hook)
+        words_hook(statuses[s].exit_code, sentence);
     if (die_hook)
         die_hook(statuses[s].exit_code);
     _exit(statuses[s].exit_code);
@@ -78,4 +81,9 @@ void tr_die(enum tr_status s, const char *fmt, ...)
 void tr_on_die(void (*hook)(int exit_code))
 {
     die_hook = hook;
+}
+
+void tr_on_last_words(void (*hook)(int exit_code, const char *sentence))
+{
+    words_hook = hook;
 }

@@ -71,6 +71,10 @@ TR_NORETURN void tr_die(enum tr_status s, const char *fmt, ...) TR_PRINTF(2, 3);
 /* The hook that takes the other ranks along; called with the exit code, may not return. */
 void tr_on_die(void (*hook)(int exit_code));
 
+/* What tr_die() calls before that hook, with the exit code and the sentence; NULL for nothing.  It may
+   fail, but must not come back here. */
+void tr_on_last_words(void (*hook)(int exit_code, const char *sentence));
+
 /* A condition that only a bug of this program can break.  Always compiled in, outside kernels. */
 #define TR_ASSERT(condition)                                                               \
     ((condition) ? (void)0                                                                 \

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "comm/mpi_check.h"
 
+#include <math.h>
 #include <signal.h>
 
+#include "train/ctl.h"
 #include "train/report.h"
 #include "train/stop.h"
+#include "util/file.h"
 
-static struct tr_stop rule(int64_t interval, int64_t duration)
+/* Iterations, minutes, and whether rank 0 may be asked from outside. */
+static struct tr_stop rule(int64_t interval, int64_t duration, bool asks)
 {
     struct tr_config c;
     struct tr_shape shape = {.train_iters = 100};
@@ -17,56 +21,91 @@ static struct tr_stop rule(int64_t interval, int64_t duration)
         c.exit_interval = interval;
     if (duration)
         c.exit_duration_in_mins = duration;
+    if (asks)
+        assert_all_ok(tr_config_set(&c, "save", "folder"));
     tr_stop_init(&s, &c, &shape, 1000.0);
     tr_config_release(&c);
     return s;
 }
 
+static enum tr_stop_reason why(const struct tr_stop *s, int64_t iteration, double now)
+{
+    return tr_stop_after(s, &world, iteration, now, 0).why;
+}
+
 static void iterations(void **state)
 {
-    struct tr_stop never = rule(0, 0), often = rule(25, 0);
+    struct tr_stop never = rule(0, 0, false), often = rule(25, 0, false);
 
     (void)state;
     for (int64_t i = 1; i < 100; i++) {
-        assert_all(tr_stop_after(&never, &world, i, 1e9) == TR_STOP_NOT);
-        assert_all(tr_stop_after(&often, &world, i, 1e9) ==
-                   (i % 25 == 0 ? TR_STOP_INTERVAL : TR_STOP_NOT));
+        assert_all(why(&never, i, 1e9) == TR_STOP_NOT);
+        assert_all(why(&often, i, 1e9) == (i % 25 == 0 ? TR_STOP_INTERVAL : TR_STOP_NOT));
     }
     /* The end of training is not an exit, and it stays the end. */
-    assert_all(tr_stop_after(&never, &world, 100, 1e9) == TR_STOP_DONE);
-    assert_all(tr_stop_after(&often, &world, 100, 1e9) == TR_STOP_DONE);
-    assert_all(tr_stop_after(&often, &world, 101, 1e9) == TR_STOP_DONE);
+    assert_all(why(&never, 100, 1e9) == TR_STOP_DONE);
+    assert_all(why(&often, 100, 1e9) == TR_STOP_DONE);
+    assert_all(why(&often, 101, 1e9) == TR_STOP_DONE);
 }
 
 /* Each rank alone reaches the minute before the others do; all of them hear it. */
 static void duration(void **state)
 {
-    struct tr_stop s = rule(7, 2);
+    struct tr_stop s = rule(7, 2, false);
 
     (void)state;
-    assert_all(tr_stop_after(&s, &world, 1, 1000.0 + 120.0) == TR_STOP_NOT);
+    assert_all(why(&s, 1, 1000.0 + 120.0) == TR_STOP_NOT);
     for (int early = 0; early < world.size; early++) {
         double now = 1000.0 + (world.rank == early ? 120.001 : 119.0);
 
-        assert_all(tr_stop_after(&s, &world, 1, now) == TR_STOP_DURATION);
-        assert_all(tr_stop_after(&s, &world, 7, now) == TR_STOP_DURATION);
-        assert_all(tr_stop_after(&s, &world, 100, now) == TR_STOP_DONE);
+        assert_all(why(&s, 1, now) == TR_STOP_DURATION);
+        assert_all(why(&s, 7, now) == TR_STOP_DURATION);
+        assert_all(why(&s, 100, now) == TR_STOP_DONE);
     }
-    assert_all(tr_stop_after(&s, &world, 7, 1000.0) == TR_STOP_INTERVAL);
+    assert_all(why(&s, 7, 1000.0) == TR_STOP_INTERVAL);
 }
 
-/* Without a duration nobody asks the others. */
+/* Without a reason nobody asks the others; with all of them it is asked once. */
 static void silence(void **state)
 {
-    struct tr_stop s = rule(7, 0);
+    struct tr_stop s = rule(7, 0, false), all = rule(7, 2, true);
     uint64_t before = world.seq;
 
     (void)state;
-    tr_stop_after(&s, &world, 1, 0.0);
+    assert_all(why(&s, 1, 0.0) == TR_STOP_NOT);
     assert_all(world.seq == before);
+    all.signals = 1U << TR_EXIT_SIGTERM;
+    all.job_end = 5000.0;
+    assert_all(why(&all, 1, 1000.0) == TR_STOP_NOT);
+    assert_all(world.seq == before + 1);
 }
 
-/* One rank hears it, all of them stop; it goes before a duration that is over. */
+/* What comes to one rank, or two, and what all ranks make of it. */
+static void hear(const struct tr_config *c, const struct tr_shape *shape, const struct tr_stop *s,
+                 int number, int name)
+{
+    struct tr_answer a;
+
+    for (int one = 0; one < world.size; one++) {
+        struct sigaction now;
+
+        tr_stop_listen(c, shape);
+        assert_all(why(s, 1, 1000.0) == TR_STOP_NOT);
+        if (world.rank == one || world.rank == one + 1)
+            raise(number);
+        /* The next one would do what it does to any program. */
+        sigaction(number, NULL, &now);
+        assert_all((now.sa_handler == SIG_DFL) == (world.rank == one || world.rank == one + 1));
+        a = tr_stop_after(s, &world, 1, 1000.0, 0);
+        assert_all(a.why == TR_STOP_SIGNAL && a.signal == name && a.rank == one);
+        /* It goes before a duration that is over and a stop that is asked for, and not before the
+           end. */
+        a = tr_stop_after(s, &world, 1, 1000.0 + 121.0, world.rank == 0 ? TR_ASK_STOP : 0);
+        assert_all(a.why == TR_STOP_SIGNAL);
+        assert_all(why(s, 100, 1000.0) == TR_STOP_DONE);
+    }
+}
+
 static void signals(void **state)
 {
     struct tr_config c;
@@ -76,53 +115,120 @@ static void signals(void **state)
     (void)state;
     tr_config_init(&c);
     c.exit_signal_handler = true;
-    c.exit_signal = TR_EXIT_SIGUSR1;
     c.exit_duration_in_mins = 2;
+    shape.exit_signals = 1U << TR_EXIT_SIGUSR1 | 1U << TR_EXIT_SIGHUP | 1U << TR_EXIT_SIGTERM;
     tr_stop_init(&s, &c, &shape, 1000.0);
-    for (int one = 0; one < world.size; one++) {
-        struct sigaction now;
-        uint64_t before;
-
-        tr_stop_listen(&c);
-        assert_all(tr_stop_after(&s, &world, 1, 1000.0) == TR_STOP_NOT);
-        if (world.rank == one)
-            raise(SIGUSR1);
-        /* The next one would do what it does to any program. */
-        sigaction(SIGUSR1, NULL, &now);
-        assert_all((now.sa_handler == SIG_DFL) == (world.rank == one));
-        before = world.seq;
-        assert_all(tr_stop_after(&s, &world, 1, 1000.0) == TR_STOP_SIGNAL);
-        assert_all(tr_stop_after(&s, &world, 1, 1000.0 + 121.0) == TR_STOP_SIGNAL);
-        assert_all(world.seq == before + 2);
-        assert_all(tr_stop_after(&s, &world, 100, 1000.0) == TR_STOP_DONE);
-    }
+    hear(&c, &shape, &s, SIGUSR1, TR_EXIT_SIGUSR1);
+    hear(&c, &shape, &s, SIGHUP, TR_EXIT_SIGHUP);
+    hear(&c, &shape, &s, SIGTERM, TR_EXIT_SIGTERM);
     tr_config_release(&c);
+}
+
+/* Rank 0 is asked, all do it. */
+static void asked(void **state)
+{
+    struct tr_stop s = rule(0, 0, true);
+    bool zero = world.rank == 0;
+    struct tr_answer a = tr_stop_after(&s, &world, 1, 1000.0, 0);
+
+    (void)state;
+    assert_all(a.why == TR_STOP_NOT && !a.save && !a.dump);
+    a = tr_stop_after(&s, &world, 1, 1000.0, zero ? TR_ASK_SAVE : 0);
+    assert_all(a.why == TR_STOP_NOT && a.save && !a.dump);
+    a = tr_stop_after(&s, &world, 1, 1000.0, zero ? TR_ASK_DUMP : 0);
+    assert_all(a.why == TR_STOP_NOT && !a.save && a.dump);
+    a = tr_stop_after(&s, &world, 1, 1000.0, zero ? TR_ASK_STOP | TR_ASK_DUMP : 0);
+    assert_all(a.why == TR_STOP_CTL && !a.save && a.dump);
+    a = tr_stop_after(&s, &world, 100, 1000.0, zero ? TR_ASK_STOP | TR_ASK_SAVE : 0);
+    assert_all(a.why == TR_STOP_DONE && a.save);
+}
+
+static bool near(double x, double y)
+{
+    return fabs(x - y) < 1e-9;
+}
+
+/* The sums of tr_stop_need(), done by hand. */
+static void need(void **state)
+{
+    struct tr_stop s = rule(0, 0, true);
+
+    (void)state;
+    assert_all(near(s.margin, 120.0));
+    s.eval_interval = 10;
+    s.eval_iters = 4;
+    s.save_guess = 50.0;
+    assert_all(near(tr_stop_need(&s, 0), 170.0));
+    tr_stop_took(&s, TR_PART_ITERATION, 3.0);
+    tr_stop_took(&s, TR_PART_ITERATION, 2.0);
+    assert_all(near(tr_stop_need(&s, 5), 3.0 + 50.0 + 120.0));
+    /* Half an iteration for each of the four, while none was measured. */
+    assert_all(near(tr_stop_need(&s, 9), 3.0 + 6.0 + 50.0 + 120.0));
+    tr_stop_took(&s, TR_PART_EVALUATION, 8.0);
+    tr_stop_took(&s, TR_PART_SAVE, 20.0);
+    assert_all(near(tr_stop_need(&s, 9), 3.0 + 8.0 + 20.0 + 120.0));
+    assert_all(near(tr_stop_need(&s, 10), 3.0 + 20.0 + 120.0));
+    /* The last one ends with an evaluation of its own. */
+    assert_all(near(tr_stop_need(&s, 99), 3.0 + 2 * 8.0 + 20.0 + 120.0));
+    /* 12 bytes of each of 10^9 parameters at 100 MB/s from each of 4 nodes. */
+    assert_all(near(tr_stop_guess_save(1000000000, true, 4), 30.0));
+    assert_all(near(tr_stop_guess_save(1000000000, false, 4), 10.0));
+}
+
+/* Only rank 0 knows when the job ends; the last iteration that fits is the last. */
+static void job_end(void **state)
+{
+    struct tr_stop s = rule(0, 0, true);
+    int64_t i = 0;
+
+    (void)state;
+    if (world.rank == 0)
+        s.job_end = 1000.0 + 600.0;
+    tr_stop_took(&s, TR_PART_ITERATION, 30.0);
+    tr_stop_took(&s, TR_PART_SAVE, 60.0);
+    do
+        i++;
+    while (why(&s, i, 1000.0 + 30.0 * (double)i) == TR_STOP_NOT);
+    /* 600 - 120 - 60 seconds are 14 iterations, after which another would end too late. */
+    assert_all(i == 14);
+    assert_all(why(&s, i, 1000.0 + 30.0 * 14) == TR_STOP_JOB_END);
+}
+
+static bool line_is(const struct tr_stop *s, struct tr_answer a, double now, const char *expected)
+{
+    struct tr_moment datetime = {1621758065, -1};
+    char buf[TR_REPORT_BYTES], *all = NULL;
+    bool same;
+
+    tr_stop_line(buf, sizeof buf, s, &a, 75, now, datetime);
+    all = tr_format("[exiting program %s] datetime: 2021-05-23 08:21:05 ", expected);
+    same = strcmp(buf, all) == 0;
+    free(all);
+    return same;
 }
 
 static void lines(void **state)
 {
-    struct tr_stop s = rule(25, 600);
-    char buf[TR_REPORT_BYTES];
-    struct tr_moment now = {1621758065, -1};
+    struct tr_stop s = rule(25, 600, true);
 
     (void)state;
-    tr_stop_line(buf, sizeof buf, &s, TR_STOP_INTERVAL, 75, 0.0, now);
-    assert_all(strcmp(buf, "[exiting program at iteration 75] datetime: 2021-05-23 08:21:05 ") ==
-               0);
-    tr_stop_line(buf, sizeof buf, &s, TR_STOP_DURATION, 75, 1000.0 + 600.25 * 60.0, now);
-    assert_all(strcmp(buf, "[exiting program after 600.25 minutes] datetime: "
-                           "2021-05-23 08:21:05 ") == 0);
-    s.signal = TR_EXIT_SIGTERM;
-    tr_stop_line(buf, sizeof buf, &s, TR_STOP_SIGNAL, 75, 0.0, now);
-    assert_all(strcmp(buf, "[exiting program after receiving SIGTERM.] datetime: "
-                           "2021-05-23 08:21:05 ") == 0);
+    s.job_end = 5000.0;
+    assert_all(line_is(&s, (struct tr_answer){.why = TR_STOP_INTERVAL}, 0.0, "at iteration 75"));
+    assert_all(line_is(&s, (struct tr_answer){.why = TR_STOP_DURATION}, 1000.0 + 600.25 * 60.0,
+                       "after 600.25 minutes"));
+    assert_all(line_is(&s, (struct tr_answer){.why = TR_STOP_SIGNAL, .signal = TR_EXIT_SIGTERM},
+                       0.0, "after receiving SIGTERM."));
+    assert_all(line_is(&s, (struct tr_answer){.why = TR_STOP_JOB_END}, 5000.0 - 450.0,
+                       "7.5 minutes before the job ends"));
+    assert_all(line_is(&s, (struct tr_answer){.why = TR_STOP_CTL}, 0.0, "as trireme ctl asked"));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(iterations), cmocka_unit_test(duration), cmocka_unit_test(silence),
-        cmocka_unit_test(signals),    cmocka_unit_test(lines),
+        cmocka_unit_test(signals),    cmocka_unit_test(asked),    cmocka_unit_test(need),
+        cmocka_unit_test(job_end),    cmocka_unit_test(lines),
     };
 
     setenv("TZ", "UTC0", 1);
