@@ -44,17 +44,20 @@ const struct tr_doc tr_doc_ctl = {
                 "trireme ctl RUN stop [--wait SECONDS]\n"
                 "trireme ctl RUN go",
     .about =
-        "Talk to a run from any machine that sees its folder, without its job.  RUN is the folder of "
+        "Talk to a run from any machine that sees its folder, without its job.  RUN is the folder "
+        "of "
         "--save; who may write there may ask.  The run hears it after the iteration that is under "
         "way.\n"
         "\n"
         "status prints where the run stands, how old that news is, and whether a process holds "
         "RUN/lock.\n"
         "\n"
-        "save makes the run save a checkpoint and go on.  dump makes it write RUN/dump-ITERATION.txt: "
+        "save makes the run save a checkpoint and go on.  dump makes it write "
+        "RUN/dump-ITERATION.txt: "
         "for each rank its host, process, memory and timers.\n"
         "\n"
-        "stop makes the run save and leave, with exit code 0.  It stays in force: each later job that "
+        "stop makes the run save and leave, with exit code 0.  It stays in force: each later job "
+        "that "
         "starts the run leaves at once, so a chain of jobs ends, and a stop between two jobs holds "
         "too.  go takes that back.\n"
         "\n"
@@ -81,7 +84,7 @@ static bool is_running(const struct tr_state *s)
 /* Where a run stands, as far as the folder tells. */
 struct view {
     struct tr_state state;
-    bool known;                 /* there is a state */
+    bool known; /* there is a state */
     enum tr_lock_view lock;
     char by[512];
 };
@@ -130,8 +133,9 @@ static void print_state(const struct tr_state *s)
     print_number("checkpoint:", s->checkpoint, "none");
     if (s->exit_code >= 0)
         print_number("exit code:", s->exit_code, "");
-    printf("%-14s%" PRId64 ", %s%s, ranks: %" PRId64 ", nodes: %" PRId64 " (%s)\n", "start:", s->start,
-           s->job[0] ? "job " : "no Slurm job", s->job, s->ranks, s->nodes, s->hosts);
+    printf("%-14s%" PRId64 ", %s%s, ranks: %" PRId64 ", nodes: %" PRId64 " (%s)\n",
+           "start:", s->start, s->job[0] ? "job " : "no Slurm job", s->job, s->ranks, s->nodes,
+           s->hosts);
     print_time("started:", s->started);
     print_time("updated:", s->updated);
     print_time("job ends:", s->job_ends);
@@ -143,19 +147,21 @@ static void print_process(const struct view *v)
         printf("%-14salive: %s\n", "process:", v->by);
     else if (v->lock == TR_LOCK_FREE)
         printf("%-14snone%s\n", "process:",
-               is_running(&v->state) ? ": it ended without a word, or the locks of this file system "
-                                       "do not reach from node to node"
-                                     : "");
+               is_running(&v->state)
+                   ? ": it ended without a word, or the locks of this file system "
+                     "do not reach from node to node"
+                   : "");
     else
         printf("%-14sunknown: RUN/lock cannot be asked\n", "process:");
 }
 
 static enum tr_status no_state(const char *run)
 {
-    return TR_FAIL(TR_ERESOURCE,
-                   "there is no %s/state, so no run was ever started with --save %s; name the folder "
-                   "of --save",
-                   run, run);
+    return TR_FAIL(
+        TR_ERESOURCE,
+        "there is no %s/state, so no run was ever started with --save %s; name the folder "
+        "of --save",
+        run, run);
 }
 
 static enum tr_status status(const char *run, double wait)
@@ -184,10 +190,11 @@ static enum tr_status late(const char *run, enum tr_ask ask, double wait, const 
 {
     if (v->lock != TR_LOCK_HELD && ask != TR_ASK_STOP) {
         tr_ctl_remove(run, ask);
-        return TR_FAIL(TR_ERESOURCE,
-                       "%s did not answer within %g s and no process is seen to hold its lock, so it "
-                       "is probably dead; the request is taken back",
-                       run, wait);
+        return TR_FAIL(
+            TR_ERESOURCE,
+            "%s did not answer within %g s and no process is seen to hold its lock, so it "
+            "is probably dead; the request is taken back",
+            run, wait);
     }
     return TR_FAIL(TR_ETEMP,
                    "%s did not answer within %g s; the request stands, and `trireme ctl %s status` "
@@ -227,7 +234,8 @@ static enum tr_status ask_and_go_on(const char *run, enum tr_ask ask, double wai
     if (ask == TR_ASK_SAVE)
         printf("%s has saved iteration %" PRId64 " and goes on\n", run, v.state.checkpoint);
     else
-        printf("%s has written what it is doing to the newest %s/dump-*.txt and goes on\n", run, run);
+        printf("%s has written what it is doing to the newest %s/dump-*.txt and goes on\n", run,
+               run);
     return TR_OK;
 }
 
@@ -251,8 +259,8 @@ static enum tr_status ask_stop(const char *run, double wait)
         return no_state(run);
     TR_TRY(tr_ctl_ask(run, TR_ASK_STOP));
     if (!may_run(&v)) {
-        printf("%s is not running (%s); later starts leave at once, until `trireme ctl %s go`\n", run,
-               v.state.state, run);
+        printf("%s is not running (%s); later starts leave at once, until `trireme ctl %s go`\n",
+               run, v.state.state, run);
         return TR_OK;
     }
     if (wait == 0.0) {
@@ -303,8 +311,9 @@ static enum tr_status dispatch(const struct options *o, const struct tr_words *w
     const char *names[SUBVERBS], *near;
 
     if (words->count != 2)
-        return TR_FAIL(TR_ECONFIG, "trireme ctl takes the folder of a run, that of --save, and one of "
-                                   "status, save, dump, stop and go");
+        return TR_FAIL(TR_ECONFIG,
+                       "trireme ctl takes the folder of a run, that of --save, and one of "
+                       "status, save, dump, stop and go");
     for (int i = 0; i < SUBVERBS; i++) {
         names[i] = subverbs[i].name;
         if (strcmp(words->word[1], subverbs[i].name) != 0)

@@ -14,7 +14,7 @@
 
 struct diagnosis {
     int64_t pid;
-    int64_t planned, resident;  /* bytes: of the arena, and the most that were resident */
+    int64_t planned, resident; /* bytes: of the arena, and the most that were resident */
     double seconds[TR_TIMERS];
 };
 
@@ -23,8 +23,8 @@ static void write_rank(FILE *f, const struct tr_run *r, const struct tr_keeper *
 {
     struct tr_place at = tr_grid_place(rank, r->shape.w, r->shape.d);
 
-    fprintf(f, "rank %d | host: %s | pid: %" PRId64 " | tensor: %d | pipeline: %d | data: %d\n", rank,
-            k->host[rank], d->pid, at.tp, at.pp, at.dp);
+    fprintf(f, "rank %d | host: %s | pid: %" PRId64 " | tensor: %d | pipeline: %d | data: %d\n",
+            rank, k->host[rank], d->pid, at.tp, at.pp, at.dp);
     fprintf(f, "  memory (MB) | planned: %.2f | max resident: %.2f\n",
             (double)d->planned / 1048576.0, (double)d->resident / 1048576.0);
     fprintf(f, "  time since the last line of the log (ms)");

@@ -12,10 +12,10 @@
  * fails: outside Slurm, or where it does not answer, a fact is unknown.
  */
 struct tr_job {
-    const char *id, *step;      /* of the environment, borrowed; NULL outside Slurm */
-    const char *nodes;          /* "n[1-4]", those of the step where it has fewer; NULL likewise */
-    char array[64];             /* "4700_3" for element 3 of array 4700; "" if it is in none */
-    int64_t restart;            /* how often the job was requeued */
+    const char *id, *step; /* of the environment, borrowed; NULL outside Slurm */
+    const char *nodes;     /* "n[1-4]", those of the step where it has fewer; NULL likewise */
+    char array[64];        /* "4700_3" for element 3 of array 4700; "" if it is in none */
+    int64_t restart;       /* how often the job was requeued */
 };
 
 /* Reads SLURM_JOB_ID, SLURM_STEP_ID, SLURM_STEP_NODELIST, SLURM_JOB_NODELIST, SLURM_ARRAY_JOB_ID,

@@ -74,7 +74,9 @@ static enum tr_status take_folder(struct tr_keeper *k)
 {
     bool found;
 
-    TR_TRY(tr_make_dirs(k->folder));
+    if (tr_make_dirs(k->folder) != TR_OK)
+        return TR_FAIL(TR_EIO, "no checkpoint could be saved to --save %s: %s", k->folder,
+                       tr_last_error());
     TR_TRY(tr_lock_take(k->folder, &k->job, &k->lock));
     if (tr_ctl_open(k->folder) != TR_OK)
         tr_log(TR_LOG_WARNING, "`trireme ctl` cannot reach this run: %s", tr_last_error());
@@ -176,15 +178,16 @@ static bool nothing_to_do(struct tr_keeper *k, const struct tr_config *c,
     char who[256];
 
     if (is_finished(k, c, shape)) {
-        tr_print("the run in %s is finished: all of its %" PRId64 " iterations are done\n", k->folder,
-                 shape->train_iters);
+        tr_print("the run in %s is finished: all of its %" PRId64 " iterations are done\n",
+                 k->folder, shape->train_iters);
         return true;
     }
     if (!(tr_ctl_look(k->folder) & TR_ASK_STOP))
         return false;
     tr_ctl_who(k->folder, TR_ASK_STOP, who, sizeof who);
-    tr_print("this run was asked to stop by %s, so it does not start: `trireme ctl %s go` lets it\n",
-             who, k->folder);
+    tr_print(
+        "this run was asked to stop by %s, so it does not start: `trireme ctl %s go` lets it\n",
+        who, k->folder);
     fill(k, shape->train_iters);
     k->state.checkpoint = newest(k->folder);
     k->state.iteration = k->state.checkpoint < 0 ? 0 : k->state.checkpoint;
@@ -256,8 +259,8 @@ static void print_job_end(const struct tr_keeper *k, const char *how, time_t now
             tr_print("> when the job ends is not known: %s\n", how);
         return;
     }
-    TR_ASSERT(localtime_r(&end, &local));
-    TR_ASSERT(strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local) > 0);
+    if (!localtime_r(&end, &local) || strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local) == 0)
+        return;
     tr_print("> the job ends at %s, in %.1f minutes (%s)\n", when, difftime(end, now) / 60.0, how);
 }
 
@@ -325,10 +328,11 @@ void tr_keeper_done(struct tr_keeper *k, enum tr_ask ask)
     if (k->world->rank != 0 || tr_ctl_remove(k->folder, ask))
         return;
     k->deaf |= ask;
-    tr_log(TR_LOG_WARNING,
-           "%s/ctl/%s cannot be removed (%s), so this run will not hear that request again; make the "
-           "folder ctl writable for the user who runs it",
-           k->folder, tr_ask_name(ask), strerror(errno));
+    tr_log(
+        TR_LOG_WARNING,
+        "%s/ctl/%s cannot be removed (%s), so this run will not hear that request again; make the "
+        "folder ctl writable for the user who runs it",
+        k->folder, tr_ask_name(ask), strerror(errno));
 }
 
 void tr_keeper_heard(const struct tr_keeper *k, const struct tr_answer *a, int64_t iteration)
@@ -365,9 +369,7 @@ void tr_keeper_saved(struct tr_keeper *k, int64_t iteration, const struct tr_sto
 void tr_keeper_leave(struct tr_keeper *k, const struct tr_answer *a)
 {
     const char *state = a->why == TR_STOP_DONE ? "finished" : "stopped";
-    const char *next = a->why == TR_STOP_DONE  ? "done"
-                       : a->why == TR_STOP_CTL ? "look"
-                                               : "go-on";
+    const char *next = a->why == TR_STOP_DONE ? "done" : a->why == TR_STOP_CTL ? "look" : "go-on";
 
     if (k->folder && k->world->rank == 0)
         finish_state(k, state, tr_stop_word(a), next, 0);

@@ -75,8 +75,8 @@ static void write_holder(int fd, const struct tr_job *job)
     TR_ASSERT(localtime_r(&now, &local));
     TR_ASSERT(strftime(since, sizeof since, "%Y-%m-%d %H:%M:%S", &local) > 0);
     text = tr_format("job %s\nstep %s\nrestart %" PRId64 "\nhost %s\npid %ld\nsince %s\n",
-                     job->id ? job->id : "none", job->step ? job->step : "none", job->restart,
-                     host, (long)getpid(), since);
+                     job->id ? job->id : "none", job->step ? job->step : "none", job->restart, host,
+                     (long)getpid(), since);
     if (ftruncate(fd, 0) != 0 || pwrite(fd, text, strlen(text), 0) < 0)
         tr_log(TR_LOG_DEBUG, "the lock cannot say who holds it: %s", strerror(errno));
     free(text);
@@ -128,10 +128,11 @@ static enum tr_status refuse(int fd, const char *folder)
 
     read_holder(fd, &h);
     describe(&h, by, sizeof by);
-    return TR_FAIL(TR_ERESOURCE,
-                   "another run writes into %s (%s), and two would destroy each other's checkpoints: "
-                   "wait for its end, end it with `trireme ctl %s stop`, or give another --save",
-                   folder, by, folder);
+    return TR_FAIL(
+        TR_ERESOURCE,
+        "another run writes into %s (%s), and two would destroy each other's checkpoints: "
+        "wait for its end, end it with `trireme ctl %s stop`, or give another --save",
+        folder, by, folder);
 }
 
 enum tr_status tr_lock_take(const char *folder, const struct tr_job *job, struct tr_lock *out)
@@ -142,10 +143,11 @@ enum tr_status tr_lock_take(const char *folder, const struct tr_job *job, struct
 
     out->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (out->fd < 0) {
-        s = TR_FAIL(TR_EIO,
-                    "cannot open %s, with which a run keeps other writers out: %s; make the folder and "
-                    "that file writable, or give another --save",
-                    path, strerror(errno));
+        s = TR_FAIL(
+            TR_EIO,
+            "cannot open %s, with which a run keeps other writers out: %s; make the folder and "
+            "that file writable, or give another --save",
+            path, strerror(errno));
         free(path);
         return s;
     }
@@ -153,10 +155,11 @@ enum tr_status tr_lock_take(const char *folder, const struct tr_job *job, struct
     if (error == 0) {
         write_holder(out->fd, job);
     } else if (has_no_locks(error)) {
-        tr_log(TR_LOG_WARNING,
-               "the file system of %s has no locks (%s), so nothing keeps a second run from writing "
-               "there at the same time",
-               folder, strerror(error));
+        tr_log(
+            TR_LOG_WARNING,
+            "the file system of %s has no locks (%s), so nothing keeps a second run from writing "
+            "there at the same time",
+            folder, strerror(error));
     } else if (error == EAGAIN) {
         s = refuse(out->fd, folder);
     } else {

@@ -13,7 +13,7 @@
  * it, for people; it stays, empty, when nobody does.
  */
 struct tr_lock {
-    int fd;                     /* -1: none is held */
+    int fd; /* -1: none is held */
 };
 
 /*

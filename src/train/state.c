@@ -104,11 +104,11 @@ static void take(struct tr_state *s, const json_t *object)
 #define TAKE_WHOLE(name) s->name = json_is_integer(value) ? (int64_t)json_integer_value(value) : -1
 #define TAKE_TIME(name) s->name = time_of_json(value)
 #define TAKE_REAL(name) s->name = json_number_value(value)
-#define FIELD(kind, name, size)                              \
-    do {                                                     \
+#define FIELD(kind, name, size)                               \
+    do {                                                      \
         const json_t *value = json_object_get(object, #name); \
-                                                             \
-        TAKE_##kind(name);                                   \
+                                                              \
+        TAKE_##kind(name);                                    \
     } while (0);
     TR_STATE_OF(FIELD)
 #undef FIELD
@@ -129,8 +129,8 @@ enum tr_status tr_state_read(const char *folder, struct tr_state *s, bool *found
         if (json_is_object(object))
             take(s, object);
         else
-            status = TR_FAIL(TR_EDATA, "%s is no JSON object; remove it, the next start writes it anew",
-                             path);
+            status = TR_FAIL(
+                TR_EDATA, "%s is no JSON object; remove it, the next start writes it anew", path);
         json_decref(object);
     }
     free(text);

@@ -18,6 +18,11 @@ enum { SIGNALS = sizeof signals / sizeof signals[0] };
 
 static const double SAVE_RATE = 100e6; /* bytes a second, from each node */
 
+/* Ranks that ask one another wait for one another.  Short iterations share a question: as many as take
+   ASK_EVERY seconds, and not many, because the next ones may take longer. */
+static const double ASK_EVERY = 0.25;
+enum { MOST_SHARE = 16 };
+
 /* Which one has come, as exit_signal of enums.def, plus 1.  A handler can leave word nowhere else. */
 static volatile sig_atomic_t heard;
 
@@ -100,7 +105,7 @@ double tr_stop_need(const struct tr_stop *s, int64_t iteration)
 }
 
 /* What a rank brings, of which the largest of all ranks count. */
-enum { HEARD, CLOCK, ASKED, FACTS };
+enum { HEARD, CLOCK, ASKED, LONGEST, FACTS };
 enum { CLOCK_DURATION = 1, CLOCK_JOB_END = 2 };
 
 static void bring(const struct tr_stop *s, const struct tr_comm *world, int64_t iteration,
@@ -116,6 +121,15 @@ static void bring(const struct tr_stop *s, const struct tr_comm *world, int64_t 
     if (now + tr_stop_need(s, iteration) > s->job_end)
         fact[CLOCK] = CLOCK_JOB_END;
     fact[ASKED] = asked;
+    fact[LONGEST] = s->longest[TR_PART_ITERATION];
+}
+
+/* Iterations until the next question.  With nothing measured there is one after each. */
+static int64_t share(double longest)
+{
+    double n = longest > 0.0 ? ASK_EVERY / longest : 1.0;
+
+    return n < 1.0 ? 1 : n > MOST_SHARE ? MOST_SHARE : (int64_t)n;
 }
 
 static enum tr_stop_reason reason_of(const struct tr_stop *s, int64_t iteration, const double *fact)
@@ -133,17 +147,23 @@ static enum tr_stop_reason reason_of(const struct tr_stop *s, int64_t iteration,
     return TR_STOP_NOT;
 }
 
-struct tr_answer tr_stop_after(const struct tr_stop *s, struct tr_comm *world, int64_t iteration,
+bool tr_stop_asks(const struct tr_stop *s, int64_t iteration)
+{
+    return iteration >= s->ask_at && (s->exit_minutes > 0.0 || s->signals || s->asks);
+}
+
+struct tr_answer tr_stop_after(struct tr_stop *s, struct tr_comm *world, int64_t iteration,
                                double now, unsigned asked)
 {
     double fact[FACTS] = {0.0};
     struct tr_answer a = {.rank = -1, .signal = -1};
 
-    if (s->exit_minutes > 0.0 || s->signals || s->asks) {
+    if (tr_stop_asks(s, iteration)) {
         struct tr_tensor t = tr_f64_1(fact, FACTS);
 
         bring(s, world, iteration, now, asked, fact);
         world->via->allreduce(world, NULL, &t, TR_MAX);
+        s->ask_at = iteration + share(fact[LONGEST]);
     }
     a.why = reason_of(s, iteration, fact);
     a.save = (unsigned)fact[ASKED] & TR_ASK_SAVE;
@@ -211,12 +231,13 @@ int tr_stop_line(char *buf, size_t size, const struct tr_stop *s, const struct t
 
 int tr_stop_why_now(char *buf, size_t size, const struct tr_stop *s, int64_t iteration, double now)
 {
-    int n = snprintf(buf, size,
-                     "the job ends in %.1f s, less than %.1f s that may pass until one more iteration "
-                     "is saved: %.1f s for it, %.1f s to evaluate, %.1f s to save, and %.1f s of "
-                     "--exit-margin-in-mins",
-                     s->job_end - now, tr_stop_need(s, iteration), s->longest[TR_PART_ITERATION],
-                     evaluations_due(s, iteration + 1) * evaluation(s), save(s), s->margin);
+    int n =
+        snprintf(buf, size,
+                 "the job ends in %.1f s, less than %.1f s that may pass until one more iteration "
+                 "is saved: %.1f s for it, %.1f s to evaluate, %.1f s to save, and %.1f s of "
+                 "--exit-margin-in-mins",
+                 s->job_end - now, tr_stop_need(s, iteration), s->longest[TR_PART_ITERATION],
+                 evaluations_due(s, iteration + 1) * evaluation(s), save(s), s->margin);
 
     TR_ASSERT(n > 0 && (size_t)n < size);
     return n;

@@ -12,7 +12,7 @@
 #include "train/report.h"
 
 /*
- * When training stops, and what else it is asked for.  The question is put after every iteration, when
+ * When training stops, and what else it is asked for.  The question is put after an iteration, when
  * evaluation and the regular checkpoint of that iteration are done; the caller acts on the answer:
  *
  *   DONE       the last of --train-iters: evaluate for the last time, save, return
@@ -46,6 +46,7 @@ struct tr_stop {
     double exit_minutes;        /* 0 for none */
     unsigned signals;           /* exit_signal values of enums.def as bits; 0: none are heard */
     bool asks;                  /* rank 0 may be asked for something from outside */
+    int64_t ask_at;             /* iteration after which the ranks ask one another again */
     double start;               /* tr_now() when the program began, for set-up counts */
 
     /* The end of the job, as rank 0 knows it: tr_now() then, or INFINITY. */
@@ -84,14 +85,17 @@ double tr_stop_need(const struct tr_stop *s, int64_t iteration);
    they are saved, of `parameters` at a cautious 100 MB/s from each node. */
 double tr_stop_guess_save(int64_t parameters, bool moments, int nodes);
 
+/* Will tr_stop_after() this iteration communicate?  Only then does it matter what rank 0 is asked for. */
+bool tr_stop_asks(const struct tr_stop *s, int64_t iteration);
+
 /*
  * The answer after iteration `iteration` (from 1) at `now` (tr_now()).  Collective over `world`:
  * the clocks differ, and the first rank whose time is over stops all; the answer is the same
  * everywhere.  `asked` are the bits of enum tr_ask that rank 0 was asked for; nothing on other
  * ranks.  It communicates only when there is a duration, a signal to listen for, or a folder in which
- * somebody may ask, and then once.
+ * somebody may ask, and then once; and where iterations are short, about four times a second.
  */
-struct tr_answer tr_stop_after(const struct tr_stop *s, struct tr_comm *world, int64_t iteration,
+struct tr_answer tr_stop_after(struct tr_stop *s, struct tr_comm *world, int64_t iteration,
                                double now, unsigned asked);
 
 /* In one word or two, for SAVE/state: "job-end", "signal SIGUSR1", ...; static storage. */

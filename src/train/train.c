@@ -214,19 +214,22 @@ static enum tr_status only_evaluate(struct loop *l)
     return TR_OK;
 }
 
-/* What comes next?  Where a line was due, the state goes with it: the others wait for rank 0 here, and
-   that does not count as training time, as the line does not. */
+/* What comes next?  With a line of the log or a checkpoint goes the state: the others wait for rank 0
+   here, and that does not count as training time, as line and checkpoint do not. */
 static struct tr_answer ask(struct loop *l)
 {
     struct tr_run *r = l->r;
+    bool due = tr_tell_due(&l->tell, r->iteration);
     double began = tr_now();
+    unsigned asked = 0;
     struct tr_answer a;
 
-    if (tr_tell_due(&l->tell, r->iteration))
+    if (due)
         tr_keeper_note(l->keeper, l->stop, r->iteration, false);
-    a = tr_stop_after(l->stop, r->world, r->iteration, tr_now(),
-                      tr_keeper_asked(l->keeper, began));
-    if (tr_tell_due(&l->tell, r->iteration))
+    if (tr_stop_asks(l->stop, r->iteration))
+        asked = tr_keeper_asked(l->keeper, began);
+    a = tr_stop_after(l->stop, r->world, r->iteration, tr_now(), asked);
+    if (due || l->saved_at == r->iteration)
         l->tell.since += tr_now() - began;
     return a;
 }

@@ -97,3 +97,9 @@ tests_train_t_apart_SOURCES = tests/train/t_apart.c tests/train/apart.h \
 
 $(APART_RUNS): tests/train/t_apart
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_apart $@
+
+# Leaving in time, being asked, one writer.
+check_PROGRAMS += tests/train/t_job tests/train/t_state
+LEAVE_SH = tests/train/t_leave.sh tests/train/t_ctl.sh
+TESTS += tests/train/t_job tests/train/t_state $(LEAVE_SH)
+EXTRA_DIST += $(LEAVE_SH)

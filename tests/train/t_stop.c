@@ -28,9 +28,16 @@ static struct tr_stop rule(int64_t interval, int64_t duration, bool asks)
     return s;
 }
 
-static enum tr_stop_reason why(const struct tr_stop *s, int64_t iteration, double now)
+/* The answer as if no question had been asked before. */
+static struct tr_answer answer(struct tr_stop *s, int64_t iteration, double now, unsigned asked)
 {
-    return tr_stop_after(s, &world, iteration, now, 0).why;
+    s->ask_at = 0;
+    return tr_stop_after(s, &world, iteration, now, asked);
+}
+
+static enum tr_stop_reason why(struct tr_stop *s, int64_t iteration, double now)
+{
+    return answer(s, iteration, now, 0).why;
 }
 
 static void iterations(void **state)
@@ -80,8 +87,33 @@ static void silence(void **state)
     assert_all(world.seq == before + 1);
 }
 
+/* Questions are asked as often as the slowest rank's iterations want it: short ones share one. */
+static void seldom(void **state)
+{
+    static const struct {
+        double longest;
+        int64_t questions;      /* after 90 iterations */
+    } cases[] = {{0.0, 90}, {1.0, 90}, {0.25, 90}, {0.05, 18}, {0.001, 6}};
+
+    (void)state;
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        struct tr_stop s = rule(0, 0, true);
+        uint64_t before = world.seq;
+
+        tr_stop_took(&s, TR_PART_ITERATION, world.rank == 0 ? cases[c].longest : 0.0);
+        for (int64_t i = 1; i <= 90; i++) {
+            uint64_t was = world.seq;
+            bool asks = tr_stop_asks(&s, i);
+
+            assert_all(tr_stop_after(&s, &world, i, 1000.0, 0).why == TR_STOP_NOT);
+            assert_all(asks == (world.seq > was));
+        }
+        assert_all(world.seq == before + (uint64_t)cases[c].questions);
+    }
+}
+
 /* What comes to one rank, or two, and what all ranks make of it. */
-static void hear(const struct tr_config *c, const struct tr_shape *shape, const struct tr_stop *s,
+static void hear(const struct tr_config *c, const struct tr_shape *shape, struct tr_stop *s,
                  int number, int name)
 {
     struct tr_answer a;
@@ -96,11 +128,11 @@ static void hear(const struct tr_config *c, const struct tr_shape *shape, const 
         /* The next one would do what it does to any program. */
         sigaction(number, NULL, &now);
         assert_all((now.sa_handler == SIG_DFL) == (world.rank == one || world.rank == one + 1));
-        a = tr_stop_after(s, &world, 1, 1000.0, 0);
+        a = answer(s, 1, 1000.0, 0);
         assert_all(a.why == TR_STOP_SIGNAL && a.signal == name && a.rank == one);
         /* It goes before a duration that is over and a stop that is asked for, and not before the
            end. */
-        a = tr_stop_after(s, &world, 1, 1000.0 + 121.0, world.rank == 0 ? TR_ASK_STOP : 0);
+        a = answer(s, 1, 1000.0 + 121.0, world.rank == 0 ? TR_ASK_STOP : 0);
         assert_all(a.why == TR_STOP_SIGNAL);
         assert_all(why(s, 100, 1000.0) == TR_STOP_DONE);
     }
@@ -129,17 +161,17 @@ static void asked(void **state)
 {
     struct tr_stop s = rule(0, 0, true);
     bool zero = world.rank == 0;
-    struct tr_answer a = tr_stop_after(&s, &world, 1, 1000.0, 0);
+    struct tr_answer a = answer(&s, 1, 1000.0, 0);
 
     (void)state;
     assert_all(a.why == TR_STOP_NOT && !a.save && !a.dump);
-    a = tr_stop_after(&s, &world, 1, 1000.0, zero ? TR_ASK_SAVE : 0);
+    a = answer(&s, 1, 1000.0, zero ? TR_ASK_SAVE : 0);
     assert_all(a.why == TR_STOP_NOT && a.save && !a.dump);
-    a = tr_stop_after(&s, &world, 1, 1000.0, zero ? TR_ASK_DUMP : 0);
+    a = answer(&s, 1, 1000.0, zero ? TR_ASK_DUMP : 0);
     assert_all(a.why == TR_STOP_NOT && !a.save && a.dump);
-    a = tr_stop_after(&s, &world, 1, 1000.0, zero ? TR_ASK_STOP | TR_ASK_DUMP : 0);
+    a = answer(&s, 1, 1000.0, zero ? TR_ASK_STOP | TR_ASK_DUMP : 0);
     assert_all(a.why == TR_STOP_CTL && !a.save && a.dump);
-    a = tr_stop_after(&s, &world, 100, 1000.0, zero ? TR_ASK_STOP | TR_ASK_SAVE : 0);
+    a = answer(&s, 100, 1000.0, zero ? TR_ASK_STOP | TR_ASK_SAVE : 0);
     assert_all(a.why == TR_STOP_DONE && a.save);
 }
 
@@ -229,6 +261,7 @@ int main(void)
         cmocka_unit_test(iterations), cmocka_unit_test(duration), cmocka_unit_test(silence),
         cmocka_unit_test(signals),    cmocka_unit_test(asked),    cmocka_unit_test(need),
         cmocka_unit_test(job_end),    cmocka_unit_test(lines),
+        cmocka_unit_test(seldom),
     };
 
     setenv("TZ", "UTC0", 1);
