@@ -18,6 +18,8 @@ words() { grep -oE -e '--[A-Za-z][A-Za-z0-9_-]*'; }
     sed -nE 's/^(OPT|ALIAS|OFF|IGNORED|REFUSED)\([^"]*"([A-Za-z0-9_-]+)".*/--\2/p' \
         "$srcdir/src/config/options.def"
     "$srcdir/configure" --help | words
+    # What the virtual cluster says about itself.
+    sed -n '/^set -u/q; /^#/p' "$srcdir/tests/cluster" | words
     echo --help
     echo --version
     echo --with-NAME
@@ -25,7 +27,8 @@ words() { grep -oE -e '--[A-Za-z][A-Za-z0-9_-]*'; }
 # Of Slurm, MPI, git, apt and the shell, in scripts and examples.
 others='^--(account|array|gpus-per-node|profile-from-start|bind-to|cpus-per-task|constraint|dependency|exclusive|gres|hint|job-name'
 others="$others|kill-on-bad-exit|mpi|nodes|ntasks|ntasks-per-node|open-mode|oversubscribe|output|partition"
-others="$others|qos|requeue|signal|time|wait|map-by|allow-run-as-root|no-install-recommends|append|max-count)\$"
+others="$others|qos|requeue|signal|time|wait|map-by|allow-run-as-root|no-install-recommends|append|max-count"
+others="$others|state|kill-on-invalid-dep|rcfile|conf)\$"
 
 set -- "$srcdir/README" "$srcdir/README.md" "$srcdir/CONTRIBUTING.md" "$srcdir"/docs/*.md \
     "$srcdir"/jobs/* "$srcdir"/jobs/models/*

@@ -1,0 +1,279 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# What the job files share.  A job file is directives, its arithmetic, and
+#
+#     . "${TRIREME_JOBS:-jobs}/lib.sh"
+#     job 16 "$@"                         # GPUs, and the words after the file's name
+#     train @"$models/study-7.5b.args"    # on all of them
+#
+# so that it can be used in three ways:
+#
+#     sbatch jobs/study-7.5b.sbatch [OPTION...]       as it is: its directives are for 4 V100 a node
+#     jobs/study-7.5b.sbatch [OPTION...]              submits itself, for the nodes of MACHINE
+#     jobs/study-7.5b.sbatch --dry-run [OPTION...]    prints what would be submitted and run
+#
+# OPTIONs are options of `trireme train` and come last, where they count.  Environment:
+#
+#   MACHINE        a line of jobs/machines; v100-16g          SBATCH_OPTIONS  more for sbatch, such as
+#   MACHINES       another such file                                          "--account=abc@v100 --time=2:00:00"
+#   RUN            folder of the run: checkpoints, state;     TRIREME         the program; the one beside
+#                  runs/JOBNAME                                               this file, or that of PATH
+#   DATA_PATH, VOCAB_FILE, MERGE_FILE    of jobs that train in earnest
+#   MAX_REQUEUES   how often a job may queue itself again after a temporary failure; 3
+#
+# A job that reaches its end exits with trireme's exit code.  What that means for a chain is decided in
+# finish(), from the run's state file.
+
+trireme_jobs=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# For job files.
+# shellcheck disable=SC2034
+models=$trireme_jobs/models
+
+say() { echo "job: $*"; }
+stop() {
+    local code=$1
+    shift
+    echo "job: $*" >&2
+    exit "$code"
+}
+
+# The program of a build beside jobs/, of the installation that jobs/ belongs to, or of PATH.
+find_trireme() {
+    local try
+    for try in "${TRIREME:-}" "$trireme_jobs/../build/trireme" "$trireme_jobs/../../../bin/trireme" \
+        "$(command -v trireme)"; do
+        [ -x "$try" ] || continue
+        [ "$(basename "$try")" = "$try" ] || try=$(cd "$(dirname "$try")" && pwd)/$(basename "$try")
+        trireme=$try
+        return
+    done
+    stop 69 "there is no trireme to run: build it with jobs/setup, load its module, or set TRIREME"
+}
+
+# The line of MACHINE.
+find_machine() {
+    local file=${MACHINES:-$trireme_jobs/machines} name=${MACHINE:-v100-16g} found
+    [ -r "$file" ] || stop 64 "MACHINES=$file cannot be read"
+    found=$(awk -v name="$name" '$1 == name { print; exit }' "$file")
+    [ -n "$found" ] || stop 64 "MACHINE=$name is not in $file, which has$(awk \
+        '!/^#/ && NF { printf " %s", $1 }' "$file")"
+    read -r machine node_gpus node_cores gpu_memory precision machine_sbatch <<<"$found"
+    ranks_per_node=$((node_gpus > 0 ? node_gpus : 4))
+    cores_per_rank=$((node_cores / ranks_per_node))
+}
+
+# job RANKS WORD...: outside Slurm, submit this file or, with --dry-run, say how; inside, get ready.
+# A job of RANKS GPUs takes as many nodes as have them.
+job() {
+    job_ranks=$1
+    shift
+    dry_run=
+    if [ "${1:-}" = --dry-run ]; then
+        dry_run=yes
+        shift
+    fi
+    job_options=("$@")
+    find_machine
+    find_trireme
+    if [ -z "${SLURM_JOB_ID:-}" ] || [ -n "$dry_run" ]; then
+        submit
+    else
+        begin
+    fi
+}
+
+job_name() { sed -n 's/^#SBATCH --job-name=//p' "$0"; }
+
+# What sbatch and salloc are told for job_ranks GPUs of the machine, in `with`.
+node_options() {
+    nodes=$(((job_ranks + ranks_per_node - 1) / ranks_per_node))
+    with="--nodes=$nodes --ntasks-per-node=$ranks_per_node --cpus-per-task=$cores_per_rank"
+    if [ "$node_gpus" -gt 0 ]; then
+        with+=" --gres=gpu:$node_gpus"
+    else
+        with+=" --gres=none"
+    fi
+    with+=" $machine_sbatch ${SBATCH_OPTIONS:-}"
+}
+
+# This file, with what is not in its directives, or is other than they have it.
+submit() {
+    local command
+    run=${RUN:-runs/$(job_name)}
+    node_options
+    # shellcheck disable=SC2206 # a list of words
+    command=(sbatch $with "$0" "${job_options[@]}")
+    if [ -n "$dry_run" ]; then
+        say "$machine: $nodes nodes, $ranks_per_node ranks on each, $cores_per_rank cores for each"
+        say "would submit: MACHINE=$machine RUN=$run ${command[*]}"
+        return
+    fi
+    command -v sbatch >/dev/null ||
+        stop 69 "there is no sbatch here to submit $0 with: log in to the cluster, or add --dry-run"
+    export MACHINE=$machine RUN=$run TRIREME=$trireme TRIREME_JOBS=$trireme_jobs
+    export JOB_SUBMITTED_WITH=$with
+    exec "${command[@]}"
+}
+
+# In an interactive allocation: the functions are there, and nothing more is said.
+session() {
+    dry_run='' job_options=()
+    find_machine
+    find_trireme
+    environment
+}
+
+# What srun and MPI have to know.
+environment() {
+    # Slurm's default way for ranks of several nodes to find each other crashes MPI_Init now and then.
+    export SLURM_PMIX_FENCE=${SLURM_PMIX_FENCE:-ring}
+    # srun no longer takes this from the job (Slurm 22.05 and newer).
+    [ -z "${SLURM_CPUS_PER_TASK:-}" ] || export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK
+    # Waiting ranks must not take the core from those that compute.
+    [ "$(nproc)" -ge "${SLURM_NTASKS_PER_NODE:-1}" ] || export OMPI_MCA_mpi_yield_when_idle=1
+}
+
+# Inside the job, before anything runs.
+begin() {
+    run=${RUN:-runs/$SLURM_JOB_NAME}
+    mkdir -p "$run" || stop 74 "cannot make $run: set RUN to a folder that all nodes can write"
+    environment
+    say "$SLURM_JOB_NAME: job $SLURM_JOB_ID on ${SLURM_JOB_NODELIST:-?}, started $(date +%FT%T)," \
+        "queued again ${SLURM_RESTART_COUNT:-0} times"
+    say "the run is in $run: trireme ctl $run status|save|stop"
+}
+
+# launch WORD...: trireme on all ranks of the job; returns its exit code.  A rank that dies takes the
+# others with it, and one that hangs at the end is given a minute.
+launch() {
+    local command=(srun --kill-on-bad-exit=1 --wait=60 --mpi=pmix "$trireme" "$@") code=0
+    say "${dry_run:+would run: }${command[*]}"
+    if [ -n "$dry_run" ]; then
+        imagine "$@"
+        return
+    fi
+    # In the background: bash acts on signals only while it waits.  USR1 comes to the batch script alone when
+    # sbatch was told --signal=B:USR1@SECONDS; TERM comes to the ranks as well, which save and leave.
+    "${command[@]}" &
+    local srun=$! last
+    trap 'kill -USR1 $srun 2>/dev/null' USR1
+    trap : TERM
+    while wait $srun || code=$?; kill -0 $srun 2>/dev/null; do
+        code=0
+    done
+    # When a signal ended the last wait its code is not srun's; 127 is that of one that was told already.
+    last=0
+    wait $srun || last=$?
+    [ $last -eq 127 ] || code=$last
+    trap - USR1 TERM
+    return $code
+}
+
+# imagine WORD...: what its ranks would hold, beside what they have; trireme says why it would not start.
+imagine() {
+    local told
+    [ "$1" = train ] || return 0
+    told=$("$trireme" "$@" --dry-run --world-size "$((nodes * ranks_per_node))" 2>&1) ||
+        stop $? "$(tail -n 1 <<<"$told")"
+    say "$(sed -n 's/^largest of all ranks: /the fullest rank would plan with /p' <<<"$told")," \
+        "besides what CUDA and NCCL take$([ "$gpu_memory" = - ] || echo "; a GPU has $gpu_memory GiB")"
+}
+
+# train WORD...: train or go on, in the precision of the machine, with all that the job file and the
+# command line say; then what the state of the run asks for.
+train() {
+    local code=0
+    launch train "$@" "$precision" --exit-signal-handler --exit-signal SIGTERM SIGUSR1 \
+        --save "$run" --load "$run" "${job_options[@]}" || code=$?
+    [ -n "$dry_run" ] || finish $code
+}
+
+# study WORD...: train without a checkpoint, for the times in the log; returns trireme's exit code.
+study() { launch train "$@" "$precision" "${job_options[@]}"; }
+
+# A member of the state file; nothing if there is none.
+state_of() { sed -n "s/^ *\"$1\": \"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}\$/\1/p" "$run/state" 2>/dev/null; }
+
+preempted() {
+    case $(scontrol -o show job "$SLURM_JOB_ID" 2>/dev/null) in
+    *PreemptTime=None* | *PreemptTime=Unknown*) return 1 ;;
+    *PreemptTime=*) return 0 ;;
+    *) return 1 ;;
+    esac
+}
+
+# finish CODE: queue the job again, end the chain, or just end.  The highest exit code of all ranks hides
+# others where a rank was killed: then the state file has the word.
+finish() {
+    local code=$1 next reason
+    next=$(state_of next)
+    reason=$(state_of reason)
+    say "trireme ended with $code; state: $(state_of state), next: ${next:-unknown}${reason:+, $reason}"
+    if [ "$code" -eq 0 ] && preempted; then
+        again "it was preempted, with everything saved"
+    elif [ "$code" -eq 75 ] || { [ "$code" -gt 128 ] && [ -n "$(state_of checkpoint)" ]; }; then
+        again "exit code $code may be a temporary failure"
+    elif [ "$code" -ne 0 ]; then
+        end_chain "exit code $code needs somebody to look at it"
+    elif [ "$next" = "done" ]; then
+        end_chain "the run is finished"
+    fi
+    exit "$code"
+}
+
+# again WHY: this job once more, with the same number, after whatever failed.
+again() {
+    if [ "${SLURM_RESTART_COUNT:-0}" -ge "${MAX_REQUEUES:-3}" ]; then
+        end_chain "$1, for the ${SLURM_RESTART_COUNT}th time: no more than MAX_REQUEUES=${MAX_REQUEUES:-3}"
+        return
+    fi
+    say "$1: queueing job $SLURM_JOB_ID again"
+    scontrol requeue "$SLURM_JOB_ID" || say "Slurm does not queue it again: submit it yourself, it goes on" \
+        "from iteration $(state_of checkpoint)"
+}
+
+# end_chain WHY: elements of this array that still wait would only fail, or find nothing to do.
+end_chain() {
+    say "$1"
+    [ -n "${SLURM_ARRAY_JOB_ID:-}" ] || return 0
+    say "taking the waiting elements of array $SLURM_ARRAY_JOB_ID out of the queue"
+    scancel --state=PENDING "$SLURM_ARRAY_JOB_ID" || true
+}
+
+# chain LINKS: submit the next link of a chain of jobs, before this one runs: it starts when this one has
+# ended well, and never if not.  It is this file again, submitted as this one was.
+chain() {
+    local links=${LINKS:-$1} file
+    if [ -n "$dry_run" ]; then
+        say "$links links, each submitted by the one before it"
+        return
+    fi
+    [ "$links" -gt 1 ] && [ "${SLURM_RESTART_COUNT:-0}" -eq 0 ] && [ "$(state_of next)" != "done" ] ||
+        return 0
+    file=$(scontrol -o show job "$SLURM_JOB_ID" | sed -n 's/.* Command=\([^ ]*\).*/\1/p')
+    # shellcheck disable=SC2086 # a list of words
+    LINKS=$((links - 1)) sbatch --dependency=afterok:"$SLURM_JOB_ID" --kill-on-invalid-dep=yes \
+        ${JOB_SUBMITTED_WITH:-} "$file" "${job_options[@]}" ||
+        say "the next link is not submitted: submit it yourself when this one has ended"
+}
+
+# data: what a job that trains in earnest reads, in data_options; made-up tokens with --mock-data.
+data() {
+    data_options=()
+    case " ${job_options[*]} " in
+    *" --mock-data "* | *" --data-path "*) return ;;
+    esac
+    if [ -n "$dry_run" ] && [ -z "${DATA_PATH:-}" ]; then
+        say "DATA_PATH is not set: shown with made-up data"
+        data_options=(--mock-data --vocab-size 50257)
+        return
+    fi
+    [ -n "${DATA_PATH:-}" ] ||
+        stop 64 "DATA_PATH is not set, and there is nothing to learn from: export DATA_PATH=PREFIX of a" \
+            ".bin and .idx (trireme help data), or add --mock-data"
+    # shellcheck disable=SC2206 # weights and prefixes are words
+    data_options=(--data-path $DATA_PATH)
+    [ -z "${VOCAB_FILE:-}" ] || data_options+=(--vocab-file "$VOCAB_FILE")
+    [ -z "${MERGE_FILE:-}" ] || data_options+=(--merge-file "$MERGE_FILE")
+}
