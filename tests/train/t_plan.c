@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "train/tiny.h"
 
-#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -74,6 +73,8 @@ static struct use measure(const char *size, const char *options)
     return u;
 }
 
+static const double ONEDNN = 6.0 * MIB;
+
 static void one(const char *options, double most_per_parameter)
 {
     const char *large = "--num-layers 4 --hidden-size 512 --vocab-size 40000";
@@ -83,7 +84,8 @@ static void one(const char *options, double most_per_parameter)
     u = measure(large, options);
     print_message("# %s: plan %.1f MiB, grown %.1f, %.2f bytes per parameter\n", options,
                   u.plan / MIB, u.grown / MIB, u.per_parameter);
-    assert_all(fabs(u.grown - u.plan) <= 0.01 * u.plan);
+    /* Code and buffers of oneDNN come on top, 2 to 6 MiB from run to run, whatever the model's size. */
+    assert_all(u.grown >= 0.99 * u.plan && u.grown <= 1.01 * u.plan + ONEDNN);
     /* Padding to pieces for the replicas, and the ends of the blocks. */
     assert_all(u.per_parameter <= most_per_parameter + 0.01);
 }
