@@ -133,6 +133,7 @@ static enum tr_status train(int argc, char **argv, struct tr_comm *world)
         s = take_options(&c, argc - 1, argv + 1, world);
     if (s == TR_OK) {
         tr_log_level((enum tr_level)c.log_level);
+        tr_comm_mpi_limit(world, 60.0 * c.distributed_timeout_minutes);
         /* The list of options in the log has Megatron's world_size. */
         if (!c.dry_run && c.world_size == TR_UNSET_INT)
             c.world_size = world->size;

@@ -21,6 +21,10 @@
  *
  * Errors.  After setup a broken transport is broken for all ranks, so nothing returns a status: the
  * job ends through tr_die(), which names the group, the call and its sequence number in the group.
+ * No call waits for ever: when one lasts longer than the limit (tr_comm_mpi_limit()), all ranks are asked
+ * where they are, and the job ends with TR_ETEMP and a sentence that names those which did not come.
+ * Time counts from when a rank begins to wait, so what ranks do between calls may take as long as the
+ * limit and no longer, if others wait for them: reading, computing, saving.
  */
 enum tr_redop { TR_SUM, TR_MAX };
 
@@ -47,8 +51,10 @@ struct tr_pending {
     const char *call;           /* what was started, and the number of it in the group: */
     uint64_t seq;               /*   for the sentence when it breaks */
     bool on_device;             /* the buffers are memory of a GPU: nccl alone sets it */
+    bool blocking;              /* of a call that waits itself: mpi alone sets it */
     int count;
     void *request[TR_MAX_REQUESTS]; /* the transport's own handles */
+    int peers, peer[TR_MAX_LEGS]; /* of an exchange: the ranks at the other ends */
     void *scratch;              /* the transport's own; of a reduce-scatter under way also: */
     struct tr_tensor out;       /*   where its result goes */
     enum tr_redop op;           /*   and which it is */
@@ -72,8 +78,8 @@ struct tr_transport {
     void (*release)(struct tr_comm *c);
 
     /* inout (any type but integers) = sum or maximum over the ranks, the same bits on all of them and
-       in every run with the same operands, ranks and shapes.  Halves are added in float, and each
-       sum of two is rounded. */
+       in every run with the same operands, ranks and shapes.  Halves are added in float, and rounded
+       at the end or after each sum of two. */
     void (*allreduce)(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
                       enum tr_redop op);
     /* The same, under way while the caller computes (comm/mover.h); poll() helps it along and says
@@ -124,12 +130,19 @@ struct tr_transport {
     void (*gather_all)(struct tr_comm *c, const void *mine, int64_t bytes, void *all);
 
     /* Of the world only, not collective, and neither waits.  alarm() tells all other ranks that this
-       one cannot go on, and why (one line, TR_ALARM_BYTES with its end).  alarmed() is what the first of
-       the others told that this rank hears of, or NULL; static storage. */
+       one cannot go on, and why (one line, TR_ALARM_BYTES with its end): it ends the job next.
+       alarmed() is what the first of the others told that this rank hears of, or NULL; static storage. */
     void (*alarm)(struct tr_comm *c, const char *why);
     const char *(*alarmed)(struct tr_comm *c);
+
+    /* For a transport that wraps this one and waits by itself, of the group it waits for; not
+       collective.  waits() says for whom asks that this rank waits since `since` (tr_now()) in a call
+       of the other one's; to be said again every second.  late() finds out who did not come, tells
+       it, and ends the job with TR_ETEMP; `call` and `group` names are static. */
+    void (*waits)(struct tr_comm *c, const char *call, uint64_t seq, double since);
+    void (*late)(struct tr_comm *c, const char *call, uint64_t seq, double since);
 };
-enum { TR_ALARM_BYTES = 512 };
+enum { TR_ALARM_BYTES = 512, TR_HOST_BYTES = 64 /* of a host, with its end: longer names are cut */ };
 
 /* The group of one. */
 void tr_comm_self(struct tr_comm *out);
@@ -141,6 +154,10 @@ void tr_comm_self(struct tr_comm *out);
  */
 enum tr_status tr_comm_mpi_start(struct tr_comm *world) TR_MUST_CHECK;
 void tr_comm_mpi_stop(struct tr_comm *world);
+
+/* How long a rank waits for others in one call of MPI: 10 minutes unless told.  `world` is that of
+   tr_comm_mpi_start().  Not collective, but all ranks should say the same. */
+void tr_comm_mpi_limit(struct tr_comm *world, double seconds);
 
 /*
  * The worst of what the ranks bring, the same on all of them.  Setup code calls it after each step

@@ -38,7 +38,7 @@ enum tr_starter { TR_STARTED_ALONE, TR_STARTED_BY_SRUN, TR_STARTED_BY_MPIEXEC };
 
 /* Each rank's own. */
 struct tr_rank_facts {
-    char host[64];
+    char host[TR_HOST_BYTES];
     cpu_set_t cpus;             /* the affinity mask: hardware threads */
     cpu_set_t cores;            /* their cores: of each the first hardware thread */
     int cpus_per_task;          /* SLURM_CPUS_PER_TASK */

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "comm/mover.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <time.h>
 
 /* Between two looks: short against a layer's backward pass, long against a change of threads. */
-enum { NAP_NANOSECONDS = 100000 };
+enum { NAP_NANOSECONDS = 100000, TICK_NANOSECONDS = 500000000, SECOND = 1000000000 };
 
 struct tr_mover {
     void (*move)(void *ctx);
+    void (*tick)(void *ctx);
     void *ctx;
     pthread_t thread;
     pthread_mutex_t lock;
@@ -22,24 +23,50 @@ struct tr_mover {
     bool stop;
 };
 
-static void *run(void *arg)
+static struct timespec later(const struct timespec *t, long nanoseconds)
+{
+    long sum = t->tv_nsec + nanoseconds;
+
+    return (struct timespec){.tv_sec = t->tv_sec + sum / SECOND, .tv_nsec = sum % SECOND};
+}
+
+static bool is_before(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
+}
+
+/* Until there is something to do; with transfers under way that is soon. */
+static void rest(struct tr_mover *x, const struct timespec *tick)
 {
     const struct timespec nap = {.tv_nsec = NAP_NANOSECONDS};
-    struct tr_mover *x = arg;
+    uint64_t before = x->entries;
 
+    if (x->under_way == 0) {
+        pthread_cond_timedwait(&x->wanted, &x->lock, tick);
+        return;
+    }
+    pthread_mutex_unlock(&x->lock);
+    nanosleep(&nap, NULL);
+    pthread_mutex_lock(&x->lock);
+    if (x->entries == before && x->under_way > 0 && !x->stop)
+        x->move(x->ctx);
+}
+
+static void *run(void *arg)
+{
+    struct tr_mover *x = arg;
+    struct timespec now, tick;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    tick = later(&now, TICK_NANOSECONDS);
     pthread_mutex_lock(&x->lock);
     while (!x->stop) {
-        uint64_t before = x->entries;
-
-        if (x->under_way == 0) {
-            pthread_cond_wait(&x->wanted, &x->lock);
+        rest(x, &tick);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (x->stop || is_before(&now, &tick))
             continue;
-        }
-        pthread_mutex_unlock(&x->lock);
-        nanosleep(&nap, NULL);
-        pthread_mutex_lock(&x->lock);
-        if (x->entries == before && x->under_way > 0 && !x->stop)
-            x->move(x->ctx);
+        x->tick(x->ctx);
+        tick = later(&now, TICK_NANOSECONDS);
     }
     pthread_mutex_unlock(&x->lock);
     return NULL;
@@ -58,7 +85,24 @@ static int start(struct tr_mover *x)
     return error;
 }
 
-enum tr_status tr_mover_open(void (*move)(void *ctx), void *ctx, struct tr_mover **out)
+/* The lock knows who holds it, and the condition's time is that of no clock that is set. */
+static void make_locks(struct tr_mover *x)
+{
+    pthread_mutexattr_t checked;
+    pthread_condattr_t steady;
+
+    pthread_mutexattr_init(&checked);
+    pthread_mutexattr_settype(&checked, PTHREAD_MUTEX_ERRORCHECK);
+    pthread_mutex_init(&x->lock, &checked);
+    pthread_mutexattr_destroy(&checked);
+    pthread_condattr_init(&steady);
+    pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
+    pthread_cond_init(&x->wanted, &steady);
+    pthread_condattr_destroy(&steady);
+}
+
+enum tr_status tr_mover_open(void (*move)(void *ctx), void (*tick)(void *ctx), void *ctx,
+                             struct tr_mover **out)
 {
     struct tr_mover *x = calloc(1, sizeof *x);
 
@@ -66,9 +110,9 @@ enum tr_status tr_mover_open(void (*move)(void *ctx), void *ctx, struct tr_mover
     if (!x)
         return TR_FAIL(TR_ERESOURCE, "no memory left for the thread that moves data");
     x->move = move;
+    x->tick = tick;
     x->ctx = ctx;
-    pthread_mutex_init(&x->lock, NULL);
-    pthread_cond_init(&x->wanted, NULL);
+    make_locks(x);
     if (start(x) != 0) {
         free(x);
         return TR_FAIL(TR_ERESOURCE, "there is no room for the thread that moves data; look for a "
@@ -98,6 +142,19 @@ void tr_mover_enter(struct tr_mover *x)
         return;
     pthread_mutex_lock(&x->lock);
     x->entries++;
+}
+
+bool tr_mover_enter_anyhow(struct tr_mover *x)
+{
+    struct timespec until;
+    int error;
+
+    if (!x)
+        return true;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec++;
+    error = pthread_mutex_timedlock(&x->lock, &until);
+    return error == 0 || error == EDEADLK;
 }
 
 void tr_mover_leave(struct tr_mover *x)

@@ -29,14 +29,15 @@
  * Faults.  While the host waits for the GPU (tr_cuda.watch), the transport looks at what NCCL says of
  * each communicator, at how long the oldest call of each group has been under way, and for a word from
  * ranks that failed.  Then this rank tells what it was waiting for, tells the other ranks, which do
- * the same, aborts its communicators and ends the job through tr_die() with TR_ETEMP.
+ * the same, aborts its communicators and ends the job through tr_die() with TR_ETEMP.  When a call
+ * is late the wrapped transport finds out first which ranks did not come (its late()).
  *
  * Environment.  Variables of NCCL that the user sets are left alone.  NCCL_LAUNCH_ORDER_IMPLICIT=1 is
  * set otherwise, and with `share` what lets ranks share a GPU: from NCCL 2.30 on its own way,
  * before that a host name for each rank, which makes NCCL go through the network of that host.
  */
 struct tr_nccl_how {
-    double timeout_s; /* a call under way for longer has failed */
+    double timeout_s; /* a call under way for longer has failed: the limit of `inner` as well */
     bool share;       /* ranks of a node may share a GPU */
     bool mixed;       /* GPUs of several kinds may be in one job */
     int ranks_of_id;  /* at most so many ranks meet at one rank when NCCL connects the world, with NCCL

@@ -375,6 +375,20 @@ static const char *alarmed(struct tr_comm *c)
     return inner_of(c)->via->alarmed(inner_of(c));
 }
 
+static void waits(struct tr_comm *c, const char *call, uint64_t seq, double since)
+{
+    struct tr_comm *inner = inner_of(c);
+
+    inner->via->waits(inner, call, seq, since);
+}
+
+static void late(struct tr_comm *c, const char *call, uint64_t seq, double since)
+{
+    struct tr_comm *inner = inner_of(c);
+
+    inner->via->late(inner, call, seq, since);
+}
+
 const struct tr_transport tr_nccl_transport = {
     .name = "nccl",
     .queues = true,
@@ -394,4 +408,6 @@ const struct tr_transport tr_nccl_transport = {
     .gather_all = gather_all,
     .alarm = alarm,
     .alarmed = alarmed,
+    .waits = waits,
+    .late = late,
 };

@@ -4,16 +4,20 @@
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "comm/watch.h"
 #include "util/log.h"
 #include "util/timer.h"
 
 /* Seconds from one look at the communicators to the next, and those that a rank gives the others to
    say what they waited for before it ends the job. */
 static const double LOOK_EVERY = 0.01, GRACE = 2.0;
+/* The same where another rank began, and perhaps still asks who is missing: it ends the job. */
+static const double GRACE_OF_TOLD = 30.0;
 
 enum { SPINS = 200, TEXT = 400 };
 
@@ -81,20 +85,31 @@ static void tell_waiting(const struct tr_nccl_world *w, char *text, size_t size)
 
 /* ---- the end ---- */
 
-/* Others see the alarm when they wait for their GPUs; to look for alarms is also what makes MPI send
-   ours. */
-static void let_others_speak(struct tr_comm *inner)
+/* Tell whoever asks which call this rank has waited for longest. */
+static void say_longest(const struct tr_nccl_world *w)
 {
-    double until = tr_now() + GRACE;
+    const struct tr_nccl_longest *x = &w->longest;
+
+    if (x->group)
+        x->group->inner->via->waits(x->group->inner, x->call, x->seq, x->since);
+}
+
+/* Others see the alarm when they wait for their GPUs; to look for alarms is also what makes MPI send
+   ours, and what answers when somebody asks who is missing. */
+static void let_others_speak(const struct tr_nccl_world *w, double seconds)
+{
+    double until = tr_now() + seconds;
 
     while (tr_now() < until) {
-        inner->via->alarmed(inner);
+        say_longest(w);
+        w->inner->via->alarmed(w->inner);
         nap(LOOK_EVERY);
     }
 }
 
-/* `told` is what another rank told, else this rank is the first to know. */
-static _Noreturn void fault(struct tr_nccl_world *w, const char *what, const char *told)
+/* Everything that all ends have in common: `told` is what another rank told, else this rank is the first
+   to know. */
+static void announce(struct tr_nccl_world *w, const char *what, const char *told)
 {
     char text[2 * TEXT] = "", host[128] = "", alarm[TR_ALARM_BYTES];
 
@@ -112,7 +127,12 @@ static _Noreturn void fault(struct tr_nccl_world *w, const char *what, const cha
     for (struct tr_nccl_group *g = w->groups; g; g = g->next)
         if (g->comm)
             tr_nccl.ncclCommAbort(g->comm);
-    let_others_speak(w->inner);
+}
+
+static _Noreturn void fault(struct tr_nccl_world *w, const char *what, const char *told)
+{
+    announce(w, what, told);
+    let_others_speak(w, told ? GRACE_OF_TOLD : GRACE);
     tr_die(TR_ETEMP,
            "GPUs lost touch with one another, see the sentences of each rank; a process, a "
            "node or a link of the job is probably lost, start again from the last "
@@ -137,15 +157,20 @@ static _Noreturn void fault_told(struct tr_nccl_world *w, const char *told)
     fault(w, what, told);
 }
 
-static void late(char *text, size_t size, const struct tr_nccl_world *w)
+/* The call is not done since `since`: who is missing is a question to all ranks. */
+static _Noreturn void fault_late(struct tr_nccl_group *g, const char *call, uint64_t seq,
+                                 double since)
 {
-    double s = w->how.timeout_s;
+    char what[TEXT], time[32];
 
-    if (s < 120.0)
-        snprintf(text, size, "it is not done after %g seconds", s);
-    else
-        snprintf(text, size, "it is not done after %g minutes (--distributed-timeout-minutes)",
-                 s / 60.0);
+    tr_roll_time(time, sizeof time, g->world->how.timeout_s);
+    snprintf(what, sizeof what,
+             "the %s in group \"%s\" (call %llu, rank %d of %d) is not done after %s "
+             "(--distributed-timeout-minutes)",
+             call, g->name, (unsigned long long)seq, g->rank, g->size, time);
+    announce(g->world, what, NULL);
+    g->inner->via->late(g->inner, call, seq, since);
+    abort(); /* late() does not return */
 }
 
 /* ---- calls that do not block ---- */
@@ -178,6 +203,7 @@ ncclResult_t tr_nccl_settle(struct tr_nccl_world *w, ncclComm_t comm, ncclResult
 void tr_nccl_must(struct tr_nccl_group *g, const char *call, uint64_t seq, ncclResult_t result)
 {
     const char *heard = NULL;
+    const double began = tr_now();
     char why[TEXT];
 
     result = tr_nccl_settle(g->world, g->comm, result, &heard);
@@ -186,9 +212,8 @@ void tr_nccl_must(struct tr_nccl_group *g, const char *call, uint64_t seq, ncclR
     if (heard)
         fault_told(g->world, heard);
     if (result == ncclInProgress)
-        late(why, sizeof why, g->world);
-    else
-        snprintf(why, sizeof why, "NCCL says: %.200s", tr_nccl_words(g->comm, result));
+        fault_late(g, call, seq, began);
+    snprintf(why, sizeof why, "NCCL says: %.200s", tr_nccl_words(g->comm, result));
     fault_in(g, call, seq, why);
 }
 
@@ -210,18 +235,29 @@ static void look_at_errors(struct tr_nccl_group *g)
 /* Time counts from when a call is the oldest: what it queues behind may take long. */
 static void look_at_time(struct tr_nccl_group *g, double now)
 {
+    struct tr_nccl_longest *longest = &g->world->longest;
     const struct tr_nccl_call *x;
-    char why[TEXT];
 
     tr_nccl_retire(g);
     x = oldest(g);
     if (!x || g->waited != x->number) {
         g->waited = x ? x->number : 0;
         g->since = now;
-    } else if (now - g->since > g->world->how.timeout_s) {
-        late(why, sizeof why, g->world);
-        fault_in(g, x->name, x->seq, why);
     }
+    if (x && (!longest->group || g->since < longest->since))
+        *longest = (struct tr_nccl_longest){g, x->name, x->seq, g->since};
+    if (x && now - g->since > g->world->how.timeout_s)
+        fault_late(g, x->name, x->seq, g->since);
+}
+
+/* Time in which nobody looked is not held against the calls. */
+static void pass_over_stops(struct tr_nccl_world *w, double now)
+{
+    double passed = now - w->looked;
+
+    for (struct tr_nccl_group *g = w->groups; g; g = g->next)
+        g->since += passed - tr_watch_step(w->looked, now);
+    w->looked = now;
 }
 
 void tr_nccl_watch(void *ctx)
@@ -232,13 +268,15 @@ void tr_nccl_watch(void *ctx)
 
     if (now - w->looked < LOOK_EVERY)
         return;
-    w->looked = now;
+    pass_over_stops(w, now);
     told = w->inner->via->alarmed(w->inner);
     if (told)
         fault_told(w, told);
+    w->longest.group = NULL;
     for (struct tr_nccl_group *g = w->groups; g; g = g->next)
         if (g->comm) {
             look_at_errors(g);
             look_at_time(g, now);
         }
+    say_longest(w);
 }

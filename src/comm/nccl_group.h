@@ -21,6 +21,14 @@ struct tr_nccl_call {
     bool held;        /* by a struct tr_pending */
 };
 
+/* The call that this rank has waited for longest, as of the last look; none if group is NULL. */
+struct tr_nccl_longest {
+    struct tr_nccl_group *group;
+    const char *call;
+    uint64_t seq;
+    double since;
+};
+
 struct tr_nccl_world {
     struct tr_comm *inner;
     struct tr_cuda *gpu;
@@ -28,6 +36,7 @@ struct tr_nccl_world {
     struct tr_nccl_group *groups;
     struct tr_nccl_call *idle;
     uint64_t calls;
+    struct tr_nccl_longest longest;
     double looked;  /* when the faults were looked for last */
     bool registers; /* groups register the memory of the GPU */
     bool broken;    /* a group could not be made: communicators are given up, not closed */

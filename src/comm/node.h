@@ -6,12 +6,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "comm/comm.h"
 #include "device/device.h"
 
 /* A host as one of its ranks sees it.  -1 stands for what the kernel does not say, INT64_MAX for no
    limit. */
 struct tr_node_facts {
-    char host[64];
+    char host[TR_HOST_BYTES];
     int64_t memory;             /* bytes */
     int64_t shm_size, shm_free; /* bytes of /dev/shm; 0 where it is not mounted */
     int64_t open_files, stack, locked; /* soft limits: descriptors, bytes, bytes */

@@ -154,6 +154,19 @@ static const char *alarmed(struct tr_comm *c)
     return NULL;
 }
 
+/* Nobody else is there to wait for. */
+static void waits(struct tr_comm *c, const char *call, uint64_t seq, double since)
+{
+    (void)c, (void)call, (void)seq, (void)since;
+}
+
+static void late(struct tr_comm *c, const char *call, uint64_t seq, double since)
+{
+    (void)since;
+    tr_die(TR_ETEMP, "the %s in group \"%s\" (call %llu), of one rank alone, is not done in time", call,
+           c->name, (unsigned long long)seq);
+}
+
 static const struct tr_transport self = {
     .name = "self",
     .split = split,
@@ -172,6 +185,8 @@ static const struct tr_transport self = {
     .gather_all = gather_all,
     .alarm = alarm,
     .alarmed = alarmed,
+    .waits = waits,
+    .late = late,
 };
 
 void tr_comm_self(struct tr_comm *out)

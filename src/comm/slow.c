@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "comm/slow.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -250,19 +249,17 @@ static void nap(const struct link *l, double until)
 static void finish(struct tr_comm *c, struct tr_queue *q, struct tr_pending *p)
 {
     struct group *g = group_of(c);
+    struct transfer *t = p->scratch;
 
     if (alone(c)) {
         g->inner->via->finish(g->inner, q, p);
         return;
     }
-    while (!poll(c, p)) {
-        struct transfer *t = p->scratch;
-
-        if (is_here(t))
-            nap(g->link, arrives(t));
-        else
-            sched_yield();
-    }
+    /* To wait for data is the business of the other transport, which knows when a rank is lost. */
+    for (int i = 0; t && i < t->count; i++)
+        g->inner->via->finish(g->inner, NULL, &t->inner[i]);
+    while (!poll(c, p))
+        nap(g->link, arrives(t));
 }
 
 /* There is no call that starts a broadcast, so the time is waited for when it is over. */
@@ -310,6 +307,20 @@ static const char *alarmed(struct tr_comm *c)
     struct tr_comm *inner = group_of(c)->inner;
 
     return inner->via->alarmed(inner);
+}
+
+static void waits(struct tr_comm *c, const char *call, uint64_t seq, double since)
+{
+    struct tr_comm *inner = group_of(c)->inner;
+
+    inner->via->waits(inner, call, seq, since);
+}
+
+static void late(struct tr_comm *c, const char *call, uint64_t seq, double since)
+{
+    struct tr_comm *inner = group_of(c)->inner;
+
+    inner->via->late(inner, call, seq, since);
 }
 
 static struct group *allocate(void)
@@ -389,6 +400,8 @@ static const struct tr_transport slow = {
     .gather_all = gather_all,
     .alarm = alarm,
     .alarmed = alarmed,
+    .waits = waits,
+    .late = late,
 };
 
 void tr_comm_slow_open(struct tr_comm *inner, struct tr_slow_how how, struct tr_comm *out)

@@ -13,6 +13,7 @@
 #define REQUIRED tr_required
 #define TYPE_INT .type = TR_OPT_INT
 #define TYPE_REAL .type = TR_OPT_REAL
+#define TYPE_MINUTES .type = TR_OPT_MINUTES
 #define TYPE_FLAG .type = TR_OPT_FLAG
 #define TYPE_TEXT .type = TR_OPT_TEXT
 #define TYPE_WORDS .type = TR_OPT_WORDS
@@ -125,6 +126,9 @@ static void print_value(const struct tr_opt *o, const struct tr_config *c, FILE 
         tr_real_text(*(const double *)field, real, sizeof real);
         fputs(real, f);
         break;
+    case TR_OPT_MINUTES:
+        fprintf(f, "%.15g", *(const double *)field);
+        break;
     case TR_OPT_FLAG:
         fputs(*(const bool *)field ? "True" : "False", f);
         break;
@@ -157,6 +161,7 @@ static json_t *json_of(const struct tr_opt *o, const struct tr_config *c)
     case TR_OPT_INT:
         return json_integer(*(const int64_t *)field);
     case TR_OPT_REAL:
+    case TR_OPT_MINUTES:
         return json_real(*(const double *)field);
     case TR_OPT_FLAG:
         return json_boolean(*(const bool *)field);
@@ -177,11 +182,12 @@ static json_t *json_of(const struct tr_opt *o, const struct tr_config *c)
    by the caller. */
 static char *text_of(const struct tr_opt *o, const json_t *value)
 {
+    const bool real_type = o->type == TR_OPT_REAL || o->type == TR_OPT_MINUTES;
     char real[40];
 
-    if (json_is_integer(value) && (o->type == TR_OPT_INT || o->type == TR_OPT_REAL))
+    if (json_is_integer(value) && (o->type == TR_OPT_INT || real_type))
         return tr_format("%lld", (long long)json_integer_value(value));
-    if (json_is_real(value) && o->type == TR_OPT_REAL) {
+    if (json_is_real(value) && real_type) {
         tr_real_text(json_real_value(value), real, sizeof real);
         return tr_format("%s", real);
     }

@@ -26,6 +26,7 @@ enum {
 struct tr_config {
 #define TR_FIELD_INT int64_t
 #define TR_FIELD_REAL double
+#define TR_FIELD_MINUTES double
 #define TR_FIELD_FLAG bool
 #define TR_FIELD_TEXT char *
 #define TR_FIELD_WORDS struct tr_words
@@ -34,6 +35,7 @@ struct tr_config {
 #include "config/options.def"
 #undef TR_FIELD_INT
 #undef TR_FIELD_REAL
+#undef TR_FIELD_MINUTES
 #undef TR_FIELD_FLAG
 #undef TR_FIELD_TEXT
 #undef TR_FIELD_WORDS

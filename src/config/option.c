@@ -89,6 +89,27 @@ static enum tr_status set_real(const struct target *to, const struct tr_opt *o, 
     return TR_OK;
 }
 
+/* A number of minutes, or of what stands behind it: 10, 90s, 1.5m, 2h. */
+static enum tr_status set_minutes(const struct target *to, const struct tr_opt *o, const char *text)
+{
+    char *end;
+    double x = strtod(text, &end);
+
+    if (*end == 's' && end > text)
+        x /= 60.0;
+    else if (*end == 'h')
+        x *= 60.0;
+    end += end > text && *end && strchr("smh", *end);
+    if (end == text || *end || text[strspn(text, "+-.0123456789eEsmh")] || !isfinite(x) ||
+        !in_range(&ranges[o->check], x))
+        return TR_FAIL(TR_ECONFIG,
+                       "--%s: '%s' will not do: give minutes, or a number with s, m or h behind "
+                       "it,%s%s",
+                       o->name, text, ranges[o->check].text, to->where);
+    *(double *)field_of(o, to->base) = x;
+    return TR_OK;
+}
+
 static enum tr_status set_flag(const struct target *to, const struct tr_opt *o, const char *text)
 {
     bool on = strcmp(text, "on") == 0;
@@ -153,6 +174,8 @@ static enum tr_status set_one(const struct target *to, const struct tr_opt *o, c
         return set_int(to, o, text);
     case TR_OPT_REAL:
         return set_real(to, o, text);
+    case TR_OPT_MINUTES:
+        return set_minutes(to, o, text);
     case TR_OPT_FLAG:
         return set_flag(to, o, text);
     case TR_OPT_CHOICE:
@@ -179,6 +202,7 @@ static void unset(const struct tr_opt *o, void *base)
         *(int64_t *)field = TR_UNSET_INT;
         break;
     case TR_OPT_REAL:
+    case TR_OPT_MINUTES:
         *(double *)field = TR_UNSET_REAL;
         break;
     case TR_OPT_FLAG:
@@ -450,6 +474,7 @@ bool tr_options_unset(const struct tr_opt *o, const void *base)
     case TR_OPT_INT:
         return *(const int64_t *)field == TR_UNSET_INT;
     case TR_OPT_REAL:
+    case TR_OPT_MINUTES:
         return *(const double *)field <= TR_UNSET_REAL;
     case TR_OPT_TEXT:
         return *(char *const *)field == NULL;

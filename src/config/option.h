@@ -17,6 +17,7 @@
 enum tr_opt_type {
     TR_OPT_INT,
     TR_OPT_REAL,
+    TR_OPT_MINUTES,
     TR_OPT_FLAG,
     TR_OPT_TEXT,
     TR_OPT_WORDS,

@@ -15,6 +15,7 @@ static char *value_text(const struct tr_options *t, const struct tr_opt *o)
     static const char *const names[] = {
         [TR_OPT_INT] = "N",     [TR_OPT_REAL] = "X",        [TR_OPT_FLAG] = "",
         [TR_OPT_TEXT] = "TEXT", [TR_OPT_WORDS] = "WORD...", [TR_OPT_CHOICE] = "",
+        [TR_OPT_MINUTES] = "X[s|m|h]",
     };
     char *all = tr_format("%s", o->kind == TR_ROW_OFF ? "" : names[o->type]);
 

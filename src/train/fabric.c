@@ -22,7 +22,7 @@ static enum tr_status refuse(int backend)
 static enum tr_status open_nccl(struct tr_run *r)
 {
     const struct tr_nccl_how how = {
-        .timeout_s = 60.0 * (double)r->config->distributed_timeout_minutes,
+        .timeout_s = 60.0 * r->config->distributed_timeout_minutes,
         .share = r->config->gpu_oversubscribe,
         .mixed = r->config->allow_mixed_gpus,
     };

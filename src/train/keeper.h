@@ -23,8 +23,6 @@
  * on rank 0, and communicate nothing.  What cannot be written after the start is a warning, once: it
  * is a record, and training goes on.
  */
-enum { TR_HOST_BYTES = 64 };
-
 struct tr_keeper {
     const char *folder;         /* borrowed; NULL: no --save */
     struct tr_comm *world;      /* borrowed */

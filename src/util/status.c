@@ -20,7 +20,7 @@ static const struct {
 
 static char last_error[1024];
 static int told = 1;
-static void (*die_hook)(int exit_code);
+static void (*die_hook)(int exit_code, const char *sentence);
 static void (*words_hook)(int exit_code, const char *sentence);
 
 int tr_status_exit_code(enum tr_status s)
@@ -74,11 +74,11 @@ void tr_die(enum tr_status s, const char *fmt, ...)
     if (words_hook)
         words_hook(statuses[s].exit_code, sentence);
     if (die_hook)
-        die_hook(statuses[s].exit_code);
+        die_hook(statuses[s].exit_code, sentence);
     _exit(statuses[s].exit_code);
 }
 
-void tr_on_die(void (*hook)(int exit_code))
+void tr_on_die(void (*hook)(int exit_code, const char *sentence))
 {
     die_hook = hook;
 }

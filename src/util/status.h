@@ -68,8 +68,9 @@ void tr_tell_error(void);
  */
 TR_NORETURN void tr_die(enum tr_status s, const char *fmt, ...) TR_PRINTF(2, 3);
 
-/* The hook that takes the other ranks along; called with the exit code, may not return. */
-void tr_on_die(void (*hook)(int exit_code));
+/* The hook that takes the other ranks along; called with the exit code and the sentence, may not
+   return. */
+void tr_on_die(void (*hook)(int exit_code, const char *sentence));
 
 /* What tr_die() calls before that hook, with the exit code and the sentence; NULL for nothing.  It may
    fail, but must not come back here. */

@@ -21,9 +21,9 @@ TESTS += $(COMM_RUNS) tests/comm/t_grid
 EXTRA_DIST += tests/comm/mpi_check.h
 
 # t_comm and t_scatter again, with a transport that takes every larger message for one that MPI cannot count.
-tests_comm_t_parts_SOURCES = tests/comm/t_comm.c src/comm/mpi.c
+tests_comm_t_parts_SOURCES = tests/comm/t_comm.c src/comm/mpi.c src/comm/mpi_call.c
 tests_comm_t_parts_CPPFLAGS = $(AM_CPPFLAGS) -DTR_MPI_WHOLE=16384 -DTR_MPI_BLOCK=64
-tests_comm_t_spread_SOURCES = tests/comm/t_scatter.c src/comm/mpi.c
+tests_comm_t_spread_SOURCES = tests/comm/t_scatter.c src/comm/mpi.c src/comm/mpi_call.c
 tests_comm_t_spread_CPPFLAGS = $(tests_comm_t_parts_CPPFLAGS)
 
 # And over the slow transport.
@@ -65,3 +65,8 @@ tests/comm/t_tp.1.mpi tests/comm/t_tp.2.mpi tests/comm/t_tp.4.mpi: tests/comm/t_
 # What is said of a launch, from made-up facts.
 check_PROGRAMS += tests/comm/t_checks
 TESTS += tests/comm/t_checks
+
+# Ranks that do not come: what is said of them, and that it is.
+check_PROGRAMS += tests/comm/t_roll tests/comm/hung
+TESTS += tests/comm/t_roll tests/comm/t_hung.sh
+EXTRA_DIST += tests/comm/t_hung.sh

@@ -401,8 +401,9 @@ static void sequence(void **state)
 static jmp_buf back;
 static int died_with;
 
-static void come_back(int exit_code)
+static void come_back(int exit_code, const char *sentence)
 {
+    (void)sentence;
     died_with = exit_code;
     longjmp(back, 1);
 }

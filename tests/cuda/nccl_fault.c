@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +9,12 @@
 #include "util/log.h"
 
 /*
- * nccl_fault SECONDS [mixed | allowed | counts | ids]: a few steps over NCCL, for t_nccl_fault.sh, which plants
+ * nccl_fault SECONDS [mixed | allowed | counts | ids | stop]: a few steps over NCCL, for t_nccl_fault.sh, which plants
  * errors by environment.  A call may be under way for SECONDS.
  *     mixed    the last rank has another kind of GPU
  *     allowed  the same, and that is allowed
  *     counts   the last rank has fewer elements
+ *     stop     the last rank stops itself after some steps
  *     ids      two ranks meet at one id of NCCL, not 256
  */
 enum { STEPS = 40, ELEMS = 5000 };
@@ -39,6 +41,7 @@ static enum tr_status open_job(struct job *j, double seconds)
 
     if ((is(j, "mixed") || is(j, "allowed")) && last)
         setenv("FAKE_CUDA_NAME", "Another GPU", 1);
+    tr_comm_mpi_limit(&j->inner, seconds);
     j->q.on = &tr_cuda;
     TR_TRY(tr_comm_agree(&j->inner, tr_cuda.open(&how, &j->q.device)));
     TR_TRY(tr_comm_nccl_open(&j->inner, &j->q, &nccl, &j->world));
@@ -69,6 +72,8 @@ static enum tr_status run(struct job *j)
     TR_TRY(j->q.on->reserve(j->q.device, 2 * ELEMS * sizeof(float), &memory));
     tr_comm_nccl_register(&j->world);
     for (int i = 0; i < STEPS; i++) {
+        if (i == 3 && is(j, "stop") && j->inner.rank == j->inner.size - 1)
+            raise(SIGSTOP);
         step(j, memory, &got);
         TR_ASSERT(got == (float)j->inner.size);
     }

@@ -5,7 +5,7 @@
 # waiting for, and the exit code tells a script whether to start again.
 . "$srcdir/tests/tap.sh"
 
-plan 21
+plan 26
 job=$PWD/tests/cuda/nccl_fault
 
 # job ERRORS RANK ARGUMENT...: with these errors in that rank; its log and exit code are kept.
@@ -13,7 +13,8 @@ job() {
     errors=$1 rank=$2
     shift 2
     began=$(date +%s)
-    FAKE_CUDA_FAIL=$errors FAKE_CUDA_FAIL_RANK=$rank ranks 3 "$job" "$@" > "$work/log" 2>&1
+    FAKE_CUDA_FAIL=$errors FAKE_CUDA_FAIL_RANK=$rank TR_TEST_RANKS=3 timeout -k 10 200 \
+        "$srcdir/tests/launch" --ranks 3 "$job" "$@" > "$work/log" 2>&1
     code=$?
     took=$(($(date +%s) - began))
 }
@@ -46,6 +47,15 @@ check "a rank hangs: exit code 75" ended 75
 check "each rank names the call" each 'the all-reduce in group "dp" (call 3, rank . of 3)'
 check "some say how long it took" said . "is not done after 2 seconds"
 check "what to do" said . "start again from the last checkpoint"
+
+job "" "" 2 stop
+check "a rank is stopped: exit code 75" ended 75
+check "who is missing" said . "after 2 seconds: rank 2 on $(uname -n) did not enter the all-reduce in group"
+check "and how many wait" said . 'in which ranks 0, 1 waited for it, and does not answer'
+
+job cudaEventRecord:60:700 1 100
+check "CUDA fails on a rank: its exit code" ended 70
+check "the others hear of it" said 2 'stops because of rank 1 on .*GPU.*failed'
 
 job ncclAllReduce:8:6 2 100
 check "a call fails: exit code 75" ended 75

@@ -205,6 +205,20 @@ static const char *alarmed(struct tr_comm *c)
     return inner_of(c)->via->alarmed(inner_of(c));
 }
 
+static void waits(struct tr_comm *c, const char *call, uint64_t seq, double since)
+{
+    struct tr_comm *inner = inner_of(c);
+
+    inner->via->waits(inner, call, seq, since);
+}
+
+static void late(struct tr_comm *c, const char *call, uint64_t seq, double since)
+{
+    struct tr_comm *inner = inner_of(c);
+
+    inner->via->late(inner, call, seq, since);
+}
+
 static void release(struct tr_comm *c)
 {
     struct group *g = c->state;
@@ -237,6 +251,8 @@ static const struct tr_transport transport = {
     .gather_all = gather_all,
     .alarm = alarm_others,
     .alarmed = alarmed,
+    .waits = waits,
+    .late = late,
 };
 
 static void wrap(struct group *g, struct tr_comm *out)

@@ -103,3 +103,7 @@ check_PROGRAMS += tests/train/t_job tests/train/t_state
 LEAVE_SH = tests/train/t_leave.sh tests/train/t_ctl.sh
 TESTS += tests/train/t_job tests/train/t_state $(LEAVE_SH)
 EXTRA_DIST += $(LEAVE_SH)
+
+# A rank that stops: the others say so.
+TESTS += tests/train/t_hung.sh
+EXTRA_DIST += tests/train/t_hung.sh

@@ -306,8 +306,9 @@ static void misbehave(enum deed deed, struct tr_queue *q, float *memory)
     _exit(0);
 }
 
-static void leave(int code)
+static void leave(int code, const char *sentence)
 {
+    (void)sentence;
     _exit(code);
 }
 

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_COMM_MPI_GROUP_H
+#define TR_COMM_MPI_GROUP_H
+
+#include <limits.h>
+#include <mpi.h>
+
+#include "comm/comm.h"
+#include "comm/mover.h"
+#include "comm/watch.h"
+
+/*
+ * What the parts of the transport "mpi" share; internal to comm/.  mpi.c makes groups, mpi_call.c moves
+ * data.
+ *
+ * MPI counts in int.  A message of more than TR_MPI_WHOLE bytes goes as many blocks of TR_MPI_BLOCK
+ * bytes and a remainder, an all-reduce of more than TR_MPI_WHOLE elements in parts.  tests/comm
+ * compiles these files with small values, so that the long way is walked.
+ */
+#ifndef TR_MPI_WHOLE
+#define TR_MPI_WHOLE INT_MAX
+#define TR_MPI_BLOCK (1 << 20)
+#endif
+
+/* All messages have the same tag: MPI does not let messages between two ranks overtake. */
+enum { TR_MPI_TAG = 1 };
+
+struct tr_mpi_scratch;
+
+struct tr_mpi_group {
+    MPI_Comm comm;
+    MPI_Datatype block; /* TR_MPI_BLOCK bytes */
+    MPI_Op half[2][2];  /* [bf16][maximum]: MPI has no halves, so they are ours */
+    struct tr_mpi_scratch *idle;
+    struct tr_mover *mover; /* of the process, */
+    struct tr_watch *watch; /*   like this */
+    int *world;             /* the rank in the world of each rank of the group */
+    struct tr_members members;
+};
+
+static inline struct tr_mpi_group *tr_mpi_group(const struct tr_comm *c)
+{
+    return c->state;
+}
+
+/* Calls of MPI stand between these two. */
+static inline void tr_mpi_enter(const struct tr_comm *c)
+{
+    tr_mover_enter(tr_mpi_group(c)->mover);
+}
+
+static inline void tr_mpi_leave(const struct tr_comm *c)
+{
+    tr_mover_leave(tr_mpi_group(c)->mover);
+}
+
+/* mpi.c */
+enum tr_status tr_mpi_split(struct tr_comm *from, int color, int key, const char *name,
+                            struct tr_comm *out) TR_MUST_CHECK;
+void tr_mpi_release(struct tr_comm *c);
+
+/* mpi_call.c: the table, and what groups need for its calls. */
+extern const struct tr_transport tr_mpi_transport;
+void tr_mpi_make_ops(struct tr_mpi_group *g);
+void tr_mpi_free_ops(struct tr_mpi_group *g);
+
+/* All ranks of the group have come; `call` is static.  Before calls of MPI that wait for them and cannot be
+   polled. */
+void tr_mpi_meet(struct tr_comm *c, const char *call);
+
+#endif

@@ -1,0 +1,79 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck disable=SC2154,SC1091
+# A rank of a training run that stops (as one does whose node swaps, or whose file system is gone): all end
+# with the exit code that tells a job to start again, and one sentence says who was missing where.
+. "$srcdir/tests/tap.sh"
+. "$srcdir/tests/train/small.sh"
+plan 10
+host=$(uname -n)
+
+check "a dataset is built" small_corpus
+
+# pid_of LAUNCHER RANK: its process; the launcher says in its environment which rank it is.
+pid_of() {
+    for candidate in $(rank_pids "$1"); do
+        tr '\0' '\n' < "/proc/$candidate/environ" 2> /dev/null |
+            grep -q -x -e "OMPI_COMM_WORLD_RANK=$2" -e "PMI_RANK=$2" && echo "$candidate"
+    done
+}
+
+# stop_one RANK PATTERN OPTION...: train on four ranks and stop one when the log has a line with PATTERN.
+# What hangs all the same is ended after four minutes.
+stop_one() {
+    rank=$1 pattern=$2
+    shift 2
+    small 4 --train-iters 1000000 --distributed-timeout-minutes 3s "$@" > "$work/log" 2>&1 &
+    launcher=$!
+    for tenth in $(seq 2400); do
+        if grep -q "$pattern" "$work/log"; then break; fi
+        sleep 0.1
+    done
+    victim=$(pid_of $launcher "$rank")
+    [ -n "$victim" ] && kill -STOP "$victim"
+    for tenth in $(seq "$tenth" 2400); do
+        if ! kill -0 $launcher 2> /dev/null; then break; fi
+        sleep 0.1
+    done
+    for pid in $(rank_pids $launcher); do kill -KILL "$pid"; done
+    wait $launcher
+    code=$?
+}
+
+# Which call that is depends on where it was.
+told() {
+    if [ $code = 75 ] &&
+        [ "$(grep -c "after 3 seconds: rank $rank on $host did not enter the .*waited for it, and does not" \
+            "$work/log")" = 1 ]; then return 0; fi
+    echo "exit code $code"
+    tail -n 20 "$work/log"
+    return 1
+}
+gone() {
+    for tenth in $(seq 300); do
+        kill -0 "$victim" 2> /dev/null || return 0
+        sleep 0.1
+    done
+    return 1
+}
+
+stop_one 2 '^ iteration *3/' --tensor-model-parallel-size 2
+check "a rank of a tensor-parallel group" told
+check "no process of it is left" gone
+stop_one 1 '^ iteration *3/' --pipeline-model-parallel-size 4
+check "a stage of a pipeline" told
+stop_one 0 '^ iteration *3/' --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 \
+    --distributed-backend slow --slow-rate 100
+check "rank 0, over the slow transport" told
+stop_one 3 '.' --use-distributed-optimizer
+check "a rank that starts" told
+
+slow_one() {
+    small 2 --train-iters 20 --distributed-timeout-minutes 1h > "$work/log" 2>&1 || { cat "$work/log"; return 1; }
+}
+check "nothing is said of ranks that come" slow_one
+fails "a time that is none" 64 "'90x' will not do: give minutes, or a number with s, m or h behind it" \
+    "$trireme" train --distributed-timeout-minutes 90x
+fails "nor nothing" 64 "'0s' will not do" "$trireme" train --distributed-timeout-minutes 0s
+listed() { grep -q "distributed_timeout_minutes \.* $1\$" "$work/log" || { grep timeout "$work/log"; return 1; }; }
+check "the log has minutes" listed 60
