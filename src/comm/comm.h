@@ -159,6 +159,10 @@ void tr_comm_mpi_stop(struct tr_comm *world);
    tr_comm_mpi_start().  Not collective, but all ranks should say the same. */
 void tr_comm_mpi_limit(struct tr_comm *world, double seconds);
 
+/* There are more ranks than cores on this node: a rank that has waited for a while sleeps between looks,
+   so that those it waits for have the cores.  Does nothing to other transports than MPI.  Not collective. */
+void tr_comm_mpi_crowded(struct tr_comm *world);
+
 /*
  * The worst of what the ranks bring, the same on all of them.  Setup code calls it after each step
  * that can fail on one rank alone (a file that only rank 3 cannot read), so that all stop together

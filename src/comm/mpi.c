@@ -8,6 +8,7 @@
 
 /* The world, for what happens when this process ends the job. */
 static struct tr_mpi_group *the_world;
+static bool crowded;
 
 /* ---- groups ---- */
 
@@ -62,6 +63,7 @@ static void wrap(MPI_Comm comm, const struct tr_mpi_group *from, struct tr_comm 
     struct tr_mpi_group *g = need(1, sizeof *g, out->name);
 
     g->comm = comm;
+    g->crowded = &crowded;
     if (from) {
         g->mover = from->mover;
         g->watch = from->watch;
@@ -184,4 +186,10 @@ void tr_comm_mpi_limit(struct tr_comm *world, double seconds)
     tr_mpi_enter(world);
     tr_watch_limit(tr_mpi_group(world)->watch, seconds);
     tr_mpi_leave(world);
+}
+
+void tr_comm_mpi_crowded(struct tr_comm *world)
+{
+    if (world->via == &tr_mpi_transport)
+        crowded = true;
 }

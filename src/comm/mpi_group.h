@@ -36,6 +36,7 @@ struct tr_mpi_group {
     struct tr_watch *watch; /*   like this */
     int *world;             /* the rank in the world of each rank of the group */
     struct tr_members members;
+    bool *crowded;          /* of the process, too: tr_comm_mpi_crowded() */
 };
 
 static inline struct tr_mpi_group *tr_mpi_group(const struct tr_comm *c)

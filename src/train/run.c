@@ -510,18 +510,27 @@ static enum tr_status open_parts(struct tr_run *r)
     return TR_OK;
 }
 
-static enum tr_status build(struct tr_run *r)
+/* What lies under the model: ranks, device, groups. */
+static enum tr_status reach(struct tr_run *r)
 {
     const struct tr_shape *s = &r->shape;
-    double began = tr_now();
 
     TR_TRY(tr_shape_of(r->config, r->world->size, &r->shape));
     tr_launch_read(r->world, &r->launch);
+    if (r->launch.sharers > r->launch.cores)
+        tr_comm_mpi_crowded(r->world);
     TR_TRY(open_device(r));
     TR_TRY(tr_profile_check(r));
     tr_profile_open(r);
     TR_TRY(tr_fabric_open(r));
-    TR_TRY(tr_grid_open(r->fabric, s->w, s->p, s->d, &r->grid));
+    return tr_grid_open(r->fabric, s->w, s->p, s->d, &r->grid);
+}
+
+static enum tr_status build(struct tr_run *r)
+{
+    double began = tr_now();
+
+    TR_TRY(reach(r));
     report_setup(r, began);
     TR_TRY(open_parts(r));
     open_scaler(r);
@@ -533,17 +542,29 @@ static enum tr_status build(struct tr_run *r)
     return TR_OK;
 }
 
-enum tr_status tr_run_open(struct tr_run *r, const struct tr_config *config, struct tr_comm *world)
+static enum tr_status open_by(enum tr_status (*make)(struct tr_run *r), struct tr_run *r,
+                              const struct tr_config *config, struct tr_comm *world)
 {
     enum tr_status s;
 
     memset(r, 0, sizeof *r);
     r->config = config;
     r->world = world;
-    s = build(r);
+    s = make(r);
     if (s != TR_OK)
         tr_run_close(r);
     return s;
+}
+
+enum tr_status tr_run_open(struct tr_run *r, const struct tr_config *config, struct tr_comm *world)
+{
+    return open_by(build, r, config, world);
+}
+
+enum tr_status tr_run_reach(struct tr_run *r, const struct tr_config *config,
+                            struct tr_comm *world)
+{
+    return open_by(reach, r, config, world);
 }
 
 enum tr_status tr_run_imagine(struct tr_run *r, const struct tr_config *config,

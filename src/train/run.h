@@ -77,6 +77,11 @@ enum tr_status tr_run_open(struct tr_run *r, const struct tr_config *config,
                            struct tr_comm *world) TR_MUST_CHECK;
 void tr_run_close(struct tr_run *r);
 
+/* The same without a model: shape, device, transport and groups, for measuring them.  Prints nothing;
+   closed like any other run, and nothing else here can be done with it. */
+enum tr_status tr_run_reach(struct tr_run *r, const struct tr_config *config,
+                            struct tr_comm *world) TR_MUST_CHECK;
+
 /*
  * What rank `rank` of a run of that shape, which is copied, would hold, without a device, memory or
  * other ranks: up to the dry run of the arena, so that r->arena says what each label would take,
