@@ -45,3 +45,7 @@ man_PAGES += man/trireme-ckpt.1
 # trireme ctl.
 trireme_SOURCES += src/cmd/ctl.c
 man_PAGES += man/trireme-ctl.1
+
+# trireme report.
+trireme_SOURCES += src/cmd/report.c
+man_PAGES += man/trireme-report.1

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/cmd.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/config.h"
+#include "study/log.h"
+#include "study/present.h"
+#include "study/summary.h"
+#include "util/log.h"
+
+enum show {
+    SHOW_AUTO,
+    SHOW_RUNS,
+    SHOW_SUMMARY,
+    SHOW_STARTS,
+    SHOW_BREAKDOWN,
+    SHOW_SCALING,
+    SHOW_COMPARISON,
+    SHOW_ITERATIONS,
+    SHOWS
+};
+
+struct options {
+    int show, format, flops_formula;
+    int64_t warmup;
+    double peak;
+    char *gpu, *output;
+    bool join, recompute;
+    int64_t fact[TR_FACTS];
+};
+
+#define ROW(type_, field_, name_, initial_, check_, help_)                              \
+    {                                                                                   \
+        .kind = TR_ROW_OPT, .group = "report", .type = TR_OPT_##type_,                  \
+        .offset = offsetof(struct options, field_), .name = name_, .initial = initial_, \
+        .check = TR_CHECK_##check_, .help = help_                                       \
+    }
+#define CHOICE(field_, name_, initial_, set_, help_)                                    \
+    {                                                                                   \
+        .kind = TR_ROW_OPT, .group = "report", .type = TR_OPT_CHOICE,                   \
+        .offset = offsetof(struct options, field_), .name = name_, .initial = initial_, \
+        .set = set_, .help = help_                                                      \
+    }
+
+static const struct tr_opt rows[] = {
+    {.kind = TR_ROW_GROUP, .name = "Options", .group = "report"},
+    CHOICE(show, "show", "auto", "show",
+           "one table alone; auto shows runs, summary, starts if there are several, breakdown if "
+           "there "
+           "are timers, scaling if numbers of GPUs differ"),
+    CHOICE(format, "format", "text", "format", "how it is written"),
+    ROW(TEXT, output, "output", NULL, ANY,
+        "file to write to, or -o; the standard output unless given"),
+    ROW(INT, warmup, "warmup", NULL, COUNT_OR_0,
+        "iterations at the begin of each start that do not count; unless given, those of its first "
+        "two "
+        "lines, at most a quarter of its lines"),
+    ROW(FLAG, join, "join", "off", ANY, "the logs are pieces of one run, in this order"),
+    CHOICE(flops_formula, "flops-formula", "2024", "flops_formula",
+           "who counts the operations of the model, for MFU; auto is 2024"),
+    ROW(TEXT, gpu, "gpu", NULL, ANY,
+        "the card whose peak counts for MFU and HFU: a100, h100, v100, ..."),
+    ROW(REAL, peak, "peak-tflops", NULL, ABOVE_ZERO, "its peak in TFLOP/s, in place of --gpu"),
+    {.kind = TR_ROW_GROUP, .name = "What the logs do not say, or say wrongly", .group = "facts"},
+#define FACT(symbol, key, option, help_)                                            \
+    {.kind = TR_ROW_OPT,                                                            \
+     .group = "facts",                                                              \
+     .type = TR_OPT_INT,                                                            \
+     .offset = offsetof(struct options, fact) + TR_FACT_##symbol * sizeof(int64_t), \
+     .name = option,                                                                \
+     .check = TR_CHECK_COUNT,                                                       \
+     .help = help_},
+#include "study/facts.def"
+    {.kind = TR_ROW_OPT,
+     .group = "facts",
+     .type = TR_OPT_FLAG,
+     .offset = offsetof(struct options, recompute),
+     .name = "recompute",
+     .initial = "off",
+     .help = "the backward pass repeats the whole forward pass"},
+};
+
+static const struct tr_spelling spellings[] = {
+    {"show", "auto", SHOW_AUTO, TR_SPELLING_MAIN, NULL},
+    {"show", "runs", SHOW_RUNS, TR_SPELLING_MAIN, NULL},
+    {"show", "summary", SHOW_SUMMARY, TR_SPELLING_MAIN, NULL},
+    {"show", "starts", SHOW_STARTS, TR_SPELLING_MAIN, NULL},
+    {"show", "breakdown", SHOW_BREAKDOWN, TR_SPELLING_MAIN, NULL},
+    {"show", "scaling", SHOW_SCALING, TR_SPELLING_MAIN, NULL},
+    {"show", "comparison", SHOW_COMPARISON, TR_SPELLING_MAIN, NULL},
+    {"show", "iterations", SHOW_ITERATIONS, TR_SPELLING_MAIN, NULL},
+    {"format", "text", TR_TABLE_TEXT, TR_SPELLING_MAIN, NULL},
+    {"format", "markdown", TR_TABLE_MARKDOWN, TR_SPELLING_MAIN, NULL},
+    {"format", "csv", TR_TABLE_CSV, TR_SPELLING_MAIN, NULL},
+    {"format", "json", TR_TABLE_JSON, TR_SPELLING_MAIN, NULL},
+    {"format", "html", TR_TABLE_HTML, TR_SPELLING_MAIN, NULL},
+#define VALUE(set, symbol, value, spelling) {#set, spelling, symbol, TR_SPELLING_MAIN, NULL},
+#include "config/enums.def"
+};
+
+static const struct tr_options table = {"report", rows, sizeof rows / sizeof rows[0], spellings,
+                                        sizeof spellings / sizeof spellings[0]};
+
+static const struct tr_options *options(void)
+{
+    return &table;
+}
+
+const struct tr_doc tr_doc_report = {
+    .synopsis = "trireme report LOG... [OPTION...]",
+    .about =
+        "Read logs of training, of trireme in each --log-format, of Megatron-LM since 2021 and of "
+        "Megatron-DeepSpeed, and say what they hold: times, samples, tokens, TFLOP/s, memory, "
+        "losses, "
+        "starts and why they ended; a breakdown of an iteration that sums to its time, with the "
+        "filling and the draining of the pipeline apart from transfers; how runs scale and what "
+        "each "
+        "loses where; and two runs phase by phase.  - is the standard input.  No job and no GPU is "
+        "needed.\n"
+        "\n"
+        "A log may hold several starts of one run: what a later start did again counts once.  What "
+        "is "
+        "odd in it, as lines without an end, is read as far as it makes sense, and told on the "
+        "standard "
+        "error with the line.\n"
+        "\n"
+        "    trireme report slurm-4711.out\n"
+        "    trireme report slurm-*.out --join --gpu v100\n"
+        "    trireme report 16.log 64.log --show scaling --format markdown\n"
+        "    trireme report before.log after.log --show comparison\n"
+        "\n"
+        "The exit code is 65 if a log has nothing of training in it, and 74 if one cannot be read.",
+    .options = options,
+};
+
+/* ---- reading ---- */
+
+/* What a log has that is not as it should be, once it has been read. */
+static void tell_odd(struct tr_records *runs, const char *log)
+{
+    for (int o = 0; o < TR_ODDITIES; o++) {
+        if (runs->odd[o].count > 0)
+            tr_log(TR_LOG_WARNING, "%s, line %" PRId64 "%s: %" PRId64 " %s", log, runs->odd[o].line,
+                   runs->odd[o].count > 1 ? " and later" : "", runs->odd[o].count,
+                   tr_oddity_text((enum tr_oddity)o));
+        runs->odd[o].count = 0;
+    }
+}
+
+static enum tr_status read_logs(const struct options *o, const struct tr_words *logs,
+                                struct tr_records *runs)
+{
+    for (int i = 0; i < logs->count; i++) {
+        TR_TRY(tr_log_read(logs->word[i], o->join && i > 0 ? TR_LOG_GOES_ON : TR_LOG_APART, runs));
+        tell_odd(runs, logs->word[i]);
+    }
+    return TR_OK;
+}
+
+/* The folders that all logs share say nothing in a table. */
+static void shorten_names(struct tr_records *runs)
+{
+    const char *first = runs->count > 0 ? runs->list[0].name : "";
+    size_t same = strlen(first);
+
+    for (int i = 1; i < runs->count; i++)
+        while (same > 0 && strncmp(first, runs->list[i].name, same) != 0)
+            same--;
+    while (same > 0 && first[same - 1] != '/')
+        same--;
+    for (int i = 0; i < runs->count; i++) {
+        char *name = runs->list[i].name;
+
+        memmove(name, name + same, strlen(name + same) + 1);
+    }
+}
+
+/* What was typed counts more than what a log says. */
+static void override(const struct options *o, struct tr_records *runs)
+{
+    for (int i = 0; i < runs->count; i++) {
+        struct tr_record *r = &runs->list[i];
+
+        for (int f = 0; f < TR_FACTS; f++)
+            if (o->fact[f] != TR_UNSET_INT)
+                r->fact[f] = (double)o->fact[f];
+        r->recompute |= o->recompute;
+    }
+}
+
+static enum tr_status find_peak(const struct options *o, double *peak)
+{
+    char *names;
+    enum tr_status s;
+
+    *peak = o->peak > 0.0 ? o->peak : NAN;
+    if (!o->gpu)
+        return TR_OK;
+    if (o->peak > 0.0)
+        return TR_FAIL(TR_ECONFIG, "--gpu and --peak-tflops both say the peak: give one of them");
+    *peak = tr_gpu_peak(o->gpu);
+    if (*peak > 0.0)
+        return TR_OK;
+    names = tr_gpu_names();
+    s = TR_FAIL(TR_ECONFIG, "--gpu %s: its peak is not known; give --peak-tflops, or one of %s",
+                o->gpu, names);
+    free(names);
+    return s;
+}
+
+/* ---- tables ---- */
+
+static bool gpus_differ(const struct tr_records *runs)
+{
+    double first = NAN;
+
+    for (int i = 0; i < runs->count; i++) {
+        double gpus = tr_record_fact(&runs->list[i], TR_FACT_WORLD);
+
+        if (isnan(gpus))
+            return false;
+        if (gpus < first || gpus > first)
+            return true;
+        first = gpus;
+    }
+    return false;
+}
+
+static bool have_timers(const struct tr_records *runs)
+{
+    for (int i = 0; i < runs->count; i++)
+        if (runs->list[i].timers > 0)
+            return true;
+    return false;
+}
+
+static bool restarted(const struct tr_records *runs)
+{
+    for (int i = 0; i < runs->count; i++)
+        if (runs->list[i].starts > 1)
+            return true;
+    return false;
+}
+
+static enum tr_status make(const struct tr_present *p, enum show which, struct tr_table *t)
+{
+    switch (which) {
+    case SHOW_RUNS:
+        tr_present_runs(p, t);
+        break;
+    case SHOW_SUMMARY:
+        tr_present_summary(p, t);
+        break;
+    case SHOW_STARTS:
+        tr_present_starts(p, t);
+        break;
+    case SHOW_BREAKDOWN:
+        return tr_present_breakdown(p, t);
+    case SHOW_SCALING:
+        return tr_present_scaling(p, t);
+    case SHOW_COMPARISON:
+        return tr_present_comparison(p, t);
+    default:
+        tr_present_iterations(p, t);
+    }
+    return TR_OK;
+}
+
+/* What auto shows; a breakdown for which a number is missing then becomes a hint. */
+static enum tr_status make_auto(const struct tr_present *p, struct tr_table *t, int *count)
+{
+    const bool wanted[SHOWS] = {
+        [SHOW_RUNS] = true,
+        [SHOW_SUMMARY] = true,
+        [SHOW_STARTS] = restarted(p->runs),
+        [SHOW_BREAKDOWN] = have_timers(p->runs),
+        [SHOW_SCALING] = gpus_differ(p->runs),
+    };
+
+    for (int which = SHOW_RUNS; which < SHOWS; which++) {
+        if (!wanted[which])
+            continue;
+        if (make(p, (enum show)which, &t[*count]) != TR_OK)
+            tr_log(TR_LOG_WARNING, "%s", tr_last_error());
+        ++*count;
+    }
+    return TR_OK;
+}
+
+static enum tr_status write_to(const struct options *o, const struct tr_table *t, int count)
+{
+    FILE *f = o->output ? fopen(o->output, "we") : stdout;
+    bool bad;
+
+    if (!f)
+        return TR_FAIL(TR_EIO, "cannot write %s: %s", o->output, strerror(errno));
+    tr_tables_write(t, count, (enum tr_table_format)o->format, f);
+    if (!o->output)
+        return TR_OK;
+    bad = ferror(f) != 0;
+    if (fclose(f) != 0 || bad)
+        return TR_FAIL(TR_EIO, "cannot write all of %s; is its disk full?", o->output);
+    return TR_OK;
+}
+
+static enum tr_status write_tables(const struct options *o, const struct tr_present *p)
+{
+    struct tr_table t[SHOWS];
+    enum tr_status s;
+    int count = 0;
+
+    memset(t, 0, sizeof t);
+    if (o->show == SHOW_AUTO)
+        s = make_auto(p, t, &count);
+    else
+        s = make(p, (enum show)o->show, &t[count++]);
+    if (s == TR_OK)
+        s = write_to(o, t, count);
+    for (int i = 0; i < count; i++)
+        tr_table_release(&t[i]);
+    return s;
+}
+
+static enum tr_status report(const struct options *o, const struct tr_words *logs)
+{
+    struct tr_records runs = {0};
+    struct tr_present p = {
+        .runs = &runs,
+        .warmup = o->warmup == TR_UNSET_INT ? TR_WARMUP_AUTO : o->warmup,
+        .formula = o->flops_formula == TR_FLOPS_AUTO ? TR_FLOPS_2024 : o->flops_formula,
+    };
+    enum tr_status s;
+
+    if (logs->count == 0)
+        return TR_FAIL(TR_ECONFIG,
+                       "trireme report needs the log of a training, or several; - is the "
+                       "standard input");
+    TR_TRY(find_peak(o, &p.peak));
+    s = read_logs(o, logs, &runs);
+    override(o, &runs);
+    shorten_names(&runs);
+    if (s == TR_OK)
+        s = write_tables(o, &p);
+    tr_records_release(&runs);
+    return s;
+}
+
+int tr_cmd_report(int argc, char **argv)
+{
+    static char output[] = "--output";
+    struct tr_words logs = {0};
+    struct options o;
+    enum tr_status s;
+
+    /* As other programs that write a file call it. */
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "-o") == 0)
+            argv[i] = output;
+    memset(&o, 0, sizeof o);
+    tr_options_init(&table, &o);
+    s = tr_options_parse(&table, &o, argc - 1, argv + 1, &logs);
+    if (s == TR_OK)
+        s = report(&o, &logs);
+    for (int i = 0; i < logs.count; i++)
+        free(logs.word[i]);
+    free(logs.word);
+    tr_options_release(&table, &o);
+    return tr_status_exit_code(s);
+}
