@@ -70,7 +70,18 @@ void tr_stop_init(struct tr_stop *s, const struct tr_config *c, const struct tr_
 
 void tr_stop_took(struct tr_stop *s, enum tr_stop_part part, double seconds)
 {
-    s->longest[part] = fmax(s->longest[part], seconds);
+    if (part != TR_PART_ITERATION) {
+        s->longest[part] = fmax(s->longest[part], seconds);
+        return;
+    }
+    if (s->recent == TR_STRETCH) {
+        s->before = s->now;
+        s->now = 0.0;
+        s->recent = 0;
+    }
+    s->recent++;
+    s->now = fmax(s->now, seconds);
+    s->longest[part] = fmax(s->now, s->before);
 }
 
 double tr_stop_guess_save(int64_t parameters, bool moments, int nodes)

@@ -52,7 +52,9 @@ struct tr_stop {
     /* The end of the job, as rank 0 knows it: tr_now() then, or INFINITY. */
     double job_end;
     double margin;              /* --exit-margin-in-mins, in seconds */
-    double longest[TR_PARTS];   /* seconds, the longest so far */
+    double longest[TR_PARTS];   /* seconds: the longest of the latest iterations, and so far */
+    double now, before;         /* the longest iteration of this stretch and of the one before it, */
+    int recent;                 /*   and how many this one has */
     double save_guess;          /* until a save was measured */
 };
 
@@ -72,7 +74,10 @@ void tr_stop_listen(const struct tr_config *c, const struct tr_shape *shape);
 void tr_stop_init(struct tr_stop *s, const struct tr_config *c, const struct tr_shape *shape,
                   double start);
 
-/* An iteration, an evaluation or a save took `seconds`. */
+/* An iteration, an evaluation or a save took `seconds`.  Iterations that are more than twice TR_STRETCH
+   ago are forgotten, and none of the latest TR_STRETCH: what a start-up or a stalled file system cost
+   once does not shorten the whole run.  Evaluations and saves are few, and so is what they may cost. */
+enum { TR_STRETCH = 50 };
 void tr_stop_took(struct tr_stop *s, enum tr_stop_part part, double seconds);
 
 /* How long going on after iteration `iteration` (0: before the first) may take until all is saved, in

@@ -207,6 +207,29 @@ static void need(void **state)
     assert_all(near(tr_stop_guess_save(1000000000, false, 4), 10.0));
 }
 
+/* One long iteration counts as long as it is one of the latest 50, and not for good. */
+static void forgets(void **state)
+{
+    struct tr_stop s = rule(0, 0, true);
+    int held = 0;
+
+    (void)state;
+    tr_stop_took(&s, TR_PART_SAVE, 60.0);
+    for (int before = 0; before < 75; before++)
+        tr_stop_took(&s, TR_PART_ITERATION, 2.0);
+    tr_stop_took(&s, TR_PART_ITERATION, 900.0);
+    while (held < 1000 && tr_stop_need(&s, 1) > 900.0) {
+        tr_stop_took(&s, TR_PART_ITERATION, held % 2 ? 2.0 : 1.0);
+        held++;
+    }
+    assert_all(held > TR_STRETCH && held <= 2 * TR_STRETCH);
+    assert_all(near(tr_stop_need(&s, 1), 2.0 + 60.0 + 120.0));
+    /* The others are forgotten as well. */
+    for (int i = 0; i < 2 * TR_STRETCH + 1; i++)
+        tr_stop_took(&s, TR_PART_ITERATION, 1.0);
+    assert_all(near(tr_stop_need(&s, 1), 1.0 + 60.0 + 120.0));
+}
+
 /* Only rank 0 knows when the job ends; the last iteration that fits is the last. */
 static void job_end(void **state)
 {
@@ -261,7 +284,7 @@ int main(void)
         cmocka_unit_test(iterations), cmocka_unit_test(duration), cmocka_unit_test(silence),
         cmocka_unit_test(signals),    cmocka_unit_test(asked),    cmocka_unit_test(need),
         cmocka_unit_test(job_end),    cmocka_unit_test(lines),
-        cmocka_unit_test(seldom),
+        cmocka_unit_test(seldom),     cmocka_unit_test(forgets),
     };
 
     setenv("TZ", "UTC0", 1);
