@@ -111,6 +111,7 @@ static void fill(struct tr_keeper *k, int64_t train_iters)
 
     s->exit_code = -1;
     s->reason[0] = '\0';
+    s->suspect[0] = '\0';
     s->start = s->start > 0 ? s->start + 1 : 1;
     s->train_iters = train_iters;
     s->ranks = k->world->size;
@@ -248,6 +249,27 @@ static void print_header(const struct tr_keeper *k, const struct tr_config *c)
     free(rest);
 }
 
+/* How the start before this one ended: who reads the log of a chain has not watched it. */
+static void print_before(const struct tr_state *last)
+{
+    char by[80] = "";
+
+    if (last->start < 1)
+        return;
+    if (last->job[0])
+        snprintf(by, sizeof by, ", job %.64s", last->array[0] ? last->array : last->job);
+    tr_print("> start %" PRId64 "%s on %.200s, ", last->start, by,
+             last->hosts[0] ? last->hosts : "hosts unknown");
+    if (strcmp(last->state, "running") == 0)
+        tr_print("was killed, or lost its nodes, after iteration %" PRId64 " or later\n",
+                 last->iteration);
+    else if (strcmp(last->state, "failed") == 0)
+        tr_print("failed with exit code %" PRId64 " after iteration %" PRId64 ": %.700s\n",
+                 last->exit_code, last->iteration, last->reason);
+    else
+        tr_print("%s at iteration %" PRId64 ": %.200s\n", last->state, last->iteration, last->reason);
+}
+
 static void print_job_end(const struct tr_keeper *k, const char *how, time_t now)
 {
     time_t end = (time_t)k->state.job_ends;
@@ -281,10 +303,13 @@ static void find_job_end(struct tr_keeper *k, const struct tr_config *c, struct 
 static void begin(struct tr_keeper *k, const struct tr_config *c, const struct tr_shape *shape,
                   struct tr_stop *stop)
 {
+    struct tr_state last = k->state;
+
     fill(k, shape->train_iters);
     print_header(k, c);
     if (!k->folder)
         return;
+    print_before(&last);
     k->state.iteration = c->finetune || from_where(c) < 0 ? 0 : from_where(c);
     k->state.checkpoint = newest(k->folder);
     write_state(k);
@@ -379,8 +404,10 @@ void tr_keeper_fail(struct tr_keeper *k, enum tr_status s)
 {
     int code = tr_status_exit_code(s);
 
-    if (k->owns && k->world->rank == 0)
-        finish_state(k, "failed", tr_last_error(), tr_state_next(code), code);
+    if (!k->owns || k->world->rank != 0)
+        return;
+    snprintf(k->state.suspect, sizeof k->state.suspect, "%s", tr_suspected());
+    finish_state(k, "failed", tr_last_error(), tr_state_next(code), code);
 }
 
 void tr_keeper_close(struct tr_keeper *k)

@@ -50,7 +50,7 @@ enum tr_status tr_keeper_open(struct tr_keeper *k, const struct tr_config *c,
  */
 bool tr_keeper_over(struct tr_keeper *k, const struct tr_config *c, const struct tr_shape *shape);
 
-/* Training is about to be set up: prints the header of this start, finds out when the job ends and puts
+/* Training is about to be set up: prints the header of this start and how the last one ended, finds out when the job ends and puts
    it into *stop, with the time that saving took the last start; the state is "running". */
 void tr_keeper_begin(struct tr_keeper *k, const struct tr_config *c, const struct tr_shape *shape,
                      struct tr_stop *stop);

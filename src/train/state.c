@@ -152,6 +152,7 @@ void tr_state_fail(const char *folder, int exit_code, const char *reason)
         return;
     snprintf(s.state, sizeof s.state, "failed");
     snprintf(s.reason, sizeof s.reason, "%s", reason);
+    snprintf(s.suspect, sizeof s.suspect, "%s", tr_suspected());
     snprintf(s.next, sizeof s.next, "%s", tr_state_next(exit_code));
     s.exit_code = exit_code;
     if (tr_state_write(folder, &s) != TR_OK)

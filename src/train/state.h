@@ -21,6 +21,7 @@
 #define TR_STATE_OF(FIELD)                                                                      \
     FIELD(TEXT, state, 16)           /* running, finished, stopped or failed */                 \
     FIELD(TEXT, reason, 1024)        /* why it is not running; "" while it is */                \
+    FIELD(TEXT, suspect, 256)        /* hosts that a failure points at; mostly "" */            \
     FIELD(TEXT, next, 16)            /* what a chain of jobs should do: go-on, done, look */    \
     FIELD(WHOLE, exit_code, 0)       /* of the program; null while it runs */                   \
     FIELD(WHOLE, iteration, 0)       /* done so far */                                          \
@@ -65,8 +66,8 @@ enum tr_status tr_state_read(const char *folder, struct tr_state *s, bool *found
 /* What a chain should do after an end in which the program exits with `exit_code`, not 0. */
 const char *tr_state_next(int exit_code);
 
-/* If FOLDER/state says "running", make it say "failed", with this exit code and reason.  For a
-   process about to end, of whatever rank: says nothing if it cannot. */
+/* If FOLDER/state says "running", make it say "failed", with this exit code, reason and
+   tr_suspected().  For a process about to end, of whatever rank: says nothing if it cannot. */
 void tr_state_fail(const char *folder, int exit_code, const char *reason);
 
 #endif

@@ -19,6 +19,7 @@ static const struct {
 };
 
 static char last_error[1024];
+static char suspected[256];
 static int told = 1;
 static void (*die_hook)(int exit_code, const char *sentence);
 static void (*words_hook)(int exit_code, const char *sentence);
@@ -46,6 +47,16 @@ enum tr_status tr_fail(enum tr_status s, const char *file, int line, const char 
     told = 0;
     tr_log(TR_LOG_DEBUG, "%s:%d: %s", file, line, last_error);
     return s;
+}
+
+void tr_suspect(const char *host)
+{
+    snprintf(suspected, sizeof suspected, "%s", host);
+}
+
+const char *tr_suspected(void)
+{
+    return suspected;
 }
 
 const char *tr_last_error(void)

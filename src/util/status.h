@@ -76,6 +76,12 @@ void tr_on_die(void (*hook)(int exit_code, const char *sentence));
    fail, but must not come back here. */
 void tr_on_last_words(void (*hook)(int exit_code, const char *sentence));
 
+/* The host that the failure points at, which the next sentence of tr_die() or tr_fail() names: a job may
+   be started again without it.  Several are separated by commas.  The last word wins; "" (at the
+   start, too) points at none.  At most 255 bytes are kept. */
+void tr_suspect(const char *host);
+const char *tr_suspected(void);
+
 /* A condition that only a bug of this program can break.  Always compiled in, outside kernels. */
 #define TR_ASSERT(condition)                                                               \
     ((condition) ? (void)0                                                                 \

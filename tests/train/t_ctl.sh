@@ -111,8 +111,11 @@ goes() { ctl go && [ ! -e "$run/ctl/stop" ] && ctl go | grep -q 'was not asked t
 check "go" goes
 
 if begin third; then ok "it runs again"; else not_ok "it runs again" "$(tail -n 20 "$work/third.log")"; fi
-header() { grep -q "^\[start 3 of this run\] datetime: .* | from: iteration $at in $run\$" "$work/third.log"; }
-check "its header says which start it is, and from where" header
+header() {
+    grep -q "^\[start 3 of this run\] datetime: .* | from: iteration $at in $run\$" "$work/third.log" &&
+        grep -q "^> start 2 on [^ ]*, stopped at iteration $at: ctl\$" "$work/third.log"
+}
+check "its header says which start it is, from where, and how the last one ended" header
 
 # All ranks at once, so that none has the time to say anything.
 last_pid=$(member pid)
@@ -136,7 +139,8 @@ breaks() {
     code=$?
     cat "$work/broken.log"
     [ $code -ne 0 ] && is state failed && is exit_code $code && is next look && is start 4 &&
-        grep -q "^  \"reason\": \".*$work/nowhere" "$run/state"
+        grep -q "^  \"reason\": \".*$work/nowhere" "$run/state" &&
+        grep -q '^> start 3 on [^ ]*, was killed, or lost its nodes, after iteration [0-9]* or later$' "$work/broken.log"
 }
 check "a failure stands in the state" breaks
 held_before() {

@@ -137,6 +137,7 @@ static void failed(void **state)
     assert_ok(tr_state_read(folder, &s, &found));
     assert_string_equal(s.state, "failed");
     assert_string_equal(s.reason, "a node went away");
+    assert_string_equal(s.suspect, "");
     assert_string_equal(s.next, "go-on");
     assert_int_equal(s.exit_code, 75);
     assert_int_equal(s.iteration, 120);
@@ -167,6 +168,7 @@ static void died(void **state)
     assert_true(pid >= 0);
     if (pid == 0) {
         tr_on_last_words(last_words);
+        tr_suspect("n7");
         tr_die(TR_ETEMP, "peer %d was lost", 3);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -175,6 +177,7 @@ static void died(void **state)
     assert_ok(tr_state_read(folder, &s, &found));
     assert_string_equal(s.state, "failed");
     assert_string_equal(s.reason, "peer 3 was lost");
+    assert_string_equal(s.suspect, "n7");
     assert_int_equal(s.exit_code, 75);
     drop("state");
 }
