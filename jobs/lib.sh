@@ -20,7 +20,7 @@
 #   RUN            folder of the run: checkpoints, state;     TRIREME         the program; the one beside
 #                  runs/JOBNAME                                               this file, or that of PATH
 #   DATA_PATH, VOCAB_FILE, MERGE_FILE    of jobs that train in earnest
-#   MAX_REQUEUES   how often a job may queue itself again after a temporary failure; 3
+#   MAX_REQUEUES   how often a job may be queued again if it fails in a way that may be temporary; 3
 #
 # A job that reaches its end exits with trireme's exit code.  What that means for a chain is decided in
 # finish(), from the run's state file.
@@ -192,8 +192,15 @@ train() {
 # study WORD...: train without a checkpoint, for the times in the log; returns trireme's exit code.
 study() { launch train "$@" "$precision" "${job_options[@]}"; }
 
-# A member of the state file; nothing if there is none.
-state_of() { sed -n "s/^ *\"$1\": \"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}\$/\1/p" "$run/state" 2>/dev/null; }
+# A member of the state file; nothing if there is none, or if it is empty or null.
+state_of() {
+    sed -n -e 's/,$//' -e "s/^ *\"$1\": null\$//" -e "s/^ *\"$1\": \"\(.*\)\"\$/\1/p" \
+        -e "s/^ *\"$1\": \([0-9].*\)\$/\1/p" "$run/state" 2>/dev/null
+}
+# Did this start of this job write it?
+state_is_ours() {
+    [ "$(state_of job)" = "$SLURM_JOB_ID" ] && [ "$(state_of restart)" = "${SLURM_RESTART_COUNT:-0}" ]
+}
 
 preempted() {
     case $(scontrol -o show job "$SLURM_JOB_ID" 2>/dev/null) in
@@ -213,7 +220,13 @@ finish() {
     if [ "$code" -eq 0 ] && preempted; then
         again "it was preempted, with everything saved"
     elif [ "$code" -eq 75 ] || { [ "$code" -gt 128 ] && [ -n "$(state_of checkpoint)" ]; }; then
-        again "exit code $code may be a temporary failure"
+        if [ "${SLURM_RESTART_COUNT:-0}" -ge "${MAX_REQUEUES:-3}" ]; then
+            end_chain "exit code $code, and it was queued again $SLURM_RESTART_COUNT times before," \
+                "no more than MAX_REQUEUES=${MAX_REQUEUES:-3}"
+        else
+            again "exit code $code may be a temporary failure"
+            [ "$code" -ne 75 ] || leave_out
+        fi
     elif [ "$code" -ne 0 ]; then
         end_chain "exit code $code needs somebody to look at it"
     elif [ "$next" = "done" ]; then
@@ -222,20 +235,43 @@ finish() {
     exit "$code"
 }
 
-# again WHY: this job once more, with the same number, after whatever failed.
+# again WHY: this job once more, with the same number.
 again() {
-    if [ "${SLURM_RESTART_COUNT:-0}" -ge "${MAX_REQUEUES:-3}" ]; then
-        end_chain "$1, for the ${SLURM_RESTART_COUNT}th time: no more than MAX_REQUEUES=${MAX_REQUEUES:-3}"
-        return
-    fi
+    # Slurm ends this script as soon as it has the job in the queue; what the script still asks Slurm is
+    # not to be cut off.
+    trap '' TERM
     say "$1: queueing job $SLURM_JOB_ID again"
     scontrol requeue "$SLURM_JOB_ID" || say "Slurm does not queue it again: submit it yourself, it goes on" \
         "from iteration $(state_of checkpoint)"
 }
 
-# end_chain WHY: elements of this array that still wait would only fail, or find nothing to do.
+# leave_out: the job that was just queued again is to do without the host that the failure points at, and so
+# are the elements of its array that wait.  Where Slurm does not take it, or too few nodes would be left,
+# somebody has to decide.
+leave_out() {
+    local suspect out tries=25
+    state_is_ours && suspect=$(state_of suspect) && [ -n "$suspect" ] || return 0
+    out=$(scontrol -o show job "$SLURM_JOB_ID" | sed -n 's/.* ExcNodeList=\([^ (]*\).*/\1/p')
+    out=${out:+$out,}$suspect
+    if sbatch --test-only --partition="$SLURM_JOB_PARTITION" --nodes="$SLURM_JOB_NUM_NODES" \
+        ${SLURM_JOB_ACCOUNT:+--account="$SLURM_JOB_ACCOUNT"} --exclude="$out" --wrap=true >/dev/null 2>&1; then
+        while [ $tries -gt 0 ]; do
+            if scontrol update jobid="$SLURM_JOB_ID" ExcNodeList="$out" 2>/dev/null; then
+                say "it will start without $suspect"
+                [ -z "${SLURM_ARRAY_JOB_ID:-}" ] ||
+                    scontrol update jobid="$SLURM_ARRAY_JOB_ID" ExcNodeList="$out" >/dev/null 2>&1
+                return 0
+            fi
+            tries=$((tries - 1))
+            sleep 0.2
+        done
+    fi
+    say "Slurm does not leave out $suspect; if it fails there again, submit with --exclude=$out"
+}
+
+# end_chain WHY...: elements of this array that still wait would only fail, or find nothing to do.
 end_chain() {
-    say "$1"
+    say "$*"
     [ -n "${SLURM_ARRAY_JOB_ID:-}" ] || return 0
     say "taking the waiting elements of array $SLURM_ARRAY_JOB_ID out of the queue"
     scancel --state=PENDING "$SLURM_ARRAY_JOB_ID" || true
