@@ -195,7 +195,7 @@ study() { launch train "$@" "$precision" "${job_options[@]}"; }
 # A member of the state file; nothing if there is none, or if it is empty or null.
 state_of() {
     sed -n -e 's/,$//' -e "s/^ *\"$1\": null\$//" -e "s/^ *\"$1\": \"\(.*\)\"\$/\1/p" \
-        -e "s/^ *\"$1\": \([0-9].*\)\$/\1/p" "$run/state" 2>/dev/null
+        -e "s/^ *\"$1\": \([0-9].*\)\$/\1/p" "$run/state" 2>/dev/null | sed 's/\\"/"/g'
 }
 # Did this start of this job write it?
 state_is_ours() {

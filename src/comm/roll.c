@@ -232,3 +232,23 @@ void tr_roll_sentence(const struct tr_post *post, const char (*host)[TR_HOST_BYT
     else
         add_circle(&t, post, ranks);
 }
+
+void tr_roll_suspects(const struct tr_post *post, const char (*host)[TR_HOST_BYTES], int ranks,
+                      double limit, char *text, size_t bytes)
+{
+    struct text t = {text, bytes};
+    int why = count(post, ranks, NO_ANSWER, limit) > 0 ? NO_ANSWER : ELSEWHERE, named = 0;
+
+    text[0] = '\0';
+    for (int r = 0; r < ranks; r++) {
+        bool known = false;
+
+        for (int before = 0; before < r && !known; before++)
+            known = is_to_blame(&post[before], (enum blame)why, limit) &&
+                    strcmp(host[before], host[r]) == 0;
+        if (!known && is_to_blame(&post[r], (enum blame)why, limit))
+            add(&t, "%s%s", named++ ? "," : "", host[r]);
+    }
+    if (named > NAMED)
+        text[0] = '\0';
+}

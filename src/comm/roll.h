@@ -44,6 +44,14 @@ struct tr_post {
 void tr_roll_sentence(const struct tr_post *post, const char (*host)[TR_HOST_BYTES], int ranks,
                       double limit, char *text, size_t bytes);
 
+/*
+ * Of the same, the hosts to start again without: those of ranks that did not answer, or else of ranks that
+ * were in no call for long; with commas.  "" if there are none, or more than three hosts, because then
+ * something is wrong that they share.
+ */
+void tr_roll_suspects(const struct tr_post *post, const char (*host)[TR_HOST_BYTES], int ranks,
+                      double limit, char *text, size_t bytes);
+
 /* "90 seconds", "10 minutes". */
 void tr_roll_time(char *text, size_t bytes, double seconds);
 

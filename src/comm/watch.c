@@ -253,10 +253,12 @@ static bool take_one(struct tr_watch *x)
 
 static _Noreturn void speak(struct tr_watch *x)
 {
-    char who[800];
+    const char(*host)[TR_HOST_BYTES] = (const char(*)[TR_HOST_BYTES])x->roll->host;
+    char who[800], suspects[4 * TR_HOST_BYTES];
 
-    tr_roll_sentence(x->roll->post, (const char(*)[TR_HOST_BYTES])x->roll->host, x->size, x->limit,
-                     who, sizeof who);
+    tr_roll_sentence(x->roll->post, host, x->size, x->limit, who, sizeof who);
+    tr_roll_suspects(x->roll->post, host, x->size, x->limit, suspects, sizeof suspects);
+    tr_suspect(suspects);
     x->quiet = true;
     tr_die(TR_ETEMP,
            "%s; start again from the last checkpoint, or wait longer with "

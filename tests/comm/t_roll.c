@@ -106,6 +106,40 @@ static void one_is_silent(void **state)
            "which ranks 1, 5 waited for it, and does not answer");
 }
 
+static void suspect(const char *want)
+{
+    char hosts[4 * TR_HOST_BYTES];
+
+    tr_roll_suspects(post, host, RANKS, LIMIT, hosts, sizeof hosts);
+    assert_string_equal(hosts, want);
+}
+
+/* Which hosts the next start may do without: never for one that was merely late. */
+static void whose_host(void **state)
+{
+    static const char each[RANKS][TR_HOST_BYTES] = {"n0", "n1", "n2", "n3", "n4", "n5"};
+    char hosts[4 * TR_HOST_BYTES];
+
+    (void)state;
+    all_wait();
+    suspect("");
+    waits(1, "all-reduce", "dp", 2, 1);
+    suspect("");
+    post[1].state = TR_BUSY;
+    post[1].seconds = LIMIT + 60;
+    suspect("n0");
+    for (int r = 3; r < RANKS; r++)
+        post[r] = (struct tr_post){.rank = r};
+    suspect("n1");
+    post[1] = (struct tr_post){.rank = 1};
+    suspect("n0,n1");
+    tr_roll_suspects(post, each, RANKS, LIMIT, hosts, sizeof hosts);
+    assert_string_equal(hosts, "");
+    waits(5, "all-reduce", "dp", 2, LIMIT + 0.1);
+    tr_roll_suspects(post, each, RANKS, LIMIT, hosts, sizeof hosts);
+    assert_string_equal(hosts, "n1,n3,n4");
+}
+
 /* Who waits for a message waits for its sender, and not for the rest of the group. */
 static void a_message_is_missing(void **state)
 {
@@ -196,7 +230,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_of_grids),
         cmocka_unit_test(another_group),
-        cmocka_unit_test(one_is_silent),
+        cmocka_unit_test(whose_host), cmocka_unit_test(one_is_silent),
         cmocka_unit_test(a_message_is_missing),
         cmocka_unit_test(one_computes),
         cmocka_unit_test(one_came_late),
