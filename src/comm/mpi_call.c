@@ -21,9 +21,10 @@ enum { NAP_NANOSECONDS = 50000 };
 /*
  * An all-reduce of SLICED bytes or more goes as reduce-scatters and all-gathers of pieces.  What is started
  * and polled by MPI itself is slower there than what blocks, which would not let a rank see that another
- * one is lost; this is as fast.  Below SLICED the number of messages counts.
+ * one is lost; this is as fast.  Below SLICED, or SLICE for each rank, the number of messages counts: each
+ * rank sends one to each.
  */
-enum { SLICED = 4096, PIECE = 1 << 20 };
+enum { SLICED = 4096, SLICE = 512, PIECE = 1 << 20 };
 
 /* Memory of a reduce-scatter, kept for the next one. */
 struct tr_mpi_scratch {
@@ -403,12 +404,13 @@ static void allreduce(struct tr_comm *c, struct tr_queue *q, const struct tr_ten
 {
     const int64_t all = tr_tensor_elems(inout), bytes = tr_dtype_bytes(inout->dtype);
     const int64_t piece = PIECE / bytes / c->size * c->size;
+    const int64_t least = SLICE * c->size > SLICED ? SLICE * (int64_t)c->size : SLICED;
     int64_t done = 0;
     struct tr_tensor part;
     struct tr_pending p = {.call = "all-reduce", .seq = ++c->seq, .blocking = true};
 
     settle(q);
-    while (c->size > 1 && piece > 0 && (all - done) * bytes >= SLICED) {
+    while (c->size > 1 && piece > 0 && (all - done) * bytes >= least) {
         int64_t n = all - done < piece ? (all - done) / c->size * c->size : piece;
 
         part = tr_tensor_span(inout, done, n);
@@ -451,14 +453,15 @@ static void broadcast(struct tr_comm *c, struct tr_queue *q, const struct tr_ten
 static void start_piece(struct tr_comm *c, const struct tr_leg *leg, void *at, int count,
                         MPI_Datatype type, struct tr_pending *p)
 {
+    const int tag = p->blocking ? TR_MPI_TAG_GATHER : TR_MPI_TAG;
     MPI_Comm comm = tr_mpi_group(c)->comm;
     MPI_Request request;
     int rc;
 
     if (leg->dir == TR_LEG_SEND)
-        rc = MPI_Isend(at, count, type, leg->peer, TR_MPI_TAG, comm, &request);
+        rc = MPI_Isend(at, count, type, leg->peer, tag, comm, &request);
     else
-        rc = MPI_Irecv(at, count, type, leg->peer, TR_MPI_TAG, comm, &request);
+        rc = MPI_Irecv(at, count, type, leg->peer, tag, comm, &request);
     check(c, p->call, p->seq, rc);
     put_request(c, p, request);
 }
@@ -511,19 +514,42 @@ static void barrier(struct tr_comm *c)
     tr_mpi_meet(c, "barrier");
 }
 
+/* `at` holds what ranks rank, rank + 1, ... rank + have - 1 bring; as many more, or all that are left. */
+static void double_up(struct tr_comm *c, unsigned char *at, int have, int64_t bytes,
+                      struct tr_pending *p)
+{
+    const int n = have < c->size - have ? have : c->size - have;
+    struct tr_leg take = {TR_LEG_RECV, (c->rank + have) % c->size, at + have * bytes, n * bytes};
+    struct tr_leg give = {TR_LEG_SEND, (c->rank + c->size - have) % c->size, at, n * bytes};
+
+    p->count = 0;
+    p->peers = 2;
+    p->peer[0] = take.peer;
+    p->peer[1] = give.peer;
+    enter(c, p);
+    start_leg(c, &take, p);
+    start_leg(c, &give, p);
+    tr_mpi_leave(c);
+    finish(c, NULL, p);
+}
+
+/* Bruck's algorithm: in the logarithm of the ranks many rounds, where that of MPI which can be polled has
+   each rank send to each. */
 static void gather_all(struct tr_comm *c, const void *mine, int64_t bytes, void *all)
 {
     struct tr_pending p = {.call = "gather", .seq = ++c->seq, .blocking = true};
-    MPI_Request request;
+    unsigned char *at = malloc((size_t)(c->size * bytes)), *out = all;
+    const int64_t before = c->rank * bytes, rest = (c->size - c->rank) * bytes;
 
-    TR_ASSERT(bytes <= INT_MAX);
-    enter(c, &p);
-    check(c, p.call, p.seq,
-          MPI_Iallgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE,
-                         tr_mpi_group(c)->comm, &request));
-    put_request(c, &p, request);
-    tr_mpi_leave(c);
-    finish(c, NULL, &p);
+    if (!at)
+        tr_die(TR_ERESOURCE, "no memory left to gather %lld bytes from each of %d ranks",
+               (long long)bytes, c->size);
+    memcpy(at, mine, (size_t)bytes);
+    for (int have = 1; have < c->size; have *= 2)
+        double_up(c, at, have, bytes, &p);
+    memcpy(out + before, at, (size_t)rest);
+    memcpy(out, at + rest, (size_t)before);
+    free(at);
 }
 
 /* ---- when a rank is lost ---- */

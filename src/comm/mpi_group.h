@@ -22,8 +22,9 @@
 #define TR_MPI_BLOCK (1 << 20)
 #endif
 
-/* All messages have the same tag: MPI does not let messages between two ranks overtake. */
-enum { TR_MPI_TAG = 1 };
+/* All messages of exchanges have the same tag: MPI does not let messages between two ranks overtake.  Those
+   that a blocking call sends must not be taken for them; and nobody sends TR_MPI_TAG + 1. */
+enum { TR_MPI_TAG = 1, TR_MPI_TAG_GATHER = 3 };
 
 struct tr_mpi_scratch;
 
