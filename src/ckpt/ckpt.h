@@ -9,6 +9,7 @@
 #include "comm/grid.h"
 #include "dp/dp.h"
 #include "model/param.h"
+#include "util/file.h"
 #include "util/status.h"
 
 /*
@@ -84,6 +85,7 @@ struct tr_ckpt_how {
        error, or the command line counts, or the file.  Not asked where only weights are loaded,
        since then the learning rate begins anew. */
     enum { TR_COURSE_SAME, TR_COURSE_GIVEN, TR_COURSE_STORED } course;
+    const struct tr_opener *by; /* how ranks open the file; NULL: each for itself */
 };
 
 /*

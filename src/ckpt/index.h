@@ -82,6 +82,9 @@ int64_t tr_ckpt_index_bytes(const struct tr_params *whole, int kinds, const char
  * program lays it out (docs/formats.md).  Release also after a failure.
  */
 enum tr_status tr_ckpt_index_read(const char *path, struct tr_ckpt_index *out) TR_MUST_CHECK;
+/* The same of an open file, which stays open; `path` is for sentences. */
+enum tr_status tr_ckpt_index_read_fd(int fd, const char *path,
+                                     struct tr_ckpt_index *out) TR_MUST_CHECK;
 void tr_ckpt_index_release(struct tr_ckpt_index *x);
 
 /* The dataset of `p`, a parameter of the whole model.  `guess` is where it should stand in the

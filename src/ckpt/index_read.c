@@ -305,22 +305,31 @@ static enum tr_status parse(struct tr_ckpt_sparse *pages, struct tr_ckpt_index *
     return s;
 }
 
-enum tr_status tr_ckpt_index_read(const char *path, struct tr_ckpt_index *out)
+enum tr_status tr_ckpt_index_read_fd(int fd, const char *path, struct tr_ckpt_index *out)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct tr_ckpt_sparse pages = {0};
     enum tr_status s;
 
     memset(out, 0, sizeof *out);
-    if (fd < 0)
-        return TR_FAIL(TR_EIO, "cannot open %s: %s", path, strerror(errno));
     s = tr_ckpt_unseal(fd, &pages, &out->minor);
-    close(fd);
     if (s == TR_OK)
         s = parse(&pages, out);
     if (s != TR_OK)
         s = TR_FAIL(s, "%s is damaged or not a checkpoint: %s", path, tr_last_error());
     tr_ckpt_sparse_release(&pages);
+    return s;
+}
+
+enum tr_status tr_ckpt_index_read(const char *path, struct tr_ckpt_index *out)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    enum tr_status s;
+
+    memset(out, 0, sizeof *out);
+    if (fd < 0)
+        return TR_FAIL(TR_EIO, "cannot open %s: %s", path, strerror(errno));
+    s = tr_ckpt_index_read_fd(fd, path, out);
+    close(fd);
     return s;
 }
 

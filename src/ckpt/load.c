@@ -2,7 +2,6 @@
 #include "ckpt/ckpt.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +27,7 @@ struct load {
     } * places;       /* of each tensor in the file */
     uint64_t *sums;   /* of what was read and this tensor rank and stage store */
     uint64_t *others; /* of what they hold as well, but do not store */
+    int fd, error;    /* the file; -1, and why it could not be opened */
 };
 
 /* What rank 0 found out about one checkpoint; all of it is told to the ranks. */
@@ -121,8 +121,9 @@ static enum tr_status find_places(struct load *v, const char *file, const struct
 static enum tr_status examine(struct load *v, const char *file, const struct tr_shape *shape,
                               struct finding *f)
 {
-    struct tr_ckpt_index x;
-    enum tr_status s = tr_ckpt_index_read(file, &x);
+    struct tr_ckpt_index x = {.count = 0};
+    enum tr_status s = v->fd < 0 ? TR_FAIL(TR_EIO, "cannot open %s: %s", file, strerror(v->error))
+                                 : tr_ckpt_index_read_fd(v->fd, file, &x);
 
     f->final = v->how->step >= 0;
     if (s == TR_OK) {
@@ -153,8 +154,7 @@ static void pad_piece(struct load *v, int kind, const struct tr_ckpt_piece *piec
     }
 }
 
-static enum tr_status read_piece(struct load *v, int fd, int kind,
-                                 const struct tr_ckpt_piece *piece)
+static enum tr_status read_piece(struct load *v, int kind, const struct tr_ckpt_piece *piece)
 {
     const struct tr_param *p = piece->param;
     int number = tr_ckpt_number(&v->map, kind, piece);
@@ -164,7 +164,7 @@ static enum tr_status read_piece(struct load *v, int fd, int kind,
         float *x = tr_ckpt_room(&v->map, kind, piece, lo);
 
         hi = tr_ckpt_upto(&v->map, lo, piece->hi);
-        if (tr_ckpt_read_elems(fd, v->places[number].offset, p, x, lo, hi) != 0)
+        if (tr_ckpt_read_elems(v->fd, v->places[number].offset, p, x, lo, hi) != 0)
             return TR_FAIL(TR_EIO, "%s/%s cannot be read: %s", tr_ckpt_group(kind), p->name,
                            strerror(errno));
         sums[number] += tr_ckpt_sum_elems(p, x, lo, hi);
@@ -176,22 +176,20 @@ static enum tr_status read_piece(struct load *v, int fd, int kind,
 
 static enum tr_status read_elements(struct load *v, const char *file)
 {
-    int fd = open(file, O_RDONLY | O_CLOEXEC);
     enum tr_status s = TR_OK;
 
-    if (fd < 0)
+    if (v->fd < 0)
         return TR_FAIL(TR_EIO,
                        "cannot open %s: %s; every rank reads it, so it must lie on a file system "
                        "that all nodes share",
-                       file, strerror(errno));
+                       file, strerror(v->error));
     memset(v->sums, 0, (size_t)v->tensors * sizeof *v->sums);
     memset(v->others, 0, (size_t)v->tensors * sizeof *v->others);
     for (int k = 0; s == TR_OK && k < v->map.kinds; k++)
         for (int i = 0; s == TR_OK && i < v->map.count; i++)
-            s = read_piece(v, fd, k, &v->map.list[i]);
+            s = read_piece(v, k, &v->map.list[i]);
     if (s != TR_OK)
         s = TR_FAIL(s, "%s: %s", file, tr_last_error());
-    close(fd);
     return s;
 }
 
@@ -239,8 +237,12 @@ static enum tr_status load_one(struct load *v, const struct tr_shape *shape,
                                const struct tr_params *params, struct finding *f)
 {
     char *folder = tr_ckpt_folder(v->dir, f->iteration), *file = tr_ckpt_file_in(folder);
-    enum tr_status s = v->world->rank == 0 ? examine(v, file, shape, f) : TR_OK;
+    enum tr_status s = TR_OK;
 
+    v->fd = tr_open_by(v->how->by, file);
+    v->error = errno;
+    if (v->world->rank == 0)
+        s = examine(v, file, shape, f);
     tr_ckpt_tell(v->world, f, sizeof *f);
     s = tr_comm_agree(v->world, s);
     if (s == TR_OK) {
@@ -251,6 +253,8 @@ static enum tr_status load_one(struct load *v, const struct tr_shape *shape,
         s = tr_comm_agree(v->world, check_sums(v, file));
     if (s == TR_OK)
         s = tr_comm_agree(v->world, check_others(v, params, file));
+    if (v->fd >= 0)
+        close(v->fd);
     free(file);
     free(folder);
     return s;

@@ -11,6 +11,7 @@
 #include "config/config.h"
 #include "train/check.h"
 #include "train/plan.h"
+#include "train/start.h"
 #include "train/train.h"
 #include "util/log.h"
 
@@ -43,8 +44,8 @@ const struct tr_doc tr_doc_train = {
 
 /* What describes the model from the JSON of a checkpoint, and over it the command line once more,
    so that what is given there counts.  Its warnings have been heard. */
-static enum tr_status set_again(struct tr_config *c, const char *json, int64_t vocab, int argc,
-                                char **argv)
+static enum tr_status set_again(struct tr_config *c, const char *json, int64_t vocab,
+                                const struct tr_args *words)
 {
     char number[32];
 
@@ -54,11 +55,11 @@ static enum tr_status set_again(struct tr_config *c, const char *json, int64_t v
     snprintf(number, sizeof number, "%lld", (long long)vocab);
     TR_TRY(tr_config_set(c, "vocab-size", number));
     tr_log_level(TR_LOG_ERROR);
-    return tr_config_parse(c, argc, argv);
+    return tr_config_parse_args(c, words);
 }
 
 /* --use-checkpoint-args.  Without --load it is for tr_shape_of() to complain. */
-static enum tr_status take_options(struct tr_config *c, int argc, char **argv,
+static enum tr_status take_options(struct tr_config *c, const struct tr_args *words,
                                    struct tr_comm *world)
 {
     int64_t step = c->ckpt_step == TR_UNSET_INT ? -1 : c->ckpt_step, vocab;
@@ -75,7 +76,7 @@ static enum tr_status take_options(struct tr_config *c, int argc, char **argv,
                      c->load);
         return TR_OK;
     }
-    s = set_again(c, json, vocab, argc, argv);
+    s = set_again(c, json, vocab, words);
     free(json);
     return tr_comm_agree(world, s);
 }
@@ -121,16 +122,30 @@ static enum tr_status plan(const struct tr_config *c, struct tr_comm *world)
     return tr_comm_agree(world, s);
 }
 
+/* All options of the run, and what is in the vocabulary. */
+static enum tr_status read_options(struct tr_config *c, int argc, char **argv,
+                                   struct tr_comm *world)
+{
+    struct tr_args words;
+    enum tr_status s = tr_start_words(world, argc - 1, argv + 1, &words);
+
+    if (s == TR_OK)
+        s = tr_comm_agree(world, tr_config_parse_args(c, &words));
+    if (s == TR_OK)
+        s = take_options(c, &words, world);
+    tr_args_release(&words);
+    if (s == TR_OK)
+        tr_start_vocab(world, c);
+    return s;
+}
+
 static enum tr_status train(int argc, char **argv, struct tr_comm *world)
 {
     struct tr_config c;
     enum tr_status s;
 
     tr_config_init(&c);
-    /* An argument file may be missing on one node only. */
-    s = tr_comm_agree(world, tr_config_parse(&c, argc - 1, argv + 1));
-    if (s == TR_OK)
-        s = take_options(&c, argc - 1, argv + 1, world);
+    s = read_options(&c, argc, argv, world);
     if (s == TR_OK) {
         tr_log_level((enum tr_level)c.log_level);
         tr_comm_mpi_limit(world, 60.0 * c.distributed_timeout_minutes);
@@ -151,10 +166,13 @@ static enum tr_status train(int argc, char **argv, struct tr_comm *world)
 int tr_cmd_train(int argc, char **argv)
 {
     struct tr_comm world;
-    enum tr_status s = tr_check_before_mpi();
+    enum tr_status s;
 
+    tr_start_begin();
+    s = tr_check_before_mpi();
     if (s == TR_OK)
         s = tr_comm_mpi_start(&world);
+    tr_start_end(TR_START_MPI);
     if (s != TR_OK)
         return tr_status_exit_code(s);
     s = train(argc, argv, &world);

@@ -62,6 +62,8 @@ void tr_launch_read(struct tr_comm *world, struct tr_launch *out)
 
         while (strcmp(all[first].host, all[r].host) != 0)
             first++;
+        if (first == r && strcmp(all[r].host, mine.host) == 0)
+            out->node = out->nodes;
         out->nodes += first == r;
         if (strcmp(all[r].host, mine.host) != 0)
             continue;

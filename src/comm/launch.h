@@ -11,6 +11,7 @@
 struct tr_launch {
     int local_rank, local_size; /* among the ranks on this host */
     int nodes;                  /* hosts in the world */
+    int node;                   /* number of this one, in the order of their first ranks */
     int cores;                  /* in the affinity mask of this process */
     int sharers;                /* ranks of this host with that very mask: 1 when ranks are bound */
     int omp_threads;            /* OMP_NUM_THREADS; 0 where it is not set */

@@ -11,6 +11,7 @@ libtrireme_a_SOURCES += \
 	src/comm/reduce.c src/comm/reduce.h \
 	src/comm/roll.c src/comm/roll.h \
 	src/comm/self.c \
+	src/comm/share.c src/comm/share.h \
 	src/comm/slow.c src/comm/slow.h \
 	src/comm/watch.c src/comm/watch.h
 

@@ -238,6 +238,7 @@ static enum tr_status load_row(struct tr_config *c, const struct tr_opt *o, cons
 void tr_config_init(struct tr_config *c)
 {
     tr_options_init(&table, c);
+    c->vocab_known = (struct tr_vocab_file){0};
 }
 
 void tr_config_release(struct tr_config *c)
@@ -248,6 +249,11 @@ void tr_config_release(struct tr_config *c)
 enum tr_status tr_config_parse(struct tr_config *c, int argc, char **argv)
 {
     return tr_options_parse(&table, c, argc, argv, NULL);
+}
+
+enum tr_status tr_config_parse_args(struct tr_config *c, const struct tr_args *words)
+{
+    return tr_options_parse_args(&table, c, words, NULL);
 }
 
 enum tr_status tr_config_parse_text(struct tr_config *c, const char *text)

@@ -40,7 +40,12 @@ struct tr_config {
 #undef TR_FIELD_TEXT
 #undef TR_FIELD_WORDS
 #undef TR_FIELD_CHOICE
+    /* No option: what is in --vocab-file, where it was read before; size 0: it was not. */
+    struct tr_vocab_file {
+        int64_t size, eod;
+    } vocab_known;
 };
+struct tr_args;
 
 /* Every option at its default. */
 void tr_config_init(struct tr_config *c);
@@ -54,6 +59,9 @@ void tr_config_release(struct tr_config *c);
  * for the syntax, @FILE included.
  */
 enum tr_status tr_config_parse(struct tr_config *c, int argc, char **argv) TR_MUST_CHECK;
+
+/* The same from words whose argument files have been opened up (config/words.h). */
+enum tr_status tr_config_parse_args(struct tr_config *c, const struct tr_args *words) TR_MUST_CHECK;
 
 /* The same from a text, written as an argument file is: for tests and golden cases. */
 enum tr_status tr_config_parse_text(struct tr_config *c, const char *text) TR_MUST_CHECK;

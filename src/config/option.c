@@ -417,15 +417,22 @@ void tr_options_release(const struct tr_options *t, void *base)
     }
 }
 
+enum tr_status tr_options_parse_args(const struct tr_options *t, void *base,
+                                     const struct tr_args *words, struct tr_words *rest)
+{
+    struct target to = {t, base, ""};
+
+    return parse(&to, words, rest);
+}
+
 enum tr_status tr_options_parse(const struct tr_options *t, void *base, int argc, char **argv,
                                 struct tr_words *rest)
 {
-    struct target to = {t, base, ""};
     struct tr_args a = {0};
     enum tr_status status = tr_args_argv(&a, argc, argv);
 
     if (status == TR_OK)
-        status = parse(&to, &a, rest);
+        status = tr_options_parse_args(t, base, &a, rest);
     tr_args_release(&a);
     return status;
 }

@@ -102,6 +102,12 @@ void tr_options_release(const struct tr_options *t, void *base);
 enum tr_status tr_options_parse(const struct tr_options *t, void *base, int argc, char **argv,
                                 struct tr_words *rest) TR_MUST_CHECK;
 
+/* The same from words whose argument files have been opened up (config/words.h). */
+struct tr_args;
+enum tr_status tr_options_parse_args(const struct tr_options *t, void *base,
+                                     const struct tr_args *words,
+                                     struct tr_words *rest) TR_MUST_CHECK;
+
 /* The same from the text of an argument file. */
 enum tr_status tr_options_parse_text(const struct tr_options *t, void *base,
                                      const char *text) TR_MUST_CHECK;

@@ -9,7 +9,7 @@
 
 enum { VOCAB_LIMIT = 64 << 20 };
 
-static enum tr_status read_file(const char *path, int64_t *size, int64_t *eod)
+enum tr_status tr_vocab_read(const char *path, struct tr_vocab_file *out)
 {
     json_error_t error;
     json_t *object, *token;
@@ -18,14 +18,25 @@ static enum tr_status read_file(const char *path, int64_t *size, int64_t *eod)
     TR_TRY(tr_file_text(path, VOCAB_LIMIT, &text));
     object = json_loads(text, 0, &error);
     free(text);
-    *size = (int64_t)json_object_size(object);
+    out->size = (int64_t)json_object_size(object);
     token = json_object_get(object, "<|endoftext|>");
-    *eod = token ? json_integer_value(token) : -1;
+    out->eod = token ? json_integer_value(token) : -1;
     json_decref(object);
-    if (*size == 0)
+    if (out->size == 0)
         return TR_FAIL(TR_EDATA,
                        "--vocab-file %s is not a vocabulary, one JSON object of tokens: %s", path,
                        object ? "it has no entry" : error.text);
+    return TR_OK;
+}
+
+static enum tr_status read_file(const struct tr_config *c, int64_t *size, int64_t *eod)
+{
+    struct tr_vocab_file f = c->vocab_known;
+
+    if (f.size == 0)
+        TR_TRY(tr_vocab_read(c->vocab_file, &f));
+    *size = f.size;
+    *eod = f.eod;
     return TR_OK;
 }
 
@@ -44,7 +55,7 @@ static enum tr_status read_tokenizer(const struct tr_config *c, int64_t *size, i
     case TR_TOKENIZER_GPT2_BPE:
         *eod = TR_VOCAB_GPT2_EOD;
         if (c->vocab_file)
-            return read_file(c->vocab_file, size, eod);
+            return read_file(c, size, eod);
         return given ? TR_OK
                      : TR_FAIL(TR_ECONFIG,
                                "the size of the vocabulary is not known: give --vocab-file with "

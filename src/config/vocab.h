@@ -24,4 +24,8 @@ enum { TR_VOCAB_BYTES = 257, TR_VOCAB_BYTES_EOD = 256, TR_VOCAB_GPT2_EOD = 50256
  */
 enum tr_status tr_vocab_of(const struct tr_config *c, int64_t *size, int64_t *eod) TR_MUST_CHECK;
 
+/* What is in the vocabulary of gpt2-bpe at `path`: its entries, and the number of "<|endoftext|>" or -1.
+   TR_EIO, TR_EDATA as above. */
+enum tr_status tr_vocab_read(const char *path, struct tr_vocab_file *out) TR_MUST_CHECK;
+
 #endif

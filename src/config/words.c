@@ -156,6 +156,31 @@ enum tr_status tr_args_text(struct tr_args *a, const char *text)
     return add_text(a, text, (struct source){NULL, 1, 0});
 }
 
+/* Text and place of each, one after the other, each with its end. */
+char *tr_args_pack(const struct tr_args *a, size_t *bytes)
+{
+    char *packed, *at;
+
+    *bytes = 0;
+    for (int i = 0; i < a->count; i++)
+        *bytes += strlen(a->list[i].text) + strlen(a->list[i].where) + 2;
+    packed = at = malloc(*bytes + 1);
+    TR_ASSERT(packed);
+    for (int i = 0; i < a->count; i++) {
+        at = stpcpy(at, a->list[i].text) + 1;
+        at = stpcpy(at, a->list[i].where) + 1;
+    }
+    return packed;
+}
+
+void tr_args_unpack(struct tr_args *a, const char *packed, size_t bytes)
+{
+    for (const char *at = packed, *where; at < packed + bytes; at = where + strlen(where) + 1) {
+        where = at + strlen(at) + 1;
+        add(a, tr_format("%s", at), tr_format("%s", where));
+    }
+}
+
 void tr_args_release(struct tr_args *a)
 {
     for (int i = 0; i < a->count; i++) {

@@ -2,6 +2,8 @@
 #ifndef TR_CONFIG_WORDS_H
 #define TR_CONFIG_WORDS_H
 
+#include <stddef.h>
+
 #include "util/status.h"
 
 /*
@@ -27,6 +29,10 @@ enum tr_status tr_args_argv(struct tr_args *a, int argc, char **argv) TR_MUST_CH
 
 /* Append the words of an argument file's text. */
 enum tr_status tr_args_text(struct tr_args *a, const char *text) TR_MUST_CHECK;
+
+/* All of them as bytes, owned by the caller, and back: appends to *a. */
+char *tr_args_pack(const struct tr_args *a, size_t *bytes);
+void tr_args_unpack(struct tr_args *a, const char *packed, size_t bytes);
 
 void tr_args_release(struct tr_args *a);
 

@@ -221,12 +221,13 @@ static enum tr_status bound_part(const struct tr_config *c, const struct tr_data
     return TR_OK;
 }
 
-static enum tr_status open_index(const struct tr_config *c, const struct tr_data *x, struct part *p)
+static enum tr_status open_index(const struct tr_config *c, const struct tr_data *x, struct part *p,
+                                 const struct tr_opener *by)
 {
     double begin = tr_now();
 
     tr_print_rank0(" > building dataset index ...\n");
-    TR_TRY(tr_index_open(p->prefix, &p->index));
+    TR_TRY(tr_index_open_by(p->prefix, by, &p->index));
     print_index(&p->index, tr_now() - begin);
     TR_TRY(bound_part(c, x, p));
     print_split(x, p);
@@ -252,7 +253,8 @@ static enum tr_status check_share(const struct tr_config *c, const struct tr_dat
 }
 
 static enum tr_status open_samples(const struct tr_config *c, struct tr_data *x, struct part *p,
-                                   enum tr_split split, struct tr_comm *world)
+                                   enum tr_split split, struct tr_comm *world,
+                                   const struct tr_opener *by)
 {
     const struct mixture *m = &x->of[split];
     struct tr_samples_spec spec = {
@@ -269,7 +271,7 @@ static enum tr_status open_samples(const struct tr_config *c, struct tr_data *x,
     if (!takes_from(x, (int)split, p) || spec.wanted == 0 || spec.first == spec.last)
         return TR_OK;
     stem = stem_of(c, x, p, split, spec.wanted);
-    s = tr_samples_open(&spec, p->prefix, stem, world, &x->warned, &p->samples[split]);
+    s = tr_samples_open(&spec, p->prefix, stem, world, by, &x->warned, &p->samples[split]);
     free(stem);
     return s;
 }
@@ -288,16 +290,16 @@ static enum tr_status same_everywhere(struct tr_comm *world, const struct part *
 }
 
 static enum tr_status open_part(const struct tr_config *c, struct tr_data *x, struct part *p,
-                                struct tr_comm *world)
+                                struct tr_comm *world, const struct tr_opener *by)
 {
-    enum tr_status s = open_index(c, x, p);
+    enum tr_status s = open_index(c, x, p, by);
 
     for (int k = 0; k < TR_SPLITS && s == TR_OK; k++)
         s = check_share(c, x, p, k);
     TR_TRY(tr_comm_agree(world, s));
     TR_TRY(tr_comm_agree(world, same_everywhere(world, p)));
     for (int k = 0; k < TR_SPLITS; k++)
-        TR_TRY(open_samples(c, x, p, (enum tr_split)k, world));
+        TR_TRY(open_samples(c, x, p, (enum tr_split)k, world, by));
     return TR_OK;
 }
 
@@ -324,7 +326,8 @@ static void mix(struct mixture *m, enum tr_split split)
     free(size);
 }
 
-static enum tr_status open_sets(const struct tr_config *c, struct tr_data *x, struct tr_comm *world)
+static enum tr_status open_sets(const struct tr_config *c, struct tr_data *x, struct tr_comm *world,
+                                const struct tr_opener *by)
 {
     enum tr_status s = read_paths(c, x);
 
@@ -334,7 +337,7 @@ static enum tr_status open_sets(const struct tr_config *c, struct tr_data *x, st
     TR_TRY(tr_comm_agree(world, s));
     print_targets(x);
     for (int i = 0; i < x->parts; i++)
-        TR_TRY(open_part(c, x, &x->part[i], world));
+        TR_TRY(open_part(c, x, &x->part[i], world, by));
     for (int k = 0; k < TR_SPLITS; k++) {
         struct mixture *m = &x->of[k];
 
@@ -371,19 +374,21 @@ static enum tr_status open_cyclic(const struct tr_shape *s, struct tr_data *x)
 }
 
 static enum tr_status open_all(const struct tr_config *c, const struct tr_shape *s,
-                               struct tr_data *x, struct tr_comm *world)
+                               struct tr_data *x, struct tr_comm *world,
+                               const struct tr_opener *by)
 {
     if (c->mock_data)
         open_mock(c, s, x);
     else
-        TR_TRY(open_sets(c, x, world));
+        TR_TRY(open_sets(c, x, world, by));
     if (c->dataloader_type == TR_LOADER_CYCLIC)
         TR_TRY(open_cyclic(s, x));
     return TR_OK;
 }
 
 enum tr_status tr_data_open(const struct tr_config *c, const struct tr_shape *s,
-                            struct tr_comm *world, struct tr_data **out)
+                            struct tr_comm *world, const struct tr_opener *by,
+                            struct tr_data **out)
 {
     struct tr_data *x = calloc(1, sizeof *x);
     enum tr_status status;
@@ -394,7 +399,7 @@ enum tr_status tr_data_open(const struct tr_config *c, const struct tr_shape *s,
     x->of[TR_SPLIT_TRAIN].wanted = s->train_samples;
     x->of[TR_SPLIT_VALID].wanted = s->valid_samples;
     x->of[TR_SPLIT_TEST].wanted = s->test_samples;
-    status = open_all(c, s, x, world);
+    status = open_all(c, s, x, world, by);
     *out = status == TR_OK ? x : NULL;
     if (status != TR_OK)
         tr_data_close(x);

@@ -6,6 +6,7 @@
 
 #include "config/config.h"
 #include "config/shape.h"
+#include "util/file.h"
 #include "util/status.h"
 
 /*
@@ -31,14 +32,16 @@ struct tr_comm;
  * are borrowed for the call.  Index maps lie next to the data or in the cache folder; rank 0
  * checks or builds them, the others use its files or, where they do not see them, make their own
  * (data/samples.h).  Prints Megatron's lines ("> building train, validation, and test datasets
- * ..." to "> finished creating GPT datasets ...") from rank 0.
+ * ..." to "> finished creating GPT datasets ...") from rank 0.  Files are opened by `by`, which is
+ * borrowed for the call and may be NULL.
  *
  * Collective over `world`, and fails on all ranks if on any: TR_ECONFIG for --data-path or
  * --split, TR_EIO or TR_EDATA for a file, TR_EDATA if the ranks do not see the same data or there are
  * too few for the cyclic order.  *out is then NULL.
  */
 enum tr_status tr_data_open(const struct tr_config *c, const struct tr_shape *s,
-                            struct tr_comm *world, struct tr_data **out) TR_MUST_CHECK;
+                            struct tr_comm *world, const struct tr_opener *by,
+                            struct tr_data **out) TR_MUST_CHECK;
 void tr_data_close(struct tr_data *x);
 
 /* Samples in the order of a split: at least as many as were wanted, or 0 when none were wanted or

@@ -310,12 +310,41 @@ static enum tr_status check_documents(const struct tr_index *x)
     return TR_OK;
 }
 
-static enum tr_status open_and_check(const char *prefix, struct tr_index *x)
+/* What one rank alone found must not keep it from opening a file with the others: both are open before
+   anything is looked at. */
+struct opened {
+    int fd, error;
+};
+
+static struct opened open_one(const struct tr_opener *by, const char *path)
+{
+    int fd = tr_open_by(by, path);
+
+    return (struct opened){fd, errno};
+}
+
+static enum tr_status map_one(const struct opened *o, const char *path, struct tr_map *out)
+{
+    errno = o->error;
+    return tr_map_take(o->fd, path, out);
+}
+
+static enum tr_status check_numbers(struct tr_index *x)
+{
+    TR_TRY(check_sequences(x));
+    return check_documents(x);
+}
+
+static enum tr_status open_and_check(const char *prefix, const struct tr_opener *by,
+                                     struct tr_index *x)
 {
     char *idx = tr_format("%s.idx", prefix), *bin = tr_format("%s.bin", prefix);
+    struct opened first = open_one(by, idx), second = {-1, 0};
     enum tr_status s;
 
-    s = access(idx, F_OK) != 0 && errno == ENOENT ? not_found(prefix) : tr_map_open(idx, &x->idx);
+    if (first.fd >= 0)
+        second = open_one(by, bin);
+    s = first.fd < 0 && first.error == ENOENT ? not_found(prefix) : map_one(&first, idx, &x->idx);
     if (s == TR_OK)
         s = check_magic(x);
     if (s == TR_OK)
@@ -323,11 +352,13 @@ static enum tr_status open_and_check(const char *prefix, struct tr_index *x)
     if (s == TR_OK)
         s = check_counts(x);
     if (s == TR_OK)
-        s = tr_map_open(bin, &x->bin);
-    if (s == TR_OK)
-        s = check_sequences(x);
-    if (s == TR_OK)
-        s = check_documents(x);
+        s = map_one(&second, bin, &x->bin);
+    else if (second.fd >= 0)
+        close(second.fd);
+    if (s == TR_OK && tr_open_is_first(by))
+        s = check_numbers(x);
+    else if (s == TR_OK)
+        x->tokens = (int64_t)x->bin.bytes / x->type_bytes;
     free(idx);
     free(bin);
     return s;
@@ -335,11 +366,17 @@ static enum tr_status open_and_check(const char *prefix, struct tr_index *x)
 
 enum tr_status tr_index_open(const char *prefix, struct tr_index *out)
 {
+    return tr_index_open_by(prefix, NULL, out);
+}
+
+enum tr_status tr_index_open_by(const char *prefix, const struct tr_opener *by,
+                                struct tr_index *out)
+{
     enum tr_status s;
 
     memset(out, 0, sizeof *out);
     out->prefix = tr_format("%s", prefix);
-    s = open_and_check(prefix, out);
+    s = open_and_check(prefix, by, out);
     if (s != TR_OK)
         tr_index_close(out);
     return s;

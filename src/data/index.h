@@ -60,6 +60,15 @@ struct tr_index {
  * sizes.  On failure *out holds nothing to close.
  */
 enum tr_status tr_index_open(const char *prefix, struct tr_index *out) TR_MUST_CHECK;
+
+/*
+ * The same with files opened by `by`.  Ranks that open them together map the same two files, so only the
+ * first of them reads all numbers; the others may use the data set when they know that it found them
+ * right.
+ */
+enum tr_status tr_index_open_by(const char *prefix, const struct tr_opener *by,
+                                struct tr_index *out) TR_MUST_CHECK;
+
 void tr_index_close(struct tr_index *x);
 
 /* Tokens of sequence `sequence`, 0 <= sequence < x->sequences. */

@@ -93,12 +93,12 @@ static enum tr_status check(const struct tr_map *map, const struct tr_npy *a, co
     return TR_OK;
 }
 
-enum tr_status tr_npy_open(const char *path, const struct tr_npy *a, struct tr_map *map,
-                           const void **data)
+enum tr_status tr_npy_open(int fd, const char *path, const struct tr_npy *a,
+                           struct tr_map *map, const void **data)
 {
     enum tr_status s;
 
-    TR_TRY(tr_map_open(path, map));
+    TR_TRY(tr_map_take(fd, path, map));
     s = check(map, a, data);
     if (s != TR_OK)
         tr_map_close(map);

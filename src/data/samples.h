@@ -76,10 +76,13 @@ void tr_samples_close(struct tr_samples *x);
 /*
  * Maps on disk are numpy files under Megatron's names, STEM_doc_idx.npy, STEM_sample_idx.npy and
  * STEM_shuffle_idx.npy.  load() maps those of a planned order and checks types, shapes and sizes:
- * TR_EIO if one is missing, TR_EDATA if one cannot be of this order.  store() puts one map in
+ * TR_EIO if one is missing, TR_EDATA if one cannot be of this order; load_by() has them opened by `by`,
+ * which may be NULL.  store() puts one map in
  * place atomically, so that several ranks may do so at once.
  */
 enum tr_status tr_samples_load(struct tr_samples *x, const char *stem) TR_MUST_CHECK;
+enum tr_status tr_samples_load_by(struct tr_samples *x, const char *stem,
+                                  const struct tr_opener *by) TR_MUST_CHECK;
 enum tr_status tr_samples_store(const struct tr_samples *x, const char *stem,
                                 enum tr_samples_map which) TR_MUST_CHECK;
 
@@ -95,9 +98,9 @@ enum tr_status tr_samples_verify(const struct tr_samples *x) TR_MUST_CHECK;
 
 /*
  * Plan, then take the maps from the cache under `stem`, or build them, put them there and map
- * them.  Collective over `world`; all ranks give the same.  Rank 0 goes first, verifies what it
- * finds and builds again what is stale or damaged.  The others then open what it left; those that
- * do not see it (disks of their own) or see something else do the same for themselves, which is
+ * them; files are opened by `by`, once where all is well.  Collective over `world`; all ranks give the
+ * same.  Rank 0 verifies what it finds and builds again what is stale or damaged, after which all open
+ * what it left; those that do not see it (disks of their own) or see something else do the same for themselves, which is
  * safe because all write equal bytes under names of their own first.  Where nothing can be written
  * the maps stay in memory, with one warning from rank 0 that sets *warned; none is given if it was
  * set.  Rank 0 prints Megatron's lines.  TR_EDATA on all ranks if a rank's copy of the data set
@@ -105,7 +108,8 @@ enum tr_status tr_samples_verify(const struct tr_samples *x) TR_MUST_CHECK;
  */
 struct tr_comm;
 enum tr_status tr_samples_open(const struct tr_samples_spec *spec, const char *what,
-                               const char *stem, struct tr_comm *world, bool *warned,
+                               const char *stem, struct tr_comm *world,
+                               const struct tr_opener *by, bool *warned,
                                struct tr_samples *out) TR_MUST_CHECK;
 
 /* A number that equal orders share and different ones hardly ever do; looks at T and at a few

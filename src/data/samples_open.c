@@ -80,65 +80,66 @@ static bool build_and_store(struct tr_samples *x, const char *stem)
     return stored;
 }
 
-/* The same maps from the files, so that the ranks of a node share one copy in memory. */
-static void map_what_was_built(struct tr_samples *x, const struct tr_samples *plan,
-                               const char *stem)
+/* The same maps from the files, so that the ranks of a node share one copy in memory.  True if they
+   are there. */
+static bool take_files(struct tr_samples *x, const struct tr_samples *plan, const char *stem,
+                       const struct tr_opener *by, uint64_t expected)
 {
     struct tr_samples files = *plan;
 
-    if (tr_samples_load(&files, stem) != TR_OK)
-        return;
-    if (tr_samples_fingerprint(&files) != tr_samples_fingerprint(x)) {
+    if (tr_samples_load_by(&files, stem, by) != TR_OK)
+        return false;
+    if (tr_samples_fingerprint(&files) != expected) {
         tr_samples_close(&files);
-        return;
+        return false;
     }
     tr_samples_close(x);
     *x = files;
+    return true;
 }
 
-/* Gives the seconds of opening the files, without those of building them. */
-static double take_first(struct tr_samples *x, const char *stem, bool *warned)
-{
-    const struct tr_samples plan = *x;
-    double begin = tr_now();
+/* What rank 0 found, or did. */
+struct word {
+    uint64_t fingerprint;
+    int64_t stored; /* there are new files */
+};
 
-    if (some_missing(stem)) {
+/* Rank 0, which has loaded what it found unless `s` says why not. */
+static struct word take_first(struct tr_samples *x, const struct tr_samples *plan,
+                              const char *stem, enum tr_status s, bool *warned)
+{
+    bool stored;
+
+    if (s == TR_OK) {
+        s = tr_samples_verify(x);
+        if (s == TR_OK)
+            return (struct word){.fingerprint = tr_samples_fingerprint(x)};
+        drop_maps(x, plan);
+    }
+    if (some_missing(stem))
         tr_print_rank0(" > WARNING: could not find index map files, building the indices on rank 0 "
                        "...\n");
-    } else if (tr_samples_load(x, stem) == TR_OK && tr_samples_verify(x) == TR_OK) {
-        return tr_now() - begin;
-    } else {
+    else
         tr_log(TR_LOG_WARNING, "%s; it is built again", tr_last_error());
-        drop_maps(x, &plan);
-    }
     print_epochs(x);
-    if (build_and_store(x, stem)) {
-        begin = tr_now();
-        map_what_was_built(x, &plan, stem);
-        return tr_now() - begin;
-    }
-    if (!*warned) {
+    stored = build_and_store(x, stem);
+    if (!stored && !*warned) {
         tr_log(TR_LOG_WARNING,
                "%s. Index maps are kept in memory and built again at every start; give "
                "--data-cache-path a folder that can be written",
                tr_last_error());
         *warned = true;
     }
-    return 0.0;
+    return (struct word){.fingerprint = tr_samples_fingerprint(x), .stored = stored};
 }
 
-static enum tr_status take_after(struct tr_samples *x, const char *what, const char *stem,
-                                 uint64_t expected)
+/* Another rank, which sees none of those maps. */
+static enum tr_status make_own(struct tr_samples *x, const struct tr_samples *plan,
+                               const char *what, const char *stem, uint64_t expected)
 {
-    const struct tr_samples plan = *x;
-
-    if (tr_samples_load(x, stem) == TR_OK) {
-        if (tr_samples_fingerprint(x) == expected)
-            return TR_OK;
-        drop_maps(x, &plan);
-    }
+    drop_maps(x, plan);
     if (build_and_store(x, stem))
-        map_what_was_built(x, &plan, stem);
+        (void)take_files(x, plan, stem, NULL, expected);
     if (tr_samples_fingerprint(x) != expected)
         return TR_FAIL(TR_EDATA,
                        "%s is not the same data set here as on rank 0: the order of its samples "
@@ -147,9 +148,9 @@ static enum tr_status take_after(struct tr_samples *x, const char *what, const c
     return TR_OK;
 }
 
-static uint64_t of_rank_0(struct tr_comm *world, uint64_t mine)
+static struct word of_rank_0(struct tr_comm *world, struct word mine)
 {
-    uint64_t *all = malloc((size_t)world->size * sizeof *all), first;
+    struct word *all = malloc((size_t)world->size * sizeof *all), first;
 
     if (!all)
         tr_die(TR_ERESOURCE, "no memory left to compare index maps");
@@ -174,20 +175,36 @@ static void print_taken(const struct tr_samples *x, const char *stem, double sec
 }
 
 enum tr_status tr_samples_open(const struct tr_samples_spec *spec, const char *what,
-                               const char *stem, struct tr_comm *world, bool *warned,
-                               struct tr_samples *out)
+                               const char *stem, struct tr_comm *world,
+                               const struct tr_opener *by, bool *warned, struct tr_samples *out)
 {
-    uint64_t expected = 0;
-    double seconds = 0.0;
+    struct tr_samples plan;
+    struct word word = {0};
+    double begin, seconds;
     enum tr_status s;
+    bool have;
 
     TR_TRY(tr_comm_agree(world, tr_samples_plan(spec, what, out)));
+    plan = *out;
+    begin = tr_now();
+    s = tr_samples_load_by(out, stem, by);
+    have = s == TR_OK;
+    if (!have)
+        *out = plan;
+    seconds = tr_now() - begin;
     if (world->rank == 0) {
-        seconds = take_first(out, stem, warned);
-        expected = tr_samples_fingerprint(out);
+        word = take_first(out, &plan, stem, s, warned);
+        have = true;
     }
-    expected = of_rank_0(world, expected);
-    s = world->rank == 0 ? TR_OK : take_after(out, what, stem, expected);
+    word = of_rank_0(world, word);
+    begin = tr_now();
+    if (word.stored) {
+        have |= take_files(out, &plan, stem, by, word.fingerprint);
+        seconds = tr_now() - begin;
+    }
+    s = TR_OK;
+    if (!have || tr_samples_fingerprint(out) != word.fingerprint)
+        s = make_own(out, &plan, what, stem, word.fingerprint);
     s = tr_comm_agree(world, s);
     if (s == TR_OK)
         print_taken(out, stem, seconds);

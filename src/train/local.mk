@@ -12,6 +12,7 @@ libtrireme_a_SOURCES += \
 	src/train/progress.c src/train/progress.h \
 	src/train/report.c src/train/report.h \
 	src/train/run.c src/train/run.h \
+	src/train/start.c src/train/start.h \
 	src/train/step.c src/train/step.h \
 	src/train/tell.c src/train/tell.h \
 	src/train/stop.c src/train/stop.h \

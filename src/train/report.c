@@ -322,6 +322,17 @@ int tr_report_initialized(char *buf, size_t size, double seconds, struct tr_mome
     return (int)t.used;
 }
 
+int tr_report_start(char *buf, size_t size, const double *parts, double seconds)
+{
+    static const char *const names[] = {"program", "MPI", "launch", "model", "checkpoint", "data"};
+    struct text t = {buf, size, 0};
+
+    put(&t, "> start-up (seconds): %.3f", seconds);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        put(&t, " | %s: %.3f", names[i], parts[i]);
+    return (int)t.used;
+}
+
 int tr_report_parameters(char *buf, size_t size, int tp, int pp, int64_t number)
 {
     return put_all(

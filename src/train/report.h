@@ -133,8 +133,12 @@ int tr_report_world(char *buf, size_t size, const struct tr_shape *s);
 int tr_report_setup(char *buf, size_t size, const struct tr_shape *s, const char *tokenizer,
                     uint64_t seed);
 
-/* How long that took, the time, and that the model comes next. */
+/* How long that took since the program was started, the time, and that the model comes next. */
 int tr_report_initialized(char *buf, size_t size, double seconds, struct tr_moment now);
+
+/* Seconds from the start of the program to the first iteration, and of its parts, in the order of
+   train/start.h.  No line of Megatron's. */
+int tr_report_start(char *buf, size_t size, const double *parts, double seconds);
 
 /* " > number of parameters on (tensor, pipeline) model parallel rank (0, 1): 1132938240", by every
    rank whose data-parallel rank is 0. */

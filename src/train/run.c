@@ -10,6 +10,7 @@
 #include "train/fabric.h"
 #include "train/profile.h"
 #include "train/report.h"
+#include "train/start.h"
 #include "train/step.h"
 #include "train/tell.h"
 #include "util/log.h"
@@ -388,13 +389,15 @@ static void resume_optimizer(struct tr_run *r, const struct tr_ckpt_state *state
 
 enum tr_status tr_run_load(struct tr_run *r)
 {
-    const struct tr_ckpt_how how = how_to_load(r->config);
+    const struct tr_opener by = tr_share_opener(&r->share);
+    struct tr_ckpt_how how = how_to_load(r->config);
     bool optimizer = !r->config->finetune && !r->config->no_load_optim, found = false;
     struct tr_ckpt_tensors tensors = tensors_of(r, optimizer);
     struct tr_ckpt_state state = {0};
 
     if (!r->config->load)
         return TR_OK;
+    how.by = &by;
     tr_timer_start(TR_TIMER_LOAD_CHECKPOINT);
     TR_TRY(tr_ckpt_load(&r->grid, r->config->load, &how, &r->shape, &tensors, &state, &found));
     tr_timer_stop(TR_TIMER_LOAD_CHECKPOINT);
@@ -446,8 +449,10 @@ static enum tr_status sample_of_data(struct tr_run *r, enum tr_split split, int6
 
 enum tr_status tr_run_data(struct tr_run *r)
 {
+    const struct tr_opener by = tr_share_opener(&r->share);
+
     r->sample = sample_of_data;
-    return tr_data_open(r->config, &r->shape, r->world, &r->data);
+    return tr_data_open(r->config, &r->shape, r->world, &by, &r->data);
 }
 
 /* Megatron prints one line from each rank of the first replica; here rank 0 prints them in order. */
@@ -497,6 +502,8 @@ static void report_setup(const struct tr_run *r, double began)
              r->queue.on->describe(r->device), r->launch.local_size);
     if (tr_profile_clock(r))
         tr_print("> clock of the timers: %s\n", tr_profile_clock(r));
+    if (tr_start_seconds() >= 0.0)
+        began = tr_now() - tr_start_seconds();
     tr_report_initialized(text, sizeof text, tr_now() - began, tr_moment_now(c->log_format));
     tr_print("%s\n", text);
 }
@@ -519,6 +526,7 @@ static enum tr_status reach(struct tr_run *r)
     tr_launch_read(r->world, &r->launch);
     if (r->launch.sharers > r->launch.cores)
         tr_comm_mpi_crowded(r->world);
+    TR_TRY(tr_share_open(r->world, r->launch.node, &r->share));
     TR_TRY(open_device(r));
     TR_TRY(tr_profile_check(r));
     tr_profile_open(r);
@@ -600,6 +608,7 @@ void tr_run_close(struct tr_run *r)
     tr_grid_close(&r->grid);
     tr_fabric_close(r);
     tr_profile_close(r);
+    tr_share_close(&r->share);
     if (r->device)
         r->queue.on->close(r->device);
     memset(r, 0, sizeof *r);

@@ -7,6 +7,7 @@
 
 #include "comm/grid.h"
 #include "comm/launch.h"
+#include "comm/share.h"
 #include "config/config.h"
 #include "config/shape.h"
 #include "data/batch.h"
@@ -29,6 +30,7 @@ struct tr_run {
     struct tr_comm *fabric;             /* the same ranks, for memory of the device: train/fabric.h */
     struct tr_comm own_fabric;          /* what it points to where that is not the world */
     struct tr_launch launch;
+    struct tr_share share;              /* files that set-up opens once per node */
     struct tr_grid grid;
     struct tr_device *device;
     struct tr_queue queue;

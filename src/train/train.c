@@ -12,6 +12,7 @@
 #include "train/progress.h"
 #include "train/report.h"
 #include "train/run.h"
+#include "train/start.h"
 #include "train/step.h"
 #include "train/stop.h"
 #include "train/tell.h"
@@ -283,6 +284,17 @@ static void expect_end(struct loop *l)
            text);
 }
 
+static void tell_start(void)
+{
+    char text[TR_REPORT_BYTES];
+
+    /* Tests begin runs that no program was started for. */
+    if (tr_start_seconds() < 0.0)
+        return;
+    tr_report_start(text, sizeof text, tr_start_parts(), tr_start_seconds());
+    tr_print_rank0("%s\n", text);
+}
+
 static enum tr_status run_loop(struct tr_run *r, struct tr_keeper *keeper, struct tr_stop *stop)
 {
     struct loop l = {.r = r, .keeper = keeper, .stop = stop, .saved_at = -1};
@@ -293,6 +305,7 @@ static enum tr_status run_loop(struct tr_run *r, struct tr_keeper *keeper, struc
         return only_evaluate(&l);
     expect_end(&l);
     tr_keeper_note(keeper, stop, r->iteration, true);
+    tell_start();
     tr_report_training(text, sizeof text, moment(r));
     tr_print_rank0("%s\n", text);
     tr_tell_open(&l.tell, r);
@@ -313,18 +326,22 @@ static enum tr_status set_up(struct tr_run *r, const struct tr_config *config,
     const enum tr_timer timers[] = {TR_TIMER_MODEL_SETUP, TR_TIMER_DATA_SETUP};
     char text[TR_REPORT_BYTES];
 
+    tr_start_end(TR_START_LAUNCH);
     tr_timer_start(TR_TIMER_MODEL_SETUP);
     TR_TRY(tr_run_open(r, config, world));
+    tr_start_end(TR_START_MODEL);
     tr_report_decay_style(text, sizeof text,
                           tr_config_spelling("lr-decay-style", config->lr_decay_style));
     tr_print_rank0("%s\n", text);
     TR_TRY(tr_run_load(r));
+    tr_start_end(TR_START_CHECKPOINT);
     tr_timer_stop(TR_TIMER_MODEL_SETUP);
     tr_report_built(text, sizeof text, moment(r));
     tr_print_rank0("%s\n", text);
 
     tr_timer_start(TR_TIMER_DATA_SETUP);
     TR_TRY(tr_run_data(r));
+    tr_start_end(TR_START_DATA);
     tr_timer_stop(TR_TIMER_DATA_SETUP);
     tr_report_ready(text, sizeof text, moment(r));
     tr_print_rank0("%s\n", text);

@@ -108,11 +108,25 @@ static void watch_map(const struct tr_map *m)
     }
 }
 
+int tr_open_by(const struct tr_opener *by, const char *path)
+{
+    return by ? by->open(by->ctx, path) : open(path, O_RDONLY | O_CLOEXEC);
+}
+
+bool tr_open_is_first(const struct tr_opener *by)
+{
+    return !by || by->first;
+}
+
 enum tr_status tr_map_open(const char *path, struct tr_map *out)
+{
+    return tr_map_take(tr_open_by(NULL, path), path, out);
+}
+
+enum tr_status tr_map_take(int fd, const char *path, struct tr_map *out)
 {
     struct stat st;
     void *data = NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
 
     memset(out, 0, sizeof *out);
     if (fd < 0)

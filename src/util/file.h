@@ -2,6 +2,7 @@
 #ifndef TR_UTIL_FILE_H
 #define TR_UTIL_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,11 +16,28 @@ struct tr_map {
 };
 
 /*
+ * How a file is opened for reading: open() gives a descriptor, owned by the caller, or -1 with errno.
+ * Processes may do it together (comm/share.h); then all open the same files in the same order, and one
+ * of them, the first, checks what is in them for all.  NULL stands for open(2) and for being first.
+ */
+struct tr_opener {
+    int (*open)(void *ctx, const char *path);
+    void *ctx;
+    bool first;
+};
+int tr_open_by(const struct tr_opener *by, const char *path);
+bool tr_open_is_first(const struct tr_opener *by);
+
+/*
  * Map `path`.  TR_EIO with a sentence if it cannot be opened or mapped.  From the first call on, a
  * SIGBUS inside any open map (the file was shortened under us, or its disk failed) ends the job with
  * a sentence that names the file and exit code 74, instead of a bare signal.
  */
 enum tr_status tr_map_open(const char *path, struct tr_map *out) TR_MUST_CHECK;
+
+/* The same with a descriptor, which is closed in any case; with -1 errno says why `path` could not be
+   opened. */
+enum tr_status tr_map_take(int fd, const char *path, struct tr_map *out) TR_MUST_CHECK;
 void tr_map_close(struct tr_map *m);
 
 /*

@@ -70,3 +70,12 @@ TESTS += tests/comm/t_checks
 check_PROGRAMS += tests/comm/t_roll tests/comm/hung
 TESTS += tests/comm/t_roll tests/comm/t_hung.sh
 EXTRA_DIST += tests/comm/t_hung.sh
+
+# Files opened once per node, of two ranks each.
+check_PROGRAMS += tests/comm/t_share
+check_SCRIPTS += tests/comm/t_share.4.mpi
+CLEANFILES += tests/comm/t_share.4.mpi
+TESTS += tests/comm/t_share.4.mpi
+
+tests/comm/t_share.4.mpi: tests/comm/t_share
+	$(AM_V_GEN)rm -f $@ && $(LN_S) t_share $@

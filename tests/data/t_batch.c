@@ -114,7 +114,7 @@ static enum tr_status open_data(struct tr_data **x)
 {
     char *out = tr_format("%s/out", at.folder), *err = tr_format("%s/err", at.folder);
     int was_out = divert(STDOUT_FILENO, out), was_err = divert(STDERR_FILENO, err);
-    enum tr_status s = tr_data_open(&at.config, &at.shape, &at.world, x);
+    enum tr_status s = tr_data_open(&at.config, &at.shape, &at.world, NULL, x);
 
     free(at.out);
     free(at.err);
@@ -584,7 +584,7 @@ static int shrink_and_read(const char *prefix)
     at.config.seq_length = SEQ;
     at.shape = (struct tr_shape){.vocab = VOCAB, .train_samples = 100};
     if (tr_config_set(&at.config, "data-path", prefix) != TR_OK ||
-        tr_data_open(&at.config, &at.shape, &at.world, &x) != TR_OK || truncate(bin, 0) != 0)
+        tr_data_open(&at.config, &at.shape, &at.world, NULL, &x) != TR_OK || truncate(bin, 0) != 0)
         return 1;
     for (int64_t k = 0; k < 100; k++)
         if (tr_data_sample(x, TR_SPLIT_TRAIN, k, got) != TR_OK)

@@ -58,7 +58,7 @@ static enum tr_status open_in(const char *folder, const char *name, struct tr_da
     fflush(stdout);
     dup2(nowhere, STDOUT_FILENO);
     if (s == TR_OK)
-        s = tr_data_open(&at.config, &at.shape, &world, x);
+        s = tr_data_open(&at.config, &at.shape, &world, NULL, x);
     dup2(was, STDOUT_FILENO);
     close(was);
     close(nowhere);

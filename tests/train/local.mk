@@ -107,3 +107,7 @@ EXTRA_DIST += $(LEAVE_SH)
 # A rank that stops: the others say so.
 TESTS += tests/train/t_hung.sh
 EXTRA_DIST += tests/train/t_hung.sh
+
+# What a start costs.
+TESTS += tests/train/t_startup.sh
+EXTRA_DIST += tests/train/t_startup.sh tests/train/startup.c

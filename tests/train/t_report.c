@@ -491,6 +491,9 @@ static void set_up(void **state)
     assert_string_equal(buf, "time to initialize megatron (seconds): 0.398\n"
                              "[after megatron is initialized] datetime: 2021-05-23 08:21:05 \n"
                              "building GPT model ...");
+    tr_report_start(buf, sizeof buf, (const double[]){.028, .4, .1, .072, 0., .004}, .604);
+    assert_string_equal(buf, "> start-up (seconds): 0.604 | program: 0.028 | MPI: 0.400 | launch: "
+                             "0.100 | model: 0.072 | checkpoint: 0.000 | data: 0.004");
     tr_report_decay_style(buf, sizeof buf, "cosine");
     assert_string_equal(buf, "> learning rate decay style: cosine");
     tr_report_ready(buf, sizeof buf, now);

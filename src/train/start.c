@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "train/start.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "config/vocab.h"
+#include "util/timer.h"
+
+/* `bytes` from rank 0 to all, in words; `data` has room for whole ones. */
+static void tell(struct tr_comm *world, void *data, int64_t bytes)
+{
+    struct tr_tensor words = tr_i32_1(data, (bytes + 3) / 4);
+
+    world->via->broadcast(world, NULL, &words, 0);
+}
+
+static void tell_words(struct tr_comm *world, struct tr_args *a)
+{
+    int64_t bytes = 0;
+    size_t packed = 0;
+    char *mine = NULL, *all;
+
+    if (world->rank == 0) {
+        mine = tr_args_pack(a, &packed);
+        bytes = (int64_t)packed;
+    }
+    tell(world, &bytes, sizeof bytes);
+    all = calloc(1, (size_t)bytes + 4);
+    if (!all)
+        tr_die(TR_ERESOURCE, "no memory left for the command line");
+    if (mine)
+        memcpy(all, mine, packed);
+    tell(world, all, bytes);
+    if (world->rank != 0)
+        tr_args_unpack(a, all, (size_t)bytes);
+    free(mine);
+    free(all);
+}
+
+enum tr_status tr_start_words(struct tr_comm *world, int argc, char **argv, struct tr_args *out)
+{
+    enum tr_status s = TR_OK;
+
+    *out = (struct tr_args){0};
+    if (world->rank == 0)
+        s = tr_args_argv(out, argc, argv);
+    TR_TRY(tr_comm_agree(world, s));
+    tell_words(world, out);
+    return TR_OK;
+}
+
+void tr_start_vocab(struct tr_comm *world, struct tr_config *c)
+{
+    struct tr_vocab_file known = {0};
+
+    if (c->tokenizer_type != TR_TOKENIZER_GPT2_BPE || !c->vocab_file)
+        return;
+    if (world->rank == 0 && tr_vocab_read(c->vocab_file, &known) != TR_OK)
+        known = (struct tr_vocab_file){0};
+    tell(world, &known, sizeof known);
+    c->vocab_known = known;
+}
+
+/* ---- how long it takes ---- */
+
+static struct {
+    bool running;
+    double began, last; /* on the clock of tr_now() */
+    double part[TR_START_PARTS];
+} watch;
+
+/* Seconds since the system made this process; 0 where it does not say.  The 22nd word of its line, and
+   the 2nd, a name in brackets, may hold anything. */
+static double age(void)
+{
+    char line[1024] = "", *at;
+    unsigned long long ticks = 0;
+    struct timespec now;
+    FILE *f = fopen("/proc/self/stat", "re");
+
+    if (!f)
+        return 0.0;
+    at = fgets(line, sizeof line, f) ? strrchr(line, ')') : NULL;
+    fclose(f);
+    for (int word = 2; at && word < 22; word++)
+        at = strchr(at + 1, ' ');
+    if (!at || sscanf(at, "%llu", &ticks) != 1 || clock_gettime(CLOCK_BOOTTIME, &now) != 0)
+        return 0.0;
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec -
+           (double)ticks / (double)sysconf(_SC_CLK_TCK);
+}
+
+void tr_start_begin(void)
+{
+    const double now = tr_now(), old = age();
+
+    memset(&watch, 0, sizeof watch);
+    watch.running = true;
+    watch.began = watch.last = now - (old > 0.0 ? old : 0.0);
+    tr_start_end(TR_START_PROGRAM);
+}
+
+void tr_start_end(enum tr_start_part part)
+{
+    const double now = tr_now();
+
+    if (!watch.running)
+        return;
+    watch.part[part] += now - watch.last;
+    watch.last = now;
+}
+
+double tr_start_seconds(void)
+{
+    return watch.running ? tr_now() - watch.began : -1.0;
+}
+
+const double *tr_start_parts(void)
+{
+    return watch.part;
+}
