@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "comm/mpi_group.h"
+#include "comm/reduce.h"
 #include "util/log.h"
 
 /* The world, for what happens when this process ends the job. */
@@ -12,13 +13,42 @@ static bool crowded;
 
 /* ---- groups ---- */
 
+#define HALF_OP(name, type, op)                                           \
+    static void name(void *in, void *inout, int *n, MPI_Datatype *unused) \
+    {                                                                     \
+        (void)unused;                                                     \
+        tr_reduce_pair(inout, in, *n, type, op);                          \
+    }
+HALF_OP(f16_sum, TR_F16, TR_SUM)
+HALF_OP(f16_max, TR_F16, TR_MAX)
+HALF_OP(bf16_sum, TR_BF16, TR_SUM)
+HALF_OP(bf16_max, TR_BF16, TR_MAX)
+
+static void make_ops(struct tr_mpi_group *g)
+{
+    MPI_Type_contiguous(TR_MPI_BLOCK, MPI_BYTE, &g->block);
+    MPI_Type_commit(&g->block);
+    MPI_Op_create(f16_sum, true, &g->half[0][0]);
+    MPI_Op_create(f16_max, true, &g->half[0][1]);
+    MPI_Op_create(bf16_sum, true, &g->half[1][0]);
+    MPI_Op_create(bf16_max, true, &g->half[1][1]);
+}
+
+static void free_ops(struct tr_mpi_group *g)
+{
+    for (int i = 0; i < 4; i++)
+        MPI_Op_free(&g->half[i / 2][i % 2]);
+    MPI_Type_free(&g->block);
+}
+
 void tr_mpi_release(struct tr_comm *c)
 {
     struct tr_mpi_group *g = tr_mpi_group(c);
 
     if (g) {
         tr_mpi_enter(c);
-        tr_mpi_free_ops(g);
+        tr_mpi_free_scratch(g);
+        free_ops(g);
         MPI_Comm_free(&g->comm);
         tr_mpi_leave(c);
         free(g->world);
@@ -72,7 +102,7 @@ static void wrap(MPI_Comm comm, const struct tr_mpi_group *from, struct tr_comm 
     MPI_Comm_rank(comm, &out->rank);
     MPI_Comm_size(comm, &out->size);
     find_members(g, out->size, out->name);
-    tr_mpi_make_ops(g);
+    make_ops(g);
 }
 
 enum tr_status tr_mpi_split(struct tr_comm *from, int color, int key, const char *name,

@@ -62,36 +62,12 @@ static MPI_Op op_of(const struct tr_comm *c, enum tr_dtype t, enum tr_redop op)
     return op == TR_SUM ? MPI_SUM : MPI_MAX;
 }
 
-#define HALF_OP(name, type, op)                                           \
-    static void name(void *in, void *inout, int *n, MPI_Datatype *unused) \
-    {                                                                     \
-        (void)unused;                                                     \
-        tr_reduce_pair(inout, in, *n, type, op);                          \
-    }
-HALF_OP(f16_sum, TR_F16, TR_SUM)
-HALF_OP(f16_max, TR_F16, TR_MAX)
-HALF_OP(bf16_sum, TR_BF16, TR_SUM)
-HALF_OP(bf16_max, TR_BF16, TR_MAX)
-
-void tr_mpi_make_ops(struct tr_mpi_group *g)
-{
-    MPI_Type_contiguous(TR_MPI_BLOCK, MPI_BYTE, &g->block);
-    MPI_Type_commit(&g->block);
-    MPI_Op_create(f16_sum, true, &g->half[0][0]);
-    MPI_Op_create(f16_max, true, &g->half[0][1]);
-    MPI_Op_create(bf16_sum, true, &g->half[1][0]);
-    MPI_Op_create(bf16_max, true, &g->half[1][1]);
-}
-
-void tr_mpi_free_ops(struct tr_mpi_group *g)
+void tr_mpi_free_scratch(struct tr_mpi_group *g)
 {
     for (struct tr_mpi_scratch *x = g->idle, *next; x; x = next) {
         next = x->next;
         free(x);
     }
-    for (int i = 0; i < 4; i++)
-        MPI_Op_free(&g->half[i / 2][i % 2]);
-    MPI_Type_free(&g->block);
 }
 
 static int part_of(int64_t left)

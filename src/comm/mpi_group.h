@@ -61,10 +61,9 @@ enum tr_status tr_mpi_split(struct tr_comm *from, int color, int key, const char
                             struct tr_comm *out) TR_MUST_CHECK;
 void tr_mpi_release(struct tr_comm *c);
 
-/* mpi_call.c: the table, and what groups need for its calls. */
+/* mpi_call.c: the table, and what its calls kept. */
 extern const struct tr_transport tr_mpi_transport;
-void tr_mpi_make_ops(struct tr_mpi_group *g);
-void tr_mpi_free_ops(struct tr_mpi_group *g);
+void tr_mpi_free_scratch(struct tr_mpi_group *g);
 
 /* All ranks of the group have come; `call` is static.  Before calls of MPI that wait for them and cannot be
    polled. */

@@ -10,7 +10,6 @@
 #include "train/fabric.h"
 #include "train/profile.h"
 #include "train/report.h"
-#include "train/start.h"
 #include "train/step.h"
 #include "train/tell.h"
 #include "util/log.h"
@@ -455,59 +454,6 @@ enum tr_status tr_run_data(struct tr_run *r)
     return tr_data_open(r->config, &r->shape, r->world, &by, &r->data);
 }
 
-/* Megatron prints one line from each rank of the first replica; here rank 0 prints them in order. */
-static void report_parameters(struct tr_run *r)
-{
-    int64_t mine = tr_params_number(&r->model.params);
-    int64_t *all = calloc((size_t)r->world->size, sizeof *all);
-    char text[TR_REPORT_BYTES];
-
-    if (!all)
-        tr_die(TR_ERESOURCE, "no memory left for the list of ranks");
-    r->world->via->gather_all(r->world, &mine, sizeof mine, all);
-    for (int rank = 0; rank < r->world->size; rank++) {
-        struct tr_place at = tr_grid_place(rank, r->shape.w, r->shape.d);
-
-        if (at.dp != 0)
-            continue;
-        tr_report_parameters(text, sizeof text, at.tp, at.pp, all[rank]);
-        tr_print_rank0("%s\n", text);
-    }
-    free(all);
-}
-
-/* What Megatron prints before it builds the model: sizes, arguments, tokenizer, groups. */
-static void report_setup(const struct tr_run *r, double began)
-{
-    const struct tr_config *c = r->config;
-    char text[TR_REPORT_BYTES], *arguments = NULL;
-    size_t size;
-    FILE *f;
-
-    if (r->world->rank != 0)
-        return;
-    tr_report_world(text, sizeof text, &r->shape);
-    tr_print("%s\n", text);
-    f = open_memstream(&arguments, &size);
-    if (!f)
-        tr_die(TR_ERESOURCE, "no memory left for the list of arguments");
-    tr_config_print(c, f);
-    fclose(f);
-    tr_print("%s", arguments);
-    free(arguments);
-    tr_report_setup(text, sizeof text, &r->shape,
-                    tr_config_spelling("tokenizer-type", c->tokenizer_type), (uint64_t)c->seed);
-    tr_print("%s\n", text);
-    tr_print("> computing with %s on each of %d ranks of this node\n",
-             r->queue.on->describe(r->device), r->launch.local_size);
-    if (tr_profile_clock(r))
-        tr_print("> clock of the timers: %s\n", tr_profile_clock(r));
-    if (tr_start_seconds() >= 0.0)
-        began = tr_now() - tr_start_seconds();
-    tr_report_initialized(text, sizeof text, tr_now() - began, tr_moment_now(c->log_format));
-    tr_print("%s\n", text);
-}
-
 /* All that a rank works out alone. */
 static enum tr_status open_parts(struct tr_run *r)
 {
@@ -539,14 +485,14 @@ static enum tr_status build(struct tr_run *r)
     double began = tr_now();
 
     TR_TRY(reach(r));
-    report_setup(r, began);
+    tr_tell_setup(r, began);
     TR_TRY(open_parts(r));
     open_scaler(r);
     TR_TRY(open_memory(r));
     TR_TRY(open_replicas(r));
     draw_weights(r);
     publish(r);
-    report_parameters(r);
+    tr_tell_parameters(r);
     return TR_OK;
 }
 

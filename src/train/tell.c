@@ -10,6 +10,8 @@
 #include "config/flops.h"
 #include "config/theory.h"
 #include "optim/stat.h"
+#include "train/profile.h"
+#include "train/start.h"
 #include "util/log.h"
 
 static bool is_last(const struct tr_run *r)
@@ -273,4 +275,70 @@ void tr_tell_print(struct tr_tell *t, bool lost)
     t->interval = (struct tr_interval){0};
     t->consumed = t->run->consumed_train - t->run->passed_train;
     t->since = tr_now();
+}
+
+/* ---- before it trains ---- */
+
+/* Megatron prints one line from each rank of the first replica; here rank 0 prints them in order. */
+void tr_tell_parameters(struct tr_run *r)
+{
+    int64_t mine = tr_params_number(&r->model.params);
+    int64_t *all = calloc((size_t)r->world->size, sizeof *all);
+    char text[TR_REPORT_BYTES];
+
+    if (!all)
+        tr_die(TR_ERESOURCE, "no memory left for the list of ranks");
+    r->world->via->gather_all(r->world, &mine, sizeof mine, all);
+    for (int rank = 0; rank < r->world->size; rank++) {
+        struct tr_place at = tr_grid_place(rank, r->shape.w, r->shape.d);
+
+        if (at.dp != 0)
+            continue;
+        tr_report_parameters(text, sizeof text, at.tp, at.pp, all[rank]);
+        tr_print_rank0("%s\n", text);
+    }
+    free(all);
+}
+
+/* What Megatron prints before it builds the model: sizes, arguments, tokenizer, groups. */
+void tr_tell_setup(const struct tr_run *r, double began)
+{
+    const struct tr_config *c = r->config;
+    char text[TR_REPORT_BYTES], *arguments = NULL;
+    size_t size;
+    FILE *f;
+
+    if (r->world->rank != 0)
+        return;
+    tr_report_world(text, sizeof text, &r->shape);
+    tr_print("%s\n", text);
+    f = open_memstream(&arguments, &size);
+    if (!f)
+        tr_die(TR_ERESOURCE, "no memory left for the list of arguments");
+    tr_config_print(c, f);
+    fclose(f);
+    tr_print("%s", arguments);
+    free(arguments);
+    tr_report_setup(text, sizeof text, &r->shape,
+                    tr_config_spelling("tokenizer-type", c->tokenizer_type), (uint64_t)c->seed);
+    tr_print("%s\n", text);
+    tr_print("> computing with %s on each of %d ranks of this node\n",
+             r->queue.on->describe(r->device), r->launch.local_size);
+    if (tr_profile_clock(r))
+        tr_print("> clock of the timers: %s\n", tr_profile_clock(r));
+    if (tr_start_seconds() >= 0.0)
+        began = tr_now() - tr_start_seconds();
+    tr_report_initialized(text, sizeof text, tr_now() - began, tr_moment_now(c->log_format));
+    tr_print("%s\n", text);
+}
+
+void tr_tell_start(void)
+{
+    char text[TR_REPORT_BYTES];
+
+    /* Tests begin runs that no program was started for. */
+    if (tr_start_seconds() < 0.0)
+        return;
+    tr_report_start(text, sizeof text, tr_start_parts(), tr_start_seconds());
+    tr_print_rank0("%s\n", text);
 }

@@ -28,6 +28,16 @@ static inline bool tr_tell_every(int64_t iteration, int64_t interval)
     return interval > 0 && iteration % interval == 0;
 }
 
+/* Once the ranks have found one another: sizes, arguments, tokenizer, groups, and the time since the process
+   began, or `began` where nobody took that. */
+void tr_tell_setup(const struct tr_run *r, double began);
+
+/* How many parameters there are on each tensor rank and stage. */
+void tr_tell_parameters(struct tr_run *r);
+
+/* What the start took, if somebody took the time of it. */
+void tr_tell_start(void);
+
 /* Before the first iteration.  Says by which formula operations are counted, if the log has them. */
 void tr_tell_open(struct tr_tell *t, struct tr_run *run);
 void tr_tell_close(struct tr_tell *t);

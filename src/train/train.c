@@ -284,17 +284,6 @@ static void expect_end(struct loop *l)
            text);
 }
 
-static void tell_start(void)
-{
-    char text[TR_REPORT_BYTES];
-
-    /* Tests begin runs that no program was started for. */
-    if (tr_start_seconds() < 0.0)
-        return;
-    tr_report_start(text, sizeof text, tr_start_parts(), tr_start_seconds());
-    tr_print_rank0("%s\n", text);
-}
-
 static enum tr_status run_loop(struct tr_run *r, struct tr_keeper *keeper, struct tr_stop *stop)
 {
     struct loop l = {.r = r, .keeper = keeper, .stop = stop, .saved_at = -1};
@@ -305,7 +294,7 @@ static enum tr_status run_loop(struct tr_run *r, struct tr_keeper *keeper, struc
         return only_evaluate(&l);
     expect_end(&l);
     tr_keeper_note(keeper, stop, r->iteration, true);
-    tell_start();
+    tr_tell_start();
     tr_report_training(text, sizeof text, moment(r));
     tr_print_rank0("%s\n", text);
     tr_tell_open(&l.tell, r);
