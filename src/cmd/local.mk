@@ -49,3 +49,7 @@ man_PAGES += man/trireme-ctl.1
 # trireme report.
 trireme_SOURCES += src/cmd/report.c
 man_PAGES += man/trireme-report.1
+
+# trireme bench.
+trireme_SOURCES += src/cmd/bench.c
+man_PAGES += man/trireme-bench.1

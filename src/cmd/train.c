@@ -10,6 +10,7 @@
 #include "comm/slow.h"
 #include "config/config.h"
 #include "train/check.h"
+#include "train/fabric.h"
 #include "train/plan.h"
 #include "train/start.h"
 #include "train/train.h"
@@ -91,24 +92,16 @@ static void tell_network(const struct tr_comm *network)
     tr_print_rank0("\n");
 }
 
-/* Without a rate it is for tr_shape_of() to complain. */
 static enum tr_status train_over(const struct tr_config *c, struct tr_comm *world)
 {
-    const struct tr_slow_how how = {
-        .rate = 1e9 * c->slow_rate,
-        .latency = 1e-3 * c->slow_latency,
-        .jitter = 1e-3 * c->slow_jitter,
-    };
-    struct tr_comm network;
-    enum tr_status s;
+    struct tr_comm slow, *network = tr_fabric_network(c, world, &slow);
+    enum tr_status s = tr_train(c, network);
 
-    if (c->distributed_backend != TR_DIST_SLOW || !(how.rate > 0.0))
-        return tr_train(c, world);
-    tr_comm_slow_open(world, how, &network);
-    s = tr_train(c, &network);
+    if (network == world)
+        return s;
     if (s == TR_OK)
-        tell_network(&network);
-    network.via->release(&network);
+        tell_network(network);
+    network->via->release(network);
     return s;
 }
 

@@ -4,7 +4,23 @@
 #ifdef HAVE_NCCL
 #include "comm/nccl.h"
 #endif
+#include "comm/slow.h"
 #include "util/log.h"
+
+struct tr_comm *tr_fabric_network(const struct tr_config *c, struct tr_comm *world,
+                                  struct tr_comm *slow)
+{
+    const struct tr_slow_how how = {
+        .rate = 1e9 * c->slow_rate,
+        .latency = 1e-3 * c->slow_latency,
+        .jitter = 1e-3 * c->slow_jitter,
+    };
+
+    if (c->distributed_backend != TR_DIST_SLOW || !(how.rate > 0.0))
+        return world;
+    tr_comm_slow_open(world, how, slow);
+    return slow;
+}
 
 static enum tr_status refuse(int backend)
 {

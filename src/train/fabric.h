@@ -17,6 +17,11 @@
  *     slow     slow            refused: it rehearses a network between hosts
  */
 
+/* The world that a run is given: `world` itself or, with --distributed-backend slow, *slow, which wraps it
+   and is to be released.  Without --slow-rate it is for tr_shape_of() to complain. */
+struct tr_comm *tr_fabric_network(const struct tr_config *c, struct tr_comm *world,
+                                  struct tr_comm *slow);
+
 /* Fill r->fabric; the device is open.  Collective over r->world; TR_ECONFIG or TR_ERESOURCE on all
    ranks. */
 enum tr_status tr_fabric_open(struct tr_run *r) TR_MUST_CHECK;

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_BENCH_BENCH_H
+#define TR_BENCH_BENCH_H
+
+#include <jansson.h>
+
+#include "train/run.h"
+
+/*
+ * `trireme bench`: what the machine under a run does, measured with the run's own device, transport,
+ * groups and shapes.  Every result is compared with what it must be, since a fast wrong answer is no
+ * measurement.
+ *
+ * Clocks.  All ranks begin a repetition together and it lasts until the slowest is done; before the
+ * repetitions come rounds that are not counted.  The tables show the median, least and greatest of the
+ * repetitions.
+ */
+struct tr_bench {
+    struct tr_run *run; /* of tr_run_reach(); borrowed */
+    int warm_up, repeats;
+    bool quiet; /* no tables: the caller prints the rows as JSON */
+
+    char (*host)[TR_HOST_BYTES]; /* [world] of each rank; owned */
+    json_t *rows; /* one object for each line of the tables; owned; the same on all ranks */
+    int64_t results, wrong; /* numbers that were compared, and that were not as they must be */
+};
+
+/* Collective. */
+void tr_bench_open(struct tr_bench *b, struct tr_run *run);
+void tr_bench_close(struct tr_bench *b);
+
+/* ---- the parts; each is collective and prints its table from rank 0 as it grows ---- */
+
+/*
+ * The products of this model's layers and of its head, forward and both gradients, in the types of the
+ * run, on all ranks at once as in training.  TR_ERESOURCE when the operands do not fit.
+ */
+enum tr_status tr_bench_gemm(struct tr_bench *b) TR_MUST_CHECK;
+
+/* Collective calls, as nccl-tests shows them. */
+enum tr_bench_call {
+    TR_BENCH_ALLREDUCE,
+    TR_BENCH_REDUCE_SCATTER,
+    TR_BENCH_ALLGATHER,
+    TR_BENCH_BROADCAST,
+    TR_BENCH_SENDRECV,
+    TR_BENCH_CALLS /* all of them */
+};
+enum tr_bench_group { TR_BENCH_WORLD, TR_BENCH_TP, TR_BENCH_DP, TR_BENCH_PP };
+
+struct tr_bench_coll {
+    enum tr_bench_call call;
+    enum tr_bench_group group; /* all groups of that kind at once */
+    enum tr_dtype dtype;       /* TR_F32, TR_F16 or TR_BF16 */
+    int64_t least, most;       /* bytes */
+    int factor;                /* from one size to the next, 2 or more */
+};
+
+/*
+ * With S bytes in a call that takes t seconds in a group of n ranks: algorithm bandwidth S / t, and bus
+ * bandwidth, which does not depend on n where every link carries the same, S / t times 2 (n - 1) / n for
+ * all-reduce, (n - 1) / n for reduce-scatter and all-gather, 1 for broadcast and send with receive (to
+ * the next rank, from the one before).  S is the whole buffer: n times what a rank gives or gets.  Source:
+ * PERFORMANCE.md of nccl-tests.  TR_ECONFIG for a group of one; TR_ERESOURCE without memory.
+ */
+enum tr_status tr_bench_coll(struct tr_bench *b, const struct tr_bench_coll *how) TR_MUST_CHECK;
+
+/*
+ * A checkpoint's pattern: one file in `folder`, each rank writes `bytes` of it in its own place, in blocks,
+ * and flushes them to the disk; then each reads what the rank after it wrote, with the page cache told to
+ * forget it.  The file is removed.  TR_ERESOURCE if there is no room, TR_EIO if the disk fails.
+ */
+enum tr_status tr_bench_io(struct tr_bench *b, const char *folder, int64_t bytes) TR_MUST_CHECK;
+
+/*
+ * Whether all nodes are as fast: on each rank a square product, a copy of memory, and a message to and fro
+ * with another rank (its neighbour in the list of ranks).  A node is slow where the median of its ranks is
+ * less than `floor` of the median of all nodes; their names are written for --exclude, and *slow counts
+ * them.  `of_model` is the width of the products.
+ */
+enum tr_status tr_bench_node(struct tr_bench *b, double floor, int *slow) TR_MUST_CHECK;
+
+/* ---- what they share ---- */
+
+struct tr_bench_times {
+    double median, min, max; /* seconds */
+};
+
+/* The statistics of seconds[n], which it sorts. */
+struct tr_bench_times tr_bench_times_of(double *seconds, int n);
+
+/*
+ * Run body(ctx) with the rounds and repetitions of `b`, as often in each as fills about 20 ms.  The
+ * seconds of one call, the same on all ranks; `own`, if not NULL, gets the median of this rank alone.
+ */
+struct tr_bench_times tr_bench_time(struct tr_bench *b, void (*body)(void *ctx), void *ctx,
+                                    double *own);
+
+/* Count the numbers that were compared on all ranks; how many of them were wrong. */
+int64_t tr_bench_count(struct tr_bench *b, int64_t compared, int64_t wrong);
+
+/* From rank 0, unless quiet. */
+void tr_bench_print(const struct tr_bench *b, const char *fmt, ...) TR_PRINTF(2, 3);
+
+/* A line of the tables for JSON; `row` is taken over. */
+void tr_bench_row(struct tr_bench *b, json_t *row);
+
+/* Device memory for the tensors in t[n], which is zeroed; TR_ERESOURCE on all ranks where one has none. */
+enum tr_status tr_bench_reserve(struct tr_bench *b, struct tr_tensor *const *t,
+                                int n) TR_MUST_CHECK;
+
+/* Element `i` of operand `which` of rank `rank`: small whole numbers from -2 to 2, which every type holds
+   exactly and no rank has like another. */
+float tr_bench_value(int64_t i, int which, int rank);
+/* Fill a tensor of the device with them; and the elements of one in host memory, in any float type. */
+enum tr_status tr_bench_fill(struct tr_bench *b, const struct tr_tensor *t, int which,
+                             int rank) TR_MUST_CHECK;
+float tr_bench_element(const void *data, enum tr_dtype type, int64_t i);
+void tr_bench_set(void *data, enum tr_dtype type, int64_t i, float x);
+
+#endif

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cmd/cmd.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "bench/bench.h"
+#include "cmd/libraries.h"
+#include "comm/checks.h"
+#include "train/check.h"
+#include "train/fabric.h"
+#include "util/file.h"
+#include "util/log.h"
+
+struct bench {
+    bool json;
+    int64_t repetitions, warmup_iters, step_factor, file_mib;
+    int64_t call, group, datatype;
+    double floor;
+    char *min_bytes, *max_bytes, *folder;
+};
+
+#define OPT(type_, field_, name_, initial_, check_, help_)                                         \
+    {                                                                                              \
+        .kind = TR_ROW_OPT, .group = "bench", .type = TR_OPT_##type_, .name = name_,               \
+        .offset = offsetof(struct bench, field_), .initial = initial_, .check = TR_CHECK_##check_, \
+        .help = help_                                                                              \
+    }
+#define CHOICE(field_, name_, initial_, help_)                                         \
+    {                                                                                  \
+        .kind = TR_ROW_OPT, .group = "bench", .type = TR_OPT_CHOICE, .name = name_,    \
+        .offset = offsetof(struct bench, field_), .initial = initial_, .set = #field_, \
+        .help = help_                                                                  \
+    }
+
+static const struct tr_opt rows[] = {
+    {.kind = TR_ROW_GROUP, .name = "bench", .group = "bench"},
+    OPT(FLAG, json, "json", NULL, ANY, "print one JSON object instead of tables"),
+    OPT(INT, repetitions, "repetitions", "5", COUNT, "how often each line is measured"),
+    OPT(INT, warmup_iters, "warmup-iters", "1", COUNT_OR_0,
+        "rounds before the first repetition that are not counted, besides one that sets their "
+        "length"),
+    CHOICE(call, "call", "all", "coll: which call is measured"),
+    CHOICE(group, "group", "world",
+           "coll: among which ranks, as training groups them; all at once"),
+    CHOICE(datatype, "datatype", "fp32", "coll: type of the elements"),
+    OPT(TEXT, min_bytes, "min-bytes", "8", ANY,
+        "coll: the least size; K, M and G are powers of 1024"),
+    OPT(TEXT, max_bytes, "max-bytes", "16M", ANY, "coll: the greatest size"),
+    OPT(INT, step_factor, "step-factor", "8", COUNT, "coll: from one size to the next"),
+    OPT(TEXT, folder, "folder", ".", ANY, "io: where the file is written, and removed"),
+    OPT(INT, file_mib, "file-mib", "64", COUNT, "io: MiB of each rank"),
+    OPT(REAL, floor, "floor", "0.9", FRACTION,
+        "node: below this part of the median of all nodes a node counts as slow"),
+};
+
+static const struct tr_spelling spellings[] = {
+    {"call", "all", TR_BENCH_CALLS, TR_SPELLING_MAIN, NULL},
+    {"call", "all-reduce", TR_BENCH_ALLREDUCE, TR_SPELLING_MAIN, NULL},
+    {"call", "reduce-scatter", TR_BENCH_REDUCE_SCATTER, TR_SPELLING_MAIN, NULL},
+    {"call", "all-gather", TR_BENCH_ALLGATHER, TR_SPELLING_MAIN, NULL},
+    {"call", "broadcast", TR_BENCH_BROADCAST, TR_SPELLING_MAIN, NULL},
+    {"call", "sendrecv", TR_BENCH_SENDRECV, TR_SPELLING_MAIN, NULL},
+    {"group", "world", TR_BENCH_WORLD, TR_SPELLING_MAIN, NULL},
+    {"group", "tp", TR_BENCH_TP, TR_SPELLING_MAIN, NULL},
+    {"group", "dp", TR_BENCH_DP, TR_SPELLING_MAIN, NULL},
+    {"group", "pp", TR_BENCH_PP, TR_SPELLING_MAIN, NULL},
+    {"datatype", "fp32", TR_F32, TR_SPELLING_MAIN, NULL},
+    {"datatype", "fp16", TR_F16, TR_SPELLING_MAIN, NULL},
+    {"datatype", "bf16", TR_BF16, TR_SPELLING_MAIN, NULL},
+};
+
+static const struct tr_options *table(void)
+{
+    static const struct tr_options all = {"bench", rows, sizeof rows / sizeof *rows, spellings,
+                                          sizeof spellings / sizeof *spellings};
+
+    return &all;
+}
+
+/* GPT-2 345M: what is measured when nothing is said of a model. */
+static const char default_model[] =
+    "--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 "
+    "--max-position-embeddings 1024 --vocab-size 50257 --tokenizer-type NullTokenizer "
+    "--micro-batch-size 1 --train-iters 1 --lr 1e-4 --mock-data";
+
+const struct tr_doc tr_doc_bench = {
+    .synopsis = "trireme bench gemm|coll|io|node... [OPTION...]\n"
+                "srun trireme bench ...",
+    .about =
+        "Measure what training would use, with the device, the transport and the groups that it "
+        "would "
+        "have: "
+        "started like training, by srun or mpiexec, and alone for one rank.  Options of `trireme "
+        "train` "
+        "that "
+        "say what the model, its cut and its ranks are may be given; without them it is GPT-2 "
+        "345M.  "
+        "All results are compared with what they must be, and the exit code is 70 when one is "
+        "wrong.\n"
+        "\n"
+        "gemm: the products of the model's layers and head, forward and both gradients, in its "
+        "shapes "
+        "and types, on all ranks at once.\n"
+        "\n"
+        "coll: collective calls and messages by size, in the columns of nccl-tests with its bus "
+        "bandwidth; by --group, and by --distributed-backend, also over a slow network.\n"
+        "\n"
+        "io: one file that all ranks write and flush, and read, each what another wrote.\n"
+        "\n"
+        "node: a product, a copy of memory and messages on every rank, a line for each node, and "
+        "the "
+        "names of slow ones as --exclude takes them; then the exit code is 69.\n"
+        "\n"
+        "    srun trireme bench gemm coll @jobs/models/study-7.5b.args --fp16\n"
+        "    srun trireme bench coll --group dp --tensor-model-parallel-size 4 --call all-reduce",
+    .options = table,
+};
+
+/* ---- words ---- */
+
+static const struct part {
+    const char *name;
+    enum tr_status (*run)(const struct bench *o, struct tr_bench *b, int *slow);
+} * part_of(const char *name);
+
+/* "16M" */
+static enum tr_status bytes_of(const char *option, const char *text, int64_t *out)
+{
+    static const char units[] = "KMG";
+    char *end;
+    double x = strtod(text, &end);
+    const char *unit = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
+
+    if (unit) {
+        x *= (double)(INT64_C(1024) << 10 * (unit - units));
+        end++;
+    }
+    if (end == text || *end || !(x >= 1.0) || x > 1e15)
+        return TR_FAIL(TR_ECONFIG, "--%s '%s' is no number of bytes: say 4096, 64K, 16M or 1G",
+                       option, text);
+    *out = (int64_t)x;
+    return TR_OK;
+}
+
+/* Which words are options of this verb, with the words that belong to them; the others are training's. */
+static void split_words(int argc, char **argv, char **mine, int *mines, char **others, int *rest)
+{
+    for (int i = 0; i < argc; i++) {
+        const char *name = strncmp(argv[i], "--", 2) == 0 ? argv[i] + 2 : "";
+        const struct tr_opt *row = NULL;
+        char bare[64];
+
+        snprintf(bare, sizeof bare, "%.*s", (int)strcspn(name, "="), name);
+        row = *bare ? tr_options_find(table(), bare) : NULL;
+        if (!row) {
+            others[(*rest)++] = argv[i];
+            continue;
+        }
+        mine[(*mines)++] = argv[i];
+        if (row->type != TR_OPT_FLAG && !strchr(name, '=') && i + 1 < argc)
+            mine[(*mines)++] = argv[++i];
+    }
+}
+
+/* How many words before the first option are parts; all must be. */
+static enum tr_status count_parts(int argc, char **argv, int *parts)
+{
+    for (*parts = 0; *parts < argc && argv[*parts][0] != '-' && argv[*parts][0] != '@'; ++*parts)
+        if (!part_of(argv[*parts]))
+            return TR_FAIL(TR_ECONFIG, "trireme bench cannot '%s', only gemm, coll, io and node",
+                           argv[*parts]);
+    if (*parts == 0)
+        return TR_FAIL(TR_ECONFIG,
+                       "trireme bench needs to be told what to measure: gemm, coll, io or node");
+    return TR_OK;
+}
+
+static enum tr_status parse(struct bench *o, struct tr_config *c, int argc, char **argv)
+{
+    char **mine = calloc(2 * (size_t)argc + 1, sizeof *mine), **others = mine + argc;
+    int mines = 0, rest = 0;
+    enum tr_status s;
+
+    if (!mine)
+        tr_die(TR_ERESOURCE, "no memory left for %d words", argc);
+    split_words(argc, argv, mine, &mines, others, &rest);
+    s = tr_options_parse(table(), o, mines, mine, NULL);
+    if (s == TR_OK)
+        s = tr_config_parse_text(c, default_model);
+    if (s == TR_OK)
+        s = tr_config_parse(c, rest, others);
+    free(mine);
+    return s;
+}
+
+/* ---- parts ---- */
+
+static enum tr_status run_gemm(const struct bench *o, struct tr_bench *b, int *slow)
+{
+    (void)o, (void)slow;
+    return tr_bench_gemm(b);
+}
+
+static enum tr_status run_coll(const struct bench *o, struct tr_bench *b, int *slow)
+{
+    struct tr_bench_coll how = {.call = (enum tr_bench_call)o->call,
+                                .group = (enum tr_bench_group)o->group,
+                                .dtype = (enum tr_dtype)o->datatype,
+                                .factor = (int)o->step_factor};
+
+    (void)slow;
+    TR_TRY(bytes_of("min-bytes", o->min_bytes, &how.least));
+    TR_TRY(bytes_of("max-bytes", o->max_bytes, &how.most));
+    if (how.least > how.most)
+        return TR_FAIL(TR_ECONFIG,
+                       "--min-bytes %s is more than --max-bytes %s: nothing would be measured",
+                       o->min_bytes, o->max_bytes);
+    if (how.factor < 2)
+        return TR_FAIL(TR_ECONFIG,
+                       "--step-factor 1 would measure one size for ever: say 2 or more");
+    return tr_bench_coll(b, &how);
+}
+
+static enum tr_status run_io(const struct bench *o, struct tr_bench *b, int *slow)
+{
+    (void)slow;
+    return tr_bench_io(b, o->folder, o->file_mib << 20);
+}
+
+static enum tr_status run_node(const struct bench *o, struct tr_bench *b, int *slow)
+{
+    return tr_bench_node(b, o->floor, slow);
+}
+
+static const struct part *part_of(const char *name)
+{
+    static const struct part all[] = {
+        {"gemm", run_gemm}, {"coll", run_coll}, {"io", run_io}, {"node", run_node}};
+
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strcmp(all[i].name, name) == 0)
+            return &all[i];
+    return NULL;
+}
+
+/* ---- together ---- */
+
+static void print_head(const struct tr_bench *b)
+{
+    char date[40];
+    time_t now = time(NULL);
+    struct tm utc;
+
+    strftime(date, sizeof date, "%FT%TZ", gmtime_r(&now, &utc));
+    tr_bench_print(b, "# %s, %s, %d rank%s on %d node%s, %s\n", tr_version_text(), date,
+                   b->run->world->size, b->run->world->size == 1 ? "" : "s", b->run->launch.nodes,
+                   b->run->launch.nodes == 1 ? "" : "s",
+                   b->run->queue.on->describe(b->run->device));
+}
+
+static void print_json(const struct tr_bench *b)
+{
+    json_t *all;
+    char date[40], *text;
+    time_t now = time(NULL);
+    struct tm utc;
+
+    if (b->run->world->rank != 0)
+        return;
+    strftime(date, sizeof date, "%FT%TZ", gmtime_r(&now, &utc));
+    all = tr_libraries_json();
+    json_object_set_new(all, "date", json_string(date));
+    json_object_set_new(all, "ranks", json_integer(b->run->world->size));
+    json_object_set_new(all, "nodes", json_integer(b->run->launch.nodes));
+    json_object_set_new(all, "device", json_string(b->run->queue.on->describe(b->run->device)));
+    json_object_set_new(all, "compared", json_integer(b->results));
+    json_object_set_new(all, "wrong", json_integer(b->wrong));
+    json_object_set(all, "rows", b->rows);
+    text = json_dumps(all, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+    if (!text)
+        tr_die(TR_ERESOURCE, "no memory left for the results as JSON");
+    puts(text);
+    free(text);
+    json_decref(all);
+}
+
+static enum tr_status verdict(const struct bench *o, const struct tr_bench *b, int slow)
+{
+    if (b->wrong > 0)
+        return TR_FAIL(
+            TR_EINTERNAL,
+            "%lld of %lld numbers are wrong, so a device, a library or a link computes or "
+            "carries nonsense: find out which, before anything is trained on it",
+            (long long)b->wrong, (long long)b->results);
+    if (slow > 0)
+        return TR_FAIL(TR_ERESOURCE,
+                       "%d of %d nodes are below %g of the median of all: leave them out", slow,
+                       b->run->launch.nodes, o->floor);
+    return TR_OK;
+}
+
+static enum tr_status measure(const struct bench *o, struct tr_run *run, int parts, char **part)
+{
+    struct tr_bench b;
+    int slow = 0;
+    enum tr_status s = TR_OK;
+
+    tr_bench_open(&b, run);
+    b.quiet = o->json;
+    b.repeats = (int)o->repetitions;
+    b.warm_up = (int)o->warmup_iters;
+    print_head(&b);
+    for (int i = 0; i < parts && s == TR_OK; i++)
+        s = part_of(part[i])->run(o, &b, &slow);
+    if (s == TR_OK && o->json)
+        print_json(&b);
+    if (s == TR_OK)
+        s = verdict(o, &b, slow);
+    tr_bench_close(&b);
+    return s;
+}
+
+static enum tr_status bench(int argc, char **argv, struct bench *o, struct tr_config *c,
+                            struct tr_comm *world)
+{
+    struct tr_comm slow, *network;
+    struct tr_run run;
+    int parts;
+    enum tr_status s = count_parts(argc, argv, &parts);
+
+    if (s == TR_OK)
+        s = parse(o, c, argc - parts, argv + parts);
+    TR_TRY(tr_comm_agree(world, s));
+    tr_log_level((enum tr_level)c->log_level);
+    tr_comm_mpi_limit(world, 60.0 * c->distributed_timeout_minutes);
+    TR_TRY(tr_train_check(c, tr_build_sum(), world));
+    network = tr_fabric_network(c, world, &slow);
+    s = tr_run_reach(&run, c, network);
+    if (s == TR_OK) {
+        s = measure(o, &run, parts, argv);
+        tr_run_close(&run);
+    }
+    if (network != world)
+        network->via->release(network);
+    return s;
+}
+
+int tr_cmd_bench(int argc, char **argv)
+{
+    struct bench o;
+    struct tr_config c;
+    struct tr_comm world;
+    enum tr_status s = tr_check_before_mpi();
+
+    if (s == TR_OK)
+        s = tr_comm_mpi_start(&world);
+    if (s != TR_OK)
+        return tr_status_exit_code(s);
+    tr_options_init(table(), &o);
+    tr_config_init(&c);
+    s = bench(argc - 1, argv + 1, &o, &c, &world);
+    tr_config_release(&c);
+    tr_options_release(table(), &o);
+    if (s != TR_OK)
+        tr_tell_error();
+    world.via->barrier(&world);
+    tr_comm_mpi_stop(&world);
+    return tr_status_exit_code(s);
+}

@@ -1,0 +1,52 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck disable=SC2154,SC1091
+# trireme bench as users type it: tables, JSON, words that it does not know.
+. "$srcdir/tests/tap.sh"
+plan 12
+
+model="--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32
+    --vocab-size 100 --backend cpu --threads 1"
+
+# bench RANKS WORD...: standard output in the file out, the rest in err.
+bench() {
+    ranks=$1
+    shift
+    # shellcheck disable=SC2086 # a list of words
+    timeout 300 "$srcdir/tests/launch" --ranks "$ranks" "$trireme" bench "$@" $model >"$work/out" 2>"$work/err"
+}
+
+# lines PATTERN COUNT
+lines() {
+    if [ "$(grep -cE -e "$1" "$work/out")" -eq "$2" ]; then return 0; fi
+    cat "$work/out" "$work/err"
+    return 1
+}
+
+check "all parts on four ranks" bench 4 gemm coll io node --repetitions 2 --max-bytes 4K --min-bytes 4K \
+    --file-mib 4 --folder "$work" --tensor-model-parallel-size 2
+check "fifteen products" lines '^ +(qkv|projection|fc1|fc2|head) +(forward|dgrad|wgrad) +32 ' 15
+check "five calls of one size, none wrong" lines '^ +4096 +1024 +fp32 .* 0 +[0-9.]+ +[0-9.]+  [a-z-]+$' 5
+check "a file written and read" lines '^ +(write|read) +4 +4\.0 +16\.0 ' 2
+check "one node, of which little can be said" lines '^# fewer than 4 nodes' 1
+left() { [ -z "$(find "$work" -name 'trireme-bench*')" ]; }
+check "no file is left" left
+
+# Two hops of 20 ms: the network is as slow as it was told to be.
+json() {
+    bench 2 coll --json --call all-reduce --min-bytes 1K --max-bytes 1K --repetitions 1 --distributed-backend slow \
+        --slow-rate 0.001 --slow-latency 20 || { cat "$work/err"; return 1; }
+    head -n 1 "$work/out" | grep -qx '{' || return 1
+    for member in '"wrong": 0' '"ranks": 2' '"bytes": 1024' '"transport": "slow"'; do
+        grep -q "^ *$member,\{0,1\}\$" "$work/out" || { echo "no $member"; cat "$work/out"; return 1; }
+    done
+    sed -n 's/^ *"us": \([0-9.]*\),*$/\1/p' "$work/out" | awk '$1 < 40000 { exit 1 } END { exit NR != 1 }'
+}
+check "JSON, over a slow network" json
+
+fails "nothing to measure" 64 "needs to be told what to measure" "$trireme" bench
+fails "an unknown part" 64 "cannot 'colls', only gemm, coll, io and node" "$trireme" bench colls
+fails "a size that is none" 64 "'12X' is no number of bytes" "$srcdir/tests/launch" --ranks 2 "$trireme" bench coll \
+    --max-bytes 12X
+fails "alone" 64 "nobody to talk to" "$trireme" bench coll
+fails "an option of nobody" 64 "repetition" "$trireme" bench gemm --repetition 3
