@@ -116,19 +116,15 @@ static struct sums add_up(const struct tr_record *r, const struct tr_selection *
     return sums;
 }
 
-static enum tr_status check(const struct tr_record *r, const struct tr_selection *s,
-                            const struct sums *sums)
+static enum tr_status check(const struct tr_record *r, const struct sums *sums)
 {
-    if (s->count == 0)
-        return TR_FAIL(TR_EDATA,
-                       "%s has no iteration line that counts, so there is nothing to "
-                       "break down",
-                       r->name);
     if (sums->lines == 0 || !(sums->role[FORWARD] > 0.0) || !(sums->role[BACKWARD] > 0.0))
-        return TR_FAIL(TR_EDATA,
-                       "%s has no times of forward-compute and backward-compute, so its iterations "
-                       "cannot be broken down; let training print timers (--timing-log-level 2)",
-                       r->name);
+        return TR_FAIL(
+            TR_EDATA,
+            "no line that counts in %s has times of forward-compute and backward-compute, "
+            "so its iterations cannot be broken down; let training print timers "
+            "(--timing-log-level 2)",
+            r->name);
     if (isnan(tr_record_fact(r, TR_FACT_PP)))
         return tr_record_lacks(r, TR_FACT_PP, "the breakdown");
     if (isnan(tr_record_fact(r, TR_FACT_MICROS)))
@@ -162,11 +158,25 @@ static void share_out(const struct tr_record *r, const struct sums *s, struct tr
     part[TR_PART_OTHER] = b->ms - sum;
 }
 
-enum tr_status tr_break_down(const struct tr_record *r, int64_t warmup, struct tr_breakdown *out)
+/* Of the lines that count those that have timers: time and timers must be of the same iterations.
+ */
+static struct tr_selection select_timed(const struct tr_record *r, int64_t warmup)
 {
     struct tr_selection s = tr_select_rows(r, warmup);
+    int64_t timed = 0;
+
+    for (int64_t i = 0; i < s.count; i++)
+        if (r->row[s.row[i]].timings > 0)
+            s.row[timed++] = s.row[i];
+    s.count = timed;
+    return s;
+}
+
+enum tr_status tr_break_down(const struct tr_record *r, int64_t warmup, struct tr_breakdown *out)
+{
+    struct tr_selection s = select_timed(r, warmup);
     struct sums sums = add_up(r, &s);
-    enum tr_status status = check(r, &s, &sums);
+    enum tr_status status = check(r, &sums);
 
     memset(out, 0, sizeof *out);
     if (status == TR_OK) {

@@ -20,8 +20,8 @@
  *   optimizer, data (batch-generator)
  *   other      the rest of the elapsed time; below zero where timers overlap
  *
- * and all of it adds up to the elapsed time exactly.  Each timer is its median over the lines that
- * count.
+ * and all of it adds up to the elapsed time exactly.  Time and timers are medians over those lines
+ * that count and have timers.
  *
  * Of a table over all ranks the last one's are taken where it names them, else the largest, without
  * timers that the last stage never has.

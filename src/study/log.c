@@ -241,7 +241,6 @@ static bool next_line(struct tr_reader *r, FILE *f, bool *counts)
     bool binary = false, any = false, too_long = false;
     int c;
 
-    r->number += *counts;
     while ((c = getc(f)) != EOF && c != '\n' && c != '\r') {
         any = true;
         binary |= !is_text(c);
@@ -251,13 +250,16 @@ static bool next_line(struct tr_reader *r, FILE *f, bool *counts)
             too_long = true;
     }
     r->line[length] = '\0';
-    *counts = c == '\n';
     r->whole = c != EOF;
+    if (!any && !r->whole)
+        return false;
+    r->number += *counts;
+    *counts = c == '\n';
     if (binary)
         tr_reader_odd(r, TR_ODDITY_BINARY);
     if (too_long)
         tr_reader_odd(r, TR_ODDITY_LONG);
-    return any || c != EOF;
+    return true;
 }
 
 static enum tr_status read_lines(struct tr_reader *r, FILE *f)

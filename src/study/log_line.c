@@ -80,6 +80,7 @@ static void read_fields(struct tr_reader *r, const char *s, struct tr_row *row, 
     }
     if (*seconds)
         sharpen(row);
+    r->stopped = s;
 }
 
 /* at: "iteration ". */
@@ -126,7 +127,9 @@ static void read_world(struct tr_reader *r, const char *at)
 
     if (!tr_scan_count(&s, &n))
         return;
-    if (!r->open || r->placed || r->saw_arguments)
+    /* Several ranks may say it, but then they say the same. */
+    if (!r->open || r->placed || r->saw_arguments || r->begun.end != TR_END_UNKNOWN ||
+        (r->saw_world && fabs(r->draft.fact[TR_FACT_WORLD] - (double)n) > 0.5))
         tr_reader_begin(r);
     r->saw_world = true;
     set_fact(r, TR_FACT_WORLD, (double)n);
@@ -223,6 +226,7 @@ static void read_memory(struct tr_reader *r, const char *at)
     if (!r->placed || !tr_scan_count(&s, &rank) || rank >= TR_LOG_RANKS ||
         !tr_scan_text(&s, "] (after "))
         return;
+    r->stopped = s;
     bar = memmem(s, strnlen(s, TR_FIELD_BYTES), "memory (MB) |", 13);
     for (s = bar ? bar + 13 : ""; tr_scan_field(&s, &f);) {
         if (f.good && !(f.torn && !r->whole)) {
@@ -231,6 +235,7 @@ static void read_memory(struct tr_reader *r, const char *at)
             m.reserved = tr_field_is(&f, "reserved") ? f.value : m.reserved;
             m.max_reserved = tr_field_is(&f, "max reserved") ? f.value : m.max_reserved;
         }
+        r->stopped = s;
         if (f.last)
             break;
     }
@@ -393,11 +398,12 @@ static void read_marks(struct tr_reader *r)
                 m = i;
         if (m < 0)
             break;
+        r->stopped = next[m] + strlen(marks[m].text);
         if (marks[m].read)
             marks[m].read(r, next[m]);
         else
             read_end(r, m - first_end());
-        next[m] = strstr(next[m] + strlen(marks[m].text), marks[m].text);
+        next[m] = strstr(r->stopped, marks[m].text);
     }
 }
 

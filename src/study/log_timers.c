@@ -73,6 +73,7 @@ void tr_reader_timers(struct tr_reader *r, const char *at)
     struct tr_scan_field f;
 
     while (tr_scan_field(&s, &f)) {
+        r->stopped = s;
         if (f.torn && !r->whole) {
             tr_reader_odd(r, TR_ODDITY_CUT);
             return;

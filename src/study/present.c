@@ -252,8 +252,8 @@ void tr_present_starts(const struct tr_present *p, struct tr_table *t)
     }
 }
 
-/* What a part of the breakdown is made of, and for the pipeline's bubble what the schedule lets expect
-   and what the timer shows that has it. */
+/* What a part of the breakdown is made of, and for the pipeline's bubble what the schedule lets
+   expect and what the timer shows that has it. */
 static void add_source(struct tr_table *t, const struct tr_breakdown *b, enum tr_part part)
 {
     static const char *const sources[TR_PARTS] = {

@@ -17,9 +17,10 @@ struct tr_reader {
     int first_run;  /* of this log, in out */
     bool may_go_on; /* with a run of the log before */
 
-    char *line;     /* the one that is read, without its end */
-    int64_t number; /* its number */
-    bool whole;     /* it has an end */
+    char *line;          /* the one that is read, without its end */
+    int64_t number;      /* its number */
+    bool whole;          /* it has an end */
+    const char *stopped; /* where what is read next begins: behind a list of fields */
 
     bool open, placed; /* a start is being read; it belongs to a run already */
     bool saw_start, saw_world, saw_arguments;

@@ -55,7 +55,7 @@ bool tr_scan_field(const char **s, struct tr_scan_field *f)
     tr_scan_blanks(s);
     n = strnlen(*s, TR_FIELD_BYTES);
     colon = memchr(*s, ':', n);
-    if (!colon || memchr(*s, '|', (size_t)(colon - *s)))
+    if (!colon || colon == *s || memchr(*s, '|', (size_t)(colon - *s)))
         return false;
     f->name = *s;
     f->length = (size_t)(colon - *s);
@@ -65,7 +65,8 @@ bool tr_scan_field(const char **s, struct tr_scan_field *f)
     if (!f->good) {
         p = memchr(colon, '|', strnlen(colon, TR_FIELD_BYTES));
         f->torn = !p;
-        p = p ? p : colon + 1;
+        if (!p || memmem(colon, (size_t)(p - colon), "iteration ", 10))
+            p = colon + 1; /* of another line, glued */
     }
     tr_scan_blanks(&p);
     f->last = *p != '|';

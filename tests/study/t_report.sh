@@ -1,0 +1,141 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck disable=SC2154,SC1091
+# `trireme report` on excerpts of public logs, against what was published of these runs, and on logs of
+# this program.
+#
+# jean-zay-*.log: BigScience's GPT-2 runs of May 2021 on V100-32GB, meg_gpt2_base_n4_dp1_tp4_pp4-1809579.out
+# and meg_gpt2_base_n8_dp1_tp4_pp8-1809562.out, cut to what a report needs.
+. "$srcdir/tests/tap.sh"
+plan 41
+logs=$srcdir/tests/study
+small=$logs/jean-zay-18b.log
+large=$logs/jean-zay-30b.log
+
+# csv COLUMN [LINE]: of the table in csv that is read, the first row unless said otherwise.
+csv() {
+    awk -F , -v name="$1" -v row="${2:-2}" '
+        { sub(/\r$/, "") }
+        NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) column = i }
+        NR == row { print $column }'
+}
+# part NAME COLUMN: a row of the breakdown in csv.
+part() {
+    awk -F , -v part="$1" -v name="$2" '
+        { sub(/\r$/, "") }
+        NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) column = i }
+        $2 == part { print $column }'
+}
+# close_to X Y TOLERANCE: relative.
+close_to() {
+    awk -v x="$1" -v y="$2" -v t="$3" 'BEGIN {
+        d = (x - y) / y; if (d < 0) d = -d
+        if (x == "" || d > t) { print x " / " y; exit 1 }
+    }'
+}
+same() { [ "$1" = "$2" ] || { echo "$1 / $2"; return 1; }; }
+shows() { case $1 in *"$2"*) ;; *) echo "no \"$2\" in: $1"; return 1 ;; esac; }
+
+# Published for both: 1.381 s and 1.618 s.
+for run in "$small 1381 16 18B" "$large 1618 32 30B"; do
+    # shellcheck disable=SC2086
+    set -- $run
+    check "$4: read" "$trireme" report "$1" --show summary --format csv
+    echo "$tap_out" > "$work/summary"
+    check "$4: the published time" close_to "$(csv ms_median < "$work/summary")" "$2" 0.001
+    check "$4: what does not count" same "$(csv lines_warmup < "$work/summary")$(
+        csv lines_interrupted < "$work/summary")" 21
+    check "$4: as it was cut off" same "$(csv end < "$work/summary")" cancelled
+    "$trireme" report "$1" --show runs --format csv > "$work/runs"
+    check "$4: its name and GPUs" same "$(csv size < "$work/runs") $(csv gpus < "$work/runs")" "$4 $3"
+done
+check "tokens per second" close_to "$("$trireme" report "$small" --show summary --format csv |
+    csv tokens_per_second)" 2966 0.001
+
+# Fill and drain of these two, four micro-batches each: (p-1) forward passes of 132 and 252 ms against 126 and
+# 236 ms of the timer, backward 387 and 695 against 419 and 722.
+for run in "$small 132 126 387 419" "$large 252 236 695 722"; do
+    # shellcheck disable=SC2086
+    set -- $run
+    name=$(basename "$1" .log)
+    check "$name: a breakdown" "$trireme" report "$1" --show breakdown --format csv
+    echo "$tap_out" > "$work/parts"
+    check "$name: time to fill" close_to "$(part fill expected_ms < "$work/parts")" "$2" 0.004
+    check "$name: waited for it" close_to "$(part fill timer_ms < "$work/parts")" "$3" 0.004
+    check "$name: time to drain" close_to "$(part drain expected_ms < "$work/parts")" "$4" 0.004
+    check "$name: waited for it" close_to "$(part drain timer_ms < "$work/parts")" "$5" 0.004
+    check "$name: the parts add up" awk -F , '
+        NR > 1 && $2 != "iteration" { sum += int($3 * 100 + ($3 < 0 ? -0.5 : 0.5)) }
+        $2 == "iteration" { whole = int($3 * 100 + 0.5) }
+        END { if (sum != whole || whole < 100000) { print sum " / " whole; exit 1 } }' "$work/parts"
+done
+
+# The two lines that the study of May 2021 printed, with nothing else: 7.5B on 16 GPUs and 30B on 64.
+cat > "$work/16.log" <<'END'
+iteration      200/    1000 | consumed samples:          800 | elapsed time per iteration (ms): 430.0 | learning rate: 1.342E-04 | global batch size:     4 | lm loss: 7.399415E+00 | loss scale: 16384.0 | grad norm: 2.918 | number of skipped iterations:   0 | number of nan iterations:   0 |
+time (ms) | forward-compute: 53.79 | forward-recv: 38.38 | backward-compute: 138.84 | backward-send: 0.28 | backward-send-forward-recv: 2.60 | backward-params-all-reduce: 10.17 | backward-embedding-all-reduce: 135.50 | optimizer-copy-to-main-grad: 4.48 | optimizer-unscale-and-check-inf: 12.63 | optimizer-clip-main-grad: 8.62 | optimizer-copy-main-to-model-params: 4.42 | optimizer: 49.42 | batch-generator: 2.35
+END
+cat > "$work/64.log" <<'END'
+ iteration       30/    1000 | consumed samples:          120 | elapsed time per iteration (ms): 1439.3 | learning rate: 1.500E-04 | global batch size:     4 | lm loss: 2.667133E+01 | loss scale: 16384.0 | grad norm: 73.338 | number of skipped iterations:   1 | number of nan iterations:   0 |
+time (ms) | forward-compute: 77.94 | forward-recv: 285.81 | backward-compute: 203.21 | backward-send: 0.91 | backward-send-forward-recv: 5.44 | backward-params-all-reduce: 10.38 | backward-embedding-all-reduce: 811.34 | optimizer-copy-to-main-grad: 4.61 | optimizer-unscale-and-check-inf: 7.90 | optimizer-clip-main-grad: 7.91 | optimizer-copy-main-to-model-params: 3.95 | optimizer: 43.19 | batch-generator: 2.64
+END
+model() {
+    model_log=$1
+    shift
+    "$trireme" report "$model_log" --format csv --tensor-model-parallel-size 4 --data-parallel-size 1 \
+        --micro-batch-size 1 --padded-vocab-size 50688 --recompute --gpu v100 "$@"
+}
+m16() {
+    model "$work/16.log" --pipeline-model-parallel-size 4 --num-layers 36 --hidden-size 4096 \
+        --seq-length 512 "$@"
+}
+m64() {
+    model "$work/64.log" --pipeline-model-parallel-size 16 --num-layers 48 --hidden-size 7168 \
+        --seq-length 1024 "$@"
+}
+m16 --show summary > "$work/16"
+m64 --show summary --flops-formula core > "$work/64"
+check "16 GPUs: TFLOP/s, tokens/s" same "$(printf '%.2f %.0f' "$(csv tflops_hardware < "$work/16")" \
+    "$(csv tokens_per_second < "$work/16")")" "17.99 4763"
+check "64 GPUs: TFLOP/s by two formulas" same "$(printf '%.2f %.2f' \
+    "$(csv tflops_hardware < "$work/64")" "$(csv tflops_model < "$work/64")")" "10.88 8.09"
+check "16 GPUs: HFU on V100s" close_to "$(csv hfu_percent < "$work/16")" 14.39 0.001
+check "the ideal bubble" same "$(printf '%.1f %.1f' "$(csv bubble_percent < "$work/16")" \
+    "$(csv bubble_percent < "$work/64")")" "42.9 78.9"
+m64 --show breakdown > "$work/64"
+check "64 GPUs: the largest timer is the pipeline that drains" same \
+    "$(printf '%.1f %.1f' "$(part drain ms < "$work/64")" "$(part drain timer_ms < "$work/64")")" \
+    "762.0 811.3"
+fails "what a bare line lacks" 64 "give --pipeline-model-parallel-size" \
+    "$trireme" report "$work/16.log" --show breakdown
+
+# The factors multiply to HFU.
+check "scaling" "$trireme" report "$small" "$large" --show scaling --gpu v100 --format csv
+echo "$tap_out" > "$work/scaling"
+for row in 2 3; do
+    product=1
+    for factor in one_minus_bubble one_minus_exposed one_minus_step balance gemm; do
+        product=$(awk -v p="$product" -v f="$(csv "${factor}_percent" "$row" < "$work/scaling")" \
+            'BEGIN { printf "%.12g", p * f / 100 }')
+    done
+    check "factors of run $((row - 1))" close_to "$(awk -v p="$product" 'BEGIN { printf "%.12g", 100 * p }')" \
+        "$(csv hfu_percent "$row" < "$work/scaling")" 1e-6
+done
+
+# A run against itself differs in nothing, against one that is slower in what is slower.
+check "the same twice" "$trireme" report "$small" "$small" --show comparison --format csv
+check "is within noise" same "$(echo "$tap_out" | awk -F , 'NR > 1 { sub(/\r/, ""); print $NF }' |
+    sort -u)" "within noise"
+sed 's/| optimizer: [0-9.]*/| optimizer: 900.00/' "$small" > "$work/slow.log"
+check "another one" "$trireme" report "$small" "$work/slow.log" --show comparison --format csv --warmup 60
+check "is slower in one phase" same "$(echo "$tap_out" | awk -F , '/slower/ { print $1 }')" optimizer
+
+# What people and programs read; a locale with a comma changes nothing.
+check "JSON" "$trireme" report "$small" --format json
+check "JSON as it must be" shows "$tap_out" '"ms_median": 1380.6'
+check "everything as HTML" sh -c "LC_ALL=de_DE.UTF-8 '$trireme' report '$small' '$large' --format html -o \
+    '$work/all.html' && grep -q '1380.6' '$work/all.html' && ! grep -q '1380,6' '$work/all.html'"
+
+fails "no log" 74 "cannot open the log $work/none" "$trireme" report "$work/none"
+echo "nothing of the kind" > "$work/other"
+fails "not a log" 65 "none of the 1 lines of $work/other" "$trireme" report "$work/other"
