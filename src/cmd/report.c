@@ -9,6 +9,7 @@
 
 #include "config/config.h"
 #include "study/log.h"
+#include "study/plot.h"
 #include "study/present.h"
 #include "study/summary.h"
 #include "util/log.h"
@@ -26,7 +27,7 @@ enum show {
 };
 
 struct options {
-    int show, format, flops_formula;
+    int show, format, plot, flops_formula;
     int64_t warmup;
     double peak;
     char *gpu, *output;
@@ -54,6 +55,9 @@ static const struct tr_opt rows[] = {
            "there "
            "are timers, scaling if numbers of GPUs differ"),
     CHOICE(format, "format", "text", "format", "how it is written"),
+    CHOICE(
+        plot, "plot", "none", "plot",
+        "a plot in place of tables, as text or, with --output, as PNG, SVG or script of gnuplot"),
     ROW(TEXT, output, "output", NULL, ANY,
         "file to write to, or -o; the standard output unless given"),
     ROW(INT, warmup, "warmup", NULL, COUNT_OR_0,
@@ -99,6 +103,11 @@ static const struct tr_spelling spellings[] = {
     {"format", "csv", TR_TABLE_CSV, TR_SPELLING_MAIN, NULL},
     {"format", "json", TR_TABLE_JSON, TR_SPELLING_MAIN, NULL},
     {"format", "html", TR_TABLE_HTML, TR_SPELLING_MAIN, NULL},
+    {"plot", "none", TR_PLOT_NONE, TR_SPELLING_MAIN, NULL},
+    {"plot", "loss", TR_PLOT_LOSS, TR_SPELLING_MAIN, NULL},
+    {"plot", "throughput", TR_PLOT_THROUGHPUT, TR_SPELLING_MAIN, NULL},
+    {"plot", "breakdown", TR_PLOT_BREAKDOWN, TR_SPELLING_MAIN, NULL},
+    {"plot", "scaling", TR_PLOT_SCALING, TR_SPELLING_MAIN, NULL},
 #define VALUE(set, symbol, value, spelling) {#set, spelling, symbol, TR_SPELLING_MAIN, NULL},
 #include "config/enums.def"
 };
@@ -133,6 +142,11 @@ const struct tr_doc tr_doc_report = {
         "    trireme report slurm-*.out --join --gpu v100\n"
         "    trireme report 16.log 64.log --show scaling --format markdown\n"
         "    trireme report before.log after.log --show comparison\n"
+        "    trireme report run.log --plot loss -o loss.svg\n"
+        "\n"
+        "Plots are drawn by gnuplot.  Where there is none, a plot that was to become a file is "
+        "printed as "
+        "text and the exit code is 69; a name that ends in .gp needs no gnuplot.\n"
         "\n"
         "The exit code is 65 if a log has nothing of training in it, and 74 if one cannot be read.",
     .options = options,
@@ -201,8 +215,6 @@ static enum tr_status find_peak(const struct options *o, double *peak)
     *peak = o->peak > 0.0 ? o->peak : NAN;
     if (!o->gpu)
         return TR_OK;
-    if (o->peak > 0.0)
-        return TR_FAIL(TR_ECONFIG, "--gpu and --peak-tflops both say the peak: give one of them");
     *peak = tr_gpu_peak(o->gpu);
     if (*peak > 0.0)
         return TR_OK;
@@ -326,6 +338,36 @@ static enum tr_status write_tables(const struct options *o, const struct tr_pres
     return s;
 }
 
+/* Without gnuplot there is a plot all the same, though not the file that was asked for. */
+static enum tr_status write_plot(const struct options *o, const struct tr_present *p)
+{
+    struct tr_plot plot;
+    enum tr_status s = tr_plot_of((enum tr_plot_kind)o->plot, p, &plot);
+
+    if (s == TR_OK && o->output)
+        s = tr_draw_file(&plot, o->output);
+    if ((s == TR_OK && !o->output) || s == TR_ERESOURCE)
+        tr_draw_text(&plot, stdout);
+    tr_plot_release(&plot);
+    return s;
+}
+
+/* Options that contradict each other. */
+static enum tr_status check(const struct options *o, const struct tr_words *logs)
+{
+    if (logs->count == 0)
+        return TR_FAIL(TR_ECONFIG,
+                       "trireme report needs the log of a training, or several; - is the "
+                       "standard input");
+    if (o->plot != TR_PLOT_NONE && (o->show != SHOW_AUTO || o->format != TR_TABLE_TEXT))
+        return TR_FAIL(TR_ECONFIG,
+                       "--plot makes no tables, so --show and --format say nothing with "
+                       "it: leave them out");
+    if (o->gpu && o->peak > 0.0)
+        return TR_FAIL(TR_ECONFIG, "--gpu and --peak-tflops both say the peak: give one of them");
+    return TR_OK;
+}
+
 static enum tr_status report(const struct options *o, const struct tr_words *logs)
 {
     struct tr_records runs = {0};
@@ -336,16 +378,13 @@ static enum tr_status report(const struct options *o, const struct tr_words *log
     };
     enum tr_status s;
 
-    if (logs->count == 0)
-        return TR_FAIL(TR_ECONFIG,
-                       "trireme report needs the log of a training, or several; - is the "
-                       "standard input");
+    TR_TRY(check(o, logs));
     TR_TRY(find_peak(o, &p.peak));
     s = read_logs(o, logs, &runs);
     override(o, &runs);
     shorten_names(&runs);
     if (s == TR_OK)
-        s = write_tables(o, &p);
+        s = o->plot == TR_PLOT_NONE ? write_tables(o, &p) : write_plot(o, &p);
     tr_records_release(&runs);
     return s;
 }

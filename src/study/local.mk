@@ -10,4 +10,6 @@ libtrireme_a_SOURCES += \
 	src/study/scaling.c src/study/scaling.h \
 	src/study/compare.c src/study/compare.h \
 	src/study/table.c src/study/table.h \
-	src/study/present.c src/study/present.h
+	src/study/present.c src/study/present.h \
+	src/study/draw.c src/study/draw.h src/study/draw_text.c \
+	src/study/plot.c src/study/plot.h

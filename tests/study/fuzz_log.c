@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Logs that nobody wrote: whatever the reader is given, it ends, keeps its promises, and every table can be
- * made of what it found.
+ * Logs that nobody wrote: whatever the reader is given, it ends, keeps its promises, and every
+ * table can be made of what it found.
  *
  * The entry is libFuzzer's:
  *
- *     clang -fsanitize=fuzzer,address,undefined -DTR_FUZZ_ENTRY_ONLY ... tests/study/fuzz_log.c libtrireme.a
+ *     clang -fsanitize=fuzzer,address,undefined -DTR_FUZZ_ENTRY_ONLY ... tests/study/fuzz_log.c
+ * libtrireme.a
  *
- * As it is built here, it changes excerpts of real logs by itself, in a way that depends on nothing but the
- * number of the try: fuzz_log [TRIES [FILE...]].
+ * As it is built here, it changes excerpts of real logs by itself, in a way that depends on nothing
+ * but the number of the try: fuzz_log [TRIES [FILE...]].
  */
 #include <errno.h>
 #include <math.h>
@@ -24,12 +25,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define MUST(condition)                                                  \
-    do {                                                                 \
-        if (!(condition)) {                                              \
+#define MUST(condition)                                                     \
+    do {                                                                    \
+        if (!(condition)) {                                                 \
             fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-            abort();                                                     \
-        }                                                                \
+            abort();                                                        \
+        }                                                                   \
     } while (0)
 
 static void check_run(const struct tr_record *r)
@@ -115,16 +116,33 @@ static size_t below(uint64_t *state, size_t n)
 
 /* Pieces that a log is made of, where a byte alone would seldom hit one. */
 static const char *const words[] = {
-    "\n", "|", ":", " iteration        7/    1000 |", "time (ms) | forward-compute: 1.00 |",
-    "(min, max) time across ranks (ms):\n", "times across ranks (ms):\n  optimizer:\n     rank  0: 1.00\n",
-    "max time across ranks (ms):\n    optimizer ....: 3.00\n", "nan", "-1", "1e308", "inf", "0",
+    "\n",
+    "|",
+    ":",
+    " iteration        7/    1000 |",
+    "time (ms) | forward-compute: 1.00 |",
+    "(min, max) time across ranks (ms):\n",
+    "times across ranks (ms):\n  optimizer:\n     rank  0: 1.00\n",
+    "max time across ranks (ms):\n    optimizer ....: 3.00\n",
+    "nan",
+    "-1",
+    "1e308",
+    "inf",
+    "0",
     "using world size: 8, data-parallel-size: 0, tensor-model-parallel size: 3\n",
     "[start 2 of this run] datetime: 2026-11-22 05:12:33 | nodes: 1 (vm) | from: the beginning\n",
     "------------------------ arguments ------------------------\n",
-    "-------------------- end of arguments ---------------------\n", "  hidden_size ....... 0\n",
-    " loading checkpoint from /x at iteration 50\n", "[Rank 65535] (after 1 iterations) memory (MB) | ",
-    "allocated: 1.0 |", "[after training is done] datetime: 2021-05-23 08:41:04 \n", "\r\n",
-    "CUDA out of memory", " elapsed time per iteration (ms): 5.0 |", "\0\0", "99999999999999999999",
+    "-------------------- end of arguments ---------------------\n",
+    "  hidden_size ....... 0\n",
+    " loading checkpoint from /x at iteration 50\n",
+    "[Rank 65535] (after 1 iterations) memory (MB) | ",
+    "allocated: 1.0 |",
+    "[after training is done] datetime: 2021-05-23 08:41:04 \n",
+    "\r\n",
+    "CUDA out of memory",
+    " elapsed time per iteration (ms): 5.0 |",
+    "\0\0",
+    "99999999999999999999",
 };
 
 /* One change: a byte, a piece out, a piece doubled, a word in, the end off. */

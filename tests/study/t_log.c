@@ -44,11 +44,12 @@ static int64_t odd(const struct tr_records *r, enum tr_oddity o)
 }
 
 /* An iteration line of 2021. */
-#define LINE(iteration, ms, loss)                                                                \
-    " iteration " #iteration "/ 1000 | consumed samples: 40 | elapsed time per iteration (ms): " \
-    #ms " | learning rate: 1.500E-04 | global batch size: 4 | lm loss: " #loss                   \
+#define LINE(iteration, ms, loss)                                           \
+    " iteration " #iteration                                                \
+    "/ 1000 | consumed samples: 40 | elapsed time per iteration (ms): " #ms \
+    " | learning rate: 1.500E-04 | global batch size: 4 | lm loss: " #loss  \
     " | loss scale: 16384.0 | number of skipped iterations:   1 | number of nan iterations:   0 |"
-#define WORLD(n) \
+#define WORLD(n)                                                                       \
     "using world size: " #n ", data-parallel-size: 1, tensor-model-parallel size: 1, " \
     "pipeline-model-parallel size: " #n " \n"
 
@@ -77,7 +78,8 @@ static void fields(void **state)
 static void deepspeed(void **state)
 {
     struct tr_records runs = read_text(
-        "[default7]: iteration    94000/  115311 | consumed samples:    182000000 | consumed tokens: "
+        "[default7]: iteration    94000/  115311 | consumed samples:    182000000 | consumed "
+        "tokens: "
         "372736000000 | elapsed time per iteration (s): 105.22 | learning rate: 6.000E-05 | global "
         "batch size:  2048 | lm loss: 1.914371E+00 | grad norm: 0.139 | num zeros: 0.0 | number of "
         "skipped iterations:   0 | number of nan iterations:   0 | samples per second: 19.464 | "
@@ -95,11 +97,12 @@ static void deepspeed(void **state)
 /* Three digits of the rate are better than none of 0.01 s, but not always. */
 static void seconds(void **state)
 {
-    struct tr_records runs = read_text(
-        " iteration 1/ 10 | elapsed time per iteration (s): 0.01 | global batch size: 8 | samples per "
-        "second: 1415.337 |\n"
-        " iteration 2/ 10 | elapsed time per iteration (s): 3600.00 | global batch size: 2048 | samples "
-        "per second: 0.569 |\n");
+    struct tr_records runs = read_text(" iteration 1/ 10 | elapsed time per iteration (s): 0.01 | "
+                                       "global batch size: 8 | samples per "
+                                       "second: 1415.337 |\n"
+                                       " iteration 2/ 10 | elapsed time per iteration (s): 3600.00 "
+                                       "| global batch size: 2048 | samples "
+                                       "per second: 0.569 |\n");
     const struct tr_row *row = runs.list[0].row;
 
     (void)state;
@@ -111,21 +114,25 @@ static void seconds(void **state)
 /* Megatron Core: a time before the line, a first line that ends no interval, a table. */
 static void core(void **state)
 {
-    struct tr_records runs = read_text(
-        " [2026-08-20 14:19:04.009475] iteration        1/      12 | elapsed time per iteration (ms): "
-        "900.0 | throughput per GPU (TFLOP/s/GPU): 1.5 | global batch size: 8 |\n"
-        " [2026-08-20 14:19:05.009475] iteration        2/      12 | elapsed time per iteration (ms): "
-        "700.0 | throughput per GPU (TFLOP/s/GPU): 2.5 | global batch size: 8 |\n"
-        "(min, max) time across ranks (ms):\n"
-        "    forward-backward ...............................: (77.94, 80.11)\n"
-        "some other rank says something\n"
-        "    train/valid/test-data-iterators-setup ..........: (1.00, 2.00)\n"
-        " [2026-08-20 14:19:06.009475] iteration        4/      12 | elapsed time per iteration (ms): "
-        "710.0 | global batch size: 8 |\n"
-        "max time across ranks (ms):\n"
-        "    forward-backward ...............................: 81.50\n"
-        " [2026-08-20 14:19:07.009475] iteration        6/      12 | elapsed time per iteration (ms): "
-        "720.0 | global batch size: 8 |\n");
+    struct tr_records runs =
+        read_text(" [2026-08-20 14:19:04.009475] iteration        1/      12 | elapsed time per "
+                  "iteration (ms): "
+                  "900.0 | throughput per GPU (TFLOP/s/GPU): 1.5 | global batch size: 8 |\n"
+                  " [2026-08-20 14:19:05.009475] iteration        2/      12 | elapsed time per "
+                  "iteration (ms): "
+                  "700.0 | throughput per GPU (TFLOP/s/GPU): 2.5 | global batch size: 8 |\n"
+                  "(min, max) time across ranks (ms):\n"
+                  "    forward-backward ...............................: (77.94, 80.11)\n"
+                  "some other rank says something\n"
+                  "    train/valid/test-data-iterators-setup ..........: (1.00, 2.00)\n"
+                  " [2026-08-20 14:19:06.009475] iteration        4/      12 | elapsed time per "
+                  "iteration (ms): "
+                  "710.0 | global batch size: 8 |\n"
+                  "max time across ranks (ms):\n"
+                  "    forward-backward ...............................: 81.50\n"
+                  " [2026-08-20 14:19:07.009475] iteration        6/      12 | elapsed time per "
+                  "iteration (ms): "
+                  "720.0 | global batch size: 8 |\n");
     const struct tr_record *run = &runs.list[0];
     const struct tr_timing *t;
 
@@ -149,15 +156,14 @@ static void core(void **state)
 /* --timing-log-option all: the last rank is known by the size of the world. */
 static void all_ranks(void **state)
 {
-    struct tr_records runs = read_text(
-        WORLD(3) LINE(1, 10.0, 5.0) "\n"
-        "times across ranks (ms):\n"
-        "  forward-compute:\n"
-        "     rank  0: 1.00\n"
-        "     rank  1: 2.00\n"
-        "     rank  2: 6.00\n"
-        "  backward-recv:\n"
-        "     rank  0: 4.00\n");
+    struct tr_records runs = read_text(WORLD(3) LINE(1, 10.0, 5.0) "\n"
+                                                                   "times across ranks (ms):\n"
+                                                                   "  forward-compute:\n"
+                                                                   "     rank  0: 1.00\n"
+                                                                   "     rank  1: 2.00\n"
+                                                                   "     rank  2: 6.00\n"
+                                                                   "  backward-recv:\n"
+                                                                   "     rank  0: 4.00\n");
     const struct tr_record *run = &runs.list[0];
     const struct tr_timing *t = tr_row_timing(run, &run->row[0], 0);
 
@@ -172,13 +178,19 @@ static void all_ranks(void **state)
 static void requeued(void **state)
 {
     struct tr_records runs = read_text(
-        WORLD(2) LINE(10, 100.0, 9.0) "\n" LINE(20, 101.0, 8.0) "\n" LINE(30, 102.0, 7.5) "\n"
-        LINE(40, 103.0, 7.0) "\n"
-        "slurmstepd: error: *** JOB 1809579 ON r8i3n1 CANCELLED AT 2021-05-23T08:45:57 DUE TO "
-        "PREEMPTION ***\n"
-        WORLD(2) " loading checkpoint from /scratch/run at iteration 20\n"
-        LINE(30, 202.0, 7.4) "\n" LINE(40, 203.0, 6.9) "\n" LINE(50, 204.0, 6.8) "\n"
-        "[after training is done] datetime: 2021-05-23 10:41:05 \n");
+        WORLD(2) LINE(10, 100.0, 9.0) "\n" LINE(20, 101.0, 8.0) "\n" LINE(30, 102.0, 7.5) "\n" LINE(
+            40, 103.0,
+            7.0) "\n"
+                 "slurmstepd: error: *** JOB 1809579 ON r8i3n1 CANCELLED AT 2021-05-23T08:45:57 "
+                 "DUE TO "
+                 "PREEMPTION ***\n" WORLD(2) " loading checkpoint from /scratch/run at iteration "
+                                             "20\n" LINE(30, 202.0, 7.4) "\n" LINE(
+                                                 40, 203.0,
+                                                 6.9) "\n" LINE(50, 204.0,
+                                                                6.8) "\n"
+                                                                     "[after training is done] "
+                                                                     "datetime: 2021-05-23 "
+                                                                     "10:41:05 \n");
     const struct tr_record *run = &runs.list[0];
 
     (void)state;
@@ -198,9 +210,9 @@ static void requeued(void **state)
 /* Without headers, the iterations themselves say that something began again. */
 static void without_headers(void **state)
 {
-    struct tr_records runs =
-        read_text(LINE(10, 100.0, 9.0) "\n" LINE(20, 101.0, 8.0) "\n" LINE(30, 102.0, 7.0) "\n"
-                  LINE(30, 102.0, 7.0) "\n" LINE(20, 99.0, 8.0) "\n" LINE(30, 98.0, 7.0) "\n");
+    struct tr_records runs = read_text(
+        LINE(10, 100.0, 9.0) "\n" LINE(20, 101.0, 8.0) "\n" LINE(30, 102.0, 7.0) "\n" LINE(
+            30, 102.0, 7.0) "\n" LINE(20, 99.0, 8.0) "\n" LINE(30, 98.0, 7.0) "\n");
 
     (void)state;
     assert_int_equal(runs.count, 1);
@@ -212,14 +224,17 @@ static void without_headers(void **state)
     tr_records_release(&runs);
 }
 
-/* Another shape, or the same after an end in good order, is another run; one that failed at once stays. */
+/* Another shape, or the same after an end in good order, is another run; one that failed at once
+ * stays. */
 static void several_runs(void **state)
 {
     struct tr_records runs = read_text(
-        WORLD(2) LINE(10, 100.0, 9.0) "\n[after training is done] datetime: 2021-05-23 08:41:05 \n"
-        WORLD(2) LINE(10, 101.0, 9.0) "\n[after training is done] datetime: 2021-05-23 08:42:05 \n"
-        WORLD(4) "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
-        WORLD(8) LINE(10, 50.0, 9.0) "\n");
+        WORLD(2) LINE(10, 100.0,
+                      9.0) "\n[after training is done] datetime: 2021-05-23 08:41:05 \n" WORLD(2)
+            LINE(10, 101.0, 9.0) "\n[after training is done] datetime: 2021-05-23 08:42:05 "
+                                 "\n" WORLD(4) "RuntimeError: CUDA out of memory. Tried to "
+                                               "allocate 2.00 GiB\n" WORLD(8)
+                                                   LINE(10, 50.0, 9.0) "\n");
 
     (void)state;
     assert_int_equal(runs.count, 4);
@@ -234,9 +249,9 @@ static void several_runs(void **state)
 /* Two files of one run. */
 static void joined(void **state)
 {
-    const char *pieces[] = {WORLD(2) LINE(10, 100.0, 9.0) "\n" LINE(20, 100.0, 9.0) "\n",
-                            WORLD(2) " loading checkpoint from /s/run at iteration 10\n"
-                            LINE(20, 101.0, 9.0) "\n"};
+    const char *pieces[] = {
+        WORLD(2) LINE(10, 100.0, 9.0) "\n" LINE(20, 100.0, 9.0) "\n",
+        WORLD(2) " loading checkpoint from /s/run at iteration 10\n" LINE(20, 101.0, 9.0) "\n"};
     struct tr_records runs = {0};
 
     (void)state;
@@ -256,11 +271,14 @@ static void joined(void **state)
 /* Lines whose end was lost, as ranks that print at the same time leave them. */
 static void glued(void **state)
 {
-    struct tr_records runs = read_text(
-        WORLD(2) "warning" LINE(10, 100.0, 9.0) "time (ms) | forward-compute: 10.50 | "
-        "optimizer: 2.25[Rank 1] (after 10 iterations) memory (MB) | allocated: 7.0 | max allocated: 8.5 "
-        "| reserved: 9.0 | max reserved: 10.0[Rank 0] (after 10 iterations) memory (MB) | allocated: "
-        "17.0 | max allocated: 18.5 | reserved: 19.0 | max reserved: 20.0" LINE(20, 90.0, 8.0) "\n");
+    struct tr_records runs = read_text(WORLD(2) "warning" LINE(
+        10, 100.0, 9.0) "time (ms) | forward-compute: 10.50 | "
+                        "optimizer: 2.25[Rank 1] (after 10 iterations) memory (MB) | allocated: "
+                        "7.0 | max allocated: 8.5 "
+                        "| reserved: 9.0 | max reserved: 10.0[Rank 0] (after 10 iterations) memory "
+                        "(MB) | allocated: "
+                        "17.0 | max allocated: 18.5 | reserved: 19.0 | max reserved: 20.0" LINE(
+                            20, 90.0, 8.0) "\n");
     const struct tr_record *run = &runs.list[0];
 
     (void)state;
@@ -275,8 +293,8 @@ static void glued(void **state)
 /* A log that ends in the middle: 13 of 1380.6 ms must not become 13 ms. */
 static void truncated(void **state)
 {
-    struct tr_records runs = read_text(
-        LINE(10, 100.0, 9.0) "\ntime (ms) | forward-compute: 10.50 | optimizer: 22.1");
+    struct tr_records runs =
+        read_text(LINE(10, 100.0, 9.0) "\ntime (ms) | forward-compute: 10.50 | optimizer: 22.1");
 
     (void)state;
     assert_int_equal(runs.list[0].row[0].timings, 1);
@@ -292,7 +310,8 @@ static void truncated(void **state)
     tr_records_release(&runs);
 
     /* The time is whole, the loss is not. */
-    runs = read_text(" iteration 20/ 1000 | elapsed time per iteration (ms): 1380.6 | lm loss: 7.9");
+    runs =
+        read_text(" iteration 20/ 1000 | elapsed time per iteration (ms): 1380.6 | lm loss: 7.9");
     assert_true(runs.list[0].row[0].field[TR_FIELD_ELAPSED] == 1380.6);
     assert_true(isnan(runs.list[0].row[0].field[TR_FIELD_LOSS]));
     tr_records_release(&runs);
@@ -300,8 +319,9 @@ static void truncated(void **state)
 
 static void junk(void **state)
 {
-    static const char binary[] = "\x7f" "ELF\0\1\2" LINE(10, 100.0, 9.0) "\r\n\0\0" LINE(20, 99.0, 8.0)
-                                 "\r\n";
+    static const char binary[] =
+        "\x7f"
+        "ELF\0\1\2" LINE(10, 100.0, 9.0) "\r\n\0\0" LINE(20, 99.0, 8.0) "\r\n";
     size_t bytes = (3u << 20);
     char *text = malloc(bytes);
     struct tr_records runs = read_bytes(binary, sizeof binary - 1);
@@ -316,8 +336,8 @@ static void junk(void **state)
     assert_non_null(text);
     for (size_t i = 0; i < bytes; i++)
         text[i] = "iteration 1/2 | a: [Rank 3] (after checkpoint from time (ms) | : "[i % 65];
-    memcpy(text + bytes - sizeof "\n" LINE(30, 98.0, 7.0) "\n",
-           "\n" LINE(30, 98.0, 7.0) "\n", sizeof "\n" LINE(30, 98.0, 7.0) "\n");
+    memcpy(text + bytes - sizeof "\n" LINE(30, 98.0, 7.0) "\n", "\n" LINE(30, 98.0, 7.0) "\n",
+           sizeof "\n" LINE(30, 98.0, 7.0) "\n");
     runs = read_bytes(text, bytes - 1);
     assert_int_equal(runs.list[0].rows, 1);
     assert_int_equal(odd(&runs, TR_ODDITY_LONG), 1);
@@ -325,11 +345,12 @@ static void junk(void **state)
     free(text);
 
     /* A value that is no number, and numbers that no run can have. */
-    runs = read_text(" iteration 10/ 1000 | elapsed time per iteration (ms): 5.0 | lm loss: what |\n"
-                     " iteration 20/ 1000 | elapsed time per iteration (ms): -5.0 |\n"
-                     " iteration 30/ 1000 | elapsed time per iteration (ms): 1e99 |\n"
-                     " iteration 99999999999999999999/ 1000 | elapsed time per iteration (ms): 5.0 |\n"
-                     " iteration 40/ 1000 | elapsed time per iteration (ms): 6.0 | lm loss: nan |\n");
+    runs =
+        read_text(" iteration 10/ 1000 | elapsed time per iteration (ms): 5.0 | lm loss: what |\n"
+                  " iteration 20/ 1000 | elapsed time per iteration (ms): -5.0 |\n"
+                  " iteration 30/ 1000 | elapsed time per iteration (ms): 1e99 |\n"
+                  " iteration 99999999999999999999/ 1000 | elapsed time per iteration (ms): 5.0 |\n"
+                  " iteration 40/ 1000 | elapsed time per iteration (ms): 6.0 | lm loss: nan |\n");
     assert_int_equal(runs.list[0].rows, 2);
     assert_int_equal(odd(&runs, TR_ODDITY_NUMBER), 1);
     assert_int_equal(odd(&runs, TR_ODDITY_TORN), 2);
@@ -355,7 +376,7 @@ static void intervals(void **state)
     static const struct {
         int n, low, high;
         double sure;
-    } known[] = {{2, 1, 2, 0.5},      {5, 1, 5, 0.9375},   {6, 1, 6, 0.96875},
+    } known[] = {{2, 1, 2, 0.5},      {5, 1, 5, 0.9375},    {6, 1, 6, 0.96875},
                  {10, 2, 9, 0.97852}, {20, 6, 15, 0.95861}, {100, 40, 61, 0.96480}};
     double x[100];
 
@@ -380,11 +401,12 @@ static void intervals(void **state)
 static void selection(void **state)
 {
     struct tr_records runs = read_text(
-        LINE(10, 900.0, 9.0) "\n" LINE(20, 800.0, 9.0) "\n" LINE(30, 100.0, 9.0) "\n"
-        LINE(40, 101.0, 9.0) "\n"
-        " validation loss at iteration 40 | lm loss value: 8.017406E+00 | lm loss PPL: 3.03E+03 | \n"
-        LINE(50, 500.0, 9.0) "\n" LINE(60, 102.0, 9.0) "\n" LINE(70, 103.0, 9.0) "\n"
-        LINE(80, 104.0, 9.0) "\n");
+        LINE(10, 900.0, 9.0) "\n" LINE(20, 800.0, 9.0) "\n" LINE(30, 100.0, 9.0) "\n" LINE(
+            40, 101.0, 9.0) "\n"
+                            " validation loss at iteration 40 | lm loss value: 8.017406E+00 | lm "
+                            "loss PPL: 3.03E+03 | \n" LINE(50, 500.0, 9.0) "\n" LINE(
+                                60, 102.0, 9.0) "\n" LINE(70, 103.0, 9.0) "\n" LINE(80, 104.0,
+                                                                                    9.0) "\n");
     struct tr_selection s = tr_select_rows(&runs.list[0], TR_WARMUP_AUTO);
     struct tr_order o = tr_selection_order(&runs.list[0], &s, TR_FIELD_ELAPSED);
 
@@ -401,19 +423,19 @@ static void selection(void **state)
     tr_records_release(&runs);
 }
 
-#define TIMES(forward, fill, backward, drain)                                                  \
-    "\ntime (ms) | forward-compute: " #forward " | forward-recv: " #fill                       \
+#define TIMES(forward, fill, backward, drain)                                                      \
+    "\ntime (ms) | forward-compute: " #forward " | forward-recv: " #fill                           \
     " | backward-compute: " #backward " | backward-send: 1.00 | backward-params-all-reduce: 3.00 " \
-    "| backward-embedding-all-reduce: " #drain                                                 \
+    "| backward-embedding-all-reduce: " #drain                                                     \
     " | optimizer-clip-main-grad: 1.00 | optimizer: 5.00 | batch-generator: 2.00\n"
 
-/* 3 stages, 4 micro-batches of 10 ms forward and 20 back: 20 ms until it has filled, 40 to drain; timers
-   of 25 and 38 ms. */
+/* 3 stages, 4 micro-batches of 10 ms forward and 20 back: 20 ms until it has filled, 40 to drain;
+   timers of 25 and 38 ms. */
 static void parts(void **state)
 {
-    struct tr_records runs = read_text(
-        WORLD(3) "setting number of micro-batches to constant 4\n" LINE(10, 200.0, 9.0)
-        TIMES(40.00, 25.00, 80.00, 38.00));
+    struct tr_records runs =
+        read_text(WORLD(3) "setting number of micro-batches to constant 4\n" LINE(10, 200.0, 9.0)
+                      TIMES(40.00, 25.00, 80.00, 38.00));
     struct tr_breakdown b;
     double sum = 0.0;
 
@@ -436,8 +458,7 @@ static void parts(void **state)
     assert_ok(tr_break_down(&runs.list[0], TR_WARMUP_AUTO, &b));
     assert_true(b.fill_by_formula == 10.0 && b.drain_by_formula == 20.0);
     runs.list[0].fact[TR_FACT_MICROS] = NAN;
-    assert_fails(TR_ECONFIG, "--micro-batches",
-                 tr_break_down(&runs.list[0], TR_WARMUP_AUTO, &b));
+    assert_fails(TR_ECONFIG, "--micro-batches", tr_break_down(&runs.list[0], TR_WARMUP_AUTO, &b));
     runs.list[0].timers = 0;
     assert_fails(TR_EDATA, "--timing-log-level", tr_break_down(&runs.list[0], TR_WARMUP_AUTO, &b));
     runs.list[0].timers = 9;
@@ -448,10 +469,10 @@ static void parts(void **state)
 static void comparison(void **state)
 {
     struct tr_records runs = read_text(
-        WORLD(2) LINE(10, 10.0, 9.0) "\n" LINE(20, 11.0, 9.0) "\n" LINE(30, 12.0, 9.0) "\n"
-        LINE(40, 13.0, 9.0) "\n" LINE(50, 14.0, 9.0) "\n" LINE(60, 15.0, 9.0) "\n"
-        WORLD(4) LINE(10, 16.0, 9.0) "\n" LINE(20, 17.0, 9.0) "\n" LINE(30, 18.0, 9.0) "\n"
-        LINE(40, 19.0, 9.0) "\n" LINE(50, 20.0, 9.0) "\n" LINE(60, 15.5, 9.0) "\n");
+        WORLD(2) LINE(10, 10.0, 9.0) "\n" LINE(20, 11.0, 9.0) "\n" LINE(30, 12.0, 9.0) "\n" LINE(
+            40, 13.0, 9.0) "\n" LINE(50, 14.0, 9.0) "\n" LINE(60, 15.0, 9.0) "\n" WORLD(4)
+            LINE(10, 16.0, 9.0) "\n" LINE(20, 17.0, 9.0) "\n" LINE(30, 18.0, 9.0) "\n" LINE(
+                40, 19.0, 9.0) "\n" LINE(50, 20.0, 9.0) "\n" LINE(60, 15.5, 9.0) "\n");
     struct tr_comparison c;
 
     (void)state;
@@ -477,14 +498,14 @@ static void comparison(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fields),       cmocka_unit_test(deepspeed),
-        cmocka_unit_test(seconds), cmocka_unit_test(core),
-        cmocka_unit_test(all_ranks),    cmocka_unit_test(requeued),
+        cmocka_unit_test(fields),          cmocka_unit_test(deepspeed),
+        cmocka_unit_test(seconds),         cmocka_unit_test(core),
+        cmocka_unit_test(all_ranks),       cmocka_unit_test(requeued),
         cmocka_unit_test(without_headers), cmocka_unit_test(several_runs),
-        cmocka_unit_test(joined),       cmocka_unit_test(glued),
-        cmocka_unit_test(truncated),    cmocka_unit_test(junk),
-        cmocka_unit_test(nothing),      cmocka_unit_test(intervals),
-        cmocka_unit_test(selection),    cmocka_unit_test(parts),
+        cmocka_unit_test(joined),          cmocka_unit_test(glued),
+        cmocka_unit_test(truncated),       cmocka_unit_test(junk),
+        cmocka_unit_test(nothing),         cmocka_unit_test(intervals),
+        cmocka_unit_test(selection),       cmocka_unit_test(parts),
         cmocka_unit_test(comparison),
     };
 

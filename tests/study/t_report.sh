@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# shellcheck disable=SC2154,SC1091
+# shellcheck disable=SC2154,SC1091,SC2016
 # `trireme report` on excerpts of public logs, against what was published of these runs, and on logs of
 # this program.
 #
 # jean-zay-*.log: BigScience's GPT-2 runs of May 2021 on V100-32GB, meg_gpt2_base_n4_dp1_tp4_pp4-1809579.out
 # and meg_gpt2_base_n8_dp1_tp4_pp8-1809562.out, cut to what a report needs.
 . "$srcdir/tests/tap.sh"
-plan 41
+plan 57
 logs=$srcdir/tests/study
 small=$logs/jean-zay-18b.log
 large=$logs/jean-zay-30b.log
@@ -135,6 +135,38 @@ check "JSON" "$trireme" report "$small" --format json
 check "JSON as it must be" shows "$tap_out" '"ms_median": 1380.6'
 check "everything as HTML" sh -c "LC_ALL=de_DE.UTF-8 '$trireme' report '$small' '$large' --format html -o \
     '$work/all.html' && grep -q '1380.6' '$work/all.html' && ! grep -q '1380,6' '$work/all.html'"
+
+# Plots.
+check "a plot as text" "$trireme" report "$small" "$large" --plot loss
+check "with its axes and its runs" shows "$tap_out" "  o jean-zay-30b.log"
+check "bars as text" "$trireme" report "$small" "$large" --plot breakdown
+# 688.8 of 1617.8 ms in 72 columns: 30.7.
+check "as long as the part is" same "$(echo "$tap_out" | sed -n 's/^ *138[0-9.]* |\(\**\)o.*/\1/p' |
+    awk '{ print length }')" 31
+check "a script of gnuplot" "$trireme" report "$large" "$small" --plot scaling -o "$work/scaling.gp"
+check "from few GPUs to many" same "$(sed -n '/series0 <</,/END/p' "$work/scaling.gp" |
+    awk '/^[0-9]/ { print $1 }' | tr '\n' ' ')" "16 32 "
+fails "another kind of file" 64 "let its name end in" \
+    "$trireme" report "$small" --plot loss -o "$work/loss.jpeg"
+fails "where there is no gnuplot" 69 "gnuplot-nox" \
+    env PATH=/nonexistent "$trireme" report "$small" --plot loss -o "$work/none.png"
+check "the plot is there all the same" shows "$tap_out" "lm loss against iteration"
+fails "a plot and a table" 64 "--plot makes no tables" \
+    "$trireme" report "$small" --plot loss --format json
+cp "$small" "$work/it's \"one\" \$x.log"
+is_drawn() { grep -q '</svg>' "$1" && grep -q '<path' "$1" && grep -q "it's" "$1"; }
+if command -v gnuplot > /dev/null; then
+    for kind in loss throughput breakdown; do
+        check "gnuplot draws $kind, of a log with any name" "$trireme" report "$work/it's \"one\" \$x.log" \
+            "$large" --plot "$kind" -o "$work/it's $kind.svg"
+        check "and $kind is a picture" is_drawn "$work/it's $kind.svg"
+    done
+else
+    for kind in loss throughput breakdown; do
+        skip "gnuplot draws $kind" "there is no gnuplot"
+        skip "and $kind is a picture" "there is no gnuplot"
+    done
+fi
 
 fails "no log" 74 "cannot open the log $work/none" "$trireme" report "$work/none"
 echo "nothing of the kind" > "$work/other"
