@@ -53,3 +53,7 @@ man_PAGES += man/trireme-report.1
 # trireme bench.
 trireme_SOURCES += src/cmd/bench.c
 man_PAGES += man/trireme-bench.1
+
+# trireme plan.
+trireme_SOURCES += src/cmd/plan.c
+man_PAGES += man/trireme-plan.1

@@ -9,4 +9,5 @@ libtrireme_a_SOURCES += \
 	src/config/course.c src/config/stages.c \
 	src/config/flops.c src/config/flops.h \
 	src/config/theory.c src/config/theory.h \
+	src/config/machine.c src/config/machine.def src/config/machine.h \
 	src/config/vocab.c src/config/vocab.h

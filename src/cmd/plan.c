@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "plan/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "util/log.h"
+
+struct ask {
+    bool json;
+    char *machine;
+};
+
+#define OPT(type_, field_, name_, initial_, help_)                                  \
+    {                                                                               \
+        .kind = TR_ROW_OPT, .group = "plan", .type = TR_OPT_##type_, .name = name_, \
+        .offset = offsetof(struct ask, field_), .initial = initial_, .help = help_  \
+    }
+
+static const struct tr_opt rows[] = {
+    {.kind = TR_ROW_GROUP, .name = "plan", .group = "plan"},
+    OPT(TEXT, machine, "machine", NULL,
+        "profile of the machine: its name, or a file; without one there is no verdict and no time"),
+    OPT(FLAG, json, "json", NULL, "print one JSON object: all stages, bytes and seconds"),
+};
+
+static const struct tr_options *table(void)
+{
+    static const struct tr_options all = {"plan", rows, sizeof rows / sizeof *rows, NULL, 0};
+
+    return &all;
+}
+
+const struct tr_doc tr_doc_plan = {
+    .synopsis = "trireme plan [--machine NAME|FILE] [--json] [@file] [--option value ...]",
+    .about =
+        "Say what a run would take, without a job, MPI or a GPU: the memory of every stage and "
+        "whether it fits the card, the time of an iteration with its parts, checkpoints, "
+        "GPU-hours and jobs, and other shapes of the same GPUs that fit.  Options are those of "
+        "`trireme train`; --world-size is the number of GPUs, the fewest that hold the model "
+        "unless given.\n"
+        "\n"
+        "    trireme plan --machine jean-zay-v100-16g --world-size 64 @study-30b.args\n"
+        "\n"
+        "Memory is counted by the functions that allocate when training begins.  Beside it stands "
+        "what Megatron-LM of 2021 would hold, with the slack of PyTorch's caching allocator.  A "
+        "rank fits below 95 % of the card, is tight above, and the exit code is 69 where it does "
+        "not fit.\n"
+        "\n"
+        "Time is a model with the constants of a machine profile over the schedule that would run; "
+        "it may be off by the time-spread of the profile.  A profile is a text file of "
+        "lines \"key = value\"; those that come with the program are named by a wrong name, and "
+        "docs/machines.md tells how to write one:\n"
+        "\n"
+#define TEXT(field, key, help) "    " key ": " help "\n"
+#define NUMBER(field, key, initial, least, help) "    " key ": " help "\n"
+#include "config/machine.def"
+    ,
+    .options = table,
+};
+
+/* The words of this verb's options into `own`, those of training into `rest`, which both borrow. */
+struct words {
+    int owns, rests;
+    char **own, **rest;
+};
+
+/* "--machine=NAME" is one word, "--machine NAME" are two. */
+static int words_of(const char *word)
+{
+    const char *name = strncmp(word, "--", 2) == 0 ? word + 2 : "";
+    const size_t n = strcspn(name, "=");
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].kind == TR_ROW_OPT && strlen(rows[i].name) == n &&
+            strncmp(rows[i].name, name, n) == 0)
+            return rows[i].type == TR_OPT_FLAG || name[n] == '=' ? 1 : 2;
+    return 0;
+}
+
+static void sort_words(int argc, char **argv, struct words *w)
+{
+    *w = (struct words){.own = calloc((size_t)argc + 1, sizeof *w->own),
+                        .rest = calloc((size_t)argc + 1, sizeof *w->rest)};
+    if (!w->own || !w->rest)
+        tr_die(TR_ERESOURCE, "no memory left for the options");
+    for (int i = 0, take = 0; i < argc; i++) {
+        take = take > 0 ? take : words_of(argv[i]);
+        if (take > 0)
+            w->own[w->owns++] = argv[i];
+        else
+            w->rest[w->rests++] = argv[i];
+        take -= take > 0;
+    }
+}
+
+static enum tr_status check(const struct tr_config *c)
+{
+    if (!c->use_checkpoint_args)
+        return TR_OK;
+    return TR_FAIL(TR_ECONFIG,
+                   "a plan takes no options from a checkpoint, so --use-checkpoint-args "
+                   "would be passed over: give the options of the model (`trireme ckpt "
+                   "show` has them), or ask `trireme train --dry-run`");
+}
+
+static enum tr_status tell(const struct ask *a, const struct tr_config *c)
+{
+    struct tr_machine machine;
+    struct tr_plan p = {0};
+    enum tr_status s;
+
+    if (a->machine)
+        TR_TRY(tr_machine_find(a->machine, &machine));
+    s = tr_plan_make(c, a->machine ? &machine : NULL, &p);
+    if (s == TR_OK && a->json) {
+        json_t *all = tr_plan_json(&p);
+
+        json_dumpf(all, stdout, JSON_INDENT(2));
+        putchar('\n');
+        json_decref(all);
+    } else if (s == TR_OK) {
+        tr_plan_text(&p, stdout);
+    }
+    if (s == TR_OK)
+        s = tr_plan_fits(&p);
+    tr_plan_release(&p);
+    return s;
+}
+
+int tr_cmd_plan(int argc, char **argv)
+{
+    struct tr_config c;
+    struct words w;
+    struct ask a;
+    enum tr_status s;
+
+    tr_config_init(&c);
+    tr_options_init(table(), &a);
+    sort_words(argc - 1, argv + 1, &w);
+    s = tr_options_parse(table(), &a, w.owns, w.own, NULL);
+    if (s == TR_OK)
+        s = tr_config_parse(&c, w.rests, w.rest);
+    if (s == TR_OK)
+        s = check(&c);
+    if (s == TR_OK)
+        s = tell(&a, &c);
+    free(w.own);
+    free(w.rest);
+    tr_options_release(table(), &a);
+    tr_config_release(&c);
+    return tr_status_exit_code(s);
+}

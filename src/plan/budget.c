@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <math.h>
+#include <stdlib.h>
+
+#include "ckpt/index.h"
+#include "plan/parts.h"
+
+/* As the file is laid out: the whole model once for each kind of tensor. */
+static double save_bytes(const struct tr_plan *p)
+{
+    const struct tr_shape whole = tr_shape_whole(&p->shape);
+    const int kinds = p->config.no_save_optim ? 1 : TR_CKPT_KINDS;
+    char *json = tr_config_get_json(&p->config);
+    struct tr_params params;
+    double bytes;
+
+    tr_params_list(&whole, 0, 0, &params);
+    bytes = (double)tr_ckpt_index_bytes(&params, kinds, json);
+    tr_params_release(&params);
+    free(json);
+    return bytes;
+}
+
+/* The interval between saves that wastes least: J. W. Young, "A first order approximation to the
+   optimum checkpoint interval", 1974; J. T. Daly, "A higher order estimate of the optimum checkpoint
+   interval for restart dumps", 2006. */
+static double daly(double save, double mtbf)
+{
+    const double x = save / (2.0 * mtbf);
+
+    if (x >= 1.0)
+        return mtbf;
+    return sqrt(2.0 * save * mtbf) * (1.0 + sqrt(x) / 3.0 + x / 9.0) - save;
+}
+
+static void saves(struct tr_plan *p, struct tr_plan_budget *b)
+{
+    const struct tr_machine *m = &p->machine;
+
+    if (m->disk > 0.0)
+        b->save_seconds = b->save_bytes / (1e9 * m->disk);
+    if (m->node_mtbf > 0.0)
+        b->mtbf_hours = m->node_mtbf / p->nodes;
+    if (b->save_seconds <= 0.0 || b->mtbf_hours <= 0.0)
+        return;
+    b->interval_seconds = daly(b->save_seconds, 3600.0 * b->mtbf_hours);
+    b->interval = (int64_t)(b->interval_seconds / p->time.total);
+    if (b->interval < 1)
+        b->interval = 1;
+}
+
+static void run(struct tr_plan *p, struct tr_plan_budget *b)
+{
+    const int64_t told = p->config.exit_duration_in_mins;
+
+    b->hours = (double)b->iterations * p->time.total / 3600.0;
+    b->gpu_hours = b->hours * p->shape.world;
+    b->job_minutes = told != TR_UNSET_INT ? (double)told : p->machine.job_limit;
+    if (b->job_minutes > 0.0)
+        b->jobs = (int64_t)ceil(60.0 * b->hours / b->job_minutes);
+}
+
+void tr_plan_budget_of(struct tr_plan *p)
+{
+    struct tr_plan_budget *b = &p->budget;
+
+    b->save_bytes = save_bytes(p);
+    b->save_files = 1;
+    b->iterations = p->shape.train_iters;
+    b->tokens = (double)p->shape.train_samples * (double)p->shape.seq;
+    if (!p->has_machine)
+        return;
+    saves(p, b);
+    run(p, b);
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "plan/cost.h"
+
+/*
+ * Passes of a layer through memory that are no products, in bytes over (rows * hidden * bytes of an
+ * element): two norms, two additions with bias and dropout; and, shared by tensor ranks, transposing
+ * queries, keys and values, and the activation function, which is as wide as the MLP.
+ */
+static const double NORM_FORWARD = 11.0, NORM_BACKWARD = 13.0;
+static const double HEADS_FORWARD = 8.0, HEADS_BACKWARD = 10.0;
+static const double MLP_FORWARD = 2.0, MLP_BACKWARD = 3.0;
+
+/* Bytes per logit of what follows the product: fp32 copies, maximum, sum, gradient. */
+static const double LOSS_FORWARD = 24.0, LOSS_BACKWARD = 10.0;
+
+double tr_cost_peak(const struct tr_shape *s, const struct tr_machine *m)
+{
+    return 1e12 * (!s->half ? m->peak_fp32 : s->bf16 ? m->peak_bf16 : m->peak_fp16);
+}
+
+void tr_cost_init(struct tr_cost *x, const struct tr_shape *s, const struct tr_machine *m)
+{
+    *x = (struct tr_cost){
+        .s = s,
+        .m = m,
+        .flops = tr_cost_peak(s, m) * m->gemm,
+        .stream = 1e9 * m->stream,
+        .elem = s->half ? 2.0 : 4.0,
+        .grad = s->half && !s->grads_fp32 ? 2.0 : 4.0,
+        .rows = (double)(s->seq * s->micro_batch),
+    };
+}
+
+/* ---- links ---- */
+
+struct link {
+    double rate, wait; /* B/s of a rank, seconds */
+};
+
+/* Of groups whose ranks stand `stride` apart, and which lie side by side in blocks of `block` ranks.
+   The ranks of a group that share a node share their ways out. */
+static struct link link_of(const struct tr_cost *x, int stride, int block)
+{
+    const int node = (int)x->m->gpus_per_node;
+    const double inside = 1e9 * x->m->node_link;
+    double outside = 1e9 * x->m->net_link;
+
+    if (block <= node)
+        return (struct link){inside, 1e-6 * x->m->node_us};
+    if (stride < node)
+        outside *= (double)node / stride;
+    return (struct link){outside < inside ? outside : inside, 1e-6 * x->m->net_us};
+}
+
+static double all_reduce(const struct link to, int count, double bytes)
+{
+    if (count < 2)
+        return 0.0;
+    return 2.0 * (count - 1) / count * bytes / to.rate + 2.0 * to.wait;
+}
+
+/* ---- computing ---- */
+
+static double product(const struct tr_cost *x, double m, double n, double k)
+{
+    return 2.0 * m * n * k / x->flops + x->elem * (m * k + k * n + m * n) / x->stream;
+}
+
+/* The four products of a layer. */
+static double products(const struct tr_cost *x)
+{
+    const double h = (double)x->s->hidden, f = (double)x->s->ffn, w = x->s->w;
+
+    return product(x, x->rows, 3.0 * h / w, h) + product(x, x->rows, h, h / w) +
+           product(x, x->rows, f / w, h) + product(x, x->rows, h, f / w);
+}
+
+static double attention(const struct tr_cost *x)
+{
+    const double t = (double)x->s->seq, b = (double)x->s->micro_batch, w = x->s->w;
+    const double scores = b * t * t * (double)x->s->heads / w;
+
+    return 4.0 * scores * (double)x->s->head_dim / x->flops +
+           x->m->attention_passes * x->elem * scores / x->stream;
+}
+
+static double passes(const struct tr_cost *x, double norm, double heads, double mlp)
+{
+    const double h = (double)x->s->hidden, f = (double)x->s->ffn, w = x->s->w;
+    const double share = x->s->sequence ? w : 1.0;
+
+    return x->elem * x->rows * (norm * h / share + (heads * h + mlp * f) / w) / x->stream;
+}
+
+static double layer_forward(const struct tr_cost *x)
+{
+    return products(x) + attention(x) + passes(x, NORM_FORWARD, HEADS_FORWARD, MLP_FORWARD) +
+           1e-6 * x->m->layer_us;
+}
+
+/* Scores are not kept, so that a layer that is not recomputed still has its attention again. */
+static double layer_backward(const struct tr_cost *x, bool recompute)
+{
+    return 2.0 * products(x) + 2.0 * attention(x) +
+           passes(x, NORM_BACKWARD, HEADS_BACKWARD, MLP_BACKWARD) + 1e-6 * x->m->layer_us +
+           (recompute ? layer_forward(x) : attention(x));
+}
+
+static double head_product(const struct tr_cost *x)
+{
+    return product(x, x->rows, (double)x->s->vocab_padded / x->s->w, (double)x->s->hidden);
+}
+
+static double head_passes(const struct tr_cost *x, double bytes)
+{
+    return bytes * x->rows * (double)x->s->vocab_padded / x->s->w / x->stream;
+}
+
+/* Layers of a chunk that are computed again. */
+static double recomputed(const struct tr_shape *s, int64_t layers)
+{
+    if (s->recompute == TR_RECOMPUTE_NONE)
+        return 0.0;
+    if (s->recompute == TR_RECOMPUTE_BLOCK && s->recompute_layers < layers)
+        return (double)s->recompute_layers;
+    return (double)layers;
+}
+
+struct tr_cost_chunk tr_cost_chunk(const struct tr_cost *x, int stage, int chunk)
+{
+    const struct tr_shape *s = x->s;
+    const int64_t layers = tr_shape_layers(s, stage, chunk);
+    const double n = (double)layers, again = recomputed(s, layers);
+    const double sum = all_reduce(link_of(x, 1, s->w), s->w, x->elem * x->rows * (double)s->hidden);
+    struct tr_cost_chunk c = {
+        .forward = n * layer_forward(x),
+        .backward = again * layer_backward(x, true) + (n - again) * layer_backward(x, false),
+        .tensor_forward = 2.0 * n * sum,
+        .tensor_backward = 2.0 * (n + again) * sum,
+    };
+
+    if (stage == 0 && chunk == 0)
+        c.tensor_forward += sum;
+    if (stage == s->p - 1 && chunk == s->k - 1) {
+        c.forward += head_product(x) + head_passes(x, LOSS_FORWARD);
+        c.backward += 2.0 * head_product(x) + head_passes(x, LOSS_BACKWARD);
+        c.tensor_backward += sum;
+    }
+    return c;
+}
+
+/* ---- between stages, replicas, steps ---- */
+
+/* Each tensor rank sends its share, and inside a node they put it together. */
+double tr_cost_transfer(const struct tr_cost *x)
+{
+    const struct tr_shape *s = x->s;
+    const struct link to = link_of(x, s->w * s->d, s->world), inside = link_of(x, 1, s->w);
+    const double bytes = x->elem * x->rows * (double)s->hidden;
+    double seconds;
+
+    if (s->p < 2)
+        return 0.0;
+    seconds = bytes / s->w / to.rate + to.wait;
+    if (s->w > 1 && !s->sequence)
+        seconds += (s->w - 1.0) / s->w * bytes / inside.rate + inside.wait;
+    return seconds;
+}
+
+/* Of an all-reduce, which is two halves, replicas that share the optimizer need the first. */
+double tr_cost_reduce(const struct tr_cost *x, double params)
+{
+    const struct tr_shape *s = x->s;
+    const double part = s->sharded ? 0.5 : 1.0;
+
+    return part * all_reduce(link_of(x, s->w, s->w * s->d), s->d, params * x->grad);
+}
+
+double tr_cost_gather(const struct tr_cost *x, double params)
+{
+    const struct tr_shape *s = x->s;
+
+    if (!s->sharded)
+        return 0.0;
+    return 0.5 * all_reduce(link_of(x, s->w, s->w * s->d), s->d, params * x->elem);
+}
+
+double tr_cost_tied(const struct tr_cost *x)
+{
+    const struct tr_shape *s = x->s;
+
+    if (s->p < 2)
+        return 0.0;
+    return all_reduce(link_of(x, s->w * s->d, s->world), 2,
+                      x->grad * (double)s->vocab_padded / s->w * (double)s->hidden);
+}
+
+double tr_cost_optimizer(const struct tr_cost *x, double params)
+{
+    const double shards = x->s->sharded ? x->s->d : 1;
+
+    return params / shards * x->m->optimizer_bytes / x->stream;
+}

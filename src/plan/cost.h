@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_PLAN_COST_H
+#define TR_PLAN_COST_H
+
+#include "config/machine.h"
+#include "config/shape.h"
+
+/*
+ * Seconds of the pieces of an iteration on one rank.  A product of m x k with k x n takes
+ *
+ *     2 m n k / (peak * gemm-efficiency) + e (m k + k n + m n) / memory-gbs
+ *
+ * with elements of e bytes, so that small ones are less efficient; what is no product takes its bytes
+ * over memory-gbs.  An all-reduce of n bytes over c ranks takes 2 (c - 1) / c n over the link.
+ */
+struct tr_cost {
+    const struct tr_shape *s;   /* borrowed */
+    const struct tr_machine *m; /* borrowed */
+    double flops;               /* FLOP/s of an endless product */
+    double stream;              /* B/s of memory */
+    double elem, grad;          /* bytes of an activation, of a gradient */
+    double rows;                /* of a micro-batch: tokens */
+};
+
+/* `s` and `m` are borrowed for as long as it is used. */
+void tr_cost_init(struct tr_cost *x, const struct tr_shape *s, const struct tr_machine *m);
+
+/* The peak of a GPU in the precision of that run, FLOP/s; 0 if it has none. */
+double tr_cost_peak(const struct tr_shape *s, const struct tr_machine *m);
+
+/* One micro-batch through one chunk. */
+struct tr_cost_chunk {
+    double forward, backward;               /* computing */
+    double tensor_forward, tensor_backward; /* communication between tensor ranks */
+};
+struct tr_cost_chunk tr_cost_chunk(const struct tr_cost *x, int stage, int chunk);
+
+/* One activation from stage to stage. */
+double tr_cost_transfer(const struct tr_cost *x);
+
+/* The gradients of `params` parameters over all replicas; with --use-distributed-optimizer each keeps
+   its share, and the weights come back.  Then the tied embedding, between first stage and last. */
+double tr_cost_reduce(const struct tr_cost *x, double params);
+double tr_cost_gather(const struct tr_cost *x, double params);
+double tr_cost_tied(const struct tr_cost *x);
+
+double tr_cost_optimizer(const struct tr_cost *x, double params);
+
+#endif

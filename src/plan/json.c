@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config/flops.h"
+#include "plan/parts.h"
+
+/* Numbers are in bytes and seconds. */
+static json_t *packed(json_t *x)
+{
+    TR_ASSERT(x);
+    return x;
+}
+
+static json_t *shape_json(const struct tr_plan *p)
+{
+    const struct tr_shape *s = &p->shape;
+
+    return packed(json_pack(
+        "{s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:i, s:I, s:I, s:f}", "ranks", s->world,
+        "tensor_parallel", s->w, "pipeline_parallel", s->p, "data_parallel", s->d, "model_chunks",
+        s->k, "micro_batch", (json_int_t)s->micro_batch, "global_batch",
+        (json_int_t)s->global_batch, "micro_batches", s->micros, "layers", (json_int_t)s->layers,
+        "padded_vocabulary", (json_int_t)s->vocab_padded, "parameters", p->params));
+}
+
+static json_t *machine_json(const struct tr_plan *p)
+{
+    json_t *m;
+
+    if (!p->has_machine)
+        return json_null();
+    m = packed(json_pack("{s:s, s:i}", "name", p->machine.name, "nodes", p->nodes));
+#define TEXT(field, key, help) json_object_set_new(m, key, json_string(p->machine.field));
+#define NUMBER(field, key, initial, least, help) \
+    json_object_set_new(m, key, json_real(p->machine.field));
+#include "config/machine.def"
+    return m;
+}
+
+static json_t *stage_json(const struct tr_plan *p, const struct tr_plan_stage *g)
+{
+    const struct tr_plan_megatron *x = &g->megatron;
+    json_t *bytes = json_object(), *megatron;
+
+    for (int i = 0; i < TR_PLAN_PARTS; i++)
+        json_object_set_new(bytes, tr_plan_part_name(i), json_real(g->part[i]));
+    json_object_set_new(bytes, "total", json_real(g->total));
+    megatron =
+        packed(json_pack("{s:f, s:f, s:f, s:f}", "allocated", x->allocated, "peak", x->peak,
+                         "reserved_low", x->reserved_low, "reserved_high", x->reserved_high));
+    return packed(
+        json_pack("{s:i, s:i, s:I, s:I, s:o, s:o, s:s}", "stage", g->stage, "rank", g->rank,
+                  "layers", (json_int_t)g->layers, "parameters", (json_int_t)g->params, "bytes",
+                  bytes, "megatron_bytes", megatron, "verdict",
+                  tr_plan_verdict_text(p->has_machine ? tr_plan_verdict_of(g->total, &p->machine)
+                                                      : TR_PLAN_UNKNOWN)));
+}
+
+static json_t *time_json(const struct tr_plan *p)
+{
+    const struct tr_plan_time *t = &p->time;
+    json_t *x;
+
+    if (!p->has_machine)
+        return json_null();
+    x = packed(json_pack("{s:f, s:f, s:f, s:f, s:s}", "total", t->total, "spread", t->spread,
+                         "tflops_per_gpu", t->tflops, "of_peak", t->of_peak, "flops_formula",
+                         tr_flops_text(t->formula, p->shape.recompute != TR_RECOMPUTE_NONE)));
+#define PART(field, name, what) json_object_set_new(x, name, json_real(t->field));
+    TR_PLAN_TIMES_OF(PART)
+#undef PART
+    return x;
+}
+
+static json_t *others_json(const struct tr_plan *p)
+{
+    json_t *all = json_array();
+
+    for (int i = 0; i < p->others; i++) {
+        const struct tr_plan_other *o = &p->other[i];
+
+        json_array_append_new(
+            all, packed(json_pack("{s:i, s:i, s:i, s:I, s:b, s:b, s:f, s:f}", "tensor_parallel",
+                                  o->w, "pipeline_parallel", o->p, "data_parallel", o->d,
+                                  "micro_batch", (json_int_t)o->micro_batch, "recompute",
+                                  o->recompute, "distributed_optimizer", o->sharded, "bytes",
+                                  o->bytes, "seconds", o->seconds)));
+    }
+    return all;
+}
+
+static json_t *budget_json(const struct tr_plan_budget *b)
+{
+    return packed(json_pack(
+        "{s:f, s:i, s:f, s:I, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:I}", "checkpoint_bytes",
+        b->save_bytes, "checkpoint_files", b->save_files, "checkpoint_seconds", b->save_seconds,
+        "iterations", (json_int_t)b->iterations, "tokens", b->tokens, "hours", b->hours,
+        "gpu_hours", b->gpu_hours, "job_minutes", b->job_minutes, "jobs", (json_int_t)b->jobs,
+        "mtbf_hours", b->mtbf_hours, "save_interval_seconds", b->interval_seconds, "save_interval",
+        (json_int_t)b->interval));
+}
+
+json_t *tr_plan_json(const struct tr_plan *p)
+{
+    json_t *all = json_object(), *stages = json_array();
+
+    for (int i = 0; i < p->shape.p; i++)
+        json_array_append_new(stages, stage_json(p, &p->stage[i]));
+    json_object_set_new(all, "shape", shape_json(p));
+    json_object_set_new(all, "machine", machine_json(p));
+    json_object_set_new(all, "stages", stages);
+    json_object_set_new(all, "largest_stage", json_integer(p->worst));
+    json_object_set_new(all, "verdict", json_string(tr_plan_verdict_text(p->ours)));
+    json_object_set_new(all, "verdict_caching_allocator",
+                        json_string(tr_plan_verdict_text(p->megatron)));
+    json_object_set_new(all, "seconds", time_json(p));
+    json_object_set_new(all, "others", others_json(p));
+    json_object_set_new(all, "run", budget_json(&p->budget));
+    return all;
+}

@@ -1,0 +1,10 @@
+libtrireme_a_SOURCES += \
+	src/plan/budget.c \
+	src/plan/cost.c src/plan/cost.h \
+	src/plan/json.c \
+	src/plan/memory.c \
+	src/plan/others.c \
+	src/plan/parts.h \
+	src/plan/plan.c src/plan/plan.h \
+	src/plan/text.c \
+	src/plan/time.c

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <string.h>
+
+#include "device/cuda_kernel.h"
+#include "plan/parts.h"
+#include "train/run.h"
+
+static const double MIB = 1048576.0;
+
+static const struct {
+    const char *name, *label;
+} parts[] = {
+#define PART(symbol, name, label) {name, label},
+    TR_PLAN_PARTS_OF(PART)
+#undef PART
+};
+
+/* Reserved over this peak, of the first stages of the three logs; the header says which. */
+static const double RESERVED_LEAST = 1.17, RESERVED_MOST = 1.25;
+
+const char *tr_plan_part_name(int part)
+{
+    return parts[part].name;
+}
+
+const char *tr_plan_verdict_text(enum tr_plan_verdict v)
+{
+    static const char *const text[] = {"unknown", "fits", "tight", "does not fit"};
+
+    return text[v];
+}
+
+/* A label that the table lacks counts as scratch, so that the sum is that of the arena. */
+static int part_of(const char *label)
+{
+    for (int i = 0; i < TR_PLAN_PARTS; i++)
+        if (parts[i].label && strcmp(parts[i].label, label) == 0)
+            return i;
+    return TR_PLAN_SCRATCH;
+}
+
+static void of_library(const struct tr_shape *s, const struct tr_machine *m,
+                       struct tr_plan_stage *g)
+{
+    if (!m)
+        return;
+    g->part[TR_PLAN_SCRATCH] += TR_CUDA_SCRATCH_BYTES;
+    g->part[TR_PLAN_CONTEXT] = m->context * MIB;
+    g->part[TR_PLAN_NCCL] = s->world > 1 ? m->nccl * MIB : 0.0;
+}
+
+static struct tr_plan_megatron megatron_of(const struct tr_shape *s, const struct tr_plan_stage *g)
+{
+    const double n = (double)g->params, shards = s->sharded ? s->d : 1;
+    struct tr_plan_megatron x;
+    double flat = 2.0;
+
+    if (!s->half) {
+        x.allocated = n * (8.0 + 8.0 / shards);
+        flat = 4.0;
+    } else if (s->grads_fp32) {
+        x.allocated = n * (6.0 + 12.0 / shards);
+        flat = 0.0;
+    } else {
+        x.allocated = n * (4.0 + 16.0 / shards);
+    }
+    x.peak = x.allocated + n * flat + g->part[TR_PLAN_ACTIVATIONS] + g->part[TR_PLAN_LOGITS] +
+             g->part[TR_PLAN_MESSAGES] + g->part[TR_PLAN_SCRATCH];
+    x.reserved_low = x.peak * RESERVED_LEAST;
+    x.reserved_high = x.peak * RESERVED_MOST;
+    return x;
+}
+
+enum tr_status tr_plan_stage_of(const struct tr_config *c, const struct tr_shape *s,
+                                const struct tr_machine *m, int stage, struct tr_plan_stage *out)
+{
+    struct tr_run r;
+
+    *out = (struct tr_plan_stage){.stage = stage};
+    out->rank = tr_grid_rank((struct tr_place){.pp = stage}, s->w, s->d);
+    TR_TRY(tr_run_imagine(&r, c, s, out->rank));
+    out->params = tr_params_number(&r.model.params);
+    for (int chunk = 0; chunk < s->k; chunk++)
+        out->layers += tr_shape_layers(s, stage, chunk);
+    for (int i = 0; i < r.arena.labels; i++)
+        out->part[part_of(r.arena.part[i].label)] += (double)r.arena.part[i].bytes;
+    tr_run_close(&r);
+    out->megatron = megatron_of(s, out);
+    of_library(s, m, out);
+    for (int i = 0; i < TR_PLAN_PARTS; i++)
+        out->total += out->part[i];
+    return TR_OK;
+}
+
+enum tr_plan_verdict tr_plan_verdict_of(double bytes, const struct tr_machine *m)
+{
+    const double card = m->memory * MIB;
+
+    return bytes > card                   ? TR_PLAN_TOO_MUCH
+           : bytes > TR_PLAN_TIGHT * card ? TR_PLAN_IS_TIGHT
+                                          : TR_PLAN_FITS;
+}
+
+/* Between the least and the most that others have seen it is a matter of luck. */
+enum tr_plan_verdict tr_plan_verdict_megatron(const struct tr_plan_stage *g,
+                                              const struct tr_machine *m)
+{
+    const double library = g->part[TR_PLAN_CONTEXT] + g->part[TR_PLAN_NCCL];
+    const double card = m->memory * MIB;
+
+    if (g->megatron.reserved_low + library > card)
+        return TR_PLAN_TOO_MUCH;
+    return g->megatron.reserved_high + library > TR_PLAN_TIGHT * card ? TR_PLAN_IS_TIGHT
+                                                                      : TR_PLAN_FITS;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "plan/plan.h"
+
+#include <stdlib.h>
+
+#include "model/param.h"
+#include "plan/cost.h"
+#include "plan/parts.h"
+
+static int world_of(const struct tr_config *c)
+{
+    const int64_t model = c->tensor_model_parallel_size * c->pipeline_model_parallel_size;
+
+    if (c->world_size != TR_UNSET_INT)
+        return (int)c->world_size;
+    return model > INT32_MAX ? INT32_MAX : (int)model;
+}
+
+/* The vocabulary has been counted, and is not read again for every shape that is looked at. */
+static void count_vocabulary(struct tr_plan *p)
+{
+    p->config.vocab_file = NULL;
+    p->config.vocab_size = p->shape.vocab;
+}
+
+static double params_of(const struct tr_shape *s)
+{
+    const struct tr_shape whole = tr_shape_whole(s);
+    struct tr_params params;
+    double number;
+
+    tr_params_list(&whole, 0, 0, &params);
+    number = (double)tr_params_number(&params);
+    tr_params_release(&params);
+    return number;
+}
+
+static enum tr_status check_machine(const struct tr_plan *p)
+{
+    if (!p->has_machine || tr_cost_peak(&p->shape, &p->machine) > 0.0)
+        return TR_OK;
+    return TR_FAIL(TR_ECONFIG,
+                   "the GPUs of %s have no products in bf16 (peak-bf16-tflops is 0), so --bf16 "
+                   "would not run there: take --fp16",
+                   p->machine.name);
+}
+
+static enum tr_status stages(struct tr_plan *p)
+{
+    const struct tr_machine *m = p->has_machine ? &p->machine : NULL;
+
+    p->stage = calloc((size_t)p->shape.p, sizeof *p->stage);
+    if (!p->stage)
+        tr_die(TR_ERESOURCE, "no memory left for the stages of a plan");
+    for (int i = 0; i < p->shape.p; i++) {
+        TR_TRY(tr_plan_stage_of(&p->config, &p->shape, m, i, &p->stage[i]));
+        if (p->stage[i].total > p->stage[p->worst].total)
+            p->worst = i;
+    }
+    return TR_OK;
+}
+
+static void judge(struct tr_plan *p)
+{
+    for (int i = 0; i < p->shape.p; i++) {
+        const enum tr_plan_verdict own = tr_plan_verdict_of(p->stage[i].total, &p->machine);
+        const enum tr_plan_verdict megatron = tr_plan_verdict_megatron(&p->stage[i], &p->machine);
+
+        p->ours = own > p->ours ? own : p->ours;
+        p->megatron = megatron > p->megatron ? megatron : p->megatron;
+    }
+}
+
+static int64_t most_params(const struct tr_plan *p)
+{
+    int64_t most = 0;
+
+    for (int i = 0; i < p->shape.p; i++)
+        most = p->stage[i].params > most ? p->stage[i].params : most;
+    return most;
+}
+
+enum tr_status tr_plan_make(const struct tr_config *c, const struct tr_machine *m,
+                            struct tr_plan *out)
+{
+    *out = (struct tr_plan){.config = *c, .has_machine = m != NULL};
+    if (m)
+        out->machine = *m;
+    out->config.world_size = world_of(c);
+    TR_TRY(tr_shape_of(&out->config, (int)out->config.world_size, &out->shape));
+    count_vocabulary(out);
+    TR_TRY(check_machine(out));
+    out->params = params_of(&out->shape);
+    TR_TRY(stages(out));
+    if (m) {
+        const int node = (int)m->gpus_per_node;
+
+        out->nodes = (out->shape.world + node - 1) / node;
+        judge(out);
+        out->time = tr_plan_time_of(&out->config, &out->shape, m, most_params(out), true);
+        tr_plan_others_of(out);
+    }
+    tr_plan_budget_of(out);
+    return TR_OK;
+}
+
+void tr_plan_release(struct tr_plan *p)
+{
+    free(p->stage);
+    p->stage = NULL;
+}
+
+/* What to add to, or leave out of, the options that were given for a flag to be as it should. */
+static const char *flag(bool given, bool wanted, const char *add, const char *leave)
+{
+    return given == wanted ? "" : wanted ? add : leave;
+}
+
+enum tr_status tr_plan_fits(const struct tr_plan *p)
+{
+    const struct tr_plan_stage *g = &p->stage[p->worst];
+    const struct tr_plan_other *o = &p->other[0];
+    const double mib = 1048576.0;
+
+    if (p->ours != TR_PLAN_TOO_MUCH)
+        return TR_OK;
+    if (p->others == 0)
+        return TR_FAIL(TR_ERESOURCE,
+                       "stage %d needs %.0f MiB of the %.0f of a GPU, and no other cut of %d GPUs "
+                       "holds this model and batch: take more of them (--world-size), or a smaller "
+                       "model",
+                       g->stage, g->total / mib, p->machine.memory, p->shape.world);
+    return TR_FAIL(TR_ERESOURCE,
+                   "stage %d needs %.0f MiB of the %.0f of a GPU: "
+                   "--tensor-model-parallel-size %d --pipeline-model-parallel-size %d "
+                   "--micro-batch-size %lld%s%s would fit, with %.0f MiB",
+                   g->stage, g->total / mib, p->machine.memory, o->w, o->p,
+                   (long long)o->micro_batch,
+                   flag(p->shape.recompute != TR_RECOMPUTE_NONE, o->recompute,
+                        " --checkpoint-activations", ", without recomputation,"),
+                   flag(p->shape.sharded, o->sharded, " --use-distributed-optimizer",
+                        ", without --use-distributed-optimizer,"),
+                   o->bytes / mib);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_PLAN_PLAN_H
+#define TR_PLAN_PLAN_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "config/config.h"
+#include "config/machine.h"
+#include "config/shape.h"
+#include "util/status.h"
+
+/*
+ * What a run would take, before there is a job: memory of every stage against the card, time of an
+ * iteration with its parts, checkpoints, GPU-hours, and other shapes that fit.  Memory and checkpoint
+ * are counted by the functions that train (train/run.h, ckpt/index.h).  Time is a model with the
+ * constants of a machine profile (plan/cost.h) over the schedule that would run (pipeline/sched.h).
+ * No MPI, no GPU, and nothing is collective.
+ */
+
+/* What a rank's memory is made of: PART(symbol, "name", "label of the arena or NULL"). */
+#define TR_PLAN_PARTS_OF(PART)                      \
+    PART(WEIGHTS, "weights", "weights")             \
+    PART(GRADIENTS, "gradients", "gradients")       \
+    PART(OPTIMIZER, "optimizer", "optimizer")       \
+    PART(ACTIVATIONS, "activations", "activations") \
+    PART(LOGITS, "logits", "logits")                \
+    PART(MESSAGES, "messages", "messages")          \
+    PART(SCRATCH, "scratch", "scratch")             \
+    PART(CONTEXT, "context", NULL)                  \
+    PART(NCCL, "nccl", NULL)
+
+enum tr_plan_part {
+#define PART(symbol, name, label) TR_PLAN_##symbol,
+    TR_PLAN_PARTS_OF(PART)
+#undef PART
+        TR_PLAN_PARTS
+};
+
+const char *tr_plan_part_name(int part);
+
+/* Above TR_PLAN_TIGHT of the card is tight. */
+enum tr_plan_verdict { TR_PLAN_UNKNOWN, TR_PLAN_FITS, TR_PLAN_IS_TIGHT, TR_PLAN_TOO_MUCH };
+#define TR_PLAN_TIGHT 0.95
+
+const char *tr_plan_verdict_text(enum tr_plan_verdict v);
+
+/*
+ * The same rank under Megatron-LM of 2021, bytes:
+ *
+ *   allocated  20 per parameter in fp16 (2 weights, 2 gradients, 4 masters, 4 gradients of the
+ *              masters, 8 moments), 18 with fp32 gradients, 16 in fp32; a distributed optimizer
+ *              shares what the optimizer has
+ *   peak       and 2 per parameter, the gradients once more while replicas reduce them (4 in fp32,
+ *              none with fp32 gradients, which lie together), and what a step works in, as here
+ *   reserved   1.17 to 1.25 times the peak: what PyTorch's caching allocator holds
+ *
+ * The factors are those of the logs of 18B, 30B and 116B on Jean Zay (bigscience, experiments/gpt2-meg,
+ * May 2021), which say allocated, peak and reserved of every rank.
+ */
+struct tr_plan_megatron {
+    double allocated, peak, reserved_low, reserved_high;
+};
+
+/* One stage: its first tensor rank of the first replica, which has no less than the others. */
+struct tr_plan_stage {
+    int stage, rank;
+    int64_t layers, params;
+    double part[TR_PLAN_PARTS];       /* bytes */
+    double total;                     /* of them */
+    struct tr_plan_megatron megatron; /* without context and NCCL */
+};
+
+/* Parts of an iteration, in seconds, of the rank that computes longest:
+   PART(field, "name", "what it is"). */
+#define TR_PLAN_TIMES_OF(PART)                                                                 \
+    PART(compute, "compute", "forward and backward of all micro-batches")                      \
+    PART(tensor, "tensor-parallel", "all-reduces inside layers")                               \
+    PART(bubble, "bubble", "filling and draining the pipeline, and waiting for longer stages") \
+    PART(transfer, "transfer", "between stages, where nothing hides it")                       \
+    PART(reduce, "reduction",                                                                  \
+         "gradients of replicas and of the tied embedding, where nothing hides it")            \
+    PART(optimizer, "optimizer", "norm, update, weights")                                      \
+    PART(rest, "rest", "whatever else a step does")
+
+struct tr_plan_time {
+#define PART(field, name, what) double field;
+    TR_PLAN_TIMES_OF(PART)
+#undef PART
+    double total;
+    double spread;  /* part by which total may be off */
+    double tflops;  /* of a GPU, by `formula` */
+    double of_peak; /* of the GPU's peak */
+    int formula;    /* TR_FLOPS_ */
+};
+
+/* Checkpoints and the whole run.  What the profile or the options do not tell is 0. */
+struct tr_plan_budget {
+    double save_bytes; /* of a checkpoint */
+    int save_files;
+    double save_seconds;
+    int64_t iterations;
+    double tokens, hours, gpu_hours;
+    double job_minutes; /* --exit-duration-in-mins, or the profile's limit */
+    int64_t jobs;
+    double mtbf_hours;       /* of all nodes together */
+    double interval_seconds; /* between saves, by Young and Daly */
+    int64_t interval;        /* the same in iterations */
+};
+
+/* Another shape for the same GPUs. */
+struct tr_plan_other {
+    int w, p, d;
+    int64_t micro_batch;
+    bool recompute, sharded;
+    double bytes;   /* of its largest rank */
+    double seconds; /* of an iteration */
+};
+
+enum { TR_PLAN_OTHERS = 3 };
+
+struct tr_plan {
+    struct tr_config config; /* borrows the caller's texts */
+    struct tr_shape shape;
+    bool has_machine;
+    struct tr_machine machine;
+    int nodes;                   /* 0 without a machine */
+    double params;               /* of the whole model */
+    struct tr_plan_stage *stage; /* [shape.p], owned */
+    int worst;                   /* stage with the largest total */
+    enum tr_plan_verdict ours, megatron;
+    struct tr_plan_time time; /* zeros without a machine */
+    struct tr_plan_budget budget;
+    int others;
+    struct tr_plan_other other[TR_PLAN_OTHERS];
+};
+
+/*
+ * Plan the run of `c` (copied; its texts are borrowed until release) on `m` (copied), or without
+ * verdict and time if it is NULL.  --world-size is how many ranks; the fewest that hold the model if
+ * it is not given.  What tr_shape_of() returns; TR_ECONFIG if the machine has no products of the
+ * precision.  Release also after a failure.
+ */
+enum tr_status tr_plan_make(const struct tr_config *c, const struct tr_machine *m,
+                            struct tr_plan *out) TR_MUST_CHECK;
+void tr_plan_release(struct tr_plan *p);
+
+/* TR_ERESOURCE with a sentence that says what is too large and what would fit, unless it fits. */
+enum tr_status tr_plan_fits(const struct tr_plan *p) TR_MUST_CHECK;
+
+void tr_plan_text(const struct tr_plan *p, FILE *f);
+
+/* All of it; a new reference. */
+json_t *tr_plan_json(const struct tr_plan *p);
+
+#endif

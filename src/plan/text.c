@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <inttypes.h>
+
+#include "config/flops.h"
+#include "plan/parts.h"
+
+static const double MIB = 1048576.0;
+
+/* The columns: first stage, largest of those between, last. */
+struct columns {
+    int count;
+    const struct tr_plan_stage *stage[3];
+};
+
+static struct columns columns_of(const struct tr_plan *p)
+{
+    const int last = p->shape.p - 1;
+    struct columns c = {.count = 1, .stage = {&p->stage[0]}};
+    int middle = 1;
+
+    for (int i = 2; i < last; i++)
+        if (p->stage[i].total > p->stage[middle].total)
+            middle = i;
+    if (last > 1)
+        c.stage[c.count++] = &p->stage[middle];
+    if (last > 0)
+        c.stage[c.count++] = &p->stage[last];
+    return c;
+}
+
+static void print_head(const struct tr_plan *p, FILE *f)
+{
+    const struct tr_shape *s = &p->shape;
+
+    fprintf(f,
+            "%.2f B parameters on %d rank%s: TP %d, PP %d, DP %d; global batch %" PRId64
+            " = %d micro-batch%s of %" PRId64 " for each replica\n",
+            p->params / 1e9, s->world, s->world == 1 ? "" : "s", s->w, s->p, s->d, s->global_batch,
+            s->micros, s->micros == 1 ? "" : "es", s->micro_batch);
+    if (p->has_machine)
+        fprintf(f, "machine %s: %s (%s); %d node%s\n", p->machine.name, p->machine.title,
+                p->machine.date, p->nodes, p->nodes == 1 ? "" : "s");
+}
+
+/* A row of numbers that each stage has. */
+#define ROW(name, format, value)                          \
+    do {                                                  \
+        fprintf(f, "  %-24s", name);                      \
+        for (int i_ = 0; i_ < c->count; i_++) {           \
+            const struct tr_plan_stage *g = c->stage[i_]; \
+            fprintf(f, format, value);                    \
+        }                                                 \
+        fputc('\n', f);                                   \
+    } while (0)
+
+static void print_stages(const struct tr_plan *p, const struct columns *c, FILE *f)
+{
+    fprintf(f, "\n%-26s", "memory of a rank, MiB");
+    for (int i = 0; i < c->count; i++)
+        fprintf(f, "%9s %4d", "stage", c->stage[i]->stage);
+    fputc('\n', f);
+    ROW("layers", "%14" PRId64, g->layers);
+    ROW("parameters", "%14" PRId64, g->params);
+    for (int part = 0; part < TR_PLAN_PARTS; part++) {
+        double all = 0.0;
+
+        for (int i = 0; i < c->count; i++)
+            all += c->stage[i]->part[part];
+        if (all > 0.0)
+            ROW(tr_plan_part_name(part), "%14.1f", g->part[part] / MIB);
+    }
+    ROW("total", "%14.1f", g->total / MIB);
+    if (p->has_machine)
+        ROW("percent of the GPU", "%14.1f", 100.0 * g->total / MIB / p->machine.memory);
+}
+
+static void print_megatron(const struct tr_plan *p, const struct columns *c, FILE *f)
+{
+    const double card = p->machine.memory * MIB / 100.0;
+
+    fprintf(f, "the same under Megatron-LM of 2021, whose memory comes from PyTorch's caching "
+               "allocator\n");
+    ROW("allocated", "%14.1f", g->megatron.allocated / MIB);
+    ROW("peak", "%14.1f", g->megatron.peak / MIB);
+    ROW("reserved, at least", "%14.1f", g->megatron.reserved_low / MIB);
+    ROW("reserved, at most", "%14.1f", g->megatron.reserved_high / MIB);
+    if (p->has_machine)
+        ROW("percent of the GPU", "%14.1f",
+            (g->megatron.reserved_high + g->part[TR_PLAN_CONTEXT] + g->part[TR_PLAN_NCCL]) / card);
+}
+
+static void print_verdicts(const struct tr_plan *p, FILE *f)
+{
+    if (!p->has_machine)
+        return;
+    fprintf(f, "verdict on %.0f MiB: %s; with a caching allocator: %s\n", p->machine.memory,
+            tr_plan_verdict_text(p->ours), tr_plan_verdict_text(p->megatron));
+}
+
+static void print_time(const struct tr_plan *p, FILE *f)
+{
+    const struct tr_plan_time *t = &p->time;
+
+    fprintf(f, "\ntime of an iteration, ms\n");
+#define PART(field, name, what) fprintf(f, "  %-24s%14.1f  %s\n", name, 1e3 * t->field, what);
+    TR_PLAN_TIMES_OF(PART)
+#undef PART
+    fprintf(f, "  %-24s%14.1f  give or take %.0f, %.1f %%\n", "total", 1e3 * t->total,
+            1e3 * t->total * t->spread, 100.0 * t->spread);
+    fprintf(f, "  %-24s%14.1f  %.1f %% of peak; %s\n", "TFLOP/s of a GPU", t->tflops,
+            100.0 * t->of_peak, tr_flops_text(t->formula, p->shape.recompute != TR_RECOMPUTE_NONE));
+}
+
+static void print_others(const struct tr_plan *p, FILE *f)
+{
+    if (p->others == 0) {
+        fprintf(f, "\nno other shape of these GPUs fits\n");
+        return;
+    }
+    fprintf(f, "\nother shapes of these GPUs that fit, the fastest first\n");
+    fprintf(f, "  %4s %4s %4s %12s %10s %10s %10s %10s\n", "TP", "PP", "DP", "micro-batch",
+            "recompute", "optimizer", "MiB", "ms");
+    for (int i = 0; i < p->others; i++) {
+        const struct tr_plan_other *o = &p->other[i];
+
+        fprintf(f, "  %4d %4d %4d %12" PRId64 " %10s %10s %10.0f %10.1f\n", o->w, o->p, o->d,
+                o->micro_batch, o->recompute ? "full" : "none", o->sharded ? "shared" : "whole",
+                o->bytes / MIB, 1e3 * o->seconds);
+    }
+}
+
+static void print_saves(const struct tr_plan_budget *b, FILE *f)
+{
+    fprintf(f, "\ncheckpoint: %.3f GB in %d file", b->save_bytes / 1e9, b->save_files);
+    if (b->save_seconds > 0.0)
+        fprintf(f, ", %.1f s to write", b->save_seconds);
+    if (b->interval > 0)
+        fprintf(f,
+                "; best saved every %" PRId64
+                " iterations (%.0f min; Young and Daly, a failure every %.1f h)",
+                b->interval, b->interval_seconds / 60.0, b->mtbf_hours);
+    fputc('\n', f);
+}
+
+static void print_run(const struct tr_plan *p, FILE *f)
+{
+    const struct tr_plan_budget *b = &p->budget;
+
+    fprintf(f, "run: %" PRId64 " iterations, %.3f B tokens", b->iterations, b->tokens / 1e9);
+    if (p->has_machine)
+        fprintf(f, ", %.1f h, %.0f GPU-hours", b->hours, b->gpu_hours);
+    if (b->jobs > 0)
+        fprintf(f, ", %" PRId64 " job%s of %.0f min", b->jobs, b->jobs == 1 ? "" : "s",
+                b->job_minutes);
+    fputc('\n', f);
+    if (p->has_machine && tr_batches_increments(&p->shape.batches) > 0)
+        fprintf(f, "  at the full batch: while it ramps up, iterations are shorter and more of "
+                   "each is bubble\n");
+}
+
+void tr_plan_text(const struct tr_plan *p, FILE *f)
+{
+    const struct columns c = columns_of(p);
+
+    print_head(p, f);
+    print_stages(p, &c, f);
+    print_megatron(p, &c, f);
+    print_verdicts(p, f);
+    if (p->has_machine) {
+        print_time(p, f);
+        print_others(p, f);
+    }
+    print_saves(&p->budget, f);
+    print_run(p, f);
+}

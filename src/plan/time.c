@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdlib.h>
+
+#include "config/flops.h"
+#include "pipeline/sched.h"
+#include "plan/cost.h"
+#include "plan/parts.h"
+
+/* Elements of a bucket of gradients on GPUs, as train/run.c has it. */
+static const double BUCKET = 4e7;
+
+/* What the schedule runs with: seconds of each chunk of each stage, [p * k]. */
+struct pipe {
+    const struct tr_shape *s;
+    double *forward, *backward;
+    double longest, tensor; /* of all chunks of the longest stage, one micro-batch; and of that,
+                                   communication between tensor ranks */
+    double last_backward;   /* of its chunks, one micro-batch */
+};
+
+static double *need(int count)
+{
+    double *x = calloc((size_t)count, sizeof *x);
+
+    if (!x)
+        tr_die(TR_ERESOURCE, "no memory left to plan a schedule");
+    return x;
+}
+
+static void pipe_open(struct pipe *v, const struct tr_cost *x)
+{
+    const struct tr_shape *s = x->s;
+
+    *v = (struct pipe){.s = s, .forward = need(s->p * s->k), .backward = need(s->p * s->k)};
+    for (int stage = 0; stage < s->p; stage++) {
+        double all = 0.0, tensor = 0.0, backward = 0.0;
+
+        for (int chunk = 0; chunk < s->k; chunk++) {
+            const struct tr_cost_chunk c = tr_cost_chunk(x, stage, chunk);
+            const int at = stage * s->k + chunk;
+
+            v->forward[at] = c.forward + c.tensor_forward;
+            v->backward[at] = c.backward + c.tensor_backward;
+            all += v->forward[at] + v->backward[at];
+            tensor += c.tensor_forward + c.tensor_backward;
+            backward += v->backward[at];
+        }
+        if (all <= v->longest)
+            continue;
+        v->longest = all;
+        v->tensor = tensor;
+        v->last_backward = backward;
+    }
+}
+
+static void pipe_close(struct pipe *v)
+{
+    free(v->forward);
+    free(v->backward);
+}
+
+/* Each message makes the chunk that sends it longer. */
+static void add_transfers(struct pipe *v, double seconds)
+{
+    const struct tr_shape *s = v->s;
+
+    for (int stage = 0; stage < s->p; stage++) {
+        for (int chunk = 0; chunk < s->k; chunk++) {
+            const int at = stage * s->k + chunk;
+
+            if (stage < s->p - 1 || chunk < s->k - 1)
+                v->forward[at] += seconds;
+            if (stage > 0 || chunk > 0)
+                v->backward[at] += seconds;
+        }
+    }
+}
+
+static double execute(const struct pipe *v)
+{
+    const struct tr_shape *s = v->s;
+    struct tr_sched *list = calloc((size_t)s->p, sizeof *list);
+    double seconds;
+
+    if (!list)
+        tr_die(TR_ERESOURCE, "no memory left to plan a schedule");
+    for (int rank = 0; rank < s->p; rank++) {
+        list[rank] = (struct tr_sched){
+            .kind = (enum tr_sched_kind)s->schedule,
+            .ranks = s->p,
+            .rank = rank,
+            .chunks = s->k,
+            .micros = s->micros,
+            .group = s->group,
+        };
+        if (tr_sched_build(&list[rank]) != TR_OK)
+            tr_die(TR_ERESOURCE, "%s", tr_last_error());
+    }
+    seconds = tr_sched_seconds(list, v->forward, v->backward);
+    for (int rank = 0; rank < s->p; rank++)
+        tr_sched_release(&list[rank]);
+    free(list);
+    return seconds;
+}
+
+static double closed_form(const struct pipe *v)
+{
+    return (v->s->micros + (v->s->p - 1.0) / v->s->k) * v->longest;
+}
+
+/* What is left of a transfer that runs beside a computation: at least its last bucket. */
+static double exposed(double seconds, double beside, double params)
+{
+    const double bucket = params > BUCKET ? seconds * BUCKET / params : seconds;
+
+    return seconds - beside > bucket ? seconds - beside : bucket;
+}
+
+/*
+ * Gradients travel while the backward passes of the last micro-batch run, weights while its first
+ * forward passes do.  Interleaved, a chunk is done with all its micro-batches a group of them before
+ * the next chunk is.
+ */
+static double reduce_of(const struct tr_config *c, const struct tr_cost *x, const struct pipe *v,
+                        double params)
+{
+    const int ahead = x->s->k > 1 ? x->s->group : 1;
+    const double backward = ahead * v->last_backward;
+    const double forward = ahead * (v->longest - v->last_backward);
+    double there = tr_cost_reduce(x, params), back = tr_cost_gather(x, params);
+
+    if (c->overlap_grad_reduce)
+        there = exposed(there, backward, params);
+    if (c->overlap_param_gather)
+        back = exposed(back, forward, params);
+    return there + back + tr_cost_tied(x);
+}
+
+static void rate(const struct tr_config *c, const struct tr_shape *s, const struct tr_machine *m,
+                 struct tr_plan_time *t)
+{
+    double flops;
+
+    t->formula = tr_flops_formula(c);
+    flops = tr_flops_count(t->formula, s, s->global_batch, s->recompute != TR_RECOMPUTE_NONE);
+    t->tflops = flops / t->total / s->world / 1e12;
+    t->of_peak = 1e12 * t->tflops / tr_cost_peak(s, m);
+}
+
+struct tr_plan_time tr_plan_time_of(const struct tr_config *c, const struct tr_shape *s,
+                                    const struct tr_machine *m, int64_t params, bool exact)
+{
+    /* Interleaved messages travel while something is computed. */
+    const bool hidden = s->k > 1 && c->overlap_p2p_communication;
+    struct tr_plan_time t = {.spread = m->spread, .rest = 1e-3 * m->step_ms};
+    struct tr_cost x;
+    struct pipe v;
+    double bare;
+
+    tr_cost_init(&x, s, m);
+    pipe_open(&v, &x);
+    t.tensor = s->micros * v.tensor;
+    t.compute = s->micros * v.longest - t.tensor;
+    bare = exact ? execute(&v) : closed_form(&v);
+    t.bubble = bare - s->micros * v.longest;
+    if (s->p > 1 && !hidden) {
+        add_transfers(&v, tr_cost_transfer(&x));
+        t.transfer =
+            exact ? execute(&v) - bare : 2.0 * (s->micros * s->k + s->p - 1) * tr_cost_transfer(&x);
+    }
+    t.reduce = reduce_of(c, &x, &v, (double)params);
+    t.optimizer = tr_cost_optimizer(&x, (double)params);
+    pipe_close(&v);
+#define PART(field, name, what) t.total += t.field;
+    TR_PLAN_TIMES_OF(PART)
+#undef PART
+    rate(c, s, m, &t);
+    return t;
+}

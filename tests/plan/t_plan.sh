@@ -1,0 +1,119 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck disable=SC2154,SC1091
+# trireme plan: what it prints, what it exits with, and that it says what training itself would.
+. "$srcdir/tests/tap.sh"
+plan 17
+TRIREME_MACHINES=$srcdir/machines
+export TRIREME_MACHINES
+
+# The run of 30B on 64 V100 of 16 GB, bigscience's experiments/gpt2-16gb-nodes.md, 2021.
+of_30b="--num-layers 48 --hidden-size 7168 --num-attention-heads 32 --seq-length 1024
+    --max-position-embeddings 1024 --vocab-size 50257 --tensor-model-parallel-size 4
+    --pipeline-model-parallel-size 16 --micro-batch-size 1 --global-batch-size 4 --train-iters 1000
+    --lr 0.00015 --fp16 --checkpoint-activations --no-overlap-grad-reduce"
+# shellcheck disable=SC2086 # words
+plan_30b() { timeout 60 "$trireme" plan $of_30b "$@"; }
+on_v100() { plan_30b --machine jean-zay-v100-16g "$@"; }
+
+on_v100 >"$work/text" 2>"$work/errors"
+says() { grep -qE -e "$1" "$work/text" || { cat "$work/text" "$work/errors"; return 1; }; }
+check "it says what is planned" says '^29\.97 B parameters on 64 ranks: TP 4, PP 16, DP 1; global batch 4 = 4 micro-batches of 1'
+check "and where" says '^machine jean-zay-v100-16g: .* \(2021-06\); 16 nodes$'
+check "first, middle and last stage" says '^  parameters +560761600 +462588672 +553435904$'
+check "it fits, and is tight for a caching allocator" says \
+    '^verdict on 16160 MiB: fits; with a caching allocator: tight$'
+check "the formula of the rate is named" says '^  TFLOP/s of a GPU +1[01]\.[0-9] .*; sc21, 96 B s l h'
+check "checkpoints, and the jobs that 1000 iterations take" says '^run: 1000 iterations, .* 1 job of 1200 min$'
+
+# The parts of an iteration are the whole.
+adds_up() {
+    awk '/^time of an iteration/ { on = 1; next }
+         on && $1 == "total" { whole = $2; exit }
+         on { sum += $2 }
+         END { exit !(whole > 1000 && sum - whole < 0.5 && whole - sum < 0.5) }' "$work/text"
+}
+check "the parts of an iteration are the whole" adds_up
+
+# Memory is that of --dry-run, which is that of training.
+# shellcheck disable=SC2086 # words
+same_memory() {
+    "$trireme" train --dry-run $of_30b >"$work/dry" 2>&1 && plan_30b >"$work/plain" &&
+        for part in weights gradients optimizer activations messages scratch; do
+            a=$(awk -v p="$part" '/^memory plan/ { on = 1 } on && $1 == p { printf "%.1f", $2; exit }' \
+                "$work/dry")
+            b=$(awk -v p="$part" '$1 == p { print $2; exit }' "$work/plain")
+            if [ -z "$a" ] || [ "$a" != "$b" ]; then
+                echo "$part: '$a' against '$b'"
+                return 1
+            fi
+        done
+}
+check "memory is that of train --dry-run" same_memory
+check "without a machine there is no verdict and no time" sh -c \
+    "! grep -E 'verdict|time of|percent' '$work/plain'"
+
+on_v100 --json >"$work/json" 2>&1
+if command -v python3 >/dev/null 2>&1; then
+    check "JSON has all stages, and the same numbers" python3 -c '
+import json, sys
+p = json.load(open(sys.argv[1]))
+stages = p["stages"]
+assert len(stages) == 16 and stages[0]["parameters"] == 560761600
+assert p["verdict"] == "fits" and p["verdict_caching_allocator"] == "tight"
+for s in stages:
+    b = s["bytes"]
+    assert abs(sum(v for k, v in b.items() if k != "total") - b["total"]) < 1
+t = p["seconds"]
+parts = [v for k, v in t.items()
+         if k not in ("total", "spread", "tflops_per_gpu", "of_peak", "flops_formula")]
+assert len(parts) == 7 and abs(sum(parts) - t["total"]) < 1e-9
+assert p["run"]["checkpoint_files"] == 1
+assert p["run"]["checkpoint_bytes"] > 12 * p["shape"]["parameters"]
+assert p["machine"]["memory-mib"] == 16160
+' "$work/json"
+else
+    skip "JSON has all stages, and the same numbers" "no python3"
+fi
+
+fails "where nothing fits it says so" 69 "no other cut of 32 GPUs holds this model" \
+    on_v100 --pipeline-model-parallel-size 8
+
+# Two replicas of eight stages: too much, unless they share the optimizer.
+on_v100 --pipeline-model-parallel-size 8 --world-size 64 >"$work/text" \
+    2>"$work/errors"
+code=$?
+advice=$(sed -n 's/.*of a GPU: \(--[^,]*\)\(, without recomputation,\)* would fit, with.*/\1/p' "$work/errors")
+# shellcheck disable=SC2086 # words
+advice_fits() {
+    if [ "$code" -ne 69 ] || [ -z "$advice" ]; then
+        cat "$work/text" "$work/errors"
+        return 1
+    fi
+    if grep -q 'without recomputation' "$work/errors"; then
+        of_30b=$(echo "$of_30b" | sed 's/--checkpoint-activations//')
+    fi
+    on_v100 --world-size 64 $advice >"$work/text" && says '^verdict on 16160 MiB: fits'
+}
+check "what does not fit exits with 69, and what it advises fits" advice_fits
+
+# The largest of SC21's table 1 (Narayanan et al., 2021): a trillion parameters on 3072 GPUs.
+largest() {
+    timeout 60 "$trireme" plan --machine=selene-a100 --num-layers 128 --hidden-size 25600 \
+        --num-attention-heads 160 --seq-length 2048 --max-position-embeddings 2048 --vocab-size 51200 \
+        --tensor-model-parallel-size 8 --pipeline-model-parallel-size 64 --world-size 3072 \
+        --micro-batch-size 1 --global-batch-size 3072 --train-samples 146484375 --lr 1e-4 --fp16 \
+        --checkpoint-activations >"$work/text" && says '^1008\.[0-9]* B parameters on 3072 ranks' &&
+        says '^run: 47683 iterations, 300\.000 B tokens'
+}
+check "a trillion parameters on 3072 GPUs" largest
+
+fails "a machine that is not there" 64 "there is no machine 'jean-zay-v100'" \
+    plan_30b --machine jean-zay-v100
+fails "an option that is not there" 64 "hidden-sizes" plan_30b --hidden-sizes 4
+fails "bf16 where GPUs have none" 64 "no products in bf16" \
+    "$trireme" plan --machine jean-zay-v100-16g --num-layers 2 --hidden-size 64 \
+    --num-attention-heads 4 --seq-length 64 --max-position-embeddings 64 --vocab-size 300 \
+    --micro-batch-size 1 --train-iters 10 --lr 1e-4 --bf16
+fails "options of a checkpoint are not taken" 64 "takes no options from a checkpoint" \
+    plan_30b --load "$work" --use-checkpoint-args
