@@ -2,6 +2,7 @@ libtrireme_a_SOURCES += \
 	src/comm/block.c src/comm/block.h \
 	src/comm/checks.c src/comm/checks.h src/comm/checks.def \
 	src/comm/checks_job.c src/comm/checks_node.c \
+	src/comm/clocks.c src/comm/clocks.h \
 	src/comm/comm.c src/comm/comm.h \
 	src/comm/grid.c src/comm/grid.h \
 	src/comm/launch.c src/comm/launch.h src/comm/leftovers.def \

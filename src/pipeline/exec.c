@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pipeline/exec.h"
 
+#include "util/trace.h"
+
 static void compute(void (*work)(void *ctx, struct tr_slot at), const struct tr_stage *stage,
                     struct tr_slot at, enum tr_timer timer)
 {
@@ -92,6 +94,22 @@ static void timed(struct walk *w, const struct tr_instr *in,
     tr_timer_stop(timer);
 }
 
+/* The kinds of instructions and those of spans have one order. */
+static void about(const struct tr_instr *in)
+{
+    struct tr_about a = {.what = (uint8_t)(TR_SPAN_FWD + in->kind), .legs = (uint8_t)in->legs};
+
+    _Static_assert(TR_SPAN_BWD - TR_SPAN_FWD == TR_BWD && TR_SPAN_XFER - TR_SPAN_FWD == TR_XFER &&
+                       TR_SPAN_START - TR_SPAN_FWD == TR_START &&
+                       TR_SPAN_WAIT - TR_SPAN_FWD == TR_WAIT && TR_FWD == 0,
+                   "one order");
+    for (int k = 0; k < TR_LEGS; k++) {
+        a.micro[k] = in->at[k].micro;
+        a.chunk[k] = (uint8_t)in->at[k].chunk;
+    }
+    tr_trace_about(&a);
+}
+
 void tr_exec_step(const struct tr_sched *s, struct tr_comm *pp, struct tr_queue *q,
                   struct tr_stage *stage)
 {
@@ -102,6 +120,8 @@ void tr_exec_step(const struct tr_sched *s, struct tr_comm *pp, struct tr_queue 
     for (int i = 0; i < s->n; i++) {
         const struct tr_instr *in = &s->list[i];
 
+        if (tr_trace_on)
+            about(in);
         switch (in->kind) {
         case TR_FWD:
             compute(stage->forward, stage, in->at[0], TR_TIMER_FORWARD_COMPUTE);
@@ -120,6 +140,7 @@ void tr_exec_step(const struct tr_sched *s, struct tr_comm *pp, struct tr_queue 
             break;
         }
     }
+    tr_trace_about(NULL);
 }
 
 void tr_exec_poll(struct tr_stage *stage)

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "util/status.h"
+#include "util/trace.h"
 
 enum { SF = TR_SEND_FWD, RF = TR_RECV_FWD, SB = TR_SEND_BWD, RB = TR_RECV_BWD };
 
@@ -20,6 +21,14 @@ static const struct {
 } table[TR_TIMERS] = {
 #define TIMER(symbol, name, legs, kind, level, order, newer) \
     {name, legs, TR_TIMER_##kind, level, order, newer},
+#include "util/timers.def"
+#undef TIMER
+};
+
+/* Of a timer that has parts, its part that waits; the other part follows. */
+static const int parts[TR_TIMERS] = {
+#define TIMER(symbol, name, legs, kind, level, order, newer)
+#define PARTS(symbol, name, level, order) [TR_TIMER_##symbol] = TR_TIMER_##symbol##_WAIT,
 #include "util/timers.def"
 #undef TIMER
 };
@@ -119,6 +128,8 @@ void tr_timer_start(enum tr_timer t)
         device.range(device.ctx, table[t].name);
     if (has_marks(t)) {
         watch[t].mark = next_mark();
+        if (tr_trace_on)
+            watch[t].since = tr_now();
     } else {
         settle();
         watch[t].since = tr_now();
@@ -128,6 +139,8 @@ void tr_timer_start(enum tr_timer t)
 
 void tr_timer_stop(enum tr_timer t)
 {
+    double now;
+
     if (paused)
         return;
     TR_ASSERT(watch[t].running);
@@ -135,13 +148,36 @@ void tr_timer_stop(enum tr_timer t)
         int to = next_mark();
 
         marks.span[marks.spans++] = (struct span){t, watch[t].mark, to};
+        now = tr_trace_on ? tr_now() : 0.0;
     } else {
         settle();
-        watch[t].seconds += tr_now() - watch[t].since;
+        now = tr_now();
+        watch[t].seconds += now - watch[t].since;
     }
+    if (tr_trace_on && table[t].kind != TR_TIMER_SETUP)
+        tr_trace_add(t, watch[t].since, now);
     watch[t].running = false;
     if (watch[t].ranged && device.range)
         device.range(device.ctx, NULL);
+}
+
+void tr_timer_add(enum tr_timer t, double seconds)
+{
+    TR_ASSERT(table[t].kind == TR_TIMER_SPLIT);
+    watch[t].seconds += seconds;
+    watch[t].ever = true;
+}
+
+bool tr_timer_has_parts(enum tr_timer t)
+{
+    return parts[t] != 0;
+}
+
+void tr_timer_add_parts(enum tr_timer t, double wait, double transfer)
+{
+    TR_ASSERT(parts[t] != 0);
+    tr_timer_add((enum tr_timer)parts[t], wait);
+    tr_timer_add((enum tr_timer)(parts[t] + 1), transfer);
 }
 
 void tr_timers_pause(bool pause)
@@ -227,6 +263,17 @@ int tr_timers_line(char *buf, size_t size, int iterations)
     return n;
 }
 
+int tr_timers_split_line(char *buf, size_t size, int iterations)
+{
+    int n = append(buf, size, 0, "wait and transfer (ms)"), first = n;
+
+    for (int t = 0; t < TR_TIMERS; t++)
+        if (watch[t].ever && table[t].kind == TR_TIMER_SPLIT)
+            n = append(buf, size, n, " | %s: %.2f", table[t].name,
+                       watch[t].seconds * 1000.0 / iterations);
+    return n > first ? n : append(buf, size, 0, "%s", "");
+}
+
 int tr_timers_line_of(char *buf, size_t size, const enum tr_timer *timers, int count)
 {
     int n = append(buf, size, 0, "time (ms)");
@@ -237,11 +284,20 @@ int tr_timers_line_of(char *buf, size_t size, const enum tr_timer *timers, int c
     return n;
 }
 
+/* The name, padded with dots to the width that Megatron Core gives it. */
+static int append_name(char *buf, size_t size, int at, const char *name)
+{
+    static const char dots[] = "................................................";
+    const size_t length = strlen(name) + 1;
+
+    return append(buf, size, at, "\n    %s %s: ", name,
+                  length < sizeof dots ? dots + length : "");
+}
+
 /* "NAME ......: " or, for all ranks, "  NAME:" and a line for each that has a value. */
 static int append_timer(char *buf, size_t size, int at, enum tr_timer_view view, const double *all,
                         int ranks, enum tr_timer t, double unit)
 {
-    static const char dots[] = "................................................";
     const char *name = table[t].newer;
     double least = HUGE_VAL, most = 0.0;
 
@@ -260,7 +316,7 @@ static int append_timer(char *buf, size_t size, int at, enum tr_timer_view view,
                             all[rank * TR_TIMERS + (int)t] * unit);
         return at;
     }
-    at = append(buf, size, at, "\n    %s %s: ", name, dots + strlen(name) + 1);
+    at = append_name(buf, size, at, name);
     if (view == TR_TIMER_MAX)
         return append(buf, size, at, "%.2f", most * unit);
     return append(buf, size, at, "(%.2f, %.2f)", least * unit, most * unit);
@@ -291,13 +347,94 @@ int tr_timers_table_of(char *buf, size_t size, enum tr_timer_view view, const do
     return n;
 }
 
-int tr_timers_of_level(enum tr_timer timers[TR_TIMERS], int level)
+/* Of one kind, or of all kinds but that one. */
+static int choose(enum tr_timer timers[TR_TIMERS], int level, bool split)
 {
     int count = 0;
 
     for (int order = 1; order < 100; order++)
         for (int t = 0; t < TR_TIMERS; t++)
-            if (table[t].order == order && table[t].level > 0 && table[t].level <= level)
+            if (table[t].order == order && table[t].level > 0 && table[t].level <= level &&
+                (table[t].kind == TR_TIMER_SPLIT) == split)
                 timers[count++] = (enum tr_timer)t;
     return count;
+}
+
+int tr_timers_of_level(enum tr_timer timers[TR_TIMERS], int level)
+{
+    return choose(timers, level, false);
+}
+
+int tr_timers_of_split(enum tr_timer timers[TR_TIMERS], int level)
+{
+    return choose(timers, level, true);
+}
+
+void tr_timers_read_split(double seconds[TR_TIMERS])
+{
+    for (int t = 0; t < TR_TIMERS; t++)
+        seconds[t] = watch[t].ever && table[t].kind == TR_TIMER_SPLIT ? watch[t].seconds : -1.0;
+}
+
+/* The median of those that have the timer, and the rank of the largest; false if none has it. */
+static bool spread(const double *all, int ranks, enum tr_timer t, double *sorted, double out[3],
+                   int *most)
+{
+    int n = 0;
+
+    *most = 0;
+    for (int rank = 0; rank < ranks; rank++) {
+        double x = all[rank * TR_TIMERS + (int)t];
+        int at = n;
+
+        if (x < 0.0)
+            continue;
+        if (x > all[*most * TR_TIMERS + (int)t])
+            *most = rank;
+        for (n++; at > 0 && sorted[at - 1] > x; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = x;
+    }
+    if (n == 0)
+        return false;
+    out[0] = sorted[0];
+    out[1] = 0.5 * (sorted[(n - 1) / 2] + sorted[n / 2]);
+    out[2] = sorted[n - 1];
+    return out[2] > 0.0;
+}
+
+static const char *split_heading(enum tr_timer_view view)
+{
+    return view == TR_TIMER_MAX      ? "max wait and transfer across ranks (ms):"
+           : view == TR_TIMER_MINMAX ? "(min, median, max) wait and transfer across ranks (ms):"
+                                     : "wait and transfer across ranks (ms):";
+}
+
+int tr_timers_split_table(char *buf, size_t size, enum tr_timer_view view,
+                          const struct tr_split_times *all, const enum tr_timer *timers, int count,
+                          int iterations)
+{
+    int first = append(buf, size, 0, "%s", split_heading(view)), n = first, most;
+    double unit = 1000.0 / iterations, of[3];
+
+    for (int i = 0; i < count; i++) {
+        if (!spread(all->seconds, all->ranks, timers[i], all->scratch, of, &most))
+            continue;
+        if (view == TR_TIMER_ALL) {
+            n = append(buf, size, n, "\n  %s:", table[timers[i]].newer);
+            for (int rank = 0; rank < all->ranks; rank++)
+                if (all->seconds[rank * TR_TIMERS + (int)timers[i]] >= 0.0)
+                    n = append(buf, size, n, "\n     rank %2d: %.2f", rank,
+                               all->seconds[rank * TR_TIMERS + (int)timers[i]] * unit);
+            continue;
+        }
+        n = append_name(buf, size, n, table[timers[i]].newer);
+        if (view == TR_TIMER_MINMAX)
+            n = append(buf, size, n, "(%.2f, %.2f, %.2f)", of[0] * unit, of[1] * unit,
+                       of[2] * unit);
+        else
+            n = append(buf, size, n, "%.2f", of[2] * unit);
+        n = append(buf, size, n, " rank %d on %s", most, all->host[most]);
+    }
+    return n > first ? n : append(buf, size, 0, "%s", "");
 }

@@ -24,7 +24,13 @@ enum tr_leg_bit {
     TR_LEGS = 4
 };
 
-enum tr_timer_kind { TR_TIMER_ADDS, TR_TIMER_NESTED, TR_TIMER_AROUND, TR_TIMER_SETUP };
+enum tr_timer_kind {
+    TR_TIMER_ADDS,
+    TR_TIMER_NESTED,
+    TR_TIMER_AROUND,
+    TR_TIMER_SETUP,
+    TR_TIMER_SPLIT
+};
 
 /* What a table of timers shows of the ranks: the values of --timing-log-option. */
 enum tr_timer_view { TR_TIMER_MAX, TR_TIMER_MINMAX, TR_TIMER_ALL };
@@ -75,6 +81,12 @@ void tr_timers_settle(void);
 void tr_timer_start(enum tr_timer t);
 void tr_timer_stop(enum tr_timer t);
 
+/* Count `seconds` for a timer of SPLIT, which is never started.  The second counts them for the two
+   parts of `t`, which has_parts() says it has. */
+void tr_timer_add(enum tr_timer t, double seconds);
+void tr_timer_add_parts(enum tr_timer t, double wait, double transfer);
+bool tr_timer_has_parts(enum tr_timer t);
+
 void tr_timers_pause(bool paused);
 
 /* Seconds accumulated in `t` since it was last read; the second sets it to zero. */
@@ -123,6 +135,40 @@ int tr_timers_table_of(char *buf, size_t size, enum tr_timer_view view,
 /* The timers that --timing-log-level `level` shows in every interval, in their order; how many. */
 int tr_timers_of_level(enum tr_timer timers[TR_TIMERS], int level);
 
-#define TR_TIMERS_BYTES(ranks) (128 * (size_t)TR_TIMERS + 40 * (size_t)TR_TIMERS * (size_t)(ranks))
+/* ---- timers of SPLIT: what of a transfer was waiting ---- */
+
+/* "wait and transfer (ms) | pipeline-fill-wait: 12.00 | ..." as tr_timers_line() does it; 0 if none
+   was ever counted. */
+int tr_timers_split_line(char *buf, size_t size, int iterations);
+
+/* Those of them that --timing-log-level `level` shows; how many. */
+int tr_timers_of_split(enum tr_timer timers[TR_TIMERS], int level);
+
+/* Their seconds; -1 for one that this rank does not have, and for all other timers. */
+void tr_timers_read_split(double seconds[TR_TIMERS]);
+
+/* What all ranks read, and where they are: borrowed, and `scratch` [ranks] is written. */
+struct tr_split_times {
+    int ranks;
+    const double *seconds;      /* [rank * TR_TIMERS + timer] */
+    const char (*host)[64];     /* [ranks] */
+    double *scratch;
+};
+
+/*
+ * A table as that of tr_timers_table_of(), with the median between the others and the rank of the
+ * largest:
+ *
+ *     (min, median, max) wait and transfer across ranks (ms):
+ *         pipeline-fill-wait .............................: (0.00, 12.10, 30.42) rank 3 on r7i4n2
+ *
+ * A rank counts, zero or not, if it has the timer.  One that is zero on all ranks is left out.
+ * TR_TIMERS_BYTES(ranks) is enough.
+ */
+int tr_timers_split_table(char *buf, size_t size, enum tr_timer_view view,
+                          const struct tr_split_times *all, const enum tr_timer *timers, int count,
+                          int iterations);
+
+#define TR_TIMERS_BYTES(ranks) (192 * (size_t)TR_TIMERS + 40 * (size_t)TR_TIMERS * (size_t)(ranks))
 
 #endif

@@ -79,3 +79,13 @@ TESTS += tests/comm/t_share.4.mpi
 
 tests/comm/t_share.4.mpi: tests/comm/t_share
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_share $@
+
+# Clocks that differ.
+CLOCK_RUNS = tests/comm/t_clocks.1.mpi tests/comm/t_clocks.2.mpi tests/comm/t_clocks.7.mpi
+check_PROGRAMS += tests/comm/t_clocks
+check_SCRIPTS += $(CLOCK_RUNS)
+CLEANFILES += $(CLOCK_RUNS)
+TESTS += $(CLOCK_RUNS)
+
+$(CLOCK_RUNS): tests/comm/t_clocks
+	$(AM_V_GEN)rm -f $@ && $(LN_S) t_clocks $@

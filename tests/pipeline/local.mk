@@ -10,3 +10,6 @@ EXTRA_DIST += tests/pipeline/lists.h
 
 $(PIPELINE_RUNS): tests/pipeline/t_exec
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_exec $@
+
+check_PROGRAMS += tests/pipeline/t_waits
+TESTS += tests/pipeline/t_waits

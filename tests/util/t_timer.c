@@ -59,6 +59,20 @@ static void tables(void **state)
 }
 
 /* Level 1 has the large parts; nothing to show is no text. */
+/* No place is taken twice: every timer but those of set-up is there, once. */
+static void all_but_setup(const enum tr_timer *timers, int count, bool split)
+{
+    for (int t = 0; t < TR_TIMERS; t++) {
+        enum tr_timer_kind kind = tr_timer_kind((enum tr_timer)t);
+        int found = 0;
+
+        for (int i = 0; i < count; i++)
+            found += timers[i] == (enum tr_timer)t;
+        assert_int_equal(found,
+                         kind != TR_TIMER_SETUP && (kind == TR_TIMER_SPLIT) == split);
+    }
+}
+
 static void levels(void **state)
 {
     enum tr_timer timers[TR_TIMERS];
@@ -78,14 +92,11 @@ static void levels(void **state)
     some = tr_timers_of_level(timers, 1);
     many = tr_timers_of_level(timers, 2);
     assert_true(some > 0 && many > some);
-    /* No place is taken twice: every timer but those of set-up is there, once. */
-    for (int t = 0; t < TR_TIMERS; t++) {
-        int found = 0;
-
-        for (int i = 0; i < many; i++)
-            found += timers[i] == (enum tr_timer)t;
-        assert_int_equal(found, tr_timer_kind((enum tr_timer)t) != TR_TIMER_SETUP);
-    }
+    all_but_setup(timers, many, false);
+    some = tr_timers_of_split(timers, 1);
+    many = tr_timers_of_split(timers, 2);
+    assert_true(some > 0 && many > some);
+    all_but_setup(timers, many, true);
 }
 
 /* Named timers, in the order given: the longest dots that there are, and the shortest. */
@@ -282,12 +293,66 @@ static void around(void **state)
     assert_true(tr_timer_take(TR_TIMER_DATA_SETUP) > 0.0);
 }
 
+/* What is told of waits: the median between the others, the host of the largest, zeros that count,
+   ranks that do not have the timer, names of any length. */
+static void split(void **state)
+{
+    static const char host[RANKS][64] = {"r1i0n0", "r1i0n1", "r7i4n2"};
+    const enum tr_timer timers[] = {TR_TIMER_FILL_WAIT, TR_TIMER_ALL_FOUR_TRANSFER,
+                                    TR_TIMER_STEADY_WAIT, TR_TIMER_DRAIN_WAIT};
+    double scratch[RANKS], mine[TR_TIMERS];
+    const struct tr_split_times times = {RANKS, all, host, scratch};
+    int n;
+
+    (void)state;
+    for (int i = 0; i < RANKS * TR_TIMERS; i++)
+        all[i] = -1.0;
+    set(0, TR_TIMER_FILL_WAIT, 0.0);
+    set(1, TR_TIMER_FILL_WAIT, 0.5);
+    set(2, TR_TIMER_FILL_WAIT, 0.2);
+    set(1, TR_TIMER_ALL_FOUR_TRANSFER, 0.1);
+    set(2, TR_TIMER_ALL_FOUR_TRANSFER, 0.3);
+    set(0, TR_TIMER_STEADY_WAIT, 0.0);
+    n = tr_timers_split_table(buf, sizeof buf, TR_TIMER_MINMAX, &times, timers, 4, 10);
+    assert_int_equal(n, (int)strlen(buf));
+    assert_string_equal(
+        buf, "(min, median, max) wait and transfer across ranks (ms):\n"
+             "    pipeline-fill-wait .............................: (0.00, 20.00, 50.00) "
+             "rank 1 on r1i0n1\n"
+             "    forward-backward-send-forward-backward-recv-transfer : (10.00, 20.00, 30.00) "
+             "rank 2 on r7i4n2");
+    tr_timers_split_table(buf, sizeof buf, TR_TIMER_MAX, &times, timers, 1, 10);
+    assert_string_equal(buf, "max wait and transfer across ranks (ms):\n"
+                             "    pipeline-fill-wait .............................: 50.00 "
+                             "rank 1 on r1i0n1");
+    tr_timers_split_table(buf, sizeof buf, TR_TIMER_ALL, &times, timers + 1, 1, 1);
+    assert_string_equal(buf, "wait and transfer across ranks (ms):\n"
+                             "  forward-backward-send-forward-backward-recv-transfer:\n"
+                             "     rank  1: 100.00\n     rank  2: 300.00");
+    assert_int_equal(
+        tr_timers_split_table(buf, sizeof buf, TR_TIMER_MAX, &times, timers + 2, 2, 1), 0);
+
+    assert_int_equal(tr_timers_split_line(buf, sizeof buf, 1), 0);
+    assert_false(tr_timer_has_parts(TR_TIMER_OPTIMIZER));
+    assert_true(tr_timer_has_parts(TR_TIMER_FORWARD_RECV));
+    tr_timer_add_parts(TR_TIMER_FORWARD_RECV, 0.25, 0.5);
+    tr_timer_add(TR_TIMER_FILL_WAIT, 0.0);
+    n = tr_timers_split_line(buf, sizeof buf, 10);
+    assert_int_equal(n, (int)strlen(buf));
+    assert_string_equal(buf, "wait and transfer (ms) | pipeline-fill-wait: 0.00 | "
+                             "forward-recv-wait: 25.00 | forward-recv-transfer: 50.00");
+    tr_timers_read_split(mine);
+    assert_true(mine[TR_TIMER_FILL_WAIT] >= 0.0 && mine[TR_TIMER_DRAIN_WAIT] < 0.0);
+    assert_true(mine[TR_TIMER_FORWARD_RECV] < 0.0);
+    tr_timers_reset();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables),    cmocka_unit_test(levels),     cmocka_unit_test(named),
         cmocka_unit_test(line),      cmocka_unit_test(host_waits), cmocka_unit_test(marks),
-        cmocka_unit_test(few_marks), cmocka_unit_test(around),
+        cmocka_unit_test(few_marks), cmocka_unit_test(around),     cmocka_unit_test(split),
     };
 
     return run_tap(tests);
