@@ -431,6 +431,23 @@ static enum tr_status check_profile(const struct tr_config *c, int world)
     return TR_OK;
 }
 
+static enum tr_status check_trace(const struct tr_config *c)
+{
+    if (!c->trace && c->profiling == TR_PROFILING_NONE)
+        return TR_OK;
+    if (c->trace_step_start >= c->trace_step_end)
+        return TR_FAIL(TR_ECONFIG,
+                       "--trace-step-start %lld is not before --trace-step-end %lld, so nothing "
+                       "would be traced: raise the second",
+                       (long long)c->trace_step_start, (long long)c->trace_step_end);
+    if (c->trace && c->trace[0] == '\0')
+        return TR_FAIL(TR_ECONFIG, "--trace names no file: say where the trace goes");
+    if (!c->trace_postfix || strchr(c->trace_postfix, '/'))
+        return TR_FAIL(TR_ECONFIG, "--trace-postfix is the end of the name of a file: give a word "
+                                   "without a slash");
+    return TR_OK;
+}
+
 /* The words of --exit-signal, with or without "SIG", as bits. */
 static enum tr_status shape_signals(const struct tr_config *c, struct tr_shape *out)
 {
@@ -485,5 +502,6 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     TR_TRY(check_save(c));
     TR_TRY(shape_signals(c, out));
     TR_TRY(check_profile(c, world));
+    TR_TRY(check_trace(c));
     return check_load(c);
 }

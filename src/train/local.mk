@@ -10,11 +10,14 @@ libtrireme_a_SOURCES += \
 	src/train/plan.c src/train/plan.h \
 	src/train/profile.c src/train/profile.h \
 	src/train/progress.c src/train/progress.h \
+	src/train/record.c src/train/record.h \
 	src/train/report.c src/train/report.h \
 	src/train/run.c src/train/run.h \
 	src/train/start.c src/train/start.h \
 	src/train/step.c src/train/step.h \
 	src/train/tell.c src/train/tell.h \
+	src/train/timeline.c src/train/timeline.h \
+	src/train/trace_file.c src/train/trace_file.h \
 	src/train/stop.c src/train/stop.h \
 	src/train/train.c src/train/train.h
 CUDA_AWARE += src/train/fabric.c

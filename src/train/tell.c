@@ -52,7 +52,8 @@ void tr_tell_last(struct tr_run *r, char *text)
         world->via->exchange_start(world, NULL, &leg, 1, &pending);
         world->via->finish(world, NULL, &pending);
     }
-    tr_print_rank0("%s\n", text);
+    if (text[0] != '\0')
+        tr_print_rank0("%s\n", text);
 }
 
 /* Resident memory now: the second number of statm, in pages. */
@@ -108,6 +109,38 @@ static void tell_memory(struct tr_tell *t)
     t->memory_told = true;
 }
 
+static void tell_split_table(struct tr_tell *t, int level, int iterations)
+{
+    struct tr_run *r = t->run;
+    const int ranks = r->world->size;
+    double mine[TR_TIMERS];
+    enum tr_timer timers[TR_TIMERS];
+    const struct tr_split_times times = {
+        .ranks = ranks,
+        .seconds = t->seconds,
+        .host = (const char(*)[TR_HOST_BYTES])t->host,
+        .scratch = t->seconds + (ptrdiff_t)ranks * TR_TIMERS,
+    };
+    const int count = tr_timers_of_split(timers, level);
+
+    tr_timers_read_split(mine);
+    r->world->via->gather_all(r->world, mine, sizeof mine, t->seconds);
+    if (r->world->rank == 0 &&
+        tr_timers_split_table(t->table, TR_TIMERS_BYTES(ranks),
+                              (enum tr_timer_view)r->config->timing_log_option, &times, timers,
+                              count, iterations) > 0)
+        tr_print("%s\n", t->table);
+}
+
+/* Where no two ranks meet in a call that is told apart, it is empty. */
+static void tell_split_line(struct tr_run *r, int iterations)
+{
+    char text[TR_REPORT_BYTES];
+
+    tr_timers_split_line(text, sizeof text, iterations);
+    tr_tell_last(r, text);
+}
+
 static void tell_timers(struct tr_tell *t, int iterations)
 {
     struct tr_run *r = t->run;
@@ -120,6 +153,8 @@ static void tell_timers(struct tr_tell *t, int iterations)
     if (!wants_table(c)) {
         tr_timers_line(text, sizeof text, iterations);
         tr_tell_last(r, text);
+        if (t->split)
+            tell_split_line(r, iterations);
         return;
     }
     if (level == 0)
@@ -132,6 +167,8 @@ static void tell_timers(struct tr_tell *t, int iterations)
                            (enum tr_timer_view)c->timing_log_option, t->seconds, r->world->size,
                            timers, count, iterations) > 0)
         tr_print("%s\n", t->table);
+    if (t->split)
+        tell_split_table(t, level, iterations);
 }
 
 void tr_tell_timers(struct tr_run *r, const enum tr_timer *timers, int count)
@@ -182,13 +219,14 @@ static bool wants_tflops(const struct tr_config *c)
     return c->log_throughput || c->log_format == TR_FORMAT_DEEPSPEED;
 }
 
-void tr_tell_open(struct tr_tell *t, struct tr_run *run)
+void tr_tell_open(struct tr_tell *t, struct tr_run *run, bool split)
 {
     const struct tr_config *c = run->config;
-    char text[TR_REPORT_BYTES];
+    char text[TR_REPORT_BYTES], host[TR_HOST_BYTES] = "";
 
     *t = (struct tr_tell){
         .run = run,
+        .split = split,
         .began_at = run->iteration,
         .consumed = run->consumed_train - run->passed_train,
         .since = tr_now(),
@@ -196,8 +234,11 @@ void tr_tell_open(struct tr_tell *t, struct tr_run *run)
     if (wants_table(c)) {
         size_t ranks = (size_t)run->world->size;
 
-        t->seconds = room(ranks * TR_TIMERS, sizeof *t->seconds);
+        t->seconds = room(ranks * (TR_TIMERS + 1), sizeof *t->seconds);
         t->table = room(TR_TIMERS_BYTES(ranks), 1);
+        t->host = room(ranks, sizeof *t->host);
+        gethostname(host, sizeof host - 1);
+        run->world->via->gather_all(run->world, host, sizeof host, t->host);
     }
     if (wants_tflops(c)) {
         tr_report_formula(text, sizeof text,
@@ -210,6 +251,7 @@ void tr_tell_close(struct tr_tell *t)
 {
     free(t->seconds);
     free(t->table);
+    free(t->host);
     memset(t, 0, sizeof *t);
 }
 

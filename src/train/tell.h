@@ -18,8 +18,10 @@ struct tr_tell {
     double since;               /* tr_now() at its start, moved on by what evaluation and saving took */
     int64_t consumed;           /* samples before the interval, without those passed over */
     bool memory_told;
-    double *seconds;            /* [world * TR_TIMERS] for a table of timers, or NULL; owned */
+    bool split;                 /* what of the transfers was waiting is told */
+    double *seconds;            /* [world * (TR_TIMERS + 1)] for a table, or NULL; owned */
     char *table;                /* [TR_TIMERS_BYTES(world)] its text; owned */
+    char (*host)[TR_HOST_BYTES];        /* [world] of each rank, for a table; owned */
 };
 
 /* Is what happens every `interval` iterations due after `iteration`?  Never if that is not positive. */
@@ -38,8 +40,9 @@ void tr_tell_parameters(struct tr_run *r);
 /* What the start took, if somebody took the time of it. */
 void tr_tell_start(void);
 
-/* Before the first iteration.  Says by which formula operations are counted, if the log has them. */
-void tr_tell_open(struct tr_tell *t, struct tr_run *run);
+/* Before the first iteration.  Says by which formula operations are counted, if the log has them.
+   With `split` the timers of SPLIT are told too. */
+void tr_tell_open(struct tr_tell *t, struct tr_run *run, bool split);
 void tr_tell_close(struct tr_tell *t);
 
 /* True if an iteration line is due after iteration `iteration`: a multiple of --log-interval; in
@@ -55,7 +58,7 @@ void tr_tell_print(struct tr_tell *t, bool lost);
 /* Operations of a sample by the formula in use. */
 double tr_tell_flops(const struct tr_run *r);
 
-/* Print what the last rank wrote into text[TR_REPORT_BYTES]. */
+/* Print what the last rank wrote into text[TR_REPORT_BYTES], unless it is empty. */
 void tr_tell_last(struct tr_run *r, char *text);
 
 /* Print what the named timers of set-up, loading or saving show, and set them to zero. */

@@ -10,6 +10,7 @@
 #include "train/keeper.h"
 #include "train/profile.h"
 #include "train/progress.h"
+#include "train/record.h"
 #include "train/report.h"
 #include "train/run.h"
 #include "train/start.h"
@@ -22,6 +23,7 @@
 struct loop {
     struct tr_run *r;
     struct tr_tell tell;
+    struct tr_record record;
     struct tr_progress progress; /* of rank 0 */
     struct tr_keeper *keeper;    /* borrowed */
     struct tr_stop *stop;        /* borrowed */
@@ -129,6 +131,8 @@ static enum tr_status step_and_tell(struct loop *l)
     tr_profile_after(r);
     tr_tell_add(&l->tell, &step, passed || (step.skipped && goes_on(r->config)));
     lost = not_finite(l, &step, tr_tell_due(&l->tell, r->iteration));
+    l->tell.since +=
+        tr_record_after(&l->record, passed, lost || tr_tell_due(&l->tell, r->iteration));
     tr_tell_print(&l->tell, lost);
     if (lost)
         return TR_FAIL(TR_EINTERNAL,
@@ -297,7 +301,12 @@ static enum tr_status run_loop(struct tr_run *r, struct tr_keeper *keeper, struc
     tr_tell_start();
     tr_report_training(text, sizeof text, moment(r));
     tr_print_rank0("%s\n", text);
-    tr_tell_open(&l.tell, r);
+    s = tr_record_open(&l.record, r);
+    if (s != TR_OK) {
+        tr_record_close(&l.record);
+        return s;
+    }
+    tr_tell_open(&l.tell, r, l.record.waits);
     if (r->config->log_progress && r->world->rank == 0)
         tr_progress_open(&l.progress, r->config->save, r->world->size, r->shape.seq,
                          tr_tell_flops(r), r->consumed_train, time(NULL));
@@ -305,6 +314,8 @@ static enum tr_status run_loop(struct tr_run *r, struct tr_keeper *keeper, struc
     tr_profile_stop(r);
     tr_progress_close(&l.progress);
     tr_tell_close(&l.tell);
+    tr_record_finish(&l.record);
+    tr_record_close(&l.record);
     return s;
 }
 

@@ -111,3 +111,10 @@ EXTRA_DIST += tests/train/t_hung.sh
 # What a start costs.
 TESTS += tests/train/t_startup.sh
 EXTRA_DIST += tests/train/t_startup.sh tests/train/startup.c
+
+# What of a transfer is waiting.
+TESTS += tests/train/t_split.sh
+EXTRA_DIST += tests/train/t_split.sh
+
+TESTS += tests/train/t_trace.sh
+EXTRA_DIST += tests/train/t_trace.sh

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "train/trace_file.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+/* The tracks.  Those of legs are in the order of the legs. */
+enum track {
+    ITERATION,
+    FORWARD_RECV,
+    FORWARD_COMPUTE,
+    FORWARD_SEND,
+    BACKWARD_RECV,
+    BACKWARD_COMPUTE,
+    BACKWARD_SEND,
+    OPTIMIZER_COMM,
+    OPTIMIZER_COMP,
+    TRACKS
+};
+
+static const struct {
+    const char *name, *event, *colour;
+} tracks[TRACKS] = {
+    [ITERATION] = {"0. iteration", "iteration", "generic_work"},
+    [FORWARD_RECV] = {"1. forward-recv", "recv", "startup"},
+    [FORWARD_COMPUTE] = {"2. forward-compute", "comp", "good"},
+    [FORWARD_SEND] = {"3. forward-send", "send", "thread_state_iowait"},
+    [BACKWARD_RECV] = {"4. backward-recv", "recv", "startup"},
+    [BACKWARD_COMPUTE] = {"5. backward-compute", "comp", "good"},
+    [BACKWARD_SEND] = {"6. backward-send", "send", "thread_state_iowait"},
+    [OPTIMIZER_COMM] = {"7. optimizer-comm", "opt_allreduce", "cq_build_passed"},
+    [OPTIMIZER_COMP] = {"8. optimizer-comp", "opt_comp", "bad"},
+};
+
+static enum track track_of_leg(int leg)
+{
+    static const enum track of[TR_LEGS] = {FORWARD_SEND, FORWARD_RECV, BACKWARD_SEND,
+                                           BACKWARD_RECV};
+
+    return of[leg];
+}
+
+static enum track track_of_timer(const struct tr_span *s)
+{
+    switch ((enum tr_timer)s->timer) {
+    case TR_TIMER_FORWARD_BACKWARD:
+        return ITERATION;
+    case TR_TIMER_FORWARD_COMPUTE:
+    case TR_TIMER_BATCH_GENERATOR:
+        return FORWARD_COMPUTE;
+    case TR_TIMER_BACKWARD_COMPUTE:
+        return BACKWARD_COMPUTE;
+    case TR_TIMER_PARAMS_ALL_REDUCE:
+    case TR_TIMER_EMBEDDING_ALL_REDUCE:
+    case TR_TIMER_PARAMS_ALL_GATHER:
+        return OPTIMIZER_COMM;
+    default:
+        return OPTIMIZER_COMP;
+    }
+}
+
+/* A transfer, not a timer within one. */
+static bool is_transfer(const struct tr_span *s)
+{
+    return s->about.what >= TR_SPAN_XFER && s->timer == tr_timer_for_legs(s->about.legs);
+}
+
+static bool is_compute(const struct tr_span *s)
+{
+    return s->timer == TR_TIMER_FORWARD_COMPUTE || s->timer == TR_TIMER_BACKWARD_COMPUTE;
+}
+
+static void put_stamp(FILE *f, double seconds)
+{
+    time_t whole = (time_t)seconds;
+    char text[64];
+    struct tm utc;
+
+    if (gmtime_r(&whole, &utc) && strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc) > 0)
+        fprintf(f, "%s.%06dZ", text, (int)(1e6 * (seconds - (double)whole)));
+}
+
+/* A host may have a name that JSON would want to be written otherwise. */
+static void put_plain(FILE *f, const char *text)
+{
+    for (; *text; text++)
+        putc((unsigned char)*text < ' ' || (unsigned char)*text > '~' || strchr("\"\\", *text)
+                 ? '?'
+                 : *text,
+             f);
+}
+
+/* JSON has a comma between two, and none after the last. */
+static void next(FILE *f, int64_t *events)
+{
+    if ((*events)++ > 0)
+        fputs(",\n", f);
+}
+
+void tr_trace_begin(FILE *f, const struct tr_trace_head *h)
+{
+    fprintf(f,
+            "{\"displayTimeUnit\": \"ms\",\n\"metadata\": {\"program\": \"trireme " PACKAGE_VERSION
+            "\", ");
+    fprintf(f, "\"schema\": 1, \"ranks\": %d, \"first-iteration\": %" PRId64 ", ", h->ranks,
+            h->first);
+    fprintf(f, "\"last-iteration\": %" PRId64 ", \"origin\": \"", h->last);
+    put_stamp(f, h->origin + h->wall);
+    fprintf(f, "\", \"clock\": \"of rank 0\", \"clock-error-us\": %.3f, ", 1e6 * h->error);
+    fprintf(f, "\"waits\": %s, \"times\": \"%s\"},\n\"traceEvents\": [\n",
+            h->waits ? "true" : "false",
+            !h->device  ? "of the host, which computes"
+            : h->waited ? "of the host, which waits for the device"
+                        : "of the host, when it queued the work");
+}
+
+void tr_trace_end(FILE *f)
+{
+    fprintf(f, "\n]}\n");
+}
+
+static void put_names(FILE *f, struct tr_trace_head *h, const struct tr_trace_rank *r)
+{
+    next(f, &h->events);
+    fprintf(
+        f,
+        "{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": %d, \"args\": {\"name\": \"rank %d, "
+        "stage %d, tensor %d, replica %d on ",
+        r->rank, r->rank, r->at.pp, r->at.tp, r->at.dp);
+    put_plain(f, r->host);
+    fprintf(f, "\", \"clock-error-us\": %.3f, \"missing\": %" PRId64 "}}", 1e6 * r->error,
+            r->missing);
+    next(f, &h->events);
+    fprintf(f,
+            "{\"name\": \"process_sort_index\", \"ph\": \"M\", \"pid\": %d, \"args\": "
+            "{\"sort_index\": %d}}",
+            r->rank, r->rank);
+    for (int i = 0; i < TRACKS; i++) {
+        next(f, &h->events);
+        fprintf(f,
+                "{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": %d, \"tid\": %d, \"args\": "
+                "{\"name\": \"%s\"}}",
+                r->rank, i, tracks[i].name);
+    }
+}
+
+/* From the brace to where arguments go; `name` is plain. */
+static void put_event(FILE *f, int64_t *events, const char *name, int rank, const struct tr_span *s,
+                      double origin)
+{
+    next(f, events);
+    fprintf(f, "{\"name\": \"%s\", \"ph\": \"X\", \"pid\": %d, \"ts\": %.3f, \"dur\": %.3f", name,
+            rank, 1e6 * (s->begin - origin), 1e6 * (s->end - s->begin));
+}
+
+static void put_slot(FILE *f, const struct tr_span *s, int leg)
+{
+    fprintf(f, "\"micro-batch\": %d, \"chunk\": %d", (int)s->about.micro[leg], s->about.chunk[leg]);
+}
+
+static void put_leg(FILE *f, struct tr_trace_head *h, int rank, const struct tr_span *s, int leg)
+{
+    enum track t = track_of_leg(leg);
+
+    put_event(f, &h->events, tracks[t].event, rank, s, h->origin);
+    fprintf(f, ", \"tid\": %d, \"cname\": \"%s\", \"args\": {", (int)t, tracks[t].colour);
+    put_slot(f, s, leg);
+    if (s->wait >= 0.0)
+        fprintf(f, ", \"wait\": %.3f", 1e6 * s->wait);
+    fprintf(f, ", \"timer\": \"%s\"}}", tr_timer_name((enum tr_timer)s->timer));
+}
+
+/* Computations are called by what they compute, as in the picture of a schedule; all others have
+   the names of their timers. */
+static void put_other(FILE *f, struct tr_trace_head *h, int rank, const struct tr_span *s)
+{
+    const bool slot = s->about.what == TR_SPAN_FWD || s->about.what == TR_SPAN_BWD;
+    enum track t = track_of_timer(s);
+    char name[64];
+
+    if (slot && is_compute(s))
+        snprintf(name, sizeof name, "%c%d", t == FORWARD_COMPUTE ? 'F' : 'B',
+                 (int)s->about.micro[0]);
+    else
+        snprintf(name, sizeof name, "%s", tr_timer_name((enum tr_timer)s->timer));
+    put_event(f, &h->events, name, rank, s, h->origin);
+    fprintf(f, ", \"tid\": %d, \"cname\": \"%s\", \"args\": {", (int)t, tracks[t].colour);
+    if (slot)
+        put_slot(f, s, 0);
+    if (s->wait >= 0.0)
+        fprintf(f, "%s\"wait\": %.3f", slot ? ", " : "", 1e6 * s->wait);
+    fprintf(f, "}}");
+}
+
+void tr_trace_put(FILE *f, struct tr_trace_head *h, const struct tr_trace_rank *r,
+                  const struct tr_span *span)
+{
+    put_names(f, h, r);
+    for (int64_t i = 0; i < r->count; i++) {
+        if (!is_transfer(&span[i])) {
+            put_other(f, h, r->rank, &span[i]);
+            continue;
+        }
+        for (int k = 0; k < TR_LEGS; k++)
+            if (span[i].about.legs >> k & 1)
+                put_leg(f, h, r->rank, &span[i], k);
+    }
+}
+
+/* ---- tidy_profiling ---- */
+
+static void put_tidy(FILE *f, struct tr_tidy *x, const struct tr_span *s, const char *name,
+                     const char *track, const char *colour)
+{
+    put_event(f, &x->events, name, x->rank, s, -x->wall);
+    fprintf(f, ", \"tid\": \"%s\", \"cname\": \"%s\"", track, colour);
+}
+
+static void put_tidy_slot(FILE *f, struct tr_tidy *x, const struct tr_span *s, enum track t,
+                          int leg)
+{
+    put_tidy(f, x, s, tracks[t].event, tracks[t].name, tracks[t].colour);
+    fprintf(f, ", \"args\": {\"micro-batch\": %d}}", (int)s->about.micro[leg]);
+}
+
+static void put_tidy_comm(FILE *f, struct tr_tidy *x, const struct tr_span *s)
+{
+    const bool embedding = s->timer == TR_TIMER_EMBEDDING_ALL_REDUCE;
+    const char *name =
+        x->sharded && !embedding ? "opt_shardedPS_sync" : tracks[OPTIMIZER_COMM].event;
+
+    if (!x->replicas && !embedding)
+        return;
+    put_tidy(f, x, s, name, tracks[OPTIMIZER_COMM].name, tracks[OPTIMIZER_COMM].colour);
+    fprintf(f, ", \"args\": {\"para\": \"%s\"", tr_timer_name((enum tr_timer)s->timer));
+    if (!embedding)
+        fprintf(f, ", \"size\": %" PRId64, x->bytes);
+    fprintf(f, "}}");
+}
+
+static void put_tidy_span(FILE *f, struct tr_tidy *x, const struct tr_span *s)
+{
+    if (is_transfer(s)) {
+        for (int k = 0; k < TR_LEGS; k++)
+            if (s->about.legs >> k & 1)
+                put_tidy_slot(f, x, s, track_of_leg(k), k);
+    } else if (is_compute(s) && s->about.what != TR_SPAN_OTHER) {
+        put_tidy_slot(f, x, s, track_of_timer(s), 0);
+    } else if (track_of_timer(s) == OPTIMIZER_COMM) {
+        put_tidy_comm(f, x, s);
+    } else if (s->timer == TR_TIMER_OPTIMIZER) {
+        put_tidy(f, x, s, x->replicas ? tracks[OPTIMIZER_COMP].event : "opt",
+                 x->replicas ? tracks[OPTIMIZER_COMP].name : "7. optimizer-step",
+                 tracks[OPTIMIZER_COMP].colour);
+        fprintf(f, ", \"args\": {}}");
+    }
+}
+
+void tr_tidy_put(FILE *f, struct tr_tidy *tidy, const struct tr_span *span, int64_t count)
+{
+    fprintf(f, "[\n");
+    for (int64_t i = 0; i < count; i++)
+        put_tidy_span(f, tidy, &span[i]);
+    fprintf(f, "\n]\n");
+}
