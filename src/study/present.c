@@ -157,44 +157,44 @@ static void add_course(struct tr_table *t, const struct tr_record *r, const stru
     tr_table_text(t, "%s", tr_end_text(last_end(r)));
 }
 
+static const struct tr_column summary_columns[] = {
+    {"log", ""},
+    {"layout", "lines as in"},
+    {"iteration_first", "first iteration line"},
+    {"iteration_last", "last iteration line"},
+    {"lines", "iteration lines"},
+    {"lines_counted", "that count"},
+    {"lines_warmup", "left out: warm-up"},
+    {"lines_interrupted", "left out: evaluation, save"},
+    {"ms_median", "ms per iteration, median"},
+    {"ms_mean", "mean"},
+    {"ms_min", "least"},
+    {"ms_max", "most"},
+    {"samples_per_second", "samples/s"},
+    {"tokens_per_second", "tokens/s"},
+    {"tflops_hardware", "TFLOP/s of a GPU, done"},
+    {"tflops_model", "TFLOP/s of a GPU, model"},
+    {"tflops_logged", "TFLOP/s as logged"},
+    {"hfu_percent", "HFU, %"},
+    {"mfu_percent", "MFU, %"},
+    {"bubble_percent", "ideal bubble, %"},
+    {"allocated_mib", "MiB allocated, most"},
+    {"reserved_mib", "MiB reserved, most"},
+    {"loss_first", "loss, first"},
+    {"loss_last", "loss, last"},
+    {"loss_least", "loss, least"},
+    {"validation_loss", "validation loss, last"},
+    {"skipped_iterations", "iterations skipped"},
+    {"nan_iterations", "iterations with nan"},
+    {"saves", "checkpoints saved"},
+    {"starts", "starts"},
+    {"iterations_lost", "iterations done again"},
+    {"end", "end"},
+};
+
 void tr_present_summary(const struct tr_present *p, struct tr_table *t)
 {
-    static const struct tr_column columns[] = {
-        {"log", ""},
-        {"layout", "lines as in"},
-        {"iteration_first", "first iteration line"},
-        {"iteration_last", "last iteration line"},
-        {"lines", "iteration lines"},
-        {"lines_counted", "that count"},
-        {"lines_warmup", "left out: warm-up"},
-        {"lines_interrupted", "left out: evaluation, save"},
-        {"ms_median", "ms per iteration, median"},
-        {"ms_mean", "mean"},
-        {"ms_min", "least"},
-        {"ms_max", "most"},
-        {"samples_per_second", "samples/s"},
-        {"tokens_per_second", "tokens/s"},
-        {"tflops_hardware", "TFLOP/s of a GPU, done"},
-        {"tflops_model", "TFLOP/s of a GPU, model"},
-        {"tflops_logged", "TFLOP/s as logged"},
-        {"hfu_percent", "HFU, %"},
-        {"mfu_percent", "MFU, %"},
-        {"bubble_percent", "ideal bubble, %"},
-        {"allocated_mib", "MiB allocated, most"},
-        {"reserved_mib", "MiB reserved, most"},
-        {"loss_first", "loss, first"},
-        {"loss_last", "loss, last"},
-        {"loss_least", "loss, least"},
-        {"validation_loss", "validation loss, last"},
-        {"skipped_iterations", "iterations skipped"},
-        {"nan_iterations", "iterations with nan"},
-        {"saves", "checkpoints saved"},
-        {"starts", "starts"},
-        {"iterations_lost", "iterations done again"},
-        {"end", "end"},
-    };
-
-    tr_table_init(t, "summary", "Summary", columns, COUNT(columns));
+    tr_table_init(t, "summary", "Summary", summary_columns, COUNT(summary_columns));
     t->across = true;
     for (int i = 0; i < p->runs->count; i++) {
         const struct tr_record *r = &p->runs->list[i];

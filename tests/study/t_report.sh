@@ -1,13 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2016
-# `trireme report` on excerpts of public logs, against what was published of these runs, and on logs of
-# this program.
+# `trireme report` on excerpts of public logs, against what was published of these runs.
 #
 # jean-zay-*.log: BigScience's GPT-2 runs of May 2021 on V100-32GB, meg_gpt2_base_n4_dp1_tp4_pp4-1809579.out
 # and meg_gpt2_base_n8_dp1_tp4_pp8-1809562.out, cut to what a report needs.
 . "$srcdir/tests/tap.sh"
-plan 57
+plan 61
 logs=$srcdir/tests/study
 small=$logs/jean-zay-18b.log
 large=$logs/jean-zay-30b.log
@@ -109,6 +108,14 @@ check "64 GPUs: the largest timer is the pipeline that drains" same \
 fails "what a bare line lacks" 64 "give --pipeline-model-parallel-size" \
     "$trireme" report "$work/16.log" --show breakdown
 
+# BLOOM, 176B on 384 A100: its log says 149.02 TFLOP/s itself.
+cat > "$work/bloom.log" <<'END'
+[default7]: iteration    94000/  115311 | consumed samples:    182000000 | consumed tokens: 372736000000 | elapsed time per iteration (s): 105.22 | learning rate: 6.000E-05 | global batch size:  2048 | lm loss: 1.914371E+00 | grad norm: 0.139 | num zeros: 0.0 | number of skipped iterations:   0 | number of nan iterations:   0 | samples per second: 19.464 | TFLOPs: 149.02 |
+END
+check "BLOOM" "$trireme" report "$work/bloom.log" --num-layers 70 --hidden-size 14336 --seq-length 2048 \
+    --padded-vocab-size 250880 --world-size 384 --recompute --format csv --show summary
+check "BLOOM: TFLOP/s" same "$(printf '%.2f' "$(echo "$tap_out" | csv tflops_hardware)")" 149.02
+
 # The factors multiply to HFU.
 check "scaling" "$trireme" report "$small" "$large" --show scaling --gpu v100 --format csv
 echo "$tap_out" > "$work/scaling"
@@ -121,6 +128,18 @@ for row in 2 3; do
     check "factors of run $((row - 1))" close_to "$(awk -v p="$product" 'BEGIN { printf "%.12g", 100 * p }')" \
         "$(csv hfu_percent "$row" < "$work/scaling")" 1e-6
 done
+
+# Half the time with four times the GPUs on the same batch; the same time on four times the batch.
+scaled() { sed "s/size: 16/size: $1/; s/\\(world_size [.]*\\) 16/\\1 $1/; s/elapsed \\(.*\\): 1[0-9.]* |/elapsed \\1: $2 |/
+    s/\\(global batch size: *\\) 4/\\1 $3/; s/\\(global_batch_size [.]*\\) 4/\\1 $3/
+    s/data-parallel-size: 1/data-parallel-size: 4/; s/\\(data_parallel_size [.]*\\) 1/\\1 4/" "$small"; }
+scaled 16 1000.0 4 | sed 's/-size: 4,/-size: 1,/; s/\(data_parallel_size [.]*\) 4/\1 1/' > "$work/one.log"
+scaled 64 500.0 4 > "$work/strong.log"
+scaled 64 1000.0 16 > "$work/weak.log"
+check "strong and weak scaling" "$trireme" report "$work/weak.log" "$work/strong.log" "$work/one.log" \
+    --show scaling --format csv
+check "as far as they go" same "$(echo "$tap_out" | awk -F , 'NR > 1 { print $1, $3, $4, $5 }' | tr '\n' ';')" \
+    "weak.log weak 4 100;strong.log strong 2 50;one.log smallest 1 100;"
 
 # A run against itself differs in nothing, against one that is slower in what is slower.
 check "the same twice" "$trireme" report "$small" "$small" --show comparison --format csv

@@ -1,0 +1,78 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck disable=SC2154,SC1091
+# `trireme report` on what `trireme train` prints, in each --log-format, and on a run of two jobs.
+. "$srcdir/tests/tap.sh"
+. "$srcdir/tests/train/small.sh"
+plan 29
+
+same() { [ "$1" = "$2" ] || { echo "$1 / $2"; return 1; }; }
+# csv COLUMN: of the first row of the table that is read.
+csv() {
+    awk -F , -v name="$1" '
+        { sub(/\r$/, "") }
+        NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) column = i }
+        NR == 2 { print $column }'
+}
+# The parts of the breakdown that is read add up to its last row, in hundredths of a millisecond.
+adds_up() {
+    awk -F , '
+        { hundredths = int($3 * 100 + ($3 < 0 ? -0.5 : 0.5)) }
+        NR > 1 && $2 != "iteration" { sum += hundredths; parts++ }
+        $2 == "iteration" { whole = hundredths }
+        END { if (parts != 8 || sum != whole || whole <= 0) { print parts, sum, whole; exit 1 } }'
+}
+# losses_of LABEL LOG: what the lines say, as numbers.
+logged() { sed -n "s/^ .*iteration .*$1: *\([^ ]*\) |.*/\1/p" "$2" | awk '{ printf "%.6E ", $1 }'; }
+reported() { awk -F , -v name="$1" '
+    { sub(/\r$/, "") }
+    NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) column = i }
+    NR > 1 { printf "%.6E ", $column }'; }
+
+check "a dataset is built" small_corpus
+run() {
+    small 2 --pipeline-model-parallel-size 2 --train-iters 12 --log-interval 2 "$@"
+}
+for way in megatron "megatron-core --timing-log-level 2" "megatron-deepspeed --timing-log-level 2 \
+    --timing-log-option all" "megatron --timing-log-option max --timing-log-level 2"; do
+    name=$(echo "$way" | awk '{ print $1, $NF }')
+    # shellcheck disable=SC2086
+    check "a run: $name" run --log-throughput --log-format $way
+    echo "$tap_out" > "$work/log"
+    check "$name: nothing is odd" same "$("$trireme" report "$work/log" 2>&1 > "$work/all")" ""
+    "$trireme" report "$work/log" --show iterations --format csv > "$work/iterations"
+    check "$name: its losses" same "$(reported loss < "$work/iterations")" \
+        "$(logged 'lm loss' "$work/log")"
+    "$trireme" report "$work/log" --show summary --format csv > "$work/summary"
+    check "$name: whose it is, and its end" same \
+        "$(csv layout < "$work/summary") $(csv end < "$work/summary")" "trireme done"
+    "$trireme" report "$work/log" --show breakdown --format csv > "$work/parts"
+    check "$name: the parts add up" adds_up < "$work/parts"
+    sed 's/^/# /' "$work/parts"
+done
+
+# Two jobs: the first saves at 6 and is cut off after 8 without a checkpoint, so 7 and 8 are done again.
+part() {
+    small 2 --pipeline-model-parallel-size 2 --train-iters 12 --save "$work/save" --load "$work/save" \
+        --save-interval 6
+}
+check "the first job" part
+echo "$tap_out" | sed '/^ iteration *9/,$d' > "$work/first"
+rm -rf "$work/save/iter_0000012"
+echo 6 > "$work/save/latest_checkpointed_iteration.txt"
+sed -i.old 's/^state: .*/state: failed/' "$work/save/state"
+check "the second job" part
+echo "$tap_out" > "$work/second"
+cat "$work/first" "$work/second" > "$work/both"
+for way in "$work/both" "$work/first $work/second --join"; do
+    # shellcheck disable=SC2086
+    "$trireme" report $way --show summary --format csv > "$work/summary"
+    check "each iteration once: ${way##* }" same \
+        "$(csv starts < "$work/summary") $(csv lines < "$work/summary") $(
+            csv iterations_lost < "$work/summary") $(csv saves < "$work/summary")" "2 12 2 2"
+    # shellcheck disable=SC2086
+    check "as it was done last: ${way##* }" same \
+        "$("$trireme" report $way --show starts --format csv | awk -F , 'NR > 1 { print $6, $7, $8 }' |
+            tr '\n' ';')" "0 8 0;6 12 2;"
+done
+check "from the standard input" sh -c "cat '$work/both' | '$trireme' report - --show runs"
