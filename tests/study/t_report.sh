@@ -130,7 +130,7 @@ for row in 2 3; do
 done
 
 # Half the time with four times the GPUs on the same batch; the same time on four times the batch.
-scaled() { sed "s/size: 16/size: $1/; s/\\(world_size [.]*\\) 16/\\1 $1/; s/elapsed \\(.*\\): 1[0-9.]* |/elapsed \\1: $2 |/
+scaled() { sed "s/size: 16/size: $1/; s/\\(world_size [.]*\\) 16/\\1 $1/; s/(ms): [0-9.]* |/(ms): $2 |/
     s/\\(global batch size: *\\) 4/\\1 $3/; s/\\(global_batch_size [.]*\\) 4/\\1 $3/
     s/data-parallel-size: 1/data-parallel-size: 4/; s/\\(data_parallel_size [.]*\\) 1/\\1 4/" "$small"; }
 scaled 16 1000.0 4 | sed 's/-size: 4,/-size: 1,/; s/\(data_parallel_size [.]*\) 4/\1 1/' > "$work/one.log"
