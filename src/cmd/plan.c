@@ -41,7 +41,7 @@ const struct tr_doc tr_doc_plan = {
         "`trireme train`; --world-size is the number of GPUs, the fewest that hold the model "
         "unless given.\n"
         "\n"
-        "    trireme plan --machine jean-zay-v100-16g --world-size 64 @study-30b.args\n"
+        "    trireme plan --machine jean-zay-v100-16g @study-30b.args --fp16 --vocab-size 50257\n"
         "\n"
         "Memory is counted by the functions that allocate when training begins.  Beside it stands "
         "what Megatron-LM of 2021 would hold, with the slack of PyTorch's caching allocator.  A "
@@ -54,7 +54,8 @@ const struct tr_doc tr_doc_plan = {
         "docs/machines.md tells how to write one:\n"
         "\n"
 #define TEXT(field, key, help) "    " key ": " help "\n"
-#define NUMBER(field, key, initial, least, help) "    " key ": " help "\n"
+#define COUNT(field, key, least, most, help) "    " key ": " help "\n"
+#define NUMBER(field, key, initial, least, most, help) "    " key ": " help "\n"
 #include "config/machine.def"
     ,
     .options = table,

@@ -20,14 +20,17 @@
 struct key {
     const char *key, *help;
     size_t offset;
-    bool text;
-    double initial, least;
+    enum { TEXT_KEY, COUNT_KEY, NUMBER_KEY } type;
+    double initial, least, most;
 };
 
+#define KEY(field, key, type, initial, least, most, help) \
+    {key, help, offsetof(struct tr_machine, field), type, initial, least, most},
 static const struct key keys[] = {
-#define TEXT(field, key, help) {key, help, offsetof(struct tr_machine, field), true, 0.0, 0.0},
-#define NUMBER(field, key, initial, least, help) \
-    {key, help, offsetof(struct tr_machine, field), false, initial, least},
+#define TEXT(field, key, help) KEY(field, key, TEXT_KEY, NEEDED, 0.0, 0.0, help)
+#define COUNT(field, key, least, most, help) KEY(field, key, COUNT_KEY, NEEDED, least, most, help)
+#define NUMBER(field, key, initial, least, most, help) \
+    KEY(field, key, NUMBER_KEY, initial, least, most, help)
 #include "config/machine.def"
 };
 
@@ -64,26 +67,33 @@ static enum tr_status unknown_key(const struct place *at, const char *name)
                    near ? near : "", near ? "?" : "");
 }
 
-static enum tr_status set_value(const struct place *at, const struct key *k, const char *value,
-                                struct tr_machine *m)
+static enum tr_status set_text(const struct place *at, const struct key *k, const char *value,
+                               struct tr_machine *m)
+{
+    if (strlen(value) >= TR_MACHINE_TEXT)
+        return TR_FAIL(TR_ECONFIG, "%s, line %d: %s is longer than %d characters: shorten it",
+                       at->path, at->line, k->key, TR_MACHINE_TEXT - 1);
+    strcpy(field_of(k, m), value);
+    return TR_OK;
+}
+
+/* Only decimal digits: strtod() also takes "nan", "inf" and hexadecimal. */
+static enum tr_status set_number(const struct place *at, const struct key *k, const char *value,
+                                 struct tr_machine *m)
 {
     char *end;
-    double x;
+    const double x = strtod(value, &end);
+    const bool whole = k->type == COUNT_KEY;
 
-    if (k->text) {
-        if (strlen(value) >= TR_MACHINE_TEXT)
-            return TR_FAIL(TR_ECONFIG, "%s, line %d: %s is longer than %d characters: shorten it",
-                           at->path, at->line, k->key, TR_MACHINE_TEXT - 1);
-        strcpy(field_of(k, m), value);
-        return TR_OK;
-    }
-    x = strtod(value, &end);
-    if (end == value || *end || value[strspn(value, "+-.0123456789eE")] || !isfinite(x) ||
-        x < k->least)
-        return TR_FAIL(TR_ECONFIG,
-                       "%s, line %d: '%s' will not do for %s: give a number of at least %g (%s)",
-                       at->path, at->line, value, k->key, k->least, k->help);
-    *(double *)field_of(k, m) = x;
+    if (end == value || *end || value[strspn(value, "+-.0123456789eE")] || !(x >= k->least) ||
+        !(x <= k->most) || (whole && x != floor(x)))
+        return TR_FAIL(
+            TR_ECONFIG, "%s, line %d: '%s' will not do for %s: give a %snumber from %g to %g (%s)",
+            at->path, at->line, value, k->key, whole ? "whole " : "", k->least, k->most, k->help);
+    if (whole)
+        *(int *)field_of(k, m) = (int)x;
+    else
+        *(double *)field_of(k, m) = x;
     return TR_OK;
 }
 
@@ -124,7 +134,8 @@ static enum tr_status parse_line(const struct place *at, char *line, bool *given
         return TR_FAIL(TR_ECONFIG, "%s, line %d: %s was given before: leave one of them out",
                        at->path, at->line, k->key);
     given[k - keys] = true;
-    return set_value(at, k, trimmed(equals + 1), m);
+    return k->type == TEXT_KEY ? set_text(at, k, trimmed(equals + 1), m)
+                               : set_number(at, k, trimmed(equals + 1), m);
 }
 
 /* "machines/h200.conf" is h200. */
@@ -141,7 +152,7 @@ static void name_it(struct tr_machine *m, const char *path)
 static enum tr_status complete(const char *path, const bool *given)
 {
     for (int i = 0; i < KEYS; i++)
-        if (!given[i] && (keys[i].text || isnan(keys[i].initial)))
+        if (!given[i] && isnan(keys[i].initial))
             return TR_FAIL(TR_ECONFIG, "%s has no %s (%s): add a line \"%s = ...\"", path,
                            keys[i].key, keys[i].help, keys[i].key);
     return TR_OK;
@@ -157,7 +168,7 @@ enum tr_status tr_machine_parse(const char *path, const char *text, struct tr_ma
     *out = (struct tr_machine){0};
     name_it(out, path);
     for (int i = 0; i < KEYS; i++)
-        if (!keys[i].text)
+        if (keys[i].type == NUMBER_KEY)
             *(double *)field_of(&keys[i], out) = keys[i].initial;
     while (s == TR_OK && (line = strsep(&rest, "\n"))) {
         at.line++;
@@ -270,8 +281,10 @@ void tr_machine_write(const struct tr_machine *m, FILE *f)
         const char *field = (const char *)m + keys[i].offset;
         char value[TR_MACHINE_TEXT];
 
-        if (keys[i].text)
+        if (keys[i].type == TEXT_KEY)
             snprintf(value, sizeof value, "%s", field);
+        else if (keys[i].type == COUNT_KEY)
+            snprintf(value, sizeof value, "%d", *(const int *)(const void *)field);
         else
             tr_real_text(*(const double *)(const void *)field, value, sizeof value);
         fprintf(f, "# %s\n%s = %s\n", keys[i].help, keys[i].key, value);

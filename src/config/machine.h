@@ -20,7 +20,8 @@ enum { TR_MACHINE_TEXT = 128 };
 struct tr_machine {
     char name[TR_MACHINE_TEXT]; /* the file's, without folder and ".conf" */
 #define TEXT(field, key, help) char field[TR_MACHINE_TEXT];
-#define NUMBER(field, key, initial, least, help) double field;
+#define COUNT(field, key, least, most, help) int field;
+#define NUMBER(field, key, initial, least, most, help) double field;
 #include "config/machine.def"
 };
 
@@ -30,7 +31,7 @@ struct tr_machine {
  * the program or stands beside its build.
  *
  * TR_ECONFIG names the profiles that there are, or file and line of what is wrong: an unknown key
- * with the nearest known one, a value that is no number or too small, a key twice or missing.
+ * with the nearest known one, a value that is no number or out of range, a key twice or missing.
  * TR_EIO if a file cannot be read.
  */
 enum tr_status tr_machine_find(const char *name, struct tr_machine *out) TR_MUST_CHECK;

@@ -49,11 +49,47 @@ static void saves(struct tr_plan *p, struct tr_plan_budget *b)
         b->interval = 1;
 }
 
+/* Seconds of an iteration of `batch` samples, as the closed form scales that of the full batch. */
+static double seconds_at(const struct tr_plan *p, int64_t batch)
+{
+    const struct tr_batches *b = &p->shape.batches;
+    struct tr_shape part = p->shape;
+    double full, small;
+
+    part.micros = (int)(batch / b->unit);
+    part.global_batch = batch;
+    part.group = part.group < part.micros ? part.group : part.micros;
+    small = tr_plan_time_of(&p->config, &part, &p->machine, p->most_params, false).total;
+    full = tr_plan_time_of(&p->config, &p->shape, &p->machine, p->most_params, false).total;
+    return small / full * p->time.total;
+}
+
+/* Each batch on the way has the same share of the samples.  Returns the iterations in *count. */
+static double ramp_seconds(const struct tr_plan *p, int64_t *count)
+{
+    const struct tr_batches *b = &p->shape.batches;
+    const int64_t increments = tr_batches_increments(b);
+    double seconds = 0.0, iterations = 0.0;
+
+    for (int64_t i = 0; i < increments; i++) {
+        const int64_t batch = tr_batches_step(b, i);
+        const double n = (double)b->over / (double)increments / (double)batch;
+
+        seconds += n * seconds_at(p, batch);
+        iterations += n;
+    }
+    *count = (int64_t)iterations;
+    return seconds;
+}
+
 static void run(struct tr_plan *p, struct tr_plan_budget *b)
 {
     const int64_t told = p->config.exit_duration_in_mins;
+    int64_t ramp;
 
-    b->hours = (double)b->iterations * p->time.total / 3600.0;
+    b->ramp_hours = ramp_seconds(p, &ramp) / 3600.0;
+    ramp = ramp < b->iterations ? ramp : b->iterations;
+    b->hours = b->ramp_hours + (double)(b->iterations - ramp) * p->time.total / 3600.0;
     b->gpu_hours = b->hours * p->shape.world;
     b->job_minutes = told != TR_UNSET_INT ? (double)told : p->machine.job_limit;
     if (b->job_minutes > 0.0)

@@ -41,7 +41,7 @@ struct link {
    The ranks of a group that share a node share their ways out. */
 static struct link link_of(const struct tr_cost *x, int stride, int block)
 {
-    const int node = (int)x->m->gpus_per_node;
+    const int node = x->m->gpus_per_node;
     const double inside = 1e9 * x->m->node_link;
     double outside = 1e9 * x->m->net_link;
 

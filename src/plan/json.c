@@ -29,7 +29,9 @@ static json_t *machine_json(const struct tr_plan *p)
         return json_null();
     m = packed(json_pack("{s:s, s:i}", "name", p->machine.name, "nodes", p->nodes));
 #define TEXT(field, key, help) json_object_set_new(m, key, json_string(p->machine.field));
-#define NUMBER(field, key, initial, least, help) \
+#define COUNT(field, key, least, most, help) \
+    json_object_set_new(m, key, json_integer(p->machine.field));
+#define NUMBER(field, key, initial, least, most, help) \
     json_object_set_new(m, key, json_real(p->machine.field));
 #include "config/machine.def"
     return m;
@@ -90,12 +92,12 @@ static json_t *others_json(const struct tr_plan *p)
 static json_t *budget_json(const struct tr_plan_budget *b)
 {
     return packed(json_pack(
-        "{s:f, s:i, s:f, s:I, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:I}", "checkpoint_bytes",
+        "{s:f, s:i, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:f, s:f, s:I}", "checkpoint_bytes",
         b->save_bytes, "checkpoint_files", b->save_files, "checkpoint_seconds", b->save_seconds,
         "iterations", (json_int_t)b->iterations, "tokens", b->tokens, "hours", b->hours,
-        "gpu_hours", b->gpu_hours, "job_minutes", b->job_minutes, "jobs", (json_int_t)b->jobs,
-        "mtbf_hours", b->mtbf_hours, "save_interval_seconds", b->interval_seconds, "save_interval",
-        (json_int_t)b->interval));
+        "gpu_hours", b->gpu_hours, "ramp_hours", b->ramp_hours, "job_minutes", b->job_minutes,
+        "jobs", (json_int_t)b->jobs, "mtbf_hours", b->mtbf_hours, "save_interval_seconds",
+        b->interval_seconds, "save_interval", (json_int_t)b->interval));
 }
 
 json_t *tr_plan_json(const struct tr_plan *p)

@@ -82,7 +82,7 @@ static void try_one(struct search *v, int64_t w, int64_t p, int64_t micro, bool 
 static void try_all(struct search *v)
 {
     const struct tr_shape *s = &v->plan->shape;
-    const int node = (int)v->plan->machine.gpus_per_node;
+    const int node = v->plan->machine.gpus_per_node;
 
     for (int w = 1; w <= node && w <= s->world; w++)
         for (int p = 1; s->heads % w == 0 && p <= s->layers && p <= s->world / w; p++)
@@ -128,6 +128,13 @@ static void keep(struct tr_plan *plan, const struct candidate *x, double bytes)
     };
 }
 
+static int by_executed(const void *a, const void *b)
+{
+    const struct tr_plan_other *x = a, *y = b;
+
+    return x->seconds < y->seconds ? -1 : x->seconds > y->seconds;
+}
+
 void tr_plan_others_of(struct tr_plan *p)
 {
     struct search v = {.plan = p, .list = calloc(CANDIDATES, sizeof *v.list)};
@@ -143,4 +150,5 @@ void tr_plan_others_of(struct tr_plan *p)
             keep(p, &v.list[i], bytes);
     }
     free(v.list);
+    qsort(p->other, (size_t)p->others, sizeof *p->other, by_executed);
 }

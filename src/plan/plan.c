@@ -56,6 +56,8 @@ static enum tr_status stages(struct tr_plan *p)
         TR_TRY(tr_plan_stage_of(&p->config, &p->shape, m, i, &p->stage[i]));
         if (p->stage[i].total > p->stage[p->worst].total)
             p->worst = i;
+        if (p->stage[i].params > p->most_params)
+            p->most_params = p->stage[i].params;
     }
     return TR_OK;
 }
@@ -71,19 +73,11 @@ static void judge(struct tr_plan *p)
     }
 }
 
-static int64_t most_params(const struct tr_plan *p)
-{
-    int64_t most = 0;
-
-    for (int i = 0; i < p->shape.p; i++)
-        most = p->stage[i].params > most ? p->stage[i].params : most;
-    return most;
-}
-
 enum tr_status tr_plan_make(const struct tr_config *c, const struct tr_machine *m,
                             struct tr_plan *out)
 {
-    *out = (struct tr_plan){.config = *c, .has_machine = m != NULL};
+    *out = (struct tr_plan){
+        .config = *c, .has_machine = m != NULL, .fewest = c->world_size == TR_UNSET_INT};
     if (m)
         out->machine = *m;
     out->config.world_size = world_of(c);
@@ -93,11 +87,11 @@ enum tr_status tr_plan_make(const struct tr_config *c, const struct tr_machine *
     out->params = params_of(&out->shape);
     TR_TRY(stages(out));
     if (m) {
-        const int node = (int)m->gpus_per_node;
+        const int node = m->gpus_per_node;
 
         out->nodes = (out->shape.world + node - 1) / node;
         judge(out);
-        out->time = tr_plan_time_of(&out->config, &out->shape, m, most_params(out), true);
+        out->time = tr_plan_time_of(&out->config, &out->shape, m, out->most_params, true);
         tr_plan_others_of(out);
     }
     tr_plan_budget_of(out);

@@ -103,6 +103,7 @@ struct tr_plan_budget {
     double save_seconds;
     int64_t iterations;
     double tokens, hours, gpu_hours;
+    double ramp_hours;  /* of them, those that the batch needs to grow */
     double job_minutes; /* --exit-duration-in-mins, or the profile's limit */
     int64_t jobs;
     double mtbf_hours;       /* of all nodes together */
@@ -124,10 +125,12 @@ enum { TR_PLAN_OTHERS = 3 };
 struct tr_plan {
     struct tr_config config; /* borrows the caller's texts */
     struct tr_shape shape;
+    bool fewest; /* --world-size was not given */
     bool has_machine;
     struct tr_machine machine;
     int nodes;                   /* 0 without a machine */
     double params;               /* of the whole model */
+    int64_t most_params;         /* of the stage that has most */
     struct tr_plan_stage *stage; /* [shape.p], owned */
     int worst;                   /* stage with the largest total */
     enum tr_plan_verdict ours, megatron;

@@ -31,12 +31,16 @@ static struct columns columns_of(const struct tr_plan *p)
 static void print_head(const struct tr_plan *p, FILE *f)
 {
     const struct tr_shape *s = &p->shape;
+    const bool large = p->params >= 1e9;
 
     fprintf(f,
-            "%.2f B parameters on %d rank%s: TP %d, PP %d, DP %d; global batch %" PRId64
+            "%.2f %c parameters on %d rank%s: TP %d, PP %d, DP %d; global batch %" PRId64
             " = %d micro-batch%s of %" PRId64 " for each replica\n",
-            p->params / 1e9, s->world, s->world == 1 ? "" : "s", s->w, s->p, s->d, s->global_batch,
-            s->micros, s->micros == 1 ? "" : "es", s->micro_batch);
+            p->params / (large ? 1e9 : 1e6), large ? 'B' : 'M', s->world, s->world == 1 ? "" : "s",
+            s->w, s->p, s->d, s->global_batch, s->micros, s->micros == 1 ? "" : "es",
+            s->micro_batch);
+    if (p->fewest)
+        fprintf(f, "these are the fewest ranks that hold the model: --world-size N plans for N\n");
     if (p->has_machine)
         fprintf(f, "machine %s: %s (%s); %d node%s\n", p->machine.name, p->machine.title,
                 p->machine.date, p->nodes, p->nodes == 1 ? "" : "s");
@@ -153,9 +157,8 @@ static void print_run(const struct tr_plan *p, FILE *f)
         fprintf(f, ", %" PRId64 " job%s of %.0f min", b->jobs, b->jobs == 1 ? "" : "s",
                 b->job_minutes);
     fputc('\n', f);
-    if (p->has_machine && tr_batches_increments(&p->shape.batches) > 0)
-        fprintf(f, "  at the full batch: while it ramps up, iterations are shorter and more of "
-                   "each is bubble\n");
+    if (b->ramp_hours > 0.0)
+        fprintf(f, "  of these %.1f h while the batch grows\n", b->ramp_hours);
 }
 
 void tr_plan_text(const struct tr_plan *p, FILE *f)

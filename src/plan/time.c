@@ -162,7 +162,7 @@ struct tr_plan_time tr_plan_time_of(const struct tr_config *c, const struct tr_s
     t.tensor = s->micros * v.tensor;
     t.compute = s->micros * v.longest - t.tensor;
     bare = exact ? execute(&v) : closed_form(&v);
-    t.bubble = bare - s->micros * v.longest;
+    t.bubble = bare > t.compute + t.tensor ? bare - t.compute - t.tensor : 0.0;
     if (s->p > 1 && !hidden) {
         add_transfers(&v, tr_cost_transfer(&x));
         t.transfer =

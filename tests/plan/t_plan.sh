@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091
 # trireme plan: what it prints, what it exits with, and that it says what training itself would.
 . "$srcdir/tests/tap.sh"
-plan 17
+plan 21
 TRIREME_MACHINES=$srcdir/machines
 export TRIREME_MACHINES
 
@@ -76,6 +76,40 @@ else
     skip "JSON has all stages, and the same numbers" "no python3"
 fi
 
+# The run: hours and jobs from the time of an iteration; between saves Young's sqrt(2 save mtbf), which Daly's
+# higher order is near where a save is short; a batch that grows makes a run longer, for the same samples.
+if command -v python3 >/dev/null 2>&1; then
+    on_v100 --json --exit-duration-in-mins 10 >"$work/short"
+    check "hours, jobs and the interval between saves" python3 -c '
+import json, math, sys
+p = json.load(open(sys.argv[1]))
+t, r = p["seconds"]["total"], p["run"]
+assert abs(r["hours"] * 3600 / (1000 * t) - 1) < 1e-9
+assert abs(r["gpu_hours"] / (64 * r["hours"]) - 1) < 1e-9
+assert r["jobs"] == math.ceil(r["hours"] * 6) == 3
+assert r["tokens"] == 1000 * 4 * 1024
+young = math.sqrt(2 * r["checkpoint_seconds"] * r["mtbf_hours"] * 3600)
+assert abs(r["save_interval_seconds"] / young - 1) < 0.01
+assert r["save_interval"] == int(r["save_interval_seconds"] / t)
+' "$work/short"
+    grow() {
+        of_grown=$(echo "$of_30b" | sed 's/--train-iters 1000//; s/--global-batch-size 4/--global-batch-size 64/')
+        # shellcheck disable=SC2086 # words
+        timeout 60 "$trireme" plan $of_grown --train-samples 6400 --machine jean-zay-v100-16g --json "$@"
+    }
+    grow >"$work/whole" && grow --rampup-batch-size 16 16 3000 >"$work/grown"
+    check "a batch that grows takes longer for as many samples" python3 -c '
+import json, sys
+a, b = (json.load(open(f))["run"] for f in sys.argv[1:])
+assert a["ramp_hours"] == 0 and a["iterations"] == 100
+assert 0 < b["ramp_hours"] < b["hours"] and b["tokens"] == a["tokens"]
+assert b["iterations"] > 100 and a["hours"] < b["hours"] < 2 * a["hours"]
+' "$work/whole" "$work/grown"
+else
+    skip "hours, jobs and the interval between saves" "no python3"
+    skip "a batch that grows takes longer for as many samples" "no python3"
+fi
+
 fails "where nothing fits it says so" 69 "no other cut of 32 GPUs holds this model" \
     on_v100 --pipeline-model-parallel-size 8
 
@@ -117,3 +151,9 @@ fails "bf16 where GPUs have none" 64 "no products in bf16" \
     --micro-batch-size 1 --train-iters 10 --lr 1e-4 --bf16
 fails "options of a checkpoint are not taken" 64 "takes no options from a checkpoint" \
     plan_30b --load "$work" --use-checkpoint-args
+
+# What the pages show.
+sed -n '/^title = Our/,/^```/p' "$srcdir/docs/machines.md" | sed '/^```/d' >"$work/ours.conf"
+check "the profile in docs/machines.md can be used" plan_30b --machine "$work/ours.conf"
+check "so can the command in docs/plan.md" timeout 60 "$trireme" plan --machine jean-zay-v100-16g \
+    @"$srcdir/jobs/models/study-30b.args" --fp16 --vocab-size 50257
