@@ -15,6 +15,9 @@ enum role {
     GRADIENTS,
     OPTIMIZER,
     BATCH,
+    FILLING,
+    DRAINING,
+    SYNC,
     INSIDE,
     AROUND,
     SETUP,
@@ -89,6 +92,7 @@ struct sums {
     double role[ROLES], mean, max;
     int64_t lines;
     bool of_last;
+    bool measured; /* the last rank's filling and draining were */
 };
 
 static struct sums add_up(const struct tr_record *r, const struct tr_selection *s)
@@ -106,6 +110,7 @@ static struct sums add_up(const struct tr_record *r, const struct tr_selection *
         if (role == AWAY && (chunks || t.of_last))
             role = TRANSFER;
         sums.role[role] += t.mine;
+        sums.measured |= role == FILLING && t.of_last;
         if (role == FORWARD || role == BACKWARD) {
             sums.lines = sums.lines > t.lines ? sums.lines : t.lines;
             sums.mean += t.mean;
@@ -137,7 +142,7 @@ static void share_out(const struct tr_record *r, const struct sums *s, struct tr
     double chunks = tr_record_fact(r, TR_FACT_CHUNKS);
     double pieces = tr_record_fact(r, TR_FACT_MICROS) * chunks;
     double others = tr_record_fact(r, TR_FACT_PP) - 1.0;
-    double *part = b->part, sum = 0.0;
+    double *part = b->part, sum = 0.0, sync;
 
     b->forward = s->role[FORWARD] / pieces * chunks;
     b->backward = s->role[BACKWARD] / pieces * chunks;
@@ -146,12 +151,15 @@ static void share_out(const struct tr_record *r, const struct sums *s, struct tr
     b->fill_timer = s->role[FILL];
     b->drain_timer = s->role[DRAIN];
     part[TR_PART_COMPUTE] = s->role[FORWARD] + s->role[BACKWARD] - s->role[BATCH];
-    part[TR_PART_FILL] = fmin(s->role[FILL], b->fill_by_formula);
-    part[TR_PART_DRAIN] = fmin(s->role[DRAIN], b->drain_by_formula);
+    b->measured = s->measured;
+    part[TR_PART_FILL] = s->measured ? s->role[FILLING] : fmin(s->role[FILL], b->fill_by_formula);
+    part[TR_PART_DRAIN] =
+        s->measured ? s->role[DRAINING] : fmin(s->role[DRAIN], b->drain_by_formula);
+    sync = s->measured ? fmin(s->role[SYNC], s->role[DRAINING]) : 0.0;
     part[TR_PART_TRANSFER] = s->role[TRANSFER] + s->role[FILL] - part[TR_PART_FILL] +
-                             s->role[DRAIN] - part[TR_PART_DRAIN];
+                             s->role[DRAIN] - (part[TR_PART_DRAIN] - sync);
     part[TR_PART_GRADIENTS] = s->role[GRADIENTS];
-    part[TR_PART_OPTIMIZER] = s->role[OPTIMIZER];
+    part[TR_PART_OPTIMIZER] = s->role[OPTIMIZER] - sync;
     part[TR_PART_DATA] = s->role[BATCH];
     for (int p = 0; p < TR_PART_OTHER; p++)
         sum += part[p];

@@ -23,6 +23,10 @@
  * and all of it adds up to the elapsed time exactly.  Time and timers are medians over those lines
  * that count and have timers.
  *
+ * Where a log of trireme tells waiting from transfer (--split-wait), fill and drain are what the
+ * last rank waited; then drain also holds the wait inside of the optimizer, which is not counted
+ * there.
+ *
  * Of a table over all ranks the last one's are taken where it names them, else the largest, without
  * timers that the last stage never has.
  */
@@ -42,6 +46,7 @@ struct tr_breakdown {
     double balance; /* mean of all ranks' computing time over that used here; NAN if the log
                                    has one rank's alone */
     int64_t lines;  /* that have timers */
+    bool measured;  /* fill and drain were, and are not worked out by the formulas */
     bool of_last;   /* the last rank's numbers; else the largest of all ranks */
 };
 

@@ -355,6 +355,8 @@ static const struct {
     {"time (ms) |", tr_reader_timers},
     {"time across ranks (ms):", tr_reader_table},
     {"times across ranks (ms):", tr_reader_table},
+    {"wait and transfer (ms) |", tr_reader_timers},
+    {"wait and transfer across ranks (ms):", tr_reader_table},
     {"[Rank ", read_memory},
     {"using world size:", read_world},
     {"[start ", read_start},

@@ -66,10 +66,10 @@ static void add_timing(struct tr_reader *r, const char *name, size_t length,
     }
 }
 
-/* at: "time (ms) |". */
+/* at: "time (ms) |" or "wait and transfer (ms) |". */
 void tr_reader_timers(struct tr_reader *r, const char *at)
 {
-    const char *s = at + strlen("time (ms) |");
+    const char *s = strchr(at, '|') + 1;
     struct tr_scan_field f;
 
     while (tr_scan_field(&s, &f)) {
@@ -86,16 +86,28 @@ void tr_reader_timers(struct tr_reader *r, const char *at)
     }
 }
 
-/* at: "time across ranks (ms):" or "times across ranks (ms):". */
+/* at: "time across ranks (ms):", "times ..." or "wait and transfer ..."; what stands before it says
+   how it shows the ranks. */
 void tr_reader_table(struct tr_reader *r, const char *at)
 {
     r->view_timer = -1;
-    if (at[4] == 's')
-        r->view = TR_VIEW_ALL;
+    if (at - r->line >= 2 && strncmp(at - 2, ") ", 2) == 0)
+        r->view = TR_VIEW_RANGE;
     else if (at - r->line >= 4 && strncmp(at - 4, "max ", 4) == 0)
         r->view = TR_VIEW_MAX;
     else
-        r->view = TR_VIEW_MINMAX;
+        r->view = TR_VIEW_ALL;
+}
+
+/* "(1.00, 2.00)", the least and the largest, or "(1.00, 1.50, 2.00)" with the median. */
+static bool read_range(const char **s, struct tr_timing *t)
+{
+    if (!tr_scan_text(s, "(") || !tr_scan_number(s, &t->min))
+        return false;
+    while (tr_scan_text(s, ","))
+        if (!tr_scan_number(s, &t->max))
+            return false;
+    return tr_scan_text(s, ")");
 }
 
 /* "    name ......: (1.00, 2.00)" or "    name .....: 2.00" of a table.  Is it such a line? */
@@ -114,10 +126,7 @@ static bool read_dotted(struct tr_reader *r)
         ;
     const char *name = s;
     s = end + strlen(".: ");
-    if (r->view == TR_VIEW_MINMAX &&
-        (!tr_scan_text(&s, "(") || !tr_scan_number(&s, &t.min) || !tr_scan_text(&s, ",")))
-        return false;
-    if (!tr_scan_number(&s, &t.max))
+    if (r->view == TR_VIEW_RANGE ? !read_range(&s, &t) : !tr_scan_number(&s, &t.max))
         return false;
     if (*s == '\0' && !r->whole)
         tr_reader_odd(r, TR_ODDITY_CUT);
@@ -164,7 +173,7 @@ static bool read_ranked(struct tr_reader *r)
 bool tr_reader_in_table(struct tr_reader *r)
 {
     switch (r->view) {
-    case TR_VIEW_MINMAX:
+    case TR_VIEW_RANGE:
     case TR_VIEW_MAX:
         return read_dotted(r);
     case TR_VIEW_ALL:

@@ -270,7 +270,10 @@ static void add_source(struct tr_table *t, const struct tr_breakdown *b, enum tr
 
     tr_table_real(t, fill ? b->fill_by_formula : drain ? b->drain_by_formula : NAN, 2);
     tr_table_real(t, fill ? b->fill_timer : drain ? b->drain_timer : NAN, 2);
-    tr_table_text(t, "%s", sources[part]);
+    if (b->measured && (fill || drain))
+        tr_table_text(t, "measured: %s", fill ? "pipeline-fill-wait" : "pipeline-drain-wait");
+    else
+        tr_table_text(t, "%s", sources[part]);
 }
 
 /* The parts as they are printed add up to the time as it is printed: the rest takes the rounding.

@@ -9,7 +9,7 @@
 enum { TR_LINE_BYTES = 1 << 20, TR_LINE_TIMERS = 64, TR_LOG_RANKS = 1 << 16 };
 
 /* How a table of timers that is being read shows the ranks. */
-enum tr_table_view { TR_VIEW_NONE, TR_VIEW_MINMAX, TR_VIEW_MAX, TR_VIEW_ALL };
+enum tr_table_view { TR_VIEW_NONE, TR_VIEW_RANGE, TR_VIEW_MAX, TR_VIEW_ALL };
 
 struct tr_reader {
     struct tr_records *out;
@@ -56,8 +56,8 @@ void tr_reader_line(struct tr_reader *r);
 /* Is r->line of a table of timers that began before it?  Then read it. */
 bool tr_reader_in_table(struct tr_reader *r);
 
-/* A table begins at "time across ranks (ms):" or "times across ranks (ms):"; read a line of timers
-   at "time (ms) |". */
+/* A table begins at "time across ranks (ms):", "times ..." or "wait and transfer ..."; read a line
+   of timers at "time (ms) |" or "wait and transfer (ms) |". */
 void tr_reader_table(struct tr_reader *r, const char *at);
 void tr_reader_timers(struct tr_reader *r, const char *at);
 

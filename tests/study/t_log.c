@@ -114,25 +114,27 @@ static void seconds(void **state)
 /* Megatron Core: a time before the line, a first line that ends no interval, a table. */
 static void core(void **state)
 {
-    struct tr_records runs =
-        read_text(" [2026-08-20 14:19:04.009475] iteration        1/      12 | elapsed time per "
-                  "iteration (ms): "
-                  "900.0 | throughput per GPU (TFLOP/s/GPU): 1.5 | global batch size: 8 |\n"
-                  " [2026-08-20 14:19:05.009475] iteration        2/      12 | elapsed time per "
-                  "iteration (ms): "
-                  "700.0 | throughput per GPU (TFLOP/s/GPU): 2.5 | global batch size: 8 |\n"
-                  "(min, max) time across ranks (ms):\n"
-                  "    forward-backward ...............................: (77.94, 80.11)\n"
-                  "some other rank says something\n"
-                  "    train/valid/test-data-iterators-setup ..........: (1.00, 2.00)\n"
-                  " [2026-08-20 14:19:06.009475] iteration        4/      12 | elapsed time per "
-                  "iteration (ms): "
-                  "710.0 | global batch size: 8 |\n"
-                  "max time across ranks (ms):\n"
-                  "    forward-backward ...............................: 81.50\n"
-                  " [2026-08-20 14:19:07.009475] iteration        6/      12 | elapsed time per "
-                  "iteration (ms): "
-                  "720.0 | global batch size: 8 |\n");
+    struct tr_records runs = read_text(
+        " [2026-08-20 14:19:04.009475] iteration        1/      12 | elapsed time per "
+        "iteration (ms): "
+        "900.0 | throughput per GPU (TFLOP/s/GPU): 1.5 | global batch size: 8 |\n"
+        " [2026-08-20 14:19:05.009475] iteration        2/      12 | elapsed time per "
+        "iteration (ms): "
+        "700.0 | throughput per GPU (TFLOP/s/GPU): 2.5 | global batch size: 8 |\n"
+        "(min, max) time across ranks (ms):\n"
+        "    forward-backward ...............................: (77.94, 80.11)\n"
+        "some other rank says something\n"
+        "    train/valid/test-data-iterators-setup ..........: (1.00, 2.00)\n"
+        " [2026-08-20 14:19:06.009475] iteration        4/      12 | elapsed time per "
+        "iteration (ms): "
+        "710.0 | global batch size: 8 |\n"
+        "max time across ranks (ms):\n"
+        "    forward-backward ...............................: 81.50\n"
+        "(min, median, max) wait and transfer across ranks (ms):\n"
+        "    pipeline-fill-wait .............................: (0.77, 0.81, 0.91) rank 3 on vm\n"
+        " [2026-08-20 14:19:07.009475] iteration        6/      12 | elapsed time per "
+        "iteration (ms): "
+        "720.0 | global batch size: 8 |\n");
     const struct tr_record *run = &runs.list[0];
     const struct tr_timing *t;
 
@@ -142,7 +144,7 @@ static void core(void **state)
     assert_true(run->row[0].extra);
     assert_false(run->row[1].extra);
     assert_true(run->row[1].field[TR_FIELD_TFLOPS] == 2.5);
-    assert_int_equal(run->timers, 2);
+    assert_int_equal(run->timers, 3);
     assert_string_equal(run->timer[0], "forward-backward");
     t = tr_row_timing(run, &run->row[1], 0);
     assert_non_null(t);
@@ -150,6 +152,8 @@ static void core(void **state)
     assert_null(tr_row_timing(run, &run->row[0], 0));
     t = tr_row_timing(run, &run->row[2], 0);
     assert_true(t && t->max == 81.5 && isnan(t->min));
+    t = tr_row_timing(run, &run->row[2], 2);
+    assert_true(t && t->max == 0.91 && t->min == 0.77);
     tr_records_release(&runs);
 }
 
@@ -183,14 +187,13 @@ static void requeued(void **state)
             7.0) "\n"
                  "slurmstepd: error: *** JOB 1809579 ON r8i3n1 CANCELLED AT 2021-05-23T08:45:57 "
                  "DUE TO "
-                 "PREEMPTION ***\n" WORLD(2) " loading checkpoint from /scratch/run at iteration "
-                                             "20\n" LINE(30, 202.0, 7.4) "\n" LINE(
-                                                 40, 203.0,
-                                                 6.9) "\n" LINE(50, 204.0,
-                                                                6.8) "\n"
-                                                                     "[after training is done] "
-                                                                     "datetime: 2021-05-23 "
-                                                                     "10:41:05 \n");
+                 "PREEMPTION ***\n" WORLD(
+                     2) " loading checkpoint from /scratch/run at iteration "
+                        "20\n" LINE(30, 202.0, 7.4) "\n" LINE(40, 203.0, 6.9) "\n" LINE(
+                            50, 204.0, 6.8) "\n"
+                                            "[after training is done] "
+                                            "datetime: 2021-05-23 "
+                                            "10:41:05 \n");
     const struct tr_record *run = &runs.list[0];
 
     (void)state;
@@ -465,6 +468,31 @@ static void parts(void **state)
     tr_records_release(&runs);
 }
 
+/* Waiting told apart: 17 ms to fill instead of the 20 of the formula, 31 to drain of which 1 in the
+   optimizer. */
+static void measured(void **state)
+{
+    struct tr_records runs = read_text(
+        WORLD(3) "setting number of micro-batches to constant 4\n" LINE(10, 200.0, 9.0)
+            TIMES(40.00, 25.00, 80.00, 38.00) "wait and transfer (ms) | pipeline-fill-wait: 17.00 "
+                                              "| pipeline-steady-wait: 0.25 | "
+                                              "pipeline-drain-wait: 31.00 | forward-recv-wait: "
+                                              "17.00 | optimizer-wait: 1.00\n");
+    struct tr_breakdown b;
+    double sum = 0.0;
+
+    (void)state;
+    assert_ok(tr_break_down(&runs.list[0], TR_WARMUP_AUTO, &b));
+    assert_true(b.measured);
+    assert_true(b.part[TR_PART_FILL] == 17.0 && b.part[TR_PART_DRAIN] == 31.0);
+    assert_true(b.part[TR_PART_TRANSFER] == 1.0 + 8.0 + 8.0);
+    assert_true(b.part[TR_PART_OPTIMIZER] == 4.0 && b.part[TR_PART_OTHER] == 8.0 + 16.0 - 16.0);
+    for (int p = 0; p < TR_PARTS; p++)
+        sum += b.part[p];
+    assert_true(sum == 200.0);
+    tr_records_release(&runs);
+}
+
 /* 6 lines each, one after the other apart and overlapping. */
 static void comparison(void **state)
 {
@@ -506,7 +534,7 @@ int main(void)
         cmocka_unit_test(truncated),       cmocka_unit_test(junk),
         cmocka_unit_test(nothing),         cmocka_unit_test(intervals),
         cmocka_unit_test(selection),       cmocka_unit_test(parts),
-        cmocka_unit_test(comparison),
+        cmocka_unit_test(measured),        cmocka_unit_test(comparison),
     };
 
     return run_tap(tests);
