@@ -145,26 +145,6 @@ static enum tr_status bytes_of(const char *option, const char *text, int64_t *ou
     return TR_OK;
 }
 
-/* Which words are options of this verb, with the words that belong to them; the others are training's. */
-static void split_words(int argc, char **argv, char **mine, int *mines, char **others, int *rest)
-{
-    for (int i = 0; i < argc; i++) {
-        const char *name = strncmp(argv[i], "--", 2) == 0 ? argv[i] + 2 : "";
-        const struct tr_opt *row = NULL;
-        char bare[64];
-
-        snprintf(bare, sizeof bare, "%.*s", (int)strcspn(name, "="), name);
-        row = *bare ? tr_options_find(table(), bare) : NULL;
-        if (!row) {
-            others[(*rest)++] = argv[i];
-            continue;
-        }
-        mine[(*mines)++] = argv[i];
-        if (row->type != TR_OPT_FLAG && !strchr(name, '=') && i + 1 < argc)
-            mine[(*mines)++] = argv[++i];
-    }
-}
-
 /* How many words before the first option are parts; all must be. */
 static enum tr_status count_parts(int argc, char **argv, int *parts)
 {
@@ -180,19 +160,15 @@ static enum tr_status count_parts(int argc, char **argv, int *parts)
 
 static enum tr_status parse(struct bench *o, struct tr_config *c, int argc, char **argv)
 {
-    char **mine = calloc(2 * (size_t)argc + 1, sizeof *mine), **others = mine + argc;
-    int mines = 0, rest = 0;
-    enum tr_status s;
+    int own;
+    char **words = tr_options_split(table(), argc, argv, &own);
+    enum tr_status s = tr_options_parse(table(), o, own, words, NULL);
 
-    if (!mine)
-        tr_die(TR_ERESOURCE, "no memory left for %d words", argc);
-    split_words(argc, argv, mine, &mines, others, &rest);
-    s = tr_options_parse(table(), o, mines, mine, NULL);
     if (s == TR_OK)
         s = tr_config_parse_text(c, default_model);
     if (s == TR_OK)
-        s = tr_config_parse(c, rest, others);
-    free(mine);
+        s = tr_config_parse(c, argc - own, words + own);
+    free(words);
     return s;
 }
 

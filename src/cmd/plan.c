@@ -61,41 +61,6 @@ const struct tr_doc tr_doc_plan = {
     .options = table,
 };
 
-/* The words of this verb's options into `own`, those of training into `rest`, which both borrow. */
-struct words {
-    int owns, rests;
-    char **own, **rest;
-};
-
-/* "--machine=NAME" is one word, "--machine NAME" are two. */
-static int words_of(const char *word)
-{
-    const char *name = strncmp(word, "--", 2) == 0 ? word + 2 : "";
-    const size_t n = strcspn(name, "=");
-
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].kind == TR_ROW_OPT && strlen(rows[i].name) == n &&
-            strncmp(rows[i].name, name, n) == 0)
-            return rows[i].type == TR_OPT_FLAG || name[n] == '=' ? 1 : 2;
-    return 0;
-}
-
-static void sort_words(int argc, char **argv, struct words *w)
-{
-    *w = (struct words){.own = calloc((size_t)argc + 1, sizeof *w->own),
-                        .rest = calloc((size_t)argc + 1, sizeof *w->rest)};
-    if (!w->own || !w->rest)
-        tr_die(TR_ERESOURCE, "no memory left for the options");
-    for (int i = 0, take = 0; i < argc; i++) {
-        take = take > 0 ? take : words_of(argv[i]);
-        if (take > 0)
-            w->own[w->owns++] = argv[i];
-        else
-            w->rest[w->rests++] = argv[i];
-        take -= take > 0;
-    }
-}
-
 static enum tr_status check(const struct tr_config *c)
 {
     if (!c->use_checkpoint_args)
@@ -133,22 +98,22 @@ static enum tr_status tell(const struct ask *a, const struct tr_config *c)
 int tr_cmd_plan(int argc, char **argv)
 {
     struct tr_config c;
-    struct words w;
+    char **words;
     struct ask a;
     enum tr_status s;
+    int own;
 
     tr_config_init(&c);
     tr_options_init(table(), &a);
-    sort_words(argc - 1, argv + 1, &w);
-    s = tr_options_parse(table(), &a, w.owns, w.own, NULL);
+    words = tr_options_split(table(), argc - 1, argv + 1, &own);
+    s = tr_options_parse(table(), &a, own, words, NULL);
     if (s == TR_OK)
-        s = tr_config_parse(&c, w.rests, w.rest);
+        s = tr_config_parse(&c, argc - 1 - own, words + own);
     if (s == TR_OK)
         s = check(&c);
     if (s == TR_OK)
         s = tell(&a, &c);
-    free(w.own);
-    free(w.rest);
+    free(words);
     tr_options_release(table(), &a);
     tr_config_release(&c);
     return tr_status_exit_code(s);

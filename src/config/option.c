@@ -437,6 +437,38 @@ enum tr_status tr_options_parse(const struct tr_options *t, void *base, int argc
     return status;
 }
 
+/* How many words belong to the option of `t` that this word is; 0 if it is none. */
+static int words_of(const struct tr_options *t, const char *word)
+{
+    const char *name = strncmp(word, "--", 2) == 0 ? word + 2 : "";
+    const size_t n = strcspn(name, "=");
+
+    for (int i = 0; i < t->rows && n > 0; i++)
+        if (t->row[i].kind == TR_ROW_OPT && strlen(t->row[i].name) == n &&
+            strncmp(t->row[i].name, name, n) == 0)
+            return t->row[i].type == TR_OPT_FLAG || name[n] == '=' ? 1 : 2;
+    return 0;
+}
+
+char **tr_options_split(const struct tr_options *t, int argc, char **argv, int *own)
+{
+    char **out = calloc((size_t)argc + 1, sizeof *out);
+    int at = 0;
+
+    if (!out)
+        tr_die(TR_ERESOURCE, "no memory left for %d words of the command line", argc);
+    for (int turn = 0; turn < 2; turn++) {
+        for (int i = 0, take = 0; i < argc; i++) {
+            take = take > 0 ? take : words_of(t, argv[i]);
+            if ((take > 0) == (turn == 0))
+                out[at++] = argv[i];
+            take -= take > 0;
+        }
+        *own = turn == 0 ? at : *own;
+    }
+    return out;
+}
+
 enum tr_status tr_options_parse_text(const struct tr_options *t, void *base, const char *text)
 {
     struct target to = {t, base, ""};

@@ -108,6 +108,13 @@ enum tr_status tr_options_parse_args(const struct tr_options *t, void *base,
                                      const struct tr_args *words,
                                      struct tr_words *rest) TR_MUST_CHECK;
 
+/*
+ * For a verb that takes options of `t` and of another table together: words that are options of `t`, with
+ * the values behind them (one each; --name=value is one word), come first in `out`, *own of them, then
+ * all others in their order.  Words are borrowed, the array is the caller's.
+ */
+char **tr_options_split(const struct tr_options *t, int argc, char **argv, int *own);
+
 /* The same from the text of an argument file. */
 enum tr_status tr_options_parse_text(const struct tr_options *t, void *base,
                                      const char *text) TR_MUST_CHECK;
