@@ -7,6 +7,8 @@ libtrireme_a_SOURCES += \
 	src/train/lock.c src/train/lock.h \
 	src/train/state.c src/train/state.h \
 	src/train/fabric.c src/train/fabric.h \
+	src/train/events.c src/train/events.h \
+	src/train/numbers.c src/train/numbers.h \
 	src/train/plan.c src/train/plan.h \
 	src/train/profile.c src/train/profile.h \
 	src/train/progress.c src/train/progress.h \

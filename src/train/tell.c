@@ -82,22 +82,28 @@ static void tell_theory(struct tr_run *r)
 }
 
 /* "allocated" is the arena, "reserved" what the system counts as resident in this process. */
-static void tell_memory(struct tr_tell *t)
+struct tr_memory_line tr_tell_memory_now(const struct tr_run *r)
 {
-    struct tr_run *r = t->run;
     struct rusage usage;
-    struct tr_memory_line mine, *all = room((size_t)r->world->size, sizeof *all);
-    char text[TR_REPORT_BYTES];
 
-    if (r->config->log_format == TR_FORMAT_CORE && !t->memory_told)
-        tell_theory(r);
     getrusage(RUSAGE_SELF, &usage);
-    mine = (struct tr_memory_line){
+    return (struct tr_memory_line){
         .allocated = (int64_t)r->arena.used_bytes,
         .max_allocated = (int64_t)r->arena.capacity_bytes,
         .reserved = resident_bytes(),
         .max_reserved = (int64_t)usage.ru_maxrss * 1024,
     };
+}
+
+static void tell_memory(struct tr_tell *t)
+{
+    struct tr_run *r = t->run;
+    struct tr_memory_line mine, *all = room((size_t)r->world->size, sizeof *all);
+    char text[TR_REPORT_BYTES];
+
+    if (r->config->log_format == TR_FORMAT_CORE && !t->memory_told)
+        tell_theory(r);
+    mine = tr_tell_memory_now(r);
     r->world->via->gather_all(r->world, &mine, sizeof mine, all);
     for (int rank = 0; rank < r->world->size; rank++) {
         if (tr_grid_place(rank, r->shape.w, r->shape.d).dp != 0)
@@ -294,6 +300,8 @@ static void tell_iteration(struct tr_tell *t)
     line.tflops = wants_tflops(c) ? tflops(r, line.samples, line.seconds) : -1.0;
     line.params_norm =
         c->log_params_norm ? tr_stat_params_norm(&r->optim, tr_step_owners(r), &r->queue) : -1.0;
+    t->line_seconds = line.seconds / (t->interval.advanced + t->interval.skipped);
+    t->params_norm = line.params_norm;
     tr_report_iteration(text, sizeof text, &line);
     tr_tell_last(r, text);
 }

@@ -18,6 +18,8 @@ struct tr_tell {
     double since;               /* tr_now() at its start, moved on by what evaluation and saving took */
     int64_t consumed;           /* samples before the interval, without those passed over */
     bool memory_told;
+    double line_seconds;        /* of an iteration, as the last iteration line has it */
+    double params_norm;         /* negative if that line has none */
     bool split;                 /* what of the transfers was waiting is told */
     double *seconds;            /* [world * (TR_TIMERS + 1)] for a table, or NULL; owned */
     char *table;                /* [TR_TIMERS_BYTES(world)] its text; owned */
@@ -57,6 +59,9 @@ void tr_tell_print(struct tr_tell *t, bool lost);
 
 /* Operations of a sample by the formula in use. */
 double tr_tell_flops(const struct tr_run *r);
+
+/* What this rank's memory is used for, now. */
+struct tr_memory_line tr_tell_memory_now(const struct tr_run *r);
 
 /* Print what the last rank wrote into text[TR_REPORT_BYTES], unless it is empty. */
 void tr_tell_last(struct tr_run *r, char *text);

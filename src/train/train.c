@@ -8,6 +8,7 @@
 
 #include "train/dump.h"
 #include "train/keeper.h"
+#include "train/numbers.h"
 #include "train/profile.h"
 #include "train/progress.h"
 #include "train/record.h"
@@ -24,6 +25,7 @@ struct loop {
     struct tr_run *r;
     struct tr_tell tell;
     struct tr_record record;
+    struct tr_numbers numbers;
     struct tr_progress progress; /* of rank 0 */
     struct tr_keeper *keeper;    /* borrowed */
     struct tr_stop *stop;        /* borrowed */
@@ -63,6 +65,8 @@ static void evaluate(struct loop *l, enum tr_split split, const char *where)
     tr_report_validation(text, sizeof text, where, loss);
     tr_tell_last(r, text);
     l->tell.since += tr_now() - began;
+    if (split == TR_SPLIT_VALID)
+        tr_numbers_validation(&l->numbers, loss);
     if (split == TR_SPLIT_VALID)
         tr_stop_took(l->stop, TR_PART_EVALUATION, tr_now() - began);
 }
@@ -118,22 +122,26 @@ static enum tr_status step_and_tell(struct loop *l)
     struct tr_run *r = l->r;
     struct tr_step_result step;
     double began = tr_now();
-    bool passed, lost;
+    bool passed, skipped, lost, due;
 
     tr_profile_before(r);
     r->count_zeros = r->config->log_num_zeros_in_grad && tr_tell_due(&l->tell, r->iteration + 1);
     passed = tr_batches_pass(r->config, r->iteration);
+    tr_numbers_begin(&l->numbers);
     if (passed)
         tr_step_pass(r, &step);
     else
         tr_step(r, &step);
     r->iteration++;
     tr_profile_after(r);
-    tr_tell_add(&l->tell, &step, passed || (step.skipped && goes_on(r->config)));
+    skipped = passed || (step.skipped && goes_on(r->config));
+    tr_tell_add(&l->tell, &step, skipped);
     lost = not_finite(l, &step, tr_tell_due(&l->tell, r->iteration));
-    l->tell.since +=
-        tr_record_after(&l->record, passed, lost || tr_tell_due(&l->tell, r->iteration));
+    due = lost || tr_tell_due(&l->tell, r->iteration);
+    l->tell.since += tr_record_after(&l->record, passed, due);
+    tr_numbers_timers(&l->numbers, &l->tell, due);
     tr_tell_print(&l->tell, lost);
+    tr_numbers_add(&l->numbers, &l->tell, &step, skipped);
     if (lost)
         return TR_FAIL(TR_EINTERNAL,
                        "the loss or its gradient is not finite at iteration %lld, so training on "
@@ -302,7 +310,10 @@ static enum tr_status run_loop(struct tr_run *r, struct tr_keeper *keeper, struc
     tr_report_training(text, sizeof text, moment(r));
     tr_print_rank0("%s\n", text);
     s = tr_record_open(&l.record, r);
+    if (s == TR_OK)
+        s = tr_numbers_open(&l.numbers, r);
     if (s != TR_OK) {
+        tr_numbers_close(&l.numbers);
         tr_record_close(&l.record);
         return s;
     }
@@ -315,6 +326,7 @@ static enum tr_status run_loop(struct tr_run *r, struct tr_keeper *keeper, struc
     tr_progress_close(&l.progress);
     tr_tell_close(&l.tell);
     tr_record_finish(&l.record);
+    tr_numbers_close(&l.numbers);
     tr_record_close(&l.record);
     return s;
 }

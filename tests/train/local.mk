@@ -118,3 +118,7 @@ EXTRA_DIST += tests/train/t_split.sh
 
 TESTS += tests/train/t_trace.sh
 EXTRA_DIST += tests/train/t_trace.sh
+
+# Numbers for programs.
+TESTS += tests/train/t_numbers.sh
+EXTRA_DIST += tests/train/t_numbers.sh

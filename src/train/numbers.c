@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "train/numbers.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "config/option.h"
+#include "util/log.h"
+
+enum { SCHEMA = 1 };
+
+/* ---- JSON lines ---- */
+
+static void put_real(FILE *f, const char *name, double x)
+{
+    char text[64];
+
+    if (isfinite(x))
+        tr_real_text(x, text, sizeof text);
+    fprintf(f, ", \"%s\": %s", name, isfinite(x) ? text : "null");
+}
+
+static void put_whole(FILE *f, const char *name, int64_t x)
+{
+    fprintf(f, ", \"%s\": %" PRId64, name, x);
+}
+
+static void begin_line(FILE *f, const char *kind)
+{
+    struct timespec now;
+    char stamp[64] = "";
+    struct tm utc;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (gmtime_r(&now.tv_sec, &utc))
+        strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &utc);
+    fprintf(f, "{\"schema\": %d, \"kind\": \"%s\", \"time\": \"%s.%03dZ\"", SCHEMA, kind, stamp,
+            (int)(now.tv_nsec / 1000000));
+}
+
+static void end_line(struct tr_numbers *n)
+{
+    fprintf(n->lines, "}\n");
+    if (fflush(n->lines) == 0 && !ferror(n->lines))
+        return;
+    tr_log(TR_LOG_WARNING, "cannot write %s: %s; no more lines are written to it, training goes on",
+           n->run->config->log_jsonl, strerror(errno));
+    fclose(n->lines);
+    n->lines = NULL;
+}
+
+static void put_start(struct tr_numbers *n)
+{
+    const struct tr_run *r = n->run;
+
+    begin_line(n->lines, "start");
+    fprintf(n->lines, ", \"program\": \"trireme " PACKAGE_VERSION "\"");
+    put_whole(n->lines, "iteration", r->iteration);
+    put_whole(n->lines, "train_iters", r->shape.train_iters);
+    put_whole(n->lines, "ranks", r->world->size);
+    put_whole(n->lines, "tensor", r->shape.w);
+    put_whole(n->lines, "pipeline", r->shape.p);
+    put_whole(n->lines, "data", r->shape.d);
+    end_line(n);
+}
+
+static void put_timers(struct tr_numbers *n)
+{
+    FILE *f = n->lines;
+    bool some = false;
+
+    fprintf(f, ", \"timers_ms\": {");
+    for (int t = 0; t < TR_TIMERS; t++) {
+        char text[64];
+
+        if (n->seconds[t] <= 0.0 || tr_timer_kind((enum tr_timer)t) == TR_TIMER_SETUP)
+            continue;
+        tr_real_text(1000.0 * n->seconds[t] / n->iterations, text, sizeof text);
+        fprintf(f, "%s\"%s\": %s", some ? ", " : "", tr_timer_name((enum tr_timer)t), text);
+        some = true;
+    }
+    fprintf(f, "}");
+}
+
+static void put_iteration(struct tr_numbers *n, const struct tr_tell *tell,
+                          const struct tr_step_result *step, bool skipped)
+{
+    const struct tr_run *r = n->run;
+    FILE *f = n->lines;
+
+    begin_line(f, "iteration");
+    put_whole(f, "iteration", r->iteration);
+    put_whole(f, "consumed_samples", r->consumed_train);
+    put_whole(f, "consumed_tokens", r->consumed_train * r->shape.seq);
+    put_whole(f, "global_batch_size", r->global_batch);
+    put_real(f, "seconds", n->took);
+    fprintf(f, ", \"skipped\": %s", skipped ? "true" : "false");
+    put_real(f, "lm_loss", skipped ? NAN : step->loss);
+    put_real(f, "learning_rate", tr_step_lr(r));
+    put_real(f, "loss_scale", r->scaler.scale);
+    put_real(f, "grad_norm", skipped || r->optim.clip <= 0.0 ? NAN : step->grad_norm);
+    if (!skipped && step->zeros >= 0.0)
+        put_real(f, "num_zeros", step->zeros);
+    if (n->timed) {
+        if (tell->params_norm >= 0.0)
+            put_real(f, "params_norm", tell->params_norm);
+        put_real(f, "elapsed_ms", 1000.0 * tell->line_seconds);
+        put_timers(n);
+    }
+    end_line(n);
+}
+
+/* ---- TensorBoard ---- */
+
+/* One value against iterations and samples; as BigScience's fork, in a group and against tokens. */
+static void put_scalar(struct tr_numbers *n, const char *group, const char *name, double value)
+{
+    const struct tr_run *r = n->run;
+    const bool grouped = r->config->log_format == TR_FORMAT_DEEPSPEED;
+    char tag[256];
+
+    snprintf(tag, sizeof tag, "%s%s%s", grouped ? group : "", grouped ? "/" : "", name);
+    tr_events_scalar(&n->events, tag, value, r->iteration);
+    snprintf(tag, sizeof tag, "%s%s%s vs samples", grouped ? group : "", grouped ? "/" : "", name);
+    tr_events_scalar(&n->events, tag, value, r->consumed_train);
+    if (!grouped)
+        return;
+    snprintf(tag, sizeof tag, "%s/%s vs tokens", group, name);
+    tr_events_scalar(&n->events, tag, value, r->consumed_train * r->shape.seq);
+}
+
+static void put_alone(struct tr_numbers *n, const char *name, double value)
+{
+    if (n->run->config->log_format == TR_FORMAT_DEEPSPEED)
+        put_scalar(n, name, name, value);
+    else
+        tr_events_scalar(&n->events, name, value, n->run->iteration);
+}
+
+static void put_results(struct tr_numbers *n, const struct tr_step_result *step, bool skipped)
+{
+    const struct tr_run *r = n->run;
+    const struct tr_config *c = r->config;
+
+    if (c->log_learning_rate_to_tensorboard)
+        put_scalar(n, "learning-rate", "learning-rate", tr_step_lr(r));
+    if (c->log_batch_size_to_tensorboard)
+        put_scalar(n, "batch-size", "batch-size", (double)r->global_batch);
+    if (!skipped)
+        put_scalar(n, "lm-loss-training", "lm loss", step->loss);
+    if (c->log_loss_scale_to_tensorboard)
+        put_scalar(n, "loss-scale", "loss-scale", r->scaler.scale);
+    if (!skipped && r->optim.clip > 0.0)
+        put_scalar(n, "grad-norm", "grad-norm", step->grad_norm);
+    if (!skipped && step->zeros >= 0.0)
+        put_scalar(n, "num-zeros", "num-zeros", step->zeros);
+}
+
+static void put_memory(struct tr_numbers *n)
+{
+    const struct tr_memory_line memory = tr_tell_memory_now(n->run);
+
+    tr_events_scalar(&n->events, "mem-reserved-bytes", (double)memory.reserved, n->run->iteration);
+    tr_events_scalar(&n->events, "mem-allocated-bytes", (double)memory.allocated,
+                     n->run->iteration);
+}
+
+static void put_events(struct tr_numbers *n, const struct tr_tell *tell,
+                       const struct tr_step_result *step, bool skipped)
+{
+    const struct tr_config *c = n->run->config;
+
+    if (tr_tell_every(n->run->iteration, c->tensorboard_log_interval)) {
+        put_results(n, step, skipped);
+        if (c->log_memory_to_tensorboard)
+            put_memory(n);
+    }
+    if (!n->timed)
+        return;
+    if (tell->params_norm >= 0.0)
+        put_scalar(n, "params-norm", "params-norm", tell->params_norm);
+    if (!c->log_timers_to_tensorboard)
+        return;
+    put_alone(n, "iteration-time", tell->line_seconds);
+    for (int t = 0; t < TR_TIMERS; t++) {
+        char tag[128];
+
+        if (n->seconds[t] <= 0.0 || tr_timer_kind((enum tr_timer)t) == TR_TIMER_SETUP)
+            continue;
+        snprintf(tag, sizeof tag, "%s-time", tr_timer_name((enum tr_timer)t));
+        tr_events_scalar(&n->events, tag, n->seconds[t] / n->iterations, n->run->iteration);
+    }
+}
+
+/* ---- both ---- */
+
+/* A job that was killed while it wrote may have left half a line. */
+static enum tr_status open_lines(struct tr_numbers *n, const char *path)
+{
+    n->lines = fopen(path, "a+e");
+    if (!n->lines)
+        return TR_FAIL(TR_EIO, "cannot write %s: %s, and --log-jsonl wants its lines there", path,
+                       strerror(errno));
+    if (fseek(n->lines, -1, SEEK_END) == 0 && getc(n->lines) != '\n') {
+        fseek(n->lines, 0, SEEK_END);
+        putc('\n', n->lines);
+    }
+    put_start(n);
+    return TR_OK;
+}
+
+static enum tr_status open_mine(struct tr_numbers *n)
+{
+    const struct tr_config *c = n->run->config;
+
+    if (!n->mine)
+        return TR_OK;
+    if (c->tensorboard_dir)
+        TR_TRY(tr_events_open(&n->events, c->tensorboard_dir));
+    return c->log_jsonl ? open_lines(n, c->log_jsonl) : TR_OK;
+}
+
+enum tr_status tr_numbers_open(struct tr_numbers *n, struct tr_run *run)
+{
+    const struct tr_config *c = run->config;
+
+    *n = (struct tr_numbers){.run = run};
+    if (!c->tensorboard_dir &&
+        (c->log_timers_to_tensorboard || c->log_batch_size_to_tensorboard ||
+         c->log_validation_ppl_to_tensorboard || c->log_memory_to_tensorboard))
+        tr_log_rank0(TR_LOG_WARNING, "there are no TensorBoard files to log to without "
+                                     "--tensorboard-dir, which says where they go");
+    if (!c->tensorboard_dir && !c->log_jsonl)
+        return TR_OK;
+    n->mine = run->world->rank == run->world->size - 1;
+    return tr_comm_agree(run->world, open_mine(n));
+}
+
+void tr_numbers_close(struct tr_numbers *n)
+{
+    tr_events_close(&n->events);
+    if (n->lines)
+        fclose(n->lines);
+    memset(n, 0, sizeof *n);
+}
+
+void tr_numbers_begin(struct tr_numbers *n)
+{
+    n->began = tr_now();
+}
+
+void tr_numbers_timers(struct tr_numbers *n, const struct tr_tell *tell, bool line_due)
+{
+    n->took = tr_now() - n->began;
+    n->timed = n->mine && line_due;
+    if (!n->timed)
+        return;
+    tr_timers_read(n->seconds);
+    n->iterations = tell->interval.advanced + tell->interval.skipped;
+}
+
+void tr_numbers_add(struct tr_numbers *n, const struct tr_tell *tell,
+                    const struct tr_step_result *step, bool skipped)
+{
+    if (n->events.f)
+        put_events(n, tell, step, skipped);
+    if (n->lines)
+        put_iteration(n, tell, step, skipped);
+}
+
+void tr_numbers_validation(struct tr_numbers *n, double loss)
+{
+    if (n->events.f) {
+        put_scalar(n, "lm-loss-validation", "lm loss validation", loss);
+        if (n->run->config->log_validation_ppl_to_tensorboard)
+            put_scalar(n, "lm-loss-validation", "lm loss validation ppl", exp(fmin(20.0, loss)));
+    }
+    if (!n->lines)
+        return;
+    begin_line(n->lines, "validation");
+    put_whole(n->lines, "iteration", n->run->iteration);
+    put_whole(n->lines, "consumed_samples", n->run->consumed_train);
+    put_real(n->lines, "lm_loss", loss);
+    end_line(n);
+}
