@@ -64,7 +64,7 @@ struct tr_plan_megatron {
     double allocated, peak, reserved_low, reserved_high;
 };
 
-/* One stage: its first tensor rank of the first replica, which has no less than the others. */
+/* One stage: its first tensor rank of the first replica. */
 struct tr_plan_stage {
     int stage, rank;
     int64_t layers, params;

@@ -152,13 +152,13 @@ static void print_run(const struct tr_plan *p, FILE *f)
 
     fprintf(f, "run: %" PRId64 " iterations, %.3f B tokens", b->iterations, b->tokens / 1e9);
     if (p->has_machine)
-        fprintf(f, ", %.1f h, %.0f GPU-hours", b->hours, b->gpu_hours);
+        fprintf(f, ", %.2f h, %.0f GPU-hours", b->hours, b->gpu_hours);
     if (b->jobs > 0)
         fprintf(f, ", %" PRId64 " job%s of %.0f min", b->jobs, b->jobs == 1 ? "" : "s",
                 b->job_minutes);
     fputc('\n', f);
     if (b->ramp_hours > 0.0)
-        fprintf(f, "  of these %.1f h while the batch grows\n", b->ramp_hours);
+        fprintf(f, "  of these %.2f h while the batch grows\n", b->ramp_hours);
 }
 
 void tr_plan_text(const struct tr_plan *p, FILE *f)

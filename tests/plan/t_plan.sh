@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091
 # trireme plan: what it prints, what it exits with, and that it says what training itself would.
 . "$srcdir/tests/tap.sh"
-plan 21
+plan 22
 TRIREME_MACHINES=$srcdir/machines
 export TRIREME_MACHINES
 
@@ -151,6 +151,21 @@ fails "bf16 where GPUs have none" 64 "no products in bf16" \
     --micro-batch-size 1 --train-iters 10 --lr 1e-4 --bf16
 fails "options of a checkpoint are not taken" 64 "takes no options from a checkpoint" \
     plan_30b --load "$work" --use-checkpoint-args
+
+# A checkpoint is as long as the plan says, or a little less.
+small="--num-layers 4 --hidden-size 256 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32
+    --vocab-size 3000 --micro-batch-size 1 --train-iters 1 --lr 1e-4 --mock-data --backend cpu --threads 1
+    --eval-iters 0 --save $work/saved"
+# shellcheck disable=SC2086 # words
+as_long() {
+    ranks 1 timeout 300 "$trireme" train $small >"$work/log" 2>&1 || { cat "$work/log"; return 1; }
+    "$trireme" plan $small --json >"$work/json" || return 1
+    planned=$(sed -n 's/.*"checkpoint_bytes": \([0-9]*\).*/\1/p' "$work/json")
+    there=$(wc -c <"$work/saved/iter_0000001/model_optim_rng.h5")
+    echo "planned $planned, there are $there"
+    [ "$there" -le "$planned" ] && [ $((planned - there)) -le $((planned / 100)) ]
+}
+check "a checkpoint is as long as planned" as_long
 
 # What the pages show.
 sed -n '/^title = Our/,/^```/p' "$srcdir/docs/machines.md" | sed '/^```/d' >"$work/ours.conf"
