@@ -346,6 +346,13 @@ static void publish(struct tr_run *r)
     tr_dp_need(r->dp, &r->queue, 0);
 }
 
+/* Drawing takes longer than reading, so nothing is drawn where a checkpoint comes. */
+static void begin_anew(struct tr_run *r)
+{
+    draw_weights(r);
+    publish(r);
+}
+
 /* Without moments where they are neither loaded nor saved. */
 static struct tr_ckpt_tensors tensors_of(struct tr_run *r, bool moments)
 {
@@ -401,8 +408,10 @@ enum tr_status tr_run_load(struct tr_run *r)
     TR_TRY(tr_ckpt_load(&r->grid, r->config->load, &how, &r->shape, &tensors, &state, &found));
     tr_timer_stop(TR_TIMER_LOAD_CHECKPOINT);
     print_timer(r, TR_TIMER_LOAD_CHECKPOINT);
-    if (!found)
+    if (!found) {
+        begin_anew(r);
         return TR_OK;
+    }
     r->iteration = state.iteration;
     r->consumed_train = state.consumed_train_samples;
     r->consumed_valid = state.consumed_valid_samples;
@@ -490,8 +499,8 @@ static enum tr_status build(struct tr_run *r)
     open_scaler(r);
     TR_TRY(open_memory(r));
     TR_TRY(open_replicas(r));
-    draw_weights(r);
-    publish(r);
+    if (!r->config->load)
+        begin_anew(r);
     tr_tell_parameters(r);
     return TR_OK;
 }

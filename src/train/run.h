@@ -70,8 +70,8 @@ struct tr_run {
 };
 
 /*
- * Build a run from its options: groups, device, memory (planned, then reserved at once), weights from
- * the seed.  Prints Megatron's start-up lines.  Collective over `world`; on failure all ranks return
+ * Build a run from its options: groups, device, memory (planned, then reserved at once), and without
+ * --load weights from the seed; with it they come with tr_run_load().  Prints Megatron's start-up lines.  Collective over `world`; on failure all ranks return
  * the same status and sentence, and what was built is torn down.  `config` and `world` are borrowed
  * until close.
  */
@@ -92,8 +92,8 @@ enum tr_status tr_run_reach(struct tr_run *r, const struct tr_config *config,
 enum tr_status tr_run_imagine(struct tr_run *r, const struct tr_config *config,
                               const struct tr_shape *shape, int rank) TR_MUST_CHECK;
 
-/* Resume from the newest checkpoint of --load, if the option is given and there is one.  Collective;
-   the run may be closed, but not used, after a failure. */
+/* Resume from the newest checkpoint of --load, if the option is given, and begin with weights from the
+   seed if there is none.  Collective; the run may be closed, but not used, after a failure. */
 enum tr_status tr_run_load(struct tr_run *r) TR_MUST_CHECK;
 
 /* Open the data sets.  Collective; see tr_data_open(). */

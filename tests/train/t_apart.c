@@ -123,6 +123,8 @@ static void halves(const char *options, bool first, bool second, struct outcome 
     apart_choose(first);
     open_run(&r, &c, more);
     assert_all(r.queue.on->apart == first);
+    assert_all_ok(tr_run_load(&r));
+    assert_all(r.iteration == 0);
     train(&r, 0, HALF, o);
     assert_all_ok(tr_run_save(&r));
     tiny_close(&r, &c);
