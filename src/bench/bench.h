@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "config/machine.h"
 #include "train/run.h"
 
 /*
@@ -21,7 +22,8 @@ struct tr_bench {
     bool quiet; /* no tables: the caller prints the rows as JSON */
 
     char (*host)[TR_HOST_BYTES]; /* [world] of each rank; owned */
-    json_t *rows; /* one object for each line of the tables; owned; the same on all ranks */
+    json_t *rows;     /* one object for each line of the tables; owned; the same on all ranks */
+    double write_gbs; /* of the latest tr_bench_io(); 0 before */
     int64_t results, wrong; /* numbers that were compared, and that were not as they must be */
 };
 
@@ -68,7 +70,8 @@ enum tr_status tr_bench_coll(struct tr_bench *b, const struct tr_bench_coll *how
 /*
  * A checkpoint's pattern: one file in `folder`, each rank writes `bytes` of it in its own place, in blocks,
  * and flushes them to the disk; then each reads what the rank after it wrote, with the page cache told to
- * forget it.  The file is removed.  TR_ERESOURCE if there is no room, TR_EIO if the disk fails.
+ * forget it.  The file is removed.  b->write_gbs is how fast they wrote.  TR_ERESOURCE if there is no
+ * room, TR_EIO if the disk fails.
  */
 enum tr_status tr_bench_io(struct tr_bench *b, const char *folder, int64_t bytes) TR_MUST_CHECK;
 
@@ -76,9 +79,19 @@ enum tr_status tr_bench_io(struct tr_bench *b, const char *folder, int64_t bytes
  * Whether all nodes are as fast: on each rank a square product, a copy of memory, and a message to and fro
  * with another rank (its neighbour in the list of ranks).  A node is slow where the median of its ranks is
  * less than `floor` of the median of all nodes; their names are written for --exclude, and *slow counts
- * them.  `of_model` is the width of the products.
+ * them.
  */
 enum tr_status tr_bench_node(struct tr_bench *b, double floor, int *slow) TR_MUST_CHECK;
+
+/*
+ * What a machine profile (config/machine.h) says of GPUs, memory and links, measured: square products in
+ * each type, a copy, the bus bandwidth of an all-reduce and the time of a message of 8 bytes inside nodes
+ * and between them; and b->write_gbs.  With a profile each number stands beside its, and *low counts those that are less than `floor` of it (more than it over `floor`, where
+ * they are times).  *out is a profile of this machine; `date` is today's, YYYY-MM-DD.
+ */
+enum tr_status tr_bench_machine(struct tr_bench *b, const char *date,
+                                const struct tr_machine *profile, double floor, int *low,
+                                struct tr_machine *out) TR_MUST_CHECK;
 
 /* ---- what they share ---- */
 

@@ -69,6 +69,11 @@ static void read_next(void *ctx)
     }
 }
 
+static double gbs_of(const struct work *w, struct tr_bench_times t)
+{
+    return 1e-9 * (double)w->bytes * w->b->run->world->size / t.median;
+}
+
 static enum tr_status tell(struct work *w, const char *what, struct tr_bench_times t)
 {
     const struct tr_comm *world = w->b->run->world;
@@ -83,11 +88,11 @@ static enum tr_status tell(struct work *w, const char *what, struct tr_bench_tim
                                   : TR_OK));
     tr_bench_print(w->b, "%9s %6d %12.1f %12.1f %10.1f %10.1f %10.1f %9.3f %6lld\n", what,
                    world->size, (double)w->bytes / MIB, all / MIB, 1e3 * t.median, 1e3 * t.min,
-                   1e3 * t.max, 1e-9 * all / t.median, (long long)wrong);
+                   1e3 * t.max, gbs_of(w, t), (long long)wrong);
     tr_bench_row(w->b, json_pack("{s:s, s:s, s:i, s:I, s:f, s:f, s:f, s:f, s:I}", "bench", "io",
                                  "way", what, "ranks", world->size, "bytes", (json_int_t)all, "ms",
                                  1e3 * t.median, "ms_min", 1e3 * t.min, "ms_max", 1e3 * t.max,
-                                 "gbs", 1e-9 * all / t.median, "wrong", (json_int_t)wrong));
+                                 "gbs", gbs_of(w, t), "wrong", (json_int_t)wrong));
     return TR_OK;
 }
 
@@ -125,12 +130,16 @@ static enum tr_status open_file(struct work *w, const char *path)
 
 static enum tr_status both_ways(struct work *w)
 {
+    struct tr_bench_times t;
+
     tr_bench_print(w->b,
                    "# io: one file, %d MiB at a time, flushed; median of %d, %d first not counted\n"
                    "#     way  ranks   MiB a rank    MiB total    ms (median, min, max)           "
                    "GB/s #wrong\n",
                    BLOCK >> 20, w->b->repeats, w->b->warm_up + 1);
-    TR_TRY(tell(w, "write", tr_bench_time(w->b, write_mine, w, NULL)));
+    t = tr_bench_time(w->b, write_mine, w, NULL);
+    TR_TRY(tell(w, "write", t));
+    w->b->write_gbs = gbs_of(w, t);
     return tell(w, "read", tr_bench_time(w->b, read_next, w, NULL));
 }
 

@@ -3,4 +3,5 @@ libtrireme_a_SOURCES += \
 	src/bench/coll.c \
 	src/bench/gemm.c \
 	src/bench/io.c \
+	src/bench/machine.c \
 	src/bench/node.c

@@ -19,7 +19,7 @@ struct bench {
     int64_t repetitions, warmup_iters, step_factor, file_mib;
     int64_t call, group, datatype;
     double floor;
-    char *min_bytes, *max_bytes, *folder;
+    char *min_bytes, *max_bytes, *folder, *machine, *write_machine;
 };
 
 #define OPT(type_, field_, name_, initial_, check_, help_)                                         \
@@ -53,7 +53,13 @@ static const struct tr_opt rows[] = {
     OPT(TEXT, folder, "folder", ".", ANY, "io: where the file is written, and removed"),
     OPT(INT, file_mib, "file-mib", "64", COUNT, "io: MiB of each rank"),
     OPT(REAL, floor, "floor", "0.9", FRACTION,
-        "node: below this part of the median of all nodes a node counts as slow"),
+        "node: below this part of the median of all nodes a node counts as slow; machine: below "
+        "this "
+        "part of the profile a number is low"),
+    OPT(TEXT, machine, "machine", NULL, ANY,
+        "machine: profile to compare with, its name or a file"),
+    OPT(TEXT, write_machine, "write-machine", NULL, ANY,
+        "machine: write what was measured as a profile for `trireme plan --machine`"),
 };
 
 static const struct tr_spelling spellings[] = {
@@ -87,7 +93,7 @@ static const char default_model[] =
     "--micro-batch-size 1 --train-iters 1 --lr 1e-4 --mock-data";
 
 const struct tr_doc tr_doc_bench = {
-    .synopsis = "trireme bench gemm|coll|io|node... [OPTION...]\n"
+    .synopsis = "trireme bench gemm|coll|io|node|machine... [OPTION...]\n"
                 "srun trireme bench ...",
     .about =
         "Measure what training would use, with the device, the transport and the groups that it "
@@ -114,6 +120,10 @@ const struct tr_doc tr_doc_bench = {
         "the "
         "names of slow ones as --exclude takes them; then the exit code is 69.\n"
         "\n"
+        "machine: what a profile of `trireme plan` says, measured, and beside --machine; the exit "
+        "code is "
+        "69 when a number is low.  After io it knows the disk as well.\n"
+        "\n"
         "    srun trireme bench gemm coll @jobs/models/study-7.5b.args --fp16\n"
         "    srun trireme bench coll --group dp --tensor-model-parallel-size 4 --call all-reduce",
     .options = table,
@@ -121,9 +131,14 @@ const struct tr_doc tr_doc_bench = {
 
 /* ---- words ---- */
 
+/* What makes the program fail after all tables are there. */
+struct outcome {
+    int slow, low; /* nodes, numbers */
+};
+
 static const struct part {
     const char *name;
-    enum tr_status (*run)(const struct bench *o, struct tr_bench *b, int *slow);
+    enum tr_status (*run)(const struct bench *o, struct tr_bench *b, struct outcome *x);
 } * part_of(const char *name);
 
 /* "16M" */
@@ -150,11 +165,13 @@ static enum tr_status count_parts(int argc, char **argv, int *parts)
 {
     for (*parts = 0; *parts < argc && argv[*parts][0] != '-' && argv[*parts][0] != '@'; ++*parts)
         if (!part_of(argv[*parts]))
-            return TR_FAIL(TR_ECONFIG, "trireme bench cannot '%s', only gemm, coll, io and node",
+            return TR_FAIL(TR_ECONFIG,
+                           "trireme bench cannot '%s', only gemm, coll, io, node and machine",
                            argv[*parts]);
     if (*parts == 0)
-        return TR_FAIL(TR_ECONFIG,
-                       "trireme bench needs to be told what to measure: gemm, coll, io or node");
+        return TR_FAIL(
+            TR_ECONFIG,
+            "trireme bench needs to be told what to measure: gemm, coll, io, node or machine");
     return TR_OK;
 }
 
@@ -174,20 +191,29 @@ static enum tr_status parse(struct bench *o, struct tr_config *c, int argc, char
 
 /* ---- parts ---- */
 
-static enum tr_status run_gemm(const struct bench *o, struct tr_bench *b, int *slow)
+/* "2026-11-20T14:19:03Z" */
+static void date_of(char *out, size_t size)
 {
-    (void)o, (void)slow;
+    time_t now = time(NULL);
+    struct tm utc;
+
+    strftime(out, size, "%FT%TZ", gmtime_r(&now, &utc));
+}
+
+static enum tr_status run_gemm(const struct bench *o, struct tr_bench *b, struct outcome *x)
+{
+    (void)o, (void)x;
     return tr_bench_gemm(b);
 }
 
-static enum tr_status run_coll(const struct bench *o, struct tr_bench *b, int *slow)
+static enum tr_status run_coll(const struct bench *o, struct tr_bench *b, struct outcome *x)
 {
     struct tr_bench_coll how = {.call = (enum tr_bench_call)o->call,
                                 .group = (enum tr_bench_group)o->group,
                                 .dtype = (enum tr_dtype)o->datatype,
                                 .factor = (int)o->step_factor};
 
-    (void)slow;
+    (void)x;
     TR_TRY(bytes_of("min-bytes", o->min_bytes, &how.least));
     TR_TRY(bytes_of("max-bytes", o->max_bytes, &how.most));
     if (how.least > how.most)
@@ -200,21 +226,57 @@ static enum tr_status run_coll(const struct bench *o, struct tr_bench *b, int *s
     return tr_bench_coll(b, &how);
 }
 
-static enum tr_status run_io(const struct bench *o, struct tr_bench *b, int *slow)
+static enum tr_status run_io(const struct bench *o, struct tr_bench *b, struct outcome *x)
 {
-    (void)slow;
+    (void)x;
     return tr_bench_io(b, o->folder, o->file_mib << 20);
 }
 
-static enum tr_status run_node(const struct bench *o, struct tr_bench *b, int *slow)
+static enum tr_status run_node(const struct bench *o, struct tr_bench *b, struct outcome *x)
 {
-    return tr_bench_node(b, o->floor, slow);
+    return tr_bench_node(b, o->floor, &x->slow);
+}
+
+/* From rank 0; the sentence, if there is one, is that of all. */
+static enum tr_status write_profile(const struct tr_bench *b, const char *path,
+                                    const struct tr_machine *m)
+{
+    enum tr_status s = TR_OK;
+    char *text = NULL;
+    size_t size;
+    FILE *f;
+
+    if (path && b->run->world->rank == 0) {
+        f = open_memstream(&text, &size);
+        if (!f)
+            tr_die(TR_ERESOURCE, "no memory left for a machine profile");
+        tr_machine_write(m, f);
+        fclose(f);
+        s = tr_file_replace(path, text, size);
+        free(text);
+    }
+    return tr_comm_agree(b->run->world, s);
+}
+
+static enum tr_status run_machine(const struct bench *o, struct tr_bench *b, struct outcome *x)
+{
+    struct tr_machine profile, found;
+    char date[40];
+
+    if (o->machine)
+        TR_TRY(tr_comm_agree(b->run->world, tr_machine_find(o->machine, &profile)));
+    date_of(date, sizeof date);
+    TR_TRY(tr_bench_machine(b, date, o->machine ? &profile : NULL, o->floor, &x->low, &found));
+    return write_profile(b, o->write_machine, &found);
 }
 
 static const struct part *part_of(const char *name)
 {
-    static const struct part all[] = {
-        {"gemm", run_gemm}, {"coll", run_coll}, {"io", run_io}, {"node", run_node}};
+    static const struct part all[] = {{"gemm", run_gemm},
+                                      {"coll", run_coll},
+                                      {"io", run_io},
+                                      {"node", run_node},
+                                      {"machine", run_machine}};
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (strcmp(all[i].name, name) == 0)
@@ -227,10 +289,8 @@ static const struct part *part_of(const char *name)
 static void print_head(const struct tr_bench *b)
 {
     char date[40];
-    time_t now = time(NULL);
-    struct tm utc;
 
-    strftime(date, sizeof date, "%FT%TZ", gmtime_r(&now, &utc));
+    date_of(date, sizeof date);
     tr_bench_print(b, "# %s, %s, %d rank%s on %d node%s, %s\n", tr_version_text(), date,
                    b->run->world->size, b->run->world->size == 1 ? "" : "s", b->run->launch.nodes,
                    b->run->launch.nodes == 1 ? "" : "s",
@@ -241,12 +301,10 @@ static void print_json(const struct tr_bench *b)
 {
     json_t *all;
     char date[40], *text;
-    time_t now = time(NULL);
-    struct tm utc;
 
     if (b->run->world->rank != 0)
         return;
-    strftime(date, sizeof date, "%FT%TZ", gmtime_r(&now, &utc));
+    date_of(date, sizeof date);
     all = tr_libraries_json();
     json_object_set_new(all, "date", json_string(date));
     json_object_set_new(all, "ranks", json_integer(b->run->world->size));
@@ -263,7 +321,8 @@ static void print_json(const struct tr_bench *b)
     json_decref(all);
 }
 
-static enum tr_status verdict(const struct bench *o, const struct tr_bench *b, int slow)
+static enum tr_status verdict(const struct bench *o, const struct tr_bench *b,
+                              const struct outcome *x)
 {
     if (b->wrong > 0)
         return TR_FAIL(
@@ -271,17 +330,23 @@ static enum tr_status verdict(const struct bench *o, const struct tr_bench *b, i
             "%lld of %lld numbers are wrong, so a device, a library or a link computes or "
             "carries nonsense: find out which, before anything is trained on it",
             (long long)b->wrong, (long long)b->results);
-    if (slow > 0)
+    if (x->slow > 0)
         return TR_FAIL(TR_ERESOURCE,
-                       "%d of %d nodes are below %g of the median of all: leave them out", slow,
+                       "%d of %d nodes are below %g of the median of all: leave them out", x->slow,
                        b->run->launch.nodes, o->floor);
+    if (x->low > 0)
+        return TR_FAIL(
+            TR_ERESOURCE,
+            "%d numbers are below %g of what the profile %s says: look for what else runs, or "
+            "correct the profile",
+            x->low, o->floor, o->machine);
     return TR_OK;
 }
 
 static enum tr_status measure(const struct bench *o, struct tr_run *run, int parts, char **part)
 {
     struct tr_bench b;
-    int slow = 0;
+    struct outcome x = {0};
     enum tr_status s = TR_OK;
 
     tr_bench_open(&b, run);
@@ -290,11 +355,11 @@ static enum tr_status measure(const struct bench *o, struct tr_run *run, int par
     b.warm_up = (int)o->warmup_iters;
     print_head(&b);
     for (int i = 0; i < parts && s == TR_OK; i++)
-        s = part_of(part[i])->run(o, &b, &slow);
+        s = part_of(part[i])->run(o, &b, &x);
     if (s == TR_OK && o->json)
         print_json(&b);
     if (s == TR_OK)
-        s = verdict(o, &b, slow);
+        s = verdict(o, &b, &x);
     tr_bench_close(&b);
     return s;
 }

@@ -159,8 +159,8 @@ void tr_comm_mpi_stop(struct tr_comm *world);
    tr_comm_mpi_start().  Not collective, but all ranks should say the same. */
 void tr_comm_mpi_limit(struct tr_comm *world, double seconds);
 
-/* There are more ranks than cores on this node: a rank that has waited for a while sleeps between looks,
-   so that those it waits for have the cores.  Does nothing to other transports than MPI.  Not collective. */
+/* There are more ranks than cores on this node: a rank that waits sleeps between looks sooner than
+   elsewhere, so that those it waits for have the cores.  Does nothing to other transports than MPI.  Not collective. */
 void tr_comm_mpi_crowded(struct tr_comm *world);
 
 /*

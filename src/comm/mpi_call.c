@@ -13,10 +13,10 @@
 /* Polls before a waiting rank offers its core to others; seconds from one look at the others to the next. */
 enum { POLLS_BEFORE_YIELD = 64 };
 static const double LOOK_EVERY = 0.01;
-/* Seconds for which a rank that has no core of its own keeps asking before it sleeps between questions, and
-   how long it sleeps: it may come so much late, 5 % of what it has waited. */
-static const double EAGER = 0.001;
-enum { NAP_NANOSECONDS = 50000 };
+/* A rank that has waited for long sleeps between polls, for this part of what it has waited: so much later
+   it may come.  More where ranks outnumber cores, and those that it waits for need this one.  Seconds: a
+   shorter sleep is none, and longer ones save nothing. */
+static const double SLEEP_PART = 0.01, SLEEP_PART_CROWDED = 0.05, SLEEP_LEAST = 5e-5, SLEEP_MOST = 1e-3;
 
 /*
  * An all-reduce of SLICED bytes or more goes as reduce-scatters and all-gathers of pieces.  What is started
@@ -203,30 +203,36 @@ static void go_on(struct tr_comm *c)
 
 /* To yield gives the core to those that have work, at once, but the kernel takes a task that does nothing else
    for one that computes: many of them keep those that do from running, on Linux 6.18 for up to a minute. */
-static void offer_core(bool sleeps)
+static void offer_core(double seconds)
 {
-    if (sleeps)
-        nanosleep(&(struct timespec){.tv_nsec = NAP_NANOSECONDS}, NULL);
+    if (seconds > 0.0)
+        nanosleep(&(struct timespec){.tv_nsec = (long)(1e9 * seconds)}, NULL);
     else
         sched_yield();
+}
+
+static double sleep_of(const struct tr_comm *c, double waited)
+{
+    double s = waited * (*tr_mpi_group(c)->crowded ? SLEEP_PART_CROWDED : SLEEP_PART);
+
+    return s < SLEEP_LEAST ? 0.0 : s < SLEEP_MOST ? s : SLEEP_MOST;
 }
 
 /* MPI_Waitall() may spin, and where ranks outnumber cores the rank that is waited for needs this
    core.  Nor would it see that another rank is lost. */
 static void finish(struct tr_comm *c, struct tr_queue *q, struct tr_pending *p)
 {
-    double began = 0.0, looked = 0.0, waited = 0.0, now;
-    bool sleeps = false;
+    double began = 0.0, looked = 0.0, waited = 0.0, sleep = 0.0, now;
 
     (void)q;
     for (int polls = 1; !poll(c, p); polls++) {
-        if (polls % POLLS_BEFORE_YIELD != 0 && !sleeps)
+        if (polls % POLLS_BEFORE_YIELD != 0 && sleep <= 0.0)
             continue;
-        offer_core(sleeps);
+        offer_core(sleep);
         now = tr_now();
         if (looked <= 0.0)
             began = looked = now;
-        sleeps = *tr_mpi_group(c)->crowded && now - began > EAGER;
+        sleep = sleep_of(c, now - began);
         if (now - looked < LOOK_EVERY)
             continue;
         waited += tr_watch_step(looked, now);

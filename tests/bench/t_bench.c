@@ -236,6 +236,42 @@ static void nodes(void **state)
     end();
 }
 
+/* A profile of what was measured holds it; one that promises a thousand times as much finds all low. */
+static void machines(void **state)
+{
+    struct tr_machine found, better, again;
+    char *text = NULL;
+    size_t bytes;
+    int low = 0;
+    FILE *f;
+
+    (void)state;
+    begin("");
+    bench.repeats = 1;
+    assert_all_ok(tr_bench_machine(&bench, "2026-11-22T00:00:00Z", NULL, 0.9, &low, &found));
+    assert_all(low == 0);
+    assert_all(found.gpus_per_node == world.size && found.peak_fp32 > 0.0 && found.peak_bf16 > 0.0);
+    assert_all(found.node_link > 0.0 && found.node_us > 0.0 && found.net_link == found.node_link);
+    /* Three peaks, memory, and the two numbers of the links inside the node. */
+    assert_all(json_array_size(bench.rows) == 6);
+    f = open_memstream(&text, &bytes);
+    tr_machine_write(&found, f);
+    fclose(f);
+    assert_all_ok(tr_machine_parse("here.conf", text, &again));
+    assert_all(strcmp(again.date, "2026-11-22") == 0 && again.stream == found.stream);
+    free(text);
+    better = found;
+    better.peak_fp16 *= 1e3;
+    better.peak_bf16 *= 1e3;
+    better.peak_fp32 *= 1e3;
+    better.stream *= 1e3;
+    better.node_link *= 1e3;
+    better.node_us *= 1e-3;
+    assert_all_ok(tr_bench_machine(&bench, "2026-11-22T00:00:00Z", &better, 0.1, &low, &found));
+    assert_all(low == 6);
+    end();
+}
+
 static void disks(void **state)
 {
     char folder[32] = "/tmp/trireme-bench.XXXXXX";
@@ -263,7 +299,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(statistics), cmocka_unit_test(calls),    cmocka_unit_test(a_wrong_call),
         cmocka_unit_test(groups),     cmocka_unit_test(products), cmocka_unit_test(a_wrong_product),
-        cmocka_unit_test(nodes),      cmocka_unit_test(disks),
+        cmocka_unit_test(nodes),      cmocka_unit_test(machines), cmocka_unit_test(disks),
     };
     (void)argc, (void)argv;
     return run_mpi_tap(tests);

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/bench.h"
+#include "comm/node.h"
+
+/* Of a product on hosts and on GPUs; bytes of a copy; bytes of an all-reduce and of the least message. */
+enum { HOST_WIDTH = 1024, GPU_WIDTH = 8192, SUM_BYTES = 16 << 20, LEAST_BYTES = 8 };
+static const int64_t HOST_COPY = INT64_C(64) << 20, GPU_COPY = INT64_C(1) << 30;
+static const double MIB = 1 << 20;
+
+/* What is compared with a profile, each where larger is better or where smaller is. */
+static const struct row {
+    const char *key, *unit;
+    size_t offset;
+    bool less;
+} rows[] = {
+#define ROW(field, key, unit, less)                         \
+    {                                                       \
+        key, unit, offsetof(struct tr_machine, field), less \
+    }
+    ROW(peak_fp16, "peak-fp16-tflops", "TFLOP/s", false),
+    ROW(peak_bf16, "peak-bf16-tflops", "TFLOP/s", false),
+    ROW(peak_fp32, "peak-fp32-tflops", "TFLOP/s", false),
+    ROW(stream, "memory-gbs", "GB/s", false),
+    ROW(node_link, "intra-node-gbs", "GB/s", false),
+    ROW(node_us, "intra-node-us", "us", true),
+    ROW(net_link, "inter-node-gbs", "GB/s", false),
+    ROW(net_us, "inter-node-us", "us", true),
+    ROW(disk, "disk-write-gbs", "GB/s", false),
+#undef ROW
+};
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+struct work {
+    struct tr_bench *b;
+    struct tr_comm *group;
+    struct tr_tensor a, c, y, from, to, sum;
+};
+
+/* ---- what a rank does ---- */
+
+static void product(void *ctx)
+{
+    const struct work *w = ctx;
+    struct tr_queue *q = &w->b->run->queue;
+
+    q->on->linear(q, &w->y, NULL, &w->a, &w->c, NULL, TR_ACT_NONE);
+}
+
+static void copy(void *ctx)
+{
+    const struct work *w = ctx;
+    struct tr_queue *q = &w->b->run->queue;
+
+    q->on->copy(q, &w->to, &w->from);
+}
+
+static void sum_up(void *ctx)
+{
+    const struct work *w = ctx;
+
+    w->group->via->allreduce(w->group, &w->b->run->queue, &w->sum, TR_SUM);
+}
+
+/* In a ring, so that all are busy. */
+static void least_message(void *ctx)
+{
+    const struct work *w = ctx;
+    struct tr_comm *g = w->group;
+    struct tr_leg legs[2] = {
+        {TR_LEG_SEND, (g->rank + 1) % g->size, w->from.data, LEAST_BYTES},
+        {TR_LEG_RECV, (g->rank + g->size - 1) % g->size, w->to.data, LEAST_BYTES},
+    };
+    struct tr_pending p;
+
+    g->via->exchange_start(g, &w->b->run->queue, legs, 2, &p);
+    g->via->finish(g, &w->b->run->queue, &p);
+}
+
+/* ---- what is measured ---- */
+
+static enum tr_status reserve(struct work *w)
+{
+    const bool gpu = w->b->run->queue.on->apart;
+    const int64_t n = gpu ? GPU_WIDTH : HOST_WIDTH, bytes = gpu ? GPU_COPY : HOST_COPY;
+    struct tr_tensor *all[] = {&w->a, &w->c, &w->y, &w->from, &w->to, &w->sum};
+
+    w->a = w->c = w->y = tr_tensor_2(NULL, TR_F32, n, n);
+    w->from = w->to = tr_tensor_1(NULL, TR_F32, bytes / 4);
+    w->sum = tr_tensor_1(NULL, TR_F32, SUM_BYTES / 4);
+    return tr_bench_reserve(w->b, all, sizeof all / sizeof all[0]);
+}
+
+static enum tr_status peak(struct work *w, enum tr_dtype type, double *out)
+{
+    const double n = (double)w->a.dim[0];
+
+    w->a.dtype = w->c.dtype = w->y.dtype = type;
+    TR_TRY(tr_bench_fill(w->b, &w->a, 0, 0));
+    TR_TRY(tr_bench_fill(w->b, &w->c, 1, 0));
+    *out = 2e-12 * n * n * n / tr_bench_time(w->b, product, w, NULL).median;
+    return TR_OK;
+}
+
+/* Bus bandwidth of an all-reduce, and the time of a message that is hardly one, in the groups of `color`;
+   nothing where they are of one rank. */
+static enum tr_status link_of(struct work *w, int color, const char *name, double *gbs, double *us)
+{
+    struct tr_comm *fabric = w->b->run->fabric, group;
+    struct tr_queue *q = &w->b->run->queue;
+    double n;
+
+    *gbs = *us = 0.0;
+    TR_TRY(fabric->via->split(fabric, color, fabric->rank, name, &group));
+    n = group.size;
+    /* All ranks measure or none does: groups may be of different sizes. */
+    if (tr_comm_max(w->b->run->world, group.size < 2) == 0) {
+        w->group = &group;
+        q->on->fill(q, &w->sum, 0.0f);
+        *gbs = 2e-9 * (n - 1.0) / n * SUM_BYTES / tr_bench_time(w->b, sum_up, w, NULL).median;
+        *us = 1e6 * tr_bench_time(w->b, least_message, w, NULL).median;
+    }
+    fabric->via->release(&group);
+    return TR_OK;
+}
+
+/* Bytes of a rank's own memory: a GPU, or its part of a host. */
+static double memory_of(const struct tr_run *r)
+{
+    struct tr_gpus gpus;
+    struct tr_node_facts node;
+
+    tr_gpus_list(&gpus);
+    if (r->queue.on->apart && gpus.count > 0)
+        return (double)gpus.bytes;
+    tr_node_read(false, 0, &node);
+    return (double)node.memory / r->launch.local_size;
+}
+
+/* Which node this rank is on, counted in the order of their first ranks. */
+static int node_of(const struct tr_bench *b)
+{
+    int first = 0;
+
+    while (strcmp(b->host[first], b->host[b->run->world->rank]) != 0)
+        first++;
+    return first;
+}
+
+static enum tr_status measure(struct tr_bench *b, struct tr_machine *m)
+{
+    struct tr_run *r = b->run;
+    struct work w = {.b = b};
+
+    TR_TRY(reserve(&w));
+    TR_TRY(peak(&w, TR_F16, &m->peak_fp16));
+    TR_TRY(peak(&w, TR_BF16, &m->peak_bf16));
+    TR_TRY(peak(&w, TR_F32, &m->peak_fp32));
+    m->stream = 2e-9 * (double)tr_tensor_bytes(&w.from) / tr_bench_time(b, copy, &w, NULL).median;
+    TR_TRY(link_of(&w, node_of(b), "node", &m->node_link, &m->node_us));
+    return link_of(&w, r->launch.local_rank, "nodes", &m->net_link, &m->net_us);
+}
+
+/* ---- what is said of it ---- */
+
+/* A profile needs both links; the one that is not there is not used by any shape that fits here. */
+static void fill_in(struct tr_bench *b, struct tr_machine *m, const char *date)
+{
+    const struct tr_run *r = b->run;
+
+    snprintf(m->title, sizeof m->title,
+             "%s and %d more nodes, %d ranks on each, measured by trireme bench", b->host[0],
+             r->launch.nodes - 1, r->launch.local_size);
+    snprintf(m->date, sizeof m->date, "%.10s", date);
+    m->gpus_per_node = r->launch.local_size;
+    m->memory = floor(memory_of(r) / MIB);
+    m->gemm = 1.0;
+    m->optimizer_bytes = 32.0;
+    m->spread = 0.25;
+    if (m->node_link <= 0.0) {
+        m->node_link = m->net_link > 0.0 ? m->net_link : m->stream;
+        m->node_us = m->net_us;
+    }
+    if (m->net_link <= 0.0) {
+        m->net_link = m->node_link;
+        m->net_us = m->node_us;
+    }
+}
+
+static double value_of(const struct tr_machine *m, const struct row *r)
+{
+    return *(const double *)((const char *)m + r->offset);
+}
+
+/* One line; is it below `floor` of what the profile says? */
+static bool tell(struct tr_bench *b, const struct row *x, const struct tr_machine *m,
+                 const struct tr_machine *profile, double floor_)
+{
+    const double got = value_of(m, x), want = profile ? value_of(profile, x) : 0.0;
+    const double ratio = want <= 0.0 || got <= 0.0 ? NAN : x->less ? want / got : got / want;
+    const bool low = ratio < floor_;
+
+    /* There is one node, or no disk was asked for. */
+    if (got <= 0.0)
+        return false;
+    if (isnan(ratio))
+        tr_bench_print(b, "%-20s %12.4g %-8s\n", x->key, got, x->unit);
+    else
+        tr_bench_print(b, "%-20s %12.4g %-8s %12.4g %8.3f  %s\n", x->key, got, x->unit, want, ratio,
+                       low ? "low" : "ok");
+    tr_bench_row(b, json_pack("{s:s, s:s, s:s, s:f, s:o, s:o, s:b}", "bench", "machine", "key",
+                              x->key, "unit", x->unit, "value", got, "profile",
+                              isnan(ratio) ? json_null() : json_real(want), "ratio",
+                              isnan(ratio) ? json_null() : json_real(ratio), "low", low));
+    return low;
+}
+
+enum tr_status tr_bench_machine(struct tr_bench *b, const char *date,
+                                const struct tr_machine *profile, double floor_, int *low,
+                                struct tr_machine *out)
+{
+    *out = (struct tr_machine){.disk = b->write_gbs};
+    tr_bench_print(
+        b,
+        "# machine: products of width %d, a copy of memory, all-reduces of %d MiB inside nodes and "
+        "between them, messages of %d bytes; medians of %d\n"
+        "# %-18s %12s %-8s %12s %8s\n",
+        b->run->queue.on->apart ? GPU_WIDTH : HOST_WIDTH, SUM_BYTES >> 20, LEAST_BYTES, b->repeats,
+        "key", "measured", "", profile ? profile->name : "", profile ? "ratio" : "");
+    TR_TRY(measure(b, out));
+    for (int i = 0; i < ROWS; i++)
+        *low += tell(b, &rows[i], out, profile, floor_);
+    fill_in(b, out, date);
+    return TR_OK;
+}
