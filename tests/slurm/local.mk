@@ -12,7 +12,7 @@ EXTRA_DIST += $(SLURM_SH) tests/cluster tests/slurm/configure.sh tests/slurm/ins
 TESTS += tests/slurm/t_launch.sh
 EXTRA_DIST += tests/slurm/t_launch.sh
 
-# Job files: what they say without Slurm, and as real jobs.
-JOBS_SH = tests/slurm/t_job_files.sh tests/slurm/t_jobs.sh
+# Job files: what they say without Slurm, as real jobs, and when those are interrupted.
+JOBS_SH = tests/slurm/t_job_files.sh tests/slurm/t_jobs.sh tests/slurm/t_restart.sh
 TESTS += $(JOBS_SH)
 EXTRA_DIST += $(JOBS_SH)
