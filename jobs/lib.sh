@@ -3,7 +3,7 @@
 #
 # What the job files share.  A job file is directives, its arithmetic, and
 #
-#     . "${TRIREME_JOBS:-jobs}/lib.sh"
+#     . "${TRIREME_JOBS:-jobs}/lib.sh" || exit 69
 #     job 16 "$@"                         # GPUs, and the words after the file's name
 #     train @"$models/study-7.5b.args"    # on all of them
 #

@@ -63,7 +63,7 @@ restored() {
 changed() {
     state "$1" 'unset MANPATH XDG_DATA_DIRS'
     diff "$work/before.vars" "$work/loaded.vars" | sed -n 's/^> \([^=]*\)=.*/\1/p' | sort >"$work/names"
-    printf '%s\n' MANPATH PATH TRIREME_ROOT TRIREME_SET_MANPATH TRIREME_SET_XDG_DATA_DIRS \
+    printf '%s\n' MANPATH PATH TRIREME_JOBS TRIREME_ROOT TRIREME_SET_MANPATH TRIREME_SET_XDG_DATA_DIRS \
         TRIREME_VERSION XDG_DATA_DIRS | diff - "$work/names" || return 1
     cat "$work/loaded" "$work/stdout" "$work/stderr"
     grep -qx "TRIREME_ROOT=/opt/trireme" "$work/loaded" && grep -qx "TRIREME_VERSION=$version" "$work/loaded" &&
