@@ -22,14 +22,14 @@ cat >"$work/tiny.args" <<'ARGS'
 --seq-length 16 --max-position-embeddings 16 --vocab-size 100 --tokenizer-type NullTokenizer --backend cpu
 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --use-distributed-optimizer
 --micro-batch-size 1 --global-batch-size 2 --lr 1e-3 --lr-decay-style constant --lr-warmup-fraction 0
---mock-data --train-iters 60 --save-interval 5 --log-interval 1 --eval-iters 0
+--mock-data --train-iters 60 --log-interval 1 --eval-iters 0
 --distributed-backend slow --slow-rate 10
 ARGS
 delay() { echo "--slow-latency $2" >"$work/$1.speed"; }
 
 # start CASE FILE MS NODES WORD...: a job of 2 ranks on each of two nodes, not of NODES, whose name, log and
 # run are CASE, with a delay of MS; the words are options of sbatch up to --, and of trireme after it.  Until it
-# has begun to train.
+# has begun to train.  It is the first link of a chain, or element of an array; the others find what it left to do.
 start() {
     start_case=$1 start_file=$2 start_options="--nodes=2 --exclude=$4 --job-name=$1 --output=$1-%j.out"
     delay "$1" "$3"
@@ -39,12 +39,12 @@ start() {
         shift
     done
     [ $# -eq 0 ] || shift
-    SBATCH_OPTIONS=$start_options RUN=runs/$start_case slurm "$jobs/$start_file" @tiny.args --mock-data \
-        "@$start_case.speed" "$@" >"$work/$start_case.submitted" 2>&1 || {
+    SBATCH_OPTIONS=$start_options LINKS=4 RUN=runs/$start_case slurm "$jobs/$start_file" @tiny.args --mock-data \
+        "@$start_case.speed" --save-interval 5 "$@" >"$work/$start_case.submitted" 2>&1 || {
         cat "$work/$start_case.submitted"
         return 1
     }
-    reached "$start_case" 1 || return 1
+    wait_for 200 trains "$start_case" || { log_of "$start_case"; return 1; }
     delay "$start_case" 0
     job=$(number "$start_case")
 }
@@ -53,10 +53,10 @@ number() { sed -n 's/^Submitted batch job //p' "$work/$1.submitted"; }
 # Of all links of a chain, or elements of an array; those that are on the way to be queued again, too.
 log_of() { cat "$work/$1"-*.out 2>/dev/null; }
 says() { log_of "$1" | grep -qE -e "$2" || { echo "$1 does not say: $2"; return 1; }; }
+trains() { says "$1" '^training \.\.\.' >/dev/null; }
 has_reached() { log_of "$1" | grep -q "^ iteration *$2/"; }
 reached() { wait_for 200 has_reached "$1" "$2" || { log_of "$1"; return 1; }; }
 queue_is_empty_of() { [ -z "$(slurm squeue -h -n "$1" -o %i || echo unknown)" ]; }
-finished() { says "$1" '^\[after training is done\]' >/dev/null && queue_is_empty_of "$1"; }
 
 # From where it goes on, iterations stand in the log twice: with the same loss, or both stay.
 losses() { sed -n 's/^ iteration *\([0-9]*\)\/.*lm loss: \([^ ]*\) .*/\1 \2/p' "$@" | sort -n -u; }
@@ -67,8 +67,8 @@ same_losses() {
 
 # went_on CASE STARTS: the run is finished, at that start or a later one, as if nothing had been.
 went_on() {
-    wait_for 300 finished "$1" || {
-        echo "$1 did not finish"
+    wait_for 300 queue_is_empty_of "$1"
+    says "$1" '^\[after training is done\]' || {
         slurm squeue
         log_of "$1" | grep -vE '^ iteration|^time|^\[Rank|\.\.\. ' | tail -n 60
         return 1
@@ -90,15 +90,15 @@ send() { slurm kill "-$1" "$2"; }
 
 unbroken() {
     delay plain 0
-    (cd "$work" && timeout 300 "$launch" --ranks 4 "$trireme" train @tiny.args @plain.speed --split 949,50,1 --bf16 \
-        --save plain) >"$work/plain.log" 2>&1 || { tail -n 20 "$work/plain.log"; return 1; }
+    (cd "$work" && timeout 300 "$launch" --ranks 4 "$trireme" train @tiny.args @plain.speed --split 949,50,1 \
+        --bf16) >"$work/plain.log" 2>&1 || { tail -n 20 "$work/plain.log"; return 1; }
     losses "$work/plain.log" >"$work/unbroken" && [ "$(wc -l <"$work/unbroken")" -eq 60 ]
 }
 
 # A second job is refused while the first one runs, and the first one goes on to be killed.
 second_writer() {
-    LINKS=1 start rank gpt2-1.5b.sbatch 20 n4,n5 || return 1
-    SBATCH_OPTIONS="--nodes=2 --exclude=n4,n5 --output=second-%j.out" RUN=runs/rank LINKS=1 \
+    start rank gpt2-1.5b.sbatch 20 n[4-8] || return 1
+    SBATCH_OPTIONS="--nodes=2 --exclude=n[4-8] --output=second-%j.out" RUN=runs/rank LINKS=1 \
         slurm "$jobs/gpt2-1.5b.sbatch" @tiny.args --mock-data @rank.speed >"$work/second.submitted" 2>&1
     job_ends "$(number second)" 120
     says second "another run writes into runs/rank \(job $job, host n[1-3], process [0-9]*, since" &&
@@ -114,34 +114,36 @@ killed_rank() {
 
 # The host of the rank is left out, whichever that is.
 hung_rank() {
-    LINKS=1 start hung gpt2-1.5b.sbatch 10 n4,n5 -- --distributed-timeout-minutes 15s || return 1
+    start hung gpt2-1.5b.sbatch 10 n[4-8] -- --distributed-timeout-minutes 15s || return 1
     reached hung 11 && send STOP "$(process "$job" 2)" || return 1
     went_on hung 2 || return 1
     host=$(log_of hung | sed -n 's/.*error: after 15 seconds: rank 2 on \(n[1-3]\) did not enter .*/\1/p')
     says hung '^job: trireme ended with 75; state: failed, next: go-on, .*: rank 2 on n[1-3] did not enter' &&
         says hung "^> start 1, job $job on .* failed with exit code 75 after iteration .*rank 2 on $host" &&
         says hung "^job: it will start without $host\$" || return 1
-    last=$(log_of hung | grep '^> 4 ranks on 2 nodes:' | tail -n 1)
+    last=$(grep '^> 4 ranks on 2 nodes:' "$work/hung-$job.out" | tail -n 1)
     echo "left out: $(job_field "$job" ExcNodeList); $last"
     case $(job_field "$job" ExcNodeList),$last in
     *"$host "*) false ;;
-    "n[4-5],$host,"*) ;;
+    "n[4-8],$host,"*) ;;
     *) false ;;
     esac
 }
 
-dead_node() {
-    LINKS=1 start node gpt2-1.5b.sbatch 10 n4,n5 && reached node 11 || return 1
-    node=$(log_of node | sed -n 's/^> 4 ranks on 2 nodes: .*, \(n[1-3]\) 2-3$/\1/p')
-    cluster node-kill "$node" || return 1
-    went_on node 2 && says node "Node failure on $node\$" && says node "^> start 1, job $job on n.*, was killed" || return 1
-    cluster node-boot "$node" && wait_for 120 node_is_idle "$node"
+# Slurm takes half a minute to notice.
+node_dies() {
+    start node gpt2-1.5b.sbatch 10 n[1-5] && reached node 11 && cluster node-kill "$(dead_node)"
 }
-node_is_idle() { [ "$(node_state "$1")" = idle ]; }
+dead_node() { log_of node | sed -n 's/^> 4 ranks on 2 nodes: .*, \(n[6-8]\) 2-3$/\1/p' | head -n 1; }
+job_without_node() {
+    went_on node 2 && says node "Node failure on $(dead_node)\$" &&
+        says node "^> start 1, job $(number node) on n\[[-,6-8]*\], was killed, or lost its nodes" &&
+        cluster node-boot "$(dead_node)"
+}
 
 # The element that is cancelled saves, and the next one goes on.
 cancelled() {
-    start cancel gpt2-345m.sbatch 10 n4,n5 --array=1-3%1 && reached cancel 7 || return 1
+    start cancel gpt2-345m.sbatch 10 n[4-8] --array=1-3%1 && reached cancel 7 || return 1
     slurm scancel "${job}_1" || return 1
     went_on cancel 2 && says cancel '^> rank 0 on n[1-3] received SIGTERM; heard after iteration [0-9]*$' &&
         says cancel '^\[exiting program after receiving SIGTERM\.\]' &&
@@ -150,7 +152,7 @@ cancelled() {
 
 # A job of another partition takes the nodes; the one that had them saves, waits, and goes on.
 preempted() {
-    LINKS=1 start preempt gpt2-1.5b.sbatch 10 n4,n5 --partition=preempt && reached preempt 7 || return 1
+    start preempt gpt2-1.5b.sbatch 10 n[4-8] --partition=preempt && reached preempt 7 || return 1
     printf '#!/bin/sh\nsleep 2\n' >"$work/urgent.sh"
     urgent=$(submit --partition=batch --nodes=3 --nodelist=n1,n2,n3 --exclusive --time=1 urgent.sh) || return 1
     went_on preempt 2 && job_over "$urgent" && says preempt "^job: it was preempted, with everything saved: queueing job $job again\$" &&
@@ -160,7 +162,7 @@ preempted() {
 # These wait for Slurm's clock, so they begin first and are looked at last.  A limit is a minute at least: the
 # run leaves when 42 seconds are left.
 limit_begins() {
-    start limit gpt2-345m.sbatch 20 n1,n2,n3 --array=1-20%1 --time=1 -- --exit-margin-in-mins 0.7
+    start limit gpt2-345m.sbatch 20 n[1-3,6-8] --array=1-20%1 --time=1 -- --exit-margin-in-mins 0.7
 }
 limit() {
     went_on limit '([2-9]|[12][0-9])' && says limit '^> the job ends at .*, in [01]\.[0-9] minutes \(squeue\)$' &&
@@ -171,7 +173,7 @@ limit() {
 # Slurm sends it up to a minute early, and the run must not leave by itself before.  By --signal=USR1@N all
 # ranks get it, with B: the batch script alone, which passes it on.
 signal_begins() {
-    LINKS=4 start "$1" gpt2-1.5b.sbatch 100 n1,n2,n3 --time=3 "--signal=$2USR1@40" -- --exit-margin-in-mins 0.05
+    start "$1" gpt2-1.5b.sbatch 100 n[1-3,6-8] --time=3 "--signal=$2USR1@40" -- --exit-margin-in-mins 0.05
 }
 signalled() {
     went_on "$1" 2 && says "$1" '^> rank 0 on n4 received SIGUSR1; heard after iteration [0-9]*$' &&
@@ -181,18 +183,19 @@ signalled() {
 }
 
 launch=$(cd "$srcdir/tests" && pwd)/launch
-slurm_start --nodes 5 --cpus 8 --gpus 8 --conf KillWait=30
-plan 13
+slurm_start --nodes 8 --cpus 8 --gpus 8 --conf KillWait=10
+plan 14
 check "a run that nothing interrupts" unbroken
 check "jobs begin that will leave before their limit," limit_begins
 check "by a signal that Slurm sends to the ranks," signal_begins usr1 ''
 check "by one that it sends to the batch script" signal_begins usr1b B:
+check "a node dies" node_dies
 check "a second job that writes into the same run is refused" second_writer
 check "a rank is killed" killed_rank
 check "a job is cancelled" cancelled
 check "a rank hangs" hung_rank
-check "a node dies" dead_node
 check "a job is preempted" preempted
+check "the job that lost its node goes on" job_without_node
 check "the time limit comes near" limit
 check "the ranks get a signal" signalled usr1
 check "the batch script gets a signal" signalled usr1b
