@@ -437,6 +437,21 @@ int tr_sched_slots(const struct tr_sched *s, int chunk)
     return most;
 }
 
+int tr_sched_repeats(const struct tr_sched *s)
+{
+    return s->group > s->ranks ? s->group : s->ranks;
+}
+
+int tr_sched_short(const struct tr_sched *s)
+{
+    const int group = tr_sched_repeats(s);
+    const int64_t enough = 4 * (int64_t)group;
+
+    if (s->kind == TR_SCHED_GPIPE || s->micros <= enough)
+        return s->micros;
+    return (int)(enough + (s->micros - enough) % group);
+}
+
 static void print_slot(const struct tr_sched *s, const char *what, struct tr_slot at, FILE *f)
 {
     if (s->chunks > 1)

@@ -89,6 +89,15 @@ void tr_sched_release(struct tr_sched *s);
 int tr_sched_slots(const struct tr_sched *s, int chunk);
 
 /*
+ * In the middle of a long step every group of tr_sched_repeats() micro-batches is like the one before.
+ * tr_sched_short() is how many micro-batches, s->micros or fewer, make a list with the same beginning
+ * and end, the same buffers and slots; it leaves out whole groups, and keeps four.  gpipe holds all
+ * micro-batches at once, and leaves out none.  `s` need not be built.
+ */
+int tr_sched_repeats(const struct tr_sched *s);
+int tr_sched_short(const struct tr_sched *s);
+
+/*
  * The index (0 for SEND_FWD) of the `i`-th of TR_LEGS legs in the order in which TR_START starts
  * them, one after the other: even ranks send first, odd ones receive first.  So a ring with more
  * than one rank moves even if a transport finishes each leg before it starts the next.

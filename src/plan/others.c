@@ -98,15 +98,17 @@ static int by_time(const void *a, const void *b)
     return x->seconds < y->seconds ? -1 : x->seconds > y->seconds;
 }
 
-/* Bytes of its largest rank: of the first stage, the second, or the last. */
+/* Bytes of its largest rank: of the first stage, one between, or the last; or the first that is too much. */
 static double largest(const struct tr_plan *plan, const struct candidate *x)
 {
     const int stages[] = {0, x->shape.p / 2, x->shape.p - 1};
     double most = 0.0;
 
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3 && tr_plan_verdict_of(most, &plan->machine) == TR_PLAN_FITS; i++) {
         struct tr_plan_stage g;
 
+        if (i > 0 && stages[i] == stages[i - 1])
+            continue;
         if (tr_plan_stage_of(&x->config, &x->shape, &plan->machine, stages[i], &g) != TR_OK)
             return 1e30;
         most = g.total > most ? g.total : most;

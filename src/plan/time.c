@@ -76,7 +76,19 @@ static void add_transfers(struct pipe *v, double seconds)
     }
 }
 
-static double execute(const struct pipe *v)
+static struct tr_sched list_of(const struct tr_shape *s, int rank, int micros)
+{
+    return (struct tr_sched){
+        .kind = (enum tr_sched_kind)s->schedule,
+        .ranks = s->p,
+        .rank = rank,
+        .chunks = s->k,
+        .micros = micros,
+        .group = s->group,
+    };
+}
+
+static double execute_short(const struct pipe *v, int micros)
 {
     const struct tr_shape *s = v->s;
     struct tr_sched *list = calloc((size_t)s->p, sizeof *list);
@@ -85,14 +97,7 @@ static double execute(const struct pipe *v)
     if (!list)
         tr_die(TR_ERESOURCE, "no memory left to plan a schedule");
     for (int rank = 0; rank < s->p; rank++) {
-        list[rank] = (struct tr_sched){
-            .kind = (enum tr_sched_kind)s->schedule,
-            .ranks = s->p,
-            .rank = rank,
-            .chunks = s->k,
-            .micros = s->micros,
-            .group = s->group,
-        };
+        list[rank] = list_of(s, rank, micros);
         if (tr_sched_build(&list[rank]) != TR_OK)
             tr_die(TR_ERESOURCE, "%s", tr_last_error());
     }
@@ -101,6 +106,19 @@ static double execute(const struct pipe *v)
         tr_sched_release(&list[rank]);
     free(list);
     return seconds;
+}
+
+/* Of a long step, one with fewer groups of micro-batches, and for those left out what one of them adds. */
+static double execute(const struct pipe *v)
+{
+    const struct tr_sched whole = list_of(v->s, 0, v->s->micros);
+    const int micros = tr_sched_short(&whole), group = tr_sched_repeats(&whole);
+    const double seconds = execute_short(v, micros);
+
+    if (micros == v->s->micros)
+        return seconds;
+    return seconds +
+           (double)(v->s->micros - micros) / group * (seconds - execute_short(v, micros - group));
 }
 
 static double closed_form(const struct pipe *v)

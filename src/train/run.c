@@ -118,6 +118,9 @@ static enum tr_status open_schedules(struct tr_run *r)
         .group = s->group,
         .overlap = r->config->overlap_p2p_communication,
     };
+    /* What is only imagined needs the buffers of the list, and not its length. */
+    if (!r->world)
+        r->train_list.micros = tr_sched_short(&r->train_list);
     r->eval_list = r->train_list;
     r->eval_list.kind = TR_SCHED_EVAL;
     TR_TRY(tr_sched_build(&r->train_list));
@@ -140,6 +143,7 @@ static struct tr_chunk_room room_of(const struct tr_run *r, int chunk)
         int slots;
 
         s.micros = (int)(tr_batches_step(b, i) / b->unit);
+        s.micros = tr_sched_short(&s);
         if (tr_sched_build(&s) != TR_OK)
             tr_die(TR_ERESOURCE, "%s", tr_last_error());
         slots = tr_sched_slots(&s, chunk);

@@ -13,3 +13,6 @@ $(PIPELINE_RUNS): tests/pipeline/t_exec
 
 check_PROGRAMS += tests/pipeline/t_waits
 TESTS += tests/pipeline/t_waits
+
+check_PROGRAMS += tests/pipeline/t_short
+TESTS += tests/pipeline/t_short
