@@ -124,7 +124,8 @@ const struct tr_doc tr_doc_bench = {
         "code is "
         "69 when a number is low.  After io it knows the disk as well.\n"
         "\n"
-        "    srun trireme bench gemm coll @jobs/models/study-7.5b.args --fp16\n"
+        "    srun trireme bench gemm coll @jobs/models/study-7.5b.args --fp16 --vocab-size "
+        "50257\n"
         "    srun trireme bench coll --group dp --tensor-model-parallel-size 4 --call all-reduce",
     .options = table,
 };

@@ -16,7 +16,8 @@ static const double LOOK_EVERY = 0.01;
 /* A rank that has waited for long sleeps between polls, for this part of what it has waited: so much later
    it may come.  More where ranks outnumber cores, and those that it waits for need this one.  Seconds: a
    shorter sleep is none, and longer ones save nothing. */
-static const double SLEEP_PART = 0.01, SLEEP_PART_CROWDED = 0.05, SLEEP_LEAST = 5e-5, SLEEP_MOST = 1e-3;
+static const double SLEEP_PART = 0.01, SLEEP_PART_CROWDED = 0.05, SLEEP_LEAST = 5e-5,
+                    SLEEP_MOST = 1e-3;
 
 /*
  * An all-reduce of SLICED bytes or more goes as reduce-scatters and all-gathers of pieces.  What is started
