@@ -28,7 +28,7 @@ words() { grep -oE -e '--[A-Za-z][A-Za-z0-9_-]*'; }
 others='^--(account|array|gpus-per-node|profile-from-start|bind-to|cpus-per-task|constraint|dependency|exclusive|gres|hint|job-name'
 others="$others|kill-on-bad-exit|mpi|nodes|ntasks|ntasks-per-node|open-mode|oversubscribe|output|partition"
 others="$others|qos|requeue|signal|time|wait|map-by|allow-run-as-root|no-install-recommends|append|max-count"
-others="$others|state|kill-on-invalid-dep|no-requeue|test-only|wrap|rcfile|conf)\$"
+others="$others|state|kill-on-invalid-dep|no-requeue|test-only|wrap|rcfile|conf|exclude|distribution)\$"
 
 set -- "$srcdir/README" "$srcdir/README.md" "$srcdir/CONTRIBUTING.md" "$srcdir"/docs/*.md \
     "$srcdir"/jobs/* "$srcdir"/jobs/models/*
