@@ -54,6 +54,10 @@ man_PAGES += man/trireme-report.1
 trireme_SOURCES += src/cmd/bench.c
 man_PAGES += man/trireme-bench.1
 
+# trireme sweep.
+trireme_SOURCES += src/cmd/sweep.c
+man_PAGES += man/trireme-sweep.1
+
 # trireme plan.
 trireme_SOURCES += src/cmd/plan.c
 man_PAGES += man/trireme-plan.1

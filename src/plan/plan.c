@@ -73,8 +73,8 @@ static void judge(struct tr_plan *p)
     }
 }
 
-enum tr_status tr_plan_make(const struct tr_config *c, const struct tr_machine *m,
-                            struct tr_plan *out)
+enum tr_status tr_plan_alone(const struct tr_config *c, const struct tr_machine *m,
+                             struct tr_plan *out)
 {
     *out = (struct tr_plan){
         .config = *c, .has_machine = m != NULL, .fewest = c->world_size == TR_UNSET_INT};
@@ -92,9 +92,17 @@ enum tr_status tr_plan_make(const struct tr_config *c, const struct tr_machine *
         out->nodes = (out->shape.world + node - 1) / node;
         judge(out);
         out->time = tr_plan_time_of(&out->config, &out->shape, m, out->most_params, true);
-        tr_plan_others_of(out);
     }
     tr_plan_budget_of(out);
+    return TR_OK;
+}
+
+enum tr_status tr_plan_make(const struct tr_config *c, const struct tr_machine *m,
+                            struct tr_plan *out)
+{
+    TR_TRY(tr_plan_alone(c, m, out));
+    if (m)
+        tr_plan_others_of(out);
     return TR_OK;
 }
 

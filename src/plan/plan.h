@@ -148,6 +148,10 @@ struct tr_plan {
  */
 enum tr_status tr_plan_make(const struct tr_config *c, const struct tr_machine *m,
                             struct tr_plan *out) TR_MUST_CHECK;
+
+/* The same without other shapes: for who has a list of shapes already. */
+enum tr_status tr_plan_alone(const struct tr_config *c, const struct tr_machine *m,
+                             struct tr_plan *out) TR_MUST_CHECK;
 void tr_plan_release(struct tr_plan *p);
 
 /* TR_ERESOURCE with a sentence that says what is too large and what would fit, unless it fits. */

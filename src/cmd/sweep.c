@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "sweep/sweep.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "cmd/libraries.h"
+#include "util/log.h"
+
+#define OPT(type_, field_, name_, initial_, check_, help_)                           \
+    {                                                                                \
+        .kind = TR_ROW_OPT, .group = "sweep", .type = TR_OPT_##type_, .name = name_, \
+        .offset = offsetof(struct tr_sweep, field_), .initial = initial_,            \
+        .check = TR_CHECK_##check_, .help = help_                                    \
+    }
+
+static const struct tr_opt rows[] = {
+    {.kind = TR_ROW_GROUP, .name = "Shapes", .group = "sweep"},
+#define DIM(symbol, name, option, field, help) \
+    OPT(TEXT, list[TR_SWEEP_##symbol], name, NULL, ANY, help),
+#include "sweep/dims.def"
+    {.kind = TR_ROW_GROUP, .name = "Runs", .group = "runs"},
+    OPT(INT, iters, "sweep-iters", "10", COUNT, "iterations of a run"),
+    OPT(INT, warmup, "sweep-warmup", "3", COUNT_OR_0, "those at its begin that do not count"),
+    OPT(INT, repeats, "sweep-repeats", "1", COUNT, "runs of each shape"),
+    OPT(MINUTES, timeout, "sweep-timeout", NULL, ABOVE_ZERO,
+        "minutes, or 90s, after which a run is ended; unless given, 10 and ten times what is "
+        "predicted, or 30 where nothing is"),
+    OPT(TEXT, folder, "sweep-folder", "sweep", ANY,
+        "folder for logs, results and tables; a sweep that finds results there goes on"),
+    OPT(FLAG, again, "sweep-again", "off", ANY, "run shapes once more that failed before"),
+    OPT(TEXT, machine, "machine", NULL, ANY,
+        "profile of the machine, as of `trireme plan`: what does not fit it is not run, and what "
+        "is "
+        "fastest by it runs first"),
+    OPT(TEXT, launcher, "launcher", NULL, ANY,
+        "words that start the ranks, with {ranks}, {nodes} and {name} in them; srun inside a Slurm "
+        "job and mpiexec outside unless given"),
+    OPT(INT, ranks_per_node, "ranks-per-node", NULL, COUNT,
+        "ranks on each node; those of the Slurm job, or all on this node, unless given"),
+    OPT(FLAG, dry_run, "dry-run", "off", ANY, "print what would be run, and run nothing"),
+};
+
+static const struct tr_options table = {"sweep", rows, sizeof rows / sizeof *rows, NULL, 0};
+
+static const struct tr_options *options(void)
+{
+    return &table;
+}
+
+const struct tr_doc tr_doc_sweep = {
+    .synopsis = "trireme sweep [--sweep-tensor LIST] [...] [@file] [--option value ...]",
+    .about =
+        "Time training in many shapes, one after another, and write tables of them.  A shape is "
+        "one "
+        "combination of the lists; what has no list, and all else, is as the options of `trireme "
+        "train` say that stand beside them.  Call it once, in a batch job, in the shell of salloc, "
+        "or on a machine without Slurm: it starts the ranks itself.\n"
+        "\n"
+        "    trireme sweep --machine jean-zay-v100-16g --sweep-tensor 1-4 --sweep-pipeline 4-16 "
+        "\\\n"
+        "        --sweep-micro-batch 1,2,4 @study.args --mock-data\n"
+        "\n"
+        "Shapes that cannot be, or do not fit the machine, are listed with the reason.  The others "
+        "run, "
+        "the best predicted first.  A run that runs out of memory, crashes or hangs becomes a row "
+        "with "
+        "the reason, and the next one begins.  A sweep that was ended, in whatever way, goes on "
+        "when "
+        "it is called again: shapes with a result are not run again.  It ends by itself before its "
+        "Slurm job does, with exit code 75 if shapes are left.\n"
+        "\n"
+        "The folder then has results.md, results.csv, failed.csv, results.jsonl with all that is "
+        "known "
+        "of each shape, and the logs for `trireme report`.",
+    .options = options,
+};
+
+static enum tr_status sweep(struct tr_sweep *w, struct tr_config *c, const struct tr_args *words)
+{
+    enum tr_status s;
+
+    TR_TRY(tr_config_parse_args(c, words));
+    w->words = words;
+    w->base = c;
+    w->versions = tr_libraries_json();
+    s = tr_sweep_run(w);
+    json_decref(w->versions);
+    return s;
+}
+
+int tr_cmd_sweep(int argc, char **argv)
+{
+    struct tr_args rest = {0};
+    struct tr_config c;
+    struct tr_sweep w;
+    enum tr_status s;
+    char **words;
+    int own;
+
+    memset(&w, 0, sizeof w);
+    tr_config_init(&c);
+    tr_options_init(&table, &w);
+    words = tr_options_split(&table, argc - 1, argv + 1, &own);
+    s = tr_options_parse(&table, &w, own, words, NULL);
+    if (s == TR_OK)
+        s = tr_args_argv(&rest, argc - 1 - own, words + own);
+    if (s == TR_OK)
+        s = sweep(&w, &c, &rest);
+    free(words);
+    tr_args_release(&rest);
+    tr_options_release(&table, &w);
+    tr_config_release(&c);
+    return tr_status_exit_code(s);
+}

@@ -1,0 +1,9 @@
+libtrireme_a_SOURCES += \
+	src/sweep/dims.def \
+	src/sweep/guard.c src/sweep/guard.h \
+	src/sweep/look.c \
+	src/sweep/place.c src/sweep/place.h \
+	src/sweep/results.c src/sweep/results.h \
+	src/sweep/space.c src/sweep/space.h \
+	src/sweep/sweep.c src/sweep/sweep.h \
+	src/sweep/tables.c src/sweep/tables.h

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_SWEEP_RESULTS_H
+#define TR_SWEEP_RESULTS_H
+
+#include <jansson.h>
+
+#include "sweep/guard.h"
+#include "sweep/place.h"
+#include "sweep/space.h"
+
+/* What a run did, by its log and by how it ended. */
+struct tr_sweep_seen {
+    char *log; /* name in the folder; owned */
+    struct tr_guard_result end;
+    int64_t last;    /* iteration; 0 if there is none */
+    bool whole;      /* it trained to its end, and ended well */
+    bool left;       /* it left early, because the job ends: that says nothing of the shape */
+    char *why;       /* it did neither; owned */
+    double *seconds; /* [count] of the iterations that count; owned */
+    int64_t count;
+    double mib; /* what the fullest rank held; NAN if the log does not say */
+};
+
+/* Look at a run that has ended.  `limit` is the time it had. */
+void tr_sweep_look(const struct tr_sweep *w, const char *log, const struct tr_guard_result *end,
+                   double limit, struct tr_sweep_seen *out);
+void tr_sweep_seen_release(struct tr_sweep_seen *s);
+
+/*
+ * The record of a shape whose runs have ended, a new reference.  `command` are the words of trireme,
+ * beginning with "train".  Numbers that are not known have no member.
+ *
+ *   schema     1
+ *   shape      its name; logs are SHAPE.0.log, SHAPE.1.log, ...
+ *   ok         the first run trained to its end;  error  of the last run that did not
+ *   date, node_list, job
+ *   ranks, nodes, tp, pp, dp, chunks, mbs, gbs, micro_batches, seq, recompute, parameters
+ *   warmup     iterations of each run that do not count
+ *   predicted  mem_mib, and with a profile seconds_per_it, spread, machine
+ *   measured   iterations that count, seconds_per_it (their median), seconds_min, seconds_max,
+ *              samples_per_second, tflops (of a rank, sc21), tflops_model (2024), mem_mib
+ *   runs       of each log, ok, error, exit_code or signal, last_iteration, seconds_per_it,
+ *              seconds_in_all
+ *   command, built
+ */
+json_t *tr_sweep_result(const struct tr_sweep *w, const struct tr_sweep_place *place,
+                        const struct tr_sweep_shape *s, const json_t *command,
+                        const struct tr_sweep_seen *run, int runs);
+
+/* results.jsonl: a record a line, the newest of a shape counts. */
+struct tr_sweep_results {
+    int fd;
+    char *path;
+    json_t *newest; /* array, one of each shape */
+};
+
+/*
+ * Open it, or begin one, and hold it against other sweeps as long as it is open, in this process and in
+ * guards that outlive it.  A last line without an end, of a sweep that was killed, is cut off.
+ * TR_ERESOURCE if another sweep has it; TR_EDATA names a line that is no record; TR_EIO.
+ */
+enum tr_status tr_sweep_results_open(const char *folder, double patience,
+                                     struct tr_sweep_results *out) TR_MUST_CHECK;
+void tr_sweep_results_close(struct tr_sweep_results *r);
+
+/* The record of that shape, borrowed, or NULL. */
+const json_t *tr_sweep_results_find(const struct tr_sweep_results *r, const char *shape);
+
+/* Takes `record` over; it is on the disk when this returns.  TR_EIO. */
+enum tr_status tr_sweep_results_add(struct tr_sweep_results *r, json_t *record) TR_MUST_CHECK;
+
+/* Did the runs of this record train to their end? */
+bool tr_sweep_is_good(const json_t *record);
+
+#endif

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "sweep/space.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/flops.h"
+#include "plan/plan.h"
+#include "util/file.h"
+
+static const struct {
+    const char *list, *option; /* names of the options */
+    size_t field;              /* of struct tr_config */
+} dims[TR_SWEEP_DIMS] = {
+#define DIM(symbol, name, option, field, help) {name, option, offsetof(struct tr_config, field)},
+#include "sweep/dims.def"
+};
+
+enum { NUMBERS = 64 };
+
+/* The values of all dimensions. */
+struct lists {
+    int count[TR_SWEEP_DIMS];
+    int64_t value[TR_SWEEP_DIMS][NUMBERS];
+};
+
+/* ---- lists ---- */
+
+/* A whole number of at most nine digits, or -1; *s is moved behind it. */
+static int64_t take(const char **s)
+{
+    int64_t n = 0;
+    int digits = 0;
+
+    for (; isdigit((unsigned char)**s) && digits < 10; digits++)
+        n = 10 * n + (*(*s)++ - '0');
+    return digits > 0 && digits < 10 && n > 0 ? n : -1;
+}
+
+int tr_sweep_numbers(const char *list, int64_t *value, int most)
+{
+    int count = 0;
+
+    for (const char *s = list;; s++) {
+        int64_t first = take(&s), last = first;
+
+        if (first > 0 && *s == '-') {
+            s++;
+            last = take(&s);
+        }
+        if (first < 0 || last < first || (*s != ',' && *s != '\0'))
+            return 0;
+        for (int64_t n = first; n <= last; n *= 2) {
+            if (count == most)
+                return 0;
+            value[count++] = n;
+        }
+        if (*s == '\0')
+            return count;
+    }
+}
+
+/* "none", "full", or both with a comma between. */
+static int granularities(const char *list, int64_t *value)
+{
+    int count = 0;
+
+    for (const char *s = list;; s++) {
+        const size_t n = strcspn(s, ",");
+
+        if (count == 2)
+            return 0;
+        if (n == 4 && strncmp(s, "none", 4) == 0)
+            value[count++] = TR_GRANULARITY_NONE;
+        else if (n == 4 && strncmp(s, "full", 4) == 0)
+            value[count++] = TR_GRANULARITY_FULL;
+        else
+            return 0;
+        s += n;
+        if (*s == '\0')
+            return count;
+    }
+}
+
+static enum tr_status read_list(const char *list, int dim, struct lists *l)
+{
+    l->count[dim] = dim == TR_SWEEP_RECOMPUTE ? granularities(list, l->value[dim])
+                                              : tr_sweep_numbers(list, l->value[dim], NUMBERS);
+    if (l->count[dim] > 0)
+        return TR_OK;
+    if (dim == TR_SWEEP_RECOMPUTE)
+        return TR_FAIL(TR_ECONFIG, "--sweep-recompute '%s' is neither none, full, nor none,full",
+                       list);
+    return TR_FAIL(TR_ECONFIG,
+                   "--%s '%s' is no list of whole numbers from 1: say 1,2,4, or 1-8, which is "
+                   "1,2,4,8",
+                   dims[dim].list, list);
+}
+
+static enum tr_status read_lists(const struct tr_sweep *w, const struct tr_sweep_place *place,
+                                 struct lists *l)
+{
+    int64_t all = 1;
+
+    for (int d = 0; d < TR_SWEEP_DIMS; d++) {
+        l->count[d] = 1;
+        l->value[d][0] = TR_UNSET_INT;
+        if (w->list[d])
+            TR_TRY(read_list(w->list[d], d, l));
+        all *= l->count[d];
+    }
+    if (all > TR_SWEEP_MOST)
+        return TR_FAIL(TR_ECONFIG,
+                       "the lists make %lld shapes, and a sweep takes at most %d: "
+                       "shorten one of them",
+                       (long long)all, TR_SWEEP_MOST);
+    if (w->list[TR_SWEEP_RANKS])
+        return TR_OK;
+    if (place->tasks <= 0)
+        return TR_FAIL(
+            TR_ECONFIG, "how many ranks a run has is not known%s: say --ranks, as in --ranks 16",
+            place->job ? ", for the job does not say --ntasks or --ntasks-per-node" : "");
+    l->value[TR_SWEEP_RANKS][0] = place->tasks;
+    return TR_OK;
+}
+
+/* Options that a later word cannot undo. */
+static enum tr_status check_base(const struct tr_sweep *w)
+{
+    const struct tr_config *c = w->base;
+
+    if (w->list[TR_SWEEP_RECOMPUTE] && (c->checkpoint_activations || c->recompute_activations))
+        return TR_FAIL(TR_ECONFIG, "--sweep-recompute says what is recomputed: leave out --%s",
+                       c->checkpoint_activations ? "checkpoint-activations"
+                                                 : "recompute-activations");
+    if (w->list[TR_SWEEP_VIRTUAL] && c->num_layers_per_virtual_pipeline_stage != TR_UNSET_INT)
+        return TR_FAIL(TR_ECONFIG, "--sweep-virtual says how many chunks a stage has: leave out "
+                                   "--num-layers-per-virtual-pipeline-stage");
+    if (w->list[TR_SWEEP_VIRTUAL] && c->num_virtual_stages_per_pipeline_rank != TR_UNSET_INT)
+        return TR_FAIL(TR_ECONFIG, "--sweep-virtual says how many chunks a stage has: leave out "
+                                   "--num-virtual-stages-per-pipeline-rank");
+    return TR_OK;
+}
+
+/* ---- a shape ---- */
+
+/* One chunk is the schedule without chunks, which has no option. */
+static bool is_said(int dim, int64_t value)
+{
+    return value != TR_UNSET_INT && dim != TR_SWEEP_RANKS &&
+           !(dim == TR_SWEEP_VIRTUAL && value == 1);
+}
+
+bool tr_sweep_says_length(const struct tr_sweep *w)
+{
+    const struct tr_config *c = w->base;
+
+    return c->train_samples == TR_UNSET_INT && c->train_iters < w->iters; /* unset is less */
+}
+
+/* The options of training, which `c` borrows, with the values of the shape. */
+static struct tr_config config_of(const struct tr_sweep *w, const struct tr_sweep_shape *s)
+{
+    struct tr_config c = *w->base;
+    const int64_t granularity = s->value[TR_SWEEP_RECOMPUTE];
+
+    for (int d = 0; d < TR_SWEEP_RECOMPUTE; d++)
+        if (is_said(d, s->value[d]))
+            memcpy((char *)&c + dims[d].field, &s->value[d], sizeof s->value[d]);
+    c.world_size = s->value[TR_SWEEP_RANKS];
+    if (tr_sweep_says_length(w))
+        c.train_iters = w->iters;
+    if (granularity != TR_UNSET_INT) {
+        c.recompute_granularity = (int)granularity;
+        if (granularity == TR_GRANULARITY_NONE)
+            c.recompute_method = TR_RECOMPUTE_NONE;
+        else if (c.recompute_method == TR_RECOMPUTE_NONE)
+            c.recompute_method = TR_RECOMPUTE_UNIFORM;
+    }
+    return c;
+}
+
+enum tr_status tr_sweep_shape_words(const struct tr_sweep *w, const struct tr_sweep_shape *s,
+                                    struct tr_args *a)
+{
+    const struct tr_config c = config_of(w, s);
+    enum tr_status status = TR_OK;
+
+    for (int d = 0; d < TR_SWEEP_RECOMPUTE && status == TR_OK; d++) {
+        char *text;
+
+        if (!is_said(d, s->value[d]))
+            continue;
+        text = tr_format("--%s %lld", dims[d].option, (long long)s->value[d]);
+        status = tr_args_text(a, text);
+        free(text);
+    }
+    if (status == TR_OK && s->value[TR_SWEEP_RECOMPUTE] != TR_UNSET_INT) {
+        char *text = tr_format("--recompute-granularity %s --recompute-method %s",
+                               tr_config_spelling("recompute-granularity", c.recompute_granularity),
+                               tr_config_spelling("recompute-method", c.recompute_method));
+
+        status = tr_args_text(a, text);
+        free(text);
+    }
+    return status;
+}
+
+static void name_of(struct tr_sweep_shape *s)
+{
+    int n = snprintf(s->name, sizeof s->name, "tp%d-pp%d-dp%d-mbs%lld-gbs%lld", s->w, s->p, s->d,
+                     (long long)s->micro_batch, (long long)s->global_batch);
+
+    if (s->k > 1)
+        n += snprintf(s->name + n, sizeof s->name - (size_t)n, "-vp%d", s->k);
+    if (s->recompute)
+        snprintf(s->name + n, sizeof s->name - (size_t)n, "-recompute");
+}
+
+/* What is known of a shape that cannot be: what was asked for. */
+static void name_dropped(const struct tr_config *c, struct tr_sweep_shape *s)
+{
+    int n;
+
+    s->ranks = (int)c->world_size;
+    s->w = (int)c->tensor_model_parallel_size;
+    s->p = (int)c->pipeline_model_parallel_size;
+    n = snprintf(s->name, sizeof s->name, "tp%d-pp%d", s->w, s->p);
+    if (c->micro_batch_size != TR_UNSET_INT)
+        n += snprintf(s->name + n, sizeof s->name - (size_t)n, "-mbs%lld",
+                      (long long)c->micro_batch_size);
+    if (c->global_batch_size != TR_UNSET_INT)
+        n += snprintf(s->name + n, sizeof s->name - (size_t)n, "-gbs%lld",
+                      (long long)c->global_batch_size);
+    if (is_said(TR_SWEEP_VIRTUAL, s->value[TR_SWEEP_VIRTUAL]))
+        n += snprintf(s->name + n, sizeof s->name - (size_t)n, "-vp%lld",
+                      (long long)s->value[TR_SWEEP_VIRTUAL]);
+    if (s->value[TR_SWEEP_RECOMPUTE] == TR_GRANULARITY_FULL)
+        n += snprintf(s->name + n, sizeof s->name - (size_t)n, "-recompute");
+    snprintf(s->name + n, sizeof s->name - (size_t)n, "-ranks%d", s->ranks);
+}
+
+static void take_plan(const struct tr_plan *p, struct tr_sweep_shape *s)
+{
+    const struct tr_shape *x = &p->shape;
+
+    s->ranks = x->world;
+    s->w = x->w;
+    s->p = x->p;
+    s->d = x->d;
+    s->k = x->k;
+    s->micros = x->micros;
+    s->micro_batch = x->micro_batch;
+    s->global_batch = x->global_batch;
+    s->seq = x->seq;
+    s->recompute = x->recompute != TR_RECOMPUTE_NONE;
+    s->parameters = p->params;
+    s->hardware = tr_flops_count(TR_FLOPS_SC21, x, x->global_batch, s->recompute);
+    s->model = tr_flops_count(TR_FLOPS_2024, x, x->global_batch, false);
+    s->seconds = p->time.total;
+    s->spread = p->time.spread;
+    s->mib = p->stage[p->worst].total / 1048576.0;
+    s->bubble = (x->p - 1.0) / (1.0 * x->k * x->micros + x->p - 1.0);
+    name_of(s);
+}
+
+/* Tensor-parallel groups are neighbours, so they stay inside nodes whose ranks they divide. */
+static bool crosses_nodes(const struct tr_sweep *w, const struct tr_sweep_place *place,
+                          const struct tr_sweep_shape *s)
+{
+    return place->per_node > 0 && s->ranks > place->per_node && place->per_node % s->w != 0 &&
+           !w->base->allow_tensor_parallel_across_nodes;
+}
+
+static void judge(const struct tr_sweep *w, const struct tr_sweep_place *place,
+                  const struct tr_machine *m, struct tr_sweep_shape *s)
+{
+    const struct tr_config c = config_of(w, s);
+    struct tr_plan p = {0};
+
+    if (tr_plan_alone(&c, m, &p) != TR_OK) {
+        name_dropped(&c, s);
+        s->dropped = tr_format("%s", tr_last_error());
+    } else {
+        take_plan(&p, s);
+        if (p.ours == TR_PLAN_TOO_MUCH)
+            s->dropped =
+                tr_format("does not fit: %.0f MiB of the %.0f of a GPU", s->mib, m->memory);
+        else if (crosses_nodes(w, place, s))
+            s->dropped = tr_format("tensor-parallel groups of %d ranks would not be inside nodes "
+                                   "of %d; --allow-tensor-parallel-across-nodes lets them",
+                                   s->w, place->per_node);
+    }
+    tr_plan_release(&p);
+}
+
+/* ---- all shapes ---- */
+
+static bool is_there(const struct tr_sweep_space *space, const char *name)
+{
+    for (int i = 0; i < space->count; i++)
+        if (strcmp(space->shape[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static int by_number(double a, double b)
+{
+    return a < b ? -1 : a > b;
+}
+
+static int order(const void *a, const void *b)
+{
+    const struct tr_sweep_shape *x = a, *y = b;
+    int c = (x->dropped != NULL) - (y->dropped != NULL);
+
+    if (c == 0 && !x->dropped)
+        c = by_number(x->seconds / (double)x->global_batch, y->seconds / (double)y->global_batch);
+    if (c == 0)
+        c = by_number(x->bubble, y->bubble);
+    return c ? c : strcmp(x->name, y->name);
+}
+
+static enum tr_status check_left(const struct tr_sweep_space *space)
+{
+    if (space->runs > 0)
+        return TR_OK;
+    if (space->count == 1)
+        return TR_FAIL(TR_ECONFIG, "the only shape cannot be run: %s", space->shape[0].dropped);
+    return TR_FAIL(TR_ECONFIG, "none of the %d shapes can be run; of %s: %s", space->count,
+                   space->shape[0].name, space->shape[0].dropped);
+}
+
+/* The next combination, the last dimension first; false after the last one. */
+static bool next(const struct lists *l, int *at)
+{
+    for (int d = TR_SWEEP_DIMS - 1; d >= 0; d--) {
+        if (++at[d] < l->count[d])
+            return true;
+        at[d] = 0;
+    }
+    return false;
+}
+
+enum tr_status tr_sweep_space_make(const struct tr_sweep *w, const struct tr_sweep_place *place,
+                                   const struct tr_machine *m, struct tr_sweep_space *out)
+{
+    static struct lists l; /* too large for the stack */
+    int at[TR_SWEEP_DIMS] = {0};
+
+    *out = (struct tr_sweep_space){0};
+    TR_TRY(read_lists(w, place, &l));
+    TR_TRY(check_base(w));
+    out->shape = calloc(TR_SWEEP_MOST, sizeof *out->shape);
+    if (!out->shape)
+        tr_die(TR_ERESOURCE, "no memory left for the shapes of a sweep");
+    do {
+        struct tr_sweep_shape *s = &out->shape[out->count];
+
+        *s = (struct tr_sweep_shape){0};
+        for (int d = 0; d < TR_SWEEP_DIMS; d++)
+            s->value[d] = l.value[d][at[d]];
+        judge(w, place, m, s);
+        if (is_there(out, s->name)) {
+            free(s->dropped);
+            continue;
+        }
+        out->runs += !s->dropped;
+        out->count++;
+    } while (next(&l, at));
+    qsort(out->shape, (size_t)out->count, sizeof *out->shape, order);
+    return check_left(out);
+}
+
+void tr_sweep_space_release(struct tr_sweep_space *s)
+{
+    for (int i = 0; i < s->count; i++)
+        free(s->shape[i].dropped);
+    free(s->shape);
+    *s = (struct tr_sweep_space){0};
+}

@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "sweep/sweep.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sweep/guard.h"
+#include "sweep/place.h"
+#include "sweep/results.h"
+#include "sweep/space.h"
+#include "sweep/tables.h"
+#include "train/job.h"
+#include "util/file.h"
+#include "util/log.h"
+
+/* Seconds that a group of processes has between SIGTERM and SIGKILL, that a run may take to start
+   until one has been seen, and that are kept free before the job ends. */
+static const double GRACE = 10.0, START = 30.0, MARGIN = 60.0;
+
+/* The least time limit of a run without --sweep-timeout, what it has where nothing is predicted, and
+   how much longer than predicted it may take. */
+static const double LEAST_LIMIT = 600.0, BLIND_LIMIT = 1800.0, SLACK = 10.0;
+
+/* A sweep under way. */
+struct course {
+    const struct tr_sweep *w;
+    struct tr_sweep_place place;
+    struct tr_machine machine;
+    bool has_machine;
+    struct tr_sweep_space space;
+    struct tr_sweep_results results;
+    bool *ready;       /* [space.runs] with a result */
+    int done, good;    /* so many of them have one, and a good one */
+    int ran;           /* in this sweep */
+    double took;       /* seconds of these, all runs of a shape together */
+    double start;      /* seconds of a run besides its iterations, the most so far */
+    double iterations; /* seconds of iterations so far, and what was predicted for them */
+    double predicted;
+    bool stopped, ends; /* a signal came; the job comes to its end */
+};
+
+/* ---- the words of a run ---- */
+
+static enum tr_status add_words(const struct tr_args *from, struct tr_args *to)
+{
+    size_t bytes;
+    char *packed = tr_args_pack(from, &bytes);
+
+    tr_args_unpack(to, packed, bytes);
+    free(packed);
+    return TR_OK;
+}
+
+/* "train" and its options: what was given, the shape, and what makes a run short and quiet. */
+static enum tr_status train_words(const struct tr_sweep *w, const struct tr_sweep_shape *s,
+                                  struct tr_args *a)
+{
+    char *text;
+    enum tr_status status;
+
+    TR_TRY(tr_args_text(a, "train"));
+    TR_TRY(add_words(w->words, a));
+    TR_TRY(tr_sweep_shape_words(w, s, a));
+    text = tr_format("--exit-interval %lld --log-interval 1 --eval-iters 0", (long long)w->iters);
+    status = tr_args_text(a, text);
+    free(text);
+    if (status != TR_OK || !tr_sweep_says_length(w))
+        return status;
+    text = tr_format("--train-iters %lld", (long long)w->iters);
+    status = tr_args_text(a, text);
+    free(text);
+    return status;
+}
+
+static char *run_name(const struct tr_sweep_shape *s, int64_t repeat)
+{
+    return tr_format("%s.%lld", s->name, (long long)repeat);
+}
+
+/* How this very program is called. */
+static void own_path(char *path)
+{
+    const ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+
+    if (n > 0)
+        path[n] = '\0';
+    else
+        strcpy(path, "trireme");
+}
+
+/* All words of a run, the launcher's first. */
+static enum tr_status all_words(const struct course *c, const struct tr_sweep_shape *s,
+                                int64_t repeat, struct tr_args *a)
+{
+    char *name = run_name(s, repeat), path[PATH_MAX];
+    struct tr_arg self;
+    struct tr_args one = {1, 1, &self};
+    enum tr_status status = tr_sweep_launcher(c->w, &c->place, s->ranks, name, a);
+
+    free(name);
+    TR_TRY(status);
+    own_path(path);
+    self = (struct tr_arg){path, (char *)(uintptr_t) ""};
+    TR_TRY(add_words(&one, a));
+    return train_words(c->w, s, a);
+}
+
+/* The words of trireme, for the record; a new reference. */
+static enum tr_status command_of(const struct tr_sweep *w, const struct tr_sweep_shape *s,
+                                 json_t **out)
+{
+    struct tr_args a = {0};
+    enum tr_status status = train_words(w, s, &a);
+
+    *out = json_array();
+    for (int i = 0; status == TR_OK && i < a.count; i++) {
+        json_t *word = json_string(a.list[i].text);
+
+        if (!word)
+            status = TR_FAIL(TR_ECONFIG,
+                             "the option '%s' is no UTF-8, so no record of it can be "
+                             "kept: write it otherwise",
+                             a.list[i].text);
+        else
+            json_array_append_new(*out, word);
+    }
+    tr_args_release(&a);
+    return status;
+}
+
+/* ---- what is there ---- */
+
+static enum tr_status check(const struct tr_sweep *w)
+{
+    const struct tr_config *c = w->base;
+    const struct {
+        bool given;
+        const char *option, *why;
+    } refused[] = {
+        {c->save != NULL, "save", "a sweep keeps no checkpoints"},
+        {c->load != NULL, "load", "each run of a sweep begins at the start"},
+        {c->use_checkpoint_args, "use-checkpoint-args", "a sweep reads no checkpoint"},
+        {c->rampup_batch_size.count > 0, "rampup-batch-size",
+         "a sweep times one batch size at a time"},
+        {c->skip_train, "skip-train", "a sweep times training"},
+        {c->world_size != TR_UNSET_INT, "world-size", "a sweep takes --ranks"},
+        {c->exit_interval != TR_UNSET_INT, "exit-interval", "--sweep-iters says how long a run is"},
+    };
+
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (refused[i].given)
+            return TR_FAIL(TR_ECONFIG, "%s: leave out --%s", refused[i].why, refused[i].option);
+    if (w->warmup >= w->iters)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "of --sweep-iters %lld none would count after --sweep-warmup %lld: take more "
+            "iterations, or a shorter warm-up",
+            (long long)w->iters, (long long)w->warmup);
+    return TR_OK;
+}
+
+/* Does the shape have a result?  One of the same name but other options belongs to another sweep. */
+static enum tr_status look_up(struct course *c, int i)
+{
+    const struct tr_sweep_shape *s = &c->space.shape[i];
+    const json_t *record = tr_sweep_results_find(&c->results, s->name);
+    json_t *command;
+    enum tr_status status;
+
+    if (!record)
+        return TR_OK;
+    status = command_of(c->w, s, &command);
+    if (status == TR_OK && !json_equal(command, json_object_get(record, "command")))
+        status =
+            TR_FAIL(TR_ECONFIG,
+                    "%s has a result of %s with other options: take another --sweep-folder, or "
+                    "remove that one",
+                    c->results.path, s->name);
+    json_decref(command);
+    c->ready[i] = tr_sweep_is_good(record) || !c->w->again;
+    c->done += c->ready[i];
+    c->good += tr_sweep_is_good(record);
+    return status;
+}
+
+static enum tr_status open_all(struct course *c)
+{
+    TR_TRY(tr_make_dirs(c->w->folder));
+    TR_TRY(tr_sweep_results_open(c->w->folder, 2.0 * GRACE, &c->results));
+    c->ready = calloc((size_t)c->space.runs + 1, sizeof *c->ready);
+    TR_ASSERT(c->ready);
+    for (int i = 0; i < c->space.runs; i++)
+        TR_TRY(look_up(c, i));
+    return tr_sweep_tables(c->w, &c->results, &c->space, c->w->folder);
+}
+
+/* ---- time ---- */
+
+/* Seconds that a run of the shape is expected to take. */
+static double expected(const struct course *c, const struct tr_sweep_shape *s)
+{
+    const double ratio = c->predicted > 0.0 ? c->iterations / c->predicted : 1.0;
+
+    if (s->seconds > 0.0)
+        return c->start + (double)c->w->iters * s->seconds * ratio;
+    return c->ran > 0 ? c->took / c->ran / (double)c->w->repeats : c->start;
+}
+
+static double limit_of(const struct course *c, const struct tr_sweep_shape *s)
+{
+    if (c->w->timeout > 0.0)
+        return 60.0 * c->w->timeout;
+    if (s->seconds <= 0.0)
+        return BLIND_LIMIT;
+    return LEAST_LIMIT + SLACK * (double)c->w->iters * s->seconds;
+}
+
+/* Seconds until the job ends, with a margin; endless where it has no end. */
+static double time_left(const struct course *c)
+{
+    return c->place.end == TR_JOB_NO_END ? HUGE_VAL
+                                         : (double)(c->place.end - (int64_t)time(NULL)) - MARGIN;
+}
+
+static const char *duration(double seconds, char *text, size_t size)
+{
+    if (seconds < 100.0)
+        snprintf(text, size, "%.0f s", seconds);
+    else if (seconds < 6000.0)
+        snprintf(text, size, "%.0f min", seconds / 60.0);
+    else
+        snprintf(text, size, "%.1f h", seconds / 3600.0);
+    return text;
+}
+
+/* ---- running ---- */
+
+/* What remains of a step whose srun was killed is asked for by its name. */
+static char *last_words(const struct course *c, const char *name)
+{
+    if (!c->place.job)
+        return NULL;
+    return tr_format("squeue -h -s -j %s -o '%%i %%j' | while read -r step name; do\n"
+                     "[ \"$name\" != '%s' ] || scancel --signal=KILL \"$step\"; done",
+                     c->place.job, name);
+}
+
+static enum tr_status run_once(struct course *c, const struct tr_sweep_shape *s, int64_t repeat,
+                               struct tr_sweep_seen *seen)
+{
+    char *name = run_name(s, repeat), *log = tr_format("%s/%s.log", c->w->folder, name);
+    char *last = last_words(c, name);
+    const double left = time_left(c), whole = limit_of(c, s);
+    struct tr_guard_run run = {
+        .log = log, .limit = fmin(whole, left), .grace = GRACE, .last = last};
+    struct tr_guard_result end;
+    struct tr_args a = {0};
+    enum tr_status status = all_words(c, s, repeat, &a);
+
+    if (status == TR_OK) {
+        char **argv = calloc((size_t)a.count + 1, sizeof *argv);
+
+        TR_ASSERT(argv);
+        for (int i = 0; i < a.count; i++)
+            argv[i] = a.list[i].text;
+        run.argv = argv;
+        tr_sweep_environment(&c->place, s->ranks);
+        status = tr_guard(&run, &end);
+        free(argv);
+    }
+    if (status == TR_OK) {
+        tr_sweep_look(c->w, log, &end, run.limit, seen);
+        c->stopped = end.end == TR_GUARD_STOPPED;
+        c->ends = seen->left || (end.end == TR_GUARD_LATE && left < whole);
+    }
+    tr_args_release(&a);
+    free(last);
+    free(log);
+    free(name);
+    return status;
+}
+
+/* What the next expectations are made of. */
+static void learn(struct course *c, const struct tr_sweep_shape *s,
+                  const struct tr_sweep_seen *seen)
+{
+    double sum = 0.0, mean;
+
+    if (!seen->whole)
+        return;
+    for (int64_t i = 0; i < seen->count; i++)
+        sum += seen->seconds[i];
+    mean = sum / (double)seen->count;
+    if (c->iterations <= 0.0)
+        c->start = 0.0;
+    c->start = fmax(c->start, seen->end.seconds - mean * (double)c->w->iters);
+    c->iterations += mean;
+    c->predicted += s->seconds;
+}
+
+static void tell_begin(const struct course *c, const struct tr_sweep_shape *s)
+{
+    char text[32];
+
+    tr_print("[%d/%d] %s: ", c->done + 1, c->space.runs, s->name);
+    if (s->seconds > 0.0)
+        tr_print("predicted %.4g s/it, ", s->seconds);
+    tr_print("about %s\n", duration(expected(c, s) * (double)c->w->repeats, text, sizeof text));
+}
+
+static void tell_end(const struct course *c, const json_t *record)
+{
+    const json_t *m = json_object_get(record, "measured");
+    double seconds = 0.0;
+    char text[32];
+
+    if (tr_sweep_is_good(record))
+        tr_print("      %.4g s/it, %.4g samples/s, %.4g TFLOP/s",
+                 json_number_value(json_object_get(m, "seconds_per_it")),
+                 json_number_value(json_object_get(m, "samples_per_second")),
+                 json_number_value(json_object_get(m, "tflops")));
+    else
+        tr_print("      failed: %s", json_string_value(json_object_get(record, "error")));
+    for (int i = 0; i < c->space.runs; i++)
+        if (!c->ready[i])
+            seconds += expected(c, &c->space.shape[i]) * (double)c->w->repeats;
+    if (c->done < c->space.runs)
+        tr_print("; %d left, about %s", c->space.runs - c->done,
+                 duration(seconds, text, sizeof text));
+    tr_print("\n");
+}
+
+/* All runs of a shape; those after one that failed would most likely fail too. */
+static enum tr_status run_shape(struct course *c, int i)
+{
+    const struct tr_sweep_shape *s = &c->space.shape[i];
+    struct tr_sweep_seen *seen = calloc((size_t)c->w->repeats, sizeof *seen);
+    enum tr_status status = TR_OK;
+    json_t *command = NULL, *record;
+    int runs = 0;
+
+    TR_ASSERT(seen);
+    tell_begin(c, s);
+    while (runs < c->w->repeats && status == TR_OK && !c->stopped && !c->ends) {
+        status = run_once(c, s, runs, &seen[runs]);
+        if (status != TR_OK)
+            break;
+        c->took += seen[runs].end.seconds;
+        learn(c, s, &seen[runs]);
+        if (!seen[runs++].whole)
+            break;
+    }
+    if (status == TR_OK && !c->stopped && !c->ends)
+        status = command_of(c->w, s, &command);
+    if (command && status == TR_OK) {
+        record = tr_sweep_result(c->w, &c->place, s, command, seen, runs);
+        c->ready[i] = true;
+        c->done++;
+        c->ran++;
+        c->good += tr_sweep_is_good(record);
+        tell_end(c, record);
+        status = tr_sweep_results_add(&c->results, record);
+    }
+    json_decref(command);
+    for (int k = 0; k < runs; k++)
+        tr_sweep_seen_release(&seen[k]);
+    free(seen);
+    if (status == TR_OK)
+        status = tr_sweep_tables(c->w, &c->results, &c->space, c->w->folder);
+    return status;
+}
+
+/* The first shape without a result for which there is time, or -1. */
+static int next_shape(const struct course *c)
+{
+    for (int i = 0; i < c->space.runs; i++)
+        if (!c->ready[i] && expected(c, &c->space.shape[i]) < time_left(c))
+            return i;
+    return -1;
+}
+
+static enum tr_status run_all(struct course *c)
+{
+    int i;
+
+    if (c->done > 0)
+        tr_print("%d of %d shapes have results in %s and are not run again\n", c->done,
+                 c->space.runs, c->results.path);
+    while (!c->stopped && !c->ends && (i = next_shape(c)) >= 0) {
+        TR_TRY(run_shape(c, i));
+        c->stopped = c->stopped || tr_guard_stopped();
+    }
+    if (c->done == c->space.runs)
+        return TR_OK;
+    return TR_FAIL(TR_ETEMP,
+                   "%s; %d of %d shapes have results, and the same command goes on with the others",
+                   c->stopped ? "the sweep was told to stop" : "the job comes to its end", c->done,
+                   c->space.runs);
+}
+
+/* ---- telling ---- */
+
+static void tell_place(const struct course *c)
+{
+    char text[32];
+
+    tr_print("%d shapes: %d to run, %d that cannot be\n", c->space.count, c->space.runs,
+             c->space.count - c->space.runs);
+    for (int i = c->space.runs; i < c->space.count; i++)
+        tr_print("  not %s: %s\n", c->space.shape[i].name, c->space.shape[i].dropped);
+    if (!c->has_machine)
+        tr_print(
+            "no --machine, so no times are predicted: those with the least bubble run first\n");
+    if (c->place.end != TR_JOB_NO_END)
+        tr_print("job %s ends in %s, says %s\n", c->place.job,
+                 duration((double)(c->place.end - (int64_t)time(NULL)), text, sizeof text),
+                 c->place.how);
+}
+
+/* A word as a shell takes it. */
+static void put_word(FILE *f, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "-_=+:,./@%";
+
+    if (*word && word[strspn(word, plain)] == '\0') {
+        fputs(word, f);
+        return;
+    }
+    putc('\'', f);
+    for (; *word; word++) {
+        if (*word == '\'')
+            fputs("'\\''", f);
+        else
+            putc(*word, f);
+    }
+    putc('\'', f);
+}
+
+static enum tr_status tell_run(const struct course *c, const struct tr_sweep_shape *s)
+{
+    struct tr_args a = {0};
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    enum tr_status status = all_words(c, s, 0, &a);
+
+    TR_ASSERT(f);
+    fprintf(f, "\n# %s: ", s->name);
+    if (s->seconds > 0.0)
+        fprintf(f, "predicted %.4g s/it, ", s->seconds);
+    fprintf(f, "%.1f MiB planned, bubble %.0f %%, at most %.0f s\n", s->mib, 100.0 * s->bubble,
+            limit_of(c, s));
+    for (int k = 0; k < a.count; k++) {
+        put_word(f, a.list[k].text);
+        putc(k + 1 < a.count ? ' ' : '\n', f);
+    }
+    fclose(f);
+    if (status == TR_OK)
+        tr_print("%s", text);
+    free(text);
+    tr_args_release(&a);
+    return status;
+}
+
+static enum tr_status tell_runs(const struct course *c)
+{
+    for (int i = 0; i < c->space.runs; i++)
+        TR_TRY(tell_run(c, &c->space.shape[i]));
+    return TR_OK;
+}
+
+static enum tr_status tell_results(const struct course *c)
+{
+    tr_print("%d of %d shapes trained to their end; tables: %s/results.md, .csv\n", c->good,
+             c->space.runs, c->w->folder);
+    if (c->good > 0)
+        return TR_OK;
+    return TR_FAIL(TR_ERESOURCE,
+                   "no shape trained to its end: %s/results.md has the reasons, and --sweep-again "
+                   "runs them once more",
+                   c->w->folder);
+}
+
+static enum tr_status sweep(struct course *c)
+{
+    const struct tr_sweep *w = c->w;
+
+    TR_TRY(check(w));
+    if (w->machine)
+        TR_TRY(tr_machine_find(w->machine, &c->machine));
+    c->has_machine = w->machine != NULL;
+    TR_TRY(tr_sweep_place_find(w, &c->place));
+    TR_TRY(tr_sweep_space_make(w, &c->place, c->has_machine ? &c->machine : NULL, &c->space));
+    tell_place(c);
+    if (w->dry_run)
+        return tell_runs(c);
+    TR_TRY(tr_guard_signals());
+    TR_TRY(open_all(c));
+    TR_TRY(run_all(c));
+    return tell_results(c);
+}
+
+enum tr_status tr_sweep_run(const struct tr_sweep *w)
+{
+    struct course c = {.w = w, .start = START, .results = {.fd = -1}};
+    const enum tr_status s = sweep(&c);
+
+    free(c.ready);
+    tr_sweep_space_release(&c.space);
+    if (c.results.path)
+        tr_sweep_results_close(&c.results);
+    return s;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_SWEEP_SWEEP_H
+#define TR_SWEEP_SWEEP_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "config/config.h"
+#include "config/words.h"
+#include "util/status.h"
+
+/*
+ * A sweep runs one training after another, for a few iterations each, in all shapes of some lists, and
+ * keeps tables of their times.  It is one process, without MPI: it starts the ranks of each run by srun
+ * or mpiexec, looks at their log, and outlives whatever happens to them.
+ *
+ *   space.h    which shapes there are, which are left out and why, in which order the rest is run
+ *   place.h    where it runs, until when, and how ranks are started there
+ *   guard.h    one run: started, ended when it takes too long or when the sweep ends
+ *   results.h  what a run's log says, and the file that a sweep goes on from
+ *   tables.h   that file as Markdown and CSV
+ */
+enum tr_sweep_dim {
+#define DIM(symbol, name, option, field, help) TR_SWEEP_##symbol,
+#include "sweep/dims.def"
+    TR_SWEEP_DIMS
+};
+
+/* What the options of the verb say; texts are borrowed. */
+struct tr_sweep {
+    char *list[TR_SWEEP_DIMS]; /* as typed, or NULL */
+    int64_t ranks_per_node;    /* TR_UNSET_INT: as Slurm says, or all on this node */
+    int64_t iters, warmup, repeats;
+    double timeout; /* minutes for a run; TR_UNSET_REAL: from its prediction */
+    char *folder, *machine, *launcher;
+    bool again, dry_run;
+
+    const struct tr_args *words;  /* options of training, argument files opened up */
+    const struct tr_config *base; /* the same, parsed */
+    json_t *versions;             /* of the program and its libraries, for the record */
+};
+
+/*
+ * Run them all, or go on where an earlier sweep of the same folder was ended.
+ *
+ * TR_ECONFIG for lists, options or a folder that cannot be meant; TR_ETEMP when shapes are left to run,
+ * because the job comes to its end or a signal came (SIGTERM, SIGINT, SIGHUP, which are blocked from
+ * here on): the same command goes on; TR_EIO when a result cannot be written; TR_ERESOURCE when the
+ * launcher cannot be started, or when no shape that was run trained to its end.
+ */
+enum tr_status tr_sweep_run(const struct tr_sweep *w) TR_MUST_CHECK;
+
+#endif

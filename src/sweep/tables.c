@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "sweep/tables.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "study/summary.h"
+#include "study/table.h"
+#include "util/file.h"
+
+#define COUNT(list) ((int)(sizeof(list) / sizeof(list)[0]))
+
+/* ---- records ---- */
+
+/* A number of a record, or of its member `part`; NAN where it is not there. */
+static double number(const json_t *o, const char *part, const char *key)
+{
+    const json_t *x = json_object_get(part ? json_object_get(o, part) : o, key);
+
+    return json_is_number(x) ? json_number_value(x) : NAN;
+}
+
+static const char *text(const json_t *o, const char *key)
+{
+    const char *s = json_string_value(json_object_get(o, key));
+
+    return s ? s : "";
+}
+
+/* Seconds of a sample, for the order of a table. */
+static double pace(const json_t *o)
+{
+    const double x = number(o, "measured", "seconds_per_it") / number(o, NULL, "gbs");
+
+    return isnan(x) ? HUGE_VAL : x;
+}
+
+static int order(const void *a, const void *b)
+{
+    const json_t *const *x = a, *const *y = b;
+    const bool good = tr_sweep_is_good(*x);
+    const double p = pace(*x), q = pace(*y);
+
+    if (good != tr_sweep_is_good(*y))
+        return good ? -1 : 1;
+    if (p < q || p > q)
+        return p < q ? -1 : 1;
+    return strcmp(text(*x, "shape"), text(*y, "shape"));
+}
+
+/* All records in the order of a table; owned by the caller, the records are not. */
+static const json_t **sorted(const struct tr_sweep_results *r)
+{
+    const size_t n = json_array_size(r->newest);
+    const json_t **list = calloc(n + 1, sizeof *list);
+
+    TR_ASSERT(list);
+    for (size_t i = 0; i < n; i++)
+        list[i] = json_array_get(r->newest, i);
+    qsort(list, n, sizeof *list, order);
+    return list;
+}
+
+static void add_size(struct tr_table *t, const json_t *o)
+{
+    char size[16];
+
+    tr_model_size(number(o, NULL, "parameters"), size);
+    tr_table_text(t, "%s", size);
+}
+
+static void add_count(struct tr_table *t, const json_t *o, const char *key)
+{
+    tr_table_real(t, number(o, NULL, key), 0);
+}
+
+/* ---- Markdown ---- */
+
+/* Enough digits for times of a few milliseconds and of minutes. */
+static int digits(double x)
+{
+    return x < 0.1 ? 4 : x < 10.0 ? 3 : x < 100.0 ? 2 : 1;
+}
+
+static void add_memory(struct tr_table *t, const json_t *o)
+{
+    const double mib = number(o, "measured", "mem_mib");
+
+    if (isnan(mib))
+        tr_table_text(t, "~%.0f", number(o, "predicted", "mem_mib"));
+    else
+        tr_table_real(t, mib, mib < 100.0);
+}
+
+static void add_notes(struct tr_table *t, const json_t *o)
+{
+    const double least = number(o, "measured", "seconds_min"),
+                 most = number(o, "measured", "seconds_max"), chunks = number(o, NULL, "chunks"),
+                 seconds = number(o, "predicted", "seconds_per_it");
+    const size_t runs = json_array_size(json_object_get(o, "runs"));
+    char *out = NULL;
+    size_t size;
+    FILE *f = open_memstream(&out, &size);
+
+    TR_ASSERT(f);
+    fprintf(f, "%.10s", text(o, "date"));
+    if (!tr_sweep_is_good(o))
+        fprintf(f, "; failed: %s", text(o, "error"));
+    else if (*text(o, "error"))
+        fprintf(f, "; one of %zu runs failed: %s", runs, text(o, "error"));
+    if (json_is_true(json_object_get(o, "recompute")))
+        fprintf(f, "; recomputes");
+    if (chunks > 1.0)
+        fprintf(f, "; %.0f chunks", chunks);
+    if (!isnan(least))
+        fprintf(f, "; %.*f to %.*f", digits(least), least, digits(most), most);
+    if (runs > 1)
+        fprintf(f, " in %zu runs", runs);
+    if (!isnan(seconds))
+        fprintf(f, "; predicted %.*f", digits(seconds), seconds);
+    fclose(f);
+    tr_table_text(t, "%s", out);
+    free(out);
+}
+
+static void fill_main(const struct tr_sweep *w, const struct tr_sweep_results *r,
+                      struct tr_table *t)
+{
+    static const struct tr_column columns[] = {
+        {"nodes", "Nodes"},   {"size", "Size"},   {"dp", "DP"},
+        {"tp", "TP"},         {"pp", "PP"},       {"mbs", "MBS"},
+        {"gbs", "GBS"},       {"mem_mib", "Mem"}, {"seconds_per_it", "Sec/it"},
+        {"tflops", "TFLOPs"}, {"notes", "Notes"},
+    };
+    static const char *const counts[] = {"dp", "tp", "pp", "mbs", "gbs"};
+    const json_t **list = sorted(r);
+
+    tr_table_init(t, "sweep", "Sweep", columns, COUNT(columns));
+    for (size_t i = 0; i < json_array_size(r->newest); i++) {
+        const double seconds = number(list[i], "measured", "seconds_per_it");
+
+        add_count(t, list[i], "nodes");
+        add_size(t, list[i]);
+        for (int k = 0; k < COUNT(counts); k++)
+            add_count(t, list[i], counts[k]);
+        add_memory(t, list[i]);
+        tr_table_real(t, seconds, digits(seconds));
+        tr_table_real(t, number(list[i], "measured", "tflops"),
+                      digits(number(list[i], "measured", "tflops")));
+        add_notes(t, list[i]);
+    }
+    free(list);
+    tr_table_note(
+        t,
+        "Mem: MiB that the fullest rank held, or with ~ was planned to.  Sec/it: median of "
+        "the iterations of all runs of a shape, without the first %lld of %lld; the notes "
+        "have the least and the greatest.  TFLOPs: of a rank, by formula sc21, "
+        "recomputation included.  The fastest per sample is first.",
+        (long long)w->warmup, (long long)w->iters);
+}
+
+static void fill_dropped(const struct tr_sweep_space *space, struct tr_table *t)
+{
+    static const struct tr_column columns[] = {{"shape", "Shape"}, {"reason", "Reason"}};
+
+    tr_table_init(t, "dropped", "Not run", columns, COUNT(columns));
+    for (int i = space->runs; i < space->count; i++) {
+        tr_table_text(t, "%s", space->shape[i].name);
+        tr_table_text(t, "%s", space->shape[i].dropped);
+    }
+}
+
+/* ---- CSV ---- */
+
+/* A column of both files: where its number stands in a record, or which text. */
+static const struct {
+    struct tr_column column;
+    const char *part, *key; /* part "" for a text */
+} csv[] = {
+    {{"shape", ""}, "", "shape"},
+    {{"model_size", ""}, "", "size"},
+    {{"parameters", ""}, NULL, "parameters"},
+    {{"seq_length", ""}, NULL, "seq"},
+    {{"nodes", ""}, NULL, "nodes"},
+    {{"ranks", ""}, NULL, "ranks"},
+    {{"tp", ""}, NULL, "tp"},
+    {{"pp", ""}, NULL, "pp"},
+    {{"dp", ""}, NULL, "dp"},
+    {{"chunks", ""}, NULL, "chunks"},
+    {{"mbs", ""}, NULL, "mbs"},
+    {{"gbs", ""}, NULL, "gbs"},
+    {{"recompute", ""}, "", "recompute"},
+    {{"seconds_per_it", ""}, "measured", "seconds_per_it"},
+    {{"seconds_min", ""}, "measured", "seconds_min"},
+    {{"seconds_max", ""}, "measured", "seconds_max"},
+    {{"iterations", ""}, "measured", "iterations"},
+    {{"samples_per_second", ""}, "measured", "samples_per_second"},
+    {{"tflops_per_gpu", ""}, "measured", "tflops"},
+    {{"tflops_model_per_gpu", ""}, "measured", "tflops_model"},
+    {{"tflops_all", ""}, "all", "tflops"},
+    {{"mem_mib", ""}, "measured", "mem_mib"},
+    {{"predicted_seconds_per_it", ""}, "predicted", "seconds_per_it"},
+    {{"predicted_mem_mib", ""}, "predicted", "mem_mib"},
+    {{"date", ""}, "", "date"},
+    {{"node_list", ""}, "", "node_list"},
+    {{"error", ""}, "", "error"},
+};
+
+static void add_csv(struct tr_table *t, const json_t *o, int i)
+{
+    if (csv[i].part && !*csv[i].part) {
+        if (strcmp(csv[i].key, "size") == 0)
+            add_size(t, o);
+        else if (strcmp(csv[i].key, "recompute") == 0)
+            tr_table_real(t, json_is_true(json_object_get(o, "recompute")), 0);
+        else
+            tr_table_text(t, "%s", text(o, csv[i].key));
+    } else if (csv[i].part && strcmp(csv[i].part, "all") == 0) {
+        tr_table_real(t, number(o, "measured", "tflops") * number(o, NULL, "ranks"), 6);
+    } else {
+        tr_table_real(t, number(o, csv[i].part, csv[i].key), 6);
+    }
+}
+
+static void fill_csv(const struct tr_sweep_results *r, bool good, struct tr_table *t)
+{
+    static struct tr_column columns[COUNT(csv)];
+    const json_t **list = sorted(r);
+
+    for (int i = 0; i < COUNT(csv); i++)
+        columns[i] = csv[i].column;
+    tr_table_init(t, good ? "results" : "failed", "", columns, COUNT(columns));
+    for (size_t k = 0; k < json_array_size(r->newest); k++)
+        for (int i = 0; tr_sweep_is_good(list[k]) == good && i < COUNT(csv); i++)
+            add_csv(t, list[k], i);
+    free(list);
+}
+
+/* ---- files ---- */
+
+static enum tr_status write_file(struct tr_table *t, int count, enum tr_table_format format,
+                                 const char *folder, const char *name)
+{
+    char *all = NULL, *path = tr_format("%s/%s", folder, name);
+    size_t size;
+    FILE *f = open_memstream(&all, &size);
+    enum tr_status s;
+
+    TR_ASSERT(f);
+    tr_tables_write(t, count, format, f);
+    fclose(f);
+    s = tr_file_replace(path, all, size);
+    free(all);
+    free(path);
+    for (int i = 0; i < count; i++)
+        tr_table_release(&t[i]);
+    return s;
+}
+
+enum tr_status tr_sweep_tables(const struct tr_sweep *w, const struct tr_sweep_results *r,
+                               const struct tr_sweep_space *space, const char *folder)
+{
+    struct tr_table t[2];
+
+    fill_main(w, r, &t[0]);
+    fill_dropped(space, &t[1]);
+    TR_TRY(write_file(t, 2, TR_TABLE_MARKDOWN, folder, "results.md"));
+    fill_csv(r, true, t);
+    TR_TRY(write_file(t, 1, TR_TABLE_CSV, folder, "results.csv"));
+    fill_csv(r, false, t);
+    return write_file(t, 1, TR_TABLE_CSV, folder, "failed.csv");
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_SWEEP_TABLES_H
+#define TR_SWEEP_TABLES_H
+
+#include "sweep/results.h"
+#include "sweep/space.h"
+
+/*
+ * Write anew, from all records, into `folder`:
+ *
+ *   results.md    Nodes, Size, DP, TP, PP, MBS, GBS, Mem, Sec/it, TFLOPs, Notes: the fastest per sample
+ *                 first, then those that failed; and what was not run, with the reason
+ *   results.csv   those that were measured, all digits
+ *   failed.csv    those that failed, with the error
+ *
+ * TR_EIO if one cannot be written.
+ */
+enum tr_status tr_sweep_tables(const struct tr_sweep *w, const struct tr_sweep_results *r,
+                               const struct tr_sweep_space *space,
+                               const char *folder) TR_MUST_CHECK;
+
+#endif

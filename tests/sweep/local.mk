@@ -1,0 +1,4 @@
+SWEEP_SH = tests/sweep/t_sweep.sh
+
+TESTS += $(SWEEP_SH)
+EXTRA_DIST += $(SWEEP_SH)
