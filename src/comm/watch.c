@@ -259,7 +259,6 @@ static _Noreturn void speak(struct tr_watch *x)
     tr_roll_sentence(x->roll->post, host, x->size, x->limit, who, sizeof who);
     tr_roll_suspects(x->roll->post, host, x->size, x->limit, suspects, sizeof suspects);
     tr_suspect(suspects);
-    x->quiet = true;
     tr_die(TR_ETEMP,
            "%s; start again from the last checkpoint, or wait longer with "
            "--distributed-timeout-minutes",
@@ -271,7 +270,8 @@ static void go_on_with_roll(struct tr_watch *x)
     struct roll *r = x->roll;
     struct tr_post mine;
 
-    if (!r || r->began <= 0.0)
+    /* Somebody else speaks, or has. */
+    if (!r || r->began <= 0.0 || x->alarmed > 0.0)
         return;
     mine = describe(x);
     note_answer(x, &mine);

@@ -4,7 +4,7 @@
 # `trireme report` on what `trireme train` prints, in each --log-format, and on a run of two jobs.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 29
+plan 28
 
 same() { [ "$1" = "$2" ] || { echo "$1 / $2"; return 1; }; }
 # csv COLUMN: of the first row of the table that is read.
