@@ -12,6 +12,7 @@
 #include "study/plot.h"
 #include "study/present.h"
 #include "study/summary.h"
+#include "study/timeline.h"
 #include "util/log.h"
 
 enum show {
@@ -28,10 +29,10 @@ enum show {
 
 struct options {
     int show, format, plot, flops_formula;
-    int64_t warmup;
+    int64_t warmup, iteration;
     double peak;
     char *gpu, *output;
-    bool join, recompute;
+    bool join, recompute, timeline;
     int64_t fact[TR_FACTS];
 };
 
@@ -58,6 +59,12 @@ static const struct tr_opt rows[] = {
     CHOICE(
         plot, "plot", "none", "plot",
         "a plot in place of tables, as text or, with --output, as PNG, SVG or script of gnuplot"),
+    ROW(FLAG, timeline, "timeline", "off", ANY,
+        "the file is no log but a trace, as trireme train --trace writes it: an iteration of all "
+        "ranks, drawn as "
+        "SVG"),
+    ROW(INT, iteration, "timeline-iteration", NULL, COUNT,
+        "which iteration; the first of the trace unless given"),
     ROW(TEXT, output, "output", NULL, ANY,
         "file to write to, or -o; the standard output unless given"),
     ROW(INT, warmup, "warmup", NULL, COUNT_OR_0,
@@ -121,7 +128,8 @@ static const struct tr_options *options(void)
 }
 
 const struct tr_doc tr_doc_report = {
-    .synopsis = "trireme report LOG... [OPTION...]",
+    .synopsis = "trireme report LOG... [OPTION...]\n"
+                "trireme report --timeline TRACE [-o FILE]",
     .about =
         "Read logs of training, of trireme in each --log-format, of Megatron-LM since 2021 and of "
         "Megatron-DeepSpeed, and say what they hold: times, samples, tokens, TFLOP/s, memory, "
@@ -143,6 +151,7 @@ const struct tr_doc tr_doc_report = {
         "    trireme report 16.log 64.log --show scaling --format markdown\n"
         "    trireme report before.log after.log --show comparison\n"
         "    trireme report run.log --plot loss -o loss.svg\n"
+        "    trireme report --timeline trace.json -o iteration.svg\n"
         "\n"
         "Plots are drawn by gnuplot.  Where there is none, a plot that was to become a file is "
         "printed as "
@@ -352,6 +361,30 @@ static enum tr_status write_plot(const struct options *o, const struct tr_presen
     return s;
 }
 
+/* The output is written whole or an error says that it is not. */
+static enum tr_status write_timeline(const struct options *o, const char *path)
+{
+    struct tr_timeline *t;
+    enum tr_status s = tr_timeline_read(path, &t);
+    FILE *f = stdout;
+    bool bad;
+
+    if (s == TR_OK && o->output) {
+        f = fopen(o->output, "we");
+        if (!f)
+            s = TR_FAIL(TR_EIO, "cannot write %s: %s", o->output, strerror(errno));
+    }
+    if (s == TR_OK)
+        s = tr_timeline_svg(t, o->iteration == TR_UNSET_INT ? -1 : o->iteration, f);
+    tr_timeline_release(t);
+    if (!f || f == stdout)
+        return s;
+    bad = ferror(f) != 0;
+    if ((fclose(f) != 0 || bad) && s == TR_OK)
+        s = TR_FAIL(TR_EIO, "cannot write all of %s; is its disk full?", o->output);
+    return s;
+}
+
 /* Options that contradict each other. */
 static enum tr_status check(const struct options *o, const struct tr_words *logs)
 {
@@ -359,6 +392,13 @@ static enum tr_status check(const struct options *o, const struct tr_words *logs
         return TR_FAIL(TR_ECONFIG,
                        "trireme report needs the log of a training, or several; - is the "
                        "standard input");
+    if (o->timeline && (logs->count != 1 || o->plot != TR_PLOT_NONE || o->show != SHOW_AUTO ||
+                        o->format != TR_TABLE_TEXT))
+        return TR_FAIL(TR_ECONFIG,
+                       "--timeline draws one trace and makes no tables: give one file, and leave "
+                       "out --plot, --show and --format");
+    if (!o->timeline && o->iteration != TR_UNSET_INT)
+        return TR_FAIL(TR_ECONFIG, "--timeline-iteration says nothing without --timeline: add it");
     if (o->plot != TR_PLOT_NONE && (o->show != SHOW_AUTO || o->format != TR_TABLE_TEXT))
         return TR_FAIL(TR_ECONFIG,
                        "--plot makes no tables, so --show and --format say nothing with "
@@ -379,6 +419,8 @@ static enum tr_status report(const struct options *o, const struct tr_words *log
     enum tr_status s;
 
     TR_TRY(check(o, logs));
+    if (o->timeline)
+        return write_timeline(o, logs->word[0]);
     TR_TRY(find_peak(o, &p.peak));
     s = read_logs(o, logs, &runs);
     override(o, &runs);

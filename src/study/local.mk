@@ -12,4 +12,5 @@ libtrireme_a_SOURCES += \
 	src/study/table.c src/study/table.h \
 	src/study/present.c src/study/present.h \
 	src/study/draw.c src/study/draw.h src/study/draw_text.c \
-	src/study/plot.c src/study/plot.h
+	src/study/plot.c src/study/plot.h \
+	src/study/timeline.c src/study/timeline.h

@@ -1,4 +1,4 @@
-STUDY_SH = tests/study/t_fuzz.sh tests/study/t_own.sh tests/study/t_report.sh
+STUDY_SH = tests/study/t_fuzz.sh tests/study/t_own.sh tests/study/t_timeline.sh tests/study/t_report.sh
 
 check_PROGRAMS += tests/study/t_log tests/study/fuzz_log
 TESTS += tests/study/t_log $(STUDY_SH)

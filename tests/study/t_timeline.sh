@@ -1,0 +1,56 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck disable=SC2154,SC1091
+# `trireme report --timeline`: a trace by hand, whose picture is known, and one of a run.
+. "$srcdir/tests/tap.sh"
+. "$srcdir/tests/train/small.sh"
+plan 16
+
+# Two ranks, two iterations of 100 ms; rank 1 waits 20 ms for its first message, which then takes 5.
+cat >"$work/trace" <<'TRACE'
+{"metadata": {"schema": 1, "ranks": 2, "first-iteration": 7, "last-iteration": 8}, "traceEvents": [
+{"name": "process_name", "ph": "M", "pid": 0, "args": {"name": "rank 0 on <a&b>"}},
+{"name": "process_name", "ph": "M", "pid": 1, "args": {"name": "rank 1 on c"}},
+{"name": "forward-backward", "ph": "X", "pid": 0, "tid": 0, "ts": 1000, "dur": 90000, "args": {}},
+{"name": "batch-generator", "ph": "X", "pid": 0, "tid": 2, "ts": 1000, "dur": 10, "args": {"micro-batch": 0}},
+{"name": "F0", "ph": "X", "pid": 0, "tid": 2, "ts": 1000, "dur": 20000, "args": {"micro-batch": 0}},
+{"name": "B0", "ph": "X", "pid": 0, "tid": 5, "ts": 61000, "dur": 30000, "args": {"micro-batch": 0}},
+{"name": "optimizer", "ph": "X", "pid": 0, "tid": 8, "ts": 91000, "dur": 10000, "args": {}},
+{"name": "forward-backward", "ph": "X", "pid": 1, "tid": 0, "ts": 1500, "dur": 80000, "args": {}},
+{"name": "recv", "ph": "X", "pid": 1, "tid": 1, "ts": 1000, "dur": 25000, "args": {"micro-batch": 0, "wait": 20000}},
+{"name": "F0", "ph": "X", "pid": 1, "tid": 2, "ts": 26000, "dur": 10000, "args": {"micro-batch": 0}},
+{"name": "forward-backward", "ph": "X", "pid": 0, "tid": 0, "ts": 101000, "dur": 50000, "args": {}},
+{"name": "F0", "ph": "X", "pid": 0, "tid": 2, "ts": 101000, "dur": 50000, "args": {"micro-batch": 0}}
+]}
+TRACE
+
+draw() { "$trireme" report --timeline "$@" -o "$work/svg"; }
+# rects COLOUR COUNT; has LINE.
+rects() { [ "$(grep -c "height=\"\(6\|13\)\" fill=\"$1\"" "$work/svg")" -eq "$2" ] || { cat "$work/svg"; return 1; }; }
+has() { grep -qF -e "$1" "$work/svg" || { cat "$work/svg"; return 1; }; }
+
+check "the first iteration is drawn" draw "$work/trace"
+check "two forward passes" rects '#4e79a7' 2
+check "one backward pass, 60 to 90 of 100 ms" has \
+    '<rect x="860.00" y="56" width="300.00" height="13" fill="#59a14f"/>'
+check "20 ms of waiting" has '<rect x="260.00" y="96" width="200.00" height="6" fill="#d4d4d4"/>'
+check "then 5 of a message" has '<rect x="460.00" y="96" width="50.00" height="6" fill="#f28e2b"/>'
+check "the optimizer" rects '#e15759' 1
+check "what it is called is text" has 'rank 0 on &lt;a&amp;b&gt;'
+check "an axis" has '>100</text>'
+check "another iteration" draw "$work/trace" --timeline-iteration 8
+check "one pass of half the picture's ranks" rects '#4e79a7' 1
+
+fails "an iteration that is not there" 64 "has iterations 7 to 8, and not 9" draw "$work/trace" --timeline-iteration 9
+head -c 700 "$work/trace" >"$work/cut"
+fails "half a trace" 65 "is no trace: line" draw "$work/cut"
+echo '{"traceEvents": [], "metadata": {"schema": 1, "ranks": 99999999}}' >"$work/huge"
+fails "numbers that no trace has" 65 "is no trace of this program" draw "$work/huge"
+fails "a file that is not there" 74 "cannot open" draw "$work/none"
+fails "with a table" 64 "draws one trace" draw "$work/trace" --show runs
+
+of_a_run() {
+    small_corpus && small 2 --pipeline-model-parallel-size 2 --train-iters 4 --trace "$work/real" --trace-step-start 2 \
+        --trace-step-end 3 && draw "$work/real" && grep -q 'Iteration 3 on 2 ranks' "$work/svg"
+}
+check "of a run" of_a_run
