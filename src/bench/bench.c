@@ -229,3 +229,63 @@ enum tr_status tr_bench_fill(struct tr_bench *b, const struct tr_tensor *t, int 
     free(host);
     return TR_OK;
 }
+
+/* ---- bodies ---- */
+
+void tr_bench_swap(struct tr_bench *b, struct tr_comm *c, int to, int from, void *out, void *in,
+                   int64_t bytes)
+{
+    struct tr_queue *q = &b->run->queue;
+    struct tr_leg legs[2] = {
+        {.dir = TR_LEG_SEND, .peer = to, .buf = out, .bytes = bytes},
+        {.dir = TR_LEG_RECV, .peer = from, .buf = in, .bytes = bytes},
+    };
+    struct tr_pending p;
+
+    c->via->exchange_start(c, q, legs, 2, &p);
+    c->via->finish(c, q, &p);
+}
+
+void tr_bench_probe_init(struct tr_bench_probe *p, struct tr_bench *b)
+{
+    enum { HOST_WIDTH = 1024, GPU_WIDTH = 8192 };
+    const bool gpu = b->run->queue.on->apart;
+    const int64_t n = gpu ? GPU_WIDTH : HOST_WIDTH, mib = gpu ? 1024 : 64;
+
+    p->b = b;
+    p->a = p->c = p->y = tr_tensor_2(NULL, TR_F32, n, n);
+    p->from = p->to = tr_tensor_1(NULL, TR_F32, (mib << 20) / 4);
+}
+
+enum tr_status tr_bench_probe_set_type(struct tr_bench_probe *p, enum tr_dtype type)
+{
+    p->a.dtype = p->c.dtype = p->y.dtype = type;
+    TR_TRY(tr_bench_fill(p->b, &p->a, 0, 0));
+    return tr_bench_fill(p->b, &p->c, 1, 0);
+}
+
+void tr_bench_probe_product(void *probe)
+{
+    const struct tr_bench_probe *p = probe;
+    struct tr_queue *q = &p->b->run->queue;
+
+    q->on->linear(q, &p->y, NULL, &p->a, &p->c, NULL, TR_ACT_NONE);
+}
+
+void tr_bench_probe_copy(void *probe)
+{
+    const struct tr_bench_probe *p = probe;
+    struct tr_queue *q = &p->b->run->queue;
+
+    q->on->copy(q, &p->to, &p->from);
+}
+
+double tr_bench_probe_tflop(const struct tr_bench_probe *p)
+{
+    return 2e-12 * pow((double)p->a.dim[0], 3.0);
+}
+
+double tr_bench_probe_gb(const struct tr_bench_probe *p)
+{
+    return 2e-9 * (double)tr_tensor_bytes(&p->from);
+}

@@ -122,6 +122,28 @@ void tr_bench_row(struct tr_bench *b, json_t *row);
 enum tr_status tr_bench_reserve(struct tr_bench *b, struct tr_tensor *const *t,
                                 int n) TR_MUST_CHECK;
 
+/* A message of `bytes` to rank `to` of `c`, and one from rank `from` of it; returns when both are done. */
+void tr_bench_swap(struct tr_bench *b, struct tr_comm *c, int to, int from, void *out, void *in,
+                   int64_t bytes);
+
+/*
+ * What a node and a machine are measured by: a square product y = a c^T and a copy of memory, both larger on
+ * a GPU than on a host.  The tensors' sizes are set by init(), their memory comes from tr_bench_reserve();
+ * the operands are filled in `type` by set_type(), which may be called again with another one.  product()
+ * and copy() are bodies for tr_bench_time(), with the probe as their context.
+ */
+struct tr_bench_probe {
+    struct tr_bench *b; /* borrowed */
+    struct tr_tensor a, c, y, from, to;
+};
+void tr_bench_probe_init(struct tr_bench_probe *p, struct tr_bench *b);
+enum tr_status tr_bench_probe_set_type(struct tr_bench_probe *p, enum tr_dtype type) TR_MUST_CHECK;
+void tr_bench_probe_product(void *probe);
+void tr_bench_probe_copy(void *probe);
+/* TFLOP of a product; GB that a copy reads and writes. */
+double tr_bench_probe_tflop(const struct tr_bench_probe *p);
+double tr_bench_probe_gb(const struct tr_bench_probe *p);
+
 /* Element `i` of operand `which` of rank `rank`: small whole numbers from -2 to 2, which every type holds
    exactly and no rank has like another. */
 float tr_bench_value(int64_t i, int which, int rank);

@@ -44,24 +44,6 @@ static struct tr_tensor slice(const struct work *w)
     return tr_tensor_span(&w->data, w->c->rank * n, n);
 }
 
-/* To the next rank, from the one before. */
-static void pass_on(const struct work *w)
-{
-    const int n = w->c->size, bytes_of = tr_dtype_bytes(w->data.dtype);
-    const int64_t bytes = tr_tensor_elems(&w->data) * bytes_of;
-    struct tr_leg legs[2] = {
-        {.dir = TR_LEG_SEND, .peer = (w->c->rank + 1) % n, .buf = w->data.data, .bytes = bytes},
-        {.dir = TR_LEG_RECV,
-         .peer = (w->c->rank + n - 1) % n,
-         .buf = w->other.data,
-         .bytes = bytes},
-    };
-    struct tr_pending p;
-
-    w->c->via->exchange_start(w->c, &w->b->run->queue, legs, 2, &p);
-    w->c->via->finish(w->c, &w->b->run->queue, &p);
-}
-
 static void body(void *ctx)
 {
     const struct work *w = ctx;
@@ -82,7 +64,10 @@ static void body(void *ctx)
         w->c->via->broadcast(w->c, q, &w->data, 0);
         break;
     default:
-        pass_on(w);
+        /* To the next rank, from the one before. */
+        tr_bench_swap(w->b, w->c, (w->c->rank + 1) % w->c->size,
+                      (w->c->rank + w->c->size - 1) % w->c->size, w->data.data, w->other.data,
+                      tr_tensor_bytes(&w->data));
     }
 }
 

@@ -188,7 +188,7 @@ static enum tr_status reserve(struct work *w, const struct linear *l, enum tr_dt
 enum tr_status tr_bench_gemm(struct tr_bench *b)
 {
     const struct tr_shape *s = &b->run->shape;
-    const enum tr_dtype type = !s->half ? TR_F32 : s->bf16 ? TR_BF16 : TR_F16;
+    const enum tr_dtype type = tr_run_dtype(s);
     const enum tr_dtype grads = s->grads_fp32 ? TR_F32 : type;
     const int64_t rows = s->micro_batch * s->seq;
     struct linear l[LINEARS];

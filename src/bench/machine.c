@@ -6,9 +6,8 @@
 #include "bench/bench.h"
 #include "comm/node.h"
 
-/* Of a product on hosts and on GPUs; bytes of a copy; bytes of an all-reduce and of the least message. */
-enum { HOST_WIDTH = 1024, GPU_WIDTH = 8192, SUM_BYTES = 16 << 20, LEAST_BYTES = 8 };
-static const int64_t HOST_COPY = INT64_C(64) << 20, GPU_COPY = INT64_C(1) << 30;
+/* Bytes of an all-reduce and of the least message. */
+enum { SUM_BYTES = 16 << 20, LEAST_BYTES = 8 };
 static const double MIB = 1 << 20;
 
 /* What is compared with a profile, each where larger is better or where smaller is. */
@@ -35,34 +34,18 @@ static const struct row {
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
 struct work {
-    struct tr_bench *b;
+    struct tr_bench_probe probe; /* first: its bodies are given the work */
     struct tr_comm *group;
-    struct tr_tensor a, c, y, from, to, sum;
+    struct tr_tensor sum;
 };
 
 /* ---- what a rank does ---- */
-
-static void product(void *ctx)
-{
-    const struct work *w = ctx;
-    struct tr_queue *q = &w->b->run->queue;
-
-    q->on->linear(q, &w->y, NULL, &w->a, &w->c, NULL, TR_ACT_NONE);
-}
-
-static void copy(void *ctx)
-{
-    const struct work *w = ctx;
-    struct tr_queue *q = &w->b->run->queue;
-
-    q->on->copy(q, &w->to, &w->from);
-}
 
 static void sum_up(void *ctx)
 {
     const struct work *w = ctx;
 
-    w->group->via->allreduce(w->group, &w->b->run->queue, &w->sum, TR_SUM);
+    w->group->via->allreduce(w->group, &w->probe.b->run->queue, &w->sum, TR_SUM);
 }
 
 /* In a ring, so that all are busy. */
@@ -70,38 +53,27 @@ static void least_message(void *ctx)
 {
     const struct work *w = ctx;
     struct tr_comm *g = w->group;
-    struct tr_leg legs[2] = {
-        {TR_LEG_SEND, (g->rank + 1) % g->size, w->from.data, LEAST_BYTES},
-        {TR_LEG_RECV, (g->rank + g->size - 1) % g->size, w->to.data, LEAST_BYTES},
-    };
-    struct tr_pending p;
 
-    g->via->exchange_start(g, &w->b->run->queue, legs, 2, &p);
-    g->via->finish(g, &w->b->run->queue, &p);
+    tr_bench_swap(w->probe.b, g, (g->rank + 1) % g->size, (g->rank + g->size - 1) % g->size,
+                  w->probe.from.data, w->probe.to.data, LEAST_BYTES);
 }
 
 /* ---- what is measured ---- */
 
-static enum tr_status reserve(struct work *w)
+static enum tr_status reserve(struct work *w, struct tr_bench *b)
 {
-    const bool gpu = w->b->run->queue.on->apart;
-    const int64_t n = gpu ? GPU_WIDTH : HOST_WIDTH, bytes = gpu ? GPU_COPY : HOST_COPY;
-    struct tr_tensor *all[] = {&w->a, &w->c, &w->y, &w->from, &w->to, &w->sum};
+    struct tr_bench_probe *p = &w->probe;
+    struct tr_tensor *all[] = {&p->a, &p->c, &p->y, &p->from, &p->to, &w->sum};
 
-    w->a = w->c = w->y = tr_tensor_2(NULL, TR_F32, n, n);
-    w->from = w->to = tr_tensor_1(NULL, TR_F32, bytes / 4);
+    tr_bench_probe_init(p, b);
     w->sum = tr_tensor_1(NULL, TR_F32, SUM_BYTES / 4);
-    return tr_bench_reserve(w->b, all, sizeof all / sizeof all[0]);
+    return tr_bench_reserve(b, all, sizeof all / sizeof all[0]);
 }
 
-static enum tr_status peak(struct work *w, enum tr_dtype type, double *out)
+static enum tr_status peak(struct tr_bench_probe *p, enum tr_dtype type, double *out)
 {
-    const double n = (double)w->a.dim[0];
-
-    w->a.dtype = w->c.dtype = w->y.dtype = type;
-    TR_TRY(tr_bench_fill(w->b, &w->a, 0, 0));
-    TR_TRY(tr_bench_fill(w->b, &w->c, 1, 0));
-    *out = 2e-12 * n * n * n / tr_bench_time(w->b, product, w, NULL).median;
+    TR_TRY(tr_bench_probe_set_type(p, type));
+    *out = tr_bench_probe_tflop(p) / tr_bench_time(p->b, tr_bench_probe_product, p, NULL).median;
     return TR_OK;
 }
 
@@ -109,19 +81,20 @@ static enum tr_status peak(struct work *w, enum tr_dtype type, double *out)
    nothing where they are of one rank. */
 static enum tr_status link_of(struct work *w, int color, const char *name, double *gbs, double *us)
 {
-    struct tr_comm *fabric = w->b->run->fabric, group;
-    struct tr_queue *q = &w->b->run->queue;
+    struct tr_bench *b = w->probe.b;
+    struct tr_comm *fabric = b->run->fabric, group;
+    struct tr_queue *q = &b->run->queue;
     double n;
 
     *gbs = *us = 0.0;
     TR_TRY(fabric->via->split(fabric, color, fabric->rank, name, &group));
     n = group.size;
     /* All ranks measure or none does: groups may be of different sizes. */
-    if (tr_comm_max(w->b->run->world, group.size < 2) == 0) {
+    if (tr_comm_max(b->run->world, group.size < 2) == 0) {
         w->group = &group;
         q->on->fill(q, &w->sum, 0.0f);
-        *gbs = 2e-9 * (n - 1.0) / n * SUM_BYTES / tr_bench_time(w->b, sum_up, w, NULL).median;
-        *us = 1e6 * tr_bench_time(w->b, least_message, w, NULL).median;
+        *gbs = 2e-9 * (n - 1.0) / n * SUM_BYTES / tr_bench_time(b, sum_up, w, NULL).median;
+        *us = 1e6 * tr_bench_time(b, least_message, w, NULL).median;
     }
     fabric->via->release(&group);
     return TR_OK;
@@ -152,16 +125,16 @@ static int node_of(const struct tr_bench *b)
 
 static enum tr_status measure(struct tr_bench *b, struct tr_machine *m)
 {
-    struct tr_run *r = b->run;
-    struct work w = {.b = b};
+    struct work w;
+    struct tr_bench_probe *p = &w.probe;
 
-    TR_TRY(reserve(&w));
-    TR_TRY(peak(&w, TR_F16, &m->peak_fp16));
-    TR_TRY(peak(&w, TR_BF16, &m->peak_bf16));
-    TR_TRY(peak(&w, TR_F32, &m->peak_fp32));
-    m->stream = 2e-9 * (double)tr_tensor_bytes(&w.from) / tr_bench_time(b, copy, &w, NULL).median;
+    TR_TRY(reserve(&w, b));
+    TR_TRY(peak(p, TR_F16, &m->peak_fp16));
+    TR_TRY(peak(p, TR_BF16, &m->peak_bf16));
+    TR_TRY(peak(p, TR_F32, &m->peak_fp32));
+    m->stream = tr_bench_probe_gb(p) / tr_bench_time(b, tr_bench_probe_copy, p, NULL).median;
     TR_TRY(link_of(&w, node_of(b), "node", &m->node_link, &m->node_us));
-    return link_of(&w, r->launch.local_rank, "nodes", &m->net_link, &m->net_us);
+    return link_of(&w, b->run->launch.local_rank, "nodes", &m->net_link, &m->net_us);
 }
 
 /* ---- what is said of it ---- */
@@ -222,14 +195,17 @@ enum tr_status tr_bench_machine(struct tr_bench *b, const char *date,
                                 const struct tr_machine *profile, double floor_, int *low,
                                 struct tr_machine *out)
 {
+    struct tr_bench_probe size;
+
+    tr_bench_probe_init(&size, b);
     *out = (struct tr_machine){.disk = b->write_gbs};
     tr_bench_print(
         b,
         "# machine: products of width %d, a copy of memory, all-reduces of %d MiB inside nodes and "
         "between them, messages of %d bytes; medians of %d\n"
         "# %-18s %12s %-8s %12s %8s\n",
-        b->run->queue.on->apart ? GPU_WIDTH : HOST_WIDTH, SUM_BYTES >> 20, LEAST_BYTES, b->repeats,
-        "key", "measured", "", profile ? profile->name : "", profile ? "ratio" : "");
+        (int)size.a.dim[0], SUM_BYTES >> 20, LEAST_BYTES, b->repeats, "key", "measured", "",
+        profile ? profile->name : "", profile ? "ratio" : "");
     TR_TRY(measure(b, out));
     for (int i = 0; i < ROWS; i++)
         *low += tell(b, &rows[i], out, profile, floor_);

@@ -11,48 +11,21 @@ static const struct {
     const char *name, *unit;
 } measures[MEASURES] = {{"product", "tflops"}, {"copy", "gbs"}, {"message", "gbs"}};
 
-/* Of a product, and bytes of a copy, on hosts and on GPUs; bytes of a message. */
-enum { HOST_WIDTH = 1024, GPU_WIDTH = 8192, MESSAGE_BYTES = 1 << 20, FEW_NODES = 4 };
-static const int64_t HOST_COPY = INT64_C(64) << 20, GPU_COPY = INT64_C(1) << 30;
+enum { MESSAGE_BYTES = 1 << 20, FEW_NODES = 4 };
 
 struct work {
-    struct tr_bench *b;
-    int peer;                 /* -1: nobody */
-    struct tr_tensor a, c, y; /* y = a c^T */
-    struct tr_tensor from, to, out, in;
+    struct tr_bench_probe probe; /* first: its bodies are given the work */
+    int peer;                    /* -1: nobody */
+    struct tr_tensor out, in;
 };
-
-static void product(void *ctx)
-{
-    const struct work *w = ctx;
-    struct tr_queue *q = &w->b->run->queue;
-
-    q->on->linear(q, &w->y, NULL, &w->a, &w->c, NULL, TR_ACT_NONE);
-}
-
-static void copy(void *ctx)
-{
-    const struct work *w = ctx;
-    struct tr_queue *q = &w->b->run->queue;
-
-    q->on->copy(q, &w->to, &w->from);
-}
 
 static void message(void *ctx)
 {
     const struct work *w = ctx;
-    struct tr_comm *fabric = w->b->run->fabric;
-    struct tr_queue *q = &w->b->run->queue;
-    struct tr_leg legs[2] = {
-        {.dir = TR_LEG_SEND, .peer = w->peer, .buf = w->out.data, .bytes = MESSAGE_BYTES},
-        {.dir = TR_LEG_RECV, .peer = w->peer, .buf = w->in.data, .bytes = MESSAGE_BYTES},
-    };
-    struct tr_pending p;
+    struct tr_bench *b = w->probe.b;
 
-    if (w->peer < 0)
-        return;
-    fabric->via->exchange_start(fabric, q, legs, 2, &p);
-    fabric->via->finish(fabric, q, &p);
+    if (w->peer >= 0)
+        tr_bench_swap(b, b->run->fabric, w->peer, w->peer, w->out.data, w->in.data, MESSAGE_BYTES);
 }
 
 /* Half the world away, so that it is on another node where there are two. */
@@ -65,33 +38,27 @@ static int peer_of(const struct tr_comm *world)
     return world->rank < half ? world->rank + half : world->rank - half;
 }
 
-static enum tr_status reserve(struct work *w)
+static enum tr_status reserve(struct work *w, struct tr_bench *b)
 {
-    const bool gpu = w->b->run->queue.on->apart;
-    const int64_t n = gpu ? GPU_WIDTH : HOST_WIDTH, bytes = gpu ? GPU_COPY : HOST_COPY;
-    const struct tr_shape *s = &w->b->run->shape;
-    const enum tr_dtype type = !s->half ? TR_F32 : s->bf16 ? TR_BF16 : TR_F16;
-    struct tr_tensor *all[] = {&w->a, &w->c, &w->y, &w->from, &w->to, &w->out, &w->in};
+    struct tr_bench_probe *p = &w->probe;
+    struct tr_tensor *all[] = {&p->a, &p->c, &p->y, &p->from, &p->to, &w->out, &w->in};
 
-    w->a = w->c = w->y = tr_tensor_2(NULL, type, n, n);
-    w->from = w->to = tr_tensor_1(NULL, TR_F32, bytes / 4);
+    tr_bench_probe_init(p, b);
     w->out = w->in = tr_tensor_1(NULL, TR_F32, MESSAGE_BYTES / 4);
-    return tr_bench_reserve(w->b, all, sizeof all / sizeof all[0]);
+    return tr_bench_reserve(b, all, sizeof all / sizeof all[0]);
 }
 
 /* What this rank reaches in each measure; NAN where it has none. */
 static enum tr_status measure(struct tr_bench *b, double out[MEASURES])
 {
-    void (*const body[MEASURES])(void *) = {product, copy, message};
-    struct work w = {.b = b, .peer = peer_of(b->run->world)};
+    void (*const body[MEASURES])(void *) = {tr_bench_probe_product, tr_bench_probe_copy, message};
+    struct work w = {.peer = peer_of(b->run->world)};
     double work[MEASURES], seconds;
 
-    TR_TRY(reserve(&w));
-    TR_TRY(tr_bench_fill(b, &w.a, 0, 0));
-    TR_TRY(tr_bench_fill(b, &w.c, 1, 0));
-    work[PRODUCT] = 2e-12 * pow((double)w.a.dim[0], 3.0);
-    /* Read and written. */
-    work[COPY] = 2e-9 * (double)tr_tensor_bytes(&w.from);
+    TR_TRY(reserve(&w, b));
+    TR_TRY(tr_bench_probe_set_type(&w.probe, tr_run_dtype(&b->run->shape)));
+    work[PRODUCT] = tr_bench_probe_tflop(&w.probe);
+    work[COPY] = tr_bench_probe_gb(&w.probe);
     work[MESSAGE] = w.peer < 0 ? NAN : 1e-9 * MESSAGE_BYTES;
     for (int i = 0; i < MEASURES; i++) {
         (void)tr_bench_time(b, body[i], &w, &seconds);
@@ -233,15 +200,17 @@ enum tr_status tr_bench_node(struct tr_bench *b, double floor, int *slow)
     if (!all || !n || !room)
         tr_die(TR_ERESOURCE, "no memory left for the list of ranks");
     if (s == TR_OK) {
+        struct tr_bench_probe size;
+
+        tr_bench_probe_init(&size, b);
         world->via->gather_all(world, mine, sizeof mine, all);
         tr_bench_print(
             b,
             "# node: a product of width %d, a copy of %lld MiB, messages of %d KiB with a rank "
             "half the world away; medians of %d\n"
             "# %-22s ranks  TFLOP/s rank  copy (GB/s)  msg (GB/s)    worst\n",
-            b->run->queue.on->apart ? GPU_WIDTH : HOST_WIDTH,
-            (long long)((b->run->queue.on->apart ? GPU_COPY : HOST_COPY) >> 20),
-            MESSAGE_BYTES >> 10, b->repeats, "node");
+            (int)size.a.dim[0], (long long)(tr_tensor_bytes(&size.from) >> 20), MESSAGE_BYTES >> 10,
+            b->repeats, "node");
         *slow = judge(b, (const double(*)[MEASURES])all, floor, n, room);
     }
     free(all);

@@ -153,7 +153,7 @@ static struct tr_chunk_room room_of(const struct tr_run *r, int chunk)
     return room;
 }
 
-static enum tr_dtype half_type(const struct tr_shape *s)
+enum tr_dtype tr_run_dtype(const struct tr_shape *s)
 {
     return !s->half ? TR_F32 : s->bf16 ? TR_BF16 : TR_F16;
 }
@@ -171,12 +171,12 @@ static void open_model(struct tr_run *r)
         .attention_dropout = c->attention_dropout,
         .hidden_dropout = c->hidden_dropout,
         .eps = (float)c->layernorm_epsilon,
-        .type = half_type(&r->shape),
+        .type = tr_run_dtype(&r->shape),
         .mask_rule = {.eod = (int32_t)r->shape.eod,
                       .loss = c->eod_mask_loss,
                       .positions = c->reset_position_ids,
                       .attention = c->reset_attention_mask},
-        .stream = r->shape.stream_fp32 ? TR_F32 : half_type(&r->shape),
+        .stream = r->shape.stream_fp32 ? TR_F32 : tr_run_dtype(&r->shape),
     };
     tr_params_list(&r->shape, r->grid.at.tp, r->grid.at.pp, &r->model.params);
     tr_model_open(&r->model);

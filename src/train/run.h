@@ -79,6 +79,9 @@ enum tr_status tr_run_open(struct tr_run *r, const struct tr_config *config,
                            struct tr_comm *world) TR_MUST_CHECK;
 void tr_run_close(struct tr_run *r);
 
+/* Of weights and activations: TR_F32, TR_F16 or TR_BF16. */
+enum tr_dtype tr_run_dtype(const struct tr_shape *s);
+
 /* The same without a model: shape, device, transport and groups, for measuring them.  Prints nothing;
    closed like any other run, and nothing else here can be done with it. */
 enum tr_status tr_run_reach(struct tr_run *r, const struct tr_config *config,
