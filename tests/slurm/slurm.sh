@@ -81,3 +81,15 @@ job_output() { cat "$work/slurm-$1.out"; }
 
 # node_state NODE: idle, allocated, down, ...; with what sinfo appends, such as * for no answer.
 node_state() { slurm sinfo -h -N -p batch -n "$1" -o %T; }
+
+# with_jobs LINE: the job files of this tree, in $jobs, start the program under test on the machine that this line
+# of MACHINES describes; its name is virtual.
+with_jobs() {
+    jobs=$(cd "$srcdir/jobs" && pwd)
+    TRIREME=$trireme
+    TRIREME_JOBS=$jobs
+    MACHINES=$work/machines
+    MACHINE=virtual
+    export TRIREME TRIREME_JOBS MACHINES MACHINE
+    echo "$1" >"$MACHINES"
+}

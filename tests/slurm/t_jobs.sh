@@ -6,13 +6,7 @@
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/slurm/slurm.sh"
 
-jobs=$(cd "$srcdir/jobs" && pwd)
-TRIREME=$trireme
-TRIREME_JOBS=$jobs
-MACHINES=$work/machines
-MACHINE=virtual
-export TRIREME TRIREME_JOBS MACHINES MACHINE
-echo "virtual 4 40 16 --bf16" >"$MACHINES"
+with_jobs "virtual 4 40 16 --bf16"
 SBATCH_OPTIONS=--time=10
 export SBATCH_OPTIONS
 

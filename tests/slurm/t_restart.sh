@@ -7,13 +7,7 @@
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/slurm/slurm.sh"
 
-jobs=$(cd "$srcdir/jobs" && pwd)
-TRIREME=$trireme
-TRIREME_JOBS=$jobs
-MACHINES=$work/machines
-MACHINE=virtual
-export TRIREME TRIREME_JOBS MACHINES MACHINE
-echo "virtual 2 2 16 --bf16" >"$MACHINES"
+with_jobs "virtual 2 2 16 --bf16"
 
 # How long an iteration takes is the delay of the network, which a file of its own says for each case: long at
 # the first start, so that there is time to interrupt it, and nothing at the next ones.

@@ -53,3 +53,13 @@ rank_pids() {
         case $(cat "/proc/$pid/comm" 2> /dev/null) in *trireme) echo "$pid" ;; *) rank_pids "$pid" ;; esac
     done
 }
+
+# iterates LOG: until the log of a run in the background has a line of an iteration; two minutes at most.
+iterates() {
+    iterates_tries=0
+    while ! grep -q '^ iteration' "$1" && [ $iterates_tries -lt 1200 ]; do
+        sleep 0.1
+        iterates_tries=$((iterates_tries + 1))
+    done
+    grep -q '^ iteration' "$1"
+}

@@ -27,12 +27,7 @@ begin() {
     : > "$work/$1.log"
     train "$1" &
     launcher=$!
-    tries=0
-    while ! grep -q '^ iteration' "$work/$1.log" && [ $tries -lt 1200 ]; do
-        sleep 0.1
-        tries=$((tries + 1))
-    done
-    grep -q '^ iteration' "$work/$1.log"
+    iterates "$work/$1.log"
 }
 
 fails "no folder" 69 "there is no folder $run" ctl status

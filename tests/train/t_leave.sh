@@ -124,11 +124,7 @@ hears() {
     : > "$work/$1.log"
     train "$1" 100000 --exit-signal-handler --exit-signal SIGTERM INT HUP USR1 SIGUSR2 > /dev/null &
     launcher=$!
-    tries=0
-    while ! grep -q '^ iteration' "$work/$1.log" && [ $tries -lt 1200 ]; do
-        sleep 0.1
-        tries=$((tries + 1))
-    done
+    iterates "$work/$1.log"
     victim=$(rank_pids $launcher | tail -n 1)
     [ -n "$victim" ] && kill -s "$1" "$victim"
     wait $launcher || { cat "$work/$1.log"; return 1; }
