@@ -132,9 +132,10 @@ struct tr_transport {
     void (*gather_all)(struct tr_comm *c, const void *mine, int64_t bytes, void *all);
 
     /* Of the world only, not collective, and neither waits.  alarm() tells all other ranks that this
-       one cannot go on, and why (one line, TR_ALARM_BYTES with its end): it ends the job next.
+       one cannot go on, and why (one line, TR_ALARM_BYTES with its end): it ends the job next, or
+       calls late() if it `asks` who is missing, so that one of those that know ends the job.
        alarmed() is what the first of the others told that this rank hears of, or NULL; static storage. */
-    void (*alarm)(struct tr_comm *c, const char *why);
+    void (*alarm)(struct tr_comm *c, const char *why, bool asks);
     const char *(*alarmed)(struct tr_comm *c);
 
     /* For a transport that wraps this one and waits by itself, of the group it waits for; not

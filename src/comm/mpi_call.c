@@ -537,10 +537,10 @@ static void gather_all(struct tr_comm *c, const void *mine, int64_t bytes, void 
 
 /* ---- when a rank is lost ---- */
 
-static void alarm(struct tr_comm *c, const char *why)
+static void alarm(struct tr_comm *c, const char *why, bool asks)
 {
     tr_mpi_enter(c);
-    tr_watch_tell(tr_mpi_group(c)->watch, why);
+    tr_watch_tell(tr_mpi_group(c)->watch, why, asks);
     tr_mpi_leave(c);
 }
 

@@ -84,7 +84,7 @@ static enum tr_status failure(struct tr_nccl_group *g, ncclResult_t result, cons
                 "NCCL_DEBUG=INFO",
                 g->name, tr_nccl_words(g->comm, result));
     /* Those that wait for this rank in NCCL stop. */
-    w->inner->via->alarm(w->inner, tr_last_error());
+    w->inner->via->alarm(w->inner, tr_last_error(), false);
     return TR_ERESOURCE;
 }
 

@@ -365,9 +365,9 @@ static void gather_all(struct tr_comm *c, const void *mine, int64_t bytes, void 
     inner_of(c)->via->gather_all(inner_of(c), mine, bytes, all);
 }
 
-static void alarm(struct tr_comm *c, const char *why)
+static void alarm(struct tr_comm *c, const char *why, bool asks)
 {
-    inner_of(c)->via->alarm(inner_of(c), why);
+    inner_of(c)->via->alarm(inner_of(c), why, asks);
 }
 
 static const char *alarmed(struct tr_comm *c)

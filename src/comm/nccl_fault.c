@@ -107,9 +107,11 @@ static void let_others_speak(const struct tr_nccl_world *w, double seconds)
     }
 }
 
-/* Everything that all ends have in common: `told` is what another rank told, else this rank is the first
-   to know. */
-static void announce(struct tr_nccl_world *w, const char *what, const char *told)
+/* How a rank comes to its end: it ends the job, it asks who is missing, or another rank does either. */
+enum end { ENDS, ASKS, TOLD };
+
+/* Everything that all ends have in common. */
+static void announce(struct tr_nccl_world *w, const char *what, enum end how)
 {
     char text[2 * TEXT] = "", host[128] = "", alarm[TR_ALARM_BYTES];
 
@@ -119,9 +121,9 @@ static void announce(struct tr_nccl_world *w, const char *what, const char *told
     tell_waiting(w, text, sizeof text);
     add(text, sizeof text, " (%s, on %s)", w->gpu->uuid, host);
     tr_log(TR_LOG_ERROR, "%s", text);
-    if (!told) {
+    if (how != TOLD) {
         snprintf(alarm, sizeof alarm, "rank %d on %.100s: %.350s", w->inner->rank, host, what);
-        w->inner->via->alarm(w->inner, alarm);
+        w->inner->via->alarm(w->inner, alarm, how == ASKS);
     }
     /* Kernels that wait for other ranks end, so that the driver can clean up. */
     for (struct tr_nccl_group *g = w->groups; g; g = g->next)
@@ -129,10 +131,10 @@ static void announce(struct tr_nccl_world *w, const char *what, const char *told
             tr_nccl.ncclCommAbort(g->comm);
 }
 
-static _Noreturn void fault(struct tr_nccl_world *w, const char *what, const char *told)
+static _Noreturn void fault(struct tr_nccl_world *w, const char *what, enum end how)
 {
-    announce(w, what, told);
-    let_others_speak(w, told ? GRACE_OF_TOLD : GRACE);
+    announce(w, what, how);
+    let_others_speak(w, how == TOLD ? GRACE_OF_TOLD : GRACE);
     tr_die(TR_ETEMP,
            "GPUs lost touch with one another, see the sentences of each rank; a process, a "
            "node or a link of the job is probably lost, start again from the last "
@@ -146,7 +148,7 @@ static _Noreturn void fault_in(struct tr_nccl_group *g, const char *call, uint64
 
     snprintf(what, sizeof what, "the %s in group \"%s\" (call %llu, rank %d of %d) broke: %.250s",
              call, g->name, (unsigned long long)seq, g->rank, g->size, why);
-    fault(g->world, what, NULL);
+    fault(g->world, what, ENDS);
 }
 
 static _Noreturn void fault_told(struct tr_nccl_world *w, const char *told)
@@ -154,7 +156,7 @@ static _Noreturn void fault_told(struct tr_nccl_world *w, const char *told)
     char what[TEXT];
 
     snprintf(what, sizeof what, "this rank stops because of %.350s", told);
-    fault(w, what, told);
+    fault(w, what, TOLD);
 }
 
 /* The call is not done since `since`: who is missing is a question to all ranks. */
@@ -168,7 +170,7 @@ static _Noreturn void fault_late(struct tr_nccl_group *g, const char *call, uint
              "the %s in group \"%s\" (call %llu, rank %d of %d) is not done after %s "
              "(--distributed-timeout-minutes)",
              call, g->name, (unsigned long long)seq, g->rank, g->size, time);
-    announce(g->world, what, NULL);
+    announce(g->world, what, ASKS);
     g->inner->via->late(g->inner, call, seq, since);
     abort(); /* late() does not return */
 }

@@ -143,9 +143,9 @@ static void gather_all(struct tr_comm *c, const void *mine, int64_t bytes, void 
     memcpy(all, mine, (size_t)bytes);
 }
 
-static void alarm(struct tr_comm *c, const char *why)
+static void alarm(struct tr_comm *c, const char *why, bool asks)
 {
-    (void)c, (void)why;
+    (void)c, (void)why, (void)asks;
 }
 
 static const char *alarmed(struct tr_comm *c)

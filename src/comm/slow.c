@@ -295,11 +295,11 @@ static void gather_all(struct tr_comm *c, const void *mine, int64_t bytes, void 
     inner->via->gather_all(inner, mine, bytes, all);
 }
 
-static void alarm(struct tr_comm *c, const char *why)
+static void alarm(struct tr_comm *c, const char *why, bool asks)
 {
     struct tr_comm *inner = group_of(c)->inner;
 
-    inner->via->alarm(inner, why);
+    inner->via->alarm(inner, why, asks);
 }
 
 static const char *alarmed(struct tr_comm *c)

@@ -19,8 +19,9 @@ static const double PATIENCE = 20.0, FLEETING = 3.0, LOOK_EVERY = 0.01, LAST_WOR
 
 enum { DEFAULT_LIMIT = 600, CALLERS = 3 };
 
-/* Kinds of messages: an alarm; a rank has waited too long; say where you are; the answer. */
-enum { TAG_ALARM, TAG_LATE, TAG_CALL, TAG_ANSWER };
+/* Kinds of messages: an alarm; one of a rank that asks who is missing; a rank has waited too long; say
+   where you are; the answer. */
+enum { TAG_ALARM, TAG_ASKS, TAG_LATE, TAG_CALL, TAG_ANSWER };
 
 /* Of one of those that call the roll. */
 struct roll {
@@ -51,6 +52,7 @@ struct tr_watch {
     double clock, looked; /* own time, and that of the system in the last look */
 
     bool quiet;     /* the others know, or will */
+    bool ends;      /* another rank ends the job */
     double alarmed; /* when the first alarm was heard, by the own clock; 0: none */
     char told[TR_ALARM_BYTES], heard[TR_ALARM_BYTES];
 };
@@ -184,13 +186,13 @@ static void put(struct tr_watch *x, int to, int tag, const void *text, int bytes
         MPI_Request_free(&request);
 }
 
-void tr_watch_tell(struct tr_watch *x, const char *why)
+void tr_watch_tell(struct tr_watch *x, const char *why, bool asks)
 {
-    x->quiet = true;
+    x->quiet = !asks;
     snprintf(x->told, sizeof x->told, "%s", why);
     for (int to = 0; to < x->size; to++)
         if (to != x->rank)
-            put(x, to, TAG_ALARM, x->told, sizeof x->told);
+            put(x, to, asks ? TAG_ASKS : TAG_ALARM, x->told, sizeof x->told);
 }
 
 static void note_answer(struct tr_watch *x, const struct tr_post *p)
@@ -222,6 +224,15 @@ static void answer(struct tr_watch *x, int whom)
         }
 }
 
+static void hear(struct tr_watch *x, const char *text, bool ends)
+{
+    x->ends |= ends;
+    if (x->alarmed > 0.0)
+        return;
+    x->alarmed = x->clock;
+    snprintf(x->heard, sizeof x->heard, "%.*s", TR_ALARM_BYTES - 1, text);
+}
+
 /* True if there was a message. */
 static bool take_one(struct tr_watch *x)
 {
@@ -236,9 +247,8 @@ static bool take_one(struct tr_watch *x)
         MPI_Recv(&got, sizeof got, MPI_BYTE, from.MPI_SOURCE, from.MPI_TAG, x->comm,
                  MPI_STATUS_IGNORE) != MPI_SUCCESS)
         return false;
-    if (from.MPI_TAG == TAG_ALARM && x->alarmed <= 0.0) {
-        x->alarmed = x->clock;
-        snprintf(x->heard, sizeof x->heard, "%.*s", TR_ALARM_BYTES - 1, got.text);
+    if (from.MPI_TAG == TAG_ALARM || from.MPI_TAG == TAG_ASKS) {
+        hear(x, got.text, from.MPI_TAG == TAG_ALARM);
     } else if (from.MPI_TAG == TAG_CALL) {
         answer(x, from.MPI_SOURCE);
     } else if (from.MPI_TAG == TAG_LATE || from.MPI_TAG == TAG_ANSWER) {
@@ -270,8 +280,8 @@ static void go_on_with_roll(struct tr_watch *x)
     struct roll *r = x->roll;
     struct tr_post mine;
 
-    /* Somebody else speaks, or has. */
-    if (!r || r->began <= 0.0 || x->alarmed > 0.0)
+    /* Somebody else speaks, or has; not those that only ask, who may be all that wait. */
+    if (!r || r->began <= 0.0 || x->ends)
         return;
     mine = describe(x);
     note_answer(x, &mine);
@@ -368,7 +378,7 @@ void tr_watch_last_words(struct tr_watch *x, const char *why)
         return;
     gethostname(host, sizeof host - 1);
     snprintf(text, sizeof text, "rank %d on %s: %.400s", x->rank, host, why);
-    tr_watch_tell(x, text);
+    tr_watch_tell(x, text, false);
     for (double began = tr_now(); tr_now() - began < LAST_WORDS; nap(LOOK_EVERY))
         while (take_one(x))
             continue;

@@ -10,6 +10,7 @@
  * comm/.  All this goes through a communicator of its own, so that nothing else is mistaken for it.
  *
  * Alarms.  A rank that cannot go on tells the others why (tr_watch_tell()), and those that wait hear it.
+ * It ends the job, or else asks who is missing: that is the roll.
  *
  * The roll.  A rank that has waited in one call for longer than the time limit tells it to three ranks of
  * the world, the first, the middle and the last, so that the loss of a node leaves one.  Each of them
@@ -57,7 +58,7 @@ void tr_watch_go_on(struct tr_watch *x);
 _Noreturn void tr_watch_late(struct tr_watch *x, const struct tr_wait_in *in, double since);
 
 /* tr_transport.alarm() and alarmed(); the second answers calls of the roll as well. */
-void tr_watch_tell(struct tr_watch *x, const char *why);
+void tr_watch_tell(struct tr_watch *x, const char *why, bool asks);
 const char *tr_watch_heard(struct tr_watch *x);
 
 /* What the thread of comm/mover.h does twice a second. */

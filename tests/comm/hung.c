@@ -7,11 +7,13 @@
 
 #include "comm/comm.h"
 #include "comm/slow.h"
+#include "util/timer.h"
 
 /*
  * hung LIMIT TRANSPORT CALL DEED [RANK]: some rounds of a call over mpi or slow, for t_hung.sh; no wait may
  * last LIMIT seconds.  Before the third round that rank (1) stops itself, loops for ever, sleeps for one
- * second, or dies of an error: DEED is stop, loop, sleep or die.
+ * second, or dies of an error: DEED is stop, loop, sleep or die.  With the call "ask" the others do not
+ * wait there, but all tell at once that they have, and ask who is missing.
  */
 enum { ROUNDS = 4, ELEMS = 100000 };
 
@@ -46,6 +48,17 @@ static void divide(struct tr_comm *c)
     half.via->release(&half);
 }
 
+static void ask(struct tr_comm *c)
+{
+    const double since = tr_now() - 60.0;
+
+    c->via->alarm(c, "a call is not done", true);
+    /* Long enough for each to hear all. */
+    sleep(1);
+    TR_ASSERT(c->via->alarmed(c));
+    c->via->late(c, "call", 7, since);
+}
+
 static int once(struct tr_comm *c, const char *call)
 {
     struct tr_tensor x = tr_f32_1(data, ELEMS), all = tr_f32_1(data, (int64_t)c->size * ELEMS);
@@ -67,7 +80,7 @@ static int once(struct tr_comm *c, const char *call)
         c->via->broadcast(c, NULL, &x, 1);
     else if (strcmp(call, "message") == 0)
         message(c);
-    else if (strcmp(call, "barrier") == 0)
+    else if (strcmp(call, "barrier") == 0 || strcmp(call, "ask") == 0)
         c->via->barrier(c);
     else if (strcmp(call, "gather") == 0)
         c->via->gather_all(c, &gathered[7], sizeof gathered[7], gathered);
@@ -108,6 +121,8 @@ int main(int argc, char **argv)
     for (int round = 0; round < ROUNDS; round++) {
         if (round == 2 && c->rank == who)
             act(argv[4]);
+        if (round == 2 && strcmp(argv[3], "ask") == 0)
+            ask(c);
         if (c->size > 8 || once(c, argv[3]) != 0)
             return 1;
     }

@@ -5,7 +5,7 @@
 # says which rank on which host did not enter which call.
 . "$srcdir/tests/tap.sh"
 
-plan 22
+plan 23
 host=$(uname -n)
 
 # hung ARGUMENT...: four ranks; log and exit code are kept.
@@ -58,6 +58,8 @@ hung 2 mpi message stop 0
 check "rank 0 is stopped before a message" missed 0 exchange
 hung 2 slow sum stop 2
 check "over the slow transport" missed 2 all-reduce
+hung 2 mpi ask stop 0
+check "all others ask at once who is missing" missed 0 call
 
 done_all() {
     if [ "$code" = 0 ] && [ "$(grep -c '^rank . is done$' "$work/log")" = 4 ]; then return 0; fi
