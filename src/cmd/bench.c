@@ -128,6 +128,7 @@ const struct tr_doc tr_doc_bench = {
         "50257\n"
         "    srun trireme bench coll --group dp --tensor-model-parallel-size 4 --call all-reduce",
     .options = table,
+    .trains = true,
 };
 
 /* ---- words ---- */

@@ -27,6 +27,8 @@ struct tr_doc {
 
     /* The table of its options; NULL if it has none, or if `about` tells them. */
     const struct tr_options *(*options)(void);
+
+    bool trains; /* it takes those of `trireme train` as well */
 };
 
 #define VERB(name, help)                      \

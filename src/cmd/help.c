@@ -211,7 +211,8 @@ static void complete(FILE *f)
             continue;
         fprintf(f, "_trireme_%s() {\n    case ${COMP_WORDS[COMP_CWORD - 1]} in\n",
                 tr_verbs[i].name);
-        tr_options_complete(tr_verbs[i].doc->options(), f);
+        tr_options_complete(tr_verbs[i].doc->options(),
+                            tr_verbs[i].doc->trains ? "_trireme_train" : NULL, f);
         fputs("    esac\n}\n", f);
     }
     fputs("complete -o default -F _trireme trireme\n", f);

@@ -59,6 +59,7 @@ const struct tr_doc tr_doc_plan = {
 #include "config/machine.def"
     ,
     .options = table,
+    .trains = true,
 };
 
 static enum tr_status check(const struct tr_config *c)

@@ -75,6 +75,7 @@ const struct tr_doc tr_doc_sweep = {
         "known "
         "of each shape, and the logs for `trireme report`.",
     .options = options,
+    .trains = true,
 };
 
 static enum tr_status sweep(struct tr_sweep *w, struct tr_config *c, const struct tr_args *words)

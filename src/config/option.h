@@ -151,8 +151,8 @@ void tr_options_man(const struct tr_options *t, FILE *f);
 void tr_man_literal(FILE *f, const char *s, int length);
 void tr_man_filled(FILE *f, const char *s, int length);
 
-/* Bash: the branches of a case statement that say what may follow each option, then `names=` with
-   all names. */
-void tr_options_complete(const struct tr_options *t, FILE *f);
+/* Bash: the branches of a case statement that say what may follow each option, the last of which makes
+   `values` all names.  `others` (may be NULL) is a function that does the same for a second table. */
+void tr_options_complete(const struct tr_options *t, const char *others, FILE *f);
 
 #endif

@@ -250,7 +250,7 @@ static bool told_before(const struct tr_options *t, int row)
     return false;
 }
 
-void tr_options_complete(const struct tr_options *t, FILE *f)
+void tr_options_complete(const struct tr_options *t, const char *others, FILE *f)
 {
     for (int i = 0; i < t->rows; i++) {
         const struct tr_opt *o = &t->row[i];
@@ -270,8 +270,11 @@ void tr_options_complete(const struct tr_options *t, FILE *f)
                     o->type == TR_OPT_TEXT || o->type == TR_OPT_WORDS ? "FILE" : "NONE");
         }
     }
-    fputs("    *)\n        values='", f);
-    for (int i = 0, n = 0; i < t->rows; i++) {
+    fputs("    *)\n", f);
+    if (others)
+        fprintf(f, "        %s\n        case $values in --*) ;; *) return ;; esac\n", others);
+    fprintf(f, "        values%s='", others ? "+" : "");
+    for (int i = 0, n = others != NULL; i < t->rows; i++) {
         if (shown(&t->row[i]) && !told_before(t, i))
             fprintf(f, "%s--%s", n++ ? " " : "", t->row[i].name);
     }

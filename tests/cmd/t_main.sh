@@ -3,7 +3,7 @@
 # The program around its verbs: help, version, what is said to a wrong word, and how it ends.
 # shellcheck source=tests/tap.sh
 . "${srcdir:?}/tests/tap.sh"
-plan 15
+plan 18
 
 says() { "$@" >"$work/out" && grep -q -e "$text" "$work/out"; }
 verbs=$("$trireme" help | awk '/^  [a-z]/ { print $1 }')
@@ -65,8 +65,14 @@ if command -v bash >/dev/null 2>&1; then
     check "verbs are completed" completes version trireme ve
     check "so are the verbs that help explains" completes version trireme help ve
     check "so are options" completes --output-prefix trireme data --output
+    check "and those of training where they may stand" completes --hidden-size trireme plan --hidden-s
+    check "beside the verb's own" completes --sweep-tensor trireme sweep --sweep-te
+    check "and their values" completes 'single cyclic' trireme plan --dataloader-type ''
 else
     skip "verbs are completed" "no bash"
     skip "so are the verbs that help explains" "no bash"
     skip "so are options" "no bash"
+    skip "and those of training where they may stand" "no bash"
+    skip "beside the verb's own" "no bash"
+    skip "and their values" "no bash"
 fi
