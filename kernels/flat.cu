@@ -218,6 +218,8 @@ extern "C" void tr_cuda_copy(struct tr_queue *q, const struct tr_tensor *y,
     if (y->dtype == x->dtype) {
         if (tr_dtype_bytes(x->dtype) == 2)
             copy_bits<uint16_t>(q, y, x);
+        else if (tr_dtype_bytes(x->dtype) == 1)
+            copy_bits<uint8_t>(q, y, x);
         else
             copy_bits<uint32_t>(q, y, x);
         return;

@@ -127,7 +127,8 @@ static ncclDataType_t type_of(enum tr_dtype t)
 {
     static const ncclDataType_t type[TR_DTYPES] = {
         [TR_F32] = ncclFloat32, [TR_F64] = ncclFloat64,   [TR_I32] = ncclInt32,
-        [TR_F16] = ncclFloat16, [TR_BF16] = ncclBfloat16,
+        [TR_F16] = ncclFloat16, [TR_BF16] = ncclBfloat16, [TR_I64] = ncclInt64,
+        [TR_U8] = ncclUint8,
     };
 
     return type[t];

@@ -1,15 +1,16 @@
 libtrireme_a_SOURCES += \
 	src/device/cpu.c src/device/cpu.h \
-	src/device/cpu_attn.c src/device/cpu_dense.c src/device/cpu_embed.c src/device/cpu_flat.c \
+	src/device/cpu_attn.c src/device/cpu_codec.c src/device/cpu_dense.c src/device/cpu_embed.c src/device/cpu_flat.c \
 	src/device/cpu_dnnl.h \
 	src/device/cpu_half.c src/device/cpu_half.h \
 	src/device/cpu_mask.c src/device/cpu_math.h \
 	src/device/cpu_product.c src/device/cpu_product.h \
 	src/device/cpu_rows.c src/device/cpu_simd.h src/device/cpu_xent.c \
-	src/device/device.c src/device/device.h src/device/ops.def \
+	src/device/codec.h src/device/device.c src/device/device.h src/device/ops.def \
 	src/device/gpus.c \
 	src/device/host.c src/device/host.h \
-	src/device/ref.c src/device/ref.h src/device/ref_attn.c src/device/ref_element.h \
+	src/device/ref.c src/device/ref.h src/device/ref_attn.c src/device/ref_codec.c \
+	src/device/ref_element.h \
 	src/device/sdpa.c src/device/sdpa.h src/device/sizes.c src/device/sizes.h \
 	src/device/versions.c src/device/versions.h
 if HAVE_DNNL

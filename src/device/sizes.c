@@ -213,3 +213,62 @@ void tr_sizes_scalar(const struct tr_tensor *out)
 {
     TR_ASSERT(out->dtype == TR_F64 && tr_tensor_elems(out) == 1);
 }
+
+static bool bytes(const struct tr_tensor *t, int64_t count)
+{
+    return t->dtype == TR_U8 && tr_tensor_elems(t) == count;
+}
+
+struct tr_fix_sizes tr_sizes_fix(const struct tr_tensor *x, const struct tr_tensor *scale,
+                                 const struct tr_tensor *code, struct tr_fix how)
+{
+    struct tr_fix_sizes s = {.n = tr_tensor_elems(x), .buckets = 1, .each = 1};
+
+    TR_ASSERT(tr_dtype_is_float(x->dtype) && x->ndim == 3);
+    TR_ASSERT(how.bits >= 1 && how.bits <= 8 && how.over < 8);
+    for (int i = 2; i >= 0; i--) {
+        s.d[i] = x->dim[i];
+        if (how.over >> i & 1) {
+            s.each *= s.d[i];
+        } else {
+            s.stride[i] = s.buckets;
+            s.buckets *= s.d[i];
+        }
+    }
+    TR_ASSERT(scale->dtype == TR_F16 && tr_tensor_elems(scale) == s.buckets);
+    TR_ASSERT(!code || bytes(code, (s.n * how.bits + 7) / 8));
+    return s;
+}
+
+int64_t tr_sizes_mask(const struct tr_tensor *x, const struct tr_tensor *mask,
+                      const struct tr_tensor *taken, int64_t *k)
+{
+    int64_t n = tr_tensor_elems(x);
+
+    TR_ASSERT(tr_dtype_is_float(x->dtype) && bytes(mask, (n + 7) / 8));
+    if (taken)
+        *k = tr_tensor_elems(taken);
+    TR_ASSERT(!taken || tr_dtype_is_float(taken->dtype));
+    TR_ASSERT(*k >= 1 && *k <= n);
+    return n;
+}
+
+int64_t tr_sizes_select(const struct tr_tensor *y, const struct tr_tensor *a,
+                        const struct tr_tensor *b, const struct tr_select *s)
+{
+    int64_t n = tr_tensor_elems(y), all = tr_tensor_elems(a);
+
+    TR_ASSERT(tr_dtype_is_float(y->dtype) && tr_dtype_is_float(a->dtype));
+    TR_ASSERT(!b || vector(b, all));
+    if (s->index)
+        TR_ASSERT(indices(s->index, n));
+    else
+        TR_ASSERT(s->first >= 0 && s->step > 0 && s->first + (n - 1) * s->step < all);
+    return n;
+}
+
+int64_t tr_sizes_fingerprint(const struct tr_tensor *out, const struct tr_tensor *x)
+{
+    TR_ASSERT(out->dtype == TR_I64 && tr_tensor_elems(out) == 1);
+    return tr_tensor_bytes(x);
+}

@@ -92,4 +92,28 @@ int64_t tr_sizes_copy(const struct tr_tensor *y, const struct tr_tensor *x);
 /* `out` is one double. */
 void tr_sizes_scalar(const struct tr_tensor *out);
 
+/*
+ * An operand of [d[0],d[1],d[2]] beside its scales: element (i, j, k) is of bucket
+ * i * stride[0] + j * stride[1] + k * stride[2], where a dimension that shares a scale has stride 0.
+ */
+struct tr_fix_sizes {
+    int64_t n, buckets, each; /* elements, scales, elements of a bucket */
+    int64_t d[3], stride[3];
+};
+
+/* `code` may be NULL. */
+struct tr_fix_sizes tr_sizes_fix(const struct tr_tensor *x, const struct tr_tensor *scale,
+                                 const struct tr_tensor *code, struct tr_fix how);
+
+/* Elements of x, to which the bits of `mask` belong; `taken`, which may be NULL, has *k of them. */
+int64_t tr_sizes_mask(const struct tr_tensor *x, const struct tr_tensor *mask,
+                      const struct tr_tensor *taken, int64_t *k);
+
+/* Elements of y, which are those of a, and of b if that is not NULL, that `s` says. */
+int64_t tr_sizes_select(const struct tr_tensor *y, const struct tr_tensor *a,
+                        const struct tr_tensor *b, const struct tr_select *s);
+
+/* Bytes of x, with its fingerprint in `out`. */
+int64_t tr_sizes_fingerprint(const struct tr_tensor *out, const struct tr_tensor *x);
+
 #endif

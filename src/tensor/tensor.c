@@ -5,8 +5,8 @@
 
 int tr_dtype_bytes(enum tr_dtype t)
 {
-    static const int bytes[TR_DTYPES] = {
-        [TR_F32] = 4, [TR_F64] = 8, [TR_I32] = 4, [TR_F16] = 2, [TR_BF16] = 2, [TR_I64] = 8};
+    static const int bytes[TR_DTYPES] = {[TR_F32] = 4,  [TR_F64] = 8, [TR_I32] = 4, [TR_F16] = 2,
+                                         [TR_BF16] = 2, [TR_I64] = 8, [TR_U8] = 1};
 
     return bytes[t];
 }
@@ -14,8 +14,8 @@ int tr_dtype_bytes(enum tr_dtype t)
 const char *tr_dtype_name(enum tr_dtype t)
 {
     static const char *const name[TR_DTYPES] = {
-        [TR_F32] = "fp32", [TR_F64] = "fp64",  [TR_I32] = "int32",
-        [TR_F16] = "fp16", [TR_BF16] = "bf16", [TR_I64] = "int64"};
+        [TR_F32] = "fp32",  [TR_F64] = "fp64",  [TR_I32] = "int32", [TR_F16] = "fp16",
+        [TR_BF16] = "bf16", [TR_I64] = "int64", [TR_U8] = "uint8"};
 
     return name[t];
 }
@@ -68,6 +68,11 @@ struct tr_tensor tr_i32_1(int32_t *data, int64_t d0)
 struct tr_tensor tr_i64_1(int64_t *data, int64_t d0)
 {
     return tr_tensor_1(data, TR_I64, d0);
+}
+
+struct tr_tensor tr_u8_1(uint8_t *data, int64_t d0)
+{
+    return tr_tensor_1(data, TR_U8, d0);
 }
 
 int64_t tr_tensor_elems(const struct tr_tensor *t)

@@ -22,7 +22,8 @@
 enum { TR_MAX_DIMS = 4 };
 
 /* Halves are stored, never computed in, on the CPU: util/half.h. */
-enum tr_dtype { TR_F32, TR_F64, TR_I32, TR_F16, TR_BF16, TR_I64, TR_DTYPES };
+/* TR_U8 is for packed codes and for masks of bits. */
+enum tr_dtype { TR_F32, TR_F64, TR_I32, TR_F16, TR_BF16, TR_I64, TR_U8, TR_DTYPES };
 
 struct tr_tensor {
     void *data;                 /* on the device that owns the arena; NULL in a dry arena */
@@ -34,7 +35,7 @@ struct tr_tensor {
 /* Bytes of one element. */
 int tr_dtype_bytes(enum tr_dtype t);
 
-/* "fp32", "fp64", "int32", "fp16", "bf16" or "int64". */
+/* "fp32", "fp64", "int32", "fp16", "bf16", "int64" or "uint8". */
 const char *tr_dtype_name(enum tr_dtype t);
 
 /* Whether its elements are activations, weights or gradients: TR_F32, TR_F16 or TR_BF16. */
@@ -52,6 +53,7 @@ struct tr_tensor tr_f32_3(float *data, int64_t d0, int64_t d1, int64_t d2);
 struct tr_tensor tr_f64_1(double *data, int64_t d0);
 struct tr_tensor tr_i32_1(int32_t *data, int64_t d0);
 struct tr_tensor tr_i64_1(int64_t *data, int64_t d0);
+struct tr_tensor tr_u8_1(uint8_t *data, int64_t d0);
 
 /* Elements in `t`, and the bytes they take. */
 int64_t tr_tensor_elems(const struct tr_tensor *t);
@@ -66,5 +68,9 @@ static inline double *tr_f64(const struct tr_tensor *t) { return (double *)t->da
 static inline int32_t *tr_i32(const struct tr_tensor *t) { return (int32_t *)t->data; }
 static inline int64_t *tr_i64(const struct tr_tensor *t) { return (int64_t *)t->data; }
 static inline uint16_t *tr_half(const struct tr_tensor *t) { return (uint16_t *)t->data; }
+static inline uint8_t *tr_u8(const struct tr_tensor *t)
+{
+    return (uint8_t *)t->data;
+}
 
 #endif

@@ -41,6 +41,8 @@ static void set(const struct tr_tensor *t, int64_t i, double x)
         tr_i32(t)[i] = (int32_t)x;
     else if (t->dtype == TR_I64)
         tr_i64(t)[i] = (int64_t)x;
+    else if (t->dtype == TR_U8)
+        tr_u8(t)[i] = (uint8_t)x;
     else
         ((uint16_t *)t->data)[i] =
             t->dtype == TR_F16 ? tr_f16_from_float((float)x) : tr_bf16_from_float((float)x);
@@ -58,6 +60,8 @@ static double get(const struct tr_tensor *t, int64_t i)
         return tr_i32(t)[i];
     if (t->dtype == TR_I64)
         return (double)tr_i64(t)[i];
+    if (t->dtype == TR_U8)
+        return tr_u8(t)[i];
     half = ((const uint16_t *)t->data)[i];
     return (double)(t->dtype == TR_F16 ? tr_f16_to_float(half) : tr_bf16_to_float(half));
 }
@@ -70,6 +74,8 @@ static double brought(enum tr_dtype type, int rank, int64_t i)
 
     if (type == TR_I32 || type == TR_I64)
         return rint(1e6 * x);
+    if (type == TR_U8)
+        return rint(127.0 * x + 127.0);
     if (type == TR_F16)
         return (double)tr_f16_to_float(tr_f16_from_float((float)x));
     if (type == TR_BF16)

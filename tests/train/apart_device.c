@@ -112,9 +112,16 @@ static void look_at_dropout(const struct tr_dropout *drop)
         apart_demand(drop->sample);
 }
 
+static void look_at_select(const struct tr_select *s)
+{
+    if (s)
+        look_at_tensor(s->index);
+}
+
 #define LOOK(x)                                                                    \
     look_at_tensor(_Generic((x), const struct tr_tensor * : (x), default : NULL)); \
-    look_at_dropout(_Generic((x), struct tr_dropout : &(x), default : NULL));
+    look_at_dropout(_Generic((x), struct tr_dropout : &(x), default : NULL));      \
+    look_at_select(_Generic((x), struct tr_select : &(x), default : NULL));
 
 #define LOOK_1(x) LOOK(x)
 #define LOOK_2(x, ...) LOOK(x) LOOK_1(__VA_ARGS__)
@@ -162,6 +169,17 @@ static void look_at_dropout(const struct tr_dropout *drop)
 #define xent_loss_ARGS q, loss, stats
 #define xent_bwd_ARGS q, logits, max, stats, labels, weight, first, valid
 #define adamw_ARGS q, half, p, m, v, g, how
+#define fix_scale_ARGS q, scale, x, how
+#define fix_encode_ARGS q, code, x, scale, how
+#define fix_decode_ARGS q, y, code, scale, how, add
+#define topk_mask_ARGS q, mask, x, k
+#define mask_take_ARGS q, y, x, mask
+#define mask_add_ARGS q, y, v, mask, factor
+#define select_take_ARGS q, y, a, b, s
+#define select_put_ARGS q, a, y, s
+#define select_add_ARGS q, a, y, s, factor
+#define subtract_ARGS q, y, a, b
+#define fingerprint_ARGS q, out, x
 
 #define OP(name, tol, params)       \
     static void apart_##name params \
