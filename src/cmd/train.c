@@ -129,6 +129,8 @@ static enum tr_status read_options(struct tr_config *c, int argc, char **argv,
     tr_args_release(&words);
     if (s == TR_OK)
         tr_start_vocab(world, c);
+    if (s == TR_OK)
+        s = tr_start_blocks(world, c);
     return s;
 }
 

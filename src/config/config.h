@@ -44,6 +44,12 @@ struct tr_config {
     struct tr_vocab_file {
         int64_t size, eod;
     } vocab_known;
+    /* No option: samples of training, validation and test that --n-epochs cuts of the data, where they
+       were counted before (data/batch.h). */
+    struct tr_blocks_known {
+        bool counted;
+        int64_t of[3];
+    } blocks_known;
 };
 struct tr_args;
 

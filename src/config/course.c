@@ -23,7 +23,10 @@ static enum tr_status check_unit(const struct tr_config *c, const struct length 
     return TR_FAIL(TR_ECONFIG,
                    "--%s counts %s, but the run is told in %s by --%s: give --%s instead",
                    samples ? l->iters_name : l->samples_name, samples ? "iterations" : "samples",
-                   samples ? "samples" : "iterations", samples ? "train-samples" : "train-iters",
+                   samples ? "samples" : "iterations",
+                   samples                       ? "train-samples"
+                   : c->n_epochs != TR_UNSET_INT ? "n-epochs"
+                                                 : "train-iters",
                    samples ? l->samples_name : l->iters_name);
 }
 
@@ -36,13 +39,101 @@ static double samples_of(const struct tr_config *c, const struct tr_shape *s,
     return l->iters == l->none ? -1.0 : (double)(l->iters * s->global_batch);
 }
 
+/* What cannot go with passes over the data. */
+static enum tr_status check_epochs(const struct tr_config *c, const struct tr_shape *s)
+{
+    const int64_t usual = 100; /* of eval-iters, which then says nothing */
+
+    if (c->train_iters != TR_UNSET_INT || by_samples(c))
+        return TR_FAIL(TR_ECONFIG,
+                       "--n-epochs and --%s both tell the length of the run: give one of them",
+                       by_samples(c) ? "train-samples" : "train-iters");
+    if (c->dataloader_type == TR_LOADER_CYCLIC)
+        return TR_FAIL(TR_ECONFIG, "--dataloader-type cyclic is another order of the samples than that "
+                                   "of --n-epochs: remove one of the two");
+    if (c->eval_iters != 0 && c->eval_iters != usual)
+        return TR_FAIL(TR_ECONFIG,
+                       "--eval-iters %lld is how long an evaluation is, and with --n-epochs each takes "
+                       "every sample once: remove it, or give 0 to leave evaluation out",
+                       (long long)c->eval_iters);
+    if (c->eod_mask_loss && c->eval_iters != 0 && s->micro_batch > 1)
+        return TR_FAIL(TR_ECONFIG,
+                       "--eod-mask-loss makes the loss a mean over what counts in a micro-batch, so of "
+                       "several samples the evaluation of --n-epochs could not tell which are its "
+                       "last: give --micro-batch-size 1, or --eval-iters 0");
+    return TR_OK;
+}
+
+/* Samples of training: counted, or told. */
+static enum tr_status find_blocks(const struct tr_config *c, struct tr_shape *s)
+{
+    const struct tr_blocks_known *known = &c->blocks_known;
+
+    s->blocks = known->counted ? known->of[0] : c->data_blocks;
+    if (s->blocks == TR_UNSET_INT)
+        return TR_FAIL(TR_ECONFIG,
+                       "--n-epochs %lld must know how many samples of --seq-length tokens the training "
+                       "data have, and they %s: %sgive --data-blocks N",
+                       (long long)c->n_epochs,
+                       c->mock_data ? "are made, not read" : "cannot be read here",
+                       c->mock_data ? "" : "give a --data-path that can, or ");
+    if (s->blocks / s->d >= INT32_MAX)
+        return TR_FAIL(TR_ECONFIG,
+                       "--n-epochs orders at most 2147483647 samples of a replica, and here each has "
+                       "%lld: use more replicas, or --train-samples",
+                       (long long)(s->blocks / s->d));
+    return TR_OK;
+}
+
+static enum tr_status epochs(const struct tr_config *c, struct tr_shape *s)
+{
+    const int64_t own = s->global_batch / s->d; /* of a replica, in an iteration */
+    int64_t iterations;
+
+    TR_TRY(check_epochs(c, s));
+    TR_TRY(find_blocks(c, s));
+    iterations = s->blocks / s->d / own;
+    if (iterations == 0)
+        return TR_FAIL(TR_ECONFIG,
+                       "the training data have %lld samples of --seq-length %lld tokens, and one "
+                       "iteration takes %lld from each of %d replicas, so an epoch has none: give more "
+                       "data, or a smaller --global-batch-size or --seq-length",
+                       (long long)s->blocks, (long long)s->seq, (long long)own, s->d);
+    if (c->n_epochs > INT64_MAX / s->blocks)
+        return TR_FAIL(TR_ECONFIG, "--n-epochs %lld are more samples than can be counted: give fewer",
+                       (long long)c->n_epochs);
+    s->epochs = c->n_epochs;
+    s->epoch_samples = iterations * s->global_batch;
+    s->train_iters = s->epochs * iterations;
+    s->train_samples = s->epochs * s->epoch_samples;
+    s->eval_interval = c->eval_interval;
+    s->eval_iters = c->eval_iters;
+    /* Padding takes one more; see train/evaluate.h. */
+    if (s->eval_iters != 0 && c->blocks_known.counted)
+        s->eval_iters = c->blocks_known.of[1] ? c->blocks_known.of[1] / s->global_batch + 2 : 0;
+    return TR_OK;
+}
+
+void tr_shape_share(const struct tr_shape *s, int replica, int64_t *first, int64_t *count)
+{
+    const int64_t each = s->blocks / s->d, more = s->blocks % s->d;
+
+    *first = each * replica + (replica < more ? replica : more);
+    *count = each + (replica < more);
+}
+
 enum tr_status tr_shape_length(const struct tr_config *c, struct tr_shape *s)
 {
     int64_t per_eval;
 
+    if (c->n_epochs != TR_UNSET_INT)
+        return epochs(c, s);
+    if (c->data_blocks != TR_UNSET_INT)
+        return TR_FAIL(TR_ECONFIG, "--data-blocks counts the samples of --n-epochs, and this run is told "
+                                   "otherwise: remove it, or give --n-epochs");
     if (c->train_iters == TR_UNSET_INT && !by_samples(c))
-        return TR_FAIL(TR_ECONFIG, "the length of the run is not known: give --train-iters or "
-                                   "--train-samples");
+        return TR_FAIL(TR_ECONFIG, "the length of the run is not known: give --train-iters, "
+                                   "--train-samples or --n-epochs");
     if (c->train_iters != TR_UNSET_INT && by_samples(c))
         return TR_FAIL(TR_ECONFIG, "--train-iters and --train-samples both tell the length of the "
                                    "run: give one of them");

@@ -48,6 +48,9 @@ struct tr_shape {
     int64_t train_iters;
     int64_t eval_iters, eval_interval;
     int64_t train_samples, valid_samples, test_samples;     /* wanted from the data sets */
+    int64_t epochs;             /* --n-epochs, or 0: */
+    int64_t blocks;             /*   samples of the training data, */
+    int64_t epoch_samples;      /*   and how many of them an epoch takes: whole iterations */
 
     /* The learning rate and the weight decay count samples: Megatron's optimizer scheduler.  What
        the chosen styles do not use is 0, so that it counts for nothing in a comparison. */
@@ -104,6 +107,13 @@ int64_t tr_shape_first_layer(const struct tr_shape *s, int stage, int chunk);
 
 /* How many the largest chunk of all holds. */
 int64_t tr_shape_most_layers(const struct tr_shape *s);
+
+/*
+ * With --n-epochs: the samples of the training data that replica `replica` takes in every epoch, and no
+ * other does: *count of them from *first on.  Shares differ by one at most; an epoch takes as many samples
+ * of each as make whole iterations of the smallest.  Without --n-epochs both are 0.
+ */
+void tr_shape_share(const struct tr_shape *s, int replica, int64_t *first, int64_t *count);
 
 /* The same model on one rank, its vocabulary not padded: the order and sizes of a checkpoint. */
 struct tr_shape tr_shape_whole(const struct tr_shape *s);

@@ -9,7 +9,9 @@
 
 #include "comm/comm.h"
 #include "data/blend.h"
+#include "data/blocks.h"
 #include "data/cyclic.h"
+#include "data/epochs.h"
 #include "data/index.h"
 #include "data/mock.h"
 #include "data/samples.h"
@@ -24,6 +26,7 @@ struct part {
     struct tr_index index;
     int64_t bound[TR_SPLITS + 1];
     struct tr_samples samples[TR_SPLITS];
+    struct tr_blocks blocks[TR_SPLITS]; /* in their place, with --n-epochs */
 };
 
 /* The mixture that a split is made of. */
@@ -40,6 +43,8 @@ struct tr_data {
     struct part *part;
     struct mixture of[TR_SPLITS];
     struct tr_mock *mock; /* instead of parts */
+    struct tr_epochs epochs; /* the order of training, with --n-epochs */
+    bool by_epochs;
     int64_t vocab;
     bool warned; /* that index maps cannot be saved */
 };
@@ -350,11 +355,133 @@ static enum tr_status open_sets(const struct tr_config *c, struct tr_data *x, st
     return TR_OK;
 }
 
+/* ---- --n-epochs: blocks in place of samples ---- */
+
+/* The blocks of a split begin anew with each pass, so weights would mean nothing. */
+static enum tr_status check_single(const struct tr_data *x)
+{
+    for (int k = 0; k < TR_SPLITS; k++)
+        if (x->of[k].parts > 1)
+            return TR_FAIL(TR_ECONFIG,
+                           "--n-epochs takes every sample once in each pass, and %d data sets with "
+                           "weights would each end at another time: give one prefix, made of all of "
+                           "them (`trireme data merge`)",
+                           x->of[k].parts);
+    return TR_OK;
+}
+
+/* --data-blocks, of training. */
+static int64_t most_blocks(const struct tr_config *c, int split)
+{
+    return split == TR_SPLIT_TRAIN && c->data_blocks != TR_UNSET_INT ? c->data_blocks : -1;
+}
+
+static void print_blocks(const struct tr_blocks *b, int split)
+{
+    tr_print_rank0(" > %s: %lld samples of %lld tokens, each once in an epoch; of %lld tokens %lld at "
+                   "the end are left over\n",
+                   long_names[split], (long long)b->count, (long long)b->seq, (long long)b->tokens,
+                   (long long)(b->count > 0 ? b->tokens - b->count * b->seq - 1 : b->tokens));
+}
+
+/* tr_shape_of() knew them from rank 0, or was told. */
+static enum tr_status check_counted(const struct tr_data *x, const struct tr_shape *s)
+{
+    const struct mixture *m = &x->of[TR_SPLIT_TRAIN];
+
+    if (m->size == s->blocks)
+        return TR_OK;
+    return TR_FAIL(TR_EDATA,
+                   "%s has %lld samples for training here, and the run was started for %lld: copy it to "
+                   "this node again",
+                   m->part->prefix, (long long)m->size, (long long)s->blocks);
+}
+
+static enum tr_status open_blocks(const struct tr_config *c, const struct tr_shape *s,
+                                  struct tr_data *x, struct tr_comm *world,
+                                  const struct tr_opener *by)
+{
+    enum tr_status status = read_paths(c, x);
+
+    if (status == TR_OK)
+        status = check_single(x);
+    TR_TRY(tr_comm_agree(world, status));
+    tr_print_rank0("> building train, validation, and test datasets for GPT ...\n");
+    for (int i = 0; i < x->parts; i++) {
+        struct part *p = &x->part[i];
+
+        TR_TRY(tr_comm_agree(world, open_index(c, x, p, by)));
+        for (int k = 0; k < TR_SPLITS; k++) {
+            if (!takes_from(x, k, p))
+                continue;
+            tr_blocks_open(&p->index, p->bound[k], p->bound[k + 1], s->seq, most_blocks(c, k),
+                           &p->blocks[k]);
+            print_blocks(&p->blocks[k], k);
+            x->of[k].size = p->blocks[k].count;
+        }
+    }
+    TR_TRY(tr_comm_agree(world, check_counted(x, s)));
+    tr_print_rank0("> finished creating GPT datasets ...\n");
+    return TR_OK;
+}
+
+static enum tr_status count_part(const struct tr_config *c, const struct tr_data *x, struct part *p,
+                                 struct tr_blocks_known *out)
+{
+    TR_TRY(tr_index_open(p->prefix, &p->index));
+    TR_TRY(bound_part(c, x, p));
+    for (int k = 0; k < TR_SPLITS; k++)
+        if (takes_from(x, k, p))
+            out->of[k] = tr_blocks_of(
+                tr_blocks_tokens(&p->index, p->bound[k], p->bound[k + 1]), c->seq_length);
+    return TR_OK;
+}
+
+static enum tr_status count_all(const struct tr_config *c, struct tr_data *x,
+                                struct tr_blocks_known *out)
+{
+    const int64_t most = most_blocks(c, TR_SPLIT_TRAIN);
+
+    TR_TRY(read_paths(c, x));
+    TR_TRY(check_single(x));
+    for (int i = 0; i < x->parts; i++)
+        TR_TRY(count_part(c, x, &x->part[i], out));
+    if (most > out->of[TR_SPLIT_TRAIN])
+        return TR_FAIL(TR_ECONFIG,
+                       "--data-blocks %lld are more samples of --seq-length %lld tokens than %s has for "
+                       "training, %lld: leave it out to use all",
+                       (long long)most, (long long)c->seq_length,
+                       x->of[TR_SPLIT_TRAIN].part->prefix, (long long)out->of[TR_SPLIT_TRAIN]);
+    if (most >= 0)
+        out->of[TR_SPLIT_TRAIN] = most;
+    out->counted = true;
+    return TR_OK;
+}
+
+enum tr_status tr_data_count(const struct tr_config *c, struct tr_blocks_known *out)
+{
+    struct tr_data *x = calloc(1, sizeof *x);
+    enum tr_status s;
+
+    if (!x)
+        tr_die(TR_ERESOURCE, "no memory left for the data sets");
+    *out = (struct tr_blocks_known){0};
+    s = count_all(c, x, out);
+    if (s != TR_OK)
+        *out = (struct tr_blocks_known){0};
+    tr_data_close(x);
+    return s;
+}
+
+/* ---- all ways together ---- */
+
 static void open_mock(const struct tr_config *c, const struct tr_shape *s, struct tr_data *x)
 {
     x->mock = tr_mock_open((uint64_t)c->seed, s->vocab, s->eod, c->seq_length);
     for (int k = 0; k < TR_SPLITS; k++)
         x->of[k].size = x->of[k].wanted;
+    if (x->by_epochs)
+        x->of[TR_SPLIT_TRAIN].size = s->blocks;
     tr_print_rank0("> mock data: tokens are drawn from --seed and read from nowhere, so losses and "
                    "weights of this run mean nothing\n");
 }
@@ -379,8 +506,12 @@ static enum tr_status open_all(const struct tr_config *c, const struct tr_shape 
 {
     if (c->mock_data)
         open_mock(c, s, x);
+    else if (x->by_epochs)
+        TR_TRY(open_blocks(c, s, x, world, by));
     else
         TR_TRY(open_sets(c, x, world, by));
+    if (x->by_epochs)
+        tr_epochs_open(&x->epochs, s, (uint64_t)c->seed);
     if (c->dataloader_type == TR_LOADER_CYCLIC)
         TR_TRY(open_cyclic(s, x));
     return TR_OK;
@@ -396,6 +527,7 @@ enum tr_status tr_data_open(const struct tr_config *c, const struct tr_shape *s,
     if (!x)
         tr_die(TR_ERESOURCE, "no memory left for the data sets");
     x->vocab = s->vocab;
+    x->by_epochs = s->epochs > 0;
     x->of[TR_SPLIT_TRAIN].wanted = s->train_samples;
     x->of[TR_SPLIT_VALID].wanted = s->valid_samples;
     x->of[TR_SPLIT_TEST].wanted = s->test_samples;
@@ -415,13 +547,16 @@ void tr_data_close(struct tr_data *x)
         tr_cyclic_close(&x->of[k].cyclic);
     }
     for (int i = 0; x->part && i < x->parts; i++) {
-        for (int k = 0; k < TR_SPLITS; k++)
+        for (int k = 0; k < TR_SPLITS; k++) {
             tr_samples_close(&x->part[i].samples[k]);
+            tr_blocks_close(&x->part[i].blocks[k]);
+        }
         tr_index_close(&x->part[i].index);
         free(x->part[i].prefix);
     }
     free(x->part);
     tr_mock_close(x->mock);
+    tr_epochs_close(&x->epochs);
     free(x);
 }
 
@@ -430,12 +565,26 @@ int64_t tr_data_size(const struct tr_data *x, enum tr_split split)
     return x->of[split].size;
 }
 
+static int64_t block_at(struct tr_data *x, enum tr_split split, int64_t position)
+{
+    if (split == TR_SPLIT_TRAIN)
+        return tr_epochs_at(&x->epochs, position);
+    return position < x->of[split].size ? position : 0;
+}
+
+int64_t tr_data_sample_id(struct tr_data *x, enum tr_split split, int64_t position)
+{
+    return x->by_epochs && split == TR_SPLIT_TRAIN ? tr_epochs_at(&x->epochs, position) : -1;
+}
+
 enum tr_status tr_data_sample(struct tr_data *x, enum tr_split split, int64_t position,
                               int32_t *text)
 {
     struct mixture *m = &x->of[split];
     const struct part *p = m->part;
 
+    if (position >= 0 && m->size > 0 && x->by_epochs)
+        position = block_at(x, split, position);
     if (position >= 0 && m->cyclic.active > 0)
         position = tr_cyclic_at(&m->cyclic, position);
     if (position < 0 || position >= m->size)
@@ -448,6 +597,8 @@ enum tr_status tr_data_sample(struct tr_data *x, enum tr_split split, int64_t po
         tr_mock_sample(x->mock, (int)split, position, text);
         return TR_OK;
     }
+    if (x->by_epochs)
+        return tr_blocks_get(&p->blocks[split], &p->index, position, x->vocab, text);
     if (m->parts > 1)
         p += tr_blend_get(&m->blend, position, &position);
     return tr_samples_get(&p->samples[split], &p->index, position, x->vocab, text);

@@ -19,6 +19,12 @@
  * of the data is one number, the samples consumed.  Position k in the order is the same sample in
  * every layout; with --dataloader-type cyclic it depends on B and D (data/cyclic.h), and the order
  * has no end.
+ *
+ * With --n-epochs the samples are blocks of the text (data/blocks.h), those of training in an order of
+ * their own (data/epochs.h) and those of validation and test each once, in the order of the text: position
+ * k is block k.  From the number of blocks on, positions of these two hold block 0, so that evaluation can
+ * fill its last batch; tr_data_size() is that number.  Mock data then have --data-blocks samples of
+ * training and no others.
  */
 enum tr_split { TR_SPLIT_TRAIN, TR_SPLIT_VALID, TR_SPLIT_TEST, TR_SPLITS };
 
@@ -44,6 +50,16 @@ enum tr_status tr_data_open(const struct tr_config *c, const struct tr_shape *s,
                             struct tr_data **out) TR_MUST_CHECK;
 void tr_data_close(struct tr_data *x);
 
+/*
+ * With --n-epochs: how many blocks of --seq-length tokens the data sets of the configuration have for
+ * training (--data-blocks at most), validation and test: c->blocks_known, from which tr_shape_of() knows
+ * the length of the run.  Opens and closes them, prints nothing; not collective.  TR_ECONFIG for a data
+ * set with weights, of which no pass can be made, or fewer blocks than --data-blocks; TR_EIO or TR_EDATA
+ * for a file.
+ */
+enum tr_status tr_data_count(const struct tr_config *c,
+                             struct tr_blocks_known *out) TR_MUST_CHECK;
+
 /* Samples in the order of a split: at least as many as were wanted, or 0 when none were wanted or
    the split has no documents or no path. */
 int64_t tr_data_size(const struct tr_data *x, enum tr_split split);
@@ -56,5 +72,13 @@ int64_t tr_data_size(const struct tr_data *x, enum tr_split split);
  */
 enum tr_status tr_data_sample(struct tr_data *x, enum tr_split split, int64_t position,
                               int32_t *text) TR_MUST_CHECK;
+
+/*
+ * The number of the sample at `position` of the order of training, the same in every epoch; or -1
+ * without --n-epochs, where positions have no samples that come again, and of the other splits.
+ * Those of a replica are tr_shape_share() (config/shape.h).  Any position from 0 on; not
+ * collective; allocates nothing.
+ */
+int64_t tr_data_sample_id(struct tr_data *x, enum tr_split split, int64_t position);
 
 #endif

@@ -1,7 +1,9 @@
 libtrireme_a_SOURCES += \
 	src/data/batch.c src/data/batch.h \
 	src/data/blend.c src/data/blend.h \
+	src/data/blocks.c src/data/blocks.h \
 	src/data/cyclic.c src/data/cyclic.h \
+	src/data/epochs.c src/data/epochs.h \
 	src/data/index.c src/data/index.h src/data/index_write.c \
 	src/data/mock.c src/data/mock.h \
 	src/data/npy.c src/data/npy.h \

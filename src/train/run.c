@@ -459,11 +459,17 @@ static enum tr_status sample_of_data(struct tr_run *r, enum tr_split split, int6
     return tr_data_sample(r->data, split, position, text);
 }
 
+static int64_t id_of_data(struct tr_run *r, enum tr_split split, int64_t position)
+{
+    return tr_data_sample_id(r->data, split, position);
+}
+
 enum tr_status tr_run_data(struct tr_run *r)
 {
     const struct tr_opener by = tr_share_opener(&r->share);
 
     r->sample = sample_of_data;
+    r->sample_id = id_of_data;
     return tr_data_open(r->config, &r->shape, r->world, &by, &r->data);
 }
 

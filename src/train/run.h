@@ -49,6 +49,10 @@ struct tr_run {
     enum tr_status (*sample)(struct tr_run *r, enum tr_split split, int64_t position,
                              int32_t *text);
 
+    /* The number of that sample, for those that remember something of it: tr_data_sample_id(), also
+       of positions that are still to come. */
+    int64_t (*sample_id)(struct tr_run *r, enum tr_split split, int64_t position);
+
     /* The batch of the step under way, or of the last one; it changes while the batch size ramps up,
        and train_list with it. */
     int micros;

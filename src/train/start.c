@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "config/vocab.h"
+#include "data/batch.h"
 #include "util/timer.h"
 
 /* `bytes` from rank 0 to all, in words; `data` has room for whole ones. */
@@ -63,6 +64,22 @@ void tr_start_vocab(struct tr_comm *world, struct tr_config *c)
         known = (struct tr_vocab_file){0};
     tell(world, &known, sizeof known);
     c->vocab_known = known;
+}
+
+enum tr_status tr_start_blocks(struct tr_comm *world, struct tr_config *c)
+{
+    struct tr_blocks_known known = {0};
+    enum tr_status s = TR_OK;
+
+    if (c->n_epochs == TR_UNSET_INT || c->mock_data || c->seq_length == TR_UNSET_INT)
+        return TR_OK;
+    if (world->rank == 0)
+        s = tr_data_count(c, &known);
+    if (!c->dry_run)
+        TR_TRY(tr_comm_agree(world, s));
+    tell(world, &known, sizeof known);
+    c->blocks_known = known;
+    return TR_OK;
 }
 
 /* ---- how long it takes ---- */

@@ -24,6 +24,11 @@ enum tr_status tr_start_words(struct tr_comm *world, int argc, char **argv,
    each is left to say so when it needs it.  Collective over `world`. */
 void tr_start_vocab(struct tr_comm *world, struct tr_config *c);
 
+/* With --n-epochs rank 0 counts the samples of the data, from which the length of the run follows, and all
+   ranks know them.  Collective over `world`; what tr_data_count() returns, on all ranks.  With --dry-run
+   data that cannot be read are no failure: tr_shape_of() may do without, and says so if not. */
+enum tr_status tr_start_blocks(struct tr_comm *world, struct tr_config *c) TR_MUST_CHECK;
+
 /*
  * A stop watch of this process that runs from its first moment; each part lasts from the end of the one
  * before.  Parts may come again, and add up.
