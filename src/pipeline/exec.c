@@ -34,14 +34,18 @@ static struct tr_leg leg_of(const struct walk *w, const struct tr_instr *in, int
     };
 }
 
+/* For each of its messages of those legs. */
+static void pass(const struct walk *w, const struct tr_instr *in, unsigned legs,
+                 void (*work)(void *ctx, struct tr_slot at, enum tr_leg_bit leg))
+{
+    for (int k = 0; k < TR_LEGS && work; k++)
+        if (in->legs & legs & 1U << k)
+            work(w->stage->ctx, in->at[k], (enum tr_leg_bit)(1U << k));
+}
+
 static void receive(const struct walk *w, const struct tr_instr *in)
 {
-    for (int k = 0; k < TR_LEGS && w->stage->arrived; k++) {
-        const unsigned leg = 1U << k;
-
-        if (in->legs & leg & (TR_RECV_FWD | TR_RECV_BWD))
-            w->stage->arrived(w->stage->ctx, in->at[k], (enum tr_leg_bit)leg);
-    }
+    pass(w, in, TR_RECV_FWD | TR_RECV_BWD, w->stage->arrived);
 }
 
 static void transfer(struct walk *w, const struct tr_instr *in)
@@ -94,6 +98,16 @@ static void timed(struct walk *w, const struct tr_instr *in,
     tr_timer_stop(timer);
 }
 
+static void pack(const struct walk *w, const struct tr_instr *in)
+{
+    pass(w, in, TR_SEND_FWD | TR_SEND_BWD, w->stage->pack);
+}
+
+static void unpack(const struct walk *w, const struct tr_instr *in)
+{
+    pass(w, in, TR_RECV_FWD | TR_RECV_BWD, w->stage->unpack);
+}
+
 /* The kinds of instructions and those of spans have one order. */
 static void about(const struct tr_instr *in)
 {
@@ -130,13 +144,17 @@ void tr_exec_step(const struct tr_sched *s, struct tr_comm *pp, struct tr_queue 
             compute(stage->backward, stage, in->at[0], TR_TIMER_BACKWARD_COMPUTE);
             break;
         case TR_XFER:
+            pack(&w, in);
             timed(&w, in, transfer);
+            unpack(&w, in);
             break;
         case TR_START:
+            pack(&w, in);
             timed(&w, in, start);
             break;
         case TR_WAIT:
             timed(&w, in, finish);
+            unpack(&w, in);
             break;
         }
     }

@@ -26,6 +26,11 @@ struct tr_stage {
     /* What this rank sends or receives in one leg: the output activation (SEND_FWD), the input
        (RECV_FWD), the gradient of the input (SEND_BWD) or of the output (RECV_BWD) of `at`. */
     struct tr_tensor (*message)(void *ctx, struct tr_slot at, enum tr_leg_bit leg);
+    /* Before a message is sent, and when one has come: where what travels is not what is computed
+       with.  Outside the time of the transfer, in the order in which messages of that leg are sent;
+       both may be NULL. */
+    void (*pack)(void *ctx, struct tr_slot at, enum tr_leg_bit leg);
+    void (*unpack)(void *ctx, struct tr_slot at, enum tr_leg_bit leg);
     /* A message has come; may be NULL.  Called in the order of the list, within the time of the
        transfer: what is cut over tensor-parallel ranks is put together here. */
     void (*arrived)(void *ctx, struct tr_slot at, enum tr_leg_bit leg);

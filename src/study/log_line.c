@@ -111,6 +111,25 @@ static void read_row(struct tr_reader *r, const char *at)
         tr_reader_record(r)->fact[TR_FACT_ITERATIONS] = (double)total;
 }
 
+/* at: "traffic |", which is about the iteration line before it. */
+static void read_traffic(struct tr_reader *r, const char *at)
+{
+    const char *s = strchr(at, '|') + 1;
+    struct tr_row *row = tr_reader_last_row(r);
+    struct tr_scan_field f;
+
+    while (row && tr_scan_field(&s, &f)) {
+        r->stopped = s;
+        if (f.torn && !r->whole) {
+            tr_reader_odd(r, TR_ODDITY_CUT);
+            return;
+        }
+        take_field(r, row, &f);
+        if (f.last)
+            return;
+    }
+}
+
 /* ---- other lines ---- */
 
 static void set_fact(struct tr_reader *r, enum tr_fact f, double x)
@@ -357,6 +376,7 @@ static const struct {
     {"times across ranks (ms):", tr_reader_table},
     {"wait and transfer (ms) |", tr_reader_timers},
     {"wait and transfer across ranks (ms):", tr_reader_table},
+    {"traffic |", read_traffic},
     {"[Rank ", read_memory},
     {"using world size:", read_world},
     {"[start ", read_start},

@@ -86,6 +86,16 @@ static void put_timers(struct tr_numbers *n)
     fprintf(f, "}");
 }
 
+static void put_traffic(struct tr_numbers *n, const struct tr_tell *tell)
+{
+    char text[TR_TRAFFIC_LINE_BYTES];
+
+    if (!n->run->traffic.on)
+        return;
+    tr_traffic_json(text, sizeof text, &n->run->traffic, &tell->traffic, n->iterations);
+    fprintf(n->lines, ", \"traffic\": %s", text);
+}
+
 static void put_iteration(struct tr_numbers *n, const struct tr_tell *tell,
                           const struct tr_step_result *step, bool skipped)
 {
@@ -110,6 +120,7 @@ static void put_iteration(struct tr_numbers *n, const struct tr_tell *tell,
             put_real(f, "params_norm", tell->params_norm);
         put_real(f, "elapsed_ms", 1000.0 * tell->line_seconds);
         put_timers(n);
+        put_traffic(n, tell);
     }
     end_line(n);
 }

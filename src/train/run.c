@@ -504,6 +504,7 @@ static enum tr_status build(struct tr_run *r)
     double began = tr_now();
 
     TR_TRY(reach(r));
+    r->traffic.on = r->config->log_traffic;
     tr_tell_setup(r, began);
     TR_TRY(open_parts(r));
     open_scaler(r);

@@ -18,6 +18,7 @@
 #include "optim/scaler.h"
 #include "pipeline/exec.h"
 #include "util/arena.h"
+#include "util/traffic.h"
 
 /*
  * Everything that one rank of a training run holds, built in the order of the layers and torn down in
@@ -52,6 +53,7 @@ struct tr_run {
     /* The number of that sample, for those that remember something of it: tr_data_sample_id(), also
        of positions that are still to come. */
     int64_t (*sample_id)(struct tr_run *r, enum tr_split split, int64_t position);
+    struct tr_traffic traffic;          /* what this rank sends */
 
     /* The batch of the step under way, or of the last one; it changes while the batch size ramps up,
        and train_list with it. */

@@ -83,13 +83,24 @@ static bool is_cut(const struct tr_run *r, const struct tr_tensor *t)
            t->dim[0] == tr_model_rows(&r->model);
 }
 
+static void count(struct tr_run *r, enum tr_leg_bit leg, int64_t bytes, int64_t numbers)
+{
+    if (leg & (TR_SEND_FWD | TR_SEND_BWD) && r->model.training)
+        tr_traffic_add(&r->traffic,
+                       leg == TR_SEND_FWD ? TR_TRAFFIC_PP_FORWARD : TR_TRAFFIC_PP_BACKWARD, bytes,
+                       numbers);
+}
+
 static struct tr_tensor message(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
 {
     struct tr_run *r = ctx;
     struct tr_tensor t = whole_message(r, at, leg);
     int64_t part = tr_tensor_elems(&t) / r->shape.w;
 
-    return is_cut(r, &t) ? tr_tensor_span(&t, r->grid.at.tp * part, part) : t;
+    if (is_cut(r, &t))
+        t = tr_tensor_span(&t, r->grid.at.tp * part, part);
+    count(r, leg, tr_tensor_bytes(&t), tr_tensor_elems(&t));
+    return t;
 }
 
 static void arrived(void *ctx, struct tr_slot at, enum tr_leg_bit leg)

@@ -202,6 +202,43 @@ void tr_tell_timers(struct tr_run *r, const enum tr_timer *timers, int count)
     free(all);
 }
 
+/* What of an interval this rank only waited for messages: the timers of transfers. */
+static double exposed(void)
+{
+    double sum = 0.0;
+
+    for (int t = 0; t < TR_TIMERS; t++)
+        if (tr_timer_is_transfer((enum tr_timer)t))
+            sum += tr_timer_seconds((enum tr_timer)t);
+    return sum;
+}
+
+void tr_tell_traffic(struct tr_tell *t, bool lost)
+{
+    struct tr_run *r = t->run;
+    struct tr_traffic_count mine = r->traffic.count, *all;
+
+    if (!r->traffic.on || !(lost || tr_tell_due(t, r->iteration)))
+        return;
+    mine.time[TR_TRAFFIC_PIPELINE_GROUP].compress = tr_timer_seconds(TR_TIMER_PACK);
+    mine.time[TR_TRAFFIC_PIPELINE_GROUP].decompress = tr_timer_seconds(TR_TIMER_UNPACK);
+    mine.time[TR_TRAFFIC_PIPELINE_GROUP].exposed = exposed();
+    all = room((size_t)r->world->size, sizeof *all);
+    r->world->via->gather_all(r->world, &mine, sizeof mine, all);
+    t->traffic = (struct tr_traffic_count){0};
+    for (int rank = 0; rank < r->world->size; rank++)
+        tr_traffic_join(&t->traffic, &all[rank]);
+    free(all);
+}
+
+static void tell_traffic(const struct tr_tell *t, int iterations)
+{
+    char text[TR_TRAFFIC_LINE_BYTES];
+
+    if (t->run->traffic.on && tr_traffic_line(text, sizeof text, &t->traffic, iterations) > 0)
+        tr_print_rank0("%s\n", text);
+}
+
 /* Does the backward pass repeat the forward pass of every layer? */
 static bool recomputes_all(const struct tr_shape *s)
 {
@@ -319,9 +356,12 @@ void tr_tell_print(struct tr_tell *t, bool lost)
         tell_memory(t);
     if (line_due)
         tell_timers(t, t->interval.advanced + t->interval.skipped);
+    if (line_due)
+        tell_traffic(t, t->interval.advanced + t->interval.skipped);
     if (!tr_tell_every(iteration, c->log_interval))
         return;
     tr_timers_reset();
+    t->run->traffic.count = (struct tr_traffic_count){0};
     t->interval = (struct tr_interval){0};
     t->consumed = t->run->consumed_train - t->run->passed_train;
     t->since = tr_now();

@@ -20,6 +20,7 @@ struct tr_tell {
     bool memory_told;
     double line_seconds;        /* of an iteration, as the last iteration line has it */
     double params_norm;         /* negative if that line has none */
+    struct tr_traffic_count traffic;    /* of all ranks in that interval, where it is told */
     bool split;                 /* what of the transfers was waiting is told */
     double *seconds;            /* [world * (TR_TIMERS + 1)] for a table, or NULL; owned */
     char *table;                /* [TR_TIMERS_BYTES(world)] its text; owned */
@@ -53,6 +54,9 @@ bool tr_tell_due(const struct tr_tell *t, int64_t iteration);
 
 /* Count the iteration that ended: run->iteration. */
 void tr_tell_add(struct tr_tell *t, const struct tr_step_result *step, bool skipped);
+
+/* Put together what the ranks sent in the interval that ends, if it is told and a line is due. */
+void tr_tell_traffic(struct tr_tell *t, bool lost);
 
 /* Print what is due after it; `lost`: the iteration line is due in any case, for it is the last. */
 void tr_tell_print(struct tr_tell *t, bool lost);

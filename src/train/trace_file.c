@@ -51,6 +51,10 @@ static enum track track_of_timer(const struct tr_span *s)
         return FORWARD_COMPUTE;
     case TR_TIMER_BACKWARD_COMPUTE:
         return BACKWARD_COMPUTE;
+    case TR_TIMER_PACK:
+        return s->about.legs & TR_SEND_FWD ? FORWARD_SEND : BACKWARD_SEND;
+    case TR_TIMER_UNPACK:
+        return s->about.legs & TR_RECV_FWD ? FORWARD_RECV : BACKWARD_RECV;
     case TR_TIMER_PARAMS_ALL_REDUCE:
     case TR_TIMER_EMBEDDING_ALL_REDUCE:
     case TR_TIMER_PARAMS_ALL_GATHER:

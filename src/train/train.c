@@ -140,6 +140,7 @@ static enum tr_status step_and_tell(struct loop *l)
     due = lost || tr_tell_due(&l->tell, r->iteration);
     l->tell.since += tr_record_after(&l->record, passed, due);
     tr_numbers_timers(&l->numbers, &l->tell, due);
+    tr_tell_traffic(&l->tell, lost);
     tr_tell_print(&l->tell, lost);
     tr_numbers_add(&l->numbers, &l->tell, &step, skipped);
     if (lost)

@@ -6,4 +6,5 @@ libtrireme_a_SOURCES += \
 	src/util/rng.c src/util/rng.h \
 	src/util/status.c src/util/status.def src/util/status.h \
 	src/util/timer.c src/util/timer.h src/util/timers.def \
-	src/util/trace.c src/util/trace.h
+	src/util/trace.c src/util/trace.h \
+	src/util/traffic.c src/util/traffic.def src/util/traffic.h

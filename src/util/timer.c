@@ -224,6 +224,11 @@ enum tr_timer_kind tr_timer_kind(enum tr_timer t)
     return table[t].kind;
 }
 
+bool tr_timer_is_transfer(enum tr_timer t)
+{
+    return table[t].legs != 0;
+}
+
 enum tr_timer tr_timer_for_legs(unsigned legs)
 {
     TR_ASSERT(legs != 0);

@@ -102,6 +102,9 @@ void tr_timers_read(double seconds[TR_TIMERS]);
 /* Set those that are no SETUP timers to zero: an interval begins. */
 void tr_timers_reset(void);
 
+/* Is a transfer between pipeline neighbours charged to it? */
+bool tr_timer_is_transfer(enum tr_timer t);
+
 /* The timer to which a transfer with these legs is charged; `legs` is not 0. */
 enum tr_timer tr_timer_for_legs(unsigned legs);
 
