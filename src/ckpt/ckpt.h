@@ -62,10 +62,25 @@ struct tr_ckpt_tensors {
 };
 
 /*
+ * Files that a rank puts beside the one that all write together: what belongs to one layout, and what a
+ * run can do without.  Their names begin with TR_CKPT_BESIDE.  write() puts those of this rank into
+ * `folder`, where they are named once all ranks have written theirs; it flushes them to the disk, and is
+ * not collective.  Not part of what tr_ckpt_load() looks at: whoever wrote them finds them in
+ * tr_ckpt_folder() and tells by itself whether they are whole.
+ */
+#define TR_CKPT_BESIDE "rank-"
+struct tr_ckpt_beside {
+    enum tr_status (*write)(void *ctx, const char *folder);
+    void *ctx;
+    int64_t bytes;              /* about how much that is, of all ranks; for sentences */
+    const struct tr_ckpt_beside *next;  /* others, or NULL */
+};
+
+/*
  * Save.  Collective over the grid's world.  `dir` is made where it is missing, and must be the same
  * folder on every node.  `config_json` (tr_config_get_json()) is stored to describe the run.  A
  * checkpoint of the same iteration is replaced.  keep_last > 0 then removes older ones beyond that
- * many; what cannot be removed costs a warning and no more.
+ * many; what cannot be removed costs a warning and no more.  `beside` may be NULL.
  *
  * On failure (no room, a quota, no permission, a rank that cannot write) TR_EIO on all ranks with
  * one sentence that has the path, the bytes needed and those free; what was begun is removed, and
@@ -74,7 +89,8 @@ struct tr_ckpt_tensors {
 enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
                             const struct tr_ckpt_state *state,
                             const struct tr_ckpt_tensors *tensors, const struct tr_shape *shape,
-                            const char *config_json, int keep_last) TR_MUST_CHECK;
+                            const char *config_json, int keep_last,
+                            const struct tr_ckpt_beside *beside) TR_MUST_CHECK;
 
 /* Which checkpoint, and what of it. */
 struct tr_ckpt_how {

@@ -121,7 +121,12 @@ enum tr_status tr_ckpt_find(const char *path, char **file)
     return TR_OK;
 }
 
-/* True if the folder holds the file of a checkpoint, or nothing, and no more: what someone else
+static bool begins(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+/* True if the folder holds the files of a checkpoint, or nothing, and no more: what someone else
    put there is not ours to remove. */
 static bool is_ours(const char *folder)
 {
@@ -130,16 +135,29 @@ static bool is_ours(const char *folder)
 
     for (struct dirent *e; d && (e = readdir(d)) != NULL;)
         ours &= strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
-                strcmp(e->d_name, TR_CKPT_FILE) == 0;
+                strcmp(e->d_name, TR_CKPT_FILE) == 0 || begins(e->d_name, TR_CKPT_BESIDE);
     if (d)
         closedir(d);
     return ours;
+}
+
+static void remove_beside(const char *folder)
+{
+    DIR *d = opendir(folder);
+
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;)
+        if (begins(e->d_name, TR_CKPT_BESIDE))
+            unlinkat(dirfd(d), e->d_name, 0);
+    if (d)
+        closedir(d);
 }
 
 void tr_ckpt_remove(const char *folder)
 {
     char *file = tr_ckpt_file_in(folder);
 
+    if (is_ours(folder))
+        remove_beside(folder);
     if (!is_ours(folder))
         tr_log(TR_LOG_WARNING, "%s holds more than a checkpoint, so it is not removed", folder);
     else if ((unlink(file) != 0 && errno != ENOENT) || rmdir(folder) != 0)
@@ -216,11 +234,6 @@ enum tr_status tr_ckpt_commit(const char *dir, int64_t iteration, long tag)
     free(number);
     free(tracker);
     return s;
-}
-
-static bool begins(const char *text, const char *start)
-{
-    return strncmp(text, start, strlen(start)) == 0;
 }
 
 /* Everything in DIR that has one of the names under which something is prepared or removed. */

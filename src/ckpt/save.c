@@ -29,6 +29,7 @@ struct save {
     int64_t *offsets; /* and one more place, for the tag on its way to the ranks */
     long tag;
     char *folder, *file; /* the temporary ones */
+    const struct tr_ckpt_beside *beside;
 };
 
 static void share_of(const struct save *v, int kind, const struct tr_ckpt_piece *piece, int64_t *lo,
@@ -200,6 +201,13 @@ static enum tr_status write_elements(const struct save *v)
     return TR_OK;
 }
 
+static enum tr_status write_beside(const struct save *v)
+{
+    for (const struct tr_ckpt_beside *b = v->beside; b; b = b->next)
+        TR_TRY(b->write(b->ctx, v->folder));
+    return TR_OK;
+}
+
 /* What the user needs to know of any failure is added by the rank that has it. */
 static enum tr_status agree(const struct save *v, enum tr_status mine)
 {
@@ -228,6 +236,8 @@ static enum tr_status save_all(struct save *v, const struct tr_ckpt_about *about
     TR_TRY(agree(v, writer ? make_file(v, about, config_json) : TR_OK));
     tell_offsets(v);
     TR_TRY(agree(v, write_elements(v)));
+    if (v->beside)
+        TR_TRY(agree(v, write_beside(v)));
     return agree(v, writer ? tr_ckpt_commit(v->dir, v->iteration, v->tag) : TR_OK);
 }
 
@@ -241,16 +251,23 @@ static void give_up(const struct save *v)
 enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
                             const struct tr_ckpt_state *state,
                             const struct tr_ckpt_tensors *tensors, const struct tr_shape *shape,
-                            const char *config_json, int keep_last)
+                            const char *config_json, int keep_last,
+                            const struct tr_ckpt_beside *beside)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
     struct tr_ckpt_about about = about_of(state, shape);
-    struct save v = {.grid = grid, .world = grid->world, .dir = dir, .iteration = state->iteration};
+    struct save v = {.grid = grid,
+                     .world = grid->world,
+                     .dir = dir,
+                     .iteration = state->iteration,
+                     .beside = beside};
     enum tr_status s;
 
     TR_ASSERT(tensors->value.data);
     tr_print_rank0("saving checkpoint at iteration %7lld to %s\n", (long long)v.iteration, dir);
     begin(&v, tensors, shape, config_json);
+    for (const struct tr_ckpt_beside *b = beside; b; b = b->next)
+        v.bytes += b->bytes;
     /* A limit on the size of files is an error like others, not the end of the process. */
     sigaction(SIGXFSZ, &ignore, &before);
     s = save_all(&v, &about, config_json);

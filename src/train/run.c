@@ -445,7 +445,7 @@ enum tr_status tr_run_save(struct tr_run *r)
     r->queue.on->wait(&r->queue);
     tr_timer_start(TR_TIMER_SAVE_CHECKPOINT);
     s = tr_ckpt_save(&r->grid, r->config->save, &state, &tensors, &r->shape, json,
-                     (int)r->config->keep_last);
+                     (int)r->config->keep_last, NULL);
     tr_timer_stop(TR_TIMER_SAVE_CHECKPOINT);
     free(json);
     if (s == TR_OK)
