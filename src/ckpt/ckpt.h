@@ -97,6 +97,8 @@ struct tr_ckpt_how {
     int64_t step;               /* the iteration to load; -1 for the newest that is whole */
     bool must;                  /* that there is none is an error */
     bool finetune;              /* weights only, and *state is set to zeros: iteration 0 */
+    bool any_order;             /* no sample of training will be taken, so their order is not compared
+                                   (TR_ORDER_OF in config/shape.h) */
     /* Where the course of the learning rate (TR_COURSE_OF in config/shape.h) is not the file's: an
        error, or the command line counts, or the file.  Not asked where only weights are loaded,
        since then the learning rate begins anew. */
@@ -110,7 +112,7 @@ struct tr_ckpt_how {
  * how->step and no other.  Collective over the grid's world, and the same outcome on all ranks.
  * *found is false, and TR_OK, when there is no tracker (Megatron: start from random); TR_EIO when
  * there must be one.  TR_EDATA when none can be used, or, without trying an older one, when the
- * model differs (names each number that does), the course differs, or moments are wanted of a
+ * model differs (names each number that does), the order of the samples or the course differ, or moments are wanted of a
  * checkpoint without them.  Padding rows of the vocabulary are zero afterwards.  With
  * TR_COURSE_STORED `shape` gets the course of the file.  After a failure the buffers hold anything,
  * and *state and *shape are untouched.

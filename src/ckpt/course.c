@@ -90,6 +90,58 @@ enum tr_status tr_ckpt_course_compare(const char *file, const struct tr_ckpt_cou
                    file, l.text);
 }
 
+struct tr_ckpt_order tr_ckpt_order_of(const struct tr_shape *shape)
+{
+    return (struct tr_ckpt_order){
+#define NUMBER(field, attribute, options) .field = shape->field,
+        TR_ORDER_OF(NUMBER)
+#undef NUMBER
+    };
+}
+
+static void compare_whole(struct list *l, const char *attribute, const char *options,
+                          int64_t theirs, int64_t ours)
+{
+    char a[24], b[24];
+
+    if (theirs == ours)
+        return;
+    snprintf(a, sizeof a, "%lld", (long long)theirs);
+    snprintf(b, sizeof b, "%lld", (long long)ours);
+    add(l, attribute, a, b, options);
+}
+
+enum tr_status tr_ckpt_order_compare(const char *file, const struct tr_ckpt_order *order,
+                                     int64_t consumed, const struct tr_shape *shape)
+{
+    const int64_t theirs = order->epoch_samples, ours = shape->epoch_samples;
+    struct list l = {.used = 0};
+
+    /* Between two epochs of one length any order may follow another. */
+    if (consumed == 0 || (theirs == ours && (ours == 0 || consumed % ours == 0)))
+        return TR_OK;
+    if (theirs == 0)
+        return TR_FAIL(TR_EDATA,
+                       "%s was trained without --n-epochs, so the samples that it has seen are no part "
+                       "of an epoch: add --finetune to begin the first one with its weights",
+                       file);
+    if (ours == 0)
+        return TR_FAIL(TR_EDATA,
+                       "%s was trained with --n-epochs, and without it the samples come in another "
+                       "order: give it again, or --finetune to begin anew with its weights",
+                       file);
+#define NUMBER(field, attribute, options) \
+    compare_whole(&l, attribute, options, order->field, shape->field);
+    TR_ORDER_OF(NUMBER)
+#undef NUMBER
+    if (l.used == 0)
+        return TR_OK;
+    return TR_FAIL(TR_EDATA,
+                   "%s stands within an epoch whose samples come in another order: it has %s; give the "
+                   "same options again, or --finetune to begin anew with its weights",
+                   file, l.text);
+}
+
 void tr_ckpt_course_follow(const struct tr_ckpt_course *course, struct tr_shape *shape)
 {
 #define REAL(x) ((x) > TR_UNSET_REAL)

@@ -32,10 +32,18 @@ struct tr_ckpt_course {
 #undef REAL
 };
 
+/* The order of the samples; what an older file does not have is 0, as it was. */
+struct tr_ckpt_order {
+#define NUMBER(field, attribute, options) int64_t field;
+    TR_ORDER_OF(NUMBER)
+#undef NUMBER
+};
+
 /* The attributes of the root. */
 struct tr_ckpt_about {
     struct tr_ckpt_state state;
     struct tr_ckpt_course course;
+    struct tr_ckpt_order order;
 #define MODEL(attribute, field) int64_t field;
     TR_CKPT_MODEL_OF(MODEL)
 #undef MODEL
@@ -102,6 +110,12 @@ struct tr_ckpt_course tr_ckpt_course_of(const struct tr_shape *shape);
 enum tr_status tr_ckpt_course_compare(const char *file, const struct tr_ckpt_course *course,
                                       const struct tr_shape *shape) TR_MUST_CHECK;
 void tr_ckpt_course_follow(const struct tr_ckpt_course *course, struct tr_shape *shape);
+
+/* Whether a run can go on with the samples of a file after `consumed` of them: TR_EDATA, in a sentence as
+   above, if it stands within an epoch of another order, or only one of them goes by epochs. */
+struct tr_ckpt_order tr_ckpt_order_of(const struct tr_shape *shape);
+enum tr_status tr_ckpt_order_compare(const char *file, const struct tr_ckpt_order *order,
+                                     int64_t consumed, const struct tr_shape *shape) TR_MUST_CHECK;
 
 /* The spelling of a choice of the course, and the choice that is spelled so, or -1; `option` is its
    row's last column. */

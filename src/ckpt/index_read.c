@@ -160,6 +160,16 @@ static enum tr_status get_course(hid_t root, struct tr_ckpt_course *c)
     return TR_OK;
 }
 
+static enum tr_status get_order(hid_t root, struct tr_ckpt_order *o)
+{
+#define NUMBER(field, attribute, options)      \
+    if (H5Aexists(root, attribute) > 0)        \
+        TR_TRY(get_int(root, attribute, &o->field));
+    TR_ORDER_OF(NUMBER)
+#undef NUMBER
+    return TR_OK;
+}
+
 static bool is_plain(hid_t set)
 {
     hid_t type = H5Dget_type(set), how = H5Dget_create_plist(set);
@@ -271,6 +281,7 @@ static enum tr_status get_all(hid_t file, int64_t file_bytes, struct tr_ckpt_ind
     TR_TRY(get_text(file, TR_CKPT_ATTR_CONFIG, &out->config));
     TR_TRY(get_about(file, &out->about));
     TR_TRY(get_course(file, &out->about.course));
+    TR_TRY(get_order(file, &out->about.order));
     /* Version 1.0 is of runs in fp32, and wrote the 1.0 of their logs. */
     if (out->minor == 0)
         out->about.state.loss_scale = 0.0;

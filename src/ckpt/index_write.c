@@ -106,6 +106,16 @@ static bool put_course(hid_t root, const struct tr_ckpt_course *c)
     return ok;
 }
 
+static bool put_order(hid_t root, const struct tr_ckpt_order *o)
+{
+    bool ok = true;
+
+#define NUMBER(field, attribute, options) ok = ok && put_int(root, attribute, o->field);
+    TR_ORDER_OF(NUMBER)
+#undef NUMBER
+    return ok;
+}
+
 static bool put_about(hid_t root, const struct tr_ckpt_about *a, const char *config_json)
 {
     bool ok = put_text(root, TR_CKPT_ATTR_PROGRAM, PACKAGE_STRING) &&
@@ -122,7 +132,7 @@ static bool put_about(hid_t root, const struct tr_ckpt_about *a, const char *con
     TR_CKPT_MODEL_OF(MODEL)
     TR_CKPT_LAYOUT_OF(MODEL)
 #undef MODEL
-    return ok && put_course(root, &a->course);
+    return ok && put_course(root, &a->course) && put_order(root, &a->order);
 }
 
 /* A dataset whose place in the file is fixed now and whose elements HDF5 never writes. */

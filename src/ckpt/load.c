@@ -96,6 +96,9 @@ static enum tr_status compare(const struct load *v, const char *file, const stru
             "to go on from its iteration with a new optimizer, or --finetune to begin at "
             "iteration 0",
             file);
+    if (!v->how->finetune && !v->how->any_order)
+        TR_TRY(tr_ckpt_order_compare(file, &x->about.order,
+                                     x->about.state.consumed_train_samples, shape));
     if (whole && v->how->course == TR_COURSE_SAME)
         return tr_ckpt_course_compare(file, &x->about.course, shape);
     return TR_OK;

@@ -8,7 +8,7 @@
  * The version is MAJOR.MINOR.  A reader refuses another major; a minor adds attributes that an
  * older reader may ignore.
  */
-enum { TR_CKPT_MAJOR = 1, TR_CKPT_MINOR = 1 };
+enum { TR_CKPT_MAJOR = 1, TR_CKPT_MINOR = 2 };
 
 /* The text in the first page of the file: version, length and checksum of the index. */
 #define TR_CKPT_SEAL "trireme checkpoint %d.%d\nindex_bytes %lld\nindex_checksum %016llx\n"

@@ -194,6 +194,17 @@ static void show_course(const struct tr_ckpt_course *c, FILE *out)
 #undef REAL
 }
 
+/* Of a run without epochs there is nothing to show. */
+static void show_order(const struct tr_ckpt_order *o, FILE *out)
+{
+    if (o->epoch_samples == 0)
+        return;
+#define NUMBER(field, attribute, options) \
+    fprintf(out, "%-31s %lld\n", attribute, (long long)o->field);
+    TR_ORDER_OF(NUMBER)
+#undef NUMBER
+}
+
 static void show_tensors(const struct tr_ckpt_index *x, FILE *out)
 {
     int64_t elems = 0;
@@ -231,6 +242,7 @@ enum tr_status tr_ckpt_show(const char *path, FILE *out)
         fprintf(out, "%s\n", file);
         show_about(&x, out);
         show_course(&x.about.course, out);
+        show_order(&x.about.order, out);
         show_tensors(&x, out);
     }
     tr_ckpt_index_release(&x);

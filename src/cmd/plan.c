@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "train/start.h"
 #include "util/log.h"
 
 struct ask {
@@ -112,6 +113,8 @@ int tr_cmd_plan(int argc, char **argv)
         s = tr_config_parse(&c, argc - 1 - own, words + own);
     if (s == TR_OK)
         s = check(&c);
+    if (s == TR_OK)
+        s = tr_start_count(&c, false);
     if (s == TR_OK)
         s = tell(&a, &c);
     free(words);

@@ -104,13 +104,15 @@ static enum tr_status epochs(const struct tr_config *c, struct tr_shape *s)
                        (long long)c->n_epochs);
     s->epochs = c->n_epochs;
     s->epoch_samples = iterations * s->global_batch;
+    s->epoch_replicas = s->d;
+    s->epoch_seed = c->seed;
     s->train_iters = s->epochs * iterations;
     s->train_samples = s->epochs * s->epoch_samples;
     s->eval_interval = c->eval_interval;
     s->eval_iters = c->eval_iters;
-    /* Padding takes one more; see train/evaluate.h. */
+    /* About: data/batch.h has the sizes, and what a run makes of them is in train/evaluate.h. */
     if (s->eval_iters != 0 && c->blocks_known.counted)
-        s->eval_iters = c->blocks_known.of[1] ? c->blocks_known.of[1] / s->global_batch + 2 : 0;
+        s->eval_iters = c->blocks_known.of[1] / s->global_batch + 2;
     return TR_OK;
 }
 

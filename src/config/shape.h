@@ -51,6 +51,7 @@ struct tr_shape {
     int64_t epochs;             /* --n-epochs, or 0: */
     int64_t blocks;             /*   samples of the training data, */
     int64_t epoch_samples;      /*   and how many of them an epoch takes: whole iterations */
+    int64_t epoch_replicas, epoch_seed;     /* what their order follows from besides */
 
     /* The learning rate and the weight decay count samples: Megatron's optimizer scheduler.  What
        the chosen styles do not use is 0, so that it counts for nothing in a comparison. */
@@ -88,6 +89,19 @@ struct tr_shape {
     NUMBER(REAL, wd_samples, "weight_decay_incr_samples", \
            "--train-iters, times --global-batch-size") \
     NUMBER(CHOICE, wd_style, "weight_decay_incr_style", "--weight-decay-incr-style")
+
+/*
+ * What the order of the samples follows from with --n-epochs; all 0 without.  A checkpoint keeps these
+ * too, since a run that resumed within an epoch with another order would take samples twice.
+ *
+ * NUMBER(field, "attribute", "options"), as above
+ */
+#define TR_ORDER_OF(NUMBER) \
+    NUMBER(blocks, "data_blocks", "the data, --seq-length or --data-blocks") \
+    NUMBER(epoch_samples, "epoch_samples", "--global-batch-size") \
+    NUMBER(epoch_replicas, "epoch_replicas", \
+           "ranks over --tensor- and --pipeline-model-parallel-size") \
+    NUMBER(epoch_seed, "epoch_seed", "--seed")
 
 /*
  * Derive.  TR_ECONFIG with one sentence that names the options, the rule and the nearest values that

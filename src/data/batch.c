@@ -475,6 +475,14 @@ enum tr_status tr_data_count(const struct tr_config *c, struct tr_blocks_known *
 
 /* ---- all ways together ---- */
 
+static void print_epochs(const struct tr_shape *s)
+{
+    tr_print_rank0("> %lld epochs of %lld iterations: of %lld samples each takes %lld, in shares of %d "
+                   "replicas\n",
+                   (long long)s->epochs, (long long)(s->epoch_samples / s->global_batch),
+                   (long long)s->blocks, (long long)s->epoch_samples, s->d);
+}
+
 static void open_mock(const struct tr_config *c, const struct tr_shape *s, struct tr_data *x)
 {
     x->mock = tr_mock_open((uint64_t)c->seed, s->vocab, s->eod, c->seq_length);
@@ -510,8 +518,10 @@ static enum tr_status open_all(const struct tr_config *c, const struct tr_shape 
         TR_TRY(open_blocks(c, s, x, world, by));
     else
         TR_TRY(open_sets(c, x, world, by));
-    if (x->by_epochs)
+    if (x->by_epochs) {
+        print_epochs(s);
         tr_epochs_open(&x->epochs, s, (uint64_t)c->seed);
+    }
     if (c->dataloader_type == TR_LOADER_CYCLIC)
         TR_TRY(open_cyclic(s, x));
     return TR_OK;

@@ -6,6 +6,7 @@ libtrireme_a_SOURCES += \
 	src/train/keeper.c src/train/keeper.h \
 	src/train/lock.c src/train/lock.h \
 	src/train/state.c src/train/state.h \
+	src/train/evaluate.c src/train/evaluate.h \
 	src/train/fabric.c src/train/fabric.h \
 	src/train/events.c src/train/events.h \
 	src/train/numbers.c src/train/numbers.h \

@@ -379,6 +379,7 @@ static struct tr_ckpt_how how_to_load(const struct tr_config *c)
         .step = c->ckpt_step == TR_UNSET_INT ? -1 : c->ckpt_step,
         .must = c->exit_on_missing_checkpoint,
         .finetune = c->finetune,
+        .any_order = c->skip_train,
         .course = c->override_opt_param_scheduler         ? TR_COURSE_GIVEN
                   : c->use_checkpoint_opt_param_scheduler ? TR_COURSE_STORED
                                                           : TR_COURSE_SAME,

@@ -66,19 +66,27 @@ void tr_start_vocab(struct tr_comm *world, struct tr_config *c)
     c->vocab_known = known;
 }
 
+enum tr_status tr_start_count(struct tr_config *c, bool must)
+{
+    const bool named = c->data_path.count > 0 || c->train_data_path.count > 0;
+    enum tr_status s;
+
+    c->blocks_known = (struct tr_blocks_known){0};
+    if (c->n_epochs == TR_UNSET_INT || c->mock_data || c->seq_length == TR_UNSET_INT ||
+        !(must || named))
+        return TR_OK;
+    s = tr_data_count(c, &c->blocks_known);
+    return s == TR_EIO && !must ? TR_OK : s;
+}
+
 enum tr_status tr_start_blocks(struct tr_comm *world, struct tr_config *c)
 {
-    struct tr_blocks_known known = {0};
     enum tr_status s = TR_OK;
 
-    if (c->n_epochs == TR_UNSET_INT || c->mock_data || c->seq_length == TR_UNSET_INT)
-        return TR_OK;
     if (world->rank == 0)
-        s = tr_data_count(c, &known);
-    if (!c->dry_run)
-        TR_TRY(tr_comm_agree(world, s));
-    tell(world, &known, sizeof known);
-    c->blocks_known = known;
+        s = tr_start_count(c, !c->dry_run);
+    TR_TRY(tr_comm_agree(world, s));
+    tell(world, &c->blocks_known, sizeof c->blocks_known);
     return TR_OK;
 }
 

@@ -24,9 +24,14 @@ enum tr_status tr_start_words(struct tr_comm *world, int argc, char **argv,
    each is left to say so when it needs it.  Collective over `world`. */
 void tr_start_vocab(struct tr_comm *world, struct tr_config *c);
 
-/* With --n-epochs rank 0 counts the samples of the data, from which the length of the run follows, and all
-   ranks know them.  Collective over `world`; what tr_data_count() returns, on all ranks.  With --dry-run
-   data that cannot be read are no failure: tr_shape_of() may do without, and says so if not. */
+/*
+ * With --n-epochs the length of the run follows from how many samples the data have: count them, and leave
+ * the numbers in c->blocks_known.  What tr_data_count() returns; unless they `must` be there, data that
+ * cannot be read are no failure, since a plan may do with --data-blocks, and tr_shape_of() asks for it.
+ * The second has rank 0 count for all, and they must be there but for --dry-run; collective over `world`,
+ * the same status on all ranks.
+ */
+enum tr_status tr_start_count(struct tr_config *c, bool must) TR_MUST_CHECK;
 enum tr_status tr_start_blocks(struct tr_comm *world, struct tr_config *c) TR_MUST_CHECK;
 
 /*

@@ -56,6 +56,7 @@ void tr_stop_init(struct tr_stop *s, const struct tr_config *c, const struct tr_
         .train_iters = shape->train_iters,
         .eval_interval = shape->eval_iters > 0 ? shape->eval_interval : 0,
         .eval_iters = shape->eval_iters,
+        .epoch_iters = shape->epochs > 0 ? shape->epoch_samples / shape->global_batch : 0,
         .signals = c->exit_signal_handler ? shape->exit_signals : 0,
         .asks = c->save != NULL,
         .start = start,
@@ -106,7 +107,9 @@ static int evaluations_due(const struct tr_stop *s, int64_t iteration)
 {
     if (s->eval_interval == 0)
         return 0;
-    return (iteration % s->eval_interval == 0) + (iteration >= s->train_iters);
+    return (iteration % s->eval_interval == 0 ||
+            (s->epoch_iters > 0 && iteration < s->train_iters && iteration % s->epoch_iters == 0)) +
+           (iteration >= s->train_iters);
 }
 
 double tr_stop_need(const struct tr_stop *s, int64_t iteration)

@@ -42,6 +42,7 @@ struct tr_stop {
     int64_t train_iters;
     int64_t eval_interval;      /* iterations; 0: no evaluation */
     int64_t eval_iters;
+    int64_t epoch_iters;        /* of an epoch, which ends with an evaluation; 0: there are none */
     int64_t exit_interval;      /* iterations; 0 for none */
     double exit_minutes;        /* 0 for none */
     unsigned signals;           /* exit_signal values of enums.def as bits; 0: none are heard */

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "train/dump.h"
+#include "train/evaluate.h"
 #include "train/keeper.h"
 #include "train/numbers.h"
 #include "train/profile.h"
@@ -42,17 +43,17 @@ static void evaluate(struct loop *l, enum tr_split split, const char *where)
 {
     struct tr_run *r = l->r;
     char text[TR_REPORT_BYTES];
-    int64_t iterations = r->shape.eval_iters;
-    int64_t first = split == TR_SPLIT_VALID ? r->consumed_valid : 0;
+    const struct tr_evaluation e = tr_evaluation_of(r, split);
+    int64_t iterations = e.iterations;
     int64_t told = r->config->log_format == TR_FORMAT_CORE ? 1 : r->config->log_interval;
     int64_t piece = split == TR_SPLIT_TEST ? told : iterations;
     double began = tr_now(), loss = 0.0;
 
-    if (iterations == 0 || !r->data || tr_data_size(r->data, split) == 0)
+    if (iterations == 0)
         return;
     for (int64_t done = 0, n; done < iterations; done += n) {
         n = iterations - done < piece ? iterations - done : piece;
-        loss += tr_eval(r, split, first + done * r->shape.global_batch, n) * (double)n /
+        loss += tr_eval(r, split, e.first + done * r->shape.global_batch, n) * (double)n /
                 (double)iterations;
         /* Of the test data Megatron tells how far it is, Megatron Core at each step. */
         if (split != TR_SPLIT_TEST || n < piece)
@@ -60,8 +61,9 @@ static void evaluate(struct loop *l, enum tr_split split, const char *where)
         tr_report_evaluating(text, sizeof text, done + n, iterations);
         tr_print_rank0("%s\n", text);
     }
+    loss = tr_evaluation_end(r, split, &e, loss);
     if (split == TR_SPLIT_VALID)
-        r->consumed_valid += iterations * r->shape.global_batch;
+        r->consumed_valid = e.first + e.samples;
     tr_report_validation(text, sizeof text, where, loss);
     tr_tell_last(r, text);
     l->tell.since += tr_now() - began;
@@ -159,7 +161,7 @@ static enum tr_status one_iteration(struct loop *l)
     char where[64];
 
     TR_TRY(step_and_tell(l));
-    if (tr_tell_every(r->iteration, r->shape.eval_interval)) {
+    if (tr_evaluation_due(&r->shape, r->iteration)) {
         snprintf(where, sizeof where, "iteration %lld", (long long)r->iteration);
         evaluate(l, TR_SPLIT_VALID, where);
     }

@@ -186,7 +186,10 @@ static void make_old(const char *file)
 #define NUMBER(type, field, attribute, options) edit_cut(file, ".", attribute);
     TR_COURSE_OF(NUMBER)
 #undef NUMBER
-    edit_flip(file, (int64_t)strlen("trireme checkpoint 1."), '0' ^ '1');
+#define NUMBER(field, attribute, options) edit_cut(file, ".", attribute);
+    TR_ORDER_OF(NUMBER)
+#undef NUMBER
+    edit_flip(file, (int64_t)strlen("trireme checkpoint 1."), '0' ^ '2');
 }
 
 static void version_1_0(void **unused)

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "train/evaluate.h"
+
+#include "train/step.h"
+#include "train/tell.h"
+
+struct tr_evaluation tr_evaluation_of(const struct tr_run *r, enum tr_split split)
+{
+    const int64_t batch = r->shape.global_batch, size = r->data ? tr_data_size(r->data, split) : 0;
+    struct tr_evaluation e = {.iterations = r->shape.eval_iters};
+
+    if (size == 0 || e.iterations == 0)
+        return (struct tr_evaluation){0};
+    if (r->shape.epochs > 0) {
+        e.iterations = (size + batch - 1) / batch;
+        e.samples = size;
+        return e;
+    }
+    e.first = split == TR_SPLIT_VALID ? r->consumed_valid : 0;
+    e.samples = e.iterations * batch;
+    return e;
+}
+
+double tr_evaluation_end(struct tr_run *r, enum tr_split split, const struct tr_evaluation *e,
+                         double mean)
+{
+    const int64_t all = e->iterations * r->shape.global_batch, copies = all - e->samples;
+    double first;
+
+    if (copies == 0)
+        return mean;
+    first = tr_eval(r, split, e->first + all, 1);
+    return (mean * (double)all - first * (double)copies) / (double)e->samples;
+}
+
+bool tr_evaluation_due(const struct tr_shape *s, int64_t iteration)
+{
+    const int64_t epoch = s->epoch_samples / s->global_batch;
+
+    return tr_tell_every(iteration, s->eval_interval) ||
+           (epoch > 0 && iteration < s->train_iters && tr_tell_every(iteration, epoch));
+}
