@@ -7,14 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/codec_trial.h"
 #include "device/sizes.h"
 #include "device/trial.h"
 
 /*
  * Every row of ops.def on every backend, against ref, with every mix of element types.  A row NAME
- * has a function NAME_trial here, or this file does not compile.  The function draws sizes and
- * operands from the trial's own random numbers and calls the operation, so running it again with
- * another backend repeats it exactly.
+ * has a function NAME_trial here or in codec_trial.c, or this file does not compile.  The function
+ * draws sizes and operands from the trial's own random numbers and calls the operation, so running
+ * it again with another backend repeats it exactly.
  */
 enum { TRIALS = 24, TRIALS_HALF = 8 };
 
