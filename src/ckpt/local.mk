@@ -6,6 +6,7 @@ libtrireme_a_SOURCES += \
 	src/ckpt/load.c src/ckpt/options.c src/ckpt/save.c src/ckpt/verify.c \
 	src/ckpt/map.c src/ckpt/map.h \
 	src/ckpt/path.c src/ckpt/path.h \
+	src/ckpt/rank.c src/ckpt/rank.h \
 	src/ckpt/seal.c src/ckpt/seal.h \
 	src/ckpt/sparse.c src/ckpt/sparse.h \
 	src/ckpt/sum.c src/ckpt/sum.h
