@@ -9,6 +9,8 @@
 
 /* A try takes some microseconds, and one of these is undisturbed as a rule. */
 enum { TRIES = 12, KERNEL_BYTES = 96 };
+/* No clock runs faster or slower than another by more than this part. */
+static const double DRIFT = 1e-3;
 
 static void *need(size_t count, size_t bytes)
 {
@@ -139,6 +141,23 @@ static struct tr_clock_offset compare(struct tr_clocks *c)
     return mine;
 }
 
+/* From this host to the one with the common clock.  What a host on the way found of its own parent was at
+   another moment than it was asked itself, and its clock has drifted in between. */
+static struct tr_clock_offset chain(const struct tr_clocks *c, const struct tr_clock_offset *all)
+{
+    struct tr_clock_offset sum = {.at = all[c->leader[c->host]].at};
+
+    for (int host = c->host; host != 0; host = parent(host)) {
+        const struct tr_clock_offset *mine = &all[c->leader[host]];
+
+        if (host != c->host)
+            sum.error += DRIFT * fabs(sum.at + sum.offset - mine->at);
+        sum.offset += mine->offset;
+        sum.error += mine->error;
+    }
+    return sum;
+}
+
 void tr_clocks_align(struct tr_clocks *c)
 {
     struct tr_clock_offset mine, *all;
@@ -151,11 +170,7 @@ void tr_clocks_align(struct tr_clocks *c)
     mine = compare(c);
     all = need((size_t)c->world->size, sizeof *all);
     c->world->via->gather_all(c->world, &mine, sizeof mine, all);
-    c->last = (struct tr_clock_offset){.at = all[c->leader[c->host]].at};
-    for (int host = c->host; host != 0; host = parent(host)) {
-        c->last.offset += all[c->leader[host]].offset;
-        c->last.error += all[c->leader[host]].error;
-    }
+    c->last = chain(c, all);
     free(all);
 }
 

@@ -15,7 +15,8 @@
  * host whose clock is known, gets the time there back, and takes the fastest of some tries; that
  * time was read between the sending and the arrival of the answer, so the offset is known to half
  * of what the try took (Cristian, "Probabilistic clock synchronization", 1989).  Hosts ask along a
- * binomial tree, all of a level at once, and errors add up on the way.
+ * binomial tree, all of a level at once, and errors add up on the way, with what clocks may drift between
+ * the moments of two answers.
  *
  * Clocks drift by some 1e-5, so they are compared again and again, and times between two
  * comparisons are put on the line between them.
