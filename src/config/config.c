@@ -239,6 +239,7 @@ void tr_config_init(struct tr_config *c)
 {
     tr_options_init(&table, c);
     c->vocab_known = (struct tr_vocab_file){0};
+    c->blocks_known = (struct tr_blocks_known){0};
 }
 
 void tr_config_release(struct tr_config *c)

@@ -12,6 +12,14 @@ static bool by_samples(const struct tr_config *c)
     return c->train_samples != TR_UNSET_INT;
 }
 
+/* Which option tells the length of the run. */
+static const char *told_by(const struct tr_config *c)
+{
+    return by_samples(c)                   ? "train-samples"
+           : c->n_epochs != TR_UNSET_INT ? "n-epochs"
+                                         : "train-iters";
+}
+
 /* Schedules are told in the unit of the run's length: of two units one would be wrong as soon as
    the batch size changes. */
 static enum tr_status check_unit(const struct tr_config *c, const struct length *l)
@@ -24,9 +32,7 @@ static enum tr_status check_unit(const struct tr_config *c, const struct length 
                    "--%s counts %s, but the run is told in %s by --%s: give --%s instead",
                    samples ? l->iters_name : l->samples_name, samples ? "iterations" : "samples",
                    samples ? "samples" : "iterations",
-                   samples                       ? "train-samples"
-                   : c->n_epochs != TR_UNSET_INT ? "n-epochs"
-                                                 : "train-iters",
+                   told_by(c),
                    samples ? l->samples_name : l->iters_name);
 }
 
@@ -179,10 +185,10 @@ static enum tr_status warm_up(const struct tr_config *c, struct tr_shape *s)
     if (s->warmup_samples >= s->decay_samples)
         return TR_FAIL(TR_ECONFIG,
                        "the learning rate warms up for %.0f %s and has decayed after %.0f "
-                       "(--lr-decay-%s, or --train-%s): warm up for at most %.0f",
+                       "(--lr-decay-%s, or --%s): warm up for at most %.0f",
                        s->warmup_samples / unit, by_samples(c) ? "samples" : "iterations",
-                       s->decay_samples / unit, by_samples(c) ? "samples" : "iters",
-                       by_samples(c) ? "samples" : "iters", s->decay_samples / unit - 1.0);
+                       s->decay_samples / unit, by_samples(c) ? "samples" : "iters", told_by(c),
+                       s->decay_samples / unit - 1.0);
     s->warmup_init = c->lr_warmup_init;
     if (s->warmup_init > s->lr)
         return TR_FAIL(TR_ECONFIG,

@@ -388,7 +388,7 @@ static void documents(void **state)
     tr_options_man(t, f);
     fclose(f);
     f = open_memstream(&complete, &size);
-    tr_options_complete(t, f);
+    tr_options_complete(t, NULL, f);
     fclose(f);
     for (int i = 0; i < t->rows; i++) {
         const struct tr_opt *o = &t->row[i];

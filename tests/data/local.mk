@@ -29,3 +29,6 @@ TESTS += $(DATA_RUNS)
 
 $(DATA_RUNS): tests/data/t_ranks
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_ranks $@
+
+check_PROGRAMS += tests/data/t_epochs tests/data/t_blocks
+TESTS += tests/data/t_epochs tests/data/t_blocks

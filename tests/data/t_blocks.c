@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "check.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/comm.h"
+#include "data/batch.h"
+#include "data/blocks.h"
+#include "data/epochs.h"
+#include "data/folder.h"
+#include "data/index.h"
+
+/* 40 documents of 5 i mod 17 tokens, so of some lengths twice and of 0 three times; token t of the whole
+   is t.  The first 30 have 237 tokens, the next 6 have 40, the last 4 have 36. */
+enum { DOCUMENTS = 40, TRAIN = 237, VALID = 40, TEST = 36, VOCAB = 1000 };
+
+static struct {
+    char *folder, *prefix;
+    struct tr_comm world;
+    struct tr_config config;
+    struct tr_shape shape;
+} at;
+
+static int32_t size_of(int i)
+{
+    return 5 * i % 17;
+}
+
+static void write_set(const char *prefix, int documents)
+{
+    int32_t tokens[17], next = 0;
+    struct tr_index_writer *w;
+
+    assert_ok(tr_index_writer_open(prefix, TR_INDEX_U16, &w));
+    for (int i = 0; i < documents; i++) {
+        for (int k = 0; k < size_of(i); k++)
+            tokens[k] = next++;
+        assert_ok(tr_index_writer_add(w, tokens, size_of(i)));
+    }
+    assert_ok(tr_index_writer_close(w));
+}
+
+static int make_set(void **state)
+{
+    (void)state;
+    at.folder = folder_make();
+    at.prefix = tr_format("%s/set", at.folder);
+    write_set(at.prefix, DOCUMENTS);
+    return 0;
+}
+
+static int remove_set(void **state)
+{
+    (void)state;
+    folder_remove(at.folder);
+    free(at.prefix);
+    return 0;
+}
+
+/* D = 2, B = 2, M = 1: with T = 10 an epoch of 23 blocks has 5 iterations. */
+static int setup(void **state)
+{
+    (void)state;
+    tr_comm_self(&at.world);
+    tr_config_init(&at.config);
+    at.config.seq_length = 10;
+    at.config.n_epochs = 3;
+    at.shape = (struct tr_shape){.vocab = VOCAB,
+                                 .eod = -1,
+                                 .seq = 10,
+                                 .d = 2,
+                                 .micro_batch = 2,
+                                 .micros = 1,
+                                 .global_batch = 4,
+                                 .epochs = 3,
+                                 .blocks = 23,
+                                 .epoch_samples = 20};
+    return tr_config_set(&at.config, "data-path", at.prefix) != TR_OK ||
+           tr_config_set(&at.config, "split", "75,15,10") != TR_OK;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    tr_config_release(&at.config);
+    return 0;
+}
+
+/* Without what it prints. */
+static enum tr_status open_data(struct tr_data **x)
+{
+    int was = dup(STDOUT_FILENO), none = open("/dev/null", O_WRONLY);
+    enum tr_status s;
+
+    fflush(stdout);
+    dup2(none, STDOUT_FILENO);
+    s = tr_data_open(&at.config, &at.shape, &at.world, NULL, x);
+    fflush(stdout);
+    dup2(was, STDOUT_FILENO);
+    close(none);
+    close(was);
+    return s;
+}
+
+static void assert_text(const int32_t *text, int64_t first, int64_t seq)
+{
+    for (int64_t t = 0; t <= seq; t++)
+        assert_int_equal(text[t], first + t);
+}
+
+/* Any length of a sample, any piece of the data set, by arithmetic. */
+static void cut(void **state)
+{
+    struct tr_index x;
+
+    (void)state;
+    assert_ok(tr_index_open(at.prefix, &x));
+    assert_int_equal(tr_blocks_tokens(&x, 0, DOCUMENTS), TRAIN + VALID + TEST);
+    for (int first = 0, before = 0; first <= DOCUMENTS; before += size_of(first), first++) {
+        for (int last = first; last <= DOCUMENTS; last++) {
+            for (int64_t seq = 1; seq <= 40; seq += 13) {
+                const int64_t tokens = tr_blocks_tokens(&x, first, last);
+                int32_t text[41];
+                struct tr_blocks b;
+
+                tr_blocks_open(&x, first, last, seq, -1, &b);
+                assert_int_equal(b.tokens, tokens);
+                /* One block more would need a token more than there are. */
+                assert_true(b.count == 0 || b.count * seq + 1 <= tokens);
+                assert_true((b.count + 1) * seq + 1 > tokens);
+                for (int64_t k = 0; k < b.count; k++) {
+                    assert_ok(tr_blocks_get(&b, &x, k, VOCAB, text));
+                    assert_text(text, before + k * seq, seq);
+                }
+                tr_blocks_close(&b);
+            }
+        }
+    }
+    tr_index_close(&x);
+}
+
+static void the_first(void **state)
+{
+    struct tr_blocks b;
+    struct tr_index x;
+    int32_t text[11];
+
+    (void)state;
+    assert_ok(tr_index_open(at.prefix, &x));
+    tr_blocks_open(&x, 0, 30, 10, 5, &b);
+    assert_int_equal(b.count, 5);
+    assert_ok(tr_blocks_get(&b, &x, 4, VOCAB, text));
+    assert_text(text, 40, 10);
+    assert_fails(TR_EDATA, "45", tr_blocks_get(&b, &x, 4, 45, text));
+    tr_blocks_close(&b);
+    tr_blocks_open(&x, 0, 30, 10, 1000, &b);
+    assert_int_equal(b.count, 23);
+    tr_blocks_close(&b);
+    tr_index_close(&x);
+}
+
+static void counts(void **state)
+{
+    struct tr_blocks_known k;
+
+    (void)state;
+    assert_ok(tr_data_count(&at.config, &k));
+    assert_true(k.counted);
+    assert_int_equal(k.of[TR_SPLIT_TRAIN], (TRAIN - 1) / 10);
+    assert_int_equal(k.of[TR_SPLIT_VALID], (VALID - 1) / 10);
+    assert_int_equal(k.of[TR_SPLIT_TEST], (TEST - 1) / 10);
+    at.config.data_blocks = 22;
+    assert_ok(tr_data_count(&at.config, &k));
+    assert_int_equal(k.of[TR_SPLIT_TRAIN], 22);
+    at.config.data_blocks = 24;
+    assert_fails(TR_ECONFIG, "--data-blocks 24 are more samples of --seq-length 10 tokens",
+                 tr_data_count(&at.config, &k));
+    assert_false(k.counted);
+    at.config.data_blocks = TR_UNSET_INT;
+    assert_ok(tr_config_set(&at.config, "data-path", "0.5 a 0.5 b"));
+    assert_fails(TR_ECONFIG, "2 data sets with weights", tr_data_count(&at.config, &k));
+    assert_ok(tr_config_set(&at.config, "data-path", "/none/such"));
+    assert_fails(TR_EIO, "/none/such", tr_data_count(&at.config, &k));
+    assert_ok(tr_config_set(&at.config, "data-path", NULL));
+    assert_fails(TR_ECONFIG, "--data-path is missing", tr_data_count(&at.config, &k));
+}
+
+/* A data set for each split is used whole. */
+static void a_path_for_each(void **state)
+{
+    struct tr_blocks_known k;
+
+    (void)state;
+    assert_ok(tr_config_set(&at.config, "data-path", NULL));
+    assert_ok(tr_config_set(&at.config, "train-data-path", at.prefix));
+    assert_ok(tr_config_set(&at.config, "test-data-path", at.prefix));
+    assert_ok(tr_data_count(&at.config, &k));
+    assert_int_equal(k.of[TR_SPLIT_TRAIN], (TRAIN + VALID + TEST - 1) / 10);
+    assert_int_equal(k.of[TR_SPLIT_VALID], 0);
+    assert_int_equal(k.of[TR_SPLIT_TEST], (TRAIN + VALID + TEST - 1) / 10);
+}
+
+/* Position, number and text of a sample belong together, in each epoch and past the end of the run. */
+static void positions(void **state)
+{
+    struct tr_epochs order;
+    struct tr_data *x;
+    int32_t text[11];
+
+    (void)state;
+    assert_ok(open_data(&x));
+    tr_epochs_open(&order, &at.shape, (uint64_t)at.config.seed);
+    assert_int_equal(tr_data_size(x, TR_SPLIT_TRAIN), 23);
+    for (int64_t k = 0; k < 100; k++) {
+        int64_t id = tr_data_sample_id(x, TR_SPLIT_TRAIN, k);
+
+        assert_int_equal(id, tr_epochs_at(&order, k));
+        assert_ok(tr_data_sample(x, TR_SPLIT_TRAIN, k, text));
+        assert_text(text, 10 * id, 10);
+    }
+    tr_epochs_close(&order);
+    tr_data_close(x);
+}
+
+/* Validation and test: each once, in turn, then the first one for ever. */
+static void for_evaluation(void **state)
+{
+    struct tr_data *x;
+    int32_t text[11];
+
+    (void)state;
+    assert_ok(open_data(&x));
+    assert_int_equal(tr_data_size(x, TR_SPLIT_VALID), 3);
+    assert_int_equal(tr_data_size(x, TR_SPLIT_TEST), 3);
+    for (int64_t k = 0; k < 50; k++) {
+        assert_ok(tr_data_sample(x, TR_SPLIT_VALID, k, text));
+        assert_text(text, TRAIN + (k < 3 ? 10 * k : 0), 10);
+        assert_ok(tr_data_sample(x, TR_SPLIT_TEST, k, text));
+        assert_text(text, TRAIN + VALID + (k < 3 ? 10 * k : 0), 10);
+        assert_int_equal(tr_data_sample_id(x, TR_SPLIT_VALID, k), -1);
+    }
+    tr_data_close(x);
+}
+
+/* Without epochs no position has a sample that comes again. */
+static void no_epochs(void **state)
+{
+    struct tr_data *x;
+
+    (void)state;
+    at.config.n_epochs = TR_UNSET_INT;
+    at.shape.epochs = at.shape.blocks = at.shape.epoch_samples = 0;
+    at.shape.train_samples = 20;
+    assert_ok(tr_config_set(&at.config, "data-cache-path", at.folder));
+    assert_ok(open_data(&x));
+    assert_int_equal(tr_data_sample_id(x, TR_SPLIT_TRAIN, 3), -1);
+    tr_data_close(x);
+}
+
+/* Another number of samples than the run was started for is a data set that changed. */
+static void changed(void **state)
+{
+    struct tr_data *x;
+
+    (void)state;
+    at.shape.blocks = 24;
+    assert_fails(TR_EDATA, "has 23 samples for training here, and the run was started for 24",
+                 open_data(&x));
+    assert_null(x);
+}
+
+/* Mock data: the same text for a sample in each epoch, and nothing to evaluate. */
+static void made_up(void **state)
+{
+    int32_t now[23][11], text[11];
+    struct tr_data *x;
+
+    (void)state;
+    assert_ok(tr_config_set(&at.config, "data-path", NULL));
+    at.config.mock_data = true;
+    at.config.data_blocks = 22;
+    assert_ok(open_data(&x));
+    memset(now, 0xff, sizeof now);
+    for (int64_t k = 0; k < 60; k++) {
+        int64_t id = tr_data_sample_id(x, TR_SPLIT_TRAIN, k);
+
+        assert_in_range(id, 0, 22);
+        assert_ok(tr_data_sample(x, TR_SPLIT_TRAIN, k, text));
+        if (now[id][0] >= 0)
+            assert_memory_equal(now[id], text, sizeof text);
+        memcpy(now[id], text, sizeof text);
+    }
+    assert_memory_not_equal(now[0], now[1], sizeof text);
+    assert_int_equal(tr_data_size(x, TR_SPLIT_VALID), 0);
+    tr_data_close(x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(cut, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_first, setup, teardown),
+        cmocka_unit_test_setup_teardown(counts, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_path_for_each, setup, teardown),
+        cmocka_unit_test_setup_teardown(positions, setup, teardown),
+        cmocka_unit_test_setup_teardown(for_evaluation, setup, teardown),
+        cmocka_unit_test_setup_teardown(no_epochs, setup, teardown),
+        cmocka_unit_test_setup_teardown(changed, setup, teardown),
+        cmocka_unit_test_setup_teardown(made_up, setup, teardown),
+    };
+
+    cmocka_set_message_output(CM_OUTPUT_TAP);
+    return cmocka_run_group_tests(tests, make_set, remove_set);
+}
