@@ -5,7 +5,8 @@ libtrireme_a_SOURCES += \
 	src/device/cpu_half.c src/device/cpu_half.h \
 	src/device/cpu_mask.c src/device/cpu_math.h \
 	src/device/cpu_product.c src/device/cpu_product.h \
-	src/device/cpu_rows.c src/device/cpu_simd.h src/device/cpu_xent.c \
+	src/device/cpu_rows.c src/device/cpu_select.c src/device/cpu_simd.h \
+	src/device/cpu_topk.c src/device/cpu_xent.c \
 	src/device/codec.h src/device/device.c src/device/device.h src/device/ops.def \
 	src/device/gpus.c \
 	src/device/host.c src/device/host.h \

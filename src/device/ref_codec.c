@@ -139,13 +139,14 @@ void tr_ref_fix_decode(struct tr_queue *q, const struct tr_tensor *y, const stru
 
     (void)q;
     for (int64_t i = 0; i < s.n; i++) {
-        double of_bucket = get(scale, bucket_of(&s, i));
+        double of_bucket = get(scale, bucket_of(&s, i)), value;
         int c = 0;
 
         for (int k = 0; k < how.bits; k++)
             c = 2 * c + bit(tr_u8(code), i * how.bits + k);
+        value = value_of(c, (float)of_bucket, how.bits);
         if (!isnan(of_bucket))
-            set(y, i, in_float((add ? get(y, i) : 0.0) + value_of(c, (float)of_bucket, how.bits)));
+            set(y, i, add ? in_float(get(y, i) + value) : value);
         else if (!add)
             set(y, i, (double)NAN);
     }

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "device/cpu.h"
+
+#include <string.h>
+
+#include "device/codec.h"
+#include "device/cpu_half.h"
+#include "device/host.h"
+#include "device/sizes.h"
+
+/*
+ * Some elements of many: a mask or a selection becomes a list of places, PIECE at a time, which are then
+ * collected as they lie in memory, computed with as floats, and put back.
+ */
+enum { PIECE = 512 };
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static bool worth(int threads, int64_t n)
+{
+    return threads > 1 && n > TR_CPU_SMALL;
+}
+
+/* ---- lists of places ---- */
+
+/* The elements at n places as floats; 0 where a place is below 0. */
+static void collect(const struct tr_tensor *t, const int64_t *at, int64_t n, float *out)
+{
+    if (t->dtype == TR_F32) {
+        const float *from = tr_f32(t);
+
+        for (int64_t k = 0; k < n; k++)
+            out[k] = at[k] >= 0 ? from[at[k]] : 0.0f;
+    } else {
+        const uint16_t *from = tr_half(t);
+        uint16_t found[PIECE];
+
+        for (int64_t k = 0; k < n; k++)
+            found[k] = at[k] >= 0 ? from[at[k]] : 0;
+        tr_cpu_widen(t->dtype, found, n, out);
+    }
+}
+
+static void put_back(const struct tr_tensor *t, const int64_t *at, int64_t n, const float *x)
+{
+    if (t->dtype == TR_F32) {
+        float *to = tr_f32(t);
+
+        for (int64_t k = 0; k < n; k++)
+            if (at[k] >= 0)
+                to[at[k]] = x[k];
+    } else {
+        uint16_t *to = tr_half(t), made[PIECE];
+
+        tr_cpu_narrow(t->dtype, x, n, made);
+        for (int64_t k = 0; k < n; k++)
+            if (at[k] >= 0)
+                to[at[k]] = made[k];
+    }
+}
+
+/* to[at[k]] += factor * y[first + k]. */
+static void increase(const struct tr_tensor *to, const int64_t *at, const struct tr_tensor *y,
+                     int64_t first, int64_t n, float factor)
+{
+    float sum[PIECE], buffer[PIECE];
+    const float *from = tr_cpu_in(y, first, n, buffer);
+
+    collect(to, at, n, sum);
+#pragma omp simd
+    for (int64_t k = 0; k < n; k++)
+        sum[k] += factor * from[k];
+    put_back(to, at, n, sum);
+}
+
+/* ---- masks ---- */
+
+/* Elements whose bits lie in one 64-bit word of the mask, or in what is left of it. */
+enum { WORD = 64 };
+
+/* Bit i of the result belongs to element first + i. */
+static uint64_t word_of(const struct tr_tensor *mask, int64_t n, int64_t first)
+{
+    const uint64_t odd = UINT64_C(0x5555555555555555), pairs = UINT64_C(0x3333333333333333);
+    const uint64_t nibbles = UINT64_C(0x0f0f0f0f0f0f0f0f);
+    uint8_t byte[WORD / 8] = {0};
+    uint64_t x = 0;
+
+    memcpy(byte, tr_u8(mask) + first / 8, (size_t)smaller((n - first + 7) / 8, WORD / 8));
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    memcpy(&x, byte, sizeof x);
+#else
+    for (int i = 0; i < WORD / 8; i++)
+        x |= (uint64_t)byte[i] << 8 * i;
+#endif
+    x = (x & odd) << 1 | (x >> 1 & odd);
+    x = (x & pairs) << 2 | (x >> 2 & pairs);
+    return (x & nibbles) << 4 | (x >> 4 & nibbles);
+}
+
+/* The places of the bits set in a word, from at[] on. */
+static int list_bits(uint64_t word, int64_t first, int64_t *at)
+{
+    int n = 0;
+
+    for (; word; word &= word - 1)
+        at[n++] = first + __builtin_ctzll(word);
+    return n;
+}
+
+/* Part i of a mask that is cut for the cores: whole words. */
+struct part {
+    int64_t first, end; /* elements */
+    int64_t set;        /* bits set before `first` */
+};
+
+enum { PARTS = 64 };
+
+static int64_t bits_between(const struct tr_tensor *mask, int64_t n, int64_t first, int64_t end)
+{
+    int64_t set = 0;
+
+    for (int64_t i = first; i < end; i += WORD)
+        set += __builtin_popcountll(word_of(mask, n, i));
+    return set;
+}
+
+/* Cut into as many parts as there are cores, each of which knows what comes before it. */
+static int cut(int threads, const struct tr_tensor *mask, int64_t n, int64_t k,
+               struct part part[PARTS])
+{
+    int parts = worth(threads, n) ? (int)smaller(threads, PARTS) : 1;
+    int64_t words = (n + WORD - 1) / WORD, before = 0;
+
+#pragma omp parallel for num_threads(threads) if (parts > 1)
+    for (int i = 0; i < parts; i++) {
+        part[i].first = words * i / parts * WORD;
+        part[i].end = smaller(words * (i + 1) / parts * WORD, n);
+        part[i].set = bits_between(mask, n, part[i].first, part[i].end);
+    }
+    for (int i = 0; i < parts; i++) {
+        int64_t here = part[i].set;
+
+        part[i].set = before;
+        before += here;
+    }
+    TR_ASSERT(before == k);
+    return parts;
+}
+
+/* f(ctx, places, n, i): places of n bits that are set, the first of which is the i-th of the mask. */
+static void visit(const struct tr_tensor *mask, int64_t n, const struct part *p,
+                  void (*f)(const void *ctx, const int64_t *at, int64_t n, int64_t i),
+                  const void *ctx)
+{
+    int64_t at[PIECE], count = 0, done = p->set;
+
+    for (int64_t i = p->first; i < p->end; i += WORD) {
+        count += list_bits(word_of(mask, n, i), i, at + count);
+        if (count > PIECE - WORD || i + WORD >= p->end) {
+            if (count > 0)
+                f(ctx, at, count, done);
+            done += count;
+            count = 0;
+        }
+    }
+}
+
+struct masked {
+    const struct tr_tensor *y, *x;
+    float factor;
+};
+
+static void take_some(const void *ctx, const int64_t *at, int64_t n, int64_t i)
+{
+    const struct masked *m = ctx;
+    float buffer[PIECE], *to = tr_cpu_out(m->y, i, buffer);
+
+    collect(m->x, at, n, to);
+    tr_cpu_put(m->y, i, n, to);
+}
+
+void tr_cpu_mask_take(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *x,
+                      const struct tr_tensor *mask)
+{
+    int64_t k, n = tr_sizes_mask(x, mask, y, &k);
+    struct part part[PARTS];
+    const struct masked m = {.y = y, .x = x};
+    int threads = q->device->threads, parts = cut(threads, mask, n, k, part);
+
+#pragma omp parallel for num_threads(threads) if (parts > 1)
+    for (int i = 0; i < parts; i++)
+        visit(mask, n, &part[i], take_some, &m);
+}
+
+static void add_some(const void *ctx, const int64_t *at, int64_t n, int64_t i)
+{
+    const struct masked *m = ctx;
+
+    increase(m->y, at, m->x, i, n, m->factor);
+}
+
+void tr_cpu_mask_add(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *v,
+                     const struct tr_tensor *mask, float factor)
+{
+    int64_t k, n = tr_sizes_mask(y, mask, v, &k);
+    struct part part[PARTS];
+    const struct masked m = {.y = y, .x = v, .factor = factor};
+    int threads = q->device->threads, parts = cut(threads, mask, n, k, part);
+
+#pragma omp parallel for num_threads(threads) if (parts > 1)
+    for (int i = 0; i < parts; i++)
+        visit(mask, n, &part[i], add_some, &m);
+}
+
+/* ---- selections ---- */
+
+/* Places i .. i + n - 1 of a selection from `all` elements. */
+static void places(const struct tr_select *s, int64_t all, int64_t i, int64_t n, int64_t *at)
+{
+    int64_t most = -1;
+
+    if (!s->index) {
+        for (int64_t k = 0; k < n; k++)
+            at[k] = s->first + (i + k) * s->step;
+        return;
+    }
+    for (int64_t k = 0; k < n; k++) {
+        at[k] = tr_i32(s->index)[i + k];
+        most = at[k] > most ? at[k] : most;
+    }
+    TR_ASSERT(most < all);
+}
+
+void tr_cpu_select_take(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *a,
+                        const struct tr_tensor *b, struct tr_select s)
+{
+    int64_t all = tr_tensor_elems(a), n = tr_sizes_select(y, a, b, &s);
+    int threads = q->device->threads;
+
+#pragma omp parallel for num_threads(threads) if (worth(threads, n))
+    for (int64_t i = 0; i < n; i += PIECE) {
+        int64_t count = smaller(n - i, PIECE), at[PIECE];
+        float buffer[PIECE], less[PIECE], *to = tr_cpu_out(y, i, buffer);
+
+        places(&s, all, i, count, at);
+        collect(a, at, count, to);
+        if (b) {
+            collect(b, at, count, less);
+#pragma omp simd
+            for (int64_t k = 0; k < count; k++)
+                to[k] -= less[k];
+        }
+        tr_cpu_put(y, i, count, to);
+    }
+}
+
+void tr_cpu_select_put(struct tr_queue *q, const struct tr_tensor *a, const struct tr_tensor *y,
+                       struct tr_select s)
+{
+    int64_t all = tr_tensor_elems(a), n = tr_sizes_select(y, a, NULL, &s);
+    int threads = q->device->threads;
+
+#pragma omp parallel for num_threads(threads) if (worth(threads, n))
+    for (int64_t i = 0; i < n; i += PIECE) {
+        int64_t count = smaller(n - i, PIECE), at[PIECE];
+        float buffer[PIECE];
+
+        places(&s, all, i, count, at);
+        put_back(a, at, count, tr_cpu_in(y, i, count, buffer));
+    }
+}
+
+void tr_cpu_select_add(struct tr_queue *q, const struct tr_tensor *a, const struct tr_tensor *y,
+                       struct tr_select s, float factor)
+{
+    int64_t all = tr_tensor_elems(a), n = tr_sizes_select(y, a, NULL, &s);
+    int threads = q->device->threads;
+
+#pragma omp parallel for num_threads(threads) if (worth(threads, n))
+    for (int64_t i = 0; i < n; i += PIECE) {
+        int64_t count = smaller(n - i, PIECE), at[PIECE];
+
+        places(&s, all, i, count, at);
+        increase(a, at, y, i, count, factor);
+    }
+}
+
+/* ---- all of them ---- */
+
+void tr_cpu_subtract(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *a,
+                     const struct tr_tensor *b)
+{
+    int64_t n = tr_sizes_flat(y, a, b, b);
+    int threads = q->device->threads;
+
+#pragma omp parallel for num_threads(threads) if (worth(threads, n))
+    for (int64_t i = 0; i < n; i += PIECE) {
+        int64_t count = smaller(n - i, PIECE);
+        float buffer[3][PIECE];
+        const float *from = tr_cpu_in(a, i, count, buffer[0]);
+        const float *less = tr_cpu_in(b, i, count, buffer[1]);
+        float *to = tr_cpu_out(y, i, buffer[2]);
+
+#pragma omp simd
+        for (int64_t k = 0; k < count; k++)
+            to[k] = from[k] - less[k];
+        tr_cpu_put(y, i, count, to);
+    }
+}
+
+/* Words first .. first + n - 1. */
+static uint64_t mixed_words(const unsigned char *x, int64_t first, int64_t n)
+{
+    uint64_t word[PIECE], sum = 0;
+
+    memcpy(word, x + first * 8, (size_t)n * 8);
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) {
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+        word[i] = __builtin_bswap64(word[i]);
+#endif
+        sum += tr_mix(word[i] + (uint64_t)(first + i + 1) * tr_mix_step);
+    }
+    return sum;
+}
+
+void tr_cpu_fingerprint(struct tr_queue *q, const struct tr_tensor *out, const struct tr_tensor *x)
+{
+    int64_t bytes = tr_sizes_fingerprint(out, x), words = bytes / 8, left = bytes % 8;
+    const unsigned char *from = x->data;
+    int threads = q->device->threads;
+    uint64_t sum = 0, last = 0;
+
+#pragma omp parallel for reduction(+ : sum) num_threads(threads) if (worth(threads, words))
+    for (int64_t i = 0; i < words; i += PIECE)
+        sum += mixed_words(from, i, smaller(words - i, PIECE));
+    for (int64_t i = 0; i < left; i++)
+        last |= (uint64_t)from[words * 8 + i] << 8 * i;
+    if (left > 0)
+        sum += tr_mix(last + (uint64_t)(words + 1) * tr_mix_step);
+    tr_i64(out)[0] = (int64_t)tr_mix((uint64_t)tr_i64(out)[0] + (uint64_t)bytes + sum);
+}
