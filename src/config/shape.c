@@ -496,6 +496,7 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     TR_TRY(check_network(c));
     TR_TRY(tr_shape_length(c, out));
     TR_TRY(tr_shape_course(c, out));
+    TR_TRY(tr_shape_links(c, out));
     TR_TRY(check_data(c));
     TR_TRY(check_masks(c, out));
     TR_TRY(check_attention(c, out));

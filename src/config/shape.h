@@ -44,6 +44,11 @@ struct tr_shape {
     int64_t recompute_layers;   /* per group, or per chunk */
     bool distribute_inputs;     /* of recomputed layers, over tensor ranks */
 
+    /* What stages send each other (--forward-compress-method and its like). */
+    bool compressed;            /* in some direction */
+    unsigned forward_over, backward_over;       /* dimensions of [B,T,H] that share a scale, as bits */
+    int64_t whole_samples;      /* that are sent as they are: the first of the run, all replicas */
+
     unsigned exit_signals;      /* exit_signal values of enums.def as bits */
     int64_t train_iters;
     int64_t eval_iters, eval_interval;

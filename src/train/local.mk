@@ -4,6 +4,8 @@ libtrireme_a_SOURCES += \
 	src/train/dump.c src/train/dump.h \
 	src/train/job.c src/train/job.h \
 	src/train/keeper.c src/train/keeper.h \
+	src/train/links.c src/train/links.h src/train/links_keep.c src/train/links_open.c \
+	src/train/links_parts.h \
 	src/train/lock.c src/train/lock.h \
 	src/train/state.c src/train/state.h \
 	src/train/evaluate.c src/train/evaluate.h \

@@ -12,9 +12,9 @@
 enum { MESSAGES = 256 };
 
 /* Spans of an iteration: two computations and at most four transfers of a chunk and micro-batch,
-   where its samples come from, and what happens once.  Collective calls of a group in an
-   iteration. */
-enum { SPANS_OF_MICRO = 8, SPANS_ONCE = 32, CALLS = 2 };
+   what these are made of or become, where its samples come from, and what happens once.  Collective
+   calls of a group in an iteration. */
+enum { SPANS_OF_MICRO = 12, SPANS_ONCE = 32, CALLS = 2 };
 
 /* The groups in which waits are told apart, and the timers of their calls. */
 static bool is_of_replicas(enum tr_timer t)

@@ -7,7 +7,9 @@
 #include <time.h>
 
 #include "ckpt/ckpt.h"
+#include "ckpt/path.h"
 #include "train/fabric.h"
+#include "train/links.h"
 #include "train/profile.h"
 #include "train/report.h"
 #include "train/step.h"
@@ -185,7 +187,6 @@ static void open_model(struct tr_run *r)
         tr_die(TR_ERESOURCE, "no memory left for the list of model chunks");
     for (int i = 0; i < r->shape.k; i++)
         r->chunk[i] = tr_chunk_open(&r->model, r->grid.at.pp, i, room_of(r, i));
-    tr_step_connect(r);
 }
 
 /* Only fp16 has a loss scale; where there is none the log shows 1.0. */
@@ -212,6 +213,7 @@ static void plan_memory(struct tr_run *r)
     tr_model_plan(&r->model, &r->arena);
     for (int i = 0; i < r->shape.k; i++)
         tr_chunk_plan(r->chunk[i], &r->arena);
+    tr_links_plan(r->links, &r->arena);
 }
 
 /* Rank 0 prints the plan of rank `whose`, since lines of several ranks would arrive in any order. */
@@ -398,6 +400,16 @@ static void resume_optimizer(struct tr_run *r, const struct tr_ckpt_state *state
     r->scaler.hysteresis_tracker = state->hysteresis_tracker;
 }
 
+/* What lies beside the checkpoint that was loaded. */
+static enum tr_status load_links(struct tr_run *r)
+{
+    char *folder = tr_ckpt_folder(r->config->load, r->iteration);
+    enum tr_status s = tr_links_load(r->links, folder);
+
+    free(folder);
+    return s;
+}
+
 enum tr_status tr_run_load(struct tr_run *r)
 {
     const struct tr_opener by = tr_share_opener(&r->share);
@@ -423,7 +435,7 @@ enum tr_status tr_run_load(struct tr_run *r)
     if (optimizer)
         resume_optimizer(r, &state);
     publish(r);
-    return TR_OK;
+    return r->config->finetune ? TR_OK : load_links(r);
 }
 
 enum tr_status tr_run_save(struct tr_run *r)
@@ -446,7 +458,7 @@ enum tr_status tr_run_save(struct tr_run *r)
     r->queue.on->wait(&r->queue);
     tr_timer_start(TR_TIMER_SAVE_CHECKPOINT);
     s = tr_ckpt_save(&r->grid, r->config->save, &state, &tensors, &r->shape, json,
-                     (int)r->config->keep_last, NULL);
+                     (int)r->config->keep_last, tr_links_beside(r->links));
     tr_timer_stop(TR_TIMER_SAVE_CHECKPOINT);
     free(json);
     if (s == TR_OK)
@@ -479,6 +491,8 @@ static enum tr_status open_parts(struct tr_run *r)
 {
     TR_TRY(open_schedules(r));
     open_model(r);
+    TR_TRY(tr_links_open(r));
+    tr_step_connect(r);
     open_optimizer(r);
     return TR_OK;
 }
@@ -511,6 +525,7 @@ static enum tr_status build(struct tr_run *r)
     open_scaler(r);
     TR_TRY(open_memory(r));
     TR_TRY(open_replicas(r));
+    TR_TRY(tr_links_start(r->links));
     if (!r->config->load)
         begin_anew(r);
     tr_tell_parameters(r);
@@ -566,6 +581,7 @@ void tr_run_close(struct tr_run *r)
         tr_dp_need(r->dp, &r->queue, 0);
     tr_dp_close(r->dp);
     tr_optim_close(&r->optim);
+    tr_links_close(r->links);
     for (int i = 0; r->chunk && i < r->shape.k; i++)
         tr_chunk_close(r->chunk[i]);
     free(r->chunk);

@@ -20,6 +20,8 @@
 #include "util/arena.h"
 #include "util/traffic.h"
 
+struct tr_links;
+
 /*
  * Everything that one rank of a training run holds, built in the order of the layers and torn down in
  * reverse.  Made once in `trireme train`; passed down as a pointer.
@@ -40,6 +42,7 @@ struct tr_run {
     struct tr_chunk **chunk;            /* [K], owned */
     struct tr_sched train_list, eval_list;
     struct tr_stage stage;              /* what the executor drives: this run's chunks */
+    struct tr_links *links;             /* what compresses its messages, or NULL; train/links.h */
     struct tr_dp *dp;
     struct tr_optim optim;
     struct tr_scaler scaler;

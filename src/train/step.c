@@ -3,6 +3,7 @@
 
 #include "optim/lr.h"
 #include "optim/stat.h"
+#include "train/links.h"
 #include "util/timer.h"
 
 /* Bring the samples of a micro-batch to the chunk: which ones they are, for dropout, and their
@@ -77,7 +78,7 @@ static struct tr_tensor whole_message(struct tr_run *r, struct tr_slot at, enum 
 /* Whether every tensor rank has the same message, so that each needs to send but a part of it
    (Narayanan et al., SC 2021, section 4.1).  With sequence parallelism each has rows of its own.  W
    divides H, since it divides the heads. */
-static bool is_cut(const struct tr_run *r, const struct tr_tensor *t)
+bool tr_step_is_cut(const struct tr_run *r, const struct tr_tensor *t)
 {
     return r->config->scatter_gather_tensors_in_pipeline && r->shape.w > 1 &&
            t->dim[0] == tr_model_rows(&r->model);
@@ -94,12 +95,13 @@ static void count(struct tr_run *r, enum tr_leg_bit leg, int64_t bytes, int64_t 
 static struct tr_tensor message(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
 {
     struct tr_run *r = ctx;
-    struct tr_tensor t = whole_message(r, at, leg);
-    int64_t part = tr_tensor_elems(&t) / r->shape.w;
+    struct tr_tensor whole = whole_message(r, at, leg), t = whole;
+    const bool cut = tr_step_is_cut(r, &whole);
+    const int64_t numbers = tr_tensor_elems(&whole) / (cut ? r->shape.w : 1);
 
-    if (is_cut(r, &t))
-        t = tr_tensor_span(&t, r->grid.at.tp * part, part);
-    count(r, leg, tr_tensor_bytes(&t), tr_tensor_elems(&t));
+    if (!tr_links_message(r->links, at, leg, &whole, &t) && cut)
+        t = tr_tensor_span(&whole, r->grid.at.tp * numbers, numbers);
+    count(r, leg, tr_tensor_bytes(&t), numbers);
     return t;
 }
 
@@ -108,8 +110,24 @@ static void arrived(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
     struct tr_run *r = ctx;
     struct tr_tensor t = whole_message(r, at, leg);
 
-    if (is_cut(r, &t))
+    if (!tr_links_arrived(r->links, leg, &t) && tr_step_is_cut(r, &t))
         r->grid.tp.via->allgather(&r->grid.tp, &r->queue, &t);
+}
+
+static void pack(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
+{
+    struct tr_run *r = ctx;
+    struct tr_tensor t = whole_message(r, at, leg);
+
+    tr_links_pack(r->links, at, leg, &t);
+}
+
+static void unpack(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
+{
+    struct tr_run *r = ctx;
+    struct tr_tensor t = whole_message(r, at, leg);
+
+    tr_links_unpack(r->links, at, leg, &t);
 }
 
 static void after_layer(void *ctx)
@@ -129,6 +147,8 @@ void tr_step_connect(struct tr_run *r)
         .backward = backward,
         .message = message,
         .arrived = arrived,
+        .pack = r->links ? pack : NULL,
+        .unpack = r->links ? unpack : NULL,
     };
     r->model.after_layer = after_layer;
 }

@@ -12,6 +12,9 @@ struct tr_step_result {
     bool skipped;               /* a gradient was not finite, so nothing was updated; on all ranks */
 };
 
+/* Whether every tensor rank has the same message `t`, so that each sends but a part of it. */
+bool tr_step_is_cut(const struct tr_run *r, const struct tr_tensor *t);
+
 /* Connect the executor to the run's chunks: fills run->stage. */
 void tr_step_connect(struct tr_run *r);
 

@@ -9,6 +9,7 @@
 #include "train/dump.h"
 #include "train/evaluate.h"
 #include "train/keeper.h"
+#include "train/links.h"
 #include "train/numbers.h"
 #include "train/profile.h"
 #include "train/progress.h"
@@ -88,6 +89,7 @@ static enum tr_status save(struct loop *l)
 
     if (!l->r->config->save || l->saved_at == l->r->iteration)
         return TR_OK;
+    TR_TRY(tr_links_compare(l->r->links));
     TR_TRY(tr_run_save(l->r));
     tr_progress_saved(&l->progress, l->r->iteration,
                       l->r->consumed_train - l->r->passed_train, time(NULL));
@@ -161,6 +163,7 @@ static enum tr_status one_iteration(struct loop *l)
     char where[64];
 
     TR_TRY(step_and_tell(l));
+    TR_TRY(tr_links_compare_due(r->links));
     if (tr_evaluation_due(&r->shape, r->iteration)) {
         snprintf(where, sizeof where, "iteration %lld", (long long)r->iteration);
         evaluate(l, TR_SPLIT_VALID, where);

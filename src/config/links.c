@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config/shape_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The options of one direction. */
+struct direction {
+    const char *name;
+    const char *method;
+    int64_t bits;
+    const struct tr_words *dims;
+};
+
+/* The dimensions that the words name, as bits. */
+static enum tr_status read_dims(const struct direction *d, unsigned *over)
+{
+    *over = 0;
+    for (int i = 0; i < d->dims->count; i++) {
+        for (const char *at = d->dims->word[i]; *at; at++) {
+            /* Also as a list is written elsewhere: (0,1). */
+            if (strchr(", ()[]", *at))
+                continue;
+            if (*at < '0' || *at > '2' || (at[1] >= '0' && at[1] <= '9'))
+                return TR_FAIL(
+                    TR_ECONFIG,
+                    "--%s-scale-dims: '%s' is no list of dimensions, which are samples (0), "
+                    "tokens (1) and channels (2): give those that share a scale, as in 0 1",
+                    d->name, d->dims->word[i]);
+            *over |= 1U << (*at - '0');
+        }
+    }
+    if (d->dims->count == 0)
+        *over = 3;
+    return TR_OK;
+}
+
+static enum tr_status check_direction(const struct direction *d, const struct tr_shape *s,
+                                      unsigned *over)
+{
+    if (s->p == 1)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--%s-compress-method %s is about what stages of a pipeline send each other, and "
+            "there is one stage: give --pipeline-model-parallel-size 2 or more, or remove it",
+            d->name, d->method);
+    if (d->bits < 1 || d->bits > 8)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--%s-bits %lld: codes have 1 to 8 bits; give one of these, or --%s-compress-method none "
+                       "to send numbers as they are",
+                       d->name, (long long)d->bits, d->name);
+    return read_dims(d, over);
+}
+
+/* What remembers samples must know which they are, and have room for them. */
+static enum tr_status check_delta(const struct tr_config *c, const struct tr_shape *s,
+                                  const char *method)
+{
+    int64_t first, most;
+
+    if (s->epochs == 0)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--forward-compress-method %s sends what changed since a sample was last seen, "
+            "and without --n-epochs no sample is known to come again: give --n-epochs, or "
+            "--forward-compress-method fixpoint",
+            method);
+    if (c->forward_compress_method == TR_FORWARD_LOWBITS && c->forward_bits_act != 2 &&
+        c->forward_bits_act != 4 && c->forward_bits_act != 8)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--forward-bits-act %lld: what delta-lowbits remembers has 2, 4 or 8 bits; give "
+            "one of these",
+            (long long)c->forward_bits_act);
+    if (s->sequence && s->micro_batch > 1)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--forward-compress-method %s remembers samples where they lie, and with "
+            "--sequence-parallel the rows of a micro-batch of %lld samples lie elsewhere each "
+            "time: give --micro-batch-size 1, or leave out --sequence-parallel",
+            method, (long long)s->micro_batch);
+    /* Replica 0 has the largest share. */
+    tr_shape_share(s, 0, &first, &most);
+    if (most > c->max_activation_cache_size)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--max-activation-cache-size %lld is less than the %lld samples that a replica "
+            "trains on, so some would be forgotten at each end at another time: give %lld or "
+            "more, or more replicas",
+            (long long)c->max_activation_cache_size, (long long)most, (long long)most);
+    return TR_OK;
+}
+
+static enum tr_status check_warmup(const struct tr_config *c, struct tr_shape *s)
+{
+    const int64_t usual = 1;
+
+    if (s->epochs == 0) {
+        if (c->warmup_epochs != usual && c->warmup_epochs != 0)
+            return TR_FAIL(
+                TR_ECONFIG,
+                "--warmup-epochs %lld counts passes over the data, and this run is told in "
+                "iterations: give --n-epochs, or remove it",
+                (long long)c->warmup_epochs);
+        return TR_OK;
+    }
+    if (c->warmup_epochs >= s->epochs)
+        return TR_FAIL(TR_ECONFIG,
+                       "--warmup-epochs %lld leaves none of the %lld epochs of --n-epochs in which "
+                       "something is compressed: give %lld or fewer",
+                       (long long)c->warmup_epochs, (long long)s->epochs,
+                       (long long)(s->epochs - 1));
+    s->whole_samples = c->warmup_epochs * s->epoch_samples;
+    return TR_OK;
+}
+
+enum tr_status tr_shape_links(const struct tr_config *c, struct tr_shape *s)
+{
+    const bool forward = c->forward_compress_method != TR_FORWARD_NONE;
+    const bool backward = c->backward_compress_method != TR_BACKWARD_NONE;
+    const struct direction directions[] = {
+        {"forward", tr_config_spelling("forward-compress-method", c->forward_compress_method),
+         c->forward_bits, &c->forward_scale_dims},
+        {"backward", tr_config_spelling("backward-compress-method", c->backward_compress_method),
+         c->backward_bits, &c->backward_scale_dims},
+    };
+
+    s->compressed = forward || backward;
+    if (!s->compressed)
+        return TR_OK;
+    if (forward)
+        TR_TRY(check_direction(&directions[0], s, &s->forward_over));
+    if (backward)
+        TR_TRY(check_direction(&directions[1], s, &s->backward_over));
+    if (forward && c->forward_compress_method != TR_FORWARD_FIXPOINT)
+        TR_TRY(check_delta(c, s, directions[0].method));
+    return check_warmup(c, s);
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "train/links_parts.h"
+
+#include "train/step.h"
+#include "util/timer.h"
+
+/* What becomes of the messages of the step under way. */
+enum way { AS_IT_IS, LEARNT, CODED };
+
+static enum way way_of(const struct tr_links *l)
+{
+    const struct tr_run *r = l->run;
+
+    if (!r->model.training)
+        return AS_IT_IS;
+    return r->first_sample < r->shape.whole_samples ? LEARNT : CODED;
+}
+
+/* The samples of the blocks first .. first + count - 1 of a step that begins with sample `begin`;
+   where samples have no numbers, their places will do for a codec that does not remember. */
+static void find_samples(struct tr_links *l, const struct tr_codec_how *how, int64_t begin,
+                         int first, int count)
+{
+    struct tr_run *r = l->run;
+    const int64_t batch = r->shape.micro_batch;
+    const int64_t skip = how->samples < batch ? r->grid.at.tp * how->samples % batch : 0;
+    int64_t *to = l->sample;
+
+    for (int micro = first; micro < first + count; micro++) {
+        const int64_t at = begin + micro * batch * r->shape.d + r->grid.at.dp * batch + skip;
+
+        for (int64_t b = 0; b < how->samples; b++) {
+            const int64_t id = r->sample_id ? r->sample_id(r, TR_SPLIT_TRAIN, at + b) : -1;
+
+            *to++ = id < 0 ? at + b : id;
+        }
+    }
+}
+
+static struct tr_codec_key key_of(struct tr_links *l, const struct tr_link_end *e,
+                                  struct tr_slot at)
+{
+    const struct tr_codec_how *how = &e->codec->how;
+
+    find_samples(l, how, l->run->first_sample, at.micro, 1);
+    return (struct tr_codec_key){
+        .step = l->run->iteration, .sample = l->sample, .samples = (int)how->samples};
+}
+
+/* What an end does for want of which a message would be lost. */
+static void must(enum tr_status s)
+{
+    if (s != TR_OK)
+        tr_die(s, "%s", tr_last_error());
+}
+
+/* The end has seen another block of the step: after the last one it is told what comes next, so
+   that its memory reads while the backward pass goes on. */
+static void seen(struct tr_links *l, struct tr_link_end *e)
+{
+    struct tr_run *r = l->run;
+    const struct tr_codec *on = e->codec->on;
+    const int64_t next = r->first_sample + r->global_batch;
+    struct tr_codec_key key = {.step = r->iteration + 1, .sample = l->sample};
+
+    if (++e->blocks < r->micros)
+        return;
+    e->blocks = 0;
+    if (!on->remembers || next >= r->shape.train_samples)
+        return;
+    find_samples(l, &e->codec->how, next, 0, r->micros);
+    key.samples = (int)(e->codec->how.samples * r->micros);
+    must(on->prefetch(e->codec, &key));
+}
+
+static struct tr_tensor wire_of(const struct tr_links *l, const struct tr_link_leg *leg, unsigned i)
+{
+    const unsigned b = i % (unsigned)l->flights;
+
+    return tr_tensor_span(&leg->wire[b], 0, leg->bytes[b]);
+}
+
+static void code(struct tr_links *l, struct tr_link_end *e, struct tr_link_leg *leg, bool sends,
+                 const struct tr_codec_key *key, const struct tr_tensor *x)
+{
+    const struct tr_codec *on = e->codec->on;
+    struct tr_queue *q = &l->run->queue;
+    struct tr_tensor wire;
+
+    if (!sends) {
+        wire = wire_of(l, leg, leg->unpacked++);
+        must(on->decode(e->codec, q, key, x, &wire));
+        return;
+    }
+    leg->bytes[leg->packed % (unsigned)l->flights] = on->wire_bytes(e->codec, key);
+    wire = wire_of(l, leg, leg->packed++);
+    must(on->encode(e->codec, q, key, &wire, x));
+}
+
+static void handle(struct tr_links *l, struct tr_slot at, enum tr_leg_bit bit,
+                   const struct tr_tensor *x)
+{
+    const int k = tr_links_number(bit);
+    const bool sends = bit & TR_LINK_SENDS;
+    const enum tr_timer timer = sends ? TR_TIMER_PACK : TR_TIMER_UNPACK;
+    struct tr_link_end *e = &l->end[at.chunk][k];
+    struct tr_codec_key key;
+
+    if (!e->codec || way_of(l) == AS_IT_IS)
+        return;
+    tr_timer_start(timer);
+    key = key_of(l, e, at);
+    if (way_of(l) == LEARNT)
+        must(e->codec->on->learn(e->codec, &l->run->queue, &key, x));
+    else
+        code(l, e, &l->leg[k], sends, &key, x);
+    seen(l, e);
+    tr_timer_stop(timer);
+}
+
+void tr_links_pack(struct tr_links *l, struct tr_slot at, enum tr_leg_bit leg,
+                   const struct tr_tensor *x)
+{
+    handle(l, at, leg, x);
+}
+
+void tr_links_unpack(struct tr_links *l, struct tr_slot at, enum tr_leg_bit leg,
+                     const struct tr_tensor *x)
+{
+    handle(l, at, leg, x);
+}
+
+bool tr_links_message(struct tr_links *l, struct tr_slot at, enum tr_leg_bit bit,
+                      const struct tr_tensor *x, struct tr_tensor *out)
+{
+    const int k = tr_links_number(bit);
+    struct tr_link_leg *leg = l ? &l->leg[k] : NULL;
+    struct tr_link_end *e = l ? &l->end[at.chunk][k] : NULL;
+    unsigned b;
+    int64_t part;
+
+    if (!l || !e->codec || way_of(l) != CODED)
+        return false;
+    b = leg->started++ % (unsigned)l->flights;
+    if (!(bit & TR_LINK_SENDS)) {
+        const struct tr_codec_key key = key_of(l, e, at);
+
+        leg->bytes[b] = e->codec->on->wire_bytes(e->codec, &key);
+    }
+    part = tr_links_part(l, leg->bytes[b]);
+    *out = tr_step_is_cut(l->run, x)
+               ? tr_tensor_span(&leg->wire[b], l->run->grid.at.tp * part, part)
+               : tr_tensor_span(&leg->wire[b], 0, leg->bytes[b]);
+    return true;
+}
+
+bool tr_links_arrived(struct tr_links *l, enum tr_leg_bit bit, const struct tr_tensor *x)
+{
+    struct tr_comm *tp = l ? &l->run->grid.tp : NULL;
+    const int k = tr_links_number(bit);
+    struct tr_tensor all;
+    unsigned b;
+
+    if (!l || !tr_links_on(l->run, k) || way_of(l) != CODED)
+        return false;
+    b = l->leg[k].arrived++ % (unsigned)l->flights;
+    if (!tr_step_is_cut(l->run, x))
+        return true;
+    all = tr_tensor_span(&l->leg[k].wire[b], 0,
+                         tr_links_part(l, l->leg[k].bytes[b]) * l->run->shape.w);
+    tp->via->allgather(tp, &l->run->queue, &all);
+    return true;
+}

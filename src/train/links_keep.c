@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "train/links_parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "util/log.h"
+
+/* ---- both ends ---- */
+
+static void find_fingerprints(struct tr_links *l)
+{
+    struct tr_comm *pp = &l->run->grid.pp;
+    const int chunks = l->run->shape.k;
+
+    for (int chunk = 0; chunk < chunks; chunk++)
+        for (int k = 0; k < TR_LEGS; k++) {
+            struct tr_codec_end *e = l->end[chunk][k].codec;
+
+            l->mine[chunk * TR_LEGS + k] = e ? e->on->fingerprint(e, &l->run->queue) : 0;
+        }
+    pp->via->gather_all(pp, l->mine, chunks * TR_LEGS * (int64_t)sizeof *l->mine, l->all);
+}
+
+static uint64_t fingerprint_of(const struct tr_links *l, int stage, int chunk, enum tr_leg_bit leg)
+{
+    return l->all[(stage * l->run->shape.k + chunk) * TR_LEGS + tr_links_number(leg)];
+}
+
+static int rank_of(const struct tr_run *r, int stage)
+{
+    const struct tr_place at = {.tp = r->grid.at.tp, .dp = r->grid.at.dp, .pp = stage};
+
+    return tr_grid_rank(at, r->shape.w, r->shape.d);
+}
+
+static enum tr_status differ(const struct tr_links *l, int from, int to, const char *what)
+{
+    const struct tr_run *r = l->run;
+
+    return TR_FAIL(
+        TR_EDATA,
+        "after iteration %lld the two ends of the link from stage %d to stage %d (rank %d on "
+        "%s and rank %d on %s) differ in what they sent or remember of %s, so what arrives is "
+        "no longer what was meant: go on from the last checkpoint, and look at the memory and "
+        "the network of these hosts if it happens again",
+        (long long)r->iteration, from, to, rank_of(r, from), l->host[from], rank_of(r, to),
+        l->host[to], what);
+}
+
+/* The chunk behind `chunk` of a stage is the same of the next, or the next of the first. */
+static enum tr_status compare_links(const struct tr_links *l)
+{
+    const int p = l->run->shape.p, chunks = l->run->shape.k;
+
+    for (int i = 0; i < chunks * p - 1; i++) {
+        const int stage = i % p, chunk = i / p, to = (i + 1) % p, behind = (i + 1) / p;
+
+        if (fingerprint_of(l, stage, chunk, TR_SEND_FWD) !=
+            fingerprint_of(l, to, behind, TR_RECV_FWD))
+            return differ(l, stage, to, "activations");
+        if (fingerprint_of(l, to, behind, TR_SEND_BWD) !=
+            fingerprint_of(l, stage, chunk, TR_RECV_BWD))
+            return differ(l, to, stage, "gradients");
+    }
+    return TR_OK;
+}
+
+enum tr_status tr_links_compare(struct tr_links *l)
+{
+    if (!l)
+        return TR_OK;
+    find_fingerprints(l);
+    return tr_comm_agree(l->run->world, compare_links(l));
+}
+
+enum tr_status tr_links_compare_due(struct tr_links *l)
+{
+    const int64_t every = l ? l->run->config->check_links_interval : 0;
+
+    return every > 0 && l->run->iteration % every == 0 ? tr_links_compare(l) : TR_OK;
+}
+
+/* ---- checkpoints ---- */
+
+/* Whose memory it is, wherever it is read again: what the numbers of samples and the block of a
+   message depend on.  The codec adds its own parameters. */
+static void title_of(const struct tr_links *l, int chunk, int k, char *text, size_t size)
+{
+    const struct tr_run *r = l->run;
+    const struct tr_shape *s = &r->shape;
+    const bool input = 1U << k & (TR_RECV_FWD | TR_SEND_BWD);
+    const int64_t layer = tr_shape_first_layer(s, r->grid.at.pp, chunk) +
+                          (input ? 0 : tr_shape_layers(s, r->grid.at.pp, chunk));
+
+    snprintf(text, size, "%s before layer %lld of %lld, replica %d of %d, samples %lld of %lld%s",
+             1U << k & TR_LINK_FORWARD ? "activations" : "gradients", (long long)layer,
+             (long long)s->layers, r->grid.at.dp, s->d, (long long)s->blocks, (long long)s->seq,
+             s->sequence ? ", rows of a tensor rank" : "");
+}
+
+static char *path_of(const struct tr_links *l, const char *folder, int chunk, int k)
+{
+    static const char *const legs[TR_LEGS] = {"sent", "received", "sent-back", "received-back"};
+
+    return tr_format("%s/" TR_CKPT_BESIDE "%05d-link-%d-%s", folder, l->run->world->rank, chunk,
+                     legs[k]);
+}
+
+static enum tr_status each_memory(struct tr_links *l, const char *folder, bool save)
+{
+    for (int chunk = 0; chunk < l->run->shape.k; chunk++)
+        for (int k = 0; k < TR_LEGS; k++) {
+            struct tr_codec_end *e = l->end[chunk][k].codec;
+            char title[201], *path;
+            enum tr_status s;
+
+            if (!e || !e->on->remembers)
+                continue;
+            title_of(l, chunk, k, title, sizeof title);
+            path = path_of(l, folder, chunk, k);
+            s = save ? e->on->save(e, &l->run->queue, path, title)
+                     : e->on->load(e, &l->run->queue, path, title);
+            free(path);
+            TR_TRY(s);
+        }
+    return TR_OK;
+}
+
+static enum tr_status write_memories(void *ctx, const char *folder)
+{
+    return each_memory(ctx, folder, true);
+}
+
+const struct tr_ckpt_beside *tr_links_beside(struct tr_links *l)
+{
+    int64_t host, files;
+
+    if (!l || !l->remembers)
+        return NULL;
+    tr_links_bytes(l, &host, &files);
+    l->beside = (struct tr_ckpt_beside){
+        .write = write_memories, .ctx = l, .bytes = (host + files) * l->run->world->size};
+    return &l->beside;
+}
+
+/* A memory that could not be loaded holds anything: make the end anew, in the same place. */
+static enum tr_status begin_anew(struct tr_links *l, int chunk, int k)
+{
+    struct tr_link_end *e = &l->end[chunk][k];
+    const struct tr_codec_how how = tr_links_how(l->run, k);
+    const struct tr_codec *on;
+    struct tr_arena a;
+
+    if (!e->codec || !e->codec->on->remembers)
+        return TR_OK;
+    on = e->codec->on;
+    tr_links_close_end(e);
+    TR_TRY(on->open(&how, &e->codec));
+    tr_arena_init(&a);
+    on->plan(e->codec, &a);
+    tr_arena_open(&a, e->memory);
+    on->plan(e->codec, &a);
+    return on->start(e->codec);
+}
+
+enum tr_status tr_links_load(struct tr_links *l, const char *folder)
+{
+    enum tr_status s = TR_OK;
+
+    if (!l || !l->remembers)
+        return TR_OK;
+    s = tr_comm_agree(l->run->world, each_memory(l, folder, false));
+    if (s == TR_OK)
+        return TR_OK;
+    tr_print_rank0(
+        "> no sample is remembered from before, each is sent whole when it comes again: %s\n",
+        tr_last_error());
+    s = TR_OK;
+    for (int chunk = 0; chunk < l->run->shape.k && s == TR_OK; chunk++)
+        for (int k = 0; k < TR_LEGS && s == TR_OK; k++)
+            s = begin_anew(l, chunk, k);
+    return tr_comm_agree(l->run->world, s);
+}
+
+void tr_links_bytes(const struct tr_links *l, int64_t *host, int64_t *files)
+{
+    *host = *files = 0;
+    for (int chunk = 0; l && chunk < l->run->shape.k; chunk++)
+        for (int k = 0; k < TR_LEGS; k++) {
+            const struct tr_codec_end *e = l->end[chunk][k].codec;
+
+            if (!e || !e->on->remembers)
+                continue;
+            *host += e->on->host_bytes(&e->how);
+            if (e->how.folder)
+                *files += e->on->sample_bytes(&e->how) * e->how.capacity;
+        }
+}

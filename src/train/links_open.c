@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "train/links_parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "util/log.h"
+
+int tr_links_number(enum tr_leg_bit leg)
+{
+    int k = 0;
+
+    while (!(leg >> k & 1))
+        k++;
+    return k;
+}
+
+static void *need(size_t count, size_t size)
+{
+    void *p = calloc(count, size);
+
+    if (!p)
+        tr_die(TR_ERESOURCE, "no memory left for the ends of compressed links");
+    return p;
+}
+
+/* ---- set-up ---- */
+
+/* Is there a message of that leg?  The first chunk of the model has no input, the last no output. */
+static bool exists(const struct tr_run *r, int chunk, int k)
+{
+    const bool input = 1U << k & (TR_RECV_FWD | TR_SEND_BWD);
+
+    if (input)
+        return r->grid.at.pp > 0 || chunk > 0;
+    return r->grid.at.pp < r->shape.p - 1 || chunk < r->shape.k - 1;
+}
+
+const struct tr_codec *tr_links_codec(const struct tr_run *r, int k)
+{
+    const struct tr_config *c = r->config;
+    const char *name =
+        1U << k & TR_LINK_FORWARD
+            ? tr_config_spelling("forward-compress-method", c->forward_compress_method)
+            : tr_config_spelling("backward-compress-method", c->backward_compress_method);
+    const struct tr_codec *codec = tr_codec_find(name);
+
+    TR_ASSERT(codec);
+    return codec;
+}
+
+bool tr_links_on(const struct tr_run *r, int k)
+{
+    return 1U << k & TR_LINK_FORWARD ? r->config->forward_compress_method != TR_FORWARD_NONE
+                                     : r->config->backward_compress_method != TR_BACKWARD_NONE;
+}
+
+/* Samples of a step on this rank, at most. */
+static int64_t samples_of_step(const struct tr_run *r)
+{
+    return r->shape.micros * r->shape.micro_batch;
+}
+
+/* With sequence parallelism a rank has some of the rows: whole samples if these can be shared, else a
+   part that counts as one. */
+static void shape_block(const struct tr_run *r, struct tr_codec_how *how)
+{
+    const int64_t batch = r->shape.micro_batch, w = r->shape.sequence ? r->shape.w : 1;
+
+    how->samples = batch % w == 0 ? batch / w : 1;
+    how->tokens = batch * r->shape.seq / w / how->samples;
+    how->width = r->shape.hidden;
+}
+
+struct tr_codec_how tr_links_how(const struct tr_run *r, int k)
+{
+    const struct tr_config *c = r->config;
+    const bool forward = 1U << k & TR_LINK_FORWARD;
+    int64_t first, count;
+    struct tr_codec_how how = {
+        .dtype = r->model.stream,
+        .sends = 1U << k & TR_LINK_SENDS,
+        .fix = {.bits = (int)(forward ? c->forward_bits : c->backward_bits),
+                .over = forward ? r->shape.forward_over : r->shape.backward_over,
+                .scale =
+                    (enum tr_scale)(forward ? c->forward_scale_method : c->backward_scale_method)},
+        .keep_bits = (int)c->forward_bits_act,
+        .folder = c->activation_cache_dir,
+        .ahead = samples_of_step(r),
+    };
+
+    shape_block(r, &how);
+    tr_shape_share(&r->shape, r->grid.at.dp, &first, &count);
+    how.capacity = count;
+    return how;
+}
+
+enum tr_status tr_links_open(struct tr_run *r)
+{
+    struct tr_links *l;
+
+    if (!r->shape.compressed)
+        return TR_OK;
+    l = need(1, sizeof *l);
+    r->links = l;
+    l->run = r;
+    l->flights = r->train_list.overlap && r->shape.k > 1 ? TR_FLIGHTS : 1;
+    l->end = need((size_t)r->shape.k, sizeof *l->end);
+    l->sample = need((size_t)samples_of_step(r), sizeof *l->sample);
+    for (int chunk = 0; chunk < r->shape.k; chunk++) {
+        for (int k = 0; k < TR_LEGS; k++) {
+            const struct tr_codec_how how = tr_links_how(r, k);
+
+            if (!tr_links_on(r, k) || !exists(r, chunk, k))
+                continue;
+            TR_TRY(tr_links_codec(r, k)->open(&how, &l->end[chunk][k].codec));
+            l->remembers |= tr_links_codec(r, k)->remembers;
+        }
+    }
+    return TR_OK;
+}
+
+void tr_links_close_end(struct tr_link_end *e)
+{
+    if (e->codec)
+        e->codec->on->close(e->codec);
+    e->codec = NULL;
+}
+
+void tr_links_close(struct tr_links *l)
+{
+    if (!l)
+        return;
+    for (int chunk = 0; l->end && chunk < l->run->shape.k; chunk++)
+        for (int k = 0; k < TR_LEGS; k++)
+            tr_links_close_end(&l->end[chunk][k]);
+    free(l->end);
+    free(l->sample);
+    free(l->mine);
+    free(l->all);
+    free(l->host);
+    l->run->links = NULL;
+    free(l);
+}
+
+/* Tensor ranks send equal parts. */
+int64_t tr_links_part(const struct tr_links *l, int64_t bytes)
+{
+    return (bytes + l->run->shape.w - 1) / l->run->shape.w;
+}
+
+static void plan_leg(struct tr_links *l, struct tr_arena *a, int k)
+{
+    int64_t most = 0;
+
+    for (int chunk = 0; chunk < l->run->shape.k; chunk++) {
+        struct tr_link_end *e = &l->end[chunk][k];
+        int64_t bytes;
+
+        if (!e->codec)
+            continue;
+        e->memory = a->base ? a->base + a->used_bytes : NULL;
+        e->codec->on->plan(e->codec, a);
+        bytes = e->codec->on->wire_limit(e->codec);
+        most = bytes > most ? bytes : most;
+    }
+    most = tr_links_part(l, most) * l->run->shape.w;
+    for (int i = 0; i < l->flights && most > 0; i++)
+        l->leg[k].wire[i] = tr_tensor_1(tr_arena_take(a, "compression", (size_t)most), TR_U8, most);
+}
+
+void tr_links_plan(struct tr_links *l, struct tr_arena *a)
+{
+    for (int k = 0; l && k < TR_LEGS; k++)
+        plan_leg(l, a, k);
+}
+
+/* Arithmetic is to the bit the same on all backends by their tests, but an m that both ends keep for
+   a whole run is no place to find out that it is not. */
+static enum tr_status check_backends(struct tr_links *l)
+{
+    struct tr_comm *pp = &l->run->grid.pp;
+    char mine[32] = "", *all = need((size_t)pp->size, sizeof mine);
+    enum tr_status s = TR_OK;
+
+    snprintf(mine, sizeof mine, "%s", l->run->queue.on->name);
+    pp->via->gather_all(pp, mine, sizeof mine, all);
+    for (int stage = 1; stage < pp->size && s == TR_OK; stage++)
+        if (strcmp(all, all + stage * (int)sizeof mine) != 0)
+            s = TR_FAIL(
+                TR_ECONFIG,
+                "--forward-compress-method %s needs the same arithmetic at both ends of a link, "
+                "and stage 0 computes with --backend %s and stage %d with %s: give all ranks "
+                "one backend, or use --forward-compress-method fixpoint",
+                tr_config_spelling("forward-compress-method",
+                                   l->run->config->forward_compress_method),
+                all, stage, all + stage * (int)sizeof mine);
+    free(all);
+    return tr_comm_agree(l->run->world, s);
+}
+
+static enum tr_status start_ends(struct tr_links *l)
+{
+    for (int chunk = 0; chunk < l->run->shape.k; chunk++)
+        for (int k = 0; k < TR_LEGS; k++)
+            if (l->end[chunk][k].codec)
+                TR_TRY(l->end[chunk][k].codec->on->start(l->end[chunk][k].codec));
+    return TR_OK;
+}
+
+static void tell_hosts(struct tr_links *l)
+{
+    struct tr_comm *pp = &l->run->grid.pp;
+    const size_t ends = (size_t)l->run->shape.k * TR_LEGS;
+    char host[TR_HOST_BYTES] = "";
+
+    l->mine = need(ends, sizeof *l->mine);
+    l->all = need(ends * (size_t)pp->size, sizeof *l->all);
+    l->host = need((size_t)pp->size, sizeof *l->host);
+    gethostname(host, sizeof host - 1);
+    pp->via->gather_all(pp, host, sizeof host, l->host);
+}
+
+/* ---- what is said at the start ---- */
+
+static void name_codec(const struct tr_run *r, int k, char *text, size_t size)
+{
+    const struct tr_codec *codec = tr_links_codec(r, k);
+    const struct tr_codec_how how = tr_links_how(r, k);
+
+    if (strcmp(codec->name, "delta-lowbits") == 0)
+        snprintf(text, size, "%s, %d bits, memory of %d bits", codec->name, how.fix.bits,
+                 how.keep_bits);
+    else
+        snprintf(text, size, "%s, %d bits", codec->name, how.fix.bits);
+}
+
+static void tell_direction(struct tr_run *r, int k, enum tr_traffic_kind kind)
+{
+    const struct tr_codec_how how = tr_links_how(r, k);
+    char dims[16] = "";
+    size_t n = 0;
+
+    if (!tr_links_on(r, k)) {
+        snprintf(r->traffic.codec[kind], sizeof r->traffic.codec[kind], "none");
+        return;
+    }
+    name_codec(r, k, r->traffic.codec[kind], sizeof r->traffic.codec[kind]);
+    for (int i = 0; i < 3; i++)
+        if (how.fix.over >> i & 1)
+            n += (size_t)snprintf(dims + n, sizeof dims - n, " %d", i);
+    tr_print_rank0("> %s messages are compressed: %s, scales: %s over dimensions%s\n",
+                   tr_traffic_name(kind), r->traffic.codec[kind],
+                   tr_config_spelling("forward-scale-method", (int)how.fix.scale),
+                   n > 0 ? dims : " none");
+}
+
+static void warn_idle(const struct tr_run *r)
+{
+    const struct tr_config *c = r->config;
+
+    if (c->activation_cache_dir && (c->forward_compress_method == TR_FORWARD_NONE ||
+                                    c->forward_compress_method == TR_FORWARD_FIXPOINT))
+        tr_log_rank0(TR_LOG_WARNING, "--activation-cache-dir changes nothing here: it is for what "
+                                     "--forward-compress-method delta remembers");
+}
+
+static void tell(struct tr_links *l)
+{
+    struct tr_run *r = l->run;
+    const double mib = 1048576.0;
+    int64_t host, files;
+
+    tell_direction(r, tr_links_number(TR_SEND_FWD), TR_TRAFFIC_PP_FORWARD);
+    tell_direction(r, tr_links_number(TR_SEND_BWD), TR_TRAFFIC_PP_BACKWARD);
+    if (r->shape.whole_samples > 0)
+        tr_print_rank0("> messages of the first %lld iterations go as they are (--warmup-epochs)\n",
+                       (long long)(r->shape.whole_samples / r->shape.global_batch));
+    tr_links_bytes(l, &host, &files);
+    host = tr_comm_max(r->world, host);
+    files = tr_comm_max(r->world, files);
+    if (host + files > 0)
+        tr_print_rank0(
+            "> a rank remembers samples in %.1f MiB of the host's memory%s%.1f MiB%s%s, at most\n",
+            (double)host / mib, files > 0 ? " and " : "", (double)files / mib,
+            files > 0 ? " of files in " : "", files > 0 ? r->config->activation_cache_dir : "");
+    warn_idle(r);
+}
+
+enum tr_status tr_links_start(struct tr_links *l)
+{
+    if (!l)
+        return TR_OK;
+    l->run->traffic.on = true;
+    if (l->remembers)
+        TR_TRY(check_backends(l));
+    TR_TRY(tr_comm_agree(l->run->world, start_ends(l)));
+    tell_hosts(l);
+    tell(l);
+    return TR_OK;
+}
