@@ -1,1 +1,4 @@
-libtrireme_a_SOURCES += src/dp/dp.c src/dp/dp.h
+libtrireme_a_SOURCES += \
+	src/dp/cocktail.c src/dp/cocktail.h src/dp/cocktail_parts.h \
+	src/dp/cocktail_round.c src/dp/cocktail_worker.c \
+	src/dp/dp.c src/dp/dp.h
