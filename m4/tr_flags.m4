@@ -50,3 +50,17 @@ AS_IF([test "x$enable_sanitizers" = xyes], [
 AC_SUBST([TR_CFLAGS])
 AC_SUBST([TR_NVCCFLAGS])
 ])
+
+# TR_THREADS, after TR_FLAGS: HAVE_TSAN says whether tests of threads can be watched for data races, which
+# is not possible together with --enable-sanitizers.
+AC_DEFUN([TR_THREADS], [
+AC_MSG_CHECKING([whether $CC watches data races])
+tr_save_CFLAGS=$CFLAGS
+CFLAGS="$CFLAGS -fsanitize=thread"
+AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <pthread.h>]], [[return (int)pthread_self() == 0;]])],
+  [tr_tsan=yes], [tr_tsan=no])
+CFLAGS=$tr_save_CFLAGS
+AS_IF([test "x$enable_sanitizers" = xyes], [tr_tsan="no, with other sanitizers"])
+AC_MSG_RESULT([$tr_tsan])
+AM_CONDITIONAL([HAVE_TSAN], [test "$tr_tsan" = yes])
+])

@@ -38,7 +38,7 @@ struct tr_store_how {
 int64_t tr_store_stride(int64_t bytes);
 
 /* Bytes of host memory at most: of all samples, or of the buffers; without the tables, which are
-   32 bytes for each sample of the capacity at most. */
+   48 bytes for each sample of the capacity at most. */
 int64_t tr_store_host_bytes(const struct tr_store_how *how);
 
 /* TR_EIO if the folder does not take a file, TR_ERESOURCE if there is no memory or no thread. */
@@ -72,6 +72,12 @@ void tr_store_give(struct tr_store *s, enum tr_store_fate fate);
 enum tr_status tr_store_prefetch(struct tr_store *s, const int64_t *sample,
                                  int64_t count) TR_MUST_CHECK;
 
+/* Records that were read ahead, and those that had to be read when they were asked for; since open. */
+struct tr_store_reads {
+    int64_t ahead, late;
+};
+struct tr_store_reads tr_store_reads(struct tr_store *s);
+
 /* Wait until everything is in the file. */
 enum tr_status tr_store_flush(struct tr_store *s) TR_MUST_CHECK;
 
@@ -82,12 +88,12 @@ enum tr_status tr_store_flush(struct tr_store *s) TR_MUST_CHECK;
  *
  * load() puts the records of such a file into a store that has none.  TR_EIO if it cannot be read;
  * TR_EDATA if it is not whole or not such a file, or of another title, size of record, or byte
- * order; TR_ECONFIG if it has more samples than there is room for.  A store is to be closed when its
- * load failed.
+ * order; TR_ECONFIG if it has more samples than there is room for.  After a failure the store has none
+ * again.
  *
- * Little or big end first, as the machine has it:
+ * Numbers are as the machine has them:
  *     0     "trireme memory", version, the sizes, title and words: struct head in store_file.c,
- *           whose last word is a checksum of the others and is zero until the file is sealed
+ *           whose last word is a checksum of the others; all zero until the file is sealed
  *     4096  for each sample its number and the checksum of its record, 16 bytes
  *     then, from the next multiple of 4096 on, the records at multiples of tr_store_stride()
  */

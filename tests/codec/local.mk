@@ -1,5 +1,16 @@
-check_PROGRAMS += tests/codec/t_codec tests/codec/t_mask tests/codec/t_sparse
-TESTS += tests/codec/t_codec tests/codec/t_mask tests/codec/t_sparse
+check_PROGRAMS += tests/codec/t_codec tests/codec/t_mask tests/codec/t_sparse tests/codec/t_store
+TESTS += tests/codec/t_codec tests/codec/t_mask tests/codec/t_sparse tests/codec/t_store
 
 tests_codec_t_codec_SOURCES = tests/codec/t_codec.c tests/codec/pair.c tests/codec/pair.h \
 	tests/codec/plain.c tests/codec/plain.h
+
+# The thread of the store, watched for data races: all that it runs is compiled for that.
+if HAVE_TSAN
+check_PROGRAMS += tests/codec/t_store_tsan
+TESTS += tests/codec/t_store_tsan
+tests_codec_t_store_tsan_SOURCES = tests/codec/t_store.c \
+	src/codec/pool.c src/codec/store.c src/codec/store_file.c \
+	src/util/file.c src/util/log.c src/util/rng.c src/util/status.c
+tests_codec_t_store_tsan_CFLAGS = $(AM_CFLAGS) -fsanitize=thread -O1
+tests_codec_t_store_tsan_LDADD = $(TR_LIBS_FOUND) $(CMOCKA_LIBS)
+endif

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "codec/store_parts.h"
+#include "util/file.h"
+
+enum { PAGE = 4096, TITLE = 256, LAYOUT = 1 };
+
+static const char magic[16] = "trireme memory\n";
+static const uint64_t order = 0x0102030405060708u;
+
+struct head {
+    char magic[16];
+    uint64_t order;
+    int64_t version, bytes, count, total; /* of a record; samples; of the file */
+    uint64_t word[2];
+    char title[TITLE];
+    uint64_t table_sum, sum;
+};
+
+struct entry {
+    int64_t sample;
+    uint64_t sum;
+};
+
+static int64_t records_at(int64_t count)
+{
+    return PAGE + (count * (int64_t)sizeof(struct entry) + PAGE - 1) / PAGE * PAGE;
+}
+
+static uint64_t sum_of_head(const struct head *h)
+{
+    return XXH3_64bits(h, offsetof(struct head, sum));
+}
+
+static uint64_t sum_of_table(const struct entry *table, int64_t count)
+{
+    return XXH3_64bits(table, (size_t)count * sizeof *table);
+}
+
+/* ---- save ---- */
+
+static enum tr_status cannot_write(const char *path)
+{
+    return TR_FAIL(TR_EIO,
+                   "cannot save what is remembered of samples to %s: %s; the checkpoint would not "
+                   "be whole, so make room there or save elsewhere",
+                   path, strerror(errno));
+}
+
+static enum tr_status write_records(struct tr_store *s, int fd, const char *path,
+                                    struct entry *table)
+{
+    int64_t at = records_at(s->count), n = 0;
+
+    for (int64_t i = 0; i < s->known; i++) {
+        void *record;
+        int failed;
+        if (!s->has[i])
+            continue;
+        TR_TRY(tr_store_take(s, s->sample[i], false, &record));
+        table[n].sample = s->sample[i];
+        table[n].sum = XXH3_64bits(record, (size_t)s->how.bytes);
+        failed = tr_write_at(fd, record, s->stride, at + n * s->stride);
+        tr_store_give(s, TR_STORE_SAME);
+        if (failed)
+            return cannot_write(path);
+        n++;
+    }
+    TR_ASSERT(n == s->count);
+    return TR_OK;
+}
+
+/* The head last, when all it speaks for is on the disk. */
+static enum tr_status write_all(struct tr_store *s, int fd, const char *path, struct entry *table,
+                                struct head *h)
+{
+    TR_TRY(write_records(s, fd, path, table));
+    h->table_sum = sum_of_table(table, s->count);
+    if (ftruncate(fd, h->total) != 0 ||
+        tr_write_at(fd, table, s->count * (int64_t)sizeof *table, PAGE) != 0 || fsync(fd) != 0)
+        return cannot_write(path);
+    h->sum = sum_of_head(h);
+    if (tr_write_at(fd, h, sizeof *h, 0) != 0 || fsync(fd) != 0)
+        return cannot_write(path);
+    return TR_OK;
+}
+
+static enum tr_status write_new(struct tr_store *s, const char *path, struct head *h)
+{
+    struct entry *table = calloc((size_t)s->count + 1, sizeof *table);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    enum tr_status status;
+
+    if (fd < 0)
+        status = cannot_write(path);
+    else if (!table)
+        status = TR_FAIL(TR_ERESOURCE, "no memory left to list %lld samples", (long long)s->count);
+    else
+        status = write_all(s, fd, path, table, h);
+    if (fd >= 0 && close(fd) != 0 && status == TR_OK)
+        status = cannot_write(path);
+    free(table);
+    return status;
+}
+
+static enum tr_status move(const char *from, const char *to)
+{
+    char *copy = tr_format("%s", to);
+    enum tr_status status;
+
+    if (rename(from, to) != 0)
+        status = cannot_write(to);
+    else
+        status = tr_fsync_path(dirname(copy));
+    free(copy);
+    return status;
+}
+
+enum tr_status tr_store_save(struct tr_store *s, const char *path, const char *title,
+                             const uint64_t word[2])
+{
+    struct head h;
+    char *part = tr_format("%s.part", path);
+    enum tr_status status;
+
+    memset(&h, 0, sizeof h);
+    memcpy(h.magic, magic, sizeof magic);
+    h.order = order;
+    h.version = LAYOUT;
+    h.bytes = s->how.bytes;
+    h.count = s->count;
+    h.total = records_at(s->count) + s->count * s->stride;
+    memcpy(h.word, word, sizeof h.word);
+    TR_ASSERT(strlen(title) < TITLE);
+    memcpy(h.title, title, strlen(title));
+    status = write_new(s, part, &h);
+    if (status == TR_OK)
+        status = move(part, path);
+    if (status != TR_OK)
+        unlink(part);
+    free(part);
+    return status;
+}
+
+/* ---- load ---- */
+
+static enum tr_status not_whole(const char *path, const char *why)
+{
+    return TR_FAIL(TR_EDATA,
+                   "%s, which should hold what was remembered of samples, %s; resume from another "
+                   "checkpoint, or without this file: then every sample is sent whole once more",
+                   path, why);
+}
+
+static enum tr_status check_head(const struct tr_store *s, const char *path, const struct head *h,
+                                 const char *title, int64_t size)
+{
+    if (memcmp(h->magic, magic, sizeof magic) != 0)
+        return not_whole(path, "was not finished or is something else");
+    if (h->order != order)
+        return not_whole(path, "was written by a machine of another byte order");
+    if (h->version != LAYOUT)
+        return not_whole(path, "is of another version of this program");
+    if (h->sum != sum_of_head(h) || h->title[TITLE - 1] != '\0')
+        return not_whole(path, "has a damaged head");
+    if (strcmp(h->title, title) != 0)
+        return TR_FAIL(TR_EDATA,
+                       "%s holds what was remembered of samples for \"%s\", but this is \"%s\"; "
+                       "resume that run with its own options, or without this file",
+                       path, h->title, title);
+    if (h->bytes != s->how.bytes)
+        return TR_FAIL(TR_EDATA,
+                       "%s holds %lld bytes of each sample, but this run remembers %lld; resume "
+                       "with the options of that run, or without this file",
+                       path, (long long)h->bytes, (long long)s->how.bytes);
+    if (size != h->total || h->total != records_at(h->count) + h->count * s->stride)
+        return not_whole(path, "is cut off");
+    if (h->count > s->how.capacity)
+        return TR_FAIL(TR_ECONFIG,
+                       "%s holds %lld samples and there is room for %lld; give "
+                       "--max-activation-cache-size at least the first",
+                       path, (long long)h->count, (long long)s->how.capacity);
+    return TR_OK;
+}
+
+static enum tr_status cannot_read(const char *path)
+{
+    if (errno == ENODATA)
+        return not_whole(path, "is cut off");
+    return TR_FAIL(TR_EIO,
+                   "cannot read what was remembered of samples from %s: %s; without it a resumed "
+                   "run is not the one that was saved",
+                   path, strerror(errno));
+}
+
+static enum tr_status read_record(struct tr_store *s, int fd, const char *path,
+                                  const struct entry *entry, int64_t at)
+{
+    enum tr_status status = TR_OK;
+    void *record;
+
+    if (entry->sample < 0 || tr_store_has(s, entry->sample))
+        return not_whole(path, "has a damaged table");
+    TR_TRY(tr_store_take(s, entry->sample, true, &record));
+    if (tr_read_at(fd, record, s->stride, at) != 0)
+        status = cannot_read(path);
+    else if (XXH3_64bits(record, (size_t)s->how.bytes) != entry->sum)
+        status = not_whole(path, "has a damaged record");
+    tr_store_give(s, status == TR_OK ? TR_STORE_NEW : TR_STORE_GONE);
+    return status;
+}
+
+static enum tr_status read_records(struct tr_store *s, int fd, const char *path,
+                                   const struct entry *table, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        TR_TRY(read_record(s, fd, path, &table[i], records_at(count) + i * s->stride));
+    return TR_OK;
+}
+
+static enum tr_status read_all(struct tr_store *s, int fd, const char *path, const char *title,
+                               struct head *h)
+{
+    struct stat st;
+    struct entry *table;
+    enum tr_status status;
+
+    if (fstat(fd, &st) != 0 || tr_read_at(fd, h, sizeof *h, 0) != 0)
+        return cannot_read(path);
+    TR_TRY(check_head(s, path, h, title, st.st_size));
+    table = calloc((size_t)h->count + 1, sizeof *table);
+    if (!table)
+        return TR_FAIL(TR_ERESOURCE, "no memory left to list %lld samples", (long long)h->count);
+    if (tr_read_at(fd, table, h->count * (int64_t)sizeof *table, PAGE) != 0)
+        status = cannot_read(path);
+    else if (sum_of_table(table, h->count) != h->table_sum)
+        status = not_whole(path, "has a damaged table");
+    else
+        status = read_records(s, fd, path, table, h->count);
+    free(table);
+    return status;
+}
+
+enum tr_status tr_store_load(struct tr_store *s, const char *path, const char *title,
+                             uint64_t word[2])
+{
+    struct head h;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    enum tr_status status;
+
+    TR_ASSERT(s->known == 0);
+    if (fd < 0)
+        return cannot_read(path);
+    status = read_all(s, fd, path, title, &h);
+    close(fd);
+    if (status == TR_OK)
+        memcpy(word, h.word, sizeof h.word);
+    else
+        tr_store_clear(s);
+    return status;
+}
