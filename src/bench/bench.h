@@ -68,6 +68,15 @@ struct tr_bench_coll {
 enum tr_status tr_bench_coll(struct tr_bench *b, const struct tr_bench_coll *how) TR_MUST_CHECK;
 
 /*
+ * What compresses, on `bytes` of numbers of that type: bits for each (in rows as wide as the model),
+ * differences, the largest, every tenth, and all of that together.  On a host on one core of each rank.
+ * Speeds are bytes of numbers in a second, there and back, also as a part of what a copy of them has.  The
+ * bytes that go over a link and what comes of them are compared with those of the plain operations.
+ * TR_ERESOURCE without memory.
+ */
+enum tr_status tr_bench_codec(struct tr_bench *b, enum tr_dtype type, int64_t bytes) TR_MUST_CHECK;
+
+/*
  * A checkpoint's pattern: one file in `folder`, each rank writes `bytes` of it in its own place, in blocks,
  * and flushes them to the disk; then each reads what the rank after it wrote, with the page cache told to
  * forget it.  The file is removed.  b->write_gbs is how fast they wrote.  TR_ERESOURCE if there is no

@@ -45,10 +45,11 @@ static const struct tr_opt rows[] = {
     CHOICE(call, "call", "all", "coll: which call is measured"),
     CHOICE(group, "group", "world",
            "coll: among which ranks, as training groups them; all at once"),
-    CHOICE(datatype, "datatype", "fp32", "coll: type of the elements"),
+    CHOICE(datatype, "datatype", "fp32", "coll, codec: type of the elements"),
     OPT(TEXT, min_bytes, "min-bytes", "8", ANY,
         "coll: the least size; K, M and G are powers of 1024"),
-    OPT(TEXT, max_bytes, "max-bytes", "16M", ANY, "coll: the greatest size"),
+    OPT(TEXT, max_bytes, "max-bytes", "16M", ANY,
+        "coll: the greatest size; codec: the size"),
     OPT(INT, step_factor, "step-factor", "8", COUNT, "coll: from one size to the next"),
     OPT(TEXT, folder, "folder", ".", ANY, "io: where the file is written, and removed"),
     OPT(INT, file_mib, "file-mib", "64", COUNT, "io: MiB of each rank"),
@@ -93,7 +94,7 @@ static const char default_model[] =
     "--micro-batch-size 1 --train-iters 1 --lr 1e-4 --mock-data";
 
 const struct tr_doc tr_doc_bench = {
-    .synopsis = "trireme bench gemm|coll|io|node|machine... [OPTION...]\n"
+    .synopsis = "trireme bench gemm|coll|codec|io|node|machine... [OPTION...]\n"
                 "srun trireme bench ...",
     .about =
         "Measure what training would use, with the device, the transport and the groups that it "
@@ -113,6 +114,9 @@ const struct tr_doc tr_doc_bench = {
         "\n"
         "coll: collective calls and messages by size, in the columns of nccl-tests with its bus "
         "bandwidth; by --group, and by --distributed-backend, also over a slow network.\n"
+        "\n"
+        "codec: what compresses for slow networks, there and back, on one core of each rank or on "
+        "its GPU, beside a copy of the same numbers.\n"
         "\n"
         "io: one file that all ranks write and flush, and read, each what another wrote.\n"
         "\n"
@@ -168,12 +172,12 @@ static enum tr_status count_parts(int argc, char **argv, int *parts)
     for (*parts = 0; *parts < argc && argv[*parts][0] != '-' && argv[*parts][0] != '@'; ++*parts)
         if (!part_of(argv[*parts]))
             return TR_FAIL(TR_ECONFIG,
-                           "trireme bench cannot '%s', only gemm, coll, io, node and machine",
+                           "trireme bench cannot '%s', only gemm, coll, codec, io, node and machine",
                            argv[*parts]);
     if (*parts == 0)
         return TR_FAIL(
             TR_ECONFIG,
-            "trireme bench needs to be told what to measure: gemm, coll, io, node or machine");
+            "trireme bench needs to be told what to measure: gemm, coll, codec, io, node or machine");
     return TR_OK;
 }
 
@@ -228,6 +232,15 @@ static enum tr_status run_coll(const struct bench *o, struct tr_bench *b, struct
     return tr_bench_coll(b, &how);
 }
 
+static enum tr_status run_codec(const struct bench *o, struct tr_bench *b, struct outcome *x)
+{
+    int64_t bytes = 0;
+
+    (void)x;
+    TR_TRY(bytes_of("max-bytes", o->max_bytes, &bytes));
+    return tr_bench_codec(b, (enum tr_dtype)o->datatype, bytes);
+}
+
 static enum tr_status run_io(const struct bench *o, struct tr_bench *b, struct outcome *x)
 {
     (void)x;
@@ -276,6 +289,7 @@ static const struct part *part_of(const char *name)
 {
     static const struct part all[] = {{"gemm", run_gemm},
                                       {"coll", run_coll},
+                                      {"codec", run_codec},
                                       {"io", run_io},
                                       {"node", run_node},
                                       {"machine", run_machine}};

@@ -58,7 +58,7 @@ static void count_all_wide(const uint32_t *x, int64_t n, uint32_t *count)
     int64_t i = 0;
 
     for (; i + COPIES <= n; i += COPIES)
-        for (int c = 0; c < COPIES; c++)
+        for (uint32_t c = 0; c < COPIES; c++)
             count[c * MOST_DIGIT + ((x[i + c] & 0x7fffffff) >> shift)]++;
     for (; i < n; i++)
         count[(x[i] & 0x7fffffff) >> shift]++;
@@ -70,7 +70,7 @@ static void count_all_half(const uint16_t *x, int64_t n, uint32_t *count)
     int64_t i = 0;
 
     for (; i + COPIES <= n; i += COPIES)
-        for (int c = 0; c < COPIES; c++)
+        for (uint32_t c = 0; c < COPIES; c++)
             count[c * MOST_DIGIT + ((x[i + c] & 0x7fff) >> shift)]++;
     for (; i < n; i++)
         count[(x[i] & 0x7fff) >> shift]++;
