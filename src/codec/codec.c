@@ -199,7 +199,8 @@ static enum tr_status none_open(const struct tr_codec_how *how, struct tr_codec_
 
 const struct tr_codec *tr_codec_find(const char *name)
 {
-    static const struct tr_codec *const all[] = {&none, &tr_codec_fixpoint};
+    static const struct tr_codec *const all[] = {&none, &tr_codec_fixpoint, &tr_codec_delta,
+                                                 &tr_codec_delta_lowbits};
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (strcmp(all[i]->name, name) == 0)

@@ -59,7 +59,8 @@ struct tr_codec_how {
     int64_t ahead;              /* samples of a step, which prefetch() takes */
 };
 
-/* Which block it is.  The samples of a block differ, and none is negative. */
+/* Which block it is.  The samples of a block differ, and none is negative.  Blocks under way at the same
+   time, sent but not yet decoded, have no sample in common. */
 struct tr_codec_key {
     int64_t step;
     const int64_t *sample;      /* [B] host memory, borrowed during the call */

@@ -1,5 +1,6 @@
 libtrireme_a_SOURCES += \
 	src/codec/codec.c src/codec/codec.h \
+	src/codec/delta.c \
 	src/codec/fixpoint.c \
 	src/codec/mask.c src/codec/mask.h \
 	src/codec/parts.h \

@@ -1,8 +1,9 @@
-check_PROGRAMS += tests/codec/t_codec tests/codec/t_mask tests/codec/t_sparse tests/codec/t_store
-TESTS += tests/codec/t_codec tests/codec/t_mask tests/codec/t_sparse tests/codec/t_store
+check_PROGRAMS += tests/codec/t_codec tests/codec/t_delta tests/codec/t_mask tests/codec/t_sparse tests/codec/t_store
+TESTS += tests/codec/t_codec tests/codec/t_delta tests/codec/t_mask tests/codec/t_sparse tests/codec/t_store
 
-tests_codec_t_codec_SOURCES = tests/codec/t_codec.c tests/codec/pair.c tests/codec/pair.h \
-	tests/codec/plain.c tests/codec/plain.h
+CODEC_WITH = tests/codec/pair.c tests/codec/pair.h tests/codec/plain.c tests/codec/plain.h
+tests_codec_t_codec_SOURCES = tests/codec/t_codec.c $(CODEC_WITH)
+tests_codec_t_delta_SOURCES = tests/codec/t_delta.c $(CODEC_WITH)
 
 # The thread of the store, watched for data races: all that it runs is compiled for that.
 if HAVE_TSAN

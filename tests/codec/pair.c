@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "check.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "codec/pair.h"
 #include "util/half.h"
+#include "util/rng.h"
 
 static void take(struct end *e, const struct tr_codec_how *how)
 {
@@ -135,4 +137,64 @@ void learn_block(struct pair *p, const struct tr_codec_key *key, const float *x)
     assert_ok(p->from.e->on->learn(p->from.e, &p->from.q, key, &p->from.x));
     assert_ok(p->to.e->on->learn(p->to.e, &p->to.q, key, &p->to.x));
     check_prints(p);
+}
+
+/* ---- what is drawn ---- */
+
+static uint64_t draws;
+
+static uint32_t word(void)
+{
+    return tr_rng_u32(tr_rng_key(20231, TR_STREAM_MOCK, 0, 7), draws++);
+}
+
+int64_t below(int64_t n)
+{
+    return word() % n;
+}
+
+void draw_block(const struct tr_codec_how *how, bool wild, float *x)
+{
+    const int64_t n = how->samples * how->tokens * how->width;
+    static const float odd[] = {INFINITY, -INFINITY, NAN, 1e5F, -7e4F, 65504.0F, 0.0F, -0.0F};
+
+    tr_rng_normal(tr_rng_key(11, TR_STREAM_MOCK, 1, (int64_t)word()), 0, n, x);
+    for (int64_t i = 0; i < n; i++) {
+        x[i] = rounded_to(how->dtype, ldexpf(x[i], (int)(i % how->width % 7) - 3));
+        if (wild && below(20) == 0)
+            x[i] = rounded_to(how->dtype, odd[below(8)]);
+    }
+}
+
+struct tr_codec_how draw_how(int number)
+{
+    static const enum tr_dtype types[] = {TR_F32, TR_F16, TR_BF16};
+    static const int few[] = {2, 4, 8};
+
+    return (struct tr_codec_how){
+        .samples = 1 + below(4),
+        .tokens = 1 + below(6),
+        .width = 1 + below(12),
+        .dtype = types[number % 3],
+        .fix = {.bits = 1 + number / 3 % 8,
+                .over = (unsigned)(number / 24 % 8),
+                .scale = number / 192 % 2 == 0 ? TR_SCALE_MAX : TR_SCALE_L2},
+        .keep_bits = few[below(3)],
+        .capacity = 12,
+        .ahead = 6,
+    };
+}
+
+const struct tr_backend *backend(int number)
+{
+    return tr_backend_find(number % 2 == 0 ? "cpu" : "ref");
+}
+
+void check_block(const struct tr_codec_how *how, const float *got, const float *want)
+{
+    for (int64_t i = 0; i < how->samples * how->tokens * how->width; i++) {
+        float w = rounded_to(how->dtype, want[i]);
+        if (isnan(w) ? !isnan(got[i]) : got[i] != w)
+            fail_msg("number %d is %.9g, not %.9g", (int)i, (double)got[i], (double)w);
+    }
 }

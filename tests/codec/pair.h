@@ -36,4 +36,23 @@ void learn_block(struct pair *p, const struct tr_codec_key *key, const float *x)
 
 void check_prints(struct pair *p);
 
+/* ---- what is drawn: the same in each run ---- */
+
+int64_t below(int64_t n);
+
+/* Parameters: HOWS of them are all types, bits, sets of dimensions and kinds of scales. */
+enum { HOWS = 3 * 8 * 8 * 2 };
+struct tr_codec_how draw_how(int number);
+
+/* Numbers around 0 that the type has, of a size that differs between channels; with `wild` some are
+   not finite, or too large for a half. */
+void draw_block(const struct tr_codec_how *how, bool wild, float *x);
+
+/* One of the backends that every machine has. */
+const struct tr_backend *backend(int number);
+
+/* What came out is what is wanted, rounded to the type: to the bit, but any NaN is as good as another, and
+   so is any sign of zero. */
+void check_block(const struct tr_codec_how *how, const float *got, const float *want);
+
 #endif

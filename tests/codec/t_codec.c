@@ -5,74 +5,8 @@
 #include <string.h>
 
 #include "codec/pair.h"
-#include "util/rng.h"
-
-/* ---- what is drawn ---- */
-
-static uint64_t draws;
-
-static uint32_t word(void)
-{
-    return tr_rng_u32(tr_rng_key(20231, TR_STREAM_MOCK, 0, 7), draws++);
-}
-
-static int64_t below(int64_t n)
-{
-    return word() % n;
-}
-
-/* Numbers around 0 that the type has, of a size that differs between channels; with `wild` some are
-   not finite, or too large for a half. */
-static void draw_block(const struct tr_codec_how *how, bool wild, float *x)
-{
-    const int64_t n = how->samples * how->tokens * how->width;
-    static const float odd[] = {INFINITY, -INFINITY, NAN, 1e5F, -7e4F, 65504.0F, 0.0F, -0.0F};
-
-    tr_rng_normal(tr_rng_key(11, TR_STREAM_MOCK, 1, (int64_t)word()), 0, n, x);
-    for (int64_t i = 0; i < n; i++) {
-        x[i] = rounded_to(how->dtype, ldexpf(x[i], (int)(i % how->width % 7) - 3));
-        if (wild && below(20) == 0)
-            x[i] = rounded_to(how->dtype, odd[below(8)]);
-    }
-}
-
-static struct tr_codec_how draw_how(int number)
-{
-    static const enum tr_dtype types[] = {TR_F32, TR_F16, TR_BF16};
-    static const int few[] = {2, 4, 8};
-
-    return (struct tr_codec_how){
-        .samples = 1 + below(4),
-        .tokens = 1 + below(6),
-        .width = 1 + below(12),
-        .dtype = types[number % 3],
-        .fix = {.bits = 1 + number / 3 % 8,
-                .over = (unsigned)(number / 24 % 8),
-                .scale = number / 192 % 2 == 0 ? TR_SCALE_MAX : TR_SCALE_L2},
-        .keep_bits = few[below(3)],
-        .capacity = 12,
-        .ahead = 6,
-    };
-}
-
-static const struct tr_backend *backend(int number)
-{
-    return tr_backend_find(number % 2 == 0 ? "cpu" : "ref");
-}
-
-/* Equal to the bit, but any NaN is as good as another, and so is any sign of zero. */
-static void check_block(const struct tr_codec_how *how, const float *got, const float *want)
-{
-    for (int64_t i = 0; i < how->samples * how->tokens * how->width; i++) {
-        float w = rounded_to(how->dtype, want[i]);
-        if (isnan(w) ? !isnan(got[i]) : got[i] != w)
-            fail_msg("number %d is %.9g, not %.9g", (int)i, (double)got[i], (double)w);
-    }
-}
 
 /* ---- fixpoint and none ---- */
-
-enum { HOWS = 384 }; /* 3 types, 8 bits, 8 sets of dimensions, 2 scales */
 
 static void fixpoint(void **state)
 {
