@@ -121,10 +121,11 @@ enum tr_status tr_ckpt_order_compare(const char *file, const struct tr_ckpt_orde
     if (consumed == 0 || (theirs == ours && (ours == 0 || consumed % ours == 0)))
         return TR_OK;
     if (theirs == 0)
-        return TR_FAIL(TR_EDATA,
-                       "%s was trained without --n-epochs, so the samples that it has seen are no part "
-                       "of an epoch: add --finetune to begin the first one with its weights",
-                       file);
+        return TR_FAIL(
+            TR_EDATA,
+            "%s was trained without --n-epochs, so the samples that it has seen are no part "
+            "of an epoch: add --finetune to begin the first one with its weights",
+            file);
     if (ours == 0)
         return TR_FAIL(TR_EDATA,
                        "%s was trained with --n-epochs, and without it the samples come in another "
@@ -136,10 +137,11 @@ enum tr_status tr_ckpt_order_compare(const char *file, const struct tr_ckpt_orde
 #undef NUMBER
     if (l.used == 0)
         return TR_OK;
-    return TR_FAIL(TR_EDATA,
-                   "%s stands within an epoch whose samples come in another order: it has %s; give the "
-                   "same options again, or --finetune to begin anew with its weights",
-                   file, l.text);
+    return TR_FAIL(
+        TR_EDATA,
+        "%s stands within an epoch whose samples come in another order: it has %s; give the "
+        "same options again, or --finetune to begin anew with its weights",
+        file, l.text);
 }
 
 void tr_ckpt_course_follow(const struct tr_ckpt_course *course, struct tr_shape *shape)

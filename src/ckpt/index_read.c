@@ -162,8 +162,8 @@ static enum tr_status get_course(hid_t root, struct tr_ckpt_course *c)
 
 static enum tr_status get_order(hid_t root, struct tr_ckpt_order *o)
 {
-#define NUMBER(field, attribute, options)      \
-    if (H5Aexists(root, attribute) > 0)        \
+#define NUMBER(field, attribute, options) \
+    if (H5Aexists(root, attribute) > 0)   \
         TR_TRY(get_int(root, attribute, &o->field));
     TR_ORDER_OF(NUMBER)
 #undef NUMBER

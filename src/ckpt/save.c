@@ -88,9 +88,8 @@ static void add_sums(struct save *v)
 static struct tr_ckpt_about about_of(const struct tr_ckpt_state *state,
                                      const struct tr_shape *shape)
 {
-    struct tr_ckpt_about a = {.state = *state,
-                              .course = tr_ckpt_course_of(shape),
-                              .order = tr_ckpt_order_of(shape)};
+    struct tr_ckpt_about a = {
+        .state = *state, .course = tr_ckpt_course_of(shape), .order = tr_ckpt_order_of(shape)};
 
 #define MODEL(attribute, field) a.field = shape->field;
     TR_CKPT_MODEL_OF(MODEL)

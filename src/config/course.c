@@ -15,7 +15,7 @@ static bool by_samples(const struct tr_config *c)
 /* Which option tells the length of the run. */
 static const char *told_by(const struct tr_config *c)
 {
-    return by_samples(c)                   ? "train-samples"
+    return by_samples(c)                 ? "train-samples"
            : c->n_epochs != TR_UNSET_INT ? "n-epochs"
                                          : "train-iters";
 }
@@ -28,12 +28,10 @@ static enum tr_status check_unit(const struct tr_config *c, const struct length 
 
     if ((samples ? l->iters : l->samples) == l->none)
         return TR_OK;
-    return TR_FAIL(TR_ECONFIG,
-                   "--%s counts %s, but the run is told in %s by --%s: give --%s instead",
-                   samples ? l->iters_name : l->samples_name, samples ? "iterations" : "samples",
-                   samples ? "samples" : "iterations",
-                   told_by(c),
-                   samples ? l->samples_name : l->iters_name);
+    return TR_FAIL(
+        TR_ECONFIG, "--%s counts %s, but the run is told in %s by --%s: give --%s instead",
+        samples ? l->iters_name : l->samples_name, samples ? "iterations" : "samples",
+        samples ? "samples" : "iterations", told_by(c), samples ? l->samples_name : l->iters_name);
 }
 
 /* The length in samples, or -1 if it was not given. */
@@ -55,18 +53,21 @@ static enum tr_status check_epochs(const struct tr_config *c, const struct tr_sh
                        "--n-epochs and --%s both tell the length of the run: give one of them",
                        by_samples(c) ? "train-samples" : "train-iters");
     if (c->dataloader_type == TR_LOADER_CYCLIC)
-        return TR_FAIL(TR_ECONFIG, "--dataloader-type cyclic is another order of the samples than that "
-                                   "of --n-epochs: remove one of the two");
+        return TR_FAIL(TR_ECONFIG,
+                       "--dataloader-type cyclic is another order of the samples than that "
+                       "of --n-epochs: remove one of the two");
     if (c->eval_iters != 0 && c->eval_iters != usual)
-        return TR_FAIL(TR_ECONFIG,
-                       "--eval-iters %lld is how long an evaluation is, and with --n-epochs each takes "
-                       "every sample once: remove it, or give 0 to leave evaluation out",
-                       (long long)c->eval_iters);
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--eval-iters %lld is how long an evaluation is, and with --n-epochs each takes "
+            "every sample once: remove it, or give 0 to leave evaluation out",
+            (long long)c->eval_iters);
     if (c->eod_mask_loss && c->eval_iters != 0 && s->micro_batch > 1)
-        return TR_FAIL(TR_ECONFIG,
-                       "--eod-mask-loss makes the loss a mean over what counts in a micro-batch, so of "
-                       "several samples the evaluation of --n-epochs could not tell which are its "
-                       "last: give --micro-batch-size 1, or --eval-iters 0");
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--eod-mask-loss makes the loss a mean over what counts in a micro-batch, so of "
+            "several samples the evaluation of --n-epochs could not tell which are its "
+            "last: give --micro-batch-size 1, or --eval-iters 0");
     return TR_OK;
 }
 
@@ -77,17 +78,18 @@ static enum tr_status find_blocks(const struct tr_config *c, struct tr_shape *s)
 
     s->blocks = known->counted ? known->of[0] : c->data_blocks;
     if (s->blocks == TR_UNSET_INT)
-        return TR_FAIL(TR_ECONFIG,
-                       "--n-epochs %lld must know how many samples of --seq-length tokens the training "
-                       "data have, and they %s: %sgive --data-blocks N",
-                       (long long)c->n_epochs,
-                       c->mock_data ? "are made, not read" : "cannot be read here",
-                       c->mock_data ? "" : "give a --data-path that can, or ");
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--n-epochs %lld must know how many samples of --seq-length tokens the training "
+            "data have, and they %s: %sgive --data-blocks N",
+            (long long)c->n_epochs, c->mock_data ? "are made, not read" : "cannot be read here",
+            c->mock_data ? "" : "give a --data-path that can, or ");
     if (s->blocks / s->d >= INT32_MAX)
-        return TR_FAIL(TR_ECONFIG,
-                       "--n-epochs orders at most 2147483647 samples of a replica, and here each has "
-                       "%lld: use more replicas, or --train-samples",
-                       (long long)(s->blocks / s->d));
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--n-epochs orders at most 2147483647 samples of a replica, and here each has "
+            "%lld: use more replicas, or --train-samples",
+            (long long)(s->blocks / s->d));
     return TR_OK;
 }
 
@@ -100,13 +102,15 @@ static enum tr_status epochs(const struct tr_config *c, struct tr_shape *s)
     TR_TRY(find_blocks(c, s));
     iterations = s->blocks / s->d / own;
     if (iterations == 0)
-        return TR_FAIL(TR_ECONFIG,
-                       "the training data have %lld samples of --seq-length %lld tokens, and one "
-                       "iteration takes %lld from each of %d replicas, so an epoch has none: give more "
-                       "data, or a smaller --global-batch-size or --seq-length",
-                       (long long)s->blocks, (long long)s->seq, (long long)own, s->d);
+        return TR_FAIL(
+            TR_ECONFIG,
+            "the training data have %lld samples of --seq-length %lld tokens, and one "
+            "iteration takes %lld from each of %d replicas, so an epoch has none: give more "
+            "data, or a smaller --global-batch-size or --seq-length",
+            (long long)s->blocks, (long long)s->seq, (long long)own, s->d);
     if (c->n_epochs > INT64_MAX / s->blocks)
-        return TR_FAIL(TR_ECONFIG, "--n-epochs %lld are more samples than can be counted: give fewer",
+        return TR_FAIL(TR_ECONFIG,
+                       "--n-epochs %lld are more samples than can be counted: give fewer",
                        (long long)c->n_epochs);
     s->epochs = c->n_epochs;
     s->epoch_samples = iterations * s->global_batch;
@@ -137,8 +141,9 @@ enum tr_status tr_shape_length(const struct tr_config *c, struct tr_shape *s)
     if (c->n_epochs != TR_UNSET_INT)
         return epochs(c, s);
     if (c->data_blocks != TR_UNSET_INT)
-        return TR_FAIL(TR_ECONFIG, "--data-blocks counts the samples of --n-epochs, and this run is told "
-                                   "otherwise: remove it, or give --n-epochs");
+        return TR_FAIL(TR_ECONFIG,
+                       "--data-blocks counts the samples of --n-epochs, and this run is told "
+                       "otherwise: remove it, or give --n-epochs");
     if (c->train_iters == TR_UNSET_INT && !by_samples(c))
         return TR_FAIL(TR_ECONFIG, "the length of the run is not known: give --train-iters, "
                                    "--train-samples or --n-epochs");

@@ -42,7 +42,7 @@ struct tr_data {
     int parts;
     struct part *part;
     struct mixture of[TR_SPLITS];
-    struct tr_mock *mock; /* instead of parts */
+    struct tr_mock *mock;    /* instead of parts */
     struct tr_epochs epochs; /* the order of training, with --n-epochs */
     bool by_epochs;
     int64_t vocab;
@@ -362,11 +362,12 @@ static enum tr_status check_single(const struct tr_data *x)
 {
     for (int k = 0; k < TR_SPLITS; k++)
         if (x->of[k].parts > 1)
-            return TR_FAIL(TR_ECONFIG,
-                           "--n-epochs takes every sample once in each pass, and %d data sets with "
-                           "weights would each end at another time: give one prefix, made of all of "
-                           "them (`trireme data merge`)",
-                           x->of[k].parts);
+            return TR_FAIL(
+                TR_ECONFIG,
+                "--n-epochs takes every sample once in each pass, and %d data sets with "
+                "weights would each end at another time: give one prefix, made of all of "
+                "them (`trireme data merge`)",
+                x->of[k].parts);
     return TR_OK;
 }
 
@@ -378,10 +379,11 @@ static int64_t most_blocks(const struct tr_config *c, int split)
 
 static void print_blocks(const struct tr_blocks *b, int split)
 {
-    tr_print_rank0(" > %s: %lld samples of %lld tokens, each once in an epoch; of %lld tokens %lld at "
-                   "the end are left over\n",
-                   long_names[split], (long long)b->count, (long long)b->seq, (long long)b->tokens,
-                   (long long)(b->count > 0 ? b->tokens - b->count * b->seq - 1 : b->tokens));
+    tr_print_rank0(
+        " > %s: %lld samples of %lld tokens, each once in an epoch; of %lld tokens %lld at "
+        "the end are left over\n",
+        long_names[split], (long long)b->count, (long long)b->seq, (long long)b->tokens,
+        (long long)(b->count > 0 ? b->tokens - b->count * b->seq - 1 : b->tokens));
 }
 
 /* tr_shape_of() knew them from rank 0, or was told. */
@@ -391,10 +393,11 @@ static enum tr_status check_counted(const struct tr_data *x, const struct tr_sha
 
     if (m->size == s->blocks)
         return TR_OK;
-    return TR_FAIL(TR_EDATA,
-                   "%s has %lld samples for training here, and the run was started for %lld: copy it to "
-                   "this node again",
-                   m->part->prefix, (long long)m->size, (long long)s->blocks);
+    return TR_FAIL(
+        TR_EDATA,
+        "%s has %lld samples for training here, and the run was started for %lld: copy it to "
+        "this node again",
+        m->part->prefix, (long long)m->size, (long long)s->blocks);
 }
 
 static enum tr_status open_blocks(const struct tr_config *c, const struct tr_shape *s,
@@ -432,8 +435,8 @@ static enum tr_status count_part(const struct tr_config *c, const struct tr_data
     TR_TRY(bound_part(c, x, p));
     for (int k = 0; k < TR_SPLITS; k++)
         if (takes_from(x, k, p))
-            out->of[k] = tr_blocks_of(
-                tr_blocks_tokens(&p->index, p->bound[k], p->bound[k + 1]), c->seq_length);
+            out->of[k] = tr_blocks_of(tr_blocks_tokens(&p->index, p->bound[k], p->bound[k + 1]),
+                                      c->seq_length);
     return TR_OK;
 }
 
@@ -447,11 +450,12 @@ static enum tr_status count_all(const struct tr_config *c, struct tr_data *x,
     for (int i = 0; i < x->parts; i++)
         TR_TRY(count_part(c, x, &x->part[i], out));
     if (most > out->of[TR_SPLIT_TRAIN])
-        return TR_FAIL(TR_ECONFIG,
-                       "--data-blocks %lld are more samples of --seq-length %lld tokens than %s has for "
-                       "training, %lld: leave it out to use all",
-                       (long long)most, (long long)c->seq_length,
-                       x->of[TR_SPLIT_TRAIN].part->prefix, (long long)out->of[TR_SPLIT_TRAIN]);
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--data-blocks %lld are more samples of --seq-length %lld tokens than %s has for "
+            "training, %lld: leave it out to use all",
+            (long long)most, (long long)c->seq_length, x->of[TR_SPLIT_TRAIN].part->prefix,
+            (long long)out->of[TR_SPLIT_TRAIN]);
     if (most >= 0)
         out->of[TR_SPLIT_TRAIN] = most;
     out->counted = true;
@@ -477,10 +481,11 @@ enum tr_status tr_data_count(const struct tr_config *c, struct tr_blocks_known *
 
 static void print_epochs(const struct tr_shape *s)
 {
-    tr_print_rank0("> %lld epochs of %lld iterations: of %lld samples each takes %lld, in shares of %d "
-                   "replicas\n",
-                   (long long)s->epochs, (long long)(s->epoch_samples / s->global_batch),
-                   (long long)s->blocks, (long long)s->epoch_samples, s->d);
+    tr_print_rank0(
+        "> %lld epochs of %lld iterations: of %lld samples each takes %lld, in shares of %d "
+        "replicas\n",
+        (long long)s->epochs, (long long)(s->epoch_samples / s->global_batch), (long long)s->blocks,
+        (long long)s->epoch_samples, s->d);
 }
 
 static void open_mock(const struct tr_config *c, const struct tr_shape *s, struct tr_data *x)
@@ -509,8 +514,7 @@ static enum tr_status open_cyclic(const struct tr_shape *s, struct tr_data *x)
 }
 
 static enum tr_status open_all(const struct tr_config *c, const struct tr_shape *s,
-                               struct tr_data *x, struct tr_comm *world,
-                               const struct tr_opener *by)
+                               struct tr_data *x, struct tr_comm *world, const struct tr_opener *by)
 {
     if (c->mock_data)
         open_mock(c, s, x);
@@ -528,8 +532,7 @@ static enum tr_status open_all(const struct tr_config *c, const struct tr_shape 
 }
 
 enum tr_status tr_data_open(const struct tr_config *c, const struct tr_shape *s,
-                            struct tr_comm *world, const struct tr_opener *by,
-                            struct tr_data **out)
+                            struct tr_comm *world, const struct tr_opener *by, struct tr_data **out)
 {
     struct tr_data *x = calloc(1, sizeof *x);
     enum tr_status status;

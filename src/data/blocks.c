@@ -18,8 +18,8 @@ int64_t tr_blocks_of(int64_t tokens, int64_t seq)
     return tokens > 0 ? (tokens - 1) / seq : 0;
 }
 
-void tr_blocks_open(const struct tr_index *x, int64_t first, int64_t last, int64_t seq, int64_t most,
-                    struct tr_blocks *out)
+void tr_blocks_open(const struct tr_index *x, int64_t first, int64_t last, int64_t seq,
+                    int64_t most, struct tr_blocks *out)
 {
     int64_t begin = 0; /* of the sequence under way, in the stream */
     int64_t k = 0;

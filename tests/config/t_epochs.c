@@ -75,8 +75,9 @@ static void told(void **state)
     assert_int_equal(s.train_iters, 7 * 2);
     assert_ok(shape_of("--data-blocks 200 --mock-data", false, &s));
     assert_int_equal(s.epoch_samples, 192);
-    assert_fails(TR_ECONFIG, "and they cannot be read here: give a --data-path that can, or give "
-                             "--data-blocks N",
+    assert_fails(TR_ECONFIG,
+                 "and they cannot be read here: give a --data-path that can, or give "
+                 "--data-blocks N",
                  shape_of("", false, &s));
     assert_fails(TR_ECONFIG, "and they are made, not read: give --data-blocks N",
                  shape_of("--mock-data", false, &s));
@@ -95,8 +96,9 @@ static void bad(void **state)
         {"--eod-mask-loss --vocab-size 101", "give --micro-batch-size 1, or --eval-iters 0"},
         {"--lr-decay-samples 500", "but the run is told in iterations by --n-epochs: give "
                                    "--lr-decay-iters instead"},
-        {"--global-batch-size 1200", "have 1003 samples of --seq-length 32 tokens, and one iteration "
-                                     "takes 300 from each of 4 replicas"},
+        {"--global-batch-size 1200",
+         "have 1003 samples of --seq-length 32 tokens, and one iteration "
+         "takes 300 from each of 4 replicas"},
         {"--lr-decay-iters 5 --lr-warmup-iters 5", "(--lr-decay-iters, or --n-epochs)"},
     };
     struct tr_shape s;

@@ -24,8 +24,8 @@ static struct tr_shape shape_of(int64_t blocks, int d, int64_t batch, int micros
 /* Computed in Python from the description in the header, with a Philox of its own. */
 static void golden(void **state)
 {
-    static const int64_t expected[] = {5, 7, 22, 18, 6, 9, 14, 20, 8, 0, 17, 19, 11, 4, 12, 21,
-                                       3, 1, 16, 18, 9, 10, 13, 12, 5, 4, 14, 20, 8, 0, 15, 21};
+    static const int64_t expected[] = {5, 7, 22, 18, 6, 9,  14, 20, 8, 0, 17, 19, 11, 4, 12, 21,
+                                       3, 1, 16, 18, 9, 10, 13, 12, 5, 4, 14, 20, 8,  0, 15, 21};
     const struct tr_shape s = shape_of(23, 2, 2, 2);
     struct tr_epochs x;
 
@@ -197,9 +197,8 @@ static void other_seeds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden),        cmocka_unit_test(shares),
-        cmocka_unit_test(once),          cmocka_unit_test(other_batches),
-        cmocka_unit_test(any_order),     cmocka_unit_test(fair),
+        cmocka_unit_test(golden),        cmocka_unit_test(shares),    cmocka_unit_test(once),
+        cmocka_unit_test(other_batches), cmocka_unit_test(any_order), cmocka_unit_test(fair),
         cmocka_unit_test(other_seeds),
     };
     return run_tap(tests);

@@ -122,3 +122,13 @@ EXTRA_DIST += tests/train/t_trace.sh
 # Numbers for programs.
 TESTS += tests/train/t_numbers.sh
 EXTRA_DIST += tests/train/t_numbers.sh
+
+# Training by epochs, evaluation of every sample.
+check_PROGRAMS += tests/train/t_evaluate
+check_SCRIPTS += tests/train/t_evaluate.4.mpi
+CLEANFILES += tests/train/t_evaluate.4.mpi
+TESTS += tests/train/t_evaluate.4.mpi tests/train/t_epochs.sh
+EXTRA_DIST += tests/train/t_epochs.sh
+
+tests/train/t_evaluate.4.mpi: tests/train/t_evaluate
+	$(AM_V_GEN)rm -f $@ && $(LN_S) t_evaluate $@
