@@ -8,49 +8,13 @@
 #include <xxhash.h>
 
 #include "comm/comm.h"
-#include "data/blend.h"
-#include "data/blocks.h"
-#include "data/cyclic.h"
-#include "data/epochs.h"
-#include "data/index.h"
-#include "data/mock.h"
-#include "data/samples.h"
+#include "data/batch_parts.h"
 #include "data/split.h"
 #include "util/log.h"
 #include "util/timer.h"
 
-/* One data set of a mixture. */
-struct part {
-    char *prefix;
-    double weight; /* of a sum of 1 */
-    struct tr_index index;
-    int64_t bound[TR_SPLITS + 1];
-    struct tr_samples samples[TR_SPLITS];
-    struct tr_blocks blocks[TR_SPLITS]; /* in their place, with --n-epochs */
-};
-
-/* The mixture that a split is made of. */
-struct mixture {
-    struct part *part; /* [parts] of those in tr_data; all three splits share them or none do */
-    int parts;
-    int64_t wanted, size;
-    struct tr_blend blend;   /* of more than one part */
-    struct tr_cyclic cyclic; /* if that order was asked for and there are samples */
-};
-
-struct tr_data {
-    int parts;
-    struct part *part;
-    struct mixture of[TR_SPLITS];
-    struct tr_mock *mock;    /* instead of parts */
-    struct tr_epochs epochs; /* the order of training, with --n-epochs */
-    bool by_epochs;
-    int64_t vocab;
-    bool warned; /* that index maps cannot be saved */
-};
-
 static const char *const split_names[TR_SPLITS] = {"train", "valid", "test"};
-static const char *const long_names[TR_SPLITS] = {"train", "validation", "test"};
+const char *const tr_split_names[TR_SPLITS] = {"train", "validation", "test"};
 
 static enum tr_status read_weight(const char *option, const char *word, double *out)
 {
@@ -67,7 +31,7 @@ static enum tr_status read_weight(const char *option, const char *word, double *
 
 /* PREFIX, or WEIGHT PREFIX WEIGHT PREFIX ..., into part[count]. */
 static enum tr_status read_parts(const char *option, const struct tr_words *words,
-                                 struct part *part, int count)
+                                 struct tr_data_part *part, int count)
 {
     double sum = 0.0;
 
@@ -99,7 +63,7 @@ static enum tr_status count_parts(const char *option, const struct tr_words *wor
 }
 
 /* --data-path, or --train-data-path and its like. */
-static enum tr_status read_paths(const struct tr_config *c, struct tr_data *x)
+enum tr_status tr_data_read_paths(const struct tr_config *c, struct tr_data *x)
 {
     static const char *const names[] = {"train-data-path", "valid-data-path", "test-data-path",
                                         "data-path"};
@@ -107,7 +71,7 @@ static enum tr_status read_paths(const struct tr_config *c, struct tr_data *x)
                                       &c->data_path};
     enum { LISTS = sizeof names / sizeof names[0] };
     int count[LISTS];
-    struct part *next;
+    struct tr_data_part *next;
 
     for (int i = 0; i < LISTS; i++) {
         TR_TRY(count_parts(names[i], words[i], &count[i]));
@@ -134,9 +98,9 @@ static enum tr_status read_paths(const struct tr_config *c, struct tr_data *x)
 }
 
 /* Whether samples of this split are taken from that part. */
-static bool takes_from(const struct tr_data *x, int split, const struct part *p)
+bool tr_data_takes_from(const struct tr_data *x, int split, const struct tr_data_part *p)
 {
-    const struct mixture *m = &x->of[split];
+    const struct tr_data_mixture *m = &x->of[split];
 
     return p >= m->part && p < m->part + m->parts;
 }
@@ -150,7 +114,7 @@ static const char *base_of(const char *prefix)
 
 /* Data sets of one name from different folders must not take each other's maps for their own in a
    cache folder that they share. */
-static bool name_is_shared(const struct tr_data *x, const struct part *p)
+static bool name_is_shared(const struct tr_data *x, const struct tr_data_part *p)
 {
     for (int i = 0; i < x->parts; i++)
         if (strcmp(base_of(x->part[i].prefix), base_of(p->prefix)) == 0 &&
@@ -160,8 +124,8 @@ static bool name_is_shared(const struct tr_data *x, const struct part *p)
 }
 
 /* Where the index maps of a split lie: Megatron's names, by the data or in the cache folder. */
-static char *stem_of(const struct tr_config *c, const struct tr_data *x, const struct part *p,
-                     enum tr_split split, int64_t wanted)
+static char *stem_of(const struct tr_config *c, const struct tr_data *x,
+                     const struct tr_data_part *p, enum tr_split split, int64_t wanted)
 {
     char *where, *stem;
 
@@ -202,50 +166,51 @@ static void print_index(const struct tr_index *index, double seconds)
                    seconds, (long long)index->sequences);
 }
 
-static void print_split(const struct tr_data *x, const struct part *p)
+static void print_split(const struct tr_data *x, const struct tr_data_part *p)
 {
     const int64_t *bound = p->bound;
 
     tr_print_rank0(" > dataset split:\n");
     for (int k = 0; k < TR_SPLITS; k++)
-        if (takes_from(x, k, p))
+        if (tr_data_takes_from(x, k, p))
             tr_print_rank0("    %s:\n"
                            "     document indices in [%lld, %lld) total of %lld documents\n",
-                           long_names[k], (long long)bound[k], (long long)bound[k + 1],
+                           tr_split_names[k], (long long)bound[k], (long long)bound[k + 1],
                            (long long)(bound[k + 1] - bound[k]));
 }
 
 /* All of a data set that is named for one split goes to that split. */
-static enum tr_status bound_part(const struct tr_config *c, const struct tr_data *x, struct part *p)
+enum tr_status tr_data_bound_part(const struct tr_config *c, const struct tr_data *x,
+                                  struct tr_data_part *p)
 {
     if (c->data_path.count > 0)
         return tr_split_bounds(c->split, p->index.sequences, c->split_rounding, p->bound);
     p->bound[0] = 0;
     for (int k = 0; k < TR_SPLITS; k++)
-        p->bound[k + 1] = p->bound[k] + (takes_from(x, k, p) ? p->index.sequences : 0);
+        p->bound[k + 1] = p->bound[k] + (tr_data_takes_from(x, k, p) ? p->index.sequences : 0);
     return TR_OK;
 }
 
-static enum tr_status open_index(const struct tr_config *c, const struct tr_data *x, struct part *p,
-                                 const struct tr_opener *by)
+enum tr_status tr_data_open_index(const struct tr_config *c, const struct tr_data *x,
+                                  struct tr_data_part *p, const struct tr_opener *by)
 {
     double begin = tr_now();
 
     tr_print_rank0(" > building dataset index ...\n");
     TR_TRY(tr_index_open_by(p->prefix, by, &p->index));
     print_index(&p->index, tr_now() - begin);
-    TR_TRY(bound_part(c, x, p));
+    TR_TRY(tr_data_bound_part(c, x, p));
     print_split(x, p);
     return TR_OK;
 }
 
 /* Alone, a data set may leave a split empty; in a mixture its share of it would be missing. */
 static enum tr_status check_share(const struct tr_config *c, const struct tr_data *x,
-                                  const struct part *p, int split)
+                                  const struct tr_data_part *p, int split)
 {
-    const struct mixture *m = &x->of[split];
+    const struct tr_data_mixture *m = &x->of[split];
 
-    if (!takes_from(x, split, p) || m->parts == 1 || m->wanted == 0 ||
+    if (!tr_data_takes_from(x, split, p) || m->parts == 1 || m->wanted == 0 ||
         p->bound[split] < p->bound[split + 1])
         return TR_OK;
     return TR_FAIL(TR_EDATA,
@@ -253,15 +218,15 @@ static enum tr_status check_share(const struct tr_config *c, const struct tr_dat
                    "that mixture; take it out%s",
                    p->prefix, (long long)p->index.sequences,
                    c->data_path.count ? ", of which --split " : ", which",
-                   c->data_path.count ? c->split : "", long_names[split],
+                   c->data_path.count ? c->split : "", tr_split_names[split],
                    c->data_path.count ? " or change --split" : "");
 }
 
-static enum tr_status open_samples(const struct tr_config *c, struct tr_data *x, struct part *p,
-                                   enum tr_split split, struct tr_comm *world,
-                                   const struct tr_opener *by)
+static enum tr_status open_samples(const struct tr_config *c, struct tr_data *x,
+                                   struct tr_data_part *p, enum tr_split split,
+                                   struct tr_comm *world, const struct tr_opener *by)
 {
-    const struct mixture *m = &x->of[split];
+    const struct tr_data_mixture *m = &x->of[split];
     struct tr_samples_spec spec = {
         .sizes = p->index.sizes,
         .first = p->bound[split],
@@ -273,7 +238,7 @@ static enum tr_status open_samples(const struct tr_config *c, struct tr_data *x,
     char *stem;
     enum tr_status s;
 
-    if (!takes_from(x, (int)split, p) || spec.wanted == 0 || spec.first == spec.last)
+    if (!tr_data_takes_from(x, (int)split, p) || spec.wanted == 0 || spec.first == spec.last)
         return TR_OK;
     stem = stem_of(c, x, p, split, spec.wanted);
     s = tr_samples_open(&spec, p->prefix, stem, world, by, &x->warned, &p->samples[split]);
@@ -282,7 +247,7 @@ static enum tr_status open_samples(const struct tr_config *c, struct tr_data *x,
 }
 
 /* Ranks whose data differ in size would not even make the same collective calls. */
-static enum tr_status same_everywhere(struct tr_comm *world, const struct part *p)
+static enum tr_status same_everywhere(struct tr_comm *world, const struct tr_data_part *p)
 {
     int64_t mine = p->index.sequences, most = tr_comm_max(world, mine);
 
@@ -294,10 +259,11 @@ static enum tr_status same_everywhere(struct tr_comm *world, const struct part *
     return TR_OK;
 }
 
-static enum tr_status open_part(const struct tr_config *c, struct tr_data *x, struct part *p,
-                                struct tr_comm *world, const struct tr_opener *by)
+static enum tr_status open_part(const struct tr_config *c, struct tr_data *x,
+                                struct tr_data_part *p, struct tr_comm *world,
+                                const struct tr_opener *by)
 {
-    enum tr_status s = open_index(c, x, p, by);
+    enum tr_status s = tr_data_open_index(c, x, p, by);
 
     for (int k = 0; k < TR_SPLITS && s == TR_OK; k++)
         s = check_share(c, x, p, k);
@@ -308,7 +274,7 @@ static enum tr_status open_part(const struct tr_config *c, struct tr_data *x, st
     return TR_OK;
 }
 
-static void mix(struct mixture *m, enum tr_split split)
+static void mix(struct tr_data_mixture *m, enum tr_split split)
 {
     double begin = tr_now(), *weight = malloc((size_t)m->parts * sizeof *weight);
     int64_t *size = malloc((size_t)m->parts * sizeof *size);
@@ -334,7 +300,7 @@ static void mix(struct mixture *m, enum tr_split split)
 static enum tr_status open_sets(const struct tr_config *c, struct tr_data *x, struct tr_comm *world,
                                 const struct tr_opener *by)
 {
-    enum tr_status s = read_paths(c, x);
+    enum tr_status s = tr_data_read_paths(c, x);
 
     /* A folder that cannot be made shows when the first map cannot be written to it. */
     if (s == TR_OK && c->data_cache_path && tr_make_dirs(c->data_cache_path) != TR_OK)
@@ -344,7 +310,7 @@ static enum tr_status open_sets(const struct tr_config *c, struct tr_data *x, st
     for (int i = 0; i < x->parts; i++)
         TR_TRY(open_part(c, x, &x->part[i], world, by));
     for (int k = 0; k < TR_SPLITS; k++) {
-        struct mixture *m = &x->of[k];
+        struct tr_data_mixture *m = &x->of[k];
 
         if (m->parts > 1 && m->wanted > 0)
             mix(m, (enum tr_split)k);
@@ -353,139 +319,6 @@ static enum tr_status open_sets(const struct tr_config *c, struct tr_data *x, st
     }
     tr_print_rank0("> finished creating GPT datasets ...\n");
     return TR_OK;
-}
-
-/* ---- --n-epochs: blocks in place of samples ---- */
-
-/* The blocks of a split begin anew with each pass, so weights would mean nothing. */
-static enum tr_status check_single(const struct tr_data *x)
-{
-    for (int k = 0; k < TR_SPLITS; k++)
-        if (x->of[k].parts > 1)
-            return TR_FAIL(
-                TR_ECONFIG,
-                "--n-epochs takes every sample once in each pass, and %d data sets with "
-                "weights would each end at another time: give one prefix, made of all of "
-                "them (`trireme data merge`)",
-                x->of[k].parts);
-    return TR_OK;
-}
-
-/* --data-blocks, of training. */
-static int64_t most_blocks(const struct tr_config *c, int split)
-{
-    return split == TR_SPLIT_TRAIN && c->data_blocks != TR_UNSET_INT ? c->data_blocks : -1;
-}
-
-static void print_blocks(const struct tr_blocks *b, int split)
-{
-    tr_print_rank0(
-        " > %s: %lld samples of %lld tokens, each once in an epoch; of %lld tokens %lld at "
-        "the end are left over\n",
-        long_names[split], (long long)b->count, (long long)b->seq, (long long)b->tokens,
-        (long long)(b->count > 0 ? b->tokens - b->count * b->seq - 1 : b->tokens));
-}
-
-/* tr_shape_of() knew them from rank 0, or was told. */
-static enum tr_status check_counted(const struct tr_data *x, const struct tr_shape *s)
-{
-    const struct mixture *m = &x->of[TR_SPLIT_TRAIN];
-
-    if (m->size == s->blocks)
-        return TR_OK;
-    return TR_FAIL(
-        TR_EDATA,
-        "%s has %lld samples for training here, and the run was started for %lld: copy it to "
-        "this node again",
-        m->part->prefix, (long long)m->size, (long long)s->blocks);
-}
-
-static enum tr_status open_blocks(const struct tr_config *c, const struct tr_shape *s,
-                                  struct tr_data *x, struct tr_comm *world,
-                                  const struct tr_opener *by)
-{
-    enum tr_status status = read_paths(c, x);
-
-    if (status == TR_OK)
-        status = check_single(x);
-    TR_TRY(tr_comm_agree(world, status));
-    tr_print_rank0("> building train, validation, and test datasets for GPT ...\n");
-    for (int i = 0; i < x->parts; i++) {
-        struct part *p = &x->part[i];
-
-        TR_TRY(tr_comm_agree(world, open_index(c, x, p, by)));
-        for (int k = 0; k < TR_SPLITS; k++) {
-            if (!takes_from(x, k, p))
-                continue;
-            tr_blocks_open(&p->index, p->bound[k], p->bound[k + 1], s->seq, most_blocks(c, k),
-                           &p->blocks[k]);
-            print_blocks(&p->blocks[k], k);
-            x->of[k].size = p->blocks[k].count;
-        }
-    }
-    TR_TRY(tr_comm_agree(world, check_counted(x, s)));
-    tr_print_rank0("> finished creating GPT datasets ...\n");
-    return TR_OK;
-}
-
-static enum tr_status count_part(const struct tr_config *c, const struct tr_data *x, struct part *p,
-                                 struct tr_blocks_known *out)
-{
-    TR_TRY(tr_index_open(p->prefix, &p->index));
-    TR_TRY(bound_part(c, x, p));
-    for (int k = 0; k < TR_SPLITS; k++)
-        if (takes_from(x, k, p))
-            out->of[k] = tr_blocks_of(tr_blocks_tokens(&p->index, p->bound[k], p->bound[k + 1]),
-                                      c->seq_length);
-    return TR_OK;
-}
-
-static enum tr_status count_all(const struct tr_config *c, struct tr_data *x,
-                                struct tr_blocks_known *out)
-{
-    const int64_t most = most_blocks(c, TR_SPLIT_TRAIN);
-
-    TR_TRY(read_paths(c, x));
-    TR_TRY(check_single(x));
-    for (int i = 0; i < x->parts; i++)
-        TR_TRY(count_part(c, x, &x->part[i], out));
-    if (most > out->of[TR_SPLIT_TRAIN])
-        return TR_FAIL(
-            TR_ECONFIG,
-            "--data-blocks %lld are more samples of --seq-length %lld tokens than %s has for "
-            "training, %lld: leave it out to use all",
-            (long long)most, (long long)c->seq_length, x->of[TR_SPLIT_TRAIN].part->prefix,
-            (long long)out->of[TR_SPLIT_TRAIN]);
-    if (most >= 0)
-        out->of[TR_SPLIT_TRAIN] = most;
-    out->counted = true;
-    return TR_OK;
-}
-
-enum tr_status tr_data_count(const struct tr_config *c, struct tr_blocks_known *out)
-{
-    struct tr_data *x = calloc(1, sizeof *x);
-    enum tr_status s;
-
-    if (!x)
-        tr_die(TR_ERESOURCE, "no memory left for the data sets");
-    *out = (struct tr_blocks_known){0};
-    s = count_all(c, x, out);
-    if (s != TR_OK)
-        *out = (struct tr_blocks_known){0};
-    tr_data_close(x);
-    return s;
-}
-
-/* ---- all ways together ---- */
-
-static void print_epochs(const struct tr_shape *s)
-{
-    tr_print_rank0(
-        "> %lld epochs of %lld iterations: of %lld samples each takes %lld, in shares of %d "
-        "replicas\n",
-        (long long)s->epochs, (long long)(s->epoch_samples / s->global_batch), (long long)s->blocks,
-        (long long)s->epoch_samples, s->d);
 }
 
 static void open_mock(const struct tr_config *c, const struct tr_shape *s, struct tr_data *x)
@@ -507,7 +340,7 @@ static enum tr_status open_cyclic(const struct tr_shape *s, struct tr_data *x)
 
         if (x->of[k].size == 0)
             continue;
-        snprintf(what, sizeof what, "the data for %s", long_names[k]);
+        snprintf(what, sizeof what, "the data for %s", tr_split_names[k]);
         TR_TRY(tr_cyclic_open(&x->of[k].cyclic, what, x->of[k].size, s->micro_batch, s->d));
     }
     return TR_OK;
@@ -519,11 +352,11 @@ static enum tr_status open_all(const struct tr_config *c, const struct tr_shape 
     if (c->mock_data)
         open_mock(c, s, x);
     else if (x->by_epochs)
-        TR_TRY(open_blocks(c, s, x, world, by));
+        TR_TRY(tr_data_open_blocks(c, s, x, world, by));
     else
         TR_TRY(open_sets(c, x, world, by));
     if (x->by_epochs) {
-        print_epochs(s);
+        tr_data_print_epochs(s);
         tr_epochs_open(&x->epochs, s, (uint64_t)c->seed);
     }
     if (c->dataloader_type == TR_LOADER_CYCLIC)
@@ -593,8 +426,8 @@ int64_t tr_data_sample_id(struct tr_data *x, enum tr_split split, int64_t positi
 enum tr_status tr_data_sample(struct tr_data *x, enum tr_split split, int64_t position,
                               int32_t *text)
 {
-    struct mixture *m = &x->of[split];
-    const struct part *p = m->part;
+    struct tr_data_mixture *m = &x->of[split];
+    const struct tr_data_part *p = m->part;
 
     if (position >= 0 && m->size > 0 && x->by_epochs)
         position = block_at(x, split, position);
@@ -605,7 +438,7 @@ enum tr_status tr_data_sample(struct tr_data *x, enum tr_split split, int64_t po
                        "no samples left to consume: position %lld of the %s order was asked for, "
                        "and it has %lld samples; give the same --train-iters or --train-samples as "
                        "when the run began, or more data",
-                       (long long)position, long_names[split], (long long)m->size);
+                       (long long)position, tr_split_names[split], (long long)m->size);
     if (x->mock) {
         tr_mock_sample(x->mock, (int)split, position, text);
         return TR_OK;

@@ -1,5 +1,5 @@
 libtrireme_a_SOURCES += \
-	src/data/batch.c src/data/batch.h \
+	src/data/batch.c src/data/batch.h src/data/batch_blocks.c src/data/batch_parts.h \
 	src/data/blend.c src/data/blend.h \
 	src/data/blocks.c src/data/blocks.h \
 	src/data/cyclic.c src/data/cyclic.h \

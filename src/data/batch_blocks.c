@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "data/batch_parts.h"
+
+#include <stdlib.h>
+
+#include "util/log.h"
+
+/* The blocks of a split begin anew with each pass, so weights would mean nothing. */
+static enum tr_status check_single(const struct tr_data *x)
+{
+    for (int k = 0; k < TR_SPLITS; k++)
+        if (x->of[k].parts > 1)
+            return TR_FAIL(
+                TR_ECONFIG,
+                "--n-epochs takes every sample once in each pass, and %d data sets with "
+                "weights would each end at another time: give one prefix, made of all of "
+                "them (`trireme data merge`)",
+                x->of[k].parts);
+    return TR_OK;
+}
+
+/* --data-blocks, of training. */
+static int64_t most_blocks(const struct tr_config *c, int split)
+{
+    return split == TR_SPLIT_TRAIN && c->data_blocks != TR_UNSET_INT ? c->data_blocks : -1;
+}
+
+static void print_blocks(const struct tr_blocks *b, int split)
+{
+    tr_print_rank0(
+        " > %s: %lld samples of %lld tokens, each once in an epoch; of %lld tokens %lld at "
+        "the end are left over\n",
+        tr_split_names[split], (long long)b->count, (long long)b->seq, (long long)b->tokens,
+        (long long)(b->count > 0 ? b->tokens - b->count * b->seq - 1 : b->tokens));
+}
+
+/* tr_shape_of() knew them from rank 0, or was told. */
+static enum tr_status check_counted(const struct tr_data *x, const struct tr_shape *s)
+{
+    const struct tr_data_mixture *m = &x->of[TR_SPLIT_TRAIN];
+
+    if (m->size == s->blocks)
+        return TR_OK;
+    return TR_FAIL(
+        TR_EDATA,
+        "%s has %lld samples for training here, and the run was started for %lld: copy it to "
+        "this node again",
+        m->part->prefix, (long long)m->size, (long long)s->blocks);
+}
+
+enum tr_status tr_data_open_blocks(const struct tr_config *c, const struct tr_shape *s,
+                                   struct tr_data *x, struct tr_comm *world,
+                                   const struct tr_opener *by)
+{
+    enum tr_status status = tr_data_read_paths(c, x);
+
+    if (status == TR_OK)
+        status = check_single(x);
+    TR_TRY(tr_comm_agree(world, status));
+    tr_print_rank0("> building train, validation, and test datasets for GPT ...\n");
+    for (int i = 0; i < x->parts; i++) {
+        struct tr_data_part *p = &x->part[i];
+
+        TR_TRY(tr_comm_agree(world, tr_data_open_index(c, x, p, by)));
+        for (int k = 0; k < TR_SPLITS; k++) {
+            if (!tr_data_takes_from(x, k, p))
+                continue;
+            tr_blocks_open(&p->index, p->bound[k], p->bound[k + 1], s->seq, most_blocks(c, k),
+                           &p->blocks[k]);
+            print_blocks(&p->blocks[k], k);
+            x->of[k].size = p->blocks[k].count;
+        }
+    }
+    TR_TRY(tr_comm_agree(world, check_counted(x, s)));
+    tr_print_rank0("> finished creating GPT datasets ...\n");
+    return TR_OK;
+}
+
+static enum tr_status count_part(const struct tr_config *c, const struct tr_data *x,
+                                 struct tr_data_part *p, struct tr_blocks_known *out)
+{
+    TR_TRY(tr_index_open(p->prefix, &p->index));
+    TR_TRY(tr_data_bound_part(c, x, p));
+    for (int k = 0; k < TR_SPLITS; k++)
+        if (tr_data_takes_from(x, k, p))
+            out->of[k] = tr_blocks_of(tr_blocks_tokens(&p->index, p->bound[k], p->bound[k + 1]),
+                                      c->seq_length);
+    return TR_OK;
+}
+
+static enum tr_status count_all(const struct tr_config *c, struct tr_data *x,
+                                struct tr_blocks_known *out)
+{
+    const int64_t most = most_blocks(c, TR_SPLIT_TRAIN);
+
+    TR_TRY(tr_data_read_paths(c, x));
+    TR_TRY(check_single(x));
+    for (int i = 0; i < x->parts; i++)
+        TR_TRY(count_part(c, x, &x->part[i], out));
+    if (most > out->of[TR_SPLIT_TRAIN])
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--data-blocks %lld are more samples of --seq-length %lld tokens than %s has for "
+            "training, %lld: leave it out to use all",
+            (long long)most, (long long)c->seq_length, x->of[TR_SPLIT_TRAIN].part->prefix,
+            (long long)out->of[TR_SPLIT_TRAIN]);
+    if (most >= 0)
+        out->of[TR_SPLIT_TRAIN] = most;
+    out->counted = true;
+    return TR_OK;
+}
+
+enum tr_status tr_data_count(const struct tr_config *c, struct tr_blocks_known *out)
+{
+    struct tr_data *x = calloc(1, sizeof *x);
+    enum tr_status s;
+
+    if (!x)
+        tr_die(TR_ERESOURCE, "no memory left for the data sets");
+    *out = (struct tr_blocks_known){0};
+    s = count_all(c, x, out);
+    if (s != TR_OK)
+        *out = (struct tr_blocks_known){0};
+    tr_data_close(x);
+    return s;
+}
+
+void tr_data_print_epochs(const struct tr_shape *s)
+{
+    tr_print_rank0(
+        "> %lld epochs of %lld iterations: of %lld samples each takes %lld, in shares of %d "
+        "replicas\n",
+        (long long)s->epochs, (long long)(s->epoch_samples / s->global_batch), (long long)s->blocks,
+        (long long)s->epoch_samples, s->d);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_DATA_BATCH_PARTS_H
+#define TR_DATA_BATCH_PARTS_H
+
+#include <stdbool.h>
+
+#include "comm/comm.h"
+#include "data/batch.h"
+#include "data/blend.h"
+#include "data/blocks.h"
+#include "data/cyclic.h"
+#include "data/epochs.h"
+#include "data/index.h"
+#include "data/mock.h"
+#include "data/samples.h"
+
+/* What the files of data/batch.h share: batch.c, and batch_blocks.c for --n-epochs. */
+
+/* One data set of a mixture. */
+struct tr_data_part {
+    char *prefix;
+    double weight; /* of a sum of 1 */
+    struct tr_index index;
+    int64_t bound[TR_SPLITS + 1];
+    struct tr_samples samples[TR_SPLITS];
+    struct tr_blocks blocks[TR_SPLITS]; /* in their place, with --n-epochs */
+};
+
+/* The mixture that a split is made of. */
+struct tr_data_mixture {
+    struct tr_data_part *part; /* [parts] of those in tr_data; all three splits share them or none do */
+    int parts;
+    int64_t wanted, size;
+    struct tr_blend blend;   /* of more than one part */
+    struct tr_cyclic cyclic; /* if that order was asked for and there are samples */
+};
+
+struct tr_data {
+    int parts;
+    struct tr_data_part *part;
+    struct tr_data_mixture of[TR_SPLITS];
+    struct tr_mock *mock;    /* instead of parts */
+    struct tr_epochs epochs; /* the order of training, with --n-epochs */
+    bool by_epochs;
+    int64_t vocab;
+    bool warned; /* that index maps cannot be saved */
+};
+
+extern const char *const tr_split_names[TR_SPLITS];  /* "train", "validation", "test" */
+
+/* The data sets that the options name, and which splits take from them; TR_ECONFIG. */
+enum tr_status tr_data_read_paths(const struct tr_config *c, struct tr_data *x) TR_MUST_CHECK;
+
+/* Whether samples of this split are taken from that part. */
+bool tr_data_takes_from(const struct tr_data *x, int split, const struct tr_data_part *p);
+
+/* Map a part and say which of its sequences are for which split; the second, of a mapped one, alone. */
+enum tr_status tr_data_open_index(const struct tr_config *c, const struct tr_data *x,
+                                  struct tr_data_part *p,
+                                  const struct tr_opener *by) TR_MUST_CHECK;
+enum tr_status tr_data_bound_part(const struct tr_config *c, const struct tr_data *x,
+                                  struct tr_data_part *p) TR_MUST_CHECK;
+
+/* --n-epochs: open all parts as blocks, collectively, as tr_data_open(); and say how long an epoch is. */
+enum tr_status tr_data_open_blocks(const struct tr_config *c, const struct tr_shape *s,
+                                   struct tr_data *x, struct tr_comm *world,
+                                   const struct tr_opener *by) TR_MUST_CHECK;
+void tr_data_print_epochs(const struct tr_shape *s);
+
+#endif
