@@ -45,9 +45,9 @@ static enum tr_status check_direction(const struct direction *d, const struct tr
             "there is one stage: give --pipeline-model-parallel-size 2 or more, or remove it",
             d->name, d->method);
     if (d->bits < 1 || d->bits > 8)
-        return TR_FAIL(
-            TR_ECONFIG,
-            "--%s-bits %lld: codes have 1 to 8 bits; give one of these, or --%s-compress-method none "
+        return TR_FAIL(TR_ECONFIG,
+                       "--%s-bits %lld: codes have 1 to 8 bits; give one of these, or "
+                       "--%s-compress-method none "
                        "to send numbers as they are",
                        d->name, (long long)d->bits, d->name);
     return read_dims(d, over);
@@ -133,6 +133,8 @@ enum tr_status tr_shape_links(const struct tr_config *c, struct tr_shape *s)
         TR_TRY(check_direction(&directions[0], s, &s->forward_over));
     if (backward)
         TR_TRY(check_direction(&directions[1], s, &s->backward_over));
+    s->forward_bits = forward ? (int)c->forward_bits : 0;
+    s->backward_bits = backward ? (int)c->backward_bits : 0;
     if (forward && c->forward_compress_method != TR_FORWARD_FIXPOINT)
         TR_TRY(check_delta(c, s, directions[0].method));
     return check_warmup(c, s);

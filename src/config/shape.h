@@ -46,6 +46,7 @@ struct tr_shape {
 
     /* What stages send each other (--forward-compress-method and its like). */
     bool compressed;            /* in some direction */
+    int forward_bits, backward_bits;    /* of a number; 0: all that it has */
     unsigned forward_over, backward_over;       /* dimensions of [B,T,H] that share a scale, as bits */
     int64_t whole_samples;      /* that are sent as they are: the first of the run, all replicas */
 

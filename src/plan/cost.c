@@ -151,12 +151,28 @@ struct tr_cost_chunk tr_cost_chunk(const struct tr_cost *x, int stage, int chunk
 
 /* ---- between stages, replicas, steps ---- */
 
+/* Codes of a message, and a half for each of its scales. */
+static double message_bytes(const struct tr_cost *x, int bits, unsigned over)
+{
+    const struct tr_shape *s = x->s;
+    const double size[3] = {(double)s->micro_batch, (double)s->seq, (double)s->hidden};
+    const double numbers = x->rows * (double)s->hidden;
+    double share = 1.0;
+
+    if (bits == 0)
+        return x->elem * numbers;
+    for (int i = 0; i < 3; i++)
+        share *= over >> i & 1 ? size[i] : 1.0;
+    return numbers * bits / 8.0 + 2.0 * numbers / share;
+}
+
 /* Each tensor rank sends its share, and inside a node they put it together. */
 double tr_cost_transfer(const struct tr_cost *x)
 {
     const struct tr_shape *s = x->s;
     const struct link to = link_of(x, s->w * s->d, s->world), inside = link_of(x, 1, s->w);
-    const double bytes = x->elem * x->rows * (double)s->hidden;
+    const double bytes = 0.5 * (message_bytes(x, s->forward_bits, s->forward_over) +
+                                message_bytes(x, s->backward_bits, s->backward_over));
     double seconds;
 
     if (s->p < 2)

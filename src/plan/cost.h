@@ -35,7 +35,7 @@ struct tr_cost_chunk {
 };
 struct tr_cost_chunk tr_cost_chunk(const struct tr_cost *x, int stage, int chunk);
 
-/* One activation from stage to stage. */
+/* One activation from stage to stage, or its gradient: the mean of both, where they are compressed. */
 double tr_cost_transfer(const struct tr_cost *x);
 
 /* The gradients of `params` parameters over all replicas; with --use-distributed-optimizer each keeps

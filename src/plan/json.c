@@ -45,6 +45,10 @@ static json_t *stage_json(const struct tr_plan *p, const struct tr_plan_stage *g
     for (int i = 0; i < TR_PLAN_PARTS; i++)
         json_object_set_new(bytes, tr_plan_part_name(i), json_real(g->part[i]));
     json_object_set_new(bytes, "total", json_real(g->total));
+    if (g->memory_host + g->memory_files > 0.0) {
+        json_object_set_new(bytes, "samples_host", json_real(g->memory_host));
+        json_object_set_new(bytes, "samples_files", json_real(g->memory_files));
+    }
     megatron =
         packed(json_pack("{s:f, s:f, s:f, s:f}", "allocated", x->allocated, "peak", x->peak,
                          "reserved_low", x->reserved_low, "reserved_high", x->reserved_high));

@@ -3,6 +3,7 @@
 
 #include "device/cuda_kernel.h"
 #include "plan/parts.h"
+#include "train/links.h"
 #include "train/run.h"
 
 static const double MIB = 1048576.0;
@@ -74,6 +75,7 @@ static struct tr_plan_megatron megatron_of(const struct tr_shape *s, const struc
 enum tr_status tr_plan_stage_of(const struct tr_config *c, const struct tr_shape *s,
                                 const struct tr_machine *m, int stage, struct tr_plan_stage *out)
 {
+    int64_t host, files;
     struct tr_run r;
 
     *out = (struct tr_plan_stage){.stage = stage};
@@ -84,6 +86,9 @@ enum tr_status tr_plan_stage_of(const struct tr_config *c, const struct tr_shape
         out->layers += tr_shape_layers(s, stage, chunk);
     for (int i = 0; i < r.arena.labels; i++)
         out->part[part_of(r.arena.part[i].label)] += (double)r.arena.part[i].bytes;
+    tr_links_bytes(r.links, &host, &files);
+    out->memory_host = (double)host;
+    out->memory_files = (double)files;
     tr_run_close(&r);
     out->megatron = megatron_of(s, out);
     of_library(s, m, out);

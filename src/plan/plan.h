@@ -28,6 +28,7 @@
     PART(ACTIVATIONS, "activations", "activations") \
     PART(LOGITS, "logits", "logits")                \
     PART(MESSAGES, "messages", "messages")          \
+    PART(COMPRESSION, "compression", "compression") \
     PART(SCRATCH, "scratch", "scratch")             \
     PART(CONTEXT, "context", NULL)                  \
     PART(NCCL, "nccl", NULL)
@@ -70,6 +71,9 @@ struct tr_plan_stage {
     int64_t layers, params;
     double part[TR_PLAN_PARTS];       /* bytes */
     double total;                     /* of them */
+    /* What compressed links remember of samples (train/links.h), beside all that: bytes of the host's
+       memory, and of files, when all samples have been seen. */
+    double memory_host, memory_files;
     struct tr_plan_megatron megatron; /* without context and NCCL */
 };
 

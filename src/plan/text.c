@@ -78,6 +78,21 @@ static void print_stages(const struct tr_plan *p, const struct columns *c, FILE 
         ROW("percent of the GPU", "%14.1f", 100.0 * g->total / MIB / p->machine.memory);
 }
 
+/* What lies in the host's memory beside that of the card, and on disks. */
+static void print_memories(const struct columns *c, FILE *f)
+{
+    double host = 0.0, files = 0.0;
+
+    for (int i = 0; i < c->count; i++) {
+        host += c->stage[i]->memory_host;
+        files += c->stage[i]->memory_files;
+    }
+    if (host > 0.0)
+        ROW("samples, host memory", "%14.1f", g->memory_host / MIB);
+    if (files > 0.0)
+        ROW("samples, files", "%14.1f", g->memory_files / MIB);
+}
+
 static void print_megatron(const struct tr_plan *p, const struct columns *c, FILE *f)
 {
     const double card = p->machine.memory * MIB / 100.0;
@@ -167,6 +182,7 @@ void tr_plan_text(const struct tr_plan *p, FILE *f)
 
     print_head(p, f);
     print_stages(p, &c, f);
+    print_memories(&c, f);
     print_megatron(p, &c, f);
     print_verdicts(p, f);
     if (p->has_machine) {

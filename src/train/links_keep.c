@@ -99,12 +99,26 @@ static void title_of(const struct tr_links *l, int chunk, int k, char *text, siz
              s->sequence ? ", rows of a tensor rank" : "");
 }
 
+/* Both ends of a link remember the same, and so do tensor ranks that have the same message: one of them
+   saves, and all load that.  The file has the rank of the sender in its name. */
+static bool saves(const struct tr_links *l, int k)
+{
+    const struct tr_run *r = l->run;
+
+    return 1U << k & TR_LINK_SENDS && (r->shape.sequence || r->grid.at.tp == 0);
+}
+
 static char *path_of(const struct tr_links *l, const char *folder, int chunk, int k)
 {
-    static const char *const legs[TR_LEGS] = {"sent", "received", "sent-back", "received-back"};
+    const struct tr_run *r = l->run;
+    const int p = r->shape.p, to = 1U << k & TR_LINK_SENDS ? 0 : 1;
+    struct tr_place at = r->grid.at;
+    const int number = chunk * p + at.pp - to; /* of the chunk that sends */
 
-    return tr_format("%s/" TR_CKPT_BESIDE "%05d-link-%d-%s", folder, l->run->world->rank, chunk,
-                     legs[k]);
+    at.pp = number % p;
+    at.tp = r->shape.sequence ? at.tp : 0;
+    return tr_format("%s/" TR_CKPT_BESIDE "%05d-link-%d", folder,
+                     tr_grid_rank(at, r->shape.w, r->shape.d), number / p);
 }
 
 static enum tr_status each_memory(struct tr_links *l, const char *folder, bool save)
@@ -115,7 +129,7 @@ static enum tr_status each_memory(struct tr_links *l, const char *folder, bool s
             char title[201], *path;
             enum tr_status s;
 
-            if (!e || !e->on->remembers)
+            if (!e || !e->on->remembers || (save && !saves(l, k)))
                 continue;
             title_of(l, chunk, k, title, sizeof title);
             path = path_of(l, folder, chunk, k);
@@ -134,13 +148,10 @@ static enum tr_status write_memories(void *ctx, const char *folder)
 
 const struct tr_ckpt_beside *tr_links_beside(struct tr_links *l)
 {
-    int64_t host, files;
-
     if (!l || !l->remembers)
         return NULL;
-    tr_links_bytes(l, &host, &files);
-    l->beside = (struct tr_ckpt_beside){
-        .write = write_memories, .ctx = l, .bytes = (host + files) * l->run->world->size};
+    /* How much of the memories is in use by now is for their codecs to know. */
+    l->beside = (struct tr_ckpt_beside){.write = write_memories, .ctx = l};
     return &l->beside;
 }
 

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "train/links.h"
 #include "train/report.h"
 #include "train/run.h"
 
@@ -40,6 +41,18 @@ static void print_layers(const struct tr_shape *s, int stage, FILE *f)
     fputc('\n', f);
 }
 
+/* What compressed links remember lies beside that. */
+static void print_memories(const struct tr_run *r, FILE *f)
+{
+    const double mib = 1048576.0;
+    int64_t host, files;
+
+    tr_links_bytes(r->links, &host, &files);
+    if (host + files > 0)
+        fprintf(f, "  samples remembered: %.2f MiB of the host's memory, %.2f MiB of files\n",
+                (double)host / mib, (double)files / mib);
+}
+
 static enum tr_status print_stage(const struct tr_config *c, const struct tr_shape *s, int stage,
                                   size_t *most, FILE *f)
 {
@@ -52,6 +65,7 @@ static enum tr_status print_stage(const struct tr_config *c, const struct tr_sha
     fprintf(f, "%s\nmemory plan of rank %d:\n", text, rank);
     print_layers(&r.shape, stage, f);
     tr_arena_report(&r.arena, f);
+    print_memories(&r, f);
     if (r.arena.used_bytes > *most)
         *most = r.arena.used_bytes;
     tr_run_close(&r);

@@ -86,6 +86,12 @@ struct toy {
     struct result result;
     int arrivals;
     bool whole;
+    /* Messages that travel in another form, in as few buffers as may be under way. */
+    bool packs;
+    struct {
+        unsigned packed, started, unpacked;
+        float wire[TR_FLIGHTS][N];
+    } * leg; /* [TR_LEGS] */
 };
 
 static int layer_of(const struct toy *t, int chunk)
@@ -164,12 +170,57 @@ static void toy_arrived(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
     const struct tr_tensor message = toy_message(ctx, at, leg);
 
     t->arrivals++;
-    t->whole = t->whole && !isnan(tr_f32(&message)[N - 1]);
+    t->whole = t->whole && (t->packs || !isnan(tr_f32(&message)[N - 1]));
 }
 
-static void toy_open(struct toy *t, const struct tr_sched *s)
+static int number_of(enum tr_leg_bit leg)
 {
-    *t = (struct toy){.s = s, .whole = true};
+    return leg == TR_SEND_FWD ? 0 : leg == TR_RECV_FWD ? 1 : leg == TR_SEND_BWD ? 2 : 3;
+}
+
+/* On the way numbers are negative and in the other order, and their places are used again at once. */
+static void turn(float *to, float *from)
+{
+    for (int i = 0; i < N; i++) {
+        to[i] = -from[N - 1 - i];
+        from[N - 1 - i] = NAN;
+    }
+}
+
+static void toy_pack(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
+{
+    struct toy *t = ctx;
+    const int k = number_of(leg);
+    const struct tr_tensor message = toy_message(ctx, at, leg);
+    static float copy[N];
+
+    memcpy(copy, tr_f32(&message), sizeof copy);
+    turn(t->leg[k].wire[t->leg[k].packed++ % TR_FLIGHTS], copy);
+}
+
+static struct tr_tensor toy_wire(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
+{
+    struct toy *t = ctx;
+    const int k = number_of(leg);
+
+    (void)at;
+    return tr_f32_1(t->leg[k].wire[t->leg[k].started++ % TR_FLIGHTS], N);
+}
+
+static void toy_unpack(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
+{
+    struct toy *t = ctx;
+    const int k = number_of(leg);
+    const struct tr_tensor message = toy_message(ctx, at, leg);
+
+    turn(tr_f32(&message), t->leg[k].wire[t->leg[k].unpacked++ % TR_FLIGHTS]);
+    t->whole = t->whole && !isnan(tr_f32(&message)[0]);
+}
+
+static void toy_open(struct toy *t, const struct tr_sched *s, bool packs)
+{
+    *t = (struct toy){.s = s, .whole = true, .packs = packs};
+    t->leg = calloc(TR_LEGS, sizeof *t->leg);
     for (int c = 0; c < s->chunks; c++) {
         t->slots[c] = tr_sched_slots(s, c);
         t->in[c] = calloc((size_t)t->slots[c], sizeof *t->in[c]);
@@ -191,6 +242,7 @@ static void toy_close(struct toy *t)
         free(t->din[c]);
         free(t->dout[c]);
     }
+    free(t->leg);
 }
 
 /* Messages that a rank receives: all inputs but the model's, and in training all gradients of
@@ -203,22 +255,26 @@ static int received(const struct tr_sched *s)
     return s->micros * (inputs + (s->kind == TR_SCHED_EVAL ? 0 : gradients));
 }
 
-static void run_parallel(const struct tr_sched *s, struct result *out)
+static void run_parallel(const struct tr_sched *s, bool packs, struct result *out)
 {
     struct toy t;
     struct tr_stage stage = {
         .ctx = &t,
         .forward = toy_forward,
         .backward = toy_backward,
-        .message = toy_message,
+        .message = packs ? toy_wire : toy_message,
         .arrived = toy_arrived,
+        .pack = packs ? toy_pack : NULL,
+        .unpack = packs ? toy_unpack : NULL,
     };
 
-    toy_open(&t, s);
+    toy_open(&t, s, packs);
     t.stage = &stage;
     tr_exec_step(s, &world, NULL, &stage);
     *out = t.result;
     assert_all(t.whole && t.arrivals == received(s));
+    for (int k = 0; k < TR_LEGS && packs; k++)
+        assert_all(t.leg[k].started == t.leg[k].packed + t.leg[k].unpacked);
     toy_close(&t);
 }
 
@@ -255,8 +311,10 @@ static void check_list(struct tr_sched s)
 
     run_serial(s.ranks * s.chunks, s.micros, &serial);
     assert_all_ok(tr_sched_build(&s));
-    run_parallel(&s, &parallel);
-    assert_all(equal(&s, &parallel, &serial));
+    for (int packs = 0; packs < 2; packs++) {
+        run_parallel(&s, packs, &parallel);
+        assert_all(equal(&s, &parallel, &serial));
+    }
     tr_sched_release(&s);
 }
 
@@ -353,7 +411,7 @@ static void assert_timers(struct tr_sched s, const char *first, const char *midd
 
     assert_all_ok(tr_sched_build(&s));
     ran(names, sizeof names);
-    run_parallel(&s, &result);
+    run_parallel(&s, false, &result);
     ran(names, sizeof names);
     assert_all(strcmp(names, want) == 0);
     tr_sched_release(&s);
