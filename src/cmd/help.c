@@ -18,6 +18,7 @@ const struct tr_doc tr_doc_help = {
     "program is that of the verb \"trireme\".  --completion prints what bash needs to complete "
     "verbs and options: `source <(trireme help --completion)`.  `make install` installs both.",
     NULL,
+    false,
 };
 
 static const char about_trireme[] =

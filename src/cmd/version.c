@@ -17,6 +17,7 @@ const struct tr_doc tr_doc_version = {
     "`srun -N 4 --ntasks-per-node=1 trireme version | sort | uniq -c` shows whether nodes differ; "
     "`trireme doctor` says so by itself.",
     NULL,
+    false,
 };
 
 const char *tr_version_text(void)
