@@ -6,6 +6,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/libraries.h"
+#include "train/start.h"
 #include "util/log.h"
 
 #define OPT(type_, field_, name_, initial_, check_, help_)                           \
@@ -83,6 +84,7 @@ static enum tr_status sweep(struct tr_sweep *w, struct tr_config *c, const struc
     enum tr_status s;
 
     TR_TRY(tr_config_parse_args(c, words));
+    TR_TRY(tr_start_count(c, false));
     w->words = words;
     w->base = c;
     w->versions = tr_libraries_json();

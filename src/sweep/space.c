@@ -158,7 +158,7 @@ bool tr_sweep_says_length(const struct tr_sweep *w)
 {
     const struct tr_config *c = w->base;
 
-    return c->train_samples == TR_UNSET_INT && c->train_iters < w->iters; /* unset is less */
+    return c->train_samples == TR_UNSET_INT && c->n_epochs == TR_UNSET_INT && c->train_iters < w->iters; /* unset is less */
 }
 
 /* The options of training, which `c` borrows, with the values of the shape. */

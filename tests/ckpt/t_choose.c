@@ -180,6 +180,73 @@ static void two_numbers(void **unused)
                  load_from(dir, small_newest, true, &as, &s));
 }
 
+/* A folder with a checkpoint of iteration 300, so 4800 samples, of a run with these epochs. */
+static char *save_epochs(struct tr_shape *as, int64_t epoch_samples)
+{
+    char *where = tr_format("%s/epochs%lld", dir, (long long)epoch_samples);
+
+    *as = shape;
+    as->epochs = 9;
+    as->blocks = 2000;
+    as->epoch_samples = epoch_samples;
+    as->epoch_replicas = 2;
+    as->epoch_seed = 1234;
+    assert_ok(small_save(&grid, as, where, 300, 0));
+    return where;
+}
+
+/* Within an epoch each number of its order in turn is named, unless no sample is taken of it. */
+static void orders(void **unused)
+{
+    const struct tr_ckpt_how any = {.step = -1, .any_order = true};
+    const struct tr_ckpt_how anew = {.step = -1, .finetune = true};
+    struct tr_shape saved, as;
+    char *where = save_epochs(&saved, 1000);
+    struct tr_ckpt_state s;
+
+    (void)unused;
+    as = saved;
+    as.epochs = 12;
+    assert_ok(load_from(where, small_newest, true, &as, &s));
+#define NUMBER(field, attribute, options)                         \
+    as = saved;                                                   \
+    as.field += 3;                                                \
+    assert_fails(TR_EDATA, "it has " attribute " ",               \
+                 load_from(where, small_newest, true, &as, &s));  \
+    assert_non_null(strstr(tr_last_error(), "(" options ")"));    \
+    assert_fails(TR_EDATA, "it has " attribute " ",               \
+                 load_from(where, small_newest, false, &as, &s)); \
+    assert_ok(load_from(where, any, true, &as, &s));              \
+    assert_ok(load_from(where, anew, false, &as, &s));
+    TR_ORDER_OF(NUMBER)
+#undef NUMBER
+    as = shape;
+    assert_fails(TR_EDATA, "was trained with --n-epochs",
+                 load_from(where, small_newest, true, &as, &s));
+    assert_fails(TR_EDATA, "was trained without --n-epochs",
+                 load_from(dir, small_newest, true, &saved, &s));
+    folder_remove(where);
+}
+
+/* 4800 samples are three epochs of 1600: another order may follow, if its epochs are as long. */
+static void between_epochs(void **unused)
+{
+    struct tr_shape as;
+    char *where = save_epochs(&as, 1600);
+    struct tr_ckpt_state s;
+
+    (void)unused;
+    as.epoch_seed = 7;
+    as.epoch_replicas = 4;
+    assert_ok(load_from(where, small_newest, true, &as, &s));
+    as.epoch_samples = 1200;
+    assert_fails(TR_EDATA,
+                 "it has epoch_samples 1600 and not 1200 (--global-batch-size), "
+                 "epoch_replicas 2 and not 4",
+                 load_from(where, small_newest, true, &as, &s));
+    folder_remove(where);
+}
+
 /* Make a file what version 1.0 wrote: no course. */
 static void make_old(const char *file)
 {
@@ -282,9 +349,11 @@ static void options(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_step), cmocka_unit_test(must_be_there), cmocka_unit_test(finetune),
-        cmocka_unit_test(courses), cmocka_unit_test(two_numbers),   cmocka_unit_test(version_1_0),
-        cmocka_unit_test(lean),    cmocka_unit_test(options),
+        cmocka_unit_test(by_step),     cmocka_unit_test(must_be_there),
+        cmocka_unit_test(finetune),    cmocka_unit_test(courses),
+        cmocka_unit_test(orders),      cmocka_unit_test(between_epochs),
+        cmocka_unit_test(two_numbers), cmocka_unit_test(version_1_0),
+        cmocka_unit_test(lean),        cmocka_unit_test(options),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);
