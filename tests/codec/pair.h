@@ -48,7 +48,7 @@ struct tr_codec_how draw_how(int number);
    not finite, or too large for a half. */
 void draw_block(const struct tr_codec_how *how, bool wild, float *x);
 
-/* One of the backends that every machine has. */
+/* One of the backends that this machine has. */
 const struct tr_backend *backend(int number);
 
 /* What came out is what is wanted, rounded to the type: to the bit, but any NaN is as good as another, and

@@ -2,10 +2,11 @@
 #include "check.h"
 
 #include <math.h>
-#include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "codec/pair.h"
@@ -208,6 +209,78 @@ static void overflow(void **state)
     close_pair(&p);
 }
 
+/* ---- what fingerprints tell ---- */
+
+/* A backend whose arithmetic is that of "ref" but for one operation of the receiver. */
+static struct tr_backend odd;
+
+static void last_bit(const struct tr_tensor *t)
+{
+    *(unsigned char *)t->data ^= 1;
+}
+
+static void odd_decode(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *code,
+                       const struct tr_tensor *scale, struct tr_fix how, bool add)
+{
+    tr_backend_find("ref")->fix_decode(q, y, code, scale, how, add);
+    if (add)
+        last_bit(y);
+}
+
+static void odd_scale(struct tr_queue *q, const struct tr_tensor *scale, const struct tr_tensor *x,
+                      struct tr_fix how)
+{
+    tr_backend_find("ref")->fix_scale(q, scale, x, how);
+    last_bit(scale);
+}
+
+enum wrong { NOTHING, A_NAME, A_STEP, A_BYTE, A_SUM, A_RECORD, WRONGS };
+
+/* Two blocks, between them what is wrong, and whether the ends still seem to agree. */
+static bool agree(enum wrong wrong)
+{
+    static const int64_t name[2][2] = {{0, 1}, {1, 0}};
+    struct tr_codec_how how = usual();
+    struct tr_codec_key key = {0, name[0], 2};
+    float x[MAX_NUMBERS], y[MAX_NUMBERS];
+    unsigned char wire[MAX_WIRE];
+    struct pair p;
+    bool same;
+
+    odd = *tr_backend_find("ref");
+    open_pair(&p, codec_name[wrong == A_RECORD], &how, &odd, &odd);
+    draw_block(&how, false, x);
+    send_block(&p, &key, x, wire, y);
+    for (int i = 0; i < 40; i++)
+        x[i] += 0.1F;
+    send_block(&p, &key, x, wire, y);
+    key.step++;
+    assert_ok(p.from.e->on->encode(p.from.e, &p.from.q, &key, &p.from.wire, &p.from.x));
+    memcpy(p.to.wire.data, p.from.wire.data, MAX_WIRE);
+    if (wrong == A_NAME)
+        key.sample = name[1];
+    key.step += wrong == A_STEP;
+    if (wrong == A_BYTE)
+        ((unsigned char *)p.to.wire.data)[3] ^= 16;
+    if (wrong == A_SUM)
+        odd.fix_decode = odd_decode;
+    if (wrong == A_RECORD)
+        odd.fix_scale = odd_scale;
+    assert_ok(p.to.e->on->decode(p.to.e, &p.to.q, &key, &p.to.x, &p.to.wire));
+    same =
+        p.from.e->on->fingerprint(p.from.e, &p.from.q) == p.to.e->on->fingerprint(p.to.e, &p.to.q);
+    close_pair(&p);
+    return same;
+}
+
+static void fingerprints_tell(void **state)
+{
+    (void)state;
+    assert_true(agree(NOTHING));
+    for (enum wrong wrong = A_NAME; wrong < WRONGS; wrong++)
+        assert_false(agree(wrong));
+}
+
 /* ---- ends that stop and go on ---- */
 
 static void save_pair(struct pair *p, char *path[2])
@@ -242,9 +315,31 @@ static uint64_t run(struct pair *p, const struct tr_codec_how *how, int64_t firs
     return p->to.e->on->fingerprint(p->to.e, &p->to.q);
 }
 
+/* A process that saves both ends after step 16, goes on and is killed. */
+static void run_and_die(const char *codec, const struct tr_codec_how *how, char *path[2])
+{
+    pid_t child = fork();
+    float y[MAX_NUMBERS];
+    struct pair p;
+    int status;
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        open_pair(&p, codec, how, tr_backend_find("cpu"), tr_backend_find("ref"));
+        run(&p, how, 0, 17, y);
+        save_pair(&p, path);
+        run(&p, how, 17, 17 + how->fix.bits, y);
+        kill(getpid(), SIGKILL);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+}
+
 static void resumes(void **state)
 {
     char *path[2] = {tr_format("%s/from", folder), tr_format("%s/to", folder)};
+    const struct tr_backend *cpu = tr_backend_find("cpu"), *ref = tr_backend_find("ref");
 
     (void)state;
     for (int kind = 0; kind < 8; kind++) {
@@ -255,14 +350,13 @@ static void resumes(void **state)
 
         how.fix.bits = 1 + kind;
         how.folder = kind & 1 ? folder : NULL;
-        open_pair(&p, codec_name[kind / 4], &how, backend(0), backend(1));
-        run(&p, &how, 0, 17, straight);
-        save_pair(&p, path);
-        prints[0] = run(&p, &how, 17, 40, straight);
+        run_and_die(codec_name[kind / 4], &how, path);
+        open_pair(&p, codec_name[kind / 4], &how, cpu, ref);
+        prints[0] = run(&p, &how, 0, 40, straight);
         close_pair(&p);
 
         how.folder = kind & 2 ? folder : NULL;
-        open_pair(&p, codec_name[kind / 4], &how, backend(1), backend(0));
+        open_pair(&p, codec_name[kind / 4], &how, ref, cpu);
         load_pair(&p, path);
         prints[1] = run(&p, &how, 17, 40, resumed);
         close_pair(&p);
@@ -362,9 +456,11 @@ static void full_disk(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes),    cmocka_unit_test(as_loops_say), cmocka_unit_test(converges),
-        cmocka_unit_test(learns),   cmocka_unit_test(overflow),     cmocka_unit_test(resumes),
-        cmocka_unit_test(not_ours), cmocka_unit_test(too_many),     cmocka_unit_test(full_disk),
+        cmocka_unit_test(sizes),     cmocka_unit_test(as_loops_say),
+        cmocka_unit_test(converges), cmocka_unit_test(learns),
+        cmocka_unit_test(overflow),  cmocka_unit_test(fingerprints_tell),
+        cmocka_unit_test(resumes),   cmocka_unit_test(not_ours),
+        cmocka_unit_test(too_many),  cmocka_unit_test(full_disk),
     };
     char *command;
     int failed;

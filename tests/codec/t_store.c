@@ -269,6 +269,23 @@ static int open_again(void)
     return -1;
 }
 
+/* The file has as many bytes as its records are said to take. */
+static void measured(void **state)
+{
+    struct tr_store *s = open_store(true, CAPACITY, 3);
+    struct stat st;
+    int fd = open_again();
+
+    (void)state;
+    for (int64_t i = 0; i < 7; i++)
+        assert_ok(put(s, 100 * i, 1));
+    assert_ok(tr_store_flush(s));
+    assert_int_equal(fstat(fd, &st), 0);
+    assert_int_equal(st.st_size, 7 * tr_store_stride(BYTES));
+    close(fd);
+    tr_store_close(s);
+}
+
 static void other_bytes(void **state)
 {
     struct tr_store *s = open_store(true, CAPACITY, 1);
@@ -536,21 +553,14 @@ static void no_litter(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes),
-        cmocka_unit_test(remembers),
-        cmocka_unit_test(epochs),
-        cmocka_unit_test(reads_ahead),
-        cmocka_unit_test(room),
-        cmocka_unit_test(full_disk),
-        cmocka_unit_test(other_bytes),
-        cmocka_unit_test(no_folder),
-        cmocka_unit_test(saved),
-        cmocka_unit_test(nothing_saved),
-        cmocka_unit_test(of_another_run),
-        cmocka_unit_test(not_whole),
-        cmocka_unit_test(full_disk_for_save),
-        cmocka_unit_test(killed),
-        cmocka_unit_test(no_litter),
+        cmocka_unit_test(sizes),         cmocka_unit_test(remembers),
+        cmocka_unit_test(epochs),        cmocka_unit_test(reads_ahead),
+        cmocka_unit_test(room),          cmocka_unit_test(full_disk),
+        cmocka_unit_test(measured),      cmocka_unit_test(other_bytes),
+        cmocka_unit_test(no_folder),     cmocka_unit_test(saved),
+        cmocka_unit_test(nothing_saved), cmocka_unit_test(of_another_run),
+        cmocka_unit_test(not_whole),     cmocka_unit_test(full_disk_for_save),
+        cmocka_unit_test(killed),        cmocka_unit_test(no_litter),
     };
     char *command;
     int failed;

@@ -1,5 +1,5 @@
 # What tests/gpu/run runs; tests/gpu/stage may have built it elsewhere.
-TESTS_ON_GPU = trireme tests/device/t_ops \
+TESTS_ON_GPU = trireme tests/device/t_ops tests/codec/t_codec tests/codec/t_delta \
 	benchmarks/bench_gpu benchmarks/bench_step
 if HAVE_NCCL
 TESTS_ON_GPU += tests/gpu/t_nccl
