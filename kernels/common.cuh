@@ -11,8 +11,8 @@
  * device/sizes.h and launch kernels on the stream of the queue.  Kernels are templates over element
  * types; every float type is one of float, f16 and bf16, and arithmetic is float or double.
  *
- * Conventions.  Results have the same bits on every GPU and in every run: no atomic additions of floats,
- * and orders of summation depend on sizes only.  Pointers may lie on any multiple of an element; what
+ * Conventions.  Results have the same bits on every GPU and in every run: atomic additions are of whole
+ * numbers alone, and orders of summation depend on sizes only.  Pointers may lie on any multiple of an element; what
  * lies on 16 bytes is moved 16 bytes at a time (struct pack).
  */
 #ifdef __CUDACC__

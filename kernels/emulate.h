@@ -160,6 +160,15 @@ static inline uint32_t __umulhi(uint32_t a, uint32_t b)
     return (uint32_t)((uint64_t)a * b >> 32);
 }
 
+/* Threads run one at a time, so nothing comes in between. */
+template <class T> T atomicAdd(T *to, T x)
+{
+    const T before = *to;
+
+    *to += x;
+    return before;
+}
+
 template <class T> T min(T a, T b)
 {
     return b < a ? b : a;

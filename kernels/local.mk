@@ -3,6 +3,7 @@
 KERNELS = \
 	kernels/attention.cu kernels/attention_mma.cu kernels/attention_mma_bwd.cu \
 	kernels/attention_plain.cu \
+	kernels/codec.cu \
 	kernels/column_sums.cu \
 	kernels/embed.cu \
 	kernels/finish.cu \
@@ -10,7 +11,9 @@ KERNELS = \
 	kernels/loss.cu \
 	kernels/norm.cu kernels/norm_bwd.cu \
 	kernels/product.cu \
-	kernels/residual.cu
+	kernels/residual.cu \
+	kernels/select.cu \
+	kernels/topk.cu
 KERNEL_INCLUDES = kernels/attention.cuh kernels/attention_mma.cuh kernels/common.cuh \
 	kernels/emulate.h kernels/finish.cuh kernels/mma.cuh \
 	kernels/random.cuh kernels/rows.cuh

@@ -9,12 +9,12 @@
  * compute them in all.
  */
 
-enum { TR_FIX_SUMS = 32 }; /* partial sums of squares of a bucket */
+enum { TR_FIX_SUMS = 32 };       /* partial sums of squares of a bucket */
+enum { TR_FIX_BROKEN = 0x7e00 }; /* the scale of what is not finite: a NaN */
+#define TR_FIX_TINY 1e-6f        /* added to a scale that divides */
+#define TR_FIX_MOST 65504.0      /* the largest scale */
 
-static const float tr_fix_tiny = 1e-6f;       /* added to a scale that divides */
-static const uint16_t tr_fix_broken = 0x7e00; /* the scale of what is not finite: a NaN */
-
-static const uint64_t tr_mix_step = UINT64_C(0x9e3779b97f4a7c15);
+#define TR_MIX_STEP UINT64_C(0x9e3779b97f4a7c15)
 
 /* The last steps of SplitMix64. */
 static inline uint64_t tr_mix(uint64_t z)

@@ -102,7 +102,7 @@ static uint16_t scale_of_largest(enum tr_dtype type, uint32_t bits)
               : type == TR_F16 ? tr_f16_to_float((uint16_t)bits)
                                : tr_bf16_to_float((uint16_t)bits);
 
-    return isfinite(x) ? tr_f16_from_float(fminf(x, 65504.0f)) : tr_fix_broken;
+    return isfinite(x) ? tr_f16_from_float(fminf(x, (float)TR_FIX_MOST)) : TR_FIX_BROKEN;
 }
 
 /* sum[i][c], i < TR_FIX_SUMS, are the partial sums of column c of `columns`. */
@@ -115,8 +115,8 @@ static void scales_of_sums(double *sum, int64_t columns, double count, int bits,
             sum[k] += sum[half * columns + k];
     for (int64_t c = 0; c < columns; c++)
         scale[c] = isfinite(sum[c])
-                       ? tr_f16_from_float((float)fmin(factor * sqrt(sum[c] / count), 65504.0))
-                       : tr_fix_broken;
+                       ? tr_f16_from_float((float)fmin(factor * sqrt(sum[c] / count), TR_FIX_MOST))
+                       : TR_FIX_BROKEN;
 }
 
 /* Columns first .. first + n - 1 of a block. */
@@ -351,7 +351,7 @@ static void codes_of(const float *x, const float *scale, int64_t n, int bits, ui
     }
 #pragma omp simd
     for (int64_t k = 0; k < n; k++) {
-        float t = x[k] / (scale[k] + tr_fix_tiny) * h;
+        float t = x[k] / (scale[k] + TR_FIX_TINY) * h;
 
         /* What is not a number is not larger either. */
         t = t > -h ? t : -h;

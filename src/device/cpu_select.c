@@ -323,7 +323,7 @@ static uint64_t mixed_words(const unsigned char *x, int64_t first, int64_t n)
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
         word[i] = __builtin_bswap64(word[i]);
 #endif
-        sum += tr_mix(word[i] + (uint64_t)(first + i + 1) * tr_mix_step);
+        sum += tr_mix(word[i] + (uint64_t)(first + i + 1) * TR_MIX_STEP);
     }
     return sum;
 }
@@ -341,6 +341,6 @@ void tr_cpu_fingerprint(struct tr_queue *q, const struct tr_tensor *out, const s
     for (int64_t i = 0; i < left; i++)
         last |= (uint64_t)from[words * 8 + i] << 8 * i;
     if (left > 0)
-        sum += tr_mix(last + (uint64_t)(words + 1) * tr_mix_step);
+        sum += tr_mix(last + (uint64_t)(words + 1) * TR_MIX_STEP);
     tr_i64(out)[0] = (int64_t)tr_mix((uint64_t)tr_i64(out)[0] + (uint64_t)bytes + sum);
 }

@@ -24,7 +24,7 @@ enum {
 struct digits {
     int count, bits[3];
 };
-static const struct digits of_wide = {3, {11, 10, 10}}, of_half = {2, {8, 7}};
+static const struct digits of_wide = {3, {11, 10, 10}}, of_half = {2, {11, 4}};
 
 /* What is known of the number so far: the digits above `shift`. */
 struct search {
@@ -52,9 +52,8 @@ static uint32_t *counters(const struct tr_queue *q, int part)
 /* ---- counting ---- */
 
 /* The first digit of all. */
-static void count_all_wide(const uint32_t *x, int64_t n, uint32_t *count)
+static void count_all_wide(const uint32_t *x, int64_t n, int shift, uint32_t *count)
 {
-    const int shift = 31 - of_wide.bits[0];
     int64_t i = 0;
 
     for (; i + COPIES <= n; i += COPIES)
@@ -64,74 +63,72 @@ static void count_all_wide(const uint32_t *x, int64_t n, uint32_t *count)
         count[(x[i] & 0x7fffffff) >> shift]++;
 }
 
-static void count_all_half(const uint16_t *x, int64_t n, uint32_t *count)
+static void count_all_half(const uint16_t *x, int64_t n, int shift, uint32_t *count)
 {
-    const int shift = 15 - of_half.bits[0];
     int64_t i = 0;
 
     for (; i + COPIES <= n; i += COPIES)
-        for (uint32_t c = 0; c < COPIES; c++)
+        for (int c = 0; c < COPIES; c++)
             count[c * MOST_DIGIT + ((x[i + c] & 0x7fff) >> shift)]++;
     for (; i < n; i++)
         count[(x[i] & 0x7fff) >> shift]++;
 }
 
-/* A later digit of the few numbers that begin like the one that is looked for: most groups have none. */
-enum { GROUP = 32 };
-
-static void count_some_wide(const uint32_t *x, int64_t n, const struct search *s, uint32_t *count)
+/* The places of bytes that are not 0 among n, which are few. */
+static int list_flags(const uint8_t flag[BLOCK], int64_t n, uint8_t at[BLOCK])
 {
+    int found = 0;
+
+    for (int i = 0; i < n; i += 8) {
+        uint64_t word;
+
+        memcpy(&word, flag + i, sizeof word);
+        for (int k = 0; word && k < 8 && i + k < n; k++)
+            if (flag[i + k])
+                at[found++] = (uint8_t)(i + k);
+    }
+    return found;
+}
+
+/* A later digit of the few numbers that begin like the one that is looked for. */
+static void count_some(const struct search *s, struct span p, uint32_t *count)
+{
+    const uint32_t *wide = (const uint32_t *)s->x->data;
+    const uint16_t *half = tr_half(s->x);
     const int known = s->shift + s->bits;
     const uint32_t digits = (UINT32_C(1) << s->bits) - 1, want = s->number >> known;
 
-    for (int64_t i = 0; i < n; i += GROUP) {
-        int64_t m = n - i < GROUP ? n - i : GROUP;
-        uint32_t any = 0;
+    for (int64_t first = p.first; first < p.end; first += BLOCK) {
+        int64_t n = p.end - first < BLOCK ? p.end - first : BLOCK;
+        uint8_t flag[BLOCK] = {0}, at[BLOCK];
+        int found;
 
-#pragma omp simd reduction(| : any)
-        for (int64_t k = 0; k < m; k++)
-            any |= (x[i + k] & 0x7fffffff) >> known == want;
-        for (int64_t k = 0; any && k < m; k++)
-            if ((x[i + k] & 0x7fffffff) >> known == want)
-                count[x[i + k] >> s->shift & digits]++;
-    }
-}
-
-static void count_some_half(const uint16_t *x, int64_t n, const struct search *s, uint32_t *count)
-{
-    const int known = s->shift + s->bits;
-    const uint32_t digits = (UINT32_C(1) << s->bits) - 1;
-    const uint16_t want = (uint16_t)(s->number >> known);
-
-    for (int64_t i = 0; i < n; i += GROUP) {
-        int64_t m = n - i < GROUP ? n - i : GROUP;
-        uint16_t any = 0;
-
-#pragma omp simd reduction(| : any)
-        for (int64_t k = 0; k < m; k++)
-            any |= (x[i + k] & 0x7fff) >> known == want;
-        for (int64_t k = 0; any && k < m; k++)
-            if ((x[i + k] & 0x7fff) >> known == want)
-                count[x[i + k] >> s->shift & digits]++;
+        if (s->x->dtype == TR_F32) {
+#pragma omp simd
+            for (int64_t i = 0; i < n; i++)
+                flag[i] = (wide[first + i] & 0x7fffffff) >> known == want;
+        } else {
+#pragma omp simd
+            for (int64_t i = 0; i < n; i++)
+                flag[i] = (half[first + i] & 0x7fff) >> known == (uint16_t)want;
+        }
+        found = list_flags(flag, n, at);
+        for (int i = 0; i < found; i++)
+            count[(s->x->dtype == TR_F32 ? wide[first + at[i]] : half[first + at[i]]) >> s->shift &
+                  digits]++;
     }
 }
 
 static void count_part(const struct search *s, bool all, struct span p, uint32_t *count)
 {
-    const uint32_t *wide = (const uint32_t *)s->x->data + p.first;
-    const uint16_t *half = tr_half(s->x) + p.first;
-    const int64_t n = p.end - p.first;
-
     memset(count, 0, COPIES * MOST_DIGIT * sizeof *count);
-    if (s->x->dtype == TR_F32 && all)
-        count_all_wide(wide, n, count);
+    if (!all)
+        count_some(s, p, count);
     else if (s->x->dtype == TR_F32)
-        count_some_wide(wide, n, s, count);
-    else if (all)
-        count_all_half(half, n, count);
+        count_all_wide((const uint32_t *)s->x->data + p.first, p.end - p.first, s->shift, count);
     else
-        count_some_half(half, n, s, count);
-    for (int c = 1; c < COPIES; c++)
+        count_all_half(tr_half(s->x) + p.first, p.end - p.first, s->shift, count);
+    for (int c = 1; all && c < COPIES; c++)
         for (int d = 0; d < 1 << s->bits; d++)
             count[d] += count[c * MOST_DIGIT + d];
 }

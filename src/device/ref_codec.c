@@ -39,11 +39,12 @@ static void gather(struct gathered *g, double x)
 static double scale_of(struct tr_fix how, struct gathered *g)
 {
     if (how.scale == TR_SCALE_MAX && how.bits > 1)
-        return fmin(g->largest, 65504.0);
+        return fmin(g->largest, TR_FIX_MOST);
     for (int half = TR_FIX_SUMS / 2; half > 0; half /= 2)
         for (int i = 0; i < half; i++)
             g->sum[i] += g->sum[i + half];
-    return in_float(fmin((how.bits > 1 ? 2.0 : 1.0) * sqrt(g->sum[0] / (double)g->count), 65504.0));
+    return in_float(
+        fmin((how.bits > 1 ? 2.0 : 1.0) * sqrt(g->sum[0] / (double)g->count), TR_FIX_MOST));
 }
 
 /* Of the bucket that begins with element `first`. */
@@ -78,7 +79,7 @@ void tr_ref_fix_scale(struct tr_queue *q, const struct tr_tensor *scale, const s
         if (g.finite)
             set(scale, b, scale_of(how, &g));
         else
-            tr_half(scale)[b] = tr_fix_broken;
+            tr_half(scale)[b] = TR_FIX_BROKEN;
         b++;
     }
 }
@@ -90,7 +91,7 @@ static int code_of(float x, float scale, int bits)
 
     if (bits == 1)
         return x >= 0.0f;
-    t = rintf(x / (scale + tr_fix_tiny) * (float)half);
+    t = rintf(x / (scale + TR_FIX_TINY) * (float)half);
     if (!(t > (float)-half))
         return 0;
     return t < (float)(half - 1) ? (int)t + half : 2 * half - 1;
@@ -292,7 +293,7 @@ void tr_ref_fingerprint(struct tr_queue *q, const struct tr_tensor *out, const s
 
         for (int64_t k = 0; k < 8 && i + k < bytes; k++)
             word |= (uint64_t)((const uint8_t *)x->data)[i + k] << 8 * k;
-        sum += tr_mix(word + (uint64_t)(i / 8 + 1) * tr_mix_step);
+        sum += tr_mix(word + (uint64_t)(i / 8 + 1) * TR_MIX_STEP);
     }
     tr_i64(out)[0] = (int64_t)tr_mix((uint64_t)tr_i64(out)[0] + (uint64_t)bytes + sum);
 }

@@ -76,8 +76,8 @@ EXTRA_DIST += tests/cuda/equality.sh tests/cuda/t_training.sh tests/cuda/t_waits
 
 # Kernels alone, emulated, against ref: t_kernels as they are; t_kernels_checked with addresses and
 # undefined behaviour watched; t_mutants.sh with one barrier of theirs left out, which t_kernels must see.
-KERNELS_TESTED = kernels/embed.cu kernels/flat.cu kernels/loss.cu kernels/norm.cu \
-	kernels/norm_bwd.cu kernels/residual.cu
+KERNELS_TESTED = kernels/codec.cu kernels/embed.cu kernels/flat.cu kernels/loss.cu kernels/norm.cu \
+	kernels/norm_bwd.cu kernels/residual.cu kernels/select.cu kernels/topk.cu
 KERNELS_TESTED_WITH = tests/device/t_ops.c tests/device/codec_trial.c tests/device/codec_trial.h \
 	tests/device/trial.c tests/device/trial.h \
 	tests/cuda/emulated.c kernels/emulate.cc kernels/emulate.h

@@ -14,6 +14,8 @@ rows_of() {
     embed.cu) echo embed_bwd ;;
     norm_bwd.cu) echo layernorm_bwd ;;
     residual.cu) echo residual_bwd ;;
+    codec.cu) echo fix_scale ;;
+    topk.cu) echo topk_mask mask_take mask_add ;;
     common.cuh) echo sumsq layernorm xent_sum ;;
     esac
 }
@@ -57,7 +59,7 @@ leave_out() {
 }
 
 mkdir "$work/kernels"
-files=${*:-common.cuh embed.cu norm_bwd.cu residual.cu}
+files=${*:-codec.cu common.cuh embed.cu norm_bwd.cu residual.cu topk.cu}
 total=0
 for file in $files; do
     total=$((total + 1 + $(barriers "$file")))

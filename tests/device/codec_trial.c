@@ -144,7 +144,7 @@ static void crowd(struct trial *t)
 
 void topk_mask_trial(struct trial *t)
 {
-    int64_t n = size(t, draw(t) % 8 == 0 ? 70000 : 20000), k = size(t, n);
+    int64_t n = size(t, t->number % 8 == 5 ? 600001 : 20000), k = size(t, n);
     const struct tr_tensor *mask = bytes_to_fill(t, (n + 7) / 8), *x;
 
     x = floats(t, IN, GRADIENT, 1, n, draw(t) % 8 == 0 ? 0.0 : 1.0);
@@ -179,7 +179,7 @@ static const struct tr_tensor *mask_of(struct trial *t, int64_t n, int64_t *k)
 
 void mask_take_trial(struct trial *t)
 {
-    int64_t n = size(t, 40000), k;
+    int64_t n = size(t, t->number % 8 == 5 ? 600001 : 40000), k;
     const struct tr_tensor *mask = mask_of(t, n, &k);
     const struct tr_tensor *y = floats(t, OUT, ACTIVATION, 1, k, 1.0);
     const struct tr_tensor *x = floats(t, IN, RESIDUAL, 1, n, 1.0);
@@ -190,7 +190,7 @@ void mask_take_trial(struct trial *t)
 
 void mask_add_trial(struct trial *t)
 {
-    int64_t n = size(t, 40000), k;
+    int64_t n = size(t, t->number % 8 == 5 ? 600001 : 40000), k;
     const struct tr_tensor *mask = mask_of(t, n, &k);
     const struct tr_tensor *y = floats(t, INOUT, RESIDUAL, 1, n, 1.0), *v;
     float factor = coin(t) ? 1.0f : -1.0f;
