@@ -202,6 +202,12 @@ static void need(void **state)
     assert_all(near(tr_stop_need(&s, 10), 3.0 + 20.0 + 120.0));
     /* The last one ends with an evaluation of its own. */
     assert_all(near(tr_stop_need(&s, 99), 3.0 + 2 * 8.0 + 20.0 + 120.0));
+    /* An epoch ends with one too, and the last epoch with that of the run. */
+    s.epoch_iters = 25;
+    assert_all(near(tr_stop_need(&s, 24), 3.0 + 8.0 + 20.0 + 120.0));
+    assert_all(near(tr_stop_need(&s, 49), 3.0 + 8.0 + 20.0 + 120.0));
+    assert_all(near(tr_stop_need(&s, 25), 3.0 + 20.0 + 120.0));
+    assert_all(near(tr_stop_need(&s, 99), 3.0 + 2 * 8.0 + 20.0 + 120.0));
     /* 12 bytes of each of 10^9 parameters at 100 MB/s from each of 4 nodes. */
     assert_all(near(tr_stop_guess_save(1000000000, true, 4), 30.0));
     assert_all(near(tr_stop_guess_save(1000000000, false, 4), 10.0));
