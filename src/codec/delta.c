@@ -7,9 +7,9 @@
 #include "util/file.h"
 
 /*
- * delta and delta-lowbits.  In the buffers of an end samples stand in another order than in the block: first
- * those that are remembered, then the others, so that the former are one tensor to the operations that
- * round.  Both ends have the same order.
+ * delta and delta-lowbits.  In the buffers of an end samples stand in another order than in the
+ * block: first those that are remembered, then the others, so that the former are one tensor to the
+ * operations that round.  Both ends have the same order.
  */
 struct delta {
     struct tr_codec_end base;
@@ -19,6 +19,7 @@ struct delta {
     struct tr_tensor m;  /* TR_F16 [B,T,H] */
     struct tr_tensor d;  /* TR_F32 [B,T,H] x - m; of the end that sends */
     unsigned char *kept; /* B records of delta-lowbits */
+    void *own;           /* the buffers of records: of m, or kept */
 };
 
 static struct delta *of(struct tr_codec_end *e)
@@ -184,6 +185,7 @@ static void delta_plan(struct tr_codec_end *e, struct tr_arena *a)
         x->d.data = take(how, a, 4 * numbers(how));
     if (x->few)
         x->kept = take(how, a, kept_bytes(how).total);
+    x->own = x->few ? x->kept : x->m.data;
 }
 
 static enum tr_status delta_start(struct tr_codec_end *e)
@@ -241,20 +243,50 @@ static void assign(struct delta *x, const struct tr_codec_key *key, int64_t old)
         x->place[b] = next[tr_store_has(x->store, key->sample[b])]++;
 }
 
-/* m of the remembered samples to their buffers. */
+/* Whether the record of the one sample of a block is its buffer, and not a copy of it: the same
+   bits, sooner. */
+static bool in_place(const struct delta *x, const struct tr_queue *q)
+{
+    return x->base.how.samples == 1 && !q->on->apart;
+}
+
+static void set_buffers(struct delta *x, void *records)
+{
+    if (x->few)
+        x->kept = records;
+    else
+        x->m.data = records;
+}
+
+/* The record of sample b to its buffer, if it has one. */
+static enum tr_status fetch_one(struct delta *x, struct tr_queue *q, const struct tr_codec_key *key,
+                                int b, bool has)
+{
+    struct tr_tensor record = record_at(x, x->place[b]);
+    void *host;
+
+    if (in_place(x, q)) {
+        TR_TRY(tr_store_take(x->store, key->sample[b], !has, &host));
+        set_buffers(x, host);
+    } else if (has) {
+        TR_TRY(tr_store_take(x->store, key->sample[b], false, &host));
+        q->on->upload(q, &record, host);
+        tr_store_give(x->store, TR_STORE_SAME);
+    }
+    return TR_OK;
+}
+
+/* m of the `old` remembered samples. */
 static enum tr_status fetch(struct delta *x, struct tr_queue *q, const struct tr_codec_key *key,
                             int64_t old)
 {
     for (int b = 0; b < key->samples; b++) {
-        struct tr_tensor record = record_at(x, x->place[b]), m = m_at(x, x->place[b]);
-        void *host;
-        if (x->place[b] >= old)
-            continue;
-        TR_TRY(tr_store_take(x->store, key->sample[b], false, &host));
-        q->on->upload(q, &record, host);
-        tr_store_give(x->store, TR_STORE_SAME);
-        if (x->few)
+        bool has = x->place[b] < old;
+        TR_TRY(fetch_one(x, q, key, b, has));
+        if (has && x->few) {
+            struct tr_tensor record = record_at(x, x->place[b]), m = m_at(x, x->place[b]);
             tr_fix_get(q, few_bits(&x->base.how), &m, record.data, false);
+        }
     }
     return TR_OK;
 }
@@ -287,11 +319,14 @@ static enum tr_status remember(struct delta *x, struct tr_queue *q, const struct
     }
     for (int b = 0; b < key->samples; b++) {
         struct tr_tensor record = record_at(x, x->place[b]);
-        void *host;
-        TR_TRY(tr_store_take(x->store, key->sample[b], true, &host));
-        q->on->download(q, host, &record);
+        void *host = record.data;
+        if (!in_place(x, q)) {
+            TR_TRY(tr_store_take(x->store, key->sample[b], true, &host));
+            q->on->download(q, host, &record);
+        }
         tr_store_give(x->store, is_finite(x, host) ? TR_STORE_NEW : TR_STORE_GONE);
     }
+    set_buffers(x, x->own);
     return TR_OK;
 }
 
@@ -384,6 +419,7 @@ static enum tr_status delta_learn(struct tr_codec_end *e, struct tr_queue *q,
     tr_end_check(e, key, block);
     for (int b = 0; b < key->samples; b++)
         x->place[b] = b;
+    TR_TRY(fetch(x, q, key, 0));
     q->on->copy(q, &x->m, block);
     return remember(x, q, key);
 }

@@ -29,8 +29,8 @@ struct tr_tensor tr_fix_scales(struct tr_fix_bytes at, void *data)
     return tr_tensor_1((unsigned char *)data + at.scales_at, TR_F16, at.scales);
 }
 
-/* The byte between codes and scales, and the last one of codes before it, are part of what is sent and
-   hashed: the latter is whole because fix_encode fills it up with zeros. */
+/* The byte between codes and scales, and the last one of codes before it, are part of what is sent
+   and hashed: the latter is whole because fix_encode fills it up with zeros. */
 static void clear_gap(struct tr_queue *q, struct tr_fix_bytes at, void *data)
 {
     static const unsigned char zero;

@@ -18,7 +18,8 @@ int64_t tr_end_no_bytes(const struct tr_codec_how *how);
 
 /* For codecs without a memory: nothing happens. */
 enum tr_status tr_end_learn(struct tr_codec_end *e, struct tr_queue *q,
-                            const struct tr_codec_key *key, const struct tr_tensor *x) TR_MUST_CHECK;
+                            const struct tr_codec_key *key,
+                            const struct tr_tensor *x) TR_MUST_CHECK;
 enum tr_status tr_end_prefetch(struct tr_codec_end *e,
                                const struct tr_codec_key *next) TR_MUST_CHECK;
 

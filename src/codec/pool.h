@@ -9,12 +9,13 @@
 
 /*
  * Records in a file, behind a pool of buffers; internal to codec/, see codec/store.h for what it is
- * for.  Records have numbers 0 .. capacity - 1.  All functions are called by one thread; another, the
- * pool's own, reads and writes.
+ * for.  Records have numbers 0 .. capacity - 1.  All functions are called by one thread; another,
+ * the pool's own, reads and writes.
  *
- * A buffer belongs to one record from the moment it is chosen for it until it is chosen for another, and a
- * record has one buffer at most.  So the newest bytes of a record are in its buffer or, if it has none, in
- * the file.  While a record is read, written or held by the caller, its buffer is that one's alone.
+ * A buffer belongs to one record from the moment it is chosen for it until it is chosen for
+ * another, and a record has one buffer at most.  So the newest bytes of a record are in its buffer
+ * or, if it has none, in the file.  While a record is read, written or held by the caller, its
+ * buffer is that one's alone.
  *
  *     free -> reading -> clean <-> held (by the caller) -> dirty -> writing -> clean
  */

@@ -13,14 +13,14 @@
  *
  * In host memory a page takes room when it is first written.  In a file, of which the same is true,
  * a thread moves records between the file and a pool of buffers: what was changed is written some
- * time later, what is announced with tr_store_prefetch() is read before it is asked for, and a record
- * that still waits to be written is served from its buffer.  A buffer belongs to one record at a
- * time, so that what is being written is never read into.  The pool has two sets of buffers for
- * the samples of a step: those at work and those of the step to come.
+ * time later, what is announced with tr_store_prefetch() is read before it is asked for, and a
+ * record that still waits to be written is served from its buffer.  A buffer belongs to one record
+ * at a time, so that what is being written is never read into.  The pool has two sets of buffers
+ * for the samples of a step: those at work and those of the step to come.
  *
  * The file has no name: it is unlinked as soon as it is open, because what a killed run leaves
- * there fits no checkpoint.  It is read and written by calls and not mapped: writing to a mapped page
- * for which the disk has no room kills the process without a word.  What lasts is what
+ * there fits no checkpoint.  It is read and written by calls and not mapped: writing to a mapped
+ * page for which the disk has no room kills the process without a word.  What lasts is what
  * tr_store_save() writes.
  *
  * All functions are called by one thread, and none is collective.
@@ -51,8 +51,8 @@ int64_t tr_store_count(const struct tr_store *s);
 
 /*
  * The record of `sample`, on a 64-byte boundary: what is in it, or with `anew` any bytes, to be
- * overwritten.  The caller has it, and no other record, until tr_store_give().  With `anew` a sample
- * that is not known gets its place; without, asking for a record that is not there is a bug.
+ * overwritten.  The caller has it, and no other record, until tr_store_give().  With `anew` a
+ * sample that is not known gets its place; without, asking for a record that is not there is a bug.
  * TR_ECONFIG when there is no place left; TR_EIO when the file could not be read or written, now or
  * since the last call; TR_EDATA when the file does not hold what was written.
  */
@@ -72,7 +72,7 @@ void tr_store_give(struct tr_store *s, enum tr_store_fate fate);
 enum tr_status tr_store_prefetch(struct tr_store *s, const int64_t *sample,
                                  int64_t count) TR_MUST_CHECK;
 
-/* Records that were read ahead, and those that had to be read when they were asked for; since open. */
+/* Records that were read ahead, and those that had to be read when asked for; since open. */
 struct tr_store_reads {
     int64_t ahead, late;
 };
@@ -83,13 +83,13 @@ enum tr_status tr_store_flush(struct tr_store *s) TR_MUST_CHECK;
 
 /*
  * All records as a file of their own, with `title` (at most 255 bytes) that says whose they are and
- * two words for the caller.  It is written beside its place, sealed when everything is on the disk, and then
- * moved there; so there is a whole one or none.  TR_EIO otherwise.
+ * two words for the caller.  It is written beside its place, sealed when everything is on the disk,
+ * and then moved there; so there is a whole one or none.  TR_EIO otherwise.
  *
  * load() puts the records of such a file into a store that has none.  TR_EIO if it cannot be read;
  * TR_EDATA if it is not whole or not such a file, or of another title, size of record, or byte
- * order; TR_ECONFIG if it has more samples than there is room for.  After a failure the store has none
- * again.
+ * order; TR_ECONFIG if it has more samples than there is room for.  After a failure the store has
+ * none again.
  *
  * Numbers are as the machine has them:
  *     0     "trireme memory", version, the sizes, title and words: struct head in store_file.c,

@@ -23,9 +23,9 @@ void open_pair(struct pair *p, const char *codec, const struct tr_codec_how *how
 void close_pair(struct pair *p);
 
 /*
- * The block x, floats of values that its type has, goes from one end to the other: `wire` gets what was
- * sent and y what came out of it.  Fails the test where the promises are broken: bytes that the ends
- * do not foresee, bytes written beyond them, a block that encoding changed, fingerprints that
+ * The block x, floats of values that its type has, goes from one end to the other: `wire` gets what
+ * was sent and y what came out of it.  Fails the test where the promises are broken: bytes that the
+ * ends do not foresee, bytes written beyond them, a block that encoding changed, fingerprints that
  * differ.  The bytes sent.
  */
 int64_t send_block(struct pair *p, const struct tr_codec_key *key, const float *x,
@@ -51,8 +51,8 @@ void draw_block(const struct tr_codec_how *how, bool wild, float *x);
 /* One of the backends that this machine has. */
 const struct tr_backend *backend(int number);
 
-/* What came out is what is wanted, rounded to the type: to the bit, but any NaN is as good as another, and
-   so is any sign of zero. */
+/* What came out is what is wanted, rounded to the type: to the bit, but any NaN is as good as
+   another, and so is any sign of zero. */
 void check_block(const struct tr_codec_how *how, const float *got, const float *want);
 
 #endif

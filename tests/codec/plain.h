@@ -21,13 +21,14 @@ struct plain {
 /* x rounded to `type` and back. */
 float rounded_to(enum tr_dtype type, float x);
 
-/* x[d0,T,H] in bytes as fixpoint has them, and back, or added and rounded to halves; how many bytes. */
+/* x[d0,T,H] in bytes as fixpoint has them, and back, or added and rounded to halves; how many
+   bytes. */
 int64_t plain_put(struct tr_fix fix, const int64_t dim[3], const float *x, unsigned char *wire);
 void plain_get(struct tr_fix fix, const int64_t dim[3], const unsigned char *wire, bool add,
                float *y);
 
-/* The block x of these samples: the bytes on the wire and what the receiver has, before it is rounded to
-   the type of the block.  How many bytes. */
+/* The block x of these samples: the bytes on the wire and what the receiver has, before it is
+   rounded to the type of the block.  How many bytes. */
 int64_t plain_delta(struct plain *p, const int64_t *sample, const float *x, unsigned char *wire,
                     float *y);
 
