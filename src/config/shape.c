@@ -274,20 +274,6 @@ static enum tr_status shape_sequence(const struct tr_config *c, struct tr_shape 
     return TR_OK;
 }
 
-/* Where samples come from is said in one of three ways. */
-static enum tr_status shape_replicas(const struct tr_config *c, struct tr_shape *s)
-{
-    if (c->overlap_param_gather && !c->use_distributed_optimizer)
-        return TR_FAIL(TR_ECONFIG, "--overlap-param-gather fetches weights that other replicas "
-                                   "update: give --use-distributed-optimizer, or remove it");
-    if (c->overlap_param_gather && !c->overlap_grad_reduce)
-        return TR_FAIL(TR_ECONFIG, "--overlap-param-gather needs --overlap-grad-reduce: remove "
-                                   "--no-overlap-grad-reduce, or remove it");
-    s->sharded = c->use_distributed_optimizer && s->d > 1;
-    s->overlap_gather = c->overlap_param_gather && s->sharded;
-    return TR_OK;
-}
-
 static enum tr_status check_network(const struct tr_config *c)
 {
     bool slow = c->distributed_backend == TR_DIST_SLOW, rate = c->slow_rate > TR_UNSET_REAL;
@@ -302,6 +288,7 @@ static enum tr_status check_network(const struct tr_config *c)
     return TR_OK;
 }
 
+/* Where samples come from is said in one of three ways. */
 static enum tr_status check_data(const struct tr_config *c)
 {
     const char *split = tr_options_find(tr_config_options(), "split")->initial;
@@ -492,7 +479,7 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     TR_TRY(shape_precision(c, out));
     TR_TRY(shape_recompute(c, out));
     TR_TRY(shape_sequence(c, out));
-    TR_TRY(shape_replicas(c, out));
+    TR_TRY(tr_shape_replicas(c, out));
     TR_TRY(check_network(c));
     TR_TRY(tr_shape_length(c, out));
     TR_TRY(tr_shape_course(c, out));

@@ -18,6 +18,9 @@ enum tr_status tr_shape_length(const struct tr_config *c, struct tr_shape *s) TR
 /* config/course.c: learning rate and weight decay. */
 enum tr_status tr_shape_course(const struct tr_config *c, struct tr_shape *s) TR_MUST_CHECK;
 
+/* config/replicas.c: what replicas exchange. */
+enum tr_status tr_shape_replicas(const struct tr_config *c, struct tr_shape *s) TR_MUST_CHECK;
+
 /* config/links.c: what stages send each other; after the length of the run. */
 enum tr_status tr_shape_links(const struct tr_config *c, struct tr_shape *s) TR_MUST_CHECK;
 

@@ -6,6 +6,7 @@ libtrireme_a_SOURCES += \
 	src/train/keeper.c src/train/keeper.h \
 	src/train/links.c src/train/links.h src/train/links_keep.c src/train/links_open.c \
 	src/train/links_parts.h \
+	src/train/replicas.c src/train/replicas.h \
 	src/train/lock.c src/train/lock.h \
 	src/train/state.c src/train/state.h \
 	src/train/evaluate.c src/train/evaluate.h \

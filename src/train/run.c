@@ -11,6 +11,7 @@
 #include "train/fabric.h"
 #include "train/links.h"
 #include "train/profile.h"
+#include "train/replicas.h"
 #include "train/report.h"
 #include "train/step.h"
 #include "train/tell.h"
@@ -214,6 +215,7 @@ static void plan_memory(struct tr_run *r)
     for (int i = 0; i < r->shape.k; i++)
         tr_chunk_plan(r->chunk[i], &r->arena);
     tr_links_plan(r->links, &r->arena);
+    tr_replicas_plan(r->replicas, &r->arena);
 }
 
 /* Rank 0 prints the plan of rank `whose`, since lines of several ranks would arrive in any order. */
@@ -359,9 +361,12 @@ static void begin_anew(struct tr_run *r)
     publish(r);
 }
 
-/* Without moments where they are neither loaded nor saved. */
+/* Without moments where they are neither loaded nor saved.  Of replicas that differ the first one alone
+   has what is saved. */
 static struct tr_ckpt_tensors tensors_of(struct tr_run *r, bool moments)
 {
+    const bool parted = tr_replicas_parted(r->replicas);
+
     return (struct tr_ckpt_tensors){
         .params = &r->model.params,
         .q = &r->queue,
@@ -369,8 +374,8 @@ static struct tr_ckpt_tensors tensors_of(struct tr_run *r, bool moments)
         .m = moments ? r->optim.m : (struct tr_tensor){0},
         .v = moments ? r->optim.v : (struct tr_tensor){0},
         .value_flat = !r->optim.main.data,
-        .sharded = r->shape.sharded,
-        .spans = r->optim.owns,
+        .sharded = r->shape.sharded || parted,
+        .spans = parted && r->grid.at.dp > 0 ? 0 : r->optim.owns,
         .span = r->optim.own,
     };
 }
@@ -401,11 +406,13 @@ static void resume_optimizer(struct tr_run *r, const struct tr_ckpt_state *state
 }
 
 /* What lies beside the checkpoint that was loaded. */
-static enum tr_status load_links(struct tr_run *r)
+static enum tr_status load_beside(struct tr_run *r, bool optimizer)
 {
     char *folder = tr_ckpt_folder(r->config->load, r->iteration);
-    enum tr_status s = tr_links_load(r->links, folder);
+    enum tr_status s = r->config->finetune ? TR_OK : tr_links_load(r->links, folder);
 
+    if (s == TR_OK)
+        s = tr_replicas_load(r->replicas, optimizer ? folder : NULL);
     free(folder);
     return s;
 }
@@ -435,7 +442,7 @@ enum tr_status tr_run_load(struct tr_run *r)
     if (optimizer)
         resume_optimizer(r, &state);
     publish(r);
-    return r->config->finetune ? TR_OK : load_links(r);
+    return load_beside(r, optimizer);
 }
 
 enum tr_status tr_run_save(struct tr_run *r)
@@ -458,7 +465,8 @@ enum tr_status tr_run_save(struct tr_run *r)
     r->queue.on->wait(&r->queue);
     tr_timer_start(TR_TIMER_SAVE_CHECKPOINT);
     s = tr_ckpt_save(&r->grid, r->config->save, &state, &tensors, &r->shape, json,
-                     (int)r->config->keep_last, tr_links_beside(r->links));
+                     (int)r->config->keep_last, 
+                     tr_replicas_beside(r->replicas, tr_links_beside(r->links)));
     tr_timer_stop(TR_TIMER_SAVE_CHECKPOINT);
     free(json);
     if (s == TR_OK)
@@ -494,7 +502,7 @@ static enum tr_status open_parts(struct tr_run *r)
     TR_TRY(tr_links_open(r));
     tr_step_connect(r);
     open_optimizer(r);
-    return TR_OK;
+    return tr_replicas_open(r);
 }
 
 /* What lies under the model: ranks, device, groups. */
@@ -526,6 +534,7 @@ static enum tr_status build(struct tr_run *r)
     TR_TRY(open_memory(r));
     TR_TRY(open_replicas(r));
     TR_TRY(tr_links_start(r->links));
+    TR_TRY(tr_replicas_start(r->replicas));
     if (!r->config->load)
         begin_anew(r);
     tr_tell_parameters(r);
@@ -580,6 +589,7 @@ void tr_run_close(struct tr_run *r)
     if (r->dp)
         tr_dp_need(r->dp, &r->queue, 0);
     tr_dp_close(r->dp);
+    tr_replicas_close(r->replicas);
     tr_optim_close(&r->optim);
     tr_links_close(r->links);
     for (int i = 0; r->chunk && i < r->shape.k; i++)

@@ -21,6 +21,7 @@
 #include "util/traffic.h"
 
 struct tr_links;
+struct tr_replicas;
 
 /*
  * Everything that one rank of a training run holds, built in the order of the layers and torn down in
@@ -44,6 +45,7 @@ struct tr_run {
     struct tr_stage stage;              /* what the executor drives: this run's chunks */
     struct tr_links *links;             /* what compresses its messages, or NULL; train/links.h */
     struct tr_dp *dp;
+    struct tr_replicas *replicas;       /* that make steps of their own, or NULL; train/replicas.h */
     struct tr_optim optim;
     struct tr_scaler scaler;
     struct tr_data *data;               /* NULL until tr_run_data() */

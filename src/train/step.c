@@ -4,6 +4,7 @@
 #include "optim/lr.h"
 #include "optim/stat.h"
 #include "train/links.h"
+#include "train/replicas.h"
 #include "util/timer.h"
 
 /* Bring the samples of a micro-batch to the chunk: which ones they are, for dropout, and their
@@ -37,14 +38,16 @@ static void grads_ready(void *ctx, int64_t upto)
 {
     struct tr_run *r = ctx;
 
-    tr_dp_ready(r->dp, &r->queue, upto);
+    if (!tr_replicas_apart(r->replicas))
+        tr_dp_ready(r->dp, &r->queue, upto);
 }
 
 static void backward(void *ctx, struct tr_slot at)
 {
     struct tr_run *r = ctx;
     /* The mean over micro-batches and replicas, so that the sums over both are it. */
-    double factor = r->scaler.scale / ((double)r->micros * r->shape.d);
+    int replicas = tr_replicas_apart(r->replicas) ? 1 : r->shape.d;
+    double factor = r->scaler.scale / ((double)r->micros * replicas);
 
     tr_chunk_backward(r->chunk[at.chunk], at.micro, factor,
                       at.micro == r->micros - 1 ? grads_ready : NULL, r);
@@ -135,6 +138,7 @@ static void after_layer(void *ctx)
     struct tr_run *r = ctx;
 
     tr_exec_poll(&r->stage);
+    tr_replicas_poll(r->replicas);
 }
 
 void tr_step_connect(struct tr_run *r)
@@ -225,10 +229,14 @@ void tr_step_gradients(struct tr_run *r)
     r->first_sample = r->consumed_train;
     r->model.training = true;
     tr_timer_start(TR_TIMER_FORWARD_BACKWARD);
+    tr_replicas_begin(r->replicas);
     tr_exec_step(&r->train_list, &r->grid.pp, &r->queue, &r->stage);
 
     tr_timer_start(TR_TIMER_PARAMS_ALL_REDUCE);
-    tr_dp_finish(r->dp, &r->queue);
+    if (tr_replicas_apart(r->replicas))
+        tr_replicas_join(r->replicas);
+    else
+        tr_dp_finish(r->dp, &r->queue);
     tr_model_sum_parts(&r->model);
     tr_timer_stop(TR_TIMER_PARAMS_ALL_REDUCE);
 
@@ -280,6 +288,7 @@ void tr_step(struct tr_run *r, struct tr_step_result *out)
     tr_step_gradients(r);
     out->zeros = r->count_zeros ? zeros(r) : -1.0;
     done = tr_optim_norm(&r->optim, tr_step_owners(r), &r->queue, &how);
+    out->grad_norm = tr_replicas_settle(r->replicas, &done);
     out->loss = tr_step_loss(r);
     if (r->optim.clip > 0.0 || how.check)
         tr_timers_settle(); /* the norm has been waited for */
@@ -289,7 +298,9 @@ void tr_step(struct tr_run *r, struct tr_step_result *out)
         tr_dp_gather(r->dp, &r->queue);
         tr_timer_stop(TR_TIMER_PARAMS_ALL_GATHER);
     }
-    out->grad_norm = done.norm;
+    /* What the others sent came into the masters, whether the step is made or not. */
+    if (done.skipped && tr_replicas_apart(r->replicas))
+        tr_optim_publish(&r->optim, &r->queue);
     out->skipped = done.skipped;
     tr_scaler_update(&r->scaler, done.skipped);
     if (!done.skipped)

@@ -14,6 +14,7 @@
 #include "train/profile.h"
 #include "train/progress.h"
 #include "train/record.h"
+#include "train/replicas.h"
 #include "train/report.h"
 #include "train/run.h"
 #include "train/start.h"
@@ -164,6 +165,7 @@ static enum tr_status one_iteration(struct loop *l)
 
     TR_TRY(step_and_tell(l));
     TR_TRY(tr_links_compare_due(r->links));
+    TR_TRY(tr_replicas_compare_due(r->replicas));
     if (tr_evaluation_due(&r->shape, r->iteration)) {
         snprintf(where, sizeof where, "iteration %lld", (long long)r->iteration);
         evaluate(l, TR_SPLIT_VALID, where);

@@ -432,11 +432,9 @@ static void bytes(void **state)
     static const struct {
         double ratio, keep;
         int bits;
-        double r;
-    } known[] = {{0.1, 0.2, 4, 0.1825},
-                 {0.1, 0.1, 4, 0.14125},
-                 {0.4, 0.5, 4, 1.53125},
-                 {0.5, 0.5, 8, 2.53125}};
+        int64_t r; /* R, times 100000 */
+    } known[] = {
+        {0.1, 0.2, 4, 18250}, {0.1, 0.1, 4, 14125}, {0.4, 0.5, 4, 153125}, {0.5, 0.5, 8, 253125}};
 
     (void)state;
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {

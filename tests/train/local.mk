@@ -13,10 +13,11 @@ TRAIN_RUNS = \
 	tests/train/t_golden_run.4.mpi tests/train/t_golden_run.8.mpi \
 	tests/train/t_layouts.8.mpi tests/train/t_uneven.4.mpi tests/train/t_memory.2.mpi \
 	tests/train/t_stat.2.mpi tests/train/t_stat.4.mpi tests/train/t_sharded.4.mpi \
-	tests/train/t_recipe.4.mpi
+	tests/train/t_recipe.4.mpi tests/train/t_replicas.4.mpi
 
 check_PROGRAMS += tests/train/t_golden_run tests/train/t_layouts tests/train/t_uneven \
-	tests/train/t_memory tests/train/t_stat tests/train/t_sharded tests/train/t_recipe
+	tests/train/t_memory tests/train/t_stat tests/train/t_sharded tests/train/t_recipe \
+	tests/train/t_replicas
 check_SCRIPTS += $(TRAIN_RUNS)
 CLEANFILES += $(TRAIN_RUNS)
 TESTS += $(TRAIN_RUNS)
@@ -34,6 +35,9 @@ tests/train/t_uneven.4.mpi: tests/train/t_uneven
 tests/train/t_layouts.8.mpi: tests/train/t_layouts
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_layouts $@
 
+tests/train/t_replicas.4.mpi: tests/train/t_replicas
+	$(AM_V_GEN)rm -f $@ && $(LN_S) t_replicas $@
+
 tests/train/t_recipe.4.mpi: tests/train/t_recipe
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_recipe $@
 
@@ -48,7 +52,7 @@ tests/train/t_sharded.4.mpi: tests/train/t_sharded
 
 TRAIN_SH = \
 	tests/train/t_kill.sh tests/train/t_convert.sh tests/train/t_load.sh tests/train/t_resume.sh tests/train/t_signal.sh \
-	tests/train/t_bad_input.sh tests/train/t_options.sh \
+	tests/train/t_bad_input.sh tests/train/t_cocktail.sh tests/train/t_options.sh \
 	tests/train/t_formats.sh \
 	tests/train/t_log.sh tests/train/t_network.sh
 TESTS += $(TRAIN_SH)

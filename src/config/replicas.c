@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config/shape_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static enum tr_status shape_sharded(const struct tr_config *c, struct tr_shape *s)
+{
+    if (c->overlap_param_gather && !c->use_distributed_optimizer)
+        return TR_FAIL(TR_ECONFIG, "--overlap-param-gather fetches weights that other replicas "
+                                   "update: give --use-distributed-optimizer, or remove it");
+    if (c->overlap_param_gather && !c->overlap_grad_reduce)
+        return TR_FAIL(TR_ECONFIG, "--overlap-param-gather needs --overlap-grad-reduce: remove "
+                                   "--no-overlap-grad-reduce, or remove it");
+    s->sharded = c->use_distributed_optimizer && s->d > 1;
+    s->overlap_gather = c->overlap_param_gather && s->sharded;
+    return TR_OK;
+}
+
+/* Of the modes other than allreduce: the first that was given a value of its own, or NULL. */
+static const char *given(const struct tr_config *c, bool cocktail)
+{
+    const char *name = NULL;
+
+#define GIVEN(field, option, initial)                 \
+    if (c->field < (initial) || c->field > (initial)) \
+    name = option
+    if (!cocktail) {
+        GIVEN(check_replicas_interval, "check-replicas-interval", 100);
+        name = c->overlap_round ? name : "no-overlap-round";
+        GIVEN(random_method, "random-method", TR_RANDOM_ROLLING);
+        GIVEN(randomp_ratio, "randomp-ratio", 0.5);
+        GIVEN(topk_ratio, "topk-ratio", 0.5);
+        GIVEN(quant_bucket_size, "quant-bucket-size", 128);
+        GIVEN(quant_bits, "quant-bits", 8);
+    }
+    if (c->dp_mode == TR_DP_ALLREDUCE)
+        GIVEN(train_warmup_steps, "train-warmup-steps", 0);
+#undef GIVEN
+    return name;
+}
+
+static enum tr_status check_cocktail(const struct tr_config *c)
+{
+    if ((c->quant_bits < 1 || c->quant_bits > 8) && c->quant_bits != 32)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--quant-bits %lld: a number is sent in 1 to 8 bits, or in 32 as it is; give one "
+            "of these",
+            (long long)c->quant_bits);
+    if (!(c->topk_ratio > 0.0))
+        return TR_FAIL(TR_ECONFIG,
+                       "--topk-ratio 0 would send nothing: give a part above 0, up to 1");
+    if (!(c->randomp_ratio > 0.0))
+        return TR_FAIL(TR_ECONFIG,
+                       "--randomp-ratio 0 would choose nothing: give a part above 0, up to 1");
+    return TR_OK;
+}
+
+enum tr_status tr_shape_replicas(const struct tr_config *c, struct tr_shape *s)
+{
+    const bool cocktail = c->dp_mode == TR_DP_COCKTAIL;
+    const char *name = given(c, cocktail);
+
+    TR_TRY(shape_sharded(c, s));
+    if (name)
+        return TR_FAIL(TR_ECONFIG,
+                       "--%s says how replicas differ, and with --dp-mode %s nothing "
+                       "follows from it: give --dp-mode cocktail_sgd, or remove it",
+                       name, tr_config_spelling("dp-mode", c->dp_mode));
+    if (c->dp_mode != TR_DP_ALLREDUCE && c->use_distributed_optimizer)
+        return TR_FAIL(TR_ECONFIG,
+                       "--use-distributed-optimizer has each replica update its share for all, and "
+                       "with --dp-mode %s replicas make steps of their own: remove one of them",
+                       tr_config_spelling("dp-mode", c->dp_mode));
+    s->apart = c->dp_mode != TR_DP_ALLREDUCE && s->d > 1;
+    return cocktail ? check_cocktail(c) : TR_OK;
+}

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "train/replicas.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ckpt/rank.h"
+#include "dp/cocktail.h"
+#include "util/log.h"
+#include "util/timer.h"
+
+_Static_assert((int)TR_RANDOM_ROLLING == (int)TR_MASK_ROLLING &&
+                   (int)TR_RANDOM_REPLACED == (int)TR_MASK_REPLACED &&
+                   (int)TR_RANDOM_PERMUTED == (int)TR_MASK_PERMUTED,
+               "the option names the methods");
+
+struct tr_replicas {
+    struct tr_run *run;
+    struct tr_cocktail *cocktail; /* NULL with --dp-mode local */
+    bool parted;                  /* a step was made apart, or loaded */
+    bool under_way;               /* a round is */
+    struct tr_ckpt_beside beside;
+};
+
+/* ---- what is compressed together ---- */
+
+/* Pieces of one span. */
+struct list {
+    int count;
+    struct tr_bucket *piece;
+};
+
+static void add(struct list *l, int64_t first, int64_t end)
+{
+    struct tr_bucket *last = l->count > 0 ? &l->piece[l->count - 1] : NULL;
+
+    if (first >= end)
+        return;
+    if (last && last->first + last->count == first)
+        last->count += end - first;
+    else
+        l->piece[l->count++] = (struct tr_bucket){first, end - first};
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct tr_param *const *p = a, *const *q = b;
+
+    return (*p)->offset < (*q)->offset ? -1 : (*p)->offset > (*q)->offset;
+}
+
+/* What tensor ranks hold alike, and all the rest up to the second region. */
+static void split_region(const struct tr_run *r, struct list *rest, struct list *alike)
+{
+    const struct tr_params *ps = &r->model.params;
+    const struct tr_param **order = calloc((size_t)ps->count, sizeof *order);
+    int64_t at = 0;
+
+    if (!order)
+        tr_die(TR_ERESOURCE, "no memory left for the list of what replicas exchange");
+    for (int i = 0; i < ps->count; i++)
+        order[i] = &ps->list[i];
+    qsort(order, (size_t)ps->count, sizeof *order, by_place);
+    for (int i = 0; i < ps->count && r->shape.w > 1; i++) {
+        if (order[i]->split >= 0 || order[i]->offset >= ps->region)
+            continue;
+        add(rest, at, order[i]->offset);
+        at = order[i]->offset + order[i]->elems;
+        add(alike, order[i]->offset, at);
+    }
+    add(rest, at, ps->region);
+    free(order);
+}
+
+static enum tr_status open_spans(struct tr_replicas *x, const struct tr_cocktail_how *how)
+{
+    const struct tr_run *r = x->run;
+    const struct tr_params *ps = &r->model.params;
+    struct list list[TR_COCKTAIL_SPANS] = {{0}};
+    struct tr_cocktail_span span[TR_COCKTAIL_SPANS];
+    enum tr_status s;
+    int n = 0;
+
+    for (int i = 0; i < TR_COCKTAIL_SPANS; i++) {
+        list[i].piece = calloc((size_t)ps->count + 1, sizeof *list[i].piece);
+        if (!list[i].piece)
+            tr_die(TR_ERESOURCE, "no memory left for the list of what replicas exchange");
+    }
+    split_region(r, &list[0], &list[1]);
+    add(&list[2], ps->region, ps->size);
+    for (int i = 0; i < TR_COCKTAIL_SPANS; i++)
+        if (list[i].count > 0)
+            span[n++] = (struct tr_cocktail_span){i, list[i].count, list[i].piece};
+    s = tr_cocktail_open(how, span, n, ps->size, r->grid.at.dp, r->shape.d, &x->cocktail);
+    for (int i = 0; i < TR_COCKTAIL_SPANS; i++)
+        free(list[i].piece);
+    return s;
+}
+
+/* ---- beginning and end ---- */
+
+static struct tr_cocktail_how how_of(const struct tr_config *c)
+{
+    return (struct tr_cocktail_how){
+        .mask = {.method = (enum tr_mask_method)c->random_method,
+                 .ratio = c->randomp_ratio,
+                 .seed = (uint64_t)c->seed},
+        .pack = {.bits = (int)c->quant_bits, .bucket = c->quant_bucket_size, .keep = c->topk_ratio},
+        .overlap = c->overlap_round,
+    };
+}
+
+enum tr_status tr_replicas_open(struct tr_run *r)
+{
+    const struct tr_cocktail_how how = how_of(r->config);
+    struct tr_replicas *x;
+
+    if (!r->shape.apart)
+        return TR_OK;
+    x = calloc(1, sizeof *x);
+    if (!x)
+        return TR_FAIL(TR_ERESOURCE, "no memory left for what replicas exchange");
+    x->run = r;
+    r->replicas = x;
+    return r->config->dp_mode == TR_DP_COCKTAIL ? open_spans(x, &how) : TR_OK;
+}
+
+void tr_replicas_close(struct tr_replicas *x)
+{
+    if (!x)
+        return;
+    tr_cocktail_close(x->cocktail);
+    free(x);
+}
+
+void tr_replicas_plan(struct tr_replicas *x, struct tr_arena *a)
+{
+    if (x && x->cocktail)
+        tr_cocktail_plan(x->cocktail, a);
+}
+
+/* The settings that CocktailSGD reads from its environment. */
+static void warn_of_environment(void)
+{
+    static const char *const names[][2] = {
+        {"QUANT_BITS", "--quant-bits"},       {"QUANT_BUCKET_SIZE", "--quant-bucket-size"},
+        {"TOPK_RATIO", "--topk-ratio"},       {"RANDOMP_RATIO", "--randomp-ratio"},
+        {"RANDOM_METHOD", "--random-method"}, {"QUANT_STOCHASTIC", NULL},
+    };
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *value = getenv(names[i][0]);
+
+        if (value && names[i][1])
+            tr_log_rank0(TR_LOG_WARNING, "%s is set and not read: say %s %s", names[i][0],
+                         names[i][1], value);
+        else if (value && strcmp(value, "0") != 0)
+            tr_log_rank0(TR_LOG_WARNING, "%s is set and not read: numbers are rounded to nearest",
+                         names[i][0]);
+    }
+}
+
+static void tell(struct tr_replicas *x)
+{
+    const struct tr_config *c = x->run->config;
+    struct tr_traffic *t = &x->run->traffic;
+    char *name = t->codec[TR_TRAFFIC_DP_UP], part[12], chosen[12];
+    int64_t bytes;
+
+    if (!x->cocktail) {
+        tr_print_rank0("> replicas exchange nothing after iteration %lld\n",
+                       (long long)c->train_warmup_steps);
+        return;
+    }
+    tr_real_text(c->topk_ratio, part, sizeof part);
+    tr_real_text(c->randomp_ratio, chosen, sizeof chosen);
+    snprintf(name, sizeof t->codec[0], "cocktail, %d bits of %s of %s", (int)c->quant_bits, part,
+             chosen);
+    snprintf(t->codec[TR_TRAFFIC_DP_DOWN], sizeof t->codec[0], "%s", name);
+    bytes = tr_cocktail_bytes(x->cocktail);
+    tr_print_rank0("> replicas exchange %s after iteration %lld: %.4f bits for a parameter and a "
+                   "direction, %lld bytes to each other one\n",
+                   name, (long long)c->train_warmup_steps,
+                   8.0 * (double)bytes / (double)tr_cocktail_numbers(x->cocktail),
+                   (long long)bytes);
+    t->on = true;
+}
+
+static struct tr_tensor weights(struct tr_run *r)
+{
+    return tr_optim_masters(&r->optim, 0);
+}
+
+enum tr_status tr_replicas_start(struct tr_replicas *x)
+{
+    enum tr_status s = TR_OK;
+    struct tr_tensor values;
+
+    if (!x)
+        return TR_OK;
+    values = weights(x->run);
+    if (x->cocktail) {
+        warn_of_environment();
+        s = tr_cocktail_connect(x->cocktail, &x->run->grid.dp, &x->run->queue, &values);
+    }
+    TR_TRY(tr_comm_agree(x->run->world, s));
+    tell(x);
+    return TR_OK;
+}
+
+/* ---- a step ---- */
+
+bool tr_replicas_apart(const struct tr_replicas *x)
+{
+    return x && x->run->iteration >= x->run->config->train_warmup_steps;
+}
+
+void tr_replicas_begin(struct tr_replicas *x)
+{
+    if (!tr_replicas_apart(x))
+        return;
+    x->parted = true;
+    if (!x->cocktail)
+        return;
+    x->under_way = true;
+    tr_cocktail_begin(x->cocktail, &x->run->queue);
+}
+
+void tr_replicas_poll(struct tr_replicas *x)
+{
+    if (x && x->under_way)
+        tr_cocktail_poll(x->cocktail);
+}
+
+static void count(struct tr_replicas *x)
+{
+    struct tr_traffic *t = &x->run->traffic;
+    const struct tr_cocktail_spent spent = tr_cocktail_spent(x->cocktail);
+    const int64_t others = x->run->shape.d - 1;
+    const int64_t bytes = others * tr_cocktail_bytes(x->cocktail);
+    const int64_t numbers = others * tr_cocktail_numbers(x->cocktail);
+
+    tr_traffic_add(t, TR_TRAFFIC_DP_UP, bytes, numbers);
+    tr_traffic_add(t, TR_TRAFFIC_DP_DOWN, bytes, numbers);
+    t->count.time[TR_TRAFFIC_REPLICAS_GROUP].compress += spent.compress;
+    t->count.time[TR_TRAFFIC_REPLICAS_GROUP].decompress += spent.decompress;
+    t->count.time[TR_TRAFFIC_REPLICAS_GROUP].exposed += spent.exposed;
+}
+
+/* What one rank of a replica drops, all drop: others may hold copies of its weights. */
+void tr_replicas_join(struct tr_replicas *x)
+{
+    struct tr_run *r;
+    bool good;
+
+    if (!x || !x->under_way)
+        return;
+    r = x->run;
+    good = tr_cocktail_join(x->cocktail, &r->queue);
+    if (r->grid.mp.size > 1)
+        good = tr_comm_max(&r->grid.mp, !good) == 0;
+    tr_cocktail_commit(x->cocktail, &r->queue, good);
+    x->under_way = false;
+    count(x);
+    if (!good)
+        tr_log_rank0(
+            TR_LOG_WARNING,
+            "replicas exchanged nothing in iteration %lld, since a weight of one of them is "
+            "not finite or too far from the others'",
+            (long long)r->iteration + 1);
+}
+
+double tr_replicas_settle(struct tr_replicas *x, struct tr_optim_result *found)
+{
+    struct tr_comm *world;
+    double worst = found->skipped ? (double)INFINITY : found->norm;
+    struct tr_tensor t = tr_f64_1(&worst, 1);
+
+    if (!tr_replicas_apart(x))
+        return found->norm;
+    world = x->run->world;
+    tr_timer_start(TR_TIMER_OPTIMIZER);
+    world->via->allreduce(world, NULL, &t, TR_MAX);
+    tr_timer_stop(TR_TIMER_OPTIMIZER);
+    found->skipped = !isfinite(worst);
+    return worst;
+}
+
+/* ---- do they still have the same? ---- */
+
+/* What a rank brings to a comparison. */
+struct print {
+    uint64_t print;
+    int64_t rank;
+    char host[TR_HOST_BYTES];
+};
+
+static enum tr_status compare(struct tr_replicas *x)
+{
+    struct tr_run *r = x->run;
+    struct tr_comm *dp = &r->grid.dp;
+    struct print mine = {tr_cocktail_print(x->cocktail, &r->queue), r->world->rank, ""}, *all;
+    enum tr_status s = TR_OK;
+
+    gethostname(mine.host, sizeof mine.host - 1);
+    all = calloc((size_t)dp->size, sizeof *all);
+    if (!all)
+        tr_die(TR_ERESOURCE, "no memory left to compare replicas");
+    dp->via->gather_all(dp, &mine, sizeof mine, all);
+    for (int i = 1; i < dp->size && s == TR_OK; i++)
+        if (all[i].print != all[0].print)
+            s = TR_FAIL(
+                TR_EDATA,
+                "after iteration %lld replicas %d and 0 (rank %lld on %s and rank %lld on %s) "
+                "differ in the reference that all must have alike, so what they exchange no "
+                "longer means the same: go on from the last checkpoint, and look at the memory "
+                "and the network of these hosts if it happens again",
+                (long long)r->iteration, i, (long long)all[i].rank, all[i].host,
+                (long long)all[0].rank, all[0].host);
+    free(all);
+    return s;
+}
+
+enum tr_status tr_replicas_compare_due(struct tr_replicas *x)
+{
+    int64_t every = x && x->cocktail ? x->run->config->check_replicas_interval : 0;
+
+    if (every == 0 || !x->parted || x->run->iteration % every != 0 ||
+        *tr_cocktail_state(x->cocktail).round < 0)
+        return TR_OK;
+    return tr_comm_agree(x->run->world, compare(x));
+}
+
+struct tr_cocktail *tr_replicas_cocktail(struct tr_replicas *x)
+{
+    return x ? x->cocktail : NULL;
+}
+
+/* ---- checkpoints ---- */
+
+bool tr_replicas_parted(const struct tr_replicas *x)
+{
+    return x && x->parted;
+}
+
+static const char kind[] = "replica";
+
+/* The layout and the mode: what a file is of use to. */
+static void about(const struct tr_replicas *x, char text[TR_CKPT_ABOUT_BYTES])
+{
+    const struct tr_shape *s = &x->run->shape;
+    const bool reference = x->cocktail && tr_cocktail_state(x->cocktail).g.data;
+
+    snprintf(text, TR_CKPT_ABOUT_BYTES,
+             "tensor %d, pipeline %d, data %d, chunks %d, --dp-mode %s%s", s->w, s->p, s->d, s->k,
+             tr_config_spelling("dp-mode", x->run->config->dp_mode),
+             x->cocktail && !reference ? " without loss" : "");
+}
+
+static void add_part(struct tr_ckpt_rank *f, const char *name, struct tr_tensor t)
+{
+    if (!t.data)
+        return;
+    f->part[f->parts].name = name;
+    f->part[f->parts++].at = t;
+}
+
+static struct tr_ckpt_rank file_of(struct tr_replicas *x, const char *text)
+{
+    struct tr_run *r = x->run;
+    struct tr_ckpt_rank f = {.kind = kind,
+                             .rank = r->world->rank,
+                             .iteration = r->iteration,
+                             .about = text,
+                             .q = &r->queue};
+
+    add_part(&f, "weights", weights(r));
+    add_part(&f, "m", r->optim.m);
+    add_part(&f, "v", r->optim.v);
+    if (x->cocktail) {
+        struct tr_cocktail_state s = tr_cocktail_state(x->cocktail);
+
+        f.number[0] = *s.round;
+        add_part(&f, "reference", s.g);
+        add_part(&f, "error", s.e);
+    }
+    return f;
+}
+
+static enum tr_status write_file(void *ctx, const char *folder)
+{
+    char text[TR_CKPT_ABOUT_BYTES];
+    struct tr_replicas *x = ctx;
+    struct tr_ckpt_rank f;
+
+    about(x, text);
+    f = file_of(x, text);
+    return tr_ckpt_rank_write(&f, folder);
+}
+
+const struct tr_ckpt_beside *tr_replicas_beside(struct tr_replicas *x,
+                                                const struct tr_ckpt_beside *next)
+{
+    struct tr_ckpt_rank f;
+    int64_t bytes = 0;
+
+    if (!tr_replicas_parted(x) || x->run->config->no_save_optim)
+        return next;
+    f = file_of(x, "");
+    for (int i = 0; i < f.parts; i++)
+        bytes += tr_tensor_bytes(&f.part[i].at);
+    x->beside = (struct tr_ckpt_beside){
+        .write = write_file, .ctx = x, .bytes = bytes * x->run->world->size, .next = next};
+    return &x->beside;
+}
+
+/* What lies beside a checkpoint. */
+enum beside { BESIDE_SAME, BESIDE_OTHER, BESIDE_NONE };
+
+static enum tr_status look(struct tr_replicas *x, const char *folder, enum beside *found)
+{
+    char there[TR_CKPT_ABOUT_BYTES], mine[TR_CKPT_ABOUT_BYTES];
+
+    about(x, mine);
+    TR_TRY(tr_ckpt_rank_look(folder, 0, kind, there));
+    *found = !there[0] ? BESIDE_NONE : strcmp(there, mine) == 0 ? BESIDE_SAME : BESIDE_OTHER;
+    return TR_OK;
+}
+
+static enum tr_status read_file(struct tr_replicas *x, const char *folder)
+{
+    char text[TR_CKPT_ABOUT_BYTES];
+    struct tr_ckpt_rank f;
+
+    about(x, text);
+    f = file_of(x, text);
+    TR_TRY(tr_comm_agree(x->run->world, tr_ckpt_rank_read(&f, folder)));
+    if (x->cocktail)
+        *tr_cocktail_state(x->cocktail).round = f.number[0];
+    x->parted = true;
+    tr_optim_publish(&x->run->optim, &x->run->queue);
+    return TR_OK;
+}
+
+enum tr_status tr_replicas_load(struct tr_replicas *x, const char *folder)
+{
+    enum beside found = BESIDE_NONE;
+    struct tr_comm *world;
+
+    if (!x)
+        return TR_OK;
+    world = x->run->world;
+    if (folder)
+        TR_TRY(tr_comm_agree(world, world->rank == 0 ? look(x, folder, &found) : TR_OK));
+    found = (enum beside)tr_comm_max(world, world->rank == 0 ? (int64_t)found : 0);
+    if (found == BESIDE_SAME)
+        return read_file(x, folder);
+    tr_print_rank0("> all replicas begin with the weights of the checkpoint: %s\n",
+                   !folder ? "the state of single ones is not wanted"
+                   : found == BESIDE_NONE
+                       ? "the state of single ones is not beside it"
+                       : "the state of single ones beside it is of another layout "
+                         "or mode");
+    return TR_OK;
+}

@@ -1,0 +1,177 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck disable=SC2154,SC1091,SC2086
+# Replicas that differ: a run that stops and resumes is the run that never stopped, in every layout of four
+# ranks; whether exchange and computation overlap changes nothing; and what a user can get wrong.
+. "$srcdir/tests/tap.sh"
+. "$srcdir/tests/train/small.sh"
+plan 35
+
+check "a dataset is built" small_corpus
+cocktail="--dp-mode cocktail_sgd --quant-bits 4 --topk-ratio .2 --randomp-ratio .1 --train-warmup-steps 2
+    --check-replicas-interval 1"
+
+# whole NAME OPTION...: ten iterations at once, and its losses.
+whole() {
+    whole_name=$1
+    shift
+    small 4 "$@" --train-iters 10 --save "$work/$whole_name" > "$work/$whole_name.log" 2>&1 ||
+        { cat "$work/$whole_name.log"; return 1; }
+    losses "$work/$whole_name.log" 10 > "$work/$whole_name.losses"
+    [ "$(wc -l < "$work/$whole_name.losses")" = 10 ] && sums "$work/$whole_name" > "$work/$whole_name.sums"
+}
+
+# half NAME STOP OPTION...: STOP iterations, then the rest.
+half() {
+    half_name=$1.half half_stop=$2
+    shift 2
+    small 4 "$@" --train-iters 10 --exit-interval "$half_stop" --save "$work/$half_name" \
+        > "$work/$half_name.log" 2>&1 || { cat "$work/$half_name.log"; return 1; }
+    # Not in the folder of --save, so that others can begin from there, too.
+    small 4 "$@" --train-iters 10 --load "$work/$half_name" --save "$work/$half_name.more" \
+        > "$work/$half_name.more.log" 2>&1 || { cat "$work/$half_name.more.log"; return 1; }
+    cat "$work/$half_name.log" "$work/$half_name.more.log" > "$work/$half_name.all"
+    losses "$work/$half_name.all" 10 > "$work/$half_name.losses"
+    sums "$work/$half_name.more" > "$work/$half_name.sums"
+}
+
+# resumes NAME OPTION...
+resumes() {
+    resumes_name=$1
+    shift
+    whole "$resumes_name" "$@" && half "$resumes_name" 5 "$@" || return 1
+    diff "$work/$resumes_name.losses" "$work/$resumes_name.half.losses" &&
+        [ -s "$work/$resumes_name.sums" ] &&
+        diff "$work/$resumes_name.sums" "$work/$resumes_name.half.sums"
+}
+check "four replicas resume with the same bits" resumes d4 $cocktail
+check "two replicas of two stages, too" resumes d2p2 $cocktail --pipeline-model-parallel-size 2 \
+    --random-method random_wo_replacement
+check "two replicas of two tensor ranks, too" resumes d2w2 $cocktail --quant-bits 8 \
+    --tensor-model-parallel-size 2 --sequence-parallel --random-method random_w_replacement
+check "with fp16, too" resumes fp16 $cocktail --fp16 --initial-loss-scale 65536
+check "with bf16 and chunks, too" resumes bf16 $cocktail --bf16 --pipeline-model-parallel-size 2 \
+    --num-virtual-stages-per-pipeline-rank 2
+check "replicas that exchange nothing, too" resumes local --dp-mode local --train-warmup-steps 1
+check "without loss, too" resumes exact --dp-mode cocktail_sgd --quant-bits 32 --topk-ratio 1 \
+    --randomp-ratio 1
+
+# A killed run resumes from what it saved last.
+killed() {
+    (small 4 $cocktail --train-iters 100000 --save "$work/killed" --save-interval 3 --keep-last 2 \
+        > "$work/killed.log" 2>&1) &
+    killed_pid=$!
+    killed_tries=0
+    while ! [ -f "$work/killed/latest_checkpointed_iteration.txt" ] && [ $killed_tries -lt 1200 ]; do
+        sleep 0.1
+        killed_tries=$((killed_tries + 1))
+    done
+    for killed_rank in $(rank_pids $killed_pid); do kill -9 "$killed_rank"; done
+    wait $killed_pid
+    killed_at=$(cat "$work/killed/latest_checkpointed_iteration.txt")
+    for killed_run in 1 2; do
+        cp -r "$work/killed" "$work/killed.$killed_run"
+        small 4 $cocktail --train-iters $((killed_at + 4)) --lr-decay-iters 100000 \
+            --override-opt-param-scheduler --load "$work/killed.$killed_run" \
+            --save "$work/killed.$killed_run" > "$work/killed.$killed_run.log" 2>&1 ||
+            { cat "$work/killed.$killed_run.log"; return 1; }
+        sums "$work/killed.$killed_run" > "$work/killed.$killed_run.sums"
+    done
+    ls "$work/killed/iter_$(printf %07d "$killed_at")"/rank-*.replica > /dev/null &&
+        ! grep "all replicas begin" "$work/killed.1.log" &&
+        cmp "$work/killed.1.sums" "$work/killed.2.sums"
+}
+check "a killed run goes on from its last checkpoint" killed
+
+# The same losses as the run that is already there.
+same_as() {
+    same_name=$1
+    shift
+    whole "$same_name.again" "$@" && diff "$work/$same_name.losses" "$work/$same_name.again.losses" &&
+        diff "$work/$same_name.sums" "$work/$same_name.again.sums"
+}
+check "without overlap: the same bits" same_as d4 $cocktail --no-overlap-round
+check "without overlap, two stages: the same bits" same_as d2p2 $cocktail --no-overlap-round \
+    --pipeline-model-parallel-size 2 --random-method random_wo_replacement
+check "over a slow network: the same bits" same_as d4 $cocktail --distributed-backend slow \
+    --slow-rate 10 --slow-latency 0.1
+
+# The warm-up is that of a run which reduces gradients, and what follows is not.
+warm() {
+    whole plain && head -n 2 "$work/plain.losses" > "$work/two" &&
+        head -n 2 "$work/d4.losses" | cmp - "$work/two" && ! cmp -s "$work/plain.losses" "$work/d4.losses"
+}
+check "two iterations of warm-up are those of allreduce" warm
+close() { close_losses "$work/plain.losses" "$work/$1.losses" 0.02; }
+check "losses stay near those of allreduce" close d4
+
+# The files of ranks.
+has_files() { [ "$(ls "$work/d4/iter_0000010" | grep -c '^rank-0000[0-3].replica$')" = 4 ]; }
+check "each rank keeps a file" has_files
+check "the checkpoint itself is whole" "$trireme" ckpt verify "$work/d4"
+in_warm_up() {
+    small 4 $cocktail --train-iters 2 --save "$work/early" > "$work/early.log" 2>&1 &&
+        ! ls "$work/early/iter_0000002" | grep rank
+}
+check "in the warm-up there are none" in_warm_up
+
+# says TEXT OPTION...: a run that resumes and says so.
+says() {
+    says_text=$1 says_from=$2
+    shift 2
+    small 4 "$@" --train-iters 10 --load "$says_from" > "$work/says.log" 2>&1
+    says_code=$?
+    cat "$work/says.log"
+    [ $says_code = 0 ] && [ "$(grep -c "all replicas begin with.*$says_text" "$work/says.log")" = 1 ]
+}
+check "another layout begins with the first replica" says "another layout" "$work/d4.half" \
+    --pipeline-model-parallel-size 2 $cocktail
+check "another mode, too" says "another layout or mode" "$work/d4.half" --dp-mode local
+check "and --finetune" says "not wanted" "$work/d4.half" $cocktail --finetune
+check "and a checkpoint of replicas that did not differ" says "not beside it" "$work/plain" $cocktail \
+    --train-iters 11
+check "allreduce begins with the first replica" small 4 --load "$work/d4.half" --train-iters 10
+
+# damage NAME COMMAND...: a copy of the checkpoint whose file of rank 2 is no longer what it was.
+damage() {
+    rm -rf "$work/damaged"
+    cp -r "$work/d4.half" "$work/damaged"
+    (cd "$work/damaged/iter_0000005" && "$@")
+}
+resume_damaged() { small 4 $cocktail --train-iters 10 --load "$work/damaged"; }
+damage rm rank-00002.replica
+fails "a missing file: one sentence" 74 "rank-00002.replica" resume_damaged
+damage truncate -s -100 rank-00002.replica
+fails "a file that was cut" 65 "rank-00002.replica is cut off" resume_damaged
+damage cp rank-00001.replica rank-00002.replica
+fails "the file of another rank" 65 "is of rank 1" resume_damaged
+damage sh -c 'printf x | dd of=rank-00002.replica bs=1 seek=5000 conv=notrunc 2> /dev/null'
+fails "a damaged file" 65 "does not have its checksum" resume_damaged
+
+once=--train-iters=2
+fails "ZeRO" 64 "--use-distributed-optimizer" small 2 $cocktail --use-distributed-optimizer "$once"
+fails "no such number of bits" 64 "--quant-bits 9" small 2 $cocktail --quant-bits 9 "$once"
+fails "nothing kept" 64 "--topk-ratio" small 2 $cocktail --topk-ratio 0 "$once"
+fails "nothing chosen" 64 "--randomp-ratio" small 2 $cocktail --randomp-ratio 0 "$once"
+fails "an option of another mode" 64 "--quant-bits" small 2 --quant-bits 4 "$once"
+fails "a mode that its authors have" 64 "--use-distributed-optimizer" small 2 --dp-mode sharded_ps "$once"
+fails "rounding that this version has not" 64 "rounded to nearest" small 2 --quant-stochastic 1 "$once"
+
+told() {
+    QUANT_BITS=4 TOPK_RATIO=.2 small 2 --dp-mode cocktail_sgd "$once" > "$work/told.log" 2>&1
+    cat "$work/told.log"
+    grep -q "QUANT_BITS is set and not read: say --quant-bits 4" "$work/told.log" &&
+        grep -q "TOPK_RATIO is set and not read: say --topk-ratio .2" "$work/told.log"
+}
+check "the environment of its authors is not read silently" told
+
+# The bytes of the formula, on two replicas: R = 0.1 (1 + 0.2 (4 + 16/128)), or near it where counts are
+# rounded down.
+counted() {
+    small 2 $cocktail --train-iters 4 > "$work/counted.log" 2>&1
+    cat "$work/counted.log"
+    each=$(sed -n 's/.* direction, \([0-9]*\) bytes to each other one/\1/p' "$work/counted.log")
+    sent=$(sed -n 's/^traffic | replicas-up (bytes): \([0-9]*\) .*/\1/p' "$work/counted.log" | sort -u)
+    [ "$sent" = $((2 * each)) ]
+}
+check "the log tells the bytes of a round" counted
