@@ -1,7 +1,8 @@
 check_PROGRAMS += tests/codec/t_codec tests/codec/t_delta tests/codec/t_mask tests/codec/t_sparse tests/codec/t_store
 TESTS += tests/codec/t_codec tests/codec/t_delta tests/codec/t_mask tests/codec/t_sparse tests/codec/t_store
 
-CODEC_WITH = tests/codec/pair.c tests/codec/pair.h tests/codec/plain.c tests/codec/plain.h
+CODEC_WITH = tests/codec/far.c tests/codec/pair.c tests/codec/pair.h \
+	tests/codec/plain.c tests/codec/plain.h
 tests_codec_t_codec_SOURCES = tests/codec/t_codec.c $(CODEC_WITH)
 tests_codec_t_delta_SOURCES = tests/codec/t_delta.c $(CODEC_WITH)
 

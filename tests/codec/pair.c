@@ -204,7 +204,8 @@ const struct tr_backend *backend(int number)
 
     while (all[count])
         count++;
-    return all[number % count];
+    number %= count + 1;
+    return number < count ? all[number] : far_backend();
 }
 
 void check_block(const struct tr_codec_how *how, const float *got, const float *want)

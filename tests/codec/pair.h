@@ -48,7 +48,10 @@ struct tr_codec_how draw_how(int number);
    not finite, or too large for a half. */
 void draw_block(const struct tr_codec_how *how, bool wild, float *x);
 
-/* One of the backends that this machine has. */
+/* A device for codecs whose memory the host can neither read nor write: as far away as a GPU's. */
+const struct tr_backend *far_backend(void);
+
+/* One of the backends that this machine has, or that. */
 const struct tr_backend *backend(int number);
 
 /* What came out is what is wanted, rounded to the type: to the bit, but any NaN is as good as

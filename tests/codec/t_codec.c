@@ -20,7 +20,7 @@ static void fixpoint(void **state)
         const int64_t dim[3] = {how.samples, how.tokens, how.width};
         struct pair p;
 
-        open_pair(&p, "fixpoint", &how, backend(number), backend(number / 2));
+        open_pair(&p, "fixpoint", &how, backend((int)below(12)), backend((int)below(12)));
         for (int64_t step = 0; step < 3; step++) {
             struct tr_codec_key key = {step, names, (int)how.samples};
             int64_t bytes;
@@ -47,7 +47,7 @@ static void none(void **state)
         struct tr_codec_key key = {number, names, (int)how.samples};
         struct pair p;
 
-        open_pair(&p, "none", &how, backend(number), backend(number / 2));
+        open_pair(&p, "none", &how, backend((int)below(12)), backend((int)below(12)));
         draw_block(&how, true, x);
         assert_int_equal(send_block(&p, &key, x, wire, y), tr_tensor_bytes(&p.from.x));
         check_block(&how, y, x);

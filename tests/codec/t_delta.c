@@ -69,7 +69,7 @@ static void as_loops_say(void **state)
 
         how.folder = number % 4 == 1 ? folder : NULL;
         how.ahead = 1 + below(4);
-        open_pair(&p, codec_name[few], &how, backend(number), backend(number / 2));
+        open_pair(&p, codec_name[few], &how, backend((int)below(12)), backend((int)below(12)));
         for (int64_t step = 0; step < 12; step++) {
             struct tr_codec_key next = {step, name, (int)how.samples};
             draw_names(&how, name);
