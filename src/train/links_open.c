@@ -281,11 +281,14 @@ static void tell(struct tr_links *l)
     tr_links_bytes(l, &host, &files);
     host = tr_comm_max(r->world, host);
     files = tr_comm_max(r->world, files);
-    if (host + files > 0)
+    if (files > 0)
         tr_print_rank0(
-            "> a rank remembers samples in %.1f MiB of the host's memory%s%.1f MiB%s%s, at most\n",
-            (double)host / mib, files > 0 ? " and " : "", (double)files / mib,
-            files > 0 ? " of files in " : "", files > 0 ? r->config->activation_cache_dir : "");
+            "> a rank remembers samples in at most %.1f MiB of files in %s, and %.1f MiB of the "
+            "host's memory\n",
+            (double)files / mib, r->config->activation_cache_dir, (double)host / mib);
+    else if (host > 0)
+        tr_print_rank0("> a rank remembers samples in at most %.1f MiB of the host's memory\n",
+                       (double)host / mib);
     warn_idle(r);
 }
 

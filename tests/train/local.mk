@@ -136,3 +136,12 @@ EXTRA_DIST += tests/train/t_epochs.sh
 
 tests/train/t_evaluate.4.mpi: tests/train/t_evaluate
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_evaluate $@
+
+# Compressed links.
+check_PROGRAMS += tests/train/t_links
+check_SCRIPTS += tests/train/t_links.4.mpi
+CLEANFILES += tests/train/t_links.4.mpi
+TESTS += tests/train/t_links.4.mpi
+
+tests/train/t_links.4.mpi: tests/train/t_links
+	$(AM_V_GEN)rm -f $@ && $(LN_S) t_links $@
