@@ -11,3 +11,21 @@ $(DP_RUNS): tests/dp/t_dp
 
 $(COCKTAIL_RUNS): tests/dp/t_cocktail
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_cocktail $@
+
+# The thread of a round, watched for data races: all that it runs is compiled for that.  OpenMP
+# cannot be watched, and has one thread.
+if HAVE_TSAN
+check_PROGRAMS += tests/dp/t_cocktail_tsan
+check_SCRIPTS += tests/dp/t_cocktail_tsan.2.mpi
+CLEANFILES += tests/dp/t_cocktail_tsan.2.mpi
+TESTS += tests/dp/t_cocktail_tsan.2.mpi
+tests_dp_t_cocktail_tsan_SOURCES = tests/dp/t_cocktail.c \
+	src/codec/mask.c src/codec/sparse.c \
+	src/device/cpu_codec.c src/device/cpu_flat.c src/device/cpu_half.c src/device/cpu_select.c \
+	src/device/cpu_topk.c \
+	src/dp/cocktail.c src/dp/cocktail_round.c src/dp/cocktail_worker.c
+tests_dp_t_cocktail_tsan_CFLAGS = $(AM_CFLAGS) -fsanitize=thread -O1
+
+tests/dp/t_cocktail_tsan.2.mpi: tests/dp/t_cocktail_tsan
+	$(AM_V_GEN)rm -f $@ && $(LN_S) t_cocktail_tsan $@
+endif
