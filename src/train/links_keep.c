@@ -155,11 +155,14 @@ const struct tr_ckpt_beside *tr_links_beside(struct tr_links *l)
     return &l->beside;
 }
 
-/* A memory that could not be loaded holds anything: make the end anew, in the same place. */
+/* A memory that could not be loaded holds anything: make the end anew, in the same place.  Its
+   fingerprint may be the one that was loaded, where the file of another link of this rank failed. */
 static enum tr_status begin_anew(struct tr_links *l, int chunk, int k)
 {
     struct tr_link_end *e = &l->end[chunk][k];
     const struct tr_codec_how how = tr_links_how(l->run, k);
+    static const int64_t zero;
+    struct tr_queue *q = &l->run->queue;
     const struct tr_codec *on;
     struct tr_arena a;
 
@@ -172,6 +175,7 @@ static enum tr_status begin_anew(struct tr_links *l, int chunk, int k)
     on->plan(e->codec, &a);
     tr_arena_open(&a, e->memory);
     on->plan(e->codec, &a);
+    q->on->upload(q, &e->codec->print, &zero);
     return on->start(e->codec);
 }
 
