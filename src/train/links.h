@@ -41,11 +41,12 @@ void tr_links_close(struct tr_links *l); /* NULL is fine, also below */
 void tr_links_plan(struct tr_links *l, struct tr_arena *a);
 
 /*
- * The memories, and what both ends must have alike; then says what is compressed and how.  Collective
- * over the world.  TR_ECONFIG if the ends of a link that remembers compute on different backends,
- * TR_EIO or TR_ERESOURCE without room for the memories.
+ * The memories, and what both ends must have alike; then says what is compressed and how, and which
+ * options change nothing.  Collective over the world; without links only the latter.  TR_ECONFIG if the
+ * ends of a link that remembers compute on different backends, TR_EIO or TR_ERESOURCE without room for
+ * the memories.
  */
-enum tr_status tr_links_start(struct tr_links *l) TR_MUST_CHECK;
+enum tr_status tr_links_start(struct tr_run *r) TR_MUST_CHECK;
 
 /* For struct tr_stage, whose calls these are: `x` is the message of that slot and leg.  What
    tr_links_message() gives true for travels in *out, and arrives with tr_links_arrived(); everything

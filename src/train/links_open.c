@@ -257,14 +257,41 @@ static void tell_direction(struct tr_run *r, int k, enum tr_traffic_kind kind)
                    n > 0 ? dims : " none");
 }
 
+/* Options that were given a value of their own, and from which nothing follows.  What a method does not ask
+   for is no mistake, since methods are tried one after the other with the same options. */
 static void warn_idle(const struct tr_run *r)
 {
     const struct tr_config *c = r->config;
+    const bool delta = tr_links_codec(r, tr_links_number(TR_SEND_FWD))->remembers;
+    const bool forward = c->forward_compress_method != TR_FORWARD_NONE;
+    const bool backward = c->backward_compress_method != TR_BACKWARD_NONE;
+    const struct {
+        bool given, used;
+        const char *option, *of;
+    } options[] = {
+        {c->forward_bits != 4, forward, "forward-bits", "forward-compress-method"},
+        {c->forward_scale_method != TR_SCALES_MAX, forward, "forward-scale-method",
+         "forward-compress-method"},
+        {c->forward_scale_dims.count > 0, forward, "forward-scale-dims", "forward-compress-method"},
+        {c->forward_bits_act != 4, c->forward_compress_method == TR_FORWARD_LOWBITS,
+         "forward-bits-act", "forward-compress-method delta-lowbits"},
+        {c->max_activation_cache_size != 20000, delta, "max-activation-cache-size",
+         "forward-compress-method delta"},
+        {c->activation_cache_dir, delta, "activation-cache-dir", "forward-compress-method delta"},
+        {c->backward_bits != 8, backward, "backward-bits", "backward-compress-method"},
+        {c->backward_scale_method != TR_SCALES_MAX, backward, "backward-scale-method",
+         "backward-compress-method"},
+        {c->backward_scale_dims.count > 0, backward, "backward-scale-dims",
+         "backward-compress-method"},
+        {c->warmup_epochs != 1, forward || backward, "warmup-epochs",
+         "forward-compress-method and --backward-compress-method"},
+    };
 
-    if (c->activation_cache_dir && (c->forward_compress_method == TR_FORWARD_NONE ||
-                                    c->forward_compress_method == TR_FORWARD_FIXPOINT))
-        tr_log_rank0(TR_LOG_WARNING, "--activation-cache-dir changes nothing here: it is for what "
-                                     "--forward-compress-method delta remembers");
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (options[i].given && !options[i].used)
+            tr_log_rank0(TR_LOG_WARNING,
+                         "--%s changes nothing here: it is for --%s, which was not given",
+                         options[i].option, options[i].of);
 }
 
 static void tell(struct tr_links *l)
@@ -289,17 +316,19 @@ static void tell(struct tr_links *l)
     else if (host > 0)
         tr_print_rank0("> a rank remembers samples in at most %.1f MiB of the host's memory\n",
                        (double)host / mib);
-    warn_idle(r);
 }
 
-enum tr_status tr_links_start(struct tr_links *l)
+enum tr_status tr_links_start(struct tr_run *r)
 {
+    struct tr_links *l = r->links;
+
+    warn_idle(r);
     if (!l)
         return TR_OK;
-    l->run->traffic.on = true;
+    r->traffic.on = true;
     if (l->remembers)
         TR_TRY(check_backends(l));
-    TR_TRY(tr_comm_agree(l->run->world, start_ends(l)));
+    TR_TRY(tr_comm_agree(r->world, start_ends(l)));
     tell_hosts(l);
     tell(l);
     return TR_OK;

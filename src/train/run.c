@@ -533,7 +533,7 @@ static enum tr_status build(struct tr_run *r)
     open_scaler(r);
     TR_TRY(open_memory(r));
     TR_TRY(open_replicas(r));
-    TR_TRY(tr_links_start(r->links));
+    TR_TRY(tr_links_start(r));
     TR_TRY(tr_replicas_start(r->replicas));
     if (!r->config->load)
         begin_anew(r);
