@@ -158,6 +158,24 @@ insert_wire() {
         fail "no delay for $1: $(tail -n 1 "$dir/log/$1.wire.out")"
 }
 
+# bucket_of RATE: what may pass at once after a pause, 2 ms of the rate, and what may wait, 100 ms of it; but
+# room for some packets, and for what TCP has under way before it knows how slow a link is.
+bucket_of() {
+    case $1 in
+    *gbit) bits=${1%gbit}000000000 ;;
+    *mbit) bits=${1%mbit}000000 ;;
+    *kbit) bits=${1%kbit}000 ;;
+    *) bits=${1%bit} ;;
+    esac
+    case $bits in
+    *[!0-9]*) echo "burst 128kb latency 100ms" ;; # in another unit, or a fraction
+    *)
+        burst=$((bits / 4000)) waits=$((bits / 80))
+        echo "burst $((burst > 16384 ? burst : 16384))b limit $((waits > 262144 ? waits : 262144))b"
+        ;;
+    esac
+}
+
 # Both directions of the link get the rate, what leaves the node the delay.
 shape() {
     name=$1
@@ -172,7 +190,7 @@ shape() {
     case $rate in
     '' | 0) ;;
     *)
-        bucket="root tbf rate $rate burst 128kb latency 100ms"
+        bucket="root tbf rate $rate $(bucket_of "$rate")"
         # shellcheck disable=SC2086 # words
         { tc qdisc add dev "b$number" $bucket && enter "$name" tc qdisc add dev eth0 $bucket; } ||
             fail "no rate of $rate for $name"
