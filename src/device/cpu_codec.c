@@ -132,7 +132,7 @@ static void strip_by_largest(const struct tr_tensor *x, const struct block *b, i
         scale[c] = scale_of_largest(x->dtype, x->dtype == TR_F32 ? wide[c] : half[c]);
 }
 
-enum { STRIP = 32 }; /* columns whose partial sums of squares fit the first cache */
+enum { STRIP = 128 }; /* columns whose partial sums of squares fit the first cache */
 
 static void strip_by_squares(const struct tr_tensor *x, const struct block *b, int64_t first,
                              int64_t n, int bits, uint16_t *scale)

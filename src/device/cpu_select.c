@@ -84,30 +84,30 @@ enum { WORD = 64 };
 /* Bit i of the result belongs to element first + i. */
 static uint64_t word_of(const struct tr_tensor *mask, int64_t n, int64_t first)
 {
-    const uint64_t odd = UINT64_C(0x5555555555555555), pairs = UINT64_C(0x3333333333333333);
-    const uint64_t nibbles = UINT64_C(0x0f0f0f0f0f0f0f0f);
-    uint8_t byte[WORD / 8] = {0};
     uint64_t x = 0;
 
-    memcpy(byte, tr_u8(mask) + first / 8, (size_t)smaller((n - first + 7) / 8, WORD / 8));
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    memcpy(&x, byte, sizeof x);
-#else
-    for (int i = 0; i < WORD / 8; i++)
-        x |= (uint64_t)byte[i] << 8 * i;
-#endif
-    x = (x & odd) << 1 | (x >> 1 & odd);
-    x = (x & pairs) << 2 | (x >> 2 & pairs);
-    return (x & nibbles) << 4 | (x >> 4 & nibbles);
+    memcpy(&x, tr_u8(mask) + first / 8, (size_t)smaller((n - first + 7) / 8, WORD / 8));
+    return tr_mask_word(x);
 }
 
-/* The places of the bits set in a word, from at[] on. */
+/* Bits are taken out of a word BATCH at a time, and a few more than there are: a loop that ended with the
+   last of them would end where the processor does not expect it.  Lists have room for these. */
+enum { BATCH = 8 };
+
+/* The lowest bit set; the highest where none is. */
+static inline int lowest(uint64_t word)
+{
+    return __builtin_ctzll(word | UINT64_C(1) << 63);
+}
+
+/* The places of the bits set in a word, at[... + BATCH]; how many there are. */
 static int list_bits(uint64_t word, int64_t first, int64_t *at)
 {
-    int n = 0;
+    int n = __builtin_popcountll(word);
 
-    for (; word; word &= word - 1)
-        at[n++] = first + __builtin_ctzll(word);
+    for (int i = 0; i < n; i += BATCH)
+        for (int k = 0; k < BATCH; k++, word &= word - 1)
+            at[i + k] = first + lowest(word);
     return n;
 }
 
@@ -151,36 +151,61 @@ static int cut(int threads, const struct tr_tensor *mask, int64_t n, int64_t k,
     return parts;
 }
 
-/* f(ctx, places, n, i): places of n bits that are set, the first of which is the i-th of the mask. */
-static void visit(const struct tr_tensor *mask, int64_t n, const struct part *p,
-                  void (*f)(const void *ctx, const int64_t *at, int64_t n, int64_t i),
-                  const void *ctx)
+/* Elements as they lie in memory. */
+union raw {
+    uint32_t wide[PIECE];
+    uint16_t half[PIECE];
+};
+
+/* Those of the WORD elements from `first` on whose bits are set, from raw[n] on; how many there are
+   then. */
+static int64_t take_word(const struct tr_tensor *x, int64_t first, uint64_t word, union raw *raw,
+                         int64_t n)
 {
-    int64_t at[PIECE], count = 0, done = p->set;
+    const int64_t end = n + __builtin_popcountll(word);
+
+    if (x->dtype == TR_F32)
+        for (const uint32_t *from = (const uint32_t *)x->data + first; n < end; n += BATCH)
+            for (int k = 0; k < BATCH; k++, word &= word - 1)
+                raw->wide[n + k] = from[lowest(word)];
+    else
+        for (const uint16_t *from = tr_half(x) + first; n < end; n += BATCH)
+            for (int k = 0; k < BATCH; k++, word &= word - 1)
+                raw->half[n + k] = from[lowest(word)];
+    return end;
+}
+
+/* The same where fewer than WORD elements are left. */
+static int64_t take_rest(const struct tr_tensor *x, int64_t first, uint64_t word, union raw *raw,
+                         int64_t n)
+{
+    for (; word; word &= word - 1, n++)
+        if (x->dtype == TR_F32)
+            raw->wide[n] = ((const uint32_t *)x->data)[first + lowest(word)];
+        else
+            raw->half[n] = tr_half(x)[first + lowest(word)];
+    return n;
+}
+
+static void take_part(const struct tr_tensor *y, const struct tr_tensor *x,
+                      const struct tr_tensor *mask, int64_t n, const struct part *p)
+{
+    int64_t done = p->set, count = 0;
+    union raw raw;
 
     for (int64_t i = p->first; i < p->end; i += WORD) {
-        count += list_bits(word_of(mask, n, i), i, at + count);
-        if (count > PIECE - WORD || i + WORD >= p->end) {
-            if (count > 0)
-                f(ctx, at, count, done);
+        const uint64_t word = word_of(mask, n, i);
+
+        count =
+            n - i < WORD ? take_rest(x, i, word, &raw, count) : take_word(x, i, word, &raw, count);
+        if (count > PIECE - WORD - BATCH || (i + WORD >= p->end && count > 0)) {
+            const struct tr_tensor some = tr_tensor_1(&raw, x->dtype, count);
+
+            tr_cpu_convert(y, done, &some, 0, count);
             done += count;
             count = 0;
         }
     }
-}
-
-struct masked {
-    const struct tr_tensor *y, *x;
-    float factor;
-};
-
-static void take_some(const void *ctx, const int64_t *at, int64_t n, int64_t i)
-{
-    const struct masked *m = ctx;
-    float buffer[PIECE], *to = tr_cpu_out(m->y, i, buffer);
-
-    collect(m->x, at, n, to);
-    tr_cpu_put(m->y, i, n, to);
 }
 
 void tr_cpu_mask_take(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *x,
@@ -188,19 +213,26 @@ void tr_cpu_mask_take(struct tr_queue *q, const struct tr_tensor *y, const struc
 {
     int64_t k, n = tr_sizes_mask(x, mask, y, &k);
     struct part part[PARTS];
-    const struct masked m = {.y = y, .x = x};
     int threads = q->device->threads, parts = cut(threads, mask, n, k, part);
 
 #pragma omp parallel for num_threads(threads) if (parts > 1)
     for (int i = 0; i < parts; i++)
-        visit(mask, n, &part[i], take_some, &m);
+        take_part(y, x, mask, n, &part[i]);
 }
 
-static void add_some(const void *ctx, const int64_t *at, int64_t n, int64_t i)
+static void add_part(const struct tr_tensor *y, const struct tr_tensor *v,
+                     const struct tr_tensor *mask, int64_t n, const struct part *p, float factor)
 {
-    const struct masked *m = ctx;
+    int64_t done = p->set, count = 0, at[PIECE];
 
-    increase(m->y, at, m->x, i, n, m->factor);
+    for (int64_t i = p->first; i < p->end; i += WORD) {
+        count += list_bits(word_of(mask, n, i), i, at + count);
+        if (count > PIECE - WORD - BATCH || (i + WORD >= p->end && count > 0)) {
+            increase(y, at, v, done, count, factor);
+            done += count;
+            count = 0;
+        }
+    }
 }
 
 void tr_cpu_mask_add(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *v,
@@ -208,12 +240,11 @@ void tr_cpu_mask_add(struct tr_queue *q, const struct tr_tensor *y, const struct
 {
     int64_t k, n = tr_sizes_mask(y, mask, v, &k);
     struct part part[PARTS];
-    const struct masked m = {.y = y, .x = v, .factor = factor};
     int threads = q->device->threads, parts = cut(threads, mask, n, k, part);
 
 #pragma omp parallel for num_threads(threads) if (parts > 1)
     for (int i = 0; i < parts; i++)
-        visit(mask, n, &part[i], add_some, &m);
+        add_part(y, v, mask, n, &part[i], factor);
 }
 
 /* ---- selections ---- */

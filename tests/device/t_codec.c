@@ -298,6 +298,33 @@ static void sorted(const struct tr_backend *b)
     }
 }
 
+/* Most numbers rise with their place; where a fast way may look to guess, every so many elements, they are
+   all the same, and less or more than the others.  The largest are known all the same. */
+static void misled(const struct tr_backend *b)
+{
+    enum { N = 1 << 18, K = N / 2, PERIOD = 256, SAME = 8 };
+    static float room[N];
+    static uint8_t bytes[N / 8], want[N / 8];
+    struct tr_queue q = open_queue(b);
+    struct tr_tensor x = tr_f32_1(room, N), mask = tr_u8_1(bytes, N / 8);
+
+    for (int high = 0; high < 2; high++) {
+        int left = high ? K - N / PERIOD * SAME : K;
+
+        memset(want, 0, sizeof want);
+        for (int i = N - 1; i >= 0; i--) {
+            bool same = i % PERIOD < SAME;
+
+            room[i] = !same ? (float)i : high ? 1e6f : 0.0f;
+            if (same ? high : left-- > 0)
+                want[i / 8] = (uint8_t)(want[i / 8] | 128 >> i % 8);
+        }
+        b->topk_mask(&q, &mask, &x, K);
+        assert_memory_equal(bytes, want, sizeof want);
+    }
+    b->close(q.device);
+}
+
 /* What is taken by a mask and added again doubles those elements and no others. */
 static void taken_and_added(const struct tr_backend *b)
 {
@@ -394,6 +421,7 @@ ON_ALL(known_vectors)
 ON_ALL(every_code)
 ON_ALL(overflow)
 ON_ALL(sorted)
+ON_ALL(misled)
 ON_ALL(taken_and_added)
 ON_ALL(selections)
 ON_ALL(fingerprints)
@@ -401,10 +429,11 @@ ON_ALL(fingerprints)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_two_columns), cmocka_unit_test(all_known_vectors),
-        cmocka_unit_test(all_every_code),  cmocka_unit_test(all_overflow),
-        cmocka_unit_test(all_sorted),      cmocka_unit_test(all_taken_and_added),
-        cmocka_unit_test(all_selections),  cmocka_unit_test(all_fingerprints),
+        cmocka_unit_test(all_two_columns),     cmocka_unit_test(all_known_vectors),
+        cmocka_unit_test(all_every_code),      cmocka_unit_test(all_overflow),
+        cmocka_unit_test(all_sorted),          cmocka_unit_test(all_misled),
+        cmocka_unit_test(all_taken_and_added), cmocka_unit_test(all_selections),
+        cmocka_unit_test(all_fingerprints),
     };
 
     return run_tap(tests);
