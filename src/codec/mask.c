@@ -25,13 +25,18 @@ int64_t tr_mask_count(const struct tr_mask_how *how, int64_t n)
 
 bool tr_mask_regular(const struct tr_mask_how *how, int64_t n, int64_t round, struct tr_select *out)
 {
-    if (tr_mask_count(how, n) == n) {
+    const int64_t count = tr_mask_count(how, n), step = step_of(how);
+    int64_t begin;
+
+    if (count == n) {
         *out = (struct tr_select){.first = 0, .step = 1};
         return true;
     }
     if (how->method != TR_MASK_ROLLING)
         return false;
-    *out = (struct tr_select){.first = round % step_of(how), .step = step_of(how)};
+    /* Elements that rounding left over at the end would never be exchanged if all began at 0. */
+    begin = round / step % 2 == 0 ? 0 : n - count * step;
+    *out = (struct tr_select){.first = begin + round % step, .step = step};
     return true;
 }
 

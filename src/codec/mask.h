@@ -13,8 +13,9 @@
  * run that resumes goes on as if it had never stopped.  Pure.
  *
  * Of n elements each round takes the same number, c:
- *     rolling              every s-th, s = (int) (1 / ratio), from element (round mod s) on; so after
- *                          s rounds each had its turn.  0.4 counts as 0.5, and above 0.5 all are taken
+ *     rolling              every s-th, s = (int) (1 / ratio), from element (round mod s) on, in s rounds
+ *                          of the first c s elements and in the next s of the last c s: so after 2 s
+ *                          rounds each had its turn.  0.4 counts as 0.5, and above 0.5 all are taken
  *                          c = n / s
  *     with replacement     c = ratio * n draws; an element drawn twice takes part once
  *     without replacement  c = ratio * n; a permutation of the n is used up c at a time, and where fewer

@@ -35,7 +35,7 @@ static void counts(void **state)
     }
 }
 
-/* Each element takes its turn: once in every s rounds. */
+/* Each element takes its turn: once in every s rounds, where none is left over. */
 static void rolling(void **state)
 {
     struct tr_mask_how how = how_of(TR_MASK_ROLLING, 0.3, 1);
@@ -59,6 +59,30 @@ static void rolling(void **state)
     how = how_of(TR_MASK_PERMUTED, 1.0, 1);
     assert_true(tr_mask_regular(&how, 17, 5, &s));
     assert_true(s.first == 0 && s.step == 1);
+}
+
+/* Also those at the end that a rounded count leaves over: in two times s rounds, of any length. */
+static void rolling_reaches_all(void **state)
+{
+    enum { MOST = 2000, S = 10, MULTIPLE = 64 };
+    const struct tr_mask_how how = how_of(TR_MASK_ROLLING, 0.1, MULTIPLE);
+    int32_t list[MOST];
+
+    (void)state;
+    for (int64_t n = S * MULTIPLE; n < MOST; n += 7) {
+        const int64_t count = tr_mask_count(&how, n);
+        int turns[MOST] = {0};
+
+        for (int64_t round = 0; round < (int64_t)2 * S; round++) {
+            tr_mask_list(&how, n, round, 0, list, NULL);
+            for (int64_t i = 0; i < count; i++) {
+                assert_in_range(list[i], 0, n - 1);
+                turns[list[i]]++;
+            }
+        }
+        for (int64_t i = 0; i < n; i++)
+            assert_in_range(turns[i], 1, 2);
+    }
 }
 
 /* A permutation of every length, and none like the next. */
@@ -159,8 +183,11 @@ static void with_replacement(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts),           cmocka_unit_test(rolling),
-        cmocka_unit_test(permutations),     cmocka_unit_test(without_replacement),
+        cmocka_unit_test(counts),
+        cmocka_unit_test(rolling),
+        cmocka_unit_test(rolling_reaches_all),
+        cmocka_unit_test(permutations),
+        cmocka_unit_test(without_replacement),
         cmocka_unit_test(with_replacement),
     };
     return run_tap(tests);
