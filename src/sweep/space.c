@@ -158,7 +158,8 @@ bool tr_sweep_says_length(const struct tr_sweep *w)
 {
     const struct tr_config *c = w->base;
 
-    return c->train_samples == TR_UNSET_INT && c->n_epochs == TR_UNSET_INT && c->train_iters < w->iters; /* unset is less */
+    return c->train_samples == TR_UNSET_INT && c->n_epochs == TR_UNSET_INT &&
+           c->train_iters < w->iters; /* unset is less */
 }
 
 /* The options of training, which `c` borrows, with the values of the shape. */
@@ -275,11 +276,25 @@ static bool crosses_nodes(const struct tr_sweep *w, const struct tr_sweep_place 
            !w->base->allow_tensor_parallel_across_nodes;
 }
 
+/* Iterations at the begin of a run in which what is to be timed is not on yet, and the option that says
+   so. */
+static int64_t plain_iterations(const struct tr_config *c, const struct tr_shape *s,
+                                const char **option)
+{
+    const int64_t replicas = s->apart ? c->train_warmup_steps : 0;
+    const int64_t links = s->whole_samples / s->global_batch;
+
+    *option = replicas > links ? "train-warmup-steps" : "warmup-epochs";
+    return replicas > links ? replicas : links;
+}
+
 static void judge(const struct tr_sweep *w, const struct tr_sweep_place *place,
                   const struct tr_machine *m, struct tr_sweep_shape *s)
 {
     const struct tr_config c = config_of(w, s);
     struct tr_plan p = {0};
+    const char *option;
+    int64_t plain;
 
     if (tr_plan_alone(&c, m, &p) != TR_OK) {
         name_dropped(&c, s);
@@ -293,6 +308,11 @@ static void judge(const struct tr_sweep *w, const struct tr_sweep_place *place,
             s->dropped = tr_format("tensor-parallel groups of %d ranks would not be inside nodes "
                                    "of %d; --allow-tensor-parallel-across-nodes lets them",
                                    s->w, place->per_node);
+        else if ((plain = plain_iterations(&c, &p.shape, &option)) > w->warmup)
+            s->dropped = tr_format(
+                "nothing is compressed in its first %lld iterations (--%s), and times begin to "
+                "count after %lld: give --sweep-warmup %lld and more --sweep-iters, or --%s 0",
+                (long long)plain, option, (long long)w->warmup, (long long)plain, option);
     }
     tr_plan_release(&p);
 }

@@ -4,7 +4,7 @@
 # `trireme sweep`: which shapes, in which order, and that it outlives shapes that crash and hang, its own
 # end by any signal, and the end of its job.
 . "$srcdir/tests/tap.sh"
-plan 48
+plan 50
 TRIREME_MACHINES=$srcdir/machines
 export TRIREME_MACHINES
 
@@ -90,6 +90,12 @@ fails "nothing would count" 64 "none would count" sweep --sweep-warmup 4
 fails "two that say what is recomputed" 64 "leave out --checkpoint-activations" \
     sweep --sweep-recompute full --checkpoint-activations
 fails "no shape that can be" 64 "none of the 2 shapes can be run" sweep --sweep-tensor 8,16
+# The first epoch, of 4 iterations, goes as it is, and a sweep would time no other.
+fails "times of what is not compressed yet" 64 "give --sweep-warmup 4 and more --sweep-iters, or --warmup-epochs 0" \
+    sweep --sweep-tensor 2 --sweep-pipeline 2 --n-epochs 2 --data-blocks 32 --sweep-warmup 3 \
+    --forward-compress-method fixpoint
+check "but after it" sweep --dry-run --sweep-tensor 2 --sweep-pipeline 2 --n-epochs 2 --data-blocks 32 \
+    --sweep-warmup 4 --sweep-iters 6 --forward-compress-method fixpoint
 fails "not below mpiexec" 64 "was started by mpiexec" env OMPI_COMM_WORLD_SIZE=4 "$trireme" sweep \
     --ranks 4 "@$work/tiny.args"
 fails "a launcher that is not there" 69 "cannot be run" "$trireme" sweep --launcher "$work/none" \
