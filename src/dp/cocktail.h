@@ -24,8 +24,8 @@
  *        message of it (codec/sparse.h) and sends it to the one that serves the chunk
  *     2  that one makes s = (sum of the D messages in the order of replicas) / D + e, sends a message of s
  *        to all, and keeps what that leaves of s: it becomes e
- *     3  each replica takes away from x what its own message of 1 said, and adds to x and g what the message
- *        of 2 says
+ *     3  each replica adds to g what the message of 2 says, and to x that less what its own message of 1
+ *        said
  * Until 3, the commit, x, g and e are only read.  A round that found a number that is not finite is seen by
  * all replicas, since what is not finite stays so in every message that it enters, and is dropped whole.
  *

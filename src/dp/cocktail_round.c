@@ -241,7 +241,7 @@ static void commit_chunk(struct tr_cocktail *x, const struct cocktail_span *s, i
 {
     const struct tr_tensor own = part_of(x, s, &x->send, c), all = average_of(x, s, c);
     const struct tr_tensor v = room(&x->v, TR_F32, s->pack.kept);
-    struct tr_tensor y = room(&x->y, TR_F32, s->count);
+    struct tr_tensor y = room(&x->y, TR_F32, s->count), mean = room(&x->sum, TR_F32, s->count);
     struct choice at, ref;
 
     choice_of(x, s, c, &x->x, &at);
@@ -251,11 +251,12 @@ static void commit_chunk(struct tr_cocktail *x, const struct cocktail_span *s, i
         return;
     }
     choice_of(x, s, c, &x->g, &ref);
+    tr_sparse_decode(&s->pack, q, &mean, &all, &v);
+    q->on->select_add(q, &ref.of, &mean, ref.s, 1.0F);
+    /* One way through x, which is long and is passed in steps. */
     tr_sparse_decode(&s->pack, q, &y, &own, &v);
-    q->on->select_add(q, &at.of, &y, at.s, -1.0F);
-    tr_sparse_decode(&s->pack, q, &y, &all, &v);
+    q->on->subtract(q, &y, &mean, &y);
     q->on->select_add(q, &at.of, &y, at.s, 1.0F);
-    q->on->select_add(q, &ref.of, &y, ref.s, 1.0F);
 }
 
 void cocktail_commit(struct tr_cocktail *x, struct tr_queue *q)

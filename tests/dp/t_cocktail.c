@@ -172,7 +172,7 @@ static void plain_chunk(struct plain *p, const struct tr_cocktail_how *how,
         if (at < 0)
             continue;
         for (int j = 0; j < d; j++)
-            p->x[j][at] = p->x[j][at] - own[j][i] + all[i];
+            p->x[j][at] += all[i] - own[j][i];
         p->g[at] = half(p->g[at] + all[i]);
     }
 }
