@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config/shape_parts.h"
 
-#include <stdio.h>
-#include <string.h>
+#include <math.h>
 
 static enum tr_status shape_sharded(const struct tr_config *c, struct tr_shape *s)
 {
@@ -57,6 +56,19 @@ static enum tr_status check_cocktail(const struct tr_config *c)
     return TR_OK;
 }
 
+/* As dp/cocktail.h counts them, where nothing is rounded down. */
+static double bits_of(const struct tr_config *c)
+{
+    const bool floats = c->quant_bits == 32;
+    const double scale = floats ? 0.0 : 16.0 / (double)c->quant_bucket_size;
+    const double mask = c->topk_ratio < 1.0 ? 1.0 : 0.0;
+    double chosen = c->randomp_ratio;
+
+    if (c->random_method == TR_RANDOM_ROLLING)
+        chosen = 1.0 / floor(1.0 / chosen);
+    return chosen * (mask + c->topk_ratio * ((double)c->quant_bits + scale));
+}
+
 enum tr_status tr_shape_replicas(const struct tr_config *c, struct tr_shape *s)
 {
     const bool cocktail = c->dp_mode == TR_DP_COCKTAIL;
@@ -74,5 +86,9 @@ enum tr_status tr_shape_replicas(const struct tr_config *c, struct tr_shape *s)
                        "with --dp-mode %s replicas make steps of their own: remove one of them",
                        tr_config_spelling("dp-mode", c->dp_mode));
     s->apart = c->dp_mode != TR_DP_ALLREDUCE && s->d > 1;
-    return cocktail ? check_cocktail(c) : TR_OK;
+    if (!cocktail)
+        return TR_OK;
+    TR_TRY(check_cocktail(c));
+    s->apart_bits = bits_of(c);
+    return TR_OK;
 }

@@ -41,6 +41,7 @@ struct tr_shape {
     bool sharded;               /* replicas share the optimizer's state; false when d is 1 */
     bool overlap_gather;        /* and fetch each other's weights during the forward pass */
     bool apart;                 /* replicas make steps of their own, after the warm-up; not when d is 1 */
+    double apart_bits;          /* what they then send for a parameter, there and as many back */
     int recompute;              /* TR_RECOMPUTE_NONE, _UNIFORM, _BLOCK of enums.def */
     int64_t recompute_layers;   /* per group, or per chunk */
     bool distribute_inputs;     /* of recomputed layers, over tensor ranks */

@@ -189,6 +189,10 @@ double tr_cost_reduce(const struct tr_cost *x, double params)
     const struct tr_shape *s = x->s;
     const double part = s->sharded ? 0.5 : 1.0;
 
+    if (s->apart)
+        return s->apart_bits > 0.0
+                   ? all_reduce(link_of(x, s->w, s->w * s->d), s->d, params * s->apart_bits / 8.0)
+                   : 0.0;
     return part * all_reduce(link_of(x, s->w, s->w * s->d), s->d, params * x->grad);
 }
 

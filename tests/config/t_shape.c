@@ -224,6 +224,48 @@ static void replicas(void **state)
                        32, &s));
 }
 
+/* Replicas that make steps of their own, and the bits that they send for a parameter: by hand, from
+   p (1 + k (b + 16 / B)). */
+static void apart(void **state)
+{
+    static const struct {
+        const char *options;
+        double bits;
+    } known[] = {
+        {"", 0.5 * (1.0 + 0.5 * 8.125)},
+        {"--quant-bits 4 --topk-ratio .2 --randomp-ratio .1", 0.1825},
+        {"--quant-bits 4 --topk-ratio .1 --randomp-ratio .1", 0.14125},
+        {"--quant-bits 4 --topk-ratio .5 --randomp-ratio .4", 1.53125},
+        {"--quant-bits 4 --topk-ratio .5 --randomp-ratio .4 --random-method random_wo_replacement",
+         1.225},
+        {"--quant-bits 32 --topk-ratio 1 --randomp-ratio 1", 32.0},
+        {"--quant-bits 2 --topk-ratio 1 --randomp-ratio 1 --quant-bucket-size 64", 2.25},
+    };
+    char options[256];
+    struct tr_shape s;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        snprintf(options, sizeof options, "--dp-mode cocktail_sgd %s", known[i].options);
+        assert_ok(shape(options, 32, &s));
+        assert_true(s.apart && s.d == 2);
+        assert_true(s.apart_bits > known[i].bits - 1e-12 && s.apart_bits < known[i].bits + 1e-12);
+    }
+    assert_ok(shape("--dp-mode local --train-warmup-steps 3", 32, &s));
+    assert_true(s.apart && s.apart_bits <= 0.0);
+    assert_ok(shape("--dp-mode cocktail_sgd", 16, &s));
+    assert_false(s.apart);
+    assert_ok(shape("", 32, &s));
+    assert_false(s.apart);
+    assert_fails(TR_ECONFIG, "--quant-bits 16",
+                 shape("--dp-mode cocktail_sgd --quant-bits 16", 32, &s));
+    assert_fails(TR_ECONFIG, "--train-warmup-steps says", shape("--train-warmup-steps 3", 32, &s));
+    assert_fails(TR_ECONFIG, "--topk-ratio says", shape("--dp-mode local --topk-ratio .1", 32, &s));
+    assert_fails(TR_ECONFIG, "--no-overlap-round says", shape("--no-overlap-round", 32, &s));
+    assert_fails(TR_ECONFIG, "remove one",
+                 shape("--dp-mode local --use-distributed-optimizer", 32, &s));
+}
+
 static void networks(void **state)
 {
     struct tr_shape s;
@@ -608,7 +650,7 @@ int main(void)
         cmocka_unit_test(known_run),     cmocka_unit_test(padded_vocabulary),
         cmocka_unit_test(batches),       cmocka_unit_test(default_batch),
         cmocka_unit_test(chunks),        cmocka_unit_test(groups), cmocka_unit_test(bad_chunks),
-        cmocka_unit_test(replicas),      cmocka_unit_test(networks),
+        cmocka_unit_test(replicas),      cmocka_unit_test(apart), cmocka_unit_test(networks),
         cmocka_unit_test(bad_layout),    cmocka_unit_test(bad_rates),
         cmocka_unit_test(missing),       cmocka_unit_test(vocabulary),
         cmocka_unit_test(sample_based),  cmocka_unit_test(other_rates),

@@ -49,12 +49,45 @@ static void one(void **state)
     tr_config_release(&c);
 }
 
+/* What replicas exchange in an iteration: gradients, a few bits for each parameter, or nothing. */
+static void exchanged(void **state)
+{
+    static const char *const modes[] = {
+        "", "--dp-mode cocktail_sgd --quant-bits 4 --topk-ratio .2 --randomp-ratio .1",
+        "--dp-mode local"};
+    double seconds[3];
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct tr_machine m;
+        struct tr_config c;
+        struct tr_plan p;
+
+        assert_ok(tr_machine_find(rows[0].machine, &m));
+        tr_config_init(&c);
+        assert_ok(tr_config_parse_text(
+            &c, "--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 "
+                "--max-position-embeddings 1024 --vocab-size 50257 --micro-batch-size 1 "
+                "--global-batch-size 64 --lr 1e-4 --train-iters 10 --fp16 --world-size 64 "
+                "--no-overlap-grad-reduce"));
+        assert_ok(tr_config_parse_text(&c, modes[i]));
+        assert_ok(tr_plan_make(&c, &m, &p));
+        seconds[i] = p.time.reduce;
+        tr_plan_release(&p);
+        tr_config_release(&c);
+    }
+    /* 0.1825 bits in place of 16, and the same two waits. */
+    assert_true(seconds[1] > seconds[0] * 0.1825 / 16.0 && seconds[1] < seconds[0] * 0.02 + 1e-3);
+    assert_true(seconds[2] <= 0.0);
+}
+
 int main(void)
 {
-    struct CMUnitTest tests[ROWS];
+    struct CMUnitTest tests[ROWS + 1];
 
     profiles();
     for (int i = 0; i < ROWS; i++)
         tests[i] = (struct CMUnitTest){rows[i].name, one, NULL, NULL, (void *)(uintptr_t)&rows[i]};
+    tests[ROWS] = (struct CMUnitTest)cmocka_unit_test(exchanged);
     return run_tap(tests);
 }
