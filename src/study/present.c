@@ -157,6 +157,27 @@ static void add_course(struct tr_table *t, const struct tr_record *r, const stru
     tr_table_text(t, "%s", tr_end_text(last_end(r)));
 }
 
+/* Medians of what the lines "traffic" say, in the order of the columns. */
+static void add_traffic(struct tr_table *t, const struct tr_present *p, const struct tr_record *r)
+{
+    static const struct {
+        enum tr_field field;
+        int digits;
+    } of[] = {
+#define TRAFFIC_GROUP(symbol, name)                                         \
+    {TR_FIELD_##symbol##_COMPRESS, 2}, {TR_FIELD_##symbol##_DECOMPRESS, 2}, \
+        {TR_FIELD_##symbol##_EXPOSED, 2},
+#define TRAFFIC(symbol, group, name, key, what) \
+    {TR_FIELD_##symbol##_BYTES, 0}, {TR_FIELD_##symbol##_RATIO, 2},
+#include "util/traffic.def"
+    };
+    struct tr_selection chosen = tr_select_rows(r, p->warmup);
+
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        add_real(t, tr_selection_order(r, &chosen, of[i].field).median, of[i].digits);
+    tr_selection_release(&chosen);
+}
+
 static const struct tr_column summary_columns[] = {
     {"log", ""},
     {"layout", "lines as in"},
@@ -190,6 +211,12 @@ static const struct tr_column summary_columns[] = {
     {"starts", "starts"},
     {"iterations_lost", "iterations done again"},
     {"end", "end"},
+#define TRAFFIC_GROUP(symbol, name)                            \
+    {name "_compress_ms", name " compress, ms per iteration"}, \
+        {name "_decompress_ms", "decompress"}, {name "_exposed_ms", "wait for messages"},
+#define TRAFFIC(symbol, group, name, key, what) \
+    {key "_bytes", name ", bytes per iteration"}, {key "_below_fp16", "times below fp16"},
+#include "util/traffic.def"
 };
 
 void tr_present_summary(const struct tr_present *p, struct tr_table *t)
@@ -211,6 +238,7 @@ void tr_present_summary(const struct tr_present *p, struct tr_table *t)
         tr_table_real(t, (double)s.interrupted, 0);
         add_times(t, &s);
         add_course(t, r, &s);
+        add_traffic(t, p, r);
     }
     tr_table_note(t, "Done: %s, or if nothing is recomputed %s.",
                   tr_flops_text(TR_FLOPS_SC21, true), tr_flops_text(TR_FLOPS_SC21, false));

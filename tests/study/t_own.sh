@@ -4,7 +4,7 @@
 # `trireme report` on what `trireme train` prints, in each --log-format, and on a run of two jobs.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 28
+plan 30
 
 same() { [ "$1" = "$2" ] || { echo "$1 / $2"; return 1; }; }
 # csv COLUMN: of the first row of the table that is read.
@@ -76,3 +76,11 @@ for way in "$work/both" "$work/first $work/second --join"; do
             tr '\n' ';')" "0 8 0;6 12 2;"
 done
 check "from the standard input" sh -c "cat '$work/both' | '$trireme' report - --show runs"
+
+# What stages send: 8 micro-batches of 32 x 32 numbers, in fp32 or in codes and a half for each channel.
+check "a run that compresses one direction" run --forward-compress-method fixpoint --forward-bits 4
+echo "$tap_out" > "$work/log"
+"$trireme" report "$work/log" --show summary --format csv > "$work/summary"
+check "bytes of an iteration" same \
+    "$(for name in forward_bytes forward_below_fp16 backward_bytes; do csv pipeline_$name < "$work/summary"; done |
+        tr '\n' ' ')" "$((8 * (32 * 32 / 2 + 2 * 32))) 3.556 $((8 * 32 * 32 * 4)) "
