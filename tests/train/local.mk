@@ -145,3 +145,5 @@ TESTS += tests/train/t_links.4.mpi
 
 tests/train/t_links.4.mpi: tests/train/t_links
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_links $@
+TESTS += tests/train/t_links.sh
+EXTRA_DIST += tests/train/t_links.sh
