@@ -6,6 +6,7 @@
 
 #include "device/codec.h"
 #include "device/cpu_half.h"
+#include "device/cpu_product.h"
 #include "device/cpu_simd.h"
 #include "device/host.h"
 #include "device/sizes.h"
@@ -105,12 +106,13 @@ static uint16_t scale_of_largest(enum tr_dtype type, uint32_t bits)
     return isfinite(x) ? tr_f16_from_float(fminf(x, (float)TR_FIX_MOST)) : TR_FIX_BROKEN;
 }
 
-/* sum[i][c], i < TR_FIX_SUMS, are the partial sums of column c of `columns`. */
-static void scales_of_sums(double *sum, int64_t columns, double count, int bits, uint16_t *scale)
+/* sum[i][c], i < sums, are the partial sums of column c of `columns`; those from there on are 0. */
+static void scales_of_sums(double *sum, int sums, int64_t columns, double count, int bits,
+                           uint16_t *scale)
 {
     const double factor = bits > 1 ? 2.0 : 1.0;
 
-    for (int half = TR_FIX_SUMS / 2; half > 0; half /= 2)
+    for (int half = sums / 2; half > 0; half /= 2)
         for (int64_t k = 0; k < half * columns; k++)
             sum[k] += sum[half * columns + k];
     for (int64_t c = 0; c < columns; c++)
@@ -123,24 +125,35 @@ static void scales_of_sums(double *sum, int64_t columns, double count, int bits,
 static void strip_by_largest(const struct tr_tensor *x, const struct block *b, int64_t first,
                              int64_t n, uint16_t *scale)
 {
-    uint32_t wide[PIECE] = {0};
-    uint16_t half[PIECE] = {0};
+    uint32_t wide[PIECE];
+    uint16_t half[PIECE];
 
+    memset(wide, 0, (size_t)n * sizeof *wide);
+    memset(half, 0, (size_t)n * sizeof *half);
     for (int64_t row = 0; row < b->rows[0] * b->rows[1]; row++)
         largest_of_columns(x, row_of(b, row) + first, n, wide, half);
     for (int64_t c = 0; c < n; c++)
         scale[c] = scale_of_largest(x->dtype, x->dtype == TR_F32 ? wide[c] : half[c]);
 }
 
-enum { STRIP = 128 }; /* columns whose partial sums of squares fit the first cache */
+/* Columns whose partial sums of squares fit the scratch of a thread and the second cache; memory is read
+   fastest in whole rows. */
+enum { STRIP = 1024 };
+_Static_assert(STRIP *TR_FIX_SUMS * sizeof(double) <= SCRATCH_FLOATS * sizeof(float),
+               "partial sums are kept in scratch");
 
-static void strip_by_squares(const struct tr_tensor *x, const struct block *b, int64_t first,
-                             int64_t n, int bits, uint16_t *scale)
+static void strip_by_squares(const struct tr_queue *q, const struct tr_tensor *x,
+                             const struct block *b, int64_t first, int64_t n, int bits,
+                             uint16_t *scale)
 {
-    int64_t rows = b->rows[0] * b->rows[1];
-    double sum[TR_FIX_SUMS * STRIP] = {0.0};
+    const int64_t rows = b->rows[0] * b->rows[1];
+    double *sum = (double *)(void *)tr_cpu_scratch(q);
+    int sums = TR_FIX_SUMS;
     float buffer[STRIP];
 
+    while (sums / 2 >= rows)
+        sums /= 2;
+    memset(sum, 0, (size_t)(sums * n) * sizeof *sum);
     for (int64_t row = 0; row < rows; row++) {
         const float *from = tr_cpu_in(x, row_of(b, row) + first, n, buffer);
         double *to = sum + row % TR_FIX_SUMS * n;
@@ -149,7 +162,7 @@ static void strip_by_squares(const struct tr_tensor *x, const struct block *b, i
         for (int64_t c = 0; c < n; c++)
             to[c] += (double)from[c] * (double)from[c];
     }
-    scales_of_sums(sum, n, (double)rows, bits, scale);
+    scales_of_sums(sum, sums, n, (double)rows, bits, scale);
 }
 
 /* n more elements of a bucket of which `at` came before. */
@@ -180,7 +193,7 @@ static void block_by_squares(const struct tr_tensor *x, const struct block *b, i
             add_squares(tr_cpu_in(x, row_of(b, row) + k, n, buffer), n, at, sum);
             at += n;
         }
-    scales_of_sums(sum, 1, (double)at, bits, scale);
+    scales_of_sums(sum, TR_FIX_SUMS, 1, (double)at, bits, scale);
 }
 
 /* The cores share one bucket: a largest number does not depend on who found it. */
@@ -222,12 +235,14 @@ static void scales_of_rows(int threads, const struct tr_tensor *scale, const str
 }
 
 /* Buckets that are columns: strips of them, narrow enough for all cores to have one. */
-static void scales_of_columns(int threads, const struct tr_tensor *scale, const struct tr_tensor *x,
-                              const struct tr_fix_sizes *s, struct tr_fix how)
+static void scales_of_columns(const struct tr_queue *q, const struct tr_tensor *scale,
+                              const struct tr_tensor *x, const struct tr_fix_sizes *s,
+                              struct tr_fix how)
 {
+    const int threads = q->device->threads;
     const bool by_largest = how.scale == TR_SCALE_MAX && how.bits > 1;
     const int64_t fair = (s->d[2] / threads + 64) / 64 * 64;
-    const int64_t strip = by_largest ? smaller(fair, PIECE) : STRIP;
+    const int64_t strip = smaller(fair, by_largest ? (int64_t)PIECE : (int64_t)STRIP);
     const int64_t strips = (s->d[2] + strip - 1) / strip;
 
 #pragma omp parallel for num_threads(threads) if (worth(threads, s->n))
@@ -239,7 +254,7 @@ static void scales_of_columns(int threads, const struct tr_tensor *scale, const 
         if (by_largest)
             strip_by_largest(x, &b, first, n, to);
         else
-            strip_by_squares(x, &b, first, n, how.bits, to);
+            strip_by_squares(q, x, &b, first, n, how.bits, to);
     }
 }
 
@@ -251,7 +266,7 @@ void tr_cpu_fix_scale(struct tr_queue *q, const struct tr_tensor *scale, const s
     if (how.over & 4)
         scales_of_rows(q->device->threads, scale, x, &s, how);
     else
-        scales_of_columns(q->device->threads, scale, x, &s, how);
+        scales_of_columns(q, scale, x, &s, how);
 }
 
 /* Those of elements first .. first + n - 1. */

@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091
 # trireme bench as users type it: tables, JSON, words that it does not know.
 . "$srcdir/tests/tap.sh"
-plan 12
+plan 15
 
 model="--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32
     --vocab-size 100 --backend cpu --threads 1"
@@ -31,6 +31,10 @@ check "a file written and read" lines '^ +(write|read) +4 +4\.0 +16\.0 ' 2
 check "one node, of which little can be said" lines '^# fewer than 4 nodes' 1
 left() { [ -z "$(find "$work" -name 'trireme-bench*')" ]; }
 check "no file is left" left
+
+check "what compresses, on two ranks" bench 2 codec --max-bytes 600K --repetitions 1 --datatype fp16
+check "twelve codecs, none wrong" lines '^ +(fixpoint|delta|topk|select|cocktail) +[0-8] +fp16 .* 0$' 12
+check "its ratios" lines '^ +(fixpoint +4 .* 4\.0|fixpoint +8 .* 2\.0|select +0 .* 10\.0) ' 3
 
 # Two hops of 20 ms: the network is as slow as it was told to be.
 json() {
