@@ -105,10 +105,15 @@ static enum tr_status check_warmup(const struct tr_config *c, struct tr_shape *s
                 (long long)c->warmup_epochs);
         return TR_OK;
     }
+    if (s->epochs == 1 && c->warmup_epochs == usual)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "nothing is compressed in the first epoch (--warmup-epochs 1), and --n-epochs "
+            "1 is no more: give --warmup-epochs 0, or more epochs");
     if (c->warmup_epochs >= s->epochs)
         return TR_FAIL(TR_ECONFIG,
                        "--warmup-epochs %lld leaves none of the %lld epochs of --n-epochs in which "
-                       "something is compressed: give %lld or fewer",
+                       "something is compressed: give at most %lld, or more epochs",
                        (long long)c->warmup_epochs, (long long)s->epochs,
                        (long long)(s->epochs - 1));
     s->whole_samples = c->warmup_epochs * s->epoch_samples;
