@@ -1,5 +1,6 @@
 libtrireme_a_SOURCES += \
 	src/train/check.c src/train/check.h \
+	src/train/compute.c src/train/compute.h \
 	src/train/ctl.c src/train/ctl.h \
 	src/train/dump.c src/train/dump.h \
 	src/train/job.c src/train/job.h \

@@ -8,6 +8,7 @@
 
 #include "ckpt/ckpt.h"
 #include "ckpt/path.h"
+#include "train/compute.h"
 #include "train/fabric.h"
 #include "train/links.h"
 #include "train/profile.h"
@@ -21,89 +22,6 @@
 static void print_timer(struct tr_run *r, enum tr_timer t)
 {
     tr_tell_timers(r, &t, 1);
-}
-
-/* What operations keep in their scratch has a limit, far above the published models. */
-static enum tr_status check_widths(const struct tr_shape *s)
-{
-    if (s->head_dim > TR_MAX_HEAD_DIM)
-        return TR_FAIL(TR_ECONFIG,
-                       "--hidden-size %lld over --num-attention-heads %lld makes heads of %lld, and "
-                       "attention takes %d at most: use more heads",
-                       (long long)s->hidden, (long long)s->heads, (long long)s->head_dim,
-                       TR_MAX_HEAD_DIM);
-    if (s->hidden > TR_MAX_WIDTH)
-        return TR_FAIL(TR_ECONFIG,
-                       "--hidden-size %lld is more than the %d that norms take: use a smaller one",
-                       (long long)s->hidden, TR_MAX_WIDTH);
-    return TR_OK;
-}
-
-/* What --backend stands for.  With auto, nodes with GPUs and nodes without would take different ones. */
-static enum tr_status choose_backend(struct tr_run *r, const struct tr_backend **out)
-{
-    const char *name = tr_config_spelling("backend", r->config->backend);
-    bool some;
-
-    *out = tr_backend_find(name);
-    if (!*out)
-        return TR_FAIL(TR_ERESOURCE,
-                       "this trireme was built without CUDA, so there is no --backend %s: build it "
-                       "where nvcc is (./configure --with-cuda=DIR), or compute with --backend cpu",
-                       name);
-    some = tr_comm_max(r->world, (*out)->apart) > 0;
-    if (tr_comm_max(r->world, some != (*out)->apart) > 0)
-        return TR_FAIL(TR_ERESOURCE, "some nodes have GPUs and others have none, so ranks would not "
-                                     "compute with the same: take out the others, or say "
-                                     "--backend cpu");
-    return TR_OK;
-}
-
-/* Options of GPUs are refused where the user chose another backend, and otherwise told to be idle. */
-static enum tr_status check_gpu_option(struct tr_run *r, bool given, const char *name,
-                                       const char *what)
-{
-    if (!given || r->queue.on->apart)
-        return TR_OK;
-    if (r->config->backend != TR_BACKEND_AUTO)
-        return TR_FAIL(TR_ECONFIG, "%s %s, and --backend %s has none: leave one of them out", name,
-                       what, r->queue.on->name);
-    tr_log_rank0(TR_LOG_WARNING, "%s changes nothing here: it %s, and there are none", name, what);
-    return TR_OK;
-}
-
-static enum tr_status check_gpu_options(struct tr_run *r)
-{
-    TR_TRY(check_gpu_option(r, r->config->tf32, "--tf32", "is about products on GPUs"));
-    TR_TRY(check_gpu_option(r, r->config->tune_products, "--tune-products",
-                            "is about products on GPUs"));
-    TR_TRY(check_gpu_option(r, r->config->attention_backend != TR_ATTN_AUTO, "--attention-backend",
-                            "is about kernels of GPUs"));
-    return check_gpu_option(r, r->config->gpu_oversubscribe, "--gpu-oversubscribe",
-                            "is about the GPUs of a node");
-}
-
-static enum tr_status open_device(struct tr_run *r)
-{
-    struct tr_device_how how = {
-        .threads = (int)r->config->threads,
-        .local_rank = r->launch.local_rank,
-        .local_size = r->launch.local_size,
-        .share = r->config->gpu_oversubscribe,
-        .tf32 = r->config->tf32,
-        .tune = r->config->tune_products,
-        .attention = (enum tr_attention_by)r->config->attention_backend,
-    };
-    enum tr_status s;
-
-    TR_TRY(check_widths(&r->shape));
-    TR_TRY(choose_backend(r, &r->queue.on));
-    TR_TRY(check_gpu_options(r));
-    if (how.threads == 0)
-        how.threads = tr_launch_threads(&r->launch);
-    s = r->queue.on->open(&how, &r->device);
-    r->queue.device = r->device;
-    return tr_comm_agree(r->world, s);
 }
 
 static enum tr_status open_schedules(struct tr_run *r)
@@ -465,7 +383,7 @@ enum tr_status tr_run_save(struct tr_run *r)
     r->queue.on->wait(&r->queue);
     tr_timer_start(TR_TIMER_SAVE_CHECKPOINT);
     s = tr_ckpt_save(&r->grid, r->config->save, &state, &tensors, &r->shape, json,
-                     (int)r->config->keep_last, 
+                     (int)r->config->keep_last,
                      tr_replicas_beside(r->replicas, tr_links_beside(r->links)));
     tr_timer_stop(TR_TIMER_SAVE_CHECKPOINT);
     free(json);
@@ -515,7 +433,7 @@ static enum tr_status reach(struct tr_run *r)
     if (r->launch.sharers > r->launch.cores)
         tr_comm_mpi_crowded(r->world);
     TR_TRY(tr_share_open(r->world, r->launch.node, &r->share));
-    TR_TRY(open_device(r));
+    TR_TRY(tr_compute_open(r));
     TR_TRY(tr_profile_check(r));
     tr_profile_open(r);
     TR_TRY(tr_fabric_open(r));
