@@ -34,19 +34,29 @@ static enum tr_status documents(struct tr_run *r, enum tr_split split, int64_t p
     return TR_OK;
 }
 
+/* For runs that are told in epochs of 16 samples, of one replica. */
+static int64_t number(struct tr_run *r, enum tr_split split, int64_t position)
+{
+    (void)r, (void)split;
+    return (position % 16 * 3 + position / 16) % 16;
+}
+
 static void open_run(struct tr_run *r, struct tr_config *c, const char *more)
 {
-    char options[PATH_MAX + 2048];
+    char options[PATH_MAX + 2048], length[32];
 
+    snprintf(length, sizeof length,
+             strstr(more, "--n-epochs") ? "--data-blocks 16" : "--train-iters %d", ITERATIONS);
     snprintf(options, sizeof options,
              "--num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 16 "
              "--max-position-embeddings 20 --vocab-size 101 --make-vocab-size-divisible-by 8 "
-             "--micro-batch-size 1 --global-batch-size 8 --train-iters %d --lr 0.003 "
+             "--micro-batch-size 1 --global-batch-size 8 %s --lr 0.003 "
              "--lr-warmup-iters 1 --lr-decay-style cosine --init-method-std 0.1 "
              "--attention-dropout 0.1 --hidden-dropout 0.1 --seed 4321 --clip-grad 0.5 "
              "--ddp-bucket-size 3000 %s",
-             ITERATIONS, more);
+             length, more);
     tiny_open(r, c, options, documents);
+    r->sample_id = number;
     r->count_zeros = true;
 }
 
@@ -174,6 +184,12 @@ static const struct {
         "--random-method random_wo_replacement"},
     {4, "--dp-mode cocktail_sgd --pipeline-model-parallel-size 2 --topk-ratio 1 --fp16 "
         "--initial-loss-scale 65536"},
+    {2, "--pipeline-model-parallel-size 2 --forward-compress-method fixpoint "
+        "--backward-compress-method fixpoint --backward-bits 5 --bf16"},
+    {2, "--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --n-epochs 2 "
+        "--forward-compress-method delta --backward-compress-method fixpoint"},
+    {4, "--pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --n-epochs 2 --warmup-epochs 0 "
+        "--forward-compress-method delta-lowbits --forward-bits 3 --fp16 --initial-loss-scale 1024"},
     {4, "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2"},
     {4, "--pipeline-model-parallel-size 2 --use-distributed-optimizer --bf16"},
     {4, "--tensor-model-parallel-size 4 --recompute-granularity full "
