@@ -6,9 +6,9 @@
 #include "util/rng.h"
 
 /*
- * A codec takes numbers `x` to what goes over a link and from there into `y`; `memory`, in fp16, is what
- * both ends remember.  It is measured on a span of many numbers, and held against the plain operations
- * ("ref") on a shorter one.
+ * A codec takes numbers `x` to what goes over a link and from there into `y`; `memory`, in fp16, is
+ * what both ends remember.  It is measured on a span of many numbers, and held against the plain
+ * operations ("ref") on a shorter one.
  */
 enum { PIECES = 3, BUCKET = 128, STEP = 10, ONE_IN = 5 };
 enum { CHECKED = 1 << 17 }; /* numbers that are compared: enough for the cores to share them */
@@ -207,8 +207,8 @@ static struct work shorter(const struct work *w, int64_t n)
     return s;
 }
 
-/* Numbers with one peak around 0 like differences of weights, as a tensor of the queue; `room` is host
-   memory for it. */
+/* Numbers with one peak around 0 like differences of weights, as a tensor of the queue; `room` is
+   host memory for it. */
 static void draw(struct tr_queue *q, const struct tr_tensor *t, int which, double scale, void *room)
 {
     const struct tr_rng r = tr_rng_key(1, TR_STREAM_INIT, 0, which);
@@ -225,7 +225,8 @@ static void draw(struct tr_queue *q, const struct tr_tensor *t, int which, doubl
 
 /* ---- is it right? ---- */
 
-/* Bytes of `t` on the device that are not those of `want` on the host; `room` is host memory for them. */
+/* Bytes of `t` on the device that are not those of `want` on the host; `room` is host memory for
+   them. */
 static int64_t different(struct tr_queue *q, const struct tr_tensor *t,
                          const struct tr_tensor *want, unsigned char *room)
 {

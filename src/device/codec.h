@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 /*
- * The numbers of the rows of ops.def that compress, which every backend must make alike: the same lines
- * compute them in all.
+ * The numbers of the rows of ops.def that compress, which every backend must make alike: the same
+ * lines compute them in all.
  */
 
 enum { TR_FIX_SUMS = 32 };       /* partial sums of squares of a bucket */
@@ -14,8 +14,8 @@ enum { TR_FIX_BROKEN = 0x7e00 }; /* the scale of what is not finite: a NaN */
 #define TR_FIX_TINY 1e-6f        /* added to a scale that divides */
 #define TR_FIX_MOST 65504.0      /* the largest scale */
 
-/* Eight bytes of a mask as they lie in memory, where each begins with its highest bit, become a word whose
-   bit i is that of element i; or the way back, which is the same. */
+/* Eight bytes of a mask as they lie in memory, where each begins with its highest bit, become a
+   word whose bit i is that of element i; or the way back, which is the same. */
 static inline uint64_t tr_mask_word(uint64_t x)
 {
     const uint64_t odd = UINT64_C(0x5555555555555555), pairs = UINT64_C(0x3333333333333333);

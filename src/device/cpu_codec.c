@@ -12,8 +12,9 @@
 #include "device/sizes.h"
 
 /*
- * Numbers in a few bits.  PIECE elements at a time become floats and one byte each in the first cache;
- * eight such bytes are one word, in which the codes move together in three steps, whatever their width.
+ * Numbers in a few bits.  PIECE elements at a time become floats and one byte each in the first
+ * cache; eight such bytes are one word, in which the codes move together in three steps, whatever
+ * their width.
  */
 enum { PIECE = 2048, WORDS = PIECE / 8, SLACK = 8 };
 
@@ -29,8 +30,8 @@ static bool worth(int threads, int64_t n)
 
 /* ---- scales ---- */
 
-/* Elements of one bucket, or of the buckets of neighbouring columns: rows[0] x rows[1] rows from `first` on,
-   which are step[0] and step[1] elements apart. */
+/* Elements of one bucket, or of the buckets of neighbouring columns: rows[0] x rows[1] rows from
+   `first` on, which are step[0] and step[1] elements apart. */
 struct block {
     int64_t first, rows[2], step[2];
 };
@@ -136,8 +137,8 @@ static void strip_by_largest(const struct tr_tensor *x, const struct block *b, i
         scale[c] = scale_of_largest(x->dtype, x->dtype == TR_F32 ? wide[c] : half[c]);
 }
 
-/* Columns whose partial sums of squares fit the scratch of a thread and the second cache; memory is read
-   fastest in whole rows. */
+/* Columns whose partial sums of squares fit the scratch of a thread and the second cache; memory is
+   read fastest in whole rows. */
 enum { STRIP = 1024 };
 _Static_assert(STRIP *TR_FIX_SUMS * sizeof(double) <= SCRATCH_FLOATS * sizeof(float),
                "partial sums are kept in scratch");

@@ -9,8 +9,8 @@
 #include "device/sizes.h"
 
 /*
- * Some elements of many: a mask or a selection becomes a list of places, PIECE at a time, which are then
- * collected as they lie in memory, computed with as floats, and put back.
+ * Some elements of many: a mask or a selection becomes a list of places, PIECE at a time, which are
+ * then collected as they lie in memory, computed with as floats, and put back.
  */
 enum { PIECE = 512 };
 
@@ -90,8 +90,9 @@ static uint64_t word_of(const struct tr_tensor *mask, int64_t n, int64_t first)
     return tr_mask_word(x);
 }
 
-/* Bits are taken out of a word BATCH at a time, and a few more than there are: a loop that ended with the
-   last of them would end where the processor does not expect it.  Lists have room for these. */
+/* Bits are taken out of a word BATCH at a time, and a few more than there are: a loop that ended
+   with the last of them would end where the processor does not expect it.  Lists have room for
+   these. */
 enum { BATCH = 8 };
 
 /* The lowest bit set; the highest where none is. */

@@ -10,13 +10,13 @@
 #include "device/sizes.h"
 
 /*
- * The k largest without sorting.  A number without its sign compares as the whole number that its bits
- * are, its key; what is looked for is the smallest key of the k largest.  It lies in an interval, which is
- * cut into bins; elements are counted in each; one of the bins is the next interval, until it has one
- * key.  A few elements of a long operand say beforehand where the key should be, so that most others are
- * only compared with two numbers; if it is not there the first interval has all keys.  Each core counts
- * in a part of its own, so that it knows how many with that key come before its part, and writes the mask
- * of that part.
+ * The k largest without sorting.  A number without its sign compares as the whole number that its
+ * bits are, its key; what is looked for is the smallest key of the k largest.  It lies in an
+ * interval, which is cut into bins; elements are counted in each; one of the bins is the next
+ * interval, until it has one key.  A few elements of a long operand say beforehand where the key
+ * should be, so that most others are only compared with two numbers; if it is not there the first
+ * interval has all keys.  Each core counts in a part of its own, so that it knows how many with
+ * that key come before its part, and writes the mask of that part.
  */
 enum {
     BLOCK = 64, /* elements of a part come in such blocks: one word of the mask */
@@ -27,8 +27,8 @@ enum {
     WORTH_ASKING = 1 << 18
 };
 
-/* The keys that are looked at, of width numbers from `low` on; bin i has those from low + (i << shift)
-   on. */
+/* The keys that are looked at, of width numbers from `low` on; bin i has those from low + (i <<
+   shift) on. */
 struct interval {
     uint32_t low, width;
     int shift;
@@ -125,8 +125,8 @@ static uint64_t inside_half(const uint16_t *x, uint32_t low, uint32_t width)
     return word;
 }
 #else
-/* Eight bytes that are 0 or 1 as the bits of one, the first lowest: the product moves the one at bit 8 i
-   to bit 56 + i, and nothing else there. */
+/* Eight bytes that are 0 or 1 as the bits of one, the first lowest: the product moves the one at
+   bit 8 i to bit 56 + i, and nothing else there. */
 static uint64_t bits_of(const uint8_t flag[BLOCK])
 {
     uint64_t word = 0;
@@ -230,8 +230,8 @@ static void count(const struct tr_queue *q, const struct tr_tensor *x, int parts
 
 /* ---- looking for the key ---- */
 
-/* If the k-th largest key is in the interval that was counted: which bin it is in, and the how-manieth
-   of that bin.  Otherwise false. */
+/* If the k-th largest key is in the interval that was counted: which bin it is in, and the
+   how-manieth of that bin.  Otherwise false. */
 static bool choose(const struct tr_queue *q, int parts, struct interval *v, int64_t *k)
 {
     int64_t left = *k;
@@ -253,8 +253,8 @@ static bool choose(const struct tr_queue *q, int parts, struct interval *v, int6
     return false;
 }
 
-/* The key that is looked for; the bin that counted what is equal to it, and how many of these are among
-   the k. */
+/* The key that is looked for; the bin that counted what is equal to it, and how many of these are
+   among the k. */
 struct found {
     uint32_t key;
     int bin;
@@ -285,8 +285,8 @@ static struct interval all_keys(const struct tr_tensor *x)
     return interval_of(0, UINT32_C(1) << key_bits(x));
 }
 
-/* Where the key should be by the word of a few elements: from a little below the one of the same rank
-   among them to a little above it. */
+/* Where the key should be by the word of a few elements: from a little below the one of the same
+   rank among them to a little above it. */
 static struct interval guess(const struct tr_queue *q, const struct tr_tensor *x, int64_t k)
 {
     const int64_t n = tr_tensor_elems(x), bytes = TOGETHER * tr_dtype_bytes(x->dtype);

@@ -66,23 +66,23 @@ struct tr_adamw {
 };
 
 /*
- * How numbers are rounded to a few bits (fix_scale, fix_encode and fix_decode in ops.def).  The operand is
- * [D0,D1,D2]; elements that differ only in the dimensions named by `over` share a scale, so the scales
- * are the elements of the operand with those dimensions 1, row-major.  over = 2 on [1,B,J] makes the
- * strided buckets of CocktailSGD, B rows that share the scale of their column; over = 3 on [B,T,H] one
- * scale per channel; over = 6 one per sample.
+ * How numbers are rounded to a few bits (fix_scale, fix_encode and fix_decode in ops.def).  The
+ * operand is [D0,D1,D2]; elements that differ only in the dimensions named by `over` share a scale,
+ * so the scales are the elements of the operand with those dimensions 1, row-major.  over = 2 on
+ * [1,B,J] makes strided buckets, B rows that share the scale of their column; over = 3 on [B,T,H]
+ * one scale per channel; over = 6 one per sample.
  */
 enum tr_scale { TR_SCALE_MAX, TR_SCALE_L2 };
 
 struct tr_fix {
     int bits;                   /* 1 .. 8 */
     unsigned over;              /* bit i: dimension i; 0 .. 7 */
-    enum tr_scale scale;        /* largest |x|, or 2 * root mean square; with 1 bit always the root mean
-                                   square */
+    enum tr_scale scale;        /* largest |x|, or 2 * root mean square; with 1 bit always the root
+                                   mean square */
 };
 
-/* Which elements of a flat operand take part: element i of those is index[i] (TR_I32; below 0: absent) or,
-   where `index` is NULL, first + i * step, step > 0.  No two are the same element. */
+/* Which elements of a flat operand take part: element i of those is index[i] (TR_I32; below 0:
+   absent) or, where `index` is NULL, first + i * step, step > 0.  No two are the same element. */
 struct tr_select {
     const struct tr_tensor *index; /* borrowed; its elements are device memory */
     int64_t first, step;

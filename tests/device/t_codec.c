@@ -9,8 +9,8 @@
 #include "util/half.h"
 #include "util/rng.h"
 
-/* The operations that compress, on every backend of the host, against bytes and numbers that something
-   else made. */
+/* The operations that compress, on every backend of the host, against bytes and numbers that
+   something else made. */
 
 static struct tr_queue open_queue(const struct tr_backend *b)
 {
@@ -66,9 +66,10 @@ static void two_columns(const struct tr_backend *b)
 }
 
 /*
- * Scales, bytes and the sum of (i + 1) y[i] over what is decoded, for x[i] = ((7919 i + 13) mod 2001 - 1000)
- * / 256, which all float types but bf16 hold exactly.  A Python program of its own made them: strings of
- * binary digits, math.fsum() for sums, and roundings by packing numbers with struct's formats e and f.
+ * Scales, bytes and the sum of (i + 1) y[i] over what is decoded, for x[i] = ((7919 i + 13) mod
+ * 2001 - 1000) / 256, which all float types but bf16 hold exactly.  A Python program of its own
+ * made them: strings of binary digits, math.fsum() for sums, and roundings by packing numbers with
+ * struct's formats e and f.
  */
 static const struct {
     int64_t d[3];
@@ -183,8 +184,8 @@ static void known_vectors(const struct tr_backend *b)
     b->close(q.device);
 }
 
-/* With a scale of 1, (c - h) / h has the code c and comes back: every code of every width, and bytes that
-   are written here digit by digit. */
+/* With a scale of 1, (c - h) / h has the code c and comes back: every code of every width, and
+   bytes that are written here digit by digit. */
 static void every_code(const struct tr_backend *b)
 {
     enum { N = 1003 };
@@ -298,8 +299,8 @@ static void sorted(const struct tr_backend *b)
     }
 }
 
-/* Most numbers rise with their place; where a fast way may look to guess, every so many elements, they are
-   all the same, and less or more than the others.  The largest are known all the same. */
+/* Most numbers rise with their place; where a fast way may look to guess, every so many elements,
+   they are all the same, and less or more than the others.  The largest are known all the same. */
 static void misled(const struct tr_backend *b)
 {
     enum { N = 1 << 18, K = N / 2, PERIOD = 256, SAME = 8 };
