@@ -95,8 +95,8 @@ bool tr_cocktail_join(struct tr_cocktail *x, struct tr_queue *q);
    of a span decide alike. */
 void tr_cocktail_commit(struct tr_cocktail *x, struct tr_queue *q, bool good);
 
-/* A fingerprint of what all replicas have alike between rounds: g, or x where there is none.  Waits for the
-   queue. */
+/* A fingerprint of what all replicas have alike: g, or where there is none x, until somebody changes it.
+   Waits for the queue. */
 uint64_t tr_cocktail_print(struct tr_cocktail *x, struct tr_queue *q);
 
 /* Of one message of 1 or 2 to one replica, and the numbers that it stands for. */

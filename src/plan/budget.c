@@ -4,6 +4,7 @@
 
 #include "ckpt/index.h"
 #include "plan/parts.h"
+#include "train/replicas.h"
 
 /* As the file is laid out: the whole model once for each kind of tensor. */
 static double save_bytes(const struct tr_plan *p)
@@ -15,7 +16,8 @@ static double save_bytes(const struct tr_plan *p)
     double bytes;
 
     tr_params_list(&whole, 0, 0, &params);
-    bytes = (double)tr_ckpt_index_bytes(&params, kinds, json);
+    bytes = (double)tr_ckpt_index_bytes(&params, kinds, json) +
+            (double)tr_replicas_beside_bytes(&p->config, &p->shape, params.elems);
     tr_params_release(&params);
     free(json);
     return bytes;
@@ -101,7 +103,7 @@ void tr_plan_budget_of(struct tr_plan *p)
     struct tr_plan_budget *b = &p->budget;
 
     b->save_bytes = save_bytes(p);
-    b->save_files = 1;
+    b->save_files = tr_replicas_beside_bytes(&p->config, &p->shape, 1) > 0 ? 1 + p->shape.world : 1;
     b->iterations = p->shape.train_iters;
     b->tokens = (double)p->shape.train_samples * (double)p->shape.seq;
     if (!p->has_machine)

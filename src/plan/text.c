@@ -150,7 +150,8 @@ static void print_others(const struct tr_plan *p, FILE *f)
 
 static void print_saves(const struct tr_plan_budget *b, FILE *f)
 {
-    fprintf(f, "\ncheckpoint: %.3f GB in %d file", b->save_bytes / 1e9, b->save_files);
+    fprintf(f, "\ncheckpoint: %.3f GB in %d file%s", b->save_bytes / 1e9, b->save_files,
+            b->save_files == 1 ? "" : "s");
     if (b->save_seconds > 0.0)
         fprintf(f, ", %.1f s to write", b->save_seconds);
     if (b->interval > 0)

@@ -5,6 +5,7 @@
 #include "config/shape.h"
 #include "device/device.h"
 #include "model/param.h"
+#include "train/replicas.h"
 
 /* Values, and as many again for each of the two moments, in fp32 and without padding. */
 static int64_t checkpoint_bytes(const struct tr_config *c, const struct tr_shape *s)
@@ -14,7 +15,8 @@ static int64_t checkpoint_bytes(const struct tr_config *c, const struct tr_shape
     int64_t bytes;
 
     tr_params_list(&whole, 0, 0, &params);
-    bytes = 4 * params.elems * (c->no_save_optim ? 1 : 3);
+    bytes = 4 * params.elems * (c->no_save_optim ? 1 : 3) +
+            tr_replicas_beside_bytes(c, s, params.elems);
     tr_params_release(&params);
     return bytes;
 }

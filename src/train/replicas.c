@@ -194,19 +194,23 @@ static struct tr_tensor weights(struct tr_run *r)
     return tr_optim_masters(&r->optim, 0);
 }
 
-enum tr_status tr_replicas_start(struct tr_replicas *x)
+enum tr_status tr_replicas_start(struct tr_run *r)
 {
+    struct tr_replicas *x = r->replicas;
     enum tr_status s = TR_OK;
     struct tr_tensor values;
 
+    if (!x && r->config->dp_mode != TR_DP_ALLREDUCE)
+        tr_print_rank0("> there is one replica, so --dp-mode %s changes nothing\n",
+                       tr_config_spelling("dp-mode", r->config->dp_mode));
     if (!x)
         return TR_OK;
-    values = weights(x->run);
+    values = weights(r);
     if (x->cocktail) {
         warn_of_environment();
-        s = tr_cocktail_connect(x->cocktail, &x->run->grid.dp, &x->run->queue, &values);
+        s = tr_cocktail_connect(x->cocktail, &r->grid.dp, &r->queue, &values);
     }
-    TR_TRY(tr_comm_agree(x->run->world, s));
+    TR_TRY(tr_comm_agree(r->world, s));
     tell(x);
     return TR_OK;
 }
@@ -324,14 +328,23 @@ static enum tr_status compare(struct tr_replicas *x)
     return s;
 }
 
-enum tr_status tr_replicas_compare_due(struct tr_replicas *x)
+enum tr_status tr_replicas_compare(struct tr_replicas *x)
 {
-    int64_t every = x && x->cocktail ? x->run->config->check_replicas_interval : 0;
+    struct tr_cocktail_state s;
 
-    if (every == 0 || !x->parted || x->run->iteration % every != 0 ||
-        *tr_cocktail_state(x->cocktail).round < 0)
+    if (!x || !x->cocktail)
+        return TR_OK;
+    s = tr_cocktail_state(x->cocktail);
+    if (*s.round < 0 || !s.g.data)
         return TR_OK;
     return tr_comm_agree(x->run->world, compare(x));
+}
+
+enum tr_status tr_replicas_compare_due(struct tr_replicas *x)
+{
+    const int64_t every = x ? x->run->config->check_replicas_interval : 0;
+
+    return every > 0 && x->run->iteration % every == 0 ? tr_replicas_compare(x) : TR_OK;
 }
 
 struct tr_cocktail *tr_replicas_cocktail(struct tr_replicas *x)
@@ -415,6 +428,15 @@ const struct tr_ckpt_beside *tr_replicas_beside(struct tr_replicas *x,
     x->beside = (struct tr_ckpt_beside){
         .write = write_file, .ctx = x, .bytes = bytes * x->run->world->size, .next = next};
     return &x->beside;
+}
+
+int64_t tr_replicas_beside_bytes(const struct tr_config *c, const struct tr_shape *s, int64_t elems)
+{
+    const bool exact =
+        c->quant_bits == TR_SPARSE_FLOATS && c->topk_ratio >= 1.0 && c->randomp_ratio >= 1.0;
+    const int64_t references = c->dp_mode == TR_DP_COCKTAIL && !exact ? 2 * s->d + 2 : 0;
+
+    return s->apart && !c->no_save_optim ? elems * (12 * s->d + references) : 0;
 }
 
 /* What lies beside a checkpoint. */

@@ -40,8 +40,9 @@ void tr_replicas_close(struct tr_replicas *x);
 /* Take memory ("compression"). */
 void tr_replicas_plan(struct tr_replicas *x, struct tr_arena *a);
 
-/* When the memory is there; says in the log what is exchanged.  Collective over the world. */
-enum tr_status tr_replicas_start(struct tr_replicas *x) TR_MUST_CHECK;
+/* When the memory is there, also where r->replicas is NULL; says in the log what is exchanged.  Collective
+   over the world. */
+enum tr_status tr_replicas_start(struct tr_run *r) TR_MUST_CHECK;
 
 /* Does the step under way leave gradients where they are? */
 bool tr_replicas_apart(const struct tr_replicas *x);
@@ -54,8 +55,10 @@ void tr_replicas_poll(struct tr_replicas *x);
 void tr_replicas_join(struct tr_replicas *x);
 double tr_replicas_settle(struct tr_replicas *x, struct tr_optim_result *found);
 
-/* After an iteration: every --check-replicas-interval of them compare what replicas have alike.  TR_EDATA
-   on all ranks with a sentence that names the first rank that differs.  Collective over the world. */
+/* Compare what replicas have alike between steps, the reference, where there is one: TR_EDATA on all ranks
+   with a sentence that names the first rank that differs.  The second does so after every
+   --check-replicas-interval iterations.  Collective over the world. */
+enum tr_status tr_replicas_compare(struct tr_replicas *x) TR_MUST_CHECK;
 enum tr_status tr_replicas_compare_due(struct tr_replicas *x) TR_MUST_CHECK;
 
 /* The rounds, or NULL where there are none. */
@@ -67,6 +70,9 @@ bool tr_replicas_parted(const struct tr_replicas *x);
 /* What a checkpoint keeps beside, before `next`; `next` if nothing. */
 const struct tr_ckpt_beside *tr_replicas_beside(struct tr_replicas *x,
                                                 const struct tr_ckpt_beside *next);
+
+/* Bytes of that for all ranks together, of a model of `elems` elements; pure. */
+int64_t tr_replicas_beside_bytes(const struct tr_config *c, const struct tr_shape *s, int64_t elems);
 
 /* Weights and moments were loaded, and published: now what lies beside them in `folder`; NULL where nothing
    is wanted.  Collective over the world. */

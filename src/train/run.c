@@ -452,7 +452,7 @@ static enum tr_status build(struct tr_run *r)
     TR_TRY(open_memory(r));
     TR_TRY(open_replicas(r));
     TR_TRY(tr_links_start(r));
-    TR_TRY(tr_replicas_start(r->replicas));
+    TR_TRY(tr_replicas_start(r));
     if (!r->config->load)
         begin_anew(r);
     tr_tell_parameters(r);

@@ -91,6 +91,7 @@ static enum tr_status save(struct loop *l)
     if (!l->r->config->save || l->saved_at == l->r->iteration)
         return TR_OK;
     TR_TRY(tr_links_compare(l->r->links));
+    TR_TRY(tr_replicas_compare(l->r->replicas));
     TR_TRY(tr_run_save(l->r));
     tr_progress_saved(&l->progress, l->r->iteration,
                       l->r->consumed_train - l->r->passed_train, time(NULL));

@@ -35,6 +35,9 @@ half() {
     sums "$work/$half_name.more" > "$work/$half_name.sums"
 }
 
+# How many files of ranks there are.
+rank_files() { find "$1" -name 'rank-0000[0-3].replica' | wc -l; }
+
 # resumes NAME OPTION...
 resumes() {
     resumes_name=$1
@@ -77,7 +80,7 @@ killed() {
             { cat "$work/killed.$killed_run.log"; return 1; }
         sums "$work/killed.$killed_run" > "$work/killed.$killed_run.sums"
     done
-    ls "$work/killed/iter_$(printf %07d "$killed_at")"/rank-*.replica > /dev/null &&
+    [ "$(rank_files "$work/killed/iter_$(printf %07d "$killed_at")")" = 4 ] &&
         ! grep "all replicas begin" "$work/killed.1.log" &&
         cmp "$work/killed.1.sums" "$work/killed.2.sums"
 }
@@ -106,12 +109,12 @@ close() { close_losses "$work/plain.losses" "$work/$1.losses" 0.02; }
 check "losses stay near those of allreduce" close d4
 
 # The files of ranks.
-has_files() { [ "$(ls "$work/d4/iter_0000010" | grep -c '^rank-0000[0-3].replica$')" = 4 ]; }
+has_files() { [ "$(rank_files "$work/d4/iter_0000010")" = 4 ]; }
 check "each rank keeps a file" has_files
 check "the checkpoint itself is whole" "$trireme" ckpt verify "$work/d4"
 in_warm_up() {
     small 4 $cocktail --train-iters 2 --save "$work/early" > "$work/early.log" 2>&1 &&
-        ! ls "$work/early/iter_0000002" | grep rank
+        [ "$(rank_files "$work/early/iter_0000002")" = 0 ]
 }
 check "in the warm-up there are none" in_warm_up
 

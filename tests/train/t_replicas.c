@@ -208,8 +208,8 @@ static void dropped(void **state)
 
     (void)state;
     open_run(&r, &c,
-             "--global-batch-size 8 --dp-mode cocktail_sgd --pipeline-model-parallel-size 2 --fp16 "
-             "--initial-loss-scale 1024",
+             "--global-batch-size 8 --dp-mode cocktail_sgd --randomp-ratio 1 "
+             "--pipeline-model-parallel-size 2 --fp16 --initial-loss-scale 1024",
              tiny_sample);
     steps(&r, 3);
     x = tr_optim_masters(&r.optim, 0);
