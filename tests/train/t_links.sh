@@ -6,7 +6,7 @@
 # sight of each sample; mistakes are sentences.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 29
+plan 30
 
 check "a dataset is built" small_corpus
 
@@ -173,10 +173,18 @@ check "a dry run tells what would be remembered" planned
 
 idle() {
     links 4 --pipeline-model-parallel-size 4 --forward-compress-method fixpoint \
-        --activation-cache-dir "$work/cache" > "$work/idle" 2>&1 &&
-        grep -q -e '--activation-cache-dir changes nothing here' "$work/idle"
+        --activation-cache-dir "$work/cache" --backward-bits 3 > "$work/idle" 2>&1 &&
+        grep -q -e '--activation-cache-dir changes nothing here' "$work/idle" &&
+        grep -q -e '--backward-bits changes nothing here' "$work/idle" &&
+        ! grep -q -e '--forward-bits changes' "$work/idle"
+}
+idle_all() {
+    links 2 --forward-bits 3 --warmup-epochs 2 > "$work/idle" 2>&1 &&
+        grep -q -e '--forward-bits changes nothing here' "$work/idle" &&
+        grep -q -e '--warmup-epochs changes nothing here' "$work/idle"
 }
 check "an option that changes nothing says so" idle
+check "also where nothing is compressed" idle_all
 fails "more bits than there are" 64 "--forward-bits 9: codes have 1 to 8 bits" links $pp4 $delta --forward-bits 9
 fails "a memory that is too small" 64 "less than the 44 samples" links $pp4 $delta --max-activation-cache-size 43
 fails "no epochs" 64 "give --n-epochs, or --forward-compress-method fixpoint" \
