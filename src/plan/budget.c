@@ -4,20 +4,25 @@
 
 #include "ckpt/index.h"
 #include "plan/parts.h"
+#include "train/links.h"
 #include "train/replicas.h"
 
-/* As the file is laid out: the whole model once for each kind of tensor. */
-static double save_bytes(const struct tr_plan *p)
+/* As the file is laid out: the whole model once for each kind of tensor; and what ranks put beside it, in
+   *beside files. */
+static double save_bytes(const struct tr_plan *p, int *beside)
 {
     const struct tr_shape whole = tr_shape_whole(&p->shape);
     const int kinds = p->config.no_save_optim ? 1 : TR_CKPT_KINDS;
     char *json = tr_config_get_json(&p->config);
     struct tr_params params;
+    int64_t replicas, links;
     double bytes;
 
     tr_params_list(&whole, 0, 0, &params);
-    bytes = (double)tr_ckpt_index_bytes(&params, kinds, json) +
-            (double)tr_replicas_beside_bytes(&p->config, &p->shape, params.elems);
+    links = tr_links_beside_bytes(&p->config, &p->shape, beside);
+    replicas = tr_replicas_beside_bytes(&p->config, &p->shape, params.elems);
+    *beside += replicas > 0 ? p->shape.world : 0;
+    bytes = (double)tr_ckpt_index_bytes(&params, kinds, json) + (double)replicas + (double)links;
     tr_params_release(&params);
     free(json);
     return bytes;
@@ -102,8 +107,8 @@ void tr_plan_budget_of(struct tr_plan *p)
 {
     struct tr_plan_budget *b = &p->budget;
 
-    b->save_bytes = save_bytes(p);
-    b->save_files = tr_replicas_beside_bytes(&p->config, &p->shape, 1) > 0 ? 1 + p->shape.world : 1;
+    b->save_bytes = save_bytes(p, &b->save_files);
+    b->save_files++;
     b->iterations = p->shape.train_iters;
     b->tokens = (double)p->shape.train_samples * (double)p->shape.seq;
     if (!p->has_machine)

@@ -5,6 +5,7 @@
 #include "config/shape.h"
 #include "device/device.h"
 #include "model/param.h"
+#include "train/links.h"
 #include "train/replicas.h"
 
 /* Values, and as many again for each of the two moments, in fp32 and without padding. */
@@ -13,10 +14,11 @@ static int64_t checkpoint_bytes(const struct tr_config *c, const struct tr_shape
     const struct tr_shape whole = tr_shape_whole(s);
     struct tr_params params;
     int64_t bytes;
+    int files;
 
     tr_params_list(&whole, 0, 0, &params);
     bytes = 4 * params.elems * (c->no_save_optim ? 1 : 3) +
-            tr_replicas_beside_bytes(c, s, params.elems);
+            tr_replicas_beside_bytes(c, s, params.elems) + tr_links_beside_bytes(c, s, &files);
     tr_params_release(&params);
     return bytes;
 }

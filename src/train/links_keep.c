@@ -179,6 +179,18 @@ static enum tr_status begin_anew(struct tr_links *l, int chunk, int k)
     return on->start(e->codec);
 }
 
+int64_t tr_links_beside_bytes(const struct tr_config *c, const struct tr_shape *s, int *files)
+{
+    const struct tr_codec *codec =
+        tr_codec_find(tr_config_spelling("forward-compress-method", c->forward_compress_method));
+    const int parts = s->sequence ? s->w : 1, links = s->p * s->k - 1;
+    const struct tr_codec_how how = {
+        .tokens = s->seq / parts, .width = s->hidden, .keep_bits = (int)c->forward_bits_act};
+
+    *files = s->compressed && codec->remembers ? links * s->d * parts : 0;
+    return *files > 0 ? links * s->blocks * parts * codec->sample_bytes(&how) : 0;
+}
+
 enum tr_status tr_links_load(struct tr_links *l, const char *folder)
 {
     enum tr_status s = TR_OK;

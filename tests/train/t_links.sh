@@ -6,7 +6,7 @@
 # sight of each sample; mistakes are sentences.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 30
+plan 31
 
 check "a dataset is built" small_corpus
 
@@ -169,6 +169,18 @@ planned() {
         > "$work/dry" && [ "$(grep -c 'samples remembered: 0.09 MiB' "$work/dry")" = 2 ] &&
         [ "$(grep -c 'samples remembered: 0.1[78] MiB' "$work/dry")" = 2 ] && grep -q '^  compression ' "$work/dry"
 }
+saved() {
+    "$trireme" plan --world-size 4 --num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 32 \
+        --max-position-embeddings 32 --vocab-size 256 --micro-batch-size 2 --global-batch-size 8 --lr 0.1 \
+        --n-epochs 4 --data-blocks 4400 --pipeline-model-parallel-size 4 "$@" | grep '^checkpoint: ' > "$work/plan"
+    cat "$work/plan"
+}
+# 3 links remember 4400 samples of 32 x 32 halves: 27 MB more.
+beside() {
+    saved && grep -q '^checkpoint: 0.001 GB in 1 file$' "$work/plan" &&
+        saved --forward-compress-method delta && grep -q '^checkpoint: 0.028 GB in 4 files$' "$work/plan"
+}
+check "a plan counts it in checkpoints" beside
 check "a dry run tells what would be remembered" planned
 
 idle() {
