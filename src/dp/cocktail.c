@@ -286,22 +286,30 @@ void tr_cocktail_poll(struct tr_cocktail *x)
         continue;
 }
 
-/* All of it, on the caller's queue. */
+/* When all that was queued is done. */
+static double done(struct tr_queue *q)
+{
+    q->on->wait(q);
+    return tr_now();
+}
+
+/* All of it, on the caller's queue.  Nothing goes on beside it, so waiting for each part only tells how long
+   it takes. */
 static void run_here(struct tr_cocktail *x, struct tr_queue *q)
 {
-    double began = tr_now(), packed, sent, averaged;
+    double began = done(q), packed, sent, averaged;
 
     cocktail_compress(x, q);
-    packed = tr_now();
+    packed = done(q);
     start(x, q, false);
     arrived(x, q, true);
-    sent = tr_now();
+    sent = done(q);
     cocktail_average(x, q);
-    averaged = tr_now();
+    averaged = done(q);
     start(x, q, true);
     arrived(x, q, true);
     x->spent.compress = packed - began + averaged - sent;
-    x->spent.exposed = sent - packed + tr_now() - averaged;
+    x->spent.exposed = sent - packed + done(q) - averaged;
     x->stage = COCKTAIL_READY;
 }
 
@@ -330,7 +338,7 @@ void tr_cocktail_commit(struct tr_cocktail *x, struct tr_queue *q, bool good)
     if (good)
         cocktail_commit(x, q);
     x->stage = COCKTAIL_IDLE;
-    x->spent.decompress = tr_now() - began;
+    x->spent.decompress = done(q) - began;
 }
 
 /* ---- what others ask ---- */
