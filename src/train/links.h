@@ -11,29 +11,30 @@
 #include "train/run.h"
 
 /*
- * Compressed links.  What a stage sends to the next (--forward-compress-method) or to the one before
- * (--backward-compress-method) is encoded before it is sent and decoded when it has come; a codec of
- * codec/codec.h does that, this file has the buffers between, and says which message belongs to which
- * memory.  A rank has one end for each of its chunks and directions, and the end of its neighbour does
- * what this one does.
+ * Compressed links.  What a stage sends to the next (--forward-compress-method) or to the one
+ * before (--backward-compress-method) is encoded before it is sent and decoded when it has come; a
+ * codec of codec/codec.h does that, this file has the buffers between, and says which message
+ * belongs to which memory.  A rank has one end for each of its chunks and directions, and the end
+ * of its neighbour does what this one does.
  *
- * Where all tensor ranks have the same message, each encodes the whole of it and sends a W-th of the
- * bytes, and the receivers put them together before they decode: so the bytes are those that one rank
- * would send, and a few for W that does not divide them.  With sequence parallelism each rank encodes
- * the rows that it has.
+ * Where all tensor ranks have the same message, each encodes the whole of it and sends a W-th of
+ * the bytes, and the receivers put them together before they decode: so the bytes are those that
+ * one rank would send, and a few for W that does not divide them.  With sequence parallelism each
+ * rank encodes the rows that it has.
  *
  * An evaluation goes over the links as it is and leaves no trace in any memory.  In the epochs of
  * --warmup-epochs nothing is compressed either, and what remembers samples does.
  *
- * The buffers hold as many messages of a direction as can be under way (TR_FLIGHTS), and come from the
- * arena ("compression").
+ * The buffers hold as many messages of a direction as can be under way (TR_FLIGHTS), and come from
+ * the arena ("compression").
  *
- * Without compression there are no links here (run->links is NULL), and messages take the way that they
- * take in any other run.
+ * Without compression there are no links here (run->links is NULL), and messages take the way that
+ * they take in any other run.
  */
 struct tr_links;
 
-/* Set run->links, if something is to be compressed: what a rank works out alone.  The chunks are open. */
+/* Set run->links, if something is to be compressed: what a rank works out alone.  The chunks are
+   open. */
 enum tr_status tr_links_open(struct tr_run *r) TR_MUST_CHECK;
 void tr_links_close(struct tr_links *l); /* NULL is fine, also below */
 
@@ -41,16 +42,16 @@ void tr_links_close(struct tr_links *l); /* NULL is fine, also below */
 void tr_links_plan(struct tr_links *l, struct tr_arena *a);
 
 /*
- * The memories, and what both ends must have alike; then says what is compressed and how, and which
- * options change nothing.  Collective over the world; without links only the latter.  TR_ECONFIG if the
- * ends of a link that remembers compute on different backends, TR_EIO or TR_ERESOURCE without room for
- * the memories.
+ * The memories, and what both ends must have alike; then says what is compressed and how, and
+ * which options change nothing.  Collective over the world; without links only the latter.
+ * TR_ECONFIG if the ends of a link that remembers compute on different backends, TR_EIO or
+ * TR_ERESOURCE without room for the memories.
  */
 enum tr_status tr_links_start(struct tr_run *r) TR_MUST_CHECK;
 
 /* For struct tr_stage, whose calls these are: `x` is the message of that slot and leg.  What
-   tr_links_message() gives true for travels in *out, and arrives with tr_links_arrived(); everything
-   else as if there were no links.  Ends the job where a memory fails. */
+   tr_links_message() gives true for travels in *out, and arrives with tr_links_arrived();
+   everything else as if there were no links.  Ends the job where a memory fails. */
 void tr_links_pack(struct tr_links *l, struct tr_slot at, enum tr_leg_bit leg,
                    const struct tr_tensor *x);
 bool tr_links_message(struct tr_links *l, struct tr_slot at, enum tr_leg_bit leg,
@@ -60,9 +61,9 @@ void tr_links_unpack(struct tr_links *l, struct tr_slot at, enum tr_leg_bit leg,
                      const struct tr_tensor *x);
 
 /*
- * The two ends of every link compare fingerprints of what they sent and remember.  Collective over the
- * world, between steps; some bytes for each link.  TR_EDATA, with a sentence that names the link, if they
- * differ.  The second does it when --check-links-interval says so.
+ * The two ends of every link compare fingerprints of what they sent and remember.  Collective over
+ * the world, between steps; some bytes for each link.  TR_EDATA, with a sentence that names the
+ * link, if they differ.  The second does it when --check-links-interval says so.
  */
 enum tr_status tr_links_compare(struct tr_links *l) TR_MUST_CHECK;
 enum tr_status tr_links_compare_due(struct tr_links *l) TR_MUST_CHECK;
@@ -70,11 +71,12 @@ enum tr_status tr_links_compare_due(struct tr_links *l) TR_MUST_CHECK;
 /* What a checkpoint keeps of the memories; NULL if they are none.  Borrowed until the next call. */
 const struct tr_ckpt_beside *tr_links_beside(struct tr_links *l);
 
-/* Bytes of that for all ranks together, and in how many files, when all samples have been seen; pure. */
+/* Bytes of that for all ranks together, and in how many files, when all samples have been seen;
+   pure. */
 int64_t tr_links_beside_bytes(const struct tr_config *c, const struct tr_shape *s, int *files);
 
-/* Read them from the folder of the checkpoint that was loaded.  Where a rank finds none, or those of
-   another run, all ranks begin with empty ones, and it is said why.  Collective over the world. */
+/* Read them from the folder of the checkpoint that was loaded.  Where a rank finds none, or those
+   of another run, all ranks begin with empty ones and say why.  Collective over the world. */
 enum tr_status tr_links_load(struct tr_links *l, const char *folder) TR_MUST_CHECK;
 
 /* Of this rank, by the options alone: bytes that its memories take in the host's memory, and in

@@ -99,8 +99,8 @@ static void title_of(const struct tr_links *l, int chunk, int k, char *text, siz
              s->sequence ? ", rows of a tensor rank" : "");
 }
 
-/* Both ends of a link remember the same, and so do tensor ranks that have the same message: one of them
-   saves, and all load that.  The file has the rank of the sender in its name. */
+/* Both ends of a link remember the same, and so do tensor ranks that have the same message: one of
+   them saves, and all load that.  The file has the rank of the sender in its name. */
 static bool saves(const struct tr_links *l, int k)
 {
     const struct tr_run *r = l->run;
@@ -156,7 +156,7 @@ const struct tr_ckpt_beside *tr_links_beside(struct tr_links *l)
 }
 
 /* A memory that could not be loaded holds anything: make the end anew, in the same place.  Its
-   fingerprint may be the one that was loaded, where the file of another link of this rank failed. */
+   fingerprint may be the one that was loaded, where the file of another link here failed. */
 static enum tr_status begin_anew(struct tr_links *l, int chunk, int k)
 {
     struct tr_link_end *e = &l->end[chunk][k];

@@ -28,7 +28,7 @@ static void *need(size_t count, size_t size)
 
 /* ---- set-up ---- */
 
-/* Is there a message of that leg?  The first chunk of the model has no input, the last no output. */
+/* Is there a message of that leg?  The first chunk has no input, the last no output. */
 static bool exists(const struct tr_run *r, int chunk, int k)
 {
     const bool input = 1U << k & (TR_RECV_FWD | TR_SEND_BWD);
@@ -63,8 +63,8 @@ static int64_t samples_of_step(const struct tr_run *r)
     return r->shape.micros * r->shape.micro_batch;
 }
 
-/* With sequence parallelism a rank has some of the rows: whole samples if these can be shared, else a
-   part that counts as one. */
+/* With sequence parallelism a rank has some of the rows: whole samples if these can be shared, else
+   a part that counts as one. */
 static void shape_block(const struct tr_run *r, struct tr_codec_how *how)
 {
     const int64_t batch = r->shape.micro_batch, w = r->shape.sequence ? r->shape.w : 1;
@@ -177,8 +177,8 @@ void tr_links_plan(struct tr_links *l, struct tr_arena *a)
         plan_leg(l, a, k);
 }
 
-/* Arithmetic is to the bit the same on all backends by their tests, but an m that both ends keep for
-   a whole run is no place to find out that it is not. */
+/* Arithmetic is to the bit the same on all backends by their tests, but an m that both ends keep
+   for a whole run is no place to find out that it is not. */
 static enum tr_status check_backends(struct tr_links *l)
 {
     struct tr_comm *pp = &l->run->grid.pp;
@@ -257,8 +257,8 @@ static void tell_direction(struct tr_run *r, int k, enum tr_traffic_kind kind)
                    n > 0 ? dims : " none");
 }
 
-/* Options that were given a value of their own, and from which nothing follows.  What a method does not ask
-   for is no mistake, since methods are tried one after the other with the same options. */
+/* Options that were given a value of their own, and from which nothing follows.  What a method does
+   not ask for is no mistake, since methods are tried one after the other with the same options. */
 static void warn_idle(const struct tr_run *r)
 {
     const struct tr_config *c = r->config;

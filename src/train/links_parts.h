@@ -38,7 +38,7 @@ enum { TR_LINK_SENDS = TR_SEND_FWD | TR_SEND_BWD, TR_LINK_FORWARD = TR_SEND_FWD 
 /* The number of a leg: bit 1 << k has number k. */
 int tr_links_number(enum tr_leg_bit leg);
 
-/* The codec of leg number k, whether it is on at all, and the parameters of its ends on this rank. */
+/* The codec of leg number k, whether it is on at all, and the parameters of its ends here. */
 const struct tr_codec *tr_links_codec(const struct tr_run *r, int k);
 bool tr_links_on(const struct tr_run *r, int k);
 struct tr_codec_how tr_links_how(const struct tr_run *r, int k);

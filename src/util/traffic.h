@@ -7,9 +7,10 @@
 #include <stdint.h>
 
 /*
- * How many bytes ranks send, by kind: util/traffic.def is the one list.  What is counted is what leaves
- * a rank for another one: the bytes of the messages without those of the transport, and the numbers that
- * they stand for, so that it can be told how much smaller they are than in 16 or 32 bits each.
+ * How many bytes ranks send, by kind: util/traffic.def is the one list.  What is counted is what
+ * leaves a rank for another one: the bytes of the messages without those of the transport, and the
+ * numbers that they stand for, so that it can be told how much smaller they are than in 16 or 32
+ * bits each.
  */
 enum tr_traffic_kind {
 #define TRAFFIC(symbol, group, name, key, what) TR_TRAFFIC_##symbol,
@@ -40,8 +41,8 @@ enum { TR_TRAFFIC_CODEC_BYTES = 64 };
 /* What a rank keeps of it. */
 struct tr_traffic {
     bool on;                    /* it is told in the log */
-    char codec[TR_TRAFFICS][TR_TRAFFIC_CODEC_BYTES];    /* what makes messages small: "delta, 4 bits";
-                                                           "" if nothing does */
+    /* What makes messages small: "delta, 4 bits"; "" if nothing does. */
+    char codec[TR_TRAFFICS][TR_TRAFFIC_CODEC_BYTES];
     struct tr_traffic_count count;      /* since the last line of the log */
 };
 
@@ -60,8 +61,9 @@ double tr_traffic_ratio(const struct tr_traffic_count *c, enum tr_traffic_kind k
  * One line into buf[size] (TR_TRAFFIC_LINE_BYTES is enough), without the newline; for each kind of
  * which something was sent, and for each group with such a kind:
  *
- *     traffic | NAME (bytes): 2467200 | NAME (times below fp16): 3.98 | NAME (times below fp32): 7.97 |
- *     GROUP compress (ms): 1.20 | GROUP decompress (ms): 0.80 | GROUP exposed (ms): 10.11
+ *     traffic | NAME (bytes): 2467200 | NAME (times below fp16): 3.98 |
+ *     NAME (times below fp32): 7.97 | GROUP compress (ms): 1.20 |
+ *     GROUP decompress (ms): 0.80 | GROUP exposed (ms): 10.11
  *
  * Means of `iterations`.  Returns the length; 0 and "" if nothing was sent.
  */
@@ -69,7 +71,8 @@ int tr_traffic_line(char *buf, size_t size, const struct tr_traffic_count *c, in
 enum { TR_TRAFFIC_LINE_BYTES = 64 + TR_TRAFFICS * 240 + TR_TRAFFIC_GROUPS * 240 };
 
 /* The same as a JSON object: {"NAME": {"codec": "...", "bytes": ..., "fp16_bytes": ...,
-   "fp32_bytes": ...}, ..., "GROUP": {"compress_ms": ..., "decompress_ms": ..., "exposed_ms": ...}}. */
+   "fp32_bytes": ...}, ..., "GROUP": {"compress_ms": ..., "decompress_ms": ...,
+   "exposed_ms": ...}}. */
 int tr_traffic_json(char *buf, size_t size, const struct tr_traffic *t,
                     const struct tr_traffic_count *c, int iterations);
 

@@ -9,9 +9,10 @@
 #include "util/half.h"
 
 /*
- * Compressed links in whole runs on four ranks: schedules, cuts and recomputation do not change a bit; what
- * a stage computes with is what plain loops make of the output of the stage before; the first epochs and
- * evaluations go as they are; a message that is damaged on the way is found, and the link named.
+ * Compressed links in whole runs on four ranks: schedules, cuts and recomputation do not change a
+ * bit; what a stage computes with is what plain loops make of the output of the stage before; the
+ * first epochs and evaluations go as they are; a message that is damaged on the way is found, and
+ * the link named.
  */
 enum { SEQ = 16, HIDDEN = 32, BLOCKS = 24, EPOCHS = 4, MOST = 64 };
 
