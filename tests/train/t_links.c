@@ -22,8 +22,8 @@ enum { SEQ = 16, HIDDEN = 32, BLOCKS = 24, EPOCHS = 4, MOST = 64 };
     "--lr 0.003 --lr-warmup-fraction 0.1 --init-method-std 0.1 --seed 99 --attention-dropout 0 " \
     "--hidden-dropout 0 --check-links-interval 3 --n-epochs 4 --data-blocks 24 --eval-iters 0 "
 
-/* Sample `position` of an order that is another one in each epoch, in which each replica has samples of
-   its own. */
+/* Sample `position` of an order that is another one in each epoch, in which replicas have samples
+   of their own. */
 static int64_t some_id(struct tr_run *r, enum tr_split split, int64_t position)
 {
     const int64_t batch = r->shape.micro_batch, d = r->shape.d, own = BLOCKS / d;
@@ -235,8 +235,8 @@ static void catch_unpacked(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
     memcpy(caught[forward ? RECEIVED : RECEIVED_BACK], x.data, sizeof caught[0]);
 }
 
-/* Is what rank `to` received what `p` expects of what this one sent?  It hears it from there, while rank
-   `from` hears what this one received. */
+/* Is what rank `to` received what `p` expects of what this one sent?  It hears it from there, while
+   rank `from` hears what this one received. */
 static bool agrees(struct plain *p, int sent, int from, int to, int64_t id)
 {
     float theirs[SEQ * HIDDEN], want[SEQ * HIDDEN];
@@ -255,7 +255,7 @@ static bool agrees(struct plain *p, int sent, int from, int to, int64_t id)
     return true;
 }
 
-/* One micro-batch of one sample in a step.  Epochs are not warm: every sample is first sent whole. */
+/* One micro-batch of one sample in a step.  No epoch is warm: every sample is first sent whole. */
 static void plainly(const char *method, int bits)
 {
     static struct plain forward, backward;
@@ -391,8 +391,8 @@ static void assert_bytes(const char *options, int64_t forward, int64_t backward)
     tiny_close(&r, &c);
 }
 
-/* 8 messages of 16 x 32 numbers over each link: codes and a half for each channel.  Two tensor ranks
-   share them. */
+/* 8 messages of 16 x 32 numbers over each link: codes and a half for each channel.  Two tensor
+   ranks share them. */
 static void bytes(void **state)
 {
     const int64_t n = SEQ * HIDDEN;
