@@ -222,7 +222,7 @@ loss() {
         rm -rf "$work/base"
         train base."$seed" --num-layers 2 --seed "$seed" --train-iters 2000 --lr 1e-3 --min-lr 1e-4 --lr-decay-style cosine \
             --eval-iters 0 --save "$work/base"
-        set -- --num-layers 2 --load "$work/base" --finetune --seed "1$seed" --train-iters 1000 --lr "${SLOW_LR:-1e-4}" \
+        set -- --num-layers 2 --load "$work/base" --finetune --seed "1$seed" --train-iters 1000 --lr "${SLOW_LR:-5e-5}" \
             --lr-decay-style linear --lr-decay-iters 1000 --eval-iters 20 --eval-interval 1000
         train all."$seed" "$@"
         ended "all-reduce" "$seed" all."$seed" all."$seed"
