@@ -177,6 +177,22 @@ static double take_loss(struct tr_run *r, int64_t micros)
     return tr_chunk_take_loss(last) / ((double)micros * r->shape.d);
 }
 
+/* What a rank sends of `x` in one pass of a ring. */
+static void count_pass(struct tr_run *r, enum tr_traffic_kind kind, const struct tr_tensor *x,
+                       const struct tr_comm *ring)
+{
+    const int64_t n = tr_tensor_elems(x) / ring->size * (ring->size - 1);
+
+    tr_traffic_add(&r->traffic, kind, n * tr_dtype_bytes(x->dtype), n);
+}
+
+/* A reduce-scatter; an all-reduce goes round once more. */
+static void count_sums(struct tr_run *r)
+{
+    for (int pass = 0; pass < (r->shape.sharded ? 1 : 2); pass++)
+        count_pass(r, TR_TRAFFIC_DP_SUMS, &r->model.params.grads, &r->grid.dp);
+}
+
 /* The first and the last stage each have part of the gradient of the one word embedding, and a
    replica owns the same part of it on both (model/param.h). */
 static void sum_tied_embedding(struct tr_run *r)
@@ -195,6 +211,8 @@ static void sum_tied_embedding(struct tr_run *r)
             continue;
         g = tr_tensor_span(&r->model.params.grads, first, end - first);
         r->grid.embed.via->allreduce(&r->grid.embed, &r->queue, &g, TR_SUM);
+        for (int pass = 0; pass < 2; pass++)
+            count_pass(r, TR_TRAFFIC_PP_EMBEDDING, &g, &r->grid.embed);
     }
 }
 
@@ -233,10 +251,12 @@ void tr_step_gradients(struct tr_run *r)
     tr_exec_step(&r->train_list, &r->grid.pp, &r->queue, &r->stage);
 
     tr_timer_start(TR_TIMER_PARAMS_ALL_REDUCE);
-    if (tr_replicas_apart(r->replicas))
+    if (tr_replicas_apart(r->replicas)) {
         tr_replicas_join(r->replicas);
-    else
+    } else {
         tr_dp_finish(r->dp, &r->queue);
+        count_sums(r);
+    }
     tr_model_sum_parts(&r->model);
     tr_timer_stop(TR_TIMER_PARAMS_ALL_REDUCE);
 
@@ -296,6 +316,7 @@ void tr_step(struct tr_run *r, struct tr_step_result *out)
     if (!done.skipped && r->shape.sharded) {
         tr_timer_start(TR_TIMER_PARAMS_ALL_GATHER);
         tr_dp_gather(r->dp, &r->queue);
+        count_pass(r, TR_TRAFFIC_DP_WEIGHTS, &r->model.params.values, &r->grid.dp);
         tr_timer_stop(TR_TIMER_PARAMS_ALL_GATHER);
     }
     /* What the others sent came into the masters, whether the step is made or not. */

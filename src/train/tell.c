@@ -11,6 +11,7 @@
 #include "config/theory.h"
 #include "optim/stat.h"
 #include "train/profile.h"
+#include "train/replicas.h"
 #include "train/start.h"
 #include "util/log.h"
 
@@ -223,6 +224,10 @@ void tr_tell_traffic(struct tr_tell *t, bool lost)
     mine.time[TR_TRAFFIC_PIPELINE_GROUP].compress = tr_timer_seconds(TR_TIMER_PACK);
     mine.time[TR_TRAFFIC_PIPELINE_GROUP].decompress = tr_timer_seconds(TR_TIMER_UNPACK);
     mine.time[TR_TRAFFIC_PIPELINE_GROUP].exposed = exposed();
+    if (!tr_replicas_apart(r->replicas))
+        mine.time[TR_TRAFFIC_GRADIENTS_GROUP].exposed =
+            tr_timer_seconds(TR_TIMER_PARAMS_ALL_REDUCE) +
+            tr_timer_seconds(TR_TIMER_PARAMS_ALL_GATHER);
     all = room((size_t)r->world->size, sizeof *all);
     r->world->via->gather_all(r->world, &mine, sizeof mine, all);
     t->traffic = (struct tr_traffic_count){0};
