@@ -9,7 +9,8 @@
 #
 # The first three run on a virtual cluster (tests/cluster) of 4 nodes with a core each; its links are shaped by
 # the kernel.  Each result is a line of JSON; times are medians over the iterations after the first ones.
-# SLOW_STEPS (8) iterations of each run are timed, SLOW_SEEDS ("1 2 3") are those of the last part.
+# SLOW_STEPS (8) iterations of each run are timed, SLOW_SEEDS ("1 2 3") are those of the last part, whose logs
+# are copied to the folder SLOW_KEEP.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 steps=${SLOW_STEPS:-8}
@@ -214,14 +215,12 @@ ended() {
         printf "\"loss\": %.4f, \"loss_ratio\": %.4f, \"validation\": %.4f, \"validation_ratio\": %.4f", t, t / bt, v, v / bv }')"
 }
 
-# Four replicas refine a model: a thousand steps.  Four stages learn one from the start, over epochs, with 2
-# bits and 3 for what one stage tells the next.
+# Both refine a model that has learned its text: four replicas in a thousand steps, and four stages in six epochs,
+# with 2 bits and 3 for what one stage tells the next.
 loss() {
     text
     for seed in $seeds; do
-        rm -rf "$work/base"
-        train base."$seed" --num-layers 2 --seed "$seed" --train-iters 2000 --lr 1e-3 --min-lr 1e-4 --lr-decay-style cosine \
-            --eval-iters 0 --save "$work/base"
+        base "$seed" 2
         set -- --num-layers 2 --load "$work/base" --finetune --seed "1$seed" --train-iters 1000 --lr "${SLOW_LR:-5e-5}" \
             --lr-decay-style linear --lr-decay-iters 1000 --eval-iters 20 --eval-interval 1000
         train all."$seed" "$@"
@@ -231,8 +230,9 @@ loss() {
                 --quant-bucket-size 128
             ended "CocktailSGD, $bits bits" "$seed" cocktail."$seed" all."$seed" "$(less cocktail."$seed" replicas-up)"
         done
-        set -- --num-layers 4 --seed "$seed" --pipeline-model-parallel-size 4 --n-epochs 8 --data-blocks 1280 --lr 1e-3 \
-            --lr-decay-style cosine --min-lr 1e-4
+        base "$seed" 4
+        set -- --num-layers 4 --load "$work/base" --finetune --seed "1$seed" --pipeline-model-parallel-size 4 \
+            --n-epochs 6 --data-blocks 1280 --lr 2e-4 --lr-decay-style linear
         train pipeline."$seed" "$@"
         ended "pipeline" "$seed" pipeline."$seed" pipeline."$seed"
         for bits in 2 3; do
@@ -245,6 +245,13 @@ loss() {
         done
         [ -z "${SLOW_KEEP:-}" ] || cp "$work"/*."$seed".log "$SLOW_KEEP"
     done
+}
+
+# base SEED LAYERS: what they begin with.
+base() {
+    rm -rf "$work/base"
+    train base."$1" --num-layers "$2" --seed "$1" --train-iters 2000 --lr 1e-3 --min-lr 1e-4 --lr-decay-style cosine \
+        --eval-iters 0 --save "$work/base"
 }
 
 [ $# -gt 0 ] || set -- links cocktail acsgd loss
