@@ -12,8 +12,8 @@ check "a dataset is built" small_corpus
 run() {
     name=$1
     shift
-    small "$@" --train-iters 3 > "$work/$name.log" 2>&1 &&
-        sed -n 's/.*\(lm loss: [^|]*\).*\(grad norm: [^|]*\).*/\1\2/p' "$work/$name.log" > "$work/$name"
+    small "$@" --train-iters 3 > "$work/$name.log" 2>&1 || { cat "$work/$name.log"; return 1; }
+    sed -n 's/.*\(lm loss: [^|]*\).*\(grad norm: [^|]*\).*/\1\2/p' "$work/$name.log" > "$work/$name"
 }
 
 # sent KIND: its bytes in the last line.
