@@ -177,20 +177,14 @@ static double take_loss(struct tr_run *r, int64_t micros)
     return tr_chunk_take_loss(last) / ((double)micros * r->shape.d);
 }
 
-/* What a rank sends of `x` in one pass of a ring. */
-static void count_pass(struct tr_run *r, enum tr_traffic_kind kind, const struct tr_tensor *x,
-                       const struct tr_comm *ring)
+/* What a rank sends of `x` on a ring: a reduce-scatter or an all-gather passes it on once, an all-reduce
+   twice. */
+static void count_ring(struct tr_run *r, enum tr_traffic_kind kind, const struct tr_tensor *x,
+                       const struct tr_comm *ring, int passes)
 {
-    const int64_t n = tr_tensor_elems(x) / ring->size * (ring->size - 1);
+    const int64_t n = tr_tensor_elems(x) / ring->size * (ring->size - 1) * passes;
 
     tr_traffic_add(&r->traffic, kind, n * tr_dtype_bytes(x->dtype), n);
-}
-
-/* A reduce-scatter; an all-reduce goes round once more. */
-static void count_sums(struct tr_run *r)
-{
-    for (int pass = 0; pass < (r->shape.sharded ? 1 : 2); pass++)
-        count_pass(r, TR_TRAFFIC_DP_SUMS, &r->model.params.grads, &r->grid.dp);
 }
 
 /* The first and the last stage each have part of the gradient of the one word embedding, and a
@@ -211,8 +205,7 @@ static void sum_tied_embedding(struct tr_run *r)
             continue;
         g = tr_tensor_span(&r->model.params.grads, first, end - first);
         r->grid.embed.via->allreduce(&r->grid.embed, &r->queue, &g, TR_SUM);
-        for (int pass = 0; pass < 2; pass++)
-            count_pass(r, TR_TRAFFIC_PP_EMBEDDING, &g, &r->grid.embed);
+        count_ring(r, TR_TRAFFIC_PP_EMBEDDING, &g, &r->grid.embed, 2);
     }
 }
 
@@ -255,7 +248,8 @@ void tr_step_gradients(struct tr_run *r)
         tr_replicas_join(r->replicas);
     } else {
         tr_dp_finish(r->dp, &r->queue);
-        count_sums(r);
+        count_ring(r, TR_TRAFFIC_DP_SUMS, &r->model.params.grads, &r->grid.dp,
+                   r->shape.sharded ? 1 : 2);
     }
     tr_model_sum_parts(&r->model);
     tr_timer_stop(TR_TIMER_PARAMS_ALL_REDUCE);
@@ -316,7 +310,7 @@ void tr_step(struct tr_run *r, struct tr_step_result *out)
     if (!done.skipped && r->shape.sharded) {
         tr_timer_start(TR_TIMER_PARAMS_ALL_GATHER);
         tr_dp_gather(r->dp, &r->queue);
-        count_pass(r, TR_TRAFFIC_DP_WEIGHTS, &r->model.params.values, &r->grid.dp);
+        count_ring(r, TR_TRAFFIC_DP_WEIGHTS, &r->model.params.values, &r->grid.dp, 1);
         tr_timer_stop(TR_TIMER_PARAMS_ALL_GATHER);
     }
     /* What the others sent came into the masters, whether the step is made or not. */
