@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "bench/bench.h"
-#include "ckpt/io.h"
 #include "comm/node.h"
 #include "util/file.h"
 
@@ -46,7 +45,7 @@ static void write_mine(void *ctx)
 
     for (int64_t at = 0; at < w->bytes && w->error == 0; at += BLOCK) {
         pattern(w->block, me, at, BLOCK);
-        note(w, tr_ckpt_write_at(w->fd, w->block, BLOCK, me * w->bytes + at));
+        note(w, tr_write_at(w->fd, w->block, BLOCK, me * w->bytes + at));
     }
     note(w, fsync(w->fd));
 }
@@ -62,7 +61,7 @@ static void read_next(void *ctx)
 
     (void)posix_fadvise(w->fd, 0, 0, POSIX_FADV_DONTNEED);
     for (int64_t at = 0; at < w->bytes && w->error == 0; at += BLOCK) {
-        note(w, tr_ckpt_read_at(w->fd, w->block, BLOCK, of * w->bytes + at));
+        note(w, tr_read_at(w->fd, w->block, BLOCK, of * w->bytes + at));
         pattern(want, of, at, sizeof want);
         w->compared++;
         w->wrong += memcmp(want, w->block, sizeof want) != 0;

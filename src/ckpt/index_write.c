@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ckpt/io.h"
 #include "ckpt/seal.h"
 #include "util/file.h"
 
@@ -275,7 +274,7 @@ static int write_index(int fd, const struct tr_ckpt_sparse *pages)
     for (int i = 0; i < pages->count; i++)
         memcpy(image + pages->page[i].number * TR_CKPT_PAGE, pages->page[i].data, TR_CKPT_PAGE);
     tr_ckpt_seal(image, bytes);
-    rc = ftruncate(fd, pages->bytes) != 0 || tr_ckpt_write_at(fd, image, bytes, 0) != 0 ||
+    rc = ftruncate(fd, pages->bytes) != 0 || tr_write_at(fd, image, bytes, 0) != 0 ||
          fsync(fd) != 0;
     free(image);
     return rc ? -1 : 0;

@@ -16,8 +16,4 @@ int tr_ckpt_write_elems(int fd, int64_t offset, const struct tr_param *p, const 
 int tr_ckpt_read_elems(int fd, int64_t offset, const struct tr_param *p, float *x, int64_t lo,
                        int64_t hi);
 
-/* `bytes` at `at` of the file, going on after short reads and writes. */
-int tr_ckpt_write_at(int fd, const void *data, int64_t bytes, int64_t at);
-int tr_ckpt_read_at(int fd, void *data, int64_t bytes, int64_t at);
-
 #endif

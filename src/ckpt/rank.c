@@ -10,7 +10,6 @@
 #include <xxhash.h>
 
 #include "ckpt/ckpt.h"
-#include "ckpt/io.h"
 #include "ckpt/sparse.h"
 #include "util/file.h"
 
@@ -103,8 +102,8 @@ static int move_part(const struct work *w, int i, int64_t at, bool writes, uint6
         piece = bytes_of(t, done, n);
         if (writes)
             q->on->download(q, w->bounce, &piece);
-        if ((writes ? tr_ckpt_write_at(w->fd, w->bounce, n, at + done)
-                    : tr_ckpt_read_at(w->fd, w->bounce, n, at + done)) != 0) {
+        if ((writes ? tr_write_at(w->fd, w->bounce, n, at + done)
+                    : tr_read_at(w->fd, w->bounce, n, at + done)) != 0) {
             XXH3_freeState(state);
             return -1;
         }
@@ -143,7 +142,7 @@ static int write_all(const struct work *w)
         if (move_part(w, i, p.part[i].at, true, &p.part[i].sum) != 0)
             return -1;
     p.sum = seal_of(&p);
-    return tr_ckpt_write_at(w->fd, &p, sizeof p, 0) != 0 || fsync(w->fd) != 0 ? -1 : 0;
+    return tr_write_at(w->fd, &p, sizeof p, 0) != 0 || fsync(w->fd) != 0 ? -1 : 0;
 }
 
 enum tr_status tr_ckpt_rank_write(const struct tr_ckpt_rank *r, const char *folder)
@@ -166,7 +165,7 @@ enum tr_status tr_ckpt_rank_write(const struct tr_ckpt_rank *r, const char *fold
 
 static enum tr_status read_page(const char *path, int fd, struct page *p)
 {
-    if (tr_ckpt_read_at(fd, p, sizeof *p, 0) != 0)
+    if (tr_read_at(fd, p, sizeof *p, 0) != 0)
         return errno == ENODATA ? TR_FAIL(TR_EDATA,
                                           "%s is cut off: restore it, or load an older "
                                           "checkpoint with --ckpt-step",

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "ckpt/io.h"
 #include "ckpt/schema.h"
 #include "ckpt/sum.h"
+#include "util/file.h"
 
 struct seal {
     int major, minor;
@@ -60,7 +60,7 @@ static enum tr_status read_image(int fd, const struct seal *s, struct tr_ckpt_sp
     if (!image)
         return TR_FAIL(TR_ERESOURCE, "there is no memory left for its index of %lld bytes",
                        s->bytes);
-    if (tr_ckpt_read_at(fd, image, s->bytes, 0) != 0)
+    if (tr_read_at(fd, image, s->bytes, 0) != 0)
         status = TR_FAIL(TR_EIO, "its index cannot be read: %s", strerror(errno));
     else if (sum_of(image, s->bytes) != s->sum)
         status = TR_FAIL(TR_EDATA, "its index does not have its checksum");
@@ -81,7 +81,7 @@ enum tr_status tr_ckpt_unseal(int fd, struct tr_ckpt_sparse *out, int *minor)
         return TR_FAIL(TR_EIO, "it cannot be looked at: %s", strerror(errno));
     if (st.st_size < TR_CKPT_SEAL_BYTES)
         return TR_FAIL(TR_EDATA, "it is too short");
-    if (tr_ckpt_read_at(fd, page, sizeof page, 0) != 0)
+    if (tr_read_at(fd, page, sizeof page, 0) != 0)
         return TR_FAIL(TR_EIO, "it cannot be read: %s", strerror(errno));
     if (!parse_seal(page, &s))
         return TR_FAIL(TR_EDATA, "it does not begin as one does");

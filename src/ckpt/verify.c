@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "ckpt/index.h"
-#include "ckpt/io.h"
 #include "ckpt/path.h"
 #include "ckpt/sum.h"
+#include "util/file.h"
 
 /* One verification: what is open, and how far it is. */
 struct verify {
@@ -40,7 +40,7 @@ static enum tr_status sum_entry(struct verify *v, const struct tr_ckpt_entry *e,
         int64_t n = e->elems - at < BLOCK ? e->elems - at : BLOCK;
         int64_t bytes = n * (int64_t)sizeof(float);
 
-        if (tr_ckpt_read_at(v->fd, v->buffer, bytes, e->offset + at * (int64_t)sizeof(float)) != 0)
+        if (tr_read_at(v->fd, v->buffer, bytes, e->offset + at * (int64_t)sizeof(float)) != 0)
             return TR_FAIL(TR_EIO, "%s/%s cannot be read: %s", tr_ckpt_group(e->kind), e->name,
                            strerror(errno));
         *sum += tr_ckpt_sum(v->buffer, n, at);

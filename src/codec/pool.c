@@ -3,14 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <xxhash.h>
 
 #include "util/file.h"
+#include "util/thread.h"
 
 enum state { FREE, READING, CLEAN, HELD, DIRTY, WRITING };
 
@@ -45,39 +44,6 @@ struct tr_pool {
     pthread_cond_t work;  /* for the thread */
     pthread_cond_t done;  /* by the thread */
 };
-
-/* ---- the file ---- */
-
-int tr_read_at(int fd, void *data, int64_t bytes, int64_t at)
-{
-    for (int64_t done = 0; done < bytes;) {
-        ssize_t n = pread(fd, (unsigned char *)data + done, (size_t)(bytes - done), at + done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n == 0)
-            errno = ENODATA;
-        if (n <= 0)
-            return -1;
-        done += n;
-    }
-    return 0;
-}
-
-int tr_write_at(int fd, const void *data, int64_t bytes, int64_t at)
-{
-    for (int64_t done = 0; done < bytes;) {
-        ssize_t n =
-            pwrite(fd, (const unsigned char *)data + done, (size_t)(bytes - done), at + done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n == 0)
-            errno = ENOSPC;
-        if (n <= 0)
-            return -1;
-        done += n;
-    }
-    return 0;
-}
 
 static unsigned char *memory_of(const struct tr_pool *p, int64_t i)
 {
@@ -242,20 +208,6 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* Signals are for the thread that trains. */
-static int start(struct tr_pool *p)
-{
-    sigset_t all, old;
-    int error;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    error = pthread_create(&p->thread, NULL, run, p);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    p->runs = error == 0;
-    return error;
-}
-
 /* ---- open and close ---- */
 
 static enum tr_status open_file(struct tr_pool *p)
@@ -314,9 +266,10 @@ enum tr_status tr_pool_open(const char *folder, int64_t capacity, int64_t stride
     s = open_file(p);
     if (s == TR_OK)
         s = take_memory(p);
-    if (s == TR_OK && start(p) != 0)
+    if (s == TR_OK && tr_thread_start(&p->thread, run, p) != 0)
         s = TR_FAIL(TR_ERESOURCE, "there is no room for the thread that keeps what is remembered "
                                   "of samples; look for a limit on processes (ulimit -u)");
+    p->runs = s == TR_OK;
     if (s != TR_OK) {
         tr_pool_close(p);
         return s;

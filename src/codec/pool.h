@@ -36,9 +36,4 @@ enum tr_status tr_pool_want(struct tr_pool *p, const int64_t *record, int64_t co
 struct tr_store_reads tr_pool_reads(struct tr_pool *p);
 enum tr_status tr_pool_flush(struct tr_pool *p) TR_MUST_CHECK;
 
-/* `bytes` at `at` of a file, going on after short reads and writes; a read beyond its end gives
-   ENODATA.  0, or -1 with errno. */
-int tr_read_at(int fd, void *data, int64_t bytes, int64_t at);
-int tr_write_at(int fd, const void *data, int64_t bytes, int64_t at);
-
 #endif

@@ -2,11 +2,11 @@
 #include "comm/mover.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <time.h>
+
+#include "util/thread.h"
 
 /* Between two looks: short against a layer's backward pass, long against a change of threads. */
 enum { NAP_NANOSECONDS = 100000, TICK_NANOSECONDS = 500000000, SECOND = 1000000000 };
@@ -72,19 +72,6 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* Signals are for the thread that trains. */
-static int start(struct tr_mover *x)
-{
-    sigset_t all, old;
-    int error;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    error = pthread_create(&x->thread, NULL, run, x);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return error;
-}
-
 /* The lock knows who holds it, and the condition's time is that of no clock that is set. */
 static void make_locks(struct tr_mover *x)
 {
@@ -113,7 +100,7 @@ enum tr_status tr_mover_open(void (*move)(void *ctx), void (*tick)(void *ctx), v
     x->tick = tick;
     x->ctx = ctx;
     make_locks(x);
-    if (start(x) != 0) {
+    if (tr_thread_start(&x->thread, run, x) != 0) {
         free(x);
         return TR_FAIL(TR_ERESOURCE, "there is no room for the thread that moves data; look for a "
                                      "limit on processes (ulimit -u)");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <signal.h>
 #include <stdlib.h>
 
 #include "device/cpu.h"
 #include "dp/cocktail_parts.h"
+#include "util/thread.h"
 #include "util/timer.h"
 
 /*
@@ -36,19 +36,6 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* Signals are for the thread that trains. */
-static int start(struct tr_cocktail *x)
-{
-    sigset_t all, old;
-    int error;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    error = pthread_create(&x->worker.thread, NULL, run, x);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return error;
-}
-
 enum tr_status cocktail_worker_open(struct tr_cocktail *x)
 {
     const struct tr_device_how how = {.threads = 1};
@@ -58,7 +45,7 @@ enum tr_status cocktail_worker_open(struct tr_cocktail *x)
     TR_TRY(tr_cpu.open(&how, &w->queue.device));
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->change, NULL);
-    if (start(x) != 0) {
+    if (tr_thread_start(&w->thread, run, x) != 0) {
         pthread_cond_destroy(&w->change);
         pthread_mutex_destroy(&w->lock);
         tr_cpu.close(w->queue.device);

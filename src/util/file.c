@@ -54,6 +54,39 @@ int tr_write_all(int fd, const void *data, size_t bytes)
     return 0;
 }
 
+int tr_read_at(int fd, void *data, int64_t bytes, int64_t at)
+{
+    for (int64_t done = 0; done < bytes;) {
+        ssize_t n = pread(fd, (unsigned char *)data + done, (size_t)(bytes - done), at + done);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n == 0)
+            errno = ENODATA;
+        if (n <= 0)
+            return -1;
+        done += n;
+    }
+    return 0;
+}
+
+int tr_write_at(int fd, const void *data, int64_t bytes, int64_t at)
+{
+    for (int64_t done = 0; done < bytes;) {
+        const unsigned char *from = (const unsigned char *)data + done;
+        ssize_t n = pwrite(fd, from, (size_t)(bytes - done), at + done);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n == 0)
+            errno = ENOSPC;
+        if (n <= 0)
+            return -1;
+        done += n;
+    }
+    return 0;
+}
+
 /* Only async-signal-safe calls here.  The job is lost anyway; what counts is the name of the file. */
 static void on_sigbus(int signal_number, siginfo_t *info, void *context)
 {

@@ -60,6 +60,11 @@ enum tr_status tr_file_text(const char *path, size_t limit, char **out) TR_MUST_
 /* Write all `bytes` to a descriptor, going on after short writes and EINTR.  0, or -1 with errno. */
 int tr_write_all(int fd, const void *data, size_t bytes);
 
+/* `bytes` at `at` of a file, going on after short reads and writes and EINTR; a read beyond its end gives
+   ENODATA.  0, or -1 with errno. */
+int tr_read_at(int fd, void *data, int64_t bytes, int64_t at);
+int tr_write_at(int fd, const void *data, int64_t bytes, int64_t at);
+
 /* printf into fresh memory, owned by the caller; never NULL (the job ends when memory does). */
 char *tr_format(const char *fmt, ...) TR_PRINTF(1, 2);
 
