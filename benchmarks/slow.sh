@@ -40,7 +40,7 @@ emit() {
         "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$(getconf _NPROCESSORS_ONLN)" "$(cut -d ' ' -f 1 /proc/loadavg)" "$1"
 }
 
-# median COLUMN-FREE-LIST on standard input
+# Of the numbers on the standard input, one a line.
 median() {
     sort -n | awk '{ x[NR] = $1 } END { if (!NR) exit 1; print NR % 2 ? x[(NR + 1) / 2] : (x[NR / 2] + x[NR / 2 + 1]) / 2 }'
 }

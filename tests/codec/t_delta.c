@@ -10,9 +10,10 @@
 #include <unistd.h>
 
 #include "codec/pair.h"
+#include "data/folder.h"
 #include "util/file.h"
 
-static char folder[] = "t_delta.XXXXXX";
+static char *folder;
 static const char *const codec_name[] = {"delta", "delta-lowbits"};
 
 enum { IDS = 12 };
@@ -462,14 +463,10 @@ int main(void)
         cmocka_unit_test(resumes),   cmocka_unit_test(not_ours),
         cmocka_unit_test(too_many),  cmocka_unit_test(full_disk),
     };
-    char *command;
     int failed;
 
-    if (!mkdtemp(folder))
-        return 1;
+    folder = folder_make();
     failed = run_tap(tests);
-    command = tr_format("rm -r %s", folder);
-    failed += system(command) != 0;
-    free(command);
+    folder_remove(folder);
     return failed;
 }

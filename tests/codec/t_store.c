@@ -14,12 +14,13 @@
 
 #include "codec/pool.h"
 #include "codec/store.h"
+#include "data/folder.h"
 #include "util/file.h"
 #include "util/rng.h"
 
 enum { BYTES = 1000, CAPACITY = 24, IDS = 200, WORDS = BYTES / 4 };
 
-static char folder[] = "t_store.XXXXXX";
+static char *folder;
 static const uint64_t words[2] = {77, 1ull << 60};
 
 /* ---- what is drawn, and what should be there ---- */
@@ -562,14 +563,10 @@ int main(void)
         cmocka_unit_test(not_whole),     cmocka_unit_test(full_disk_for_save),
         cmocka_unit_test(killed),        cmocka_unit_test(no_litter),
     };
-    char *command;
     int failed;
 
-    if (!mkdtemp(folder))
-        return 1;
+    folder = folder_make();
     failed = run_tap(tests);
-    command = tr_format("rm -r %s", folder);
-    failed += system(command) != 0;
-    free(command);
+    folder_remove(folder);
     return failed;
 }

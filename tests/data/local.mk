@@ -1,4 +1,4 @@
-EXTRA_DIST += tests/data/crc32.h tests/data/folder.h
+EXTRA_DIST += tests/data/crc32.h tests/data/folder.h tests/data/numbers.h
 
 check_PROGRAMS += tests/data/t_index
 TESTS += tests/data/t_index

@@ -12,6 +12,7 @@
 #include "data/cyclic.h"
 #include "data/folder.h"
 #include "data/index.h"
+#include "data/numbers.h"
 #include "data/samples.h"
 
 /* A data set of N documents of 1 + (7919 i mod 997) tokens, token t of the whole being t mod
@@ -31,28 +32,13 @@ static int32_t size_of(int i)
     return 1 + 7919 * i % 997;
 }
 
-static void write_set(const char *prefix, int documents)
-{
-    static int32_t tokens[1000];
-    struct tr_index_writer *w;
-    int64_t next = 0;
-
-    assert_ok(tr_index_writer_open(prefix, TR_INDEX_U16, &w));
-    for (int i = 0; i < documents; i++) {
-        for (int k = 0; k < size_of(i); k++)
-            tokens[k] = (int32_t)(next++ % VOCAB);
-        assert_ok(tr_index_writer_add(w, tokens, size_of(i)));
-    }
-    assert_ok(tr_index_writer_close(w));
-}
-
 /* One data set for all tests; each test has a folder of its own for the index maps. */
 static int make_set(void **state)
 {
     (void)state;
     at.folder = folder_make();
     at.prefix = tr_format("%s/set", at.folder);
-    write_set(at.prefix, DOCUMENTS);
+    numbers_write(at.prefix, DOCUMENTS, size_of, VOCAB);
     return 0;
 }
 
@@ -403,7 +389,7 @@ static void next_to_the_data(void **state)
     char *prefix = tr_format("%s/other", (char *)*state);
     struct tr_data *x;
 
-    write_set(prefix, 500);
+    numbers_write(prefix, 500, size_of, VOCAB);
     assert_ok(tr_config_set(&at.config, "data-path", prefix));
     assert_ok(tr_config_set(&at.config, "data-cache-path", NULL));
     at.shape.train_samples = 10;
@@ -429,7 +415,7 @@ static void mixture(void **state)
     } part[2] = {{.next = 0}};
 
     assert_ok(tr_make_dirs(folder));
-    write_set(prefix, 2000);
+    numbers_write(prefix, 2000, size_of, VOCAB);
     assert_ok(tr_config_set(&at.config, "data-path", paths));
     at.shape.train_samples = 20;
     assert_ok(open_data(&x));
@@ -478,7 +464,7 @@ static void a_path_for_each(void **state)
     struct tr_index index;
     struct tr_data *x;
 
-    write_set(prefix, 500);
+    numbers_write(prefix, 500, size_of, VOCAB);
     mixed = tr_format("1 %s 1 %s", at.prefix, prefix);
     assert_ok(tr_config_set(&at.config, "data-path", NULL));
     assert_ok(tr_config_set(&at.config, "train-data-path", mixed));
@@ -600,7 +586,7 @@ static void file_shrinks(void **state)
     pid_t child;
     int status;
 
-    write_set(prefix, 500);
+    numbers_write(prefix, 500, size_of, VOCAB);
     fflush(NULL);
     child = fork();
     assert_true(child >= 0);

@@ -12,6 +12,7 @@
 #include "data/epochs.h"
 #include "data/folder.h"
 #include "data/index.h"
+#include "data/numbers.h"
 
 /* 40 documents of 5 i mod 17 tokens, so of some lengths twice and of 0 three times; token t of the whole
    is t.  The first 30 have 237 tokens, the next 6 have 40, the last 4 have 36. */
@@ -29,26 +30,12 @@ static int32_t size_of(int i)
     return 5 * i % 17;
 }
 
-static void write_set(const char *prefix, int documents)
-{
-    int32_t tokens[17], next = 0;
-    struct tr_index_writer *w;
-
-    assert_ok(tr_index_writer_open(prefix, TR_INDEX_U16, &w));
-    for (int i = 0; i < documents; i++) {
-        for (int k = 0; k < size_of(i); k++)
-            tokens[k] = next++;
-        assert_ok(tr_index_writer_add(w, tokens, size_of(i)));
-    }
-    assert_ok(tr_index_writer_close(w));
-}
-
 static int make_set(void **state)
 {
     (void)state;
     at.folder = folder_make();
     at.prefix = tr_format("%s/set", at.folder);
-    write_set(at.prefix, DOCUMENTS);
+    numbers_write(at.prefix, DOCUMENTS, size_of, VOCAB);
     return 0;
 }
 

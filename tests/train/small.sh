@@ -54,6 +54,29 @@ rank_pids() {
     done
 }
 
+# resume_half RUN N NAME OPTION...: RUN goes on in a copy of $work/half, whose log is $work/half.log.  Its log is
+# shown; the losses of both, of N iterations, are in $work/NAME.losses.
+resume_half() {
+    resume_run=$1 resume_iterations=$2 resume_name=$3
+    shift 3
+    cp -r "$work/half" "$work/$resume_name"
+    "$resume_run" "$@" --load "$work/$resume_name" --save "$work/$resume_name" > "$work/$resume_name.log" 2>&1
+    resume_code=$?
+    cat "$work/half.log" "$work/$resume_name.log" > "$work/$resume_name.all"
+    losses "$work/$resume_name.all" "$resume_iterations" > "$work/$resume_name.losses"
+    cat "$work/$resume_name.log"
+    return $resume_code
+}
+
+# saves FOLDER TRIES: until a run in the background has saved a checkpoint there; tenths of a second at most.
+saves() {
+    saves_tries=0
+    while [ ! -s "$1/latest_checkpointed_iteration.txt" ] && [ $saves_tries -lt "$2" ]; do
+        sleep 0.1
+        saves_tries=$((saves_tries + 1))
+    done
+}
+
 # iterates LOG: until the log of a run in the background has a line of an iteration; two minutes at most.
 iterates() {
     iterates_tries=0

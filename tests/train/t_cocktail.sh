@@ -64,11 +64,7 @@ killed() {
     (small 4 $cocktail --train-iters 100000 --save "$work/killed" --save-interval 3 --keep-last 2 \
         > "$work/killed.log" 2>&1) &
     killed_pid=$!
-    killed_tries=0
-    while ! [ -f "$work/killed/latest_checkpointed_iteration.txt" ] && [ $killed_tries -lt 1200 ]; do
-        sleep 0.1
-        killed_tries=$((killed_tries + 1))
-    done
+    saves "$work/killed" 1200
     for killed_rank in $(rank_pids $killed_pid); do kill -9 "$killed_rank"; done
     wait $killed_pid
     killed_at=$(cat "$work/killed/latest_checkpointed_iteration.txt")

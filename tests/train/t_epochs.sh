@@ -60,17 +60,7 @@ check "the checkpoint has what the order follows from" shows
 # shellcheck disable=SC2086
 check "11 iterations" epochs $pp2 --exit-interval 11 --save "$work/half"
 echo "$tap_out" > "$work/half.log"
-resume() {
-    cp -r "$work/half" "$work/$1"
-    resume_name=$1
-    shift
-    epochs "$@" --load "$work/$resume_name" --save "$work/$resume_name" > "$work/$resume_name.log" 2>&1
-    resume_code=$?
-    cat "$work/half.log" "$work/$resume_name.log" > "$work/$resume_name.all"
-    losses "$work/$resume_name.all" 100 > "$work/$resume_name.losses"
-    cat "$work/$resume_name.log"
-    return $resume_code
-}
+resume() { resume_half epochs 100 "$@"; }
 same() {
     # shellcheck disable=SC2086
     resume same $pp2
@@ -91,11 +81,7 @@ killed() {
     # shellcheck disable=SC2086
     epochs $pp2 --save "$work/killed" --save-interval 5 > "$work/killed.log" 2>&1 &
     killed_pid=$!
-    killed_tries=0
-    while [ ! -s "$work/killed/latest_checkpointed_iteration.txt" ] && [ $killed_tries -lt 600 ]; do
-        sleep 0.1
-        killed_tries=$((killed_tries + 1))
-    done
+    saves "$work/killed" 600
     # It may have come to its end meanwhile.
     for pid in $(rank_pids $killed_pid); do kill -9 "$pid" 2> /dev/null; done
     wait $killed_pid

@@ -45,15 +45,7 @@ losses "$work/whole.log" 10 > "$work/whole.losses"
 # shellcheck disable=SC2086
 check "4 iterations" train $pp2 --exit-interval 4 --save "$work/half"
 echo "$tap_out" > "$work/half.log"
-resume() {
-    cp -r "$work/half" "$work/$1"
-    resume_name=$1
-    shift
-    train "$@" --load "$work/$resume_name" --save "$work/$resume_name" > "$work/$resume_name.log" 2>&1
-    cat "$work/half.log" "$work/$resume_name.log" > "$work/$resume_name.all"
-    losses "$work/$resume_name.all" 10 > "$work/$resume_name.losses"
-    cat "$work/$resume_name.log"
-}
+resume() { resume_half train 10 "$@"; }
 same() {
     # shellcheck disable=SC2086
     resume same $pp2
