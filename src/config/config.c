@@ -267,6 +267,25 @@ enum tr_status tr_config_set(struct tr_config *c, const char *name, const char *
     return tr_options_set(&table, c, name, value);
 }
 
+bool tr_config_changed(const struct tr_config *c, const char *name)
+{
+    const struct tr_opt *o = tr_options_find(&table, name);
+    const struct tr_options alone = {table.verb, o, 1, spellings, table.spellings};
+    struct tr_config initial;
+    json_t *is, *was;
+    bool same;
+
+    TR_ASSERT(o);
+    tr_options_init(&alone, &initial);
+    is = json_of(o, c);
+    was = json_of(o, &initial);
+    same = json_equal(is, was);
+    json_decref(is);
+    json_decref(was);
+    tr_options_release(&alone, &initial);
+    return !same;
+}
+
 const char *tr_config_missing(const struct tr_config *c)
 {
     return tr_options_missing(&table, c);

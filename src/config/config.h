@@ -77,6 +77,10 @@ enum tr_status tr_config_parse_text(struct tr_config *c, const char *text) TR_MU
 enum tr_status tr_config_set(struct tr_config *c, const char *name,
                              const char *value) TR_MUST_CHECK;
 
+/* True if an option, named without "--", has another value than its default.  What was given its
+   default counts as not given. */
+bool tr_config_changed(const struct tr_config *c, const char *name);
+
 /* The name, without "--", of the first option that has no default and was not given, or NULL. */
 const char *tr_config_missing(const struct tr_config *c);
 

@@ -46,8 +46,6 @@ static double samples_of(const struct tr_config *c, const struct tr_shape *s,
 /* What cannot go with passes over the data. */
 static enum tr_status check_epochs(const struct tr_config *c, const struct tr_shape *s)
 {
-    const int64_t usual = 100; /* of eval-iters, which then says nothing */
-
     if (c->train_iters != TR_UNSET_INT || by_samples(c))
         return TR_FAIL(TR_ECONFIG,
                        "--n-epochs and --%s both tell the length of the run: give one of them",
@@ -56,7 +54,7 @@ static enum tr_status check_epochs(const struct tr_config *c, const struct tr_sh
         return TR_FAIL(TR_ECONFIG,
                        "--dataloader-type cyclic is another order of the samples than that "
                        "of --n-epochs: remove one of the two");
-    if (c->eval_iters != 0 && c->eval_iters != usual)
+    if (c->eval_iters != 0 && tr_config_changed(c, "eval-iters"))
         return TR_FAIL(
             TR_ECONFIG,
             "--eval-iters %lld is how long an evaluation is, and with --n-epochs each takes "

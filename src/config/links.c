@@ -94,10 +94,8 @@ static enum tr_status check_delta(const struct tr_config *c, const struct tr_sha
 
 static enum tr_status check_warmup(const struct tr_config *c, struct tr_shape *s)
 {
-    const int64_t usual = 1;
-
     if (s->epochs == 0) {
-        if (c->warmup_epochs != usual && c->warmup_epochs != 0)
+        if (c->warmup_epochs != 0 && tr_config_changed(c, "warmup-epochs"))
             return TR_FAIL(
                 TR_ECONFIG,
                 "--warmup-epochs %lld counts passes over the data, and this run is told in "
@@ -105,7 +103,7 @@ static enum tr_status check_warmup(const struct tr_config *c, struct tr_shape *s
                 (long long)c->warmup_epochs);
         return TR_OK;
     }
-    if (s->epochs == 1 && c->warmup_epochs == usual)
+    if (s->epochs == 1 && c->warmup_epochs == 1)
         return TR_FAIL(
             TR_ECONFIG,
             "nothing is compressed in the first epoch (--warmup-epochs 1), and --n-epochs "

@@ -16,27 +16,22 @@ static enum tr_status shape_sharded(const struct tr_config *c, struct tr_shape *
     return TR_OK;
 }
 
-/* Of the modes other than allreduce: the first that was given a value of its own, or NULL. */
-static const char *given(const struct tr_config *c, bool cocktail)
+/* An option that was given a value of its own, and from which nothing follows in that mode; or
+   NULL. */
+static const char *idle(const struct tr_config *c)
 {
-    const char *name = NULL;
+    static const char *const of_cocktail[] = {
+        "quant-bits",    "quant-bucket-size", "topk-ratio",
+        "randomp-ratio", "random-method",     "check-replicas-interval"};
 
-#define GIVEN(field, option, initial)                 \
-    if (c->field < (initial) || c->field > (initial)) \
-    name = option
-    if (!cocktail) {
-        GIVEN(check_replicas_interval, "check-replicas-interval", 100);
-        name = c->overlap_round ? name : "no-overlap-round";
-        GIVEN(random_method, "random-method", TR_RANDOM_ROLLING);
-        GIVEN(randomp_ratio, "randomp-ratio", 0.5);
-        GIVEN(topk_ratio, "topk-ratio", 0.5);
-        GIVEN(quant_bucket_size, "quant-bucket-size", 128);
-        GIVEN(quant_bits, "quant-bits", 8);
-    }
-    if (c->dp_mode == TR_DP_ALLREDUCE)
-        GIVEN(train_warmup_steps, "train-warmup-steps", 0);
-#undef GIVEN
-    return name;
+    if (c->dp_mode == TR_DP_COCKTAIL)
+        return NULL;
+    if (c->dp_mode == TR_DP_ALLREDUCE && tr_config_changed(c, "train-warmup-steps"))
+        return "train-warmup-steps";
+    for (size_t i = 0; i < sizeof of_cocktail / sizeof *of_cocktail; i++)
+        if (tr_config_changed(c, of_cocktail[i]))
+            return of_cocktail[i];
+    return c->overlap_round ? NULL : "no-overlap-round";
 }
 
 static enum tr_status check_cocktail(const struct tr_config *c)
@@ -72,7 +67,7 @@ static double bits_of(const struct tr_config *c)
 enum tr_status tr_shape_replicas(const struct tr_config *c, struct tr_shape *s)
 {
     const bool cocktail = c->dp_mode == TR_DP_COCKTAIL;
-    const char *name = given(c, cocktail);
+    const char *name = idle(c);
 
     TR_TRY(shape_sharded(c, s));
     if (name)

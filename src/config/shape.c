@@ -205,9 +205,9 @@ static enum tr_status shape_precision(const struct tr_config *c, struct tr_shape
             "--loss-scale %g keeps small gradients of fp16 from vanishing, and %s has no "
             "need of it: remove it, or add --fp16",
             c->loss_scale, c->bf16 ? "bf16" : "fp32");
-    if (!c->fp16 && (c->initial_loss_scale < 4294967296.0 || c->initial_loss_scale > 4294967296.0 ||
-                     c->min_loss_scale < 1.0 || c->min_loss_scale > 1.0 ||
-                     c->loss_scale_window != 1000 || c->hysteresis != 2))
+    if (!c->fp16 &&
+        (tr_config_changed(c, "initial-loss-scale") || tr_config_changed(c, "min-loss-scale") ||
+         tr_config_changed(c, "loss-scale-window") || tr_config_changed(c, "hysteresis")))
         return TR_FAIL(
             TR_ECONFIG,
             "--initial-loss-scale, --min-loss-scale, --loss-scale-window and --hysteresis "

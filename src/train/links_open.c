@@ -266,29 +266,25 @@ static void warn_idle(const struct tr_run *r)
     const bool forward = c->forward_compress_method != TR_FORWARD_NONE;
     const bool backward = c->backward_compress_method != TR_BACKWARD_NONE;
     const struct {
-        bool given, used;
+        bool used;
         const char *option, *of;
     } options[] = {
-        {c->forward_bits != 4, forward, "forward-bits", "forward-compress-method"},
-        {c->forward_scale_method != TR_SCALES_MAX, forward, "forward-scale-method",
-         "forward-compress-method"},
-        {c->forward_scale_dims.count > 0, forward, "forward-scale-dims", "forward-compress-method"},
-        {c->forward_bits_act != 4, c->forward_compress_method == TR_FORWARD_LOWBITS,
-         "forward-bits-act", "forward-compress-method delta-lowbits"},
-        {c->max_activation_cache_size != 20000, delta, "max-activation-cache-size",
-         "forward-compress-method delta"},
-        {c->activation_cache_dir, delta, "activation-cache-dir", "forward-compress-method delta"},
-        {c->backward_bits != 8, backward, "backward-bits", "backward-compress-method"},
-        {c->backward_scale_method != TR_SCALES_MAX, backward, "backward-scale-method",
-         "backward-compress-method"},
-        {c->backward_scale_dims.count > 0, backward, "backward-scale-dims",
-         "backward-compress-method"},
-        {c->warmup_epochs != 1, forward || backward, "warmup-epochs",
+        {forward, "forward-bits", "forward-compress-method"},
+        {forward, "forward-scale-method", "forward-compress-method"},
+        {forward, "forward-scale-dims", "forward-compress-method"},
+        {c->forward_compress_method == TR_FORWARD_LOWBITS, "forward-bits-act",
+         "forward-compress-method delta-lowbits"},
+        {delta, "max-activation-cache-size", "forward-compress-method delta"},
+        {delta, "activation-cache-dir", "forward-compress-method delta"},
+        {backward, "backward-bits", "backward-compress-method"},
+        {backward, "backward-scale-method", "backward-compress-method"},
+        {backward, "backward-scale-dims", "backward-compress-method"},
+        {forward || backward, "warmup-epochs",
          "forward-compress-method and --backward-compress-method"},
     };
 
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-        if (options[i].given && !options[i].used)
+        if (!options[i].used && tr_config_changed(c, options[i].option))
             tr_log_rank0(TR_LOG_WARNING,
                          "--%s changes nothing here: it is for --%s, which was not given",
                          options[i].option, options[i].of);

@@ -90,6 +90,35 @@ static void values(void **state)
     assert_false(c.memory_plan);
 }
 
+/* Options of each type away from their defaults, and back, with the default typed another way. */
+static void changed(void **state)
+{
+    static const struct {
+        const char *name, *other, *initial;
+    } option[] = {
+        {"eval-iters", "99", "+100"},
+        {"topk-ratio", "0.25", "5e-1"},
+        {"distributed-timeout-minutes", "10s", "600s"},
+        {"overlap-round", "off", "on"},
+        {"random-method", "random_w_replacement", "random_rolling"},
+        {"split", "1,1,1", "969, 30, 1"},
+        {"num-layers", "1", NULL},
+        {"loss-scale", "1", NULL},
+        {"save", "None", NULL},
+        {"data-path", "a b", NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof option / sizeof *option; i++) {
+        assert_false(tr_config_changed(&c, option[i].name));
+        assert_ok(tr_config_set(&c, option[i].name, option[i].other));
+        for (size_t k = 0; k < sizeof option / sizeof *option; k++)
+            assert_int_equal(tr_config_changed(&c, option[k].name), i == k);
+        assert_ok(tr_config_set(&c, option[i].name, option[i].initial));
+        assert_false(tr_config_changed(&c, option[i].name));
+    }
+}
+
 static void choices(void **state)
 {
     (void)state;
@@ -423,6 +452,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(defaults, start, end),
         cmocka_unit_test_setup_teardown(values, start, end),
+        cmocka_unit_test_setup_teardown(changed, start, end),
         cmocka_unit_test_setup_teardown(choices, start, end),
         cmocka_unit_test_setup_teardown(bad_values, start, end),
         cmocka_unit_test_setup_teardown(unknown_names, start, end),
