@@ -97,7 +97,7 @@ static void code(struct tr_links *l, struct tr_link_end *e, struct tr_link_leg *
     must(on->encode(e->codec, q, key, &wire, x));
 }
 
-static void handle(struct tr_links *l, struct tr_slot at, enum tr_leg_bit bit,
+void tr_links_pass(struct tr_links *l, struct tr_slot at, enum tr_leg_bit bit,
                    const struct tr_tensor *x)
 {
     const int k = tr_links_number(bit);
@@ -116,18 +116,6 @@ static void handle(struct tr_links *l, struct tr_slot at, enum tr_leg_bit bit,
         code(l, e, &l->leg[k], sends, &key, x);
     seen(l, e);
     tr_timer_stop(timer);
-}
-
-void tr_links_pack(struct tr_links *l, struct tr_slot at, enum tr_leg_bit leg,
-                   const struct tr_tensor *x)
-{
-    handle(l, at, leg, x);
-}
-
-void tr_links_unpack(struct tr_links *l, struct tr_slot at, enum tr_leg_bit leg,
-                     const struct tr_tensor *x)
-{
-    handle(l, at, leg, x);
 }
 
 bool tr_links_message(struct tr_links *l, struct tr_slot at, enum tr_leg_bit bit,

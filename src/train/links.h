@@ -49,16 +49,15 @@ void tr_links_plan(struct tr_links *l, struct tr_arena *a);
  */
 enum tr_status tr_links_start(struct tr_run *r) TR_MUST_CHECK;
 
-/* For struct tr_stage, whose calls these are: `x` is the message of that slot and leg.  What
-   tr_links_message() gives true for travels in *out, and arrives with tr_links_arrived();
-   everything else as if there were no links.  Ends the job where a memory fails. */
-void tr_links_pack(struct tr_links *l, struct tr_slot at, enum tr_leg_bit leg,
+/* For struct tr_stage, whose calls these are: `x` is the message of that slot and leg, which the first
+   packs or unpacks.  What tr_links_message() gives true for travels in *out, and arrives with
+   tr_links_arrived(); everything else as if there were no links.  Ends the job where a memory
+   fails. */
+void tr_links_pass(struct tr_links *l, struct tr_slot at, enum tr_leg_bit leg,
                    const struct tr_tensor *x);
 bool tr_links_message(struct tr_links *l, struct tr_slot at, enum tr_leg_bit leg,
                       const struct tr_tensor *x, struct tr_tensor *out);
 bool tr_links_arrived(struct tr_links *l, enum tr_leg_bit leg, const struct tr_tensor *x);
-void tr_links_unpack(struct tr_links *l, struct tr_slot at, enum tr_leg_bit leg,
-                     const struct tr_tensor *x);
 
 /*
  * The two ends of every link compare fingerprints of what they sent and remember.  Collective over

@@ -117,20 +117,12 @@ static void arrived(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
         r->grid.tp.via->allgather(&r->grid.tp, &r->queue, &t);
 }
 
-static void pack(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
+static void pass(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
 {
     struct tr_run *r = ctx;
     struct tr_tensor t = whole_message(r, at, leg);
 
-    tr_links_pack(r->links, at, leg, &t);
-}
-
-static void unpack(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
-{
-    struct tr_run *r = ctx;
-    struct tr_tensor t = whole_message(r, at, leg);
-
-    tr_links_unpack(r->links, at, leg, &t);
+    tr_links_pass(r->links, at, leg, &t);
 }
 
 static void after_layer(void *ctx)
@@ -151,8 +143,8 @@ void tr_step_connect(struct tr_run *r)
         .backward = backward,
         .message = message,
         .arrived = arrived,
-        .pack = r->links ? pack : NULL,
-        .unpack = r->links ? unpack : NULL,
+        .pack = r->links ? pass : NULL,
+        .unpack = r->links ? pass : NULL,
     };
     r->model.after_layer = after_layer;
 }
