@@ -73,6 +73,7 @@ struct tr_ckpt_beside {
     enum tr_status (*write)(void *ctx, const char *folder);
     void *ctx;
     int64_t bytes;              /* about how much that is, of all ranks; for sentences */
+    int files;                  /* how many, of all ranks; the checkpoint keeps their number */
     const struct tr_ckpt_beside *next;  /* others, or NULL */
 };
 
@@ -139,8 +140,9 @@ enum tr_status tr_ckpt_latest(const char *dir, int64_t *iteration) TR_MUST_CHECK
  * (the latest one is taken) or the file.  TR_EIO if there is nothing or it cannot be read,
  * TR_EDATA if it is damaged.
  *
- * show() prints every attribute and the names and shapes of the tensors.  verify() reads every
- * tensor in bounded memory, prints a line for each fault, or one that says that all is whole.
+ * show() prints every attribute, the names and shapes of the tensors, and the files beside with
+ * their bytes.  verify() reads every tensor and every file beside in bounded memory, prints a line
+ * for each fault, or one that says that all is whole.
  * `progress` (may be NULL) is told the bytes done so far, and -1 before each line that is printed.
  */
 enum tr_status tr_ckpt_show(const char *path, FILE *out) TR_MUST_CHECK;

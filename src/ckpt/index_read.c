@@ -118,6 +118,9 @@ static enum tr_status get_about(hid_t root, struct tr_ckpt_about *a)
     TR_CKPT_MODEL_OF(MODEL)
     TR_CKPT_LAYOUT_OF(MODEL)
 #undef MODEL
+    a->files = -1;
+    if (H5Aexists(root, TR_CKPT_ATTR_FILES) > 0)
+        TR_TRY(get_int(root, TR_CKPT_ATTR_FILES, &a->files));
     return TR_OK;
 }
 

@@ -131,7 +131,8 @@ static bool put_about(hid_t root, const struct tr_ckpt_about *a, const char *con
     TR_CKPT_MODEL_OF(MODEL)
     TR_CKPT_LAYOUT_OF(MODEL)
 #undef MODEL
-    return ok && put_course(root, &a->course) && put_order(root, &a->order);
+    return ok && put_int(root, TR_CKPT_ATTR_FILES, a->files) && put_course(root, &a->course) &&
+           put_order(root, &a->order);
 }
 
 /* A dataset whose place in the file is fixed now and whose elements HDF5 never writes. */

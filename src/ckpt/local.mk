@@ -1,4 +1,5 @@
 libtrireme_a_SOURCES += \
+	src/ckpt/beside.c src/ckpt/beside.h \
 	src/ckpt/ckpt.h src/ckpt/schema.h \
 	src/ckpt/index.h src/ckpt/index_read.c src/ckpt/index_write.c \
 	src/ckpt/course.c \

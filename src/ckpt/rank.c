@@ -163,16 +163,34 @@ enum tr_status tr_ckpt_rank_write(const struct tr_ckpt_rank *r, const char *fold
     return s;
 }
 
+static enum tr_status cut_off(const char *path)
+{
+    return TR_FAIL(TR_EDATA,
+                   "%s is cut off: restore it, or load an older checkpoint with --ckpt-step", path);
+}
+
+static enum tr_status cannot_read(const char *path)
+{
+    if (errno == ENODATA)
+        return cut_off(path);
+    return TR_FAIL(TR_EIO, "cannot read %s: %s", path, strerror(errno));
+}
+
+static enum tr_status wrong_sum(const char *path, const char *part)
+{
+    return TR_FAIL(TR_EDATA,
+                   "%s is damaged: %s does not have its checksum; restore it, or load an older "
+                   "checkpoint with --ckpt-step",
+                   path, part);
+}
+
 static enum tr_status read_page(const char *path, int fd, struct page *p)
 {
     if (tr_read_at(fd, p, sizeof *p, 0) != 0)
-        return errno == ENODATA ? TR_FAIL(TR_EDATA,
-                                          "%s is cut off: restore it, or load an older "
-                                          "checkpoint with --ckpt-step",
-                                          path)
-                                : TR_FAIL(TR_EIO, "cannot read %s: %s", path, strerror(errno));
+        return cannot_read(path);
     if (memcmp(p->magic, magic, sizeof magic) != 0 || p->sum != seal_of(p) ||
-        p->about[sizeof p->about - 1] != '\0' || p->parts < 0 || p->parts > TR_CKPT_PARTS)
+        p->about[sizeof p->about - 1] != '\0' || p->kind[sizeof p->kind - 1] != '\0' ||
+        p->parts < 0 || p->parts > TR_CKPT_PARTS)
         return TR_FAIL(
             TR_EDATA,
             "%s is damaged: its first page does not have its checksum; restore it, or load "
@@ -232,18 +250,9 @@ static enum tr_status read_all(struct work *w, struct page *p)
     TR_TRY(check_page(w, p));
     for (int i = 0; i < w->r->parts; i++) {
         if (move_part(w, i, p->part[i].at, false, &sum) != 0)
-            return errno == ENODATA
-                       ? TR_FAIL(TR_EDATA,
-                                 "%s is cut off: restore it, or load an older checkpoint "
-                                 "with --ckpt-step",
-                                 w->path)
-                       : TR_FAIL(TR_EIO, "cannot read %s: %s", w->path, strerror(errno));
+            return cannot_read(w->path);
         if (sum != p->part[i].sum)
-            return TR_FAIL(
-                TR_EDATA,
-                "%s is damaged: %s does not have its checksum; restore it, or load an older "
-                "checkpoint with --ckpt-step",
-                w->path, w->r->part[i].name);
+            return wrong_sum(w->path, w->r->part[i].name);
     }
     return TR_OK;
 }
@@ -269,5 +278,78 @@ enum tr_status tr_ckpt_rank_read(struct tr_ckpt_rank *r, const char *folder)
     if (s == TR_OK)
         memcpy(r->number, p.number, sizeof p.number);
     end(&w);
+    return s;
+}
+
+/* ---- whosever it is ---- */
+
+static enum tr_status open_page(const char *path, int *fd, struct page *p)
+{
+    enum tr_status s;
+
+    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (*fd < 0)
+        return TR_FAIL(TR_EIO, "cannot open %s: %s", path, strerror(errno));
+    s = read_page(path, *fd, p);
+    if (s != TR_OK) {
+        close(*fd);
+        *fd = -1;
+    }
+    return s;
+}
+
+enum tr_status tr_ckpt_rank_see(const char *path, struct tr_ckpt_rank_file *out)
+{
+    struct page p;
+    int fd;
+
+    TR_TRY(open_page(path, &fd, &p));
+    close(fd);
+    *out = (struct tr_ckpt_rank_file){.rank = p.rank, .iteration = p.iteration};
+    copy_text(out->kind, sizeof out->kind, p.kind);
+    copy_text(out->about, sizeof out->about, p.about);
+    return TR_OK;
+}
+
+/* Where a sealed page says so: nothing else is known of the file. */
+static enum tr_status sum_part(const char *path, int fd, const struct page *p, int i,
+                               unsigned char *piece, void (*more)(void *, int64_t), void *arg)
+{
+    XXH3_state_t *state = XXH3_createState();
+    uint64_t sum;
+
+    if (!state || XXH3_64bits_reset(state) == XXH_ERROR)
+        tr_die(TR_ERESOURCE, "no memory left for a checksum");
+    for (int64_t done = 0, n; done < p->part[i].bytes; done += n) {
+        n = p->part[i].bytes - done < BOUNCE ? p->part[i].bytes - done : BOUNCE;
+        if (tr_read_at(fd, piece, n, p->part[i].at + done) != 0) {
+            XXH3_freeState(state);
+            return cannot_read(path);
+        }
+        TR_ASSERT(XXH3_64bits_update(state, piece, (size_t)n) == XXH_OK);
+        if (more)
+            more(arg, n);
+    }
+    sum = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    return sum == p->part[i].sum ? TR_OK : wrong_sum(path, p->part[i].name);
+}
+
+enum tr_status tr_ckpt_rank_verify(const char *path, void (*more)(void *arg, int64_t bytes),
+                                   void *arg)
+{
+    unsigned char *piece = malloc(BOUNCE);
+    enum tr_status s;
+    struct page p;
+    int fd;
+
+    if (!piece)
+        tr_die(TR_ERESOURCE, "no memory left to look at what a rank keeps for itself");
+    s = open_page(path, &fd, &p);
+    for (int i = 0; s == TR_OK && i < p.parts; i++)
+        s = sum_part(path, fd, &p, i, piece, more, arg);
+    if (fd >= 0)
+        close(fd);
+    free(piece);
     return s;
 }

@@ -46,4 +46,16 @@ enum tr_status tr_ckpt_rank_look(const char *folder, int rank, const char *kind,
    a failure the tensors hold anything. */
 enum tr_status tr_ckpt_rank_read(struct tr_ckpt_rank *r, const char *folder) TR_MUST_CHECK;
 
+/*
+ * What the file at `path` says of itself, whosever it is; and whether all of it is what was written,
+ * of which `more` (may be NULL) hears the bytes as they are read.  TR_EIO, TR_EDATA as above.
+ */
+struct tr_ckpt_rank_file {
+    char kind[16], about[TR_CKPT_ABOUT_BYTES];
+    int64_t rank, iteration;
+};
+enum tr_status tr_ckpt_rank_see(const char *path, struct tr_ckpt_rank_file *out) TR_MUST_CHECK;
+enum tr_status tr_ckpt_rank_verify(const char *path, void (*more)(void *arg, int64_t bytes),
+                                   void *arg) TR_MUST_CHECK;
+
 #endif

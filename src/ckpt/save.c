@@ -267,8 +267,10 @@ enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
     TR_ASSERT(tensors->value.data);
     tr_print_rank0("saving checkpoint at iteration %7lld to %s\n", (long long)v.iteration, dir);
     begin(&v, tensors, shape, config_json);
-    for (const struct tr_ckpt_beside *b = beside; b; b = b->next)
+    for (const struct tr_ckpt_beside *b = beside; b; b = b->next) {
         v.bytes += b->bytes;
+        about.files += b->files;
+    }
     /* A limit on the size of files is an error like others, not the end of the process. */
     sigaction(SIGXFSZ, &ignore, &before);
     s = save_all(&v, &about, config_json);

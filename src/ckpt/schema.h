@@ -8,7 +8,7 @@
  * The version is MAJOR.MINOR.  A reader refuses another major; a minor adds attributes that an
  * older reader may ignore.
  */
-enum { TR_CKPT_MAJOR = 1, TR_CKPT_MINOR = 2 };
+enum { TR_CKPT_MAJOR = 1, TR_CKPT_MINOR = 3 };
 
 /* The text in the first page of the file: version, length and checksum of the index. */
 #define TR_CKPT_SEAL "trireme checkpoint %d.%d\nindex_bytes %lld\nindex_checksum %016llx\n"
@@ -61,6 +61,8 @@ enum { TR_CKPT_MAJOR = 1, TR_CKPT_MINOR = 2 };
 /* On the root, for people: which program wrote the file, and with which options. */
 #define TR_CKPT_ATTR_PROGRAM "program"
 #define TR_CKPT_ATTR_CONFIG "config"
+/* On the root: how many files ranks saved beside this one (ckpt/beside.h). */
+#define TR_CKPT_ATTR_FILES "rank_files"
 /* On each dataset: tr_ckpt_sum() of its elements, an unsigned 64-bit integer. */
 #define TR_CKPT_ATTR_SUM "checksum"
 

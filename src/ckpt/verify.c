@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ckpt/beside.h"
 #include "ckpt/index.h"
 #include "ckpt/path.h"
 #include "ckpt/sum.h"
@@ -101,16 +102,57 @@ static enum tr_status check_sums(struct verify *v, const struct tr_ckpt_index *x
     return TR_OK;
 }
 
+static void read_more(void *arg, int64_t bytes)
+{
+    struct verify *v = arg;
+
+    v->done += bytes;
+    if (v->progress)
+        v->progress(v->arg, v->done, v->total);
+}
+
+static enum tr_status check_files(struct verify *v, const struct tr_ckpt_index *x,
+                                  const struct tr_ckpt_files *files)
+{
+    const struct tr_ckpt_about *a = &x->about;
+
+    if (a->files >= 0 && tr_ckpt_files_count(files, a->files, a->w * a->p * a->d) != TR_OK)
+        complain(v, tr_last_error());
+    for (int i = 0; i < files->count; i++) {
+        enum tr_status s = tr_ckpt_files_verify(&files->list[i], a->state.iteration, read_more, v);
+
+        if (s == TR_EDATA)
+            complain(v, tr_last_error());
+        else if (s != TR_OK)
+            return s;
+    }
+    return TR_OK;
+}
+
+static void say_whole(const struct verify *v, const char *file, const struct tr_ckpt_index *x,
+                      const struct tr_ckpt_files *files)
+{
+    fprintf(v->out, "%s is whole: %d tensors, %lld bytes%s", file, x->count, (long long)bytes_of(x),
+            x->optimizer ? "" : "; weights only, no optimizer states");
+    if (files->count > 0)
+        fprintf(v->out, "; %d files of ranks beside it, %lld bytes", files->count,
+                (long long)files->bytes);
+    fputc('\n', v->out);
+}
+
 static enum tr_status verify_file(const char *file, struct verify *v)
 {
+    struct tr_ckpt_files files = {0};
     struct tr_ckpt_index x;
     enum tr_status s;
 
     v->fd = -1;
     s = tr_ckpt_index_read(file, &x);
+    if (s == TR_OK)
+        s = tr_ckpt_files_list(file, &files);
     if (s != TR_OK)
         goto out;
-    v->total = bytes_of(&x);
+    v->total = bytes_of(&x) + files.bytes;
     v->buffer = malloc(BLOCK * sizeof *v->buffer);
     v->fd = open(file, O_RDONLY | O_CLOEXEC);
     if (!v->buffer || v->fd < 0) {
@@ -119,18 +161,20 @@ static enum tr_status verify_file(const char *file, struct verify *v)
     }
     check_presence(v, &x);
     s = check_sums(v, &x);
+    if (s == TR_OK)
+        s = check_files(v, &x, &files);
     if (v->progress)
         v->progress(v->arg, -1, v->total);
     if (s == TR_OK && v->damaged > 0)
         s = TR_FAIL(TR_EDATA, "%s is damaged in %d places; load an older checkpoint", file,
                     v->damaged);
     if (s == TR_OK)
-        fprintf(v->out, "%s is whole: %d tensors, %lld bytes%s\n", file, x.count,
-                (long long)v->total, x.optimizer ? "" : "; weights only, no optimizer states");
+        say_whole(v, file, &x, &files);
 out:
     if (v->fd >= 0)
         close(v->fd);
     free(v->buffer);
+    tr_ckpt_files_release(&files);
     tr_ckpt_index_release(&x);
     return s;
 }
@@ -163,6 +207,8 @@ static void show_about(const struct tr_ckpt_index *x, FILE *out)
     TR_CKPT_MODEL_OF(MODEL)
     TR_CKPT_LAYOUT_OF(MODEL)
 #undef MODEL
+    if (a->files >= 0)
+        INT(TR_CKPT_ATTR_FILES, a->files)
 #undef REAL
 #undef INT
 }
@@ -230,21 +276,36 @@ static void show_tensors(const struct tr_ckpt_index *x, FILE *out)
     }
 }
 
+static void show_files(const struct tr_ckpt_files *files, FILE *out)
+{
+    if (files->count == 0)
+        return;
+    fprintf(out, "files of ranks beside it        %d, %lld bytes\n", files->count,
+            (long long)files->bytes);
+    for (int i = 0; i < files->count; i++)
+        tr_ckpt_files_show(&files->list[i], out);
+}
+
 enum tr_status tr_ckpt_show(const char *path, FILE *out)
 {
+    struct tr_ckpt_files files = {0};
     struct tr_ckpt_index x;
     enum tr_status s;
     char *file;
 
     TR_TRY(tr_ckpt_find(path, &file));
     s = tr_ckpt_index_read(file, &x);
+    if (s == TR_OK)
+        s = tr_ckpt_files_list(file, &files);
     if (s == TR_OK) {
         fprintf(out, "%s\n", file);
         show_about(&x, out);
         show_course(&x.about.course, out);
         show_order(&x.about.order, out);
         show_tensors(&x, out);
+        show_files(&files, out);
     }
+    tr_ckpt_files_release(&files);
     tr_ckpt_index_release(&x);
     free(file);
     return s;

@@ -102,4 +102,17 @@ enum tr_status tr_store_save(struct tr_store *s, const char *path, const char *t
 enum tr_status tr_store_load(struct tr_store *s, const char *path, const char *title,
                              uint64_t word[2]) TR_MUST_CHECK;
 
+/*
+ * What such a file says of itself, whosever it is; and whether all of it is what was written, of
+ * which `more` (may be NULL) hears the bytes as they are read.  TR_EIO and TR_EDATA as above.
+ */
+enum { TR_STORE_TITLE = 256 };
+struct tr_store_file {
+    char title[TR_STORE_TITLE];
+    int64_t samples, record_bytes;
+};
+enum tr_status tr_store_look(const char *path, struct tr_store_file *out) TR_MUST_CHECK;
+enum tr_status tr_store_verify(const char *path, void (*more)(void *arg, int64_t bytes),
+                               void *arg) TR_MUST_CHECK;
+
 #endif

@@ -12,7 +12,7 @@
 #include "codec/store_parts.h"
 #include "util/file.h"
 
-enum { PAGE = 4096, TITLE = 256, LAYOUT = 1 };
+enum { PAGE = 4096, LAYOUT = 1 };
 
 static const char magic[16] = "trireme memory\n";
 static const uint64_t order = 0x0102030405060708u;
@@ -22,7 +22,7 @@ struct head {
     uint64_t order;
     int64_t version, bytes, count, total; /* of a record; samples; of the file */
     uint64_t word[2];
-    char title[TITLE];
+    char title[TR_STORE_TITLE];
     uint64_t table_sum, sum;
 };
 
@@ -140,7 +140,7 @@ enum tr_status tr_store_save(struct tr_store *s, const char *path, const char *t
     h.count = s->count;
     h.total = records_at(s->count) + s->count * s->stride;
     memcpy(h.word, word, sizeof h.word);
-    TR_ASSERT(strlen(title) < TITLE);
+    TR_ASSERT(strlen(title) < TR_STORE_TITLE);
     memcpy(h.title, title, strlen(title));
     status = write_new(s, part, &h);
     if (status == TR_OK)
@@ -161,8 +161,8 @@ static enum tr_status not_whole(const char *path, const char *why)
                    path, why);
 }
 
-static enum tr_status check_head(const struct tr_store *s, const char *path, const struct head *h,
-                                 const char *title, int64_t size)
+/* A whole file of this program, of whichever run. */
+static enum tr_status check_head(const char *path, const struct head *h, int64_t size)
 {
     if (memcmp(h->magic, magic, sizeof magic) != 0)
         return not_whole(path, "was not finished or is something else");
@@ -170,8 +170,16 @@ static enum tr_status check_head(const struct tr_store *s, const char *path, con
         return not_whole(path, "was written by a machine of another byte order");
     if (h->version != LAYOUT)
         return not_whole(path, "is of another version of this program");
-    if (h->sum != sum_of_head(h) || h->title[TITLE - 1] != '\0')
+    if (h->sum != sum_of_head(h) || h->title[TR_STORE_TITLE - 1] != '\0')
         return not_whole(path, "has a damaged head");
+    if (size != h->total || h->total != records_at(h->count) + h->count * tr_store_stride(h->bytes))
+        return not_whole(path, "is cut off");
+    return TR_OK;
+}
+
+static enum tr_status check_owner(const struct tr_store *s, const char *path, const struct head *h,
+                                  const char *title)
+{
     if (strcmp(h->title, title) != 0)
         return TR_FAIL(TR_EDATA,
                        "%s holds what was remembered of samples for \"%s\", but this is \"%s\"; "
@@ -182,8 +190,6 @@ static enum tr_status check_head(const struct tr_store *s, const char *path, con
                        "%s holds %lld bytes of each sample, but this run remembers %lld; resume "
                        "with the options of that run, or without this file",
                        path, (long long)h->bytes, (long long)s->how.bytes);
-    if (size != h->total || h->total != records_at(h->count) + h->count * s->stride)
-        return not_whole(path, "is cut off");
     if (h->count > s->how.capacity)
         return TR_FAIL(TR_ECONFIG,
                        "%s holds %lld samples and there is room for %lld; give "
@@ -227,24 +233,39 @@ static enum tr_status read_records(struct tr_store *s, int fd, const char *path,
     return TR_OK;
 }
 
-static enum tr_status read_all(struct tr_store *s, int fd, const char *path, const char *title,
-                               struct head *h)
+static enum tr_status read_head(int fd, const char *path, struct head *h)
 {
     struct stat st;
-    struct entry *table;
-    enum tr_status status;
 
     if (fstat(fd, &st) != 0 || tr_read_at(fd, h, sizeof *h, 0) != 0)
         return cannot_read(path);
-    TR_TRY(check_head(s, path, h, title, st.st_size));
-    table = calloc((size_t)h->count + 1, sizeof *table);
-    if (!table)
+    return check_head(path, h, st.st_size);
+}
+
+/* *table is owned by the caller, also after a failure. */
+static enum tr_status read_table(int fd, const char *path, const struct head *h,
+                                 struct entry **table)
+{
+    *table = calloc((size_t)h->count + 1, sizeof **table);
+    if (!*table)
         return TR_FAIL(TR_ERESOURCE, "no memory left to list %lld samples", (long long)h->count);
-    if (tr_read_at(fd, table, h->count * (int64_t)sizeof *table, PAGE) != 0)
-        status = cannot_read(path);
-    else if (sum_of_table(table, h->count) != h->table_sum)
-        status = not_whole(path, "has a damaged table");
-    else
+    if (tr_read_at(fd, *table, h->count * (int64_t)sizeof **table, PAGE) != 0)
+        return cannot_read(path);
+    if (sum_of_table(*table, h->count) != h->table_sum)
+        return not_whole(path, "has a damaged table");
+    return TR_OK;
+}
+
+static enum tr_status read_all(struct tr_store *s, int fd, const char *path, const char *title,
+                               struct head *h)
+{
+    struct entry *table;
+    enum tr_status status;
+
+    TR_TRY(read_head(fd, path, h));
+    TR_TRY(check_owner(s, path, h, title));
+    status = read_table(fd, path, h, &table);
+    if (status == TR_OK)
         status = read_records(s, fd, path, table, h->count);
     free(table);
     return status;
@@ -266,5 +287,71 @@ enum tr_status tr_store_load(struct tr_store *s, const char *path, const char *t
         memcpy(word, h.word, sizeof h.word);
     else
         tr_store_clear(s);
+    return status;
+}
+
+/* ---- without a store ---- */
+
+static enum tr_status open_file(const char *path, int *fd, struct head *h)
+{
+    enum tr_status status;
+
+    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (*fd < 0)
+        return cannot_read(path);
+    status = read_head(*fd, path, h);
+    if (status != TR_OK)
+        close(*fd);
+    return status;
+}
+
+enum tr_status tr_store_look(const char *path, struct tr_store_file *out)
+{
+    struct head h;
+    int fd;
+
+    TR_TRY(open_file(path, &fd, &h));
+    close(fd);
+    *out = (struct tr_store_file){.samples = h.count, .record_bytes = h.bytes};
+    memcpy(out->title, h.title, sizeof out->title);
+    return TR_OK;
+}
+
+static enum tr_status sum_records(int fd, const char *path, const struct head *h,
+                                  const struct entry *table, void (*more)(void *, int64_t),
+                                  void *arg)
+{
+    const int64_t stride = tr_store_stride(h->bytes);
+    unsigned char *record = malloc((size_t)stride + 1);
+    enum tr_status status = TR_OK;
+
+    if (!record)
+        return TR_FAIL(TR_ERESOURCE, "no memory left for a record of %lld bytes",
+                       (long long)stride);
+    for (int64_t i = 0; i < h->count && status == TR_OK; i++) {
+        if (tr_read_at(fd, record, stride, records_at(h->count) + i * stride) != 0)
+            status = cannot_read(path);
+        else if (XXH3_64bits(record, (size_t)h->bytes) != table[i].sum)
+            status = not_whole(path, "has a damaged record");
+        else if (more)
+            more(arg, stride);
+    }
+    free(record);
+    return status;
+}
+
+enum tr_status tr_store_verify(const char *path, void (*more)(void *arg, int64_t bytes), void *arg)
+{
+    struct entry *table;
+    enum tr_status status;
+    struct head h;
+    int fd;
+
+    TR_TRY(open_file(path, &fd, &h));
+    status = read_table(fd, path, &h, &table);
+    if (status == TR_OK)
+        status = sum_records(fd, path, &h, table, more, arg);
+    free(table);
+    close(fd);
     return status;
 }

@@ -148,10 +148,13 @@ static enum tr_status write_memories(void *ctx, const char *folder)
 
 const struct tr_ckpt_beside *tr_links_beside(struct tr_links *l)
 {
+    int files;
+
     if (!l || !l->remembers)
         return NULL;
     /* How much of the memories is in use by now is for their codecs to know. */
-    l->beside = (struct tr_ckpt_beside){.write = write_memories, .ctx = l};
+    (void)tr_links_beside_bytes(l->run->config, &l->run->shape, &files);
+    l->beside = (struct tr_ckpt_beside){.write = write_memories, .ctx = l, .files = files};
     return &l->beside;
 }
 

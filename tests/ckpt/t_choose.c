@@ -256,7 +256,8 @@ static void make_old(const char *file)
 #define NUMBER(field, attribute, options) edit_cut(file, ".", attribute);
     TR_ORDER_OF(NUMBER)
 #undef NUMBER
-    edit_flip(file, (int64_t)strlen("trireme checkpoint 1."), '0' ^ '2');
+    edit_cut(file, ".", "rank_files");
+    edit_flip(file, (int64_t)strlen("trireme checkpoint 1."), '0' ^ '3');
 }
 
 static void version_1_0(void **unused)
@@ -282,6 +283,7 @@ static void version_1_0(void **unused)
     fclose(f);
     assert_non_null(strstr(text, "format version                  1.0\n"));
     assert_null(strstr(text, "max_lr"));
+    assert_null(strstr(text, "rank_files"));
     assert_ok(small_save(&grid, &shape, dir, 300, 0));
     free(text);
     free(file);

@@ -14,7 +14,7 @@ log_is() {
     printf '%s\n' "saving checkpoint at iteration     100 to $dir" \
         "  successfully saved checkpoint at iteration     100 to $dir" \
         " loading checkpoint from $dir at iteration 100" \
-        " checkpoint version 1.2" \
+        " checkpoint version 1.3" \
         "  successfully loaded checkpoint from $dir at iteration 100" | diff - "$work/log"
 }
 check "the lines of the log are Megatron's" log_is
@@ -80,7 +80,7 @@ fi
 example() {
     awk '/^```/ { inside = $0 == "```python"; next } inside' "$doc" >"$work/read.py"
     "${PYTHON:-python3}" "$work/read.py" "$file" >"$work/out" &&
-        printf 'iteration 100\nweights 3856\ntrireme checkpoint 1.2\n' | diff - "$work/out"
+        printf 'iteration 100\nweights 3856\ntrireme checkpoint 1.3\n' | diff - "$work/out"
 }
 if "${PYTHON:-python3}" -c 'import h5py, numpy' 2>/dev/null; then
     check "the program in the manual reads it" example

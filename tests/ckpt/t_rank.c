@@ -97,9 +97,16 @@ static void flip(const char *path, off_t at)
     close(fd);
 }
 
+static void add_bytes(void *sum, int64_t bytes)
+{
+    *(int64_t *)sum += bytes;
+}
+
 /* Whatever is wrong with it is said, and which file it is. */
 static void faults(void **state)
 {
+    struct tr_ckpt_rank_file said;
+    int64_t sum = 0;
     static const off_t places[] = {0, 20, 40, 560, 700, 4096, 4096 + 4 * 2999999, 12005376 + 60};
     char *path = tr_format("%s/rank-00012.replica", dir);
     struct mine a;
@@ -110,8 +117,16 @@ static void faults(void **state)
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         flip(path, places[i]);
         assert_fails(TR_EDATA, "rank-00012.replica is damaged", tr_ckpt_rank_read(&a.r, dir));
+        assert_fails(TR_EDATA, "rank-00012.replica is damaged",
+                     tr_ckpt_rank_verify(path, NULL, NULL));
         flip(path, places[i]);
     }
+    assert_ok(tr_ckpt_rank_verify(path, add_bytes, &sum));
+    assert_int_equal(sum, N * 4 + 77 * 2);
+    assert_ok(tr_ckpt_rank_see(path, &said));
+    assert_true(said.rank == 12 && said.iteration == 400);
+    assert_string_equal(said.kind, "replica");
+    assert_string_equal(said.about, "tensor 1, data 13");
     a.r.iteration = 401;
     assert_fails(TR_EDATA, "iteration 400", tr_ckpt_rank_read(&a.r, dir));
     a.r.iteration = 400;
@@ -125,6 +140,7 @@ static void faults(void **state)
     for (off_t length = 12005376 + 153; length > 0; length /= 7) {
         assert_int_equal(truncate(path, length), 0);
         assert_fails(TR_EDATA, "is cut off", tr_ckpt_rank_read(&a.r, dir));
+        assert_fails(TR_EDATA, "is cut off", tr_ckpt_rank_verify(path, NULL, NULL));
     }
     assert_int_equal(unlink(path), 0);
     assert_fails(TR_EIO, "cannot write", tr_ckpt_rank_write(&a.r, "no/such/folder"));

@@ -449,9 +449,33 @@ static void check_refused(const char *from, int64_t bytes, int64_t at)
 
     assert_fails(TR_EDATA, path, tr_store_load(s, path, "run 1", got));
     assert_int_equal(tr_store_count(s), 0);
+    assert_fails(TR_EDATA, path, tr_store_verify(path, NULL, NULL));
     assert_ok(tr_store_load(s, from, "run 1", got));
     check_filled(s);
     tr_store_close(s);
+    free(path);
+}
+
+static void add_bytes(void *sum, int64_t bytes)
+{
+    *(int64_t *)sum += bytes;
+}
+
+/* Without knowing whose it is. */
+static void looked_at(void **state)
+{
+    char *path = in_folder("saved");
+    struct tr_store_file f;
+    int64_t sum = 0;
+
+    (void)state;
+    assert_ok(tr_store_look(path, &f));
+    assert_string_equal(f.title, "run 1");
+    assert_int_equal(f.samples, 11);
+    assert_int_equal(f.record_bytes, BYTES);
+    assert_ok(tr_store_verify(path, add_bytes, &sum));
+    assert_int_equal(sum, 11 * 1024);
+    assert_fails(TR_EIO, "No such file", tr_store_look("t_store.nowhere", &f));
     free(path);
 }
 
@@ -560,6 +584,7 @@ int main(void)
         cmocka_unit_test(measured),      cmocka_unit_test(other_bytes),
         cmocka_unit_test(no_folder),     cmocka_unit_test(saved),
         cmocka_unit_test(nothing_saved), cmocka_unit_test(of_another_run),
+        cmocka_unit_test(looked_at),
         cmocka_unit_test(not_whole),     cmocka_unit_test(full_disk_for_save),
         cmocka_unit_test(killed),        cmocka_unit_test(no_litter),
     };

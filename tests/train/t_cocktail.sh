@@ -5,7 +5,7 @@
 # ranks; whether exchange and computation overlap changes nothing; and what a user can get wrong.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 35
+plan 40
 
 check "a dataset is built" small_corpus
 cocktail="--dp-mode cocktail_sgd --quant-bits 4 --topk-ratio .2 --randomp-ratio .1 --train-warmup-steps 2
@@ -107,7 +107,16 @@ check "losses stay near those of allreduce" close d4
 # The files of ranks.
 has_files() { [ "$(rank_files "$work/d4/iter_0000010")" = 4 ]; }
 check "each rank keeps a file" has_files
-check "the checkpoint itself is whole" "$trireme" ckpt verify "$work/d4"
+verify() { "$trireme" ckpt verify "$@"; }
+check "the checkpoint is whole" verify "$work/d4"
+shown() {
+    shown_bytes=$(cat "$work"/d4/iter_0000010/rank-* | wc -c)
+    "$trireme" ckpt show "$work/d4" > "$work/shown" &&
+        grep -q "^files of ranks beside it  *4, $shown_bytes bytes$" "$work/shown" &&
+        grep -q "^  rank-00003.replica .* bytes  tensor 1, pipeline 1, data 4, chunks 1, --dp-mode cocktail_sgd$" \
+            "$work/shown"
+}
+check "it is shown with the files of ranks" shown
 in_warm_up() {
     small 4 $cocktail --train-iters 2 --save "$work/early" > "$work/early.log" 2>&1 &&
         [ "$(rank_files "$work/early/iter_0000002")" = 0 ]
@@ -140,12 +149,16 @@ damage() {
 resume_damaged() { small 4 $cocktail --train-iters 10 --load "$work/damaged"; }
 damage rm rank-00002.replica
 fails "a missing file: one sentence" 74 "rank-00002.replica" resume_damaged
+fails "verify misses it" 65 "rank-00002.replica is missing" verify "$work/damaged"
 damage truncate -s -100 rank-00002.replica
 fails "a file that was cut" 65 "rank-00002.replica is cut off" resume_damaged
+fails "verify sees it" 65 "rank-00002.replica is cut off" verify "$work/damaged"
 damage cp rank-00001.replica rank-00002.replica
 fails "the file of another rank" 65 "is of rank 1" resume_damaged
+fails "verify tells whose it is" 65 "was saved as rank-00001.replica" verify "$work/damaged"
 damage sh -c 'printf x | dd of=rank-00002.replica bs=1 seek=5000 conv=notrunc 2> /dev/null'
 fails "a damaged file" 65 "does not have its checksum" resume_damaged
+fails "verify compares checksums" 65 "weights does not have its checksum" verify "$work/damaged"
 
 once=--train-iters=2
 fails "ZeRO" 64 "--use-distributed-optimizer" small 2 $cocktail --use-distributed-optimizer "$once"

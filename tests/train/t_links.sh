@@ -6,7 +6,7 @@
 # sight of each sample; mistakes are sentences.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 32
+plan 35
 
 check "a dataset is built" small_corpus
 
@@ -115,12 +115,23 @@ missing() {
         remembered_not missing "rank-00001-link-0"
 }
 check "a memory that is missing is told, and all begin anew" missing
+verify() { "$trireme" ckpt verify "$@"; }
+whole_beside() {
+    verify "$work/whole" | grep -qE 'is whole: .*; 3 files of ranks beside it, [0-9]{6} bytes$' &&
+        "$trireme" ckpt show "$work/whole" > "$work/shown" && grep -q '^rank_files  *3$' "$work/shown" &&
+        grep -qE '^  rank-00001-link-0 +[0-9]+ bytes  44 samples of 2048 bytes: activations before layer 2 ' "$work/shown"
+}
+check "what lies beside a checkpoint is shown and verified" whole_beside
+fails "verify misses it" 65 "ranks saved 3 files rank-... beside this checkpoint, and 2 are in" \
+    verify "$work/missing/iter_0000012"
 damage() { printf '\377\377\377' | dd of="$1" bs=1 seek=9000 conv=notrunc 2> /dev/null; }
 damaged() {
     go_on damaged damage "$work/damaged/iter_0000012/rank-00002-link-0" && near damaged &&
         remembered_not damaged "rank-00002-link-0"
 }
 check "one that is damaged as well" damaged
+fails "verify names it" 65 "rank-00002-link-0, which should hold what was remembered of samples, has a damaged" \
+    verify "$work/damaged/iter_0000012"
 go_layout="2 --pipeline-model-parallel-size 2"
 other() { go_on other true && near other && remembered_not other ""; }
 check "in another layout nothing is remembered" other
