@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "bench.h"
 
-#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,31 +29,12 @@ void *bench_memory(int64_t count, int64_t bytes)
 
 /* ---- repetitions ---- */
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-struct bench_times bench_times_of(double *seconds, int count)
-{
-    struct bench_times t = {.count = count};
-
-    TR_ASSERT(count > 0);
-    qsort(seconds, (size_t)count, sizeof *seconds, by_size);
-    t.min = seconds[0];
-    t.median = 0.5 * (seconds[(count - 1) / 2] + seconds[count / 2]);
-    t.p95 = seconds[(int)ceil(0.95 * count) - 1];
-    return t;
-}
-
-struct bench_times bench_repeat(struct tr_comm *world, int warm_up, int repeats,
-                                void (*body)(void *ctx), void *ctx)
+struct tr_bench_times bench_repeat(struct tr_comm *world, int warm_up, int repeats,
+                                   void (*body)(void *ctx), void *ctx)
 {
     double *seconds = bench_memory(repeats, sizeof *seconds);
     struct tr_tensor all = tr_f64_1(seconds, repeats);
-    struct bench_times t;
+    struct tr_bench_times t;
 
     for (int i = 0; i < warm_up; i++)
         body(ctx);
@@ -69,7 +49,7 @@ struct bench_times bench_repeat(struct tr_comm *world, int warm_up, int repeats,
     }
     if (world)
         world->via->allreduce(world, NULL, &all, TR_MAX);
-    t = bench_times_of(seconds, repeats);
+    t = tr_bench_times_of(seconds, repeats);
     free(seconds);
     return t;
 }
@@ -143,7 +123,7 @@ json_t *bench_line(const char *bench, int argc, char **argv)
     return line;
 }
 
-void bench_add_times(json_t *line, const struct bench_times *t)
+void bench_add_times(json_t *line, const struct tr_bench_times *t)
 {
     json_object_set_new(line, "repeats", json_integer(t->count));
     json_object_set_new(line, "seconds_min", json_real(t->min));

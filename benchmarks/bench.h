@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 
+#include "bench/bench.h"
 #include "comm/comm.h"
 #include "util/status.h"
 
@@ -14,22 +15,13 @@
  * programs that end, with a sentence, when anything fails.
  */
 
-/* Seconds of some repetitions: the least, the middle one, and the one that 95 of 100 do not exceed. */
-struct bench_times {
-    int count;
-    double min, median, p95;
-};
-
-/* The statistics of seconds[count], which it sorts. */
-struct bench_times bench_times_of(double *seconds, int count);
-
 /*
  * Run body(ctx) `warm_up` times, then `repeats` times with a clock.  Over `world`, if not NULL, all
  * ranks begin together and a repetition takes as long as on the slowest of them; collective then, and
  * the same result on all ranks.
  */
-struct bench_times bench_repeat(struct tr_comm *world, int warm_up, int repeats,
-                                void (*body)(void *ctx), void *ctx);
+struct tr_bench_times bench_repeat(struct tr_comm *world, int warm_up, int repeats,
+                                   void (*body)(void *ctx), void *ctx);
 
 /*
  * A JSON object that says who measured what: "bench", "host", "processor", "cores" (that this process
@@ -38,7 +30,7 @@ struct bench_times bench_repeat(struct tr_comm *world, int warm_up, int repeats,
  * stdout in one line and frees it.
  */
 json_t *bench_line(const char *bench, int argc, char **argv);
-void bench_add_times(json_t *line, const struct bench_times *t);
+void bench_add_times(json_t *line, const struct tr_bench_times *t);
 void bench_print(json_t *line);
 
 /* GFLOP/s in the three products of a linear layer. */

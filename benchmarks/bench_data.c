@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bench/bench.h"
 #include "data/index.h"
 #include "data/numpy_rng.h"
 #include "data/samples.h"
@@ -26,22 +27,16 @@ static struct {
     int64_t tokens, mean, seq;
 } about = {"", 1000000000, 1000, 2048};
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* `per` and `amount` make a rate of the least time: amount tokens, samples or bytes per second. */
 static void report(const char *what, double seconds[REPEATS], const char *per, double amount)
 {
-    qsort(seconds, REPEATS, sizeof *seconds, by_size);
+    const struct tr_bench_times t = tr_bench_times_of(seconds, REPEATS);
+
     printf("{\"bench\": \"data\", \"what\": \"%s\", \"host\": \"%s\", \"tokens\": %lld, "
            "\"mean_document\": %lld, \"seq\": %lld, \"seconds_min\": %.6f, "
            "\"seconds_median\": %.6f, \"%s_per_second\": %.4g}\n",
            what, about.host, (long long)about.tokens, (long long)about.mean, (long long)about.seq,
-           seconds[0], seconds[REPEATS / 2], per, amount / seconds[0]);
+           t.min, t.median, per, amount / t.min);
     fflush(stdout);
 }
 

@@ -92,7 +92,7 @@ static double seconds_of(struct bench *b, work *f, void *operands, int calls)
 }
 
 /* Of one call: the middle one of ROUNDS rounds. */
-static struct bench_times timed(struct bench *b, work *f, void *operands)
+static struct tr_bench_times timed(struct bench *b, work *f, void *operands)
 {
     double round[ROUNDS], once;
     int calls;
@@ -102,10 +102,10 @@ static struct bench_times timed(struct bench *b, work *f, void *operands)
     calls = once * 1000 > ROUND_SECONDS ? (int)(ROUND_SECONDS / once) : 1000;
     for (int i = 0; i < ROUNDS; i++)
         round[i] = seconds_of(b, f, operands, calls > 0 ? calls : 1);
-    return bench_times_of(round, ROUNDS);
+    return tr_bench_times_of(round, ROUNDS);
 }
 
-static json_t *line_of(struct bench *b, const char *part, const char *what, struct bench_times t)
+static json_t *line_of(struct bench *b, const char *part, const char *what, struct tr_bench_times t)
 {
     json_t *line = bench_line("gpu", b->argc, b->argv);
 
@@ -133,7 +133,7 @@ static void part_copy(struct bench *b, bool print)
 {
     int64_t n = ((int64_t)1 << 28) / b->scale;
     struct pair p;
-    struct bench_times t;
+    struct tr_bench_times t;
     json_t *line;
 
     b->used = 0;
@@ -195,7 +195,7 @@ static void product(struct bench *b, const char *what, int64_t n, int64_t o, int
     p.dw = take(b, TR_F32, o, i);
     b->q.on->fill(&b->q, &p.dw, 0.0F);
     for (int k = 0; k < 3; k++) {
-        struct bench_times t = timed(b, way[k].f, &p);
+        struct tr_bench_times t = timed(b, way[k].f, &p);
         json_t *line = line_of(b, "products", what, t);
 
         json_object_set_new(line, "way", json_string(way[k].name));
@@ -340,7 +340,7 @@ static void part_memory(struct bench *b, int64_t h)
         };
 
         for (size_t i = 0; i < sizeof job / sizeof job[0]; i++) {
-            struct bench_times t = timed(b, job[i].f, &r);
+            struct tr_bench_times t = timed(b, job[i].f, &r);
             json_t *line = line_of(b, "memory", job[i].name, t);
 
             json_object_set_new(line, "rows", json_integer(r.n));
@@ -394,7 +394,7 @@ static void attention(struct bench *b, int64_t samples, int64_t heads, int64_t t
     snprintf(what, sizeof what, "B %lld heads %lld T %lld D %lld", (long long)samples,
              (long long)heads, (long long)t, (long long)d);
     for (int backward = 0; backward < 2; backward++) {
-        struct bench_times s = timed(b, backward ? attention_bwd_work : attention_work, &a);
+        struct tr_bench_times s = timed(b, backward ? attention_bwd_work : attention_work, &a);
         json_t *line = line_of(b, "attention", what, s);
 
         json_object_set_new(line, "way", json_string(backward ? "backward" : "forward"));

@@ -251,9 +251,9 @@ static const struct job {
     {"adamw", adamw, 1, 0, 28.0 * PARAMS},
 };
 
-static struct bench_times measure(const struct job *job, struct step *s)
+static struct tr_bench_times measure(const struct job *job, struct step *s)
 {
-    struct bench_times once = bench_repeat(NULL, 1, 1, job->work, s);
+    struct tr_bench_times once = bench_repeat(NULL, 1, 1, job->work, s);
     double repeats = 0.4 / once.min;
 
     return bench_repeat(NULL, 0,
@@ -281,7 +281,7 @@ int main(int argc, char **argv)
     s.t = (int64_t)number[1];
     open_step(&s, (int)number[2], number[3]);
     for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
-        struct bench_times t = measure(&jobs[i], &s);
+        struct tr_bench_times t = measure(&jobs[i], &s);
         double work = 2e-9 * (double)s.n * H * H * jobs[i].macs;
 
         line = bench_line("ops", argc, argv);

@@ -41,7 +41,7 @@ struct way {
 /* Seconds, medians over the steps. */
 struct found {
     double network, forward, backward, reduce, gather;
-    struct bench_times step;
+    struct tr_bench_times step;
 };
 
 enum { STEP, FORWARD, BACKWARD, REDUCE, GATHER, NUMBERS };
@@ -72,7 +72,7 @@ static struct found measure(struct tr_comm *world, struct tr_comm *network, cons
                             int repeats, int64_t *elems)
 {
     double *all = bench_memory(repeats, NUMBERS * sizeof *all), numbers[NUMBERS];
-    struct bench_times of[NUMBERS];
+    struct tr_bench_times of[NUMBERS];
     struct tr_config config;
     struct tr_run run;
     char text[1024];
@@ -86,7 +86,7 @@ static struct found measure(struct tr_comm *world, struct tr_comm *network, cons
             all[k * repeats + i] = numbers[k];
     }
     for (int k = 0; k < NUMBERS; k++)
-        of[k] = bench_times_of(all + k * repeats, repeats);
+        of[k] = tr_bench_times_of(all + k * repeats, repeats);
     *elems = run.model.params.size;
     bench_run_close(&run);
     tr_config_release(&config);

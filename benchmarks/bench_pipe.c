@@ -72,8 +72,8 @@ static void calibrate(struct tr_comm *world, struct tr_run *r, double *forward, 
             times[0][i] = between - began;
             times[1][i] = processor_now() - between;
         }
-        forward[c] = bench_times_of(times[0], CALIBRATIONS).median;
-        backward[c] = bench_times_of(times[1], CALIBRATIONS).median;
+        forward[c] = tr_bench_times_of(times[0], CALIBRATIONS).median;
+        backward[c] = tr_bench_times_of(times[1], CALIBRATIONS).median;
     }
 }
 
@@ -128,7 +128,7 @@ static double sum(const double *x, int n)
 
 /* forward[P * K] and backward[P * K] are those of all ranks. */
 static void report(json_t *line, const struct cell *c, const struct tr_run *r,
-                   const struct bench_times *t, const double *forward, const double *backward)
+                   const struct tr_bench_times *t, const double *forward, const double *backward)
 {
     int ranks = r->shape.p, chunks = ranks * r->shape.k, cores = cores_of(&r->launch);
     double all_forward = sum(forward, chunks), all_backward = sum(backward, chunks), ideal;
@@ -169,7 +169,7 @@ static json_t *bench(struct tr_comm *world, const struct cell *c, int repeats, j
     char options[512];
     struct tr_config config;
     struct tr_run run;
-    struct bench_times t;
+    struct tr_bench_times t;
 
     snprintf(options, sizeof options,
              "%s --pipeline-model-parallel-size %d --global-batch-size %d --pipeline-schedule %s",

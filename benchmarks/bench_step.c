@@ -244,7 +244,7 @@ static void report_utilization(json_t *line, const struct tr_run *r, double rate
         add_number(line, "mfu", rate / peak);
 }
 
-static void report(json_t *line, const struct tr_run *r, const struct bench_times *t,
+static void report(json_t *line, const struct tr_run *r, const struct tr_bench_times *t,
                    const struct yardstick *before, const struct yardstick *after)
 {
     const struct tr_shape *s = &r->shape;
@@ -265,7 +265,7 @@ static void bench(struct tr_comm *world, int repeats, const struct tr_config *c,
 {
     struct bench b = {.steps = 0};
     struct yardstick before, after;
-    struct bench_times t;
+    struct tr_bench_times t;
     double first, last;
 
     bench_run_open(&b.run, c, world);

@@ -60,6 +60,8 @@ struct tr_bench_times tr_bench_times_of(double *seconds, int n)
         .median = 0.5 * (seconds[(n - 1) / 2] + seconds[n / 2]),
         .min = seconds[0],
         .max = seconds[n - 1],
+        .p95 = seconds[(int)ceil(0.95 * n) - 1],
+        .count = n,
     };
 }
 

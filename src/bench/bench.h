@@ -104,8 +104,10 @@ enum tr_status tr_bench_machine(struct tr_bench *b, const char *date,
 
 /* ---- what they share ---- */
 
+/* Seconds of some repetitions: p95 is what 95 of 100 do not exceed. */
 struct tr_bench_times {
-    double median, min, max; /* seconds */
+    double median, min, max, p95;
+    int count;
 };
 
 /* The statistics of seconds[n], which it sorts. */

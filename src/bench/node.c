@@ -114,7 +114,8 @@ static struct tr_bench_times of_nodes(const struct node *n, int nodes, int m, do
     for (int i = 0; i < nodes; i++)
         if (!isnan(n[i].rate[m]))
             room[count++] = n[i].rate[m];
-    return count > 0 ? tr_bench_times_of(room, count) : (struct tr_bench_times){NAN, NAN, NAN};
+    return count > 0 ? tr_bench_times_of(room, count)
+                     : (struct tr_bench_times){.median = NAN, .min = NAN, .max = NAN};
 }
 
 /* The least of its rates in parts of the median of all nodes. */

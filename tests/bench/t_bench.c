@@ -60,13 +60,16 @@ static void assert_all_fails(enum tr_status want, const char *text, enum tr_stat
 
 static void statistics(void **state)
 {
-    double odd[] = {3.0, 1.0, 2.0}, even[] = {4.0, 1.0, 2.0, 3.0};
+    double odd[] = {3.0, 1.0, 2.0}, even[] = {4.0, 1.0, 2.0, 3.0}, many[100];
     struct tr_bench_times t = tr_bench_times_of(odd, 3);
 
     (void)state;
     assert_all(t.median == 2.0 && t.min == 1.0 && t.max == 3.0);
     t = tr_bench_times_of(even, 4);
-    assert_all(t.median == 2.5 && t.min == 1.0 && t.max == 4.0);
+    assert_all(t.median == 2.5 && t.min == 1.0 && t.max == 4.0 && t.count == 4);
+    for (int i = 0; i < 100; i++)
+        many[i] = 100.0 - i;
+    assert_all(tr_bench_times_of(many, 100).p95 == 95.0);
 }
 
 /* ---- calls ---- */
