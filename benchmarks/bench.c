@@ -10,6 +10,7 @@
 
 #include "bench_library.h"
 #include "cmd/commit.h"
+#include "util/text.h"
 #include "util/timer.h"
 
 void bench_must(enum tr_status s)
@@ -100,9 +101,7 @@ static void add_arguments(json_t *line, int argc, char **argv)
 json_t *bench_line(const char *bench, int argc, char **argv)
 {
     json_t *line = json_object();
-    time_t now = time(NULL);
-    struct tm date;
-    char text[256];
+    char text[256], date[TR_TIME_BYTES];
     double load = 0.0;
 
     add_text(line, "bench", bench);
@@ -115,8 +114,7 @@ json_t *bench_line(const char *bench, int argc, char **argv)
     add_text(line, "libraries", bench_library_names());
     if (getloadavg(&load, 1) == 1)
         json_object_set_new(line, "load", json_real(load));
-    gmtime_r(&now, &date);
-    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &date);
+    snprintf(text, sizeof text, "%sZ", tr_time_utc(time(NULL), date));
     add_text(line, "date", text);
     add_text(line, "version", TR_COMMIT[0] ? PACKAGE_VERSION " (" TR_COMMIT ")" : PACKAGE_VERSION);
     add_arguments(line, argc, argv);

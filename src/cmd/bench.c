@@ -13,6 +13,7 @@
 #include "train/fabric.h"
 #include "util/file.h"
 #include "util/log.h"
+#include "util/text.h"
 
 struct bench {
     bool json;
@@ -200,10 +201,9 @@ static enum tr_status parse(struct bench *o, struct tr_config *c, int argc, char
 /* "2026-11-20T14:19:03Z" */
 static void date_of(char *out, size_t size)
 {
-    time_t now = time(NULL);
-    struct tm utc;
+    char text[TR_TIME_BYTES];
 
-    strftime(out, size, "%FT%TZ", gmtime_r(&now, &utc));
+    snprintf(out, size, "%sZ", tr_time_utc(time(NULL), text));
 }
 
 static enum tr_status run_gemm(const struct bench *o, struct tr_bench *b, struct outcome *x)
@@ -308,8 +308,8 @@ static void print_head(const struct tr_bench *b)
 
     date_of(date, sizeof date);
     tr_bench_print(b, "# %s, %s, %d rank%s on %d node%s, %s\n", tr_version_text(), date,
-                   b->run->world->size, b->run->world->size == 1 ? "" : "s", b->run->launch.nodes,
-                   b->run->launch.nodes == 1 ? "" : "s",
+                   b->run->world->size, tr_plural(b->run->world->size), b->run->launch.nodes,
+                   tr_plural(b->run->launch.nodes),
                    b->run->queue.on->describe(b->run->device));
 }
 

@@ -12,6 +12,7 @@
 #include "train/ctl.h"
 #include "train/lock.h"
 #include "train/state.h"
+#include "util/text.h"
 #include "util/timer.h"
 
 struct options {
@@ -111,14 +112,12 @@ static void print_number(const char *name, int64_t n, const char *none)
 
 static void print_time(const char *name, int64_t seconds)
 {
-    time_t t = (time_t)seconds;
-    double ago = difftime(time(NULL), t);
-    char text[64];
-    struct tm local;
+    double ago = difftime(time(NULL), (time_t)seconds);
+    char text[TR_TIME_BYTES];
 
-    if (seconds < 0 || !localtime_r(&t, &local))
+    if (seconds < 0)
         return;
-    strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
+    tr_time_local((time_t)seconds, text);
     if (ago >= 0.0)
         printf("%-14s%s (%.0f s ago)\n", name, text, ago);
     else

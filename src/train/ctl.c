@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "util/file.h"
+#include "util/text.h"
 
 static const enum tr_ask asks[] = {TR_ASK_STOP, TR_ASK_SAVE, TR_ASK_DUMP};
 
@@ -63,13 +64,10 @@ void tr_ctl_who(const char *folder, enum tr_ask ask, char *who, size_t size)
 static char *signature(void)
 {
     const struct passwd *user = getpwuid(getuid());
-    char host[256] = "", when[64] = "";
-    time_t now = time(NULL);
-    struct tm local;
+    char host[256] = "", when[TR_TIME_BYTES];
 
     gethostname(host, sizeof host - 1);
-    if (localtime_r(&now, &local))
-        strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
+    tr_time_local(time(NULL), when);
     if (user)
         return tr_format("%s on %s at %s\n", user->pw_name, host, when);
     return tr_format("user %ld on %s at %s\n", (long)getuid(), host, when);

@@ -14,6 +14,7 @@
 #include "ckpt/ckpt.h"
 #include "util/file.h"
 #include "util/log.h"
+#include "util/text.h"
 #include "util/timer.h"
 
 /* Seconds. */
@@ -273,17 +274,15 @@ static void print_before(const struct tr_state *last)
 static void print_job_end(const struct tr_keeper *k, const char *how, time_t now)
 {
     time_t end = (time_t)k->state.job_ends;
-    char when[64];
-    struct tm local;
+    char when[TR_TIME_BYTES];
 
     if (k->state.job_ends < 0) {
         if (k->job.id)
             tr_print("> when the job ends is not known: %s\n", how);
         return;
     }
-    if (!localtime_r(&end, &local) || strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local) == 0)
-        return;
-    tr_print("> the job ends at %s, in %.1f minutes (%s)\n", when, difftime(end, now) / 60.0, how);
+    tr_print("> the job ends at %s, in %.1f minutes (%s)\n", tr_time_local(end, when),
+             difftime(end, now) / 60.0, how);
 }
 
 static void find_job_end(struct tr_keeper *k, const struct tr_config *c, struct tr_stop *stop)

@@ -12,6 +12,7 @@
 
 #include "util/file.h"
 #include "util/log.h"
+#include "util/text.h"
 #include "util/timer.h"
 
 /* Seconds. */
@@ -66,17 +67,12 @@ static void describe(const struct holder *h, char *text, size_t size)
 /* For people, and for the sentence of whoever comes second: a failure is no reason to stop. */
 static void write_holder(int fd, const struct tr_job *job)
 {
-    char host[256] = "unknown", since[64];
-    time_t now = time(NULL);
-    struct tm local;
-    char *text;
+    char host[256] = "unknown", since[TR_TIME_BYTES], *text;
 
     gethostname(host, sizeof host - 1);
-    TR_ASSERT(localtime_r(&now, &local));
-    TR_ASSERT(strftime(since, sizeof since, "%Y-%m-%d %H:%M:%S", &local) > 0);
     text = tr_format("job %s\nstep %s\nrestart %" PRId64 "\nhost %s\npid %ld\nsince %s\n",
                      job->id ? job->id : "none", job->step ? job->step : "none", job->restart, host,
-                     (long)getpid(), since);
+                     (long)getpid(), tr_time_local(time(NULL), since));
     if (ftruncate(fd, 0) != 0 || pwrite(fd, text, strlen(text), 0) < 0)
         tr_log(TR_LOG_DEBUG, "the lock cannot say who holds it: %s", strerror(errno));
     free(text);

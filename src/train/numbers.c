@@ -10,6 +10,7 @@
 
 #include "config/option.h"
 #include "util/log.h"
+#include "util/text.h"
 
 enum { SCHEMA = 1 };
 
@@ -32,14 +33,11 @@ static void put_whole(FILE *f, const char *name, int64_t x)
 static void begin_line(FILE *f, const char *kind)
 {
     struct timespec now;
-    char stamp[64] = "";
-    struct tm utc;
+    char stamp[TR_TIME_BYTES];
 
     clock_gettime(CLOCK_REALTIME, &now);
-    if (gmtime_r(&now.tv_sec, &utc))
-        strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &utc);
-    fprintf(f, "{\"schema\": %d, \"kind\": \"%s\", \"time\": \"%s.%03dZ\"", SCHEMA, kind, stamp,
-            (int)(now.tv_nsec / 1000000));
+    fprintf(f, "{\"schema\": %d, \"kind\": \"%s\", \"time\": \"%s.%03dZ\"", SCHEMA, kind,
+            tr_time_utc(now.tv_sec, stamp), (int)(now.tv_nsec / 1000000));
 }
 
 static void end_line(struct tr_numbers *n)

@@ -12,6 +12,7 @@
 
 #include "util/file.h"
 #include "util/log.h"
+#include "util/text.h"
 
 enum { LARGEST = 1 << 26, LINE = 1024 };
 
@@ -52,14 +53,11 @@ static void read_history(struct tr_progress *p)
 static void append(const struct tr_progress *p, time_t now, const char *event)
 {
     const char *job = getenv("SLURM_JOB_ID");
-    char when[64], line[LINE];
-    struct tm local;
+    char when[TR_TIME_BYTES], line[LINE];
     int fd = open(p->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666), n;
 
-    TR_ASSERT(localtime_r(&now, &local));
-    TR_ASSERT(strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local) > 0);
-    n = snprintf(line, sizeof line, "%s\tJob ID: %s\t# GPUs: %d\t%s\n", when, job ? job : "",
-                 p->ranks, event);
+    n = snprintf(line, sizeof line, "%s\tJob ID: %s\t# GPUs: %d\t%s\n", tr_time_local(now, when),
+                 job ? job : "", p->ranks, event);
     TR_ASSERT(n > 0 && n < LINE);
     if (fd < 0 || tr_write_all(fd, line, (size_t)n) != 0)
         tr_log(TR_LOG_WARNING, "a line of %s cannot be written: %s", p->path, strerror(errno));

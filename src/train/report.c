@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "config/option.h"
+#include "util/text.h"
 
 /* A text being written. */
 struct text {
@@ -71,12 +72,9 @@ static void put_field(struct text *t, const char *name, enum notation how, int d
 
 static void put_moment(struct text *t, struct tr_moment now)
 {
-    char when[64];
-    struct tm local;
+    char when[TR_TIME_BYTES];
 
-    TR_ASSERT(localtime_r(&now.seconds, &local));
-    TR_ASSERT(strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local) > 0);
-    put(t, "%s", when);
+    put(t, "%s", tr_time_local(now.seconds, when));
     if (now.micros >= 0)
         put(t, ".%06d", now.micros);
 }

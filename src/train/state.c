@@ -11,8 +11,9 @@
 
 #include "util/file.h"
 #include "util/log.h"
+#include "util/text.h"
 
-enum { LARGEST = 1 << 16, STAMP = 32 };
+enum { LARGEST = 1 << 16 };
 
 static char *path_of(const char *folder)
 {
@@ -38,14 +39,11 @@ static json_t *text_to_json(const char *text)
 
 static json_t *time_to_json(int64_t seconds)
 {
-    time_t t = (time_t)seconds;
-    char stamp[STAMP];
-    struct tm utc;
+    char text[TR_TIME_BYTES];
 
-    if (seconds < 0 || !gmtime_r(&t, &utc) ||
-        strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ", &utc) == 0)
+    if (seconds < 0 || !*tr_time_utc((time_t)seconds, text))
         return json_null();
-    return json_string(stamp);
+    return json_pack("s+", text, "Z");
 }
 
 static int64_t time_of_json(const json_t *value)

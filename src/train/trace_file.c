@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "util/text.h"
+
 /* The tracks.  Those of legs are in the order of the legs. */
 enum track {
     ITERATION,
@@ -78,11 +80,9 @@ static bool is_compute(const struct tr_span *s)
 static void put_stamp(FILE *f, double seconds)
 {
     time_t whole = (time_t)seconds;
-    char text[64];
-    struct tm utc;
+    char text[TR_TIME_BYTES];
 
-    if (gmtime_r(&whole, &utc) && strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &utc) > 0)
-        fprintf(f, "%s.%06dZ", text, (int)(1e6 * (seconds - (double)whole)));
+    fprintf(f, "%s.%06dZ", tr_time_utc(whole, text), (int)(1e6 * (seconds - (double)whole)));
 }
 
 /* A host may have a name that JSON would want to be written otherwise. */

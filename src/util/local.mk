@@ -5,6 +5,7 @@ libtrireme_a_SOURCES += \
 	src/util/log.c src/util/log.h \
 	src/util/rng.c src/util/rng.h \
 	src/util/status.c src/util/status.def src/util/status.h \
+	src/util/text.c src/util/text.h \
 	src/util/thread.c src/util/thread.h \
 	src/util/timer.c src/util/timer.h src/util/timers.def \
 	src/util/trace.c src/util/trace.h \

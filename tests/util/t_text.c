@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "check.h"
+
+#include <stdlib.h>
+
+#include "util/text.h"
+
+/* Moments of a calendar: the leap day of 2000, and what the first moment of all was in India. */
+static void times(void **state)
+{
+    char text[TR_TIME_BYTES];
+
+    (void)state;
+    assert_int_equal(setenv("TZ", "IST-5:30", 1), 0);
+    tzset();
+    assert_string_equal(tr_time_utc(951868799, text), "2000-02-29T23:59:59");
+    assert_string_equal(tr_time_local(951868799, text), "2000-03-01 05:29:59");
+    assert_string_equal(tr_time_utc(0, text), "1970-01-01T00:00:00");
+    assert_string_equal(tr_time_local(0, text), "1970-01-01 05:30:00");
+    assert_string_equal(tr_time_utc(INT64_MAX, text), "");
+    assert_string_equal(tr_time_local(INT64_MAX, text), "");
+}
+
+static void plurals(void **state)
+{
+    (void)state;
+    assert_string_equal(tr_plural(0), "s");
+    assert_string_equal(tr_plural(1), "");
+    assert_string_equal(tr_plural(2), "s");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(times),
+        cmocka_unit_test(plurals),
+    };
+    return run_tap(tests);
+}
