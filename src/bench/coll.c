@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "bench/bench.h"
+#include "util/text.h"
 
 /* What a call is called in nccl-tests, and the factor of its bus bandwidth in a group of n. */
 static const struct call {
@@ -143,7 +144,7 @@ static void head(const struct tr_bench *b, const struct work *w)
         "  #wrong     min     max\n"
         "#        (B)    (elements)                               (us)  (GB/s)  (GB/s) "
         "            (us)    (us)\n",
-        world->size / w->c->size, world->size == w->c->size ? "" : "s", w->c->name, w->c->size,
+        world->size / w->c->size, tr_plural(world->size / w->c->size), w->c->name, w->c->size,
         world->size == w->c->size ? "" : " at the same time", w->c->via->name, b->repeats,
         b->warm_up);
 }

@@ -15,6 +15,7 @@
 #include "data/index.h"
 #include "util/file.h"
 #include "util/log.h"
+#include "util/text.h"
 
 /* Chunks per thread that are encoded while the batch before is written and the next one read: enough
    that threads end a batch at about the same time. */
@@ -333,7 +334,7 @@ static void report(const struct build *b, double seconds)
     seconds = seconds > 1e-6 ? seconds : 1e-6;
     printf("%" PRId64 " bytes read in %.2f s: %s/s, %s tokens/s, %d worker%s\n", b->bytes_read,
            seconds, tr_human_bytes((double)b->bytes_read / seconds, rate),
-           tr_human((double)tokens / seconds, tokens_rate), b->workers, b->workers > 1 ? "s" : "");
+           tr_human((double)tokens / seconds, tokens_rate), b->workers, tr_plural(b->workers));
     printf("to train on it: --data-path %s --vocab-size %d\n", b->outputs[0].prefix, vocab);
     if (b->bad_bytes > 0)
         tr_log(TR_LOG_WARNING,

@@ -8,6 +8,7 @@
 #include "comm/checks.h"
 #include "comm/comm.h"
 #include "util/log.h"
+#include "util/text.h"
 
 struct doctor {
     bool json;
@@ -131,7 +132,7 @@ static void print_node(const struct tr_facts *f, int node)
     char ranks[256];
 
     ranks_text(f, node, ranks, sizeof ranks);
-    printf("  %s: rank%s %s, %.1f GiB of memory", n->host, tr_facts_local(f, node) == 1 ? "" : "s",
+    printf("  %s: rank%s %s, %.1f GiB of memory", n->host, tr_plural(tr_facts_local(f, node)),
            ranks, (double)n->memory / gib);
     if (n->gpus.count > 0)
         printf(", %d x %s with %.1f GiB", n->gpus.count, n->gpus.name, (double)n->gpus.bytes / gib);
@@ -152,8 +153,8 @@ static void print_all(const struct tr_facts *f, const struct tr_finding *list, i
 {
     printf("%s\n", tr_version_text());
     tr_libraries_print(stdout);
-    printf("%d rank%s on %d node%s, started by %s\n", f->ranks, f->ranks == 1 ? "" : "s", f->nodes,
-           f->nodes == 1 ? "" : "s", starter_text(f));
+    printf("%d rank%s on %d node%s, started by %s\n", f->ranks, tr_plural(f->ranks), f->nodes,
+           tr_plural(f->nodes), starter_text(f));
     for (int n = 0; n < f->nodes; n++)
         print_node(f, n);
     printf("checks\n");
@@ -221,7 +222,7 @@ static enum tr_status tell(const struct tr_facts *f, const struct tr_intent *i, 
                : TR_FAIL(TR_ERESOURCE,
                          "%d check%s failed, so training would not start like this: do what the "
                          "line%s with \"fail\" say%s",
-                         failed, failed == 1 ? "" : "s", failed == 1 ? "" : "s",
+                         failed, tr_plural(failed), tr_plural(failed),
                          failed == 1 ? "s" : "");
 }
 

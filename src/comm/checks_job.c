@@ -3,14 +3,10 @@
 #include <string.h>
 
 #include "comm/checks.h"
+#include "util/text.h"
 
 /* Judgements on the whole job: comm/checks.def says what each looks at. */
 static const double GIB = 1024.0 * 1024.0 * 1024.0;
-
-static const char *plural(int n)
-{
-    return n == 1 ? "" : "s";
-}
 
 void tr_judge_ranks(const struct tr_facts *f, const struct tr_intent *i, int node,
                     struct tr_verdict *out)
@@ -41,7 +37,7 @@ void tr_judge_ranks(const struct tr_facts *f, const struct tr_intent *i, int nod
             out,
             "srun started %d tasks and %d rank%s belong together: start one trireme alone "
             "in each srun",
-            job->step_tasks, f->ranks, plural(f->ranks));
+            job->step_tasks, f->ranks, tr_plural(f->ranks));
     if (job->starter == TR_STARTED_ALONE && f->ranks == 1 && job->job_tasks > 1)
         tr_verdict_warn(out,
                         "this job has %d tasks and this is one rank: start all of them with srun "
@@ -76,7 +72,7 @@ void tr_judge_nodes(const struct tr_facts *f, const struct tr_intent *i, int nod
             "NNODES is %d in the environment and ranks are on %d node%s, so what a script "
             "works out from it is for another job: set NNODES=$SLURM_JOB_NUM_NODES, and ask "
             "for the nodes with --nodes=%d",
-            job->nnodes, f->nodes, plural(f->nodes), job->nnodes);
+            job->nnodes, f->nodes, tr_plural(f->nodes), job->nnodes);
     else if (job->job_nodes > f->nodes)
         tr_verdict_warn(
             out,
@@ -167,7 +163,7 @@ void tr_judge_tensor_parallel(const struct tr_facts *f, const struct tr_intent *
         "talk over the network in every layer: say --tensor-model-parallel-size %d, or "
         "start ranks with srun --ntasks-per-node=%d --distribution=block, or insist with "
         "--allow-tensor-parallel-across-nodes",
-        w, least, plural(least), best, most < w ? w : most / w * w);
+        w, least, tr_plural(least), best, most < w ? w : most / w * w);
 }
 
 /* Kinds are compared with the first node that has GPUs. */

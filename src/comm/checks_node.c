@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "comm/checks.h"
+#include "util/text.h"
 
 /* Judgements on one node and its ranks: comm/checks.def says what each looks at. */
-
-static const char *plural(int n)
-{
-    return n == 1 ? "" : "s";
-}
 
 /* In Slurm the words of srun, elsewhere those of mpiexec. */
 static bool by_srun(const struct tr_facts *f)
@@ -34,7 +30,7 @@ static void judge_idle_gpus(const struct tr_facts *f, int ranks, int gpus, struc
             out,
             "the node has %d rank%s for %d GPUs, so %d do nothing: start one rank for each "
             "(in Slurm --ntasks-per-node=%d)",
-            ranks, plural(ranks), gpus, gpus - ranks, gpus);
+            ranks, tr_plural(ranks), gpus, gpus - ranks, gpus);
 }
 
 /* Where each rank sees one GPU alone, only Slurm's number says how many there are. */
@@ -52,7 +48,7 @@ void tr_judge_gpus(const struct tr_facts *f, const struct tr_intent *i, int node
                 out,
                 "the job has %d GPU%s on a node and ranks compute on CPUs, because %s: use "
                 "a trireme and nodes with CUDA, or give the GPUs back and say --backend cpu",
-                given, plural(given),
+                given, tr_plural(given),
                 i->has_cuda ? "the driver shows none"
                             : "this trireme was built without "
                               "CUDA");
@@ -68,7 +64,7 @@ void tr_judge_gpus(const struct tr_facts *f, const struct tr_intent *i, int node
             "the node has %d ranks for %d GPU%s, and each takes one of its own: start fewer "
             "(in Slurm --ntasks-per-node=%d), or let ranks share them with "
             "--gpu-oversubscribe, which is slow",
-            ranks, gpus, plural(gpus), gpus);
+            ranks, gpus, tr_plural(gpus), gpus);
 }
 
 /* The numbers of the first rank of the node that has fewer. */
@@ -96,13 +92,13 @@ void tr_judge_cores(const struct tr_facts *f, const struct tr_intent *i, int nod
             "srun takes no notice of from Slurm 22.05 on: export "
             "SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK before srun, or say srun "
             "--cpus-per-task=%d",
-            has, plural(has), asked, asked);
+            has, tr_plural(has), asked, asked);
     else
         tr_verdict_warn(
             out,
             "a rank may use %d core%s and the job asked for %d (SLURM_CPUS_PER_TASK): say "
             "mpiexec --map-by slot:PE=%d, or --bind-to none",
-            has, plural(has), asked, asked);
+            has, tr_plural(has), asked, asked);
 }
 
 /* Ranks of the node with the same mask as rank r. */
@@ -141,10 +137,10 @@ static void judge_threads(const struct tr_facts *f, const struct tr_intent *i, i
             out,
             "%d ranks take turns on %d core%s: start at most one for each core (in Slurm "
             "--ntasks-per-node=%d), or ask for more cores",
-            n, cores, plural(cores), cores);
+            n, cores, tr_plural(cores), cores);
     else if (threads * n > cores)
         tr_verdict_warn(out, "%d rank%s with %d threads each share %d core%s: say %s%d", n,
-                        plural(n), threads, cores, plural(cores),
+                        tr_plural(n), threads, cores, tr_plural(cores),
                         i->threads > 0 ? "--threads " : "OMP_NUM_THREADS=", fair);
     else if (i->threads == 0 && f->rank[r].omp_threads > 0 && FAR * threads <= fair)
         tr_verdict_warn(out,
@@ -203,7 +199,7 @@ void tr_judge_hyperthreads(const struct tr_facts *f, const struct tr_intent *i, 
             out,
             "%d threads compute on %d core%s, since each core shows itself as several: say "
             "%s--threads %d",
-            busy, cores, plural(cores), by_srun(f) ? "srun --hint=nomultithread, or " : "",
+            busy, cores, tr_plural(cores), by_srun(f) ? "srun --hint=nomultithread, or " : "",
             cores / sharers(f, r) > 0 ? cores / sharers(f, r) : 1);
         return;
     }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "util/status.h"
+#include "util/text.h"
 
 /* More than these are counted, not named. */
 enum { NAMED = 3, WAITING_NAMED = 4 };
@@ -140,7 +141,7 @@ static void add_waiting(struct text *t, const struct tr_post *post, int ranks,
     }
     if (n > WAITING_NAMED)
         add(&names, " and %d more", n - WAITING_NAMED);
-    add(t, "rank%s %s", n == 1 ? "" : "s", list);
+    add(t, "rank%s %s", tr_plural(n), list);
 }
 
 /* Which call the others expect it in: that of the rank which has waited longest. */

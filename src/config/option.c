@@ -9,6 +9,7 @@
 #include "config/words.h"
 #include "util/file.h"
 #include "util/log.h"
+#include "util/text.h"
 
 const char tr_required[] = "";
 
@@ -293,7 +294,7 @@ static enum tr_status parse_option(struct target *to, const struct tr_args *a, i
     if (o->kind == TR_ROW_IGNORED) {
         if (n + (value != NULL) != o->values)
             return TR_FAIL(TR_ECONFIG, "--%s takes %d value%s%s", o->name, o->values,
-                           o->values == 1 ? "" : "s", to->where);
+                           tr_plural(o->values), to->where);
         tr_log_rank0(TR_LOG_WARNING, "--%s has no effect: %s%s", o->name, o->help, to->where);
         return TR_OK;
     }

@@ -9,6 +9,7 @@
 #include "device/cpu_dnnl.h"
 #include "device/cpu_product.h"
 #include "device/host.h"
+#include "util/text.h"
 
 int tr_cpu_thread(void)
 {
@@ -40,7 +41,7 @@ static enum tr_status cpu_open(const struct tr_device_how *how, struct tr_device
     d->scratch = scratch;
     d->dnnl = tr_dnnl_open(d->threads, false);
     snprintf(d->line, sizeof d->line, "cpu: %d thread%s, vectors of %d floats%s%s", d->threads,
-             d->threads == 1 ? "" : "s", (int)LANES, d->dnnl ? ", bf16 products by " : "",
+             tr_plural(d->threads), (int)LANES, d->dnnl ? ", bf16 products by " : "",
              d->dnnl ? tr_dnnl_name(d->dnnl) : "");
     *out = d;
     return TR_OK;

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/text.h"
+
 bool tr_cuda_there(void)
 {
     int n = 0;
@@ -60,7 +62,7 @@ static enum tr_status choose(const struct tr_device_how *how, int there, int *ou
                        "this node has %d GPU%s for %d ranks, and each takes one of its own: start fewer "
                        "(in Slurm --ntasks-per-node=%d), ask for more (--gpus-per-node=%d), or let "
                        "ranks share them with --gpu-oversubscribe, which is slow",
-                       there, there == 1 ? "" : "s", ranks, there, ranks);
+                       there, tr_plural(there), ranks, there, ranks);
     return TR_OK;
 }
 

@@ -3,6 +3,7 @@
 
 #include "config/flops.h"
 #include "plan/parts.h"
+#include "util/text.h"
 
 static const double MIB = 1048576.0;
 
@@ -36,14 +37,14 @@ static void print_head(const struct tr_plan *p, FILE *f)
     fprintf(f,
             "%.2f %c parameters on %d rank%s: TP %d, PP %d, DP %d; global batch %" PRId64
             " = %d micro-batch%s of %" PRId64 " for each replica\n",
-            p->params / (large ? 1e9 : 1e6), large ? 'B' : 'M', s->world, s->world == 1 ? "" : "s",
+            p->params / (large ? 1e9 : 1e6), large ? 'B' : 'M', s->world, tr_plural(s->world),
             s->w, s->p, s->d, s->global_batch, s->micros, s->micros == 1 ? "" : "es",
             s->micro_batch);
     if (p->fewest)
         fprintf(f, "these are the fewest ranks that hold the model: --world-size N plans for N\n");
     if (p->has_machine)
         fprintf(f, "machine %s: %s (%s); %d node%s\n", p->machine.name, p->machine.title,
-                p->machine.date, p->nodes, p->nodes == 1 ? "" : "s");
+                p->machine.date, p->nodes, tr_plural(p->nodes));
 }
 
 /* A row of numbers that each stage has. */
@@ -151,7 +152,7 @@ static void print_others(const struct tr_plan *p, FILE *f)
 static void print_saves(const struct tr_plan_budget *b, FILE *f)
 {
     fprintf(f, "\ncheckpoint: %.3f GB in %d file%s", b->save_bytes / 1e9, b->save_files,
-            b->save_files == 1 ? "" : "s");
+            tr_plural(b->save_files));
     if (b->save_seconds > 0.0)
         fprintf(f, ", %.1f s to write", b->save_seconds);
     if (b->interval > 0)
@@ -170,7 +171,7 @@ static void print_run(const struct tr_plan *p, FILE *f)
     if (p->has_machine)
         fprintf(f, ", %.2f h, %.0f GPU-hours", b->hours, b->gpu_hours);
     if (b->jobs > 0)
-        fprintf(f, ", %" PRId64 " job%s of %.0f min", b->jobs, b->jobs == 1 ? "" : "s",
+        fprintf(f, ", %" PRId64 " job%s of %.0f min", b->jobs, tr_plural(b->jobs),
                 b->job_minutes);
     fputc('\n', f);
     if (b->ramp_hours > 0.0)

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/text.h"
+
 /* What a span is, by the track that it is on (train/trace's tracks), with its colour. */
 enum kind { FORWARD, BACKWARD, MESSAGE, WAIT, GRADIENTS, OPTIMIZER, KINDS };
 static const struct {
@@ -308,7 +310,7 @@ static void draw_legend(const struct tr_timeline *t, int64_t iteration, FILE *f)
     fprintf(f,
             "<text x=\"4\" y=\"18\" font-size=\"14\">Iteration %" PRId64 " on %" PRId64
             " rank%s</text>\n",
-            iteration, t->ranks, t->ranks == 1 ? "" : "s");
+            iteration, t->ranks, tr_plural(t->ranks));
     for (int k = 0; k < KINDS; k++)
         fprintf(f,
                 "<rect x=\"%d\" y=\"26\" width=\"12\" height=\"12\" fill=\"%s\"/>\n"

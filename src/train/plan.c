@@ -6,6 +6,7 @@
 #include "train/links.h"
 #include "train/report.h"
 #include "train/run.h"
+#include "util/text.h"
 
 /* How many ranks to plan for. */
 static int world_of(const struct tr_config *c, int ranks, FILE *f)
@@ -20,7 +21,7 @@ static int world_of(const struct tr_config *c, int ranks, FILE *f)
             "planning for %" PRId64 " rank%s, the fewest that hold the model "
             "(--tensor-model-parallel-size %" PRId64
             " times --pipeline-model-parallel-size %" PRId64 "); --world-size N plans for N\n",
-            model, model == 1 ? "" : "s", c->tensor_model_parallel_size,
+            model, tr_plural(model), c->tensor_model_parallel_size,
             c->pipeline_model_parallel_size);
     return (int)model;
 }
