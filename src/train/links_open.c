@@ -281,6 +281,8 @@ static void warn_idle(const struct tr_run *r)
         {backward, "backward-scale-dims", "backward-compress-method"},
         {forward || backward, "warmup-epochs",
          "forward-compress-method and --backward-compress-method"},
+        {forward || backward, "check-links-interval",
+         "forward-compress-method and --backward-compress-method"},
     };
 
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)

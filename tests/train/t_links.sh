@@ -213,7 +213,8 @@ idle() {
 idle_all() {
     links 2 --forward-bits 3 --warmup-epochs 2 > "$work/idle" 2>&1 &&
         grep -q -e '--forward-bits changes nothing here' "$work/idle" &&
-        grep -q -e '--warmup-epochs changes nothing here' "$work/idle"
+        grep -q -e '--warmup-epochs changes nothing here' "$work/idle" &&
+        grep -q -e '--check-links-interval changes nothing here' "$work/idle"
 }
 check "an option that changes nothing says so" idle
 check "also where nothing is compressed" idle_all
