@@ -393,10 +393,8 @@ void tr_data_close(struct tr_data *x)
         tr_cyclic_close(&x->of[k].cyclic);
     }
     for (int i = 0; x->part && i < x->parts; i++) {
-        for (int k = 0; k < TR_SPLITS; k++) {
+        for (int k = 0; k < TR_SPLITS; k++)
             tr_samples_close(&x->part[i].samples[k]);
-            tr_blocks_close(&x->part[i].blocks[k]);
-        }
         tr_index_close(&x->part[i].index);
         free(x->part[i].prefix);
     }

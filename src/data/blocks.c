@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "data/blocks.h"
 
-#include <stdlib.h>
-
 int64_t tr_blocks_tokens(const struct tr_index *x, int64_t first, int64_t last)
 {
     int64_t tokens = 0;
@@ -21,44 +19,23 @@ int64_t tr_blocks_of(int64_t tokens, int64_t seq)
 void tr_blocks_open(const struct tr_index *x, int64_t first, int64_t last, int64_t seq,
                     int64_t most, struct tr_blocks *out)
 {
-    int64_t begin = 0; /* of the sequence under way, in the stream */
-    int64_t k = 0;
-
-    *out = (struct tr_blocks){.seq = seq, .tokens = tr_blocks_tokens(x, first, last)};
+    *out = (struct tr_blocks){.seq = seq,
+                              .tokens = tr_blocks_tokens(x, first, last),
+                              .before = tr_index_before(x, first)};
     out->count = tr_blocks_of(out->tokens, seq);
     if (most >= 0 && most < out->count)
         out->count = most;
-    if (out->count == 0)
-        return;
-    out->start = malloc((size_t)out->count * sizeof *out->start);
-    if (!out->start)
-        tr_die(TR_ERESOURCE, "no memory left for the places of %lld samples",
-               (long long)out->count);
-    for (int64_t i = first; k < out->count; i++) {
-        int64_t end = begin + tr_index_length(x, i);
-
-        for (; k < out->count && k * seq < end; k++) {
-            out->start[k][0] = i;
-            out->start[k][1] = k * seq - begin;
-        }
-        begin = end;
-    }
-}
-
-void tr_blocks_close(struct tr_blocks *b)
-{
-    free(b->start);
-    *b = (struct tr_blocks){0};
 }
 
 enum tr_status tr_blocks_get(const struct tr_blocks *b, const struct tr_index *x, int64_t k,
                              int64_t limit, int32_t *text)
 {
+    const int64_t begin = b->before + k * b->seq;
     int64_t sequence, offset;
 
     TR_ASSERT(k >= 0 && k < b->count);
-    sequence = b->start[k][0];
-    offset = b->start[k][1];
+    sequence = tr_index_sequence_of(x, begin);
+    offset = begin - tr_index_before(x, sequence);
     for (int64_t need = b->seq + 1; need > 0; sequence++, offset = 0) {
         int64_t rest = tr_index_length(x, sequence) - offset;
 

@@ -55,6 +55,30 @@ int32_t tr_index_length(const struct tr_index *x, int64_t sequence)
     return v;
 }
 
+int64_t tr_index_before(const struct tr_index *x, int64_t sequence)
+{
+    const int64_t byte =
+        sequence < x->sequences ? i64_at(x->pointers, sequence) : (int64_t)x->bin.bytes;
+
+    return byte / x->type_bytes;
+}
+
+int64_t tr_index_sequence_of(const struct tr_index *x, int64_t token)
+{
+    int64_t low = 0, high = x->sequences;
+
+    /* The last sequence that begins at or before the token; empty ones before it begin there too. */
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+
+        if (tr_index_before(x, middle) <= token)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 int64_t tr_index_document(const struct tr_index *x, int64_t document)
 {
     return i64_at(x->starts, document);

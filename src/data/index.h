@@ -74,6 +74,11 @@ void tr_index_close(struct tr_index *x);
 /* Tokens of sequence `sequence`, 0 <= sequence < x->sequences. */
 int32_t tr_index_length(const struct tr_index *x, int64_t sequence);
 
+/* Tokens before sequence `sequence`, 0 <= sequence <= x->sequences; and the sequence that token
+   `token` of the data set lies in, 0 <= token < all of them. */
+int64_t tr_index_before(const struct tr_index *x, int64_t sequence);
+int64_t tr_index_sequence_of(const struct tr_index *x, int64_t token);
+
 /* First sequence of document `document`, 0 <= document <= x->documents; the last gives
    x->sequences. */
 int64_t tr_index_document(const struct tr_index *x, int64_t document);

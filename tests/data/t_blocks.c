@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,6 +99,22 @@ static void assert_text(const int32_t *text, int64_t first, int64_t seq)
         assert_int_equal(text[t], first + t);
 }
 
+/* However many samples there are, they cost no memory. */
+static void no_memory(void **state)
+{
+    struct tr_blocks b;
+    struct tr_index x;
+    size_t before;
+
+    (void)state;
+    assert_ok(tr_index_open(at.prefix, &x));
+    before = mallinfo2().uordblks;
+    tr_blocks_open(&x, 0, DOCUMENTS, 1, -1, &b);
+    assert_int_equal(b.count, TRAIN + VALID + TEST - 1);
+    assert_int_equal(mallinfo2().uordblks, before);
+    tr_index_close(&x);
+}
+
 /* Any length of a sample, any piece of the data set, by arithmetic. */
 static void cut(void **state)
 {
@@ -122,7 +139,6 @@ static void cut(void **state)
                     assert_ok(tr_blocks_get(&b, &x, k, VOCAB, text));
                     assert_text(text, before + k * seq, seq);
                 }
-                tr_blocks_close(&b);
             }
         }
     }
@@ -142,10 +158,8 @@ static void the_first(void **state)
     assert_ok(tr_blocks_get(&b, &x, 4, VOCAB, text));
     assert_text(text, 40, 10);
     assert_fails(TR_EDATA, "45", tr_blocks_get(&b, &x, 4, 45, text));
-    tr_blocks_close(&b);
     tr_blocks_open(&x, 0, 30, 10, 1000, &b);
     assert_int_equal(b.count, 23);
-    tr_blocks_close(&b);
     tr_index_close(&x);
 }
 
@@ -288,6 +302,7 @@ static void made_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(no_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(cut, setup, teardown),
         cmocka_unit_test_setup_teardown(the_first, setup, teardown),
         cmocka_unit_test_setup_teardown(counts, setup, teardown),
