@@ -183,7 +183,7 @@ static enum tr_status check_owner(const struct tr_store *s, const char *path, co
     if (strcmp(h->title, title) != 0)
         return TR_FAIL(TR_EDATA,
                        "%s holds what was remembered of samples for \"%s\", but this is \"%s\"; "
-                       "resume that run with its own options, or without this file",
+                       "resume that run with its own options and data, or without this file",
                        path, h->title, title);
     if (h->bytes != s->how.bytes)
         return TR_FAIL(TR_EDATA,

@@ -60,6 +60,15 @@ void tr_data_close(struct tr_data *x);
 enum tr_status tr_data_count(const struct tr_config *c,
                              struct tr_blocks_known *out) TR_MUST_CHECK;
 
+/*
+ * With --n-epochs: a number that follows from all tokens of all samples of training, and hardly ever is
+ * the same for other ones; whose memory of samples something is.  `s` knows how many there are.  Opens
+ * and closes the data set, of which each rank reads its part; prints nothing.  Collective over `world`,
+ * the same on all ranks.  0 where the options name no data.  TR_EIO or TR_EDATA for a file.
+ */
+enum tr_status tr_data_print(const struct tr_config *c, const struct tr_shape *s,
+                             struct tr_comm *world, uint64_t *out) TR_MUST_CHECK;
+
 /* Samples in the order of a split: at least as many as were wanted, or 0 when none were wanted or
    the split has no documents or no path. */
 int64_t tr_data_size(const struct tr_data *x, enum tr_split split);

@@ -2,6 +2,7 @@
 #include "data/batch_parts.h"
 
 #include <stdlib.h>
+#include <xxhash.h>
 
 #include "util/log.h"
 
@@ -123,6 +124,88 @@ enum tr_status tr_data_count(const struct tr_config *c, struct tr_blocks_known *
         *out = (struct tr_blocks_known){0};
     tr_data_close(x);
     return s;
+}
+
+/* ---- what the text is ---- */
+
+static enum tr_status open_training(const struct tr_config *c, const struct tr_shape *s,
+                                    struct tr_data *x)
+{
+    struct tr_data_mixture *m = &x->of[TR_SPLIT_TRAIN];
+    struct tr_data_part *p;
+
+    x->vocab = s->vocab;
+    if (c->mock_data) {
+        x->mock = tr_mock_open((uint64_t)c->seed, s->vocab, s->eod, s->seq);
+        return TR_OK;
+    }
+    TR_TRY(tr_data_read_paths(c, x));
+    TR_TRY(check_single(x));
+    p = m->part;
+    TR_TRY(tr_index_open(p->prefix, &p->index));
+    TR_TRY(tr_data_bound_part(c, x, p));
+    tr_blocks_open(&p->index, p->bound[0], p->bound[1], s->seq, most_blocks(c, TR_SPLIT_TRAIN),
+                   &p->blocks[TR_SPLIT_TRAIN]);
+    m->size = p->blocks[TR_SPLIT_TRAIN].count;
+    return check_counted(x, s);
+}
+
+/* The sum of one number for each sample, in which its own number is: so ranks share them. */
+static enum tr_status sum_samples(const struct tr_data *x, const struct tr_shape *s,
+                                  const struct tr_comm *world, uint64_t *sum)
+{
+    const struct tr_data_part *p = x->of[TR_SPLIT_TRAIN].part;
+    const int64_t last = s->blocks * (world->rank + 1) / world->size;
+    const size_t bytes = ((size_t)s->seq + 1) * sizeof(int32_t);
+    enum tr_status status = TR_OK;
+    int32_t *text = malloc(bytes);
+
+    if (!text)
+        tr_die(TR_ERESOURCE, "no memory left for a sample of %lld tokens", (long long)s->seq);
+    for (int64_t k = s->blocks * world->rank / world->size; k < last && status == TR_OK; k++) {
+        if (x->mock)
+            tr_mock_sample(x->mock, TR_SPLIT_TRAIN, k, text);
+        else
+            status = tr_blocks_get(&p->blocks[TR_SPLIT_TRAIN], &p->index, k, x->vocab, text);
+        if (status == TR_OK)
+            *sum += XXH3_64bits_withSeed(text, bytes, (XXH64_hash_t)k);
+    }
+    free(text);
+    return status;
+}
+
+static uint64_t sum_ranks(struct tr_comm *world, uint64_t mine)
+{
+    uint64_t *all = calloc((size_t)world->size, sizeof *all), sum = 0;
+
+    if (!all)
+        tr_die(TR_ERESOURCE, "no memory left for the sums of ranks");
+    world->via->gather_all(world, &mine, sizeof mine, all);
+    for (int i = 0; i < world->size; i++)
+        sum += all[i];
+    free(all);
+    return sum;
+}
+
+enum tr_status tr_data_print(const struct tr_config *c, const struct tr_shape *s,
+                             struct tr_comm *world, uint64_t *out)
+{
+    struct tr_data *x;
+    enum tr_status status;
+
+    *out = 0;
+    if (!c->mock_data && c->data_path.count == 0 && c->train_data_path.count == 0)
+        return TR_OK;
+    x = calloc(1, sizeof *x);
+    if (!x)
+        tr_die(TR_ERESOURCE, "no memory left for the data sets");
+    status = open_training(c, s, x);
+    if (status == TR_OK)
+        status = sum_samples(x, s, world, out);
+    tr_data_close(x);
+    TR_TRY(tr_comm_agree(world, status));
+    *out = sum_ranks(world, *out);
+    return TR_OK;
 }
 
 void tr_data_print_epochs(const struct tr_shape *s)

@@ -83,8 +83,8 @@ enum tr_status tr_links_compare_due(struct tr_links *l)
 
 /* ---- checkpoints ---- */
 
-/* Whose memory it is, wherever it is read again: what the numbers of samples and the block of a
-   message depend on.  The codec adds its own parameters. */
+/* Whose memory it is, wherever it is read again: what the numbers of samples, what they are and the
+   block of a message depend on.  The codec adds its own parameters. */
 static void title_of(const struct tr_links *l, int chunk, int k, char *text, size_t size)
 {
     const struct tr_run *r = l->run;
@@ -93,10 +93,10 @@ static void title_of(const struct tr_links *l, int chunk, int k, char *text, siz
     const int64_t layer = tr_shape_first_layer(s, r->grid.at.pp, chunk) +
                           (input ? 0 : tr_shape_layers(s, r->grid.at.pp, chunk));
 
-    snprintf(text, size, "%s before layer %lld of %lld, replica %d of %d, samples %lld of %lld%s",
+    snprintf(text, size, "%s before layer %lld of %lld, replica %d of %d, samples %lld of %lld%s, text %016llx",
              1U << k & TR_LINK_FORWARD ? "activations" : "gradients", (long long)layer,
              (long long)s->layers, r->grid.at.dp, s->d, (long long)s->blocks, (long long)s->seq,
-             s->sequence ? ", rows of a tensor rank" : "");
+             s->sequence ? ", rows of a tensor rank" : "", (unsigned long long)l->text);
 }
 
 /* Both ends of a link remember the same, and so do tensor ranks that have the same message: one of

@@ -324,8 +324,10 @@ enum tr_status tr_links_start(struct tr_run *r)
     if (!l)
         return TR_OK;
     r->traffic.on = true;
-    if (l->remembers)
+    if (l->remembers) {
         TR_TRY(check_backends(l));
+        TR_TRY(tr_data_print(r->config, &r->shape, r->world, &l->text));
+    }
     TR_TRY(tr_comm_agree(r->world, start_ends(l)));
     tell_hosts(l);
     tell(l);

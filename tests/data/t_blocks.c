@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "comm/comm.h"
 #include "data/batch.h"
@@ -273,6 +274,37 @@ static void changed(void **state)
     assert_null(x);
 }
 
+/* The text of the samples has a number, which says that another text is another one. */
+static void printed(void **state)
+{
+    uint64_t print, again, sum = 0;
+
+    (void)state;
+    assert_ok(tr_data_print(&at.config, &at.shape, &at.world, &print));
+    for (int64_t k = 0; k < 23; k++) {
+        int32_t text[11];
+
+        for (int64_t t = 0; t <= 10; t++)
+            text[t] = (int32_t)(10 * k + t);
+        sum += XXH3_64bits_withSeed(text, sizeof text, (XXH64_hash_t)k);
+    }
+    assert_true(print == sum);
+    at.config.data_blocks = at.shape.blocks = 22;
+    assert_ok(tr_data_print(&at.config, &at.shape, &at.world, &again));
+    assert_true(again != print);
+    at.shape.blocks = 21;
+    assert_fails(TR_EDATA, "has 22 samples for training here",
+                 tr_data_print(&at.config, &at.shape, &at.world, &again));
+    assert_ok(tr_config_set(&at.config, "data-path", NULL));
+    assert_ok(tr_data_print(&at.config, &at.shape, &at.world, &again));
+    assert_true(again == 0);
+    at.config.mock_data = true;
+    assert_ok(tr_data_print(&at.config, &at.shape, &at.world, &print));
+    at.config.seed++;
+    assert_ok(tr_data_print(&at.config, &at.shape, &at.world, &again));
+    assert_true(print != 0 && again != print);
+}
+
 /* Mock data: the same text for a sample in each epoch, and nothing to evaluate. */
 static void made_up(void **state)
 {
@@ -311,6 +343,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(for_evaluation, setup, teardown),
         cmocka_unit_test_setup_teardown(no_epochs, setup, teardown),
         cmocka_unit_test_setup_teardown(changed, setup, teardown),
+        cmocka_unit_test_setup_teardown(printed, setup, teardown),
         cmocka_unit_test_setup_teardown(made_up, setup, teardown),
     };
 

@@ -6,7 +6,7 @@
 # sight of each sample; mistakes are sentences.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 35
+plan 38
 
 check "a dataset is built" small_corpus
 
@@ -132,6 +132,29 @@ damaged() {
 check "one that is damaged as well" damaged
 fails "verify names it" 65 "rank-00002-link-0, which should hold what was remembered of samples, has a damaged" \
     verify "$work/damaged/iter_0000012"
+# As many samples of another text: one letter of the first document differs.
+other_text() {
+    sed '1s/0 times/7 times/' "$work/text.txt" > "$work/other.txt" && ! cmp -s "$work/text.txt" "$work/other.txt" &&
+        "$trireme" data build --tokenizer-type bytes --append-eod --split-documents blank-lines \
+            --output-prefix "$work/other" "$work/other.txt" > "$work/build.log" 2>&1 || return 1
+    go_codec="$delta --data-path $work/other_text_document"
+    go_on other_text true
+    other_code=$?
+    go_codec=$delta
+    return $other_code
+}
+check "over another text it goes on" other_text
+check "and remembers nothing of the first" remembered_not other_text \
+    'rank-0000[0-2]-link-0 holds what was remembered of samples for .*, text .* with its own options and data'
+copied() {
+    mkdir "$work/copy" && cp "$work"/corpus_text_document.* "$work/copy" || return 1
+    go_codec="$delta --data-path $work/copy/corpus_text_document --split 91,4,5"
+    go_on copied true && same_end copied && ! grep -q 'no sample is remembered' "$work/copied.log"
+    copied_code=$?
+    go_codec=$delta
+    return $copied_code
+}
+check "a copy elsewhere is the same text, and so are the first samples of a larger share" copied
 go_layout="2 --pipeline-model-parallel-size 2"
 other() { go_on other true && near other && remembered_not other ""; }
 check "in another layout nothing is remembered" other
