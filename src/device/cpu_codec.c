@@ -16,7 +16,10 @@
  * cache; eight such bytes are one word, in which the codes move together in three steps, whatever
  * their width.
  */
-enum { PIECE = 2048, WORDS = PIECE / 8, SLACK = 8 };
+enum { PIECE = 512, WORDS = PIECE / 8, SLACK = 8 };
+
+/* Elements that are looked at together for their scale. */
+enum { SPAN = 2048 };
 
 static int64_t smaller(int64_t a, int64_t b)
 {
@@ -126,8 +129,8 @@ static void scales_of_sums(double *sum, int sums, int64_t columns, double count,
 static void strip_by_largest(const struct tr_tensor *x, const struct block *b, int64_t first,
                              int64_t n, uint16_t *scale)
 {
-    uint32_t wide[PIECE];
-    uint16_t half[PIECE];
+    uint32_t wide[SPAN];
+    uint16_t half[SPAN];
 
     memset(wide, 0, (size_t)n * sizeof *wide);
     memset(half, 0, (size_t)n * sizeof *half);
@@ -185,11 +188,11 @@ static void block_by_squares(const struct tr_tensor *x, const struct block *b, i
 {
     double sum[TR_FIX_SUMS] = {0.0};
     int64_t at = 0;
-    float buffer[PIECE];
+    float buffer[SPAN];
 
     for (int64_t row = 0; row < b->rows[0] * b->rows[1]; row++)
-        for (int64_t k = 0; k < width; k += PIECE) {
-            int64_t n = smaller(width - k, PIECE);
+        for (int64_t k = 0; k < width; k += SPAN) {
+            int64_t n = smaller(width - k, SPAN);
 
             add_squares(tr_cpu_in(x, row_of(b, row) + k, n, buffer), n, at, sum);
             at += n;
@@ -201,15 +204,15 @@ static void block_by_squares(const struct tr_tensor *x, const struct block *b, i
 static void block_by_largest(int threads, const struct tr_tensor *x, const struct block *b,
                              int64_t width, uint16_t *scale)
 {
-    int64_t rows = b->rows[0] * b->rows[1], pieces = (width + PIECE - 1) / PIECE;
+    int64_t rows = b->rows[0] * b->rows[1], pieces = (width + SPAN - 1) / SPAN;
     uint32_t largest = 0;
 
 #pragma omp parallel for reduction(max        \
                                    : largest) \
     num_threads(threads) if (worth(threads, rows * width))
     for (int64_t i = 0; i < rows * pieces; i++) {
-        int64_t k = i % pieces * PIECE;
-        uint32_t here = largest_of_row(x, row_of(b, i / pieces) + k, smaller(width - k, PIECE));
+        int64_t k = i % pieces * SPAN;
+        uint32_t here = largest_of_row(x, row_of(b, i / pieces) + k, smaller(width - k, SPAN));
 
         largest = here > largest ? here : largest;
     }
@@ -243,7 +246,7 @@ static void scales_of_columns(const struct tr_queue *q, const struct tr_tensor *
     const int threads = q->device->threads;
     const bool by_largest = how.scale == TR_SCALE_MAX && how.bits > 1;
     const int64_t fair = (s->d[2] / threads + 64) / 64 * 64;
-    const int64_t strip = smaller(fair, by_largest ? (int64_t)PIECE : (int64_t)STRIP);
+    const int64_t strip = smaller(fair, by_largest ? (int64_t)SPAN : (int64_t)STRIP);
     const int64_t strips = (s->d[2] + strip - 1) / strip;
 
 #pragma omp parallel for num_threads(threads) if (worth(threads, s->n))
@@ -271,8 +274,8 @@ void tr_cpu_fix_scale(struct tr_queue *q, const struct tr_tensor *scale, const s
 }
 
 /* Those of elements first .. first + n - 1. */
-static void scales_at(const struct tr_fix_sizes *s, const struct tr_tensor *scale, int64_t first,
-                      int64_t n, float *out)
+static void find_scales(const struct tr_fix_sizes *s, const struct tr_tensor *scale, int64_t first,
+                        int64_t n, float *out)
 {
     int64_t row = first / s->d[2], k = first % s->d[2];
 
@@ -291,6 +294,43 @@ static void scales_at(const struct tr_fix_sizes *s, const struct tr_tensor *scal
         }
         done += count;
     }
+}
+
+/* Scales as floats.  Where all rows have the same they are made once, from `period` on once more, so
+   that a piece reads its own side by side wherever it begins. */
+struct scales {
+    const struct tr_fix_sizes *size;
+    const struct tr_tensor *scale;
+    const float *row; /* [period + PIECE], or NULL */
+    int64_t period;
+};
+
+enum { MOST_SHARED = 1 << 14 }; /* more of them are read sooner as halves */
+_Static_assert(MOST_SHARED + PIECE <= SCRATCH_FLOATS, "scales of a row are kept in scratch");
+
+static struct scales scales_of(const struct tr_queue *q, const struct tr_fix_sizes *s,
+                               const struct tr_tensor *scale)
+{
+    struct scales r = {.size = s, .scale = scale, .period = s->d[2]};
+    float *row = tr_cpu_scratch(q);
+
+    if (!s->stride[2] || (s->d[0] > 1 && s->stride[0]) || (s->d[1] > 1 && s->stride[1]) ||
+        r.period > MOST_SHARED || s->n < 2 * (r.period + PIECE))
+        return r;
+    tr_cpu_widen(TR_F16, scale->data, r.period, row);
+    for (int64_t k = r.period; k < r.period + PIECE; k++)
+        row[k] = row[k - r.period];
+    r.row = row;
+    return r;
+}
+
+/* Those of a piece, where they lie or in scratch[PIECE]. */
+static const float *scales_at(const struct scales *r, int64_t first, int64_t n, float *scratch)
+{
+    if (r->row)
+        return r->row + first % r->period;
+    find_scales(r->size, r->scale, first, n, scratch);
+    return scratch;
 }
 
 /* ---- codes in words ---- */
@@ -379,17 +419,17 @@ static void codes_of(const float *x, const float *scale, int64_t n, int bits, ui
 void tr_cpu_fix_encode(struct tr_queue *q, const struct tr_tensor *code, const struct tr_tensor *x,
                        const struct tr_tensor *scale, struct tr_fix how)
 {
-    struct tr_fix_sizes s = tr_sizes_fix(x, scale, code, how);
+    const struct tr_fix_sizes s = tr_sizes_fix(x, scale, code, how);
+    const struct scales found = scales_of(q, &s, scale);
     int threads = q->device->threads;
 
 #pragma omp parallel for num_threads(threads) if (worth(threads, s.n))
     for (int64_t i = 0; i < s.n; i += PIECE) {
         int64_t n = smaller(s.n - i, PIECE);
-        float buffer[PIECE], scales[PIECE];
+        float buffer[PIECE], room[PIECE];
+        const float *scales = how.bits > 1 ? scales_at(&found, i, n, room) : NULL;
         uint8_t codes[PIECE], packed[PIECE + SLACK];
 
-        if (how.bits > 1)
-            scales_at(&s, scale, i, n, scales);
         codes_of(tr_cpu_in(x, i, n, buffer), scales, n, how.bits, codes);
         memset(codes + n, 0, (size_t)(-n & 7));
         pack(codes, n, how.bits, packed);
@@ -420,18 +460,19 @@ static void add_values(const float *value, const float *scale, int64_t n, float 
 void tr_cpu_fix_decode(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *code,
                        const struct tr_tensor *scale, struct tr_fix how, bool add)
 {
-    struct tr_fix_sizes s = tr_sizes_fix(y, scale, code, how);
+    const struct tr_fix_sizes s = tr_sizes_fix(y, scale, code, how);
+    const struct scales found = scales_of(q, &s, scale);
     int threads = q->device->threads;
 
 #pragma omp parallel for num_threads(threads) if (worth(threads, s.n))
     for (int64_t i = 0; i < s.n; i += PIECE) {
         int64_t n = smaller(s.n - i, PIECE);
-        float buffer[PIECE], scales[PIECE], values[PIECE], *to;
+        float buffer[PIECE], room[PIECE], values[PIECE], *to;
+        const float *scales = scales_at(&found, i, n, room);
         uint8_t codes[PIECE], packed[PIECE + SLACK];
 
         memcpy(packed, tr_u8(code) + i / 8 * how.bits, (size_t)((n * how.bits + 7) / 8));
         unpack(packed, n, how.bits, codes);
-        scales_at(&s, scale, i, n, scales);
         to = add ? tr_cpu_in(y, i, n, buffer) : tr_cpu_out(y, i, buffer);
         values_of(codes, scales, n, how.bits, add ? values : to);
         if (add)
