@@ -201,6 +201,7 @@ static void heading(struct tr_comm *world)
     struct tr_launch launch;
 
     tr_launch_read(world, &launch);
+    tr_launch_release(&launch);
     if (world->rank != 0)
         return;
     printf("%d rank%s of one thread on %d core%s%s; times in ms\n", world->size,

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "util/half.h"
 #include "util/log.h"
@@ -28,18 +27,16 @@ static void *need(size_t count, size_t bytes)
 
 void tr_bench_open(struct tr_bench *b, struct tr_run *run)
 {
-    char mine[TR_HOST_BYTES] = "";
-
-    *b = (struct tr_bench){.run = run, .warm_up = 1, .repeats = 5, .rows = json_array()};
-    b->host = need((size_t)run->world->size, sizeof *b->host);
-    gethostname(mine, sizeof mine - 1);
-    run->world->via->gather_all(run->world, mine, sizeof mine, b->host);
+    *b = (struct tr_bench){.run = run,
+                           .warm_up = 1,
+                           .repeats = 5,
+                           .host = run->launch.host,
+                           .rows = json_array()};
 }
 
 void tr_bench_close(struct tr_bench *b)
 {
     json_decref(b->rows);
-    free(b->host);
     memset(b, 0, sizeof *b);
 }
 

@@ -21,13 +21,12 @@ struct tr_bench {
     int warm_up, repeats;
     bool quiet; /* no tables: the caller prints the rows as JSON */
 
-    char (*host)[TR_HOST_BYTES]; /* [world] of each rank; owned */
+    char (*host)[TR_HOST_BYTES]; /* [world] of each rank; of the run */
     json_t *rows;     /* one object for each line of the tables; owned; the same on all ranks */
     double write_gbs; /* of the latest tr_bench_io(); 0 before */
     int64_t results, wrong; /* numbers that were compared, and that were not as they must be */
 };
 
-/* Collective. */
 void tr_bench_open(struct tr_bench *b, struct tr_run *run);
 void tr_bench_close(struct tr_bench *b);
 

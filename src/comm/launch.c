@@ -57,9 +57,13 @@ void tr_launch_read(struct tr_comm *world, struct tr_launch *out)
     memset(out, 0, sizeof *out);
     out->cores = CPU_COUNT(&mine.cpus);
     out->omp_threads = mine.omp_threads;
+    out->host = calloc((size_t)world->size, sizeof *out->host);
+    if (!out->host)
+        tr_die(TR_ERESOURCE, "no memory left for the list of hosts");
     for (int r = 0; r < world->size; r++) {
         int first = 0;
 
+        memcpy(out->host[r], all[r].host, sizeof all[r].host);
         while (strcmp(all[first].host, all[r].host) != 0)
             first++;
         if (first == r && strcmp(all[r].host, mine.host) == 0)
@@ -72,6 +76,12 @@ void tr_launch_read(struct tr_comm *world, struct tr_launch *out)
         out->sharers += CPU_EQUAL(&all[r].cpus, &mine.cpus) != 0;
     }
     free(all);
+}
+
+void tr_launch_release(struct tr_launch *l)
+{
+    free(l->host);
+    l->host = NULL;
 }
 
 int tr_launch_threads(const struct tr_launch *l)

@@ -15,10 +15,12 @@ struct tr_launch {
     int cores;                  /* in the affinity mask of this process */
     int sharers;                /* ranks of this host with that very mask: 1 when ranks are bound */
     int omp_threads;            /* OMP_NUM_THREADS; 0 where it is not set */
+    char (*host)[TR_HOST_BYTES]; /* [ranks of the world]; owned */
 };
 
 /* Collective over `world`. */
 void tr_launch_read(struct tr_comm *world, struct tr_launch *out);
+void tr_launch_release(struct tr_launch *l);
 
 /* Threads that a rank should work with: OMP_NUM_THREADS where it is set, else its cores shared fairly
    among those that share them, at least 1. */

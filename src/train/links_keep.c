@@ -37,6 +37,7 @@ static int rank_of(const struct tr_run *r, int stage)
 static enum tr_status differ(const struct tr_links *l, int from, int to, const char *what)
 {
     const struct tr_run *r = l->run;
+    const int sender = rank_of(r, from), receiver = rank_of(r, to);
 
     return TR_FAIL(
         TR_EDATA,
@@ -44,8 +45,8 @@ static enum tr_status differ(const struct tr_links *l, int from, int to, const c
         "%s and rank %d on %s) differ in what they sent or remember of %s, so what arrives is "
         "no longer what was meant: go on from the last checkpoint, and look at the memory and "
         "the network of these hosts if it happens again",
-        (long long)r->iteration, from, to, rank_of(r, from), l->host[from], rank_of(r, to),
-        l->host[to], what);
+        (long long)r->iteration, from, to, sender, r->launch.host[sender], receiver,
+        r->launch.host[receiver], what);
 }
 
 /* The chunk behind `chunk` of a stage is the same of the next, or the next of the first. */

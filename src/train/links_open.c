@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "util/log.h"
 
@@ -108,6 +107,8 @@ enum tr_status tr_links_open(struct tr_run *r)
     l->run = r;
     l->flights = r->train_list.overlap && r->shape.k > 1 ? TR_FLIGHTS : 1;
     l->end = need((size_t)r->shape.k, sizeof *l->end);
+    l->mine = need((size_t)r->shape.k * TR_LEGS, sizeof *l->mine);
+    l->all = need((size_t)(r->shape.k * TR_LEGS * r->shape.p), sizeof *l->all);
     l->sample = need((size_t)samples_of_step(r), sizeof *l->sample);
     for (int chunk = 0; chunk < r->shape.k; chunk++) {
         for (int k = 0; k < TR_LEGS; k++) {
@@ -140,7 +141,6 @@ void tr_links_close(struct tr_links *l)
     free(l->sample);
     free(l->mine);
     free(l->all);
-    free(l->host);
     l->run->links = NULL;
     free(l);
 }
@@ -208,19 +208,6 @@ static enum tr_status start_ends(struct tr_links *l)
             if (l->end[chunk][k].codec)
                 TR_TRY(l->end[chunk][k].codec->on->start(l->end[chunk][k].codec));
     return TR_OK;
-}
-
-static void tell_hosts(struct tr_links *l)
-{
-    struct tr_comm *pp = &l->run->grid.pp;
-    const size_t ends = (size_t)l->run->shape.k * TR_LEGS;
-    char host[TR_HOST_BYTES] = "";
-
-    l->mine = need(ends, sizeof *l->mine);
-    l->all = need(ends * (size_t)pp->size, sizeof *l->all);
-    l->host = need((size_t)pp->size, sizeof *l->host);
-    gethostname(host, sizeof host - 1);
-    pp->via->gather_all(pp, host, sizeof host, l->host);
 }
 
 /* ---- what is said at the start ---- */
@@ -329,7 +316,6 @@ enum tr_status tr_links_start(struct tr_run *r)
         TR_TRY(tr_data_print(r->config, &r->shape, r->world, &l->text));
     }
     TR_TRY(tr_comm_agree(r->world, start_ends(l)));
-    tell_hosts(l);
     tell(l);
     return TR_OK;
 }

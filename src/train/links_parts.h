@@ -29,7 +29,6 @@ struct tr_links {
     bool remembers;              /* an end does, */
     uint64_t text;               /* and of this: tr_data_print() */
     uint64_t *mine, *all;        /* fingerprints: [K * TR_LEGS], and of P stages; owned */
-    char (*host)[TR_HOST_BYTES]; /* [P] of the stages; owned */
     struct tr_ckpt_beside beside;
 };
 

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "ckpt/rank.h"
 #include "dp/cocktail.h"
@@ -299,17 +298,16 @@ double tr_replicas_settle(struct tr_replicas *x, struct tr_optim_result *found)
 struct print {
     uint64_t print;
     int64_t rank;
-    char host[TR_HOST_BYTES];
 };
 
 static enum tr_status compare(struct tr_replicas *x)
 {
     struct tr_run *r = x->run;
     struct tr_comm *dp = &r->grid.dp;
-    struct print mine = {tr_cocktail_print(x->cocktail, &r->queue), r->world->rank, ""}, *all;
+    struct print mine = {tr_cocktail_print(x->cocktail, &r->queue), r->world->rank}, *all;
+    char(*host)[TR_HOST_BYTES] = r->launch.host;
     enum tr_status s = TR_OK;
 
-    gethostname(mine.host, sizeof mine.host - 1);
     all = calloc((size_t)dp->size, sizeof *all);
     if (!all)
         tr_die(TR_ERESOURCE, "no memory left to compare replicas");
@@ -322,8 +320,8 @@ static enum tr_status compare(struct tr_replicas *x)
                 "differ in the reference that all must have alike, so what they exchange no "
                 "longer means the same: go on from the last checkpoint, and look at the memory "
                 "and the network of these hosts if it happens again",
-                (long long)r->iteration, i, (long long)all[i].rank, all[i].host,
-                (long long)all[0].rank, all[0].host);
+                (long long)r->iteration, i, (long long)all[i].rank, host[all[i].rank],
+                (long long)all[0].rank, host[all[0].rank]);
     free(all);
     return s;
 }

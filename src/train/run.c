@@ -522,5 +522,6 @@ void tr_run_close(struct tr_run *r)
     tr_share_close(&r->share);
     if (r->device)
         r->queue.on->close(r->device);
+    tr_launch_release(&r->launch);
     memset(r, 0, sizeof *r);
 }

@@ -125,7 +125,7 @@ static void tell_split_table(struct tr_tell *t, int level, int iterations)
     const struct tr_split_times times = {
         .ranks = ranks,
         .seconds = t->seconds,
-        .host = (const char(*)[TR_HOST_BYTES])t->host,
+        .host = (const char(*)[TR_HOST_BYTES])t->run->launch.host,
         .scratch = t->seconds + (ptrdiff_t)ranks * TR_TIMERS,
     };
     const int count = tr_timers_of_split(timers, level);
@@ -270,7 +270,7 @@ static bool wants_tflops(const struct tr_config *c)
 void tr_tell_open(struct tr_tell *t, struct tr_run *run, bool split)
 {
     const struct tr_config *c = run->config;
-    char text[TR_REPORT_BYTES], host[TR_HOST_BYTES] = "";
+    char text[TR_REPORT_BYTES];
 
     *t = (struct tr_tell){
         .run = run,
@@ -284,9 +284,6 @@ void tr_tell_open(struct tr_tell *t, struct tr_run *run, bool split)
 
         t->seconds = room(ranks * (TR_TIMERS + 1), sizeof *t->seconds);
         t->table = room(TR_TIMERS_BYTES(ranks), 1);
-        t->host = room(ranks, sizeof *t->host);
-        gethostname(host, sizeof host - 1);
-        run->world->via->gather_all(run->world, host, sizeof host, t->host);
     }
     if (wants_tflops(c)) {
         tr_report_formula(text, sizeof text,
@@ -299,7 +296,6 @@ void tr_tell_close(struct tr_tell *t)
 {
     free(t->seconds);
     free(t->table);
-    free(t->host);
     memset(t, 0, sizeof *t);
 }
 

@@ -24,7 +24,6 @@ struct tr_tell {
     bool split;                 /* what of the transfers was waiting is told */
     double *seconds;            /* [world * (TR_TIMERS + 1)] for a table, or NULL; owned */
     char *table;                /* [TR_TIMERS_BYTES(world)] its text; owned */
-    char (*host)[TR_HOST_BYTES];        /* [world] of each rank, for a table; owned */
 };
 
 /* Is what happens every `interval` iterations due after `iteration`?  Never if that is not positive. */
