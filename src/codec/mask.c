@@ -5,7 +5,10 @@
 
 static int64_t step_of(const struct tr_mask_how *how)
 {
-    return (int64_t)(1.0 / how->ratio);
+    const double step = 1.0 / how->ratio;
+
+    /* Beyond any vector; more may be no int64_t. */
+    return step < 9.0e15 ? (int64_t)step : (int64_t)9.0e15;
 }
 
 int64_t tr_mask_count(const struct tr_mask_how *how, int64_t n)
