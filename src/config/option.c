@@ -305,7 +305,8 @@ static enum tr_status parse_option(struct target *to, const struct tr_args *a, i
         return TR_OK;
     }
     if (!n && !value)
-        return TR_FAIL(TR_ECONFIG, "--%s needs a value: %s%s", o->name, o->help, to->where);
+        return TR_FAIL(TR_ECONFIG, "--%s needs a value: %s%s", o->name,
+                       o->help + strspn(o->help, "+ "), to->where); /* '+' is for tables */
     if (o->type == TR_OPT_WORDS)
         unset(o, to->base);
     if (value)

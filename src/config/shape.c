@@ -199,7 +199,7 @@ static enum tr_status shape_precision(const struct tr_config *c, struct tr_shape
     if (c->fp16 && c->bf16)
         return TR_FAIL(TR_ECONFIG, "--fp16 and --bf16 are two types for the same numbers: give one "
                                    "of them");
-    if (!c->fp16 && c->loss_scale > TR_UNSET_REAL)
+    if (!c->fp16 && c->loss_scale > 0.0)
         return TR_FAIL(
             TR_ECONFIG,
             "--loss-scale %g keeps small gradients of fp16 from vanishing, and %s has no "

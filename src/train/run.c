@@ -115,7 +115,7 @@ static void open_scaler(struct tr_run *r)
 
     if (!c->fp16)
         tr_scaler_init_static(&r->scaler, 1.0);
-    else if (c->loss_scale > TR_UNSET_REAL)
+    else if (c->loss_scale > 0.0)
         tr_scaler_init_static(&r->scaler, c->loss_scale);
     else
         tr_scaler_init_dynamic(&r->scaler, c->initial_loss_scale, c->min_loss_scale,

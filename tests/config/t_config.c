@@ -174,6 +174,8 @@ static void bad_values(void **state)
         {"--adam-eps 0", "above 0"},
         {"--lr", "--lr needs a value: largest learning rate"},
         {"--lr --seed 3", "--lr needs a value"},
+        {"--slow-rate", "--slow-rate needs a value: Gbit/s of each rank's link"},
+        {"--loss-scale -1", "--loss-scale: '-1' will not do: give a number of at least 0"},
         {"--data-path --seed 3", "--data-path needs a value"},
         {"--memory-plan=on", "--memory-plan takes no value"},
         {"--no-overlap-grad-reduce=1", "takes no value"},

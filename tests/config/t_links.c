@@ -107,11 +107,13 @@ static void mistakes(void **state)
 #define FIX STAGES "--train-iters 10 --forward-compress-method fixpoint "
     assert_refused(FIX "--forward-bits 9", "--forward-bits 9: codes have 1 to 8 bits");
     assert_refused(FIX "--forward-bits 0", "--forward-bits 0: codes have 1 to 8 bits");
+    assert_refused(FIX "--forward-bits -1", "--forward-bits -1: codes have 1 to 8 bits");
     assert_refused(STAGES "--train-iters 10 --backward-compress-method fixpoint --backward-bits 16",
                    "--backward-bits 16: codes have 1 to 8 bits");
     assert_refused(FIX "--forward-scale-dims 3", "'3' is no list of dimensions");
     assert_refused(FIX "--forward-scale-dims 0 -1", "'-1' is no list of dimensions");
     assert_refused(FIX "--forward-scale-dims 01", "'01' is no list of dimensions");
+    assert_refused(FIX "--forward-scale-dims ()", "--forward-scale-dims names no dimension");
     assert_refused(FIX "--forward-scale-dims all", "'all' is no list of dimensions");
     assert_refused(FIX "--warmup-epochs 2", "--warmup-epochs 2 counts passes over the data");
     assert_refused("--train-iters 10 --forward-compress-method fixpoint", "there is one stage");
@@ -120,6 +122,8 @@ static void mistakes(void **state)
                    "give --n-epochs, or --forward-compress-method fixpoint");
     assert_refused(EPOCHS "--forward-compress-method delta-lowbits --forward-bits-act 3",
                    "--forward-bits-act 3: what delta-lowbits remembers has 2, 4 or 8 bits");
+    assert_refused(EPOCHS "--forward-compress-method delta-lowbits --forward-bits-act 0",
+                   "--forward-bits-act 0: what delta-lowbits remembers has 2, 4 or 8 bits");
     assert_refused(EPOCHS "--forward-compress-method delta --max-activation-cache-size 99",
                    "less than the 100 samples that a replica trains on");
     assert_refused(EPOCHS "--forward-compress-method delta --warmup-epochs 5",

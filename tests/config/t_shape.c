@@ -259,11 +259,26 @@ static void apart(void **state)
     assert_false(s.apart);
     assert_fails(TR_ECONFIG, "--quant-bits 16",
                  shape("--dp-mode cocktail_sgd --quant-bits 16", 32, &s));
+    assert_fails(TR_ECONFIG, "--quant-bits 0: a number is sent in 1 to 8 bits",
+                 shape("--dp-mode cocktail_sgd --quant-bits 0", 32, &s));
+    assert_fails(TR_ECONFIG, "--quant-bits -1: a number is sent in 1 to 8 bits",
+                 shape("--dp-mode cocktail_sgd --quant-bits -1", 32, &s));
     assert_fails(TR_ECONFIG, "--train-warmup-steps says", shape("--train-warmup-steps 3", 32, &s));
     assert_fails(TR_ECONFIG, "--topk-ratio says", shape("--dp-mode local --topk-ratio .1", 32, &s));
     assert_fails(TR_ECONFIG, "--no-overlap-round says", shape("--no-overlap-round", 32, &s));
     assert_fails(TR_ECONFIG, "remove one",
                  shape("--dp-mode local --use-distributed-optimizer", 32, &s));
+}
+
+/* CocktailSGD says 0 for a loss scale that is dynamic. */
+static void loss_scales(void **state)
+{
+    struct tr_shape s;
+
+    (void)state;
+    assert_ok(shape("--fp16 --loss-scale 128", 16, &s));
+    assert_ok(shape("--loss-scale 0", 16, &s));
+    assert_fails(TR_ECONFIG, "--loss-scale 128 keeps", shape("--loss-scale 128", 16, &s));
 }
 
 static void networks(void **state)
@@ -650,7 +665,8 @@ int main(void)
         cmocka_unit_test(known_run),     cmocka_unit_test(padded_vocabulary),
         cmocka_unit_test(batches),       cmocka_unit_test(default_batch),
         cmocka_unit_test(chunks),        cmocka_unit_test(groups), cmocka_unit_test(bad_chunks),
-        cmocka_unit_test(replicas),      cmocka_unit_test(apart), cmocka_unit_test(networks),
+        cmocka_unit_test(replicas),      cmocka_unit_test(apart),
+        cmocka_unit_test(networks),      cmocka_unit_test(loss_scales),
         cmocka_unit_test(bad_layout),    cmocka_unit_test(bad_rates),
         cmocka_unit_test(missing),       cmocka_unit_test(vocabulary),
         cmocka_unit_test(sample_based),  cmocka_unit_test(other_rates),
