@@ -63,20 +63,27 @@ int64_t tr_index_before(const struct tr_index *x, int64_t sequence)
     return byte / x->type_bytes;
 }
 
-int64_t tr_index_sequence_of(const struct tr_index *x, int64_t token)
+/* The last of `count` things that begins at or before `at`; empty ones before it begin there too. */
+static int64_t last_before(const struct tr_index *x,
+                           int64_t (*begin)(const struct tr_index *x, int64_t i), int64_t count,
+                           int64_t at)
 {
-    int64_t low = 0, high = x->sequences;
+    int64_t low = 0, high = count;
 
-    /* The last sequence that begins at or before the token; empty ones before it begin there too. */
     while (high - low > 1) {
         int64_t middle = low + (high - low) / 2;
 
-        if (tr_index_before(x, middle) <= token)
+        if (begin(x, middle) <= at)
             low = middle;
         else
             high = middle;
     }
     return low;
+}
+
+int64_t tr_index_sequence_of(const struct tr_index *x, int64_t token)
+{
+    return last_before(x, tr_index_before, x->sequences, token);
 }
 
 int64_t tr_index_document(const struct tr_index *x, int64_t document)
@@ -86,19 +93,7 @@ int64_t tr_index_document(const struct tr_index *x, int64_t document)
 
 int64_t tr_index_document_of(const struct tr_index *x, int64_t sequence)
 {
-    int64_t low = 0, high = x->documents;
-
-    /* The last document that begins at or before the sequence; empty ones before it begin there
-       too. */
-    while (high - low > 1) {
-        int64_t middle = low + (high - low) / 2;
-
-        if (tr_index_document(x, middle) <= sequence)
-            low = middle;
-        else
-            high = middle;
-    }
-    return low;
+    return last_before(x, tr_index_document, x->documents, sequence);
 }
 
 /* Token i of an array of the given type; one that is not in 32 bits of int64_t stays so. */
