@@ -28,6 +28,7 @@
 
 #include "bench_run.h"
 #include "train/step.h"
+#include "util/text.h"
 
 enum { WARM_UP = 1, REPEATS = 3, MOST = 1000, LAYERS = 8, CALIBRATIONS = 9 };
 
@@ -205,7 +206,7 @@ static void heading(struct tr_comm *world)
     if (world->rank != 0)
         return;
     printf("%d rank%s of one thread on %d core%s%s; times in ms\n", world->size,
-           world->size == 1 ? "" : "s", cores_of(&launch), cores_of(&launch) == 1 ? "" : "s",
+           tr_plural(world->size), cores_of(&launch), tr_plural(cores_of(&launch)),
            cores_of(&launch) < world->size ? ", so that ranks wait for cores" : "");
     printf("%-12s %2s %2s %2s %5s %8s %8s %9s %9s %9s %6s %7s %7s\n", "schedule", "P", "M", "K",
            "ticks", "forward", "backward", "ideal", "shared", "step", "ratio", "bubble", "found");
