@@ -63,7 +63,7 @@ int64_t tr_index_before(const struct tr_index *x, int64_t sequence)
     return byte / x->type_bytes;
 }
 
-/* The last of `count` things that begins at or before `at`; empty ones before it begin there too. */
+/* The last of `count` that begins at or before `at`; empty ones before it begin there too. */
 static int64_t last_before(const struct tr_index *x,
                            int64_t (*begin)(const struct tr_index *x, int64_t i), int64_t count,
                            int64_t at)

@@ -10,9 +10,9 @@ const char *tr_plural(int64_t n);
 
 enum { TR_TIME_BYTES = 64 };
 
-/* A moment as people read it, in the time zone of this process: 2026-11-20 14:19:03; and as programs do, in
-   UTC and with no zone behind it: 2026-11-20T14:19:03.  Both return `text`, which is empty where no
-   calendar has the moment. */
+/* A moment as people read it, in the time zone of this process: 2026-11-20 14:19:03; and as programs
+   do, in UTC and with no zone behind it: 2026-11-20T14:19:03.  Both return `text`, which is empty
+   where no calendar has the moment. */
 const char *tr_time_local(time_t when, char text[TR_TIME_BYTES]);
 const char *tr_time_utc(time_t when, char text[TR_TIME_BYTES]);
 
