@@ -57,9 +57,7 @@ struct tr_pending {
     int count;
     void *request[TR_MAX_REQUESTS]; /* the transport's own handles */
     int peers, peer[TR_MAX_LEGS]; /* of an exchange: the ranks at the other ends */
-    void *scratch;              /* the transport's own; of a reduce-scatter under way also: */
-    struct tr_tensor out;       /*   where its result goes */
-    enum tr_redop op;           /*   and which it is */
+    void *scratch;              /* the transport's own */
 };
 
 struct tr_transport {
@@ -80,8 +78,8 @@ struct tr_transport {
     void (*release)(struct tr_comm *c);
 
     /* inout (any type but integers) = sum or maximum over the ranks, the same bits on all of them and
-       in every run with the same operands, ranks and shapes.  Halves are added in float, and rounded
-       at the end or after each sum of two. */
+       in every run with the same operands, ranks and shapes, started or not, and wherever the ranks are.
+       Halves are added in float, and rounded at the end or after each sum of two. */
     void (*allreduce)(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
                       enum tr_redop op);
     /* The same, under way while the caller computes (comm/mover.h); poll() helps it along and says

@@ -7,6 +7,7 @@ libtrireme_a_SOURCES += \
 	src/comm/grid.c src/comm/grid.h \
 	src/comm/launch.c src/comm/launch.h src/comm/leftovers.def \
 	src/comm/mpi.c src/comm/mpi_call.c src/comm/mpi_group.h \
+	src/comm/mpi_slices.c src/comm/mpi_slices.h src/comm/mpi_sum.c \
 	src/comm/mover.c src/comm/mover.h \
 	src/comm/node.c src/comm/node.h \
 	src/comm/reduce.c src/comm/reduce.h \

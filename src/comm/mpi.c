@@ -4,11 +4,13 @@
 #include <stdlib.h>
 
 #include "comm/mpi_group.h"
+#include "comm/mpi_slices.h"
 #include "comm/reduce.h"
 #include "util/log.h"
 
 /* The world, for what happens when this process ends the job. */
 static struct tr_mpi_group *the_world;
+static MPI_Group neighbours; /* the ranks of this node */
 static bool crowded;
 
 /* ---- groups ---- */
@@ -67,10 +69,12 @@ static void *need(size_t count, size_t bytes, const char *group)
     return p;
 }
 
-/* Which ranks of the world are in the group. */
+/* Which ranks of the world are in the group, and whether one node has all of them: each finds the same,
+   for who is alone on a node misses the others. */
 static void find_members(struct tr_mpi_group *g, int size, const char *name)
 {
     int *rank = need((size_t)size, sizeof *rank, name);
+    int *place = need((size_t)size, sizeof *place, name);
     MPI_Group here, everywhere;
 
     for (int i = 0; i < size; i++)
@@ -79,12 +83,25 @@ static void find_members(struct tr_mpi_group *g, int size, const char *name)
     MPI_Comm_group(g->comm, &here);
     MPI_Comm_group(MPI_COMM_WORLD, &everywhere);
     MPI_Group_translate_ranks(here, size, rank, everywhere, g->world);
+    MPI_Group_translate_ranks(here, size, rank, neighbours, place);
     MPI_Group_free(&here);
     MPI_Group_free(&everywhere);
-    for (int i = 0; i < size; i++)
+    for (int i = 0; i < size; i++) {
         rank[i] = g->world[i];
+        g->spread = g->spread || place[i] == MPI_UNDEFINED;
+    }
     g->members = tr_members_of(rank, size);
+    free(place);
     free(rank);
+}
+
+static void find_neighbours(void)
+{
+    MPI_Comm node;
+
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_group(node, &neighbours);
+    MPI_Comm_free(&node);
 }
 
 /* Make *out the group behind `comm`, and own it.  Between enter() and leave() of another. */
@@ -147,6 +164,7 @@ static void move(void *ctx)
 
     for (int i = 0, found; i < LOOKS; i++)
         MPI_Iprobe(MPI_ANY_SOURCE, TR_MPI_TAG + 1, g->comm, &found, MPI_STATUS_IGNORE);
+    tr_mpi_slices_move();
 }
 
 static void tick(void *ctx)
@@ -183,6 +201,7 @@ enum tr_status tr_comm_mpi_start(struct tr_comm *world)
     tr_on_die(take_all_along);
     /* A group of our own, since libraries use the world; all others inherit the error handler. */
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    find_neighbours();
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     wrap(comm, NULL, world);
     the_world = tr_mpi_group(world);
@@ -206,6 +225,7 @@ void tr_comm_mpi_stop(struct tr_comm *world)
     the_world = NULL;
     tr_mpi_release(world);
     tr_watch_close(watch);
+    MPI_Group_free(&neighbours);
     tr_on_die(NULL);
     MPI_Finalize();
 }

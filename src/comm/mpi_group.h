@@ -11,7 +11,7 @@
 
 /*
  * What the parts of the transport "mpi" share; internal to comm/.  mpi.c makes groups, mpi_call.c moves
- * data.
+ * data, mpi_sum.c what is added up or gathered, large slices of that by mpi_slices.c.
  *
  * MPI counts in int.  A message of more than TR_MPI_WHOLE bytes goes as many blocks of TR_MPI_BLOCK
  * bytes and a remainder, an all-reduce of more than TR_MPI_WHOLE elements in parts.  tests/comm
@@ -23,8 +23,9 @@
 #endif
 
 /* All messages of exchanges have the same tag: MPI does not let messages between two ranks overtake.  Those
-   that a blocking call sends must not be taken for them; and nobody sends TR_MPI_TAG + 1. */
-enum { TR_MPI_TAG = 1, TR_MPI_TAG_GATHER = 3 };
+   that a blocking call sends must not be taken for them; and nobody sends TR_MPI_TAG + 1.  From
+   TR_MPI_TAG_SLICES on each reduce-scatter or all-gather has its own. */
+enum { TR_MPI_TAG = 1, TR_MPI_TAG_GATHER = 3, TR_MPI_TAG_SLICES = 16 };
 
 struct tr_mpi_scratch;
 
@@ -32,11 +33,12 @@ struct tr_mpi_group {
     MPI_Comm comm;
     MPI_Datatype block; /* TR_MPI_BLOCK bytes */
     MPI_Op half[2][2];  /* [bf16][maximum]: MPI has no halves, so they are ours */
-    struct tr_mpi_scratch *idle;
+    struct tr_mpi_scratch *idle[2]; /* without contents, with */
     struct tr_mover *mover; /* of the process, */
     struct tr_watch *watch; /*   like this */
     int *world;             /* the rank in the world of each rank of the group */
     struct tr_members members;
+    bool spread;            /* its ranks are on more than one node */
     bool *crowded;          /* of the process, too: tr_comm_mpi_crowded() */
 };
 
@@ -61,12 +63,37 @@ enum tr_status tr_mpi_split(struct tr_comm *from, int color, int key, const char
                             struct tr_comm *out) TR_MUST_CHECK;
 void tr_mpi_release(struct tr_comm *c);
 
-/* mpi_call.c: the table, and what its calls kept. */
+/* mpi_call.c: the table, */
 extern const struct tr_transport tr_mpi_transport;
-void tr_mpi_free_scratch(struct tr_mpi_group *g);
 
 /* All ranks of the group have come; `call` is static.  Before calls of MPI that wait for them and cannot be
    polled. */
 void tr_mpi_meet(struct tr_comm *c, const char *call);
+
+/* Host memory is read and written, so the queue must have finished with it. */
+void tr_mpi_settle(struct tr_queue *q);
+
+/* enter() where the call `p` begins; `p` has another request; leave(), and does not return, when `rc` is an
+   error of MPI; wait for `p`. */
+void tr_mpi_begin(struct tr_comm *c, const struct tr_pending *p);
+void tr_mpi_put(struct tr_comm *c, struct tr_pending *p, MPI_Request request);
+void tr_mpi_check(const struct tr_comm *c, const struct tr_pending *p, int rc);
+void tr_mpi_finish(struct tr_comm *c, struct tr_queue *q, struct tr_pending *p);
+
+/* mpi_sum.c: calls of the table, */
+void tr_mpi_allreduce(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
+                      enum tr_redop op);
+void tr_mpi_allreduce_start(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
+                            enum tr_redop op, struct tr_pending *p);
+void tr_mpi_reduce_scatter_start(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *out,
+                                 const struct tr_tensor *in, enum tr_redop op,
+                                 struct tr_pending *p);
+void tr_mpi_allgather_start(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
+                            struct tr_pending *p);
+
+/* what of `p` goes in segments, or NULL; `p` is done: what it was done with is kept for the next one. */
+struct tr_mpi_slices *tr_mpi_slices_of(const struct tr_pending *p);
+void tr_mpi_put_back(struct tr_comm *c, struct tr_pending *p);
+void tr_mpi_free_scratch(struct tr_mpi_group *g);
 
 #endif
