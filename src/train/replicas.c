@@ -469,19 +469,47 @@ static enum tr_status read_file(struct tr_replicas *x, const char *folder)
     return TR_OK;
 }
 
-enum tr_status tr_replicas_load(struct tr_replicas *x, const char *folder)
+/* Where all replicas have the same, what single ones had is left behind. */
+static void tell_left_behind(const char *folder)
 {
-    enum beside found = BESIDE_NONE;
-    struct tr_comm *world;
+    char there[TR_CKPT_ABOUT_BYTES];
 
+    if (tr_ckpt_rank_look(folder, 0, kind, there) == TR_OK && there[0])
+        tr_print_rank0("> the replicas of the checkpoint differ, and this run goes on with the weights "
+                       "of the first\n");
+}
+
+/* A run that goes on with the same options never asks for this. */
+static enum tr_status check_warm_up(const struct tr_run *r)
+{
+    const int64_t steps = r->config->train_warmup_steps;
+
+    return r->iteration >= steps
+               ? TR_OK
+               : TR_FAIL(TR_ECONFIG,
+                         "--train-warmup-steps %lld: the replicas of the checkpoint of iteration %lld "
+                         "differ already, and the gradients of weights that differ have no sum that "
+                         "fits them: give %lld or less",
+                         (long long)steps, (long long)r->iteration, (long long)r->iteration);
+}
+
+enum tr_status tr_replicas_load(struct tr_run *r, const char *folder)
+{
+    struct tr_replicas *x = r->replicas;
+    struct tr_comm *world = r->world;
+    enum beside found = BESIDE_NONE;
+
+    if (!x && folder && world->rank == 0)
+        tell_left_behind(folder);
     if (!x)
         return TR_OK;
-    world = x->run->world;
     if (folder)
         TR_TRY(tr_comm_agree(world, world->rank == 0 ? look(x, folder, &found) : TR_OK));
     found = (enum beside)tr_comm_max(world, world->rank == 0 ? (int64_t)found : 0);
-    if (found == BESIDE_SAME)
+    if (found == BESIDE_SAME) {
+        TR_TRY(check_warm_up(r));
         return read_file(x, folder);
+    }
     tr_print_rank0("> all replicas begin with the weights of the checkpoint: %s\n",
                    !folder ? "the state of single ones is not wanted"
                    : found == BESIDE_NONE

@@ -75,7 +75,8 @@ const struct tr_ckpt_beside *tr_replicas_beside(struct tr_replicas *x,
 int64_t tr_replicas_beside_bytes(const struct tr_config *c, const struct tr_shape *s, int64_t elems);
 
 /* Weights and moments were loaded, and published: now what lies beside them in `folder`; NULL where nothing
-   is wanted.  Collective over the world. */
-enum tr_status tr_replicas_load(struct tr_replicas *x, const char *folder) TR_MUST_CHECK;
+   is wanted.  Says what is left behind, also where r->replicas is NULL.  Collective over the world; TR_ECONFIG
+   where replicas that differ would have a warm-up, TR_EDATA and TR_EIO of ckpt/rank.h. */
+enum tr_status tr_replicas_load(struct tr_run *r, const char *folder) TR_MUST_CHECK;
 
 #endif

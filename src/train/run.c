@@ -330,7 +330,7 @@ static enum tr_status load_beside(struct tr_run *r, bool optimizer)
     enum tr_status s = r->config->finetune ? TR_OK : tr_links_load(r->links, folder);
 
     if (s == TR_OK)
-        s = tr_replicas_load(r->replicas, optimizer ? folder : NULL);
+        s = tr_replicas_load(r, optimizer ? folder : NULL);
     free(folder);
     return s;
 }

@@ -5,7 +5,7 @@
 # ranks; whether exchange and computation overlap changes nothing; and what a user can get wrong.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 40
+plan 42
 
 check "a dataset is built" small_corpus
 cocktail="--dp-mode cocktail_sgd --quant-bits 4 --topk-ratio .2 --randomp-ratio .1 --train-warmup-steps 2
@@ -138,7 +138,14 @@ check "another mode, too" says "another layout or mode" "$work/d4.half" --dp-mod
 check "and --finetune" says "not wanted" "$work/d4.half" $cocktail --finetune
 check "and a checkpoint of replicas that did not differ" says "not beside it" "$work/plain" $cocktail \
     --train-iters 11
-check "allreduce begins with the first replica" small 4 --load "$work/d4.half" --train-iters 10
+plain_says() {
+    small "$@" --load "$work/d4.half" --train-iters 10 > "$work/says.log" 2>&1 &&
+        grep "^> the replicas of the checkpoint differ, and this run goes on with the weights of the first" "$work/says.log"
+}
+check "allreduce begins with the first replica, and says so" plain_says 4
+check "one replica, too" plain_says 1 $cocktail
+fails "a warm-up of replicas that differ" 64 "--train-warmup-steps 8: the replicas of the checkpoint of iteration 5 differ" \
+    small 4 $cocktail --train-warmup-steps 8 --load "$work/d4.half" --train-iters 10
 
 # damage NAME COMMAND...: a copy of the checkpoint whose file of rank 2 is no longer what it was.
 damage() {
