@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # slow.sh [PART...]: training over slow links, run where ./trireme is; all parts unless told otherwise.
 #
-#   links     calls of MPI on links that are shaped, and over the transport "slow" of the same rate
+#   links     transfers on links that are shaped, and over the transport "slow" of the same rate
 #   cocktail  four replicas at 500 Mbit/s: all-reduce, and CocktailSGD, next to links that are not shaped
 #   acsgd     four stages at what stands for 10 Gbit/s to 100 Mbit/s, with activations as they are and compressed
 #   loss      what is left of the loss after 1000 steps of both, next to training without compression
@@ -21,7 +21,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/trireme-bench.XXXXXX")
 TRIREME_CLUSTER=$work/cluster
 OMP_NUM_THREADS=1
 export TRIREME_CLUSTER OMP_NUM_THREADS
-up='' mpi=''
+up=''
 finish() {
     [ -z "$up" ] || "$cluster" stop
     rm -rf "$work"
@@ -61,8 +61,7 @@ shape() {
 }
 
 on_nodes() {
-    # shellcheck disable=SC2086 # words
-    timeout 1200 "$cluster" exec srun -K1 --nodes=4 --ntasks-per-node=1 env $mpi "$trireme" "$@"
+    timeout 1200 "$cluster" exec srun -K1 --nodes=4 --ntasks-per-node=1 "$trireme" "$@"
 }
 
 # timed LOG OPTION...: train on the four nodes; the median of its iterations in milliseconds.
@@ -81,30 +80,23 @@ calls() {
     for call in sendrecv reduce-scatter all-gather all-reduce; do
         on_nodes bench coll --json --call $call --min-bytes 4M --max-bytes 16M --step-factor 4 --repetitions 5 \
             --warmup-iters 2 "$@" 2>/dev/null |
-            sed -n 's/.*"call": "\([a-z-]*\)",.*/\1/p; s/.*"bytes": \([0-9]*\),.*/\1/p; s/.*"us": \([0-9.]*\),.*/\1/p' |
+            sed -n 's/.*"call": "\([a-z-]*\)",.*/\1/p; s/.*"bytes": \([0-9]*\),.*/\1/p; s/.*"us": \([0-9.e+]*\),.*/\1/p' |
             paste -d ' ' - - -
     done
 }
 
-# As MPI is, and with large messages as many small ones: Open MPI puts a large one into the other's memory when
-# that has answered, and on a slow link the answer waits behind what the other sends.  `slow` counts bytes of
-# messages, the kernel those of packets, so its rate is 4.4 % less.
+# `slow` counts bytes of messages, the kernel those of packets, so its rate is 4.4 % less.
 links() {
     for rate in 500 100; do
         shape none
         calls --distributed-backend slow --slow-rate "$(awk -v r=$rate 'BEGIN { print 0.956 * r / 1000 }')" >"$work/slow"
         shape ${rate}mbit
-        for way in "as it is" "in pieces"; do
-            [ "$way" = "as it is" ] || mpi="OMPI_MCA_btl_tcp_flags=1 OMPI_MCA_btl_tcp_eager_limit=262144
-                OMPI_MCA_btl_tcp_rndv_eager_limit=262144"
-            calls >"$work/shaped"
-            mpi=''
-            [ -s "$work/shaped" ] || fail "calls could not be measured"
-            paste -d ' ' "$work/shaped" "$work/slow" | while read -r call bytes shaped _ _ slow; do
-                emit "$(awk -v call="$call" -v bytes="$bytes" -v rate=$rate -v shaped="$shaped" -v slow="$slow" -v way="$way" 'BEGIN {
-                    printf "\"part\": \"links\", \"what\": \"%s of %d MiB, %s\", \"mbit\": %d, ", call, bytes / 1048576, way, rate
-                    printf "\"ms\": %.2f, \"slow_ms\": %.2f, \"ratio\": %.3f", shaped / 1e3, slow / 1e3, shaped / slow }')"
-            done
+        calls >"$work/shaped"
+        [ -s "$work/shaped" ] || fail "calls could not be measured"
+        paste -d ' ' "$work/shaped" "$work/slow" | while read -r call bytes shaped _ _ slow; do
+            emit "$(awk -v call="$call" -v bytes="$bytes" -v rate=$rate -v shaped="$shaped" -v slow="$slow" 'BEGIN {
+                printf "\"part\": \"links\", \"what\": \"%s of %d MiB\", \"mbit\": %d, ", call, bytes / 1048576, rate
+                printf "\"ms\": %.2f, \"slow_ms\": %.2f, \"ratio\": %.3f", shaped / 1e3, slow / 1e3, shaped / slow }')"
         done
     done
 }

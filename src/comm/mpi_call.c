@@ -15,9 +15,10 @@ enum { POLLS_BEFORE_YIELD = 64 };
 static const double LOOK_EVERY = 0.01;
 /* A rank that has waited for long sleeps between polls, for this part of what it has waited: so much later
    it may come.  More where ranks outnumber cores, and those that it waits for need this one.  Seconds: a
-   shorter sleep is none, and longer ones save nothing. */
+   shorter sleep is none, and longer ones save nothing; where segments come, fewer than are under way must
+   come within one. */
 static const double SLEEP_PART = 0.01, SLEEP_PART_CROWDED = 0.05, SLEEP_LEAST = 5e-5,
-                    SLEEP_MOST = 1e-3;
+                    SLEEP_MOST = 1e-3, SLEEP_MOST_SEGMENTS = 2e-4;
 
 void tr_mpi_check(const struct tr_comm *c, const struct tr_pending *p, int rc)
 {
@@ -142,11 +143,12 @@ static void offer_core(double seconds)
         sched_yield();
 }
 
-static double sleep_of(const struct tr_comm *c, double waited)
+static double sleep_of(const struct tr_comm *c, const struct tr_pending *p, double waited)
 {
-    double s = waited * (*tr_mpi_group(c)->crowded ? SLEEP_PART_CROWDED : SLEEP_PART);
+    const double most = tr_mpi_slices_of(p) ? SLEEP_MOST_SEGMENTS : SLEEP_MOST;
+    const double s = waited * (*tr_mpi_group(c)->crowded ? SLEEP_PART_CROWDED : SLEEP_PART);
 
-    return s < SLEEP_LEAST ? 0.0 : s < SLEEP_MOST ? s : SLEEP_MOST;
+    return s < SLEEP_LEAST ? 0.0 : s < most ? s : most;
 }
 
 /* MPI_Waitall() may spin, and where ranks outnumber cores the rank that is waited for needs this
@@ -163,7 +165,7 @@ void tr_mpi_finish(struct tr_comm *c, struct tr_queue *q, struct tr_pending *p)
         now = tr_now();
         if (looked <= 0.0)
             began = looked = now;
-        sleep = sleep_of(c, now - began);
+        sleep = sleep_of(c, p, now - began);
         if (now - looked < LOOK_EVERY)
             continue;
         waited += tr_watch_step(looked, now);

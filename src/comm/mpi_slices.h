@@ -15,21 +15,22 @@
  * sent to faster than it sends itself.  Where links are slow this is what counts: what all send to one fills
  * the buffers of the network, which drops it, and a message that is larger than MPI sends unasked waits for
  * the receiver's answer, which stands behind all that the receiver sends.  At 500 Mbit/s the calls of MPI reach
- * 350 to 410 of the 478 that TCP leaves (Open MPI 4.1), these 450; where links are fast there is no difference.
+ * 350 to 410 of the 478 that TCP leaves (Open MPI 4.1), these 460; where links are fast there is no difference.
  *
  * Everything here stands between enter() and leave() of the transport; nothing waits.
  */
 
 /*
  * Between nodes: Open MPI sends up to 64 KiB, with a head, unasked over TCP.  So many of them are what a link of
- * 500 Mbit/s with 30 ms to the other end holds; four times as many lose as much as MPI's own calls.  Within a
+ * 500 Mbit/s with 15 ms to the other end holds, or 80 ms of what one of 100 Mbit/s sends: four times as many lose as
+ * much as MPI's own calls, and a third of them two thirds of the rate where the other end is 20 ms away.  Within a
  * node each segment needs both ranks to be at work, which may share a core.
  */
 #ifndef TR_MPI_SEGMENT
 #define TR_MPI_SEGMENT 61440
 #define TR_MPI_SEGMENT_NODE (1 << 20)
 #endif
-enum { TR_MPI_AHEAD = 32 };
+enum { TR_MPI_AHEAD = 16 };
 
 struct tr_mpi_slices {
     /* Given: */
