@@ -247,6 +247,7 @@ void tr_cocktail_begin(struct tr_cocktail *x, struct tr_queue *q)
     x->round++;
     x->spent = (struct tr_cocktail_spent){0};
     x->worker.seconds = 0.0;
+    x->began = tr_now();
     x->stage = COCKTAIL_COMPRESS;
     if (x->threaded)
         cocktail_worker_begin(x, cocktail_compress);
@@ -261,18 +262,22 @@ static bool advance(struct tr_cocktail *x, bool wait)
     case COCKTAIL_AVERAGE:
         if (!cocktail_worker_done(x, wait))
             return false;
+        x->sent = tr_now();
         start(x, NULL, x->stage == COCKTAIL_AVERAGE);
         x->stage = x->stage == COCKTAIL_AVERAGE ? COCKTAIL_DOWN : COCKTAIL_UP;
         return true;
     case COCKTAIL_UP:
         if (!arrived(x, NULL, wait))
             return false;
+        x->spent.wire += tr_now() - x->sent;
         cocktail_worker_begin(x, cocktail_average);
         x->stage = COCKTAIL_AVERAGE;
         return true;
     case COCKTAIL_DOWN:
         if (!arrived(x, NULL, wait))
             return false;
+        x->ready = tr_now();
+        x->spent.wire += x->ready - x->sent;
         x->stage = COCKTAIL_READY;
         return true;
     default:
@@ -309,7 +314,8 @@ static void run_here(struct tr_cocktail *x, struct tr_queue *q)
     start(x, q, true);
     arrived(x, q, true);
     x->spent.compress = packed - began + averaged - sent;
-    x->spent.exposed = sent - packed + done(q) - averaged;
+    x->spent.wire = sent - packed + done(q) - averaged;
+    x->spent.exposed = x->spent.wire;
     x->stage = COCKTAIL_READY;
 }
 
@@ -322,11 +328,14 @@ bool tr_cocktail_join(struct tr_cocktail *x, struct tr_queue *q)
         run_here(x, q);
         return cocktail_finite(x, q);
     }
+    if (x->stage == COCKTAIL_READY)
+        began = x->ready;
+    x->spent.hidden = began - x->began;
     while (advance(x, true))
         continue;
     TR_ASSERT(x->stage == COCKTAIL_READY);
-    x->spent.hidden = x->worker.seconds;
-    x->spent.exposed = tr_now() - began;
+    x->spent.compress = x->worker.seconds;
+    x->spent.exposed = x->ready - began;
     return cocktail_finite(x, q);
 }
 

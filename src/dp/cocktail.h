@@ -103,10 +103,12 @@ uint64_t tr_cocktail_print(struct tr_cocktail *x, struct tr_queue *q);
 int64_t tr_cocktail_bytes(const struct tr_cocktail *x);
 int64_t tr_cocktail_numbers(const struct tr_cocktail *x);
 
-/* Seconds of the last round: in which the caller's thread computed 1 and 2 (0 with overlap), waited, and
-   committed; and in which the other thread computed. */
+/* Seconds of the last round: in which 1 and 2 were computed, by whichever thread; in which messages were
+   under way, as seen by calls of tr_cocktail_poll(); in which the commit was computed.  Of these the caller
+   waited in tr_cocktail_join() for some that it did not compute itself (exposed), and others went by before
+   (hidden, 0 without overlap). */
 struct tr_cocktail_spent {
-    double compress, exposed, decompress, hidden;
+    double compress, wire, decompress, exposed, hidden;
 };
 struct tr_cocktail_spent tr_cocktail_spent(const struct tr_cocktail *x);
 

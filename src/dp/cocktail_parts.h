@@ -65,6 +65,7 @@ struct tr_cocktail {
     int under_way, arrived;     /* of them */
     enum cocktail_stage stage;
     bool threaded;
+    double began, sent, ready;  /* the round, a transfer, COCKTAIL_READY: by tr_now() */
     struct cocktail_worker worker;
     struct tr_cocktail_spent spent;
 };

@@ -166,7 +166,8 @@ static void add_traffic(struct tr_table *t, const struct tr_present *p, const st
     } of[] = {
 #define TRAFFIC_GROUP(symbol, name)                                         \
     {TR_FIELD_##symbol##_COMPRESS, 2}, {TR_FIELD_##symbol##_DECOMPRESS, 2}, \
-        {TR_FIELD_##symbol##_EXPOSED, 2},
+        {TR_FIELD_##symbol##_EXPOSED, 2}, {TR_FIELD_##symbol##_WIRE, 2},    \
+        {TR_FIELD_##symbol##_HIDDEN, 2},
 #define TRAFFIC(symbol, group, name, key, what) \
     {TR_FIELD_##symbol##_BYTES, 0}, {TR_FIELD_##symbol##_RATIO, 2},
 #include "util/traffic.def"
@@ -213,7 +214,10 @@ static const struct tr_column summary_columns[] = {
     {"end", "end"},
 #define TRAFFIC_GROUP(symbol, name)                            \
     {name "_compress_ms", name " compress, ms per iteration"}, \
-        {name "_decompress_ms", "decompress"}, {name "_exposed_ms", "wait for messages"},
+        {name "_decompress_ms", "decompress"},                 \
+        {name "_exposed_ms", "wait for messages"},             \
+        {name "_wire_ms", "messages under way"},               \
+        {name "_hidden_ms", "beside other work"},
 #define TRAFFIC(symbol, group, name, key, what) \
     {key "_bytes", name ", bytes per iteration"}, {key "_below_fp16", "times below fp16"},
 #include "util/traffic.def"

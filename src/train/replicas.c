@@ -242,15 +242,18 @@ static void count(struct tr_replicas *x)
 {
     struct tr_traffic *t = &x->run->traffic;
     const struct tr_cocktail_spent spent = tr_cocktail_spent(x->cocktail);
+    struct tr_traffic_time *time = &t->count.time[TR_TRAFFIC_REPLICAS_GROUP];
     const int64_t others = x->run->shape.d - 1;
     const int64_t bytes = others * tr_cocktail_bytes(x->cocktail);
     const int64_t numbers = others * tr_cocktail_numbers(x->cocktail);
 
     tr_traffic_add(t, TR_TRAFFIC_DP_UP, bytes, numbers);
     tr_traffic_add(t, TR_TRAFFIC_DP_DOWN, bytes, numbers);
-    t->count.time[TR_TRAFFIC_REPLICAS_GROUP].compress += spent.compress;
-    t->count.time[TR_TRAFFIC_REPLICAS_GROUP].decompress += spent.decompress;
-    t->count.time[TR_TRAFFIC_REPLICAS_GROUP].exposed += spent.exposed;
+    time->compress += spent.compress;
+    time->wire += spent.wire;
+    time->decompress += spent.decompress;
+    time->exposed += spent.exposed;
+    time->hidden += spent.hidden;
 }
 
 /* What one rank of a replica drops, all drop: others may hold copies of its weights. */
@@ -475,8 +478,8 @@ static void tell_left_behind(const char *folder)
     char there[TR_CKPT_ABOUT_BYTES];
 
     if (tr_ckpt_rank_look(folder, 0, kind, there) == TR_OK && there[0])
-        tr_print_rank0("> the replicas of the checkpoint differ, and this run goes on with the weights "
-                       "of the first\n");
+        tr_print_rank0("> the replicas of the checkpoint differ, and this run goes on with the "
+                       "weights of the first\n");
 }
 
 /* A run that goes on with the same options never asks for this. */
@@ -487,9 +490,9 @@ static enum tr_status check_warm_up(const struct tr_run *r)
     return r->iteration >= steps
                ? TR_OK
                : TR_FAIL(TR_ECONFIG,
-                         "--train-warmup-steps %lld: the replicas of the checkpoint of iteration %lld "
-                         "differ already, and the gradients of weights that differ have no sum that "
-                         "fits them: give %lld or less",
+                         "--train-warmup-steps %lld: the replicas of the checkpoint of iteration "
+                         "%lld differ already, and the gradients of weights that differ have no "
+                         "sum that fits them: give %lld or less",
                          (long long)steps, (long long)r->iteration, (long long)r->iteration);
 }
 

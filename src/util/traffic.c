@@ -64,9 +64,14 @@ void tr_traffic_join(struct tr_traffic_count *all, const struct tr_traffic_count
         all->sent[k].numbers += one->sent[k].numbers;
     }
     for (int g = 0; g < TR_TRAFFIC_GROUPS; g++) {
-        all->time[g].compress = fmax(all->time[g].compress, one->time[g].compress);
-        all->time[g].decompress = fmax(all->time[g].decompress, one->time[g].decompress);
-        all->time[g].exposed = fmax(all->time[g].exposed, one->time[g].exposed);
+        struct tr_traffic_time *most = &all->time[g];
+        const struct tr_traffic_time *this = &one->time[g];
+
+        most->compress = fmax(most->compress, this->compress);
+        most->decompress = fmax(most->decompress, this->decompress);
+        most->exposed = fmax(most->exposed, this->exposed);
+        most->wire = fmax(most->wire, this->wire);
+        most->hidden = fmax(most->hidden, this->hidden);
     }
 }
 
@@ -90,6 +95,20 @@ static long long mean(int64_t sum, int iterations)
     return (long long)llround((double)sum / iterations);
 }
 
+static bool has_wire(const struct tr_traffic_time *s)
+{
+    return s->wire > 0.0 || s->hidden > 0.0;
+}
+
+static void put_times(struct text *t, const char *group, const struct tr_traffic_time *s, double ms)
+{
+    put(t, " | %s compress (ms): %.2f | %s decompress (ms): %.2f | %s exposed (ms): %.2f", group,
+        s->compress * ms, group, s->decompress * ms, group, s->exposed * ms);
+    if (has_wire(s))
+        put(t, " | %s wire (ms): %.2f | %s hidden (ms): %.2f", group, s->wire * ms, group,
+            s->hidden * ms);
+}
+
 int tr_traffic_line(char *buf, size_t size, const struct tr_traffic_count *c, int iterations)
 {
     struct text t = {.buf = buf, .size = size};
@@ -108,9 +127,7 @@ int tr_traffic_line(char *buf, size_t size, const struct tr_traffic_count *c, in
     }
     for (int g = 0; g < TR_TRAFFIC_GROUPS; g++)
         if (group_sent(c, g))
-            put(&t, " | %s compress (ms): %.2f | %s decompress (ms): %.2f | %s exposed (ms): %.2f",
-                groups[g], c->time[g].compress * ms, groups[g], c->time[g].decompress * ms,
-                groups[g], c->time[g].exposed * ms);
+            put_times(&t, groups[g], &c->time[g], ms);
     if (t.length > empty)
         return t.length;
     buf[0] = '\0';
@@ -138,9 +155,13 @@ int tr_traffic_json(char *buf, size_t size, const struct tr_traffic *traffic,
     for (int g = 0; g < TR_TRAFFIC_GROUPS; g++) {
         if (!group_sent(c, g))
             continue;
-        put(&t, "%s\"%s\": {\"compress_ms\": %.3f, \"decompress_ms\": %.3f, \"exposed_ms\": %.3f}",
+        put(&t, "%s\"%s\": {\"compress_ms\": %.3f, \"decompress_ms\": %.3f, \"exposed_ms\": %.3f",
             between, groups[g], c->time[g].compress * ms, c->time[g].decompress * ms,
             c->time[g].exposed * ms);
+        if (has_wire(&c->time[g]))
+            put(&t, ", \"wire_ms\": %.3f, \"hidden_ms\": %.3f", c->time[g].wire * ms,
+                c->time[g].hidden * ms);
+        put(&t, "}");
         between = ", ";
     }
     put(&t, "}");

@@ -24,16 +24,21 @@ enum tr_traffic_group {
     TR_TRAFFIC_GROUPS
 };
 
+/*
+ * Seconds: to make messages small, to make them whole again, and in which the rank could do nothing but
+ * wait.  Where a thread makes messages beside other work (replicas), also those in which messages were
+ * under way, and those of all this in which the rank did other work: hidden.  Elsewhere both are 0.
+ */
+struct tr_traffic_time {
+    double compress, decompress, exposed, wire, hidden;
+};
+
 /* Counts of one rank, or of several together. */
 struct tr_traffic_count {
     struct {
         int64_t bytes, numbers;
     } sent[TR_TRAFFICS];
-    /* Seconds in which the rank could do nothing else: to make messages small, to make them whole
-       again, and to wait for what travelled. */
-    struct {
-        double compress, decompress, exposed;
-    } time[TR_TRAFFIC_GROUPS];
+    struct tr_traffic_time time[TR_TRAFFIC_GROUPS];
 };
 
 enum { TR_TRAFFIC_CODEC_BYTES = 64 };
@@ -63,16 +68,17 @@ double tr_traffic_ratio(const struct tr_traffic_count *c, enum tr_traffic_kind k
  *
  *     traffic | NAME (bytes): 2467200 | NAME (times below fp16): 3.98 |
  *     NAME (times below fp32): 7.97 | GROUP compress (ms): 1.20 |
- *     GROUP decompress (ms): 0.80 | GROUP exposed (ms): 10.11
+ *     GROUP decompress (ms): 0.80 | GROUP exposed (ms): 10.11 |
+ *     GROUP wire (ms): 20.35 | GROUP hidden (ms): 11.47
  *
- * Means of `iterations`.  Returns the length; 0 and "" if nothing was sent.
+ * Means of `iterations`; the last two where they are measured.  Returns the length; 0 and "" if nothing was sent.
  */
 int tr_traffic_line(char *buf, size_t size, const struct tr_traffic_count *c, int iterations);
 enum { TR_TRAFFIC_LINE_BYTES = 64 + TR_TRAFFICS * 240 + TR_TRAFFIC_GROUPS * 240 };
 
 /* The same as a JSON object: {"NAME": {"codec": "...", "bytes": ..., "fp16_bytes": ...,
    "fp32_bytes": ...}, ..., "GROUP": {"compress_ms": ..., "decompress_ms": ...,
-   "exposed_ms": ...}}. */
+   "exposed_ms": ..., "wire_ms": ..., "hidden_ms": ...}}. */
 int tr_traffic_json(char *buf, size_t size, const struct tr_traffic *t,
                     const struct tr_traffic_count *c, int iterations);
 

@@ -5,7 +5,7 @@
 # ranks; whether exchange and computation overlap changes nothing; and what a user can get wrong.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 42
+plan 44
 
 check "a dataset is built" small_corpus
 cocktail="--dp-mode cocktail_sgd --quant-bits 4 --topk-ratio .2 --randomp-ratio .1 --train-warmup-steps 2
@@ -194,3 +194,22 @@ counted() {
     [ "$sent" = $((2 * each)) ]
 }
 check "the log tells the bytes of a round" counted
+
+# Seconds of a round: what was hidden and what was not are all that it took but for the commit.
+spent() {
+    rm -f "$work/spent.lines"
+    small 2 $cocktail --train-iters 6 --log-jsonl "$work/spent.lines" "$@" > "$work/spent.log" 2>&1
+    cat "$work/spent.log"
+    grep '^traffic | replicas' "$work/spent.log" > "$work/spent.lines.of"
+    [ "$(wc -l < "$work/spent.lines.of")" = 4 ] &&
+        [ "$(grep -c 'replicas exposed (ms): [0-9.]* | replicas wire (ms): [0-9.]* | replicas hidden (ms): [0-9.]*$' "$work/spent.lines.of")" = 4 ] &&
+        [ "$(grep -c '"exposed_ms": [0-9.]*, "wire_ms": [0-9.]*, "hidden_ms": [0-9.]*}' "$work/spent.lines")" = 4 ] &&
+        "$trireme" report "$work/spent.log" --show iterations --format csv | head -n 1 |
+        grep -q 'replicas_wire_ms,replicas_hidden_ms'
+}
+check "and its times" spent
+nothing_hidden() {
+    spent --no-overlap-round &&
+        [ "$(grep -c 'exposed (ms): \([0-9.]*\) | replicas wire (ms): \1 | replicas hidden (ms): 0.00$' "$work/spent.lines.of")" = 4 ]
+}
+check "of which nothing is hidden where rounds are not beside anything" nothing_hidden
