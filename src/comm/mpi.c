@@ -8,6 +8,11 @@
 #include "comm/reduce.h"
 #include "util/log.h"
 
+/* tests/comm has each rank take the others for those of other nodes. */
+#ifndef TR_MPI_ALL_FAR
+#define TR_MPI_ALL_FAR false
+#endif
+
 /* The world, for what happens when this process ends the job. */
 static struct tr_mpi_group *the_world;
 static MPI_Group neighbours; /* the ranks of this node */
@@ -54,6 +59,7 @@ void tr_mpi_release(struct tr_comm *c)
         MPI_Comm_free(&g->comm);
         tr_mpi_leave(c);
         free(g->world);
+        free(g->peer);
     }
     free(g);
     c->state = NULL;
@@ -86,9 +92,11 @@ static void find_members(struct tr_mpi_group *g, int size, const char *name)
     MPI_Group_translate_ranks(here, size, rank, neighbours, place);
     MPI_Group_free(&here);
     MPI_Group_free(&everywhere);
+    g->peer = need((size_t)size, sizeof *g->peer, name);
     for (int i = 0; i < size; i++) {
         rank[i] = g->world[i];
-        g->spread = g->spread || place[i] == MPI_UNDEFINED;
+        g->peer[i].far = TR_MPI_ALL_FAR || place[i] == MPI_UNDEFINED;
+        g->spread = g->spread || g->peer[i].far;
     }
     g->members = tr_members_of(rank, size);
     free(place);

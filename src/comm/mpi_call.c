@@ -77,16 +77,6 @@ static bool requests_done(struct tr_comm *c, struct tr_pending *p)
     return done;
 }
 
-static bool slices_done(struct tr_comm *c, const struct tr_pending *p)
-{
-    const struct tr_mpi_slices *x = tr_mpi_slices_of(p);
-    const bool done = !x || tr_mpi_slices_done(x);
-
-    if (x)
-        tr_mpi_check(c, p, x->error);
-    return done;
-}
-
 /* Let what is under way make progress; true, and nothing left of `p`, when it is done. */
 static bool poll(struct tr_comm *c, struct tr_pending *p)
 {
@@ -96,9 +86,9 @@ static bool poll(struct tr_comm *c, struct tr_pending *p)
         return true;
     tr_mpi_enter(c);
     tr_mpi_slices_move();
-    done = requests_done(c, p) && slices_done(c, p);
+    done = requests_done(c, p) && tr_mpi_moved(c, p);
     if (done && !p->blocking)
-        tr_mover_count(tr_mpi_group(c)->mover, -p->count - (tr_mpi_slices_of(p) != NULL));
+        tr_mover_count(tr_mpi_group(c)->mover, -p->count - tr_mpi_moving(p));
     tr_mpi_leave(c);
     if (done) {
         p->count = 0;
@@ -145,7 +135,7 @@ static void offer_core(double seconds)
 
 static double sleep_of(const struct tr_comm *c, const struct tr_pending *p, double waited)
 {
-    const double most = tr_mpi_slices_of(p) ? SLEEP_MOST_SEGMENTS : SLEEP_MOST;
+    const double most = tr_mpi_moving(p) > 0 ? SLEEP_MOST_SEGMENTS : SLEEP_MOST;
     const double s = waited * (*tr_mpi_group(c)->crowded ? SLEEP_PART_CROWDED : SLEEP_PART);
 
     return s < SLEEP_LEAST ? 0.0 : s < most ? s : most;
@@ -225,11 +215,49 @@ static void start_piece(struct tr_comm *c, const struct tr_leg *leg, void *at, i
     tr_mpi_put(c, p, request);
 }
 
+/* Both ends count alike, for both know how long a message is. */
+static int tag_of(struct tr_mpi_peer *peer, bool gives)
+{
+    int *count = gives ? &peer->sent : &peer->taken, number = *count;
+
+    *count = (number + 1) % TR_MPI_TAGS;
+    return TR_MPI_TAG_LONG + number;
+}
+
+static void start_long(struct tr_comm *c, const struct tr_leg *leg, struct tr_pending *p)
+{
+    struct tr_mpi_slices *x = tr_mpi_room(c, p);
+    const bool gives = leg->dir == TR_LEG_SEND;
+
+    *x = (struct tr_mpi_slices){.comm = tr_mpi_group(c)->comm,
+                                .size = c->size,
+                                .tag = tag_of(&tr_mpi_group(c)->peer[leg->peer], gives),
+                                .lanes = 1,
+                                .give_to = leg->peer,
+                                .take_from = leg->peer,
+                                .from = gives ? leg->buf : NULL,
+                                .to = gives ? NULL : leg->buf,
+                                .bytes = leg->bytes,
+                                .segment = TR_MPI_SEGMENT};
+    tr_mpi_move(c, p, x);
+}
+
+/* Those of gather() come one by one. */
+static bool is_long(const struct tr_comm *c, const struct tr_leg *leg, const struct tr_pending *p)
+{
+    return !p->blocking && leg->bytes > TR_MPI_SEGMENT && leg->peer >= 0 && leg->peer < c->size &&
+           tr_mpi_group(c)->peer[leg->peer].far;
+}
+
 static void start_leg(struct tr_comm *c, const struct tr_leg *leg, struct tr_pending *p)
 {
     unsigned char *at = leg->buf;
     int blocks, rest;
 
+    if (is_long(c, leg, p)) {
+        start_long(c, leg, p);
+        return;
+    }
     cut(leg->bytes, &blocks, &rest);
     if (blocks > 0)
         start_piece(c, leg, at, blocks, tr_mpi_group(c)->block, p);

@@ -23,23 +23,37 @@
 #endif
 
 /* All messages of exchanges have the same tag: MPI does not let messages between two ranks overtake.  Those
-   that a blocking call sends must not be taken for them; and nobody sends TR_MPI_TAG + 1.  From
-   TR_MPI_TAG_SLICES on each reduce-scatter or all-gather has its own. */
-enum { TR_MPI_TAG = 1, TR_MPI_TAG_GATHER = 3, TR_MPI_TAG_SLICES = 16 };
+   that a blocking call sends must not be taken for them; and nobody sends TR_MPI_TAG + 1.  What goes in
+   segments has a tag of its own: TR_MPI_TAGS, more than are under way at once, for sums and gathers, and as many
+   for messages between two ranks. */
+enum {
+    TR_MPI_TAG = 1,
+    TR_MPI_TAG_GATHER = 3,
+    TR_MPI_TAG_SLICES = 16,
+    TR_MPI_TAGS = 4096,
+    TR_MPI_TAG_LONG = TR_MPI_TAG_SLICES + TR_MPI_TAGS
+};
 
 struct tr_mpi_scratch;
+struct tr_mpi_slices;
+
+struct tr_mpi_peer {
+    bool far;        /* on another node */
+    int sent, taken; /* messages that went in segments, modulo TR_MPI_TAGS */
+};
 
 struct tr_mpi_group {
     MPI_Comm comm;
-    MPI_Datatype block; /* TR_MPI_BLOCK bytes */
-    MPI_Op half[2][2];  /* [bf16][maximum]: MPI has no halves, so they are ours */
+    MPI_Datatype block;             /* TR_MPI_BLOCK bytes */
+    MPI_Op half[2][2];              /* [bf16][maximum]: MPI has no halves, so they are ours */
     struct tr_mpi_scratch *idle[2]; /* without contents, with */
-    struct tr_mover *mover; /* of the process, */
-    struct tr_watch *watch; /*   like this */
-    int *world;             /* the rank in the world of each rank of the group */
+    struct tr_mover *mover;         /* of the process, */
+    struct tr_watch *watch;         /*   like this */
+    int *world;                     /* the rank in the world of each rank of the group */
     struct tr_members members;
-    bool spread;            /* its ranks are on more than one node */
-    bool *crowded;          /* of the process, too: tr_comm_mpi_crowded() */
+    bool spread;              /* its ranks are on more than one node: */
+    struct tr_mpi_peer *peer; /* for each of them */
+    bool *crowded;            /* of the process, too: tr_comm_mpi_crowded() */
 };
 
 static inline struct tr_mpi_group *tr_mpi_group(const struct tr_comm *c)
@@ -91,8 +105,15 @@ void tr_mpi_reduce_scatter_start(struct tr_comm *c, struct tr_queue *q, const st
 void tr_mpi_allgather_start(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
                             struct tr_pending *p);
 
-/* what of `p` goes in segments, or NULL; `p` is done: what it was done with is kept for the next one. */
-struct tr_mpi_slices *tr_mpi_slices_of(const struct tr_pending *p);
+/*
+ * and what large transfers need.  Between enter() and leave(): room for another one that belongs to `p`, to be
+ * filled and moved; how many there are, and whether all are over, which does not return when one broke.
+ * put_back(), outside, when `p` is done.
+ */
+struct tr_mpi_slices *tr_mpi_room(struct tr_comm *c, struct tr_pending *p);
+void tr_mpi_move(struct tr_comm *c, const struct tr_pending *p, struct tr_mpi_slices *x);
+int tr_mpi_moving(const struct tr_pending *p);
+bool tr_mpi_moved(const struct tr_comm *c, const struct tr_pending *p);
 void tr_mpi_put_back(struct tr_comm *c, struct tr_pending *p);
 void tr_mpi_free_scratch(struct tr_mpi_group *g);
 

@@ -5,17 +5,17 @@
 
 static struct tr_mpi_slices *under_way;
 
-/* Segment k of those that a rank sends, and of those that it receives. */
+/* Segment k of those that a rank sends, or of those that it receives. */
 struct segment {
-    int distance; /* to the rank that is sent to, and from the one that is received from */
+    int lane;
     int64_t first, bytes;
 };
 
 static struct segment segment_of(const struct tr_mpi_slices *x, int64_t k)
 {
-    const int64_t first = k / (x->size - 1) * x->segment, left = x->bytes - first;
+    const int64_t first = k / x->lanes * x->segment, left = x->bytes - first;
 
-    return (struct segment){.distance = 1 + (int)(k % (x->size - 1)),
+    return (struct segment){.lane = (int)(k % x->lanes),
                             .first = first,
                             .bytes = left < x->segment ? left : x->segment};
 }
@@ -23,9 +23,9 @@ static struct segment segment_of(const struct tr_mpi_slices *x, int64_t k)
 static void post(struct tr_mpi_slices *x)
 {
     const struct segment s = segment_of(x, x->posted);
-    const int peer = (x->rank - s.distance + x->size) % x->size;
+    const int peer = (x->take_from - s.lane + x->size) % x->size;
 
-    x->error = MPI_Irecv(x->to + peer * x->bytes + s.first, (int)s.bytes, MPI_BYTE, peer, x->tag,
+    x->error = MPI_Irecv(x->to + peer * x->to_step + s.first, (int)s.bytes, MPI_BYTE, peer, x->tag,
                          x->comm, &x->take[x->posted % TR_MPI_AHEAD]);
     x->posted++;
 }
@@ -33,10 +33,10 @@ static void post(struct tr_mpi_slices *x)
 static void start(struct tr_mpi_slices *x)
 {
     const struct segment s = segment_of(x, x->started);
-    const int peer = (x->rank + s.distance) % x->size;
+    const int peer = (x->give_to + s.lane) % x->size;
 
-    x->error = MPI_Isend(x->from + peer * x->step + s.first, (int)s.bytes, MPI_BYTE, peer, x->tag,
-                         x->comm, &x->give[x->started % TR_MPI_AHEAD]);
+    x->error = MPI_Isend(x->from + peer * x->from_step + s.first, (int)s.bytes, MPI_BYTE, peer,
+                         x->tag, x->comm, &x->give[x->started % TR_MPI_AHEAD]);
     x->started++;
 }
 
@@ -54,27 +54,40 @@ static void retire(struct tr_mpi_slices *x, MPI_Request *request, int64_t end, i
     }
 }
 
+static bool may_post(const struct tr_mpi_slices *x)
+{
+    return x->posted < x->takes && x->posted < x->arrived + TR_MPI_AHEAD;
+}
+
+static bool may_start(const struct tr_mpi_slices *x)
+{
+    return x->started < x->gives && x->started < x->gone + TR_MPI_AHEAD &&
+           (x->takes == 0 || x->started < x->arrived + TR_MPI_AHEAD);
+}
+
 /* Receives first: a message that finds its receive posted needs no copy. */
 static void advance(struct tr_mpi_slices *x)
 {
     retire(x, x->take, x->posted, &x->arrived);
     retire(x, x->give, x->started, &x->gone);
-    while (x->error == MPI_SUCCESS && x->posted < x->all && x->posted < x->arrived + TR_MPI_AHEAD)
+    while (x->error == MPI_SUCCESS && may_post(x))
         post(x);
-    while (x->error == MPI_SUCCESS && x->started < x->all && x->started < x->gone + TR_MPI_AHEAD &&
-           x->started < x->arrived + TR_MPI_AHEAD)
+    while (x->error == MPI_SUCCESS && may_start(x))
         start(x);
 }
 
 void tr_mpi_slices_again(struct tr_mpi_slices *x)
 {
-    x->all = (x->bytes + x->segment - 1) / x->segment * (x->size - 1);
+    const int64_t all = (x->bytes + x->segment - 1) / x->segment * x->lanes;
+
+    x->takes = x->to ? all : 0;
+    x->gives = x->from ? all : 0;
     x->posted = x->arrived = x->started = x->gone = 0;
 }
 
 static bool all_done(const struct tr_mpi_slices *x)
 {
-    return x->arrived == x->all && x->gone == x->all;
+    return x->arrived == x->takes && x->gone == x->gives;
 }
 
 /* What comes next may be over at once, too. */

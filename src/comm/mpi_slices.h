@@ -7,15 +7,17 @@
 #include <stdint.h>
 
 /*
- * Each rank of a group sends a slice to each other one, and receives one from each: the traffic of a
- * reduce-scatter and of an all-gather; internal to comm/.
+ * Large transfers in segments; internal to comm/.  Either each rank of a group sends a slice to each other one,
+ * and receives one from each: the traffic of a reduce-scatter and of an all-gather.  Or it is one message, to
+ * one rank or from it: one lane.
  *
- * Slices go in segments: one to each rank in turn, the next one of the group first, then the second one to
- * each.  A rank has at most TR_MPI_AHEAD segments under way beyond those that have arrived, so nobody is
+ * Segments go to each rank in turn, the next one of the group first, then the second one to each.  A rank has
+ * at most TR_MPI_AHEAD of them under way, in slices counted beyond those that have arrived, so nobody is
  * sent to faster than it sends itself.  Where links are slow this is what counts: what all send to one fills
  * the buffers of the network, which drops it, and a message that is larger than MPI sends unasked waits for
  * the receiver's answer, which stands behind all that the receiver sends.  At 500 Mbit/s the calls of MPI reach
- * 350 to 410 of the 478 that TCP leaves (Open MPI 4.1), these 460; where links are fast there is no difference.
+ * 350 to 410 of the 478 that TCP leaves (Open MPI 4.1), these 460, and two large messages that cross reach 230, these
+ * 470; where links are fast there is no difference.
  *
  * Everything here stands between enter() and leave() of the transport; nothing waits.
  */
@@ -35,19 +37,22 @@ enum { TR_MPI_AHEAD = 16 };
 struct tr_mpi_slices {
     /* Given: */
     MPI_Comm comm;
-    int rank, size;
-    int tag;                   /* none of another one that is under way in this group */
-    const unsigned char *from; /* what rank r is sent starts at from + r * step */
-    int64_t step;
-    unsigned char *to; /* what rank r sends goes to to + r * bytes; not touched for `rank` itself */
-    int64_t bytes;     /* of a slice, */
-    int64_t segment;   /*   and of a segment */
+    int size; /* of the group */
+    int tag;  /* none of another one that is under way in this group */
+    /* Ranks that are sent to, the first one and those after it, and received from, the first one and
+       those before it. */
+    int lanes, give_to, take_from;
+    const unsigned char *from; /* of rank r at from + r * from_step; NULL: nothing is sent */
+    unsigned char *to;         /* of rank r at to + r * to_step; NULL: nothing is received */
+    int64_t from_step, to_step;
+    int64_t bytes;   /* to each of these ranks, and from each, */
+    int64_t segment; /* at most so many at once */
     /* NULL, or what comes next when all is sent and received, by whoever finds that out: it may call
        tr_mpi_slices_again(). */
     void (*over)(struct tr_mpi_slices *x);
 
-    /* Its own.  Segments each way, and of these: receives posted, arrived, sends started, gone. */
-    int64_t all, posted, arrived, started, gone;
+    /* Its own.  Segments to be received, of these posted, arrived; to be sent, of these started, gone. */
+    int64_t takes, posted, arrived, gives, started, gone;
     MPI_Request take[TR_MPI_AHEAD], give[TR_MPI_AHEAD];
     int error; /* of MPI, which ends it */
     struct tr_mpi_slices *next;

@@ -17,13 +17,13 @@
  */
 enum { SLICED = 4096, SLICE = 512, PIECE = 1 << 20, PIECE_SPREAD = 1 << 24 };
 
-/* What a reduce-scatter or an all-gather needs, kept for the next one. */
+/* What large transfers need, kept for the next ones. */
 struct tr_mpi_scratch {
-    struct tr_mpi_scratch *next;
-    int64_t bytes;        /* of its contents: what is to be added up */
-    struct tr_tensor out; /* where that goes, */
-    enum tr_redop op;     /*   and which sum it is; */
-    struct tr_tensor all; /* of an all-reduce: what is gathered then */
+    struct tr_mpi_scratch *next; /* that is idle, too, or belongs to the same transfer */
+    int64_t bytes;               /* of its contents: what is to be added up */
+    struct tr_tensor out;        /* where that goes, */
+    enum tr_redop op;            /*   and which sum it is; */
+    struct tr_tensor all;        /* of an all-reduce: what is gathered then */
     bool added;
     struct tr_mpi_slices slices; /* of size 0 where one call of MPI moves all */
 };
@@ -124,25 +124,60 @@ static void add_up(struct tr_mpi_scratch *x, int ranks)
     x->added = true;
 }
 
-void tr_mpi_put_back(struct tr_comm *c, struct tr_pending *p)
+static void make_idle(struct tr_comm *c, struct tr_mpi_scratch *x)
 {
-    struct tr_mpi_scratch *x = p->scratch, **idle;
+    struct tr_mpi_scratch **idle = idle_for(c, x->bytes);
 
-    if (!x)
-        return;
-    if (x->bytes > 0 && !x->added)
-        add_up(x, c->size);
-    idle = idle_for(c, x->bytes);
     x->next = *idle;
     *idle = x;
+}
+
+void tr_mpi_put_back(struct tr_comm *c, struct tr_pending *p)
+{
+    for (struct tr_mpi_scratch *x = p->scratch, *next; x; x = next) {
+        next = x->next;
+        if (x->bytes > 0 && !x->added)
+            add_up(x, c->size);
+        make_idle(c, x);
+    }
     p->scratch = NULL;
 }
 
-struct tr_mpi_slices *tr_mpi_slices_of(const struct tr_pending *p)
+struct tr_mpi_slices *tr_mpi_room(struct tr_comm *c, struct tr_pending *p)
 {
-    struct tr_mpi_scratch *x = p->scratch;
+    struct tr_mpi_scratch *x = take_scratch(c, 0);
 
-    return x && x->slices.size > 0 ? &x->slices : NULL;
+    x->next = p->scratch;
+    p->scratch = x;
+    return &x->slices;
+}
+
+void tr_mpi_move(struct tr_comm *c, const struct tr_pending *p, struct tr_mpi_slices *x)
+{
+    if (!p->blocking)
+        tr_mover_count(tr_mpi_group(c)->mover, 1);
+    tr_mpi_slices_start(x);
+}
+
+int tr_mpi_moving(const struct tr_pending *p)
+{
+    int n = 0;
+
+    for (const struct tr_mpi_scratch *x = p->scratch; x; x = x->next)
+        n += x->slices.size > 0;
+    return n;
+}
+
+bool tr_mpi_moved(const struct tr_comm *c, const struct tr_pending *p)
+{
+    for (const struct tr_mpi_scratch *x = p->scratch; x; x = x->next) {
+        if (x->slices.size == 0)
+            continue;
+        if (!tr_mpi_slices_done(&x->slices))
+            return false;
+        tr_mpi_check(c, p, x->slices.error);
+    }
+    return true;
 }
 
 /* ---- slices ---- */
@@ -152,27 +187,25 @@ static int64_t segment_of(const struct tr_comm *c)
     return tr_mpi_group(c)->spread ? TR_MPI_SEGMENT : TR_MPI_SEGMENT_NODE;
 }
 
-/* Start what the rest of p->scratch is for, between enter() and leave(). */
-static void move_slices(struct tr_comm *c, struct tr_pending *p, const unsigned char *from,
-                        int64_t step, unsigned char *to, int64_t bytes,
-                        void (*over)(struct tr_mpi_slices *x))
+/* A slice for each rank and one from each, between enter() and leave(). */
+static void move_slices(struct tr_comm *c, const struct tr_pending *p, struct tr_mpi_slices *x,
+                        const unsigned char *from, int64_t from_step, unsigned char *to,
+                        int64_t bytes, void (*over)(struct tr_mpi_slices *x))
 {
-    enum { TAGS = 4096 }; /* more than are under way at once, fewer than MPI has */
-    struct tr_mpi_slices *x = &((struct tr_mpi_scratch *)p->scratch)->slices;
-
     *x = (struct tr_mpi_slices){.comm = tr_mpi_group(c)->comm,
-                                .rank = c->rank,
                                 .size = c->size,
-                                .tag = TR_MPI_TAG_SLICES + (int)(p->seq % TAGS),
+                                .tag = TR_MPI_TAG_SLICES + (int)(p->seq % TR_MPI_TAGS),
+                                .lanes = c->size - 1,
+                                .give_to = (c->rank + 1) % c->size,
+                                .take_from = (c->rank + c->size - 1) % c->size,
                                 .from = from,
-                                .step = step,
                                 .to = to,
+                                .from_step = from_step,
+                                .to_step = bytes,
                                 .bytes = bytes,
                                 .segment = segment_of(c),
                                 .over = over};
-    if (!p->blocking)
-        tr_mover_count(tr_mpi_group(c)->mover, 1);
-    tr_mpi_slices_start(x);
+    tr_mpi_move(c, p, x);
 }
 
 /* Room for the slices of `in` that go to this rank. */
@@ -185,6 +218,7 @@ static struct tr_mpi_scratch *take_sum(struct tr_comm *c, const struct tr_tensor
     TR_ASSERT(tr_dtype_is_float(out->dtype) || out->dtype == TR_F64);
     TR_ASSERT(tr_tensor_bytes(in) == tr_tensor_bytes(out) * c->size);
     x = take_scratch(c, tr_tensor_bytes(in));
+    x->next = NULL;
     x->out = *out;
     x->op = op;
     x->added = false;
@@ -225,7 +259,7 @@ static void start_slices(struct tr_comm *c, const struct tr_tensor *out, const s
     tr_mpi_begin(c, p);
     if (bytes > segment_of(c)) {
         keep_own(c, x, in);
-        move_slices(c, p, in->data, bytes, contents(x), bytes, then_add_up);
+        move_slices(c, p, &x->slices, in->data, bytes, contents(x), bytes, then_add_up);
     } else {
         tr_mpi_check(c, p,
                      MPI_Ialltoall(in->data, (int)bytes, MPI_BYTE, contents(x), (int)bytes,
@@ -252,8 +286,7 @@ static void start_gather(struct tr_comm *c, const struct tr_tensor *inout, struc
     TR_ASSERT(tr_tensor_elems(inout) % c->size == 0);
     tr_mpi_begin(c, p);
     if (bytes > segment_of(c)) {
-        p->scratch = take_scratch(c, 0);
-        move_slices(c, p, all + c->rank * bytes, 0, all, bytes, NULL);
+        move_slices(c, p, tr_mpi_room(c, p), all + c->rank * bytes, 0, all, bytes, NULL);
     } else {
         tr_mpi_check(c, p,
                      MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all, (int)bytes, MPI_BYTE,
@@ -328,7 +361,7 @@ static void then_gather(struct tr_mpi_slices *x)
 
     add_up(s, x->size);
     x->from = s->out.data;
-    x->step = 0;
+    x->from_step = 0;
     x->to = s->all.data;
     tr_mpi_slices_again(x);
 }
@@ -344,7 +377,7 @@ static void start_halves(struct tr_comm *c, const struct tr_tensor *all, enum tr
     x->all = *all;
     keep_own(c, x, all);
     tr_mpi_begin(c, p);
-    move_slices(c, p, all->data, bytes, contents(x), bytes, then_gather);
+    move_slices(c, p, &x->slices, all->data, bytes, contents(x), bytes, then_gather);
     tr_mpi_leave(c);
 }
 

@@ -24,7 +24,7 @@ EXTRA_DIST += tests/comm/mpi_check.h
 tests_comm_t_parts_SOURCES = tests/comm/t_comm.c src/comm/mpi.c src/comm/mpi_call.c \
 	src/comm/mpi_slices.c src/comm/mpi_sum.c
 tests_comm_t_parts_CPPFLAGS = $(AM_CPPFLAGS) -DTR_MPI_WHOLE=16384 -DTR_MPI_BLOCK=64 -DTR_MPI_SEGMENT=1000 \
-	-DTR_MPI_SEGMENT_NODE=1000
+	-DTR_MPI_SEGMENT_NODE=1000 -DTR_MPI_ALL_FAR=true
 tests_comm_t_spread_SOURCES = tests/comm/t_scatter.c src/comm/mpi.c src/comm/mpi_call.c \
 	src/comm/mpi_slices.c src/comm/mpi_sum.c
 tests_comm_t_spread_CPPFLAGS = $(tests_comm_t_parts_CPPFLAGS)
