@@ -126,7 +126,7 @@ enum tr_status tr_store_open(const struct tr_store_how *how, struct tr_store **o
     enum tr_status status;
 
     *out = NULL;
-    TR_ASSERT(how->capacity > 0 && how->capacity < INT32_MAX / 2 && how->bytes > 0);
+    TR_ASSERT(how->capacity > 0 && how->capacity <= TR_STORE_SAMPLES && how->bytes > 0);
     TR_ASSERT(how->ahead > 0);
     if (!s)
         return TR_FAIL(TR_ERESOURCE, "no memory left for what is remembered of samples");

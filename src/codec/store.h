@@ -27,6 +27,9 @@
  */
 struct tr_store;
 
+/* Samples at most, so that their numbers fit 32 bits with room to spare; tr_shape_of() refuses more. */
+enum { TR_STORE_SAMPLES = 1 << 30 };
+
 struct tr_store_how {
     int64_t capacity;           /* samples */
     int64_t bytes;              /* of a record */

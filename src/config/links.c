@@ -88,6 +88,14 @@ static enum tr_status check_delta(const struct tr_config *c, const struct tr_sha
             method, (long long)s->micro_batch);
     /* Replica 0 has the largest share. */
     tr_shape_share(s, 0, &first, &most);
+    if (most > TR_SHAPE_REMEMBERED)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--forward-compress-method %s can remember %d samples at each end of a link, and a "
+            "replica would train on %lld: give at least %lld replicas, --data-blocks for fewer "
+            "samples, or --forward-compress-method fixpoint, which remembers none",
+            method, TR_SHAPE_REMEMBERED, (long long)most,
+            (long long)((s->blocks - 1) / TR_SHAPE_REMEMBERED + 1));
     if (most > c->max_activation_cache_size)
         return TR_FAIL(
             TR_ECONFIG,

@@ -9,6 +9,9 @@
 #include "config/config.h"
 #include "util/status.h"
 
+/* Samples that one end of a compressed link can remember: TR_STORE_SAMPLES of codec/store.h. */
+enum { TR_SHAPE_REMEMBERED = 1 << 30 };
+
 /*
  * All numbers of a run that follow from the options and the number of ranks, and every rule that
  * joins two options.  No rank of its own and no communication; the one file it may read is

@@ -5,7 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codec/store.h"
 #include "util/log.h"
+
+_Static_assert((int)TR_SHAPE_REMEMBERED == (int)TR_STORE_SAMPLES,
+               "what tr_shape_of() lets pass has room in a store");
 
 int tr_links_number(enum tr_leg_bit leg)
 {
