@@ -95,8 +95,8 @@ struct tr_codec {
     enum tr_status (*start)(struct tr_codec_end *e) TR_MUST_CHECK;
     void (*close)(struct tr_codec_end *e);
 
-    /* Bytes of host memory at most, and of those that a sample takes, or in a file would; both 0
-       without a memory.  Functions of the parameters only. */
+    /* Bytes of host memory when all samples are remembered, tables and all; and of the record of a
+       sample, there or in a file; both 0 without a memory.  Functions of the parameters only. */
     int64_t (*host_bytes)(const struct tr_codec_how *how);
     int64_t (*sample_bytes)(const struct tr_codec_how *how);
 

@@ -227,6 +227,15 @@ static enum tr_status open_file(struct tr_pool *p)
     return s;
 }
 
+int64_t tr_pool_bytes(int64_t capacity, int64_t stride, int64_t buffers)
+{
+    const struct tr_pool *p = NULL;
+    const size_t each = sizeof *p->where + sizeof *p->sum;
+
+    return buffers * (stride + (int64_t)(sizeof *p->buffer + sizeof *p->wanted)) +
+           capacity * (int64_t)each;
+}
+
 static enum tr_status take_memory(struct tr_pool *p)
 {
     size_t capacity = (size_t)p->capacity, buffers = (size_t)p->buffers;

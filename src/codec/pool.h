@@ -26,6 +26,9 @@ enum tr_status tr_pool_open(const char *folder, int64_t capacity, int64_t stride
                             struct tr_pool **out) TR_MUST_CHECK;
 void tr_pool_close(struct tr_pool *p);
 
+/* Bytes of host memory that such a pool takes. */
+int64_t tr_pool_bytes(int64_t capacity, int64_t stride, int64_t buffers);
+
 /* As tr_store_take() and tr_store_give().  A record that is taken without `anew` was given as new
    before. */
 enum tr_status tr_pool_take(struct tr_pool *p, int64_t record, bool anew, void **out) TR_MUST_CHECK;

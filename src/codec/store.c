@@ -24,9 +24,25 @@ static int64_t buffers(const struct tr_store_how *how)
     return 2 * ahead + 2;
 }
 
+/* Of the table in which samples are looked up; a third of it at least stays empty. */
+static int64_t places_for(int64_t capacity)
+{
+    int64_t places = 2;
+
+    while (places < capacity + capacity / 2 + 1)
+        places *= 2;
+    return places;
+}
+
 int64_t tr_store_host_bytes(const struct tr_store_how *how)
 {
-    return tr_store_stride(how->bytes) * (how->folder ? buffers(how) : how->capacity);
+    const struct tr_store *s = NULL;
+    const int64_t stride = tr_store_stride(how->bytes), n = how->capacity;
+    const int64_t tables = places_for(n) * (int64_t)sizeof *s->table +
+                           n * (int64_t)(sizeof *s->sample + sizeof *s->has) +
+                           buffers(how) * (int64_t)sizeof *s->wanted;
+
+    return tables + (how->folder ? tr_pool_bytes(n, stride, buffers(how)) : n * stride);
 }
 
 /* ---- samples and the numbers of their records ---- */
@@ -83,12 +99,11 @@ static enum tr_status take_tables(struct tr_store *s)
 {
     size_t n = (size_t)s->how.capacity;
 
-    for (s->places = 2; s->places < s->how.capacity + s->how.capacity / 2 + 1;)
-        s->places *= 2;
+    s->places = places_for(s->how.capacity);
     s->table = malloc((size_t)s->places * sizeof *s->table);
     s->sample = calloc(n, sizeof *s->sample);
     s->has = calloc(n, sizeof *s->has);
-    s->wanted = calloc(n, sizeof *s->wanted);
+    s->wanted = calloc((size_t)buffers(&s->how), sizeof *s->wanted);
     if (!s->table || !s->sample || !s->has || !s->wanted)
         return TR_FAIL(TR_ERESOURCE, "no memory left for the names of %lld samples",
                        (long long)s->how.capacity);
@@ -195,7 +210,7 @@ enum tr_status tr_store_prefetch(struct tr_store *s, const int64_t *sample, int6
 
     if (!s->pool)
         return TR_OK;
-    for (int64_t i = 0; i < count && wanted < s->how.capacity; i++)
+    for (int64_t i = 0; i < count && wanted < buffers(&s->how); i++)
         if (tr_store_has(s, sample[i]))
             s->wanted[wanted++] = record_of(s, sample[i]);
     return tr_pool_want(s->pool, s->wanted, wanted);

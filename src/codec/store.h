@@ -40,8 +40,8 @@ struct tr_store_how {
 /* Bytes that a sample takes: those of a record, rounded up to 64. */
 int64_t tr_store_stride(int64_t bytes);
 
-/* Bytes of host memory at most: of all samples, or of the buffers; without the tables, which are
-   48 bytes for each sample of the capacity at most. */
+/* Bytes of host memory when there is a record of every sample: of the records, or the buffers, and
+   of the tables, which take 15 to 21 bytes for each sample of the capacity, and 12 more with a file. */
 int64_t tr_store_host_bytes(const struct tr_store_how *how);
 
 /* TR_EIO if the folder does not take a file, TR_ERESOURCE if there is no memory or no thread. */

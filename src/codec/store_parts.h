@@ -15,7 +15,7 @@ struct tr_store {
     int32_t *table;             /* numbers by a hash of the sample; -1: none */
     int64_t *sample;            /* by number */
     bool *has;                  /* by number */
-    int64_t *wanted;            /* room for prefetch */
+    int64_t *wanted;            /* for prefetch, as many as there would be buffers */
     unsigned char *memory;      /* one of these two */
     struct tr_pool *pool;
 };

@@ -8,6 +8,15 @@
 
 enum { ORDERS = 2, DRAWS = 4 /* of a block of the generator */ };
 
+int64_t tr_epochs_bytes(const struct tr_shape *shape)
+{
+    const struct tr_epoch_order *o = NULL;
+    int64_t first, most;
+
+    tr_shape_share(shape, 0, &first, &most);
+    return shape->epochs > 0 ? ORDERS * most * (int64_t)sizeof *o->order : 0;
+}
+
 void tr_epochs_open(struct tr_epochs *x, const struct tr_shape *shape, uint64_t seed)
 {
     int64_t first, most;

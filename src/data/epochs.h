@@ -37,6 +37,9 @@ struct tr_epochs {
 void tr_epochs_open(struct tr_epochs *x, const struct tr_shape *shape, uint64_t seed);
 void tr_epochs_close(struct tr_epochs *x);
 
+/* Bytes that the orders take on any rank, 8 for each sample of the largest share; 0 without --n-epochs. */
+int64_t tr_epochs_bytes(const struct tr_shape *shape);
+
 /* The sample at a position of the order of training, any from 0 on.  Where epoch and replica are not
    among those of the latest calls, their order is made, in place. */
 int64_t tr_epochs_at(struct tr_epochs *x, int64_t position);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <string.h>
 
+#include "data/epochs.h"
 #include "device/cuda_kernel.h"
 #include "plan/parts.h"
 #include "train/links.h"
@@ -87,7 +88,7 @@ enum tr_status tr_plan_stage_of(const struct tr_config *c, const struct tr_shape
     for (int i = 0; i < r.arena.labels; i++)
         out->part[part_of(r.arena.part[i].label)] += (double)r.arena.part[i].bytes;
     tr_links_bytes(r.links, &host, &files);
-    out->memory_host = (double)host;
+    out->memory_host = (double)(host + tr_epochs_bytes(s));
     out->memory_files = (double)files;
     tr_run_close(&r);
     out->megatron = megatron_of(s, out);

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "train/links.h"
+
 /*
  * The memory plan is what the system counts: the resident memory of a rank grows, from before a run is
  * built to the end of its third step, by the plan to 1 %.  Not in the plan are the buffers of MPI, a few
@@ -105,11 +107,55 @@ static void planned(void **state)
     one("--fp16 --pipeline-model-parallel-size 2", 16.0);
     one("--fp16 --use-distributed-optimizer", 4.0 + 12.0 / d);
     one("--bf16 --use-distributed-optimizer", 6.0 + 12.0 / d);
+    one("--fp16 --dp-mode cocktail_sgd --topk-ratio 0.1 --randomp-ratio 0.1", 16.0);
+}
+
+/* Every sample in its turn, the same in each epoch. */
+static int64_t some_id(struct tr_run *r, enum tr_split split, int64_t position)
+{
+    (void)split;
+    return position % r->shape.blocks;
+}
+
+/* What delta remembers: of each sample the numbers of a message in halves, and what finds them. */
+static void remembered(void **state)
+{
+    enum { BLOCKS = 320, BATCH = 4, RECORD = 2 * 64 * 256, WARM = 20 };
+    const int64_t tables = 21 * BLOCKS;
+    struct tr_config c;
+    struct tr_run r;
+    double before = 0.0, each;
+    int64_t host, files;
+
+    (void)state;
+    if (world.size == 1)
+        return;
+    tiny_open(&r, &c,
+              "--num-layers 2 --hidden-size 256 --num-attention-heads 8 --seq-length 64 "
+              "--max-position-embeddings 64 --vocab-size 300 --micro-batch-size 2 "
+              "--global-batch-size 4 --n-epochs 2 --data-blocks 320 --eval-iters 0 --lr 0.001 "
+              "--threads 1 --pipeline-model-parallel-size 2 --forward-compress-method delta",
+              some_sample);
+    r.sample_id = some_id;
+    tr_links_bytes(r.links, &host, &files);
+    assert_all(host >= BLOCKS * RECORD && host <= BLOCKS * RECORD + tables && files == 0);
+    for (int i = 0; i < BLOCKS / BATCH; i++) {
+        struct tr_step_result result;
+
+        if (i == WARM)
+            before = resident();
+        tr_step(&r, &result);
+        r.iteration++;
+    }
+    each = (resident() - before) / (BLOCKS - WARM * BATCH);
+    print_message("# %.0f bytes for each sample, planned %.0f\n", each, (double)host / BLOCKS);
+    assert_all(each >= 0.98 * RECORD && each <= 1.02 * (double)host / BLOCKS);
+    tiny_close(&r, &c);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(planned)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(planned), cmocka_unit_test(remembered)};
 
     return run_mpi_tap(tests);
 }
