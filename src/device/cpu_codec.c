@@ -296,8 +296,8 @@ static void find_scales(const struct tr_fix_sizes *s, const struct tr_tensor *sc
     }
 }
 
-/* Scales as floats.  Where all rows have the same they are made once, from `period` on once more, so
-   that a piece reads its own side by side wherever it begins. */
+/* Scales as floats.  Where all rows have the same they are made once, and from `period` on once
+   more, so that a piece reads its own side by side wherever it begins. */
 struct scales {
     const struct tr_fix_sizes *size;
     const struct tr_tensor *scale;

@@ -5,6 +5,7 @@
 
 #include "device/codec.h"
 #include "device/cpu_half.h"
+#include "device/cpu_simd.h"
 #include "device/host.h"
 #include "device/sizes.h"
 
@@ -84,9 +85,14 @@ enum { WORD = 64 };
 /* Bit i of the result belongs to element first + i. */
 static uint64_t word_of(const struct tr_tensor *mask, int64_t n, int64_t first)
 {
+    const uint8_t *from = tr_u8(mask) + first / 8;
     uint64_t x = 0;
 
-    memcpy(&x, tr_u8(mask) + first / 8, (size_t)smaller((n - first + 7) / 8, WORD / 8));
+    /* A copy of unknown length is a call. */
+    if (n - first >= WORD)
+        memcpy(&x, from, WORD / 8);
+    else
+        memcpy(&x, from, (size_t)((n - first + 7) / 8));
     return tr_mask_word(x);
 }
 
@@ -99,17 +105,6 @@ enum { BATCH = 8 };
 static inline int lowest(uint64_t word)
 {
     return __builtin_ctzll(word | UINT64_C(1) << 63);
-}
-
-/* The places of the bits set in a word, at[... + BATCH]; how many there are. */
-static int list_bits(uint64_t word, int64_t first, int64_t *at)
-{
-    int n = __builtin_popcountll(word);
-
-    for (int i = 0; i < n; i += BATCH)
-        for (int k = 0; k < BATCH; k++, word &= word - 1)
-            at[i + k] = first + lowest(word);
-    return n;
 }
 
 /* Part i of a mask that is cut for the cores: whole words. */
@@ -158,8 +153,32 @@ union raw {
     uint16_t half[PIECE];
 };
 
-/* Those of the WORD elements from `first` on whose bits are set, from raw[n] on; how many there are
-   then. */
+/* Those of the WORD elements from `first` on whose bits are set, from raw[n] on, where is room for
+   WORD; how many there are then. */
+#if defined(__AVX512BW__)
+static int64_t take_word(const struct tr_tensor *x, int64_t first, uint64_t word, union raw *raw,
+                         int64_t n)
+{
+    for (int i = 0; i < WORD; i += LANES, word >>= LANES) {
+        const __mmask16 set = (__mmask16)word;
+
+        if (x->dtype == TR_F32) {
+            __m512i v = _mm512_loadu_si512((const uint32_t *)x->data + first + i);
+
+            _mm512_storeu_si512(raw->wide + n, _mm512_maskz_compress_epi32(set, v));
+        } else {
+            const uint16_t *from = tr_half(x) + first + i;
+            __m512i v =
+                _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)from));
+
+            v = _mm512_maskz_compress_epi32(set, v);
+            _mm256_storeu_si256((__m256i *)(void *)(raw->half + n), _mm512_cvtepi32_epi16(v));
+        }
+        n += __builtin_popcount(set);
+    }
+    return n;
+}
+#else
 static int64_t take_word(const struct tr_tensor *x, int64_t first, uint64_t word, union raw *raw,
                          int64_t n)
 {
@@ -175,6 +194,8 @@ static int64_t take_word(const struct tr_tensor *x, int64_t first, uint64_t word
                 raw->half[n + k] = from[lowest(word)];
     return end;
 }
+
+#endif
 
 /* The same where fewer than WORD elements are left. */
 static int64_t take_rest(const struct tr_tensor *x, int64_t first, uint64_t word, union raw *raw,
@@ -221,6 +242,82 @@ void tr_cpu_mask_take(struct tr_queue *q, const struct tr_tensor *y, const struc
         take_part(y, x, mask, n, &part[i]);
 }
 
+/* y += factor * v where bits are set. */
+#if defined(__AVX512BW__)
+/* WORD floats from `y` on; v has as many as there are bits.  All are written: what is stored in
+   parts is not soon read again. */
+static void add_word(float *y, uint64_t word, const float *v, float factor)
+{
+    const __m512 by = _mm512_set1_ps(factor);
+
+    for (int i = 0; i < WORD; i += LANES, word >>= LANES) {
+        const __mmask16 set = (__mmask16)word;
+        const int count = __builtin_popcount(set);
+        __m512 old = _mm512_loadu_ps(y + i);
+        __m512 x = _mm512_maskz_loadu_ps((__mmask16)((1U << count) - 1), v);
+
+        x = _mm512_mul_ps(by, _mm512_maskz_expand_ps(set, x));
+        _mm512_storeu_ps(y + i, _mm512_mask_add_ps(old, set, old, x));
+        v += count;
+    }
+}
+
+/* The same for fewer. */
+static void add_rest(float *y, uint64_t word, const float *v, float factor)
+{
+    for (; word; word &= word - 1)
+        y[lowest(word)] += factor * *v++;
+}
+
+/* Halves whose bits are set become x. */
+static void put_word(uint16_t *y, uint64_t word, const uint16_t *x)
+{
+    for (int i = 0; i < WORD; i += 2 * LANES, word >>= 2 * LANES) {
+        const __mmask32 set = (__mmask32)word;
+
+        _mm512_mask_storeu_epi16(y + i, set, _mm512_maskz_loadu_epi16(set, x + i));
+    }
+}
+
+static void add_part(const struct tr_tensor *y, const struct tr_tensor *v,
+                     const struct tr_tensor *mask, int64_t n, const struct part *p, float factor)
+{
+    int64_t done = p->set, count;
+
+    for (int64_t i = p->first; i < p->end; i += PIECE, done += count) {
+        const int64_t here = smaller(p->end - i, PIECE);
+        float sums[PIECE], room[PIECE], *to = tr_cpu_in(y, i, here, sums);
+        const float *from;
+        uint64_t word[PIECE / WORD];
+        uint16_t made[PIECE];
+
+        count = 0;
+        for (int64_t k = 0; k < here; k += WORD)
+            count += __builtin_popcountll(word[k / WORD] = word_of(mask, n, i + k));
+        from = tr_cpu_in(v, done, count, room);
+        for (int64_t k = 0; k < here; k += WORD) {
+            (here - k < WORD ? add_rest : add_word)(to + k, word[k / WORD], from, factor);
+            from += __builtin_popcountll(word[k / WORD]);
+        }
+        if (y->dtype == TR_F32)
+            continue;
+        tr_cpu_narrow(y->dtype, to, here, made);
+        for (int64_t k = 0; k < here; k += WORD)
+            put_word(tr_half(y) + i + k, word[k / WORD], made + k);
+    }
+}
+#else
+/* The places of the bits set in a word, at[... + BATCH]; how many there are. */
+static int list_bits(uint64_t word, int64_t first, int64_t *at)
+{
+    int n = __builtin_popcountll(word);
+
+    for (int i = 0; i < n; i += BATCH)
+        for (int k = 0; k < BATCH; k++, word &= word - 1)
+            at[i + k] = first + lowest(word);
+    return n;
+}
+
 static void add_part(const struct tr_tensor *y, const struct tr_tensor *v,
                      const struct tr_tensor *mask, int64_t n, const struct part *p, float factor)
 {
@@ -235,6 +332,7 @@ static void add_part(const struct tr_tensor *y, const struct tr_tensor *v,
         }
     }
 }
+#endif
 
 void tr_cpu_mask_add(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *v,
                      const struct tr_tensor *mask, float factor)

@@ -21,9 +21,10 @@
 enum {
     BLOCK = 64, /* elements of a part come in such blocks: one word of the mask */
     BINS = 1 << 11,
-    COPIES = 4,      /* of the bins: neighbours are often equal, and would wait for one another */
-    ASKED = 1 << 13, /* elements that guess */
-    TOGETHER = 8,    /* of them that lie side by side */
+    COPIES = 4,       /* of the bins: neighbours are often equal, and would wait for one another */
+    LISTED = 1 << 10, /* bins that are noted before they are counted */
+    ASKED = 1 << 13,  /* elements that guess */
+    TOGETHER = 8,     /* of them that lie side by side */
     WORTH_ASKING = 1 << 18
 };
 
@@ -85,93 +86,115 @@ static struct interval interval_of(uint32_t low, uint32_t width)
 
 /* ---- comparing ---- */
 
-/* Bit i: whether the key of element first + i, i < n <= BLOCK, is one of `width` from `low` on. */
-static uint64_t plain_inside(const struct tr_tensor *x, int64_t first, int64_t n, uint32_t low,
-                             uint32_t width)
+/* Bit i: whether the key of element first + i, i < n <= BLOCK, is at least `low`. */
+static uint64_t plain_at_least(const struct tr_tensor *x, int64_t first, int64_t n, uint32_t low)
 {
     uint64_t word = 0;
 
     for (int64_t i = 0; i < n; i++)
-        word |= (uint64_t)(key_of(x, first + i) - low < width) << i;
+        word |= (uint64_t)(key_of(x, first + i) >= low) << i;
     return word;
 }
 
 #if defined(__AVX512BW__)
-static uint64_t inside_wide(const uint32_t *x, uint32_t low, uint32_t width)
+/* LANES keys. */
+static inline __m512i keys_at(const struct tr_tensor *x, int64_t first)
 {
-    const __m512i from = _mm512_set1_epi32((int)low), most = _mm512_set1_epi32((int)width);
-    const __m512i key = _mm512_set1_epi32(0x7fffffff);
-    uint64_t word = 0;
-
-    for (int i = 0; i < BLOCK; i += 16) {
-        __m512i v = _mm512_and_si512(_mm512_loadu_si512(x + i), key);
-
-        word |= (uint64_t)_mm512_cmplt_epu32_mask(_mm512_sub_epi32(v, from), most) << i;
-    }
-    return word;
+    if (x->dtype == TR_F32)
+        return _mm512_and_si512(_mm512_loadu_si512((const uint32_t *)x->data + first),
+                                _mm512_set1_epi32(0x7fffffff));
+    return _mm512_and_si512(_mm512_cvtepu16_epi32(_mm256_loadu_si256(
+                                (const __m256i *)(const void *)(tr_half(x) + first))),
+                            _mm512_set1_epi32(0x7fff));
 }
 
-static uint64_t inside_half(const uint16_t *x, uint32_t low, uint32_t width)
+/* The same of BLOCK elements. */
+static inline uint64_t at_least(const struct tr_tensor *x, int64_t first, uint32_t low)
 {
-    const __m512i from = _mm512_set1_epi16((short)low), most = _mm512_set1_epi16((short)width);
-    const __m512i key = _mm512_set1_epi16(0x7fff);
     uint64_t word = 0;
 
-    for (int i = 0; i < BLOCK; i += 32) {
-        __m512i v = _mm512_and_si512(_mm512_loadu_si512(x + i), key);
+    if (x->dtype == TR_F32) {
+        const __m512i least = _mm512_set1_epi32((int)low);
 
-        word |= (uint64_t)_mm512_cmplt_epu16_mask(_mm512_sub_epi16(v, from), most) << i;
+        for (int i = 0; i < BLOCK; i += LANES)
+            word |= (uint64_t)_mm512_cmpge_epu32_mask(keys_at(x, first + i), least) << i;
+    } else {
+        const __m512i least = _mm512_set1_epi16((short)low), key = _mm512_set1_epi16(0x7fff);
+
+        for (int i = 0; i < BLOCK; i += 2 * LANES) {
+            __m512i v = _mm512_and_si512(_mm512_loadu_si512(tr_half(x) + first + i), key);
+
+            word |= (uint64_t)_mm512_cmpge_epu16_mask(v, least) << i;
+        }
     }
     return word;
 }
 #else
-/* Eight bytes that are 0 or 1 as the bits of one, the first lowest: the product moves the one at
-   bit 8 i to bit 56 + i, and nothing else there. */
-static uint64_t bits_of(const uint8_t flag[BLOCK])
+/* Bytes that are 0 or 1 as bits, the first lowest. */
+static inline uint64_t bits_of(const uint8_t flag[BLOCK])
 {
     uint64_t word = 0;
 
-    for (int i = 0; i < BLOCK; i += 8) {
-        uint64_t x = 0;
+#if defined(__SSE2__)
+    for (int i = 0; i < BLOCK; i += 16) {
+        const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)(flag + i));
 
-        for (int k = 0; k < 8; k++)
-            x |= (uint64_t)flag[i + k] << 8 * k;
+        /* The highest bit of each byte is taken. */
+        word |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_slli_epi16(v, 7)) << i;
+    }
+#else
+    for (int i = 0; i < BLOCK; i += 8) {
+        uint64_t x;
+
+        memcpy(&x, flag + i, sizeof x);
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+        x = __builtin_bswap64(x);
+#endif
+        /* The product moves the bit at 8 k to 56 + k, and nothing else there. */
         word |= x * UINT64_C(0x0102040810204080) >> 56 << i;
     }
+#endif
     return word;
 }
 
-static uint64_t inside_wide(const uint32_t *x, uint32_t low, uint32_t width)
+/* Keys have no sign bit, so that they compare with signs, which more machines can. */
+static uint64_t at_least(const struct tr_tensor *x, int64_t first, uint32_t low)
 {
     uint8_t flag[BLOCK];
 
-#pragma omp simd
-    for (int i = 0; i < BLOCK; i++)
-        flag[i] = (x[i] & 0x7fffffff) - low < width;
-    return bits_of(flag);
-}
-
-static uint64_t inside_half(const uint16_t *x, uint32_t low, uint32_t width)
-{
-    const uint16_t from = (uint16_t)low, most = (uint16_t)width;
-    uint8_t flag[BLOCK];
+    if (x->dtype == TR_F32) {
+        const uint32_t *from = (const uint32_t *)x->data + first;
+        const int32_t below = (int32_t)(low - 1);
 
 #pragma omp simd
-    for (int i = 0; i < BLOCK; i++)
-        flag[i] = (uint16_t)((x[i] & 0x7fff) - from) < most;
+        for (int i = 0; i < BLOCK; i++)
+            flag[i] = (int32_t)(from[i] & 0x7fffffff) > below;
+    } else {
+        const uint16_t *from = tr_half(x) + first;
+        const int16_t below = (int16_t)(low - 1);
+
+#pragma omp simd
+        for (int i = 0; i < BLOCK; i++)
+            flag[i] = (int16_t)(from[i] & 0x7fff) > below;
+    }
     return bits_of(flag);
 }
 #endif
 
-/* The same with vectors. */
-static inline uint64_t inside(const struct tr_tensor *x, int64_t first, int64_t n, uint32_t low,
-                              uint32_t width)
+/* Bit i of each word: whether the key of element first + i is at least `high`, and whether it is one
+   from `low` on below that. */
+struct sorted {
+    uint64_t above, inside;
+};
+
+static inline struct sorted sort(const struct tr_tensor *x, int64_t first, int64_t n, uint32_t low,
+                                 uint32_t high)
 {
-    if (n < BLOCK)
-        return plain_inside(x, first, n, low, width);
-    if (x->dtype == TR_F32)
-        return inside_wide((const uint32_t *)x->data + first, low, width);
-    return inside_half(tr_half(x) + first, low, width);
+    const bool whole = n == BLOCK;
+    uint64_t more = whole ? at_least(x, first, high) : plain_at_least(x, first, n, high);
+    uint64_t both = whole ? at_least(x, first, low) : plain_at_least(x, first, n, low);
+
+    return (struct sorted){.above = more, .inside = both & ~more};
 }
 
 /* ---- counting ---- */
@@ -191,24 +214,70 @@ static void count_all(const struct tr_tensor *x, struct span p, int shift, struc
                 c->bin[k * BINS + ((from[i + k] & 0x7fff) >> shift)]++;
     for (; i < p.end; i++)
         c->bin[key_of(x, i) >> shift]++;
-    for (int k = 1; k < COPIES; k++)
-        for (int b = 0; b < BINS; b++)
-            c->bin[b] += c->bin[k * BINS + b];
 }
+
+#if defined(__AVX512BW__)
+/* The bins of a list. */
+static void count_list(const uint32_t *bin, int64_t n, struct counters *c)
+{
+    for (int64_t i = 0; i < n; i++)
+        c->bin[i % COPIES * BINS + bin[i]]++;
+}
+
+/* Blocks that are whole.  Keys are first put side by side: how many there are of a block is not to
+   be known beforehand, and a loop over them would end where the processor does not expect it. */
+static void count_blocks(const struct tr_tensor *x, struct span p, struct interval v,
+                         struct counters *c)
+{
+    const __m512i low = _mm512_set1_epi32((int)v.low), width = _mm512_set1_epi32((int)v.width);
+    const __m512i high = _mm512_set1_epi32((int)(v.low + v.width));
+    const __m128i shift = _mm_cvtsi32_si128(v.shift);
+    uint32_t list[LISTED];
+    int64_t n = 0, above = 0;
+
+    for (int64_t i = p.first; i < p.end; i += LANES) {
+        const __m512i key = keys_at(x, i), from_low = _mm512_sub_epi32(key, low);
+        const __mmask16 inside = _mm512_cmplt_epu32_mask(from_low, width);
+        const __m512i bin = _mm512_srl_epi32(from_low, shift);
+
+        above += __builtin_popcount(_mm512_cmpge_epu32_mask(key, high));
+        _mm512_storeu_si512(list + n, _mm512_maskz_compress_epi32(inside, bin));
+        n += __builtin_popcount(inside);
+        if (n > LISTED - LANES) {
+            count_list(list, n, c);
+            n = 0;
+        }
+    }
+    count_list(list, n, c);
+    c->above += above;
+}
+#else
+static void count_blocks(const struct tr_tensor *x, struct span p, struct interval v,
+                         struct counters *c)
+{
+    for (int64_t first = p.first; first < p.end; first += BLOCK) {
+        struct sorted s = sort(x, first, BLOCK, v.low, v.low + v.width);
+
+        c->above += __builtin_popcountll(s.above);
+        for (; s.inside; s.inside &= s.inside - 1)
+            c->bin[(key_of(x, first + __builtin_ctzll(s.inside)) - v.low) >> v.shift]++;
+    }
+}
+#endif
 
 /* Those of an interval, which are few, and how many are above it. */
 static void count_inside(const struct tr_tensor *x, struct span p, struct interval v,
                          struct counters *c)
 {
-    const uint32_t high = v.low + v.width, rest = (UINT32_C(1) << key_bits(x)) - high;
+    const struct span whole = {p.first, p.first + (p.end - p.first) / BLOCK * BLOCK};
 
-    for (int64_t first = p.first; first < p.end; first += BLOCK) {
-        int64_t n = smaller(p.end - first, BLOCK);
-        uint64_t word = inside(x, first, n, v.low, v.width);
+    count_blocks(x, whole, v, c);
+    for (int64_t i = whole.end; i < p.end; i++) {
+        const uint32_t key = key_of(x, i);
 
-        c->above += __builtin_popcountll(inside(x, first, n, high, rest));
-        for (; word; word &= word - 1)
-            c->bin[(key_of(x, first + __builtin_ctzll(word)) - v.low) >> v.shift]++;
+        c->above += key >= v.low + v.width;
+        if (key - v.low < v.width)
+            c->bin[(key - v.low) >> v.shift]++;
     }
 }
 
@@ -225,6 +294,9 @@ static void count(const struct tr_queue *q, const struct tr_tensor *x, int parts
             count_all(x, part_of(n, parts, p), v.shift, c);
         else
             count_inside(x, part_of(n, parts, p), v, c);
+        for (int k = 1; k < COPIES; k++)
+            for (int b = 0; b < BINS; b++)
+                c->bin[b] += c->bin[k * BINS + b];
     }
 }
 
@@ -311,16 +383,19 @@ static struct interval guess(const struct tr_queue *q, const struct tr_tensor *x
 static void write_part(const struct tr_tensor *mask, const struct tr_tensor *x, struct span p,
                        uint32_t key, int64_t equal)
 {
-    const uint32_t rest = (UINT32_C(1) << key_bits(x)) - key - 1;
-
     for (int64_t first = p.first; first < p.end; first += BLOCK) {
-        int64_t n = smaller(p.end - first, BLOCK);
-        uint64_t word = inside(x, first, n, key + 1, rest), same = inside(x, first, n, key, 1);
+        const int64_t n = smaller(p.end - first, BLOCK);
+        struct sorted s = sort(x, first, n, key, key + 1);
+        uint8_t *to = tr_u8(mask) + first / 8;
 
-        for (; same && equal > 0; same &= same - 1, equal--)
-            word |= same & -same;
-        word = tr_mask_word(word);
-        memcpy(tr_u8(mask) + first / 8, &word, (size_t)(n + 7) / 8);
+        for (; s.inside && equal > 0; s.inside &= s.inside - 1, equal--)
+            s.above |= s.inside & -s.inside;
+        s.above = tr_mask_word(s.above);
+        /* A copy of unknown length is a call. */
+        if (n == BLOCK)
+            memcpy(to, &s.above, BLOCK / 8);
+        else
+            memcpy(to, &s.above, (size_t)(n + 7) / 8);
     }
 }
 
