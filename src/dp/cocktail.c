@@ -285,10 +285,13 @@ static bool advance(struct tr_cocktail *x, bool wait)
     }
 }
 
-void tr_cocktail_poll(struct tr_cocktail *x)
+bool tr_cocktail_poll(struct tr_cocktail *x)
 {
-    while (x && x->threaded && advance(x, false))
+    if (!x || !x->threaded)
+        return false;
+    while (advance(x, false))
         continue;
+    return x->stage != COCKTAIL_IDLE && x->stage != COCKTAIL_READY;
 }
 
 /* When all that was queued is done. */

@@ -83,9 +83,9 @@ enum tr_status tr_cocktail_connect(struct tr_cocktail *x, struct tr_comm *dp,
    commit x may be read but not written.  Like all calls below, on all ranks of `dp`, but at any time. */
 void tr_cocktail_begin(struct tr_cocktail *x, struct tr_queue *q);
 
-/* Let it make progress; now and then while the rank computes.  Does nothing when no round is under way, or
-   x is NULL. */
-void tr_cocktail_poll(struct tr_cocktail *x);
+/* Let it make progress; now and then while the rank computes or waits for something else.  Whether there is
+   more to come; false without a round that goes on beside the caller, or where x is NULL. */
+bool tr_cocktail_poll(struct tr_cocktail *x);
 
 /* Wait until all messages are there; whether all that they say is finite, which is the same on all ranks of
    the group. */

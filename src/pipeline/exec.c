@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pipeline/exec.h"
 
+#include <time.h>
+
 #include "util/trace.h"
+
+static const double MEANWHILE_SECONDS = 5.0;
+enum { POLLS_BEFORE_NAP = 64, NAP_NANOSECONDS = 100000 };
 
 static void compute(void (*work)(void *ctx, struct tr_slot at), const struct tr_stage *stage,
                     struct tr_slot at, enum tr_timer timer)
@@ -48,6 +53,28 @@ static void receive(const struct walk *w, const struct tr_instr *in)
     pass(w, in, TR_RECV_FWD | TR_RECV_BWD, w->stage->arrived);
 }
 
+/*
+ * Where the stage has other things to move on, wait for `p` here; finish() then finds it done.  Not for
+ * ever: finish() is what finds out that somebody does not come.  The naps are for those that compute,
+ * the thread of a round among them.
+ */
+static void wait_for(const struct walk *w, struct tr_pending *p)
+{
+    const struct tr_transport *via = w->pp->via;
+
+    if (w->stage->meanwhile && !via->queues) {
+        const double until = tr_now() + MEANWHILE_SECONDS;
+
+        for (int polls = 1; !via->poll(w->pp, p); polls++) {
+            if (!w->stage->meanwhile(w->stage->ctx) || tr_now() > until)
+                break;
+            if (polls > POLLS_BEFORE_NAP)
+                nanosleep(&(struct timespec){.tv_nsec = NAP_NANOSECONDS}, NULL);
+        }
+    }
+    via->finish(w->pp, w->q, p);
+}
+
 static void transfer(struct walk *w, const struct tr_instr *in)
 {
     struct tr_leg legs[TR_LEGS];
@@ -58,7 +85,7 @@ static void transfer(struct walk *w, const struct tr_instr *in)
         if (in->legs >> k & 1)
             legs[n++] = leg_of(w, in, k);
     w->pp->via->exchange_start(w->pp, w->q, legs, n, &pending);
-    w->pp->via->finish(w->pp, w->q, &pending);
+    wait_for(w, &pending);
     receive(w, in);
 }
 
@@ -83,7 +110,7 @@ static void finish(struct walk *w, const struct tr_instr *in)
         if (!(in->legs >> k & 1))
             continue;
         TR_ASSERT(w->f->leg[k].done < w->f->leg[k].begun);
-        w->pp->via->finish(w->pp, w->q, &w->f->leg[k].flight[w->f->leg[k].done++ % TR_FLIGHTS]);
+        wait_for(w, &w->f->leg[k].flight[w->f->leg[k].done++ % TR_FLIGHTS]);
     }
     receive(w, in);
 }

@@ -34,6 +34,9 @@ struct tr_stage {
     /* A message has come; may be NULL.  Called in the order of the list, within the time of the
        transfer: what is cut over tensor-parallel ranks is put together here. */
     void (*arrived)(void *ctx, struct tr_slot at, enum tr_leg_bit leg);
+    /* Called now and then while the rank waits for its messages: what else is under way goes on.  False
+       when nothing of that is, and then the rank waits as it does without; may be NULL. */
+    bool (*meanwhile)(void *ctx);
     struct tr_flights flights;
 };
 

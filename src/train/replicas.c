@@ -232,10 +232,9 @@ void tr_replicas_begin(struct tr_replicas *x)
     tr_cocktail_begin(x->cocktail, &x->run->queue);
 }
 
-void tr_replicas_poll(struct tr_replicas *x)
+bool tr_replicas_poll(struct tr_replicas *x)
 {
-    if (x && x->under_way)
-        tr_cocktail_poll(x->cocktail);
+    return x && x->under_way && tr_cocktail_poll(x->cocktail);
 }
 
 static void count(struct tr_replicas *x)

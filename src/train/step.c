@@ -133,6 +133,13 @@ static void after_layer(void *ctx)
     tr_replicas_poll(r->replicas);
 }
 
+static bool meanwhile(void *ctx)
+{
+    struct tr_run *r = ctx;
+
+    return tr_replicas_poll(r->replicas);
+}
+
 void tr_step_connect(struct tr_run *r)
 {
     r->model.ctx = r;
@@ -145,6 +152,7 @@ void tr_step_connect(struct tr_run *r)
         .arrived = arrived,
         .pack = r->links ? pass : NULL,
         .unpack = r->links ? pass : NULL,
+        .meanwhile = meanwhile,
     };
     r->model.after_layer = after_layer;
 }

@@ -389,6 +389,83 @@ static void evaluation(void **state)
         check(TR_SCHED_EVAL, k, 2 * world.size);
 }
 
+/* ---- what goes on while a rank waits ---- */
+
+/* The first stage holds its first output back until it has a word from the last one, which waits for it.
+   Without it, seconds later, it goes on, so that the test ends. */
+static struct aside {
+    struct tr_comm group;
+    struct tr_pending word;
+    char byte;
+    bool came, sent;
+} aside;
+
+static void start_word(bool send)
+{
+    const struct tr_leg leg = {send ? TR_LEG_SEND : TR_LEG_RECV,
+                               send ? 0 : world.size - 1, &aside.byte, 1};
+
+    aside.group.via->exchange_start(&aside.group, NULL, &leg, 1, &aside.word);
+}
+
+static void hold_back(void *ctx, struct tr_slot at)
+{
+    const double until = tr_now() + 20.0;
+
+    while (world.rank == 0 && at.micro == 0 && !aside.came && tr_now() < until)
+        aside.came = aside.group.via->poll(&aside.group, &aside.word);
+    toy_forward(ctx, at);
+}
+
+static bool send_word(void *ctx)
+{
+    (void)ctx;
+    if (!aside.sent)
+        start_word(true);
+    aside.sent = true;
+    return !aside.group.via->poll(&aside.group, &aside.word);
+}
+
+static void goes_on(struct tr_sched s)
+{
+    const bool last = world.rank == world.size - 1;
+    struct toy t;
+    struct tr_stage stage = {.ctx = &t,
+                             .forward = hold_back,
+                             .backward = toy_backward,
+                             .message = toy_message,
+                             .meanwhile = last ? send_word : NULL};
+
+    assert_all_ok(tr_sched_build(&s));
+    aside = (struct aside){.came = world.rank > 0};
+    assert_all_ok(world.via->split(&world, 0, world.rank, "aside", &aside.group));
+    if (world.rank == 0)
+        start_word(false);
+    toy_open(&t, &s, false);
+    t.stage = &stage;
+    tr_exec_step(&s, &world, NULL, &stage);
+    if (last && !aside.sent)
+        start_word(true);
+    if (world.rank == 0 || last)
+        aside.group.via->finish(&aside.group, NULL, &aside.word);
+    assert_all(aside.came);
+    toy_close(&t);
+    aside.group.via->release(&aside.group);
+    tr_sched_release(&s);
+}
+
+static void meanwhile(void **state)
+{
+    struct tr_sched s = list(TR_SCHED_INTERLEAVED, 2, 2 * world.size);
+
+    (void)state;
+    if (world.size == 1)
+        return;
+    goes_on(list(TR_SCHED_1F1B, 1, 4));
+    s.overlap = true;
+    goes_on(s);
+}
+
 /* ---- timers ---- */
 
 /* The names of the timers that ran, each followed by a blank, in the order of the log. */
@@ -453,7 +530,7 @@ int main(void)
         cmocka_unit_test(gpipe),       cmocka_unit_test(one_forward_one_backward),
         cmocka_unit_test(interleaved), cmocka_unit_test(evaluation),
         cmocka_unit_test(overlapped),  cmocka_unit_test(grouped),
-        cmocka_unit_test(timers),
+        cmocka_unit_test(meanwhile),   cmocka_unit_test(timers),
     };
     return run_mpi_tap(tests);
 }
