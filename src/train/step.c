@@ -47,7 +47,8 @@ static void backward(void *ctx, struct tr_slot at)
     struct tr_run *r = ctx;
     /* The mean over micro-batches and replicas, so that the sums over both are it. */
     int replicas = tr_replicas_apart(r->replicas) ? 1 : r->shape.d;
-    double factor = r->scaler.scale / ((double)r->micros * replicas);
+    double parts = r->config->sum_gradients ? 1.0 : (double)r->micros * replicas;
+    double factor = r->scaler.scale / parts;
 
     tr_chunk_backward(r->chunk[at.chunk], at.micro, factor,
                       at.micro == r->micros - 1 ? grads_ready : NULL, r);

@@ -5,7 +5,7 @@
 # ranks; whether exchange and computation overlap changes nothing; and what a user can get wrong.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 44
+plan 46
 
 check "a dataset is built" small_corpus
 cocktail="--dp-mode cocktail_sgd --quant-bits 4 --topk-ratio .2 --randomp-ratio .1 --train-warmup-steps 2
@@ -103,6 +103,23 @@ warm() {
 check "two iterations of warm-up are those of allreduce" warm
 close() { close_losses "$work/plain.losses" "$work/$1.losses" 0.02; }
 check "losses stay near those of allreduce" close d4
+
+# A batch of 8 is 4 micro-batches of each of 2 replicas: a sum is 8 times the mean, or 4 times where gradients
+# stay with their replica.
+summed() {
+    summed_times=$1
+    shift
+    for summed_as in "" --sum-gradients; do
+        small 2 "$@" $summed_as --train-iters 2 > "$work/summed$summed_as.log" 2>&1 || return 1
+        losses "$work/summed$summed_as.log" 1 > "$work/summed$summed_as.losses"
+        cat "$work/summed$summed_as.losses"
+    done
+    paste -d ' ' "$work/summed.losses" "$work/summed--sum-gradients.losses" | awk -v t="$summed_times" '
+        { r = $6 / $3; good = NF == 6 && $2 == $5 && r > t * 0.999 && r < t * 1.001 }
+        END { exit !good }'
+}
+check "gradients may be summed, as its authors do" summed 8
+check "in replicas that differ, too" summed 4 --dp-mode local
 
 # The files of ranks.
 has_files() { [ "$(rank_files "$work/d4/iter_0000010")" = 4 ]; }
