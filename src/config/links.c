@@ -79,6 +79,10 @@ static enum tr_status check_delta(const struct tr_config *c, const struct tr_sha
             "--forward-bits-act %lld: what delta-lowbits remembers has 2, 4 or 8 bits; give "
             "one of these",
             (long long)c->forward_bits_act);
+    if (c->activation_cache_dir && !c->activation_cache_dir[0])
+        return TR_FAIL(TR_ECONFIG, "--activation-cache-dir is empty, as of a variable that is not "
+                                   "set, and what is remembered must not go to /: name a folder, "
+                                   "or remove it");
     if (s->sequence && s->micro_batch > 1)
         return TR_FAIL(
             TR_ECONFIG,

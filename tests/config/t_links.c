@@ -132,6 +132,8 @@ static void mistakes(void **state)
                    "less than the 100 samples that a replica trains on");
     assert_refused(EPOCHS "--forward-compress-method delta --warmup-epochs 5",
                    "leaves none of the 5 epochs");
+    assert_refused(EPOCHS "--forward-compress-method delta --activation-cache-dir ''",
+                   "--activation-cache-dir is empty");
     assert_refused(EPOCHS "--backward-compress-method delta",
                    "gradients of a sample differ too much");
     assert_refused(EPOCHS "--forward-compress-method topk", "forward-compress-method");
