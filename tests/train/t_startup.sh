@@ -89,7 +89,7 @@ once_per_node() {
 # Nothing else that lies with the run is opened at all.
 nothing_else() {
     ! cat "$work"/opens.* | grep -F "$work/" | grep -vE \
-        '/(gpt.args|vocab.json|latest_checkpointed_iteration.txt|model_optim_rng.h5|corpus_[^/]*|sent\.[0-9]*\.prof)$'
+        '/(gpt.args|vocab.json|latest_checkpointed_iteration.txt|model_optim_rng.h5|rank-00000.replica|corpus_[^/]*|sent\.[0-9]*\.prof)$'
 }
 few_messages() {
     log=0
