@@ -17,6 +17,7 @@ extern const struct tr_backend tr_cpu;
 /* ---- for the files of this backend ---- */
 
 enum { TR_CPU_SMALL = 1 << 14 }; /* elements below which a second thread costs more than it saves */
+enum { TR_CPU_LONG = 1 << 20 };  /* more are gone from the caches before anything reads them */
 
 /* The number of the calling thread within its team. */
 int tr_cpu_thread(void);

@@ -13,9 +13,6 @@
    halves pass through the first cache as floats. */
 enum { PIECE = 2048 };
 
-/* Spans longer than this are gone from the caches before anything reads them. */
-enum { LONG = 1 << 20 };
-
 static int64_t smaller(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -69,7 +66,7 @@ void tr_cpu_fill(struct tr_queue *q, const struct tr_tensor *y, float value)
     }
 #pragma omp parallel for num_threads(threads) if (worth(threads, n))
     for (int64_t i = 0; i < n; i += TR_CPU_SMALL)
-        fill_span(tr_f32(y) + i, smaller(n - i, TR_CPU_SMALL), value, n > LONG);
+        fill_span(tr_f32(y) + i, smaller(n - i, TR_CPU_SMALL), value, n > TR_CPU_LONG);
 }
 
 void tr_cpu_copy(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *x)

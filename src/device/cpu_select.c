@@ -421,25 +421,54 @@ void tr_cpu_select_add(struct tr_queue *q, const struct tr_tensor *a, const stru
 
 /* ---- all of them ---- */
 
+/* Elements first .. first + n - 1 of y become x, past the caches. */
+static void put_far(const struct tr_tensor *y, int64_t first, int64_t n, const float *x)
+{
+    const int64_t whole = n * tr_dtype_bytes(y->dtype) / (int64_t)sizeof(vec) * LANES;
+    float *to = tr_cpu_at(y, first), room[PIECE];
+
+    if (y->dtype != TR_F32) {
+        tr_cpu_narrow(y->dtype, x, n, room);
+        x = room;
+    }
+    for (int64_t k = 0; k < whole; k += LANES)
+        vec_stream(to + k, vec_load(x + k));
+    memcpy(to + whole, x + whole,
+           (size_t)(n * tr_dtype_bytes(y->dtype) - whole * (int64_t)sizeof *to));
+}
+
+static void subtract_span(const struct tr_tensor *y, const struct tr_tensor *a,
+                          const struct tr_tensor *b, int64_t first, int64_t end, bool far)
+{
+    for (int64_t i = first; i < end; i += PIECE) {
+        int64_t count = smaller(end - i, PIECE);
+        float buffer[3][PIECE];
+        const float *from = tr_cpu_in(a, i, count, buffer[0]);
+        const float *less = tr_cpu_in(b, i, count, buffer[1]);
+        float *to = far ? buffer[2] : tr_cpu_out(y, i, buffer[2]);
+
+#pragma omp simd
+        for (int64_t k = 0; k < count; k++)
+            to[k] = from[k] - less[k];
+        if (far)
+            put_far(y, i, count, to);
+        else
+            tr_cpu_put(y, i, count, to);
+    }
+    if (far)
+        vec_flush();
+}
+
 void tr_cpu_subtract(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *a,
                      const struct tr_tensor *b)
 {
     int64_t n = tr_sizes_flat(y, a, b, b);
     int threads = q->device->threads;
+    const bool far = n > TR_CPU_LONG && (uintptr_t)y->data % sizeof(vec) == 0;
 
 #pragma omp parallel for num_threads(threads) if (worth(threads, n))
-    for (int64_t i = 0; i < n; i += PIECE) {
-        int64_t count = smaller(n - i, PIECE);
-        float buffer[3][PIECE];
-        const float *from = tr_cpu_in(a, i, count, buffer[0]);
-        const float *less = tr_cpu_in(b, i, count, buffer[1]);
-        float *to = tr_cpu_out(y, i, buffer[2]);
-
-#pragma omp simd
-        for (int64_t k = 0; k < count; k++)
-            to[k] = from[k] - less[k];
-        tr_cpu_put(y, i, count, to);
-    }
+    for (int64_t i = 0; i < n; i += TR_CPU_SMALL)
+        subtract_span(y, a, b, i, smaller(i + TR_CPU_SMALL, n), far);
 }
 
 /* Words first .. first + n - 1. */

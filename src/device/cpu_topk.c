@@ -181,8 +181,8 @@ static uint64_t at_least(const struct tr_tensor *x, int64_t first, uint32_t low)
 }
 #endif
 
-/* Bit i of each word: whether the key of element first + i is at least `high`, and whether it is one
-   from `low` on below that. */
+/* Bit i of each word: whether the key of element first + i is at least `high`, and whether it is
+   one from `low` on below that. */
 struct sorted {
     uint64_t above, inside;
 };

@@ -275,7 +275,7 @@ void select_add_trial(struct trial *t)
 
 void subtract_trial(struct trial *t)
 {
-    int64_t n = size(t, 40000);
+    int64_t n = (t->number % 8 == 6 ? (1 << 20) + 77 : 0) + size(t, 40000);
     uint32_t in_place = draw(t) % 3;
     const struct tr_tensor *y = floats(t, in_place ? INOUT : OUT, ACTIVATION, 1, n, 1.0), *other,
                            *a;
