@@ -222,8 +222,9 @@ static enum tr_status agree(const struct save *v, enum tr_status mine)
             snprintf(room, sizeof room, "%.1f MiB", (double)there / mib);
         mine = TR_FAIL(mine,
                        "the checkpoint of iteration %lld is not saved and the one before stays "
-                       "the latest: %s; it needs %.1f MiB, and %s are free",
-                       (long long)v->iteration, tr_last_error(), (double)v->bytes / mib, room);
+                       "the latest: %s; it needs %.1f MiB in %s, where %s are free",
+                       (long long)v->iteration, tr_last_error(), (double)v->bytes / mib, v->dir,
+                       room);
     }
     return tr_comm_agree(v->world, mine);
 }
