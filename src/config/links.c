@@ -34,9 +34,9 @@ static enum tr_status read_dims(const struct direction *d, unsigned *over)
         *over = 3;
     if (*over == 0)
         return TR_FAIL(TR_ECONFIG,
-                       "--%s-scale-dims names no dimension, and a scale for each number is more than "
-                       "the number: give those that share one, of samples (0), tokens (1) and "
-                       "channels (2), as in 0 1",
+                       "--%s-scale-dims names no dimension, and a scale for each number is more "
+                       "than the number: give those that share one, of samples (0), tokens (1) "
+                       "and channels (2), as in 0 1",
                        d->name);
     return TR_OK;
 }

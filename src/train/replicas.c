@@ -162,6 +162,21 @@ static void warn_of_environment(void)
     }
 }
 
+/* Where whole buckets are more than a ratio leaves of a chunk, all of it takes part. */
+static void warn_of_more(const struct tr_replicas *x)
+{
+    const double bits =
+        8.0 * (double)tr_cocktail_bytes(x->cocktail) / (double)tr_cocktail_numbers(x->cocktail);
+
+    if (bits > 1.5 * x->run->shape.apart_bits)
+        tr_log_rank0(TR_LOG_WARNING,
+                     "replicas exchange %.4g bits for a parameter where --randomp-ratio and "
+                     "--topk-ratio ask for %.4g, since a part of so few parameters may be "
+                     "less than a bucket, and then all take part: give larger ratios, or a "
+                     "smaller --quant-bucket-size",
+                     bits, x->run->shape.apart_bits);
+}
+
 static void tell(struct tr_replicas *x)
 {
     const struct tr_config *c = x->run->config;
@@ -186,6 +201,7 @@ static void tell(struct tr_replicas *x)
                    8.0 * (double)bytes / (double)tr_cocktail_numbers(x->cocktail),
                    (long long)bytes);
     t->on = true;
+    warn_of_more(x);
 }
 
 static struct tr_tensor weights(struct tr_run *r)

@@ -5,7 +5,7 @@
 # ranks; whether exchange and computation overlap changes nothing; and what a user can get wrong.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 46
+plan 48
 
 check "a dataset is built" small_corpus
 cocktail="--dp-mode cocktail_sgd --quant-bits 4 --topk-ratio .2 --randomp-ratio .1 --train-warmup-steps 2
@@ -211,6 +211,16 @@ counted() {
     [ "$sent" = $((2 * each)) ]
 }
 check "the log tells the bytes of a round" counted
+
+# A thousandth of half of the weights is less than 128 of them.
+more() {
+    small 2 --dp-mode cocktail_sgd --randomp-ratio "$1" "$once" > "$work/more.log" 2>&1
+    cat "$work/more.log"
+    grep -q "replicas exchange .* bits for a parameter where --randomp-ratio and --topk-ratio ask for" "$work/more.log"
+}
+check "a choice that would be empty is all, and told" more .001
+fewer() { ! more .1; }
+check "and no other" fewer
 
 # Seconds of a round: what was hidden and what was not are all that it took but for the commit.
 spent() {
