@@ -68,13 +68,13 @@ fails "a checkpoint of another model" 65 "hidden" \
     small 2 "$once" --load "$work/narrow" --hidden-size 64
 fails "more memory than the machine has" 69 "memory" \
     small 1 "$once" --num-layers 4000 --hidden-size 16384 --num-attention-heads 64
-# The plan of the rank that has no room, once and before the sentence.
+# The plan of the rank that has no room, once; what two ranks print may come in any order.
 fails "more memory on one rank" 69 "memory plan of rank 1:" \
     small 2 --micro-batch-size 1 --global-batch-size 2 --num-layers 6000 --hidden-size 1024 \
     --pipeline-model-parallel-size 2 --decoder-first-pipeline-num-layers 1 "$once"
 # shellcheck disable=SC2154 # what fails() ran has printed tap_out
 one_plan() {
     [ "$(echo "$tap_out" | grep -c 'memory plan of rank')" = 1 ] &&
-        echo "$tap_out" | sed '1,/memory plan of rank 1/d' | grep -q 'this rank needs .*(rank 1 on'
+        echo "$tap_out" | grep -q 'this rank needs .*(rank 1 on'
 }
-check "one plan, and then the sentence" one_plan
+check "one plan, and the sentence" one_plan
