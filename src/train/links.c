@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "train/links_parts.h"
 
+#include <math.h>
+
 #include "train/step.h"
 #include "util/timer.h"
 
@@ -80,21 +82,47 @@ static struct tr_tensor wire_of(const struct tr_links *l, const struct tr_link_l
     return tr_tensor_span(&leg->wire[b], 0, leg->bytes[b]);
 }
 
-static void code(struct tr_links *l, struct tr_link_end *e, struct tr_link_leg *leg, bool sends,
+/*
+ * What a message is multiplied by before it is coded.  Gradients are of a mean over all tokens of a batch,
+ * so they are small where these are many, and codes are relative to a scale that is a half and counts as
+ * 1e-6 more: below that they would lose their size, and then vanish.  In fp16 the loss scale takes care of
+ * it; elsewhere a power of two does, which changes no bit but the exponent's.
+ */
+static float lift(const struct tr_run *r, enum tr_leg_bit bit)
+{
+    int power;
+
+    if (bit & TR_LINK_FORWARD || r->config->fp16)
+        return 1.0F;
+    frexp(tr_step_parts(r) * (double)(r->shape.micro_batch * r->shape.seq), &power);
+    return ldexpf(1.0F, power);
+}
+
+static void multiply(struct tr_queue *q, const struct tr_tensor *x, float factor)
+{
+    if (factor > 1.0F || factor < 1.0F)
+        q->on->scale(q, x, factor);
+}
+
+static void code(struct tr_links *l, struct tr_link_end *e, enum tr_leg_bit bit,
                  const struct tr_codec_key *key, const struct tr_tensor *x)
 {
+    struct tr_link_leg *leg = &l->leg[tr_links_number(bit)];
     const struct tr_codec *on = e->codec->on;
+    const float factor = lift(l->run, bit);
     struct tr_queue *q = &l->run->queue;
     struct tr_tensor wire;
 
-    if (!sends) {
+    if (bit & TR_LINK_SENDS) {
+        leg->bytes[leg->packed % (unsigned)l->flights] = on->wire_bytes(e->codec, key);
+        wire = wire_of(l, leg, leg->packed++);
+        multiply(q, x, factor);
+        must(on->encode(e->codec, q, key, &wire, x));
+    } else {
         wire = wire_of(l, leg, leg->unpacked++);
         must(on->decode(e->codec, q, key, x, &wire));
-        return;
     }
-    leg->bytes[leg->packed % (unsigned)l->flights] = on->wire_bytes(e->codec, key);
-    wire = wire_of(l, leg, leg->packed++);
-    must(on->encode(e->codec, q, key, &wire, x));
+    multiply(q, x, 1.0F / factor);
 }
 
 void tr_links_pass(struct tr_links *l, struct tr_slot at, enum tr_leg_bit bit,
@@ -113,7 +141,7 @@ void tr_links_pass(struct tr_links *l, struct tr_slot at, enum tr_leg_bit bit,
     if (way_of(l) == LEARNT)
         must(e->codec->on->learn(e->codec, &l->run->queue, &key, x));
     else
-        code(l, e, &l->leg[k], sends, &key, x);
+        code(l, e, bit, &key, x);
     seen(l, e);
     tr_timer_stop(timer);
 }

@@ -22,6 +22,9 @@
  * one rank would send, and a few for W that does not divide them.  With sequence parallelism each
  * rank encodes the rows that it has.
  *
+ * Without a loss scale gradients are multiplied by a power of two, of about the tokens of a batch, before
+ * they are encoded, and divided by it after they are decoded.
+ *
  * An evaluation goes over the links as it is and leaves no trace in any memory.  In the epochs of
  * --warmup-epochs nothing is compressed either, and what remembers samples does.
  *

@@ -42,13 +42,18 @@ static void grads_ready(void *ctx, int64_t upto)
         tr_dp_ready(r->dp, &r->queue, upto);
 }
 
+/* Those of the other replicas too, where sums over replicas follow. */
+double tr_step_parts(const struct tr_run *r)
+{
+    int replicas = tr_replicas_apart(r->replicas) ? 1 : r->shape.d;
+
+    return r->config->sum_gradients ? 1.0 : (double)r->micros * replicas;
+}
+
 static void backward(void *ctx, struct tr_slot at)
 {
     struct tr_run *r = ctx;
-    /* The mean over micro-batches and replicas, so that the sums over both are it. */
-    int replicas = tr_replicas_apart(r->replicas) ? 1 : r->shape.d;
-    double parts = r->config->sum_gradients ? 1.0 : (double)r->micros * replicas;
-    double factor = r->scaler.scale / parts;
+    double factor = r->scaler.scale / tr_step_parts(r);
 
     tr_chunk_backward(r->chunk[at.chunk], at.micro, factor,
                       at.micro == r->micros - 1 ? grads_ready : NULL, r);

@@ -30,6 +30,9 @@ double tr_step_loss(struct tr_run *r);
 /* The group of ranks that together hold the gradients and the optimizer's state of the model once. */
 struct tr_comm *tr_step_owners(struct tr_run *r);
 
+/* Of how many micro-batches the gradients of the step under way are the mean: 1 where they are sums. */
+double tr_step_parts(const struct tr_run *r);
+
 /*
  * One training step: tr_step_gradients(), then the optimizer at the learning rate that is due.
  * Advances consumed samples, and unless the step was skipped the schedule of the learning rate; not the
