@@ -83,10 +83,10 @@ static struct tr_tensor wire_of(const struct tr_links *l, const struct tr_link_l
 }
 
 /*
- * What a message is multiplied by before it is coded.  Gradients are of a mean over all tokens of a batch,
- * so they are small where these are many, and codes are relative to a scale that is a half and counts as
- * 1e-6 more: below that they would lose their size, and then vanish.  In fp16 the loss scale takes care of
- * it; elsewhere a power of two does, which changes no bit but the exponent's.
+ * What a message is multiplied by before it is coded.  Gradients are of a mean over all tokens of a
+ * batch, so they are small where these are many, and codes are relative to a scale that is a half
+ * and counts as 1e-6 more: below that they would lose their size, and then vanish.  In fp16 the loss
+ * scale takes care of it; elsewhere a power of two does, which changes no bit but the exponent's.
  */
 static float lift(const struct tr_run *r, enum tr_leg_bit bit)
 {
