@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "comm/comm.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "comm/mpi_group.h"
-#include "comm/mpi_slices.h"
 #include "comm/reduce.h"
 #include "util/log.h"
+#include "util/timer.h"
 
 /* tests/comm has each rank take the others for those of other nodes. */
 #ifndef TR_MPI_ALL_FAR
@@ -112,6 +113,29 @@ static void find_neighbours(void)
     MPI_Comm_free(&node);
 }
 
+/* Collective; the longest of all ranks.  The first times are those in which connections are made. */
+static double there_and_back(const struct tr_comm *c)
+{
+    enum { TIMES = 4, THERE = 1, BACK = 2 };
+    MPI_Comm comm = tr_mpi_group(c)->comm;
+    const int next = (c->rank + 1) % c->size, last = (c->rank + c->size - 1) % c->size;
+    double least = HUGE_VAL;
+
+    for (int i = 0; i < TIMES; i++) {
+        const double began = tr_now();
+        MPI_Request request[3];
+
+        MPI_Irecv(NULL, 0, MPI_BYTE, next, BACK, comm, &request[0]);
+        MPI_Isend(NULL, 0, MPI_BYTE, next, THERE, comm, &request[1]);
+        MPI_Recv(NULL, 0, MPI_BYTE, last, THERE, comm, MPI_STATUS_IGNORE);
+        MPI_Isend(NULL, 0, MPI_BYTE, last, BACK, comm, &request[2]);
+        MPI_Waitall(3, request, MPI_STATUSES_IGNORE);
+        least = fmin(least, tr_now() - began);
+    }
+    MPI_Allreduce(MPI_IN_PLACE, &least, 1, MPI_DOUBLE, MPI_MAX, comm);
+    return least;
+}
+
 /* Make *out the group behind `comm`, and own it.  Between enter() and leave() of another. */
 static void wrap(MPI_Comm comm, const struct tr_mpi_group *from, struct tr_comm *out)
 {
@@ -128,6 +152,8 @@ static void wrap(MPI_Comm comm, const struct tr_mpi_group *from, struct tr_comm 
     MPI_Comm_size(comm, &out->size);
     find_members(g, out->size, out->name);
     make_ops(g);
+    if (g->spread)
+        g->pace.there_and_back = there_and_back(out);
 }
 
 enum tr_status tr_mpi_split(struct tr_comm *from, int color, int key, const char *name,

@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include "comm/block.h"
-#include "comm/mpi_slices.h"
 #include "util/timer.h"
 
 /* Polls before a waiting rank offers its core to others; seconds from one look at the others to the next. */

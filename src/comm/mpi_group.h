@@ -7,6 +7,7 @@
 
 #include "comm/comm.h"
 #include "comm/mover.h"
+#include "comm/mpi_slices.h"
 #include "comm/watch.h"
 
 /*
@@ -35,7 +36,6 @@ enum {
 };
 
 struct tr_mpi_scratch;
-struct tr_mpi_slices;
 
 struct tr_mpi_peer {
     bool far;        /* on another node */
@@ -51,7 +51,8 @@ struct tr_mpi_group {
     struct tr_watch *watch;         /*   like this */
     int *world;                     /* the rank in the world of each rank of the group */
     struct tr_members members;
-    bool spread;              /* its ranks are on more than one node: */
+    bool spread; /* its ranks are on more than one node: */
+    struct tr_mpi_pace pace;
     struct tr_mpi_peer *peer; /* for each of them */
     bool *crowded;            /* of the process, too: tr_comm_mpi_crowded() */
 };

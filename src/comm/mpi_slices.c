@@ -3,7 +3,15 @@
 
 #include <stddef.h>
 
+#include "util/timer.h"
+
 static struct tr_mpi_slices *under_way;
+
+/* Seconds that a segment may wait in the network behind others. */
+static const double MAY_WAIT = 0.015;
+/* A link is not taken to be slower by more than this at a time. */
+static const double MORE = 1.25;
+enum { AHEAD_FIRST = 8, AHEAD_LEAST = 3 };
 
 /* Segment k of those that a rank sends, or of those that it receives. */
 struct segment {
@@ -26,7 +34,7 @@ static void post(struct tr_mpi_slices *x)
     const int peer = (x->take_from - s.lane + x->size) % x->size;
 
     x->error = MPI_Irecv(x->to + peer * x->to_step + s.first, (int)s.bytes, MPI_BYTE, peer, x->tag,
-                         x->comm, &x->take[x->posted % TR_MPI_AHEAD]);
+                         x->comm, &x->take[x->posted % TR_MPI_AHEAD_MOST]);
     x->posted++;
 }
 
@@ -36,7 +44,7 @@ static void start(struct tr_mpi_slices *x)
     const int peer = (x->give_to + s.lane) % x->size;
 
     x->error = MPI_Isend(x->from + peer * x->from_step + s.first, (int)s.bytes, MPI_BYTE, peer,
-                         x->tag, x->comm, &x->give[x->started % TR_MPI_AHEAD]);
+                         x->tag, x->comm, &x->give[x->started % TR_MPI_AHEAD_MOST]);
     x->started++;
 }
 
@@ -47,29 +55,77 @@ static void retire(struct tr_mpi_slices *x, MPI_Request *request, int64_t end, i
     int done = true;
 
     while (x->error == MPI_SUCCESS && *count < end) {
-        x->error = MPI_Test(&request[*count % TR_MPI_AHEAD], &done, MPI_STATUS_IGNORE);
+        x->error = MPI_Test(&request[*count % TR_MPI_AHEAD_MOST], &done, MPI_STATUS_IGNORE);
         if (!done)
             return;
         ++*count;
     }
 }
 
+static int ahead_of(const struct tr_mpi_slices *x)
+{
+    const struct tr_mpi_pace *p = x->pace;
+    double ahead;
+
+    if (!p)
+        return TR_MPI_AHEAD;
+    if (p->each <= 0.0)
+        return AHEAD_FIRST;
+    ahead = (p->there_and_back + MAY_WAIT) / p->each;
+    return ahead < AHEAD_LEAST         ? AHEAD_LEAST
+           : ahead < TR_MPI_AHEAD_MOST ? (int)ahead
+                                       : TR_MPI_AHEAD_MOST;
+}
+
 static bool may_post(const struct tr_mpi_slices *x)
 {
-    return x->posted < x->takes && x->posted < x->arrived + TR_MPI_AHEAD;
+    return x->posted < x->takes && x->posted < x->arrived + TR_MPI_AHEAD_MOST;
 }
 
 static bool may_start(const struct tr_mpi_slices *x)
 {
-    return x->started < x->gives && x->started < x->gone + TR_MPI_AHEAD &&
-           (x->takes == 0 || x->started < x->arrived + TR_MPI_AHEAD);
+    const int64_t before = x->takes > 0 ? x->arrived : x->gone;
+
+    return x->started < x->gives && x->started < before + ahead_of(x) &&
+           x->started < x->gone + TR_MPI_AHEAD_MOST;
+}
+
+/*
+ * Another `count` segments are here.  What is too few ahead shows as too slow, but as a time there and back is
+ * twice one to arrive, there are then more next time.  Others that are late show so, too, and are forgotten.
+ */
+static void learn(struct tr_mpi_slices *x, int count)
+{
+    enum { SEEN_LEAST = 8 };
+    struct tr_mpi_pace *p = x->pace;
+    const int enough = ahead_of(x) > SEEN_LEAST ? ahead_of(x) : SEEN_LEAST;
+    const double now = tr_now();
+
+    /* For the first ones ranks come to the call when they do. */
+    if (x->arrived <= enough) {
+        p->since = now;
+        p->seen = 0;
+        return;
+    }
+    p->seen += count;
+    if (p->seen < enough)
+        return;
+    p->each = now - p->since < p->seen * p->each * MORE || p->each <= 0.0
+                  ? (now - p->since) / p->seen
+                  : p->each * MORE;
+    p->since = now;
+    p->seen = 0;
 }
 
 /* Receives first: a message that finds its receive posted needs no copy. */
 static void advance(struct tr_mpi_slices *x)
 {
+    const int64_t before = x->arrived;
+
     retire(x, x->take, x->posted, &x->arrived);
     retire(x, x->give, x->started, &x->gone);
+    if (x->pace && x->arrived > before)
+        learn(x, (int)(x->arrived - before));
     while (x->error == MPI_SUCCESS && may_post(x))
         post(x);
     while (x->error == MPI_SUCCESS && may_start(x))

@@ -11,28 +11,35 @@
  * and receives one from each: the traffic of a reduce-scatter and of an all-gather.  Or it is one message, to
  * one rank or from it: one lane.
  *
- * Segments go to each rank in turn, the next one of the group first, then the second one to each.  A rank has
- * at most TR_MPI_AHEAD of them under way, in slices counted beyond those that have arrived, so nobody is
- * sent to faster than it sends itself.  Where links are slow this is what counts: what all send to one fills
- * the buffers of the network, which drops it, and a message that is larger than MPI sends unasked waits for
- * the receiver's answer, which stands behind all that the receiver sends.  At 500 Mbit/s the calls of MPI reach
- * 350 to 410 of the 478 that TCP leaves (Open MPI 4.1), these 460, and two large messages that cross reach 230, these
- * 470; where links are fast there is no difference.
+ * Segments go to each rank in turn, the next one of the group first, then the second one to each.  In slices a
+ * rank has sent at most some more than have arrived, so nobody is sent to faster than it sends itself.  Where
+ * links are slow this is what counts: what all send to one fills the buffers of the network, which drops it, and a
+ * message that is larger than MPI sends unasked waits for the receiver's answer, which stands behind all that the
+ * receiver sends.  At 500 Mbit/s the calls of MPI reach 350 to 410 of the 478 that TCP leaves (Open MPI 4.1),
+ * these 460, and two large messages that cross reach 230, these 470; where links are fast there is no difference.
+ *
+ * How many more is found out between nodes: as many as arrive in the time of a way there and back and 15 ms.
+ * What is too few for a node that is 20 ms away is 80 ms of what a link of 100 Mbit/s carries.
  *
  * Everything here stands between enter() and leave() of the transport; nothing waits.
  */
 
-/*
- * Between nodes: Open MPI sends up to 64 KiB, with a head, unasked over TCP.  So many of them are what a link of
- * 500 Mbit/s with 15 ms to the other end holds, or 80 ms of what one of 100 Mbit/s sends: four times as many lose as
- * much as MPI's own calls, and a third of them two thirds of the rate where the other end is 20 ms away.  Within a
- * node each segment needs both ranks to be at work, which may share a core.
- */
+/* Between nodes: Open MPI sends up to 64 KiB, with a head, unasked over TCP.  Within a node each segment needs
+   both ranks to be at work, which may share a core. */
 #ifndef TR_MPI_SEGMENT
 #define TR_MPI_SEGMENT 61440
 #define TR_MPI_SEGMENT_NODE (1 << 20)
 #endif
-enum { TR_MPI_AHEAD = 16 };
+enum { TR_MPI_AHEAD = 16, TR_MPI_AHEAD_MOST = 64 };
+
+/* What a group knows of its links. */
+struct tr_mpi_pace {
+    double
+        there_and_back; /* given: seconds to the next rank and back, where nothing else is sent; all else zero */
+    double each;  /* seconds from one segment to the next; 0: not known */
+    double since; /* when the latest of those seen before arrived, */
+    int seen;     /*   and how many since then */
+};
 
 struct tr_mpi_slices {
     /* Given: */
@@ -45,15 +52,16 @@ struct tr_mpi_slices {
     const unsigned char *from; /* of rank r at from + r * from_step; NULL: nothing is sent */
     unsigned char *to;         /* of rank r at to + r * to_step; NULL: nothing is received */
     int64_t from_step, to_step;
-    int64_t bytes;   /* to each of these ranks, and from each, */
-    int64_t segment; /* at most so many at once */
+    int64_t bytes;            /* to each of these ranks, and from each, */
+    int64_t segment;          /* at most so many at once */
+    struct tr_mpi_pace *pace; /* NULL: TR_MPI_AHEAD segments; borrowed */
     /* NULL, or what comes next when all is sent and received, by whoever finds that out: it may call
        tr_mpi_slices_again(). */
     void (*over)(struct tr_mpi_slices *x);
 
     /* Its own.  Segments to be received, of these posted, arrived; to be sent, of these started, gone. */
     int64_t takes, posted, arrived, gives, started, gone;
-    MPI_Request take[TR_MPI_AHEAD], give[TR_MPI_AHEAD];
+    MPI_Request take[TR_MPI_AHEAD_MOST], give[TR_MPI_AHEAD_MOST];
     int error; /* of MPI, which ends it */
     struct tr_mpi_slices *next;
 };

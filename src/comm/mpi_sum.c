@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/mpi_slices.h"
 #include "comm/reduce.h"
 
 /*
@@ -192,7 +191,9 @@ static void move_slices(struct tr_comm *c, const struct tr_pending *p, struct tr
                         const unsigned char *from, int64_t from_step, unsigned char *to,
                         int64_t bytes, void (*over)(struct tr_mpi_slices *x))
 {
-    *x = (struct tr_mpi_slices){.comm = tr_mpi_group(c)->comm,
+    struct tr_mpi_group *g = tr_mpi_group(c);
+
+    *x = (struct tr_mpi_slices){.comm = g->comm,
                                 .size = c->size,
                                 .tag = TR_MPI_TAG_SLICES + (int)(p->seq % TR_MPI_TAGS),
                                 .lanes = c->size - 1,
@@ -204,6 +205,7 @@ static void move_slices(struct tr_comm *c, const struct tr_pending *p, struct tr
                                 .to_step = bytes,
                                 .bytes = bytes,
                                 .segment = segment_of(c),
+                                .pace = g->spread ? &g->pace : NULL,
                                 .over = over};
     tr_mpi_move(c, p, x);
 }
