@@ -69,7 +69,7 @@ timed() {
     log=$work/$1.log
     shift
     on_nodes train "$@" --train-iters $((steps + 4)) --log-interval 1 >"$log" 2>&1 ||
-        fail "$(grep -m 1 'error' "$log" || tail -n 1 "$log")"
+        fail "$(grep -m 1 'error:' "$log" || tail -n 1 "$log")"
     sed -n 's/.*elapsed time per iteration (ms): \([0-9.]*\).*/\1/p' "$log" | tail -n +5 | median
 }
 
@@ -169,7 +169,7 @@ acsgd() {
 epochs() {
     log=$work/$1.log
     shift
-    on_nodes train "$@" --log-interval 1 >"$log" 2>&1 || fail "$(grep -m 1 'error' "$log" || tail -n 1 "$log")"
+    on_nodes train "$@" --log-interval 1 >"$log" 2>&1 || fail "$(grep -m 1 'error:' "$log" || tail -n 1 "$log")"
     sed -n 's/.*elapsed time per iteration (ms): \([0-9.]*\).*/\1/p' "$log" | tail -n +3 | median
 }
 
@@ -200,7 +200,7 @@ train() {
     timeout 3000 sh "$here/../tests/launch" --ranks 4 "$trireme" train --hidden-size 64 --num-attention-heads 4 \
         --seq-length 64 --max-position-embeddings 64 --tokenizer-type bytes --data-path "$work/text_text_document" \
         --split 90,10,0 --micro-batch-size 4 --global-batch-size 16 --attention-dropout 0 --hidden-dropout 0 \
-        --log-interval 10 "$@" >"$log" 2>&1 || fail "$(grep -m 1 'error' "$log" || tail -n 1 "$log")"
+        --log-interval 10 "$@" >"$log" 2>&1 || fail "$(grep -m 1 'error:' "$log" || tail -n 1 "$log")"
 }
 
 # What is left at the end: of the last 100 iterations, and on text that was not trained on.
