@@ -32,13 +32,12 @@
 #endif
 enum { TR_MPI_AHEAD = 16, TR_MPI_AHEAD_MOST = 64 };
 
-/* What a group knows of its links. */
+/* What a group knows of its links; given: the first one, all else zero. */
 struct tr_mpi_pace {
-    double
-        there_and_back; /* given: seconds to the next rank and back, where nothing else is sent; all else zero */
-    double each;  /* seconds from one segment to the next; 0: not known */
-    double since; /* when the latest of those seen before arrived, */
-    int seen;     /*   and how many since then */
+    double there_and_back; /* seconds to the next rank and back, where nothing else is sent */
+    double each;           /* seconds from one segment to the next; 0: not known */
+    double since;          /* when the latest of those seen before arrived, */
+    int seen;              /*   and how many since then */
 };
 
 struct tr_mpi_slices {
