@@ -8,6 +8,12 @@ TESTS += $(SLURM_SH)
 EXTRA_DIST += $(SLURM_SH) tests/cluster tests/slurm/configure.sh tests/slurm/inside.sh \
 	tests/slurm/nogroups.c tests/slurm/patient.c tests/slurm/slurm.sh docs/virtual-cluster.md
 
+# What tests/launch has ranks wait with.
+check_DATA = tests/slurm/patient.so
+CLEANFILES += tests/slurm/patient.so
+tests/slurm/patient.so: tests/slurm/patient.c
+	$(AM_V_GEN)$(MKDIR_P) tests/slurm && $(CC) -O2 -shared -fPIC -o $@ $(srcdir)/tests/slurm/patient.c
+
 # Launches that went wrong, by a real srun.
 TESTS += tests/slurm/t_launch.sh
 EXTRA_DIST += tests/slurm/t_launch.sh
