@@ -34,6 +34,11 @@ fail() {
     exit 70
 }
 
+# With the sentence of a run that failed, or the last line of its log.
+run_failed() {
+    fail "$(grep -m 1 'error:' "$log" || tail -n 1 "$log")"
+}
+
 # emit MEMBERS: a line of JSON; what every line has comes first.
 emit() {
     printf '{"bench": "slow", "host": "%s", "date": "%s", "cores": %d, "load": %s, %s}\n' "$(uname -n)" \
@@ -69,7 +74,7 @@ timed() {
     log=$work/$1.log
     shift
     on_nodes train "$@" --train-iters $((steps + 4)) --log-interval 1 >"$log" 2>&1 ||
-        fail "$(grep -m 1 'error:' "$log" || tail -n 1 "$log")"
+        run_failed
     sed -n 's/.*elapsed time per iteration (ms): \([0-9.]*\).*/\1/p' "$log" | tail -n +5 | median
 }
 
@@ -169,7 +174,7 @@ acsgd() {
 epochs() {
     log=$work/$1.log
     shift
-    on_nodes train "$@" --log-interval 1 >"$log" 2>&1 || fail "$(grep -m 1 'error:' "$log" || tail -n 1 "$log")"
+    on_nodes train "$@" --log-interval 1 >"$log" 2>&1 || run_failed
     sed -n 's/.*elapsed time per iteration (ms): \([0-9.]*\).*/\1/p' "$log" | tail -n +3 | median
 }
 
@@ -200,7 +205,7 @@ train() {
     timeout 3000 sh "$here/../tests/launch" --ranks 4 "$trireme" train --hidden-size 64 --num-attention-heads 4 \
         --seq-length 64 --max-position-embeddings 64 --tokenizer-type bytes --data-path "$work/text_text_document" \
         --split 90,10,0 --micro-batch-size 4 --global-batch-size 16 --attention-dropout 0 --hidden-dropout 0 \
-        --log-interval 10 "$@" >"$log" 2>&1 || fail "$(grep -m 1 'error:' "$log" || tail -n 1 "$log")"
+        --log-interval 10 "$@" >"$log" 2>&1 || run_failed
 }
 
 # What is left at the end: of the last 100 iterations, and on text that was not trained on.
