@@ -208,28 +208,38 @@ static enum tr_status cannot_read(const char *path)
                    path, strerror(errno));
 }
 
-static enum tr_status read_record(struct tr_store *s, int fd, const char *path,
-                                  const struct entry *entry, int64_t at)
+/* Record i into record[stride]. */
+static enum tr_status read_record(int fd, const char *path, const struct head *h,
+                                  const struct entry *table, int64_t i, void *record)
 {
-    enum tr_status status = TR_OK;
+    const int64_t stride = tr_store_stride(h->bytes);
+
+    if (tr_read_at(fd, record, stride, records_at(h->count) + i * stride) != 0)
+        return cannot_read(path);
+    return XXH3_64bits(record, (size_t)h->bytes) == table[i].sum
+               ? TR_OK
+               : not_whole(path, "has a damaged record");
+}
+
+static enum tr_status keep_record(struct tr_store *s, int fd, const char *path,
+                                  const struct head *h, const struct entry *table, int64_t i)
+{
+    enum tr_status status;
     void *record;
 
-    if (entry->sample < 0 || tr_store_has(s, entry->sample))
+    if (table[i].sample < 0 || tr_store_has(s, table[i].sample))
         return not_whole(path, "has a damaged table");
-    TR_TRY(tr_store_take(s, entry->sample, true, &record));
-    if (tr_read_at(fd, record, s->stride, at) != 0)
-        status = cannot_read(path);
-    else if (XXH3_64bits(record, (size_t)s->how.bytes) != entry->sum)
-        status = not_whole(path, "has a damaged record");
+    TR_TRY(tr_store_take(s, table[i].sample, true, &record));
+    status = read_record(fd, path, h, table, i, record);
     tr_store_give(s, status == TR_OK ? TR_STORE_NEW : TR_STORE_GONE);
     return status;
 }
 
-static enum tr_status read_records(struct tr_store *s, int fd, const char *path,
-                                   const struct entry *table, int64_t count)
+static enum tr_status keep_records(struct tr_store *s, int fd, const char *path,
+                                   const struct head *h, const struct entry *table)
 {
-    for (int64_t i = 0; i < count; i++)
-        TR_TRY(read_record(s, fd, path, &table[i], records_at(count) + i * s->stride));
+    for (int64_t i = 0; i < h->count; i++)
+        TR_TRY(keep_record(s, fd, path, h, table, i));
     return TR_OK;
 }
 
@@ -256,42 +266,6 @@ static enum tr_status read_table(int fd, const char *path, const struct head *h,
     return TR_OK;
 }
 
-static enum tr_status read_all(struct tr_store *s, int fd, const char *path, const char *title,
-                               struct head *h)
-{
-    struct entry *table;
-    enum tr_status status;
-
-    TR_TRY(read_head(fd, path, h));
-    TR_TRY(check_owner(s, path, h, title));
-    status = read_table(fd, path, h, &table);
-    if (status == TR_OK)
-        status = read_records(s, fd, path, table, h->count);
-    free(table);
-    return status;
-}
-
-enum tr_status tr_store_load(struct tr_store *s, const char *path, const char *title,
-                             uint64_t word[2])
-{
-    struct head h;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    enum tr_status status;
-
-    TR_ASSERT(s->known == 0);
-    if (fd < 0)
-        return cannot_read(path);
-    status = read_all(s, fd, path, title, &h);
-    close(fd);
-    if (status == TR_OK)
-        memcpy(word, h.word, sizeof h.word);
-    else
-        tr_store_clear(s);
-    return status;
-}
-
-/* ---- without a store ---- */
-
 static enum tr_status open_file(const char *path, int *fd, struct head *h)
 {
     enum tr_status status;
@@ -305,6 +279,40 @@ static enum tr_status open_file(const char *path, int *fd, struct head *h)
     return status;
 }
 
+static enum tr_status keep_all(struct tr_store *s, int fd, const char *path, const char *title,
+                               const struct head *h)
+{
+    struct entry *table;
+    enum tr_status status;
+
+    TR_TRY(check_owner(s, path, h, title));
+    status = read_table(fd, path, h, &table);
+    if (status == TR_OK)
+        status = keep_records(s, fd, path, h, table);
+    free(table);
+    return status;
+}
+
+enum tr_status tr_store_load(struct tr_store *s, const char *path, const char *title,
+                             uint64_t word[2])
+{
+    enum tr_status status;
+    struct head h;
+    int fd;
+
+    TR_ASSERT(s->known == 0);
+    TR_TRY(open_file(path, &fd, &h));
+    status = keep_all(s, fd, path, title, &h);
+    close(fd);
+    if (status == TR_OK)
+        memcpy(word, h.word, sizeof h.word);
+    else
+        tr_store_clear(s);
+    return status;
+}
+
+/* ---- without a store ---- */
+
 enum tr_status tr_store_look(const char *path, struct tr_store_file *out)
 {
     struct head h;
@@ -317,9 +325,9 @@ enum tr_status tr_store_look(const char *path, struct tr_store_file *out)
     return TR_OK;
 }
 
-static enum tr_status sum_records(int fd, const char *path, const struct head *h,
-                                  const struct entry *table, void (*more)(void *, int64_t),
-                                  void *arg)
+static enum tr_status look_at_records(int fd, const char *path, const struct head *h,
+                                      const struct entry *table, void (*more)(void *, int64_t),
+                                      void *arg)
 {
     const int64_t stride = tr_store_stride(h->bytes);
     unsigned char *record = malloc((size_t)stride + 1);
@@ -329,11 +337,8 @@ static enum tr_status sum_records(int fd, const char *path, const struct head *h
         return TR_FAIL(TR_ERESOURCE, "no memory left for a record of %lld bytes",
                        (long long)stride);
     for (int64_t i = 0; i < h->count && status == TR_OK; i++) {
-        if (tr_read_at(fd, record, stride, records_at(h->count) + i * stride) != 0)
-            status = cannot_read(path);
-        else if (XXH3_64bits(record, (size_t)h->bytes) != table[i].sum)
-            status = not_whole(path, "has a damaged record");
-        else if (more)
+        status = read_record(fd, path, h, table, i, record);
+        if (status == TR_OK && more)
             more(arg, stride);
     }
     free(record);
@@ -350,7 +355,7 @@ enum tr_status tr_store_verify(const char *path, void (*more)(void *arg, int64_t
     TR_TRY(open_file(path, &fd, &h));
     status = read_table(fd, path, &h, &table);
     if (status == TR_OK)
-        status = sum_records(fd, path, &h, table, more, arg);
+        status = look_at_records(fd, path, &h, table, more, arg);
     free(table);
     close(fd);
     return status;
