@@ -151,11 +151,12 @@ static int64_t without_replica(const struct tr_ckpt_files *x, int64_t world)
 
 enum tr_status tr_ckpt_files_count(const struct tr_ckpt_files *x, int64_t saved, int64_t world)
 {
-    const int64_t lacking = without_replica(x, world);
     char which[64] = "";
+    int64_t lacking;
 
     if (x->count == saved)
         return TR_OK;
+    lacking = without_replica(x, world);
     if (lacking >= 0)
         snprintf(which, sizeof which, "; " TR_CKPT_BESIDE "%05lld.replica is missing",
                  (long long)lacking);

@@ -45,10 +45,11 @@ void tr_links_close(struct tr_links *l); /* NULL is fine, also below */
 void tr_links_plan(struct tr_links *l, struct tr_arena *a);
 
 /*
- * The memories, whose text they are of, and what both ends must have alike; then says what is
- * compressed and how, and which options change nothing.  Collective over the world; without links
- * only the latter.  TR_ECONFIG if the ends of a link that remembers compute on different backends,
- * TR_EIO or TR_ERESOURCE without room for the memories, TR_EIO or TR_EDATA for a data set.
+ * The memories, where checkpoints are saved or loaded the text that they are of, and what both ends
+ * must have alike; then says what is compressed and how, and which options change nothing.
+ * Collective over the world; without links only the latter.  TR_ECONFIG if the ends of a link that
+ * remembers compute on different backends, TR_EIO or TR_ERESOURCE without room for the memories,
+ * TR_EIO or TR_EDATA for a data set.
  */
 enum tr_status tr_links_start(struct tr_run *r) TR_MUST_CHECK;
 

@@ -315,10 +315,11 @@ enum tr_status tr_links_start(struct tr_run *r)
     if (!l)
         return TR_OK;
     r->traffic.on = true;
-    if (l->remembers) {
+    if (l->remembers)
         TR_TRY(check_backends(l));
+    /* Checkpoints name the text, and it takes reading all of it. */
+    if (l->remembers && (r->config->save || r->config->load))
         TR_TRY(tr_data_print(r->config, &r->shape, r->world, &l->text));
-    }
     TR_TRY(tr_comm_agree(r->world, start_ends(l)));
     tell(l);
     return TR_OK;

@@ -27,7 +27,7 @@ struct tr_links {
     struct tr_link_leg leg[TR_LEGS];
     int64_t *sample;             /* [samples of a step on this rank], owned */
     bool remembers;              /* an end does, */
-    uint64_t text;               /* and of this: tr_data_print() */
+    uint64_t text;               /* and of this, for checkpoints: tr_data_print() */
     uint64_t *mine, *all;        /* fingerprints: [K * TR_LEGS], and of P stages; owned */
     struct tr_ckpt_beside beside;
 };

@@ -47,9 +47,10 @@ enum tr_status tr_replicas_start(struct tr_run *r) TR_MUST_CHECK;
 /* Does the step under way leave gradients where they are? */
 bool tr_replicas_apart(const struct tr_replicas *x);
 
-/* The parts of a step: before its first micro-batch; between the parts of the model and while the rank waits
-   for other stages, which says whether it is of use; after the last one, which ends with weights that have what others sent; and when the norm is known.  The last one makes
-   all ranks agree on whether the step is skipped, and returns the largest norm of a replica. */
+/* The parts of a step: before its first micro-batch; between the parts of the model and while the rank
+   waits for other stages, which says whether it is of use; after the last micro-batch, which ends with weights
+   that have what others sent; and when the norm is known.  The last one makes all ranks agree on whether the
+   step is skipped, and returns the largest norm of a replica. */
 void tr_replicas_begin(struct tr_replicas *x);
 bool tr_replicas_poll(struct tr_replicas *x);
 void tr_replicas_join(struct tr_replicas *x);
