@@ -298,7 +298,28 @@ const char *tr_config_spelling(const char *name, int value)
     return o && o->set ? tr_options_spelling(&table, o->set, value) : NULL;
 }
 
-char *tr_config_get_json(const struct tr_config *c)
+static void print_kernels(const char *kernels, FILE *f)
+{
+    json_t *value = json_string(kernels);
+
+    TR_ASSERT(value);
+    fputs(",\n  \"" TR_CONFIG_KERNELS "\": ", f);
+    TR_ASSERT(json_dumpf(value, f, JSON_ENCODE_ANY) == 0);
+    json_decref(value);
+}
+
+char *tr_config_kernels(const char *json)
+{
+    json_t *object = json_loads(json, 0, NULL);
+    const char *text = json_string_value(json_object_get(object, TR_CONFIG_KERNELS));
+    char *copy = text ? strdup(text) : NULL;
+
+    TR_ASSERT(!text || copy);
+    json_decref(object);
+    return copy;
+}
+
+char *tr_config_get_json(const struct tr_config *c, const char *kernels)
 {
     const struct tr_opt *sorted[ROWS];
     int n = sorted_rows(sorted);
@@ -319,6 +340,8 @@ char *tr_config_get_json(const struct tr_config *c)
         json_decref(value);
         free(name);
     }
+    if (kernels)
+        print_kernels(kernels, f);
     fputs("\n}\n", f);
     fclose(f);
     TR_ASSERT(text);

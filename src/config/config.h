@@ -87,9 +87,14 @@ const char *tr_config_missing(const struct tr_config *c);
 /* The spelling of a CHOICE field: tr_config_spelling("backend", c->backend). */
 const char *tr_config_spelling(const char *name, int value);
 
-/* All options as one JSON object of field names, sorted; unset is null, a choice its spelling.
-   Owned by the caller. */
-char *tr_config_get_json(const struct tr_config *c);
+/* All options as one JSON object of field names, sorted; unset is null, a choice its spelling.  With
+   `kernels`, that comes last under TR_CONFIG_KERNELS: what computed, which is no option.  Owned by the
+   caller. */
+#define TR_CONFIG_KERNELS "kernels"
+char *tr_config_get_json(const struct tr_config *c, const char *kernels);
+
+/* That text of what tr_config_get_json() made, owned by the caller; NULL where it has none. */
+char *tr_config_kernels(const char *json);
 
 /* The reverse.  Names that the table lacks are an error, options that `json` lacks keep their
    value.  TR_EDATA for what is not such an object. */

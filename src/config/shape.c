@@ -345,6 +345,16 @@ static enum tr_status check_attention(const struct tr_config *c, const struct tr
     return TR_OK;
 }
 
+/* Only products of bf16 know of oneDNN. */
+static enum tr_status check_gemm(const struct tr_config *c, const struct tr_shape *s)
+{
+    if (c->cpu_gemm == TR_CPU_GEMM_ONEDNN && !(s->half && s->bf16))
+        return TR_FAIL(TR_ECONFIG,
+                       "--cpu-gemm onednn is about products of bf16, and this run has none: give "
+                       "--bf16, or use auto");
+    return TR_OK;
+}
+
 static enum tr_status check_save(const struct tr_config *c)
 {
     if (!c->save && c->save_interval != TR_UNSET_INT)
@@ -487,6 +497,7 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     TR_TRY(check_data(c));
     TR_TRY(check_masks(c, out));
     TR_TRY(check_attention(c, out));
+    TR_TRY(check_gemm(c, out));
     TR_TRY(check_save(c));
     TR_TRY(shape_signals(c, out));
     TR_TRY(check_profile(c, world));

@@ -25,24 +25,38 @@ float *tr_cpu_scratch(const struct tr_queue *q)
     return q->device->scratch + (int64_t)tr_cpu_thread() * SCRATCH_FLOATS;
 }
 
+/* Whether vec_mul_add() rounds once. */
+static bool fuses(void)
+{
+#if defined(__AVX512F__) || (defined(__AVX__) && defined(__FMA__))
+    return true;
+#else
+    return false;
+#endif
+}
+
 static enum tr_status cpu_open(const struct tr_device_how *how, struct tr_device **out)
 {
     struct tr_device *d;
     enum tr_status s;
-    void *scratch;
+    void *scratch = NULL;
 
+    *out = NULL;
     TR_TRY(tr_host_open(how, &d));
     s = tr_host_reserve(d, (size_t)d->threads * SCRATCH_FLOATS * sizeof(float), &scratch);
+    if (s == TR_OK)
+        s = tr_dnnl_open(d->threads, how->gemm, &d->dnnl);
     if (s != TR_OK) {
         tr_host_close(d);
-        *out = NULL;
         return s;
     }
     d->scratch = scratch;
-    d->dnnl = tr_dnnl_open(d->threads, false);
-    snprintf(d->line, sizeof d->line, "cpu: %d thread%s, vectors of %d floats%s%s", d->threads,
-             tr_plural(d->threads), (int)LANES, d->dnnl ? ", bf16 products by " : "",
-             d->dnnl ? tr_dnnl_name(d->dnnl) : "");
+    snprintf(d->vectors, sizeof d->vectors, "vectors of %d floats%s", (int)LANES,
+             fuses() ? " with FMA" : "");
+    snprintf(d->kernels, sizeof d->kernels, "%s, bf16 GEMMs by %s", d->vectors,
+             d->dnnl ? tr_dnnl_name(d->dnnl) : "own kernels");
+    snprintf(d->line, sizeof d->line, "cpu: %d thread%s, %s", d->threads, tr_plural(d->threads),
+             d->kernels);
     *out = d;
     return TR_OK;
 }
@@ -58,12 +72,18 @@ static const char *describe(const struct tr_device *d)
     return d->line;
 }
 
+static const char *kernels(const struct tr_device *d, enum tr_dtype type)
+{
+    return type == TR_BF16 ? d->kernels : d->vectors;
+}
+
 const struct tr_backend tr_cpu = {
     .name = "cpu",
     .open = cpu_open,
     .close = cpu_close,
     .threads = tr_host_threads,
     .describe = describe,
+    .kernels = kernels,
     .reserve = tr_host_reserve,
     .wait = tr_host_wait,
     .upload = tr_host_upload,

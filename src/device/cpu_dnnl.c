@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "device/cpu_dnnl.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <oneapi/dnnl/dnnl.h>
 
@@ -51,93 +49,55 @@ static void *need(size_t count, size_t size)
     return p;
 }
 
-#if defined(__x86_64__)
-enum { CHAINS = 12, ROUNDS = 500, FEW_TRIES = 50, MOST_TRIES = 1000 };
-
-static double seconds(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* The time of CHAINS * ROUNDS instructions that do not wait for one another. */
-#define TIMED(name, instruction)                                                               \
-    __attribute__((target("avx512f,avx512bf16"))) static double name(void)                     \
-    {                                                                                          \
-        double began = seconds();                                                              \
-                                                                                               \
-        for (int n = 0; n < ROUNDS; n++)                                                       \
-            __asm__ volatile(instruction " %%zmm12,%%zmm13,%%zmm0\n\t" instruction             \
-                                         " %%zmm12,%%zmm13,%%zmm1\n\t" instruction             \
-                                         " %%zmm12,%%zmm13,%%zmm2\n\t" instruction             \
-                                         " %%zmm12,%%zmm13,%%zmm3\n\t" instruction             \
-                                         " %%zmm12,%%zmm13,%%zmm4\n\t" instruction             \
-                                         " %%zmm12,%%zmm13,%%zmm5\n\t" instruction             \
-                                         " %%zmm12,%%zmm13,%%zmm6\n\t" instruction             \
-                                         " %%zmm12,%%zmm13,%%zmm7\n\t" instruction             \
-                                         " %%zmm12,%%zmm13,%%zmm8\n\t" instruction             \
-                                         " %%zmm12,%%zmm13,%%zmm9\n\t" instruction             \
-                                         " %%zmm12,%%zmm13,%%zmm10\n\t" instruction            \
-                                         " %%zmm12,%%zmm13,%%zmm11"                            \
-                             :                                                                 \
-                             :                                                                 \
-                             : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", \
-                               "xmm8", "xmm9", "xmm10", "xmm11");                              \
-        return seconds() - began;                                                              \
-    }
-
-TIMED(time_fp32, "vfmadd231ps")
-TIMED(time_bf16, "vdpbf16ps")
-
 /*
- * Half as much work per instruction is level; 1.4 leaves room for what else a product costs, and none of
- * the processors that there are is near it.  The least times count, and both are tried in turn: whatever
- * else runs on the core must not decide, or a run would not have the bits of the one before it.
+ * Which kernels multiply follows from the kind of processor, never from a measurement: two starts of a
+ * run must have the same bits, and a clock on a shared machine tells a different story each time.
  */
-static bool gains(void)
-{
-    double fp32 = 1.0, bf16 = 1.0;
-
-    if (dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core_amx)
-        return true;
-    for (int i = 0; i < MOST_TRIES && (i < FEW_TRIES || bf16 >= 1.4 * fp32); i++) {
-        fp32 = fmin(fp32, time_fp32());
-        bf16 = fmin(bf16, time_bf16());
-    }
-    return bf16 < 1.4 * fp32;
-}
-
+#if defined(__x86_64__)
 static bool has_bf16(void)
 {
     return __builtin_cpu_supports("avx512bf16") != 0;
 }
-#else
+
+/* A matrix unit (AMX), or an AMD processor, which starts vdpbf16ps as often as an fp32 instruction of
+   half its work.  Intel's without AMX start it a quarter as often. */
 static bool gains(void)
+{
+    return dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx512_core_amx ||
+           __builtin_cpu_is("amd") != 0;
+}
+#else
+static bool has_bf16(void)
 {
     return false;
 }
 
-static bool has_bf16(void)
+static bool gains(void)
 {
     return false;
 }
 #endif
 
-struct tr_dnnl *tr_dnnl_open(int threads, bool always)
+enum tr_status tr_dnnl_open(int threads, enum tr_gemm_by by, struct tr_dnnl **out)
 {
     struct tr_dnnl *d;
 
-    if (!has_bf16() || !(always || gains()))
-        return NULL;
+    *out = NULL;
+    if (by == TR_GEMM_ONEDNN && !has_bf16())
+        return TR_FAIL(
+            TR_ERESOURCE,
+            "--cpu-gemm onednn needs a processor with bf16 instructions (avx512_bf16), and "
+            "this one has none: use auto or own");
+    if (by == TR_GEMM_OWN || !has_bf16() || (by == TR_GEMM_AUTO && !gains()))
+        return TR_OK;
     d = need(1, sizeof *d);
     d->threads = threads;
     d->stream = need((size_t)threads, sizeof(dnnl_stream_t));
     must(dnnl_engine_create(&d->engine, dnnl_cpu, 0));
     for (int i = 0; i < threads; i++)
         must(dnnl_stream_create(&d->stream[i], d->engine, dnnl_stream_default_flags));
-    return d;
+    *out = d;
+    return TR_OK;
 }
 
 void tr_dnnl_close(struct tr_dnnl *d)

@@ -7,18 +7,24 @@
 #include <stdint.h>
 
 #include "device/cpu_product.h"
+#include "device/device.h"
+#include "util/status.h"
 
 /*
- * Products of bf16 by oneDNN, where configure found it and the processor gains from it: with a matrix
+ * GEMMs of bf16 by oneDNN, where configure found it and the processor gains from it: with a matrix
  * unit (AMX), or where vdpbf16ps, which does the work of two fp32 instructions, starts nearly as often
  * as one of them.  Some processors have it and start it a quarter as often; there the kernels of
- * cpu_product.c, which turn bf16 into floats, are the faster ones.  Sums are fp32 either way.
+ * cpu_product.c, which turn bf16 into floats, are the faster ones.  Sums are fp32 either way, in another
+ * order, so last bits differ.
  */
 struct tr_dnnl;
 
-/* NULL where there is no oneDNN, no bf16 in the processor, or no gain; `always` asks for it without
-   gain, for tests.  `threads` may call tr_dnnl_multiply() at the same time.  Owned by the caller. */
-struct tr_dnnl *tr_dnnl_open(int threads, bool always);
+/*
+ * *out is NULL where own kernels multiply: with TR_GEMM_OWN, and with TR_GEMM_AUTO on a processor that
+ * does not gain.  TR_GEMM_ONEDNN takes oneDNN without gain, too; TR_ERESOURCE where this build or this
+ * processor cannot.  `threads` may call tr_dnnl_multiply() at the same time.  *out is the caller's.
+ */
+enum tr_status tr_dnnl_open(int threads, enum tr_gemm_by by, struct tr_dnnl **out) TR_MUST_CHECK;
 void tr_dnnl_close(struct tr_dnnl *d);
 
 /* "oneDNN 2.6.3"; static storage. */

@@ -5,11 +5,16 @@
 
 /* A build without oneDNN. */
 
-struct tr_dnnl *tr_dnnl_open(int threads, bool always)
+enum tr_status tr_dnnl_open(int threads, enum tr_gemm_by by, struct tr_dnnl **out)
 {
     (void)threads;
-    (void)always;
-    return NULL;
+    *out = NULL;
+    if (by == TR_GEMM_ONEDNN)
+        return TR_FAIL(
+            TR_ERESOURCE,
+            "--cpu-gemm onednn needs oneDNN, and this trireme was built without it: configure "
+            "--with-dnnl=DIR, or use auto or own");
+    return TR_OK;
 }
 
 void tr_dnnl_close(struct tr_dnnl *d)
@@ -31,9 +36,9 @@ void tr_dnnl_versions(char *built, size_t built_size, char *here, size_t here_si
         here[0] = 0;
 }
 
-void tr_dnnl_multiply(struct tr_dnnl *d, int thread, const struct tr_view *a, const struct tr_view *b,
-                      int64_t i, int64_t m, int64_t j, int64_t n, int64_t k, float *c,
-                      int64_t c_stride, bool add)
+void tr_dnnl_multiply(struct tr_dnnl *d, int thread, const struct tr_view *a,
+                      const struct tr_view *b, int64_t i, int64_t m, int64_t j, int64_t n,
+                      int64_t k, float *c, int64_t c_stride, bool add)
 {
     (void)thread, (void)a, (void)b, (void)i, (void)m, (void)j, (void)n, (void)k, (void)c;
     (void)c_stride, (void)add;

@@ -233,6 +233,12 @@ static const char *cuda_describe(const struct tr_device *d)
     return tr_cuda_of(d)->line;
 }
 
+static const char *cuda_kernels(const struct tr_device *d, enum tr_dtype type)
+{
+    (void)type;
+    return tr_cuda_of(d)->line;
+}
+
 /* ---- memory ---- */
 
 /* Memory that NCCL gives can be registered with it, and then moves without copies on the way. */
@@ -363,6 +369,7 @@ const struct tr_backend tr_cuda = {
     .close = cuda_close,
     .threads = cuda_threads,
     .describe = cuda_describe,
+    .kernels = cuda_kernels,
     .reserve = cuda_reserve,
     .wait = cuda_wait,
     .upload = tr_cuda_upload,

@@ -92,6 +92,10 @@ struct tr_select {
    alone; or cuDNN's, which must be there. */
 enum tr_attention_by { TR_ATTENTION_AUTO, TR_ATTENTION_FLASH, TR_ATTENTION_FUSED };
 
+/* What multiplies bf16 matrices on CPUs: oneDNN where the kind of processor gains from it, which no clock
+   decides, else kernels of this program; those alone; or oneDNN, which must be there. */
+enum tr_gemm_by { TR_GEMM_AUTO, TR_GEMM_OWN, TR_GEMM_ONEDNN };
+
 /* Which device, and how it is used.  A backend that does not know of a field ignores it. */
 struct tr_device_how {
     int threads;                /* 0: OMP_NUM_THREADS where it is set, else the cores in the affinity
@@ -103,6 +107,7 @@ struct tr_device_how {
     bool tune;                  /* the first product of a shape may be timed to choose how it is made,
                                    which can be another way in each run */
     enum tr_attention_by attention;
+    enum tr_gemm_by gemm;
 };
 
 struct tr_backend {
@@ -121,6 +126,10 @@ struct tr_backend {
        it uses (static storage); for the log. */
     int (*threads)(const struct tr_device *d);
     const char *(*describe)(const struct tr_device *d);
+
+    /* What the last bits of results with weights of `type` follow from: devices of one text compute
+       the same from the same.  Static storage. */
+    const char *(*kernels)(const struct tr_device *d, enum tr_dtype type);
 
     /* `bytes` of zeroed memory on a 256-byte boundary.  Lives until close(); TR_ERESOURCE with a
        sentence that says how much was asked for and how much there is. */

@@ -19,7 +19,8 @@ struct tr_device {
     struct tr_host_block *blocks;
     float *scratch;             /* of the cpu backend: SCRATCH_FLOATS for each thread */
     struct tr_dnnl *dnnl;       /* of the cpu backend: what multiplies bf16, or NULL */
-    char line[128]; /* for describe() */
+    char vectors[32], kernels[128]; /* for kernels() of the cpu backend */
+    char line[160];             /* for describe() */
     double mark[TR_MARKS];      /* seconds on the monotonic clock */
 };
 

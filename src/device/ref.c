@@ -474,12 +474,20 @@ static const char *describe(const struct tr_device *d)
     return "ref: 1 thread, plain loops";
 }
 
+static const char *kernels(const struct tr_device *d, enum tr_dtype type)
+{
+    (void)d;
+    (void)type;
+    return "plain loops";
+}
+
 const struct tr_backend tr_ref = {
     .name = "ref",
     .open = ref_open,
     .close = tr_host_close,
     .threads = tr_host_threads,
     .describe = describe,
+    .kernels = kernels,
     .reserve = tr_host_reserve,
     .wait = tr_host_wait,
     .upload = tr_host_upload,

@@ -13,7 +13,7 @@ static double save_bytes(const struct tr_plan *p, int *beside)
 {
     const struct tr_shape whole = tr_shape_whole(&p->shape);
     const int kinds = p->config.no_save_optim ? 1 : TR_CKPT_KINDS;
-    char *json = tr_config_get_json(&p->config);
+    char *json = tr_config_get_json(&p->config, NULL);
     struct tr_params params;
     int64_t replicas, links;
     double bytes;

@@ -3,6 +3,10 @@
 
 #include "util/log.h"
 
+_Static_assert((int)TR_CPU_GEMM_OWN == (int)TR_GEMM_OWN &&
+                   (int)TR_CPU_GEMM_ONEDNN == (int)TR_GEMM_ONEDNN,
+               "choices of --cpu-gemm");
+
 /* What operations keep in their scratch has a limit, far above the published models. */
 static enum tr_status check_widths(const struct tr_shape *s)
 {
@@ -53,15 +57,31 @@ static enum tr_status check_gpu_option(struct tr_run *r, bool given, const char 
     return TR_OK;
 }
 
-static enum tr_status check_gpu_options(struct tr_run *r)
+/* The other way round. */
+static enum tr_status check_cpu_option(struct tr_run *r, bool given, const char *name,
+                                       const char *what)
+{
+    if (!given || r->queue.on == tr_backend_find("cpu"))
+        return TR_OK;
+    if (r->config->backend != TR_BACKEND_AUTO)
+        return TR_FAIL(TR_ECONFIG, "%s %s, and this run has --backend %s: leave one of them out",
+                       name, what, r->queue.on->name);
+    tr_log_rank0(TR_LOG_WARNING, "%s changes nothing here: it %s, and this run computes with %s",
+                 name, what, r->queue.on->name);
+    return TR_OK;
+}
+
+static enum tr_status check_options(struct tr_run *r)
 {
     TR_TRY(check_gpu_option(r, r->config->tf32, "--tf32", "is about products on GPUs"));
     TR_TRY(check_gpu_option(r, r->config->tune_products, "--tune-products",
                             "is about products on GPUs"));
     TR_TRY(check_gpu_option(r, r->config->attention_backend != TR_ATTN_AUTO, "--attention-backend",
                             "is about kernels of GPUs"));
-    return check_gpu_option(r, r->config->gpu_oversubscribe, "--gpu-oversubscribe",
-                            "is about the GPUs of a node");
+    TR_TRY(check_gpu_option(r, r->config->gpu_oversubscribe, "--gpu-oversubscribe",
+                            "is about the GPUs of a node"));
+    return check_cpu_option(r, r->config->cpu_gemm != TR_CPU_GEMM_AUTO, "--cpu-gemm",
+                            "is about the cpu backend");
 }
 
 enum tr_status tr_compute_open(struct tr_run *r)
@@ -74,12 +94,13 @@ enum tr_status tr_compute_open(struct tr_run *r)
         .tf32 = r->config->tf32,
         .tune = r->config->tune_products,
         .attention = (enum tr_attention_by)r->config->attention_backend,
+        .gemm = (enum tr_gemm_by)r->config->cpu_gemm,
     };
     enum tr_status s;
 
     TR_TRY(check_widths(&r->shape));
     TR_TRY(choose_backend(r, &r->queue.on));
-    TR_TRY(check_gpu_options(r));
+    TR_TRY(check_options(r));
     if (how.threads == 0)
         how.threads = tr_launch_threads(&r->launch);
     s = r->queue.on->open(&how, &r->device);

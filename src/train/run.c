@@ -323,6 +323,31 @@ static void resume_optimizer(struct tr_run *r, const struct tr_ckpt_state *state
     r->scaler.hysteresis_tracker = state->hysteresis_tracker;
 }
 
+/* What the last bits of this run follow from. */
+static const char *kernels_of(const struct tr_run *r)
+{
+    return r->queue.on->kernels(r->device, r->model.type);
+}
+
+/* A run that goes on with other kernels does not have the bits that it would have had. */
+static enum tr_status tell_of_kernels(const struct tr_run *r)
+{
+    char *json, *theirs;
+    int64_t vocab;
+
+    TR_TRY(tr_ckpt_options(r->world, r->config->load, r->iteration, &json, &vocab));
+    theirs = json ? tr_config_kernels(json) : NULL;
+    if (theirs && strcmp(theirs, kernels_of(r)) != 0)
+        tr_log_rank0(
+            TR_LOG_WARNING,
+            "the checkpoint was computed with %s, and this run computes with %s: it goes on, "
+            "but last bits of losses are not those of one run; see --cpu-gemm and --backend",
+            theirs, kernels_of(r));
+    free(theirs);
+    free(json);
+    return TR_OK;
+}
+
 /* What lies beside the checkpoint that was loaded. */
 static enum tr_status load_beside(struct tr_run *r, bool optimizer)
 {
@@ -357,6 +382,8 @@ enum tr_status tr_run_load(struct tr_run *r)
     r->iteration = state.iteration;
     r->consumed_train = state.consumed_train_samples;
     r->consumed_valid = state.consumed_valid_samples;
+    if (!r->config->finetune)
+        TR_TRY(tell_of_kernels(r));
     if (optimizer)
         resume_optimizer(r, &state);
     publish(r);
@@ -376,7 +403,7 @@ enum tr_status tr_run_save(struct tr_run *r)
         .growth_tracker = r->scaler.growth_tracker,
         .hysteresis_tracker = r->scaler.hysteresis_tracker,
     };
-    char *json = tr_config_get_json(r->config);
+    char *json = tr_config_get_json(r->config, kernels_of(r));
     enum tr_status s;
 
     tr_dp_need(r->dp, &r->queue, 0);
@@ -478,8 +505,7 @@ enum tr_status tr_run_open(struct tr_run *r, const struct tr_config *config, str
     return open_by(build, r, config, world);
 }
 
-enum tr_status tr_run_reach(struct tr_run *r, const struct tr_config *config,
-                            struct tr_comm *world)
+enum tr_status tr_run_reach(struct tr_run *r, const struct tr_config *config, struct tr_comm *world)
 {
     return open_by(reach, r, config, world);
 }

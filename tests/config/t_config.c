@@ -284,15 +284,22 @@ static void json(void **state)
     (void)state;
     assert_ok(parse("--lr 0.1 --num-layers 3 --data-path 'a \"b' c --save 'x\\\\y' "
                     "--lr-decay-style cosine --no-overlap-grad-reduce --seed 5"));
-    text = tr_config_get_json(&c);
+    text = tr_config_get_json(&c, NULL);
     assert_non_null(strstr(text, "\"lr\": 0.1,"));
     assert_non_null(strstr(text, "\"load\": null,"));
     assert_non_null(strstr(text, "\"lr_decay_style\": \"cosine\","));
     tr_config_init(&d);
     assert_ok(tr_config_load_json(&d, text));
-    again = tr_config_get_json(&d);
+    again = tr_config_get_json(&d, NULL);
     assert_string_equal(text, again);
     assert_string_equal(d.data_path.word[0], "a \"b");
+    assert_null(tr_config_kernels(text));
+    free(text);
+    free(again);
+    text = tr_config_get_json(&c, "loops \"by\" hand");
+    again = tr_config_kernels(text);
+    assert_string_equal(again, "loops \"by\" hand");
+    assert_ok(tr_config_load_model(&d, text));
     free(text);
     free(again);
 
@@ -321,7 +328,7 @@ static void model_of_another(void **state)
     assert_ok(parse("--num-layers 3 --hidden-size 48 --num-attention-heads 6 --seq-length 8 "
                     "--max-position-embeddings 9 --tokenizer-type bytes --hidden-dropout 0 "
                     "--lr 0.1 --seed 5 --micro-batch-size 7 --tensor-model-parallel-size 3"));
-    text = tr_config_get_json(&c);
+    text = tr_config_get_json(&c, NULL);
     assert_ok(parse("--seed 6 --micro-batch-size 2"));
     assert_ok(tr_config_load_model(&c, text));
     assert_true(c.num_layers == 3 && c.hidden_size == 48 && c.num_attention_heads == 6);

@@ -60,6 +60,12 @@ static const char *describe(const struct tr_device *d)
     return "emulated kernels";
 }
 
+static const char *kernels_of(const struct tr_device *d, enum tr_dtype type)
+{
+    (void)type;
+    return describe(d);
+}
+
 static const struct tr_backend kernels = {
     .name = "kernels",
     .apart = true,
@@ -67,6 +73,7 @@ static const struct tr_backend kernels = {
     .close = close_emulated,
     .threads = tr_host_threads,
     .describe = describe,
+    .kernels = kernels_of,
     .reserve = tr_host_reserve,
     .wait = tr_host_wait,
     .upload = tr_host_upload,

@@ -2,15 +2,18 @@
 #include "check.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "device/cpu_dnnl.h"
 #include "device/host.h"
 #include "util/half.h"
 
 /*
- * Products of bf16 by oneDNN, also where the device would not choose it, against `ref`: of inputs that
- * are rounded already, so all that differs is the order of fp32 sums and one rounding of the result.
+ * Products of bf16 by own kernels and by oneDNN, whichever the device would choose, against `ref`: of
+ * inputs that are rounded already, so all that differs is the order of fp32 sums and one rounding of the result.
  */
 enum { MOST = 400 * 900 };
 
@@ -72,23 +75,19 @@ static void products(struct tr_queue *q, int which, int64_t n, int64_t o, int64_
     q->on->wait(q);
 }
 
-static void against_ref(void **state)
+static void against_ref(enum tr_gemm_by gemm)
 {
     static const int64_t sizes[][3] = {{1, 1, 1}, {37, 65, 51}, {256, 300, 768}, {400, 900, 100}};
 
-    (void)state;
     for (int threads = 1; threads <= 2; threads++) {
         struct tr_queue cpu = {.on = tr_backend_find("cpu")}, ref = {.on = tr_backend_find("ref")};
-        bool own;
 
-        assert_ok(cpu.on->open(&(struct tr_device_how){.threads = threads}, &cpu.device));
+        assert_ok(
+            cpu.on->open(&(struct tr_device_how){.threads = threads, .gemm = gemm}, &cpu.device));
         assert_ok(ref.on->open(&(struct tr_device_how){.threads = 1}, &ref.device));
-        own = !cpu.device->dnnl;
-        if (own)
-            cpu.device->dnnl = tr_dnnl_open(threads, true);
-        print_message("# %s, %s\n", cpu.on->describe(cpu.device),
-                      own ? "which would not take oneDNN" : "by its own choice");
-        for (size_t s = 0; cpu.device->dnnl && s < sizeof sizes / sizeof sizes[0]; s++) {
+        assert_true((cpu.device->dnnl != NULL) == (gemm == TR_GEMM_ONEDNN));
+        print_message("# %s\n", cpu.on->describe(cpu.device));
+        for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
             int64_t n = sizes[s][0], o = sizes[s][1], i = sizes[s][2];
 
             fill(x, n * i, 1);
@@ -106,15 +105,91 @@ static void against_ref(void **state)
     }
 }
 
+static bool can_use(void)
+{
+    struct tr_dnnl *d = NULL;
+    bool can = tr_dnnl_open(1, TR_GEMM_ONEDNN, &d) == TR_OK;
+
+    tr_dnnl_close(d);
+    return can;
+}
+
+static void by_own_kernels(void **state)
+{
+    (void)state;
+    against_ref(TR_GEMM_OWN);
+}
+
+static void by_onednn(void **state)
+{
+    (void)state;
+    if (!can_use())
+        skip();
+    against_ref(TR_GEMM_ONEDNN);
+}
+
+static void refused_where_it_cannot(void **state)
+{
+    struct tr_device *d = NULL;
+
+    (void)state;
+    if (can_use())
+        skip();
+    assert_fails(TR_ERESOURCE, "use auto or own",
+                 tr_backend_find("cpu")->open(
+                     &(struct tr_device_how){.threads = 1, .gemm = TR_GEMM_ONEDNN}, &d));
+    assert_null(d);
+}
+
+/* Processes that compute with subnormal numbers beside the test, and end by themselves. */
+enum { BUSY = 8, OPENINGS = 100 };
+
+static void keep_busy(pid_t *child)
+{
+    for (int i = 0; i < BUSY; i++) {
+        child[i] = fork();
+        if (child[i] == 0) {
+            alarm(60);
+            for (volatile double small = 1.0;; small = small * 0.5 + 1e-310)
+                ;
+        }
+        assert_true(child[i] > 0);
+    }
+}
+
+/* A choice by a stopwatch tells one tale on an idle machine and another on a busy one, and a third where
+   registers hold subnormal numbers. */
+static void one_choice_under_load(void **state)
+{
+    const struct tr_backend *cpu = tr_backend_find("cpu");
+    char first[128] = "";
+    pid_t child[BUSY];
+
+    (void)state;
+    keep_busy(child);
+    for (int i = 0; i < OPENINGS; i++) {
+        struct tr_device *d;
+
+        assert_ok(cpu->open(&(struct tr_device_how){.threads = 1}, &d));
+        if (i == 0)
+            snprintf(first, sizeof first, "%s", cpu->kernels(d, TR_BF16));
+        assert_string_equal(cpu->kernels(d, TR_BF16), first);
+        cpu->close(d);
+    }
+    for (int i = 0; i < BUSY; i++) {
+        kill(child[i], SIGKILL);
+        waitpid(child[i], NULL, 0);
+    }
+}
+
 int main(void)
 {
-    struct tr_dnnl *d = tr_dnnl_open(1, true);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(against_ref)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(by_own_kernels),
+        cmocka_unit_test(by_onednn),
+        cmocka_unit_test(refused_where_it_cannot),
+        cmocka_unit_test(one_choice_under_load),
+    };
 
-    if (!d) {
-        printf("1..0 # SKIP no oneDNN in this build, or no bf16 in this processor\n");
-        return 0;
-    }
-    tr_dnnl_close(d);
     return run_tap(tests);
 }

@@ -202,6 +202,11 @@ static const char *describe(const struct tr_device *d)
     return tr_cpu.describe(d);
 }
 
+static const char *kernels(const struct tr_device *d, enum tr_dtype type)
+{
+    return tr_cpu.kernels(d, type);
+}
+
 const struct tr_backend apart = {
     .name = "apart",
     .apart = true,
@@ -209,6 +214,7 @@ const struct tr_backend apart = {
     .close = close_device,
     .threads = tr_host_threads,
     .describe = describe,
+    .kernels = kernels,
     .reserve = reserve,
     .wait = wait_for,
     .upload = upload,

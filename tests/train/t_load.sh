@@ -4,7 +4,7 @@
 # What of a checkpoint is loaded and saved, and whose learning rate counts.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 22
+plan 25
 
 check "a dataset is built" small_corpus
 
@@ -122,3 +122,17 @@ described() {
 }
 check "--use-checkpoint-args: the model need not be described" described
 fails "what is given counts" 65 "num_layers 4 and not 3" bare --num-layers 3
+
+# What computes is in the checkpoint, and another backend is reported.
+other_kernels() {
+    "$trireme" ckpt show "$half" | grep -q '^  "kernels": "vectors of [0-9]* floats' || return 1
+    from ref --train-iters 12 --backend ref || return 1
+    ! grep 'the checkpoint was computed with' "$work/step.log" &&
+        grep -q 'computed with vectors of .* and this run computes with plain loops: it goes on' \
+            "$work/ref.log"
+}
+check "other kernels than the checkpoint's are reported" other_kernels
+fails "--cpu-gemm onednn without bf16" 64 "--cpu-gemm onednn is about products of bf16" \
+    small 1 --train-iters 1 --cpu-gemm onednn
+fails "--cpu-gemm without the cpu backend" 64 "this run has --backend ref" \
+    small 1 --train-iters 1 --cpu-gemm own --backend ref

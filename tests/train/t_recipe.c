@@ -121,6 +121,7 @@ static enum tr_status run(struct tr_comm *group, const char *options, double los
 
     tr_config_init(&c);
     s = tr_config_parse_text(&c, options);
+    tiny_gemm(&c);
     if (s == TR_OK)
         s = tr_run_open(&r, &c, group);
     if (s == TR_OK) {

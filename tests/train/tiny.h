@@ -13,6 +13,15 @@
  * functions are collective over the world and use the checks of comm/mpi_check.h.
  */
 
+/* TR_TEST_GEMM=own or onednn runs with bf16 weights under that choice of --cpu-gemm. */
+static inline void tiny_gemm(struct tr_config *c)
+{
+    const char *gemm = getenv("TR_TEST_GEMM");
+
+    if (gemm && c->bf16)
+        c->cpu_gemm = strcmp(gemm, "onednn") == 0 ? TR_CPU_GEMM_ONEDNN : TR_CPU_GEMM_OWN;
+}
+
 /* Open a run from the words of an argument file; `sample` makes its tokens. */
 static inline void tiny_open(struct tr_run *r, struct tr_config *c, const char *options,
                              enum tr_status (*sample)(struct tr_run *, enum tr_split, int64_t,
@@ -20,6 +29,7 @@ static inline void tiny_open(struct tr_run *r, struct tr_config *c, const char *
 {
     tr_config_init(c);
     assert_all_ok(tr_config_parse_text(c, options));
+    tiny_gemm(c);
     assert_all_ok(tr_run_open(r, c, &world));
     r->sample = sample;
 }
