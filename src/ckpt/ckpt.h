@@ -105,6 +105,8 @@ struct tr_ckpt_how {
        since then the learning rate begins anew. */
     enum { TR_COURSE_SAME, TR_COURSE_GIVEN, TR_COURSE_STORED } course;
     const struct tr_opener *by; /* how ranks open the file; NULL: each for itself */
+    char **config;              /* if not NULL, rank 0 gets what tr_ckpt_save() was given to describe the
+                                   run, which the caller owns; untouched elsewhere and without a load */
 };
 
 /*

@@ -28,6 +28,7 @@ struct load {
     uint64_t *sums;   /* of what was read and this tensor rank and stage store */
     uint64_t *others; /* of what they hold as well, but do not store */
     int fd, error;    /* the file; -1, and why it could not be opened */
+    char *config;     /* on rank 0: the options of the run that wrote it, as JSON */
 };
 
 /* What rank 0 found out about one checkpoint; all of it is told to the ranks. */
@@ -57,6 +58,7 @@ static void end(struct load *v)
     free(v->places);
     free(v->sums);
     free(v->others);
+    free(v->config);
     tr_ckpt_map_release(&v->map);
 }
 
@@ -97,8 +99,8 @@ static enum tr_status compare(const struct load *v, const char *file, const stru
             "iteration 0",
             file);
     if (!v->how->finetune && !v->how->any_order)
-        TR_TRY(tr_ckpt_order_compare(file, &x->about.order,
-                                     x->about.state.consumed_train_samples, shape));
+        TR_TRY(tr_ckpt_order_compare(file, &x->about.order, x->about.state.consumed_train_samples,
+                                     shape));
     if (whole && v->how->course == TR_COURSE_SAME)
         return tr_ckpt_course_compare(file, &x->about.course, shape);
     return TR_OK;
@@ -141,6 +143,9 @@ static enum tr_status examine(struct load *v, const char *file, const struct tr_
     f->minor = x.minor;
     f->state = x.about.state;
     f->course = x.about.course;
+    free(v->config);
+    v->config = x.config;
+    x.config = NULL;
     tr_ckpt_index_release(&x);
     return s;
 }
@@ -344,6 +349,10 @@ enum tr_status tr_ckpt_load(struct tr_grid *grid, const char *dir, const struct 
     s = load_newest(&v, shape, tensors->params, &f);
     if (s == TR_OK) {
         *found = true;
+        if (how->config) {
+            *how->config = v.config;
+            v.config = NULL;
+        }
         *state = how->finetune ? (struct tr_ckpt_state){0} : f.state;
         if (tensors->m.data && how->course == TR_COURSE_STORED)
             tr_ckpt_course_follow(&f.course, shape);

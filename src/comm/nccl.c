@@ -274,11 +274,12 @@ static enum tr_status compare_gpus(struct tr_comm *inner, const struct kind *all
     for (int rank = 1; rank < inner->size && !share; rank++)
         for (int other = 0; other < rank; other++)
             if (strcmp(all[rank].uuid, all[other].uuid) == 0)
-                return TR_FAIL(TR_ERESOURCE,
-                               "ranks %d and %d on %s were given the same GPU (%s): give each its own "
-                               "(in Slurm --gpus-per-node, without --gpus-per-task), or let ranks share "
-                               "them with --gpu-oversubscribe, which is slow",
-                               other, rank, all[rank].host, all[rank].uuid);
+                return TR_FAIL(
+                    TR_ERESOURCE,
+                    "ranks %d and %d on %s were given the same GPU (%s): give each its own "
+                    "(in Slurm --gpus-per-node, without --gpus-per-task), or let ranks share "
+                    "them with --gpu-oversubscribe, which is slow",
+                    other, rank, all[rank].host, all[rank].uuid);
     return TR_OK;
 }
 
@@ -333,10 +334,11 @@ static enum tr_status make_id(const struct tr_nccl_world *w, ncclUniqueId *ids, 
             result = tr_nccl.ncclGetUniqueId(&ids[i]);
     if (result == ncclSuccess)
         return TR_OK;
-    return TR_FAIL(TR_ERESOURCE,
-                   "NCCL cannot open the port at which ranks meet: %s; NCCL_SOCKET_IFNAME names the "
-                   "network to use",
-                   tr_nccl_words(NULL, result));
+    return TR_FAIL(
+        TR_ERESOURCE,
+        "NCCL cannot open the port at which ranks meet: %s; NCCL_SOCKET_IFNAME names the "
+        "network to use",
+        tr_nccl_words(NULL, result));
 }
 
 /* Afterwards all ranks have all ids. */
@@ -379,8 +381,12 @@ static enum tr_status meet_at_ids(struct tr_nccl_group *g)
     if (!ids)
         tr_die(TR_ERESOURCE, "no memory left for the places at which ranks meet");
     s = share_ids(g->world, ids, count);
-    if (s == TR_OK)
-        s = tr_comm_agree(g->world->inner, connected(g, g->comm, meet(g, ids, count)));
+    if (s == TR_OK) {
+        /* meet() sets the communicator, which a compiler may read before it calls that in one call. */
+        const ncclResult_t met = meet(g, ids, count);
+
+        s = tr_comm_agree(g->world->inner, connected(g, g->comm, met));
+    }
     free(ids);
     return s;
 }

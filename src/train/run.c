@@ -329,23 +329,18 @@ static const char *kernels_of(const struct tr_run *r)
     return r->queue.on->kernels(r->device, r->model.type);
 }
 
-/* A run that goes on with other kernels does not have the bits that it would have had. */
-static enum tr_status tell_of_kernels(const struct tr_run *r)
+/* A run that goes on with other kernels does not have the bits that it would have had.  `config` is of
+   the run that saved, as JSON, and NULL but on rank 0. */
+static void tell_of_kernels(const struct tr_run *r, const char *config)
 {
-    char *json, *theirs;
-    int64_t vocab;
+    char *theirs = config ? tr_config_kernels(config) : NULL;
 
-    TR_TRY(tr_ckpt_options(r->world, r->config->load, r->iteration, &json, &vocab));
-    theirs = json ? tr_config_kernels(json) : NULL;
     if (theirs && strcmp(theirs, kernels_of(r)) != 0)
-        tr_log_rank0(
-            TR_LOG_WARNING,
-            "the checkpoint was computed with %s, and this run computes with %s: it goes on, "
-            "but last bits of losses are not those of one run; see --cpu-gemm and --backend",
-            theirs, kernels_of(r));
+        tr_log(TR_LOG_WARNING,
+               "the checkpoint was computed with %s, and this run computes with %s: it goes on, "
+               "but last bits of losses are not those of one run; see --cpu-gemm and --backend",
+               theirs, kernels_of(r));
     free(theirs);
-    free(json);
-    return TR_OK;
 }
 
 /* What lies beside the checkpoint that was loaded. */
@@ -367,10 +362,12 @@ enum tr_status tr_run_load(struct tr_run *r)
     bool optimizer = !r->config->finetune && !r->config->no_load_optim, found = false;
     struct tr_ckpt_tensors tensors = tensors_of(r, optimizer);
     struct tr_ckpt_state state = {0};
+    char *config = NULL;
 
     if (!r->config->load)
         return TR_OK;
     how.by = &by;
+    how.config = &config;
     tr_timer_start(TR_TIMER_LOAD_CHECKPOINT);
     TR_TRY(tr_ckpt_load(&r->grid, r->config->load, &how, &r->shape, &tensors, &state, &found));
     tr_timer_stop(TR_TIMER_LOAD_CHECKPOINT);
@@ -383,7 +380,8 @@ enum tr_status tr_run_load(struct tr_run *r)
     r->consumed_train = state.consumed_train_samples;
     r->consumed_valid = state.consumed_valid_samples;
     if (!r->config->finetune)
-        TR_TRY(tell_of_kernels(r));
+        tell_of_kernels(r, config);
+    free(config);
     if (optimizer)
         resume_optimizer(r, &state);
     publish(r);

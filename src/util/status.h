@@ -21,7 +21,9 @@ enum tr_status {
     TR_STATUSES
 };
 
+#ifndef TR_MUST_CHECK /* cppcheck cannot read it behind a pointer to a function */
 #define TR_MUST_CHECK __attribute__((warn_unused_result))
+#endif
 #define TR_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #ifdef __cplusplus              /* kernels include this header */
 #define TR_NORETURN [[noreturn]]

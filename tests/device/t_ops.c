@@ -622,17 +622,22 @@ static int threads_now(void)
 }
 #endif
 
-/* Asked for one thread, no backend of the host starts another: many ranks may share few cores. */
+/* Asked for one thread, no backend of the host starts another: many ranks may share few cores.  The
+   OpenMP of clang has one of its own from the first region on, which never computes. */
 static void every_backend(void **state)
 {
     (void)state;
 #ifndef TR_TEST_FAKES
-    for (int i = 0; tr_backends()[i]; i++)
-        if (!tr_backends()[i]->apart) {
-            assert_int_equal(threads_now(), 1);
-            every_row(tr_backends()[i]->name, 1);
-            assert_int_equal(threads_now(), 1);
-        }
+    int before = 0;
+
+#pragma omp parallel num_threads(1)
+    before = threads_now();
+    for (int i = 0; tr_backends()[i]; i++) {
+        if (tr_backends()[i]->apart)
+            continue;
+        every_row(tr_backends()[i]->name, 1);
+        assert_int_equal(threads_now(), before);
+    }
 #endif
     for (int i = 0; tr_backends()[i]; i++) {
         const struct tr_backend *b = tr_backends()[i];

@@ -136,8 +136,8 @@ static void copies(void **state)
         "--pipeline-model-parallel-size 2",
         "--tensor-model-parallel-size 2",
         "--tensor-model-parallel-size 2 --sequence-parallel --bf16",
-        "--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --fp16 "
-        "--initial-loss-scale 65536",
+        ("--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --fp16 "
+         "--initial-loss-scale 65536"),
     };
     static const char *const hows[] = {
         "--quant-bits 4 --topk-ratio 0.2 --randomp-ratio 0.1",
