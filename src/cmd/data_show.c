@@ -10,6 +10,7 @@
 #include "data/index.h"
 #include "util/file.h"
 #include "util/log.h"
+#include "util/text.h"
 
 enum { READ_TOKENS = 1 << 14 };
 
@@ -164,9 +165,9 @@ static enum tr_status print_document(const struct tr_data_options *o, const stru
 
     if (o->document >= x->documents)
         return TR_FAIL(TR_ECONFIG,
-                       "--document %" PRId64 ": %s has %" PRId64 " documents, counted "
+                       "--document %" PRId64 ": %s has %" PRId64 " document%s, counted "
                        "from 0",
-                       o->document, x->prefix, x->documents);
+                       o->document, x->prefix, x->documents, tr_plural(x->documents));
     if (o->tokenizer_type != TR_DATA_NO_TOKENIZER)
         TR_TRY(tr_data_tokenizer(o, &t));
     for (int64_t s = tr_index_document(x, o->document);
