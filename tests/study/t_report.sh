@@ -6,7 +6,7 @@
 # jean-zay-*.log: BigScience's GPT-2 runs of May 2021 on V100-32GB, meg_gpt2_base_n4_dp1_tp4_pp4-1809579.out
 # and meg_gpt2_base_n8_dp1_tp4_pp8-1809562.out, cut to what a report needs.
 . "$srcdir/tests/tap.sh"
-plan 61
+plan 63
 logs=$srcdir/tests/study
 small=$logs/jean-zay-18b.log
 large=$logs/jean-zay-30b.log
@@ -107,6 +107,19 @@ check "64 GPUs: the largest timer is the pipeline that drains" same \
     "762.0 811.3"
 fails "what a bare line lacks" 64 "give --pipeline-model-parallel-size" \
     "$trireme" report "$work/16.log" --show breakdown
+
+# Both in one document, as they were published: two runs, of which none did anything again.
+cat "$work/16.log" "$work/64.log" > "$work/document.log"
+two_studies() {
+    "$trireme" report "$1" --show summary --format csv > "$work/two" || return 1
+    cat "$work/two"
+    close_to "$(csv ms_median < "$work/two")" "$2" 0.001 && close_to "$(csv ms_median 3 < "$work/two")" "$3" 0.001 &&
+        same "$(csv iterations_lost < "$work/two") $(csv iterations_lost 3 < "$work/two")" '0 0'
+}
+check "a document with two studies has two runs" two_studies "$work/document.log" 430.0 1439.3
+# The same of the public logs: what people paste of them has no headers.
+grep -h '^ *iteration' "$small" "$large" > "$work/pasted.log"
+check "so have two logs that were pasted" two_studies "$work/pasted.log" 1381 1618
 
 # BLOOM, 176B on 384 A100: its log says 149.02 TFLOP/s itself.
 cat > "$work/bloom.log" <<'END'
