@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "util/log.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "util/file.h"
@@ -65,6 +67,37 @@ void tr_log_rank0(enum tr_level level, const char *fmt, ...)
     va_end(ap);
 }
 
+/* ---- output that could not be written ---- */
+
+static struct {
+    char sentence[1024];
+    bool no_stdout;
+} lost;
+
+void tr_output_lost(const char *fmt, ...)
+{
+    char sentence[sizeof lost.sentence];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(sentence, sizeof sentence, fmt, ap);
+    va_end(ap);
+    if (lost.sentence[0] == '\0')
+        memcpy(lost.sentence, sentence, sizeof sentence);
+    tr_log(TR_LOG_WARNING, "%s", sentence);
+}
+
+const char *tr_output_missing(void)
+{
+    static const char words[] = "cannot write to the standard output";
+
+    if (fflush(stdout) != 0 && lost.sentence[0] == '\0')
+        snprintf(lost.sentence, sizeof lost.sentence, "%s: %s", words, strerror(errno));
+    if (ferror(stdout) && lost.sentence[0] == '\0')
+        snprintf(lost.sentence, sizeof lost.sentence, "%s; is its disk full?", words);
+    return lost.sentence[0] == '\0' ? NULL : lost.sentence;
+}
+
 static void print(const char *fmt, va_list ap)
 {
     char small[4096], *text = small;
@@ -80,10 +113,12 @@ static void print(const char *fmt, va_list ap)
         vsnprintf(text, (size_t)n + 1, fmt, again);
     }
     va_end(again);
-    fflush(stdout);
-    /* A log that cannot be written must not end the training that it describes. */
-    if (n > 0 && tr_write_all(STDOUT_FILENO, text, (size_t)n) != 0)
-        tr_log(TR_LOG_DEBUG, "a line of the log could not be written");
+    /* What is described goes on until it has saved. */
+    if ((fflush(stdout) != 0 || (n > 0 && tr_write_all(STDOUT_FILENO, text, (size_t)n) != 0)) &&
+        !lost.no_stdout) {
+        lost.no_stdout = true;
+        tr_output_lost("cannot write to the standard output: %s", strerror(errno));
+    }
     if (text != small)
         free(text);
 }
