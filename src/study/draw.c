@@ -105,7 +105,9 @@ void tr_draw_script(const struct tr_plot *p, FILE *f)
     put_setting("ylabel", p->y_label, f);
     fputs("set grid ytics\nset decimalsign '.'\nset key noenhanced\n", f);
     if (p->log_log)
-        fputs("set logscale xy 2\nset key left\n", f);
+        fputs("set logscale xy 2\nset key left\nset offsets graph 0.05, graph 0.05, graph 0.05, "
+              "graph 0.05\n",
+              f);
     if (p->stacked)
         put_bars(p, f);
     put_data(p, f);
@@ -113,7 +115,10 @@ void tr_draw_script(const struct tr_plot *p, FILE *f)
     for (int i = 0; i < p->count; i++) {
         fprintf(f, "%s$series%d using %s ", i ? ", \\\n     " : "", i, p->stacked ? "2" : "1:2");
         if (!p->stacked)
-            fprintf(f, "with %s ", p->series[i].count > 100 ? "lines" : "linespoints");
+            fprintf(f, "with %s ",
+                    p->series[i].apart         ? "points"
+                    : p->series[i].count > 100 ? "lines"
+                                               : "linespoints");
         fputs("title ", f);
         put_quoted(p->series[i].name, f);
     }
