@@ -6,7 +6,7 @@
 # jean-zay-*.log: BigScience's GPT-2 runs of May 2021 on V100-32GB, meg_gpt2_base_n4_dp1_tp4_pp4-1809579.out
 # and meg_gpt2_base_n8_dp1_tp4_pp8-1809562.out, cut to what a report needs.
 . "$srcdir/tests/tap.sh"
-plan 71
+plan 72
 logs=$srcdir/tests/study
 small=$logs/jean-zay-18b.log
 large=$logs/jean-zay-30b.log
@@ -209,11 +209,15 @@ if command -v gnuplot > /dev/null; then
             "$large" --plot "$kind" -o "$work/it's $kind.svg"
         check "and $kind is a picture" is_drawn "$work/it's $kind.svg"
     done
+    # 4 or 8 KiB, which the script takes and the picture does not.
+    no_room() { (ulimit -f 8 && "$trireme" report "$large" --plot loss -o "$work/cut.png"); }
+    fails "a picture that cannot be written" 74 "cannot write $work/cut.png: File too large" no_room
 else
     for kind in loss throughput breakdown scaling; do
         skip "gnuplot draws $kind" "there is no gnuplot"
         skip "and $kind is a picture" "there is no gnuplot"
     done
+    skip "a picture that cannot be written" "there is no gnuplot"
 fi
 
 fails "no log" 74 "cannot open the log $work/none" "$trireme" report "$work/none"
