@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "data/index.h"
 #include "util/file.h"
@@ -83,14 +84,17 @@ static enum tr_status print_ends(const struct tr_index *x)
 
 static enum tr_status print_facts(const struct tr_index *x)
 {
+    char *prefix = tr_printable(tr_format("%s", x->prefix));
+
     printf("prefix:                %s\n"
            "documents:             %" PRId64 "\n"
            "sequences:             %" PRId64 "\n"
            "tokens:                %" PRId64 "\n"
            "type of a token:       %s, code %d\n"
            "bytes:                 %zu in .bin, %zu in .idx\n",
-           x->prefix, x->documents, x->sequences, x->tokens, tr_data_type_name(x->type), x->type,
+           prefix, x->documents, x->sequences, x->tokens, tr_data_type_name(x->type), x->type,
            x->bin.bytes, x->idx.bytes);
+    free(prefix);
     if (x->documents == 0)
         return TR_OK;
     print_lengths(x);
@@ -116,6 +120,18 @@ static void print_quoted(const char *text, size_t bytes)
     putchar('"');
 }
 
+/* As it is, but what a terminal would obey does not reach one. */
+static void print_text(const char *text, size_t bytes)
+{
+    const bool terminal = isatty(STDOUT_FILENO) == 1;
+
+    for (size_t i = 0; i < bytes; i++) {
+        const unsigned char c = (unsigned char)text[i];
+
+        putchar(terminal && ((c < ' ' && c != '\n' && c != '\t') || c == 127) ? '?' : c);
+    }
+}
+
 static enum tr_status print_token(const struct tr_data_options *o, const struct tr_tokenizer *t,
                                   int32_t token)
 {
@@ -137,7 +153,7 @@ static enum tr_status print_token(const struct tr_data_options *o, const struct 
         print_quoted(text, bytes);
         putchar('\n');
     } else {
-        fwrite(text, 1, bytes, stdout);
+        print_text(text, bytes);
     }
     return TR_OK;
 }

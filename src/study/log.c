@@ -9,6 +9,7 @@
 
 #include "study/reader.h"
 #include "util/file.h"
+#include "util/text.h"
 
 void tr_reader_odd(struct tr_reader *r, enum tr_oddity o)
 {
@@ -93,7 +94,7 @@ static void new_run(struct tr_reader *r)
     out->list = tr_grow(out->list, out->count, sizeof *out->list);
     out->list[out->count] = r->draft;
     out->list[out->count++].name =
-        n > 1 ? tr_format("%s#%d", r->name, n) : tr_format("%s", r->name);
+        tr_printable(n > 1 ? tr_format("%s#%d", r->name, n) : tr_format("%s", r->name));
 }
 
 /* What the draft knows and the run does not. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/file.h"
 #include "util/text.h"
 
 /* What a span is, by the track that it is on (train/trace's tracks), with its colour. */
@@ -143,7 +144,7 @@ static void take_event(struct tr_timeline *t, const json_t *e)
         return;
     if (strcmp(phase, "M") == 0 && strcmp(text(e, "name"), "process_name") == 0) {
         free(t->name[rank]);
-        t->name[rank] = strdup(text(json_object_get(e, "args"), "name"));
+        t->name[rank] = tr_printable(tr_format("%s", text(json_object_get(e, "args"), "name")));
     } else if (strcmp(phase, "X") == 0) {
         take_span(t, e, rank);
     }
@@ -282,7 +283,7 @@ static void draw_text(const char *s, FILE *f)
             fputs("&gt;", f);
             break;
         default:
-            fputc((unsigned char)*s < ' ' ? ' ' : *s, f);
+            fputc(*s, f);
         }
 }
 

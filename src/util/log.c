@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "util/file.h"
+#include "util/text.h"
 
 static struct {
     int rank, world;
@@ -26,6 +27,19 @@ void tr_log_level(enum tr_level level)
     who.shown = level;
 }
 
+/* Names of files, and what is in them, are in diagnostics; lines stay lines. */
+static void make_printable(char *text)
+{
+    char *end;
+
+    for (; (end = strchr(text, '\n')); text = end + 1) {
+        *end = '\0';
+        tr_printable(text);
+        *end = '\n';
+    }
+    tr_printable(text);
+}
+
 static void diagnose(enum tr_level level, const char *fmt, va_list ap)
 {
     static const char *const words[] = {"error: ", "warning: ", "", "debug: "};
@@ -41,6 +55,7 @@ static void diagnose(enum tr_level level, const char *fmt, va_list ap)
     n += vsnprintf(line + n, sizeof line - (size_t)n, fmt, ap);
     if (n > (int)sizeof line - 2)
         n = (int)sizeof line - 2;
+    make_printable(line);
     line[n++] = '\n';
     /* A diagnostic that cannot be written has nowhere else to go. */
     if (tr_write_all(STDERR_FILENO, line, (size_t)n) != 0)

@@ -6,7 +6,7 @@
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 [ -c /dev/full ] || skip_all "no /dev/full"
-plan 18
+plan 20
 
 export OMP_NUM_THREADS=1
 check "a dataset is built" small_corpus
@@ -128,3 +128,39 @@ verbs() {
     done
 }
 check "all verbs say so" verbs
+
+# What a terminal would obey: in names of files and folders, and in the text of a document.
+escape=$(printf '\033')
+plain() {
+    odd="$work/a${escape}[31mb"
+    cp -r "$work/json" "$odd"
+    cp "$work/json.log" "$odd.log"
+    cp "$work/corpus_text_document.bin" "$odd.bin"
+    cp "$work/corpus_text_document.idx" "$odd.idx"
+    for verb in "ckpt show" "ckpt verify" "data show" report "ckpt show $work/none" "data verify"; do
+        file=$odd
+        [ "$verb" != report ] || file=$odd.log
+        # shellcheck disable=SC2086 # words
+        "$trireme" $verb "$file" > "$work/plain" 2>&1
+        if grep -q "$escape" "$work/plain" || ! grep -q 'a?\[31mb' "$work/plain"; then
+            echo "$verb"
+            cat -v "$work/plain"
+            return 1
+        fi
+    done
+}
+check "names are shown without control characters" plain
+in_terminal() {
+    printf 'red \033[31m text\n' > "$work/red.txt"
+    "$trireme" data build --tokenizer-type bytes --output-prefix "$work/red" "$work/red.txt" > "$work/plain" || return 1
+    "$trireme" data show "$work/red_text_document" --document 0 --tokenizer-type bytes | cmp - "$work/red.txt" || return 1
+    python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])' "$trireme" data show "$work/red_text_document" --document 0 \
+        --tokenizer-type bytes > "$work/plain" < /dev/null
+    cat -v "$work/plain"
+    grep -q 'red ?\[31m text' "$work/plain"
+}
+if command -v python3 > /dev/null; then
+    check "a document is shown as it is, but to a terminal without them" in_terminal
+else
+    skip "a document is shown as it is, but to a terminal without them" "no python3"
+fi
