@@ -188,13 +188,16 @@ static int64_t elements(int64_t bytes, enum tr_dtype type, int ranks)
     return (n > 0 ? n : 1) * ranks;
 }
 
+/* From the least size by the factor, and the largest in any case. */
 static enum tr_status sizes_of(struct work *w, const struct tr_bench_coll *how, double *sum,
                                int *rows)
 {
-    for (int64_t bytes = how->least; bytes <= how->most; bytes *= how->factor) {
+    for (int64_t bytes = how->least, next; bytes <= how->most; bytes = next) {
         int64_t n = elements(bytes, how->dtype, w->c->size);
         double busbw;
 
+        next = bytes > how->most / how->factor ? how->most : bytes * how->factor;
+        next += bytes == how->most;
         w->data = tr_tensor_1(w->data.data, how->dtype, n);
         w->other = tr_tensor_1(w->other.data, how->dtype, n);
         TR_TRY(measure(w, &busbw));

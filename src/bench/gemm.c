@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bench/bench.h"
+#include "util/text.h"
 
 /* A linear operation y[N,O] = x[N,I] w[O,I]^T of the model, and how often a rank of a middle stage, or of
    the last one for the head, computes it in a micro-batch. */
@@ -200,11 +201,11 @@ enum tr_status tr_bench_gemm(struct tr_bench *b)
     tr_bench_print(
         b,
         "# gemm: products of hidden %lld, mlp %lld, vocabulary %lld, %lld tokens, tensor "
-        "parallel %d, by %s; medians of %d on each of %d ranks, all at once\n"
+        "parallel %d, by %s; medians of %d on each of %d rank%s, all at once\n"
         "#   product      way     rows       in      out  type    ms (median of ranks, min, "
         "max)   TFLOP/s #wrong  slowest rank\n",
         (long long)s->hidden, (long long)s->ffn, (long long)s->vocab_padded, (long long)rows, s->w,
-        b->run->queue.on->name, b->repeats, b->run->world->size);
+        b->run->queue.on->name, b->repeats, b->run->world->size, tr_plural(b->run->world->size));
     for (int i = 0; i < LINEARS; i++)
         for (w.way = 0; w.way < WAYS; w.way++) {
             w.x = tr_tensor_2(w.x.data, type, rows, l[i].in);

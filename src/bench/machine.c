@@ -5,6 +5,7 @@
 
 #include "bench/bench.h"
 #include "comm/node.h"
+#include "util/text.h"
 
 /* Bytes of an all-reduce and of the least message. */
 enum { SUM_BYTES = 16 << 20, LEAST_BYTES = 8 };
@@ -143,10 +144,15 @@ static enum tr_status measure(struct tr_bench *b, struct tr_machine *m)
 static void fill_in(struct tr_bench *b, struct tr_machine *m, const char *date)
 {
     const struct tr_run *r = b->run;
+    const int others = r->launch.nodes - 1, ranks = r->launch.local_size;
 
-    snprintf(m->title, sizeof m->title,
-             "%s and %d more nodes, %d ranks on each, measured by trireme bench", b->host[0],
-             r->launch.nodes - 1, r->launch.local_size);
+    if (others > 0)
+        snprintf(m->title, sizeof m->title,
+                 "%s and %d more node%s, %d rank%s on each, measured by trireme bench", b->host[0],
+                 others, tr_plural(others), ranks, tr_plural(ranks));
+    else
+        snprintf(m->title, sizeof m->title, "%s, %d rank%s, measured by trireme bench", b->host[0],
+                 ranks, tr_plural(ranks));
     snprintf(m->date, sizeof m->date, "%.10s", date);
     m->gpus_per_node = r->launch.local_size;
     m->memory = floor(memory_of(r) / MIB);

@@ -12,6 +12,7 @@
 #include "ckpt/rank.h"
 #include "codec/store.h"
 #include "util/file.h"
+#include "util/text.h"
 
 /* ---- the list ---- */
 
@@ -88,8 +89,8 @@ void tr_ckpt_files_show(const struct tr_ckpt_one *f, FILE *out)
     if (s != TR_OK)
         fprintf(out, "%s\n", tr_last_error());
     else if (is_memory(f))
-        fprintf(out, "%lld samples of %lld bytes: %s\n", (long long)memory.samples,
-                (long long)memory.record_bytes, memory.title);
+        fprintf(out, "%lld sample%s of %lld bytes: %s\n", (long long)memory.samples,
+                tr_plural(memory.samples), (long long)memory.record_bytes, memory.title);
     else
         fprintf(out, "%s\n", rank.about);
 }

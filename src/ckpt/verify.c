@@ -12,6 +12,7 @@
 #include "ckpt/path.h"
 #include "ckpt/sum.h"
 #include "util/file.h"
+#include "util/text.h"
 
 /* One verification: what is open, and how far it is. */
 struct verify {
@@ -132,11 +133,11 @@ static enum tr_status check_files(struct verify *v, const struct tr_ckpt_index *
 static void say_whole(const struct verify *v, const char *file, const struct tr_ckpt_index *x,
                       const struct tr_ckpt_files *files)
 {
-    fprintf(v->out, "%s is whole: %d tensors, %lld bytes%s", file, x->count, (long long)bytes_of(x),
-            x->optimizer ? "" : "; weights only, no optimizer states");
+    fprintf(v->out, "%s is whole: %d tensor%s, %lld bytes%s", file, x->count, tr_plural(x->count),
+            (long long)bytes_of(x), x->optimizer ? "" : "; weights only, no optimizer states");
     if (files->count > 0)
-        fprintf(v->out, "; %d files of ranks beside it, %lld bytes", files->count,
-                (long long)files->bytes);
+        fprintf(v->out, "; %d file%s of ranks beside it, %lld bytes", files->count,
+                tr_plural(files->count), (long long)files->bytes);
     fputc('\n', v->out);
 }
 
@@ -166,8 +167,8 @@ static enum tr_status verify_file(const char *file, struct verify *v)
     if (v->progress)
         v->progress(v->arg, -1, v->total);
     if (s == TR_OK && v->damaged > 0)
-        s = TR_FAIL(TR_EDATA, "%s is damaged in %d places; load an older checkpoint", file,
-                    v->damaged);
+        s = TR_FAIL(TR_EDATA, "%s is damaged in %d place%s; load an older checkpoint", file,
+                    v->damaged, tr_plural(v->damaged));
     if (s == TR_OK)
         say_whole(v, file, &x, &files);
 out:

@@ -2,10 +2,13 @@
 #include "cmd/cmd.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ckpt/ckpt.h"
 #include "cmd/progress.h"
+#include "util/file.h"
+#include "util/text.h"
 
 const struct tr_doc tr_doc_ckpt = {
     .synopsis = "trireme ckpt show PATH...\n"
@@ -50,18 +53,51 @@ static void show_progress(void *arg, int64_t done, int64_t total)
         tr_progress_show(&w->line, &(struct tr_done){done, -1, -1});
 }
 
+/* What `f`, of open_memstream(), received, to the standard output: texts and names of a file, which a
+   terminal would obey. */
+static void print_text(FILE *f, char **text)
+{
+    char *rest;
+
+    if (fclose(f) != 0 || !*text)
+        tr_die(TR_ERESOURCE, "no memory left for what is in a checkpoint");
+    rest = *text;
+    for (char *line; (line = strsep(&rest, "\n")) && rest;)
+        printf("%s\n", tr_printable(line));
+    free(*text);
+}
+
+static FILE *text_stream(char **text, size_t *bytes)
+{
+    FILE *f = open_memstream(text, bytes);
+
+    if (!f)
+        tr_die(TR_ERESOURCE, "no memory left for what is in a checkpoint");
+    return f;
+}
+
 static enum tr_status show(const char *path)
 {
-    return tr_ckpt_show(path, stdout);
+    char *text = NULL;
+    size_t bytes;
+    FILE *f = text_stream(&text, &bytes);
+    enum tr_status s = tr_ckpt_show(path, f);
+
+    print_text(f, &text);
+    return s;
 }
 
 static enum tr_status verify(const char *path)
 {
     struct watch w = {.started = false};
-    enum tr_status s = tr_ckpt_verify(path, stdout, show_progress, &w);
+    char *text = NULL;
+    size_t bytes;
+    FILE *f = text_stream(&text, &bytes);
+    enum tr_status s = tr_ckpt_verify(path, f, show_progress, &w);
 
     if (w.started)
         (void)tr_progress_end(&w.line);
+    print_text(f, &text);
     return s;
 }
 
@@ -80,8 +116,12 @@ static enum tr_status run_all(enum tr_status (*run)(const char *path), int count
     for (int i = 0; i < count; i++) {
         enum tr_status s = run(paths[i]);
 
-        if (s != TR_OK && count > 1)
-            printf("%s\n", tr_last_error());
+        if (s != TR_OK && count > 1) {
+            char *sentence = tr_format("%s", tr_last_error());
+
+            printf("%s\n", tr_printable(sentence));
+            free(sentence);
+        }
         failed += s != TR_OK;
         if (s > worst)
             worst = s;

@@ -64,6 +64,8 @@ static const struct tr_opt rows[] = {
     GROUP("build", "build: output"),
     OPT("build", TEXT, output_prefix, "output-prefix", tr_required, ANY,
         "the datasets are PREFIX_KEY_document.bin and .idx; the key of plain text is text"),
+    CHOICE("build", dataset_impl, "dataset_impl", "dataset-impl", "mmap",
+           "format of the dataset files"),
     OVERWRITE_ROW("build"),
     OPT("build", INT, workers, "workers", NULL, COUNT,
         "threads; as many as there are cores for this process unless given"),
@@ -99,6 +101,11 @@ static const struct tr_spelling spellings[] = {
     {"split_documents", "marker", TR_CORPUS_MARKER, TR_SPELLING_MAIN, NULL},
     {"invalid_utf8", "keep", TR_INVALID_UTF8_KEEP, TR_SPELLING_MAIN, NULL},
     {"invalid_utf8", "refuse", TR_INVALID_UTF8_REFUSE, TR_SPELLING_MAIN, NULL},
+    {"dataset_impl", "mmap", 0, TR_SPELLING_MAIN, NULL},
+    {"dataset_impl", "lazy", -1, TR_SPELLING_REFUSED,
+     "that format is from before 2020, and training could not read it; say mmap"},
+    {"dataset_impl", "cached", -1, TR_SPELLING_REFUSED,
+     "that format is from before 2020, and training could not read it; say mmap"},
     {"tokenizer", "bytes", TR_TOKENIZER_BYTES, TR_SPELLING_MAIN, NULL},
     {"tokenizer", "gpt2-bpe", TR_TOKENIZER_GPT2_BPE, TR_SPELLING_MAIN, NULL},
     {"tokenizer", "GPT2BPETokenizer", TR_TOKENIZER_GPT2_BPE, TR_SPELLING_SAME, NULL},
@@ -308,8 +315,6 @@ int tr_cmd_data(int argc, char **argv)
 
     catch_signals();
     status = run(argc, argv);
-    if (ferror(stdout) && status == TR_OK)
-        status = TR_FAIL(TR_EIO, "cannot write to the standard output; is its disk full?");
     if (stopped_by && status != TR_OK) {
         /* Who sent the signal shall see that it ended us. */
         tr_log(TR_LOG_ERROR, "%s", tr_last_error());

@@ -31,6 +31,7 @@ struct tr_data_options {
     bool append_eod;
 
     char *output_prefix;
+    int dataset_impl; /* there is one */
     bool overwrite;
     int64_t workers;
     double log_interval;

@@ -319,13 +319,14 @@ static void report(const struct build *b, double seconds)
     for (int k = 0; k < b->rules.key_count; k++) {
         const struct output *out = &b->outputs[k];
 
-        printf("%s: %" PRId64 " documents, %" PRId64
-               " tokens of %s, %.3f bytes of text per token\n",
-               out->prefix, out->documents, out->tokens, tr_data_type_name(type),
+        printf("%s: %" PRId64 " document%s, %" PRId64
+               " token%s of %s, %.3f bytes of text per token\n",
+               out->prefix, out->documents, tr_plural(out->documents), out->tokens,
+               tr_plural(out->tokens), tr_data_type_name(type),
                out->tokens ? (double)out->text_bytes / (double)out->tokens : 0.0);
         if (out->empty > 0)
-            printf("%s: %" PRId64 " documents without text were left out\n", out->prefix,
-                   out->empty);
+            printf("%s: %" PRId64 " document%s without text left out\n", out->prefix, out->empty,
+                   tr_plural(out->empty));
         printf("wrote %s.bin (%" PRId64 " bytes) and %s.idx\n", out->prefix,
                out->tokens * tr_index_type_bytes(type), out->prefix);
         tokens += out->tokens;

@@ -12,6 +12,7 @@
 #include "data/index.h"
 #include "util/file.h"
 #include "util/log.h"
+#include "util/text.h"
 
 /* Work is done in parts of about this size, between which progress is shown. */
 enum {
@@ -72,6 +73,7 @@ static enum tr_status verify(const struct tr_data_options *o, const char *prefix
     struct tr_done done = {0, -1, 0};
     XXH64_hash_t bin, idx;
     enum tr_status status;
+    char *name;
 
     /* .bin is read twice: for its sum, then for its tokens. */
     tr_progress_start(&p, "verified", (int64_t)(2 * x->bin.bytes + x->idx.bytes), o->log_interval);
@@ -82,9 +84,12 @@ static enum tr_status verify(const struct tr_data_options *o, const char *prefix
         status = check_tokens(x, limit, &p, &done);
     (void)tr_progress_end(&p);
     TR_TRY(status);
+    name = tr_printable(tr_format("%s", prefix));
     printf("XXH3 (%s.bin) = %016" PRIx64 "\nXXH3 (%s.idx) = %016" PRIx64 "\n"
-           "%s: ok, %" PRId64 " documents, %" PRId64 " tokens, %s\n",
-           prefix, bin, prefix, idx, prefix, x->documents, x->tokens, tr_data_type_name(x->type));
+           "%s: ok, %" PRId64 " document%s, %" PRId64 " token%s, %s\n",
+           name, bin, name, idx, name, x->documents, tr_plural(x->documents), x->tokens,
+           tr_plural(x->tokens), tr_data_type_name(x->type));
+    free(name);
     /* Before what may be said on stderr about the next one. */
     fflush(stdout);
     return TR_OK;
@@ -186,8 +191,9 @@ static enum tr_status merge(const struct tr_data_options *o, const struct tr_ind
     }
     (void)tr_progress_end(&p);
     if (status == TR_OK)
-        printf("%s: %" PRId64 " documents, %" PRId64 " tokens of %s from %d datasets\n",
-               o->output_prefix, done.documents, done.tokens, tr_data_type_name(type), count);
+        printf("%s: %" PRId64 " document%s, %" PRId64 " token%s of %s from %d dataset%s\n",
+               o->output_prefix, done.documents, tr_plural(done.documents), done.tokens,
+               tr_plural(done.tokens), tr_data_type_name(type), count, tr_plural(count));
     return status;
 }
 

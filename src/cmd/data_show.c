@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "data/index.h"
 #include "util/file.h"
 #include "util/log.h"
+#include "util/text.h"
 
 enum { READ_TOKENS = 1 << 14 };
 
@@ -82,14 +84,17 @@ static enum tr_status print_ends(const struct tr_index *x)
 
 static enum tr_status print_facts(const struct tr_index *x)
 {
+    char *prefix = tr_printable(tr_format("%s", x->prefix));
+
     printf("prefix:                %s\n"
            "documents:             %" PRId64 "\n"
            "sequences:             %" PRId64 "\n"
            "tokens:                %" PRId64 "\n"
            "type of a token:       %s, code %d\n"
            "bytes:                 %zu in .bin, %zu in .idx\n",
-           x->prefix, x->documents, x->sequences, x->tokens, tr_data_type_name(x->type), x->type,
+           prefix, x->documents, x->sequences, x->tokens, tr_data_type_name(x->type), x->type,
            x->bin.bytes, x->idx.bytes);
+    free(prefix);
     if (x->documents == 0)
         return TR_OK;
     print_lengths(x);
@@ -115,6 +120,18 @@ static void print_quoted(const char *text, size_t bytes)
     putchar('"');
 }
 
+/* As it is, but what a terminal would obey does not reach one. */
+static void print_text(const char *text, size_t bytes)
+{
+    const bool terminal = isatty(STDOUT_FILENO) == 1;
+
+    for (size_t i = 0; i < bytes; i++) {
+        const unsigned char c = (unsigned char)text[i];
+
+        putchar(terminal && ((c < ' ' && c != '\n' && c != '\t') || c == 127) ? '?' : c);
+    }
+}
+
 static enum tr_status print_token(const struct tr_data_options *o, const struct tr_tokenizer *t,
                                   int32_t token)
 {
@@ -136,7 +153,7 @@ static enum tr_status print_token(const struct tr_data_options *o, const struct 
         print_quoted(text, bytes);
         putchar('\n');
     } else {
-        fwrite(text, 1, bytes, stdout);
+        print_text(text, bytes);
     }
     return TR_OK;
 }
@@ -164,9 +181,9 @@ static enum tr_status print_document(const struct tr_data_options *o, const stru
 
     if (o->document >= x->documents)
         return TR_FAIL(TR_ECONFIG,
-                       "--document %" PRId64 ": %s has %" PRId64 " documents, counted "
+                       "--document %" PRId64 ": %s has %" PRId64 " document%s, counted "
                        "from 0",
-                       o->document, x->prefix, x->documents);
+                       o->document, x->prefix, x->documents, tr_plural(x->documents));
     if (o->tokenizer_type != TR_DATA_NO_TOKENIZER)
         TR_TRY(tr_data_tokenizer(o, &t));
     for (int64_t s = tr_index_document(x, o->document);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/cmd.h"
 
+#include <fcntl.h>
+#include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "util/log.h"
 
@@ -62,19 +65,34 @@ static int run(int argc, char **argv)
     return v->run(argc, argv);
 }
 
-int main(int argc, char **argv)
+/* A stream that was closed (>&-) is opened such that writing to it fails: else the next file would
+   have its number, and lines of the log in it. */
+static void keep_streams(void)
 {
-    int code;
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 &&
+            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
+            _exit(tr_status_exit_code(TR_EIO));
+}
 
-    if (argc < 2) {
-        tr_usage(stdout);
-        return tr_status_exit_code(TR_ECONFIG);
-    }
-    code = run(argc - 1, argv + 1);
-    if (fflush(stdout) != 0 && code == 0)
-        code = tr_status_exit_code(
-            TR_FAIL(TR_EIO, "cannot write to the standard output; is its disk full?"));
+/* Output that was lost makes a failure of what went well otherwise. */
+static int end(int code)
+{
+    if (code == 0 && tr_output_missing())
+        code = tr_status_exit_code(TR_FAIL(TR_EIO, "%s", tr_output_missing()));
     if (code != 0)
         tr_tell_error();
     return code;
+}
+
+int main(int argc, char **argv)
+{
+    keep_streams();
+    /* A file that grows beyond `ulimit -f` is a write that fails, not a signal. */
+    signal(SIGXFSZ, SIG_IGN);
+    if (argc < 2) {
+        tr_usage(stdout);
+        return end(tr_status_exit_code(TR_ECONFIG));
+    }
+    return end(run(argc - 1, argv + 1));
 }

@@ -270,8 +270,10 @@ void tr_judge_space(const struct tr_facts *f, const struct tr_intent *i, int nod
 {
     const struct tr_job_facts *job = &f->job;
     const double need = i->save_bytes > 0 ? (double)i->save_bytes : GIB;
+    char left[TR_TEXT_BYTES], takes[TR_TEXT_BYTES];
 
     (void)node;
+    tr_text_bytes((double)job->save_free, left);
     if (!i->save)
         return;
     if (job->save_files >= 0 && job->save_files < FILES_NEEDED)
@@ -281,17 +283,16 @@ void tr_judge_space(const struct tr_facts *f, const struct tr_intent *i, int nod
             "files there, or give --save another folder",
             i->save);
     else if (job->save_free >= 0 && (double)job->save_free < need && i->save_bytes > 0)
-        tr_verdict_refuse(
-            out, TR_ERESOURCE,
-            "%.1f GiB are left where %s is and a checkpoint takes %.1f, so none could be "
-            "saved: remove files there, or give --save another folder",
-            (double)job->save_free / GIB, i->save, need / GIB);
+        tr_verdict_refuse(out, TR_ERESOURCE,
+                          "%s are left where %s is and a checkpoint takes %s, so none could be "
+                          "saved: remove files there, or give --save another folder",
+                          left, i->save, tr_text_bytes(need, takes));
     else if (job->save_free >= 0 && (double)job->save_free < need)
         tr_verdict_warn(
             out,
-            "%.1f GiB are left where %s is, little for checkpoints: remove files there, or "
-            "give --save another folder",
-            (double)job->save_free / GIB, i->save);
+            "%s are left where %s is, little for checkpoints: remove files there, or give --save "
+            "another folder",
+            left, i->save);
 }
 
 static bool any_gpu(const struct tr_facts *f, const struct tr_intent *i)

@@ -7,6 +7,7 @@
 
 #include "config/shape_parts.h"
 #include "config/vocab.h"
+#include "util/text.h"
 
 const char *tr_divisors_near(int64_t n, int64_t x, char buf[64])
 {
@@ -46,10 +47,10 @@ static enum tr_status shape_ranks(const struct tr_config *c, int world, struct t
                        (long long)c->world_size, world);
     if (world % model)
         return TR_FAIL(TR_ECONFIG,
-                       "%d ranks cannot hold whole copies of a model cut into "
+                       "%d rank%s cannot hold whole copies of a model cut into "
                        "--tensor-model-parallel-size %lld times --pipeline-model-parallel-size "
                        "%lld: start %s ranks, or cut it otherwise",
-                       world, (long long)c->tensor_model_parallel_size,
+                       world, tr_plural(world), (long long)c->tensor_model_parallel_size,
                        (long long)c->pipeline_model_parallel_size,
                        tr_multiples_near(model, world, near));
     s->world = world;

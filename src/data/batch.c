@@ -241,7 +241,9 @@ static enum tr_status open_samples(const struct tr_config *c, struct tr_data *x,
     if (!tr_data_takes_from(x, (int)split, p) || spec.wanted == 0 || spec.first == spec.last)
         return TR_OK;
     stem = stem_of(c, x, p, split, spec.wanted);
-    s = tr_samples_open(&spec, p->prefix, stem, world, by, &x->warned, &p->samples[split]);
+    /* A folder that was asked for must take them. */
+    s = tr_samples_open(&spec, p->prefix, stem, world, by, c->data_cache_path ? NULL : &x->warned,
+                        &p->samples[split]);
     free(stem);
     return s;
 }

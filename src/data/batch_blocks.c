@@ -5,6 +5,7 @@
 #include <xxhash.h>
 
 #include "util/log.h"
+#include "util/text.h"
 
 /* The blocks of a split begin anew with each pass, so weights would mean nothing. */
 static enum tr_status check_single(const struct tr_data *x)
@@ -210,9 +211,11 @@ enum tr_status tr_data_print(const struct tr_config *c, const struct tr_shape *s
 
 void tr_data_print_epochs(const struct tr_shape *s)
 {
+    const int64_t iterations = s->epoch_samples / s->global_batch;
+
     tr_print_rank0(
-        "> %lld epochs of %lld iterations: of %lld samples each takes %lld, in shares of %d "
-        "replicas\n",
-        (long long)s->epochs, (long long)(s->epoch_samples / s->global_batch), (long long)s->blocks,
-        (long long)s->epoch_samples, s->d);
+        "> %lld epoch%s of %lld iteration%s: of %lld samples each takes %lld, in shares of %d "
+        "replica%s\n",
+        (long long)s->epochs, tr_plural(s->epochs), (long long)iterations, tr_plural(iterations),
+        (long long)s->blocks, (long long)s->epoch_samples, s->d, tr_plural(s->d));
 }

@@ -103,7 +103,7 @@ enum tr_status tr_samples_verify(const struct tr_samples *x) TR_MUST_CHECK;
  * what it left; those that do not see it (disks of their own) or see something else do the same for themselves, which is
  * safe because all write equal bytes under names of their own first.  Where nothing can be written
  * the maps stay in memory, with one warning from rank 0 that sets *warned; none is given if it was
- * set.  Rank 0 prints Megatron's lines.  TR_EDATA on all ranks if a rank's copy of the data set
+ * set.  With `warned` NULL they must be written: TR_EIO on all ranks.  Rank 0 prints Megatron's lines.  TR_EDATA on all ranks if a rank's copy of the data set
  * makes another order.
  */
 struct tr_comm;

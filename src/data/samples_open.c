@@ -104,16 +104,33 @@ struct word {
     int64_t stored; /* there are new files */
 };
 
-/* Rank 0, which has loaded what it found unless `s` says why not. */
-static struct word take_first(struct tr_samples *x, const struct tr_samples *plan,
-                              const char *stem, enum tr_status s, bool *warned)
+/* New maps could not be put in place; tr_last_error() says why. */
+static enum tr_status not_stored(bool *warned)
 {
-    bool stored;
+    if (!warned)
+        return TR_FAIL(TR_EIO,
+                       "%s; make room, or give --data-cache-path another folder, or none for one "
+                       "beside the data",
+                       tr_last_error());
+    if (!*warned)
+        tr_log(TR_LOG_WARNING,
+               "%s. Index maps are kept in memory and built again at every start; give "
+               "--data-cache-path a folder that can be written",
+               tr_last_error());
+    *warned = true;
+    return TR_OK;
+}
 
+/* Rank 0, which has loaded what it found unless `s` says why not. */
+static enum tr_status take_first(struct tr_samples *x, const struct tr_samples *plan,
+                                 const char *stem, enum tr_status s, bool *warned, struct word *out)
+{
+    *out = (struct word){0};
     if (s == TR_OK) {
         s = tr_samples_verify(x);
+        out->fingerprint = tr_samples_fingerprint(x);
         if (s == TR_OK)
-            return (struct word){.fingerprint = tr_samples_fingerprint(x)};
+            return TR_OK;
         drop_maps(x, plan);
     }
     if (some_missing(stem))
@@ -122,24 +139,20 @@ static struct word take_first(struct tr_samples *x, const struct tr_samples *pla
     else
         tr_log(TR_LOG_WARNING, "%s; it is built again", tr_last_error());
     print_epochs(x);
-    stored = build_and_store(x, stem);
-    if (!stored && !*warned) {
-        tr_log(TR_LOG_WARNING,
-               "%s. Index maps are kept in memory and built again at every start; give "
-               "--data-cache-path a folder that can be written",
-               tr_last_error());
-        *warned = true;
-    }
-    return (struct word){.fingerprint = tr_samples_fingerprint(x), .stored = stored};
+    out->stored = build_and_store(x, stem);
+    out->fingerprint = tr_samples_fingerprint(x);
+    return out->stored ? TR_OK : not_stored(warned);
 }
 
 /* Another rank, which sees none of those maps. */
 static enum tr_status make_own(struct tr_samples *x, const struct tr_samples *plan,
-                               const char *what, const char *stem, uint64_t expected)
+                               const char *what, const char *stem, uint64_t expected, bool must)
 {
     drop_maps(x, plan);
     if (build_and_store(x, stem))
         (void)take_files(x, plan, stem, NULL, expected);
+    else if (must)
+        return not_stored(NULL);
     if (tr_samples_fingerprint(x) != expected)
         return TR_FAIL(TR_EDATA,
                        "%s is not the same data set here as on rank 0: the order of its samples "
@@ -181,7 +194,7 @@ enum tr_status tr_samples_open(const struct tr_samples_spec *spec, const char *w
     struct tr_samples plan;
     struct word word = {0};
     double begin, seconds;
-    enum tr_status s;
+    enum tr_status s, stored = TR_OK;
     bool have;
 
     TR_TRY(tr_comm_agree(world, tr_samples_plan(spec, what, out)));
@@ -193,8 +206,13 @@ enum tr_status tr_samples_open(const struct tr_samples_spec *spec, const char *w
         *out = plan;
     seconds = tr_now() - begin;
     if (world->rank == 0) {
-        word = take_first(out, &plan, stem, s, warned);
+        stored = take_first(out, &plan, stem, s, warned, &word);
         have = true;
+    }
+    stored = tr_comm_agree(world, stored);
+    if (stored != TR_OK) {
+        tr_samples_close(out);
+        return stored;
     }
     word = of_rank_0(world, word);
     begin = tr_now();
@@ -204,7 +222,7 @@ enum tr_status tr_samples_open(const struct tr_samples_spec *spec, const char *w
     }
     s = TR_OK;
     if (!have || tr_samples_fingerprint(out) != word.fingerprint)
-        s = make_own(out, &plan, what, stem, word.fingerprint);
+        s = make_own(out, &plan, what, stem, word.fingerprint, !warned);
     s = tr_comm_agree(world, s);
     if (s == TR_OK)
         print_taken(out, stem, seconds);

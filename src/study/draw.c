@@ -2,6 +2,7 @@
 #include "study/draw.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "study/record.h"
+#include "util/file.h"
 
 extern char **environ;
 
@@ -105,7 +107,9 @@ void tr_draw_script(const struct tr_plot *p, FILE *f)
     put_setting("ylabel", p->y_label, f);
     fputs("set grid ytics\nset decimalsign '.'\nset key noenhanced\n", f);
     if (p->log_log)
-        fputs("set logscale xy 2\nset key left\n", f);
+        fputs("set logscale xy 2\nset key left\nset offsets graph 0.05, graph 0.05, graph 0.05, "
+              "graph 0.05\n",
+              f);
     if (p->stacked)
         put_bars(p, f);
     put_data(p, f);
@@ -113,61 +117,112 @@ void tr_draw_script(const struct tr_plot *p, FILE *f)
     for (int i = 0; i < p->count; i++) {
         fprintf(f, "%s$series%d using %s ", i ? ", \\\n     " : "", i, p->stacked ? "2" : "1:2");
         if (!p->stacked)
-            fprintf(f, "with %s ", p->series[i].count > 100 ? "lines" : "linespoints");
+            fprintf(f, "with %s ",
+                    p->series[i].apart         ? "points"
+                    : p->series[i].count > 100 ? "lines"
+                                               : "linespoints");
         fputs("title ", f);
         put_quoted(p->series[i].name, f);
     }
     fputc('\n', f);
 }
 
-/* Run gnuplot on a script.  -1 if there is none, else its exit code. */
-static int run_gnuplot(FILE *script)
+/* Its exit code, or -1. */
+static int wait_for(pid_t child)
+{
+    int status;
+
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* Start gnuplot on a script; what it draws comes from `*from`.  0, or an error of posix_spawn(). */
+static int start_gnuplot(FILE *script, pid_t *child, int *from)
 {
     char program[] = "gnuplot", *argv[] = {program, NULL};
     posix_spawn_file_actions_t actions;
-    int error, status;
+    int error, ends[2];
+
+    if (fflush(script) != 0 || lseek(fileno(script), 0, SEEK_SET) != 0 ||
+        pipe2(ends, O_CLOEXEC) != 0)
+        return errno;
+    TR_ASSERT(posix_spawn_file_actions_init(&actions) == 0);
+    TR_ASSERT(posix_spawn_file_actions_adddup2(&actions, fileno(script), STDIN_FILENO) == 0);
+    TR_ASSERT(posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO) == 0);
+    error = posix_spawnp(child, program, &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    if (error)
+        close(ends[0]);
+    *from = ends[0];
+    return error;
+}
+
+/* All that comes from `fd`, and its end. */
+static void take_all(int fd, FILE *to)
+{
+    char piece[4096];
+    ssize_t n;
+
+    while ((n = read(fd, piece, sizeof piece)) != 0) {
+        if (n < 0 && errno != EINTR)
+            break;
+        if (n > 0)
+            fwrite(piece, 1, (size_t)n, to);
+    }
+    close(fd);
+}
+
+/* gnuplot does not say when a disk is full, so what it draws is written here. */
+static enum tr_status draw_picture(FILE *script, const char *path)
+{
+    char *picture = NULL;
+    size_t bytes = 0;
+    FILE *f = open_memstream(&picture, &bytes);
+    enum tr_status s = TR_OK;
+    int from = -1, error, code;
     pid_t child;
 
-    if (fflush(script) != 0)
-        return 1;
-    lseek(fileno(script), 0, SEEK_SET);
-    TR_ASSERT(posix_spawn_file_actions_init(&actions) == 0);
-    TR_ASSERT(posix_spawn_file_actions_adddup2(&actions, fileno(script), 0) == 0);
-    error = posix_spawnp(&child, program, &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    if (error)
-        return -1;
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            return 1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+    if (!f)
+        tr_die(TR_ERESOURCE, "no memory left for a picture");
+    error = start_gnuplot(script, &child, &from);
+    if (error) {
+        s = TR_FAIL(TR_ERESOURCE,
+                    "%s was not drawn, because gnuplot cannot be started (%s); install it "
+                    "(gnuplot-nox), or give a name that ends in .gp for its script",
+                    path, strerror(error));
+    } else {
+        take_all(from, f);
+        code = wait_for(child);
+        if (code != 0)
+            s = TR_FAIL(TR_EIO,
+                        "gnuplot could not draw %s, exit code %d; what it said stands above", path,
+                        code);
+    }
+    if (fclose(f) != 0 && s == TR_OK)
+        s = TR_FAIL(TR_ERESOURCE, "no memory left for the picture %s", path);
+    if (s == TR_OK)
+        s = tr_file_replace(path, picture, bytes);
+    free(picture);
+    return s;
 }
 
 static enum tr_status draw_by_gnuplot(const struct tr_plot *p, const char *terminal,
                                       const char *path)
 {
     FILE *script = tmpfile();
-    int code;
+    enum tr_status s;
 
     if (!script)
         return TR_FAIL(TR_EIO, "cannot make a temporary file for a script of gnuplot: %s",
                        strerror(errno));
-    fprintf(script, "set terminal %s\nset output ", terminal);
-    put_quoted(path, script);
-    fputc('\n', script);
+    fprintf(script, "set terminal %s\n", terminal);
     tr_draw_script(p, script);
-    code = run_gnuplot(script);
+    s = draw_picture(script, path);
     fclose(script);
-    if (code < 0)
-        return TR_FAIL(
-            TR_ERESOURCE,
-            "%s was not drawn, because gnuplot is not found; install it (gnuplot-nox), or "
-            "give a name that ends in .gp for its script",
-            path);
-    if (code != 0)
-        return TR_FAIL(TR_EIO, "gnuplot could not draw %s, exit code %d; what it said stands above",
-                       path, code);
-    return TR_OK;
+    return s;
 }
 
 static enum tr_status write_script(const struct tr_plot *p, const char *path)

@@ -13,6 +13,7 @@ struct tr_series {
     char *name;    /* owned */
     double *x, *y; /* [count], owned; points with a NAN are left out */
     int64_t count;
+    bool apart; /* the points have no line between them */
 };
 
 struct tr_plot {

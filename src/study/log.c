@@ -9,6 +9,7 @@
 
 #include "study/reader.h"
 #include "util/file.h"
+#include "util/text.h"
 
 void tr_reader_odd(struct tr_reader *r, enum tr_oddity o)
 {
@@ -61,17 +62,28 @@ static bool same_shape(const struct tr_record *a, const struct tr_record *b)
     return true;
 }
 
-/* Does the start that is being read go on with the last run? */
-static bool goes_on(const struct tr_reader *r)
+/*
+ * Does the start that is being read, whose first line is of `iteration` (0: it has none), go on with
+ * the last run?  It does if it says from where, or if its iterations follow on.  One that begins again
+ * and says nothing of it is another run, unless the reader was told that the log is a piece of this one.
+ */
+static bool goes_on(const struct tr_reader *r, int64_t iteration)
 {
+    const bool joined = r->may_go_on && r->out->count > 0;
     const struct tr_record *run;
+    int64_t reached;
 
-    if (r->out->count == r->first_run && !(r->may_go_on && r->out->count > 0))
+    if (r->out->count == r->first_run && !joined)
         return false;
     run = &r->out->list[r->out->count - 1];
     if (!same_shape(run, &r->draft))
         return false;
-    return r->begun.resumed > 0 || !tr_end_orderly(run->start[run->starts - 1].end);
+    if (r->begun.resumed > 0)
+        return true;
+    if (tr_end_orderly(run->start[run->starts - 1].end))
+        return false;
+    reached = run->rows > 0 ? run->row[run->rows - 1].iteration : 0;
+    return joined || r->says_same || iteration == 0 || iteration > reached;
 }
 
 static void new_run(struct tr_reader *r)
@@ -82,7 +94,7 @@ static void new_run(struct tr_reader *r)
     out->list = tr_grow(out->list, out->count, sizeof *out->list);
     out->list[out->count] = r->draft;
     out->list[out->count++].name =
-        n > 1 ? tr_format("%s#%d", r->name, n) : tr_format("%s", r->name);
+        tr_printable(n > 1 ? tr_format("%s#%d", r->name, n) : tr_format("%s", r->name));
 }
 
 /* What the draft knows and the run does not. */
@@ -100,14 +112,14 @@ static void add_draft(struct tr_record *run, const struct tr_record *draft)
         run->validation = draft->validation;
 }
 
-/* Now that enough is known: which run does the start belong to? */
-static void place(struct tr_reader *r)
+/* Now that enough is known: which run does the start belong to?  `iteration`: of its first line, or 0. */
+static void place(struct tr_reader *r, int64_t iteration)
 {
     struct tr_record *run;
 
     if (r->placed)
         return;
-    if (goes_on(r))
+    if (goes_on(r, iteration))
         add_draft(&r->out->list[r->out->count - 1], &r->draft);
     else
         new_run(r);
@@ -121,8 +133,8 @@ static void place(struct tr_reader *r)
 static void finish(struct tr_reader *r)
 {
     if (r->open && (r->saw_world || r->saw_arguments))
-        place(r);
-    r->open = r->placed = r->saw_start = r->saw_world = r->saw_arguments = false;
+        place(r, 0);
+    r->open = r->placed = r->says_same = r->saw_start = r->saw_world = r->saw_arguments = false;
     r->in_arguments = r->interrupted = false;
     r->view = TR_VIEW_NONE;
 }
@@ -193,7 +205,7 @@ void tr_reader_row(struct tr_reader *r, const struct tr_row *row)
         tr_reader_odd(r, TR_ODDITY_TWICE);
         return;
     }
-    place(r);
+    place(r, row->iteration);
     start = tr_reader_start(r);
     run = tr_reader_record(r);
     if (start->first == 0) {

@@ -174,7 +174,7 @@ static void read_world(struct tr_reader *r, const char *at)
 static void read_start(struct tr_reader *r, const char *at)
 {
     const char *near = memmem(at, strnlen(at, 64), " run] datetime:", 15), *s;
-    int64_t nodes;
+    int64_t nodes, number;
 
     if (!near)
         return;
@@ -182,6 +182,8 @@ static void read_start(struct tr_reader *r, const char *at)
         tr_reader_begin(r);
     r->saw_start = true;
     tr_reader_record(r)->ours = true;
+    s = at + strlen("[start ");
+    r->says_same = tr_scan_count(&s, &number) && number > 1;
     s = memmem(at, strnlen(at, TR_FIELD_BYTES), "| nodes: ", 9);
     if (s) {
         s += 9;
@@ -302,10 +304,15 @@ static void read_loading(struct tr_reader *r, const char *at)
     const char *s = memmem(at, strnlen(at, PATH_BYTES), " at iteration ", 14);
     int64_t iteration;
 
-    if (!s || !r->open || r->placed)
+    if (!s || !r->open)
         return;
     s += 14;
-    if (tr_scan_count(&s, &iteration))
+    if (!tr_scan_count(&s, &iteration))
+        return;
+    /* Without a header: what was read goes on from here. */
+    if (tr_reader_last_row(r))
+        tr_reader_begin(r);
+    if (!r->placed)
         r->begun.resumed = iteration;
 }
 

@@ -6,6 +6,7 @@
 
 #include "study/scaling.h"
 #include "util/file.h"
+#include "util/text.h"
 
 static enum tr_status plot_loss(const struct tr_present *p, struct tr_plot *out)
 {
@@ -99,11 +100,73 @@ static const struct tr_record *next_larger(const struct tr_records *runs, double
     return next;
 }
 
+struct scaled {
+    const struct tr_records *runs;
+    struct tr_scaling *of; /* [runs->count] */
+    double fewest, most;   /* GPUs */
+};
+
+/* Some run of the kind has more GPUs than the base. */
+static bool has_kind(const struct scaled *x, enum tr_scaling_kind kind)
+{
+    for (int i = 0; i < x->runs->count; i++)
+        if (x->of[i].kind == kind && x->of[i].gpus > x->fewest)
+            return true;
+    return false;
+}
+
+/* From the base on, the best run of the kind on each number of GPUs. */
+static void plot_best(const struct scaled *x, enum tr_scaling_kind kind, struct tr_plot *out)
+{
+    const struct tr_record *r = next_larger(x->runs, x->fewest, NULL), *next;
+    double best = 1.0;
+
+    if (!has_kind(x, kind))
+        return;
+    tr_plot_series(out,
+                   tr_format("%s scaling, the best on each number of GPUs", tr_scaling_text(kind)));
+    for (; r; r = next) {
+        const struct tr_scaling *one = &x->of[r - x->runs->list];
+
+        if (one->kind == kind || one->kind == TR_SCALING_BASE)
+            best = fmax(best, one->speed_up);
+        next = next_larger(x->runs, one->gpus, r);
+        if (next && x->of[next - x->runs->list].gpus <= one->gpus)
+            continue;
+        tr_plot_point(out, one->gpus, best);
+        best = NAN;
+    }
+}
+
+static void plot_all(const struct scaled *x, struct tr_plot *out)
+{
+    tr_plot_series(out, tr_format("all runs"));
+    out->series[out->count - 1].apart = true;
+    for (int i = 0; i < x->runs->count; i++)
+        tr_plot_point(out, x->of[i].gpus, x->of[i].speed_up);
+}
+
+static void find_scales(const struct tr_present *p, const struct tr_record *base, struct scaled *x)
+{
+    x->runs = p->runs;
+    x->fewest = tr_record_fact(base, TR_FACT_WORLD);
+    x->of = calloc((size_t)p->runs->count, sizeof *x->of);
+    if (!x->of)
+        tr_die(TR_ERESOURCE, "no memory left for a plot");
+    for (int i = 0; i < p->runs->count; i++) {
+        tr_scale(&p->runs->list[i], base, p->warmup, &x->of[i]);
+        x->most = fmax(x->most, x->of[i].gpus);
+    }
+}
+
+/* Runs of a sweep are many on each number of GPUs, and in any order: lines join the best alone. */
 static enum tr_status plot_scaling(const struct tr_present *p, struct tr_plot *out)
 {
+    static const enum tr_scaling_kind kinds[] = {TR_SCALING_STRONG, TR_SCALING_WEAK,
+                                                 TR_SCALING_OTHER};
     const struct tr_record *base;
+    struct scaled x = {0};
     struct tr_table t;
-    double fewest, most = 0.0;
     enum tr_status s = tr_present_scaling(p, &t);
 
     tr_table_release(&t);
@@ -113,19 +176,15 @@ static enum tr_status plot_scaling(const struct tr_present *p, struct tr_plot *o
                             .log_log = true};
     TR_TRY(s);
     base = tr_scale_base(p->runs->list, p->runs->count, p->warmup);
-    fewest = tr_record_fact(base, TR_FACT_WORLD);
-    tr_plot_series(out, tr_format("runs"));
-    for (const struct tr_record *r = next_larger(p->runs, 0.0, NULL); r;
-         r = next_larger(p->runs, most, r)) {
-        struct tr_scaling one;
-
-        tr_scale(r, base, p->warmup, &one);
-        tr_plot_point(out, one.gpus, one.speed_up);
-        most = one.gpus;
-    }
-    tr_plot_series(out, tr_format("ideal"));
-    tr_plot_point(out, fewest, 1.0);
-    tr_plot_point(out, most, most / fewest);
+    find_scales(p, base, &x);
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
+        plot_best(&x, kinds[k], out);
+    plot_all(&x, out);
+    tr_plot_series(out, tr_format("ideal, from %s on %.0f GPU%s", base->name, x.fewest,
+                                  tr_plural((int64_t)x.fewest)));
+    tr_plot_point(out, x.fewest, 1.0);
+    tr_plot_point(out, x.most, x.most / x.fewest);
+    free(x.of);
     return TR_OK;
 }
 

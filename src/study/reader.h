@@ -24,6 +24,7 @@ struct tr_reader {
 
     bool open, placed; /* a start is being read; it belongs to a run already */
     bool saw_start, saw_world, saw_arguments;
+    bool says_same;         /* the start has a number above 1: it is not the first of its run */
     struct tr_start begun;  /* while it is not placed */
     struct tr_record draft; /* what is known of its run by then */
     bool in_arguments;

@@ -103,6 +103,19 @@ void tr_scale(const struct tr_record *r, const struct tr_record *smallest, int64
     find_factors(r, warmup, &mine, out);
 }
 
+/* On as many GPUs as `base`, with the same model, and faster. */
+static bool is_better(const struct tr_record *r, const struct tr_record *base, int64_t warmup)
+{
+    struct tr_summary mine, its;
+
+    if (!near(tr_record_fact(r, TR_FACT_WORLD), tr_record_fact(base, TR_FACT_WORLD)) ||
+        !same_model(r, base))
+        return false;
+    tr_summarize(r, warmup, TR_FLOPS_2024, NAN, &mine);
+    tr_summarize(base, warmup, TR_FLOPS_2024, NAN, &its);
+    return mine.samples_per_second > its.samples_per_second;
+}
+
 const struct tr_record *tr_scale_base(const struct tr_record *r, int count, int64_t warmup)
 {
     const struct tr_record *base = NULL;
@@ -111,7 +124,8 @@ const struct tr_record *tr_scale_base(const struct tr_record *r, int count, int6
         struct tr_selection s = tr_select_rows(&r[i], warmup);
         double gpus = tr_record_fact(&r[i], TR_FACT_WORLD);
 
-        if (s.count > 0 && gpus > 0.0 && (!base || gpus < tr_record_fact(base, TR_FACT_WORLD)))
+        if (s.count > 0 && gpus > 0.0 &&
+            (!base || gpus < tr_record_fact(base, TR_FACT_WORLD) || is_better(&r[i], base, warmup)))
             base = &r[i];
         tr_selection_release(&s);
     }

@@ -7,7 +7,7 @@
 /*
  * What runs on more GPUs keep of the speed of the smallest one, and what each loses where.
  *
- * Efficiency is work per GPU and second against the run with the fewest GPUs: tokens where the
+ * Efficiency is work per GPU and second against the fastest run with the fewest GPUs: tokens where the
  * model is the same, its operations where it grows.  The same batch makes it strong scaling, a
  * batch in proportion to the GPUs weak scaling.
  *
@@ -36,7 +36,8 @@ struct tr_scaling {
 void tr_scale(const struct tr_record *r, const struct tr_record *smallest, int64_t warmup,
               struct tr_scaling *out);
 
-/* The run with the fewest GPUs among r[count] that have lines that count; NULL if none does. */
+/* The run with the fewest GPUs among r[count] that have lines that count, of several with one model the
+   fastest; NULL if none does. */
 const struct tr_record *tr_scale_base(const struct tr_record *r, int count, int64_t warmup);
 
 const char *tr_scaling_text(enum tr_scaling_kind k);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/file.h"
 #include "util/text.h"
 
 /* What a span is, by the track that it is on (train/trace's tracks), with its colour. */
@@ -36,6 +37,9 @@ struct tr_timeline {
     int64_t *seen;  /* [ranks] iterations so far */
 };
 
+/* Two centuries, and what such a trace tells apart: times have three decimals. */
+static const double MOST_US = 6.4e15, LEAST_US = 1e-3;
+
 /* ---- reading ---- */
 
 static void *need(size_t count, size_t bytes)
@@ -54,11 +58,13 @@ static int64_t whole(const json_t *object, const char *name)
     return json_is_integer(x) ? (int64_t)json_integer_value(x) : -1;
 }
 
+/* Microseconds; NAN for what is none, or a time that no clock has. */
 static double real(const json_t *object, const char *name)
 {
     const json_t *x = json_object_get(object, name);
+    const double us = json_is_number(x) ? json_number_value(x) : NAN;
 
-    return json_is_number(x) ? json_number_value(x) : NAN;
+    return fabs(us) <= MOST_US ? us : NAN;
 }
 
 static const char *text(const json_t *object, const char *name)
@@ -138,24 +144,26 @@ static void take_event(struct tr_timeline *t, const json_t *e)
         return;
     if (strcmp(phase, "M") == 0 && strcmp(text(e, "name"), "process_name") == 0) {
         free(t->name[rank]);
-        t->name[rank] = strdup(text(json_object_get(e, "args"), "name"));
+        t->name[rank] = tr_printable(tr_format("%s", text(json_object_get(e, "args"), "name")));
     } else if (strcmp(phase, "X") == 0) {
         take_span(t, e, rank);
     }
 }
 
-/* Numbers that no trace has are of no trace: what is allocated follows from them. */
+/* Numbers that no trace has are of no trace: what is allocated and drawn follows from them.  Each rank
+   has events, if only those that name it. */
 static enum tr_status take_head(struct tr_timeline *t, const json_t *all, const char *path)
 {
     enum { MOST = 1 << 20 };
     const json_t *head = json_object_get(all, "metadata");
+    const json_t *events = json_object_get(all, "traceEvents");
 
     t->ranks = whole(head, "ranks");
     t->first = whole(head, "first-iteration");
     t->last = whole(head, "last-iteration");
-    if (whole(head, "schema") != 1 || !json_is_array(json_object_get(all, "traceEvents")) ||
-        t->ranks < 1 || t->ranks > MOST || t->first < 0 || t->last < t->first ||
-        (t->last - t->first + 1) > MOST / t->ranks)
+    if (whole(head, "schema") != 1 || !json_is_array(events) || t->ranks < 1 || t->ranks > MOST ||
+        (size_t)t->ranks > json_array_size(events) || t->first < 0 || t->last < t->first ||
+        t->last - t->first >= MOST / t->ranks)
         return TR_FAIL(TR_EDATA,
                        "%s is no trace of this program: give one that trireme train --trace FILE "
                        "wrote",
@@ -275,7 +283,7 @@ static void draw_text(const char *s, FILE *f)
             fputs("&gt;", f);
             break;
         default:
-            fputc((unsigned char)*s < ' ' ? ' ' : *s, f);
+            fputc(*s, f);
         }
 }
 
@@ -329,7 +337,7 @@ enum tr_status tr_timeline_svg(const struct tr_timeline *t, int64_t iteration, F
                        "the trace has iterations %" PRId64 " to %" PRId64 ", and not %" PRId64,
                        t->first, t->last, number);
     w = window_of(t, number - t->first);
-    if (!(w.to > w.from))
+    if (!(w.to - w.from >= LEAST_US))
         return TR_FAIL(TR_EDATA, "the trace says nothing of iteration %" PRId64, number);
     fprintf(f,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "

@@ -17,6 +17,7 @@
 #include "train/job.h"
 #include "util/file.h"
 #include "util/log.h"
+#include "util/text.h"
 
 /* Seconds that a group of processes has between SIGTERM and SIGKILL, that a run may take to start
    until one has been seen, and that are kept free before the job ends. */
@@ -409,8 +410,8 @@ static void tell_place(const struct course *c)
 {
     char text[32];
 
-    tr_print("%d shapes: %d to run, %d that cannot be\n", c->space.count, c->space.runs,
-             c->space.count - c->space.runs);
+    tr_print("%d shape%s: %d to run, %d that cannot be\n", c->space.count,
+             tr_plural(c->space.count), c->space.runs, c->space.count - c->space.runs);
     for (int i = c->space.runs; i < c->space.count; i++)
         tr_print("  not %s: %s\n", c->space.shape[i].name, c->space.shape[i].dropped);
     if (!c->has_machine)

@@ -138,10 +138,16 @@ enum tr_status tr_events_open(struct tr_events *e, const char *folder)
     return TR_OK;
 }
 
+static void lose(const struct tr_events *e)
+{
+    tr_output_lost("cannot write %s: %s, and --tensorboard-dir wants its events there", e->path,
+                   strerror(errno));
+}
+
 void tr_events_close(struct tr_events *e)
 {
-    if (e->f)
-        fclose(e->f);
+    if (e->f && fclose(e->f) != 0)
+        lose(e);
     free(e->path);
     *e = (struct tr_events){0};
 }
@@ -160,8 +166,7 @@ void tr_events_scalar(struct tr_events *e, const char *tag, double value, int64_
     put_delimited(&message, 5, summary.at, summary.n);
     if (write_record(e->f, &message))
         return;
-    tr_log(TR_LOG_WARNING, "cannot write %s: %s; no more events are written, training goes on",
-           e->path, strerror(errno));
+    lose(e);
     fclose(e->f);
     e->f = NULL;
 }

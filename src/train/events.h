@@ -27,7 +27,8 @@ struct tr_events {
 enum tr_status tr_events_open(struct tr_events *e, const char *folder) TR_MUST_CHECK;
 void tr_events_close(struct tr_events *e);
 
-/* A value of `tag` at `step`.  The first that cannot be written is a warning, and the last. */
+/* A value of `tag` at `step`.  The first that cannot be written is output that is lost (util/log.h), and
+   the last. */
 void tr_events_scalar(struct tr_events *e, const char *tag, double value, int64_t step);
 
 /* CRC-32C (Castagnoli) of n bytes, as RFC 3720 defines it; 0xe3069283 for "123456789". */

@@ -7,6 +7,7 @@
 
 #include "codec/store.h"
 #include "util/log.h"
+#include "util/text.h"
 
 _Static_assert((int)TR_SHAPE_REMEMBERED == (int)TR_STORE_SAMPLES,
                "what tr_shape_of() lets pass has room in a store");
@@ -286,14 +287,16 @@ static void warn_idle(const struct tr_run *r)
 static void tell(struct tr_links *l)
 {
     struct tr_run *r = l->run;
+    const int64_t whole = r->shape.whole_samples / r->shape.global_batch;
     const double mib = 1048576.0;
     int64_t host, files;
 
     tell_direction(r, tr_links_number(TR_SEND_FWD), TR_TRAFFIC_PP_FORWARD);
     tell_direction(r, tr_links_number(TR_SEND_BWD), TR_TRAFFIC_PP_BACKWARD);
     if (r->shape.whole_samples > 0)
-        tr_print_rank0("> messages of the first %lld iterations go as they are (--warmup-epochs)\n",
-                       (long long)(r->shape.whole_samples / r->shape.global_batch));
+        tr_print_rank0(
+            "> messages of the first %lld iteration%s go as they are (--warmup-epochs)\n",
+            (long long)whole, tr_plural(whole));
     tr_links_bytes(l, &host, &files);
     host = tr_comm_max(r->world, host);
     files = tr_comm_max(r->world, files);

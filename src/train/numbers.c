@@ -40,15 +40,21 @@ static void begin_line(FILE *f, const char *kind)
             tr_time_utc(now.tv_sec, stamp), (int)(now.tv_nsec / 1000000));
 }
 
+/* They cannot be written, or not all of them. */
+static void lose_lines(struct tr_numbers *n)
+{
+    tr_output_lost("cannot write --log-jsonl %s: %s", n->run->config->log_jsonl, strerror(errno));
+    if (n->lines)
+        fclose(n->lines);
+    n->lines = NULL;
+}
+
 static void end_line(struct tr_numbers *n)
 {
     fprintf(n->lines, "}\n");
     if (fflush(n->lines) == 0 && !ferror(n->lines))
         return;
-    tr_log(TR_LOG_WARNING, "cannot write %s: %s; no more lines are written to it, training goes on",
-           n->run->config->log_jsonl, strerror(errno));
-    fclose(n->lines);
-    n->lines = NULL;
+    lose_lines(n);
 }
 
 static void put_start(struct tr_numbers *n)
@@ -251,9 +257,12 @@ enum tr_status tr_numbers_open(struct tr_numbers *n, struct tr_run *run)
 
 void tr_numbers_close(struct tr_numbers *n)
 {
+    FILE *f = n->lines;
+
     tr_events_close(&n->events);
-    if (n->lines)
-        fclose(n->lines);
+    n->lines = NULL;
+    if (f && fclose(f) != 0)
+        lose_lines(n);
     memset(n, 0, sizeof *n);
 }
 

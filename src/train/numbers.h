@@ -30,7 +30,7 @@
  * were done after the checkpoint it began from, and then the later object counts.
  *
  * A file that cannot be opened ends the run before it begins.  One that cannot be written later is
- * a warning, and no more is written.
+ * output that is lost (util/log.h), and no more is written to it.
  */
 struct tr_numbers {
     struct tr_run *run;         /* borrowed */

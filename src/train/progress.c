@@ -50,6 +50,11 @@ static void read_history(struct tr_progress *p)
     free(text);
 }
 
+static void lose(const struct tr_progress *p)
+{
+    tr_output_lost("a line of %s cannot be written: %s", p->path, strerror(errno));
+}
+
 static void append(const struct tr_progress *p, time_t now, const char *event)
 {
     const char *job = getenv("SLURM_JOB_ID");
@@ -60,9 +65,9 @@ static void append(const struct tr_progress *p, time_t now, const char *event)
                  job ? job : "", p->ranks, event);
     TR_ASSERT(n > 0 && n < LINE);
     if (fd < 0 || tr_write_all(fd, line, (size_t)n) != 0)
-        tr_log(TR_LOG_WARNING, "a line of %s cannot be written: %s", p->path, strerror(errno));
-    if (fd >= 0)
-        close(fd);
+        lose(p);
+    if (fd >= 0 && close(fd) != 0)
+        lose(p);
 }
 
 void tr_progress_open(struct tr_progress *p, const char *folder, int ranks, int64_t seq,
@@ -77,7 +82,7 @@ void tr_progress_open(struct tr_progress *p, const char *folder, int ranks, int6
         .begin_flops = flops * (double)consumed,
     };
     if (tr_make_dirs(folder) != TR_OK)
-        tr_log(TR_LOG_WARNING, "no progress.txt: %s", tr_last_error());
+        tr_output_lost("no progress.txt: %s", tr_last_error());
     read_history(p);
     if (p->first == 0)
         p->first = now;

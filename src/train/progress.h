@@ -15,8 +15,8 @@
  *
  * all of one checkpoint on one line.  "Job" is since this process began, "cumulative" since the first
  * job in a row with the same number of ranks began, the time between jobs included.  The job's number
- * is that of Slurm.  One rank calls these functions.  It is a record and no more: a line that cannot
- * be written is a warning, and training goes on.
+ * is that of Slurm.  One rank calls these functions.  A line that cannot be
+ * written is output that is lost (util/log.h).
  */
 struct tr_progress {
     char *path;                 /* owned; NULL: nothing is written */

@@ -9,6 +9,7 @@
 #include "config/option.h"
 #include "train/ctl.h"
 #include "train/report.h"
+#include "util/log.h"
 
 static const int signals[] = {
     [TR_EXIT_SIGTERM] = SIGTERM, [TR_EXIT_SIGINT] = SIGINT,   [TR_EXIT_SIGHUP] = SIGHUP,
@@ -119,7 +120,7 @@ double tr_stop_need(const struct tr_stop *s, int64_t iteration)
 }
 
 /* What a rank brings, of which the largest of all ranks count. */
-enum { HEARD, CLOCK, ASKED, LONGEST, FACTS };
+enum { HEARD, CLOCK, ASKED, LOST, LONGEST, FACTS };
 enum { CLOCK_DURATION = 1, CLOCK_JOB_END = 2 };
 
 static void bring(const struct tr_stop *s, const struct tr_comm *world, int64_t iteration,
@@ -135,6 +136,7 @@ static void bring(const struct tr_stop *s, const struct tr_comm *world, int64_t 
     if (now + tr_stop_need(s, iteration) > s->job_end)
         fact[CLOCK] = CLOCK_JOB_END;
     fact[ASKED] = asked;
+    fact[LOST] = tr_output_missing() != NULL;
     fact[LONGEST] = s->longest[TR_PART_ITERATION];
 }
 
@@ -150,6 +152,8 @@ static enum tr_stop_reason reason_of(const struct tr_stop *s, int64_t iteration,
 {
     if (iteration >= s->train_iters)
         return TR_STOP_DONE;
+    if (fact[LOST] > 0.0)
+        return TR_STOP_OUTPUT;
     if (fact[HEARD] > 0.0)
         return TR_STOP_SIGNAL;
     if ((unsigned)fact[ASKED] & TR_ASK_STOP)
@@ -202,6 +206,8 @@ const char *tr_stop_word(const struct tr_answer *a)
     case TR_STOP_SIGNAL:
         snprintf(text, sizeof text, "signal %s", signal_name(a->signal));
         return text;
+    case TR_STOP_OUTPUT:
+        return "output";
     case TR_STOP_CTL:
         return "ctl";
     case TR_STOP_JOB_END:
@@ -227,6 +233,9 @@ int tr_stop_line(char *buf, size_t size, const struct tr_stop *s, const struct t
     case TR_STOP_SIGNAL:
         snprintf(event, sizeof event, "exiting program after receiving %s.",
                  signal_name(a->signal));
+        break;
+    case TR_STOP_OUTPUT:
+        snprintf(event, sizeof event, "exiting program as its output cannot be written");
         break;
     case TR_STOP_CTL:
         snprintf(event, sizeof event, "exiting program as trireme ctl asked");

@@ -16,6 +16,7 @@
  * evaluation and the regular checkpoint of that iteration are done; the caller acts on the answer:
  *
  *   DONE       the last of --train-iters: evaluate for the last time, save, return
+ *   OUTPUT     on some rank output that was asked for cannot be written (util/log.h): save, and fail
  *   SIGNAL     one of --exit-signal came to some rank: the same as for
  *   CTL        `trireme ctl SAVE stop`: the same as for
  *   JOB_END    the next iteration might not leave the time to save: the same as for
@@ -28,6 +29,7 @@
 enum tr_stop_reason {
     TR_STOP_NOT,
     TR_STOP_DONE,
+    TR_STOP_OUTPUT,
     TR_STOP_SIGNAL,
     TR_STOP_CTL,
     TR_STOP_JOB_END,
@@ -110,8 +112,9 @@ const char *tr_stop_word(const struct tr_answer *a);
 /*
  * What rank 0 prints last, as train/report.h prints: "[exiting program at iteration 200] datetime:
  * ... ", "[exiting program after 600.25 minutes] datetime: ... ", "[exiting program after receiving
- * SIGTERM.] datetime: ... ", "[exiting program 7.5 minutes before the job ends] datetime: ... " or
- * "[exiting program as trireme ctl asked] datetime: ... ".  Of DONE, tr_report_done() speaks.
+ * SIGTERM.] datetime: ... ", "[exiting program 7.5 minutes before the job ends] datetime: ... ",
+ * "[exiting program as trireme ctl asked] datetime: ... " or "[exiting program as its output cannot be
+ * written] datetime: ... ".  Of DONE, tr_report_done() speaks.
  */
 int tr_stop_line(char *buf, size_t size, const struct tr_stop *s, const struct tr_answer *a,
                  int64_t iteration, double now, struct tr_moment datetime);

@@ -14,6 +14,7 @@
 #include "train/replicas.h"
 #include "train/start.h"
 #include "util/log.h"
+#include "util/text.h"
 
 static bool is_last(const struct tr_run *r)
 {
@@ -413,8 +414,9 @@ void tr_tell_setup(const struct tr_run *r, double began)
     tr_report_setup(text, sizeof text, &r->shape,
                     tr_config_spelling("tokenizer-type", c->tokenizer_type), (uint64_t)c->seed);
     tr_print("%s\n", text);
-    tr_print("> computing with %s on each of %d ranks of this node\n",
-             r->queue.on->describe(r->device), r->launch.local_size);
+    tr_print("> computing with %s on each of %d rank%s of this node\n",
+             r->queue.on->describe(r->device), r->launch.local_size,
+             tr_plural(r->launch.local_size));
     if (tr_profile_clock(r))
         tr_print("> clock of the timers: %s\n", tr_profile_clock(r));
     if (tr_start_seconds() >= 0.0)

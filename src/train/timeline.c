@@ -24,14 +24,19 @@ bool tr_timeline_wanted(const struct tr_config *c)
     return c->trace || c->profiling != TR_PROFILING_NONE;
 }
 
+static bool ends_in_slash(const char *path)
+{
+    const size_t length = strlen(path);
+
+    return length > 0 && path[length - 1] == '/';
+}
+
 /* PATH, or a file of its own in the folder PATH. */
 static char *file_of(const struct tr_config *c)
 {
-    const size_t length = strlen(c->trace);
     struct stat is;
 
-    if ((length > 0 && c->trace[length - 1] == '/') ||
-        (stat(c->trace, &is) == 0 && S_ISDIR(is.st_mode)))
+    if (ends_in_slash(c->trace) || (stat(c->trace, &is) == 0 && S_ISDIR(is.st_mode)))
         return tr_format("%s/iterations-%lld-%lld.json", c->trace,
                          (long long)c->trace_step_start + 1, (long long)c->trace_step_end);
     return tr_format("%s", c->trace);
@@ -43,28 +48,12 @@ static char *unfinished(const char *path)
     return tr_format("%s.part", path);
 }
 
-static enum tr_status make_parent(const char *path)
-{
-    char *copy = tr_format("%s", path), *slash = strrchr(copy, '/');
-    enum tr_status s = TR_OK;
-
-    if (slash && slash != copy) {
-        *slash = '\0';
-        s = tr_make_dirs(copy);
-    }
-    free(copy);
-    return s;
-}
-
 /* Hours of training would otherwise come before the sentence. */
 static enum tr_status try_to_write(const char *path)
 {
-    char *part;
-    FILE *f;
+    char *part = unfinished(path);
+    FILE *f = fopen(part, "we");
 
-    TR_TRY(make_parent(path));
-    part = unfinished(path);
-    f = fopen(part, "we");
     if (f) {
         fclose(f);
         unlink(part);
@@ -98,6 +87,8 @@ enum tr_status tr_timeline_open(struct tr_timeline *t, struct tr_run *run, int64
     if (s == TR_OK && c->trace) {
         t->path = file_of(c);
         if (run->world->rank == 0)
+            s = ends_in_slash(c->trace) ? tr_make_dirs(c->trace) : TR_OK;
+        if (run->world->rank == 0 && s == TR_OK)
             s = try_to_write(t->path);
     }
     return tr_comm_agree(run->world, s);
@@ -198,12 +189,13 @@ static struct tr_trace_head head_of(const struct tr_timeline *t, const struct tr
 }
 
 /* Ranks say what they have; rank 0 asks for it, one rank after the other, and writes it.  Where it
-   cannot write, it takes what comes all the same. */
-static bool write_all(struct tr_timeline *t, struct tr_trace_rank *rank, const double *begin,
-                      FILE *f, struct tr_span *room)
+   cannot write, it takes what comes all the same.  0, or errno. */
+static int write_all(struct tr_timeline *t, struct tr_trace_rank *rank, const double *begin,
+                     FILE *f, struct tr_span *room)
 {
     struct tr_trace_head head = head_of(t, rank, begin);
     struct tr_comm *world = t->run->world;
+    int error = f ? 0 : errno;
 
     if (f)
         tr_trace_begin(f, &head);
@@ -218,9 +210,11 @@ static bool write_all(struct tr_timeline *t, struct tr_trace_rank *rank, const d
             tr_trace_put(f, &head, &rank[i], span);
     }
     if (!f)
-        return false;
+        return error;
     tr_trace_end(f);
-    return !ferror(f) && fflush(f) == 0 && fsync(fileno(f)) == 0;
+    if (fflush(f) != 0 || fsync(fileno(f)) != 0)
+        return errno;
+    return ferror(f) ? EIO : 0;
 }
 
 static void *need(size_t count, size_t bytes)
@@ -233,23 +227,22 @@ static void *need(size_t count, size_t bytes)
     return p;
 }
 
-/* `path` on rank 0, NULL elsewhere. */
-static void tell(const char *path, FILE *f, bool good, int64_t missing)
+/* `error`: of writing, as errno. */
+static void tell(const char *path, FILE *f, int error, int64_t missing)
 {
     char *part = unfinished(path);
 
-    if (good && (fclose(f) != 0 || rename(part, path) != 0))
-        good = false;
-    else if (!good && f)
-        fclose(f);
-    if (!good) {
-        tr_log(TR_LOG_WARNING, "cannot write the trace %s: %s; training goes on without it", path,
-               strerror(errno));
+    if (f && fclose(f) != 0 && error == 0)
+        error = errno;
+    if (error == 0 && rename(part, path) != 0)
+        error = errno;
+    if (error != 0) {
+        tr_output_lost("cannot write the trace %s: %s", path, strerror(error));
         unlink(part);
     } else {
         tr_print("> trace written to %s\n", path);
     }
-    if (good && missing > 0)
+    if (error == 0 && missing > 0)
         tr_log(TR_LOG_WARNING,
                "the trace lacks the %lld oldest spans of a rank: trace fewer iterations "
                "(--trace-step-start, --trace-step-end)",
@@ -274,7 +267,7 @@ static void write_trace(struct tr_timeline *t, int64_t count)
     int64_t most = 0, missing = 0;
     char *part = NULL;
     FILE *f = NULL;
-    bool good;
+    int error;
 
     for (int64_t i = 0; i < count; i++)
         first = fmin(first, t->span[i].begin);
@@ -290,9 +283,9 @@ static void write_trace(struct tr_timeline *t, int64_t count)
         part = unfinished(t->path);
         f = fopen(part, "we");
     }
-    good = write_all(t, all, begin, f, room);
+    error = write_all(t, all, begin, f, room);
     if (world->rank == 0)
-        tell(t->path, f, good, missing);
+        tell(t->path, f, error, missing);
     free(part);
     free(room);
     free(begin);
@@ -347,13 +340,16 @@ static void write_tidy(struct tr_timeline *t, int64_t count)
     };
     double *wall = need((size_t)r->world->size, sizeof *wall);
     char *path = tidy_path(r);
+    bool good;
 
     /* That of the common clock. */
     r->world->via->gather_all(r->world, &tidy.wall, sizeof tidy.wall, wall);
     tidy.wall = wall[0];
-    if (write_text(path, &tidy, t->span, count) != TR_OK)
-        tr_log(TR_LOG_WARNING, "no profile of this rank: %s", tr_last_error());
-    tr_print_rank0("> profile of each rank written to %s/\n", TIDY_FOLDER);
+    good = write_text(path, &tidy, t->span, count) == TR_OK;
+    if (!good)
+        tr_output_lost("no profile of this rank: %s", tr_last_error());
+    if (tr_comm_max(r->world, !good) == 0)
+        tr_print_rank0("> profile of each rank written to %s/\n", TIDY_FOLDER);
     free(path);
     free(wall);
 }

@@ -19,8 +19,8 @@
  * with the host at each of them; with --timing events they say when the host queued the work.
  *
  * The room is taken at the start, for what these iterations need but no more than 64 MiB; beyond
- * that a rank keeps the newest spans, and the file says how many are missing.  Files that cannot be
- * written are a warning: training goes on.
+ * that a rank keeps the newest spans, and the file says how many are missing.  A file that cannot be
+ * written is output that is lost (util/log.h).
  */
 struct tr_timeline {
     struct tr_run *run;         /* borrowed */

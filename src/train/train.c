@@ -191,7 +191,8 @@ static enum tr_status leave(struct loop *l, const struct tr_answer *a)
         tr_print("> %s\n", text);
     }
     TR_TRY(save(l));
-    tr_keeper_leave(l->keeper, a);
+    if (a->why != TR_STOP_OUTPUT)
+        tr_keeper_leave(l->keeper, a);
     tr_stop_line(text, sizeof text, l->stop, a, r->iteration, tr_now(), moment(r));
     tr_print_rank0("%s\n", text);
     return TR_OK;
@@ -305,14 +306,33 @@ static void expect_end(struct loop *l)
            text);
 }
 
+/* Collective: a run whose output was lost on some rank has failed, whatever else it did. */
+static enum tr_status look_at_output(const struct loop *l)
+{
+    const char *missing = tr_output_missing();
+    enum tr_status s = TR_OK;
+
+    if (missing && l->saved_at >= 0)
+        s = TR_FAIL(
+            TR_EIO,
+            "%s; iteration %lld is saved in %s, so make room, or give another file, and start "
+            "again",
+            missing, (long long)l->saved_at, l->r->config->save);
+    else if (missing)
+        s = TR_FAIL(TR_EIO, "%s", missing);
+    return tr_comm_agree(l->r->world, s);
+}
+
 static enum tr_status run_loop(struct tr_run *r, struct tr_keeper *keeper, struct tr_stop *stop)
 {
     struct loop l = {.r = r, .keeper = keeper, .stop = stop, .saved_at = -1};
     char text[TR_REPORT_BYTES];
     enum tr_status s;
 
-    if (r->config->skip_train)
-        return only_evaluate(&l);
+    if (r->config->skip_train) {
+        TR_TRY(only_evaluate(&l));
+        return look_at_output(&l);
+    }
     expect_end(&l);
     tr_keeper_note(keeper, stop, r->iteration, true);
     tr_tell_start();
@@ -337,7 +357,7 @@ static enum tr_status run_loop(struct tr_run *r, struct tr_keeper *keeper, struc
     tr_record_finish(&l.record);
     tr_numbers_close(&l.numbers);
     tr_record_close(&l.record);
-    return s;
+    return s == TR_OK ? look_at_output(&l) : s;
 }
 
 /* Model, optimizer and checkpoint, then data: the two parts that Megatron times. */

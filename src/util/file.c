@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -37,6 +38,14 @@ char *tr_format(const char *fmt, ...)
     return text;
 }
 
+/* A pipe that another process made non-blocking is full: wait as a blocking one would. */
+static bool waits_for_room(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+
+    return errno == EAGAIN && (poll(&p, 1, -1) > 0 || errno == EINTR);
+}
+
 int tr_write_all(int fd, const void *data, size_t bytes)
 {
     const unsigned char *at = data;
@@ -44,7 +53,7 @@ int tr_write_all(int fd, const void *data, size_t bytes)
     while (bytes > 0) {
         ssize_t n = write(fd, at, bytes);
 
-        if (n < 0 && errno == EINTR)
+        if (n < 0 && (errno == EINTR || waits_for_room(fd)))
             continue;
         if (n < 0)
             return -1;

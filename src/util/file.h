@@ -57,7 +57,8 @@ enum tr_status tr_fsync_path(const char *path) TR_MUST_CHECK;
    be read, TR_EDATA if it is longer. */
 enum tr_status tr_file_text(const char *path, size_t limit, char **out) TR_MUST_CHECK;
 
-/* Write all `bytes` to a descriptor, going on after short writes and EINTR.  0, or -1 with errno. */
+/* Write all `bytes` to a descriptor, going on after short writes and EINTR, and waiting where a
+   pipe has no room.  0, or -1 with errno. */
 int tr_write_all(int fd, const void *data, size_t bytes);
 
 /* `bytes` at `at` of a file, going on after short reads and writes and EINTR; a read beyond its end gives

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "util/log.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "util/file.h"
+#include "util/text.h"
 
 static struct {
     int rank, world;
@@ -24,6 +27,19 @@ void tr_log_level(enum tr_level level)
     who.shown = level;
 }
 
+/* Names of files, and what is in them, are in diagnostics; lines stay lines. */
+static void make_printable(char *text)
+{
+    char *end;
+
+    for (; (end = strchr(text, '\n')); text = end + 1) {
+        *end = '\0';
+        tr_printable(text);
+        *end = '\n';
+    }
+    tr_printable(text);
+}
+
 static void diagnose(enum tr_level level, const char *fmt, va_list ap)
 {
     static const char *const words[] = {"error: ", "warning: ", "", "debug: "};
@@ -39,6 +55,7 @@ static void diagnose(enum tr_level level, const char *fmt, va_list ap)
     n += vsnprintf(line + n, sizeof line - (size_t)n, fmt, ap);
     if (n > (int)sizeof line - 2)
         n = (int)sizeof line - 2;
+    make_printable(line);
     line[n++] = '\n';
     /* A diagnostic that cannot be written has nowhere else to go. */
     if (tr_write_all(STDERR_FILENO, line, (size_t)n) != 0)
@@ -65,6 +82,37 @@ void tr_log_rank0(enum tr_level level, const char *fmt, ...)
     va_end(ap);
 }
 
+/* ---- output that could not be written ---- */
+
+static struct {
+    char sentence[1024];
+    bool no_stdout;
+} lost;
+
+void tr_output_lost(const char *fmt, ...)
+{
+    char sentence[sizeof lost.sentence];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(sentence, sizeof sentence, fmt, ap);
+    va_end(ap);
+    if (lost.sentence[0] == '\0')
+        memcpy(lost.sentence, sentence, sizeof sentence);
+    tr_log(TR_LOG_WARNING, "%s", sentence);
+}
+
+const char *tr_output_missing(void)
+{
+    static const char words[] = "cannot write to the standard output";
+
+    if (fflush(stdout) != 0 && lost.sentence[0] == '\0')
+        snprintf(lost.sentence, sizeof lost.sentence, "%s: %s", words, strerror(errno));
+    if (ferror(stdout) && lost.sentence[0] == '\0')
+        snprintf(lost.sentence, sizeof lost.sentence, "%s; is its disk full?", words);
+    return lost.sentence[0] == '\0' ? NULL : lost.sentence;
+}
+
 static void print(const char *fmt, va_list ap)
 {
     char small[4096], *text = small;
@@ -80,10 +128,12 @@ static void print(const char *fmt, va_list ap)
         vsnprintf(text, (size_t)n + 1, fmt, again);
     }
     va_end(again);
-    fflush(stdout);
-    /* A log that cannot be written must not end the training that it describes. */
-    if (n > 0 && tr_write_all(STDOUT_FILENO, text, (size_t)n) != 0)
-        tr_log(TR_LOG_DEBUG, "a line of the log could not be written");
+    /* What is described goes on until it has saved. */
+    if ((fflush(stdout) != 0 || (n > 0 && tr_write_all(STDOUT_FILENO, text, (size_t)n) != 0)) &&
+        !lost.no_stdout) {
+        lost.no_stdout = true;
+        tr_output_lost("cannot write to the standard output: %s", strerror(errno));
+    }
     if (text != small)
         free(text);
 }

@@ -32,4 +32,14 @@ void tr_print(const char *fmt, ...) TR_PRINTF(1, 2);
 /* The same from rank 0 only. */
 void tr_print_rank0(const char *fmt, ...) TR_PRINTF(1, 2);
 
+/*
+ * Output that was asked for and could not be written: the log, a file of numbers, a trace.  The first
+ * sentence of this process is kept, and each is a warning.  Nothing ends here: whoever has something
+ * to save does so, and main() exits with the code of TR_EIO in any case.  tr_print() calls it, once.
+ */
+void tr_output_lost(const char *fmt, ...) TR_PRINTF(1, 2);
+
+/* That sentence, or NULL if all output was written so far.  Flushes stdout. */
+const char *tr_output_missing(void);
+
 #endif

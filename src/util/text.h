@@ -8,6 +8,11 @@
 /* What stands behind the name of n things: "" for 1, else "s". */
 const char *tr_plural(int64_t n);
 
+/* Bytes in the unit that fits, with a decimal above bytes: 0 B, 1023 B, 1.0 KiB, 23.4 GiB.  Returns
+   `text`. */
+enum { TR_TEXT_BYTES = 32 };
+const char *tr_text_bytes(double bytes, char text[TR_TEXT_BYTES]);
+
 enum { TR_TIME_BYTES = 64 };
 
 /* A moment as people read it, in the time zone of this process: 2026-11-20 14:19:03; and as programs
@@ -15,5 +20,10 @@ enum { TR_TIME_BYTES = 64 };
    where no calendar has the moment. */
 const char *tr_time_local(time_t when, char text[TR_TIME_BYTES]);
 const char *tr_time_utc(time_t when, char text[TR_TIME_BYTES]);
+
+/* Text of a file, made fit for a terminal in place: what ends a line or moves along it becomes a blank;
+   other control characters, which a terminal obeys, and bytes that are no UTF-8 become question marks.
+   Returns `text`. */
+char *tr_printable(char *text);
 
 #endif

@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091
 # trireme bench as users type it: tables, JSON, words that it does not know.
 . "$srcdir/tests/tap.sh"
-plan 15
+plan 16
 
 model="--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32
     --vocab-size 100 --backend cpu --threads 1"
@@ -47,6 +47,13 @@ json() {
     sed -n 's/^ *"us": \([0-9.]*\),*$/\1/p' "$work/out" | awk '$1 < 40000 { exit 1 } END { exit NR != 1 }'
 }
 check "JSON, over a slow network" json
+
+# 8, 64, 512 and, though 8 times that is more, 1000.
+sizes() {
+    bench 2 coll --call broadcast --max-bytes 1000 --repetitions 1 || return 1
+    lines '^ +(8|64|512|1000) .* broadcast$' 4 && lines ' broadcast$' 4
+}
+check "the last size is --max-bytes" sizes
 
 fails "nothing to measure" 64 "needs to be told what to measure" "$trireme" bench
 fails "an unknown part" 64 "cannot 'colls', only gemm, coll, codec, io, node and machine" "$trireme" bench colls

@@ -304,7 +304,7 @@ static void damaged_elements(void **state)
         unsigned char mask = (unsigned char)(1 + tr_rng_u32(rng, (uint64_t)i * 2 + 1) % 255);
 
         edit_flip(file, at, mask);
-        assert_fails(TR_EDATA, "is damaged in 1 places", verify(file));
+        assert_fails(TR_EDATA, "is damaged in 1 place;", verify(file));
         if (i % 4 == 0)
             assert_loads(100);
         edit_flip(file, at, mask);
@@ -383,7 +383,7 @@ static void edited(void **state)
     (void)state;
     anew();
     edit_cut(file, "/exp_avg/encoder.layers.2.mlp.dense_h_to_4h.bias", NULL);
-    assert_fails(TR_EDATA, "is damaged in 1 places", verify(file));
+    assert_fails(TR_EDATA, "is damaged in 1 place;", verify(file));
     assert_loads(100);
     anew();
     edit_cut(file, "/model", NULL);
@@ -405,7 +405,7 @@ static void edited(void **state)
     assert_fails(TR_EDATA, "version 2.3 of the format, and this program reads 1", verify(file));
     anew();
     edit_put(file, "num_layers", 1000000000);
-    assert_fails(TR_EDATA, "is damaged in 1 places", verify(file));
+    assert_fails(TR_EDATA, "is damaged in 1 place;", verify(file));
     free(file);
 }
 

@@ -3,7 +3,7 @@
 # trireme data: build, verify, show and merge, as they are typed.
 # shellcheck source=tests/tap.sh
 . "${srcdir:?}/tests/tap.sh"
-plan 51
+plan 52
 
 golden=$(cd "$srcdir" && pwd)/tests/golden
 data() { "$trireme" data "$@"; }
@@ -25,7 +25,7 @@ cd "$work" || exit 1
 # The file that Megatron's own builder makes of documents {5, 6, 7} and {8, one more}: CRC-32 381568b9,
 # which gzip puts behind what it packs.
 printf '%s\n' '{"text": "\u0005\u0006\u0007"}' '{"text": "\b\u007f"}' >golden.jsonl
-check "two documents of bytes" bytes golden.jsonl --output-prefix golden
+check "two documents of bytes" bytes golden.jsonl --dataset-impl mmap --output-prefix golden
 golden_index() {
     [ "$(wc -c <golden_text_document.idx)" -eq 82 ] &&
         [ "$(gzip -nc golden_text_document.idx | tail -c 8 | head -c 4 | od -An -tx1)" = \
@@ -138,7 +138,7 @@ END
 facts() { data show keys_title_document | head -n 4 | diff want -; }
 check "show says what is there" facts
 fails "and in what documents end" 0 "all end in token 656" data show keys_title_document
-fails "verify ends in a line of totals" 0 "three_text_document: ok, 1 documents, 3 tokens, u16" \
+fails "verify ends in a line of totals" 0 "three_text_document: ok, 1 document, 3 tokens, u16" \
     data verify three_text_document
 fails "verify takes several" 0 "ab: ok, 60000 documents" data verify three_text_document ab \
     --vocab-size 657
@@ -156,6 +156,8 @@ fails "no prefix" 64 "needs --output-prefix" data build text.txt
 fails "no file" 64 "no file to build from" bytes --output-prefix out/x
 fails "an option of another sub-verb" 64 "there is no such option" data verify ab --append-eod
 fails "files that exist" 64 "golden_text_document.bin exists" bytes golden.jsonl --output-prefix golden
+fails "a format from before 2020" 64 "training could not read it; say mmap" \
+    bytes text.txt --output-prefix out/x --dataset-impl cached
 fails "a compressed file" 64 "zcat x.jsonl.gz |" bytes x.jsonl.gz --output-prefix out/x
 fails "bpe without its files" 64 "needs --vocab-file" data build text.txt --output-prefix out/x
 printf '{"text": "a"}\n{"text": "b"\n' >wrong.jsonl

@@ -45,7 +45,7 @@ check "each verb has a page" each_page
 # /dev/full takes nothing.
 full() { "$trireme" version >/dev/full; }
 if [ -c /dev/full ]; then
-    fails "output that cannot be written is an error" 74 "is its disk full?" full
+    fails "output that cannot be written is an error" 74 "standard output: No space left on device" full
 else
     skip "output that cannot be written is an error" "no /dev/full"
 fi

@@ -407,7 +407,11 @@ static void space(void **state)
     intent.save = "/s/run";
     intent.save_bytes = (int64_t)10 << 30;
     facts.job.save_free = (int64_t)9 << 30;
-    refuses(space, 0, "9.0 GiB are left where /s/run is and a checkpoint takes 10.0");
+    refuses(space, 0, "9.0 GiB are left where /s/run is and a checkpoint takes 10.0 GiB");
+    intent.save_bytes = 300 << 10;
+    facts.job.save_free = 4096;
+    refuses(space, 0, "4.0 KiB are left where /s/run is and a checkpoint takes 300.0 KiB");
+    facts.job.save_free = (int64_t)9 << 30;
     facts.job.save_files = 3;
     refuses(space, 0, "there is no inode left where /s/run is");
     facts.job.save_files = -1;

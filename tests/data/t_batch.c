@@ -360,19 +360,21 @@ static void stale_maps(void **state)
     free(path);
 }
 
-/* Nowhere to write: one warning, and the same samples. */
-static void unwritable_cache(void **state)
+/* Beside the data nothing can be written, here since the names are too long: one warning, and the same
+   samples. */
+static void nowhere_to_write(void **state)
 {
-    char *inside_a_file = tr_format("%s.bin/cache", at.prefix);
+    char *prefix = tr_format("%s/%0225d", (char *)*state, 0);
     struct tr_data *x;
     uint64_t hash;
     const char *warning;
 
-    (void)state;
     assert_ok(open_data(&x));
     hash = hash_of(x, TR_SPLIT_VALID);
     tr_data_close(x);
-    assert_ok(tr_config_set(&at.config, "data-cache-path", inside_a_file));
+    numbers_write(prefix, DOCUMENTS, size_of, VOCAB);
+    assert_ok(tr_config_set(&at.config, "data-path", prefix));
+    assert_ok(tr_config_set(&at.config, "data-cache-path", NULL));
     assert_ok(open_data(&x));
     warning = strstr(at.err, "give --data-cache-path a folder that can be written");
     assert_non_null(warning);
@@ -380,6 +382,19 @@ static void unwritable_cache(void **state)
     assert_null(strstr(at.out, "loading doc-idx"));
     assert_true(hash_of(x, TR_SPLIT_VALID) == hash);
     tr_data_close(x);
+    free(prefix);
+}
+
+/* A folder for maps that was asked for must take them. */
+static void unwritable_cache(void **state)
+{
+    char *inside_a_file = tr_format("%s.bin/cache", at.prefix);
+    struct tr_data *x;
+
+    (void)state;
+    assert_ok(tr_config_set(&at.config, "data-cache-path", inside_a_file));
+    assert_fails(TR_EIO, "give --data-cache-path another folder", open_data(&x));
+    assert_null(x);
     free(inside_a_file);
 }
 
@@ -616,6 +631,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(empty_splits, setup, teardown),
         cmocka_unit_test_setup_teardown(bad_options, setup, teardown),
         cmocka_unit_test_setup_teardown(stale_maps, setup, teardown),
+        cmocka_unit_test_setup_teardown(nowhere_to_write, setup, teardown),
         cmocka_unit_test_setup_teardown(unwritable_cache, setup, teardown),
         cmocka_unit_test_setup_teardown(next_to_the_data, setup, teardown),
         cmocka_unit_test_setup_teardown(mixture, setup, teardown),

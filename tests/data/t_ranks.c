@@ -2,6 +2,7 @@
 #include "comm/mpi_check.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include "data/batch.h"
 #include "data/folder.h"
@@ -174,8 +175,42 @@ static void stale_on_one(void **state)
     tr_data_close(x);
 }
 
+/* The shared set under a name so long that those of maps are longer than a file system takes. */
+static bool long_name(char *name)
+{
+    bool ok = shared_set();
+
+    for (int i = 0; i < 2 && world.rank == 0; i++) {
+        char *from = tr_format("%s/set.%s", at.shared, i ? "idx" : "bin");
+        char *to = tr_format("%s/%s.%s", at.shared, name, i ? "idx" : "bin");
+
+        ok = ok && link(from, to) == 0;
+        free(from);
+        free(to);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    return ok;
+}
+
 /* Nobody can write: each has its own maps in memory. */
 static void no_cache(void **state)
+{
+    char *name = tr_format("%0240d", 0);
+    struct tr_data *x;
+
+    (void)state;
+    assert_all(long_name(name));
+    tr_log_level(TR_LOG_ERROR);
+    assert_all_ok(open_in(at.shared, name, &x));
+    tr_log_level(TR_LOG_WARNING);
+    assert_all(same_samples(x));
+    tr_data_close(x);
+    assert_all(folder_count(at.shared) == 4 + world.size);
+    free(name);
+}
+
+/* Where a folder was asked for, all stop with the sentence of rank 0. */
+static void cache_in_a_file(void **state)
 {
     char *inside_a_file = tr_format("%s/set.bin/cache", at.shared);
     struct tr_data *x;
@@ -183,12 +218,8 @@ static void no_cache(void **state)
     (void)state;
     assert_all(shared_set());
     assert_all_ok(tr_config_set(&at.config, "data-cache-path", inside_a_file));
-    tr_log_level(TR_LOG_ERROR);
-    assert_all_ok(open_in(at.shared, "set", &x));
-    tr_log_level(TR_LOG_WARNING);
-    assert_all(same_samples(x));
-    tr_data_close(x);
-    assert_all(folder_count(at.shared) == 2 + world.size);
+    assert_all(open_in(at.shared, "set", &x) == TR_EIO);
+    assert_all(x == NULL && strstr(tr_last_error(), "give --data-cache-path another folder"));
     free(inside_a_file);
 }
 
@@ -228,6 +259,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_folder_each, setup, teardown),
         cmocka_unit_test_setup_teardown(stale_on_one, setup, teardown),
         cmocka_unit_test_setup_teardown(no_cache, setup, teardown),
+        cmocka_unit_test_setup_teardown(cache_in_a_file, setup, teardown),
         cmocka_unit_test_setup_teardown(one_cannot_read, setup, teardown),
         cmocka_unit_test_setup_teardown(one_is_different, setup, teardown),
     };

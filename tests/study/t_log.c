@@ -210,21 +210,61 @@ static void requeued(void **state)
     tr_records_release(&runs);
 }
 
-/* Without headers, the iterations themselves say that something began again. */
+#define BEFORE           \
+    LINE(10, 100.0, 9.0) \
+    "\n" LINE(20, 101.0, 8.0) "\n" LINE(30, 102.0, 7.0) "\n" LINE(30, 102.0, 7.0) "\n"
+#define AFTER LINE(20, 99.0, 8.0) "\n" LINE(30, 98.0, 7.0) "\n"
+
+/* Without headers: iterations that begin again are another run, unless the log says from where. */
 static void without_headers(void **state)
 {
-    struct tr_records runs = read_text(
-        LINE(10, 100.0, 9.0) "\n" LINE(20, 101.0, 8.0) "\n" LINE(30, 102.0, 7.0) "\n" LINE(
-            30, 102.0, 7.0) "\n" LINE(20, 99.0, 8.0) "\n" LINE(30, 98.0, 7.0) "\n");
+    struct tr_records runs = read_text(BEFORE AFTER);
 
     (void)state;
+    assert_int_equal(runs.count, 2);
+    assert_int_equal(runs.list[0].rows, 3);
+    assert_int_equal(runs.list[0].lost + runs.list[1].lost, 0);
+    assert_int_equal(runs.list[1].rows, 2);
+    assert_true(runs.list[1].row[0].field[TR_FIELD_ELAPSED] == 99.0);
+    assert_int_equal(odd(&runs, TR_ODDITY_TWICE), 1);
+    assert_int_equal(runs.odd[TR_ODDITY_TWICE].line, 4);
+    tr_records_release(&runs);
+
+    runs = read_text(BEFORE " loading checkpoint from /s/run at iteration 10\n" AFTER);
     assert_int_equal(runs.count, 1);
     assert_int_equal(runs.list[0].starts, 2);
     assert_int_equal(runs.list[0].lost, 20);
     assert_int_equal(runs.list[0].rows, 3);
-    assert_int_equal(odd(&runs, TR_ODDITY_TWICE), 1);
-    assert_int_equal(runs.odd[TR_ODDITY_TWICE].line, 4);
+    assert_true(runs.list[0].row[2].field[TR_FIELD_ELAPSED] == 98.0);
     tr_records_release(&runs);
+}
+
+/* The same shape once more, from the beginning, after a run that was cut off: its own header says which
+   run it is. */
+static void from_the_beginning(void **state)
+{
+    static const char again[] = WORLD(2) LINE(10, 99.0, 9.0) "\n";
+    static const struct {
+        const char *header;
+        int runs;
+    } cases[] = {
+        {"", 2},
+        {"[start 1 of this run] datetime: 2021-05-23 08:41:04 | from: the beginning\n", 2},
+        {"[start of a run] datetime: 2021-05-23 08:41:04 | from: the beginning\n", 2},
+        {"[start 2 of this run] datetime: 2021-05-23 08:41:04 | from: the beginning\n", 1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[16384];
+        struct tr_records runs;
+
+        snprintf(text, sizeof text, "%s%s%s%s", WORLD(2), BEFORE, cases[i].header, again);
+        runs = read_text(text);
+        assert_int_equal(runs.count, cases[i].runs);
+        assert_int_equal(runs.list[0].lost, cases[i].runs == 1 ? 30 : 0);
+        tr_records_release(&runs);
+    }
 }
 
 /* Another shape, or the same after an end in good order, is another run; one that failed at once
@@ -526,15 +566,25 @@ static void comparison(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fields),          cmocka_unit_test(deepspeed),
-        cmocka_unit_test(seconds),         cmocka_unit_test(core),
-        cmocka_unit_test(all_ranks),       cmocka_unit_test(requeued),
-        cmocka_unit_test(without_headers), cmocka_unit_test(several_runs),
-        cmocka_unit_test(joined),          cmocka_unit_test(glued),
-        cmocka_unit_test(truncated),       cmocka_unit_test(junk),
-        cmocka_unit_test(nothing),         cmocka_unit_test(intervals),
-        cmocka_unit_test(selection),       cmocka_unit_test(parts),
-        cmocka_unit_test(measured),        cmocka_unit_test(comparison),
+        cmocka_unit_test(fields),
+        cmocka_unit_test(deepspeed),
+        cmocka_unit_test(seconds),
+        cmocka_unit_test(core),
+        cmocka_unit_test(all_ranks),
+        cmocka_unit_test(requeued),
+        cmocka_unit_test(without_headers),
+        cmocka_unit_test(from_the_beginning),
+        cmocka_unit_test(several_runs),
+        cmocka_unit_test(joined),
+        cmocka_unit_test(glued),
+        cmocka_unit_test(truncated),
+        cmocka_unit_test(junk),
+        cmocka_unit_test(nothing),
+        cmocka_unit_test(intervals),
+        cmocka_unit_test(selection),
+        cmocka_unit_test(parts),
+        cmocka_unit_test(measured),
+        cmocka_unit_test(comparison),
     };
 
     return run_tap(tests);

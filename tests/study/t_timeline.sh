@@ -4,7 +4,7 @@
 # `trireme report --timeline`: a trace by hand, whose picture is known, and one of a run.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 16
+plan 23
 
 # Two ranks, two iterations of 100 ms; rank 1 waits 20 ms for its first message, which then takes 5.
 cat >"$work/trace" <<'TRACE'
@@ -46,6 +46,21 @@ head -c 700 "$work/trace" >"$work/cut"
 fails "half a trace" 65 "is no trace: line" draw "$work/cut"
 echo '{"traceEvents": [], "metadata": {"schema": 1, "ranks": 99999999}}' >"$work/huge"
 fails "numbers that no trace has" 65 "is no trace of this program" draw "$work/huge"
+# sed SCRIPT: the trace with other numbers.
+odd() { sed "$1" "$work/trace" >"$work/odd" && timeout 60 "$trireme" report --timeline "$work/odd" -o "$work/svg"; }
+fails "more ranks than events" 65 "is no trace of this program" odd 's/"ranks": 2/"ranks": 1000000/'
+fails "the most iterations that can be counted" 65 "is no trace of this program" \
+    odd 's/"first-iteration": 7, "last-iteration": 8/"first-iteration": 0, "last-iteration": 9223372036854775807/'
+nothing='"first-iteration": 7, "last-iteration": 7'
+fails "an iteration of next to no time" 65 "says nothing of iteration 7" \
+    odd "s/\"first-iteration\": 7, \"last-iteration\": 8/$nothing/
+        s/\"ts\": [0-9]*/\"ts\": 0/; s/\"dur\": [0-9]*/\"dur\": 5e-324/"
+fails "times that no clock has" 65 "says nothing of iteration 7" \
+    odd 's/"ts": [0-9]*/"ts": -1e308/; s/"dur": [0-9]*/"dur": 1.7e308/'
+check "a span that has no end is not drawn" odd 's/"dur": 30000/"dur": 1e300/'
+check "and the others are" rects '#59a14f' 0
+named() { odd 's/rank 1 on c/rank 1 on \\u001b[31m \\u009b/' && has 'rank 1 on ?[31m ??'; }
+check "no name of a rank reaches a terminal as it is" named
 fails "a file that is not there" 74 "cannot open" draw "$work/none"
 fails "with a table" 64 "draws one trace" draw "$work/trace" --show runs
 

@@ -104,7 +104,7 @@ $(APART_RUNS): tests/train/t_apart
 
 # Leaving in time, being asked, one writer.
 check_PROGRAMS += tests/train/t_job tests/train/t_state
-LEAVE_SH = tests/train/t_leave.sh tests/train/t_ctl.sh
+LEAVE_SH = tests/train/t_leave.sh tests/train/t_full.sh tests/train/t_ctl.sh
 TESTS += tests/train/t_job tests/train/t_state $(LEAVE_SH)
 EXTRA_DIST += $(LEAVE_SH)
 

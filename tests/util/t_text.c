@@ -29,11 +29,30 @@ static void plurals(void **state)
     assert_string_equal(tr_plural(2), "s");
 }
 
+/* No number of four digits before the point, and no 0.0 of something. */
+static void bytes(void **state)
+{
+    static const struct {
+        double bytes;
+        const char *text;
+    } cases[] = {
+        {0, "0 B"},          {1, "1 B"},           {1023, "1023 B"},        {1024, "1.0 KiB"},
+        {1536, "1.5 KiB"},   {1048575, "1.0 MiB"}, {1048000, "1023.4 KiB"}, {52428800, "50.0 MiB"},
+        {1.49e9, "1.4 GiB"}, {0x1p53, "8.0 PiB"},
+    };
+    char text[TR_TEXT_BYTES];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_string_equal(tr_text_bytes(cases[i].bytes, text), cases[i].text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times),
         cmocka_unit_test(plurals),
+        cmocka_unit_test(bytes),
     };
     return run_tap(tests);
 }
