@@ -136,6 +136,17 @@ enum tr_status tr_state_read(const char *folder, struct tr_state *s, bool *found
     return status;
 }
 
+void tr_state_printable(struct tr_state *s)
+{
+#define SHOW_TEXT(name) tr_printable(s->name)
+#define SHOW_WHOLE(name) (void)0
+#define SHOW_TIME(name) (void)0
+#define SHOW_REAL(name) (void)0
+#define FIELD(kind, name, size) SHOW_##kind(name);
+    TR_STATE_OF(FIELD)
+#undef FIELD
+}
+
 const char *tr_state_next(int exit_code)
 {
     return exit_code == tr_status_exit_code(TR_ETEMP) ? "go-on" : "look";

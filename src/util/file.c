@@ -91,14 +91,38 @@ int tr_write_at(int fd, const void *data, int64_t bytes, int64_t at)
     return 0;
 }
 
-/* Only async-signal-safe calls here.  The job is lost anyway; what counts is the name of the file. */
+/*
+ * The job is lost anyway; what counts is the name of the file.  That is written first, by calls that a
+ * handler may make.  The last words after it may not be called from any handler, but this one comes from
+ * reading a map, which happens in no allocator and under no lock; if they hang all the same, the alarm ends
+ * them.
+ */
+TR_NORETURN static void lost_file(const char *path)
+{
+    enum { PATIENCE = 10 }; /* seconds */
+    static const char head[] = "trireme: error: ";
+    static const char tail[] =
+        " was shortened or became unreadable while it was in use, so the run cannot go on; "
+        "restore the file and resume from the last checkpoint\n";
+    char line[4096];
+    size_t n = sizeof head - 1, length = strlen(path);
+
+    if (length > sizeof line - sizeof head - sizeof tail)
+        length = sizeof line - sizeof head - sizeof tail;
+    memcpy(line, head, n);
+    memcpy(line + n, path, length);
+    memcpy(line + n + length, tail, sizeof tail);
+    n += length + sizeof tail - 1;
+    (void)!write(STDERR_FILENO, line, n);
+    signal(SIGALRM, SIG_DFL);
+    alarm(PATIENCE);
+    line[n - 1] = '\0';
+    tr_last_words(tr_status_exit_code(TR_EIO), line + sizeof head - 1);
+    _exit(tr_status_exit_code(TR_EIO));
+}
+
 static void on_sigbus(int signal_number, siginfo_t *info, void *context)
 {
-    static const char
-        head[] = "trireme: error: ",
-        tail[] =
-            " was shortened or became unreadable while it was in use, so the run cannot go on; "
-            "restore the file and resume from the last checkpoint\n";
     const unsigned char *at = info->si_addr;
 
     (void)context;
@@ -106,21 +130,8 @@ static void on_sigbus(int signal_number, siginfo_t *info, void *context)
         const unsigned char *data = maps[i].data;
         const char *path = maps[i].path;
 
-        if (data && path && at >= data && at < data + maps[i].bytes) {
-            char line[4096];
-            size_t n = 0, length = strlen(path);
-
-            memcpy(line, head, sizeof head - 1);
-            n += sizeof head - 1;
-            if (length > sizeof line - sizeof head - sizeof tail)
-                length = sizeof line - sizeof head - sizeof tail;
-            memcpy(line + n, path, length);
-            n += length;
-            memcpy(line + n, tail, sizeof tail - 1);
-            n += sizeof tail - 1;
-            (void)!write(STDERR_FILENO, line, n);
-            _exit(tr_status_exit_code(TR_EIO));
-        }
+        if (data && path && at >= data && at < data + maps[i].bytes)
+            lost_file(path);
     }
     signal(signal_number, SIG_DFL);
     raise(signal_number);

@@ -16,4 +16,9 @@ enum { TR_TIME_BYTES = 64 };
 const char *tr_time_local(time_t when, char text[TR_TIME_BYTES]);
 const char *tr_time_utc(time_t when, char text[TR_TIME_BYTES]);
 
+/* Text of a file, made fit for a terminal in place: what ends a line or moves along it becomes a blank;
+   other control characters, which a terminal obeys, and bytes that are no UTF-8 become question marks.
+   Returns `text`. */
+char *tr_printable(char *text);
+
 #endif
