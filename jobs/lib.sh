@@ -31,6 +31,10 @@ trireme_jobs=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 models=$trireme_jobs/models
 
 say() { echo "job: $*"; }
+# count NUMBER NAME: "1 node", "2 nodes".
+count() {
+    if [ "$1" -eq 1 ]; then echo "$1 $2"; else echo "$1 $2s"; fi
+}
 stop() {
     local code=$1
     shift
@@ -51,14 +55,54 @@ find_trireme() {
     stop 69 "there is no trireme to run: build it with jobs/setup, load its module, or set TRIREME"
 }
 
+# What comes from tables, files and the environment is looked at before it is used: bash takes the text of a
+# number for an expression, and runs commands in it.
+
+# is_whole TEXT: digits, as people write numbers.
+is_whole() {
+    case $1 in
+    '' | *[!0-9]* | 0[0-9]* | ??????????*) return 1 ;;
+    esac
+}
+# whole NAME TEXT [WHAT]: or the job ends.
+whole() { is_whole "$2" || stop 64 "$1 is a whole number${3:+ in $3}, not \`$2'"; }
+
+# letters NAME TEXT FILE: what names and options of Slurm are made of.
+letters() {
+    case $2 in
+    '' | *[!A-Za-z0-9._=:,%@+/\&\|*\(\)\[\]-]*)
+        stop 64 "$1 in $3 holds other characters than names and options of Slurm have: \`$2'" ;;
+    esac
+}
+
+check_machine() {
+    local file=$1 word
+    letters "the name of a machine" "$machine" "$file"
+    whole "GPUs of $machine" "$node_gpus" "$file"
+    whole "cores of $machine" "$node_cores" "$file"
+    [ "$gpu_memory" = - ] || whole "memory of $machine" "$gpu_memory" "$file"
+    case $precision in
+    --fp16 | --bf16) ;;
+    *) stop 64 "precision of $machine is --fp16 or --bf16 in $file, not \`$precision'" ;;
+    esac
+    read -r -a machine_words <<<"$machine_sbatch"
+    for word in "${machine_words[@]}"; do
+        letters "an sbatch option of $machine" "$word" "$file"
+    done
+}
+
 # The line of MACHINE.
 find_machine() {
     local file=${MACHINES:-$trireme_jobs/machines} name=${MACHINE:-v100-16g} found
-    [ -r "$file" ] || stop 64 "MACHINES=$file cannot be read"
+    if [ ! -f "$file" ] || [ ! -r "$file" ]; then
+        stop 64 "MACHINES=$file is no file that can be read"
+    fi
     found=$(awk -v name="$name" '$1 == name { print; exit }' "$file")
     [ -n "$found" ] || stop 64 "MACHINE=$name is not in $file, which has$(awk \
         '!/^#/ && NF { printf " %s", $1 }' "$file")"
     read -r machine node_gpus node_cores gpu_memory precision machine_sbatch <<<"$found"
+    check_machine "$file"
+    whole MAX_REQUEUES "${MAX_REQUEUES:-3}"
     ranks_per_node=$((node_gpus > 0 ? node_gpus : 4))
     cores_per_rank=$((node_cores / ranks_per_node))
 }
@@ -88,13 +132,14 @@ job_name() { sed -n 's/^#SBATCH --job-name=//p' "$0"; }
 # What sbatch and salloc are told for job_ranks GPUs of the machine, in `with`.
 node_options() {
     nodes=$(((job_ranks + ranks_per_node - 1) / ranks_per_node))
-    with="--nodes=$nodes --ntasks-per-node=$ranks_per_node --cpus-per-task=$cores_per_rank"
+    with=("--nodes=$nodes" "--ntasks-per-node=$ranks_per_node" "--cpus-per-task=$cores_per_rank")
     if [ "$node_gpus" -gt 0 ]; then
-        with+=" --gres=gpu:$node_gpus"
+        with+=("--gres=gpu:$node_gpus")
     else
-        with+=" --gres=none"
+        with+=(--gres=none)
     fi
-    with+=" $machine_sbatch ${SBATCH_OPTIONS:-}"
+    read -r -d '' -a site_words <<<"${SBATCH_OPTIONS:-}"
+    with+=("${machine_words[@]}" "${site_words[@]}")
 }
 
 # This file, with what is not in its directives, or is other than they have it.
@@ -102,17 +147,17 @@ submit() {
     local command
     run=${RUN:-runs/$(job_name)}
     node_options
-    # shellcheck disable=SC2206 # a list of words
-    command=(sbatch $with "$0" "${job_options[@]}")
+    command=(sbatch "${with[@]}" "$0" "${job_options[@]}")
     if [ -n "$dry_run" ]; then
-        say "$machine: $nodes nodes, $ranks_per_node ranks on each, $cores_per_rank cores for each"
+        say "$machine: $(count "$nodes" node), $(count "$ranks_per_node" rank) on each," \
+            "$(count "$cores_per_rank" core) for each"
         say "would submit: MACHINE=$machine RUN=$run ${command[*]}"
         return
     fi
     command -v sbatch >/dev/null ||
         stop 69 "there is no sbatch here to submit $0 with: log in to the cluster, or add --dry-run"
     export MACHINE=$machine RUN=$run TRIREME=$trireme TRIREME_JOBS=$trireme_jobs
-    export JOB_SUBMITTED_WITH=$with
+    export JOB_SUBMITTED_WITH="${with[*]}"
     exec "${command[@]}"
 }
 
@@ -192,10 +237,13 @@ train() {
 # study WORD...: train without a checkpoint, for the times in the log; returns trireme's exit code.
 study() { launch train "$@" "$precision" "${job_options[@]}"; }
 
-# A member of the state file; nothing if there is none, or if it is empty or null.
+# A member of the state file; nothing if there is none, or if it is empty or null.  What a terminal would obey
+# is left out.
 state_of() {
+    [ -f "$run/state" ] || return 0
     sed -n -e 's/,$//' -e "s/^ *\"$1\": null\$//" -e "s/^ *\"$1\": \"\(.*\)\"\$/\1/p" \
-        -e "s/^ *\"$1\": \([0-9].*\)\$/\1/p" "$run/state" 2>/dev/null | sed 's/\\"/"/g'
+        -e "s/^ *\"$1\": \([0-9].*\)\$/\1/p" "$run/state" 2>/dev/null |
+        sed 's/\\"/"/g' | LC_ALL=C tr -d '\001-\011\013-\037\177'
 }
 # Did this start of this job write it?
 state_is_ours() {
@@ -221,7 +269,7 @@ finish() {
         again "it was preempted, with everything saved"
     elif [ "$code" -eq 75 ] || { [ "$code" -gt 128 ] && [ -n "$(state_of checkpoint)" ]; }; then
         if [ "${SLURM_RESTART_COUNT:-0}" -ge "${MAX_REQUEUES:-3}" ]; then
-            end_chain "exit code $code, and it was queued again $SLURM_RESTART_COUNT times before," \
+            end_chain "exit code $code, and it was queued again $(count "$SLURM_RESTART_COUNT" time) before," \
                 "no more than MAX_REQUEUES=${MAX_REQUEUES:-3}"
         else
             again "exit code $code may be a temporary failure"
@@ -251,6 +299,9 @@ again() {
 leave_out() {
     local suspect out tries=25
     state_is_ours && suspect=$(state_of suspect) && [ -n "$suspect" ] || return 0
+    case $suspect in
+    *[!A-Za-z0-9.,_-]*) return 0 ;;
+    esac
     out=$(scontrol -o show job "$SLURM_JOB_ID" | sed -n 's/.* ExcNodeList=\([^ (]*\).*/\1/p')
     out=${out:+$out,}$suspect
     if sbatch --test-only --partition="$SLURM_JOB_PARTITION" --nodes="$SLURM_JOB_NUM_NODES" \
@@ -277,20 +328,34 @@ end_chain() {
     scancel --state=PENDING "$SLURM_ARRAY_JOB_ID" || true
 }
 
+# The job file as it was submitted, for $0 is a copy.  Its words stand behind its name, which may have blanks.
+job_file() {
+    local file
+    file=$(scontrol show job "$SLURM_JOB_ID" | sed -n 's/^ *Command=//p')
+    while [ -n "$file" ] && [ ! -f "$file" ]; do
+        case $file in
+        *' '*) file=${file% *} ;;
+        *) file= ;;
+        esac
+    done
+    echo "${file:-the job file, which Slurm does not name}"
+}
+
 # chain LINKS: submit the next link of a chain of jobs, before this one runs: it starts when this one has
 # ended well, and never if not.  It is this file again, submitted as this one was.
 chain() {
     local links=${LINKS:-$1} file
+    whole LINKS "$links"
     if [ -n "$dry_run" ]; then
-        say "$links links, each submitted by the one before it"
+        say "$(count "$links" link), each submitted by the one before it"
         return
     fi
     [ "$links" -gt 1 ] && [ "${SLURM_RESTART_COUNT:-0}" -eq 0 ] && [ "$(state_of next)" != "done" ] ||
         return 0
-    file=$(scontrol -o show job "$SLURM_JOB_ID" | sed -n 's/.* Command=\([^ ]*\).*/\1/p')
-    # shellcheck disable=SC2086 # a list of words
+    file=$(job_file)
+    read -r -a with <<<"${JOB_SUBMITTED_WITH:-}"
     LINKS=$((links - 1)) sbatch --dependency=afterok:"$SLURM_JOB_ID" --kill-on-invalid-dep=yes \
-        ${JOB_SUBMITTED_WITH:-} "$file" "${job_options[@]}" ||
+        "${with[@]}" "$file" "${job_options[@]}" ||
         say "the next link is not submitted: submit it yourself when this one has ended"
 }
 

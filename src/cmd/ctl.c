@@ -3,11 +3,14 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "train/ctl.h"
 #include "train/lock.h"
@@ -51,7 +54,7 @@ const struct tr_doc tr_doc_ctl = {
         "way.\n"
         "\n"
         "status prints where the run stands, how old that news is, and whether a process holds "
-        "RUN/lock.\n"
+        "RUN/lock.  A run that had no time to write down its end is called killed.\n"
         "\n"
         "save makes the run save a checkpoint and go on.  dump makes it write "
         "RUN/dump-ITERATION.txt: "
@@ -90,16 +93,52 @@ struct view {
     char by[512];
 };
 
-static enum tr_status look(const char *run, struct view *v)
+/* Was it on this host? */
+static bool was_here(const struct tr_state *s)
 {
-    v->lock = tr_lock_look(run, v->by, sizeof v->by);
-    return tr_state_read(run, &v->state, &v->known);
+    char host[256] = "";
+
+    gethostname(host, sizeof host - 1);
+    return strcmp(s->host, host) == 0;
 }
 
-/* Held, or the state says so and no lock can contradict. */
+static bool is_gone(int64_t pid)
+{
+    return pid > 0 && pid <= INT_MAX && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
+}
+
+/* It had no time to write down its end.  A lock that is free says so, and where there is none, that this host
+   has no such process. */
+static bool was_killed(const struct view *v)
+{
+    if (!v->known || !is_running(&v->state))
+        return false;
+    return v->lock == TR_LOCK_FREE ||
+           (v->lock == TR_LOCK_UNKNOWN && was_here(&v->state) && is_gone(v->state.pid));
+}
+
+/* "running", ..., or "killed", which no state says of itself. */
+static const char *state_of(const struct view *v)
+{
+    return was_killed(v) ? "killed" : v->state.state;
+}
+
+static enum tr_status look(const char *run, struct view *v)
+{
+    enum tr_status s;
+
+    v->lock = tr_lock_look(run, v->by, sizeof v->by);
+    s = tr_state_read(run, &v->state, &v->known);
+    tr_state_printable(&v->state);
+    return s;
+}
+
+/* Held, or the state says so and nothing that this host can see contradicts: locks may not reach as far. */
 static bool may_run(const struct view *v)
 {
-    return v->lock == TR_LOCK_HELD || (v->known && is_running(&v->state));
+    if (v->lock == TR_LOCK_HELD)
+        return true;
+    return v->known && is_running(&v->state) && !(was_killed(v) && was_here(&v->state));
 }
 
 static void print_number(const char *name, int64_t n, const char *none)
@@ -124,9 +163,11 @@ static void print_time(const char *name, int64_t seconds)
         printf("%-14s%s (in %.0f s)\n", name, text, -ago);
 }
 
-static void print_state(const struct tr_state *s)
+static void print_state(const struct view *v)
 {
-    printf("%-14s%s%s%s\n", "state:", s->state, s->reason[0] ? ": " : "", s->reason);
+    const struct tr_state *s = &v->state;
+
+    printf("%-14s%s%s%s\n", "state:", state_of(v), s->reason[0] ? ": " : "", s->reason);
     printf("%-14s%s\n", "next:", s->next);
     printf("%-14s%" PRId64 " of %" PRId64 "\n", "iteration:", s->iteration, s->train_iters);
     print_number("checkpoint:", s->checkpoint, "none");
@@ -142,14 +183,16 @@ static void print_state(const struct tr_state *s)
 
 static void print_process(const struct view *v)
 {
+    const char *why = "";
+
+    if (was_killed(v))
+        why = was_here(&v->state) ? ": it ended without a word"
+                                  : ": it ended without a word, or the locks of this file system "
+                                    "do not reach from node to node";
     if (v->lock == TR_LOCK_HELD)
         printf("%-14salive: %s\n", "process:", v->by);
-    else if (v->lock == TR_LOCK_FREE)
-        printf("%-14snone%s\n", "process:",
-               is_running(&v->state)
-                   ? ": it ended without a word, or the locks of this file system "
-                     "do not reach from node to node"
-                   : "");
+    else if (v->lock == TR_LOCK_FREE || was_killed(v))
+        printf("%-14snone%s\n", "process:", why);
     else
         printf("%-14sunknown: RUN/lock cannot be asked\n", "process:");
 }
@@ -174,7 +217,7 @@ static enum tr_status status(const char *run, double wait)
     TR_TRY(look(run, &v));
     if (!v.known)
         return no_state(run);
-    print_state(&v.state);
+    print_state(&v);
     print_process(&v);
     for (size_t i = 0; i < sizeof asks / sizeof asks[0]; i++) {
         if (!(asked & asks[i]))
@@ -211,7 +254,7 @@ static enum tr_status ask_and_go_on(const char *run, enum tr_ask ask, double wai
     if (!v.known)
         return no_state(run);
     if (!may_run(&v))
-        return TR_FAIL(TR_ERESOURCE, "%s is not running (%s), so it cannot %s", run, v.state.state,
+        return TR_FAIL(TR_ERESOURCE, "%s is not running (%s), so it cannot %s", run, state_of(&v),
                        tr_ask_name(ask));
     TR_TRY(tr_ctl_ask(run, ask));
     if (wait == 0.0) {
@@ -223,10 +266,10 @@ static enum tr_status ask_and_go_on(const char *run, enum tr_ask ask, double wai
             return late(run, ask, wait, &v);
         rest();
         TR_TRY(look(run, &v));
-        if (v.known && !is_running(&v.state)) {
+        if (v.known && !(is_running(&v.state) && may_run(&v))) {
             tr_ctl_remove(run, ask);
             return TR_FAIL(TR_ERESOURCE, "%s ended before it could %s (%s)", run, tr_ask_name(ask),
-                           v.state.state);
+                           state_of(&v));
         }
     }
     TR_TRY(look(run, &v));
@@ -259,7 +302,7 @@ static enum tr_status ask_stop(const char *run, double wait)
     TR_TRY(tr_ctl_ask(run, TR_ASK_STOP));
     if (!may_run(&v)) {
         printf("%s is not running (%s); later starts leave at once, until `trireme ctl %s go`\n",
-               run, v.state.state, run);
+               run, state_of(&v), run);
         return TR_OK;
     }
     if (wait == 0.0) {
@@ -274,7 +317,7 @@ static enum tr_status ask_stop(const char *run, double wait)
         TR_TRY(look(run, &v));
     }
     printf("%s is %s at iteration %" PRId64 " and stays stopped until `trireme ctl %s go`\n", run,
-           v.state.state, v.state.iteration, run);
+           state_of(&v), v.state.iteration, run);
     return TR_OK;
 }
 

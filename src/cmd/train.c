@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/cmd.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "ckpt/ckpt.h"
 #include "cmd/libraries.h"
 #include "comm/checks.h"
 #include "comm/comm.h"
+#include "comm/parent.h"
 #include "comm/slow.h"
 #include "config/config.h"
 #include "train/check.h"
 #include "train/fabric.h"
 #include "train/plan.h"
 #include "train/start.h"
+#include "train/stop.h"
 #include "train/train.h"
 #include "util/log.h"
 
@@ -148,6 +153,8 @@ static enum tr_status train(int argc, char **argv, struct tr_comm *world)
         /* The list of options in the log has Megatron's world_size. */
         if (!c.dry_run && c.world_size == TR_UNSET_INT)
             c.world_size = world->size;
+        if (c.dry_run || !c.exit_signal_handler)
+            tr_stop_let_go();
         if (c.dry_run)
             s = plan(&c, world);
         else
@@ -159,12 +166,25 @@ static enum tr_status train(int argc, char **argv, struct tr_comm *world)
     return s;
 }
 
+/* Before a file of options is read, it may hold anything. */
+static bool may_listen(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (argv[i][0] == '@' || strstr(argv[i], "exit-signal-handler"))
+            return true;
+    return false;
+}
+
 int tr_cmd_train(int argc, char **argv)
 {
+    struct tr_parent launcher;
     struct tr_comm world;
     enum tr_status s;
 
     tr_start_begin();
+    tr_parent_find(&launcher);
+    if (may_listen(argc, argv))
+        tr_stop_keep();
     s = tr_check_before_mpi();
     if (s == TR_OK)
         s = tr_comm_mpi_start(&world);
@@ -175,6 +195,11 @@ int tr_cmd_train(int argc, char **argv)
     if (s != TR_OK)
         tr_tell_error();
     world.via->barrier(&world);
+    /* Without it MPI would wait for it. */
+    if (tr_parent_gone(&launcher)) {
+        fflush(NULL);
+        _exit(tr_status_exit_code(s));
+    }
     tr_comm_mpi_stop(&world);
     return tr_status_exit_code(s);
 }

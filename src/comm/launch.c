@@ -93,7 +93,7 @@ int tr_launch_threads(const struct tr_launch *l)
 
 /* Open MPI's mpiexec, that of MPICH and its relatives.  Under Slurm it starts one task per node by srun
    and the ranks below them, which then see Slurm's numbers of those tasks. */
-static enum tr_starter starter(void)
+enum tr_starter tr_launch_starter(void)
 {
     if (is_set("OMPI_COMM_WORLD_SIZE") || is_set("MPI_LOCALNRANKS") || is_set("MPIEXEC_HOSTNAME"))
         return TR_STARTED_BY_MPIEXEC;
@@ -104,7 +104,7 @@ bool tr_launch_offers(void)
 {
     static const char *const ways[] = {"PMIX_RANK", "PMIX_NAMESPACE", "PMI_RANK",
                                        "PMI_FD",    "PMI_SIZE",       "PALS_RANKID"};
-    bool some = starter() == TR_STARTED_BY_MPIEXEC;
+    bool some = tr_launch_starter() == TR_STARTED_BY_MPIEXEC;
 
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         some = some || is_set(ways[i]);
@@ -114,7 +114,7 @@ bool tr_launch_offers(void)
 /* An MPI that starts alone serves itself. */
 const char *tr_launch_pmix_version(void)
 {
-    return starter() == TR_STARTED_ALONE ? NULL : getenv("PMIX_VERSION");
+    return tr_launch_starter() == TR_STARTED_ALONE ? NULL : getenv("PMIX_VERSION");
 }
 
 static bool names_one(const char *list)
@@ -150,7 +150,7 @@ void tr_job_read(const struct tr_facts_of *of, struct tr_job_facts *job)
     const char *fence = getenv("SLURM_PMIX_FENCE"), *space = getenv("PMIX_NAMESPACE");
 
     memset(job, 0, sizeof *job);
-    job->starter = starter();
+    job->starter = tr_launch_starter();
     /* An Open MPI that starts alone sets PMIX_NAMESPACE for itself, to a number. */
     job->pmix = space && strncmp(space, "slurm.", 6) == 0;
     job->in_slurm = is_set("SLURM_JOB_ID");

@@ -39,6 +39,9 @@ const char *tr_launch_pmix_version(void);
  */
 enum tr_starter { TR_STARTED_ALONE, TR_STARTED_BY_SRUN, TR_STARTED_BY_MPIEXEC };
 
+/* Who started this process, as its environment says. */
+enum tr_starter tr_launch_starter(void);
+
 /* Each rank's own. */
 struct tr_rank_facts {
     char host[TR_HOST_BYTES];

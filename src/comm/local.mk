@@ -10,6 +10,7 @@ libtrireme_a_SOURCES += \
 	src/comm/mpi_slices.c src/comm/mpi_slices.h src/comm/mpi_sum.c \
 	src/comm/mover.c src/comm/mover.h \
 	src/comm/node.c src/comm/node.h \
+	src/comm/parent.c src/comm/parent.h \
 	src/comm/reduce.c src/comm/reduce.h \
 	src/comm/roll.c src/comm/roll.h \
 	src/comm/self.c \

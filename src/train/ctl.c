@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "train/ctl.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,38 +21,42 @@ const char *tr_ask_name(enum tr_ask ask)
     return ask == TR_ASK_STOP ? "stop" : ask == TR_ASK_SAVE ? "save" : "dump";
 }
 
-static char *path_of(const char *folder, enum tr_ask ask)
+/* RUN/ctl, or -1 with errno.  A link there could lead to a folder whose files are none of ours. */
+static int open_folder(const char *run)
 {
-    return tr_format("%s/ctl/%s", folder, tr_ask_name(ask));
+    char *path = tr_format("%s/ctl", run);
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+    free(path);
+    return fd;
 }
 
 unsigned tr_ctl_look(const char *folder)
 {
-    char *path = tr_format("%s/ctl", folder);
-    DIR *d = opendir(path);
+    int fd = open_folder(folder);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
     unsigned found = 0;
 
-    free(path);
     for (struct dirent *e; d && (e = readdir(d)) != NULL;)
         for (size_t i = 0; i < sizeof asks / sizeof asks[0]; i++)
             if (strcmp(e->d_name, tr_ask_name(asks[i])) == 0)
                 found |= asks[i];
     if (d)
         closedir(d);
+    else if (fd >= 0)
+        close(fd);
     return found;
 }
 
 void tr_ctl_who(const char *folder, enum tr_ask ask, char *who, size_t size)
 {
-    char *path = path_of(folder, ask);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    char *path = tr_format("%s/ctl/%s", folder, tr_ask_name(ask));
+    int fd = tr_open_regular(path, O_RDONLY | O_NOFOLLOW);
     ssize_t n = fd >= 0 ? read(fd, who, size - 1) : 0;
 
     who[n > 0 ? n : 0] = '\0';
     who[strcspn(who, "\r\n")] = '\0';
-    for (char *c = who; *c; c++)
-        if (!isprint((unsigned char)*c))
-            *c = '?';
+    tr_printable(who);
     if (!who[0])
         snprintf(who, size, "somebody");
     if (fd >= 0)
@@ -75,7 +78,7 @@ static char *signature(void)
 
 enum tr_status tr_ctl_ask(const char *folder, enum tr_ask ask)
 {
-    char *path = path_of(folder, ask), *who = signature();
+    char *path = tr_format("%s/ctl/%s", folder, tr_ask_name(ask)), *who = signature();
     enum tr_status s = tr_ctl_open(folder);
 
     if (s == TR_OK)
@@ -87,18 +90,29 @@ enum tr_status tr_ctl_ask(const char *folder, enum tr_ask ask)
 
 bool tr_ctl_remove(const char *folder, enum tr_ask ask)
 {
-    char *path = path_of(folder, ask);
-    bool gone = unlink(path) == 0 || errno == ENOENT;
+    int fd = open_folder(folder), error = 0;
 
-    free(path);
-    return gone;
+    if (fd < 0)
+        return errno == ENOENT;
+    if (unlinkat(fd, tr_ask_name(ask), 0) != 0)
+        error = errno;
+    close(fd);
+    errno = error;
+    return error == 0 || error == ENOENT;
 }
 
 enum tr_status tr_ctl_open(const char *folder)
 {
     char *path = tr_format("%s/ctl", folder);
     enum tr_status s = tr_make_dirs(path);
+    int fd = s == TR_OK ? open_folder(folder) : -1;
 
+    if (s == TR_OK && fd < 0)
+        s = TR_FAIL(TR_EIO,
+                    "%s is a link or no folder, so nothing is read or written there: remove it",
+                    path);
+    if (fd >= 0)
+        close(fd);
     free(path);
     return s;
 }

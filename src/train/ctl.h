@@ -16,7 +16,8 @@
  *   save    save now and go on; removed once that is done
  *   dump    write down what each rank is doing and go on; removed once that is done
  *
- * Nothing here is collective; rank 0 alone looks.
+ * Nothing here is collective; rank 0 alone looks.  A link in place of SAVE/ctl is not followed: then
+ * nothing is asked for.
  */
 enum tr_ask { TR_ASK_STOP = 1, TR_ASK_SAVE = 2, TR_ASK_DUMP = 4 };
 
@@ -26,7 +27,7 @@ const char *tr_ask_name(enum tr_ask ask);
 /* What is asked for, as bits.  Opens the folder, since a file server answers that question anew. */
 unsigned tr_ctl_look(const char *folder);
 
-/* Who asks: the first line of the file, without what does not print; "somebody" if it is empty. */
+/* Who asks: the first line of the file, as tr_printable() has it; "somebody" if it is empty. */
 void tr_ctl_who(const char *folder, enum tr_ask ask, char *who, size_t size);
 
 /* Ask.  TR_EIO if the file cannot be made. */
@@ -35,7 +36,7 @@ enum tr_status tr_ctl_ask(const char *folder, enum tr_ask ask) TR_MUST_CHECK;
 /* Take back, or answer.  True if the file is gone; false with errno. */
 bool tr_ctl_remove(const char *folder, enum tr_ask ask);
 
-/* Make the folder.  TR_EIO. */
+/* Make the folder.  TR_EIO, also if it is a link. */
 enum tr_status tr_ctl_open(const char *folder) TR_MUST_CHECK;
 
 #endif

@@ -93,7 +93,7 @@ enum tr_status tr_keeper_open(struct tr_keeper *k, const struct tr_config *c, st
 {
     enum tr_status s = TR_OK;
 
-    *k = (struct tr_keeper){.world = world, .lock = {-1}};
+    *k = (struct tr_keeper){.world = world, .lock = {.fd = -1}, .from = -1};
     if (!c->skip_train)
         k->folder = c->save;
     tr_job_find(&k->job);
@@ -130,9 +130,14 @@ static void fill(struct tr_keeper *k, int64_t train_iters)
     snprintf(s->next, sizeof s->next, "go-on");
 }
 
+/* Unless another run may have the folder by now: its state stands there then. */
 static void write_state(struct tr_keeper *k)
 {
-    if (tr_state_write(k->folder, &k->state) == TR_OK || k->warned)
+    enum tr_status s = tr_lock_check(&k->lock, k->folder);
+
+    if (s == TR_OK)
+        s = tr_state_write(k->folder, &k->state);
+    if (s == TR_OK || k->warned)
         return;
     k->warned = true;
     tr_log(TR_LOG_WARNING, "%s/state is not up to date: %s", k->folder, tr_last_error());
@@ -215,7 +220,7 @@ static int64_t from_where(const struct tr_config *c)
 static void describe_start(const struct tr_keeper *k, const struct tr_config *c, FILE *f)
 {
     const struct tr_state *s = &k->state;
-    int64_t from = from_where(c);
+    int64_t from = k->from;
 
     if (k->job.id)
         fprintf(f, "| job: %s ", k->job.id);
@@ -268,7 +273,8 @@ static void print_before(const struct tr_state *last)
         tr_print("failed with exit code %" PRId64 " after iteration %" PRId64 ": %.700s\n",
                  last->exit_code, last->iteration, last->reason);
     else
-        tr_print("%s at iteration %" PRId64 ": %.200s\n", last->state, last->iteration, last->reason);
+        tr_print("%s at iteration %" PRId64 ": %.200s\n", last->state, last->iteration,
+                 last->reason);
 }
 
 static void print_job_end(const struct tr_keeper *k, const char *how, time_t now)
@@ -304,12 +310,14 @@ static void begin(struct tr_keeper *k, const struct tr_config *c, const struct t
 {
     struct tr_state last = k->state;
 
+    tr_state_printable(&last);
+    k->from = from_where(c);
     fill(k, shape->train_iters);
     print_header(k, c);
     if (!k->folder)
         return;
     print_before(&last);
-    k->state.iteration = c->finetune || from_where(c) < 0 ? 0 : from_where(c);
+    k->state.iteration = c->finetune || k->from < 0 ? 0 : k->from;
     k->state.checkpoint = newest(k->folder);
     write_state(k);
     find_job_end(k, c, stop);
@@ -363,7 +371,12 @@ void tr_keeper_heard(const struct tr_keeper *k, const struct tr_answer *a, int64
 {
     const char *name = tr_stop_word(a) + strlen("signal ");
 
-    if (k->world->rank == 0)
+    if (k->world->rank != 0)
+        return;
+    if (a->why == TR_STOP_LAUNCHER)
+        tr_print("> what started rank %d on %s is gone; noticed after iteration %" PRId64 "\n",
+                 a->rank, k->host[a->rank], iteration);
+    else
         tr_print("> rank %d on %s received %s; heard after iteration %" PRId64 "\n", a->rank,
                  k->host[a->rank], name, iteration);
 }
@@ -382,6 +395,32 @@ void tr_keeper_note(struct tr_keeper *k, const struct tr_stop *stop, int64_t ite
     write_state(k);
     took = tr_now() - began;
     k->write_at = began + fmax(WRITE_EVERY, took / WRITE_PART);
+}
+
+enum tr_status tr_keeper_may_save(struct tr_keeper *k)
+{
+    enum tr_status s = TR_OK;
+
+    if (!k->folder)
+        return TR_OK;
+    if (k->world->rank == 0)
+        s = tr_lock_check(&k->lock, k->folder);
+    s = tr_comm_agree(k->world, s);
+    if (s != TR_OK) {
+        k->owns = false;
+        running_folder = NULL;
+    }
+    return s;
+}
+
+void tr_keeper_loaded(struct tr_keeper *k, int64_t iteration)
+{
+    if (k->world->rank != 0 || k->from < 0 || iteration == k->from)
+        return;
+    tr_print("> this start goes on from iteration %" PRId64 " and not from %" PRId64
+             ", whose checkpoint cannot be used\n",
+             iteration, k->from);
+    k->state.iteration = iteration;
 }
 
 void tr_keeper_saved(struct tr_keeper *k, int64_t iteration, const struct tr_stop *stop)
@@ -413,7 +452,7 @@ void tr_keeper_close(struct tr_keeper *k)
 {
     running_folder = NULL;
     tr_on_last_words(NULL);
-    if (k->owns && k->world->rank == 0) {
+    if (k->owns && k->world->rank == 0 && tr_lock_check(&k->lock, k->folder) == TR_OK) {
         write_state(k);
         tr_ctl_remove(k->folder, TR_ASK_SAVE);
         tr_ctl_remove(k->folder, TR_ASK_DUMP);

@@ -19,7 +19,7 @@
  * --save (train/lock.h, train/state.h, train/ctl.h), and what Slurm knows of the job.  Without --save
  * there is no folder, and nothing of it happens but the header of the log.
  *
- * Collective over the world: open, over, begin.  The others are called by all ranks too, do their work
+ * Collective over the world: open, over, begin, may_save.  The others are called by all ranks too, do their work
  * on rank 0, and communicate nothing.  What cannot be written after the start is a warning, once: it
  * is a record, and training goes on.
  */
@@ -33,6 +33,7 @@ struct tr_keeper {
     char (*host)[TR_HOST_BYTES];/* [world->size], of each rank; owned */
     bool was_finished;          /* the last start finished the run */
     int64_t was_iters;          /* of how many iterations */
+    int64_t from;               /* iteration that the header of the log names; -1: the beginning */
     double look_at, write_at;   /* tr_now() from which it looks or writes again */
     unsigned deaf;              /* requests that cannot be taken away, and so are not heard again */
     bool warned;
@@ -62,13 +63,20 @@ unsigned tr_keeper_asked(struct tr_keeper *k, double now);
 void tr_keeper_acknowledge(struct tr_keeper *k, enum tr_ask ask, int64_t iteration);
 void tr_keeper_done(struct tr_keeper *k, enum tr_ask ask);
 
-/* Which rank heard which signal. */
+/* Which rank heard which signal, or lost what started it. */
 void tr_keeper_heard(const struct tr_keeper *k, const struct tr_answer *a, int64_t iteration);
 
 /* Write the state, with where the run stands and how long things took: at most once a second and for
    at most a fiftieth of the time, or `now_or_never`. */
 void tr_keeper_note(struct tr_keeper *k, const struct tr_stop *stop, int64_t iteration,
                     bool now_or_never);
+
+/* What was loaded; a line in the log if the newest checkpoint could not be used and it is an older one. */
+void tr_keeper_loaded(struct tr_keeper *k, int64_t iteration);
+
+/* Is the folder still this run's alone?  Collective; to be asked before each save.  TR_ERESOURCE if the
+   lock was removed or replaced: from then on nothing is written into the folder. */
+enum tr_status tr_keeper_may_save(struct tr_keeper *k) TR_MUST_CHECK;
 
 /* A checkpoint of that iteration is complete, which is a measured one. */
 void tr_keeper_saved(struct tr_keeper *k, int64_t iteration, const struct tr_stop *stop);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "util/file.h"
@@ -36,10 +37,11 @@ static void read_line(struct tr_progress *p, const char *line)
 static void read_history(struct tr_progress *p)
 {
     char *text, *line, *end;
+    struct stat st;
 
-    if (access(p->path, F_OK) != 0)
+    if (lstat(p->path, &st) != 0)
         return;
-    if (tr_file_text(p->path, LARGEST, &text) != TR_OK) {
+    if (tr_regular_text(p->path, LARGEST, &text) != TR_OK) {
         tr_log(TR_LOG_WARNING, "what earlier jobs did is not known: %s", tr_last_error());
         return;
     }
@@ -52,18 +54,19 @@ static void read_history(struct tr_progress *p)
 
 static void lose(const struct tr_progress *p)
 {
-    tr_output_lost("a line of %s cannot be written: %s", p->path, strerror(errno));
+    tr_output_lost("a line of %s cannot be written: %s", p->path, tr_open_why(errno));
 }
 
 static void append(const struct tr_progress *p, time_t now, const char *event)
 {
     const char *job = getenv("SLURM_JOB_ID");
     char when[TR_TIME_BYTES], line[LINE];
-    int fd = open(p->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666), n;
+    int fd, n;
 
     n = snprintf(line, sizeof line, "%s\tJob ID: %s\t# GPUs: %d\t%s\n", tr_time_local(now, when),
                  job ? job : "", p->ranks, event);
     TR_ASSERT(n > 0 && n < LINE);
+    fd = tr_open_regular(p->path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW);
     if (fd < 0 || tr_write_all(fd, line, (size_t)n) != 0)
         lose(p);
     if (fd >= 0 && close(fd) != 0)

@@ -121,7 +121,7 @@ enum tr_status tr_state_read(const char *folder, struct tr_state *s, bool *found
     memset(s, 0, sizeof *s);
     *found = access(path, F_OK) == 0;
     if (*found)
-        status = tr_file_text(path, LARGEST, &text);
+        status = tr_regular_text(path, LARGEST, &text);
     if (*found && status == TR_OK) {
         object = json_loads(text, 0, NULL);
         if (json_is_object(object))
@@ -134,6 +134,17 @@ enum tr_status tr_state_read(const char *folder, struct tr_state *s, bool *found
     free(text);
     free(path);
     return status;
+}
+
+void tr_state_printable(struct tr_state *s)
+{
+#define SHOW_TEXT(name) tr_printable(s->name)
+#define SHOW_WHOLE(name) (void)0
+#define SHOW_TIME(name) (void)0
+#define SHOW_REAL(name) (void)0
+#define FIELD(kind, name, size) SHOW_##kind(name);
+    TR_STATE_OF(FIELD)
+#undef FIELD
 }
 
 const char *tr_state_next(int exit_code)

@@ -63,6 +63,9 @@ enum tr_status tr_state_write(const char *folder, struct tr_state *s) TR_MUST_CH
    not in the table are passed over, and those that are missing are empty, null or 0. */
 enum tr_status tr_state_read(const char *folder, struct tr_state *s, bool *found) TR_MUST_CHECK;
 
+/* Make its texts fit for a terminal or a log: tr_printable() for each. */
+void tr_state_printable(struct tr_state *s);
+
 /* What a chain should do after an end in which the program exits with `exit_code`, not 0. */
 const char *tr_state_next(int exit_code);
 

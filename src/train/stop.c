@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "train/stop.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "config/option.h"
 #include "train/ctl.h"
@@ -24,25 +27,148 @@ static const double SAVE_RATE = 100e6; /* bytes a second, from each node */
 static const double ASK_EVERY = 0.25;
 enum { MOST_SHARE = 16 };
 
-/* Which one has come, as exit_signal of enums.def, plus 1.  A handler can leave word nowhere else. */
+/* Which one has come, as exit_signal of enums.def, plus 1; that the launcher is gone counts as one more.  A
+   handler can leave word nowhere else. */
 static volatile sig_atomic_t heard;
+enum { LAUNCHER_GONE = SIGNALS + 1 };
+
+/* As bits: those that came before it was known what to do about them, and those that wait for that. */
+static volatile sig_atomic_t early;
+static unsigned kept;
+
+/* What is said at once when one comes, made beforehand; empty where another rank says it. */
+enum { LINE = 192 };
+static char line[SIGNALS][LINE];
+
+static const char *signal_name(int signal)
+{
+    return tr_options_spelling(tr_config_options(), "exit_signal", signal);
+}
+
+static void handle(int which, void (*with)(int number))
+{
+    struct sigaction how = {.sa_handler = with, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+
+    sigemptyset(&how.sa_mask);
+    sigaction(signals[which], &how, NULL);
+}
+
+static int which_of(int number)
+{
+    int i = 0;
+
+    while (signals[i] != number)
+        i++;
+    return i;
+}
+
+/* As handlers may. */
+static void say(int which)
+{
+    const int error = errno;
+
+    (void)!write(STDERR_FILENO, line[which], strlen(line[which]));
+    errno = error;
+}
 
 static void hear(int number)
 {
-    for (int i = 0; i < SIGNALS; i++)
-        if (signals[i] == number)
-            heard = i + 1;
+    heard = which_of(number) + 1;
+    say(which_of(number));
 }
 
-void tr_stop_listen(const struct tr_config *c, const struct tr_shape *shape)
+static void keep(int number)
 {
-    struct sigaction how = {.sa_handler = hear, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+    early = (sig_atomic_t)((unsigned)early | 1U << which_of(number));
+}
+
+/* It is blocked until the handler returns, and then it does what it does to any program. */
+static void tell_and_end(int number)
+{
+    say(which_of(number));
+    raise(number);
+}
+
+/* One that is ignored, as nohup has it, stays so. */
+static bool is_default(int which)
+{
+    struct sigaction now;
+
+    return sigaction(signals[which], NULL, &now) == 0 && !(now.sa_flags & SA_SIGINFO) &&
+           now.sa_handler == SIG_DFL;
+}
+
+void tr_stop_keep(void)
+{
+    for (int i = 0; i < SIGNALS; i++) {
+        if (!is_default(i))
+            continue;
+        kept |= 1U << i;
+        handle(i, keep);
+    }
+}
+
+void tr_stop_let_go(void)
+{
+    const unsigned came = (unsigned)early;
+
+    for (int i = 0; i < SIGNALS; i++)
+        if (kept & 1U << i)
+            signal(signals[i], SIG_DFL);
+    kept = 0;
+    early = 0;
+    for (int i = 0; i < SIGNALS; i++)
+        if (came & 1U << i)
+            raise(signals[i]);
+}
+
+static void make_line(int which, bool heard_of, bool saves)
+{
+    const char *name = signal_name(which);
+
+    if (!heard_of)
+        snprintf(line[which], LINE,
+                 "trireme: %s ends the run at once, and what came after the last checkpoint is "
+                 "lost; with --exit-signal-handler it would save and leave\n",
+                 name);
+    else
+        snprintf(line[which], LINE,
+                 "trireme: %s: the run %s after the iteration under way; the next %s ends it at "
+                 "once\n",
+                 name, saves ? "saves and leaves" : "leaves, saving nothing for want of --save,",
+                 name);
+}
+
+/* The first of each, which may have come by now. */
+static void listen_for(int which)
+{
+    if ((unsigned)early & 1U << which) {
+        heard = which + 1;
+        say(which);
+    } else {
+        handle(which, hear);
+    }
+    early = (sig_atomic_t)((unsigned)early & ~(1U << which));
+    kept &= ~(1U << which);
+}
+
+void tr_stop_listen(const struct tr_config *c, const struct tr_shape *shape, bool tells)
+{
+    const unsigned wanted = c->exit_signal_handler ? shape->exit_signals : 0;
 
     heard = 0;
-    sigemptyset(&how.sa_mask);
-    for (int i = 0; c->exit_signal_handler && i < SIGNALS; i++)
-        if (shape->exit_signals & 1U << i)
-            sigaction(signals[i], &how, NULL);
+    for (int i = 0; i < SIGNALS; i++) {
+        line[i][0] = '\0';
+        if (tells)
+            make_line(i, wanted & 1U << i, c->save != NULL);
+        if (wanted & 1U << i)
+            listen_for(i);
+    }
+    tr_stop_let_go();
+    for (int i = 0; i < SIGNALS; i++)
+        if (tells && !(wanted & 1U << i) && (signals[i] == SIGINT || signals[i] == SIGTERM) &&
+            is_default(i))
+            handle(i, tell_and_end);
 }
 
 static double minutes(const struct tr_stop *s, double now)
@@ -126,10 +252,12 @@ enum { CLOCK_DURATION = 1, CLOCK_JOB_END = 2 };
 static void bring(const struct tr_stop *s, const struct tr_comm *world, int64_t iteration,
                   double now, unsigned asked, double fact[FACTS])
 {
-    int number = heard;
+    int number = s->signals ? heard : 0;
 
+    if (s->launched && tr_parent_gone(&s->parent))
+        number = LAUNCHER_GONE;
     /* Of several signals the last in enums.def, of several ranks the lowest. */
-    if (s->signals && number > 0)
+    if (number > 0)
         fact[HEARD] = (double)number * world->size + (world->size - 1 - world->rank);
     if (s->exit_minutes > 0.0 && minutes(s, now) > s->exit_minutes)
         fact[CLOCK] = CLOCK_DURATION;
@@ -148,12 +276,16 @@ static int64_t share(double longest)
     return n < 1.0 ? 1 : n > MOST_SHARE ? MOST_SHARE : (int64_t)n;
 }
 
-static enum tr_stop_reason reason_of(const struct tr_stop *s, int64_t iteration, const double *fact)
+/* In a world of `size` ranks. */
+static enum tr_stop_reason reason_of(const struct tr_stop *s, int64_t iteration, const double *fact,
+                                     int size)
 {
     if (iteration >= s->train_iters)
         return TR_STOP_DONE;
     if (fact[LOST] > 0.0)
         return TR_STOP_OUTPUT;
+    if (fact[HEARD] >= (double)LAUNCHER_GONE * size)
+        return TR_STOP_LAUNCHER;
     if (fact[HEARD] > 0.0)
         return TR_STOP_SIGNAL;
     if ((unsigned)fact[ASKED] & TR_ASK_STOP)
@@ -167,7 +299,8 @@ static enum tr_stop_reason reason_of(const struct tr_stop *s, int64_t iteration,
 
 bool tr_stop_asks(const struct tr_stop *s, int64_t iteration)
 {
-    return iteration >= s->ask_at && (s->exit_minutes > 0.0 || s->signals || s->asks);
+    return iteration >= s->ask_at &&
+           (s->exit_minutes > 0.0 || s->signals || s->asks || s->launched);
 }
 
 struct tr_answer tr_stop_after(struct tr_stop *s, struct tr_comm *world, int64_t iteration,
@@ -183,19 +316,14 @@ struct tr_answer tr_stop_after(struct tr_stop *s, struct tr_comm *world, int64_t
         world->via->allreduce(world, NULL, &t, TR_MAX);
         s->ask_at = iteration + share(fact[LONGEST]);
     }
-    a.why = reason_of(s, iteration, fact);
+    a.why = reason_of(s, iteration, fact, world->size);
     a.save = (unsigned)fact[ASKED] & TR_ASK_SAVE;
     a.dump = (unsigned)fact[ASKED] & TR_ASK_DUMP;
-    if (a.why == TR_STOP_SIGNAL) {
+    if (a.why == TR_STOP_SIGNAL)
         a.signal = (int)fact[HEARD] / world->size - 1;
+    if (a.why == TR_STOP_SIGNAL || a.why == TR_STOP_LAUNCHER)
         a.rank = world->size - 1 - (int)fact[HEARD] % world->size;
-    }
     return a;
-}
-
-static const char *signal_name(int signal)
-{
-    return tr_options_spelling(tr_config_options(), "exit_signal", signal);
 }
 
 const char *tr_stop_word(const struct tr_answer *a)
@@ -208,6 +336,8 @@ const char *tr_stop_word(const struct tr_answer *a)
         return text;
     case TR_STOP_OUTPUT:
         return "output";
+    case TR_STOP_LAUNCHER:
+        return "launcher";
     case TR_STOP_CTL:
         return "ctl";
     case TR_STOP_JOB_END:
@@ -236,6 +366,9 @@ int tr_stop_line(char *buf, size_t size, const struct tr_stop *s, const struct t
         break;
     case TR_STOP_OUTPUT:
         snprintf(event, sizeof event, "exiting program as its output cannot be written");
+        break;
+    case TR_STOP_LAUNCHER:
+        snprintf(event, sizeof event, "exiting program because its launcher is gone");
         break;
     case TR_STOP_CTL:
         snprintf(event, sizeof event, "exiting program as trireme ctl asked");

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "comm/comm.h"
+#include "comm/parent.h"
 #include "config/config.h"
 #include "config/shape.h"
 #include "train/report.h"
@@ -18,6 +19,7 @@
  *   DONE       the last of --train-iters: evaluate for the last time, save, return
  *   OUTPUT     on some rank output that was asked for cannot be written (util/log.h): save, and fail
  *   SIGNAL     one of --exit-signal came to some rank: the same as for
+ *   LAUNCHER   the mpiexec or srun that started some rank is gone: the same as for
  *   CTL        `trireme ctl SAVE stop`: the same as for
  *   JOB_END    the next iteration might not leave the time to save: the same as for
  *   DURATION   --exit-duration-in-mins is over: save unless this iteration was saved, leave
@@ -31,6 +33,7 @@ enum tr_stop_reason {
     TR_STOP_DONE,
     TR_STOP_OUTPUT,
     TR_STOP_SIGNAL,
+    TR_STOP_LAUNCHER,
     TR_STOP_CTL,
     TR_STOP_JOB_END,
     TR_STOP_DURATION,
@@ -48,6 +51,8 @@ struct tr_stop {
     int64_t exit_interval;      /* iterations; 0 for none */
     double exit_minutes;        /* 0 for none */
     unsigned signals;           /* exit_signal values of enums.def as bits; 0: none are heard */
+    bool launched;              /* some rank was started by a launcher, and so are they all */
+    struct tr_parent parent;    /* this rank's launcher */
     bool asks;                  /* rank 0 may be asked for something from outside */
     int64_t ask_at;             /* iteration after which the ranks ask one another again */
     double start;               /* tr_now() when the program began, for set-up counts */
@@ -64,16 +69,26 @@ struct tr_stop {
 /* The answer; the same on all ranks. */
 struct tr_answer {
     enum tr_stop_reason why;
-    int signal, rank;           /* for SIGNAL: which of enums.def, and the lowest rank that heard it */
+    int signal;                 /* for SIGNAL: which of enums.def */
+    int rank;                   /* for SIGNAL, LAUNCHER: the lowest that heard it, or lost its launcher */
     bool save, dump;            /* asked for by `trireme ctl`, and to be done in any case */
 };
 
-/* Listen for the signals of --exit-signal from now on, if --exit-signal-handler is given: the first of
-   each is kept in mind, and the next one of that kind does what it does to any program.  For the whole
-   process. */
-void tr_stop_listen(const struct tr_config *c, const struct tr_shape *shape);
+/*
+ * Signals, for the whole process.  What to do about them is known only when the options are, which takes MPI.
+ *
+ * keep     from now on those of exit_signal (enums.def) wait for what follows, once; the next one of that
+ *          kind does what it does to any program, and those that are ignored stay ignored
+ * let_go   they do what they do to any program; so do those that came meanwhile
+ * listen   with --exit-signal-handler for those of --exit-signal: the first of each, if it came already
+ *          too, is kept in mind, and the next one does what it does to any program.  The others are
+ *          let go.  A rank that `tells` (rank 0) says on stderr at once what comes of a signal.
+ */
+void tr_stop_keep(void);
+void tr_stop_let_go(void);
+void tr_stop_listen(const struct tr_config *c, const struct tr_shape *shape, bool tells);
 
-/* Without an end of the job. */
+/* Without an end of the job and without a launcher. */
 void tr_stop_init(struct tr_stop *s, const struct tr_config *c, const struct tr_shape *shape,
                   double start);
 
@@ -100,8 +115,8 @@ bool tr_stop_asks(const struct tr_stop *s, int64_t iteration);
  * The answer after iteration `iteration` (from 1) at `now` (tr_now()).  Collective over `world`:
  * the clocks differ, and the first rank whose time is over stops all; the answer is the same
  * everywhere.  `asked` are the bits of enum tr_ask that rank 0 was asked for; nothing on other
- * ranks.  It communicates only when there is a duration, a signal to listen for, or a folder in which
- * somebody may ask, and then once; and where iterations are short, about four times a second.
+ * ranks.  It communicates only when there is a duration, a signal to listen for, a launcher, or a folder
+ * in which somebody may ask, and then once; and where iterations are short, about four times a second.
  */
 struct tr_answer tr_stop_after(struct tr_stop *s, struct tr_comm *world, int64_t iteration,
                                double now, unsigned asked);
@@ -112,9 +127,10 @@ const char *tr_stop_word(const struct tr_answer *a);
 /*
  * What rank 0 prints last, as train/report.h prints: "[exiting program at iteration 200] datetime:
  * ... ", "[exiting program after 600.25 minutes] datetime: ... ", "[exiting program after receiving
- * SIGTERM.] datetime: ... ", "[exiting program 7.5 minutes before the job ends] datetime: ... ",
- * "[exiting program as trireme ctl asked] datetime: ... " or "[exiting program as its output cannot be
- * written] datetime: ... ".  Of DONE, tr_report_done() speaks.
+ * SIGTERM.] datetime: ... ", "[exiting program because its launcher is gone] datetime: ... ", "[exiting
+ * program 7.5 minutes before the job ends] datetime: ... ", "[exiting program as trireme ctl asked]
+ * datetime: ... " or "[exiting program as its output cannot be written] datetime: ... ".  Of DONE,
+ * tr_report_done() speaks.
  */
 int tr_stop_line(char *buf, size_t size, const struct tr_stop *s, const struct tr_answer *a,
                  int64_t iteration, double now, struct tr_moment datetime);

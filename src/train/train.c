@@ -90,6 +90,7 @@ static enum tr_status save(struct loop *l)
 
     if (!l->r->config->save || l->saved_at == l->r->iteration)
         return TR_OK;
+    TR_TRY(tr_keeper_may_save(l->keeper));
     TR_TRY(tr_links_compare(l->r->links));
     TR_TRY(tr_replicas_compare(l->r->replicas));
     TR_TRY(tr_run_save(l->r));
@@ -182,7 +183,7 @@ static enum tr_status leave(struct loop *l, const struct tr_answer *a)
     char text[TR_REPORT_BYTES];
     struct tr_run *r = l->r;
 
-    if (a->why == TR_STOP_SIGNAL)
+    if (a->why == TR_STOP_SIGNAL || a->why == TR_STOP_LAUNCHER)
         tr_keeper_heard(l->keeper, a, r->iteration);
     if (a->why == TR_STOP_CTL)
         tr_keeper_acknowledge(l->keeper, TR_ASK_STOP, r->iteration);
@@ -401,6 +402,10 @@ static enum tr_status train(const struct tr_config *config, const struct tr_shap
         return TR_OK;
     tr_keeper_begin(keeper, config, shape, stop);
     s = set_up(&run, config, keeper->world);
+    if (s == TR_OK && stop->launched && run.launch.nodes == 1)
+        tr_parent_outlive();
+    if (s == TR_OK && !config->finetune)
+        tr_keeper_loaded(keeper, run.iteration);
     if (s == TR_OK)
         s = run_loop(&run, keeper, stop);
     tr_run_close(&run);
@@ -418,8 +423,9 @@ enum tr_status tr_train(const struct tr_config *config, struct tr_comm *world)
     enum tr_status s;
 
     TR_TRY(tr_comm_agree(world, tr_shape_of(config, world->size, &shape)));
-    tr_stop_listen(config, &shape);
+    tr_stop_listen(config, &shape, world->rank == 0);
     tr_stop_init(&stop, config, &shape, start);
+    stop.launched = tr_comm_max(world, tr_parent_find(&stop.parent)) != 0;
     s = tr_keeper_open(&keeper, config, world);
     if (s == TR_OK)
         s = train(config, &shape, &keeper, &stop);

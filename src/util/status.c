@@ -82,8 +82,7 @@ void tr_die(enum tr_status s, const char *fmt, ...)
     gethostname(host, sizeof host - 1);
     tr_log(TR_LOG_ERROR, "%s (on %s)", sentence, host);
     fflush(stdout);
-    if (words_hook)
-        words_hook(statuses[s].exit_code, sentence);
+    tr_last_words(statuses[s].exit_code, sentence);
     if (die_hook)
         die_hook(statuses[s].exit_code, sentence);
     _exit(statuses[s].exit_code);
@@ -92,6 +91,12 @@ void tr_die(enum tr_status s, const char *fmt, ...)
 void tr_on_die(void (*hook)(int exit_code, const char *sentence))
 {
     die_hook = hook;
+}
+
+void tr_last_words(int exit_code, const char *sentence)
+{
+    if (words_hook)
+        words_hook(exit_code, sentence);
 }
 
 void tr_on_last_words(void (*hook)(int exit_code, const char *sentence))

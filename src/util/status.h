@@ -78,6 +78,9 @@ void tr_on_die(void (*hook)(int exit_code, const char *sentence));
    fail, but must not come back here. */
 void tr_on_last_words(void (*hook)(int exit_code, const char *sentence));
 
+/* Call it, from elsewhere than tr_die(): by who is about to end the process. */
+void tr_last_words(int exit_code, const char *sentence);
+
 /* The host that the failure points at, which the next sentence of tr_die() or tr_fail() names: a job may
    be started again without it.  Several are separated by commas.  The last word wins; "" (at the
    start, too) points at none.  At most 255 bytes are kept. */

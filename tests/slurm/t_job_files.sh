@@ -32,7 +32,7 @@ with() {
     env "$@"
 }
 
-plan 22
+plan 31
 for file in study-7.5b:16 study-30b:64 study-50b:128 study-76b:120 gpt2-345m:16 gpt2-1.5b:32 smoke:8 bench:8; do
     check "${file%:*} --dry-run" dry "${file%:*}.sbatch" "${file#*:}"
 done
@@ -50,3 +50,47 @@ fails "an option that is wrong is found before the job is" 64 "micro-batch-size"
 fails "a session" 0 "salloc --job-name=session --nodes=4" with MACHINE=v100-16g "$jobs/session" --dry-run 16
 fails "a session of how many?" 64 "say for how many GPUs" with MACHINE=v100-16g "$jobs/session"
 fails "no data" 64 "DATA_PATH is not set" with SLURM_JOB_ID=1 SLURM_JOB_NAME=x "$jobs/gpt2-345m.sbatch"
+
+# machine LINE: a table of the user with that line for the machine `mine`.
+machine() {
+    printf '%s\n' "$1" > "$work/machines"
+    with MACHINES="$work/machines" MACHINE=mine "$study" --dry-run
+}
+fails "a machine of one's own" 0 "--nodes=2 --ntasks-per-node=8 --cpus-per-task=3 --gres=gpu:8 --partition=x --qos=a&b" \
+    machine "mine 8 24 40 --bf16 --partition=x --qos=a&b"
+# What bash would do with a number that is none: run a command.
+evil="a[\$(touch\$IFS$work/done)]"
+fails "GPUs of a table that are no number" 64 "GPUs of mine is a whole number in $work/machines, not" \
+    machine "mine $evil 24 40 --bf16"
+fails "cores that are no number" 64 "cores of mine is a whole number" machine "mine 8 $evil 40 --bf16"
+fails "memory that is no number" 64 "memory of mine is a whole number" machine "mine 8 24 08 --bf16"
+fails "a precision that is none" 64 "precision of mine is --fp16 or --bf16" machine "mine 8 24 40 --bf17"
+fails "an option of strange characters" 64 "an sbatch option of mine in $work/machines holds other characters" \
+    machine 'mine 8 24 40 --bf16 --comment=`id`'
+nothing_ran() { [ ! -e "$work/done" ]; }
+check "no command of a table was run" nothing_ran
+fails "LINKS that are no number" 64 "LINKS is a whole number, not" with LINKS=x "$jobs/gpt2-1.5b.sbatch" --dry-run
+
+# A Slurm that has one job, whose file lies in a folder with a blank in its name.
+mkdir "$work/bin" "$work/two words"
+cp "$jobs/gpt2-1.5b.sbatch" "$work/two words/job.sbatch"
+cat > "$work/bin/scontrol" << END
+#!/bin/sh
+case "\$*" in
+"-o show job 7") echo "JobId=7 Command=$work/two words/job.sbatch --mock-data WorkDir=$work" ;;
+"show job 7") printf 'JobId=7\n   Command=%s --mock-data\n   WorkDir=%s\n' "$work/two words/job.sbatch" "$work" ;;
+esac
+END
+printf '#!/bin/sh\nfor word; do echo "$word"; done > "%s/submitted"\n' "$work" > "$work/bin/sbatch"
+printf '#!/bin/sh\n' > "$work/bin/srun"
+chmod +x "$work/bin/scontrol" "$work/bin/sbatch" "$work/bin/srun"
+links() {
+    with PATH="$work/bin:$PATH" SLURM_JOB_ID=7 SLURM_JOB_NAME=x LINKS=2 JOB_SUBMITTED_WITH="--nodes=8 --qos=a" \
+        "$work/two words/job.sbatch" --mock-data || return 1
+    cat "$work/submitted"
+    [ "$(sed -n '3,$p' "$work/submitted")" = "--nodes=8
+--qos=a
+$work/two words/job.sbatch
+--mock-data" ]
+}
+check "a chain goes on from a folder with a blank in its name" links

@@ -5,7 +5,7 @@
 # run at a time writes into a folder, and a killed one leaves nothing in the way of the next.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 27
+plan 32
 
 unset SLURM_JOB_ID SLURM_JOB_END_TIME
 run=$work/run
@@ -121,10 +121,22 @@ code=$?
 killed() {
     [ $code -ne 0 ] && is state running && is pid "$last_pid" && ctl status > "$work/status" || return 1
     cat "$work/status"
-    grep -q '^process:  *none: it ended without a word' "$work/status"
+    grep -q '^state:  *killed$' "$work/status" && grep -q '^process:  *none: it ended without a word$' "$work/status"
 }
 check "killed, its state stands and its lock does not" killed
-fails "a dead run does not answer" 69 "probably dead" ctl save --wait 1
+fails "a dead run cannot save" 69 "is not running (killed), so it cannot save" ctl save
+# Of another host: its locks may not reach this one.
+away() { sed -i.was 's/^  "host": ".*"/  "host": "elsewhere"/' "$run/state"; }
+check "as if on another host" away
+fails "a run that may be dead does not answer" 69 "probably dead" ctl save --wait 1
+harmless() {
+    sed 's/^  "reason": ""/  "reason": "a\\u001b[2Jb\\u009bc"/; s/^  "next": ".*"/  "next": "\\u0007"/' "$run/state.was" > "$run/state"
+    ctl status > "$work/status" || return 1
+    cat -v "$work/status"
+    mv "$run/state.was" "$run/state"
+    grep -q '^state:  *killed: a?\[2Jb??*c$' "$work/status" && ! LC_ALL=C grep -q "$(printf '[\001-\010\013-\037]')" "$work/status"
+}
+check "what a state holds does nothing to a terminal" harmless
 nothing_left() { [ -z "$(ls "$run/ctl")" ]; }
 check "and the request is taken back" nothing_left
 
@@ -142,3 +154,21 @@ held_before() {
     ctl stop && train held && ctl go && is state stopped && is exit_code 0
 }
 check "a stop between two jobs holds the next one" held_before
+
+# The lock is taken away: another run may have the folder now.
+if begin last; then ok "it runs once more"; else not_ok "it runs once more" "$(tail -n 20 "$work/last.log")"; fi
+rm "$run/lock"
+before=$(cat "$run/latest_checkpointed_iteration.txt")
+was_there=$(ls -d "$run"/iter_*)
+ctl save > "$work/save" 2>&1
+save_code=$?
+wait $launcher
+code=$?
+unlocked() {
+    cat "$work/save" "$work/last.log"
+    echo "codes $save_code $code"
+    [ $code -eq 69 ] && [ $save_code -eq 69 ] && is state running && [ ! -e "$run/lock" ] &&
+        grep -q "error: $run/lock was removed while this run held it, so nothing keeps another run out of $run" "$work/last.log" &&
+        [ "$(cat "$run/latest_checkpointed_iteration.txt")" = "$before" ] && [ "$(ls -d "$run"/iter_*)" = "$was_there" ]
+}
+check "without its lock it saves nothing more, and all ranks leave" unlocked

@@ -5,7 +5,7 @@
 # start ended, and a run that is finished ends at once.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 21
+plan 23
 
 unset SLURM_JOB_ID SLURM_JOB_END_TIME SLURM_RESTART_COUNT SLURM_ARRAY_JOB_ID SLURM_JOB_NODELIST
 mkdir "$work/bin"
@@ -135,6 +135,34 @@ hears() {
 for signal in TERM INT HUP USR1 USR2; do
     check "SIG$signal among several" hears $signal
 done
+# Its launcher is killed, which takes nobody along: the ranks save and leave.
+without_launcher() {
+    : > "$work/gone.log"
+    train gone 100000 > /dev/null &
+    shell=$!
+    iterates "$work/gone.log"
+    orphans=$(rank_pids $shell)
+    for pid in $orphans; do kill -KILL "$(sed 's/^.*) . //; s/ .*//' "/proc/$pid/stat")" 2> /dev/null; break; done
+    wait $shell
+    without_tries=0
+    for pid in $orphans; do
+        while [ -d "/proc/$pid" ] && [ $without_tries -lt 600 ]; do
+            sleep 0.1
+            without_tries=$((without_tries + 1))
+        done
+    done
+    cat "$work/gone/state"
+    [ -n "$orphans" ] && [ $without_tries -lt 600 ] && left gone && is gone state stopped && is gone reason launcher &&
+        is gone next go-on && is gone exit_code 0
+}
+check "a run whose mpiexec is killed saves and leaves" without_launcher
+from_there() {
+    at=$(member gone checkpoint)
+    train gone $((at + 2)) --override-opt-param-scheduler && is gone state finished &&
+        logged gone "^\[start 2 of this run\] datetime: .* | from: iteration $at in $work/gone\$" &&
+        logged gone "^> start 1 on [^ ]*, stopped at iteration $at: launcher\$"
+}
+check "and goes on from there" from_there
 fails "a signal that is none" 64 "'SIGKILL' is none of" small 1 --train-iters 4 --exit-signal USR1 SIGKILL
 
 finishes() { train full 20 && is full state finished && is full reason "done" && is full next "done"; }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -93,11 +94,32 @@ static void trouble(void **state)
     assert_int_not_equal(access("/proc/self/nowhere/progress.txt", F_OK), 0);
 }
 
+/* Lines go to a file of the run: not through a link into another, and not into a FIFO that nobody reads. */
+static void elsewhere(void **state)
+{
+    char *notes = tr_format("%s/notes", folder), *text;
+
+    (void)state;
+    assert_ok(tr_file_replace(notes, "of mine\n", 8));
+    assert_int_equal(symlink("notes", path), 0);
+    tr_log_level(TR_LOG_ERROR);
+    job("7", 2, 0, 20, 1000, 10);
+    assert_ok(tr_file_text(notes, 4096, &text));
+    assert_string_equal(text, "of mine\n");
+    unlink(path);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    job("7", 2, 0, 20, 1000, 10);
+    unlink(notes);
+    free(text);
+    free(notes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(jobs, start, end),
         cmocka_unit_test(trouble),
+        cmocka_unit_test_setup_teardown(elsewhere, start, end),
     };
 
     setenv("TZ", "UTC0", 1);

@@ -5,7 +5,7 @@
 # a run that heard nothing.  --iterations-to-skip passes over samples, --skip-train only evaluates.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 8
+plan 9
 
 check "a dataset is built" small_corpus
 
@@ -44,6 +44,23 @@ same() {
     sums "$work/run" | cmp - "$work/whole.sums" && [ -s "$work/whole.sums" ]
 }
 check "to the weights of the run that heard nothing" same
+
+# It comes before the options are known: the file of options is a pipe into which nobody has written yet.
+before_options() {
+    mkfifo "$work/options"
+    small 1 --train-iters 400 --save "$work/early" "@$work/options" > "$work/early.log" 2>&1 &
+    launcher=$!
+    exec 3> "$work/options"
+    kill -USR1 "$(rank_pids $launcher)"
+    echo "--exit-signal-handler --exit-signal SIGUSR1" >&3
+    exec 3>&-
+    wait $launcher || { cat "$work/early.log"; return 1; }
+    cat "$work/early.log"
+    grep -q '^trireme: SIGUSR1: the run saves and leaves after the iteration under way; the next SIGUSR1 ends it at once$' \
+        "$work/early.log" && grep -q '^\[exiting program after receiving SIGUSR1.\] datetime: ' "$work/early.log" &&
+        [ "$(cat "$work/early/latest_checkpointed_iteration.txt")" -lt 400 ]
+}
+check "a signal before the options are known" before_options
 
 # What stands in the log for iteration 3 of 4, which is passed over.
 passes() {

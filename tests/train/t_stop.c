@@ -3,7 +3,10 @@
 
 #include <math.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "comm/parent.h"
 #include "train/ctl.h"
 #include "train/report.h"
 #include "train/stop.h"
@@ -121,7 +124,7 @@ static void hear(const struct tr_config *c, const struct tr_shape *shape, struct
     for (int one = 0; one < world.size; one++) {
         struct sigaction now;
 
-        tr_stop_listen(c, shape);
+        tr_stop_listen(c, shape, false);
         assert_all(why(s, 1, 1000.0) == TR_STOP_NOT);
         if (world.rank == one || world.rank == one + 1)
             raise(number);
@@ -154,6 +157,144 @@ static void signals(void **state)
     hear(&c, &shape, &s, SIGHUP, TR_EXIT_SIGHUP);
     hear(&c, &shape, &s, SIGTERM, TR_EXIT_SIGTERM);
     tr_config_release(&c);
+}
+
+/* One that comes before the options are known is heard when they are. */
+static void early(void **state)
+{
+    struct tr_config c;
+    struct tr_shape shape = {.train_iters = 100, .exit_signals = 1U << TR_EXIT_SIGUSR1};
+    struct tr_stop s;
+    struct tr_answer a;
+
+    (void)state;
+    tr_config_init(&c);
+    c.exit_signal_handler = true;
+    tr_stop_init(&s, &c, &shape, 1000.0);
+    signal(SIGUSR1, SIG_DFL);
+    tr_stop_keep();
+    if (world.rank == 0)
+        raise(SIGUSR1);
+    tr_stop_listen(&c, &shape, false);
+    a = answer(&s, 1, 1000.0, 0);
+    assert_all(a.why == TR_STOP_SIGNAL && a.signal == TR_EXIT_SIGUSR1 && a.rank == 0);
+    tr_stop_listen(&c, &shape, false);
+    assert_all(why(&s, 1, 1000.0) == TR_STOP_NOT);
+    tr_config_release(&c);
+}
+
+/* A process that does `what` with its stderr in a pipe: how it ended, and what it said. */
+static int apart(void (*what)(void), char *said, size_t size)
+{
+    int end[2], status;
+    ssize_t n;
+    pid_t pid;
+
+    assert_all(pipe(end) == 0);
+    pid = fork();
+    if (pid == 0) {
+        const int all[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
+
+        for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+            signal(all[i], SIG_DFL);
+        dup2(end[1], STDERR_FILENO);
+        what();
+        _exit(0);
+    }
+    close(end[1]);
+    n = read(end[0], said, size - 1);
+    said[n > 0 ? n : 0] = '\0';
+    close(end[0]);
+    assert_all(waitpid(pid, &status, 0) == pid);
+    return status;
+}
+
+static void listens_to(int signals, bool handler)
+{
+    const struct tr_shape shape = {.train_iters = 100, .exit_signals = (unsigned)signals};
+    struct tr_config c;
+
+    tr_config_init(&c);
+    c.exit_signal_handler = handler;
+    tr_stop_listen(&c, &shape, true);
+}
+
+static void early_of_no_use(void)
+{
+    tr_stop_keep();
+    raise(SIGHUP);
+    listens_to(1 << TR_EXIT_SIGUSR1, true);
+}
+
+static void ends_at_once(void)
+{
+    listens_to(0, false);
+    raise(SIGTERM);
+}
+
+static void leaves_soon(void)
+{
+    listens_to(1 << TR_EXIT_SIGINT, true);
+    raise(SIGINT);
+}
+
+static void ignored(void)
+{
+    signal(SIGHUP, SIG_IGN);
+    tr_stop_keep();
+    raise(SIGHUP);
+    listens_to(0, false);
+    raise(SIGHUP);
+}
+
+/* What one does that nobody listens for, and what is said at once. */
+static void said(void **state)
+{
+    char text[512];
+    int status = apart(early_of_no_use, text, sizeof text);
+
+    (void)state;
+    assert_all(WIFSIGNALED(status) && WTERMSIG(status) == SIGHUP);
+    status = apart(ends_at_once, text, sizeof text);
+    assert_all(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    assert_all(strstr(text, "trireme: SIGTERM ends the run at once, and what came after") == text);
+    status = apart(leaves_soon, text, sizeof text);
+    assert_all(WIFEXITED(status));
+    assert_all(strstr(text,
+                      "trireme: SIGINT: the run leaves, saving nothing for want of --save, "
+                      "after the iteration under way; the next SIGINT ends it at once\n") == text);
+    status = apart(ignored, text, sizeof text);
+    assert_all(WIFEXITED(status) && text[0] == '\0');
+}
+
+/* mpiexec lives as long as this test; one of that number which began at another time is another one. */
+static void launcher(void **state)
+{
+    struct tr_stop s = rule(0, 0, false);
+    struct tr_answer a;
+
+    (void)state;
+    s.launched = true;
+    assert_all(tr_parent_find(&s.parent) && !tr_parent_gone(&s.parent));
+    assert_all(why(&s, 1, 1000.0) == TR_STOP_NOT);
+    s.parent.born += world.rank == world.size - 1;
+    a = answer(&s, 1, 1000.0, 0);
+    assert_all(a.why == TR_STOP_LAUNCHER && a.rank == world.size - 1);
+    assert_string_equal(tr_stop_word(&a), "launcher");
+    assert_all(why(&s, 100, 1000.0) == TR_STOP_DONE);
+}
+
+/* A shell that ends is no launcher. */
+static void alone(void **state)
+{
+    struct tr_parent parent;
+
+    (void)state;
+    unsetenv("OMPI_COMM_WORLD_SIZE");
+    unsetenv("MPI_LOCALNRANKS");
+    unsetenv("MPIEXEC_HOSTNAME");
+    unsetenv("SLURM_STEP_NUM_TASKS");
+    assert_all(!tr_parent_find(&parent) && !tr_parent_gone(&parent));
 }
 
 /* Rank 0 is asked, all do it. */
@@ -282,6 +423,8 @@ static void lines(void **state)
     assert_all(line_is(&s, (struct tr_answer){.why = TR_STOP_JOB_END}, 5000.0 - 450.0,
                        "7.5 minutes before the job ends"));
     assert_all(line_is(&s, (struct tr_answer){.why = TR_STOP_CTL}, 0.0, "as trireme ctl asked"));
+    assert_all(line_is(&s, (struct tr_answer){.why = TR_STOP_LAUNCHER}, 0.0,
+                       "because its launcher is gone"));
 }
 
 int main(void)
@@ -289,8 +432,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(iterations), cmocka_unit_test(duration), cmocka_unit_test(silence),
         cmocka_unit_test(signals),    cmocka_unit_test(asked),    cmocka_unit_test(need),
-        cmocka_unit_test(job_end),    cmocka_unit_test(lines),
-        cmocka_unit_test(seldom),     cmocka_unit_test(forgets),
+        cmocka_unit_test(job_end),    cmocka_unit_test(lines),    cmocka_unit_test(seldom),
+        cmocka_unit_test(forgets),    cmocka_unit_test(early),    cmocka_unit_test(said),
+        cmocka_unit_test(launcher),   cmocka_unit_test(alone),
     };
 
     setenv("TZ", "UTC0", 1);
