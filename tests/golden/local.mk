@@ -12,3 +12,5 @@ EXTRA_DIST += tests/golden/make_bpe.py tests/golden/bpe_vocab.json tests/golden/
 EXTRA_DIST += tests/golden/make_cyclic.py tests/golden/cyclic.txt
 
 EXTRA_DIST += tests/golden/make_masks.py tests/golden/masks.index tests/golden/masks.bin
+
+EXTRA_DIST += tests/golden/make_lr.py tests/golden/lr.txt
