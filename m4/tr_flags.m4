@@ -30,6 +30,8 @@ AC_ARG_ENABLE([native],
 AC_ARG_ENABLE([developer], [AS_HELP_STRING([--enable-developer], [warnings are errors])])
 AC_ARG_ENABLE([sanitizers],
   [AS_HELP_STRING([--enable-sanitizers], [check addresses and undefined behaviour at run time])])
+AC_ARG_ENABLE([libfuzzer],
+  [AS_HELP_STRING([--enable-libfuzzer], [build tests/fuzzing with the libFuzzer of clang])])
 
 AS_IF([test $tr_own_CFLAGS = yes], [
   CFLAGS="-g -O3"
@@ -47,6 +49,10 @@ AS_IF([test "x$enable_developer" = xyes], [
 AS_IF([test "x$enable_sanitizers" = xyes], [
   TR_CFLAGS="$TR_CFLAGS -fsanitize=address,undefined -fno-sanitize-recover=undefined"
   TR_CFLAGS="$TR_CFLAGS -fno-omit-frame-pointer -DTR_SANITIZERS"])
+AS_IF([test "x$enable_libfuzzer" = xyes], [
+  TR_TRY_CFLAG([-fsanitize=fuzzer-no-link], [TR_CFLAGS])
+  AS_IF([test $tr_takes = no], [AC_MSG_ERROR([--enable-libfuzzer needs CC=clang])])])
+AM_CONDITIONAL([LIBFUZZER], [test "x$enable_libfuzzer" = xyes])
 AC_SUBST([TR_CFLAGS])
 AC_SUBST([TR_NVCCFLAGS])
 ])

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#define PCRE2_CODE_UNIT_WIDTH 8
 #define XXH_INLINE_ALL
 #include "cmd/bpe.h"
 
@@ -10,21 +9,14 @@
 #include <string.h>
 
 #include <jansson.h>
-#include <pcre2.h>
 #include <xxhash.h>
 
 #define HASH_FUNCTION(key, bytes, value) ((value) = (unsigned)XXH3_64bits((key), (bytes)))
 #define uthash_fatal(text) tr_die(TR_ERESOURCE, "no memory left for the merges: %s", (text))
 #include <uthash.h>
 
+#include "cmd/pieces.h"
 #include "cmd/utf8.h"
-
-/* The property White_Space spelled out: PCRE2's \s adds U+180E, which lost the property in 2013. */
-#define SPACES                                                                 \
-    "\\x09-\\x0d\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}" \
-    "\\x{202f}\\x{205f}\\x{3000}"
-static const char pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" SPACES
-                              "\\p{L}\\p{N}]+|[" SPACES "]+(?![^" SPACES "])|[" SPACES "]+";
 
 /* One line of the merge file: these two symbols become `id`. */
 struct merge {
@@ -41,12 +33,12 @@ struct token {
 };
 
 struct tr_bpe {
-    pcre2_code *split;
     struct merge *merges; /* by line; also the storage of the table */
     struct merge *table;  /* by pair */
     struct token *tokens;
     int32_t vocab_size, eod;
     int32_t byte_ids[256];
+    struct tr_char_classes classes;
 };
 
 /* A symbol of the piece at work; neighbours are indices, -1 at the ends.  id is -1 once it has been
@@ -70,7 +62,6 @@ struct line {
 };
 
 struct tr_bpe_thread {
-    pcre2_match_data *match;
     struct line *cache;
     struct symbol *symbols;
     struct candidate *heap;
@@ -285,18 +276,6 @@ static enum tr_status read_merges(struct tr_bpe *b, json_t *vocab, const char *p
     return s;
 }
 
-static void compile_pattern(struct tr_bpe *b)
-{
-    PCRE2_SIZE where;
-    int error;
-
-    b->split = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP,
-                             &error, &where, NULL);
-    TR_ASSERT(b->split);
-    /* Without a just-in-time compiler for this machine the interpreter gives the same answer. */
-    (void)pcre2_jit_compile(b->split, PCRE2_JIT_COMPLETE);
-}
-
 static int candidate_before(const struct candidate *a, const struct candidate *b)
 {
     return a->rank != b->rank ? a->rank < b->rank : a->position < b->position;
@@ -423,18 +402,13 @@ static size_t encode_piece(const struct tr_bpe *b, struct tr_bpe_thread *t,
 static size_t encode_valid(const struct tr_bpe *b, struct tr_bpe_thread *t,
                            const unsigned char *text, size_t bytes, int32_t *ids)
 {
-    const PCRE2_SIZE *range = pcre2_get_ovector_pointer(t->match);
     size_t at = 0, count = 0;
 
     while (at < bytes) {
-        int found = pcre2_match(b->split, text, bytes, at, PCRE2_NO_UTF_CHECK, t->match, NULL);
+        size_t piece = tr_piece(&b->classes, text + at, bytes - at);
 
-        if (found == PCRE2_ERROR_NOMEMORY || found == PCRE2_ERROR_HEAPLIMIT)
-            tr_die(TR_ERESOURCE, "no memory left to cut a text of %zu bytes into words", bytes);
-        /* Every character belongs to one of the alternatives. */
-        TR_ASSERT(found > 0 && range[0] == at && range[1] > at);
-        count += encode_piece(b, t, text + at, range[1] - at, ids + count);
-        at = range[1];
+        count += encode_piece(b, t, text + at, piece, ids + count);
+        at += piece;
     }
     return count;
 }
@@ -489,11 +463,10 @@ int32_t tr_bpe_eod(const struct tr_bpe *b)
     return b->eod;
 }
 
-struct tr_bpe_thread *tr_bpe_thread_open(const struct tr_bpe *b)
+struct tr_bpe_thread *tr_bpe_thread_open(void)
 {
     struct tr_bpe_thread *t = need(calloc(1, sizeof *t));
 
-    t->match = need(pcre2_match_data_create_from_pattern(b->split, NULL));
     t->cache = need(calloc(CACHE_LINES, sizeof *t->cache));
     return t;
 }
@@ -502,7 +475,6 @@ void tr_bpe_thread_close(struct tr_bpe_thread *t)
 {
     if (!t)
         return;
-    pcre2_match_data_free(t->match);
     free(t->cache);
     free(t->symbols);
     free(t->heap);
@@ -524,7 +496,7 @@ enum tr_status tr_bpe_open(const char *vocab_file, const char *merge_file, struc
         tr_bpe_close(b);
         return s;
     }
-    compile_pattern(b);
+    tr_char_classes_fill(&b->classes);
     *out = b;
     return TR_OK;
 }
@@ -538,6 +510,5 @@ void tr_bpe_close(struct tr_bpe *b)
         free(b->tokens[i].data);
     free(b->tokens);
     free(b->merges);
-    pcre2_code_free(b->split);
     free(b);
 }

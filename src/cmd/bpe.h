@@ -13,7 +13,7 @@
  * A text is cut into pieces by GPT-2's regular expression; each piece starts as one symbol per byte,
  * and neighbouring symbols are joined in the order of the merge file, lowest line first and of
  * equals the leftmost, until no line applies.  White space is what Unicode's property White_Space
- * says, letters and numbers are the general categories L and N.
+ * says, letters and numbers are the general categories L and N (cmd/pieces.h has all of it).
  *
  * A piece is made of bytes, so no text is without tokens and decoding gives back every byte.  Bytes
  * that are not UTF-8 are outside the regular expression: each longest run of them is one piece.  The
@@ -47,7 +47,7 @@ int32_t tr_bpe_vocab_size(const struct tr_bpe *b);
 int32_t tr_bpe_eod(const struct tr_bpe *b);
 
 /* Never NULL; the job ends when memory does. */
-struct tr_bpe_thread *tr_bpe_thread_open(const struct tr_bpe *b);
+struct tr_bpe_thread *tr_bpe_thread_open(void);
 void tr_bpe_thread_close(struct tr_bpe_thread *t);
 
 /*

@@ -4,13 +4,12 @@
 #include <dlfcn.h>
 #include <hdf5.h>
 #include <mpi.h>
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
 #include <string.h>
 #include <xxhash.h>
 
 #include "cmd/cmd.h"
 #include "cmd/commit.h"
+#include "cmd/pieces.h"
 #include "comm/launch.h"
 #include "comm/node.h"
 
@@ -95,14 +94,10 @@ static void describe_jansson(struct tr_version *v)
     GIVE(v->built, "%s", JANSSON_VERSION);
 }
 
-static void describe_pcre2(struct tr_version *v)
+/* A table of this program, so it cannot differ from what is here. */
+static void describe_unicode(struct tr_version *v)
 {
-    char text[64] = "";
-
-    GIVE(v->built, "%d.%d", PCRE2_MAJOR, PCRE2_MINOR);
-    pcre2_config(PCRE2_CONFIG_VERSION, text);
-    text[strcspn(text, " ")] = 0;
-    GIVE(v->here, "%s", text);
+    GIVE(v->built, "%s", tr_unicode_version());
 }
 
 static void describe_xxhash(struct tr_version *v)
@@ -121,7 +116,7 @@ static const struct {
     {"compiler", describe_compiler, true}, {"vectors", describe_processor, false},
     {"MPI", describe_mpi, true},           {"PMIx", describe_pmix, false},
     {"HDF5", describe_hdf5, true},         {"jansson", describe_jansson, true},
-    {"PCRE2", describe_pcre2, true},       {"xxHash", describe_xxhash, true},
+    {"Unicode", describe_unicode, false},  {"xxHash", describe_xxhash, true},
 };
 enum { ROWS = sizeof rows / sizeof rows[0], MOST = ROWS + 8 };
 

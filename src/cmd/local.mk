@@ -22,6 +22,7 @@ libtrireme_a_SOURCES += \
 	src/cmd/bpe.c src/cmd/bpe.h \
 	src/cmd/corpus.c src/cmd/corpus.h \
 	src/cmd/encode.c src/cmd/encode.h \
+	src/cmd/pieces.c src/cmd/pieces.h src/cmd/unicode.def \
 	src/cmd/progress.c src/cmd/progress.h \
 	src/cmd/tokenizer.c src/cmd/tokenizer.h \
 	src/cmd/utf8.c src/cmd/utf8.h

@@ -77,7 +77,7 @@ struct tr_tokenizer_thread *tr_tokenizer_thread_open(const struct tr_tokenizer *
     struct tr_tokenizer_thread *thread = need(calloc(1, sizeof *thread));
 
     if (t->bpe)
-        thread->bpe = tr_bpe_thread_open(t->bpe);
+        thread->bpe = tr_bpe_thread_open();
     return thread;
 }
 

@@ -77,7 +77,7 @@ size_t tr_utf8_invalid(const unsigned char *text, size_t bytes)
     return at;
 }
 
-static bool is_space(uint32_t c)
+bool tr_utf8_is_space(uint32_t c)
 {
     return (c >= 0x09 && c <= 0x0d) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 ||
            (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f ||
@@ -88,7 +88,7 @@ bool tr_utf8_space_at(const unsigned char *text, size_t bytes)
 {
     uint32_t c;
 
-    return tr_utf8_decode(text, bytes, &c) > 0 && is_space(c);
+    return tr_utf8_decode(text, bytes, &c) > 0 && tr_utf8_is_space(c);
 }
 
 bool tr_utf8_space_before(const unsigned char *text, size_t bytes)

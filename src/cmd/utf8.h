@@ -22,7 +22,10 @@ size_t tr_utf8_encode(uint32_t c, char *out);
 size_t tr_utf8_valid(const unsigned char *text, size_t bytes);
 size_t tr_utf8_invalid(const unsigned char *text, size_t bytes);
 
-/* Whether a character with the property White_Space begins at `text`. */
+/* Whether c has Unicode's property White_Space: 25 characters, the same since version 6.3. */
+bool tr_utf8_is_space(uint32_t c);
+
+/* Whether such a character begins at `text`. */
 bool tr_utf8_space_at(const unsigned char *text, size_t bytes);
 
 /* Whether text[0 .. bytes) ends in the bytes of such a character. */

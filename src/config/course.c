@@ -207,7 +207,6 @@ static enum tr_status wsd(const struct tr_config *c, struct tr_shape *s)
     struct length l = {"lr-wsd-decay-iters", "lr-wsd-decay-samples", c->lr_wsd_decay_iters,
                        c->lr_wsd_decay_samples, TR_UNSET_INT};
     const char *name = by_samples(c) ? l.samples_name : l.iters_name;
-    double unit = by_samples(c) ? 1.0 : (double)s->global_batch;
 
     TR_TRY(check_unit(c, &l));
     s->wsd_samples = samples_of(c, s, &l);
@@ -223,11 +222,6 @@ static enum tr_status wsd(const struct tr_config *c, struct tr_shape *s)
     if (s->wsd_samples < 0.0)
         return TR_FAIL(TR_ECONFIG,
                        "--lr-decay-style WSD must know how long its last part is: give --%s", name);
-    if (s->wsd_samples > s->decay_samples - s->warmup_samples)
-        return TR_FAIL(TR_ECONFIG,
-                       "--%s %.0f is longer than what the warm-up leaves of the decay: give at "
-                       "most %.0f",
-                       name, s->wsd_samples / unit, (s->decay_samples - s->warmup_samples) / unit);
     s->wsd_style = c->lr_wsd_decay_style;
     return TR_OK;
 }

@@ -17,7 +17,8 @@
  *     exponential  2 / 2^r - 1        (WSD only)
  *     minus_sqrt   1 - sqrt(r)        (WSD only)
  * W warmup_samples, D decay_samples, A wsd_samples, max lr, min min_lr, init warmup_init of the
- * shape.  Source: Megatron-LM's learning_rates.py of 2021, optimizer_param_scheduler.py of 2025.
+ * shape.  A may be longer than D - W, and than D: the warm-up covers the first samples of the fall,
+ * and the rate drops at n = W to where the fall is by then.  Source: Megatron-LM's learning_rates.py of 2021, optimizer_param_scheduler.py of 2025.
  */
 double tr_lr_at(const struct tr_shape *s, double samples);
 

@@ -31,7 +31,7 @@ static int open_fixture(void **state)
 
     assert_non_null(f);
     assert_ok(tr_bpe_open(vocab, merges, &f->bpe));
-    f->thread = tr_bpe_thread_open(f->bpe);
+    f->thread = tr_bpe_thread_open();
     free(vocab);
     free(merges);
     *state = f;
@@ -382,7 +382,7 @@ static void merge_file_forms(void **state)
     (void)state;
     file_put(m, text, strlen(text));
     assert_ok(tr_bpe_open(vocab, m, &f.bpe));
-    f.thread = tr_bpe_thread_open(f.bpe);
+    f.thread = tr_bpe_thread_open();
     ids = encode(&f, "rower", 5, &count, &bad);
     assert_int_equal(count, 4);
     assert_memory_equal(tr_bpe_token(f.bpe, ids[3], &bytes), "er", 2);
@@ -393,7 +393,7 @@ static void merge_file_forms(void **state)
 
     file_put(m, "", 0);
     assert_ok(tr_bpe_open(vocab, m, &f.bpe));
-    f.thread = tr_bpe_thread_open(f.bpe);
+    f.thread = tr_bpe_thread_open();
     free(encode(&f, "rower", 5, &count, &bad));
     assert_int_equal(count, 5);
     tr_bpe_thread_close(f.thread);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "codec/pair.h"
+#include "util/half.h"
 
 /* ---- fixpoint and none ---- */
 
@@ -31,6 +32,69 @@ static void fixpoint(void **state)
             plain_get(how.fix, dim, plain, false, want);
             check_block(&how, y, want);
         }
+        close_pair(&p);
+    }
+}
+
+/* x and what came out of it, of a bucket whose largest element is `largest`: the bound of
+   docs/numerics.md, which the top code alone may need whole. */
+static double check_bound(int bits, double x, double y, double largest)
+{
+    const double s = (double)tr_f16_to_float(tr_f16_from_float((float)largest));
+    const double step = s / ldexp(1.0, bits - 1), error = fabs(y - x), tiny = 2e-6 + 1e-6 * s;
+
+    if (!(error <= step + fabs(largest - s) + tiny))
+        fail_msg("%d bits: %.9g became %.9g, %g steps off", bits, x, y, error / step);
+    if (x <= s - step / 2.0 && !(error <= step / 2.0 + fabs(largest - s) + tiny))
+        fail_msg("%d bits: %.9g became %.9g, more than half a step off", bits, x, y);
+    return error / step;
+}
+
+/* Columns of numbers of one size, and in the first one number that is the largest of
+   its column and a half. */
+static void draw_columns(int64_t rows, int64_t columns, float size, float *x, float *largest)
+{
+    for (int64_t j = 0; j < columns; j++) {
+        largest[j] = 0.0F;
+        for (int64_t i = 0; i < rows; i++) {
+            float *at = &x[i * columns + j];
+
+            *at = (float)(below(2000001) - 1000000) * 1e-6F * size;
+            if (j == 0 && i == 3)
+                *at = 2.0F * size;
+            largest[j] = fmaxf(largest[j], fabsf(*at));
+        }
+    }
+}
+
+/* No element is off by more than a step, s / h with h = 2^(bits - 1), and the largest one is off by a
+   whole one: there is no code for h, so it gets h - 1. */
+static void error_bound(void **state)
+{
+    enum { ROWS = 16, COLUMNS = 32 };
+    static const int64_t name[1] = {7};
+    float x[MAX_NUMBERS], y[MAX_NUMBERS], largest[COLUMNS];
+    unsigned char wire[MAX_WIRE];
+
+    (void)state;
+    for (int number = 0; number < 7 * 24; number++) {
+        const int bits = 2 + number % 7;
+        struct tr_codec_how how = {.samples = 1,
+                                   .tokens = ROWS,
+                                   .width = COLUMNS,
+                                   .dtype = TR_F32,
+                                   .fix = {.bits = bits, .over = 3, .scale = TR_SCALE_MAX}};
+        struct tr_codec_key key = {number, name, 1};
+        double top, worst = 0.0;
+        struct pair p;
+
+        open_pair(&p, "fixpoint", &how, backend(number), backend(number / 7));
+        draw_columns(ROWS, COLUMNS, ldexpf(1.0F, number % 20 - 8), x, largest);
+        send_block(&p, &key, x, wire, y);
+        for (int i = 0; i < ROWS * COLUMNS; i++)
+            worst = fmax(worst, check_bound(bits, x[i], y[i], largest[i % COLUMNS]));
+        top = (double)(x[3 * COLUMNS] - y[3 * COLUMNS]) * ldexp(1.0, bits - 1) / largest[0];
+        assert_true(fabs(top - 1.0) < 1e-5 && worst < 1.0 + ldexp(1.0, bits - 11));
         close_pair(&p);
     }
 }
@@ -121,8 +185,12 @@ static void names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),    cmocka_unit_test(published_sizes),   cmocka_unit_test(none),
-        cmocka_unit_test(fixpoint), cmocka_unit_test(fingerprints_tell),
+        cmocka_unit_test(names),
+        cmocka_unit_test(published_sizes),
+        cmocka_unit_test(none),
+        cmocka_unit_test(fixpoint),
+        cmocka_unit_test(fingerprints_tell),
+        cmocka_unit_test(error_bound),
     };
 
     return run_tap(tests);

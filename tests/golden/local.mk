@@ -7,8 +7,10 @@ GOLDEN_SOURCES = tests/golden/golden.c tests/golden/golden.h
 tests_golden_t_golden_SOURCES = tests/golden/t_golden.c $(GOLDEN_SOURCES)
 
 EXTRA_DIST += tests/golden/make_bpe.py tests/golden/bpe_vocab.json tests/golden/bpe_merges.txt \
-	tests/golden/bpe_cases.jsonl
+	tests/golden/bpe_cases.jsonl tests/golden/make_borders.py tests/golden/bpe_borders.txt
 
 EXTRA_DIST += tests/golden/make_cyclic.py tests/golden/cyclic.txt
 
 EXTRA_DIST += tests/golden/make_masks.py tests/golden/masks.index tests/golden/masks.bin
+
+EXTRA_DIST += tests/golden/make_lr.py tests/golden/lr.txt

@@ -3,8 +3,12 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "optim/lr.h"
+#include "util/file.h"
+#include "util/text.h"
 
 static struct tr_shape schedule(int style, double lr, double min_lr, double warmup, double decay)
 {
@@ -120,6 +124,58 @@ static void warmup_stable_decay(void **state)
     }
 }
 
+/* A line of tests/golden/lr.txt, which Megatron's OptimizerParamScheduler made. */
+static void check_line(const char *line)
+{
+    static const int styles[][2] = {{TR_LR_CONSTANT, 0},
+                                    {TR_LR_LINEAR, 0},
+                                    {TR_LR_COSINE, 0},
+                                    {TR_LR_INVERSE_ROOT, 0},
+                                    {TR_LR_WSD, TR_WSD_LINEAR},
+                                    {TR_LR_WSD, TR_WSD_COSINE},
+                                    {TR_LR_WSD, TR_WSD_EXPONENTIAL},
+                                    {TR_LR_WSD, TR_WSD_MINUS_ROOT}};
+    struct tr_shape s = {.wd_style = TR_WD_COSINE, .wd_start = 0.01, .wd_end = 0.1};
+    double v[10], lr;
+    char *end = NULL;
+
+    for (int i = 0; i < 10; i++, line = end)
+        v[i] = strtod(line, &end);
+    assert_true(*end == '\n');
+    s.decay_style = styles[(int)v[0]][0];
+    s.wsd_style = styles[(int)v[0]][1];
+    s.warmup_samples = v[1];
+    s.decay_samples = s.wd_samples = v[2];
+    s.wsd_samples = v[3];
+    s.warmup_init = v[4];
+    s.lr = v[5];
+    s.min_lr = v[6];
+    lr = tr_lr_at(&s, v[7]);
+    /* Near its end a rate is the small difference of two numbers of the size of the largest. */
+    if (!(fabs(lr - v[8]) <= 4.0 * 0x1p-53 * v[5]))
+        fail_msg("style %g of %g, %g, %g at %g: %.17g, not %.17g", v[0], v[1], v[2], v[3], v[7], lr,
+                 v[8]);
+    near(tr_wd_at(&s, v[7]), v[9]);
+}
+
+/* Also with a last part of WSD that is longer than what the warm-up leaves, or than the decay. */
+static void as_megatron(void **state)
+{
+    const char *srcdir = getenv("srcdir");
+    char *path = tr_format("%s/tests/golden/lr.txt", srcdir ? srcdir : "."), *text;
+    int lines = 0;
+
+    (void)state;
+    assert_ok(tr_file_text(path, 1 << 20, &text));
+    for (const char *line = text; *line; line = strchr(line, '\n') + 1) {
+        check_line(line);
+        lines++;
+    }
+    assert_int_equal(lines, 1260);
+    free(text);
+    free(path);
+}
+
 /* From 0 to 0.1 in 1000 samples. */
 static void weight_decay(void **state)
 {
@@ -191,7 +247,7 @@ int main(void)
         cmocka_unit_test(public_logs),  cmocka_unit_test(megatron_unit_test),
         cmocka_unit_test(inverse_root), cmocka_unit_test(warmup_stable_decay),
         cmocka_unit_test(weight_decay), cmocka_unit_test(corners),
-        cmocka_unit_test(falls),
+        cmocka_unit_test(falls),        cmocka_unit_test(as_megatron),
     };
 
     return run_tap(tests);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "check.h"
 
-#define PCRE2_CODE_UNIT_WIDTH 8
 #include <inttypes.h>
 #include <math.h>
-#include <pcre2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -508,102 +506,14 @@ static void set_up(void **state)
     assert_string_equal(buf, "Evaluating iter 3/10");
 }
 
-/* ---- what other people's scripts read out of these lines ---- */
-
-/* Search `subject` for `pattern` and compare its groups, separated by blanks, with `wanted`. */
-static void reads(const char *pattern, const char *subject, const char *wanted)
-{
-    char groups[256] = "";
-    int code, n;
-    size_t at, used = 0;
-    pcre2_code *re = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_MULTILINE,
-                                   &code, &at, NULL);
-    pcre2_match_data *match;
-
-    assert_non_null(re);
-    match = pcre2_match_data_create_from_pattern(re, NULL);
-    n = pcre2_match(re, (PCRE2_SPTR)subject, PCRE2_ZERO_TERMINATED, 0, 0, match, NULL);
-    if (n < 1)
-        fail_msg("/%s/ does not match: %s", pattern, subject);
-    for (int i = 1; i < n; i++) {
-        size_t *range = pcre2_get_ovector_pointer(match) + 2 * i;
-
-        used += (size_t)snprintf(groups + used, sizeof groups - used, "%s%.*s", i > 1 ? " " : "",
-                                 (int)(range[1] - range[0]), subject + range[0]);
-    }
-    pcre2_match_data_free(match);
-    pcre2_code_free(re);
-    if (strcmp(groups, wanted) != 0)
-        fail_msg("/%s/ reads \"%s\", not \"%s\"", pattern, groups, wanted);
-}
-
-/* BigScience's Perl one-liner, Megatron's nsys leaderboard, NVIDIA's llmb-run, Alpa, loss plotters,
-   AMD Primus, and readers that split the line at its bars. */
-static void parsers_of_iterations(void **state)
-{
-    struct tr_interval in = {0};
-    const char *line;
-
-    (void)state;
-    tr_interval_add(&in, 7.399415, false, 2.918, -1.0);
-    line = line_of(&in);
-    reads("elapsed time per iteration .ms.: ([\\d\\.]+)", line, "2000.0");
-    reads("iteration\\s+(\\d+)/\\s*\\d+.*elapsed time per iteration \\(ms\\):\\s*([\\d.]+)", line,
-          "20 2000.0");
-    reads("iteration\\s+(\\d+)\\s*/\\s*(\\d+)", line, "20 40");
-    reads("elapsed time per iteration \\(ms\\): +([\\d\\.]+)", line, "2000.0");
-    reads("iteration +(\\d+)/.*elapsed.*lm loss: ([\\d.E+\\-]+).*grad norm: ([\\d.]+)", line,
-          "20 7.399415E+00 2.918");
-    reads("elapsed time per iteration \\(ms\\):\\s+([0-9.]+)(?:\\s|$|\\|)", line, "2000.0");
-    reads(
-        "^ iteration +(\\d+)/ +(\\d+) \\| consumed samples: +(\\d+) \\| elapsed time per iteration"
-        " \\(ms\\): (\\S+) \\| learning rate: (\\S+) \\| global batch size: +(\\d+) \\|",
-        line, "20 40 80 2000.0 1.000E-02 4");
-    reads("number of skipped iterations: +(\\d+) \\| number of nan iterations: +(\\d+) \\|$", line,
-          "0 0");
-}
-
-/* A reader that waits for the end of training, and others of memory, parameters and validation. */
-static void parsers_of_other_lines(void **state)
-{
-    struct tr_memory_line m = {1536 * 1024, 1 << 20, 3 << 20, 3 << 20};
-
-    (void)state;
-    tr_report_done(buf, sizeof buf, (struct tr_moment){0, -1});
-    reads("\\[after training is done\\] datetime: (\\S+ \\S+)", buf, "1970-01-01 00:00:00");
-    tr_report_training(buf, sizeof buf, (struct tr_moment){0, -1});
-    reads("^\\[before the start of training step\\] datetime: (\\S+)", buf, "1970-01-01");
-    tr_report_memory(buf, sizeof buf, TR_FORMAT_MEGATRON, 3, 20, &m);
-    reads(
-        "^\\[Rank (\\d+)\\] \\(after (\\d+) iterations\\) memory \\(MB\\) \\| allocated: (\\S+) \\|"
-        " max allocated: (\\S+) \\| reserved: (\\S+) \\| max reserved: (\\S+)$",
-        buf, "3 20 1.5 1.0 3.0 3.0");
-    tr_report_parameters(buf, sizeof buf, 3, 2, 1132938240);
-    reads(" > number of parameters on \\(tensor, pipeline\\) model parallel rank \\((\\d+), "
-          "(\\d+)\\):"
-          " (\\d+)$",
-          buf, "3 2 1132938240");
-    tr_report_validation(buf, sizeof buf, "iteration 200", 7.487306);
-    reads("^ validation loss at iteration (\\d+) \\| lm loss value: ([\\d.E+\\-]+) \\|"
-          " lm loss PPL: ([\\d.E+\\-]+) \\|",
-          buf, "200 7.487306E+00 1.785236E+03");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(public_logs),
-        cmocka_unit_test(validation_block),
-        cmocka_unit_test(interval),
-        cmocka_unit_test(absent_fields),
-        cmocka_unit_test(other_formats),
-        cmocka_unit_test(optional_fields),
-        cmocka_unit_test(newer_lines),
-        cmocka_unit_test(skipped_iterations),
-        cmocka_unit_test(wide_numbers),
-        cmocka_unit_test(set_up),
-        cmocka_unit_test(parsers_of_iterations),
-        cmocka_unit_test(parsers_of_other_lines),
+        cmocka_unit_test(public_logs),   cmocka_unit_test(validation_block),
+        cmocka_unit_test(interval),      cmocka_unit_test(absent_fields),
+        cmocka_unit_test(other_formats), cmocka_unit_test(optional_fields),
+        cmocka_unit_test(newer_lines),   cmocka_unit_test(skipped_iterations),
+        cmocka_unit_test(wide_numbers),  cmocka_unit_test(set_up),
     };
 
     setenv("TZ", "UTC0", 1);

@@ -32,7 +32,6 @@ class Trireme(AutotoolsPackage, CudaPackage):
     depends_on("mpi")
     depends_on("hdf5+mpi")
     depends_on("jansson")
-    depends_on("pcre2")
     depends_on("xxhash")
     depends_on("uthash", type="build")
     depends_on("onednn@2", when="+onednn")
@@ -51,7 +50,6 @@ class Trireme(AutotoolsPackage, CudaPackage):
         for option, package in (
             ("hdf5", "hdf5"),
             ("jansson", "jansson"),
-            ("pcre2", "pcre2"),
             ("xxhash", "xxhash"),
             ("uthash", "uthash"),
         ):

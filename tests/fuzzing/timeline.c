@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A trace of `trireme train --trace`, and its picture. */
+#include "study/timeline.h"
+
+#include <unistd.h>
+
+#include "fuzzing/fuzz.h"
+
+enum { PICTURE = 1 << 26 }; /* bytes: a picture of a small trace is no larger */
+
+static void draw(const struct tr_timeline *t, int64_t iteration)
+{
+    FILE *f = fopen(fuzz_path("picture.svg"), "we");
+
+    MUST(f);
+    fuzz_any(tr_timeline_svg(t, iteration, f));
+    MUST(ftell(f) < PICTURE);
+    fclose(f);
+}
+
+static void run(const uint8_t *data, size_t size)
+{
+    struct tr_timeline *t = NULL;
+
+    fuzz_put("x.trace", data, size);
+    if (tr_timeline_read(fuzz_path("x.trace"), &t) == TR_OK) {
+        draw(t, -1);
+        draw(t, 8);
+    }
+    tr_timeline_release(t);
+}
+
+static const char *const words[] = {"\"ts\": ",
+                                    "\"dur\": ",
+                                    "\"tid\": ",
+                                    "\"pid\": ",
+                                    "\"ph\": \"X\"",
+                                    "\"first-iteration\": ",
+                                    "\"last-iteration\": ",
+                                    "\"ranks\": ",
+                                    "\"wait\": ",
+                                    "\"micro-batch\": ",
+                                    "{",
+                                    "}",
+                                    ",",
+                                    NULL};
+const struct fuzz_target fuzz_timeline = {.name = "timeline", .run = run, .words = words};
