@@ -117,7 +117,7 @@ show() {
     kernels=$(value "$work/$1.1" kernels)
     printf '%-8s %8.1f ms (%s), %s threads, %s rank, %s, loss %s at first%s, %s MHz\n' "$1" \
         "$(of "$1" seconds_median | median | awk '{ print 1e3 * $1 }')" \
-        "$(of "$1" seconds_median | awk '{ printf "%s%.1f", NR > 1 ? " " : "", 1e3 * $1 }')" \
+        "$(of "$1" seconds_median | awk '{ printf "%s%.1f", (NR > 1 ? " " : ""), 1e3 * $1 }')" \
         "$(value "$work/$1.1" threads)" "$(value "$work/$1.1" ranks)" "$(value "$work/$1.1" type)" \
         "$(value "$work/$1.1" first_loss)" "${kernels:+, $kernels}" "$(paste -s -d ' ' "$work/$1.mhz")"
 }

@@ -54,7 +54,7 @@ peers() { (cd "$work" && sh "$srcdir/benchmarks/peers.sh" --rounds 2 --repeats 1
 line "$work/python" '[ "$1" != -c ] || exit 0' 0 2 1.25
 check "a peer that is alike" peers --python "$work/python"
 check "its ratio" says '^ratio: trireme is 2.50 times as fast as Peer 1.0 (2.50 to 2.50)$'
-check "what it ran with" says '^pytorch .* 2 threads, 1 rank, fp32, loss 11 at first, K, 3000 3000 MHz$'
+check "what it ran with" says '^pytorch *1250\.0 ms (1250\.0 1250\.0), 2 threads, 1 rank, fp32, loss 11 at first, K, 3000 3000 MHz$'
 # shellcheck disable=SC2016
 line "$work/python" '[ "$1" != -c ] || exit 0' 0 1 1.25
 unlike() {
