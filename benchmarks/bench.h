@@ -33,6 +33,13 @@ json_t *bench_line(const char *bench, int argc, char **argv);
 void bench_add_times(json_t *line, const struct tr_bench_times *t);
 void bench_print(json_t *line);
 
+/* MHz of the cores under `threads` threads at once, the slowest of them, which add numbers one after the
+   other, an addition a cycle: what the clock is now.  Takes about 15 ms. */
+double bench_clock(int threads);
+
+/* What a side of a comparison ran with: "threads", "type", "kernels", "mhz" (now). */
+void bench_add_side(json_t *line, int threads, const char *type, const char *kernels);
+
 /* GFLOP/s in the three products of a linear layer. */
 struct bench_rates {
     double forward, dgrad, wgrad;

@@ -18,6 +18,17 @@ static const char *name(void)
 #endif
 }
 
+static int threads(int wanted)
+{
+#ifdef OPENBLAS_VERSION
+    openblas_set_num_threads(wanted);
+    return openblas_get_num_threads();
+#else
+    (void)wanted;
+    return 0;
+#endif
+}
+
 static void run(struct bench_product *p)
 {
     cblas_sgemm(CblasRowMajor, p->a_turned ? CblasTrans : CblasNoTrans,
@@ -26,4 +37,4 @@ static void run(struct bench_product *p)
                 0.0f, p->c, (int)p->n);
 }
 
-const struct bench_library bench_blas = {.name = name, .run = run};
+const struct bench_library bench_blas = {.name = name, .threads = threads, .run = run};

@@ -2,9 +2,6 @@
 #include "bench_library.h"
 
 #include <stdio.h>
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 #include <blis.h>
 
@@ -18,18 +15,10 @@ static const char *name(void)
     return text;
 }
 
-/* Its threads are one unless it is told. */
-static void open_product(struct bench_product *p)
+static int threads(int wanted)
 {
-    (void)p;
-#ifdef _OPENMP
-    bli_thread_set_num_threads(omp_get_max_threads());
-#endif
-}
-
-static void close_product(struct bench_product *p)
-{
-    (void)p;
+    bli_thread_set_num_threads(wanted);
+    return (int)bli_thread_get_num_threads();
 }
 
 static void run(struct bench_product *p)
@@ -41,5 +30,4 @@ static void run(struct bench_product *p)
               p->b_turned ? p->k : 1, &zero, p->c, p->n, 1);
 }
 
-const struct bench_library bench_blis = {
-    .name = name, .open = open_product, .run = run, .close = close_product};
+const struct bench_library bench_blis = {.name = name, .threads = threads, .run = run};

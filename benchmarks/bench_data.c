@@ -4,8 +4,8 @@
  *
  * Index maps are made for TOKENS tokens (10^9) in documents of MEAN tokens (1000) on average, cut
  * into samples of SEQ (2048), one epoch; the sizes are drawn, no text exists.  Then 2^24 tokens
- * are written and read back as a data set in a folder under $TMPDIR, from the page cache.  Each
- * line is a JSON object; seconds are the least and the middle of five repetitions.
+ * are written and read back as a data set in a folder under $TMPDIR, from the page cache.  All on one
+ * thread.  Each line is a JSON object; seconds are the least and the middle of five repetitions.
  */
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench/bench.h"
+#include "bench.h"
 #include "data/index.h"
 #include "data/numpy_rng.h"
 #include "data/samples.h"
@@ -23,36 +23,28 @@
 enum { REPEATS = 5, WRITTEN = 1 << 24 };
 
 static struct {
-    char host[64];
     int64_t tokens, mean, seq;
-} about = {"", 1000000000, 1000, 2048};
+    int argc;
+    char **argv;
+} about = {.tokens = 1000000000, .mean = 1000, .seq = 2048};
 
 /* `per` and `amount` make a rate of the least time: amount tokens, samples or bytes per second. */
 static void report(const char *what, double seconds[REPEATS], const char *per, double amount)
 {
     const struct tr_bench_times t = tr_bench_times_of(seconds, REPEATS);
+    json_t *line = bench_line("data", about.argc, about.argv);
+    char rate[64];
 
-    printf("{\"bench\": \"data\", \"what\": \"%s\", \"host\": \"%s\", \"tokens\": %lld, "
-           "\"mean_document\": %lld, \"seq\": %lld, \"seconds_min\": %.6f, "
-           "\"seconds_median\": %.6f, \"%s_per_second\": %.4g}\n",
-           what, about.host, (long long)about.tokens, (long long)about.mean, (long long)about.seq,
-           t.min, t.median, per, amount / t.min);
-    fflush(stdout);
-}
-
-static void must(enum tr_status s)
-{
-    if (s != TR_OK)
-        tr_die(s, "%s", tr_last_error());
-}
-
-static void *memory(int64_t bytes)
-{
-    void *p = malloc((size_t)bytes);
-
-    if (!p)
-        tr_die(TR_ERESOURCE, "no memory left for %lld bytes", (long long)bytes);
-    return p;
+    snprintf(rate, sizeof rate, "%s_per_second", per);
+    json_object_set_new(line, "what", json_string(what));
+    json_object_set_new(line, "threads", json_integer(1));
+    json_object_set_new(line, "mhz", json_real(round(bench_clock(1))));
+    json_object_set_new(line, "tokens", json_integer(about.tokens));
+    json_object_set_new(line, "mean_document", json_integer(about.mean));
+    json_object_set_new(line, "seq", json_integer(about.seq));
+    bench_add_times(line, &t);
+    json_object_set_new(line, rate, json_real(amount / t.min));
+    bench_print(line);
 }
 
 /* Lengths of documents as text has them, roughly: exponential, none empty. */
@@ -60,7 +52,7 @@ static int64_t draw_sizes(int32_t **out)
 {
     struct tr_rng r = tr_rng_key(1, TR_STREAM_INIT, 0, 0);
     int64_t most = about.tokens, sum = 0, n = 0;
-    int32_t *sizes = memory((most / about.mean * 2 + 1024) * (int64_t)sizeof *sizes);
+    int32_t *sizes = bench_memory(most / about.mean * 2 + 1024, sizeof *sizes);
 
     while (sum < about.tokens) {
         double u = ((double)tr_rng_u32(r, (uint64_t)n) + 0.5) / 4294967296.0;
@@ -87,7 +79,7 @@ static void bench_maps(void)
         struct tr_numpy_rng rng;
         double begin = tr_now();
 
-        must(tr_samples_plan(&spec, "the drawn sizes", &x));
+        bench_must(tr_samples_plan(&spec, "the drawn sizes", &x));
         plan[i] = tr_now() - begin;
         tr_numpy_seed(&rng, spec.seed);
         for (int m = 0; m < TR_MAPS; m++) {
@@ -96,7 +88,7 @@ static void bench_maps(void)
             map[m][i] = tr_now() - begin;
         }
         begin = tr_now();
-        must(tr_samples_verify(&x));
+        bench_must(tr_samples_verify(&x));
         verify[i] = tr_now() - begin;
         tr_samples_close(&x);
     }
@@ -109,22 +101,22 @@ static void bench_maps(void)
 
 static void write_set(const char *prefix)
 {
-    int32_t *tokens = memory(about.mean * (int64_t)sizeof *tokens);
+    int32_t *tokens = bench_memory(about.mean, sizeof *tokens);
     struct tr_index_writer *w;
 
     for (int64_t i = 0; i < about.mean; i++)
         tokens[i] = (int32_t)(i % 50257);
-    must(tr_index_writer_open(prefix, TR_INDEX_U16, &w));
+    bench_must(tr_index_writer_open(prefix, TR_INDEX_U16, &w));
     for (int64_t n = 0; n < WRITTEN; n += about.mean)
-        must(tr_index_writer_add(w, tokens, about.mean));
-    must(tr_index_writer_close(w));
+        bench_must(tr_index_writer_add(w, tokens, about.mean));
+    bench_must(tr_index_writer_close(w));
     free(tokens);
 }
 
 static void bench_files(const char *prefix)
 {
     double write[REPEATS], open[REPEATS], get[REPEATS];
-    int32_t *text = memory((about.seq + 1) * (int64_t)sizeof *text);
+    int32_t *text = bench_memory(about.seq + 1, sizeof *text);
     int64_t count = 0;
 
     for (int i = 0; i < REPEATS; i++) {
@@ -136,15 +128,15 @@ static void bench_files(const char *prefix)
         write_set(prefix);
         write[i] = tr_now() - begin;
         begin = tr_now();
-        must(tr_index_open(prefix, &index));
+        bench_must(tr_index_open(prefix, &index));
         open[i] = tr_now() - begin;
         spec.sizes = index.sizes;
         spec.last = index.sequences;
-        must(tr_samples_make(&spec, prefix, &x));
+        bench_must(tr_samples_make(&spec, prefix, &x));
         count = x.count;
         begin = tr_now();
         for (int64_t k = 0; k < count; k++)
-            must(tr_samples_get(&x, &index, k, 50257, text));
+            bench_must(tr_samples_get(&x, &index, k, 50257, text));
         get[i] = tr_now() - begin;
         tr_samples_close(&x);
         tr_index_close(&index);
@@ -168,7 +160,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: bench_data [TOKENS [MEAN [SEQ]]]\n");
         return 64;
     }
-    gethostname(about.host, sizeof about.host - 1);
+    about.argc = argc;
+    about.argv = argv;
     bench_maps();
     if (!mkdtemp(folder))
         tr_die(TR_EIO, "cannot make a folder %s", folder);

@@ -4,15 +4,48 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 #include <oneapi/dnnl/dnnl.h>
+
+/* The widest instructions that it takes here. */
+static const char *instructions(void)
+{
+    static const struct {
+        dnnl_cpu_isa_t isa;
+        const char *name;
+    } widest[] = {{dnnl_cpu_isa_avx512_core_amx, "avx512_amx"},
+                  {dnnl_cpu_isa_avx512_core_bf16, "avx512_bf16"},
+                  {dnnl_cpu_isa_avx512_core_vnni, "avx512_vnni"},
+                  {dnnl_cpu_isa_avx512_core, "avx512"},
+                  {dnnl_cpu_isa_avx2, "avx2"}};
+    const unsigned isa = (unsigned)dnnl_get_effective_cpu_isa();
+
+    for (size_t i = 0; i < sizeof widest / sizeof widest[0]; i++)
+        if ((isa & (unsigned)widest[i].isa) == (unsigned)widest[i].isa)
+            return widest[i].name;
+    return "generic";
+}
 
 static const char *name(void)
 {
     const dnnl_version_t *v = dnnl_version();
     static char text[64];
 
-    snprintf(text, sizeof text, "oneDNN %d.%d.%d", v->major, v->minor, v->patch);
+    snprintf(text, sizeof text, "oneDNN %d.%d.%d (%s)", v->major, v->minor, v->patch,
+             instructions());
     return text;
+}
+
+static int threads(int wanted)
+{
+#if defined _OPENMP && DNNL_CPU_THREADING_RUNTIME == DNNL_RUNTIME_OMP
+    omp_set_num_threads(wanted);
+    return omp_get_max_threads();
+#else
+    return wanted == 1 && DNNL_CPU_THREADING_RUNTIME == DNNL_RUNTIME_SEQ ? 1 : 0;
+#endif
 }
 
 static void must(dnnl_status_t s)
@@ -81,5 +114,9 @@ static void close_product(struct bench_product *p)
     free(made);
 }
 
-const struct bench_library bench_dnnl = {
-    .name = name, .bf16 = true, .open = open_product, .run = run, .close = close_product};
+const struct bench_library bench_dnnl = {.name = name,
+                                         .bf16 = true,
+                                         .threads = threads,
+                                         .open = open_product,
+                                         .run = run,
+                                         .close = close_product};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * bench_gemm [THREADS]: products in fp32 and bf16, by this program and by every library that configure
- * found and that takes the type.  THREADS is for this program alone: libraries have variables of their
- * own (OPENBLAS_NUM_THREADS, OMP_NUM_THREADS).
+ * found and that takes the type, all on THREADS threads, or on all cores.  A library that takes another
+ * number is left out, with a sentence.
  *
  * First squares, then the three products of each linear layer in one step of GPT-2 124M with 4 samples
  * of 64 tokens (H 768, F 3072, L 12, V 50304); the last line of each is all of them together, as often
@@ -14,6 +14,8 @@
 #include <stdlib.h>
 
 #include "bench_library.h"
+#include "bench_like.h"
+#include "util/text.h"
 
 static const struct {
     const char *name;
@@ -33,6 +35,7 @@ struct who {
     enum tr_dtype type;
     int threads, argc;
     char **argv;
+    char kernels[256]; /* of this program */
 };
 
 static json_t *begin(const struct who *w, const char *layer)
@@ -41,7 +44,8 @@ static json_t *begin(const struct who *w, const char *layer)
 
     json_object_set_new(line, "layer", json_string(layer));
     json_object_set_new(line, "by", json_string(w->library ? w->library->name() : "trireme"));
-    json_object_set_new(line, "type", json_string(tr_dtype_name(w->type)));
+    bench_add_side(line, w->threads, tr_dtype_name(w->type),
+                   w->library ? w->library->name() : w->kernels);
     return line;
 }
 
@@ -81,6 +85,29 @@ static void measure_all(const struct who *w)
     bench_print(line);
 }
 
+/* The threads that were asked for, or all, and what this program multiplies with. */
+static void open_ours(struct who *w, int threads)
+{
+    struct tr_queue q = bench_queue(threads);
+
+    w->threads = q.on->threads(q.device);
+    snprintf(w->kernels, sizeof w->kernels, "%s", q.on->describe(q.device));
+    q.on->close(q.device);
+}
+
+static void measure_library(struct who *w)
+{
+    const struct bench_side ours = {"this program", w->threads, 1, tr_dtype_name(w->type)};
+    const struct bench_side theirs = {w->library->name(), w->library->threads(w->threads), 1,
+                                      ours.type};
+    char why[512];
+
+    if (bench_alike(&ours, &theirs, why, sizeof why))
+        measure_all(w);
+    else
+        printf("%s\n", why);
+}
+
 int main(int argc, char **argv)
 {
     struct who w = {.argc = argc, .argv = argv};
@@ -89,7 +116,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: bench_gemm [THREADS]\n");
         return 64;
     }
-    w.threads = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 0;
+    open_ours(&w, argc > 1 ? (int)strtol(argv[1], NULL, 10) : 0);
+    printf("all on %d thread%s; ours: %s\n", w.threads, tr_plural(w.threads), w.kernels);
     /* A library may keep threads that look for work, so all of ours is measured before it. */
     w.type = TR_F32;
     measure_all(&w);
@@ -98,10 +126,10 @@ int main(int argc, char **argv)
     for (const struct bench_library *const *l = bench_libraries(); *l; l++) {
         w.library = *l;
         w.type = TR_F32;
-        measure_all(&w);
+        measure_library(&w);
         w.type = TR_BF16;
         if (w.library->bf16)
-            measure_all(&w);
+            measure_library(&w);
     }
     return 0;
 }

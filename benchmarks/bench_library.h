@@ -7,7 +7,7 @@
 
 /*
  * The yardstick: products of matrices by the libraries that configure found.  Each takes as many
- * threads as its environment says (OPENBLAS_NUM_THREADS, OMP_NUM_THREADS).
+ * threads as it is told, if it can be told.
  */
 
 /* c[m,n] = a[m,k] b[k,n].  With a_turned, a lies in memory as [k,m]; with b_turned, b as [n,k]. */
@@ -22,6 +22,7 @@ struct bench_product {
 struct bench_library {
     const char *(*name)(void);             /* with version or kernels; static storage */
     bool bf16;                             /* whether it takes TR_BF16, and not TR_F32 alone */
+    int (*threads)(int wanted);            /* takes as many, and says how many; 0: it cannot say */
     void (*open)(struct bench_product *p); /* may be NULL, and then close is, too */
     void (*run)(struct bench_product *p);
     void (*close)(struct bench_product *p);

@@ -269,6 +269,7 @@ int main(int argc, char **argv)
     struct step s = {.layer = 0};
     struct bench_rates cube;
     json_t *line;
+    int threads;
 
     for (int i = 1; i < argc && i <= 4; i++)
         number[i - 1] = strtod(argv[i], NULL);
@@ -280,11 +281,14 @@ int main(int argc, char **argv)
     s.b = (int64_t)number[0];
     s.t = (int64_t)number[1];
     open_step(&s, (int)number[2], number[3]);
+    threads = s.q.on->threads(s.q.device);
+    printf("fp32, %s, %.0f MHz\n", s.q.on->describe(s.q.device), bench_clock(threads));
     for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
         struct tr_bench_times t = measure(&jobs[i], &s);
         double work = 2e-9 * (double)s.n * H * H * jobs[i].macs;
 
         line = bench_line("ops", argc, argv);
+        bench_add_side(line, threads, "fp32", s.q.on->describe(s.q.device));
         json_object_set_new(line, "op", json_string(jobs[i].name));
         json_object_set_new(line, "times", json_integer(jobs[i].times));
         if (work > 0.0)
@@ -298,6 +302,7 @@ int main(int argc, char **argv)
     }
     cube = bench_linear((int)number[2], TR_F32, 1024, 1024, 1024, 0.5);
     line = bench_line("ops", argc, argv);
+    bench_add_side(line, threads, "fp32", s.q.on->describe(s.q.device));
     json_object_set_new(line, "op", json_string("all of a step"));
     json_object_set_new(line, "gflop", json_real(gflop));
     json_object_set_new(line, "seconds_products", json_real(product));

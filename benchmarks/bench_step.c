@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench_step [REPEATS] [--option value ...]: how long a training step takes, and what part of the
+ * bench_step [alone] [REPEATS] [--option value ...]: how long a training step takes, and what part of the
  * machine's matrix products that is.
  *
  * The model is GPT-2 with 124 million parameters, 4 samples of 64 tokens, fp32, no dropout; options
  * are those of `trireme train` and change any of it.  Before and after the steps every library that
- * configure found is measured, in fp32 and by all ranks at once, with large squares and with the very
- * products that the step consists of.
+ * configure found is measured, with the threads of the step, in its type and by all ranks at once, with
+ * large squares and with the very products that the step consists of.  A library that takes other
+ * threads or another type is no yardstick, and a sentence says so.  With `alone` none is measured.
  */
 #include <math.h>
 #include <stdio.h>
@@ -15,8 +16,10 @@
 
 #include "bench_device.h"
 #include "bench_library.h"
+#include "bench_like.h"
 #include "bench_run.h"
 #include "train/step.h"
+#include "util/text.h"
 #include "util/timer.h"
 
 static const char gpt2_124m[] =
@@ -29,8 +32,9 @@ enum { WARM_UP = 3, REPEATS = 20, MOST = 100000 };
 /* ---- the yardstick ---- */
 
 struct yardstick {
-    double square; /* GFLOP/s of all ranks together, the best of the squares */
+    double square; /* GFLOP/s of all ranks, the best of the squares; 0: no library is alike */
     double shapes; /* the same over all products of a step; 0 on a GPU */
+    double mhz;    /* of the slowest rank, before the libraries are measured */
 };
 
 /* What a data sheet promises for dense bf16 and fp16, in TFLOP/s. */
@@ -55,12 +59,25 @@ static double sum_over_ranks(struct tr_comm *world, double mine)
     return mine;
 }
 
-static double best_square(const struct bench_library *l)
+static double max_over_ranks(struct tr_comm *world, double mine)
+{
+    struct tr_tensor t = tr_f64_1(&mine, 1);
+
+    world->via->allreduce(world, NULL, &t, TR_MAX);
+    return mine;
+}
+
+static double min_over_ranks(struct tr_comm *world, double mine)
+{
+    return -max_over_ranks(world, -mine);
+}
+
+static double best_square(const struct bench_library *l, enum tr_dtype type)
 {
     double best = 0.0;
 
     for (int64_t n = 1024; n <= 3072; n += 1024) {
-        struct bench_rates r = bench_library_rates(l, TR_F32, n, n, n, 0.2);
+        struct bench_rates r = bench_library_rates(l, type, n, n, n, 0.2);
 
         best = fmax(best, fmax(r.forward, fmax(r.dgrad, r.wgrad)));
     }
@@ -69,27 +86,33 @@ static double best_square(const struct bench_library *l)
 
 /* Adds the operations of `times` linear layers of one micro-batch, and the seconds that the library
    takes for them. */
-static void add_layer(const struct bench_library *l, const struct tr_shape *s, int64_t outputs,
-                      int64_t inputs, int64_t times, double *gflop, double *seconds)
-{
-    int64_t rows = s->micro_batch * s->seq;
-    struct bench_rates r = bench_library_rates(l, TR_F32, rows, outputs, inputs, 0.1);
-    double one = 2e-9 * (double)rows * (double)outputs * (double)inputs * (double)times;
+struct shapes {
+    const struct bench_library *library;
+    enum tr_dtype type;
+    int64_t rows;
+    double gflop, seconds;
+};
 
-    *gflop += 3.0 * one;
-    *seconds += one / r.forward + one / r.dgrad + one / r.wgrad;
+static void add_layer(struct shapes *x, int64_t outputs, int64_t inputs, int64_t times)
+{
+    struct bench_rates r = bench_library_rates(x->library, x->type, x->rows, outputs, inputs, 0.1);
+    double one = 2e-9 * (double)x->rows * (double)outputs * (double)inputs * (double)times;
+
+    x->gflop += 3.0 * one;
+    x->seconds += one / r.forward + one / r.dgrad + one / r.wgrad;
 }
 
-static double step_shapes(const struct bench_library *l, const struct tr_shape *s)
+static double step_shapes(const struct bench_library *l, enum tr_dtype type,
+                          const struct tr_shape *s)
 {
-    double gflop = 0.0, seconds = 0.0;
+    struct shapes x = {.library = l, .type = type, .rows = s->micro_batch * s->seq};
 
-    add_layer(l, s, 3 * s->hidden / s->w, s->hidden, s->layers, &gflop, &seconds);
-    add_layer(l, s, s->hidden, s->hidden / s->w, s->layers, &gflop, &seconds);
-    add_layer(l, s, s->ffn / s->w, s->hidden, s->layers, &gflop, &seconds);
-    add_layer(l, s, s->hidden, s->ffn / s->w, s->layers, &gflop, &seconds);
-    add_layer(l, s, s->vocab_padded / s->w, s->hidden, 1, &gflop, &seconds);
-    return gflop / seconds;
+    add_layer(&x, 3 * s->hidden / s->w, s->hidden, s->layers);
+    add_layer(&x, s->hidden, s->hidden / s->w, s->layers);
+    add_layer(&x, s->ffn / s->w, s->hidden, s->layers);
+    add_layer(&x, s->hidden, s->ffn / s->w, s->layers);
+    add_layer(&x, s->vocab_padded / s->w, s->hidden, 1);
+    return x.gflop / x.seconds;
 }
 
 /* The device's own product of two squares, in the type of the model. */
@@ -118,8 +141,36 @@ static double device_square(struct tr_run *r)
     return best;
 }
 
-/* The best library in each of the two. */
-static struct yardstick measure(struct tr_comm *world, struct tr_run *run)
+/* What the step runs with; threads are those of the rank that has least. */
+static struct bench_side side_of(struct tr_run *run)
+{
+    int threads = run->queue.on->threads(run->device);
+
+    return (struct bench_side){.name = "the step",
+                               .threads = (int)min_over_ranks(run->world, threads),
+                               .ranks = run->world->size,
+                               .type = tr_dtype_name(run->model.type)};
+}
+
+/* Every rank measures the library at once, so there are as many of it. */
+static bool like_the_step(const struct bench_library *l, struct tr_run *run, bool say)
+{
+    const struct bench_side ours = side_of(run);
+    enum tr_dtype type = l->bf16 && run->model.type == TR_BF16 ? TR_BF16 : TR_F32;
+    struct bench_side theirs = {l->name(), l->threads(ours.threads), ours.ranks,
+                                tr_dtype_name(type)};
+    char why[512];
+
+    theirs.threads = (int)min_over_ranks(run->world, theirs.threads);
+    if (bench_alike(&ours, &theirs, why, sizeof why))
+        return true;
+    if (say && run->world->rank == 0)
+        printf("%s\n", why);
+    return false;
+}
+
+/* The best library in each of the two, of those that are like the step. */
+static struct yardstick measure(struct tr_comm *world, struct tr_run *run, bool first)
 {
     const struct tr_shape *s = &run->shape;
     struct yardstick y = {.square = 0.0};
@@ -128,11 +179,14 @@ static struct yardstick measure(struct tr_comm *world, struct tr_run *run)
         y.square = sum_over_ranks(world, device_square(run));
         return y;
     }
+    y.mhz = min_over_ranks(world, bench_clock(side_of(run).threads));
     for (const struct bench_library *const *l = bench_libraries(); *l; l++) {
+        if (!like_the_step(*l, run, first))
+            continue;
         world->via->barrier(world);
-        y.square = fmax(y.square, sum_over_ranks(world, best_square(*l)));
+        y.square = fmax(y.square, sum_over_ranks(world, best_square(*l, run->model.type)));
         world->via->barrier(world);
-        y.shapes = fmax(y.shapes, sum_over_ranks(world, step_shapes(*l, s)));
+        y.shapes = fmax(y.shapes, sum_over_ranks(world, step_shapes(*l, run->model.type, s)));
     }
     return y;
 }
@@ -156,14 +210,6 @@ static void step(void *ctx)
         b->first_loss = result.loss;
 }
 
-static double max_over_ranks(struct tr_comm *world, double mine)
-{
-    struct tr_tensor t = tr_f64_1(&mine, 1);
-
-    world->via->allreduce(world, NULL, &t, TR_MAX);
-    return mine;
-}
-
 static void describe(const struct tr_run *r)
 {
     const struct tr_shape *s = &r->shape;
@@ -180,6 +226,10 @@ static void describe(const struct tr_run *r)
            (long long)s->global_batch, (long long)s->seq, (long long)s->micro_batch);
     printf("ranks: %d (tensor %d, pipeline %d, data %d), each %s\n", s->world, s->w, s->p, s->d,
            r->queue.on->describe(r->device));
+    if (!r->queue.on->apart)
+        printf("threads: %d of each rank, ranks * threads: %d, cores for them: %d\n",
+               r->queue.on->threads(r->device), s->world * r->queue.on->threads(r->device),
+               r->launch.cores * r->launch.local_size / r->launch.sharers);
     printf("operations: 6 B s (l (4 h^2 + 2 h f) + h V) + 6 B s^2 l h = %.4g GFLOP\n",
            1e-9 * bench_run_flop(s));
 }
@@ -203,24 +253,33 @@ static void add_number(json_t *line, const char *key, double value)
     json_object_set_new(line, key, json_real(value));
 }
 
-static void report_yardstick(json_t *line, double rate, const struct yardstick *before,
-                             const struct yardstick *after)
+static void report_yardstick(json_t *line, const struct tr_run *r, double rate,
+                             const struct yardstick *before, const struct yardstick *after)
 {
     /* The larger one, so that a moment in which others had the machine does not flatter the ratio. */
     double square = fmax(before->square, after->square);
     double shapes = fmax(before->shapes, after->shapes);
 
-    if (!bench_libraries()[0])
+    if (square == 0.0) {
+        printf("ratio: none, no library here computes with what the step has\n");
         return;
-    printf("sgemm: %.1f GFLOP/s before, %.1f after, squares; %.1f and %.1f, the step's products "
-           "(%s)\n",
-           before->square, after->square, before->shapes, after->shapes, bench_library_names());
+    }
+    printf(
+        "products: %.1f GFLOP/s before, %.1f after, squares; %.1f and %.1f, the step's products; "
+        "%s, %d rank%s of %d thread%s (%s)\n",
+        before->square, after->square, before->shapes, after->shapes, tr_dtype_name(r->model.type),
+        r->shape.world, tr_plural(r->shape.world), r->queue.on->threads(r->device),
+        tr_plural(r->queue.on->threads(r->device)), bench_library_names());
+    printf("clock: %.0f MHz at the products before, %.0f after, %.0f at the steps\n", before->mhz,
+           after->mhz, json_real_value(json_object_get(line, "mhz")));
     printf("ratio: %.3f of the squares, %.3f of the step's products\n", rate / square,
            rate / shapes);
-    add_number(line, "sgemm_before", before->square);
-    add_number(line, "sgemm_after", after->square);
-    add_number(line, "sgemm_shapes_before", before->shapes);
-    add_number(line, "sgemm_shapes_after", after->shapes);
+    add_number(line, "products_before", before->square);
+    add_number(line, "products_after", after->square);
+    add_number(line, "products_shapes_before", before->shapes);
+    add_number(line, "products_shapes_after", after->shapes);
+    add_number(line, "products_mhz_before", before->mhz);
+    add_number(line, "products_mhz_after", after->mhz);
     add_number(line, "ratio", rate / square);
     add_number(line, "ratio_shapes", rate / shapes);
 }
@@ -244,36 +303,50 @@ static void report_utilization(json_t *line, const struct tr_run *r, double rate
         add_number(line, "mfu", rate / peak);
 }
 
-static void report(json_t *line, const struct tr_run *r, const struct tr_bench_times *t,
-                   const struct yardstick *before, const struct yardstick *after)
+/* Returns GFLOP/s. */
+static double report(json_t *line, const struct tr_run *r, const struct tr_bench_times *t)
 {
     const struct tr_shape *s = &r->shape;
     double gflop = 1e-9 * bench_run_flop(s), tokens = (double)(s->global_batch * s->seq);
 
     printf("tokens/s: %.1f\n", tokens / t->median);
     printf("model: %.1f GFLOP/s\n", gflop / t->median);
+    json_object_set_new(line, "samples", json_integer(s->global_batch));
+    json_object_set_new(line, "tokens", json_integer(s->seq));
+    add_number(line, "dropout", fmax(r->model.attention_dropout, r->model.hidden_dropout));
     add_number(line, "gflop", gflop);
     add_number(line, "tokens_per_second", tokens / t->median);
     add_number(line, "gflops", gflop / t->median);
-    if (r->queue.on->apart)
-        report_utilization(line, r, gflop / t->median, before, after);
-    else
-        report_yardstick(line, gflop / t->median, before, after);
+    return gflop / t->median;
 }
 
-static void bench(struct tr_comm *world, int repeats, const struct tr_config *c, json_t *line)
+/* Next to the products of libraries, or on a GPU to its own. */
+static void report_ratio(json_t *line, const struct tr_run *r, double rate,
+                         const struct yardstick *before, const struct yardstick *after)
+{
+    if (r->queue.on->apart)
+        report_utilization(line, r, rate, before, after);
+    else
+        report_yardstick(line, r, rate, before, after);
+}
+
+static void bench(struct tr_comm *world, int repeats, bool alone, const struct tr_config *c,
+                  json_t *line)
 {
     struct bench b = {.steps = 0};
-    struct yardstick before, after;
+    struct yardstick before = {0}, after = {0};
     struct tr_bench_times t;
     double first, last;
 
     bench_run_open(&b.run, c, world);
     if (world->rank == 0)
         describe(&b.run);
-    before = measure(world, &b.run);
+    if (!alone)
+        before = measure(world, &b.run, true);
     for (int i = 0; i < WARM_UP; i++)
         step(&b);
+    bench_add_side(line, b.run.queue.on->threads(b.run.device), tr_dtype_name(b.run.model.type),
+                   b.run.queue.on->describe(b.run.device));
     for (int i = 0; i < TR_TIMERS; i++)
         tr_timer_take((enum tr_timer)i);
     t = bench_repeat(world, 0, repeats, step, &b);
@@ -284,10 +357,16 @@ static void bench(struct tr_comm *world, int repeats, const struct tr_config *c,
                1e3 * t.median, t.count, WARM_UP, 1e3 * t.min, 1e3 * t.p95);
     bench_add_times(line, &t);
     report_timers(world, line, repeats);
-    after = measure(world, &b.run);
+    if (!alone)
+        after = measure(world, &b.run, false);
     if (world->rank == 0) {
-        report(line, &b.run, &t, &before, &after);
+        double rate = report(line, &b.run, &t);
+
+        if (!alone)
+            report_ratio(line, &b.run, rate, &before, &after);
         printf("loss: %.4f at first, %.4f after %d steps\n", first, last, b.steps);
+        add_number(line, "first_loss", first);
+        add_number(line, "loss", last);
     }
     bench_run_close(&b.run);
 }
@@ -295,20 +374,22 @@ static void bench(struct tr_comm *world, int repeats, const struct tr_config *c,
 int main(int argc, char **argv)
 {
     long repeats = REPEATS;
-    int words = 1;
+    bool alone = argc > 1 && strcmp(argv[1], "alone") == 0;
+    int words = alone ? 2 : 1;
     struct tr_comm world;
     struct tr_config c;
     json_t *line;
 
     bench_must(tr_comm_mpi_start(&world));
-    if (argc > 1 && argv[1][0] != '-' && argv[1][0] != '@')
+    if (argc > words && argv[words][0] != '-' && argv[words][0] != '@')
         repeats = strtol(argv[words++], NULL, 10);
     if (repeats < 1 || repeats > MOST)
-        tr_die(TR_ECONFIG, "bench_step repeats from 1 to %d times, not '%s'", MOST, argv[1]);
+        tr_die(TR_ECONFIG, "bench_step repeats from 1 to %d times, not '%s'", MOST,
+               argv[words - 1]);
     bench_run_options(&c, &world, gpt2_124m, argc - words, argv + words);
     line = bench_line("step", argc, argv);
     json_object_set_new(line, "ranks", json_integer(world.size));
-    bench(&world, (int)repeats, &c, line);
+    bench(&world, (int)repeats, alone, &c, line);
     if (world.rank == 0)
         bench_print(line);
     else

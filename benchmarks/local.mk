@@ -1,10 +1,11 @@
 # Programs that measure.  `make benchmarks` builds them; nothing runs them unasked, and no number here
 # decides whether a test passes.
-BENCHMARKS = benchmarks/bench_data benchmarks/bench_gemm benchmarks/bench_gpu benchmarks/bench_ops benchmarks/bench_overlap benchmarks/bench_pipe \
+BENCHMARKS = benchmarks/bench_clock benchmarks/bench_data benchmarks/bench_gemm benchmarks/bench_gpu benchmarks/bench_ops benchmarks/bench_overlap benchmarks/bench_pipe \
 	benchmarks/bench_step
 EXTRA_PROGRAMS = $(BENCHMARKS)
 CLEANFILES += $(BENCHMARKS)
-EXTRA_DIST += benchmarks/README.md benchmarks/build_data.sh benchmarks/startup.sh benchmarks/slow.sh benchmarks/peers/pytorch_gpt.py \
+EXTRA_DIST += benchmarks/README.md benchmarks/build_data.sh benchmarks/startup.sh benchmarks/slow.sh benchmarks/peers.sh benchmarks/peers/llmc_step.c \
+	benchmarks/peers/pytorch_gpt.py \
 	benchmarks/peers/pytorch_gpu.py \
 	benchmarks/peers/pytorch_step.py benchmarks/run
 
@@ -13,10 +14,9 @@ benchmarks: $(BENCHMARKS)
 
 # What they share: repetitions, statistics, JSON, and libraries as the yardstick.
 EXTRA_LIBRARIES = benchmarks/libbench.a
-CLEANFILES += benchmarks/libbench.a benchmarks/ours.txt benchmarks/pytorch.json \
-	benchmarks/results.jsonl
+CLEANFILES += benchmarks/libbench.a benchmarks/results.jsonl
 benchmarks_libbench_a_SOURCES = benchmarks/bench.c benchmarks/bench.h benchmarks/bench_library.c \
-	benchmarks/bench_library.h
+	benchmarks/bench_library.h benchmarks/bench_like.c benchmarks/bench_like.h
 benchmarks_libbench_a_CFLAGS = $(AM_CFLAGS) $(BLAS_CFLAGS) $(BLIS_CFLAGS) $(DNNL_CFLAGS)
 benchmarks_libbench_a_CPPFLAGS = $(AM_CPPFLAGS)
 if HAVE_BLAS
@@ -34,8 +34,11 @@ endif
 BENCH_LIBS = benchmarks/libbench.a $(TR_LIBS) $(BLAS_LIBS) $(BLIS_LIBS)
 benchmarks/libbench_a-bench.$(OBJEXT): src/cmd/commit.h
 
+benchmarks_bench_clock_SOURCES = benchmarks/bench_clock.c
+benchmarks_bench_clock_LDADD = $(BENCH_LIBS)
+
 benchmarks_bench_data_SOURCES = benchmarks/bench_data.c
-benchmarks_bench_data_LDADD = $(TR_LIBS)
+benchmarks_bench_data_LDADD = $(BENCH_LIBS)
 
 benchmarks_bench_step_SOURCES = benchmarks/bench_step.c benchmarks/bench_device.c \
 	benchmarks/bench_device.h benchmarks/bench_run.c benchmarks/bench_run.h

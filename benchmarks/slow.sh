@@ -41,7 +41,7 @@ run_failed() {
 
 # emit MEMBERS: a line of JSON; what every line has comes first.
 emit() {
-    printf '{"bench": "slow", "host": "%s", "date": "%s", "cores": %d, "load": %s, %s}\n' "$(uname -n)" \
+    printf '{"bench": "slow", "host": "%s", "date": "%s", "cores": %d, "ranks": 4, "threads": 1, "load": %s, %s}\n' "$(uname -n)" \
         "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$(getconf _NPROCESSORS_ONLN)" "$(cut -d ' ' -f 1 /proc/loadavg)" "$1"
 }
 

@@ -83,7 +83,7 @@ for part in launcher program MPI launch model checkpoint data own to-first-itera
                 if (NR != wanted) { print "startup.sh: " part " was measured " NR + 0 " times" >"/dev/stderr"; exit 70 }
                 middle = NR % 2 ? s[(NR + 1) / 2] : (s[NR / 2] + s[NR / 2 + 1]) / 2
                 printf "{\"bench\": \"startup\", \"host\": \"%s\", \"date\": \"%s\", \"cores\": %d, \"load\": %s, ", host, date, cores, busy
-                printf "\"ranks\": %d, \"nodes\": %d, \"repeats\": %d, \"part\": \"%s\", ", ranks, nodes, NR, part
+                printf "\"ranks\": %d, \"threads\": 1, \"nodes\": %d, \"repeats\": %d, \"part\": \"%s\", ", ranks, nodes, NR, part
                 printf "\"seconds_min\": %.3f, \"seconds_median\": %.3f, \"seconds_max\": %.3f}\n", s[1], middle, s[NR]
             }'
 done

@@ -18,7 +18,7 @@ try:
     from pytorch_gpt import VOCABULARY, Model, flop_of, step
 except ImportError:
     sys.exit("pytorch_step.py needs PyTorch: `python3 -m venv V && V/bin/pip install torch numpy`, "
-             "then PYTHON=V/bin/python3 benchmarks/run pytorch")
+             "then benchmarks/run peers --python V/bin/python3")
 
 LAYERS, WIDTH, HEADS, POSITIONS = 12, 768, 12, 1024
 
@@ -44,7 +44,9 @@ def main(repeats=10, samples=4, tokens=64, threads=0, kind="fp32", dropout=0.0):
     flop = flop_of(LAYERS, WIDTH, samples, tokens)
     median = 0.5 * (seconds[(repeats - 1) // 2] + seconds[repeats // 2])
     print(json.dumps({"bench": "pytorch_step", "by": "PyTorch " + torch.__version__, "type": kind,
-                      "samples": samples, "tokens": tokens, "threads": torch.get_num_threads(),
+                      "kernels": torch.backends.cpu.get_cpu_capability(), "dropout": float(dropout),
+                      "samples": samples, "tokens": tokens, "ranks": 1,
+                      "threads": torch.get_num_threads(),
                       "repeats": repeats, "seconds_min": round(seconds[0], 5),
                       "seconds_median": round(median, 5), "gflops": round(1e-9 * flop / median, 2),
                       "first_loss": round(losses[0], 4), "loss": round(losses[-1], 4)}))
