@@ -12,6 +12,7 @@
 #include "ckpt/ckpt.h"
 #include "ckpt/sparse.h"
 #include "util/file.h"
+#include "util/writeback.h"
 
 /* Bytes on their way between a device and the file. */
 enum { BOUNCE = 4 << 20 };
@@ -90,6 +91,7 @@ static int move_part(const struct work *w, int i, int64_t at, bool writes, uint6
 {
     const struct tr_tensor *t = &w->r->part[i].at;
     struct tr_queue *q = w->r->q;
+    struct tr_writeback to = {.fd = w->fd};
     int64_t bytes = tr_tensor_bytes(t);
     XXH3_state_t *state = XXH3_createState();
 
@@ -102,7 +104,7 @@ static int move_part(const struct work *w, int i, int64_t at, bool writes, uint6
         piece = bytes_of(t, done, n);
         if (writes)
             q->on->download(q, w->bounce, &piece);
-        if ((writes ? tr_write_at(w->fd, w->bounce, n, at + done)
+        if ((writes ? tr_writeback_put(&to, w->bounce, n, at + done)
                     : tr_read_at(w->fd, w->bounce, n, at + done)) != 0) {
             XXH3_freeState(state);
             return -1;
