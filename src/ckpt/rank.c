@@ -186,13 +186,24 @@ static enum tr_status wrong_sum(const char *path, const char *part)
                    path, part);
 }
 
+/* Texts end, and no sum of a place and a length overflows. */
+static bool is_sound(const struct page *p)
+{
+    bool sound = p->about[sizeof p->about - 1] == '\0' && p->kind[sizeof p->kind - 1] == '\0' &&
+                 p->parts >= 0 && p->parts <= TR_CKPT_PARTS;
+
+    for (int i = 0; sound && i < p->parts; i++)
+        sound = p->part[i].name[sizeof p->part[i].name - 1] == '\0' &&
+                p->part[i].at >= TR_CKPT_PAGE && p->part[i].at >> 60 == 0 &&
+                p->part[i].bytes >= 0 && p->part[i].bytes >> 60 == 0;
+    return sound;
+}
+
 static enum tr_status read_page(const char *path, int fd, struct page *p)
 {
     if (tr_read_at(fd, p, sizeof *p, 0) != 0)
         return cannot_read(path);
-    if (memcmp(p->magic, magic, sizeof magic) != 0 || p->sum != seal_of(p) ||
-        p->about[sizeof p->about - 1] != '\0' || p->kind[sizeof p->kind - 1] != '\0' ||
-        p->parts < 0 || p->parts > TR_CKPT_PARTS)
+    if (memcmp(p->magic, magic, sizeof magic) != 0 || p->sum != seal_of(p) || !is_sound(p))
         return TR_FAIL(
             TR_EDATA,
             "%s is damaged: its first page does not have its checksum; restore it, or load "
