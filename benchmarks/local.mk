@@ -4,8 +4,8 @@ BENCHMARKS = benchmarks/bench_clock benchmarks/bench_data benchmarks/bench_gemm 
 	benchmarks/bench_step
 EXTRA_PROGRAMS = $(BENCHMARKS)
 CLEANFILES += $(BENCHMARKS)
-EXTRA_DIST += benchmarks/README.md benchmarks/build_data.sh benchmarks/startup.sh benchmarks/slow.sh benchmarks/peers.sh benchmarks/peers/llmc_step.c \
-	benchmarks/peers/pytorch_gpt.py \
+EXTRA_DIST += benchmarks/README.md benchmarks/build_data.sh benchmarks/startup.sh benchmarks/slow.sh \
+	benchmarks/checkpoint.sh benchmarks/peers.sh benchmarks/peers/llmc_step.c benchmarks/peers/pytorch_gpt.py \
 	benchmarks/peers/pytorch_gpu.py \
 	benchmarks/peers/pytorch_step.py benchmarks/run
 

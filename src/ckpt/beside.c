@@ -138,7 +138,8 @@ static int64_t without_replica(const struct tr_ckpt_files *x, int64_t world)
 {
     int64_t lacking = -1, have = 0;
 
-    for (int64_t rank = 0; rank < world; rank++) {
+    /* Of as many ranks as there are files, one more has none. */
+    for (int64_t rank = 0; rank < world && rank <= x->count; rank++) {
         char *name = tr_format(TR_CKPT_BESIDE "%05lld.replica", (long long)rank);
 
         if (is_there(x, name))

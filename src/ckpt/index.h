@@ -48,7 +48,7 @@ struct tr_ckpt_about {
 #define MODEL(attribute, field) int64_t field;
     TR_CKPT_MODEL_OF(MODEL)
 #undef MODEL
-#define LAYOUT(attribute, field) int64_t field;
+#define LAYOUT(attribute, field) int64_t field; /* 0: the file does not say */
     TR_CKPT_LAYOUT_OF(LAYOUT)
 #undef LAYOUT
 };
@@ -66,7 +66,8 @@ struct tr_ckpt_entry {
 struct tr_ckpt_index {
     struct tr_ckpt_about about;
     int minor;
-    char *program, *config;     /* owned; which program wrote the file, and its options as JSON */
+    char *program, *config;     /* owned; which program wrote the file, and its options as JSON; NULL
+                                   where the file does not say */
     bool optimizer;             /* exp_avg or exp_avg_sq are there */
     int count;
     struct tr_ckpt_entry *list; /* owned; in the order of the file */

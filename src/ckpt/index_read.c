@@ -11,6 +11,12 @@
 
 #include "ckpt/seal.h"
 
+/* Numbers of a file at most: the ranks of three dimensions are counted in 63 bits, and so are the tokens
+   of all samples.  No link to a tensor takes less than 64 bytes of the index. */
+#define LAYOUT_MOST (1 << 20)
+#define STATE_MOST ((int64_t)1 << 40)
+#define TENSORS_MOST (TR_CKPT_INDEX_MOST / 64)
+
 /* Why HDF5 failed first. */
 static char reason[256];
 
@@ -74,21 +80,29 @@ static enum tr_status get_real(hid_t on, const char *name, double *value)
     return get(on, name, H5T_FLOAT, H5T_NATIVE_DOUBLE, value);
 }
 
+/* What another program may leave out. */
+static bool has(hid_t on, const char *name)
+{
+    return H5Aexists(on, name) > 0;
+}
+
 /* Fixed-length strings only, which is what tr_ckpt_index_write() writes. */
 static enum tr_status get_text(hid_t on, const char *name, char **text)
 {
     hid_t attr = H5Aopen(on, name, H5P_DEFAULT), type = attr >= 0 ? H5Aget_type(attr) : -1;
     enum tr_status s = TR_EDATA;
     size_t size = type >= 0 ? H5Tget_size(type) : 0;
+    hsize_t stored = attr >= 0 ? H5Aget_storage_size(attr) : 0;
 
     *text = NULL;
-    if (type >= 0 && H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0) {
+    if (type >= 0 && H5Tget_class(type) == H5T_STRING && H5Tis_variable_str(type) == 0 &&
+        size <= TR_CKPT_INDEX_MOST && stored == size) {
         *text = calloc(1, size + 1);
         if (!*text)
             tr_die(TR_ERESOURCE, "no memory left for an attribute of %zu bytes", size);
         s = get(on, name, H5T_STRING, type, *text);
     } else {
-        s = TR_FAIL(TR_EDATA, "it has no text attribute \"%s\"", name);
+        s = TR_FAIL(TR_EDATA, "its attribute \"%s\" is not a text of fixed length", name);
     }
     if (type >= 0)
         H5Tclose(type);
@@ -97,14 +111,35 @@ static enum tr_status get_text(hid_t on, const char *name, char **text)
     return s;
 }
 
+/* Numbers that something is counted with: `most` keeps products of a few of them in 63 bits. */
+static enum tr_status get_count(hid_t root, const char *name, int64_t least, int64_t most,
+                                int64_t *value)
+{
+    TR_TRY(get_int(root, name, value));
+    if (*value < least || *value > most)
+        return TR_FAIL(TR_EDATA, "its attribute \"%s\" is %lld, and must be %lld to %lld", name,
+                       (long long)*value, (long long)least, (long long)most);
+    return TR_OK;
+}
+
+static enum tr_status get_layout(hid_t root, struct tr_ckpt_about *a)
+{
+#define LAYOUT(attribute, field) \
+    if (has(root, attribute))    \
+        TR_TRY(get_count(root, attribute, 1, LAYOUT_MOST, &a->field));
+    TR_CKPT_LAYOUT_OF(LAYOUT)
+#undef LAYOUT
+    return TR_OK;
+}
+
 static enum tr_status get_about(hid_t root, struct tr_ckpt_about *a)
 {
     int64_t whole;
     double real;
 
     /* Fields have several types; each passes through the type of the file. */
-#define INT(attribute, field)                 \
-    TR_TRY(get_int(root, attribute, &whole)); \
+#define INT(attribute, field)                                  \
+    TR_TRY(get_count(root, attribute, 0, STATE_MOST, &whole)); \
     a->state.field = (__typeof__(a->state.field))whole;
 #define REAL(attribute, field)                \
     TR_TRY(get_real(root, attribute, &real)); \
@@ -114,14 +149,13 @@ static enum tr_status get_about(hid_t root, struct tr_ckpt_about *a)
 #undef STATE
 #undef REAL
 #undef INT
-#define MODEL(attribute, field) TR_TRY(get_int(root, attribute, &a->field));
+#define MODEL(attribute, field) TR_TRY(get_count(root, attribute, 1, INT32_MAX, &a->field));
     TR_CKPT_MODEL_OF(MODEL)
-    TR_CKPT_LAYOUT_OF(MODEL)
 #undef MODEL
     a->files = -1;
-    if (H5Aexists(root, TR_CKPT_ATTR_FILES) > 0)
-        TR_TRY(get_int(root, TR_CKPT_ATTR_FILES, &a->files));
-    return TR_OK;
+    if (has(root, TR_CKPT_ATTR_FILES))
+        TR_TRY(get_count(root, TR_CKPT_ATTR_FILES, 0, INT32_MAX, &a->files));
+    return get_layout(root, a);
 }
 
 static enum tr_status get_course_real(hid_t root, const char *name, const char *options,
@@ -129,7 +163,7 @@ static enum tr_status get_course_real(hid_t root, const char *name, const char *
 {
     (void)options;
     *value = TR_UNSET_REAL;
-    return H5Aexists(root, name) > 0 ? get_real(root, name, value) : TR_OK;
+    return has(root, name) ? get_real(root, name, value) : TR_OK;
 }
 
 static enum tr_status get_course_choice(hid_t root, const char *name, const char *options,
@@ -139,7 +173,7 @@ static enum tr_status get_course_choice(hid_t root, const char *name, const char
     char *text;
 
     *value = -1;
-    if (H5Aexists(root, name) <= 0)
+    if (!has(root, name))
         return TR_OK;
     s = get_text(root, name, &text);
     if (s == TR_OK)
@@ -166,7 +200,7 @@ static enum tr_status get_course(hid_t root, struct tr_ckpt_course *c)
 static enum tr_status get_order(hid_t root, struct tr_ckpt_order *o)
 {
 #define NUMBER(field, attribute, options) \
-    if (H5Aexists(root, attribute) > 0)   \
+    if (has(root, attribute))             \
         TR_TRY(get_int(root, attribute, &o->field));
     TR_ORDER_OF(NUMBER)
 #undef NUMBER
@@ -249,7 +283,7 @@ static enum tr_status get_group(hid_t file, int kind, int64_t file_bytes, struct
     if (H5Lexists(file, tr_ckpt_group(kind), H5P_DEFAULT) == 0)
         return TR_OK;
     group = H5Gopen2(file, tr_ckpt_group(kind), H5P_DEFAULT);
-    if (group < 0 || H5Gget_info(group, &info) < 0 || info.nlinks > INT32_MAX / 4) {
+    if (group < 0 || H5Gget_info(group, &info) < 0 || info.nlinks > TENSORS_MOST) {
         s = TR_FAIL(TR_EDATA, "the group \"%s\" cannot be read: %s", tr_ckpt_group(kind),
                     tr_ckpt_hdf5_reason());
         goto out;
@@ -280,8 +314,10 @@ static int by_offset(const void *a, const void *b)
 
 static enum tr_status get_all(hid_t file, int64_t file_bytes, struct tr_ckpt_index *out)
 {
-    TR_TRY(get_text(file, TR_CKPT_ATTR_PROGRAM, &out->program));
-    TR_TRY(get_text(file, TR_CKPT_ATTR_CONFIG, &out->config));
+    if (has(file, TR_CKPT_ATTR_PROGRAM))
+        TR_TRY(get_text(file, TR_CKPT_ATTR_PROGRAM, &out->program));
+    if (has(file, TR_CKPT_ATTR_CONFIG))
+        TR_TRY(get_text(file, TR_CKPT_ATTR_CONFIG, &out->config));
     TR_TRY(get_about(file, &out->about));
     TR_TRY(get_course(file, &out->about.course));
     TR_TRY(get_order(file, &out->about.order));

@@ -258,8 +258,9 @@ static enum tr_status describe_in_order(const struct tr_params *whole, int kinds
         tr_ckpt_sparse_release(out);
         blanks = (blanks + over) % (4 * TR_CKPT_PAGE);
     }
-    return TR_FAIL(TR_EINTERNAL, "the index of a checkpoint has no place before its tensors; please "
-                                 "report it");
+    return TR_FAIL(TR_EINTERNAL,
+                   "the index of a checkpoint has no place before its tensors; please "
+                   "report it");
 }
 
 /* The length first, so that a machine that writes tensors finds the file as long as it stays: a
@@ -275,8 +276,8 @@ static int write_index(int fd, const struct tr_ckpt_sparse *pages)
     for (int i = 0; i < pages->count; i++)
         memcpy(image + pages->page[i].number * TR_CKPT_PAGE, pages->page[i].data, TR_CKPT_PAGE);
     tr_ckpt_seal(image, bytes);
-    rc = ftruncate(fd, pages->bytes) != 0 || tr_write_at(fd, image, bytes, 0) != 0 ||
-         fsync(fd) != 0;
+    rc =
+        ftruncate(fd, pages->bytes) != 0 || tr_write_at(fd, image, bytes, 0) != 0 || fsync(fd) != 0;
     free(image);
     return rc ? -1 : 0;
 }
@@ -301,7 +302,13 @@ enum tr_status tr_ckpt_index_write(const char *path, const struct tr_params *who
                                    const uint64_t *sums, int64_t *offsets)
 {
     struct tr_ckpt_sparse pages;
-    enum tr_status s = describe_in_order(whole, kinds, about, config_json, sums, offsets, &pages);
+    enum tr_status s;
+
+    if (room_for_index(whole, kinds, config_json) > TR_CKPT_INDEX_MOST)
+        return TR_FAIL(TR_ERESOURCE,
+                       "a checkpoint of %lld tensors needs a longer index than readers take",
+                       (long long)kinds * whole->count);
+    s = describe_in_order(whole, kinds, about, config_json, sums, offsets, &pages);
 
     if (s == TR_OK)
         s = write_file(path, &pages);

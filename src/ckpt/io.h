@@ -5,14 +5,15 @@
 #include <stdint.h>
 
 #include "ckpt/map.h"
+#include "util/writeback.h"
 
 /*
  * Move elements lo .. hi - 1 of the local part of `p`, the first of which is at `x`, to or from the
  * tensor that begins `offset` bytes into the file.  0, or -1 with errno; a file that ends too soon
  * gives ENODATA.
  */
-int tr_ckpt_write_elems(int fd, int64_t offset, const struct tr_param *p, const float *x,
-                        int64_t lo, int64_t hi);
+int tr_ckpt_write_elems(struct tr_writeback *to, int64_t offset, const struct tr_param *p,
+                        const float *x, int64_t lo, int64_t hi);
 int tr_ckpt_read_elems(int fd, int64_t offset, const struct tr_param *p, float *x, int64_t lo,
                        int64_t hi);
 

@@ -12,6 +12,7 @@
 #include "ckpt/ckpt.h"
 #include "ckpt/sparse.h"
 #include "util/file.h"
+#include "util/writeback.h"
 
 /* Bytes on their way between a device and the file. */
 enum { BOUNCE = 4 << 20 };
@@ -90,6 +91,7 @@ static int move_part(const struct work *w, int i, int64_t at, bool writes, uint6
 {
     const struct tr_tensor *t = &w->r->part[i].at;
     struct tr_queue *q = w->r->q;
+    struct tr_writeback to = {.fd = w->fd};
     int64_t bytes = tr_tensor_bytes(t);
     XXH3_state_t *state = XXH3_createState();
 
@@ -102,7 +104,7 @@ static int move_part(const struct work *w, int i, int64_t at, bool writes, uint6
         piece = bytes_of(t, done, n);
         if (writes)
             q->on->download(q, w->bounce, &piece);
-        if ((writes ? tr_write_at(w->fd, w->bounce, n, at + done)
+        if ((writes ? tr_writeback_put(&to, w->bounce, n, at + done)
                     : tr_read_at(w->fd, w->bounce, n, at + done)) != 0) {
             XXH3_freeState(state);
             return -1;
@@ -184,13 +186,24 @@ static enum tr_status wrong_sum(const char *path, const char *part)
                    path, part);
 }
 
+/* Texts end, and no sum of a place and a length overflows. */
+static bool is_sound(const struct page *p)
+{
+    bool sound = p->about[sizeof p->about - 1] == '\0' && p->kind[sizeof p->kind - 1] == '\0' &&
+                 p->parts >= 0 && p->parts <= TR_CKPT_PARTS;
+
+    for (int i = 0; sound && i < p->parts; i++)
+        sound = p->part[i].name[sizeof p->part[i].name - 1] == '\0' &&
+                p->part[i].at >= TR_CKPT_PAGE && p->part[i].at >> 60 == 0 &&
+                p->part[i].bytes >= 0 && p->part[i].bytes >> 60 == 0;
+    return sound;
+}
+
 static enum tr_status read_page(const char *path, int fd, struct page *p)
 {
     if (tr_read_at(fd, p, sizeof *p, 0) != 0)
         return cannot_read(path);
-    if (memcmp(p->magic, magic, sizeof magic) != 0 || p->sum != seal_of(p) ||
-        p->about[sizeof p->about - 1] != '\0' || p->kind[sizeof p->kind - 1] != '\0' ||
-        p->parts < 0 || p->parts > TR_CKPT_PARTS)
+    if (memcmp(p->magic, magic, sizeof magic) != 0 || p->sum != seal_of(p) || !is_sound(p))
         return TR_FAIL(
             TR_EDATA,
             "%s is damaged: its first page does not have its checksum; restore it, or load "

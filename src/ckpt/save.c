@@ -153,14 +153,14 @@ static void tell_offsets(struct save *v)
         name_files(v);
 }
 
-static int write_piece(const struct save *v, int fd, int kind, const struct tr_ckpt_piece *piece,
-                       int64_t lo, int64_t hi)
+static int write_piece(const struct save *v, struct tr_writeback *to, int kind,
+                       const struct tr_ckpt_piece *piece, int64_t lo, int64_t hi)
 {
     int64_t offset = v->offsets[tr_ckpt_number(&v->map, kind, piece)];
 
     for (int64_t at = lo, end; at < hi; at = end) {
         end = tr_ckpt_upto(&v->map, at, hi);
-        if (tr_ckpt_write_elems(fd, offset, piece->param,
+        if (tr_ckpt_write_elems(to, offset, piece->param,
                                 tr_ckpt_get(&v->map, kind, piece, at, end), at, end) != 0)
             return -1;
     }
@@ -169,13 +169,15 @@ static int write_piece(const struct save *v, int fd, int kind, const struct tr_c
 
 static int write_share(const struct save *v, int fd)
 {
+    struct tr_writeback to = {.fd = fd};
+
     for (int k = 0; k < v->map.kinds; k++) {
         for (int i = 0; i < v->map.count; i++) {
             const struct tr_ckpt_piece *piece = &v->map.list[i];
             int64_t lo, hi;
 
             share_of(v, k, piece, &lo, &hi);
-            if (write_piece(v, fd, k, piece, lo, hi) != 0)
+            if (write_piece(v, &to, k, piece, lo, hi) != 0)
                 return -1;
         }
     }
@@ -220,11 +222,11 @@ static enum tr_status agree(const struct save *v, enum tr_status mine)
         there = free_bytes(v->dir);
         if (there >= 0)
             snprintf(room, sizeof room, "%.1f MiB", (double)there / mib);
-        mine = TR_FAIL(mine,
-                       "the checkpoint of iteration %lld is not saved and the one before stays "
-                       "the latest: %s; it needs %.1f MiB in %s, where %s are free",
-                       (long long)v->iteration, tr_last_error(), (double)v->bytes / mib, v->dir,
-                       room);
+        mine =
+            TR_FAIL(mine,
+                    "the checkpoint of iteration %lld is not saved and the one before stays "
+                    "the latest: %s; it needs %.1f MiB in %s, where %s are free",
+                    (long long)v->iteration, tr_last_error(), (double)v->bytes / mib, v->dir, room);
     }
     return tr_comm_agree(v->world, mine);
 }

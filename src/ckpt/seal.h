@@ -13,7 +13,10 @@
  */
 enum { TR_CKPT_SEAL_BYTES = TR_CKPT_PAGE };
 
-/* Seal the first `bytes` (a multiple of a page) of a file, which are at `image`: fills the first
+/* Bytes of an index at most, seal included: of a model of 58,000 layers. */
+enum { TR_CKPT_INDEX_MOST = 1 << 30 };
+
+/* Seal the first `bytes` of a file, which are at `image`: fills the first
    TR_CKPT_SEAL_BYTES of them. */
 void tr_ckpt_seal(unsigned char *image, int64_t bytes);
 

@@ -184,10 +184,9 @@ static const H5FD_class_t driver = {
     .fl_map = H5FD_FLMAP_DICHOTOMY,
 };
 
-void tr_ckpt_sparse_put(struct tr_ckpt_sparse *file, const void *data, int64_t bytes)
+void tr_ckpt_sparse_put(struct tr_ckpt_sparse *file, const void *data, int64_t bytes, int64_t at)
 {
-    write_pages(file, 0, data, (size_t)bytes);
-    file->bytes = bytes;
+    write_pages(file, (haddr_t)at, data, (size_t)bytes);
 }
 
 hid_t tr_ckpt_sparse_open(struct tr_ckpt_sparse *file)

@@ -21,8 +21,8 @@ struct tr_ckpt_sparse {
     } *page;                    /* owned, by number */
 };
 
-/* The first bytes of a file, before HDF5 opens it.  Sets the length to `bytes`. */
-void tr_ckpt_sparse_put(struct tr_ckpt_sparse *file, const void *data, int64_t bytes);
+/* Bytes of a file at `at`, before HDF5 opens it.  Whoever puts them sets the length. */
+void tr_ckpt_sparse_put(struct tr_ckpt_sparse *file, const void *data, int64_t bytes, int64_t at);
 
 /* Settings for H5Fcreate() (the file is empty) and H5Fopen(); the name given there means nothing.
    Negative when HDF5 fails.  `file` stays the caller's; its length is set when HDF5 closes it. */

@@ -117,6 +117,7 @@ static enum tr_status check_files(struct verify *v, const struct tr_ckpt_index *
 {
     const struct tr_ckpt_about *a = &x->about;
 
+    /* Without a layout there are no replicas. */
     if (a->files >= 0 && tr_ckpt_files_count(files, a->files, a->w * a->p * a->d) != TR_OK)
         complain(v, tr_last_error());
     for (int i = 0; i < files->count; i++) {
@@ -197,8 +198,9 @@ static void show_about(const struct tr_ckpt_index *x, FILE *out)
 {
     const struct tr_ckpt_about *a = &x->about;
 
-    fprintf(out, "format version                  %d.%d\nwritten by                      %s\n",
-            TR_CKPT_MAJOR, x->minor, x->program);
+    fprintf(out, "format version                  %d.%d\n", TR_CKPT_MAJOR, x->minor);
+    if (x->program)
+        fprintf(out, "written by                      %s\n", x->program);
 #define INT(attribute, value) fprintf(out, "%-31s %lld\n", attribute, (long long)(value));
 #define REAL(attribute, value) fprintf(out, "%-31s %.17g\n", attribute, value);
 #define STATE(type, attribute, field) type(attribute, a->state.field)
@@ -206,8 +208,12 @@ static void show_about(const struct tr_ckpt_index *x, FILE *out)
 #undef STATE
 #define MODEL(attribute, field) INT(attribute, a->field)
     TR_CKPT_MODEL_OF(MODEL)
-    TR_CKPT_LAYOUT_OF(MODEL)
 #undef MODEL
+#define LAYOUT(attribute, field) \
+    if (a->field > 0)            \
+    INT(attribute, a->field)
+    TR_CKPT_LAYOUT_OF(LAYOUT)
+#undef LAYOUT
     if (a->files >= 0)
         INT(TR_CKPT_ATTR_FILES, a->files)
 #undef REAL
@@ -264,7 +270,8 @@ static void show_tensors(const struct tr_ckpt_index *x, FILE *out)
     fprintf(out, "parameters                      %lld in %d tensors\n", (long long)elems, count);
     fprintf(out, "optimizer states                %s\n", x->optimizer ? "yes" : "no: weights only");
     fprintf(out, "bytes of tensors                %lld\n", (long long)bytes_of(x));
-    fprintf(out, "config                          %s\n", x->config);
+    if (x->config)
+        fprintf(out, "config                          %s\n", x->config);
     for (int i = 0; i < x->count; i++) {
         const struct tr_ckpt_entry *e = &x->list[i];
         char shape[48];

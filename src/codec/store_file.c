@@ -11,6 +11,7 @@
 
 #include "codec/store_parts.h"
 #include "util/file.h"
+#include "util/writeback.h"
 
 enum { PAGE = 4096, LAYOUT = 1 };
 
@@ -59,6 +60,7 @@ static enum tr_status cannot_write(const char *path)
 static enum tr_status write_records(struct tr_store *s, int fd, const char *path,
                                     struct entry *table)
 {
+    struct tr_writeback to = {.fd = fd};
     int64_t at = records_at(s->count), n = 0;
 
     for (int64_t i = 0; i < s->known; i++) {
@@ -69,7 +71,7 @@ static enum tr_status write_records(struct tr_store *s, int fd, const char *path
         TR_TRY(tr_store_take(s, s->sample[i], false, &record));
         table[n].sample = s->sample[i];
         table[n].sum = XXH3_64bits(record, (size_t)s->how.bytes);
-        failed = tr_write_at(fd, record, s->stride, at + n * s->stride);
+        failed = tr_writeback_put(&to, record, s->stride, at + n * s->stride);
         tr_store_give(s, TR_STORE_SAME);
         if (failed)
             return cannot_write(path);
@@ -161,6 +163,19 @@ static enum tr_status not_whole(const char *path, const char *why)
                    path, why);
 }
 
+/* Whether a file of `size` bytes holds what the head says and no more.  Numbers may be anything: each is
+   bounded before it is used in a product.  A record has less than 2^40 bytes. */
+static bool fills_file(const struct head *h, int64_t size)
+{
+    int64_t rest, stride;
+
+    if (h->count < 0 || h->count > TR_STORE_SAMPLES || h->bytes < 1 || h->bytes >> 40 != 0)
+        return false;
+    stride = tr_store_stride(h->bytes);
+    rest = size - records_at(h->count);
+    return size == h->total && rest >= 0 && rest % stride == 0 && rest / stride == h->count;
+}
+
 /* A whole file of this program, of whichever run. */
 static enum tr_status check_head(const char *path, const struct head *h, int64_t size)
 {
@@ -172,7 +187,7 @@ static enum tr_status check_head(const char *path, const struct head *h, int64_t
         return not_whole(path, "is of another version of this program");
     if (h->sum != sum_of_head(h) || h->title[TR_STORE_TITLE - 1] != '\0')
         return not_whole(path, "has a damaged head");
-    if (size != h->total || h->total != records_at(h->count) + h->count * tr_store_stride(h->bytes))
+    if (!fills_file(h, size))
         return not_whole(path, "is cut off");
     return TR_OK;
 }
@@ -325,38 +340,79 @@ enum tr_status tr_store_look(const char *path, struct tr_store_file *out)
     return TR_OK;
 }
 
-static enum tr_status look_at_records(int fd, const char *path, const struct head *h,
-                                      const struct entry *table, void (*more)(void *, int64_t),
-                                      void *arg)
-{
-    const int64_t stride = tr_store_stride(h->bytes);
-    unsigned char *record = malloc((size_t)stride + 1);
-    enum tr_status status = TR_OK;
+/* Of the file: it is read piece by piece, whatever it says of itself. */
+enum { PIECE = 1 << 20, ENTRIES = 4096 };
 
-    if (!record)
-        return TR_FAIL(TR_ERESOURCE, "no memory left for a record of %lld bytes",
-                       (long long)stride);
-    for (int64_t i = 0; i < h->count && status == TR_OK; i++) {
-        status = read_record(fd, path, h, table, i, record);
-        if (status == TR_OK && more)
-            more(arg, stride);
+struct verify {
+    int fd;
+    const char *path;
+    const struct head *h;
+    struct entry table[ENTRIES];
+    unsigned char piece[PIECE];
+    XXH3_state_t *sum, *table_sum;
+    void (*more)(void *arg, int64_t bytes);
+    void *arg;
+};
+
+static enum tr_status look_at_record(struct verify *v, int64_t record, uint64_t want)
+{
+    const int64_t stride = tr_store_stride(v->h->bytes);
+    const int64_t at = records_at(v->h->count) + record * stride;
+
+    TR_ASSERT(XXH3_64bits_reset(v->sum) == XXH_OK);
+    for (int64_t done = 0, n; done < v->h->bytes; done += n) {
+        n = v->h->bytes - done < PIECE ? v->h->bytes - done : PIECE;
+        if (tr_read_at(v->fd, v->piece, n, at + done) != 0)
+            return cannot_read(v->path);
+        TR_ASSERT(XXH3_64bits_update(v->sum, v->piece, (size_t)n) == XXH_OK);
     }
-    free(record);
-    return status;
+    if (XXH3_64bits_digest(v->sum) != want)
+        return not_whole(v->path, "has a damaged record");
+    if (v->more)
+        v->more(v->arg, stride);
+    return TR_OK;
+}
+
+static enum tr_status look_at_all(struct verify *v)
+{
+    const int64_t size = (int64_t)sizeof *v->table, count = v->h->count;
+
+    TR_ASSERT(XXH3_64bits_reset(v->table_sum) == XXH_OK);
+    for (int64_t done = 0, n; done < count; done += n) {
+        n = count - done < ENTRIES ? count - done : ENTRIES;
+        if (tr_read_at(v->fd, v->table, n * size, PAGE + done * size) != 0)
+            return cannot_read(v->path);
+        TR_ASSERT(XXH3_64bits_update(v->table_sum, v->table, (size_t)(n * size)) == XXH_OK);
+        for (int64_t i = 0; i < n; i++)
+            TR_TRY(look_at_record(v, done + i, v->table[i].sum));
+    }
+    return XXH3_64bits_digest(v->table_sum) == v->h->table_sum
+               ? TR_OK
+               : not_whole(v->path, "has a damaged table");
 }
 
 enum tr_status tr_store_verify(const char *path, void (*more)(void *arg, int64_t bytes), void *arg)
 {
-    struct entry *table;
+    struct verify *v = calloc(1, sizeof *v);
     enum tr_status status;
     struct head h;
-    int fd;
 
-    TR_TRY(open_file(path, &fd, &h));
-    status = read_table(fd, path, &h, &table);
-    if (status == TR_OK)
-        status = look_at_records(fd, path, &h, table, more, arg);
-    free(table);
-    close(fd);
+    if (!v)
+        return TR_FAIL(TR_ERESOURCE, "no memory left to look at %s", path);
+    v->path = path;
+    v->h = &h;
+    v->more = more;
+    v->arg = arg;
+    v->sum = XXH3_createState();
+    v->table_sum = XXH3_createState();
+    status = v->sum && v->table_sum ? open_file(path, &v->fd, &h)
+                                    : TR_FAIL(TR_ERESOURCE, "no memory left for a checksum");
+    if (status == TR_OK) {
+        status = look_at_all(v);
+        close(v->fd);
+    }
+    XXH3_freeState(v->sum);
+    XXH3_freeState(v->table_sum);
+    free(v);
     return status;
 }

@@ -9,4 +9,5 @@ libtrireme_a_SOURCES += \
 	src/util/thread.c src/util/thread.h \
 	src/util/timer.c src/util/timer.h src/util/timers.def \
 	src/util/trace.c src/util/trace.h \
-	src/util/traffic.c src/util/traffic.def src/util/traffic.h
+	src/util/traffic.c src/util/traffic.def src/util/traffic.h \
+	src/util/writeback.c src/util/writeback.h

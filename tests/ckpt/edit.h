@@ -36,10 +36,9 @@ static inline int64_t edit_index_bytes(const char *file)
     return bytes;
 }
 
-/* Give a file that HDF5 has changed a seal that is right. */
-static inline void edit_seal(const char *file)
+/* Give a file a seal that is right, for an index of `bytes`. */
+static inline void edit_seal_as(const char *file, int64_t bytes)
 {
-    int64_t bytes = edit_index_bytes(file);
     unsigned char *image = malloc((size_t)bytes);
     int fd = open(file, O_RDWR | O_CLOEXEC);
 
@@ -48,6 +47,12 @@ static inline void edit_seal(const char *file)
     assert_int_equal(pwrite(fd, image, TR_CKPT_SEAL_BYTES, 0), TR_CKPT_SEAL_BYTES);
     close(fd);
     free(image);
+}
+
+/* The same of one that HDF5 has changed. */
+static inline void edit_seal(const char *file)
+{
+    edit_seal_as(file, edit_index_bytes(file));
 }
 
 static inline hid_t edit_open(const char *file)

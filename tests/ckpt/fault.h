@@ -26,11 +26,12 @@ static struct {
         FAULT_NONE,
         FAULT_KILL,             /* SIGKILL before call `at`; a write is half done by then */
         FAULT_ERROR,            /* call `at` fails with `error` */
+        FAULT_EARLY,            /* sync_file_range() number `at` fails with `error` */
         FAULT_SHORT,            /* writes and reads are short, and every other one is interrupted */
         FAULT_FLIP              /* read `at` gives a wrong bit */
     } kind;
     int error;
-    int64_t at, calls, reads;
+    int64_t at, calls, reads, syncs;
     bool no_exchange;           /* a file system that cannot exchange two names */
     bool much_room;             /* statvfs() says that there is room */
 } fault;
@@ -118,6 +119,15 @@ int ftruncate(int fd, off_t length)
 int fsync(int fd)
 {
     return concerns(fd) && strikes() ? -1 : (int)syscall(SYS_fsync, fd);
+}
+
+int sync_file_range(int fd, off_t at, off_t bytes, unsigned flags)
+{
+    if (concerns(fd) && fault.syncs++ == fault.at && fault.kind == FAULT_EARLY) {
+        errno = fault.error;
+        return -1;
+    }
+    return (int)syscall(SYS_sync_file_range, fd, at, bytes, flags);
 }
 
 int mkdir(const char *path, mode_t mode)

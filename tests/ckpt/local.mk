@@ -20,5 +20,6 @@ tests/ckpt/t_peers.2.mpi tests/ckpt/t_peers.8.mpi: tests/ckpt/t_peers
 
 # A program that the scripts start, and kill.
 check_PROGRAMS += tests/ckpt/t_victim
-TESTS += tests/ckpt/t_killed.sh tests/ckpt/t_formats.sh
-EXTRA_DIST += tests/ckpt/t_killed.sh tests/ckpt/t_formats.sh docs/formats.md
+TESTS += tests/ckpt/t_killed.sh tests/ckpt/t_formats.sh tests/ckpt/t_by_hand.sh
+EXTRA_DIST += tests/ckpt/t_killed.sh tests/ckpt/t_formats.sh docs/formats.md \
+	tests/ckpt/t_by_hand.sh tests/ckpt/by_hand.py

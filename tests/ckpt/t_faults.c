@@ -185,6 +185,34 @@ static void failing(void **state)
     assert_true(failed > 50 && failed < at);
 }
 
+/* Tensors of several MB begin to go to the disk before fsync(), and its errors are not lost. */
+static void failing_early(void **state)
+{
+    struct tr_shape model = shape;
+    int64_t at = 0, writes;
+
+    (void)state;
+    model.hidden = 512;
+    model.head_dim = 128;
+    model.ffn = 2048;
+    start(false);
+    fault.kind = FAULT_NONE;
+    fault.dir = dir;
+    fault.calls = fault.syncs = 0;
+    assert_ok(small_save(&grid, &model, dir, 2, 0));
+    writes = fault.syncs;
+    /* 38 MB in windows of 4. */
+    assert_in_range(writes, 9 + 5, 2 * 10);
+    for (fault.kind = FAULT_EARLY, fault.error = EIO; at < writes; at += writes / 3) {
+        fault.at = at;
+        fault.syncs = 0;
+        assert_fails(TR_EIO, strerror(EIO), small_save(&grid, &model, dir, 3, 0));
+        assert_int_equal(hidden(), 0);
+        assert_int_equal(latest(), 2);
+    }
+    fault.dir = NULL;
+}
+
 /* Short transfers and interruptions are not errors. */
 static void interrupted(void **state)
 {
@@ -219,8 +247,8 @@ static void misread(void **state)
             break;
         assert_int_equal(loaded, 1);
     }
-    /* The seal, the index and 48 tensors. */
-    assert_int_equal(at, 50);
+    /* The seal, the index twice and 48 tensors. */
+    assert_int_equal(at, 51);
     assert_int_equal(load(), 2);
 }
 
@@ -311,6 +339,7 @@ int main(void)
         cmocka_unit_test(killed_replacing),
         cmocka_unit_test(killed_between_names),
         cmocka_unit_test(failing),
+        cmocka_unit_test(failing_early),
         cmocka_unit_test(interrupted),
         cmocka_unit_test(misread),
         cmocka_unit_test(limited),

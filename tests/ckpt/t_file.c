@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -241,6 +242,20 @@ static void shown(void **state)
     free(text);
 }
 
+static void shown_without(const char *file, const char *const *names, size_t count)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+
+    assert_ok(tr_ckpt_show(file, f));
+    fclose(f);
+    assert_non_null(strstr(text, "optimizer states                yes\n"));
+    for (size_t i = 0; i < count; i++)
+        assert_null(strstr(text, names[i]));
+    free(text);
+}
+
 static void no_tracker(void **state)
 {
     int64_t iteration;
@@ -409,6 +424,131 @@ static void edited(void **state)
     free(file);
 }
 
+/* A seal of that length with a checksum that is wrong, on a file of `size` bytes. */
+static void put_seal(const char *file, int64_t bytes, int64_t size)
+{
+    char page[4096] = "";
+    int fd = open(file, O_WRONLY | O_CLOEXEC);
+
+    snprintf(page, sizeof page, TR_CKPT_SEAL, 1, 3, (long long)bytes, 1ull);
+    assert_int_equal(pwrite(fd, page, sizeof page, 0), (ssize_t)sizeof page);
+    assert_int_equal(ftruncate(fd, size), 0);
+    close(fd);
+}
+
+/* The length of the index is not believed: what is wrong with it is said, and a hole takes no memory. */
+static void length_of_index(void **state)
+{
+    struct rusage before, after;
+    char *file = file_of(200);
+
+    (void)state;
+    anew();
+    put_seal(file, 100, 100000);
+    assert_fails(TR_EDATA, "index_bytes 100, and the seal alone takes 4096", verify(file));
+    put_seal(file, -4096, 100000);
+    assert_fails(TR_EDATA, "index_bytes -4096, and the seal alone", verify(file));
+    put_seal(file, 102400, 100000);
+    assert_fails(TR_EDATA, "index_bytes 102400, and it has 100000 bytes", verify(file));
+    put_seal(file, 6ll << 30, 6ll << 30);
+    assert_fails(TR_EDATA, "and an index has 1073741824 at most", verify(file));
+    put_seal(file, 1 << 30, 6ll << 30);
+    assert_int_equal(getrusage(RUSAGE_SELF, &before), 0);
+    assert_fails(TR_EDATA, "its index does not have its checksum", verify(file));
+    assert_int_equal(getrusage(RUSAGE_SELF, &after), 0);
+    assert_true(after.ru_maxrss - before.ru_maxrss < 64 << 10);
+    assert_loads(100);
+    free(file);
+}
+
+/* It need not end with a page or a word. */
+static void index_of_any_length(void **state)
+{
+    char *file = file_of(200);
+    int64_t bytes;
+
+    (void)state;
+    anew();
+    bytes = edit_index_bytes(file);
+    for (int64_t more = 0; more < 12; more++) {
+        edit_seal_as(file, bytes + more);
+        assert_ok(verify(file));
+        assert_loads(200);
+        /* The last byte counts. */
+        edit_flip(file, bytes + more - 1, 1);
+        assert_fails(TR_EDATA, "its index does not have its checksum", verify(file));
+        edit_flip(file, bytes + more - 1, 1);
+    }
+    free(file);
+}
+
+/* What is for people may be missing. */
+static void not_needed(void **state)
+{
+    static const char *const names[] = {
+        "program",
+        "config",
+        "tensor_model_parallel_size",
+        "pipeline_model_parallel_size",
+        "data_parallel_size",
+        "model_chunks_per_rank",
+        "rank_files",
+        "max_lr",
+        "lr_decay_style",
+        "epoch_seed",
+    };
+    char *file = file_of(200), *json;
+    int64_t vocab;
+
+    (void)state;
+    anew();
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        edit_cut(file, ".", names[i]);
+    assert_ok(verify(file));
+    assert_loads(200);
+    shown_without(file, names, sizeof names / sizeof names[0]);
+    assert_fails(TR_EDATA, "has no attribute \"config\"",
+                 tr_ckpt_options(&self, dir, -1, &json, &vocab));
+    free(file);
+}
+
+/* Numbers that are used to count, or multiplied, are those of a model and a run. */
+static void hostile_numbers(void **state)
+{
+    static const struct {
+        const char *name;
+        int64_t value;
+    } bad[] = {
+        {"consumed_train_samples", -1}, {"consumed_train_samples", INT64_MAX},
+        {"iteration", INT64_MIN},       {"hysteresis_tracker", -1},
+        {"num_layers", 0},              {"hidden_size", 1ll << 31},
+        {"vocab_size", -37},            {"ffn_hidden_size", INT64_MAX},
+        {"data_parallel_size", 0},      {"tensor_model_parallel_size", 1ll << 62},
+        {"rank_files", -2},             {"rank_files", INT64_MAX},
+    };
+    char *file = file_of(200);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char *wanted = tr_format("its attribute \"%s\" is %lld, and must be", bad[i].name,
+                                 (long long)bad[i].value);
+
+        anew();
+        edit_put(file, bad[i].name, bad[i].value);
+        assert_fails(TR_EDATA, wanted, verify(file));
+        assert_loads(100);
+        free(wanted);
+    }
+    /* A layout of 2^60 ranks of which none saved a file, and 5 should. */
+    anew();
+    edit_put(file, "rank_files", 5);
+    edit_put(file, "data_parallel_size", 1 << 20);
+    edit_put(file, "tensor_model_parallel_size", 1 << 20);
+    edit_put(file, "pipeline_model_parallel_size", 1 << 20);
+    assert_fails(TR_EDATA, "is damaged in 1 places", verify(file));
+    free(file);
+}
+
 /* Weights alone, as another program might write them, load where no optimizer is asked for. */
 static void weights_only(void **state)
 {
@@ -567,7 +707,10 @@ int main(void)
         cmocka_unit_test(shown),         cmocka_unit_test(no_tracker),
         cmocka_unit_test(tracker),       cmocka_unit_test(damaged_elements),
         cmocka_unit_test(damaged_index), cmocka_unit_test(truncated),
-        cmocka_unit_test(edited),        cmocka_unit_test(weights_only),
+        cmocka_unit_test(edited),        cmocka_unit_test(length_of_index),
+        cmocka_unit_test(index_of_any_length),
+        cmocka_unit_test(not_needed),    cmocka_unit_test(hostile_numbers),
+        cmocka_unit_test(weights_only),
         cmocka_unit_test(other_model),   cmocka_unit_test(keep_last),
         cmocka_unit_test(leftovers),     cmocka_unit_test(no_place),
     };

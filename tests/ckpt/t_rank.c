@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "ckpt/path.h"
 #include "ckpt/rank.h"
@@ -148,11 +149,64 @@ static void faults(void **state)
     free(a.x);
 }
 
+/* A first page that is sealed and lies.  Its parts stand behind the texts and numbers, 40 bytes each: a
+   name, then place, length and checksum. */
+enum {
+    PART = 16 + 16 + 512 + 8 * 11,
+    NAME = PART,
+    AT = PART + 16,
+    BYTES = PART + 24,
+    SEAL = PART + 8 * 40
+};
+
+static void lie(const char *path, off_t where, const void *data, size_t bytes)
+{
+    unsigned char page[SEAL + 8];
+    int fd = open(path, O_RDWR);
+    uint64_t sum;
+
+    assert_int_equal(pread(fd, page, sizeof page, 0), (ssize_t)sizeof page);
+    memcpy(page + where, data, bytes);
+    sum = XXH3_64bits(page, SEAL);
+    memcpy(page + SEAL, &sum, sizeof sum);
+    assert_int_equal(pwrite(fd, page, sizeof page, 0), (ssize_t)sizeof page);
+    close(fd);
+}
+
+/* Nothing of it is believed because its checksum is right. */
+static void lies(void **state)
+{
+    static const struct {
+        int64_t where, value;
+    } of[] = {
+        {AT, -4096},   {AT, 0},        {AT, INT64_MAX}, {BYTES, -1},         {BYTES, INT64_MAX},
+        {PART - 8, 9}, {PART - 8, -1}, {NAME + 8, -1},  {NAME + 40 + 8, -1},
+    };
+    char *path = tr_format("%s/rank-00012.replica", dir);
+    struct mine a;
+
+    (void)state;
+    fill(&a, 1.0F);
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        struct tr_ckpt_rank_file said;
+
+        assert_ok(tr_ckpt_rank_write(&a.r, dir));
+        lie(path, of[i].where, &of[i].value, sizeof of[i].value);
+        assert_fails(TR_EDATA, "its first page", tr_ckpt_rank_see(path, &said));
+        assert_fails(TR_EDATA, "its first page", tr_ckpt_rank_read(&a.r, dir));
+        assert_fails(TR_EDATA, "its first page", tr_ckpt_rank_verify(path, NULL, NULL));
+    }
+    assert_int_equal(unlink(path), 0);
+    free(path);
+    free(a.x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trip),
         cmocka_unit_test(faults),
+        cmocka_unit_test(lies),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "codec/pool.h"
 #include "codec/store.h"
@@ -536,6 +537,85 @@ static void not_whole(void **state)
     free(path);
 }
 
+/* A head that is sealed and lies.  The layout is that of codec/store.h: numbers of 64 bits stand behind
+   the magic and the byte order. */
+enum { HEAD_BYTES = 16 + 16, HEAD_COUNT = HEAD_BYTES + 8, HEAD_TOTAL = HEAD_COUNT + 8 };
+enum { HEAD = HEAD_TOTAL + 8 + 16 + TR_STORE_TITLE + 16 };
+
+static void lie(const char *path, int64_t bytes, int64_t count, int64_t total, int64_t size)
+{
+    unsigned char head[HEAD];
+    int fd = open(path, O_RDWR);
+    uint64_t sum;
+
+    assert_true(fd >= 0);
+    assert_int_equal(tr_read_at(fd, head, sizeof head, 0), 0);
+    memcpy(head + HEAD_BYTES, &bytes, sizeof bytes);
+    memcpy(head + HEAD_COUNT, &count, sizeof count);
+    memcpy(head + HEAD_TOTAL, &total, sizeof total);
+    sum = XXH3_64bits(head, HEAD - sizeof sum);
+    memcpy(head + HEAD - sizeof sum, &sum, sizeof sum);
+    assert_int_equal(tr_write_at(fd, head, sizeof head, 0), 0);
+    assert_int_equal(ftruncate(fd, size), 0);
+    close(fd);
+}
+
+/* No number of a file is believed because its checksum is right. */
+static void lies(void **state)
+{
+    static const struct {
+        int64_t bytes, count, total, size;
+    } of[] = {
+        {-128, -1, 4096 + 128, 4096 + 128},
+        {-64, 11, 8192 - 11 * 64, 8192 - 11 * 64},
+        {1000, -1, 4096 - 1024, 4096 - 1024},
+        {1000, -256, 8192, 8192},
+        {0, 11, 8192, 8192},
+        {INT64_MAX, 0, 4096, 4096},
+        {INT64_MAX, 1, 8192, 8192},
+        {1000, INT64_MAX, 4096, 4096},
+        {1000, 1ll << 60, 4096, 4096},
+        {1ll << 58, 64, 8192, 8192},
+        {INT64_MIN, INT64_MIN, 4096, 4096},
+        {1, 1ll << 31, 4096, 4096},
+    };
+    char *path = in_folder("saved");
+
+    (void)state;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        char *bad = damaged(path, 8192 + 11 * 1024, -1);
+        struct tr_store *s = open_store(i % 2, CAPACITY, 2);
+        struct tr_store_file f;
+        uint64_t got[2];
+
+        lie(bad, of[i].bytes, of[i].count, of[i].total, of[i].size);
+        assert_fails(TR_EDATA, "is cut off", tr_store_look(bad, &f));
+        assert_fails(TR_EDATA, "is cut off", tr_store_verify(bad, NULL, NULL));
+        assert_fails(TR_EDATA, "is cut off", tr_store_load(s, bad, "run 1", got));
+        assert_int_equal(tr_store_count(s), 0);
+        tr_store_close(s);
+        free(bad);
+    }
+    free(path);
+}
+
+/* A hole of 1 GiB that is one record: it is looked at in little memory. */
+static void large_hole(void **state)
+{
+    const int64_t record = 1ll << 30, size = 8192 + record;
+    char *path = in_folder("saved"), *bad = damaged(path, 8192 + 11 * 1024, -1);
+    struct rusage before, after;
+
+    (void)state;
+    lie(bad, record, 1, size, size);
+    assert_int_equal(getrusage(RUSAGE_SELF, &before), 0);
+    assert_fails(TR_EDATA, "has a damaged record", tr_store_verify(bad, NULL, NULL));
+    assert_int_equal(getrusage(RUSAGE_SELF, &after), 0);
+    assert_true(after.ru_maxrss - before.ru_maxrss < 64 << 10);
+    free(bad);
+    free(path);
+}
+
 /* A save that fails leaves what was saved before, and nothing else. */
 static void full_disk_for_save(void **state)
 {
@@ -620,7 +700,8 @@ int main(void)
         cmocka_unit_test(no_folder),     cmocka_unit_test(saved),
         cmocka_unit_test(nothing_saved), cmocka_unit_test(of_another_run),
         cmocka_unit_test(looked_at),
-        cmocka_unit_test(not_whole),     cmocka_unit_test(full_disk_for_save),
+        cmocka_unit_test(not_whole), cmocka_unit_test(lies),
+        cmocka_unit_test(large_hole),     cmocka_unit_test(full_disk_for_save),
         cmocka_unit_test(killed),        cmocka_unit_test(no_litter),
     };
     int failed;

@@ -1,2 +1,4 @@
-check_PROGRAMS += tests/util/t_file tests/util/t_half tests/util/t_rng tests/util/t_text tests/util/t_timer
-TESTS += tests/util/t_file tests/util/t_half tests/util/t_rng tests/util/t_text tests/util/t_timer
+UTIL_TESTS = tests/util/t_file tests/util/t_half tests/util/t_rng tests/util/t_text tests/util/t_timer \
+	tests/util/t_writeback
+check_PROGRAMS += $(UTIL_TESTS)
+TESTS += $(UTIL_TESTS)
