@@ -78,7 +78,7 @@ static struct range range_of(const struct tr_chunk *c, int index, int layer, boo
 
 static void *need(size_t count, size_t size)
 {
-    void *p = calloc(count, size);
+    void *p = calloc(count > 0 ? count : 1, size);
 
     if (!p)
         tr_die(TR_ERESOURCE, "no memory left for the layout of a model chunk");
@@ -152,6 +152,8 @@ static struct place *take(const struct tr_chunk *c, struct slot *x)
 
 static void give_back(const struct tr_chunk *c, struct slot *x)
 {
+    if (!x->at)
+        return;
     c->pool->free[c->pool->spare++] = x->at;
     x->at = NULL;
 }
@@ -369,11 +371,6 @@ static void restore_slice(struct tr_chunk *c, const struct place *x, int i)
     tp->via->allgather(tp, c->m->q, &x->block[i].x);
 }
 
-struct tr_tensor tr_chunk_input(struct tr_chunk *c, int micro)
-{
-    return take(c, slot_of(c, micro))->block[0].x;
-}
-
 struct tr_tensor tr_chunk_output(struct tr_chunk *c, int micro)
 {
     return c->output[micro % c->room.outputs];
@@ -395,6 +392,19 @@ static void after_layer(const struct tr_chunk *c)
         c->m->after_layer(c->m->ctx);
 }
 
+/* Where the input of the first layer lies; a chunk without layers has the embedding or the head alone. */
+static struct tr_tensor first_input(struct tr_chunk *c, struct slot *x, int micro)
+{
+    if (c->layers > 0)
+        return take(c, x)->block[0].x;
+    return c->heads ? x->head.x : tr_chunk_output(c, micro);
+}
+
+struct tr_tensor tr_chunk_input(struct tr_chunk *c, int micro)
+{
+    return first_input(c, slot_of(c, micro), micro);
+}
+
 /* Where layer `i` leaves its output. */
 static struct tr_tensor output_of(struct tr_chunk *c, const struct slot *x, int i, int micro)
 {
@@ -412,14 +422,15 @@ static void wait_for_values(const struct tr_chunk *c, int64_t from)
 void tr_chunk_forward(struct tr_chunk *c, int micro)
 {
     struct slot *x = slot_of(c, micro);
-    const struct place *at = take(c, x);
+    struct tr_tensor first = first_input(c, x, micro);
+    const struct place *at = x->at;
 
     upload_batch(c, x);
     c->m->mask = &x->mask;
     if (c->embeds)
         wait_for_values(c, c->embedding.first);
     if (c->embeds)
-        tr_embed_forward(c->m, &x->embed, &at->block[0].x, tr_i64(&x->sample));
+        tr_embed_forward(c->m, &x->embed, &first, tr_i64(&x->sample));
     for (int i = 0; i < c->layers; i++) {
         struct tr_tensor y = output_of(c, x, i, micro);
 
@@ -461,7 +472,9 @@ void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, tr_grads_re
                        void *ctx)
 {
     struct slot *x = slot_of(c, micro);
-    struct tr_tensor doutput = tr_chunk_doutput(c, micro), dinput = tr_chunk_dinput(c, micro);
+    struct tr_tensor dinput = tr_chunk_dinput(c, micro);
+    struct tr_tensor doutput = c->layers == 0 && c->heads ? dinput : tr_chunk_doutput(c, micro);
+    const struct tr_tensor *dfirst = c->layers > 0 ? &dinput : &doutput;
 
     c->m->adds = micro > 0;
     c->m->mask = &x->mask;
@@ -482,7 +495,7 @@ void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, tr_grads_re
         }
     }
     if (c->embeds)
-        tr_embed_backward(c->m, &x->embed, &dinput, tr_i64(&x->sample));
+        tr_embed_backward(c->m, &x->embed, dfirst, tr_i64(&x->sample));
     give_back(c, x);
     if (ready && c->completes)
         ready(ctx, c->m->params.size);
