@@ -505,21 +505,24 @@ static enum tr_status check_model(const struct tr_config *c, const struct tr_sha
     return TR_OK;
 }
 
+/* gpipe holds all micro-batches at once, and no other schedule more than it has places in the pipeline. */
 static enum tr_status check_batch(const struct tr_shape *s)
 {
     const double rows = (double)s->micro_batch * (double)s->seq;
     const double row = (double)s->layers * (double)(10 * s->hidden + 2 * s->ffn) +
                        (double)(s->vocab_padded + s->heads);
+    const double most = 2.0 * ((double)s->k + 1.0) * s->group;
+    const double held = s->schedule == TR_PIPE_GPIPE || s->micros < most ? s->micros : most;
 
-    if (rows <= INT32_MAX && rows * row * s->micros <= MOST_ACTIVATIONS)
+    if (rows <= INT32_MAX && rows * row * held <= MOST_ACTIVATIONS)
         return TR_OK;
-    return TR_FAIL(
-        TR_ECONFIG,
-        "%d micro-batches of %lld samples of %lld tokens would be about %.2g numbers in "
-        "the layers of this model, and no more than %.0g are counted, or %d tokens of "
-        "a micro-batch: make --seq-length, --micro-batch-size or --global-batch-size smaller",
-        s->micros, (long long)s->micro_batch, (long long)s->seq, rows * row * s->micros,
-        MOST_ACTIVATIONS, INT32_MAX);
+    return TR_FAIL(TR_ECONFIG,
+                   "%.0f micro-batches of %lld samples of %lld tokens would be about %.2g numbers "
+                   "in the layers of this model, and no more than %.0g are counted, or %d tokens "
+                   "of a micro-batch: make --seq-length, --micro-batch-size or "
+                   "--global-batch-size smaller",
+                   held, (long long)s->micro_batch, (long long)s->seq, rows * row * held,
+                   MOST_ACTIVATIONS, INT32_MAX);
 }
 
 enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape *out)
@@ -537,8 +540,8 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     TR_TRY(check_model(c, out));
     TR_TRY(tr_shape_stages(c, out));
     TR_TRY(shape_batch(c, out));
-    TR_TRY(check_batch(out));
     TR_TRY(shape_schedule(c, out));
+    TR_TRY(check_batch(out));
     TR_TRY(shape_precision(c, out));
     TR_TRY(shape_recompute(c, out));
     TR_TRY(shape_sequence(c, out));
