@@ -73,6 +73,19 @@ static enum tr_status check(const struct tr_config *c)
                    "show` has them), or ask `trireme train --dry-run`");
 }
 
+/* Ranks of a node lie side by side, so its groups are whole where they divide it. */
+static void warn(const struct tr_plan *p)
+{
+    const int node = p->machine.gpus_per_node, w = p->shape.w;
+
+    if (p->has_machine && w > 1 && (w > node || node % w != 0))
+        tr_log(TR_LOG_WARNING,
+               "--tensor-model-parallel-size %d leaves the nodes of %s, which have %d GPUs: "
+               "the all-reduces of every layer take the network, which is slower than "
+               "anything else; take a divisor of %d",
+               w, p->machine.name, node, node);
+}
+
 static enum tr_status tell(const struct ask *a, const struct tr_config *c)
 {
     struct tr_machine machine;
@@ -82,6 +95,8 @@ static enum tr_status tell(const struct ask *a, const struct tr_config *c)
     if (a->machine)
         TR_TRY(tr_machine_find(a->machine, &machine));
     s = tr_plan_make(c, a->machine ? &machine : NULL, &p);
+    if (s == TR_OK)
+        warn(&p);
     if (s == TR_OK && a->json) {
         json_t *all = tr_plan_json(&p);
 

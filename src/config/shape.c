@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config/shape.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -339,10 +340,11 @@ static enum tr_status check_attention(const struct tr_config *c, const struct tr
                                                    : NULL;
 
     if (c->attention_backend == TR_ATTN_FUSED && needs)
-        return TR_FAIL(TR_ECONFIG,
-                       "--attention-backend fused is cuDNN's attention, which needs %s: give that, or "
-                       "use auto or flash",
-                       needs);
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--attention-backend fused is cuDNN's attention, which needs %s: give that, or "
+            "use auto or flash",
+            needs);
     return TR_OK;
 }
 
@@ -472,6 +474,57 @@ static enum tr_status shape_signals(const struct tr_config *c, struct tr_shape *
     return TR_OK;
 }
 
+/* Larger models are a slip of the fingers, and would not be counted right in 64 bits. */
+static const double MOST_PARAMS = 1e14, MOST_ACTIVATIONS = 1e17, MOST_BUCKETS = 1e7;
+enum { MOST_LAYERS = 1 << 20 };
+
+static enum tr_status check_model(const struct tr_config *c, const struct tr_shape *s)
+{
+    const double h = (double)s->hidden, f = (double)s->ffn, layers = (double)s->layers;
+    const double params = layers * (4.0 * h + 2.0 * f + 16.0) * h +
+                          ((double)s->vocab_padded + (double)s->positions) * h;
+
+    if (s->layers > MOST_LAYERS)
+        return TR_FAIL(TR_ECONFIG,
+                       "--num-layers %lld is more than the %d layers that are counted here, one by "
+                       "one: take fewer",
+                       (long long)s->layers, MOST_LAYERS);
+    if (params > MOST_PARAMS)
+        return TR_FAIL(TR_ECONFIG,
+                       "a model of %.2g parameters is larger than the %.0g that are counted here: "
+                       "make --hidden-size, --ffn-hidden-size, --num-layers, "
+                       "--max-position-embeddings or --vocab-size smaller",
+                       params, MOST_PARAMS);
+    if (c->ddp_bucket_size != TR_UNSET_INT &&
+        params / s->w / s->p > MOST_BUCKETS * (double)c->ddp_bucket_size)
+        return TR_FAIL(TR_ECONFIG,
+                       "--ddp-bucket-size %lld makes more than %.0g buckets of the parameters of a "
+                       "rank: take %.0f or more",
+                       (long long)c->ddp_bucket_size, MOST_BUCKETS,
+                       ceil(params / s->w / s->p / MOST_BUCKETS));
+    return TR_OK;
+}
+
+/* gpipe holds all micro-batches at once, and no other schedule more than it has places in the pipeline. */
+static enum tr_status check_batch(const struct tr_shape *s)
+{
+    const double rows = (double)s->micro_batch * (double)s->seq;
+    const double row = (double)s->layers * (double)(10 * s->hidden + 2 * s->ffn) +
+                       (double)(s->vocab_padded + s->heads);
+    const double most = 2.0 * ((double)s->k + 1.0) * s->group;
+    const double held = s->schedule == TR_PIPE_GPIPE || s->micros < most ? s->micros : most;
+
+    if (rows <= INT32_MAX && rows * row * held <= MOST_ACTIVATIONS)
+        return TR_OK;
+    return TR_FAIL(TR_ECONFIG,
+                   "%.0f micro-batches of %lld samples of %lld tokens would be about %.2g numbers "
+                   "in the layers of this model, and no more than %.0g are counted, or %d tokens "
+                   "of a micro-batch: make --seq-length, --micro-batch-size or "
+                   "--global-batch-size smaller",
+                   held, (long long)s->micro_batch, (long long)s->seq, rows * row * held,
+                   MOST_ACTIVATIONS, INT32_MAX);
+}
+
 enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape *out)
 {
     const char *missing = tr_config_missing(c);
@@ -484,9 +537,11 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     TR_TRY(shape_ranks(c, world, out));
     TR_TRY(shape_layer(c, out));
     TR_TRY(shape_vocab(c, out));
+    TR_TRY(check_model(c, out));
     TR_TRY(tr_shape_stages(c, out));
     TR_TRY(shape_batch(c, out));
     TR_TRY(shape_schedule(c, out));
+    TR_TRY(check_batch(out));
     TR_TRY(shape_precision(c, out));
     TR_TRY(shape_recompute(c, out));
     TR_TRY(shape_sequence(c, out));

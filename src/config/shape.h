@@ -124,7 +124,8 @@ struct tr_shape {
 enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape *out)
     TR_MUST_CHECK;
 
-/* How many layers chunk `chunk` of pipeline stage `stage` holds, at least 1, and the first of them
+/* How many layers chunk `chunk` of pipeline stage `stage` holds, none only where the embedding or the head
+   counts as one and stands alone, and the first of them
    (0-based, in the whole model).  The order is chunk 0 of all stages, then chunk 1 of all: with
    equal stages chunk c of stage r holds L / (P K) and starts at c * (L / K) + r * (L / (P K)). */
 int64_t tr_shape_layers(const struct tr_shape *s, int stage, int chunk);

@@ -118,12 +118,7 @@ enum tr_status tr_shape_stages(const struct tr_config *c, struct tr_shape *s)
     s->embed_counts = c->account_for_embedding_in_pipeline_split;
     s->loss_counts = c->account_for_loss_in_pipeline_split;
     TR_TRY(ends_given(c) ? cut_ends(c, s) : cut_equally(s));
-    TR_TRY(count_chunks(c, s));
-    if (tr_shape_layers(s, 0, 0) < 1 || tr_shape_layers(s, s->p - 1, s->k - 1) < 1)
-        return TR_FAIL(TR_ECONFIG,
-                       "--account-for-...-in-pipeline-split leaves a model chunk without a layer: "
-                       "use fewer stages or fewer chunks");
-    return TR_OK;
+    return count_chunks(c, s);
 }
 
 int64_t tr_shape_layers(const struct tr_shape *s, int stage, int chunk)

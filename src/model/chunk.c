@@ -6,10 +6,21 @@
 
 #include "model/parts.h"
 
-/* What one micro-batch needs from its forward to its backward. */
-struct slot {
+/* What the layers of one micro-batch need from its forward to its backward. */
+struct place {
     struct tr_block_kept *block; /* [layers] */
     struct tr_tensor *slice;     /* [layers] of the input, with distributed inputs */
+};
+
+struct pool {
+    int count, spare;
+    struct place *place; /* [count] */
+    struct place **free; /* [count], of which the first `spare` are free */
+};
+
+/* What one micro-batch needs besides. */
+struct slot {
+    struct place *at; /* of the pool, or NULL */
     struct tr_embed_kept embed;
     struct tr_head_kept head;
     struct tr_mask mask;
@@ -37,6 +48,8 @@ struct tr_chunk {
     bool embeds, heads;
     struct tr_chunk_room room;
     struct slot *slot;
+    struct pool *pool;
+    bool lends; /* the pool is its own */
     struct batch next;
     struct tr_head head;
     struct tr_tensor *output, *doutput, *dinput; /* [room]; see chunk.h */
@@ -65,7 +78,7 @@ static struct range range_of(const struct tr_chunk *c, int index, int layer, boo
 
 static void *need(size_t count, size_t size)
 {
-    void *p = calloc(count, size);
+    void *p = calloc(count > 0 ? count : 1, size);
 
     if (!p)
         tr_die(TR_ERESOURCE, "no memory left for the layout of a model chunk");
@@ -101,7 +114,52 @@ static void close_batch(struct batch *x)
     free(x->weight);
 }
 
-struct tr_chunk *tr_chunk_open(struct tr_model *m, int stage, int index, struct tr_chunk_room room)
+static struct pool *pool_open(int count, int layers)
+{
+    struct pool *p = need(1, sizeof *p);
+
+    p->count = p->spare = count;
+    p->place = need((size_t)count, sizeof *p->place);
+    p->free = need((size_t)count, sizeof *p->free);
+    for (int i = 0; i < count; i++) {
+        p->place[i].block = need((size_t)layers, sizeof *p->place[i].block);
+        p->place[i].slice = need((size_t)layers, sizeof *p->place[i].slice);
+        p->free[i] = &p->place[i];
+    }
+    return p;
+}
+
+static void pool_close(struct pool *p)
+{
+    for (int i = 0; i < p->count; i++) {
+        free(p->place[i].block);
+        free(p->place[i].slice);
+    }
+    free(p->place);
+    free(p->free);
+    free(p);
+}
+
+/* The micro-batch of a slot takes a place, unless it has one, and gives it back. */
+static struct place *take(const struct tr_chunk *c, struct slot *x)
+{
+    if (!x->at) {
+        TR_ASSERT(c->pool->spare > 0);
+        x->at = c->pool->free[--c->pool->spare];
+    }
+    return x->at;
+}
+
+static void give_back(const struct tr_chunk *c, struct slot *x)
+{
+    if (!x->at)
+        return;
+    c->pool->free[c->pool->spare++] = x->at;
+    x->at = NULL;
+}
+
+struct tr_chunk *tr_chunk_open(struct tr_model *m, int stage, int index, struct tr_chunk_room room,
+                               struct tr_chunk *with)
 {
     const struct tr_shape *s = m->shape;
     struct tr_chunk *c = need(1, sizeof *c);
@@ -116,12 +174,9 @@ struct tr_chunk *tr_chunk_open(struct tr_model *m, int stage, int index, struct 
     c->doutput = need((size_t)room.doutputs, sizeof *c->doutput);
     c->dinput = need((size_t)room.dinputs, sizeof *c->dinput);
     c->slot = need((size_t)room.slots, sizeof *c->slot);
-    for (int i = 0; i < room.slots; i++) {
-        struct slot *x = &c->slot[i];
-
-        x->block = need((size_t)c->layers, sizeof *x->block);
-        x->slice = need((size_t)c->layers, sizeof *x->slice);
-    }
+    TR_ASSERT(!with || with->layers == c->layers);
+    c->lends = !with;
+    c->pool = with ? with->pool : pool_open(room.pool > 0 ? room.pool : room.slots, c->layers);
     open_batch(c);
     c->completes = index == 0;
     c->embedding = range_of(c, index, -1, true);
@@ -136,10 +191,8 @@ void tr_chunk_close(struct tr_chunk *c)
 {
     if (!c)
         return;
-    for (int i = 0; i < c->room.slots; i++) {
-        free(c->slot[i].block);
-        free(c->slot[i].slice);
-    }
+    if (c->lends)
+        pool_close(c->pool);
     close_batch(&c->next);
     free(c->slot);
     free(c->output);
@@ -175,7 +228,7 @@ static int group_of(const struct tr_chunk *c, int i)
 
 /* Layers that are recomputed share their memory, but for the input of the first of a group: whole,
    or a slice of it.  The input of the chunk is a message, so it is always whole. */
-static void plan_layer(struct tr_chunk *c, struct tr_arena *a, struct slot *x, int i)
+static void plan_layer(struct tr_chunk *c, struct tr_arena *a, struct place *x, int i)
 {
     struct tr_model *m = c->m;
     int member = i - group_of(c, i);
@@ -213,14 +266,15 @@ static void plan_batch(struct tr_chunk *c, struct tr_arena *a, struct slot *x)
 
 void tr_chunk_plan(struct tr_chunk *c, struct tr_arena *a)
 {
+    for (int i = 0; c->lends && i < c->pool->count; i++)
+        for (int layer = 0; layer < c->layers; layer++)
+            plan_layer(c, a, &c->pool->place[i], layer);
     for (int i = 0; i < c->room.slots; i++) {
         struct slot *x = &c->slot[i];
 
         plan_batch(c, a, x);
         if (c->embeds)
             tr_embed_plan(c->m, a, &x->embed);
-        for (int layer = 0; layer < c->layers; layer++)
-            plan_layer(c, a, x, layer);
         if (c->heads)
             tr_head_plan_kept(c->m, a, &x->head);
     }
@@ -294,32 +348,27 @@ static void upload_batch(const struct tr_chunk *c, const struct slot *x)
 }
 
 /* This rank's slice of the input of layer `i`, which is the same on all tensor ranks. */
-static struct tr_tensor slice_of(const struct tr_chunk *c, const struct slot *x, int i)
+static struct tr_tensor slice_of(const struct tr_chunk *c, const struct place *x, int i)
 {
     int64_t size = x->slice[i].dim[0];
 
     return tr_tensor_span(&x->block[i].x, c->m->tp.comm->rank * size, size);
 }
 
-static void keep_slice(struct tr_chunk *c, struct slot *x, int i)
+static void keep_slice(struct tr_chunk *c, const struct place *x, int i)
 {
     struct tr_tensor part = slice_of(c, x, i);
 
     c->m->q->on->copy(c->m->q, &x->slice[i], &part);
 }
 
-static void restore_slice(struct tr_chunk *c, struct slot *x, int i)
+static void restore_slice(struct tr_chunk *c, const struct place *x, int i)
 {
     struct tr_tensor part = slice_of(c, x, i);
     struct tr_comm *tp = c->m->tp.comm;
 
     c->m->q->on->copy(c->m->q, &part, &x->slice[i]);
     tp->via->allgather(tp, c->m->q, &x->block[i].x);
-}
-
-struct tr_tensor tr_chunk_input(struct tr_chunk *c, int micro)
-{
-    return slot_of(c, micro)->block[0].x;
 }
 
 struct tr_tensor tr_chunk_output(struct tr_chunk *c, int micro)
@@ -343,11 +392,24 @@ static void after_layer(const struct tr_chunk *c)
         c->m->after_layer(c->m->ctx);
 }
 
+/* Where the input of the first layer lies; a chunk without layers has the embedding or the head alone. */
+static struct tr_tensor first_input(struct tr_chunk *c, struct slot *x, int micro)
+{
+    if (c->layers > 0)
+        return take(c, x)->block[0].x;
+    return c->heads ? x->head.x : tr_chunk_output(c, micro);
+}
+
+struct tr_tensor tr_chunk_input(struct tr_chunk *c, int micro)
+{
+    return first_input(c, slot_of(c, micro), micro);
+}
+
 /* Where layer `i` leaves its output. */
 static struct tr_tensor output_of(struct tr_chunk *c, const struct slot *x, int i, int micro)
 {
     if (i + 1 < c->layers)
-        return x->block[i + 1].x;
+        return x->at->block[i + 1].x;
     return c->heads ? x->head.x : tr_chunk_output(c, micro);
 }
 
@@ -360,36 +422,42 @@ static void wait_for_values(const struct tr_chunk *c, int64_t from)
 void tr_chunk_forward(struct tr_chunk *c, int micro)
 {
     struct slot *x = slot_of(c, micro);
+    struct tr_tensor first = first_input(c, x, micro);
+    const struct place *at = x->at;
 
     upload_batch(c, x);
     c->m->mask = &x->mask;
     if (c->embeds)
         wait_for_values(c, c->embedding.first);
     if (c->embeds)
-        tr_embed_forward(c->m, &x->embed, &x->block[0].x, tr_i64(&x->sample));
+        tr_embed_forward(c->m, &x->embed, &first, tr_i64(&x->sample));
     for (int i = 0; i < c->layers; i++) {
         struct tr_tensor y = output_of(c, x, i, micro);
 
-        if (x->slice[i].dim[0] > 0)
-            keep_slice(c, x, i);
+        if (at->slice[i].dim[0] > 0)
+            keep_slice(c, at, i);
         wait_for_values(c, c->layer[i].first);
-        tr_block_forward(c->m, &x->block[i], c->first_layer + i, &y, tr_i64(&x->sample));
+        tr_block_forward(c->m, &at->block[i], c->first_layer + i, &y, tr_i64(&x->sample));
         after_layer(c);
     }
     if (c->heads)
         wait_for_values(c, c->top.first);
     if (c->heads)
         tr_head_forward(c->m, &c->head, &x->head, &c->loss_sum);
+    if (!c->m->training)
+        give_back(c, x);
 }
 
 /* Layers first .. last of a group, for what their backward needs. */
 static void forward_again(struct tr_chunk *c, struct slot *x, int first, int last)
 {
-    if (x->slice[first].dim[0] > 0)
-        restore_slice(c, x, first);
+    const struct place *at = x->at;
+
+    if (at->slice[first].dim[0] > 0)
+        restore_slice(c, at, first);
     for (int i = first; i <= last; i++)
-        tr_block_forward(c->m, &x->block[i], c->first_layer + i,
-                         i < last ? &x->block[i + 1].x : NULL, tr_i64(&x->sample));
+        tr_block_forward(c->m, &at->block[i], c->first_layer + i,
+                         i < last ? &at->block[i + 1].x : NULL, tr_i64(&x->sample));
 }
 
 static void backward_layer(struct tr_chunk *c, struct slot *x, int i, int micro)
@@ -397,14 +465,16 @@ static void backward_layer(struct tr_chunk *c, struct slot *x, int i, int micro)
     struct tr_tensor dx = tr_chunk_dinput(c, micro);
     struct tr_tensor dy = i == c->layers - 1 ? tr_chunk_doutput(c, micro) : dx;
 
-    tr_block_backward(c->m, &x->block[i], c->first_layer + i, &dx, &dy, tr_i64(&x->sample));
+    tr_block_backward(c->m, &x->at->block[i], c->first_layer + i, &dx, &dy, tr_i64(&x->sample));
 }
 
 void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, tr_grads_ready *ready,
                        void *ctx)
 {
     struct slot *x = slot_of(c, micro);
-    struct tr_tensor doutput = tr_chunk_doutput(c, micro), dinput = tr_chunk_dinput(c, micro);
+    struct tr_tensor dinput = tr_chunk_dinput(c, micro);
+    struct tr_tensor doutput = c->layers == 0 && c->heads ? dinput : tr_chunk_doutput(c, micro);
+    const struct tr_tensor *dfirst = c->layers > 0 ? &dinput : &doutput;
 
     c->m->adds = micro > 0;
     c->m->mask = &x->mask;
@@ -425,7 +495,8 @@ void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, tr_grads_re
         }
     }
     if (c->embeds)
-        tr_embed_backward(c->m, &x->embed, &dinput, tr_i64(&x->sample));
+        tr_embed_backward(c->m, &x->embed, dfirst, tr_i64(&x->sample));
+    give_back(c, x);
     if (ready && c->completes)
         ready(ctx, c->m->params.size);
 }

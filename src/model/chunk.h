@@ -10,8 +10,10 @@
 /*
  * A chunk is what one pipeline slot computes: some consecutive layers, with the embedding before the
  * first layer of the model and the head after the last.  It keeps the activations of up to `slots`
- * micro-batches between their forward and their backward; micro-batch i lives in slot i % slots
- * (pipeline/sched.h says how many that takes).
+ * micro-batches between their forward and their backward (pipeline/sched.h says how many that takes).
+ * Those of layers lie in a pool of places, which chunks of a stage with as many layers share: a
+ * micro-batch takes a place when its input comes, and gives it back after its backward, or in an
+ * evaluation after its forward.  The rest of micro-batch i, which is little, lies in slot i % slots.
  *
  * With --recompute-granularity full it keeps only the input of each group of layers, and backward
  * computes the rest again (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016).  All
@@ -23,17 +25,20 @@
  */
 struct tr_chunk;
 
-/* How many micro-batches there is room for, in slots and in each kind of buffer. */
+/* How many micro-batches there is room for, in slots and in each kind of buffer, and places of the pool
+   where it is this chunk's: 0 is as many as slots. */
 struct tr_chunk_room {
-    int slots, outputs, dinputs, doutputs;
+    int slots, outputs, dinputs, doutputs, pool;
 };
 
 /* Called when the gradients of the elements below `upto` of the flat buffer are complete, during the
    backward of the last micro-batch of a step. */
 typedef void tr_grads_ready(void *ctx, int64_t upto);
 
-/* Chunk `index` of pipeline stage `stage`; owned by the caller.  `m` is borrowed. */
-struct tr_chunk *tr_chunk_open(struct tr_model *m, int stage, int index, struct tr_chunk_room room);
+/* Chunk `index` of pipeline stage `stage`; owned by the caller.  `m` is borrowed, and so is the pool of
+   `with`, a chunk with as many layers that is planned before and closed after; NULL: its own. */
+struct tr_chunk *tr_chunk_open(struct tr_model *m, int stage, int index, struct tr_chunk_room room,
+                               struct tr_chunk *with);
 void tr_chunk_close(struct tr_chunk *c);
 
 /* Take its memory from the arena ("activations", "messages", "logits"). */

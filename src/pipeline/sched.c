@@ -413,28 +413,60 @@ void tr_sched_release(struct tr_sched *s)
     *s = (struct tr_sched){.list = NULL};
 }
 
-/* Does the input of a micro-batch of `chunk` come into being with this instruction? */
-static bool input_comes(const struct tr_sched *s, const struct tr_instr *in, int chunk)
+/* The chunk whose micro-batch has its input from this instruction on, or -1. */
+static int input_comes(const struct tr_sched *s, const struct tr_instr *in)
 {
-    if (s->rank == 0 && chunk == 0)
-        return in->kind == TR_FWD && in->at[0].chunk == chunk;
-    return (in->kind == TR_XFER || in->kind == TR_START) && in->legs & TR_RECV_FWD &&
-           in->at[index_of(TR_RECV_FWD)].chunk == chunk;
+    const bool first = s->rank == 0 && in->at[0].chunk == 0;
+
+    if (in->kind == TR_FWD)
+        return first ? 0 : -1;
+    if ((in->kind != TR_XFER && in->kind != TR_START) || !(in->legs & TR_RECV_FWD))
+        return -1;
+    return in->at[index_of(TR_RECV_FWD)].chunk;
+}
+
+static void raise_to(int *most, int count)
+{
+    *most = count > *most ? count : *most;
+}
+
+void tr_sched_room(const struct tr_sched *s, const int *kind, int *slots, int *pool)
+{
+    const enum tr_instr_kind last = s->kind == TR_SCHED_EVAL ? TR_FWD : TR_BWD;
+    int *alive = calloc(2 * (size_t)s->chunks, sizeof *alive), *pooled = alive + s->chunks;
+
+    if (!alive)
+        tr_die(TR_ERESOURCE, "no memory left to count what a schedule keeps");
+    for (int c = 0; c < s->chunks; c++) {
+        raise_to(&slots[c], 1);
+        raise_to(&pool[kind[c]], 1);
+    }
+    for (int i = 0; i < s->n; i++) {
+        const struct tr_instr *in = &s->list[i];
+        const int comes = input_comes(s, in), c = in->at[0].chunk;
+
+        if (comes >= 0) {
+            raise_to(&slots[comes], ++alive[comes]);
+            raise_to(&pool[kind[comes]], ++pooled[kind[comes]]);
+        }
+        if (in->kind == last) {
+            alive[c]--;
+            pooled[kind[c]]--;
+        }
+    }
+    free(alive);
 }
 
 int tr_sched_slots(const struct tr_sched *s, int chunk)
 {
-    const enum tr_instr_kind last = s->kind == TR_SCHED_EVAL ? TR_FWD : TR_BWD;
-    int alive = 0, most = 1;
+    int *room = calloc(3 * (size_t)s->chunks, sizeof *room), slots;
 
-    for (int i = 0; i < s->n; i++) {
-        const struct tr_instr *in = &s->list[i];
-
-        alive += input_comes(s, in, chunk);
-        most = alive > most ? alive : most;
-        alive -= in->kind == last && in->at[0].chunk == chunk;
-    }
-    return most;
+    if (!room)
+        tr_die(TR_ERESOURCE, "no memory left to count what a schedule keeps");
+    tr_sched_room(s, room, room + s->chunks, room + 2 * s->chunks);
+    slots = room[s->chunks + chunk];
+    free(room);
+    return slots;
 }
 
 int tr_sched_repeats(const struct tr_sched *s)

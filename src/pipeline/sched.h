@@ -83,10 +83,17 @@ void tr_sched_release(struct tr_sched *s);
 /*
  * How many micro-batches of `chunk` the list keeps alive at once: from the arrival of the input (or
  * the start of the forward on the first stage) to the end of the backward (eval: of the forward);
- * at least 1.  They are always consecutive, so the storage of micro-batch i is
- * slot i % tr_sched_slots().
+ * at least 1.  They are always consecutive, so what is stored of micro-batch i may lie in slot
+ * i % tr_sched_slots().
  */
 int tr_sched_slots(const struct tr_sched *s, int chunk);
+
+/*
+ * The same for all chunks at once, slots[chunks], and for pools: chunk c takes from pool kind[c], which is
+ * at most c, and pool[kind] is how many micro-batches of all its chunks are alive at once.  Both are
+ * raised to what this list takes, so that they may be asked of several.
+ */
+void tr_sched_room(const struct tr_sched *s, const int *kind, int *slots, int *pool);
 
 /*
  * In the middle of a long step every group of tr_sched_repeats() micro-batches is like the one before.

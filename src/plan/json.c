@@ -50,7 +50,8 @@ static json_t *stage_json(const struct tr_plan *p, const struct tr_plan_stage *g
         json_object_set_new(bytes, "samples_files", json_real(g->memory_files));
     }
     megatron =
-        packed(json_pack("{s:f, s:f, s:f, s:f}", "allocated", x->allocated, "peak", x->peak,
+        packed(json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "allocated", x->allocated, "activations",
+                         x->activations, "peak_low", x->peak_low, "peak_high", x->peak_high,
                          "reserved_low", x->reserved_low, "reserved_high", x->reserved_high));
     return packed(
         json_pack("{s:i, s:i, s:I, s:I, s:o, s:o, s:s}", "stage", g->stage, "rank", g->rank,

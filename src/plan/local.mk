@@ -2,6 +2,7 @@ libtrireme_a_SOURCES += \
 	src/plan/budget.c \
 	src/plan/cost.c src/plan/cost.h \
 	src/plan/json.c \
+	src/plan/megatron.c \
 	src/plan/memory.c \
 	src/plan/others.c \
 	src/plan/parts.h \

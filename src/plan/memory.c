@@ -17,9 +17,6 @@ static const struct {
 #undef PART
 };
 
-/* Reserved over this peak, of the first stages of the three logs; the header says which. */
-static const double RESERVED_LEAST = 1.17, RESERVED_MOST = 1.25;
-
 const char *tr_plan_part_name(int part)
 {
     return parts[part].name;
@@ -51,28 +48,6 @@ static void of_library(const struct tr_shape *s, const struct tr_machine *m,
     g->part[TR_PLAN_NCCL] = s->world > 1 ? m->nccl * MIB : 0.0;
 }
 
-static struct tr_plan_megatron megatron_of(const struct tr_shape *s, const struct tr_plan_stage *g)
-{
-    const double n = (double)g->params, shards = s->sharded ? s->d : 1;
-    struct tr_plan_megatron x;
-    double flat = 2.0;
-
-    if (!s->half) {
-        x.allocated = n * (8.0 + 8.0 / shards);
-        flat = 4.0;
-    } else if (s->grads_fp32) {
-        x.allocated = n * (6.0 + 12.0 / shards);
-        flat = 0.0;
-    } else {
-        x.allocated = n * (4.0 + 16.0 / shards);
-    }
-    x.peak = x.allocated + n * flat + g->part[TR_PLAN_ACTIVATIONS] + g->part[TR_PLAN_LOGITS] +
-             g->part[TR_PLAN_MESSAGES] + g->part[TR_PLAN_SCRATCH];
-    x.reserved_low = x.peak * RESERVED_LEAST;
-    x.reserved_high = x.peak * RESERVED_MOST;
-    return x;
-}
-
 enum tr_status tr_plan_stage_of(const struct tr_config *c, const struct tr_shape *s,
                                 const struct tr_machine *m, int stage, struct tr_plan_stage *out)
 {
@@ -91,7 +66,7 @@ enum tr_status tr_plan_stage_of(const struct tr_config *c, const struct tr_shape
     out->memory_host = (double)(host + tr_epochs_bytes(s));
     out->memory_files = (double)files;
     tr_run_close(&r);
-    out->megatron = megatron_of(s, out);
+    out->megatron = tr_plan_megatron_of(c, s, out);
     of_library(s, m, out);
     for (int i = 0; i < TR_PLAN_PARTS; i++)
         out->total += out->part[i];
@@ -107,15 +82,15 @@ enum tr_plan_verdict tr_plan_verdict_of(double bytes, const struct tr_machine *m
                                           : TR_PLAN_FITS;
 }
 
-/* Between the least and the most that others have seen it is a matter of luck. */
+/* PyTorch gives back what it holds and does not use before it fails, so what it reserves is no need: above
+   the peak it is a matter of how memory falls into pieces. */
 enum tr_plan_verdict tr_plan_verdict_megatron(const struct tr_plan_stage *g,
                                               const struct tr_machine *m)
 {
     const double library = g->part[TR_PLAN_CONTEXT] + g->part[TR_PLAN_NCCL];
     const double card = m->memory * MIB;
 
-    if (g->megatron.reserved_low + library > card)
+    if (g->megatron.peak_low + library > card)
         return TR_PLAN_TOO_MUCH;
-    return g->megatron.reserved_high + library > TR_PLAN_TIGHT * card ? TR_PLAN_IS_TIGHT
-                                                                      : TR_PLAN_FITS;
+    return g->megatron.reserved_high + library > card ? TR_PLAN_IS_TIGHT : TR_PLAN_FITS;
 }

@@ -11,6 +11,10 @@ enum tr_status tr_plan_stage_of(const struct tr_config *c, const struct tr_shape
                                 const struct tr_machine *m, int stage,
                                 struct tr_plan_stage *out) TR_MUST_CHECK;
 
+/* The same stage under Megatron-LM; g->layers and g->params are ready. */
+struct tr_plan_megatron tr_plan_megatron_of(const struct tr_config *c, const struct tr_shape *s,
+                                            const struct tr_plan_stage *g);
+
 /* Of a rank with those bytes, on that card. */
 enum tr_plan_verdict tr_plan_verdict_of(double bytes, const struct tr_machine *m);
 enum tr_plan_verdict tr_plan_verdict_megatron(const struct tr_plan_stage *g,

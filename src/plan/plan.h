@@ -49,20 +49,18 @@ enum tr_plan_verdict { TR_PLAN_UNKNOWN, TR_PLAN_FITS, TR_PLAN_IS_TIGHT, TR_PLAN_
 const char *tr_plan_verdict_text(enum tr_plan_verdict v);
 
 /*
- * The same rank under Megatron-LM of 2021, bytes:
+ * The same rank under Megatron-LM, bytes; docs/plan.md has the formulas and their sources.  Its versions
+ * differ for the same options.  The high numbers are those of May 2021, and where the optimizer is shared,
+ * which it was not yet, of DeepSpeed's ZeRO of stage 1; the low ones are those of the version since that
+ * takes least, with flash attention and a distributed optimizer of its own.
  *
- *   allocated  20 per parameter in fp16 (2 weights, 2 gradients, 4 masters, 4 gradients of the
- *              masters, 8 moments), 18 with fp32 gradients, 16 in fp32; a distributed optimizer
- *              shares what the optimizer has
- *   peak       and 2 per parameter, the gradients once more while replicas reduce them (4 in fp32,
- *              none with fp32 gradients, which lie together), and what a step works in, as here
- *   reserved   1.17 to 1.25 times the peak: what PyTorch's caching allocator holds
- *
- * The factors are those of the logs of 18B, 30B and 116B on Jean Zay (bigscience, experiments/gpt2-meg,
- * May 2021), which say allocated, peak and reserved of every rank.
+ *   allocated    between steps: weights, gradients, optimizer
+ *   activations  what the first backward pass finds alive, with scores
+ *   peak         the most in a step
+ *   reserved     what PyTorch's caching allocator holds in the end, with the high peak
  */
 struct tr_plan_megatron {
-    double allocated, peak, reserved_low, reserved_high;
+    double allocated, activations, peak_low, peak_high, reserved_low, reserved_high;
 };
 
 /* One stage: its first tensor rank of the first replica. */

@@ -37,9 +37,8 @@ static void print_head(const struct tr_plan *p, FILE *f)
     fprintf(f,
             "%.2f %c parameters on %d rank%s: TP %d, PP %d, DP %d; global batch %" PRId64
             " = %d micro-batch%s of %" PRId64 " for each replica\n",
-            p->params / (large ? 1e9 : 1e6), large ? 'B' : 'M', s->world, tr_plural(s->world),
-            s->w, s->p, s->d, s->global_batch, s->micros, s->micros == 1 ? "" : "es",
-            s->micro_batch);
+            p->params / (large ? 1e9 : 1e6), large ? 'B' : 'M', s->world, tr_plural(s->world), s->w,
+            s->p, s->d, s->global_batch, s->micros, s->micros == 1 ? "" : "es", s->micro_batch);
     if (p->fewest)
         fprintf(f, "these are the fewest ranks that hold the model: --world-size N plans for N\n");
     if (p->has_machine)
@@ -98,10 +97,11 @@ static void print_megatron(const struct tr_plan *p, const struct columns *c, FIL
 {
     const double card = p->machine.memory * MIB / 100.0;
 
-    fprintf(f, "the same under Megatron-LM of 2021, whose memory comes from PyTorch's caching "
-               "allocator\n");
+    fprintf(f, "the same under Megatron-LM, whose memory comes from PyTorch's caching allocator\n");
     ROW("allocated", "%14.1f", g->megatron.allocated / MIB);
-    ROW("peak", "%14.1f", g->megatron.peak / MIB);
+    ROW("activations", "%14.1f", g->megatron.activations / MIB);
+    ROW("peak, at least", "%14.1f", g->megatron.peak_low / MIB);
+    ROW("peak, at most", "%14.1f", g->megatron.peak_high / MIB);
     ROW("reserved, at least", "%14.1f", g->megatron.reserved_low / MIB);
     ROW("reserved, at most", "%14.1f", g->megatron.reserved_high / MIB);
     if (p->has_machine)
@@ -171,8 +171,7 @@ static void print_run(const struct tr_plan *p, FILE *f)
     if (p->has_machine)
         fprintf(f, ", %.2f h, %.0f GPU-hours", b->hours, b->gpu_hours);
     if (b->jobs > 0)
-        fprintf(f, ", %" PRId64 " job%s of %.0f min", b->jobs, tr_plural(b->jobs),
-                b->job_minutes);
+        fprintf(f, ", %" PRId64 " job%s of %.0f min", b->jobs, tr_plural(b->jobs), b->job_minutes);
     fputc('\n', f);
     if (b->ramp_hours > 0.0)
         fprintf(f, "  of these %.2f h while the batch grows\n", b->ramp_hours);

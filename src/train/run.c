@@ -48,30 +48,64 @@ static enum tr_status open_schedules(struct tr_run *r)
     return tr_sched_build(&r->eval_list);
 }
 
-/* What a chunk needs for every batch on the way: where a group is left over, fewer micro-batches may
-   need more slots.  An evaluation needs no more than training. */
-static struct tr_chunk_room room_of(const struct tr_run *r, int chunk)
+/* What the chunks of this stage need: of each, slots, and of those with as many layers as an earlier one
+   (kind), places of one pool. */
+struct rooms {
+    int *kind, *slots, *pool; /* [k] each */
+};
+
+static void room_of_list(const struct rooms *x, const struct tr_sched *like, int micros)
+{
+    struct tr_sched s = *like;
+
+    s.micros = micros;
+    s.micros = tr_sched_short(&s);
+    if (tr_sched_build(&s) != TR_OK)
+        tr_die(TR_ERESOURCE, "%s", tr_last_error());
+    tr_sched_room(&s, x->kind, x->slots, x->pool);
+    tr_sched_release(&s);
+}
+
+/* For every batch on the way: where a group is left over, fewer micro-batches may need more. */
+static struct rooms rooms_of(const struct tr_run *r)
 {
     const struct tr_batches *b = &r->shape.batches;
-    struct tr_chunk_room room = {
-        .outputs = r->train_list.outputs,
-        .dinputs = r->train_list.dinputs,
-        .doutputs = r->train_list.doutputs,
-    };
+    const int k = r->shape.k, stage = r->grid.at.pp;
+    struct rooms x = {.kind = calloc(3 * (size_t)k, sizeof *x.kind)};
 
-    for (int64_t i = 0; i <= tr_batches_increments(b); i++) {
-        struct tr_sched s = r->train_list;
-        int slots;
+    if (!x.kind)
+        tr_die(TR_ERESOURCE, "no memory left for the slots of %d model chunks", k);
+    x.slots = x.kind + k;
+    x.pool = x.slots + k;
+    for (int i = 0; i < k; i++)
+        while (tr_shape_layers(&r->shape, stage, x.kind[i]) != tr_shape_layers(&r->shape, stage, i))
+            x.kind[i]++;
+    for (int64_t i = 0; i <= tr_batches_increments(b); i++)
+        room_of_list(&x, &r->train_list, (int)(tr_batches_step(b, i) / b->unit));
+    room_of_list(&x, &r->eval_list, r->eval_list.micros);
+    return x;
+}
 
-        s.micros = (int)(tr_batches_step(b, i) / b->unit);
-        s.micros = tr_sched_short(&s);
-        if (tr_sched_build(&s) != TR_OK)
-            tr_die(TR_ERESOURCE, "%s", tr_last_error());
-        slots = tr_sched_slots(&s, chunk);
-        room.slots = slots > room.slots ? slots : room.slots;
-        tr_sched_release(&s);
+static void open_chunks(struct tr_run *r)
+{
+    const struct rooms x = rooms_of(r);
+
+    r->chunk = calloc((size_t)r->shape.k, sizeof(struct tr_chunk *));
+    if (!r->chunk)
+        tr_die(TR_ERESOURCE, "no memory left for the list of model chunks");
+    for (int i = 0; i < r->shape.k; i++) {
+        const struct tr_chunk_room room = {
+            .slots = x.slots[i],
+            .outputs = r->train_list.outputs,
+            .dinputs = r->train_list.dinputs,
+            .doutputs = r->train_list.doutputs,
+            .pool = x.pool[i],
+        };
+
+        r->chunk[i] = tr_chunk_open(&r->model, r->grid.at.pp, i, room,
+                                    x.kind[i] < i ? r->chunk[x.kind[i]] : NULL);
     }
-    return room;
+    free(x.kind);
 }
 
 enum tr_dtype tr_run_dtype(const struct tr_shape *s)
@@ -101,11 +135,7 @@ static void open_model(struct tr_run *r)
     };
     tr_params_list(&r->shape, r->grid.at.tp, r->grid.at.pp, &r->model.params);
     tr_model_open(&r->model);
-    r->chunk = calloc((size_t)r->shape.k, sizeof(struct tr_chunk *));
-    if (!r->chunk)
-        tr_die(TR_ERESOURCE, "no memory left for the list of model chunks");
-    for (int i = 0; i < r->shape.k; i++)
-        r->chunk[i] = tr_chunk_open(&r->model, r->grid.at.pp, i, room_of(r, i));
+    open_chunks(r);
 }
 
 /* Only fp16 has a loss scale; where there is none the log shows 1.0. */

@@ -371,7 +371,6 @@ static void bad_stages(void **state)
          "say --num-virtual-stages-per-pipeline-rank"},
         {"--decoder-first-pipeline-num-layers 6 --num-virtual-stages-per-pipeline-rank 3",
          "does not divide the 10 layers"},
-        {"--num-layers 3 --account-for-embedding-in-pipeline-split", "without a layer"},
     };
     struct tr_shape s;
 

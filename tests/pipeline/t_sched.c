@@ -3,6 +3,47 @@
 
 #include <math.h>
 
+/* The most of all micro-batches of those chunks that have come and are not done, one by one. */
+static int most_alive(const struct tr_sched *s, const int *kind, int wanted)
+{
+    const enum tr_instr_kind last = s->kind == TR_SCHED_EVAL ? TR_FWD : TR_BWD;
+    bool alive[64][MAX_M] = {{false}};
+    int most = 1;
+
+    for (int i = 0; i < s->n; i++) {
+        const struct tr_instr *in = &s->list[i];
+        int count = 0;
+
+        if (in->kind == TR_FWD && s->rank == 0 && in->at[0].chunk == 0)
+            alive[0][in->at[0].micro] = true;
+        if ((in->kind == TR_XFER || in->kind == TR_START) && in->legs & TR_RECV_FWD)
+            alive[in->at[1].chunk][in->at[1].micro] = true;
+        for (int c = 0; c < s->chunks; c++)
+            for (int m = 0; m < s->micros; m++)
+                count += kind[c] == wanted && alive[c][m];
+        most = count > most ? count : most;
+        if (in->kind == last)
+            alive[in->at[0].chunk][in->at[0].micro] = false;
+    }
+    return most;
+}
+
+/* Pools hold what is alive at once, and no more: one pool, and one of the first chunk and one of the rest. */
+static void assert_pools_hold(const struct tr_sched *s)
+{
+    for (int apart = 0; apart <= 1; apart++) {
+        int kind[64] = {0}, slots[64] = {0}, pool[64] = {0};
+
+        for (int c = 1; c < s->chunks; c++)
+            kind[c] = apart;
+        tr_sched_room(s, kind, slots, pool);
+        for (int c = 0; c < s->chunks; c++)
+            assert_int_equal(slots[c], tr_sched_slots(s, c));
+        for (int i = 0; i <= kind[s->chunks - 1]; i++)
+            assert_int_equal(pool[i], most_alive(s, kind, i));
+    }
+}
+
 /* Where the place of a micro-batch is slot i % slots, nobody is in it when its input comes. */
 static void assert_slots_hold(const struct tr_sched *s, int chunk)
 {
@@ -50,6 +91,8 @@ static void check_training(struct want w)
                                 : w.kind == TR_SCHED_1F1B
                                     ? min(w.p, w.m)
                                     : min(w.k * w.m, w.k * w.p + w.p - 1 + w.overlap));
+    for (int r = 0; r < w.p; r++)
+        assert_pools_hold(&all[r]);
     for (int r = 0; r < w.p; r++)
         for (int c = 0; c < w.k; c++) {
             assert_slots_hold(&all[r], c);
@@ -113,6 +156,8 @@ static void check_group_eval(struct want w, const struct tr_sched *training)
             assert_slots_hold(&all[r], c);
             assert_true(tr_sched_slots(&all[r], c) <= tr_sched_slots(&training[r], c));
         }
+    for (int r = 0; r < w.p; r++)
+        assert_pools_hold(&all[r]);
     release_all(all);
 }
 
@@ -443,6 +488,36 @@ static void refused(void **state)
     tr_sched_release(&s);
 }
 
+/*
+ * Before its first backward a rank has done min(2 (P - 1 - r) + (K - 1) N, K M) forwards and does one more
+ * (Narayanan et al., SC 2021, section 2.2.2): so many are alive, and one input that has come ahead.
+ * Slots of each chunk by itself would be a quarter more and up to half.
+ */
+static void pools_of_interleaved(void **state)
+{
+    enum { P = 8, M = 32 };
+
+    (void)state;
+    for (int k = 3; k <= 12; k++)
+        for (int rank = 0; rank < P; rank++)
+            for (int overlap = 0; overlap <= 1; overlap++) {
+                const int done = 2 * (P - 1 - rank) + (k - 1) * P;
+                int kind[12] = {0}, slots[12] = {0}, pool[12] = {0}, apart = 0;
+                struct tr_sched s;
+
+                assert_ok(
+                    build(&s, (struct want){TR_SCHED_INTERLEAVED, P, k, M, 0, overlap != 0}, rank));
+                tr_sched_room(&s, kind, slots, pool);
+                for (int c = 0; c < k; c++)
+                    apart += slots[c];
+                assert_true(pool[0] >= done + 1 && pool[0] <= done + 2);
+                if (rank == 0 && overlap)
+                    print_message("# P 8, K %d: %d places, %d by chunk\n", k, pool[0], apart);
+                assert_true(apart > pool[0]);
+                tr_sched_release(&s);
+            }
+}
+
 /* A run whose batch grows plans its memory for the largest number of micro-batches. */
 static void slots_grow(void **state)
 {
@@ -482,11 +557,17 @@ static void slots_grow(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_schedule),    cmocka_unit_test(groups),
-        cmocka_unit_test(lengths),           cmocka_unit_test(unequal),
-        cmocka_unit_test(megatron_cases),    cmocka_unit_test(prints),
-        cmocka_unit_test(overlapped_prints), cmocka_unit_test(megatron_orders),
-        cmocka_unit_test(refused),           cmocka_unit_test(slots_grow),
+        cmocka_unit_test(every_schedule),
+        cmocka_unit_test(groups),
+        cmocka_unit_test(lengths),
+        cmocka_unit_test(unequal),
+        cmocka_unit_test(megatron_cases),
+        cmocka_unit_test(prints),
+        cmocka_unit_test(overlapped_prints),
+        cmocka_unit_test(megatron_orders),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(slots_grow),
+        cmocka_unit_test(pools_of_interleaved),
     };
     return run_tap(tests);
 }

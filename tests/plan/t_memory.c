@@ -1,34 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
+#include "plan/parts.h"
 #include "plan/plan.h"
 #include "plan/profiles.h"
 
 /*
- * Parameters and memory of the public runs on Jean Zay (bigscience-workshop/bigscience, experiments,
- * May 2021; TP 4, 1024 tokens, micro-batches of 1, 4 of them, fp16, all recomputed): what Megatron-LM
- * counted and what PyTorch said that it had allocated, at most, and reserved.
+ * Parameters of the public runs on Jean Zay (bigscience-workshop/bigscience, experiments, May 2021; TP 4, 1024
+ * tokens, micro-batches of 1, 4 of them, fp16, all recomputed): what Megatron-LM counted.  Of five of
+ * them megatron-memory.txt has what PyTorch said of every rank.
  */
 struct run {
     const char *name;
     int64_t layers, hidden;
     int stages;
-    int64_t first, middle, last;      /* parameters of a rank; 0: not published */
-    double allocated, peak, reserved; /* MiB, of rank 0 */
+    int64_t first, middle, last; /* parameters of a rank; 0: not published */
 };
 
 static const struct run runs[] = {
-    {"7.5B on 16", 36, 4096, 4, 0, 0, 0, 0, 0, 0},
-    {"22B on 64", 32, 8192, 16, 514977792, 402780160, 0, 0, 0, 0},
-    {"30B on 64", 48, 7168, 16, 0, 0, 0, 0, 0, 0},
-    {"50B on 128", 64, 8192, 32, 514977792, 402780160, 0, 0, 0, 0},
-    {"78B on 256", 64, 10240, 64, 454899200, 314652160, 0, 0, 0, 0},
-    {"18B on 16", 40, 6144, 4, 1217086464, 1132938240, 1210807296, 23215.09, 26204.56, 30772},
-    {"30B on 32", 48, 7168, 8, 1023350272, 925177344, 1016024576, 19539.36, 22112.81, 26732},
-    {"65B on 64", 64, 9216, 16, 0, 0, 0, 0, 0, 0},
-    {"116B on 128", 64, 12288, 32, 1074456576, 906160128, 1061898240, 20496, 23405, 28902},
-    {"206B on 256", 64, 16384, 64, 0, 0, 0, 0, 0, 0},
+    {"7.5B on 16", 36, 4096, 4, 0, 0, 0},
+    {"22B on 64", 32, 8192, 16, 514977792, 402780160, 0},
+    {"30B on 64", 48, 7168, 16, 0, 0, 0},
+    {"50B on 128", 64, 8192, 32, 514977792, 402780160, 0},
+    {"78B on 256", 64, 10240, 64, 454899200, 314652160, 0},
+    {"18B on 16", 40, 6144, 4, 1217086464, 1132938240, 1210807296},
+    {"30B on 32", 48, 7168, 8, 1023350272, 925177344, 1016024576},
+    {"65B on 64", 64, 9216, 16, 1145723904, 1019501568, 1136305152},
+    {"116B on 128", 64, 12288, 32, 1074456576, 906160128, 1061898240},
+    {"206B on 256", 64, 16384, 64, 0, 0, 0},
 };
 
 enum { RUNS = sizeof runs / sizeof *runs };
@@ -80,30 +84,144 @@ static void parameters(void **state)
     tr_config_release(&c);
 }
 
-static void near(const char *what, double mib, double wanted)
+/* What the logs leave open: which way a number is off, and how far at most. */
+struct off {
+    double low, high;
+};
+
+static void widen(struct off *o, double mib, double wanted)
 {
-    print_message("# %s: %.0f MiB, published %.0f, %+.1f %%\n", what, mib, wanted,
-                  100.0 * (mib / wanted - 1.0));
-    assert_true(mib > 0.97 * wanted && mib < 1.03 * wanted);
+    const double x = mib / wanted - 1.0;
+
+    o->low = x < o->low ? x : o->low;
+    o->high = x > o->high ? x : o->high;
 }
 
-static void memory(void **state)
+static void within(const char *what, const struct off *o, double most)
 {
-    const struct run *r = *state;
-    const struct tr_plan_megatron *g;
-    struct tr_config c;
-    struct tr_plan p;
+    print_message("# %s: %+.2f to %+.2f %%\n", what, 100.0 * o->low, 100.0 * o->high);
+    assert_true(o->low > -most && o->high < most);
+}
 
-    plan_of(r, NULL, &c, &p);
-    g = &p.stage[0].megatron;
-    near("allocated", g->allocated / MIB, r->allocated);
-    near("peak", g->peak / MIB, r->peak);
-    /* A range, and a narrow one. */
-    assert_true(r->reserved * MIB > 0.99 * g->reserved_low);
-    assert_true(r->reserved * MIB < 1.01 * g->reserved_high);
-    assert_true(g->reserved_high < 1.07 * g->reserved_low);
+struct logs {
+    int ranks, outside;
+    struct off allocated, peak;
+};
+
+static void rank(struct logs *l, const struct tr_plan *p, int rank, const double wanted[3])
+{
+    const struct tr_plan_megatron *g = &p->stage[rank / 4].megatron;
+
+    widen(&l->allocated, g->allocated / MIB, wanted[0]);
+    widen(&l->peak, g->peak_high / MIB, wanted[1]);
+    assert_true(g->allocated <= g->peak_low && g->peak_low < g->peak_high);
+    l->ranks++;
+    l->outside += wanted[2] * MIB < g->reserved_low || wanted[2] * MIB > g->reserved_high;
+}
+
+/* Each of 496 ranks. */
+static void every_rank(void **state)
+{
+    const char *srcdir = getenv("srcdir");
+    struct run r = {.name = "of the logs"};
+    struct logs l = {.ranks = 0};
+    struct tr_config c;
+    struct tr_plan p = {.stage = NULL};
+    char path[4096], line[256], name[16];
+    FILE *f;
+
+    (void)state;
+    tr_config_init(&c);
+    snprintf(path, sizeof path, "%s/tests/plan/megatron-memory.txt", srcdir ? srcdir : ".");
+    assert_non_null(f = fopen(path, "r"));
+    while (fgets(line, sizeof line, f)) {
+        double wanted[3];
+        int first, last;
+
+        if (sscanf(line, "run %15s %" SCNd64 " %" SCNd64 " %d", name, &r.layers, &r.hidden,
+                   &r.stages) == 4) {
+            tr_plan_release(&p);
+            tr_config_release(&c);
+            plan_of(&r, NULL, &c, &p);
+        } else if (sscanf(line, "%d-%d %lf %lf %lf", &first, &last, &wanted[0], &wanted[1],
+                          &wanted[2]) == 5) {
+            for (int i = first; i <= last; i++)
+                rank(&l, &p, i, wanted);
+        }
+    }
+    fclose(f);
     tr_plan_release(&p);
     tr_config_release(&c);
+    assert_int_equal(l.ranks, 496);
+    within("allocated", &l.allocated, 0.005);
+    within("peak", &l.peak, 0.01);
+    assert_int_equal(l.outside, 0);
+}
+
+/*
+ * Activations of four models where nothing is recomputed: 59, 67, 114 and 131 GiB in figure 1 of Korthikanti
+ * et al., "Reducing Activation Recomputation in Large Transformer Models", 2022; and what sequence
+ * parallelism and recomputing attention leave of them, by equations 5 and 6 and table 2 of the same paper.
+ */
+struct paper {
+    int layers, hidden, heads, stages, interleaved, batch;
+    double gib;
+};
+
+static double activations(const struct paper *x, const char *more)
+{
+    struct tr_config c;
+    struct tr_plan p;
+    char text[768];
+    double bytes;
+
+    snprintf(text, sizeof text,
+             "--num-layers %d --hidden-size %d --num-attention-heads %d --seq-length 2048 "
+             "--max-position-embeddings 2048 --vocab-size 51200 --tensor-model-parallel-size 8 "
+             "--pipeline-model-parallel-size %d --micro-batch-size %d --global-batch-size 2240 "
+             "--train-iters 10 --lr 1e-4 --fp16 %s",
+             x->layers, x->hidden, x->heads, x->stages, x->batch, more);
+    if (x->interleaved)
+        snprintf(text + strlen(text), sizeof text - strlen(text),
+                 " --num-layers-per-virtual-pipeline-stage %d", x->interleaved);
+    tr_config_init(&c);
+    assert_ok(tr_config_parse_text(&c, text));
+    assert_ok(tr_plan_alone(&c, NULL, &p));
+    bytes = p.stage[0].megatron.activations;
+    tr_plan_release(&p);
+    tr_config_release(&c);
+    return bytes;
+}
+
+static void same(double x, double wanted)
+{
+    assert_true(fabs(x - wanted) < 1e-9);
+}
+
+static void paper(void **state)
+{
+    static const struct paper list[] = {
+        {48, 6144, 64, 1, 0, 4, 59},
+        {96, 12288, 96, 8, 4, 1, 67},
+        {105, 20480, 128, 35, 1, 1, 114},
+        {128, 25600, 160, 64, 0, 1, 131},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        const struct paper *x = &list[i];
+        const double a5 = 5.0 * x->heads * 2048.0 / x->hidden;
+        const double whole = activations(x, ""), both = activations(x, "--sequence-parallel "
+                                                                       "--recompute-activations");
+
+        print_message("# %d x %d: %.2f GiB, published %.0f\n", x->layers, x->hidden,
+                      whole / MIB / 1024.0, x->gib);
+        assert_true(fabs(whole / MIB / 1024.0 - x->gib) < 0.5);
+        same(activations(x, "--sequence-parallel") / whole, (34.0 + a5) / (104.0 + a5));
+        same(activations(x, "--recompute-activations") / whole, 104.0 / (104.0 + a5));
+        same(both / whole, 34.0 / (104.0 + a5));
+        same(activations(x, "--checkpoint-activations") / whole, 16.0 / (104.0 + a5));
+    }
 }
 
 /* 16 bytes per parameter, and beside them only what a step works in. */
@@ -122,55 +240,117 @@ static void ours(void **state)
     for (int i = 0; i < TR_PLAN_PARTS; i++)
         sum += g->part[i];
     assert_true(sum == g->total);
-    assert_true(g->total < g->megatron.peak);
+    assert_true(g->total < g->megatron.peak_low);
     tr_plan_release(&p);
     tr_config_release(&c);
 }
 
-struct judged {
-    const char *machine;
-    struct run run;
-    enum tr_plan_verdict ours, megatron;
+/*
+ * Verdicts on every run that others have published.  What ran must not be said not to fit, and what ran out
+ * of memory not to fit: between the two, where all depends on how the allocator's memory falls to
+ * pieces, it is tight, and both has happened.  So that tight is no way out, few may be.
+ */
+struct row {
+    const char *machine, *name, *options;
+    bool ran;
 };
 
-/*
- * What became of the runs on cards of 16 GB: 7.5B and 78B ran, 30B ran out of memory after 60 steps, 39B
- * at once (experiments/gpt2-16gb-nodes.md); 18B, 30B and 116B ran on 32 GB.
- */
-static const struct judged judged[] = {
-    {"jean-zay-v100-16g", {.layers = 36, .hidden = 4096, .stages = 4}, TR_PLAN_FITS, TR_PLAN_FITS},
-    {"jean-zay-v100-16g",
-     {.layers = 48, .hidden = 7168, .stages = 16},
-     TR_PLAN_FITS,
-     TR_PLAN_IS_TIGHT},
-    {"jean-zay-v100-16g",
-     {.layers = 48, .hidden = 8192, .stages = 16},
-     TR_PLAN_FITS,
-     TR_PLAN_TOO_MUCH},
-    {"jean-zay-v100-16g",
-     {.layers = 64, .hidden = 10240, .stages = 64},
-     TR_PLAN_FITS,
-     TR_PLAN_FITS},
-    {"jean-zay-v100-32g", {.layers = 48, .hidden = 7168, .stages = 8}, TR_PLAN_FITS, TR_PLAN_FITS},
-    {"jean-zay-v100-16g",
-     {.layers = 48, .hidden = 7168, .stages = 8},
-     TR_PLAN_TOO_MUCH,
-     TR_PLAN_TOO_MUCH},
+#define SIX(machine, source, table, name, number, options) \
+    {machine, table ": " name, options, true},
+#define FIVE(machine, fitted, name, number, options) {machine, name, options, true},
+#define ROW_OF(a, b, c, d, e, f, ROW, ...) ROW
+#define TIME(...) ROW_OF(__VA_ARGS__, SIX, FIVE, )(__VA_ARGS__)
+#define RATE(...) ROW_OF(__VA_ARGS__, SIX, FIVE, )(__VA_ARGS__)
+#define FITS(machine, ran, source, name, options) {machine, source ": " name, options, ran},
+static const struct row rows[] = {
+#include "plan/fits.def"
+#include "plan/rows.def"
 };
+
+enum { ROWS = sizeof rows / sizeof *rows };
+
+/*
+ * The jobs of 18B, 39B and 52B with 32 micro-batches and more (gpt2.md) took minutes for an iteration, and
+ * ten for all: the log that is there (gpt2-meg, job 1999618) ends while the loss scale still comes down
+ * from 2^32 and all steps are skipped.  Adam makes its moments in its first step, so these jobs never had
+ * them.
+ */
+static void without_moments(const struct row *r, struct tr_plan *p)
+{
+    if (strcmp(r->machine, "jean-zay-v100-32g") != 0 || p->shape.sharded || p->shape.micros < 32)
+        return;
+    for (int i = 0; i < p->shape.p; i++) {
+        struct tr_plan_stage *g = &p->stage[i];
+
+        g->megatron.peak_low -= 8.0 * (double)g->params;
+        g->megatron.reserved_high -= 8.0 * (double)g->params;
+    }
+}
+
+static enum tr_plan_verdict judged(const struct row *r)
+{
+    enum tr_plan_verdict v = TR_PLAN_UNKNOWN;
+    struct tr_machine m;
+    struct tr_config c;
+    struct tr_plan p;
+
+    assert_ok(tr_machine_find(r->machine, &m));
+    tr_config_init(&c);
+    assert_ok(tr_config_parse_text(&c, r->options));
+    assert_ok(tr_plan_alone(&c, &m, &p));
+    without_moments(r, &p);
+    for (int i = 0; i < p.shape.p; i++) {
+        const enum tr_plan_verdict own = tr_plan_verdict_megatron(&p.stage[i], &m);
+
+        v = own > v ? own : v;
+    }
+    print_message("# %s, %s: %s, %s\n", r->machine, r->name, r->ran ? "ran" : "out of memory",
+                  tr_plan_verdict_text(v));
+    tr_plan_release(&p);
+    tr_config_release(&c);
+    return v;
+}
 
 static void verdicts(void **state)
 {
+    int count[2][TR_PLAN_TOO_MUCH + 1] = {{0}};
+
     (void)state;
-    for (size_t i = 0; i < sizeof judged / sizeof *judged; i++) {
+    for (int i = 0; i < ROWS; i++)
+        count[rows[i].ran][judged(&rows[i])]++;
+    for (int ran = 1; ran >= 0; ran--)
+        print_message("# %s: %d fit, %d are tight, %d do not fit\n", ran ? "ran" : "out of memory",
+                      count[ran][TR_PLAN_FITS], count[ran][TR_PLAN_IS_TIGHT],
+                      count[ran][TR_PLAN_TOO_MUCH]);
+    assert_int_equal(count[1][TR_PLAN_TOO_MUCH], 0);
+    assert_int_equal(count[0][TR_PLAN_FITS], 0);
+    assert_true(count[1][TR_PLAN_IS_TIGHT] < count[1][TR_PLAN_FITS]);
+}
+
+/* This program's own memory, and what it advises where that is too much. */
+static void ours_on_16g(void **state)
+{
+    static const struct {
+        int64_t layers, hidden;
+        int stages;
+        enum tr_plan_verdict verdict;
+    } list[] = {{36, 4096, 4, TR_PLAN_FITS},
+                {48, 8192, 16, TR_PLAN_FITS},
+                {64, 10240, 64, TR_PLAN_FITS},
+                {48, 7168, 8, TR_PLAN_TOO_MUCH}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        const struct run r = {
+            .layers = list[i].layers, .hidden = list[i].hidden, .stages = list[i].stages};
         struct tr_machine m;
         struct tr_config c;
         struct tr_plan p;
 
-        assert_ok(tr_machine_find(judged[i].machine, &m));
-        plan_of(&judged[i].run, &m, &c, &p);
-        assert_int_equal(p.ours, judged[i].ours);
-        assert_int_equal(p.megatron, judged[i].megatron);
-        if (judged[i].ours == TR_PLAN_TOO_MUCH)
+        assert_ok(tr_machine_find("jean-zay-v100-16g", &m));
+        plan_of(&r, &m, &c, &p);
+        assert_int_equal(p.ours, list[i].verdict);
+        if (list[i].verdict == TR_PLAN_TOO_MUCH)
             assert_fails(TR_ERESOURCE, "MiB of the 16160 of a GPU", tr_plan_fits(&p));
         else
             assert_ok(tr_plan_fits(&p));
@@ -194,14 +374,15 @@ static void process(void **state)
     plan_of(&runs[0], &m, &c, &p);
     low = p.stage[0].megatron.reserved_low / MIB + m.context + m.nccl;
     high = p.stage[0].megatron.reserved_high / MIB + m.context + m.nccl;
-    near("7.5B in nvidia-smi", 0.5 * (low + high), 14660);
+    print_message("# 7.5B in nvidia-smi: %.0f to %.0f MiB, published 14643 to 14691\n", low, high);
+    assert_true(low < 14643 && high > 14691);
     tr_plan_release(&p);
     tr_config_release(&c);
 }
 
 int main(void)
 {
-    struct CMUnitTest tests[2 + 3 * RUNS];
+    struct CMUnitTest tests[5 + 2 * RUNS];
     int n = 0;
 
     profiles();
@@ -210,10 +391,11 @@ int main(void)
 
         tests[n++] = (struct CMUnitTest){"parameters", parameters, NULL, NULL, run};
         tests[n++] = (struct CMUnitTest){"16 bytes per parameter", ours, NULL, NULL, run};
-        if (runs[i].peak > 0.0)
-            tests[n++] = (struct CMUnitTest){"memory of Megatron-LM", memory, NULL, NULL, run};
     }
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(every_rank);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(paper);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(verdicts);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(ours_on_16g);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(process);
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return _cmocka_run_group_tests("memory", tests, (size_t)n, NULL, NULL);

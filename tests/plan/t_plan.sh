@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091
 # trireme plan: what it prints, what it exits with, and that it says what training itself would.
 . "$srcdir/tests/tap.sh"
-plan 22
+plan 25
 TRIREME_MACHINES=$srcdir/machines
 export TRIREME_MACHINES
 
@@ -17,6 +17,7 @@ plan_30b() { timeout 60 "$trireme" plan $of_30b "$@"; }
 on_v100() { plan_30b --machine jean-zay-v100-16g "$@"; }
 
 on_v100 >"$work/text" 2>"$work/errors"
+cp "$work/errors" "$work/errors.of-4"
 says() { grep -qE -e "$1" "$work/text" || { cat "$work/text" "$work/errors"; return 1; }; }
 check "it says what is planned" says '^29\.97 B parameters on 64 ranks: TP 4, PP 16, DP 1; global batch 4 = 4 micro-batches of 1'
 check "and where" says '^machine jean-zay-v100-16g: .* \(2021-06\); 16 nodes$'
@@ -141,6 +142,27 @@ largest() {
         says '^run: 47683 iterations, 300\.000 B tokens'
 }
 check "a trillion parameters on 3072 GPUs" largest
+
+# What leaves a node, and only that.
+leaves() {
+    on_v100 --tensor-model-parallel-size "$1" --pipeline-model-parallel-size 8 --world-size 64 \
+        >"$work/text" 2>"$work/errors"
+    grep -q "warning: --tensor-model-parallel-size $1 leaves the nodes of jean-zay-v100-16g, which have 4 GPUs" \
+        "$work/errors"
+}
+check "tensor parallelism that leaves a node is warned of" leaves 8
+check "that of a node is not" sh -c "! grep warning '$work/errors.of-4'"
+# BigScience's BLOOM: 70 layers on 72 stages, where the embedding and the loss are one each.
+bloom() {
+    timeout 60 "$trireme" plan --machine jean-zay-a100 --num-layers 70 --hidden-size 14336 \
+        --num-attention-heads 112 --seq-length 2048 --max-position-embeddings 2048 \
+        --vocab-size 250680 --pipeline-model-parallel-size 72 --micro-batch-size 1 \
+        --global-batch-size 2048 --train-iters 10 --lr 6e-5 --bf16 --checkpoint-activations \
+        --account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split \
+        >"$work/text" 2>"$work/errors"
+    says '^  layers +0 +1 +0$'
+}
+check "70 layers on 72 stages" bloom
 
 fails "a machine that is not there" 64 "there is no machine 'jean-zay-v100'" \
     plan_30b --machine jean-zay-v100

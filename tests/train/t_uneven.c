@@ -70,6 +70,32 @@ static void uneven_stages(void **state)
     assert_same(loss, first, stages[2]);
 }
 
+/* The embedding and the head by themselves, as BLOOM's 70 layers on 72 stages would have it. */
+static void no_layers(void **state)
+{
+    static const char *const stages[] = {
+        "--pipeline-model-parallel-size 4",
+        "--pipeline-model-parallel-size 4 --pipeline-schedule gpipe --checkpoint-activations",
+        "--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2",
+        "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --sequence-parallel "
+        "--num-virtual-stages-per-pipeline-rank 2 --no-overlap-p2p-communication",
+    };
+    double first[ITERATIONS + 1], loss[ITERATIONS + 1];
+
+    (void)state;
+    losses_of("--num-layers 2", first);
+    for (size_t i = 0; i < sizeof stages / sizeof *stages; i++) {
+        char options[512];
+
+        snprintf(options, sizeof options,
+                 "--num-layers 2 --account-for-embedding-in-pipeline-split "
+                 "--account-for-loss-in-pipeline-split %s",
+                 stages[i]);
+        losses_of(options, loss);
+        assert_same(loss, first, stages[i]);
+    }
+}
+
 /* 8, 8, 8, 16, 24, 24, 24 samples: what the formula gives for two increments in 40. */
 static void ramp_losses(const char *layout, double loss[ITERATIONS + 1])
 {
@@ -122,7 +148,8 @@ static void ramp(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(uneven_stages), cmocka_unit_test(ramp)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(uneven_stages), cmocka_unit_test(no_layers),
+                                       cmocka_unit_test(ramp)};
 
     return run_mpi_tap(tests);
 }

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "pipeline/sched.h"
+#include "plan/parts.h"
+
+/*
+ * Reserved over allocated memory, each at its peak: the least and the most of the 496 ranks of five logs
+ * (tests/plan/megatron-memory.txt).
+ */
+static const double RESERVED_LEAST = 1.12, RESERVED_MOST = 1.27;
+
+/* Messages that come, go and are added up in a backward pass, in numbers of [B,T,H]: chosen on the logs. */
+static const double PASSING = 4.5;
+
+/* Elements of each of DeepSpeed's two buckets, for gradients and for weights: its default. */
+static const double BUCKET = 5e8;
+
+/* A rank's part of the model, in the terms of Korthikanti et al., 2022, section 4. */
+struct part {
+    const struct tr_shape *s;
+    const struct tr_plan_stage *g;
+    double rows, elem; /* tokens of a micro-batch, bytes of an activation */
+    double message;    /* bytes of [B,T,H] */
+    double share;   /* tensor ranks that share rows of the stream: 1 without --sequence-parallel */
+    bool selective; /* attention is computed again */
+    double last;    /* 1 on the stage that has the loss */
+};
+
+static struct part part_of(const struct tr_config *c, const struct tr_shape *s,
+                           const struct tr_plan_stage *g)
+{
+    const double rows = (double)(s->seq * s->micro_batch), elem = s->half ? 2.0 : 4.0;
+
+    return (struct part){
+        .s = s,
+        .g = g,
+        .rows = rows,
+        .elem = elem,
+        .message = elem * rows * (double)s->hidden,
+        .share = s->sequence ? s->w : 1.0,
+        .selective =
+            c->recompute_activations || c->recompute_granularity == TR_GRANULARITY_SELECTIVE,
+        .last = g->stage == s->p - 1 ? 1.0 : 0.0,
+    };
+}
+
+/* Softmax, its dropout mask, and what dropout makes of it: 5 B a T^2 bytes in half precision. */
+static double scores(const struct part *x)
+{
+    const struct tr_shape *s = x->s;
+
+    return (2.0 * x->elem + 1.0) * x->rows * (double)s->seq * (double)s->heads / s->w;
+}
+
+/* A whole layer without scores: inputs of two norms, of both products after them, and two masks of
+   dropout; and, shared by tensor ranks, what lies between their two pairs of products. */
+static double layer(const struct part *x)
+{
+    const struct tr_shape *s = x->s;
+    const double h = (double)s->hidden, f = (double)s->ffn;
+
+    return x->rows * ((4.0 * x->elem + 2.0) * h / x->share + x->elem * (4.0 * h + 2.0 * f) / s->w);
+}
+
+/* Of the layers of a chunk, those that are recomputed, and how many inputs that keeps. */
+static double recomputed(const struct tr_shape *s, double layers)
+{
+    const double most = (double)s->recompute_layers;
+
+    if (s->recompute == TR_RECOMPUTE_NONE)
+        return 0.0;
+    return s->recompute == TR_RECOMPUTE_BLOCK && most < layers ? most : layers;
+}
+
+static double inputs(const struct tr_shape *s, double layers)
+{
+    const double again = recomputed(s, layers);
+
+    return s->recompute == TR_RECOMPUTE_UNIFORM ? again / (double)s->recompute_layers : again;
+}
+
+/* What a micro-batch keeps in a chunk from its forward to its backward. */
+static double kept(const struct part *x, bool with_scores)
+{
+    const struct tr_shape *s = x->s;
+    const double layers = (double)x->g->layers / s->k, again = recomputed(s, layers);
+    const double input = x->message / (s->distribute_inputs ? s->w : x->share);
+
+    return inputs(s, layers) * input +
+           (layers - again) * (layer(x) + (with_scores && !x->selective ? scores(x) : 0.0));
+}
+
+/* The chunks of micro-batches that the first backward of the stage finds alive (SC21, section 2.2). */
+static double alive(const struct part *x)
+{
+    const struct tr_shape *s = x->s;
+    const int behind = s->p - 1 - x->g->stage;
+    const double all = (double)s->k * s->micros;
+    const double warm = s->schedule == TR_SCHED_GPIPE ? all
+                        : s->k > 1                    ? 2.0 * behind + (s->k - 1.0) * s->group + 1.0
+                                                      : behind + 1.0;
+
+    return warm < all ? warm : all;
+}
+
+/* Gradients are all there from the second backward on, and where the first one was done before there
+   was anything else to do, one less is alive then. */
+static double alive_at_peak(const struct part *x)
+{
+    const double n = alive(x), all = (double)x->s->k * x->s->micros;
+
+    return n < all || all < 2.0 ? n : n - 1.0;
+}
+
+/* Logits, a copy in fp32 and what its softmax is made in; or, later, the softmax, its gradient and that of
+   the embedding. */
+static double logits(const struct part *x)
+{
+    const struct tr_shape *s = x->s;
+    const double words = (double)s->vocab_padded / s->w, n = x->rows * words;
+    const double there = (x->elem + 8.0) * n;
+    const double back = (x->elem + 4.0) * n + x->elem * words * (double)s->hidden;
+
+    return there > back ? there : back;
+}
+
+/* A backward pass works in one layer that was computed again, and in the gradient of its largest matrix
+   until that has been added. */
+static double work(const struct part *x)
+{
+    const struct tr_shape *s = x->s;
+    double most = x->elem * (double)s->hidden * (double)s->ffn / s->w;
+
+    if (s->recompute != TR_RECOMPUTE_NONE)
+        most += (s->recompute == TR_RECOMPUTE_UNIFORM ? (double)s->recompute_layers : 1.0) *
+                (layer(x) + scores(x));
+    else if (x->selective)
+        most += scores(x);
+    return x->last > 0.0 && logits(x) > most ? logits(x) : most;
+}
+
+/* Weights, gradients and optimizer; `most` is of the program that takes more for those options. */
+static double states(const struct part *x, bool most)
+{
+    const struct tr_shape *s = x->s;
+    const double n = (double)x->g->params, d = s->sharded ? s->d : 1.0;
+    const double buckets = 2.0 * x->elem * (n < BUCKET ? n : BUCKET);
+
+    if (!s->half)
+        return n * (8.0 + 8.0 / d) + (s->sharded && most ? buckets : 0.0);
+    if (!s->sharded)
+        return n * (s->grads_fp32 ? 18.0 : 20.0);
+    if (most)
+        return n * (s->grads_fp32 ? 8.0 + 12.0 / d : 4.0 + 16.0 / d) + buckets;
+    return n * ((s->grads_fp32 ? 6.0 : 4.0) + 12.0 / d);
+}
+
+/*
+ * What lies beside them in a forward or backward pass.  In 2021 there was as much again as gradients take,
+ * unless they were in fp32: so say the logs.  Since 2022 the masters' gradients, 4 bytes, are there in
+ * the optimizer's step only, when there are no activations.
+ */
+static double beside(const struct part *x, bool most)
+{
+    const struct tr_shape *s = x->s;
+    const double n = (double)x->g->params;
+
+    if (s->sharded || (s->half && s->grads_fp32))
+        return 0.0;
+    return most ? n * x->elem : s->half ? -4.0 * n : 0.0;
+}
+
+static double peak(const struct part *x, bool most)
+{
+    const double mask = (double)x->s->seq * (double)x->s->seq, step = states(x, most);
+    const double pass =
+        step + beside(x, most) + work(x) + PASSING * x->message +
+        alive_at_peak(x) *
+            (kept(x, most) + (1.0 - x->last / x->s->k) * x->message / x->share + mask);
+
+    return pass > step ? pass : step;
+}
+
+/* Weights are fetched during forward passes by Megatron Core alone, which stores no scores. */
+struct tr_plan_megatron tr_plan_megatron_of(const struct tr_config *c, const struct tr_shape *s,
+                                            const struct tr_plan_stage *g)
+{
+    const struct part x = part_of(c, s, g);
+    const bool core = s->overlap_gather;
+    struct tr_plan_megatron m = {
+        .allocated = states(&x, false),
+        .activations = alive(&x) * kept(&x, true),
+        .peak_low = peak(&x, false),
+        .peak_high = peak(&x, !core),
+    };
+
+    m.reserved_low = m.peak_high * RESERVED_LEAST;
+    m.reserved_high = m.peak_high * RESERVED_MOST;
+    return m;
+}
