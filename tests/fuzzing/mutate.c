@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+enum { HEAD = 256 };
+
 uint64_t fuzz_draw(uint64_t *state)
 {
     *state ^= *state >> 12;
@@ -104,7 +106,9 @@ static size_t double_piece(uint8_t *data, size_t size, size_t at, size_t n, uint
 
 size_t fuzz_change(uint8_t *data, size_t size, const char *const *words, uint64_t *state)
 {
-    size_t at = fuzz_below(state, size), n = fuzz_below(state, 200);
+    /* The first bytes of a file say how the others are to be read. */
+    size_t reach = fuzz_below(state, 2) && size > HEAD ? HEAD : size;
+    size_t at = fuzz_below(state, reach), n = fuzz_below(state, 200);
 
     if (size == 0)
         return put_in(data, size, 0, "x", 1);
