@@ -14,7 +14,7 @@ static size_t seed(int n, uint8_t *out, size_t most)
     if (n >= 1)
         return 0;
     tr_config_init(&c);
-    json = tr_config_get_json(&c);
+    json = tr_config_get_json(&c, "own");
     size = strlen(json);
     MUST(size <= most);
     memcpy(out, json, size);
@@ -33,7 +33,7 @@ static void run(const uint8_t *data, size_t size)
 
         tr_config_init(&c);
         if ((model ? tr_config_load_model : tr_config_load_json)(&c, text) == TR_OK)
-            free(tr_config_get_json(&c));
+            free(tr_config_get_json(&c, "own"));
         tr_config_release(&c);
     }
     free(text);
