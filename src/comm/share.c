@@ -221,7 +221,7 @@ static int take(int from)
 
 static int open_alone(const char *path)
 {
-    return open(path, O_RDONLY | O_CLOEXEC);
+    return tr_open_regular(path, O_RDONLY);
 }
 
 /* The first rank's error is that of all.  A descriptor that did not arrive (there may be a limit) is one

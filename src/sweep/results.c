@@ -253,7 +253,7 @@ enum tr_status tr_sweep_results_open(const char *folder, double patience,
     if (out->fd < 0)
         return TR_FAIL(TR_EIO, "%s cannot be written: %s", out->path, strerror(errno));
     TR_TRY(hold(out, patience));
-    TR_TRY(tr_file_text(out->path, FILE_MOST, &text));
+    TR_TRY(tr_regular_text(out->path, FILE_MOST, &text));
     s = cut_torn(out, text);
     if (s == TR_OK)
         s = read_lines(out, text);

@@ -121,7 +121,7 @@ enum tr_status tr_state_read(const char *folder, struct tr_state *s, bool *found
     memset(s, 0, sizeof *s);
     *found = access(path, F_OK) == 0;
     if (*found)
-        status = tr_file_text(path, LARGEST, &text);
+        status = tr_regular_text(path, LARGEST, &text);
     if (*found && status == TR_OK) {
         object = json_loads(text, 0, NULL);
         if (json_is_object(object))

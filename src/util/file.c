@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "util/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <libgen.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "util/log.h"
@@ -90,9 +94,11 @@ int tr_write_at(int fd, const void *data, int64_t bytes, int64_t at)
 /* Only async-signal-safe calls here.  The job is lost anyway; what counts is the name of the file. */
 static void on_sigbus(int signal_number, siginfo_t *info, void *context)
 {
-    static const char head[] = "trireme: error: ", tail[] =
-        " was shortened or became unreadable while it was in use, so the run cannot go on; "
-        "restore the file and resume from the last checkpoint\n";
+    static const char
+        head[] = "trireme: error: ",
+        tail[] =
+            " was shortened or became unreadable while it was in use, so the run cannot go on; "
+            "restore the file and resume from the last checkpoint\n";
     const unsigned char *at = info->si_addr;
 
     (void)context;
@@ -141,9 +147,43 @@ static void watch_map(const struct tr_map *m)
     }
 }
 
+int tr_open_regular(const char *path, int flags)
+{
+    int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666), error = ENXIO;
+    struct stat st;
+
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &st) != 0)
+        error = errno;
+    else if (S_ISREG(st.st_mode))
+        return fd;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+/* ENXIO also stands for a socket, and for a FIFO that would be waited for. */
+const char *tr_open_why(int error)
+{
+    if (error == ENXIO || error == EISDIR || error == ENODEV)
+        return "it is not a regular file";
+    if (error == ELOOP)
+        return "it is a symbolic link that is not followed";
+    return strerror(error);
+}
+
+enum tr_status tr_open_file(const char *path, int flags, int *fd)
+{
+    *fd = tr_open_regular(path, flags);
+    if (*fd < 0)
+        return TR_FAIL(TR_EIO, "cannot open %s: %s", path, tr_open_why(errno));
+    return TR_OK;
+}
+
 int tr_open_by(const struct tr_opener *by, const char *path)
 {
-    return by ? by->open(by->ctx, path) : open(path, O_RDONLY | O_CLOEXEC);
+    return by ? by->open(by->ctx, path) : tr_open_regular(path, O_RDONLY);
 }
 
 bool tr_open_is_first(const struct tr_opener *by)
@@ -163,7 +203,7 @@ enum tr_status tr_map_take(int fd, const char *path, struct tr_map *out)
 
     memset(out, 0, sizeof *out);
     if (fd < 0)
-        return TR_FAIL(TR_EIO, "cannot open %s: %s", path, strerror(errno));
+        return TR_FAIL(TR_EIO, "cannot open %s: %s", path, tr_open_why(errno));
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
         close(fd);
         return TR_FAIL(TR_EIO, "%s is not a regular file, so it cannot be mapped", path);
@@ -214,10 +254,13 @@ static enum tr_status fsync_parent(const char *path)
     return s;
 }
 
+/* Anew, so that nothing is written through a link of that name. */
 static int write_new(const char *path, const void *data, size_t bytes)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666), error = 0;
+    int fd, error = 0;
 
+    unlink(path);
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
         return errno;
     if (tr_write_all(fd, data, bytes) != 0 || fsync(fd) != 0)
@@ -249,6 +292,84 @@ enum tr_status tr_file_replace(const char *path, const void *data, size_t bytes)
     return fsync_parent(path);
 }
 
+/* Of "state.tmp.node7.123": where ".tmp." begins, "node7" and 123.  False if it is no such name. */
+static bool parse_temporary(const char *name, size_t *base, char host[256], long *pid)
+{
+    const char *at = NULL, *dot = strrchr(name, '.');
+    char again[32];
+
+    for (const char *next = name; (next = strstr(next, ".tmp.")) != NULL; next++)
+        at = next;
+    if (!at || dot <= at + 5 || dot - at - 5 > 255)
+        return false;
+    *base = (size_t)(at - name);
+    snprintf(host, 256, "%.*s", (int)(dot - at - 5), at + 5);
+    *pid = strtol(dot + 1, NULL, 10);
+    snprintf(again, sizeof again, "%ld", *pid);
+    return *pid > 0 && strcmp(again, dot + 1) == 0;
+}
+
+static bool is_left(int folder, const char *name, const char *names)
+{
+    char base[NAME_MAX + 1], mine[256] = "", host[256];
+    struct stat st;
+    size_t length;
+    long pid;
+
+    if (!parse_temporary(name, &length, host, &pid) || length > NAME_MAX)
+        return false;
+    memcpy(base, name, length);
+    base[length] = '\0';
+    if (fnmatch(names, base, 0) != 0 || fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(st.st_mode))
+        return false;
+    gethostname(mine, sizeof mine - 1);
+    if (strcmp(host, mine) == 0)
+        return kill((pid_t)pid, 0) != 0 && errno == ESRCH;
+    return difftime(time(NULL), st.st_mtime) > 3600.0;
+}
+
+void tr_file_tidy(const char *folder, const char *names)
+{
+    DIR *d = opendir(folder);
+
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;)
+        if (is_left(dirfd(d), e->d_name, names))
+            unlinkat(dirfd(d), e->d_name, 0);
+    if (d)
+        closedir(d);
+}
+
+/* Where `path` would be if it were made. */
+static char *would_be(const char *path)
+{
+    char *copy = tr_format("%s", path), *again = tr_format("%s", path);
+    const char *folder = dirname(copy);
+    char *parent = realpath(folder, NULL);
+    char *out = tr_format("%s/%s", parent ? parent : folder, basename(again));
+
+    free(parent);
+    free(again);
+    free(copy);
+    return out;
+}
+
+bool tr_same_place(const char *a, const char *b)
+{
+    struct stat x, y;
+    char *one, *other;
+    bool same;
+
+    if (stat(a, &x) == 0 || stat(b, &y) == 0)
+        return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    one = would_be(a);
+    other = would_be(b);
+    same = strcmp(one, other) == 0;
+    free(one);
+    free(other);
+    return same;
+}
+
 enum tr_status tr_make_dirs(const char *path)
 {
     char *copy = tr_format("%s", path);
@@ -272,29 +393,65 @@ enum tr_status tr_make_dirs(const char *path)
     return TR_OK;
 }
 
-enum tr_status tr_file_text(const char *path, size_t limit, char **out)
+/* At most `limit` bytes; -1 with errno. */
+static ssize_t read_most(int fd, char *text, size_t limit)
 {
-    FILE *f = fopen(path, "re");
-    char *text;
-    size_t n;
-    int failed;
+    size_t done = 0;
 
-    *out = NULL;
-    if (!f)
-        return TR_FAIL(TR_EIO, "cannot open %s: %s", path, strerror(errno));
-    text = malloc(limit + 2);
+    while (done < limit) {
+        ssize_t n = read(fd, text + done, limit - done);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -1;
+        if (n == 0)
+            break;
+        done += (size_t)n;
+    }
+    return (ssize_t)done;
+}
+
+static enum tr_status text_of(int fd, const char *path, size_t limit, char **out)
+{
+    char *text = malloc(limit + 2);
+    ssize_t n;
+
     if (!text)
         tr_die(TR_ERESOURCE, "no memory left to read %s", path);
-    n = fread(text, 1, limit + 1, f);
-    failed = ferror(f);
-    fclose(f);
-    if (failed || n > limit) {
+    n = read_most(fd, text, limit + 1);
+    if (n < 0 || (size_t)n > limit) {
         free(text);
-        return failed ? TR_FAIL(TR_EIO, "cannot read %s", path)
-                      : TR_FAIL(TR_EDATA, "%s is longer than the %zu bytes it may have", path,
-                                limit);
+        return n < 0
+                   ? TR_FAIL(TR_EIO, "cannot read %s: %s", path, strerror(errno))
+                   : TR_FAIL(TR_EDATA, "%s is longer than the %zu bytes it may have", path, limit);
     }
     text[n] = '\0';
     *out = text;
     return TR_OK;
+}
+
+enum tr_status tr_file_text(const char *path, size_t limit, char **out)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    enum tr_status s;
+
+    *out = NULL;
+    if (fd < 0)
+        return TR_FAIL(TR_EIO, "cannot open %s: %s", path, strerror(errno));
+    s = text_of(fd, path, limit, out);
+    close(fd);
+    return s;
+}
+
+enum tr_status tr_regular_text(const char *path, size_t limit, char **out)
+{
+    enum tr_status s;
+    int fd;
+
+    *out = NULL;
+    TR_TRY(tr_open_file(path, O_RDONLY, &fd));
+    s = text_of(fd, path, limit, out);
+    close(fd);
+    return s;
 }

@@ -12,7 +12,7 @@
 struct tr_map {
     const unsigned char *data;
     size_t bytes;
-    char *path;                 /* owned; for messages, also those of the SIGBUS handler */
+    char *path; /* owned; for messages, also those of the SIGBUS handler */
 };
 
 /*
@@ -27,6 +27,18 @@ struct tr_opener {
 };
 int tr_open_by(const struct tr_opener *by, const char *path);
 bool tr_open_is_first(const struct tr_opener *by);
+
+/*
+ * Open a regular file, as open(2) with these flags (and O_CLOEXEC; what is created gets mode 0666), but
+ * never wait for a FIFO, and take no FIFO, device, socket or folder for a file.  With O_NOFOLLOW a
+ * symbolic link is refused as well.  A descriptor, owned by the caller, or -1 with errno;
+ * tr_open_why(errno) says in words why the file could not be opened.
+ */
+int tr_open_regular(const char *path, int flags);
+const char *tr_open_why(int error);
+
+/* The same with a sentence: "cannot open PATH: WHY".  *fd is -1 after a failure. */
+enum tr_status tr_open_file(const char *path, int flags, int *fd) TR_MUST_CHECK;
 
 /*
  * Map `path`.  TR_EIO with a sentence if it cannot be opened or mapped.  From the first call on, a
@@ -47,6 +59,16 @@ void tr_map_close(struct tr_map *m);
  */
 enum tr_status tr_file_replace(const char *path, const void *data, size_t bytes) TR_MUST_CHECK;
 
+/*
+ * Remove what killed processes left of tr_file_replace() in `folder`, for files whose names match the
+ * pattern `names` (fnmatch): regular files with exactly the name that it gives, of a process that is
+ * no longer there; one of another host, which cannot be asked, when it has not changed for an hour.
+ */
+void tr_file_tidy(const char *folder, const char *names);
+
+/* True if both paths lead to the same folder or file, or would if it were made. */
+bool tr_same_place(const char *a, const char *b);
+
 /* Make `path` and its missing parents, like mkdir -p. */
 enum tr_status tr_make_dirs(const char *path) TR_MUST_CHECK;
 
@@ -54,8 +76,10 @@ enum tr_status tr_make_dirs(const char *path) TR_MUST_CHECK;
 enum tr_status tr_fsync_path(const char *path) TR_MUST_CHECK;
 
 /* All of a small file (at most `limit` bytes) as a string, owned by the caller.  TR_EIO if it cannot
-   be read, TR_EDATA if it is longer. */
+   be read, TR_EDATA if it is longer.  A user's file may be a pipe, as a shell's <(...) is; a file that
+   the program keeps by itself must be a regular one, and nothing is waited for. */
 enum tr_status tr_file_text(const char *path, size_t limit, char **out) TR_MUST_CHECK;
+enum tr_status tr_regular_text(const char *path, size_t limit, char **out) TR_MUST_CHECK;
 
 /* Write all `bytes` to a descriptor, going on after short writes and EINTR.  0, or -1 with errno. */
 int tr_write_all(int fd, const void *data, size_t bytes);
