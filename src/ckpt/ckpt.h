@@ -130,7 +130,8 @@ enum tr_status tr_ckpt_locate(struct tr_comm *world, const char *load, const cha
                               int64_t step, struct tr_ckpt_where *out) TR_MUST_CHECK;
 
 /*
- * Load the newest checkpoint of `dir` that is whole: the one that the tracker names, and when that
+ * Load the newest checkpoint of `dir` that is whole: the one that the tracker names, or where the tracker
+ * is damaged the one of the newest folder, with a warning; and when that
  * one, or what belongs to it, is damaged or cannot be read, the next older one, saying so on stderr; or the one of
  * how->step and no other.  Collective over the grid's world, and the same outcome on all ranks.
  * *found is false, and TR_OK, when there is no tracker (Megatron: start from random), and a warning says

@@ -328,7 +328,7 @@ static enum tr_status choose(struct load *v, struct finding *f)
 
     f->iteration = v->how->step;
     if (v->world->rank == 0 && f->iteration < 0)
-        s = tr_ckpt_latest(v->dir, &f->iteration);
+        s = tr_ckpt_newest(v->dir, &f->iteration);
     TR_TRY(tr_comm_agree(v->world, s));
     tr_ckpt_tell(v->world, f, sizeof *f);
     return TR_OK;

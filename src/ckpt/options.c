@@ -33,7 +33,7 @@ static enum tr_status find(const char *dir, int64_t step, struct tr_ckpt_index *
 
     memset(x, 0, sizeof *x);
     if (step < 0)
-        TR_TRY(tr_ckpt_latest(dir, &iteration));
+        TR_TRY(tr_ckpt_newest(dir, &iteration));
     if (iteration < 0)
         return TR_OK;
     while ((s = read_one(dir, iteration, step >= 0, x)) != TR_OK && step < 0) {

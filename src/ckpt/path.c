@@ -144,6 +144,20 @@ enum tr_status tr_ckpt_latest(const char *dir, int64_t *iteration)
     return s;
 }
 
+enum tr_status tr_ckpt_newest(const char *dir, int64_t *iteration)
+{
+    enum tr_status s = tr_ckpt_latest(dir, iteration);
+    int64_t newest = s == TR_EDATA ? tr_ckpt_older(dir, INT64_MAX) : -1;
+
+    if (newest < 0)
+        return s;
+    tr_log(TR_LOG_WARNING,
+           "%s; going on from the newest checkpoint that is there, of iteration %lld",
+           tr_last_error(), (long long)newest);
+    *iteration = newest;
+    return TR_OK;
+}
+
 static bool is_folder(const char *path)
 {
     struct stat st;

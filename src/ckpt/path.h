@@ -26,6 +26,10 @@ int64_t tr_ckpt_iteration(const char *name);
 /* The largest iteration below `below` of which there is a folder, or -1. */
 int64_t tr_ckpt_older(const char *dir, int64_t below);
 
+/* The iteration to resume from: what tr_ckpt_latest() says, or with a damaged tracker that of the newest
+   folder, and a warning.  -1 and TR_OK without a tracker; TR_EDATA, TR_EIO. */
+enum tr_status tr_ckpt_newest(const char *dir, int64_t *iteration) TR_MUST_CHECK;
+
 /* "4 and 8": the iterations of which there are checkpoints, the newest eight and how many are older; ""
    if there are none. */
 char *tr_ckpt_iterations(const char *dir);
