@@ -65,8 +65,8 @@ struct tr_ckpt_tensors {
  * Files that a rank puts beside the one that all write together: what belongs to one layout, and what a
  * run can do without.  Their names begin with TR_CKPT_BESIDE.  write() puts those of this rank into
  * `folder`, where they are named once all ranks have written theirs; it flushes them to the disk, and is
- * not collective.  Whoever wrote them finds them in the folder of which tr_ckpt_how.also() hears, and tells
- * whether they are whole.
+ * not collective.  Whoever wrote them finds them in the folder of which tr_ckpt_how.also() hears, and
+ * tells whether they are whole.
  */
 #define TR_CKPT_BESIDE "rank-"
 struct tr_ckpt_beside {
@@ -105,10 +105,10 @@ struct tr_ckpt_how {
        since then the learning rate begins anew. */
     enum { TR_COURSE_SAME, TR_COURSE_GIVEN, TR_COURSE_STORED } course;
     const struct tr_opener *by; /* how ranks open the file; NULL: each for itself */
-    bool begins;                /* `dir` is where this run saves, so that it is empty is no surprise */
-    /* What belongs to the checkpoint in `folder` besides, or NULL: called when its tensors are there,
-       collective, and with the same outcome on all ranks.  TR_EDATA or TR_EIO: the checkpoint cannot be
-       used, and an older one is tried, with which it is called again. */
+    bool begins;                /* `dir` is where this run saves: that it is empty is no surprise */
+    /* What belongs to the checkpoint in `folder` besides, or NULL: called when its tensors are
+       there, collective, and with the same outcome on all ranks.  TR_EDATA or TR_EIO: the checkpoint
+       cannot be used, and an older one is tried, with which it is called again. */
     enum tr_status (*also)(void *ctx, const char *folder, const struct tr_ckpt_state *state);
     void *ctx;
 };
