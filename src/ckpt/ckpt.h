@@ -65,8 +65,8 @@ struct tr_ckpt_tensors {
  * Files that a rank puts beside the one that all write together: what belongs to one layout, and what a
  * run can do without.  Their names begin with TR_CKPT_BESIDE.  write() puts those of this rank into
  * `folder`, where they are named once all ranks have written theirs; it flushes them to the disk, and is
- * not collective.  Not part of what tr_ckpt_load() looks at: whoever wrote them finds them in
- * tr_ckpt_folder() and tells by itself whether they are whole.
+ * not collective.  Whoever wrote them finds them in the folder of which tr_ckpt_how.also() hears, and
+ * tells whether they are whole.
  */
 #define TR_CKPT_BESIDE "rank-"
 struct tr_ckpt_beside {
@@ -107,14 +107,37 @@ struct tr_ckpt_how {
     const struct tr_opener *by; /* how ranks open the file; NULL: each for itself */
     char **config;              /* if not NULL, rank 0 gets what tr_ckpt_save() was given to describe the
                                    run, which the caller owns; untouched elsewhere and without a load */
+    bool begins;                /* `dir` is where this run saves: that it is empty is no surprise */
+    /* What belongs to the checkpoint in `folder` besides, or NULL: called when its tensors are
+       there, collective, and with the same outcome on all ranks.  TR_EDATA or TR_EIO: the checkpoint
+       cannot be used, and an older one is tried, with which it is called again. */
+    enum tr_status (*also)(void *ctx, const char *folder, const struct tr_ckpt_state *state);
+    void *ctx;
+};
+
+/* Where `--load` leads: a folder of checkpoints, and one of them, or -1 for the newest. */
+struct tr_ckpt_where {
+    int64_t step;
+    char dir[4096];
 };
 
 /*
- * Load the newest checkpoint of `dir` that is whole: the one that the tracker names, and when that
- * one is damaged or cannot be read, the next older one, saying so on stderr; or the one of
+ * What the user means with --load `load`, where --ckpt-step says `step` (-1: nothing) and --save is
+ * `save` (may be NULL).  Collective over `world`; call it before `save` is made.  The folder of one
+ * checkpoint stands for that one.  TR_EIO if there is no such folder, since a run would begin from
+ * random weights, unless it is that of --save, as in the first start of a chain; TR_ECONFIG if the
+ * folder and `step` contradict each other.
+ */
+enum tr_status tr_ckpt_locate(struct tr_comm *world, const char *load, const char *save,
+                              int64_t step, struct tr_ckpt_where *out) TR_MUST_CHECK;
+
+/*
+ * Load the newest checkpoint of `dir` that is whole: the one that the tracker names, or where the tracker
+ * is damaged the one of the newest folder, with a warning; and when that
+ * one, or what belongs to it, is damaged or cannot be read, the next older one, saying so on stderr; or the one of
  * how->step and no other.  Collective over the grid's world, and the same outcome on all ranks.
- * *found is false, and TR_OK, when there is no tracker (Megatron: start from random); TR_EIO when
- * there must be one.  TR_EDATA when none can be used, or, without trying an older one, when the
+ * *found is false, and TR_OK, when there is no tracker (Megatron: start from random), and a warning says
+ * so; TR_EIO when there must be one, or none of how->step: the sentence says which there are.  TR_EDATA when none can be used, or, without trying an older one, when the
  * model differs (names each number that does), the order of the samples or the course differ, or moments are wanted of a
  * checkpoint without them.  Padding rows of the vocabulary are zero afterwards.  With
  * TR_COURSE_STORED `shape` gets the course of the file.  After a failure the buffers hold anything,

@@ -372,12 +372,11 @@ enum tr_status tr_ckpt_index_read_fd(int fd, const char *path, struct tr_ckpt_in
 
 enum tr_status tr_ckpt_index_read(const char *path, struct tr_ckpt_index *out)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
     enum tr_status s;
+    int fd;
 
     memset(out, 0, sizeof *out);
-    if (fd < 0)
-        return TR_FAIL(TR_EIO, "cannot open %s: %s", path, strerror(errno));
+    TR_TRY(tr_open_file(path, O_RDONLY, &fd));
     s = tr_ckpt_index_read_fd(fd, path, out);
     close(fd);
     return s;

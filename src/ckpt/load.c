@@ -122,13 +122,20 @@ static enum tr_status find_places(struct load *v, const char *file, const struct
     return TR_OK;
 }
 
+static enum tr_status cannot_open(const struct load *v, const char *file, int64_t iteration)
+{
+    if (v->how->step >= 0 && v->error == ENOENT)
+        return tr_ckpt_missing(v->dir, iteration);
+    return TR_FAIL(TR_EIO, "cannot open %s: %s", file, tr_open_why(v->error));
+}
+
 /* Rank 0: everything about one checkpoint but its elements. */
 static enum tr_status examine(struct load *v, const char *file, const struct tr_shape *shape,
                               struct finding *f)
 {
     struct tr_ckpt_index x = {.count = 0};
-    enum tr_status s = v->fd < 0 ? TR_FAIL(TR_EIO, "cannot open %s: %s", file, strerror(v->error))
-                                 : tr_ckpt_index_read_fd(v->fd, file, &x);
+    enum tr_status s =
+        v->fd < 0 ? cannot_open(v, file, f->iteration) : tr_ckpt_index_read_fd(v->fd, file, &x);
 
     f->final = v->how->step >= 0;
     if (s == TR_OK) {
@@ -190,7 +197,7 @@ static enum tr_status read_elements(struct load *v, const char *file)
         return TR_FAIL(TR_EIO,
                        "cannot open %s: %s; every rank reads it, so it must lie on a file system "
                        "that all nodes share",
-                       file, strerror(v->error));
+                       file, tr_open_why(v->error));
     memset(v->sums, 0, (size_t)v->tensors * sizeof *v->sums);
     memset(v->others, 0, (size_t)v->tensors * sizeof *v->others);
     for (int k = 0; s == TR_OK && k < v->map.kinds; k++)
@@ -240,6 +247,17 @@ static enum tr_status check_others(struct load *v, const struct tr_params *param
     return s;
 }
 
+/* What belongs to the checkpoint besides its file.  That it is not what this run can use at all is not
+   said of damage. */
+static enum tr_status load_also(struct load *v, const char *folder, struct finding *f)
+{
+    const struct tr_ckpt_state state = v->how->finetune ? (struct tr_ckpt_state){0} : f->state;
+    enum tr_status s = v->how->also ? v->how->also(v->how->ctx, folder, &state) : TR_OK;
+
+    f->final |= s != TR_OK && s != TR_EDATA && s != TR_EIO;
+    return s;
+}
+
 /* Try the checkpoint that `f` names; collective, and the same outcome on all ranks. */
 static enum tr_status load_one(struct load *v, const struct tr_shape *shape,
                                const struct tr_params *params, struct finding *f)
@@ -261,6 +279,8 @@ static enum tr_status load_one(struct load *v, const struct tr_shape *shape,
         s = tr_comm_agree(v->world, check_sums(v, file));
     if (s == TR_OK)
         s = tr_comm_agree(v->world, check_others(v, params, file));
+    if (s == TR_OK)
+        s = load_also(v, folder, f);
     if (v->fd >= 0)
         close(v->fd);
     free(file);
@@ -313,10 +333,28 @@ static enum tr_status choose(struct load *v, struct finding *f)
 
     f->iteration = v->how->step;
     if (v->world->rank == 0 && f->iteration < 0)
-        s = tr_ckpt_latest(v->dir, &f->iteration);
+        s = tr_ckpt_newest(v->dir, &f->iteration);
     TR_TRY(tr_comm_agree(v->world, s));
     tr_ckpt_tell(v->world, f, sizeof *f);
     return TR_OK;
+}
+
+/* The line in the log is Megatron's; who looks at a terminal sees this one. */
+static void warn_of_nothing(const struct load *v)
+{
+    char *there = v->world->rank == 0 ? tr_ckpt_iterations(v->dir) : tr_format("%s", "");
+
+    if (*there)
+        tr_log_rank0(TR_LOG_WARNING,
+                     "no checkpoint found in %s, starting from random weights: there are those of "
+                     "iterations %s, but no " TR_CKPT_TRACKER
+                     " that names one; to go on from one of "
+                     "them, stop and give --ckpt-step",
+                     v->dir, there);
+    else if (!v->how->begins)
+        tr_log_rank0(TR_LOG_WARNING, "no checkpoint found in %s, starting from random weights",
+                     v->dir);
+    free(there);
 }
 
 static enum tr_status nothing_there(const struct load *v)
@@ -326,6 +364,7 @@ static enum tr_status nothing_there(const struct load *v)
                        "there is no checkpoint in %s (no " TR_CKPT_TRACKER
                        "), and --exit-on-missing-checkpoint says that there must be one",
                        v->dir);
+    warn_of_nothing(v);
     tr_print_rank0("WARNING: could not find the metadata file %s/" TR_CKPT_TRACKER " \n"
                    "    will not load any checkpoints and will start from random\n",
                    v->dir);

@@ -4,7 +4,7 @@ libtrireme_a_SOURCES += \
 	src/ckpt/index.h src/ckpt/index_read.c src/ckpt/index_write.c \
 	src/ckpt/course.c \
 	src/ckpt/io.c src/ckpt/io.h \
-	src/ckpt/load.c src/ckpt/options.c src/ckpt/save.c src/ckpt/verify.c \
+	src/ckpt/load.c src/ckpt/locate.c src/ckpt/options.c src/ckpt/save.c src/ckpt/verify.c \
 	src/ckpt/map.c src/ckpt/map.h \
 	src/ckpt/path.c src/ckpt/path.h \
 	src/ckpt/rank.c src/ckpt/rank.h \

@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ckpt/ckpt.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ckpt/index.h"
 #include "ckpt/path.h"
 #include "util/log.h"
 
-static enum tr_status read_one(const char *dir, int64_t iteration, struct tr_ckpt_index *x)
+static enum tr_status read_one(const char *dir, int64_t iteration, bool wanted,
+                               struct tr_ckpt_index *x)
 {
     char *folder = tr_ckpt_folder(dir, iteration), *file = tr_ckpt_file_in(folder);
-    enum tr_status s = tr_ckpt_index_read(file, x);
+    enum tr_status s;
 
+    memset(x, 0, sizeof *x);
+    s = wanted && access(file, F_OK) != 0 && errno == ENOENT ? tr_ckpt_missing(dir, iteration)
+                                                             : tr_ckpt_index_read(file, x);
     free(file);
     free(folder);
     return s;
@@ -27,10 +33,10 @@ static enum tr_status find(const char *dir, int64_t step, struct tr_ckpt_index *
 
     memset(x, 0, sizeof *x);
     if (step < 0)
-        TR_TRY(tr_ckpt_latest(dir, &iteration));
+        TR_TRY(tr_ckpt_newest(dir, &iteration));
     if (iteration < 0)
         return TR_OK;
-    while ((s = read_one(dir, iteration, x)) != TR_OK && step < 0) {
+    while ((s = read_one(dir, iteration, step >= 0, x)) != TR_OK && step < 0) {
         iteration = tr_ckpt_older(dir, iteration);
         if (iteration < 0)
             return TR_FAIL(s, "no checkpoint in %s can be used: %s", dir, tr_last_error());

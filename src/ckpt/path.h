@@ -20,18 +20,40 @@ char *tr_ckpt_file_in(const char *folder);
 /* The folder in which process `tag` prepares that iteration. */
 char *tr_ckpt_temporary(const char *dir, int64_t iteration, long tag);
 
+/* The iteration of which a folder of that name is, or -1 if it is not exactly how one is named. */
+int64_t tr_ckpt_iteration(const char *name);
+
 /* The largest iteration below `below` of which there is a folder, or -1. */
 int64_t tr_ckpt_older(const char *dir, int64_t below);
+
+/* The iteration to resume from: what tr_ckpt_latest() says, or with a damaged tracker that of the newest
+   folder, and a warning.  -1 and TR_OK without a tracker; TR_EDATA, TR_EIO. */
+enum tr_status tr_ckpt_newest(const char *dir, int64_t *iteration) TR_MUST_CHECK;
+
+/* "4 and 8": the iterations of which there are checkpoints, the newest eight and how many are older; ""
+   if there are none. */
+char *tr_ckpt_iterations(const char *dir);
+
+/* TR_EIO with a sentence: there is none of that iteration, and which there are. */
+enum tr_status tr_ckpt_missing(const char *dir, int64_t iteration) TR_MUST_CHECK;
 
 /* The file that `path` means: itself, the file in it, or that of the latest checkpoint in it.
    TR_EIO if there is none. */
 enum tr_status tr_ckpt_find(const char *path, char **file) TR_MUST_CHECK;
 
 /* Give `temporary`, whose file is flushed, its name, in place of a checkpoint of that name if
-   there is one, and then point the tracker at it.  After a failure the tracker is what it was. */
+   or a link of that name if there is one, and then point the tracker at it.  What the link led to stays
+   as it is.  After a failure the tracker is what it was. */
 enum tr_status tr_ckpt_commit(const char *dir, int64_t iteration, long tag) TR_MUST_CHECK;
 
-/* Remove a folder that holds nothing but a checkpoint; any other stays as it is. */
+/*
+ * Removing: nothing outside DIR is touched.  Folders are opened through no link and emptied by their
+ * descriptors.  What is not only a checkpoint stays, and so does a link with the name of a checkpoint; a
+ * link with the name of something that a save prepares is removed, and not what it leads to.  A
+ * warning says each of these.  DIR itself may be a link.
+ */
+
+/* Remove a folder that a save prepared, if it is there and holds nothing but a checkpoint. */
 void tr_ckpt_remove(const char *folder);
 
 /* Remove what killed saves left behind, and the checkpoints before the newest `keep_last` up to

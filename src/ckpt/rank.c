@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ckpt/rank.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,13 +156,13 @@ enum tr_status tr_ckpt_rank_write(const struct tr_ckpt_rank *r, const char *fold
     int error = 0;
 
     begin(&w, r, folder);
-    w.fd = open(w.path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    w.fd = tr_open_regular(w.path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW);
     if (w.fd < 0 || write_all(&w) != 0)
         error = errno;
     if (w.fd >= 0 && close(w.fd) != 0 && error == 0)
         error = errno;
     if (error != 0)
-        s = TR_FAIL(TR_EIO, "cannot write %s: %s", w.path, strerror(error));
+        s = TR_FAIL(TR_EIO, "cannot write %s: %s", w.path, tr_open_why(error));
     end(&w);
     return s;
 }
@@ -212,16 +214,38 @@ static enum tr_status read_page(const char *path, int fd, struct page *p)
     return TR_OK;
 }
 
+/* True if any rank has such a file. */
+static bool has_others(const char *folder, const char *kind)
+{
+    char *names = tr_format(TR_CKPT_BESIDE "[0-9]*.%s", kind);
+    DIR *d = opendir(folder);
+    bool has = false;
+
+    for (struct dirent *e; d && !has && (e = readdir(d)) != NULL;)
+        has = fnmatch(names, e->d_name, 0) == 0;
+    if (d)
+        closedir(d);
+    free(names);
+    return has;
+}
+
 enum tr_status tr_ckpt_rank_look(const char *folder, int rank, const char *kind, char *about)
 {
     char *path = path_of(folder, rank, kind);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = tr_open_regular(path, O_RDONLY);
     enum tr_status s = TR_OK;
     struct page p;
 
     about[0] = '\0';
     if (fd < 0 && errno != ENOENT)
-        s = TR_FAIL(TR_EIO, "cannot open %s: %s", path, strerror(errno));
+        s = TR_FAIL(TR_EIO, "cannot open %s: %s", path, tr_open_why(errno));
+    else if (fd < 0 && has_others(folder, kind))
+        s = TR_FAIL(
+            TR_EDATA,
+            "%s is missing, and other ranks have theirs: restore it, load an older checkpoint "
+            "with --ckpt-step, or remove all such files to let every replica begin with the "
+            "checkpoint's weights",
+            path);
     if (fd >= 0) {
         s = read_page(path, fd, &p);
         if (s == TR_OK)
@@ -277,13 +301,13 @@ enum tr_status tr_ckpt_rank_read(struct tr_ckpt_rank *r, const char *folder)
     struct work w;
 
     begin(&w, r, folder);
-    w.fd = open(w.path, O_RDONLY | O_CLOEXEC);
+    w.fd = tr_open_regular(w.path, O_RDONLY);
     if (w.fd < 0) {
         s = TR_FAIL(
             TR_EIO,
             "cannot open %s: %s; without it this rank does not know where it stood: restore it, "
             "or remove all such files to let every replica begin with the checkpoint's weights",
-            w.path, strerror(errno));
+            w.path, tr_open_why(errno));
     } else {
         s = read_all(&w, &p);
         close(w.fd);
@@ -300,9 +324,7 @@ static enum tr_status open_page(const char *path, int *fd, struct page *p)
 {
     enum tr_status s;
 
-    *fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (*fd < 0)
-        return TR_FAIL(TR_EIO, "cannot open %s: %s", path, strerror(errno));
+    TR_TRY(tr_open_file(path, O_RDONLY, fd));
     s = read_page(path, *fd, p);
     if (s != TR_OK) {
         close(*fd);

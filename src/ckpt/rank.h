@@ -36,8 +36,8 @@ struct tr_ckpt_rank {
 /* Write it into `folder`, flushed to the disk.  TR_EIO. */
 enum tr_status tr_ckpt_rank_write(const struct tr_ckpt_rank *r, const char *folder) TR_MUST_CHECK;
 
-/* Is there such a file, and what is it about?  `about` (TR_CKPT_ABOUT_BYTES) gets its text, "" where there
-   is no file.  TR_EDATA if it is damaged. */
+/* Is there such a file, and what is it about?  `about` (TR_CKPT_ABOUT_BYTES) gets its text, "" where no rank
+   has one.  TR_EDATA if it is damaged, or missing where other ranks have theirs. */
 enum tr_status tr_ckpt_rank_look(const char *folder, int rank, const char *kind,
                                  char *about) TR_MUST_CHECK;
 

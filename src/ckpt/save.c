@@ -135,8 +135,7 @@ static enum tr_status make_file(struct save *v, const struct tr_ckpt_about *abou
     v->tag = (long)getpid();
     name_files(v);
     /* A process of this number may have been killed here before. */
-    if (access(v->folder, F_OK) == 0)
-        tr_ckpt_remove(v->folder);
+    tr_ckpt_remove(v->folder);
     if (mkdir(v->folder, 0777) != 0)
         return TR_FAIL(TR_EIO, "cannot make the folder %s: %s", v->folder, strerror(errno));
     return tr_ckpt_index_write(v->file, &v->map.whole, v->map.kinds, about, config_json, v->sums,
@@ -248,7 +247,7 @@ static enum tr_status save_all(struct save *v, const struct tr_ckpt_about *about
 /* A failure leaves nothing behind. */
 static void give_up(const struct save *v)
 {
-    if (v->world->rank == 0 && v->folder && access(v->folder, F_OK) == 0)
+    if (v->world->rank == 0 && v->folder)
         tr_ckpt_remove(v->folder);
 }
 

@@ -156,11 +156,11 @@ static enum tr_status verify_file(const char *file, struct verify *v)
         goto out;
     v->total = bytes_of(&x) + files.bytes;
     v->buffer = malloc(BLOCK * sizeof *v->buffer);
-    v->fd = open(file, O_RDONLY | O_CLOEXEC);
-    if (!v->buffer || v->fd < 0) {
-        s = TR_FAIL(TR_EIO, "cannot open %s: %s", file, strerror(errno));
+    if (!v->buffer)
+        tr_die(TR_ERESOURCE, "no memory left to look at a checkpoint");
+    s = tr_open_file(file, O_RDONLY, &v->fd);
+    if (s != TR_OK)
         goto out;
-    }
     check_presence(v, &x);
     s = check_sums(v, &x);
     if (s == TR_OK)

@@ -35,13 +35,17 @@ const struct tr_doc tr_doc_train = {
         "number of ranks, cut in any way: tensor, pipeline and data parallelism may all change.\n"
         "\n"
         "Losses do not depend on how a run is cut: initial weights, dropout and the order of the "
-        "data follow from --seed alone, unless --dataloader-type is cyclic or --n-epochs shares out the data "
+        "data follow from --seed alone, unless --dataloader-type is cyclic or --n-epochs shares "
+        "out the data "
         "among the replicas.\n"
         "\n"
-        "Before anything is built the launch is looked at, as `trireme doctor` does alone: what makes a run "
-        "slow is a warning, what cannot be meant ends all ranks with a sentence that says what to type.\n"
+        "Before anything is built the launch is looked at, as `trireme doctor` does alone: what "
+        "makes a run "
+        "slow is a warning, what cannot be meant ends all ranks with a sentence that says what to "
+        "type.\n"
         "\n"
-        "--dry-run says, on one rank and before any job is queued, whether the options fit together and "
+        "--dry-run says, on one rank and before any job is queued, whether the options fit "
+        "together and "
         "what the ranks would hold.\n"
         "\n"
         "    mpiexec -n 4 trireme train @gpt.args --tensor-model-parallel-size 2 \\\n"
@@ -88,6 +92,44 @@ static enum tr_status take_options(struct tr_config *c, const struct tr_args *wo
     return tr_comm_agree(world, s);
 }
 
+/* Before --save is made, since only its folder may be missing. */
+static enum tr_status locate(const struct tr_config *c, struct tr_comm *world,
+                             struct tr_ckpt_where *out)
+{
+    const int64_t step = c->ckpt_step == TR_UNSET_INT ? -1 : c->ckpt_step;
+
+    out->dir[0] = '\0';
+    if (!c->load || (c->dry_run && !c->use_checkpoint_args))
+        return TR_OK;
+    return tr_ckpt_locate(world, c->load, c->save, step, out);
+}
+
+/* --load and --ckpt-step as they were found. */
+static enum tr_status follow(struct tr_config *c, const struct tr_ckpt_where *where)
+{
+    char step[32];
+
+    if (!where->dir[0])
+        return TR_OK;
+    TR_TRY(tr_config_set(c, "load", where->dir));
+    if (where->step < 0)
+        return TR_OK;
+    snprintf(step, sizeof step, "%lld", (long long)where->step);
+    return tr_config_set(c, "ckpt-step", step);
+}
+
+/* All that follows from where --load leads. */
+static enum tr_status look_at_load(struct tr_config *c, const struct tr_args *words,
+                                   struct tr_comm *world)
+{
+    struct tr_ckpt_where where;
+
+    TR_TRY(locate(c, world, &where));
+    TR_TRY(follow(c, &where));
+    TR_TRY(take_options(c, words, world));
+    return follow(c, &where);
+}
+
 static void tell_network(const struct tr_comm *network)
 {
     tr_print_rank0("bytes that rank 0 sent over the slow network:");
@@ -131,7 +173,7 @@ static enum tr_status read_options(struct tr_config *c, int argc, char **argv,
     if (s == TR_OK)
         s = tr_comm_agree(world, tr_config_parse_args(c, &words));
     if (s == TR_OK)
-        s = take_options(c, &words, world);
+        s = look_at_load(c, &words, world);
     tr_args_release(&words);
     if (s == TR_OK)
         tr_start_vocab(world, c);

@@ -99,7 +99,7 @@ static enum tr_status write_all(struct tr_store *s, int fd, const char *path, st
 static enum tr_status write_new(struct tr_store *s, const char *path, struct head *h)
 {
     struct entry *table = calloc((size_t)s->count + 1, sizeof *table);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int fd = tr_open_regular(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW);
     enum tr_status status;
 
     if (fd < 0)
@@ -220,7 +220,7 @@ static enum tr_status cannot_read(const char *path)
     return TR_FAIL(TR_EIO,
                    "cannot read what was remembered of samples from %s: %s; without it a resumed "
                    "run is not the one that was saved",
-                   path, strerror(errno));
+                   path, tr_open_why(errno));
 }
 
 /* Record i into record[stride]. */
@@ -285,7 +285,7 @@ static enum tr_status open_file(const char *path, int *fd, struct head *h)
 {
     enum tr_status status;
 
-    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    *fd = tr_open_regular(path, O_RDONLY);
     if (*fd < 0)
         return cannot_read(path);
     status = read_head(*fd, path, h);

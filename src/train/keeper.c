@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "ckpt/ckpt.h"
+#include "ckpt/path.h"
 #include "util/file.h"
 #include "util/log.h"
 #include "util/text.h"
@@ -71,6 +71,19 @@ static int name_hosts(const struct tr_keeper *k, char *text, size_t size)
     return nodes;
 }
 
+/* What starts and requests that were killed were about to write: it is whole under its own name or was
+   never there. */
+static void tidy(const char *folder)
+{
+    char *ctl = tr_format("%s/ctl", folder);
+
+    tr_file_tidy(folder, "state");
+    tr_file_tidy(folder, "dump-*.txt");
+    tr_file_tidy(ctl, "*");
+    tr_ckpt_tidy(folder, 0, 0, 0);
+    free(ctl);
+}
+
 static enum tr_status take_folder(struct tr_keeper *k)
 {
     bool found;
@@ -79,6 +92,7 @@ static enum tr_status take_folder(struct tr_keeper *k)
         return TR_FAIL(TR_EIO, "no checkpoint could be saved to --save %s: %s", k->folder,
                        tr_last_error());
     TR_TRY(tr_lock_take(k->folder, &k->job, &k->lock));
+    tidy(k->folder);
     if (tr_ctl_open(k->folder) != TR_OK)
         tr_log(TR_LOG_WARNING, "`trireme ctl` cannot reach this run: %s", tr_last_error());
     /* A state that cannot be read is no reason not to train. */
@@ -154,13 +168,6 @@ static void finish_state(struct tr_keeper *k, const char *state, const char *rea
     s->exit_code = exit_code;
 }
 
-static bool same_folder(const char *a, const char *b)
-{
-    struct stat x, y;
-
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
 /* The iteration of the newest checkpoint in `folder`; -1 if there is none that is known of. */
 static int64_t newest(const char *folder)
 {
@@ -173,7 +180,7 @@ static bool is_finished(const struct tr_keeper *k, const struct tr_config *c,
                         const struct tr_shape *shape)
 {
     if (!k->was_finished || k->was_iters != shape->train_iters || !c->load || c->finetune ||
-        c->no_load_optim || c->ckpt_step != TR_UNSET_INT || !same_folder(c->load, c->save))
+        c->no_load_optim || c->ckpt_step != TR_UNSET_INT || !tr_same_place(c->load, c->save))
         return false;
     return newest(c->load) >= shape->train_iters;
 }

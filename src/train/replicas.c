@@ -472,14 +472,29 @@ static enum tr_status look(struct tr_replicas *x, const char *folder, enum besid
     return TR_OK;
 }
 
+/* A file that cannot be used may have been read in part: what an older checkpoint does not fill has to
+   be as it was. */
+static void forget(struct tr_replicas *x, const struct tr_ckpt_rank *f)
+{
+    struct tr_queue *q = &x->run->queue;
+
+    for (int i = 0; i < f->parts; i++)
+        q->on->fill(q, &f->part[i].at, 0.0F);
+}
+
 static enum tr_status read_file(struct tr_replicas *x, const char *folder)
 {
     char text[TR_CKPT_ABOUT_BYTES];
     struct tr_ckpt_rank f;
+    enum tr_status s;
 
     about(x, text);
     f = file_of(x, text);
-    TR_TRY(tr_comm_agree(x->run->world, tr_ckpt_rank_read(&f, folder)));
+    s = tr_comm_agree(x->run->world, tr_ckpt_rank_read(&f, folder));
+    if (s != TR_OK) {
+        forget(x, &f);
+        return s;
+    }
     if (x->cocktail)
         *tr_cocktail_state(x->cocktail).round = f.number[0];
     x->parted = true;

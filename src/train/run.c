@@ -333,6 +333,7 @@ static struct tr_ckpt_how how_to_load(const struct tr_config *c)
     return (struct tr_ckpt_how){
         .step = c->ckpt_step == TR_UNSET_INT ? -1 : c->ckpt_step,
         .must = c->exit_on_missing_checkpoint,
+        .begins = c->load && c->save && tr_same_place(c->load, c->save),
         .finetune = c->finetune,
         .any_order = c->skip_train,
         .course = c->override_opt_param_scheduler         ? TR_COURSE_GIVEN
@@ -373,14 +374,29 @@ static void tell_of_kernels(const struct tr_run *r, const char *config)
     free(theirs);
 }
 
-/* What lies beside the checkpoint that was loaded. */
-static enum tr_status load_beside(struct tr_run *r, bool optimizer)
+static bool loads_optimizer(const struct tr_config *c)
+{
+    return !c->finetune && !c->no_load_optim;
+}
+
+/* The tensors of a checkpoint are there: take its place in the run, and what its replicas had. */
+static enum tr_status take_place(void *ctx, const char *folder, const struct tr_ckpt_state *state)
+{
+    struct tr_run *r = ctx;
+
+    r->iteration = state->iteration;
+    r->consumed_train = state->consumed_train_samples;
+    r->consumed_valid = state->consumed_valid_samples;
+    publish(r);
+    return tr_replicas_load(r, loads_optimizer(r->config) ? folder : NULL);
+}
+
+/* What links remember is no reason to go back: without it they send more. */
+static enum tr_status load_links(struct tr_run *r)
 {
     char *folder = tr_ckpt_folder(r->config->load, r->iteration);
     enum tr_status s = r->config->finetune ? TR_OK : tr_links_load(r->links, folder);
 
-    if (s == TR_OK)
-        s = tr_replicas_load(r, optimizer ? folder : NULL);
     free(folder);
     return s;
 }
@@ -389,7 +405,7 @@ enum tr_status tr_run_load(struct tr_run *r)
 {
     const struct tr_opener by = tr_share_opener(&r->share);
     struct tr_ckpt_how how = how_to_load(r->config);
-    bool optimizer = !r->config->finetune && !r->config->no_load_optim, found = false;
+    bool optimizer = loads_optimizer(r->config), found = false;
     struct tr_ckpt_tensors tensors = tensors_of(r, optimizer);
     struct tr_ckpt_state state = {0};
     char *config = NULL;
@@ -398,6 +414,8 @@ enum tr_status tr_run_load(struct tr_run *r)
         return TR_OK;
     how.by = &by;
     how.config = &config;
+    how.also = take_place;
+    how.ctx = r;
     tr_timer_start(TR_TIMER_LOAD_CHECKPOINT);
     TR_TRY(tr_ckpt_load(&r->grid, r->config->load, &how, &r->shape, &tensors, &state, &found));
     tr_timer_stop(TR_TIMER_LOAD_CHECKPOINT);
@@ -406,16 +424,12 @@ enum tr_status tr_run_load(struct tr_run *r)
         begin_anew(r);
         return TR_OK;
     }
-    r->iteration = state.iteration;
-    r->consumed_train = state.consumed_train_samples;
-    r->consumed_valid = state.consumed_valid_samples;
     if (!r->config->finetune)
         tell_of_kernels(r, config);
     free(config);
     if (optimizer)
         resume_optimizer(r, &state);
-    publish(r);
-    return load_beside(r, optimizer);
+    return load_links(r);
 }
 
 enum tr_status tr_run_save(struct tr_run *r)

@@ -54,6 +54,12 @@ static bool concerns(int fd)
     return concerns_path(path);
 }
 
+/* The same for a name in an open folder. */
+static bool concerns_name(int folder, const char *name)
+{
+    return folder == AT_FDCWD ? concerns_path(name) : concerns(folder);
+}
+
 /* One more call that changes the disk: does it fail? */
 static bool strikes(void)
 {
@@ -135,9 +141,16 @@ int mkdir(const char *path, mode_t mode)
     return concerns_path(path) && strikes() ? -1 : mkdirat(AT_FDCWD, path, mode);
 }
 
+int renameat(int from_dir, const char *from, int to_dir, const char *to)
+{
+    return concerns_name(to_dir, to) && strikes()
+               ? -1
+               : (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, 0);
+}
+
 int rename(const char *from, const char *to)
 {
-    return concerns_path(to) && strikes() ? -1 : renameat(AT_FDCWD, from, AT_FDCWD, to);
+    return renameat(AT_FDCWD, from, AT_FDCWD, to);
 }
 
 int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags)
@@ -151,14 +164,21 @@ int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsign
     return (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, flags);
 }
 
+int unlinkat(int folder, const char *name, int flags)
+{
+    return concerns_name(folder, name) && strikes()
+               ? -1
+               : (int)syscall(SYS_unlinkat, folder, name, flags);
+}
+
 int unlink(const char *path)
 {
-    return concerns_path(path) && strikes() ? -1 : unlinkat(AT_FDCWD, path, 0);
+    return unlinkat(AT_FDCWD, path, 0);
 }
 
 int rmdir(const char *path)
 {
-    return concerns_path(path) && strikes() ? -1 : unlinkat(AT_FDCWD, path, AT_REMOVEDIR);
+    return unlinkat(AT_FDCWD, path, AT_REMOVEDIR);
 }
 
 int statvfs(const char *path, struct statvfs *fs)

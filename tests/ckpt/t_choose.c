@@ -78,7 +78,8 @@ static enum tr_status load(struct tr_ckpt_how how, struct tr_ckpt_state *state)
 static void by_step(void **unused)
 {
     struct tr_ckpt_state s;
-    char *folder = tr_ckpt_folder(dir, 200), *file = tr_ckpt_file_in(folder);
+    char *folder = tr_ckpt_folder(dir, 200), *file = tr_ckpt_file_in(folder), *json;
+    int64_t vocab;
 
     (void)unused;
     for (int64_t step = 100; step <= 300; step += 100) {
@@ -86,6 +87,10 @@ static void by_step(void **unused)
         assert_true(small_state_is(&s, step));
     }
     assert_fails(TR_EIO, "iter_0000250", load((struct tr_ckpt_how){.step = 250}, &s));
+    assert_fails(TR_EIO, "the folder has 100, 200 and 300",
+                 load((struct tr_ckpt_how){.step = 250}, &s));
+    assert_fails(TR_EIO, "the folder has 100, 200 and 300",
+                 tr_ckpt_options(&self, dir, 250, &json, &vocab));
     /* Neither another one for one that is damaged. */
     edit_flip(file, 5000, 1);
     assert_fails(TR_EDATA, "iter_0000200", load((struct tr_ckpt_how){.step = 200}, &s));
@@ -106,6 +111,97 @@ static void must_be_there(void **unused)
         load_from("/nowhere", (struct tr_ckpt_how){.step = -1, .must = true}, true, &as, &s));
     assert_int_equal(load_from("/nowhere", small_newest, true, &as, &s), TR_EINTERNAL);
     assert_ok(load((struct tr_ckpt_how){.step = -1, .must = true}, &s));
+}
+
+/* Makes a folder in `dir`; the path is owned by the caller. */
+static char *make(const char *name)
+{
+    char *path = tr_format("%s/%s", dir, name);
+
+    assert_int_equal(mkdir(path, 0777), 0);
+    return path;
+}
+
+/* Many: the newest, in order, and how many are older. */
+static void iterations(void **unused)
+{
+    char *many = make("many"), *text = tr_ckpt_iterations(many);
+
+    (void)unused;
+    assert_string_equal(text, "");
+    free(text);
+    for (int64_t i = 1; i <= 11; i++) {
+        char *folder = tr_ckpt_folder(many, i), *file = tr_ckpt_file_in(folder);
+
+        assert_int_equal(mkdir(folder, 0777), 0);
+        /* What has no file is no checkpoint. */
+        if (i != 5)
+            file_put(file, "", 0);
+        text = tr_ckpt_iterations(many);
+        if (i == 1)
+            assert_string_equal(text, "1");
+        if (i == 3)
+            assert_string_equal(text, "1, 2 and 3");
+        free(text);
+        free(file);
+        free(folder);
+    }
+    text = tr_ckpt_iterations(many);
+    assert_string_equal(text, "3, 4, 6, 7, 8, 9, 10, 11, and 2 older ones");
+    free(text);
+    folder_remove(many);
+}
+
+static enum tr_status locate(const char *load, const char *save, int64_t step,
+                             struct tr_ckpt_where *out)
+{
+    int kept = small_silence();
+    enum tr_status s = tr_ckpt_locate(&self, load, save, step, out);
+
+    small_speak(kept);
+    return s;
+}
+
+/* What --load means: a folder of checkpoints, one of them, or a mistake. */
+static void located(void **unused)
+{
+    char *one = tr_ckpt_folder(dir, 200), *slash = tr_format("%s//", one), *save = make("save");
+    char *link = tr_format("%s/link", dir), *none = tr_format("%s/none", dir);
+    char *other = tr_format("%s/../none/", save), *file = tr_ckpt_file_in(one);
+    struct tr_ckpt_where at;
+
+    (void)unused;
+    assert_ok(locate(dir, NULL, -1, &at));
+    assert_true(at.step == -1 && strcmp(at.dir, dir) == 0);
+    assert_ok(locate(dir, save, 300, &at));
+    assert_true(at.step == 300 && strcmp(at.dir, dir) == 0);
+    assert_ok(locate(one, NULL, -1, &at));
+    assert_true(at.step == 200 && strcmp(at.dir, dir) == 0);
+    assert_ok(locate(slash, save, 200, &at));
+    assert_true(at.step == 200 && strcmp(at.dir, dir) == 0);
+    assert_int_equal(symlink("iter_0000200", link), 0);
+    assert_ok(locate(link, NULL, -1, &at));
+    assert_true(at.step == 200 && tr_same_place(at.dir, dir));
+    assert_fails(TR_ECONFIG, "of iteration 200 and --ckpt-step asks for 100",
+                 locate(one, NULL, 100, &at));
+    assert_fails(TR_EIO, "is not a folder", locate(file, NULL, -1, &at));
+    assert_fails(TR_EIO, "there is no checkpoint in", locate(none, NULL, -1, &at));
+    assert_fails(TR_EIO, "there is no checkpoint in", locate(none, save, -1, &at));
+    assert_ok(locate(none, other, -1, &at));
+    assert_true(at.step == -1 && strcmp(at.dir, none) == 0);
+    assert_int_equal(unlink(link), 0);
+    /* Under a name that says no iteration. */
+    assert_int_equal(rename(one, none), 0);
+    assert_fails(TR_ECONFIG, "is not named by its iteration", locate(none, NULL, -1, &at));
+    assert_int_equal(rename(none, one), 0);
+    assert_int_equal(rmdir(save), 0);
+    free(file);
+    free(other);
+    free(none);
+    free(link);
+    free(save);
+    free(slash);
+    free(one);
 }
 
 static void finetune(void **unused)
@@ -352,6 +448,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(by_step),     cmocka_unit_test(must_be_there),
+        cmocka_unit_test(iterations),  cmocka_unit_test(located),
         cmocka_unit_test(finetune),    cmocka_unit_test(courses),
         cmocka_unit_test(orders),      cmocka_unit_test(between_epochs),
         cmocka_unit_test(two_numbers), cmocka_unit_test(version_1_0),

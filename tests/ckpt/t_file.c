@@ -293,9 +293,15 @@ static void tracker(void **state)
     assert_loads(100);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         put_tracker(bad[i]);
-        assert_fails(TR_EDATA, "must hold the number of an iteration", load(&iteration));
+        assert_fails(TR_EDATA, "must hold the number of an iteration",
+                     tr_ckpt_latest(dir, &iteration));
         assert_int_equal(iteration, -1);
+        /* Whole checkpoints have their names. */
+        assert_loads(100);
     }
+    wipe();
+    put_tracker("12a");
+    assert_fails(TR_EDATA, "must hold the number of an iteration", load(&iteration));
     free(text);
     free(path);
 }
@@ -657,6 +663,16 @@ static void keep_last(void **state)
     assert_loads(60);
 }
 
+/* Of a process of another host nobody knows whether it is there. */
+static void make_old(const char *name)
+{
+    const struct timespec old[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+    char *path = tr_format("%s/%s", dir, name);
+
+    assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
+    free(path);
+}
+
 /* A save removes what killed ones left, and replaces a checkpoint of its own number. */
 static void leftovers(void **state)
 {
@@ -667,6 +683,7 @@ static void leftovers(void **state)
     put(".iter_0000100.tmp-4711/model_optim_rng.h5", "half");
     make(".iter_0000050.old-4711");
     put("latest_checkpointed_iteration.txt.tmp.node7.4711", "10");
+    make_old("latest_checkpointed_iteration.txt.tmp.node7.4711");
     assert_ok(save(100, 0));
     assert_false(there(".iter_0000100.tmp-4711") || there(".iter_0000050.old-4711"));
     assert_false(there("latest_checkpointed_iteration.txt.tmp.node7.4711"));

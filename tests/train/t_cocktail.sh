@@ -5,7 +5,7 @@
 # ranks; whether exchange and computation overlap changes nothing; and what a user can get wrong.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 48
+plan 50
 
 check "a dataset is built" small_corpus
 cocktail="--dp-mode cocktail_sgd --quant-bits 4 --topk-ratio .2 --randomp-ratio .1 --train-warmup-steps 2
@@ -172,7 +172,7 @@ damage() {
 }
 resume_damaged() { small 4 $cocktail --train-iters 10 --load "$work/damaged"; }
 damage rm rank-00002.replica
-fails "a missing file: one sentence" 74 "rank-00002.replica" resume_damaged
+fails "a missing file: one sentence" 65 "rank-00002.replica" resume_damaged
 fails "verify misses it" 65 "rank-00002.replica is missing" verify "$work/damaged"
 damage truncate -s -100 rank-00002.replica
 fails "a file that was cut" 65 "rank-00002.replica is cut off" resume_damaged
@@ -183,6 +183,31 @@ fails "verify tells whose it is" 65 "was saved as rank-00001.replica" verify "$w
 damage sh -c 'printf x | dd of=rank-00002.replica bs=1 seek=5000 conv=notrunc 2> /dev/null'
 fails "a damaged file" 65 "does not have its checksum" resume_damaged
 fails "verify compares checksums" 65 "weights does not have its checksum" verify "$work/damaged"
+
+# Of a checkpoint whose files of ranks cannot be used the run goes back to one before, here twice: to one that
+# lacks the file of the first rank, and to one of the warm-up, which has none.
+back() {
+    back="small 2 $cocktail --train-iters 6"
+    $back --save "$work/back" --save-interval 2 > "$work/back.log" 2>&1 || { cat "$work/back.log"; return 1; }
+    sums "$work/back" > "$work/back.sums"
+    cp -r "$work/back" "$work/bad"
+    printf x | dd of="$work/bad/iter_0000006/rank-00001.replica" bs=1 conv=notrunc 2> /dev/null \
+        seek=$(($(stat -c %s "$work/bad/iter_0000006/rank-00001.replica") - 9))
+    rm "$work/bad/iter_0000004/rank-00000.replica"
+    $back --load "$work/bad" --save "$work/bad.more" > "$work/bad.log" 2>&1
+    back_code=$?
+    cat "$work/bad.log"
+    [ $back_code = 0 ] || return 1
+    sums "$work/bad.more" | cmp - "$work/back.sums"
+}
+check "back to an older checkpoint, with the same bits in the end" back
+back_said() {
+    grep -q "iteration 6 cannot be used (.*rank-00001.replica is damaged: error .*; going back to that of iteration 4" \
+        "$work/bad.log" &&
+        grep -q "iteration 4 cannot be used (.*rank-00000.replica is missing.*; going back to that of iteration 2" \
+            "$work/bad.log"
+}
+check "and what was wrong" back_said
 
 once=--train-iters=2
 fails "ZeRO" 64 "--use-distributed-optimizer" small 2 $cocktail --use-distributed-optimizer "$once"

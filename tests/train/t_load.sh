@@ -4,7 +4,7 @@
 # What of a checkpoint is loaded and saved, and whose learning rate counts.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 25
+plan 32
 
 check "a dataset is built" small_corpus
 
@@ -101,7 +101,37 @@ step() {
     tail -n 9 "$work/whole.losses" | cmp - "$work/step.losses"
 }
 check "--ckpt-step: that iteration" step
-fails "and no other" 74 "iter_0000004" small 1 --load "$half" --train-iters 12 --ckpt-step 4
+fails "and no other, and which there are" 74 "the folder has 3 and 6" \
+    small 1 --load "$half" --train-iters 12 --ckpt-step 4
+own_folder() {
+    from own --train-iters 12 --load "$half/iter_0000003/" || return 1
+    tail -n 9 "$work/whole.losses" | cmp - "$work/own.losses"
+}
+check "the folder of one checkpoint stands for it" own_folder
+
+# Where there is none.
+fails "--load of a folder that is not there" 74 "there is no checkpoint in $work/none, which --load names" \
+    small 1 --load "$work/none" --save "$work/other" --train-iters 12
+check "nothing is made then" test ! -e "$work/other"
+both() {
+    small 1 --load "$work/chain" --save "$work/./chain/" --train-iters 1 > "$work/both.log" 2>&1
+    both_code=$?
+    cat "$work/both.log"
+    [ $both_code = 0 ] && ! grep "no checkpoint found" "$work/both.log"
+}
+check "unless it is that of --save, and then without a warning" both
+# nothing_in FOLDER TEXT: a warning on stderr, and Megatron's line in the log.
+nothing_in() {
+    small 1 --load "$1" --train-iters 1 > "$work/nothing.log" 2> "$work/nothing.err"
+    nothing_code=$?
+    cat "$work/nothing.log" "$work/nothing.err"
+    [ $nothing_code = 0 ] && grep -q "no checkpoint found in $1, starting from random weights$2" \
+        "$work/nothing.err" && grep -q "^WARNING: could not find the metadata file" "$work/nothing.log"
+}
+mkdir "$work/empty" "$work/nameless"
+check "a folder without a checkpoint: a warning" nothing_in "$work/empty" '$'
+ln -s "$half/iter_0000003" "$work/nameless/iter_0000003"
+check "without a tracker: which there are" nothing_in "$work/nameless" ": there are those of iterations 3,"
 fails "--exit-on-missing-checkpoint" 74 "there is no checkpoint in $work/none" \
     small 1 --load "$work/none" --train-iters 12 --exit-on-missing-checkpoint
 fails "--finetune without --load" 64 "finetune without a place to load from" \
@@ -121,6 +151,13 @@ described() {
     losses "$work/bare.log" 12 | cmp - "$work/want"
 }
 check "--use-checkpoint-args: the model need not be described" described
+linked() {
+    ln -s "$half/iter_0000003" "$work/base"
+    bare --load "$work/base" > "$work/linked.log" 2>&1 || { cat "$work/linked.log"; return 1; }
+    losses "$work/linked.log" 12 > "$work/linked.losses"
+    tail -n 9 "$work/whole.losses" | cmp - "$work/linked.losses"
+}
+check "a link to one checkpoint, too" linked
 fails "what is given counts" 65 "num_layers 4 and not 3" bare --num-layers 3
 
 # What computes is in the checkpoint, and another backend is reported.
