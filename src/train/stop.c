@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "config/option.h"
@@ -249,12 +250,23 @@ double tr_stop_need(const struct tr_stop *s, int64_t iteration)
 enum { HEARD, CLOCK, ASKED, LOST, LONGEST, FACTS };
 enum { CLOCK_DURATION = 1, CLOCK_JOB_END = 2 };
 
+/* What mpiexec read can be lost a moment before its own end is seen. */
+static bool launcher_gone(const struct tr_stop *s, bool missing)
+{
+    const struct timespec moment = {.tv_nsec = 100000000};
+
+    if (missing && !tr_parent_gone(&s->parent))
+        nanosleep(&moment, NULL);
+    return tr_parent_gone(&s->parent);
+}
+
 static void bring(const struct tr_stop *s, const struct tr_comm *world, int64_t iteration,
                   double now, unsigned asked, double fact[FACTS])
 {
+    const bool missing = tr_output_missing() != NULL;
     int number = s->signals ? heard : 0;
 
-    if (s->launched && tr_parent_gone(&s->parent))
+    if (s->launched && launcher_gone(s, missing))
         number = LAUNCHER_GONE;
     /* Of several signals the last in enums.def, of several ranks the lowest. */
     if (number > 0)
@@ -264,7 +276,7 @@ static void bring(const struct tr_stop *s, const struct tr_comm *world, int64_t 
     if (now + tr_stop_need(s, iteration) > s->job_end)
         fact[CLOCK] = CLOCK_JOB_END;
     fact[ASKED] = asked;
-    fact[LOST] = tr_output_missing() != NULL;
+    fact[LOST] = missing;
     fact[LONGEST] = s->longest[TR_PART_ITERATION];
 }
 
@@ -282,10 +294,10 @@ static enum tr_stop_reason reason_of(const struct tr_stop *s, int64_t iteration,
 {
     if (iteration >= s->train_iters)
         return TR_STOP_DONE;
-    if (fact[LOST] > 0.0)
-        return TR_STOP_OUTPUT;
     if (fact[HEARD] >= (double)LAUNCHER_GONE * size)
         return TR_STOP_LAUNCHER;
+    if (fact[LOST] > 0.0)
+        return TR_STOP_OUTPUT;
     if (fact[HEARD] > 0.0)
         return TR_STOP_SIGNAL;
     if ((unsigned)fact[ASKED] & TR_ASK_STOP)

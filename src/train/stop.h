@@ -17,9 +17,9 @@
  * evaluation and the regular checkpoint of that iteration are done; the caller acts on the answer:
  *
  *   DONE       the last of --train-iters: evaluate for the last time, save, return
+ *   LAUNCHER   the mpiexec or srun that started some rank is gone, and who read the log with it: as SIGNAL
  *   OUTPUT     on some rank output that was asked for cannot be written (util/log.h): save, and fail
  *   SIGNAL     one of --exit-signal came to some rank: the same as for
- *   LAUNCHER   the mpiexec or srun that started some rank is gone: the same as for
  *   CTL        `trireme ctl SAVE stop`: the same as for
  *   JOB_END    the next iteration might not leave the time to save: the same as for
  *   DURATION   --exit-duration-in-mins is over: save unless this iteration was saved, leave

@@ -307,10 +307,11 @@ static void expect_end(struct loop *l)
            text);
 }
 
-/* Collective: a run whose output was lost on some rank has failed, whatever else it did. */
+/* Collective: a run whose output was lost on some rank has failed, whatever else it did; unless it was lost
+   with the launcher, which took the log. */
 static enum tr_status look_at_output(const struct loop *l)
 {
-    const char *missing = tr_output_missing();
+    const char *missing = tr_parent_gone(&l->stop->parent) ? NULL : tr_output_missing();
     enum tr_status s = TR_OK;
 
     if (missing && l->saved_at >= 0)

@@ -65,6 +65,7 @@ fails "GPUs of a table that are no number" 64 "GPUs of mine is a whole number in
 fails "cores that are no number" 64 "cores of mine is a whole number" machine "mine 8 $evil 40 --bf16"
 fails "memory that is no number" 64 "memory of mine is a whole number" machine "mine 8 24 08 --bf16"
 fails "a precision that is none" 64 "precision of mine is --fp16 or --bf16" machine "mine 8 24 40 --bf17"
+# shellcheck disable=SC2016 # it is not to be expanded
 fails "an option of strange characters" 64 "an sbatch option of mine in $work/machines holds other characters" \
     machine 'mine 8 24 40 --bf16 --comment=`id`'
 nothing_ran() { [ ! -e "$work/done" ]; }
@@ -81,6 +82,7 @@ case "\$*" in
 "show job 7") printf 'JobId=7\n   Command=%s --mock-data\n   WorkDir=%s\n' "$work/two words/job.sbatch" "$work" ;;
 esac
 END
+# shellcheck disable=SC2016 # for that script
 printf '#!/bin/sh\nfor word; do echo "$word"; done > "%s/submitted"\n' "$work" > "$work/bin/sbatch"
 printf '#!/bin/sh\n' > "$work/bin/srun"
 chmod +x "$work/bin/scontrol" "$work/bin/sbatch" "$work/bin/srun"
