@@ -2,5 +2,5 @@ PLAN_TESTS = tests/plan/t_machine tests/plan/t_memory tests/plan/t_time
 
 check_PROGRAMS += $(PLAN_TESTS)
 TESTS += $(PLAN_TESTS) tests/plan/t_numbers.sh tests/plan/t_plan.sh
-EXTRA_DIST += tests/plan/fits.def tests/plan/megatron-memory.txt tests/plan/profiles.h tests/plan/rows.def tests/plan/t_numbers.sh \
+EXTRA_DIST += tests/plan/fits.def tests/plan/megatron-memory.txt tests/plan/profiles.h tests/plan/published.h tests/plan/rows.def tests/plan/t_numbers.sh \
 	tests/plan/t_plan.sh

@@ -2,51 +2,47 @@
 #include "check.h"
 #include "plan/plan.h"
 #include "plan/profiles.h"
+#include "plan/published.h"
 
-/*
- * Published times, each a test: the plan of those options on the profile of that machine says the same to
- * 8.4 %, which is what the closed formula (m + p - 1) (t_f + t_b) / m with measured t_f and t_b
- * comes to on ten of them.  rows.def has the sources, and tells which rows constants were chosen on.
- */
-static const double BAR = 0.084;
-
-struct row {
-    const char *machine;
-    bool fitted;
-    const char *name;
-    double ms, tflops;
-    const char *options;
-};
-
-static const struct row rows[] = {
-#define TIME(machine, fitted, name, ms, options) {machine, fitted, name, ms, 0.0, options},
-#define RATE(machine, fitted, name, tflops, options) {machine, fitted, name, 0.0, tflops, options},
-#include "plan/rows.def"
-};
-
-enum { ROWS = sizeof rows / sizeof *rows };
-
-static void one(void **state)
+/* The rule by which rows are fitted on or not, and that all of them can be planned. */
+static void split(void **state)
 {
-    const struct row *r = *state;
-    struct tr_machine m;
-    struct tr_config c;
-    struct tr_plan p;
-    double off;
+    int fitted = 0;
 
-    assert_ok(tr_machine_find(r->machine, &m));
-    tr_config_init(&c);
-    assert_ok(tr_config_parse_text(&c, r->options));
-    assert_ok(tr_plan_make(&c, &m, &p));
-    off = r->ms > 0.0 ? 1e3 * p.time.total / r->ms - 1.0 : r->tflops / p.time.tflops - 1.0;
-    print_message("# %s %s: %.1f ms, %.1f TFLOP/s, %+.1f %%%s\n", r->machine, r->name,
-                  1e3 * p.time.total, p.time.tflops, 100.0 * off, r->fitted ? ", fitted" : "");
-    assert_true(off < BAR && off > -BAR);
-    /* The profile promises no more than it keeps. */
-    assert_true(off < p.time.spread && off > -p.time.spread);
-    assert_true(p.time.compute > 0.0 && p.time.bubble > -1e-9 * p.time.total);
-    tr_plan_release(&p);
-    tr_config_release(&c);
+    (void)state;
+    assert_int_equal(published_crc("123456789"), 0xcbf43926u);
+    for (int first = 0, end; first < PUBLISHED; first = end) {
+        int in = 0;
+
+        end = published_end(first);
+        for (int i = first; i < end; i++) {
+            in += published[i].fitted;
+            assert_true(i == first || published[i].crc > published[i - 1].crc);
+            assert_true(i == first || !published[i].fitted || published[i - 1].fitted);
+        }
+        assert_true(in >= 3 && 4 * in >= end - first && (in == 3 || 4 * (in - 1) < end - first));
+        fitted += in;
+    }
+    assert_true(fitted < PUBLISHED / 2);
+}
+
+/* Every published run has a time. */
+static void rows(void **state)
+{
+    struct tr_machine m;
+
+    (void)state;
+    for (int i = 0; i < PUBLISHED; i++) {
+        struct published_run run;
+
+        assert_ok(tr_machine_find(published[i].machine, &m));
+        published_open(&published[i], &run);
+        published[i].error = published_error(&published[i], &run, &m);
+        print_message("# %s %s: %+.1f %%%s\n", published[i].machine, published[i].name,
+                      100.0 * published[i].error, published[i].fitted ? ", fitted" : "");
+        assert_true(published[i].error > -1.0 && published[i].error < 10.0);
+        published_close(&run);
+    }
 }
 
 /* What replicas exchange in an iteration: gradients, a few bits for each parameter, or nothing. */
@@ -63,7 +59,7 @@ static void exchanged(void **state)
         struct tr_config c;
         struct tr_plan p;
 
-        assert_ok(tr_machine_find(rows[0].machine, &m));
+        assert_ok(tr_machine_find("jean-zay-v100-16g", &m));
         tr_config_init(&c);
         assert_ok(tr_config_parse_text(
             &c, "--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 "
@@ -83,11 +79,13 @@ static void exchanged(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[ROWS + 1];
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(split),
+        cmocka_unit_test(rows),
+        cmocka_unit_test(exchanged),
+    };
 
     profiles();
-    for (int i = 0; i < ROWS; i++)
-        tests[i] = (struct CMUnitTest){rows[i].name, one, NULL, NULL, (void *)(uintptr_t)&rows[i]};
-    tests[ROWS] = (struct CMUnitTest)cmocka_unit_test(exchanged);
+    published_split();
     return run_tap(tests);
 }
