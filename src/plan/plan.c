@@ -7,6 +7,9 @@
 #include "plan/cost.h"
 #include "plan/parts.h"
 
+/* Iterations of a run whose length is not given: longer than any warm-up. */
+enum { ENDLESS = 1000000000 };
+
 static int world_of(const struct tr_config *c)
 {
     const int64_t model = c->tensor_model_parallel_size * c->pipeline_model_parallel_size;
@@ -73,13 +76,28 @@ static void judge(struct tr_plan *p)
     }
 }
 
-enum tr_status tr_plan_alone(const struct tr_config *c, const struct tr_machine *m,
-                             struct tr_plan *out)
+/* What a plan does not depend on need not be given. */
+static void complete(struct tr_plan *p)
+{
+    struct tr_config *c = &p->config;
+
+    if (c->lr <= TR_UNSET_REAL)
+        c->lr = c->min_lr > 0.0 ? c->min_lr : 0.0;
+    p->endless = c->train_iters == TR_UNSET_INT && c->train_samples == TR_UNSET_INT &&
+                 c->n_epochs == TR_UNSET_INT;
+    if (p->endless)
+        c->train_iters = ENDLESS;
+}
+
+static enum tr_status plan_of(const struct tr_config *c, const struct tr_machine *m, bool draft,
+                              struct tr_plan *out)
 {
     *out = (struct tr_plan){
         .config = *c, .has_machine = m != NULL, .fewest = c->world_size == TR_UNSET_INT};
     if (m)
         out->machine = *m;
+    if (draft)
+        complete(out);
     out->config.world_size = world_of(c);
     TR_TRY(tr_shape_of(&out->config, (int)out->config.world_size, &out->shape));
     count_vocabulary(out);
@@ -97,10 +115,16 @@ enum tr_status tr_plan_alone(const struct tr_config *c, const struct tr_machine 
     return TR_OK;
 }
 
+enum tr_status tr_plan_alone(const struct tr_config *c, const struct tr_machine *m,
+                             struct tr_plan *out)
+{
+    return plan_of(c, m, false, out);
+}
+
 enum tr_status tr_plan_make(const struct tr_config *c, const struct tr_machine *m,
                             struct tr_plan *out)
 {
-    TR_TRY(tr_plan_alone(c, m, out));
+    TR_TRY(plan_of(c, m, true, out));
     if (m)
         tr_plan_others_of(out);
     return TR_OK;

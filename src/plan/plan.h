@@ -93,7 +93,7 @@ struct tr_plan_time {
     TR_PLAN_TIMES_OF(PART)
 #undef PART
     double total;
-    double spread;  /* part by which total may be off */
+    double low, high; /* between these it may be, as compared runs were; 0: none was compared */
     double tflops;  /* of a GPU, by `formula` */
     double of_peak; /* of the GPU's peak */
     int formula;    /* TR_FLOPS_ */
@@ -133,6 +133,7 @@ struct tr_plan {
     struct tr_machine machine;
     int nodes;                   /* 0 without a machine */
     double params;               /* of the whole model */
+    bool endless;                /* the options do not say how long the run is */
     int64_t most_params;         /* of the stage that has most */
     struct tr_plan_stage *stage; /* [shape.p], owned */
     int worst;                   /* stage with the largest total */
@@ -146,7 +147,7 @@ struct tr_plan {
 /*
  * Plan the run of `c` (copied; its texts are borrowed until release) on `m` (copied), or without
  * verdict and time if it is NULL.  --world-size is how many ranks; the fewest that hold the model if
- * it is not given.  What tr_shape_of() returns; TR_ECONFIG if the machine has no products of the
+ * it is not given; neither --lr nor the length of the run needs to be.  What tr_shape_of() returns; TR_ECONFIG if the machine has no products of the
  * precision.  Release also after a failure.
  */
 enum tr_status tr_plan_make(const struct tr_config *c, const struct tr_machine *m,

@@ -125,8 +125,12 @@ static void print_time(const struct tr_plan *p, FILE *f)
 #define PART(field, name, what) fprintf(f, "  %-24s%14.1f  %s\n", name, 1e3 * t->field, what);
     TR_PLAN_TIMES_OF(PART)
 #undef PART
-    fprintf(f, "  %-24s%14.1f  give or take %.0f, %.1f %%\n", "total", 1e3 * t->total,
-            1e3 * t->total * t->spread, 100.0 * t->spread);
+    fprintf(f, "  %-24s%14.1f  ", "total", 1e3 * t->total);
+    if (t->high > 0.0)
+        fprintf(f, "%.0f to %.0f in eight of ten runs that were compared\n", 1e3 * t->low,
+                1e3 * t->high);
+    else
+        fprintf(f, "no run of this machine was compared\n");
     fprintf(f, "  %-24s%14.1f  %.1f %% of peak; %s\n", "TFLOP/s of a GPU", t->tflops,
             100.0 * t->of_peak, tr_flops_text(t->formula, p->shape.recompute != TR_RECOMPUTE_NONE));
 }
@@ -167,6 +171,10 @@ static void print_run(const struct tr_plan *p, FILE *f)
 {
     const struct tr_plan_budget *b = &p->budget;
 
+    if (p->endless) {
+        fprintf(f, "run: --train-iters, --train-samples or --n-epochs would tell its hours\n");
+        return;
+    }
     fprintf(f, "run: %" PRId64 " iterations, %.3f B tokens", b->iterations, b->tokens / 1e9);
     if (p->has_machine)
         fprintf(f, ", %.2f h, %.0f GPU-hours", b->hours, b->gpu_hours);

@@ -131,4 +131,40 @@ static inline void published_close(struct published_run *run)
     tr_config_release(&run->config);
 }
 
+/* The errors of all rows, with the profiles as they are. */
+static inline void published_all(void)
+{
+    for (int i = 0; i < PUBLISHED; i++) {
+        struct published_run run;
+        struct tr_machine m;
+
+        published_must(tr_machine_find(published[i].machine, &m), published[i].machine);
+        published_open(&published[i], &run);
+        published[i].error = published_error(&published[i], &run, &m);
+        published_close(&run);
+    }
+}
+
+static inline int published_by_ratio(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+
+    return *x < *y ? -1 : *x > *y;
+}
+
+/* The 10th and the 90th percentile of published over planned time, of the rows [first, end) that were
+   not fitted: of n in order the (n / 10)-th from either end, which is the last one of fewer than ten. */
+static inline void published_range(int first, int end, double *low, double *high)
+{
+    double ratio[PUBLISHED];
+    int n = 0;
+
+    for (int i = first; i < end; i++)
+        if (!published[i].fitted)
+            ratio[n++] = 1.0 / (1.0 + published[i].error);
+    qsort(ratio, (size_t)n, sizeof *ratio, published_by_ratio);
+    *low = ratio[n / 10];
+    *high = ratio[n - 1 - n / 10];
+}
+
 #endif

@@ -67,11 +67,18 @@ for s in stages:
     assert abs(sum(v for k, v in b.items() if k != "total") - b["total"]) < 1
 t = p["seconds"]
 parts = [v for k, v in t.items()
-         if k not in ("total", "spread", "tflops_per_gpu", "of_peak", "flops_formula")]
+         if k not in ("total", "low", "high", "tflops_per_gpu", "of_peak", "flops_formula")]
 assert len(parts) == 7 and abs(sum(parts) - t["total"]) < 1e-9
+assert 0.8 * t["total"] < t["low"] < t["total"] < t["high"] < 1.2 * t["total"]
+def names(x):
+    for k, v in x.items() if isinstance(x, dict) else enumerate(x) if isinstance(x, list) else []:
+        yield k
+        yield from names(v)
+assert not [k for k in names(p) if isinstance(k, str) and "-" in k]
+assert p["machine"]["peak_fp32_tflops"] == 15.7 and "15.7," in open(sys.argv[1]).read()
 assert p["run"]["checkpoint_files"] == 1
 assert p["run"]["checkpoint_bytes"] > 12 * p["shape"]["parameters"]
-assert p["machine"]["memory-mib"] == 16160
+assert p["machine"]["memory_mib"] == 16160
 ' "$work/json"
 else
     skip "JSON has all stages, and the same numbers" "no python3"
@@ -110,6 +117,31 @@ else
     skip "hours, jobs and the interval between saves" "no python3"
     skip "a batch that grows takes longer for as many samples" "no python3"
 fi
+
+# Neither the rate nor the length of a run changes what an iteration takes.
+of_any=$(echo "$of_30b" | sed 's/--train-iters 1000//; s/--lr 0.00015//')
+# shellcheck disable=SC2086 # words
+any_length() {
+    timeout 60 "$trireme" plan $of_any --machine jean-zay-v100-16g >"$work/any" &&
+        [ "$(grep '^  total  ' "$work/any")" = "$(grep '^  total  ' "$work/text")" ] &&
+        grep '^run: --train-iters' "$work/any"
+}
+check "a plan needs no rate and no length of the run" any_length
+
+# What is large is planned all the same.
+large() {
+    layers=$1
+    shift
+    timeout 120 "$trireme" plan --num-layers "$layers" --hidden-size 64 --num-attention-heads 4 --seq-length 64 \
+        --max-position-embeddings 64 --vocab-size 300 --micro-batch-size 1 --fp16 "$@"
+}
+layers() { large 100000 >"$work/layers" && grep '100000$' "$work/layers"; }
+check "100000 layers" layers
+chunks() {
+    large 8192 --pipeline-model-parallel-size 512 --num-layers-per-virtual-pipeline-stage 1 \
+        --global-batch-size 512 --machine selene-a100 >"$work/chunks" && grep 'PP 512, DP 1' "$work/chunks"
+}
+check "8192 chunks" chunks
 
 fails "where nothing fits it says so" 69 "no other cut of 32 GPUs holds this model" \
     on_v100 --pipeline-model-parallel-size 8
