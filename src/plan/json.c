@@ -93,20 +93,22 @@ static json_t *time_json(const struct tr_plan *p)
     return x;
 }
 
+static json_t *other_json(const struct tr_plan_other *o)
+{
+    return packed(json_pack(
+        "{s:i, s:i, s:i, s:i, s:i, s:I, s:b, s:b, s:b, s:f, s:f, s:s?, s:f}", "ranks", o->world,
+        "tensor_parallel", o->w, "pipeline_parallel", o->p, "data_parallel", o->d, "model_chunks",
+        o->k, "micro_batch", (json_int_t)o->micro_batch, "recompute", o->recompute,
+        "distributed_optimizer", o->sharded, "sequence_parallel", o->sequence, "bytes", o->bytes,
+        "seconds", o->seconds, "reason", o->because, "saves_seconds", o->saves));
+}
+
 static json_t *others_json(const struct tr_plan *p)
 {
     json_t *all = json_array();
 
-    for (int i = 0; i < p->others; i++) {
-        const struct tr_plan_other *o = &p->other[i];
-
-        json_array_append_new(
-            all, packed(json_pack("{s:i, s:i, s:i, s:I, s:b, s:b, s:f, s:f}", "tensor_parallel",
-                                  o->w, "pipeline_parallel", o->p, "data_parallel", o->d,
-                                  "micro_batch", (json_int_t)o->micro_batch, "recompute",
-                                  o->recompute, "distributed_optimizer", o->sharded, "bytes",
-                                  o->bytes, "seconds", o->seconds)));
-    }
+    for (int i = 0; i < p->others; i++)
+        json_array_append_new(all, other_json(&p->other[i]));
     return all;
 }
 
@@ -136,6 +138,7 @@ json_t *tr_plan_json(const struct tr_plan *p)
                         json_string(tr_plan_verdict_text(p->megatron)));
     json_object_set_new(all, "seconds", time_json(p));
     json_object_set_new(all, "others", others_json(p));
+    json_object_set_new(all, "fewest", p->least.world ? other_json(&p->least) : json_null());
     json_object_set_new(all, "run", budget_json(&p->budget));
     return all;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "model/param.h"
+#include "pipeline/sched.h"
 #include "plan/cost.h"
 #include "plan/parts.h"
 
@@ -46,6 +47,33 @@ static enum tr_status check_machine(const struct tr_plan *p)
                    "the GPUs of %s have no products in bf16 (peak-bf16-tflops is 0), so --bf16 "
                    "would not run there: take --fp16",
                    p->machine.name);
+}
+
+/* What is laid out at most, which takes some seconds: layers, and computations of a step that is long
+   enough to be like a longer one. */
+static const double MOST_LAYERS = 1e6, MOST_WORK = 1e7;
+
+static enum tr_status check_size(const struct tr_shape *s)
+{
+    const struct tr_sched list = {.kind = (enum tr_sched_kind)s->schedule,
+                                  .ranks = s->p,
+                                  .chunks = s->k,
+                                  .micros = s->micros,
+                                  .group = s->group};
+    const double work = (double)s->p * s->k * tr_sched_short(&list);
+
+    if ((double)s->layers > MOST_LAYERS)
+        return TR_FAIL(TR_ECONFIG,
+                       "--num-layers %lld are more than the %.0f that a plan lays out, one by "
+                       "one: ask for fewer",
+                       (long long)s->layers, MOST_LAYERS);
+    if (work > MOST_WORK)
+        return TR_FAIL(TR_ECONFIG,
+                       "%d stages of %d chunks with %d micro-batches have %.1f million steps, more "
+                       "than the %.0f million that a plan lays out: ask for a smaller "
+                       "--pipeline-model-parallel-size, --global-batch-size, or fewer chunks",
+                       s->p, s->k, s->micros, work / 1e6, MOST_WORK / 1e6);
+    return TR_OK;
 }
 
 static enum tr_status stages(struct tr_plan *p)
@@ -100,6 +128,7 @@ static enum tr_status plan_of(const struct tr_config *c, const struct tr_machine
         complete(out);
     out->config.world_size = world_of(c);
     TR_TRY(tr_shape_of(&out->config, (int)out->config.world_size, &out->shape));
+    TR_TRY(check_size(&out->shape));
     count_vocabulary(out);
     TR_TRY(check_machine(out));
     out->params = params_of(&out->shape);
@@ -147,10 +176,14 @@ enum tr_status tr_plan_fits(const struct tr_plan *p)
     const struct tr_plan_stage *g = &p->stage[p->worst];
     const struct tr_plan_other *o = &p->other[0];
     const double mib = 1048576.0;
+    char chunks[80] = "";
 
+    if (o->k > 1)
+        snprintf(chunks, sizeof chunks, " --num-layers-per-virtual-pipeline-stage %lld",
+                 (long long)(p->shape.layers / o->p / o->k));
     if (p->ours != TR_PLAN_TOO_MUCH)
         return TR_OK;
-    if (p->others == 0)
+    if (p->others == 0 || o->world != p->shape.world)
         return TR_FAIL(TR_ERESOURCE,
                        "stage %d needs %.0f MiB of the %.0f of a GPU, and no other cut of %d GPUs "
                        "holds this model and batch: take more of them (--world-size), or a smaller "
@@ -159,9 +192,11 @@ enum tr_status tr_plan_fits(const struct tr_plan *p)
     return TR_FAIL(TR_ERESOURCE,
                    "stage %d needs %.0f MiB of the %.0f of a GPU: "
                    "--tensor-model-parallel-size %d --pipeline-model-parallel-size %d "
-                   "--micro-batch-size %lld%s%s would fit, with %.0f MiB",
+                   "--micro-batch-size %lld%s%s%s%s would fit, with %.0f MiB",
                    g->stage, g->total / mib, p->machine.memory, o->w, o->p,
-                   (long long)o->micro_batch,
+                   (long long)o->micro_batch, chunks,
+                   flag(p->shape.sequence, o->sequence, " --sequence-parallel",
+                        ", without --sequence-parallel,"),
                    flag(p->shape.recompute != TR_RECOMPUTE_NONE, o->recompute,
                         " --checkpoint-activations", ", without recomputation,"),
                    flag(p->shape.sharded, o->sharded, " --use-distributed-optimizer",

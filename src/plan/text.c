@@ -40,7 +40,7 @@ static void print_head(const struct tr_plan *p, FILE *f)
             p->params / (large ? 1e9 : 1e6), large ? 'B' : 'M', s->world, tr_plural(s->world), s->w,
             s->p, s->d, s->global_batch, s->micros, s->micros == 1 ? "" : "es", s->micro_batch);
     if (p->fewest)
-        fprintf(f, "these are the fewest ranks that hold the model: --world-size N plans for N\n");
+        fprintf(f, "these are the ranks of one replica: --world-size N plans for N\n");
     if (p->has_machine)
         fprintf(f, "machine %s: %s (%s); %d node%s\n", p->machine.name, p->machine.title,
                 p->machine.date, p->nodes, tr_plural(p->nodes));
@@ -135,22 +135,30 @@ static void print_time(const struct tr_plan *p, FILE *f)
             100.0 * t->of_peak, tr_flops_text(t->formula, p->shape.recompute != TR_RECOMPUTE_NONE));
 }
 
+static void print_other(const struct tr_plan_other *o, FILE *f)
+{
+    fprintf(f, "  %6d %4d %4d %4d %6d %5" PRId64 " %9s %9s %8s %9.0f %10.1f  %s %.1f ms %s\n",
+            o->world, o->w, o->p, o->d, o->k, o->micro_batch, o->recompute ? "full" : "none",
+            o->sharded ? "sharded" : "whole", o->sequence ? "yes" : "no", o->bytes / MIB,
+            1e3 * o->seconds, o->saves < 0.0 ? "takes" : "saves",
+            1e3 * (o->saves < 0.0 ? -o->saves : o->saves), o->because ? o->because : "");
+}
+
 static void print_others(const struct tr_plan *p, FILE *f)
 {
     if (p->others == 0) {
-        fprintf(f, "\nno other shape of these GPUs fits\n");
+        fprintf(f, "\nno other shape of these GPUs fits, nor of half or twice as many\n");
+    } else {
+        fprintf(f, "\nother shapes that fit, the fastest first, and what they save or take most\n");
+        fprintf(f, "  %6s %4s %4s %4s %6s %5s %9s %9s %8s %9s %10s\n", "ranks", "TP", "PP", "DP",
+                "chunks", "batch", "recompute", "optimizer", "sequence", "MiB", "ms");
+    }
+    for (int i = 0; i < p->others; i++)
+        print_other(&p->other[i], f);
+    if (p->least.world == 0)
         return;
-    }
-    fprintf(f, "\nother shapes of these GPUs that fit, the fastest first\n");
-    fprintf(f, "  %4s %4s %4s %12s %10s %10s %10s %10s\n", "TP", "PP", "DP", "micro-batch",
-            "recompute", "optimizer", "MiB", "ms");
-    for (int i = 0; i < p->others; i++) {
-        const struct tr_plan_other *o = &p->other[i];
-
-        fprintf(f, "  %4d %4d %4d %12" PRId64 " %10s %10s %10.0f %10.1f\n", o->w, o->p, o->d,
-                o->micro_batch, o->recompute ? "full" : "none", o->sharded ? "shared" : "whole",
-                o->bytes / MIB, 1e3 * o->seconds);
-    }
+    fprintf(f, "the fewest GPUs on which a shape was found that fits: %d\n", p->least.world);
+    print_other(&p->least, f);
 }
 
 static void print_saves(const struct tr_plan_budget *b, FILE *f)
