@@ -49,9 +49,9 @@ static enum tr_status check_machine(const struct tr_plan *p)
                    p->machine.name);
 }
 
-/* What is laid out at most, which takes some seconds: layers, and computations of a step that is long
-   enough to be like a longer one. */
-static const double MOST_LAYERS = 1e6, MOST_WORK = 1e7;
+/* Computations of a step, long enough to be like a longer one, that are laid out at most: that takes
+   some seconds. */
+static const double MOST_WORK = 1e7;
 
 static enum tr_status check_size(const struct tr_shape *s)
 {
@@ -62,11 +62,6 @@ static enum tr_status check_size(const struct tr_shape *s)
                                   .group = s->group};
     const double work = (double)s->p * s->k * tr_sched_short(&list);
 
-    if ((double)s->layers > MOST_LAYERS)
-        return TR_FAIL(TR_ECONFIG,
-                       "--num-layers %lld are more than the %.0f that a plan lays out, one by "
-                       "one: ask for fewer",
-                       (long long)s->layers, MOST_LAYERS);
     if (work > MOST_WORK)
         return TR_FAIL(TR_ECONFIG,
                        "%d stages of %d chunks with %d micro-batches have %.1f million steps, more "

@@ -153,7 +153,7 @@ struct tr_plan {
  * Plan the run of `c` (copied; its texts are borrowed until release) on `m` (copied), or without
  * verdict and time if it is NULL.  --world-size is how many ranks; those of one replica if
  * it is not given; neither --lr nor the length of the run needs to be.  What tr_shape_of() returns; TR_ECONFIG if the machine has no products of the
- * precision, or the model or its schedule is too large to be laid out in some seconds.  Release also after a failure.
+ * precision, or the schedule is too long to be laid out in some seconds.  Release also after a failure.
  */
 enum tr_status tr_plan_make(const struct tr_config *c, const struct tr_machine *m,
                             struct tr_plan *out) TR_MUST_CHECK;

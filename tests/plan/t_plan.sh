@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091
 # trireme plan: what it prints, what it exits with, and that it says what training itself would.
 . "$srcdir/tests/tap.sh"
-plan 29
+plan 32
 TRIREME_MACHINES=$srcdir/machines
 export TRIREME_MACHINES
 
@@ -178,7 +178,7 @@ chunks() {
 }
 check "8192 chunks" chunks
 
-fails "what is too large is refused before it takes long" 64 "1000000000 are more than the 1000000" \
+fails "what is too large is refused before it takes long" 64 "1000000000 is more than the 1048576 layers" \
     large 1000000000
 fails "so is too long a schedule" 64 "512 stages of 16 chunks with 4096 micro-batches" large 8192 \
     --pipeline-model-parallel-size 512 --num-layers-per-virtual-pipeline-stage 1 --global-batch-size 4096
