@@ -158,7 +158,6 @@ static void fill_in(struct tr_bench *b, struct tr_machine *m, const char *date)
     m->memory = floor(memory_of(r) / MIB);
     m->gemm = 1.0;
     m->optimizer_bytes = 32.0;
-    m->spread = 0.25;
     if (m->node_link <= 0.0) {
         m->node_link = m->net_link > 0.0 ? m->net_link : m->stream;
         m->node_us = m->net_us;

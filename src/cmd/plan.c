@@ -50,7 +50,8 @@ const struct tr_doc tr_doc_plan = {
         "not fit.\n"
         "\n"
         "Time is a model with the constants of a machine profile over the schedule that would run; "
-        "it may be off by the time-spread of the profile.  A profile is a text file of "
+        "where measured runs were compared, it says between which times eight of ten of them lay.  "
+        "A profile is a text file of "
         "lines \"key = value\"; those that come with the program are named by a wrong name, and "
         "docs/machines.md tells how to write one:\n"
         "\n"
@@ -100,7 +101,7 @@ static enum tr_status tell(const struct ask *a, const struct tr_config *c)
     if (s == TR_OK && a->json) {
         json_t *all = tr_plan_json(&p);
 
-        json_dumpf(all, stdout, JSON_INDENT(2));
+        json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
         putchar('\n');
         json_decref(all);
     } else if (s == TR_OK) {

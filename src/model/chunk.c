@@ -59,21 +59,32 @@ struct tr_chunk {
     bool completes; /* its backward is the last of a step on this rank */
 };
 
-/* The elements of the parameters of `layer` (-1: of the head, or of the embedding) in this chunk. */
-static struct range range_of(const struct tr_chunk *c, int index, int layer, bool embedding)
+/* The range of this chunk that a parameter belongs to: of its layer, of the embedding, or of the head. */
+static struct range *range_of(struct tr_chunk *c, const struct tr_param *p)
 {
-    struct range all = {.first = c->m->params.size};
+    if (p->layer >= 0)
+        return &c->layer[p->layer - c->first_layer];
+    return p->row == TR_PARAM_POS_EMBED || p->row == TR_PARAM_WORD_EMBED ? &c->embedding : &c->top;
+}
 
+/* The elements of the parameters of each layer, of the embedding and of the head in this chunk. */
+static void find_ranges(struct tr_chunk *c, int index)
+{
+    const struct range none = {.first = c->m->params.size};
+
+    c->embedding = c->top = none;
+    for (int i = 0; i < c->layers; i++)
+        c->layer[i] = none;
     for (int i = 0; i < c->m->params.count; i++) {
         const struct tr_param *p = &c->m->params.list[i];
-        bool of_embedding = p->row == TR_PARAM_POS_EMBED || p->row == TR_PARAM_WORD_EMBED;
+        struct range *all;
 
-        if (p->chunk != index || p->layer != layer || of_embedding != embedding)
+        if (p->chunk != index)
             continue;
-        all.first = p->offset < all.first ? p->offset : all.first;
-        all.end = p->offset + p->elems;
+        all = range_of(c, p);
+        all->first = p->offset < all->first ? p->offset : all->first;
+        all->end = p->offset + p->elems;
     }
-    return all;
 }
 
 static void *need(size_t count, size_t size)
@@ -179,11 +190,8 @@ struct tr_chunk *tr_chunk_open(struct tr_model *m, int stage, int index, struct 
     c->pool = with ? with->pool : pool_open(room.pool > 0 ? room.pool : room.slots, c->layers);
     open_batch(c);
     c->completes = index == 0;
-    c->embedding = range_of(c, index, -1, true);
-    c->top = range_of(c, index, -1, false);
     c->layer = need((size_t)c->layers, sizeof *c->layer);
-    for (int i = 0; i < c->layers; i++)
-        c->layer[i] = range_of(c, index, c->first_layer + i, false);
+    find_ranges(c, index);
     return c;
 }
 

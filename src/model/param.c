@@ -245,10 +245,33 @@ void tr_params_draw(const struct tr_params *ps, const struct tr_shape *s, uint64
     }
 }
 
+/* Layers stand in descending order, between what is of no layer.  Where layer `layer` begins, or would,
+   in [first, end). */
+static int begin_of(const struct tr_params *ps, int first, int end, int layer)
+{
+    while (first < end) {
+        const int middle = first + (end - first) / 2;
+
+        if (ps->list[middle].layer > layer)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first;
+}
+
 struct tr_param *tr_param_find(const struct tr_params *ps, enum tr_param_row row, int layer)
 {
-    for (int i = 0; i < ps->count; i++)
-        if (ps->list[i].row == row && ps->list[i].layer == layer)
+    int first = 0, end = ps->count, i;
+
+    for (; first < end && ps->list[first].layer < 0; first++)
+        if (layer < 0 && ps->list[first].row == row)
+            return &ps->list[first];
+    for (; end > first && ps->list[end - 1].layer < 0; end--)
+        if (layer < 0 && ps->list[end - 1].row == row)
+            return &ps->list[end - 1];
+    for (i = begin_of(ps, first, end, layer); i < end && ps->list[i].layer == layer; i++)
+        if (ps->list[i].row == row)
             return &ps->list[i];
     return NULL;
 }

@@ -109,10 +109,12 @@ void tr_plan_budget_of(struct tr_plan *p)
 
     b->save_bytes = save_bytes(p, &b->save_files);
     b->save_files++;
+    if (p->has_machine)
+        saves(p, b);
+    if (p->endless)
+        return;
     b->iterations = p->shape.train_iters;
     b->tokens = (double)p->shape.train_samples * (double)p->shape.seq;
-    if (!p->has_machine)
-        return;
-    saves(p, b);
-    run(p, b);
+    if (p->has_machine)
+        run(p, b);
 }

@@ -75,12 +75,20 @@ static double products(const struct tr_cost *x)
            product(x, x->rows, f / w, h) + product(x, x->rows, h, f / w);
 }
 
+/* Tensor cores take rows of whole 16 bytes; heads of another width are multiplied without them. */
+static double attention_flops(const struct tr_cost *x)
+{
+    const double plain = 1e12 * x->m->peak_fp32 * x->m->gemm;
+
+    return x->s->head_dim % (16 / (int)x->elem) != 0 && plain < x->flops ? plain : x->flops;
+}
+
 static double attention(const struct tr_cost *x)
 {
     const double t = (double)x->s->seq, b = (double)x->s->micro_batch, w = x->s->w;
     const double scores = b * t * t * (double)x->s->heads / w;
 
-    return 4.0 * scores * (double)x->s->head_dim / x->flops +
+    return 4.0 * scores * (double)x->s->head_dim / attention_flops(x) +
            x->m->attention_passes * x->elem * scores / x->stream;
 }
 
@@ -92,18 +100,26 @@ static double passes(const struct tr_cost *x, double norm, double heads, double 
     return x->elem * x->rows * (norm * h / share + (heads * h + mlp * f) / w) / x->stream;
 }
 
+/* What the device works in a layer. */
 static double layer_forward(const struct tr_cost *x)
 {
-    return products(x) + attention(x) + passes(x, NORM_FORWARD, HEADS_FORWARD, MLP_FORWARD) +
-           1e-6 * x->m->layer_us;
+    return products(x) + attention(x) + passes(x, NORM_FORWARD, HEADS_FORWARD, MLP_FORWARD);
 }
 
 /* Scores are not kept, so that a layer that is not recomputed still has its attention again. */
-static double layer_backward(const struct tr_cost *x, bool recompute)
+static double layer_backward(const struct tr_cost *x)
 {
-    return 2.0 * products(x) + 2.0 * attention(x) +
-           passes(x, NORM_BACKWARD, HEADS_BACKWARD, MLP_BACKWARD) + 1e-6 * x->m->layer_us +
-           (recompute ? layer_forward(x) : attention(x));
+    return 2.0 * products(x) + 3.0 * attention(x) +
+           passes(x, NORM_BACKWARD, HEADS_BACKWARD, MLP_BACKWARD);
+}
+
+/* The host starts kernels ahead of the device, so a pass of a layer takes the longer of what either
+   has to do.  Sums over tensor ranks, which are counted elsewhere, are work of the device, too. */
+static double pass(const struct tr_cost *x, double work, double sums)
+{
+    const double device = work + 1e-6 * x->m->layer_us, host = 1e-6 * x->m->launch_us - sums;
+
+    return device > host ? device : host;
 }
 
 static double head_product(const struct tr_cost *x)
@@ -132,9 +148,12 @@ struct tr_cost_chunk tr_cost_chunk(const struct tr_cost *x, int stage, int chunk
     const int64_t layers = tr_shape_layers(s, stage, chunk);
     const double n = (double)layers, again = recomputed(s, layers);
     const double sum = all_reduce(link_of(x, 1, s->w), s->w, x->elem * x->rows * (double)s->hidden);
+    const double forward = pass(x, layer_forward(x), 2.0 * sum);
+    const double kept = pass(x, layer_backward(x), 2.0 * sum);
+    const double repeated = pass(x, layer_backward(x) - attention(x), 2.0 * sum) + forward;
     struct tr_cost_chunk c = {
-        .forward = n * layer_forward(x),
-        .backward = again * layer_backward(x, true) + (n - again) * layer_backward(x, false),
+        .forward = n * forward,
+        .backward = again * repeated + (n - again) * kept,
         .tensor_forward = 2.0 * n * sum,
         .tensor_backward = 2.0 * (n + again) * sum,
     };

@@ -2,7 +2,7 @@
 #include "config/flops.h"
 #include "plan/parts.h"
 
-/* Numbers are in bytes and seconds. */
+/* Numbers are in bytes and seconds, names with underscores. */
 static json_t *packed(json_t *x)
 {
     TR_ASSERT(x);
@@ -21,6 +21,23 @@ static json_t *shape_json(const struct tr_plan *p)
         "padded_vocabulary", (json_int_t)s->vocab_padded, "parameters", p->params));
 }
 
+/* `name` as it stands in tables, with - for _. */
+static void set(json_t *o, const char *name, json_t *value)
+{
+    char key[64];
+    size_t i;
+
+    for (i = 0; name[i] && i < sizeof key - 1; i++)
+        key[i] = name[i] == '-' ? '_' : name[i];
+    key[i] = '\0';
+    json_object_set_new(o, key, value);
+}
+
+static json_t *known(double x)
+{
+    return x > 0.0 ? json_real(x) : json_null();
+}
+
 static json_t *machine_json(const struct tr_plan *p)
 {
     json_t *m;
@@ -28,11 +45,9 @@ static json_t *machine_json(const struct tr_plan *p)
     if (!p->has_machine)
         return json_null();
     m = packed(json_pack("{s:s, s:i}", "name", p->machine.name, "nodes", p->nodes));
-#define TEXT(field, key, help) json_object_set_new(m, key, json_string(p->machine.field));
-#define COUNT(field, key, least, most, help) \
-    json_object_set_new(m, key, json_integer(p->machine.field));
-#define NUMBER(field, key, initial, least, most, help) \
-    json_object_set_new(m, key, json_real(p->machine.field));
+#define TEXT(field, key, help) set(m, key, json_string(p->machine.field));
+#define COUNT(field, key, least, most, help) set(m, key, json_integer(p->machine.field));
+#define NUMBER(field, key, initial, least, most, help) set(m, key, json_real(p->machine.field));
 #include "config/machine.def"
     return m;
 }
@@ -43,7 +58,7 @@ static json_t *stage_json(const struct tr_plan *p, const struct tr_plan_stage *g
     json_t *bytes = json_object(), *megatron;
 
     for (int i = 0; i < TR_PLAN_PARTS; i++)
-        json_object_set_new(bytes, tr_plan_part_name(i), json_real(g->part[i]));
+        set(bytes, tr_plan_part_name(i), json_real(g->part[i]));
     json_object_set_new(bytes, "total", json_real(g->total));
     if (g->memory_host + g->memory_files > 0.0) {
         json_object_set_new(bytes, "samples_host", json_real(g->memory_host));
@@ -68,29 +83,32 @@ static json_t *time_json(const struct tr_plan *p)
 
     if (!p->has_machine)
         return json_null();
-    x = packed(json_pack("{s:f, s:f, s:f, s:f, s:s}", "total", t->total, "spread", t->spread,
-                         "tflops_per_gpu", t->tflops, "of_peak", t->of_peak, "flops_formula",
+    x = packed(json_pack("{s:f, s:o, s:o, s:f, s:f, s:s}", "total", t->total, "low", known(t->low),
+                         "high", known(t->high), "tflops_per_gpu", t->tflops, "of_peak", t->of_peak,
+                         "flops_formula",
                          tr_flops_text(t->formula, p->shape.recompute != TR_RECOMPUTE_NONE)));
-#define PART(field, name, what) json_object_set_new(x, name, json_real(t->field));
+#define PART(field, name, what) set(x, name, json_real(t->field));
     TR_PLAN_TIMES_OF(PART)
 #undef PART
     return x;
+}
+
+static json_t *other_json(const struct tr_plan_other *o)
+{
+    return packed(json_pack(
+        "{s:i, s:i, s:i, s:i, s:i, s:I, s:b, s:b, s:b, s:f, s:f, s:s?, s:f}", "ranks", o->world,
+        "tensor_parallel", o->w, "pipeline_parallel", o->p, "data_parallel", o->d, "model_chunks",
+        o->k, "micro_batch", (json_int_t)o->micro_batch, "recompute", o->recompute,
+        "distributed_optimizer", o->sharded, "sequence_parallel", o->sequence, "bytes", o->bytes,
+        "seconds", o->seconds, "reason", o->because, "saves_seconds", o->saves));
 }
 
 static json_t *others_json(const struct tr_plan *p)
 {
     json_t *all = json_array();
 
-    for (int i = 0; i < p->others; i++) {
-        const struct tr_plan_other *o = &p->other[i];
-
-        json_array_append_new(
-            all, packed(json_pack("{s:i, s:i, s:i, s:I, s:b, s:b, s:f, s:f}", "tensor_parallel",
-                                  o->w, "pipeline_parallel", o->p, "data_parallel", o->d,
-                                  "micro_batch", (json_int_t)o->micro_batch, "recompute",
-                                  o->recompute, "distributed_optimizer", o->sharded, "bytes",
-                                  o->bytes, "seconds", o->seconds)));
-    }
+    for (int i = 0; i < p->others; i++)
+        json_array_append_new(all, other_json(&p->other[i]));
     return all;
 }
 
@@ -120,6 +138,7 @@ json_t *tr_plan_json(const struct tr_plan *p)
                         json_string(tr_plan_verdict_text(p->megatron)));
     json_object_set_new(all, "seconds", time_json(p));
     json_object_set_new(all, "others", others_json(p));
+    json_object_set_new(all, "fewest", p->least.world ? other_json(&p->least) : json_null());
     json_object_set_new(all, "run", budget_json(&p->budget));
     return all;
 }

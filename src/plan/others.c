@@ -1,94 +1,244 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <math.h>
 #include <stdlib.h>
 
 #include "model/param.h"
+#include "pipeline/sched.h"
 #include "plan/parts.h"
 
-/* The shapes that are looked at: these many are enough for any model, and soon done. */
-enum { CANDIDATES = 4096, MOST_MICRO_BATCH = 16 };
+/*
+ * What is looked at, so that a search ends: shapes of one number of GPUs, samples of a micro-batch,
+ * chunks of a pipeline (each costs a computation), layers that are laid out to count memory.
+ */
+enum { CANDIDATES = 16384, MOST_MICRO_BATCH = 16, MOST_CHUNKS = 1024 };
+static const double MOST_LAYERS = 3e5, MOST_WORK = 4e6, MIB = 1048576.0;
 
-/* One cut of the same GPUs for the same model and batch. */
+/* One cut of `world` GPUs for the same model and batch. */
 struct candidate {
-    struct tr_config config; /* borrows its texts */
-    struct tr_shape shape;
+    int world, w, p, k;
+    int64_t micro_batch;
+    bool full, sharded, sequence;
     int64_t params; /* of its first stage */
     double seconds;
-    bool full, sharded;
 };
 
 struct search {
     struct tr_plan *plan;
+    double layers; /* that have been laid out */
     int count;
     struct candidate *list; /* [CANDIDATES] */
 };
 
-static void cut(struct tr_config *c, int64_t w, int64_t p, int64_t micro, bool full, bool sharded)
+static void cut(struct tr_config *c, const struct candidate *x)
 {
-    c->tensor_model_parallel_size = w;
-    c->pipeline_model_parallel_size = p;
-    c->micro_batch_size = micro;
-    c->checkpoint_activations = full;
+    const int64_t layers = c->num_layers;
+
+    c->world_size = x->world;
+    c->tensor_model_parallel_size = x->w;
+    c->pipeline_model_parallel_size = x->p;
+    c->micro_batch_size = x->micro_batch;
+    c->checkpoint_activations = x->full;
     c->recompute_activations = false;
     c->recompute_granularity = TR_GRANULARITY_NONE;
     c->recompute_method = TR_RECOMPUTE_NONE;
     c->recompute_num_layers = 1;
-    c->distribute_checkpointed_activations = c->distribute_checkpointed_activations && full;
-    c->use_distributed_optimizer = sharded;
-    c->overlap_param_gather = c->overlap_param_gather && sharded;
-    if (p == 1) {
-        c->num_layers_per_virtual_pipeline_stage = TR_UNSET_INT;
-        c->num_virtual_stages_per_pipeline_rank = TR_UNSET_INT;
-    }
+    c->sequence_parallel = x->sequence;
+    c->distribute_checkpointed_activations =
+        c->distribute_checkpointed_activations && x->full && !x->sequence;
+    c->use_distributed_optimizer = x->sharded;
+    c->overlap_param_gather = c->overlap_param_gather && x->sharded;
+    c->num_virtual_stages_per_pipeline_rank = TR_UNSET_INT;
+    c->num_layers_per_virtual_pipeline_stage = x->k > 1 ? layers / x->p / x->k : TR_UNSET_INT;
+}
+
+/* Options and shape of a candidate; false if such a run would be refused. */
+static bool made(const struct tr_plan *plan, const struct candidate *x, struct tr_config *c,
+                 struct tr_shape *s)
+{
+    *c = plan->config;
+    cut(c, x);
+    return tr_shape_of(c, x->world, s) == TR_OK && s->sharded == x->sharded &&
+           s->sequence == x->sequence && s->k == x->k;
 }
 
 static bool same(const struct tr_shape *a, const struct tr_shape *b)
 {
-    return a->w == b->w && a->p == b->p && a->micro_batch == b->micro_batch &&
-           a->recompute == b->recompute && a->sharded == b->sharded;
+    return a->world == b->world && a->w == b->w && a->p == b->p && a->k == b->k &&
+           a->micro_batch == b->micro_batch && a->recompute == b->recompute &&
+           a->sharded == b->sharded && a->sequence == b->sequence;
 }
 
-/* Weights, gradients and optimizer alone, bytes. */
-static double least_bytes(const struct candidate *x)
+/* ---- memory ---- */
+
+static int64_t params_of(const struct tr_shape *s)
 {
-    const struct tr_shape *s = &x->shape;
+    struct tr_params list;
+    int64_t n;
+
+    tr_params_list(s, 0, 0, &list);
+    n = tr_params_number(&list);
+    tr_params_release(&list);
+    return n;
+}
+
+/* Weights, gradients and optimizer alone, bytes for each parameter, where `shards` share. */
+static double bytes_each(const struct tr_shape *s, double shards)
+{
     const double own = s->half ? 12.0 : 8.0, all = s->half ? (s->grads_fp32 ? 6.0 : 4.0) : 8.0;
 
-    return (double)x->params * (all + own / (s->sharded ? s->d : 1));
+    return all + own / shards;
 }
 
-static void try_one(struct search *v, int64_t w, int64_t p, int64_t micro, bool full, bool sharded)
+static double room(const struct tr_plan *plan)
+{
+    return TR_PLAN_TIGHT * MIB * plan->machine.memory;
+}
+
+/* Bytes of its largest rank: of the first stage, one between, or the last; or the first that is too much,
+   or no number where too many layers have been laid out. */
+static double largest(struct search *v, const struct candidate *x)
 {
     const struct tr_plan *plan = v->plan;
-    struct candidate *x = &v->list[v->count];
-    struct tr_params params;
+    const int stages[] = {0, x->p / 2, x->p - 1};
+    struct tr_config c;
+    struct tr_shape s;
+    double most = 0.0;
 
-    if (v->count == CANDIDATES)
+    if (!made(plan, x, &c, &s))
+        return INFINITY;
+    for (int i = 0; i < 3 && most <= room(plan); i++) {
+        struct tr_plan_stage g;
+
+        if (i > 0 && stages[i] == stages[i - 1])
+            continue;
+        v->layers += (double)s.layers / s.p + (double)s.k * s.p;
+        if (v->layers > MOST_LAYERS ||
+            tr_plan_stage_of(&c, &s, &plan->machine, stages[i], &g) != TR_OK)
+            return INFINITY;
+        most = g.total > most ? g.total : most;
+    }
+    return most;
+}
+
+/* ---- which are looked at ---- */
+
+static void try_one(struct search *v, const struct candidate *x)
+{
+    struct candidate *at = &v->list[v->count];
+    struct tr_config c;
+    struct tr_shape s;
+
+    if (v->count == CANDIDATES || !made(v->plan, x, &c, &s) || same(&s, &v->plan->shape))
         return;
-    *x = (struct candidate){.config = plan->config, .full = full, .sharded = sharded};
-    cut(&x->config, w, p, micro, full, sharded);
-    if (tr_shape_of(&x->config, plan->shape.world, &x->shape) != TR_OK ||
-        same(&x->shape, &plan->shape) || x->shape.sharded != sharded)
+    if ((double)x->params * bytes_each(&s, s.sharded ? s.d : 1) > room(v->plan))
         return;
-    tr_params_list(&x->shape, 0, 0, &params);
-    x->params = tr_params_number(&params);
-    tr_params_release(&params);
-    if (least_bytes(x) > TR_PLAN_TIGHT * 1048576.0 * plan->machine.memory)
-        return;
-    x->seconds = tr_plan_time_of(&x->config, &x->shape, &plan->machine, x->params, false).total;
+    *at = *x;
+    at->seconds = tr_plan_time_of(&c, &s, &v->plan->machine, x->params, false).total;
     v->count++;
 }
 
-/* Tensor parallelism stays inside nodes. */
-static void try_all(struct search *v)
+/* All micro-batches, recomputed or not, the optimizer whole or shared, the stream shared or not. */
+static void try_samples(struct search *v, struct candidate x)
 {
-    const struct tr_shape *s = &v->plan->shape;
-    const int node = v->plan->machine.gpus_per_node;
+    for (x.micro_batch = 1; x.micro_batch <= MOST_MICRO_BATCH; x.micro_batch *= 2)
+        for (int i = 0; i < 8; i++) {
+            x.full = i & 1;
+            x.sharded = i & 2;
+            x.sequence = i & 4;
+            try_one(v, &x);
+        }
+}
 
-    for (int w = 1; w <= node && w <= s->world; w++)
-        for (int p = 1; s->heads % w == 0 && p <= s->layers && p <= s->world / w; p++)
-            for (int64_t b = 1; s->world % (w * p) == 0 && b <= MOST_MICRO_BATCH; b *= 2)
-                for (int i = 0; i < 4; i++)
-                    try_one(v, w, p, b, i & 1, i & 2);
+/* Whole, in two or four chunks, or a layer each. */
+static void try_chunks(struct search *v, struct candidate x)
+{
+    const int64_t layers = v->plan->shape.layers;
+    const int most = (int)(layers / x.p), chunks[] = {1, 2, 4, most};
+
+    for (int i = 0; i < 4; i++) {
+        x.k = chunks[i];
+        if (i > 0 && (x.p == 1 || layers % x.p != 0 || most % x.k != 0 ||
+                      (int64_t)x.p * x.k > MOST_CHUNKS || (i == 3 && most <= 4)))
+            continue;
+        try_samples(v, x);
+    }
+}
+
+/* Tensor parallelism stays inside nodes. */
+static void try_all(struct search *v, int world)
+{
+    const struct tr_plan *plan = v->plan;
+    const int node = plan->machine.gpus_per_node;
+
+    for (int w = 1; w <= node && w <= world; w++)
+        for (int p = 1; plan->shape.heads % w == 0 && p <= plan->shape.layers && p <= world / w;
+             p++) {
+            struct candidate x = {.world = world, .w = w, .p = p, .k = 1, .micro_batch = 1};
+            struct tr_config c;
+            struct tr_shape s;
+
+            if (world % (w * p) != 0 || !made(plan, &x, &c, &s))
+                continue;
+            v->layers += (double)s.layers / s.p;
+            x.params = params_of(&s);
+            try_chunks(v, x);
+        }
+}
+
+/* ---- what is told of them ---- */
+
+/* A long step of many stages is not executed for each of them. */
+static bool executed(const struct tr_shape *s)
+{
+    const struct tr_sched list = {.kind = (enum tr_sched_kind)s->schedule,
+                                  .ranks = s->p,
+                                  .chunks = s->k,
+                                  .micros = s->micros,
+                                  .group = s->group};
+
+    return (double)s->p * s->k * tr_sched_short(&list) < MOST_WORK;
+}
+
+/* The part that differs most in the direction in which the whole differs. */
+static void explain(const struct tr_plan_time *now, const struct tr_plan_time *then,
+                    struct tr_plan_other *o)
+{
+    const double sign = then->total < now->total ? -1.0 : 1.0;
+    double most = 0.0;
+
+#define PART(field, name, what)                     \
+    if (sign * (then->field - now->field) > most) { \
+        most = sign * (then->field - now->field);   \
+        o->because = name;                          \
+    }
+    TR_PLAN_TIMES_OF(PART)
+#undef PART
+    o->saves = -sign * most;
+}
+
+static struct tr_plan_other told(const struct tr_plan *plan, const struct candidate *x,
+                                 double bytes)
+{
+    struct tr_plan_other o = {.world = x->world,
+                              .w = x->w,
+                              .p = x->p,
+                              .d = x->world / x->w / x->p,
+                              .k = x->k,
+                              .micro_batch = x->micro_batch,
+                              .recompute = x->full,
+                              .sharded = x->sharded,
+                              .sequence = x->sequence,
+                              .bytes = bytes};
+    struct tr_plan_time t;
+    struct tr_config c;
+    struct tr_shape s;
+
+    if (!made(plan, x, &c, &s))
+        return o;
+    t = tr_plan_time_of(&c, &s, &plan->machine, x->params, executed(&s));
+    o.seconds = t.total;
+    explain(&plan->time, &t, &o);
+    return o;
 }
 
 static int by_time(const void *a, const void *b)
@@ -98,38 +248,6 @@ static int by_time(const void *a, const void *b)
     return x->seconds < y->seconds ? -1 : x->seconds > y->seconds;
 }
 
-/* Bytes of its largest rank: of the first stage, one between, or the last; or the first that is too much. */
-static double largest(const struct tr_plan *plan, const struct candidate *x)
-{
-    const int stages[] = {0, x->shape.p / 2, x->shape.p - 1};
-    double most = 0.0;
-
-    for (int i = 0; i < 3 && tr_plan_verdict_of(most, &plan->machine) == TR_PLAN_FITS; i++) {
-        struct tr_plan_stage g;
-
-        if (i > 0 && stages[i] == stages[i - 1])
-            continue;
-        if (tr_plan_stage_of(&x->config, &x->shape, &plan->machine, stages[i], &g) != TR_OK)
-            return 1e30;
-        most = g.total > most ? g.total : most;
-    }
-    return most;
-}
-
-static void keep(struct tr_plan *plan, const struct candidate *x, double bytes)
-{
-    plan->other[plan->others++] = (struct tr_plan_other){
-        .w = x->shape.w,
-        .p = x->shape.p,
-        .d = x->shape.d,
-        .micro_batch = x->shape.micro_batch,
-        .recompute = x->full,
-        .sharded = x->sharded,
-        .bytes = bytes,
-        .seconds = tr_plan_time_of(&x->config, &x->shape, &plan->machine, x->params, true).total,
-    };
-}
-
 static int by_executed(const void *a, const void *b)
 {
     const struct tr_plan_other *x = a, *y = b;
@@ -137,20 +255,85 @@ static int by_executed(const void *a, const void *b)
     return x->seconds < y->seconds ? -1 : x->seconds > y->seconds;
 }
 
+/* The fastest of `world` GPUs that fit, `most` of them at best, behind those that are there. */
+static void find(struct search *v, int world, int most)
+{
+    struct tr_plan *p = v->plan;
+    const int before = p->others;
+
+    v->count = 0;
+    v->layers = 0.0;
+    try_all(v, world);
+    qsort(v->list, (size_t)v->count, sizeof *v->list, by_time);
+    for (int i = 0; i < v->count && p->others < before + most && v->layers <= MOST_LAYERS; i++) {
+        const double bytes = largest(v, &v->list[i]);
+
+        if (bytes <= room(p))
+            p->other[p->others++] = told(p, &v->list[i], bytes);
+    }
+    qsort(p->other + before, (size_t)(p->others - before), sizeof *p->other, by_executed);
+}
+
+/* ---- the fewest ---- */
+
+/* The cut of `world` GPUs that needs least: samples one by one, all recomputed. */
+static bool holds(struct search *v, int world)
+{
+    struct tr_plan *plan = v->plan;
+    const int node = plan->machine.gpus_per_node;
+
+    for (int w = 1; w <= node && w <= world; w++)
+        for (int p = 1; plan->shape.heads % w == 0 && p <= plan->shape.layers && p <= world / w;
+             p++)
+            for (int shared = 0; world % (w * p) == 0 && shared < 2; shared++) {
+                struct candidate x = {.world = world, .w = w, .p = p, .k = 1, .micro_batch = 1};
+                const double least = plan->params / w / p;
+                double bytes;
+
+                x.full = true;
+                x.sharded = shared;
+                if (least * bytes_each(&plan->shape, shared ? x.world / w / p : 1) > room(plan))
+                    continue;
+                bytes = largest(v, &x);
+                if (bytes > room(plan))
+                    continue;
+                x.params = (int64_t)least;
+                plan->least = told(plan, &x, bytes);
+                return true;
+            }
+    return false;
+}
+
+/* Every number in a node, and then whole nodes, from what the parameters alone need. */
+static void find_least(struct search *v)
+{
+    const struct tr_plan *plan = v->plan;
+    const int node = plan->machine.gpus_per_node;
+    const double bytes = plan->params * bytes_each(&plan->shape, 1.0);
+    double first = ceil(bytes / room(plan));
+
+    v->layers = 0.0;
+    if (first > node)
+        first = ceil(first / node) * node;
+    for (double n = first < 1.0 ? 1.0 : first; n <= 1e6 && v->layers <= MOST_LAYERS;
+         n = n < node ? n + 1.0 : n + node)
+        if (holds(v, (int)n))
+            return;
+}
+
 void tr_plan_others_of(struct tr_plan *p)
 {
     struct search v = {.plan = p, .list = calloc(CANDIDATES, sizeof *v.list)};
+    const int world = p->shape.world;
 
     if (!v.list)
         tr_die(TR_ERESOURCE, "no memory left to look for other shapes");
-    try_all(&v);
-    qsort(v.list, (size_t)v.count, sizeof *v.list, by_time);
-    for (int i = 0; i < v.count && p->others < TR_PLAN_OTHERS; i++) {
-        const double bytes = largest(p, &v.list[i]);
-
-        if (tr_plan_verdict_of(bytes, &p->machine) == TR_PLAN_FITS)
-            keep(p, &v.list[i], bytes);
-    }
+    find(&v, world, TR_PLAN_SAME);
+    if (world % 2 == 0)
+        find(&v, world / 2, 1);
+    if (world <= INT32_MAX / 2)
+        find(&v, 2 * world, 1);
+    if (p->fewest)
+        find_least(&v);
     free(v.list);
-    qsort(p->other, (size_t)p->others, sizeof *p->other, by_executed);
 }

@@ -31,7 +31,7 @@ struct tr_plan_time tr_plan_time_of(const struct tr_config *c, const struct tr_s
 /* Checkpoints, hours, jobs; p->time and p->shape are ready. */
 void tr_plan_budget_of(struct tr_plan *p);
 
-/* Other shapes for the same GPUs that fit, the fastest first, into p->other. */
+/* Other shapes that fit, the fastest of each number of GPUs first, into p->other; and p->least. */
 void tr_plan_others_of(struct tr_plan *p);
 
 #endif

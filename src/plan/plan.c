@@ -4,8 +4,12 @@
 #include <stdlib.h>
 
 #include "model/param.h"
+#include "pipeline/sched.h"
 #include "plan/cost.h"
 #include "plan/parts.h"
+
+/* Iterations of a run whose length is not given: longer than any warm-up. */
+enum { ENDLESS = 1000000000 };
 
 static int world_of(const struct tr_config *c)
 {
@@ -45,6 +49,28 @@ static enum tr_status check_machine(const struct tr_plan *p)
                    p->machine.name);
 }
 
+/* Computations of a step, long enough to be like a longer one, that are laid out at most: that takes
+   some seconds. */
+static const double MOST_WORK = 1e7;
+
+static enum tr_status check_size(const struct tr_shape *s)
+{
+    const struct tr_sched list = {.kind = (enum tr_sched_kind)s->schedule,
+                                  .ranks = s->p,
+                                  .chunks = s->k,
+                                  .micros = s->micros,
+                                  .group = s->group};
+    const double work = (double)s->p * s->k * tr_sched_short(&list);
+
+    if (work > MOST_WORK)
+        return TR_FAIL(TR_ECONFIG,
+                       "%d stages of %d chunks with %d micro-batches have %.1f million steps, more "
+                       "than the %.0f million that a plan lays out: ask for a smaller "
+                       "--pipeline-model-parallel-size, --global-batch-size, or fewer chunks",
+                       s->p, s->k, s->micros, work / 1e6, MOST_WORK / 1e6);
+    return TR_OK;
+}
+
 static enum tr_status stages(struct tr_plan *p)
 {
     const struct tr_machine *m = p->has_machine ? &p->machine : NULL;
@@ -73,15 +99,31 @@ static void judge(struct tr_plan *p)
     }
 }
 
-enum tr_status tr_plan_alone(const struct tr_config *c, const struct tr_machine *m,
-                             struct tr_plan *out)
+/* What a plan does not depend on need not be given. */
+static void complete(struct tr_plan *p)
+{
+    struct tr_config *c = &p->config;
+
+    if (c->lr <= TR_UNSET_REAL)
+        c->lr = c->min_lr > 0.0 ? c->min_lr : 0.0;
+    p->endless = c->train_iters == TR_UNSET_INT && c->train_samples == TR_UNSET_INT &&
+                 c->n_epochs == TR_UNSET_INT;
+    if (p->endless)
+        c->train_iters = ENDLESS;
+}
+
+static enum tr_status plan_of(const struct tr_config *c, const struct tr_machine *m, bool draft,
+                              struct tr_plan *out)
 {
     *out = (struct tr_plan){
         .config = *c, .has_machine = m != NULL, .fewest = c->world_size == TR_UNSET_INT};
     if (m)
         out->machine = *m;
+    if (draft)
+        complete(out);
     out->config.world_size = world_of(c);
     TR_TRY(tr_shape_of(&out->config, (int)out->config.world_size, &out->shape));
+    TR_TRY(check_size(&out->shape));
     count_vocabulary(out);
     TR_TRY(check_machine(out));
     out->params = params_of(&out->shape);
@@ -97,10 +139,16 @@ enum tr_status tr_plan_alone(const struct tr_config *c, const struct tr_machine 
     return TR_OK;
 }
 
+enum tr_status tr_plan_alone(const struct tr_config *c, const struct tr_machine *m,
+                             struct tr_plan *out)
+{
+    return plan_of(c, m, false, out);
+}
+
 enum tr_status tr_plan_make(const struct tr_config *c, const struct tr_machine *m,
                             struct tr_plan *out)
 {
-    TR_TRY(tr_plan_alone(c, m, out));
+    TR_TRY(plan_of(c, m, true, out));
     if (m)
         tr_plan_others_of(out);
     return TR_OK;
@@ -123,10 +171,14 @@ enum tr_status tr_plan_fits(const struct tr_plan *p)
     const struct tr_plan_stage *g = &p->stage[p->worst];
     const struct tr_plan_other *o = &p->other[0];
     const double mib = 1048576.0;
+    char chunks[80] = "";
 
+    if (o->k > 1)
+        snprintf(chunks, sizeof chunks, " --num-layers-per-virtual-pipeline-stage %lld",
+                 (long long)(p->shape.layers / o->p / o->k));
     if (p->ours != TR_PLAN_TOO_MUCH)
         return TR_OK;
-    if (p->others == 0)
+    if (p->others == 0 || o->world != p->shape.world)
         return TR_FAIL(TR_ERESOURCE,
                        "stage %d needs %.0f MiB of the %.0f of a GPU, and no other cut of %d GPUs "
                        "holds this model and batch: take more of them (--world-size), or a smaller "
@@ -135,9 +187,11 @@ enum tr_status tr_plan_fits(const struct tr_plan *p)
     return TR_FAIL(TR_ERESOURCE,
                    "stage %d needs %.0f MiB of the %.0f of a GPU: "
                    "--tensor-model-parallel-size %d --pipeline-model-parallel-size %d "
-                   "--micro-batch-size %lld%s%s would fit, with %.0f MiB",
+                   "--micro-batch-size %lld%s%s%s%s would fit, with %.0f MiB",
                    g->stage, g->total / mib, p->machine.memory, o->w, o->p,
-                   (long long)o->micro_batch,
+                   (long long)o->micro_batch, chunks,
+                   flag(p->shape.sequence, o->sequence, " --sequence-parallel",
+                        ", without --sequence-parallel,"),
                    flag(p->shape.recompute != TR_RECOMPUTE_NONE, o->recompute,
                         " --checkpoint-activations", ", without recomputation,"),
                    flag(p->shape.sharded, o->sharded, " --use-distributed-optimizer",

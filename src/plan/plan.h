@@ -93,7 +93,7 @@ struct tr_plan_time {
     TR_PLAN_TIMES_OF(PART)
 #undef PART
     double total;
-    double spread;  /* part by which total may be off */
+    double low, high; /* between these it may be, as compared runs were; 0: none was compared */
     double tflops;  /* of a GPU, by `formula` */
     double of_peak; /* of the GPU's peak */
     int formula;    /* TR_FLOPS_ */
@@ -114,16 +114,19 @@ struct tr_plan_budget {
     int64_t interval;        /* the same in iterations */
 };
 
-/* Another shape for the same GPUs. */
+/* Another shape, of these GPUs or of another number of them. */
 struct tr_plan_other {
-    int w, p, d;
+    int world, w, p, d, k;
     int64_t micro_batch;
-    bool recompute, sharded;
-    double bytes;   /* of its largest rank */
-    double seconds; /* of an iteration */
+    bool recompute, sharded, sequence;
+    double bytes;        /* of its largest rank */
+    double seconds;      /* of an iteration */
+    const char *because; /* the part of an iteration in which it differs most from what is planned */
+    double saves;        /* seconds of that part; below 0: it takes so much more */
 };
 
-enum { TR_PLAN_OTHERS = 3 };
+/* So many of these GPUs, and one each of half and of twice as many. */
+enum { TR_PLAN_SAME = 5, TR_PLAN_OTHERS = TR_PLAN_SAME + 2 };
 
 struct tr_plan {
     struct tr_config config; /* borrows the caller's texts */
@@ -133,6 +136,7 @@ struct tr_plan {
     struct tr_machine machine;
     int nodes;                   /* 0 without a machine */
     double params;               /* of the whole model */
+    bool endless;                /* the options do not say how long the run is */
     int64_t most_params;         /* of the stage that has most */
     struct tr_plan_stage *stage; /* [shape.p], owned */
     int worst;                   /* stage with the largest total */
@@ -141,13 +145,15 @@ struct tr_plan {
     struct tr_plan_budget budget;
     int others;
     struct tr_plan_other other[TR_PLAN_OTHERS];
+    struct tr_plan_other least; /* of the fewest GPUs that hold it; world is 0 where none was found,
+                                   or --world-size was given */
 };
 
 /*
  * Plan the run of `c` (copied; its texts are borrowed until release) on `m` (copied), or without
- * verdict and time if it is NULL.  --world-size is how many ranks; the fewest that hold the model if
- * it is not given.  What tr_shape_of() returns; TR_ECONFIG if the machine has no products of the
- * precision.  Release also after a failure.
+ * verdict and time if it is NULL.  --world-size is how many ranks; those of one replica if
+ * it is not given; neither --lr nor the length of the run needs to be.  What tr_shape_of() returns; TR_ECONFIG if the machine has no products of the
+ * precision, or the schedule is too long to be laid out in some seconds.  Release also after a failure.
  */
 enum tr_status tr_plan_make(const struct tr_config *c, const struct tr_machine *m,
                             struct tr_plan *out) TR_MUST_CHECK;

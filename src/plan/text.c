@@ -40,7 +40,7 @@ static void print_head(const struct tr_plan *p, FILE *f)
             p->params / (large ? 1e9 : 1e6), large ? 'B' : 'M', s->world, tr_plural(s->world), s->w,
             s->p, s->d, s->global_batch, s->micros, s->micros == 1 ? "" : "es", s->micro_batch);
     if (p->fewest)
-        fprintf(f, "these are the fewest ranks that hold the model: --world-size N plans for N\n");
+        fprintf(f, "these are the ranks of one replica: --world-size N plans for N\n");
     if (p->has_machine)
         fprintf(f, "machine %s: %s (%s); %d node%s\n", p->machine.name, p->machine.title,
                 p->machine.date, p->nodes, tr_plural(p->nodes));
@@ -125,28 +125,40 @@ static void print_time(const struct tr_plan *p, FILE *f)
 #define PART(field, name, what) fprintf(f, "  %-24s%14.1f  %s\n", name, 1e3 * t->field, what);
     TR_PLAN_TIMES_OF(PART)
 #undef PART
-    fprintf(f, "  %-24s%14.1f  give or take %.0f, %.1f %%\n", "total", 1e3 * t->total,
-            1e3 * t->total * t->spread, 100.0 * t->spread);
+    fprintf(f, "  %-24s%14.1f  ", "total", 1e3 * t->total);
+    if (t->high > 0.0)
+        fprintf(f, "%.0f to %.0f in eight of ten runs that were compared\n", 1e3 * t->low,
+                1e3 * t->high);
+    else
+        fprintf(f, "no run of this machine was compared\n");
     fprintf(f, "  %-24s%14.1f  %.1f %% of peak; %s\n", "TFLOP/s of a GPU", t->tflops,
             100.0 * t->of_peak, tr_flops_text(t->formula, p->shape.recompute != TR_RECOMPUTE_NONE));
+}
+
+static void print_other(const struct tr_plan_other *o, FILE *f)
+{
+    fprintf(f, "  %6d %4d %4d %4d %6d %5" PRId64 " %9s %9s %8s %9.0f %10.1f  %s %.1f ms %s\n",
+            o->world, o->w, o->p, o->d, o->k, o->micro_batch, o->recompute ? "full" : "none",
+            o->sharded ? "sharded" : "whole", o->sequence ? "yes" : "no", o->bytes / MIB,
+            1e3 * o->seconds, o->saves < 0.0 ? "takes" : "saves",
+            1e3 * (o->saves < 0.0 ? -o->saves : o->saves), o->because ? o->because : "");
 }
 
 static void print_others(const struct tr_plan *p, FILE *f)
 {
     if (p->others == 0) {
-        fprintf(f, "\nno other shape of these GPUs fits\n");
+        fprintf(f, "\nno other shape of these GPUs fits, nor of half or twice as many\n");
+    } else {
+        fprintf(f, "\nother shapes that fit, the fastest first, and what they save or take most\n");
+        fprintf(f, "  %6s %4s %4s %4s %6s %5s %9s %9s %8s %9s %10s\n", "ranks", "TP", "PP", "DP",
+                "chunks", "batch", "recompute", "optimizer", "sequence", "MiB", "ms");
+    }
+    for (int i = 0; i < p->others; i++)
+        print_other(&p->other[i], f);
+    if (p->least.world == 0)
         return;
-    }
-    fprintf(f, "\nother shapes of these GPUs that fit, the fastest first\n");
-    fprintf(f, "  %4s %4s %4s %12s %10s %10s %10s %10s\n", "TP", "PP", "DP", "micro-batch",
-            "recompute", "optimizer", "MiB", "ms");
-    for (int i = 0; i < p->others; i++) {
-        const struct tr_plan_other *o = &p->other[i];
-
-        fprintf(f, "  %4d %4d %4d %12" PRId64 " %10s %10s %10.0f %10.1f\n", o->w, o->p, o->d,
-                o->micro_batch, o->recompute ? "full" : "none", o->sharded ? "shared" : "whole",
-                o->bytes / MIB, 1e3 * o->seconds);
-    }
+    fprintf(f, "the fewest GPUs on which a shape was found that fits: %d\n", p->least.world);
+    print_other(&p->least, f);
 }
 
 static void print_saves(const struct tr_plan_budget *b, FILE *f)
@@ -167,6 +179,10 @@ static void print_run(const struct tr_plan *p, FILE *f)
 {
     const struct tr_plan_budget *b = &p->budget;
 
+    if (p->endless) {
+        fprintf(f, "run: --train-iters, --train-samples or --n-epochs would tell its hours\n");
+        return;
+    }
     fprintf(f, "run: %" PRId64 " iterations, %.3f B tokens", b->iterations, b->tokens / 1e9);
     if (p->has_machine)
         fprintf(f, ", %.2f h, %.0f GPU-hours", b->hours, b->gpu_hours);

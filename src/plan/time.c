@@ -5,9 +5,7 @@
 #include "pipeline/sched.h"
 #include "plan/cost.h"
 #include "plan/parts.h"
-
-/* Elements of a bucket of gradients on GPUs, as train/run.c has it. */
-static const double BUCKET = 4e7;
+#include "train/run.h"
 
 /* What the schedule runs with: seconds of each chunk of each stage, [p * k]. */
 struct pipe {
@@ -127,9 +125,10 @@ static double closed_form(const struct pipe *v)
 }
 
 /* What is left of a transfer that runs beside a computation: at least its last bucket. */
-static double exposed(double seconds, double beside, double params)
+static double exposed(const struct tr_config *c, double seconds, double beside, double params)
 {
-    const double bucket = params > BUCKET ? seconds * BUCKET / params : seconds;
+    const double size = (double)tr_run_bucket(c, true);
+    const double bucket = params > size ? seconds * size / params : seconds;
 
     return seconds - beside > bucket ? seconds - beside : bucket;
 }
@@ -149,9 +148,9 @@ static double reduce_of(const struct tr_config *c, const struct tr_cost *x, cons
 
     /* On GPUs a round is not hidden behind anything (dp/cocktail.h). */
     if (c->overlap_grad_reduce && !x->s->apart)
-        there = exposed(there, backward, params);
+        there = exposed(c, there, backward, params);
     if (c->overlap_param_gather)
-        back = exposed(back, forward, params);
+        back = exposed(c, back, forward, params);
     return there + back + tr_cost_tied(x);
 }
 
@@ -171,7 +170,7 @@ struct tr_plan_time tr_plan_time_of(const struct tr_config *c, const struct tr_s
 {
     /* Interleaved messages travel while something is computed. */
     const bool hidden = s->k > 1 && c->overlap_p2p_communication;
-    struct tr_plan_time t = {.spread = m->spread, .rest = 1e-3 * m->step_ms};
+    struct tr_plan_time t = {.rest = 1e-3 * m->step_ms};
     struct tr_cost x;
     struct pipe v;
     double bare;
@@ -193,6 +192,8 @@ struct tr_plan_time tr_plan_time_of(const struct tr_config *c, const struct tr_s
 #define PART(field, name, what) t.total += t.field;
     TR_PLAN_TIMES_OF(PART)
 #undef PART
+    t.low = t.total * m->time_low;
+    t.high = t.total * m->time_high;
     rate(c, s, m, &t);
     return t;
 }

@@ -64,7 +64,8 @@ static json_t *predicted(const struct tr_sweep *w, const struct tr_sweep_shape *
     if (!w->machine)
         return o;
     put(o, "seconds_per_it", s->seconds);
-    put(o, "spread", s->spread);
+    put(o, "seconds_low", s->low);
+    put(o, "seconds_high", s->high);
     put_text(o, "machine", w->machine);
     return o;
 }

@@ -36,7 +36,8 @@ void tr_sweep_seen_release(struct tr_sweep_seen *s);
  *   date, node_list, job
  *   ranks, nodes, tp, pp, dp, chunks, mbs, gbs, micro_batches, seq, recompute, parameters
  *   warmup     iterations of each run that do not count
- *   predicted  mem_mib, and with a profile seconds_per_it, spread, machine
+ *   predicted  mem_mib, and with a profile seconds_per_it, seconds_low, seconds_high,
+ *              machine
  *   measured   iterations that count, seconds_per_it (their median), seconds_min, seconds_max,
  *              samples_per_second, tflops (of a rank, sc21), tflops_model (2024), mem_mib
  *   runs       of each log, ok, error, exit_code or signal, last_iteration, seconds_per_it,

@@ -262,7 +262,8 @@ static void take_plan(const struct tr_plan *p, struct tr_sweep_shape *s)
     s->hardware = tr_flops_count(TR_FLOPS_SC21, x, x->global_batch, s->recompute);
     s->model = tr_flops_count(TR_FLOPS_2024, x, x->global_batch, false);
     s->seconds = p->time.total;
-    s->spread = p->time.spread;
+    s->low = p->time.low;
+    s->high = p->time.high;
     s->mib = p->stage[p->worst].total / 1048576.0;
     s->bubble = (x->p - 1.0) / (1.0 * x->k * x->micros + x->p - 1.0);
     name_of(s);

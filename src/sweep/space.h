@@ -15,7 +15,7 @@ struct tr_sweep_shape {
     bool recompute;         /* some layers */
     double parameters;      /* of the model */
     double hardware, model; /* operations of an iteration: sc21, and 2024 without recomputation */
-    double seconds, spread; /* of an iteration, predicted; 0 without a machine profile */
+    double seconds, low, high; /* of an iteration, predicted; 0 without a machine profile */
     double mib;             /* planned, of the fullest rank */
     double bubble;          /* (p-1) / (k m + p - 1) */
     char *dropped;          /* why it is not run, or NULL; owned */

@@ -251,20 +251,21 @@ static enum tr_status open_memory(struct tr_run *r)
 
 /* MPI in host memory is at its best with some MB, and small buckets begin to move early; NCCL takes 64 to
    256 MiB to fill the links of a node. */
-static int64_t bucket_size(const struct tr_run *r)
+int64_t tr_run_bucket(const struct tr_config *c, bool gpus)
 {
-    const int64_t given = r->config->ddp_bucket_size;
-
-    if (given != TR_UNSET_INT)
-        return given;
-    return r->queue.on && r->queue.on->apart ? 40000000 : 4000000;
+    if (c->ddp_bucket_size != TR_UNSET_INT)
+        return c->ddp_bucket_size;
+    return gpus ? 40000000 : 4000000;
 }
 
 static int plan_buckets(const struct tr_run *r, struct tr_bucket **out)
 {
     const int64_t end[] = {r->model.params.region, r->model.params.size};
 
-    return tr_buckets_plan(end, 2, bucket_size(r), (int64_t)TR_PARAM_UNIT * r->shape.d, out);
+    const bool gpus = r->queue.on && r->queue.on->apart;
+
+    return tr_buckets_plan(end, 2, tr_run_bucket(r->config, gpus),
+                           (int64_t)TR_PARAM_UNIT * r->shape.d, out);
 }
 
 static void open_optimizer(struct tr_run *r)

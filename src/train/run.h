@@ -98,6 +98,9 @@ enum tr_dtype tr_run_dtype(const struct tr_shape *s);
 enum tr_status tr_run_reach(struct tr_run *r, const struct tr_config *config,
                             struct tr_comm *world) TR_MUST_CHECK;
 
+/* Elements of a bucket of gradients: --ddp-bucket-size, or what suits GPUs or hosts. */
+int64_t tr_run_bucket(const struct tr_config *c, bool gpus);
+
 /*
  * What rank `rank` of a run of that shape, which is copied, would hold, without a device, memory or
  * other ranks: up to the dry run of the arena, so that r->arena says what each label would take,

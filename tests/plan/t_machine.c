@@ -49,7 +49,7 @@ static void reads(void **state)
     assert_string_equal(m.date, "2026-01");
     assert_true(m.gpus_per_node == 2 && m.memory == 1024.0 && m.peak_fp16 == 10.0);
     assert_true(m.gemm == 0.5 && m.net_link == 1.0);
-    assert_true(m.optimizer_bytes == 32.0 && m.spread == 0.25 && m.disk == 0.0);
+    assert_true(m.optimizer_bytes == 32.0 && m.time_low == 0.0 && m.disk == 0.0);
 }
 
 static void refuses(void **state)
@@ -67,7 +67,7 @@ static void refuses(void **state)
     assert_fails(TR_ECONFIG, "'0x10' will not do", with("nccl-mib = 0x10"));
     assert_fails(TR_ECONFIG, "'3 GB' will not do", with("nccl-mib = 3 GB"));
     assert_fails(TR_ECONFIG, "'2e9' will not do", with("nccl-mib = 2e9"));
-    assert_fails(TR_ECONFIG, "from 0 to 1", with("time-spread = 1.5"));
+    assert_fails(TR_ECONFIG, "from 0 to 100", with("time-high = 101"));
     assert_fails(TR_ECONFIG, "give a whole number from 1 to 1024",
                  parse("gpus-per-node = 2.5\n", &m));
     assert_fails(TR_ECONFIG, "'' will not do", with("nccl-mib ="));
@@ -133,7 +133,7 @@ static void shipped(void **state)
         profiles++;
         snprintf(path, sizeof path, "%s/%s", folder, entry[i]->d_name);
         assert_ok(tr_machine_find(path, &m));
-        assert_true(m.gemm <= 1.0 && m.spread <= 0.25);
+        assert_true(m.gemm <= 1.0 && m.time_low <= m.time_high);
         f = fopen(path, "re");
         assert_non_null(f);
         while (fgets(line, sizeof line, f)) {

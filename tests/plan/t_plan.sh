@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091
 # trireme plan: what it prints, what it exits with, and that it says what training itself would.
 . "$srcdir/tests/tap.sh"
-plan 25
+plan 32
 TRIREME_MACHINES=$srcdir/machines
 export TRIREME_MACHINES
 
@@ -67,14 +67,56 @@ for s in stages:
     assert abs(sum(v for k, v in b.items() if k != "total") - b["total"]) < 1
 t = p["seconds"]
 parts = [v for k, v in t.items()
-         if k not in ("total", "spread", "tflops_per_gpu", "of_peak", "flops_formula")]
+         if k not in ("total", "low", "high", "tflops_per_gpu", "of_peak", "flops_formula")]
 assert len(parts) == 7 and abs(sum(parts) - t["total"]) < 1e-9
+assert 0.8 * t["total"] < t["low"] < t["total"] < t["high"] < 1.2 * t["total"]
+def names(x):
+    for k, v in x.items() if isinstance(x, dict) else enumerate(x) if isinstance(x, list) else []:
+        yield k
+        yield from names(v)
+assert not [k for k in names(p) if isinstance(k, str) and "-" in k]
+assert p["machine"]["peak_fp32_tflops"] == 15.7 and "15.7," in open(sys.argv[1]).read()
 assert p["run"]["checkpoint_files"] == 1
 assert p["run"]["checkpoint_bytes"] > 12 * p["shape"]["parameters"]
-assert p["machine"]["memory-mib"] == 16160
+assert p["machine"]["memory_mib"] == 16160
 ' "$work/json"
 else
     skip "JSON has all stages, and the same numbers" "no python3"
+fi
+
+# 16 bytes for each parameter must lie somewhere; and the shape that was found fits when it is asked for.
+if command -v python3 >/dev/null 2>&1; then
+    fewest() {
+        options=$(python3 -c '
+import json, math, sys
+p = json.load(open(sys.argv[1]))
+o = p["fewest"]
+assert o["ranks"] < 64 and o["ranks"] >= 16 * p["shape"]["parameters"] / (0.95 * 16160 * 2**20)
+assert o["tensor_parallel"] * o["pipeline_parallel"] * o["data_parallel"] == o["ranks"]
+assert not o["sequence_parallel"] and o["recompute"] and o["model_chunks"] == 1
+print("--world-size", o["ranks"], "--tensor-model-parallel-size", o["tensor_parallel"],
+      "--pipeline-model-parallel-size", o["pipeline_parallel"], "--micro-batch-size", o["micro_batch"],
+      "--use-distributed-optimizer" if o["distributed_optimizer"] else "")
+' "$work/json") || return 1
+        # shellcheck disable=SC2086 # words
+        on_v100 $options >"$work/few" && grep '^verdict on 16160 MiB: fits' "$work/few"
+    }
+    check "the fewest GPUs that hold the model hold it" fewest
+    check "other shapes differ, fit, and say in what" python3 -c '
+import json, sys
+p = json.load(open(sys.argv[1]))
+others, mine = p["others"], p["seconds"]["total"]
+assert len(others) >= 5 and others[0]["seconds"] < mine
+for o in others:
+    assert o["bytes"] <= 0.95 * 16160 * 2**20
+    assert o["reason"].replace("-", "_") in p["seconds"] and o["saves_seconds"] * (mine - o["seconds"]) > 0
+same = [o for o in others if o["ranks"] == 64]
+assert any(o["ranks"] == 128 for o in others) and any(o["sequence_parallel"] for o in same)
+assert [o["seconds"] for o in same] == sorted(o["seconds"] for o in same)
+' "$work/json"
+else
+    skip "the fewest GPUs that hold the model hold it" "no python3"
+    skip "other shapes differ, fit, and say in what" "no python3"
 fi
 
 # The run: hours and jobs from the time of an iteration; between saves Young's sqrt(2 save mtbf), which Daly's
@@ -110,6 +152,36 @@ else
     skip "hours, jobs and the interval between saves" "no python3"
     skip "a batch that grows takes longer for as many samples" "no python3"
 fi
+
+# Neither the rate nor the length of a run changes what an iteration takes.
+of_any=$(echo "$of_30b" | sed 's/--train-iters 1000//; s/--lr 0.00015//')
+# shellcheck disable=SC2086 # words
+any_length() {
+    timeout 60 "$trireme" plan $of_any --machine jean-zay-v100-16g >"$work/any" &&
+        [ "$(grep '^  total  ' "$work/any")" = "$(grep '^  total  ' "$work/text")" ] &&
+        grep '^run: --train-iters' "$work/any"
+}
+check "a plan needs no rate and no length of the run" any_length
+
+# What is large is planned all the same.
+large() {
+    layers=$1
+    shift
+    timeout 120 "$trireme" plan --num-layers "$layers" --hidden-size 64 --num-attention-heads 4 --seq-length 64 \
+        --max-position-embeddings 64 --vocab-size 300 --micro-batch-size 1 --fp16 "$@"
+}
+layers() { large 100000 >"$work/layers" && grep '100000$' "$work/layers"; }
+check "100000 layers" layers
+chunks() {
+    large 8192 --pipeline-model-parallel-size 512 --num-layers-per-virtual-pipeline-stage 1 \
+        --global-batch-size 512 --machine selene-a100 >"$work/chunks" && grep 'PP 512, DP 1' "$work/chunks"
+}
+check "8192 chunks" chunks
+
+fails "what is too large is refused before it takes long" 64 "1000000000 is more than the 1048576 layers" \
+    large 1000000000
+fails "so is too long a schedule" 64 "512 stages of 16 chunks with 4096 micro-batches" large 8192 \
+    --pipeline-model-parallel-size 512 --num-layers-per-virtual-pipeline-stage 1 --global-batch-size 4096
 
 fails "where nothing fits it says so" 69 "no other cut of 32 GPUs holds this model" \
     on_v100 --pipeline-model-parallel-size 8
