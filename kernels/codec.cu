@@ -11,7 +11,8 @@ extern "C" {
  * and by squares to a warp, whose lanes are the partial sums of the contract.  Codes: a thread makes eight
  * of them, which are as many bytes as a code has bits.
  */
-namespace {
+namespace
+{
 
 enum { THREADS = 256, COLUMNS = 32, PARTS = 256, PER_PART = 8192, EIGHT = 8 };
 
@@ -121,8 +122,7 @@ __global__ void column_kernel(f16 *scale, X x, blocks b, int64_t strips, How how
 }
 
 /* Each warp a bucket; lane l has elements l, l + 32, ... */
-template <class X>
-__global__ void squares_kernel(f16 *scale, X x, blocks b, by_squares how)
+template <class X> __global__ void squares_kernel(f16 *scale, X x, blocks b, by_squares how)
 {
     const int64_t group = ((int64_t)blockIdx.x * THREADS + threadIdx.x) / WARP;
     const int lane = (int)threadIdx.x % WARP;
@@ -177,16 +177,15 @@ __global__ void largest_of_parts_kernel(f16 *scale, const uint32_t *partial, int
         scale[blockIdx.x] = scale_of_largest(most);
 }
 
-template <class X>
-void scales_of_rows(struct tr_queue *q, f16 *scale, X x, const blocks &b)
+template <class X> void scales_of_rows(struct tr_queue *q, f16 *scale, X x, const blocks &b)
 {
     const unsigned parts = b.groups >= PARTS ? 1 : blocks_for(b.rows * b.d2, PER_PART, PARTS);
     uint32_t *partial = nullptr;
 
     TR_ASSERT(b.groups * parts <= INT32_MAX);
     if (parts > 1)
-        partial = static_cast<uint32_t *>(
-            tr_cuda_scratch(q, (size_t)b.groups * parts * sizeof *partial));
+        partial =
+            static_cast<uint32_t *>(tr_cuda_scratch(q, (size_t)b.groups * parts * sizeof *partial));
     TR_LAUNCH(q, (largest_kernel<X>), (unsigned)b.groups * parts, THREADS, 0, scale, partial, x, b,
               (int)parts);
     if (parts > 1)
@@ -234,7 +233,8 @@ extern "C" void tr_cuda_fix_scale(struct tr_queue *q, const struct tr_tensor *sc
     });
 }
 
-namespace {
+namespace
+{
 
 /* ---- codes ---- */
 
@@ -290,7 +290,8 @@ TR_INLINE float value_of(unsigned code, float scale, int bits)
 }
 
 /* Up to eight elements, at once where all are there and lie on their boundary. */
-template <class X> TR_INLINE void get_eight(X x, int64_t i, int n, bool aligned, float (&out)[EIGHT])
+template <class X>
+TR_INLINE void get_eight(X x, int64_t i, int n, bool aligned, float (&out)[EIGHT])
 {
     if (aligned && n == EIGHT) {
         x.get(i, out);
@@ -321,8 +322,8 @@ __global__ void encode_kernel(unsigned char *code, X x, scale_list scales, int64
 }
 
 template <class Y>
-__global__ void decode_kernel(Y y, const unsigned char *code, scale_list scales, int64_t n, int bits,
-                              bool add, bool aligned)
+__global__ void decode_kernel(Y y, const unsigned char *code, scale_list scales, int64_t n,
+                              int bits, bool add, bool aligned)
 {
     const int64_t g = (int64_t)blockIdx.x * THREADS + threadIdx.x, i = g * EIGHT;
     const int here = (int)min(n - i, (int64_t)EIGHT), bytes = (here * bits + 7) / 8;

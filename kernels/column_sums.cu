@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(SUM_THREADS)
     float sum[V] = {};
 
     if (mine < h) {
-TR_UNROLL
+        TR_UNROLL
         for (int64_t r = first + warp; r < end; r += WARPS) {
             pack<T, V> some = load<V>(x + r * h + mine);
 
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(SUM_THREADS)
     float sum = 0.0f;
 
     if (column < h) {
-TR_UNROLL
+        TR_UNROLL
         for (int s = warp; s < slabs; s += WARPS)
             sum += part[s * h + column];
     }

@@ -40,13 +40,13 @@ extern "C" {
  * TR_UNROLL, before a loop: its arrays are to become registers.  TR_UNROLL_BY(n): n turns at once.
  */
 #ifdef __CUDACC__
-#define TR_LAUNCH(q, kernel, grid, block, shared_bytes, ...)                                 \
-    do {                                                                                     \
+#define TR_LAUNCH(q, kernel, grid, block, shared_bytes, ...)                                       \
+    do {                                                                                           \
         kernel<<<(grid), (block), (shared_bytes), (cudaStream_t)tr_cuda_stream(q)>>>(__VA_ARGS__); \
-        tr_cuda_launched((q), #kernel, (int)cudaGetLastError());                             \
+        tr_cuda_launched((q), #kernel, (int)cudaGetLastError());                                   \
     } while (0)
 #define TR_SHARED(T, name, extent) __shared__ T name extent
-#define TR_DYNAMIC_SHARED(T, name)                             \
+#define TR_DYNAMIC_SHARED(T, name)                              \
     extern __shared__ __align__(16) unsigned char name##_raw[]; \
     T *name = reinterpret_cast<T *>(name##_raw)
 #define TR_INLINE __device__ __forceinline__
@@ -56,9 +56,10 @@ extern "C" {
 #define TR_PRAGMA(x) _Pragma(#x)
 #define TR_UNROLL_BY(n) TR_PRAGMA(unroll n)
 #else
-#define TR_LAUNCH(q, kernel, grid, block, shared_bytes, ...)                                     \
-    emulate::launch(tr_cuda_stream(q), (grid), (block), (shared_bytes),                          \
-                    [](auto... arguments) { kernel(arguments...); }, __VA_ARGS__)
+#define TR_LAUNCH(q, kernel, grid, block, shared_bytes, ...) \
+    emulate::launch(                                         \
+        tr_cuda_stream(q), (grid), (block), (shared_bytes),  \
+        [](auto... arguments) { kernel(arguments...); }, __VA_ARGS__)
 #define TR_SHARED(T, name, extent) \
     static T name extent;          \
     static emulate::shared_note name##_note(name, sizeof name)
@@ -261,9 +262,7 @@ struct mixed {
     }
     TR_INLINE float rounded(float x) const
     {
-        return type == TR_F32   ? x
-               : type == TR_F16 ? widen(narrow<f16>(x))
-                                : widen(narrow<bf16>(x));
+        return type == TR_F32 ? x : type == TR_F16 ? widen(narrow<f16>(x)) : widen(narrow<bf16>(x));
     }
     TR_INLINE bool here() const { return data != nullptr; }
 

@@ -2,7 +2,8 @@
 #include "rows.cuh"
 
 /* Rows of tables. */
-namespace {
+namespace
+{
 
 enum { THREADS = 256, AHEAD = 4 };
 
@@ -80,7 +81,8 @@ extern "C" void tr_cuda_add_rows(struct tr_queue *q, const struct tr_tensor *y,
 
 /* ---- the gradient ---- */
 
-namespace {
+namespace
+{
 
 /* Ids that a block looks at in one go: a bit of WORDS words each. */
 enum { LOOKS = 4, CHUNK = LOOKS * THREADS, WORDS = CHUNK / WARP };

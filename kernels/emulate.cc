@@ -39,11 +39,13 @@ struct place {
 #define JUMPS
 #endif
 
-namespace emulate {
+namespace emulate
+{
 
 dim3 thread_index, block_index, block_size, grid_size;
 
-namespace {
+namespace
+{
 
 enum { STACK_BYTES = 256 << 10, PATTERN = 0xff };
 

@@ -36,7 +36,8 @@ struct dim3 {
     constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
 };
 
-namespace emulate {
+namespace emulate
+{
 
 /* Largest operand of an exchange between the lanes of a warp. */
 enum { LANES = 32, SLOT_BYTES = 64 };
@@ -83,15 +84,15 @@ extern "C" void trk_emulate_seed(uint64_t seed);
    it; without one, work runs at once. */
 void trk_emulated_launch(void *stream, std::function<void()> work);
 
-namespace emulate {
+namespace emulate
+{
 
 /* As on a GPU, arguments are what they are when the kernel is launched, however late it runs. */
 template <class Thread, class... T>
 void launch(void *stream, dim3 grid, dim3 block, size_t shared_bytes, Thread thread, T... arguments)
 {
-    trk_emulated_launch(stream, [=] {
-        run(grid, block, shared_bytes, [=] { thread(arguments...); });
-    });
+    trk_emulated_launch(stream,
+                        [=] { run(grid, block, shared_bytes, [=] { thread(arguments...); }); });
 }
 
 } // namespace emulate

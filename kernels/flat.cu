@@ -8,7 +8,8 @@
  */
 enum { THREADS = 256, AHEAD = 4, PARTS = 1024 };
 
-namespace {
+namespace
+{
 
 /* ---- which elements are moved together ---- */
 
@@ -100,7 +101,8 @@ extern "C" void tr_cuda_fill(struct tr_queue *q, const struct tr_tensor *y, floa
         fill(q, y, y->dtype == TR_F16 ? tr_f16_from_float(value) : tr_bf16_from_float(value));
 }
 
-namespace {
+namespace
+{
 
 /* Groups of N units U, which are a move each. */
 template <class U, int N> __global__ void copy_kernel(U *y, const U *x, span s)
@@ -264,7 +266,8 @@ extern "C" void tr_cuda_scale(struct tr_queue *q, const struct tr_tensor *y, flo
     });
 }
 
-namespace {
+namespace
+{
 
 /* ---- sums in double ---- */
 
@@ -389,7 +392,8 @@ extern "C" void tr_cuda_weighted_sum(struct tr_queue *q, const struct tr_tensor 
         sum_up<1>(q, out, mixed_of(x), mixed_of(w), n, true, product());
 }
 
-namespace {
+namespace
+{
 
 /* ---- adamw ---- */
 

@@ -5,7 +5,8 @@
  * Vocabulary-parallel cross entropy.  A block takes a row of logits, which is long; where it does
  * not begin on 16 bytes, some elements at its ends are alone.
  */
-namespace {
+namespace
+{
 
 enum { THREADS = 256, AHEAD = 4 };
 

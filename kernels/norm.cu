@@ -6,7 +6,8 @@
  * row alone.  Operands that do not lie well, and rows of fp32 wider than 16384, take kernels that
  * read a row again from the caches.
  */
-namespace {
+namespace
+{
 
 /* Groups of a row that one thread keeps, and threads of a block that takes one row of any width. */
 enum { GROUPS = 4, MOST_THREADS = 1024, THREADS = 256 };

@@ -11,7 +11,8 @@
  * means first, and then tiles of columns.  Either leaves the sums of slabs of rows in scratch,
  * gains before biases.
  */
-namespace {
+namespace
+{
 
 /* Elements of a row that one thread has in the kernel for narrow rows, which has up to
    MOST_THREADS. */
@@ -278,8 +279,11 @@ extern "C" void tr_cuda_layernorm_bwd(struct tr_queue *q, const struct tr_tensor
                                       const struct tr_tensor *mean, const struct tr_tensor *rstd)
 {
     const norm_bwd_operands o = {
-        dx, dgain, dbias, dy, dskip, x, gain, mean, rstd,
-        tr_sizes_layernorm_bwd(dx, dgain, dbias, dy, dskip, x, gain, mean, rstd)};
+        dx,    dgain,
+        dbias, dy,
+        dskip, x,
+        gain,  mean,
+        rstd,  tr_sizes_layernorm_bwd(dx, dgain, dbias, dy, dskip, x, gain, mean, rstd)};
     const float *m = elements<float>(mean), *r = elements<float>(rstd);
 
     if (same_type(dx, x) && (!dskip || same_type(dx, dskip)) && same_type(dy, gain) &&
@@ -288,9 +292,15 @@ extern "C" void tr_cuda_layernorm_bwd(struct tr_queue *q, const struct tr_tensor
             using R = decltype(stream);
             using A = decltype(inner);
             const int N = both<R, A>::N;
-            const norm_gradient<typed<R>, typed<A>> g = {
-                typed_of<R>(dx), typed_of<R>(dskip), typed_of<R>(x), typed_of<A>(dy),
-                typed_of<A>(gain), m, r, o.s.n, o.s.h};
+            const norm_gradient<typed<R>, typed<A>> g = {typed_of<R>(dx),
+                                                         typed_of<R>(dskip),
+                                                         typed_of<R>(x),
+                                                         typed_of<A>(dy),
+                                                         typed_of<A>(gain),
+                                                         m,
+                                                         r,
+                                                         o.s.n,
+                                                         o.s.h};
 
             if (o.s.h <= NARROW)
                 narrow_launch<N>(q, o, g);

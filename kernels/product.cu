@@ -53,18 +53,18 @@ __global__ void __launch_bounds__(PRODUCT_THREADS)
         fetch(b, j0, l0, k, b_room);
         __syncthreads();
         for (int l = 0; l < SLICE; l++)
-TR_UNROLL
-            for (int i = 0; i < SQUARE; i++)
-TR_UNROLL
-                for (int j = 0; j < SQUARE; j++)
-                    sum[i][j] += a_room[l][row + i] * b_room[l][column + j];
+            TR_UNROLL
+        for (int i = 0; i < SQUARE; i++)
+            TR_UNROLL
+        for (int j = 0; j < SQUARE; j++)
+            sum[i][j] += a_room[l][row + i] * b_room[l][column + j];
         __syncthreads();
     }
-TR_UNROLL
+    TR_UNROLL
     for (int i = 0; i < SQUARE; i++)
-TR_UNROLL
-        for (int j = 0; j < SQUARE; j++)
-            sums[row + i][column + j] = sum[i][j];
+        TR_UNROLL
+    for (int j = 0; j < SQUARE; j++)
+        sums[row + i][column + j] = sum[i][j];
     __syncthreads();
     for (int e = (int)threadIdx.x; e < TILE * TILE; e += PRODUCT_THREADS) {
         int64_t i = i0 + e / TILE, j = j0 + e % TILE;

@@ -11,10 +11,10 @@
 
 /* What a kernel needs of struct tr_dropout; passed by value. */
 struct dropping {
-    uint32_t key[2];        /* the seed */
-    uint32_t high;          /* site << 8 | stream, of the upper half of the counter */
-    uint32_t threshold;     /* 0: nothing is dropped */
-    float kept;             /* what an element that stays is multiplied by */
+    uint32_t key[2];    /* the seed */
+    uint32_t high;      /* site << 8 | stream, of the upper half of the counter */
+    uint32_t threshold; /* 0: nothing is dropped */
+    float kept;         /* what an element that stays is multiplied by */
     const int64_t *sample;
     int64_t tokens, first_row;
 };

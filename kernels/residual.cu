@@ -5,7 +5,8 @@
  * Dropout and the end of a sublayer: each element alone, and the sums of columns that their
  * gradients need.  A block takes some rows whole; threads side by side take groups side by side.
  */
-namespace {
+namespace
+{
 
 enum { THREADS = 256, SLAB_WARPS = 8, SLAB_ROWS = 32, FOLD_WARPS = 16 };
 
@@ -114,7 +115,8 @@ extern "C" void tr_cuda_dropout(struct tr_queue *q, const struct tr_tensor *y,
 
 /* ---- the gradient ---- */
 
-namespace {
+namespace
+{
 
 /* A block takes WARP groups of columns of one slab of rows; its warps take its rows in turn, AHEAD
    at once. */

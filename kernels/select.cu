@@ -7,7 +7,8 @@ extern "C" {
 
 /* Some elements of many, differences, and fingerprints.  A thread has one element: what is apart in memory
    cannot be moved together. */
-namespace {
+namespace
+{
 
 enum { THREADS = 256, PARTS = 1024 };
 
@@ -119,7 +120,8 @@ extern "C" void tr_cuda_subtract(struct tr_queue *q, const struct tr_tensor *y,
               n);
 }
 
-namespace {
+namespace
+{
 
 /* ---- fingerprint ---- */
 

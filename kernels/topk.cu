@@ -8,7 +8,8 @@
  * block counts in its chunk, one block sums up what comes before each, and a block writes its chunk; a
  * thread has the eight elements of one byte of the mask.
  */
-namespace {
+namespace
+{
 
 enum { THREADS = 256, EIGHT = 8, CHUNK = THREADS * EIGHT, DIGIT = 11, VALUES = 1 << DIGIT };
 enum { COUNTING = 1024 }; /* most blocks that count digits */
@@ -112,8 +113,7 @@ __global__ void begin_kernel(room r, int64_t k)
 }
 
 /* The digit of `bits` bits above `shift` of what begins like the number that is known. */
-template <class U>
-__global__ void count_kernel(room r, const U *x, int64_t n, int shift, int bits)
+template <class U> __global__ void count_kernel(room r, const U *x, int64_t n, int shift, int bits)
 {
     const int known = shift + bits;
     const unsigned want = r.state->number >> known, values = 1U << bits;
@@ -198,8 +198,8 @@ template <class U> __global__ void mask_kernel(unsigned char *mask, room r, cons
     unsigned above, equal, total;
 
     compare(x, i, n, r.state->number, &above, &equal);
-    int64_t spare = r.state->left - r.before[blockIdx.x] -
-                    before_me((unsigned)__popc(equal), &total, of_warp);
+    int64_t spare =
+        r.state->left - r.before[blockIdx.x] - before_me((unsigned)__popc(equal), &total, of_warp);
 
     for (unsigned bit = 128; bit > 0; bit /= 2)
         if (equal & bit && spare-- > 0)
@@ -241,7 +241,8 @@ extern "C" void tr_cuda_topk_mask(struct tr_queue *q, const struct tr_tensor *ma
         find(q, r, to, elements<const uint16_t>(x), n, k);
 }
 
-namespace {
+namespace
+{
 
 /* ---- what a mask says ---- */
 
@@ -270,7 +271,8 @@ __global__ void masked_kernel(mixed list, mixed of, const unsigned char *mask,
     TR_SHARED(unsigned, of_warp, [WARP]);
     const unsigned byte = byte_of(mask, i, n);
     unsigned total;
-    int64_t place = (int64_t)before[blockIdx.x] + before_me((unsigned)__popc(byte), &total, of_warp);
+    int64_t place =
+        (int64_t)before[blockIdx.x] + before_me((unsigned)__popc(byte), &total, of_warp);
 
     for (int u = 0; u < EIGHT; u++) {
         if (!(byte & 128U >> u))

@@ -13,21 +13,21 @@
 #include "util/status.h"
 
 /* A call that must succeed; shows the sentence when it does not. */
-#define assert_ok(call)                                                       \
-    do {                                                                      \
-        if ((call) != TR_OK)                                                  \
-            fail_msg("%s failed: %s", #call, tr_last_error());                \
+#define assert_ok(call)                                        \
+    do {                                                       \
+        if ((call) != TR_OK)                                   \
+            fail_msg("%s failed: %s", #call, tr_last_error()); \
     } while (0)
 
 /* A call that must fail with this status and a sentence that contains this text. */
-#define assert_fails(status, text, call)                                      \
-    do {                                                                      \
-        assert_int_equal((call), (status));                                   \
-        if (!strstr(tr_last_error(), (text)))                                 \
+#define assert_fails(status, text, call)                                            \
+    do {                                                                            \
+        assert_int_equal((call), (status));                                         \
+        if (!strstr(tr_last_error(), (text)))                                       \
             fail_msg("\"%s\" is not in the sentence: %s", (text), tr_last_error()); \
     } while (0)
 
-#define run_tap(tests)                                  \
+#define run_tap(tests) \
     (cmocka_set_message_output(CM_OUTPUT_TAP), cmocka_run_group_tests((tests), NULL, NULL))
 
 #endif

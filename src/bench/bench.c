@@ -27,11 +27,8 @@ static void *need(size_t count, size_t bytes)
 
 void tr_bench_open(struct tr_bench *b, struct tr_run *run)
 {
-    *b = (struct tr_bench){.run = run,
-                           .warm_up = 1,
-                           .repeats = 5,
-                           .host = run->launch.host,
-                           .rows = json_array()};
+    *b = (struct tr_bench){
+        .run = run, .warm_up = 1, .repeats = 5, .host = run->launch.host, .rows = json_array()};
 }
 
 void tr_bench_close(struct tr_bench *b)

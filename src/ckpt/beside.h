@@ -13,14 +13,14 @@
  * Nothing here is collective.
  */
 struct tr_ckpt_files {
-    char *folder;               /* owned */
+    char *folder; /* owned */
     int count;
-    int64_t bytes;              /* of all */
+    int64_t bytes; /* of all */
     struct tr_ckpt_one {
-        char *path;             /* owned */
-        const char *name;       /* the end of it */
+        char *path;       /* owned */
+        const char *name; /* the end of it */
         int64_t bytes;
-    } *list;                    /* owned, by name */
+    } * list; /* owned, by name */
 };
 
 /* Those in the folder of the checkpoint `file`.  TR_EIO.  Release also after a failure. */

@@ -34,9 +34,9 @@
 struct tr_ckpt_state {
     int64_t iteration;
     int64_t consumed_train_samples, consumed_valid_samples;
-    int64_t lr_samples;         /* samples of executed steps: what the learning rate counts */
-    int64_t adam_steps;         /* executed steps: t of the bias corrections */
-    double loss_scale;          /* of the dynamic scaler; 0: none, and its trackers mean nothing */
+    int64_t lr_samples; /* samples of executed steps: what the learning rate counts */
+    int64_t adam_steps; /* executed steps: t of the bias corrections */
+    double loss_scale;  /* of the dynamic scaler; 0: none, and its trackers mean nothing */
     int growth_tracker, hysteresis_tracker;
 };
 
@@ -51,12 +51,12 @@ struct tr_ckpt_state {
  */
 struct tr_ckpt_tensors {
     const struct tr_params *params;
-    struct tr_queue *q;         /* of the device that has them, with nothing under way; NULL: they
+    struct tr_queue *q;     /* of the device that has them, with nothing under way; NULL: they
                                    are host memory */
-    struct tr_tensor value;     /* weights: fp32 masters where there are some */
-    struct tr_tensor m, v;      /* moments; both without data for weights only */
-    bool value_flat;            /* `value` is the whole flat buffer after all, not compact */
-    bool sharded;               /* the same on all ranks */
+    struct tr_tensor value; /* weights: fp32 masters where there are some */
+    struct tr_tensor m, v;  /* moments; both without data for weights only */
+    bool value_flat;        /* `value` is the whole flat buffer after all, not compact */
+    bool sharded;           /* the same on all ranks */
     int spans;
     const struct tr_bucket *span;
 };
@@ -72,9 +72,9 @@ struct tr_ckpt_tensors {
 struct tr_ckpt_beside {
     enum tr_status (*write)(void *ctx, const char *folder);
     void *ctx;
-    int64_t bytes;              /* about how much that is, of all ranks; for sentences */
-    int files;                  /* how many, of all ranks; the checkpoint keeps their number */
-    const struct tr_ckpt_beside *next;  /* others, or NULL */
+    int64_t bytes; /* about how much that is, of all ranks; for sentences */
+    int files;     /* how many, of all ranks; the checkpoint keeps their number */
+    const struct tr_ckpt_beside *next; /* others, or NULL */
 };
 
 /*
@@ -95,19 +95,19 @@ enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
 
 /* Which checkpoint, and what of it. */
 struct tr_ckpt_how {
-    int64_t step;               /* the iteration to load; -1 for the newest that is whole */
-    bool must;                  /* that there is none is an error */
-    bool finetune;              /* weights only, and *state is set to zeros: iteration 0 */
-    bool any_order;             /* no sample of training will be taken, so their order is not compared
+    int64_t step;   /* the iteration to load; -1 for the newest that is whole */
+    bool must;      /* that there is none is an error */
+    bool finetune;  /* weights only, and *state is set to zeros: iteration 0 */
+    bool any_order; /* no sample of training will be taken, so their order is not compared
                                    (TR_ORDER_OF in config/shape.h) */
     /* Where the course of the learning rate (TR_COURSE_OF in config/shape.h) is not the file's: an
        error, or the command line counts, or the file.  Not asked where only weights are loaded,
        since then the learning rate begins anew. */
     enum { TR_COURSE_SAME, TR_COURSE_GIVEN, TR_COURSE_STORED } course;
     const struct tr_opener *by; /* how ranks open the file; NULL: each for itself */
-    char **config;              /* if not NULL, rank 0 gets what tr_ckpt_save() was given to describe the
+    char **config; /* if not NULL, rank 0 gets what tr_ckpt_save() was given to describe the
                                    run, which the caller owns; untouched elsewhere and without a load */
-    bool begins;                /* `dir` is where this run saves: that it is empty is no surprise */
+    bool begins;   /* `dir` is where this run saves: that it is empty is no surprise */
     /* What belongs to the checkpoint in `folder` besides, or NULL: called when its tensors are
        there, collective, and with the same outcome on all ranks.  TR_EDATA or TR_EIO: the checkpoint
        cannot be used, and an older one is tried, with which it is called again. */
@@ -172,7 +172,7 @@ enum tr_status tr_ckpt_latest(const char *dir, int64_t *iteration) TR_MUST_CHECK
  */
 enum tr_status tr_ckpt_show(const char *path, FILE *out) TR_MUST_CHECK;
 enum tr_status tr_ckpt_verify(const char *path, FILE *out,
-                              void (*progress)(void *arg, int64_t done, int64_t total), void *arg)
-    TR_MUST_CHECK;
+                              void (*progress)(void *arg, int64_t done, int64_t total),
+                              void *arg) TR_MUST_CHECK;
 
 #endif

@@ -44,7 +44,7 @@ struct tr_ckpt_about {
     struct tr_ckpt_state state;
     struct tr_ckpt_course course;
     struct tr_ckpt_order order;
-    int64_t files;              /* that ranks saved beside it; -1: an older file does not say */
+    int64_t files; /* that ranks saved beside it; -1: an older file does not say */
 #define MODEL(attribute, field) int64_t field;
     TR_CKPT_MODEL_OF(MODEL)
 #undef MODEL
@@ -58,17 +58,17 @@ struct tr_ckpt_entry {
     int kind;
     char name[80];
     int ndim;
-    int64_t dim[2], elems;      /* dim[1] is 1 for ndim 1 */
-    int64_t offset;             /* of the first element in the file, bytes */
+    int64_t dim[2], elems; /* dim[1] is 1 for ndim 1 */
+    int64_t offset;        /* of the first element in the file, bytes */
     uint64_t sum;
 };
 
 struct tr_ckpt_index {
     struct tr_ckpt_about about;
     int minor;
-    char *program, *config;     /* owned; which program wrote the file, and its options as JSON; NULL
+    char *program, *config; /* owned; which program wrote the file, and its options as JSON; NULL
                                    where the file does not say */
-    bool optimizer;             /* exp_avg or exp_avg_sq are there */
+    bool optimizer;         /* exp_avg or exp_avg_sq are there */
     int count;
     struct tr_ckpt_entry *list; /* owned; in the order of the file */
 };
@@ -99,9 +99,8 @@ void tr_ckpt_index_release(struct tr_ckpt_index *x);
 
 /* The dataset of `p`, a parameter of the whole model.  `guess` is where it should stand in the
    list.  TR_EDATA if it is missing or has another shape. */
-enum tr_status tr_ckpt_index_find(const struct tr_ckpt_index *x, int kind,
-                                  const struct tr_param *p, int guess,
-                                  const struct tr_ckpt_entry **out) TR_MUST_CHECK;
+enum tr_status tr_ckpt_index_find(const struct tr_ckpt_index *x, int kind, const struct tr_param *p,
+                                  int guess, const struct tr_ckpt_entry **out) TR_MUST_CHECK;
 
 /*
  * The course of a run, and what a run that resumes makes of that of a file.  compare(): TR_EDATA

@@ -17,7 +17,7 @@ enum tr_ckpt_kind {
 #define KIND(symbol, group, field) TR_CKPT_##symbol,
     TR_CKPT_KINDS_OF(KIND)
 #undef KIND
-    TR_CKPT_KINDS
+        TR_CKPT_KINDS
 };
 
 /* Name of the group of that kind; static. */
@@ -27,21 +27,21 @@ const char *tr_ckpt_group(int kind);
    together in its buffers. */
 struct tr_ckpt_piece {
     const struct tr_param *param;
-    int tensor;                 /* that it is a piece of */
-    int64_t lo, hi, end;        /* lo .. hi - 1 are in the file; from hi on there is padding */
-    int64_t at;                 /* place of element lo in a compact buffer */
-    int64_t before;             /* elements that the pieces before this one store */
+    int tensor;          /* that it is a piece of */
+    int64_t lo, hi, end; /* lo .. hi - 1 are in the file; from hi on there is padding */
+    int64_t at;          /* place of element lo in a compact buffer */
+    int64_t before;      /* elements that the pieces before this one store */
 };
 
 /* Elements that are on the host at once, where they are on their way between a device and the file. */
 enum { TR_CKPT_BOUNCE = 1 << 20 };
 
 struct tr_ckpt_map {
-    struct tr_params whole;     /* as one rank would hold the model; owned */
-    int kinds;                  /* 1 for weights only, or TR_CKPT_KINDS */
+    struct tr_params whole;                 /* as one rank would hold the model; owned */
+    int kinds;                              /* 1 for weights only, or TR_CKPT_KINDS */
     struct tr_tensor buffer[TR_CKPT_KINDS]; /* borrowed */
-    struct tr_queue *q;         /* NULL if the host has them at hand */
-    float *bounce;              /* [TR_CKPT_BOUNCE] if it has not; owned */
+    struct tr_queue *q;                     /* NULL if the host has them at hand */
+    float *bounce;                          /* [TR_CKPT_BOUNCE] if it has not; owned */
     bool value_flat, sharded;
     int count;                  /* pieces of this rank, in the order of the file */
     struct tr_ckpt_piece *list; /* owned */
@@ -87,12 +87,12 @@ bool tr_ckpt_stores(const struct tr_ckpt_map *m, const struct tr_ckpt_piece *pie
  * what its tensor rank and stage store, and one contiguous part of it, so that in the file too
  * neighbours meet in few places.
  */
-void tr_ckpt_share(const struct tr_ckpt_map *m, const struct tr_ckpt_piece *piece,
-                   int kind, int dp, int d, int64_t *lo, int64_t *hi);
+void tr_ckpt_share(const struct tr_ckpt_map *m, const struct tr_ckpt_piece *piece, int kind, int dp,
+                   int d, int64_t *lo, int64_t *hi);
 
 /* Elements that lie together both in the local part and in the tensor. */
 struct tr_ckpt_run {
-    int64_t whole, elems;       /* number of the first in the whole tensor, and how many */
+    int64_t whole, elems; /* number of the first in the whole tensor, and how many */
 };
 
 /* The longest run that begins at element `at` of the local part of `p`, and ends before `end`. */

@@ -20,17 +20,17 @@
 enum { TR_CKPT_PARTS = 8, TR_CKPT_NUMBERS = 8, TR_CKPT_ABOUT_BYTES = 512 };
 
 struct tr_ckpt_rank {
-    const char *kind;           /* lower case letters: "replica" */
+    const char *kind; /* lower case letters: "replica" */
     int rank;
     int64_t iteration;
-    const char *about;          /* layout and whatever else must be the same on load; one line */
-    int64_t number[TR_CKPT_NUMBERS];    /* of the caller's */
+    const char *about; /* layout and whatever else must be the same on load; one line */
+    int64_t number[TR_CKPT_NUMBERS]; /* of the caller's */
     int parts;
     struct {
-        const char *name;       /* at most 15 letters */
-        struct tr_tensor at;    /* of any type; memory of the device of `q` */
+        const char *name;    /* at most 15 letters */
+        struct tr_tensor at; /* of any type; memory of the device of `q` */
     } part[TR_CKPT_PARTS];
-    struct tr_queue *q;         /* with nothing under way */
+    struct tr_queue *q; /* with nothing under way */
 };
 
 /* Write it into `folder`, flushed to the disk.  TR_EIO. */

@@ -24,38 +24,38 @@ enum { TR_CKPT_MAJOR = 1, TR_CKPT_MINOR = 3 };
 
 /* KIND(symbol, "group", field): the groups, and which buffer of struct tr_ckpt_tensors fills
    them. */
-#define TR_CKPT_KINDS_OF(KIND) \
+#define TR_CKPT_KINDS_OF(KIND)  \
     KIND(MODEL, "model", value) \
     KIND(EXP_AVG, "exp_avg", m) \
     KIND(EXP_AVG_SQ, "exp_avg_sq", v)
 
 /* STATE(type, "attribute", field): what a run resumes from, from struct tr_ckpt_state, on the
    root. */
-#define TR_CKPT_STATE_OF(STATE) \
-    STATE(INT, "iteration", iteration) \
+#define TR_CKPT_STATE_OF(STATE)                                  \
+    STATE(INT, "iteration", iteration)                           \
     STATE(INT, "consumed_train_samples", consumed_train_samples) \
     STATE(INT, "consumed_valid_samples", consumed_valid_samples) \
-    STATE(INT, "lr_samples", lr_samples) \
-    STATE(INT, "adam_steps", adam_steps) \
-    STATE(REAL, "loss_scale", loss_scale) \
-    STATE(INT, "growth_tracker", growth_tracker) \
+    STATE(INT, "lr_samples", lr_samples)                         \
+    STATE(INT, "adam_steps", adam_steps)                         \
+    STATE(REAL, "loss_scale", loss_scale)                        \
+    STATE(INT, "growth_tracker", growth_tracker)                 \
     STATE(INT, "hysteresis_tracker", hysteresis_tracker)
 
 /* MODEL("attribute", field): what must agree on load, from struct tr_shape, on the root. */
-#define TR_CKPT_MODEL_OF(MODEL) \
-    MODEL("num_layers", layers) \
-    MODEL("hidden_size", hidden) \
-    MODEL("num_attention_heads", heads) \
-    MODEL("ffn_hidden_size", ffn) \
+#define TR_CKPT_MODEL_OF(MODEL)                 \
+    MODEL("num_layers", layers)                 \
+    MODEL("hidden_size", hidden)                \
+    MODEL("num_attention_heads", heads)         \
+    MODEL("ffn_hidden_size", ffn)               \
     MODEL("max_position_embeddings", positions) \
     MODEL("vocab_size", vocab)
 
 /* LAYOUT("attribute", field): which layout wrote the file, from struct tr_shape, on the root.  For
    people; nothing reads them. */
-#define TR_CKPT_LAYOUT_OF(LAYOUT) \
-    LAYOUT("tensor_model_parallel_size", w) \
+#define TR_CKPT_LAYOUT_OF(LAYOUT)             \
+    LAYOUT("tensor_model_parallel_size", w)   \
     LAYOUT("pipeline_model_parallel_size", p) \
-    LAYOUT("data_parallel_size", d) \
+    LAYOUT("data_parallel_size", d)           \
     LAYOUT("model_chunks_per_rank", k)
 
 /* On the root, for people: which program wrote the file, and with which options. */

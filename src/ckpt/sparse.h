@@ -13,12 +13,12 @@
 enum { TR_CKPT_PAGE = 4096 };
 
 struct tr_ckpt_sparse {
-    int64_t bytes;              /* length of the file */
+    int64_t bytes; /* length of the file */
     int count, room;
     struct tr_ckpt_page {
-        int64_t number;         /* it begins at number * TR_CKPT_PAGE */
+        int64_t number; /* it begins at number * TR_CKPT_PAGE */
         unsigned char *data;
-    } *page;                    /* owned, by number */
+    } * page; /* owned, by number */
 };
 
 /* Bytes of a file at `at`, before HDF5 opens it.  Whoever puts them sets the length. */

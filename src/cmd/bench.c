@@ -172,13 +172,13 @@ static enum tr_status count_parts(int argc, char **argv, int *parts)
 {
     for (*parts = 0; *parts < argc && argv[*parts][0] != '-' && argv[*parts][0] != '@'; ++*parts)
         if (!part_of(argv[*parts]))
-            return TR_FAIL(TR_ECONFIG,
-                           "trireme bench cannot '%s', only gemm, coll, codec, io, node and machine",
-                           argv[*parts]);
+            return TR_FAIL(
+                TR_ECONFIG,
+                "trireme bench cannot '%s', only gemm, coll, codec, io, node and machine",
+                argv[*parts]);
     if (*parts == 0)
-        return TR_FAIL(
-            TR_ECONFIG,
-            "trireme bench needs to be told what to measure: gemm, coll, codec, io, node or machine");
+        return TR_FAIL(TR_ECONFIG, "trireme bench needs to be told what to measure: gemm, coll, "
+                                   "codec, io, node or machine");
     return TR_OK;
 }
 
@@ -287,12 +287,9 @@ static enum tr_status run_machine(const struct bench *o, struct tr_bench *b, str
 
 static const struct part *part_of(const char *name)
 {
-    static const struct part all[] = {{"gemm", run_gemm},
-                                      {"coll", run_coll},
-                                      {"codec", run_codec},
-                                      {"io", run_io},
-                                      {"node", run_node},
-                                      {"machine", run_machine}};
+    static const struct part all[] = {{"gemm", run_gemm},   {"coll", run_coll},
+                                      {"codec", run_codec}, {"io", run_io},
+                                      {"node", run_node},   {"machine", run_machine}};
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (strcmp(all[i].name, name) == 0)
@@ -309,8 +306,7 @@ static void print_head(const struct tr_bench *b)
     date_of(date, sizeof date);
     tr_bench_print(b, "# %s, %s, %d rank%s on %d node%s, %s\n", tr_version_text(), date,
                    b->run->world->size, tr_plural(b->run->world->size), b->run->launch.nodes,
-                   tr_plural(b->run->launch.nodes),
-                   b->run->queue.on->describe(b->run->device));
+                   tr_plural(b->run->launch.nodes), b->run->queue.on->describe(b->run->device));
 }
 
 static void print_json(const struct tr_bench *b)

@@ -222,8 +222,7 @@ static enum tr_status tell(const struct tr_facts *f, const struct tr_intent *i, 
                : TR_FAIL(TR_ERESOURCE,
                          "%d check%s failed, so training would not start like this: do what the "
                          "line%s with \"fail\" say%s",
-                         failed, tr_plural(failed), tr_plural(failed),
-                         failed == 1 ? "s" : "");
+                         failed, tr_plural(failed), tr_plural(failed), failed == 1 ? "s" : "");
 }
 
 static enum tr_status look(const struct doctor *d, struct tr_comm *world)

@@ -47,23 +47,23 @@
 
 struct tr_codec_how {
     int64_t samples, tokens, width; /* B, T, H */
-    enum tr_dtype dtype;        /* of the blocks */
-    bool sends;                 /* this end encodes; otherwise it decodes */
-    struct tr_fix fix;          /* bits 1..8, dimensions of [B,T,H] that share a scale, which */
+    enum tr_dtype dtype;            /* of the blocks */
+    bool sends;                     /* this end encodes; otherwise it decodes */
+    struct tr_fix fix;              /* bits 1..8, dimensions of [B,T,H] that share a scale, which */
 
     /* For codecs that remember. */
-    int keep_bits;              /* delta-lowbits: 2, 4 or 8 */
-    int64_t capacity;           /* samples: of --max-activation-cache-size */
-    const char *folder;         /* where the memory's file is; NULL: host memory (codec/store.h);
+    int keep_bits;      /* delta-lowbits: 2, 4 or 8 */
+    int64_t capacity;   /* samples: of --max-activation-cache-size */
+    const char *folder; /* where the memory's file is; NULL: host memory (codec/store.h);
                                    borrowed until start() */
-    int64_t ahead;              /* samples of a step, which prefetch() takes */
+    int64_t ahead;      /* samples of a step, which prefetch() takes */
 };
 
 /* Which block it is.  The samples of a block differ, and none is negative.  Blocks under way at the
    same time, sent but not yet decoded, have no sample in common. */
 struct tr_codec_key {
     int64_t step;
-    const int64_t *sample;      /* [B] host memory, borrowed during the call */
+    const int64_t *sample; /* [B] host memory, borrowed during the call */
     int samples;
 };
 
@@ -74,8 +74,8 @@ struct tr_codec;
 struct tr_codec_end {
     const struct tr_codec *on;
     struct tr_codec_how how;
-    struct tr_tensor print;     /* TR_I64 [1] on the device */
-    uint64_t keys;              /* a hash of the keys so far */
+    struct tr_tensor print; /* TR_I64 [1] on the device */
+    uint64_t keys;          /* a hash of the keys so far */
 };
 
 /* Functions are called as end->on->encode(end, ...).  None is collective; all work goes to one
@@ -83,8 +83,8 @@ struct tr_codec_end {
    more samples than its capacity (TR_EIO, TR_EDATA, TR_ECONFIG with a sentence); the ends of a link
    cannot go on after one. */
 struct tr_codec {
-    const char *name;           /* a value of --forward-compress-method */
-    bool remembers;             /* has a memory: save and load are for these only */
+    const char *name; /* a value of --forward-compress-method */
+    bool remembers;   /* has a memory: save and load are for these only */
 
     /* An end, owned by the caller, that has neither memory nor files yet: enough to plan.
        Parameters out of range are asserted. */

@@ -469,25 +469,14 @@ static enum tr_status delta_load(struct tr_codec_end *e, struct tr_queue *q, con
     return TR_OK;
 }
 
-#define DELTA(title, prefix)                   \
-    {                                          \
-        .name = title,                         \
-        .remembers = true,                     \
-        .open = prefix##_open,                 \
-        .plan = delta_plan,                    \
-        .start = delta_start,                  \
-        .close = delta_close,                  \
-        .host_bytes = prefix##_host_bytes,     \
-        .sample_bytes = prefix##_sample_bytes, \
-        .wire_limit = delta_wire_limit,        \
-        .wire_bytes = delta_wire_bytes,        \
-        .encode = delta_encode,                \
-        .decode = delta_decode,                \
-        .learn = delta_learn,                  \
-        .prefetch = delta_prefetch,            \
-        .fingerprint = tr_end_fingerprint,     \
-        .save = delta_save,                    \
-        .load = delta_load,                    \
+#define DELTA(title, prefix)                                                                 \
+    {                                                                                        \
+        .name = title, .remembers = true, .open = prefix##_open, .plan = delta_plan,         \
+        .start = delta_start, .close = delta_close, .host_bytes = prefix##_host_bytes,       \
+        .sample_bytes = prefix##_sample_bytes, .wire_limit = delta_wire_limit,               \
+        .wire_bytes = delta_wire_bytes, .encode = delta_encode, .decode = delta_decode,      \
+        .learn = delta_learn, .prefetch = delta_prefetch, .fingerprint = tr_end_fingerprint, \
+        .save = delta_save, .load = delta_load,                                              \
     }
 
 const struct tr_codec tr_codec_delta = DELTA("delta", delta);

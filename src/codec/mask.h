@@ -27,8 +27,8 @@ enum tr_mask_method { TR_MASK_ROLLING, TR_MASK_REPLACED, TR_MASK_PERMUTED };
 
 struct tr_mask_how {
     enum tr_mask_method method;
-    double ratio;               /* above 0, at most 1 */
-    int64_t multiple;           /* 1 or more */
+    double ratio;     /* above 0, at most 1 */
+    int64_t multiple; /* 1 or more */
     uint64_t seed;
 };
 
@@ -46,8 +46,8 @@ bool tr_mask_regular(const struct tr_mask_how *how, int64_t n, int64_t round,
  * 2^16) tells vectors of a round apart.  `seen` is room for (n + 7) / 8 bytes, which TR_MASK_REPLACED
  * needs; what is in it does not matter.
  */
-void tr_mask_list(const struct tr_mask_how *how, int64_t n, int64_t round, int vector,
-                  int32_t *out, unsigned char *seen);
+void tr_mask_list(const struct tr_mask_how *how, int64_t n, int64_t round, int vector, int32_t *out,
+                  unsigned char *seen);
 
 /* Element `i` of the permutation of 0 .. n - 1 named by `r`. */
 int64_t tr_mask_permuted(struct tr_rng r, int64_t n, int64_t i);

@@ -40,7 +40,7 @@ struct tr_tensor tr_end_sample(const struct tr_codec_end *e, const struct tr_ten
 /* How the rounded numbers of [d0,T,H] lie in bytes: codes, a byte if that is odd, scales. */
 struct tr_fix_bytes {
     int64_t codes, scales_at, scales; /* bytes, offset in bytes, elements */
-    int64_t total;              /* bytes, even; 0 for no samples */
+    int64_t total;                    /* bytes, even; 0 for no samples */
 };
 struct tr_fix_bytes tr_fix_bytes(struct tr_fix fix, int64_t d0, int64_t tokens, int64_t width);
 

@@ -29,16 +29,16 @@
 enum { TR_SPARSE_FLOATS = 32 }; /* bits that stand for fp32 */
 
 struct tr_sparse_how {
-    int bits;                   /* 1 .. 8 or TR_SPARSE_FLOATS */
-    int64_t bucket;             /* 1 or more */
-    double keep;                /* above 0, at most 1 */
+    int bits;       /* 1 .. 8 or TR_SPARSE_FLOATS */
+    int64_t bucket; /* 1 or more */
+    double keep;    /* above 0, at most 1 */
 };
 
 /* What follows from it for vectors of n numbers. */
 struct tr_sparse {
     int bits;
     int64_t n, kept, bucket, buckets;
-    int64_t codes_at, mask_at, bytes;   /* of the message */
+    int64_t codes_at, mask_at, bytes; /* of the message */
 };
 void tr_sparse_plan(const struct tr_sparse_how *how, int64_t n, struct tr_sparse *out);
 

@@ -31,10 +31,10 @@ struct tr_store;
 enum { TR_STORE_SAMPLES = 1 << 30 };
 
 struct tr_store_how {
-    int64_t capacity;           /* samples */
-    int64_t bytes;              /* of a record */
-    const char *folder;         /* of the file; NULL: host memory.  Borrowed until open returns */
-    int64_t ahead;              /* samples of a step, of which the file's buffers hold two sets */
+    int64_t capacity;   /* samples */
+    int64_t bytes;      /* of a record */
+    const char *folder; /* of the file; NULL: host memory.  Borrowed until open returns */
+    int64_t ahead;      /* samples of a step, of which the file's buffers hold two sets */
 };
 
 /* Bytes that a sample takes: those of a record, rounded up to 64. */
@@ -64,9 +64,9 @@ enum tr_status tr_store_take(struct tr_store *s, int64_t sample, bool anew,
 
 /* What has become of the record that the caller has. */
 enum tr_store_fate {
-    TR_STORE_SAME,              /* it was only read */
-    TR_STORE_NEW,               /* it is what is to be remembered */
-    TR_STORE_GONE               /* it is worth nothing: as if the sample had never been seen */
+    TR_STORE_SAME, /* it was only read */
+    TR_STORE_NEW,  /* it is what is to be remembered */
+    TR_STORE_GONE  /* it is worth nothing: as if the sample had never been seen */
 };
 void tr_store_give(struct tr_store *s, enum tr_store_fate fate);
 

@@ -22,23 +22,23 @@ enum tr_check_level { TR_LEVEL_OK, TR_LEVEL_WARN, TR_LEVEL_REFUSE };
 
 /* What the ranks are going to do; the same on all of them. */
 struct tr_intent {
-    bool training;              /* what training refuses elsewhere, in its own words, is left to it */
-    bool gpus;                  /* they compute on GPUs where there are any */
-    bool share;                 /* several ranks may take one GPU */
-    bool mixed;                 /* GPUs may be of several kinds */
-    bool has_cuda;              /* this program was built with CUDA */
-    int threads;                /* --threads; 0: not given */
-    int tensor_parallel;        /* 0: not known */
-    bool tensor_across;         /* its groups may span nodes */
-    const char *save;           /* NULL: nothing is saved */
-    int64_t save_bytes;         /* of a checkpoint; 0: not known */
-    uint64_t build;             /* of this program, its libraries included: a checksum */
+    bool training;       /* what training refuses elsewhere, in its own words, is left to it */
+    bool gpus;           /* they compute on GPUs where there are any */
+    bool share;          /* several ranks may take one GPU */
+    bool mixed;          /* GPUs may be of several kinds */
+    bool has_cuda;       /* this program was built with CUDA */
+    int threads;         /* --threads; 0: not given */
+    int tensor_parallel; /* 0: not known */
+    bool tensor_across;  /* its groups may span nodes */
+    const char *save;    /* NULL: nothing is saved */
+    int64_t save_bytes;  /* of a checkpoint; 0: not known */
+    uint64_t build;      /* of this program, its libraries included: a checksum */
 };
 
 struct tr_verdict {
     enum tr_check_level level;
-    enum tr_status status;      /* of a refusal: TR_ECONFIG or TR_ERESOURCE */
-    char text[768];             /* a sentence; "" when all is well */
+    enum tr_status status; /* of a refusal: TR_ECONFIG or TR_ERESOURCE */
+    char text[768];        /* a sentence; "" when all is well */
 };
 
 /* Its name, what it looks at, the worst that it may say, and whether it is one of nodes. */
@@ -58,8 +58,8 @@ void tr_check_judge(enum tr_check c, const struct tr_facts *f, const struct tr_i
 struct tr_finding {
     enum tr_check check;
     struct tr_verdict verdict;
-    int nodes;                  /* how many */
-    char hosts[256];            /* "n1,n2,n4", or "n1,n2,... (64 nodes)"; "" when it is of the job */
+    int nodes;       /* how many */
+    char hosts[256]; /* "n1,n2,n4", or "n1,n2,... (64 nodes)"; "" when it is of the job */
 };
 
 /* All checks, the quiet ones with TR_LEVEL_OK, in the order of the table; owned by the caller. */
@@ -81,8 +81,8 @@ enum tr_status tr_check_before_mpi(void) TR_MUST_CHECK;
 void tr_check_map(const struct tr_facts *f, char *out, int size);
 
 /* One function for each row. */
-#define CHECK(symbol, name, scope, worst, what)                                              \
-    void tr_judge_##symbol(const struct tr_facts *f, const struct tr_intent *i, int node,    \
+#define CHECK(symbol, name, scope, worst, what)                                           \
+    void tr_judge_##symbol(const struct tr_facts *f, const struct tr_intent *i, int node, \
                            struct tr_verdict *out);
 #include "comm/checks.def"
 #undef CHECK

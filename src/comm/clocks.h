@@ -22,11 +22,11 @@
  * comparisons are put on the line between them.
  */
 struct tr_clocks {
-    struct tr_comm *world;      /* borrowed */
+    struct tr_comm *world; /* borrowed */
     double (*now)(void);
-    int hosts, host;            /* how many, in the order of their first ranks; of this rank */
-    int *leader;                /* [hosts] the first rank of each; owned */
-    int *host_of;               /* [world->size] owned */
+    int hosts, host; /* how many, in the order of their first ranks; of this rank */
+    int *leader;     /* [hosts] the first rank of each; owned */
+    int *host_of;    /* [world->size] owned */
     /* At `at` on this rank's clock, what is added to it for the common one; before last, and
        last. */
     struct tr_clock_offset {

@@ -32,32 +32,32 @@ enum tr_redop { TR_SUM, TR_MAX };
 
 struct tr_comm {
     const struct tr_transport *via;
-    const char *name;           /* "world", "tp", "dp", "pp", "mp", "embed": in messages; static */
+    const char *name; /* "world", "tp", "dp", "pp", "mp", "embed": in messages; static */
     int rank, size;
-    uint64_t seq;               /* collective calls so far; equal on all ranks when all is well */
-    void *state;                /* owned by the transport */
+    uint64_t seq; /* collective calls so far; equal on all ranks when all is well */
+    void *state;  /* owned by the transport */
 };
 
 /* One half of a message between two ranks. */
 struct tr_leg {
     enum { TR_LEG_SEND, TR_LEG_RECV } dir;
-    int peer;                   /* rank within the group */
-    void *buf;                  /* borrowed until the exchange is finished */
-    int64_t bytes;              /* the same at both ends, known to both beforehand */
+    int peer;      /* rank within the group */
+    void *buf;     /* borrowed until the exchange is finished */
+    int64_t bytes; /* the same at both ends, known to both beforehand */
 };
 
 /* A transfer that is under way; opaque, filled by the *_start calls, one finish() each.  It holds
    its handles itself, so that nothing is allocated when a transfer starts. */
 enum { TR_MAX_LEGS = 4, TR_MAX_REQUESTS = 2 * TR_MAX_LEGS };
 struct tr_pending {
-    const char *call;           /* what was started, and the number of it in the group: */
-    uint64_t seq;               /*   for the sentence when it breaks */
-    bool on_device;             /* the buffers are memory of a GPU: nccl alone sets it */
-    bool blocking;              /* of a call that waits itself: mpi alone sets it */
+    const char *call; /* what was started, and the number of it in the group: */
+    uint64_t seq;     /*   for the sentence when it breaks */
+    bool on_device;   /* the buffers are memory of a GPU: nccl alone sets it */
+    bool blocking;    /* of a call that waits itself: mpi alone sets it */
     int count;
     void *request[TR_MAX_REQUESTS]; /* the transport's own handles */
-    int peers, peer[TR_MAX_LEGS]; /* of an exchange: the ranks at the other ends */
-    void *scratch;              /* the transport's own */
+    int peers, peer[TR_MAX_LEGS];   /* of an exchange: the ranks at the other ends */
+    void *scratch;                  /* the transport's own */
 };
 
 struct tr_transport {
@@ -143,7 +143,10 @@ struct tr_transport {
     void (*waits)(struct tr_comm *c, const char *call, uint64_t seq, double since);
     void (*late)(struct tr_comm *c, const char *call, uint64_t seq, double since);
 };
-enum { TR_ALARM_BYTES = 512, TR_HOST_BYTES = 64 /* of a host, with its end: longer names are cut */ };
+enum {
+    TR_ALARM_BYTES = 512,
+    TR_HOST_BYTES = 64 /* of a host, with its end: longer names are cut */
+};
 
 /* The group of one. */
 void tr_comm_self(struct tr_comm *out);

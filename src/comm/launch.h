@@ -45,10 +45,10 @@ enum tr_starter tr_launch_starter(void);
 /* Each rank's own. */
 struct tr_rank_facts {
     char host[TR_HOST_BYTES];
-    cpu_set_t cpus;             /* the affinity mask: hardware threads */
-    cpu_set_t cores;            /* their cores: of each the first hardware thread */
-    int cpus_per_task;          /* SLURM_CPUS_PER_TASK */
-    int omp_threads;            /* OMP_NUM_THREADS */
+    cpu_set_t cpus;    /* the affinity mask: hardware threads */
+    cpu_set_t cores;   /* their cores: of each the first hardware thread */
+    int cpus_per_task; /* SLURM_CPUS_PER_TASK */
+    int omp_threads;   /* OMP_NUM_THREADS */
 };
 
 /* The rows of comm/leftovers.def. */
@@ -62,16 +62,16 @@ enum {
 /* As rank 0 sees them. */
 struct tr_job_facts {
     enum tr_starter starter;
-    bool pmix;                  /* the launcher offered PMIx */
-    bool in_slurm;              /* within an allocation */
-    int job_nodes, job_tasks;   /* of the allocation: SLURM_JOB_NUM_NODES, SLURM_NTASKS */
-    int step_tasks;             /* SLURM_STEP_NUM_TASKS */
-    int task;                   /* of this process: SLURM_PROCID */
-    int nnodes;                 /* NNODES, as job scripts define it */
-    int gpus_given;             /* SLURM_GPUS_ON_NODE */
-    bool one_visible;           /* CUDA_VISIBLE_DEVICES names one GPU */
-    bool fence_ring;            /* SLURM_PMIX_FENCE or mpi.conf asks for the ring */
-    int slurm;                  /* version of Slurm, 2205 for 22.05; 0 unless it was asked for */
+    bool pmix;                /* the launcher offered PMIx */
+    bool in_slurm;            /* within an allocation */
+    int job_nodes, job_tasks; /* of the allocation: SLURM_JOB_NUM_NODES, SLURM_NTASKS */
+    int step_tasks;           /* SLURM_STEP_NUM_TASKS */
+    int task;                 /* of this process: SLURM_PROCID */
+    int nnodes;               /* NNODES, as job scripts define it */
+    int gpus_given;           /* SLURM_GPUS_ON_NODE */
+    bool one_visible;         /* CUDA_VISIBLE_DEVICES names one GPU */
+    bool fence_ring;          /* SLURM_PMIX_FENCE or mpi.conf asks for the ring */
+    int slurm;                /* version of Slurm, 2205 for 22.05; 0 unless it was asked for */
     const char *leftover[TR_LEFTOVERS]; /* their values, NULL where one is not set; borrowed */
     int64_t save_free, save_files;      /* bytes and inodes left for --save; -1 where unknown */
 };
@@ -82,15 +82,15 @@ struct tr_facts {
     int *node_of;               /* [ranks] nodes count in the order of their first ranks */
     struct tr_node_facts *node; /* [nodes]; on rank 0, elsewhere empty */
     struct tr_job_facts job;
-    double clock_doubt;         /* seconds within which the clocks of the nodes were read */
+    double clock_doubt; /* seconds within which the clocks of the nodes were read */
 };
 
 /* What to look at, the same on all ranks. */
 struct tr_facts_of {
-    bool gpus;                  /* look for GPUs, which starts CUDA */
-    bool slurm;                 /* ask Slurm for its version and settings, which starts a program */
-    const char *save;           /* folder of --save or NULL; borrowed */
-    uint64_t build;             /* of this program, its libraries included: a checksum */
+    bool gpus;        /* look for GPUs, which starts CUDA */
+    bool slurm;       /* ask Slurm for its version and settings, which starts a program */
+    const char *save; /* folder of --save or NULL; borrowed */
+    uint64_t build;   /* of this program, its libraries included: a checksum */
 };
 
 /* Collective.  One rank of each node looks at the node, and what it saw goes to rank 0.  TR_ERESOURCE

@@ -40,7 +40,7 @@ struct tr_nccl_how {
     double timeout_s; /* a call under way for longer has failed: the limit of `inner` as well */
     bool share;       /* ranks of a node may share a GPU */
     bool mixed;       /* GPUs of several kinds may be in one job */
-    int ranks_of_id;  /* at most so many ranks meet at one rank when NCCL connects the world, with NCCL
+    int ranks_of_id; /* at most so many ranks meet at one rank when NCCL connects the world, with NCCL
                          2.23 or newer; 0 is 256 */
 };
 

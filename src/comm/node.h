@@ -13,16 +13,16 @@
    limit. */
 struct tr_node_facts {
     char host[TR_HOST_BYTES];
-    int64_t memory;             /* bytes */
-    int64_t shm_size, shm_free; /* bytes of /dev/shm; 0 where it is not mounted */
+    int64_t memory;                    /* bytes */
+    int64_t shm_size, shm_free;        /* bytes of /dev/shm; 0 where it is not mounted */
     int64_t open_files, stack, locked; /* soft limits: descriptors, bytes, bytes */
-    bool verbs;                 /* it has a network that registers memory: InfiniBand, Omni-Path */
+    bool verbs; /* it has a network that registers memory: InfiniBand, Omni-Path */
     struct tr_gpus gpus;
-    uint64_t build;             /* of the program that runs here */
-    char lacks[64];             /* instruction sets that the program was compiled for and the processor
+    uint64_t build;     /* of the program that runs here */
+    char lacks[64];     /* instruction sets that the program was compiled for and the processor
                                    lacks; "" when there are none */
-    char networks[128];         /* as tr_node_networks() writes them */
-    double clock;               /* seconds since 1970, all read at about the same time */
+    char networks[128]; /* as tr_node_networks() writes them */
+    double clock;       /* seconds since 1970, all read at about the same time */
 };
 
 /* All but the clock; not collective.  With `gpus` CUDA starts, where there is any. */

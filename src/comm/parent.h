@@ -12,8 +12,8 @@
  * whoever stopped them.
  */
 struct tr_parent {
-    pid_t pid;                  /* 0: none is known, and it is never gone */
-    uint64_t born;              /* as /proc counts: a number may come again */
+    pid_t pid;     /* 0: none is known, and it is never gone */
+    uint64_t born; /* as /proc counts: a number may come again */
 };
 
 /* Find it: the nearest of the processes above this one that has the name of a launcher.  None where the

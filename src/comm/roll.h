@@ -28,11 +28,11 @@ enum { TR_POST_PEERS = 4 };
 /* Sent as its bytes: the nodes of a job are alike. */
 struct tr_post {
     enum { TR_ABSENT, TR_WAITS, TR_BUSY } state; /* TR_ABSENT: it did not answer */
-    char group[16], call[24]; /* what it waits in, or was in last: "" if in none so far */
-    uint64_t seq;             /* of the call in the group */
-    double seconds;           /* since when */
-    int32_t rank;             /* in the world */
-    struct tr_members members; /* of the group */
+    char group[16], call[24];           /* what it waits in, or was in last: "" if in none so far */
+    uint64_t seq;                       /* of the call in the group */
+    double seconds;                     /* since when */
+    int32_t rank;                       /* in the world */
+    struct tr_members members;          /* of the group */
     int32_t peers, peer[TR_POST_PEERS]; /* whom it waits for, in the world; 0: all members */
 };
 

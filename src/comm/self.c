@@ -163,8 +163,8 @@ static void waits(struct tr_comm *c, const char *call, uint64_t seq, double sinc
 static void late(struct tr_comm *c, const char *call, uint64_t seq, double since)
 {
     (void)since;
-    tr_die(TR_ETEMP, "the %s in group \"%s\" (call %llu), of one rank alone, is not done in time", call,
-           c->name, (unsigned long long)seq);
+    tr_die(TR_ETEMP, "the %s in group \"%s\" (call %llu), of one rank alone, is not done in time",
+           call, c->name, (unsigned long long)seq);
 }
 
 static const struct tr_transport self = {

@@ -32,8 +32,8 @@
  * much less than a transfer takes.
  */
 struct tr_slow_how {
-    double rate;                /* bits per second, > 0 */
-    double latency, jitter;     /* seconds, >= 0 */
+    double rate;            /* bits per second, > 0 */
+    double latency, jitter; /* seconds, >= 0 */
 };
 
 enum tr_slow_kind {

@@ -45,9 +45,10 @@ static enum tr_status ramp(const struct tr_config *c, struct tr_batches *b)
             "its increments, and the samples until it is --global-batch-size",
             words->count);
     if (c->n_epochs != TR_UNSET_INT)
-        return TR_FAIL(TR_ECONFIG,
-                       "--rampup-batch-size makes iterations of different sizes, and --n-epochs makes "
-                       "each epoch of equal ones: leave one of them out");
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--rampup-batch-size makes iterations of different sizes, and --n-epochs makes "
+            "each epoch of equal ones: leave one of them out");
     if (c->train_samples == TR_UNSET_INT)
         return TR_FAIL(TR_ECONFIG,
                        "--rampup-batch-size makes iterations of different sizes, so the "

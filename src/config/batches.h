@@ -15,11 +15,11 @@
  * Source: Megatron-LM of 2021, microbatches.py; its divisions are of doubles.
  */
 struct tr_batches {
-    int64_t unit;               /* samples of one micro-batch of every replica: B * D */
-    int64_t wanted;             /* G = --global-batch-size */
-    int64_t full;               /* what runs of it: a multiple of the unit */
-    bool rounds;                /* --decrease-batch-size-if-needed */
-    int64_t start, step, over;  /* the ramp; step is 0 if there is none */
+    int64_t unit;              /* samples of one micro-batch of every replica: B * D */
+    int64_t wanted;            /* G = --global-batch-size */
+    int64_t full;              /* what runs of it: a multiple of the unit */
+    bool rounds;               /* --decrease-batch-size-if-needed */
+    int64_t start, step, over; /* the ramp; step is 0 if there is none */
 };
 
 /* From the options.  TR_ECONFIG if a batch on the way cannot be cut into micro-batches for all

@@ -70,8 +70,8 @@ static enum tr_status set_int(const struct target *to, const struct tr_opt *o, c
     long long x = strtoll(text, &end, 10);
     if (end == text || *end || errno || !in_range(&ranges[o->check], (double)x) ||
         (int64_t)x == TR_UNSET_INT)
-        return TR_FAIL(TR_ECONFIG, "--%s: '%s' will not do: give a whole number%s%s", o->name,
-                       text, ranges[o->check].text, to->where);
+        return TR_FAIL(TR_ECONFIG, "--%s: '%s' will not do: give a whole number%s%s", o->name, text,
+                       ranges[o->check].text, to->where);
     *(int64_t *)field_of(o, to->base) = x;
     return TR_OK;
 }
@@ -116,8 +116,7 @@ static enum tr_status set_flag(const struct target *to, const struct tr_opt *o, 
     bool on = strcmp(text, "on") == 0;
 
     if (!on && strcmp(text, "off") != 0)
-        return TR_FAIL(TR_ECONFIG, "--%s: '%s' will not do: on or off%s", o->name, text,
-                       to->where);
+        return TR_FAIL(TR_ECONFIG, "--%s: '%s' will not do: on or off%s", o->name, text, to->where);
     *(bool *)field_of(o, to->base) = on;
     return TR_OK;
 }

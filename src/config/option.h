@@ -40,10 +40,10 @@ enum tr_opt_check {
     TR_CHECK_COUNT_OR_0, /* 0 to 2^31 - 1 */
     TR_CHECK_NOT_NEGATIVE,
     TR_CHECK_ABOVE_ZERO,
-    TR_CHECK_FRACTION,    /* 0 to 1 */
-    TR_CHECK_PROBABILITY, /* 0 to below 1 */
+    TR_CHECK_FRACTION,     /* 0 to 1 */
+    TR_CHECK_PROBABILITY,  /* 0 to below 1 */
     TR_CHECK_TIMING_LEVEL, /* 0 to 2 */
-    TR_CHECK_SEED         /* 0 to 2^32 - 1 */
+    TR_CHECK_SEED          /* 0 to 2^32 - 1 */
 };
 
 #define TR_UNSET_INT INT64_MIN

@@ -13,8 +13,12 @@ enum { HELP_COLUMN = 28, HELP_WIDTH = 92 };
 static char *value_text(const struct tr_options *t, const struct tr_opt *o)
 {
     static const char *const names[] = {
-        [TR_OPT_INT] = "N",     [TR_OPT_REAL] = "X",        [TR_OPT_FLAG] = "",
-        [TR_OPT_TEXT] = "TEXT", [TR_OPT_WORDS] = "WORD...", [TR_OPT_CHOICE] = "",
+        [TR_OPT_INT] = "N",
+        [TR_OPT_REAL] = "X",
+        [TR_OPT_FLAG] = "",
+        [TR_OPT_TEXT] = "TEXT",
+        [TR_OPT_WORDS] = "WORD...",
+        [TR_OPT_CHOICE] = "",
         [TR_OPT_MINUTES] = "X[s|m|h]",
     };
     char *all = tr_format("%s", o->kind == TR_ROW_OFF ? "" : names[o->type]);
@@ -206,7 +210,9 @@ static void man_row(const struct tr_options *t, FILE *f, const struct tr_opt *o)
     tr_man_literal(f, text, (int)strlen(text));
     free(text);
     text = tr_format("%s.%s%s%s", help_of(o),
-                     !stated ? "" : o->initial == tr_required ? " Required" : " Default: ",
+                     !stated                     ? ""
+                     : o->initial == tr_required ? " Required"
+                                                 : " Default: ",
                      stated && o->initial != tr_required ? o->initial : "", stated ? "." : "");
     tr_man_filled(f, text, (int)strlen(text));
     free(text);

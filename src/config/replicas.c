@@ -20,9 +20,9 @@ static enum tr_status shape_sharded(const struct tr_config *c, struct tr_shape *
    NULL. */
 static const char *idle(const struct tr_config *c)
 {
-    static const char *const of_cocktail[] = {
-        "quant-bits",    "quant-bucket-size", "topk-ratio",
-        "randomp-ratio", "random-method",     "check-replicas-interval"};
+    static const char *const of_cocktail[] = {"quant-bits",    "quant-bucket-size",
+                                              "topk-ratio",    "randomp-ratio",
+                                              "random-method", "check-replicas-interval"};
 
     if (c->dp_mode == TR_DP_COCKTAIL)
         return NULL;

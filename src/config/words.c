@@ -130,10 +130,9 @@ static enum tr_status add_file(struct tr_args *a, const char *path, int depth)
     char *text;
 
     if (depth > TR_ARGS_DEPTH)
-        return TR_FAIL(
-            TR_ECONFIG,
-            "@%s: argument files are nested more than %d deep; does one include itself?", path,
-            TR_ARGS_DEPTH);
+        return TR_FAIL(TR_ECONFIG,
+                       "@%s: argument files are nested more than %d deep; does one include itself?",
+                       path, TR_ARGS_DEPTH);
     TR_TRY(tr_file_text(path, FILE_LIMIT, &text));
     status = add_text(a, text, (struct source){path, 1, depth});
     free(text);

@@ -57,8 +57,7 @@ void tr_data_close(struct tr_data *x);
  * set with weights, of which no pass can be made, or fewer blocks than --data-blocks; TR_EIO or TR_EDATA
  * for a file.
  */
-enum tr_status tr_data_count(const struct tr_config *c,
-                             struct tr_blocks_known *out) TR_MUST_CHECK;
+enum tr_status tr_data_count(const struct tr_config *c, struct tr_blocks_known *out) TR_MUST_CHECK;
 
 /*
  * With --n-epochs: a number that follows from all tokens of all samples of training, and hardly ever is

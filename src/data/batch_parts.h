@@ -28,7 +28,8 @@ struct tr_data_part {
 
 /* The mixture that a split is made of. */
 struct tr_data_mixture {
-    struct tr_data_part *part; /* [parts] of those in tr_data; all three splits share them or none do */
+    struct tr_data_part
+        *part; /* [parts] of those in tr_data; all three splits share them or none do */
     int parts;
     int64_t wanted, size;
     struct tr_blend blend;   /* of more than one part */
@@ -46,7 +47,7 @@ struct tr_data {
     bool warned; /* that index maps cannot be saved */
 };
 
-extern const char *const tr_split_names[TR_SPLITS];  /* "train", "validation", "test" */
+extern const char *const tr_split_names[TR_SPLITS]; /* "train", "validation", "test" */
 
 /* The data sets that the options name, and which splits take from them; TR_ECONFIG. */
 enum tr_status tr_data_read_paths(const struct tr_config *c, struct tr_data *x) TR_MUST_CHECK;
@@ -56,8 +57,7 @@ bool tr_data_takes_from(const struct tr_data *x, int split, const struct tr_data
 
 /* Map a part and say which of its sequences are for which split; the second, of a mapped one, alone. */
 enum tr_status tr_data_open_index(const struct tr_config *c, const struct tr_data *x,
-                                  struct tr_data_part *p,
-                                  const struct tr_opener *by) TR_MUST_CHECK;
+                                  struct tr_data_part *p, const struct tr_opener *by) TR_MUST_CHECK;
 enum tr_status tr_data_bound_part(const struct tr_config *c, const struct tr_data *x,
                                   struct tr_data_part *p) TR_MUST_CHECK;
 

@@ -16,9 +16,9 @@
  * Where it begins is looked up in the index of the data set, so that samples cost no memory.
  */
 struct tr_blocks {
-    int64_t seq, count;         /* T, blocks */
-    int64_t tokens;             /* n */
-    int64_t before;             /* tokens of the data set before the stream */
+    int64_t seq, count; /* T, blocks */
+    int64_t tokens;     /* n */
+    int64_t before;     /* tokens of the data set before the stream */
 };
 
 /* Tokens of those sequences, and how many blocks of `seq` a stream has. */
@@ -26,8 +26,8 @@ int64_t tr_blocks_tokens(const struct tr_index *x, int64_t first, int64_t last);
 int64_t tr_blocks_of(int64_t tokens, int64_t seq);
 
 /* Of an open data set; `most` >= 0 ends it after so many blocks.  0 <= first <= last <= x->sequences. */
-void tr_blocks_open(const struct tr_index *x, int64_t first, int64_t last, int64_t seq, int64_t most,
-                    struct tr_blocks *out);
+void tr_blocks_open(const struct tr_index *x, int64_t first, int64_t last, int64_t seq,
+                    int64_t most, struct tr_blocks *out);
 
 /* Block k, 0 <= k < b->count, into text[seq + 1].  TR_EDATA as tr_index_read(), if a token is not below
    `limit`. */

@@ -24,9 +24,9 @@
  * through S.
  */
 struct tr_epochs {
-    struct tr_shape shape;      /* a copy */
+    struct tr_shape shape; /* a copy */
     uint64_t seed;
-    int next;                   /* of the orders, the one to be made anew */
+    int next; /* of the orders, the one to be made anew */
     struct tr_epoch_order {
         int64_t epoch, replica; /* -1: none yet */
         int32_t *order;         /* owned */

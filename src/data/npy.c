@@ -93,8 +93,8 @@ static enum tr_status check(const struct tr_map *map, const struct tr_npy *a, co
     return TR_OK;
 }
 
-enum tr_status tr_npy_open(int fd, const char *path, const struct tr_npy *a,
-                           struct tr_map *map, const void **data)
+enum tr_status tr_npy_open(int fd, const char *path, const struct tr_npy *a, struct tr_map *map,
+                           const void **data)
 {
     enum tr_status s;
 

@@ -33,7 +33,7 @@ void tr_npy_header(const struct tr_npy *a, unsigned char *out);
  * for tr_map_take().  TR_EIO if it cannot be opened, TR_EDATA, with what was expected and what was found, if it is
  * anything else.
  */
-enum tr_status tr_npy_open(int fd, const char *path, const struct tr_npy *a,
-                           struct tr_map *map, const void **data) TR_MUST_CHECK;
+enum tr_status tr_npy_open(int fd, const char *path, const struct tr_npy *a, struct tr_map *map,
+                           const void **data) TR_MUST_CHECK;
 
 #endif

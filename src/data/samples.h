@@ -108,9 +108,8 @@ enum tr_status tr_samples_verify(const struct tr_samples *x) TR_MUST_CHECK;
  */
 struct tr_comm;
 enum tr_status tr_samples_open(const struct tr_samples_spec *spec, const char *what,
-                               const char *stem, struct tr_comm *world,
-                               const struct tr_opener *by, bool *warned,
-                               struct tr_samples *out) TR_MUST_CHECK;
+                               const char *stem, struct tr_comm *world, const struct tr_opener *by,
+                               bool *warned, struct tr_samples *out) TR_MUST_CHECK;
 
 /* A number that equal orders share and different ones hardly ever do; looks at T and at a few
    hundred places of the maps. */

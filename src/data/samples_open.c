@@ -188,8 +188,8 @@ static void print_taken(const struct tr_samples *x, const char *stem, double sec
 }
 
 enum tr_status tr_samples_open(const struct tr_samples_spec *spec, const char *what,
-                               const char *stem, struct tr_comm *world,
-                               const struct tr_opener *by, bool *warned, struct tr_samples *out)
+                               const char *stem, struct tr_comm *world, const struct tr_opener *by,
+                               bool *warned, struct tr_samples *out)
 {
     struct tr_samples plan;
     struct word word = {0};

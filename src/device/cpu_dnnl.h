@@ -37,8 +37,8 @@ void tr_dnnl_versions(char *built, size_t built_size, char *here, size_t here_si
  * c[m,n] = rows i .. of a times columns j .. of b, over all k, or c += with `add`; a and b are TR_BF16.
  * `thread` is below `threads`.  What a shape needs is made when it first comes, so in the first step.
  */
-void tr_dnnl_multiply(struct tr_dnnl *d, int thread, const struct tr_view *a, const struct tr_view *b,
-                      int64_t i, int64_t m, int64_t j, int64_t n, int64_t k, float *c,
-                      int64_t c_stride, bool add);
+void tr_dnnl_multiply(struct tr_dnnl *d, int thread, const struct tr_view *a,
+                      const struct tr_view *b, int64_t i, int64_t m, int64_t j, int64_t n,
+                      int64_t k, float *c, int64_t c_stride, bool add);
 
 #endif

@@ -58,7 +58,7 @@ struct tr_product {
     bool add;
     void (*finish)(const void *with, const struct tr_part *part);
     const void *with;
-    struct tr_dnnl *library;    /* computes when a and b are TR_BF16; may be NULL */
+    struct tr_dnnl *library; /* computes when a and b are TR_BF16; may be NULL */
 };
 
 /* Compute with `threads` threads; scratch[threads * SCRATCH_FLOATS] on a 64-byte boundary. */
@@ -80,7 +80,7 @@ void tr_cpu_pack(const struct tr_view *b, int64_t l, int64_t depth, int64_t j, i
 struct tr_ahead {
     const char *row;
     int64_t stride, rows, lines;
-    int64_t line;               /* next of this row */
+    int64_t line; /* next of this row */
 };
 
 /* c[rows,columns] (+)= rows i .. and columns l .. of a, times a packed block. */
@@ -94,7 +94,7 @@ struct tr_strip {
     float *c;
     int64_t c_stride;
     bool add;
-    float *tiles; /* scratch, STRIP_TILES * TILE_FLOATS on a 64-byte boundary */
+    float *tiles;           /* scratch, STRIP_TILES * TILE_FLOATS on a 64-byte boundary */
     struct tr_ahead *ahead; /* what to fetch meanwhile; NULL: nothing */
 };
 

@@ -112,11 +112,11 @@ static enum tr_status prepare(const struct tr_cuda *g, cudaError_t error, const 
 {
     if (error == cudaSuccess)
         return TR_OK;
-    return TR_FAIL(TR_ERESOURCE,
-                   "GPU %d (%s, %s) cannot be used: %s gives %s (%s); nvidia-smi shows who else uses "
-                   "it and how it is",
-                   g->ordinal, g->name, g->uuid, call, cudaGetErrorName(error),
-                   cudaGetErrorString(error));
+    return TR_FAIL(
+        TR_ERESOURCE,
+        "GPU %d (%s, %s) cannot be used: %s gives %s (%s); nvidia-smi shows who else uses "
+        "it and how it is",
+        g->ordinal, g->name, g->uuid, call, cudaGetErrorName(error), cudaGetErrorString(error));
 }
 
 /* One piece for all operations, of which attention may need most. */
@@ -264,10 +264,11 @@ static enum tr_status take(struct tr_cuda *g, struct tr_cuda_block *b, size_t by
     if (error == cudaSuccess)
         return TR_OK;
     (void)cudaGetLastError();
-    return TR_FAIL(TR_ERESOURCE,
-                   "GPU %d (%s, %s) refuses %.2f GiB of memory in one piece (%s): use more GPUs or a "
-                   "smaller micro-batch",
-                   g->ordinal, g->name, g->uuid, (double)bytes / GIB, cudaGetErrorString(error));
+    return TR_FAIL(
+        TR_ERESOURCE,
+        "GPU %d (%s, %s) refuses %.2f GiB of memory in one piece (%s): use more GPUs or a "
+        "smaller micro-batch",
+        g->ordinal, g->name, g->uuid, (double)bytes / GIB, cudaGetErrorString(error));
 }
 
 static enum tr_status cuda_reserve(struct tr_device *d, size_t bytes, void **out)
@@ -281,12 +282,12 @@ static enum tr_status cuda_reserve(struct tr_device *d, size_t bytes, void **out
     TR_ASSERT(bytes > 0);
     TR_TRY(prepare(g, cudaMemGetInfo(&left, &all), "cudaMemGetInfo"));
     if (bytes > left)
-        return TR_FAIL(TR_ERESOURCE,
-                       "this rank needs %.2f GiB of memory on its GPU, and GPU %d (%s) has %.2f of its "
-                       "%.2f GiB left: use more GPUs, a smaller micro-batch or recomputation, and see "
-                       "nvidia-smi for who else is there",
-                       (double)bytes / GIB, g->ordinal, g->name, (double)left / GIB,
-                       (double)all / GIB);
+        return TR_FAIL(
+            TR_ERESOURCE,
+            "this rank needs %.2f GiB of memory on its GPU, and GPU %d (%s) has %.2f of its "
+            "%.2f GiB left: use more GPUs, a smaller micro-batch or recomputation, and see "
+            "nvidia-smi for who else is there",
+            (double)bytes / GIB, g->ordinal, g->name, (double)left / GIB, (double)all / GIB);
     b = calloc(1, sizeof *b);
     if (!b)
         return TR_FAIL(TR_ERESOURCE, "no memory left for the list of reservations");

@@ -25,20 +25,20 @@ extern const struct tr_backend tr_cuda;
 /* Whether this process sees a GPU with a driver that will do. */
 bool tr_cuda_there(void);
 
-struct tr_cuda_product;     /* what multiplies: device/cuda_product.h */
-struct tr_cuda_sdpa;        /* cuDNN's attention: device/cuda_sdpa.h */
+struct tr_cuda_product; /* what multiplies: device/cuda_product.h */
+struct tr_cuda_sdpa;    /* cuDNN's attention: device/cuda_sdpa.h */
 
 struct tr_cuda {
-    int ordinal;                /* of this GPU among those of the node */
-    int arch;                   /* 70, 80, 90, ... */
-    int processors;             /* streaming multiprocessors */
+    int ordinal;    /* of this GPU among those of the node */
+    int arch;       /* 70, 80, 90, ... */
+    int processors; /* streaming multiprocessors */
     bool tf32;
-    char name[64], uuid[48];    /* "NVIDIA H200", "GPU-1b2c..." */
+    char name[64], uuid[48]; /* "NVIDIA H200", "GPU-1b2c..." */
     cudaStream_t compute;
-    void *scratch;              /* TR_CUDA_SCRATCH_BYTES or more, of the compute stream */
+    void *scratch; /* TR_CUDA_SCRATCH_BYTES or more, of the compute stream */
     struct tr_cuda_product *product;
-    struct tr_cuda_sdpa *sdpa;  /* NULL where cuDNN is not to be had, or not wanted */
-    void *base;                 /* what reserve() gave last, and its length: to register with NCCL */
+    struct tr_cuda_sdpa *sdpa; /* NULL where cuDNN is not to be had, or not wanted */
+    void *base;                /* what reserve() gave last, and its length: to register with NCCL */
     size_t base_bytes;
 
     /* While the host waits for the GPU it calls this now and then, if it is not NULL: a transport looks

@@ -24,11 +24,12 @@ static enum tr_status no_gpu(cudaError_t error)
     (void)cudaRuntimeGetVersion(&runtime);
     (void)cudaDriverGetVersion(&driver);
     if (error == cudaErrorInsufficientDriver && driver > 0)
-        return TR_FAIL(TR_ERESOURCE,
-                       "no GPU can be used: the driver of this node is for CUDA %d.%d, and this trireme "
-                       "was built with %d.%d: build it with an older CUDA, or compute with "
-                       "--backend cpu",
-                       driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+        return TR_FAIL(
+            TR_ERESOURCE,
+            "no GPU can be used: the driver of this node is for CUDA %d.%d, and this trireme "
+            "was built with %d.%d: build it with an older CUDA, or compute with "
+            "--backend cpu",
+            driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
     if (error == cudaErrorInsufficientDriver || error == cudaErrorNoDevice)
         return TR_FAIL(TR_ERESOURCE,
                        "no GPU is here: %s; start the job on nodes that have GPUs (in Slurm with "
@@ -58,11 +59,12 @@ static enum tr_status choose(const struct tr_device_how *how, int there, int *ou
     if (how->share || ranks == there || is_given_one(there))
         return TR_OK;
     if (ranks > there)
-        return TR_FAIL(TR_ERESOURCE,
-                       "this node has %d GPU%s for %d ranks, and each takes one of its own: start fewer "
-                       "(in Slurm --ntasks-per-node=%d), ask for more (--gpus-per-node=%d), or let "
-                       "ranks share them with --gpu-oversubscribe, which is slow",
-                       there, tr_plural(there), ranks, there, ranks);
+        return TR_FAIL(
+            TR_ERESOURCE,
+            "this node has %d GPU%s for %d ranks, and each takes one of its own: start fewer "
+            "(in Slurm --ntasks-per-node=%d), ask for more (--gpus-per-node=%d), or let "
+            "ranks share them with --gpu-oversubscribe, which is slow",
+            there, tr_plural(there), ranks, there, ranks);
     return TR_OK;
 }
 

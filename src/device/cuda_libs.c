@@ -9,12 +9,12 @@
 #define BEGIN(table, file, what) struct tr_##table##_calls tr_##table = {
 #define CALL(name) .name = name,
 #define MAY(name) CALL(name)
-#define END(table)                       \
-    }                                    \
-    ;                                    \
+#define END(table)                         \
+    }                                      \
+    ;                                      \
     enum tr_status tr_##table##_open(void) \
-    {                                    \
-        return TR_OK;                    \
+    {                                      \
+        return TR_OK;                      \
     }
 #include "device/cuda_libs.def"
 #undef BEGIN
@@ -35,10 +35,11 @@ static void *open_library(const char *file, const char *what)
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
 
     if (!library)
-        TR_FAIL(TR_ERESOURCE,
-                "%s, which GPUs need for %s, cannot be opened (%s): load the module of CUDA or add its "
-                "folder to LD_LIBRARY_PATH, or compute with --backend cpu",
-                file, what, dlerror());
+        TR_FAIL(
+            TR_ERESOURCE,
+            "%s, which GPUs need for %s, cannot be opened (%s): load the module of CUDA or add its "
+            "folder to LD_LIBRARY_PATH, or compute with --backend cpu",
+            file, what, dlerror());
     return library;
 }
 
@@ -53,26 +54,26 @@ static enum tr_status find(void *library, const char *file, const char *name, vo
 }
 
 /* A table is either empty or whole: the calls are looked up in a copy. */
-#define BEGIN(table, file, what)                        \
-    struct tr_##table##_calls tr_##table;               \
-    enum tr_status tr_##table##_open(void)              \
-    {                                                   \
-        static bool filled;                             \
-        static const char path[] = file;                \
+#define BEGIN(table, file, what)                             \
+    struct tr_##table##_calls tr_##table;                    \
+    enum tr_status tr_##table##_open(void)                   \
+    {                                                        \
+        static bool filled;                                  \
+        static const char path[] = file;                     \
         struct tr_##table##_calls calls, *all = &tr_##table; \
-        void *library;                                  \
-                                                        \
-        if (filled)                                     \
-            return TR_OK;                               \
-        library = open_library(path, what);             \
-        if (!library)                                   \
+        void *library;                                       \
+                                                             \
+        if (filled)                                          \
+            return TR_OK;                                    \
+        library = open_library(path, what);                  \
+        if (!library)                                        \
             return TR_ERESOURCE;
 #define CALL(name) TR_TRY(find(library, path, #name, (void **)&calls.name));
 #define MAY(name) *(void **)&calls.name = dlsym(library, #name);
-#define END(table)   \
-        *all = calls;    \
-        filled = true;   \
-        return TR_OK;    \
+#define END(table) \
+    *all = calls;  \
+    filled = true; \
+    return TR_OK;  \
     }
 #include "device/cuda_libs.def"
 #undef BEGIN

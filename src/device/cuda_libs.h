@@ -26,7 +26,10 @@
 #define BEGIN(table, file, what) struct tr_##table##_calls {
 #define CALL(name) __typeof__(name) *name;
 #define MAY(name) CALL(name)
-#define END(table) };  extern struct tr_##table##_calls tr_##table;
+#define END(table) \
+    }              \
+    ;              \
+    extern struct tr_##table##_calls tr_##table;
 #include "device/cuda_libs.def"
 #undef BEGIN
 #undef CALL

@@ -33,10 +33,11 @@ static enum tr_status pinned(size_t bytes, unsigned char **out)
     if (error == cudaSuccess)
         return TR_OK;
     *out = NULL;
-    return TR_FAIL(TR_ERESOURCE,
-                   "the system gives no %zu MiB of memory that the GPU can read (%s): see ulimit -l "
-                   "and the memory limit of the job",
-                   bytes >> 20, cudaGetErrorString(error));
+    return TR_FAIL(
+        TR_ERESOURCE,
+        "the system gives no %zu MiB of memory that the GPU can read (%s): see ulimit -l "
+        "and the memory limit of the job",
+        bytes >> 20, cudaGetErrorString(error));
 }
 
 static enum tr_status event(cudaEvent_t *out)

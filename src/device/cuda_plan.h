@@ -17,20 +17,21 @@ enum { TR_CUDA_PLAN_DESCRIPTORS = 160 };
 
 struct tr_cuda_plan {
     bool ready;
-    size_t workspace;           /* bytes that it needs */
+    size_t workspace; /* bytes that it needs */
     cudnnBackendDescriptor_t plan;
-    int uids;                   /* operands that a call must give: numbers of tensors */
+    int uids; /* operands that a call must give: numbers of tensors */
     int uid[TR_SDPA_NAMES];
-    char why[256];              /* if it is not ready: cuDNN's words */
+    char why[256]; /* if it is not ready: cuDNN's words */
 
     /* All that was made for it, kept as long as it is. */
     int count;
     cudnnBackendDescriptor_t made[TR_CUDA_PLAN_DESCRIPTORS];
-    cudnnStatus_t status;       /* of the first call that failed */
+    cudnnStatus_t status; /* of the first call that failed */
 };
 
 /* A GPU from JSON. */
-enum tr_status tr_cuda_plan_described(const char *json, cudnnBackendDescriptor_t *out) TR_MUST_CHECK;
+enum tr_status tr_cuda_plan_described(const char *json,
+                                      cudnnBackendDescriptor_t *out) TR_MUST_CHECK;
 
 /*
  * The plan that cuDNN expects to be fastest of those that are deterministic and need no more than `room`

@@ -28,11 +28,11 @@
 struct tr_cuda_sdpa;
 
 struct tr_cuda_sdpa_how {
-    int arch;                   /* 80, 90, ... */
-    size_t room;                /* of the scratch that each call is given */
-    bool wanted;                /* what is not served is worth a warning */
-    void *stream;               /* cudaStream_t: where calls go; of the GPU in use */
-    const char *described;      /* NULL, or a GPU in JSON for which plans are made; nothing can be
+    int arch;              /* 80, 90, ... */
+    size_t room;           /* of the scratch that each call is given */
+    bool wanted;           /* what is not served is worth a warning */
+    void *stream;          /* cudaStream_t: where calls go; of the GPU in use */
+    const char *described; /* NULL, or a GPU in JSON for which plans are made; nothing can be
                                    executed then, and no GPU is needed */
 };
 

@@ -23,12 +23,12 @@
  * their plain meaning; "cpu" and "cuda" are fast; tests/device/t_ops.c holds every backend against
  * ref.
  */
-struct tr_device;               /* the CPU cores or the GPU given to this rank */
+struct tr_device; /* the CPU cores or the GPU given to this rank */
 
 /* The widest head that attention takes, and the widest row of a norm, residual or dropout. */
 enum { TR_MAX_HEAD_DIM = 256, TR_MAX_WIDTH = 32768 };
 
-enum { TR_MARKS = 1024 };       /* for timing: tr_backend.mark() */
+enum { TR_MARKS = 1024 }; /* for timing: tr_backend.mark() */
 
 struct tr_backend;
 
@@ -48,21 +48,21 @@ enum tr_act { TR_ACT_NONE, TR_ACT_GELU_TANH };
  * backward and every layout agree on it.  p == 0 switches it off, and then the rest is not read.
  */
 struct tr_dropout {
-    double p;                   /* in [0, 1) */
+    double p; /* in [0, 1) */
     uint64_t seed;
     enum tr_stream stream;
-    int site;                   /* layer in the whole model */
-    const int64_t *sample;      /* [B] places in the order of samples; borrowed, device memory */
-    int64_t tokens;             /* T */
-    int64_t first_row;          /* row n of the operand is row first_row + n of the micro-batch */
+    int site;              /* layer in the whole model */
+    const int64_t *sample; /* [B] places in the order of samples; borrowed, device memory */
+    int64_t tokens;        /* T */
+    int64_t first_row;     /* row n of the operand is row first_row + n of the micro-batch */
 };
 
 /* One AdamW step, Loshchilov and Hutter 2019, as Megatron's fused version computes it:
    g' = g * grad_scale; m, v as usual; p -= lr * (m / bias1 / (sqrt(v / bias2) + eps) + decay * p). */
 struct tr_adamw {
     float lr, beta1, beta2, eps, decay;
-    float bias1, bias2;         /* 1 - beta^t, t the steps executed including this one */
-    float grad_scale;           /* clipping and unscaling in one factor */
+    float bias1, bias2; /* 1 - beta^t, t the steps executed including this one */
+    float grad_scale;   /* clipping and unscaling in one factor */
 };
 
 /*
@@ -75,9 +75,9 @@ struct tr_adamw {
 enum tr_scale { TR_SCALE_MAX, TR_SCALE_L2 };
 
 struct tr_fix {
-    int bits;                   /* 1 .. 8 */
-    unsigned over;              /* bit i: dimension i; 0 .. 7 */
-    enum tr_scale scale;        /* largest |x|, or 2 * root mean square; with 1 bit always the root
+    int bits;            /* 1 .. 8 */
+    unsigned over;       /* bit i: dimension i; 0 .. 7 */
+    enum tr_scale scale; /* largest |x|, or 2 * root mean square; with 1 bit always the root
                                    mean square */
 };
 
@@ -98,20 +98,20 @@ enum tr_gemm_by { TR_GEMM_AUTO, TR_GEMM_OWN, TR_GEMM_ONEDNN };
 
 /* Which device, and how it is used.  A backend that does not know of a field ignores it. */
 struct tr_device_how {
-    int threads;                /* 0: OMP_NUM_THREADS where it is set, else the cores in the affinity
+    int threads;    /* 0: OMP_NUM_THREADS where it is set, else the cores in the affinity
                                    mask of the process */
-    int local_rank;             /* of this rank among those of its node: the GPU that it takes */
-    int local_size;             /* how many there are */
-    bool share;                 /* ranks of a node may share a GPU */
-    bool tf32;                  /* products of fp32 may round their factors to 10 bits of mantissa */
-    bool tune;                  /* the first product of a shape may be timed to choose how it is made,
+    int local_rank; /* of this rank among those of its node: the GPU that it takes */
+    int local_size; /* how many there are */
+    bool share;     /* ranks of a node may share a GPU */
+    bool tf32;      /* products of fp32 may round their factors to 10 bits of mantissa */
+    bool tune;      /* the first product of a shape may be timed to choose how it is made,
                                    which can be another way in each run */
     enum tr_attention_by attention;
     enum tr_gemm_by gemm;
 };
 
 struct tr_backend {
-    const char *name;           /* "ref", "cpu" or "cuda": a value of --backend */
+    const char *name; /* "ref", "cpu" or "cuda": a value of --backend */
 
     /* The host cannot read or write memory of this device: upload() and download() move what it
        needs.  Where it is false they are copies. */

@@ -17,11 +17,11 @@ struct tr_host_block {
 struct tr_device {
     int threads;
     struct tr_host_block *blocks;
-    float *scratch;             /* of the cpu backend: SCRATCH_FLOATS for each thread */
-    struct tr_dnnl *dnnl;       /* of the cpu backend: what multiplies bf16, or NULL */
+    float *scratch;                 /* of the cpu backend: SCRATCH_FLOATS for each thread */
+    struct tr_dnnl *dnnl;           /* of the cpu backend: what multiplies bf16, or NULL */
     char vectors[32], kernels[128]; /* for kernels() of the cpu backend */
-    char line[160];             /* for describe() */
-    double mark[TR_MARKS];      /* seconds on the monotonic clock */
+    char line[160];                 /* for describe() */
+    double mark[TR_MARKS];          /* seconds on the monotonic clock */
 };
 
 /* How many threads `how` stands for; TR_ECONFIG when that is negative. */

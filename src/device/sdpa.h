@@ -16,8 +16,8 @@
  * sample on (`from` NULL), qkv and results of one type, fp16 or bf16 where cuDNN runs it.
  */
 struct tr_sdpa_sizes {
-    int64_t b, heads, t, d;     /* what the graph computes */
-    int64_t row_heads;          /* heads in a row of qkv and ctx; `heads` of them, side by side, are
+    int64_t b, heads, t, d; /* what the graph computes */
+    int64_t row_heads;      /* heads in a row of qkv and ctx; `heads` of them, side by side, are
                                    taken: all if b > 1 */
 };
 
@@ -58,20 +58,20 @@ struct tr_sdpa_tensor {
  * needed.  Sums are fp32.
  */
 enum tr_sdpa_op {
-    TR_SDPA_MATMUL,             /* y = x times b, of the last two dimensions */
-    TR_SDPA_TRANSPOSE,          /* y is x with other strides */
-    TR_SDPA_ROW_MAX,            /* over the last dimension */
+    TR_SDPA_MATMUL,    /* y = x times b, of the last two dimensions */
+    TR_SDPA_TRANSPOSE, /* y is x with other strides */
+    TR_SDPA_ROW_MAX,   /* over the last dimension */
     TR_SDPA_ROW_SUM,
-    TR_SDPA_MUL,                /* x * b, and so on */
+    TR_SDPA_MUL, /* x * b, and so on */
     TR_SDPA_ADD,
     TR_SDPA_SUB,
     TR_SDPA_DIV,
     TR_SDPA_EXP,
     TR_SDPA_LOG,
-    TR_SDPA_ROW,                /* the index of the row, and the column, of each element of x */
+    TR_SDPA_ROW, /* the index of the row, and the column, of each element of x */
     TR_SDPA_COLUMN,
-    TR_SDPA_NOT_LESS,           /* x >= b */
-    TR_SDPA_SELECT              /* where t: x, elsewhere b */
+    TR_SDPA_NOT_LESS, /* x >= b */
+    TR_SDPA_SELECT    /* where t: x, elsewhere b */
 };
 
 struct tr_sdpa_node {
@@ -110,12 +110,12 @@ float tr_sdpa_value(enum tr_sdpa_name name, float scale);
  * some heads of one, in sizes that differ by one at most.  `count` is 0 if not even one head fits.
  */
 struct tr_sdpa_parts {
-    int64_t count, b, heads;    /* parts, and what there is to share out */
-    int64_t per_sample;         /* parts of one sample; 1: parts are of whole samples */
+    int64_t count, b, heads; /* parts, and what there is to share out */
+    int64_t per_sample;      /* parts of one sample; 1: parts are of whole samples */
 };
 
 struct tr_sdpa_part {
-    int64_t b, heads;                /* of this part */
+    int64_t b, heads; /* of this part */
     int64_t first_b, first_head;
 };
 

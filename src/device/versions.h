@@ -5,7 +5,7 @@
 /* A library or another part: what this program was built with, and what it meets here; "" where there is
    no such thing. */
 struct tr_version {
-    const char *name;           /* static */
+    const char *name; /* static */
     char built[64], here[96];
 };
 

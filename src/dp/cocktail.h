@@ -49,7 +49,7 @@
  * tr_cocktail_join().  Results are the same.
  */
 struct tr_cocktail_how {
-    struct tr_mask_how mask;    /* `multiple` is set to the bucket of `pack` */
+    struct tr_mask_how mask; /* `multiple` is set to the bucket of `pack` */
     struct tr_sparse_how pack;
     bool overlap;
 };
@@ -57,7 +57,7 @@ struct tr_cocktail_how {
 /* Numbers that are compressed together; `id` (0, 1 or 2) names it on all ranks that hold such a span. */
 struct tr_cocktail_span {
     int id, pieces;
-    const struct tr_bucket *piece;      /* ascending; copied */
+    const struct tr_bucket *piece; /* ascending; copied */
 };
 enum { TR_COCKTAIL_SPANS = 3 };
 
@@ -115,7 +115,7 @@ struct tr_cocktail_spent tr_cocktail_spent(const struct tr_cocktail *x);
 /* What a checkpoint keeps besides x; *round counts those that were begun, and is -1 before the first. */
 struct tr_cocktail_state {
     int64_t *round;
-    struct tr_tensor g, e;      /* without data where nothing is left out or rounded */
+    struct tr_tensor g, e; /* without data where nothing is left out or rounded */
 };
 struct tr_cocktail_state tr_cocktail_state(struct tr_cocktail *x);
 

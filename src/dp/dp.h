@@ -23,7 +23,7 @@
  * in the type of the gradients, as comm/comm.h says.
  */
 struct tr_bucket {
-    int64_t first, count;       /* elements of the flat buffer */
+    int64_t first, count; /* elements of the flat buffer */
 };
 
 /*
@@ -46,9 +46,9 @@ int tr_buckets_owned(const struct tr_bucket *buckets, int n, int rank, int repli
                      struct tr_bucket **out);
 
 struct tr_dp_how {
-    bool overlap_reduce;        /* start sums when ready, otherwise all in tr_dp_finish() */
+    bool overlap_reduce; /* start sums when ready, otherwise all in tr_dp_finish() */
     bool sharded;
-    bool overlap_gather;        /* wait for values in tr_dp_need(), otherwise in tr_dp_gather() */
+    bool overlap_gather; /* wait for values in tr_dp_need(), otherwise in tr_dp_gather() */
 };
 
 struct tr_dp;

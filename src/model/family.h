@@ -9,8 +9,8 @@
  * asks for a family by name.  A field is here once two rows differ in it or a part must know it.
  */
 struct tr_family {
-    const char *name;           /* a value of --model-family */
-    enum tr_act act;            /* inside the MLP */
+    const char *name; /* a value of --model-family */
+    enum tr_act act;  /* inside the MLP */
 };
 
 /* The row of that name, or NULL.  Rows: gpt2 (norm before each sublayer, learned positions, biases

@@ -29,45 +29,45 @@
  */
 /* What the rule of model/mask.h makes of one micro-batch, each [N]; empty where it is not asked for. */
 struct tr_mask {
-    struct tr_tensor position, from;    /* TR_I32 */
+    struct tr_tensor position, from; /* TR_I32 */
     struct tr_tensor weight;
 };
 
 struct tr_model {
-    const struct tr_shape *shape;       /* borrowed */
+    const struct tr_shape *shape; /* borrowed */
     const struct tr_family *family;
     struct tr_params params;
     struct tr_tp tp;
-    struct tr_queue *q;                 /* borrowed */
-    uint64_t seed;                      /* of dropout */
+    struct tr_queue *q; /* borrowed */
+    uint64_t seed;      /* of dropout */
     double attention_dropout, hidden_dropout;
-    float eps;                          /* of the norms */
-    bool training;                      /* dropout is on */
+    float eps;     /* of the norms */
+    bool training; /* dropout is on */
 
     /* Called in a forward pass before a part reads its values, with the first element of them in the
        flat buffer; NULL where all values are always there. */
     void (*need)(void *ctx, int64_t from);
     /* Called after each layer, forward and backward, while messages may be under way; may be NULL. */
     void (*after_layer)(void *ctx);
-    void *ctx;                          /* of both */
-    bool adds;                          /* backward adds to the gradients of products, or sets them */
+    void *ctx; /* of both */
+    bool adds; /* backward adds to the gradients of products, or sets them */
     enum tr_dtype type, stream;
     struct tr_mask_rule mask_rule;
-    const struct tr_mask *mask;         /* of the micro-batch under way, borrowed */
+    const struct tr_mask *mask; /* of the micro-batch under way, borrowed */
 
     /* Scratch.  Letters as in tensor.h; one rank's part of what is cut by heads or inner width. */
-    struct tr_tensor row, row_part;     /* [N,H] output of a sublayer or its gradient; its part */
-    struct tr_tensor row2, row2_part;   /* [N,H] gradient of a normed input; its part */
-    struct tr_tensor whole;             /* [N,H] normed input of all ranks, if they have parts */
-    struct tr_tensor wide;              /* [N,F/W] gradient inside the MLP */
-    struct tr_tensor dqkv;              /* [N,3H/W] */
-    struct tr_tensor dctx;              /* [N,H/W] */
-    struct tr_tensor position;          /* [N] (TR_I32) n % T */
-    struct tr_tensor shared;            /* gradients of all parameters that are not cut, in parts */
+    struct tr_tensor row, row_part;   /* [N,H] output of a sublayer or its gradient; its part */
+    struct tr_tensor row2, row2_part; /* [N,H] gradient of a normed input; its part */
+    struct tr_tensor whole;           /* [N,H] normed input of all ranks, if they have parts */
+    struct tr_tensor wide;            /* [N,F/W] gradient inside the MLP */
+    struct tr_tensor dqkv;            /* [N,3H/W] */
+    struct tr_tensor dctx;            /* [N,H/W] */
+    struct tr_tensor position;        /* [N] (TR_I32) n % T */
+    struct tr_tensor shared;          /* gradients of all parameters that are not cut, in parts */
 
     /* Where the layers of one recomputed group keep what their backward needs; all groups share it. */
     int agains;
-    struct tr_block_kept *again;        /* [agains], owned */
+    struct tr_block_kept *again; /* [agains], owned */
 };
 
 /* After the fields above "Scratch" are set: make room for what tr_model_plan() fills in. */

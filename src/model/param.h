@@ -36,30 +36,30 @@ enum tr_param_init { TR_INIT_NORMAL, TR_INIT_OUTPUT, TR_INIT_ZERO, TR_INIT_ONE }
 
 struct tr_param {
     enum tr_param_row row;
-    char name[80];              /* of the dataset in a checkpoint */
-    int layer;                  /* in the whole model, or -1 */
-    int chunk;                  /* model chunk of this rank that uses it */
-    int ndim;                   /* 1 or 2 */
-    int64_t full[2];            /* shape in the whole model; the true vocabulary; [1] is 1 for ndim 1 */
-    int64_t local[2];           /* shape that this rank holds, padding of the vocabulary included */
-    int split;                  /* axis that is cut, or -1 */
-    int64_t first;              /* where the local part begins along `split`; 0 when not cut */
-    int64_t real;               /* how much of local[split] (local[0] when not cut) exists in `full`:
+    char name[80];         /* of the dataset in a checkpoint */
+    int layer;             /* in the whole model, or -1 */
+    int chunk;             /* model chunk of this rank that uses it */
+    int ndim;              /* 1 or 2 */
+    int64_t full[2];       /* shape in the whole model; the true vocabulary; [1] is 1 for ndim 1 */
+    int64_t local[2];      /* shape that this rank holds, padding of the vocabulary included */
+    int split;             /* axis that is cut, or -1 */
+    int64_t first;         /* where the local part begins along `split`; 0 when not cut */
+    int64_t real;          /* how much of local[split] (local[0] when not cut) exists in `full`:
                                    less than local only where the vocabulary is padded; may be 0 */
-    int64_t offset, elems;      /* in the flat buffers; elems = local[0] * local[1] */
-    bool decay;                 /* weight decay applies */
-    bool adds;                  /* its gradient must be zero before a step */
-    bool copy;                  /* second copy of the tied embedding, on the last stage */
+    int64_t offset, elems; /* in the flat buffers; elems = local[0] * local[1] */
+    bool decay;            /* weight decay applies */
+    bool adds;             /* its gradient must be zero before a step */
+    bool copy;             /* second copy of the tied embedding, on the last stage */
     enum tr_param_init init;
 };
 
 struct tr_params {
     int count;
-    struct tr_param *list;      /* owned */
-    int64_t elems;              /* sum of the parameters' elements */
-    int64_t region;             /* where the second region begins; `size` when there is one only */
-    int64_t size;               /* of each flat buffer */
-    struct tr_tensor values, grads;     /* [size], in the arena; each of its own float type */
+    struct tr_param *list; /* owned */
+    int64_t elems;         /* sum of the parameters' elements */
+    int64_t region;        /* where the second region begins; `size` when there is one only */
+    int64_t size;          /* of each flat buffer */
+    struct tr_tensor values, grads; /* [size], in the arena; each of its own float type */
 };
 
 /* The list of the rank at (tensor rank tp, stage pp); no memory for tensors yet.  Pure. */

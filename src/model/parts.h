@@ -14,7 +14,7 @@
 
 /* Word and position embedding with dropout: the input of the first layer. */
 struct tr_embed_kept {
-    struct tr_tensor ids;               /* [N] (TR_I32) */
+    struct tr_tensor ids; /* [N] (TR_I32) */
 };
 void tr_embed_plan(struct tr_model *m, struct tr_arena *a, struct tr_embed_kept *k);
 void tr_embed_forward(struct tr_model *m, struct tr_embed_kept *k, const struct tr_tensor *y,
@@ -30,12 +30,12 @@ void tr_embed_backward(struct tr_model *m, struct tr_embed_kept *k, const struct
  * one sum forward and one backward (Shoeybi et al. 2019, figure 3).
  */
 struct tr_block_kept {
-    struct tr_tensor x;                 /* [n,H] the input; the caller writes it */
-    struct tr_tensor norm1, mean1, rstd1;   /* [n,H] [n] [n] */
-    struct tr_tensor qkv, lse, ctx;     /* [N,3H/W] [B,A/W,T] [N,H/W] */
-    struct tr_tensor s;                 /* [n,H] between the sublayers */
+    struct tr_tensor x;                   /* [n,H] the input; the caller writes it */
+    struct tr_tensor norm1, mean1, rstd1; /* [n,H] [n] [n] */
+    struct tr_tensor qkv, lse, ctx;       /* [N,3H/W] [B,A/W,T] [N,H/W] */
+    struct tr_tensor s;                   /* [n,H] between the sublayers */
     struct tr_tensor norm2, mean2, rstd2;
-    struct tr_tensor pre, act;          /* [N,F/W] before and after the activation */
+    struct tr_tensor pre, act; /* [N,F/W] before and after the activation */
 };
 /* The input apart from the rest: recomputation keeps one without the other. */
 void tr_block_plan_input(struct tr_model *m, struct tr_arena *a, struct tr_block_kept *k);
@@ -50,16 +50,16 @@ void tr_block_backward(struct tr_model *m, struct tr_block_kept *k, int layer,
 
 /* Last norm, logits from the tied embedding, vocabulary-parallel cross entropy. */
 struct tr_head_kept {
-    struct tr_tensor x;                 /* [n,H] the input; the caller writes it */
+    struct tr_tensor x; /* [n,H] the input; the caller writes it */
     struct tr_tensor norm, mean, rstd;
-    struct tr_tensor labels;            /* [N] (TR_I32) */
-    struct tr_tensor max, stats;        /* [N] [2,N] */
+    struct tr_tensor labels;     /* [N] (TR_I32) */
+    struct tr_tensor max, stats; /* [N] [2,N] */
 };
 /* Logits take N * V / W numbers, so there is one buffer for all micro-batches; backward makes them
    again when another micro-batch has used it since (GPipe, interleaving). */
 struct tr_head {
-    struct tr_tensor logits;            /* [N,V/W] */
-    struct tr_tensor loss, weight;      /* [N] per token: loss, and its share in the sum */
+    struct tr_tensor logits;       /* [N,V/W] */
+    struct tr_tensor loss, weight; /* [N] per token: loss, and its share in the sum */
     const struct tr_head_kept *logits_of;
 };
 void tr_head_plan(struct tr_model *m, struct tr_arena *a, struct tr_head *h);

@@ -22,26 +22,26 @@
  * values are the masters themselves.
  */
 struct tr_optim_span {
-    int64_t first, count;       /* elements of the flat buffers */
-    int64_t state;              /* where their state begins */
-    bool decay;                 /* weight decay applies */
-    bool counts;                /* part of the norm on this rank; see tr_param_counts() */
+    int64_t first, count; /* elements of the flat buffers */
+    int64_t state;        /* where their state begins */
+    bool decay;           /* weight decay applies */
+    bool counts;          /* part of the norm on this rank; see tr_param_counts() */
 };
 
 struct tr_optim {
-    const struct tr_params *params;     /* borrowed */
+    const struct tr_params *params; /* borrowed */
     int owns;
-    struct tr_bucket *own;              /* [owns], ascending, owned */
-    int64_t owned;                      /* elements in them */
+    struct tr_bucket *own; /* [owns], ascending, owned */
+    int64_t owned;         /* elements in them */
     int spans;
-    struct tr_optim_span *span;         /* [spans], owned: what of `own` is parameters */
+    struct tr_optim_span *span; /* [spans], owned: what of `own` is parameters */
     int zeros;
-    struct tr_bucket *zero;             /* [zeros], owned: gradients that a step finds at zero */
-    struct tr_tensor main;              /* [owned] masters, or no data */
-    struct tr_tensor m, v;              /* [owned] moments, in the arena */
-    struct tr_tensor sum;               /* TR_F64 [1] */
+    struct tr_bucket *zero; /* [zeros], owned: gradients that a step finds at zero */
+    struct tr_tensor main;  /* [owned] masters, or no data */
+    struct tr_tensor m, v;  /* [owned] moments, in the arena */
+    struct tr_tensor sum;   /* TR_F64 [1] */
     double beta1, beta2, eps, clip;
-    int64_t steps;                      /* executed; the t of the bias corrections */
+    int64_t steps; /* executed; the t of the bias corrections */
 };
 
 /* `tp` is this rank's place in its tensor-parallel group.  `own` (copied) are the elements that this
@@ -70,14 +70,14 @@ double tr_optim_sum(struct tr_optim *o, struct tr_comm *group, struct tr_queue *
                     const struct tr_tensor *all, tr_optim_adds *add);
 
 struct tr_optim_how {
-    double lr, decay;           /* learning rate; weight decay where it applies */
-    double loss_scale;          /* what the gradients were multiplied by; 1 without */
-    bool check;                 /* find out if the gradients are finite even when nothing clips */
+    double lr, decay;  /* learning rate; weight decay where it applies */
+    double loss_scale; /* what the gradients were multiplied by; 1 without */
+    bool check;        /* find out if the gradients are finite even when nothing clips */
 };
 
 struct tr_optim_result {
-    double norm;                /* of the gradients, unscaled, before clipping; 0 if not computed */
-    bool skipped;               /* the norm is not finite, so nothing was updated */
+    double norm;  /* of the gradients, unscaled, before clipping; 0 if not computed */
+    bool skipped; /* the norm is not finite, so nothing was updated */
 };
 
 /*

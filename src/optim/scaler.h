@@ -12,11 +12,11 @@
  * hysteresis, so after the first two every overflow halves.
  */
 struct tr_scaler {
-    bool dynamic;               /* false: the scale never moves, steps are still skipped */
+    bool dynamic; /* false: the scale never moves, steps are still skipped */
     double scale;
     double min_scale, growth, backoff;
     int window, hysteresis;
-    int growth_tracker, hysteresis_tracker;     /* with scale, the state that a checkpoint keeps */
+    int growth_tracker, hysteresis_tracker; /* with scale, the state that a checkpoint keeps */
 };
 
 /* Megatron's defaults are 2^32, 1, 1000, 2; growth is 2 and backoff 0.5. */

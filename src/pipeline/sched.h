@@ -48,16 +48,16 @@ enum tr_sched_kind { TR_SCHED_GPIPE, TR_SCHED_1F1B, TR_SCHED_INTERLEAVED, TR_SCH
 struct tr_sched {
     /* What is wanted: filled by the caller of tr_sched_build(). */
     enum tr_sched_kind kind;
-    int ranks, rank, chunks, micros;    /* P, 0..P-1, K, M */
-    int group;                  /* N: with chunks > 1, micro-batches that a chunk takes before the
+    int ranks, rank, chunks, micros; /* P, 0..P-1, K, M */
+    int group;    /* N: with chunks > 1, micro-batches that a chunk takes before the
                                    next chunk has its turn, P <= N <= M; 0: P */
-    bool overlap;               /* with chunks > 1: compute while messages are under way */
+    bool overlap; /* with chunks > 1: compute while messages are under way */
 
     /* What tr_sched_build() makes of it. */
-    int outputs, dinputs, doutputs;     /* buffers of each chunk for SEND_FWD, SEND_BWD, RECV_BWD;
+    int outputs, dinputs, doutputs; /* buffers of each chunk for SEND_FWD, SEND_BWD, RECV_BWD;
                                            micro-batch i uses number i % count */
     int n;
-    struct tr_instr *list;              /* [n], owned */
+    struct tr_instr *list; /* [n], owned */
 };
 
 /*
@@ -113,9 +113,9 @@ int tr_sched_leg(int rank, int i);
 
 /* What a set of lists costs, with forward and backward of a chunk taking one tick each. */
 struct tr_sched_cost {
-    int ticks;                  /* length of the step */
-    int idle;                   /* rank-ticks without work: the bubble */
-    int live;                   /* most activations held by any rank, over all its chunks */
+    int ticks; /* length of the step */
+    int idle;  /* rank-ticks without work: the bubble */
+    int live;  /* most activations held by any rank, over all its chunks */
 };
 
 /*

@@ -26,7 +26,7 @@
 
 /* Of the messages of one leg: when one end was ready, in the order of the messages. */
 struct tr_ready {
-    double *at;                 /* borrowed */
+    double *at; /* borrowed */
     int64_t n, most;
 };
 
@@ -38,13 +38,12 @@ void tr_waits_ready(const struct tr_span *span, int64_t count, struct tr_ready m
  * Set `wait` of all transfers, from when the partner was ready: theirs[SEND_FWD] is what the next
  * rank noted for RECV_FWD, and so on.  Asserts that there is one for each message.
  */
-void tr_waits_find(struct tr_span *span, int64_t count,
-                   const struct tr_ready theirs[TR_LEGS]);
+void tr_waits_find(struct tr_span *span, int64_t count, const struct tr_ready theirs[TR_LEGS]);
 
 /* Note when this rank came to each collective call among the spans: those for which is_one() holds.
    The second sets their `wait` from when the last rank of the group came to each. */
-void tr_waits_arrivals(const struct tr_span *span, int64_t count,
-                       bool (*is_one)(enum tr_timer t), struct tr_ready *mine);
+void tr_waits_arrivals(const struct tr_span *span, int64_t count, bool (*is_one)(enum tr_timer t),
+                       struct tr_ready *mine);
 void tr_waits_for_last(struct tr_span *span, int64_t count, bool (*is_one)(enum tr_timer t),
                        const struct tr_ready *last);
 

@@ -67,8 +67,8 @@ struct tr_plan_megatron {
 struct tr_plan_stage {
     int stage, rank;
     int64_t layers, params;
-    double part[TR_PLAN_PARTS];       /* bytes */
-    double total;                     /* of them */
+    double part[TR_PLAN_PARTS]; /* bytes */
+    double total;               /* of them */
     /* What samples cost beside all that: bytes of the host's memory, of what compressed links remember
        (train/links.h) and of the orders of --n-epochs (data/epochs.h), and of files, when all samples
        have been seen. */
@@ -94,9 +94,9 @@ struct tr_plan_time {
 #undef PART
     double total;
     double low, high; /* between these it may be, as compared runs were; 0: none was compared */
-    double tflops;  /* of a GPU, by `formula` */
-    double of_peak; /* of the GPU's peak */
-    int formula;    /* TR_FLOPS_ */
+    double tflops;    /* of a GPU, by `formula` */
+    double of_peak;   /* of the GPU's peak */
+    int formula;      /* TR_FLOPS_ */
 };
 
 /* Checkpoints and the whole run.  What the profile or the options do not tell is 0. */
@@ -119,10 +119,11 @@ struct tr_plan_other {
     int world, w, p, d, k;
     int64_t micro_batch;
     bool recompute, sharded, sequence;
-    double bytes;        /* of its largest rank */
-    double seconds;      /* of an iteration */
-    const char *because; /* the part of an iteration in which it differs most from what is planned */
-    double saves;        /* seconds of that part; below 0: it takes so much more */
+    double bytes;   /* of its largest rank */
+    double seconds; /* of an iteration */
+    const char
+        *because; /* the part of an iteration in which it differs most from what is planned */
+    double saves; /* seconds of that part; below 0: it takes so much more */
 };
 
 /* So many of these GPUs, and one each of half and of twice as many. */

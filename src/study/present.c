@@ -212,12 +212,10 @@ static const struct tr_column summary_columns[] = {
     {"starts", "starts"},
     {"iterations_lost", "iterations done again"},
     {"end", "end"},
-#define TRAFFIC_GROUP(symbol, name)                            \
-    {name "_compress_ms", name " compress, ms per iteration"}, \
-        {name "_decompress_ms", "decompress"},                 \
-        {name "_exposed_ms", "wait for messages"},             \
-        {name "_wire_ms", "messages under way"},               \
-        {name "_hidden_ms", "beside other work"},
+#define TRAFFIC_GROUP(symbol, name)                                                       \
+    {name "_compress_ms", name " compress, ms per iteration"},                            \
+        {name "_decompress_ms", "decompress"}, {name "_exposed_ms", "wait for messages"}, \
+        {name "_wire_ms", "messages under way"}, {name "_hidden_ms", "beside other work"},
 #define TRAFFIC(symbol, group, name, key, what) \
     {key "_bytes", name ", bytes per iteration"}, {key "_below_fp16", "times below fp16"},
 #include "util/traffic.def"

@@ -16,9 +16,9 @@ struct tr_sweep_shape {
     double parameters;      /* of the model */
     double hardware, model; /* operations of an iteration: sc21, and 2024 without recomputation */
     double seconds, low, high; /* of an iteration, predicted; 0 without a machine profile */
-    double mib;             /* planned, of the fullest rank */
-    double bubble;          /* (p-1) / (k m + p - 1) */
-    char *dropped;          /* why it is not run, or NULL; owned */
+    double mib;                /* planned, of the fullest rank */
+    double bubble;             /* (p-1) / (k m + p - 1) */
+    char *dropped;             /* why it is not run, or NULL; owned */
 };
 
 /* Those that are run first, the best first: by predicted time per sample, or without a profile by the

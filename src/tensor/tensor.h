@@ -26,10 +26,10 @@ enum { TR_MAX_DIMS = 4 };
 enum tr_dtype { TR_F32, TR_F64, TR_I32, TR_F16, TR_BF16, TR_I64, TR_U8, TR_DTYPES };
 
 struct tr_tensor {
-    void *data;                 /* on the device that owns the arena; NULL in a dry arena */
+    void *data; /* on the device that owns the arena; NULL in a dry arena */
     enum tr_dtype dtype;
     int ndim;
-    int64_t dim[TR_MAX_DIMS];   /* elements, all > 0 */
+    int64_t dim[TR_MAX_DIMS]; /* elements, all > 0 */
 };
 
 /* Bytes of one element. */
@@ -63,11 +63,26 @@ int64_t tr_tensor_bytes(const struct tr_tensor *t);
 struct tr_tensor tr_tensor_span(const struct tr_tensor *t, int64_t first, int64_t count);
 
 /* The address, typed; ops assert the element type. */
-static inline float *tr_f32(const struct tr_tensor *t) { return (float *)t->data; }
-static inline double *tr_f64(const struct tr_tensor *t) { return (double *)t->data; }
-static inline int32_t *tr_i32(const struct tr_tensor *t) { return (int32_t *)t->data; }
-static inline int64_t *tr_i64(const struct tr_tensor *t) { return (int64_t *)t->data; }
-static inline uint16_t *tr_half(const struct tr_tensor *t) { return (uint16_t *)t->data; }
+static inline float *tr_f32(const struct tr_tensor *t)
+{
+    return (float *)t->data;
+}
+static inline double *tr_f64(const struct tr_tensor *t)
+{
+    return (double *)t->data;
+}
+static inline int32_t *tr_i32(const struct tr_tensor *t)
+{
+    return (int32_t *)t->data;
+}
+static inline int64_t *tr_i64(const struct tr_tensor *t)
+{
+    return (int64_t *)t->data;
+}
+static inline uint16_t *tr_half(const struct tr_tensor *t)
+{
+    return (uint16_t *)t->data;
+}
 static inline uint8_t *tr_u8(const struct tr_tensor *t)
 {
     return (uint8_t *)t->data;

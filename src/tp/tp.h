@@ -41,7 +41,7 @@
  * when it has one rank and `part` is `full`.  Tensors are TR_F32, TR_F16 or TR_BF16, of one type.
  */
 struct tr_tp {
-    struct tr_comm *comm;       /* borrowed */
+    struct tr_comm *comm; /* borrowed */
     bool sequence;
 };
 

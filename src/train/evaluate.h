@@ -24,9 +24,9 @@
  * of them, which makes a difference of a copy's weight times how far their losses of that sample differ.
  */
 struct tr_evaluation {
-    int64_t first;              /* position of its first sample */
-    int64_t iterations;         /* global batches; 0: there is none */
-    int64_t samples;            /* that count: of the last batch perhaps not all */
+    int64_t first;      /* position of its first sample */
+    int64_t iterations; /* global batches; 0: there is none */
+    int64_t samples;    /* that count: of the last batch perhaps not all */
 };
 
 struct tr_evaluation tr_evaluation_of(const struct tr_run *r, enum tr_split split);

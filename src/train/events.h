@@ -18,8 +18,8 @@
  * killed loses none.
  */
 struct tr_events {
-    FILE *f;                    /* owned; NULL when closed, or when writing has failed */
-    char *path;                 /* owned */
+    FILE *f;    /* owned; NULL when closed, or when writing has failed */
+    char *path; /* owned */
 };
 
 /* Make FOLDER/events.out.tfevents.SECONDS.HOST.PID.0, and the folder: each start of a run has a

@@ -24,18 +24,18 @@
  * is a record, and training goes on.
  */
 struct tr_keeper {
-    const char *folder;         /* borrowed; NULL: no --save */
-    struct tr_comm *world;      /* borrowed */
-    bool owns;                  /* this run has the lock, or there are no locks: all ranks know */
-    struct tr_lock lock;        /* the rest is of rank 0 */
+    const char *folder;    /* borrowed; NULL: no --save */
+    struct tr_comm *world; /* borrowed */
+    bool owns;             /* this run has the lock, or there are no locks: all ranks know */
+    struct tr_lock lock;   /* the rest is of rank 0 */
     struct tr_job job;
     struct tr_state state;
-    char (*host)[TR_HOST_BYTES];/* [world->size], of each rank; owned */
-    bool was_finished;          /* the last start finished the run */
-    int64_t was_iters;          /* of how many iterations */
-    int64_t from;               /* iteration that the header of the log names; -1: the beginning */
-    double look_at, write_at;   /* tr_now() from which it looks or writes again */
-    unsigned deaf;              /* requests that cannot be taken away, and so are not heard again */
+    char (*host)[TR_HOST_BYTES]; /* [world->size], of each rank; owned */
+    bool was_finished;           /* the last start finished the run */
+    int64_t was_iters;           /* of how many iterations */
+    int64_t from;                /* iteration that the header of the log names; -1: the beginning */
+    double look_at, write_at;    /* tr_now() from which it looks or writes again */
+    unsigned deaf; /* requests that cannot be taken away, and so are not heard again */
     bool warned;
 };
 

@@ -94,7 +94,8 @@ static void title_of(const struct tr_links *l, int chunk, int k, char *text, siz
     const int64_t layer = tr_shape_first_layer(s, r->grid.at.pp, chunk) +
                           (input ? 0 : tr_shape_layers(s, r->grid.at.pp, chunk));
 
-    snprintf(text, size, "%s before layer %lld of %lld, replica %d of %d, samples %lld of %lld%s, text %016llx",
+    snprintf(text, size,
+             "%s before layer %lld of %lld, replica %d of %d, samples %lld of %lld%s, text %016llx",
              1U << k & TR_LINK_FORWARD ? "activations" : "gradients", (long long)layer,
              (long long)s->layers, r->grid.at.dp, s->d, (long long)s->blocks, (long long)s->seq,
              s->sequence ? ", rows of a tensor rank" : "", (unsigned long long)l->text);

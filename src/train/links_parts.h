@@ -25,10 +25,10 @@ struct tr_links {
     int flights;
     struct tr_link_end (*end)[TR_LEGS]; /* [K], owned */
     struct tr_link_leg leg[TR_LEGS];
-    int64_t *sample;             /* [samples of a step on this rank], owned */
-    bool remembers;              /* an end does, */
-    uint64_t text;               /* and of this, for checkpoints: tr_data_print() */
-    uint64_t *mine, *all;        /* fingerprints: [K * TR_LEGS], and of P stages; owned */
+    int64_t *sample;      /* [samples of a step on this rank], owned */
+    bool remembers;       /* an end does, */
+    uint64_t text;        /* and of this, for checkpoints: tr_data_print() */
+    uint64_t *mine, *all; /* fingerprints: [K * TR_LEGS], and of P stages; owned */
     struct tr_ckpt_beside beside;
 };
 

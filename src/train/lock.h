@@ -15,9 +15,9 @@
  * owner, and its group where that may write it, may open this one.
  */
 struct tr_lock {
-    int fd;                     /* -1: none is held */
-    char *path;                 /* owned */
-    int64_t device, inode;      /* of the file that is held */
+    int fd;                /* -1: none is held */
+    char *path;            /* owned */
+    int64_t device, inode; /* of the file that is held */
 };
 
 /*

@@ -33,14 +33,14 @@
  * output that is lost (util/log.h), and no more is written to it.
  */
 struct tr_numbers {
-    struct tr_run *run;         /* borrowed */
+    struct tr_run *run; /* borrowed */
     struct tr_events events;
-    FILE *lines;                /* owned, or NULL */
-    bool mine;                  /* this rank writes */
-    double began, took;         /* tr_now() when the iteration began; its seconds */
-    double seconds[TR_TIMERS];  /* the timers before the log resets them */
-    bool timed;                 /* they are of this iteration's line */
-    int iterations;             /*   and the sums of so many */
+    FILE *lines;               /* owned, or NULL */
+    bool mine;                 /* this rank writes */
+    double began, took;        /* tr_now() when the iteration began; its seconds */
+    double seconds[TR_TIMERS]; /* the timers before the log resets them */
+    bool timed;                /* they are of this iteration's line */
+    int iterations;            /*   and the sums of so many */
 };
 
 /* Collective over the world; TR_EIO on all ranks.  Close also after a failure. */

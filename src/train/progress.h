@@ -19,12 +19,12 @@
  * written is output that is lost (util/log.h).
  */
 struct tr_progress {
-    char *path;                 /* owned; NULL: nothing is written */
+    char *path; /* owned; NULL: nothing is written */
     int ranks;
-    int64_t seq;                /* tokens in a sample */
-    double flops;               /* operations of a sample */
-    time_t began, first;        /* of this job, of the first one in the row */
-    double begin_flops, first_flops;    /* done by then */
+    int64_t seq;                     /* tokens in a sample */
+    double flops;                    /* operations of a sample */
+    time_t began, first;             /* of this job, of the first one in the row */
+    double begin_flops, first_flops; /* done by then */
 };
 
 /* Write that the job begins with `consumed` samples done.  Makes `folder` if there is none. */
@@ -33,6 +33,7 @@ void tr_progress_open(struct tr_progress *p, const char *folder, int ranks, int6
 void tr_progress_close(struct tr_progress *p);
 
 /* Write that a checkpoint was saved. */
-void tr_progress_saved(const struct tr_progress *p, int64_t iteration, int64_t consumed, time_t now);
+void tr_progress_saved(const struct tr_progress *p, int64_t iteration, int64_t consumed,
+                       time_t now);
 
 #endif

@@ -19,16 +19,16 @@
  * of forward- and backward-compute.
  */
 struct tr_record {
-    struct tr_run *run;         /* borrowed */
-    bool on;                    /* spans are kept, */
-    bool waits;                 /*   waits told apart, */
-    bool traces;                /*   and a timeline written */
+    struct tr_run *run; /* borrowed */
+    bool on;            /* spans are kept, */
+    bool waits;         /*   waits told apart, */
+    bool traces;        /*   and a timeline written */
     struct tr_timeline timeline;
-    int64_t every;              /* iterations that there is room for */
-    int64_t iterations, messages;       /* since the ranks last told each other; of a leg */
-    int64_t most;               /* [] of the lists below, in messages */
+    int64_t every;                /* iterations that there is room for */
+    int64_t iterations, messages; /* since the ranks last told each other; of a leg */
+    int64_t most;                 /* [] of the lists below, in messages */
     struct tr_clocks clocks;
-    double *mine, *all;         /* owned */
+    double *mine, *all; /* owned */
 };
 
 /* Iterations after this are recorded, if an option asks for it.  Collective over the world;

@@ -441,12 +441,11 @@ const struct tr_ckpt_beside *tr_replicas_beside(struct tr_replicas *x,
     f = file_of(x, "");
     for (int i = 0; i < f.parts; i++)
         bytes += tr_tensor_bytes(&f.part[i].at);
-    x->beside = (struct tr_ckpt_beside){
-        .write = write_file,
-        .ctx = x,
-        .bytes = bytes * x->run->world->size,
-        .files = (int)x->run->world->size,
-        .next = next};
+    x->beside = (struct tr_ckpt_beside){.write = write_file,
+                                        .ctx = x,
+                                        .bytes = bytes * x->run->world->size,
+                                        .files = (int)x->run->world->size,
+                                        .next = next};
     return &x->beside;
 }
 

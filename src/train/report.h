@@ -65,19 +65,19 @@ struct tr_moment {
 struct tr_moment tr_moment_now(int format);
 
 struct tr_iteration_line {
-    int format;                 /* TR_FORMAT_MEGATRON, ... of enums.def */
-    struct tr_moment now;       /* for megatron-core */
-    int64_t iteration, train_iters;     /* counted from 1 */
+    int format;                     /* TR_FORMAT_MEGATRON, ... of enums.def */
+    struct tr_moment now;           /* for megatron-core */
+    int64_t iteration, train_iters; /* counted from 1 */
     int64_t consumed_samples, global_batch;
-    int64_t passed_samples;     /* of those consumed, passed over; shown if there are any */
-    int64_t samples;            /* trained on in the interval; the batch may have grown in it */
-    int64_t seq;                /* tokens in a sample */
-    double seconds;             /* wall time of the interval, all its iterations */
-    double lr;                  /* that the next iteration will use */
-    bool scaled;                /* a loss scale is in use */
-    double loss_scale;          /* 1 where there is none */
-    double tflops;              /* TFLOP/s of a rank; negative if not wanted */
-    double params_norm;         /* negative if not wanted */
+    int64_t passed_samples; /* of those consumed, passed over; shown if there are any */
+    int64_t samples;        /* trained on in the interval; the batch may have grown in it */
+    int64_t seq;            /* tokens in a sample */
+    double seconds;         /* wall time of the interval, all its iterations */
+    double lr;              /* that the next iteration will use */
+    bool scaled;            /* a loss scale is in use */
+    double loss_scale;      /* 1 where there is none */
+    double tflops;          /* TFLOP/s of a rank; negative if not wanted */
+    double params_norm;     /* negative if not wanted */
     struct tr_interval interval;
 };
 

@@ -28,27 +28,27 @@ struct tr_replicas;
  * reverse.  Made once in `trireme train`; passed down as a pointer.
  */
 struct tr_run {
-    const struct tr_config *config;     /* borrowed */
+    const struct tr_config *config; /* borrowed */
     struct tr_shape shape;
-    struct tr_comm *world;              /* borrowed; for host memory */
-    struct tr_comm *fabric;             /* the same ranks, for memory of the device: train/fabric.h */
-    struct tr_comm own_fabric;          /* what it points to where that is not the world */
+    struct tr_comm *world;     /* borrowed; for host memory */
+    struct tr_comm *fabric;    /* the same ranks, for memory of the device: train/fabric.h */
+    struct tr_comm own_fabric; /* what it points to where that is not the world */
     struct tr_launch launch;
-    struct tr_share share;              /* files that set-up opens once per node */
+    struct tr_share share; /* files that set-up opens once per node */
     struct tr_grid grid;
     struct tr_device *device;
     struct tr_queue queue;
     struct tr_arena arena;
     struct tr_model model;
-    struct tr_chunk **chunk;            /* [K], owned */
+    struct tr_chunk **chunk; /* [K], owned */
     struct tr_sched train_list, eval_list;
-    struct tr_stage stage;              /* what the executor drives: this run's chunks */
-    struct tr_links *links;             /* what compresses its messages, or NULL; train/links.h */
+    struct tr_stage stage;  /* what the executor drives: this run's chunks */
+    struct tr_links *links; /* what compresses its messages, or NULL; train/links.h */
     struct tr_dp *dp;
-    struct tr_replicas *replicas;       /* that make steps of their own, or NULL; train/replicas.h */
+    struct tr_replicas *replicas; /* that make steps of their own, or NULL; train/replicas.h */
     struct tr_optim optim;
     struct tr_scaler scaler;
-    struct tr_data *data;               /* NULL until tr_run_data() */
+    struct tr_data *data; /* NULL until tr_run_data() */
 
     /* Sample `position` of a split, T + 1 tokens into `text`; tr_run_data() sets it to read the data
        sets, tests to make tokens of their own. */
@@ -58,22 +58,22 @@ struct tr_run {
     /* The number of that sample, for those that remember something of it: tr_data_sample_id(), also
        of positions that are still to come. */
     int64_t (*sample_id)(struct tr_run *r, enum tr_split split, int64_t position);
-    struct tr_traffic traffic;          /* what this rank sends */
+    struct tr_traffic traffic; /* what this rank sends */
 
     /* The batch of the step under way, or of the last one; it changes while the batch size ramps up,
        and train_list with it. */
     int micros;
     int64_t global_batch;
 
-    int64_t passed_train;               /* samples that this process passed over */
+    int64_t passed_train; /* samples that this process passed over */
 
     /* Where the run stands; a checkpoint keeps these. */
     int64_t iteration;
-    int64_t consumed_train, consumed_valid;     /* samples */
-    int64_t lr_samples;                 /* samples of steps that were executed, not skipped */
+    int64_t consumed_train, consumed_valid; /* samples */
+    int64_t lr_samples;                     /* samples of steps that were executed, not skipped */
 
-    bool recording;                     /* a profiler records this rank */
-    bool count_zeros;                   /* the next step counts the zeros of its gradients */
+    bool recording;   /* a profiler records this rank */
+    bool count_zeros; /* the next step counts the zeros of its gradients */
 
     /* The step under way, read by the executor's calls: which samples, and from which split. */
     enum tr_split split;

@@ -18,29 +18,29 @@
  *      REAL    double
  *      TIME    int64_t, seconds since 1970; in the file as 2026-11-20T14:19:03Z, null where negative
  */
-#define TR_STATE_OF(FIELD)                                                                      \
-    FIELD(TEXT, state, 16)           /* running, finished, stopped or failed */                 \
-    FIELD(TEXT, reason, 1024)        /* why it is not running; "" while it is */                \
-    FIELD(TEXT, suspect, 256)        /* hosts that a failure points at; mostly "" */            \
-    FIELD(TEXT, next, 16)            /* what a chain of jobs should do: go-on, done, look */    \
-    FIELD(WHOLE, exit_code, 0)       /* of the program; null while it runs */                   \
-    FIELD(WHOLE, iteration, 0)       /* done so far */                                          \
-    FIELD(WHOLE, train_iters, 0)     /* of the whole run */                                     \
-    FIELD(WHOLE, checkpoint, 0)      /* iteration of the newest checkpoint in the folder */     \
-    FIELD(WHOLE, start, 0)           /* how often the run was started, this time included */    \
-    FIELD(TEXT, job, 64)             /* number of the Slurm job, "" outside Slurm */            \
-    FIELD(TEXT, array, 64)           /* "4700_3": element 3 of job array 4700; "" if in none */ \
-    FIELD(WHOLE, restart, 0)         /* how often Slurm had requeued the job */                 \
-    FIELD(TIME, job_ends, 0)         /* its time limit, where known */                          \
-    FIELD(WHOLE, ranks, 0)                                                                      \
-    FIELD(WHOLE, nodes, 0)                                                                      \
-    FIELD(TEXT, hosts, 1024)         /* as Slurm writes them, else names with commas */         \
-    FIELD(TEXT, host, 256)           /* of rank 0, and its process */                           \
-    FIELD(WHOLE, pid, 0)                                                                        \
-    FIELD(TIME, started, 0)                                                                     \
-    FIELD(TIME, updated, 0)          /* when this was written */                                \
-    FIELD(REAL, iteration_seconds, 0)        /* longest iteration of this start, and */         \
-    FIELD(REAL, save_seconds, 0)             /* longest save; 0 before the first */
+#define TR_STATE_OF(FIELD)                                                                  \
+    FIELD(TEXT, state, 16)       /* running, finished, stopped or failed */                 \
+    FIELD(TEXT, reason, 1024)    /* why it is not running; "" while it is */                \
+    FIELD(TEXT, suspect, 256)    /* hosts that a failure points at; mostly "" */            \
+    FIELD(TEXT, next, 16)        /* what a chain of jobs should do: go-on, done, look */    \
+    FIELD(WHOLE, exit_code, 0)   /* of the program; null while it runs */                   \
+    FIELD(WHOLE, iteration, 0)   /* done so far */                                          \
+    FIELD(WHOLE, train_iters, 0) /* of the whole run */                                     \
+    FIELD(WHOLE, checkpoint, 0)  /* iteration of the newest checkpoint in the folder */     \
+    FIELD(WHOLE, start, 0)       /* how often the run was started, this time included */    \
+    FIELD(TEXT, job, 64)         /* number of the Slurm job, "" outside Slurm */            \
+    FIELD(TEXT, array, 64)       /* "4700_3": element 3 of job array 4700; "" if in none */ \
+    FIELD(WHOLE, restart, 0)     /* how often Slurm had requeued the job */                 \
+    FIELD(TIME, job_ends, 0)     /* its time limit, where known */                          \
+    FIELD(WHOLE, ranks, 0)                                                                  \
+    FIELD(WHOLE, nodes, 0)                                                                  \
+    FIELD(TEXT, hosts, 1024) /* as Slurm writes them, else names with commas */             \
+    FIELD(TEXT, host, 256)   /* of rank 0, and its process */                               \
+    FIELD(WHOLE, pid, 0)                                                                    \
+    FIELD(TIME, started, 0)                                                                 \
+    FIELD(TIME, updated, 0)           /* when this was written */                           \
+    FIELD(REAL, iteration_seconds, 0) /* longest iteration of this start, and */            \
+    FIELD(REAL, save_seconds, 0)      /* longest save; 0 before the first */
 
 struct tr_state {
 #define TR_STATE_TEXT(name, size) char name[size];

@@ -6,10 +6,10 @@
 
 /* What a step tells the log. */
 struct tr_step_result {
-    double loss;                /* mean over the global batch; on ranks of the last stage, else 0 */
-    double grad_norm;           /* before clipping, 0 if not computed; on all ranks */
-    double zeros;               /* elements of its gradient that are zero, if run->count_zeros; else -1 */
-    bool skipped;               /* a gradient was not finite, so nothing was updated; on all ranks */
+    double loss;      /* mean over the global batch; on ranks of the last stage, else 0 */
+    double grad_norm; /* before clipping, 0 if not computed; on all ranks */
+    double zeros;     /* elements of its gradient that are zero, if run->count_zeros; else -1 */
+    bool skipped;     /* a gradient was not finite, so nothing was updated; on all ranks */
 };
 
 /* Whether every tensor rank has the same message `t`, so that each sends but a part of it. */

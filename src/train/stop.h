@@ -45,33 +45,33 @@ enum tr_stop_part { TR_PART_ITERATION, TR_PART_EVALUATION, TR_PART_SAVE, TR_PART
 
 struct tr_stop {
     int64_t train_iters;
-    int64_t eval_interval;      /* iterations; 0: no evaluation */
+    int64_t eval_interval; /* iterations; 0: no evaluation */
     int64_t eval_iters;
-    int64_t epoch_iters;        /* of an epoch, which ends with an evaluation; 0: there are none */
-    int64_t exit_interval;      /* iterations; 0 for none */
-    double exit_minutes;        /* 0 for none */
-    unsigned signals;           /* exit_signal values of enums.def as bits; 0: none are heard */
-    bool launched;              /* some rank was started by a launcher, and so are they all */
-    struct tr_parent parent;    /* this rank's launcher */
-    bool asks;                  /* rank 0 may be asked for something from outside */
-    int64_t ask_at;             /* iteration after which the ranks ask one another again */
-    double start;               /* tr_now() when the program began, for set-up counts */
+    int64_t epoch_iters;     /* of an epoch, which ends with an evaluation; 0: there are none */
+    int64_t exit_interval;   /* iterations; 0 for none */
+    double exit_minutes;     /* 0 for none */
+    unsigned signals;        /* exit_signal values of enums.def as bits; 0: none are heard */
+    bool launched;           /* some rank was started by a launcher, and so are they all */
+    struct tr_parent parent; /* this rank's launcher */
+    bool asks;               /* rank 0 may be asked for something from outside */
+    int64_t ask_at;          /* iteration after which the ranks ask one another again */
+    double start;            /* tr_now() when the program began, for set-up counts */
 
     /* The end of the job, as rank 0 knows it: tr_now() then, or INFINITY. */
     double job_end;
-    double margin;              /* --exit-margin-in-mins, in seconds */
-    double longest[TR_PARTS];   /* seconds: the longest of the latest iterations, and so far */
-    double now, before;         /* the longest iteration of this stretch and of the one before it, */
-    int recent;                 /*   and how many this one has */
-    double save_guess;          /* until a save was measured */
+    double margin;            /* --exit-margin-in-mins, in seconds */
+    double longest[TR_PARTS]; /* seconds: the longest of the latest iterations, and so far */
+    double now, before;       /* the longest iteration of this stretch and of the one before it, */
+    int recent;               /*   and how many this one has */
+    double save_guess;        /* until a save was measured */
 };
 
 /* The answer; the same on all ranks. */
 struct tr_answer {
     enum tr_stop_reason why;
-    int signal;                 /* for SIGNAL: which of enums.def */
-    int rank;                   /* for SIGNAL, LAUNCHER: the lowest that heard it, or lost its launcher */
-    bool save, dump;            /* asked for by `trireme ctl`, and to be done in any case */
+    int signal;      /* for SIGNAL: which of enums.def */
+    int rank;        /* for SIGNAL, LAUNCHER: the lowest that heard it, or lost its launcher */
+    bool save, dump; /* asked for by `trireme ctl`, and to be done in any case */
 };
 
 /*

@@ -12,18 +12,18 @@
  * The texts are those of train/report.h and util/timer.h.  Collective over the world, all of it.
  */
 struct tr_tell {
-    struct tr_run *run;         /* borrowed */
-    int64_t began_at;           /* iterations that were done before this process */
+    struct tr_run *run; /* borrowed */
+    int64_t began_at;   /* iterations that were done before this process */
     struct tr_interval interval;
-    double since;               /* tr_now() at its start, moved on by what evaluation and saving took */
-    int64_t consumed;           /* samples before the interval, without those passed over */
+    double since;     /* tr_now() at its start, moved on by what evaluation and saving took */
+    int64_t consumed; /* samples before the interval, without those passed over */
     bool memory_told;
-    double line_seconds;        /* of an iteration, as the last iteration line has it */
-    double params_norm;         /* negative if that line has none */
-    struct tr_traffic_count traffic;    /* of all ranks in that interval, where it is told */
-    bool split;                 /* what of the transfers was waiting is told */
-    double *seconds;            /* [world * (TR_TIMERS + 1)] for a table, or NULL; owned */
-    char *table;                /* [TR_TIMERS_BYTES(world)] its text; owned */
+    double line_seconds;             /* of an iteration, as the last iteration line has it */
+    double params_norm;              /* negative if that line has none */
+    struct tr_traffic_count traffic; /* of all ranks in that interval, where it is told */
+    bool split;                      /* what of the transfers was waiting is told */
+    double *seconds;                 /* [world * (TR_TIMERS + 1)] for a table, or NULL; owned */
+    char *table;                     /* [TR_TIMERS_BYTES(world)] its text; owned */
 };
 
 /* Is what happens every `interval` iterations due after `iteration`?  Never if that is not positive. */

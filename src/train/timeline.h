@@ -23,13 +23,13 @@
  * written is output that is lost (util/log.h).
  */
 struct tr_timeline {
-    struct tr_run *run;         /* borrowed */
-    struct tr_span *span;       /* [most] owned; span number i is in i % most */
+    struct tr_run *run;   /* borrowed */
+    struct tr_span *span; /* [most] owned; span number i is in i % most */
     int64_t most, added;
-    double error;               /* seconds: of the common clock, at most */
-    char *path;                 /* of --trace, or NULL; owned */
-    bool waits;                 /* spans tell waits from transfers */
-    bool over;                  /* nothing is recorded any more */
+    double error; /* seconds: of the common clock, at most */
+    char *path;   /* of --trace, or NULL; owned */
+    bool waits;   /* spans tell waits from transfers */
+    bool over;    /* nothing is recorded any more */
 };
 
 /* Whether an option asks for one. */

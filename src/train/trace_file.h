@@ -23,8 +23,8 @@
  * A transfer of several legs stands on the track of each.
  */
 struct tr_trace_rank {
-    int64_t count, missing;     /* spans here, and those that there was no room for */
-    double error;               /* seconds: of the common clock on this rank */
+    int64_t count, missing; /* spans here, and those that there was no room for */
+    double error;           /* seconds: of the common clock on this rank */
     struct tr_place at;
     int rank;
     char host[TR_HOST_BYTES];
@@ -34,13 +34,13 @@ struct tr_trace_rank {
 struct tr_trace_head {
     int64_t events;
     int ranks;
-    int64_t first, last;        /* iterations, counted from 1 */
-    double origin;              /* of times: on the common clock */
-    double wall;                /* what is added to it for seconds since 1970 */
-    double error;               /* of the common clock, the worst of all ranks */
-    bool waits;                 /* waits were told apart from transfers */
-    bool device;                /* a device computes behind the host's back, */
-    bool waited;                /*   and the timers wait for it */
+    int64_t first, last; /* iterations, counted from 1 */
+    double origin;       /* of times: on the common clock */
+    double wall;         /* what is added to it for seconds since 1970 */
+    double error;        /* of the common clock, the worst of all ranks */
+    bool waits;          /* waits were told apart from transfers */
+    bool device;         /* a device computes behind the host's back, */
+    bool waited;         /*   and the timers wait for it */
 };
 
 /*
@@ -61,11 +61,11 @@ void tr_trace_end(FILE *f);
  * computation, and the optimizer is on "7. optimizer-step" where there are no replicas to talk to.
  */
 struct tr_tidy {
-    int64_t events;             /* counts what was written, from 0 */
+    int64_t events; /* counts what was written, from 0 */
     int rank;
-    bool replicas, sharded;     /* there are several; they share the optimizer's state */
-    int64_t bytes;              /* of the gradients */
-    double wall;                /* what is added to the common clock for seconds since 1970 */
+    bool replicas, sharded; /* there are several; they share the optimizer's state */
+    int64_t bytes;          /* of the gradients */
+    double wall;            /* what is added to the common clock for seconds since 1970 */
 };
 void tr_tidy_put(FILE *f, struct tr_tidy *tidy, const struct tr_span *span, int64_t count);
 

@@ -32,7 +32,7 @@ struct loop {
     struct tr_progress progress; /* of rank 0 */
     struct tr_keeper *keeper;    /* borrowed */
     struct tr_stop *stop;        /* borrowed */
-    int64_t saved_at; /* iteration of the last checkpoint of this run, or -1 */
+    int64_t saved_at;            /* iteration of the last checkpoint of this run, or -1 */
 };
 
 static struct tr_moment moment(const struct tr_run *r)
@@ -94,8 +94,8 @@ static enum tr_status save(struct loop *l)
     TR_TRY(tr_links_compare(l->r->links));
     TR_TRY(tr_replicas_compare(l->r->replicas));
     TR_TRY(tr_run_save(l->r));
-    tr_progress_saved(&l->progress, l->r->iteration,
-                      l->r->consumed_train - l->r->passed_train, time(NULL));
+    tr_progress_saved(&l->progress, l->r->iteration, l->r->consumed_train - l->r->passed_train,
+                      time(NULL));
     l->saved_at = l->r->iteration;
     tr_stop_took(l->stop, TR_PART_SAVE, tr_now() - began);
     tr_keeper_saved(l->keeper, l->saved_at, l->stop);
@@ -172,7 +172,8 @@ static enum tr_status one_iteration(struct loop *l)
         snprintf(where, sizeof where, "iteration %lld", (long long)r->iteration);
         evaluate(l, TR_SPLIT_VALID, where);
     }
-    if (r->config->save_interval != TR_UNSET_INT && tr_tell_every(r->iteration, r->config->save_interval))
+    if (r->config->save_interval != TR_UNSET_INT &&
+        tr_tell_every(r->iteration, r->config->save_interval))
         TR_TRY(save(l));
     return TR_OK;
 }
@@ -296,15 +297,15 @@ static void expect_end(struct loop *l)
     struct tr_stop *s = l->stop;
     char text[TR_REPORT_BYTES];
 
-    s->save_guess =
-        tr_stop_guess_save(parameters(r), !r->config->no_save_optim, r->launch.nodes);
+    s->save_guess = tr_stop_guess_save(parameters(r), !r->config->no_save_optim, r->launch.nodes);
     if (tr_now() + tr_stop_need(s, r->iteration) <= s->job_end)
         return;
     tr_stop_why_now(text, sizeof text, s, r->iteration, tr_now());
-    tr_log(TR_LOG_WARNING,
-           "one iteration will be done and no more, because %s; give the job more time, or lower the "
-           "margin",
-           text);
+    tr_log(
+        TR_LOG_WARNING,
+        "one iteration will be done and no more, because %s; give the job more time, or lower the "
+        "margin",
+        text);
 }
 
 /* Collective: a run whose output was lost on some rank has failed, whatever else it did; unless it was lost

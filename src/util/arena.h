@@ -22,11 +22,14 @@
 enum { TR_ARENA_LABELS = 32, TR_ARENA_ALIGN = 256 };
 
 struct tr_arena {
-    unsigned char *base;            /* NULL while dry */
-    size_t capacity_bytes;          /* what open() was given */
+    unsigned char *base;   /* NULL while dry */
+    size_t capacity_bytes; /* what open() was given */
     size_t used_bytes;
     int labels;
-    struct { const char *label; size_t bytes; } part[TR_ARENA_LABELS];
+    struct {
+        const char *label;
+        size_t bytes;
+    } part[TR_ARENA_LABELS];
 };
 
 /* A dry arena. */

@@ -29,7 +29,7 @@ enum tr_stream {
 /* Names one sequence of draws.  Make with tr_rng_key(); pass by value. */
 struct tr_rng {
     uint32_t key[2];
-    uint32_t high[2];           /* the upper half of the counter */
+    uint32_t high[2]; /* the upper half of the counter */
 };
 
 /*

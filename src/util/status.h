@@ -25,7 +25,7 @@ enum tr_status {
 #define TR_MUST_CHECK __attribute__((warn_unused_result))
 #endif
 #define TR_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
-#ifdef __cplusplus              /* kernels include this header */
+#ifdef __cplusplus /* kernels include this header */
 #define TR_NORETURN [[noreturn]]
 #else
 #define TR_NORETURN _Noreturn
@@ -88,8 +88,8 @@ void tr_suspect(const char *host);
 const char *tr_suspected(void);
 
 /* A condition that only a bug of this program can break.  Always compiled in, outside kernels. */
-#define TR_ASSERT(condition)                                                               \
-    ((condition) ? (void)0                                                                 \
+#define TR_ASSERT(condition)                                                                    \
+    ((condition) ? (void)0                                                                      \
                  : tr_die(TR_EINTERNAL, "%s:%d: this cannot be: %s is false; please report it", \
                           __FILE__, __LINE__, #condition))
 

@@ -295,8 +295,7 @@ static int append_name(char *buf, size_t size, int at, const char *name)
     static const char dots[] = "................................................";
     const size_t length = strlen(name) + 1;
 
-    return append(buf, size, at, "\n    %s %s: ", name,
-                  length < sizeof dots ? dots + length : "");
+    return append(buf, size, at, "\n    %s %s: ", name, length < sizeof dots ? dots + length : "");
 }
 
 /* "NAME ......: " or, for all ranks, "  NAME:" and a line for each that has a value. */

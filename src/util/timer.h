@@ -16,13 +16,7 @@
 
 /* The legs of a transfer between pipeline neighbours; declared here because a set of legs names a
    timer.  pipeline/sched.h says what they carry. */
-enum tr_leg_bit {
-    TR_SEND_FWD = 1,
-    TR_RECV_FWD = 2,
-    TR_SEND_BWD = 4,
-    TR_RECV_BWD = 8,
-    TR_LEGS = 4
-};
+enum tr_leg_bit { TR_SEND_FWD = 1, TR_RECV_FWD = 2, TR_SEND_BWD = 4, TR_RECV_BWD = 8, TR_LEGS = 4 };
 
 enum tr_timer_kind {
     TR_TIMER_ADDS,
@@ -131,9 +125,8 @@ int tr_timers_line_of(char *buf, size_t size, const enum tr_timer *timers, int c
  * without the timer: they are no minimum and have no line, and a timer that is zero on all ranks is
  * left out.  The length; 0 if no timer is left.  Pure.
  */
-int tr_timers_table_of(char *buf, size_t size, enum tr_timer_view view,
-                       const double *all, int ranks, const enum tr_timer *timers,
-                       int count, int iterations);
+int tr_timers_table_of(char *buf, size_t size, enum tr_timer_view view, const double *all,
+                       int ranks, const enum tr_timer *timers, int count, int iterations);
 
 /* The timers that --timing-log-level `level` shows in every interval, in their order; how many. */
 int tr_timers_of_level(enum tr_timer timers[TR_TIMERS], int level);
@@ -153,8 +146,8 @@ void tr_timers_read_split(double seconds[TR_TIMERS]);
 /* What all ranks read, and where they are: borrowed, and `scratch` [ranks] is written. */
 struct tr_split_times {
     int ranks;
-    const double *seconds;      /* [rank * TR_TIMERS + timer] */
-    const char (*host)[64];     /* [ranks] */
+    const double *seconds;  /* [rank * TR_TIMERS + timer] */
+    const char (*host)[64]; /* [ranks] */
     double *scratch;
 };
 

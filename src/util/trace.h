@@ -20,11 +20,11 @@
 /* What a stretch was about, beyond the name of its timer. */
 enum tr_span_what {
     TR_SPAN_OTHER,
-    TR_SPAN_FWD,                /* one chunk on one micro-batch: at[0] */
+    TR_SPAN_FWD, /* one chunk on one micro-batch: at[0] */
     TR_SPAN_BWD,
-    TR_SPAN_XFER,               /* legs began and ended; at[i] is what leg i carried */
-    TR_SPAN_START,              /* legs began, */
-    TR_SPAN_WAIT                /*   and were waited for: pipeline/sched.h */
+    TR_SPAN_XFER,  /* legs began and ended; at[i] is what leg i carried */
+    TR_SPAN_START, /* legs began, */
+    TR_SPAN_WAIT   /*   and were waited for: pipeline/sched.h */
 };
 
 struct tr_about {
@@ -35,7 +35,7 @@ struct tr_about {
 
 struct tr_span {
     double begin, end;
-    double wait;                /* seconds in which a partner had not come; negative: not known */
+    double wait; /* seconds in which a partner had not come; negative: not known */
     struct tr_about about;
     uint8_t timer;
 };

@@ -22,9 +22,9 @@ enum { TR_WRITEBACK_WINDOW = 4 << 20, TR_WRITEBACK_WINDOWS = 4 };
 struct tr_writeback {
     int fd;
     struct tr_writeback_window {
-        int64_t from, to;       /* bytes of the file */
+        int64_t from, to; /* bytes of the file */
     } now, sent[TR_WRITEBACK_WINDOWS];
-    int turn;                   /* the oldest of `sent` */
+    int turn; /* the oldest of `sent` */
 };
 
 /* Write `bytes` at `at`, as tr_write_at().  0, or -1 with errno; the error may be one that the disk had

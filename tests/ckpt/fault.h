@@ -21,19 +21,19 @@
  * calls that do not concern `fault.dir` pass as they are.
  */
 static struct {
-    const char *dir;            /* NULL: nothing is counted */
+    const char *dir; /* NULL: nothing is counted */
     enum fault_kind {
         FAULT_NONE,
-        FAULT_KILL,             /* SIGKILL before call `at`; a write is half done by then */
-        FAULT_ERROR,            /* call `at` fails with `error` */
-        FAULT_EARLY,            /* sync_file_range() number `at` fails with `error` */
-        FAULT_SHORT,            /* writes and reads are short, and every other one is interrupted */
-        FAULT_FLIP              /* read `at` gives a wrong bit */
+        FAULT_KILL,  /* SIGKILL before call `at`; a write is half done by then */
+        FAULT_ERROR, /* call `at` fails with `error` */
+        FAULT_EARLY, /* sync_file_range() number `at` fails with `error` */
+        FAULT_SHORT, /* writes and reads are short, and every other one is interrupted */
+        FAULT_FLIP   /* read `at` gives a wrong bit */
     } kind;
     int error;
     int64_t at, calls, reads, syncs;
-    bool no_exchange;           /* a file system that cannot exchange two names */
-    bool much_room;             /* statvfs() says that there is room */
+    bool no_exchange; /* a file system that cannot exchange two names */
+    bool much_room;   /* statvfs() says that there is room */
 } fault;
 
 static bool concerns_path(const char *path)

@@ -24,10 +24,10 @@ struct small {
     struct tr_shape shape;
     struct tr_params params;
     enum small_kind kind;
-    float *buffer[3];           /* value, m, v */
+    float *buffer[3]; /* value, m, v */
     int spans;
     struct tr_bucket *span;
-    int64_t held;               /* elements of the spans */
+    int64_t held; /* elements of the spans */
 };
 
 /* The vocabulary fits no divisor: its 37 rows are padded to 40, and for 4 tensor ranks to 64,
@@ -35,10 +35,23 @@ struct small {
 static inline struct tr_shape small_shape(int w, int p, int d, int k)
 {
     return (struct tr_shape){
-        .world = w * p * d, .w = w, .p = p, .d = d, .k = k,
-        .layers = 4, .hidden = 8, .heads = 4, .head_dim = 2, .ffn = 32,
-        .seq = 6, .positions = 7, .vocab = 37, .vocab_padded = w == 4 ? 64 : 40,
-        .first_slots = 4 / p, .middle_slots = 4 / p, .last_slots = 4 / p,
+        .world = w * p * d,
+        .w = w,
+        .p = p,
+        .d = d,
+        .k = k,
+        .layers = 4,
+        .hidden = 8,
+        .heads = 4,
+        .head_dim = 2,
+        .ffn = 32,
+        .seq = 6,
+        .positions = 7,
+        .vocab = 37,
+        .vocab_padded = w == 4 ? 64 : 40,
+        .first_slots = 4 / p,
+        .middle_slots = 4 / p,
+        .last_slots = 4 / p,
     };
 }
 
@@ -119,7 +132,8 @@ static inline struct tr_ckpt_tensors small_tensors(struct small *s)
         .v = tr_f32_1(s->buffer[2], small_length(s, 2)),
         .value_flat = s->kind == SMALL_SHARDED_FLAT,
         .sharded = s->kind != SMALL_WHOLE,
-        .spans = s->spans, .span = s->span,
+        .spans = s->spans,
+        .span = s->span,
     };
 }
 
@@ -175,7 +189,7 @@ static inline int64_t small_each(const struct small *s, int64_t iteration,
                 p = small_param_at(&s->params, f, p);
                 if (p)
                     sum += each(s->buffer[k] + (small_length(s, k) == s->held ? at : f),
-                            small_want(k, p, f - p->offset, iteration));
+                                small_want(k, p, f - p->offset, iteration));
             }
         }
     }
@@ -266,8 +280,8 @@ static inline void small_speak(int kept)
 /* Fill and save, load and compare; collective over the grid's world.  load returns the
    iteration, -1 if there was none, and -2 if the numbers are not those of it. */
 static inline enum tr_status small_save_as(struct tr_grid *g, const struct tr_shape *shape,
-                                           enum small_kind kind, const char *dir,
-                                           int64_t iteration, int keep_last)
+                                           enum small_kind kind, const char *dir, int64_t iteration,
+                                           int keep_last)
 {
     struct small s;
     struct tr_ckpt_state state = small_state(iteration);
@@ -313,7 +327,8 @@ static inline enum tr_status small_load_as(struct tr_grid *g, const struct tr_sh
     if (status == TR_OK && found)
         *iteration = small_state_is(&state, state.iteration) &&
                              small_wrong(&s, state.iteration) == 0 && small_touched(&s) == 0
-                         ? state.iteration : -2;
+                         ? state.iteration
+                         : -2;
     small_close(&s);
     return status;
 }

@@ -525,12 +525,18 @@ static void hostile_numbers(void **state)
         const char *name;
         int64_t value;
     } bad[] = {
-        {"consumed_train_samples", -1}, {"consumed_train_samples", INT64_MAX},
-        {"iteration", INT64_MIN},       {"hysteresis_tracker", -1},
-        {"num_layers", 0},              {"hidden_size", 1ll << 31},
-        {"vocab_size", -37},            {"ffn_hidden_size", INT64_MAX},
-        {"data_parallel_size", 0},      {"tensor_model_parallel_size", 1ll << 62},
-        {"rank_files", -2},             {"rank_files", INT64_MAX},
+        {"consumed_train_samples", -1},
+        {"consumed_train_samples", INT64_MAX},
+        {"iteration", INT64_MIN},
+        {"hysteresis_tracker", -1},
+        {"num_layers", 0},
+        {"hidden_size", 1ll << 31},
+        {"vocab_size", -37},
+        {"ffn_hidden_size", INT64_MAX},
+        {"data_parallel_size", 0},
+        {"tensor_model_parallel_size", 1ll << 62},
+        {"rank_files", -2},
+        {"rank_files", INT64_MAX},
     };
     char *file = file_of(200);
 
@@ -719,17 +725,25 @@ static void no_place(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(read_by_hdf5),  cmocka_unit_test(size_known),
+        cmocka_unit_test(read_by_hdf5),
+        cmocka_unit_test(size_known),
         cmocka_unit_test(options_of_any_length),
-        cmocka_unit_test(shown),         cmocka_unit_test(no_tracker),
-        cmocka_unit_test(tracker),       cmocka_unit_test(damaged_elements),
-        cmocka_unit_test(damaged_index), cmocka_unit_test(truncated),
-        cmocka_unit_test(edited),        cmocka_unit_test(length_of_index),
+        cmocka_unit_test(shown),
+        cmocka_unit_test(no_tracker),
+        cmocka_unit_test(tracker),
+        cmocka_unit_test(damaged_elements),
+        cmocka_unit_test(damaged_index),
+        cmocka_unit_test(truncated),
+        cmocka_unit_test(edited),
+        cmocka_unit_test(length_of_index),
         cmocka_unit_test(index_of_any_length),
-        cmocka_unit_test(not_needed),    cmocka_unit_test(hostile_numbers),
+        cmocka_unit_test(not_needed),
+        cmocka_unit_test(hostile_numbers),
         cmocka_unit_test(weights_only),
-        cmocka_unit_test(other_model),   cmocka_unit_test(keep_last),
-        cmocka_unit_test(leftovers),     cmocka_unit_test(no_place),
+        cmocka_unit_test(other_model),
+        cmocka_unit_test(keep_last),
+        cmocka_unit_test(leftovers),
+        cmocka_unit_test(no_place),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -49,9 +49,9 @@ static char *folder_of(int n)
 }
 
 /* Call `run` on the ranks that the layout needs. */
-static enum tr_status on_grid(int n, enum tr_status (*run)(struct tr_grid *g,
-                                                           const struct tr_shape *s,
-                                                           enum small_kind kind, int n))
+static enum tr_status on_grid(int n,
+                              enum tr_status (*run)(struct tr_grid *g, const struct tr_shape *s,
+                                                    enum small_kind kind, int n))
 {
     struct layout l = layouts[n];
     struct tr_shape shape = small_shape(l.w, l.p, l.d, l.k);

@@ -166,11 +166,8 @@ static void other_model(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cannot_write),
-        cmocka_unit_test(misreads),
-        cmocka_unit_test(sharded),
-        cmocka_unit_test(not_shared),
-        cmocka_unit_test(other_model),
+        cmocka_unit_test(cannot_write), cmocka_unit_test(misreads),    cmocka_unit_test(sharded),
+        cmocka_unit_test(not_shared),   cmocka_unit_test(other_model),
     };
     char *dir = NULL;
     int w, p, d, failed;

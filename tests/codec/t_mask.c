@@ -19,12 +19,12 @@ static void counts(void **state)
         double ratio;
         int64_t multiple, n, count;
     } known[] = {
-        {TR_MASK_ROLLING, 1.0, 128, 1000, 1000}, {TR_MASK_ROLLING, 0.1, 1, 1000, 100},
-        {TR_MASK_ROLLING, 0.1, 64, 1000, 64},    {TR_MASK_ROLLING, 0.1, 128, 1000, 1000},
-        {TR_MASK_ROLLING, 0.4, 1, 1001, 500},    {TR_MASK_ROLLING, 0.7, 1, 1001, 1001},
-        {TR_MASK_ROLLING, 0.3, 10, 100, 30},     {TR_MASK_REPLACED, 0.3, 1, 100, 24},
-        {TR_MASK_REPLACED, 0.4, 128, 1024, 384}, {TR_MASK_REPLACED, 0.1, 128, 1024, 1024},
-        {TR_MASK_PERMUTED, 0.25, 3, 1000, 246},  {TR_MASK_PERMUTED, 0.001, 1, 1000, 1000},
+        {TR_MASK_ROLLING, 1.0, 128, 1000, 1000},  {TR_MASK_ROLLING, 0.1, 1, 1000, 100},
+        {TR_MASK_ROLLING, 0.1, 64, 1000, 64},     {TR_MASK_ROLLING, 0.1, 128, 1000, 1000},
+        {TR_MASK_ROLLING, 0.4, 1, 1001, 500},     {TR_MASK_ROLLING, 0.7, 1, 1001, 1001},
+        {TR_MASK_ROLLING, 0.3, 10, 100, 30},      {TR_MASK_REPLACED, 0.3, 1, 100, 24},
+        {TR_MASK_REPLACED, 0.4, 128, 1024, 384},  {TR_MASK_REPLACED, 0.1, 128, 1024, 1024},
+        {TR_MASK_PERMUTED, 0.25, 3, 1000, 246},   {TR_MASK_PERMUTED, 0.001, 1, 1000, 1000},
         {TR_MASK_ROLLING, 1e-300, 1, 1000, 1000},
     };
 

@@ -692,17 +692,16 @@ static void no_litter(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(taken),
-        cmocka_unit_test(sizes),         cmocka_unit_test(remembers),
-        cmocka_unit_test(epochs),        cmocka_unit_test(reads_ahead),
-        cmocka_unit_test(room),          cmocka_unit_test(full_disk),
-        cmocka_unit_test(measured),      cmocka_unit_test(other_bytes),
-        cmocka_unit_test(no_folder),     cmocka_unit_test(saved),
-        cmocka_unit_test(nothing_saved), cmocka_unit_test(of_another_run),
-        cmocka_unit_test(looked_at),
-        cmocka_unit_test(not_whole), cmocka_unit_test(lies),
+        cmocka_unit_test(taken),          cmocka_unit_test(sizes),
+        cmocka_unit_test(remembers),      cmocka_unit_test(epochs),
+        cmocka_unit_test(reads_ahead),    cmocka_unit_test(room),
+        cmocka_unit_test(full_disk),      cmocka_unit_test(measured),
+        cmocka_unit_test(other_bytes),    cmocka_unit_test(no_folder),
+        cmocka_unit_test(saved),          cmocka_unit_test(nothing_saved),
+        cmocka_unit_test(of_another_run), cmocka_unit_test(looked_at),
+        cmocka_unit_test(not_whole),      cmocka_unit_test(lies),
         cmocka_unit_test(large_hole),     cmocka_unit_test(full_disk_for_save),
-        cmocka_unit_test(killed),        cmocka_unit_test(no_litter),
+        cmocka_unit_test(killed),         cmocka_unit_test(no_litter),
     };
     int failed;
 

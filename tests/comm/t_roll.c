@@ -102,7 +102,8 @@ static void one_is_silent(void **state)
     (void)state;
     all_wait();
     post[3] = (struct tr_post){.rank = 3};
-    expect("after 10 minutes: rank 3 on n1 did not enter the all-reduce in group \"dp\" (call 812), in "
+    expect("after 10 minutes: rank 3 on n1 did not enter the all-reduce in group \"dp\" (call "
+           "812), in "
            "which ranks 1, 5 waited for it, and does not answer");
 }
 
@@ -152,7 +153,8 @@ static void a_message_is_missing(void **state)
     waits(0, "exchange", "pp", 1, LIMIT + 7);
     post[0].peers = 1;
     post[0].peer[0] = 1;
-    expect("after 10 minutes: rank 2 on n0 did not enter the exchange in group \"pp\", in which rank 4 "
+    expect("after 10 minutes: rank 2 on n0 did not enter the exchange in group \"pp\", in which "
+           "rank 4 "
            "waited for it, and does not answer");
 }
 
@@ -164,12 +166,15 @@ static void one_computes(void **state)
     post[4].state = TR_BUSY;
     post[4].seq = 811;
     post[4].seconds = 660;
-    expect("after 10 minutes: rank 4 on n1 did not enter the all-reduce in group \"dp\" (call 812), in "
-           "which ranks 0, 2 waited for it, but computes or waits for a file since 11 minutes; it was "
-           "last in the all-reduce in group \"dp\" (call 811)");
+    expect(
+        "after 10 minutes: rank 4 on n1 did not enter the all-reduce in group \"dp\" (call 812), "
+        "in "
+        "which ranks 0, 2 waited for it, but computes or waits for a file since 11 minutes; it was "
+        "last in the all-reduce in group \"dp\" (call 811)");
     post[4].seconds = 1;
     post[1] = (struct tr_post){.rank = 1};
-    expect("after 10 minutes: rank 1 on n0 did not enter the all-reduce in group \"dp\" (call 812), in "
+    expect("after 10 minutes: rank 1 on n0 did not enter the all-reduce in group \"dp\" (call "
+           "812), in "
            "which ranks 3, 5 waited for it, and does not answer");
 }
 
@@ -178,8 +183,10 @@ static void one_came_late(void **state)
     (void)state;
     all_wait();
     post[0].seconds = 1.5;
-    expect("after 10 minutes: rank 0 on n0 did not enter the all-reduce in group \"dp\" (call 812), in "
-           "which ranks 2, 4 waited for it in time, but came 1.5 seconds ago to the all-reduce in group "
+    expect("after 10 minutes: rank 0 on n0 did not enter the all-reduce in group \"dp\" (call "
+           "812), in "
+           "which ranks 2, 4 waited for it in time, but came 1.5 seconds ago to the all-reduce in "
+           "group "
            "\"dp\" (call 812)");
 }
 
@@ -192,7 +199,8 @@ static void a_node_is_lost(void **state)
     waits(0, "barrier", "world", 1, LIMIT);
     waits(1, "barrier", "world", 1, LIMIT);
     tr_roll_sentence(post, host, RANKS, LIMIT, text, sizeof text);
-    assert_non_null(strstr(text, "rank 2 on n0 did not enter the barrier in group \"world\" (call 812)"));
+    assert_non_null(
+        strstr(text, "rank 2 on n0 did not enter the barrier in group \"world\" (call 812)"));
     assert_non_null(strstr(text, "; rank 3 on n1 did not enter"));
     assert_non_null(strstr(text, "; and 1 more ranks like them"));
     assert_null(strstr(text, "rank 5"));
@@ -203,7 +211,8 @@ static void all_wait_for_one_another(void **state)
     (void)state;
     all_wait();
     waits(5, "barrier", "world", 1, LIMIT);
-    expect("after 10 minutes: all ranks answer and wait for one another: ranks 0, 1, 2, 3 and 1 more in "
+    expect("after 10 minutes: all ranks answer and wait for one another: ranks 0, 1, 2, 3 and 1 "
+           "more in "
            "the all-reduce in group \"dp\" (call 812); rank 5 in the barrier in group \"world\" "
            "(call 812); a link of the network is broken, or this is a bug");
 }
@@ -230,7 +239,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_of_grids),
         cmocka_unit_test(another_group),
-        cmocka_unit_test(whose_host), cmocka_unit_test(one_is_silent),
+        cmocka_unit_test(whose_host),
+        cmocka_unit_test(one_is_silent),
         cmocka_unit_test(a_message_is_missing),
         cmocka_unit_test(one_computes),
         cmocka_unit_test(one_came_late),

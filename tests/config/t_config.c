@@ -133,7 +133,8 @@ static void choices(void **state)
                  parse("--lr-decay-style cosin"));
     assert_fails(TR_ECONFIG, "--data-impl lazy: that format is from before 2020",
                  parse("--data-impl lazy"));
-    assert_fails(TR_ECONFIG, "--attention-backend unfused: scores of a whole batch are never stored",
+    assert_fails(TR_ECONFIG,
+                 "--attention-backend unfused: scores of a whole batch are never stored",
                  parse("--attention-backend unfused"));
     /* Numbers that are also those of enums in folders that config does not know. */
     assert_int_equal((int)TR_PIPE_GPIPE, (int)TR_SCHED_GPIPE);
@@ -389,7 +390,8 @@ static void arguments_block(void **state)
     assert_ok(parse("--lr 0.00015 --data-path x \"it's\" --memory-plan --save /a/b"));
     tr_config_print(&c, f);
     fclose(f);
-    assert_non_null(strstr(text, "------------------------ arguments ------------------------\n  a"));
+    assert_non_null(
+        strstr(text, "------------------------ arguments ------------------------\n  a"));
     assert_non_null(strstr(text, "\n  adam_beta1 ...................................... 0.9\n"));
     assert_non_null(
         strstr(text, "\n  lr .............................................. 0.00015\n"));

@@ -124,10 +124,11 @@ static void mistakes(void **state)
                    "--forward-bits-act 3: what delta-lowbits remembers has 2, 4 or 8 bits");
     assert_refused(EPOCHS "--forward-compress-method delta-lowbits --forward-bits-act 0",
                    "--forward-bits-act 0: what delta-lowbits remembers has 2, 4 or 8 bits");
-    assert_refused(STAGES "--n-epochs 5 --forward-compress-method delta --data-blocks 1073741825 "
-                          "--max-activation-cache-size 2000000000",
-                   "delta can remember 1073741824 samples at each end of a link, and a replica would "
-                   "train on 1073741825: give at least 2 replicas");
+    assert_refused(
+        STAGES "--n-epochs 5 --forward-compress-method delta --data-blocks 1073741825 "
+               "--max-activation-cache-size 2000000000",
+        "delta can remember 1073741824 samples at each end of a link, and a replica would "
+        "train on 1073741825: give at least 2 replicas");
     assert_refused(EPOCHS "--forward-compress-method delta --max-activation-cache-size 99",
                    "less than the 100 samples that a replica trains on");
     assert_refused(EPOCHS "--forward-compress-method delta --warmup-epochs 5",
@@ -159,8 +160,9 @@ static void shares(void **state)
                      TR_ECONFIG);
     assert_non_null(strstr(tr_last_error(), "less than the 51 samples"));
     /* And its numbers to fit. */
-#define MANY STAGES                                             \
-    "--n-epochs 5 --forward-compress-method delta "             \
+#define MANY                                        \
+    STAGES                                          \
+    "--n-epochs 5 --forward-compress-method delta " \
     "--max-activation-cache-size 2000000000 --data-blocks "
     assert_ok(shape_at(4, MANY "1073741824", &s));
     assert_ok(shape_at(8, MANY "1073741825", &s));

@@ -17,7 +17,8 @@
 #include <unistd.h>
 #include <vector>
 
-namespace {
+namespace
+{
 
 enum { NAN_BYTE = 0xff, HUGE_PAGE = 2 << 20, BURST = 64 };
 
@@ -45,7 +46,8 @@ struct CUevent_st {
     std::shared_ptr<moment> last;
 };
 
-namespace {
+namespace
+{
 
 struct block {
     size_t bytes, mapped;
@@ -121,7 +123,8 @@ bool find_planted(const char *list, const char *call, long n, int *error)
         int planted_error = 0;
 
         if (strncmp(at, call, length) == 0 && at[length] == ':' &&
-            sscanf(at + length, ":%ld:%d", &planted_n, &planted_error) == 2 && (planted_n == n || planted_n == 0)) {
+            sscanf(at + length, ":%ld:%d", &planted_n, &planted_error) == 2 &&
+            (planted_n == n || planted_n == 0)) {
             *error = planted_error;
             return true;
         }
@@ -130,10 +133,10 @@ bool find_planted(const char *list, const char *call, long n, int *error)
 }
 
 /* Every fake begins with it. */
-#define BEGIN()                                         \
-    std::lock_guard<std::recursive_mutex> guard(lock);  \
-    int planted_error;                                  \
-    if (fake_cuda_planted(__func__, &planted_error))    \
+#define BEGIN()                                        \
+    std::lock_guard<std::recursive_mutex> guard(lock); \
+    int planted_error;                                 \
+    if (fake_cuda_planted(__func__, &planted_error))   \
     return give((cudaError_t)planted_error)
 
 /* ---- memory ---- */
@@ -161,8 +164,8 @@ void (*former_handler)(int);
 /* Only what may be called in a handler. */
 void on_fault(int signal, siginfo_t *info, void *)
 {
-    static const char sentence[] =
-        "fake CUDA: the host touches memory of the GPU: upload() and download() move what it needs\n";
+    static const char sentence[] = "fake CUDA: the host touches memory of the GPU: upload() and "
+                                   "download() move what it needs\n";
 
     if (!memory_open && is_in(device_memory, info->si_addr, 1) &&
         write(STDERR_FILENO, sentence, sizeof sentence - 1) > 0)
@@ -358,7 +361,8 @@ void fake_cuda_enqueue(cudaStream_t s, const char *what, std::function<void()> w
 {
     std::lock_guard<std::recursive_mutex> guard(lock);
 
-    put(s, what, [work = std::move(work)] { return work(), true; }, false);
+    put(
+        s, what, [work = std::move(work)] { return work(), true; }, false);
 }
 
 void fake_cuda_enqueue_until(cudaStream_t s, const char *what, std::function<bool()> work)
@@ -669,7 +673,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned)
     std::shared_ptr<moment> last = e->last;
 
     if (++waits != number_of("FAKE_CUDA_SKIP_WAIT", 0) && last)
-        put(s, "cudaStreamWaitEvent", [last] { return last->done; }, false);
+        put(
+            s, "cudaStreamWaitEvent", [last] { return last->done; }, false);
     return cudaSuccess;
 }
 

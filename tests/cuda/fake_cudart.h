@@ -34,7 +34,8 @@
 #ifdef __cplusplus
 extern "C"
 #endif
-void fake_cuda_stall(cudaStream_t s, double seconds);
+    void
+    fake_cuda_stall(cudaStream_t s, double seconds);
 
 #ifdef __cplusplus
 #include <functional>

@@ -12,7 +12,8 @@
  * the calls in which a host may wait are made of MPI's own calls that do not, with work of streams
  * in between.
  */
-namespace {
+namespace
+{
 
 /* Work of streams calls MPI itself. */
 bool inside;

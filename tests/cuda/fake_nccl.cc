@@ -45,7 +45,8 @@ extern "C" {
  *   FAKE_NCCL_REPORT=1                       at the end: how many calls there were, and how many
  *                                            communicators at most
  */
-namespace {
+namespace
+{
 
 [[noreturn]] void stop(const std::string &what)
 {
@@ -110,23 +111,24 @@ struct ncclComm {
     std::shared_ptr<line> own = std::make_shared<line>();
     bool blocking = true, finalized = false;
     ncclResult_t state = ncclSuccess;
-    int polls = 0;                      /* until it is over */
+    int polls = 0;                          /* until it is over */
     MPI_Request meeting = MPI_REQUEST_NULL; /* of ranks that set up a communicator */
-    std::function<void()> begun;        /* what happens then */
+    std::function<void()> begun;            /* what happens then */
     std::set<void *> registered;
 };
 
-namespace {
+namespace
+{
 
 std::set<ncclComm *> alive;
 size_t most_alive;
 uint64_t put_so_far, begun_so_far, done_so_far;
 std::string last_error;
-int depth;                      /* of ncclGroupStart() */
+int depth;                       /* of ncclGroupStart() */
 std::shared_ptr<kernel> grouped; /* messages of the group */
 ncclComm *grouped_on;
 MPI_Comm meeting_place = MPI_COMM_NULL;
-ncclUniqueId own_id;            /* that this rank made; empty if none */
+ncclUniqueId own_id; /* that this rank made; empty if none */
 std::map<std::string, long> counts;
 
 ncclResult_t fails(ncclResult_t result, const std::string &why)
@@ -192,10 +194,22 @@ void add_half(char *to, const char *from, int op, float (*widen)(uint16_t),
     memcpy(to, &a, sizeof a);
 }
 
-float from_f16(uint16_t x) { return tr_f16_to_float(x); }
-float from_bf16(uint16_t x) { return tr_bf16_to_float(x); }
-uint16_t to_f16(float x) { return tr_f16_from_float(x); }
-uint16_t to_bf16(float x) { return tr_bf16_from_float(x); }
+float from_f16(uint16_t x)
+{
+    return tr_f16_to_float(x);
+}
+float from_bf16(uint16_t x)
+{
+    return tr_bf16_to_float(x);
+}
+uint16_t to_f16(float x)
+{
+    return tr_f16_from_float(x);
+}
+uint16_t to_bf16(float x)
+{
+    return tr_bf16_from_float(x);
+}
 
 void add_element(char *to, const char *from, int type, int op)
 {
@@ -265,9 +279,9 @@ void compare(const kernel &k)
 
         if (memcmp(&a, &b, sizeof a) != 0)
             stop("in \"" + k.on->name + "\" rank " + std::to_string(k.on->rank) + " calls " +
-                 b.call + " of " + std::to_string(b.count) + " as number " +
-                 std::to_string(b.seq) + ", and rank " + std::to_string(r) + " " + a.call +
-                 " of " + std::to_string(a.count) + " as number " + std::to_string(a.seq) +
+                 b.call + " of " + std::to_string(b.count) + " as number " + std::to_string(b.seq) +
+                 ", and rank " + std::to_string(r) + " " + a.call + " of " +
+                 std::to_string(a.count) + " as number " + std::to_string(a.seq) +
                  " (types, operations and roots count too)");
     }
 }
@@ -285,7 +299,7 @@ void begin_collective(kernel &k)
     k.heads.resize((size_t)k.on->size);
     k.requests.resize(1);
     PMPI_Iallgather(&k.head, sizeof k.head, MPI_BYTE, k.heads.data(), sizeof k.head, MPI_BYTE,
-                   k.on->mpi, k.requests.data());
+                    k.on->mpi, k.requests.data());
     k.mine.assign(k.in, k.in + bytes_brought(k));
     k.stage = kernel::HEADS;
 }
@@ -302,7 +316,7 @@ bool go_on_collective(kernel &k)
     compare(k);
     k.all.resize(k.mine.size() * (size_t)k.on->size);
     PMPI_Iallgather(k.mine.data(), (int)k.mine.size(), MPI_BYTE, k.all.data(), (int)k.mine.size(),
-                   MPI_BYTE, k.on->mpi, k.requests.data());
+                    MPI_BYTE, k.on->mpi, k.requests.data());
     k.stage = kernel::DATA;
     return false;
 }
@@ -417,8 +431,9 @@ void must_be_ready(const ncclComm *c, const char *call)
 {
     look_after(c, call);
     if (c->state == ncclInProgress)
-        stop(std::string(call) + " in \"" + c->own->name + "\" is called while another call is in "
-                                                            "progress: ask ncclCommGetAsyncError()");
+        stop(std::string(call) + " in \"" + c->own->name +
+             "\" is called while another call is in "
+             "progress: ask ncclCommGetAsyncError()");
     if (c->finalized)
         stop(std::string(call) + " in \"" + c->own->name + "\" is called after ncclCommFinalize()");
 }
@@ -482,7 +497,8 @@ void compare_ids(const std::vector<ncclUniqueId> &ids)
     for (int i = 0, first = 0; i < count; i++) {
         const int last = first + size / count + (i < size % count ? 1 : 0);
         ncclUniqueId id = ids[(size_t)i];
-        int made = strcmp(ids[(size_t)i].internal, own_id.internal) == 0 && rank >= first && rank < last;
+        int made =
+            strcmp(ids[(size_t)i].internal, own_id.internal) == 0 && rank >= first && rank < last;
 
         PMPI_Bcast(&id, sizeof id, MPI_BYTE, 0, meeting_place);
         if (memcmp(&id, &ids[(size_t)i], sizeof id) != 0)
@@ -495,8 +511,8 @@ void compare_ids(const std::vector<ncclUniqueId> &ids)
 }
 
 /* Both ways to connect the world. */
-ncclResult_t init(const char *call, ncclComm_t *out, int n, int rank,
-                  std::vector<ncclUniqueId> ids, ncclConfig_t *config)
+ncclResult_t init(const char *call, ncclComm_t *out, int n, int rank, std::vector<ncclUniqueId> ids,
+                  ncclConfig_t *config)
 {
     ncclResult_t result;
     int size, me;
@@ -605,9 +621,12 @@ ncclResult_t ncclGetVersion(int *version)
 
 const char *ncclGetErrorString(ncclResult_t result)
 {
-    static const char *const text[] = {"no error",         "unhandled cuda error",
-                                       "system error",     "internal error",
-                                       "invalid argument", "invalid usage",
+    static const char *const text[] = {"no error",
+                                       "unhandled cuda error",
+                                       "system error",
+                                       "internal error",
+                                       "invalid argument",
+                                       "invalid usage",
                                        "remote process exited or there was a network error",
                                        "in progress"};
 
@@ -664,7 +683,7 @@ ncclResult_t ncclCommSplit(ncclComm_t from, int color, int key, ncclComm_t *out,
         MPI_Comm mpi;
 
         PMPI_Comm_split(from->own->mpi, color == NCCL_SPLIT_NOCOLOR ? MPI_UNDEFINED : color, key,
-                       &mpi);
+                        &mpi);
         if (mpi == MPI_COMM_NULL)
             return;
         *out = create(settings.commName, &settings);
@@ -834,7 +853,8 @@ ncclResult_t ncclGroupEnd(void)
 ncclResult_t ncclSend(const void *buf, size_t count, ncclDataType_t type, int peer, ncclComm_t c,
                       cudaStream_t stream)
 {
-    return add_message(__func__, {true, peer, (char *)buf, count * size_of(type), 0, {}}, c, stream);
+    return add_message(__func__, {true, peer, (char *)buf, count * size_of(type), 0, {}}, c,
+                       stream);
 }
 
 ncclResult_t ncclRecv(void *buf, size_t count, ncclDataType_t type, int peer, ncclComm_t c,

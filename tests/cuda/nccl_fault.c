@@ -34,9 +34,10 @@ static enum tr_status open_job(struct job *j, double seconds)
 {
     const struct tr_device_how how = {
         .local_rank = j->inner.rank, .local_size = j->inner.size, .share = true};
-    const struct tr_nccl_how nccl = {
-        .timeout_s = seconds, .share = true, .mixed = is(j, "allowed"),
-        .ranks_of_id = is(j, "ids") ? 2 : 0};
+    const struct tr_nccl_how nccl = {.timeout_s = seconds,
+                                     .share = true,
+                                     .mixed = is(j, "allowed"),
+                                     .ranks_of_id = is(j, "ids") ? 2 : 0};
     bool last = j->inner.rank == j->inner.size - 1;
 
     if ((is(j, "mixed") || is(j, "allowed")) && last)

@@ -31,7 +31,7 @@ static struct tr_queue open_queue(void)
 static int reset(void **state)
 {
     static const char *const names[] = {
-        "FAKE_CUDA_DEVICES", "FAKE_CUDA_ARCH", "FAKE_CUDA_GIB",
+        "FAKE_CUDA_DEVICES", "FAKE_CUDA_ARCH",   "FAKE_CUDA_GIB",
         "FAKE_CUDA_FAIL",    "FAKE_CUDA_DRIVER", "CUDA_VISIBLE_DEVICES",
     };
 
@@ -156,8 +156,8 @@ static void code_for_gpu(void **state)
     static const struct {
         const char *arch;
         bool runs;
-    } trials[] = {{"70", false}, {"75", false}, {"80", true}, {"86", true}, {"90", true},
-                  {"100", true}, {"121", true}};
+    } trials[] = {{"70", false}, {"75", false}, {"80", true}, {"86", true},
+                  {"90", true},  {"100", true}, {"121", true}};
     struct tr_device_how how = rank_of(0, 1);
     struct tr_device *d;
 
@@ -175,9 +175,14 @@ static void code_for_gpu(void **state)
 static void broken_opening(void **state)
 {
     static const char *const calls[] = {
-        "cudaGetDeviceProperties:1:101", "cudaSetDevice:1:46",      "cudaStreamCreateWithFlags:1:2",
-        "cudaMalloc:1:2",                "cudaEventCreate:700:2",   "cudaMallocHost:1:2",
-        "cudaMallocHost:2:2",            "cudaEventCreateWithFlags:900:2",
+        "cudaGetDeviceProperties:1:101",
+        "cudaSetDevice:1:46",
+        "cudaStreamCreateWithFlags:1:2",
+        "cudaMalloc:1:2",
+        "cudaEventCreate:700:2",
+        "cudaMallocHost:1:2",
+        "cudaMallocHost:2:2",
+        "cudaEventCreateWithFlags:900:2",
     };
     struct tr_device_how how = rank_of(0, 1);
     struct tr_device *d;
@@ -467,12 +472,11 @@ static void faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(one_gpu_each),   TEST(given_gpu),
-        TEST(no_gpu),         TEST(code_for_gpu),     TEST(broken_opening),
-        TEST(description),    TEST(memory),           TEST(scattered_memory),
-        TEST(apart),          TEST(uploads),          TEST(small_uploads),
-        TEST(uploads_keep_their_place), TEST(marks),  TEST(watched),
-        TEST(faults),
+        TEST(one_gpu_each), TEST(given_gpu),        TEST(no_gpu),
+        TEST(code_for_gpu), TEST(broken_opening),   TEST(description),
+        TEST(memory),       TEST(scattered_memory), TEST(apart),
+        TEST(uploads),      TEST(small_uploads),    TEST(uploads_keep_their_place),
+        TEST(marks),        TEST(watched),          TEST(faults),
     };
 
     return run_tap(tests);

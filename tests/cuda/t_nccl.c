@@ -60,7 +60,8 @@ static void put(void *to, enum tr_dtype type, int64_t i, double x)
     else if (type == TR_I32)
         tr_i32(&t)[i] = (int32_t)x;
     else
-        tr_half(&t)[i] = type == TR_F16 ? tr_f16_from_float((float)x) : tr_bf16_from_float((float)x);
+        tr_half(&t)[i] =
+            type == TR_F16 ? tr_f16_from_float((float)x) : tr_bf16_from_float((float)x);
 }
 
 static double take(const void *from, enum tr_dtype type, int64_t i)
@@ -178,10 +179,8 @@ static void reduce_scatter_on(struct tr_comm *c)
     for (int kind = 0; kind < SIZES * FLOATS * 8; kind++) {
         int64_t n = sizes[kind / 8 / FLOATS];
         struct tr_tensor in = make(types[kind / 8 % FLOATS], n * c->size);
-        struct tr_tensor out =
-            kind & 4 ? tr_tensor_span(&in, c->rank * n, n) : make(in.dtype, n);
-        struct wanted w = {
-            .c = c, .op = kind & 1 ? TR_MAX : TR_SUM, .first = c->rank * n};
+        struct tr_tensor out = kind & 4 ? tr_tensor_span(&in, c->rank * n, n) : make(in.dtype, n);
+        struct wanted w = {.c = c, .op = kind & 1 ? TR_MAX : TR_SUM, .first = c->rank * n};
         struct tr_pending p;
 
         bring(&in, c->rank, 0);
@@ -429,10 +428,9 @@ static void in_flight(void **state)
             struct tr_comm *c = i & 1 ? &other : &world;
             struct wanted w = {.c = c, .first = i % 3 == 1 ? c->rank * n : n};
 
-            assert_all(i % 3 == 0 ? (w.first = 0, holds(&t[i], want_reduced, &w))
-                       : i % 3 == 1
-                           ? holds(&out[i], want_reduced, &w)
-                           : true);
+            assert_all(i % 3 == 0   ? (w.first = 0, holds(&t[i], want_reduced, &w))
+                       : i % 3 == 1 ? holds(&out[i], want_reduced, &w)
+                                    : true);
         }
     }
     other.via->release(&other);

@@ -235,8 +235,7 @@ static void run_grouped(struct tr_grid *g)
         for (s.micros = s.group; s.micros <= 3 * g->p; s.micros++)
             if (s.micros % s.group == 0 || s.micros % s.group >= g->p)
                 check(g, s);
-    s = (struct tr_sched){
-        .kind = TR_SCHED_EVAL, .chunks = 2, .micros = 2 * g->p, .overlap = true};
+    s = (struct tr_sched){.kind = TR_SCHED_EVAL, .chunks = 2, .micros = 2 * g->p, .overlap = true};
     check(g, s);
 }
 

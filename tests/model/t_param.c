@@ -74,7 +74,7 @@ static void same_weights(void **state)
 {
     static const struct {
         int w, p, k;
-        int64_t first, middle, last;    /* layers of the stages, unless equal */
+        int64_t first, middle, last; /* layers of the stages, unless equal */
         bool embed, loss;
     } layouts[] = {
         {.w = 2, .p = 1, .k = 1},

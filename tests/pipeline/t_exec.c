@@ -402,8 +402,8 @@ static struct aside {
 
 static void start_word(bool send)
 {
-    const struct tr_leg leg = {send ? TR_LEG_SEND : TR_LEG_RECV,
-                               send ? 0 : world.size - 1, &aside.byte, 1};
+    const struct tr_leg leg = {send ? TR_LEG_SEND : TR_LEG_RECV, send ? 0 : world.size - 1,
+                               &aside.byte, 1};
 
     aside.group.via->exchange_start(&aside.group, NULL, &leg, 1, &aside.word);
 }

@@ -177,7 +177,8 @@ static const struct {
     {2, "--fp16 --initial-loss-scale 65536"},
     {2, "--use-distributed-optimizer --overlap-param-gather"},
     {2, "--dp-mode cocktail_sgd --quant-bits 4 --topk-ratio 0.3 --randomp-ratio 0.4"},
-    {2, "--dp-mode cocktail_sgd --random-method random_w_replacement --train-warmup-steps 1 --bf16"},
+    {2,
+     "--dp-mode cocktail_sgd --random-method random_w_replacement --train-warmup-steps 1 --bf16"},
     {2, "--dp-mode cocktail_sgd --quant-bits 32 --topk-ratio 1 --randomp-ratio 1"},
     {2, "--dp-mode local --fp16 --initial-loss-scale 65536"},
     {4, "--dp-mode cocktail_sgd --tensor-model-parallel-size 2 --quant-bits 3 "
@@ -188,8 +189,10 @@ static const struct {
         "--backward-compress-method fixpoint --backward-bits 5 --bf16"},
     {2, "--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --n-epochs 2 "
         "--forward-compress-method delta --backward-compress-method fixpoint"},
-    {4, "--pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --n-epochs 2 --warmup-epochs 0 "
-        "--forward-compress-method delta-lowbits --forward-bits 3 --fp16 --initial-loss-scale 1024"},
+    {4,
+     "--pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --n-epochs 2 --warmup-epochs "
+     "0 "
+     "--forward-compress-method delta-lowbits --forward-bits 3 --fp16 --initial-loss-scale 1024"},
     {4, "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2"},
     {4, "--pipeline-model-parallel-size 2 --use-distributed-optimizer --bf16"},
     {4, "--tensor-model-parallel-size 4 --recompute-granularity full "

@@ -20,7 +20,8 @@ static const char *const runs[] = {
     "--use-distributed-optimizer",
     "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --recompute-activations",
     "--use-distributed-optimizer --bf16",
-    "--dp-mode cocktail_sgd --tensor-model-parallel-size 2 --random-method random_w_replacement --fp16",
+    "--dp-mode cocktail_sgd --tensor-model-parallel-size 2 --random-method random_w_replacement "
+    "--fp16",
     "--dp-mode cocktail_sgd --pipeline-model-parallel-size 2 --topk-ratio 0.1 --randomp-ratio 0.1",
 };
 

@@ -159,7 +159,7 @@ static void rows(void **state)
 struct plain {
     int bits;
     bool remembers;
-    float lift;                 /* what x is multiplied by meanwhile */
+    float lift; /* what x is multiplied by meanwhile */
     float m[BLOCKS][SEQ * HIDDEN];
     bool seen[BLOCKS];
 };
@@ -269,8 +269,7 @@ static void plainly(const char *method, int bits)
     struct tr_run r;
 
     /* The power of two above the tokens of a step. */
-    forward = (struct plain){
-        .bits = bits, .lift = 1.0F, .remembers = strcmp(method, "delta") == 0};
+    forward = (struct plain){.bits = bits, .lift = 1.0F, .remembers = strcmp(method, "delta") == 0};
     backward = (struct plain){.bits = 5, .lift = exp2f(floorf(log2f(SEQ)) + 1.0F)};
     snprintf(options, sizeof options,
              "--pipeline-model-parallel-size 4 --micro-batch-size 1 --global-batch-size 1 "

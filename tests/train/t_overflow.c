@@ -132,8 +132,7 @@ static void one_rank(const char *options)
         assert_all(own_element(&r) >= 0);
         if (world.rank == victim)
             ((uint16_t *)r.model.params.grads.data)[own_element(&r)] = 0x7c00;
-        result =
-            tr_optim_norm(&r.optim, r.shape.sharded ? &world : &r.grid.mp, &r.queue, &how);
+        result = tr_optim_norm(&r.optim, r.shape.sharded ? &world : &r.grid.mp, &r.queue, &how);
         tr_optim_update(&r.optim, &r.queue, &how, &result);
         assert_all(result.skipped && r.optim.steps == 0);
         tiny_close(&r, &c);

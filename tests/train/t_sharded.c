@@ -86,8 +86,8 @@ static void same_losses(void **state)
         {"--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2",
          "--ddp-bucket-size 500 --overlap-param-gather", 1e-5},
         {"--pipeline-model-parallel-size 2 --bf16", "--overlap-param-gather", 1e-3},
-        {"--fp16 --initial-loss-scale 1e6 --tensor-model-parallel-size 2",
-         "--overlap-param-gather", 1e-3},
+        {"--fp16 --initial-loss-scale 1e6 --tensor-model-parallel-size 2", "--overlap-param-gather",
+         1e-3},
     };
     double whole[ITERATIONS + 1], shared[ITERATIONS + 1];
 

@@ -95,7 +95,7 @@ static void seldom(void **state)
 {
     static const struct {
         double longest;
-        int64_t questions;      /* after 90 iterations */
+        int64_t questions; /* after 90 iterations */
     } cases[] = {{0.0, 90}, {1.0, 90}, {0.25, 90}, {0.05, 18}, {0.001, 6}};
 
     (void)state;

@@ -23,8 +23,7 @@ static void known_answers(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof kat / sizeof kat[0]; i++) {
-        struct tr_rng r = {{kat[i].key[0], kat[i].key[1]},
-                           {kat[i].counter[2], kat[i].counter[3]}};
+        struct tr_rng r = {{kat[i].key[0], kat[i].key[1]}, {kat[i].counter[2], kat[i].counter[3]}};
         uint32_t out[4];
 
         tr_rng_block(r, (uint64_t)kat[i].counter[1] << 32 | kat[i].counter[0], out);

@@ -68,8 +68,7 @@ static void all_but_setup(const enum tr_timer *timers, int count, bool split)
 
         for (int i = 0; i < count; i++)
             found += timers[i] == (enum tr_timer)t;
-        assert_int_equal(found,
-                         kind != TR_TIMER_SETUP && (kind == TR_TIMER_SPLIT) == split);
+        assert_int_equal(found, kind != TR_TIMER_SETUP && (kind == TR_TIMER_SPLIT) == split);
     }
 }
 
@@ -329,8 +328,8 @@ static void split(void **state)
     assert_string_equal(buf, "wait and transfer across ranks (ms):\n"
                              "  forward-backward-send-forward-backward-recv-transfer:\n"
                              "     rank  1: 100.00\n     rank  2: 300.00");
-    assert_int_equal(
-        tr_timers_split_table(buf, sizeof buf, TR_TIMER_MAX, &times, timers + 2, 2, 1), 0);
+    assert_int_equal(tr_timers_split_table(buf, sizeof buf, TR_TIMER_MAX, &times, timers + 2, 2, 1),
+                     0);
 
     assert_int_equal(tr_timers_split_line(buf, sizeof buf, 1), 0);
     assert_false(tr_timer_has_parts(TR_TIMER_OPTIMIZER));
