@@ -48,8 +48,10 @@ no_log_of_two() {
     # shellcheck disable=SC2016 # expanded when it runs
     printf '#!/bin/sh\nexec "%s" "$@" > /dev/full\n' "$trireme" > "$work/start"
     chmod +x "$work/start"
-    (trireme=$work/start && small 2 --train-iters 100000 --save "$work/two") 2> "$work/two.err"
+    program=$trireme trireme=$work/start
+    small 2 --train-iters 100000 --save "$work/two" 2> "$work/two.err"
     two_code=$?
+    trireme=$program
     cat "$work/two.err"
     [ $two_code -eq 74 ] && ended two 'standard output: No space left on device'
 }
