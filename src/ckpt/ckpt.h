@@ -150,7 +150,8 @@ enum tr_status tr_ckpt_load(struct tr_grid *grid, const char *dir, const struct 
 /*
  * The options of the run that wrote a checkpoint, as JSON for tr_config_load_model(), and its true
  * vocabulary: of iteration `step`, or of the newest whose index is whole (-1).  Collective over
- * `world`.  *json is owned by the caller, and NULL, with TR_OK, when there is no tracker.
+ * `world`.  *json is owned by the caller, and NULL, with TR_OK, when there is no tracker or
+ * the file does not say.
  * TR_EDATA, TR_EIO as for a load.
  */
 enum tr_status tr_ckpt_options(struct tr_comm *world, const char *dir, int64_t step, char **json,

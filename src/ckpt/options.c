@@ -58,12 +58,6 @@ enum tr_status tr_ckpt_options(struct tr_comm *world, const char *dir, int64_t s
     enum tr_status s = world->rank == 0 ? find(dir, step, &x) : TR_OK;
 
     *json = NULL;
-    if (s == TR_OK && x.count > 0 && !x.config)
-        s = TR_FAIL(TR_EDATA,
-                    "the checkpoint in %s has no attribute \"" TR_CKPT_ATTR_CONFIG
-                    "\", so it does not say with which options it was trained: give those of its "
-                    "model instead of --use-checkpoint-args",
-                    dir);
     s = tr_comm_agree(world, s);
     if (s != TR_OK)
         goto out;

@@ -13,6 +13,7 @@ done
 plan 7
 
 doc=$srcdir/docs/formats.md
+# shellcheck disable=SC2016 # fences of the page
 {
     sed -n '/^```python$/,/^```$/{ /^import sys$/d; /^import/p; /^def/,/^$/p; }' "$doc"
     sed -n '/^```python writing$/,/^```$/{ /^```/d; p; }' "$doc"
