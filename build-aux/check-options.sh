@@ -18,8 +18,10 @@ words() { grep -oE -e '--[A-Za-z][A-Za-z0-9_-]*'; }
     sed -nE 's/^(OPT|ALIAS|OFF|IGNORED|REFUSED)\([^"]*"([A-Za-z0-9_-]+)".*/--\2/p' \
         "$srcdir/src/config/options.def"
     "$srcdir/configure" --help | words
-    # What the virtual cluster says about itself.
-    sed -n '/^set -u/q; /^#/p' "$srcdir/tests/cluster" | words
+    # What scripts say about themselves.
+    for script in tests/cluster tests/fuzz benchmarks/run; do
+        sed -n '/^set -/q; /^#/p' "$srcdir/$script"
+    done | words
     echo --help
     echo --version
     echo --with-NAME

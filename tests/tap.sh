@@ -51,3 +51,12 @@ ranks() {
     shift
     TR_TEST_RANKS=$tap_ranks "$srcdir/tests/launch" --ranks "$tap_ranks" "$@"
 }
+
+# python_with MODULE...: the first python that has them all, PYTHON first and then those of the path and of
+# the system, which may have what the first one of the path lacks.
+python_with() {
+    for tap_python in ${PYTHON:+"$PYTHON"} python3 /usr/bin/python3; do
+        "$tap_python" -c "import $(echo "$*" | tr ' ' ',')" 2>/dev/null && { echo "$tap_python"; return; }
+    done
+    return 1
+}

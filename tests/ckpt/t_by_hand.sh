@@ -5,11 +5,7 @@
 # shellcheck source=tests/tap.sh
 . "${srcdir:?}/tests/tap.sh"
 
-python=${PYTHON:-python3}
-for each in "$python" /usr/bin/python3; do
-    "$each" -c 'import h5py, numpy' 2>/dev/null && python=$each && break
-done
-"$python" -c 'import h5py, numpy' 2>/dev/null || skip_all "no python3 with h5py and numpy"
+python=$(python_with h5py numpy) || skip_all "no python3 with h5py and numpy"
 plan 7
 
 doc=$srcdir/docs/formats.md

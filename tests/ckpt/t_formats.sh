@@ -79,10 +79,10 @@ fi
 # The program in the manual, as it stands there.
 example() {
     awk '/^```/ { inside = $0 == "```python"; next } inside' "$doc" >"$work/read.py"
-    "${PYTHON:-python3}" "$work/read.py" "$file" >"$work/out" &&
+    "$python" "$work/read.py" "$file" >"$work/out" &&
         printf 'iteration 100\nweights 3856\ntrireme checkpoint 1.3\n' | diff - "$work/out"
 }
-if "${PYTHON:-python3}" -c 'import h5py, numpy' 2>/dev/null; then
+if python=$(python_with h5py numpy); then
     check "the program in the manual reads it" example
 else
     skip "the program in the manual reads it" "no python3 with h5py and numpy"
