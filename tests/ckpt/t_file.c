@@ -557,7 +557,7 @@ static void hostile_numbers(void **state)
     edit_put(file, "data_parallel_size", 1 << 20);
     edit_put(file, "tensor_model_parallel_size", 1 << 20);
     edit_put(file, "pipeline_model_parallel_size", 1 << 20);
-    assert_fails(TR_EDATA, "is damaged in 1 places", verify(file));
+    assert_fails(TR_EDATA, "is damaged in 1 place;", verify(file));
     free(file);
 }
 
