@@ -141,6 +141,9 @@ static enum tr_status get_about(hid_t root, struct tr_ckpt_about *a)
 #define INT(attribute, field)                                  \
     TR_TRY(get_count(root, attribute, 0, STATE_MOST, &whole)); \
     a->state.field = (__typeof__(a->state.field))whole;
+#define SIGNED(attribute, field)                                       \
+    TR_TRY(get_count(root, attribute, -INT32_MAX, INT32_MAX, &whole)); \
+    a->state.field = (__typeof__(a->state.field))whole;
 #define REAL(attribute, field)                \
     TR_TRY(get_real(root, attribute, &real)); \
     a->state.field = real;
@@ -148,6 +151,7 @@ static enum tr_status get_about(hid_t root, struct tr_ckpt_about *a)
     TR_CKPT_STATE_OF(STATE)
 #undef STATE
 #undef REAL
+#undef SIGNED
 #undef INT
 #define MODEL(attribute, field) TR_TRY(get_count(root, attribute, 1, INT32_MAX, &a->field));
     TR_CKPT_MODEL_OF(MODEL)

@@ -121,11 +121,13 @@ static bool put_about(hid_t root, const struct tr_ckpt_about *a, const char *con
               put_text(root, TR_CKPT_ATTR_CONFIG, config_json);
 
 #define INT put_int
+#define SIGNED put_int
 #define REAL put_real
 #define STATE(type, attribute, field) ok = ok && type(root, attribute, a->state.field);
     TR_CKPT_STATE_OF(STATE)
 #undef STATE
 #undef REAL
+#undef SIGNED
 #undef INT
 #define MODEL(attribute, field) ok = ok && put_int(root, attribute, a->field);
     TR_CKPT_MODEL_OF(MODEL)

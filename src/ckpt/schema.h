@@ -30,7 +30,8 @@ enum { TR_CKPT_MAJOR = 1, TR_CKPT_MINOR = 3 };
     KIND(EXP_AVG_SQ, "exp_avg_sq", v)
 
 /* STATE(type, "attribute", field): what a run resumes from, from struct tr_ckpt_state, on the
-   root. */
+   root.  A REAL, a count from 0 on (INT), or a whole number that may be negative (SIGNED), as the overflows
+   that are forgiven are while the loss scale falls. */
 #define TR_CKPT_STATE_OF(STATE)                                  \
     STATE(INT, "iteration", iteration)                           \
     STATE(INT, "consumed_train_samples", consumed_train_samples) \
@@ -39,7 +40,7 @@ enum { TR_CKPT_MAJOR = 1, TR_CKPT_MINOR = 3 };
     STATE(INT, "adam_steps", adam_steps)                         \
     STATE(REAL, "loss_scale", loss_scale)                        \
     STATE(INT, "growth_tracker", growth_tracker)                 \
-    STATE(INT, "hysteresis_tracker", hysteresis_tracker)
+    STATE(SIGNED, "hysteresis_tracker", hysteresis_tracker)
 
 /* MODEL("attribute", field): what must agree on load, from struct tr_shape, on the root. */
 #define TR_CKPT_MODEL_OF(MODEL)                 \

@@ -202,6 +202,7 @@ static void show_about(const struct tr_ckpt_index *x, FILE *out)
     if (x->program)
         fprintf(out, "written by                      %s\n", x->program);
 #define INT(attribute, value) fprintf(out, "%-31s %lld\n", attribute, (long long)(value));
+#define SIGNED INT
 #define REAL(attribute, value) fprintf(out, "%-31s %.17g\n", attribute, value);
 #define STATE(type, attribute, field) type(attribute, a->state.field)
     TR_CKPT_STATE_OF(STATE)
@@ -217,6 +218,7 @@ static void show_about(const struct tr_ckpt_index *x, FILE *out)
     if (a->files >= 0)
         INT(TR_CKPT_ATTR_FILES, a->files)
 #undef REAL
+#undef SIGNED
 #undef INT
 }
 

@@ -528,7 +528,7 @@ static void hostile_numbers(void **state)
         {"consumed_train_samples", -1},
         {"consumed_train_samples", INT64_MAX},
         {"iteration", INT64_MIN},
-        {"hysteresis_tracker", -1},
+        {"hysteresis_tracker", INT64_MIN},
         {"num_layers", 0},
         {"hidden_size", 1ll << 31},
         {"vocab_size", -37},
