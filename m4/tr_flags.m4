@@ -48,7 +48,9 @@ AS_IF([test "x$enable_developer" = xyes], [
   TR_NVCCFLAGS="-Werror all-warnings"])
 AS_IF([test "x$enable_sanitizers" = xyes], [
   TR_CFLAGS="$TR_CFLAGS -fsanitize=address,undefined -fno-sanitize-recover=undefined"
-  TR_CFLAGS="$TR_CFLAGS -fno-omit-frame-pointer -DTR_SANITIZERS"])
+  TR_CFLAGS="$TR_CFLAGS -fno-omit-frame-pointer -DTR_SANITIZERS"
+  # What a compiler knows of lengths is less there, and it warns of texts that cannot be so long.
+  TR_TRY_CFLAG([-Wno-format-truncation], [TR_CFLAGS])])
 AS_IF([test "x$enable_libfuzzer" = xyes], [
   TR_TRY_CFLAG([-fsanitize=fuzzer-no-link], [TR_CFLAGS])
   AS_IF([test $tr_takes = no], [AC_MSG_ERROR([--enable-libfuzzer needs CC=clang])])])

@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
 #include <oneapi/dnnl/dnnl.h>
 
 #include "util/status.h"
@@ -206,6 +210,20 @@ static void *at(const struct tr_view *v, int64_t row, int64_t column)
     return (void *)((uintptr_t)v->p + (uintptr_t)(2 * first));
 }
 
+/* A piece of a product is for one thread, here and in oneDNN, which otherwise takes all that a region of
+   one thread leaves, and plans for as many.  Returns what to give back. */
+static int take_threads(int n)
+{
+#ifdef _OPENMP
+    const int before = omp_get_max_threads();
+
+    omp_set_num_threads(n);
+    return before;
+#else
+    return n;
+#endif
+}
+
 void tr_dnnl_multiply(struct tr_dnnl *d, int thread, const struct tr_view *a,
                       const struct tr_view *b, int64_t i, int64_t m, int64_t j, int64_t n,
                       int64_t k, float *c, int64_t c_stride, bool add)
@@ -213,6 +231,7 @@ void tr_dnnl_multiply(struct tr_dnnl *d, int thread, const struct tr_view *a,
     struct shape s;
     dnnl_exec_arg_t args[3];
     struct operands *o;
+    const int before = take_threads(1);
     int which;
 
     memset(&s, 0, sizeof s); /* the gaps, too: shapes are compared as bytes */
@@ -235,4 +254,5 @@ void tr_dnnl_multiply(struct tr_dnnl *d, int thread, const struct tr_view *a,
     args[2] = (dnnl_exec_arg_t){DNNL_ARG_DST, o->c};
     must(dnnl_primitive_execute(d->matmul[which], d->stream[thread], 3, args));
     must(dnnl_stream_wait(d->stream[thread]));
+    take_threads(before);
 }

@@ -27,7 +27,7 @@ static void set(json_t *o, const char *name, json_t *value)
     char key[64];
     size_t i;
 
-    for (i = 0; name[i] && i < sizeof key - 1; i++)
+    for (i = 0; i < sizeof key - 1 && name[i]; i++)
         key[i] = name[i] == '-' ? '_' : name[i];
     key[i] = '\0';
     json_object_set_new(o, key, value);

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "util/status.h"
+
 /*
  * Parsers on input that nobody wrote.  A target is a file of this folder and a row of targets.def.
  * One program has all of them: driver.c gives it changed inputs of a number that can be had again,
@@ -55,7 +57,7 @@ size_t fuzz_input(const struct fuzz_target *t, int n, uint8_t *out, size_t most)
 FILE *fuzz_nowhere(void);
 
 /* Well or refused, both are right. */
-static inline void fuzz_any(int status)
+static inline void fuzz_any(enum tr_status status)
 {
     (void)status;
 }

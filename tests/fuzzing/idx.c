@@ -14,7 +14,7 @@ static size_t seed(int n, uint8_t *out, size_t most)
 
     if (n >= 3)
         return 0;
-    left = BYTES / tr_index_type_bytes(types[n]);
+    left = BYTES / tr_index_type_bytes((int)types[n]);
     MUST(tr_index_writer_open(fuzz_path("seed"), types[n], &w) == TR_OK);
     for (int64_t i = 0; left > 0; i++) {
         int64_t count = i % 5 * 37 < left ? i % 5 * 37 : left;

@@ -120,7 +120,7 @@ static int drop(const char *path, const struct stat *s, int flag, struct FTW *ft
 /* With `first` up to the checkpoint, and with `second` after it. */
 static void halves(const char *options, bool first, bool second, struct outcome *o)
 {
-    char dir[PATH_MAX - 100] = "", more[PATH_MAX + 1024];
+    char dir[PATH_MAX - 100] = "", more[2 * PATH_MAX + 1024];
     const char *tmp = getenv("TMPDIR");
     struct tr_config c;
     struct tr_run r;

@@ -77,8 +77,8 @@ static void no_layers(void **state)
         "--pipeline-model-parallel-size 4",
         "--pipeline-model-parallel-size 4 --pipeline-schedule gpipe --checkpoint-activations",
         "--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2",
-        "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --sequence-parallel "
-        "--num-virtual-stages-per-pipeline-rank 2 --no-overlap-p2p-communication",
+        ("--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --sequence-parallel "
+         "--num-virtual-stages-per-pipeline-rank 2 --no-overlap-p2p-communication"),
     };
     double first[ITERATIONS + 1], loss[ITERATIONS + 1];
 
