@@ -91,6 +91,14 @@ static char *in(const char *folder, const char *name)
     return tr_format("%s/%s", folder, name);
 }
 
+static void drop(const char *name)
+{
+    char *path = in(dir, name);
+
+    assert_int_equal(unlink(path), 0);
+    free(path);
+}
+
 static void put(const char *folder, const char *name)
 {
     char *path = in(folder, name);
@@ -371,11 +379,11 @@ static void fifos(void **state)
     tr_log_level(TR_LOG_ERROR);
     free(save(1, 0));
     free(save(2, 0));
-    unlink(in(dir, "iter_0000002/model_optim_rng.h5"));
+    drop("iter_0000002/model_optim_rng.h5");
     make_fifo("iter_0000002/model_optim_rng.h5");
     assert_ok(small_load(&grid, &shape, dir, &iteration));
     assert_int_equal(iteration, 1);
-    unlink(in(dir, "latest_checkpointed_iteration.txt"));
+    drop("latest_checkpointed_iteration.txt");
     make_fifo("latest_checkpointed_iteration.txt");
     assert_fails(TR_EIO, "latest_checkpointed_iteration.txt: it is not a regular file",
                  small_load(&grid, &shape, dir, &iteration));
