@@ -187,18 +187,6 @@ static void try_all(struct search *v, int world)
 
 /* ---- what is told of them ---- */
 
-/* A long step of many stages is not executed for each of them. */
-static bool executed(const struct tr_shape *s)
-{
-    const struct tr_sched list = {.kind = (enum tr_sched_kind)s->schedule,
-                                  .ranks = s->p,
-                                  .chunks = s->k,
-                                  .micros = s->micros,
-                                  .group = s->group};
-
-    return (double)s->p * s->k * tr_sched_short(&list) < MOST_WORK;
-}
-
 /* The part that differs most in the direction in which the whole differs. */
 static void explain(const struct tr_plan_time *now, const struct tr_plan_time *then,
                     struct tr_plan_other *o)
@@ -235,7 +223,8 @@ static struct tr_plan_other told(const struct tr_plan *plan, const struct candid
 
     if (!made(plan, x, &c, &s))
         return o;
-    t = tr_plan_time_of(&c, &s, &plan->machine, x->params, executed(&s));
+    /* A long step of many stages is not executed for each of them. */
+    t = tr_plan_time_of(&c, &s, &plan->machine, x->params, tr_plan_work_of(&s) < MOST_WORK);
     o.seconds = t.total;
     explain(&plan->time, &t, &o);
     return o;

@@ -28,6 +28,10 @@ enum tr_plan_verdict tr_plan_verdict_megatron(const struct tr_plan_stage *g,
 struct tr_plan_time tr_plan_time_of(const struct tr_config *c, const struct tr_shape *s,
                                     const struct tr_machine *m, int64_t params, bool exact);
 
+/* Computations of the step that `exact` executes: of all stages and chunks, as long as it must be to be like
+   a longer one. */
+double tr_plan_work_of(const struct tr_shape *s);
+
 /* Checkpoints, hours, jobs; p->time and p->shape are ready. */
 void tr_plan_budget_of(struct tr_plan *p);
 

@@ -55,12 +55,7 @@ static const double MOST_WORK = 1e7;
 
 static enum tr_status check_size(const struct tr_shape *s)
 {
-    const struct tr_sched list = {.kind = (enum tr_sched_kind)s->schedule,
-                                  .ranks = s->p,
-                                  .chunks = s->k,
-                                  .micros = s->micros,
-                                  .group = s->group};
-    const double work = (double)s->p * s->k * tr_sched_short(&list);
+    const double work = tr_plan_work_of(s);
 
     if (work > MOST_WORK)
         return TR_FAIL(TR_ECONFIG,

@@ -12,7 +12,7 @@ struct pipe {
     const struct tr_shape *s;
     double *forward, *backward;
     double longest, tensor; /* of all chunks of the longest stage, one micro-batch; and of that,
-                                   communication between tensor ranks */
+                               communication between tensor ranks */
     double last_backward;   /* of its chunks, one micro-batch */
 };
 
@@ -84,6 +84,13 @@ static struct tr_sched list_of(const struct tr_shape *s, int rank, int micros)
         .micros = micros,
         .group = s->group,
     };
+}
+
+double tr_plan_work_of(const struct tr_shape *s)
+{
+    const struct tr_sched list = list_of(s, 0, s->micros);
+
+    return (double)s->p * s->k * tr_sched_short(&list);
 }
 
 static double execute_short(const struct pipe *v, int micros)
