@@ -14,15 +14,6 @@
 #include "util/file.h"
 #include "util/log.h"
 
-static bool holds_checkpoint(const char *folder)
-{
-    char *file = tr_ckpt_file_in(folder);
-    bool holds = access(file, F_OK) == 0;
-
-    free(file);
-    return holds;
-}
-
 /* DIR and 4 of a path that ends with DIR/iter_0000004; false if its last name is another. */
 static bool split(const char *path, struct tr_ckpt_where *out)
 {
@@ -89,7 +80,7 @@ static enum tr_status find(const char *load, const char *save, int64_t step,
     if (stat(load, &st) != 0)
         return not_there(load, save);
     if (S_ISDIR(st.st_mode))
-        return holds_checkpoint(load) ? take_one(load, step, out) : TR_OK;
+        return tr_ckpt_holds(load) ? take_one(load, step, out) : TR_OK;
     return TR_FAIL(
         TR_EIO,
         "--load %s is not a folder: give the folder that a run saved to, or that of one of "

@@ -63,12 +63,20 @@ int64_t tr_ckpt_older(const char *dir, int64_t below)
     return best;
 }
 
-static bool has_file(const char *dir, int64_t iteration)
+bool tr_ckpt_holds(const char *folder)
 {
-    char *folder = tr_ckpt_folder(dir, iteration), *file = tr_ckpt_file_in(folder);
-    bool has = access(file, F_OK) == 0;
+    char *file = tr_ckpt_file_in(folder);
+    bool holds = access(file, F_OK) == 0;
 
     free(file);
+    return holds;
+}
+
+static bool has_file(const char *dir, int64_t iteration)
+{
+    char *folder = tr_ckpt_folder(dir, iteration);
+    bool has = tr_ckpt_holds(folder);
+
     free(folder);
     return has;
 }

@@ -17,6 +17,9 @@
 char *tr_ckpt_folder(const char *dir, int64_t iteration);
 char *tr_ckpt_file_in(const char *folder);
 
+/* Is there such a file in the folder? */
+bool tr_ckpt_holds(const char *folder);
+
 /* The folder in which process `tag` prepares that iteration. */
 char *tr_ckpt_temporary(const char *dir, int64_t iteration, long tag);
 
