@@ -55,6 +55,14 @@ static inline struct tr_shape small_shape(int w, int p, int d, int k)
     };
 }
 
+/* One rank, without MPI, that has all of the model. */
+static inline bool small_alone(struct tr_comm *self, struct tr_grid *grid, struct tr_shape *shape)
+{
+    tr_comm_self(self);
+    *shape = small_shape(1, 1, 1, 1);
+    return tr_grid_open(self, 1, 1, 1, grid) == TR_OK;
+}
+
 static const struct tr_ckpt_how small_newest = {.step = -1};
 
 static inline struct tr_ckpt_state small_state(int64_t iteration)

@@ -21,10 +21,8 @@ static char *dir;
 static int setup(void **state)
 {
     (void)state;
-    tr_comm_self(&self);
-    if (tr_grid_open(&self, 1, 1, 1, &grid) != TR_OK)
+    if (!small_alone(&self, &grid, &shape))
         return -1;
-    shape = small_shape(1, 1, 1, 1);
     shape.lr = 1.5e-4;
     shape.min_lr = 1e-5;
     shape.warmup_samples = 32.0;

@@ -23,10 +23,8 @@ static char *dir;
 static int setup(void **state)
 {
     (void)state;
-    tr_comm_self(&self);
-    if (tr_grid_open(&self, 1, 1, 1, &grid) != TR_OK)
+    if (!small_alone(&self, &grid, &shape))
         return -1;
-    shape = small_shape(1, 1, 1, 1);
     shape.layers = shape.first_slots = 1;
     dir = folder_make();
     tr_log_level(TR_LOG_ERROR);
