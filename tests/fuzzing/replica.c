@@ -53,18 +53,9 @@ static void read_all(void)
 
 static void run(const uint8_t *data, size_t size)
 {
-    static uint8_t copy[FUZZ_MOST];
-    static size_t at;
+    static struct mend m = {.name = "rank-00000.replica", .seed = seed, .n = 0, .read = read_all};
 
-    if (at == 0)
-        at = mend_find(copy, seed(0, copy, sizeof copy));
-    fuzz_put("rank-00000.replica", data, size);
-    read_all();
-    size = size < sizeof copy ? size : sizeof copy;
-    memcpy(copy, data, size);
-    mend(copy, size, at);
-    fuzz_put("rank-00000.replica", copy, size);
-    read_all();
+    mend_run(&m, data, size);
 }
 
 const struct fuzz_target fuzz_replica = {.name = "replica", .run = run, .seed = seed};

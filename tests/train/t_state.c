@@ -199,12 +199,26 @@ static void last_words(int exit_code, const char *sentence)
     tr_state_fail(folder, exit_code, sentence);
 }
 
+/* The state after that process has ended with `code`, and why the run failed is in it. */
+static struct tr_state state_of_failed(pid_t pid, int code)
+{
+    struct tr_state s;
+    int status;
+    bool found;
+
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), code);
+    assert_ok(tr_state_read(folder, &s, &found));
+    assert_string_equal(s.state, "failed");
+    assert_int_equal(s.exit_code, code);
+    return s;
+}
+
 /* Whichever rank it is that cannot go on: its last words are in the state before it ends the job. */
 static void died(void **state)
 {
     struct tr_state s = example();
-    int status;
-    bool found;
     pid_t pid;
 
     (void)state;
@@ -216,14 +230,9 @@ static void died(void **state)
         tr_suspect("n7");
         tr_die(TR_ETEMP, "peer %d was lost", 3);
     }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 75);
-    assert_ok(tr_state_read(folder, &s, &found));
-    assert_string_equal(s.state, "failed");
+    s = state_of_failed(pid, 75);
     assert_string_equal(s.reason, "peer 3 was lost");
     assert_string_equal(s.suspect, "n7");
-    assert_int_equal(s.exit_code, 75);
     drop("state");
 }
 
@@ -232,8 +241,6 @@ static void cut(void **state)
 {
     char *path = tr_format("%s/data", folder), *big = calloc(1, 65536);
     struct tr_state s = example();
-    int status;
-    bool found;
     pid_t pid;
 
     (void)state;
@@ -249,12 +256,7 @@ static void cut(void **state)
             _exit(1);
         _exit(*(const volatile unsigned char *)(m.data + 65535) ? 2 : 3);
     }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 74);
-    assert_ok(tr_state_read(folder, &s, &found));
-    assert_string_equal(s.state, "failed");
-    assert_int_equal(s.exit_code, 74);
+    s = state_of_failed(pid, 74);
     assert_non_null(
         strstr(s.reason, "/data was shortened or became unreadable while it was in use"));
     drop("state");
