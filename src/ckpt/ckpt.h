@@ -52,7 +52,7 @@ struct tr_ckpt_state {
 struct tr_ckpt_tensors {
     const struct tr_params *params;
     struct tr_queue *q;     /* of the device that has them, with nothing under way; NULL: they
-                                   are host memory */
+                               are host memory */
     struct tr_tensor value; /* weights: fp32 masters where there are some */
     struct tr_tensor m, v;  /* moments; both without data for weights only */
     bool value_flat;        /* `value` is the whole flat buffer after all, not compact */
@@ -99,14 +99,14 @@ struct tr_ckpt_how {
     bool must;      /* that there is none is an error */
     bool finetune;  /* weights only, and *state is set to zeros: iteration 0 */
     bool any_order; /* no sample of training will be taken, so their order is not compared
-                                   (TR_ORDER_OF in config/shape.h) */
+                       (TR_ORDER_OF in config/shape.h) */
     /* Where the course of the learning rate (TR_COURSE_OF in config/shape.h) is not the file's: an
        error, or the command line counts, or the file.  Not asked where only weights are loaded,
        since then the learning rate begins anew. */
     enum { TR_COURSE_SAME, TR_COURSE_GIVEN, TR_COURSE_STORED } course;
     const struct tr_opener *by; /* how ranks open the file; NULL: each for itself */
     char **config; /* if not NULL, rank 0 gets what tr_ckpt_save() was given to describe the
-                                   run, which the caller owns; untouched elsewhere and without a load */
+                      run, which the caller owns; untouched elsewhere and without a load */
     bool begins;   /* `dir` is where this run saves: that it is empty is no surprise */
     /* What belongs to the checkpoint in `folder` besides, or NULL: called when its tensors are
        there, collective, and with the same outcome on all ranks.  TR_EDATA or TR_EIO: the checkpoint

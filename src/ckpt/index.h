@@ -67,7 +67,7 @@ struct tr_ckpt_index {
     struct tr_ckpt_about about;
     int minor;
     char *program, *config; /* owned; which program wrote the file, and its options as JSON; NULL
-                                   where the file does not say */
+                               where the file does not say */
     bool optimizer;         /* exp_avg or exp_avg_sq are there */
     int count;
     struct tr_ckpt_entry *list; /* owned; in the order of the file */

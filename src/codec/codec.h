@@ -55,7 +55,7 @@ struct tr_codec_how {
     int keep_bits;      /* delta-lowbits: 2, 4 or 8 */
     int64_t capacity;   /* samples: of --max-activation-cache-size */
     const char *folder; /* where the memory's file is; NULL: host memory (codec/store.h);
-                                   borrowed until start() */
+                           borrowed until start() */
     int64_t ahead;      /* samples of a step, which prefetch() takes */
 };
 

@@ -30,7 +30,7 @@ struct tr_grid {
     struct tr_comm pp;     /* same tp and dp; its rank is at.pp */
     struct tr_comm mp;     /* model parallel: all ranks with the same dp; for the norm */
     struct tr_comm embed;  /* first and last stage of one pp group; size 0 on other stages,
-                                   size 1 when P is 1 */
+                              size 1 when P is 1 */
 };
 
 /* Split the world.  Collective over it; TR_ECONFIG when w * p * d is not its size. */

@@ -20,7 +20,7 @@ struct tr_node_facts {
     struct tr_gpus gpus;
     uint64_t build;     /* of the program that runs here */
     char lacks[64];     /* instruction sets that the program was compiled for and the processor
-                                   lacks; "" when there are none */
+                           lacks; "" when there are none */
     char networks[128]; /* as tr_node_networks() writes them */
     double clock;       /* seconds since 1970, all read at about the same time */
 };

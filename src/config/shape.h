@@ -22,7 +22,7 @@ struct tr_shape {
     int k;              /* model chunks per pipeline rank; 1 unless interleaved */
     int schedule;       /* enum tr_sched_kind of pipeline/sched.h, as enums.def spells it */
     int group;          /* N, micro-batches that a chunk takes before the next one; P, or more
-                                   where the schedule is interleaved */
+                           where the schedule is interleaved */
 
     int64_t layers, hidden, heads, head_dim, ffn;
     int64_t seq, positions;      /* T, rows of the position table */

@@ -33,7 +33,7 @@ struct tr_cuda_sdpa_how {
     bool wanted;           /* what is not served is worth a warning */
     void *stream;          /* cudaStream_t: where calls go; of the GPU in use */
     const char *described; /* NULL, or a GPU in JSON for which plans are made; nothing can be
-                                   executed then, and no GPU is needed */
+                              executed then, and no GPU is needed */
 };
 
 /* Opens cuDNN.  TR_ERESOURCE if it is missing or too old, TR_ECONFIG if the GPU is none of its or this

@@ -78,7 +78,7 @@ struct tr_fix {
     int bits;            /* 1 .. 8 */
     unsigned over;       /* bit i: dimension i; 0 .. 7 */
     enum tr_scale scale; /* largest |x|, or 2 * root mean square; with 1 bit always the root
-                                   mean square */
+                            mean square */
 };
 
 /* Which elements of a flat operand take part: element i of those is index[i] (TR_I32; below 0:
@@ -99,13 +99,13 @@ enum tr_gemm_by { TR_GEMM_AUTO, TR_GEMM_OWN, TR_GEMM_ONEDNN };
 /* Which device, and how it is used.  A backend that does not know of a field ignores it. */
 struct tr_device_how {
     int threads;    /* 0: OMP_NUM_THREADS where it is set, else the cores in the affinity
-                                   mask of the process */
+                       mask of the process */
     int local_rank; /* of this rank among those of its node: the GPU that it takes */
     int local_size; /* how many there are */
     bool share;     /* ranks of a node may share a GPU */
     bool tf32;      /* products of fp32 may round their factors to 10 bits of mantissa */
     bool tune;      /* the first product of a shape may be timed to choose how it is made,
-                                   which can be another way in each run */
+                       which can be another way in each run */
     enum tr_attention_by attention;
     enum tr_gemm_by gemm;
 };

@@ -18,7 +18,7 @@
 struct tr_sdpa_sizes {
     int64_t b, heads, t, d; /* what the graph computes */
     int64_t row_heads;      /* heads in a row of qkv and ctx; `heads` of them, side by side, are
-                                   taken: all if b > 1 */
+                               taken: all if b > 1 */
 };
 
 enum tr_sdpa_type { TR_SDPA_DATA, TR_SDPA_F32, TR_SDPA_I32, TR_SDPA_BOOL };

@@ -45,7 +45,7 @@ struct tr_param {
     int split;             /* axis that is cut, or -1 */
     int64_t first;         /* where the local part begins along `split`; 0 when not cut */
     int64_t real;          /* how much of local[split] (local[0] when not cut) exists in `full`:
-                                   less than local only where the vocabulary is padded; may be 0 */
+                              less than local only where the vocabulary is padded; may be 0 */
     int64_t offset, elems; /* in the flat buffers; elems = local[0] * local[1] */
     bool decay;            /* weight decay applies */
     bool adds;             /* its gradient must be zero before a step */

@@ -50,12 +50,12 @@ struct tr_sched {
     enum tr_sched_kind kind;
     int ranks, rank, chunks, micros; /* P, 0..P-1, K, M */
     int group;    /* N: with chunks > 1, micro-batches that a chunk takes before the
-                                   next chunk has its turn, P <= N <= M; 0: P */
+                     next chunk has its turn, P <= N <= M; 0: P */
     bool overlap; /* with chunks > 1: compute while messages are under way */
 
     /* What tr_sched_build() makes of it. */
     int outputs, dinputs, doutputs; /* buffers of each chunk for SEND_FWD, SEND_BWD, RECV_BWD;
-                                           micro-batch i uses number i % count */
+                                       micro-batch i uses number i % count */
     int n;
     struct tr_instr *list; /* [n], owned */
 };
