@@ -352,6 +352,11 @@ static void bench(struct tr_comm *world, int repeats, bool alone, const struct t
     t = bench_repeat(world, 0, repeats, step, &b);
     first = max_over_ranks(world, b.first_loss);
     last = max_over_ranks(world, b.loss);
+    if (!isfinite(first) || !isfinite(last))
+        tr_die(TR_EINTERNAL,
+               "the loss is %g at first and %g after %d steps: nothing is timed of a "
+               "step that is wrong; please report it",
+               first, last, b.steps);
     if (world->rank == 0)
         printf("time: %.1f ms, median of %d after %d; least %.1f, 95 of 100 within %.1f\n",
                1e3 * t.median, t.count, WARM_UP, 1e3 * t.min, 1e3 * t.p95);

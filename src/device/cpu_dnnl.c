@@ -21,7 +21,13 @@ struct shape {
 
 /* What a thread points at its operands. */
 struct operands {
-    dnnl_memory_t a, b, c;
+    dnnl_memory_t a, b, c, scratch;
+};
+
+/* Where a thread works: left to itself oneDNN gives all threads that execute a primitive the same place. */
+struct scratch {
+    void *p;
+    size_t bytes;
 };
 
 enum { SHAPES = 256 };
@@ -29,8 +35,10 @@ enum { SHAPES = 256 };
 struct tr_dnnl {
     dnnl_engine_t engine;
     int threads, count;
-    dnnl_stream_t *stream; /* [threads] */
+    dnnl_stream_t *stream;   /* [threads] */
+    struct scratch *scratch; /* [threads] */
     struct shape shape[SHAPES];
+    size_t scratch_bytes[SHAPES];
     dnnl_primitive_t matmul[SHAPES];
     struct operands *operands[SHAPES]; /* [threads] */
 };
@@ -44,12 +52,17 @@ static void must(dnnl_status_t s)
                (int)s);
 }
 
+static void no_memory(void)
+{
+    tr_die(TR_ERESOURCE, "no memory left for the products of oneDNN");
+}
+
 static void *need(size_t count, size_t size)
 {
     void *p = calloc(count, size);
 
     if (!p)
-        tr_die(TR_ERESOURCE, "no memory left for the products of oneDNN");
+        no_memory();
     return p;
 }
 
@@ -97,6 +110,7 @@ enum tr_status tr_dnnl_open(int threads, enum tr_gemm_by by, struct tr_dnnl **ou
     d = need(1, sizeof *d);
     d->threads = threads;
     d->stream = need((size_t)threads, sizeof(dnnl_stream_t));
+    d->scratch = need((size_t)threads, sizeof *d->scratch);
     must(dnnl_engine_create(&d->engine, dnnl_cpu, 0));
     for (int i = 0; i < threads; i++)
         must(dnnl_stream_create(&d->stream[i], d->engine, dnnl_stream_default_flags));
@@ -113,14 +127,18 @@ void tr_dnnl_close(struct tr_dnnl *d)
             dnnl_memory_destroy(d->operands[s][i].a);
             dnnl_memory_destroy(d->operands[s][i].b);
             dnnl_memory_destroy(d->operands[s][i].c);
+            dnnl_memory_destroy(d->operands[s][i].scratch);
         }
         free(d->operands[s]);
         dnnl_primitive_destroy(d->matmul[s]);
     }
-    for (int i = 0; i < d->threads; i++)
+    for (int i = 0; i < d->threads; i++) {
         dnnl_stream_destroy(d->stream[i]);
+        free(d->scratch[i].p);
+    }
     dnnl_engine_destroy(d->engine);
     free(d->stream);
+    free(d->scratch);
     free(d);
 }
 
@@ -160,6 +178,7 @@ static void make(struct tr_dnnl *d, const struct shape *s)
     dnnl_memory_desc_t c = matrix(dnnl_f32, s->m, s->n, s->c_stride, false);
     dnnl_matmul_desc_t product;
     dnnl_primitive_desc_t how;
+    const dnnl_memory_desc_t *scratch;
     dnnl_primitive_attr_t extra;
     dnnl_post_ops_t after;
 
@@ -168,9 +187,12 @@ static void make(struct tr_dnnl *d, const struct shape *s)
     if (s->add)
         must(dnnl_post_ops_append_sum(after, 1.0F));
     must(dnnl_primitive_attr_set_post_ops(extra, after));
+    must(dnnl_primitive_attr_set_scratchpad_mode(extra, dnnl_scratchpad_mode_user));
     must(dnnl_matmul_desc_init(&product, &a, &b, NULL, &c));
     must(dnnl_primitive_desc_create(&how, &product, extra, d->engine, NULL));
     must(dnnl_primitive_create(&d->matmul[d->count], how));
+    scratch = dnnl_primitive_desc_query_md(how, dnnl_query_scratchpad_md, 0);
+    d->scratch_bytes[d->count] = dnnl_memory_desc_get_size(scratch);
     d->operands[d->count] = need((size_t)d->threads, sizeof(struct operands));
     for (int i = 0; i < d->threads; i++) {
         struct operands *o = &d->operands[d->count][i];
@@ -178,6 +200,7 @@ static void make(struct tr_dnnl *d, const struct shape *s)
         must(dnnl_memory_create(&o->a, &a, d->engine, DNNL_MEMORY_NONE));
         must(dnnl_memory_create(&o->b, &b, d->engine, DNNL_MEMORY_NONE));
         must(dnnl_memory_create(&o->c, &c, d->engine, DNNL_MEMORY_NONE));
+        must(dnnl_memory_create(&o->scratch, scratch, d->engine, DNNL_MEMORY_NONE));
     }
     dnnl_primitive_desc_destroy(how);
     dnnl_post_ops_destroy(after);
@@ -224,12 +247,25 @@ static int take_threads(int n)
 #endif
 }
 
+/* Only the thread itself calls this, between two products. */
+static void *scratch_of(struct scratch *s, size_t bytes)
+{
+    if (s->bytes < bytes) {
+        free(s->p);
+        s->bytes = (bytes + 63) / 64 * 64;
+        s->p = aligned_alloc(64, s->bytes);
+        if (!s->p)
+            no_memory();
+    }
+    return s->p;
+}
+
 void tr_dnnl_multiply(struct tr_dnnl *d, int thread, const struct tr_view *a,
                       const struct tr_view *b, int64_t i, int64_t m, int64_t j, int64_t n,
                       int64_t k, float *c, int64_t c_stride, bool add)
 {
     struct shape s;
-    dnnl_exec_arg_t args[3];
+    dnnl_exec_arg_t args[4];
     struct operands *o;
     const int before = take_threads(1);
     int which;
@@ -249,10 +285,13 @@ void tr_dnnl_multiply(struct tr_dnnl *d, int thread, const struct tr_view *a,
     must(dnnl_memory_set_data_handle(o->a, at(a, i, 0)));
     must(dnnl_memory_set_data_handle(o->b, at(b, 0, j)));
     must(dnnl_memory_set_data_handle(o->c, c));
+    must(dnnl_memory_set_data_handle(o->scratch,
+                                     scratch_of(&d->scratch[thread], d->scratch_bytes[which])));
     args[0] = (dnnl_exec_arg_t){DNNL_ARG_SRC, o->a};
     args[1] = (dnnl_exec_arg_t){DNNL_ARG_WEIGHTS, o->b};
     args[2] = (dnnl_exec_arg_t){DNNL_ARG_DST, o->c};
-    must(dnnl_primitive_execute(d->matmul[which], d->stream[thread], 3, args));
+    args[3] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, o->scratch};
+    must(dnnl_primitive_execute(d->matmul[which], d->stream[thread], 4, args));
     must(dnnl_stream_wait(d->stream[thread]));
     take_threads(before);
 }

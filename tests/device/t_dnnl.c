@@ -15,11 +15,11 @@
  * Products of bf16 by own kernels and by oneDNN, whichever the device would choose, against `ref`: of
  * inputs that are rounded already, so all that differs is the order of fp32 sums and one rounding of the result.
  */
-enum { MOST = 400 * 900 };
+enum { MOST = 3072 * 768 };
 
-static uint16_t x[MOST], w[MOST], pre[MOST], bias[2048];
+static uint16_t x[MOST], w[MOST], pre[MOST], bias[3072];
 static uint16_t y[2][MOST], z[2][MOST];
-static float dw[2][MOST], dbias[2][2048];
+static float dw[2][MOST], dbias[2][3072];
 
 static void fill(uint16_t *to, int64_t n, unsigned seed)
 {
@@ -75,30 +75,46 @@ static void products(struct tr_queue *q, int which, int64_t n, int64_t o, int64_
     q->on->wait(q);
 }
 
+static struct tr_queue open_cpu(enum tr_gemm_by gemm, int threads)
+{
+    struct tr_queue q = {.on = tr_backend_find("cpu")};
+
+    assert_ok(q.on->open(&(struct tr_device_how){.threads = threads, .gemm = gemm}, &q.device));
+    return q;
+}
+
+static void prepare(int64_t n, int64_t o, int64_t i)
+{
+    fill(x, n * i, 1);
+    fill(w, o * i, 2);
+    fill(bias, o, 3);
+    fill(pre, n * o, 4);
+}
+
+static void compare(int64_t n, int64_t o, int64_t i)
+{
+    near("linear_dgrad", y[0], y[1], n * o);
+    near("linear", z[0], z[1], n * o);
+    near_floats("linear_wgrad", dw[0], dw[1], o * i);
+}
+
 static void against_ref(enum tr_gemm_by gemm)
 {
     static const int64_t sizes[][3] = {{1, 1, 1}, {37, 65, 51}, {256, 300, 768}, {400, 900, 100}};
 
     for (int threads = 1; threads <= 2; threads++) {
-        struct tr_queue cpu = {.on = tr_backend_find("cpu")}, ref = {.on = tr_backend_find("ref")};
+        struct tr_queue cpu = open_cpu(gemm, threads), ref = {.on = tr_backend_find("ref")};
 
-        assert_ok(
-            cpu.on->open(&(struct tr_device_how){.threads = threads, .gemm = gemm}, &cpu.device));
         assert_ok(ref.on->open(&(struct tr_device_how){.threads = 1}, &ref.device));
         assert_true((cpu.device->dnnl != NULL) == (gemm == TR_GEMM_ONEDNN));
         print_message("# %s\n", cpu.on->describe(cpu.device));
         for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
             int64_t n = sizes[s][0], o = sizes[s][1], i = sizes[s][2];
 
-            fill(x, n * i, 1);
-            fill(w, o * i, 2);
-            fill(bias, o, 3);
-            fill(pre, n * o, 4);
+            prepare(n, o, i);
             products(&cpu, 0, n, o, i);
             products(&ref, 1, n, o, i);
-            near("linear_dgrad", y[0], y[1], n * o);
-            near("linear", z[0], z[1], n * o);
-            near_floats("linear_wgrad", dw[0], dw[1], o * i);
+            compare(n, o, i);
         }
         cpu.on->close(cpu.device);
         ref.on->close(ref.device);
@@ -126,6 +142,30 @@ static void by_onednn(void **state)
     if (!can_use())
         skip();
     against_ref(TR_GEMM_ONEDNN);
+}
+
+/* Products of a step, each by several threads at once, again and again: none of them works where another
+   does. */
+static void threads_of_onednn(void **state)
+{
+    enum { N = 256, O = 3072, I = 768, TIMES = 8 };
+    struct tr_queue own, cpu;
+
+    (void)state;
+    if (!can_use())
+        skip();
+    prepare(N, O, I);
+    own = open_cpu(TR_GEMM_OWN, 1);
+    products(&own, 1, N, O, I);
+    for (int threads = 2; threads <= 4; threads++) {
+        cpu = open_cpu(TR_GEMM_ONEDNN, threads);
+        for (int t = 0; t < TIMES; t++) {
+            products(&cpu, 0, N, O, I);
+            compare(N, O, I);
+        }
+        cpu.on->close(cpu.device);
+    }
+    own.on->close(own.device);
 }
 
 static void refused_where_it_cannot(void **state)
@@ -185,9 +225,8 @@ static void one_choice_under_load(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_own_kernels),
-        cmocka_unit_test(by_onednn),
-        cmocka_unit_test(refused_where_it_cannot),
+        cmocka_unit_test(by_own_kernels),        cmocka_unit_test(by_onednn),
+        cmocka_unit_test(threads_of_onednn),     cmocka_unit_test(refused_where_it_cannot),
         cmocka_unit_test(one_choice_under_load),
     };
 
