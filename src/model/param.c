@@ -167,6 +167,21 @@ void tr_params_plan(struct tr_params *ps, struct tr_arena *a, enum tr_dtype valu
     ps->grads = tr_tensor_1(tr_arena_take(a, "gradients", g), grads, ps->size);
 }
 
+int tr_params_from(const struct tr_params *ps, int64_t at)
+{
+    int first = 0, end = ps->count;
+
+    while (first < end) {
+        const int middle = first + (end - first) / 2;
+
+        if (ps->list[middle].offset + ps->list[middle].elems <= at)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first;
+}
+
 int64_t tr_params_number(const struct tr_params *ps)
 {
     return ps->elems;
@@ -221,14 +236,13 @@ void tr_params_draw(const struct tr_params *ps, const struct tr_shape *s, uint64
     double output_std = std / sqrt(2.0 * (double)s->layers);
 
     fill(out, count, 0.0F);
-    for (int i = 0; i < ps->count; i++) {
+    for (int i = tr_params_from(ps, first);
+         i < ps->count && ps->list[i].offset < first + count; i++) {
         const struct tr_param *p = &ps->list[i];
         int64_t from = first > p->offset ? first - p->offset : 0;
         int64_t to = first + count - p->offset < p->elems ? first + count - p->offset : p->elems;
         float *x = out + p->offset + from - first;
 
-        if (from >= to)
-            continue;
         switch (p->init) {
         case TR_INIT_NORMAL:
             draw(p, seed, std, threads, from, to, x);

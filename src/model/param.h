@@ -70,6 +70,10 @@ void tr_params_release(struct tr_params *ps);
 void tr_params_plan(struct tr_params *ps, struct tr_arena *a, enum tr_dtype values,
                     enum tr_dtype grads);
 
+/* Where in the list the first parameter stands that has elements from `at` on in the flat buffers; `count`
+   if none has.  They stand there in the order of the list. */
+int tr_params_from(const struct tr_params *ps, int64_t at);
+
 /* Number of parameters that the rank holds, as Megatron counts them for its log. */
 int64_t tr_params_number(const struct tr_params *ps);
 

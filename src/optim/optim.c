@@ -50,9 +50,12 @@ static void list_spans(struct tr_optim *o, int tp)
 
     o->span = need(ps->count + o->owns, sizeof *o->span);
     for (int i = 0; i < o->owns; i++) {
-        for (int k = 0; k < ps->count; k++)
-            add_span(o, &ps->list[k], &o->own[i], state, tr_param_counts(&ps->list[k], tp));
-        state += o->own[i].count;
+        const struct tr_bucket *own = &o->own[i];
+
+        for (int k = tr_params_from(ps, own->first);
+             k < ps->count && ps->list[k].offset < own->first + own->count; k++)
+            add_span(o, &ps->list[k], own, state, tr_param_counts(&ps->list[k], tp));
+        state += own->count;
     }
     o->owned = state;
 }
