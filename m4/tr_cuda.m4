@@ -8,7 +8,6 @@ AS_IF([test -z "${CXXFLAGS+given}"], [CXXFLAGS=$CFLAGS])
 ])
 
 # TR_CXX, after AC_PROG_CXX: whether it does for the tests that emulate a GPU; tr_have_CXX is yes or no.
-# HAVE_CHECKED: whether one of them can watch addresses and undefined behaviour where the others do not.
 AC_DEFUN([TR_CXX], [
 AC_MSG_CHECKING([whether $CXX makes C++17 that $CC links])
 AC_LANG_PUSH([C++])
@@ -21,16 +20,9 @@ AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <deque>
   [[std::deque<std::function<int()>> todo{[] { return 0; }}; return todo.front()();]])],
   [tr_have_CXX=yes], [tr_have_CXX=no])
 AC_MSG_RESULT([$tr_have_CXX])
-AC_MSG_CHECKING([whether they watch addresses and undefined behaviour])
-CXXFLAGS="$CXXFLAGS -fsanitize=address,undefined"
-AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include <functional>]],
-  [[std::function<int()> f = [] { return 0; }; return f();]])], [tr_checked=yes], [tr_checked=no])
-AS_IF([test "x$enable_sanitizers" = xyes], [tr_checked="in all tests"])
 CXXFLAGS=$tr_save_CXXFLAGS
 LIBS=$tr_save_LIBS
 AC_LANG_POP([C++])
-AC_MSG_RESULT([$tr_checked])
-AM_CONDITIONAL([HAVE_CHECKED], [test "$tr_checked" = yes])
 ])
 
 # TR_CUDA, after the libraries: what the cuda backend is made with.

@@ -36,23 +36,6 @@ tests_cuda_libemulated_a_SOURCES = kernels/emulate.cc
 tests_cuda_libemulated_a_LIBADD = $(KERNELS:.cu=.emulated.o)
 endif
 
-# The same with addresses and undefined behaviour watched, for t_*_checked.
-CHECKED = -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined \
-	-fno-omit-frame-pointer -DTR_SANITIZERS
-EMULATED_LIBS_CHECKED = $(EMULATED_LIBS:libemulated.a=libchecked.a)
-FAKE_LIBS_CHECKED = $(FAKE_LIBS:libemulated.a=libchecked.a)
-if HAVE_CHECKED
-check_LIBRARIES += tests/cuda/libchecked.a
-tests_cuda_libchecked_a_CPPFLAGS = $(EMULATED_FLAGS)
-tests_cuda_libchecked_a_CXXFLAGS = $(AM_CXXFLAGS) $(CHECKED)
-tests_cuda_libchecked_a_SOURCES = kernels/emulate.cc
-tests_cuda_libchecked_a_LIBADD = $(KERNELS:.cu=.checked.o)
-endif
-SUFFIXES += .checked.o
-.cu.checked.o:
-	$(AM_V_CXX)$(MKDIR_P) $(@D)/$(DEPDIR) && \
-	$(EMULATE) $(CHECKED) -MD -MP -MF $(@D)/$(DEPDIR)/$(@F).d -c -o $@ $<
-
 if HAVE_CUDA_FAKES
 check_LIBRARIES += tests/cuda/libfake.a
 tests_cuda_libfake_a_CPPFLAGS = $(FAKE_FLAGS)
@@ -74,8 +57,8 @@ endif
 TESTS += tests/cuda/t_training.sh tests/cuda/t_waits.sh tests/cuda/t_no_gpu.sh tests/cuda/t_same_gpu.sh
 EXTRA_DIST += tests/cuda/equality.sh tests/cuda/t_training.sh tests/cuda/t_waits.sh tests/cuda/t_no_gpu.sh tests/cuda/t_same_gpu.sh
 
-# Kernels alone, emulated, against ref: t_kernels as they are; t_kernels_checked with addresses and
-# undefined behaviour watched; t_mutants.sh with one barrier of theirs left out, which t_kernels must see.
+# Kernels alone, emulated, against ref: t_kernels as they are; t_mutants.sh with one barrier of theirs left
+# out, which t_kernels must see.
 KERNELS_TESTED = kernels/codec.cu kernels/embed.cu kernels/flat.cu kernels/loss.cu kernels/norm.cu \
 	kernels/norm_bwd.cu kernels/residual.cu kernels/select.cu kernels/topk.cu
 KERNELS_TESTED_WITH = tests/device/t_ops.c tests/device/codec_trial.c tests/device/codec_trial.h \
@@ -86,21 +69,11 @@ if HAVE_CXX
 check_PROGRAMS += tests/cuda/t_kernels
 check_SCRIPTS += tests/cuda/mutant.sh
 TESTS += tests/cuda/t_kernels tests/cuda/t_mutants.sh
-if HAVE_CHECKED
-check_PROGRAMS += tests/cuda/t_kernels_checked
-TESTS += tests/cuda/t_kernels_checked
-endif
 endif
 tests_cuda_t_kernels_SOURCES = $(KERNELS_TESTED_WITH)
 tests_cuda_t_kernels_CPPFLAGS = $(EMULATED_FLAGS) -DTR_TEST_KERNELS
 KERNELS_TESTED_LIBS = $(TR_LIBS_MADE) $(TR_LIBS_FOUND) $(CMOCKA_LIBS) -lstdc++
 tests_cuda_t_kernels_LDADD = $(KERNELS_TESTED:.cu=.emulated.o) $(KERNELS_TESTED_LIBS)
-tests_cuda_t_kernels_checked_SOURCES = $(tests_cuda_t_kernels_SOURCES)
-tests_cuda_t_kernels_checked_CPPFLAGS = $(tests_cuda_t_kernels_CPPFLAGS)
-tests_cuda_t_kernels_checked_CFLAGS = $(AM_CFLAGS) $(CHECKED)
-tests_cuda_t_kernels_checked_CXXFLAGS = $(AM_CXXFLAGS) $(CHECKED)
-tests_cuda_t_kernels_checked_LDADD = $(KERNELS_TESTED:.cu=.checked.o) $(KERNELS_TESTED_LIBS)
-
 
 # The same operations by the whole backend over the fakes.
 if HAVE_CUDA_FAKES
@@ -154,40 +127,21 @@ endif
 if HAVE_CUDA_FAKES
 check_PROGRAMS += tests/cuda/t_cuda_product
 TESTS += tests/cuda/t_cuda_product
-if HAVE_CHECKED
-check_PROGRAMS += tests/cuda/t_cuda_product_checked
-TESTS += tests/cuda/t_cuda_product_checked
-endif
 endif
 tests_cuda_t_cuda_product_SOURCES = tests/cuda/t_cuda_product.cc tests/device/trial.c \
 	tests/device/trial.h
 tests_cuda_t_cuda_product_CPPFLAGS = $(FAKE_FLAGS)
 tests_cuda_t_cuda_product_LDADD = $(FAKE_LIBS)
 tests_cuda_t_cuda_product_DEPENDENCIES = $(FAKE_NEEDS)
-tests_cuda_t_cuda_product_checked_SOURCES = $(tests_cuda_t_cuda_product_SOURCES)
-tests_cuda_t_cuda_product_checked_CPPFLAGS = $(FAKE_FLAGS)
-tests_cuda_t_cuda_product_checked_CFLAGS = $(AM_CFLAGS) $(CHECKED)
-tests_cuda_t_cuda_product_checked_CXXFLAGS = $(AM_CXXFLAGS) $(CHECKED)
-tests_cuda_t_cuda_product_checked_LDADD = $(FAKE_LIBS_CHECKED)
-tests_cuda_t_cuda_product_checked_DEPENDENCIES = $(FAKE_NEEDS) tests/cuda/libchecked.a
 
 # Attention: the kernels with and without tensor cores, on GPUs of three generations, against ref.
 if HAVE_CXX
 check_PROGRAMS += tests/cuda/t_attention
 TESTS += tests/cuda/t_attention
-if HAVE_CHECKED
-check_PROGRAMS += tests/cuda/t_attention_checked
-TESTS += tests/cuda/t_attention_checked
-endif
 endif
 tests_cuda_t_attention_SOURCES = tests/cuda/t_attention.cc $(EMULATED_WITH)
 tests_cuda_t_attention_CPPFLAGS = $(EMULATED_FLAGS)
 tests_cuda_t_attention_LDADD = $(EMULATED_LIBS)
-tests_cuda_t_attention_checked_SOURCES = $(tests_cuda_t_attention_SOURCES)
-tests_cuda_t_attention_checked_CPPFLAGS = $(EMULATED_FLAGS)
-tests_cuda_t_attention_checked_CFLAGS = $(AM_CFLAGS) $(CHECKED)
-tests_cuda_t_attention_checked_CXXFLAGS = $(AM_CXXFLAGS) $(CHECKED)
-tests_cuda_t_attention_checked_LDADD = $(EMULATED_LIBS_CHECKED)
 
 # NCCL: its own test on memory of the GPU, those of the other transports on memory of the host, and what
 # happens when ranks fail.

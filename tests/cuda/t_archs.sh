@@ -5,6 +5,7 @@
 # program is not always built for.
 . "$srcdir/tests/tap.sh"
 . "$builddir/tests/cuda/nvcc.sh" # made by make: compile, known, kernels
+only_with_all
 
 listed=$(known 2>"$work/why") || skip_all "there is no nvcc: $(tail -n 1 "$work/why")"
 for arch in 70 75 80; do

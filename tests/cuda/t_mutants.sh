@@ -7,6 +7,7 @@
 . "$srcdir/tests/tap.sh"
 # shellcheck disable=SC1091 # made by make
 . "$builddir/tests/cuda/mutant.sh"
+[ $# -gt 0 ] || only_with_all
 
 # The rows that go through the barriers of a file, one file at a time, and the sources compiled anew.
 rows_of() {

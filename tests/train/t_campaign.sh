@@ -6,7 +6,7 @@
 # killed, TR_TEST_DAMAGES (100) how many checkpoints are damaged, TR_TEST_SEED which.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-[ -n "${TR_TEST_ALL:-}" ] || skip_all "tests/run --all"
+only_with_all
 . "$srcdir/tests/train/broken.sh"
 plan 15
 
