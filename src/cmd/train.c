@@ -81,10 +81,11 @@ static enum tr_status take_options(struct tr_config *c, const struct tr_args *wo
         return TR_OK;
     TR_TRY(tr_ckpt_options(world, c->load, step, &json, &vocab));
     if (!json) {
-        tr_log_rank0(TR_LOG_WARNING,
-                     "there is no checkpoint in %s to take options from: those of the command line "
-                     "must do",
-                     c->load);
+        tr_log_rank0(
+            TR_LOG_WARNING,
+            "--use-checkpoint-args finds no options in %s, where there is no checkpoint or one "
+            "without a `config`: those of the command line must do",
+            c->load);
         return TR_OK;
     }
     s = set_again(c, json, vocab, words);

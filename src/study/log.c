@@ -309,11 +309,10 @@ enum tr_status tr_log_read_stream(FILE *f, const char *name, enum tr_log_join jo
     }
     if (s == TR_OK && lines == 0)
         return TR_FAIL(TR_EDATA,
-                       "none of the %" PRId64
-                       " lines of %s is an iteration line or the header of a "
-                       "run; give the output of training by trireme, Megatron-LM or "
-                       "Megatron-DeepSpeed",
-                       r.number, name);
+                       "no line of %s (%" PRId64
+                       " read) is an iteration line or the header of a run; "
+                       "give the output of training by trireme, Megatron-LM or Megatron-DeepSpeed",
+                       name, r.number);
     return s;
 }
 

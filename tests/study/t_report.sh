@@ -222,4 +222,4 @@ fi
 
 fails "no log" 74 "cannot open the log $work/none" "$trireme" report "$work/none"
 echo "nothing of the kind" > "$work/other"
-fails "not a log" 65 "none of the 1 lines of $work/other" "$trireme" report "$work/other"
+fails "not a log" 65 "no line of $work/other (1 read)" "$trireme" report "$work/other"
