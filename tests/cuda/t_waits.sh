@@ -22,12 +22,18 @@ step() {
     losses "$work/log" 1
 }
 
-# seen WAIT WHOLE OPTION...: what comes out is not what comes out with all waits.
+# seen WAIT WHOLE OPTION...: what comes out is not what comes out with all waits, at one of ten attempts: the
+# seed draws which stream runs, but when a message of the other rank is there, it does not say.
 seen() {
     seen_wait=$1 seen_whole=$2
     shift 2
-    seen_got=$(step "$seen_wait" "$@")
-    echo "with all waits: $seen_whole; without: $seen_got"
+    for FAKE_CUDA_SEED in 1 2 3 4 5 6 7 8 9 10; do
+        export FAKE_CUDA_SEED
+        seen_got=$(step "$seen_wait" "$@")
+        echo "with all waits: $seen_whole; without: $seen_got"
+        [ "$seen_got" = "$seen_whole" ] || break
+    done
+    unset FAKE_CUDA_SEED
     [ "$seen_got" != "$seen_whole" ]
 }
 

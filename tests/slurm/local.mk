@@ -19,6 +19,6 @@ TESTS += tests/slurm/t_launch.sh
 EXTRA_DIST += tests/slurm/t_launch.sh
 
 # Job files: what they say without Slurm, as real jobs, and when those are interrupted.
-JOBS_SH = tests/slurm/t_job_files.sh tests/slurm/t_jobs.sh tests/slurm/t_restart.sh
+JOBS_SH = tests/slurm/t_job_files.sh tests/slurm/t_jobs.sh
 TESTS += $(JOBS_SH)
-EXTRA_DIST += $(JOBS_SH)
+EXTRA_DIST += $(JOBS_SH) tests/slurm/t_restart.sh
