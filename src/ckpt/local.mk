@@ -8,6 +8,7 @@ libtrireme_a_SOURCES += \
 	src/ckpt/map.c src/ckpt/map.h \
 	src/ckpt/path.c src/ckpt/path.h \
 	src/ckpt/rank.c src/ckpt/rank.h \
+	src/ckpt/rows.c src/ckpt/rows.h \
 	src/ckpt/seal.c src/ckpt/seal.h \
 	src/ckpt/sparse.c src/ckpt/sparse.h \
 	src/ckpt/sum.c src/ckpt/sum.h

@@ -75,7 +75,7 @@ static void add_pieces(struct tr_ckpt_map *m, const struct tr_ckpt_tensors *tens
             piece->end = end;
             piece->at = held + p->offset + lo - s->first;
             piece->before = m->stored;
-            if (tr_ckpt_stores(m, piece))
+            if (tr_ckpt_stores(m, piece) && !tr_ckpt_alternates(p))
                 m->stored += piece->hi - piece->lo;
         }
         held += s->count;
@@ -146,6 +146,11 @@ bool tr_ckpt_stores(const struct tr_ckpt_map *m, const struct tr_ckpt_piece *pie
     return tr_param_counts(piece->param, m->tp);
 }
 
+bool tr_ckpt_alternates(const struct tr_param *p)
+{
+    return p->split == 1 && p->local[1] < p->full[1];
+}
+
 /* Place in the buffer of element `elem` (lo .. end - 1) of the piece. */
 static int64_t place_of(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,
                         int64_t elem)
@@ -199,6 +204,16 @@ static int64_t element_at(const struct tr_ckpt_piece *piece, int64_t base, int64
     return larger(piece->lo, smaller(piece->hi, piece->lo + at - base));
 }
 
+/* The element from which on replica `dp` of `d` writes, at the beginning of a row. */
+static int64_t row_at(const struct tr_ckpt_piece *piece, int dp, int d)
+{
+    const int64_t cols = piece->param->local[1];
+
+    if (dp == d)
+        return piece->hi;
+    return larger(piece->lo, (piece->lo + (piece->hi - piece->lo) * dp / d) / cols * cols);
+}
+
 void tr_ckpt_share(const struct tr_ckpt_map *m, const struct tr_ckpt_piece *piece, int kind, int dp,
                    int d, int64_t *lo, int64_t *hi)
 {
@@ -208,6 +223,9 @@ void tr_ckpt_share(const struct tr_ckpt_map *m, const struct tr_ckpt_piece *piec
     *hi = piece->hi;
     if (!tr_ckpt_stores(m, piece)) {
         *hi = *lo;
+    } else if (!m->sharded && tr_ckpt_alternates(piece->param)) {
+        *lo = row_at(piece, dp, d);
+        *hi = row_at(piece, dp + 1, d);
     } else if (!m->sharded) {
         *lo = element_at(piece, base, all * dp / d);
         *hi = element_at(piece, base, all * (dp + 1) / d);

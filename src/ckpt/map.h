@@ -30,7 +30,8 @@ struct tr_ckpt_piece {
     int tensor;          /* that it is a piece of */
     int64_t lo, hi, end; /* lo .. hi - 1 are in the file; from hi on there is padding */
     int64_t at;          /* place of element lo in a compact buffer */
-    int64_t before;      /* elements that the pieces before this one store */
+    int64_t before;      /* elements that the pieces before this one store, but for those whose rows
+                            alternate among tensor ranks */
 };
 
 /* Elements that are on the host at once, where they are on their way between a device and the file. */
@@ -45,7 +46,7 @@ struct tr_ckpt_map {
     bool value_flat, sharded;
     int count;                  /* pieces of this rank, in the order of the file */
     struct tr_ckpt_piece *list; /* owned */
-    int64_t stored;             /* elements per kind that the pieces store */
+    int64_t stored;             /* elements per kind that the pieces store, as in `before` */
     int tp;
 };
 
@@ -81,11 +82,15 @@ void tr_ckpt_put(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_pie
    tensor rank 0. */
 bool tr_ckpt_stores(const struct tr_ckpt_map *m, const struct tr_ckpt_piece *piece);
 
+/* True if each tensor rank holds a part of each row: the tensor is cut along columns. */
+bool tr_ckpt_alternates(const struct tr_param *p);
+
 /*
  * Elements *lo .. *hi - 1 of the piece that replica `dp` of `d` writes.  Where the optimizer is
  * sharded that is what it holds.  Elsewhere replicas hold equal values, so each writes a d-th of
  * what its tensor rank and stage store, and one contiguous part of it, so that in the file too
- * neighbours meet in few places.
+ * neighbours meet in few places.  Where rows alternate it is a d-th of each tensor, in whole rows,
+ * the same on all tensor ranks.
  */
 void tr_ckpt_share(const struct tr_ckpt_map *m, const struct tr_ckpt_piece *piece, int kind, int dp,
                    int d, int64_t *lo, int64_t *hi);

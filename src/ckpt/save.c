@@ -14,6 +14,7 @@
 #include "ckpt/index.h"
 #include "ckpt/io.h"
 #include "ckpt/path.h"
+#include "ckpt/rows.h"
 #include "util/file.h"
 #include "util/log.h"
 
@@ -24,6 +25,7 @@ struct save {
     const char *dir;
     int64_t iteration, bytes;
     struct tr_ckpt_map map;
+    struct tr_ckpt_rows rows;
     int tensors; /* in the kinds that are saved */
     uint64_t *sums;
     int64_t *offsets; /* and one more place, for the tag on its way to the ranks */
@@ -56,6 +58,7 @@ static void end(struct save *v)
     free(v->file);
     free(v->sums);
     free(v->offsets);
+    tr_ckpt_rows_close(&v->rows);
     tr_ckpt_map_release(&v->map);
 }
 
@@ -152,23 +155,45 @@ static void tell_offsets(struct save *v)
         name_files(v);
 }
 
-static int write_piece(const struct save *v, struct tr_writeback *to, int kind,
-                       const struct tr_ckpt_piece *piece, int64_t lo, int64_t hi)
+/* The file of one rank, and the first error that it had. */
+struct out {
+    struct tr_writeback to;
+    int error;
+};
+
+static void write_run(const struct save *v, struct out *o, int kind,
+                      const struct tr_ckpt_piece *piece, int64_t lo, int64_t hi)
 {
     int64_t offset = v->offsets[tr_ckpt_number(&v->map, kind, piece)];
 
-    for (int64_t at = lo, end; at < hi; at = end) {
+    for (int64_t at = lo, end; at < hi && o->error == 0; at = end) {
         end = tr_ckpt_upto(&v->map, at, hi);
-        if (tr_ckpt_write_elems(to, offset, piece->param,
+        if (tr_ckpt_write_elems(&o->to, offset, piece->param,
                                 tr_ckpt_get(&v->map, kind, piece, at, end), at, end) != 0)
-            return -1;
+            o->error = errno;
     }
-    return 0;
 }
 
-static int write_share(const struct save *v, int fd)
+/* Rows that begin or end within lo .. hi - 1 are left to each tensor rank. */
+static void write_piece(struct save *v, struct out *o, int kind, const struct tr_ckpt_piece *piece,
+                        int64_t lo, int64_t hi)
 {
-    struct tr_writeback to = {.fd = fd};
+    const int64_t cols = piece->param->local[1], first = (lo + cols - 1) / cols, end = hi / cols;
+
+    if (!tr_ckpt_alternates(piece->param) || first >= end) {
+        write_run(v, o, kind, piece, lo, hi);
+        return;
+    }
+    write_run(v, o, kind, piece, lo, first * cols);
+    tr_ckpt_rows_write(&v->rows, &v->map, kind, piece, first, end, &o->to,
+                       v->offsets[tr_ckpt_number(&v->map, kind, piece)], &o->error);
+    write_run(v, o, kind, piece, end * cols, hi);
+}
+
+/* An errno, or 0.  Collective, so a rank that cannot write goes on. */
+static int write_share(struct save *v, int fd)
+{
+    struct out o = {.to = {.fd = fd}};
 
     for (int k = 0; k < v->map.kinds; k++) {
         for (int i = 0; i < v->map.count; i++) {
@@ -176,25 +201,30 @@ static int write_share(const struct save *v, int fd)
             int64_t lo, hi;
 
             share_of(v, k, piece, &lo, &hi);
-            if (write_piece(v, &to, k, piece, lo, hi) != 0)
-                return -1;
+            write_piece(v, &o, k, piece, lo, hi);
         }
     }
-    return 0;
+    return o.error;
 }
 
 /* Write-only: a network file system then keeps track of bytes and not of pages, and ranks may
    write to the same page. */
-static enum tr_status write_elements(const struct save *v)
+static enum tr_status open_file(const struct save *v, int *fd)
 {
-    int fd = open(v->file, O_WRONLY | O_CLOEXEC), error = 0;
-
-    if (fd < 0)
+    *fd = open(v->file, O_WRONLY | O_CLOEXEC);
+    if (*fd < 0)
         return TR_FAIL(TR_EIO,
                        "cannot open %s: %s; every rank writes to it, so it must lie on a file "
                        "system that all nodes share",
                        v->file, strerror(errno));
-    if (write_share(v, fd) != 0 || fsync(fd) != 0)
+    return TR_OK;
+}
+
+static enum tr_status write_elements(struct save *v, int fd)
+{
+    int error = write_share(v, fd);
+
+    if (error == 0 && fsync(fd) != 0)
         error = errno;
     if (close(fd) != 0 && error == 0)
         error = errno;
@@ -234,11 +264,17 @@ static enum tr_status save_all(struct save *v, const struct tr_ckpt_about *about
                                const char *config_json)
 {
     bool writer = v->world->rank == 0;
+    enum tr_status s;
+    int fd;
 
     add_sums(v);
     TR_TRY(agree(v, writer ? make_file(v, about, config_json) : TR_OK));
     tell_offsets(v);
-    TR_TRY(agree(v, write_elements(v)));
+    s = agree(v, open_file(v, &fd));
+    if (s != TR_OK && fd >= 0)
+        close(fd);
+    TR_TRY(s);
+    TR_TRY(agree(v, write_elements(v, fd)));
     if (v->beside)
         TR_TRY(agree(v, write_beside(v)));
     return agree(v, writer ? tr_ckpt_commit(v->dir, v->iteration, v->tag) : TR_OK);
@@ -269,13 +305,15 @@ enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
     TR_ASSERT(tensors->value.data);
     tr_print_rank0("saving checkpoint at iteration %7lld to %s\n", (long long)v.iteration, dir);
     begin(&v, tensors, shape, config_json);
+    s = tr_ckpt_rows_open(grid, &v.map, &v.rows);
     for (const struct tr_ckpt_beside *b = beside; b; b = b->next) {
         v.bytes += b->bytes;
         about.files += b->files;
     }
     /* A limit on the size of files is an error like others, not the end of the process. */
     sigaction(SIGXFSZ, &ignore, &before);
-    s = save_all(&v, &about, config_json);
+    if (s == TR_OK)
+        s = save_all(&v, &about, config_json);
     sigaction(SIGXFSZ, &before, NULL);
     if (s != TR_OK) {
         give_up(&v);

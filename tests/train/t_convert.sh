@@ -4,7 +4,7 @@
 # A checkpoint does not tell in which layout, precision or distribution of the optimizer it was saved.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 11
+plan 13
 
 check "a dataset is built" small_corpus
 half="$work/half"
@@ -29,6 +29,15 @@ sharded="--use-distributed-optimizer"
     check "fp16, sharded over 4" converts 4 --fp16 $sharded
     check "bf16, TP 2, sharded over 2" converts 4 --bf16 $tp2 $sharded --overlap-param-gather
 }
+
+# Tensors whose rows tensor ranks gather in several blocks, the last one smaller.
+wide() {
+    small 4 --num-layers 1 --hidden-size 520 --ffn-hidden-size 8192 $tp2 "$@" --train-iters 1 --eval-iters 0 \
+        --save "$work/wide" >"$work/wide.log" 2>&1 || { cat "$work/wide.log"; return 1; }
+    "$trireme" ckpt verify "$work/wide" && rm -r "$work/wide"
+}
+check "saved by replicas of TP 2, wide" wide
+check "sharded, where a rank's part ends within a row" wide $sharded
 
 # stops NAME RANKS OPTION...: 6 + 6 iterations are 12, to the bit, in this precision too.
 stops() {
