@@ -236,8 +236,8 @@ void tr_params_draw(const struct tr_params *ps, const struct tr_shape *s, uint64
     double output_std = std / sqrt(2.0 * (double)s->layers);
 
     fill(out, count, 0.0F);
-    for (int i = tr_params_from(ps, first);
-         i < ps->count && ps->list[i].offset < first + count; i++) {
+    for (int i = tr_params_from(ps, first); i < ps->count && ps->list[i].offset < first + count;
+         i++) {
         const struct tr_param *p = &ps->list[i];
         int64_t from = first > p->offset ? first - p->offset : 0;
         int64_t to = first + count - p->offset < p->elems ? first + count - p->offset : p->elems;
