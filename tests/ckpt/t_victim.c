@@ -31,16 +31,21 @@ static void die_after(long useconds)
     setitimer(ITIMER_REAL, &t, NULL);
 }
 
-static int save_on(struct tr_grid *g, const struct tr_shape *shape, const char *dir)
+/* The time of `mortal` begins when one is saved, however long that takes. */
+static int save_on(struct tr_grid *g, const struct tr_shape *shape, const char *dir, int mortal,
+                   long useconds)
 {
     int64_t first;
 
     if (tr_ckpt_latest(dir, &first) != TR_OK)
         return 1;
     world.via->barrier(&world);
-    for (int64_t i = first + 1; i < first + 1000; i++)
+    for (int64_t i = first + 1; i < first + 1000; i++) {
         if (small_save(g, shape, dir, i, 2) != TR_OK)
             return 1;
+        if (i == first + 1 && mortal == world.rank)
+            die_after(useconds);
+    }
     return 0;
 }
 
@@ -87,10 +92,8 @@ int main(int argc, char **argv)
     if (tr_grid_open(&world, w, 1, world.size / w, &g) != TR_OK)
         return check_done(2);
     if (argc == 5 && strcmp(argv[1], "save") == 0) {
-        world.via->barrier(&world);
-        if (strtol(argv[3], NULL, 10) == world.rank)
-            die_after(strtol(argv[4], NULL, 10));
-        status = save_on(&g, &shape, argv[2]);
+        status =
+            save_on(&g, &shape, argv[2], (int)strtol(argv[3], NULL, 10), strtol(argv[4], NULL, 10));
     } else if (argc == 4 && strcmp(argv[1], "once") == 0) {
         status = save_and_load(&g, &shape, argv[2], strtol(argv[3], NULL, 10));
     } else if (argc == 3 && strcmp(argv[1], "load") == 0) {
