@@ -1,7 +1,7 @@
 check_PROGRAMS += tests/golden/t_golden
 TESTS += tests/golden/t_golden
 EXTRA_DIST += tests/golden/README tests/golden/make_gpt2.py tests/golden/gpt2_tiny.index \
-	tests/golden/gpt2_tiny.bin tests/golden/megatron-2021.log tests/golden/megatron-runs.txt
+	tests/golden/gpt2_tiny.bin tests/golden/bits.txt tests/golden/megatron-2021.log tests/golden/megatron-runs.txt
 # What a test that uses the numbers adds to its SOURCES.
 GOLDEN_SOURCES = tests/golden/golden.c tests/golden/golden.h
 tests_golden_t_golden_SOURCES = tests/golden/t_golden.c $(GOLDEN_SOURCES)

@@ -51,7 +51,7 @@ tests/train/t_sharded.4.mpi: tests/train/t_sharded
 	$(AM_V_GEN)rm -f $@ && $(LN_S) t_sharded $@
 
 TRAIN_SH = \
-	tests/train/t_campaign.sh tests/train/t_kill.sh tests/train/t_convert.sh tests/train/t_load.sh tests/train/t_outside.sh tests/train/t_resume.sh tests/train/t_signal.sh \
+	tests/train/t_bits.sh tests/train/t_campaign.sh tests/train/t_kill.sh tests/train/t_convert.sh tests/train/t_load.sh tests/train/t_outside.sh tests/train/t_resume.sh tests/train/t_signal.sh \
 	tests/train/t_bad_input.sh tests/train/t_cocktail.sh tests/train/t_options.sh \
 	tests/train/t_formats.sh \
 	tests/train/t_log.sh tests/train/t_network.sh
