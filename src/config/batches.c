@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "config/shape_parts.h"
+#include "config/near.h"
 
 static int64_t fitting(const struct tr_batches *b, int64_t samples)
 {

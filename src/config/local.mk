@@ -7,6 +7,7 @@ libtrireme_a_SOURCES += \
 	src/config/shape.c src/config/shape.h src/config/shape_parts.h \
 	src/config/batches.c src/config/batches.h \
 	src/config/course.c src/config/links.c src/config/replicas.c src/config/stages.c \
+	src/config/near.c src/config/near.h \
 	src/config/flops.c src/config/flops.h \
 	src/config/theory.c src/config/theory.h \
 	src/config/machine.c src/config/machine.def src/config/machine.h \

@@ -2,39 +2,13 @@
 #include "config/shape.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/near.h"
 #include "config/shape_parts.h"
 #include "config/vocab.h"
 #include "util/text.h"
-
-const char *tr_divisors_near(int64_t n, int64_t x, char buf[64])
-{
-    int64_t below = x < n ? x : n, above = x;
-
-    while (n % below)
-        below--;
-    while (above < n && n % above)
-        above++;
-    if (above > n || above == below)
-        snprintf(buf, 64, "%lld", (long long)below);
-    else
-        snprintf(buf, 64, "%lld or %lld", (long long)below, (long long)above);
-    return buf;
-}
-
-const char *tr_multiples_near(int64_t m, int64_t x, char buf[64])
-{
-    int64_t below = x / m * m;
-
-    if (below == 0)
-        snprintf(buf, 64, "%lld", (long long)m);
-    else
-        snprintf(buf, 64, "%lld or %lld", (long long)below, (long long)(below + m));
-    return buf;
-}
 
 static enum tr_status shape_ranks(const struct tr_config *c, int world, struct tr_shape *s)
 {

@@ -24,9 +24,4 @@ enum tr_status tr_shape_replicas(const struct tr_config *c, struct tr_shape *s) 
 /* config/links.c: what stages send each other; after the length of the run. */
 enum tr_status tr_shape_links(const struct tr_config *c, struct tr_shape *s) TR_MUST_CHECK;
 
-/* For a sentence: "4" or "4 or 8", the divisors of n, or the multiples of m, next to x (which is
-   none). */
-const char *tr_divisors_near(int64_t n, int64_t x, char buf[64]);
-const char *tr_multiples_near(int64_t m, int64_t x, char buf[64]);
-
 #endif

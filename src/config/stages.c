@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <stdio.h>
 
+#include "config/near.h"
 #include "config/shape_parts.h"
 
 static bool ends_given(const struct tr_config *c)
