@@ -1,7 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "config/shape_parts.h"
+#include "config/replicas.h"
 
 #include <math.h>
+
+#include "config/shape_parts.h"
+
+bool tr_dp_mode_diverges(int mode)
+{
+    static const bool column[] = {
+#define MODE(symbol, value, spelling, diverges, exchanges) [symbol] = diverges,
+#include "config/modes.def"
+    };
+
+    return column[mode];
+}
 
 static enum tr_status shape_sharded(const struct tr_config *c, struct tr_shape *s)
 {
@@ -26,7 +38,7 @@ static const char *idle(const struct tr_config *c)
 
     if (c->dp_mode == TR_DP_COCKTAIL)
         return NULL;
-    if (c->dp_mode == TR_DP_ALLREDUCE && tr_config_changed(c, "train-warmup-steps"))
+    if (!tr_dp_mode_diverges(c->dp_mode) && tr_config_changed(c, "train-warmup-steps"))
         return "train-warmup-steps";
     for (size_t i = 0; i < sizeof of_cocktail / sizeof *of_cocktail; i++)
         if (tr_config_changed(c, of_cocktail[i]))
@@ -66,6 +78,7 @@ static double bits_of(const struct tr_config *c)
 
 enum tr_status tr_shape_replicas(const struct tr_config *c, struct tr_shape *s)
 {
+    const bool diverges = tr_dp_mode_diverges(c->dp_mode);
     const bool cocktail = c->dp_mode == TR_DP_COCKTAIL;
     const char *name = idle(c);
 
@@ -75,12 +88,12 @@ enum tr_status tr_shape_replicas(const struct tr_config *c, struct tr_shape *s)
                        "--%s says how replicas differ, and with --dp-mode %s nothing "
                        "follows from it: give --dp-mode cocktail_sgd, or remove it",
                        name, tr_config_spelling("dp-mode", c->dp_mode));
-    if (c->dp_mode != TR_DP_ALLREDUCE && c->use_distributed_optimizer)
+    if (diverges && c->use_distributed_optimizer)
         return TR_FAIL(TR_ECONFIG,
                        "--use-distributed-optimizer has each replica update its share for all, and "
                        "with --dp-mode %s replicas make steps of their own: remove one of them",
                        tr_config_spelling("dp-mode", c->dp_mode));
-    s->apart = c->dp_mode != TR_DP_ALLREDUCE && s->d > 1;
+    s->apart = diverges && s->d > 1;
     if (!cocktail)
         return TR_OK;
     TR_TRY(check_cocktail(c));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ckpt/rank.h"
+#include "config/replicas.h"
 #include "dp/cocktail.h"
 #include "util/log.h"
 #include "util/timer.h"
@@ -215,7 +216,7 @@ enum tr_status tr_replicas_start(struct tr_run *r)
     enum tr_status s = TR_OK;
     struct tr_tensor values;
 
-    if (!x && r->config->dp_mode != TR_DP_ALLREDUCE)
+    if (!x && tr_dp_mode_diverges(r->config->dp_mode))
         tr_print_rank0("> there is one replica, so --dp-mode %s changes nothing\n",
                        tr_config_spelling("dp-mode", r->config->dp_mode));
     if (!x)

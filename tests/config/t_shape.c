@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/replicas.h"
 #include "config/shape.h"
 #include "config/vocab.h"
 #include "data/folder.h"
@@ -257,6 +258,8 @@ static void apart(void **state)
     assert_false(s.apart);
     assert_ok(shape("", 32, &s));
     assert_false(s.apart);
+    assert_false(tr_dp_mode_diverges(TR_DP_ALLREDUCE));
+    assert_true(tr_dp_mode_diverges(TR_DP_COCKTAIL) && tr_dp_mode_diverges(TR_DP_LOCAL));
     assert_fails(TR_ECONFIG, "--quant-bits 16",
                  shape("--dp-mode cocktail_sgd --quant-bits 16", 32, &s));
     assert_fails(TR_ECONFIG, "--quant-bits 0: a number is sent in 1 to 8 bits",
