@@ -4,9 +4,13 @@ libtrireme_a_SOURCES += \
 	src/config/option.c src/config/option.h \
 	src/config/option_doc.c \
 	src/config/words.c src/config/words.h \
-	src/config/shape.c src/config/shape.h src/config/shape_parts.h \
+	src/config/shape.c src/config/shape.h \
+	src/config/activations.h src/config/dims.h src/config/precision.h \
 	src/config/batches.c src/config/batches.h \
-	src/config/course.c src/config/links.c src/config/replicas.c src/config/replicas.h src/config/stages.c \
+	src/config/course.c src/config/amounts.h src/config/lr_schedule.h \
+	src/config/links.c src/config/compression.h \
+	src/config/replicas.c src/config/replicas.h \
+	src/config/stages.c src/config/layout.h \
 	src/config/near.c src/config/near.h \
 	src/config/flops.c src/config/flops.h \
 	src/config/theory.c src/config/theory.h \

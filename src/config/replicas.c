@@ -3,8 +3,6 @@
 
 #include <math.h>
 
-#include "config/shape_parts.h"
-
 bool tr_dp_mode_diverges(int mode)
 {
     static const bool column[] = {
@@ -15,7 +13,7 @@ bool tr_dp_mode_diverges(int mode)
     return column[mode];
 }
 
-static enum tr_status shape_sharded(const struct tr_config *c, struct tr_shape *s)
+static enum tr_status find_sharded(const struct tr_config *c, int d, struct tr_data_parallel *out)
 {
     if (c->overlap_param_gather && !c->use_distributed_optimizer)
         return TR_FAIL(TR_ECONFIG, "--overlap-param-gather fetches weights that other replicas "
@@ -23,8 +21,8 @@ static enum tr_status shape_sharded(const struct tr_config *c, struct tr_shape *
     if (c->overlap_param_gather && !c->overlap_grad_reduce)
         return TR_FAIL(TR_ECONFIG, "--overlap-param-gather needs --overlap-grad-reduce: remove "
                                    "--no-overlap-grad-reduce, or remove it");
-    s->sharded = c->use_distributed_optimizer && s->d > 1;
-    s->overlap_gather = c->overlap_param_gather && s->sharded;
+    out->sharded = c->use_distributed_optimizer && d > 1;
+    out->overlap_gather = c->overlap_param_gather && out->sharded;
     return TR_OK;
 }
 
@@ -76,13 +74,14 @@ static double bits_of(const struct tr_config *c)
     return chosen * (mask + c->topk_ratio * ((double)c->quant_bits + scale));
 }
 
-enum tr_status tr_shape_replicas(const struct tr_config *c, struct tr_shape *s)
+enum tr_status tr_data_parallel_of(const struct tr_config *c, int d, struct tr_data_parallel *out)
 {
     const bool diverges = tr_dp_mode_diverges(c->dp_mode);
     const bool cocktail = c->dp_mode == TR_DP_COCKTAIL;
     const char *name = idle(c);
 
-    TR_TRY(shape_sharded(c, s));
+    *out = (struct tr_data_parallel){0};
+    TR_TRY(find_sharded(c, d, out));
     if (name)
         return TR_FAIL(TR_ECONFIG,
                        "--%s says how replicas differ, and with --dp-mode %s nothing "
@@ -93,10 +92,10 @@ enum tr_status tr_shape_replicas(const struct tr_config *c, struct tr_shape *s)
                        "--use-distributed-optimizer has each replica update its share for all, and "
                        "with --dp-mode %s replicas make steps of their own: remove one of them",
                        tr_config_spelling("dp-mode", c->dp_mode));
-    s->apart = diverges && s->d > 1;
+    out->diverges = diverges && d > 1;
     if (!cocktail)
         return TR_OK;
     TR_TRY(check_cocktail(c));
-    s->apart_bits = bits_of(c);
+    out->delta_bits = bits_of(c);
     return TR_OK;
 }

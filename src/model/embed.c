@@ -4,7 +4,7 @@
 
 void tr_embed_plan(struct tr_model *m, struct tr_arena *a, struct tr_embed_kept *k)
 {
-    int64_t rows = m->shape->micro_batch * m->shape->seq;
+    int64_t rows = m->micro_batch * m->dims->seq;
 
     k->ids = tr_i32_1(tr_arena_take(a, "activations", (size_t)rows * sizeof(int32_t)), rows);
 }

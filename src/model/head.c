@@ -4,7 +4,7 @@
 
 void tr_head_plan(struct tr_model *m, struct tr_arena *a, struct tr_head *h)
 {
-    int64_t n = tr_model_rows(m), width = m->shape->vocab_padded / m->shape->w;
+    int64_t n = tr_model_rows(m), width = m->dims->vocab_padded / m->layout->w;
 
     h->logits = tr_model_take(a, "logits", m->type, n, width);
     h->loss = tr_f32_1(tr_arena_floats(a, "logits", n), n);
@@ -14,7 +14,7 @@ void tr_head_plan(struct tr_model *m, struct tr_arena *a, struct tr_head *h)
 
 void tr_head_plan_kept(struct tr_model *m, struct tr_arena *a, struct tr_head_kept *k)
 {
-    int64_t n = tr_model_rows(m), part = tr_model_part_rows(m), hidden = m->shape->hidden;
+    int64_t n = tr_model_rows(m), part = tr_model_part_rows(m), hidden = m->dims->hidden;
 
     k->x = tr_model_take(a, "activations", m->stream, part, hidden);
     k->norm = tr_model_take(a, "activations", m->type, part, hidden);

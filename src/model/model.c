@@ -7,11 +7,11 @@
 
 void tr_model_open(struct tr_model *m)
 {
-    const struct tr_shape *s = m->shape;
-
-    if (s->recompute == TR_RECOMPUTE_NONE)
+    if (m->activations->recompute == TR_RECOMPUTE_NONE)
         return;
-    m->agains = s->recompute == TR_RECOMPUTE_UNIFORM ? (int)s->recompute_layers : 1;
+    m->agains = m->activations->recompute == TR_RECOMPUTE_UNIFORM
+                    ? (int)m->activations->recompute_layers
+                    : 1;
     m->again = calloc((size_t)m->agains, sizeof *m->again);
     if (!m->again)
         tr_die(TR_ERESOURCE, "no memory left for the layout of recomputed layers");
@@ -26,7 +26,7 @@ void tr_model_close(struct tr_model *m)
 
 int64_t tr_model_rows(const struct tr_model *m)
 {
-    return m->shape->micro_batch * m->shape->seq;
+    return m->micro_batch * m->dims->seq;
 }
 
 int64_t tr_model_part_rows(const struct tr_model *m)
@@ -78,9 +78,8 @@ static void plan_shared(struct tr_model *m, struct tr_arena *a)
 
 void tr_model_plan(struct tr_model *m, struct tr_arena *a)
 {
-    const struct tr_shape *s = m->shape;
-    int64_t rows = tr_model_rows(m), hidden = s->hidden;
-    int64_t inner = s->ffn / s->w, local = s->hidden / s->w;
+    int64_t rows = tr_model_rows(m), hidden = m->dims->hidden;
+    int64_t inner = m->dims->ffn / m->layout->w, local = m->dims->hidden / m->layout->w;
 
     m->row = tr_model_take(a, "scratch", m->type, rows, hidden);
     m->row_part = part_of(m, &m->row);
@@ -95,7 +94,7 @@ void tr_model_plan(struct tr_model *m, struct tr_arena *a)
     m->dctx = tr_model_take(a, "scratch", m->type, rows, local);
     m->position = tr_i32_1(tr_arena_take(a, "scratch", (size_t)rows * sizeof(int32_t)), rows);
     for (int i = 0; i < m->agains; i++) {
-        if (i > 0 || s->distribute_inputs)
+        if (i > 0 || m->activations->distribute_inputs)
             tr_block_plan_input(m, a, &m->again[i]);
         tr_block_plan(m, a, &m->again[i]);
     }
@@ -109,7 +108,7 @@ void tr_model_prepare(struct tr_model *m)
     if (!position)
         tr_die(TR_ERESOURCE, "no memory left for the positions of a micro-batch");
     for (int64_t n = 0; n < rows; n++)
-        position[n] = (int32_t)(n % m->shape->seq);
+        position[n] = (int32_t)(n % m->dims->seq);
     m->q->on->upload(m->q, &m->position, position);
     free(position);
 }
@@ -164,7 +163,7 @@ struct tr_dropout tr_model_dropout(const struct tr_model *m, enum tr_stream stre
         .stream = stream,
         .site = site,
         .sample = sample,
-        .tokens = m->shape->seq,
+        .tokens = m->dims->seq,
         .first_row = stream == TR_STREAM_ATTN_DROPOUT ? 0 : tr_model_first_row(m),
     };
 }

@@ -5,7 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "config/shape.h"
+#include "config/activations.h"
+#include "config/dims.h"
+#include "config/layout.h"
 #include "device/device.h"
 #include "model/family.h"
 #include "model/mask.h"
@@ -34,7 +36,12 @@ struct tr_mask {
 };
 
 struct tr_model {
-    const struct tr_shape *shape; /* borrowed */
+    /* How large the model is and how it is laid out, borrowed; samples per micro-batch. */
+    const struct tr_dims *dims;
+    const struct tr_layout *layout;
+    const struct tr_activations *activations;
+    int64_t micro_batch;
+
     const struct tr_family *family;
     struct tr_params params;
     struct tr_tp tp;

@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "config/shape.h"
+#include "config/dims.h"
+#include "config/layout.h"
 #include "tensor/tensor.h"
 #include "util/arena.h"
 #include "util/status.h"
@@ -62,8 +63,13 @@ struct tr_params {
     struct tr_tensor values, grads; /* [size], in the arena; each of its own float type */
 };
 
-/* The list of the rank at (tensor rank tp, stage pp); no memory for tensors yet.  Pure. */
-void tr_params_list(const struct tr_shape *s, int tp, int pp, struct tr_params *out);
+/* The list of the rank at (tensor rank tp, stage pp) of that layout; no memory for tensors yet.
+   Pure. */
+void tr_params_list(const struct tr_dims *dims, const struct tr_layout *l, int tp, int pp,
+                    struct tr_params *out);
+
+/* The same of the whole model on one rank, its vocabulary not padded: what a checkpoint holds. */
+void tr_params_list_whole(const struct tr_dims *dims, struct tr_params *out);
 void tr_params_release(struct tr_params *ps);
 
 /* Take values and gradients from the arena ("weights", "gradients"); see util/arena.h. */
@@ -83,8 +89,8 @@ int64_t tr_params_number(const struct tr_params *ps);
  * TR_STREAM_INIT), so the weights do not depend on W, P, D or K.  Padding is zero.  `std` is
  * --init-method-std.  Works with `threads` threads.
  */
-void tr_params_draw(const struct tr_params *ps, const struct tr_shape *s, uint64_t seed, double std,
-                    int threads, int64_t first, int64_t count, float *out);
+void tr_params_draw(const struct tr_params *ps, const struct tr_dims *dims, uint64_t seed,
+                    double std, int threads, int64_t first, int64_t count, float *out);
 
 /* The parameter of that row in that layer (-1: not in a layer), or NULL if this rank lacks it.  With
    P == 1 the tied embedding is one parameter. */

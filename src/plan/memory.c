@@ -45,7 +45,7 @@ static void of_library(const struct tr_shape *s, const struct tr_machine *m,
         return;
     g->part[TR_PLAN_SCRATCH] += TR_CUDA_SCRATCH_BYTES;
     g->part[TR_PLAN_CONTEXT] = m->context * MIB;
-    g->part[TR_PLAN_NCCL] = s->world > 1 ? m->nccl * MIB : 0.0;
+    g->part[TR_PLAN_NCCL] = s->layout.world > 1 ? m->nccl * MIB : 0.0;
 }
 
 enum tr_status tr_plan_stage_of(const struct tr_config *c, const struct tr_shape *s,
@@ -55,15 +55,15 @@ enum tr_status tr_plan_stage_of(const struct tr_config *c, const struct tr_shape
     struct tr_run r;
 
     *out = (struct tr_plan_stage){.stage = stage};
-    out->rank = tr_grid_rank((struct tr_place){.pp = stage}, s->w, s->d);
+    out->rank = tr_grid_rank((struct tr_place){.pp = stage}, s->layout.w, s->layout.d);
     TR_TRY(tr_run_imagine(&r, c, s, out->rank));
     out->params = tr_params_number(&r.model.params);
-    for (int chunk = 0; chunk < s->k; chunk++)
-        out->layers += tr_shape_layers(s, stage, chunk);
+    for (int chunk = 0; chunk < s->layout.k; chunk++)
+        out->layers += tr_layout_layers(&s->layout, stage, chunk);
     for (int i = 0; i < r.arena.labels; i++)
         out->part[part_of(r.arena.part[i].label)] += (double)r.arena.part[i].bytes;
     tr_links_bytes(r.links, &host, &files);
-    out->memory_host = (double)(host + tr_epochs_bytes(s));
+    out->memory_host = (double)(host + tr_epochs_bytes(&s->epochs));
     out->memory_files = (double)files;
     tr_run_close(&r);
     out->megatron = tr_plan_megatron_of(c, s, out);

@@ -139,7 +139,7 @@ struct tr_plan {
     double params;               /* of the whole model */
     bool endless;                /* the options do not say how long the run is */
     int64_t most_params;         /* of the stage that has most */
-    struct tr_plan_stage *stage; /* [shape.p], owned */
+    struct tr_plan_stage *stage; /* [shape.layout.p], owned */
     int worst;                   /* stage with the largest total */
     enum tr_plan_verdict ours, megatron;
     struct tr_plan_time time; /* zeros without a machine */
