@@ -212,7 +212,7 @@ void tr_chunk_close(struct tr_chunk *c)
 static void plan_messages(struct tr_chunk *c, struct tr_arena *a, struct tr_tensor *t, int count)
 {
     for (int i = 0; i < count; i++)
-        t[i] = tr_model_take(a, "messages", c->m->stream, tr_model_part_rows(c->m),
+        t[i] = tr_model_take(a, TR_LABEL_MESSAGES, c->m->stream, tr_model_part_rows(c->m),
                              c->m->dims->hidden);
 }
 
@@ -252,9 +252,9 @@ static void plan_layer(struct tr_chunk *c, struct tr_arena *a, struct place *x, 
     if (i == 0 || !m->activations->distribute_inputs)
         tr_block_plan_input(m, a, &x->block[i]);
     else
-        x->slice[i] =
-            tr_tensor_1(tr_arena_take(a, "activations", (size_t)(size * tr_dtype_bytes(m->stream))),
-                        m->stream, size);
+        x->slice[i] = tr_tensor_1(
+            tr_arena_take(a, TR_LABEL_ACTIVATIONS, (size_t)(size * tr_dtype_bytes(m->stream))),
+            m->stream, size);
 }
 
 static void plan_batch(struct tr_chunk *c, struct tr_arena *a, struct slot *x)
@@ -262,13 +262,14 @@ static void plan_batch(struct tr_chunk *c, struct tr_arena *a, struct slot *x)
     int64_t n = tr_model_rows(c->m), batch = c->m->micro_batch;
     size_t bytes = (size_t)n * sizeof(int32_t);
 
-    x->sample = tr_i64_1(tr_arena_take(a, "activations", (size_t)batch * sizeof(int64_t)), batch);
+    x->sample =
+        tr_i64_1(tr_arena_take(a, TR_LABEL_ACTIVATIONS, (size_t)batch * sizeof(int64_t)), batch);
     if (c->next.position)
-        x->mask.position = tr_i32_1(tr_arena_take(a, "activations", bytes), n);
+        x->mask.position = tr_i32_1(tr_arena_take(a, TR_LABEL_ACTIVATIONS, bytes), n);
     if (c->next.from)
-        x->mask.from = tr_i32_1(tr_arena_take(a, "activations", bytes), n);
+        x->mask.from = tr_i32_1(tr_arena_take(a, TR_LABEL_ACTIVATIONS, bytes), n);
     if (c->next.weight)
-        x->mask.weight = tr_f32_1(tr_arena_floats(a, "activations", n), n);
+        x->mask.weight = tr_f32_1(tr_arena_floats(a, TR_LABEL_ACTIVATIONS, n), n);
 }
 
 void tr_chunk_plan(struct tr_chunk *c, struct tr_arena *a)
@@ -291,7 +292,7 @@ void tr_chunk_plan(struct tr_chunk *c, struct tr_arena *a)
         plan_messages(c, a, c->output, c->room.outputs);
     plan_messages(c, a, c->doutput, c->room.doutputs);
     plan_messages(c, a, c->dinput, c->room.dinputs);
-    c->loss_sum = tr_f64_1(tr_arena_take(a, "messages", sizeof(double)), 1);
+    c->loss_sum = tr_f64_1(tr_arena_take(a, TR_LABEL_MESSAGES, sizeof(double)), 1);
 }
 
 bool tr_chunk_reads_text(const struct tr_chunk *c)

@@ -39,7 +39,7 @@ int64_t tr_model_first_row(const struct tr_model *m)
     return tr_tp_first_row(&m->tp, tr_model_rows(m));
 }
 
-struct tr_tensor tr_model_take(struct tr_arena *a, const char *label, enum tr_dtype type,
+struct tr_tensor tr_model_take(struct tr_arena *a, enum tr_label label, enum tr_dtype type,
                                int64_t rows, int64_t width)
 {
     size_t bytes = (size_t)(rows * width * tr_dtype_bytes(type));
@@ -72,8 +72,8 @@ static void plan_shared(struct tr_model *m, struct tr_arena *a)
     int64_t n = uncut_elems(&m->params);
     enum tr_dtype type = m->params.grads.dtype;
 
-    m->shared =
-        tr_tensor_1(tr_arena_take(a, "scratch", (size_t)(n * tr_dtype_bytes(type))), type, n);
+    m->shared = tr_tensor_1(tr_arena_take(a, TR_LABEL_SCRATCH, (size_t)(n * tr_dtype_bytes(type))),
+                            type, n);
 }
 
 void tr_model_plan(struct tr_model *m, struct tr_arena *a)
@@ -81,18 +81,19 @@ void tr_model_plan(struct tr_model *m, struct tr_arena *a)
     int64_t rows = tr_model_rows(m), hidden = m->dims->hidden;
     int64_t inner = m->dims->ffn / m->layout->w, local = m->dims->hidden / m->layout->w;
 
-    m->row = tr_model_take(a, "scratch", m->type, rows, hidden);
+    m->row = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, hidden);
     m->row_part = part_of(m, &m->row);
-    m->row2 = tr_model_take(a, "scratch", m->type, rows, hidden);
+    m->row2 = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, hidden);
     m->row2_part = part_of(m, &m->row2);
     if (m->tp.sequence) {
-        m->whole = tr_model_take(a, "scratch", m->type, rows, hidden);
+        m->whole = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, hidden);
         plan_shared(m, a);
     }
-    m->wide = tr_model_take(a, "scratch", m->type, rows, inner);
-    m->dqkv = tr_model_take(a, "scratch", m->type, rows, 3 * local);
-    m->dctx = tr_model_take(a, "scratch", m->type, rows, local);
-    m->position = tr_i32_1(tr_arena_take(a, "scratch", (size_t)rows * sizeof(int32_t)), rows);
+    m->wide = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, inner);
+    m->dqkv = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, 3 * local);
+    m->dctx = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, local);
+    m->position =
+        tr_i32_1(tr_arena_take(a, TR_LABEL_SCRATCH, (size_t)rows * sizeof(int32_t)), rows);
     for (int i = 0; i < m->agains; i++) {
         if (i > 0 || m->activations->distribute_inputs)
             tr_block_plan_input(m, a, &m->again[i]);

@@ -175,8 +175,8 @@ void tr_params_plan(struct tr_params *ps, struct tr_arena *a, enum tr_dtype valu
     size_t v = (size_t)(ps->size * tr_dtype_bytes(values));
     size_t g = (size_t)(ps->size * tr_dtype_bytes(grads));
 
-    ps->values = tr_tensor_1(tr_arena_take(a, "weights", v), values, ps->size);
-    ps->grads = tr_tensor_1(tr_arena_take(a, "gradients", g), grads, ps->size);
+    ps->values = tr_tensor_1(tr_arena_take(a, TR_LABEL_WEIGHTS, v), values, ps->size);
+    ps->grads = tr_tensor_1(tr_arena_take(a, TR_LABEL_GRADIENTS, g), grads, ps->size);
 }
 
 int tr_params_from(const struct tr_params *ps, int64_t at)

@@ -72,7 +72,7 @@ void tr_params_list(const struct tr_dims *dims, const struct tr_layout *l, int t
 void tr_params_list_whole(const struct tr_dims *dims, struct tr_params *out);
 void tr_params_release(struct tr_params *ps);
 
-/* Take values and gradients from the arena ("weights", "gradients"); see util/arena.h. */
+/* Take values and gradients from the arena (TR_LABEL_WEIGHTS, TR_LABEL_GRADIENTS); see util/arena.h. */
 void tr_params_plan(struct tr_params *ps, struct tr_arena *a, enum tr_dtype values,
                     enum tr_dtype grads);
 

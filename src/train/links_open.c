@@ -174,7 +174,8 @@ static void plan_leg(struct tr_links *l, struct tr_arena *a, int k)
     }
     most = tr_links_part(l, most) * l->run->shape.layout.w;
     for (int i = 0; i < l->flights && most > 0; i++)
-        l->leg[k].wire[i] = tr_tensor_1(tr_arena_take(a, "compression", (size_t)most), TR_U8, most);
+        l->leg[k].wire[i] =
+            tr_tensor_1(tr_arena_take(a, TR_LABEL_COMPRESSION, (size_t)most), TR_U8, most);
 }
 
 void tr_links_plan(struct tr_links *l, struct tr_arena *a)

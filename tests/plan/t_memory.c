@@ -235,7 +235,7 @@ static void ours(void **state)
 
     plan_of(r, NULL, &c, &p);
     g = &p.stage[0];
-    fixed = g->part[TR_PLAN_WEIGHTS] + g->part[TR_PLAN_GRADIENTS] + g->part[TR_PLAN_OPTIMIZER];
+    fixed = g->part[TR_LABEL_WEIGHTS] + g->part[TR_LABEL_GRADIENTS] + g->part[TR_LABEL_OPTIMIZER];
     assert_true(fixed >= 16.0 * (double)g->params && fixed < 16.01 * (double)g->params);
     for (int i = 0; i < TR_PLAN_PARTS; i++)
         sum += g->part[i];

@@ -35,14 +35,6 @@ static double resident(void)
     return (double)(all - shared) * (double)sysconf(_SC_PAGESIZE);
 }
 
-static size_t bytes_of(const struct tr_arena *a, const char *label)
-{
-    for (int i = 0; i < a->labels; i++)
-        if (strcmp(a->part[i].label, label) == 0)
-            return a->part[i].bytes;
-    return 0;
-}
-
 struct use {
     double plan, grown;   /* bytes */
     double per_parameter; /* of weights, gradients and optimizer */
@@ -68,8 +60,8 @@ static struct use measure(const char *size, const char *options)
         tr_step(&r, &result);
     u.grown = resident() - before;
     u.plan = (double)r.arena.used_bytes;
-    u.per_parameter = (double)(bytes_of(&r.arena, "weights") + bytes_of(&r.arena, "gradients") +
-                               bytes_of(&r.arena, "optimizer")) /
+    u.per_parameter = (double)(r.arena.bytes[TR_LABEL_WEIGHTS] + r.arena.bytes[TR_LABEL_GRADIENTS] +
+                               r.arena.bytes[TR_LABEL_OPTIMIZER]) /
                       (double)tr_params_number(&r.model.params);
     tiny_close(&r, &c);
     return u;

@@ -251,14 +251,12 @@ static void memory(void **state)
         "0.1";
     struct tr_config c;
     struct tr_run r;
-    size_t compression = 0;
+    size_t compression;
     int64_t n;
 
     (void)state;
     open_run(&r, &c, how, tiny_sample);
-    for (int i = 0; i < r.arena.labels; i++)
-        if (strcmp(r.arena.part[i].label, "compression") == 0)
-            compression = r.arena.part[i].bytes;
+    compression = r.arena.bytes[TR_LABEL_COMPRESSION];
     n = r.model.params.size;
     /* g, e, what is taken of a chunk three times in 4 bytes at most and once in 2, and messages. */
     assert_all(compression >= (size_t)(2 * n + 2 * n / 4));
