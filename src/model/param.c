@@ -8,9 +8,13 @@
 
 #include "util/rng.h"
 
+/* Numbers of draws between a layer and the next. */
+enum { DRAWS = 16 };
+
 /* One row with the letters of its shape replaced by numbers. */
 struct row {
     const char *name;
+    int draw;
     int64_t rows, cols;
     int split;
     unsigned place;
@@ -24,8 +28,8 @@ static void rows_of(const struct tr_dims *m, struct row out[TR_PARAM_ROWS])
     enum { SETS, ADDS };
     const int64_t H = m->hidden, F = m->ffn, V = m->vocab, S = m->positions;
     const struct row rows[] = {
-#define PARAM(symbol, name, rows, cols, split, place, init, decay, grad) \
-    {name, rows, cols, split, place, TR_INIT_##init, decay, (grad) == ADDS},
+#define PARAM(symbol, draw, name, rows, cols, split, place, init, decay, grad) \
+    {name, draw, rows, cols, split, place, TR_INIT_##init, decay, (grad) == ADDS},
 #include "model/param.def"
 #undef PARAM
     };
@@ -80,6 +84,7 @@ static void add(struct maker *k, int row, int chunk, int layer, bool copy)
     /* The tied embedding is set by the head, where there is one, and added to by the embedding. */
     p->adds = r->adds || ((r->place & TR_PLACE_HEAD) && !k->last);
     p->init = r->init;
+    p->draw = r->draw;
     p->copy = copy;
     /* The format is a literal of param.def; it has one %d exactly when the row is of a layer. */
     if (layer >= 0) {
@@ -205,6 +210,11 @@ static void fill(float *x, int64_t n, float value)
         x[i] = value;
 }
 
+int64_t tr_param_item(int draw, int layer)
+{
+    return ((int64_t)(draw / DRAWS) << 32) + DRAWS * (int64_t)(layer + 1) + draw % DRAWS;
+}
+
 /* Elements from .. to - 1 of local row `r`, where there is something to draw. */
 static void draw_row(const struct tr_param *p, struct tr_rng rng, double std, int64_t r,
                      int64_t from, int64_t to, float *out)
@@ -228,9 +238,7 @@ static void draw(const struct tr_param *p, uint64_t seed, double std, int thread
                  int64_t end, float *out)
 {
     const int64_t cols = p->local[1];
-    /* Names the draws: the row and the layer, which are the same in every layout. */
-    int64_t item = (int64_t)p->row + TR_PARAM_ROWS * (int64_t)(p->layer + 1);
-    struct tr_rng rng = tr_rng_key(seed, TR_STREAM_INIT, 0, item);
+    struct tr_rng rng = tr_rng_key(seed, TR_STREAM_INIT, 0, tr_param_item(p->draw, p->layer));
 
     (void)threads; /* where there is no OpenMP */
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)

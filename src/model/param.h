@@ -26,7 +26,7 @@
 enum { TR_PARAM_UNIT = 64 };
 
 enum tr_param_row {
-#define PARAM(symbol, name, rows, cols, split, place, init, decay, grad) TR_PARAM_##symbol,
+#define PARAM(symbol, draw, name, rows, cols, split, place, init, decay, grad) TR_PARAM_##symbol,
 #include "model/param.def"
 #undef PARAM
     TR_PARAM_ROWS
@@ -52,6 +52,7 @@ struct tr_param {
     bool adds;             /* its gradient must be zero before a step */
     bool copy;             /* second copy of the tied embedding, on the last stage */
     enum tr_param_init init;
+    int draw; /* of its row in param.def */
 };
 
 struct tr_params {
@@ -91,6 +92,10 @@ int64_t tr_params_number(const struct tr_params *ps);
  */
 void tr_params_draw(const struct tr_params *ps, const struct tr_dims *dims, uint64_t seed,
                     double std, int threads, int64_t first, int64_t count, float *out);
+
+/* What names the draws of a parameter in util/rng.h: the `draw` of its row and the layer (-1: in none), which are
+   the same in every layout.  No two parameters of a model have the same, with up to 2^28 layers. */
+int64_t tr_param_item(int draw, int layer);
 
 /* The parameter of that row in that layer (-1: not in a layer), or NULL if this rank lacks it.  With
    P == 1 the tied embedding is one parameter. */

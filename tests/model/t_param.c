@@ -183,11 +183,47 @@ static void tied_region(void **state)
     }
 }
 
+/* The names of its draws are what they were when GPT-2 was all there was, in this order and sixteen more in
+   the next layer, whatever rows have come; and no two are alike. */
+static void draws(void **state)
+{
+    enum { ROWS = 40, LAYERS = 50 };
+    static const enum tr_param_row gpt2[] = {
+        TR_PARAM_WORD_EMBED, TR_PARAM_POS_EMBED, TR_PARAM_LN1_GAIN,    TR_PARAM_LN1_BIAS,
+        TR_PARAM_QKV_WEIGHT, TR_PARAM_QKV_BIAS,  TR_PARAM_PROJ_WEIGHT, TR_PARAM_PROJ_BIAS,
+        TR_PARAM_LN2_GAIN,   TR_PARAM_LN2_BIAS,  TR_PARAM_FC1_WEIGHT,  TR_PARAM_FC1_BIAS,
+        TR_PARAM_FC2_WEIGHT, TR_PARAM_FC2_BIAS,  TR_PARAM_FINAL_GAIN,  TR_PARAM_FINAL_BIAS,
+    };
+    struct tr_shape s = shape(2, 8, 13, 6);
+    struct tr_params ps;
+    int64_t items[ROWS * LAYERS];
+    int n = 0;
+
+    (void)state;
+    tr_params_list(&s.dims, &s.layout, 0, 0, &ps);
+    for (int row = 0; row < 16; row++)
+        for (int layer = -1; layer < 2; layer++) {
+            const struct tr_param *p = tr_param_find(&ps, gpt2[row], layer);
+
+            if (p)
+                assert_int_equal(tr_param_item(p->draw, layer), row + 16 * (layer + 1));
+        }
+    tr_params_release(&ps);
+    for (int draw = 0; draw < ROWS; draw++)
+        for (int layer = -1; layer < LAYERS - 1; layer++) {
+            items[n] = tr_param_item(draw, layer);
+            for (int i = 0; i < n; i++)
+                assert_true(items[i] != items[n]);
+            n++;
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_numbers),
         cmocka_unit_test(same_weights),
+        cmocka_unit_test(draws),
         cmocka_unit_test(order),
         cmocka_unit_test(tied_region),
     };
