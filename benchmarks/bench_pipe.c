@@ -60,7 +60,7 @@ static void calibrate(struct tr_comm *world, struct tr_run *r, double *forward, 
 {
     double times[2][CALIBRATIONS];
 
-    for (int c = 0; c < r->shape.k; c++) {
+    for (int c = 0; c < r->shape.layout.k; c++) {
         const struct tr_slot at = {c, 1};
 
         world->via->barrier(world);
@@ -92,7 +92,7 @@ static void step(void *ctx)
 static struct tr_sched_cost cost_of(const struct tr_run *run, const double *forward,
                                     const double *backward, double *seconds)
 {
-    const int ranks = run->shape.p;
+    const int ranks = run->shape.layout.p;
     struct tr_sched *all = bench_memory(ranks, sizeof *all);
     struct tr_sched_cost cost;
     const char *fault;
@@ -131,7 +131,7 @@ static double sum(const double *x, int n)
 static void report(json_t *line, const struct cell *c, const struct tr_run *r,
                    const struct tr_bench_times *t, const double *forward, const double *backward)
 {
-    int ranks = r->shape.p, chunks = ranks * r->shape.k, cores = cores_of(&r->launch);
+    int ranks = r->shape.layout.p, chunks = ranks * r->shape.layout.k, cores = cores_of(&r->launch);
     double all_forward = sum(forward, chunks), all_backward = sum(backward, chunks), ideal;
     struct tr_sched_cost cost = cost_of(r, forward, backward, &ideal);
     double work = c->micros * (all_forward + all_backward);

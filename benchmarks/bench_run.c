@@ -21,10 +21,10 @@ static enum tr_status made_up(struct tr_run *r, enum tr_split split, int64_t pos
 {
     struct tr_rng rng = tr_rng_key(1, TR_STREAM_INIT, (int)split, position);
 
-    for (int64_t t = 0; t <= r->shape.seq; t++) {
+    for (int64_t t = 0; t <= r->shape.dims.seq; t++) {
         double u = (double)tr_rng_u32(rng, (uint64_t)t) / 4294967296.0;
 
-        text[t] = (int32_t)((double)r->shape.vocab * u * u);
+        text[t] = (int32_t)((double)r->shape.dims.vocab * u * u);
     }
     return TR_OK;
 }
@@ -52,11 +52,11 @@ void bench_run_close(struct tr_run *r)
     tr_run_close(r);
 }
 
-double bench_run_flop(const struct tr_shape *s)
+double bench_run_flop(const struct tr_dims *m, int64_t samples)
 {
-    double batch = (double)s->global_batch, seq = (double)s->seq, hidden = (double)s->hidden;
-    double layer = 4.0 * hidden * hidden + 2.0 * hidden * (double)s->ffn;
-    double dense = (double)s->layers * layer + hidden * (double)s->vocab;
+    double batch = (double)samples, seq = (double)m->seq, hidden = (double)m->hidden;
+    double layer = 4.0 * hidden * hidden + 2.0 * hidden * (double)m->ffn;
+    double dense = (double)m->layers * layer + hidden * (double)m->vocab;
 
-    return 6.0 * batch * seq * dense + 6.0 * batch * seq * seq * (double)s->layers * hidden;
+    return 6.0 * batch * seq * dense + 6.0 * batch * seq * seq * (double)m->layers * hidden;
 }

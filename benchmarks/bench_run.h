@@ -22,6 +22,6 @@ void bench_run_close(struct tr_run *r);
 /* Floating-point operations of a step that the model asks for, whatever is computed:
    6 B s (l (4 h^2 + 2 h f) + h V) + 6 B s^2 l h with B the global batch, s tokens in a sample, l
    layers, h hidden, f inside the MLP, V the true vocabulary; attention counts half, being causal. */
-double bench_run_flop(const struct tr_shape *s);
+double bench_run_flop(const struct tr_dims *m, int64_t samples);
 
 #endif

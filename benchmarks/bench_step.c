@@ -105,13 +105,13 @@ static void add_layer(struct shapes *x, int64_t outputs, int64_t inputs, int64_t
 static double step_shapes(const struct bench_library *l, enum tr_dtype type,
                           const struct tr_shape *s)
 {
-    struct shapes x = {.library = l, .type = type, .rows = s->micro_batch * s->seq};
+    struct shapes x = {.library = l, .type = type, .rows = s->batches.micro_batch * s->dims.seq};
 
-    add_layer(&x, 3 * s->hidden / s->w, s->hidden, s->layers);
-    add_layer(&x, s->hidden, s->hidden / s->w, s->layers);
-    add_layer(&x, s->ffn / s->w, s->hidden, s->layers);
-    add_layer(&x, s->hidden, s->ffn / s->w, s->layers);
-    add_layer(&x, s->vocab_padded / s->w, s->hidden, 1);
+    add_layer(&x, 3 * s->dims.hidden / s->layout.w, s->dims.hidden, s->dims.layers);
+    add_layer(&x, s->dims.hidden, s->dims.hidden / s->layout.w, s->dims.layers);
+    add_layer(&x, s->dims.ffn / s->layout.w, s->dims.hidden, s->dims.layers);
+    add_layer(&x, s->dims.hidden, s->dims.ffn / s->layout.w, s->dims.layers);
+    add_layer(&x, s->dims.vocab_padded / s->layout.w, s->dims.hidden, 1);
     return x.gflop / x.seconds;
 }
 
@@ -216,22 +216,23 @@ static void describe(const struct tr_run *r)
 
     printf(
         "GPT-2: %lld layers of %lld, %lld heads, MLP %lld, vocabulary %lld; %s, dropout %g, %g\n",
-        (long long)s->layers, (long long)s->hidden, (long long)s->heads, (long long)s->ffn,
-        (long long)s->vocab,
-        !s->half  ? "fp32"
-        : s->bf16 ? "bf16"
-                  : "fp16",
+        (long long)s->dims.layers, (long long)s->dims.hidden, (long long)s->dims.heads,
+        (long long)s->dims.ffn, (long long)s->dims.vocab,
+        !s->precision.half  ? "fp32"
+        : s->precision.bf16 ? "bf16"
+                            : "fp16",
         r->model.attention_dropout, r->model.hidden_dropout);
     printf("step: %lld samples of %lld tokens, in micro-batches of %lld\n",
-           (long long)s->global_batch, (long long)s->seq, (long long)s->micro_batch);
-    printf("ranks: %d (tensor %d, pipeline %d, data %d), each %s\n", s->world, s->w, s->p, s->d,
-           r->queue.on->describe(r->device));
+           (long long)s->batches.global_batch, (long long)s->dims.seq,
+           (long long)s->batches.micro_batch);
+    printf("ranks: %d (tensor %d, pipeline %d, data %d), each %s\n", s->layout.world, s->layout.w,
+           s->layout.p, s->layout.d, r->queue.on->describe(r->device));
     if (!r->queue.on->apart)
         printf("threads: %d of each rank, ranks * threads: %d, cores for them: %d\n",
-               r->queue.on->threads(r->device), s->world * r->queue.on->threads(r->device),
+               r->queue.on->threads(r->device), s->layout.world * r->queue.on->threads(r->device),
                r->launch.cores * r->launch.local_size / r->launch.sharers);
     printf("operations: 6 B s (l (4 h^2 + 2 h f) + h V) + 6 B s^2 l h = %.4g GFLOP\n",
-           1e-9 * bench_run_flop(s));
+           1e-9 * bench_run_flop(&s->dims, s->batches.global_batch));
 }
 
 /* The timers of the slowest rank each, per step; they do not add up where ranks differ. */
@@ -268,7 +269,7 @@ static void report_yardstick(json_t *line, const struct tr_run *r, double rate,
         "products: %.1f GFLOP/s before, %.1f after, squares; %.1f and %.1f, the step's products; "
         "%s, %d rank%s of %d thread%s (%s)\n",
         before->square, after->square, before->shapes, after->shapes, tr_dtype_name(r->model.type),
-        r->shape.world, tr_plural(r->shape.world), r->queue.on->threads(r->device),
+        r->shape.layout.world, tr_plural(r->shape.layout.world), r->queue.on->threads(r->device),
         tr_plural(r->queue.on->threads(r->device)), bench_library_names());
     printf("clock: %.0f MHz at the products before, %.0f after, %.0f at the steps\n", before->mhz,
            after->mhz, json_real_value(json_object_get(line, "mhz")));
@@ -307,12 +308,13 @@ static void report_utilization(json_t *line, const struct tr_run *r, double rate
 static double report(json_t *line, const struct tr_run *r, const struct tr_bench_times *t)
 {
     const struct tr_shape *s = &r->shape;
-    double gflop = 1e-9 * bench_run_flop(s), tokens = (double)(s->global_batch * s->seq);
+    double gflop = 1e-9 * bench_run_flop(&s->dims, s->batches.global_batch),
+           tokens = (double)(s->batches.global_batch * s->dims.seq);
 
     printf("tokens/s: %.1f\n", tokens / t->median);
     printf("model: %.1f GFLOP/s\n", gflop / t->median);
-    json_object_set_new(line, "samples", json_integer(s->global_batch));
-    json_object_set_new(line, "tokens", json_integer(s->seq));
+    json_object_set_new(line, "samples", json_integer(s->batches.global_batch));
+    json_object_set_new(line, "tokens", json_integer(s->dims.seq));
     add_number(line, "dropout", fmax(r->model.attention_dropout, r->model.hidden_dropout));
     add_number(line, "gflop", gflop);
     add_number(line, "tokens_per_second", tokens / t->median);

@@ -11,14 +11,27 @@ extern "C" {
 /* What becomes of the sums of a product, struct tr_cuda_finish, as kernels take it. */
 struct finish {
     mixed c, bias, pre, slope_of; /* data NULL: not given */
-    bool gelu, add;
+    enum tr_act act;
+    bool add;
 };
 
 static inline struct finish finish_of(const struct tr_cuda_finish *f)
 {
-    TR_ASSERT(f->act == TR_ACT_NONE || f->act == TR_ACT_GELU_TANH);
-    return {mixed_of(f->c),        mixed_of(f->bias),          mixed_of(f->pre),
-            mixed_of(f->slope_of), f->act == TR_ACT_GELU_TANH, f->add};
+    TR_ASSERT((unsigned)f->act < TR_ACTS);
+    return {mixed_of(f->c), mixed_of(f->bias), mixed_of(f->pre), mixed_of(f->slope_of), f->act,
+            f->add};
+}
+
+/* ---- a function and its derivative for each row of device/acts.def ---- */
+
+TR_INLINE float act_NONE(float x)
+{
+    return x;
+}
+
+TR_INLINE float slope_NONE(float)
+{
+    return 1.0f;
 }
 
 /*
@@ -32,13 +45,13 @@ TR_INLINE float gelu_share(float x)
     return 1.0f / (1.0f + exp_quick(-2.0f * u));
 }
 
-TR_INLINE float gelu(float x)
+TR_INLINE float act_GELU_TANH(float x)
 {
     return x * gelu_share(x);
 }
 
 /* s + x s', where s' = 2 s (1 - s) u'; beyond the tails u' may overflow, where s' is 0. */
-TR_INLINE float gelu_slope(float x)
+TR_INLINE float slope_GELU_TANH(float x)
 {
     float s = gelu_share(x), tail = s * (1.0f - s);
     float inner = 0.7978845608f * (1.0f + 3.0f * 0.044715f * x * x);
@@ -49,9 +62,16 @@ TR_INLINE float gelu_slope(float x)
 /* z, and the value of pre there, to the element of c; `at` is z or what lies in slope_of. */
 TR_INLINE float finished(const struct finish &f, float z, float at)
 {
-    if (f.slope_of.data)
-        return f.gelu ? z * gelu_slope(at) : z;
-    return f.gelu ? gelu(z) : z;
+    switch (f.act) {
+#define ACT(symbol, name) \
+    case TR_ACT_##symbol: \
+        return f.slope_of.data ? z * slope_##symbol(at) : act_##symbol(z);
+#include "device/acts.def"
+#undef ACT
+    case TR_ACTS:
+        break;
+    }
+    return z;
 }
 
 /* Element i of c, which is in column j. */

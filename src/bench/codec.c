@@ -366,7 +366,7 @@ static void table(struct tr_bench *b, struct work *fast, struct work *plain, uns
 static enum tr_status on_devices(struct tr_bench *b, struct tr_queue *fast, struct tr_queue *plain,
                                  enum tr_dtype type, int64_t n)
 {
-    const int64_t width = b->run->shape.hidden;
+    const int64_t width = b->run->shape.dims.hidden;
     struct tr_tensor *t[TENSORS], room;
     struct work w, short_one;
     void *data = NULL;
@@ -401,7 +401,7 @@ static enum tr_status open_one(struct tr_bench *b, const struct tr_backend *on, 
 
 enum tr_status tr_bench_codec(struct tr_bench *b, enum tr_dtype type, int64_t bytes)
 {
-    const int64_t width = b->run->shape.hidden, least = CHECKED + width;
+    const int64_t width = b->run->shape.dims.hidden, least = CHECKED + width;
     const int64_t most =
         bytes / tr_dtype_bytes(type) > least ? bytes / tr_dtype_bytes(type) : least;
     struct tr_queue fast = {0}, plain = {0};

@@ -23,15 +23,15 @@ struct work {
     struct tr_tensor dw;      /*   a gradient of w in the type of gradients */
 };
 
-static void list(const struct tr_shape *s, struct linear out[LINEARS])
+static void list(const struct tr_dims *m, const struct tr_layout *l, struct linear out[LINEARS])
 {
-    const int64_t layers = tr_shape_most_layers(s) * s->k;
+    const int64_t layers = tr_layout_most_layers(l) * l->k;
     const struct linear all[LINEARS] = {
-        {"qkv", s->hidden, 3 * s->hidden / s->w, layers},
-        {"projection", s->hidden / s->w, s->hidden, layers},
-        {"fc1", s->hidden, s->ffn / s->w, layers},
-        {"fc2", s->ffn / s->w, s->hidden, layers},
-        {"head", s->hidden, s->vocab_padded / s->w, 1},
+        {"qkv", m->hidden, 3 * m->hidden / l->w, layers},
+        {"projection", m->hidden / l->w, m->hidden, layers},
+        {"fc1", m->hidden, m->ffn / l->w, layers},
+        {"fc2", m->ffn / l->w, m->hidden, layers},
+        {"head", m->hidden, m->vocab_padded / l->w, 1},
     };
 
     memcpy(out, all, sizeof all);
@@ -189,14 +189,14 @@ static enum tr_status reserve(struct work *w, const struct linear *l, enum tr_dt
 enum tr_status tr_bench_gemm(struct tr_bench *b)
 {
     const struct tr_shape *s = &b->run->shape;
-    const enum tr_dtype type = tr_run_dtype(s);
-    const enum tr_dtype grads = s->grads_fp32 ? TR_F32 : type;
-    const int64_t rows = s->micro_batch * s->seq;
+    const enum tr_dtype type = tr_run_dtype(&s->precision);
+    const enum tr_dtype grads = s->precision.grads_fp32 ? TR_F32 : type;
+    const int64_t rows = s->batches.micro_batch * s->dims.seq;
     struct linear l[LINEARS];
     struct work w = {.b = b};
     double flop = 0.0, seconds = 0.0;
 
-    list(s, l);
+    list(&s->dims, &s->layout, l);
     TR_TRY(reserve(&w, l, type, grads, rows));
     tr_bench_print(
         b,
@@ -204,8 +204,9 @@ enum tr_status tr_bench_gemm(struct tr_bench *b)
         "parallel %d, by %s; medians of %d on each of %d rank%s, all at once\n"
         "#   product      way     rows       in      out  type    ms (median of ranks, min, "
         "max)   TFLOP/s #wrong  slowest rank\n",
-        (long long)s->hidden, (long long)s->ffn, (long long)s->vocab_padded, (long long)rows, s->w,
-        b->run->queue.on->name, b->repeats, b->run->world->size, tr_plural(b->run->world->size));
+        (long long)s->dims.hidden, (long long)s->dims.ffn, (long long)s->dims.vocab_padded,
+        (long long)rows, s->layout.w, b->run->queue.on->name, b->repeats, b->run->world->size,
+        tr_plural(b->run->world->size));
     for (int i = 0; i < LINEARS; i++)
         for (w.way = 0; w.way < WAYS; w.way++) {
             w.x = tr_tensor_2(w.x.data, type, rows, l[i].in);

@@ -56,7 +56,7 @@ static enum tr_status measure(struct tr_bench *b, double out[MEASURES])
     double work[MEASURES], seconds;
 
     TR_TRY(reserve(&w, b));
-    TR_TRY(tr_bench_probe_set_type(&w.probe, tr_run_dtype(&b->run->shape)));
+    TR_TRY(tr_bench_probe_set_type(&w.probe, tr_run_dtype(&b->run->shape.precision)));
     work[PRODUCT] = tr_bench_probe_tflop(&w.probe);
     work[COPY] = tr_bench_probe_gb(&w.probe);
     work[MESSAGE] = w.peer < 0 ? NAN : 1e-9 * MESSAGE_BYTES;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "comm/grid.h"
+#include "config/shape.h"
 #include "dp/dp.h"
 #include "model/param.h"
 #include "util/file.h"
@@ -99,11 +100,11 @@ struct tr_ckpt_how {
     bool must;      /* that there is none is an error */
     bool finetune;  /* weights only, and *state is set to zeros: iteration 0 */
     bool any_order; /* no sample of training will be taken, so their order is not compared
-                       (TR_ORDER_OF in config/shape.h) */
-    /* Where the course of the learning rate (TR_COURSE_OF in config/shape.h) is not the file's: an
-       error, or the command line counts, or the file.  Not asked where only weights are loaded,
+                       (TR_EPOCH_ORDER_OF in config/amounts.h) */
+    /* Where the learning-rate schedule (config/lr_schedule.h) is not the file's: an error, or the
+       command line counts, or the file.  Not asked where only weights are loaded,
        since then the learning rate begins anew. */
-    enum { TR_COURSE_SAME, TR_COURSE_GIVEN, TR_COURSE_STORED } course;
+    enum { TR_SCHEDULE_SAME, TR_SCHEDULE_GIVEN, TR_SCHEDULE_STORED } schedule;
     const struct tr_opener *by; /* how ranks open the file; NULL: each for itself */
     char **config; /* if not NULL, rank 0 gets what tr_ckpt_save() was given to describe the
                       run, which the caller owns; untouched elsewhere and without a load */
@@ -138,10 +139,10 @@ enum tr_status tr_ckpt_locate(struct tr_comm *world, const char *load, const cha
  * how->step and no other.  Collective over the grid's world, and the same outcome on all ranks.
  * *found is false, and TR_OK, when there is no tracker (Megatron: start from random), and a warning says
  * so; TR_EIO when there must be one, or none of how->step: the sentence says which there are.  TR_EDATA when none can be used, or, without trying an older one, when the
- * model differs (names each number that does), the order of the samples or the course differ, or moments are wanted of a
- * checkpoint without them.  Padding rows of the vocabulary are zero afterwards.  With
- * TR_COURSE_STORED `shape` gets the course of the file.  After a failure the buffers hold anything,
- * and *state and *shape are untouched.
+ * model differs (names each number that does), the order of the samples or the schedule
+ * differ, or moments are wanted of a checkpoint without them.  Padding rows of the vocabulary are zero afterwards.  With
+ * TR_SCHEDULE_STORED `shape` gets the schedule of the file.  After a failure the buffers hold
+ * anything, and *state and *shape are untouched.
  */
 enum tr_status tr_ckpt_load(struct tr_grid *grid, const char *dir, const struct tr_ckpt_how *how,
                             struct tr_shape *shape, const struct tr_ckpt_tensors *tensors,

@@ -35,16 +35,16 @@ static void compare_choice(struct list *l, const char *attribute, const char *op
                            int ours)
 {
     if (theirs >= 0 && theirs != ours)
-        add(l, attribute, tr_ckpt_course_spelling(options, theirs),
-            tr_ckpt_course_spelling(options, ours), options);
+        add(l, attribute, tr_ckpt_schedule_spelling(options, theirs),
+            tr_ckpt_schedule_spelling(options, ours), options);
 }
 
-const char *tr_ckpt_course_spelling(const char *option, int value)
+const char *tr_ckpt_schedule_spelling(const char *option, int value)
 {
     return tr_config_spelling(option + strlen("--"), value);
 }
 
-int tr_ckpt_course_value(const char *option, const char *spelling)
+int tr_ckpt_schedule_value(const char *option, const char *spelling)
 {
     const struct tr_options *t = tr_config_options();
     const struct tr_opt *o = tr_options_find(t, option + strlen("--"));
@@ -59,25 +59,16 @@ int tr_ckpt_course_value(const char *option, const char *spelling)
     return -1;
 }
 
-struct tr_ckpt_course tr_ckpt_course_of(const struct tr_shape *shape)
-{
-    return (struct tr_ckpt_course){
-#define NUMBER(type, field, attribute, options) .field = shape->field,
-        TR_COURSE_OF(NUMBER)
-#undef NUMBER
-    };
-}
-
-enum tr_status tr_ckpt_course_compare(const char *file, const struct tr_ckpt_course *course,
-                                      const struct tr_shape *shape)
+enum tr_status tr_ckpt_schedule_compare(const char *file, const struct tr_lr_schedule *theirs,
+                                        const struct tr_lr_schedule *ours)
 {
     struct list l = {.used = 0};
 
 #define REAL compare_real
 #define CHOICE compare_choice
 #define NUMBER(type, field, attribute, options) \
-    type(&l, attribute, options, course->field, shape->field);
-    TR_COURSE_OF(NUMBER)
+    type(&l, attribute, options, theirs->field, ours->field);
+    TR_LR_SCHEDULE_OF(NUMBER)
 #undef NUMBER
 #undef CHOICE
 #undef REAL
@@ -88,15 +79,6 @@ enum tr_status tr_ckpt_course_compare(const char *file, const struct tr_ckpt_cou
                    "again, or --override-opt-param-scheduler to follow the command line from here, "
                    "or --use-checkpoint-opt-param-scheduler to follow the checkpoint",
                    file, l.text);
-}
-
-struct tr_ckpt_order tr_ckpt_order_of(const struct tr_shape *shape)
-{
-    return (struct tr_ckpt_order){
-#define NUMBER(field, attribute, options) .field = shape->field,
-        TR_ORDER_OF(NUMBER)
-#undef NUMBER
-    };
 }
 
 static void compare_whole(struct list *l, const char *attribute, const char *options,
@@ -111,10 +93,10 @@ static void compare_whole(struct list *l, const char *attribute, const char *opt
     add(l, attribute, a, b, options);
 }
 
-enum tr_status tr_ckpt_order_compare(const char *file, const struct tr_ckpt_order *order,
-                                     int64_t consumed, const struct tr_shape *shape)
+enum tr_status tr_ckpt_order_compare(const char *file, const struct tr_epoch_plan *order,
+                                     int64_t consumed, const struct tr_epoch_plan *plan)
 {
-    const int64_t theirs = order->epoch_samples, ours = shape->epoch_samples;
+    const int64_t theirs = order->samples, ours = plan->samples;
     struct list l = {.used = 0};
 
     /* Between two epochs of one length any order may follow another. */
@@ -132,8 +114,8 @@ enum tr_status tr_ckpt_order_compare(const char *file, const struct tr_ckpt_orde
                        "order: give it again, or --finetune to begin anew with its weights",
                        file);
 #define NUMBER(field, attribute, options) \
-    compare_whole(&l, attribute, options, order->field, shape->field);
-    TR_ORDER_OF(NUMBER)
+    compare_whole(&l, attribute, options, order->field, plan->field);
+    TR_EPOCH_ORDER_OF(NUMBER)
 #undef NUMBER
     if (l.used == 0)
         return TR_OK;
@@ -144,14 +126,14 @@ enum tr_status tr_ckpt_order_compare(const char *file, const struct tr_ckpt_orde
         file, l.text);
 }
 
-void tr_ckpt_course_follow(const struct tr_ckpt_course *course, struct tr_shape *shape)
+void tr_ckpt_schedule_follow(const struct tr_lr_schedule *theirs, struct tr_lr_schedule *out)
 {
 #define REAL(x) ((x) > TR_UNSET_REAL)
 #define CHOICE(x) ((x) >= 0)
 #define NUMBER(type, field, attribute, options) \
-    if (type(course->field))                    \
-        shape->field = course->field;
-    TR_COURSE_OF(NUMBER)
+    if (type(theirs->field))                    \
+        out->field = theirs->field;
+    TR_LR_SCHEDULE_OF(NUMBER)
 #undef NUMBER
 #undef CHOICE
 #undef REAL

@@ -6,6 +6,8 @@
 #include <stdint.h>
 
 #include "ckpt/map.h"
+#include "config/amounts.h"
+#include "config/lr_schedule.h"
 
 /*
  * The index of a checkpoint file: everything in it but the elements of the tensors.  One process
@@ -20,30 +22,15 @@
  * reads it from memory when its checksum is right (ckpt/seal.h).
  */
 
-/* The course of the learning rate.  A number that the file does not have, because it is older than
-   that number, is TR_UNSET_REAL, or -1 for a choice. */
-struct tr_ckpt_course {
-#define REAL double
-#define CHOICE int
-#define NUMBER(type, field, attribute, options) type field;
-    TR_COURSE_OF(NUMBER)
-#undef NUMBER
-#undef CHOICE
-#undef REAL
-};
-
-/* The order of the samples; what an older file does not have is 0, as it was. */
-struct tr_ckpt_order {
-#define NUMBER(field, attribute, options) int64_t field;
-    TR_ORDER_OF(NUMBER)
-#undef NUMBER
-};
-
 /* The attributes of the root. */
 struct tr_ckpt_about {
     struct tr_ckpt_state state;
-    struct tr_ckpt_course course;
-    struct tr_ckpt_order order;
+    /* The learning-rate schedule.  A number that the file does not have, because it is older than
+       that number, is TR_UNSET_REAL, or -1 for a choice. */
+    struct tr_lr_schedule schedule;
+    /* The order of the samples, of which a file has the rows of TR_EPOCH_ORDER_OF; what an older
+       one does not have is 0, as it was. */
+    struct tr_epoch_plan order;
     int64_t files; /* that ranks saved beside it; -1: an older file does not say */
 #define MODEL(attribute, field) int64_t field;
     TR_CKPT_MODEL_OF(MODEL)
@@ -103,25 +90,25 @@ enum tr_status tr_ckpt_index_find(const struct tr_ckpt_index *x, int kind, const
                                   int guess, const struct tr_ckpt_entry **out) TR_MUST_CHECK;
 
 /*
- * The course of a run, and what a run that resumes makes of that of a file.  compare(): TR_EDATA
+ * The schedule of a run that resumes, `ours`, and that of its file, `theirs`.  compare(): TR_EDATA
  * with a sentence that has each number that differs, both its values, what to type to change it,
- * and the options that say whose count.  follow(): the shape gets what the file has.
+ * and the options that say whose count.  follow(): *out gets what the file has.
  */
-struct tr_ckpt_course tr_ckpt_course_of(const struct tr_shape *shape);
-enum tr_status tr_ckpt_course_compare(const char *file, const struct tr_ckpt_course *course,
-                                      const struct tr_shape *shape) TR_MUST_CHECK;
-void tr_ckpt_course_follow(const struct tr_ckpt_course *course, struct tr_shape *shape);
+enum tr_status tr_ckpt_schedule_compare(const char *file, const struct tr_lr_schedule *theirs,
+                                        const struct tr_lr_schedule *ours) TR_MUST_CHECK;
+void tr_ckpt_schedule_follow(const struct tr_lr_schedule *theirs, struct tr_lr_schedule *out);
 
-/* Whether a run can go on with the samples of a file after `consumed` of them: TR_EDATA, in a sentence as
-   above, if it stands within an epoch of another order, or only one of them goes by epochs. */
-struct tr_ckpt_order tr_ckpt_order_of(const struct tr_shape *shape);
-enum tr_status tr_ckpt_order_compare(const char *file, const struct tr_ckpt_order *order,
-                                     int64_t consumed, const struct tr_shape *shape) TR_MUST_CHECK;
+/* Whether a run can go on with the samples of a file after `consumed` of them: TR_EDATA, in a
+   sentence as above, if it stands within an epoch of another order, or only one of them goes by
+   epochs. */
+enum tr_status tr_ckpt_order_compare(const char *file, const struct tr_epoch_plan *order,
+                                     int64_t consumed,
+                                     const struct tr_epoch_plan *plan) TR_MUST_CHECK;
 
-/* The spelling of a choice of the course, and the choice that is spelled so, or -1; `option` is its
-   row's last column. */
-const char *tr_ckpt_course_spelling(const char *option, int value);
-int tr_ckpt_course_value(const char *option, const char *spelling);
+/* The spelling of a choice of the schedule, and the choice that is spelled so, or -1; `option` is
+   its row's last column. */
+const char *tr_ckpt_schedule_spelling(const char *option, int value);
+int tr_ckpt_schedule_value(const char *option, const char *spelling);
 
 /* Before a use of HDF5: it shall be quiet and its reasons be kept.  And the reason of the first
    of its calls that failed since, for our sentence; borrowed until the next begin. */

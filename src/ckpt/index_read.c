@@ -162,16 +162,16 @@ static enum tr_status get_about(hid_t root, struct tr_ckpt_about *a)
     return get_layout(root, a);
 }
 
-static enum tr_status get_course_real(hid_t root, const char *name, const char *options,
-                                      double *value)
+static enum tr_status get_schedule_real(hid_t root, const char *name, const char *options,
+                                        double *value)
 {
     (void)options;
     *value = TR_UNSET_REAL;
     return has(root, name) ? get_real(root, name, value) : TR_OK;
 }
 
-static enum tr_status get_course_choice(hid_t root, const char *name, const char *options,
-                                        int *value)
+static enum tr_status get_schedule_choice(hid_t root, const char *name, const char *options,
+                                          int *value)
 {
     enum tr_status s = TR_OK;
     char *text;
@@ -181,7 +181,7 @@ static enum tr_status get_course_choice(hid_t root, const char *name, const char
         return TR_OK;
     s = get_text(root, name, &text);
     if (s == TR_OK)
-        *value = tr_ckpt_course_value(options, text);
+        *value = tr_ckpt_schedule_value(options, text);
     if (s == TR_OK && *value < 0)
         s = TR_FAIL(TR_EDATA, "its %s is \"%s\", which this version does not know", name, text);
     free(text);
@@ -189,24 +189,24 @@ static enum tr_status get_course_choice(hid_t root, const char *name, const char
 }
 
 /* Files are older than some of the numbers, and what is not there is unset. */
-static enum tr_status get_course(hid_t root, struct tr_ckpt_course *c)
+static enum tr_status get_schedule(hid_t root, struct tr_lr_schedule *c)
 {
-#define REAL get_course_real
-#define CHOICE get_course_choice
+#define REAL get_schedule_real
+#define CHOICE get_schedule_choice
 #define NUMBER(type, field, attribute, options) TR_TRY(type(root, attribute, options, &c->field));
-    TR_COURSE_OF(NUMBER)
+    TR_LR_SCHEDULE_OF(NUMBER)
 #undef NUMBER
 #undef CHOICE
 #undef REAL
     return TR_OK;
 }
 
-static enum tr_status get_order(hid_t root, struct tr_ckpt_order *o)
+static enum tr_status get_order(hid_t root, struct tr_epoch_plan *o)
 {
 #define NUMBER(field, attribute, options) \
     if (has(root, attribute))             \
         TR_TRY(get_int(root, attribute, &o->field));
-    TR_ORDER_OF(NUMBER)
+    TR_EPOCH_ORDER_OF(NUMBER)
 #undef NUMBER
     return TR_OK;
 }
@@ -323,7 +323,7 @@ static enum tr_status get_all(hid_t file, int64_t file_bytes, struct tr_ckpt_ind
     if (has(file, TR_CKPT_ATTR_CONFIG))
         TR_TRY(get_text(file, TR_CKPT_ATTR_CONFIG, &out->config));
     TR_TRY(get_about(file, &out->about));
-    TR_TRY(get_course(file, &out->about.course));
+    TR_TRY(get_schedule(file, &out->about.schedule));
     TR_TRY(get_order(file, &out->about.order));
     /* Version 1.0 is of runs in fp32, and wrote the 1.0 of their logs. */
     if (out->minor == 0)

@@ -80,37 +80,37 @@ static bool put_text(hid_t on, const char *name, const char *text)
     return ok;
 }
 
-static bool put_course_real(hid_t root, const char *name, const char *options, double value)
+static bool put_schedule_real(hid_t root, const char *name, const char *options, double value)
 {
     (void)options;
     return put_real(root, name, value);
 }
 
-static bool put_course_choice(hid_t root, const char *name, const char *options, int value)
+static bool put_schedule_choice(hid_t root, const char *name, const char *options, int value)
 {
-    return put_text(root, name, tr_ckpt_course_spelling(options, value));
+    return put_text(root, name, tr_ckpt_schedule_spelling(options, value));
 }
 
-static bool put_course(hid_t root, const struct tr_ckpt_course *c)
+static bool put_schedule(hid_t root, const struct tr_lr_schedule *c)
 {
     bool ok = true;
 
-#define REAL put_course_real
-#define CHOICE put_course_choice
+#define REAL put_schedule_real
+#define CHOICE put_schedule_choice
 #define NUMBER(type, field, attribute, options) ok = ok && type(root, attribute, options, c->field);
-    TR_COURSE_OF(NUMBER)
+    TR_LR_SCHEDULE_OF(NUMBER)
 #undef NUMBER
 #undef CHOICE
 #undef REAL
     return ok;
 }
 
-static bool put_order(hid_t root, const struct tr_ckpt_order *o)
+static bool put_order(hid_t root, const struct tr_epoch_plan *o)
 {
     bool ok = true;
 
 #define NUMBER(field, attribute, options) ok = ok && put_int(root, attribute, o->field);
-    TR_ORDER_OF(NUMBER)
+    TR_EPOCH_ORDER_OF(NUMBER)
 #undef NUMBER
     return ok;
 }
@@ -133,7 +133,7 @@ static bool put_about(hid_t root, const struct tr_ckpt_about *a, const char *con
     TR_CKPT_MODEL_OF(MODEL)
     TR_CKPT_LAYOUT_OF(MODEL)
 #undef MODEL
-    return ok && put_int(root, TR_CKPT_ATTR_FILES, a->files) && put_course(root, &a->course) &&
+    return ok && put_int(root, TR_CKPT_ATTR_FILES, a->files) && put_schedule(root, &a->schedule) &&
            put_order(root, &a->order);
 }
 

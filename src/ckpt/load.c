@@ -37,14 +37,14 @@ struct finding {
     int64_t final;     /* what is wrong is wrong with the older ones too */
     int64_t minor;
     struct tr_ckpt_state state;
-    struct tr_ckpt_course course;
+    struct tr_lr_schedule schedule;
 };
 _Static_assert(sizeof(struct finding) % sizeof(int32_t) == 0, "a finding is told in words");
 
 static void begin(struct load *v, const struct tr_ckpt_tensors *tensors,
                   const struct tr_shape *shape)
 {
-    tr_ckpt_map_build(shape, tensors, v->grid->at.tp, &v->map);
+    tr_ckpt_map_build(&shape->dims, tensors, v->grid->at.tp, &v->map);
     v->tensors = v->map.kinds * v->map.whole.count;
     v->places = calloc((size_t)v->tensors, sizeof *v->places);
     v->sums = calloc((size_t)v->tensors, sizeof *v->sums);
@@ -64,16 +64,16 @@ static void end(struct load *v)
 
 /* Rank 0: names every number in which the models differ. */
 static enum tr_status compare_models(const char *file, const struct tr_ckpt_about *a,
-                                     const struct tr_shape *shape)
+                                     const struct tr_dims *dims)
 {
     char list[512];
     size_t used = 0;
 
 #define MODEL(attribute, field)                                                             \
-    if (a->field != shape->field && used < sizeof list)                                     \
+    if (a->field != dims->field && used < sizeof list)                                      \
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s %lld and not %lld", \
                                  used ? ", " : "", attribute, (long long)a->field,          \
-                                 (long long)shape->field);
+                                 (long long)dims->field);
     TR_CKPT_MODEL_OF(MODEL)
 #undef MODEL
     if (used > 0)
@@ -90,7 +90,7 @@ static enum tr_status compare(const struct load *v, const char *file, const stru
 {
     bool whole = v->map.kinds > 1;
 
-    TR_TRY(compare_models(file, &x->about, shape));
+    TR_TRY(compare_models(file, &x->about, &shape->dims));
     if (whole && !x->optimizer)
         return TR_FAIL(
             TR_EDATA,
@@ -100,9 +100,9 @@ static enum tr_status compare(const struct load *v, const char *file, const stru
             file);
     if (!v->how->finetune && !v->how->any_order)
         TR_TRY(tr_ckpt_order_compare(file, &x->about.order, x->about.state.consumed_train_samples,
-                                     shape));
-    if (whole && v->how->course == TR_COURSE_SAME)
-        return tr_ckpt_course_compare(file, &x->about.course, shape);
+                                     &shape->epochs));
+    if (whole && v->how->schedule == TR_SCHEDULE_SAME)
+        return tr_ckpt_schedule_compare(file, &x->about.schedule, &shape->lr_schedule);
     return TR_OK;
 }
 
@@ -149,7 +149,7 @@ static enum tr_status examine(struct load *v, const char *file, const struct tr_
         s = find_places(v, file, &x);
     f->minor = x.minor;
     f->state = x.about.state;
-    f->course = x.about.course;
+    f->schedule = x.about.schedule;
     free(v->config);
     v->config = x.config;
     x.config = NULL;
@@ -393,8 +393,8 @@ enum tr_status tr_ckpt_load(struct tr_grid *grid, const char *dir, const struct 
             v.config = NULL;
         }
         *state = how->finetune ? (struct tr_ckpt_state){0} : f.state;
-        if (tensors->m.data && how->course == TR_COURSE_STORED)
-            tr_ckpt_course_follow(&f.course, shape);
+        if (tensors->m.data && how->schedule == TR_SCHEDULE_STORED)
+            tr_ckpt_schedule_follow(&f.schedule, &shape->lr_schedule);
         tr_print_rank0(" checkpoint version %d.%lld\n"
                        "  successfully loaded checkpoint from %s at iteration %lld\n",
                        TR_CKPT_MAJOR, (long long)f.minor, dir, (long long)state->iteration);

@@ -17,13 +17,11 @@ const char *tr_ckpt_group(int kind)
     return groups[kind];
 }
 
-/* The model on one rank.  tr_params_list() gives the order of the backward pass; the file has the
-   reverse. */
-void tr_ckpt_list_whole(const struct tr_shape *s, struct tr_params *out)
+/* The model on one rank.  tr_params_list_whole() gives the order of the backward pass; the file has
+   the reverse. */
+void tr_ckpt_list_whole(const struct tr_dims *dims, struct tr_params *out)
 {
-    struct tr_shape one = tr_shape_whole(s);
-
-    tr_params_list(&one, 0, 0, out);
+    tr_params_list_whole(dims, out);
     for (int i = 0, j = out->count - 1; i < j; i++, j--) {
         struct tr_param kept = out->list[i];
 
@@ -92,7 +90,7 @@ static void open_bounce(struct tr_ckpt_map *m, struct tr_queue *q)
         tr_die(TR_ERESOURCE, "no memory left to bring a checkpoint's tensors to the host");
 }
 
-void tr_ckpt_map_build(const struct tr_shape *s, const struct tr_ckpt_tensors *tensors, int tp,
+void tr_ckpt_map_build(const struct tr_dims *dims, const struct tr_ckpt_tensors *tensors, int tp,
                        struct tr_ckpt_map *out)
 {
     const struct tr_params *params = tensors->params;
@@ -108,7 +106,7 @@ void tr_ckpt_map_build(const struct tr_shape *s, const struct tr_ckpt_tensors *t
     TR_CKPT_KINDS_OF(KIND)
 #undef KIND
     open_bounce(out, tensors->q);
-    tr_ckpt_list_whole(s, &out->whole);
+    tr_ckpt_list_whole(dims, &out->whole);
     /* A span that ends inside a parameter makes one piece more. */
     out->list = calloc((size_t)params->count + (size_t)tensors->spans, sizeof *out->list);
     if (!out->list)

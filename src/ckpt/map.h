@@ -51,10 +51,10 @@ struct tr_ckpt_map {
 };
 
 /* The parameters of the whole model in the order of the file.  Release as any list. */
-void tr_ckpt_list_whole(const struct tr_shape *s, struct tr_params *out);
+void tr_ckpt_list_whole(const struct tr_dims *dims, struct tr_params *out);
 
 /* What `tensors` points to is borrowed. */
-void tr_ckpt_map_build(const struct tr_shape *s, const struct tr_ckpt_tensors *tensors, int tp,
+void tr_ckpt_map_build(const struct tr_dims *dims, const struct tr_ckpt_tensors *tensors, int tp,
                        struct tr_ckpt_map *out);
 void tr_ckpt_map_release(struct tr_ckpt_map *m);
 

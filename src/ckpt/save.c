@@ -43,7 +43,7 @@ static void share_of(const struct save *v, int kind, const struct tr_ckpt_piece 
 static void begin(struct save *v, const struct tr_ckpt_tensors *tensors,
                   const struct tr_shape *shape, const char *config_json)
 {
-    tr_ckpt_map_build(shape, tensors, v->grid->at.tp, &v->map);
+    tr_ckpt_map_build(&shape->dims, tensors, v->grid->at.tp, &v->map);
     v->tensors = v->map.kinds * v->map.whole.count;
     v->bytes = tr_ckpt_index_bytes(&v->map.whole, v->map.kinds, config_json);
     v->sums = calloc((size_t)v->tensors, sizeof *v->sums);
@@ -92,12 +92,14 @@ static struct tr_ckpt_about about_of(const struct tr_ckpt_state *state,
                                      const struct tr_shape *shape)
 {
     struct tr_ckpt_about a = {
-        .state = *state, .course = tr_ckpt_course_of(shape), .order = tr_ckpt_order_of(shape)};
+        .state = *state, .schedule = shape->lr_schedule, .order = shape->epochs};
 
-#define MODEL(attribute, field) a.field = shape->field;
+#define MODEL(attribute, field) a.field = shape->dims.field;
     TR_CKPT_MODEL_OF(MODEL)
-    TR_CKPT_LAYOUT_OF(MODEL)
 #undef MODEL
+#define LAYOUT(attribute, field) a.field = shape->layout.field;
+    TR_CKPT_LAYOUT_OF(LAYOUT)
+#undef LAYOUT
     return a;
 }
 

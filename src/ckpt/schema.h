@@ -42,7 +42,7 @@ enum { TR_CKPT_MAJOR = 1, TR_CKPT_MINOR = 3 };
     STATE(INT, "growth_tracker", growth_tracker)                 \
     STATE(SIGNED, "hysteresis_tracker", hysteresis_tracker)
 
-/* MODEL("attribute", field): what must agree on load, from struct tr_shape, on the root. */
+/* MODEL("attribute", field): what must agree on load, from struct tr_dims, on the root. */
 #define TR_CKPT_MODEL_OF(MODEL)                 \
     MODEL("num_layers", layers)                 \
     MODEL("hidden_size", hidden)                \
@@ -51,7 +51,7 @@ enum { TR_CKPT_MAJOR = 1, TR_CKPT_MINOR = 3 };
     MODEL("max_position_embeddings", positions) \
     MODEL("vocab_size", vocab)
 
-/* LAYOUT("attribute", field): which layout wrote the file, from struct tr_shape, on the root.  For
+/* LAYOUT("attribute", field): which layout wrote the file, from struct tr_layout, on the root.  For
    people; nothing reads them. */
 #define TR_CKPT_LAYOUT_OF(LAYOUT)             \
     LAYOUT("tensor_model_parallel_size", w)   \

@@ -66,17 +66,17 @@ static void check_presence(struct verify *v, const struct tr_ckpt_index *x)
 {
     const struct tr_ckpt_entry *e;
     struct tr_params whole;
-    struct tr_shape s = {0};
+    struct tr_dims dims = {0};
 
-#define MODEL(attribute, field) s.field = x->about.field;
+#define MODEL(attribute, field) dims.field = x->about.field;
     TR_CKPT_MODEL_OF(MODEL)
 #undef MODEL
     /* Not more of it than the file can hold, whatever the attributes say. */
-    if (s.layers < 1 || s.layers > x->count) {
+    if (dims.layers < 1 || dims.layers > x->count) {
         complain(v, "num_layers is not the number of layers of this file");
         return;
     }
-    tr_ckpt_list_whole(&s, &whole);
+    tr_ckpt_list_whole(&dims, &whole);
     for (int k = 0; k < TR_CKPT_KINDS; k++)
         for (int i = 0; i < whole.count && (k == 0 || x->optimizer); i++)
             if (tr_ckpt_index_find(x, k, &whole.list[i], k * whole.count + i, &e) != TR_OK)
@@ -235,28 +235,28 @@ static void show_real(FILE *out, const char *attribute, const char *options, dou
 static void show_choice(FILE *out, const char *attribute, const char *options, int value)
 {
     if (value >= 0)
-        fprintf(out, "%-31s %s\n", attribute, tr_ckpt_course_spelling(options, value));
+        fprintf(out, "%-31s %s\n", attribute, tr_ckpt_schedule_spelling(options, value));
 }
 
-static void show_course(const struct tr_ckpt_course *c, FILE *out)
+static void show_schedule(const struct tr_lr_schedule *c, FILE *out)
 {
 #define REAL show_real
 #define CHOICE show_choice
 #define NUMBER(type, field, attribute, options) type(out, attribute, options, c->field);
-    TR_COURSE_OF(NUMBER)
+    TR_LR_SCHEDULE_OF(NUMBER)
 #undef NUMBER
 #undef CHOICE
 #undef REAL
 }
 
 /* Of a run without epochs there is nothing to show. */
-static void show_order(const struct tr_ckpt_order *o, FILE *out)
+static void show_order(const struct tr_epoch_plan *o, FILE *out)
 {
-    if (o->epoch_samples == 0)
+    if (o->samples == 0)
         return;
 #define NUMBER(field, attribute, options) \
     fprintf(out, "%-31s %lld\n", attribute, (long long)o->field);
-    TR_ORDER_OF(NUMBER)
+    TR_EPOCH_ORDER_OF(NUMBER)
 #undef NUMBER
 }
 
@@ -310,7 +310,7 @@ enum tr_status tr_ckpt_show(const char *path, FILE *out)
     if (s == TR_OK) {
         fprintf(out, "%s\n", file);
         show_about(&x, out);
-        show_course(&x.about.course, out);
+        show_schedule(&x.about.schedule, out);
         show_order(&x.about.order, out);
         show_tensors(&x, out);
         show_files(&files, out);

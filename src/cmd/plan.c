@@ -77,7 +77,7 @@ static enum tr_status check(const struct tr_config *c)
 /* Ranks of a node lie side by side, so its groups are whole where they divide it. */
 static void warn(const struct tr_plan *p)
 {
-    const int node = p->machine.gpus_per_node, w = p->shape.w;
+    const int node = p->machine.gpus_per_node, w = p->shape.layout.w;
 
     if (p->has_machine && w > 1 && (w > node || node % w != 0))
         tr_log(TR_LOG_WARNING,

@@ -32,7 +32,7 @@ enum tr_status tr_end_open(const struct tr_codec *on, const struct tr_codec_how 
 
 void tr_end_plan(struct tr_codec_end *e, struct tr_arena *a)
 {
-    e->print = tr_i64_1(tr_arena_take(a, "compression", sizeof(int64_t)), 1);
+    e->print = tr_i64_1(tr_arena_take(a, TR_LABEL_COMPRESSION, sizeof(int64_t)), 1);
 }
 
 enum tr_status tr_end_start(struct tr_codec_end *e)

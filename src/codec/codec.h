@@ -89,7 +89,7 @@ struct tr_codec {
     /* An end, owned by the caller, that has neither memory nor files yet: enough to plan.
        Parameters out of range are asserted. */
     enum tr_status (*open)(const struct tr_codec_how *how, struct tr_codec_end **out) TR_MUST_CHECK;
-    /* Take what it computes in from the arena ("compression"), in a dry run and then in earnest. */
+    /* Take what it computes in from the arena (TR_LABEL_COMPRESSION), in a dry run and then in earnest. */
     void (*plan)(struct tr_codec_end *e, struct tr_arena *a);
     /* Its memory: once, after the second plan() and before what follows.  TR_ERESOURCE, TR_EIO. */
     enum tr_status (*start)(struct tr_codec_end *e) TR_MUST_CHECK;

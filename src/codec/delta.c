@@ -169,7 +169,7 @@ static enum tr_status lowbits_open(const struct tr_codec_how *how, struct tr_cod
 
 static void *take(const struct tr_codec_how *how, struct tr_arena *a, int64_t bytes)
 {
-    return tr_arena_take(a, "compression", (size_t)(how->samples * bytes));
+    return tr_arena_take(a, TR_LABEL_COMPRESSION, (size_t)(how->samples * bytes));
 }
 
 static void delta_plan(struct tr_codec_end *e, struct tr_arena *a)

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "config/shape_parts.h"
+#include "config/near.h"
 
 static int64_t fitting(const struct tr_batches *b, int64_t samples)
 {
@@ -108,15 +108,28 @@ static enum tr_status check_fit(const struct tr_config *c, const struct tr_batch
     return TR_OK;
 }
 
+static enum tr_status count_micros(struct tr_batches *b)
+{
+    if (b->global_batch / b->unit > INT32_MAX)
+        return TR_FAIL(TR_ECONFIG,
+                       "--global-batch-size %lld is more micro-batches than can be "
+                       "counted: give a smaller one",
+                       (long long)b->global_batch);
+    b->micros = (int)(b->global_batch / b->unit);
+    return TR_OK;
+}
+
 enum tr_status tr_batches_of(const struct tr_config *c, int replicas, struct tr_batches *out)
 {
-    *out = (struct tr_batches){.unit = c->micro_batch_size * replicas,
+    *out = (struct tr_batches){.micro_batch = c->micro_batch_size,
+                               .unit = c->micro_batch_size * replicas,
                                .rounds = c->decrease_batch_size_if_needed};
     out->wanted = c->global_batch_size == TR_UNSET_INT ? out->unit : c->global_batch_size;
-    out->full = fitting(out, out->wanted);
+    out->global_batch = fitting(out, out->wanted);
     TR_TRY(check_passed(c));
     TR_TRY(ramp(c, out));
-    return check_fit(c, out);
+    TR_TRY(check_fit(c, out));
+    return count_micros(out);
 }
 
 int64_t tr_batches_increments(const struct tr_batches *b)
@@ -134,7 +147,7 @@ int64_t tr_batches_at(const struct tr_batches *b, int64_t consumed)
     int64_t increments = tr_batches_increments(b), done;
 
     if (b->step == 0 || consumed > b->over)
-        return b->full;
+        return b->global_batch;
     done = (int64_t)((double)consumed / ((double)b->over / (double)increments));
     return tr_batches_step(b, done < increments ? done : increments);
 }
@@ -149,7 +162,7 @@ int64_t tr_batches_iterations(const struct tr_batches *b, int64_t samples)
             return iterations;
         iterations++;
     }
-    return iterations + (samples - consumed) / b->full;
+    return iterations + (samples - consumed) / b->global_batch;
 }
 
 bool tr_batches_pass(const struct tr_config *c, int64_t done)

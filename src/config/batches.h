@@ -9,16 +9,21 @@
 #include "util/status.h"
 
 /*
- * How many samples an iteration takes, from those that were consumed before it: a constant, or a ramp
+ * The batch: how it is cut into micro-batches for gradient accumulation, and how many samples an
+ * iteration takes, from those that were consumed before it: a constant, or a ramp
  * (--rampup-batch-size START STEP OVER) with n increments in OVER samples, n = (G - START) / STEP:
  *     START + STEP * floor(consumed / (OVER / n))      while consumed <= OVER, then G
- * Source: Megatron-LM of 2021, microbatches.py; its divisions are of doubles.
+ * Counts are samples but for the micros.  Source: Megatron-LM of 2021, microbatches.py; its
+ * divisions are of doubles.
  */
 struct tr_batches {
-    int64_t unit;              /* samples of one micro-batch of every replica: B * D */
-    int64_t wanted;            /* G = --global-batch-size */
-    int64_t full;              /* what runs of it: a multiple of the unit */
-    bool rounds;               /* --decrease-batch-size-if-needed */
+    int64_t micro_batch;  /* B, samples per micro-batch */
+    int64_t unit;         /* samples of one micro-batch of every replica: B * D */
+    int64_t wanted;       /* G = --global-batch-size */
+    int64_t global_batch; /* what runs of it, a multiple of the unit: the samples of all iterations
+                                  but a ramp's, and of evaluation */
+    int micros;           /* M, micro-batches of a replica in that: global_batch / unit */
+    bool rounds;          /* --decrease-batch-size-if-needed */
     int64_t start, step, over; /* the ramp; step is 0 if there is none */
 };
 

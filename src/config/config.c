@@ -19,6 +19,11 @@
 #define TYPE_WORDS .type = TR_OPT_WORDS
 #define TYPE_CHOICE(set_) .type = TR_OPT_CHOICE, .set = #set_
 
+static const char dp_mode_help[] = "+ what data-parallel replicas exchange: "
+#define MODE(symbol, value, spelling, diverges, exchanges) exchanges
+#include "config/modes.def"
+    ;
+
 static const struct tr_opt rows[] = {
 #define GROUP(symbol, title) {.kind = TR_ROW_GROUP, .name = title, .group = #symbol},
 #define OPT(group_, type_, field_, name_, initial_, check_, help_) \

@@ -8,7 +8,7 @@ int tr_flops_formula(const struct tr_config *c)
     return c->log_format == TR_FORMAT_CORE ? TR_FLOPS_CORE : TR_FLOPS_SC21;
 }
 
-double tr_flops_count(int formula, const struct tr_shape *s, int64_t batch, bool recompute)
+double tr_flops_count(int formula, const struct tr_dims *s, int64_t batch, bool recompute)
 {
     double tokens = (double)batch * (double)s->seq, t = (double)s->seq;
     double l = (double)s->layers, h = (double)s->hidden, f = (double)s->ffn;

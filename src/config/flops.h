@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "config/shape.h"
+#include "config/config.h"
+#include "config/dims.h"
 
 /*
  * Floating-point operations of one iteration, as four published formulas count them, so that a
@@ -30,7 +31,7 @@ int tr_flops_formula(const struct tr_config *c);
 
 /* Operations of one iteration of `batch` samples of the whole model.  `recompute`: the backward pass
    repeats the whole forward pass.  `formula` is a TR_FLOPS_ value, not AUTO. */
-double tr_flops_count(int formula, const struct tr_shape *s, int64_t batch, bool recompute);
+double tr_flops_count(int formula, const struct tr_dims *s, int64_t batch, bool recompute);
 
 /* The formula as a line of the log writes it. */
 const char *tr_flops_text(int formula, bool recompute);

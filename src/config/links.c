@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "config/shape_parts.h"
+#include "config/compression.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -41,10 +41,9 @@ static enum tr_status read_dims(const struct direction *d, unsigned *over)
     return TR_OK;
 }
 
-static enum tr_status check_direction(const struct direction *d, const struct tr_shape *s,
-                                      unsigned *over)
+static enum tr_status check_direction(const struct direction *d, int stages, unsigned *over)
 {
-    if (s->p == 1)
+    if (stages == 1)
         return TR_FAIL(
             TR_ECONFIG,
             "--%s-compress-method %s is about what stages of a pipeline send each other, and "
@@ -60,12 +59,12 @@ static enum tr_status check_direction(const struct direction *d, const struct tr
 }
 
 /* What remembers samples must know which they are, and have room for them. */
-static enum tr_status check_delta(const struct tr_config *c, const struct tr_shape *s,
-                                  const char *method)
+static enum tr_status check_delta(const struct tr_config *c, bool sequence,
+                                  const struct tr_epoch_plan *e, const char *method)
 {
     int64_t first, most;
 
-    if (s->epochs == 0)
+    if (e->count == 0)
         return TR_FAIL(
             TR_ECONFIG,
             "--forward-compress-method %s sends what changed since a sample was last seen, "
@@ -83,23 +82,23 @@ static enum tr_status check_delta(const struct tr_config *c, const struct tr_sha
         return TR_FAIL(TR_ECONFIG, "--activation-cache-dir is empty, as of a variable that is not "
                                    "set, and what is remembered must not go to /: name a folder, "
                                    "or remove it");
-    if (s->sequence && s->micro_batch > 1)
+    if (sequence && c->micro_batch_size > 1)
         return TR_FAIL(
             TR_ECONFIG,
             "--forward-compress-method %s remembers samples where they lie, and with "
             "--sequence-parallel the rows of a micro-batch of %lld samples lie elsewhere each "
             "time: give --micro-batch-size 1, or leave out --sequence-parallel",
-            method, (long long)s->micro_batch);
+            method, (long long)c->micro_batch_size);
     /* Replica 0 has the largest share. */
-    tr_shape_share(s, 0, &first, &most);
-    if (most > TR_SHAPE_REMEMBERED)
+    tr_epoch_share(e, 0, &first, &most);
+    if (most > TR_LINK_REMEMBERED)
         return TR_FAIL(
             TR_ECONFIG,
             "--forward-compress-method %s can remember %d samples at each end of a link, and a "
             "replica would train on %lld: give at least %lld replicas, --data-blocks for fewer "
             "samples, or --forward-compress-method fixpoint, which remembers none",
-            method, TR_SHAPE_REMEMBERED, (long long)most,
-            (long long)((s->blocks - 1) / TR_SHAPE_REMEMBERED + 1));
+            method, TR_LINK_REMEMBERED, (long long)most,
+            (long long)((e->blocks - 1) / TR_LINK_REMEMBERED + 1));
     if (most > c->max_activation_cache_size)
         return TR_FAIL(
             TR_ECONFIG,
@@ -110,9 +109,10 @@ static enum tr_status check_delta(const struct tr_config *c, const struct tr_sha
     return TR_OK;
 }
 
-static enum tr_status check_warmup(const struct tr_config *c, struct tr_shape *s)
+static enum tr_status check_warmup(const struct tr_config *c, const struct tr_epoch_plan *e,
+                                   struct tr_link_compression *out)
 {
-    if (s->epochs == 0) {
+    if (e->count == 0) {
         if (c->warmup_epochs != 0 && tr_config_changed(c, "warmup-epochs"))
             return TR_FAIL(
                 TR_ECONFIG,
@@ -121,22 +121,23 @@ static enum tr_status check_warmup(const struct tr_config *c, struct tr_shape *s
                 (long long)c->warmup_epochs);
         return TR_OK;
     }
-    if (s->epochs == 1 && c->warmup_epochs == 1)
+    if (e->count == 1 && c->warmup_epochs == 1)
         return TR_FAIL(
             TR_ECONFIG,
             "nothing is compressed in the first epoch (--warmup-epochs 1), and --n-epochs "
             "1 is no more: give --warmup-epochs 0, or more epochs");
-    if (c->warmup_epochs >= s->epochs)
+    if (c->warmup_epochs >= e->count)
         return TR_FAIL(TR_ECONFIG,
                        "--warmup-epochs %lld leaves none of the %lld epochs of --n-epochs in which "
                        "something is compressed: give at most %lld, or more epochs",
-                       (long long)c->warmup_epochs, (long long)s->epochs,
-                       (long long)(s->epochs - 1));
-    s->whole_samples = c->warmup_epochs * s->epoch_samples;
+                       (long long)c->warmup_epochs, (long long)e->count, (long long)(e->count - 1));
+    out->whole_samples = c->warmup_epochs * e->samples;
     return TR_OK;
 }
 
-enum tr_status tr_shape_links(const struct tr_config *c, struct tr_shape *s)
+enum tr_status tr_link_compression_of(const struct tr_config *c, int stages, bool sequence,
+                                      const struct tr_epoch_plan *epochs,
+                                      struct tr_link_compression *out)
 {
     const bool forward = c->forward_compress_method != TR_FORWARD_NONE;
     const bool backward = c->backward_compress_method != TR_BACKWARD_NONE;
@@ -147,16 +148,17 @@ enum tr_status tr_shape_links(const struct tr_config *c, struct tr_shape *s)
          c->backward_bits, &c->backward_scale_dims},
     };
 
-    s->compressed = forward || backward;
-    if (!s->compressed)
+    *out = (struct tr_link_compression){0};
+    out->compressed = forward || backward;
+    if (!out->compressed)
         return TR_OK;
     if (forward)
-        TR_TRY(check_direction(&directions[0], s, &s->forward_over));
+        TR_TRY(check_direction(&directions[0], stages, &out->forward_over));
     if (backward)
-        TR_TRY(check_direction(&directions[1], s, &s->backward_over));
-    s->forward_bits = forward ? (int)c->forward_bits : 0;
-    s->backward_bits = backward ? (int)c->backward_bits : 0;
+        TR_TRY(check_direction(&directions[1], stages, &out->backward_over));
+    out->forward_bits = forward ? (int)c->forward_bits : 0;
+    out->backward_bits = backward ? (int)c->backward_bits : 0;
     if (forward && c->forward_compress_method != TR_FORWARD_FIXPOINT)
-        TR_TRY(check_delta(c, s, directions[0].method));
-    return check_warmup(c, s);
+        TR_TRY(check_delta(c, sequence, epochs, directions[0].method));
+    return check_warmup(c, epochs, out);
 }

@@ -1,9 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "config/shape_parts.h"
+#include "config/replicas.h"
 
 #include <math.h>
 
-static enum tr_status shape_sharded(const struct tr_config *c, struct tr_shape *s)
+bool tr_dp_mode_diverges(int mode)
+{
+    static const bool column[] = {
+#define MODE(symbol, value, spelling, diverges, exchanges) [symbol] = diverges,
+#include "config/modes.def"
+    };
+
+    return column[mode];
+}
+
+static enum tr_status find_sharded(const struct tr_config *c, int d, struct tr_data_parallel *out)
 {
     if (c->overlap_param_gather && !c->use_distributed_optimizer)
         return TR_FAIL(TR_ECONFIG, "--overlap-param-gather fetches weights that other replicas "
@@ -11,8 +21,8 @@ static enum tr_status shape_sharded(const struct tr_config *c, struct tr_shape *
     if (c->overlap_param_gather && !c->overlap_grad_reduce)
         return TR_FAIL(TR_ECONFIG, "--overlap-param-gather needs --overlap-grad-reduce: remove "
                                    "--no-overlap-grad-reduce, or remove it");
-    s->sharded = c->use_distributed_optimizer && s->d > 1;
-    s->overlap_gather = c->overlap_param_gather && s->sharded;
+    out->sharded = c->use_distributed_optimizer && d > 1;
+    out->overlap_gather = c->overlap_param_gather && out->sharded;
     return TR_OK;
 }
 
@@ -26,7 +36,7 @@ static const char *idle(const struct tr_config *c)
 
     if (c->dp_mode == TR_DP_COCKTAIL)
         return NULL;
-    if (c->dp_mode == TR_DP_ALLREDUCE && tr_config_changed(c, "train-warmup-steps"))
+    if (!tr_dp_mode_diverges(c->dp_mode) && tr_config_changed(c, "train-warmup-steps"))
         return "train-warmup-steps";
     for (size_t i = 0; i < sizeof of_cocktail / sizeof *of_cocktail; i++)
         if (tr_config_changed(c, of_cocktail[i]))
@@ -64,26 +74,28 @@ static double bits_of(const struct tr_config *c)
     return chosen * (mask + c->topk_ratio * ((double)c->quant_bits + scale));
 }
 
-enum tr_status tr_shape_replicas(const struct tr_config *c, struct tr_shape *s)
+enum tr_status tr_data_parallel_of(const struct tr_config *c, int d, struct tr_data_parallel *out)
 {
+    const bool diverges = tr_dp_mode_diverges(c->dp_mode);
     const bool cocktail = c->dp_mode == TR_DP_COCKTAIL;
     const char *name = idle(c);
 
-    TR_TRY(shape_sharded(c, s));
+    *out = (struct tr_data_parallel){0};
+    TR_TRY(find_sharded(c, d, out));
     if (name)
         return TR_FAIL(TR_ECONFIG,
                        "--%s says how replicas differ, and with --dp-mode %s nothing "
                        "follows from it: give --dp-mode cocktail_sgd, or remove it",
                        name, tr_config_spelling("dp-mode", c->dp_mode));
-    if (c->dp_mode != TR_DP_ALLREDUCE && c->use_distributed_optimizer)
+    if (diverges && c->use_distributed_optimizer)
         return TR_FAIL(TR_ECONFIG,
                        "--use-distributed-optimizer has each replica update its share for all, and "
                        "with --dp-mode %s replicas make steps of their own: remove one of them",
                        tr_config_spelling("dp-mode", c->dp_mode));
-    s->apart = c->dp_mode != TR_DP_ALLREDUCE && s->d > 1;
+    out->diverges = diverges && d > 1;
     if (!cocktail)
         return TR_OK;
     TR_TRY(check_cocktail(c));
-    s->apart_bits = bits_of(c);
+    out->delta_bits = bits_of(c);
     return TR_OK;
 }

@@ -2,41 +2,14 @@
 #include "config/shape.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/shape_parts.h"
+#include "config/near.h"
 #include "config/vocab.h"
 #include "util/text.h"
 
-const char *tr_divisors_near(int64_t n, int64_t x, char buf[64])
-{
-    int64_t below = x < n ? x : n, above = x;
-
-    while (n % below)
-        below--;
-    while (above < n && n % above)
-        above++;
-    if (above > n || above == below)
-        snprintf(buf, 64, "%lld", (long long)below);
-    else
-        snprintf(buf, 64, "%lld or %lld", (long long)below, (long long)above);
-    return buf;
-}
-
-const char *tr_multiples_near(int64_t m, int64_t x, char buf[64])
-{
-    int64_t below = x / m * m;
-
-    if (below == 0)
-        snprintf(buf, 64, "%lld", (long long)m);
-    else
-        snprintf(buf, 64, "%lld or %lld", (long long)below, (long long)(below + m));
-    return buf;
-}
-
-static enum tr_status shape_ranks(const struct tr_config *c, int world, struct tr_shape *s)
+static enum tr_status shape_ranks(const struct tr_config *c, int world, struct tr_layout *l)
 {
     int64_t model = c->tensor_model_parallel_size * c->pipeline_model_parallel_size;
     char near[64];
@@ -54,149 +27,138 @@ static enum tr_status shape_ranks(const struct tr_config *c, int world, struct t
                        world, tr_plural(world), (long long)c->tensor_model_parallel_size,
                        (long long)c->pipeline_model_parallel_size,
                        tr_multiples_near(model, world, near));
-    s->world = world;
-    s->w = (int)c->tensor_model_parallel_size;
-    s->p = (int)c->pipeline_model_parallel_size;
-    s->d = (int)(world / model);
+    l->world = world;
+    l->w = (int)c->tensor_model_parallel_size;
+    l->p = (int)c->pipeline_model_parallel_size;
+    l->d = (int)(world / model);
     return TR_OK;
 }
 
-static enum tr_status shape_layer(const struct tr_config *c, struct tr_shape *s)
+static enum tr_status shape_layer(const struct tr_config *c, int w, struct tr_dims *m)
 {
     char near[64];
 
-    s->layers = c->num_layers;
-    s->hidden = c->hidden_size;
-    s->heads = c->num_attention_heads;
-    if (s->hidden % s->heads)
+    m->layers = c->num_layers;
+    m->hidden = c->hidden_size;
+    m->heads = c->num_attention_heads;
+    if (m->hidden % m->heads)
         return TR_FAIL(TR_ECONFIG,
                        "--hidden-size %lld does not divide into --num-attention-heads %lld: the "
                        "nearest hidden size that does is %s",
-                       (long long)s->hidden, (long long)s->heads,
-                       tr_multiples_near(s->heads, s->hidden, near));
-    s->head_dim = s->hidden / s->heads;
-    if (c->kv_channels != TR_UNSET_INT && c->kv_channels != s->head_dim)
+                       (long long)m->hidden, (long long)m->heads,
+                       tr_multiples_near(m->heads, m->hidden, near));
+    m->head_dim = m->hidden / m->heads;
+    if (c->kv_channels != TR_UNSET_INT && c->kv_channels != m->head_dim)
         return TR_FAIL(
             TR_ECONFIG,
             "--kv-channels %lld is not --hidden-size / --num-attention-heads = %lld, the "
             "only width of heads in this version: remove it",
-            (long long)c->kv_channels, (long long)s->head_dim);
-    if (s->heads % s->w)
+            (long long)c->kv_channels, (long long)m->head_dim);
+    if (m->heads % w)
         return TR_FAIL(TR_ECONFIG,
                        "--num-attention-heads %lld cannot be shared by "
                        "--tensor-model-parallel-size %d ranks: use %s ranks, or %s heads",
-                       (long long)s->heads, s->w, tr_divisors_near(s->heads, s->w, near),
-                       tr_multiples_near(s->w, s->heads, (char[64]){0}));
-    s->ffn = c->ffn_hidden_size == TR_UNSET_INT ? 4 * s->hidden : c->ffn_hidden_size;
-    if (s->ffn % s->w)
+                       (long long)m->heads, w, tr_divisors_near(m->heads, w, near),
+                       tr_multiples_near(w, m->heads, (char[64]){0}));
+    m->ffn = c->ffn_hidden_size == TR_UNSET_INT ? 4 * m->hidden : c->ffn_hidden_size;
+    if (m->ffn % w)
         return TR_FAIL(TR_ECONFIG,
                        "--ffn-hidden-size %lld cannot be shared by --tensor-model-parallel-size %d "
                        "ranks: the nearest that can is %s",
-                       (long long)s->ffn, s->w, tr_multiples_near(s->w, s->ffn, near));
-    s->seq = c->seq_length;
-    s->positions = c->max_position_embeddings;
-    if (s->seq > s->positions)
+                       (long long)m->ffn, w, tr_multiples_near(w, m->ffn, near));
+    m->seq = c->seq_length;
+    m->positions = c->max_position_embeddings;
+    if (m->seq > m->positions)
         return TR_FAIL(
             TR_ECONFIG,
             "--seq-length %lld is longer than --max-position-embeddings %lld: a token at "
             "the end would have no position; raise the latter to %lld",
-            (long long)s->seq, (long long)s->positions, (long long)s->seq);
+            (long long)m->seq, (long long)m->positions, (long long)m->seq);
     return TR_OK;
 }
 
-static enum tr_status shape_vocab(const struct tr_config *c, struct tr_shape *s)
+static enum tr_status shape_vocab(const struct tr_config *c, int w, struct tr_dims *m)
 {
-    int64_t unit = c->make_vocab_size_divisible_by * s->w;
+    int64_t unit = c->make_vocab_size_divisible_by * w;
 
-    TR_TRY(tr_vocab_of(c, &s->vocab, &s->eod));
-    s->vocab_padded = (s->vocab + unit - 1) / unit * unit;
-    return TR_OK;
-}
-
-static enum tr_status shape_batch(const struct tr_config *c, struct tr_shape *s)
-{
-    TR_TRY(tr_batches_of(c, s->d, &s->batches));
-    s->micro_batch = c->micro_batch_size;
-    s->global_batch = s->batches.full;
-    if (s->global_batch / s->batches.unit > INT32_MAX)
-        return TR_FAIL(TR_ECONFIG,
-                       "--global-batch-size %lld is more micro-batches than can be "
-                       "counted: give a smaller one",
-                       (long long)s->global_batch);
-    s->micros = (int)(s->global_batch / s->batches.unit);
+    TR_TRY(tr_vocab_of(c, &m->vocab, &m->eod));
+    m->vocab_padded = (m->vocab + unit - 1) / unit * unit;
     return TR_OK;
 }
 
 /* Whether a batch can be taken in groups of N micro-batches. */
-static enum tr_status check_groups(const struct tr_shape *s, bool told, int64_t batch)
+static enum tr_status check_groups(const struct tr_layout *l, int64_t unit, bool told,
+                                   int64_t batch)
 {
-    int64_t micros = batch / s->batches.unit, left = micros % s->group;
+    int64_t micros = batch / unit, left = micros % l->group;
     char near[64];
 
-    if (told && s->group > micros)
+    if (told && l->group > micros)
         return TR_FAIL(TR_ECONFIG,
                        "--microbatch-group-size-per-virtual-pipeline-stage %d is more than the "
                        "%lld micro-batches of an iteration of %lld samples: give %lld at most",
-                       s->group, (long long)micros, (long long)batch, (long long)micros);
-    if (left != 0 && left < s->p)
+                       l->group, (long long)micros, (long long)batch, (long long)micros);
+    if (left != 0 && left < l->p)
         return TR_FAIL(
             TR_ECONFIG,
             "the interleaved schedule takes micro-batches in groups of %d (%s), and of the %lld "
             "that a global batch of %lld has (by --micro-batch-size * replicas) a group of %lld "
             "would be left, fewer than the stages: the nearest global batch size is %s",
-            s->group,
+            l->group,
             told ? "--microbatch-group-size-per-virtual-pipeline-stage"
                  : "--pipeline-model-parallel-size",
             (long long)micros, (long long)batch, (long long)left,
-            tr_multiples_near(s->batches.unit * s->group, batch, near));
+            tr_multiples_near(unit * l->group, batch, near));
     return TR_OK;
 }
 
-static enum tr_status shape_groups(const struct tr_config *c, struct tr_shape *s)
+static enum tr_status shape_groups(const struct tr_config *c, const struct tr_batches *b,
+                                   struct tr_layout *l)
 {
     int64_t size = c->microbatch_group_size_per_virtual_pipeline_stage;
 
-    if (size != TR_UNSET_INT && size < s->p)
+    if (size != TR_UNSET_INT && size < l->p)
         return TR_FAIL(TR_ECONFIG,
                        "--microbatch-group-size-per-virtual-pipeline-stage %lld is less than "
                        "--pipeline-model-parallel-size %d: micro-batches would come round to their "
                        "next chunk too late; give %d or more",
-                       (long long)size, s->p, s->p);
-    s->group = size == TR_UNSET_INT ? s->p : (int)size;
-    for (int64_t i = 0; i <= tr_batches_increments(&s->batches); i++)
-        TR_TRY(check_groups(s, size != TR_UNSET_INT, tr_batches_step(&s->batches, i)));
+                       (long long)size, l->p, l->p);
+    l->group = size == TR_UNSET_INT ? l->p : (int)size;
+    for (int64_t i = 0; i <= tr_batches_increments(b); i++)
+        TR_TRY(check_groups(l, b->unit, size != TR_UNSET_INT, tr_batches_step(b, i)));
     return TR_OK;
 }
 
-static enum tr_status shape_schedule(const struct tr_config *c, struct tr_shape *s)
+static enum tr_status shape_schedule(const struct tr_config *c, const struct tr_batches *b,
+                                     struct tr_layout *l)
 {
-    s->schedule = c->pipeline_schedule;
-    s->group = s->p;
-    if (s->k == 1 && c->microbatch_group_size_per_virtual_pipeline_stage != TR_UNSET_INT)
+    l->schedule = c->pipeline_schedule;
+    l->group = l->p;
+    if (l->k == 1 && c->microbatch_group_size_per_virtual_pipeline_stage != TR_UNSET_INT)
         return TR_FAIL(TR_ECONFIG,
                        "--microbatch-group-size-per-virtual-pipeline-stage is for several model "
                        "chunks per stage, and there is one: remove it, or give "
                        "--num-virtual-stages-per-pipeline-rank 2 or more");
-    if (s->k == 1 && s->schedule == TR_PIPE_INTERLEAVED)
+    if (l->k == 1 && l->schedule == TR_PIPE_INTERLEAVED)
         return TR_FAIL(TR_ECONFIG, "--pipeline-schedule interleaved needs several model chunks per "
                                    "stage: give --num-virtual-stages-per-pipeline-rank 2 or more");
-    if (s->k == 1)
+    if (l->k == 1)
         return TR_OK;
-    if (s->schedule == TR_PIPE_GPIPE)
+    if (l->schedule == TR_PIPE_GPIPE)
         return TR_FAIL(TR_ECONFIG,
                        "--pipeline-schedule gpipe has one model chunk per stage, but a "
                        "virtual stage option asks for %d: remove one of the two",
-                       s->k);
-    if (s->p == 1)
+                       l->k);
+    if (l->p == 1)
         return TR_FAIL(TR_ECONFIG,
                        "%d model chunks per stage need a pipeline: give "
                        "--pipeline-model-parallel-size 2 or more",
-                       s->k);
-    s->schedule = TR_PIPE_INTERLEAVED;
-    return shape_groups(c, s);
+                       l->k);
+    l->schedule = TR_PIPE_INTERLEAVED;
+    return shape_groups(c, b, l);
 }
 
-static enum tr_status shape_precision(const struct tr_config *c, struct tr_shape *s)
+static enum tr_status shape_precision(const struct tr_config *c, struct tr_precision *p)
 {
     if (c->fp16 && c->bf16)
         return TR_FAIL(TR_ECONFIG, "--fp16 and --bf16 are two types for the same numbers: give one "
@@ -215,15 +177,16 @@ static enum tr_status shape_precision(const struct tr_config *c, struct tr_shape
             "--initial-loss-scale, --min-loss-scale, --loss-scale-window and --hysteresis "
             "steer the loss scale of fp16, and this run has none: remove them, or add "
             "--fp16");
-    s->half = c->fp16 || c->bf16;
-    s->bf16 = c->bf16;
+    p->half = c->fp16 || c->bf16;
+    p->bf16 = c->bf16;
     /* As Megatron: eight bits are too few to add up many micro-batches. */
-    s->grads_fp32 = c->bf16 || c->accumulate_allreduce_grads_in_fp32;
-    s->stream_fp32 = c->fp32_residual_connection;
+    p->grads_fp32 = c->bf16 || c->accumulate_allreduce_grads_in_fp32;
+    p->stream_fp32 = c->fp32_residual_connection;
     return TR_OK;
 }
 
-static enum tr_status shape_recompute(const struct tr_config *c, struct tr_shape *s)
+static enum tr_status shape_recompute(const struct tr_config *c, const struct tr_layout *l,
+                                      struct tr_activations *a)
 {
     bool full = c->recompute_granularity == TR_GRANULARITY_FULL || c->checkpoint_activations;
     bool selective =
@@ -245,34 +208,35 @@ static enum tr_status shape_recompute(const struct tr_config *c, struct tr_shape
             "--sequence-parallel shares the inputs of layers among tensor ranks already: "
             "remove --distribute-checkpointed-activations");
     if (full || method)
-        s->recompute = method ? c->recompute_method : TR_RECOMPUTE_UNIFORM;
-    s->recompute_layers = c->recompute_num_layers;
-    if (s->recompute != TR_RECOMPUTE_NONE && s->recompute_layers > tr_shape_most_layers(s))
+        a->recompute = method ? c->recompute_method : TR_RECOMPUTE_UNIFORM;
+    a->recompute_layers = c->recompute_num_layers;
+    if (a->recompute != TR_RECOMPUTE_NONE && a->recompute_layers > tr_layout_most_layers(l))
         return TR_FAIL(TR_ECONFIG,
                        "--recompute-num-layers %lld is more than the %lld layers of a model chunk: "
                        "give at most that",
-                       (long long)s->recompute_layers, (long long)tr_shape_most_layers(s));
-    s->distribute_inputs = c->distribute_checkpointed_activations && s->w > 1;
+                       (long long)a->recompute_layers, (long long)tr_layout_most_layers(l));
+    a->distribute_inputs = c->distribute_checkpointed_activations && l->w > 1;
     return TR_OK;
 }
 
-static enum tr_status shape_sequence(const struct tr_config *c, struct tr_shape *s)
+static enum tr_status shape_sequence(const struct tr_config *c, int w, const struct tr_dims *m,
+                                     struct tr_activations *a)
 {
-    int64_t rows = s->micro_batch * s->seq;
+    int64_t rows = c->micro_batch_size * m->seq;
 
-    s->sequence = c->sequence_parallel && s->w > 1;
-    if (s->sequence && rows % s->w)
+    a->sequence = c->sequence_parallel && w > 1;
+    if (a->sequence && rows % w)
         return TR_FAIL(TR_ECONFIG,
                        "--sequence-parallel shares --micro-batch-size * --seq-length = %lld rows "
                        "among --tensor-model-parallel-size %d ranks, and they do not divide: use a "
                        "sequence length that is a multiple of %d, or leave it out",
-                       (long long)rows, s->w, s->w);
-    if (s->distribute_inputs && rows * s->hidden % s->w)
+                       (long long)rows, w, w);
+    if (a->distribute_inputs && rows * m->hidden % w)
         return TR_FAIL(
             TR_ECONFIG,
             "--distribute-checkpointed-activations shares %lld numbers among "
             "--tensor-model-parallel-size %d ranks, and they do not divide: leave it out",
-            (long long)(rows * s->hidden), s->w);
+            (long long)(rows * m->hidden), w);
     return TR_OK;
 }
 
@@ -315,28 +279,28 @@ static enum tr_status check_data(const struct tr_config *c)
     return TR_OK;
 }
 
-static enum tr_status check_masks(const struct tr_config *c, const struct tr_shape *s)
+static enum tr_status check_masks(const struct tr_config *c, const struct tr_dims *m)
 {
     const char *name = c->eod_mask_loss          ? "eod-mask-loss"
                        : c->reset_position_ids   ? "reset-position-ids"
                        : c->reset_attention_mask ? "reset-attention-mask"
                                                  : NULL;
 
-    if (name && s->eod < 0)
+    if (name && m->eod < 0)
         return TR_FAIL(TR_ECONFIG,
                        "--%s needs a token that ends a document, and this vocabulary of %lld has "
                        "none: it is 50256 for gpt2-bpe, 256 for bytes, and --vocab-size for "
                        "NullTokenizer; remove it, or change --vocab-size or --tokenizer-type",
-                       name, (long long)s->vocab);
+                       name, (long long)m->vocab);
     return TR_OK;
 }
 
 /* What cuDNN's attention does not compute is refused to those who ask for it by name. */
-static enum tr_status check_attention(const struct tr_config *c, const struct tr_shape *s)
+static enum tr_status check_attention(const struct tr_config *c, const struct tr_precision *p)
 {
     const char *needs = c->attention_dropout > 0.0 ? "--attention-dropout 0"
                         : c->reset_attention_mask  ? "a run without --reset-attention-mask"
-                        : !s->half                 ? "--bf16 or --fp16"
+                        : !p->half                 ? "--bf16 or --fp16"
                                                    : NULL;
 
     if (c->attention_backend == TR_ATTN_FUSED && needs)
@@ -349,9 +313,9 @@ static enum tr_status check_attention(const struct tr_config *c, const struct tr
 }
 
 /* Only products of bf16 know of oneDNN. */
-static enum tr_status check_gemm(const struct tr_config *c, const struct tr_shape *s)
+static enum tr_status check_gemm(const struct tr_config *c, const struct tr_precision *p)
 {
-    if (c->cpu_gemm == TR_CPU_GEMM_ONEDNN && !(s->half && s->bf16))
+    if (c->cpu_gemm == TR_CPU_GEMM_ONEDNN && !(p->half && p->bf16))
         return TR_FAIL(TR_ECONFIG,
                        "--cpu-gemm onednn is about products of bf16, and this run has none: give "
                        "--bf16, or use auto");
@@ -449,7 +413,7 @@ static enum tr_status check_trace(const struct tr_config *c)
 }
 
 /* The words of --exit-signal, with or without "SIG", as bits. */
-static enum tr_status shape_signals(const struct tr_config *c, struct tr_shape *out)
+static enum tr_status shape_signals(const struct tr_config *c, unsigned *out)
 {
     const struct tr_options *t = tr_config_options();
 
@@ -469,7 +433,7 @@ static enum tr_status shape_signals(const struct tr_config *c, struct tr_shape *
                            "--exit-signal: '%s' is none of SIGTERM, SIGINT, SIGHUP, SIGUSR1 and "
                            "SIGUSR2; give one or several of them, with blanks between",
                            word);
-        out->exit_signals |= bit;
+        *out |= bit;
     }
     return TR_OK;
 }
@@ -478,17 +442,18 @@ static enum tr_status shape_signals(const struct tr_config *c, struct tr_shape *
 static const double MOST_PARAMS = 1e14, MOST_ACTIVATIONS = 1e17, MOST_BUCKETS = 1e7;
 enum { MOST_LAYERS = 1 << 20 };
 
-static enum tr_status check_model(const struct tr_config *c, const struct tr_shape *s)
+static enum tr_status check_model(const struct tr_config *c, const struct tr_layout *l,
+                                  const struct tr_dims *m)
 {
-    const double h = (double)s->hidden, f = (double)s->ffn, layers = (double)s->layers;
+    const double h = (double)m->hidden, f = (double)m->ffn, layers = (double)m->layers;
     const double params = layers * (4.0 * h + 2.0 * f + 16.0) * h +
-                          ((double)s->vocab_padded + (double)s->positions) * h;
+                          ((double)m->vocab_padded + (double)m->positions) * h;
 
-    if (s->layers > MOST_LAYERS)
+    if (m->layers > MOST_LAYERS)
         return TR_FAIL(TR_ECONFIG,
                        "--num-layers %lld is more than the %d layers that are counted here, one by "
                        "one: take fewer",
-                       (long long)s->layers, MOST_LAYERS);
+                       (long long)m->layers, MOST_LAYERS);
     if (params > MOST_PARAMS)
         return TR_FAIL(TR_ECONFIG,
                        "a model of %.2g parameters is larger than the %.0g that are counted here: "
@@ -496,23 +461,24 @@ static enum tr_status check_model(const struct tr_config *c, const struct tr_sha
                        "--max-position-embeddings or --vocab-size smaller",
                        params, MOST_PARAMS);
     if (c->ddp_bucket_size != TR_UNSET_INT &&
-        params / s->w / s->p > MOST_BUCKETS * (double)c->ddp_bucket_size)
+        params / l->w / l->p > MOST_BUCKETS * (double)c->ddp_bucket_size)
         return TR_FAIL(TR_ECONFIG,
                        "--ddp-bucket-size %lld makes more than %.0g buckets of the parameters of a "
                        "rank: take %.0f or more",
                        (long long)c->ddp_bucket_size, MOST_BUCKETS,
-                       ceil(params / s->w / s->p / MOST_BUCKETS));
+                       ceil(params / l->w / l->p / MOST_BUCKETS));
     return TR_OK;
 }
 
 /* gpipe holds all micro-batches at once, and no other schedule more than it has places in the pipeline. */
-static enum tr_status check_batch(const struct tr_shape *s)
+static enum tr_status check_batch(const struct tr_layout *l, const struct tr_dims *m,
+                                  const struct tr_batches *b)
 {
-    const double rows = (double)s->micro_batch * (double)s->seq;
-    const double row = (double)s->layers * (double)(10 * s->hidden + 2 * s->ffn) +
-                       (double)(s->vocab_padded + s->heads);
-    const double most = 2.0 * ((double)s->k + 1.0) * s->group;
-    const double held = s->schedule == TR_PIPE_GPIPE || s->micros < most ? s->micros : most;
+    const double rows = (double)b->micro_batch * (double)m->seq;
+    const double row = (double)m->layers * (double)(10 * m->hidden + 2 * m->ffn) +
+                       (double)(m->vocab_padded + m->heads);
+    const double most = 2.0 * ((double)l->k + 1.0) * l->group;
+    const double held = l->schedule == TR_PIPE_GPIPE || b->micros < most ? b->micros : most;
 
     if (rows <= INT32_MAX && rows * row * held <= MOST_ACTIVATIONS)
         return TR_OK;
@@ -521,41 +487,43 @@ static enum tr_status check_batch(const struct tr_shape *s)
                    "in the layers of this model, and no more than %.0g are counted, or %d tokens "
                    "of a micro-batch: make --seq-length, --micro-batch-size or "
                    "--global-batch-size smaller",
-                   held, (long long)s->micro_batch, (long long)s->seq, rows * row * held,
+                   held, (long long)b->micro_batch, (long long)m->seq, rows * row * held,
                    MOST_ACTIVATIONS, INT32_MAX);
 }
 
 enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape *out)
 {
     const char *missing = tr_config_missing(c);
+    struct tr_layout *l = &out->layout;
 
     TR_ASSERT(world > 0);
     if (missing)
         return TR_FAIL(TR_ECONFIG, "--%s is required: %s", missing,
                        tr_options_find(tr_config_options(), missing)->help);
     *out = (struct tr_shape){0};
-    TR_TRY(shape_ranks(c, world, out));
-    TR_TRY(shape_layer(c, out));
-    TR_TRY(shape_vocab(c, out));
-    TR_TRY(check_model(c, out));
-    TR_TRY(tr_shape_stages(c, out));
-    TR_TRY(shape_batch(c, out));
-    TR_TRY(shape_schedule(c, out));
-    TR_TRY(check_batch(out));
-    TR_TRY(shape_precision(c, out));
-    TR_TRY(shape_recompute(c, out));
-    TR_TRY(shape_sequence(c, out));
-    TR_TRY(tr_shape_replicas(c, out));
+    TR_TRY(shape_ranks(c, world, l));
+    TR_TRY(shape_layer(c, l->w, &out->dims));
+    TR_TRY(shape_vocab(c, l->w, &out->dims));
+    TR_TRY(check_model(c, l, &out->dims));
+    TR_TRY(tr_layout_stages(c, l));
+    TR_TRY(tr_batches_of(c, l->d, &out->batches));
+    TR_TRY(shape_schedule(c, &out->batches, l));
+    TR_TRY(check_batch(l, &out->dims, &out->batches));
+    TR_TRY(shape_precision(c, &out->precision));
+    TR_TRY(shape_recompute(c, l, &out->activations));
+    TR_TRY(shape_sequence(c, l->w, &out->dims, &out->activations));
+    TR_TRY(tr_data_parallel_of(c, l->d, &out->dp));
     TR_TRY(check_network(c));
-    TR_TRY(tr_shape_length(c, out));
-    TR_TRY(tr_shape_course(c, out));
-    TR_TRY(tr_shape_links(c, out));
+    TR_TRY(tr_amounts_of(c, &out->batches, l->d, &out->amounts, &out->epochs));
+    TR_TRY(tr_lr_schedule_of(c, out->batches.global_batch, out->amounts.train_samples,
+                             &out->lr_schedule));
+    TR_TRY(tr_link_compression_of(c, l->p, out->activations.sequence, &out->epochs, &out->links));
     TR_TRY(check_data(c));
-    TR_TRY(check_masks(c, out));
-    TR_TRY(check_attention(c, out));
-    TR_TRY(check_gemm(c, out));
+    TR_TRY(check_masks(c, &out->dims));
+    TR_TRY(check_attention(c, &out->precision));
+    TR_TRY(check_gemm(c, &out->precision));
     TR_TRY(check_save(c));
-    TR_TRY(shape_signals(c, out));
+    TR_TRY(shape_signals(c, &out->exit_signals));
     TR_TRY(check_profile(c, world));
     TR_TRY(check_trace(c));
     return check_load(c);

@@ -12,7 +12,7 @@
 /* Bytes of weights, gradients and optimizer state of `params` parameters: 16 each in fp32 and in half
    precision, 18 where half weights have fp32 gradients; of these the optimizer's 8 in fp32, else 12,
    are shared by `shards` replicas. */
-double tr_theory_weights(const struct tr_shape *s, int64_t params, int shards);
+double tr_theory_weights(const struct tr_precision *p, int64_t params, int shards);
 
 /*
  * Bytes of activations in half precision with sequence parallelism and no matrices of scores:

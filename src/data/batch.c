@@ -323,19 +323,20 @@ static enum tr_status open_sets(const struct tr_config *c, struct tr_data *x, st
     return TR_OK;
 }
 
-static void open_mock(const struct tr_config *c, const struct tr_shape *s, struct tr_data *x)
+static void open_mock(const struct tr_config *c, const struct tr_dims *dims,
+                      const struct tr_epoch_plan *epochs, struct tr_data *x)
 {
-    x->mock = tr_mock_open((uint64_t)c->seed, s->vocab, s->eod, c->seq_length);
+    x->mock = tr_mock_open((uint64_t)c->seed, dims->vocab, dims->eod, c->seq_length);
     for (int k = 0; k < TR_SPLITS; k++)
         x->of[k].size = x->of[k].wanted;
     if (x->by_epochs)
-        x->of[TR_SPLIT_TRAIN].size = s->blocks;
+        x->of[TR_SPLIT_TRAIN].size = epochs->blocks;
     tr_print_rank0("> mock data: tokens are drawn from --seed and read from nowhere, so losses and "
                    "weights of this run mean nothing\n");
 }
 
 /* The sizes are the same on all ranks, so all fail or none. */
-static enum tr_status open_cyclic(const struct tr_shape *s, struct tr_data *x)
+static enum tr_status open_cyclic(int64_t micro_batch, int replicas, struct tr_data *x)
 {
     for (int k = 0; k < TR_SPLITS; k++) {
         char what[64];
@@ -343,7 +344,7 @@ static enum tr_status open_cyclic(const struct tr_shape *s, struct tr_data *x)
         if (x->of[k].size == 0)
             continue;
         snprintf(what, sizeof what, "the data for %s", tr_split_names[k]);
-        TR_TRY(tr_cyclic_open(&x->of[k].cyclic, what, x->of[k].size, s->micro_batch, s->d));
+        TR_TRY(tr_cyclic_open(&x->of[k].cyclic, what, x->of[k].size, micro_batch, replicas));
     }
     return TR_OK;
 }
@@ -352,17 +353,17 @@ static enum tr_status open_all(const struct tr_config *c, const struct tr_shape 
                                struct tr_data *x, struct tr_comm *world, const struct tr_opener *by)
 {
     if (c->mock_data)
-        open_mock(c, s, x);
+        open_mock(c, &s->dims, &s->epochs, x);
     else if (x->by_epochs)
-        TR_TRY(tr_data_open_blocks(c, s, x, world, by));
+        TR_TRY(tr_data_open_blocks(c, &s->epochs, x, world, by));
     else
         TR_TRY(open_sets(c, x, world, by));
     if (x->by_epochs) {
-        tr_data_print_epochs(s);
-        tr_epochs_open(&x->epochs, s, (uint64_t)c->seed);
+        tr_data_print_epochs(&s->epochs);
+        tr_epochs_open(&x->epochs, &s->epochs, s->batches.micro_batch);
     }
     if (c->dataloader_type == TR_LOADER_CYCLIC)
-        TR_TRY(open_cyclic(s, x));
+        TR_TRY(open_cyclic(s->batches.micro_batch, s->layout.d, x));
     return TR_OK;
 }
 
@@ -374,11 +375,11 @@ enum tr_status tr_data_open(const struct tr_config *c, const struct tr_shape *s,
 
     if (!x)
         tr_die(TR_ERESOURCE, "no memory left for the data sets");
-    x->vocab = s->vocab;
-    x->by_epochs = s->epochs > 0;
-    x->of[TR_SPLIT_TRAIN].wanted = s->train_samples;
-    x->of[TR_SPLIT_VALID].wanted = s->valid_samples;
-    x->of[TR_SPLIT_TEST].wanted = s->test_samples;
+    x->vocab = s->dims.vocab;
+    x->by_epochs = s->epochs.count > 0;
+    x->of[TR_SPLIT_TRAIN].wanted = s->amounts.train_samples;
+    x->of[TR_SPLIT_VALID].wanted = s->amounts.valid_samples;
+    x->of[TR_SPLIT_TEST].wanted = s->amounts.test_samples;
     status = open_all(c, s, x, world, by);
     *out = status == TR_OK ? x : NULL;
     if (status != TR_OK)

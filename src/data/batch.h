@@ -61,12 +61,13 @@ enum tr_status tr_data_count(const struct tr_config *c, struct tr_blocks_known *
 
 /*
  * With --n-epochs: a number that follows from all tokens of all samples of training, and hardly ever is
- * the same for other ones; whose memory of samples something is.  `s` knows how many there are.  Opens
- * and closes the data set, of which each rank reads its part; prints nothing.  Collective over `world`,
+ * the same for other ones; whose memory of samples something is.  `epochs` knows how many there are.
+ * Opens and closes the data set, of which each rank reads its part; prints nothing.  Collective over `world`,
  * the same on all ranks.  0 where the options name no data.  TR_EIO or TR_EDATA for a file.
  */
-enum tr_status tr_data_print(const struct tr_config *c, const struct tr_shape *s,
-                             struct tr_comm *world, uint64_t *out) TR_MUST_CHECK;
+enum tr_status tr_data_print(const struct tr_config *c, const struct tr_dims *dims,
+                             const struct tr_epoch_plan *epochs, struct tr_comm *world,
+                             uint64_t *out) TR_MUST_CHECK;
 
 /* Samples in the order of a split: at least as many as were wanted, or 0 when none were wanted or
    the split has no documents or no path. */
@@ -84,7 +85,7 @@ enum tr_status tr_data_sample(struct tr_data *x, enum tr_split split, int64_t po
 /*
  * The number of the sample at `position` of the order of training, the same in every epoch; or -1
  * without --n-epochs, where positions have no samples that come again, and of the other splits.
- * Those of a replica are tr_shape_share() (config/shape.h).  Any position from 0 on; not
+ * Those of a replica are tr_epoch_share() (config/amounts.h).  Any position from 0 on; not
  * collective; allocates nothing.
  */
 int64_t tr_data_sample_id(struct tr_data *x, enum tr_split split, int64_t position);

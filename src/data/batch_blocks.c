@@ -37,20 +37,20 @@ static void print_blocks(const struct tr_blocks *b, int split)
 }
 
 /* tr_shape_of() knew them from rank 0, or was told. */
-static enum tr_status check_counted(const struct tr_data *x, const struct tr_shape *s)
+static enum tr_status check_counted(const struct tr_data *x, const struct tr_epoch_plan *epochs)
 {
     const struct tr_data_mixture *m = &x->of[TR_SPLIT_TRAIN];
 
-    if (m->size == s->blocks)
+    if (m->size == epochs->blocks)
         return TR_OK;
     return TR_FAIL(
         TR_EDATA,
         "%s has %lld samples for training here, and the run was started for %lld: copy it to "
         "this node again",
-        m->part->prefix, (long long)m->size, (long long)s->blocks);
+        m->part->prefix, (long long)m->size, (long long)epochs->blocks);
 }
 
-enum tr_status tr_data_open_blocks(const struct tr_config *c, const struct tr_shape *s,
+enum tr_status tr_data_open_blocks(const struct tr_config *c, const struct tr_epoch_plan *epochs,
                                    struct tr_data *x, struct tr_comm *world,
                                    const struct tr_opener *by)
 {
@@ -67,13 +67,13 @@ enum tr_status tr_data_open_blocks(const struct tr_config *c, const struct tr_sh
         for (int k = 0; k < TR_SPLITS; k++) {
             if (!tr_data_takes_from(x, k, p))
                 continue;
-            tr_blocks_open(&p->index, p->bound[k], p->bound[k + 1], s->seq, most_blocks(c, k),
-                           &p->blocks[k]);
+            tr_blocks_open(&p->index, p->bound[k], p->bound[k + 1], c->seq_length,
+                           most_blocks(c, k), &p->blocks[k]);
             print_blocks(&p->blocks[k], k);
             x->of[k].size = p->blocks[k].count;
         }
     }
-    TR_TRY(tr_comm_agree(world, check_counted(x, s)));
+    TR_TRY(tr_comm_agree(world, check_counted(x, epochs)));
     tr_print_rank0("> finished creating GPT datasets ...\n");
     return TR_OK;
 }
@@ -129,15 +129,15 @@ enum tr_status tr_data_count(const struct tr_config *c, struct tr_blocks_known *
 
 /* ---- what the text is ---- */
 
-static enum tr_status open_training(const struct tr_config *c, const struct tr_shape *s,
-                                    struct tr_data *x)
+static enum tr_status open_training(const struct tr_config *c, const struct tr_dims *dims,
+                                    const struct tr_epoch_plan *epochs, struct tr_data *x)
 {
     struct tr_data_mixture *m = &x->of[TR_SPLIT_TRAIN];
     struct tr_data_part *p;
 
-    x->vocab = s->vocab;
+    x->vocab = dims->vocab;
     if (c->mock_data) {
-        x->mock = tr_mock_open((uint64_t)c->seed, s->vocab, s->eod, s->seq);
+        x->mock = tr_mock_open((uint64_t)c->seed, dims->vocab, dims->eod, dims->seq);
         return TR_OK;
     }
     TR_TRY(tr_data_read_paths(c, x));
@@ -145,25 +145,25 @@ static enum tr_status open_training(const struct tr_config *c, const struct tr_s
     p = m->part;
     TR_TRY(tr_index_open(p->prefix, &p->index));
     TR_TRY(tr_data_bound_part(c, x, p));
-    tr_blocks_open(&p->index, p->bound[0], p->bound[1], s->seq, most_blocks(c, TR_SPLIT_TRAIN),
+    tr_blocks_open(&p->index, p->bound[0], p->bound[1], dims->seq, most_blocks(c, TR_SPLIT_TRAIN),
                    &p->blocks[TR_SPLIT_TRAIN]);
     m->size = p->blocks[TR_SPLIT_TRAIN].count;
-    return check_counted(x, s);
+    return check_counted(x, epochs);
 }
 
 /* The sum of one number for each sample, in which its own number is: so ranks share them. */
-static enum tr_status sum_samples(const struct tr_data *x, const struct tr_shape *s,
+static enum tr_status sum_samples(const struct tr_data *x, int64_t seq, int64_t blocks,
                                   const struct tr_comm *world, uint64_t *sum)
 {
     const struct tr_data_part *p = x->of[TR_SPLIT_TRAIN].part;
-    const int64_t last = s->blocks * (world->rank + 1) / world->size;
-    const size_t bytes = ((size_t)s->seq + 1) * sizeof(int32_t);
+    const int64_t last = blocks * (world->rank + 1) / world->size;
+    const size_t bytes = ((size_t)seq + 1) * sizeof(int32_t);
     enum tr_status status = TR_OK;
     int32_t *text = malloc(bytes);
 
     if (!text)
-        tr_die(TR_ERESOURCE, "no memory left for a sample of %lld tokens", (long long)s->seq);
-    for (int64_t k = s->blocks * world->rank / world->size; k < last && status == TR_OK; k++) {
+        tr_die(TR_ERESOURCE, "no memory left for a sample of %lld tokens", (long long)seq);
+    for (int64_t k = blocks * world->rank / world->size; k < last && status == TR_OK; k++) {
         if (x->mock)
             tr_mock_sample(x->mock, TR_SPLIT_TRAIN, k, text);
         else
@@ -188,8 +188,9 @@ static uint64_t sum_ranks(struct tr_comm *world, uint64_t mine)
     return sum;
 }
 
-enum tr_status tr_data_print(const struct tr_config *c, const struct tr_shape *s,
-                             struct tr_comm *world, uint64_t *out)
+enum tr_status tr_data_print(const struct tr_config *c, const struct tr_dims *dims,
+                             const struct tr_epoch_plan *epochs, struct tr_comm *world,
+                             uint64_t *out)
 {
     struct tr_data *x;
     enum tr_status status;
@@ -200,22 +201,21 @@ enum tr_status tr_data_print(const struct tr_config *c, const struct tr_shape *s
     x = calloc(1, sizeof *x);
     if (!x)
         tr_die(TR_ERESOURCE, "no memory left for the data sets");
-    status = open_training(c, s, x);
+    status = open_training(c, dims, epochs, x);
     if (status == TR_OK)
-        status = sum_samples(x, s, world, out);
+        status = sum_samples(x, dims->seq, epochs->blocks, world, out);
     tr_data_close(x);
     TR_TRY(tr_comm_agree(world, status));
     *out = sum_ranks(world, *out);
     return TR_OK;
 }
 
-void tr_data_print_epochs(const struct tr_shape *s)
+void tr_data_print_epochs(const struct tr_epoch_plan *e)
 {
-    const int64_t iterations = s->epoch_samples / s->global_batch;
-
     tr_print_rank0(
-        "> %lld epoch%s of %lld iteration%s: of %lld samples each takes %lld, in shares of %d "
+        "> %lld epoch%s of %lld iteration%s: of %lld samples each takes %lld, in shares of %lld "
         "replica%s\n",
-        (long long)s->epochs, tr_plural(s->epochs), (long long)iterations, tr_plural(iterations),
-        (long long)s->blocks, (long long)s->epoch_samples, s->d, tr_plural(s->d));
+        (long long)e->count, tr_plural(e->count), (long long)e->iters, tr_plural(e->iters),
+        (long long)e->blocks, (long long)e->samples, (long long)e->replicas,
+        tr_plural(e->replicas));
 }

@@ -62,9 +62,9 @@ enum tr_status tr_data_bound_part(const struct tr_config *c, const struct tr_dat
                                   struct tr_data_part *p) TR_MUST_CHECK;
 
 /* --n-epochs: open all parts as blocks, collectively, as tr_data_open(); and say how long an epoch is. */
-enum tr_status tr_data_open_blocks(const struct tr_config *c, const struct tr_shape *s,
+enum tr_status tr_data_open_blocks(const struct tr_config *c, const struct tr_epoch_plan *epochs,
                                    struct tr_data *x, struct tr_comm *world,
                                    const struct tr_opener *by) TR_MUST_CHECK;
-void tr_data_print_epochs(const struct tr_shape *s);
+void tr_data_print_epochs(const struct tr_epoch_plan *e);
 
 #endif

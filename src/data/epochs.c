@@ -8,23 +8,23 @@
 
 enum { ORDERS = 2, DRAWS = 4 /* of a block of the generator */ };
 
-int64_t tr_epochs_bytes(const struct tr_shape *shape)
+int64_t tr_epochs_bytes(const struct tr_epoch_plan *plan)
 {
     const struct tr_epoch_order *o = NULL;
     int64_t first, most;
 
-    tr_shape_share(shape, 0, &first, &most);
-    return shape->epochs > 0 ? ORDERS * most * (int64_t)sizeof *o->order : 0;
+    tr_epoch_share(plan, 0, &first, &most);
+    return plan->count > 0 ? ORDERS * most * (int64_t)sizeof *o->order : 0;
 }
 
-void tr_epochs_open(struct tr_epochs *x, const struct tr_shape *shape, uint64_t seed)
+void tr_epochs_open(struct tr_epochs *x, const struct tr_epoch_plan *plan, int64_t micro_batch)
 {
     int64_t first, most;
 
     memset(x, 0, sizeof *x);
-    x->shape = *shape;
-    x->seed = seed;
-    tr_shape_share(shape, 0, &first, &most);
+    x->plan = *plan;
+    x->micro_batch = micro_batch;
+    tr_epoch_share(plan, 0, &first, &most);
     for (int i = 0; i < ORDERS; i++) {
         x->made[i].epoch = x->made[i].replica = -1;
         x->made[i].order = malloc((size_t)most * sizeof *x->made[i].order);
@@ -42,7 +42,8 @@ void tr_epochs_close(struct tr_epochs *x)
 
 static void make(struct tr_epochs *x, struct tr_epoch_order *o, int64_t count)
 {
-    const struct tr_rng rng = tr_rng_key(x->seed, TR_STREAM_EPOCH, (int)o->replica, o->epoch);
+    const struct tr_rng rng =
+        tr_rng_key((uint64_t)x->plan.seed, TR_STREAM_EPOCH, (int)o->replica, o->epoch);
     uint32_t draw[DRAWS];
     int64_t block = -1;
 
@@ -82,12 +83,12 @@ static const int32_t *order_of(struct tr_epochs *x, int64_t epoch, int64_t repli
 
 int64_t tr_epochs_at(struct tr_epochs *x, int64_t position)
 {
-    const int64_t batch = x->shape.micro_batch, unit = batch * x->shape.d;
-    const int64_t in = position % x->shape.epoch_samples, replica = in % unit / batch;
+    const int64_t batch = x->micro_batch, unit = batch * x->plan.replicas;
+    const int64_t in = position % x->plan.samples, replica = in % unit / batch;
     int64_t first, count;
 
     TR_ASSERT(position >= 0);
-    tr_shape_share(&x->shape, (int)replica, &first, &count);
-    return first + order_of(x, position / x->shape.epoch_samples, replica,
-                            count)[in / unit * batch + in % batch];
+    tr_epoch_share(&x->plan, (int)replica, &first, &count);
+    return first +
+           order_of(x, position / x->plan.samples, replica, count)[in / unit * batch + in % batch];
 }

@@ -4,11 +4,11 @@
 
 #include <stdint.h>
 
-#include "config/shape.h"
+#include "config/amounts.h"
 
 /*
  * The order of training with --n-epochs.  Replica r of D owns a share of the samples in one piece
- * (tr_shape_share()), so that what it remembers of a sample stays of use; in each epoch it takes them in
+ * (tr_epoch_share()), so that what it remembers of a sample stays of use; in each epoch it takes them in
  * a new order, and leaves out the last ones of it, fewer than an iteration needs, so that an epoch begins
  * with an iteration.  Which are left out changes from epoch to epoch.
  *
@@ -24,8 +24,8 @@
  * through S.
  */
 struct tr_epochs {
-    struct tr_shape shape; /* a copy */
-    uint64_t seed;
+    struct tr_epoch_plan plan; /* a copy */
+    int64_t micro_batch;
     int next; /* of the orders, the one to be made anew */
     struct tr_epoch_order {
         int64_t epoch, replica; /* -1: none yet */
@@ -34,11 +34,11 @@ struct tr_epochs {
 };
 
 /* Room for two orders of a replica, so that looking ahead into the next epoch costs nothing. */
-void tr_epochs_open(struct tr_epochs *x, const struct tr_shape *shape, uint64_t seed);
+void tr_epochs_open(struct tr_epochs *x, const struct tr_epoch_plan *plan, int64_t micro_batch);
 void tr_epochs_close(struct tr_epochs *x);
 
 /* Bytes that the orders take on any rank, 8 for each sample of the largest share; 0 without --n-epochs. */
-int64_t tr_epochs_bytes(const struct tr_shape *shape);
+int64_t tr_epochs_bytes(const struct tr_epoch_plan *plan);
 
 /* The sample at a position of the order of training, any from 0 on.  Where epoch and replica are not
    among those of the latest calls, their order is made, in place. */

@@ -13,6 +13,28 @@ static int64_t width(const struct tr_tensor *t)
     return t->dim[t->ndim - 1];
 }
 
+#define ACT(symbol, name)                                                                   \
+    static void activate_##symbol(float *y, int64_t n)                                      \
+    {                                                                                       \
+        _Pragma("omp simd") for (int64_t i = 0; i < n; i++) y[i] = act_##symbol(y[i]);      \
+    }                                                                                       \
+    static void turn_back_##symbol(float *d, const float *pre, int64_t n)                   \
+    {                                                                                       \
+        _Pragma("omp simd") for (int64_t i = 0; i < n; i++) d[i] *= slope_##symbol(pre[i]); \
+    }
+#include "device/acts.def"
+#undef ACT
+
+/* y = act(y) and d = d act'(pre), n elements, by activation. */
+static const struct {
+    void (*forward)(float *y, int64_t n);
+    void (*backward)(float *d, const float *pre, int64_t n);
+} acts[] = {
+#define ACT(symbol, name) {activate_##symbol, turn_back_##symbol},
+#include "device/acts.def"
+#undef ACT
+};
+
 struct forward {
     const struct tr_tensor *bias, *pre;
     enum tr_act act;
@@ -37,11 +59,8 @@ static void finish_forward(const void *with, const struct tr_part *part)
         if (f->pre)
             tr_cpu_narrow(f->pre->dtype, y, part->columns,
                           tr_cpu_at(f->pre, (part->i + r) * width(f->pre) + part->j));
-        if (f->act == TR_ACT_GELU_TANH) {
-#pragma omp simd
-            for (int64_t c = 0; c < part->columns; c++)
-                y[c] = gelu(y[c]);
-        }
+        if (f->act != TR_ACT_NONE)
+            acts[f->act].forward(y, part->columns);
     }
 }
 
@@ -64,19 +83,22 @@ void tr_cpu_linear(struct tr_queue *q, const struct tr_tensor *y, const struct t
     tr_cpu_product(&p, q->device->threads, q->device->scratch);
 }
 
+struct backward {
+    const struct tr_tensor *pre;
+    enum tr_act act;
+};
+
 static void finish_dgrad(const void *with, const struct tr_part *part)
 {
-    const struct tr_tensor *all = with;
+    const struct backward *b = with;
+    const struct tr_tensor *all = b->pre;
     float line[BLOCK_COLUMNS];
 
     for (int64_t r = 0; r < part->rows; r++) {
         int64_t first = (part->i + r) * width(all) + part->j;
         const float *pre = tr_cpu_in(all, first, part->columns, line);
-        float *dx = part->sum + r * part->stride;
 
-#pragma omp simd
-        for (int64_t c = 0; c < part->columns; c++)
-            dx[c] *= gelu_slope(pre[c]);
+        acts[b->act].backward(part->sum + r * part->stride, pre, part->columns);
     }
 }
 
@@ -84,6 +106,7 @@ void tr_cpu_linear_dgrad(struct tr_queue *q, const struct tr_tensor *dx, const s
                          const struct tr_tensor *w, const struct tr_tensor *pre, enum tr_act act)
 {
     struct tr_linear_sizes s = tr_sizes_linear_dgrad(dx, dy, w, pre, act);
+    const struct backward b = {pre, act};
     struct tr_product p = {.m = s.n,
                            .n = s.i,
                            .k = s.o,
@@ -92,9 +115,9 @@ void tr_cpu_linear_dgrad(struct tr_queue *q, const struct tr_tensor *dx, const s
                            .c = dx,
                            .library = q->device->dnnl};
 
-    if (act == TR_ACT_GELU_TANH) {
+    if (act != TR_ACT_NONE) {
         p.finish = finish_dgrad;
-        p.with = pre;
+        p.with = &b;
     }
     tr_cpu_product(&p, q->device->threads, q->device->scratch);
 }

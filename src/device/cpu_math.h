@@ -41,6 +41,19 @@ static inline float exp_fast(float x)
     return x > 88.3f ? INFINITY : p;
 }
 
+/* ---- a function and its derivative for each row of device/acts.def ---- */
+
+static inline float act_NONE(float x)
+{
+    return x;
+}
+
+static inline float slope_NONE(float x)
+{
+    (void)x;
+    return 1.0f;
+}
+
 /* What GELU's tanh form becomes: 0.5 (1 + tanh(u)) = 1 / (1 + e^-2u), here e^-2u.  It is kept below
    e^80, so that its product with its own reciprocal is 1. */
 static inline float gelu_power(float x)
@@ -51,14 +64,14 @@ static inline float gelu_power(float x)
 }
 
 /* Off by at most 2e-7 |x|. */
-static inline float gelu(float x)
+static inline float act_GELU_TANH(float x)
 {
     return x / (1.0f + gelu_power(x));
 }
 
 /* Off by at most 3e-7.  With s = 1 / (1 + e): s + x s (1 - s) 2u', and 1 - s = e s without
    cancellation. */
-static inline float gelu_slope(float x)
+static inline float slope_GELU_TANH(float x)
 {
     float e = gelu_power(x), s = 1.0f / (1.0f + e);
 

@@ -180,10 +180,19 @@ static bool fits(const struct tr_tensor *t, const struct tr_cuda_finish *f)
     return !t || (t->dtype == f->c->dtype && aligned(t->data) >= WIDE);
 }
 
+/* cuBLASLt's epilogues for an activation: alone, with what it is of kept, and its derivative; 0 where it
+   has none. */
+static const struct {
+    uint32_t forward, keeping, backward;
+} epilogues[TR_ACTS] = {
+    [TR_ACT_GELU_TANH] = {CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_AUX,
+                          CUBLASLT_EPILOGUE_DGELU},
+};
+
 /*
- * The epilogue that finishes the sums, or 0 when there is none.  GELU in it is for halves alone: its
- * tanh may be the approximation of the special function unit, whose error halves do not show and fp32
- * does.
+ * The epilogue that finishes the sums, or 0 when there is none.  An activation in it is for halves alone:
+ * its tanh may be the approximation of the special function unit, whose error halves do not show and
+ * fp32 does.
  */
 static uint32_t epilogue_of(const struct tr_cuda_dense *d)
 {
@@ -200,9 +209,9 @@ static uint32_t epilogue_of(const struct tr_cuda_dense *d)
     if (!half(f->c->dtype) || f->add || d->n % AUX_COLUMNS != 0)
         return 0;
     if (f->slope_of)
-        return f->bias || f->pre ? 0 : CUBLASLT_EPILOGUE_DGELU;
-    e = f->pre ? CUBLASLT_EPILOGUE_GELU_AUX : CUBLASLT_EPILOGUE_GELU;
-    return f->bias ? e | CUBLASLT_EPILOGUE_BIAS : e;
+        return f->bias || f->pre ? 0 : epilogues[f->act].backward;
+    e = f->pre ? epilogues[f->act].keeping : epilogues[f->act].forward;
+    return f->bias && e ? e | CUBLASLT_EPILOGUE_BIAS : e;
 }
 
 static const struct tr_tensor *aux_of(const struct tr_cuda_finish *f)

@@ -38,9 +38,13 @@ struct tr_queue {
     struct tr_device *device;
 };
 
-/* The activation inside a linear operation.  GELU is the tanh form, Hendrycks and Gimpel 2016:
-   0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). */
-enum tr_act { TR_ACT_NONE, TR_ACT_GELU_TANH };
+/* The activation inside a linear operation: a row of device/acts.def. */
+enum tr_act {
+#define ACT(symbol, name) TR_ACT_##symbol,
+#include "device/acts.def"
+#undef ACT
+    TR_ACTS
+};
 
 /*
  * Which elements of an activation are dropped.  Nothing is stored: the mask is a function of the seed

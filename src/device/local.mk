@@ -7,7 +7,7 @@ libtrireme_a_SOURCES += \
 	src/device/cpu_product.c src/device/cpu_product.h \
 	src/device/cpu_rows.c src/device/cpu_select.c src/device/cpu_simd.h \
 	src/device/cpu_topk.c src/device/cpu_xent.c \
-	src/device/codec.h src/device/device.c src/device/device.h src/device/ops.def \
+	src/device/acts.def src/device/codec.h src/device/device.c src/device/device.h src/device/ops.def \
 	src/device/gpus.c \
 	src/device/host.c src/device/host.h \
 	src/device/ref.c src/device/ref.h src/device/ref_attn.c src/device/ref_codec.c \

@@ -89,23 +89,41 @@ void tr_ref_count_zeros(struct tr_queue *q, const struct tr_tensor *out, const s
 static const double gelu_outer = 0.7978845608028654; /* sqrt(2 / pi) */
 static const double gelu_inner = 0.044715;
 
-static double activate(enum tr_act act, double x)
+static double act_NONE(double x)
 {
-    if (act == TR_ACT_NONE)
-        return x;
+    return x;
+}
+
+static double slope_NONE(double x)
+{
+    (void)x;
+    return 1.0;
+}
+
+static double act_GELU_TANH(double x)
+{
     return 0.5 * x * (1.0 + tanh(gelu_outer * (x + gelu_inner * x * x * x)));
 }
 
-static double slope(enum tr_act act, double x)
+static double slope_GELU_TANH(double x)
 {
-    double t, inner;
+    const double t = tanh(gelu_outer * (x + gelu_inner * x * x * x));
+    const double inner = gelu_outer * (1.0 + 3.0 * gelu_inner * x * x);
 
-    if (act == TR_ACT_NONE)
-        return 1.0;
-    t = tanh(gelu_outer * (x + gelu_inner * x * x * x));
-    inner = gelu_outer * (1.0 + 3.0 * gelu_inner * x * x);
     return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * inner;
 }
+
+static double (*const activations[])(double) = {
+#define ACT(symbol, name) act_##symbol,
+#include "device/acts.def"
+#undef ACT
+};
+
+static double (*const slopes[])(double) = {
+#define ACT(symbol, name) slope_##symbol,
+#include "device/acts.def"
+#undef ACT
+};
 
 void tr_ref_linear(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *pre,
                    const struct tr_tensor *x, const struct tr_tensor *w,
@@ -122,7 +140,7 @@ void tr_ref_linear(struct tr_queue *q, const struct tr_tensor *y, const struct t
                 z += get(x, n * s.i + i) * get(w, o * s.i + i);
             if (pre)
                 set(pre, n * s.o + o, z);
-            set(y, n * s.o + o, activate(act, z));
+            set(y, n * s.o + o, activations[act](z));
         }
 }
 
@@ -139,7 +157,7 @@ void tr_ref_linear_dgrad(struct tr_queue *q, const struct tr_tensor *dx, const s
             for (int64_t o = 0; o < s.o; o++)
                 sum += get(dy, n * s.o + o) * get(w, o * s.i + i);
             if (pre)
-                sum *= slope(act, get(pre, n * s.i + i));
+                sum *= slopes[act](get(pre, n * s.i + i));
             set(dx, n * s.i + i, sum);
         }
 }

@@ -62,6 +62,7 @@ struct tr_linear_sizes tr_sizes_linear_dgrad(const struct tr_tensor *dx, const s
     struct tr_linear_sizes s = {height(dx), width(dy), width(dx)};
 
     TR_ASSERT(matrix(dx, s.n, s.i) && matrix(dy, s.n, s.o) && matrix(w, s.o, s.i));
+    TR_ASSERT((unsigned)act < TR_ACTS);
     TR_ASSERT(act == TR_ACT_NONE ? !pre : pre && matrix(pre, s.n, s.i));
     return s;
 }

@@ -117,8 +117,8 @@ void tr_cocktail_close(struct tr_cocktail *x)
 
 static struct tr_tensor take(struct tr_arena *a, enum tr_dtype type, int64_t n)
 {
-    return tr_tensor_1(tr_arena_take(a, "compression", (size_t)(n * tr_dtype_bytes(type))), type,
-                       n);
+    return tr_tensor_1(tr_arena_take(a, TR_LABEL_COMPRESSION, (size_t)(n * tr_dtype_bytes(type))),
+                       type, n);
 }
 
 /* In a dry arena there is no address to begin from. */

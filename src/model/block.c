@@ -6,43 +6,45 @@
 
 static struct tr_tensor column(struct tr_arena *a, int64_t rows)
 {
-    return tr_f32_1(tr_arena_floats(a, "activations", rows), rows);
+    return tr_f32_1(tr_arena_floats(a, TR_LABEL_ACTIVATIONS, rows), rows);
 }
 
 void tr_block_plan_input(struct tr_model *m, struct tr_arena *a, struct tr_block_kept *k)
 {
-    k->x = tr_model_take(a, "activations", m->stream, tr_model_part_rows(m), m->shape->hidden);
+    k->x =
+        tr_model_take(a, TR_LABEL_ACTIVATIONS, m->stream, tr_model_part_rows(m), m->dims->hidden);
 }
 
 void tr_block_plan(struct tr_model *m, struct tr_arena *a, struct tr_block_kept *k)
 {
-    const struct tr_shape *s = m->shape;
-    int64_t local = s->hidden / s->w, inner = s->ffn / s->w, heads = s->heads / s->w;
+    int64_t local = m->dims->hidden / m->layout->w, inner = m->dims->ffn / m->layout->w,
+            heads = m->dims->heads / m->layout->w;
     int64_t rows = tr_model_rows(m), part = tr_model_part_rows(m);
 
-    k->norm1 = tr_model_take(a, "activations", m->type, part, s->hidden);
+    k->norm1 = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->type, part, m->dims->hidden);
     k->mean1 = column(a, part);
     k->rstd1 = column(a, part);
-    k->qkv = tr_model_take(a, "activations", m->type, rows, 3 * local);
-    k->lse = tr_f32_3(tr_arena_floats(a, "activations", s->micro_batch * heads * s->seq),
-                      s->micro_batch, heads, s->seq);
-    k->ctx = tr_model_take(a, "activations", m->type, rows, local);
-    k->s = tr_model_take(a, "activations", m->stream, part, s->hidden);
-    k->norm2 = tr_model_take(a, "activations", m->type, part, s->hidden);
+    k->qkv = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->type, rows, 3 * local);
+    k->lse =
+        tr_f32_3(tr_arena_floats(a, TR_LABEL_ACTIVATIONS, m->micro_batch * heads * m->dims->seq),
+                 m->micro_batch, heads, m->dims->seq);
+    k->ctx = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->type, rows, local);
+    k->s = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->stream, part, m->dims->hidden);
+    k->norm2 = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->type, part, m->dims->hidden);
     k->mean2 = column(a, part);
     k->rstd2 = column(a, part);
-    k->pre = tr_model_take(a, "activations", m->type, rows, inner);
-    k->act = tr_model_take(a, "activations", m->type, rows, inner);
+    k->pre = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->type, rows, inner);
+    k->act = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->type, rows, inner);
 }
 
 static float score_scale(const struct tr_model *m)
 {
-    return (float)(1.0 / sqrt((double)m->shape->head_dim));
+    return (float)(1.0 / sqrt((double)m->dims->head_dim));
 }
 
 static int first_head(const struct tr_model *m)
 {
-    return (int)(m->shape->heads / m->shape->w) * m->tp.comm->rank;
+    return (int)(m->dims->heads / m->layout->w) * m->tp.comm->rank;
 }
 
 /* The first token that each token sees, or NULL when that is the first of the sample. */

@@ -99,7 +99,7 @@ static void *need(size_t count, size_t size)
 static void open_batch(struct tr_chunk *c)
 {
     const struct tr_mask_rule *rule = &c->m->mask_rule;
-    size_t batch = (size_t)c->m->shape->micro_batch, rows = (size_t)tr_model_rows(c->m);
+    size_t batch = (size_t)c->m->micro_batch, rows = (size_t)tr_model_rows(c->m);
     struct batch *x = &c->next;
 
     x->sample = need(batch, sizeof *x->sample);
@@ -172,14 +172,13 @@ static void give_back(const struct tr_chunk *c, struct slot *x)
 struct tr_chunk *tr_chunk_open(struct tr_model *m, int stage, int index, struct tr_chunk_room room,
                                struct tr_chunk *with)
 {
-    const struct tr_shape *s = m->shape;
     struct tr_chunk *c = need(1, sizeof *c);
 
     c->m = m;
-    c->first_layer = (int)tr_shape_first_layer(s, stage, index);
-    c->layers = (int)tr_shape_layers(s, stage, index);
+    c->first_layer = (int)tr_layout_first_layer(m->layout, stage, index);
+    c->layers = (int)tr_layout_layers(m->layout, stage, index);
     c->embeds = stage == 0 && index == 0;
-    c->heads = stage == s->p - 1 && index == s->k - 1;
+    c->heads = stage == m->layout->p - 1 && index == m->layout->k - 1;
     c->room = room;
     c->output = need((size_t)room.outputs, sizeof *c->output);
     c->doutput = need((size_t)room.doutputs, sizeof *c->doutput);
@@ -213,25 +212,25 @@ void tr_chunk_close(struct tr_chunk *c)
 static void plan_messages(struct tr_chunk *c, struct tr_arena *a, struct tr_tensor *t, int count)
 {
     for (int i = 0; i < count; i++)
-        t[i] = tr_model_take(a, "messages", c->m->stream, tr_model_part_rows(c->m),
-                             c->m->shape->hidden);
+        t[i] = tr_model_take(a, TR_LABEL_MESSAGES, c->m->stream, tr_model_part_rows(c->m),
+                             c->m->dims->hidden);
 }
 
 /* Whether backward computes layer `i` of the chunk again, and with which layers before it: those from
    group_of() on. */
 static bool recomputed(const struct tr_chunk *c, int i)
 {
-    const struct tr_shape *s = c->m->shape;
+    const struct tr_activations *a = c->m->activations;
 
-    return s->recompute == TR_RECOMPUTE_UNIFORM ||
-           (s->recompute == TR_RECOMPUTE_BLOCK && i < s->recompute_layers);
+    return a->recompute == TR_RECOMPUTE_UNIFORM ||
+           (a->recompute == TR_RECOMPUTE_BLOCK && i < a->recompute_layers);
 }
 
 static int group_of(const struct tr_chunk *c, int i)
 {
-    const struct tr_shape *s = c->m->shape;
+    const struct tr_activations *a = c->m->activations;
 
-    return s->recompute == TR_RECOMPUTE_UNIFORM ? i - i % (int)s->recompute_layers : i;
+    return a->recompute == TR_RECOMPUTE_UNIFORM ? i - i % (int)a->recompute_layers : i;
 }
 
 /* Layers that are recomputed share their memory, but for the input of the first of a group: whole,
@@ -240,7 +239,7 @@ static void plan_layer(struct tr_chunk *c, struct tr_arena *a, struct place *x, 
 {
     struct tr_model *m = c->m;
     int member = i - group_of(c, i);
-    int64_t size = tr_model_part_rows(m) * m->shape->hidden / m->shape->w;
+    int64_t size = tr_model_part_rows(m) * m->dims->hidden / m->layout->w;
 
     if (!recomputed(c, i)) {
         tr_block_plan_input(m, a, &x->block[i]);
@@ -250,26 +249,27 @@ static void plan_layer(struct tr_chunk *c, struct tr_arena *a, struct place *x, 
     x->block[i] = m->again[member];
     if (member > 0)
         return;
-    if (i == 0 || !m->shape->distribute_inputs)
+    if (i == 0 || !m->activations->distribute_inputs)
         tr_block_plan_input(m, a, &x->block[i]);
     else
-        x->slice[i] =
-            tr_tensor_1(tr_arena_take(a, "activations", (size_t)(size * tr_dtype_bytes(m->stream))),
-                        m->stream, size);
+        x->slice[i] = tr_tensor_1(
+            tr_arena_take(a, TR_LABEL_ACTIVATIONS, (size_t)(size * tr_dtype_bytes(m->stream))),
+            m->stream, size);
 }
 
 static void plan_batch(struct tr_chunk *c, struct tr_arena *a, struct slot *x)
 {
-    int64_t n = tr_model_rows(c->m), batch = c->m->shape->micro_batch;
+    int64_t n = tr_model_rows(c->m), batch = c->m->micro_batch;
     size_t bytes = (size_t)n * sizeof(int32_t);
 
-    x->sample = tr_i64_1(tr_arena_take(a, "activations", (size_t)batch * sizeof(int64_t)), batch);
+    x->sample =
+        tr_i64_1(tr_arena_take(a, TR_LABEL_ACTIVATIONS, (size_t)batch * sizeof(int64_t)), batch);
     if (c->next.position)
-        x->mask.position = tr_i32_1(tr_arena_take(a, "activations", bytes), n);
+        x->mask.position = tr_i32_1(tr_arena_take(a, TR_LABEL_ACTIVATIONS, bytes), n);
     if (c->next.from)
-        x->mask.from = tr_i32_1(tr_arena_take(a, "activations", bytes), n);
+        x->mask.from = tr_i32_1(tr_arena_take(a, TR_LABEL_ACTIVATIONS, bytes), n);
     if (c->next.weight)
-        x->mask.weight = tr_f32_1(tr_arena_floats(a, "activations", n), n);
+        x->mask.weight = tr_f32_1(tr_arena_floats(a, TR_LABEL_ACTIVATIONS, n), n);
 }
 
 void tr_chunk_plan(struct tr_chunk *c, struct tr_arena *a)
@@ -292,7 +292,7 @@ void tr_chunk_plan(struct tr_chunk *c, struct tr_arena *a)
         plan_messages(c, a, c->output, c->room.outputs);
     plan_messages(c, a, c->doutput, c->room.doutputs);
     plan_messages(c, a, c->dinput, c->room.dinputs);
-    c->loss_sum = tr_f64_1(tr_arena_take(a, "messages", sizeof(double)), 1);
+    c->loss_sum = tr_f64_1(tr_arena_take(a, TR_LABEL_MESSAGES, sizeof(double)), 1);
 }
 
 bool tr_chunk_reads_text(const struct tr_chunk *c)
@@ -319,9 +319,9 @@ void tr_chunk_batch(struct tr_chunk *c, int32_t **text, int64_t **sample)
 /* Numbers first .. first + T - 1 of each sample's T + 1. */
 static void upload_text(const struct tr_chunk *c, const struct tr_tensor *to, int64_t first)
 {
-    int64_t seq = c->m->shape->seq;
+    int64_t seq = c->m->dims->seq;
 
-    for (int64_t b = 0; b < c->m->shape->micro_batch; b++)
+    for (int64_t b = 0; b < c->m->micro_batch; b++)
         memcpy(c->next.token + b * seq, c->next.text + b * (seq + 1) + first,
                (size_t)seq * sizeof *c->next.token);
     c->m->q->on->upload(c->m->q, to, c->next.token);
@@ -332,8 +332,8 @@ static void upload_mask(const struct tr_chunk *c, const struct tr_mask *to)
     const struct batch *x = &c->next;
     struct tr_queue *q = c->m->q;
 
-    tr_mask_of(x->text, c->m->shape->micro_batch, c->m->shape->seq, c->m->mask_rule.eod,
-               x->position, x->from, x->weight);
+    tr_mask_of(x->text, c->m->micro_batch, c->m->dims->seq, c->m->mask_rule.eod, x->position,
+               x->from, x->weight);
     if (x->position)
         q->on->upload(q, &to->position, x->position);
     if (x->from)

@@ -41,7 +41,7 @@ struct tr_chunk *tr_chunk_open(struct tr_model *m, int stage, int index, struct 
                                struct tr_chunk *with);
 void tr_chunk_close(struct tr_chunk *c);
 
-/* Take its memory from the arena ("activations", "messages", "logits"). */
+/* Take its memory from the arena (TR_LABEL_ACTIVATIONS, TR_LABEL_MESSAGES, TR_LABEL_LOGITS). */
 void tr_chunk_plan(struct tr_chunk *c, struct tr_arena *a);
 
 /* Whether it reads tokens (has the embedding or the head, or attention that documents bound) and

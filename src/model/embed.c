@@ -4,9 +4,9 @@
 
 void tr_embed_plan(struct tr_model *m, struct tr_arena *a, struct tr_embed_kept *k)
 {
-    int64_t rows = m->shape->micro_batch * m->shape->seq;
+    int64_t rows = m->micro_batch * m->dims->seq;
 
-    k->ids = tr_i32_1(tr_arena_take(a, "activations", (size_t)rows * sizeof(int32_t)), rows);
+    k->ids = tr_i32_1(tr_arena_take(a, TR_LABEL_ACTIVATIONS, (size_t)rows * sizeof(int32_t)), rows);
 }
 
 /* First row of the vocabulary that this rank holds. */

@@ -4,25 +4,25 @@
 
 void tr_head_plan(struct tr_model *m, struct tr_arena *a, struct tr_head *h)
 {
-    int64_t n = tr_model_rows(m), width = m->shape->vocab_padded / m->shape->w;
+    int64_t n = tr_model_rows(m), width = m->dims->vocab_padded / m->layout->w;
 
-    h->logits = tr_model_take(a, "logits", m->type, n, width);
-    h->loss = tr_f32_1(tr_arena_floats(a, "logits", n), n);
-    h->weight = tr_f32_1(tr_arena_floats(a, "logits", n), n);
+    h->logits = tr_model_take(a, TR_LABEL_LOGITS, m->type, n, width);
+    h->loss = tr_f32_1(tr_arena_floats(a, TR_LABEL_LOGITS, n), n);
+    h->weight = tr_f32_1(tr_arena_floats(a, TR_LABEL_LOGITS, n), n);
     h->logits_of = NULL;
 }
 
 void tr_head_plan_kept(struct tr_model *m, struct tr_arena *a, struct tr_head_kept *k)
 {
-    int64_t n = tr_model_rows(m), part = tr_model_part_rows(m), hidden = m->shape->hidden;
+    int64_t n = tr_model_rows(m), part = tr_model_part_rows(m), hidden = m->dims->hidden;
 
-    k->x = tr_model_take(a, "activations", m->stream, part, hidden);
-    k->norm = tr_model_take(a, "activations", m->type, part, hidden);
-    k->mean = tr_f32_1(tr_arena_floats(a, "activations", part), part);
-    k->rstd = tr_f32_1(tr_arena_floats(a, "activations", part), part);
-    k->labels = tr_i32_1(tr_arena_take(a, "activations", (size_t)n * sizeof(int32_t)), n);
-    k->max = tr_f32_1(tr_arena_floats(a, "activations", n), n);
-    k->stats = tr_f32_2(tr_arena_floats(a, "activations", 2 * n), 2, n);
+    k->x = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->stream, part, hidden);
+    k->norm = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->type, part, hidden);
+    k->mean = tr_f32_1(tr_arena_floats(a, TR_LABEL_ACTIVATIONS, part), part);
+    k->rstd = tr_f32_1(tr_arena_floats(a, TR_LABEL_ACTIVATIONS, part), part);
+    k->labels = tr_i32_1(tr_arena_take(a, TR_LABEL_ACTIVATIONS, (size_t)n * sizeof(int32_t)), n);
+    k->max = tr_f32_1(tr_arena_floats(a, TR_LABEL_ACTIVATIONS, n), n);
+    k->stats = tr_f32_2(tr_arena_floats(a, TR_LABEL_ACTIVATIONS, 2 * n), 2, n);
 }
 
 static void make_logits(struct tr_model *m, struct tr_head *h, const struct tr_head_kept *k)

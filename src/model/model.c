@@ -7,11 +7,11 @@
 
 void tr_model_open(struct tr_model *m)
 {
-    const struct tr_shape *s = m->shape;
-
-    if (s->recompute == TR_RECOMPUTE_NONE)
+    if (m->activations->recompute == TR_RECOMPUTE_NONE)
         return;
-    m->agains = s->recompute == TR_RECOMPUTE_UNIFORM ? (int)s->recompute_layers : 1;
+    m->agains = m->activations->recompute == TR_RECOMPUTE_UNIFORM
+                    ? (int)m->activations->recompute_layers
+                    : 1;
     m->again = calloc((size_t)m->agains, sizeof *m->again);
     if (!m->again)
         tr_die(TR_ERESOURCE, "no memory left for the layout of recomputed layers");
@@ -26,7 +26,7 @@ void tr_model_close(struct tr_model *m)
 
 int64_t tr_model_rows(const struct tr_model *m)
 {
-    return m->shape->micro_batch * m->shape->seq;
+    return m->micro_batch * m->dims->seq;
 }
 
 int64_t tr_model_part_rows(const struct tr_model *m)
@@ -39,7 +39,7 @@ int64_t tr_model_first_row(const struct tr_model *m)
     return tr_tp_first_row(&m->tp, tr_model_rows(m));
 }
 
-struct tr_tensor tr_model_take(struct tr_arena *a, const char *label, enum tr_dtype type,
+struct tr_tensor tr_model_take(struct tr_arena *a, enum tr_label label, enum tr_dtype type,
                                int64_t rows, int64_t width)
 {
     size_t bytes = (size_t)(rows * width * tr_dtype_bytes(type));
@@ -72,30 +72,30 @@ static void plan_shared(struct tr_model *m, struct tr_arena *a)
     int64_t n = uncut_elems(&m->params);
     enum tr_dtype type = m->params.grads.dtype;
 
-    m->shared =
-        tr_tensor_1(tr_arena_take(a, "scratch", (size_t)(n * tr_dtype_bytes(type))), type, n);
+    m->shared = tr_tensor_1(tr_arena_take(a, TR_LABEL_SCRATCH, (size_t)(n * tr_dtype_bytes(type))),
+                            type, n);
 }
 
 void tr_model_plan(struct tr_model *m, struct tr_arena *a)
 {
-    const struct tr_shape *s = m->shape;
-    int64_t rows = tr_model_rows(m), hidden = s->hidden;
-    int64_t inner = s->ffn / s->w, local = s->hidden / s->w;
+    int64_t rows = tr_model_rows(m), hidden = m->dims->hidden;
+    int64_t inner = m->dims->ffn / m->layout->w, local = m->dims->hidden / m->layout->w;
 
-    m->row = tr_model_take(a, "scratch", m->type, rows, hidden);
+    m->row = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, hidden);
     m->row_part = part_of(m, &m->row);
-    m->row2 = tr_model_take(a, "scratch", m->type, rows, hidden);
+    m->row2 = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, hidden);
     m->row2_part = part_of(m, &m->row2);
     if (m->tp.sequence) {
-        m->whole = tr_model_take(a, "scratch", m->type, rows, hidden);
+        m->whole = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, hidden);
         plan_shared(m, a);
     }
-    m->wide = tr_model_take(a, "scratch", m->type, rows, inner);
-    m->dqkv = tr_model_take(a, "scratch", m->type, rows, 3 * local);
-    m->dctx = tr_model_take(a, "scratch", m->type, rows, local);
-    m->position = tr_i32_1(tr_arena_take(a, "scratch", (size_t)rows * sizeof(int32_t)), rows);
+    m->wide = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, inner);
+    m->dqkv = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, 3 * local);
+    m->dctx = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, local);
+    m->position =
+        tr_i32_1(tr_arena_take(a, TR_LABEL_SCRATCH, (size_t)rows * sizeof(int32_t)), rows);
     for (int i = 0; i < m->agains; i++) {
-        if (i > 0 || s->distribute_inputs)
+        if (i > 0 || m->activations->distribute_inputs)
             tr_block_plan_input(m, a, &m->again[i]);
         tr_block_plan(m, a, &m->again[i]);
     }
@@ -109,7 +109,7 @@ void tr_model_prepare(struct tr_model *m)
     if (!position)
         tr_die(TR_ERESOURCE, "no memory left for the positions of a micro-batch");
     for (int64_t n = 0; n < rows; n++)
-        position[n] = (int32_t)(n % m->shape->seq);
+        position[n] = (int32_t)(n % m->dims->seq);
     m->q->on->upload(m->q, &m->position, position);
     free(position);
 }
@@ -164,7 +164,7 @@ struct tr_dropout tr_model_dropout(const struct tr_model *m, enum tr_stream stre
         .stream = stream,
         .site = site,
         .sample = sample,
-        .tokens = m->shape->seq,
+        .tokens = m->dims->seq,
         .first_row = stream == TR_STREAM_ATTN_DROPOUT ? 0 : tr_model_first_row(m),
     };
 }

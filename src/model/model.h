@@ -5,7 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "config/shape.h"
+#include "config/activations.h"
+#include "config/dims.h"
+#include "config/layout.h"
 #include "device/device.h"
 #include "model/family.h"
 #include "model/mask.h"
@@ -34,7 +36,12 @@ struct tr_mask {
 };
 
 struct tr_model {
-    const struct tr_shape *shape; /* borrowed */
+    /* How large the model is and how it is laid out, borrowed; samples per micro-batch. */
+    const struct tr_dims *dims;
+    const struct tr_layout *layout;
+    const struct tr_activations *activations;
+    int64_t micro_batch;
+
     const struct tr_family *family;
     struct tr_params params;
     struct tr_tp tp;
@@ -74,7 +81,7 @@ struct tr_model {
 void tr_model_open(struct tr_model *m);
 void tr_model_close(struct tr_model *m);
 
-/* Take the scratch memory from the arena ("scratch"); and, when that is there, put into it what stays
+/* Take the scratch memory from the arena (TR_LABEL_SCRATCH); and, when that is there, put into it what stays
    the same: `position`. */
 void tr_model_plan(struct tr_model *m, struct tr_arena *a);
 void tr_model_prepare(struct tr_model *m);
@@ -85,7 +92,7 @@ int64_t tr_model_part_rows(const struct tr_model *m);
 int64_t tr_model_first_row(const struct tr_model *m);
 
 /* Memory for [rows,width] numbers of `type` from the arena. */
-struct tr_tensor tr_model_take(struct tr_arena *a, const char *label, enum tr_dtype type,
+struct tr_tensor tr_model_take(struct tr_arena *a, enum tr_label label, enum tr_dtype type,
                                int64_t rows, int64_t width);
 
 /* What a column-parallel product reads: `part` itself, or all ranks' parts in m->whole, which stay

@@ -8,9 +8,13 @@
 
 #include "util/rng.h"
 
+/* Numbers of draws between a layer and the next. */
+enum { DRAWS = 16 };
+
 /* One row with the letters of its shape replaced by numbers. */
 struct row {
     const char *name;
+    int draw;
     int64_t rows, cols;
     int split;
     unsigned place;
@@ -18,14 +22,14 @@ struct row {
     bool decay, adds;
 };
 
-static void rows_of(const struct tr_shape *s, struct row out[TR_PARAM_ROWS])
+static void rows_of(const struct tr_dims *m, struct row out[TR_PARAM_ROWS])
 {
     enum { EMBED = TR_PLACE_EMBED, LAYER = TR_PLACE_LAYER, HEAD = TR_PLACE_HEAD };
     enum { SETS, ADDS };
-    const int64_t H = s->hidden, F = s->ffn, V = s->vocab, S = s->positions;
+    const int64_t H = m->hidden, F = m->ffn, V = m->vocab, S = m->positions;
     const struct row rows[] = {
-#define PARAM(symbol, name, rows, cols, split, place, init, decay, grad) \
-    {name, rows, cols, split, place, TR_INIT_##init, decay, (grad) == ADDS},
+#define PARAM(symbol, draw, name, rows, cols, split, place, init, decay, grad) \
+    {name, draw, rows, cols, split, place, TR_INIT_##init, decay, (grad) == ADDS},
 #include "model/param.def"
 #undef PARAM
     };
@@ -33,7 +37,7 @@ static void rows_of(const struct tr_shape *s, struct row out[TR_PARAM_ROWS])
     memcpy(out, rows, sizeof rows);
 }
 
-static void cut(const struct tr_shape *s, int tp, struct tr_param *p)
+static void cut(const struct tr_dims *m, const struct tr_layout *l, int tp, struct tr_param *p)
 {
     int64_t whole = p->full[p->split == 1];
 
@@ -43,8 +47,8 @@ static void cut(const struct tr_shape *s, int tp, struct tr_param *p)
     if (p->split < 0)
         return;
     if (p->row == TR_PARAM_WORD_EMBED)
-        whole = s->vocab_padded;
-    p->local[p->split] = whole / s->w;
+        whole = m->vocab_padded;
+    p->local[p->split] = whole / l->w;
     p->first = p->local[p->split] * tp;
     p->real = p->full[p->split] - p->first;
     if (p->real > p->local[p->split])
@@ -55,7 +59,8 @@ static void cut(const struct tr_shape *s, int tp, struct tr_param *p)
 
 /* What the list of one rank is made from. */
 struct maker {
-    const struct tr_shape *s;
+    const struct tr_dims *dims;
+    const struct tr_layout *layout;
     int tp;
     bool first, last; /* stage */
     struct row row[TR_PARAM_ROWS];
@@ -79,6 +84,7 @@ static void add(struct maker *k, int row, int chunk, int layer, bool copy)
     /* The tied embedding is set by the head, where there is one, and added to by the embedding. */
     p->adds = r->adds || ((r->place & TR_PLACE_HEAD) && !k->last);
     p->init = r->init;
+    p->draw = r->draw;
     p->copy = copy;
     /* The format is a literal of param.def; it has one %d exactly when the row is of a layer. */
     if (layer >= 0) {
@@ -87,7 +93,7 @@ static void add(struct maker *k, int row, int chunk, int layer, bool copy)
     } else {
         snprintf(p->name, sizeof p->name, "%s", r->name);
     }
-    cut(k->s, k->tp, p);
+    cut(k->dims, k->layout, k->tp, p);
     p->elems = p->local[0] * p->local[1];
     p->offset = k->out->size;
     k->out->size += p->elems;
@@ -117,38 +123,49 @@ static int64_t up(int64_t n, int64_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
-void tr_params_list(const struct tr_shape *s, int tp, int pp, struct tr_params *out)
+void tr_params_list(const struct tr_dims *dims, const struct tr_layout *l, int tp, int pp,
+                    struct tr_params *out)
 {
-    struct maker k = {.s = s, .tp = tp, .first = pp == 0, .last = pp == s->p - 1, .out = out};
+    struct maker k = {
+        .dims = dims, .layout = l, .tp = tp, .first = pp == 0, .last = pp == l->p - 1, .out = out};
     int64_t most = 2 * TR_PARAM_ROWS;
-    int64_t unit = (int64_t)TR_PARAM_UNIT * s->d;
+    int64_t unit = (int64_t)TR_PARAM_UNIT * l->d;
 
     memset(out, 0, sizeof *out);
-    rows_of(s, k.row);
-    for (int chunk = 0; chunk < s->k; chunk++)
-        most += tr_shape_layers(s, pp, chunk) * TR_PARAM_ROWS;
+    rows_of(dims, k.row);
+    for (int chunk = 0; chunk < l->k; chunk++)
+        most += tr_layout_layers(l, pp, chunk) * TR_PARAM_ROWS;
     out->list = calloc((size_t)most, sizeof *out->list);
     if (!out->list)
         tr_die(TR_ERESOURCE, "no memory left for the list of parameters");
-    for (int chunk = s->k - 1; chunk >= 0; chunk--) {
-        int64_t begin = tr_shape_first_layer(s, pp, chunk);
-        int64_t end = begin + tr_shape_layers(s, pp, chunk);
+    for (int chunk = l->k - 1; chunk >= 0; chunk--) {
+        int64_t begin = tr_layout_first_layer(l, pp, chunk);
+        int64_t end = begin + tr_layout_layers(l, pp, chunk);
 
-        if (k.last && chunk == s->k - 1)
+        if (k.last && chunk == l->k - 1)
             add_end(&k, TR_PLACE_HEAD, chunk, false);
         add_layers(&k, begin, end, chunk);
     }
     if (k.first)
         add_end(&k, TR_PLACE_EMBED, 0, false);
-    if (s->p > 1)
+    if (l->p > 1)
         out->region = out->size = up(out->size, unit);
     if (k.first)
         add_end(&k, TR_PLACE_EMBED, 0, true);
     else if (k.last)
-        add_end(&k, TR_PLACE_HEAD, s->k - 1, true);
+        add_end(&k, TR_PLACE_HEAD, l->k - 1, true);
     out->size = up(out->size, unit);
-    if (s->p == 1)
+    if (l->p == 1)
         out->region = out->size;
+}
+
+void tr_params_list_whole(const struct tr_dims *dims, struct tr_params *out)
+{
+    const struct tr_layout single = tr_layout_single(dims->layers);
+    struct tr_dims bare = *dims;
+
+    bare.vocab_padded = bare.vocab;
+    tr_params_list(&bare, &single, 0, 0, out);
 }
 
 void tr_params_release(struct tr_params *ps)
@@ -163,8 +180,8 @@ void tr_params_plan(struct tr_params *ps, struct tr_arena *a, enum tr_dtype valu
     size_t v = (size_t)(ps->size * tr_dtype_bytes(values));
     size_t g = (size_t)(ps->size * tr_dtype_bytes(grads));
 
-    ps->values = tr_tensor_1(tr_arena_take(a, "weights", v), values, ps->size);
-    ps->grads = tr_tensor_1(tr_arena_take(a, "gradients", g), grads, ps->size);
+    ps->values = tr_tensor_1(tr_arena_take(a, TR_LABEL_WEIGHTS, v), values, ps->size);
+    ps->grads = tr_tensor_1(tr_arena_take(a, TR_LABEL_GRADIENTS, g), grads, ps->size);
 }
 
 int tr_params_from(const struct tr_params *ps, int64_t at)
@@ -193,6 +210,11 @@ static void fill(float *x, int64_t n, float value)
         x[i] = value;
 }
 
+int64_t tr_param_item(int draw, int layer)
+{
+    return ((int64_t)(draw / DRAWS) << 32) + DRAWS * (int64_t)(layer + 1) + draw % DRAWS;
+}
+
 /* Elements from .. to - 1 of local row `r`, where there is something to draw. */
 static void draw_row(const struct tr_param *p, struct tr_rng rng, double std, int64_t r,
                      int64_t from, int64_t to, float *out)
@@ -216,9 +238,7 @@ static void draw(const struct tr_param *p, uint64_t seed, double std, int thread
                  int64_t end, float *out)
 {
     const int64_t cols = p->local[1];
-    /* Names the draws: the row and the layer, which are the same in every layout. */
-    int64_t item = (int64_t)p->row + TR_PARAM_ROWS * (int64_t)(p->layer + 1);
-    struct tr_rng rng = tr_rng_key(seed, TR_STREAM_INIT, 0, item);
+    struct tr_rng rng = tr_rng_key(seed, TR_STREAM_INIT, 0, tr_param_item(p->draw, p->layer));
 
     (void)threads; /* where there is no OpenMP */
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static)
@@ -230,10 +250,10 @@ static void draw(const struct tr_param *p, uint64_t seed, double std, int thread
     }
 }
 
-void tr_params_draw(const struct tr_params *ps, const struct tr_shape *s, uint64_t seed, double std,
-                    int threads, int64_t first, int64_t count, float *out)
+void tr_params_draw(const struct tr_params *ps, const struct tr_dims *dims, uint64_t seed,
+                    double std, int threads, int64_t first, int64_t count, float *out)
 {
-    double output_std = std / sqrt(2.0 * (double)s->layers);
+    double output_std = std / sqrt(2.0 * (double)dims->layers);
 
     fill(out, count, 0.0F);
     for (int i = tr_params_from(ps, first); i < ps->count && ps->list[i].offset < first + count;

@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "config/shape.h"
+#include "config/dims.h"
+#include "config/layout.h"
 #include "tensor/tensor.h"
 #include "util/arena.h"
 #include "util/status.h"
@@ -25,7 +26,7 @@
 enum { TR_PARAM_UNIT = 64 };
 
 enum tr_param_row {
-#define PARAM(symbol, name, rows, cols, split, place, init, decay, grad) TR_PARAM_##symbol,
+#define PARAM(symbol, draw, name, rows, cols, split, place, init, decay, grad) TR_PARAM_##symbol,
 #include "model/param.def"
 #undef PARAM
     TR_PARAM_ROWS
@@ -51,6 +52,7 @@ struct tr_param {
     bool adds;             /* its gradient must be zero before a step */
     bool copy;             /* second copy of the tied embedding, on the last stage */
     enum tr_param_init init;
+    int draw; /* of its row in param.def */
 };
 
 struct tr_params {
@@ -62,11 +64,16 @@ struct tr_params {
     struct tr_tensor values, grads; /* [size], in the arena; each of its own float type */
 };
 
-/* The list of the rank at (tensor rank tp, stage pp); no memory for tensors yet.  Pure. */
-void tr_params_list(const struct tr_shape *s, int tp, int pp, struct tr_params *out);
+/* The list of the rank at (tensor rank tp, stage pp) of that layout; no memory for tensors yet.
+   Pure. */
+void tr_params_list(const struct tr_dims *dims, const struct tr_layout *l, int tp, int pp,
+                    struct tr_params *out);
+
+/* The same of the whole model on one rank, its vocabulary not padded: what a checkpoint holds. */
+void tr_params_list_whole(const struct tr_dims *dims, struct tr_params *out);
 void tr_params_release(struct tr_params *ps);
 
-/* Take values and gradients from the arena ("weights", "gradients"); see util/arena.h. */
+/* Take values and gradients from the arena (TR_LABEL_WEIGHTS, TR_LABEL_GRADIENTS); see util/arena.h. */
 void tr_params_plan(struct tr_params *ps, struct tr_arena *a, enum tr_dtype values,
                     enum tr_dtype grads);
 
@@ -83,8 +90,12 @@ int64_t tr_params_number(const struct tr_params *ps);
  * TR_STREAM_INIT), so the weights do not depend on W, P, D or K.  Padding is zero.  `std` is
  * --init-method-std.  Works with `threads` threads.
  */
-void tr_params_draw(const struct tr_params *ps, const struct tr_shape *s, uint64_t seed, double std,
-                    int threads, int64_t first, int64_t count, float *out);
+void tr_params_draw(const struct tr_params *ps, const struct tr_dims *dims, uint64_t seed,
+                    double std, int threads, int64_t first, int64_t count, float *out);
+
+/* What names the draws of a parameter in util/rng.h: the `draw` of its row and the layer (-1: in none), which are
+   the same in every layout.  No two parameters of a model have the same, with up to 2^28 layers. */
+int64_t tr_param_item(int draw, int layer);
 
 /* The parameter of that row in that layer (-1: not in a layer), or NULL if this rank lacks it.  With
    P == 1 the tied embedding is one parameter. */

@@ -9,7 +9,7 @@ static double cosine(double r)
     return 0.5 * (cos(M_PI * r) + 1.0);
 }
 
-static double wsd_part(const struct tr_shape *s, double samples)
+static double wsd_part(const struct tr_lr_schedule *s, double samples)
 {
     double r = (samples - (s->decay_samples - s->wsd_samples)) / s->wsd_samples;
 
@@ -27,7 +27,7 @@ static double wsd_part(const struct tr_shape *s, double samples)
     }
 }
 
-static double part_left(const struct tr_shape *s, double samples)
+static double part_left(const struct tr_lr_schedule *s, double samples)
 {
     double r;
 
@@ -37,7 +37,7 @@ static double part_left(const struct tr_shape *s, double samples)
     return s->decay_style == TR_LR_LINEAR ? 1.0 - r : cosine(r);
 }
 
-double tr_lr_at(const struct tr_shape *s, double samples)
+double tr_lr_at(const struct tr_lr_schedule *s, double samples)
 {
     if (s->warmup_samples > 0.0 && samples <= s->warmup_samples)
         return s->warmup_init + (s->lr - s->warmup_init) * samples / s->warmup_samples;
@@ -51,7 +51,7 @@ double tr_lr_at(const struct tr_shape *s, double samples)
     return s->min_lr + part_left(s, samples) * (s->lr - s->min_lr);
 }
 
-double tr_wd_at(const struct tr_shape *s, double samples)
+double tr_wd_at(const struct tr_lr_schedule *s, double samples)
 {
     double part = samples / s->wd_samples;
 

@@ -107,7 +107,7 @@ void tr_optim_close(struct tr_optim *o)
 
 static struct tr_tensor state(const struct tr_optim *o, struct tr_arena *a)
 {
-    return tr_f32_1(tr_arena_floats(a, "optimizer", o->owned), o->owned);
+    return tr_f32_1(tr_arena_floats(a, TR_LABEL_OPTIMIZER, o->owned), o->owned);
 }
 
 void tr_optim_plan(struct tr_optim *o, struct tr_arena *a, enum tr_dtype values)
@@ -116,7 +116,7 @@ void tr_optim_plan(struct tr_optim *o, struct tr_arena *a, enum tr_dtype values)
         o->main = state(o, a);
     o->m = state(o, a);
     o->v = state(o, a);
-    o->sum = tr_f64_1(tr_arena_take(a, "optimizer", sizeof(double)), 1);
+    o->sum = tr_f64_1(tr_arena_take(a, TR_LABEL_OPTIMIZER, sizeof(double)), 1);
 }
 
 struct tr_tensor tr_optim_masters(const struct tr_optim *o, int i)

@@ -11,17 +11,16 @@
    *beside files. */
 static double save_bytes(const struct tr_plan *p, int *beside)
 {
-    const struct tr_shape whole = tr_shape_whole(&p->shape);
     const int kinds = p->config.no_save_optim ? 1 : TR_CKPT_KINDS;
     char *json = tr_config_get_json(&p->config, NULL);
     struct tr_params params;
     int64_t replicas, links;
     double bytes;
 
-    tr_params_list(&whole, 0, 0, &params);
+    tr_params_list_whole(&p->shape.dims, &params);
     links = tr_links_beside_bytes(&p->config, &p->shape, beside);
-    replicas = tr_replicas_beside_bytes(&p->config, &p->shape, params.elems);
-    *beside += replicas > 0 ? p->shape.world : 0;
+    replicas = tr_replicas_beside_bytes(&p->config, &p->shape.dp, p->shape.layout.d, params.elems);
+    *beside += replicas > 0 ? p->shape.layout.world : 0;
     bytes = (double)tr_ckpt_index_bytes(&params, kinds, json) + (double)replicas + (double)links;
     tr_params_release(&params);
     free(json);
@@ -63,9 +62,10 @@ static double seconds_at(const struct tr_plan *p, int64_t batch)
     struct tr_shape part = p->shape;
     double full, small;
 
-    part.micros = (int)(batch / b->unit);
-    part.global_batch = batch;
-    part.group = part.group < part.micros ? part.group : part.micros;
+    part.batches.micros = (int)(batch / b->unit);
+    part.batches.global_batch = batch;
+    part.layout.group =
+        part.layout.group < part.batches.micros ? part.layout.group : part.batches.micros;
     small = tr_plan_time_of(&p->config, &part, &p->machine, p->most_params, false).total;
     full = tr_plan_time_of(&p->config, &p->shape, &p->machine, p->most_params, false).total;
     return small / full * p->time.total;
@@ -97,7 +97,7 @@ static void run(struct tr_plan *p, struct tr_plan_budget *b)
     b->ramp_hours = ramp_seconds(p, &ramp) / 3600.0;
     ramp = ramp < b->iterations ? ramp : b->iterations;
     b->hours = b->ramp_hours + (double)(b->iterations - ramp) * p->time.total / 3600.0;
-    b->gpu_hours = b->hours * p->shape.world;
+    b->gpu_hours = b->hours * p->shape.layout.world;
     b->job_minutes = told != TR_UNSET_INT ? (double)told : p->machine.job_limit;
     if (b->job_minutes > 0.0)
         b->jobs = (int64_t)ceil(60.0 * b->hours / b->job_minutes);
@@ -113,8 +113,8 @@ void tr_plan_budget_of(struct tr_plan *p)
         saves(p, b);
     if (p->endless)
         return;
-    b->iterations = p->shape.train_iters;
-    b->tokens = (double)p->shape.train_samples * (double)p->shape.seq;
+    b->iterations = p->shape.amounts.train_iters;
+    b->tokens = (double)p->shape.amounts.train_samples * (double)p->shape.dims.seq;
     if (p->has_machine)
         run(p, b);
 }

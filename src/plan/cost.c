@@ -13,9 +13,9 @@ static const double MLP_FORWARD = 2.0, MLP_BACKWARD = 3.0;
 /* Bytes per logit of what follows the product: fp32 copies, maximum, sum, gradient. */
 static const double LOSS_FORWARD = 24.0, LOSS_BACKWARD = 10.0;
 
-double tr_cost_peak(const struct tr_shape *s, const struct tr_machine *m)
+double tr_cost_peak(const struct tr_precision *p, const struct tr_machine *m)
 {
-    return 1e12 * (!s->half ? m->peak_fp32 : s->bf16 ? m->peak_bf16 : m->peak_fp16);
+    return 1e12 * (!p->half ? m->peak_fp32 : p->bf16 ? m->peak_bf16 : m->peak_fp16);
 }
 
 void tr_cost_init(struct tr_cost *x, const struct tr_shape *s, const struct tr_machine *m)
@@ -23,11 +23,11 @@ void tr_cost_init(struct tr_cost *x, const struct tr_shape *s, const struct tr_m
     *x = (struct tr_cost){
         .s = s,
         .m = m,
-        .flops = tr_cost_peak(s, m) * m->gemm,
+        .flops = tr_cost_peak(&s->precision, m) * m->gemm,
         .stream = 1e9 * m->stream,
-        .elem = s->half ? 2.0 : 4.0,
-        .grad = s->half && !s->grads_fp32 ? 2.0 : 4.0,
-        .rows = (double)(s->seq * s->micro_batch),
+        .elem = s->precision.half ? 2.0 : 4.0,
+        .grad = s->precision.half && !s->precision.grads_fp32 ? 2.0 : 4.0,
+        .rows = (double)(s->dims.seq * s->batches.micro_batch),
     };
 }
 
@@ -69,7 +69,7 @@ static double product(const struct tr_cost *x, double m, double n, double k)
 /* The four products of a layer. */
 static double products(const struct tr_cost *x)
 {
-    const double h = (double)x->s->hidden, f = (double)x->s->ffn, w = x->s->w;
+    const double h = (double)x->s->dims.hidden, f = (double)x->s->dims.ffn, w = x->s->layout.w;
 
     return product(x, x->rows, 3.0 * h / w, h) + product(x, x->rows, h, h / w) +
            product(x, x->rows, f / w, h) + product(x, x->rows, h, f / w);
@@ -80,22 +80,23 @@ static double attention_flops(const struct tr_cost *x)
 {
     const double plain = 1e12 * x->m->peak_fp32 * x->m->gemm;
 
-    return x->s->head_dim % (16 / (int)x->elem) != 0 && plain < x->flops ? plain : x->flops;
+    return x->s->dims.head_dim % (16 / (int)x->elem) != 0 && plain < x->flops ? plain : x->flops;
 }
 
 static double attention(const struct tr_cost *x)
 {
-    const double t = (double)x->s->seq, b = (double)x->s->micro_batch, w = x->s->w;
-    const double scores = b * t * t * (double)x->s->heads / w;
+    const double t = (double)x->s->dims.seq, b = (double)x->s->batches.micro_batch,
+                 w = x->s->layout.w;
+    const double scores = b * t * t * (double)x->s->dims.heads / w;
 
-    return 4.0 * scores * (double)x->s->head_dim / attention_flops(x) +
+    return 4.0 * scores * (double)x->s->dims.head_dim / attention_flops(x) +
            x->m->attention_passes * x->elem * scores / x->stream;
 }
 
 static double passes(const struct tr_cost *x, double norm, double heads, double mlp)
 {
-    const double h = (double)x->s->hidden, f = (double)x->s->ffn, w = x->s->w;
-    const double share = x->s->sequence ? w : 1.0;
+    const double h = (double)x->s->dims.hidden, f = (double)x->s->dims.ffn, w = x->s->layout.w;
+    const double share = x->s->activations.sequence ? w : 1.0;
 
     return x->elem * x->rows * (norm * h / share + (heads * h + mlp * f) / w) / x->stream;
 }
@@ -124,30 +125,32 @@ static double pass(const struct tr_cost *x, double work, double sums)
 
 static double head_product(const struct tr_cost *x)
 {
-    return product(x, x->rows, (double)x->s->vocab_padded / x->s->w, (double)x->s->hidden);
+    return product(x, x->rows, (double)x->s->dims.vocab_padded / x->s->layout.w,
+                   (double)x->s->dims.hidden);
 }
 
 static double head_passes(const struct tr_cost *x, double bytes)
 {
-    return bytes * x->rows * (double)x->s->vocab_padded / x->s->w / x->stream;
+    return bytes * x->rows * (double)x->s->dims.vocab_padded / x->s->layout.w / x->stream;
 }
 
 /* Layers of a chunk that are computed again. */
-static double recomputed(const struct tr_shape *s, int64_t layers)
+static double recomputed(const struct tr_activations *a, int64_t layers)
 {
-    if (s->recompute == TR_RECOMPUTE_NONE)
+    if (a->recompute == TR_RECOMPUTE_NONE)
         return 0.0;
-    if (s->recompute == TR_RECOMPUTE_BLOCK && s->recompute_layers < layers)
-        return (double)s->recompute_layers;
+    if (a->recompute == TR_RECOMPUTE_BLOCK && a->recompute_layers < layers)
+        return (double)a->recompute_layers;
     return (double)layers;
 }
 
 struct tr_cost_chunk tr_cost_chunk(const struct tr_cost *x, int stage, int chunk)
 {
     const struct tr_shape *s = x->s;
-    const int64_t layers = tr_shape_layers(s, stage, chunk);
-    const double n = (double)layers, again = recomputed(s, layers);
-    const double sum = all_reduce(link_of(x, 1, s->w), s->w, x->elem * x->rows * (double)s->hidden);
+    const int64_t layers = tr_layout_layers(&s->layout, stage, chunk);
+    const double n = (double)layers, again = recomputed(&s->activations, layers);
+    const double sum = all_reduce(link_of(x, 1, s->layout.w), s->layout.w,
+                                  x->elem * x->rows * (double)s->dims.hidden);
     const double forward = pass(x, layer_forward(x), 2.0 * sum);
     const double kept = pass(x, layer_backward(x), 2.0 * sum);
     const double repeated = pass(x, layer_backward(x) - attention(x), 2.0 * sum) + forward;
@@ -160,7 +163,7 @@ struct tr_cost_chunk tr_cost_chunk(const struct tr_cost *x, int stage, int chunk
 
     if (stage == 0 && chunk == 0)
         c.tensor_forward += sum;
-    if (stage == s->p - 1 && chunk == s->k - 1) {
+    if (stage == s->layout.p - 1 && chunk == s->layout.k - 1) {
         c.forward += head_product(x) + head_passes(x, LOSS_FORWARD);
         c.backward += 2.0 * head_product(x) + head_passes(x, LOSS_BACKWARD);
         c.tensor_backward += sum;
@@ -174,8 +177,9 @@ struct tr_cost_chunk tr_cost_chunk(const struct tr_cost *x, int stage, int chunk
 static double message_bytes(const struct tr_cost *x, int bits, unsigned over)
 {
     const struct tr_shape *s = x->s;
-    const double size[3] = {(double)s->micro_batch, (double)s->seq, (double)s->hidden};
-    const double numbers = x->rows * (double)s->hidden;
+    const double size[3] = {(double)s->batches.micro_batch, (double)s->dims.seq,
+                            (double)s->dims.hidden};
+    const double numbers = x->rows * (double)s->dims.hidden;
     double share = 1.0;
 
     if (bits == 0)
@@ -189,16 +193,17 @@ static double message_bytes(const struct tr_cost *x, int bits, unsigned over)
 double tr_cost_transfer(const struct tr_cost *x)
 {
     const struct tr_shape *s = x->s;
-    const struct link to = link_of(x, s->w * s->d, s->world), inside = link_of(x, 1, s->w);
-    const double bytes = 0.5 * (message_bytes(x, s->forward_bits, s->forward_over) +
-                                message_bytes(x, s->backward_bits, s->backward_over));
+    const struct link to = link_of(x, s->layout.w * s->layout.d, s->layout.world),
+                      inside = link_of(x, 1, s->layout.w);
+    const double bytes = 0.5 * (message_bytes(x, s->links.forward_bits, s->links.forward_over) +
+                                message_bytes(x, s->links.backward_bits, s->links.backward_over));
     double seconds;
 
-    if (s->p < 2)
+    if (s->layout.p < 2)
         return 0.0;
-    seconds = bytes / s->w / to.rate + to.wait;
-    if (s->w > 1 && !s->sequence)
-        seconds += (s->w - 1.0) / s->w * bytes / inside.rate + inside.wait;
+    seconds = bytes / s->layout.w / to.rate + to.wait;
+    if (s->layout.w > 1 && !s->activations.sequence)
+        seconds += (s->layout.w - 1.0) / s->layout.w * bytes / inside.rate + inside.wait;
     return seconds;
 }
 
@@ -206,37 +211,41 @@ double tr_cost_transfer(const struct tr_cost *x)
 double tr_cost_reduce(const struct tr_cost *x, double params)
 {
     const struct tr_shape *s = x->s;
-    const double part = s->sharded ? 0.5 : 1.0;
+    const double part = s->dp.sharded ? 0.5 : 1.0;
 
-    if (s->apart)
-        return s->apart_bits > 0.0
-                   ? all_reduce(link_of(x, s->w, s->w * s->d), s->d, params * s->apart_bits / 8.0)
+    if (s->dp.diverges)
+        return s->dp.delta_bits > 0.0
+                   ? all_reduce(link_of(x, s->layout.w, s->layout.w * s->layout.d), s->layout.d,
+                                params * s->dp.delta_bits / 8.0)
                    : 0.0;
-    return part * all_reduce(link_of(x, s->w, s->w * s->d), s->d, params * x->grad);
+    return part * all_reduce(link_of(x, s->layout.w, s->layout.w * s->layout.d), s->layout.d,
+                             params * x->grad);
 }
 
 double tr_cost_gather(const struct tr_cost *x, double params)
 {
     const struct tr_shape *s = x->s;
 
-    if (!s->sharded)
+    if (!s->dp.sharded)
         return 0.0;
-    return 0.5 * all_reduce(link_of(x, s->w, s->w * s->d), s->d, params * x->elem);
+    return 0.5 * all_reduce(link_of(x, s->layout.w, s->layout.w * s->layout.d), s->layout.d,
+                            params * x->elem);
 }
 
 double tr_cost_tied(const struct tr_cost *x)
 {
     const struct tr_shape *s = x->s;
 
-    if (s->p < 2)
+    if (s->layout.p < 2)
         return 0.0;
-    return all_reduce(link_of(x, s->w * s->d, s->world), 2,
-                      x->grad * (double)s->vocab_padded / s->w * (double)s->hidden);
+    return all_reduce(link_of(x, s->layout.w * s->layout.d, s->layout.world), 2,
+                      x->grad * (double)s->dims.vocab_padded / s->layout.w *
+                          (double)s->dims.hidden);
 }
 
 double tr_cost_optimizer(const struct tr_cost *x, double params)
 {
-    const double shards = x->s->sharded ? x->s->d : 1;
+    const double shards = x->s->dp.sharded ? x->s->layout.d : 1;
 
     return params / shards * x->m->optimizer_bytes / x->stream;
 }

@@ -26,7 +26,7 @@ struct tr_cost {
 void tr_cost_init(struct tr_cost *x, const struct tr_shape *s, const struct tr_machine *m);
 
 /* The peak of a GPU in the precision of that run, FLOP/s; 0 if it has none. */
-double tr_cost_peak(const struct tr_shape *s, const struct tr_machine *m);
+double tr_cost_peak(const struct tr_precision *p, const struct tr_machine *m);
 
 /* One micro-batch through one chunk. */
 struct tr_cost_chunk {

@@ -13,12 +13,13 @@ static json_t *shape_json(const struct tr_plan *p)
 {
     const struct tr_shape *s = &p->shape;
 
-    return packed(json_pack(
-        "{s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:i, s:I, s:I, s:f}", "ranks", s->world,
-        "tensor_parallel", s->w, "pipeline_parallel", s->p, "data_parallel", s->d, "model_chunks",
-        s->k, "micro_batch", (json_int_t)s->micro_batch, "global_batch",
-        (json_int_t)s->global_batch, "micro_batches", s->micros, "layers", (json_int_t)s->layers,
-        "padded_vocabulary", (json_int_t)s->vocab_padded, "parameters", p->params));
+    return packed(json_pack("{s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:i, s:I, s:I, s:f}", "ranks",
+                            s->layout.world, "tensor_parallel", s->layout.w, "pipeline_parallel",
+                            s->layout.p, "data_parallel", s->layout.d, "model_chunks", s->layout.k,
+                            "micro_batch", (json_int_t)s->batches.micro_batch, "global_batch",
+                            (json_int_t)s->batches.global_batch, "micro_batches", s->batches.micros,
+                            "layers", (json_int_t)s->dims.layers, "padded_vocabulary",
+                            (json_int_t)s->dims.vocab_padded, "parameters", p->params));
 }
 
 /* `name` as it stands in tables, with - for _. */
@@ -83,10 +84,10 @@ static json_t *time_json(const struct tr_plan *p)
 
     if (!p->has_machine)
         return json_null();
-    x = packed(json_pack("{s:f, s:o, s:o, s:f, s:f, s:s}", "total", t->total, "low", known(t->low),
-                         "high", known(t->high), "tflops_per_gpu", t->tflops, "of_peak", t->of_peak,
-                         "flops_formula",
-                         tr_flops_text(t->formula, p->shape.recompute != TR_RECOMPUTE_NONE)));
+    x = packed(json_pack(
+        "{s:f, s:o, s:o, s:f, s:f, s:s}", "total", t->total, "low", known(t->low), "high",
+        known(t->high), "tflops_per_gpu", t->tflops, "of_peak", t->of_peak, "flops_formula",
+        tr_flops_text(t->formula, p->shape.activations.recompute != TR_RECOMPUTE_NONE)));
 #define PART(field, name, what) set(x, name, json_real(t->field));
     TR_PLAN_TIMES_OF(PART)
 #undef PART
@@ -127,7 +128,7 @@ json_t *tr_plan_json(const struct tr_plan *p)
 {
     json_t *all = json_object(), *stages = json_array();
 
-    for (int i = 0; i < p->shape.p; i++)
+    for (int i = 0; i < p->shape.layout.p; i++)
         json_array_append_new(stages, stage_json(p, &p->stage[i]));
     json_object_set_new(all, "shape", shape_json(p));
     json_object_set_new(all, "machine", machine_json(p));

@@ -28,18 +28,19 @@ struct part {
 static struct part part_of(const struct tr_config *c, const struct tr_shape *s,
                            const struct tr_plan_stage *g)
 {
-    const double rows = (double)(s->seq * s->micro_batch), elem = s->half ? 2.0 : 4.0;
+    const double rows = (double)(s->dims.seq * s->batches.micro_batch),
+                 elem = s->precision.half ? 2.0 : 4.0;
 
     return (struct part){
         .s = s,
         .g = g,
         .rows = rows,
         .elem = elem,
-        .message = elem * rows * (double)s->hidden,
-        .share = s->sequence ? s->w : 1.0,
+        .message = elem * rows * (double)s->dims.hidden,
+        .share = s->activations.sequence ? s->layout.w : 1.0,
         .selective =
             c->recompute_activations || c->recompute_granularity == TR_GRANULARITY_SELECTIVE,
-        .last = g->stage == s->p - 1 ? 1.0 : 0.0,
+        .last = g->stage == s->layout.p - 1 ? 1.0 : 0.0,
     };
 }
 
@@ -48,7 +49,8 @@ static double scores(const struct part *x)
 {
     const struct tr_shape *s = x->s;
 
-    return (2.0 * x->elem + 1.0) * x->rows * (double)s->seq * (double)s->heads / s->w;
+    return (2.0 * x->elem + 1.0) * x->rows * (double)s->dims.seq * (double)s->dims.heads /
+           s->layout.w;
 }
 
 /* A whole layer without scores: inputs of two norms, of both products after them, and two masks of
@@ -56,36 +58,38 @@ static double scores(const struct part *x)
 static double layer(const struct part *x)
 {
     const struct tr_shape *s = x->s;
-    const double h = (double)s->hidden, f = (double)s->ffn;
+    const double h = (double)s->dims.hidden, f = (double)s->dims.ffn;
 
-    return x->rows * ((4.0 * x->elem + 2.0) * h / x->share + x->elem * (4.0 * h + 2.0 * f) / s->w);
+    return x->rows *
+           ((4.0 * x->elem + 2.0) * h / x->share + x->elem * (4.0 * h + 2.0 * f) / s->layout.w);
 }
 
 /* Of the layers of a chunk, those that are recomputed, and how many inputs that keeps. */
-static double recomputed(const struct tr_shape *s, double layers)
+static double recomputed(const struct tr_activations *a, double layers)
 {
-    const double most = (double)s->recompute_layers;
+    const double most = (double)a->recompute_layers;
 
-    if (s->recompute == TR_RECOMPUTE_NONE)
+    if (a->recompute == TR_RECOMPUTE_NONE)
         return 0.0;
-    return s->recompute == TR_RECOMPUTE_BLOCK && most < layers ? most : layers;
+    return a->recompute == TR_RECOMPUTE_BLOCK && most < layers ? most : layers;
 }
 
-static double inputs(const struct tr_shape *s, double layers)
+static double inputs(const struct tr_activations *a, double layers)
 {
-    const double again = recomputed(s, layers);
+    const double again = recomputed(a, layers);
 
-    return s->recompute == TR_RECOMPUTE_UNIFORM ? again / (double)s->recompute_layers : again;
+    return a->recompute == TR_RECOMPUTE_UNIFORM ? again / (double)a->recompute_layers : again;
 }
 
 /* What a micro-batch keeps in a chunk from its forward to its backward. */
 static double kept(const struct part *x, bool with_scores)
 {
     const struct tr_shape *s = x->s;
-    const double layers = (double)x->g->layers / s->k, again = recomputed(s, layers);
-    const double input = x->message / (s->distribute_inputs ? s->w : x->share);
+    const double layers = (double)x->g->layers / s->layout.k,
+                 again = recomputed(&s->activations, layers);
+    const double input = x->message / (s->activations.distribute_inputs ? s->layout.w : x->share);
 
-    return inputs(s, layers) * input +
+    return inputs(&s->activations, layers) * input +
            (layers - again) * (layer(x) + (with_scores && !x->selective ? scores(x) : 0.0));
 }
 
@@ -93,11 +97,12 @@ static double kept(const struct part *x, bool with_scores)
 static double alive(const struct part *x)
 {
     const struct tr_shape *s = x->s;
-    const int behind = s->p - 1 - x->g->stage;
-    const double all = (double)s->k * s->micros;
-    const double warm = s->schedule == TR_SCHED_GPIPE ? all
-                        : s->k > 1                    ? 2.0 * behind + (s->k - 1.0) * s->group + 1.0
-                                                      : behind + 1.0;
+    const int behind = s->layout.p - 1 - x->g->stage;
+    const double all = (double)s->layout.k * s->batches.micros;
+    const double warm = s->layout.schedule == TR_SCHED_GPIPE ? all
+                        : s->layout.k > 1
+                            ? 2.0 * behind + (s->layout.k - 1.0) * s->layout.group + 1.0
+                            : behind + 1.0;
 
     return warm < all ? warm : all;
 }
@@ -106,7 +111,7 @@ static double alive(const struct part *x)
    was anything else to do, one less is alive then. */
 static double alive_at_peak(const struct part *x)
 {
-    const double n = alive(x), all = (double)x->s->k * x->s->micros;
+    const double n = alive(x), all = (double)x->s->layout.k * x->s->batches.micros;
 
     return n < all || all < 2.0 ? n : n - 1.0;
 }
@@ -116,9 +121,9 @@ static double alive_at_peak(const struct part *x)
 static double logits(const struct part *x)
 {
     const struct tr_shape *s = x->s;
-    const double words = (double)s->vocab_padded / s->w, n = x->rows * words;
+    const double words = (double)s->dims.vocab_padded / s->layout.w, n = x->rows * words;
     const double there = (x->elem + 8.0) * n;
-    const double back = (x->elem + 4.0) * n + x->elem * words * (double)s->hidden;
+    const double back = (x->elem + 4.0) * n + x->elem * words * (double)s->dims.hidden;
 
     return there > back ? there : back;
 }
@@ -128,10 +133,12 @@ static double logits(const struct part *x)
 static double work(const struct part *x)
 {
     const struct tr_shape *s = x->s;
-    double most = x->elem * (double)s->hidden * (double)s->ffn / s->w;
+    double most = x->elem * (double)s->dims.hidden * (double)s->dims.ffn / s->layout.w;
 
-    if (s->recompute != TR_RECOMPUTE_NONE)
-        most += (s->recompute == TR_RECOMPUTE_UNIFORM ? (double)s->recompute_layers : 1.0) *
+    if (s->activations.recompute != TR_RECOMPUTE_NONE)
+        most += (s->activations.recompute == TR_RECOMPUTE_UNIFORM
+                     ? (double)s->activations.recompute_layers
+                     : 1.0) *
                 (layer(x) + scores(x));
     else if (x->selective)
         most += scores(x);
@@ -142,16 +149,16 @@ static double work(const struct part *x)
 static double states(const struct part *x, bool most)
 {
     const struct tr_shape *s = x->s;
-    const double n = (double)x->g->params, d = s->sharded ? s->d : 1.0;
+    const double n = (double)x->g->params, d = s->dp.sharded ? s->layout.d : 1.0;
     const double buckets = 2.0 * x->elem * (n < BUCKET ? n : BUCKET);
 
-    if (!s->half)
-        return n * (8.0 + 8.0 / d) + (s->sharded && most ? buckets : 0.0);
-    if (!s->sharded)
-        return n * (s->grads_fp32 ? 18.0 : 20.0);
+    if (!s->precision.half)
+        return n * (8.0 + 8.0 / d) + (s->dp.sharded && most ? buckets : 0.0);
+    if (!s->dp.sharded)
+        return n * (s->precision.grads_fp32 ? 18.0 : 20.0);
     if (most)
-        return n * (s->grads_fp32 ? 8.0 + 12.0 / d : 4.0 + 16.0 / d) + buckets;
-    return n * ((s->grads_fp32 ? 6.0 : 4.0) + 12.0 / d);
+        return n * (s->precision.grads_fp32 ? 8.0 + 12.0 / d : 4.0 + 16.0 / d) + buckets;
+    return n * ((s->precision.grads_fp32 ? 6.0 : 4.0) + 12.0 / d);
 }
 
 /*
@@ -164,18 +171,18 @@ static double beside(const struct part *x, bool most)
     const struct tr_shape *s = x->s;
     const double n = (double)x->g->params;
 
-    if (s->sharded || (s->half && s->grads_fp32))
+    if (s->dp.sharded || (s->precision.half && s->precision.grads_fp32))
         return 0.0;
-    return most ? n * x->elem : s->half ? -4.0 * n : 0.0;
+    return most ? n * x->elem : s->precision.half ? -4.0 * n : 0.0;
 }
 
 static double peak(const struct part *x, bool most)
 {
-    const double mask = (double)x->s->seq * (double)x->s->seq, step = states(x, most);
+    const double mask = (double)x->s->dims.seq * (double)x->s->dims.seq, step = states(x, most);
     const double pass =
         step + beside(x, most) + work(x) + PASSING * x->message +
         alive_at_peak(x) *
-            (kept(x, most) + (1.0 - x->last / x->s->k) * x->message / x->share + mask);
+            (kept(x, most) + (1.0 - x->last / x->s->layout.k) * x->message / x->share + mask);
 
     return pass > step ? pass : step;
 }
@@ -185,7 +192,7 @@ struct tr_plan_megatron tr_plan_megatron_of(const struct tr_config *c, const str
                                             const struct tr_plan_stage *g)
 {
     const struct part x = part_of(c, s, g);
-    const bool core = s->overlap_gather;
+    const bool core = s->dp.overlap_gather;
     struct tr_plan_megatron m = {
         .allocated = states(&x, false),
         .activations = alive(&x) * kept(&x, true),

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <string.h>
-
 #include "data/epochs.h"
 #include "device/cuda_kernel.h"
 #include "plan/parts.h"
@@ -9,17 +7,18 @@
 
 static const double MIB = 1048576.0;
 
-static const struct {
-    const char *name, *label;
-} parts[] = {
-#define PART(symbol, name, label) {name, label},
-    TR_PLAN_PARTS_OF(PART)
+static const char *const parts[] = {
+#define LABEL(symbol, name) name,
+    TR_LABELS_OF(LABEL)
+#undef LABEL
+#define PART(symbol, name) name,
+        TR_PLAN_PARTS_OF(PART)
 #undef PART
 };
 
 const char *tr_plan_part_name(int part)
 {
-    return parts[part].name;
+    return parts[part];
 }
 
 const char *tr_plan_verdict_text(enum tr_plan_verdict v)
@@ -29,23 +28,14 @@ const char *tr_plan_verdict_text(enum tr_plan_verdict v)
     return text[v];
 }
 
-/* A label that the table lacks counts as scratch, so that the sum is that of the arena. */
-static int part_of(const char *label)
-{
-    for (int i = 0; i < TR_PLAN_PARTS; i++)
-        if (parts[i].label && strcmp(parts[i].label, label) == 0)
-            return i;
-    return TR_PLAN_SCRATCH;
-}
-
 static void of_library(const struct tr_shape *s, const struct tr_machine *m,
                        struct tr_plan_stage *g)
 {
     if (!m)
         return;
-    g->part[TR_PLAN_SCRATCH] += TR_CUDA_SCRATCH_BYTES;
+    g->part[TR_LABEL_SCRATCH] += TR_CUDA_SCRATCH_BYTES;
     g->part[TR_PLAN_CONTEXT] = m->context * MIB;
-    g->part[TR_PLAN_NCCL] = s->world > 1 ? m->nccl * MIB : 0.0;
+    g->part[TR_PLAN_NCCL] = s->layout.world > 1 ? m->nccl * MIB : 0.0;
 }
 
 enum tr_status tr_plan_stage_of(const struct tr_config *c, const struct tr_shape *s,
@@ -55,15 +45,15 @@ enum tr_status tr_plan_stage_of(const struct tr_config *c, const struct tr_shape
     struct tr_run r;
 
     *out = (struct tr_plan_stage){.stage = stage};
-    out->rank = tr_grid_rank((struct tr_place){.pp = stage}, s->w, s->d);
+    out->rank = tr_grid_rank((struct tr_place){.pp = stage}, s->layout.w, s->layout.d);
     TR_TRY(tr_run_imagine(&r, c, s, out->rank));
     out->params = tr_params_number(&r.model.params);
-    for (int chunk = 0; chunk < s->k; chunk++)
-        out->layers += tr_shape_layers(s, stage, chunk);
-    for (int i = 0; i < r.arena.labels; i++)
-        out->part[part_of(r.arena.part[i].label)] += (double)r.arena.part[i].bytes;
+    for (int chunk = 0; chunk < s->layout.k; chunk++)
+        out->layers += tr_layout_layers(&s->layout, stage, chunk);
+    for (int i = 0; i < TR_LABELS; i++)
+        out->part[i] = (double)r.arena.bytes[i];
     tr_links_bytes(r.links, &host, &files);
-    out->memory_host = (double)(host + tr_epochs_bytes(s));
+    out->memory_host = (double)(host + tr_epochs_bytes(&s->epochs));
     out->memory_files = (double)files;
     tr_run_close(&r);
     out->megatron = tr_plan_megatron_of(c, s, out);

@@ -57,15 +57,17 @@ static bool made(const struct tr_plan *plan, const struct candidate *x, struct t
 {
     *c = plan->config;
     cut(c, x);
-    return tr_shape_of(c, x->world, s) == TR_OK && s->sharded == x->sharded &&
-           s->sequence == x->sequence && s->k == x->k;
+    return tr_shape_of(c, x->world, s) == TR_OK && s->dp.sharded == x->sharded &&
+           s->activations.sequence == x->sequence && s->layout.k == x->k;
 }
 
 static bool same(const struct tr_shape *a, const struct tr_shape *b)
 {
-    return a->world == b->world && a->w == b->w && a->p == b->p && a->k == b->k &&
-           a->micro_batch == b->micro_batch && a->recompute == b->recompute &&
-           a->sharded == b->sharded && a->sequence == b->sequence;
+    return a->layout.world == b->layout.world && a->layout.w == b->layout.w &&
+           a->layout.p == b->layout.p && a->layout.k == b->layout.k &&
+           a->batches.micro_batch == b->batches.micro_batch &&
+           a->activations.recompute == b->activations.recompute && a->dp.sharded == b->dp.sharded &&
+           a->activations.sequence == b->activations.sequence;
 }
 
 /* ---- memory ---- */
@@ -75,16 +77,16 @@ static int64_t params_of(const struct tr_shape *s)
     struct tr_params list;
     int64_t n;
 
-    tr_params_list(s, 0, 0, &list);
+    tr_params_list(&s->dims, &s->layout, 0, 0, &list);
     n = tr_params_number(&list);
     tr_params_release(&list);
     return n;
 }
 
 /* Weights, gradients and optimizer alone, bytes for each parameter, where `shards` share. */
-static double bytes_each(const struct tr_shape *s, double shards)
+static double bytes_each(const struct tr_precision *p, double shards)
 {
-    const double own = s->half ? 12.0 : 8.0, all = s->half ? (s->grads_fp32 ? 6.0 : 4.0) : 8.0;
+    const double own = p->half ? 12.0 : 8.0, all = p->half ? (p->grads_fp32 ? 6.0 : 4.0) : 8.0;
 
     return all + own / shards;
 }
@@ -111,7 +113,7 @@ static double largest(struct search *v, const struct candidate *x)
 
         if (i > 0 && stages[i] == stages[i - 1])
             continue;
-        v->layers += (double)s.layers / s.p + (double)s.k * s.p;
+        v->layers += (double)s.dims.layers / s.layout.p + (double)s.layout.k * s.layout.p;
         if (v->layers > MOST_LAYERS ||
             tr_plan_stage_of(&c, &s, &plan->machine, stages[i], &g) != TR_OK)
             return INFINITY;
@@ -130,7 +132,7 @@ static void try_one(struct search *v, const struct candidate *x)
 
     if (v->count == CANDIDATES || !made(v->plan, x, &c, &s) || same(&s, &v->plan->shape))
         return;
-    if ((double)x->params * bytes_each(&s, s.sharded ? s.d : 1) > room(v->plan))
+    if ((double)x->params * bytes_each(&s.precision, s.dp.sharded ? s.layout.d : 1) > room(v->plan))
         return;
     *at = *x;
     at->seconds = tr_plan_time_of(&c, &s, &v->plan->machine, x->params, false).total;
@@ -152,7 +154,7 @@ static void try_samples(struct search *v, struct candidate x)
 /* Whole, in two or four chunks, or a layer each. */
 static void try_chunks(struct search *v, struct candidate x)
 {
-    const int64_t layers = v->plan->shape.layers;
+    const int64_t layers = v->plan->shape.dims.layers;
     const int most = (int)(layers / x.p), chunks[] = {1, 2, 4, most};
 
     for (int i = 0; i < 4; i++) {
@@ -171,7 +173,8 @@ static void try_all(struct search *v, int world)
     const int node = plan->machine.gpus_per_node;
 
     for (int w = 1; w <= node && w <= world; w++)
-        for (int p = 1; plan->shape.heads % w == 0 && p <= plan->shape.layers && p <= world / w;
+        for (int p = 1;
+             plan->shape.dims.heads % w == 0 && p <= plan->shape.dims.layers && p <= world / w;
              p++) {
             struct candidate x = {.world = world, .w = w, .p = p, .k = 1, .micro_batch = 1};
             struct tr_config c;
@@ -179,7 +182,7 @@ static void try_all(struct search *v, int world)
 
             if (world % (w * p) != 0 || !made(plan, &x, &c, &s))
                 continue;
-            v->layers += (double)s.layers / s.p;
+            v->layers += (double)s.dims.layers / s.layout.p;
             x.params = params_of(&s);
             try_chunks(v, x);
         }
@@ -272,8 +275,8 @@ static bool holds(struct search *v, int world)
     const int node = plan->machine.gpus_per_node;
 
     for (int w = 1; w <= node && w <= world; w++)
-        for (int p = 1; plan->shape.heads % w == 0 && p <= plan->shape.layers && p <= world / w;
-             p++)
+        for (int p = 1;
+             plan->shape.dims.heads % w == 0 && p <= plan->shape.dims.layers && p <= world / w; p++)
             for (int shared = 0; world % (w * p) == 0 && shared < 2; shared++) {
                 struct candidate x = {.world = world, .w = w, .p = p, .k = 1, .micro_batch = 1};
                 const double least = plan->params / w / p;
@@ -281,7 +284,8 @@ static bool holds(struct search *v, int world)
 
                 x.full = true;
                 x.sharded = shared;
-                if (least * bytes_each(&plan->shape, shared ? x.world / w / p : 1) > room(plan))
+                if (least * bytes_each(&plan->shape.precision, shared ? x.world / w / p : 1) >
+                    room(plan))
                     continue;
                 bytes = largest(v, &x);
                 if (bytes > room(plan))
@@ -298,7 +302,7 @@ static void find_least(struct search *v)
 {
     const struct tr_plan *plan = v->plan;
     const int node = plan->machine.gpus_per_node;
-    const double bytes = plan->params * bytes_each(&plan->shape, 1.0);
+    const double bytes = plan->params * bytes_each(&plan->shape.precision, 1.0);
     double first = ceil(bytes / room(plan));
 
     v->layers = 0.0;
@@ -313,7 +317,7 @@ static void find_least(struct search *v)
 void tr_plan_others_of(struct tr_plan *p)
 {
     struct search v = {.plan = p, .list = calloc(CANDIDATES, sizeof *v.list)};
-    const int world = p->shape.world;
+    const int world = p->shape.layout.world;
 
     if (!v.list)
         tr_die(TR_ERESOURCE, "no memory left to look for other shapes");

@@ -24,16 +24,15 @@ static int world_of(const struct tr_config *c)
 static void count_vocabulary(struct tr_plan *p)
 {
     p->config.vocab_file = NULL;
-    p->config.vocab_size = p->shape.vocab;
+    p->config.vocab_size = p->shape.dims.vocab;
 }
 
-static double params_of(const struct tr_shape *s)
+static double params_of(const struct tr_dims *dims)
 {
-    const struct tr_shape whole = tr_shape_whole(s);
     struct tr_params params;
     double number;
 
-    tr_params_list(&whole, 0, 0, &params);
+    tr_params_list_whole(dims, &params);
     number = (double)tr_params_number(&params);
     tr_params_release(&params);
     return number;
@@ -41,7 +40,7 @@ static double params_of(const struct tr_shape *s)
 
 static enum tr_status check_machine(const struct tr_plan *p)
 {
-    if (!p->has_machine || tr_cost_peak(&p->shape, &p->machine) > 0.0)
+    if (!p->has_machine || tr_cost_peak(&p->shape.precision, &p->machine) > 0.0)
         return TR_OK;
     return TR_FAIL(TR_ECONFIG,
                    "the GPUs of %s have no products in bf16 (peak-bf16-tflops is 0), so --bf16 "
@@ -62,7 +61,7 @@ static enum tr_status check_size(const struct tr_shape *s)
                        "%d stages of %d chunks with %d micro-batches have %.1f million steps, more "
                        "than the %.0f million that a plan lays out: ask for a smaller "
                        "--pipeline-model-parallel-size, --global-batch-size, or fewer chunks",
-                       s->p, s->k, s->micros, work / 1e6, MOST_WORK / 1e6);
+                       s->layout.p, s->layout.k, s->batches.micros, work / 1e6, MOST_WORK / 1e6);
     return TR_OK;
 }
 
@@ -70,10 +69,10 @@ static enum tr_status stages(struct tr_plan *p)
 {
     const struct tr_machine *m = p->has_machine ? &p->machine : NULL;
 
-    p->stage = calloc((size_t)p->shape.p, sizeof *p->stage);
+    p->stage = calloc((size_t)p->shape.layout.p, sizeof *p->stage);
     if (!p->stage)
         tr_die(TR_ERESOURCE, "no memory left for the stages of a plan");
-    for (int i = 0; i < p->shape.p; i++) {
+    for (int i = 0; i < p->shape.layout.p; i++) {
         TR_TRY(tr_plan_stage_of(&p->config, &p->shape, m, i, &p->stage[i]));
         if (p->stage[i].total > p->stage[p->worst].total)
             p->worst = i;
@@ -85,7 +84,7 @@ static enum tr_status stages(struct tr_plan *p)
 
 static void judge(struct tr_plan *p)
 {
-    for (int i = 0; i < p->shape.p; i++) {
+    for (int i = 0; i < p->shape.layout.p; i++) {
         const enum tr_plan_verdict own = tr_plan_verdict_of(p->stage[i].total, &p->machine);
         const enum tr_plan_verdict megatron = tr_plan_verdict_megatron(&p->stage[i], &p->machine);
 
@@ -121,12 +120,12 @@ static enum tr_status plan_of(const struct tr_config *c, const struct tr_machine
     TR_TRY(check_size(&out->shape));
     count_vocabulary(out);
     TR_TRY(check_machine(out));
-    out->params = params_of(&out->shape);
+    out->params = params_of(&out->shape.dims);
     TR_TRY(stages(out));
     if (m) {
         const int node = m->gpus_per_node;
 
-        out->nodes = (out->shape.world + node - 1) / node;
+        out->nodes = (out->shape.layout.world + node - 1) / node;
         judge(out);
         out->time = tr_plan_time_of(&out->config, &out->shape, m, out->most_params, true);
     }
@@ -170,26 +169,26 @@ enum tr_status tr_plan_fits(const struct tr_plan *p)
 
     if (o->k > 1)
         snprintf(chunks, sizeof chunks, " --num-layers-per-virtual-pipeline-stage %lld",
-                 (long long)(p->shape.layers / o->p / o->k));
+                 (long long)(p->shape.dims.layers / o->p / o->k));
     if (p->ours != TR_PLAN_TOO_MUCH)
         return TR_OK;
-    if (p->others == 0 || o->world != p->shape.world)
+    if (p->others == 0 || o->world != p->shape.layout.world)
         return TR_FAIL(TR_ERESOURCE,
                        "stage %d needs %.0f MiB of the %.0f of a GPU, and no other cut of %d GPUs "
                        "holds this model and batch: take more of them (--world-size), or a smaller "
                        "model",
-                       g->stage, g->total / mib, p->machine.memory, p->shape.world);
+                       g->stage, g->total / mib, p->machine.memory, p->shape.layout.world);
     return TR_FAIL(TR_ERESOURCE,
                    "stage %d needs %.0f MiB of the %.0f of a GPU: "
                    "--tensor-model-parallel-size %d --pipeline-model-parallel-size %d "
                    "--micro-batch-size %lld%s%s%s%s would fit, with %.0f MiB",
                    g->stage, g->total / mib, p->machine.memory, o->w, o->p,
                    (long long)o->micro_batch, chunks,
-                   flag(p->shape.sequence, o->sequence, " --sequence-parallel",
+                   flag(p->shape.activations.sequence, o->sequence, " --sequence-parallel",
                         ", without --sequence-parallel,"),
-                   flag(p->shape.recompute != TR_RECOMPUTE_NONE, o->recompute,
+                   flag(p->shape.activations.recompute != TR_RECOMPUTE_NONE, o->recompute,
                         " --checkpoint-activations", ", without recomputation,"),
-                   flag(p->shape.sharded, o->sharded, " --use-distributed-optimizer",
+                   flag(p->shape.dp.sharded, o->sharded, " --use-distributed-optimizer",
                         ", without --use-distributed-optimizer,"),
                    o->bytes / mib);
 }

@@ -10,6 +10,7 @@
 #include "config/config.h"
 #include "config/machine.h"
 #include "config/shape.h"
+#include "util/arena.h"
 #include "util/status.h"
 
 /*
@@ -20,21 +21,15 @@
  * No MPI, no GPU, and nothing is collective.
  */
 
-/* What a rank's memory is made of: PART(symbol, "name", "label of the arena or NULL"). */
-#define TR_PLAN_PARTS_OF(PART)                      \
-    PART(WEIGHTS, "weights", "weights")             \
-    PART(GRADIENTS, "gradients", "gradients")       \
-    PART(OPTIMIZER, "optimizer", "optimizer")       \
-    PART(ACTIVATIONS, "activations", "activations") \
-    PART(LOGITS, "logits", "logits")                \
-    PART(MESSAGES, "messages", "messages")          \
-    PART(COMPRESSION, "compression", "compression") \
-    PART(SCRATCH, "scratch", "scratch")             \
-    PART(CONTEXT, "context", NULL)                  \
-    PART(NCCL, "nccl", NULL)
+/* What a rank's memory is made of: the labels of the arena, then PART(symbol, "name"), which no arena
+   holds. */
+#define TR_PLAN_PARTS_OF(PART) \
+    PART(CONTEXT, "context")   \
+    PART(NCCL, "nccl")
 
 enum tr_plan_part {
-#define PART(symbol, name, label) TR_PLAN_##symbol,
+    TR_PLAN_ARENA = TR_LABELS - 1,
+#define PART(symbol, name) TR_PLAN_##symbol,
     TR_PLAN_PARTS_OF(PART)
 #undef PART
         TR_PLAN_PARTS
@@ -139,7 +134,7 @@ struct tr_plan {
     double params;               /* of the whole model */
     bool endless;                /* the options do not say how long the run is */
     int64_t most_params;         /* of the stage that has most */
-    struct tr_plan_stage *stage; /* [shape.p], owned */
+    struct tr_plan_stage *stage; /* [shape.layout.p], owned */
     int worst;                   /* stage with the largest total */
     enum tr_plan_verdict ours, megatron;
     struct tr_plan_time time; /* zeros without a machine */

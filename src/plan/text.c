@@ -15,7 +15,7 @@ struct columns {
 
 static struct columns columns_of(const struct tr_plan *p)
 {
-    const int last = p->shape.p - 1;
+    const int last = p->shape.layout.p - 1;
     struct columns c = {.count = 1, .stage = {&p->stage[0]}};
     int middle = 1;
 
@@ -37,8 +37,10 @@ static void print_head(const struct tr_plan *p, FILE *f)
     fprintf(f,
             "%.2f %c parameters on %d rank%s: TP %d, PP %d, DP %d; global batch %" PRId64
             " = %d micro-batch%s of %" PRId64 " for each replica\n",
-            p->params / (large ? 1e9 : 1e6), large ? 'B' : 'M', s->world, tr_plural(s->world), s->w,
-            s->p, s->d, s->global_batch, s->micros, s->micros == 1 ? "" : "es", s->micro_batch);
+            p->params / (large ? 1e9 : 1e6), large ? 'B' : 'M', s->layout.world,
+            tr_plural(s->layout.world), s->layout.w, s->layout.p, s->layout.d,
+            s->batches.global_batch, s->batches.micros, s->batches.micros == 1 ? "" : "es",
+            s->batches.micro_batch);
     if (p->fewest)
         fprintf(f, "these are the ranks of one replica: --world-size N plans for N\n");
     if (p->has_machine)
@@ -132,7 +134,8 @@ static void print_time(const struct tr_plan *p, FILE *f)
     else
         fprintf(f, "no run of this machine was compared\n");
     fprintf(f, "  %-24s%14.1f  %.1f %% of peak; %s\n", "TFLOP/s of a GPU", t->tflops,
-            100.0 * t->of_peak, tr_flops_text(t->formula, p->shape.recompute != TR_RECOMPUTE_NONE));
+            100.0 * t->of_peak,
+            tr_flops_text(t->formula, p->shape.activations.recompute != TR_RECOMPUTE_NONE));
 }
 
 static void print_other(const struct tr_plan_other *o, FILE *f)

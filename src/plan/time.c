@@ -29,13 +29,15 @@ static void pipe_open(struct pipe *v, const struct tr_cost *x)
 {
     const struct tr_shape *s = x->s;
 
-    *v = (struct pipe){.s = s, .forward = need(s->p * s->k), .backward = need(s->p * s->k)};
-    for (int stage = 0; stage < s->p; stage++) {
+    *v = (struct pipe){.s = s,
+                       .forward = need(s->layout.p * s->layout.k),
+                       .backward = need(s->layout.p * s->layout.k)};
+    for (int stage = 0; stage < s->layout.p; stage++) {
         double all = 0.0, tensor = 0.0, backward = 0.0;
 
-        for (int chunk = 0; chunk < s->k; chunk++) {
+        for (int chunk = 0; chunk < s->layout.k; chunk++) {
             const struct tr_cost_chunk c = tr_cost_chunk(x, stage, chunk);
-            const int at = stage * s->k + chunk;
+            const int at = stage * s->layout.k + chunk;
 
             v->forward[at] = c.forward + c.tensor_forward;
             v->backward[at] = c.backward + c.tensor_backward;
@@ -62,11 +64,11 @@ static void add_transfers(struct pipe *v, double seconds)
 {
     const struct tr_shape *s = v->s;
 
-    for (int stage = 0; stage < s->p; stage++) {
-        for (int chunk = 0; chunk < s->k; chunk++) {
-            const int at = stage * s->k + chunk;
+    for (int stage = 0; stage < s->layout.p; stage++) {
+        for (int chunk = 0; chunk < s->layout.k; chunk++) {
+            const int at = stage * s->layout.k + chunk;
 
-            if (stage < s->p - 1 || chunk < s->k - 1)
+            if (stage < s->layout.p - 1 || chunk < s->layout.k - 1)
                 v->forward[at] += seconds;
             if (stage > 0 || chunk > 0)
                 v->backward[at] += seconds;
@@ -77,37 +79,37 @@ static void add_transfers(struct pipe *v, double seconds)
 static struct tr_sched list_of(const struct tr_shape *s, int rank, int micros)
 {
     return (struct tr_sched){
-        .kind = (enum tr_sched_kind)s->schedule,
-        .ranks = s->p,
+        .kind = (enum tr_sched_kind)s->layout.schedule,
+        .ranks = s->layout.p,
         .rank = rank,
-        .chunks = s->k,
+        .chunks = s->layout.k,
         .micros = micros,
-        .group = s->group,
+        .group = s->layout.group,
     };
 }
 
 double tr_plan_work_of(const struct tr_shape *s)
 {
-    const struct tr_sched list = list_of(s, 0, s->micros);
+    const struct tr_sched list = list_of(s, 0, s->batches.micros);
 
-    return (double)s->p * s->k * tr_sched_short(&list);
+    return (double)s->layout.p * s->layout.k * tr_sched_short(&list);
 }
 
 static double execute_short(const struct pipe *v, int micros)
 {
     const struct tr_shape *s = v->s;
-    struct tr_sched *list = calloc((size_t)s->p, sizeof *list);
+    struct tr_sched *list = calloc((size_t)s->layout.p, sizeof *list);
     double seconds;
 
     if (!list)
         tr_die(TR_ERESOURCE, "no memory left to plan a schedule");
-    for (int rank = 0; rank < s->p; rank++) {
+    for (int rank = 0; rank < s->layout.p; rank++) {
         list[rank] = list_of(s, rank, micros);
         if (tr_sched_build(&list[rank]) != TR_OK)
             tr_die(TR_ERESOURCE, "%s", tr_last_error());
     }
     seconds = tr_sched_seconds(list, v->forward, v->backward);
-    for (int rank = 0; rank < s->p; rank++)
+    for (int rank = 0; rank < s->layout.p; rank++)
         tr_sched_release(&list[rank]);
     free(list);
     return seconds;
@@ -116,19 +118,19 @@ static double execute_short(const struct pipe *v, int micros)
 /* Of a long step, one with fewer groups of micro-batches, and for those left out what one of them adds. */
 static double execute(const struct pipe *v)
 {
-    const struct tr_sched whole = list_of(v->s, 0, v->s->micros);
+    const struct tr_sched whole = list_of(v->s, 0, v->s->batches.micros);
     const int micros = tr_sched_short(&whole), group = tr_sched_repeats(&whole);
     const double seconds = execute_short(v, micros);
 
-    if (micros == v->s->micros)
+    if (micros == v->s->batches.micros)
         return seconds;
-    return seconds +
-           (double)(v->s->micros - micros) / group * (seconds - execute_short(v, micros - group));
+    return seconds + (double)(v->s->batches.micros - micros) / group *
+                         (seconds - execute_short(v, micros - group));
 }
 
 static double closed_form(const struct pipe *v)
 {
-    return (v->s->micros + (v->s->p - 1.0) / v->s->k) * v->longest;
+    return (v->s->batches.micros + (v->s->layout.p - 1.0) / v->s->layout.k) * v->longest;
 }
 
 /* What is left of a transfer that runs beside a computation: at least its last bucket. */
@@ -148,13 +150,13 @@ static double exposed(const struct tr_config *c, double seconds, double beside, 
 static double reduce_of(const struct tr_config *c, const struct tr_cost *x, const struct pipe *v,
                         double params)
 {
-    const int ahead = x->s->k > 1 ? x->s->group : 1;
+    const int ahead = x->s->layout.k > 1 ? x->s->layout.group : 1;
     const double backward = ahead * v->last_backward;
     const double forward = ahead * (v->longest - v->last_backward);
     double there = tr_cost_reduce(x, params), back = tr_cost_gather(x, params);
 
     /* On GPUs a round is not hidden behind anything (dp/cocktail.h). */
-    if (c->overlap_grad_reduce && !x->s->apart)
+    if (c->overlap_grad_reduce && !x->s->dp.diverges)
         there = exposed(c, there, backward, params);
     if (c->overlap_param_gather)
         back = exposed(c, back, forward, params);
@@ -167,16 +169,17 @@ static void rate(const struct tr_config *c, const struct tr_shape *s, const stru
     double flops;
 
     t->formula = tr_flops_formula(c);
-    flops = tr_flops_count(t->formula, s, s->global_batch, s->recompute != TR_RECOMPUTE_NONE);
-    t->tflops = flops / t->total / s->world / 1e12;
-    t->of_peak = 1e12 * t->tflops / tr_cost_peak(s, m);
+    flops = tr_flops_count(t->formula, &s->dims, s->batches.global_batch,
+                           s->activations.recompute != TR_RECOMPUTE_NONE);
+    t->tflops = flops / t->total / s->layout.world / 1e12;
+    t->of_peak = 1e12 * t->tflops / tr_cost_peak(&s->precision, m);
 }
 
 struct tr_plan_time tr_plan_time_of(const struct tr_config *c, const struct tr_shape *s,
                                     const struct tr_machine *m, int64_t params, bool exact)
 {
     /* Interleaved messages travel while something is computed. */
-    const bool hidden = s->k > 1 && c->overlap_p2p_communication;
+    const bool hidden = s->layout.k > 1 && c->overlap_p2p_communication;
     struct tr_plan_time t = {.rest = 1e-3 * m->step_ms};
     struct tr_cost x;
     struct pipe v;
@@ -184,14 +187,15 @@ struct tr_plan_time tr_plan_time_of(const struct tr_config *c, const struct tr_s
 
     tr_cost_init(&x, s, m);
     pipe_open(&v, &x);
-    t.tensor = s->micros * v.tensor;
-    t.compute = s->micros * v.longest - t.tensor;
+    t.tensor = s->batches.micros * v.tensor;
+    t.compute = s->batches.micros * v.longest - t.tensor;
     bare = exact ? execute(&v) : closed_form(&v);
     t.bubble = bare > t.compute + t.tensor ? bare - t.compute - t.tensor : 0.0;
-    if (s->p > 1 && !hidden) {
+    if (s->layout.p > 1 && !hidden) {
         add_transfers(&v, tr_cost_transfer(&x));
-        t.transfer =
-            exact ? execute(&v) - bare : 2.0 * (s->micros * s->k + s->p - 1) * tr_cost_transfer(&x);
+        t.transfer = exact ? execute(&v) - bare
+                           : 2.0 * (s->batches.micros * s->layout.k + s->layout.p - 1) *
+                                 tr_cost_transfer(&x);
     }
     t.reduce = reduce_of(c, &x, &v, (double)params);
     t.optimizer = tr_cost_optimizer(&x, (double)params);

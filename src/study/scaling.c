@@ -53,9 +53,9 @@ static enum tr_scaling_kind kind_of(const struct tr_record *r, const struct tr_r
 static double counted_balance(const struct tr_record *r)
 {
     double stages = tr_record_fact(r, TR_FACT_PP), head, all;
-    struct tr_shape whole, bare;
+    struct tr_dims whole, bare;
 
-    if (!tr_record_shape(r, &whole))
+    if (!tr_record_dims(r, &whole))
         return NAN;
     bare = whole;
     bare.vocab_padded = 0;

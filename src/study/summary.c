@@ -101,7 +101,7 @@ static double sample_rate(const struct tr_record *r, const struct tr_selection *
     return median;
 }
 
-bool tr_record_shape(const struct tr_record *r, struct tr_shape *out)
+bool tr_record_dims(const struct tr_record *r, struct tr_dims *out)
 {
     double layers = tr_record_fact(r, TR_FACT_LAYERS), hidden = tr_record_fact(r, TR_FACT_HIDDEN);
     double ffn = tr_record_fact(r, TR_FACT_FFN), seq = tr_record_fact(r, TR_FACT_SEQ);
@@ -109,7 +109,7 @@ bool tr_record_shape(const struct tr_record *r, struct tr_shape *out)
 
     if (!(layers > 0.0 && hidden > 0.0 && ffn > 0.0 && seq > 0.0 && vocab > 0.0))
         return false;
-    *out = (struct tr_shape){
+    *out = (struct tr_dims){
         .layers = (int64_t)layers,
         .hidden = (int64_t)hidden,
         .ffn = (int64_t)ffn,
@@ -120,7 +120,7 @@ bool tr_record_shape(const struct tr_record *r, struct tr_shape *out)
 }
 
 /* Matrices, biases and norms of the layers, the last norm, words and positions. */
-static double parameters_of(const struct tr_shape *s)
+static double parameters_of(const struct tr_dims *s)
 {
     double h = (double)s->hidden, f = (double)s->ffn;
 
@@ -143,16 +143,16 @@ static void count_operations(const struct tr_record *r, int formula, double peak
                              struct tr_summary *s)
 {
     double world = tr_record_fact(r, TR_FACT_WORLD);
-    struct tr_shape shape;
+    struct tr_dims dims;
 
-    if (!tr_record_shape(r, &shape))
+    if (!tr_record_dims(r, &dims))
         return;
-    s->parameters = parameters_of(&shape);
-    s->tokens_per_second = s->samples_per_second * (double)shape.seq;
-    s->hardware_tflops = tr_flops_count(TR_FLOPS_SC21, &shape, 1, r->recompute) *
+    s->parameters = parameters_of(&dims);
+    s->tokens_per_second = s->samples_per_second * (double)dims.seq;
+    s->hardware_tflops = tr_flops_count(TR_FLOPS_SC21, &dims, 1, r->recompute) *
                          s->samples_per_second / (world * 1e12);
     s->model_tflops =
-        tr_flops_count(formula, &shape, 1, false) * s->samples_per_second / (world * 1e12);
+        tr_flops_count(formula, &dims, 1, false) * s->samples_per_second / (world * 1e12);
     s->hfu = s->hardware_tflops / peak;
     s->mfu = s->model_tflops / peak;
 }

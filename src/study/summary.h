@@ -2,7 +2,7 @@
 #ifndef TR_STUDY_SUMMARY_H
 #define TR_STUDY_SUMMARY_H
 
-#include "config/shape.h"
+#include "config/dims.h"
 #include "study/order.h"
 #include "study/record.h"
 
@@ -55,7 +55,7 @@ void tr_summarize(const struct tr_record *r, int64_t warmup, int formula, double
                   struct tr_summary *out);
 
 /* What config/flops.h needs of a shape; false if the log lacks some of it. */
-bool tr_record_shape(const struct tr_record *r, struct tr_shape *out);
+bool tr_record_dims(const struct tr_record *r, struct tr_dims *out);
 
 /* The model as people call it: "7.5B", "345M"; "" if its shape is not known.  Into buf[16]. */
 void tr_model_size(double parameters, char *buf);

@@ -248,24 +248,24 @@ static void take_plan(const struct tr_plan *p, struct tr_sweep_shape *s)
 {
     const struct tr_shape *x = &p->shape;
 
-    s->ranks = x->world;
-    s->w = x->w;
-    s->p = x->p;
-    s->d = x->d;
-    s->k = x->k;
-    s->micros = x->micros;
-    s->micro_batch = x->micro_batch;
-    s->global_batch = x->global_batch;
-    s->seq = x->seq;
-    s->recompute = x->recompute != TR_RECOMPUTE_NONE;
+    s->ranks = x->layout.world;
+    s->w = x->layout.w;
+    s->p = x->layout.p;
+    s->d = x->layout.d;
+    s->k = x->layout.k;
+    s->micros = x->batches.micros;
+    s->micro_batch = x->batches.micro_batch;
+    s->global_batch = x->batches.global_batch;
+    s->seq = x->dims.seq;
+    s->recompute = x->activations.recompute != TR_RECOMPUTE_NONE;
     s->parameters = p->params;
-    s->hardware = tr_flops_count(TR_FLOPS_SC21, x, x->global_batch, s->recompute);
-    s->model = tr_flops_count(TR_FLOPS_2024, x, x->global_batch, false);
+    s->hardware = tr_flops_count(TR_FLOPS_SC21, &x->dims, x->batches.global_batch, s->recompute);
+    s->model = tr_flops_count(TR_FLOPS_2024, &x->dims, x->batches.global_batch, false);
     s->seconds = p->time.total;
     s->low = p->time.low;
     s->high = p->time.high;
     s->mib = p->stage[p->worst].total / 1048576.0;
-    s->bubble = (x->p - 1.0) / (1.0 * x->k * x->micros + x->p - 1.0);
+    s->bubble = (x->layout.p - 1.0) / (1.0 * x->layout.k * x->batches.micros + x->layout.p - 1.0);
     name_of(s);
 }
 
@@ -282,8 +282,8 @@ static bool crosses_nodes(const struct tr_sweep *w, const struct tr_sweep_place 
 static int64_t plain_iterations(const struct tr_config *c, const struct tr_shape *s,
                                 const char **option)
 {
-    const int64_t replicas = s->apart ? c->train_warmup_steps : 0;
-    const int64_t links = s->whole_samples / s->global_batch;
+    const int64_t replicas = s->dp.diverges ? c->train_warmup_steps : 0;
+    const int64_t links = s->links.whole_samples / s->batches.global_batch;
 
     *option = replicas > links ? "train-warmup-steps" : "warmup-epochs";
     return replicas > links ? replicas : links;

@@ -11,14 +11,14 @@
 /* Values, and as many again for each of the two moments, in fp32 and without padding. */
 static int64_t checkpoint_bytes(const struct tr_config *c, const struct tr_shape *s)
 {
-    const struct tr_shape whole = tr_shape_whole(s);
     struct tr_params params;
     int64_t bytes;
     int files;
 
-    tr_params_list(&whole, 0, 0, &params);
+    tr_params_list_whole(&s->dims, &params);
     bytes = 4 * params.elems * (c->no_save_optim ? 1 : 3) +
-            tr_replicas_beside_bytes(c, s, params.elems) + tr_links_beside_bytes(c, s, &files);
+            tr_replicas_beside_bytes(c, &s->dp, s->layout.d, params.elems) +
+            tr_links_beside_bytes(c, s, &files);
     tr_params_release(&params);
     return bytes;
 }
@@ -41,7 +41,7 @@ enum tr_status tr_train_check(const struct tr_config *c, uint64_t build, struct 
     /* A vocabulary that one rank alone cannot read is for all to hear of later. */
     if (tr_comm_max(world, tr_shape_of(c, world->size, &s) != TR_OK) > 0)
         return TR_OK;
-    i.tensor_parallel = s.w;
+    i.tensor_parallel = s.layout.w;
     i.save_bytes = checkpoint_bytes(c, &s);
     return tr_check_launch(world, &i);
 }

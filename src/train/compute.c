@@ -8,18 +8,18 @@ _Static_assert((int)TR_CPU_GEMM_OWN == (int)TR_GEMM_OWN &&
                "choices of --cpu-gemm");
 
 /* What operations keep in their scratch has a limit, far above the published models. */
-static enum tr_status check_widths(const struct tr_shape *s)
+static enum tr_status check_widths(const struct tr_dims *m)
 {
-    if (s->head_dim > TR_MAX_HEAD_DIM)
+    if (m->head_dim > TR_MAX_HEAD_DIM)
         return TR_FAIL(
             TR_ECONFIG,
             "--hidden-size %lld over --num-attention-heads %lld makes heads of %lld, and "
             "attention takes %d at most: use more heads",
-            (long long)s->hidden, (long long)s->heads, (long long)s->head_dim, TR_MAX_HEAD_DIM);
-    if (s->hidden > TR_MAX_WIDTH)
+            (long long)m->hidden, (long long)m->heads, (long long)m->head_dim, TR_MAX_HEAD_DIM);
+    if (m->hidden > TR_MAX_WIDTH)
         return TR_FAIL(TR_ECONFIG,
                        "--hidden-size %lld is more than the %d that norms take: use a smaller one",
-                       (long long)s->hidden, TR_MAX_WIDTH);
+                       (long long)m->hidden, TR_MAX_WIDTH);
     return TR_OK;
 }
 
@@ -98,7 +98,7 @@ enum tr_status tr_compute_open(struct tr_run *r)
     };
     enum tr_status s;
 
-    TR_TRY(check_widths(&r->shape));
+    TR_TRY(check_widths(&r->shape.dims));
     TR_TRY(choose_backend(r, &r->queue.on));
     TR_TRY(check_options(r));
     if (how.threads == 0)

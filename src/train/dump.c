@@ -21,7 +21,7 @@ struct diagnosis {
 static void write_rank(FILE *f, const struct tr_run *r, const struct tr_keeper *k, int rank,
                        const struct diagnosis *d)
 {
-    struct tr_place at = tr_grid_place(rank, r->shape.w, r->shape.d);
+    struct tr_place at = tr_grid_place(rank, r->shape.layout.w, r->shape.layout.d);
 
     fprintf(f, "rank %d | host: %s | pid: %" PRId64 " | tensor: %d | pipeline: %d | data: %d\n",
             rank, k->host[rank], d->pid, at.tp, at.pp, at.dp);
@@ -44,7 +44,7 @@ static void write_dump(const struct tr_run *r, const struct tr_keeper *k,
     if (!f)
         tr_die(TR_ERESOURCE, "no memory left for the diagnosis of %d ranks", r->world->size);
     fprintf(f, "iteration %" PRId64 " of %" PRId64 " | consumed samples: %" PRId64 "\n",
-            r->iteration, r->shape.train_iters, r->consumed_train);
+            r->iteration, r->shape.amounts.train_iters, r->consumed_train);
     for (int rank = 0; rank < r->world->size; rank++)
         write_rank(f, r, k, rank, &all[rank]);
     fclose(f);

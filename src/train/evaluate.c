@@ -6,12 +6,13 @@
 
 struct tr_evaluation tr_evaluation_of(const struct tr_run *r, enum tr_split split)
 {
-    const int64_t batch = r->shape.global_batch, size = r->data ? tr_data_size(r->data, split) : 0;
-    struct tr_evaluation e = {.iterations = r->shape.eval_iters};
+    const int64_t batch = r->shape.batches.global_batch,
+                  size = r->data ? tr_data_size(r->data, split) : 0;
+    struct tr_evaluation e = {.iterations = r->shape.amounts.eval_iters};
 
     if (size == 0 || e.iterations == 0)
         return (struct tr_evaluation){0};
-    if (r->shape.epochs > 0) {
+    if (r->shape.epochs.count > 0) {
         e.iterations = (size + batch - 1) / batch;
         e.samples = size;
         return e;
@@ -24,7 +25,7 @@ struct tr_evaluation tr_evaluation_of(const struct tr_run *r, enum tr_split spli
 double tr_evaluation_end(struct tr_run *r, enum tr_split split, const struct tr_evaluation *e,
                          double mean)
 {
-    const int64_t all = e->iterations * r->shape.global_batch, copies = all - e->samples;
+    const int64_t all = e->iterations * r->shape.batches.global_batch, copies = all - e->samples;
     double first;
 
     if (copies == 0)
@@ -33,10 +34,10 @@ double tr_evaluation_end(struct tr_run *r, enum tr_split split, const struct tr_
     return (mean * (double)all - first * (double)copies) / (double)e->samples;
 }
 
-bool tr_evaluation_due(const struct tr_shape *s, int64_t iteration)
+bool tr_evaluation_due(const struct tr_amounts *amounts, const struct tr_epoch_plan *epochs,
+                       int64_t iteration)
 {
-    const int64_t epoch = s->epoch_samples / s->global_batch;
-
-    return tr_tell_every(iteration, s->eval_interval) ||
-           (epoch > 0 && iteration < s->train_iters && tr_tell_every(iteration, epoch));
+    return tr_tell_every(iteration, amounts->eval_interval) ||
+           (epochs->iters > 0 && iteration < amounts->train_iters &&
+            tr_tell_every(iteration, epochs->iters));
 }

@@ -38,6 +38,7 @@ double tr_evaluation_end(struct tr_run *r, enum tr_split split, const struct tr_
 
 /* Whether an evaluation is due after the iterations done so far: each --eval-interval, and at the end of
    each epoch but the last, after which the run evaluates anyway. */
-bool tr_evaluation_due(const struct tr_shape *s, int64_t iteration);
+bool tr_evaluation_due(const struct tr_amounts *amounts, const struct tr_epoch_plan *epochs,
+                       int64_t iteration);
 
 #endif

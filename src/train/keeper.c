@@ -176,24 +176,22 @@ static int64_t newest(const char *folder)
     return tr_ckpt_latest(folder, &iteration) == TR_OK ? iteration : -1;
 }
 
-static bool is_finished(const struct tr_keeper *k, const struct tr_config *c,
-                        const struct tr_shape *shape)
+static bool is_finished(const struct tr_keeper *k, const struct tr_config *c, int64_t train_iters)
 {
-    if (!k->was_finished || k->was_iters != shape->train_iters || !c->load || c->finetune ||
+    if (!k->was_finished || k->was_iters != train_iters || !c->load || c->finetune ||
         c->no_load_optim || c->ckpt_step != TR_UNSET_INT || !tr_same_place(c->load, c->save))
         return false;
-    return newest(c->load) >= shape->train_iters;
+    return newest(c->load) >= train_iters;
 }
 
 /* Rank 0; prints why. */
-static bool nothing_to_do(struct tr_keeper *k, const struct tr_config *c,
-                          const struct tr_shape *shape)
+static bool nothing_to_do(struct tr_keeper *k, const struct tr_config *c, int64_t train_iters)
 {
     char who[256];
 
-    if (is_finished(k, c, shape)) {
+    if (is_finished(k, c, train_iters)) {
         tr_print("the run in %s is finished: all of its %" PRId64 " iterations are done\n",
-                 k->folder, shape->train_iters);
+                 k->folder, train_iters);
         return true;
     }
     if (!(tr_ctl_look(k->folder) & TR_ASK_STOP))
@@ -202,16 +200,16 @@ static bool nothing_to_do(struct tr_keeper *k, const struct tr_config *c,
     tr_print(
         "this run was asked to stop by %s, so it does not start: `trireme ctl %s go` lets it\n",
         who, k->folder);
-    fill(k, shape->train_iters);
+    fill(k, train_iters);
     k->state.checkpoint = newest(k->folder);
     k->state.iteration = k->state.checkpoint < 0 ? 0 : k->state.checkpoint;
     finish_state(k, "stopped", "ctl", "look", 0);
     return true;
 }
 
-bool tr_keeper_over(struct tr_keeper *k, const struct tr_config *c, const struct tr_shape *shape)
+bool tr_keeper_over(struct tr_keeper *k, const struct tr_config *c, int64_t train_iters)
 {
-    bool over = k->folder && k->world->rank == 0 && nothing_to_do(k, c, shape);
+    bool over = k->folder && k->world->rank == 0 && nothing_to_do(k, c, train_iters);
 
     return k->folder && tr_comm_max(k->world, over) != 0;
 }
@@ -312,14 +310,14 @@ static void find_job_end(struct tr_keeper *k, const struct tr_config *c, struct 
 }
 
 /* Rank 0. */
-static void begin(struct tr_keeper *k, const struct tr_config *c, const struct tr_shape *shape,
+static void begin(struct tr_keeper *k, const struct tr_config *c, int64_t train_iters,
                   struct tr_stop *stop)
 {
     struct tr_state last = k->state;
 
     tr_state_printable(&last);
     k->from = from_where(c);
-    fill(k, shape->train_iters);
+    fill(k, train_iters);
     print_header(k, c);
     if (!k->folder)
         return;
@@ -333,11 +331,11 @@ static void begin(struct tr_keeper *k, const struct tr_config *c, const struct t
     write_state(k);
 }
 
-void tr_keeper_begin(struct tr_keeper *k, const struct tr_config *c, const struct tr_shape *shape,
+void tr_keeper_begin(struct tr_keeper *k, const struct tr_config *c, int64_t train_iters,
                      struct tr_stop *stop)
 {
     if (k->world->rank == 0)
-        begin(k, c, shape, stop);
+        begin(k, c, train_iters, stop);
     running_folder = k->folder;
     if (k->folder)
         tr_on_last_words(last_words);

@@ -7,7 +7,6 @@
 
 #include "comm/comm.h"
 #include "config/config.h"
-#include "config/shape.h"
 #include "train/ctl.h"
 #include "train/job.h"
 #include "train/lock.h"
@@ -49,11 +48,11 @@ enum tr_status tr_keeper_open(struct tr_keeper *k, const struct tr_config *c,
  * was finished: the state says so, its checkpoint has all iterations of `shape`, and --load names the
  * folder of --save and asks for nothing special.  So the surplus jobs of a chain end at once.
  */
-bool tr_keeper_over(struct tr_keeper *k, const struct tr_config *c, const struct tr_shape *shape);
+bool tr_keeper_over(struct tr_keeper *k, const struct tr_config *c, int64_t train_iters);
 
 /* Training is about to be set up: prints the header of this start and how the last one ended, finds out when the job ends and puts
    it into *stop, with the time that saving took the last start; the state is "running". */
-void tr_keeper_begin(struct tr_keeper *k, const struct tr_config *c, const struct tr_shape *shape,
+void tr_keeper_begin(struct tr_keeper *k, const struct tr_config *c, int64_t train_iters,
                      struct tr_stop *stop);
 
 /* Bits of enum tr_ask; 0 on all ranks but rank 0.  Looks at most once a second. */

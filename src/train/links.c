@@ -15,7 +15,7 @@ static enum way way_of(const struct tr_links *l)
 
     if (!r->model.training)
         return AS_IT_IS;
-    return r->first_sample < r->shape.whole_samples ? LEARNT : CODED;
+    return r->first_sample < r->shape.links.whole_samples ? LEARNT : CODED;
 }
 
 /* The samples of the blocks first .. first + count - 1 of a step that begins with sample `begin`;
@@ -24,12 +24,12 @@ static void find_samples(struct tr_links *l, const struct tr_codec_how *how, int
                          int first, int count)
 {
     struct tr_run *r = l->run;
-    const int64_t batch = r->shape.micro_batch;
+    const int64_t batch = r->shape.batches.micro_batch;
     const int64_t skip = how->samples < batch ? r->grid.at.tp * how->samples % batch : 0;
     int64_t *to = l->sample;
 
     for (int micro = first; micro < first + count; micro++) {
-        const int64_t at = begin + micro * batch * r->shape.d + r->grid.at.dp * batch + skip;
+        const int64_t at = begin + micro * batch * r->shape.layout.d + r->grid.at.dp * batch + skip;
 
         for (int64_t b = 0; b < how->samples; b++) {
             const int64_t id = r->sample_id ? r->sample_id(r, TR_SPLIT_TRAIN, at + b) : -1;
@@ -68,7 +68,7 @@ static void seen(struct tr_links *l, struct tr_link_end *e)
     if (++e->blocks < r->micros)
         return;
     e->blocks = 0;
-    if (!on->remembers || next >= r->shape.train_samples)
+    if (!on->remembers || next >= r->shape.amounts.train_samples)
         return;
     find_samples(l, &e->codec->how, next, 0, r->micros);
     key.samples = (int)(e->codec->how.samples * r->micros);
@@ -94,7 +94,7 @@ static float lift(const struct tr_run *r, enum tr_leg_bit bit)
 
     if (bit & TR_LINK_FORWARD || r->config->fp16)
         return 1.0F;
-    frexp(tr_step_parts(r) * (double)(r->shape.micro_batch * r->shape.seq), &power);
+    frexp(tr_step_parts(r) * (double)(r->shape.batches.micro_batch * r->shape.dims.seq), &power);
     return ldexpf(1.0F, power);
 }
 
@@ -183,7 +183,7 @@ bool tr_links_arrived(struct tr_links *l, enum tr_leg_bit bit, const struct tr_t
     if (!tr_step_is_cut(l->run, x))
         return true;
     all = tr_tensor_span(&l->leg[k].wire[b], 0,
-                         tr_links_part(l, l->leg[k].bytes[b]) * l->run->shape.w);
+                         tr_links_part(l, l->leg[k].bytes[b]) * l->run->shape.layout.w);
     tp->via->allgather(tp, &l->run->queue, &all);
     return true;
 }

@@ -11,7 +11,7 @@
 static void find_fingerprints(struct tr_links *l)
 {
     struct tr_comm *pp = &l->run->grid.pp;
-    const int chunks = l->run->shape.k;
+    const int chunks = l->run->shape.layout.k;
 
     for (int chunk = 0; chunk < chunks; chunk++)
         for (int k = 0; k < TR_LEGS; k++) {
@@ -24,14 +24,14 @@ static void find_fingerprints(struct tr_links *l)
 
 static uint64_t fingerprint_of(const struct tr_links *l, int stage, int chunk, enum tr_leg_bit leg)
 {
-    return l->all[(stage * l->run->shape.k + chunk) * TR_LEGS + tr_links_number(leg)];
+    return l->all[(stage * l->run->shape.layout.k + chunk) * TR_LEGS + tr_links_number(leg)];
 }
 
 static int rank_of(const struct tr_run *r, int stage)
 {
     const struct tr_place at = {.tp = r->grid.at.tp, .dp = r->grid.at.dp, .pp = stage};
 
-    return tr_grid_rank(at, r->shape.w, r->shape.d);
+    return tr_grid_rank(at, r->shape.layout.w, r->shape.layout.d);
 }
 
 static enum tr_status differ(const struct tr_links *l, int from, int to, const char *what)
@@ -52,7 +52,7 @@ static enum tr_status differ(const struct tr_links *l, int from, int to, const c
 /* The chunk behind `chunk` of a stage is the same of the next, or the next of the first. */
 static enum tr_status compare_links(const struct tr_links *l)
 {
-    const int p = l->run->shape.p, chunks = l->run->shape.k;
+    const int p = l->run->shape.layout.p, chunks = l->run->shape.layout.k;
 
     for (int i = 0; i < chunks * p - 1; i++) {
         const int stage = i % p, chunk = i / p, to = (i + 1) % p, behind = (i + 1) / p;
@@ -91,14 +91,15 @@ static void title_of(const struct tr_links *l, int chunk, int k, char *text, siz
     const struct tr_run *r = l->run;
     const struct tr_shape *s = &r->shape;
     const bool input = 1U << k & (TR_RECV_FWD | TR_SEND_BWD);
-    const int64_t layer = tr_shape_first_layer(s, r->grid.at.pp, chunk) +
-                          (input ? 0 : tr_shape_layers(s, r->grid.at.pp, chunk));
+    const int64_t layer = tr_layout_first_layer(&s->layout, r->grid.at.pp, chunk) +
+                          (input ? 0 : tr_layout_layers(&s->layout, r->grid.at.pp, chunk));
 
     snprintf(text, size,
              "%s before layer %lld of %lld, replica %d of %d, samples %lld of %lld%s, text %016llx",
              1U << k & TR_LINK_FORWARD ? "activations" : "gradients", (long long)layer,
-             (long long)s->layers, r->grid.at.dp, s->d, (long long)s->blocks, (long long)s->seq,
-             s->sequence ? ", rows of a tensor rank" : "", (unsigned long long)l->text);
+             (long long)s->dims.layers, r->grid.at.dp, s->layout.d, (long long)s->epochs.blocks,
+             (long long)s->dims.seq, s->activations.sequence ? ", rows of a tensor rank" : "",
+             (unsigned long long)l->text);
 }
 
 /* Both ends of a link remember the same, and so do tensor ranks that have the same message: one of
@@ -107,25 +108,25 @@ static bool saves(const struct tr_links *l, int k)
 {
     const struct tr_run *r = l->run;
 
-    return 1U << k & TR_LINK_SENDS && (r->shape.sequence || r->grid.at.tp == 0);
+    return 1U << k & TR_LINK_SENDS && (r->shape.activations.sequence || r->grid.at.tp == 0);
 }
 
 static char *path_of(const struct tr_links *l, const char *folder, int chunk, int k)
 {
     const struct tr_run *r = l->run;
-    const int p = r->shape.p, to = 1U << k & TR_LINK_SENDS ? 0 : 1;
+    const int p = r->shape.layout.p, to = 1U << k & TR_LINK_SENDS ? 0 : 1;
     struct tr_place at = r->grid.at;
     const int number = chunk * p + at.pp - to; /* of the chunk that sends */
 
     at.pp = number % p;
-    at.tp = r->shape.sequence ? at.tp : 0;
+    at.tp = r->shape.activations.sequence ? at.tp : 0;
     return tr_format("%s/" TR_CKPT_BESIDE "%05d-link-%d", folder,
-                     tr_grid_rank(at, r->shape.w, r->shape.d), number / p);
+                     tr_grid_rank(at, r->shape.layout.w, r->shape.layout.d), number / p);
 }
 
 static enum tr_status each_memory(struct tr_links *l, const char *folder, bool save)
 {
-    for (int chunk = 0; chunk < l->run->shape.k; chunk++)
+    for (int chunk = 0; chunk < l->run->shape.layout.k; chunk++)
         for (int k = 0; k < TR_LEGS; k++) {
             struct tr_codec_end *e = l->end[chunk][k].codec;
             char title[201], *path;
@@ -188,12 +189,14 @@ int64_t tr_links_beside_bytes(const struct tr_config *c, const struct tr_shape *
 {
     const struct tr_codec *codec =
         tr_codec_find(tr_config_spelling("forward-compress-method", c->forward_compress_method));
-    const int parts = s->sequence ? s->w : 1, links = s->p * s->k - 1;
-    const struct tr_codec_how how = {
-        .tokens = s->seq / parts, .width = s->hidden, .keep_bits = (int)c->forward_bits_act};
+    const int parts = s->activations.sequence ? s->layout.w : 1,
+              links = s->layout.p * s->layout.k - 1;
+    const struct tr_codec_how how = {.tokens = s->dims.seq / parts,
+                                     .width = s->dims.hidden,
+                                     .keep_bits = (int)c->forward_bits_act};
 
-    *files = s->compressed && codec->remembers ? links * s->d * parts : 0;
-    return *files > 0 ? links * s->blocks * parts * codec->sample_bytes(&how) : 0;
+    *files = s->links.compressed && codec->remembers ? links * s->layout.d * parts : 0;
+    return *files > 0 ? links * s->epochs.blocks * parts * codec->sample_bytes(&how) : 0;
 }
 
 enum tr_status tr_links_load(struct tr_links *l, const char *folder)
@@ -209,7 +212,7 @@ enum tr_status tr_links_load(struct tr_links *l, const char *folder)
         "> no sample is remembered from before, each is sent whole when it comes again: %s\n",
         tr_last_error());
     s = TR_OK;
-    for (int chunk = 0; chunk < l->run->shape.k && s == TR_OK; chunk++)
+    for (int chunk = 0; chunk < l->run->shape.layout.k && s == TR_OK; chunk++)
         for (int k = 0; k < TR_LEGS && s == TR_OK; k++)
             s = begin_anew(l, chunk, k);
     return tr_comm_agree(l->run->world, s);
@@ -218,7 +221,7 @@ enum tr_status tr_links_load(struct tr_links *l, const char *folder)
 void tr_links_bytes(const struct tr_links *l, int64_t *host, int64_t *files)
 {
     *host = *files = 0;
-    for (int chunk = 0; l && chunk < l->run->shape.k; chunk++)
+    for (int chunk = 0; l && chunk < l->run->shape.layout.k; chunk++)
         for (int k = 0; k < TR_LEGS; k++) {
             const struct tr_codec_end *e = l->end[chunk][k].codec;
 

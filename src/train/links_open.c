@@ -9,7 +9,7 @@
 #include "util/log.h"
 #include "util/text.h"
 
-_Static_assert((int)TR_SHAPE_REMEMBERED == (int)TR_STORE_SAMPLES,
+_Static_assert((int)TR_LINK_REMEMBERED == (int)TR_STORE_SAMPLES,
                "what tr_shape_of() lets pass has room in a store");
 
 int tr_links_number(enum tr_leg_bit leg)
@@ -39,7 +39,7 @@ static bool exists(const struct tr_run *r, int chunk, int k)
 
     if (input)
         return r->grid.at.pp > 0 || chunk > 0;
-    return r->grid.at.pp < r->shape.p - 1 || chunk < r->shape.k - 1;
+    return r->grid.at.pp < r->shape.layout.p - 1 || chunk < r->shape.layout.k - 1;
 }
 
 const struct tr_codec *tr_links_codec(const struct tr_run *r, int k)
@@ -64,18 +64,19 @@ bool tr_links_on(const struct tr_run *r, int k)
 /* Samples of a step on this rank, at most. */
 static int64_t samples_of_step(const struct tr_run *r)
 {
-    return r->shape.micros * r->shape.micro_batch;
+    return r->shape.batches.micros * r->shape.batches.micro_batch;
 }
 
 /* With sequence parallelism a rank has some of the rows: whole samples if these can be shared, else
    a part that counts as one. */
 static void shape_block(const struct tr_run *r, struct tr_codec_how *how)
 {
-    const int64_t batch = r->shape.micro_batch, w = r->shape.sequence ? r->shape.w : 1;
+    const int64_t batch = r->shape.batches.micro_batch,
+                  w = r->shape.activations.sequence ? r->shape.layout.w : 1;
 
     how->samples = batch % w == 0 ? batch / w : 1;
-    how->tokens = batch * r->shape.seq / w / how->samples;
-    how->width = r->shape.hidden;
+    how->tokens = batch * r->shape.dims.seq / w / how->samples;
+    how->width = r->shape.dims.hidden;
 }
 
 struct tr_codec_how tr_links_how(const struct tr_run *r, int k)
@@ -87,7 +88,7 @@ struct tr_codec_how tr_links_how(const struct tr_run *r, int k)
         .dtype = r->model.stream,
         .sends = 1U << k & TR_LINK_SENDS,
         .fix = {.bits = (int)(forward ? c->forward_bits : c->backward_bits),
-                .over = forward ? r->shape.forward_over : r->shape.backward_over,
+                .over = forward ? r->shape.links.forward_over : r->shape.links.backward_over,
                 .scale =
                     (enum tr_scale)(forward ? c->forward_scale_method : c->backward_scale_method)},
         .keep_bits = (int)c->forward_bits_act,
@@ -96,7 +97,7 @@ struct tr_codec_how tr_links_how(const struct tr_run *r, int k)
     };
 
     shape_block(r, &how);
-    tr_shape_share(&r->shape, r->grid.at.dp, &first, &count);
+    tr_epoch_share(&r->shape.epochs, r->grid.at.dp, &first, &count);
     how.capacity = count;
     return how;
 }
@@ -105,17 +106,17 @@ enum tr_status tr_links_open(struct tr_run *r)
 {
     struct tr_links *l;
 
-    if (!r->shape.compressed)
+    if (!r->shape.links.compressed)
         return TR_OK;
     l = need(1, sizeof *l);
     r->links = l;
     l->run = r;
-    l->flights = r->train_list.overlap && r->shape.k > 1 ? TR_FLIGHTS : 1;
-    l->end = need((size_t)r->shape.k, sizeof *l->end);
-    l->mine = need((size_t)r->shape.k * TR_LEGS, sizeof *l->mine);
-    l->all = need((size_t)(r->shape.k * TR_LEGS * r->shape.p), sizeof *l->all);
+    l->flights = r->train_list.overlap && r->shape.layout.k > 1 ? TR_FLIGHTS : 1;
+    l->end = need((size_t)r->shape.layout.k, sizeof *l->end);
+    l->mine = need((size_t)r->shape.layout.k * TR_LEGS, sizeof *l->mine);
+    l->all = need((size_t)(r->shape.layout.k * TR_LEGS * r->shape.layout.p), sizeof *l->all);
     l->sample = need((size_t)samples_of_step(r), sizeof *l->sample);
-    for (int chunk = 0; chunk < r->shape.k; chunk++) {
+    for (int chunk = 0; chunk < r->shape.layout.k; chunk++) {
         for (int k = 0; k < TR_LEGS; k++) {
             const struct tr_codec_how how = tr_links_how(r, k);
 
@@ -139,7 +140,7 @@ void tr_links_close(struct tr_links *l)
 {
     if (!l)
         return;
-    for (int chunk = 0; l->end && chunk < l->run->shape.k; chunk++)
+    for (int chunk = 0; l->end && chunk < l->run->shape.layout.k; chunk++)
         for (int k = 0; k < TR_LEGS; k++)
             tr_links_close_end(&l->end[chunk][k]);
     free(l->end);
@@ -153,14 +154,14 @@ void tr_links_close(struct tr_links *l)
 /* Tensor ranks send equal parts. */
 int64_t tr_links_part(const struct tr_links *l, int64_t bytes)
 {
-    return (bytes + l->run->shape.w - 1) / l->run->shape.w;
+    return (bytes + l->run->shape.layout.w - 1) / l->run->shape.layout.w;
 }
 
 static void plan_leg(struct tr_links *l, struct tr_arena *a, int k)
 {
     int64_t most = 0;
 
-    for (int chunk = 0; chunk < l->run->shape.k; chunk++) {
+    for (int chunk = 0; chunk < l->run->shape.layout.k; chunk++) {
         struct tr_link_end *e = &l->end[chunk][k];
         int64_t bytes;
 
@@ -171,9 +172,10 @@ static void plan_leg(struct tr_links *l, struct tr_arena *a, int k)
         bytes = e->codec->on->wire_limit(e->codec);
         most = bytes > most ? bytes : most;
     }
-    most = tr_links_part(l, most) * l->run->shape.w;
+    most = tr_links_part(l, most) * l->run->shape.layout.w;
     for (int i = 0; i < l->flights && most > 0; i++)
-        l->leg[k].wire[i] = tr_tensor_1(tr_arena_take(a, "compression", (size_t)most), TR_U8, most);
+        l->leg[k].wire[i] =
+            tr_tensor_1(tr_arena_take(a, TR_LABEL_COMPRESSION, (size_t)most), TR_U8, most);
 }
 
 void tr_links_plan(struct tr_links *l, struct tr_arena *a)
@@ -208,7 +210,7 @@ static enum tr_status check_backends(struct tr_links *l)
 
 static enum tr_status start_ends(struct tr_links *l)
 {
-    for (int chunk = 0; chunk < l->run->shape.k; chunk++)
+    for (int chunk = 0; chunk < l->run->shape.layout.k; chunk++)
         for (int k = 0; k < TR_LEGS; k++)
             if (l->end[chunk][k].codec)
                 TR_TRY(l->end[chunk][k].codec->on->start(l->end[chunk][k].codec));
@@ -287,13 +289,13 @@ static void warn_idle(const struct tr_run *r)
 static void tell(struct tr_links *l)
 {
     struct tr_run *r = l->run;
-    const int64_t whole = r->shape.whole_samples / r->shape.global_batch;
+    const int64_t whole = r->shape.links.whole_samples / r->shape.batches.global_batch;
     const double mib = 1048576.0;
     int64_t host, files;
 
     tell_direction(r, tr_links_number(TR_SEND_FWD), TR_TRAFFIC_PP_FORWARD);
     tell_direction(r, tr_links_number(TR_SEND_BWD), TR_TRAFFIC_PP_BACKWARD);
-    if (r->shape.whole_samples > 0)
+    if (r->shape.links.whole_samples > 0)
         tr_print_rank0(
             "> messages of the first %lld iteration%s go as they are (--warmup-epochs)\n",
             (long long)whole, tr_plural(whole));
@@ -322,7 +324,7 @@ enum tr_status tr_links_start(struct tr_run *r)
         TR_TRY(check_backends(l));
     /* Checkpoints name the text, and it takes reading all of it. */
     if (l->remembers && (r->config->save || r->config->load))
-        TR_TRY(tr_data_print(r->config, &r->shape, r->world, &l->text));
+        TR_TRY(tr_data_print(r->config, &r->shape.dims, &r->shape.epochs, r->world, &l->text));
     TR_TRY(tr_comm_agree(r->world, start_ends(l)));
     tell(l);
     return TR_OK;

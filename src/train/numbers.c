@@ -64,11 +64,11 @@ static void put_start(struct tr_numbers *n)
     begin_line(n->lines, "start");
     fprintf(n->lines, ", \"program\": \"trireme " PACKAGE_VERSION "\"");
     put_whole(n->lines, "iteration", r->iteration);
-    put_whole(n->lines, "train_iters", r->shape.train_iters);
+    put_whole(n->lines, "train_iters", r->shape.amounts.train_iters);
     put_whole(n->lines, "ranks", r->world->size);
-    put_whole(n->lines, "tensor", r->shape.w);
-    put_whole(n->lines, "pipeline", r->shape.p);
-    put_whole(n->lines, "data", r->shape.d);
+    put_whole(n->lines, "tensor", r->shape.layout.w);
+    put_whole(n->lines, "pipeline", r->shape.layout.p);
+    put_whole(n->lines, "data", r->shape.layout.d);
     end_line(n);
 }
 
@@ -109,7 +109,7 @@ static void put_iteration(struct tr_numbers *n, const struct tr_tell *tell,
     begin_line(f, "iteration");
     put_whole(f, "iteration", r->iteration);
     put_whole(f, "consumed_samples", r->consumed_train);
-    put_whole(f, "consumed_tokens", r->consumed_train * r->shape.seq);
+    put_whole(f, "consumed_tokens", r->consumed_train * r->shape.dims.seq);
     put_whole(f, "global_batch_size", r->global_batch);
     put_real(f, "seconds", n->took);
     fprintf(f, ", \"skipped\": %s", skipped ? "true" : "false");
@@ -145,7 +145,7 @@ static void put_scalar(struct tr_numbers *n, const char *group, const char *name
     if (!grouped)
         return;
     snprintf(tag, sizeof tag, "%s/%s vs tokens", group, name);
-    tr_events_scalar(&n->events, tag, value, r->consumed_train * r->shape.seq);
+    tr_events_scalar(&n->events, tag, value, r->consumed_train * r->shape.dims.seq);
 }
 
 static void put_alone(struct tr_numbers *n, const char *name, double value)

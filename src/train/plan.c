@@ -27,12 +27,12 @@ static int world_of(const struct tr_config *c, int ranks, FILE *f)
 }
 
 /* "layers 0-2 12-14": those of each chunk. */
-static void print_layers(const struct tr_shape *s, int stage, FILE *f)
+static void print_layers(const struct tr_layout *l, int stage, FILE *f)
 {
     fputs("  layers", f);
-    for (int chunk = 0; chunk < s->k; chunk++) {
-        int64_t first = tr_shape_first_layer(s, stage, chunk);
-        int64_t count = tr_shape_layers(s, stage, chunk);
+    for (int chunk = 0; chunk < l->k; chunk++) {
+        int64_t first = tr_layout_first_layer(l, stage, chunk);
+        int64_t count = tr_layout_layers(l, stage, chunk);
 
         if (count == 1)
             fprintf(f, " %" PRId64, first);
@@ -59,12 +59,12 @@ static enum tr_status print_stage(const struct tr_config *c, const struct tr_sha
 {
     struct tr_run r;
     char text[TR_REPORT_BYTES];
-    int rank = tr_grid_rank((struct tr_place){.pp = stage}, s->w, s->d);
+    int rank = tr_grid_rank((struct tr_place){.pp = stage}, s->layout.w, s->layout.d);
 
     TR_TRY(tr_run_imagine(&r, c, s, rank));
     tr_report_parameters(text, sizeof text, 0, stage, tr_params_number(&r.model.params));
     fprintf(f, "%s\nmemory plan of rank %d:\n", text, rank);
-    print_layers(&r.shape, stage, f);
+    print_layers(&r.shape.layout, stage, f);
     tr_arena_report(&r.arena, f);
     print_memories(&r, f);
     if (r.arena.used_bytes > *most)
@@ -82,14 +82,14 @@ enum tr_status tr_plan_print(const struct tr_config *c, int ranks, FILE *f)
     size_t most = 0;
 
     TR_TRY(tr_shape_of(c, world, &s));
-    tr_report_world(text, sizeof text, &s);
+    tr_report_world(text, sizeof text, &s.layout, &s.precision);
     fprintf(f, "%s\n", text);
     told.world_size = world;
     tr_config_print(&told, f);
     tr_report_setup(text, sizeof text, &s, tr_config_spelling("tokenizer-type", c->tokenizer_type),
                     (uint64_t)c->seed);
     fprintf(f, "%s\n", text);
-    for (int stage = 0; stage < s.p; stage++)
+    for (int stage = 0; stage < s.layout.p; stage++)
         TR_TRY(print_stage(c, &s, stage, &most, f));
     fprintf(f, "largest of all ranks: %.2f MiB\n", (double)most / 1048576.0);
     return TR_OK;

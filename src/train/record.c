@@ -35,7 +35,7 @@ static bool is_of_owners(enum tr_timer t)
 /* Messages of one leg in the largest iteration. */
 static int64_t messages_of(const struct tr_run *r)
 {
-    return r->shape.batches.full / r->shape.batches.unit * r->shape.k;
+    return r->shape.batches.global_batch / r->shape.batches.unit * r->shape.layout.k;
 }
 
 static bool wants_waits(const struct tr_run *r)
@@ -55,7 +55,7 @@ static int64_t spans_of(const struct tr_run *r)
 static enum tr_status reserve(struct tr_record *s)
 {
     const struct tr_run *r = s->run;
-    const int64_t stages = s->most * TR_LEGS * r->shape.p;
+    const int64_t stages = s->most * TR_LEGS * r->shape.layout.p;
     const int64_t calls = s->every * CALLS * r->world->size;
 
     s->mine = calloc((size_t)(s->most * TR_LEGS + s->every * CALLS), sizeof *s->mine);
@@ -143,12 +143,12 @@ static void find_waits(struct tr_record *s, struct tr_span *span, int64_t count)
 {
     struct tr_run *r = s->run;
 
-    if (r->shape.p > 1 && s->messages > 0)
+    if (r->shape.layout.p > 1 && s->messages > 0)
         find_neighbours(s, span, count);
     find_last(s, span, count, &r->grid.dp, is_of_replicas);
     find_last(s, span, count, &r->grid.embed, is_of_embedding);
     find_last(s, span, count, tr_step_owners(r), is_of_owners);
-    tr_waits_count(span, count, r->shape.p);
+    tr_waits_count(span, count, r->shape.layout.p);
 }
 
 static void put_together(struct tr_record *s)
@@ -177,7 +177,7 @@ double tr_record_after(struct tr_record *s, bool passed, bool due)
         return 0.0;
     s->iterations++;
     if (!passed)
-        s->messages += (int64_t)s->run->micros * s->run->shape.k;
+        s->messages += (int64_t)s->run->micros * s->run->shape.layout.k;
     if (due || s->iterations == s->every ||
         (s->traces && tr_timeline_due(&s->timeline, s->run->iteration)))
         put_together(s);

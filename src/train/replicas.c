@@ -63,7 +63,7 @@ static void split_region(const struct tr_run *r, struct list *rest, struct list 
     for (int i = 0; i < ps->count; i++)
         order[i] = &ps->list[i];
     qsort(order, (size_t)ps->count, sizeof *order, by_place);
-    for (int i = 0; i < ps->count && r->shape.w > 1; i++) {
+    for (int i = 0; i < ps->count && r->shape.layout.w > 1; i++) {
         if (order[i]->split >= 0 || order[i]->offset >= ps->region)
             continue;
         add(rest, at, order[i]->offset);
@@ -93,7 +93,7 @@ static enum tr_status open_spans(struct tr_replicas *x, const struct tr_cocktail
     for (int i = 0; i < TR_COCKTAIL_SPANS; i++)
         if (list[i].count > 0)
             span[n++] = (struct tr_cocktail_span){i, list[i].count, list[i].piece};
-    s = tr_cocktail_open(how, span, n, ps->size, r->grid.at.dp, r->shape.d, &x->cocktail);
+    s = tr_cocktail_open(how, span, n, ps->size, r->grid.at.dp, r->shape.layout.d, &x->cocktail);
     for (int i = 0; i < TR_COCKTAIL_SPANS; i++)
         free(list[i].piece);
     return s;
@@ -117,7 +117,7 @@ enum tr_status tr_replicas_open(struct tr_run *r)
     const struct tr_cocktail_how how = how_of(r->config);
     struct tr_replicas *x;
 
-    if (!r->shape.apart)
+    if (!r->shape.dp.diverges)
         return TR_OK;
     x = calloc(1, sizeof *x);
     if (!x)
@@ -168,13 +168,13 @@ static void warn_of_more(const struct tr_replicas *x)
     const double bits =
         8.0 * (double)tr_cocktail_bytes(x->cocktail) / (double)tr_cocktail_numbers(x->cocktail);
 
-    if (bits > 1.5 * x->run->shape.apart_bits)
+    if (bits > 1.5 * x->run->shape.dp.delta_bits)
         tr_log_rank0(TR_LOG_WARNING,
                      "replicas exchange %.4g bits for a parameter where --randomp-ratio and "
                      "--topk-ratio ask for %.4g, since a part of so few parameters may be "
                      "less than a bucket, and then all take part: give larger ratios, or a "
                      "smaller --quant-bucket-size",
-                     bits, x->run->shape.apart_bits);
+                     bits, x->run->shape.dp.delta_bits);
 }
 
 static void tell(struct tr_replicas *x)
@@ -215,7 +215,7 @@ enum tr_status tr_replicas_start(struct tr_run *r)
     enum tr_status s = TR_OK;
     struct tr_tensor values;
 
-    if (!x && r->config->dp_mode != TR_DP_ALLREDUCE)
+    if (!x && tr_dp_mode_diverges(r->config->dp_mode))
         tr_print_rank0("> there is one replica, so --dp-mode %s changes nothing\n",
                        tr_config_spelling("dp-mode", r->config->dp_mode));
     if (!x)
@@ -258,7 +258,7 @@ static void count(struct tr_replicas *x)
     struct tr_traffic *t = &x->run->traffic;
     const struct tr_cocktail_spent spent = tr_cocktail_spent(x->cocktail);
     struct tr_traffic_time *time = &t->count.time[TR_TRAFFIC_REPLICAS_GROUP];
-    const int64_t others = x->run->shape.d - 1;
+    const int64_t others = x->run->shape.layout.d - 1;
     const int64_t bytes = others * tr_cocktail_bytes(x->cocktail);
     const int64_t numbers = others * tr_cocktail_numbers(x->cocktail);
 
@@ -384,8 +384,8 @@ static void about(const struct tr_replicas *x, char text[TR_CKPT_ABOUT_BYTES])
     const bool reference = x->cocktail && tr_cocktail_state(x->cocktail).g.data;
 
     snprintf(text, TR_CKPT_ABOUT_BYTES,
-             "tensor %d, pipeline %d, data %d, chunks %d, --dp-mode %s%s", s->w, s->p, s->d, s->k,
-             tr_config_spelling("dp-mode", x->run->config->dp_mode),
+             "tensor %d, pipeline %d, data %d, chunks %d, --dp-mode %s%s", s->layout.w, s->layout.p,
+             s->layout.d, s->layout.k, tr_config_spelling("dp-mode", x->run->config->dp_mode),
              x->cocktail && !reference ? " without loss" : "");
 }
 
@@ -449,13 +449,14 @@ const struct tr_ckpt_beside *tr_replicas_beside(struct tr_replicas *x,
     return &x->beside;
 }
 
-int64_t tr_replicas_beside_bytes(const struct tr_config *c, const struct tr_shape *s, int64_t elems)
+int64_t tr_replicas_beside_bytes(const struct tr_config *c, const struct tr_data_parallel *dp,
+                                 int d, int64_t elems)
 {
     const bool exact =
         c->quant_bits == TR_SPARSE_FLOATS && c->topk_ratio >= 1.0 && c->randomp_ratio >= 1.0;
-    const int64_t references = c->dp_mode == TR_DP_COCKTAIL && !exact ? 2 * s->d + 2 : 0;
+    const int64_t references = c->dp_mode == TR_DP_COCKTAIL && !exact ? 2 * d + 2 : 0;
 
-    return s->apart && !c->no_save_optim ? elems * (12 * s->d + references) : 0;
+    return dp->diverges && !c->no_save_optim ? elems * (12 * d + references) : 0;
 }
 
 /* What lies beside a checkpoint. */

@@ -32,8 +32,8 @@
 struct tr_cocktail;
 struct tr_replicas;
 
-/* What it needs, without memory, and nothing where shape.apart is not set; after the optimizer's sizes are
-   known.  Fills r->replicas.  Not collective. */
+/* What it needs, without memory, and nothing where replicas do not diverge; after the optimizer's
+   sizes are known.  Fills r->replicas.  Not collective. */
 enum tr_status tr_replicas_open(struct tr_run *r) TR_MUST_CHECK;
 void tr_replicas_close(struct tr_replicas *x);
 
@@ -73,8 +73,8 @@ const struct tr_ckpt_beside *tr_replicas_beside(struct tr_replicas *x,
                                                 const struct tr_ckpt_beside *next);
 
 /* Bytes of that for all ranks together, of a model of `elems` elements; pure. */
-int64_t tr_replicas_beside_bytes(const struct tr_config *c, const struct tr_shape *s,
-                                 int64_t elems);
+int64_t tr_replicas_beside_bytes(const struct tr_config *c, const struct tr_data_parallel *dp,
+                                 int d, int64_t elems);
 
 /* Weights and moments were loaded, and published: now what lies beside them in `folder`; NULL where nothing
    is wanted.  Says what is left behind, also where r->replicas is NULL.  Collective over the world; TR_ECONFIG

@@ -259,25 +259,23 @@ int tr_report_datetime(char *buf, size_t size, const char *event, struct tr_mome
     return (int)t.used;
 }
 
-int tr_report_world(char *buf, size_t size, const struct tr_shape *s)
+int tr_report_world(char *buf, size_t size, const struct tr_layout *l, const struct tr_precision *p)
 {
     struct text t = {buf, size, 0};
 
     put(&t,
         "using world size: %d, data-parallel-size: %d, tensor-model-parallel size: %d, "
         "pipeline-model-parallel size: %d \n",
-        s->world, s->d, s->w, s->p);
+        l->world, l->d, l->w, l->p);
     put(&t, "using torch.%s for parameters ...",
-        !s->half  ? "float32"
-        : s->bf16 ? "bfloat16"
+        !p->half  ? "float32"
+        : p->bf16 ? "bfloat16"
                   : "float16");
     return (int)t.used;
 }
 
-static void put_batches(struct text *t, const struct tr_shape *s)
+static void put_batches(struct text *t, const struct tr_batches *b)
 {
-    const struct tr_batches *b = &s->batches;
-
     if (b->step)
         put(t,
             "will use batch size rampup starting from global batch size %" PRId64
@@ -285,12 +283,12 @@ static void put_batches(struct text *t, const struct tr_shape *s)
             " samples.\n",
             b->start, b->wanted, b->step, b->over);
     else
-        put(t, "setting number of micro-batches to constant %d\n", s->micros);
-    if (b->full != b->wanted)
+        put(t, "setting number of micro-batches to constant %d\n", b->micros);
+    if (b->global_batch != b->wanted)
         put(t,
             "decreasing the global batch size from %" PRId64 " to %" PRId64
             ", a multiple of %" PRId64 "\n",
-            b->wanted, b->full, b->unit);
+            b->wanted, b->global_batch, b->unit);
 }
 
 int tr_report_setup(char *buf, size_t size, const struct tr_shape *s, const char *tokenizer,
@@ -298,14 +296,14 @@ int tr_report_setup(char *buf, size_t size, const struct tr_shape *s, const char
 {
     struct text t = {buf, size, 0};
 
-    put_batches(&t, s);
+    put_batches(&t, &s->batches);
     put(&t, "> building %s tokenizer ...\n", tokenizer);
     put(&t,
         " > padded vocab (size: %" PRId64 ") with %" PRId64 " dummy tokens (new size: %" PRId64
         ")\n",
-        s->vocab, s->vocab_padded - s->vocab, s->vocab_padded);
-    put(&t, "> initializing tensor model parallel with size %d\n", s->w);
-    put(&t, "> initializing pipeline model parallel with size %d\n", s->p);
+        s->dims.vocab, s->dims.vocab_padded - s->dims.vocab, s->dims.vocab_padded);
+    put(&t, "> initializing tensor model parallel with size %d\n", s->layout.w);
+    put(&t, "> initializing pipeline model parallel with size %d\n", s->layout.p);
     put(&t, "> setting random seeds to %" PRIu64 " ...", seed);
     return (int)t.used;
 }

@@ -127,7 +127,8 @@ int tr_report_datetime(char *buf, size_t size, const char *event, struct tr_mome
 /* ---- set-up, by rank 0 unless said otherwise, in this order ---- */
 
 /* Sizes of the groups and the type of the parameters; the arguments block comes next. */
-int tr_report_world(char *buf, size_t size, const struct tr_shape *s);
+int tr_report_world(char *buf, size_t size, const struct tr_layout *l,
+                    const struct tr_precision *p);
 
 /* Micro-batches, tokenizer (its spelling) and padded vocabulary, groups, seed. */
 int tr_report_setup(char *buf, size_t size, const struct tr_shape *s, const char *tokenizer,

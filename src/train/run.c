@@ -28,15 +28,15 @@ static enum tr_status open_schedules(struct tr_run *r)
 {
     const struct tr_shape *s = &r->shape;
 
-    r->micros = s->micros;
-    r->global_batch = s->global_batch;
+    r->micros = s->batches.micros;
+    r->global_batch = s->batches.global_batch;
     r->train_list = (struct tr_sched){
-        .kind = (enum tr_sched_kind)s->schedule,
-        .ranks = s->p,
+        .kind = (enum tr_sched_kind)s->layout.schedule,
+        .ranks = s->layout.p,
         .rank = r->grid.at.pp,
-        .chunks = s->k,
-        .micros = s->micros,
-        .group = s->group,
+        .chunks = s->layout.k,
+        .micros = s->batches.micros,
+        .group = s->layout.group,
         .overlap = r->config->overlap_p2p_communication,
     };
     /* What is only imagined needs the buffers of the list, and not its length. */
@@ -70,7 +70,7 @@ static void room_of_list(const struct rooms *x, const struct tr_sched *like, int
 static struct rooms rooms_of(const struct tr_run *r)
 {
     const struct tr_batches *b = &r->shape.batches;
-    const int k = r->shape.k, stage = r->grid.at.pp;
+    const int k = r->shape.layout.k, stage = r->grid.at.pp;
     struct rooms x = {.kind = calloc(3 * (size_t)k, sizeof *x.kind)};
 
     if (!x.kind)
@@ -78,7 +78,8 @@ static struct rooms rooms_of(const struct tr_run *r)
     x.slots = x.kind + k;
     x.pool = x.slots + k;
     for (int i = 0; i < k; i++)
-        while (tr_shape_layers(&r->shape, stage, x.kind[i]) != tr_shape_layers(&r->shape, stage, i))
+        while (tr_layout_layers(&r->shape.layout, stage, x.kind[i]) !=
+               tr_layout_layers(&r->shape.layout, stage, i))
             x.kind[i]++;
     for (int64_t i = 0; i <= tr_batches_increments(b); i++)
         room_of_list(&x, &r->train_list, (int)(tr_batches_step(b, i) / b->unit));
@@ -90,10 +91,10 @@ static void open_chunks(struct tr_run *r)
 {
     const struct rooms x = rooms_of(r);
 
-    r->chunk = calloc((size_t)r->shape.k, sizeof(struct tr_chunk *));
+    r->chunk = calloc((size_t)r->shape.layout.k, sizeof(struct tr_chunk *));
     if (!r->chunk)
         tr_die(TR_ERESOURCE, "no memory left for the list of model chunks");
-    for (int i = 0; i < r->shape.k; i++) {
+    for (int i = 0; i < r->shape.layout.k; i++) {
         const struct tr_chunk_room room = {
             .slots = x.slots[i],
             .outputs = r->train_list.outputs,
@@ -108,9 +109,9 @@ static void open_chunks(struct tr_run *r)
     free(x.kind);
 }
 
-enum tr_dtype tr_run_dtype(const struct tr_shape *s)
+enum tr_dtype tr_run_dtype(const struct tr_precision *p)
 {
-    return !s->half ? TR_F32 : s->bf16 ? TR_BF16 : TR_F16;
+    return !p->half ? TR_F32 : p->bf16 ? TR_BF16 : TR_F16;
 }
 
 static void open_model(struct tr_run *r)
@@ -118,22 +119,26 @@ static void open_model(struct tr_run *r)
     const struct tr_config *c = r->config;
 
     r->model = (struct tr_model){
-        .shape = &r->shape,
+        .dims = &r->shape.dims,
+        .layout = &r->shape.layout,
+        .activations = &r->shape.activations,
+        .micro_batch = r->shape.batches.micro_batch,
         .family = tr_family_find("gpt2"),
-        .tp = {.comm = &r->grid.tp, .sequence = r->shape.sequence},
+        .tp = {.comm = &r->grid.tp, .sequence = r->shape.activations.sequence},
         .q = &r->queue,
         .seed = (uint64_t)c->seed,
         .attention_dropout = c->attention_dropout,
         .hidden_dropout = c->hidden_dropout,
         .eps = (float)c->layernorm_epsilon,
-        .type = tr_run_dtype(&r->shape),
-        .mask_rule = {.eod = (int32_t)r->shape.eod,
+        .type = tr_run_dtype(&r->shape.precision),
+        .mask_rule = {.eod = (int32_t)r->shape.dims.eod,
                       .loss = c->eod_mask_loss,
                       .positions = c->reset_position_ids,
                       .attention = c->reset_attention_mask},
-        .stream = r->shape.stream_fp32 ? TR_F32 : tr_run_dtype(&r->shape),
+        .stream = r->shape.precision.stream_fp32 ? TR_F32 : tr_run_dtype(&r->shape.precision),
     };
-    tr_params_list(&r->shape, r->grid.at.tp, r->grid.at.pp, &r->model.params);
+    tr_params_list(&r->shape.dims, &r->shape.layout, r->grid.at.tp, r->grid.at.pp,
+                   &r->model.params);
     tr_model_open(&r->model);
     open_chunks(r);
 }
@@ -157,10 +162,11 @@ static void plan_memory(struct tr_run *r)
 {
     enum tr_dtype type = r->model.type;
 
-    tr_params_plan(&r->model.params, &r->arena, type, r->shape.grads_fp32 ? TR_F32 : type);
+    tr_params_plan(&r->model.params, &r->arena, type,
+                   r->shape.precision.grads_fp32 ? TR_F32 : type);
     tr_optim_plan(&r->optim, &r->arena, type);
     tr_model_plan(&r->model, &r->arena);
-    for (int i = 0; i < r->shape.k; i++)
+    for (int i = 0; i < r->shape.layout.k; i++)
         tr_chunk_plan(r->chunk[i], &r->arena);
     tr_links_plan(r->links, &r->arena);
     tr_replicas_plan(r->replicas, &r->arena);
@@ -185,7 +191,7 @@ static void report_plan(struct tr_run *r, int whose)
 
 static void draw(struct tr_run *r, int64_t first, int64_t count, float *out)
 {
-    tr_params_draw(&r->model.params, &r->shape, (uint64_t)r->config->seed,
+    tr_params_draw(&r->model.params, &r->shape.dims, (uint64_t)r->config->seed,
                    r->config->init_method_std, r->queue.on->threads(r->device), first, count, out);
 }
 
@@ -265,7 +271,7 @@ static int plan_buckets(const struct tr_run *r, struct tr_bucket **out)
     const bool gpus = r->queue.on && r->queue.on->apart;
 
     return tr_buckets_plan(end, 2, tr_run_bucket(r->config, gpus),
-                           (int64_t)TR_PARAM_UNIT * r->shape.d, out);
+                           (int64_t)TR_PARAM_UNIT * r->shape.layout.d, out);
 }
 
 static void open_optimizer(struct tr_run *r)
@@ -273,7 +279,7 @@ static void open_optimizer(struct tr_run *r)
     struct tr_bucket *bucket, *own;
     int n = plan_buckets(r, &bucket);
 
-    n = tr_buckets_owned(bucket, n, r->grid.at.dp, r->shape.d, r->shape.sharded, &own);
+    n = tr_buckets_owned(bucket, n, r->grid.at.dp, r->shape.layout.d, r->shape.dp.sharded, &own);
     tr_optim_open(&r->optim, &r->model.params, r->config, r->grid.at.tp, own, n);
     free(own);
     free(bucket);
@@ -284,8 +290,8 @@ static enum tr_status open_replicas(struct tr_run *r)
     const struct tr_params *ps = &r->model.params;
     const struct tr_dp_how how = {
         .overlap_reduce = r->config->overlap_grad_reduce,
-        .sharded = r->shape.sharded,
-        .overlap_gather = r->shape.overlap_gather,
+        .sharded = r->shape.dp.sharded,
+        .overlap_gather = r->shape.dp.overlap_gather,
     };
     struct tr_bucket *bucket;
     int n = plan_buckets(r, &bucket);
@@ -323,7 +329,7 @@ static struct tr_ckpt_tensors tensors_of(struct tr_run *r, bool moments)
         .m = moments ? r->optim.m : (struct tr_tensor){0},
         .v = moments ? r->optim.v : (struct tr_tensor){0},
         .value_flat = !r->optim.main.data,
-        .sharded = r->shape.sharded || parted,
+        .sharded = r->shape.dp.sharded || parted,
         .spans = parted && r->grid.at.dp > 0 ? 0 : r->optim.owns,
         .span = r->optim.own,
     };
@@ -337,9 +343,9 @@ static struct tr_ckpt_how how_to_load(const struct tr_config *c)
         .begins = c->load && c->save && tr_same_place(c->load, c->save),
         .finetune = c->finetune,
         .any_order = c->skip_train,
-        .course = c->override_opt_param_scheduler         ? TR_COURSE_GIVEN
-                  : c->use_checkpoint_opt_param_scheduler ? TR_COURSE_STORED
-                                                          : TR_COURSE_SAME,
+        .schedule = c->override_opt_param_scheduler         ? TR_SCHEDULE_GIVEN
+                    : c->use_checkpoint_opt_param_scheduler ? TR_SCHEDULE_STORED
+                                                            : TR_SCHEDULE_SAME,
     };
 }
 
@@ -507,7 +513,7 @@ static enum tr_status reach(struct tr_run *r)
     TR_TRY(tr_profile_check(r));
     tr_profile_open(r);
     TR_TRY(tr_fabric_open(r));
-    return tr_grid_open(r->fabric, s->w, s->p, s->d, &r->grid);
+    return tr_grid_open(r->fabric, s->layout.w, s->layout.p, s->layout.d, &r->grid);
 }
 
 static enum tr_status build(struct tr_run *r)
@@ -561,7 +567,7 @@ enum tr_status tr_run_imagine(struct tr_run *r, const struct tr_config *config,
     memset(r, 0, sizeof *r);
     r->config = config;
     r->shape = *shape;
-    tr_grid_imagine(r->shape.w, r->shape.p, r->shape.d, rank, &r->grid);
+    tr_grid_imagine(r->shape.layout.w, r->shape.layout.p, r->shape.layout.d, rank, &r->grid);
     s = open_parts(r);
     if (s == TR_OK)
         plan_memory(r);
@@ -579,7 +585,7 @@ void tr_run_close(struct tr_run *r)
     tr_replicas_close(r->replicas);
     tr_optim_close(&r->optim);
     tr_links_close(r->links);
-    for (int i = 0; r->chunk && i < r->shape.k; i++)
+    for (int i = 0; r->chunk && i < r->shape.layout.k; i++)
         tr_chunk_close(r->chunk[i]);
     free(r->chunk);
     tr_model_close(&r->model);

@@ -91,7 +91,7 @@ enum tr_status tr_run_open(struct tr_run *r, const struct tr_config *config,
 void tr_run_close(struct tr_run *r);
 
 /* Of weights and activations: TR_F32, TR_F16 or TR_BF16. */
-enum tr_dtype tr_run_dtype(const struct tr_shape *s);
+enum tr_dtype tr_run_dtype(const struct tr_precision *p);
 
 /* The same without a model: shape, device, transport and groups, for measuring them.  Prints nothing;
    closed like any other run, and nothing else here can be done with it. */

@@ -11,8 +11,8 @@
    tokens where the chunk reads them. */
 static void fetch(struct tr_run *r, struct tr_slot at)
 {
-    int64_t batch = r->shape.micro_batch, seq = r->shape.seq;
-    int64_t first = r->first_sample + at.micro * batch * r->shape.d + r->grid.at.dp * batch;
+    int64_t batch = r->shape.batches.micro_batch, seq = r->shape.dims.seq;
+    int64_t first = r->first_sample + at.micro * batch * r->shape.layout.d + r->grid.at.dp * batch;
     int32_t *text;
     int64_t *sample;
 
@@ -45,7 +45,7 @@ static void grads_ready(void *ctx, int64_t upto)
 /* Those of the other replicas too, where sums over replicas follow. */
 double tr_step_parts(const struct tr_run *r)
 {
-    int replicas = tr_replicas_apart(r->replicas) ? 1 : r->shape.d;
+    int replicas = tr_replicas_apart(r->replicas) ? 1 : r->shape.layout.d;
 
     return r->config->sum_gradients ? 1.0 : (double)r->micros * replicas;
 }
@@ -89,7 +89,7 @@ static struct tr_tensor whole_message(struct tr_run *r, struct tr_slot at, enum 
    divides H, since it divides the heads. */
 bool tr_step_is_cut(const struct tr_run *r, const struct tr_tensor *t)
 {
-    return r->config->scatter_gather_tensors_in_pipeline && r->shape.w > 1 &&
+    return r->config->scatter_gather_tensors_in_pipeline && r->shape.layout.w > 1 &&
            t->dim[0] == tr_model_rows(&r->model);
 }
 
@@ -106,7 +106,7 @@ static struct tr_tensor message(void *ctx, struct tr_slot at, enum tr_leg_bit le
     struct tr_run *r = ctx;
     struct tr_tensor whole = whole_message(r, at, leg), t = whole;
     const bool cut = tr_step_is_cut(r, &whole);
-    const int64_t numbers = tr_tensor_elems(&whole) / (cut ? r->shape.w : 1);
+    const int64_t numbers = tr_tensor_elems(&whole) / (cut ? r->shape.layout.w : 1);
 
     if (!tr_links_message(r->links, at, leg, &whole, &t) && cut)
         t = tr_tensor_span(&whole, r->grid.at.tp * numbers, numbers);
@@ -166,7 +166,7 @@ void tr_step_connect(struct tr_run *r)
 /* Add up what the replicas have of the loss. */
 static void reduce_loss(struct tr_run *r)
 {
-    struct tr_chunk *last = r->chunk[r->shape.k - 1];
+    struct tr_chunk *last = r->chunk[r->shape.layout.k - 1];
     struct tr_tensor sum = tr_chunk_loss(last);
 
     if (tr_chunk_has_loss(last))
@@ -176,11 +176,11 @@ static void reduce_loss(struct tr_run *r)
 /* The mean over `micros` micro-batches of each replica. */
 static double take_loss(struct tr_run *r, int64_t micros)
 {
-    struct tr_chunk *last = r->chunk[r->shape.k - 1];
+    struct tr_chunk *last = r->chunk[r->shape.layout.k - 1];
 
     if (!tr_chunk_has_loss(last))
         return 0.0;
-    return tr_chunk_take_loss(last) / ((double)micros * r->shape.d);
+    return tr_chunk_take_loss(last) / ((double)micros * r->shape.layout.d);
 }
 
 /* What a rank sends of `x` on a ring: a reduce-scatter or an all-gather passes it on once, an all-reduce
@@ -217,7 +217,7 @@ static void sum_tied_embedding(struct tr_run *r)
 
 double tr_step_lr(const struct tr_run *r)
 {
-    return tr_lr_at(&r->shape, (double)r->lr_samples);
+    return tr_lr_at(&r->shape.lr_schedule, (double)r->lr_samples);
 }
 
 /* Memory is planned for the largest number of micro-batches; only the list of work is another one. */
@@ -233,7 +233,7 @@ static void begin_batch(struct tr_run *r)
     r->micros = micros;
     tr_sched_release(&r->train_list);
     r->train_list = r->eval_list;
-    r->train_list.kind = (enum tr_sched_kind)s->schedule;
+    r->train_list.kind = (enum tr_sched_kind)s->layout.schedule;
     r->train_list.micros = micros;
     if (tr_sched_build(&r->train_list) != TR_OK)
         tr_die(TR_ERESOURCE, "%s", tr_last_error());
@@ -255,7 +255,7 @@ void tr_step_gradients(struct tr_run *r)
     } else {
         tr_dp_finish(r->dp, &r->queue);
         count_ring(r, TR_TRAFFIC_DP_SUMS, &r->model.params.grads, &r->grid.dp,
-                   r->shape.sharded ? 1 : 2);
+                   r->shape.dp.sharded ? 1 : 2);
     }
     tr_model_sum_parts(&r->model);
     tr_timer_stop(TR_TIMER_PARAMS_ALL_REDUCE);
@@ -279,12 +279,12 @@ double tr_step_loss(struct tr_run *r)
 
 struct tr_comm *tr_step_owners(struct tr_run *r)
 {
-    return r->shape.sharded ? r->fabric : &r->grid.mp;
+    return r->shape.dp.sharded ? r->fabric : &r->grid.mp;
 }
 
 static double zeros(struct tr_run *r)
 {
-    int64_t padding = (r->shape.vocab_padded - r->shape.vocab) * r->shape.hidden;
+    int64_t padding = (r->shape.dims.vocab_padded - r->shape.dims.vocab) * r->shape.dims.hidden;
     double sum;
 
     tr_timer_start(TR_TIMER_OPTIMIZER);
@@ -299,7 +299,7 @@ void tr_step(struct tr_run *r, struct tr_step_result *out)
 {
     struct tr_optim_how how = {
         .lr = tr_step_lr(r),
-        .decay = tr_wd_at(&r->shape, (double)r->lr_samples),
+        .decay = tr_wd_at(&r->shape.lr_schedule, (double)r->lr_samples),
         .loss_scale = r->scaler.scale,
         .check = r->config->fp16,
     };
@@ -313,7 +313,7 @@ void tr_step(struct tr_run *r, struct tr_step_result *out)
     if (r->optim.clip > 0.0 || how.check)
         tr_timers_settle(); /* the norm has been waited for */
     tr_optim_update(&r->optim, &r->queue, &how, &done);
-    if (!done.skipped && r->shape.sharded) {
+    if (!done.skipped && r->shape.dp.sharded) {
         tr_timer_start(TR_TIMER_PARAMS_ALL_GATHER);
         tr_dp_gather(r->dp, &r->queue);
         count_ring(r, TR_TRAFFIC_DP_WEIGHTS, &r->model.params.values, &r->grid.dp, 1);
@@ -345,11 +345,11 @@ double tr_eval(struct tr_run *r, enum tr_split split, int64_t first, int64_t ite
     r->split = split;
     r->model.training = false;
     for (int64_t i = 0; i < iterations; i++) {
-        r->first_sample = first + i * r->shape.global_batch;
+        r->first_sample = first + i * r->shape.batches.global_batch;
         tr_exec_step(&r->eval_list, &r->grid.pp, &r->queue, &r->stage);
     }
     reduce_loss(r);
-    loss = take_loss(r, r->shape.micros * iterations);
+    loss = take_loss(r, r->shape.batches.micros * iterations);
     tr_timers_pause(false);
     return loss;
 }

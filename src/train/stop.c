@@ -153,9 +153,9 @@ static void listen_for(int which)
     kept &= ~(1U << which);
 }
 
-void tr_stop_listen(const struct tr_config *c, const struct tr_shape *shape, bool tells)
+void tr_stop_listen(const struct tr_config *c, unsigned exit_signals, bool tells)
 {
-    const unsigned wanted = c->exit_signal_handler ? shape->exit_signals : 0;
+    const unsigned wanted = c->exit_signal_handler ? exit_signals : 0;
 
     heard = 0;
     for (int i = 0; i < SIGNALS; i++) {
@@ -177,15 +177,15 @@ static double minutes(const struct tr_stop *s, double now)
     return (now - s->start) / 60.0;
 }
 
-void tr_stop_init(struct tr_stop *s, const struct tr_config *c, const struct tr_shape *shape,
-                  double start)
+void tr_stop_init(struct tr_stop *s, const struct tr_config *c, const struct tr_amounts *amounts,
+                  const struct tr_epoch_plan *epochs, unsigned exit_signals, double start)
 {
     *s = (struct tr_stop){
-        .train_iters = shape->train_iters,
-        .eval_interval = shape->eval_iters > 0 ? shape->eval_interval : 0,
-        .eval_iters = shape->eval_iters,
-        .epoch_iters = shape->epochs > 0 ? shape->epoch_samples / shape->global_batch : 0,
-        .signals = c->exit_signal_handler ? shape->exit_signals : 0,
+        .train_iters = amounts->train_iters,
+        .eval_interval = amounts->eval_iters > 0 ? amounts->eval_interval : 0,
+        .eval_iters = amounts->eval_iters,
+        .epoch_iters = epochs->iters,
+        .signals = c->exit_signal_handler ? exit_signals : 0,
         .asks = c->save != NULL,
         .start = start,
         .job_end = INFINITY,

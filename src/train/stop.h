@@ -8,8 +8,8 @@
 
 #include "comm/comm.h"
 #include "comm/parent.h"
+#include "config/amounts.h"
 #include "config/config.h"
-#include "config/shape.h"
 #include "train/report.h"
 
 /*
@@ -86,11 +86,11 @@ struct tr_answer {
  */
 void tr_stop_keep(void);
 void tr_stop_let_go(void);
-void tr_stop_listen(const struct tr_config *c, const struct tr_shape *shape, bool tells);
+void tr_stop_listen(const struct tr_config *c, unsigned exit_signals, bool tells);
 
 /* Without an end of the job and without a launcher. */
-void tr_stop_init(struct tr_stop *s, const struct tr_config *c, const struct tr_shape *shape,
-                  double start);
+void tr_stop_init(struct tr_stop *s, const struct tr_config *c, const struct tr_amounts *amounts,
+                  const struct tr_epoch_plan *epochs, unsigned exit_signals, double start);
 
 /* An iteration, an evaluation or a save took `seconds`.  Iterations that are more than twice TR_STRETCH
    ago are forgotten, and none of the latest TR_STRETCH: what a start-up or a stalled file system cost

@@ -77,9 +77,10 @@ static void tell_theory(struct tr_run *r)
     char text[TR_REPORT_BYTES];
     int64_t params = tr_comm_max(r->world, tr_params_number(&r->model.params));
 
-    tr_report_theory(text, sizeof text,
-                     tr_theory_weights(&r->shape, params, r->shape.sharded ? r->shape.d : 1),
-                     tr_theory_activations(&r->shape));
+    tr_report_theory(
+        text, sizeof text,
+        tr_theory_weights(&r->shape.precision, params, r->shape.dp.sharded ? r->shape.layout.d : 1),
+        tr_theory_activations(&r->shape));
     tr_print_rank0("%s\n", text);
 }
 
@@ -108,7 +109,7 @@ static void tell_memory(struct tr_tell *t)
     mine = tr_tell_memory_now(r);
     r->world->via->gather_all(r->world, &mine, sizeof mine, all);
     for (int rank = 0; rank < r->world->size; rank++) {
-        if (tr_grid_place(rank, r->shape.w, r->shape.d).dp != 0)
+        if (tr_grid_place(rank, r->shape.layout.w, r->shape.layout.d).dp != 0)
             continue;
         tr_report_memory(text, sizeof text, r->config->log_format, rank, r->iteration, &all[rank]);
         tr_print_rank0("%s\n", text);
@@ -246,15 +247,16 @@ static void tell_traffic(const struct tr_tell *t, int iterations)
 }
 
 /* Does the backward pass repeat the forward pass of every layer? */
-static bool recomputes_all(const struct tr_shape *s)
+static bool recomputes_all(const struct tr_layout *l, const struct tr_activations *a)
 {
-    return s->recompute == TR_RECOMPUTE_UNIFORM ||
-           (s->recompute == TR_RECOMPUTE_BLOCK && s->recompute_layers >= tr_shape_most_layers(s));
+    return a->recompute == TR_RECOMPUTE_UNIFORM ||
+           (a->recompute == TR_RECOMPUTE_BLOCK && a->recompute_layers >= tr_layout_most_layers(l));
 }
 
 double tr_tell_flops(const struct tr_run *r)
 {
-    return tr_flops_count(tr_flops_formula(r->config), &r->shape, 1, recomputes_all(&r->shape));
+    return tr_flops_count(tr_flops_formula(r->config), &r->shape.dims, 1,
+                          recomputes_all(&r->shape.layout, &r->shape.activations));
 }
 
 /* TFLOP/s of a rank that take `samples` in `seconds`. */
@@ -287,8 +289,10 @@ void tr_tell_open(struct tr_tell *t, struct tr_run *run, bool split)
         t->table = room(TR_TIMERS_BYTES(ranks), 1);
     }
     if (wants_tflops(c)) {
-        tr_report_formula(text, sizeof text,
-                          tr_flops_text(tr_flops_formula(c), recomputes_all(&run->shape)));
+        tr_report_formula(
+            text, sizeof text,
+            tr_flops_text(tr_flops_formula(c),
+                          recomputes_all(&run->shape.layout, &run->shape.activations)));
         tr_print_rank0("%s\n", text);
     }
 }
@@ -323,12 +327,12 @@ static void tell_iteration(struct tr_tell *t)
         .format = c->log_format,
         .now = tr_moment_now(c->log_format),
         .iteration = r->iteration,
-        .train_iters = r->shape.train_iters,
+        .train_iters = r->shape.amounts.train_iters,
         .consumed_samples = r->consumed_train,
         .passed_samples = r->passed_train,
         .global_batch = r->global_batch,
         .samples = r->consumed_train - r->passed_train - t->consumed,
-        .seq = r->shape.seq,
+        .seq = r->shape.dims.seq,
         .seconds = tr_now() - t->since,
         .lr = tr_step_lr(r),
         .scaled = c->fp16,
@@ -382,7 +386,7 @@ void tr_tell_parameters(struct tr_run *r)
         tr_die(TR_ERESOURCE, "no memory left for the list of ranks");
     r->world->via->gather_all(r->world, &mine, sizeof mine, all);
     for (int rank = 0; rank < r->world->size; rank++) {
-        struct tr_place at = tr_grid_place(rank, r->shape.w, r->shape.d);
+        struct tr_place at = tr_grid_place(rank, r->shape.layout.w, r->shape.layout.d);
 
         if (at.dp != 0)
             continue;
@@ -402,7 +406,7 @@ void tr_tell_setup(const struct tr_run *r, double began)
 
     if (r->world->rank != 0)
         return;
-    tr_report_world(text, sizeof text, &r->shape);
+    tr_report_world(text, sizeof text, &r->shape.layout, &r->shape.precision);
     tr_print("%s\n", text);
     f = open_memstream(&arguments, &size);
     if (!f)

@@ -299,14 +299,15 @@ static char *tidy_path(const struct tr_run *r)
 {
     const struct tr_shape *s = &r->shape;
     const struct tr_config *c = r->config;
-    const char *replicas = s->d == 1 ? "" : s->sharded ? "_sharded_ps" : "_allreduce";
+    const char *replicas = s->layout.d == 1 ? "" : s->dp.sharded ? "_sharded_ps" : "_allreduce";
 
     return tr_format("%s/gpt3_%s%s_b%lld_%lld_l%lld_m%lld_w%d_p%d_1_d%d_%d%s_%s_%s.json",
-                     TIDY_FOLDER, tr_config_spelling("pipeline-schedule", s->schedule), replicas,
-                     (long long)(s->global_batch / s->d), (long long)s->micro_batch,
-                     (long long)s->seq, (long long)s->hidden, s->world, s->p, s->d, r->world->rank,
-                     c->fp16 ? "_fp16" : "", tr_config_spelling("profiling", c->profiling),
-                     c->trace_postfix);
+                     TIDY_FOLDER, tr_config_spelling("pipeline-schedule", s->layout.schedule),
+                     replicas, (long long)(s->batches.global_batch / s->layout.d),
+                     (long long)s->batches.micro_batch, (long long)s->dims.seq,
+                     (long long)s->dims.hidden, s->layout.world, s->layout.p, s->layout.d,
+                     r->world->rank, c->fp16 ? "_fp16" : "",
+                     tr_config_spelling("profiling", c->profiling), c->trace_postfix);
 }
 
 static enum tr_status write_text(const char *path, struct tr_tidy *tidy, const struct tr_span *span,
@@ -333,8 +334,8 @@ static void write_tidy(struct tr_timeline *t, int64_t count)
     struct tr_run *r = t->run;
     struct tr_tidy tidy = {
         .rank = r->world->rank,
-        .replicas = r->shape.d > 1,
-        .sharded = r->shape.sharded,
+        .replicas = r->shape.layout.d > 1,
+        .sharded = r->shape.dp.sharded,
         .bytes = tr_tensor_bytes(&r->model.params.grads),
         .wall = wall_offset(),
     };

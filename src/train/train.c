@@ -55,7 +55,7 @@ static void evaluate(struct loop *l, enum tr_split split, const char *where)
         return;
     for (int64_t done = 0, n; done < iterations; done += n) {
         n = iterations - done < piece ? iterations - done : piece;
-        loss += tr_eval(r, split, e.first + done * r->shape.global_batch, n) * (double)n /
+        loss += tr_eval(r, split, e.first + done * r->shape.batches.global_batch, n) * (double)n /
                 (double)iterations;
         /* Of the test data Megatron tells how far it is, Megatron Core at each step. */
         if (split != TR_SPLIT_TEST || n < piece)
@@ -168,7 +168,7 @@ static enum tr_status one_iteration(struct loop *l)
     TR_TRY(step_and_tell(l));
     TR_TRY(tr_links_compare_due(r->links));
     TR_TRY(tr_replicas_compare_due(r->replicas));
-    if (tr_evaluation_due(&r->shape, r->iteration)) {
+    if (tr_evaluation_due(&r->shape.amounts, &r->shape.epochs, r->iteration)) {
         snprintf(where, sizeof where, "iteration %lld", (long long)r->iteration);
         evaluate(l, TR_SPLIT_VALID, where);
     }
@@ -263,7 +263,7 @@ static enum tr_status iterate(struct loop *l)
 {
     struct tr_run *r = l->r;
 
-    while (r->iteration < r->shape.train_iters) {
+    while (r->iteration < r->shape.amounts.train_iters) {
         struct tr_answer a;
 
         TR_TRY(one_iteration(l));
@@ -287,7 +287,7 @@ static int64_t parameters(struct tr_run *r)
     for (int rank = 0; rank < r->world->size; rank++)
         total += all[rank];
     free(all);
-    return total / r->shape.d;
+    return total / r->shape.layout.d;
 }
 
 /* Before a save was measured its time is a guess.  A job that is too short anyway is told so. */
@@ -351,7 +351,7 @@ static enum tr_status run_loop(struct tr_run *r, struct tr_keeper *keeper, struc
     }
     tr_tell_open(&l.tell, r, l.record.waits);
     if (r->config->log_progress && r->world->rank == 0)
-        tr_progress_open(&l.progress, r->config->save, r->world->size, r->shape.seq,
+        tr_progress_open(&l.progress, r->config->save, r->world->size, r->shape.dims.seq,
                          tr_tell_flops(r), r->consumed_train, time(NULL));
     s = iterate(&l);
     tr_profile_stop(r);
@@ -400,9 +400,9 @@ static enum tr_status train(const struct tr_config *config, const struct tr_shap
     struct tr_run run;
     enum tr_status s;
 
-    if (tr_keeper_over(keeper, config, shape))
+    if (tr_keeper_over(keeper, config, shape->amounts.train_iters))
         return TR_OK;
-    tr_keeper_begin(keeper, config, shape, stop);
+    tr_keeper_begin(keeper, config, shape->amounts.train_iters, stop);
     s = set_up(&run, config, keeper->world);
     if (s == TR_OK && stop->launched && run.launch.nodes == 1)
         tr_parent_outlive();
@@ -425,8 +425,8 @@ enum tr_status tr_train(const struct tr_config *config, struct tr_comm *world)
     enum tr_status s;
 
     TR_TRY(tr_comm_agree(world, tr_shape_of(config, world->size, &shape)));
-    tr_stop_listen(config, &shape, world->rank == 0);
-    tr_stop_init(&stop, config, &shape, start);
+    tr_stop_listen(config, shape.exit_signals, world->rank == 0);
+    tr_stop_init(&stop, config, &shape.amounts, &shape.epochs, shape.exit_signals, start);
     stop.launched = tr_comm_max(world, tr_parent_find(&stop.parent)) != 0;
     s = tr_keeper_open(&keeper, config, world);
     if (s == TR_OK)

@@ -19,28 +19,42 @@
  *
  * Blocks lie on 256-byte boundaries, live until tr_arena_release(), and are zero at first use.
  */
-enum { TR_ARENA_LABELS = 32, TR_ARENA_ALIGN = 256 };
+enum { TR_ARENA_ALIGN = 256 };
+
+/* What memory is for: LABEL(symbol, "name"), as reports and plans name it and in their order. */
+#define TR_LABELS_OF(LABEL)           \
+    LABEL(WEIGHTS, "weights")         \
+    LABEL(GRADIENTS, "gradients")     \
+    LABEL(OPTIMIZER, "optimizer")     \
+    LABEL(ACTIVATIONS, "activations") \
+    LABEL(LOGITS, "logits")           \
+    LABEL(MESSAGES, "messages")       \
+    LABEL(COMPRESSION, "compression") \
+    LABEL(SCRATCH, "scratch")
+
+enum tr_label {
+#define LABEL(symbol, name) TR_LABEL_##symbol,
+    TR_LABELS_OF(LABEL)
+#undef LABEL
+        TR_LABELS
+};
 
 struct tr_arena {
     unsigned char *base;   /* NULL while dry */
     size_t capacity_bytes; /* what open() was given */
     size_t used_bytes;
-    int labels;
-    struct {
-        const char *label;
-        size_t bytes;
-    } part[TR_ARENA_LABELS];
+    size_t bytes[TR_LABELS]; /* of them under each label */
 };
 
 /* A dry arena. */
 void tr_arena_init(struct tr_arena *a);
 
-/* `bytes` under `label` (static storage, one of at most TR_ARENA_LABELS; equal text adds up).
-   NULL when dry or when bytes is 0.  Asserts that the second run takes no more than the first. */
-void *tr_arena_take(struct tr_arena *a, const char *label, size_t bytes);
+/* `bytes` under `label`.  NULL when dry or when bytes is 0.  Asserts that the second run takes no more than
+   the first. */
+void *tr_arena_take(struct tr_arena *a, enum tr_label label, size_t bytes);
 
 /* Floats of the same. */
-float *tr_arena_floats(struct tr_arena *a, const char *label, int64_t count);
+float *tr_arena_floats(struct tr_arena *a, enum tr_label label, int64_t count);
 
 /*
  * End the dry run: hand over `memory`, which holds at least a->used_bytes on a 256-byte boundary and
@@ -48,7 +62,7 @@ float *tr_arena_floats(struct tr_arena *a, const char *label, int64_t count);
  */
 void tr_arena_open(struct tr_arena *a, void *memory);
 
-/* One line per label, largest first, in MiB, and the total: "  activations  12.3 MiB". */
+/* One line per label that has some, largest first, in MiB, and the total: "  activations  12.3 MiB". */
 void tr_arena_report(const struct tr_arena *a, FILE *f);
 
 #endif

@@ -35,23 +35,23 @@ struct small {
 static inline struct tr_shape small_shape(int w, int p, int d, int k)
 {
     return (struct tr_shape){
-        .world = w * p * d,
-        .w = w,
-        .p = p,
-        .d = d,
-        .k = k,
-        .layers = 4,
-        .hidden = 8,
-        .heads = 4,
-        .head_dim = 2,
-        .ffn = 32,
-        .seq = 6,
-        .positions = 7,
-        .vocab = 37,
-        .vocab_padded = w == 4 ? 64 : 40,
-        .first_slots = 4 / p,
-        .middle_slots = 4 / p,
-        .last_slots = 4 / p,
+        .layout.world = w * p * d,
+        .layout.w = w,
+        .layout.p = p,
+        .layout.d = d,
+        .layout.k = k,
+        .dims.layers = 4,
+        .dims.hidden = 8,
+        .dims.heads = 4,
+        .dims.head_dim = 2,
+        .dims.ffn = 32,
+        .dims.seq = 6,
+        .dims.positions = 7,
+        .dims.vocab = 37,
+        .dims.vocab_padded = w == 4 ? 64 : 40,
+        .layout.first_slots = 4 / p,
+        .layout.middle_slots = 4 / p,
+        .layout.last_slots = 4 / p,
     };
 }
 
@@ -83,12 +83,12 @@ static inline struct tr_ckpt_state small_state(int64_t iteration)
    odd length cut parameters, and their rows, at arbitrary elements, more wildly than training does. */
 static inline void small_cut(struct small *s, int dp)
 {
-    const int64_t bucket = 301, unit = 64 * s->shape.d;
+    const int64_t bucket = 301, unit = 64 * s->shape.layout.d;
     int64_t padded = (s->params.size + unit - 1) / unit * unit;
 
     for (int64_t first = 0; first < padded; first += bucket) {
         int64_t count = padded - first < bucket ? padded - first : bucket;
-        int64_t lo = count * dp / s->shape.d, hi = count * (dp + 1) / s->shape.d;
+        int64_t lo = count * dp / s->shape.layout.d, hi = count * (dp + 1) / s->shape.layout.d;
 
         s->span[s->spans++] = (struct tr_bucket){first + lo, hi - lo};
         s->held += hi - lo;
@@ -106,7 +106,7 @@ static inline void small_open_as(struct small *s, const struct tr_shape *shape, 
     memset(s, 0, sizeof *s);
     s->shape = *shape;
     s->kind = kind;
-    tr_params_list(shape, tp, pp, &s->params);
+    tr_params_list(&shape->dims, &shape->layout, tp, pp, &s->params);
     s->span = calloc((size_t)s->params.size, sizeof *s->span);
     if (kind == SMALL_WHOLE) {
         s->held = s->params.size;

@@ -23,11 +23,11 @@ static int setup(void **state)
     (void)state;
     if (!small_alone(&self, &grid, &shape))
         return -1;
-    shape.lr = 1.5e-4;
-    shape.min_lr = 1e-5;
-    shape.warmup_samples = 32.0;
-    shape.decay_samples = 3200.0;
-    shape.decay_style = TR_LR_COSINE;
+    shape.lr_schedule.lr = 1.5e-4;
+    shape.lr_schedule.min_lr = 1e-5;
+    shape.lr_schedule.warmup_samples = 32.0;
+    shape.lr_schedule.decay_samples = 3200.0;
+    shape.lr_schedule.decay_style = TR_LR_COSINE;
     dir = folder_make();
     tr_log_level(TR_LOG_ERROR);
     for (int64_t iteration = 100; iteration <= 300; iteration += 100)
@@ -209,15 +209,15 @@ static void finetune(void **unused)
     struct tr_ckpt_state s = small_state(7);
 
     (void)unused;
-    /* Another course is no matter, since it begins anew. */
-    as.lr = 1.0;
+    /* Another schedule is no matter, since it begins anew. */
+    as.lr_schedule.lr = 1.0;
     assert_ok(load_from(dir, (struct tr_ckpt_how){.step = -1, .finetune = true}, false, &as, &s));
     assert_memory_equal(&s, &none, sizeof s);
-    assert_true(as.lr > 0.5);
+    assert_true(as.lr_schedule.lr > 0.5);
     assert_ok(load_from(dir, small_newest, false, &as, &s));
-    assert_true(small_state_is(&s, 300) && as.lr > 0.5);
+    assert_true(small_state_is(&s, 300) && as.lr_schedule.lr > 0.5);
     /* Another model is. */
-    as.vocab = 36;
+    as.dims.vocab = 36;
     assert_fails(
         TR_EDATA, "vocab_size 37 and not 36",
         load_from(dir, (struct tr_ckpt_how){.step = -1, .finetune = true}, false, &as, &s));
@@ -228,32 +228,32 @@ static bool near(double a, double b)
     return fabs(a - b) < 1e-15;
 }
 
-/* Each number of the course in turn: the sentence names it, and the two ways out work. */
-static void courses(void **unused)
+/* Each number of the schedule in turn: the sentence names it, and the two ways out work. */
+static void schedules(void **unused)
 {
-    const struct tr_ckpt_how follow = {.step = -1, .course = TR_COURSE_STORED};
-    const struct tr_ckpt_how ignore = {.step = -1, .course = TR_COURSE_GIVEN};
+    const struct tr_ckpt_how follow = {.step = -1, .schedule = TR_SCHEDULE_STORED};
+    const struct tr_ckpt_how ignore = {.step = -1, .schedule = TR_SCHEDULE_GIVEN};
     struct tr_ckpt_state s;
 
     (void)unused;
 #define REAL(x) (x) += 3.0
 #define CHOICE(x) (x) = (x) == 1 ? 0 : 1
-#define NUMBER(type, field, attribute, options)                    \
-    {                                                              \
-        struct tr_shape as = shape;                                \
-                                                                   \
-        type(as.field);                                            \
-        assert_fails(TR_EDATA, "it has " attribute " ",            \
-                     load_from(dir, small_newest, true, &as, &s)); \
-        assert_non_null(strstr(tr_last_error(), "(" options ")")); \
-        assert_false(near((double)as.field, (double)shape.field)); \
-        assert_ok(load_from(dir, ignore, true, &as, &s));          \
-        assert_false(near((double)as.field, (double)shape.field)); \
-        assert_ok(load_from(dir, follow, true, &as, &s));          \
-        assert_true(near((double)as.field, (double)shape.field));  \
-        assert_memory_equal(&as, &shape, sizeof as);               \
+#define NUMBER(type, field, attribute, options)                                            \
+    {                                                                                      \
+        struct tr_shape as = shape;                                                        \
+                                                                                           \
+        type(as.lr_schedule.field);                                                        \
+        assert_fails(TR_EDATA, "it has " attribute " ",                                    \
+                     load_from(dir, small_newest, true, &as, &s));                         \
+        assert_non_null(strstr(tr_last_error(), "(" options ")"));                         \
+        assert_false(near((double)as.lr_schedule.field, (double)shape.lr_schedule.field)); \
+        assert_ok(load_from(dir, ignore, true, &as, &s));                                  \
+        assert_false(near((double)as.lr_schedule.field, (double)shape.lr_schedule.field)); \
+        assert_ok(load_from(dir, follow, true, &as, &s));                                  \
+        assert_true(near((double)as.lr_schedule.field, (double)shape.lr_schedule.field));  \
+        assert_memory_equal(&as, &shape, sizeof as);                                       \
     }
-    TR_COURSE_OF(NUMBER)
+    TR_LR_SCHEDULE_OF(NUMBER)
 #undef NUMBER
 #undef CHOICE
 #undef REAL
@@ -265,8 +265,8 @@ static void two_numbers(void **unused)
     struct tr_ckpt_state s;
 
     (void)unused;
-    as.lr = 1e-4;
-    as.decay_style = TR_LR_LINEAR;
+    as.lr_schedule.lr = 1e-4;
+    as.lr_schedule.decay_style = TR_LR_LINEAR;
     assert_fails(TR_EDATA,
                  "it has max_lr 0.00015 and not 0.0001 (--lr), lr_decay_style cosine and not "
                  "linear (--lr-decay-style); give the same options again, or "
@@ -280,11 +280,11 @@ static char *save_epochs(struct tr_shape *as, int64_t epoch_samples)
     char *where = tr_format("%s/epochs%lld", dir, (long long)epoch_samples);
 
     *as = shape;
-    as->epochs = 9;
-    as->blocks = 2000;
-    as->epoch_samples = epoch_samples;
-    as->epoch_replicas = 2;
-    as->epoch_seed = 1234;
+    as->epochs.count = 9;
+    as->epochs.blocks = 2000;
+    as->epochs.samples = epoch_samples;
+    as->epochs.replicas = 2;
+    as->epochs.seed = 1234;
     assert_ok(small_save(&grid, as, where, 300, 0));
     return where;
 }
@@ -300,11 +300,11 @@ static void orders(void **unused)
 
     (void)unused;
     as = saved;
-    as.epochs = 12;
+    as.epochs.count = 12;
     assert_ok(load_from(where, small_newest, true, &as, &s));
 #define NUMBER(field, attribute, options)                         \
     as = saved;                                                   \
-    as.field += 3;                                                \
+    as.epochs.field += 3;                                         \
     assert_fails(TR_EDATA, "it has " attribute " ",               \
                  load_from(where, small_newest, true, &as, &s));  \
     assert_non_null(strstr(tr_last_error(), "(" options ")"));    \
@@ -312,7 +312,7 @@ static void orders(void **unused)
                  load_from(where, small_newest, false, &as, &s)); \
     assert_ok(load_from(where, any, true, &as, &s));              \
     assert_ok(load_from(where, anew, false, &as, &s));
-    TR_ORDER_OF(NUMBER)
+    TR_EPOCH_ORDER_OF(NUMBER)
 #undef NUMBER
     as = shape;
     assert_fails(TR_EDATA, "was trained with --n-epochs",
@@ -330,10 +330,10 @@ static void between_epochs(void **unused)
     struct tr_ckpt_state s;
 
     (void)unused;
-    as.epoch_seed = 7;
-    as.epoch_replicas = 4;
+    as.epochs.seed = 7;
+    as.epochs.replicas = 4;
     assert_ok(load_from(where, small_newest, true, &as, &s));
-    as.epoch_samples = 1200;
+    as.epochs.samples = 1200;
     assert_fails(TR_EDATA,
                  "it has epoch_samples 1600 and not 1200 (--global-batch-size), "
                  "epoch_replicas 2 and not 4",
@@ -341,14 +341,14 @@ static void between_epochs(void **unused)
     folder_remove(where);
 }
 
-/* Make a file what version 1.0 wrote: no course. */
+/* Make a file what version 1.0 wrote: no schedule. */
 static void make_old(const char *file)
 {
 #define NUMBER(type, field, attribute, options) edit_cut(file, ".", attribute);
-    TR_COURSE_OF(NUMBER)
+    TR_LR_SCHEDULE_OF(NUMBER)
 #undef NUMBER
 #define NUMBER(field, attribute, options) edit_cut(file, ".", attribute);
-    TR_ORDER_OF(NUMBER)
+    TR_EPOCH_ORDER_OF(NUMBER)
 #undef NUMBER
     edit_cut(file, ".", "rank_files");
     edit_flip(file, (int64_t)strlen("trireme checkpoint 1."), '0' ^ '3');
@@ -356,7 +356,7 @@ static void make_old(const char *file)
 
 static void version_1_0(void **unused)
 {
-    const struct tr_ckpt_how follow = {.step = -1, .course = TR_COURSE_STORED};
+    const struct tr_ckpt_how follow = {.step = -1, .schedule = TR_SCHEDULE_STORED};
     struct tr_shape as = shape, other = shape;
     char *folder = tr_ckpt_folder(dir, 300), *file = tr_ckpt_file_in(folder);
     struct tr_ckpt_state s;
@@ -367,7 +367,7 @@ static void version_1_0(void **unused)
     (void)unused;
     make_old(file);
     /* What is not there is not compared, and not followed. */
-    as.lr = other.lr = 1.0;
+    as.lr_schedule.lr = other.lr_schedule.lr = 1.0;
     assert_ok(load_from(dir, small_newest, true, &as, &s));
     assert_int_equal(s.iteration, 300);
     assert_true(s.loss_scale >= 0.0 && s.loss_scale <= 0.0);
@@ -447,7 +447,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(by_step),     cmocka_unit_test(must_be_there),
         cmocka_unit_test(iterations),  cmocka_unit_test(located),
-        cmocka_unit_test(finetune),    cmocka_unit_test(courses),
+        cmocka_unit_test(finetune),    cmocka_unit_test(schedules),
         cmocka_unit_test(orders),      cmocka_unit_test(between_epochs),
         cmocka_unit_test(two_numbers), cmocka_unit_test(version_1_0),
         cmocka_unit_test(lean),        cmocka_unit_test(options),

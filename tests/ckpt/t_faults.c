@@ -25,7 +25,7 @@ static int setup(void **state)
     (void)state;
     if (!small_alone(&self, &grid, &shape))
         return -1;
-    shape.layers = shape.first_slots = 1;
+    shape.dims.layers = shape.layout.first_slots = 1;
     dir = folder_make();
     tr_log_level(TR_LOG_ERROR);
     return 0;
@@ -190,9 +190,9 @@ static void failing_early(void **state)
     int64_t at = 0, writes;
 
     (void)state;
-    model.hidden = 512;
-    model.head_dim = 128;
-    model.ffn = 2048;
+    model.dims.hidden = 512;
+    model.dims.head_dim = 128;
+    model.dims.ffn = 2048;
     start(false);
     fault.kind = FAULT_NONE;
     fault.dir = dir;

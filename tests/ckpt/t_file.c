@@ -104,7 +104,7 @@ static void read_by_hdf5(void **state)
     assert_ok(verify(dir));
     f = H5Fopen(file, H5F_ACC_RDONLY, H5P_DEFAULT);
     assert_true(f >= 0);
-    tr_ckpt_list_whole(&shape, &whole);
+    tr_ckpt_list_whole(&shape.dims, &whole);
     assert_int_equal(whole.count, 2 + 4 * 12 + 2);
     for (int n = 0; n < 3 * whole.count; n++) {
         static const char *const groups[] = {"model", "exp_avg", "exp_avg_sq"};
@@ -143,8 +143,8 @@ static void size_known(void **state)
         int64_t *offsets, need;
         struct stat st;
 
-        deep.layers = layers;
-        tr_ckpt_list_whole(&deep, &whole);
+        deep.dims.layers = layers;
+        tr_ckpt_list_whole(&deep.dims, &whole);
         sums = calloc((size_t)whole.count * 3, sizeof *sums);
         offsets = calloc((size_t)whole.count * 3, sizeof *offsets);
         assert_ok(tr_ckpt_index_write(path, &whole, 3, &about, "{}", sums, offsets));
@@ -185,7 +185,7 @@ static void options_of_any_length(void **state)
     int64_t *offsets;
 
     (void)state;
-    tr_ckpt_list_whole(&shape, &whole);
+    tr_ckpt_list_whole(&shape.dims, &whole);
     sums = calloc((size_t)whole.count * 3, sizeof *sums);
     offsets = calloc((size_t)whole.count * 3, sizeof *offsets);
     for (int length = 2; length < (int)sizeof text; length += length < 9000 ? 31 : 997) {
@@ -603,14 +603,14 @@ static void other_model(void **state)
     wipe();
     assert_ok(save(100, 0));
     assert_ok(save(200, 0));
-    shape.layers = shape.first_slots = 3;
-    shape.vocab = 36;
+    shape.dims.layers = shape.layout.first_slots = 3;
+    shape.dims.vocab = 36;
     assert_fails(TR_EDATA, "num_layers 4 and not 3, vocab_size 37 and not 36", load(&iteration));
     shape = kept;
-    shape.hidden = 16;
-    shape.heads = 2;
-    shape.ffn = 64;
-    shape.positions = 8;
+    shape.dims.hidden = 16;
+    shape.dims.heads = 2;
+    shape.dims.ffn = 64;
+    shape.dims.positions = 8;
     assert_fails(
         TR_EDATA,
         "hidden_size 8 and not 16, num_attention_heads 4 and not 2, ffn_hidden_size 32 and "

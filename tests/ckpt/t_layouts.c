@@ -59,8 +59,8 @@ static enum tr_status on_grid(int n,
     struct tr_comm part;
     struct tr_grid g;
 
-    if (world.via->split(&world, world.rank < shape.world ? 0 : -1, world.rank, "part", &part) !=
-        TR_OK)
+    if (world.via->split(&world, world.rank < shape.layout.world ? 0 : -1, world.rank, "part",
+                         &part) != TR_OK)
         return TR_EINTERNAL;
     if (part.size > 0) {
         s = tr_grid_open(&part, l.w, l.p, l.d, &g);

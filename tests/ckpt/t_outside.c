@@ -154,7 +154,7 @@ static int setup(void **state)
     (void)state;
     if (!small_alone(&self, &grid, &shape))
         return -1;
-    shape.layers = shape.first_slots = 1;
+    shape.dims.layers = shape.layout.first_slots = 1;
     return 0;
 }
 

@@ -158,7 +158,7 @@ static void other_model(void **state)
     enum tr_status s;
 
     (void)state;
-    shape.vocab = 39;
+    shape.dims.vocab = 39;
     s = small_load(&grid, &shape, root, &iteration);
     shape = kept;
     assert_all(s == TR_EDATA);

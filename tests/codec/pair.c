@@ -12,8 +12,8 @@
 static void take(struct end *e, const struct tr_codec_how *how)
 {
     int64_t n = how->samples * how->tokens * how->width;
-    void *x = tr_arena_take(&e->arena, "test", (size_t)(n * tr_dtype_bytes(how->dtype)));
-    void *wire = tr_arena_take(&e->arena, "test", MAX_WIRE);
+    void *x = tr_arena_take(&e->arena, TR_LABEL_SCRATCH, (size_t)(n * tr_dtype_bytes(how->dtype)));
+    void *wire = tr_arena_take(&e->arena, TR_LABEL_SCRATCH, MAX_WIRE);
 
     e->e->on->plan(e->e, &e->arena);
     e->x = tr_tensor_3(x, how->dtype, how->samples, how->tokens, how->width);

@@ -29,7 +29,7 @@ static void constant(void **state)
     assert_ok(batches("--global-batch-size 32 --micro-batch-size 8", 2, &b));
     for (int64_t consumed = 0; consumed < 1000; consumed += 32)
         assert_int_equal(tr_batches_at(&b, consumed), 32);
-    assert_int_equal(b.full / b.unit, 2);
+    assert_int_equal(b.global_batch / b.unit, 2);
     assert_int_equal(tr_batches_iterations(&b, 320), 10);
     assert_int_equal(tr_batches_iterations(&b, 319), 9);
     assert_int_equal(tr_batches_increments(&b), 0);
@@ -41,7 +41,7 @@ static void constant(void **state)
                       "--decrease-batch-size-if-needed",
                       2, &b));
     assert_int_equal(tr_batches_at(&b, 0), 32);
-    assert_int_equal(b.full / b.unit, 2);
+    assert_int_equal(b.global_batch / b.unit, 2);
     assert_fails(TR_ECONFIG, "is: 16",
                  batches("--global-batch-size 15 --micro-batch-size 8 "
                          "--decrease-batch-size-if-needed",

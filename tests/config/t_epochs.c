@@ -36,20 +36,20 @@ static void derived(void **state)
 
     (void)state;
     assert_ok(shape_of("", true, &s));
-    assert_int_equal(s.epochs, 7);
-    assert_int_equal(s.blocks, TRAIN);
-    assert_int_equal(s.epoch_samples, 10 * 96);
-    assert_int_equal(s.train_iters, 70);
-    assert_int_equal(s.train_samples, 70 * 96);
-    assert_int_equal(s.epoch_replicas, WORLD);
-    assert_int_equal(s.epoch_seed, 1234);
+    assert_int_equal(s.epochs.count, 7);
+    assert_int_equal(s.epochs.blocks, TRAIN);
+    assert_int_equal(s.epochs.samples, 10 * 96);
+    assert_int_equal(s.amounts.train_iters, 70);
+    assert_int_equal(s.amounts.train_samples, 70 * 96);
+    assert_int_equal(s.epochs.replicas, WORLD);
+    assert_int_equal(s.epochs.seed, 1234);
     /* The decay is over the whole run, unless it is told otherwise in iterations. */
-    assert_true(s.decay_samples >= 6720.0 && s.decay_samples <= 6720.0);
+    assert_true(s.lr_schedule.decay_samples >= 6720.0 && s.lr_schedule.decay_samples <= 6720.0);
     assert_ok(shape_of("--lr-decay-iters 20 --lr-warmup-iters 5", true, &s));
-    assert_true(s.decay_samples >= 1920.0 && s.decay_samples <= 1920.0);
-    assert_true(s.warmup_samples >= 480.0 && s.warmup_samples <= 480.0);
+    assert_true(s.lr_schedule.decay_samples >= 1920.0 && s.lr_schedule.decay_samples <= 1920.0);
+    assert_true(s.lr_schedule.warmup_samples >= 480.0 && s.lr_schedule.warmup_samples <= 480.0);
     assert_ok(shape_of("--lr-warmup-fraction 0.1", true, &s));
-    assert_true(s.warmup_samples > 671.9 && s.warmup_samples < 672.1);
+    assert_true(s.lr_schedule.warmup_samples > 671.9 && s.lr_schedule.warmup_samples < 672.1);
 }
 
 /* What is cut of a batch is what an iteration takes. */
@@ -59,11 +59,11 @@ static void smaller_batch(void **state)
 
     (void)state;
     assert_ok(shape_of("--global-batch-size 100 --decrease-batch-size-if-needed", true, &s));
-    assert_int_equal(s.global_batch, 96);
-    assert_int_equal(s.train_iters, 70);
+    assert_int_equal(s.batches.global_batch, 96);
+    assert_int_equal(s.amounts.train_iters, 70);
     assert_ok(shape_of("--tensor-model-parallel-size 4", true, &s));
-    assert_int_equal(s.train_iters, 7 * (TRAIN / 96));
-    assert_int_equal(s.epoch_replicas, 1);
+    assert_int_equal(s.amounts.train_iters, 7 * (TRAIN / 96));
+    assert_int_equal(s.epochs.replicas, 1);
 }
 
 static void told(void **state)
@@ -72,9 +72,9 @@ static void told(void **state)
 
     (void)state;
     assert_ok(shape_of("--data-blocks 200", false, &s));
-    assert_int_equal(s.train_iters, 7 * 2);
+    assert_int_equal(s.amounts.train_iters, 7 * 2);
     assert_ok(shape_of("--data-blocks 200 --mock-data", false, &s));
-    assert_int_equal(s.epoch_samples, 192);
+    assert_int_equal(s.epochs.samples, 192);
     assert_fails(TR_ECONFIG,
                  "and they cannot be read here: give a --data-path that can, or give "
                  "--data-blocks N",
@@ -126,9 +126,9 @@ static void without(void **state)
                  tr_shape_of(&c, WORLD, &s));
     c.train_iters = 10;
     assert_ok(tr_shape_of(&c, WORLD, &s));
-    assert_int_equal(s.epochs, 0);
-    assert_int_equal(s.epoch_samples, 0);
-    tr_shape_share(&s, 1, &first, &count);
+    assert_int_equal(s.epochs.count, 0);
+    assert_int_equal(s.epochs.samples, 0);
+    tr_epoch_share(&s.epochs, 1, &first, &count);
     assert_int_equal(first, 0);
     assert_int_equal(count, 0);
     c.data_blocks = 100;

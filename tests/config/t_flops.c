@@ -10,15 +10,19 @@
 
 static struct tr_shape gpt(int64_t layers, int64_t hidden, int64_t seq, int64_t vocab)
 {
-    return (struct tr_shape){
-        .layers = layers, .hidden = hidden, .ffn = 4 * hidden, .seq = seq, .vocab_padded = vocab};
+    return (struct tr_shape){.dims.layers = layers,
+                             .dims.hidden = hidden,
+                             .dims.ffn = 4 * hidden,
+                             .dims.seq = seq,
+                             .dims.vocab_padded = vocab};
 }
 
 /* TFLOP/s of a rank, rounded to hundredths, times 100. */
 static int64_t per_rank(int formula, const struct tr_shape *s, int64_t batch, bool recompute,
                         double seconds, int ranks)
 {
-    return llround(tr_flops_count(formula, s, batch, recompute) / (seconds * ranks * 1e12) * 100);
+    return llround(tr_flops_count(formula, &s->dims, batch, recompute) / (seconds * ranks * 1e12) *
+                   100);
 }
 
 /*
@@ -61,10 +65,10 @@ static void other_widths(void **state)
     struct tr_shape s = gpt(1, 2, 5, 7);
 
     (void)state;
-    s.ffn = 3;
-    assert_true(tr_flops_count(TR_FLOPS_2024, &s, 1, false) == 6.0 * 5 * (28 + 14 + 20));
-    assert_true(tr_flops_count(TR_FLOPS_CORE, &s, 1, false) == 6.0 * 5 * (28 + 14 + 10));
-    assert_true(tr_flops_count(TR_FLOPS_CORE, &s, 3, false) == 18.0 * 5 * (28 + 14 + 10));
+    s.dims.ffn = 3;
+    assert_true(tr_flops_count(TR_FLOPS_2024, &s.dims, 1, false) == 6.0 * 5 * (28 + 14 + 20));
+    assert_true(tr_flops_count(TR_FLOPS_CORE, &s.dims, 1, false) == 6.0 * 5 * (28 + 14 + 10));
+    assert_true(tr_flops_count(TR_FLOPS_CORE, &s.dims, 3, false) == 18.0 * 5 * (28 + 14 + 10));
 }
 
 static void names(void **state)
@@ -93,17 +97,17 @@ static void names(void **state)
    8 + 8/d, bf16 with fp32 gradients 18 or 6 + 12/d, fp16 4 + 12/d. */
 static void memory_of_weights(void **state)
 {
-    struct tr_shape s = {.half = false};
+    struct tr_shape s = {.precision.half = false};
 
     (void)state;
-    assert_true(tr_theory_weights(&s, 1000, 1) == 16000.0);
-    assert_true(tr_theory_weights(&s, 1000, 4) == 10000.0);
-    s.half = s.bf16 = s.grads_fp32 = true;
-    assert_true(tr_theory_weights(&s, 1000, 1) == 18000.0);
-    assert_true(tr_theory_weights(&s, 1000, 4) == 9000.0);
-    s.bf16 = s.grads_fp32 = false;
-    assert_true(tr_theory_weights(&s, 1000, 1) == 16000.0);
-    assert_true(tr_theory_weights(&s, 1000, 4) == 7000.0);
+    assert_true(tr_theory_weights(&s.precision, 1000, 1) == 16000.0);
+    assert_true(tr_theory_weights(&s.precision, 1000, 4) == 10000.0);
+    s.precision.half = s.precision.bf16 = s.precision.grads_fp32 = true;
+    assert_true(tr_theory_weights(&s.precision, 1000, 1) == 18000.0);
+    assert_true(tr_theory_weights(&s.precision, 1000, 4) == 9000.0);
+    s.precision.bf16 = s.precision.grads_fp32 = false;
+    assert_true(tr_theory_weights(&s.precision, 1000, 1) == 16000.0);
+    assert_true(tr_theory_weights(&s.precision, 1000, 4) == 7000.0);
 }
 
 /* The paper's 34 s b h / t per layer, for f = 4 h; one stage keeps as much as all its layers. */
@@ -113,24 +117,24 @@ static void memory_of_activations(void **state)
     double unit = 512.0 * 2 * 1024, layers = 34.0 * unit * 24;
 
     (void)state;
-    s.micro_batch = 2;
-    s.k = 1;
-    s.micros = 8;
-    s.w = 4;
-    s.p = 1;
+    s.batches.micro_batch = 2;
+    s.layout.k = 1;
+    s.batches.micros = 8;
+    s.layout.w = 4;
+    s.layout.p = 1;
     assert_true(tr_theory_activations(&s) < 0.0);
-    s.half = s.sequence = true;
+    s.precision.half = s.activations.sequence = true;
     /* 8 bytes of tokens, a mask of the embedding's dropout, the last norm and the logits in fp32. */
     assert_true(tr_theory_activations(&s) ==
                 (layers + 8.0 * 1024 + unit + 4.0 * unit * (1.0 + 2.0)) / 4);
-    s.p = 4;
+    s.layout.p = 4;
     assert_true(tr_theory_activations(&s) == (layers + 4.0 * (8.0 * 1024 + unit)) / 4);
-    s.micros = 2;
+    s.batches.micros = 2;
     assert_true(tr_theory_activations(&s) == (layers + 4.0 * (8.0 * 1024 + unit)) / 8);
-    s.micros = 8;
-    s.k = 3;
+    s.batches.micros = 8;
+    s.layout.k = 3;
     assert_true(tr_theory_activations(&s) == (layers + 4.0 * (8.0 * 1024 + unit)) * 1.25 / 4);
-    s.recompute = TR_RECOMPUTE_UNIFORM;
+    s.activations.recompute = TR_RECOMPUTE_UNIFORM;
     assert_true(tr_theory_activations(&s) < 0.0);
 }
 

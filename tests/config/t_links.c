@@ -59,24 +59,24 @@ static void meaning(void **state)
 
     (void)state;
     assert_ok(shape(STAGES "--train-iters 10", &s));
-    assert_false(s.compressed);
-    assert_int_equal(s.forward_bits, 0);
+    assert_false(s.links.compressed);
+    assert_int_equal(s.links.forward_bits, 0);
     assert_ok(
         shape(STAGES "--train-iters 10 --forward-compress-method fixpoint --forward-bits 3", &s));
-    assert_true(s.compressed);
-    assert_int_equal(s.forward_bits, 3);
-    assert_int_equal(s.backward_bits, 0);
-    assert_int_equal(s.forward_over, 3);
-    assert_int_equal(s.whole_samples, 0);
+    assert_true(s.links.compressed);
+    assert_int_equal(s.links.forward_bits, 3);
+    assert_int_equal(s.links.backward_bits, 0);
+    assert_int_equal(s.links.forward_over, 3);
+    assert_int_equal(s.links.whole_samples, 0);
     assert_ok(shape(EPOCHS "--forward-compress-method delta-lowbits --forward-bits-act 2 "
                            "--backward-compress-method fixpoint --warmup-epochs 2",
                     &s));
-    assert_int_equal(s.backward_bits, 8);
-    assert_int_equal(s.whole_samples, 2 * 96);
+    assert_int_equal(s.links.backward_bits, 8);
+    assert_int_equal(s.links.whole_samples, 2 * 96);
     assert_ok(shape(EPOCHS "--forward-compress-method delta", &s));
-    assert_int_equal(s.whole_samples, 96);
+    assert_int_equal(s.links.whole_samples, 96);
     assert_ok(shape(EPOCHS "--forward-compress-method fixpoint --warmup-epochs 0", &s));
-    assert_int_equal(s.whole_samples, 0);
+    assert_int_equal(s.links.whole_samples, 0);
 }
 
 static unsigned dims(const char *text)
@@ -88,7 +88,7 @@ static unsigned dims(const char *text)
              STAGES "--train-iters 10 --backward-compress-method fixpoint --backward-scale-dims %s",
              text);
     assert_ok(shape(more, &s));
-    return s.backward_over;
+    return s.links.backward_over;
 }
 
 static void dimensions(void **state)

@@ -56,24 +56,24 @@ static void known_run(void **state)
 
     (void)state;
     assert_ok(shape("", 16, &s));
-    assert_int_equal(s.w, 4);
-    assert_int_equal(s.p, 4);
-    assert_int_equal(s.d, 1);
-    assert_int_equal(s.k, 1);
-    assert_int_equal(s.head_dim, 128);
-    assert_int_equal(s.ffn, 16384);
-    assert_int_equal(tr_shape_layers(&s, 2, 0), 9);
-    assert_int_equal(s.micros, 4);
-    assert_int_equal(s.schedule, TR_PIPE_1F1B);
+    assert_int_equal(s.layout.w, 4);
+    assert_int_equal(s.layout.p, 4);
+    assert_int_equal(s.layout.d, 1);
+    assert_int_equal(s.layout.k, 1);
+    assert_int_equal(s.dims.head_dim, 128);
+    assert_int_equal(s.dims.ffn, 16384);
+    assert_int_equal(tr_layout_layers(&s.layout, 2, 0), 9);
+    assert_int_equal(s.batches.micros, 4);
+    assert_int_equal(s.layout.schedule, TR_PIPE_1F1B);
     /* What the log of that run printed: 4000, 440 and 40 samples. */
-    assert_int_equal(s.train_samples, 4000);
-    assert_int_equal(s.valid_samples, 440);
-    assert_int_equal(s.test_samples, 40);
+    assert_int_equal(s.amounts.train_samples, 4000);
+    assert_int_equal(s.amounts.valid_samples, 440);
+    assert_int_equal(s.amounts.test_samples, 40);
     /* 800 iterations of 4 samples, and one in a hundred of them. */
-    assert_true(s.decay_samples == 3200.0);
-    assert_true(s.warmup_samples == 32.0);
-    assert_int_equal(s.decay_style, TR_LR_COSINE);
-    assert_true(s.lr == 1.5e-4 && s.min_lr == 1e-5);
+    assert_true(s.lr_schedule.decay_samples == 3200.0);
+    assert_true(s.lr_schedule.warmup_samples == 32.0);
+    assert_int_equal(s.lr_schedule.decay_style, TR_LR_COSINE);
+    assert_true(s.lr_schedule.lr == 1.5e-4 && s.lr_schedule.min_lr == 1e-5);
 }
 
 /* 50257 rounded up to a multiple of 128 W, as Megatron's logs have it. */
@@ -87,11 +87,11 @@ static void padded_vocabulary(void **state)
     for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
         snprintf(more, sizeof more, "--tensor-model-parallel-size %d", want[i][0]);
         assert_ok(shape(more, 4 * want[i][0], &s));
-        assert_int_equal(s.vocab, 50257);
-        assert_int_equal(s.vocab_padded, want[i][1]);
+        assert_int_equal(s.dims.vocab, 50257);
+        assert_int_equal(s.dims.vocab_padded, want[i][1]);
     }
     assert_ok(shape("--make-vocab-size-divisible-by 1 --vocab-size 7", 16, &s));
-    assert_int_equal(s.vocab_padded, 8);
+    assert_int_equal(s.dims.vocab_padded, 8);
 }
 
 static void batches(void **state)
@@ -100,8 +100,8 @@ static void batches(void **state)
 
     (void)state;
     assert_ok(shape("--global-batch-size 24 --micro-batch-size 2", 48, &s));
-    assert_int_equal(s.d, 3);
-    assert_int_equal(s.micros, 4);
+    assert_int_equal(s.layout.d, 3);
+    assert_int_equal(s.batches.micros, 4);
     assert_fails(TR_ECONFIG, "is: 18 or 24",
                  shape("--global-batch-size 23 --micro-batch-size 2", 48, &s));
     assert_fails(TR_ECONFIG, "is: 6", shape("--global-batch-size 3 --micro-batch-size 2", 48, &s));
@@ -123,8 +123,8 @@ static void default_batch(void **state)
     assert_ok(tr_config_set(&c, "global-batch-size", NULL));
     assert_ok(tr_config_set(&c, "--micro-batch-size", "3"));
     assert_ok(tr_shape_of(&c, 32, &s));
-    assert_int_equal(s.global_batch, 6);
-    assert_int_equal(s.micros, 1);
+    assert_int_equal(s.batches.global_batch, 6);
+    assert_int_equal(s.batches.micros, 1);
     tr_config_release(&c);
 }
 
@@ -134,22 +134,22 @@ static void chunks(void **state)
 
     (void)state;
     assert_ok(shape("--num-layers-per-virtual-pipeline-stage 3", 16, &s));
-    assert_int_equal(s.k, 3);
-    assert_int_equal(s.schedule, TR_PIPE_INTERLEAVED);
-    assert_int_equal(tr_shape_layers(&s, 0, 2), 3);
+    assert_int_equal(s.layout.k, 3);
+    assert_int_equal(s.layout.schedule, TR_PIPE_INTERLEAVED);
+    assert_int_equal(tr_layout_layers(&s.layout, 0, 2), 3);
     /* Chunk c of stage r begins at c L / K + r L / (P K). */
-    assert_int_equal(tr_shape_first_layer(&s, 0, 0), 0);
-    assert_int_equal(tr_shape_first_layer(&s, 3, 0), 9);
-    assert_int_equal(tr_shape_first_layer(&s, 0, 1), 12);
-    assert_int_equal(tr_shape_first_layer(&s, 2, 2), 30);
+    assert_int_equal(tr_layout_first_layer(&s.layout, 0, 0), 0);
+    assert_int_equal(tr_layout_first_layer(&s.layout, 3, 0), 9);
+    assert_int_equal(tr_layout_first_layer(&s.layout, 0, 1), 12);
+    assert_int_equal(tr_layout_first_layer(&s.layout, 2, 2), 30);
     assert_ok(shape("--num-virtual-stages-per-pipeline-rank 9", 16, &s));
-    assert_int_equal(s.k, 9);
+    assert_int_equal(s.layout.k, 9);
     /* One chunk is no interleaving. */
     assert_ok(shape("--num-layers-per-virtual-pipeline-stage 9", 16, &s));
-    assert_int_equal(s.schedule, TR_PIPE_1F1B);
+    assert_int_equal(s.layout.schedule, TR_PIPE_1F1B);
     assert_ok(shape("--pipeline-schedule gpipe", 16, &s));
-    assert_int_equal(s.schedule, TR_PIPE_GPIPE);
-    assert_int_equal(tr_shape_first_layer(&s, 3, 0), 27);
+    assert_int_equal(s.layout.schedule, TR_PIPE_GPIPE);
+    assert_int_equal(tr_layout_first_layer(&s.layout, 3, 0), 27);
 }
 
 #define GROUPS "--num-virtual-stages-per-pipeline-rank 3 --global-batch-size 14 "
@@ -162,14 +162,14 @@ static void groups(void **state)
 
     (void)state;
     assert_ok(shape("", 16, &s));
-    assert_int_equal(s.group, 4);
+    assert_int_equal(s.layout.group, 4);
     assert_ok(shape("--num-virtual-stages-per-pipeline-rank 3", 16, &s));
-    assert_int_equal(s.group, 4);
+    assert_int_equal(s.layout.group, 4);
     assert_ok(shape(GROUPS SIZE "5", 16, &s));
-    assert_int_equal(s.group, 5);
+    assert_int_equal(s.layout.group, 5);
     assert_ok(shape(GROUPS SIZE "7", 16, &s));
     assert_ok(shape(GROUPS SIZE "14", 16, &s));
-    assert_int_equal(s.group, 14);
+    assert_int_equal(s.layout.group, 14);
     assert_fails(TR_ECONFIG, "a group of 2 would be left, fewer than the stages",
                  shape(GROUPS SIZE "6", 16, &s));
     assert_fails(TR_ECONFIG, "batch size is 12 or 18", shape(GROUPS SIZE "6", 16, &s));
@@ -209,13 +209,13 @@ static void replicas(void **state)
 
     (void)state;
     assert_ok(shape("--use-distributed-optimizer", 32, &s));
-    assert_true(s.d > 1 && s.sharded && !s.overlap_gather);
+    assert_true(s.layout.d > 1 && s.dp.sharded && !s.dp.overlap_gather);
     assert_ok(shape("--use-distributed-optimizer --overlap-param-gather", 32, &s));
-    assert_true(s.sharded && s.overlap_gather);
+    assert_true(s.dp.sharded && s.dp.overlap_gather);
     assert_ok(shape("--use-distributed-optimizer --overlap-param-gather", 16, &s));
-    assert_true(s.d == 1 && !s.sharded && !s.overlap_gather);
+    assert_true(s.layout.d == 1 && !s.dp.sharded && !s.dp.overlap_gather);
     assert_ok(shape("", 32, &s));
-    assert_false(s.sharded || s.overlap_gather);
+    assert_false(s.dp.sharded || s.dp.overlap_gather);
     assert_fails(TR_ECONFIG, "give --use-distributed-optimizer",
                  shape("--overlap-param-gather", 32, &s));
     assert_fails(TR_ECONFIG, "needs --overlap-grad-reduce",
@@ -224,9 +224,9 @@ static void replicas(void **state)
                        32, &s));
 }
 
-/* Replicas that make steps of their own, and the bits that they send for a parameter: by hand, from
+/* In which modes replicas diverge, and the bits that they send for a parameter: by hand, from
    p (1 + k (b + 16 / B)). */
-static void apart(void **state)
+static void diverging(void **state)
 {
     static const struct {
         const char *options;
@@ -248,15 +248,18 @@ static void apart(void **state)
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         snprintf(options, sizeof options, "--dp-mode cocktail_sgd %s", known[i].options);
         assert_ok(shape(options, 32, &s));
-        assert_true(s.apart && s.d == 2);
-        assert_true(s.apart_bits > known[i].bits - 1e-12 && s.apart_bits < known[i].bits + 1e-12);
+        assert_true(s.dp.diverges && s.layout.d == 2);
+        assert_true(s.dp.delta_bits > known[i].bits - 1e-12 &&
+                    s.dp.delta_bits < known[i].bits + 1e-12);
     }
     assert_ok(shape("--dp-mode local --train-warmup-steps 3", 32, &s));
-    assert_true(s.apart && s.apart_bits <= 0.0);
+    assert_true(s.dp.diverges && s.dp.delta_bits <= 0.0);
     assert_ok(shape("--dp-mode cocktail_sgd", 16, &s));
-    assert_false(s.apart);
+    assert_false(s.dp.diverges);
     assert_ok(shape("", 32, &s));
-    assert_false(s.apart);
+    assert_false(s.dp.diverges);
+    assert_false(tr_dp_mode_diverges(TR_DP_ALLREDUCE));
+    assert_true(tr_dp_mode_diverges(TR_DP_COCKTAIL) && tr_dp_mode_diverges(TR_DP_LOCAL));
     assert_fails(TR_ECONFIG, "--quant-bits 16",
                  shape("--dp-mode cocktail_sgd --quant-bits 16", 32, &s));
     assert_fails(TR_ECONFIG, "--quant-bits 0: a number is sent in 1 to 8 bits",
@@ -297,14 +300,14 @@ static void no_layer_twice(const struct tr_shape *s)
 {
     int64_t next = 0;
 
-    for (int chunk = 0; chunk < s->k; chunk++) {
-        for (int stage = 0; stage < s->p; stage++) {
-            assert_int_equal(tr_shape_first_layer(s, stage, chunk), next);
-            assert_true(tr_shape_layers(s, stage, chunk) > 0);
-            next += tr_shape_layers(s, stage, chunk);
+    for (int chunk = 0; chunk < s->layout.k; chunk++) {
+        for (int stage = 0; stage < s->layout.p; stage++) {
+            assert_int_equal(tr_layout_first_layer(&s->layout, stage, chunk), next);
+            assert_true(tr_layout_layers(&s->layout, stage, chunk) > 0);
+            next += tr_layout_layers(&s->layout, stage, chunk);
         }
     }
-    assert_int_equal(next, s->layers);
+    assert_int_equal(next, s->dims.layers);
 }
 
 static void uneven_stages(void **state)
@@ -336,20 +339,20 @@ static void uneven_stages(void **state)
         for (int stage = 0; stage < 4; stage++) {
             int64_t layers = 0;
 
-            for (int chunk = 0; chunk < s.k; chunk++)
-                layers += tr_shape_layers(&s, stage, chunk);
+            for (int chunk = 0; chunk < s.layout.k; chunk++)
+                layers += tr_layout_layers(&s.layout, stage, chunk);
             assert_int_equal(layers, cases[i].layers[stage]);
         }
         no_layer_twice(&s);
     }
     /* The last of them: the layer that the embedding takes is one of the first chunk. */
-    assert_int_equal(tr_shape_layers(&s, 0, 0), 4);
-    assert_int_equal(tr_shape_layers(&s, 0, 1), 5);
-    assert_int_equal(tr_shape_layers(&s, 3, 1), 4);
+    assert_int_equal(tr_layout_layers(&s.layout, 0, 0), 4);
+    assert_int_equal(tr_layout_layers(&s.layout, 0, 1), 5);
+    assert_int_equal(tr_layout_layers(&s.layout, 3, 1), 4);
     assert_ok(shape("--num-layers 3 --account-for-embedding-in-pipeline-split "
                     "--pipeline-model-parallel-size 1",
                     4, &s));
-    assert_int_equal(tr_shape_layers(&s, 0, 0), 3);
+    assert_int_equal(tr_layout_layers(&s.layout, 0, 0), 3);
 }
 
 static void bad_stages(void **state)
@@ -399,7 +402,7 @@ static void bad_layout(void **state)
     assert_fails(TR_ECONFIG, "is 4064 or 4096", shape("--hidden-size 4095", 16, &s));
     assert_fails(TR_ECONFIG, "is 16 or 20", shape("--ffn-hidden-size 18", 16, &s));
     assert_ok(shape("--ffn-hidden-size 20 --kv-channels 128", 16, &s));
-    assert_int_equal(s.ffn, 20);
+    assert_int_equal(s.dims.ffn, 20);
     assert_fails(TR_ECONFIG, "= 128", shape("--kv-channels 64", 16, &s));
     assert_fails(TR_ECONFIG, "raise the latter to 513", shape("--seq-length 513", 16, &s));
 }
@@ -413,7 +416,7 @@ static void bad_rates(void **state)
     assert_fails(TR_ECONFIG, "say the same thing", shape("--lr-warmup-iters 3", 16, &s));
     assert_fails(TR_ECONFIG, "at most 799", shape("--lr-warmup-fraction 1", 16, &s));
     assert_ok(shape("--lr-decay-iters 9 --lr-warmup-fraction 0", 16, &s));
-    assert_true(s.warmup_samples == 0.0 && s.decay_samples == 36.0);
+    assert_true(s.lr_schedule.warmup_samples == 0.0 && s.lr_schedule.decay_samples == 36.0);
 }
 
 /* A run that is told in samples, and the two units that never mix. */
@@ -430,12 +433,12 @@ static void sample_based(void **state)
     assert_fails(TR_ECONFIG, "give --lr-warmup-iters instead",
                  shape("--lr-warmup-samples 5", 16, &s));
     assert_ok(shape_of_samples("--train-samples 4003 --lr-decay-samples 3201", 16, &s));
-    assert_int_equal(s.train_iters, 1000);
-    assert_int_equal(s.train_samples, 4003);
-    assert_int_equal(s.valid_samples, 440);
-    assert_true(s.decay_samples == 3201.0 && s.warmup_samples == 32.01);
+    assert_int_equal(s.amounts.train_iters, 1000);
+    assert_int_equal(s.amounts.train_samples, 4003);
+    assert_int_equal(s.amounts.valid_samples, 440);
+    assert_true(s.lr_schedule.decay_samples == 3201.0 && s.lr_schedule.warmup_samples == 32.01);
     assert_ok(shape_of_samples("--train-samples 4003", 16, &s));
-    assert_true(s.decay_samples == 4003.0);
+    assert_true(s.lr_schedule.decay_samples == 4003.0);
     assert_fails(TR_ECONFIG, "give --lr-decay-samples instead",
                  shape_of_samples("--train-samples 4003 --lr-decay-iters 5", 16, &s));
     assert_fails(TR_ECONFIG, "give --lr-warmup-samples instead",
@@ -452,19 +455,20 @@ static void other_rates(void **state)
 
     (void)state;
     assert_ok(shape("--lr-warmup-init 1e-6 --lr-decay-style inverse-square-root", 16, &s));
-    assert_true(s.warmup_init == 1e-6 && s.wsd_samples == 0.0 && s.wsd_style == 0);
+    assert_true(s.lr_schedule.warmup_init == 1e-6 && s.lr_schedule.wsd_samples == 0.0 &&
+                s.lr_schedule.wsd_style == 0);
     assert_fails(TR_ECONFIG, "--lr-warmup-init 1 is above --lr",
                  shape("--lr-warmup-init 1", 16, &s));
     assert_ok(shape("--lr-decay-style WSD --lr-wsd-decay-iters 100 --lr-wsd-decay-style minus_sqrt",
                     16, &s));
-    assert_true(s.wsd_samples == 400.0);
-    assert_int_equal(s.wsd_style, TR_WSD_MINUS_ROOT);
+    assert_true(s.lr_schedule.wsd_samples == 400.0);
+    assert_int_equal(s.lr_schedule.wsd_style, TR_WSD_MINUS_ROOT);
     assert_fails(TR_ECONFIG, "give --lr-wsd-decay-iters", shape("--lr-decay-style WSD", 16, &s));
     assert_fails(TR_ECONFIG, "belongs to --lr-decay-style WSD",
                  shape("--lr-wsd-decay-iters 10", 16, &s));
     /* Longer than what the warm-up leaves, and than the whole decay. */
     assert_ok(shape("--lr-decay-style WSD --lr-wsd-decay-iters 1000", 16, &s));
-    assert_true(s.wsd_samples == 4000.0);
+    assert_true(s.lr_schedule.wsd_samples == 4000.0);
     assert_fails(TR_ECONFIG, "give --lr-wsd-decay-iters instead",
                  shape("--lr-decay-style WSD --lr-wsd-decay-samples 400", 16, &s));
 }
@@ -475,12 +479,14 @@ static void weight_decays(void **state)
 
     (void)state;
     assert_ok(shape("", 16, &s));
-    assert_true(s.wd_start == 0.01 && s.wd_end == 0.01 && s.wd_samples == 0.0);
+    assert_true(s.lr_schedule.wd_start == 0.01 && s.lr_schedule.wd_end == 0.01 &&
+                s.lr_schedule.wd_samples == 0.0);
     assert_ok(shape("--weight-decay-incr-style cosine --start-weight-decay 0 "
                     "--end-weight-decay 0.1",
                     16, &s));
-    assert_true(s.wd_start == 0.0 && s.wd_end == 0.1 && s.wd_samples == 4000.0);
-    assert_int_equal(s.wd_style, TR_WD_COSINE);
+    assert_true(s.lr_schedule.wd_start == 0.0 && s.lr_schedule.wd_end == 0.1 &&
+                s.lr_schedule.wd_samples == 4000.0);
+    assert_int_equal(s.lr_schedule.wd_style, TR_WD_COSINE);
     assert_fails(TR_ECONFIG, "--end-weight-decay does nothing while",
                  shape("--end-weight-decay 0.1", 16, &s));
     assert_fails(TR_ECONFIG, "linear goes from one weight decay to another",
@@ -666,7 +672,7 @@ int main(void)
         cmocka_unit_test(batches),       cmocka_unit_test(default_batch),
         cmocka_unit_test(chunks),        cmocka_unit_test(groups),
         cmocka_unit_test(bad_chunks),    cmocka_unit_test(replicas),
-        cmocka_unit_test(apart),         cmocka_unit_test(networks),
+        cmocka_unit_test(diverging),     cmocka_unit_test(networks),
         cmocka_unit_test(loss_scales),   cmocka_unit_test(bad_layout),
         cmocka_unit_test(bad_rates),     cmocka_unit_test(missing),
         cmocka_unit_test(vocabulary),    cmocka_unit_test(sample_based),

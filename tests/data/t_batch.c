@@ -62,8 +62,10 @@ static int setup(void **state)
         tr_config_set(&at.config, "data-cache-path", *state) != TR_OK ||
         tr_config_set(&at.config, "split", "949,50,1") != TR_OK)
         return 1;
-    at.shape = (struct tr_shape){
-        .vocab = VOCAB, .train_samples = 4000, .valid_samples = 440, .test_samples = 40};
+    at.shape = (struct tr_shape){.dims.vocab = VOCAB,
+                                 .amounts.train_samples = 4000,
+                                 .amounts.valid_samples = 440,
+                                 .amounts.test_samples = 40};
     return 0;
 }
 
@@ -253,7 +255,7 @@ static void token_beyond_vocabulary(void **state)
     enum tr_status s = TR_OK;
 
     (void)state;
-    at.shape.vocab = 40000;
+    at.shape.dims.vocab = 40000;
     assert_ok(open_data(&x));
     for (int64_t k = 0; k < 100 && s == TR_OK; k++)
         s = tr_data_sample(x, TR_SPLIT_TRAIN, k, got);
@@ -271,7 +273,7 @@ static void empty_splits(void **state)
     struct tr_data *x;
 
     assert_ok(tr_config_set(&at.config, "split", "100,0,0"));
-    at.shape.test_samples = 0;
+    at.shape.amounts.test_samples = 0;
     assert_ok(open_data(&x));
     assert_true(tr_data_size(x, TR_SPLIT_TRAIN) >= 4000);
     assert_int_equal(tr_data_size(x, TR_SPLIT_VALID), 0);
@@ -407,8 +409,8 @@ static void next_to_the_data(void **state)
     numbers_write(prefix, 500, size_of, VOCAB);
     assert_ok(tr_config_set(&at.config, "data-path", prefix));
     assert_ok(tr_config_set(&at.config, "data-cache-path", NULL));
-    at.shape.train_samples = 10;
-    at.shape.valid_samples = at.shape.test_samples = 0;
+    at.shape.amounts.train_samples = 10;
+    at.shape.amounts.valid_samples = at.shape.amounts.test_samples = 0;
     assert_ok(open_data(&x));
     tr_data_close(x);
     assert_int_equal(folder_count(*state), 2 + 3);
@@ -432,7 +434,7 @@ static void mixture(void **state)
     assert_ok(tr_make_dirs(folder));
     numbers_write(prefix, 2000, size_of, VOCAB);
     assert_ok(tr_config_set(&at.config, "data-path", paths));
-    at.shape.train_samples = 20;
+    at.shape.amounts.train_samples = 20;
     assert_ok(open_data(&x));
     assert_int_equal(folder_count(*state), 1 + 2 * 9);
     assert_int_equal(tr_data_size(x, TR_SPLIT_TRAIN), 20);
@@ -523,8 +525,8 @@ static void cyclic(void **state)
     (void)state;
     assert_ok(open_data(&single));
     at.config.dataloader_type = TR_LOADER_CYCLIC;
-    at.shape.micro_batch = 4;
-    at.shape.d = 3;
+    at.shape.batches.micro_batch = 4;
+    at.shape.layout.d = 3;
     assert_ok(open_data(&x));
     size = tr_data_size(x, TR_SPLIT_VALID);
     assert_int_equal(size, tr_data_size(single, TR_SPLIT_VALID));
@@ -537,7 +539,7 @@ static void cyclic(void **state)
     tr_cyclic_close(&order);
     tr_data_close(x);
     tr_data_close(single);
-    at.shape.d = 200;
+    at.shape.layout.d = 200;
     assert_fails(TR_EDATA, "the data for validation has 478 samples, fewer than", open_data(&x));
 }
 
@@ -550,7 +552,7 @@ static void made_up(void **state)
 
     assert_ok(tr_config_set(&at.config, "data-path", NULL));
     at.config.mock_data = true;
-    at.shape.eod = VOCAB - 1;
+    at.shape.dims.eod = VOCAB - 1;
     assert_ok(open_data(&x));
     assert_non_null(strstr(at.out, "> mock data: "));
     assert_int_equal(tr_data_size(x, TR_SPLIT_TRAIN), 4000);
@@ -583,7 +585,7 @@ static int shrink_and_read(const char *prefix)
     tr_comm_self(&at.world);
     tr_config_init(&at.config);
     at.config.seq_length = SEQ;
-    at.shape = (struct tr_shape){.vocab = VOCAB, .train_samples = 100};
+    at.shape = (struct tr_shape){.dims.vocab = VOCAB, .amounts.train_samples = 100};
     if (tr_config_set(&at.config, "data-path", prefix) != TR_OK ||
         tr_data_open(&at.config, &at.shape, &at.world, NULL, &x) != TR_OK || truncate(bin, 0) != 0)
         return 1;

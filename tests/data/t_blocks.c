@@ -57,16 +57,19 @@ static int setup(void **state)
     tr_config_init(&at.config);
     at.config.seq_length = 10;
     at.config.n_epochs = 3;
-    at.shape = (struct tr_shape){.vocab = VOCAB,
-                                 .eod = -1,
-                                 .seq = 10,
-                                 .d = 2,
-                                 .micro_batch = 2,
-                                 .micros = 1,
-                                 .global_batch = 4,
-                                 .epochs = 3,
-                                 .blocks = 23,
-                                 .epoch_samples = 20};
+    at.shape = (struct tr_shape){.dims.vocab = VOCAB,
+                                 .dims.eod = -1,
+                                 .dims.seq = 10,
+                                 .layout.d = 2,
+                                 .batches.micro_batch = 2,
+                                 .batches.micros = 1,
+                                 .batches.global_batch = 4,
+                                 .epochs.count = 3,
+                                 .epochs.blocks = 23,
+                                 .epochs.samples = 20,
+                                 .epochs.iters = 5,
+                                 .epochs.replicas = 2,
+                                 .epochs.seed = at.config.seed};
     return tr_config_set(&at.config, "data-path", at.prefix) != TR_OK ||
            tr_config_set(&at.config, "split", "75,15,10") != TR_OK;
 }
@@ -214,7 +217,7 @@ static void positions(void **state)
 
     (void)state;
     assert_ok(open_data(&x));
-    tr_epochs_open(&order, &at.shape, (uint64_t)at.config.seed);
+    tr_epochs_open(&order, &at.shape.epochs, at.shape.batches.micro_batch);
     assert_int_equal(tr_data_size(x, TR_SPLIT_TRAIN), 23);
     for (int64_t k = 0; k < 100; k++) {
         int64_t id = tr_data_sample_id(x, TR_SPLIT_TRAIN, k);
@@ -254,8 +257,8 @@ static void no_epochs(void **state)
 
     (void)state;
     at.config.n_epochs = TR_UNSET_INT;
-    at.shape.epochs = at.shape.blocks = at.shape.epoch_samples = 0;
-    at.shape.train_samples = 20;
+    at.shape.epochs = (struct tr_epoch_plan){0};
+    at.shape.amounts.train_samples = 20;
     assert_ok(tr_config_set(&at.config, "data-cache-path", at.folder));
     assert_ok(open_data(&x));
     assert_int_equal(tr_data_sample_id(x, TR_SPLIT_TRAIN, 3), -1);
@@ -268,7 +271,7 @@ static void changed(void **state)
     struct tr_data *x;
 
     (void)state;
-    at.shape.blocks = 24;
+    at.shape.epochs.blocks = 24;
     assert_fails(TR_EDATA, "has 23 samples for training here, and the run was started for 24",
                  open_data(&x));
     assert_null(x);
@@ -280,7 +283,7 @@ static void printed(void **state)
     uint64_t print, again, sum = 0;
 
     (void)state;
-    assert_ok(tr_data_print(&at.config, &at.shape, &at.world, &print));
+    assert_ok(tr_data_print(&at.config, &at.shape.dims, &at.shape.epochs, &at.world, &print));
     for (int64_t k = 0; k < 23; k++) {
         int32_t text[11];
 
@@ -289,19 +292,19 @@ static void printed(void **state)
         sum += XXH3_64bits_withSeed(text, sizeof text, (XXH64_hash_t)k);
     }
     assert_true(print == sum);
-    at.config.data_blocks = at.shape.blocks = 22;
-    assert_ok(tr_data_print(&at.config, &at.shape, &at.world, &again));
+    at.config.data_blocks = at.shape.epochs.blocks = 22;
+    assert_ok(tr_data_print(&at.config, &at.shape.dims, &at.shape.epochs, &at.world, &again));
     assert_true(again != print);
-    at.shape.blocks = 21;
+    at.shape.epochs.blocks = 21;
     assert_fails(TR_EDATA, "has 22 samples for training here",
-                 tr_data_print(&at.config, &at.shape, &at.world, &again));
+                 tr_data_print(&at.config, &at.shape.dims, &at.shape.epochs, &at.world, &again));
     assert_ok(tr_config_set(&at.config, "data-path", NULL));
-    assert_ok(tr_data_print(&at.config, &at.shape, &at.world, &again));
+    assert_ok(tr_data_print(&at.config, &at.shape.dims, &at.shape.epochs, &at.world, &again));
     assert_true(again == 0);
     at.config.mock_data = true;
-    assert_ok(tr_data_print(&at.config, &at.shape, &at.world, &print));
+    assert_ok(tr_data_print(&at.config, &at.shape.dims, &at.shape.epochs, &at.world, &print));
     at.config.seed++;
-    assert_ok(tr_data_print(&at.config, &at.shape, &at.world, &again));
+    assert_ok(tr_data_print(&at.config, &at.shape.dims, &at.shape.epochs, &at.world, &again));
     assert_true(print != 0 && again != print);
 }
 

@@ -8,17 +8,16 @@
 #include "data/epochs.h"
 
 /* The numbers that tr_shape_of() derives, of `blocks` samples, D replicas, B and M. */
-static struct tr_shape shape_of(int64_t blocks, int d, int64_t batch, int micros)
+static struct tr_epoch_plan plan_of(int64_t blocks, int d, int64_t batch, int micros, int64_t seed)
 {
-    const int64_t global = batch * micros * d;
+    const int64_t iters = blocks / d / (batch * micros);
 
-    return (struct tr_shape){.d = d,
-                             .micro_batch = batch,
-                             .micros = micros,
-                             .global_batch = global,
-                             .epochs = 3,
-                             .blocks = blocks,
-                             .epoch_samples = blocks / d / (batch * micros) * global};
+    return (struct tr_epoch_plan){.count = 3,
+                                  .blocks = blocks,
+                                  .samples = iters * batch * micros * d,
+                                  .iters = iters,
+                                  .replicas = d,
+                                  .seed = seed};
 }
 
 /* Computed in Python from the description in the header, with a Philox of its own. */
@@ -26,12 +25,12 @@ static void golden(void **state)
 {
     static const int64_t expected[] = {5, 7, 22, 18, 6, 9,  14, 20, 8, 0, 17, 19, 11, 4, 12, 21,
                                        3, 1, 16, 18, 9, 10, 13, 12, 5, 4, 14, 20, 8,  0, 15, 21};
-    const struct tr_shape s = shape_of(23, 2, 2, 2);
+    const struct tr_epoch_plan s = plan_of(23, 2, 2, 2, 1234);
     struct tr_epochs x;
 
     (void)state;
-    assert_int_equal(s.epoch_samples, 16);
-    tr_epochs_open(&x, &s, 1234);
+    assert_int_equal(s.samples, 16);
+    tr_epochs_open(&x, &s, 2);
     for (int64_t k = 0; k < 32; k++)
         assert_int_equal(tr_epochs_at(&x, k), expected[k]);
     tr_epochs_close(&x);
@@ -43,11 +42,11 @@ static void shares(void **state)
     (void)state;
     for (int64_t blocks = 1; blocks < 40; blocks++) {
         for (int d = 1; d <= 7; d++) {
-            struct tr_shape s = {.d = d, .blocks = blocks};
+            struct tr_epoch_plan s = {.replicas = d, .blocks = blocks};
             int64_t next = 0, first, count;
 
             for (int r = 0; r < d; r++) {
-                tr_shape_share(&s, r, &first, &count);
+                tr_epoch_share(&s, r, &first, &count);
                 assert_int_equal(first, next);
                 assert_in_range(count, blocks / d, blocks / d + 1);
                 next += count;
@@ -68,22 +67,22 @@ static void once(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        const struct tr_shape s =
-            shape_of(cases[i].blocks, cases[i].d, cases[i].batch, cases[i].micros);
-        const int64_t unit = s.micro_batch * s.d;
+        const struct tr_epoch_plan s =
+            plan_of(cases[i].blocks, cases[i].d, cases[i].batch, cases[i].micros, 42);
+        const int64_t batch = cases[i].batch, unit = batch * s.replicas;
         int *seen = calloc((size_t)s.blocks, sizeof *seen), *ever;
         struct tr_epochs x;
 
         ever = calloc((size_t)s.blocks, sizeof *ever);
         assert_true(seen && ever);
-        assert_in_range(s.blocks - s.epoch_samples, 0, s.global_batch + s.d - 1);
-        tr_epochs_open(&x, &s, 42);
+        assert_in_range(s.blocks - s.samples, 0, unit * cases[i].micros + s.replicas - 1);
+        tr_epochs_open(&x, &s, batch);
         for (int64_t e = 0; e < 30; e++) {
             memset(seen, 0, (size_t)s.blocks * sizeof *seen);
-            for (int64_t k = 0; k < s.epoch_samples; k++) {
-                int64_t id = tr_epochs_at(&x, e * s.epoch_samples + k), first, count;
+            for (int64_t k = 0; k < s.samples; k++) {
+                int64_t id = tr_epochs_at(&x, e * s.samples + k), first, count;
 
-                tr_shape_share(&s, (int)(k % unit / s.micro_batch), &first, &count);
+                tr_epoch_share(&s, (int)(k % unit / batch), &first, &count);
                 assert_in_range(id, first, first + count - 1);
                 assert_int_equal(seen[id]++, 0);
                 ever[id]++;
@@ -109,14 +108,14 @@ static void other_batches(void **state)
 
     (void)state;
     for (int i = 0; i < 5; i++) {
-        const struct tr_shape s = shape_of(37, REPLICAS, cuts[i].batch, cuts[i].micros);
+        const struct tr_epoch_plan s = plan_of(37, REPLICAS, cuts[i].batch, cuts[i].micros, 5);
         int64_t count[REPLICAS] = {0};
         struct tr_epochs x;
 
-        assert_int_equal(s.epoch_samples, REPLICAS * EACH);
-        tr_epochs_open(&x, &s, 5);
-        for (int64_t k = 0; k < EPOCHS * s.epoch_samples; k++) {
-            int64_t r = k % (s.micro_batch * s.d) / s.micro_batch;
+        assert_int_equal(s.samples, REPLICAS * EACH);
+        tr_epochs_open(&x, &s, cuts[i].batch);
+        for (int64_t k = 0; k < EPOCHS * s.samples; k++) {
+            int64_t r = k % (cuts[i].batch * s.replicas) / cuts[i].batch;
 
             of[i][r][count[r]++] = tr_epochs_at(&x, k);
         }
@@ -128,14 +127,14 @@ static void other_batches(void **state)
 /* Positions in any order, across replicas and epochs, give what one after the other gives. */
 static void any_order(void **state)
 {
-    const struct tr_shape s = shape_of(100, 3, 2, 3);
-    int64_t all = 5 * s.epoch_samples;
+    const struct tr_epoch_plan s = plan_of(100, 3, 2, 3, 9);
+    int64_t all = 5 * s.samples;
     int64_t *in_turn = malloc((size_t)all * sizeof *in_turn);
     struct tr_epochs x;
 
     (void)state;
     assert_non_null(in_turn);
-    tr_epochs_open(&x, &s, 9);
+    tr_epochs_open(&x, &s, 2);
     for (int64_t k = 0; k < all; k++)
         in_turn[k] = tr_epochs_at(&x, k);
     for (int64_t i = 0; i < 4 * all; i++) {
@@ -151,7 +150,7 @@ static void any_order(void **state)
 static void fair(void **state)
 {
     enum { EPOCHS = 6000 };
-    const struct tr_shape s = shape_of(3, 1, 1, 3);
+    const struct tr_epoch_plan s = plan_of(3, 1, 1, 3, 1);
     int times[27] = {0}, kinds = 0;
     struct tr_epochs x;
 
@@ -172,18 +171,19 @@ static void fair(void **state)
 
 static void other_seeds(void **state)
 {
-    const struct tr_shape s = shape_of(1000, 2, 4, 5);
+    const struct tr_epoch_plan s = plan_of(1000, 2, 4, 5, 1);
+    const struct tr_epoch_plan other = plan_of(1000, 2, 4, 5, 2);
     struct tr_epochs a, b;
     int same = 0, again = 0, alike = 0;
 
     (void)state;
-    tr_epochs_open(&a, &s, 1);
-    tr_epochs_open(&b, &s, 2);
-    for (int64_t k = 0; k < s.epoch_samples; k++) {
+    tr_epochs_open(&a, &s, 4);
+    tr_epochs_open(&b, &other, 4);
+    for (int64_t k = 0; k < s.samples; k++) {
         const int64_t own = tr_epochs_at(&a, k);
 
         same += own == tr_epochs_at(&b, k);
-        again += own == tr_epochs_at(&a, k + s.epoch_samples);
+        again += own == tr_epochs_at(&a, k + s.samples);
         alike += k % 8 < 4 && own + 500 == tr_epochs_at(&a, k + 4);
     }
     /* About two, two and one are expected. */

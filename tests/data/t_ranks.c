@@ -83,7 +83,8 @@ static int setup(void **state)
     at.own = tr_format("%s/of.%d", path, world.rank);
     tr_config_init(&at.config);
     at.config.seq_length = SEQ;
-    at.shape = (struct tr_shape){.vocab = 50000, .train_samples = TRAIN, .valid_samples = VALID};
+    at.shape = (struct tr_shape){
+        .dims.vocab = 50000, .amounts.train_samples = TRAIN, .amounts.valid_samples = VALID};
     return tr_config_set(&at.config, "split", "940,60") != TR_OK || tr_make_dirs(at.own) != TR_OK;
 }
 

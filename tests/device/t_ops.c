@@ -125,7 +125,7 @@ static void product_sizes(struct trial *t, int64_t size_of[3])
 static void linear_trial(struct trial *t)
 {
     int64_t s[3];
-    enum tr_act act = coin(t) ? TR_ACT_GELU_TANH : TR_ACT_NONE;
+    enum tr_act act = (enum tr_act)(draw(t) % TR_ACTS);
     const struct tr_tensor *y, *pre, *x, *w, *bias;
 
     product_sizes(t, s);
@@ -140,7 +140,7 @@ static void linear_trial(struct trial *t)
 static void linear_dgrad_trial(struct trial *t)
 {
     int64_t s[3];
-    enum tr_act act = coin(t) ? TR_ACT_GELU_TANH : TR_ACT_NONE;
+    enum tr_act act = (enum tr_act)(draw(t) % TR_ACTS);
     const struct tr_tensor *dx, *dy, *w, *pre;
 
     product_sizes(t, s);

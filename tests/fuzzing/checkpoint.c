@@ -10,30 +10,30 @@
 void fuzz_small_checkpoint(const char *path, const char *options)
 {
     struct tr_shape shape = {
-        .world = 1,
-        .w = 1,
-        .p = 1,
-        .d = 1,
-        .k = 1,
-        .layers = 1,
-        .hidden = 4,
-        .heads = 2,
-        .head_dim = 2,
-        .ffn = 16,
-        .seq = 6,
-        .positions = 7,
-        .vocab = 5,
-        .vocab_padded = 8,
-        .first_slots = 1,
-        .middle_slots = 1,
-        .last_slots = 1,
+        .layout.world = 1,
+        .layout.w = 1,
+        .layout.p = 1,
+        .layout.d = 1,
+        .layout.k = 1,
+        .dims.layers = 1,
+        .dims.hidden = 4,
+        .dims.heads = 2,
+        .dims.head_dim = 2,
+        .dims.ffn = 16,
+        .dims.seq = 6,
+        .dims.positions = 7,
+        .dims.vocab = 5,
+        .dims.vocab_padded = 8,
+        .layout.first_slots = 1,
+        .layout.middle_slots = 1,
+        .layout.last_slots = 1,
     };
     struct tr_ckpt_about about = {.w = 1, .layers = 1, .hidden = 4, .heads = 2, .ffn = 16};
     struct tr_params whole;
     uint64_t sums[3 * 64] = {0};
     int64_t offsets[3 * 64];
 
-    tr_ckpt_list_whole(&shape, &whole);
+    tr_ckpt_list_whole(&shape.dims, &whole);
     MUST(whole.count <= 64);
     remove(path);
     MUST(tr_ckpt_index_write(path, &whole, 3, &about, options, sums, offsets) == TR_OK);

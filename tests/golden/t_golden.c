@@ -15,7 +15,8 @@ static const struct {
     int64_t rows, cols;
     int place;
 } rows[] = {
-#define PARAM(symbol, name, rows, cols, split, place, init, decay, grad) {name, rows, cols, place},
+#define PARAM(symbol, draw, name, rows, cols, split, place, init, decay, grad) \
+    {name, rows, cols, place},
 #include "model/param.def"
 #undef PARAM
 };

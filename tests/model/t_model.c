@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/shape.h"
 #include "golden/golden.h"
 #include "model/chunk.h"
 
@@ -57,23 +58,23 @@ static void set_weights(struct tr_queue *q, struct tr_params *ps)
 static struct tr_shape golden_shape(int64_t padded)
 {
     return (struct tr_shape){
-        .world = 1,
-        .w = 1,
-        .p = 1,
-        .d = 1,
-        .k = 1,
-        .layers = GOLDEN_L,
-        .hidden = GOLDEN_H,
-        .heads = GOLDEN_A,
-        .head_dim = GOLDEN_H / GOLDEN_A,
-        .ffn = GOLDEN_F,
-        .seq = GOLDEN_S,
-        .positions = GOLDEN_S,
-        .vocab = GOLDEN_V,
-        .vocab_padded = padded,
-        .first_slots = GOLDEN_L,
-        .micro_batch = GOLDEN_B,
-        .micros = GOLDEN_M,
+        .layout.world = 1,
+        .layout.w = 1,
+        .layout.p = 1,
+        .layout.d = 1,
+        .layout.k = 1,
+        .dims.layers = GOLDEN_L,
+        .dims.hidden = GOLDEN_H,
+        .dims.heads = GOLDEN_A,
+        .dims.head_dim = GOLDEN_H / GOLDEN_A,
+        .dims.ffn = GOLDEN_F,
+        .dims.seq = GOLDEN_S,
+        .dims.positions = GOLDEN_S,
+        .dims.vocab = GOLDEN_V,
+        .dims.vocab_padded = padded,
+        .layout.first_slots = GOLDEN_L,
+        .batches.micro_batch = GOLDEN_B,
+        .batches.micros = GOLDEN_M,
     };
 }
 
@@ -89,14 +90,17 @@ static struct fixture *open_model(const struct tr_backend *backend, const struct
     assert_ok(backend->open(&(struct tr_device_how){.threads = 1}, &f->q.device));
     f->q.on = backend;
     f->model = (struct tr_model){
-        .shape = &f->shape,
+        .dims = &f->shape.dims,
+        .layout = &f->shape.layout,
+        .activations = &f->shape.activations,
+        .micro_batch = f->shape.batches.micro_batch,
         .family = tr_family_find("gpt2"),
         .tp = {.comm = &f->self},
         .q = &f->q,
         .eps = 1e-5F,
         .training = true,
     };
-    tr_params_list(&f->shape, 0, 0, &f->model.params);
+    tr_params_list(&f->shape.dims, &f->shape.layout, 0, 0, &f->model.params);
     tr_model_open(&f->model);
     f->chunk = tr_chunk_open(&f->model, 0, 0, (struct tr_chunk_room){slots, 1, 1, 1, 0}, NULL);
     tr_arena_init(&f->arena);
@@ -255,10 +259,10 @@ static void recomputation(void **state)
         struct tr_params ps;
         float *again;
 
-        s.recompute = cases[i].how;
-        s.recompute_layers = cases[i].layers;
+        s.activations.recompute = cases[i].how;
+        s.activations.recompute_layers = cases[i].layers;
         again = gradients(&s, &bytes);
-        tr_params_list(&s, 0, 0, &ps);
+        tr_params_list(&s.dims, &s.layout, 0, 0, &ps);
         assert_memory_equal(kept, again, (size_t)ps.size * sizeof(float));
         assert_true(bytes < kept_bytes);
         tr_params_release(&ps);

@@ -3,32 +3,33 @@
 
 #include <string.h>
 
+#include "config/shape.h"
 #include "model/param.h"
 
 static struct tr_shape shape(int64_t layers, int64_t hidden, int64_t vocab, int64_t positions)
 {
     return (struct tr_shape){
-        .w = 1,
-        .p = 1,
-        .d = 1,
-        .k = 1,
-        .layers = layers,
-        .hidden = hidden,
-        .ffn = 4 * hidden,
-        .vocab = vocab,
-        .vocab_padded = vocab,
-        .positions = positions,
-        .first_slots = layers,
+        .layout.w = 1,
+        .layout.p = 1,
+        .layout.d = 1,
+        .layout.k = 1,
+        .dims.layers = layers,
+        .dims.hidden = hidden,
+        .dims.ffn = 4 * hidden,
+        .dims.vocab = vocab,
+        .dims.vocab_padded = vocab,
+        .dims.positions = positions,
+        .layout.first_slots = layers,
     };
 }
 
 static void layout(struct tr_shape *s, int w, int p, int k, int64_t vocab_padded)
 {
-    s->w = w;
-    s->p = p;
-    s->k = k;
-    s->vocab_padded = vocab_padded;
-    s->first_slots = s->middle_slots = s->last_slots = s->layers / p;
+    s->layout.w = w;
+    s->layout.p = p;
+    s->layout.k = k;
+    s->dims.vocab_padded = vocab_padded;
+    s->layout.first_slots = s->layout.middle_slots = s->layout.last_slots = s->dims.layers / p;
 }
 
 /* What Megatron-LM printed for a GPT of 18B on 16 GPUs in May 2021 (TP 4, PP 4, 40 layers of 6144,
@@ -43,13 +44,13 @@ static void published_numbers(void **state)
     layout(&s, 4, 4, 1, 50688);
     for (int tp = 0; tp < 4; tp++) {
         for (int pp = 0; pp < 4; pp++) {
-            tr_params_list(&s, tp, pp, &ps);
+            tr_params_list(&s.dims, &s.layout, tp, pp, &ps);
             assert_int_equal(tr_params_number(&ps), megatron[pp]);
             tr_params_release(&ps);
         }
     }
     s = shape(12, 768, 50257, 1024);
-    tr_params_list(&s, 0, 0, &ps);
+    tr_params_list(&s.dims, &s.layout, 0, 0, &ps);
     assert_int_equal(tr_params_number(&ps), 124439808);
     tr_params_release(&ps);
 }
@@ -91,28 +92,28 @@ static void same_weights(void **state)
     float memory[8192], other[8192];
 
     (void)state;
-    tr_params_list(&whole, 0, 0, &all);
+    tr_params_list(&whole.dims, &whole.layout, 0, 0, &all);
     assert_true(all.size <= 8192);
-    tr_params_draw(&all, &whole, 99, 0.02, 1, 0, all.size, memory);
+    tr_params_draw(&all, &whole.dims, 99, 0.02, 1, 0, all.size, memory);
     for (size_t l = 0; l < sizeof layouts / sizeof layouts[0]; l++) {
         struct tr_shape s = whole;
         int64_t counted = 0;
 
         layout(&s, layouts[l].w, layouts[l].p, layouts[l].k, 16);
         if (layouts[l].first > 0) {
-            s.first_slots = layouts[l].first;
-            s.middle_slots = layouts[l].middle;
-            s.last_slots = layouts[l].last;
-            s.embed_counts = layouts[l].embed;
-            s.loss_counts = layouts[l].loss;
+            s.layout.first_slots = layouts[l].first;
+            s.layout.middle_slots = layouts[l].middle;
+            s.layout.last_slots = layouts[l].last;
+            s.layout.embed_counts = layouts[l].embed;
+            s.layout.loss_counts = layouts[l].loss;
         }
-        for (int pp = 0; pp < s.p; pp++) {
-            for (int tp = 0; tp < s.w; tp++) {
-                tr_params_list(&s, tp, pp, &part);
+        for (int pp = 0; pp < s.layout.p; pp++) {
+            for (int tp = 0; tp < s.layout.w; tp++) {
+                tr_params_list(&s.dims, &s.layout, tp, pp, &part);
                 /* In two pieces, as an owner of some of them would draw them. */
                 assert_true(part.size <= 8192);
-                tr_params_draw(&part, &s, 99, 0.02, 2, 0, 333, other);
-                tr_params_draw(&part, &s, 99, 0.02, 2, 333, part.size - 333, other + 333);
+                tr_params_draw(&part, &s.dims, 99, 0.02, 2, 0, 333, other);
+                tr_params_draw(&part, &s.dims, 99, 0.02, 2, 333, part.size - 333, other + 333);
                 for (int i = 0; i < part.count; i++) {
                     const struct tr_param *p = &part.list[i];
                     const struct tr_param *q = tr_param_find(&all, p->row, p->layer);
@@ -142,7 +143,7 @@ static void order(void **state)
 
     (void)state;
     layout(&s, 1, 2, 2, 16);
-    tr_params_list(&s, 0, 1, &ps);
+    tr_params_list(&s.dims, &s.layout, 0, 1, &ps);
     /* Stage 1 of 2 with 2 chunks of 2 layers: layers 2, 3 and 6, 7, and the head with chunk 1. */
     assert_int_equal(ps.list[0].row, TR_PARAM_FINAL_BIAS);
     assert_true(tr_param_find(&ps, TR_PARAM_WORD_EMBED, -1)->copy);
@@ -167,12 +168,12 @@ static void tied_region(void **state)
 
     (void)state;
     layout(&s, 2, 2, 1, 128);
-    s.d = 3;
+    s.layout.d = 3;
     for (int pp = 0; pp < 2; pp++) {
         struct tr_params ps;
         const struct tr_param *p;
 
-        tr_params_list(&s, 1, pp, &ps);
+        tr_params_list(&s.dims, &s.layout, 1, pp, &ps);
         p = tr_param_find(&ps, TR_PARAM_WORD_EMBED, -1);
         assert_int_equal(p->offset, ps.region);
         assert_int_equal(ps.region % (TR_PARAM_UNIT * 3), 0);
@@ -182,11 +183,47 @@ static void tied_region(void **state)
     }
 }
 
+/* The names of its draws are what they were when GPT-2 was all there was, in this order and sixteen more in
+   the next layer, whatever rows have come; and no two are alike. */
+static void draws(void **state)
+{
+    enum { ROWS = 40, LAYERS = 50 };
+    static const enum tr_param_row gpt2[] = {
+        TR_PARAM_WORD_EMBED, TR_PARAM_POS_EMBED, TR_PARAM_LN1_GAIN,    TR_PARAM_LN1_BIAS,
+        TR_PARAM_QKV_WEIGHT, TR_PARAM_QKV_BIAS,  TR_PARAM_PROJ_WEIGHT, TR_PARAM_PROJ_BIAS,
+        TR_PARAM_LN2_GAIN,   TR_PARAM_LN2_BIAS,  TR_PARAM_FC1_WEIGHT,  TR_PARAM_FC1_BIAS,
+        TR_PARAM_FC2_WEIGHT, TR_PARAM_FC2_BIAS,  TR_PARAM_FINAL_GAIN,  TR_PARAM_FINAL_BIAS,
+    };
+    struct tr_shape s = shape(2, 8, 13, 6);
+    struct tr_params ps;
+    int64_t items[ROWS * LAYERS];
+    int n = 0;
+
+    (void)state;
+    tr_params_list(&s.dims, &s.layout, 0, 0, &ps);
+    for (int row = 0; row < 16; row++)
+        for (int layer = -1; layer < 2; layer++) {
+            const struct tr_param *p = tr_param_find(&ps, gpt2[row], layer);
+
+            if (p)
+                assert_int_equal(tr_param_item(p->draw, layer), row + 16 * (layer + 1));
+        }
+    tr_params_release(&ps);
+    for (int draw = 0; draw < ROWS; draw++)
+        for (int layer = -1; layer < LAYERS - 1; layer++) {
+            items[n] = tr_param_item(draw, layer);
+            for (int i = 0; i < n; i++)
+                assert_true(items[i] != items[n]);
+            n++;
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_numbers),
         cmocka_unit_test(same_weights),
+        cmocka_unit_test(draws),
         cmocka_unit_test(order),
         cmocka_unit_test(tied_region),
     };

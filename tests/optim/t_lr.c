@@ -10,9 +10,10 @@
 #include "util/file.h"
 #include "util/text.h"
 
-static struct tr_shape schedule(int style, double lr, double min_lr, double warmup, double decay)
+static struct tr_lr_schedule schedule(int style, double lr, double min_lr, double warmup,
+                                      double decay)
 {
-    return (struct tr_shape){
+    return (struct tr_lr_schedule){
         .lr = lr,
         .min_lr = min_lr,
         .warmup_samples = warmup,
@@ -38,7 +39,7 @@ static void public_logs(void **state)
         {130, 0, "1.442E-04"}, {140, 0, "1.431E-04"}, {150, 0, "1.418E-04"}, {160, 0, "1.405E-04"},
         {170, 0, "1.390E-04"}, {180, 0, "1.375E-04"}, {190, 0, "1.359E-04"}, {200, 0, "1.342E-04"},
     };
-    struct tr_shape s = schedule(TR_LR_COSINE, 0.00015, 1e-05, 0.01 * 800 * 4, 800 * 4);
+    struct tr_lr_schedule s = schedule(TR_LR_COSINE, 0.00015, 1e-05, 0.01 * 800 * 4, 800 * 4);
     int skipped = 0;
     char text[32];
 
@@ -60,8 +61,8 @@ static void near(double value, double wanted)
    then down to 0.001 at 1000. */
 static void megatron_unit_test(void **state)
 {
-    struct tr_shape linear = schedule(TR_LR_LINEAR, 0.1, 0.001, 100, 1000);
-    struct tr_shape cosine = schedule(TR_LR_COSINE, 0.1, 0.001, 100, 1000);
+    struct tr_lr_schedule linear = schedule(TR_LR_LINEAR, 0.1, 0.001, 100, 1000);
+    struct tr_lr_schedule cosine = schedule(TR_LR_COSINE, 0.1, 0.001, 100, 1000);
 
     (void)state;
     linear.warmup_init = cosine.warmup_init = 0.01;
@@ -77,7 +78,7 @@ static void megatron_unit_test(void **state)
 /* max sqrt(W / n): a quarter of the samples later it is half, and never below the smallest. */
 static void inverse_root(void **state)
 {
-    struct tr_shape s = schedule(TR_LR_INVERSE_ROOT, 0.1, 0.001, 100, 1000);
+    struct tr_lr_schedule s = schedule(TR_LR_INVERSE_ROOT, 0.1, 0.001, 100, 1000);
 
     (void)state;
     near(tr_lr_at(&s, 50), 0.05);
@@ -110,7 +111,7 @@ static void warmup_stable_decay(void **state)
 
     (void)state;
     for (size_t i = 0; i < 4; i++) {
-        struct tr_shape s = schedule(TR_LR_WSD, 3.0, 1.0, 100, 1000);
+        struct tr_lr_schedule s = schedule(TR_LR_WSD, 3.0, 1.0, 100, 1000);
 
         s.wsd_style = parts[i].style;
         s.wsd_samples = 400;
@@ -135,7 +136,7 @@ static void check_line(const char *line)
                                     {TR_LR_WSD, TR_WSD_COSINE},
                                     {TR_LR_WSD, TR_WSD_EXPONENTIAL},
                                     {TR_LR_WSD, TR_WSD_MINUS_ROOT}};
-    struct tr_shape s = {.wd_style = TR_WD_COSINE, .wd_start = 0.01, .wd_end = 0.1};
+    struct tr_lr_schedule s = {.wd_style = TR_WD_COSINE, .wd_start = 0.01, .wd_end = 0.1};
     double v[10], lr;
     char *end = NULL;
 
@@ -179,7 +180,7 @@ static void as_megatron(void **state)
 /* From 0 to 0.1 in 1000 samples. */
 static void weight_decay(void **state)
 {
-    struct tr_shape s = {.wd_start = 0.0, .wd_end = 0.1, .wd_samples = 1000};
+    struct tr_lr_schedule s = {.wd_start = 0.0, .wd_end = 0.1, .wd_samples = 1000};
 
     (void)state;
     s.wd_style = TR_WD_LINEAR;
@@ -192,7 +193,7 @@ static void weight_decay(void **state)
     near(tr_wd_at(&s, 500), 0.05);
     near(tr_wd_at(&s, 750), 0.085355339059327373);
     near(tr_wd_at(&s, 1001), 0.1);
-    s = (struct tr_shape){.wd_start = 0.03, .wd_end = 0.03, .wd_style = TR_WD_CONSTANT};
+    s = (struct tr_lr_schedule){.wd_start = 0.03, .wd_end = 0.03, .wd_style = TR_WD_CONSTANT};
     near(tr_wd_at(&s, 0), 0.03);
     near(tr_wd_at(&s, 1e9), 0.03);
 }
@@ -204,7 +205,7 @@ static void corners(void **state)
 
     (void)state;
     for (size_t i = 0; i < 3; i++) {
-        struct tr_shape s = schedule(styles[i], 8.0, 2.0, 25.6, 125.6);
+        struct tr_lr_schedule s = schedule(styles[i], 8.0, 2.0, 25.6, 125.6);
         double end = styles[i] == TR_LR_CONSTANT ? 8.0 : 2.0;
 
         near(tr_lr_at(&s, 0), 0.0);
@@ -228,7 +229,7 @@ static void falls(void **state)
 {
     (void)state;
     for (int style = TR_LR_LINEAR; style <= TR_LR_COSINE; style++) {
-        struct tr_shape s = schedule(style, 3e-4, 3e-5, 1000, 20000);
+        struct tr_lr_schedule s = schedule(style, 3e-4, 3e-5, 1000, 20000);
         double before = tr_lr_at(&s, 1000);
 
         near(before, 3e-4);

@@ -111,7 +111,8 @@ static inline void published_open(const struct published *r, struct published_ru
     for (int i = 0; i < 2; i++) {
         struct tr_params list;
 
-        tr_params_list(&run->shape, 0, i * (run->shape.p - 1), &list);
+        tr_params_list(&run->shape.dims, &run->shape.layout, 0, i * (run->shape.layout.p - 1),
+                       &list);
         if (tr_params_number(&list) > run->params)
             run->params = tr_params_number(&list);
         tr_params_release(&list);

@@ -235,7 +235,7 @@ static void ours(void **state)
 
     plan_of(r, NULL, &c, &p);
     g = &p.stage[0];
-    fixed = g->part[TR_PLAN_WEIGHTS] + g->part[TR_PLAN_GRADIENTS] + g->part[TR_PLAN_OPTIMIZER];
+    fixed = g->part[TR_LABEL_WEIGHTS] + g->part[TR_LABEL_GRADIENTS] + g->part[TR_LABEL_OPTIMIZER];
     assert_true(fixed >= 16.0 * (double)g->params && fixed < 16.01 * (double)g->params);
     for (int i = 0; i < TR_PLAN_PARTS; i++)
         sum += g->part[i];
@@ -277,9 +277,10 @@ enum { ROWS = sizeof rows / sizeof *rows };
  */
 static void without_moments(const struct row *r, struct tr_plan *p)
 {
-    if (strcmp(r->machine, "jean-zay-v100-32g") != 0 || p->shape.sharded || p->shape.micros < 32)
+    if (strcmp(r->machine, "jean-zay-v100-32g") != 0 || p->shape.dp.sharded ||
+        p->shape.batches.micros < 32)
         return;
-    for (int i = 0; i < p->shape.p; i++) {
+    for (int i = 0; i < p->shape.layout.p; i++) {
         struct tr_plan_stage *g = &p->stage[i];
 
         g->megatron.peak_low -= 8.0 * (double)g->params;
@@ -299,7 +300,7 @@ static enum tr_plan_verdict judged(const struct row *r)
     assert_ok(tr_config_parse_text(&c, r->options));
     assert_ok(tr_plan_alone(&c, &m, &p));
     without_moments(r, &p);
-    for (int i = 0; i < p.shape.p; i++) {
+    for (int i = 0; i < p.shape.layout.p; i++) {
         const enum tr_plan_verdict own = tr_plan_verdict_megatron(&p.stage[i], &m);
 
         v = own > v ? own : v;

@@ -28,9 +28,9 @@ static enum tr_status documents(struct tr_run *r, enum tr_split split, int64_t p
                                 int32_t *text)
 {
     TR_TRY(tiny_sample(r, split, position, text));
-    for (int64_t t = 0; t <= r->shape.seq && r->shape.eod >= 0; t++)
+    for (int64_t t = 0; t <= r->shape.dims.seq && r->shape.dims.eod >= 0; t++)
         if (text[t] % 5 == 0)
-            text[t] = (int32_t)r->shape.eod;
+            text[t] = (int32_t)r->shape.dims.eod;
     return TR_OK;
 }
 

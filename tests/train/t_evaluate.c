@@ -123,10 +123,11 @@ static void numbers(void **state)
         bool once = true;
 
         begin(&r, &c, &layouts[i], SAMPLES, 3);
-        assert_all(r.shape.d == REPLICAS && r.shape.epoch_samples == 32 &&
-                   r.shape.train_iters == 12);
+        assert_all(r.shape.layout.d == REPLICAS && r.shape.epochs.samples == 32 &&
+                   r.shape.amounts.train_iters == 12);
         for (int64_t k = 0; k < AHEAD; k++) {
-            int replica = (int)(k % (r.shape.micro_batch * REPLICAS) / r.shape.micro_batch);
+            int replica =
+                (int)(k % (r.shape.batches.micro_batch * REPLICAS) / r.shape.batches.micro_batch);
 
             mine[k] = others[k] = r.sample_id(&r, TR_SPLIT_TRAIN, k);
             of[replica][count[replica]++] = mine[k];
@@ -244,20 +245,20 @@ static void between_steps(void **state)
 /* At the end of each epoch but the last, besides --eval-interval. */
 static void due(void **state)
 {
-    struct tr_shape s = {
-        .train_iters = 12, .epoch_samples = 32, .global_batch = 8, .eval_interval = 1000};
+    struct tr_amounts s = {.train_iters = 12, .eval_interval = 1000};
+    struct tr_epoch_plan e = {.samples = 32, .iters = 4};
     unsigned when = 0;
 
     (void)state;
     for (int i = 1; i <= 12; i++)
-        when |= tr_evaluation_due(&s, i) ? 1U << i : 0;
+        when |= tr_evaluation_due(&s, &e, i) ? 1U << i : 0;
     assert_all(when == (1U << 4 | 1U << 8));
     s.eval_interval = 3;
     for (int i = 1; i <= 12; i++)
-        when |= tr_evaluation_due(&s, i) ? 1U << i : 0;
+        when |= tr_evaluation_due(&s, &e, i) ? 1U << i : 0;
     assert_all(when == (1U << 4 | 1U << 8 | 1U << 3 | 1U << 6 | 1U << 9 | 1U << 12));
-    s.epoch_samples = 0;
-    assert_all(!tr_evaluation_due(&s, 4) && tr_evaluation_due(&s, 6));
+    e = (struct tr_epoch_plan){0};
+    assert_all(!tr_evaluation_due(&s, &e, 4) && tr_evaluation_due(&s, &e, 6));
 }
 
 int main(void)

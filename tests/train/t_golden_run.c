@@ -159,7 +159,8 @@ static void one_layout(int w, int p, int d, int k, const struct bounds *type, co
              d == 1 && p < 4 ? GOLDEN_B : 1, w, p, type->options, schedule, extra);
     print_message("W=%d P=%d D=%d K=%d %s %s %s\n", w, p, d, k, type->options, schedule, extra);
     tiny_open(&r, &c, options, golden_sample);
-    assert_all(r.shape.w == w && r.shape.p == p && r.shape.d == d && r.shape.k == k);
+    assert_all(r.shape.layout.w == w && r.shape.layout.p == p && r.shape.layout.d == d &&
+               r.shape.layout.k == k);
     set_weights(&r);
 
     tr_step_gradients(&r);

@@ -21,8 +21,8 @@ static enum tr_status some_sample(struct tr_run *r, enum tr_split split, int64_t
                                   int32_t *text)
 {
     (void)split;
-    for (int64_t t = 0; t <= r->shape.seq; t++)
-        text[t] = (int32_t)((position * 31 + t * 7) % r->shape.vocab);
+    for (int64_t t = 0; t <= r->shape.dims.seq; t++)
+        text[t] = (int32_t)((position * 31 + t * 7) % r->shape.dims.vocab);
     return TR_OK;
 }
 

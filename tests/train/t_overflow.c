@@ -14,8 +14,8 @@ static enum tr_status some_sample(struct tr_run *r, enum tr_split split, int64_t
                                   int32_t *text)
 {
     (void)split;
-    for (int64_t t = 0; t <= r->shape.seq; t++)
-        text[t] = (int32_t)((position * 31 + t * 7) % r->shape.vocab);
+    for (int64_t t = 0; t <= r->shape.dims.seq; t++)
+        text[t] = (int32_t)((position * 31 + t * 7) % r->shape.dims.vocab);
     return TR_OK;
 }
 
@@ -64,7 +64,7 @@ static void skips(struct tr_run *r, double scale_before, double scale_after)
     assert_all(result.skipped && !isfinite(result.grad_norm));
     assert_all(memcmp(before, after, bytes) == 0);
     assert_all(r->lr_samples == 0 && r->optim.steps == 0);
-    assert_all(r->consumed_train == consumed + r->shape.global_batch);
+    assert_all(r->consumed_train == consumed + r->shape.batches.global_batch);
     assert_all(r->scaler.scale <= scale_after && r->scaler.scale >= scale_after);
     free(before);
     free(after);
@@ -98,7 +98,7 @@ static void dynamic(const char *options)
     last = tiny_loss(result.loss);
     print_message("# %s: %d steps skipped, loss %.3f, then %.3f\n", options, skipped, first, last);
     assert_all(last < 0.8 * first);
-    assert_all(r.lr_samples == r.optim.steps * r.shape.global_batch);
+    assert_all(r.lr_samples == r.optim.steps * r.shape.batches.global_batch);
     tiny_close(&r, &c);
 }
 
@@ -128,11 +128,11 @@ static void one_rank(const char *options)
         struct tr_optim_result result;
 
         open_run(&r, &c, options);
-        assert_all(r.shape.d == 1 || r.shape.sharded);
+        assert_all(r.shape.layout.d == 1 || r.shape.dp.sharded);
         assert_all(own_element(&r) >= 0);
         if (world.rank == victim)
             ((uint16_t *)r.model.params.grads.data)[own_element(&r)] = 0x7c00;
-        result = tr_optim_norm(&r.optim, r.shape.sharded ? &world : &r.grid.mp, &r.queue, &how);
+        result = tr_optim_norm(&r.optim, r.shape.dp.sharded ? &world : &r.grid.mp, &r.queue, &how);
         tr_optim_update(&r.optim, &r.queue, &how, &result);
         assert_all(result.skipped && r.optim.steps == 0);
         tiny_close(&r, &c);

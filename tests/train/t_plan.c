@@ -18,8 +18,8 @@ static enum tr_status some_sample(struct tr_run *r, enum tr_split split, int64_t
                                   int32_t *text)
 {
     (void)split;
-    for (int64_t t = 0; t <= r->shape.seq; t++)
-        text[t] = (int32_t)((position * 31 + t * 7) % r->shape.vocab);
+    for (int64_t t = 0; t <= r->shape.dims.seq; t++)
+        text[t] = (int32_t)((position * 31 + t * 7) % r->shape.dims.vocab);
     return TR_OK;
 }
 
@@ -33,14 +33,6 @@ static double resident(void)
     assert_int_equal(fscanf(f, "%lld %lld %lld", &total, &all, &shared), 3);
     fclose(f);
     return (double)(all - shared) * (double)sysconf(_SC_PAGESIZE);
-}
-
-static size_t bytes_of(const struct tr_arena *a, const char *label)
-{
-    for (int i = 0; i < a->labels; i++)
-        if (strcmp(a->part[i].label, label) == 0)
-            return a->part[i].bytes;
-    return 0;
 }
 
 struct use {
@@ -68,8 +60,8 @@ static struct use measure(const char *size, const char *options)
         tr_step(&r, &result);
     u.grown = resident() - before;
     u.plan = (double)r.arena.used_bytes;
-    u.per_parameter = (double)(bytes_of(&r.arena, "weights") + bytes_of(&r.arena, "gradients") +
-                               bytes_of(&r.arena, "optimizer")) /
+    u.per_parameter = (double)(r.arena.bytes[TR_LABEL_WEIGHTS] + r.arena.bytes[TR_LABEL_GRADIENTS] +
+                               r.arena.bytes[TR_LABEL_OPTIMIZER]) /
                       (double)tr_params_number(&r.model.params);
     tiny_close(&r, &c);
     return u;
@@ -114,7 +106,7 @@ static void planned(void **state)
 static int64_t some_id(struct tr_run *r, enum tr_split split, int64_t position)
 {
     (void)split;
-    return position % r->shape.blocks;
+    return position % r->shape.epochs.blocks;
 }
 
 /* What delta remembers: of each sample the numbers of a message in halves, and what finds them. */

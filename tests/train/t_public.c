@@ -62,7 +62,7 @@ static void step(struct run *r, bool overflow, struct tr_interval *in)
 {
     tr_scaler_update(&r->scaler, overflow);
     if (!overflow)
-        r->lr_samples += r->s.global_batch;
+        r->lr_samples += r->s.batches.global_batch;
     tr_interval_add(in, 7.5, overflow, overflow ? (double)INFINITY : 2.5, -1.0);
     r->iteration++;
 }
@@ -89,8 +89,8 @@ static void interval(struct run *r, int skipped, bool norm, char out[512])
     char text[TR_REPORT_BYTES], word[64];
     struct tr_interval in = {0};
     struct tr_iteration_line line = {
-        .train_iters = r->s.train_iters,
-        .global_batch = r->s.global_batch,
+        .train_iters = r->s.amounts.train_iters,
+        .global_batch = r->s.batches.global_batch,
         .seconds = 1.0,
         .tflops = -1.0,
         .params_norm = -1.0,
@@ -101,8 +101,8 @@ static void interval(struct run *r, int skipped, bool norm, char out[512])
     for (int i = 0; i < INTERVAL; i++)
         step(r, norm ? i < skipped : i >= INTERVAL - skipped, &in);
     line.iteration = r->iteration;
-    line.consumed_samples = r->iteration * r->s.global_batch;
-    line.lr = tr_lr_at(&r->s, (double)r->lr_samples);
+    line.consumed_samples = r->iteration * r->s.batches.global_batch;
+    line.lr = tr_lr_at(&r->s.lr_schedule, (double)r->lr_samples);
     line.loss_scale = r->scaler.scale;
     line.interval = in;
     tr_report_iteration(text, sizeof text, &line);
@@ -117,10 +117,10 @@ static void interval(struct run *r, int skipped, bool norm, char out[512])
 
 static void parameters(const struct run *r, int stage, int64_t wanted)
 {
-    for (int tp = 0; tp < r->s.w; tp++) {
+    for (int tp = 0; tp < r->s.layout.w; tp++) {
         struct tr_params ps;
 
-        tr_params_list(&r->s, tp, stage, &ps);
+        tr_params_list(&r->s.dims, &r->s.layout, tp, stage, &ps);
         assert_int_equal(tr_params_number(&ps), wanted);
         tr_params_release(&ps);
     }
@@ -147,9 +147,9 @@ static void row(const char *line)
         parameters(r, stage, number);
     } else if (sscanf(line, "%*s wants %" SCNd64 " %" SCNd64 " %" SCNd64, &train, &valid, &test) ==
                3) {
-        assert_int_equal(r->s.train_samples, train);
-        assert_int_equal(r->s.valid_samples, valid);
-        assert_int_equal(r->s.test_samples, test);
+        assert_int_equal(r->s.amounts.train_samples, train);
+        assert_int_equal(r->s.amounts.valid_samples, valid);
+        assert_int_equal(r->s.amounts.test_samples, test);
     } else {
         assert_int_equal(sscanf(line, "%*s %*s %*s %*s %*s %*s %7s %d %*s", norm, &skipped), 2);
         interval(r, skipped, strcmp(norm, "yes") == 0, mine);

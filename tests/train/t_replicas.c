@@ -30,7 +30,7 @@ static void open_run(struct tr_run *r, struct tr_config *c, const char *more,
 static enum tr_status same_sample(struct tr_run *r, enum tr_split split, int64_t position,
                                   int32_t *text)
 {
-    return tiny_sample(r, split, position / r->shape.d, text);
+    return tiny_sample(r, split, position / r->shape.layout.d, text);
 }
 
 static void steps(struct tr_run *r, int n)
@@ -115,9 +115,9 @@ static bool copies_agree(struct tr_run *r)
     bool same = true;
 
     for (int i = 0; i < ps->count; i++)
-        if (ps->list[i].split < 0 && r->shape.w > 1)
+        if (ps->list[i].split < 0 && r->shape.layout.w > 1)
             same = alike(&r->grid.tp, tr_f32(&x) + ps->list[i].offset, ps->list[i].elems) && same;
-    if (tied && r->shape.p > 1 && (r->grid.first_stage || r->grid.last_stage))
+    if (tied && r->shape.layout.p > 1 && (r->grid.first_stage || r->grid.last_stage))
         same = alike(&r->grid.embed, tr_f32(&x) + tied->offset, tied->elems) && same;
     return same;
 }
@@ -251,14 +251,12 @@ static void memory(void **state)
         "0.1";
     struct tr_config c;
     struct tr_run r;
-    size_t compression = 0;
+    size_t compression;
     int64_t n;
 
     (void)state;
     open_run(&r, &c, how, tiny_sample);
-    for (int i = 0; i < r.arena.labels; i++)
-        if (strcmp(r.arena.part[i].label, "compression") == 0)
-            compression = r.arena.part[i].bytes;
+    compression = r.arena.bytes[TR_LABEL_COMPRESSION];
     n = r.model.params.size;
     /* g, e, what is taken of a chunk three times in 4 bytes at most and once in 2, and messages. */
     assert_all(compression >= (size_t)(2 * n + 2 * n / 4));

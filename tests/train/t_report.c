@@ -114,18 +114,18 @@ static void again_parameters(const char *line)
 static void again_world(const char *line)
 {
     struct tr_shape s = {
-        .world = (int)after(line, "world size: "),
-        .d = (int)after(line, "data-parallel-size: "),
-        .w = (int)after(line, "tensor-model-parallel size: "),
-        .p = (int)after(line, "pipeline-model-parallel size: "),
+        .layout.world = (int)after(line, "world size: "),
+        .layout.d = (int)after(line, "data-parallel-size: "),
+        .layout.w = (int)after(line, "tensor-model-parallel size: "),
+        .layout.p = (int)after(line, "pipeline-model-parallel size: "),
     };
 
-    tr_report_world(buf, sizeof buf, &s);
+    tr_report_world(buf, sizeof buf, &s.layout, &s.precision);
 }
 
 static void again_setup(const char *line)
 {
-    struct tr_shape s = {.micros = (int)after(line, "constant ")};
+    struct tr_shape s = {.batches.micros = (int)after(line, "constant ")};
 
     tr_report_setup(buf, sizeof buf, &s, "gpt2-bpe", 1234);
 }
@@ -462,20 +462,25 @@ static void wide_numbers(void **state)
 /* The blocks in the order of Megatron's log. */
 static void set_up(void **state)
 {
-    struct tr_shape s = {
-        .world = 16, .d = 2, .w = 2, .p = 4, .micros = 4, .vocab = 50257, .vocab_padded = 50432};
+    struct tr_shape s = {.layout.world = 16,
+                         .layout.d = 2,
+                         .layout.w = 2,
+                         .layout.p = 4,
+                         .batches.micros = 4,
+                         .dims.vocab = 50257,
+                         .dims.vocab_padded = 50432};
     struct tr_moment now = {1621758065, -1};
 
     (void)state;
-    tr_report_world(buf, sizeof buf, &s);
+    tr_report_world(buf, sizeof buf, &s.layout, &s.precision);
     assert_string_equal(buf, "using world size: 16, data-parallel-size: 2, "
                              "tensor-model-parallel size: 2, pipeline-model-parallel size: 4 \n"
                              "using torch.float32 for parameters ...");
-    s.half = true;
-    tr_report_world(buf, sizeof buf, &s);
+    s.precision.half = true;
+    tr_report_world(buf, sizeof buf, &s.layout, &s.precision);
     assert_non_null(strstr(buf, "\nusing torch.float16 for parameters ..."));
-    s.bf16 = true;
-    tr_report_world(buf, sizeof buf, &s);
+    s.precision.bf16 = true;
+    tr_report_world(buf, sizeof buf, &s.layout, &s.precision);
     assert_non_null(strstr(buf, "\nusing torch.bfloat16 for parameters ..."));
     tr_report_setup(buf, sizeof buf, &s, "GPT2BPETokenizer", 1234);
     assert_string_equal(buf,

@@ -17,10 +17,10 @@ static enum tr_status hashed_sample(struct tr_run *r, enum tr_split split, int64
 {
     struct tr_rng rng = tr_rng_key(7, TR_STREAM_INIT, (int)split, position);
 
-    for (int64_t t = 0; t <= r->shape.seq; t++) {
+    for (int64_t t = 0; t <= r->shape.dims.seq; t++) {
         double u = (double)tr_rng_u32(rng, (uint64_t)t) / 4294967296.0;
 
-        text[t] = (int32_t)((double)r->shape.vocab * u * u);
+        text[t] = (int32_t)((double)r->shape.dims.vocab * u * u);
     }
     return TR_OK;
 }

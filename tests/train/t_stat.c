@@ -48,11 +48,11 @@ static int64_t whole(bool bf16, double *norm)
     tr_config_init(&c);
     assert_all_ok(tr_config_parse_text(&c, options(text, 1, 1, "")));
     assert_all_ok(tr_shape_of(&c, 1, &one));
-    one.vocab_padded = one.vocab;
-    tr_params_list(&one, 0, 0, &ps);
+    one.dims.vocab_padded = one.dims.vocab;
+    tr_params_list(&one.dims, &one.layout, 0, 0, &ps);
     value = calloc((size_t)ps.size, sizeof *value);
     assert_all(value != NULL);
-    tr_params_draw(&ps, &one, (uint64_t)c.seed, c.init_method_std, 1, 0, ps.size, value);
+    tr_params_draw(&ps, &one.dims, (uint64_t)c.seed, c.init_method_std, 1, 0, ps.size, value);
     for (int64_t i = 0; i < ps.size; i++) {
         float x = bf16 ? tr_bf16_to_float(tr_bf16_from_float(value[i])) : value[i];
 
@@ -94,8 +94,9 @@ static void check_layout(int w, int p, const char *more, bool bf16)
     norm = tr_stat_params_norm(&r.optim, tr_step_owners(&r), &r.queue);
     set_gradients(&r);
     zeros = tr_stat_zeros(&r.optim, tr_step_owners(&r), &r.queue,
-                          (r.shape.vocab_padded - r.shape.vocab) * HIDDEN);
-    print_message("W=%d P=%d D=%d %s: norm %.9f, zeros %.0f\n", w, p, r.shape.d, more, norm, zeros);
+                          (r.shape.dims.vocab_padded - r.shape.dims.vocab) * HIDDEN);
+    print_message("W=%d P=%d D=%d %s: norm %.9f, zeros %.0f\n", w, p, r.shape.layout.d, more, norm,
+                  zeros);
     assert_all(fabs(norm / wanted - 1.0) < 1e-12);
     assert_all(zeros == (double)(number - NORMS));
     tiny_close(&r, &c);

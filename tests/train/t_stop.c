@@ -12,11 +12,13 @@
 #include "train/stop.h"
 #include "util/file.h"
 
+static const struct tr_amounts amounts = {.train_iters = 100};
+static const struct tr_epoch_plan epochs = {0};
+
 /* Iterations, minutes, and whether rank 0 may be asked from outside. */
 static struct tr_stop rule(int64_t interval, int64_t duration, bool asks)
 {
     struct tr_config c;
-    struct tr_shape shape = {.train_iters = 100};
     struct tr_stop s;
 
     tr_config_init(&c);
@@ -26,7 +28,7 @@ static struct tr_stop rule(int64_t interval, int64_t duration, bool asks)
         c.exit_duration_in_mins = duration;
     if (asks)
         assert_all_ok(tr_config_set(&c, "save", "folder"));
-    tr_stop_init(&s, &c, &shape, 1000.0);
+    tr_stop_init(&s, &c, &amounts, &epochs, 0, 1000.0);
     tr_config_release(&c);
     return s;
 }
@@ -116,15 +118,15 @@ static void seldom(void **state)
 }
 
 /* What comes to one rank, or two, and what all ranks make of it. */
-static void hear(const struct tr_config *c, const struct tr_shape *shape, struct tr_stop *s,
-                 int number, int name)
+static void hear(const struct tr_config *c, unsigned signals, struct tr_stop *s, int number,
+                 int name)
 {
     struct tr_answer a;
 
     for (int one = 0; one < world.size; one++) {
         struct sigaction now;
 
-        tr_stop_listen(c, shape, false);
+        tr_stop_listen(c, signals, false);
         assert_all(why(s, 1, 1000.0) == TR_STOP_NOT);
         if (world.rank == one || world.rank == one + 1)
             raise(number);
@@ -144,18 +146,17 @@ static void hear(const struct tr_config *c, const struct tr_shape *shape, struct
 static void signals(void **state)
 {
     struct tr_config c;
-    struct tr_shape shape = {.train_iters = 100};
+    const unsigned signals = 1U << TR_EXIT_SIGUSR1 | 1U << TR_EXIT_SIGHUP | 1U << TR_EXIT_SIGTERM;
     struct tr_stop s;
 
     (void)state;
     tr_config_init(&c);
     c.exit_signal_handler = true;
     c.exit_duration_in_mins = 2;
-    shape.exit_signals = 1U << TR_EXIT_SIGUSR1 | 1U << TR_EXIT_SIGHUP | 1U << TR_EXIT_SIGTERM;
-    tr_stop_init(&s, &c, &shape, 1000.0);
-    hear(&c, &shape, &s, SIGUSR1, TR_EXIT_SIGUSR1);
-    hear(&c, &shape, &s, SIGHUP, TR_EXIT_SIGHUP);
-    hear(&c, &shape, &s, SIGTERM, TR_EXIT_SIGTERM);
+    tr_stop_init(&s, &c, &amounts, &epochs, signals, 1000.0);
+    hear(&c, signals, &s, SIGUSR1, TR_EXIT_SIGUSR1);
+    hear(&c, signals, &s, SIGHUP, TR_EXIT_SIGHUP);
+    hear(&c, signals, &s, SIGTERM, TR_EXIT_SIGTERM);
     tr_config_release(&c);
 }
 
@@ -163,22 +164,22 @@ static void signals(void **state)
 static void early(void **state)
 {
     struct tr_config c;
-    struct tr_shape shape = {.train_iters = 100, .exit_signals = 1U << TR_EXIT_SIGUSR1};
+    const unsigned signals = 1U << TR_EXIT_SIGUSR1;
     struct tr_stop s;
     struct tr_answer a;
 
     (void)state;
     tr_config_init(&c);
     c.exit_signal_handler = true;
-    tr_stop_init(&s, &c, &shape, 1000.0);
+    tr_stop_init(&s, &c, &amounts, &epochs, signals, 1000.0);
     signal(SIGUSR1, SIG_DFL);
     tr_stop_keep();
     if (world.rank == 0)
         raise(SIGUSR1);
-    tr_stop_listen(&c, &shape, false);
+    tr_stop_listen(&c, signals, false);
     a = answer(&s, 1, 1000.0, 0);
     assert_all(a.why == TR_STOP_SIGNAL && a.signal == TR_EXIT_SIGUSR1 && a.rank == 0);
-    tr_stop_listen(&c, &shape, false);
+    tr_stop_listen(&c, signals, false);
     assert_all(why(&s, 1, 1000.0) == TR_STOP_NOT);
     tr_config_release(&c);
 }
@@ -211,12 +212,11 @@ static int apart(void (*what)(void), char *said, size_t size)
 
 static void listens_to(int signals, bool handler)
 {
-    const struct tr_shape shape = {.train_iters = 100, .exit_signals = (unsigned)signals};
     struct tr_config c;
 
     tr_config_init(&c);
     c.exit_signal_handler = handler;
-    tr_stop_listen(&c, &shape, true);
+    tr_stop_listen(&c, (unsigned)signals, true);
 }
 
 static void early_of_no_use(void)

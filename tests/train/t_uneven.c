@@ -112,13 +112,13 @@ static void ramp_losses(const char *layout, double loss[ITERATIONS + 1])
              layout);
     tiny_open(&r, &c, options, tiny_sample);
     memory = r.arena.used_bytes;
-    assert_all(r.shape.train_iters == ITERATIONS);
+    assert_all(r.shape.amounts.train_iters == ITERATIONS);
     for (int i = 0; i < ITERATIONS; i++) {
         struct tr_step_result result;
 
         tr_step(&r, &result);
         samples += batch[i];
-        assert_all(r.global_batch == batch[i] && r.micros == batch[i] / r.shape.d);
+        assert_all(r.global_batch == batch[i] && r.micros == batch[i] / r.shape.layout.d);
         assert_all(r.consumed_train == samples && r.lr_samples == samples);
         loss[i] = tiny_loss(result.loss);
     }

@@ -46,10 +46,10 @@ static inline enum tr_status tiny_sample(struct tr_run *r, enum tr_split split, 
 {
     struct tr_rng rng = tr_rng_key(7, TR_STREAM_INIT, (int)split, position);
 
-    for (int64_t t = 0; t <= r->shape.seq; t++) {
+    for (int64_t t = 0; t <= r->shape.dims.seq; t++) {
         double u = (double)tr_rng_u32(rng, (uint64_t)t) / 4294967296.0;
 
-        text[t] = (int32_t)((double)r->shape.vocab * u * u);
+        text[t] = (int32_t)((double)r->shape.dims.vocab * u * u);
     }
     return TR_OK;
 }
