@@ -332,7 +332,7 @@ static enum tr_status verdict(const struct bench *o, const struct tr_bench *b,
         return TR_FAIL(
             TR_EINTERNAL,
             "%lld of %lld numbers are wrong, so a device, a library or a link computes or "
-            "carries nonsense: find out which, before anything is trained on it",
+            "transfers wrong data: find out which, before anything is trained on it",
             (long long)b->wrong, (long long)b->results);
     if (x->slow > 0)
         return TR_FAIL(TR_ERESOURCE,

@@ -182,9 +182,9 @@ static void print_process(const struct view *v)
     const char *why = "";
 
     if (was_killed(v))
-        why = was_here(&v->state) ? ": it ended without a word"
-                                  : ": it ended without a word, or the locks of this file system "
-                                    "do not reach from node to node";
+        why = was_here(&v->state) ? ": it ended without recording why"
+                                  : ": it ended without recording why, or the locks of this file "
+                                    "system do not reach from node to node";
     if (v->lock == TR_LOCK_HELD)
         printf("%-14salive: %s\n", "process:", v->by);
     else if (v->lock == TR_LOCK_FREE || was_killed(v))

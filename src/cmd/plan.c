@@ -68,9 +68,9 @@ static enum tr_status check(const struct tr_config *c)
     if (!c->use_checkpoint_args)
         return TR_OK;
     return TR_FAIL(TR_ECONFIG,
-                   "a plan takes no options from a checkpoint, so --use-checkpoint-args "
-                   "would be passed over: give the options of the model (`trireme ckpt "
-                   "show` has them), or ask `trireme train --dry-run`");
+                   "a plan takes no options from a checkpoint, so --use-checkpoint-args would be "
+                   "ignored: give the options of the model (`trireme ckpt show` has them), or "
+                   "ask `trireme train --dry-run`");
 }
 
 /* Ranks of a node lie side by side, so its groups are whole where they divide it. */
@@ -80,9 +80,9 @@ static void warn(const struct tr_plan *p)
 
     if (p->has_machine && w > 1 && (w > node || node % w != 0))
         tr_log(TR_LOG_WARNING,
-               "--tensor-model-parallel-size %d leaves the nodes of %s, which have %d GPUs: "
-               "the all-reduces of every layer take the network, which is slower than "
-               "anything else; take a divisor of %d",
+               "--tensor-model-parallel-size %d spans nodes of %s, which have %d GPUs: the "
+               "all-reduces of every layer would cross the slow network between nodes; take a "
+               "divisor of %d",
                w, p->machine.name, node, node);
 }
 

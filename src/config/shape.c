@@ -47,13 +47,13 @@ static enum tr_status shape_ranks(const struct tr_config *c, int world, struct t
                        "as many, or leave it to --dry-run",
                        (long long)c->world_size, world);
     if (world % model)
-        return TR_FAIL(TR_ECONFIG,
-                       "%d rank%s cannot hold whole copies of a model cut into "
-                       "--tensor-model-parallel-size %lld times --pipeline-model-parallel-size "
-                       "%lld: start %s ranks, or cut it otherwise",
-                       world, tr_plural(world), (long long)c->tensor_model_parallel_size,
-                       (long long)c->pipeline_model_parallel_size,
-                       tr_multiples_near(model, world, near));
+        return TR_FAIL(
+            TR_ECONFIG,
+            "a world size of %d rank%s is not a multiple of --tensor-model-parallel-size "
+            "%lld times --pipeline-model-parallel-size %lld: start %s ranks, or "
+            "change the layout",
+            world, tr_plural(world), (long long)c->tensor_model_parallel_size,
+            (long long)c->pipeline_model_parallel_size, tr_multiples_near(model, world, near));
     s->world = world;
     s->w = (int)c->tensor_model_parallel_size;
     s->p = (int)c->pipeline_model_parallel_size;
@@ -83,15 +83,15 @@ static enum tr_status shape_layer(const struct tr_config *c, struct tr_shape *s)
             (long long)c->kv_channels, (long long)s->head_dim);
     if (s->heads % s->w)
         return TR_FAIL(TR_ECONFIG,
-                       "--num-attention-heads %lld cannot be shared by "
-                       "--tensor-model-parallel-size %d ranks: use %s ranks, or %s heads",
+                       "--num-attention-heads %lld is not a multiple of "
+                       "--tensor-model-parallel-size %d: use %s ranks, or %s heads",
                        (long long)s->heads, s->w, tr_divisors_near(s->heads, s->w, near),
                        tr_multiples_near(s->w, s->heads, (char[64]){0}));
     s->ffn = c->ffn_hidden_size == TR_UNSET_INT ? 4 * s->hidden : c->ffn_hidden_size;
     if (s->ffn % s->w)
         return TR_FAIL(TR_ECONFIG,
-                       "--ffn-hidden-size %lld cannot be shared by --tensor-model-parallel-size %d "
-                       "ranks: the nearest that can is %s",
+                       "--ffn-hidden-size %lld is not a multiple of --tensor-model-parallel-size "
+                       "%d: the nearest that is %s",
                        (long long)s->ffn, s->w, tr_multiples_near(s->w, s->ffn, near));
     s->seq = c->seq_length;
     s->positions = c->max_position_embeddings;
@@ -213,7 +213,7 @@ static enum tr_status shape_precision(const struct tr_config *c, struct tr_shape
         return TR_FAIL(
             TR_ECONFIG,
             "--initial-loss-scale, --min-loss-scale, --loss-scale-window and --hysteresis "
-            "steer the loss scale of fp16, and this run has none: remove them, or add "
+            "configure the loss scaling of fp16, and this run has none: remove them, or add "
             "--fp16");
     s->half = c->fp16 || c->bf16;
     s->bf16 = c->bf16;
@@ -237,12 +237,12 @@ static enum tr_status shape_recompute(const struct tr_config *c, struct tr_shape
             "layers to be recomputed: leave out --recompute-activations, or the other");
     if (c->distribute_checkpointed_activations && !full && !method)
         return TR_FAIL(TR_ECONFIG,
-                       "--distribute-checkpointed-activations shares out the inputs of recomputed "
+                       "--distribute-checkpointed-activations shards the inputs of recomputed "
                        "layers, and none is recomputed: add --recompute-granularity full");
     if (c->distribute_checkpointed_activations && c->sequence_parallel)
         return TR_FAIL(
             TR_ECONFIG,
-            "--sequence-parallel shares the inputs of layers among tensor ranks already: "
+            "--sequence-parallel shards the inputs of layers over tensor-parallel ranks already: "
             "remove --distribute-checkpointed-activations");
     if (full || method)
         s->recompute = method ? c->recompute_method : TR_RECOMPUTE_UNIFORM;
@@ -263,14 +263,14 @@ static enum tr_status shape_sequence(const struct tr_config *c, struct tr_shape 
     s->sequence = c->sequence_parallel && s->w > 1;
     if (s->sequence && rows % s->w)
         return TR_FAIL(TR_ECONFIG,
-                       "--sequence-parallel shares --micro-batch-size * --seq-length = %lld rows "
-                       "among --tensor-model-parallel-size %d ranks, and they do not divide: use a "
-                       "sequence length that is a multiple of %d, or leave it out",
+                       "--sequence-parallel shards --micro-batch-size * --seq-length = %lld rows "
+                       "over --tensor-model-parallel-size %d ranks, and they do not divide: use "
+                       "a sequence length that is a multiple of %d, or leave it out",
                        (long long)rows, s->w, s->w);
     if (s->distribute_inputs && rows * s->hidden % s->w)
         return TR_FAIL(
             TR_ECONFIG,
-            "--distribute-checkpointed-activations shares %lld numbers among "
+            "--distribute-checkpointed-activations shards %lld numbers over "
             "--tensor-model-parallel-size %d ranks, and they do not divide: leave it out",
             (long long)(rows * s->hidden), s->w);
     return TR_OK;
@@ -301,7 +301,7 @@ static enum tr_status check_data(const struct tr_config *c)
                        each ? "train-data-path and its like" : "data-path");
     if (each && c->data_path.count)
         return TR_FAIL(TR_ECONFIG,
-                       "--data-path is cut into training, validation and test by --split, and "
+                       "--data-path is split into training, validation and test by --split, and "
                        "--train-data-path and its like name a data set for each: give one or the "
                        "others");
     if (each && !c->train_data_path.count)
@@ -309,8 +309,8 @@ static enum tr_status check_data(const struct tr_config *c)
                                    "training: give --train-data-path too");
     if (each && strcmp(c->split, split) != 0)
         return TR_FAIL(TR_ECONFIG,
-                       "--split %s cuts what --data-path names, and --train-data-path and its like "
-                       "are used whole: remove --split",
+                       "--split %s splits what --data-path names, and --train-data-path and its "
+                       "like are used whole: remove --split",
                        c->split);
     return TR_OK;
 }
@@ -353,7 +353,7 @@ static enum tr_status check_gemm(const struct tr_config *c, const struct tr_shap
 {
     if (c->cpu_gemm == TR_CPU_GEMM_ONEDNN && !(s->half && s->bf16))
         return TR_FAIL(TR_ECONFIG,
-                       "--cpu-gemm onednn is about products of bf16, and this run has none: give "
+                       "--cpu-gemm onednn is about GEMMs in bf16, and this run has none: give "
                        "--bf16, or use auto");
     return TR_OK;
 }

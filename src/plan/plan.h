@@ -84,7 +84,7 @@ struct tr_plan_stage {
     PART(bubble, "bubble", "filling and draining the pipeline, and waiting for longer stages") \
     PART(transfer, "transfer", "between stages, where nothing hides it")                       \
     PART(reduce, "reduction",                                                                  \
-         "gradients of replicas and of the tied embedding, where nothing hides it")            \
+         "gradient reduction and that of the tied embedding, where nothing hides it")          \
     PART(optimizer, "optimizer", "norm, update, weights")                                      \
     PART(rest, "rest", "whatever else a step does")
 

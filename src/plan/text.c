@@ -88,9 +88,9 @@ static void print_memories(const struct columns *c, FILE *f)
         files += c->stage[i]->memory_files;
     }
     if (host > 0.0)
-        ROW("samples, host memory", "%14.1f", g->memory_host / MIB);
+        ROW("cache, host memory", "%14.1f", g->memory_host / MIB);
     if (files > 0.0)
-        ROW("samples, files", "%14.1f", g->memory_files / MIB);
+        ROW("cache, files", "%14.1f", g->memory_files / MIB);
 }
 
 static void print_megatron(const struct tr_plan *p, const struct columns *c, FILE *f)

@@ -215,7 +215,7 @@ static const struct tr_column summary_columns[] = {
 #define TRAFFIC_GROUP(symbol, name)                                                       \
     {name "_compress_ms", name " compress, ms per iteration"},                            \
         {name "_decompress_ms", "decompress"}, {name "_exposed_ms", "wait for messages"}, \
-        {name "_wire_ms", "messages under way"}, {name "_hidden_ms", "beside other work"},
+        {name "_wire_ms", "messages under way"}, {name "_hidden_ms", "overlapped"},
 #define TRAFFIC(symbol, group, name, key, what) \
     {key "_bytes", name ", bytes per iteration"}, {key "_below_fp16", "times below fp16"},
 #include "util/traffic.def"

@@ -51,7 +51,7 @@ shapes="--sweep-tensor 1-4 --sweep-pipeline 1,2"
 sweep --dry-run $shapes > "$work/text" 2>&1
 check "all combinations" has '^6 shapes: 5 to run, 1 that cannot be$' "$work/text"
 check "one that cannot be, and why" has \
-    '^  not tp4-pp2.*: 4 ranks cannot hold whole copies of a model' "$work/text"
+    '^  not tp4-pp2.*: a world size of 4 ranks is not a multiple of' "$work/text"
 check "a command for each" same "$(grep -c 'start .* train .*--tensor-model-parallel-size' "$work/text")" 5
 check "--dry-run runs nothing" test ! -e "$work/calls"
 check "and writes nothing" test ! -e "$work/sweep"
