@@ -100,7 +100,7 @@ struct tr_ckpt_how {
     bool finetune;  /* weights only, and *state is set to zeros: iteration 0 */
     bool any_order; /* no sample of training will be taken, so their order is not compared
                        (TR_ORDER_OF in config/shape.h) */
-    /* Where the course of the learning rate (TR_COURSE_OF in config/shape.h) is not the file's: an
+    /* Where the learning-rate schedule (TR_COURSE_OF in config/shape.h) is not the file's: an
        error, or the command line counts, or the file.  Not asked where only weights are loaded,
        since then the learning rate begins anew. */
     enum { TR_COURSE_SAME, TR_COURSE_GIVEN, TR_COURSE_STORED } course;
@@ -138,10 +138,10 @@ enum tr_status tr_ckpt_locate(struct tr_comm *world, const char *load, const cha
  * how->step and no other.  Collective over the grid's world, and the same outcome on all ranks.
  * *found is false, and TR_OK, when there is no tracker (Megatron: start from random), and a warning says
  * so; TR_EIO when there must be one, or none of how->step: the sentence says which there are.  TR_EDATA when none can be used, or, without trying an older one, when the
- * model differs (names each number that does), the order of the samples or the course differ, or moments are wanted of a
- * checkpoint without them.  Padding rows of the vocabulary are zero afterwards.  With
- * TR_COURSE_STORED `shape` gets the course of the file.  After a failure the buffers hold anything,
- * and *state and *shape are untouched.
+ * model differs (names each number that does), the order of the samples or the schedule differ, or
+ * moments are wanted of a checkpoint without them.  Padding rows of the vocabulary are zero
+ * afterwards.  With TR_COURSE_STORED `shape` gets the schedule of the file.  After a failure the
+ * buffers hold anything, and *state and *shape are untouched.
  */
 enum tr_status tr_ckpt_load(struct tr_grid *grid, const char *dir, const struct tr_ckpt_how *how,
                             struct tr_shape *shape, const struct tr_ckpt_tensors *tensors,
@@ -169,7 +169,7 @@ enum tr_status tr_ckpt_latest(const char *dir, int64_t *iteration) TR_MUST_CHECK
  * show() prints every attribute, the names and shapes of the tensors, and the files beside with
  * their bytes.  verify() reads every tensor and every file beside in bounded memory, prints a line
  * for each fault, or one that says that all is whole.
- * `progress` (may be NULL) is told the bytes done so far, and -1 before each line that is printed.
+ * `progress` (may be NULL) gets the bytes done so far, and -1 before each line that is printed.
  */
 enum tr_status tr_ckpt_show(const char *path, FILE *out) TR_MUST_CHECK;
 enum tr_status tr_ckpt_verify(const char *path, FILE *out,

@@ -20,7 +20,7 @@
  * reads it from memory when its checksum is right (ckpt/seal.h).
  */
 
-/* The course of the learning rate.  A number that the file does not have, because it is older than
+/* The learning-rate schedule. A number that the file does not have, because it is older than
    that number, is TR_UNSET_REAL, or -1 for a choice. */
 struct tr_ckpt_course {
 #define REAL double
@@ -103,9 +103,10 @@ enum tr_status tr_ckpt_index_find(const struct tr_ckpt_index *x, int kind, const
                                   int guess, const struct tr_ckpt_entry **out) TR_MUST_CHECK;
 
 /*
- * The course of a run, and what a run that resumes makes of that of a file.  compare(): TR_EDATA
- * with a sentence that has each number that differs, both its values, what to type to change it,
- * and the options that say whose count.  follow(): the shape gets what the file has.
+ * The learning-rate schedule of a run, and what a run that resumes makes of that of a file.
+ * compare(): TR_EDATA with a sentence that has each number that differs, both its values, what to
+ * type to change it, and the options that say whose count.  follow(): the shape gets what the file
+ * has.
  */
 struct tr_ckpt_course tr_ckpt_course_of(const struct tr_shape *shape);
 enum tr_status tr_ckpt_course_compare(const char *file, const struct tr_ckpt_course *course,
@@ -118,8 +119,8 @@ struct tr_ckpt_order tr_ckpt_order_of(const struct tr_shape *shape);
 enum tr_status tr_ckpt_order_compare(const char *file, const struct tr_ckpt_order *order,
                                      int64_t consumed, const struct tr_shape *shape) TR_MUST_CHECK;
 
-/* The spelling of a choice of the course, and the choice that is spelled so, or -1; `option` is its
-   row's last column. */
+/* The spelling of a choice of the schedule, and the choice that is spelled so, or -1; `option` is
+   its row's last column. */
 const char *tr_ckpt_course_spelling(const char *option, int value);
 int tr_ckpt_course_value(const char *option, const char *spelling);
 

@@ -9,7 +9,7 @@
 #include "config/config.h"
 #include "util/status.h"
 
-/* Samples that one end of a compressed link can remember: TR_STORE_SAMPLES of codec/store.h. */
+/* Samples that one end of a compressed link can cache: TR_STORE_SAMPLES of codec/store.h. */
 enum { TR_SHAPE_REMEMBERED = 1 << 30 };
 
 /*
@@ -41,9 +41,9 @@ struct tr_shape {
     bool grads_fp32;     /* gradients in fp32 though the weights are half */
     bool stream_fp32;    /* the residual stream in fp32 though the weights are half */
     bool sequence;       /* tensor ranks share the rows of the stream; false when w is 1 */
-    bool sharded;        /* replicas share the optimizer's state; false when d is 1 */
+    bool sharded;        /* ZeRO-1: optimizer states are sharded over replicas; false when d is 1 */
     bool overlap_gather; /* and fetch each other's weights during the forward pass */
-    bool apart;          /* replicas make steps of their own, after the warm-up; not when d is 1 */
+    bool apart;          /* replicas diverge (local SGD), after the warm-up; not when d is 1 */
     double apart_bits;   /* what they then send for a parameter, there and as many back */
     int recompute;       /* TR_RECOMPUTE_NONE, _UNIFORM, _BLOCK of enums.def */
     int64_t recompute_layers; /* per group, or per chunk */
@@ -74,9 +74,10 @@ struct tr_shape {
 };
 
 /*
- * The course: every number that the learning rate depends on besides the samples done, and whatever
- * else changes with them.  A checkpoint keeps them, and a run that resumes must have the same ones or
- * be told whose count, so a field that joins the course above gets a row here.
+ * The learning-rate schedule: every number that the learning rate depends on besides the samples
+ * done, and whatever else changes with them.  A checkpoint keeps them, and a run that resumes must
+ * have the same ones or be told whose count, so a field that joins the schedule above gets a row
+ * here.
  *
  * NUMBER(type, field, "attribute", "options")
  *      type         REAL double, CHOICE int

@@ -8,8 +8,8 @@
 #include "comm/comm.h"
 
 /*
- * What happens between replicas.  The flat gradient buffer is cut into buckets, and each bucket is
- * summed over the data-parallel group as soon as its gradients are complete, while the backward
+ * What happens between replicas.  The flat gradient buffer is split into buckets, and each bucket
+ * is summed over the data-parallel group as soon as its gradients are complete, while the backward
  * pass goes on.  The model lays its parameters out in the order in which backward completes them
  * (model/param.h), so "complete" is one number: all elements below it.
  *
