@@ -161,7 +161,7 @@ plain_says() {
 }
 check "allreduce begins with the first replica, and says so" plain_says 4
 check "one replica, too" plain_says 1 $cocktail
-fails "a warm-up of replicas that differ" 64 "--train-warmup-steps 8: the replicas of the checkpoint of iteration 5 differ" \
+fails "a warm-up of replicas that differ" 64 "--train-warmup-steps 8: the replicas of the checkpoint of iteration 5 have diverged" \
     small 4 $cocktail --train-warmup-steps 8 --load "$work/d4.half" --train-iters 10
 
 # damage NAME COMMAND...: a copy of the checkpoint whose file of rank 2 is no longer what it was.
