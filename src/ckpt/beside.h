@@ -8,7 +8,7 @@
 #include "util/status.h"
 
 /*
- * The files that ranks put beside a checkpoint (TR_CKPT_BESIDE in ckpt/ckpt.h), as `trireme ckpt`
+ * The sidecar files of ranks (TR_CKPT_BESIDE in ckpt/ckpt.h), as `trireme ckpt`
  * looks at them: what a replica keeps (ckpt/rank.h) and the activation cache of a link
  * (codec/store.h).  Nothing here is collective.
  */

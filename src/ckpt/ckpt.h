@@ -62,11 +62,11 @@ struct tr_ckpt_tensors {
 };
 
 /*
- * Files that a rank puts beside the one that all write together: what belongs to one layout, and what a
- * run can do without.  Their names begin with TR_CKPT_BESIDE.  write() puts those of this rank into
- * `folder`, where they are named once all ranks have written theirs; it flushes them to the disk, and is
- * not collective.  Whoever wrote them finds them in the folder of which tr_ckpt_how.also() hears, and
- * tells whether they are whole.
+ * Sidecar files of a rank, next to the one that all write together: what belongs to one layout, and
+ * what a run can do without.  Their names begin with TR_CKPT_BESIDE.  write() puts those of this
+ * rank into `folder`, where they are named once all ranks have written theirs; it flushes them to
+ * the disk, and is not collective.  Whoever wrote them finds them in the folder of which
+ * tr_ckpt_how.also() hears, and tells whether they are whole.
  */
 #define TR_CKPT_BESIDE "rank-"
 struct tr_ckpt_beside {

@@ -44,7 +44,7 @@ struct tr_ckpt_about {
     struct tr_ckpt_state state;
     struct tr_ckpt_course course;
     struct tr_ckpt_order order;
-    int64_t files; /* that ranks saved beside it; -1: an older file does not say */
+    int64_t files; /* sidecar files of ranks; -1: an older file does not say */
 #define MODEL(attribute, field) int64_t field;
     TR_CKPT_MODEL_OF(MODEL)
 #undef MODEL

@@ -40,7 +40,7 @@ struct tr_shape {
     bool half, bf16;     /* weights and activations in half precision: bf16, else fp16 */
     bool grads_fp32;     /* gradients in fp32 though the weights are half */
     bool stream_fp32;    /* the residual stream in fp32 though the weights are half */
-    bool sequence;       /* tensor ranks share the rows of the stream; false when w is 1 */
+    bool sequence;       /* sequence parallelism; false when w is 1 */
     bool sharded;        /* ZeRO-1: optimizer states are sharded over replicas; false when d is 1 */
     bool overlap_gather; /* and fetch each other's weights during the forward pass */
     bool apart;          /* replicas diverge (local SGD), after the warm-up; not when d is 1 */

@@ -50,7 +50,7 @@ const char *tr_plan_verdict_text(enum tr_plan_verdict v);
 
 /*
  * The same rank under Megatron-LM, bytes; docs/plan.md has the formulas and their sources.  Its versions
- * differ for the same options.  The high numbers are those of May 2021, and where the optimizer is shared,
+ * differ for the same options.  The high numbers are those of May 2021, and where its states are sharded,
  * which it was not yet, of DeepSpeed's ZeRO of stage 1; the low ones are those of the version since that
  * takes least, with flash attention and a distributed optimizer of its own.
  *

@@ -9,11 +9,11 @@
 #include "train/run.h"
 
 /*
- * --dp-mode cocktail_sgd and local: replicas that take optimizer steps of their own and diverge
- * (local SGD).  From iteration --train-warmup-steps on no gradients are exchanged: those of a
- * replica are the mean over its own micro-batches, clipped by the norm of its own, the same factor
- * on all its ranks.  A gradient that is not finite anywhere makes all replicas skip the step, so
- * that they have one loss scale.
+ * --dp-mode cocktail_sgd and local: local SGD, replicas that step on their own gradients and
+ * diverge.  From iteration --train-warmup-steps on no gradients are exchanged: those of a replica
+ * are the mean over its own micro-batches, clipped by the norm of its own, the same factor on all
+ * its ranks.  A gradient that is not finite anywhere makes all replicas skip the step, so that they
+ * have one loss scale.
  *
  * With cocktail_sgd each step has a round (dp/cocktail.h).  It begins with the step and is over before its
  * update, so the gradients are those at the weights before the round: one step late, as published.  A round
