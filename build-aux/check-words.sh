@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Text for users and readers (help, messages, headers, pages) is free of phrases that only this project
 # would use where the field has a term; docs/glossary.md has the terms.  What is looked at: the rows of
-# src/**/*.def, string literals of src/ and kernels/, comments of headers, the pages, README.md, NEWS,
+# src/**/*.def, string literals of src/ and kernels/, comments of headers, the pages, READMEs, NEWS,
 # CONTRIBUTING.md and jobs/.  Names in C are left alone.
 set -eu
 cd "${srcdir:-.}"
@@ -134,7 +134,7 @@ prose() {
         # shellcheck disable=SC2086 # a list of names
         code $list
     done <"$work/sources"
-    prose README.md NEWS CONTRIBUTING.md docs/*.md
+    prose README.md NEWS CONTRIBUTING.md docs/*.md benchmarks/README.md contrib/README.md
     find jobs -type f ! -name '*.args' ! -name packages | sort | while read -r file; do prose "$file"; done
 } | tr -s ' \t' ' ' >"$work/text"
 

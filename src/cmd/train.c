@@ -36,7 +36,7 @@ const struct tr_doc tr_doc_train = {
         "data among data-parallel ranks.\n"
         "\n"
         "Before anything is built the launch is checked, as `trireme doctor` does alone: what "
-        "makes a run slow is a warning, what cannot be meant ends all ranks with a sentence that "
+        "makes a run slow is a warning, what cannot work ends all ranks with a sentence that "
         "says what to type.\n"
         "\n"
         "--dry-run checks the options and prints the memory plan, on one rank and before any job "

@@ -180,7 +180,7 @@ static void print_run(const struct tr_plan *p, FILE *f)
     const struct tr_plan_budget *b = &p->budget;
 
     if (p->endless) {
-        fprintf(f, "run: --train-iters, --train-samples or --n-epochs would tell its hours\n");
+        fprintf(f, "run: --train-iters, --train-samples or --n-epochs would give its hours\n");
         return;
     }
     fprintf(f, "run: %" PRId64 " iterations, %.3f B tokens", b->iterations, b->tokens / 1e9);

@@ -289,9 +289,9 @@ static void add_source(struct tr_table *t, const struct tr_breakdown *b, enum tr
     static const char *const sources[TR_PARTS] = {
         [TR_PART_COMPUTE] = "forward-compute + backward-compute - batch-generator",
         [TR_PART_FILL] = "forward-recv, up to (p-1) forward passes",
-        [TR_PART_DRAIN] = "sum of the embedding's gradients, up to (p-1) backward passes",
+        [TR_PART_DRAIN] = "all-reduce of the embedding's gradients, up to (p-1) backward passes",
         [TR_PART_TRANSFER] = "what is left of these two, other messages between stages",
-        [TR_PART_GRADIENTS] = "sums over replicas",
+        [TR_PART_GRADIENTS] = "gradient reduction over replicas",
         [TR_PART_OPTIMIZER] = "optimizer",
         [TR_PART_DATA] = "batch-generator",
         [TR_PART_OTHER] = "the rest",

@@ -182,7 +182,7 @@ check "the second run of a shape is under way" wait_for 240 test -s "$work/hangi
 kill -TERM $pid
 wait $pid
 check "SIGTERM: exit code 75" same $? 75
-check "and what is left" has 'told to stop; 0 of 1 shapes have results' "$work/text"
+check "and what is left" has 'asked to stop; 0 of 1 shapes have results' "$work/text"
 check "what it had started is gone" gone
 rm "$work/hangs"
 check "three runs of a shape" sweep --sweep-folder "$work/told" --sweep-repeats 3
