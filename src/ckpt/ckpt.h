@@ -166,10 +166,10 @@ enum tr_status tr_ckpt_latest(const char *dir, int64_t *iteration) TR_MUST_CHECK
  * (the latest one is taken) or the file.  TR_EIO if there is nothing or it cannot be read,
  * TR_EDATA if it is damaged.
  *
- * show() prints every attribute, the names and shapes of the tensors, and the files beside with
- * their bytes.  verify() reads every tensor and every file beside in bounded memory, prints a line
- * for each fault, or one that says that all is whole.
- * `progress` (may be NULL) gets the bytes done so far, and -1 before each line that is printed.
+ * show() prints every attribute, the names and shapes of the tensors, and the sidecar files with
+ * their bytes.  verify() reads every tensor and every sidecar file in bounded memory, prints a line
+ * for each fault, or one that says that all is whole.  `progress` (may be NULL) gets the bytes done
+ * so far, and -1 before each line that is printed.
  */
 enum tr_status tr_ckpt_show(const char *path, FILE *out) TR_MUST_CHECK;
 enum tr_status tr_ckpt_verify(const char *path, FILE *out,

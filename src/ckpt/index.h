@@ -14,7 +14,7 @@
  *
  * Why not HDF5's own parallel driver?  It was tried (HDF5 1.10.8, Open MPI 4.1.4).  Collective
  * transfer was four to ten times slower, and when the disk was full it said success with OMPIO and
- * never came back with ROMIO.  Independent transfer was as fast as pwrite() and told of the error,
+ * never came back with ROMIO.  Independent transfer was as fast as pwrite() and reported the error,
  * but HDF5 cannot give up on a file whose last write fails: H5Fclose() fails, and the process then
  * crashes when it ends.  Therefore HDF5 writes the index into memory and never meets the disk, and
  * reads it from memory when its checksum is right (ckpt/seal.h).

@@ -159,7 +159,7 @@ void tr_comm_self(struct tr_comm *out);
 enum tr_status tr_comm_mpi_start(struct tr_comm *world) TR_MUST_CHECK;
 void tr_comm_mpi_stop(struct tr_comm *world);
 
-/* How long a rank waits for others in one call of MPI: 10 minutes unless told.  `world` is that of
+/* How long a rank waits for others in one call of MPI: 10 minutes unless set.  `world` is that of
    tr_comm_mpi_start().  Not collective, but all ranks should say the same. */
 void tr_comm_mpi_limit(struct tr_comm *world, double seconds);
 

@@ -76,8 +76,8 @@ struct tr_shape {
 /*
  * The learning-rate schedule: every number that the learning rate depends on besides the samples
  * done, and whatever else changes with them.  A checkpoint keeps them, and a run that resumes must
- * have the same ones or be told whose count, so a field that joins the schedule above gets a row
- * here.
+ * have the same ones or be told which to follow, so a field that joins the schedule above gets a
+ * row here.
  *
  * NUMBER(type, field, "attribute", "options")
  *      type         REAL double, CHOICE int

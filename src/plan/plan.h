@@ -69,7 +69,7 @@ struct tr_plan_stage {
     int64_t layers, params;
     double part[TR_PLAN_PARTS]; /* bytes */
     double total;               /* of them */
-    /* What samples cost beside all that: bytes of the host's memory, of the activation caches of
+    /* What samples cost besides all that: bytes of the host's memory, of the activation caches of
        compressed links (train/links.h) and of the orders of --n-epochs (data/epochs.h), and of
        files, when all samples have been seen. */
     double memory_host, memory_files;

@@ -89,7 +89,7 @@ struct tr_record {
     char **timer; /* names, owned */
     int timers;
     struct tr_rank_memory
-        *memory; /* [memories], of rank i at i; allocated is NAN if nobody told it */
+        *memory; /* [memories], of rank i at i; allocated is NAN if it was not logged */
     int memories;
     struct tr_start *start;
     int64_t starts;

@@ -43,7 +43,7 @@ void tr_tell_parameters(struct tr_run *r);
 void tr_tell_start(void);
 
 /* Before the first iteration.  Says by which formula operations are counted, if the log has them.
-   With `split` the timers of SPLIT are told too. */
+   With `split` the timers of SPLIT are logged too. */
 void tr_tell_open(struct tr_tell *t, struct tr_run *run, bool split);
 void tr_tell_close(struct tr_tell *t);
 
