@@ -1,4 +1,5 @@
 # Checks of the sources themselves.
-TESTS += build-aux/check-layers.sh build-aux/check-options.sh build-aux/check-scripts.sh
-EXTRA_DIST += build-aux/check-layers.sh build-aux/check-options.sh build-aux/check-scripts.sh \
-	build-aux/style-report.sh build-aux/timed.sh build-aux/totals.sh build-aux/unicode.py
+CHECKS = build-aux/check-glossary.sh build-aux/check-layers.sh build-aux/check-options.sh \
+	build-aux/check-scripts.sh build-aux/check-words.sh
+TESTS += $(CHECKS)
+EXTRA_DIST += $(CHECKS) build-aux/style-report.sh build-aux/timed.sh build-aux/totals.sh build-aux/unicode.py

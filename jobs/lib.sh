@@ -20,7 +20,7 @@
 #   RUN            folder of the run: checkpoints, state;     TRIREME         the program; the one beside
 #                  runs/JOBNAME                                               this file, or that of PATH
 #   DATA_PATH, VOCAB_FILE, MERGE_FILE    of jobs that train in earnest
-#   MAX_REQUEUES   how often a job may be queued again if it fails in a way that may be temporary; 3
+#   MAX_REQUEUES   how often a job may be requeued if it fails in a way that may be temporary; 3
 #
 # A job that reaches its end exits with trireme's exit code.  What that means for a chain is decided in
 # finish(), from the run's state file.
@@ -185,7 +185,7 @@ begin() {
     mkdir -p "$run" || stop 74 "cannot make $run: set RUN to a folder that all nodes can write"
     environment
     say "$SLURM_JOB_NAME: job $SLURM_JOB_ID on ${SLURM_JOB_NODELIST:-?}, started $(date +%FT%T)," \
-        "queued again ${SLURM_RESTART_COUNT:-0} times"
+        "requeued ${SLURM_RESTART_COUNT:-0} times"
     say "the run is in $run: trireme ctl $run status|save|stop"
 }
 
@@ -269,7 +269,7 @@ finish() {
         again "it was preempted, with everything saved"
     elif [ "$code" -eq 75 ] || { [ "$code" -gt 128 ] && [ -n "$(state_of checkpoint)" ]; }; then
         if [ "${SLURM_RESTART_COUNT:-0}" -ge "${MAX_REQUEUES:-3}" ]; then
-            end_chain "exit code $code, and it was queued again $(count "$SLURM_RESTART_COUNT" time) before," \
+            end_chain "exit code $code, and it was requeued $(count "$SLURM_RESTART_COUNT" time) before," \
                 "no more than MAX_REQUEUES=${MAX_REQUEUES:-3}"
         else
             again "exit code $code may be a temporary failure"
@@ -288,12 +288,12 @@ again() {
     # Slurm ends this script as soon as it has the job in the queue; what the script still asks Slurm is
     # not to be cut off.
     trap '' TERM
-    say "$1: queueing job $SLURM_JOB_ID again"
-    scontrol requeue "$SLURM_JOB_ID" || say "Slurm does not queue it again: submit it yourself, it goes on" \
+    say "$1: requeueing job $SLURM_JOB_ID"
+    scontrol requeue "$SLURM_JOB_ID" || say "Slurm does not requeue it: submit it yourself, it goes on" \
         "from iteration $(state_of checkpoint)"
 }
 
-# leave_out: the job that was just queued again is to do without the host that the failure points at, and so
+# leave_out: the job that was just requeued is to do without the host that the failure points at, and so
 # are the elements of its array that wait.  Where Slurm does not take it, or too few nodes would be left,
 # somebody has to decide.
 leave_out() {

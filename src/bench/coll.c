@@ -218,8 +218,8 @@ enum tr_status tr_bench_coll(struct tr_bench *b, const struct tr_bench_coll *how
     if (w.c->size < 2)
         return TR_FAIL(
             TR_ECONFIG,
-            "there is nobody to talk to in a group \"%s\" of %d rank: start more ranks, or "
-            "choose another --group",
+            "a group \"%s\" of %d rank has nothing to communicate: start more ranks, or choose "
+            "another --group",
             w.c->name, w.c->size);
     w.data = w.other = tr_tensor_1(NULL, how->dtype, elements(most, how->dtype, w.c->size));
     TR_TRY(tr_bench_reserve(b, both, 2));

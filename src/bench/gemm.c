@@ -200,10 +200,10 @@ enum tr_status tr_bench_gemm(struct tr_bench *b)
     TR_TRY(reserve(&w, l, type, grads, rows));
     tr_bench_print(
         b,
-        "# gemm: products of hidden %lld, mlp %lld, vocabulary %lld, %lld tokens, tensor "
-        "parallel %d, by %s; medians of %d on each of %d rank%s, all at once\n"
-        "#   product      way     rows       in      out  type    ms (median of ranks, min, "
-        "max)   TFLOP/s #wrong  slowest rank\n",
+        "# gemm: GEMMs of hidden %lld, mlp %lld, vocabulary %lld, %lld tokens, tensor parallel "
+        "%d, by %s; medians of %d on each of %d rank%s, all at once\n"
+        "#   product      way     rows       in      out  type    ms (median of ranks, min, max)   "
+        "TFLOP/s #wrong  slowest rank\n",
         (long long)s->dims.hidden, (long long)s->dims.ffn, (long long)s->dims.vocab_padded,
         (long long)rows, s->layout.w, b->run->queue.on->name, b->repeats, b->run->world->size,
         tr_plural(b->run->world->size));
@@ -216,7 +216,7 @@ enum tr_status tr_bench_gemm(struct tr_bench *b)
             TR_TRY(measure(&w, &l[i], &flop, &seconds));
         }
     tr_bench_print(
-        b, "# products of a micro-batch on a stage with the head: %.3f ms, %.3f TFLOP/s a rank\n",
+        b, "# GEMMs of a micro-batch on a stage with the head: %.3f ms, %.3f TFLOP/s a rank\n",
         1e3 * seconds, 1e-12 * flop / seconds);
     tr_bench_row(b, json_pack("{s:s, s:s, s:f, s:f}", "bench", "gemm", "product", "all", "ms",
                               1e3 * seconds, "tflops", 1e-12 * flop / seconds));

@@ -206,7 +206,7 @@ enum tr_status tr_bench_machine(struct tr_bench *b, const char *date,
     *out = (struct tr_machine){.disk = b->write_gbs};
     tr_bench_print(
         b,
-        "# machine: products of width %d, a copy of memory, all-reduces of %d MiB inside nodes and "
+        "# machine: GEMMs of width %d, a copy of memory, all-reduces of %d MiB inside nodes and "
         "between them, messages of %d bytes; medians of %d\n"
         "# %-18s %12s %-8s %12s %8s\n",
         (int)size.a.dim[0], SUM_BYTES >> 20, LEAST_BYTES, b->repeats, "key", "measured", "",

@@ -207,8 +207,8 @@ enum tr_status tr_bench_node(struct tr_bench *b, double floor, int *slow)
         world->via->gather_all(world, mine, sizeof mine, all);
         tr_bench_print(
             b,
-            "# node: a product of width %d, a copy of %lld MiB, messages of %d KiB with a rank "
-            "half the world away; medians of %d\n"
+            "# node: a GEMM of width %d, a copy of %lld MiB, messages of %d KiB with a rank half "
+            "the world away; medians of %d\n"
             "# %-22s ranks  TFLOP/s rank  copy (GB/s)  msg (GB/s)    worst\n",
             (int)size.a.dim[0], (long long)(tr_tensor_bytes(&size.from) >> 20), MESSAGE_BYTES >> 10,
             b->repeats, "node");

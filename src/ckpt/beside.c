@@ -164,7 +164,7 @@ enum tr_status tr_ckpt_files_count(const struct tr_ckpt_files *x, int64_t saved,
                  (long long)lacking);
     return TR_FAIL(TR_EDATA,
                    "ranks saved %lld files " TR_CKPT_BESIDE
-                   "... beside this checkpoint, and %d are in %s%s: restore what was saved, or "
-                   "resume without what replicas and links knew",
+                   "... with this checkpoint, and %d are in %s%s: restore what was saved, or "
+                   "resume without the state of replicas and links",
                    (long long)saved, x->count, x->folder, which);
 }

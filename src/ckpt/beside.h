@@ -8,9 +8,9 @@
 #include "util/status.h"
 
 /*
- * The files that ranks put beside a checkpoint (TR_CKPT_BESIDE in ckpt/ckpt.h), as `trireme ckpt`
- * looks at them: what a replica keeps (ckpt/rank.h) and what a link remembers (codec/store.h).
- * Nothing here is collective.
+ * The sidecar files of ranks (TR_CKPT_BESIDE in ckpt/ckpt.h), as `trireme ckpt`
+ * looks at them: what a replica keeps (ckpt/rank.h) and the activation cache of a link
+ * (codec/store.h).  Nothing here is collective.
  */
 struct tr_ckpt_files {
     char *folder; /* owned */

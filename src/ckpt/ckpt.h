@@ -63,11 +63,11 @@ struct tr_ckpt_tensors {
 };
 
 /*
- * Files that a rank puts beside the one that all write together: what belongs to one layout, and what a
- * run can do without.  Their names begin with TR_CKPT_BESIDE.  write() puts those of this rank into
- * `folder`, where they are named once all ranks have written theirs; it flushes them to the disk, and is
- * not collective.  Whoever wrote them finds them in the folder of which tr_ckpt_how.also() hears, and
- * tells whether they are whole.
+ * Sidecar files of a rank, next to the one that all write together: what belongs to one layout, and
+ * what a run can do without.  Their names begin with TR_CKPT_BESIDE.  write() puts those of this
+ * rank into `folder`, where they are named once all ranks have written theirs; it flushes them to
+ * the disk, and is not collective.  Whoever wrote them finds them in the folder of which
+ * tr_ckpt_how.also() hears, and tells whether they are whole.
  */
 #define TR_CKPT_BESIDE "rank-"
 struct tr_ckpt_beside {
@@ -140,9 +140,9 @@ enum tr_status tr_ckpt_locate(struct tr_comm *world, const char *load, const cha
  * *found is false, and TR_OK, when there is no tracker (Megatron: start from random), and a warning says
  * so; TR_EIO when there must be one, or none of how->step: the sentence says which there are.  TR_EDATA when none can be used, or, without trying an older one, when the
  * model differs (names each number that does), the order of the samples or the schedule
- * differ, or moments are wanted of a checkpoint without them.  Padding rows of the vocabulary are zero afterwards.  With
- * TR_SCHEDULE_STORED `shape` gets the schedule of the file.  After a failure the buffers hold
- * anything, and *state and *shape are untouched.
+ * differ, or moments are wanted of a checkpoint without them.  Padding rows of the vocabulary are
+ * zero afterwards.  With TR_SCHEDULE_STORED `shape` gets the schedule of the file.  After a failure
+ * the buffers hold anything, and *state and *shape are untouched.
  */
 enum tr_status tr_ckpt_load(struct tr_grid *grid, const char *dir, const struct tr_ckpt_how *how,
                             struct tr_shape *shape, const struct tr_ckpt_tensors *tensors,
@@ -167,10 +167,10 @@ enum tr_status tr_ckpt_latest(const char *dir, int64_t *iteration) TR_MUST_CHECK
  * (the latest one is taken) or the file.  TR_EIO if there is nothing or it cannot be read,
  * TR_EDATA if it is damaged.
  *
- * show() prints every attribute, the names and shapes of the tensors, and the files beside with
- * their bytes.  verify() reads every tensor and every file beside in bounded memory, prints a line
- * for each fault, or one that says that all is whole.
- * `progress` (may be NULL) is told the bytes done so far, and -1 before each line that is printed.
+ * show() prints every attribute, the names and shapes of the tensors, and the sidecar files with
+ * their bytes.  verify() reads every tensor and every sidecar file in bounded memory, prints a line
+ * for each fault, or one that says that all is whole.  `progress` (may be NULL) gets the bytes done
+ * so far, and -1 before each line that is printed.
  */
 enum tr_status tr_ckpt_show(const char *path, FILE *out) TR_MUST_CHECK;
 enum tr_status tr_ckpt_verify(const char *path, FILE *out,

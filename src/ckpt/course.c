@@ -75,9 +75,10 @@ enum tr_status tr_ckpt_schedule_compare(const char *file, const struct tr_lr_sch
     if (l.used == 0)
         return TR_OK;
     return TR_FAIL(TR_EDATA,
-                   "the learning rate of %s runs another course: it has %s; give the same options "
-                   "again, or --override-opt-param-scheduler to follow the command line from here, "
-                   "or --use-checkpoint-opt-param-scheduler to follow the checkpoint",
+                   "the learning-rate schedule differs from that of %s, which has %s; give the "
+                   "same options again, or --override-opt-param-scheduler to follow the command "
+                   "line from here, or --use-checkpoint-opt-param-scheduler to follow the "
+                   "checkpoint",
                    file, l.text);
 }
 

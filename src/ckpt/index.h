@@ -16,7 +16,7 @@
  *
  * Why not HDF5's own parallel driver?  It was tried (HDF5 1.10.8, Open MPI 4.1.4).  Collective
  * transfer was four to ten times slower, and when the disk was full it said success with OMPIO and
- * never came back with ROMIO.  Independent transfer was as fast as pwrite() and told of the error,
+ * never came back with ROMIO.  Independent transfer was as fast as pwrite() and reported the error,
  * but HDF5 cannot give up on a file whose last write fails: H5Fclose() fails, and the process then
  * crashes when it ends.  Therefore HDF5 writes the index into memory and never meets the disk, and
  * reads it from memory when its checksum is right (ckpt/seal.h).
@@ -25,13 +25,13 @@
 /* The attributes of the root. */
 struct tr_ckpt_about {
     struct tr_ckpt_state state;
-    /* The learning-rate schedule.  A number that the file does not have, because it is older than
+    /* The learning-rate schedule. A number that the file does not have, because it is older than
        that number, is TR_UNSET_REAL, or -1 for a choice. */
     struct tr_lr_schedule schedule;
     /* The order of the samples, of which a file has the rows of TR_EPOCH_ORDER_OF; what an older
        one does not have is 0, as it was. */
     struct tr_epoch_plan order;
-    int64_t files; /* that ranks saved beside it; -1: an older file does not say */
+    int64_t files; /* sidecar files of ranks; -1: an older file does not say */
 #define MODEL(attribute, field) int64_t field;
     TR_CKPT_MODEL_OF(MODEL)
 #undef MODEL
@@ -90,9 +90,10 @@ enum tr_status tr_ckpt_index_find(const struct tr_ckpt_index *x, int kind, const
                                   int guess, const struct tr_ckpt_entry **out) TR_MUST_CHECK;
 
 /*
- * The schedule of a run that resumes, `ours`, and that of its file, `theirs`.  compare(): TR_EDATA
- * with a sentence that has each number that differs, both its values, what to type to change it,
- * and the options that say whose count.  follow(): *out gets what the file has.
+ * The schedule of a run that resumes, `ours`, and that of its file, `theirs`.
+ * compare(): TR_EDATA with a sentence that has each number that differs, both its values, what to
+ * type to change it, and the options that say whose count.  follow(): *out gets what the file
+ * has.
  */
 enum tr_status tr_ckpt_schedule_compare(const char *file, const struct tr_lr_schedule *theirs,
                                         const struct tr_lr_schedule *ours) TR_MUST_CHECK;

@@ -78,11 +78,11 @@ float *tr_ckpt_room(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_
 void tr_ckpt_put(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,
                  int64_t lo, int64_t hi);
 
-/* True if this tensor rank and stage store the piece: no copies, and what is not cut only on
+/* True if this tensor rank and stage store the piece: no copies, and what is not sharded only on
    tensor rank 0. */
 bool tr_ckpt_stores(const struct tr_ckpt_map *m, const struct tr_ckpt_piece *piece);
 
-/* True if each tensor rank holds a part of each row: the tensor is cut along columns. */
+/* True if each tensor rank holds a part of each row: the tensor is sharded along columns. */
 bool tr_ckpt_alternates(const struct tr_param *p);
 
 /*

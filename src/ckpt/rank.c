@@ -127,7 +127,7 @@ static void begin(struct work *w, const struct tr_ckpt_rank *r, const char *fold
     w->path = path_of(folder, r->rank, r->kind);
     w->bounce = malloc(BOUNCE);
     if (!w->bounce)
-        tr_die(TR_ERESOURCE, "no memory left to move what a rank keeps for itself");
+        tr_die(TR_ERESOURCE, "no memory left for the sidecar file of a rank");
 }
 
 static void end(struct work *w)
@@ -379,7 +379,7 @@ enum tr_status tr_ckpt_rank_verify(const char *path, void (*more)(void *arg, int
     int fd;
 
     if (!piece)
-        tr_die(TR_ERESOURCE, "no memory left to look at what a rank keeps for itself");
+        tr_die(TR_ERESOURCE, "no memory left to read the sidecar file of a rank");
     s = open_page(path, &fd, &p);
     for (int i = 0; s == TR_OK && i < p.parts; i++)
         s = sum_part(path, fd, &p, i, piece, more, arg);

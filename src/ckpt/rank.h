@@ -9,9 +9,10 @@
 #include "util/status.h"
 
 /*
- * What one rank alone holds and needs to go on exactly where it stopped, in a file of its own beside that of
- * the model: FOLDER/rank-00002.KIND (TR_CKPT_BESIDE in ckpt/ckpt.h).  It is only of use to a run of the same layout; without
- * it a checkpoint is as good for all else.  Nothing here is collective.
+ * The sidecar file of a rank: what it alone holds and needs to go on exactly where it stopped, next
+ * to that of the model: FOLDER/rank-00002.KIND (TR_CKPT_BESIDE in ckpt/ckpt.h).  It is only of use
+ * to a run of the same layout; without it a checkpoint is as good for all else.  Nothing here is
+ * collective.
  *
  * The file: a page with text and numbers (struct below), sealed by a checksum, then the tensors, each from
  * the next multiple of a page on, each with a checksum (XXH3, 64 bits) in the first page.  Numbers are in

@@ -10,10 +10,11 @@
 #include "util/writeback.h"
 
 /*
- * Saving tensors that tensor parallelism cuts along columns: each tensor rank holds a part of every row, so in the
- * file its elements are runs of a part of a row, a row apart.  Written as such they take a call for each, of
- * a kilobyte or so, into pages that other ranks write to.  Instead the tensor ranks gather a block of rows at a time,
- * and each of them writes some of these rows whole.
+ * Saving tensors that tensor parallelism shards along columns: each tensor rank holds a part of
+ * every row, so in the file its elements are runs of a part of a row, a row apart.  Written as such
+ * they take a call for each, of a kilobyte or so, into pages that other ranks write to.  Instead
+ * the tensor ranks gather a block of rows at a time, and each of them writes some of these rows
+ * whole.
  */
 struct tr_ckpt_rows {
     struct tr_comm

@@ -137,7 +137,7 @@ static void say_whole(const struct verify *v, const char *file, const struct tr_
     fprintf(v->out, "%s is whole: %d tensor%s, %lld bytes%s", file, x->count, tr_plural(x->count),
             (long long)bytes_of(x), x->optimizer ? "" : "; weights only, no optimizer states");
     if (files->count > 0)
-        fprintf(v->out, "; %d file%s of ranks beside it, %lld bytes", files->count,
+        fprintf(v->out, "; %d sidecar file%s of ranks, %lld bytes", files->count,
                 tr_plural(files->count), (long long)files->bytes);
     fputc('\n', v->out);
 }
@@ -290,7 +290,7 @@ static void show_files(const struct tr_ckpt_files *files, FILE *out)
 {
     if (files->count == 0)
         return;
-    fprintf(out, "files of ranks beside it        %d, %lld bytes\n", files->count,
+    fprintf(out, "sidecar files of ranks          %d, %lld bytes\n", files->count,
             (long long)files->bytes);
     for (int i = 0; i < files->count; i++)
         tr_ckpt_files_show(&files->list[i], out);

@@ -39,25 +39,24 @@ struct bench {
 static const struct tr_opt rows[] = {
     {.kind = TR_ROW_GROUP, .name = "bench", .group = "bench"},
     OPT(FLAG, json, "json", NULL, ANY, "print one JSON object instead of tables"),
-    OPT(INT, repetitions, "repetitions", "5", COUNT, "how often each line is measured"),
+    OPT(INT, repetitions, "repetitions", "5", COUNT, "repetitions of each measurement"),
     OPT(INT, warmup_iters, "warmup-iters", "1", COUNT_OR_0,
-        "rounds before the first repetition that are not counted, besides one that sets their "
-        "length"),
-    CHOICE(call, "call", "all", "coll: which call is measured"),
+        "warm-up rounds that are not counted, besides one that sets their length"),
+    CHOICE(call, "call", "all", "coll: which collective is measured"),
     CHOICE(group, "group", "world",
-           "coll: among which ranks, as training groups them; all at once"),
+           "coll: in which process group, tensor (tp), data (dp) or pipeline (pp) parallel, or "
+           "all ranks; all groups at once"),
     CHOICE(datatype, "datatype", "fp32", "coll, codec: type of the elements"),
     OPT(TEXT, min_bytes, "min-bytes", "8", ANY,
-        "coll: the least size; K, M and G are powers of 1024"),
-    OPT(TEXT, max_bytes, "max-bytes", "16M", ANY, "coll: the greatest size; codec: the size"),
+        "coll: smallest message in bytes; K, M and G are powers of 1024"),
+    OPT(TEXT, max_bytes, "max-bytes", "16M", ANY, "coll: largest message; codec: the size"),
     OPT(INT, step_factor, "step-factor", "8", COUNT,
-        "coll: from one size to the next; the last one is --max-bytes"),
+        "coll: factor from one size to the next; the last size is --max-bytes"),
     OPT(TEXT, folder, "folder", ".", ANY, "io: where the file is written, and removed"),
     OPT(INT, file_mib, "file-mib", "64", COUNT, "io: MiB of each rank"),
     OPT(REAL, floor, "floor", "0.9", FRACTION,
-        "node: below this part of the median of all nodes a node counts as slow; machine: below "
-        "this "
-        "part of the profile a number is low"),
+        "node: a node below this fraction of the median of all nodes is slow, a straggler; "
+        "machine: a number below this fraction of the profile is low"),
     OPT(TEXT, machine, "machine", NULL, ANY,
         "machine: profile to compare with, its name or a file"),
     OPT(TEXT, write_machine, "write-machine", NULL, ANY,
@@ -98,36 +97,29 @@ const struct tr_doc tr_doc_bench = {
     .synopsis = "trireme bench gemm|coll|codec|io|node|machine... [OPTION...]\n"
                 "srun trireme bench ...",
     .about =
-        "Measure what training would use, with the device, the transport and the groups that it "
-        "would "
-        "have: "
-        "started like training, by srun or mpiexec, and alone for one rank.  Options of `trireme "
-        "train` "
-        "that "
-        "say what the model, its cut and its ranks are may be given; without them it is GPT-2 "
-        "345M.  "
-        "All results are compared with what they must be, and the exit code is 70 when one is "
-        "wrong.\n"
+        "Benchmark the device, transport and process groups that training would use.  Start it "
+        "like training, by srun or mpiexec, or alone for one rank.  It takes the options of "
+        "`trireme train` for the model and the layout; without them it is GPT-2 345M.  All "
+        "results are verified, and the exit code is 70 when one is wrong.\n"
         "\n"
-        "gemm: the products of the model's layers and head, forward and both gradients, in its "
-        "shapes "
-        "and types, on all ranks at once.\n"
+        "gemm: the GEMMs of the model's layers and output head, forward and both gradients, in "
+        "its shapes and types, on all ranks at once.\n"
         "\n"
-        "coll: collective calls and messages by size, in the columns of nccl-tests with its bus "
-        "bandwidth; by --group, and by --distributed-backend, also over a slow network.\n"
+        "coll: collectives and point-to-point messages by size, in the columns of nccl-tests "
+        "with its bus bandwidth; by --group, and by --distributed-backend, also over a slow "
+        "network.\n"
         "\n"
-        "codec: what compresses for slow networks, there and back, on one core of each rank or on "
-        "its GPU, beside a copy of the same numbers.\n"
+        "codec: quantization and sparsification for slow networks, encode and decode, on one "
+        "core of each rank or on its GPU, compared with a copy of the same numbers.\n"
         "\n"
-        "io: one file that all ranks write and flush, and read, each what another wrote.\n"
+        "io: checkpoint I/O: one file that all ranks write and flush, and read, each what "
+        "another wrote.\n"
         "\n"
-        "node: a product, a copy of memory and messages on every rank, a line for each node, and "
-        "the "
-        "names of slow ones as --exclude takes them; then the exit code is 69.\n"
+        "node: a GEMM, a memory copy and messages on every rank, a line for each node, and the "
+        "names of stragglers as --exclude takes them; then the exit code is 69.\n"
         "\n"
-        "machine: what a profile of `trireme plan` says, measured, and beside --machine; the exit "
-        "code is "
-        "69 when a number is low.  After io it knows the disk as well.\n"
+        "machine: measures what a machine profile of `trireme plan` holds, and compares with "
+        "--machine; the exit code is 69 when a number is low.  After io it includes the disk.\n"
         "\n"
         "    srun trireme bench gemm coll @jobs/models/study-7.5b.args --fp16 --vocab-size "
         "50257\n"
@@ -340,7 +332,7 @@ static enum tr_status verdict(const struct bench *o, const struct tr_bench *b,
         return TR_FAIL(
             TR_EINTERNAL,
             "%lld of %lld numbers are wrong, so a device, a library or a link computes or "
-            "carries nonsense: find out which, before anything is trained on it",
+            "transfers wrong data: find out which, before anything is trained on it",
             (long long)b->wrong, (long long)b->results);
     if (x->slow > 0)
         return TR_FAIL(TR_ERESOURCE,

@@ -48,25 +48,21 @@ const struct tr_doc tr_doc_ctl = {
                 "trireme ctl RUN stop [--wait SECONDS]\n"
                 "trireme ctl RUN go",
     .about =
-        "Talk to a run from any machine that sees its folder, without its job.  RUN is the folder "
-        "of "
-        "--save; who may write there may ask.  The run hears it after the iteration that is under "
-        "way.\n"
+        "Send a request to a run from any machine that sees its run folder.  RUN is the folder "
+        "of --save; who may write there may ask.  The run answers after the current iteration.\n"
         "\n"
-        "status prints where the run stands, how old that news is, and whether a process holds "
-        "RUN/lock.  A run that had no time to write down its end is called killed.\n"
+        "status prints iteration and state, how old they are, and whether a process holds "
+        "RUN/lock.  A run that could not record its end is called killed.\n"
         "\n"
-        "save makes the run save a checkpoint and go on.  dump makes it write "
-        "RUN/dump-ITERATION.txt: "
-        "for each rank its host, process, memory and timers.\n"
+        "save makes the run save a checkpoint and continue.  dump makes it write a diagnosis, "
+        "RUN/dump-ITERATION.txt: for each rank its host, process, memory and timers.\n"
         "\n"
-        "stop makes the run save and leave, with exit code 0.  It stays in force: each later job "
-        "that "
-        "starts the run leaves at once, so a chain of jobs ends, and a stop between two jobs holds "
-        "too.  go takes that back.\n"
+        "stop makes the run save and exit, with exit code 0.  It stays in force: each later job "
+        "that starts the run exits at once, so a chain of jobs ends, and a stop between two jobs "
+        "holds too.  go takes that back.\n"
         "\n"
-        "The exit code is 0 when the run answered, 69 when there is no such run or none that could "
-        "answer, and 75 when it did not answer in time; save and stop then stay asked for.",
+        "The exit code is 0 when the run answered, 69 when there is no such run or none that "
+        "could answer, and 75 when it did not answer in time; save and stop then stay asked for.",
     .options = options,
 };
 
@@ -186,9 +182,9 @@ static void print_process(const struct view *v)
     const char *why = "";
 
     if (was_killed(v))
-        why = was_here(&v->state) ? ": it ended without a word"
-                                  : ": it ended without a word, or the locks of this file system "
-                                    "do not reach from node to node";
+        why = was_here(&v->state) ? ": it ended without recording why"
+                                  : ": it ended without recording why, or the locks of this file "
+                                    "system do not reach from node to node";
     if (v->lock == TR_LOCK_HELD)
         printf("%-14salive: %s\n", "process:", v->by);
     else if (v->lock == TR_LOCK_FREE || was_killed(v))

@@ -30,10 +30,10 @@
         .initial = initial_, .set = set_, .help = help_                                           \
     }
 
-#define TOKENIZER_ROWS(group_, set_, initial_)                                                     \
-    CHOICE(group_, tokenizer_type, set_, "tokenizer-type", initial_, "what makes tokens of text"), \
-        OPT(group_, TEXT, vocab_file, "vocab-file", NULL, ANY,                                     \
-            "vocabulary of gpt2-bpe: a JSON object"),                                              \
+#define TOKENIZER_ROWS(group_, set_, initial_)                                                 \
+    CHOICE(group_, tokenizer_type, set_, "tokenizer-type", initial_, "tokenizer of the text"), \
+        OPT(group_, TEXT, vocab_file, "vocab-file", NULL, ANY,                                 \
+            "vocabulary of gpt2-bpe: a JSON object"),                                          \
         OPT(group_, TEXT, merge_file, "merge-file", NULL, ANY, "merges of gpt2-bpe")
 #define OVERWRITE_ROW(group_) \
     OPT(group_, FLAG, overwrite, "overwrite", NULL, ANY, "replace files that exist")
@@ -44,11 +44,11 @@
 /* The group of a row is the sub-verb that takes it; its rows lie together. */
 static const struct tr_opt rows[] = {
     GROUP("build", "build: input"),
-    OPT("build", WORDS, input, "input", NULL, ANY, "files, as well as those named without it"),
+    OPT("build", WORDS, input, "input", NULL, ANY, "input files, besides those named without it"),
     CHOICE("build", input_format, "input_format", "input-format", "auto",
            "auto: jsonl for .jsonl, .json and .ndjson, text for anything else"),
     OPT("build", WORDS, json_keys, "json-keys", "text", ANY,
-        "keys of a jsonl object that hold text; each makes a dataset of its own"),
+        "keys of a jsonl object that hold text; each gives a dataset of its own"),
     CHOICE("build", split_documents, "split_documents", "split-documents", "file",
            "what a document of plain text is: the file, each line, lines between blank ones, lines "
            "between markers"),
@@ -60,7 +60,7 @@ static const struct tr_opt rows[] = {
     GROUP("build", "build: tokens"),
     TOKENIZER_ROWS("build", "tokenizer", "gpt2-bpe"),
     OPT("build", FLAG, append_eod, "append-eod", NULL, ANY,
-        "end each document with the token for that"),
+        "append the end-of-document (EOD) token to each document"),
     GROUP("build", "build: output"),
     OPT("build", TEXT, output_prefix, "output-prefix", tr_required, ANY,
         "the datasets are PREFIX_KEY_document.bin and .idx; the key of plain text is text"),
@@ -73,7 +73,7 @@ static const struct tr_opt rows[] = {
 
     GROUP("verify", "verify"),
     OPT("verify", INT, vocab_size, "vocab-size", NULL, COUNT,
-        "every token must be below this; below 2^31 unless given"),
+        "vocabulary size: every token must be below it; below 2^31 unless given"),
     INTERVAL_ROW("verify"),
 
     GROUP("show", "show"),
@@ -130,38 +130,35 @@ const struct tr_doc tr_doc_data = {
                 "trireme data show PREFIX [OPTION...]\n"
                 "trireme data merge PREFIX... --output-prefix PREFIX [OPTION...]",
     .about =
-        "Make datasets for training of text, and check, show and join them.  A dataset is two "
-        "files, "
-        "PREFIX.bin with the tokens and PREFIX.idx with the documents, in Megatron-LM's format.\n"
+        "Build datasets for training from text (tokenization, preprocessing); verify, show and "
+        "merge them.  A dataset is two files, PREFIX.bin with the tokens and PREFIX.idx with the "
+        "documents, Megatron-LM's indexed dataset.\n"
         "\n"
         "build reads text files and jsonl, a JSON object on each line; - is the standard input.  "
-        "Files "
-        "may be larger than memory.  Several threads share the work, and what they write does not "
-        "depend on how many they are.  Documents without text are left out.  Nothing has its final "
-        "name before all of it is on the disk.  Name files before options, because --json-keys "
-        "takes "
-        "all words up to the next option.\n"
+        "Files may be larger than memory.  Several threads work in parallel, and the output does "
+        "not depend on how many they are.  Documents without text are left out.  Nothing has its "
+        "final name before all of it is on the disk.  Name files before options, because "
+        "--json-keys takes all words up to the next option.\n"
         "\n"
-        "The tokenizer bytes needs no files: a token is a byte, 256 ends a document, and the "
-        "vocabulary has 257 tokens.  gpt2-bpe is that of GPT-2, which Megatron-LM calls "
-        "GPT2BPETokenizer.  \"<|endoftext|>\" inside a document is ordinary text for both.\n"
+        "The tokenizer bytes needs no files: a token is a byte, 256 is the end-of-document "
+        "token, and the vocabulary has 257 tokens.  gpt2-bpe is GPT-2's byte-pair encoding, "
+        "which Megatron-LM calls GPT2BPETokenizer.  \"<|endoftext|>\" inside a document is "
+        "ordinary text for both.\n"
         "\n"
         "gpt2-bpe takes letters and numbers from a table of Unicode 18.0 of its own, so the same "
         "text gives the same tokens on every machine.  Other programs differ where they have "
         "another version: tiktoken 0.14 and tokenizers 0.23 have Unicode 16, which lacks 17,480 "
-        "letters and numbers of rare scripts.  Builds of trireme before this table took them from "
-        "PCRE2, mostly of Unicode 14: their datasets are read as before; do not "
-        "merge them with new ones if the text has characters newer than that.\n"
+        "letters and numbers of rare scripts.  Builds of trireme before this table took them "
+        "from PCRE2, mostly of Unicode 14: their datasets are read as before; do not merge them "
+        "with new ones if the text has characters newer than that.\n"
         "\n"
         "    trireme data build corpus.jsonl --output-prefix my-gpt2 --append-eod \\\n"
         "        --vocab-file vocab.json --merge-file merges.txt\n"
         "    trireme data build *.txt --output-prefix tiny --tokenizer-type bytes --append-eod\n"
         "\n"
         "verify reads all of a dataset: that the numbers in .idx agree with each other and with "
-        "the "
-        "length of .bin, and that every token is in the vocabulary.  It prints the XXH3 checksums "
-        "of "
-        "both files, as xxhsum does, so that copies can be compared.\n"
+        "the length of .bin, and that every token is in the vocabulary.  It prints the XXH3 "
+        "checksums of both files, as xxhsum does, so that copies can be compared.\n"
         "\n"
         "    trireme data verify my-gpt2_text_document --vocab-size 50257\n"
         "\n"
@@ -169,8 +166,8 @@ const struct tr_doc tr_doc_data = {
         "\n"
         "    trireme data show tiny_text_document --document 0 --tokenizer-type bytes\n"
         "\n"
-        "merge joins datasets in the order given, documents and all.  If the types of their tokens "
-        "differ, the widest is taken, with a warning.",
+        "merge joins datasets in the order given, documents and all.  If the types of their "
+        "tokens differ, the widest is taken, with a warning.",
     .options = table,
 };
 

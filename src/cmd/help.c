@@ -23,9 +23,11 @@ const struct tr_doc tr_doc_help = {
 
 static const char about_trireme[] =
     "trireme trains GPT models with tensor, pipeline and data parallelism, as Megatron-LM does, "
-    "on plain CPU ranks under MPI.  It reads the options, the datasets and the learning rate "
-    "schedules of Megatron-LM, prints its log lines, and writes checkpoints from which a run can "
-    "go on in any other layout.\n\n"
+    "on CPU ranks under MPI and on NVIDIA GPUs.  It reads the options, the datasets and the "
+    "learning rate schedules of Megatron-LM, prints its log lines, and writes checkpoints from "
+    "which a run can resume in any other layout.  docs/glossary.md lists the terms of the field "
+    "with the option of each.\n"
+    "\n"
     "Everything is done by a verb:";
 
 static const struct {

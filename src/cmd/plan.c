@@ -22,7 +22,7 @@ struct ask {
 static const struct tr_opt rows[] = {
     {.kind = TR_ROW_GROUP, .name = "plan", .group = "plan"},
     OPT(TEXT, machine, "machine", NULL,
-        "profile of the machine: its name, or a file; without one there is no verdict and no time"),
+        "machine profile, its name or a file; without one there is no verdict and no time"),
     OPT(FLAG, json, "json", NULL, "print one JSON object: all stages, bytes and seconds"),
 };
 
@@ -36,24 +36,23 @@ static const struct tr_options *table(void)
 const struct tr_doc tr_doc_plan = {
     .synopsis = "trireme plan [--machine NAME|FILE] [--json] [@file] [--option value ...]",
     .about =
-        "Say what a run would take, without a job, MPI or a GPU: the memory of every stage and "
-        "whether it fits the card, the time of an iteration with its parts, checkpoints, "
-        "GPU-hours and jobs, and other shapes of the same GPUs that fit.  Options are those of "
-        "`trireme train`; --world-size is the number of GPUs, the fewest that hold the model "
-        "unless given.\n"
+        "Plan a run without a job, MPI or a GPU: the memory of every pipeline stage and whether "
+        "it fits the GPU, the time of an iteration with its breakdown (bubble included), "
+        "checkpoints, GPU-hours and jobs, and other layouts of the same GPUs that fit.  Options "
+        "are those of `trireme train`; --world-size is the number of GPUs, the fewest that hold "
+        "the model unless given.\n"
         "\n"
         "    trireme plan --machine jean-zay-v100-16g @study-30b.args --fp16 --vocab-size 50257\n"
         "\n"
-        "Memory is counted by the functions that allocate when training begins.  Beside it stands "
-        "what Megatron-LM of 2021 would hold, with the slack of PyTorch's caching allocator.  A "
-        "rank fits below 95 % of the card, is tight above, and the exit code is 69 where it does "
-        "not fit.\n"
+        "Memory is counted by the functions that allocate when training begins.  It is compared "
+        "with what Megatron-LM of 2021 would hold, with the fragmentation of PyTorch's caching "
+        "allocator.  A rank fits below 95 % of GPU memory, is tight above, and the exit code is "
+        "69 where it does not fit.\n"
         "\n"
-        "Time is a model with the constants of a machine profile over the schedule that would run; "
-        "where measured runs were compared, it says between which times eight of ten of them lay.  "
-        "A profile is a text file of "
-        "lines \"key = value\"; those that come with the program are named by a wrong name, and "
-        "docs/machines.md tells how to write one:\n"
+        "Time is a cost model: the constants of a machine profile over the pipeline schedule "
+        "that would run; where measured runs were compared, it gives the range in which eight of "
+        "ten of them lay.  A profile is a text file of lines \"key = value\"; a wrong name lists "
+        "those that come with the program, and docs/machines.md tells how to write one:\n"
         "\n"
 #define TEXT(field, key, help) "    " key ": " help "\n"
 #define COUNT(field, key, least, most, help) "    " key ": " help "\n"
@@ -69,9 +68,9 @@ static enum tr_status check(const struct tr_config *c)
     if (!c->use_checkpoint_args)
         return TR_OK;
     return TR_FAIL(TR_ECONFIG,
-                   "a plan takes no options from a checkpoint, so --use-checkpoint-args "
-                   "would be passed over: give the options of the model (`trireme ckpt "
-                   "show` has them), or ask `trireme train --dry-run`");
+                   "a plan takes no options from a checkpoint, so --use-checkpoint-args would be "
+                   "ignored: give the options of the model (`trireme ckpt show` has them), or "
+                   "ask `trireme train --dry-run`");
 }
 
 /* Ranks of a node lie side by side, so its groups are whole where they divide it. */
@@ -81,9 +80,9 @@ static void warn(const struct tr_plan *p)
 
     if (p->has_machine && w > 1 && (w > node || node % w != 0))
         tr_log(TR_LOG_WARNING,
-               "--tensor-model-parallel-size %d leaves the nodes of %s, which have %d GPUs: "
-               "the all-reduces of every layer take the network, which is slower than "
-               "anything else; take a divisor of %d",
+               "--tensor-model-parallel-size %d spans nodes of %s, which have %d GPUs: the "
+               "all-reduces of every layer would cross the slow network between nodes; take a "
+               "divisor of %d",
                w, p->machine.name, node, node);
 }
 

@@ -52,30 +52,27 @@ struct options {
 static const struct tr_opt rows[] = {
     {.kind = TR_ROW_GROUP, .name = "Options", .group = "report"},
     CHOICE(show, "show", "auto", "show",
-           "one table alone; auto shows runs, summary, starts if there are several, breakdown if "
-           "there "
-           "are timers, scaling if numbers of GPUs differ"),
-    CHOICE(format, "format", "text", "format", "how it is written"),
+           "which table; auto shows runs, summary, starts if there are several, breakdown if "
+           "there are timers, scaling if numbers of GPUs differ"),
+    CHOICE(format, "format", "text", "format", "output format"),
     CHOICE(
         plot, "plot", "none", "plot",
         "a plot in place of tables, as text or, with --output, as PNG, SVG or script of gnuplot"),
     ROW(FLAG, timeline, "timeline", "off", ANY,
-        "the file is no log but a trace, as trireme train --trace writes it: an iteration of all "
-        "ranks, drawn as "
-        "SVG"),
+        "draw a trace of `trireme train --trace` instead of reading a log: one iteration of all "
+        "ranks, as SVG"),
     ROW(INT, iteration, "timeline-iteration", NULL, COUNT,
         "which iteration; the first of the trace unless given"),
     ROW(TEXT, output, "output", NULL, ANY,
         "file to write to, or -o; the standard output unless given"),
     ROW(INT, warmup, "warmup", NULL, COUNT_OR_0,
-        "iterations at the begin of each start that do not count; unless given, those of its first "
-        "two "
-        "lines, at most a quarter of its lines"),
-    ROW(FLAG, join, "join", "off", ANY, "the logs are pieces of one run, in this order"),
+        "warm-up iterations at the start of a run that do not count; unless given, those of its "
+        "first two lines, at most a quarter of its lines"),
+    ROW(FLAG, join, "join", "off", ANY, "join the logs, which are parts of one run, in this order"),
     CHOICE(flops_formula, "flops-formula", "2024", "flops_formula",
-           "who counts the operations of the model, for MFU; auto is 2024"),
+           "FLOP formula of the model for MFU; auto is 2024"),
     ROW(TEXT, gpu, "gpu", NULL, ANY,
-        "the card whose peak counts for MFU and HFU: a100, h100, v100, ..."),
+        "GPU whose peak counts for MFU and HFU: a100, h100, v100, ..."),
     ROW(REAL, peak, "peak-tflops", NULL, ABOVE_ZERO, "its peak in TFLOP/s, in place of --gpu"),
     {.kind = TR_ROW_GROUP, .name = "What the logs do not say, or say wrongly", .group = "facts"},
 #define FACT(symbol, key, option, help_)                                            \
@@ -93,7 +90,7 @@ static const struct tr_opt rows[] = {
      .offset = offsetof(struct options, recompute),
      .name = "recompute",
      .initial = "off",
-     .help = "the backward pass repeats the whole forward pass"},
+     .help = "full activation recomputation: backward repeats the whole forward pass"},
 };
 
 static const struct tr_spelling spellings[] = {
@@ -131,20 +128,16 @@ const struct tr_doc tr_doc_report = {
     .synopsis = "trireme report LOG... [OPTION...]\n"
                 "trireme report --timeline TRACE [-o FILE]",
     .about =
-        "Read logs of training, of trireme in each --log-format, of Megatron-LM since 2021 and of "
-        "Megatron-DeepSpeed, and say what they hold: times, samples, tokens, TFLOP/s, memory, "
-        "losses, "
-        "starts and why they ended; a breakdown of an iteration that sums to its time, with the "
-        "filling and the draining of the pipeline apart from transfers; how runs scale and what "
-        "each "
-        "loses where; and two runs phase by phase.  - is the standard input.  No job and no GPU is "
-        "needed.\n"
+        "Analyze training logs, of trireme in each --log-format, of Megatron-LM since 2021 and "
+        "of Megatron-DeepSpeed: iteration times, samples and tokens per second, TFLOP/s, MFU and "
+        "HFU, memory, losses, starts and why they ended; a breakdown of an iteration that sums "
+        "to its time, with the pipeline bubble (fill and drain) apart from transfers; scaling "
+        "efficiency by factors; and two runs compared phase by phase.  - is the standard input.  "
+        "No job and no GPU is needed.\n"
         "\n"
-        "A log may hold several starts of one run: what a later start did again counts once.  What "
-        "is "
-        "odd in it, as lines without an end, is read as far as it makes sense, and told on the "
-        "standard "
-        "error with the line.\n"
+        "A log may hold several starts of one run: what a later start did again counts once.  "
+        "Malformed lines are read as far as possible, and reported on the standard error with "
+        "their line number.\n"
         "\n"
         "    trireme report slurm-4711.out\n"
         "    trireme report slurm-*.out --join --gpu v100\n"
@@ -154,10 +147,10 @@ const struct tr_doc tr_doc_report = {
         "    trireme report --timeline trace.json -o iteration.svg\n"
         "\n"
         "Plots are drawn by gnuplot.  Where there is none, a plot that was to become a file is "
-        "printed as "
-        "text and the exit code is 69; a name that ends in .gp needs no gnuplot.\n"
+        "printed as text and the exit code is 69; a name that ends in .gp needs no gnuplot.\n"
         "\n"
-        "The exit code is 65 if a log has nothing of training in it, and 74 if one cannot be read.",
+        "The exit code is 65 if a log has nothing of training in it, and 74 if one cannot be "
+        "read.",
     .options = options,
 };
 

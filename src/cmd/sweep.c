@@ -22,25 +22,27 @@ static const struct tr_opt rows[] = {
     OPT(TEXT, list[TR_SWEEP_##symbol], name, NULL, ANY, help),
 #include "sweep/dims.def"
     {.kind = TR_ROW_GROUP, .name = "Runs", .group = "runs"},
-    OPT(INT, iters, "sweep-iters", "10", COUNT, "iterations of a run"),
-    OPT(INT, warmup, "sweep-warmup", "3", COUNT_OR_0, "those at its begin that do not count"),
-    OPT(INT, repeats, "sweep-repeats", "1", COUNT, "runs of each shape"),
+    OPT(INT, iters, "sweep-iters", "10", COUNT, "iterations of each run"),
+    OPT(INT, warmup, "sweep-warmup", "3", COUNT_OR_0,
+        "warm-up iterations of each run that do "
+        "not count"),
+    OPT(INT, repeats, "sweep-repeats", "1", COUNT, "runs of each layout"),
     OPT(MINUTES, timeout, "sweep-timeout", NULL, ABOVE_ZERO,
-        "minutes, or 90s, after which a run is ended; unless given, 10 and ten times what is "
-        "predicted, or 30 where nothing is"),
+        "timeout of a run in minutes, or 90s; unless given, 10 and ten times the prediction, or "
+        "30 without one"),
     OPT(TEXT, folder, "sweep-folder", "sweep", ANY,
-        "folder for logs, results and tables; a sweep that finds results there goes on"),
-    OPT(FLAG, again, "sweep-again", "off", ANY, "run shapes once more that failed before"),
+        "folder for logs, results and tables; a sweep resumes from the results there"),
+    OPT(FLAG, again, "sweep-again", "off", ANY, "retry layouts that failed before"),
     OPT(TEXT, machine, "machine", NULL, ANY,
-        "profile of the machine, as of `trireme plan`: what does not fit it is not run, and what "
-        "is "
-        "fastest by it runs first"),
+        "machine profile of `trireme plan`: what does not fit is not run, and the fastest "
+        "predicted runs first"),
     OPT(TEXT, launcher, "launcher", NULL, ANY,
-        "words that start the ranks, with {ranks}, {nodes} and {name} in them; srun inside a Slurm "
-        "job and mpiexec outside unless given"),
+        "command that starts the ranks, with {ranks}, {nodes} and {name} in it; srun inside a "
+        "Slurm job and mpiexec outside unless given"),
     OPT(INT, ranks_per_node, "ranks-per-node", NULL, COUNT,
         "ranks on each node; those of the Slurm job, or all on this node, unless given"),
-    OPT(FLAG, dry_run, "dry-run", "off", ANY, "print what would be run, and run nothing"),
+    OPT(FLAG, dry_run, "dry-run", "off", ANY,
+        "dry run: dry run: dry run: dry run: print what would be run, and run nothing"),
 };
 
 static const struct tr_options table = {"sweep", rows, sizeof rows / sizeof *rows, NULL, 0};
@@ -53,28 +55,23 @@ static const struct tr_options *options(void)
 const struct tr_doc tr_doc_sweep = {
     .synopsis = "trireme sweep [--sweep-tensor LIST] [...] [@file] [--option value ...]",
     .about =
-        "Time training in many shapes, one after another, and write tables of them.  A shape is "
-        "one "
-        "combination of the lists; what has no list, and all else, is as the options of `trireme "
-        "train` say that stand beside them.  Call it once, in a batch job, in the shell of salloc, "
-        "or on a machine without Slurm: it starts the ranks itself.\n"
+        "Benchmark training in many shapes (layouts and batch sizes), one after another, and "
+        "write tables of them.  A shape is one combination of the lists; everything else follows "
+        "from the options of `trireme train`.  Call it once, in a batch job, in the shell of "
+        "salloc, or on a machine without Slurm: it starts the ranks itself.\n"
         "\n"
         "    trireme sweep --machine jean-zay-v100-16g --sweep-tensor 1-4 --sweep-pipeline 4-16 "
         "\\\n"
         "        --sweep-micro-batch 1,2,4 @study.args --mock-data\n"
         "\n"
-        "Shapes that cannot be, or do not fit the machine, are listed with the reason.  The others "
-        "run, "
-        "the best predicted first.  A run that runs out of memory, crashes or hangs becomes a row "
-        "with "
-        "the reason, and the next one begins.  A sweep that was ended, in whatever way, goes on "
-        "when "
-        "it is called again: shapes with a result are not run again.  It ends by itself before its "
-        "Slurm job does, with exit code 75 if shapes are left.\n"
+        "Shapes that cannot be, or do not fit the machine, are listed with the reason.  The "
+        "others run, the best predicted first.  A run that runs out of memory, crashes or hangs "
+        "becomes a row with the reason, and the next one begins.  An interrupted sweep resumes "
+        "when it is called again: shapes with a result are not run again.  It ends by itself "
+        "before its Slurm job does, with exit code 75 if shapes are left.\n"
         "\n"
         "The folder then has results.md, results.csv, failed.csv, results.jsonl with all that is "
-        "known "
-        "of each shape, and the logs for `trireme report`.",
+        "known of each shape, and the logs for `trireme report`.",
     .options = options,
     .trains = true,
 };

@@ -32,7 +32,7 @@ enum tr_status tr_tokenizer_open(int type, const char *vocab_file, const char *m
 
     *out = NULL;
     if (type != TR_TOKENIZER_BYTES && type != TR_TOKENIZER_GPT2_BPE)
-        return TR_FAIL(TR_ECONFIG, "this --tokenizer-type makes no tokens of text; give bytes or "
+        return TR_FAIL(TR_ECONFIG, "this --tokenizer-type cannot tokenize text; give bytes or "
                                    "gpt2-bpe");
     if (type == TR_TOKENIZER_BYTES && (vocab_file || merge_file))
         return TR_FAIL(TR_ECONFIG,

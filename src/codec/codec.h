@@ -21,27 +21,28 @@
  * Two promises:
  *   1. Both ends know how many bytes a block takes on the wire before it is encoded: that follows
  *      from the shape, the parameters and which samples both have seen.
- *   2. What an end remembers changes alike at both ends: after the same blocks their fingerprints
+ *   2. The activation caches of both ends change alike: after the same blocks their fingerprints
  *      are equal.  All arithmetic is that of rows of device/ops.def with a tolerance of zero.
  *
  * The codecs, by name; n = B T H, b bits, s scales (those of fix_scale, a half each):
  *
  *   none          the numbers as they are
- *   fixpoint      ceil(n b / 8) bytes of codes, a byte of zero if that is odd, 2 s bytes of scales.
- *                 With scales over dimensions 0 and 1 s is H.
- *   delta         Both ends remember a message m (TR_F16) for each sample.  The wire has the codes
- *                 and scales of x - m, as fixpoint has them, and both add what they mean to m; the
- *                 receiver's block is m.  The sender's block stays as it is.  Samples for which
- *                 there is no m are not part of that: B above is how many have one, in the order of
- *                 the block (none: nothing is sent of them), and behind the scales the others stand
- *                 whole, 2 T H bytes each: x rounded to TR_F16, which becomes m.
- *   delta-lowbits The same wire; what is remembered is m in `keep_bits` bits, with a scale (the
+ *   fixpoint      Quantization: ceil(n b / 8) bytes of codes, a byte of zero if that is odd, 2 s
+ *                 bytes of scales.  With scales over dimensions 0 and 1 s is H.
+ *   delta         Delta compression (AC-SGD): both ends cache a message m (TR_F16) for each sample.
+ *                 The wire has the codes and scales of x - m, as fixpoint has them, and both add
+ *                 what they mean to m; the receiver's block is m.  The sender's block stays as it
+ *                 is.  Samples for which there is no m are not part of that: B above is how many
+ *                 have one, in the order of the block (none: nothing is sent of them), and behind
+ *                 the scales the others stand uncompressed, 2 T H bytes each: x rounded to TR_F16,
+ *                 which becomes m.
+ *   delta-lowbits The same wire; what is cached is m in `keep_bits` bits, with a scale (the
  *                 largest) for each channel of each sample.  The next delta is taken from that; the
  *                 receiver's block is m before it was squeezed.
  *
  * Numbers that are not finite make a scale NaN: fixpoint gives NaN for all numbers that share it,
  * and delta leaves their m as it was.  An m that is not finite (numbers beyond 65504 on first
- * sight, or a sum of deltas) is forgotten, so that the sample is sent whole the next time; the
+ * sight, or a sum of deltas) is dropped, so that the sample is sent uncompressed the next time; the
  * receiver's block is what it is.
  */
 
@@ -51,7 +52,7 @@ struct tr_codec_how {
     bool sends;                     /* this end encodes; otherwise it decodes */
     struct tr_fix fix;              /* bits 1..8, dimensions of [B,T,H] that share a scale, which */
 
-    /* For codecs that remember. */
+    /* For codecs with an activation cache. */
     int keep_bits;      /* delta-lowbits: 2, 4 or 8 */
     int64_t capacity;   /* samples: of --max-activation-cache-size */
     const char *folder; /* where the memory's file is; NULL: host memory (codec/store.h);
@@ -84,7 +85,7 @@ struct tr_codec_end {
    cannot go on after one. */
 struct tr_codec {
     const char *name; /* a value of --forward-compress-method */
-    bool remembers;   /* has a memory: save and load are for these only */
+    bool remembers;   /* has an activation cache: save and load are for these only */
 
     /* An end, owned by the caller, that has neither memory nor files yet: enough to plan.
        Parameters out of range are asserted. */
@@ -95,7 +96,7 @@ struct tr_codec {
     enum tr_status (*start)(struct tr_codec_end *e) TR_MUST_CHECK;
     void (*close)(struct tr_codec_end *e);
 
-    /* Bytes of host memory when all samples are remembered, tables and all; and of the record of a
+    /* Bytes of host memory when all samples are cached, tables and all; and of the record of a
        sample, there or in a file; both 0 without a memory.  Functions of the parameters only. */
     int64_t (*host_bytes)(const struct tr_codec_how *how);
     int64_t (*sample_bytes)(const struct tr_codec_how *how);
@@ -114,7 +115,7 @@ struct tr_codec {
                              const struct tr_codec_key *key, const struct tr_tensor *x,
                              const struct tr_tensor *wire) TR_MUST_CHECK;
 
-    /* The block x went over the link as it is: both ends call this, to remember it as on first
+    /* The block x went over the link uncompressed: both ends call this, to cache it as on first
        sight (rounded to TR_F16). */
     enum tr_status (*learn)(struct tr_codec_end *e, struct tr_queue *q,
                             const struct tr_codec_key *key,
@@ -124,7 +125,7 @@ struct tr_codec {
     enum tr_status (*prefetch)(struct tr_codec_end *e,
                                const struct tr_codec_key *next) TR_MUST_CHECK;
 
-    /* A hash of all keys, of everything sent (none and fixpoint) and of everything remembered, in
+    /* A hash of all keys, of everything sent (none and fixpoint) and of everything cached, in
        the order of the blocks: equal at both ends or something is wrong.  Waits for the queue. */
     uint64_t (*fingerprint)(struct tr_codec_end *e, struct tr_queue *q);
 

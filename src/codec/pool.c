@@ -67,20 +67,20 @@ static enum tr_status tell(const struct tr_pool *p)
         return TR_OK;
     case CANNOT_WRITE:
         return TR_FAIL(TR_EIO,
-                       "cannot write what is remembered of samples to a file in %s: %s; make room "
-                       "there, or name another folder with --activation-cache-dir",
+                       "cannot write the activation cache to a file in %s: %s; make room there, "
+                       "or name another folder with --activation-cache-dir",
                        p->folder, strerror(p->error));
     case CANNOT_READ:
         return TR_FAIL(TR_EIO,
-                       "cannot read what is remembered of samples from its file in %s: %s; name "
-                       "another folder with --activation-cache-dir",
+                       "cannot read the activation cache from its file in %s: %s; name another "
+                       "folder with --activation-cache-dir",
                        p->folder, strerror(p->error));
     case OTHER_BYTES:
         break;
     }
     return TR_FAIL(TR_EDATA,
-                   "the file with what is remembered of samples in %s has other bytes than were "
-                   "written to it, so its disk is not to be trusted; name another folder with "
+                   "the file of the activation cache in %s has other bytes than were written to "
+                   "it, so its disk is not to be trusted; name another folder with "
                    "--activation-cache-dir",
                    p->folder);
 }
@@ -218,8 +218,8 @@ static enum tr_status open_file(struct tr_pool *p)
     p->fd = mkostemp(path, O_CLOEXEC);
     if (p->fd < 0)
         s = TR_FAIL(TR_EIO,
-                    "cannot make a file in %s for what is remembered of samples: %s; name a folder "
-                    "where you may write with --activation-cache-dir",
+                    "cannot make a file in %s for the activation cache: %s; name a folder where "
+                    "you may write with --activation-cache-dir",
                     p->folder, strerror(errno));
     else
         unlink(path);
@@ -247,8 +247,8 @@ static enum tr_status take_memory(struct tr_pool *p)
     p->wanted = calloc(buffers, sizeof *p->wanted);
     if (!p->memory || !p->buffer || !p->where || !p->sum || !p->wanted)
         return TR_FAIL(TR_ERESOURCE,
-                       "no memory left for %lld buffers of %lld bytes in front of the file with "
-                       "what is remembered of samples",
+                       "no memory left for %lld buffers of %lld bytes in front of the file of "
+                       "the activation cache",
                        (long long)p->buffers, (long long)p->stride);
     memset(p->memory, 0, buffers * (size_t)p->stride);
     memset(p->where, -1, capacity * sizeof *p->where);
@@ -264,7 +264,7 @@ enum tr_status tr_pool_open(const char *folder, int64_t capacity, int64_t stride
     *out = NULL;
     TR_ASSERT(buffers >= 2 && buffers <= INT32_MAX && stride % 64 == 0);
     if (!p)
-        return TR_FAIL(TR_ERESOURCE, "no memory left for what is remembered of samples");
+        return TR_FAIL(TR_ERESOURCE, "no memory left for the activation cache");
     p->folder = tr_format("%s", folder);
     p->capacity = capacity;
     p->stride = stride;
@@ -276,8 +276,8 @@ enum tr_status tr_pool_open(const char *folder, int64_t capacity, int64_t stride
     if (s == TR_OK)
         s = take_memory(p);
     if (s == TR_OK && tr_thread_start(&p->thread, run, p) != 0)
-        s = TR_FAIL(TR_ERESOURCE, "there is no room for the thread that keeps what is remembered "
-                                  "of samples; look for a limit on processes (ulimit -u)");
+        s = TR_FAIL(TR_ERESOURCE, "there is no room for the thread of the activation cache; look "
+                                  "for a limit on processes (ulimit -u)");
     p->runs = s == TR_OK;
     if (s != TR_OK) {
         tr_pool_close(p);

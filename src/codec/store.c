@@ -71,9 +71,9 @@ static enum tr_status number_of(struct tr_store *s, int64_t sample, int64_t *rec
         return TR_OK;
     if (s->known == s->how.capacity)
         return TR_FAIL(TR_ECONFIG,
-                       "there is no room to remember sample %lld: %lld others are there already; "
-                       "give --max-activation-cache-size at least the number of samples that a "
-                       "replica trains on",
+                       "the activation cache has no room for sample %lld, it holds %lld others "
+                       "already: give --max-activation-cache-size at least the number of samples "
+                       "that a replica trains on",
                        (long long)sample, (long long)s->known);
     *record = s->known++;
     s->sample[*record] = sample;
@@ -130,8 +130,9 @@ static enum tr_status take_memory(struct tr_store *s)
         return TR_OK;
     s->memory = NULL;
     return TR_FAIL(TR_ERESOURCE,
-                   "there is no host memory to remember %lld samples of %lld bytes each: %s; give "
-                   "a folder with --activation-cache-dir, or a smaller --max-activation-cache-size",
+                   "there is no host memory for an activation cache of %lld samples of %lld "
+                   "bytes each: %s; give a folder with --activation-cache-dir, or a smaller "
+                   "--max-activation-cache-size",
                    (long long)s->how.capacity, (long long)s->stride, strerror(errno));
 }
 
@@ -144,7 +145,7 @@ enum tr_status tr_store_open(const struct tr_store_how *how, struct tr_store **o
     TR_ASSERT(how->capacity > 0 && how->capacity <= TR_STORE_SAMPLES && how->bytes > 0);
     TR_ASSERT(how->ahead > 0);
     if (!s)
-        return TR_FAIL(TR_ERESOURCE, "no memory left for what is remembered of samples");
+        return TR_FAIL(TR_ERESOURCE, "no memory left for the activation cache");
     s->how = *how;
     s->stride = tr_store_stride(how->bytes);
     s->held = -1;

@@ -8,8 +8,9 @@
 #include "util/status.h"
 
 /*
- * What a codec remembers of every sample: one record of so many bytes each, in host memory or in a
- * file.  Samples are named by any numbers >= 0; there is room for `capacity` different ones.
+ * The activation cache: what a codec keeps of every sample, one record of so many bytes each, in
+ * host memory or in a file.  Samples are named by any numbers >= 0; there is room for `capacity`
+ * different ones.
  *
  * In host memory a page takes room when it is first written.  In a file, of which the same is true,
  * a thread moves records between the file and a pool of buffers: what was changed is written some
@@ -20,7 +21,7 @@
  *
  * The file has no name: it is unlinked as soon as it is open, because what a killed run leaves
  * there fits no checkpoint.  It is read and written by calls and not mapped: writing to a mapped
- * page for which the disk has no room kills the process without a word.  What lasts is what
+ * page for which the disk has no room kills the process silently.  What lasts is what
  * tr_store_save() writes.
  *
  * All functions are called by one thread, and none is collective.
@@ -65,13 +66,13 @@ enum tr_status tr_store_take(struct tr_store *s, int64_t sample, bool anew,
 /* What has become of the record that the caller has. */
 enum tr_store_fate {
     TR_STORE_SAME, /* it was only read */
-    TR_STORE_NEW,  /* it is what is to be remembered */
+    TR_STORE_NEW,  /* it is what is to be cached */
     TR_STORE_GONE  /* it is worth nothing: as if the sample had never been seen */
 };
 void tr_store_give(struct tr_store *s, enum tr_store_fate fate);
 
 /* These samples will be asked for next, in this order: a hint, and only the latest one counts.
-   Samples without a record are passed over.  TR_EIO as above. */
+   Samples without a record are skipped.  TR_EIO as above. */
 enum tr_status tr_store_prefetch(struct tr_store *s, const int64_t *sample,
                                  int64_t count) TR_MUST_CHECK;
 

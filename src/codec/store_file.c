@@ -52,8 +52,8 @@ static uint64_t sum_of_table(const struct entry *table, int64_t count)
 static enum tr_status cannot_write(const char *path)
 {
     return TR_FAIL(TR_EIO,
-                   "cannot save what is remembered of samples to %s: %s; the checkpoint would not "
-                   "be whole, so make room there or save elsewhere",
+                   "cannot save the activation cache to %s: %s; the checkpoint would not be "
+                   "whole, so make room there or save elsewhere",
                    path, strerror(errno));
 }
 
@@ -158,8 +158,9 @@ enum tr_status tr_store_save(struct tr_store *s, const char *path, const char *t
 static enum tr_status not_whole(const char *path, const char *why)
 {
     return TR_FAIL(TR_EDATA,
-                   "%s, which should hold what was remembered of samples, %s; resume from another "
-                   "checkpoint, or without this file: then every sample is sent whole once more",
+                   "%s, which should hold an activation cache, %s; resume from another "
+                   "checkpoint, or without this file: then every sample is sent uncompressed "
+                   "once more",
                    path, why);
 }
 
@@ -197,12 +198,12 @@ static enum tr_status check_owner(const struct tr_store *s, const char *path, co
 {
     if (strcmp(h->title, title) != 0)
         return TR_FAIL(TR_EDATA,
-                       "%s holds what was remembered of samples for \"%s\", but this is \"%s\"; "
-                       "resume that run with its own options and data, or without this file",
+                       "%s holds the activation cache of \"%s\", but this is \"%s\"; resume that "
+                       "run with its own options and data, or without this file",
                        path, h->title, title);
     if (h->bytes != s->how.bytes)
         return TR_FAIL(TR_EDATA,
-                       "%s holds %lld bytes of each sample, but this run remembers %lld; resume "
+                       "%s holds %lld bytes of each sample, but this run caches %lld; resume "
                        "with the options of that run, or without this file",
                        path, (long long)h->bytes, (long long)s->how.bytes);
     if (h->count > s->how.capacity)
@@ -218,8 +219,8 @@ static enum tr_status cannot_read(const char *path)
     if (errno == ENODATA)
         return not_whole(path, "is cut off");
     return TR_FAIL(TR_EIO,
-                   "cannot read what was remembered of samples from %s: %s; without it a resumed "
-                   "run is not the one that was saved",
+                   "cannot read the activation cache from %s: %s; without it a resumed run is "
+                   "not the one that was saved",
                    path, tr_open_why(errno));
 }
 

@@ -147,9 +147,9 @@ void tr_judge_tensor_parallel(const struct tr_facts *f, const struct tr_intent *
     if (divides_nodes(f, w)) {
         tr_verdict_refuse(
             out, TR_ECONFIG,
-            "neighbouring ranks are on different nodes, so tensor-parallel groups of %d "
-            "would talk over the network in every layer: fill one node after the other "
-            "with srun --distribution=block (mpiexec --map-by slot), or insist with "
+            "neighbouring ranks are on different nodes, so tensor-parallel groups of %d would "
+            "communicate over the network in every layer: fill one node after the other with "
+            "srun --distribution=block (mpiexec --map-by slot), or insist with "
             "--allow-tensor-parallel-across-nodes",
             w);
         return;
@@ -160,7 +160,7 @@ void tr_judge_tensor_parallel(const struct tr_facts *f, const struct tr_intent *
     tr_verdict_refuse(
         out, TR_ECONFIG,
         "a tensor-parallel group of %d has no room on a node with %d rank%s and would "
-        "talk over the network in every layer: say --tensor-model-parallel-size %d, or "
+        "communicate over the network in every layer: say --tensor-model-parallel-size %d, or "
         "start ranks with srun --ntasks-per-node=%d --distribution=block, or insist with "
         "--allow-tensor-parallel-across-nodes",
         w, least, tr_plural(least), best, most < w ? w : most / w * w);

@@ -79,7 +79,7 @@ struct tr_transport {
 
     /* inout (any type but integers) = sum or maximum over the ranks, the same bits on all of them and
        in every run with the same operands, ranks and shapes, started or not, and wherever the ranks are.
-       Halves are added in float, and rounded at the end or after each sum of two. */
+       fp16 and bf16 are added in float, and rounded at the end or after each sum of two. */
     void (*allreduce)(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
                       enum tr_redop op);
     /* The same, under way while the caller computes (comm/mover.h); poll() helps it along and says
@@ -96,7 +96,7 @@ struct tr_transport {
      * out (n elements) = sum or maximum over the ranks of the slice `rank` of `in` (size * n
      * elements of the same type, any but integers).  `out` may be that slice itself, and overlaps
      * `in` nowhere else; the other slices of `in` are undefined afterwards.  Summed in the order
-     * of the ranks, halves in float and rounded once at the end, so an element's bits depend
+     * of the ranks, fp16 and bf16 in float and rounded once at the end, so an element's bits depend
      * neither on n nor on its place.  The transport keeps, from its first call on, room for `in`
      * once more for each one under way.
      */
@@ -159,7 +159,7 @@ void tr_comm_self(struct tr_comm *out);
 enum tr_status tr_comm_mpi_start(struct tr_comm *world) TR_MUST_CHECK;
 void tr_comm_mpi_stop(struct tr_comm *world);
 
-/* How long a rank waits for others in one call of MPI: 10 minutes unless told.  `world` is that of
+/* How long a rank waits for others in one call of MPI: 10 minutes unless set.  `world` is that of
    tr_comm_mpi_start().  Not collective, but all ranks should say the same. */
 void tr_comm_mpi_limit(struct tr_comm *world, double seconds);
 

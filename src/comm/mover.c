@@ -95,15 +95,15 @@ enum tr_status tr_mover_open(void (*move)(void *ctx), void (*tick)(void *ctx), v
 
     *out = NULL;
     if (!x)
-        return TR_FAIL(TR_ERESOURCE, "no memory left for the thread that moves data");
+        return TR_FAIL(TR_ERESOURCE, "no memory left for the progress thread");
     x->move = move;
     x->tick = tick;
     x->ctx = ctx;
     make_locks(x);
     if (tr_thread_start(&x->thread, run, x) != 0) {
         free(x);
-        return TR_FAIL(TR_ERESOURCE, "there is no room for the thread that moves data; look for a "
-                                     "limit on processes (ulimit -u)");
+        return TR_FAIL(TR_ERESOURCE, "there is no room for the progress thread; look for a limit "
+                                     "on processes (ulimit -u)");
     }
     *out = x;
     return TR_OK;

@@ -45,7 +45,7 @@ struct tr_mpi_peer {
 struct tr_mpi_group {
     MPI_Comm comm;
     MPI_Datatype block;             /* TR_MPI_BLOCK bytes */
-    MPI_Op half[2][2];              /* [bf16][maximum]: MPI has no halves, so they are ours */
+    MPI_Op half[2][2];              /* [bf16][maximum]: MPI has no fp16 or bf16, so they are ours */
     struct tr_mpi_scratch *idle[2]; /* without contents, with */
     struct tr_mover *mover;         /* of the process, */
     struct tr_watch *watch;         /*   like this */

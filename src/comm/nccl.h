@@ -20,11 +20,11 @@
  * without deadlock, kernels must begin in one order on all ranks: that of the calls, which is what
  * NCCL_LAUNCH_ORDER_IMPLICIT asks for.
  *
- * Sums.  NCCL adds in the order of its rings or trees, in halves where the operands are, and rounds at
- * each addition: unlike the order of the other transports, it depends on the place of an element and
- * on the machine.  All ranks get the same bits from an all-reduce, and a run gets them again as long as
- * the machine, the layout, the version and NCCL_ALGO, NCCL_PROTO and the number of channels are the
- * same.
+ * Sums.  NCCL adds in the order of its rings or trees, in fp16 or bf16 where the operands are, and
+ * rounds at each addition: unlike the order of the other transports, it depends on the place of an
+ * element and on the machine.  All ranks get the same bits from an all-reduce, and a run gets them
+ * again as long as the machine, the layout, the version and NCCL_ALGO, NCCL_PROTO and the number of
+ * channels are the same.
  *
  * Faults.  While the host waits for the GPU (tr_cuda.watch), the transport looks at what NCCL says of
  * each communicator, at how long the oldest call of each group has been under way, and for a word from

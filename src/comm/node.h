@@ -36,7 +36,7 @@ void tr_node_cores(const cpu_set_t *cpus, cpu_set_t *out);
    it that exists; -1 for what is not known.  Quotas are not seen. */
 void tr_node_space(const char *folder, int64_t *bytes, int64_t *files);
 
-/* Instruction sets: what the compiler was told this program may use, and which of those the processor
+/* Instruction sets: what the compiler was allowed to use, and which of those the processor
    lacks; names with blanks between. */
 void tr_node_compiled_for(char *out, int size);
 void tr_node_lacks(char *out, int size);

@@ -15,8 +15,8 @@
 void tr_reduce_pair(void *inout, const void *in, int64_t n, enum tr_dtype t, enum tr_redop op);
 
 /* out = sum or maximum of `ranks` vectors, each as long as `out`, that lie one after another at
-   `slices`: in that order, in double for TR_F64, else in float and, for halves, rounded once at
-   the end. */
+   `slices`: in that order, in double for TR_F64, else in float and, for fp16 and bf16, rounded once
+   at the end. */
 void tr_reduce_slices(const struct tr_tensor *out, const void *slices, int ranks, enum tr_redop op);
 
 #endif

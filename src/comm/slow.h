@@ -9,7 +9,7 @@
 /*
  * The transport "slow": another transport, and a clock.  Data go through the other one, and a
  * transfer counts as done when a network of a given rate would have done it, never earlier;
- * computation goes on meanwhile as it would.  For rehearsing a slow network on a fast one, and for
+ * computation goes on meanwhile as it would.  For simulating a slow network on a fast one, and for
  * measuring what overlap hides.
  *
  * The model.  Each rank has one outgoing link, which its transfers of all groups take in the order

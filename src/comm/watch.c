@@ -78,7 +78,7 @@ static void *need(size_t count, size_t bytes)
     void *p = calloc(count, bytes);
 
     if (!p)
-        tr_die(TR_ERESOURCE, "no memory left for what ranks tell each other when one is missing");
+        tr_die(TR_ERESOURCE, "no memory left for the hang report");
     return p;
 }
 

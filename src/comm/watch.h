@@ -10,14 +10,15 @@
  * comm/.  All this goes through a communicator of its own, so that nothing else is mistaken for it.
  *
  * Alarms.  A rank that cannot go on tells the others why (tr_watch_tell()), and those that wait hear it.
- * It ends the job, or else asks who is missing: that is the roll.
+ * It ends the job, or else asks who is missing: that is the hang report.
  *
- * The roll.  A rank that has waited in one call for longer than the time limit tells it to three ranks of
- * the world, the first, the middle and the last, so that the loss of a node leaves one.  Each of them
- * calls all ranks, which answer with what they are in: in their own loops when they wait, by the
- * thread of comm/mover.h when they compute.  When all have answered, or some did not within GRACE
- * seconds, it says who is missing and ends the job with TR_ETEMP; the second and third of the three do so
- * only if the ones before them have not.  A rank that none of the three relieves ends by itself.
+ * The hang report (comm/roll.h). A rank that has waited in one call for longer than the time limit
+ * tells it to three ranks of the world, the first, the middle and the last, so that the loss of a
+ * node leaves one.  Each of them calls all ranks, which answer with what they are in: in their own
+ * loops when they wait, by the thread of comm/mover.h when they compute.  When all have answered,
+ * or some did not within GRACE seconds, it says who is missing and ends the job with TR_ETEMP; the
+ * second and third of the three do so only if the ones before them have not.  A rank that none of
+ * the three relieves ends by itself.
  *
  * Calls stand between tr_mover_enter() and leave(), but for open() and close().
  */
@@ -57,7 +58,7 @@ void tr_watch_go_on(struct tr_watch *x);
 /* It has waited too long, whatever the limit: what tr_watch_wait() does then. */
 _Noreturn void tr_watch_late(struct tr_watch *x, const struct tr_wait_in *in, double since);
 
-/* tr_transport.alarm() and alarmed(); the second answers calls of the roll as well. */
+/* tr_transport.alarm() and alarmed(); the second answers calls of the hang report as well. */
 void tr_watch_tell(struct tr_watch *x, const char *why, bool asks);
 const char *tr_watch_heard(struct tr_watch *x);
 

@@ -51,8 +51,8 @@ static enum tr_status ramp(const struct tr_config *c, struct tr_batches *b)
             "each epoch of equal ones: leave one of them out");
     if (c->train_samples == TR_UNSET_INT)
         return TR_FAIL(TR_ECONFIG,
-                       "--rampup-batch-size makes iterations of different sizes, so the "
-                       "run must be told in samples: give --train-samples in place of "
+                       "--rampup-batch-size makes iterations of different sizes, so the length "
+                       "of the run must be given in samples: give --train-samples in place of "
                        "--train-iters");
     TR_TRY(number(words->word[0], "the batch size at the start", &b->start));
     TR_TRY(number(words->word[1], "the increments", &b->step));
@@ -77,8 +77,8 @@ static enum tr_status check_passed(const struct tr_config *c)
 
         if (end == words->word[i] || *end || done < 0)
             return TR_FAIL(TR_ECONFIG,
-                           "--iterations-to-skip: '%s' will not do: give whole numbers of at least "
-                           "0, the iterations done before each that is to be passed over",
+                           "--iterations-to-skip: '%s' will not do: give whole numbers of at "
+                           "least 0, the iterations done before each skipped iteration",
                            words->word[i]);
     }
     return TR_OK;

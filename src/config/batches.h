@@ -9,7 +9,7 @@
 #include "util/status.h"
 
 /*
- * The batch: how it is cut into micro-batches for gradient accumulation, and how many samples an
+ * The batch: how it is divided into micro-batches for gradient accumulation, and how many samples an
  * iteration takes, from those that were consumed before it: a constant, or a ramp
  * (--rampup-batch-size START STEP OVER) with n increments in OVER samples, n = (G - START) / STEP:
  *     START + STEP * floor(consumed / (OVER / n))      while consumed <= OVER, then G
@@ -27,7 +27,7 @@ struct tr_batches {
     int64_t start, step, over; /* the ramp; step is 0 if there is none */
 };
 
-/* From the options.  TR_ECONFIG if a batch on the way cannot be cut into micro-batches for all
+/* From the options.  TR_ECONFIG if a batch on the way cannot be divided into micro-batches for all
    replicas, unless --decrease-batch-size-if-needed takes the next smaller one that can; also if
    --iterations-to-skip has what is no number. */
 enum tr_status tr_batches_of(const struct tr_config *c, int replicas,

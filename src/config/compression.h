@@ -9,7 +9,7 @@
 #include "config/config.h"
 #include "util/status.h"
 
-/* Samples that one end of a compressed link can remember: TR_STORE_SAMPLES of codec/store.h. */
+/* Samples that one end of a compressed link can cache: TR_STORE_SAMPLES of codec/store.h. */
 enum { TR_LINK_REMEMBERED = 1 << 30 };
 
 /* How stages of the pipeline compress what they send each other, activations forward and their

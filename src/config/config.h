@@ -102,7 +102,7 @@ enum tr_status tr_config_load_json(struct tr_config *c, const char *json) TR_MUS
 
 /*
  * The same for the options that describe the model and no others: those of the group "Model", the
- * length of a sample and the tokenizer.  Names that the table lacks are passed over.
+ * length of a sample and the tokenizer.  Names that the table lacks are ignored.
  */
 enum tr_status tr_config_load_model(struct tr_config *c, const char *json) TR_MUST_CHECK;
 

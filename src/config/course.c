@@ -29,10 +29,12 @@ static enum tr_status check_unit(const struct tr_config *c, const struct length 
 
     if ((samples ? l->iters : l->samples) == l->none)
         return TR_OK;
-    return TR_FAIL(
-        TR_ECONFIG, "--%s counts %s, but the run is told in %s by --%s: give --%s instead",
-        samples ? l->iters_name : l->samples_name, samples ? "iterations" : "samples",
-        samples ? "samples" : "iterations", told_by(c), samples ? l->samples_name : l->iters_name);
+    return TR_FAIL(TR_ECONFIG,
+                   "--%s counts %s, but the length of the run is given in %s by --%s: give --%s "
+                   "instead",
+                   samples ? l->iters_name : l->samples_name, samples ? "iterations" : "samples",
+                   samples ? "samples" : "iterations", told_by(c),
+                   samples ? l->samples_name : l->iters_name);
 }
 
 /* The length in samples, or -1 if it was not given. */
@@ -48,7 +50,7 @@ static enum tr_status check_epochs(const struct tr_config *c)
 {
     if (c->train_iters != TR_UNSET_INT || by_samples(c))
         return TR_FAIL(TR_ECONFIG,
-                       "--n-epochs and --%s both tell the length of the run: give one of them",
+                       "--n-epochs and --%s both give the length of the run: give one of them",
                        by_samples(c) ? "train-samples" : "train-iters");
     if (c->dataloader_type == TR_LOADER_CYCLIC)
         return TR_FAIL(TR_ECONFIG,
@@ -147,14 +149,14 @@ enum tr_status tr_amounts_of(const struct tr_config *c, const struct tr_batches 
         return epochs(c, batch, d, out, plan);
     if (c->data_blocks != TR_UNSET_INT)
         return TR_FAIL(TR_ECONFIG,
-                       "--data-blocks counts the samples of --n-epochs, and this run is told "
-                       "otherwise: remove it, or give --n-epochs");
+                       "--data-blocks counts the samples of --n-epochs, which is not given: "
+                       "remove it, or give --n-epochs");
     if (c->train_iters == TR_UNSET_INT && !by_samples(c))
         return TR_FAIL(TR_ECONFIG, "the length of the run is not known: give --train-iters, "
                                    "--train-samples or --n-epochs");
     if (c->train_iters != TR_UNSET_INT && by_samples(c))
-        return TR_FAIL(TR_ECONFIG, "--train-iters and --train-samples both tell the length of the "
-                                   "run: give one of them");
+        return TR_FAIL(TR_ECONFIG, "--train-iters and --train-samples both give the length of "
+                                   "the run: give one of them");
     if (by_samples(c) && c->train_samples < batch)
         return TR_FAIL(TR_ECONFIG,
                        "--train-samples %lld is less than one iteration, --global-batch-size %lld "

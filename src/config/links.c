@@ -46,14 +46,13 @@ static enum tr_status check_direction(const struct direction *d, int stages, uns
     if (stages == 1)
         return TR_FAIL(
             TR_ECONFIG,
-            "--%s-compress-method %s is about what stages of a pipeline send each other, and "
-            "there is one stage: give --pipeline-model-parallel-size 2 or more, or remove it",
+            "--%s-compress-method %s compresses messages between pipeline stages, and there is "
+            "one stage: give --pipeline-model-parallel-size 2 or more, or remove it",
             d->name, d->method);
     if (d->bits < 1 || d->bits > 8)
         return TR_FAIL(TR_ECONFIG,
                        "--%s-bits %lld: codes have 1 to 8 bits; give one of these, or "
-                       "--%s-compress-method none "
-                       "to send numbers as they are",
+                       "--%s-compress-method none to send them uncompressed",
                        d->name, (long long)d->bits, d->name);
     return read_dims(d, over);
 }
@@ -67,44 +66,44 @@ static enum tr_status check_delta(const struct tr_config *c, bool sequence,
     if (e->count == 0)
         return TR_FAIL(
             TR_ECONFIG,
-            "--forward-compress-method %s sends what changed since a sample was last seen, "
-            "and without --n-epochs no sample is known to come again: give --n-epochs, or "
-            "--forward-compress-method fixpoint",
+            "--forward-compress-method %s sends what changed in the activation of a sample since "
+            "it was last seen, and without --n-epochs no sample is known to come again: give "
+            "--n-epochs, or --forward-compress-method fixpoint",
             method);
     if (c->forward_compress_method == TR_FORWARD_LOWBITS && c->forward_bits_act != 2 &&
         c->forward_bits_act != 4 && c->forward_bits_act != 8)
         return TR_FAIL(
             TR_ECONFIG,
-            "--forward-bits-act %lld: what delta-lowbits remembers has 2, 4 or 8 bits; give "
-            "one of these",
+            "--forward-bits-act %lld: the activation cache of delta-lowbits has 2, 4 or 8 bits; "
+            "give one of these",
             (long long)c->forward_bits_act);
     if (c->activation_cache_dir && !c->activation_cache_dir[0])
-        return TR_FAIL(TR_ECONFIG, "--activation-cache-dir is empty, as of a variable that is not "
-                                   "set, and what is remembered must not go to /: name a folder, "
-                                   "or remove it");
+        return TR_FAIL(TR_ECONFIG, "--activation-cache-dir is empty, as of a variable that is "
+                                   "not set, and the activation cache must not go to /: name a "
+                                   "folder, or remove it");
     if (sequence && c->micro_batch_size > 1)
         return TR_FAIL(
             TR_ECONFIG,
-            "--forward-compress-method %s remembers samples where they lie, and with "
-            "--sequence-parallel the rows of a micro-batch of %lld samples lie elsewhere each "
-            "time: give --micro-batch-size 1, or leave out --sequence-parallel",
+            "--forward-compress-method %s caches the rows of samples that a rank has, and with "
+            "--sequence-parallel those of a micro-batch of %lld samples are others each time: "
+            "give --micro-batch-size 1, or leave out --sequence-parallel",
             method, (long long)c->micro_batch_size);
     /* Replica 0 has the largest share. */
     tr_epoch_share(e, 0, &first, &most);
     if (most > TR_LINK_REMEMBERED)
         return TR_FAIL(
             TR_ECONFIG,
-            "--forward-compress-method %s can remember %d samples at each end of a link, and a "
+            "--forward-compress-method %s can cache %d samples at each end of a link, and a "
             "replica would train on %lld: give at least %lld replicas, --data-blocks for fewer "
-            "samples, or --forward-compress-method fixpoint, which remembers none",
+            "samples, or --forward-compress-method fixpoint, which caches none",
             method, TR_LINK_REMEMBERED, (long long)most,
             (long long)((e->blocks - 1) / TR_LINK_REMEMBERED + 1));
     if (most > c->max_activation_cache_size)
         return TR_FAIL(
             TR_ECONFIG,
             "--max-activation-cache-size %lld is less than the %lld samples that a replica "
-            "trains on, so some would be forgotten at each end at another time: give %lld or "
-            "more, or more replicas",
+            "trains on, so each end would drop others from its cache: give %lld or more, or more "
+            "replicas",
             (long long)c->max_activation_cache_size, (long long)most, (long long)most);
     return TR_OK;
 }
@@ -116,8 +115,8 @@ static enum tr_status check_warmup(const struct tr_config *c, const struct tr_ep
         if (c->warmup_epochs != 0 && tr_config_changed(c, "warmup-epochs"))
             return TR_FAIL(
                 TR_ECONFIG,
-                "--warmup-epochs %lld counts passes over the data, and this run is told in "
-                "iterations: give --n-epochs, or remove it",
+                "--warmup-epochs %lld counts epochs, and the length of this run is not given in "
+                "epochs: give --n-epochs, or remove it",
                 (long long)c->warmup_epochs);
         return TR_OK;
     }

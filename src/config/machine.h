@@ -13,7 +13,7 @@
  *     key = value     # where the number comes from, and when
  *
  * config/machine.def is the list of keys; docs/machines.md shows a whole one.  Empty lines and lines
- * of a comment alone are passed over.
+ * of a comment alone are ignored.
  */
 enum { TR_MACHINE_TEXT = 128 };
 

@@ -16,8 +16,9 @@ bool tr_dp_mode_diverges(int mode)
 static enum tr_status find_sharded(const struct tr_config *c, int d, struct tr_data_parallel *out)
 {
     if (c->overlap_param_gather && !c->use_distributed_optimizer)
-        return TR_FAIL(TR_ECONFIG, "--overlap-param-gather fetches weights that other replicas "
-                                   "update: give --use-distributed-optimizer, or remove it");
+        return TR_FAIL(TR_ECONFIG, "--overlap-param-gather overlaps the all-gather of the "
+                                   "distributed optimizer: give --use-distributed-optimizer, or "
+                                   "remove it");
     if (c->overlap_param_gather && !c->overlap_grad_reduce)
         return TR_FAIL(TR_ECONFIG, "--overlap-param-gather needs --overlap-grad-reduce: remove "
                                    "--no-overlap-grad-reduce, or remove it");
@@ -54,10 +55,10 @@ static enum tr_status check_cocktail(const struct tr_config *c)
             (long long)c->quant_bits);
     if (!(c->topk_ratio > 0.0))
         return TR_FAIL(TR_ECONFIG,
-                       "--topk-ratio 0 would send nothing: give a part above 0, up to 1");
+                       "--topk-ratio 0 would send nothing: give a fraction above 0, up to 1");
     if (!(c->randomp_ratio > 0.0))
         return TR_FAIL(TR_ECONFIG,
-                       "--randomp-ratio 0 would choose nothing: give a part above 0, up to 1");
+                       "--randomp-ratio 0 would choose nothing: give a fraction above 0, up to 1");
     return TR_OK;
 }
 
@@ -84,13 +85,14 @@ enum tr_status tr_data_parallel_of(const struct tr_config *c, int d, struct tr_d
     TR_TRY(find_sharded(c, d, out));
     if (name)
         return TR_FAIL(TR_ECONFIG,
-                       "--%s says how replicas differ, and with --dp-mode %s nothing "
-                       "follows from it: give --dp-mode cocktail_sgd, or remove it",
+                       "--%s configures the compressed exchange of CocktailSGD, and with "
+                       "--dp-mode %s it has no effect: give --dp-mode cocktail_sgd, or remove it",
                        name, tr_config_spelling("dp-mode", c->dp_mode));
     if (diverges && c->use_distributed_optimizer)
         return TR_FAIL(TR_ECONFIG,
-                       "--use-distributed-optimizer has each replica update its share for all, and "
-                       "with --dp-mode %s replicas make steps of their own: remove one of them",
+                       "--use-distributed-optimizer shards optimizer states over data-parallel "
+                       "ranks, and with --dp-mode %s replicas diverge (local SGD), so each needs "
+                       "its own: remove one of them",
                        tr_config_spelling("dp-mode", c->dp_mode));
     out->diverges = diverges && d > 1;
     if (!cocktail)

@@ -20,13 +20,13 @@ static enum tr_status shape_ranks(const struct tr_config *c, int world, struct t
                        "as many, or leave it to --dry-run",
                        (long long)c->world_size, world);
     if (world % model)
-        return TR_FAIL(TR_ECONFIG,
-                       "%d rank%s cannot hold whole copies of a model cut into "
-                       "--tensor-model-parallel-size %lld times --pipeline-model-parallel-size "
-                       "%lld: start %s ranks, or cut it otherwise",
-                       world, tr_plural(world), (long long)c->tensor_model_parallel_size,
-                       (long long)c->pipeline_model_parallel_size,
-                       tr_multiples_near(model, world, near));
+        return TR_FAIL(
+            TR_ECONFIG,
+            "a world size of %d rank%s is not a multiple of --tensor-model-parallel-size "
+            "%lld times --pipeline-model-parallel-size %lld: start %s ranks, or "
+            "change the layout",
+            world, tr_plural(world), (long long)c->tensor_model_parallel_size,
+            (long long)c->pipeline_model_parallel_size, tr_multiples_near(model, world, near));
     l->world = world;
     l->w = (int)c->tensor_model_parallel_size;
     l->p = (int)c->pipeline_model_parallel_size;
@@ -56,15 +56,15 @@ static enum tr_status shape_layer(const struct tr_config *c, int w, struct tr_di
             (long long)c->kv_channels, (long long)m->head_dim);
     if (m->heads % w)
         return TR_FAIL(TR_ECONFIG,
-                       "--num-attention-heads %lld cannot be shared by "
-                       "--tensor-model-parallel-size %d ranks: use %s ranks, or %s heads",
+                       "--num-attention-heads %lld is not a multiple of "
+                       "--tensor-model-parallel-size %d: use %s ranks, or %s heads",
                        (long long)m->heads, w, tr_divisors_near(m->heads, w, near),
                        tr_multiples_near(w, m->heads, (char[64]){0}));
     m->ffn = c->ffn_hidden_size == TR_UNSET_INT ? 4 * m->hidden : c->ffn_hidden_size;
     if (m->ffn % w)
         return TR_FAIL(TR_ECONFIG,
-                       "--ffn-hidden-size %lld cannot be shared by --tensor-model-parallel-size %d "
-                       "ranks: the nearest that can is %s",
+                       "--ffn-hidden-size %lld is not a multiple of --tensor-model-parallel-size "
+                       "%d: the nearest that is %s",
                        (long long)m->ffn, w, tr_multiples_near(w, m->ffn, near));
     m->seq = c->seq_length;
     m->positions = c->max_position_embeddings;
@@ -175,7 +175,7 @@ static enum tr_status shape_precision(const struct tr_config *c, struct tr_preci
         return TR_FAIL(
             TR_ECONFIG,
             "--initial-loss-scale, --min-loss-scale, --loss-scale-window and --hysteresis "
-            "steer the loss scale of fp16, and this run has none: remove them, or add "
+            "configure the loss scaling of fp16, and this run has none: remove them, or add "
             "--fp16");
     p->half = c->fp16 || c->bf16;
     p->bf16 = c->bf16;
@@ -200,12 +200,12 @@ static enum tr_status shape_recompute(const struct tr_config *c, const struct tr
             "layers to be recomputed: leave out --recompute-activations, or the other");
     if (c->distribute_checkpointed_activations && !full && !method)
         return TR_FAIL(TR_ECONFIG,
-                       "--distribute-checkpointed-activations shares out the inputs of recomputed "
+                       "--distribute-checkpointed-activations shards the inputs of recomputed "
                        "layers, and none is recomputed: add --recompute-granularity full");
     if (c->distribute_checkpointed_activations && c->sequence_parallel)
         return TR_FAIL(
             TR_ECONFIG,
-            "--sequence-parallel shares the inputs of layers among tensor ranks already: "
+            "--sequence-parallel shards the inputs of layers over tensor-parallel ranks already: "
             "remove --distribute-checkpointed-activations");
     if (full || method)
         a->recompute = method ? c->recompute_method : TR_RECOMPUTE_UNIFORM;
@@ -227,14 +227,14 @@ static enum tr_status shape_sequence(const struct tr_config *c, int w, const str
     a->sequence = c->sequence_parallel && w > 1;
     if (a->sequence && rows % w)
         return TR_FAIL(TR_ECONFIG,
-                       "--sequence-parallel shares --micro-batch-size * --seq-length = %lld rows "
-                       "among --tensor-model-parallel-size %d ranks, and they do not divide: use a "
-                       "sequence length that is a multiple of %d, or leave it out",
+                       "--sequence-parallel shards --micro-batch-size * --seq-length = %lld rows "
+                       "over --tensor-model-parallel-size %d ranks, and they do not divide: use "
+                       "a sequence length that is a multiple of %d, or leave it out",
                        (long long)rows, w, w);
     if (a->distribute_inputs && rows * m->hidden % w)
         return TR_FAIL(
             TR_ECONFIG,
-            "--distribute-checkpointed-activations shares %lld numbers among "
+            "--distribute-checkpointed-activations shards %lld numbers over "
             "--tensor-model-parallel-size %d ranks, and they do not divide: leave it out",
             (long long)(rows * m->hidden), w);
     return TR_OK;
@@ -265,7 +265,7 @@ static enum tr_status check_data(const struct tr_config *c)
                        each ? "train-data-path and its like" : "data-path");
     if (each && c->data_path.count)
         return TR_FAIL(TR_ECONFIG,
-                       "--data-path is cut into training, validation and test by --split, and "
+                       "--data-path is split into training, validation and test by --split, and "
                        "--train-data-path and its like name a data set for each: give one or the "
                        "others");
     if (each && !c->train_data_path.count)
@@ -273,8 +273,8 @@ static enum tr_status check_data(const struct tr_config *c)
                                    "training: give --train-data-path too");
     if (each && strcmp(c->split, split) != 0)
         return TR_FAIL(TR_ECONFIG,
-                       "--split %s cuts what --data-path names, and --train-data-path and its like "
-                       "are used whole: remove --split",
+                       "--split %s splits what --data-path names, and --train-data-path and its "
+                       "like are used whole: remove --split",
                        c->split);
     return TR_OK;
 }
@@ -317,7 +317,7 @@ static enum tr_status check_gemm(const struct tr_config *c, const struct tr_prec
 {
     if (c->cpu_gemm == TR_CPU_GEMM_ONEDNN && !(p->half && p->bf16))
         return TR_FAIL(TR_ECONFIG,
-                       "--cpu-gemm onednn is about products of bf16, and this run has none: give "
+                       "--cpu-gemm onednn is about GEMMs in bf16, and this run has none: give "
                        "--bf16, or use auto");
     return TR_OK;
 }

@@ -33,13 +33,13 @@ static enum tr_status cut_ends(const struct tr_config *c, struct tr_layout *l)
     rest -= last ? c->decoder_last_pipeline_num_layers : 0;
     if (others == 0 ? rest != 0 : rest < others)
         return TR_FAIL(TR_ECONFIG,
-                       "the first and the last stage as told leave %lld of --num-layers %lld "
+                       "the first and the last stage as given leave %lld of --num-layers %lld "
                        "layers for %lld other stages: choose numbers that leave %s",
                        (long long)rest, (long long)c->num_layers, (long long)others,
                        others == 0 ? "none" : "one or more for each");
     if (others > 0 && rest % others)
         return TR_FAIL(TR_ECONFIG,
-                       "the first and the last stage as told leave %lld of --num-layers %lld "
+                       "the first and the last stage as given leave %lld of --num-layers %lld "
                        "layers, which %lld stages cannot share equally: leave %s",
                        (long long)rest, (long long)c->num_layers, (long long)others,
                        tr_multiples_near(others, rest, near));
@@ -59,7 +59,7 @@ static enum tr_status cut_equally(const struct tr_config *c, struct tr_layout *l
     if (slots % l->p && more == 0)
         return TR_FAIL(
             TR_ECONFIG,
-            "--num-layers %lld cannot be cut into --pipeline-model-parallel-size %d equal "
+            "--num-layers %lld cannot be divided into --pipeline-model-parallel-size %d equal "
             "stages: use %s layers, or %s stages",
             (long long)c->num_layers, l->p, tr_multiples_near(l->p, c->num_layers, near),
             tr_divisors_near(c->num_layers, l->p, (char[64]){0}));
@@ -67,8 +67,8 @@ static enum tr_status cut_equally(const struct tr_config *c, struct tr_layout *l
         return TR_FAIL(
             TR_ECONFIG,
             "--num-layers %lld and %lld for --account-for-... are %lld, which "
-            "--pipeline-model-parallel-size %d cannot cut into equal stages: together they must "
-            "be %s",
+            "--pipeline-model-parallel-size %d cannot divide into equal stages: together they "
+            "must be %s",
             (long long)c->num_layers, (long long)more, (long long)slots, l->p,
             tr_multiples_near(l->p, slots, near));
     l->first_slots = l->middle_slots = l->last_slots = slots / l->p;

@@ -5,8 +5,8 @@
 #include "config/shape.h"
 
 /*
- * Memory of a rank by formula, as Megatron Core tells it at the start of a run.  What this program
- * really takes is planned to the byte: --memory-plan shows that.
+ * Memory of a rank by formula, as Megatron Core reports it at the start of a run.  What this
+ * program really takes is planned to the byte: --memory-plan shows that.
  */
 
 /* Bytes of weights, gradients and optimizer state of `params` parameters: 16 each in fp32 and in half

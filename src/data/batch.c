@@ -57,7 +57,7 @@ static enum tr_status count_parts(const char *option, const struct tr_words *wor
                        "0.3 web 0.7 books",
                        option, words->count);
     if (*count > TR_BLEND_PARTS)
-        return TR_FAIL(TR_ECONFIG, "--%s names %d data sets, and at most %d can be mixed", option,
+        return TR_FAIL(TR_ECONFIG, "--%s names %d data sets, and at most %d can be blended", option,
                        *count, TR_BLEND_PARTS);
     return TR_OK;
 }
@@ -214,8 +214,8 @@ static enum tr_status check_share(const struct tr_config *c, const struct tr_dat
         p->bound[split] < p->bound[split + 1])
         return TR_OK;
     return TR_FAIL(TR_EDATA,
-                   "%s has %lld sequences%s%s leaves none for %s, so it cannot give its share of "
-                   "that mixture; take it out%s",
+                   "%s has %lld sequences%s%s leaves none for %s, so it cannot give its part of "
+                   "the blended dataset; take it out%s",
                    p->prefix, (long long)p->index.sequences,
                    c->data_path.count ? ", of which --split " : ", which",
                    c->data_path.count ? c->split : "", tr_split_names[split],

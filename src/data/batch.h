@@ -61,9 +61,10 @@ enum tr_status tr_data_count(const struct tr_config *c, struct tr_blocks_known *
 
 /*
  * With --n-epochs: a number that follows from all tokens of all samples of training, and hardly ever is
- * the same for other ones; whose memory of samples something is.  `epochs` knows how many there are.
- * Opens and closes the data set, of which each rank reads its part; prints nothing.  Collective over `world`,
- * the same on all ranks.  0 where the options name no data.  TR_EIO or TR_EDATA for a file.
+ * the same for other ones; whose activation cache something is.  `epochs` knows how many there are.
+ * Opens and closes the data set, of which each rank reads its part; prints nothing.  Collective
+ * over `world`, the same on all ranks.  0 where the options name no data.  TR_EIO or TR_EDATA for a
+ * file.
  */
 enum tr_status tr_data_print(const struct tr_config *c, const struct tr_dims *dims,
                              const struct tr_epoch_plan *epochs, struct tr_comm *world,

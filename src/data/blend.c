@@ -42,7 +42,8 @@ void tr_blend_build(struct tr_blend *b, const double *weight, const int64_t *siz
     b->part = malloc(((size_t)count + 1) * sizeof *b->part);
     b->before = malloc(blocks * row * sizeof *b->before);
     if (!b->taken || !b->part || !b->before)
-        tr_die(TR_ERESOURCE, "no memory left for a mixture of %lld samples", (long long)count);
+        tr_die(TR_ERESOURCE, "no memory left for a blended dataset of %lld samples",
+               (long long)count);
     for (int64_t k = 0; k < count; k++) {
         int i = furthest_behind(weight, b->taken, parts, k);
 

@@ -8,7 +8,7 @@
 
 /*
  * The order of training with --n-epochs.  Replica r of D owns a share of the samples in one piece
- * (tr_epoch_share()), so that what it remembers of a sample stays of use; in each epoch it takes them in
+ * (tr_epoch_share()), so that its activation cache stays of use; in each epoch it takes them in
  * a new order, and leaves out the last ones of it, fewer than an iteration needs, so that an epoch begins
  * with an iteration.  Which are left out changes from epoch to epoch.
  *

@@ -47,14 +47,14 @@ static void must(dnnl_status_t s)
 {
     if (s != dnnl_success)
         tr_die(TR_ERESOURCE,
-               "oneDNN cannot make a product (its status is %d): configure --without-dnnl uses the "
-               "products of this program",
+               "oneDNN cannot make a GEMM (its status is %d): configure --without-dnnl uses the "
+               "kernels of this program",
                (int)s);
 }
 
 static void no_memory(void)
 {
-    tr_die(TR_ERESOURCE, "no memory left for the products of oneDNN");
+    tr_die(TR_ERESOURCE, "no memory left for the GEMMs of oneDNN");
 }
 
 static void *need(size_t count, size_t size)
@@ -218,7 +218,7 @@ static int find(struct tr_dnnl *d, const struct shape *s)
             found++;
         if (found == d->count) {
             if (d->count == SHAPES)
-                tr_die(TR_EINTERNAL, "more than %d shapes of products for oneDNN", SHAPES);
+                tr_die(TR_EINTERNAL, "more than %d GEMM shapes for oneDNN", SHAPES);
             make(d, s);
         }
     }

@@ -8,7 +8,7 @@
 
 /*
  * Operands whose elements are TR_F32, TR_F16 or TR_BF16, for kernels that know floats only.  An
- * operand in floats is used where it lies; of one in halves, a row or a block at a time is
+ * operand in floats is used where it lies; of one in fp16 or bf16, a row or a block at a time is
  * converted into scratch and back.  Conversions are those of util/half.h, whatever instructions do
  * them.
  */

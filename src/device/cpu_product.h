@@ -8,14 +8,15 @@
 #include "device/cpu_half.h"
 
 /*
- * Products of matrices, after Goto and van de Geijn, "Anatomy of High-Performance Matrix
+ * GEMMs, products of matrices, after Goto and van de Geijn, "Anatomy of High-Performance Matrix
  * Multiplication" (ACM TOMS 34, 2008): a block of b is laid out in panels that the caches hold, and
  * tiles of c that fit the registers run over it.
  *
  * An element of c is the sum over l in order, whoever computes it: results do not depend on threads.
  *
- * Elements of a, b and c have any float type, each its own.  Halves become floats on their way into
- * blocks and tiles; sums are floats from the first l to the last, and a half c is rounded once.
+ * Elements of a, b and c have any float type, each its own.  fp16 and bf16 become floats on their
+ * way into blocks and tiles; sums are floats from the first l to the last, and a half c is rounded
+ * once.
  */
 enum {
     TILE_COLUMNS = 2 * LANES,

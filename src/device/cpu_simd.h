@@ -10,7 +10,7 @@
 #endif
 
 /*
- * Vectors of the widest kind that the compiler was told the machine has.  Products and maxima are
+ * Vectors of the widest kind that this build may use.  Products and maxima are
  * written with these; all else is plain loops that the compiler vectorises.
  *
  * LANES floats in a vector; REGISTERS vectors that the machine can hold.

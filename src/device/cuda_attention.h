@@ -30,10 +30,10 @@ const char *tr_cuda_attention_describe(const struct tr_cuda *g);
  * kernels/attention*.cu): for GPUs, types and shapes that cuDNN does not take, and for machines
  * without it.
  *
- * Any operands that ops.def allows.  Where qkv, ctx and their gradients are halves of one type, lie
- * on 16 bytes and have heads of 64, 80, 96 or 128, products run on tensor cores: fp16 from sm_70
- * on, bf16 from sm_80 on.  All else runs in fp32.  Both compute the same, but tensor cores take
- * probabilities and gradients of scores rounded to halves.
+ * Any operands that ops.def allows.  Where qkv, ctx and their gradients are fp16 or bf16, of one
+ * type, lie on 16 bytes and have heads of 64, 80, 96 or 128, products run on tensor cores: fp16
+ * from sm_70 on, bf16 from sm_80 on.  All else runs in fp32.  Both compute the same, but tensor
+ * cores take probabilities and gradients of scores rounded to that type.
  *
  * The same bits every time.  The gradient uses the queue's scratch.
  */

@@ -5,7 +5,7 @@
 #include "device/cuda_kernel.h"
 
 /*
- * Products of matrices as the files that make them see them: device/cuda_product.c chooses,
+ * GEMMs (products of matrices) as the files that make them see them: device/cuda_product.c chooses,
  * device/cuda_matmul.c has cuBLASLt, kernels/product.cu and kernels/finish.cu are this program's own.
  */
 

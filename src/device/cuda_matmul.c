@@ -9,7 +9,7 @@
 #include "device/cuda_libs.h"
 #include "util/log.h"
 
-#define uthash_fatal(text) tr_die(TR_ERESOURCE, "no memory left for products: %s", (text))
+#define uthash_fatal(text) tr_die(TR_ERESOURCE, "no memory left for GEMMs: %s", (text))
 #include <uthash.h>
 
 /*
@@ -96,7 +96,7 @@ static enum tr_status start(struct tr_cuda_product *p)
     (void)cudaGetLastError(); /* it is told here, and must not be told again elsewhere */
     must(p->gpu, tr_cublas.cublasLtDestroy(p->handle), "cublasLtDestroy");
     return TR_FAIL(TR_ERESOURCE,
-                   "no %zu MiB on %s for the workspace of products: %s; nvidia-smi shows who holds "
+                   "no %zu MiB on %s for the workspace of GEMMs: %s; nvidia-smi shows who holds "
                    "its memory",
                    p->workspace_bytes >> 20, name, cudaGetErrorString(e));
 }
@@ -110,7 +110,7 @@ enum tr_status tr_cuda_product_open(struct tr_cuda *g, bool tune, struct tr_cuda
     TR_TRY(tr_cublas_open());
     p = calloc(1, sizeof *p);
     if (!p)
-        return TR_FAIL(TR_ERESOURCE, "no memory left for the products of the GPU");
+        return TR_FAIL(TR_ERESOURCE, "no memory left for the GEMMs of the GPU");
     p->gpu = g;
     p->tune = tune;
     p->workspace_bytes = g->arch >= 90 ? WORKSPACE_SM90 : WORKSPACE;
@@ -414,7 +414,7 @@ static int fastest(struct tr_cuda_product *p, const struct plan *plan,
     }
     if (best >= 0)
         tr_log(TR_LOG_DEBUG,
-               "a product [%lld,%lld] times [%lld,%lld], epilogue %u: proposal %d of %d, %.1f us",
+               "a GEMM [%lld,%lld] times [%lld,%lld], epilogue %u: proposal %d of %d, %.1f us",
                (long long)d->m, (long long)d->k, (long long)d->k, (long long)d->n,
                (unsigned)plan->key.epilogue, best + 1, count,
                1e3 * (double)least / (double)TIMED_CALLS);
@@ -431,7 +431,7 @@ static struct plan *new_plan(struct tr_cuda_product *p, const struct key *key,
     int count, best = 0;
 
     if (!plan)
-        tr_die(TR_ERESOURCE, "no memory left for the products of the GPU");
+        tr_die(TR_ERESOURCE, "no memory left for the GEMMs of the GPU");
     plan->key = *key;
     HASH_ADD(hh, p->plans, key, sizeof plan->key, plan);
     describe(p->gpu, plan, d);

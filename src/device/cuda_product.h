@@ -14,8 +14,8 @@
  *      made fp32 before.  What needs scratch goes in parts that fit it;
  *   3. a kernel for everything (kernels/product.cu): whatever sizes, types and addresses.
  *
- * In all of them sums are fp32 and a result in halves is rounded once.  The way that a shape took once it
- * takes always, so a run gives the same bits for the same operands.
+ * In all of them sums are fp32 and a result in fp16 or bf16 is rounded once.  The way that a shape
+ * took once it takes always, so a run gives the same bits for the same operands.
  */
 struct tr_cuda_product;
 

@@ -183,7 +183,7 @@ bool tr_cuda_sdpa_served(struct tr_cuda_sdpa *c, const struct tr_cuda_sdpa_call 
     struct tr_sdpa_parts parts = parts_of(c, call);
 
     if ((call->type != TR_F16 && call->type != TR_BF16) || call->sizes.d % 8 || call->sizes.t < 2)
-        return decline(c, call, "it takes halves, and heads of a multiple of 8");
+        return decline(c, call, "it takes fp16 or bf16, and heads of a multiple of 8");
     if (parts.count == 0)
         return decline(c, call, "scores of one head alone do not fit into the scratch");
     for (int64_t i = 0; i < parts.count; i++) {

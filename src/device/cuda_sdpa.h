@@ -21,9 +21,9 @@
  * (cuDNN draws other numbers than this program) and no `from`.
  *
  * Backward gives the same bits every time: see tr_sdpa_backward().  cudnn-frontend builds that graph
- * when it is asked for a deterministic result.  It costs a matrix of t * t halves per head, so the batch
- * goes through the room in parts.  Nothing has to be zero before: the sums over keys are not added to
- * memory.
+ * when it is asked for a deterministic result.  It costs a matrix of t * t numbers in fp16 or bf16
+ * per head, so the batch goes through the room in parts.  Nothing has to be zero before: the sums
+ * over keys are not added to memory.
  */
 struct tr_cuda_sdpa;
 

@@ -107,7 +107,7 @@ struct tr_device_how {
     int local_rank; /* of this rank among those of its node: the GPU that it takes */
     int local_size; /* how many there are */
     bool share;     /* ranks of a node may share a GPU */
-    bool tf32;      /* products of fp32 may round their factors to 10 bits of mantissa */
+    bool tf32;      /* fp32 GEMMs may round their operands to 10 bits of mantissa */
     bool tune;      /* the first product of a shape may be timed to choose how it is made,
                        which can be another way in each run */
     enum tr_attention_by attention;

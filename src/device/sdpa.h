@@ -110,7 +110,7 @@ float tr_sdpa_value(enum tr_sdpa_name name, float scale);
  * some heads of one, in sizes that differ by one at most.  `count` is 0 if not even one head fits.
  */
 struct tr_sdpa_parts {
-    int64_t count, b, heads; /* parts, and what there is to share out */
+    int64_t count, b, heads; /* parts, and what there is to divide */
     int64_t per_sample;      /* parts of one sample; 1: parts are of whole samples */
 };
 

@@ -19,7 +19,7 @@
  *     g   fp16 [N]     the reference; equal to the bit on all replicas
  *     e   fp16 [N/D]   what the averages of the chunk that this replica serves still lack
  *
- * N numbers are cut into D chunks; replica c serves chunk c.  A round, for each chunk:
+ * N numbers are split into D chunks; replica c serves chunk c.  A round, for each chunk:
  *     1  each replica takes a choice of it (codec/mask.h), the same on all, rounds x - g to fp16, makes a
  *        message of it (codec/sparse.h) and sends it to the one that serves the chunk
  *     2  that one makes s = (sum of the D messages in the order of replicas) / D + e, sends a message of s

@@ -62,7 +62,7 @@ struct tr_model {
     struct tr_mask_rule mask_rule;
     const struct tr_mask *mask; /* of the micro-batch under way, borrowed */
 
-    /* Scratch.  Letters as in tensor.h; one rank's part of what is cut by heads or inner width. */
+    /* Scratch.  Letters as in tensor.h; one rank's shard by heads or inner width. */
     struct tr_tensor row, row_part;   /* [N,H] output of a sublayer or its gradient; its part */
     struct tr_tensor row2, row2_part; /* [N,H] gradient of a normed input; its part */
     struct tr_tensor whole;           /* [N,H] normed input of all ranks, if they have parts */
@@ -70,7 +70,7 @@ struct tr_model {
     struct tr_tensor dqkv;            /* [N,3H/W] */
     struct tr_tensor dctx;            /* [N,H/W] */
     struct tr_tensor position;        /* [N] (TR_I32) n % T */
-    struct tr_tensor shared;          /* gradients of all parameters that are not cut, in parts */
+    struct tr_tensor shared; /* gradients of all parameters that are not sharded, in parts */
 
     /* Where the layers of one recomputed group keep what their backward needs; all groups share it. */
     int agains;
@@ -99,8 +99,8 @@ struct tr_tensor tr_model_take(struct tr_arena *a, enum tr_label label, enum tr_
    there until the next call.  Collective over the tensor-parallel group. */
 const struct tr_tensor *tr_model_whole(struct tr_model *m, const struct tr_tensor *part);
 
-/* With sequence parallelism, the gradient of a parameter that is not cut is on each rank the sum over
-   its rows only: add these up, once per step, when backward is done.  Collective over the
+/* With sequence parallelism, the gradient of a parameter that is not sharded is on each rank the
+   sum over its rows only: add these up, once per step, when backward is done.  Collective over the
    tensor-parallel group; does nothing without parts. */
 void tr_model_sum_parts(struct tr_model *m);
 

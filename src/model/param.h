@@ -43,9 +43,9 @@ struct tr_param {
     int ndim;              /* 1 or 2 */
     int64_t full[2];       /* shape in the whole model; the true vocabulary; [1] is 1 for ndim 1 */
     int64_t local[2];      /* shape that this rank holds, padding of the vocabulary included */
-    int split;             /* axis that is cut, or -1 */
-    int64_t first;         /* where the local part begins along `split`; 0 when not cut */
-    int64_t real;          /* how much of local[split] (local[0] when not cut) exists in `full`:
+    int split;             /* axis that is sharded, or -1 */
+    int64_t first;         /* where the local part begins along `split`; 0 when not sharded */
+    int64_t real;          /* how much of local[split] (local[0] when not sharded) exists in `full`:
                               less than local only where the vocabulary is padded; may be 0 */
     int64_t offset, elems; /* in the flat buffers; elems = local[0] * local[1] */
     bool decay;            /* weight decay applies */
@@ -106,7 +106,7 @@ struct tr_tensor tr_param_value(const struct tr_params *ps, const struct tr_para
 struct tr_tensor tr_param_grad(const struct tr_params *ps, const struct tr_param *p);
 
 /* True if the norm of all parameters counts `p` on tensor rank `tp`: each element of the model once,
-   so no copies, and what is not cut only on tensor rank 0. */
+   so no copies, and what is not sharded only on tensor rank 0. */
 bool tr_param_counts(const struct tr_param *p, int tp);
 
 #endif

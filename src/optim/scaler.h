@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 /*
- * The loss scale, a pure state machine.  Half-precision gradients underflow, so the loss is
+ * The loss scale, a pure state machine.  fp16 gradients underflow, so the loss is
  * multiplied by a power of two; when a gradient overflows the step is skipped and the scale falls.
  * Rules of Megatron's DynamicGradScaler: an overflow uses up one unit of hysteresis and halves the
  * scale once there is none left; `window` clean steps in a row double it, and only that refills the

@@ -32,7 +32,7 @@ struct tr_stage {
     void (*pack)(void *ctx, struct tr_slot at, enum tr_leg_bit leg);
     void (*unpack)(void *ctx, struct tr_slot at, enum tr_leg_bit leg);
     /* A message has come; may be NULL.  Called in the order of the list, within the time of the
-       transfer: what is cut over tensor-parallel ranks is put together here. */
+       transfer: what is sharded over tensor-parallel ranks is gathered here. */
     void (*arrived)(void *ctx, struct tr_slot at, enum tr_leg_bit leg);
     /* Called now and then while the rank waits for its messages: what else is under way goes on.  False
        when nothing of that is, and then the rank waits as it does without; may be NULL. */

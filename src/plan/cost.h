@@ -39,7 +39,7 @@ struct tr_cost_chunk tr_cost_chunk(const struct tr_cost *x, int stage, int chunk
 double tr_cost_transfer(const struct tr_cost *x);
 
 /* The gradients of `params` parameters over all replicas; with --use-distributed-optimizer each keeps
-   its share, and the weights come back; replicas that make steps of their own exchange what --dp-mode
+   its share, and the weights come back; replicas that diverge exchange what --dp-mode
    says.  Then the tied embedding, between first stage and last. */
 double tr_cost_reduce(const struct tr_cost *x, double params);
 double tr_cost_gather(const struct tr_cost *x, double params);

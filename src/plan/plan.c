@@ -43,8 +43,8 @@ static enum tr_status check_machine(const struct tr_plan *p)
     if (!p->has_machine || tr_cost_peak(&p->shape.precision, &p->machine) > 0.0)
         return TR_OK;
     return TR_FAIL(TR_ECONFIG,
-                   "the GPUs of %s have no products in bf16 (peak-bf16-tflops is 0), so --bf16 "
-                   "would not run there: take --fp16",
+                   "the GPUs of %s have no bf16 GEMMs (peak-bf16-tflops is 0), so --bf16 would "
+                   "not run there: take --fp16",
                    p->machine.name);
 }
 
@@ -174,9 +174,9 @@ enum tr_status tr_plan_fits(const struct tr_plan *p)
         return TR_OK;
     if (p->others == 0 || o->world != p->shape.layout.world)
         return TR_FAIL(TR_ERESOURCE,
-                       "stage %d needs %.0f MiB of the %.0f of a GPU, and no other cut of %d GPUs "
-                       "holds this model and batch: take more of them (--world-size), or a smaller "
-                       "model",
+                       "stage %d needs %.0f MiB of the %.0f of a GPU, and no other layout of %d "
+                       "GPUs holds this model and batch: take more of them (--world-size), or a "
+                       "smaller model",
                        g->stage, g->total / mib, p->machine.memory, p->shape.layout.world);
     return TR_FAIL(TR_ERESOURCE,
                    "stage %d needs %.0f MiB of the %.0f of a GPU: "

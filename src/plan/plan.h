@@ -45,7 +45,7 @@ const char *tr_plan_verdict_text(enum tr_plan_verdict v);
 
 /*
  * The same rank under Megatron-LM, bytes; docs/plan.md has the formulas and their sources.  Its versions
- * differ for the same options.  The high numbers are those of May 2021, and where the optimizer is shared,
+ * differ for the same options.  The high numbers are those of May 2021, and where its states are sharded,
  * which it was not yet, of DeepSpeed's ZeRO of stage 1; the low ones are those of the version since that
  * takes least, with flash attention and a distributed optimizer of its own.
  *
@@ -64,9 +64,9 @@ struct tr_plan_stage {
     int64_t layers, params;
     double part[TR_PLAN_PARTS]; /* bytes */
     double total;               /* of them */
-    /* What samples cost beside all that: bytes of the host's memory, of what compressed links remember
-       (train/links.h) and of the orders of --n-epochs (data/epochs.h), and of files, when all samples
-       have been seen. */
+    /* What samples cost besides all that: bytes of the host's memory, of the activation caches of
+       compressed links (train/links.h) and of the orders of --n-epochs (data/epochs.h), and of
+       files, when all samples have been seen. */
     double memory_host, memory_files;
     struct tr_plan_megatron megatron; /* without context and NCCL */
 };
@@ -79,7 +79,7 @@ struct tr_plan_stage {
     PART(bubble, "bubble", "filling and draining the pipeline, and waiting for longer stages") \
     PART(transfer, "transfer", "between stages, where nothing hides it")                       \
     PART(reduce, "reduction",                                                                  \
-         "gradients of replicas and of the tied embedding, where nothing hides it")            \
+         "gradient reduction and that of the tied embedding, where nothing hides it")          \
     PART(optimizer, "optimizer", "norm, update, weights")                                      \
     PART(rest, "rest", "whatever else a step does")
 

@@ -90,9 +90,9 @@ static void print_memories(const struct columns *c, FILE *f)
         files += c->stage[i]->memory_files;
     }
     if (host > 0.0)
-        ROW("samples, host memory", "%14.1f", g->memory_host / MIB);
+        ROW("cache, host memory", "%14.1f", g->memory_host / MIB);
     if (files > 0.0)
-        ROW("samples, files", "%14.1f", g->memory_files / MIB);
+        ROW("cache, files", "%14.1f", g->memory_files / MIB);
 }
 
 static void print_megatron(const struct tr_plan *p, const struct columns *c, FILE *f)
@@ -183,7 +183,7 @@ static void print_run(const struct tr_plan *p, FILE *f)
     const struct tr_plan_budget *b = &p->budget;
 
     if (p->endless) {
-        fprintf(f, "run: --train-iters, --train-samples or --n-epochs would tell its hours\n");
+        fprintf(f, "run: --train-iters, --train-samples or --n-epochs would give its hours\n");
         return;
     }
     fprintf(f, "run: %" PRId64 " iterations, %.3f B tokens", b->iterations, b->tokens / 1e9);

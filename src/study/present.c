@@ -215,7 +215,7 @@ static const struct tr_column summary_columns[] = {
 #define TRAFFIC_GROUP(symbol, name)                                                       \
     {name "_compress_ms", name " compress, ms per iteration"},                            \
         {name "_decompress_ms", "decompress"}, {name "_exposed_ms", "wait for messages"}, \
-        {name "_wire_ms", "messages under way"}, {name "_hidden_ms", "beside other work"},
+        {name "_wire_ms", "messages under way"}, {name "_hidden_ms", "overlapped"},
 #define TRAFFIC(symbol, group, name, key, what) \
     {key "_bytes", name ", bytes per iteration"}, {key "_below_fp16", "times below fp16"},
 #include "util/traffic.def"
@@ -289,9 +289,9 @@ static void add_source(struct tr_table *t, const struct tr_breakdown *b, enum tr
     static const char *const sources[TR_PARTS] = {
         [TR_PART_COMPUTE] = "forward-compute + backward-compute - batch-generator",
         [TR_PART_FILL] = "forward-recv, up to (p-1) forward passes",
-        [TR_PART_DRAIN] = "sum of the embedding's gradients, up to (p-1) backward passes",
+        [TR_PART_DRAIN] = "all-reduce of the embedding's gradients, up to (p-1) backward passes",
         [TR_PART_TRANSFER] = "what is left of these two, other messages between stages",
-        [TR_PART_GRADIENTS] = "sums over replicas",
+        [TR_PART_GRADIENTS] = "gradient reduction over replicas",
         [TR_PART_OPTIMIZER] = "optimizer",
         [TR_PART_DATA] = "batch-generator",
         [TR_PART_OTHER] = "the rest",

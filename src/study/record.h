@@ -35,7 +35,7 @@ enum tr_oddity {
 /* The rows of ends.def are numbered in their order; this stands for none of them. */
 enum { TR_END_UNKNOWN = -1 };
 
-/* Whose lines they are. */
+/* The log format. */
 enum tr_log_layout { TR_LAYOUT_2021, TR_LAYOUT_CORE, TR_LAYOUT_DEEPSPEED };
 
 /* A timer of one line, milliseconds of an iteration: the smallest and the largest of the ranks,
@@ -58,7 +58,7 @@ struct tr_row {
     int timings;
 };
 
-/* Memory of a rank, MiB, as it was told last. */
+/* Memory of a rank, MiB, as it was logged last. */
 struct tr_rank_memory {
     double allocated, max_allocated, reserved, max_reserved;
 };
@@ -89,7 +89,7 @@ struct tr_record {
     char **timer; /* names, owned */
     int timers;
     struct tr_rank_memory
-        *memory; /* [memories], of rank i at i; allocated is NAN if nobody told it */
+        *memory; /* [memories], of rank i at i; allocated is NAN if it was not logged */
     int memories;
     struct tr_start *start;
     int64_t starts;
@@ -129,7 +129,7 @@ const char *tr_fact_key(enum tr_fact f);
 const char *tr_field_key(enum tr_field f);
 const char *tr_end_text(int end);
 
-/* Did the program leave by itself, with nothing left undone that it was told to do? */
+/* Did the program leave by itself, with nothing left undone that it was asked to do? */
 bool tr_end_orderly(int end);
 
 const char *tr_oddity_text(enum tr_oddity o);

@@ -43,8 +43,8 @@ struct tr_summary {
     double model_tflops;        /* by the formula asked for, without recomputation */
     double hfu, mfu;            /* of the peak; both between 0 and 1 */
     double logged_tflops;       /* median of what the log says itself */
-    double allocated, reserved; /* MiB, the most of any rank that told */
-    int allocated_rank;         /* whose that is, -1 if nobody told */
+    double allocated, reserved; /* MiB, the most of any rank that logged it */
+    int allocated_rank;         /* whose that is, -1 if nobody logged it */
     double loss_first, loss_last, loss_least;
     int64_t skipped, nan; /* iterations */
     double bubble; /* (p-1) / (k m + p - 1), the pipeline's idle part if all else were free */

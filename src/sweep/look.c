@@ -78,8 +78,8 @@ static char *cause(const struct told *t, int status)
     if (signal > 0)
         return tr_format("ended by signal %d (%s)", signal, strsignal(signal));
     if (t->last[0])
-        return tr_format("exit code %d; its last words: %s", WEXITSTATUS(status), t->last);
-    return tr_format("exit code %d, without a word", WEXITSTATUS(status));
+        return tr_format("exit code %d; its last line: %s", WEXITSTATUS(status), t->last);
+    return tr_format("exit code %d, without output", WEXITSTATUS(status));
 }
 
 static void judge(const struct tr_sweep *w, const char *log, double limit, const char *end,
@@ -93,10 +93,10 @@ static void judge(const struct tr_sweep *w, const char *log, double limit, const
         out->why = tr_format("no end within %.0f s, in which %lld of %lld iterations were done",
                              limit, (long long)out->last, (long long)w->iters);
     else if (out->end.end == TR_GUARD_LOST)
-        out->why = tr_format("who watched it was killed");
+        out->why = tr_format("its supervisor was killed");
     else if (!well)
         out->why = cause(&told, out->end.status);
-    else if (strcmp(end, "left before the end of the job") == 0)
+    else if (strcmp(end, "exited before the end of the job") == 0)
         out->left = true;
     else if (out->last < w->iters)
         out->why = tr_format("it ended well after %lld of %lld iterations: %s",

@@ -15,7 +15,7 @@ struct tr_sweep_place {
     int tasks;         /* of the job; 0 outside, or where it does not say */
     int per_node;      /* ranks on a node; 0: all on one */
     int64_t end;       /* of the job, seconds since 1970, or TR_JOB_NO_END */
-    const char *how;   /* who told the end, or why nobody did */
+    const char *how;   /* where the end is from, or why it is not known */
     char host[256];
 };
 

@@ -43,7 +43,7 @@ void tr_sweep_space_release(struct tr_sweep_space *s);
 enum tr_status tr_sweep_shape_words(const struct tr_sweep *w, const struct tr_sweep_shape *s,
                                     struct tr_args *a) TR_MUST_CHECK;
 
-/* Must a run be told --train-iters, because the options of training say nothing of its length or less
+/* Does a run need --train-iters, because the options of training say nothing of its length or less
    than the sweep wants?  Otherwise it leaves early, and the learning rate is that of the whole run. */
 bool tr_sweep_says_length(const struct tr_sweep *w);
 

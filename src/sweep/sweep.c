@@ -400,7 +400,7 @@ static enum tr_status run_all(struct course *c)
         return TR_OK;
     return TR_FAIL(TR_ETEMP,
                    "%s; %d of %d shapes have results, and the same command goes on with the others",
-                   c->stopped ? "the sweep was told to stop" : "the job comes to its end", c->done,
+                   c->stopped ? "the sweep was asked to stop" : "the job comes to its end", c->done,
                    c->space.runs);
 }
 

@@ -44,10 +44,11 @@ struct tr_sweep {
 /*
  * Run them all, or go on where an earlier sweep of the same folder was ended.
  *
- * TR_ECONFIG for lists, options or a folder that cannot be meant; TR_ETEMP when shapes are left to run,
- * because the job comes to its end or a signal came (SIGTERM, SIGINT, SIGHUP, which are blocked from
- * here on): the same command goes on; TR_EIO when a result cannot be written; TR_ERESOURCE when the
- * launcher cannot be started, or when no shape that was run trained to its end.
+ * TR_ECONFIG for lists, options or a folder that cannot be used; TR_ETEMP when shapes are left to
+ * run, because the job comes to its end or a signal came (SIGTERM, SIGINT, SIGHUP, which are
+ * blocked from here on): the same command goes on; TR_EIO when a result cannot be written;
+ * TR_ERESOURCE when the launcher cannot be started, or when no shape that was run trained to its
+ * end.
  */
 enum tr_status tr_sweep_run(const struct tr_sweep *w) TR_MUST_CHECK;
 

@@ -21,7 +21,7 @@
 
 enum { TR_MAX_DIMS = 4 };
 
-/* Halves are stored, never computed in, on the CPU: util/half.h. */
+/* fp16 and bf16 are stored, never computed in, on the CPU: util/half.h. */
 /* TR_U8 is for packed codes and for masks of bits. */
 enum tr_dtype { TR_F32, TR_F64, TR_I32, TR_F16, TR_BF16, TR_I64, TR_U8, TR_DTYPES };
 

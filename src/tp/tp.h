@@ -10,7 +10,7 @@
 
 /*
  * Tensor parallelism: the ranks of a group hold slices of the same layer, and two operators join
- * their work.  Source: Shoeybi et al., "Megatron-LM" (2019), section 3, where they are f and g.
+ * their work: enter is Megatron's f, leave its g (Shoeybi et al., "Megatron-LM", 2019, section 3).
  *
  *   enter   stands before a layer whose outputs are sliced (column-parallel: qkv, MLP up, logits).
  *           Forward: every rank uses the whole x.
@@ -24,13 +24,13 @@
  * So a block costs two sums forward and two backward.
  *
  * Sequence parallelism (Korthikanti et al., "Reducing Activation Recomputation in Large Transformer
- * Models", 2022, section 4.2) cuts what stands between a leave and the next enter as well: of the N
- * rows of the stream each rank holds a block of N/W, its `part`; `full` is all N of them.  Then a
- * leave is a reduce-scatter and an enter an all-gather, and each is the gradient of the other: as
- * many bytes as the sums, and a W-th of the memory.  Rows are cut, not sequences, so N has to
- * divide by W and T need not.  Parameters of what is cut that way (norms, and biases that are added
- * after a leave) have, on each rank, the gradient of its rows: sum them over the group with
- * tr_tp_sum() after backward.
+ * Models", 2022, section 4.2) shards the activations between a leave and the next enter as well: of
+ * the N rows of the stream each rank holds a block of N/W, its `part`; `full` is all N of them.
+ * Then a leave is a reduce-scatter and an enter an all-gather, and each is the gradient of the
+ * other: as many bytes as the sums, and a W-th of the memory.  Rows are sharded, not sequences, so
+ * N has to divide by W and T need not.  Parameters of what is sharded that way (norms, and biases
+ * that are added after a leave) have, on each rank, the gradient of its rows: sum them over the
+ * group with tr_tp_sum() after backward.
  *
  * Code is the same with and without it when it takes the rows of the stream from tr_tp_rows() and
  * makes, without it, `part` and `full` one tensor; that is asserted.  With it `part` [N/W,...] is

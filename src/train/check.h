@@ -9,7 +9,7 @@
 
 /*
  * Look at the nodes and at how the ranks were started (comm/checks.h), knowing what they are to train:
- * warn of what is slow, refuse what cannot be meant.  Options that do not fit together are left for
+ * warn of what is slow, refuse what cannot work.  Options that do not fit together are left for
  * tr_train() to refuse.  `build`: a checksum of this program.  Collective; the same on all ranks.
  */
 enum tr_status tr_train_check(const struct tr_config *c, uint64_t build,

@@ -53,7 +53,7 @@ static enum tr_status check_gpu_option(struct tr_run *r, bool given, const char 
     if (r->config->backend != TR_BACKEND_AUTO)
         return TR_FAIL(TR_ECONFIG, "%s %s, and --backend %s has none: leave one of them out", name,
                        what, r->queue.on->name);
-    tr_log_rank0(TR_LOG_WARNING, "%s changes nothing here: it %s, and there are none", name, what);
+    tr_log_rank0(TR_LOG_WARNING, "%s has no effect here: it %s, and there are none", name, what);
     return TR_OK;
 }
 
@@ -66,16 +66,16 @@ static enum tr_status check_cpu_option(struct tr_run *r, bool given, const char 
     if (r->config->backend != TR_BACKEND_AUTO)
         return TR_FAIL(TR_ECONFIG, "%s %s, and this run has --backend %s: leave one of them out",
                        name, what, r->queue.on->name);
-    tr_log_rank0(TR_LOG_WARNING, "%s changes nothing here: it %s, and this run computes with %s",
+    tr_log_rank0(TR_LOG_WARNING, "%s has no effect here: it %s, and this run computes with %s",
                  name, what, r->queue.on->name);
     return TR_OK;
 }
 
 static enum tr_status check_options(struct tr_run *r)
 {
-    TR_TRY(check_gpu_option(r, r->config->tf32, "--tf32", "is about products on GPUs"));
-    TR_TRY(check_gpu_option(r, r->config->tune_products, "--tune-products",
-                            "is about products on GPUs"));
+    TR_TRY(check_gpu_option(r, r->config->tf32, "--tf32", "is about GEMMs on GPUs"));
+    TR_TRY(
+        check_gpu_option(r, r->config->tune_products, "--tune-products", "is about GEMMs on GPUs"));
     TR_TRY(check_gpu_option(r, r->config->attention_backend != TR_ATTN_AUTO, "--attention-backend",
                             "is about kernels of GPUs"));
     TR_TRY(check_gpu_option(r, r->config->gpu_oversubscribe, "--gpu-oversubscribe",

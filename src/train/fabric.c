@@ -27,8 +27,8 @@ static enum tr_status refuse(int backend)
     if (backend == TR_DIST_SLOW)
         return TR_FAIL(
             TR_ECONFIG,
-            "--distributed-backend slow rehearses a slow network between hosts, and GPUs "
-            "do not talk through hosts: leave it out, or compute with --backend cpu");
+            "--distributed-backend slow simulates a slow network between hosts, and GPUs do not "
+            "communicate through hosts: leave it out, or compute with --backend cpu");
     return TR_FAIL(TR_ECONFIG, "--distributed-backend mpi carries memory of hosts, and the model "
                                "would be in that of GPUs: leave it out, or compute with "
                                "--backend cpu");

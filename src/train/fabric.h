@@ -14,7 +14,7 @@
  *     nccl     mpi, with a     nccl
  *              notice
  *     mpi      mpi             refused: it cannot read their memory
- *     slow     slow            refused: it rehearses a network between hosts
+ *     slow     slow            refused: it simulates a network between hosts
  */
 
 /* The world that a run is given: `world` itself or, with --distributed-backend slow, *slow, which wraps it

@@ -26,7 +26,7 @@
  * they are encoded, and divided by it after they are decoded.
  *
  * An evaluation goes over the links as it is and leaves no trace in any memory.  In the epochs of
- * --warmup-epochs nothing is compressed either, and what remembers samples does.
+ * --warmup-epochs nothing is compressed either, and activation caches are filled.
  *
  * The buffers hold as many messages of a direction as can be under way (TR_FLIGHTS), and come from
  * the arena ("compression").
@@ -64,7 +64,7 @@ bool tr_links_message(struct tr_links *l, struct tr_slot at, enum tr_leg_bit leg
 bool tr_links_arrived(struct tr_links *l, enum tr_leg_bit leg, const struct tr_tensor *x);
 
 /*
- * The two ends of every link compare fingerprints of what they sent and remember.  Collective over
+ * The two ends of every link compare fingerprints of what they sent and cached.  Collective over
  * the world, between steps; some bytes for each link.  TR_EDATA, with a sentence that names the
  * link, if they differ.  The second does it when --check-links-interval says so.
  */

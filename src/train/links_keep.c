@@ -41,10 +41,10 @@ static enum tr_status differ(const struct tr_links *l, int from, int to, const c
 
     return TR_FAIL(
         TR_EDATA,
-        "after iteration %lld the two ends of the link from stage %d to stage %d (rank %d on "
-        "%s and rank %d on %s) differ in what they sent or remember of %s, so what arrives is "
-        "no longer what was meant: go on from the last checkpoint, and look at the memory and "
-        "the network of these hosts if it happens again",
+        "after iteration %lld the two ends of the link from stage %d to stage %d (rank %d on %s "
+        "and rank %d on %s) differ in what they sent or cached of %s, so activations arrive with "
+        "other values: go on from the last checkpoint, and look at the memory and the network of "
+        "these hosts if it happens again",
         (long long)r->iteration, from, to, sender, r->launch.host[sender], receiver,
         r->launch.host[receiver], what);
 }
@@ -209,7 +209,8 @@ enum tr_status tr_links_load(struct tr_links *l, const char *folder)
     if (s == TR_OK)
         return TR_OK;
     tr_print_rank0(
-        "> no sample is remembered from before, each is sent whole when it comes again: %s\n",
+        "> activation caches start empty, each sample is sent uncompressed when it comes again: "
+        "%s\n",
         tr_last_error());
     s = TR_OK;
     for (int chunk = 0; chunk < l->run->shape.layout.k && s == TR_OK; chunk++)

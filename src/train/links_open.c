@@ -282,7 +282,7 @@ static void warn_idle(const struct tr_run *r)
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         if (!options[i].used && tr_config_changed(c, options[i].option))
             tr_log_rank0(TR_LOG_WARNING,
-                         "--%s changes nothing here: it is for --%s, which was not given",
+                         "--%s has no effect here: it is for --%s, which was not given",
                          options[i].option, options[i].of);
 }
 
@@ -297,18 +297,18 @@ static void tell(struct tr_links *l)
     tell_direction(r, tr_links_number(TR_SEND_BWD), TR_TRAFFIC_PP_BACKWARD);
     if (r->shape.links.whole_samples > 0)
         tr_print_rank0(
-            "> messages of the first %lld iteration%s go as they are (--warmup-epochs)\n",
+            "> messages of the first %lld iteration%s are not compressed (--warmup-epochs)\n",
             (long long)whole, tr_plural(whole));
     tr_links_bytes(l, &host, &files);
     host = tr_comm_max(r->world, host);
     files = tr_comm_max(r->world, files);
     if (files > 0)
         tr_print_rank0(
-            "> a rank remembers samples in at most %.1f MiB of files in %s, and %.1f MiB of the "
-            "host's memory\n",
+            "> activation cache of a rank: at most %.1f MiB of files in %s, and %.1f MiB of host "
+            "memory\n",
             (double)files / mib, r->config->activation_cache_dir, (double)host / mib);
     else if (host > 0)
-        tr_print_rank0("> a rank remembers samples in at most %.1f MiB of the host's memory\n",
+        tr_print_rank0("> activation cache of a rank: at most %.1f MiB of host memory\n",
                        (double)host / mib);
 }
 

@@ -50,7 +50,7 @@ static void print_memories(const struct tr_run *r, FILE *f)
 
     tr_links_bytes(r->links, &host, &files);
     if (host + files > 0)
-        fprintf(f, "  samples remembered: %.2f MiB of the host's memory, %.2f MiB of files\n",
+        fprintf(f, "  activation cache: %.2f MiB of host memory, %.2f MiB of files\n",
                 (double)host / mib, (double)files / mib);
 }
 

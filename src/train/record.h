@@ -36,7 +36,7 @@ struct tr_record {
 enum tr_status tr_record_open(struct tr_record *s, struct tr_run *run) TR_MUST_CHECK;
 void tr_record_close(struct tr_record *s);
 
-/* An iteration is over; `passed`: its samples were passed over.  With `due` the timers of SPLIT are
+/* An iteration is over; `passed`: its samples were skipped.  With `due` the timers of SPLIT are
    up to date afterwards; otherwise when there is no more room.  Returns the seconds that a file
    took, which are not those of training.  Collective. */
 double tr_record_after(struct tr_record *s, bool passed, bool due);

@@ -216,7 +216,7 @@ enum tr_status tr_replicas_start(struct tr_run *r)
     struct tr_tensor values;
 
     if (!x && tr_dp_mode_diverges(r->config->dp_mode))
-        tr_print_rank0("> there is one replica, so --dp-mode %s changes nothing\n",
+        tr_print_rank0("> there is one replica, so --dp-mode %s has no effect\n",
                        tr_config_spelling("dp-mode", r->config->dp_mode));
     if (!x)
         return TR_OK;
@@ -335,9 +335,9 @@ static enum tr_status compare(struct tr_replicas *x)
             s = TR_FAIL(
                 TR_EDATA,
                 "after iteration %lld replicas %d and 0 (rank %lld on %s and rank %lld on %s) "
-                "differ in the reference that all must have alike, so what they exchange no "
-                "longer means the same: go on from the last checkpoint, and look at the memory "
-                "and the network of these hosts if it happens again",
+                "differ in the reference weights that all must share, so the weight deltas that "
+                "they exchange no longer mean the same: go on from the last checkpoint, and look "
+                "at the memory and the network of these hosts if it happens again",
                 (long long)r->iteration, i, (long long)all[i].rank, host[all[i].rank],
                 (long long)all[0].rank, host[all[0].rank]);
     free(all);
@@ -508,8 +508,8 @@ static void tell_left_behind(const char *folder)
     char there[TR_CKPT_ABOUT_BYTES];
 
     if (tr_ckpt_rank_look(folder, 0, kind, there) == TR_OK && there[0])
-        tr_print_rank0("> the replicas of the checkpoint differ, and this run goes on with the "
-                       "weights of the first\n");
+        tr_print_rank0("> the replicas of the checkpoint have diverged, and this run goes on "
+                       "with the weights of the first\n");
 }
 
 /* A run that goes on with the same options never asks for this. */
@@ -521,8 +521,8 @@ static enum tr_status check_warm_up(const struct tr_run *r)
                ? TR_OK
                : TR_FAIL(TR_ECONFIG,
                          "--train-warmup-steps %lld: the replicas of the checkpoint of iteration "
-                         "%lld differ already, and the gradients of weights that differ have no "
-                         "sum that fits them: give %lld or less",
+                         "%lld have diverged already, and gradients of different weights cannot "
+                         "be averaged: give %lld or less",
                          (long long)steps, (long long)r->iteration, (long long)r->iteration);
 }
 
@@ -544,10 +544,9 @@ enum tr_status tr_replicas_load(struct tr_run *r, const char *folder)
         return read_file(x, folder);
     }
     tr_print_rank0("> all replicas begin with the weights of the checkpoint: %s\n",
-                   !folder ? "the state of single ones is not wanted"
+                   !folder ? "their own states are not wanted"
                    : found == BESIDE_NONE
-                       ? "the state of single ones is not beside it"
-                       : "the state of single ones beside it is of another layout "
-                         "or mode");
+                       ? "it has no sidecar files of replicas"
+                       : "its sidecar files of replicas are of another layout or mode");
     return TR_OK;
 }

@@ -9,22 +9,24 @@
 #include "train/run.h"
 
 /*
- * --dp-mode cocktail_sgd and local: replicas that make steps of their own.  From iteration
- * --train-warmup-steps on no gradients are exchanged: those of a replica are the mean over its own
- * micro-batches, clipped by the norm of its own, the same factor on all its ranks.  A gradient that is not
- * finite anywhere makes all replicas skip the step, so that they have one loss scale.
+ * --dp-mode cocktail_sgd and local: local SGD, replicas that step on their own gradients and
+ * diverge.  From iteration --train-warmup-steps on no gradients are exchanged: those of a replica
+ * are the mean over its own micro-batches, clipped by the norm of its own, the same factor on all
+ * its ranks.  A gradient that is not finite anywhere makes all replicas skip the step, so that they
+ * have one loss scale.
  *
  * With cocktail_sgd each step has a round (dp/cocktail.h).  It begins with the step and is over before its
  * update, so the gradients are those at the weights before the round: one step late, as published.  A round
  * that failed on one rank is dropped on all of the replica's.
  *
- * What ranks of a replica hold twice must stay equal on them: what tensor ranks do not cut, and the word
- * embedding that the first and the last stage share, are compressed apart from the rest (spans 1 and 2),
- * by ranks that have the same numbers and so make the same messages.
+ * What ranks of a replica hold twice must stay equal on them: what is not sharded over tensor
+ * ranks, and the word embedding that the first and the last stage share, are compressed apart from
+ * the rest (spans 1 and 2), by ranks that have the same numbers and so make the same messages.
  *
- * A checkpoint has the weights of the first replica in the file that all read, and beside it for each rank
- * rank-NNNNN.replica (ckpt/rank.h) with what its replica holds: a run of the same layout and mode goes on
- * with the same bits.  Any other begins with the weights of the first replica on all.
+ * A checkpoint has the weights of the first replica in the file that all read, and a sidecar file
+ * for each rank, rank-NNNNN.replica (ckpt/rank.h) with what its replica holds: a run of the same
+ * layout and mode goes on with the same bits.  Any other begins with the weights of the first
+ * replica on all.
  *
  * `x` is NULL where replicas do not differ; then calls do nothing, and of two replicas or more there is
  * always one.
@@ -68,7 +70,7 @@ struct tr_cocktail *tr_replicas_cocktail(struct tr_replicas *x);
 /* Have replicas parted, so that a checkpoint has the weights of the first? */
 bool tr_replicas_parted(const struct tr_replicas *x);
 
-/* What a checkpoint keeps beside, before `next`; `next` if nothing. */
+/* What a checkpoint keeps in sidecar files, before `next`; `next` if nothing. */
 const struct tr_ckpt_beside *tr_replicas_beside(struct tr_replicas *x,
                                                 const struct tr_ckpt_beside *next);
 

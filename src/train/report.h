@@ -69,7 +69,7 @@ struct tr_iteration_line {
     struct tr_moment now;           /* for megatron-core */
     int64_t iteration, train_iters; /* counted from 1 */
     int64_t consumed_samples, global_batch;
-    int64_t passed_samples; /* of those consumed, passed over; shown if there are any */
+    int64_t passed_samples; /* of those consumed, skipped; shown if there are any */
     int64_t samples;        /* trained on in the interval; the batch may have grown in it */
     int64_t seq;            /* tokens in a sample */
     double seconds;         /* wall time of the interval, all its iterations */

@@ -45,7 +45,7 @@ struct tr_run {
     struct tr_stage stage;  /* what the executor drives: this run's chunks */
     struct tr_links *links; /* what compresses its messages, or NULL; train/links.h */
     struct tr_dp *dp;
-    struct tr_replicas *replicas; /* that make steps of their own, or NULL; train/replicas.h */
+    struct tr_replicas *replicas; /* that diverge, or NULL; train/replicas.h */
     struct tr_optim optim;
     struct tr_scaler scaler;
     struct tr_data *data; /* NULL until tr_run_data() */
@@ -55,7 +55,7 @@ struct tr_run {
     enum tr_status (*sample)(struct tr_run *r, enum tr_split split, int64_t position,
                              int32_t *text);
 
-    /* The number of that sample, for those that remember something of it: tr_data_sample_id(), also
+    /* The number of that sample, for activation caches: tr_data_sample_id(), also
        of positions that are still to come. */
     int64_t (*sample_id)(struct tr_run *r, enum tr_split split, int64_t position);
     struct tr_traffic traffic; /* what this rank sends */
@@ -65,7 +65,7 @@ struct tr_run {
     int micros;
     int64_t global_batch;
 
-    int64_t passed_train; /* samples that this process passed over */
+    int64_t passed_train; /* samples that this process skipped */
 
     /* Where the run stands; a checkpoint keeps these. */
     int64_t iteration;

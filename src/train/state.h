@@ -60,7 +60,7 @@ struct tr_state {
 enum tr_status tr_state_write(const char *folder, struct tr_state *s) TR_MUST_CHECK;
 
 /* *found is false, and TR_OK, if there is none.  TR_EDATA if it is not such an object; members that are
-   not in the table are passed over, and those that are missing are empty, null or 0. */
+   not in the table are ignored, and those that are missing are empty, null or 0. */
 enum tr_status tr_state_read(const char *folder, struct tr_state *s, bool *found) TR_MUST_CHECK;
 
 /* Make its texts fit for a terminal or a log: tr_printable() for each. */

@@ -4,7 +4,7 @@
 
 #include "train/run.h"
 
-/* What a step tells the log. */
+/* What a step reports to the log. */
 struct tr_step_result {
     double loss;      /* mean over the global batch; on ranks of the last stage, else 0 */
     double grad_norm; /* before clipping, 0 if not computed; on all ranks */

@@ -53,7 +53,7 @@ struct tr_stop {
     unsigned signals;        /* exit_signal values of enums.def as bits; 0: none are heard */
     bool launched;           /* some rank was started by a launcher, and so are they all */
     struct tr_parent parent; /* this rank's launcher */
-    bool asks;               /* rank 0 may be asked for something from outside */
+    bool asks;               /* rank 0 may get external requests (trireme ctl) */
     int64_t ask_at;          /* iteration after which the ranks ask one another again */
     double start;            /* tr_now() when the program began, for set-up counts */
 

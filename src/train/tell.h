@@ -16,12 +16,12 @@ struct tr_tell {
     int64_t began_at;   /* iterations that were done before this process */
     struct tr_interval interval;
     double since;     /* tr_now() at its start, moved on by what evaluation and saving took */
-    int64_t consumed; /* samples before the interval, without those passed over */
+    int64_t consumed; /* samples before the interval, without those skipped */
     bool memory_told;
     double line_seconds;             /* of an iteration, as the last iteration line has it */
     double params_norm;              /* negative if that line has none */
-    struct tr_traffic_count traffic; /* of all ranks in that interval, where it is told */
-    bool split;                      /* what of the transfers was waiting is told */
+    struct tr_traffic_count traffic; /* of all ranks in that interval, where it is logged */
+    bool split;                      /* what of the transfers was waiting is logged */
     double *seconds;                 /* [world * (TR_TIMERS + 1)] for a table, or NULL; owned */
     char *table;                     /* [TR_TIMERS_BYTES(world)] its text; owned */
 };
@@ -43,7 +43,7 @@ void tr_tell_parameters(struct tr_run *r);
 void tr_tell_start(void);
 
 /* Before the first iteration.  Says by which formula operations are counted, if the log has them.
-   With `split` the timers of SPLIT are told too. */
+   With `split` the timers of SPLIT are logged too. */
 void tr_tell_open(struct tr_tell *t, struct tr_run *run, bool split);
 void tr_tell_close(struct tr_tell *t);
 
@@ -54,7 +54,7 @@ bool tr_tell_due(const struct tr_tell *t, int64_t iteration);
 /* Count the iteration that ended: run->iteration. */
 void tr_tell_add(struct tr_tell *t, const struct tr_step_result *step, bool skipped);
 
-/* Put together what the ranks sent in the interval that ends, if it is told and a line is due. */
+/* Put together what the ranks sent in the interval that ends, if it is logged and a line is due. */
 void tr_tell_traffic(struct tr_tell *t, bool lost);
 
 /* Print what is due after it; `lost`: the iteration line is due in any case, for it is the last. */

@@ -63,7 +63,7 @@ void tr_trace_end(FILE *f);
 struct tr_tidy {
     int64_t events; /* counts what was written, from 0 */
     int rank;
-    bool replicas, sharded; /* there are several; they share the optimizer's state */
+    bool replicas, sharded; /* there are several; ZeRO-1 over them */
     int64_t bytes;          /* of the gradients */
     double wall;            /* what is added to the common clock for seconds since 1970 */
 };

@@ -17,7 +17,7 @@ enum tr_level { TR_LOG_ERROR, TR_LOG_WARNING, TR_LOG_INFO, TR_LOG_DEBUG };
    Before that, rank is 0 of 1. */
 void tr_log_init(int rank, int world);
 
-/* Show diagnostics up to `level`; TR_LOG_WARNING until told otherwise. */
+/* Show diagnostics up to `level`; TR_LOG_WARNING unless set otherwise. */
 void tr_log_level(enum tr_level level);
 
 /* A diagnostic on stderr, "trireme: warning: ..."; a newline is added. */

@@ -45,7 +45,7 @@ enum { TR_TRAFFIC_CODEC_BYTES = 64 };
 
 /* What a rank keeps of it. */
 struct tr_traffic {
-    bool on; /* it is told in the log */
+    bool on; /* it is logged */
     /* What makes messages small: "delta, 4 bits"; "" if nothing does. */
     char codec[TR_TRAFFICS][TR_TRAFFIC_CODEC_BYTES];
     struct tr_traffic_count count; /* since the last line of the log */

@@ -162,7 +162,7 @@ static void groups(void **state)
     assert_all(strcmp(text_of(json_array_get(bench.rows, 0), "group"), run.grid.pp.name) == 0);
     assert_all(bench.wrong == 0);
     how.group = TR_BENCH_DP;
-    assert_fails(TR_ECONFIG, "nobody to talk to in a group \"dp\" of 1 rank",
+    assert_fails(TR_ECONFIG, "a group \"dp\" of 1 rank has nothing to communicate",
                  tr_bench_coll(&bench, &how));
     end();
 }

@@ -59,5 +59,5 @@ fails "nothing to measure" 64 "needs to be told what to measure" "$trireme" benc
 fails "an unknown part" 64 "cannot 'colls', only gemm, coll, codec, io, node and machine" "$trireme" bench colls
 fails "a size that is none" 64 "'12X' is no number of bytes" "$srcdir/tests/launch" --ranks 2 "$trireme" bench coll \
     --max-bytes 12X
-fails "alone" 64 "nobody to talk to" "$trireme" bench coll
+fails "alone" 64 "nothing to communicate" "$trireme" bench coll
 fails "an option of nobody" 64 "repetition" "$trireme" bench gemm --repetition 3

@@ -173,9 +173,9 @@ static void bad_values(void **state)
         {"--hidden-dropout 1", "from 0 to below 1"},
         {"--lr-warmup-fraction 1.01", "from 0 to 1"},
         {"--adam-eps 0", "above 0"},
-        {"--lr", "--lr needs a value: largest learning rate"},
+        {"--lr", "--lr needs a value: maximum learning rate"},
         {"--lr --seed 3", "--lr needs a value"},
-        {"--slow-rate", "--slow-rate needs a value: Gbit/s of each rank's link"},
+        {"--slow-rate", "--slow-rate needs a value: bandwidth of each rank's link"},
         {"--loss-scale -1", "--loss-scale: '-1' will not do: give a number of at least 0"},
         {"--data-path --seed 3", "--data-path needs a value"},
         {"--memory-plan=on", "--memory-plan takes no value"},
@@ -210,9 +210,11 @@ static void unknown_names(void **state)
 static void known_but_not_here(void **state)
 {
     (void)state;
-    assert_fails(TR_ECONFIG, "--swiglu: this version is GPT-2: its MLP is a GELU; remove it",
-                 parse("--swiglu"));
-    assert_fails(TR_ECONFIG, "--num-experts: this version has no mixture of experts",
+    assert_fails(
+        TR_ECONFIG,
+        "--swiglu: SwiGLU is not supported: this version is GPT-2, its MLP has GELU; remove it",
+        parse("--swiglu"));
+    assert_fails(TR_ECONFIG, "--num-experts: mixture of experts is not supported",
                  parse("--num-experts 8"));
     assert_ok(parse("--num-workers 2 --DDP-impl local --local_rank=0 --mmap-warmup --seed 5"));
     assert_int_equal(c.seed, 5);

@@ -88,14 +88,15 @@ static void bad(void **state)
     static const struct {
         const char *more, *sentence;
     } cases[] = {
-        {"--train-iters 10", "--n-epochs and --train-iters both tell"},
-        {"--train-samples 1000", "--n-epochs and --train-samples both tell"},
+        {"--train-iters 10", "--n-epochs and --train-iters both give"},
+        {"--train-samples 1000", "--n-epochs and --train-samples both give"},
         {"--rampup-batch-size 12 12 1000", "--n-epochs makes each epoch of equal ones"},
         {"--dataloader-type cyclic", "another order of the samples than that of --n-epochs"},
         {"--eval-iters 10", "each takes every sample once: remove it, or give 0"},
         {"--eod-mask-loss --vocab-size 101", "give --micro-batch-size 1, or --eval-iters 0"},
-        {"--lr-decay-samples 500", "but the run is told in iterations by --n-epochs: give "
-                                   "--lr-decay-iters instead"},
+        {"--lr-decay-samples 500",
+         "but the length of the run is given in iterations by --n-epochs: give "
+         "--lr-decay-iters instead"},
         {"--global-batch-size 1200",
          "have 1003 samples of --seq-length 32 tokens, and one iteration "
          "takes 300 from each of 4 replicas"},

@@ -115,20 +115,21 @@ static void mistakes(void **state)
     assert_refused(FIX "--forward-scale-dims 01", "'01' is no list of dimensions");
     assert_refused(FIX "--forward-scale-dims ()", "--forward-scale-dims names no dimension");
     assert_refused(FIX "--forward-scale-dims all", "'all' is no list of dimensions");
-    assert_refused(FIX "--warmup-epochs 2", "--warmup-epochs 2 counts passes over the data");
+    assert_refused(FIX "--warmup-epochs 2", "--warmup-epochs 2 counts epochs");
     assert_refused("--train-iters 10 --forward-compress-method fixpoint", "there is one stage");
     assert_refused("--train-iters 10 --backward-compress-method fixpoint", "there is one stage");
     assert_refused(STAGES "--train-iters 10 --forward-compress-method delta",
                    "give --n-epochs, or --forward-compress-method fixpoint");
-    assert_refused(EPOCHS "--forward-compress-method delta-lowbits --forward-bits-act 3",
-                   "--forward-bits-act 3: what delta-lowbits remembers has 2, 4 or 8 bits");
-    assert_refused(EPOCHS "--forward-compress-method delta-lowbits --forward-bits-act 0",
-                   "--forward-bits-act 0: what delta-lowbits remembers has 2, 4 or 8 bits");
     assert_refused(
-        STAGES "--n-epochs 5 --forward-compress-method delta --data-blocks 1073741825 "
-               "--max-activation-cache-size 2000000000",
-        "delta can remember 1073741824 samples at each end of a link, and a replica would "
-        "train on 1073741825: give at least 2 replicas");
+        EPOCHS "--forward-compress-method delta-lowbits --forward-bits-act 3",
+        "--forward-bits-act 3: the activation cache of delta-lowbits has 2, 4 or 8 bits");
+    assert_refused(
+        EPOCHS "--forward-compress-method delta-lowbits --forward-bits-act 0",
+        "--forward-bits-act 0: the activation cache of delta-lowbits has 2, 4 or 8 bits");
+    assert_refused(STAGES "--n-epochs 5 --forward-compress-method delta --data-blocks 1073741825 "
+                          "--max-activation-cache-size 2000000000",
+                   "delta can cache 1073741824 samples at each end of a link, and a replica would "
+                   "train on 1073741825: give at least 2 replicas");
     assert_refused(EPOCHS "--forward-compress-method delta --max-activation-cache-size 99",
                    "less than the 100 samples that a replica trains on");
     assert_refused(EPOCHS "--forward-compress-method delta --warmup-epochs 5",

@@ -266,9 +266,11 @@ static void diverging(void **state)
                  shape("--dp-mode cocktail_sgd --quant-bits 0", 32, &s));
     assert_fails(TR_ECONFIG, "--quant-bits -1: a number is sent in 1 to 8 bits",
                  shape("--dp-mode cocktail_sgd --quant-bits -1", 32, &s));
-    assert_fails(TR_ECONFIG, "--train-warmup-steps says", shape("--train-warmup-steps 3", 32, &s));
-    assert_fails(TR_ECONFIG, "--topk-ratio says", shape("--dp-mode local --topk-ratio .1", 32, &s));
-    assert_fails(TR_ECONFIG, "--no-overlap-round says", shape("--no-overlap-round", 32, &s));
+    assert_fails(TR_ECONFIG, "--train-warmup-steps configures",
+                 shape("--train-warmup-steps 3", 32, &s));
+    assert_fails(TR_ECONFIG, "--topk-ratio configures",
+                 shape("--dp-mode local --topk-ratio .1", 32, &s));
+    assert_fails(TR_ECONFIG, "--no-overlap-round configures", shape("--no-overlap-round", 32, &s));
     assert_fails(TR_ECONFIG, "remove one",
                  shape("--dp-mode local --use-distributed-optimizer", 32, &s));
 }
@@ -425,11 +427,12 @@ static void sample_based(void **state)
     struct tr_shape s;
 
     (void)state;
-    assert_fails(TR_ECONFIG, "both tell the length", shape("--train-samples 4000", 16, &s));
-    assert_fails(TR_ECONFIG,
-                 "--lr-decay-samples counts samples, but the run is told in iterations by "
-                 "--train-iters: give --lr-decay-iters instead",
-                 shape("--lr-decay-samples 5", 16, &s));
+    assert_fails(TR_ECONFIG, "both give the length", shape("--train-samples 4000", 16, &s));
+    assert_fails(
+        TR_ECONFIG,
+        "--lr-decay-samples counts samples, but the length of the run is given in iterations by "
+        "--train-iters: give --lr-decay-iters instead",
+        shape("--lr-decay-samples 5", 16, &s));
     assert_fails(TR_ECONFIG, "give --lr-warmup-iters instead",
                  shape("--lr-warmup-samples 5", 16, &s));
     assert_ok(shape_of_samples("--train-samples 4003 --lr-decay-samples 3201", 16, &s));
@@ -524,7 +527,7 @@ static void bad_data(void **state)
         {"--mock-data --test-data-path y", "remove it, or --train-data-path"},
         {"--data-path y --train-data-path z", "give one or the others"},
         {"--valid-data-path y", "give --train-data-path too"},
-        {"--train-data-path y --split 90,10,0", "--split 90,10,0 cuts what --data-path names"},
+        {"--train-data-path y --split 90,10,0", "--split 90,10,0 splits what --data-path names"},
         {"--reset-attention-mask --vocab-size 50256",
          "--reset-attention-mask needs a token that ends a document, and this vocabulary of 50256"},
     };

@@ -27,8 +27,8 @@ fails "TF32 and the CPU" 64 "--backend cpu has none: leave one of them out" trai
 fails "sharing GPUs and the CPU" 64 "leave one of them out" train --backend ref --gpu-oversubscribe
 
 idle() {
-    on_cpu --tf32 --gpu-oversubscribe && grep -q -e '--tf32 changes nothing here' "$work/log" &&
-        grep -q -e '--gpu-oversubscribe changes nothing here' "$work/log"
+    on_cpu --tf32 --gpu-oversubscribe && grep -q -e '--tf32 has no effect here' "$work/log" &&
+        grep -q -e '--gpu-oversubscribe has no effect here' "$work/log"
 }
 check "with auto they are told to be idle" idle
 

@@ -183,7 +183,7 @@ fails "what is too large is refused before it takes long" 64 "1000000000 is more
 fails "so is too long a schedule" 64 "512 stages of 16 chunks with 4096 micro-batches" large 8192 \
     --pipeline-model-parallel-size 512 --num-layers-per-virtual-pipeline-stage 1 --global-batch-size 4096
 
-fails "where nothing fits it says so" 69 "no other cut of 32 GPUs holds this model" \
+fails "where nothing fits it says so" 69 "no other layout of 32 GPUs holds this model" \
     on_v100 --pipeline-model-parallel-size 8
 
 # Two replicas of eight stages: too much, unless they share the optimizer.
@@ -219,7 +219,7 @@ check "a trillion parameters on 3072 GPUs" largest
 leaves() {
     on_v100 --tensor-model-parallel-size "$1" --pipeline-model-parallel-size 8 --world-size 64 \
         >"$work/text" 2>"$work/errors"
-    grep -q "warning: --tensor-model-parallel-size $1 leaves the nodes of jean-zay-v100-16g, which have 4 GPUs" \
+    grep -q "warning: --tensor-model-parallel-size $1 spans nodes of jean-zay-v100-16g, which have 4 GPUs" \
         "$work/errors"
 }
 check "tensor parallelism that leaves a node is warned of" leaves 8
@@ -239,7 +239,7 @@ check "70 layers on 72 stages" bloom
 fails "a machine that is not there" 64 "there is no machine 'jean-zay-v100'" \
     plan_30b --machine jean-zay-v100
 fails "an option that is not there" 64 "hidden-sizes" plan_30b --hidden-sizes 4
-fails "bf16 where GPUs have none" 64 "no products in bf16" \
+fails "bf16 where GPUs have none" 64 "no bf16 GEMMs" \
     "$trireme" plan --machine jean-zay-v100-16g --num-layers 2 --hidden-size 64 \
     --num-attention-heads 4 --seq-length 64 --max-position-embeddings 64 --vocab-size 300 \
     --micro-batch-size 1 --train-iters 10 --lr 1e-4 --bf16

@@ -102,7 +102,7 @@ killed_rank() {
     job=$(number rank)
     reached rank 11 && send KILL "$(process "$job" 3)" || return 1
     went_on rank 2 && says rank 'srun: error: n[1-3]: tasks? .*3: Killed' &&
-        says rank "^job: exit code 1[0-9]* may be a temporary failure: queueing job $job again" &&
+        says rank "^job: exit code 1[0-9]* may be a temporary failure: requeueing job $job" &&
         says rank "^> start 1, job $job on n\[[-,1-3]*\], was killed, or lost its nodes, after iteration"
 }
 
@@ -149,7 +149,7 @@ preempted() {
     start preempt gpt2-1.5b.sbatch 10 n[4-8] --partition=preempt && reached preempt 7 || return 1
     printf '#!/bin/sh\nsleep 2\n' >"$work/urgent.sh"
     urgent=$(submit --partition=batch --nodes=3 --nodelist=n1,n2,n3 --exclusive --time=1 urgent.sh) || return 1
-    went_on preempt 2 && job_over "$urgent" && says preempt "^job: it was preempted, with everything saved: queueing job $job again\$" &&
+    went_on preempt 2 && job_over "$urgent" && says preempt "^job: it was preempted, with everything saved: requeueing job $job\$" &&
         says preempt '^> rank 0 on n[1-3] received SIGTERM; heard after iteration [0-9]*$'
 }
 

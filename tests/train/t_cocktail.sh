@@ -129,7 +129,7 @@ check "the checkpoint is whole" verify "$work/d4"
 shown() {
     shown_bytes=$(cat "$work"/d4/iter_0000010/rank-* | wc -c)
     "$trireme" ckpt show "$work/d4" > "$work/shown" &&
-        grep -q "^files of ranks beside it  *4, $shown_bytes bytes$" "$work/shown" &&
+        grep -q "^sidecar files of ranks  *4, $shown_bytes bytes$" "$work/shown" &&
         grep -q "^  rank-00003.replica .* bytes  tensor 1, pipeline 1, data 4, chunks 1, --dp-mode cocktail_sgd$" \
             "$work/shown"
 }
@@ -153,15 +153,15 @@ check "another layout begins with the first replica" says "another layout" "$wor
     --pipeline-model-parallel-size 2 $cocktail
 check "another mode, too" says "another layout or mode" "$work/d4.half" --dp-mode local
 check "and --finetune" says "not wanted" "$work/d4.half" $cocktail --finetune
-check "and a checkpoint of replicas that did not differ" says "not beside it" "$work/plain" $cocktail \
+check "and a checkpoint of replicas that did not differ" says "no sidecar files of replicas" "$work/plain" $cocktail \
     --train-iters 11
 plain_says() {
     small "$@" --load "$work/d4.half" --train-iters 10 > "$work/says.log" 2>&1 &&
-        grep "^> the replicas of the checkpoint differ, and this run goes on with the weights of the first" "$work/says.log"
+        grep "^> the replicas of the checkpoint have diverged, and this run goes on with the weights of the first" "$work/says.log"
 }
 check "allreduce begins with the first replica, and says so" plain_says 4
 check "one replica, too" plain_says 1 $cocktail
-fails "a warm-up of replicas that differ" 64 "--train-warmup-steps 8: the replicas of the checkpoint of iteration 5 differ" \
+fails "a warm-up of replicas that differ" 64 "--train-warmup-steps 8: the replicas of the checkpoint of iteration 5 have diverged" \
     small 4 $cocktail --train-warmup-steps 8 --load "$work/d4.half" --train-iters 10
 
 # damage NAME COMMAND...: a copy of the checkpoint whose file of rank 2 is no longer what it was.

@@ -121,7 +121,7 @@ code=$?
 killed() {
     [ $code -ne 0 ] && is state running && is pid "$last_pid" && ctl status > "$work/status" || return 1
     cat "$work/status"
-    grep -q '^state:  *killed$' "$work/status" && grep -q '^process:  *none: it ended without a word$' "$work/status"
+    grep -q '^state:  *killed$' "$work/status" && grep -q '^process:  *none: it ended without recording why$' "$work/status"
 }
 check "killed, its state stands and its lock does not" killed
 fails "a dead run cannot save" 69 "is not running (killed), so it cannot save" ctl save

@@ -472,7 +472,7 @@ static void damage(void **state)
 {
     (void)state;
     assert_found(FOUR DELTA, 2, 1, "from stage 1 to stage 2 (rank 1 on ");
-    assert_found(FOUR DELTA, 2, 3, "differ in what they sent or remember of gradients");
+    assert_found(FOUR DELTA, 2, 3, "differ in what they sent or cached of gradients");
     assert_found(FOUR "--forward-compress-method fixpoint --pipeline-schedule gpipe", 3, 2,
                  "from stage 2 to stage 3 (rank 2 on ");
     /* The part of one of two tensor ranks, which both of them decode. */

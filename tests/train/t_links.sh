@@ -31,9 +31,9 @@ check "how forward messages are compressed" \
 check "how backward messages are compressed" \
     said "> pipeline-backward messages are compressed: fixpoint, 8 bits, scales: max over dimensions 0 1"
 check "for how long they are not" \
-    said "> messages of the first 5 iterations go as they are (--warmup-epochs)"
+    said "> messages of the first 5 iterations are not compressed (--warmup-epochs)"
 # A stage between others has 2 x 44 samples of 32 x 32 halves: 0.17 MiB, and tables.
-check "what is remembered" said "> a rank remembers samples in at most 0.2 MiB of the host's memory"
+check "what is remembered" said "> activation cache of a rank: at most 0.2 MiB of host memory"
 
 # 4 micro-batches over 3 links: 2 x 32 x 32 numbers each, in floats; then 3 bits and a half for each of the
 # 32 channels, 8 bits and the same.  Of a micro-batch with a new sample the other one has 384 + 64 bytes, and
@@ -96,7 +96,7 @@ same_end() {
 check "12 iterations" links $pp4 $delta --exit-interval 12 --save "$work/half" --save-interval 4
 echo "$tap_out" > "$work/half.log"
 go_layout=$pp4 go_codec=$delta
-same() { go_on same true && same_end same && ! grep -q 'no sample is remembered' "$work/same.log"; }
+same() { go_on same true && same_end same && ! grep -q 'activation caches start empty' "$work/same.log"; }
 check "it goes on to the bit" same
 go_codec="$delta --activation-cache-dir $work/cache"
 mkdir "$work/cache"
@@ -109,7 +109,7 @@ go_codec=$delta
 near() {
     close_losses "$work/whole.losses" "$work/$1.losses" 0.02 && ! cmp -s "$work/whole.losses" "$work/$1.losses"
 }
-remembered_not() { grep -q "^> no sample is remembered from before, each is sent whole when it comes again: .*$2" "$work/$1.log"; }
+remembered_not() { grep -q "^> activation caches start empty, each sample is sent uncompressed when it comes again: .*$2" "$work/$1.log"; }
 missing() {
     go_on missing rm "$work/missing/iter_0000012/rank-00001-link-0" && near missing &&
         remembered_not missing "rank-00001-link-0"
@@ -117,12 +117,12 @@ missing() {
 check "a memory that is missing is told, and all begin anew" missing
 verify() { "$trireme" ckpt verify "$@"; }
 whole_beside() {
-    verify "$work/whole" | grep -qE 'is whole: .*; 3 files of ranks beside it, [0-9]{6} bytes$' &&
+    verify "$work/whole" | grep -qE 'is whole: .*; 3 sidecar files of ranks, [0-9]{6} bytes$' &&
         "$trireme" ckpt show "$work/whole" > "$work/shown" && grep -q '^rank_files  *3$' "$work/shown" &&
         grep -qE '^  rank-00001-link-0 +[0-9]+ bytes  44 samples of 2048 bytes: activations before layer 2 ' "$work/shown"
 }
 check "what lies beside a checkpoint is shown and verified" whole_beside
-fails "verify misses it" 65 "ranks saved 3 files rank-... beside this checkpoint, and 2 are in" \
+fails "verify misses it" 65 "ranks saved 3 files rank-... with this checkpoint, and 2 are in" \
     verify "$work/missing/iter_0000012"
 damage() { printf '\377\377\377' | dd of="$1" bs=1 seek=9000 conv=notrunc 2> /dev/null; }
 damaged() {
@@ -130,7 +130,7 @@ damaged() {
         remembered_not damaged "rank-00002-link-0"
 }
 check "one that is damaged as well" damaged
-fails "verify names it" 65 "rank-00002-link-0, which should hold what was remembered of samples, has a damaged" \
+fails "verify names it" 65 "rank-00002-link-0, which should hold an activation cache, has a damaged" \
     verify "$work/damaged/iter_0000012"
 # As many samples of another text: one letter of the first document differs.
 other_text() {
@@ -145,11 +145,11 @@ other_text() {
 }
 check "over another text it goes on" other_text
 check "and remembers nothing of the first" remembered_not other_text \
-    'rank-0000[0-2]-link-0 holds what was remembered of samples for .*, text .* with its own options and data'
+    'rank-0000[0-2]-link-0 holds the activation cache of .*, text .* with its own options and data'
 copied() {
     mkdir "$work/copy" && cp "$work"/corpus_text_document.* "$work/copy" || return 1
     go_codec="$delta --data-path $work/copy/corpus_text_document --split 91,4,5"
-    go_on copied true && same_end copied && ! grep -q 'no sample is remembered' "$work/copied.log"
+    go_on copied true && same_end copied && ! grep -q 'activation caches start empty' "$work/copied.log"
     copied_code=$?
     go_codec=$delta
     return $copied_code
@@ -174,7 +174,7 @@ killed() {
     wait $killed_pid
     links $pp4 $delta --load "$work/killed" --save "$work/killed" >> "$work/killed.log" 2>&1 || return 1
     losses "$work/killed.log" 100 > "$work/killed.losses"
-    same_end killed && ! grep -q 'no sample is remembered' "$work/killed.log"
+    same_end killed && ! grep -q 'activation caches start empty' "$work/killed.log"
 }
 check "a run that was killed goes on to the bit" killed
 
@@ -200,8 +200,8 @@ planned() {
     "$trireme" train --dry-run --num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 32 \
         --max-position-embeddings 32 --vocab-size 256 --micro-batch-size 2 --global-batch-size 8 --lr 0.1 \
         --n-epochs 4 --data-blocks 44 --pipeline-model-parallel-size 4 --forward-compress-method delta \
-        > "$work/dry" && [ "$(grep -c 'samples remembered: 0.09 MiB' "$work/dry")" = 2 ] &&
-        [ "$(grep -c 'samples remembered: 0.1[78] MiB' "$work/dry")" = 2 ] && grep -q '^  compression ' "$work/dry"
+        > "$work/dry" && [ "$(grep -c 'activation cache: 0.09 MiB' "$work/dry")" = 2 ] &&
+        [ "$(grep -c 'activation cache: 0.1[78] MiB' "$work/dry")" = 2 ] && grep -q '^  compression ' "$work/dry"
 }
 saved() {
     "$trireme" plan --world-size 4 --num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 32 \
@@ -222,22 +222,22 @@ plans() {
         --max-position-embeddings 32 --vocab-size 256 --micro-batch-size 2 --global-batch-size 8 --lr 0.1 \
         --n-epochs 4 --data-blocks 44000 --max-activation-cache-size 44000 --world-size 4 \
         --pipeline-model-parallel-size 4 --forward-compress-method delta --activation-cache-dir "$work" \
-        > "$work/plan" && grep -qE '^  samples, files +85\.9 +171\.9 +85\.9$' "$work/plan"
+        > "$work/plan" && grep -qE '^  cache, files +85\.9 +171\.9 +85\.9$' "$work/plan"
 }
 check "so does a plan" plans
 
 idle() {
     links 4 --pipeline-model-parallel-size 4 --forward-compress-method fixpoint \
         --activation-cache-dir "$work/cache" --backward-bits 3 > "$work/idle" 2>&1 &&
-        grep -q -e '--activation-cache-dir changes nothing here' "$work/idle" &&
-        grep -q -e '--backward-bits changes nothing here' "$work/idle" &&
+        grep -q -e '--activation-cache-dir has no effect here' "$work/idle" &&
+        grep -q -e '--backward-bits has no effect here' "$work/idle" &&
         ! grep -q -e '--forward-bits changes' "$work/idle"
 }
 idle_all() {
     links 2 --forward-bits 3 --warmup-epochs 2 > "$work/idle" 2>&1 &&
-        grep -q -e '--forward-bits changes nothing here' "$work/idle" &&
-        grep -q -e '--warmup-epochs changes nothing here' "$work/idle" &&
-        grep -q -e '--check-links-interval changes nothing here' "$work/idle"
+        grep -q -e '--forward-bits has no effect here' "$work/idle" &&
+        grep -q -e '--warmup-epochs has no effect here' "$work/idle" &&
+        grep -q -e '--check-links-interval has no effect here' "$work/idle"
 }
 check "an option that changes nothing says so" idle
 check "also where nothing is compressed" idle_all

@@ -169,7 +169,7 @@ other_kernels() {
             "$work/ref.log"
 }
 check "other kernels than the checkpoint's are reported" other_kernels
-fails "--cpu-gemm onednn without bf16" 64 "--cpu-gemm onednn is about products of bf16" \
+fails "--cpu-gemm onednn without bf16" 64 "--cpu-gemm onednn is about GEMMs in bf16" \
     small 1 --train-iters 1 --cpu-gemm onednn
 fails "--cpu-gemm without the cpu backend" 64 "this run has --backend ref" \
     small 1 --train-iters 1 --cpu-gemm own --backend ref
