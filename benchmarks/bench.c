@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "bench_library.h"
-#include "cmd/commit.h"
+#include "launch/commit.h"
 #include "util/text.h"
-#include "util/timer.h"
+#include "telemetry/timer.h"
 
 void bench_must(enum tr_status s)
 {

@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "data/index.h"
+#include "data/indexed.h"
 #include "data/numpy_rng.h"
 #include "data/samples.h"
 #include "util/rng.h"
-#include "util/timer.h"
+#include "telemetry/timer.h"
 
 enum { REPEATS = 5, WRITTEN = 1 << 24 };
 

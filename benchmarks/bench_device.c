@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "util/half.h"
-#include "util/timer.h"
+#include "telemetry/timer.h"
 
 struct tr_queue bench_queue(int threads)
 {

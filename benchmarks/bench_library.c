@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "util/half.h"
-#include "util/timer.h"
+#include "telemetry/timer.h"
 
 const struct bench_library *const *bench_libraries(void)
 {

@@ -24,7 +24,7 @@
 #include "bench_run.h"
 #include "comm/slow.h"
 #include "train/step.h"
-#include "util/timer.h"
+#include "telemetry/timer.h"
 
 enum { WARM_UP = 2, REPEATS = 7, MOST = 1000 };
 

@@ -20,7 +20,7 @@
 #include "bench_run.h"
 #include "train/step.h"
 #include "util/text.h"
-#include "util/timer.h"
+#include "telemetry/timer.h"
 
 static const char gpt2_124m[] =
     "--num-layers 12 --hidden-size 768 --num-attention-heads 12 --max-position-embeddings 1024 "

@@ -32,7 +32,7 @@ save() {
     n=$1
     shift
     rm -rf "$work/save"
-    sh "$here/../tests/launch" --ranks "$n" ./trireme train --num-layers 12 --hidden-size 768 \
+    sh "$here/../tests/mpirun" --ranks "$n" ./trireme train --num-layers 12 --hidden-size 768 \
         --num-attention-heads 12 --seq-length 64 --max-position-embeddings 1024 --vocab-size 50257 --mock-data \
         --micro-batch-size 1 --global-batch-size 4 --train-iters 1 --lr 6e-4 --eval-iters 0 \
         --save "$work/save" "$@" >"$work/log" 2>&1 || {

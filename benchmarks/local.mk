@@ -32,7 +32,7 @@ benchmarks_libbench_a_SOURCES += benchmarks/bench_dnnl.c
 benchmarks_libbench_a_CPPFLAGS += -DTR_BENCH_DNNL
 endif
 BENCH_LIBS = benchmarks/libbench.a $(TR_LIBS) $(BLAS_LIBS) $(BLIS_LIBS)
-benchmarks/libbench_a-bench.$(OBJEXT): src/cmd/commit.h
+benchmarks/libbench_a-bench.$(OBJEXT): src/launch/commit.h
 
 benchmarks_bench_clock_SOURCES = benchmarks/bench_clock.c
 benchmarks_bench_clock_LDADD = $(BENCH_LIBS)

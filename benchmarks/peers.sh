@@ -67,7 +67,7 @@ prepare_llmc() {
 
 # SAMPLES TOKENS REPEATS; each prints a line of JSON.
 run_trireme() {
-    sh "$here/../tests/launch" --ranks 1 --threads "$threads" benchmarks/bench_step alone "$3" \
+    sh "$here/../tests/mpirun" --ranks 1 --threads "$threads" benchmarks/bench_step alone "$3" \
         --micro-batch-size "$1" --seq-length "$2"
 }
 

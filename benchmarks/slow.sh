@@ -202,7 +202,7 @@ text() {
 train() {
     log=$work/$1.log
     shift
-    timeout 3000 sh "$here/../tests/launch" --ranks 4 "$trireme" train --hidden-size 64 --num-attention-heads 4 \
+    timeout 3000 sh "$here/../tests/mpirun" --ranks 4 "$trireme" train --hidden-size 64 --num-attention-heads 4 \
         --seq-length 64 --max-position-embeddings 64 --tokenizer-type bytes --data-path "$work/text_text_document" \
         --split 90,10,0 --micro-batch-size 4 --global-batch-size 16 --attention-dropout 0 --hidden-dropout 0 \
         --log-interval 10 "$@" >"$log" 2>&1 || run_failed

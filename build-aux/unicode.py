@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Make src/cmd/unicode.def: which characters are letters and numbers in Unicode.
+"""Make src/token/unicode.def: which characters are letters and numbers in Unicode.
 
     python3 -m venv v && v/bin/pip install unicodedata2==18.0.0 regex==2026.11.15
-    v/bin/python build-aux/unicode.py > src/cmd/unicode.def
+    v/bin/python build-aux/unicode.py > src/token/unicode.def
 
 The categories are those of unicodedata2, and the module regex, with which GPT-2 cuts text, must
-agree about every character: letters, numbers, and the white space of src/cmd/utf8.c.
+agree about every character: letters, numbers, and the white space of src/token/utf8.c.
 """
 import sys
 
@@ -50,7 +50,7 @@ def main():
                 sys.exit(f"unicodedata2 and regex differ about U+{c:04X}")
     space = regex.compile(r"\s").match
     if [c for c in characters if space(chr(c))] != WHITE_SPACE:
-        sys.exit("white space is not what src/cmd/utf8.c has")
+        sys.exit("white space is not what src/token/utf8.c has")
     print(HEAD % unicodedata2.unidata_version)
     print(f'#define TR_UNICODE_VERSION "{unicodedata2.unidata_version}"')
     line = ""

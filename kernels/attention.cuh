@@ -5,7 +5,7 @@
 #include "random.cuh"
 
 extern "C" {
-#include "device/cuda_attention.h"
+#include "device/cuda/cuda_attention.h"
 }
 
 /*

@@ -2,7 +2,7 @@
 #include "common.cuh"
 
 extern "C" {
-#include "device/codec.h"
+#include "device/codec_bits.h"
 }
 
 /*

@@ -2,7 +2,7 @@
 #include "common.cuh"
 
 extern "C" {
-#include "device/cuda_dense.h"
+#include "device/cuda/cuda_dense.h"
 }
 
 /*

@@ -25,7 +25,7 @@
 #endif
 
 extern "C" {
-#include "device/cuda_kernel.h"
+#include "device/cuda/cuda_kernel.h"
 #include "device/sizes.h"
 #include "util/half.h"
 }

@@ -5,7 +5,7 @@
 #include "common.cuh"
 
 extern "C" {
-#include "device/cuda_dense.h"
+#include "device/cuda/cuda_dense.h"
 }
 
 /* What becomes of the sums of a product, struct tr_cuda_finish, as kernels take it. */

@@ -2,7 +2,7 @@
 #include "common.cuh"
 
 extern "C" {
-#include "device/codec.h"
+#include "device/codec_bits.h"
 }
 
 /* Some elements of many, differences, and fingerprints.  A thread has one element: what is apart in memory
@@ -125,7 +125,7 @@ namespace
 
 /* ---- fingerprint ---- */
 
-/* tr_mix() of device/codec.h. */
+/* tr_mix() of device/codec_bits.h. */
 TR_INLINE uint64_t mix(uint64_t z)
 {
     z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);

@@ -47,11 +47,11 @@ fails() {
     esac
 }
 
-# ranks N COMMAND...: the command on N ranks, as tests/launch starts test programs.
+# ranks N COMMAND...: the command on N ranks, as tests/mpirun starts test programs.
 ranks() {
     tap_ranks=$1
     shift
-    TR_TEST_RANKS=$tap_ranks "$srcdir/tests/launch" --ranks "$tap_ranks" "$@"
+    TR_TEST_RANKS=$tap_ranks "$srcdir/tests/mpirun" --ranks "$tap_ranks" "$@"
 }
 
 # python_with MODULE...: the first python that has them all, PYTHON first and then those of the path and of

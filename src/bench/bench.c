@@ -9,7 +9,7 @@
 
 #include "util/half.h"
 #include "util/log.h"
-#include "util/timer.h"
+#include "telemetry/timer.h"
 
 /* Seconds that a repetition should take, so that a clock is exact and nobody waits; most calls in one. */
 static const double FILL = 0.02;

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "bench/bench.h"
-#include "comm/node.h"
+#include "launch/node.h"
 #include "util/file.h"
 
 enum { BLOCK = 4 << 20 };

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "bench/bench.h"
-#include "comm/node.h"
+#include "launch/node.h"
 #include "util/text.h"
 
 /* Bytes of an all-reduce and of the least message. */

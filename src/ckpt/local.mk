@@ -10,5 +10,5 @@ libtrireme_a_SOURCES += \
 	src/ckpt/rank.c src/ckpt/rank.h \
 	src/ckpt/rows.c src/ckpt/rows.h \
 	src/ckpt/seal.c src/ckpt/seal.h \
-	src/ckpt/sparse.c src/ckpt/sparse.h \
+	src/ckpt/sparse_file.c src/ckpt/sparse_file.h \
 	src/ckpt/sum.c src/ckpt/sum.h

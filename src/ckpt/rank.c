@@ -12,7 +12,7 @@
 #include <xxhash.h>
 
 #include "ckpt/ckpt.h"
-#include "ckpt/sparse.h"
+#include "ckpt/sparse_file.h"
 #include "util/file.h"
 #include "util/writeback.h"
 

@@ -2,7 +2,7 @@
 #ifndef TR_CKPT_SEAL_H
 #define TR_CKPT_SEAL_H
 
-#include "ckpt/sparse.h"
+#include "ckpt/sparse_file.h"
 #include "util/status.h"
 
 /*

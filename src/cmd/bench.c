@@ -7,10 +7,10 @@
 #include <time.h>
 
 #include "bench/bench.h"
-#include "cmd/libraries.h"
-#include "comm/checks.h"
+#include "launch/libraries.h"
+#include "launch/checks.h"
 #include "train/check.h"
-#include "train/fabric.h"
+#include "train/transport.h"
 #include "util/file.h"
 #include "util/log.h"
 #include "util/text.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "ckpt/ckpt.h"
-#include "cmd/progress.h"
+#include "util/meter.h"
 #include "util/file.h"
 #include "util/text.h"
 
@@ -35,7 +35,7 @@ const struct tr_doc tr_doc_ckpt = {
 static const double INTERVAL = 10;
 
 struct watch {
-    struct tr_progress line;
+    struct tr_meter line;
     bool started;
 };
 
@@ -44,12 +44,12 @@ static void show_progress(void *arg, int64_t done, int64_t total)
     struct watch *w = arg;
 
     if (!w->started)
-        tr_progress_start(&w->line, "verified", total, INTERVAL);
+        tr_meter_start(&w->line, "verified", total, INTERVAL);
     w->started = true;
     if (done < 0)
-        (void)tr_progress_end(&w->line);
+        (void)tr_meter_end(&w->line);
     else
-        tr_progress_show(&w->line, &(struct tr_done){done, -1, -1});
+        tr_meter_show(&w->line, &(struct tr_done){done, -1, -1});
 }
 
 /* What `f`, of open_memstream(), received, to the standard output: texts and names of a file, which a
@@ -95,7 +95,7 @@ static enum tr_status verify(const char *path)
     enum tr_status s = tr_ckpt_verify(path, f, show_progress, &w);
 
     if (w.started)
-        (void)tr_progress_end(&w.line);
+        (void)tr_meter_end(&w.line);
     print_text(f, &text);
     return s;
 }

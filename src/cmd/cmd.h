@@ -55,7 +55,4 @@ void tr_usage(FILE *f);
 /* Answer `trireme foo --help`, or show one group of its options.  TR_ECONFIG if there is none. */
 enum tr_status tr_help_verb(FILE *f, const struct tr_verb *v, const char *group) TR_MUST_CHECK;
 
-/* "trireme 0.1.0 (commit)"; static storage. */
-const char *tr_version_text(void);
-
 #endif

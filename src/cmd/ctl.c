@@ -12,11 +12,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "train/ctl.h"
-#include "train/lock.h"
-#include "train/state.h"
+#include "job/ctl.h"
+#include "job/lock.h"
+#include "job/state.h"
 #include "util/text.h"
-#include "util/timer.h"
+#include "util/clock.h"
 
 struct options {
     double wait;

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cmd/corpus.h"
+#include "token/corpus.h"
 #include "cmd/data.h"
-#include "data/index.h"
+#include "data/indexed.h"
 #include "util/file.h"
 #include "util/log.h"
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cmd/tokenizer.h"
+#include "token/tokenizer.h"
 #include "config/config.h"
 #include "util/status.h"
 
@@ -63,7 +63,7 @@ enum tr_status tr_data_may_write(const struct tr_data_options *o, const char *pr
 int tr_data_stop(void);
 enum tr_status tr_data_stopped(void) TR_MUST_CHECK;
 
-/* "u16", ... for a type of data/index.h. */
+/* "u16", ... for a type of data/indexed.h. */
 const char *tr_data_type_name(int type);
 
 #endif

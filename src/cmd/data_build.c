@@ -10,9 +10,9 @@
 #include <jansson.h>
 #include <omp.h>
 
-#include "cmd/encode.h"
-#include "cmd/progress.h"
-#include "data/index.h"
+#include "token/encode.h"
+#include "util/meter.h"
+#include "data/indexed.h"
 #include "util/file.h"
 #include "util/log.h"
 #include "util/text.h"
@@ -22,7 +22,7 @@
 enum { CHUNKS_PER_WORKER = 8, MAX_WORKERS = 1024 };
 
 struct slot {
-    struct tr_chunk chunk;
+    struct tr_corpus_chunk chunk;
     struct tr_encoded encoded;
 };
 
@@ -49,7 +49,7 @@ struct build {
     int workers, slots;
     struct tr_tokenizer_thread **threads;
     struct batch batches[2];
-    struct tr_progress progress;
+    struct tr_meter progress;
     int64_t bytes_read, bad_bytes, bad_first;
     const char *bad_path;
 };
@@ -192,7 +192,7 @@ static enum tr_status fill(struct build *b, struct batch *batch)
 {
     batch->used = 0;
     while (batch->used < b->slots) {
-        struct tr_chunk *chunk = &batch->slots[batch->used].chunk;
+        struct tr_corpus_chunk *chunk = &batch->slots[batch->used].chunk;
 
         TR_TRY(tr_corpus_next(b->corpus, chunk));
         if (!chunk->file)
@@ -226,7 +226,7 @@ static void show_progress(struct build *b)
     }
     /* Nothing of interest while the first one goes on. */
     done.documents = done.documents > 0 ? done.documents : -1;
-    tr_progress_show(&b->progress, &done);
+    tr_meter_show(&b->progress, &done);
 }
 
 /* Write what has been encoded, in the order of the input. */
@@ -354,7 +354,7 @@ static void release(struct build *b)
         tr_tokenizer_thread_close(b->threads[i]);
     for (int i = 0; i < 2; i++) {
         for (int k = 0; b->batches[i].slots && k < b->slots; k++) {
-            tr_chunk_release(&b->batches[i].slots[k].chunk);
+            tr_corpus_chunk_release(&b->batches[i].slots[k].chunk);
             tr_encoded_release(&b->batches[i].slots[k].encoded, b->rules.key_count);
         }
         free(b->batches[i].slots);
@@ -382,11 +382,11 @@ static enum tr_status build(struct build *b, const struct tr_words *words)
     TR_TRY(tr_corpus_bytes(b->corpus, &total));
     TR_TRY(open_outputs(b));
     open_workers(b);
-    tr_progress_start(&b->progress, "read", total, b->o->log_interval);
+    tr_meter_start(&b->progress, "read", total, b->o->log_interval);
     status = run(b);
     if (status == TR_OK)
         status = finish(b);
-    seconds = tr_progress_end(&b->progress);
+    seconds = tr_meter_end(&b->progress);
     if (status == TR_OK)
         report(b, seconds);
     return status;

@@ -8,8 +8,8 @@
 
 #include <xxhash.h>
 
-#include "cmd/progress.h"
-#include "data/index.h"
+#include "util/meter.h"
+#include "data/indexed.h"
 #include "util/file.h"
 #include "util/log.h"
 #include "util/text.h"
@@ -22,8 +22,8 @@ enum {
     HASH_BYTES = 1 << 24
 };
 
-static enum tr_status hash_file(const struct tr_map *map, struct tr_progress *p,
-                                struct tr_done *done, XXH64_hash_t *out)
+static enum tr_status hash_file(const struct tr_map *map, struct tr_meter *p, struct tr_done *done,
+                                XXH64_hash_t *out)
 {
     XXH3_state_t *state = XXH3_createState();
 
@@ -35,7 +35,7 @@ static enum tr_status hash_file(const struct tr_map *map, struct tr_progress *p,
         /* It fails only without state or data. */
         TR_ASSERT(XXH3_64bits_update(state, map->data + at, n) == XXH_OK);
         done->bytes += (int64_t)n;
-        tr_progress_show(p, done);
+        tr_meter_show(p, done);
     }
     *out = XXH3_64bits_digest(state);
     XXH3_freeState(state);
@@ -43,7 +43,7 @@ static enum tr_status hash_file(const struct tr_map *map, struct tr_progress *p,
 }
 
 /* Every token in 0 .. limit - 1. */
-static enum tr_status check_tokens(const struct tr_index *x, int64_t limit, struct tr_progress *p,
+static enum tr_status check_tokens(const struct tr_index *x, int64_t limit, struct tr_meter *p,
                                    struct tr_done *done)
 {
     int32_t tokens[READ_TOKENS];
@@ -60,7 +60,7 @@ static enum tr_status check_tokens(const struct tr_index *x, int64_t limit, stru
         }
         if (tr_data_stop())
             return tr_data_stopped();
-        tr_progress_show(p, done);
+        tr_meter_show(p, done);
     }
     return TR_OK;
 }
@@ -69,20 +69,20 @@ static enum tr_status verify(const struct tr_data_options *o, const char *prefix
                              const struct tr_index *x)
 {
     int64_t limit = o->vocab_size == TR_UNSET_INT ? INT64_C(1) << 31 : o->vocab_size;
-    struct tr_progress p;
+    struct tr_meter p;
     struct tr_done done = {0, -1, 0};
     XXH64_hash_t bin, idx;
     enum tr_status status;
     char *name;
 
     /* .bin is read twice: for its sum, then for its tokens. */
-    tr_progress_start(&p, "verified", (int64_t)(2 * x->bin.bytes + x->idx.bytes), o->log_interval);
+    tr_meter_start(&p, "verified", (int64_t)(2 * x->bin.bytes + x->idx.bytes), o->log_interval);
     status = hash_file(&x->bin, &p, &done, &bin);
     if (status == TR_OK)
         status = hash_file(&x->idx, &p, &done, &idx);
     if (status == TR_OK)
         status = check_tokens(x, limit, &p, &done);
-    (void)tr_progress_end(&p);
+    (void)tr_meter_end(&p);
     TR_TRY(status);
     name = tr_printable(tr_format("%s", prefix));
     printf("XXH3 (%s.bin) = %016" PRIx64 "\nXXH3 (%s.idx) = %016" PRIx64 "\n"
@@ -138,7 +138,7 @@ static int common_type(const struct tr_index *parts, int count)
 }
 
 static enum tr_status append(struct tr_index_writer *w, const struct tr_index *part,
-                             struct tr_progress *p, struct tr_done *done)
+                             struct tr_meter *p, struct tr_done *done)
 {
     int64_t first = 0, last;
 
@@ -155,7 +155,7 @@ static enum tr_status append(struct tr_index_writer *w, const struct tr_index *p
         done->bytes += tokens * part->type_bytes;
         done->documents += last - first;
         done->tokens += tokens;
-        tr_progress_show(p, done);
+        tr_meter_show(p, done);
         if (tr_data_stop())
             return tr_data_stopped();
     }
@@ -167,7 +167,7 @@ static enum tr_status merge(const struct tr_data_options *o, const struct tr_ind
 {
     int type = common_type(parts, count);
     struct tr_index_writer *w;
-    struct tr_progress p;
+    struct tr_meter p;
     struct tr_done done = {0};
     int64_t total = 0;
     enum tr_status status = TR_OK;
@@ -181,7 +181,7 @@ static enum tr_status merge(const struct tr_data_options *o, const struct tr_ind
                    parts[i].prefix, tr_data_type_name(parts[i].type), tr_data_type_name(type));
     }
     TR_TRY(tr_index_writer_open(o->output_prefix, (enum tr_index_type)type, &w));
-    tr_progress_start(&p, "merged", total, o->log_interval);
+    tr_meter_start(&p, "merged", total, o->log_interval);
     for (int i = 0; i < count && status == TR_OK; i++)
         status = append(w, &parts[i], &p, &done);
     if (status == TR_OK) {
@@ -189,7 +189,7 @@ static enum tr_status merge(const struct tr_data_options *o, const struct tr_ind
     } else {
         tr_index_writer_discard(w);
     }
-    (void)tr_progress_end(&p);
+    (void)tr_meter_end(&p);
     if (status == TR_OK)
         printf("%s: %" PRId64 " document%s, %" PRId64 " token%s of %s from %d dataset%s\n",
                o->output_prefix, done.documents, tr_plural(done.documents), done.tokens,

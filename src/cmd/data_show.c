@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "data/index.h"
+#include "data/indexed.h"
 #include "util/file.h"
 #include "util/log.h"
 #include "util/text.h"

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/libraries.h"
-#include "comm/checks.h"
+#include "launch/libraries.h"
+#include "launch/checks.h"
 #include "comm/comm.h"
 #include "util/log.h"
 #include "util/text.h"
@@ -71,7 +71,7 @@ const struct tr_doc tr_doc_doctor = {
 #define CHECK(symbol, name, scope, worst, what) "    " name " (" WORD_##worst "): " what "\n"
 #define WORD_WARN "warn"
 #define WORD_REFUSE "fail"
-#include "comm/checks.def"
+#include "launch/checks.def"
 #undef CHECK
     ,
     .options = table,

@@ -3,29 +3,11 @@ trireme_LDADD = $(TR_LIBS)
 trireme_SOURCES = \
 	src/cmd/cmd.h src/cmd/verbs.def \
 	src/cmd/help.c \
-	src/cmd/libraries.c src/cmd/libraries.h \
 	src/cmd/main.c \
 	src/cmd/version.c
-nodist_trireme_SOURCES = src/cmd/commit.h
 man_PAGES += man/trireme.1 man/trireme-help.1 man/trireme-version.1
 
-# Written again only when the commit is another one, so that nothing is compiled in vain.
-BUILT_SOURCES += src/cmd/commit.h
-CLEANFILES += src/cmd/commit.h
-EXTRA_DIST += build-aux/commit.sh
-src/cmd/commit.h: always
-	@$(SHELL) $(srcdir)/build-aux/commit.sh $(srcdir) $@
-.PHONY: always
-
-# trireme data, and what training may use of it: tokenizers, progress.
-libtrireme_a_SOURCES += \
-	src/cmd/bpe.c src/cmd/bpe.h \
-	src/cmd/corpus.c src/cmd/corpus.h \
-	src/cmd/encode.c src/cmd/encode.h \
-	src/cmd/pieces.c src/cmd/pieces.h src/cmd/unicode.def \
-	src/cmd/progress.c src/cmd/progress.h \
-	src/cmd/tokenizer.c src/cmd/tokenizer.h \
-	src/cmd/utf8.c src/cmd/utf8.h
+# trireme data.
 trireme_SOURCES += \
 	src/cmd/data.c src/cmd/data.h \
 	src/cmd/data_build.c src/cmd/data_check.c src/cmd/data_show.c

@@ -8,11 +8,11 @@
 #include <string.h>
 
 #include "config/config.h"
-#include "study/log.h"
-#include "study/plot.h"
-#include "study/present.h"
-#include "study/summary.h"
-#include "study/timeline.h"
+#include "report/run_log.h"
+#include "report/plot.h"
+#include "report/present.h"
+#include "report/summary.h"
+#include "report/trace_view.h"
 #include "util/log.h"
 
 enum show {
@@ -83,7 +83,7 @@ static const struct tr_opt rows[] = {
      .name = option,                                                                \
      .check = TR_CHECK_COUNT,                                                       \
      .help = help_},
-#include "study/facts.def"
+#include "report/facts.def"
     {.kind = TR_ROW_OPT,
      .group = "facts",
      .type = TR_OPT_FLAG,
@@ -357,8 +357,8 @@ static enum tr_status write_plot(const struct options *o, const struct tr_presen
 /* The output is written whole or an error says that it is not. */
 static enum tr_status write_timeline(const struct options *o, const char *path)
 {
-    struct tr_timeline *t;
-    enum tr_status s = tr_timeline_read(path, &t);
+    struct tr_trace_view *t;
+    enum tr_status s = tr_trace_view_read(path, &t);
     FILE *f = stdout;
     bool bad;
 
@@ -368,8 +368,8 @@ static enum tr_status write_timeline(const struct options *o, const char *path)
             s = TR_FAIL(TR_EIO, "cannot write %s: %s", o->output, strerror(errno));
     }
     if (s == TR_OK)
-        s = tr_timeline_svg(t, o->iteration == TR_UNSET_INT ? -1 : o->iteration, f);
-    tr_timeline_release(t);
+        s = tr_trace_view_svg(t, o->iteration == TR_UNSET_INT ? -1 : o->iteration, f);
+    tr_trace_view_release(t);
     if (!f || f == stdout)
         return s;
     bad = ferror(f) != 0;

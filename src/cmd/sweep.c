@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
-#include "cmd/libraries.h"
+#include "launch/libraries.h"
 #include "train/start.h"
 #include "util/log.h"
 

@@ -7,17 +7,17 @@
 #include <unistd.h>
 
 #include "ckpt/ckpt.h"
-#include "cmd/libraries.h"
-#include "comm/checks.h"
+#include "launch/libraries.h"
+#include "launch/checks.h"
 #include "comm/comm.h"
-#include "comm/parent.h"
+#include "launch/parent.h"
 #include "comm/slow.h"
 #include "config/config.h"
 #include "train/check.h"
-#include "train/fabric.h"
-#include "train/plan.h"
+#include "train/transport.h"
+#include "train/dry_run.h"
 #include "train/start.h"
-#include "train/stop.h"
+#include "job/stop.h"
 #include "train/train.h"
 #include "util/log.h"
 

@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-#include "cmd/commit.h"
-#include "cmd/libraries.h"
+#include "launch/libraries.h"
 
 const struct tr_doc tr_doc_version = {
     "trireme version [--json]",
@@ -19,12 +18,6 @@ const struct tr_doc tr_doc_version = {
     NULL,
     false,
 };
-
-const char *tr_version_text(void)
-{
-    return TR_COMMIT[0] ? "trireme " PACKAGE_VERSION " (" TR_COMMIT ")"
-                        : "trireme " PACKAGE_VERSION;
-}
 
 int tr_cmd_version(int argc, char **argv)
 {

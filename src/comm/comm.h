@@ -82,7 +82,7 @@ struct tr_transport {
        fp16 and bf16 are added in float, and rounded at the end or after each sum of two. */
     void (*allreduce)(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
                       enum tr_redop op);
-    /* The same, under way while the caller computes (comm/mover.h); poll() helps it along and says
+    /* The same, under way while the caller computes (comm/progress_thread.h); poll() helps it along and says
        whether it is done; finish() waits, also after a poll() that said so.  `inout` belongs
        to the transport until then.  Any number may be under way; all ranks start them in the same
        order, blocking calls among them, and may finish them in any.  poll() and finish() are not

@@ -1,21 +1,9 @@
 libtrireme_a_SOURCES += \
-	src/comm/block.c src/comm/block.h \
-	src/comm/checks.c src/comm/checks.h src/comm/checks.def \
-	src/comm/checks_job.c src/comm/checks_node.c \
-	src/comm/clocks.c src/comm/clocks.h \
-	src/comm/comm.c src/comm/comm.h \
-	src/comm/grid.c src/comm/grid.h \
-	src/comm/launch.c src/comm/launch.h src/comm/leftovers.def \
-	src/comm/mpi.c src/comm/mpi_call.c src/comm/mpi_group.h \
+	src/comm/block.c src/comm/block.h src/comm/comm.c src/comm/comm.h src/comm/grid.c src/comm/grid.h \
+	src/comm/hang.c src/comm/hang.h src/comm/mpi.c src/comm/mpi_call.c src/comm/mpi_group.h \
 	src/comm/mpi_slices.c src/comm/mpi_slices.h src/comm/mpi_sum.c \
-	src/comm/mover.c src/comm/mover.h \
-	src/comm/node.c src/comm/node.h \
-	src/comm/parent.c src/comm/parent.h \
-	src/comm/reduce.c src/comm/reduce.h \
-	src/comm/roll.c src/comm/roll.h \
-	src/comm/self.c \
-	src/comm/share.c src/comm/share.h \
-	src/comm/slow.c src/comm/slow.h \
+	src/comm/progress_thread.c src/comm/progress_thread.h src/comm/reduce.c src/comm/reduce.h \
+	src/comm/self.c src/comm/share.c src/comm/share.h src/comm/slow.c src/comm/slow.h \
 	src/comm/watch.c src/comm/watch.h
 
 NCCL_SOURCES += \

@@ -7,7 +7,7 @@
 #include "comm/mpi_group.h"
 #include "comm/reduce.h"
 #include "util/log.h"
-#include "util/timer.h"
+#include "util/clock.h"
 
 /* tests/comm has each rank take the others for those of other nodes. */
 #ifndef TR_MPI_ALL_FAR

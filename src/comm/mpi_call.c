@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "comm/block.h"
-#include "util/timer.h"
+#include "telemetry/timer.h"
 
 /* Polls before a waiting rank offers its core to others; seconds from one look at the others to the next. */
 enum { POLLS_BEFORE_YIELD = 64 };

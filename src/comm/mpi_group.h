@@ -6,7 +6,7 @@
 #include <mpi.h>
 
 #include "comm/comm.h"
-#include "comm/mover.h"
+#include "comm/progress_thread.h"
 #include "comm/mpi_slices.h"
 #include "comm/watch.h"
 

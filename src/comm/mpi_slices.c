@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-#include "util/timer.h"
+#include "util/clock.h"
 
 static struct tr_mpi_slices *under_way;
 

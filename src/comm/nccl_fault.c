@@ -11,7 +11,7 @@
 
 #include "comm/watch.h"
 #include "util/log.h"
-#include "util/timer.h"
+#include "util/clock.h"
 
 /* Seconds from one look at the communicators to the next, and those that a rank gives the others to
    say what they waited for before it ends the job. */

@@ -3,8 +3,8 @@
 #define TR_COMM_NCCL_GROUP_H
 
 #include "comm/nccl.h"
-#include "device/cuda.h"
-#include "device/cuda_libs.h"
+#include "device/cuda/cuda.h"
+#include "device/cuda/cuda_libs.h"
 
 /*
  * What the parts of the transport "nccl" share; internal to comm/.  nccl.c makes groups, nccl_call.c

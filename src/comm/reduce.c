@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "device/cpu_half.h"
+#include "device/cpu/cpu_half.h"
 
 /* Elements that are worked on at once: they stay in the nearest cache. */
 enum { BLOCK = 1024 };

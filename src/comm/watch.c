@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "util/timer.h"
+#include "util/clock.h"
 
 /* Seconds: in which ranks answer when the roll is called, and a moment in which those that did may say
    something themselves; by which one of those that may speak waits for the one before it. */

@@ -3,7 +3,7 @@
 #define TR_COMM_WATCH_H
 
 #include "comm/comm.h"
-#include "comm/roll.h"
+#include "comm/hang.h"
 
 /*
  * How the ranks of MPI's world end together when one of them cannot go on, or does not come; internal to
@@ -12,10 +12,10 @@
  * Alarms.  A rank that cannot go on tells the others why (tr_watch_tell()), and those that wait hear it.
  * It ends the job, or else asks who is missing: that is the hang report.
  *
- * The hang report (comm/roll.h). A rank that has waited in one call for longer than the time limit
+ * The hang report (comm/hang.h). A rank that has waited in one call for longer than the time limit
  * tells it to three ranks of the world, the first, the middle and the last, so that the loss of a
  * node leaves one.  Each of them calls all ranks, which answer with what they are in: in their own
- * loops when they wait, by the thread of comm/mover.h when they compute.  When all have answered,
+ * loops when they wait, by the thread of comm/progress_thread.h when they compute.  When all have answered,
  * or some did not within GRACE seconds, it says who is missing and ends the job with TR_ETEMP; the
  * second and third of the three do so only if the ones before them have not.  A rank that none of
  * the three relieves ends by itself.
@@ -62,7 +62,7 @@ _Noreturn void tr_watch_late(struct tr_watch *x, const struct tr_wait_in *in, do
 void tr_watch_tell(struct tr_watch *x, const char *why, bool asks);
 const char *tr_watch_heard(struct tr_watch *x);
 
-/* What the thread of comm/mover.h does twice a second. */
+/* What the thread of comm/progress_thread.h does twice a second. */
 void tr_watch_tick(struct tr_watch *x);
 
 /* Before this process ends the job: tell why, unless the others know, and give them a moment. */

@@ -9,7 +9,7 @@ libtrireme_a_SOURCES += \
 	src/config/batches.c src/config/batches.h \
 	src/config/course.c src/config/amounts.h src/config/lr_schedule.h \
 	src/config/links.c src/config/compression.h \
-	src/config/replicas.c src/config/replicas.h \
+	src/config/data_parallel.c src/config/data_parallel.h \
 	src/config/stages.c src/config/layout.h \
 	src/config/near.c src/config/near.h \
 	src/config/flops.c src/config/flops.h \

@@ -11,7 +11,7 @@
 #include "config/layout.h"
 #include "config/lr_schedule.h"
 #include "config/precision.h"
-#include "config/replicas.h"
+#include "config/data_parallel.h"
 #include "util/status.h"
 
 /*

@@ -11,7 +11,7 @@
 #include "data/batch_parts.h"
 #include "data/split.h"
 #include "util/log.h"
-#include "util/timer.h"
+#include "telemetry/timer.h"
 
 static const char *const split_names[TR_SPLITS] = {"train", "valid", "test"};
 const char *const tr_split_names[TR_SPLITS] = {"train", "validation", "test"};

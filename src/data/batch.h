@@ -11,7 +11,7 @@
 
 /*
  * The three data sets of a run and the order of their samples: .bin/.idx read by mmap, split,
- * index maps, blends (data/index.h, samples.h, blend.h), and from them micro-batches of tokens.
+ * index maps, blends (data/indexed.h, samples.h, blend.h), and from them micro-batches of tokens.
  * They are the parts that --split makes of --data-path, or all of what --train-data-path,
  * --valid-data-path and --test-data-path name, or made up (data/mock.h).
  *

@@ -10,7 +10,7 @@
 #include "data/blocks.h"
 #include "data/cyclic.h"
 #include "data/epochs.h"
-#include "data/index.h"
+#include "data/indexed.h"
 #include "data/mock.h"
 #include "data/samples.h"
 

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "data/index.h"
+#include "data/indexed.h"
 #include "util/status.h"
 
 /*

@@ -4,7 +4,7 @@ libtrireme_a_SOURCES += \
 	src/data/blocks.c src/data/blocks.h \
 	src/data/cyclic.c src/data/cyclic.h \
 	src/data/epochs.c src/data/epochs.h \
-	src/data/index.c src/data/index.h src/data/index_write.c \
+	src/data/indexed.c src/data/indexed.h src/data/indexed_write.c \
 	src/data/mock.c src/data/mock.h \
 	src/data/npy.c src/data/npy.h \
 	src/data/numpy_rng.c src/data/numpy_rng.h \

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "data/index.h"
+#include "data/indexed.h"
 #include "data/npy.h"
 #include "util/file.h"
 #include "util/status.h"

@@ -8,7 +8,7 @@
 #include "comm/comm.h"
 #include "data/numpy_rng.h"
 #include "util/log.h"
-#include "util/timer.h"
+#include "util/clock.h"
 
 static const char *const map_names[] = {"doc", "sample", "shuffle"};
 

@@ -12,7 +12,7 @@
 #include <omp.h>
 #endif
 
-#include "util/timer.h"
+#include "util/clock.h"
 
 enum { HUGE_PAGE = 2 << 20 };
 

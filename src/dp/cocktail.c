@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "dp/cocktail_parts.h"
-#include "util/timer.h"
+#include "telemetry/timer.h"
 
 /* Where the messages of spans begin in that of all, and where messages lie in memory. */
 enum { WIRE_UNIT = 16, MEMORY_UNIT = 256 };

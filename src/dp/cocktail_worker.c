@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <stdlib.h>
 
-#include "device/cpu.h"
+#include "device/cpu/cpu.h"
 #include "dp/cocktail_parts.h"
 #include "util/thread.h"
-#include "util/timer.h"
+#include "util/clock.h"
 
 /*
  * The thread that computes for a round while the rank's own goes on.  It has a device of its own with one

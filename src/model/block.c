@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <math.h>
 
-#include "model/parts.h"
+#include "model/model_parts.h"
 #include "tp/tp.h"
 
 static struct tr_tensor column(struct tr_arena *a, int64_t rows)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/parts.h"
+#include "model/model_parts.h"
 
 /* What the layers of one micro-batch need from its forward to its backward. */
 struct place {
@@ -29,10 +29,11 @@ struct slot {
 
 /* The batch that comes next, on the host. */
 struct batch {
-    int32_t *text;            /* [B, T + 1], or NULL if no part reads it */
-    int64_t *sample;          /* [B] */
-    int32_t *token;           /* [N] tokens, then labels */
-    int32_t *position, *from; /* [N] what model/mask.h makes of the text, where it is asked for */
+    int32_t *text;   /* [B, T + 1], or NULL if no part reads it */
+    int64_t *sample; /* [B] */
+    int32_t *token;  /* [N] tokens, then labels */
+    int32_t *position,
+        *from; /* [N] what model/attention_mask.h makes of the text, where it is asked for */
     float *weight;
 };
 

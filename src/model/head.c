@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "model/parts.h"
+#include "model/model_parts.h"
 #include "tp/tp.h"
 
 void tr_head_plan(struct tr_model *m, struct tr_arena *a, struct tr_head *h)

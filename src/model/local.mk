@@ -4,7 +4,7 @@ libtrireme_a_SOURCES += \
 	src/model/embed.c \
 	src/model/family.c src/model/family.h \
 	src/model/head.c \
-	src/model/mask.c src/model/mask.h \
+	src/model/attention_mask.c src/model/attention_mask.h \
 	src/model/model.c src/model/model.h \
 	src/model/param.c src/model/param.def src/model/param.h \
-	src/model/parts.h
+	src/model/model_parts.h

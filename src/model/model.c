@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "model/parts.h"
+#include "model/model_parts.h"
 
 void tr_model_open(struct tr_model *m)
 {

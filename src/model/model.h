@@ -10,7 +10,7 @@
 #include "config/layout.h"
 #include "device/device.h"
 #include "model/family.h"
-#include "model/mask.h"
+#include "model/attention_mask.h"
 #include "model/param.h"
 #include "tp/tp.h"
 #include "util/arena.h"
@@ -29,7 +29,7 @@
  * Types.  Weights, activations and messages are of `type`; the residual stream and its gradient of
  * `stream`, which is fp32 with --fp32-residual-connection.  Statistics are fp32.
  */
-/* What the rule of model/mask.h makes of one micro-batch, each [N]; empty where it is not asked for. */
+/* What the rule of model/attention_mask.h makes of one micro-batch, each [N]; empty where it is not asked for. */
 struct tr_mask {
     struct tr_tensor position, from; /* TR_I32 */
     struct tr_tensor weight;

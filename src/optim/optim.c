@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/timer.h"
+#include "telemetry/timer.h"
 
 static void *need(int64_t count, size_t size)
 {

@@ -3,7 +3,7 @@
 
 #include <time.h>
 
-#include "util/trace.h"
+#include "telemetry/trace.h"
 
 static const double MEANWHILE_SECONDS = 5.0;
 enum { POLLS_BEFORE_NAP = 64, NAP_NANOSECONDS = 100000 };

@@ -42,7 +42,7 @@ struct tr_stage {
 
 /*
  * Walk `s`: compute, or transfer.  Forward and backward are charged to forward-compute and
- * backward-compute, a transfer to the timer that belongs to its set of legs (util/timer.h).  Where
+ * backward-compute, a transfer to the timer that belongs to its set of legs (telemetry/timer.h).  Where
  * starting and waiting are two instructions, each is charged to its own set: only what the rank
  * could not do meanwhile is in a timer.  Collective over `pp`, whose rank is s->rank.
  *

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "util/status.h"
-#include "util/timer.h"
+#include "telemetry/timer.h"
 
 /*
  * A pipeline schedule is data: for each rank, the list of instructions that one training step (or

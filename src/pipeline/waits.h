@@ -2,13 +2,13 @@
 #ifndef TR_PIPELINE_WAITS_H
 #define TR_PIPELINE_WAITS_H
 
-#include "util/trace.h"
+#include "telemetry/trace.h"
 
 /*
  * How much of a transfer was waiting for the partner, and how much was moving bytes.  Both ends
  * note when they were ready: nothing is sent along with the messages, and no rank waits for another
- * one that it would not have waited for.  Afterwards the ends compare notes (train/record.h), on
- * one clock (comm/clocks.h), and a rank that was in a transfer from b to e while its partner came
+ * one that it would not have waited for.  Afterwards the ends compare notes (train/recorder.h), on
+ * one clock (launch/clocks.h), and a rank that was in a transfer from b to e while its partner came
  * at p has
  *
  *     waited       max(0, min(p, e) - b)

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "ckpt/index.h"
-#include "plan/parts.h"
+#include "plan/plan_parts.h"
 #include "train/links.h"
 #include "train/replicas.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config/flops.h"
-#include "plan/parts.h"
+#include "plan/plan_parts.h"
 
 /* Numbers are in bytes and seconds, names with underscores. */
 static json_t *packed(json_t *x)

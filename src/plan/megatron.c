@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pipeline/sched.h"
-#include "plan/parts.h"
+#include "plan/plan_parts.h"
 
 /*
  * Reserved over allocated memory, each at its peak: the least and the most of the 496 ranks of five logs

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "data/epochs.h"
-#include "device/cuda_kernel.h"
-#include "plan/parts.h"
+#include "device/cuda/cuda_kernel.h"
+#include "plan/plan_parts.h"
 #include "train/links.h"
 #include "train/run.h"
 

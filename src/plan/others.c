@@ -4,7 +4,7 @@
 
 #include "model/param.h"
 #include "pipeline/sched.h"
-#include "plan/parts.h"
+#include "plan/plan_parts.h"
 
 /*
  * What is looked at, so that a search ends: shapes of one number of GPUs, samples of a micro-batch,

@@ -6,7 +6,7 @@
 #include "model/param.h"
 #include "pipeline/sched.h"
 #include "plan/cost.h"
-#include "plan/parts.h"
+#include "plan/plan_parts.h"
 
 /* Iterations of a run whose length is not given: longer than any warm-up. */
 enum { ENDLESS = 1000000000 };

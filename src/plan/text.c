@@ -2,7 +2,7 @@
 #include <inttypes.h>
 
 #include "config/flops.h"
-#include "plan/parts.h"
+#include "plan/plan_parts.h"
 #include "util/text.h"
 
 static const double MIB = 1048576.0;

@@ -4,7 +4,7 @@
 #include "config/flops.h"
 #include "pipeline/sched.h"
 #include "plan/cost.h"
-#include "plan/parts.h"
+#include "plan/plan_parts.h"
 #include "train/run.h"
 
 /* What the schedule runs with: seconds of each chunk of each stage, [p * k]. */

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "util/file.h"
-#include "util/timer.h"
+#include "util/clock.h"
 
 extern char **environ;
 

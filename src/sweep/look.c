@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "study/log.h"
-#include "study/summary.h"
+#include "report/run_log.h"
+#include "report/summary.h"
 #include "util/file.h"
 
 enum { SENTENCE = 400 };

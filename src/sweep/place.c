@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "comm/launch.h"
-#include "train/job.h"
+#include "launch/launch.h"
+#include "job/job.h"
 #include "util/file.h"
 
 /* Seconds for squeue to say when the job ends. */

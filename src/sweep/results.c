@@ -12,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "study/order.h"
+#include "report/order.h"
 #include "util/file.h"
-#include "util/timer.h"
+#include "util/clock.h"
 
 enum { FILE_MOST = 64 << 20 };
 

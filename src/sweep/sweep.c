@@ -14,7 +14,7 @@
 #include "sweep/results.h"
 #include "sweep/space.h"
 #include "sweep/tables.h"
-#include "train/job.h"
+#include "job/job.h"
 #include "util/file.h"
 #include "util/log.h"
 #include "util/text.h"

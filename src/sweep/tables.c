@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "study/summary.h"
-#include "study/table.h"
+#include "report/summary.h"
+#include "report/table.h"
 #include "util/file.h"
 
 #define COUNT(list) ((int)(sizeof(list) / sizeof(list)[0]))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "train/check.h"
 
-#include "comm/checks.h"
+#include "launch/checks.h"
 #include "config/shape.h"
 #include "device/device.h"
 #include "model/param.h"

@@ -8,7 +8,7 @@
 #include "config/config.h"
 
 /*
- * Look at the nodes and at how the ranks were started (comm/checks.h), knowing what they are to train:
+ * Look at the nodes and at how the ranks were started (launch/checks.h), knowing what they are to train:
  * warn of what is slow, refuse what cannot work.  Options that do not fit together are left for
  * tr_train() to refuse.  `build`: a checksum of this program.  Collective; the same on all ranks.
  */

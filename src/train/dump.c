@@ -10,7 +10,7 @@
 
 #include "util/file.h"
 #include "util/log.h"
-#include "util/timer.h"
+#include "telemetry/timer.h"
 
 struct diagnosis {
     int64_t pid;

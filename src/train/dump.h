@@ -2,7 +2,7 @@
 #ifndef TR_TRAIN_DUMP_H
 #define TR_TRAIN_DUMP_H
 
-#include "train/keeper.h"
+#include "job/run_folder.h"
 #include "train/run.h"
 
 /*

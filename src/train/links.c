@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "train/step.h"
-#include "util/timer.h"
+#include "telemetry/timer.h"
 
 /* What becomes of the messages of the step under way. */
 enum way { AS_IT_IS, LEARNT, CODED };

@@ -2,7 +2,7 @@
 #ifndef TR_TRAIN_NUMBERS_H
 #define TR_TRAIN_NUMBERS_H
 
-#include "train/events.h"
+#include "telemetry/events.h"
 #include "train/run.h"
 #include "train/step.h"
 #include "train/tell.h"

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "util/timer.h"
+#include "telemetry/timer.h"
 
 enum tr_status tr_profile_check(const struct tr_run *r)
 {

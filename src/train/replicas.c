@@ -9,7 +9,7 @@
 #include "ckpt/rank.h"
 #include "dp/cocktail.h"
 #include "util/log.h"
-#include "util/timer.h"
+#include "telemetry/timer.h"
 
 _Static_assert((int)TR_RANDOM_ROLLING == (int)TR_MASK_ROLLING &&
                    (int)TR_RANDOM_REPLACED == (int)TR_MASK_REPLACED &&

@@ -9,15 +9,15 @@
 #include "ckpt/ckpt.h"
 #include "ckpt/path.h"
 #include "train/compute.h"
-#include "train/fabric.h"
+#include "train/transport.h"
 #include "train/links.h"
 #include "train/profile.h"
 #include "train/replicas.h"
-#include "train/report.h"
+#include "telemetry/lines.h"
 #include "train/step.h"
 #include "train/tell.h"
 #include "util/log.h"
-#include "util/timer.h"
+#include "telemetry/timer.h"
 
 static void print_timer(struct tr_run *r, enum tr_timer t)
 {

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "comm/grid.h"
-#include "comm/launch.h"
+#include "launch/launch.h"
 #include "comm/share.h"
 #include "config/config.h"
 #include "config/shape.h"
@@ -18,7 +18,7 @@
 #include "optim/scaler.h"
 #include "pipeline/exec.h"
 #include "util/arena.h"
-#include "util/traffic.h"
+#include "telemetry/traffic.h"
 
 struct tr_links;
 struct tr_replicas;
@@ -31,7 +31,7 @@ struct tr_run {
     const struct tr_config *config; /* borrowed */
     struct tr_shape shape;
     struct tr_comm *world;     /* borrowed; for host memory */
-    struct tr_comm *fabric;    /* the same ranks, for memory of the device: train/fabric.h */
+    struct tr_comm *fabric;    /* the same ranks, for memory of the device: train/transport.h */
     struct tr_comm own_fabric; /* what it points to where that is not the world */
     struct tr_launch launch;
     struct tr_share share; /* files that set-up opens once per node */

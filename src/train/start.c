@@ -9,7 +9,7 @@
 
 #include "config/vocab.h"
 #include "data/batch.h"
-#include "util/timer.h"
+#include "util/clock.h"
 
 /* `bytes` from rank 0 to all, in words; `data` has room for whole ones. */
 static void tell(struct tr_comm *world, void *data, int64_t bytes)

@@ -5,7 +5,7 @@
 #include "optim/stat.h"
 #include "train/links.h"
 #include "train/replicas.h"
-#include "util/timer.h"
+#include "telemetry/timer.h"
 
 /* Bring the samples of a micro-batch to the chunk: which ones they are, for dropout, and their
    tokens where the chunk reads them. */

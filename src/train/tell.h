@@ -2,14 +2,14 @@
 #ifndef TR_TRAIN_TELL_H
 #define TR_TRAIN_TELL_H
 
-#include "train/report.h"
+#include "telemetry/lines.h"
 #include "train/run.h"
 #include "train/step.h"
-#include "util/timer.h"
+#include "telemetry/timer.h"
 
 /*
  * What a run prints while it trains: when a line is due, whose numbers it takes, and who prints it.
- * The texts are those of train/report.h and util/timer.h.  Collective over the world, all of it.
+ * The texts are those of telemetry/lines.h and telemetry/timer.h.  Collective over the world, all of it.
  */
 struct tr_tell {
     struct tr_run *run; /* borrowed */

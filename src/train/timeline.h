@@ -3,7 +3,7 @@
 #define TR_TRAIN_TIMELINE_H
 
 #include "train/run.h"
-#include "util/trace.h"
+#include "telemetry/trace.h"
 
 /*
  * Timelines: what the ranks did in some iterations, for a viewer of traces.

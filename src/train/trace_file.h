@@ -6,7 +6,7 @@
 
 #include "comm/comm.h"
 #include "comm/grid.h"
-#include "util/trace.h"
+#include "telemetry/trace.h"
 
 /*
  * The text of traces: the JSON of Chrome's trace viewer ("Trace Event Format"), complete events

@@ -8,26 +8,26 @@
 
 #include "train/dump.h"
 #include "train/evaluate.h"
-#include "train/keeper.h"
+#include "job/run_folder.h"
 #include "train/links.h"
 #include "train/numbers.h"
 #include "train/profile.h"
-#include "train/progress.h"
-#include "train/record.h"
+#include "telemetry/progress.h"
+#include "train/recorder.h"
 #include "train/replicas.h"
-#include "train/report.h"
+#include "telemetry/lines.h"
 #include "train/run.h"
 #include "train/start.h"
 #include "train/step.h"
-#include "train/stop.h"
+#include "job/stop.h"
 #include "train/tell.h"
 #include "util/log.h"
-#include "util/timer.h"
+#include "telemetry/timer.h"
 
 struct loop {
     struct tr_run *r;
     struct tr_tell tell;
-    struct tr_record record;
+    struct tr_recorder record;
     struct tr_numbers numbers;
     struct tr_progress progress; /* of rank 0 */
     struct tr_keeper *keeper;    /* borrowed */
@@ -145,7 +145,7 @@ static enum tr_status step_and_tell(struct loop *l)
     tr_tell_add(&l->tell, &step, skipped);
     lost = not_finite(l, &step, tr_tell_due(&l->tell, r->iteration));
     due = lost || tr_tell_due(&l->tell, r->iteration);
-    l->tell.since += tr_record_after(&l->record, passed, due);
+    l->tell.since += tr_recorder_after(&l->record, passed, due);
     tr_numbers_timers(&l->numbers, &l->tell, due);
     tr_tell_traffic(&l->tell, lost);
     tr_tell_print(&l->tell, lost);
@@ -341,12 +341,12 @@ static enum tr_status run_loop(struct tr_run *r, struct tr_keeper *keeper, struc
     tr_tell_start();
     tr_report_training(text, sizeof text, moment(r));
     tr_print_rank0("%s\n", text);
-    s = tr_record_open(&l.record, r);
+    s = tr_recorder_open(&l.record, r);
     if (s == TR_OK)
         s = tr_numbers_open(&l.numbers, r);
     if (s != TR_OK) {
         tr_numbers_close(&l.numbers);
-        tr_record_close(&l.record);
+        tr_recorder_close(&l.record);
         return s;
     }
     tr_tell_open(&l.tell, r, l.record.waits);
@@ -357,9 +357,9 @@ static enum tr_status run_loop(struct tr_run *r, struct tr_keeper *keeper, struc
     tr_profile_stop(r);
     tr_progress_close(&l.progress);
     tr_tell_close(&l.tell);
-    tr_record_finish(&l.record);
+    tr_recorder_finish(&l.record);
     tr_numbers_close(&l.numbers);
-    tr_record_close(&l.record);
+    tr_recorder_close(&l.record);
     return s == TR_OK ? look_at_output(&l) : s;
 }
 

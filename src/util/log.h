@@ -9,7 +9,7 @@
 /*
  * Two streams.  stdout carries records, the lines that people parse; stderr carries diagnostics.
  * Every call makes exactly one write of whole lines, so that lines of different ranks are never
- * glued.  There is no colour and no carriage return here: cmd/progress.h has those, for terminals.
+ * glued.  There is no colour and no carriage return here: util/meter.h has those, for terminals.
  */
 enum tr_level { TR_LOG_ERROR, TR_LOG_WARNING, TR_LOG_INFO, TR_LOG_DEBUG };
 

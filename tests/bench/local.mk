@@ -8,7 +8,4 @@ EXTRA_DIST += tests/bench/t_bench.sh tests/bench/t_run.sh
 
 tests_bench_t_like_SOURCES = tests/bench/t_like.c benchmarks/bench_like.c
 
-tests/bench/t_bench.4.mpi: tests/bench/t_bench
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_bench $@
-
 tests/bench/t_run.log: benchmarks/bench_step

@@ -13,7 +13,7 @@ bench() {
     ranks=$1
     shift
     # shellcheck disable=SC2086 # a list of words
-    timeout 300 "$srcdir/tests/launch" --ranks "$ranks" "$trireme" bench "$@" $model >"$work/out" 2>"$work/err"
+    timeout 300 "$srcdir/tests/mpirun" --ranks "$ranks" "$trireme" bench "$@" $model >"$work/out" 2>"$work/err"
 }
 
 # lines PATTERN COUNT
@@ -57,7 +57,7 @@ check "the last size is --max-bytes" sizes
 
 fails "nothing to measure" 64 "needs to be told what to measure" "$trireme" bench
 fails "an unknown part" 64 "cannot 'colls', only gemm, coll, codec, io, node and machine" "$trireme" bench colls
-fails "a size that is none" 64 "'12X' is no number of bytes" "$srcdir/tests/launch" --ranks 2 "$trireme" bench coll \
+fails "a size that is none" 64 "'12X' is no number of bytes" "$srcdir/tests/mpirun" --ranks 2 "$trireme" bench coll \
     --max-bytes 12X
 fails "alone" 64 "nothing to communicate" "$trireme" bench coll
 fails "an option of nobody" 64 "repetition" "$trireme" bench gemm --repetition 3

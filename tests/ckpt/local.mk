@@ -11,13 +11,6 @@ check_SCRIPTS += $(CKPT_RUNS)
 CLEANFILES += $(CKPT_RUNS)
 TESTS += $(CKPT_RUNS)
 
-tests/ckpt/t_layouts.1.mpi tests/ckpt/t_layouts.2.mpi tests/ckpt/t_layouts.4.mpi \
-tests/ckpt/t_layouts.8.mpi: tests/ckpt/t_layouts
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_layouts $@
-
-tests/ckpt/t_peers.2.mpi tests/ckpt/t_peers.8.mpi: tests/ckpt/t_peers
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_peers $@
-
 # A program that the scripts start, and kill.
 check_PROGRAMS += tests/ckpt/t_victim
 TESTS += tests/ckpt/t_killed.sh tests/ckpt/t_formats.sh tests/ckpt/t_by_hand.sh

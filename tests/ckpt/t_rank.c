@@ -11,7 +11,7 @@
 
 #include "ckpt/path.h"
 #include "ckpt/rank.h"
-#include "device/ref.h"
+#include "device/ref/ref.h"
 #include "util/file.h"
 
 static char dir[] = "t_rank.XXXXXX";

@@ -1,8 +1,3 @@
-check_PROGRAMS += tests/cmd/t_bpe tests/cmd/t_corpus tests/cmd/t_pieces tests/cmd/t_progress \
-	tests/cmd/t_tokenizer
-TESTS += tests/cmd/t_bpe tests/cmd/t_corpus tests/cmd/t_pieces tests/cmd/t_progress \
-	tests/cmd/t_tokenizer
-
 TESTS += tests/cmd/t_main.sh
 EXTRA_DIST += tests/cmd/t_main.sh
 

@@ -66,10 +66,10 @@ warns() { text="^  warn .*$1"; shift; says "$@"; }
 check "one rank in a job of four" warns "this job has 4 tasks and this is one rank" \
     env SLURM_JOB_ID=1 SLURM_NTASKS=4 SLURM_JOB_NUM_NODES=1 "$trireme" doctor
 check "idle nodes" warns "the job has 3 nodes and ranks on 1, so 2 do nothing" \
-    env SLURM_JOB_ID=1 SLURM_JOB_NUM_NODES=3 TR_TEST_RANKS=2 "$srcdir/tests/launch" --ranks 2 \
+    env SLURM_JOB_ID=1 SLURM_JOB_NUM_NODES=3 TR_TEST_RANKS=2 "$srcdir/tests/mpirun" --ranks 2 \
     "$trireme" doctor
 check "NNODES of another job" warns "NNODES is 7 in the environment" \
-    env NNODES=7 "$srcdir/tests/launch" --ranks 2 "$trireme" doctor
+    env NNODES=7 "$srcdir/tests/mpirun" --ranks 2 "$trireme" doctor
 check "fewer cores than asked for" warns "the job asked for 5000" \
     env SLURM_JOB_ID=1 SLURM_CPUS_PER_TASK=5000 "$trireme" doctor
 check "more threads than cores" warns "with 5000 threads" doctor --threads 5000

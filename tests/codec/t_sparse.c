@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "codec/sparse.h"
-#include "device/cpu.h"
-#include "device/ref.h"
+#include "device/cpu/cpu.h"
+#include "device/ref/ref.h"
 #include "util/half.h"
 #include "util/rng.h"
 

@@ -7,7 +7,7 @@
 
 #include "comm/comm.h"
 #include "comm/slow.h"
-#include "util/timer.h"
+#include "telemetry/timer.h"
 
 /*
  * hung LIMIT TRANSPORT CALL DEED [RANK]: some rounds of a call over mpi or slow, for t_hung.sh; no wait may

@@ -35,43 +35,9 @@ tests_comm_t_comm_slow_CPPFLAGS = $(AM_CPPFLAGS) -DTR_TEST_SLOW
 tests_comm_t_scatter_slow_SOURCES = tests/comm/t_scatter.c
 tests_comm_t_scatter_slow_CPPFLAGS = $(tests_comm_t_comm_slow_CPPFLAGS)
 
-tests/comm/t_comm_slow.1.mpi tests/comm/t_comm_slow.3.mpi: tests/comm/t_comm_slow
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_comm_slow $@
-
-tests/comm/t_scatter_slow.1.mpi tests/comm/t_scatter_slow.4.mpi: tests/comm/t_scatter_slow
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_scatter_slow $@
-
-tests/comm/t_slow.1.mpi tests/comm/t_slow.2.mpi tests/comm/t_slow.3.mpi: tests/comm/t_slow
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_slow $@
-
-tests/comm/t_comm.1.mpi tests/comm/t_comm.2.mpi tests/comm/t_comm.3.mpi \
-tests/comm/t_comm.4.mpi: tests/comm/t_comm
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_comm $@
-
-tests/comm/t_parts.2.mpi tests/comm/t_parts.3.mpi: tests/comm/t_parts
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_parts $@
-
-tests/comm/t_scatter.1.mpi tests/comm/t_scatter.2.mpi tests/comm/t_scatter.3.mpi \
-tests/comm/t_scatter.5.mpi tests/comm/t_scatter.8.mpi: tests/comm/t_scatter
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_scatter $@
-
-tests/comm/t_spread.2.mpi tests/comm/t_spread.3.mpi: tests/comm/t_spread
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_spread $@
-
-tests/comm/t_groups.1.mpi tests/comm/t_groups.4.mpi tests/comm/t_groups.8.mpi: \
-tests/comm/t_groups
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_groups $@
-
-tests/comm/t_tp.1.mpi tests/comm/t_tp.2.mpi tests/comm/t_tp.4.mpi: tests/comm/t_tp
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_tp $@
-
-# What is said of a launch, from made-up facts.
-check_PROGRAMS += tests/comm/t_checks
-TESTS += tests/comm/t_checks
-
 # Ranks that do not come: what is said of them, and that it is.
-check_PROGRAMS += tests/comm/t_roll tests/comm/hung
-TESTS += tests/comm/t_roll tests/comm/t_hung.sh
+check_PROGRAMS += tests/comm/t_hang tests/comm/hung
+TESTS += tests/comm/t_hang tests/comm/t_hung.sh
 EXTRA_DIST += tests/comm/t_hung.sh
 
 # Files opened once per node, of two ranks each.
@@ -79,16 +45,3 @@ check_PROGRAMS += tests/comm/t_share
 check_SCRIPTS += tests/comm/t_share.4.mpi
 CLEANFILES += tests/comm/t_share.4.mpi
 TESTS += tests/comm/t_share.4.mpi
-
-tests/comm/t_share.4.mpi: tests/comm/t_share
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_share $@
-
-# Clocks that differ.
-CLOCK_RUNS = tests/comm/t_clocks.1.mpi tests/comm/t_clocks.2.mpi tests/comm/t_clocks.7.mpi
-check_PROGRAMS += tests/comm/t_clocks
-check_SCRIPTS += $(CLOCK_RUNS)
-CLEANFILES += $(CLOCK_RUNS)
-TESTS += $(CLOCK_RUNS)
-
-$(CLOCK_RUNS): tests/comm/t_clocks
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_clocks $@

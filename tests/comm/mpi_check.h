@@ -18,7 +18,7 @@
 #endif
 #ifdef TR_TEST_NCCL
 #include "comm/nccl.h"
-#include "device/cuda.h"
+#include "device/cuda/cuda.h"
 #endif
 
 /*

@@ -10,7 +10,7 @@ host=$(uname -n)
 
 # hung ARGUMENT...: four ranks; log and exit code are kept.
 hung() {
-    TR_TEST_RANKS=4 timeout -k 10 200 "$srcdir/tests/launch" --ranks 4 "$PWD/tests/comm/hung" "$@" \
+    TR_TEST_RANKS=4 timeout -k 10 200 "$srcdir/tests/mpirun" --ranks 4 "$PWD/tests/comm/hung" "$@" \
         > "$work/log" 2>&1
     code=$?
 }

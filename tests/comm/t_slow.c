@@ -2,7 +2,7 @@
 #include "comm/mpi_check.h"
 
 #include "comm/slow.h"
-#include "util/timer.h"
+#include "telemetry/timer.h"
 
 /*
  * The model of comm/slow.h: how long transfers take at least, and how many bytes they send.  That

@@ -13,7 +13,7 @@
 #include "pipeline/sched.h"
 #include "util/file.h"
 #include "util/log.h"
-#include "util/timer.h"
+#include "telemetry/timer.h"
 
 /* Parse into a fresh configuration that the test leaves behind in `c`. */
 static struct tr_config c;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "device/cuda_kernel.h"
+#include "device/cuda/cuda_kernel.h"
 #include "device/host.h"
-#include "device/ref.h"
+#include "device/ref/ref.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -14,7 +14,7 @@
 #     tests_cuda_t_NAME_LDADD = $(FAKE_LIBS)
 #     tests_cuda_t_NAME_DEPENDENCIES = $(FAKE_NEEDS)
 EMULATED_FLAGS = $(AM_CPPFLAGS) -I$(srcdir)/kernels -UHAVE_CUDA -UHAVE_NCCL -UHAVE_CUDNN
-EMULATED_WITH = src/device/device.c
+EMULATED_WITH = src/device/backends/backends.c
 EMULATED_LIBS = tests/cuda/libemulated.a $(TR_LIBS_MADE) $(TR_LIBS_FOUND) $(CMOCKA_LIBS) -lstdc++
 
 FAKE_FLAGS = $(AM_CPPFLAGS) $(CUDA_HEADERS) -I$(srcdir)/kernels -I$(srcdir)/tests/cuda \
@@ -113,7 +113,7 @@ if HAVE_CUDNN
 check_PROGRAMS += tests/cuda/t_sdpa_plan
 TESTS += tests/cuda/t_sdpa_plan
 tests_cuda_t_sdpa_plan_SOURCES = tests/cuda/t_sdpa_plan.c $(CUDNN_SOURCES) \
-	src/device/cuda_libs.c src/device/cuda_libs.def src/device/cuda_libs.h
+	src/device/cuda/cuda_libs.c src/device/cuda/cuda_libs.def src/device/cuda/cuda_libs.h
 tests_cuda_t_sdpa_plan_LDADD = $(TR_LIBS) $(CMOCKA_LIBS)
 tests_cuda_t_sdpa_plan_DEPENDENCIES = $(TR_LIBS_MADE) $(KERNEL_LIBS) tests/cuda/libcuda.so.1
 CLEANFILES += tests/cuda/libcuda.so.1
@@ -180,19 +180,3 @@ tests_cuda_t_groups_nccl_SOURCES = tests/comm/t_groups.c
 tests_cuda_t_groups_nccl_CPPFLAGS = $(NCCL_TEST_FLAGS)
 tests_cuda_t_groups_nccl_LDADD = $(FAKE_LIBS)
 tests_cuda_t_groups_nccl_DEPENDENCIES = $(FAKE_NEEDS)
-
-tests/cuda/t_nccl.1.mpi tests/cuda/t_nccl.2.mpi tests/cuda/t_nccl.3.mpi \
-tests/cuda/t_nccl.4.mpi: tests/cuda/t_nccl
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_nccl $@
-
-tests/cuda/t_nccl_pipe.3.mpi tests/cuda/t_nccl_pipe.4.mpi: tests/cuda/t_nccl_pipe
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_nccl_pipe $@
-
-tests/cuda/t_comm_nccl.1.mpi tests/cuda/t_comm_nccl.3.mpi: tests/cuda/t_comm_nccl
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_comm_nccl $@
-
-tests/cuda/t_scatter_nccl.4.mpi: tests/cuda/t_scatter_nccl
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_scatter_nccl $@
-
-tests/cuda/t_groups_nccl.4.mpi: tests/cuda/t_groups_nccl
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_groups_nccl $@

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "comm/nccl.h"
-#include "device/cuda.h"
+#include "device/cuda/cuda.h"
 #include "util/log.h"
 
 /*

@@ -5,9 +5,9 @@
 
 extern "C" {
 #include "check.h"
-#include "device/cuda_attention.h"
-#include "device/cuda_kernel.h"
-#include "device/ref.h"
+#include "device/cuda/cuda_attention.h"
+#include "device/cuda/cuda_kernel.h"
+#include "device/ref/ref.h"
 #include "util/half.h"
 #include "util/rng.h"
 }

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "device/cuda.h"
+#include "device/cuda/cuda.h"
 #include "fake_cudart.h"
 
 static struct tr_device_how rank_of(int rank, int ranks)

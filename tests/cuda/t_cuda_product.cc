@@ -11,10 +11,10 @@
 
 extern "C" {
 #include "check.h"
-#include "device/cuda.h"
-#include "device/cuda_dense.h"
-#include "device/cuda_product.h"
-#include "device/ref.h"
+#include "device/cuda/cuda.h"
+#include "device/cuda/cuda_dense.h"
+#include "device/cuda/cuda_product.h"
+#include "device/ref/ref.h"
 #include "device/trial.h"
 }
 

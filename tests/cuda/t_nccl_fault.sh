@@ -14,7 +14,7 @@ job() {
     shift 2
     began=$(date +%s)
     FAKE_CUDA_FAIL=$errors FAKE_CUDA_FAIL_RANK=$rank TR_TEST_RANKS=3 timeout -k 10 200 \
-        "$srcdir/tests/launch" --ranks 3 "$job" "$@" > "$work/log" 2>&1
+        "$srcdir/tests/mpirun" --ranks 3 "$job" "$@" > "$work/log" 2>&1
     code=$?
     took=$(($(date +%s) - began))
 }

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/cuda_libs.h"
-#include "device/cuda_sdpa.h"
+#include "device/cuda/cuda_libs.h"
+#include "device/cuda/cuda_sdpa.h"
 
 /*
- * cuDNN has a plan for each attention that device/cuda_sdpa.h claims: it is asked for GPUs that are only
+ * cuDNN has a plan for each attention that device/cuda/cuda_sdpa.h claims: it is asked for GPUs that are only
  * described, compiles its kernels, and says how much scratch they want.  That the graphs mean attention
  * is tests/device/t_sdpa.c.  The driver is fake_driver.c.
  */

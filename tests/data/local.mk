@@ -1,7 +1,7 @@
 EXTRA_DIST += tests/data/crc32.h tests/data/folder.h tests/data/numbers.h
 
-check_PROGRAMS += tests/data/t_index
-TESTS += tests/data/t_index
+check_PROGRAMS += tests/data/t_indexed
+TESTS += tests/data/t_indexed
 
 check_PROGRAMS += tests/data/t_numpy_rng
 TESTS += tests/data/t_numpy_rng
@@ -26,9 +26,6 @@ check_PROGRAMS += tests/data/t_ranks
 check_SCRIPTS += $(DATA_RUNS)
 CLEANFILES += $(DATA_RUNS)
 TESTS += $(DATA_RUNS)
-
-$(DATA_RUNS): tests/data/t_ranks
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_ranks $@
 
 check_PROGRAMS += tests/data/t_epochs tests/data/t_blocks
 TESTS += tests/data/t_epochs tests/data/t_blocks

@@ -3,7 +3,7 @@
 #define TR_TESTS_DATA_NUMBERS_H
 
 #include "check.h"
-#include "data/index.h"
+#include "data/indexed.h"
 
 enum { NUMBERS_DOCUMENT = 1000 };
 

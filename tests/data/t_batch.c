@@ -11,7 +11,7 @@
 #include "data/batch.h"
 #include "data/cyclic.h"
 #include "data/folder.h"
-#include "data/index.h"
+#include "data/indexed.h"
 #include "data/numbers.h"
 #include "data/samples.h"
 

@@ -13,7 +13,7 @@
 #include "data/blocks.h"
 #include "data/epochs.h"
 #include "data/folder.h"
-#include "data/index.h"
+#include "data/indexed.h"
 #include "data/numbers.h"
 
 /* 40 documents of 5 i mod 17 tokens, so of some lengths twice and of 0 three times; token t of the whole

@@ -6,7 +6,7 @@
 
 #include "data/batch.h"
 #include "data/folder.h"
-#include "data/index.h"
+#include "data/indexed.h"
 #include "util/log.h"
 
 /* Data sets and index maps as several ranks see them: on a disk they share, and on disks of their

@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "device/cpu_dnnl.h"
+#include "device/cpu/cpu_dnnl.h"
 #include "device/host.h"
 #include "util/half.h"
 

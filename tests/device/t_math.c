@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "device/cpu_half.h"
-#include "device/cpu_math.h"
+#include "device/cpu/cpu_half.h"
+#include "device/cpu/cpu_math.h"
 
 /* Every STRIDE-th float there is, which leaves several million in each range. */
 enum { STRIDE = 499, ALL = 1 << 16 };

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/ref.h"
-#include "device/sdpa.h"
+#include "device/ref/ref.h"
+#include "device/cuda/sdpa.h"
 #include "util/rng.h"
 
 /*
- * The graphs of device/sdpa.h mean attention and its gradient: they are computed here, one node after
+ * The graphs of device/cuda/sdpa.h mean attention and its gradient: they are computed here, one node after
  * the other in double, and held against ref.  What cuDNN makes of the same tables is
  * tests/cuda/t_sdpa_plan.c.
  */

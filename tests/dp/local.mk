@@ -6,12 +6,6 @@ check_SCRIPTS += $(DP_RUNS) $(COCKTAIL_RUNS)
 CLEANFILES += $(DP_RUNS) $(COCKTAIL_RUNS)
 TESTS += $(DP_RUNS) $(COCKTAIL_RUNS)
 
-$(DP_RUNS): tests/dp/t_dp
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_dp $@
-
-$(COCKTAIL_RUNS): tests/dp/t_cocktail
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_cocktail $@
-
 # The thread of a round, watched for data races: all that it runs is compiled for that.  OpenMP
 # cannot be watched, and has one thread.
 if HAVE_TSAN
@@ -21,11 +15,9 @@ CLEANFILES += tests/dp/t_cocktail_tsan.2.mpi
 TESTS += tests/dp/t_cocktail_tsan.2.mpi
 tests_dp_t_cocktail_tsan_SOURCES = tests/dp/t_cocktail.c \
 	src/codec/mask.c src/codec/sparse.c \
-	src/device/cpu_codec.c src/device/cpu_flat.c src/device/cpu_half.c src/device/cpu_select.c \
-	src/device/cpu_topk.c \
+	src/device/cpu/cpu_codec.c src/device/cpu/cpu_flat.c src/device/cpu/cpu_half.c src/device/cpu/cpu_select.c \
+	src/device/cpu/cpu_topk.c \
 	src/dp/cocktail.c src/dp/cocktail_round.c src/dp/cocktail_worker.c
 tests_dp_t_cocktail_tsan_CFLAGS = $(AM_CFLAGS) -fsanitize=thread -O1
 
-tests/dp/t_cocktail_tsan.2.mpi: tests/dp/t_cocktail_tsan
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_cocktail_tsan $@
 endif

@@ -3,11 +3,11 @@
 
 #include <math.h>
 
-#include "device/cpu.h"
+#include "device/cpu/cpu.h"
 #include "dp/cocktail.h"
 #include "util/half.h"
 #include "util/rng.h"
-#include "util/timer.h"
+#include "util/clock.h"
 
 /*
  * The round against a plain simulation of all replicas on every rank: loops over one number at a time, a sort

@@ -6,7 +6,7 @@
 #include "dp/dp.h"
 #include "util/half.h"
 #include "util/rng.h"
-#include "util/timer.h"
+#include "util/clock.h"
 
 /* ---- the plan ---- */
 

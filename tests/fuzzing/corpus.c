@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Text to tokens: JSON lines, and plain text cut in each way. */
-#include "cmd/corpus.h"
+#include "token/corpus.h"
 
 #include <string.h>
 
-#include "cmd/encode.h"
+#include "token/encode.h"
 #include "config/config.h"
 #include "fuzzing/fuzz.h"
 
@@ -15,7 +15,7 @@ static void encode_all(const struct tr_encode_rules *rules, const struct tr_corp
 {
     struct tr_tokenizer_thread *thread = tr_tokenizer_thread_open(rules->corpus.tokenizer);
     struct tr_corpus *c = tr_corpus_open(file, 1, &rules->corpus);
-    struct tr_chunk chunk = {0};
+    struct tr_corpus_chunk chunk = {0};
     struct tr_encoded out;
 
     tr_encoded_init(&out, rules->key_count);
@@ -25,7 +25,7 @@ static void encode_all(const struct tr_encode_rules *rules, const struct tr_corp
             MUST(out.coded[k].documents >= 0 && out.coded[k].count >= 0);
     }
     tr_encoded_release(&out, rules->key_count);
-    tr_chunk_release(&chunk);
+    tr_corpus_chunk_release(&chunk);
     tr_corpus_close(c);
     tr_tokenizer_thread_close(thread);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* PREFIX.idx of a data set, beside a .bin of 4096 bytes. */
-#include "data/index.h"
+#include "data/indexed.h"
 #include "fuzzing/fuzz.h"
 
 enum { BYTES = 4096, LIMIT = 65536 };

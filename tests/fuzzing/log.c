@@ -6,9 +6,9 @@
 
 #include "config/config.h"
 #include "fuzzing/fuzz.h"
-#include "study/log.h"
-#include "study/present.h"
-#include "study/summary.h"
+#include "report/run_log.h"
+#include "report/present.h"
+#include "report/summary.h"
 
 static void check_run(const struct tr_record *r)
 {

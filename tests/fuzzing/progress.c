@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* progress.txt of earlier jobs. */
-#include "train/progress.h"
+#include "telemetry/progress.h"
 
 #include <sys/stat.h>
 

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "ckpt/rank.h"
-#include "device/ref.h"
+#include "device/ref/ref.h"
 #include "fuzzing/mend.h"
 
 static struct tr_queue q = {.on = &tr_ref};

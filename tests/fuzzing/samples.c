@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "data/index.h"
+#include "data/indexed.h"
 #include "fuzzing/fuzz.h"
 
 enum { SEQUENCES = 9, SEQ = 7, LIMIT = 65536 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* SAVE/state. */
-#include "train/state.h"
+#include "job/state.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A trace of `trireme train --trace`, and its picture. */
-#include "study/timeline.h"
+#include "report/trace_view.h"
 
 #include <unistd.h>
 
@@ -8,26 +8,26 @@
 
 enum { PICTURE = 1 << 26 }; /* bytes: a picture of a small trace is no larger */
 
-static void draw(const struct tr_timeline *t, int64_t iteration)
+static void draw(const struct tr_trace_view *t, int64_t iteration)
 {
     FILE *f = fopen(fuzz_path("picture.svg"), "we");
 
     MUST(f);
-    fuzz_any(tr_timeline_svg(t, iteration, f));
+    fuzz_any(tr_trace_view_svg(t, iteration, f));
     MUST(ftell(f) < PICTURE);
     fclose(f);
 }
 
 static void run(const uint8_t *data, size_t size)
 {
-    struct tr_timeline *t = NULL;
+    struct tr_trace_view *t = NULL;
 
     fuzz_put("x.trace", data, size);
-    if (tr_timeline_read(fuzz_path("x.trace"), &t) == TR_OK) {
+    if (tr_trace_view_read(fuzz_path("x.trace"), &t) == TR_OK) {
         draw(t, -1);
         draw(t, 8);
     }
-    tr_timeline_release(t);
+    tr_trace_view_release(t);
 }
 
 static const char *const words[] = {"\"ts\": ",

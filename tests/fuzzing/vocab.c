@@ -2,7 +2,7 @@
 /* vocab.json and merges.txt of a tokenizer, each beside the right other one. */
 #include <string.h>
 
-#include "cmd/bpe.h"
+#include "token/bpe.h"
 #include "fuzzing/fuzz.h"
 
 static void use(struct tr_bpe *b)

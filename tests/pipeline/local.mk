@@ -8,9 +8,6 @@ CLEANFILES += $(PIPELINE_RUNS)
 TESTS += tests/pipeline/t_sched tests/pipeline/t_checker $(PIPELINE_RUNS)
 EXTRA_DIST += tests/pipeline/lists.h
 
-$(PIPELINE_RUNS): tests/pipeline/t_exec
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_exec $@
-
 check_PROGRAMS += tests/pipeline/t_waits
 TESTS += tests/pipeline/t_waits
 

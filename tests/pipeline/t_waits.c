@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "pipeline/waits.h"
-#include "util/trace.h"
+#include "telemetry/trace.h"
 
 enum { RF = TR_RECV_FWD, SF = TR_SEND_FWD, RB = TR_RECV_BWD, SB = TR_SEND_BWD, MOST = 8 };
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "model/param.h"
-#include "plan/parts.h"
+#include "plan/plan_parts.h"
 
 /*
  * The published times (rows.def), and which of them the constants of a profile may be fitted on.  The

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "plan/parts.h"
+#include "plan/plan_parts.h"
 #include "plan/plan.h"
 #include "plan/profiles.h"
 

@@ -8,7 +8,7 @@ TESTS += $(SLURM_SH)
 EXTRA_DIST += $(SLURM_SH) tests/cluster tests/slurm/configure.sh tests/slurm/inside.sh \
 	tests/slurm/nogroups.c tests/slurm/patient.c tests/slurm/slurm.sh docs/virtual-cluster.md
 
-# What tests/launch has ranks wait with.
+# What tests/mpirun has ranks wait with.
 check_DATA = tests/slurm/patient.so
 CLEANFILES += tests/slurm/patient.so
 tests/slurm/patient.so: tests/slurm/patient.c

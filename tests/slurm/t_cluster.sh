@@ -153,7 +153,7 @@ check "links are quick again" unshaped
 # --- trireme ----------------------------------------------------------------------------------------
 
 check "a dataset is built" small_corpus
-# By Slurm, and not as tests/launch starts ranks.
+# By Slurm, and not as tests/mpirun starts ranks.
 train_on_nodes() (
     # shellcheck disable=SC2317 # small() calls it
     ranks() {

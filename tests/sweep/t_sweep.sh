@@ -35,7 +35,7 @@ elif [ "$name" = "$(cat "$folder/hangs" 2> /dev/null)" ]; then
     echo $! > "$folder/hanging"
     wait
 fi
-exec "$srcdir/tests/launch" --ranks "$ranks" "$@"
+exec "$srcdir/tests/mpirun" --ranks "$ranks" "$@"
 START
 chmod +x "$work/start"
 export srcdir

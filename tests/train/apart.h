@@ -12,7 +12,7 @@
  * operation that is given memory of the host, which on a GPU would be an error too, ends the program.
  *
  * A program that is linked with apart_device.c and apart_comm.c has these in place of
- * src/device/device.c and src/train/fabric.c.
+ * src/device/backends/backends.c and src/train/transport.c.
  */
 extern const struct tr_backend apart;
 

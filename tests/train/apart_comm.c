@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/fabric.h"
+#include "train/transport.h"
 
 /*
  * A transport for memory of the device: through copies in host memory, which the other transport
@@ -283,7 +283,7 @@ void apart_world(struct tr_comm *host, struct tr_comm *out)
     wrap(g, out);
 }
 
-/* ---- in place of src/train/fabric.c ---- */
+/* ---- in place of src/train/transport.c ---- */
 
 enum tr_status tr_fabric_open(struct tr_run *r)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "device/cpu.h"
+#include "device/cpu/cpu.h"
 #include "device/host.h"
 
 /* One device at a time, with one reservation: all that a run makes. */
@@ -228,7 +228,7 @@ const struct tr_backend apart = {
 #undef OP
 };
 
-/* ---- in place of src/device/device.c ---- */
+/* ---- in place of src/device/backends/backends.c ---- */
 
 const struct tr_backend *const *tr_backends(void)
 {

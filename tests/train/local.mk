@@ -1,13 +1,3 @@
-STOP_RUNS = tests/train/t_stop.1.mpi tests/train/t_stop.3.mpi
-
-check_PROGRAMS += tests/train/t_report tests/train/t_stop tests/train/t_public \
-	tests/train/t_progress
-check_SCRIPTS += $(STOP_RUNS)
-CLEANFILES += $(STOP_RUNS)
-TESTS += tests/train/t_report tests/train/t_public tests/train/t_progress $(STOP_RUNS)
-
-$(STOP_RUNS): tests/train/t_stop
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_stop $@
 TRAIN_RUNS = \
 	tests/train/t_golden_run.1.mpi tests/train/t_golden_run.2.mpi \
 	tests/train/t_golden_run.4.mpi tests/train/t_golden_run.8.mpi \
@@ -25,31 +15,6 @@ EXTRA_DIST += tests/train/tiny.h
 
 tests_train_t_golden_run_SOURCES = tests/train/t_golden_run.c $(GOLDEN_SOURCES)
 
-tests/train/t_golden_run.1.mpi tests/train/t_golden_run.2.mpi \
-tests/train/t_golden_run.4.mpi tests/train/t_golden_run.8.mpi: tests/train/t_golden_run
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_golden_run $@
-
-tests/train/t_uneven.4.mpi: tests/train/t_uneven
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_uneven $@
-
-tests/train/t_layouts.8.mpi: tests/train/t_layouts
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_layouts $@
-
-tests/train/t_replicas.4.mpi: tests/train/t_replicas
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_replicas $@
-
-tests/train/t_recipe.4.mpi: tests/train/t_recipe
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_recipe $@
-
-tests/train/t_memory.2.mpi: tests/train/t_memory
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_memory $@
-
-tests/train/t_stat.2.mpi tests/train/t_stat.4.mpi: tests/train/t_stat
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_stat $@
-
-tests/train/t_sharded.4.mpi: tests/train/t_sharded
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_sharded $@
-
 TRAIN_SH = \
 	tests/train/t_bits.sh tests/train/t_campaign.sh tests/train/t_kill.sh tests/train/t_convert.sh tests/train/t_load.sh tests/train/t_outside.sh tests/train/t_resume.sh tests/train/t_signal.sh \
 	tests/train/t_bad_input.sh tests/train/t_cocktail.sh tests/train/t_options.sh \
@@ -65,9 +30,6 @@ CLEANFILES += $(MASK_RUNS)
 TESTS += $(MASK_RUNS)
 tests_train_t_masks_SOURCES = tests/train/t_masks.c $(GOLDEN_SOURCES)
 
-$(MASK_RUNS): tests/train/t_masks
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_masks $@
-
 HALF_RUNS = \
 	tests/train/t_plan.1.mpi tests/train/t_plan.2.mpi \
 	tests/train/t_overflow.2.mpi
@@ -76,20 +38,11 @@ check_SCRIPTS += $(HALF_RUNS)
 CLEANFILES += $(HALF_RUNS)
 TESTS += $(HALF_RUNS)
 
-tests/train/t_plan.1.mpi tests/train/t_plan.2.mpi: tests/train/t_plan
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_plan $@
-
-tests/train/t_overflow.2.mpi: tests/train/t_overflow
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_overflow $@
-
-check_PROGRAMS += tests/train/t_imagine
-check_SCRIPTS += tests/train/t_imagine.4.mpi
-CLEANFILES += tests/train/t_imagine.4.mpi
-TESTS += tests/train/t_imagine.4.mpi tests/train/t_dry_run.sh tests/train/t_ramp.sh
+check_PROGRAMS += tests/train/t_dry
+check_SCRIPTS += tests/train/t_dry.4.mpi
+CLEANFILES += tests/train/t_dry.4.mpi
+TESTS += tests/train/t_dry.4.mpi tests/train/t_dry_run.sh tests/train/t_ramp.sh
 EXTRA_DIST += tests/train/t_dry_run.sh tests/train/t_ramp.sh
-
-tests/train/t_imagine.4.mpi: tests/train/t_imagine
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_imagine $@
 
 APART_RUNS = tests/train/t_apart.1.mpi tests/train/t_apart.2.mpi tests/train/t_apart.4.mpi
 check_PROGRAMS += tests/train/t_apart
@@ -99,13 +52,9 @@ TESTS += $(APART_RUNS)
 tests_train_t_apart_SOURCES = tests/train/t_apart.c tests/train/apart.h \
 	tests/train/apart_device.c tests/train/apart_comm.c
 
-$(APART_RUNS): tests/train/t_apart
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_apart $@
-
 # Leaving in time, being asked, one writer.
-check_PROGRAMS += tests/train/t_job tests/train/t_state
 LEAVE_SH = tests/train/t_leave.sh tests/train/t_full.sh tests/train/t_ctl.sh
-TESTS += tests/train/t_job tests/train/t_state $(LEAVE_SH)
+TESTS += $(LEAVE_SH)
 EXTRA_DIST += $(LEAVE_SH)
 
 # A rank that stops: the others say so.
@@ -134,16 +83,11 @@ CLEANFILES += tests/train/t_evaluate.4.mpi
 TESTS += tests/train/t_evaluate.4.mpi tests/train/t_epochs.sh
 EXTRA_DIST += tests/train/t_epochs.sh
 
-tests/train/t_evaluate.4.mpi: tests/train/t_evaluate
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_evaluate $@
-
 # Compressed links.
 check_PROGRAMS += tests/train/t_links
 check_SCRIPTS += tests/train/t_links.4.mpi
 CLEANFILES += tests/train/t_links.4.mpi
 TESTS += tests/train/t_links.4.mpi
 
-tests/train/t_links.4.mpi: tests/train/t_links
-	$(AM_V_GEN)rm -f $@ && $(LN_S) t_links $@
 TESTS += tests/train/t_links.sh
 EXTRA_DIST += tests/train/t_links.sh

@@ -6,7 +6,7 @@
 
 #include "data/batch.h"
 #include "data/folder.h"
-#include "data/index.h"
+#include "data/indexed.h"
 #include "train/evaluate.h"
 
 /*

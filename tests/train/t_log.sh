@@ -67,7 +67,7 @@ in_order() {
 }
 check "the lines that scripts look for, in Megatron's order" in_order
 
-# Parts that do not overlap, as util/timers.def says: all but batch-generator and optimizer-*.  On a busy machine a
+# Parts that do not overlap, as telemetry/timers.def says: all but batch-generator and optimizer-*.  On a busy machine a
 # rank now and then loses its core between two of them, so it is one line at least of four.
 adds_up() {
     awk '/^ iteration /{ match($0, /\(ms\): [0-9.]+/); elapsed = substr($0, RSTART + 6, RLENGTH - 6) }

@@ -33,7 +33,7 @@ start() {
         TR_OPENS="$work/opens" TR_PRETEND_NODE=$NODE \
         OMPI_MCA_pml_monitoring_enable=2 OMPI_MCA_pml_monitoring_enable_output=3 \
         OMPI_MCA_pml_monitoring_filename="$work/sent" \
-        timeout 120 "$srcdir/tests/launch" --ranks "$start_ranks" "$trireme" train \
+        timeout 120 "$srcdir/tests/mpirun" --ranks "$start_ranks" "$trireme" train \
         "@$work/gpt.args" --tensor-model-parallel-size $tp --pipeline-model-parallel-size 2 "$@"
 }
 
@@ -144,7 +144,7 @@ END
 # elsewhere RANKS: of four, so many are in the folder with the data set; two are a node.
 elsewhere() {
     env LD_PRELOAD="$work/startup.so" ASAN_OPTIONS="verify_asan_link_order=0" TR_PRETEND_NODE=2 \
-        timeout 120 "$srcdir/tests/launch" --ranks 4 sh "$work/elsewhere.sh" "$1" "$work" \
+        timeout 120 "$srcdir/tests/mpirun" --ranks 4 sh "$work/elsewhere.sh" "$1" "$work" \
         "$trireme" train "@$work/gpt.args" --data-path corpus_text_document
 }
 fails "a node that cannot read the data ends all" 74 "(rank 2 on n1" elsewhere 2

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config/data_parallel.h"
+
+#include <math.h>
+
+bool tr_dp_mode_diverges(int mode)
+{
+    static const bool column[] = {
+#define MODE(symbol, value, spelling, diverges, exchanges) [symbol] = diverges,
+#include "config/modes.def"
+    };
+
+    return column[mode];
+}
+
+static enum tr_status find_sharded(const struct tr_config *c, int d, struct tr_data_parallel *out)
+{
+    if (c->overlap_param_gather && !c->use_distributed_optimizer)
+        return TR_FAIL(TR_ECONFIG, "--overlap-param-gather overlaps the all-gather of the "
+                                   "distributed optimizer: give --use-distributed-optimizer, or "
+                                   "remove it");
+    if (c->overlap_param_gather && !c->overlap_grad_reduce)
+        return TR_FAIL(TR_ECONFIG, "--overlap-param-gather needs --overlap-grad-reduce: remove "
+                                   "--no-overlap-grad-reduce, or remove it");
+    out->sharded = c->use_distributed_optimizer && d > 1;
+    out->overlap_gather = c->overlap_param_gather && out->sharded;
+    return TR_OK;
+}
+
+/* An option that was given a value of its own, and from which nothing follows in that mode; or
+   NULL. */
+static const char *idle(const struct tr_config *c)
+{
+    static const char *const of_cocktail[] = {"quant-bits",    "quant-bucket-size",
+                                              "topk-ratio",    "randomp-ratio",
+                                              "random-method", "check-replicas-interval"};
+
+    if (c->dp_mode == TR_DP_COCKTAIL)
+        return NULL;
+    if (!tr_dp_mode_diverges(c->dp_mode) && tr_config_changed(c, "train-warmup-steps"))
+        return "train-warmup-steps";
+    for (size_t i = 0; i < sizeof of_cocktail / sizeof *of_cocktail; i++)
+        if (tr_config_changed(c, of_cocktail[i]))
+            return of_cocktail[i];
+    return c->overlap_round ? NULL : "no-overlap-round";
+}
+
+static enum tr_status check_cocktail(const struct tr_config *c)
+{
+    if ((c->quant_bits < 1 || c->quant_bits > 8) && c->quant_bits != 32)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--quant-bits %lld: a number is sent in 1 to 8 bits, or in 32 as it is; give one "
+            "of these",
+            (long long)c->quant_bits);
+    if (!(c->topk_ratio > 0.0))
+        return TR_FAIL(TR_ECONFIG,
+                       "--topk-ratio 0 would send nothing: give a fraction above 0, up to 1");
+    if (!(c->randomp_ratio > 0.0))
+        return TR_FAIL(TR_ECONFIG,
+                       "--randomp-ratio 0 would choose nothing: give a fraction above 0, up to 1");
+    return TR_OK;
+}
+
+/* As dp/cocktail.h counts them, where nothing is rounded down. */
+static double bits_of(const struct tr_config *c)
+{
+    const bool floats = c->quant_bits == 32;
+    const double scale = floats ? 0.0 : 16.0 / (double)c->quant_bucket_size;
+    const double mask = c->topk_ratio < 1.0 ? 1.0 : 0.0;
+    double chosen = c->randomp_ratio;
+
+    if (c->random_method == TR_RANDOM_ROLLING)
+        chosen = 1.0 / floor(1.0 / chosen);
+    return chosen * (mask + c->topk_ratio * ((double)c->quant_bits + scale));
+}
+
+enum tr_status tr_data_parallel_of(const struct tr_config *c, int d, struct tr_data_parallel *out)
+{
+    const bool diverges = tr_dp_mode_diverges(c->dp_mode);
+    const bool cocktail = c->dp_mode == TR_DP_COCKTAIL;
+    const char *name = idle(c);
+
+    *out = (struct tr_data_parallel){0};
+    TR_TRY(find_sharded(c, d, out));
+    if (name)
+        return TR_FAIL(TR_ECONFIG,
+                       "--%s configures the compressed exchange of CocktailSGD, and with "
+                       "--dp-mode %s it has no effect: give --dp-mode cocktail_sgd, or remove it",
+                       name, tr_config_spelling("dp-mode", c->dp_mode));
+    if (diverges && c->use_distributed_optimizer)
+        return TR_FAIL(TR_ECONFIG,
+                       "--use-distributed-optimizer shards optimizer states over data-parallel "
+                       "ranks, and with --dp-mode %s replicas diverge (local SGD), so each needs "
+                       "its own: remove one of them",
+                       tr_config_spelling("dp-mode", c->dp_mode));
+    out->diverges = diverges && d > 1;
+    if (!cocktail)
+        return TR_OK;
+    TR_TRY(check_cocktail(c));
+    out->delta_bits = bits_of(c);
+    return TR_OK;
+}

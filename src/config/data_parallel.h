@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_CONFIG_DATA_PARALLEL_H
+#define TR_CONFIG_DATA_PARALLEL_H
+
+#include <stdbool.h>
+
+#include "config/config.h"
+#include "util/status.h"
+
+/* What a data-parallel group does with gradients, weights and the optimizer state.  Source:
+   --dp-mode (config/modes.def) and its options, --use-distributed-optimizer,
+   --overlap-param-gather. */
+struct tr_data_parallel {
+    bool sharded; /* optimizer states are sharded over replicas (ZeRO-1); false when d is 1 */
+    bool overlap_gather; /* and their weights are gathered during the forward pass */
+    bool diverges;       /* local SGD: after the warm-up replicas diverge; false when d is 1 */
+    double delta_bits;   /* what they then send for a parameter, there and as many back */
+};
+
+/* Whether replicas diverge with that --dp-mode, where there are several. */
+bool tr_dp_mode_diverges(int mode);
+
+/* From the options, for `d` replicas.  TR_ECONFIG as tr_shape_of(). */
+enum tr_status tr_data_parallel_of(const struct tr_config *c, int d,
+                                   struct tr_data_parallel *out) TR_MUST_CHECK;
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_DEVICE_CPU_CPU_H
+#define TR_DEVICE_CPU_CPU_H
+
+#include "device/device.h"
+
+/*
+ * The cores given to this rank.  Every operation divides its output among them, in a way in which
+ * no sum crosses from one part to another, so that results do not depend on how many there are.
+ */
+#define OP(name, tol, params) void tr_cpu_##name params;
+#include "device/ops.def"
+#undef OP
+
+extern const struct tr_backend tr_cpu;
+
+/* ---- for the files of this backend ---- */
+
+enum { TR_CPU_SMALL = 1 << 14 }; /* elements below which a second thread costs more than it saves */
+enum { TR_CPU_LONG = 1 << 20 };  /* more are gone from the caches before anything reads them */
+
+/* The number of the calling thread within its team. */
+int tr_cpu_thread(void);
+
+/* Its scratch: SCRATCH_FLOATS (device/cpu/cpu_product.h) on a 64-byte boundary. */
+float *tr_cpu_scratch(const struct tr_queue *q);
+
+/* to[h] = (or, with `add`, +=) the sum of column h of x[n,h], in double and in the order of
+   rows. */
+void tr_cpu_column_sums(int threads, const struct tr_tensor *to, const struct tr_tensor *x,
+                        bool add);
+
+/* What draws first .. first + count - 1 of `r` multiply by: 0 below `threshold`, else `kept`. */
+void tr_cpu_mask(struct tr_rng r, uint64_t first, int64_t count, uint32_t threshold, float kept,
+                 float *out);
+
+/* A mask for row n of an activation of that width; p > 0. */
+void tr_cpu_mask_row(const struct tr_dropout *drop, int64_t n, int64_t width, float *out);
+
+#endif

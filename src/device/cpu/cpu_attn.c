@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "device/cpu/cpu.h"
+
+#include "device/cpu/cpu_half.h"
+#include "device/cpu/cpu_math.h"
+#include "device/cpu/cpu_product.h"
+#include "device/host.h"
+#include "device/sizes.h"
+
+/*
+ * Attention in blocks of queries and keys.  The scores of one pair of blocks, at most, exist at any
+ * time, in the scratch of the thread.
+ */
+enum {
+    KEYS = 64,
+    QUERIES = 128, /* forward */
+    QUERIES_BWD = 64,
+    WIDEST = (TR_MAX_HEAD_DIM + TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS,
+};
+
+/* What one head of one sample has of an operand: row t begins at element first + t * stride. */
+struct slice {
+    const struct tr_tensor *of;
+    int64_t first, stride;
+};
+
+struct head {
+    struct slice q, k, v;
+    const int32_t *from; /* first key that each query sees, or NULL */
+    int64_t t, d;
+    float scale;
+    struct tr_rng rng;
+    uint64_t draws;     /* draw of (query 0, key 0) */
+    uint32_t threshold; /* 0 without dropout */
+    float kept;
+};
+
+/* Part `part` of head bh of all samples' heads; a head has `parts` times d numbers in a row of
+   x. */
+static struct slice slice_of(const struct tr_tensor *x, struct tr_attention_sizes s, int64_t bh,
+                             int parts, int part)
+{
+    int64_t b = bh / s.heads, h = bh % s.heads, stride = parts * s.heads * s.d;
+
+    return (struct slice){x, b * s.t * stride + (h * parts + part) * s.d, stride};
+}
+
+static struct head head_of(const struct tr_tensor *qkv, const struct tr_tensor *from,
+                           struct tr_attention_sizes s, int64_t bh, int first_head, float scale,
+                           const struct tr_dropout *drop)
+{
+    int64_t b = bh / s.heads, h = bh % s.heads;
+    struct head a = {.q = slice_of(qkv, s, bh, 3, 0),
+                     .k = slice_of(qkv, s, bh, 3, 1),
+                     .v = slice_of(qkv, s, bh, 3, 2),
+                     .t = s.t,
+                     .d = s.d,
+                     .scale = scale,
+                     .draws = (uint64_t)((first_head + h) * s.t * s.t)};
+
+    if (from)
+        a.from = tr_i32(from) + b * s.t;
+    if (drop->p > 0.0) {
+        a.rng = tr_rng_key(drop->seed, drop->stream, drop->site, drop->sample[b]);
+        a.threshold = tr_rng_threshold(drop->p);
+        a.kept = (float)(1.0 / (1.0 - drop->p));
+    }
+    return a;
+}
+
+/* The slice from `row` on; halves become floats in the products. */
+static struct tr_view view_of(struct slice x, int64_t row)
+{
+    return (struct tr_view){
+        .p = tr_cpu_at(x.of, x.first + row * x.stride), .stride = x.stride, .type = x.of->dtype};
+}
+
+static struct tr_view turned(struct tr_view x)
+{
+    x.turned = true;
+    return x;
+}
+
+/* One row as floats, where it lies or in scratch[d]. */
+static const float *get_row(struct slice x, int64_t row, int64_t d, float *scratch)
+{
+    return tr_cpu_in(x.of, x.first + row * x.stride, d, scratch);
+}
+
+/* Where to sum up rows from `row` on: where they belong, or, of halves, in scratch[..,d] until
+   put_row(). */
+struct sums {
+    float *p;
+    int64_t stride;
+};
+
+static struct sums sums_of(struct slice x, int64_t row, int64_t d, float *scratch)
+{
+    return x.of->dtype == TR_F32 ? (struct sums){tr_f32(x.of) + x.first + row * x.stride, x.stride}
+                                 : (struct sums){scratch, d};
+}
+
+/* Row `row` of x becomes from[d]. */
+static void put_row(struct slice x, int64_t row, int64_t d, const float *from)
+{
+    int64_t first = x.first + row * x.stride;
+
+    if (x.of->dtype == TR_F32)
+        memcpy(tr_f32(x.of) + first, from, (size_t)d * sizeof *from);
+    else
+        tr_cpu_put(x.of, first, d, from);
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Which of the keys key .. key + count - 1 a query sees: first .. end - 1 of them, or none. */
+struct sight {
+    int64_t first, end;
+};
+
+static struct sight sight_of(const struct head *a, int64_t query, int64_t key, int64_t count)
+{
+    struct sight s = {0, smaller(count, query - key + 1)};
+
+    if (a->from) {
+        TR_ASSERT(a->from[query] >= 0 && a->from[query] <= query);
+        s.first = a->from[query] > key ? a->from[query] - key : 0;
+    }
+    return s;
+}
+
+/* The block of keys, by its first one, before which none of these queries sees a key. */
+static int64_t first_block(const struct head *a, int64_t query, int64_t n)
+{
+    int64_t least = a->from ? a->from[query] : 0;
+
+    for (int64_t i = 1; a->from && i < n; i++)
+        least = smaller(least, a->from[query + i]);
+    return least / KEYS * KEYS;
+}
+
+/* x[i] *= what dropout multiplies the probability of (query, key + i) by. */
+static void drop_row(const struct head *a, int64_t query, int64_t key, int64_t count, float *x)
+{
+    float keep[KEYS];
+
+    tr_cpu_mask(a->rng, a->draws + (uint64_t)(query * a->t + key), count, a->threshold, a->kept,
+                keep);
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        x[i] *= keep[i];
+}
+
+/* c[rows,columns] (+)= rows i .. of a, times a packed block of the given depth. */
+static void multiply(struct tr_view a, int64_t i, int64_t rows, int64_t depth, const float *packed,
+                     int64_t columns, float *c, int64_t c_stride, bool add, float *tiles)
+{
+    for (int64_t r = 0; r < rows; r += STRIP_ROWS)
+        tr_cpu_strip(&(struct tr_strip){.a = &a,
+                                        .i = i + r,
+                                        .rows = (int)smaller(rows - r, STRIP_ROWS),
+                                        .depth = depth,
+                                        .packed = packed,
+                                        .columns = columns,
+                                        .c = c + r * c_stride,
+                                        .c_stride = c_stride,
+                                        .add = add,
+                                        .tiles = tiles});
+}
+
+/* ---- forward ---- */
+
+struct forward_scratch {
+    float keys[TR_MAX_HEAD_DIM * KEYS], values[KEYS * WIDEST];
+    float score[QUERIES * KEYS], sum[QUERIES * WIDEST];
+    float tiles[STRIP_TILES * TILE_FLOATS];
+    float max[QUERIES], total[QUERIES];
+};
+
+_Static_assert(sizeof(struct forward_scratch) <= SCRATCH_FLOATS * sizeof(float), "scratch");
+
+/* The scores of one query become what weights the values; what was summed before is brought to the
+   new maximum.  Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018). */
+static void weigh(const struct head *a, struct forward_scratch *w, int64_t r, int64_t query,
+                  int64_t key, int64_t count)
+{
+    struct sight s = sight_of(a, query, key, count);
+    float *score = w->score + r * KEYS, *sum = w->sum + r * WIDEST, total = 0.0f, max, shrink;
+
+    if (s.first >= s.end) {
+        memset(score, 0, (size_t)count * sizeof *score);
+        return;
+    }
+#pragma omp simd
+    for (int64_t i = s.first; i < s.end; i++)
+        score[i] *= a->scale;
+    max = largest_of(score + s.first, s.end - s.first, w->max[r]);
+#pragma omp simd reduction(+ : total)
+    for (int64_t i = s.first; i < s.end; i++) {
+        score[i] = exp_fast(score[i] - max);
+        total += score[i];
+    }
+    for (int64_t i = 0; i < s.first; i++)
+        score[i] = 0.0f;
+    for (int64_t i = s.end; i < count; i++)
+        score[i] = 0.0f;
+    if (a->threshold > 0)
+        drop_row(a, query, key + s.first, s.end - s.first, score + s.first);
+    shrink = exp_fast(w->max[r] - max);
+    w->total[r] = w->total[r] * shrink + total;
+    w->max[r] = max;
+#pragma omp simd
+    for (int64_t d = 0; d < a->d; d++)
+        sum[d] *= shrink;
+}
+
+/* Queries i0 .. i0 + n - 1 of one head. */
+static void attend(const struct head *a, int64_t i0, int64_t n, struct slice ctx, float *lse,
+                   struct forward_scratch *w)
+{
+    const struct tr_view q = view_of(a->q, i0), p = {.p = w->score, .stride = KEYS};
+
+    for (int64_t r = 0; r < n; r++) {
+        w->max[r] = -INFINITY;
+        w->total[r] = 0.0f;
+        memset(w->sum + r * WIDEST, 0, (size_t)a->d * sizeof(float));
+    }
+    for (int64_t j0 = first_block(a, i0, n); j0 < i0 + n; j0 += KEYS) {
+        int64_t count = smaller(i0 + n - j0, KEYS), skip = j0 > i0 ? j0 - i0 : 0;
+        struct tr_view k = turned(view_of(a->k, j0)), v = view_of(a->v, j0);
+
+        /* Queries before the first key of the block see none of it. */
+        tr_cpu_pack(&k, 0, a->d, 0, count, w->keys);
+        tr_cpu_pack(&v, 0, count, 0, a->d, w->values);
+        multiply(q, skip, n - skip, a->d, w->keys, count, w->score + skip * KEYS, KEYS, false,
+                 w->tiles);
+        for (int64_t r = skip; r < n; r++)
+            weigh(a, w, r, i0 + r, j0, count);
+        multiply(p, skip, n - skip, count, w->values, a->d, w->sum + skip * WIDEST, WIDEST, true,
+                 w->tiles);
+    }
+    for (int64_t r = 0; r < n; r++) {
+        float *sum = w->sum + r * WIDEST;
+        const float total = w->total[r];
+
+#pragma omp simd
+        for (int64_t d = 0; d < a->d; d++)
+            sum[d] /= total;
+        put_row(ctx, i0 + r, a->d, sum);
+        lse[i0 + r] = w->max[r] + logf(total);
+    }
+}
+
+void tr_cpu_attention(struct tr_queue *q, const struct tr_tensor *ctx, const struct tr_tensor *lse,
+                      const struct tr_tensor *qkv, const struct tr_tensor *from, int first_head,
+                      float scale, struct tr_dropout drop)
+{
+    struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, &drop);
+    int64_t per_head = (s.t + QUERIES - 1) / QUERIES, tasks = s.b * s.heads * per_head;
+    int threads = q->device->threads;
+
+#pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
+    for (int64_t i = 0; i < tasks; i++) {
+        /* The longest first: the last queries. */
+        int64_t bh = i % (s.b * s.heads), i0 = (per_head - 1 - i / (s.b * s.heads)) * QUERIES;
+        struct head a = head_of(qkv, from, s, bh, first_head, scale, &drop);
+
+        attend(&a, i0, smaller(s.t - i0, QUERIES), slice_of(ctx, s, bh, 1, 0),
+               tr_f32(lse) + bh * s.t, (void *)tr_cpu_scratch(q));
+    }
+}
+
+/* ---- backward ---- */
+
+struct backward_scratch {
+    float keys_turned[TR_MAX_HEAD_DIM * KEYS], values_turned[TR_MAX_HEAD_DIM * KEYS];
+    float keys[KEYS * WIDEST];
+    float packed[QUERIES_BWD * WIDEST]; /* queries or dctx */
+    float p[QUERIES_BWD * KEYS], dp[QUERIES_BWD * KEYS];
+    float tiles[STRIP_TILES * TILE_FLOATS];
+    /* For those in halves. */
+    float dk[KEYS * TR_MAX_HEAD_DIM], dv[KEYS * TR_MAX_HEAD_DIM];
+    float dq[QUERIES_BWD * TR_MAX_HEAD_DIM];
+};
+
+_Static_assert(sizeof(struct backward_scratch) <= SCRATCH_FLOATS * sizeof(float), "scratch");
+
+/* What one head reads and writes besides q, k and v. */
+struct gradients {
+    struct slice dq, dk, dv, dctx, ctx;
+    const float *lse;
+};
+
+/* One query: scores in p and dctx . v in dp become m p and scale p (m dp - dctx . ctx), where m is
+   what dropout multiplies by. */
+static void weigh_bwd(const struct head *a, const struct gradients *g, float *p, float *dp,
+                      int64_t query, int64_t key, int64_t count)
+{
+    struct sight s = sight_of(a, query, key, count);
+    float delta = 0.0f, lse = g->lse[query], keep[KEYS], row[2][TR_MAX_HEAD_DIM];
+    const float *dctx = get_row(g->dctx, query, a->d, row[0]);
+    const float *ctx = get_row(g->ctx, query, a->d, row[1]);
+
+#pragma omp simd reduction(+ : delta)
+    for (int64_t d = 0; d < a->d; d++)
+        delta += dctx[d] * ctx[d];
+    if (a->threshold > 0)
+        tr_cpu_mask(a->rng, a->draws + (uint64_t)(query * a->t + key), s.end, a->threshold, a->kept,
+                    keep);
+    else
+        for (int64_t i = 0; i < s.end; i++)
+            keep[i] = 1.0f;
+    for (int64_t i = 0; i < smaller(s.first, count); i++)
+        p[i] = dp[i] = 0.0f;
+#pragma omp simd
+    for (int64_t i = s.first; i < s.end; i++) {
+        float probability = exp_fast(p[i] * a->scale - lse);
+
+        dp[i] = a->scale * probability * (keep[i] * dp[i] - delta);
+        p[i] = probability * keep[i];
+    }
+    for (int64_t i = s.end; i < count; i++)
+        p[i] = dp[i] = 0.0f;
+}
+
+/*
+ * dq of rows row .. row + n - 1 is summed in floats over all blocks of keys.  Among halves the
+ * sums lie meanwhile where dk and dv of the same rows will be, which have just the room: the last
+ * keys that a query sees are those of its own block, and dk and dv of a block are stored after its
+ * loop.
+ */
+static void load_sums(const struct gradients *g, int64_t row, int64_t n, int64_t d, float *dq)
+{
+    for (int64_t i = 0; i < n; i++)
+        memcpy(dq + i * d, tr_cpu_at(g->dk.of, g->dk.first + (row + i) * g->dk.stride),
+               (size_t)d * sizeof *dq);
+}
+
+static void store_sums(const struct gradients *g, int64_t row, int64_t n, int64_t d,
+                       const float *dq)
+{
+    for (int64_t i = 0; i < n; i++)
+        memcpy(tr_cpu_at(g->dk.of, g->dk.first + (row + i) * g->dk.stride), dq + i * d,
+               (size_t)d * sizeof *dq);
+}
+
+/* dq of queries i0 .. i0 + n - 1 = (or, with `add`, +=) what is in dp, times the keys; `last` when
+   no more will be added. */
+static void query_bwd(const struct head *a, const struct gradients *g, int64_t i0, int64_t n,
+                      int64_t count, bool add, bool last, struct backward_scratch *w)
+{
+    const struct tr_view ds = {.p = w->dp, .stride = KEYS};
+    const struct sums dq = sums_of(g->dq, i0, a->d, w->dq);
+    bool half = g->dq.of->dtype != TR_F32;
+
+    if (half && add)
+        load_sums(g, i0, n, a->d, w->dq);
+    multiply(ds, 0, n, count, w->keys, a->d, dq.p, dq.stride, add, w->tiles);
+    if (half && !last)
+        store_sums(g, i0, n, a->d, w->dq);
+    for (int64_t i = 0; half && last && i < n; i++)
+        put_row(g->dq, i0 + i, a->d, w->dq + i * a->d);
+}
+
+/* Keys j0 .. j0 + count - 1 and queries i0 .. i0 + n - 1, with the keys' blocks packed. */
+static void pair_bwd(const struct head *a, const struct gradients *g, int64_t j0, int64_t count,
+                     int64_t i0, int64_t n, struct backward_scratch *w)
+{
+    const struct tr_view q = view_of(a->q, i0), dctx = view_of(g->dctx, i0);
+    const struct tr_view p = {.p = w->p, .stride = KEYS}, ds = {.p = w->dp, .stride = KEYS};
+    const struct sums dk = sums_of(g->dk, j0, a->d, w->dk), dv = sums_of(g->dv, j0, a->d, w->dv);
+    int64_t from = first_block(a, i0, n);
+
+    if (j0 < from)
+        return;
+    multiply(q, 0, n, a->d, w->keys_turned, count, w->p, KEYS, false, w->tiles);
+    multiply(dctx, 0, n, a->d, w->values_turned, count, w->dp, KEYS, false, w->tiles);
+    for (int64_t r = 0; r < n; r++)
+        weigh_bwd(a, g, w->p + r * KEYS, w->dp + r * KEYS, i0 + r, j0, count);
+    tr_cpu_pack(&dctx, 0, n, 0, a->d, w->packed);
+    multiply(turned(p), 0, count, n, w->packed, a->d, dv.p, dv.stride, i0 > j0, w->tiles);
+    tr_cpu_pack(&q, 0, n, 0, a->d, w->packed);
+    multiply(turned(ds), 0, count, n, w->packed, a->d, dk.p, dk.stride, i0 > j0, w->tiles);
+    query_bwd(a, g, i0, n, count, j0 > from, i0 == j0, w);
+}
+
+static void attend_bwd(const struct head *a, const struct gradients *g, struct backward_scratch *w)
+{
+    for (int64_t j0 = 0; j0 < a->t; j0 += KEYS) {
+        int64_t count = smaller(a->t - j0, KEYS);
+        struct tr_view k = view_of(a->k, j0), k_turned = turned(k), v = turned(view_of(a->v, j0));
+
+        tr_cpu_pack(&k_turned, 0, a->d, 0, count, w->keys_turned);
+        tr_cpu_pack(&k, 0, count, 0, a->d, w->keys);
+        tr_cpu_pack(&v, 0, a->d, 0, count, w->values_turned);
+        for (int64_t i0 = j0; i0 < a->t; i0 += QUERIES_BWD)
+            pair_bwd(a, g, j0, count, i0, smaller(a->t - i0, QUERIES_BWD), w);
+        for (int64_t j = 0; g->dk.of->dtype != TR_F32 && j < count; j++) {
+            put_row(g->dk, j0 + j, a->d, w->dk + j * a->d);
+            put_row(g->dv, j0 + j, a->d, w->dv + j * a->d);
+        }
+    }
+}
+
+void tr_cpu_attention_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
+                          const struct tr_tensor *dctx, const struct tr_tensor *ctx,
+                          const struct tr_tensor *lse, const struct tr_tensor *qkv,
+                          const struct tr_tensor *from, int first_head, float scale,
+                          struct tr_dropout drop)
+{
+    struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, &drop);
+    int64_t tasks = s.b * s.heads;
+    int threads = q->device->threads;
+
+    tr_sizes_attention(dctx, lse, dqkv, from, &drop);
+#pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
+    for (int64_t bh = 0; bh < tasks; bh++) {
+        struct head a = head_of(qkv, from, s, bh, first_head, scale, &drop);
+        struct gradients g = {.dq = slice_of(dqkv, s, bh, 3, 0),
+                              .dk = slice_of(dqkv, s, bh, 3, 1),
+                              .dv = slice_of(dqkv, s, bh, 3, 2),
+                              .dctx = slice_of(dctx, s, bh, 1, 0),
+                              .ctx = slice_of(ctx, s, bh, 1, 0),
+                              .lse = tr_f32(lse) + bh * s.t};
+
+        attend_bwd(&a, &g, (void *)tr_cpu_scratch(q));
+    }
+}

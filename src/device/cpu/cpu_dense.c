@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "device/cpu/cpu.h"
+
+#include "device/cpu/cpu_math.h"
+#include "device/cpu/cpu_product.h"
+#include "device/host.h"
+#include "device/sizes.h"
+
+/* Products with what belongs to them done on each part while it is in the cache. */
+
+static int64_t width(const struct tr_tensor *t)
+{
+    return t->dim[t->ndim - 1];
+}
+
+#define ACT(symbol, name)                                                                   \
+    static void activate_##symbol(float *y, int64_t n)                                      \
+    {                                                                                       \
+        _Pragma("omp simd") for (int64_t i = 0; i < n; i++) y[i] = act_##symbol(y[i]);      \
+    }                                                                                       \
+    static void turn_back_##symbol(float *d, const float *pre, int64_t n)                   \
+    {                                                                                       \
+        _Pragma("omp simd") for (int64_t i = 0; i < n; i++) d[i] *= slope_##symbol(pre[i]); \
+    }
+#include "device/acts.def"
+#undef ACT
+
+/* y = act(y) and d = d act'(pre), n elements, by activation. */
+static const struct {
+    void (*forward)(float *y, int64_t n);
+    void (*backward)(float *d, const float *pre, int64_t n);
+} acts[] = {
+#define ACT(symbol, name) {activate_##symbol, turn_back_##symbol},
+#include "device/acts.def"
+#undef ACT
+};
+
+struct forward {
+    const struct tr_tensor *bias, *pre;
+    enum tr_act act;
+};
+
+static void finish_forward(const void *with, const struct tr_part *part)
+{
+    const struct forward *f = with;
+    float bias_line[BLOCK_COLUMNS];
+    const float *bias = NULL;
+
+    if (f->bias)
+        bias = tr_cpu_in(f->bias, part->j, part->columns, bias_line);
+    for (int64_t r = 0; r < part->rows; r++) {
+        float *y = part->sum + r * part->stride;
+
+        if (bias) {
+#pragma omp simd
+            for (int64_t c = 0; c < part->columns; c++)
+                y[c] += bias[c];
+        }
+        if (f->pre)
+            tr_cpu_narrow(f->pre->dtype, y, part->columns,
+                          tr_cpu_at(f->pre, (part->i + r) * width(f->pre) + part->j));
+        if (f->act != TR_ACT_NONE)
+            acts[f->act].forward(y, part->columns);
+    }
+}
+
+void tr_cpu_linear(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *pre,
+                   const struct tr_tensor *x, const struct tr_tensor *w,
+                   const struct tr_tensor *bias, enum tr_act act)
+{
+    struct tr_linear_sizes s = tr_sizes_linear(y, pre, x, w, bias);
+    struct forward f = {bias, pre, act};
+    struct tr_product p = {.m = s.n,
+                           .n = s.o,
+                           .k = s.i,
+                           .a = {.p = x->data, .stride = s.i, .type = x->dtype},
+                           .b = {.p = w->data, .stride = s.i, .turned = true, .type = w->dtype},
+                           .c = y,
+                           .finish = finish_forward,
+                           .with = &f,
+                           .library = q->device->dnnl};
+
+    tr_cpu_product(&p, q->device->threads, q->device->scratch);
+}
+
+struct backward {
+    const struct tr_tensor *pre;
+    enum tr_act act;
+};
+
+static void finish_dgrad(const void *with, const struct tr_part *part)
+{
+    const struct backward *b = with;
+    const struct tr_tensor *all = b->pre;
+    float line[BLOCK_COLUMNS];
+
+    for (int64_t r = 0; r < part->rows; r++) {
+        int64_t first = (part->i + r) * width(all) + part->j;
+        const float *pre = tr_cpu_in(all, first, part->columns, line);
+
+        acts[b->act].backward(part->sum + r * part->stride, pre, part->columns);
+    }
+}
+
+void tr_cpu_linear_dgrad(struct tr_queue *q, const struct tr_tensor *dx, const struct tr_tensor *dy,
+                         const struct tr_tensor *w, const struct tr_tensor *pre, enum tr_act act)
+{
+    struct tr_linear_sizes s = tr_sizes_linear_dgrad(dx, dy, w, pre, act);
+    const struct backward b = {pre, act};
+    struct tr_product p = {.m = s.n,
+                           .n = s.i,
+                           .k = s.o,
+                           .a = {.p = dy->data, .stride = s.o, .type = dy->dtype},
+                           .b = {.p = w->data, .stride = s.i, .type = w->dtype},
+                           .c = dx,
+                           .library = q->device->dnnl};
+
+    if (act != TR_ACT_NONE) {
+        p.finish = finish_dgrad;
+        p.with = &b;
+    }
+    tr_cpu_product(&p, q->device->threads, q->device->scratch);
+}
+
+void tr_cpu_linear_wgrad(struct tr_queue *q, const struct tr_tensor *dw,
+                         const struct tr_tensor *dbias, const struct tr_tensor *dy,
+                         const struct tr_tensor *x, bool add)
+{
+    struct tr_linear_sizes s = tr_sizes_linear_wgrad(dw, dbias, dy, x);
+    struct tr_product p = {.m = s.o,
+                           .n = s.i,
+                           .k = s.n,
+                           .a = {.p = dy->data, .stride = s.o, .turned = true, .type = dy->dtype},
+                           .b = {.p = x->data, .stride = s.i, .type = x->dtype},
+                           .c = dw,
+                           .add = add,
+                           .library = q->device->dnnl};
+
+    tr_cpu_product(&p, q->device->threads, q->device->scratch);
+    if (dbias)
+        tr_cpu_column_sums(q->device->threads, dbias, dy, add);
+}

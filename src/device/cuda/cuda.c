@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "device/cuda/cuda.h"
+
+#include <cuda_profiler_api.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h>
+#endif
+
+#include "device/cuda/cuda_attention.h"
+#include "device/cuda/cuda_find.h"
+#include "device/cuda/cuda_libs.h"
+#include "device/cuda/cuda_move.h"
+#include "device/cuda/cuda_product.h"
+#include "device/host.h"
+#include "util/log.h"
+#include "util/clock.h"
+
+static const double GIB = 1024.0 * 1024.0 * 1024.0;
+
+/* Memory that reserve() gave. */
+struct tr_cuda_block {
+    struct tr_cuda_block *next;
+    void *data;
+    bool of_nccl;
+};
+
+struct tr_cuda *tr_cuda_of(const struct tr_device *d)
+{
+    return (struct tr_cuda *)d;
+}
+
+/* ---- faults ---- */
+
+/* What another GPU, or the same one later, may do right. */
+static bool is_of_hardware(cudaError_t error)
+{
+    return error == cudaErrorECCUncorrectable || error == cudaErrorHardwareStackError ||
+           error == cudaErrorNvlinkUncorrectable || error == cudaErrorDevicesUnavailable ||
+           error == cudaErrorSystemNotReady;
+}
+
+void tr_cuda_must(const struct tr_cuda *g, cudaError_t error, const char *call)
+{
+    if (error == cudaSuccess)
+        return;
+    tr_die(is_of_hardware(error) ? TR_ETEMP : TR_EINTERNAL,
+           "GPU %d (%s, %s): %s failed with %s: %s; what fails may have been started earlier, and "
+           "CUDA_LAUNCH_BLOCKING=1 shows where",
+           g->ordinal, g->name, g->uuid, call, cudaGetErrorName(error), cudaGetErrorString(error));
+}
+
+void tr_cuda_die(const struct tr_cuda *g, const char *call, const char *why)
+{
+    tr_die(TR_EINTERNAL, "GPU %d (%s, %s): %s failed: %s", g->ordinal, g->name, g->uuid, call, why);
+}
+
+void tr_cuda_launched(const struct tr_queue *q, const char *kernel, int error)
+{
+    tr_cuda_must(tr_cuda_of(q->device), (cudaError_t)error, kernel);
+}
+
+/* ---- waiting ---- */
+
+enum { SPIN_MICROSECONDS = 100, NAP_NANOSECONDS = 20000 };
+
+/* A step that is nearly over is waited for with open eyes; for a longer one the core is given up in
+   between, which other ranks may need. */
+static void pause_until_asked_again(struct tr_cuda *g, double began)
+{
+    if (tr_now() - began < 1e-6 * SPIN_MICROSECONDS)
+        return;
+    if (g->watch)
+        g->watch(g->watch_ctx);
+    nanosleep(&(struct timespec){.tv_nsec = NAP_NANOSECONDS}, NULL);
+}
+
+void tr_cuda_wait_stream(struct tr_cuda *g, cudaStream_t s)
+{
+    const double began = tr_now();
+    cudaError_t error;
+
+    while ((error = cudaStreamQuery(s)) == cudaErrorNotReady)
+        pause_until_asked_again(g, began);
+    tr_cuda_must(g, error, "work on a stream");
+}
+
+void tr_cuda_wait_event(struct tr_cuda *g, cudaEvent_t e)
+{
+    const double began = tr_now();
+    cudaError_t error;
+
+    while ((error = cudaEventQuery(e)) == cudaErrorNotReady)
+        pause_until_asked_again(g, began);
+    tr_cuda_must(g, error, "work before an event");
+}
+
+static void cuda_wait(struct tr_queue *q)
+{
+    struct tr_cuda *g = tr_cuda_of(q->device);
+
+    tr_cuda_wait_stream(g, g->compute);
+}
+
+/* ---- opening ---- */
+
+/* A call that prepares the GPU and may fail for reasons of the machine. */
+static enum tr_status prepare(const struct tr_cuda *g, cudaError_t error, const char *call)
+{
+    if (error == cudaSuccess)
+        return TR_OK;
+    return TR_FAIL(
+        TR_ERESOURCE,
+        "GPU %d (%s, %s) cannot be used: %s gives %s (%s); nvidia-smi shows who else uses "
+        "it and how it is",
+        g->ordinal, g->name, g->uuid, call, cudaGetErrorName(error), cudaGetErrorString(error));
+}
+
+/* One piece for all operations, of which attention may need most. */
+static enum tr_status open_scratch(struct tr_cuda *g, enum tr_attention_by by)
+{
+    size_t bytes = 0;
+
+    TR_TRY(tr_cuda_attention_open(g, by, &bytes));
+    if (bytes < TR_CUDA_SCRATCH_BYTES)
+        bytes = TR_CUDA_SCRATCH_BYTES;
+    return prepare(g, cudaMalloc(&g->scratch, bytes), "cudaMalloc of scratch");
+}
+
+static enum tr_status open_parts(struct tr_cuda *g, const struct tr_device_how *how)
+{
+    TR_TRY(prepare(g, cudaSetDevice(g->ordinal), "cudaSetDevice"));
+    TR_TRY(prepare(g, cudaStreamCreateWithFlags(&g->compute, cudaStreamNonBlocking),
+                   "cudaStreamCreateWithFlags"));
+    TR_TRY(open_scratch(g, how->attention));
+    for (int i = 0; i < TR_MARKS; i++)
+        TR_TRY(prepare(g, cudaEventCreate(&g->mark[i]), "cudaEventCreate"));
+    TR_TRY(tr_cuda_moves_open(&g->moves));
+    return tr_cuda_product_open(g, how->tune, &g->product);
+}
+
+static void cuda_close(struct tr_device *d)
+{
+    struct tr_cuda *g = tr_cuda_of(d);
+    struct tr_cuda_block *next;
+
+    if (!g)
+        return;
+    if (g->compute)
+        tr_cuda_wait_stream(g, g->compute);
+    tr_cuda_attention_close(g);
+    tr_cuda_product_close(g->product);
+    tr_cuda_moves_close(g->moves);
+    for (struct tr_cuda_block *b = g->blocks; b; b = next) {
+        next = b->next;
+#ifdef HAVE_NCCL
+        if (b->of_nccl)
+            (void)tr_nccl.ncclMemFree(b->data);
+#endif
+        if (!b->of_nccl)
+            (void)cudaFree(b->data);
+        free(b);
+    }
+    for (int i = 0; i < TR_MARKS; i++)
+        if (g->mark[i])
+            (void)cudaEventDestroy(g->mark[i]);
+    if (g->scratch)
+        (void)cudaFree(g->scratch);
+    if (g->compute)
+        (void)cudaStreamDestroy(g->compute);
+    free(g);
+}
+
+/* NVIDIA's numbers of versions: 13000 is 13.0, 130100 is 13.1.0. */
+static void add_version(struct tr_cuda *g, const char *name, long version, long unit)
+{
+    size_t n = strlen(g->line);
+
+    snprintf(g->line + n, sizeof g->line - n, ", %s %ld.%ld", name, version / unit,
+             unit == 1000 ? version % 1000 / 10 : version % unit / 100);
+}
+
+static void describe_into(struct tr_cuda *g, size_t bytes)
+{
+    int runtime = 0, driver = 0;
+    size_t n;
+
+    (void)cudaRuntimeGetVersion(&runtime);
+    (void)cudaDriverGetVersion(&driver);
+    snprintf(g->line, sizeof g->line, "cuda: %s (sm_%d, %d multiprocessors, %.1f GiB)", g->name,
+             g->arch, g->processors, (double)bytes / GIB);
+    add_version(g, "CUDA", runtime, 1000);
+    add_version(g, "driver for", driver, 1000);
+    add_version(g, "cuBLASLt", (long)tr_cublas.cublasLtGetVersion(), 10000);
+    n = strlen(g->line);
+    snprintf(g->line + n, sizeof g->line - n, ", attention by %s", tr_cuda_attention_describe(g));
+}
+
+static enum tr_status cuda_open(const struct tr_device_how *how, struct tr_device **out)
+{
+    struct tr_cuda *g = calloc(1, sizeof *g);
+    size_t bytes = 0;
+    enum tr_status s;
+
+    *out = NULL;
+    if (!g)
+        return TR_FAIL(TR_ERESOURCE, "no memory left to open a device");
+    g->tf32 = how->tf32;
+    s = tr_host_count_threads(how, &g->threads);
+    if (s == TR_OK)
+        s = tr_cuda_find(how, g, &bytes);
+    if (s == TR_OK)
+        s = open_parts(g, how);
+    if (s != TR_OK) {
+        cuda_close((struct tr_device *)g);
+        return s;
+    }
+    describe_into(g, bytes);
+    *out = (struct tr_device *)g;
+    return TR_OK;
+}
+
+static int cuda_threads(const struct tr_device *d)
+{
+    return tr_cuda_of(d)->threads;
+}
+
+static const char *cuda_describe(const struct tr_device *d)
+{
+    return tr_cuda_of(d)->line;
+}
+
+static const char *cuda_kernels(const struct tr_device *d, enum tr_dtype type)
+{
+    (void)type;
+    return tr_cuda_of(d)->line;
+}
+
+/* ---- memory ---- */
+
+/* Memory that NCCL gives can be registered with it, and then moves without copies on the way. */
+static bool take_of_nccl(struct tr_cuda_block *b, size_t bytes)
+{
+#ifdef HAVE_NCCL
+    b->of_nccl = tr_nccl.ncclMemAlloc && tr_nccl.ncclMemAlloc(&b->data, bytes) == ncclSuccess;
+    if (!b->of_nccl)
+        (void)cudaGetLastError(); /* cudaMalloc is asked next, and says what is wrong */
+#else
+    (void)b, (void)bytes;
+#endif
+    return b->of_nccl;
+}
+
+static enum tr_status take(struct tr_cuda *g, struct tr_cuda_block *b, size_t bytes)
+{
+    cudaError_t error;
+
+    if (take_of_nccl(b, bytes))
+        return TR_OK;
+    error = cudaMalloc(&b->data, bytes);
+    if (error == cudaSuccess)
+        return TR_OK;
+    (void)cudaGetLastError();
+    return TR_FAIL(
+        TR_ERESOURCE,
+        "GPU %d (%s, %s) refuses %.2f GiB of memory in one piece (%s): use more GPUs or a "
+        "smaller micro-batch",
+        g->ordinal, g->name, g->uuid, (double)bytes / GIB, cudaGetErrorString(error));
+}
+
+static enum tr_status cuda_reserve(struct tr_device *d, size_t bytes, void **out)
+{
+    struct tr_cuda *g = tr_cuda_of(d);
+    struct tr_cuda_block *b;
+    size_t left = 0, all = 0;
+    enum tr_status s;
+
+    *out = NULL;
+    TR_ASSERT(bytes > 0);
+    TR_TRY(prepare(g, cudaMemGetInfo(&left, &all), "cudaMemGetInfo"));
+    if (bytes > left)
+        return TR_FAIL(
+            TR_ERESOURCE,
+            "this rank needs %.2f GiB of memory on its GPU, and GPU %d (%s) has %.2f of its "
+            "%.2f GiB left: use more GPUs, a smaller micro-batch or recomputation, and see "
+            "nvidia-smi for who else is there",
+            (double)bytes / GIB, g->ordinal, g->name, (double)left / GIB, (double)all / GIB);
+    b = calloc(1, sizeof *b);
+    if (!b)
+        return TR_FAIL(TR_ERESOURCE, "no memory left for the list of reservations");
+    s = take(g, b, bytes);
+    if (s != TR_OK) {
+        free(b);
+        return s;
+    }
+    b->next = g->blocks;
+    g->blocks = b;
+    TR_TRY(prepare(g, cudaMemsetAsync(b->data, 0, bytes, g->compute), "cudaMemsetAsync"));
+    tr_cuda_wait_stream(g, g->compute);
+    g->base = b->data;
+    g->base_bytes = bytes;
+    *out = b->data;
+    return TR_OK;
+}
+
+/* ---- what kernels ask ---- */
+
+void *tr_cuda_scratch(const struct tr_queue *q, size_t bytes)
+{
+    TR_ASSERT(bytes <= TR_CUDA_SCRATCH_BYTES);
+    return tr_cuda_of(q->device)->scratch;
+}
+
+void *tr_cuda_stream(const struct tr_queue *q)
+{
+    return tr_cuda_of(q->device)->compute;
+}
+
+int tr_cuda_arch(const struct tr_queue *q)
+{
+    return tr_cuda_of(q->device)->arch;
+}
+
+/* ---- time and profilers ---- */
+
+static void cuda_mark(struct tr_queue *q, int i)
+{
+    struct tr_cuda *g = tr_cuda_of(q->device);
+
+    TR_ASSERT(i >= 0 && i < TR_MARKS);
+    tr_cuda_must(g, cudaEventRecord(g->mark[i], g->compute), "cudaEventRecord");
+}
+
+static double cuda_between(struct tr_queue *q, int from, int to)
+{
+    struct tr_cuda *g = tr_cuda_of(q->device);
+    float milliseconds = 0.0f;
+
+    tr_cuda_must(g, cudaEventElapsedTime(&milliseconds, g->mark[from], g->mark[to]),
+                 "cudaEventElapsedTime");
+    return 1e-3 * (double)milliseconds;
+}
+
+static void cuda_range(struct tr_queue *q, const char *name)
+{
+    (void)q;
+#ifdef NVTX_VERSION
+    if (name)
+        nvtxRangePushA(name);
+    else
+        nvtxRangePop();
+#else
+    (void)name;
+#endif
+}
+
+static void cuda_record(struct tr_queue *q, bool on)
+{
+    tr_cuda_must(tr_cuda_of(q->device), on ? cudaProfilerStart() : cudaProfilerStop(),
+                 on ? "cudaProfilerStart" : "cudaProfilerStop");
+}
+
+const struct tr_backend tr_cuda = {
+    .name = "cuda",
+    .apart = true,
+    .open = cuda_open,
+    .close = cuda_close,
+    .threads = cuda_threads,
+    .describe = cuda_describe,
+    .kernels = cuda_kernels,
+    .reserve = cuda_reserve,
+    .wait = cuda_wait,
+    .upload = tr_cuda_upload,
+    .download = tr_cuda_download,
+    .mark = cuda_mark,
+    .between = cuda_between,
+    .range = cuda_range,
+    .record = cuda_record,
+#define OP(name, tol, params) .name = tr_cuda_##name,
+#include "device/ops.def"
+#undef OP
+};

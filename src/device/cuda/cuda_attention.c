@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "device/cuda/cuda_attention.h"
+
+#include "device/cuda/cuda.h"
+#include "device/cuda/cuda_sdpa.h"
+#include "device/sizes.h"
+#include "util/log.h"
+
+/* 256 MiB of scores of the backward pass, and what else it keeps: 32 heads of 2048 tokens at a time, which
+   is four blocks of queries for every multiprocessor of an H100. */
+enum { SCRATCH = 257 << 20 };
+
+enum tr_status tr_cuda_attention_open(struct tr_cuda *g, enum tr_attention_by by, size_t *scratch)
+{
+    struct tr_cuda_sdpa_how how = {
+        .arch = g->arch, .room = SCRATCH, .wanted = by == TR_ATTENTION_FUSED, .stream = g->compute};
+    enum tr_status s;
+
+    *scratch = 0;
+    if (by == TR_ATTENTION_FLASH)
+        return TR_OK;
+    s = tr_cuda_sdpa_open(&how, &g->sdpa);
+    if (s == TR_OK)
+        *scratch = SCRATCH;
+    if (s == TR_OK || by == TR_ATTENTION_FUSED)
+        return s;
+    tr_log_rank0(s == TR_ERESOURCE ? TR_LOG_WARNING : TR_LOG_INFO,
+                 "attention is computed by kernels of this program: %s", tr_last_error());
+    return TR_OK;
+}
+
+void tr_cuda_attention_close(struct tr_cuda *g)
+{
+    if (g->sdpa)
+        tr_cuda_sdpa_close(g->sdpa);
+    g->sdpa = NULL;
+}
+
+const char *tr_cuda_attention_describe(const struct tr_cuda *g)
+{
+    return g->sdpa ? tr_cuda_sdpa_name() : "own kernels";
+}
+
+static bool aligned(const struct tr_tensor *t)
+{
+    return (uintptr_t)t->data % 16 == 0;
+}
+
+/* dqkv and dctx are NULL forward. */
+static struct tr_cuda_sdpa_call call_of(struct tr_attention_sizes s, const struct tr_tensor *ctx,
+                                        const struct tr_tensor *lse, const struct tr_tensor *qkv,
+                                        const struct tr_tensor *dctx, const struct tr_tensor *dqkv,
+                                        float scale)
+{
+    return (struct tr_cuda_sdpa_call){
+        .backward = dqkv != NULL,
+        .sizes = {.b = s.b, .heads = s.heads, .t = s.t, .d = s.d, .row_heads = s.heads},
+        .type = qkv->dtype,
+        .scale = scale,
+        .qkv = qkv->data,
+        .ctx = ctx->data,
+        .lse = lse->data,
+        .dctx = dctx ? dctx->data : NULL,
+        .dqkv = dqkv ? dqkv->data : NULL,
+    };
+}
+
+static bool alike(const struct tr_tensor *a, const struct tr_tensor *b)
+{
+    return a->dtype == b->dtype && aligned(a) && aligned(b);
+}
+
+/* Whether cuDNN has done it. */
+static bool by_cudnn(struct tr_queue *q, const struct tr_cuda_sdpa_call *call)
+{
+    struct tr_cuda *g = tr_cuda_of(q->device);
+    const char *why;
+
+    if (!tr_cuda_sdpa_served(g->sdpa, call))
+        return false;
+    why = tr_cuda_sdpa_run(g->sdpa, call, g->scratch);
+    if (why)
+        tr_cuda_die(g, call->backward ? "cuDNN's attention, backward" : "cuDNN's attention", why);
+    return true;
+}
+
+static bool graph_can_say(const struct tr_queue *q, const struct tr_tensor *from,
+                          const struct tr_dropout *drop)
+{
+    return tr_cuda_of(q->device)->sdpa && !from && drop->p == 0.0;
+}
+
+void tr_cuda_attention(struct tr_queue *q, const struct tr_tensor *ctx, const struct tr_tensor *lse,
+                       const struct tr_tensor *qkv, const struct tr_tensor *from, int first_head,
+                       float scale, struct tr_dropout drop)
+{
+    if (graph_can_say(q, from, &drop) && alike(ctx, qkv)) {
+        struct tr_cuda_sdpa_call call = call_of(tr_sizes_attention(ctx, lse, qkv, from, &drop), ctx,
+                                                lse, qkv, NULL, NULL, scale);
+
+        if (by_cudnn(q, &call))
+            return;
+    }
+    tr_cuda_attention_own(q, ctx, lse, qkv, from, first_head, scale, drop);
+}
+
+void tr_cuda_attention_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
+                           const struct tr_tensor *dctx, const struct tr_tensor *ctx,
+                           const struct tr_tensor *lse, const struct tr_tensor *qkv,
+                           const struct tr_tensor *from, int first_head, float scale,
+                           struct tr_dropout drop)
+{
+    if (graph_can_say(q, from, &drop) && alike(ctx, qkv) && alike(dctx, qkv) && alike(dqkv, qkv)) {
+        struct tr_cuda_sdpa_call call = call_of(tr_sizes_attention(ctx, lse, qkv, from, &drop), ctx,
+                                                lse, qkv, dctx, dqkv, scale);
+
+        tr_sizes_attention(dctx, lse, dqkv, from, &drop);
+        if (by_cudnn(q, &call))
+            return;
+    }
+    tr_cuda_attention_own_bwd(q, dqkv, dctx, ctx, lse, qkv, from, first_head, scale, drop);
+}

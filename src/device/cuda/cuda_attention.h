@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_DEVICE_CUDA_CUDA_ATTENTION_H
+#define TR_DEVICE_CUDA_CUDA_ATTENTION_H
+
+#include <stddef.h>
+
+#include "device/device.h"
+
+/*
+ * Who computes `attention` and `attention_bwd` of ops.def: cuDNN where it is open and serves the call
+ * (device/cuda/cuda_sdpa.h), the kernels of this program for all else.  Both keep the same lse, so one may do
+ * the gradient of what the other did.
+ */
+struct tr_cuda;
+
+/*
+ * Sets g->sdpa.  `scratch` is what it takes of g->scratch, in bytes; 0 without cuDNN.  g->arch and
+ * g->compute are there, and its GPU is the current one.  With TR_ATTENTION_FUSED TR_ERESOURCE or TR_ECONFIG
+ * where cuDNN is not to be had; with TR_ATTENTION_AUTO a line in the log says so.
+ */
+enum tr_status tr_cuda_attention_open(struct tr_cuda *g, enum tr_attention_by by,
+                                      size_t *scratch) TR_MUST_CHECK;
+void tr_cuda_attention_close(struct tr_cuda *g);
+
+/* "cuDNN 9.19.0" or "own kernels"; static storage. */
+const char *tr_cuda_attention_describe(const struct tr_cuda *g);
+
+/*
+ * The kernels of this program for the rows `attention` and `attention_bwd` of ops.def (the files
+ * kernels/attention*.cu): for GPUs, types and shapes that cuDNN does not take, and for machines
+ * without it.
+ *
+ * Any operands that ops.def allows.  Where qkv, ctx and their gradients are fp16 or bf16, of one
+ * type, lie on 16 bytes and have heads of 64, 80, 96 or 128, products run on tensor cores: fp16
+ * from sm_70 on, bf16 from sm_80 on.  All else runs in fp32.  Both compute the same, but tensor
+ * cores take probabilities and gradients of scores rounded to that type.
+ *
+ * The same bits every time.  The gradient uses the queue's scratch.
+ */
+void tr_cuda_attention_own(struct tr_queue *q, const struct tr_tensor *ctx,
+                           const struct tr_tensor *lse, const struct tr_tensor *qkv,
+                           const struct tr_tensor *from, int first_head, float scale,
+                           struct tr_dropout drop);
+void tr_cuda_attention_own_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
+                               const struct tr_tensor *dctx, const struct tr_tensor *ctx,
+                               const struct tr_tensor *lse, const struct tr_tensor *qkv,
+                               const struct tr_tensor *from, int first_head, float scale,
+                               struct tr_dropout drop);
+
+/* Of the queue's scratch the gradient takes no more than this, which is all of it but in tests:
+   heads for which there is no room wait for the next launch. */
+extern size_t tr_cuda_attention_scratch;
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_DEVICE_CUDA_CUDA_DENSE_H
+#define TR_DEVICE_CUDA_CUDA_DENSE_H
+
+#include "device/cuda/cuda_kernel.h"
+
+/*
+ * GEMMs (products of matrices) as the files that make them see them: device/cuda/cuda_product.c chooses,
+ * device/cuda/cuda_matmul.c has cuBLASLt, kernels/product.cu and kernels/finish.cu are this program's own.
+ */
+
+/* A factor as it lies in memory: element (i, j) is p[i * stride + j], or, when `turned`,
+   p[j * stride + i]. */
+struct tr_cuda_factor {
+    const void *p;
+    enum tr_dtype type;
+    int64_t stride;
+    bool turned;
+};
+
+/*
+ * What becomes of the sum s at (i, j):
+ *
+ *   z = s + bias[j] (+ c with `add`);  pre = z;  c = act(z), or with `slope_of` z * act'(slope_of)
+ *
+ * c, pre and slope_of are [m,n]; all but c may be NULL.
+ */
+struct tr_cuda_finish {
+    const struct tr_tensor *c, *bias, *pre, *slope_of;
+    enum tr_act act;
+    bool add;
+};
+
+/* c[m,n] from the sums of a[m,k] b[k,n]. */
+struct tr_cuda_dense {
+    int64_t m, n, k;
+    struct tr_cuda_factor a, b;
+    struct tr_cuda_finish finish;
+
+    /* Scratch that no operand lies in: where a product that adds is timed.  May be NULL. */
+    void *spare;
+    size_t spare_bytes;
+};
+
+/* One call of cuBLASLt does it all.  False, and nothing was queued: it does not serve that. */
+bool tr_cuda_matmul(struct tr_queue *q, const struct tr_cuda_dense *d);
+
+/* Any types, sizes and strides; an element is the sum over k in order. */
+void tr_cuda_plain_product(struct tr_queue *q, const struct tr_cuda_dense *d);
+
+/* The finish alone, of sums[m,n].  These may be c itself where it is TR_F32 and nothing is added to. */
+void tr_cuda_finish_sums(struct tr_queue *q, const float *sums, const struct tr_cuda_finish *f);
+
+/* to[h] = (or, with `add`, +=) the sum of column h of x[n,h]; fp32 sums in an order that depends on n and h
+   alone. */
+void tr_cuda_column_sums(struct tr_queue *q, const struct tr_tensor *to, const struct tr_tensor *x,
+                         bool add);
+
+#endif

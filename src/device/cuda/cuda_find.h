@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_DEVICE_CUDA_CUDA_FIND_H
+#define TR_DEVICE_CUDA_CUDA_FIND_H
+
+#include "device/cuda/cuda.h"
+
+/*
+ * Which GPU a rank takes: number how->local_rank of those that it sees, and with how->share they are
+ * dealt out in turn.  A rank that sees one alone takes that: a launcher that gives each rank its own
+ * GPU shows it no other.
+ *
+ * Fills what `g` says of the GPU; *bytes is its memory.  TR_ERESOURCE where there is no GPU or no
+ * driver, where there are fewer than ranks, or where this program has no code for it.
+ */
+enum tr_status tr_cuda_find(const struct tr_device_how *how, struct tr_cuda *g,
+                            size_t *bytes) TR_MUST_CHECK;
+
+/* As tr_gpus_list(). */
+void tr_cuda_list(struct tr_gpus *out);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_DEVICE_CUDA_CUDA_KERNEL_H
+#define TR_DEVICE_CUDA_CUDA_KERNEL_H
+
+#include <stddef.h>
+
+#include "device/device.h"
+
+/*
+ * Between the kernels (kernels/ *.cu, which define operations of ops.def) and the host side of the cuda
+ * backend.  No header of CUDA is needed here: the tests compile kernels without a toolkit.
+ */
+#define OP(name, tol, params) void tr_cuda_##name params;
+#include "device/ops.def"
+#undef OP
+
+/* Scratch of the compute stream: an operation may use up to this much; what it leaves there is gone
+   with the next operation. */
+enum { TR_CUDA_SCRATCH_BYTES = 64 << 20 };
+void *tr_cuda_scratch(const struct tr_queue *q, size_t bytes);
+
+/* The stream of the queue's operations: a cudaStream_t. */
+void *tr_cuda_stream(const struct tr_queue *q);
+
+/* 70, 80, 90, ...: for the choice of kernels.  What a kernel computes must not depend on how many
+   multiprocessors there are. */
+int tr_cuda_arch(const struct tr_queue *q);
+
+/* After a launch: `error` is what cudaGetLastError() gave; ends the job unless it is 0. */
+void tr_cuda_launched(const struct tr_queue *q, const char *kernel, int error);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_PLAN_PLAN_PARTS_H
+#define TR_PLAN_PLAN_PARTS_H
+
+#include "plan/plan.h"
+
+/* What a plan is made of, for the files of plan/ only. */
+
+/* What stage `stage` of that run would hold; `m` may be NULL. */
+enum tr_status tr_plan_stage_of(const struct tr_config *c, const struct tr_shape *s,
+                                const struct tr_machine *m, int stage,
+                                struct tr_plan_stage *out) TR_MUST_CHECK;
+
+/* The same stage under Megatron-LM; g->layers and g->params are ready. */
+struct tr_plan_megatron tr_plan_megatron_of(const struct tr_config *c, const struct tr_shape *s,
+                                            const struct tr_plan_stage *g);
+
+/* Of a rank with those bytes, on that card. */
+enum tr_plan_verdict tr_plan_verdict_of(double bytes, const struct tr_machine *m);
+enum tr_plan_verdict tr_plan_verdict_megatron(const struct tr_plan_stage *g,
+                                              const struct tr_machine *m);
+
+/*
+ * Time of an iteration.  `params` is that of the largest stage.  With `exact` the schedule is
+ * executed; otherwise its closed form, (m + (p - 1) / k) times the longest stage, which is what it
+ * would be if all stages took as long.
+ */
+struct tr_plan_time tr_plan_time_of(const struct tr_config *c, const struct tr_shape *s,
+                                    const struct tr_machine *m, int64_t params, bool exact);
+
+/* Computations of the step that `exact` executes: of all stages and chunks, as long as it must be to be like
+   a longer one. */
+double tr_plan_work_of(const struct tr_shape *s);
+
+/* Checkpoints, hours, jobs; p->time and p->shape are ready. */
+void tr_plan_budget_of(struct tr_plan *p);
+
+/* Other shapes that fit, the fastest of each number of GPUs first, into p->other; and p->least. */
+void tr_plan_others_of(struct tr_plan *p);
+
+#endif

@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "report/present.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/flops.h"
+#include "report/compare.h"
+#include "report/scaling.h"
+
+#define COUNT(list) ((int)(sizeof(list) / sizeof(list)[0]))
+
+static double peak_of(const struct tr_present *p, const struct tr_record *r)
+{
+    if (!isnan(p->peak))
+        return p->peak;
+    return r->gpu ? tr_gpu_peak(r->gpu) : NAN;
+}
+
+static void summarize(const struct tr_present *p, const struct tr_record *r, struct tr_summary *s)
+{
+    tr_summarize(r, p->warmup, p->formula, peak_of(p, r), s);
+}
+
+/* Digits after the point such that a small number has some that say something. */
+static int digits(double x, int usual)
+{
+    return usual + (fabs(x) < 10.0) + (fabs(x) < 1.0) + (fabs(x) < 0.1);
+}
+
+static void add_real(struct tr_table *t, double x, int usual)
+{
+    tr_table_real(t, x, digits(x, usual));
+}
+
+static void add_fact(struct tr_table *t, const struct tr_record *r, enum tr_fact f)
+{
+    tr_table_real(t, tr_record_fact(r, f), 0);
+}
+
+static int last_end(const struct tr_record *r)
+{
+    return r->starts > 0 ? r->start[r->starts - 1].end : TR_END_UNKNOWN;
+}
+
+/* What was left out, for the notes of all tables of times. */
+static void note_warmup(const struct tr_present *p, struct tr_table *t)
+{
+    int64_t warm = 0, interrupted = 0, lines = 0;
+
+    for (int i = 0; i < p->runs->count; i++) {
+        struct tr_selection s = tr_select_rows(&p->runs->list[i], p->warmup);
+
+        warm += s.warm;
+        interrupted += s.interrupted;
+        lines += p->runs->list[i].rows;
+        tr_selection_release(&s);
+    }
+    tr_table_note(
+        t,
+        "Of %" PRId64 " iteration lines %" PRId64 " do not count as warm-up (%s) and %" PRId64
+        " because an evaluation or a save is in their time.",
+        lines, warm,
+        p->warmup == TR_WARMUP_AUTO ? "the first two of a start, at most a quarter" : "--warmup",
+        interrupted);
+}
+
+static void add_notes(struct tr_table *t, const struct tr_record *r, const struct tr_summary *s)
+{
+    int end = last_end(r);
+
+    if (r->rows == 0)
+        tr_table_text(t, "failed: %s", tr_end_text(end));
+    else if (end != TR_END_UNKNOWN && !tr_end_orderly(end))
+        tr_table_text(t, "%" PRId64 " iterations, then %s", s->last, tr_end_text(end));
+    else
+        tr_table_text(t, "%s", r->start[r->starts - 1].ended);
+}
+
+void tr_present_runs(const struct tr_present *p, struct tr_table *t)
+{
+    static const struct tr_column columns[] = {
+        {"log", "Log"},
+        {"nodes", "Nodes"},
+        {"size", "Size"},
+        {"gpus", "GPUs"},
+        {"dp", "DP"},
+        {"tp", "TP"},
+        {"pp", "PP"},
+        {"mbs", "MBS"},
+        {"gbs", "GBS"},
+        {"mem_mib", "Mem"},
+        {"seconds_per_it", "Sec/it"},
+        {"tflops", "TFLOPs"},
+        {"notes", "Notes"},
+    };
+
+    tr_table_init(t, "runs", "Runs", columns, COUNT(columns));
+    for (int i = 0; i < p->runs->count; i++) {
+        const struct tr_record *r = &p->runs->list[i];
+        struct tr_summary s;
+        char size[16];
+
+        summarize(p, r, &s);
+        tr_model_size(s.parameters, size);
+        tr_table_text(t, "%s", r->name);
+        add_fact(t, r, TR_FACT_NODES);
+        tr_table_text(t, "%s", size);
+        add_fact(t, r, TR_FACT_WORLD);
+        add_fact(t, r, TR_FACT_DP);
+        add_fact(t, r, TR_FACT_TP);
+        add_fact(t, r, TR_FACT_PP);
+        add_fact(t, r, TR_FACT_MICRO_BATCH);
+        add_fact(t, r, TR_FACT_BATCH);
+        add_real(t, s.reserved, 0);
+        tr_table_real(t, s.ms.median / 1e3, 3);
+        add_real(t, s.hardware_tflops, 1);
+        add_notes(t, r, &s);
+    }
+    tr_table_note(t,
+                  "Mem: MiB reserved, the most of any rank.  Sec/it: median.  TFLOPs: of a GPU, by "
+                  "formula sc21, recomputation included.");
+    note_warmup(p, t);
+}
+
+static void add_times(struct tr_table *t, const struct tr_summary *s)
+{
+    add_real(t, s->ms.median, 1);
+    add_real(t, s->ms.mean, 1);
+    add_real(t, s->ms.min, 1);
+    add_real(t, s->ms.max, 1);
+    add_real(t, s->samples_per_second, 2);
+    tr_table_real(t, s->tokens_per_second, 0);
+    add_real(t, s->hardware_tflops, 2);
+    add_real(t, s->model_tflops, 2);
+    add_real(t, s->logged_tflops, 2);
+    tr_table_real(t, 100.0 * s->hfu, 2);
+    tr_table_real(t, 100.0 * s->mfu, 2);
+    tr_table_real(t, 100.0 * s->bubble, 1);
+}
+
+static void add_course(struct tr_table *t, const struct tr_record *r, const struct tr_summary *s)
+{
+    add_real(t, s->allocated, 0);
+    add_real(t, s->reserved, 0);
+    tr_table_real(t, s->loss_first, -6);
+    tr_table_real(t, s->loss_last, -6);
+    tr_table_real(t, s->loss_least, -6);
+    tr_table_real(t, r->validation, -6);
+    tr_table_real(t, (double)s->skipped, 0);
+    tr_table_real(t, (double)s->nan, 0);
+    tr_table_real(t, (double)r->saves, 0);
+    tr_table_real(t, (double)r->starts, 0);
+    tr_table_real(t, (double)r->lost, 0);
+    tr_table_text(t, "%s", tr_end_text(last_end(r)));
+}
+
+/* Medians of what the lines "traffic" say, in the order of the columns. */
+static void add_traffic(struct tr_table *t, const struct tr_present *p, const struct tr_record *r)
+{
+    static const struct {
+        enum tr_field field;
+        int digits;
+    } of[] = {
+#define TRAFFIC_GROUP(symbol, name)                                         \
+    {TR_FIELD_##symbol##_COMPRESS, 2}, {TR_FIELD_##symbol##_DECOMPRESS, 2}, \
+        {TR_FIELD_##symbol##_EXPOSED, 2}, {TR_FIELD_##symbol##_WIRE, 2},    \
+        {TR_FIELD_##symbol##_HIDDEN, 2},
+#define TRAFFIC(symbol, group, name, key, what) \
+    {TR_FIELD_##symbol##_BYTES, 0}, {TR_FIELD_##symbol##_RATIO, 2},
+#include "telemetry/traffic.def"
+    };
+    struct tr_selection chosen = tr_select_rows(r, p->warmup);
+
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        add_real(t, tr_selection_order(r, &chosen, of[i].field).median, of[i].digits);
+    tr_selection_release(&chosen);
+}
+
+static const struct tr_column summary_columns[] = {
+    {"log", ""},
+    {"layout", "lines as in"},
+    {"iteration_first", "first iteration line"},
+    {"iteration_last", "last iteration line"},
+    {"lines", "iteration lines"},
+    {"lines_counted", "that count"},
+    {"lines_warmup", "left out: warm-up"},
+    {"lines_interrupted", "left out: evaluation, save"},
+    {"ms_median", "ms per iteration, median"},
+    {"ms_mean", "mean"},
+    {"ms_min", "least"},
+    {"ms_max", "most"},
+    {"samples_per_second", "samples/s"},
+    {"tokens_per_second", "tokens/s"},
+    {"tflops_hardware", "TFLOP/s of a GPU, done"},
+    {"tflops_model", "TFLOP/s of a GPU, model"},
+    {"tflops_logged", "TFLOP/s as logged"},
+    {"hfu_percent", "HFU, %"},
+    {"mfu_percent", "MFU, %"},
+    {"bubble_percent", "ideal bubble, %"},
+    {"allocated_mib", "MiB allocated, most"},
+    {"reserved_mib", "MiB reserved, most"},
+    {"loss_first", "loss, first"},
+    {"loss_last", "loss, last"},
+    {"loss_least", "loss, least"},
+    {"validation_loss", "validation loss, last"},
+    {"skipped_iterations", "iterations skipped"},
+    {"nan_iterations", "iterations with nan"},
+    {"saves", "checkpoints saved"},
+    {"starts", "starts"},
+    {"iterations_lost", "iterations done again"},
+    {"end", "end"},
+#define TRAFFIC_GROUP(symbol, name)                                                       \
+    {name "_compress_ms", name " compress, ms per iteration"},                            \
+        {name "_decompress_ms", "decompress"}, {name "_exposed_ms", "wait for messages"}, \
+        {name "_wire_ms", "messages under way"}, {name "_hidden_ms", "overlapped"},
+#define TRAFFIC(symbol, group, name, key, what) \
+    {key "_bytes", name ", bytes per iteration"}, {key "_below_fp16", "times below fp16"},
+#include "telemetry/traffic.def"
+};
+
+void tr_present_summary(const struct tr_present *p, struct tr_table *t)
+{
+    tr_table_init(t, "summary", "Summary", summary_columns, COUNT(summary_columns));
+    t->across = true;
+    for (int i = 0; i < p->runs->count; i++) {
+        const struct tr_record *r = &p->runs->list[i];
+        struct tr_summary s;
+
+        summarize(p, r, &s);
+        tr_table_text(t, "%s", r->name);
+        tr_table_text(t, "%s", r->ours ? "trireme" : tr_layout_text(r->layout));
+        tr_table_real(t, (double)s.first, 0);
+        tr_table_real(t, (double)s.last, 0);
+        tr_table_real(t, (double)s.lines, 0);
+        tr_table_real(t, (double)s.counted, 0);
+        tr_table_real(t, (double)s.warm, 0);
+        tr_table_real(t, (double)s.interrupted, 0);
+        add_times(t, &s);
+        add_course(t, r, &s);
+        add_traffic(t, p, r);
+    }
+    tr_table_note(t, "Done: %s, or if nothing is recomputed %s.",
+                  tr_flops_text(TR_FLOPS_SC21, true), tr_flops_text(TR_FLOPS_SC21, false));
+    tr_table_note(t, "Model: %s.", tr_flops_text(p->formula, false));
+    tr_table_note(t,
+                  "HFU and MFU are these over the peak of the card (--gpu, --peak-tflops).  Ideal "
+                  "bubble: (p-1) / (k m + p-1), p stages of k chunks, m micro-batches.");
+    note_warmup(p, t);
+}
+
+void tr_present_starts(const struct tr_present *p, struct tr_table *t)
+{
+    static const struct tr_column columns[] = {
+        {"log", "Log"},         {"start", "Start"},
+        {"line", "Line"},       {"began", "Began"},
+        {"ended", "Last date"}, {"resumed", "From iteration"},
+        {"last", "Reached"},    {"lost", "Did again"},
+        {"end", "End"},         {"end_line", "Line of end"},
+    };
+
+    tr_table_init(t, "starts", "Starts", columns, COUNT(columns));
+    for (int i = 0; i < p->runs->count; i++) {
+        const struct tr_record *r = &p->runs->list[i];
+
+        for (int64_t n = 0; n < r->starts; n++) {
+            const struct tr_start *s = &r->start[n];
+
+            tr_table_text(t, "%s", r->name);
+            tr_table_real(t, (double)(n + 1), 0);
+            tr_table_real(t, (double)s->line, 0);
+            tr_table_text(t, "%s", s->began);
+            tr_table_text(t, "%s", s->ended);
+            tr_table_real(t, s->resumed < 0 ? NAN : (double)s->resumed, 0);
+            tr_table_real(t, s->last > 0 ? (double)s->last : NAN, 0);
+            tr_table_real(t, (double)s->lost, 0);
+            tr_table_text(t, "%s", tr_end_text(s->end));
+            tr_table_real(t, s->end == TR_END_UNKNOWN ? NAN : (double)s->end_line, 0);
+        }
+    }
+}
+
+/* What a part of the breakdown is made of, and for the pipeline's bubble what the schedule lets
+   expect and what the timer shows that has it. */
+static void add_source(struct tr_table *t, const struct tr_breakdown *b, enum tr_part part)
+{
+    static const char *const sources[TR_PARTS] = {
+        [TR_PART_COMPUTE] = "forward-compute + backward-compute - batch-generator",
+        [TR_PART_FILL] = "forward-recv, up to (p-1) forward passes",
+        [TR_PART_DRAIN] = "all-reduce of the embedding's gradients, up to (p-1) backward passes",
+        [TR_PART_TRANSFER] = "what is left of these two, other messages between stages",
+        [TR_PART_GRADIENTS] = "gradient reduction over replicas",
+        [TR_PART_OPTIMIZER] = "optimizer",
+        [TR_PART_DATA] = "batch-generator",
+        [TR_PART_OTHER] = "the rest",
+    };
+    bool fill = part == TR_PART_FILL, drain = part == TR_PART_DRAIN;
+
+    tr_table_real(t, fill ? b->fill_by_formula : drain ? b->drain_by_formula : NAN, 2);
+    tr_table_real(t, fill ? b->fill_timer : drain ? b->drain_timer : NAN, 2);
+    if (b->measured && (fill || drain))
+        tr_table_text(t, "measured: %s", fill ? "pipeline-fill-wait" : "pipeline-drain-wait");
+    else
+        tr_table_text(t, "%s", sources[part]);
+}
+
+/* The parts as they are printed add up to the time as it is printed: the rest takes the rounding.
+ */
+static void add_parts(struct tr_table *t, const struct tr_record *r, const struct tr_breakdown *b)
+{
+    double left = rint(b->ms * 100.0);
+
+    for (int part = 0; part < TR_PARTS; part++) {
+        double hundredths = part == TR_PART_OTHER ? left : rint(b->part[part] * 100.0);
+
+        left -= hundredths;
+        tr_table_text(t, "%s", r->name);
+        tr_table_text(t, "%s", tr_part_key((enum tr_part)part));
+        tr_table_real(t, hundredths / 100.0, 2);
+        tr_table_real(t, hundredths / b->ms, 1);
+        add_source(t, b, (enum tr_part)part);
+    }
+    tr_table_text(t, "%s", r->name);
+    tr_table_text(t, "iteration");
+    tr_table_real(t, rint(b->ms * 100.0) / 100.0, 2);
+    tr_table_real(t, 100.0, 1);
+    tr_table_none(t);
+    tr_table_none(t);
+    tr_table_text(t, "elapsed; timers of %s, in %" PRId64 " of the lines that count",
+                  b->of_last ? "the last rank" : "all ranks, the largest of them", b->lines);
+}
+
+enum tr_status tr_present_breakdown(const struct tr_present *p, struct tr_table *t)
+{
+    static const struct tr_column columns[] = {
+        {"log", "Log"},
+        {"part", "Part"},
+        {"ms", "ms"},
+        {"percent", "%"},
+        {"expected_ms", "Expected"},
+        {"timer_ms", "Timer"},
+        {"from", "From"},
+    };
+    enum tr_status worst = TR_OK;
+
+    tr_table_init(t, "breakdown", "Breakdown of an iteration of the last stage", columns,
+                  COUNT(columns));
+    for (int i = 0; i < p->runs->count; i++) {
+        struct tr_breakdown b;
+        enum tr_status s = tr_break_down(&p->runs->list[i], p->warmup, &b);
+
+        if (s == TR_OK)
+            add_parts(t, &p->runs->list[i], &b);
+        else
+            tr_table_note(t, "%s.", tr_last_error());
+        worst = s == TR_OK ? worst : s;
+    }
+    if (t->cells == 0)
+        return worst;
+    tr_table_note(t, "Milliseconds, medians.  Fill and drain are the pipeline's bubble: waiting, "
+                     "not moving bytes.");
+    note_warmup(p, t);
+    return TR_OK;
+}
+
+static void add_scaling(const struct tr_present *p, struct tr_table *t, const struct tr_record *r,
+                        const struct tr_record *base)
+{
+    struct tr_scaling s;
+
+    tr_scale(r, base, p->warmup, &s);
+    tr_table_text(t, "%s", r->name);
+    tr_table_real(t, s.gpus, 0);
+    tr_table_text(t, "%s", tr_scaling_text(s.kind));
+    tr_table_real(t, s.speed_up, 3);
+    tr_table_real(t, 100.0 * s.efficiency, 1);
+    tr_table_real(t, 100.0 * s.busy, 1);
+    tr_table_real(t, 100.0 * s.hidden, 1);
+    tr_table_real(t, 100.0 * s.step, 1);
+    tr_table_real(t, 100.0 * s.balance, 1);
+    add_real(t, s.gemm, 2);
+    tr_table_real(t, 100.0 * s.gemm / peak_of(p, r), 1);
+    add_real(t, s.total, 2);
+    tr_table_real(t, 100.0 * s.total / peak_of(p, r), 1);
+}
+
+enum tr_status tr_present_scaling(const struct tr_present *p, struct tr_table *t)
+{
+    static const struct tr_column columns[] = {
+        {"log", "Log"},
+        {"gpus", "GPUs"},
+        {"kind", "Scaling"},
+        {"speed_up", "Speed-up"},
+        {"efficiency_percent", "Efficiency, %"},
+        {"one_minus_bubble_percent", "1-bubble, %"},
+        {"one_minus_exposed_percent", "1-exposed, %"},
+        {"one_minus_step_percent", "1-step, %"},
+        {"balance_percent", "Balance, %"},
+        {"gemm_tflops", "GEMM, TFLOP/s"},
+        {"gemm_percent", "GEMM, %"},
+        {"total_tflops", "Product, TFLOP/s"},
+        {"hfu_percent", "HFU, %"},
+    };
+    const struct tr_record *base = tr_scale_base(p->runs->list, p->runs->count, p->warmup);
+
+    tr_table_init(t, "scaling", "Scaling", columns, COUNT(columns));
+    for (int i = 0; i < p->runs->count; i++)
+        if (!(tr_record_fact(&p->runs->list[i], TR_FACT_WORLD) > 0.0))
+            return tr_record_lacks(&p->runs->list[i], TR_FACT_WORLD, "the table of scaling");
+    if (!base)
+        return TR_FAIL(TR_EDATA,
+                       "no log has an iteration line that counts, so there is no scaling");
+    for (int i = 0; i < p->runs->count; i++)
+        if (p->runs->list[i].rows > 0)
+            add_scaling(p, t, &p->runs->list[i], base);
+    tr_table_note(t,
+                  "Efficiency: work per GPU and second against the smallest run, %s.  Strong: the "
+                  "same batch; weak: a batch in proportion; other: work is the model's operations.",
+                  base->name);
+    tr_table_note(
+        t, "1-bubble x 1-exposed x 1-step x balance x GEMM = product, TFLOP/s of a GPU by "
+           "formula sc21; over the peak it is HFU.  Exposed: transfers and sums of gradients; "
+           "step: optimizer, data and other.");
+    note_warmup(p, t);
+    return TR_OK;
+}
+
+enum tr_status tr_present_comparison(const struct tr_present *p, struct tr_table *t)
+{
+    static const struct tr_column columns[] = {
+        {"phase", "Phase"},
+        {"a_ms", "A, ms"},
+        {"a_low_ms", "A, from"},
+        {"a_high_ms", "to"},
+        {"b_ms", "B, ms"},
+        {"b_low_ms", "B, from"},
+        {"b_high_ms", "to"},
+        {"difference_ms", "B - A, ms"},
+        {"change_percent", "B / A - 1, %"},
+        {"verdict", "B is"},
+    };
+    struct tr_comparison c;
+    enum tr_status s;
+
+    tr_table_init(t, "comparison", "Comparison", columns, COUNT(columns));
+    if (p->runs->count != 2)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "a comparison needs two runs and these logs hold %d: give two logs, or --join "
+            "if one run was logged in pieces",
+            p->runs->count);
+    s = tr_compare(&p->runs->list[0], &p->runs->list[1], p->warmup, &c);
+    for (int i = 0; i < c.count && s == TR_OK; i++) {
+        const struct tr_phase *x = &c.phase[i];
+
+        tr_table_text(t, "%s", x->name);
+        tr_table_real(t, x->a.median, 2);
+        tr_table_real(t, x->a.low, 2);
+        tr_table_real(t, x->a.high, 2);
+        tr_table_real(t, x->b.median, 2);
+        tr_table_real(t, x->b.low, 2);
+        tr_table_real(t, x->b.high, 2);
+        tr_table_real(t, x->b.median - x->a.median, 2);
+        tr_table_real(t, x->a.median > 0.0 ? 100.0 * (x->b.median / x->a.median - 1.0) : NAN, 1);
+        tr_table_text(t, "%s", tr_verdict_text(x->verdict));
+    }
+    tr_table_note(t, "A: %s.  B: %s.", p->runs->list[0].name, p->runs->list[1].name);
+    tr_table_note(t,
+                  "Medians, and intervals that hold the true median with %.1f %% or more, by order "
+                  "statistics.  Within noise: the intervals overlap.",
+                  100.0 * c.sure);
+    note_warmup(p, t);
+    tr_comparison_release(&c);
+    return s;
+}
+
+void tr_present_iterations(const struct tr_present *p, struct tr_table *t)
+{
+    static const struct tr_column columns[] = {
+        {"log", "Log"},
+        {"line", "Line"},
+        {"iteration", "Iteration"},
+        {"start", "Start"},
+#define FIELD(symbol, key) {key, key},
+#include "report/fields.def"
+    };
+
+    tr_table_init(t, "iterations", "Iterations", columns, COUNT(columns));
+    for (int i = 0; i < p->runs->count; i++) {
+        const struct tr_record *r = &p->runs->list[i];
+
+        for (int64_t n = 0; n < r->rows; n++) {
+            const struct tr_row *row = &r->row[n];
+
+            tr_table_text(t, "%s", r->name);
+            tr_table_real(t, (double)row->line, 0);
+            tr_table_real(t, (double)row->iteration, 0);
+            tr_table_real(t, (double)row->start + 1.0, 0);
+            for (int f = 0; f < TR_FIELDS; f++) {
+                double x = row->field[f];
+
+                if (f == TR_FIELD_LOSS || f == TR_FIELD_RATE)
+                    tr_table_real(t, x, -6);
+                else
+                    tr_table_real(t, x, rint(x) == x ? 0 : 3);
+            }
+        }
+    }
+}

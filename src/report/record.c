@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "report/record.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "util/file.h"
+
+static const char *const field_keys[] = {
+#define FIELD(symbol, key) key,
+#include "report/fields.def"
+};
+
+static const struct {
+    const char *key, *option;
+} facts[] = {
+#define FACT(symbol, key, option, help) {key, option},
+#include "report/facts.def"
+};
+
+static const struct {
+    const char *text, *meaning;
+} ends[] = {
+#define END(symbol, text, meaning) {text, meaning},
+#include "report/ends.def"
+#undef END
+};
+
+static const char *const oddity_texts[] = {
+#define ODDITY(symbol, text) text,
+#include "report/oddities.def"
+#undef ODDITY
+};
+
+static const struct {
+    const char *name, *text;
+    double peak;
+} gpus[] = {
+#define GPU(name, text, peak) {name, text, peak},
+#include "report/gpus.def"
+#undef GPU
+};
+enum { GPUS = sizeof gpus / sizeof gpus[0] };
+
+void *tr_grow(void *list, int64_t used, size_t size)
+{
+    void *moved = list;
+
+    /* Full at every power of two. */
+    if (used == 0 || (used & (used - 1)) == 0)
+        moved = reallocarray(list, used ? 2 * (size_t)used : 1, size);
+    if (!moved)
+        tr_die(TR_ERESOURCE, "no memory left for what the log holds");
+    return moved;
+}
+
+static void release(struct tr_record *r)
+{
+    for (int i = 0; i < r->timers; i++)
+        free(r->timer[i]);
+    free(r->timer);
+    free(r->name);
+    free(r->row);
+    free(r->timing);
+    free(r->memory);
+    free(r->start);
+}
+
+void tr_records_release(struct tr_records *r)
+{
+    for (int i = 0; i < r->count; i++)
+        release(&r->list[i]);
+    free(r->list);
+    memset(r, 0, sizeof *r);
+}
+
+static double work_out(const struct tr_record *r, enum tr_fact f)
+{
+    const double *x = r->fact;
+
+    switch (f) {
+    case TR_FACT_WORLD:
+        return x[TR_FACT_TP] * x[TR_FACT_PP] * x[TR_FACT_DP];
+    case TR_FACT_DP:
+        return x[TR_FACT_WORLD] / (x[TR_FACT_TP] * x[TR_FACT_PP]);
+    case TR_FACT_FFN:
+        return 4.0 * x[TR_FACT_HIDDEN];
+    case TR_FACT_MICROS:
+        return tr_record_fact(r, TR_FACT_BATCH) /
+               (x[TR_FACT_MICRO_BATCH] * tr_record_fact(r, TR_FACT_DP));
+    case TR_FACT_CHUNKS:
+        if (x[TR_FACT_CHUNK_LAYERS] > 0.0)
+            return x[TR_FACT_LAYERS] / (x[TR_FACT_PP] * x[TR_FACT_CHUNK_LAYERS]);
+        return 1.0;
+    case TR_FACT_BATCH:
+        return r->rows > 0 ? r->row[r->rows - 1].field[TR_FIELD_BATCH] : NAN;
+    default:
+        return NAN;
+    }
+}
+
+double tr_record_fact(const struct tr_record *r, enum tr_fact f)
+{
+    return isnan(r->fact[f]) ? work_out(r, f) : r->fact[f];
+}
+
+enum tr_status tr_record_lacks(const struct tr_record *r, enum tr_fact f, const char *what_for)
+{
+    return TR_FAIL(TR_ECONFIG, "%s does not say what %s needs: give --%s", r->name, what_for,
+                   facts[f].option);
+}
+
+const struct tr_timing *tr_row_timing(const struct tr_record *r, const struct tr_row *row, int name)
+{
+    for (int i = 0; i < row->timings; i++)
+        if (r->timing[row->first_timing + i].name == name)
+            return &r->timing[row->first_timing + i];
+    return NULL;
+}
+
+const char *tr_fact_key(enum tr_fact f)
+{
+    return facts[f].key;
+}
+
+const char *tr_field_key(enum tr_field f)
+{
+    return field_keys[f];
+}
+
+const char *tr_end_text(int end)
+{
+    return end == TR_END_UNKNOWN ? "the log does not say" : ends[end].meaning;
+}
+
+bool tr_end_orderly(int end)
+{
+    return end != TR_END_UNKNOWN &&
+           (strstr(ends[end].text, "exiting program") || strstr(ends[end].text, "is done"));
+}
+
+const char *tr_oddity_text(enum tr_oddity o)
+{
+    return oddity_texts[o];
+}
+
+const char *tr_layout_text(enum tr_log_layout l)
+{
+    static const char *const texts[] = {
+        [TR_LAYOUT_2021] = "Megatron-LM of 2021",
+        [TR_LAYOUT_CORE] = "Megatron Core",
+        [TR_LAYOUT_DEEPSPEED] = "Megatron-DeepSpeed",
+    };
+
+    return texts[l];
+}
+
+double tr_gpu_peak(const char *name)
+{
+    for (int i = 0; i < GPUS; i++)
+        if (strcasecmp(gpus[i].name, name) == 0)
+            return gpus[i].peak;
+    return -1.0;
+}
+
+const char *tr_gpu_in(const char *text)
+{
+    for (int i = 0; i < GPUS; i++)
+        if (strstr(text, gpus[i].text))
+            return gpus[i].name;
+    return NULL;
+}
+
+char *tr_gpu_names(void)
+{
+    char *names = tr_format("%s", gpus[0].name);
+
+    for (int i = 1; i < GPUS; i++) {
+        char *longer = tr_format("%s %s", names, gpus[i].name);
+
+        free(names);
+        names = longer;
+    }
+    return names;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_REPORT_RECORD_H
+#define TR_REPORT_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "util/status.h"
+
+/*
+ * What a log says of a run: iterations, timers, memory, starts, and the facts that give them a
+ * meaning. report/run_log.h reads one; whoever studies it looks at the fields.  A number that the log
+ * lacks is NAN.
+ */
+enum tr_field {
+#define FIELD(symbol, key) TR_FIELD_##symbol,
+#include "report/fields.def"
+    TR_FIELDS
+};
+
+enum tr_fact {
+#define FACT(symbol, key, option, help) TR_FACT_##symbol,
+#include "report/facts.def"
+    TR_FACTS
+};
+
+enum tr_oddity {
+#define ODDITY(symbol, text) TR_ODDITY_##symbol,
+#include "report/oddities.def"
+#undef ODDITY
+    TR_ODDITIES
+};
+
+/* The rows of ends.def are numbered in their order; this stands for none of them. */
+enum { TR_END_UNKNOWN = -1 };
+
+/* The log format. */
+enum tr_log_layout { TR_LAYOUT_2021, TR_LAYOUT_CORE, TR_LAYOUT_DEEPSPEED };
+
+/* A timer of one line, milliseconds of an iteration: the smallest and the largest of the ranks,
+   those that lack it left out, their mean, and that of the last rank.  A log that has one rank's
+   alone says it four times; what cannot be known is NAN. */
+struct tr_timing {
+    int name; /* index of tr_record.timer */
+    double min, max, mean, last;
+};
+
+/* An iteration line: numbers of the iterations since the one before. */
+struct tr_row {
+    int64_t iteration;
+    int64_t line;     /* of the file, from 1 */
+    int64_t start;    /* index of tr_record.start */
+    bool interrupted; /* an evaluation or a save lies between it and the line before */
+    bool extra;       /* Megatron Core's after the first iteration, which ends no interval */
+    double field[TR_FIELDS];
+    int64_t first_timing; /* of tr_record.timing */
+    int timings;
+};
+
+/* Memory of a rank, MiB, as it was logged last. */
+struct tr_rank_memory {
+    double allocated, max_allocated, reserved, max_reserved;
+};
+
+/* One process after another worked on the run. */
+struct tr_start {
+    int64_t line;        /* where it begins */
+    int64_t resumed;     /* iterations that were done before it; 0 from the beginning */
+    int64_t first, last; /* iterations that it has lines of; 0 if none */
+    int64_t lost;        /* of those before it, done again */
+    int end;             /* row of ends.def, or TR_END_UNKNOWN */
+    int64_t end_line;
+    char began[32], ended[32]; /* the first and the last date that it names, or "" */
+};
+
+struct tr_record {
+    char *name; /* of the log, and which run of it if there are several; owned */
+    enum tr_log_layout layout;
+    bool ours; /* trireme printed it, whose time leaves evaluation and saving out */
+    double fact[TR_FACTS];
+    bool recompute;  /* the backward pass repeats the whole forward pass */
+    const char *gpu; /* name in gpus.def, or NULL */
+
+    struct tr_row *row;
+    int64_t rows;
+    struct tr_timing *timing;
+    int64_t timings;
+    char **timer; /* names, owned */
+    int timers;
+    struct tr_rank_memory
+        *memory; /* [memories], of rank i at i; allocated is NAN if it was not logged */
+    int memories;
+    struct tr_start *start;
+    int64_t starts;
+
+    int64_t lost; /* iterations that a later start did again */
+    int64_t saves, evaluations;
+    double validation; /* loss of the last one */
+    int64_t lines;     /* iteration lines, those included that a later start made again */
+};
+
+struct tr_records {
+    struct tr_record *list;
+    int count;
+    struct tr_found {
+        int64_t count, line; /* how often, and where first */
+    } odd[TR_ODDITIES];
+};
+
+void tr_records_release(struct tr_records *r);
+
+/* Room for one more behind list[used] of `size` bytes each: the list, moved or not. */
+void *tr_grow(void *list, int64_t used, size_t size);
+
+/* The fact, worked out from others where the log does not say it: world = tp * pp * dp,
+   micro-batches = gbs / (mbs * dp), and so on; NAN if that cannot be. */
+double tr_record_fact(const struct tr_record *r, enum tr_fact f);
+
+/* The sentence that a fact is missing, with the option that says it. */
+enum tr_status tr_record_lacks(const struct tr_record *r, enum tr_fact f, const char *what_for);
+
+/* The timing of that timer in a row, or NULL; `name` is an index of r->timer. */
+const struct tr_timing *tr_row_timing(const struct tr_record *r, const struct tr_row *row,
+                                      int name);
+
+/* Names of the tables. */
+const char *tr_fact_key(enum tr_fact f);
+const char *tr_field_key(enum tr_field f);
+const char *tr_end_text(int end);
+
+/* Did the program leave by itself, with nothing left undone that it was asked to do? */
+bool tr_end_orderly(int end);
+
+const char *tr_oddity_text(enum tr_oddity o);
+const char *tr_layout_text(enum tr_log_layout l);
+
+/* Peak of a card by its name in gpus.def, TFLOP/s; negative if there is none.  And the name of the
+   card that a line of text names, or NULL. */
+double tr_gpu_peak(const char *name);
+const char *tr_gpu_in(const char *text);
+
+/* All names, separated by blanks; owned by the caller. */
+char *tr_gpu_names(void);
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_REPORT_TABLE_H
+#define TR_REPORT_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "util/status.h"
+
+/*
+ * A table of texts and numbers, and how it is written: for people, for documents, for programs.
+ * Cells are added from left to right, row by row.  Numbers have a point whatever the locale,
+ * because this program never leaves that of C; programs get all digits, people those that count.
+ */
+enum tr_table_format {
+    TR_TABLE_TEXT, /* columns in line */
+    TR_TABLE_MARKDOWN,
+    TR_TABLE_CSV,  /* RFC 4180, one table after the other, an empty line between; no notes */
+    TR_TABLE_JSON, /* {"schema": 1, "NAME": {"rows": [{...}], "notes": [...]}, ...}; nothing is null
+                    */
+    TR_TABLE_HTML  /* a page that needs no other file */
+};
+
+struct tr_column {
+    const char *key, *name; /* for programs, and for people, unit included */
+};
+
+struct tr_cell {
+    enum { TR_CELL_NONE, TR_CELL_TEXT, TR_CELL_REAL } kind;
+    char *text; /* owned */
+    double real;
+    int decimals; /* that people see; negative: so many in scientific notation */
+};
+
+struct tr_table {
+    const char *key, *title;
+    bool across; /* people see a row as a column: there are more columns than rows */
+    const struct tr_column *column;
+    int columns;
+    struct tr_cell *cell;
+    int64_t cells;
+    char **note; /* owned; sentences about it */
+    int notes;
+};
+
+/* An empty table; `column` and the texts are borrowed for its life. */
+void tr_table_init(struct tr_table *t, const char *key, const char *title,
+                   const struct tr_column *column, int columns);
+void tr_table_release(struct tr_table *t);
+
+/* The next cell.  A number that is NAN is an empty cell, one that is infinite a text. */
+void tr_table_text(struct tr_table *t, const char *fmt, ...) TR_PRINTF(2, 3);
+void tr_table_real(struct tr_table *t, double x, int decimals);
+void tr_table_none(struct tr_table *t);
+
+void tr_table_note(struct tr_table *t, const char *fmt, ...) TR_PRINTF(2, 3);
+
+/* Write tables that have rows. */
+void tr_tables_write(const struct tr_table *t, int count, enum tr_table_format format, FILE *f);
+
+#endif

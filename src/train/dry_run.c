@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "train/dry_run.h"
+
+#include <inttypes.h>
+
+#include "train/links.h"
+#include "telemetry/lines.h"
+#include "train/run.h"
+#include "util/text.h"
+
+/* How many ranks to plan for. */
+static int world_of(const struct tr_config *c, int ranks, FILE *f)
+{
+    int64_t model = c->tensor_model_parallel_size * c->pipeline_model_parallel_size;
+
+    if (c->world_size != TR_UNSET_INT)
+        return (int)c->world_size;
+    if (ranks > 1 || model > INT32_MAX)
+        return ranks;
+    fprintf(f,
+            "planning for %" PRId64 " rank%s, the fewest that hold the model "
+            "(--tensor-model-parallel-size %" PRId64
+            " times --pipeline-model-parallel-size %" PRId64 "); --world-size N plans for N\n",
+            model, tr_plural(model), c->tensor_model_parallel_size,
+            c->pipeline_model_parallel_size);
+    return (int)model;
+}
+
+/* "layers 0-2 12-14": those of each chunk. */
+static void print_layers(const struct tr_layout *l, int stage, FILE *f)
+{
+    fputs("  layers", f);
+    for (int chunk = 0; chunk < l->k; chunk++) {
+        int64_t first = tr_layout_first_layer(l, stage, chunk);
+        int64_t count = tr_layout_layers(l, stage, chunk);
+
+        if (count == 1)
+            fprintf(f, " %" PRId64, first);
+        else
+            fprintf(f, " %" PRId64 "-%" PRId64, first, first + count - 1);
+    }
+    fputc('\n', f);
+}
+
+/* What compressed links remember lies beside that. */
+static void print_memories(const struct tr_run *r, FILE *f)
+{
+    const double mib = 1048576.0;
+    int64_t host, files;
+
+    tr_links_bytes(r->links, &host, &files);
+    if (host + files > 0)
+        fprintf(f, "  activation cache: %.2f MiB of host memory, %.2f MiB of files\n",
+                (double)host / mib, (double)files / mib);
+}
+
+static enum tr_status print_stage(const struct tr_config *c, const struct tr_shape *s, int stage,
+                                  size_t *most, FILE *f)
+{
+    struct tr_run r;
+    char text[TR_REPORT_BYTES];
+    int rank = tr_grid_rank((struct tr_place){.pp = stage}, s->layout.w, s->layout.d);
+
+    TR_TRY(tr_run_imagine(&r, c, s, rank));
+    tr_report_parameters(text, sizeof text, 0, stage, tr_params_number(&r.model.params));
+    fprintf(f, "%s\nmemory plan of rank %d:\n", text, rank);
+    print_layers(&r.shape.layout, stage, f);
+    tr_arena_report(&r.arena, f);
+    print_memories(&r, f);
+    if (r.arena.used_bytes > *most)
+        *most = r.arena.used_bytes;
+    tr_run_close(&r);
+    return TR_OK;
+}
+
+enum tr_status tr_plan_print(const struct tr_config *c, int ranks, FILE *f)
+{
+    int world = world_of(c, ranks, f);
+    struct tr_config told = *c; /* borrows its texts */
+    struct tr_shape s;
+    char text[TR_REPORT_BYTES];
+    size_t most = 0;
+
+    TR_TRY(tr_shape_of(c, world, &s));
+    tr_report_world(text, sizeof text, &s.layout, &s.precision);
+    fprintf(f, "%s\n", text);
+    told.world_size = world;
+    tr_config_print(&told, f);
+    tr_report_setup(text, sizeof text, &s, tr_config_spelling("tokenizer-type", c->tokenizer_type),
+                    (uint64_t)c->seed);
+    fprintf(f, "%s\n", text);
+    for (int stage = 0; stage < s.layout.p; stage++)
+        TR_TRY(print_stage(c, &s, stage, &most, f));
+    fprintf(f, "largest of all ranks: %.2f MiB\n", (double)most / 1048576.0);
+    return TR_OK;
+}

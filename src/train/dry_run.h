@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_TRAIN_DRY_RUN_H
+#define TR_TRAIN_DRY_RUN_H
+
+#include <stdio.h>
+
+#include "config/config.h"
+#include "util/status.h"
+
+/*
+ * `trireme train --dry-run`: Megatron's lines of sizes and arguments, then for each stage of the
+ * pipeline what its first tensor rank of the first replica holds: layers, parameters, and the bytes of
+ * its arena by label.  They are counted by the functions that allocate when training begins
+ * (tr_run_imagine()).
+ *
+ * `ranks` is how many were started.  With one, and without --world-size, it plans for the fewest that
+ * hold the model, and says so.  Returns what tr_shape_of() returns.  Not collective.
+ */
+enum tr_status tr_plan_print(const struct tr_config *c, int ranks, FILE *f) TR_MUST_CHECK;
+
+#endif

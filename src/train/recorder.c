@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "train/recorder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/step.h"
+#include "telemetry/trace.h"
+
+/* Messages of a leg that are told at once: enough that to tell them costs nothing, and few enough
+   that all ranks of a pipeline have room for those of all others. */
+enum { MESSAGES = 256 };
+
+/* Spans of an iteration: two computations and at most four transfers of a chunk and micro-batch,
+   what these are made of or become, where its samples come from, and what happens once.  Collective
+   calls of a group in an iteration. */
+enum { SPANS_OF_MICRO = 12, SPANS_ONCE = 32, CALLS = 2 };
+
+/* The groups in which waits are told apart, and the timers of their calls. */
+static bool is_of_replicas(enum tr_timer t)
+{
+    return t == TR_TIMER_PARAMS_ALL_REDUCE || t == TR_TIMER_PARAMS_ALL_GATHER;
+}
+
+static bool is_of_embedding(enum tr_timer t)
+{
+    return t == TR_TIMER_EMBEDDING_ALL_REDUCE;
+}
+
+static bool is_of_owners(enum tr_timer t)
+{
+    return t == TR_TIMER_COUNT_ZEROS || t == TR_TIMER_UNSCALE || t == TR_TIMER_CLIP;
+}
+
+/* Messages of one leg in the largest iteration. */
+static int64_t messages_of(const struct tr_run *r)
+{
+    return r->shape.batches.global_batch / r->shape.batches.unit * r->shape.layout.k;
+}
+
+static bool wants_waits(const struct tr_run *r)
+{
+    const struct tr_config *c = r->config;
+
+    return c->split_wait && r->world->size > 1 &&
+           !(r->queue.on->apart && c->timing == TR_TIMING_EVENTS);
+}
+
+/* Spans of the largest iteration. */
+static int64_t spans_of(const struct tr_run *r)
+{
+    return messages_of(r) * SPANS_OF_MICRO + SPANS_ONCE;
+}
+
+static enum tr_status reserve(struct tr_recorder *s)
+{
+    const struct tr_run *r = s->run;
+    const int64_t stages = s->most * TR_LEGS * r->shape.layout.p;
+    const int64_t calls = s->every * CALLS * r->world->size;
+
+    s->mine = calloc((size_t)(s->most * TR_LEGS + s->every * CALLS), sizeof *s->mine);
+    s->all = calloc((size_t)(stages > calls ? stages : calls), sizeof *s->all);
+    if (!s->mine || !s->all)
+        return TR_FAIL(TR_ERESOURCE, "no memory left to compare when the ranks were ready for "
+                                     "their messages; say --no-split-wait");
+    return tr_trace_open(s->every * spans_of(r));
+}
+
+enum tr_status tr_recorder_open(struct tr_recorder *s, struct tr_run *run)
+{
+    const int64_t interval = run->config->log_interval;
+
+    *s = (struct tr_recorder){
+        .run = run, .waits = wants_waits(run), .traces = tr_timeline_wanted(run->config)};
+    s->on = s->waits || s->traces;
+    if (!s->on)
+        return TR_OK;
+    s->every = MESSAGES / messages_of(run);
+    s->every = s->every < 1 ? 1 : s->every > interval ? interval : s->every;
+    s->most = s->every * messages_of(run);
+    tr_clocks_open(&s->clocks, run->world, tr_now, false);
+    TR_TRY(tr_comm_agree(run->world, reserve(s)));
+    return s->traces ? tr_timeline_open(&s->timeline, run, spans_of(run), s->waits) : TR_OK;
+}
+
+void tr_recorder_close(struct tr_recorder *s)
+{
+    if (s->on) {
+        tr_trace_close();
+        tr_clocks_close(&s->clocks);
+    }
+    tr_timeline_close(&s->timeline);
+    free(s->mine);
+    free(s->all);
+    memset(s, 0, sizeof *s);
+}
+
+/* When the neighbours were ready: of each leg, and after it in `mine`, at its other end. */
+static void find_neighbours(struct tr_recorder *s, struct tr_span *span, int64_t count)
+{
+    static const enum tr_leg_bit other[TR_LEGS] = {TR_RECV_FWD, TR_SEND_FWD, TR_RECV_BWD,
+                                                   TR_SEND_BWD};
+    struct tr_comm *pp = &s->run->grid.pp;
+    struct tr_ready ready[TR_LEGS];
+    const int64_t n = s->messages;
+
+    for (int k = 0; k < TR_LEGS; k++)
+        ready[k] = (struct tr_ready){.at = s->mine + k * n, .most = n};
+    tr_waits_ready(span, count, ready);
+    pp->via->gather_all(pp, s->mine, n * TR_LEGS * (int64_t)sizeof *s->mine, s->all);
+    for (int k = 0; k < TR_LEGS; k++) {
+        const bool next = (1 << k) & (TR_SEND_FWD | TR_RECV_BWD);
+        const int rank = (pp->rank + (next ? 1 : pp->size - 1)) % pp->size;
+        int there = 0;
+
+        while (1 << there != (int)other[k])
+            there++;
+        ready[k] = (struct tr_ready){.at = s->all + ((int64_t)rank * TR_LEGS + there) * n, .n = n};
+    }
+    tr_waits_find(span, count, ready);
+}
+
+/* When the last rank of a group came to each of its calls. */
+static void find_last(struct tr_recorder *s, struct tr_span *span, int64_t count,
+                      struct tr_comm *group, bool (*is_one)(enum tr_timer t))
+{
+    struct tr_ready ready = {.at = s->mine, .most = s->every * CALLS};
+
+    if (group->size < 2)
+        return;
+    tr_waits_arrivals(span, count, is_one, &ready);
+    if (ready.n == 0)
+        return;
+    group->via->gather_all(group, ready.at, ready.n * (int64_t)sizeof *ready.at, s->all);
+    for (int rank = 0; rank < group->size; rank++)
+        for (int64_t i = 0; i < ready.n; i++)
+            if (s->all[rank * ready.n + i] > ready.at[i])
+                ready.at[i] = s->all[rank * ready.n + i];
+    tr_waits_for_last(span, count, is_one, &ready);
+}
+
+static void find_waits(struct tr_recorder *s, struct tr_span *span, int64_t count)
+{
+    struct tr_run *r = s->run;
+
+    if (r->shape.layout.p > 1 && s->messages > 0)
+        find_neighbours(s, span, count);
+    find_last(s, span, count, &r->grid.dp, is_of_replicas);
+    find_last(s, span, count, &r->grid.embed, is_of_embedding);
+    find_last(s, span, count, tr_step_owners(r), is_of_owners);
+    tr_waits_count(span, count, r->shape.layout.p);
+}
+
+static void put_together(struct tr_recorder *s)
+{
+    int64_t count;
+    struct tr_span *span = tr_trace_spans(&count);
+
+    tr_clocks_align(&s->clocks);
+    for (int64_t i = 0; i < count; i++) {
+        span[i].begin = tr_clocks_common(&s->clocks, span[i].begin);
+        span[i].end = tr_clocks_common(&s->clocks, span[i].end);
+    }
+    if (s->waits)
+        find_waits(s, span, count);
+    if (s->traces)
+        tr_timeline_add(&s->timeline, span, count, tr_clocks_error(&s->clocks));
+    TR_ASSERT(tr_trace_clear() == 0);
+    s->iterations = s->messages = 0;
+}
+
+double tr_recorder_after(struct tr_recorder *s, bool passed, bool due)
+{
+    double began;
+
+    if (!s->on)
+        return 0.0;
+    s->iterations++;
+    if (!passed)
+        s->messages += (int64_t)s->run->micros * s->run->shape.layout.k;
+    if (due || s->iterations == s->every ||
+        (s->traces && tr_timeline_due(&s->timeline, s->run->iteration)))
+        put_together(s);
+    if (!s->traces)
+        return 0.0;
+    began = tr_now();
+    tr_timeline_write(&s->timeline, false);
+    return tr_now() - began;
+}
+
+void tr_recorder_finish(struct tr_recorder *s)
+{
+    if (!s->traces)
+        return;
+    if (s->iterations > 0)
+        put_together(s);
+    tr_timeline_write(&s->timeline, true);
+}

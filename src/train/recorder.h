@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_TRAIN_RECORDER_H
+#define TR_TRAIN_RECORDER_H
+
+#include "launch/clocks.h"
+#include "pipeline/waits.h"
+#include "train/run.h"
+#include "train/timeline.h"
+
+/*
+ * What the ranks did and when (telemetry/trace.h), put together: --split-wait tells what of each
+ * transfer was waiting, and --trace keeps it (train/timeline.h).
+ *
+ * Every few iterations, and before each line of the log, the ranks compare clocks, and each tells
+ * the others of its pipeline when it was ready for its messages: 8 bytes for a message of some MB,
+ * a few hundred messages at once, outside all timers.  The collective calls that are told apart are
+ * the sums of the gradients and the gathers of the weights over replicas, the sum of the
+ * embedding's gradients, and what the optimizer sums over the model.  Those within a layer are part
+ * of forward- and backward-compute.
+ */
+struct tr_recorder {
+    struct tr_run *run; /* borrowed */
+    bool on;            /* spans are kept, */
+    bool waits;         /*   waits told apart, */
+    bool traces;        /*   and a timeline written */
+    struct tr_timeline timeline;
+    int64_t every;                /* iterations that there is room for */
+    int64_t iterations, messages; /* since the ranks last told each other; of a leg */
+    int64_t most;                 /* [] of the lists below, in messages */
+    struct tr_clocks clocks;
+    double *mine, *all; /* owned */
+};
+
+/* Iterations after this are recorded, if an option asks for it.  Collective over the world;
+   TR_ERESOURCE or TR_EIO on all ranks.  Close also after a failure. */
+enum tr_status tr_recorder_open(struct tr_recorder *s, struct tr_run *run) TR_MUST_CHECK;
+void tr_recorder_close(struct tr_recorder *s);
+
+/* An iteration is over; `passed`: its samples were skipped.  With `due` the timers of SPLIT are
+   up to date afterwards; otherwise when there is no more room.  Returns the seconds that a file
+   took, which are not those of training.  Collective. */
+double tr_recorder_after(struct tr_recorder *s, bool passed, bool due);
+
+/* The run ends: write what is not written.  Collective. */
+void tr_recorder_finish(struct tr_recorder *s);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_TRAIN_TRANSPORT_H
+#define TR_TRAIN_TRANSPORT_H
+
+#include "train/run.h"
+
+/*
+ * Which transport carries what the ranks compute.  With memory that the host reads it is the world
+ * that the run was given, mpi or slow; memory of GPUs goes through NCCL (comm/nccl.h), and a GPU alone
+ * copies.  --distributed-backend:
+ *
+ *              on the host     on GPUs
+ *     auto     mpi             nccl
+ *     nccl     mpi, with a     nccl
+ *              notice
+ *     mpi      mpi             refused: it cannot read their memory
+ *     slow     slow            refused: it simulates a network between hosts
+ */
+
+/* The world that a run is given: `world` itself or, with --distributed-backend slow, *slow, which wraps it
+   and is to be released.  Without --slow-rate it is for tr_shape_of() to complain. */
+struct tr_comm *tr_fabric_network(const struct tr_config *c, struct tr_comm *world,
+                                  struct tr_comm *slow);
+
+/* Fill r->fabric; the device is open.  Collective over r->world; TR_ECONFIG or TR_ERESOURCE on all
+   ranks. */
+enum tr_status tr_fabric_open(struct tr_run *r) TR_MUST_CHECK;
+
+/* The memory of the device is reserved: make it known to the transport.  Collective over r->world. */
+void tr_fabric_register(struct tr_run *r);
+
+/* When all groups are released and the device is still open. */
+void tr_fabric_close(struct tr_run *r);
+
+#endif
