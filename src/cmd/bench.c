@@ -382,7 +382,7 @@ static enum tr_status bench(int argc, char **argv, struct bench *o, struct tr_co
     tr_log_level((enum tr_level)c->log_level);
     tr_comm_mpi_limit(world, 60.0 * c->distributed_timeout_minutes);
     TR_TRY(tr_train_check(c, tr_build_sum(), world));
-    network = tr_fabric_network(c, world, &slow);
+    network = tr_transport_network(c, world, &slow);
     s = tr_run_reach(&run, c, network);
     if (s == TR_OK) {
         s = measure(o, &run, parts, argv);
@@ -410,7 +410,7 @@ int tr_cmd_bench(int argc, char **argv)
     tr_config_release(&c);
     tr_options_release(table(), &o);
     if (s != TR_OK)
-        tr_tell_error();
+        tr_logging_error();
     world.via->barrier(&world);
     tr_comm_mpi_stop(&world);
     return tr_status_exit_code(s);

@@ -7,10 +7,11 @@ libtrireme_a_SOURCES += \
 	src/config/shape.c src/config/shape.h \
 	src/config/activations.h src/config/dims.h src/config/precision.h \
 	src/config/batches.c src/config/batches.h \
-	src/config/course.c src/config/amounts.h src/config/lr_schedule.h \
-	src/config/links.c src/config/compression.h \
+	src/config/amounts.c src/config/amounts.h \
+	src/config/lr_schedule.c src/config/lr_schedule.h \
+	src/config/compression.c src/config/compression.h \
 	src/config/data_parallel.c src/config/data_parallel.h \
-	src/config/stages.c src/config/layout.h \
+	src/config/layout.c src/config/layout.h \
 	src/config/near.c src/config/near.h \
 	src/config/flops.c src/config/flops.h \
 	src/config/theory.c src/config/theory.h \
