@@ -5,8 +5,9 @@ trireme_SOURCES = \
 	src/cmd/help.c \
 	src/cmd/libraries.c src/cmd/libraries.h \
 	src/cmd/main.c \
+	src/cmd/search.c src/cmd/search.h \
 	src/cmd/version.c
-nodist_trireme_SOURCES = src/cmd/commit.h
+nodist_trireme_SOURCES = src/cmd/commit.h src/cmd/pages.inc
 man_PAGES += man/trireme.1 man/trireme-help.1 man/trireme-version.1
 
 # Written again only when the commit is another one, so that nothing is compiled in vain.
@@ -16,6 +17,15 @@ EXTRA_DIST += build-aux/commit.sh
 src/cmd/commit.h: always
 	@$(SHELL) $(srcdir)/build-aux/commit.sh $(srcdir) $@
 .PHONY: always
+
+# Headings and words of the pages, for `trireme help --search`.
+BUILT_SOURCES += src/cmd/pages.inc
+CLEANFILES += src/cmd/pages.inc
+EXTRA_DIST += build-aux/pages.awk
+src/cmd/search.$(OBJEXT): src/cmd/pages.inc
+src/cmd/pages.inc: $(srcdir)/build-aux/pages.awk $(wildcard $(srcdir)/docs/*.md)
+	$(AM_V_GEN)$(MKDIR_P) src/cmd && $(AWK) -v folder='$(docsdir)' -f $(srcdir)/build-aux/pages.awk \
+		$(srcdir)/docs/*.md >$@.tmp && mv $@.tmp $@
 
 # trireme data, and what training may use of it: tokenizers, progress.
 libtrireme_a_SOURCES += \
