@@ -109,7 +109,7 @@ static void synonyms(void **state)
     assert_true(c.lr == 7.0);
     assert_ok(parse("--tensor-parallel-size 4 --pipeline-parallel-size 5"));
     assert_true(c.tensor_model_parallel_size == 4 && c.pipeline_model_parallel_size == 5);
-    assert_fails(TR_ECONFIG, "--dp: replicas are as many", parse("--dp 2"));
+    assert_fails(TR_ECONFIG, "--dp: there are as many replicas", parse("--dp 2"));
 }
 
 /* What the log receives while `text` is parsed, which fails; owned by the caller. */
@@ -241,6 +241,73 @@ static void pages(void **state)
     assert_fails(TR_ECONFIG, "did you mean --seed?", tr_options_about(t, stdout, "sede"));
 }
 
+/* Every name of a file of names is a row; returns how many those are. */
+static int all_known(const char *file)
+{
+    const char *srcdir = getenv("srcdir");
+    char *path = tr_format("%s/tests/config/%s", srcdir ? srcdir : ".", file), *text, *at = NULL;
+    int n = 0, unknown = 0;
+
+    assert_ok(tr_file_text(path, 1 << 20, &text));
+    for (char *name = strtok_r(text, "\n", &at); name; name = strtok_r(NULL, "\n", &at)) {
+        if (*name == '#')
+            continue;
+        n++;
+        if (!tr_options_row(tr_config_options(), name)) {
+            print_error("%s: --%s is unknown\n", file, name);
+            unknown++;
+        }
+    }
+    assert_int_equal(unknown, 0);
+    free(text);
+    free(path);
+    return n;
+}
+
+/* A script of Megatron-LM, of any year, or of Megatron-DeepSpeed meets no option that is unknown. */
+static void others_names(void **state)
+{
+    (void)state;
+    assert_true(all_known("megatron-lm.names") > 700);
+    assert_true(all_known("megatron-deepspeed.names") > 100);
+}
+
+/* The reasons are sentences of their own: something is said, and it is not the name. */
+static void reasons(void **state)
+{
+    const struct tr_options *t = tr_config_options();
+
+    (void)state;
+    for (int i = 0; i < t->rows; i++) {
+        const struct tr_opt *o = &t->row[i];
+
+        if (o->kind != TR_ROW_IGNORED && o->kind != TR_ROW_GIVEN && o->kind != TR_ROW_REFUSED)
+            continue;
+        if (strlen(o->help) < 10 || o->help[strlen(o->help) - 1] == '.' || strstr(o->help, "  "))
+            fail_msg("--%s: %s", o->name, o->help);
+    }
+}
+
+/* Names of others are not offered to who types: completion, help and manual stay as long as they are. */
+static void not_offered(void **state)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+
+    (void)state;
+    assert_non_null(f);
+    assert_ok(tr_config_help(f, NULL));
+    tr_options_man(tr_config_options(), f);
+    tr_options_complete(tr_config_options(), NULL, f);
+    fclose(f);
+    assert_null(strstr(text, "moe-router"));
+    assert_null(strstr(text, "moe\\-router"));
+    assert_null(strstr(text, "wandb"));
+    assert_non_null(strstr(text, "options of other programs are accepted"));
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +318,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(given, start, end),
         cmocka_unit_test(groups),
         cmocka_unit_test(pages),
+        cmocka_unit_test(others_names),
+        cmocka_unit_test(reasons),
+        cmocka_unit_test(not_offered),
     };
     return run_tap(tests);
 }
