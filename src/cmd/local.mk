@@ -72,3 +72,7 @@ man_PAGES += man/trireme-sweep.1
 # trireme plan.
 trireme_SOURCES += src/cmd/plan.c
 man_PAGES += man/trireme-plan.1
+
+# trireme port.
+trireme_SOURCES += src/cmd/port.c
+man_PAGES += man/trireme-port.1

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_PORT_READER_H
+#define TR_PORT_READER_H
+
+#include "port/script.h"
+
+/* What the files of the script reader share. */
+enum tr_truth { TR_NO, TR_YES, TR_MAYBE };
+
+enum {
+    TR_READER_DEPTH = 8,       /* of texts in texts: eval, bash -c, ${A:-${B}} */
+    TR_READER_BYTES = 8 << 20, /* of all that is expanded */
+    TR_READER_FRAMES = 64      /* of if and loops in one another */
+};
+
+/* An `if`, loop or case: `active` where its commands count, `taken` whether a branch held already. */
+struct tr_frame {
+    bool active;
+    enum tr_truth taken;
+};
+
+struct tr_reader {
+    struct tr_script *script;
+    const struct tr_list *defined;
+    struct tr_frame frame[TR_READER_FRAMES];
+    int frames, line, depth;
+    size_t bytes; /* expanded so far */
+    enum tr_truth last;
+    bool full; /* a bound was met: nothing more is read */
+};
+
+/* Words of a raw word, with the rules of the shell, at the end of `out`; one word if `split` is false. */
+void tr_expand(struct tr_reader *r, const char *raw, bool split, struct tr_list *out);
+
+/* The same as a text between double quotes; owned by the caller. */
+char *tr_expand_quoted(struct tr_reader *r, const char *text, size_t n);
+
+void tr_assign(struct tr_reader *r, const char *name, size_t n, struct tr_list *value, bool append);
+const struct tr_script_variable *tr_variable(const struct tr_reader *r, const char *name, size_t n);
+void tr_note(struct tr_reader *r, const char *sentence);
+
+/* Past a word of the source; the length of "NAME" at the start of a text, and past what nests. */
+const char *tr_past_word(const char *s, bool test);
+const char *tr_past_nested(const char *s, char open, char close);
+size_t tr_name_length(const char *s);
+
+/* Does "[ a = b ]" hold, given its words without the brackets? */
+enum tr_truth tr_test(const struct tr_list *words);
+
+void tr_read_text(struct tr_reader *r, const char *text);
+
+#endif
