@@ -131,18 +131,42 @@ static bool replaced(const char *text)
     return false;
 }
 
-/* Options of the script that are Slurm's words: one each, without control characters or a placeholder. */
+/* The words of a directive but for those that the job file has of its own. */
+static void add_directive(struct tr_gathering *g, const char *text, const char *end)
+{
+    struct tr_gathering line = {0};
+    bool skip = false;
+
+    for (const char *next; text < end; text = next + strspn(next, " \t")) {
+        next = text + strcspn(text, " \t");
+        if (text[0] == '-')
+            skip = replaced(text);
+        if (!skip) {
+            tr_gather(&line, " ", 1);
+            tr_gather(&line, text, (size_t)(next - text));
+        }
+    }
+    if (line.n) {
+        tr_gather(g, "#SBATCH", 7);
+        tr_gather(g, line.text, line.n);
+        tr_gather(g, "\n", 1);
+    }
+    free(line.text);
+}
+
 static void add_directives(const struct tr_port *p, struct tr_gathering *g)
 {
     for (int i = 0; i < p->script.directives.count; i++) {
-        const char *text = p->script.directives.item[i];
+        const char *all = p->script.directives.item[i], *text = all;
+
+        /* "<SLURM OPTIONS> --exclusive": what stands behind a placeholder. */
+        for (const char *s = all; *s; s++)
+            text = *s == TR_MARK_CLOSE ? s + 1 + strspn(s + 1, " ") : text;
         const int n = useful(text);
 
-        if (n == 0 || text[0] != '-' || replaced(text) || memchr(text, '<', (size_t)n))
+        if (n == 0 || text[0] != '-')
             continue;
-        char *line = tr_format("#SBATCH %.*s\n", n, text);
-        tr_gather(g, line, strlen(line));
-        free(line);
+        add_directive(g, text, text + n);
     }
 }
 
@@ -170,10 +194,11 @@ enum tr_status tr_port_job(const struct tr_port *p, const char *file, const char
     if (!directive(p, "--job-name") && !directive(p, "-J"))
         tr_gather(&g, "#SBATCH --job-name=ported\n", 26);
     char *quoted = tr_quoted(args);
-    text = tr_format("#\n# Made by `trireme port`: %d ranks, a GPU each, over the nodes of MACHINE "
-                     "(jobs/machines).\n"
+    text = tr_format("#\n# Made by `trireme port`: %d ranks, a GPU each.  Checkpoints go to RUN, "
+                     "see jobs/lib.sh.\n"
                      ". \"${TRIREME_JOBS:-jobs}/lib.sh\" || exit 69\n"
                      "job %d \"$@\"\n"
+                     "precision=    # what the argument file says\n"
                      "train @%s\n",
                      ranks, ranks, quoted);
     tr_gather(&g, text, strlen(text));

@@ -19,14 +19,18 @@ enum conversion {
     MICRO_STEPS,
     EVAL_STEPS,
     TOKENS,
+    UNLESS_TOKENS,
+    ONLY_1,
+    EXPERTS,
     LOAD,
     NOTHING,
+    UNLESS_EPOCHS,
     UNLESS_TRUE,
     EVALUATE
 };
 
 /* Whose rows they are, as bits. */
-enum { MEGATRON = 1, COCKTAIL = 2, ACSGD = 4, SLOW = COCKTAIL | ACSGD };
+enum { MEGATRON = 1, COCKTAIL = 2, ACSGD = 4, DEEPSPEED = 8, SLOW = COCKTAIL | ACSGD };
 
 static const struct row {
     int dialects;
@@ -62,7 +66,15 @@ static const struct variable {
 
 static int bit(enum tr_dialect d)
 {
-    return d == TR_DIALECT_COCKTAIL ? COCKTAIL : d == TR_DIALECT_ACSGD ? ACSGD : MEGATRON;
+    static const int bits[] = {
+        [TR_DIALECT_AUTO] = MEGATRON,
+        [TR_DIALECT_MEGATRON] = MEGATRON,
+        [TR_DIALECT_DEEPSPEED] = MEGATRON | DEEPSPEED,
+        [TR_DIALECT_COCKTAIL] = COCKTAIL,
+        [TR_DIALECT_ACSGD] = ACSGD,
+    };
+
+    return bits[d];
 }
 
 /* An option of theirs: its name and the n words behind it, which are borrowed. */
@@ -86,7 +98,7 @@ static void add_item(struct tr_port *p, enum tr_port_kind kind, const struct opt
     }
     p->item = realloc(p->item, (size_t)(p->items + 1) * sizeof *p->item);
     TR_ASSERT(p->item);
-    p->item[p->items++] = (struct tr_port_item){kind, theirs, ours, why};
+    p->item[p->items++] = (struct tr_port_item){kind, theirs, ours, why, false};
     p->count[kind]++;
 }
 
@@ -133,17 +145,36 @@ static char *plain_number(const struct tr_opt *row, const char *text)
     return plain;
 }
 
+static bool same_words(const struct option *o, const char *name, const struct tr_list *values)
+{
+    if (strcmp(o->name, name) != 0 || o->n != values->count)
+        return false;
+    for (int i = 0; i < o->n; i++) {
+        if (strcmp(o->value[i], values->item[i]) != 0)
+            return false;
+    }
+    return true;
+}
+
+static int most_values(const struct tr_opt *row)
+{
+    if (row->kind == TR_ROW_OFF || row->type == TR_OPT_FLAG)
+        return 0;
+    return row->type == TR_OPT_WORDS ? INT_MAX : 1;
+}
+
 /* Our option with these values: done if the parser takes it, open if a value is not known. */
 static void add_ours(struct tr_port *p, const struct option *o, const char *name,
                      const char *const *value, int n, const char *why)
 {
+    const struct tr_opt *row = tr_options_row(tr_config_options(), name);
     struct tr_list plain = {0};
     struct tr_config c;
     bool open = false;
 
     for (int i = 0; i < n; i++) {
         open = open || tr_marked(value[i]);
-        tr_list_take(&plain, plain_number(tr_options_row(tr_config_options(), name), value[i]));
+        tr_list_take(&plain, plain_number(row, value[i]));
     }
     char *line = line_of(name, (const char *const *)plain.item, n);
     tr_config_init(&c);
@@ -152,8 +183,13 @@ static void add_ours(struct tr_port *p, const struct option *o, const char *name
 
         add_item(p, TR_PORT_OPEN, o, shown, copy(why));
         free(line);
+    } else if (n > most_values(row)) {
+        add_item(p, TR_PORT_REFUSED, o, NULL,
+                 tr_format("it takes %s", most_values(row) ? "one value" : "no value"));
+        free(line);
     } else if (tr_config_parse_text(&c, line) == TR_OK) {
         add_item(p, TR_PORT_DONE, o, line, copy(why));
+        p->item[p->items - 1].other = !same_words(o, name, &plain);
     } else {
         add_item(p, TR_PORT_REFUSED, o, NULL, reason());
         free(line);
@@ -179,6 +215,15 @@ static long number_of(const struct tr_port *p, const char *name, long otherwise)
     return value;
 }
 
+static bool has(const struct tr_port *p, const char *name)
+{
+    for (int i = 0; i < p->words.count; i++) {
+        if (strncmp(p->words.item[i], "--", 2) == 0 && strcmp(p->words.item[i] + 2, name) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* What their number is multiplied by, or divided by if it is negative; 0 if that is not known. */
 static long factor(const struct tr_port *p, enum conversion how)
 {
@@ -196,20 +241,22 @@ static void convert_number(struct tr_port *p, const struct option *o, const stru
 {
     const long by = factor(p, row->how);
     char *plain = NULL, *end = NULL, *text;
-    long long x = 0, result;
+    long long x = 0, result = 0;
 
     if (o->n == 1) {
         plain = plain_number(tr_options_row(tr_config_options(), row->ours), o->value[0]);
         x = strtoll(plain, &end, 10);
     }
-    if (!plain || *end || end == plain || x < 0 || x > INT64_MAX / (1LL << 31) || by == 0) {
+    if (!plain || *end || end == plain || x < 0 || by == 0 ||
+        (by > 0 && __builtin_mul_overflow(x, by, &result))) {
         char *shown = tr_format("--%s", row->ours);
 
         add_item(p, TR_PORT_OPEN, o, shown, copy(row->why));
         free(plain);
         return;
     }
-    result = by > 0 ? x * by : x / -by;
+    if (by < 0)
+        result = x / -by;
     text = tr_format("%lld", result);
     add_ours(p, o, row->ours, (const char *const *)&text, 1, result == x ? NULL : row->why);
     free(text);
@@ -247,6 +294,22 @@ static void convert(struct tr_port *p, const struct option *o, const struct row 
         break;
     case NOTHING:
         add_item(p, TR_PORT_IGNORED, o, NULL, copy(row->why));
+        break;
+    case UNLESS_EPOCHS:
+    case UNLESS_TOKENS:
+        if (has(p, row->how == UNLESS_EPOCHS ? "n-epochs" : "train-tokens"))
+            add_item(p, TR_PORT_IGNORED, o, NULL, copy(row->why));
+        else
+            add_ours(p, o, row->ours, o->value, o->n, NULL);
+        break;
+    case ONLY_1:
+        add_item(p, says(o, "1") ? TR_PORT_GIVEN : TR_PORT_REFUSED, o, NULL, copy(row->why));
+        break;
+    case EXPERTS:
+        if (number_of(p, "num-experts", 1) == 1)
+            add_item(p, TR_PORT_IGNORED, o, NULL, copy("there is one expert"));
+        else
+            add_item(p, TR_PORT_REFUSED, o, NULL, copy(row->why));
         break;
     case UNLESS_TRUE:
         add_item(p, says(o, "false") ? TR_PORT_GIVEN : TR_PORT_REFUSED, o, NULL, copy(row->why));

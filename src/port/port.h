@@ -33,6 +33,7 @@ struct tr_port_item {
     char *theirs; /* "--name value" */
     char *ours;   /* lines of an argument file, or NULL */
     char *why;    /* or NULL */
+    bool other;   /* ours has another name or other values than theirs */
 };
 
 struct tr_port {

@@ -196,9 +196,10 @@ static void run_words(struct tr_reader *r, struct tr_list *words, int line)
         r->line = here;
         r->depth--;
     }
-    free(inner);
     r->last = TR_MAYBE;
-    add_command(r, words, line);
+    if (!inner)
+        add_command(r, words, line);
+    free(inner);
 }
 
 static bool is(const char *word, const char *list)
@@ -349,7 +350,9 @@ static void run(struct tr_reader *r, struct line *c)
 const char *tr_past_word(const char *s, bool test)
 {
     for (bool quoted = false; *s; s++) {
-        if (*s == '\\' && s[1]) {
+        if (*s == TR_MARK_OPEN && strchr(s, TR_MARK_CLOSE)) {
+            s = strchr(s, TR_MARK_CLOSE);
+        } else if (*s == '\\' && s[1]) {
             s++;
         } else if (*s == '"') {
             quoted = !quoted;
@@ -434,7 +437,8 @@ static bool in_test(const struct line *c)
 /* One word of the command, with the whole of NAME=( ... ). */
 static const char *take_word(struct tr_reader *r, const char *s, struct line *c)
 {
-    const char *end = tr_past_word(s, in_test(c));
+    const bool test = in_test(c);
+    const char *end = test && strncmp(s, "]]", 2) == 0 ? s + 2 : tr_past_word(s, test);
 
     if (end > s && end[-1] == '=' && *end == '(' && assignment(s))
         end = tr_past_nested(end, '(', ')');
@@ -513,15 +517,52 @@ void tr_read_text(struct tr_reader *r, const char *text)
     free(document);
 }
 
+/* The '>' of a placeholder such as <path to checkpoints>, which people leave in examples and which a shell
+   would take for redirections; NULL if `s` begins none. */
+static char *placeholder(const char *text, char *s)
+{
+    char *end = s[0] == '<' && (s == text || s[-1] != '<') ? strchr(s, '>') : NULL;
+
+    if (!end || end - s < 3 || end - s > 80 || end[-1] == ' ' ||
+        !((s[1] >= 'a' && s[1] <= 'z') || (s[1] >= 'A' && s[1] <= 'Z')))
+        return NULL;
+    for (const char *c = s + 1; c < end; c++) {
+        if (strchr("<&|;$(){}\"'`\n\\", *c))
+            return NULL;
+    }
+    return end;
+}
+
+/* The text with marks around its placeholders and without other bytes that are marks; owned by the
+   caller. */
+static char *mark_placeholders(const char *text)
+{
+    struct tr_gathering g = {0};
+    char *clean = tr_format("%s", text);
+
+    for (char *s = clean; *s; s++)
+        *s = *s == TR_MARK_OPEN || *s == TR_MARK_CLOSE ? '?' : *s;
+    for (char *s = clean; *s; s++) {
+        char *end = placeholder(clean, s);
+
+        if (end) {
+            tr_gather_unknown(&g, s, (size_t)(end + 1 - s));
+            s = end;
+        } else {
+            tr_gather(&g, s, 1);
+        }
+    }
+    free(clean);
+    return tr_gathered(&g);
+}
+
 enum tr_status tr_script_read(const char *text, const struct tr_list *defined,
                               struct tr_script *out)
 {
     struct tr_reader r = {.script = out, .line = 1};
-    char *clean = tr_format("%s", text);
+    char *clean = mark_placeholders(text);
 
     *out = (struct tr_script){0};
-    for (char *s = clean; *s; s++)
-        *s = *s == TR_MARK_OPEN || *s == TR_MARK_CLOSE ? '?' : *s;
     for (int i = 0; defined && i < defined->count; i++) {
         const char *equals = strchr(defined->item[i], '=');
         struct tr_list value = {0};

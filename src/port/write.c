@@ -40,15 +40,13 @@ static void print_line(FILE *f, const char *text, const char *why)
 
 static void print_item(const struct tr_port_item *i, FILE *f)
 {
-    const bool other = i->ours && strcmp(i->ours, i->theirs) != 0;
-
-    if (i->kind == TR_PORT_DONE && other) {
+    if (i->kind == TR_PORT_DONE && i->other) {
         char *both = tr_format("%s (theirs: %s)", i->ours, i->theirs);
 
         print_line(f, both, i->why);
         free(both);
     } else {
-        print_line(f, i->theirs, i->why);
+        print_line(f, i->theirs, i->kind == TR_PORT_GIVEN ? NULL : i->why);
     }
 }
 
