@@ -46,7 +46,8 @@ static void print_item(const struct tr_port_item *i, FILE *f)
         print_line(f, both, i->why);
         free(both);
     } else {
-        print_line(f, i->theirs, i->kind == TR_PORT_GIVEN ? NULL : i->why);
+        print_line(f, i->kind == TR_PORT_DONE ? i->ours : i->theirs,
+                   i->kind == TR_PORT_GIVEN ? NULL : i->why);
     }
 }
 
