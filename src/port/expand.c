@@ -26,16 +26,20 @@ static void end_field(struct word *w)
         tr_list_take(w->out, tr_gathered(&w->now));
 }
 
+bool tr_spend(struct tr_reader *r, size_t bytes)
+{
+    r->bytes += bytes;
+    r->full = r->full || r->bytes > TR_READER_BYTES;
+    return !r->full;
+}
+
 /* Known text at the end of the word, which splits it where the shell would; marked parts stay whole. */
 static void put(struct word *w, const char *text)
 {
     bool whole = !w->split || w->quoted, marked = false;
 
-    w->r->bytes += strlen(text);
-    if (w->r->bytes > TR_READER_BYTES) {
-        w->r->full = true;
+    if (!tr_spend(w->r, strlen(text)))
         return;
-    }
     w->now.any = w->now.any || w->quoted;
     for (; *text; text++) {
         marked = *text == TR_MARK_OPEN || (marked && *text != TR_MARK_CLOSE);
@@ -131,7 +135,7 @@ static void put_command(struct word *w, const char *source, size_t n, size_t bor
         return;
     }
     char *raw = tr_format("%.*s", (int)(length - 5), inner + 5);
-    for (const char *s = raw + strspn(raw, " \t\n"), *end; *s; s = end + strspn(end, " \t\n")) {
+    for (const char *s = raw, *end; *(s += strspn(s, " \t\r\n")); s = end) {
         end = tr_past_word(s, true);
         char *one = tr_format("%.*s", (int)(end - s), s);
         tr_expand(w->r, one, true, &words);
@@ -304,6 +308,7 @@ static void expand(struct word *w, const char *raw)
         put_unknown(w, raw, strlen(raw));
         return;
     }
+    tr_spend(w->r, strlen(raw));
     w->r->depth++;
     while (raw < end && !w->r->full)
         raw = put_piece(w, raw, end);

@@ -140,6 +140,22 @@ static void find_missing(struct tr_port *p)
     free(text);
 }
 
+/* More than any program takes: such a text is no job script, and would take long. */
+static enum tr_status check_size(const struct tr_port *p)
+{
+    enum { MOST_WORDS = 1 << 15, MOST_OPTIONS = 1 << 11 };
+    int options = 0;
+
+    for (int i = 0; i < p->words.count; i++)
+        options += strncmp(p->words.item[i], "--", 2) == 0;
+    if (p->words.count <= MOST_WORDS && options <= MOST_OPTIONS)
+        return TR_OK;
+    return TR_FAIL(TR_ECONFIG,
+                   "%d words and %d options are more than a training takes (%d and %d): give the "
+                   "script of one training alone",
+                   p->words.count, options, MOST_WORDS, MOST_OPTIONS);
+}
+
 enum tr_status tr_port_read(const char *text, enum tr_dialect dialect,
                             const struct tr_list *defined, struct tr_port *out)
 {
@@ -152,6 +168,7 @@ enum tr_status tr_port_read(const char *text, enum tr_dialect dialect,
         return TR_FAIL(TR_ECONFIG,
                        "no command here trains: none runs a pretrain_*.py, dist_*.py or other "
                        "*train*.py with options, and no line begins with an option");
+    TR_TRY(check_size(out));
     if (dialect == TR_DIALECT_AUTO)
         out->dialect = guess(out);
     tr_port_convert(out);

@@ -9,7 +9,7 @@ enum tr_truth { TR_NO, TR_YES, TR_MAYBE };
 
 enum {
     TR_READER_DEPTH = 8,       /* of texts in texts: eval, bash -c, ${A:-${B}} */
-    TR_READER_BYTES = 8 << 20, /* of all that is expanded */
+    TR_READER_BYTES = 8 << 20, /* of all that is read and expanded, texts in texts included */
     TR_READER_FRAMES = 64      /* of if and loops in one another */
 };
 
@@ -24,10 +24,13 @@ struct tr_reader {
     const struct tr_list *defined;
     struct tr_frame frame[TR_READER_FRAMES];
     int frames, line, depth;
-    size_t bytes; /* expanded so far */
+    size_t bytes; /* read and expanded so far */
     enum tr_truth last;
     bool full; /* a bound was met: nothing more is read */
 };
+
+/* Count bytes that were read or expanded; false when they are too many. */
+bool tr_spend(struct tr_reader *r, size_t bytes);
 
 /* Words of a raw word, with the rules of the shell, at the end of `out`; one word if `split` is false. */
 void tr_expand(struct tr_reader *r, const char *raw, bool split, struct tr_list *out);

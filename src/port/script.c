@@ -486,6 +486,7 @@ void tr_read_text(struct tr_reader *r, const char *text)
     char *document = NULL;
     bool skip = false;
 
+    tr_spend(r, strlen(text));
     for (const char *s = text; *s && !r->full;) {
         const char *start = s;
 

@@ -56,6 +56,7 @@ static void as_a_shell_reads(void **state)
         {"c `pwd`/x $(hostname -s) ${A%b} ${#A}",
          "[c]?[`pwd`/x]?[$(hostname -s)]?[${A%b}]?[${#A}]"},
         {"A='--b 1'; c $(echo ${A}) `echo $A`", "[c][--b][1][--b][1]"},
+        {"c $(echo a\r b)", "[c][a][b]"},
         {"export A=1 B=\"2 3\"; c $A $B", "[c][1][2][3]"},
         {"c a#b 'x # y' # gone", "[c][a#b][x # y]"},
         {"cat <<EOT > x.json\n c wrong\nEOT\nc right", "[c][right]"},
@@ -129,6 +130,15 @@ static void bounds(void **state)
     text = tr_gathered(&g);
     assert_fails(TR_ECONFIG, "nest beyond", tr_script_read(text, NULL, &s));
     tr_script_release(&s);
+    free(text);
+    /* Texts in texts, each of which reads twenty more. */
+    for (int i = 0; i < 20; i++)
+        tr_gather(&g, "eval \"$A\";", 10);
+    char *inner = tr_gathered(&g);
+    text = tr_format("A='%s'; eval \"$A\"", inner);
+    assert_fails(TR_ECONFIG, "grow beyond 8 MiB", tr_script_read(text, NULL, &s));
+    tr_script_release(&s);
+    free(inner);
     free(text);
     assert_ok(tr_script_read("A='eval \"$A\"; eval \"$A\"'; eval \"$A\"", NULL, &s));
     tr_script_release(&s);
