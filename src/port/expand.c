@@ -194,7 +194,9 @@ static bool put_element(struct word *w, const struct tr_script_variable *v, cons
 static void put_braces(struct word *w, const char *source, size_t n)
 {
     const char *name = source + 2, *after;
-    size_t length = tr_name_length(name), left;
+    size_t length =
+               *name >= '0' && *name <= '9' ? strspn(name, "0123456789") : tr_name_length(name),
+           left;
     const struct tr_script_variable *v = tr_variable(w->r, name, length);
 
     after = name + length;
