@@ -268,51 +268,76 @@ static bool says(const struct option *o, const char *text)
     return o->n == 1 && strcasecmp(o->value[0], text) == 0;
 }
 
+/* Conversions that go by what their value says. */
+static void convert_choice(struct tr_port *p, const struct option *o, const struct row *row)
+{
+    static const char *const none[] = {"0"};
+    enum tr_port_kind kind = TR_PORT_REFUSED;
+    const char *why = row->why;
+
+    switch (row->how) {
+    case FLAG:
+        kind = says(o, "false") ? TR_PORT_GIVEN : TR_PORT_DONE;
+        break;
+    case STAGE_1:
+        kind = says(o, "1") ? TR_PORT_DONE : says(o, "0") ? TR_PORT_GIVEN : TR_PORT_REFUSED;
+        why = kind == TR_PORT_DONE ? NULL : why;
+        break;
+    case ONLY_1:
+        kind = says(o, "1") ? TR_PORT_GIVEN : TR_PORT_REFUSED;
+        break;
+    case UNLESS_TRUE:
+        kind = says(o, "false") ? TR_PORT_GIVEN : TR_PORT_REFUSED;
+        break;
+    case EVALUATE:
+        kind = says(o, "true") ? TR_PORT_GIVEN : TR_PORT_DONE;
+        break;
+    default: /* EXPERTS */
+        kind = number_of(p, "num-experts", 1) == 1 ? TR_PORT_IGNORED : TR_PORT_REFUSED;
+        why = kind == TR_PORT_IGNORED ? "there is one expert" : why;
+    }
+    if (kind == TR_PORT_DONE)
+        add_ours(p, o, row->ours, none, row->how == EVALUATE, why);
+    else
+        add_item(p, kind, o, NULL, copy(why));
+}
+
+/* Ours with their value, or nothing beside another option that says the same. */
+static void convert_unless(struct tr_port *p, const struct option *o, const struct row *row,
+                           const char *other)
+{
+    if (has(p, other))
+        add_item(p, TR_PORT_IGNORED, o, NULL, copy(row->why));
+    else
+        add_ours(p, o, row->ours, o->value, o->n, NULL);
+}
+
 static void convert(struct tr_port *p, const struct option *o, const struct row *row)
 {
     static const char *const none[] = {"0"};
 
     switch (row->how) {
+    case LOAD:
+        tr_list_take(&p->added, tr_format("--finetune"));
+        add_ours(p, o, row->ours, o->value, o->n, row->why);
+        break;
     case SAME:
         add_ours(p, o, row->ours, o->value, o->n, row->why);
-        break;
-    case LOAD:
-        add_ours(p, o, row->ours, o->value, o->n, row->why);
-        tr_list_take(&p->added, tr_format("--finetune"));
-        break;
-    case FLAG:
-        if (says(o, "false"))
-            add_item(p, TR_PORT_GIVEN, o, NULL, copy(row->why));
-        else
-            add_ours(p, o, row->ours, NULL, 0, row->why);
-        break;
-    case STAGE_1:
-        if (says(o, "1"))
-            add_ours(p, o, row->ours, NULL, 0, NULL);
-        else
-            add_item(p, says(o, "0") ? TR_PORT_GIVEN : TR_PORT_REFUSED, o, NULL, copy(row->why));
         break;
     case NOTHING:
         add_item(p, TR_PORT_IGNORED, o, NULL, copy(row->why));
         break;
     case UNLESS_EPOCHS:
+        convert_unless(p, o, row, "n-epochs");
+        break;
     case UNLESS_TOKENS:
-        if (has(p, row->how == UNLESS_EPOCHS ? "n-epochs" : "train-tokens"))
-            add_item(p, TR_PORT_IGNORED, o, NULL, copy(row->why));
-        else
-            add_ours(p, o, row->ours, o->value, o->n, NULL);
+        convert_unless(p, o, row, "train-tokens");
         break;
-    case ONLY_1:
-        add_item(p, says(o, "1") ? TR_PORT_GIVEN : TR_PORT_REFUSED, o, NULL, copy(row->why));
-        break;
-    case EXPERTS:
-        if (number_of(p, "num-experts", 1) == 1)
-            add_item(p, TR_PORT_IGNORED, o, NULL, copy("there is one expert"));
-        else
-            add_item(p, TR_PORT_REFUSED, o, NULL, copy(row->why));
-        break;
-    case UNLESS_TRUE:
-        add_item(p, says(o, "false") ? TR_PORT_GIVEN : TR_PORT_REFUSED, o, NULL, copy(row->why));
+    case PER_STAGE:
+    case PER_REPLICA:
+    case MICRO_STEPS:
+    case TOKENS:
+        convert_number(p, o, row);
         break;
     case EVAL_STEPS:
         if (says(o, "0"))
@@ -320,14 +345,8 @@ static void convert(struct tr_port *p, const struct option *o, const struct row 
         else
             convert_number(p, o, row);
         break;
-    case EVALUATE:
-        if (says(o, "true"))
-            add_item(p, TR_PORT_GIVEN, o, NULL, copy("evaluation is on"));
-        else
-            add_ours(p, o, row->ours, none, 1, row->why);
-        break;
     default:
-        convert_number(p, o, row);
+        convert_choice(p, o, row);
     }
 }
 

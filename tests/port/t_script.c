@@ -31,52 +31,51 @@ static char *words_of(const char *text)
 }
 
 /* What bash prints for the same, with brackets around each word; '?' marks a word that it alone knows. */
+static const struct {
+    const char *text, *words;
+} cases[] = {
+    {"A=1; c $A ${A} \"$A\" '$A' x$A.y", "[c][1][1][1][$A][x1.y]"},
+    {"A='x  y'; c $A \"$A\"", "[c][x][y][x  y]"},
+    {"A=; c $A \"$A\" end", "[c][][end]"},
+    {"A=1 \\\n  B=2; c \\\n --b $B \\\n --a $A", "[c][--b][2][--a][1]"},
+    {"A=\"1 \\\n2\"; c $A", "[c][1][2]"},
+    {"c ${A:-x} ${A-y}; ", "[c][x][y]"},
+    {"A=; c ${A:-x} ${A-y} ${A:+z} ${A+w}", "[c][x][w]"},
+    {"A=v; c ${A:-x} ${A:+z} ${A:=q}", "[c][v][z][v]"},
+    {"c ${A:=q} $A", "[c][q][q]"},
+    {"c ${1:-\"a b\"} \"${2:-\"a b\"}\" ${10}", "[c][a][b][a b]?[${10}]"},
+    {"c ${A:-${B:-deep}}", "[c][deep]"},
+    {"A=(1 'b c' $X); c ${A[@]} \"${A[@]}\" ${A[1]}", "[c][1][b][c]?[$X][1][b c]?[$X][b][c]"},
+    {"A=(1); A+=(2 # not this\n 3); c \"${A[@]}\" $A", "[c][1][2][3][1]"},
+    {"A=a; A+=b; c $A", "[c][ab]"},
+    {"N=4 M=3; c $((N*M)) $(( (N+M)*2 - 1 )) $(($N/3)) $((-N%3))", "[c][12][13][1][-1]"},
+    {"D=$N*4; N=5; D=N*4; c $((D+1)) $((2**10))", "[c][21][1024]"},
+    {"c $((A+1)) $((1/0)) $((08))", "[c]?[$((A+1))]?[$((1/0))]?[$((08))]"},
+    {"c $HOME/x ~/y \"$1\" $?", "[c]?[$HOME/x]?[$HOME/y]?[$1]?[$?]"},
+    {"c `pwd`/x $(hostname -s) ${A%b} ${#A}", "[c]?[`pwd`/x]?[$(hostname -s)]?[${A%b}]?[${#A}]"},
+    {"A='--b 1'; c $(echo ${A}) `echo $A`", "[c][--b][1][--b][1]"},
+    {"c $(echo a\r b)", "[c][a][b]"},
+    {"export A=1 B=\"2 3\"; c $A $B", "[c][1][2][3]"},
+    {"c a#b 'x # y' # gone", "[c][a#b][x # y]"},
+    {"cat <<EOT > x.json\n c wrong\nEOT\nc right", "[c][right]"},
+    {"cat <<-'E O'\n wrong\n\tE O\nc right", "[c][right]"},
+    {"c a > out 2>&1 b &> c d", "[c][a][b][d]"},
+    {"A=\"c --x 1\"; eval $A --y \"'p q'\"", "[c][--x][1][--y][p q]"},
+    {"A='--x 1'; srun -l bash -c 'c $A'", "[c][--x][1]"},
+    {"c \"a\\\"b\" a\\ b 'a'\\''b'", "[c][a\"b][a b][a'b]"},
+    {"c <path to data>/x --n 1", "[c]?[<path to data>/x][--n][1]"},
+    {"if [ 1 = 2 ]; then A=x; else A=y; fi; c $A", "[c][y]"},
+    {"N=2; if [[ $N == 1 ]]; then A=x; elif [[ $N -gt 1 ]]; then A=y; else A=z; fi; c $A",
+     "[c][y]"},
+    {"if [ -z \"$A\" ]; then B=1; fi; c $B", "[c][1]"},
+    {"A=1; [ $A = 2 ] && A=3; [ $A = 1 ] && A=4; c $A", "[c][4]"},
+    {"[[ a = b ]] || A=1; [[ a = a ]] || A=2; c $A", "[c][1]"},
+    {"for A in 1 2; do c $A; done", "[c]?[$A]"},
+    {"if [ 1 = 2 ]; then if [ 1 = 1 ]; then A=x; fi; A=x; fi; c ${A:-none}", "[c][none]"},
+};
+
 static void as_a_shell_reads(void **state)
 {
-    static const struct {
-        const char *text, *words;
-    } cases[] = {
-        {"A=1; c $A ${A} \"$A\" '$A' x$A.y", "[c][1][1][1][$A][x1.y]"},
-        {"A='x  y'; c $A \"$A\"", "[c][x][y][x  y]"},
-        {"A=; c $A \"$A\" end", "[c][][end]"},
-        {"A=1 \\\n  B=2; c \\\n --b $B \\\n --a $A", "[c][--b][2][--a][1]"},
-        {"A=\"1 \\\n2\"; c $A", "[c][1][2]"},
-        {"c ${A:-x} ${A-y}; ", "[c][x][y]"},
-        {"A=; c ${A:-x} ${A-y} ${A:+z} ${A+w}", "[c][x][w]"},
-        {"A=v; c ${A:-x} ${A:+z} ${A:=q}", "[c][v][z][v]"},
-        {"c ${A:=q} $A", "[c][q][q]"},
-        {"c ${1:-\"a b\"} \"${2:-\"a b\"}\" ${10}", "[c][a][b][a b]?[${10}]"},
-        {"c ${A:-${B:-deep}}", "[c][deep]"},
-        {"A=(1 'b c' $X); c ${A[@]} \"${A[@]}\" ${A[1]}", "[c][1][b][c]?[$X][1][b c]?[$X][b][c]"},
-        {"A=(1); A+=(2 # not this\n 3); c \"${A[@]}\" $A", "[c][1][2][3][1]"},
-        {"A=a; A+=b; c $A", "[c][ab]"},
-        {"N=4 M=3; c $((N*M)) $(( (N+M)*2 - 1 )) $(($N/3)) $((-N%3))", "[c][12][13][1][-1]"},
-        {"D=$N*4; N=5; D=N*4; c $((D+1)) $((2**10))", "[c][21][1024]"},
-        {"c $((A+1)) $((1/0)) $((08))", "[c]?[$((A+1))]?[$((1/0))]?[$((08))]"},
-        {"c $HOME/x ~/y \"$1\" $?", "[c]?[$HOME/x]?[$HOME/y]?[$1]?[$?]"},
-        {"c `pwd`/x $(hostname -s) ${A%b} ${#A}",
-         "[c]?[`pwd`/x]?[$(hostname -s)]?[${A%b}]?[${#A}]"},
-        {"A='--b 1'; c $(echo ${A}) `echo $A`", "[c][--b][1][--b][1]"},
-        {"c $(echo a\r b)", "[c][a][b]"},
-        {"export A=1 B=\"2 3\"; c $A $B", "[c][1][2][3]"},
-        {"c a#b 'x # y' # gone", "[c][a#b][x # y]"},
-        {"cat <<EOT > x.json\n c wrong\nEOT\nc right", "[c][right]"},
-        {"cat <<-'E O'\n wrong\n\tE O\nc right", "[c][right]"},
-        {"c a > out 2>&1 b &> c d", "[c][a][b][d]"},
-        {"A=\"c --x 1\"; eval $A --y \"'p q'\"", "[c][--x][1][--y][p q]"},
-        {"A='--x 1'; srun -l bash -c 'c $A'", "[c][--x][1]"},
-        {"c \"a\\\"b\" a\\ b 'a'\\''b'", "[c][a\"b][a b][a'b]"},
-        {"c <path to data>/x --n 1", "[c]?[<path to data>/x][--n][1]"},
-        {"if [ 1 = 2 ]; then A=x; else A=y; fi; c $A", "[c][y]"},
-        {"N=2; if [[ $N == 1 ]]; then A=x; elif [[ $N -gt 1 ]]; then A=y; else A=z; fi; c $A",
-         "[c][y]"},
-        {"if [ -z \"$A\" ]; then B=1; fi; c $B", "[c][1]"},
-        {"A=1; [ $A = 2 ] && A=3; [ $A = 1 ] && A=4; c $A", "[c][4]"},
-        {"[[ a = b ]] || A=1; [[ a = a ]] || A=2; c $A", "[c][1]"},
-        {"for A in 1 2; do c $A; done", "[c]?[$A]"},
-        {"if [ 1 = 2 ]; then if [ 1 = 1 ]; then A=x; fi; A=x; fi; c ${A:-none}", "[c][none]"},
-    };
-
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char *words = words_of(cases[i].text);
