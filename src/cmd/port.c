@@ -181,7 +181,7 @@ static enum tr_status port(const struct ask *a, const struct tr_words *files)
 int tr_cmd_port(int argc, char **argv)
 {
     struct tr_words files = {0};
-    struct ask a;
+    struct ask a = {0};
     enum tr_status s;
 
     tr_options_init(table(), &a);

@@ -33,12 +33,12 @@ static const struct term {
     {NULL, NULL},
 };
 
-static const char *const installed =
-#define FOLDER(path) path
+static const char *const installed[] = {
+#define FOLDER(path) path,
 #define PAGE(file, heading, words)
 #define TERM(term, meaning)
 #include "cmd/pages.inc"
-    ;
+};
 
 /* What is looked for, and where it is said. */
 struct query {
@@ -99,7 +99,7 @@ static void search_pages(struct query *q)
     }
     if (q->found > before)
         fprintf(q->f, "\nThe pages are in %s.\n",
-                access(installed, R_OK) == 0 ? installed : "the folder docs of the sources");
+                access(installed[0], R_OK) == 0 ? installed[0] : "the folder docs of the sources");
 }
 
 enum tr_status tr_search(FILE *f, int n, char **words)
