@@ -38,12 +38,12 @@ static int distance(const char *a, int n, const char *b, int m)
     return row[n % 3][m];
 }
 
-/* How many letters may be wrong: one in five, and none of three or less, since any of those is near any
-   other. */
-static int bound(int length)
+/* How many letters may be wrong: one in five; of three one may be missing, and any other change makes them near
+   anything. */
+static int bound(int length, int name_length)
 {
     if (length <= 3)
-        return 0;
+        return length == 3 && name_length > 3;
     return length < 10 ? 1 : length / 5;
 }
 
@@ -85,10 +85,10 @@ static int extra_words(const char *word, const char *name)
 static int far(const char *word, const char *name)
 {
     enum { BEGINS = 100, WORDS = 200 };
-    const int n = (int)strlen(word), edits = distance(word, n, name, (int)strlen(name));
+    const int n = (int)strlen(word), m = (int)strlen(name), edits = distance(word, n, name, m);
     int extra;
 
-    if (edits <= bound(n))
+    if (edits <= bound(n, m))
         return edits;
     if (n >= 3 && strncmp(word, name, (size_t)n) == 0)
         return BEGINS;

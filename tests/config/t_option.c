@@ -94,6 +94,8 @@ static void nearest(void **state)
     assert_null(tr_nearest_name("fp8-format", names, 4));
     assert_null(tr_nearest_name("", names, 4));
     assert_string_equal(tr_nearest_name("cosin", names, 4), "cosine");
+    assert_string_equal(tr_nearest_name("jsn", (const char *const[]){"son", "json"}, 2), "json");
+    assert_null(tr_nearest_name("tpp", (const char *const[]){"tp", "top"}, 2));
     assert_string_equal(tr_nearest_name("ocsine", names, 4), "cosine");
     assert_string_equal(tr_nearest_name("gpt2_bpe", names, 4), "gpt2-bpe");
     assert_null(tr_nearest_name(
