@@ -430,15 +430,16 @@ static enum tr_status say_wrong(struct tr_words *wrong)
     return status;
 }
 
-static enum tr_status parse(struct target *to, const struct tr_args *a, struct tr_words *rest)
+/* Set fields from words, and gather the sentences about those that are wrong. */
+static void collect(struct target *to, const struct tr_args *a, struct tr_words *rest,
+                    struct tr_words *wrong)
 {
-    struct tr_words wrong = {0};
     int i = 0;
 
     while (i < a->count && strcmp(a->list[i].text, "--") != 0) {
         to->where = a->list[i].where;
         if (parse_word(to, a, &i, rest) != TR_OK)
-            words_add(&wrong, tr_last_error());
+            words_add(wrong, tr_last_error());
     }
     for (i++; i < a->count; i++) {
         to->where = a->list[i].where;
@@ -448,9 +449,16 @@ static enum tr_status parse(struct target *to, const struct tr_args *a, struct t
         }
         char *text = tr_format("'%s' belongs to no option: their names begin with --%s",
                                a->list[i].text, to->where);
-        words_add(&wrong, text);
+        words_add(wrong, text);
         free(text);
     }
+}
+
+static enum tr_status parse(struct target *to, const struct tr_args *a, struct tr_words *rest)
+{
+    struct tr_words wrong = {0};
+
+    collect(to, a, rest, &wrong);
     return say_wrong(&wrong);
 }
 
@@ -518,23 +526,35 @@ static int words_of(const struct tr_options *t, const char *word)
     return 0;
 }
 
-char **tr_options_split(const struct tr_options *t, int argc, char **argv, int *own)
+/* Words of the two tables apart, each in its order.  Argument files are the other table's. */
+static enum tr_status split(const struct tr_options *t, int argc, char **argv, struct tr_args *own,
+                            struct tr_args *others)
 {
-    char **out = calloc((size_t)argc + 1, sizeof *out);
-    int at = 0;
-
-    if (!out)
-        tr_die(TR_ERESOURCE, "no memory left for %d words of the command line", argc);
-    for (int turn = 0; turn < 2; turn++) {
-        for (int i = 0, take = 0; i < argc; i++) {
-            take = take > 0 ? take : words_of(t, argv[i]);
-            if ((take > 0) == (turn == 0))
-                out[at++] = argv[i];
-            take -= take > 0;
-        }
-        *own = turn == 0 ? at : *own;
+    for (int i = 0, take = 0; i < argc; i++) {
+        /* What begins another option is no value. */
+        take = take > 0 && strncmp(argv[i], "--", 2) != 0 ? take : words_of(t, argv[i]);
+        TR_TRY(tr_args_argv(take > 0 ? own : others, 1, argv + i));
+        take -= take > 0;
     }
-    return out;
+    return TR_OK;
+}
+
+enum tr_status tr_options_parse_both(const struct tr_options *own, void *own_base,
+                                     const struct tr_options *t, void *base, int argc, char **argv,
+                                     struct tr_args *others)
+{
+    struct target first = {own, own_base, ""}, second = {t, base, ""};
+    struct tr_args mine = {0};
+    struct tr_words wrong = {0};
+    enum tr_status status = split(own, argc, argv, &mine, others);
+
+    if (status == TR_OK) {
+        collect(&first, &mine, NULL, &wrong);
+        collect(&second, others, NULL, &wrong);
+        status = say_wrong(&wrong);
+    }
+    tr_args_release(&mine);
+    return status;
 }
 
 enum tr_status tr_options_parse_text(const struct tr_options *t, void *base, const char *text)

@@ -115,11 +115,14 @@ enum tr_status tr_options_parse_args(const struct tr_options *t, void *base,
                                      struct tr_words *rest) TR_MUST_CHECK;
 
 /*
- * For a verb that takes options of `t` and of another table together: words that are options of `t`, with
- * the values behind them (one each; --name=value is one word), come first in `out`, *own of them, then
- * all others in their order.  Words are borrowed, the array is the caller's.
+ * For a verb that takes options of a table of its own and of another one together: words that are options
+ * of `own`, with the values behind them (one each; --name=value is one word), set fields of *own_base, and
+ * all others in their order, which are added to *others, set fields of *base.  What is wrong with either is
+ * told at once.
  */
-char **tr_options_split(const struct tr_options *t, int argc, char **argv, int *own);
+enum tr_status tr_options_parse_both(const struct tr_options *own, void *own_base,
+                                     const struct tr_options *t, void *base, int argc, char **argv,
+                                     struct tr_args *others) TR_MUST_CHECK;
 
 /* The same from the text of an argument file. */
 enum tr_status tr_options_parse_text(const struct tr_options *t, void *base,

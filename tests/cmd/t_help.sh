@@ -3,7 +3,7 @@
 # Asking the program: one option, a group of options, words; and what several wrong options are told.
 # shellcheck source=tests/tap.sh
 . "${srcdir:?}/tests/tap.sh"
-plan 18
+plan 19
 
 says() { "$@" >"$work/out" && grep -q -e "$text" "$work/out"; }
 
@@ -60,3 +60,10 @@ each_said() {
         grep -q '^trireme: error: 3 options will not do' "$work/err"
 }
 check "each wrong option has its line" each_said
+both_said() {
+    "$trireme" plan --machine --num-layer 3 --json=on 2>"$work/err" && return 1
+    grep -q 'error: --machine needs a value' "$work/err" &&
+        grep -q 'error: --json takes no value' "$work/err" &&
+        grep -q 'error: 3 options will not do' "$work/err"
+}
+check "also of two tables" both_said
