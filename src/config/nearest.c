@@ -38,8 +38,8 @@ static int distance(const char *a, int n, const char *b, int m)
     return row[n % 3][m];
 }
 
-/* How many letters may be wrong: one in five; of three one may be missing, and any other change makes them near
-   anything. */
+/* How many letters may be wrong: one in five; of three one may be missing, and any other change
+   makes them near anything. */
 static int bound(int length, int name_length)
 {
     if (length <= 3)
@@ -62,8 +62,8 @@ static bool same_word(const char *a, int n, const char *b, int m)
     return distance(a, n, b, m) <= (shorter > 4 ? 1 : 0);
 }
 
-/* How many words of `name` are not in `word`, if it has all the words of `word` in their order and that
-   are at least two; else -1. */
+/* How many words of `name` are not in `word`, if it has all the words of `word` in their order
+   and that are at least two; else -1. */
 static int extra_words(const char *word, const char *name)
 {
     int extra = 0, found = 0;
@@ -80,8 +80,8 @@ static int extra_words(const char *word, const char *name)
     return *word || found < 2 ? -1 : extra;
 }
 
-/* A smaller number is nearer; -1 is too far.  Typing errors come before names that the word begins, and
-   these before names that have its words. */
+/* A smaller number is nearer; -1 is too far.  Typing errors come before names that the word
+   begins, and these before names that have its words. */
 static int far(const char *word, const char *name)
 {
     enum { BEGINS = 100, WORDS = 200 };

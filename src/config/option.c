@@ -226,8 +226,8 @@ static void unset(const struct tr_opt *o, void *base)
     }
 }
 
-/* The option that `name` most likely means, by its first name, or NULL.  What is refused or has no effect
-   is no help. */
+/* The option that `name` most likely means, by its first name, or NULL.  What is refused or has
+   no effect is no help. */
 static const char *nearest_option(const struct tr_options *t, const char *name)
 {
     const char **known = calloc((size_t)t->rows + 1, sizeof *known), *near;
@@ -361,7 +361,8 @@ static enum tr_status set_values(const struct target *to, const struct tr_opt *o
     return status;
 }
 
-/* Past the words behind `at` that begin no option: what follows an option that is wrong is its own. */
+/* Past the words behind `at` that begin no option: what follows an option that is wrong is its
+   own. */
 static int past(const struct tr_args *a, int at)
 {
     do
@@ -413,7 +414,8 @@ static enum tr_status parse_word(struct target *to, const struct tr_args *a, int
                    to->where);
 }
 
-/* One wrong option is the sentence of the failure.  Of several each is said, and then their number. */
+/* One wrong option is the sentence of the failure.  Of several each is said, and then their
+   number. */
 static enum tr_status say_wrong(struct tr_words *wrong)
 {
     enum tr_status status = TR_OK;

@@ -33,7 +33,8 @@ bool tr_spend(struct tr_reader *r, size_t bytes)
     return !r->full;
 }
 
-/* Known text at the end of the word, which splits it where the shell would; marked parts stay whole. */
+/* Known text at the end of the word, which splits it where the shell would; marked parts stay
+   whole. */
 static void put(struct word *w, const char *text)
 {
     bool whole = !w->split || w->quoted, marked = false;

@@ -6,8 +6,8 @@
 #include <stddef.h>
 
 /*
- * Text in which some parts are not known: what a shell would only know when it runs.  Such a part is the
- * source that stands for it, "$HOME" or "$(hostname)", between two marks.
+ * Text in which some parts are not known: what a shell would only know when it runs.  Such a part
+ * is the source that stands for it, "$HOME" or "$(hostname)", between two marks.
  */
 enum { TR_MARK_OPEN = '\1', TR_MARK_CLOSE = '\2' };
 

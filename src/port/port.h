@@ -67,14 +67,14 @@ bool tr_port_whole(const struct tr_port *p);
 void tr_port_print(const struct tr_port *p, const char *file, FILE *f);
 json_t *tr_port_json(const struct tr_port *p, const char *file);
 
-/* An argument file for `trireme train @FILE`; what has no value yet stands in comments.  Owned by the
-   caller. */
+/* An argument file for `trireme train @FILE`; what has no value yet stands in comments.  Owned
+   by the caller. */
 char *tr_port_args(const struct tr_port *p, const char *file);
 
 /*
- * A job file in the manner of jobs/ that trains with the argument file `args`: the directives of the script with
- * a task for each GPU.  TR_ECONFIG, with what to type, if nothing says how many GPUs there are; `ranks`
- * above 0 says it.
+ * A job file in the manner of jobs/ that trains with the argument file `args`: the directives of
+ * the script with a task for each GPU.  TR_ECONFIG, with what to type, if nothing says how many
+ * GPUs there are; `ranks` above 0 says it.
  */
 enum tr_status tr_port_job(const struct tr_port *p, const char *file, const char *args, int ranks,
                            char **out) TR_MUST_CHECK;

@@ -13,7 +13,8 @@ enum {
     TR_READER_FRAMES = 64      /* of if and loops in one another */
 };
 
-/* An `if`, loop or case: `active` where its commands count, `taken` whether a branch held already. */
+/* An `if`, loop or case: `active` where its commands count, `taken` whether a branch held
+   already. */
 struct tr_frame {
     bool active;
     enum tr_truth taken;
@@ -32,7 +33,8 @@ struct tr_reader {
 /* Count bytes that were read or expanded; false when they are too many. */
 bool tr_spend(struct tr_reader *r, size_t bytes);
 
-/* Words of a raw word, with the rules of the shell, at the end of `out`; one word if `split` is false. */
+/* Words of a raw word, with the rules of the shell, at the end of `out`; one word if `split` is
+   false. */
 void tr_expand(struct tr_reader *r, const char *raw, bool split, struct tr_list *out);
 
 /* The same as a text between double quotes; owned by the caller. */

@@ -345,8 +345,8 @@ static void run(struct tr_reader *r, struct line *c)
     tr_list_release(&c->raw);
 }
 
-/* A word ends at a blank or an operator that is not in quotes or nested; in a test `[[ ]]` operators are
-   words. */
+/* A word ends at a blank or an operator that is not in quotes or nested; in a test `[[ ]]`
+   operators are words. */
 const char *tr_past_word(const char *s, bool test)
 {
     for (bool quoted = false; *s; s++) {
@@ -518,8 +518,8 @@ void tr_read_text(struct tr_reader *r, const char *text)
     free(document);
 }
 
-/* The '>' of a placeholder such as <path to checkpoints>, which people leave in examples and which a shell
-   would take for redirections; NULL if `s` begins none. */
+/* The '>' of a placeholder such as <path to checkpoints>, which people leave in examples and
+   which a shell would take for redirections; NULL if `s` begins none. */
 static char *placeholder(const char *text, char *s)
 {
     char *end = s[0] == '<' && (s == text || s[-1] != '<') ? strchr(s, '>') : NULL;

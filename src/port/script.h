@@ -6,10 +6,11 @@
 #include "util/status.h"
 
 /*
- * A job script as it is written: which commands it has, with what is in their variables.  Nothing is executed
- * and no other file is read.  Variables, arrays, arithmetic, quotes, continued lines, `eval` and `bash -c` are
- * followed; of an `if` whose condition compares known values only the branch that holds is taken.  What only
- * a running shell knows, from $1 to $(hostname), stays as a part that is not known (port/marks.h).
+ * A job script as it is written: which commands it has, with what is in their variables.  Nothing
+ * is executed and no other file is read.  Variables, arrays, arithmetic, quotes, continued lines,
+ * `eval` and `bash -c` are followed; of an `if` whose condition compares known values only the
+ * branch that holds is taken.  What only a running shell knows, from $1 to $(hostname), stays as a
+ * part that is not known (port/marks.h).
  */
 struct tr_script_command {
     struct tr_list words;
@@ -32,8 +33,9 @@ struct tr_script {
     struct tr_list notes;      /* sentences about what was taken for granted, each once */
 };
 
-/* Read the text of a script; `defined` (may be NULL) has words NAME=VALUE, which count as if they stood
-   first and nothing in the script changed them.  TR_ECONFIG for what grows beyond all bounds. */
+/* Read the text of a script; `defined` (may be NULL) has words NAME=VALUE, which count as if
+   they stood first and nothing in the script changed them.  TR_ECONFIG for what grows beyond all
+   bounds. */
 enum tr_status tr_script_read(const char *text, const struct tr_list *defined,
                               struct tr_script *out) TR_MUST_CHECK;
 void tr_script_release(struct tr_script *s);

@@ -266,7 +266,8 @@ static int all_known(const char *file)
     return n;
 }
 
-/* A script of Megatron-LM, of any year, or of Megatron-DeepSpeed meets no option that is unknown. */
+/* A script of Megatron-LM, of any year, or of Megatron-DeepSpeed meets no option that is
+   unknown. */
 static void others_names(void **state)
 {
     (void)state;
@@ -290,7 +291,8 @@ static void reasons(void **state)
     }
 }
 
-/* Names of others are not offered to who types: completion, help and manual stay as long as they are. */
+/* Names of others are not offered to who types: completion, help and manual stay as long as they
+   are. */
 static void not_offered(void **state)
 {
     char *text = NULL;

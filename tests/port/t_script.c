@@ -30,7 +30,8 @@ static char *words_of(const char *text)
     return tr_gathered(&g);
 }
 
-/* What bash prints for the same, with brackets around each word; '?' marks a word that it alone knows. */
+/* What bash prints for the same, with brackets around each word; '?' marks a word that it alone
+   knows. */
 static const struct {
     const char *text, *words;
 } cases[] = {
