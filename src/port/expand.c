@@ -13,6 +13,7 @@ struct word {
     struct tr_list *out;
     struct tr_gathering now;
     bool split, quoted;
+    bool nothing; /* "$@" without words was all that the field had */
 };
 
 static bool blank(char c)
@@ -22,8 +23,10 @@ static bool blank(char c)
 
 static void end_field(struct word *w)
 {
-    if (w->now.any)
+    if (w->now.any && !(w->nothing && !w->now.n))
         tr_list_take(w->out, tr_gathered(&w->now));
+    w->nothing = false;
+    w->now.any = false;
 }
 
 bool tr_spend(struct tr_reader *r, size_t bytes)
@@ -88,6 +91,7 @@ size_t tr_name_length(const char *s)
 /* All values of an array between quotes are fields of their own. */
 static void put_all(struct word *w, const struct tr_list *values, bool apart)
 {
+    w->nothing = w->nothing || (apart && !values->count);
     for (int i = 0; i < values->count; i++) {
         if (i && apart && w->split)
             end_field(w);
@@ -130,6 +134,8 @@ static void put_command(struct word *w, const char *source, size_t n, size_t bor
         inner++;
         length--;
     }
+    if (length && *inner == '#') /* a comment within a command of several lines */
+        return;
     if (length < 5 || strncmp(inner, "echo ", 5) != 0 || memchr(inner, '|', length) ||
         memchr(inner, ';', length) || memchr(inner, '>', length)) {
         put_unknown(w, source, n);
@@ -240,8 +246,12 @@ static const char *put_dollar(struct word *w, const char *s)
             put(w, v->value.item[0]);
         else if (!v)
             put_unknown(w, s, n + 1);
+    } else if ((s[1] == '@' || s[1] == '*') && tr_variable(w->r, "@", 1)) {
+        end = s + 2;
+        put_all(w, &tr_variable(w->r, "@", 1)->value, !w->quoted || s[1] == '@');
     } else if (s[1] == '@' || s[1] == '*') {
         end = s + 2;
+        w->nothing = true;
         tr_note(w->r, "$@ stands for the words that the script is called with; taken for none");
     } else if (s[1] && strchr("0123456789#?$!-", s[1])) {
         const struct tr_script_variable *v = tr_variable(w->r, s + 1, 1);

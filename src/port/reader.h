@@ -20,8 +20,16 @@ struct tr_frame {
     enum tr_truth taken;
 };
 
+/* A function of the shell, which is read where it is called. */
+struct tr_function {
+    char *name, *body;
+    int line;
+};
+
 struct tr_reader {
     struct tr_script *script;
+    struct tr_function *function;
+    int functions;
     const struct tr_list *defined;
     struct tr_frame frame[TR_READER_FRAMES];
     int frames, line, depth;

@@ -183,22 +183,63 @@ static char *script_in(const struct tr_list *words)
     return NULL;
 }
 
+/* A text in the text, which begins at `line`. */
+static void read_inner(struct tr_reader *r, const char *text, int line)
+{
+    const int here = r->line, frames = r->frames;
+
+    if (r->depth >= TR_READER_DEPTH)
+        return;
+    r->depth++;
+    r->line = line;
+    tr_read_text(r, text);
+    r->line = here;
+    r->frames = frames < r->frames ? frames : r->frames;
+    r->depth--;
+}
+
+/* Set $1, $2, ... and $@ to the words behind the first one. */
+static void set_arguments(struct tr_reader *r, const struct tr_list *words)
+{
+    struct tr_list all = {0};
+
+    for (int i = 1; i < words->count; i++) {
+        struct tr_list one = {0};
+        char *name = tr_format("%d", i);
+
+        tr_list_add(&one, words->item[i], strlen(words->item[i]));
+        tr_list_add(&all, words->item[i], strlen(words->item[i]));
+        set_variable(r->script, name, strlen(name), &one);
+        free(name);
+    }
+    set_variable(r->script, "@", 1, &all);
+}
+
+/* A call of a function; false if the command is none. */
+static bool call(struct tr_reader *r, const struct tr_list *words)
+{
+    for (int i = r->functions - 1; i >= 0; i--) {
+        if (strcmp(r->function[i].name, words->item[0]) != 0)
+            continue;
+        const struct tr_function f = r->function[i];
+
+        set_arguments(r, words);
+        /* The body stays where it is if functions are added meanwhile: it is a text of its own. */
+        read_inner(r, f.body, f.line);
+        return true;
+    }
+    return false;
+}
+
 static void run_words(struct tr_reader *r, struct tr_list *words, int line)
 {
     char *inner = script_in(words);
 
-    if (inner && r->depth < TR_READER_DEPTH) {
-        const int here = r->line;
-
-        r->depth++;
-        r->line = line;
-        tr_read_text(r, inner);
-        r->line = here;
-        r->depth--;
-    }
-    r->last = TR_MAYBE;
-    if (!inner)
+    if (inner)
+        read_inner(r, inner, line);
+    else if (!call(r, words))
         add_command(r, words, line);
+    r->last = TR_MAYBE;
     free(inner);
 }
 
@@ -279,6 +320,9 @@ static void run_simple(struct tr_reader *r, const struct line *c, int at)
     tr_list_release(&words);
 }
 
+static const char undecided[] = "a condition could not be decided: all its branches are read, and "
+                                "of several values of a variable the last one counts";
+
 static bool active(const struct tr_reader *r)
 {
     return r->frames == 0 || r->frame[r->frames - 1].active;
@@ -302,8 +346,7 @@ static void branch(struct tr_reader *r, enum tr_truth holds)
     if (f->taken == TR_YES)
         holds = TR_NO;
     if (outer && holds == TR_MAYBE)
-        tr_note(r, "a condition could not be decided: all its branches are read, and of several "
-                   "values of a variable the last one counts");
+        tr_note(r, undecided);
     f->active = outer && holds != TR_NO;
     if (holds == TR_YES || (holds == TR_MAYBE && f->taken == TR_NO))
         f->taken = holds;
@@ -340,6 +383,8 @@ static void run(struct tr_reader *r, struct line *c)
         at++;
     if (at < c->raw.count && is(c->raw.item[at], "for select case"))
         push(r, active(r));
+    if (at < c->raw.count && strcmp(c->raw.item[at], "case") == 0)
+        tr_note(r, undecided);
     if (at < c->raw.count && active(r) && !r->full)
         run_simple(r, c, at);
     tr_list_release(&c->raw);
@@ -466,6 +511,58 @@ static const char *end_command(struct tr_reader *r, const char *s, struct line *
     return s + 1 + two;
 }
 
+/* Past the '}' that ends the body of a function, which begins behind its '{'. */
+static const char *past_body(const char *s)
+{
+    for (int depth = 1; *s;) {
+        const char *end;
+
+        s += strspn(s, " \t\r\n;&|()<>");
+        if (*s == '#') {
+            s += strcspn(s, "\n");
+            continue;
+        }
+        end = tr_past_word(s, false);
+        depth += end == s + 1 && *s == '{';
+        depth -= end == s + 1 && *s == '}';
+        if (depth == 0)
+            return end;
+        s = end > s || !*s ? end : s + 1;
+    }
+    return s;
+}
+
+/* NAME() {...} or function NAME {...}, of which `c` has the first words: keep the body and return what
+   follows it; NULL if there is no function at `s`. */
+static const char *take_function(struct tr_reader *r, const char *s, struct line *c)
+{
+    const bool word = c->raw.count == 2 && strcmp(c->raw.item[0], "function") == 0;
+    const char *body = s, *end;
+    struct tr_function *f;
+
+    if (*body == '(' && (word || c->raw.count == 1)) {
+        body += 1 + strspn(body + 1, " \t");
+        if (*body++ != ')')
+            return NULL;
+    } else if (!word) {
+        return NULL;
+    }
+    body += strspn(body, " \t\r\n");
+    if (*body != '{' || !strchr(" \t\r\n", body[1]))
+        return NULL;
+    body++;
+    end = past_body(body);
+    r->function = realloc(r->function, (size_t)(r->functions + 1) * sizeof *r->function);
+    TR_ASSERT(r->function);
+    f = &r->function[r->functions++];
+    f->name = tr_format("%s", c->raw.item[word]);
+    f->body = tr_format("%.*s", (int)(end - body - (end > body && end[-1] == '}')), body);
+    f->line = r->line + lines_between(s, body);
+    r->line += lines_between(s, end);
+    tr_list_release(&c->raw);
+    return end;
+}
+
 static const char *past_newline(struct tr_reader *r, const char *s, char **document)
 {
     r->line++;
@@ -488,9 +585,11 @@ void tr_read_text(struct tr_reader *r, const char *text)
 
     tr_spend(r, strlen(text));
     for (const char *s = text; *s && !r->full;) {
-        const char *start = s;
+        const char *start = s, *behind = strchr("({\n", *s) ? take_function(r, s, &c) : NULL;
 
-        if (strchr(" \t\r", *s)) {
+        if (behind) {
+            s = behind;
+        } else if (strchr(" \t\r", *s)) {
             s++;
         } else if (*s == '\\' && s[1] == '\n') {
             s += 2;
@@ -576,6 +675,11 @@ enum tr_status tr_script_read(const char *text, const struct tr_list *defined,
     r.defined = defined;
     tr_read_text(&r, clean);
     free(clean);
+    for (int i = 0; i < r.functions; i++) {
+        free(r.function[i].name);
+        free(r.function[i].body);
+    }
+    free(r.function);
     if (!r.full)
         return TR_OK;
     return TR_FAIL(TR_ECONFIG,

@@ -8,7 +8,7 @@
 /*
  * A job script as it is written: which commands it has, with what is in their variables.  Nothing
  * is executed and no other file is read.  Variables, arrays, arithmetic, quotes, continued lines,
- * `eval` and `bash -c` are followed; of an `if` whose condition compares known values only the
+ * functions, `eval` and `bash -c` are followed; of an `if` whose condition compares known values only the
  * branch that holds is taken.  What only a running shell knows, from $1 to $(hostname), stays as a
  * part that is not known (port/marks.h).
  */

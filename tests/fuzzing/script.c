@@ -36,6 +36,7 @@ static size_t seed(int n, uint8_t *out, size_t most)
         "torchrun --nproc_per_node 8 pretrain_gpt.py ${A[@]} --seed $((N*2))\n",
         "ARGS=\"--num-layers 6 --batch-size 32 \\\n--pipeline-group-size 8\"\n"
         "python dist_lm_runner.py $(echo ${ARGS}) --rank 0 &\n",
+        "f() {\n  srun python pretrain_gpt.py \"$@\" `# x` $1\n}\nf --num-layers 2 ${B:-}\n",
         "if [[ $A -gt 1 ]]; then X='--fp16'; else X=--bf16; fi\ncat <<EOT > x\nEOT\n"
         "C=\"deepspeed pretrain_gpt.py $X --zero-stage 1\"; eval $C\n",
     };
@@ -68,6 +69,9 @@ static const char *const words[] = {"$",
                                     "A=",
                                     "$A",
                                     "A+=(",
+                                    "f() {\n",
+                                    "}\n",
+                                    "\"$@\"",
                                     "pretrain_gpt.py ",
                                     "--num-layers ",
                                     "<x y>",

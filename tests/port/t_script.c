@@ -70,6 +70,13 @@ static const struct {
     {"if [ -z \"$A\" ]; then B=1; fi; c $B", "[c][1]"},
     {"A=1; [ $A = 2 ] && A=3; [ $A = 1 ] && A=4; c $A", "[c][4]"},
     {"[[ a = b ]] || A=1; [[ a = a ]] || A=2; c $A", "[c][1]"},
+    {"f() { c \"$@\" $2 end; }; f 'a b' d", "[c][a b][d][d][end]"},
+    {"function f\n{\n # it's a comment }\n A=$1; { c ${A}; }\n}\nA=0\nf 7", "[c][7]"},
+    {"c a `# said` \\\n b", "[c][a][b]"},
+    {"f()\n{\n c $1\n}\nf 1", "[c][1]"},
+    {"f() { wrong; }\nc right", "[c][right]"},
+    {"c \"$@\" $@ \"\" x\"$@\"", "[c][][x]"},
+    {"A=(); c \"${A[@]}\" \"$A\" end", "[c][][end]"},
     {"for A in 1 2; do c $A; done", "[c]?[$A]"},
     {"if [ 1 = 2 ]; then if [ 1 = 1 ]; then A=x; fi; A=x; fi; c ${A:-none}", "[c][none]"},
 };
@@ -150,6 +157,8 @@ static void bounds(void **state)
     tr_script_release(&s);
     free(inner);
     free(text);
+    assert_ok(tr_script_read("f() { f; f; f; f; }; f", NULL, &s));
+    tr_script_release(&s);
     assert_ok(tr_script_read("A='eval \"$A\"; eval \"$A\"'; eval \"$A\"", NULL, &s));
     tr_script_release(&s);
     assert_ok(tr_script_read("c 'open \"${ $(( `", NULL, &s));
