@@ -532,8 +532,8 @@ static const char *past_body(const char *s)
     return s;
 }
 
-/* NAME() {...} or function NAME {...}, of which `c` has the first words: keep the body and return what
-   follows it; NULL if there is no function at `s`. */
+/* NAME() {...} or function NAME {...}, of which `c` has the first words: keep the body and
+   return what follows it; NULL if there is no function at `s`. */
 static const char *take_function(struct tr_reader *r, const char *s, struct line *c)
 {
     const bool word = c->raw.count == 2 && strcmp(c->raw.item[0], "function") == 0;

@@ -8,9 +8,9 @@
 /*
  * A job script as it is written: which commands it has, with what is in their variables.  Nothing
  * is executed and no other file is read.  Variables, arrays, arithmetic, quotes, continued lines,
- * functions, `eval` and `bash -c` are followed; of an `if` whose condition compares known values only the
- * branch that holds is taken.  What only a running shell knows, from $1 to $(hostname), stays as a
- * part that is not known (port/marks.h).
+ * functions, `eval` and `bash -c` are followed; of an `if` whose condition compares known values
+ * only the branch that holds is taken.  What only a running shell knows, from $1 to $(hostname),
+ * stays as a part that is not known (port/marks.h).
  */
 struct tr_script_command {
     struct tr_list words;
