@@ -9,7 +9,7 @@ enum tr_truth { TR_NO, TR_YES, TR_MAYBE };
 
 enum {
     TR_READER_DEPTH = 8,       /* of texts in texts: eval, bash -c, ${A:-${B}} */
-    TR_READER_BYTES = 8 << 20, /* of all that is read and expanded, texts in texts included */
+    TR_READER_BYTES = 4 << 20, /* of all that is read and expanded, texts in texts included */
     TR_READER_FRAMES = 64      /* of if and loops in one another */
 };
 
@@ -30,6 +30,10 @@ struct tr_reader {
     struct tr_script *script;
     struct tr_function *function;
     int functions;
+    const struct tr_list
+        *arguments; /* words of the function that is read, its name first, or NULL */
+    struct tr_script_variable argument; /* one or all of them, as tr_variable() gave them last */
+    char *item;
     const struct tr_list *defined;
     struct tr_frame frame[TR_READER_FRAMES];
     int frames, line, depth;
@@ -49,7 +53,9 @@ void tr_expand(struct tr_reader *r, const char *raw, bool split, struct tr_list 
 char *tr_expand_quoted(struct tr_reader *r, const char *text, size_t n);
 
 void tr_assign(struct tr_reader *r, const char *name, size_t n, struct tr_list *value, bool append);
-const struct tr_script_variable *tr_variable(const struct tr_reader *r, const char *name, size_t n);
+/* A variable, or a word of the function that is read ($1, $@, $#), until the next call; NULL if there is
+   none. */
+const struct tr_script_variable *tr_variable(struct tr_reader *r, const char *name, size_t n);
 void tr_note(struct tr_reader *r, const char *sentence);
 
 /* Past a word of the source; the length of "NAME" at the start of a text, and past what nests. */

@@ -33,9 +33,31 @@ static struct tr_script_variable *variable(const struct tr_script *s, const char
     return NULL;
 }
 
-const struct tr_script_variable *tr_variable(const struct tr_reader *r, const char *name, size_t n)
+/* $1, $@ and $* of a function; NULL for any other name. */
+static const struct tr_script_variable *argument(struct tr_reader *r, const char *name, size_t n)
 {
-    return variable(r->script, name, n);
+    const struct tr_list *words = r->arguments;
+    char nothing[] = "";
+
+    if (n == 1 && (*name == '@' || *name == '*')) {
+        r->argument.value = (struct tr_list){words->count - 1, words->item + 1};
+        return &r->argument;
+    }
+    if (strspn(name, "0123456789") < n || n > 4 || *name == '0')
+        return NULL;
+    const int at = (int)strtol(name, NULL, 10);
+
+    free(r->item);
+    r->item = tr_format("%s", at < words->count ? words->item[at] : nothing);
+    r->argument.value = (struct tr_list){1, &r->item};
+    return &r->argument;
+}
+
+const struct tr_script_variable *tr_variable(struct tr_reader *r, const char *name, size_t n)
+{
+    const struct tr_script_variable *v = r->arguments && n ? argument(r, name, n) : NULL;
+
+    return v ? v : variable(r->script, name, n);
 }
 
 /* Was it given by the caller, so that the script does not change it? */
@@ -198,34 +220,19 @@ static void read_inner(struct tr_reader *r, const char *text, int line)
     r->depth--;
 }
 
-/* Set $1, $2, ... and $@ to the words behind the first one. */
-static void set_arguments(struct tr_reader *r, const struct tr_list *words)
-{
-    struct tr_list all = {0};
-
-    for (int i = 1; i < words->count; i++) {
-        struct tr_list one = {0};
-        char *name = tr_format("%d", i);
-
-        tr_list_add(&one, words->item[i], strlen(words->item[i]));
-        tr_list_add(&all, words->item[i], strlen(words->item[i]));
-        set_variable(r->script, name, strlen(name), &one);
-        free(name);
-    }
-    set_variable(r->script, "@", 1, &all);
-}
-
 /* A call of a function; false if the command is none. */
 static bool call(struct tr_reader *r, const struct tr_list *words)
 {
     for (int i = r->functions - 1; i >= 0; i--) {
         if (strcmp(r->function[i].name, words->item[0]) != 0)
             continue;
-        const struct tr_function f = r->function[i];
-
-        set_arguments(r, words);
         /* The body stays where it is if functions are added meanwhile: it is a text of its own. */
+        const struct tr_function f = r->function[i];
+        const struct tr_list *outer = r->arguments;
+
+        r->arguments = words;
         read_inner(r, f.body, f.line);
+        r->arguments = outer;
         return true;
     }
     return false;
@@ -680,6 +687,7 @@ enum tr_status tr_script_read(const char *text, const struct tr_list *defined,
         free(r.function[i].body);
     }
     free(r.function);
+    free(r.item);
     if (!r.full)
         return TR_OK;
     return TR_FAIL(TR_ECONFIG,

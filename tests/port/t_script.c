@@ -74,6 +74,8 @@ static const struct {
     {"function f\n{\n # it's a comment }\n A=$1; { c ${A}; }\n}\nA=0\nf 7", "[c][7]"},
     {"c a `# said` \\\n b", "[c][a][b]"},
     {"f()\n{\n c $1\n}\nf 1", "[c][1]"},
+    {"f() { A=$2; g x; A=$A${2:-none}$1; }; g() { B=$1$2; }; f 1 2; f 3; c $A $B ${1:-top}",
+     "[c][none3][x][top]"},
     {"f() { wrong; }\nc right", "[c][right]"},
     {"c \"$@\" $@ \"\" x\"$@\"", "[c][][x]"},
     {"A=(); c \"${A[@]}\" \"$A\" end", "[c][][end]"},
@@ -139,7 +141,7 @@ static void bounds(void **state)
     for (int i = 0; i < 60; i++)
         tr_gather(&g, "A=$A$A\n", 7);
     char *text = tr_gathered(&g);
-    assert_fails(TR_ECONFIG, "grow beyond 8 MiB", tr_script_read(text, NULL, &s));
+    assert_fails(TR_ECONFIG, "grow beyond 4 MiB", tr_script_read(text, NULL, &s));
     tr_script_release(&s);
     free(text);
     for (int i = 0; i < 100; i++)
@@ -153,7 +155,7 @@ static void bounds(void **state)
         tr_gather(&g, "eval \"$A\";", 10);
     char *inner = tr_gathered(&g);
     text = tr_format("A='%s'; eval \"$A\"", inner);
-    assert_fails(TR_ECONFIG, "grow beyond 8 MiB", tr_script_read(text, NULL, &s));
+    assert_fails(TR_ECONFIG, "grow beyond 4 MiB", tr_script_read(text, NULL, &s));
     tr_script_release(&s);
     free(inner);
     free(text);
