@@ -53,8 +53,8 @@ void tr_expand(struct tr_reader *r, const char *raw, bool split, struct tr_list 
 char *tr_expand_quoted(struct tr_reader *r, const char *text, size_t n);
 
 void tr_assign(struct tr_reader *r, const char *name, size_t n, struct tr_list *value, bool append);
-/* A variable, or a word of the function that is read ($1, $@, $#), until the next call; NULL if there is
-   none. */
+/* A variable, or a word of the function that is read ($1, $@, $#), until the next call; NULL if
+   there is none. */
 const struct tr_script_variable *tr_variable(struct tr_reader *r, const char *name, size_t n);
 void tr_note(struct tr_reader *r, const char *sentence);
 
