@@ -45,8 +45,10 @@ static const struct tr_script_variable *argument(struct tr_reader *r, const char
     }
     if (strspn(name, "0123456789") < n || n > 4 || *name == '0')
         return NULL;
-    const int at = (int)strtol(name, NULL, 10);
+    int at = 0;
 
+    for (size_t i = 0; i < n; i++)
+        at = 10 * at + name[i] - '0';
     free(r->item);
     r->item = tr_format("%s", at < words->count ? words->item[at] : nothing);
     r->argument.value = (struct tr_list){1, &r->item};
