@@ -9,7 +9,7 @@ enum tr_truth { TR_NO, TR_YES, TR_MAYBE };
 
 enum {
     TR_READER_DEPTH = 8,       /* of texts in texts: eval, bash -c, ${A:-${B}} */
-    TR_READER_BYTES = 4 << 20, /* of all that is read and expanded, texts in texts included */
+    TR_READER_BYTES = 2 << 20, /* of all that is read and expanded, texts in texts included */
     TR_READER_FRAMES = 64      /* of if and loops in one another */
 };
 

@@ -142,7 +142,7 @@ static void bounds(void **state)
     for (int i = 0; i < 60; i++)
         tr_gather(&g, "A=$A$A\n", 7);
     char *text = tr_gathered(&g);
-    assert_fails(TR_ECONFIG, "grow beyond 4 MiB", tr_script_read(text, NULL, &s));
+    assert_fails(TR_ECONFIG, "grow beyond 2 MiB", tr_script_read(text, NULL, &s));
     tr_script_release(&s);
     free(text);
     for (int i = 0; i < 100; i++)
@@ -156,7 +156,7 @@ static void bounds(void **state)
         tr_gather(&g, "eval \"$A\";", 10);
     char *inner = tr_gathered(&g);
     text = tr_format("A='%s'; eval \"$A\"", inner);
-    assert_fails(TR_ECONFIG, "grow beyond 4 MiB", tr_script_read(text, NULL, &s));
+    assert_fails(TR_ECONFIG, "grow beyond 2 MiB", tr_script_read(text, NULL, &s));
     tr_script_release(&s);
     free(inner);
     free(text);
