@@ -33,9 +33,12 @@ function add_words(line, n, i, part, word) {
     }
 }
 function add_term(line, n, cell, end) {
+    gsub(/\\\|/, "\001", line) # a bar within a cell
     n = split(line, cell, /[ \t]*\|[ \t]*/)
     if (n < 4 || cell[2] == "term" || cell[2] ~ /^:?-+:?$/)
         return
+    gsub(/\001/, "|", cell[2])
+    gsub(/\001/, "|", cell[3])
     end = index(cell[3], ". ")
     printf "TERM(\"%s\", \"%s\")\n", literal(cell[2]), literal(end ? substr(cell[3], 1, end) : cell[3])
 }

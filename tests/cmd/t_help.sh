@@ -42,12 +42,14 @@ Here is `--seed`.
 | term | meaning here | option | paper |
 |---|---|---|---|
 | bubble | Time in which a "stage" waits. And more. | `--x` | none |
+| a\|b | one \| two | | |
 END
 table() {
     "${AWK:-awk}" -v folder=/here -f "$srcdir/build-aux/pages.awk" "$work/glossary.md" >"$work/table"
     cat >"$work/expected" <<'END'
 FOLDER("/here")
 TERM("bubble", "Time in which a \"stage\" waits.")
+TERM("a|b", "one | two")
 PAGE("glossary.md", "Words", " here --seed ")
 END
     cmp "$work/table" "$work/expected"
