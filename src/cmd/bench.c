@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "bench/bench.h"
+#include "config/words.h"
 #include "launch/libraries.h"
 #include "launch/checks.h"
 #include "train/check.h"
@@ -176,15 +177,12 @@ static enum tr_status count_parts(int argc, char **argv, int *parts)
 
 static enum tr_status parse(struct bench *o, struct tr_config *c, int argc, char **argv)
 {
-    int own;
-    char **words = tr_options_split(table(), argc, argv, &own);
-    enum tr_status s = tr_options_parse(table(), o, own, words, NULL);
+    struct tr_args words = {0};
+    enum tr_status s = tr_config_parse_text(c, default_model);
 
     if (s == TR_OK)
-        s = tr_config_parse_text(c, default_model);
-    if (s == TR_OK)
-        s = tr_config_parse(c, argc - own, words + own);
-    free(words);
+        s = tr_options_parse_both(table(), o, tr_config_options(), c, argc, argv, &words);
+    tr_args_release(&words);
     return s;
 }
 
