@@ -12,7 +12,7 @@ echo 1..3
 
 # "KIND name" of each row, where the name may stand on a line of its own.
 cat "$srcdir"/src/config/*.def | tr '\n' ' ' |
-    grep -oE '((OPT|ALIAS|OFF)\([A-Z]+,[^"]*|(IGNORED|REFUSED)\()"[A-Za-z0-9_-]+"' |
+    grep -oE '((OPT|ALIAS|OFF)\([A-Z]+,[^"]*|(IGNORED|GIVEN|REFUSED)\()"[A-Za-z0-9_-]+"' |
     sed -E 's/^([A-Z]+)\([^"]*"([^"]+)"/\1 \2/' >"$work/options"
 sed -nE 's/^VERB\(([a-z]+),.*/\1/p' "$srcdir/src/cmd/verbs.def" >"$work/verbs"
 # Rows with their line; a bar within a term is written \| and is no border.

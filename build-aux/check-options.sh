@@ -15,8 +15,8 @@ words() { grep -oE -e '--[A-Za-z][A-Za-z0-9_-]*'; }
         ./trireme help "$verb"
     done | words
     # The table, with the rows that the help leaves out.
-    sed -nE 's/^(OPT|ALIAS|OFF|IGNORED|REFUSED)\([^"]*"([A-Za-z0-9_-]+)".*/--\2/p' \
-        "$srcdir/src/config/options.def"
+    sed -nE 's/^(OPT|ALIAS|OFF|IGNORED|GIVEN|REFUSED)\([^"]*"([A-Za-z0-9_-]+)".*/--\2/p' \
+        "$srcdir/src/config/options.def" "$srcdir/src/config/others.def"
     "$srcdir/configure" --help | words
     # What scripts say about themselves.
     for script in jobs/setup tests/cluster tests/fuzz tests/run benchmarks/run; do

@@ -229,13 +229,13 @@ imagine() {
 # command line say; then what the state of the run asks for.
 train() {
     local code=0
-    launch train "$@" "$precision" --exit-signal-handler --exit-signal SIGTERM SIGUSR1 \
+    launch train "$@" ${precision:+"$precision"} --exit-signal-handler --exit-signal SIGTERM SIGUSR1 \
         --save "$run" --load "$run" "${job_options[@]}" || code=$?
     [ -n "$dry_run" ] || finish $code
 }
 
 # study WORD...: train without a checkpoint, for the times in the log; returns trireme's exit code.
-study() { launch train "$@" "$precision" "${job_options[@]}"; }
+study() { launch train "$@" ${precision:+"$precision"} "${job_options[@]}"; }
 
 # A member of the state file; nothing if there is none, or if it is empty or null.  What a terminal would obey
 # is left out.

@@ -29,7 +29,7 @@ struct work {
 static struct tr_comm *group_of(struct tr_run *r, enum tr_bench_group g)
 {
     struct tr_comm *of[] = {
-        [TR_BENCH_WORLD] = r->fabric,
+        [TR_BENCH_WORLD] = r->transport,
         [TR_BENCH_TP] = &r->grid.tp,
         [TR_BENCH_DP] = &r->grid.dp,
         [TR_BENCH_PP] = &r->grid.pp,

@@ -83,12 +83,12 @@ static enum tr_status peak(struct tr_bench_probe *p, enum tr_dtype type, double 
 static enum tr_status link_of(struct work *w, int color, const char *name, double *gbs, double *us)
 {
     struct tr_bench *b = w->probe.b;
-    struct tr_comm *fabric = b->run->fabric, group;
+    struct tr_comm *transport = b->run->transport, group;
     struct tr_queue *q = &b->run->queue;
     double n;
 
     *gbs = *us = 0.0;
-    TR_TRY(fabric->via->split(fabric, color, fabric->rank, name, &group));
+    TR_TRY(transport->via->split(transport, color, transport->rank, name, &group));
     n = group.size;
     /* All ranks measure or none does: groups may be of different sizes. */
     if (tr_comm_max(b->run->world, group.size < 2) == 0) {
@@ -97,7 +97,7 @@ static enum tr_status link_of(struct work *w, int color, const char *name, doubl
         *gbs = 2e-9 * (n - 1.0) / n * SUM_BYTES / tr_bench_time(b, sum_up, w, NULL).median;
         *us = 1e6 * tr_bench_time(b, least_message, w, NULL).median;
     }
-    fabric->via->release(&group);
+    transport->via->release(&group);
     return TR_OK;
 }
 

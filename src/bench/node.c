@@ -25,7 +25,8 @@ static void message(void *ctx)
     struct tr_bench *b = w->probe.b;
 
     if (w->peer >= 0)
-        tr_bench_swap(b, b->run->fabric, w->peer, w->peer, w->out.data, w->in.data, MESSAGE_BYTES);
+        tr_bench_swap(b, b->run->transport, w->peer, w->peer, w->out.data, w->in.data,
+                      MESSAGE_BYTES);
 }
 
 /* Half the world away, so that it is on another node where there are two. */

@@ -64,18 +64,18 @@ struct tr_ckpt_tensors {
 
 /*
  * Sidecar files of a rank, next to the one that all write together: what belongs to one layout, and
- * what a run can do without.  Their names begin with TR_CKPT_BESIDE.  write() puts those of this
+ * what a run can do without.  Their names begin with TR_CKPT_SIDECAR.  write() puts those of this
  * rank into `folder`, where they are named once all ranks have written theirs; it flushes them to
  * the disk, and is not collective.  Whoever wrote them finds them in the folder of which
  * tr_ckpt_how.also() hears, and tells whether they are whole.
  */
-#define TR_CKPT_BESIDE "rank-"
-struct tr_ckpt_beside {
+#define TR_CKPT_SIDECAR "rank-"
+struct tr_ckpt_sidecar {
     enum tr_status (*write)(void *ctx, const char *folder);
     void *ctx;
     int64_t bytes; /* about how much that is, of all ranks; for sentences */
     int files;     /* how many, of all ranks; the checkpoint keeps their number */
-    const struct tr_ckpt_beside *next; /* others, or NULL */
+    const struct tr_ckpt_sidecar *next; /* others, or NULL */
 };
 
 /*
@@ -92,7 +92,7 @@ enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
                             const struct tr_ckpt_state *state,
                             const struct tr_ckpt_tensors *tensors, const struct tr_shape *shape,
                             const char *config_json, int keep_last,
-                            const struct tr_ckpt_beside *beside) TR_MUST_CHECK;
+                            const struct tr_ckpt_sidecar *beside) TR_MUST_CHECK;
 
 /* Which checkpoint, and what of it. */
 struct tr_ckpt_how {

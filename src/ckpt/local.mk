@@ -1,8 +1,8 @@
 libtrireme_a_SOURCES += \
-	src/ckpt/beside.c src/ckpt/beside.h \
+	src/ckpt/sidecar.c src/ckpt/sidecar.h \
 	src/ckpt/ckpt.h src/ckpt/schema.h \
 	src/ckpt/index.h src/ckpt/index_read.c src/ckpt/index_write.c \
-	src/ckpt/course.c \
+	src/ckpt/schedule.c \
 	src/ckpt/io.c src/ckpt/io.h \
 	src/ckpt/load.c src/ckpt/locate.c src/ckpt/options.c src/ckpt/save.c src/ckpt/verify.c \
 	src/ckpt/map.c src/ckpt/map.h \

@@ -247,7 +247,7 @@ static bool is_ours(int folder)
     bool ours = d != NULL;
 
     for (const char *name; ours && (name = next_name(d)) != NULL;)
-        ours = (strcmp(name, TR_CKPT_FILE) == 0 || begins(name, TR_CKPT_BESIDE)) &&
+        ours = (strcmp(name, TR_CKPT_FILE) == 0 || begins(name, TR_CKPT_SIDECAR)) &&
                kind_of(folder, name) == S_IFREG;
     if (d)
         closedir(d);

@@ -44,7 +44,7 @@ struct work {
 
 static char *path_of(const char *folder, int rank, const char *kind)
 {
-    return tr_format("%s/" TR_CKPT_BESIDE "%05d.%s", folder, rank, kind);
+    return tr_format("%s/" TR_CKPT_SIDECAR "%05d.%s", folder, rank, kind);
 }
 
 static int64_t next_page(int64_t at)
@@ -217,7 +217,7 @@ static enum tr_status read_page(const char *path, int fd, struct page *p)
 /* True if any rank has such a file. */
 static bool has_others(const char *folder, const char *kind)
 {
-    char *names = tr_format(TR_CKPT_BESIDE "[0-9]*.%s", kind);
+    char *names = tr_format(TR_CKPT_SIDECAR "[0-9]*.%s", kind);
     DIR *d = opendir(folder);
     bool has = false;
 

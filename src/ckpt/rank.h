@@ -10,7 +10,7 @@
 
 /*
  * The sidecar file of a rank: what it alone holds and needs to go on exactly where it stopped, next
- * to that of the model: FOLDER/rank-00002.KIND (TR_CKPT_BESIDE in ckpt/ckpt.h).  It is only of use
+ * to that of the model: FOLDER/rank-00002.KIND (TR_CKPT_SIDECAR in ckpt/ckpt.h).  It is only of use
  * to a run of the same layout; without it a checkpoint is as good for all else.  Nothing here is
  * collective.
  *

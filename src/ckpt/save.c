@@ -31,7 +31,7 @@ struct save {
     int64_t *offsets; /* and one more place, for the tag on its way to the ranks */
     long tag;
     char *folder, *file; /* the temporary ones */
-    const struct tr_ckpt_beside *beside;
+    const struct tr_ckpt_sidecar *beside;
 };
 
 static void share_of(const struct save *v, int kind, const struct tr_ckpt_piece *piece, int64_t *lo,
@@ -237,7 +237,7 @@ static enum tr_status write_elements(struct save *v, int fd)
 
 static enum tr_status write_beside(const struct save *v)
 {
-    for (const struct tr_ckpt_beside *b = v->beside; b; b = b->next)
+    for (const struct tr_ckpt_sidecar *b = v->beside; b; b = b->next)
         TR_TRY(b->write(b->ctx, v->folder));
     return TR_OK;
 }
@@ -293,7 +293,7 @@ enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
                             const struct tr_ckpt_state *state,
                             const struct tr_ckpt_tensors *tensors, const struct tr_shape *shape,
                             const char *config_json, int keep_last,
-                            const struct tr_ckpt_beside *beside)
+                            const struct tr_ckpt_sidecar *beside)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
     struct tr_ckpt_about about = about_of(state, shape);
@@ -308,7 +308,7 @@ enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
     tr_print_rank0("saving checkpoint at iteration %7lld to %s\n", (long long)v.iteration, dir);
     begin(&v, tensors, shape, config_json);
     s = tr_ckpt_rows_open(grid, &v.map, &v.rows);
-    for (const struct tr_ckpt_beside *b = beside; b; b = b->next) {
+    for (const struct tr_ckpt_sidecar *b = beside; b; b = b->next) {
         v.bytes += b->bytes;
         about.files += b->files;
     }

@@ -62,7 +62,7 @@ enum { TR_CKPT_MAJOR = 1, TR_CKPT_MINOR = 3 };
 /* On the root, for people: which program wrote the file, and with which options. */
 #define TR_CKPT_ATTR_PROGRAM "program"
 #define TR_CKPT_ATTR_CONFIG "config"
-/* On the root: how many sidecar files ranks saved (ckpt/beside.h). */
+/* On the root: how many sidecar files ranks saved (ckpt/sidecar.h). */
 #define TR_CKPT_ATTR_FILES "rank_files"
 /* On each dataset: tr_ckpt_sum() of its elements, an unsigned 64-bit integer. */
 #define TR_CKPT_ATTR_SUM "checksum"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ckpt/beside.h"
+#include "ckpt/sidecar.h"
 #include "ckpt/index.h"
 #include "ckpt/path.h"
 #include "ckpt/sum.h"

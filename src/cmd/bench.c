@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "bench/bench.h"
+#include "config/words.h"
 #include "launch/libraries.h"
 #include "launch/checks.h"
 #include "train/check.h"
@@ -176,15 +177,12 @@ static enum tr_status count_parts(int argc, char **argv, int *parts)
 
 static enum tr_status parse(struct bench *o, struct tr_config *c, int argc, char **argv)
 {
-    int own;
-    char **words = tr_options_split(table(), argc, argv, &own);
-    enum tr_status s = tr_options_parse(table(), o, own, words, NULL);
+    struct tr_args words = {0};
+    enum tr_status s = tr_config_parse_text(c, default_model);
 
     if (s == TR_OK)
-        s = tr_config_parse_text(c, default_model);
-    if (s == TR_OK)
-        s = tr_config_parse(c, argc - own, words + own);
-    free(words);
+        s = tr_options_parse_both(table(), o, tr_config_options(), c, argc, argv, &words);
+    tr_args_release(&words);
     return s;
 }
 
@@ -382,7 +380,7 @@ static enum tr_status bench(int argc, char **argv, struct bench *o, struct tr_co
     tr_log_level((enum tr_level)c->log_level);
     tr_comm_mpi_limit(world, 60.0 * c->distributed_timeout_minutes);
     TR_TRY(tr_train_check(c, tr_build_sum(), world));
-    network = tr_fabric_network(c, world, &slow);
+    network = tr_transport_network(c, world, &slow);
     s = tr_run_reach(&run, c, network);
     if (s == TR_OK) {
         s = measure(o, &run, parts, argv);
@@ -410,7 +408,7 @@ int tr_cmd_bench(int argc, char **argv)
     tr_config_release(&c);
     tr_options_release(table(), &o);
     if (s != TR_OK)
-        tr_tell_error();
+        tr_logging_error();
     world.via->barrier(&world);
     tr_comm_mpi_stop(&world);
     return tr_status_exit_code(s);

@@ -4,16 +4,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/search.h"
 #include "util/file.h"
 #include "util/status.h"
 
 const struct tr_doc tr_doc_help = {
-    "trireme help [VERB [GROUP]]\n"
+    "trireme help [VERB [GROUP | --OPTION]]\n"
+    "trireme help --OPTION\n"
+    "trireme help --search WORD...\n"
     "trireme help --man VERB\n"
     "trireme help --completion",
 
     "Without a verb, list the verbs.  With one, explain it and its options, or one group of its "
-    "options.\n\n"
+    "options, by its heading or the beginning of a word of it, in any case.  With an option, say "
+    "what it "
+    "takes, its range, default and other names, and which pages name it; options that are refused "
+    "or have "
+    "no effect say why.\n\n"
+    "    trireme help train optimizer\n"
+    "    trireme help --micro-batch-size\n"
+    "    trireme help --search dropout\n"
+    "\n"
+    "--search finds options, verbs, terms and pages that have all the words, also inside other "
+    "words.\n\n"
     "--man prints the page of a verb in mdoc, the language of manual pages; the page of the whole "
     "program is that of the verb \"trireme\".  --completion prints what bash needs to complete "
     "verbs and options: `source <(trireme help --completion)`.  `make install` installs both.",
@@ -78,18 +91,29 @@ static void print_filled(const char *s, int length, FILE *f)
     fputc('\n', f);
 }
 
+/* A group of the verb's own options, or of those of training where it takes them too. */
+static enum tr_status help_group(FILE *f, const struct tr_verb *v, const struct tr_options *t,
+                                 const char *group)
+{
+    const char *symbol;
+
+    if (!t)
+        return TR_FAIL(TR_ECONFIG, "%s has no options, so there is no group of options '%s'",
+                       v->name, group);
+    symbol = tr_options_group(t, group);
+    if (symbol)
+        tr_options_help(t, f, symbol);
+    return symbol ? TR_OK : TR_ECONFIG;
+}
+
 enum tr_status tr_help_verb(FILE *f, const struct tr_verb *v, const char *group)
 {
     const struct tr_options *t = v->doc->options ? v->doc->options() : NULL;
     const char *rest = v->doc->about, *text;
     int length;
 
-    if (group) {
-        if (t && tr_options_help(t, f, group))
-            return TR_OK;
-        return TR_FAIL(TR_ECONFIG, "%s has no group of options '%s'; `trireme help %s` shows all",
-                       v->name, group, v->name);
-    }
+    if (group)
+        return help_group(f, v, t, group);
     fprintf(f, "%s\n\n", v->doc->synopsis);
     while ((text = paragraph(&rest, &length))) {
         if (*text == ' ')
@@ -221,10 +245,94 @@ static void complete(FILE *f)
     fputs("complete -o default -F _trireme trireme\n", f);
 }
 
-static enum tr_status help(int argc, char **argv)
+static enum tr_status about_option(const struct tr_options *t, const char *option)
+{
+    const char *bare = option + 2;
+    const struct tr_opt *o;
+
+    TR_TRY(tr_options_about(t, stdout, bare));
+    o = tr_options_find(t, bare);
+    char *name = tr_format("--%s", o ? o->name : bare);
+    tr_search_option(stdout, name);
+    free(name);
+    return TR_OK;
+}
+
+/* An option of a verb; of training where the verb takes those too. */
+static enum tr_status help_option(const struct tr_verb *v, const char *option)
+{
+    const struct tr_options *t = v->doc->options ? v->doc->options() : NULL;
+
+    if (v->doc->trains && !(t && tr_options_row(t, option + 2)))
+        t = tr_doc_train.options();
+    if (!t)
+        return TR_FAIL(TR_ECONFIG, "%s has no options, so there is no %s", v->name, option);
+    return about_option(t, option);
+}
+
+/* An option of any verb: of training if it is one. */
+static enum tr_status help_any_option(const char *option)
+{
+    bool found = false;
+
+    if (tr_options_row(tr_doc_train.options(), option + 2))
+        return about_option(tr_doc_train.options(), option);
+    for (int i = 0; i < tr_verb_count; i++) {
+        const struct tr_options *t = tr_verbs[i].doc->options ? tr_verbs[i].doc->options() : NULL;
+
+        if (!t || !tr_options_row(t, option + 2))
+            continue;
+        printf("%strireme %s\n\n", found ? "\n" : "", tr_verbs[i].name);
+        TR_TRY(about_option(t, option));
+        found = true;
+    }
+    return found ? TR_OK : tr_options_unknown(tr_doc_train.options(), option + 2, "");
+}
+
+/* Words with blanks between them; owned by the caller. */
+static char *join(int n, char **words)
+{
+    char *all = tr_format("%s", words[0]);
+
+    for (int i = 1; i < n; i++) {
+        char *longer = tr_format("%s %s", all, words[i]);
+        free(all);
+        all = longer;
+    }
+    return all;
+}
+
+static enum tr_status help_topic(int argc, char **argv)
+{
+    const struct tr_verb *v = tr_verb_find(argv[0]);
+    enum tr_status s;
+
+    if (!v || argc == 1)
+        return v ? tr_help_verb(stdout, v, NULL) : TR_ECONFIG;
+    if (argc == 2 && strncmp(argv[1], "--", 2) == 0)
+        return help_option(v, argv[1]);
+    char *group = join(argc - 1, argv + 1);
+    s = tr_help_verb(stdout, v, group);
+    free(group);
+    return s;
+}
+
+static enum tr_status help_man(const char *name)
 {
     const struct tr_verb *v;
 
+    if (strcmp(name, "trireme") == 0) {
+        man_trireme(stdout);
+        return TR_OK;
+    }
+    v = tr_verb_find(name);
+    if (v)
+        man_verb(v, stdout);
+    return v ? TR_OK : TR_ECONFIG;
+}
+
+static enum tr_status help(int argc, char **argv)
+{
     if (argc == 1) {
         tr_usage(stdout);
         return TR_OK;
@@ -233,21 +341,17 @@ static enum tr_status help(int argc, char **argv)
         complete(stdout);
         return TR_OK;
     }
-    if (strcmp(argv[1], "--man") == 0 && argc == 3) {
-        if (strcmp(argv[2], "trireme") == 0) {
-            man_trireme(stdout);
-            return TR_OK;
-        }
-        v = tr_verb_find(argv[2]);
-        if (!v)
-            return TR_ECONFIG;
-        man_verb(v, stdout);
-        return TR_OK;
-    }
-    if (argc > 3 || argv[1][0] == '-')
-        return TR_FAIL(TR_ECONFIG, "usage: trireme help [VERB [GROUP]]");
-    v = tr_verb_find(argv[1]);
-    return v ? tr_help_verb(stdout, v, argc == 3 ? argv[2] : NULL) : TR_ECONFIG;
+    if (strcmp(argv[1], "--man") == 0 && argc == 3)
+        return help_man(argv[2]);
+    if (strcmp(argv[1], "--search") == 0 && argc > 2)
+        return tr_search(stdout, argc - 2, argv + 2);
+    if (argv[1][0] != '-')
+        return help_topic(argc - 1, argv + 1);
+    if (argc == 2 && strlen(argv[1]) > 2 && argv[1][1] == '-' && strcmp(argv[1], "--man") != 0 &&
+        strcmp(argv[1], "--search") != 0)
+        return help_any_option(argv[1]);
+    return TR_FAIL(TR_ECONFIG, "usage: trireme help [VERB [GROUP | --OPTION]], or trireme help "
+                               "--OPTION, or trireme help --search WORD...");
 }
 
 int tr_cmd_help(int argc, char **argv)

@@ -4,8 +4,19 @@ trireme_SOURCES = \
 	src/cmd/cmd.h src/cmd/verbs.def \
 	src/cmd/help.c \
 	src/cmd/main.c \
+	src/cmd/search.c src/cmd/search.h \
 	src/cmd/version.c
+nodist_trireme_SOURCES = src/cmd/pages.inc
 man_PAGES += man/trireme.1 man/trireme-help.1 man/trireme-version.1
+
+# Headings and words of the pages, for `trireme help --search`.
+BUILT_SOURCES += src/cmd/pages.inc
+CLEANFILES += src/cmd/pages.inc
+EXTRA_DIST += build-aux/pages.awk
+src/cmd/search.$(OBJEXT): src/cmd/pages.inc
+src/cmd/pages.inc: $(srcdir)/build-aux/pages.awk $(wildcard $(srcdir)/docs/*.md)
+	$(AM_V_GEN)$(MKDIR_P) src/cmd && $(AWK) -v folder='$(docsdir)' -f $(srcdir)/build-aux/pages.awk \
+		$(srcdir)/docs/*.md >$@.tmp && mv $@.tmp $@
 
 # trireme data.
 trireme_SOURCES += \
@@ -44,3 +55,7 @@ man_PAGES += man/trireme-sweep.1
 # trireme plan.
 trireme_SOURCES += src/cmd/plan.c
 man_PAGES += man/trireme-plan.1
+
+# trireme port.
+trireme_SOURCES += src/cmd/port.c
+man_PAGES += man/trireme-port.1

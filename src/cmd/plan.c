@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "config/words.h"
 #include "train/start.h"
 #include "util/log.h"
 
@@ -114,25 +115,21 @@ static enum tr_status tell(const struct ask *a, const struct tr_config *c)
 
 int tr_cmd_plan(int argc, char **argv)
 {
+    struct tr_args words = {0};
     struct tr_config c;
-    char **words;
     struct ask a;
     enum tr_status s;
-    int own;
 
     tr_config_init(&c);
     tr_options_init(table(), &a);
-    words = tr_options_split(table(), argc - 1, argv + 1, &own);
-    s = tr_options_parse(table(), &a, own, words, NULL);
-    if (s == TR_OK)
-        s = tr_config_parse(&c, argc - 1 - own, words + own);
+    s = tr_options_parse_both(table(), &a, tr_config_options(), &c, argc - 1, argv + 1, &words);
     if (s == TR_OK)
         s = check(&c);
     if (s == TR_OK)
         s = tr_start_count(&c, false);
     if (s == TR_OK)
         s = tell(&a, &c);
-    free(words);
+    tr_args_release(&words);
     tr_options_release(table(), &a);
     tr_config_release(&c);
     return tr_status_exit_code(s);

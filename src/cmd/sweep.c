@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "config/words.h"
 #include "launch/libraries.h"
 #include "train/start.h"
 #include "util/log.h"
@@ -80,7 +81,6 @@ static enum tr_status sweep(struct tr_sweep *w, struct tr_config *c, const struc
 {
     enum tr_status s;
 
-    TR_TRY(tr_config_parse_args(c, words));
     TR_TRY(tr_start_count(c, false));
     w->words = words;
     w->base = c;
@@ -96,19 +96,13 @@ int tr_cmd_sweep(int argc, char **argv)
     struct tr_config c;
     struct tr_sweep w;
     enum tr_status s;
-    char **words;
-    int own;
 
     memset(&w, 0, sizeof w);
     tr_config_init(&c);
     tr_options_init(&table, &w);
-    words = tr_options_split(&table, argc - 1, argv + 1, &own);
-    s = tr_options_parse(&table, &w, own, words, NULL);
-    if (s == TR_OK)
-        s = tr_args_argv(&rest, argc - 1 - own, words + own);
+    s = tr_options_parse_both(&table, &w, tr_config_options(), &c, argc - 1, argv + 1, &rest);
     if (s == TR_OK)
         s = sweep(&w, &c, &rest);
-    free(words);
     tr_args_release(&rest);
     tr_options_release(&table, &w);
     tr_config_release(&c);

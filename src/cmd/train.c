@@ -137,7 +137,7 @@ static void tell_network(const struct tr_comm *network)
 
 static enum tr_status train_over(const struct tr_config *c, struct tr_comm *world)
 {
-    struct tr_comm slow, *network = tr_fabric_network(c, world, &slow);
+    struct tr_comm slow, *network = tr_transport_network(c, world, &slow);
     enum tr_status s = tr_train(c, network);
 
     if (network == world)
@@ -230,7 +230,7 @@ int tr_cmd_train(int argc, char **argv)
         return tr_status_exit_code(s);
     s = train(argc, argv, &world);
     if (s != TR_OK)
-        tr_tell_error();
+        tr_logging_error();
     world.via->barrier(&world);
     /* Without it MPI would wait for it. */
     if (tr_parent_gone(&launcher)) {

@@ -54,12 +54,12 @@ void tr_grid_close(struct tr_grid *g)
             groups[i]->via->release(groups[i]);
 }
 
-static struct tr_comm imagined(const char *name, int rank, int size)
+static struct tr_comm dry(const char *name, int rank, int size)
 {
     return (struct tr_comm){.name = name, .rank = rank, .size = size};
 }
 
-void tr_grid_imagine(int w, int p, int d, int rank, struct tr_grid *out)
+void tr_grid_dry(int w, int p, int d, int rank, struct tr_grid *out)
 {
     struct tr_place at = tr_grid_place(rank, w, d);
     bool first = at.pp == 0, last = at.pp == p - 1;
@@ -67,9 +67,9 @@ void tr_grid_imagine(int w, int p, int d, int rank, struct tr_grid *out)
     *out = (struct tr_grid){.w = w, .p = p, .d = d, .at = at};
     out->first_stage = first;
     out->last_stage = last;
-    out->tp = imagined("tp", at.tp, w);
-    out->dp = imagined("dp", at.dp, d);
-    out->pp = imagined("pp", at.pp, p);
-    out->mp = imagined("mp", at.tp + w * at.pp, w * p);
-    out->embed = imagined("embed", first ? 0 : 1, p == 1 ? 1 : first || last ? 2 : 0);
+    out->tp = dry("tp", at.tp, w);
+    out->dp = dry("dp", at.dp, d);
+    out->pp = dry("pp", at.pp, p);
+    out->mp = dry("mp", at.tp + w * at.pp, w * p);
+    out->embed = dry("embed", first ? 0 : 1, p == 1 ? 1 : first || last ? 2 : 0);
 }

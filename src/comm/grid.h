@@ -40,6 +40,6 @@ void tr_grid_close(struct tr_grid *g);
 
 /* The grid as rank `rank` of w * p * d would see it, with no transport behind its groups and no world:
    to work out what such a rank needs. */
-void tr_grid_imagine(int w, int p, int d, int rank, struct tr_grid *out);
+void tr_grid_dry(int w, int p, int d, int rank, struct tr_grid *out);
 
 #endif

@@ -96,7 +96,7 @@ static int count(const struct tr_post *post, int ranks, enum blame why, double l
     return n;
 }
 
-void tr_roll_time(char *text, size_t bytes, double seconds)
+void tr_hang_time(char *text, size_t bytes, double seconds)
 {
     bool minutes = seconds >= 120.0;
 
@@ -167,7 +167,7 @@ static void add_state(struct text *t, const struct tr_post *p, enum blame why)
 {
     char time[32];
 
-    tr_roll_time(time, sizeof time, p->seconds);
+    tr_hang_time(time, sizeof time, p->seconds);
     if (why == NO_ANSWER) {
         add(t, ", and does not answer");
     } else if (p->state == TR_BUSY) {
@@ -216,7 +216,7 @@ static void add_circle(struct text *t, const struct tr_post *post, int ranks)
     add(t, "; a link of the network is broken, or this is a bug");
 }
 
-void tr_roll_sentence(const struct tr_post *post, const char (*host)[TR_HOST_BYTES], int ranks,
+void tr_hang_sentence(const struct tr_post *post, const char (*host)[TR_HOST_BYTES], int ranks,
                       double limit, char *text, size_t bytes)
 {
     struct text t = {text, bytes};
@@ -224,7 +224,7 @@ void tr_roll_sentence(const struct tr_post *post, const char (*host)[TR_HOST_BYT
     int why = NO_ANSWER;
 
     text[0] = '\0';
-    tr_roll_time(time, sizeof time, limit);
+    tr_hang_time(time, sizeof time, limit);
     add(&t, "after %s: ", time);
     while (why < BLAMES && count(post, ranks, (enum blame)why, limit) == 0)
         why++;
@@ -234,7 +234,7 @@ void tr_roll_sentence(const struct tr_post *post, const char (*host)[TR_HOST_BYT
         add_circle(&t, post, ranks);
 }
 
-void tr_roll_suspects(const struct tr_post *post, const char (*host)[TR_HOST_BYTES], int ranks,
+void tr_hang_suspects(const struct tr_post *post, const char (*host)[TR_HOST_BYTES], int ranks,
                       double limit, char *text, size_t bytes)
 {
     struct text t = {text, bytes};

@@ -41,7 +41,7 @@ struct tr_post {
  * their nodes; they waited for `limit` seconds.  It names those that did not answer and those that were
  * in no call for long; if there are none those that came late, and else says who waits in what.
  */
-void tr_roll_sentence(const struct tr_post *post, const char (*host)[TR_HOST_BYTES], int ranks,
+void tr_hang_sentence(const struct tr_post *post, const char (*host)[TR_HOST_BYTES], int ranks,
                       double limit, char *text, size_t bytes);
 
 /*
@@ -49,10 +49,10 @@ void tr_roll_sentence(const struct tr_post *post, const char (*host)[TR_HOST_BYT
  * were in no call for long; with commas.  "" if there are none, or more than three hosts, because then
  * something is wrong that they share.
  */
-void tr_roll_suspects(const struct tr_post *post, const char (*host)[TR_HOST_BYTES], int ranks,
+void tr_hang_suspects(const struct tr_post *post, const char (*host)[TR_HOST_BYTES], int ranks,
                       double limit, char *text, size_t bytes);
 
 /* "90 seconds", "10 minutes". */
-void tr_roll_time(char *text, size_t bytes, double seconds);
+void tr_hang_time(char *text, size_t bytes, double seconds);
 
 #endif

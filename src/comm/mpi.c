@@ -184,7 +184,7 @@ enum tr_status tr_mpi_split(struct tr_comm *from, int color, int key, const char
 
 static void take_all_along(int exit_code, const char *sentence)
 {
-    if (the_world && tr_mover_enter_anyhow(the_world->mover))
+    if (the_world && tr_progress_thread_enter_anyhow(the_world->mover))
         tr_watch_last_words(the_world->watch, sentence);
     MPI_Abort(MPI_COMM_WORLD, exit_code);
 }
@@ -214,7 +214,8 @@ static enum tr_status start_moving(struct tr_comm *world, int level)
 {
     struct tr_mpi_group *g = tr_mpi_group(world);
 
-    return level < MPI_THREAD_SERIALIZED ? TR_OK : tr_mover_open(move, tick, g, &g->mover);
+    return level < MPI_THREAD_SERIALIZED ? TR_OK
+                                         : tr_progress_thread_open(move, tick, g, &g->mover);
 }
 
 enum tr_status tr_comm_mpi_start(struct tr_comm *world)
@@ -254,7 +255,7 @@ void tr_comm_mpi_stop(struct tr_comm *world)
 
     /* What comes now waits for all ranks where nobody watches. */
     tr_mpi_meet(world, "end");
-    tr_mover_close(g->mover);
+    tr_progress_thread_close(g->mover);
     g->mover = NULL;
     the_world = NULL;
     tr_mpi_release(world);

@@ -47,9 +47,9 @@ struct tr_mpi_group {
     MPI_Datatype block;             /* TR_MPI_BLOCK bytes */
     MPI_Op half[2][2];              /* [bf16][maximum]: MPI has no fp16 or bf16, so they are ours */
     struct tr_mpi_scratch *idle[2]; /* without contents, with */
-    struct tr_mover *mover;         /* of the process, */
-    struct tr_watch *watch;         /*   like this */
-    int *world;                     /* the rank in the world of each rank of the group */
+    struct tr_progress_thread *mover; /* of the process, */
+    struct tr_watch *watch;           /*   like this */
+    int *world;                       /* the rank in the world of each rank of the group */
     struct tr_members members;
     bool spread; /* its ranks are on more than one node: */
     struct tr_mpi_pace pace;
@@ -65,12 +65,12 @@ static inline struct tr_mpi_group *tr_mpi_group(const struct tr_comm *c)
 /* Calls of MPI stand between these two. */
 static inline void tr_mpi_enter(const struct tr_comm *c)
 {
-    tr_mover_enter(tr_mpi_group(c)->mover);
+    tr_progress_thread_enter(tr_mpi_group(c)->mover);
 }
 
 static inline void tr_mpi_leave(const struct tr_comm *c)
 {
-    tr_mover_leave(tr_mpi_group(c)->mover);
+    tr_progress_thread_leave(tr_mpi_group(c)->mover);
 }
 
 /* mpi.c */

@@ -154,7 +154,7 @@ struct tr_mpi_slices *tr_mpi_room(struct tr_comm *c, struct tr_pending *p)
 void tr_mpi_move(struct tr_comm *c, const struct tr_pending *p, struct tr_mpi_slices *x)
 {
     if (!p->blocking)
-        tr_mover_count(tr_mpi_group(c)->mover, 1);
+        tr_progress_thread_count(tr_mpi_group(c)->mover, 1);
     tr_mpi_slices_start(x);
 }
 

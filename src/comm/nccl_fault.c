@@ -165,7 +165,7 @@ static _Noreturn void fault_late(struct tr_nccl_group *g, const char *call, uint
 {
     char what[TEXT], time[32];
 
-    tr_roll_time(time, sizeof time, g->world->how.timeout_s);
+    tr_hang_time(time, sizeof time, g->world->how.timeout_s);
     snprintf(what, sizeof what,
              "the %s in group \"%s\" (call %llu, rank %d of %d) is not done after %s "
              "(--distributed-timeout-minutes)",

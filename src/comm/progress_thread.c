@@ -11,7 +11,7 @@
 /* Between two looks: short against a layer's backward pass, long against a change of threads. */
 enum { NAP_NANOSECONDS = 100000, TICK_NANOSECONDS = 500000000, SECOND = 1000000000 };
 
-struct tr_mover {
+struct tr_progress_thread {
     void (*move)(void *ctx);
     void (*tick)(void *ctx);
     void *ctx;
@@ -36,7 +36,7 @@ static bool is_before(const struct timespec *a, const struct timespec *b)
 }
 
 /* Until there is something to do; with transfers under way that is soon. */
-static void rest(struct tr_mover *x, const struct timespec *tick)
+static void rest(struct tr_progress_thread *x, const struct timespec *tick)
 {
     const struct timespec nap = {.tv_nsec = NAP_NANOSECONDS};
     uint64_t before = x->entries;
@@ -54,7 +54,7 @@ static void rest(struct tr_mover *x, const struct timespec *tick)
 
 static void *run(void *arg)
 {
-    struct tr_mover *x = arg;
+    struct tr_progress_thread *x = arg;
     struct timespec now, tick;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -73,7 +73,7 @@ static void *run(void *arg)
 }
 
 /* The lock knows who holds it, and the condition's time is that of no clock that is set. */
-static void make_locks(struct tr_mover *x)
+static void make_locks(struct tr_progress_thread *x)
 {
     pthread_mutexattr_t checked;
     pthread_condattr_t steady;
@@ -88,10 +88,10 @@ static void make_locks(struct tr_mover *x)
     pthread_condattr_destroy(&steady);
 }
 
-enum tr_status tr_mover_open(void (*move)(void *ctx), void (*tick)(void *ctx), void *ctx,
-                             struct tr_mover **out)
+enum tr_status tr_progress_thread_open(void (*move)(void *ctx), void (*tick)(void *ctx), void *ctx,
+                                       struct tr_progress_thread **out)
 {
-    struct tr_mover *x = calloc(1, sizeof *x);
+    struct tr_progress_thread *x = calloc(1, sizeof *x);
 
     *out = NULL;
     if (!x)
@@ -109,7 +109,7 @@ enum tr_status tr_mover_open(void (*move)(void *ctx), void (*tick)(void *ctx), v
     return TR_OK;
 }
 
-void tr_mover_close(struct tr_mover *x)
+void tr_progress_thread_close(struct tr_progress_thread *x)
 {
     if (!x)
         return;
@@ -123,7 +123,7 @@ void tr_mover_close(struct tr_mover *x)
     free(x);
 }
 
-void tr_mover_enter(struct tr_mover *x)
+void tr_progress_thread_enter(struct tr_progress_thread *x)
 {
     if (!x)
         return;
@@ -131,7 +131,7 @@ void tr_mover_enter(struct tr_mover *x)
     x->entries++;
 }
 
-bool tr_mover_enter_anyhow(struct tr_mover *x)
+bool tr_progress_thread_enter_anyhow(struct tr_progress_thread *x)
 {
     struct timespec until;
     int error;
@@ -144,13 +144,13 @@ bool tr_mover_enter_anyhow(struct tr_mover *x)
     return error == 0 || error == EDEADLK;
 }
 
-void tr_mover_leave(struct tr_mover *x)
+void tr_progress_thread_leave(struct tr_progress_thread *x)
 {
     if (x)
         pthread_mutex_unlock(&x->lock);
 }
 
-void tr_mover_count(struct tr_mover *x, int change)
+void tr_progress_thread_count(struct tr_progress_thread *x, int change)
 {
     if (!x)
         return;

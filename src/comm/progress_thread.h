@@ -18,22 +18,22 @@
  * All functions do nothing when given NULL: then transfers progress when the rank calls, and only
  * then.
  */
-struct tr_mover;
+struct tr_progress_thread;
 
 /* TR_ERESOURCE when there is no room for a thread. */
-enum tr_status tr_mover_open(void (*move)(void *ctx), void (*tick)(void *ctx), void *ctx,
-                             struct tr_mover **out) TR_MUST_CHECK;
-void tr_mover_close(struct tr_mover *x);
+enum tr_status tr_progress_thread_open(void (*move)(void *ctx), void (*tick)(void *ctx), void *ctx,
+                                       struct tr_progress_thread **out) TR_MUST_CHECK;
+void tr_progress_thread_close(struct tr_progress_thread *x);
 
 /* Not nested. */
-void tr_mover_enter(struct tr_mover *x);
-void tr_mover_leave(struct tr_mover *x);
+void tr_progress_thread_enter(struct tr_progress_thread *x);
+void tr_progress_thread_leave(struct tr_progress_thread *x);
 
 /* enter() for a thread that ends the process and may be between the two: false when the other one does
    not leave for a second. */
-bool tr_mover_enter_anyhow(struct tr_mover *x);
+bool tr_progress_thread_enter_anyhow(struct tr_progress_thread *x);
 
 /* Between the two: `change` more transfers are under way. */
-void tr_mover_count(struct tr_mover *x, int change);
+void tr_progress_thread_count(struct tr_progress_thread *x, int change);
 
 #endif

@@ -266,8 +266,8 @@ static _Noreturn void speak(struct tr_watch *x)
     const char(*host)[TR_HOST_BYTES] = (const char(*)[TR_HOST_BYTES])x->roll->host;
     char who[800], suspects[4 * TR_HOST_BYTES];
 
-    tr_roll_sentence(x->roll->post, host, x->size, x->limit, who, sizeof who);
-    tr_roll_suspects(x->roll->post, host, x->size, x->limit, suspects, sizeof suspects);
+    tr_hang_sentence(x->roll->post, host, x->size, x->limit, who, sizeof who);
+    tr_hang_suspects(x->roll->post, host, x->size, x->limit, suspects, sizeof suspects);
     tr_suspect(suspects);
     tr_die(TR_ETEMP,
            "%s; start again from the last checkpoint, or wait longer with "
@@ -337,7 +337,7 @@ _Noreturn void tr_watch_late(struct tr_watch *x, const struct tr_wait_in *in, do
         if (x->caller[i] != x->rank)
             put(x, x->caller[i], TAG_LATE, mine, sizeof *mine);
     let_others_end_this(x, GRACE + STAGGER * CALLERS + PATIENCE);
-    tr_roll_time(time, sizeof time, mine->seconds);
+    tr_hang_time(time, sizeof time, mine->seconds);
     tr_die(TR_ETEMP,
            "the %s in group \"%s\" (call %llu) is not done after %s, and no rank that could say "
            "who is missing answers; a node or the network is probably lost, start again from the "

@@ -20,7 +20,7 @@
  * second and third of the three do so only if the ones before them have not.  A rank that none of
  * the three relieves ends by itself.
  *
- * Calls stand between tr_mover_enter() and leave(), but for open() and close().
+ * Calls stand between tr_progress_thread_enter() and leave(), but for open() and close().
  */
 struct tr_watch;
 

@@ -2,6 +2,7 @@
 #ifndef TR_CONFIG_AMOUNTS_H
 #define TR_CONFIG_AMOUNTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "config/batches.h"
@@ -40,7 +41,10 @@ struct tr_epoch_plan {
     NUMBER(replicas, "epoch_replicas", "ranks over --tensor- and --pipeline-model-parallel-size") \
     NUMBER(seed, "epoch_seed", "--seed")
 
-/* Both from the options and the batches of `d` replicas (config/course.c).  TR_ECONFIG as
+/* Whether --train-samples gives the length of the run; then schedules are given in samples, too. */
+bool tr_amounts_by_samples(const struct tr_config *c);
+
+/* Both from the options and the batches of `d` replicas.  TR_ECONFIG as
    tr_shape_of(). */
 enum tr_status tr_amounts_of(const struct tr_config *c, const struct tr_batches *batches, int d,
                              struct tr_amounts *out, struct tr_epoch_plan *plan) TR_MUST_CHECK;

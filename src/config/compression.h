@@ -10,7 +10,7 @@
 #include "util/status.h"
 
 /* Samples that one end of a compressed link can cache: TR_STORE_SAMPLES of codec/store.h. */
-enum { TR_LINK_REMEMBERED = 1 << 30 };
+enum { TR_LINK_CACHED = 1 << 30 };
 
 /* How stages of the pipeline compress what they send each other, activations forward and their
    gradients backward.  Source: --forward-compress-method, --backward-compress-method and their
@@ -22,7 +22,7 @@ struct tr_link_compression {
     int64_t whole_samples; /* that are sent as they are: the first of the run, all replicas */
 };
 
-/* From the options, for `stages` stages and the epochs of the run (config/links.c); `sequence`:
+/* From the options, for `stages` stages and the epochs of the run (config/compression.c); `sequence`:
    with sequence parallelism.  TR_ECONFIG as tr_shape_of(). */
 enum tr_status tr_link_compression_of(const struct tr_config *c, int stages, bool sequence,
                                       const struct tr_epoch_plan *epochs,

@@ -48,6 +48,8 @@ static const struct tr_opt rows[] = {
      .help = help_},
 #define IGNORED(name_, values_, why_) \
     {.kind = TR_ROW_IGNORED, .name = name_, .values = values_, .help = why_},
+#define GIVEN(name_, values_, why_) \
+    {.kind = TR_ROW_GIVEN, .name = name_, .initial = values_, .help = why_},
 #define REFUSED(name_, why_) {.kind = TR_ROW_REFUSED, .name = name_, .help = why_},
 #include "config/options.def"
 };
@@ -430,15 +432,10 @@ const struct tr_options *tr_config_options(void)
 
 enum tr_status tr_config_help(FILE *f, const char *group)
 {
-    char names[256] = "";
-    size_t used = 0;
+    const char *symbol = group ? tr_options_group(&table, group) : NULL;
 
-    if (tr_options_help(&table, f, group))
-        return TR_OK;
-    for (int i = 0; i < ROWS; i++) {
-        if (rows[i].kind == TR_ROW_GROUP)
-            used += (size_t)snprintf(names + used, sizeof names - used, " %s", rows[i].group);
-        TR_ASSERT(used < sizeof names);
-    }
-    return TR_FAIL(TR_ECONFIG, "there is no group of options '%s'; there are:%s", group, names);
+    if (group && !symbol)
+        return TR_ECONFIG;
+    tr_options_help(&table, f, symbol);
+    return TR_OK;
 }

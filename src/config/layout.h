@@ -24,7 +24,7 @@ struct tr_layout {
     bool embed_counts, loss_counts; /* the embedding, the head take the place of a layer */
 };
 
-/* The slots of each stage and K, for the P of `l` (config/stages.c).  TR_ECONFIG as
+/* The slots of each stage and K, for the P of `l` (config/layout.c).  TR_ECONFIG as
    tr_shape_of(). */
 enum tr_status tr_layout_stages(const struct tr_config *c, struct tr_layout *l) TR_MUST_CHECK;
 

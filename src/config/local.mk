@@ -1,16 +1,17 @@
 libtrireme_a_SOURCES += \
 	src/config/config.c src/config/config.h \
-	src/config/enums.def src/config/modes.def src/config/options.def \
+	src/config/enums.def src/config/modes.def src/config/options.def src/config/others.def \
 	src/config/option.c src/config/option.h \
-	src/config/option_doc.c \
+	src/config/nearest.c src/config/option_about.c src/config/option_doc.c \
 	src/config/words.c src/config/words.h \
 	src/config/shape.c src/config/shape.h \
 	src/config/activations.h src/config/dims.h src/config/precision.h \
 	src/config/batches.c src/config/batches.h \
-	src/config/course.c src/config/amounts.h src/config/lr_schedule.h \
-	src/config/links.c src/config/compression.h \
+	src/config/amounts.c src/config/amounts.h \
+	src/config/lr_schedule.c src/config/lr_schedule.h \
+	src/config/compression.c src/config/compression.h \
 	src/config/data_parallel.c src/config/data_parallel.h \
-	src/config/stages.c src/config/layout.h \
+	src/config/layout.c src/config/layout.h \
 	src/config/near.c src/config/near.h \
 	src/config/flops.c src/config/flops.h \
 	src/config/theory.c src/config/theory.h \

@@ -47,7 +47,7 @@ struct tr_lr_schedule {
 #undef REAL
 };
 
-/* From the options (config/course.c); `batch` is the global batch size, `train_samples` the length
+/* From the options; `batch` is the global batch size, `train_samples` the length
    of the run.  TR_ECONFIG as tr_shape_of(). */
 enum tr_status tr_lr_schedule_of(const struct tr_config *c, int64_t batch, int64_t train_samples,
                                  struct tr_lr_schedule *out) TR_MUST_CHECK;

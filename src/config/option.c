@@ -42,6 +42,11 @@ static void *field_of(const struct tr_opt *o, void *base)
     return (char *)base + o->offset;
 }
 
+const char *tr_options_range(const struct tr_opt *o)
+{
+    return ranges[o->check].text;
+}
+
 static bool in_range(const struct range *r, double x)
 {
     return (r->low_open ? x > r->low : x >= r->low) && (r->high_open ? x < r->high : x <= r->high);
@@ -221,22 +226,47 @@ static void unset(const struct tr_opt *o, void *base)
     }
 }
 
-static enum tr_status unknown(const struct target *to, const char *name)
+/* The option that `name` most likely means, by its first name, or NULL.  What is refused or has
+   no effect is no help. */
+static const char *nearest_option(const struct tr_options *t, const char *name)
 {
-    const char *known[512], *near;
+    const char **known = calloc((size_t)t->rows + 1, sizeof *known), *near;
+    const struct tr_opt *o;
     int n = 0;
 
-    for (int i = 0; i < to->t->rows; i++) {
-        TR_ASSERT(n < 512);
-        if (to->t->row[i].kind != TR_ROW_GROUP && to->t->row[i].kind != TR_ROW_REFUSED)
-            known[n++] = to->t->row[i].name;
+    TR_ASSERT(known);
+    for (int i = 0; i < t->rows; i++) {
+        enum tr_opt_kind kind = t->row[i].kind;
+
+        if (kind == TR_ROW_OPT || kind == TR_ROW_ALIAS || kind == TR_ROW_OFF)
+            known[n++] = t->row[i].name;
     }
     near = tr_nearest_name(name, known, n);
+    free(known);
+    o = near ? tr_options_find(t, near) : NULL;
+    return o ? o->name : near;
+}
+
+enum tr_status tr_options_unknown(const struct tr_options *t, const char *name, const char *where)
+{
+    const char *near = nearest_option(t, name);
+
     if (near)
         return TR_FAIL(TR_ECONFIG, "--%s: there is no such option; did you mean --%s?%s", name,
-                       near, to->where);
-    return TR_FAIL(TR_ECONFIG, "--%s: there is no such option; `trireme help %s` lists them%s",
-                   name, to->t->verb, to->where);
+                       near, where);
+    return TR_FAIL(TR_ECONFIG,
+                   "--%s: there is no such option; `trireme help %s` lists them, and `trireme help "
+                   "--search WORD` finds what has that word%s",
+                   name, t->verb, where);
+}
+
+const struct tr_opt *tr_options_row(const struct tr_options *t, const char *name)
+{
+    for (int i = 0; i < t->rows; i++) {
+        if (t->row[i].kind != TR_ROW_GROUP && strcmp(t->row[i].name, name) == 0)
+            return &t->row[i];
+    }
+    return NULL;
 }
 
 /* The row of the word "--name[=value]"; *value points behind the '=' or is NULL. */
@@ -249,15 +279,11 @@ static enum tr_status row_of(const struct target *to, const char *word, const st
     enum tr_status status = TR_OK;
 
     *value = equals ? equals + 1 : NULL;
-    *out = NULL;
-    for (int i = 0; i < to->t->rows && !*out; i++) {
-        const struct tr_opt *o = &to->t->row[i];
-
-        if (o->kind != TR_ROW_GROUP && strcmp(o->name, name) == 0)
-            *out = o->kind == TR_ROW_ALIAS ? tr_options_find(to->t, name) : o;
-    }
+    *out = tr_options_row(to->t, name);
+    if (*out && (*out)->kind == TR_ROW_ALIAS)
+        *out = tr_options_find(to->t, name);
     if (!*out)
-        status = unknown(to, name);
+        status = tr_options_unknown(to->t, name, to->where);
     else if ((*out)->kind == TR_ROW_REFUSED)
         status = TR_FAIL(TR_ECONFIG, "--%s: %s%s", name, (*out)->help, to->where);
     free(name);
@@ -273,36 +299,56 @@ static int words_behind(const struct tr_opt *o, const struct tr_args *a, int at,
     if (value || o->kind == TR_ROW_OFF || (o->kind == TR_ROW_OPT && o->type == TR_OPT_FLAG))
         return 0;
     if (o->kind == TR_ROW_IGNORED)
-        most = o->values;
+        most = o->values == TR_ANY_VALUES ? a->count : o->values;
     while (n < most && at + 1 + n < a->count && strncmp(a->list[at + 1 + n].text, "--", 2) != 0)
         n++;
     return n;
 }
 
-/* The option at a->list[*at]; moves *at past its values. */
-static enum tr_status parse_option(struct target *to, const struct tr_args *a, int *at)
+static enum tr_status ignored(const struct target *to, const struct tr_opt *o, int values)
 {
-    const struct tr_opt *o;
-    const char *value;
+    if (o->values != TR_ANY_VALUES && values != o->values)
+        return TR_FAIL(TR_ECONFIG, "--%s takes %d value%s%s", o->name, o->values,
+                       tr_plural(o->values), to->where);
+    tr_log_rank0(TR_LOG_WARNING, "--%s has no effect: %s%s", o->name, o->help, to->where);
+    return TR_OK;
+}
+
+/* Is `text` one of the values of `list`, which stand between bars, or the same number? */
+bool tr_options_given(const char *list, const char *text)
+{
+    const size_t n = strlen(text);
+    char *end;
+    double x = strtod(text, &end);
+    bool number = n && !*end;
+
+    for (const char *at = list; *at; at += *at == '|') {
+        size_t m = strcspn(at, "|");
+
+        if ((m == n && strncmp(at, text, n) == 0) ||
+            (number && strtod(at, &end) == x && end == at + m))
+            return true;
+        at += m;
+    }
+    return false;
+}
+
+/* A value that says what is done anyway. */
+static enum tr_status given(const struct target *to, const struct tr_opt *o, const char *text)
+{
+    if (!text)
+        return TR_FAIL(TR_ECONFIG, "--%s needs a value: %s%s", o->name, o->initial, to->where);
+    if (tr_options_given(o->initial, text))
+        return TR_OK;
+    return TR_FAIL(TR_ECONFIG, "--%s %s: %s%s", o->name, text, o->help, to->where);
+}
+
+/* An option that takes values, the n words from `first` or the one behind '='. */
+static enum tr_status set_values(const struct target *to, const struct tr_opt *o,
+                                 const struct tr_arg *first, int n, const char *value)
+{
     enum tr_status status = TR_OK;
 
-    TR_TRY(row_of(to, a->list[*at].text, &o, &value));
-    int n = words_behind(o, a, *at, value), first = *at + 1;
-    *at = first + n;
-
-    if (o->kind == TR_ROW_IGNORED) {
-        if (n + (value != NULL) != o->values)
-            return TR_FAIL(TR_ECONFIG, "--%s takes %d value%s%s", o->name, o->values,
-                           tr_plural(o->values), to->where);
-        tr_log_rank0(TR_LOG_WARNING, "--%s has no effect: %s%s", o->name, o->help, to->where);
-        return TR_OK;
-    }
-    if (o->kind == TR_ROW_OFF || o->type == TR_OPT_FLAG) {
-        if (value)
-            return TR_FAIL(TR_ECONFIG, "--%s takes no value%s", o->name, to->where);
-        *(bool *)field_of(o, to->base) = o->kind != TR_ROW_OFF;
-        return TR_OK;
-    }
     if (!n && !value)
         return TR_FAIL(TR_ECONFIG, "--%s needs a value: %s%s", o->name,
                        o->help + strspn(o->help, "+ "), to->where); /* '+' is for tables */
@@ -311,80 +357,111 @@ static enum tr_status parse_option(struct target *to, const struct tr_args *a, i
     if (value)
         return set_one(to, o, value);
     for (int i = 0; i < n && status == TR_OK; i++)
-        status = set_one(to, o, a->list[first + i].text);
+        status = set_one(to, o, first[i].text);
     return status;
+}
+
+/* Past the words behind `at` that begin no option: what follows an option that is wrong is its
+   own. */
+static int past(const struct tr_args *a, int at)
+{
+    do
+        at++;
+    while (at < a->count && strncmp(a->list[at].text, "--", 2) != 0);
+    return at;
+}
+
+/* The option at a->list[*at]; moves *at past its values. */
+static enum tr_status parse_option(struct target *to, const struct tr_args *a, int *at)
+{
+    const int first = *at + 1;
+    const struct tr_opt *o;
+    const char *value;
+
+    *at = past(a, *at);
+    TR_TRY(row_of(to, a->list[first - 1].text, &o, &value));
+    int n = words_behind(o, a, first - 1, value);
+    *at = first + n;
+
+    if (o->kind == TR_ROW_IGNORED)
+        return ignored(to, o, n + (value != NULL));
+    if (o->kind == TR_ROW_GIVEN)
+        return given(to, o, value || !n ? value : a->list[first].text);
+    if (o->kind == TR_ROW_OFF || o->type == TR_OPT_FLAG) {
+        if (value)
+            return TR_FAIL(TR_ECONFIG, "--%s takes no value%s", o->name, to->where);
+        *(bool *)field_of(o, to->base) = o->kind != TR_ROW_OFF;
+        return TR_OK;
+    }
+    return set_values(to, o, a->list + first, n, value);
+}
+
+/* The word at a->list[*at] where options may stand; moves *at past it and its values. */
+static enum tr_status parse_word(struct target *to, const struct tr_args *a, int *at,
+                                 struct tr_words *rest)
+{
+    const char *word = a->list[*at].text;
+
+    if (strncmp(word, "--", 2) == 0)
+        return parse_option(to, a, at);
+    if (rest && !(word[0] == '-' && word[1])) {
+        words_add(rest, word);
+        ++*at;
+        return TR_OK;
+    }
+    *at = word[0] == '-' ? past(a, *at) : *at + 1;
+    return TR_FAIL(TR_ECONFIG, "'%s' belongs to no option: their names begin with --%s", word,
+                   to->where);
+}
+
+/* One wrong option is the sentence of the failure.  Of several each is said, and then their
+   number. */
+static enum tr_status say_wrong(struct tr_words *wrong)
+{
+    enum tr_status status = TR_OK;
+
+    if (wrong->count == 1) {
+        status = TR_FAIL(TR_ECONFIG, "%s", wrong->word[0]);
+    } else if (wrong->count > 1) {
+        for (int i = 0; i < wrong->count; i++)
+            tr_log_rank0(TR_LOG_ERROR, "%s", wrong->word[i]);
+        status = TR_FAIL(TR_ECONFIG, "%d options will not do, see above; nothing was started",
+                         wrong->count);
+    }
+    words_release(wrong);
+    return status;
+}
+
+/* Set fields from words, and gather the sentences about those that are wrong. */
+static void collect(struct target *to, const struct tr_args *a, struct tr_words *rest,
+                    struct tr_words *wrong)
+{
+    int i = 0;
+
+    while (i < a->count && strcmp(a->list[i].text, "--") != 0) {
+        to->where = a->list[i].where;
+        if (parse_word(to, a, &i, rest) != TR_OK)
+            words_add(wrong, tr_last_error());
+    }
+    for (i++; i < a->count; i++) {
+        to->where = a->list[i].where;
+        if (rest) {
+            words_add(rest, a->list[i].text);
+            continue;
+        }
+        char *text = tr_format("'%s' belongs to no option: their names begin with --%s",
+                               a->list[i].text, to->where);
+        words_add(wrong, text);
+        free(text);
+    }
 }
 
 static enum tr_status parse(struct target *to, const struct tr_args *a, struct tr_words *rest)
 {
-    bool options = true;
+    struct tr_words wrong = {0};
 
-    for (int i = 0; i < a->count;) {
-        const char *word = a->list[i].text;
-
-        to->where = a->list[i].where;
-        if (options && strcmp(word, "--") == 0) {
-            options = false;
-            i++;
-        } else if (options && strncmp(word, "--", 2) == 0) {
-            TR_TRY(parse_option(to, a, &i));
-        } else if (rest && !(options && word[0] == '-' && word[1])) {
-            words_add(rest, word);
-            i++;
-        } else {
-            return TR_FAIL(TR_ECONFIG, "'%s' belongs to no option: their names begin with --%s",
-                           word, to->where);
-        }
-    }
-    return TR_OK;
-}
-
-/* Plain edit distance in which two neighbours that changed places count once; '_' is '-'. */
-static int distance(const char *a, const char *b)
-{
-    enum { LONGEST = 63 };
-    int row[3][LONGEST + 1], n = (int)strlen(a), m = (int)strlen(b);
-
-    if (n > LONGEST || m > LONGEST)
-        return LONGEST;
-    for (int j = 0; j <= m; j++)
-        row[0][j] = j;
-    for (int i = 1; i <= n; i++) {
-        int *now = row[i % 3], *before = row[(i + 2) % 3], *earlier = row[(i + 1) % 3];
-
-        now[0] = i;
-        for (int j = 1; j <= m; j++) {
-            char x = a[i - 1] == '_' ? '-' : a[i - 1];
-            int best = before[j - 1] + (x != b[j - 1]);
-
-            best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
-            best = before[j] + 1 < best ? before[j] + 1 : best;
-            if (i > 1 && j > 1 && x == b[j - 2] && a[i - 2] == b[j - 1] &&
-                earlier[j - 2] + 1 < best)
-                best = earlier[j - 2] + 1;
-            now[j] = best;
-        }
-    }
-    return row[n % 3][m];
-}
-
-const char *tr_nearest_name(const char *word, const char *const *names, int n)
-{
-    /* A third of the letters may be wrong; a name that the word begins counts as one wrong. */
-    int best = 1 + (int)strlen(word) / 3 + 1;
-    const char *name = NULL;
-
-    for (int i = 0; i < n; i++) {
-        int d = distance(word, names[i]);
-
-        if (d > 1 && strlen(word) >= 3 && strncmp(word, names[i], strlen(word)) == 0)
-            d = 1;
-        if (d < best) {
-            best = d;
-            name = names[i];
-        }
-    }
-    return name;
+    collect(to, a, rest, &wrong);
+    return say_wrong(&wrong);
 }
 
 void tr_options_init(const struct tr_options *t, void *base)
@@ -451,23 +528,35 @@ static int words_of(const struct tr_options *t, const char *word)
     return 0;
 }
 
-char **tr_options_split(const struct tr_options *t, int argc, char **argv, int *own)
+/* Words of the two tables apart, each in its order.  Argument files are the other table's. */
+static enum tr_status split(const struct tr_options *t, int argc, char **argv, struct tr_args *own,
+                            struct tr_args *others)
 {
-    char **out = calloc((size_t)argc + 1, sizeof *out);
-    int at = 0;
-
-    if (!out)
-        tr_die(TR_ERESOURCE, "no memory left for %d words of the command line", argc);
-    for (int turn = 0; turn < 2; turn++) {
-        for (int i = 0, take = 0; i < argc; i++) {
-            take = take > 0 ? take : words_of(t, argv[i]);
-            if ((take > 0) == (turn == 0))
-                out[at++] = argv[i];
-            take -= take > 0;
-        }
-        *own = turn == 0 ? at : *own;
+    for (int i = 0, take = 0; i < argc; i++) {
+        /* What begins another option is no value. */
+        take = take > 0 && strncmp(argv[i], "--", 2) != 0 ? take : words_of(t, argv[i]);
+        TR_TRY(tr_args_argv(take > 0 ? own : others, 1, argv + i));
+        take -= take > 0;
     }
-    return out;
+    return TR_OK;
+}
+
+enum tr_status tr_options_parse_both(const struct tr_options *own, void *own_base,
+                                     const struct tr_options *t, void *base, int argc, char **argv,
+                                     struct tr_args *others)
+{
+    struct target first = {own, own_base, ""}, second = {t, base, ""};
+    struct tr_args mine = {0};
+    struct tr_words wrong = {0};
+    enum tr_status status = split(own, argc, argv, &mine, others);
+
+    if (status == TR_OK) {
+        collect(&first, &mine, NULL, &wrong);
+        collect(&second, others, NULL, &wrong);
+        status = say_wrong(&wrong);
+    }
+    tr_args_release(&mine);
+    return status;
 }
 
 enum tr_status tr_options_parse_text(const struct tr_options *t, void *base, const char *text)
@@ -492,7 +581,7 @@ enum tr_status tr_options_set(const struct tr_options *t, void *base, const char
     enum tr_status status;
 
     if (!o)
-        return unknown(&to, bare);
+        return tr_options_unknown(t, bare, "");
     if (!value || o->type == TR_OPT_WORDS)
         unset(o, base);
     if (!value)

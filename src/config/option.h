@@ -31,6 +31,7 @@ enum tr_opt_kind {
     TR_ROW_ALIAS,
     TR_ROW_OFF,
     TR_ROW_IGNORED,
+    TR_ROW_GIVEN,
     TR_ROW_REFUSED
 };
 
@@ -68,12 +69,14 @@ struct tr_opt {
     const char *group; /* symbol of its group */
     enum tr_opt_type type;
     size_t offset;       /* of the field in the struct */
-    const char *initial; /* as typed; NULL unset; tr_required */
+    const char *initial; /* as typed; NULL unset; tr_required; of GIVEN: the values it may have */
     enum tr_opt_check check;
     const char *set;  /* of spellings, for a choice */
-    const char *help; /* or the reason of an IGNORED or REFUSED row */
+    const char *help; /* or the reason of an IGNORED, GIVEN or REFUSED row */
     int values;       /* words after an IGNORED option */
 };
+
+enum { TR_ANY_VALUES = -1 }; /* as many as stand before the next option */
 
 /* The default of an option that must be given. */
 extern const char tr_required[];
@@ -96,8 +99,12 @@ void tr_options_release(const struct tr_options *t, void *base);
  *     @FILE           the words of that file: blanks and newlines separate, # begins a comment,
  *                     quotes and backslashes work as in a shell; @FILE in it, from the folder of
  *                     that file, at most 8 deep
- * Words that belong to no option are added to `rest` (copies, owned by the caller), or are an
- * error if it is NULL; "--" ends the options.
+ * Words that belong to no option are added to `rest` (copies, owned by the caller), or are an error
+ * if it is NULL; "--" ends the options.
+ *
+ * All words are read, whatever is wrong with some.  One wrong option is the sentence of the
+ * failure; of several, each has its line of the log, from rank 0, and the sentence is how many they
+ * are.
  */
 enum tr_status tr_options_parse(const struct tr_options *t, void *base, int argc, char **argv,
                                 struct tr_words *rest) TR_MUST_CHECK;
@@ -109,11 +116,14 @@ enum tr_status tr_options_parse_args(const struct tr_options *t, void *base,
                                      struct tr_words *rest) TR_MUST_CHECK;
 
 /*
- * For a verb that takes options of `t` and of another table together: words that are options of `t`, with
- * the values behind them (one each; --name=value is one word), come first in `out`, *own of them, then
- * all others in their order.  Words are borrowed, the array is the caller's.
+ * For a verb that takes options of a table of its own and of another one together: words that are
+ * options of `own`, with the values behind them (one each; --name=value is one word), set fields of
+ * *own_base, and all others in their order, which are added to *others, set fields of *base.  What
+ * is wrong with either is told at once.
  */
-char **tr_options_split(const struct tr_options *t, int argc, char **argv, int *own);
+enum tr_status tr_options_parse_both(const struct tr_options *own, void *own_base,
+                                     const struct tr_options *t, void *base, int argc, char **argv,
+                                     struct tr_args *others) TR_MUST_CHECK;
 
 /* The same from the text of an argument file. */
 enum tr_status tr_options_parse_text(const struct tr_options *t, void *base,
@@ -129,22 +139,60 @@ const char *tr_options_missing(const struct tr_options *t, const void *base);
 /* The row of that name (aliases give the row of the option), or NULL. */
 const struct tr_opt *tr_options_find(const struct tr_options *t, const char *name);
 
+/* The row of that name as it stands, of any kind but a group, or NULL. */
+const struct tr_opt *tr_options_row(const struct tr_options *t, const char *name);
+
+/* TR_ECONFIG, with the sentence that there is no such option and which is near; `where` ends it. */
+enum tr_status tr_options_unknown(const struct tr_options *t, const char *name, const char *where);
+
+/* True if `text` is one of the values of a GIVEN row: "A|B", numbers as numbers. */
+bool tr_options_given(const char *list, const char *text);
+
 /* True if the field of an option without default was not given. */
 bool tr_options_unset(const struct tr_opt *o, const void *base);
 
 /* The main spelling of a choice. */
 const char *tr_options_spelling(const struct tr_options *t, const char *set, int value);
 
-/* The name that `word` most likely means among names[n], by edit distance, or NULL. */
+/*
+ * The name that `word` most likely means among names[n], or NULL: one with at most one letter in
+ * five wrong, missing, too many or in the place of its neighbour; else one that it begins; else one
+ * that has all its words, two or more, in their order, and at most two others.  '_' is '-'.
+ */
 const char *tr_nearest_name(const char *word, const char *const *names, int n);
 
 /* A real as the shortest text that reads back the same, as Python's repr(): 0.00015, 1e-05, 1.0. */
 void tr_real_text(double x, char *buf, size_t size);
 
+/* The range of an option of numbers, as it stands in sentences: " from 1 to 2147483647", or "". */
+const char *tr_options_range(const struct tr_opt *o);
+
+/* One option, by any name that the table knows: what it takes, its range, default, other names
+   and group, and what it does; or why it is refused or has no effect.  TR_ECONFIG, with the
+   nearest name, if there is none. */
+enum tr_status tr_options_about(const struct tr_options *t, FILE *f,
+                                const char *name) TR_MUST_CHECK;
+
+/* What the table says about a row in one sentence: its help, or the reason of one that is
+   refused or has no effect, with that word before it; owned by the caller. */
+char *tr_options_says(const struct tr_options *t, const struct tr_opt *o);
+
+/* The symbol of the group that `text` means: its symbol, its title or the beginning of a word of
+   these, in any case.  NULL, and a recorded sentence with all titles, if it means none or
+   several. */
+const char *tr_options_group(const struct tr_options *t, const char *text);
+
+/* What is typed after the name, "" for a flag: N, TEXT, A|B; owned by the caller. */
+char *tr_options_value(const struct tr_options *t, const struct tr_opt *o);
+
 /* The options with their values, defaults and help, in groups: as plain text (one group if `group`
    is its symbol in any case, all if NULL; false if there is none) and as mdoc lists. */
 bool tr_options_help(const struct tr_options *t, FILE *f, const char *group);
 void tr_options_man(const struct tr_options *t, FILE *f);
+
+/* Words of `text`, broken before the margin; `f` is at column `indent`, where each further line
+   begins. */
+void tr_options_wrap(FILE *f, int indent, const char *text);
 
 /* `length` bytes of text as mdoc in which nothing is a macro or an escape: line by line as it
    stands, or filled to short lines, with sentences on lines of their own as mdoc wants them. */

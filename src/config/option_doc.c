@@ -9,8 +9,7 @@
 
 enum { HELP_COLUMN = 28, HELP_WIDTH = 92 };
 
-/* What is typed after the name, "" for a flag; owned by the caller.  Choices as A|B. */
-static char *value_text(const struct tr_options *t, const struct tr_opt *o)
+char *tr_options_value(const struct tr_options *t, const struct tr_opt *o)
 {
     static const char *const names[] = {
         [TR_OPT_INT] = "N",
@@ -55,19 +54,18 @@ static char *initial_text(const struct tr_opt *o)
     return tr_format(" [%s]", o->initial == tr_required ? "required" : o->initial);
 }
 
-/* Words of `text`, broken before HELP_WIDTH, each further line indented. */
-static void wrap(FILE *f, const char *text)
+void tr_options_wrap(FILE *f, int indent, const char *text)
 {
-    int column = HELP_COLUMN;
+    int column = indent;
 
     for (text += strspn(text, " "); *text; text += strspn(text, " ")) {
         int length = (int)strcspn(text, " ");
 
-        if (column > HELP_COLUMN && column + 1 + length > HELP_WIDTH) {
-            fprintf(f, "\n%*s", HELP_COLUMN, "");
-            column = HELP_COLUMN;
+        if (column > indent && column + 1 + length > HELP_WIDTH) {
+            fprintf(f, "\n%*s", indent, "");
+            column = indent;
         }
-        column += fprintf(f, "%s%.*s", column > HELP_COLUMN ? " " : "", length, text);
+        column += fprintf(f, "%s%.*s", column > indent ? " " : "", length, text);
         text += length;
     }
     fputc('\n', f);
@@ -75,7 +73,7 @@ static void wrap(FILE *f, const char *text)
 
 static void help_row(const struct tr_options *t, FILE *f, const struct tr_opt *o)
 {
-    char *value = value_text(t, o), *initial = initial_text(o);
+    char *value = tr_options_value(t, o), *initial = initial_text(o);
     char *text = tr_format("%s%s", help_of(o), initial);
     int column = fprintf(f, "%c --%s %s", ours(o) ? '+' : ' ', o->name, value);
 
@@ -84,7 +82,7 @@ static void help_row(const struct tr_options *t, FILE *f, const struct tr_opt *o
         column = 0;
     }
     fprintf(f, "%*s", HELP_COLUMN - column, "");
-    wrap(f, text);
+    tr_options_wrap(f, HELP_COLUMN, text);
     free(value);
     free(initial);
     free(text);
@@ -95,41 +93,41 @@ static bool shown(const struct tr_opt *o)
     return o->kind == TR_ROW_OPT || o->kind == TR_ROW_OFF;
 }
 
-/* The names of all rows of a kind, or NULL if there are none; owned by the caller. */
-static char *names_of(const struct tr_options *t, enum tr_opt_kind kind)
-{
-    char *all = NULL;
+static const char known_title[] = "Names of other programs";
 
-    for (int i = 0; i < t->rows; i++) {
-        if (t->row[i].kind != kind)
-            continue;
-        char *longer = tr_format("%s%s--%s", all ? all : "", all ? ", " : "", t->row[i].name);
-        free(all);
-        all = longer;
-    }
-    return all;
+static int count_of(const struct tr_options *t, enum tr_opt_kind kind)
+{
+    int n = 0;
+
+    for (int i = 0; i < t->rows; i++)
+        n += t->row[i].kind == kind;
+    return n;
 }
 
-/* The rows without a value of their own: what is known and does nothing. */
-static const struct {
-    enum tr_opt_kind kind;
-    const char *title;
-} known[] = {
-    {TR_ROW_IGNORED, "Accepted without effect, with a warning"},
-    {TR_ROW_REFUSED, "Known, and refused with the reason"},
-};
+/* How many names are known that set nothing, or NULL if there are none; owned by the caller. */
+static char *known_others(const struct tr_options *t)
+{
+    int without = count_of(t, TR_ROW_IGNORED), given = count_of(t, TR_ROW_GIVEN),
+        refused = count_of(t, TR_ROW_REFUSED);
+
+    if (!without && !given && !refused)
+        return NULL;
+    return tr_format(
+        "%d options of other programs are accepted and have no effect, %d are accepted "
+        "with a value that says what is done anyway, and %d are refused.  `trireme "
+        "help --NAME` says why, and `trireme help --search WORD` finds them.",
+        without, given, refused);
+}
 
 static void help_known(const struct tr_options *t, FILE *f)
 {
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        char *names = names_of(t, known[i].kind);
+    char *text = known_others(t);
 
-        if (names) {
-            fprintf(f, "\n%s\n%*s", known[i].title, HELP_COLUMN, "");
-            wrap(f, names);
-        }
-        free(names);
+    if (text) {
+        fprintf(f, "\n%s\n%*s", known_title, HELP_COLUMN, "");
+        tr_options_wrap(f, HELP_COLUMN, text);
     }
+    free(text);
 }
 
 bool tr_options_help(const struct tr_options *t, FILE *f, const char *group)
@@ -202,7 +200,7 @@ void tr_man_filled(FILE *f, const char *s, int length)
 
 static void man_row(const struct tr_options *t, FILE *f, const struct tr_opt *o)
 {
-    char *value = value_text(t, o), *text;
+    char *value = tr_options_value(t, o), *text;
     bool stated = o->kind == TR_ROW_OPT && o->initial && o->type != TR_OPT_FLAG;
 
     text = tr_format("Fl -%s%s%s", o->name, value[0] ? " Ar " : "", value);
@@ -222,6 +220,7 @@ static void man_row(const struct tr_options *t, FILE *f, const struct tr_opt *o)
 void tr_options_man(const struct tr_options *t, FILE *f)
 {
     bool open = false;
+    char *others;
 
     for (int i = 0; i < t->rows; i++) {
         const struct tr_opt *o = &t->row[i];
@@ -235,15 +234,12 @@ void tr_options_man(const struct tr_options *t, FILE *f)
     }
     if (open)
         fputs(".El\n", f);
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        char *names = names_of(t, known[i].kind);
-
-        if (names) {
-            fprintf(f, ".Ss %s\n", known[i].title);
-            tr_man_filled(f, names, (int)strlen(names));
-        }
-        free(names);
+    others = known_others(t);
+    if (others) {
+        fprintf(f, ".Ss %s\n", known_title);
+        tr_man_filled(f, others, (int)strlen(others));
     }
+    free(others);
 }
 
 /* Tables of sub-verbs may hold a name twice; completion knows no sub-verbs. */
@@ -265,7 +261,7 @@ void tr_options_complete(const struct tr_options *t, const char *others, FILE *f
             continue;
         fprintf(f, "    --%s)\n", o->name);
         if (o->type == TR_OPT_CHOICE) {
-            char *value = value_text(t, o);
+            char *value = tr_options_value(t, o);
 
             for (char *bar = value; *bar; bar++)
                 *bar = *bar == '|' ? ' ' : *bar;

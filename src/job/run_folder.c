@@ -36,7 +36,7 @@ static void last_words(int exit_code, const char *sentence)
         tr_state_fail(folder, exit_code, sentence);
 }
 
-static void gather_hosts(struct tr_keeper *k)
+static void gather_hosts(struct tr_run_folder *k)
 {
     char mine[256] = "";
 
@@ -49,7 +49,7 @@ static void gather_hosts(struct tr_keeper *k)
 }
 
 /* How many hosts there are, their names with commas between, as many as fit. */
-static int name_hosts(const struct tr_keeper *k, char *text, size_t size)
+static int name_hosts(const struct tr_run_folder *k, char *text, size_t size)
 {
     size_t used = 0;
     int nodes = 0;
@@ -84,7 +84,7 @@ static void tidy(const char *folder)
     free(ctl);
 }
 
-static enum tr_status take_folder(struct tr_keeper *k)
+static enum tr_status take_folder(struct tr_run_folder *k)
 {
     bool found;
 
@@ -103,11 +103,12 @@ static enum tr_status take_folder(struct tr_keeper *k)
     return TR_OK;
 }
 
-enum tr_status tr_keeper_open(struct tr_keeper *k, const struct tr_config *c, struct tr_comm *world)
+enum tr_status tr_run_folder_open(struct tr_run_folder *k, const struct tr_config *c,
+                                  struct tr_comm *world)
 {
     enum tr_status s = TR_OK;
 
-    *k = (struct tr_keeper){.world = world, .lock = {.fd = -1}, .from = -1};
+    *k = (struct tr_run_folder){.world = world, .lock = {.fd = -1}, .from = -1};
     if (!c->skip_train)
         k->folder = c->save;
     tr_job_find(&k->job);
@@ -120,7 +121,7 @@ enum tr_status tr_keeper_open(struct tr_keeper *k, const struct tr_config *c, st
 }
 
 /* Everything about this start that does not change. */
-static void fill(struct tr_keeper *k, int64_t train_iters)
+static void fill(struct tr_run_folder *k, int64_t train_iters)
 {
     struct tr_state *s = &k->state;
 
@@ -145,7 +146,7 @@ static void fill(struct tr_keeper *k, int64_t train_iters)
 }
 
 /* Unless another run may have the folder by now: its state stands there then. */
-static void write_state(struct tr_keeper *k)
+static void write_state(struct tr_run_folder *k)
 {
     enum tr_status s = tr_lock_check(&k->lock, k->folder);
 
@@ -157,7 +158,7 @@ static void write_state(struct tr_keeper *k)
     tr_log(TR_LOG_WARNING, "%s/state is not up to date: %s", k->folder, tr_last_error());
 }
 
-static void finish_state(struct tr_keeper *k, const char *state, const char *reason,
+static void finish_state(struct tr_run_folder *k, const char *state, const char *reason,
                          const char *next, int exit_code)
 {
     struct tr_state *s = &k->state;
@@ -176,7 +177,8 @@ static int64_t newest(const char *folder)
     return tr_ckpt_latest(folder, &iteration) == TR_OK ? iteration : -1;
 }
 
-static bool is_finished(const struct tr_keeper *k, const struct tr_config *c, int64_t train_iters)
+static bool is_finished(const struct tr_run_folder *k, const struct tr_config *c,
+                        int64_t train_iters)
 {
     if (!k->was_finished || k->was_iters != train_iters || !c->load || c->finetune ||
         c->no_load_optim || c->ckpt_step != TR_UNSET_INT || !tr_same_place(c->load, c->save))
@@ -185,7 +187,7 @@ static bool is_finished(const struct tr_keeper *k, const struct tr_config *c, in
 }
 
 /* Rank 0; prints why. */
-static bool nothing_to_do(struct tr_keeper *k, const struct tr_config *c, int64_t train_iters)
+static bool nothing_to_do(struct tr_run_folder *k, const struct tr_config *c, int64_t train_iters)
 {
     char who[256];
 
@@ -207,7 +209,7 @@ static bool nothing_to_do(struct tr_keeper *k, const struct tr_config *c, int64_
     return true;
 }
 
-bool tr_keeper_over(struct tr_keeper *k, const struct tr_config *c, int64_t train_iters)
+bool tr_run_folder_over(struct tr_run_folder *k, const struct tr_config *c, int64_t train_iters)
 {
     bool over = k->folder && k->world->rank == 0 && nothing_to_do(k, c, train_iters);
 
@@ -222,7 +224,7 @@ static int64_t from_where(const struct tr_config *c)
     return c->ckpt_step != TR_UNSET_INT ? c->ckpt_step : newest(c->load);
 }
 
-static void describe_start(const struct tr_keeper *k, const struct tr_config *c, FILE *f)
+static void describe_start(const struct tr_run_folder *k, const struct tr_config *c, FILE *f)
 {
     const struct tr_state *s = &k->state;
     int64_t from = k->from;
@@ -241,7 +243,7 @@ static void describe_start(const struct tr_keeper *k, const struct tr_config *c,
 }
 
 /* One line that cuts a log of several starts into its parts. */
-static void print_header(const struct tr_keeper *k, const struct tr_config *c)
+static void print_header(const struct tr_run_folder *k, const struct tr_config *c)
 {
     char text[TR_REPORT_BYTES], event[64], *rest = NULL;
     size_t size;
@@ -255,7 +257,7 @@ static void print_header(const struct tr_keeper *k, const struct tr_config *c)
         snprintf(event, sizeof event, "start %" PRId64 " of this run", k->state.start);
     else
         snprintf(event, sizeof event, "start of a run");
-    tr_report_datetime(text, sizeof text, event, tr_moment_now(c->log_format));
+    tr_lines_datetime(text, sizeof text, event, tr_moment_now(c->log_format));
     tr_print("%s%s\n", text, rest);
     free(rest);
 }
@@ -282,7 +284,7 @@ static void print_before(const struct tr_state *last)
                  last->reason);
 }
 
-static void print_job_end(const struct tr_keeper *k, const char *how, time_t now)
+static void print_job_end(const struct tr_run_folder *k, const char *how, time_t now)
 {
     time_t end = (time_t)k->state.job_ends;
     char when[TR_TIME_BYTES];
@@ -296,7 +298,7 @@ static void print_job_end(const struct tr_keeper *k, const char *how, time_t now
              difftime(end, now) / 60.0, how);
 }
 
-static void find_job_end(struct tr_keeper *k, const struct tr_config *c, struct tr_stop *stop)
+static void find_job_end(struct tr_run_folder *k, const struct tr_config *c, struct tr_stop *stop)
 {
     time_t now = time(NULL);
     const char *how;
@@ -310,7 +312,7 @@ static void find_job_end(struct tr_keeper *k, const struct tr_config *c, struct 
 }
 
 /* Rank 0. */
-static void begin(struct tr_keeper *k, const struct tr_config *c, int64_t train_iters,
+static void begin(struct tr_run_folder *k, const struct tr_config *c, int64_t train_iters,
                   struct tr_stop *stop)
 {
     struct tr_state last = k->state;
@@ -331,8 +333,8 @@ static void begin(struct tr_keeper *k, const struct tr_config *c, int64_t train_
     write_state(k);
 }
 
-void tr_keeper_begin(struct tr_keeper *k, const struct tr_config *c, int64_t train_iters,
-                     struct tr_stop *stop)
+void tr_run_folder_begin(struct tr_run_folder *k, const struct tr_config *c, int64_t train_iters,
+                         struct tr_stop *stop)
 {
     if (k->world->rank == 0)
         begin(k, c, train_iters, stop);
@@ -341,7 +343,7 @@ void tr_keeper_begin(struct tr_keeper *k, const struct tr_config *c, int64_t tra
         tr_on_last_words(last_words);
 }
 
-unsigned tr_keeper_asked(struct tr_keeper *k, double now)
+unsigned tr_run_folder_asked(struct tr_run_folder *k, double now)
 {
     if (!k->folder || k->world->rank != 0 || now < k->look_at)
         return 0;
@@ -349,7 +351,7 @@ unsigned tr_keeper_asked(struct tr_keeper *k, double now)
     return tr_ctl_look(k->folder) & ~k->deaf;
 }
 
-void tr_keeper_acknowledge(struct tr_keeper *k, enum tr_ask ask, int64_t iteration)
+void tr_run_folder_acknowledge(struct tr_run_folder *k, enum tr_ask ask, int64_t iteration)
 {
     char who[256];
 
@@ -360,7 +362,7 @@ void tr_keeper_acknowledge(struct tr_keeper *k, enum tr_ask ask, int64_t iterati
              iteration);
 }
 
-void tr_keeper_done(struct tr_keeper *k, enum tr_ask ask)
+void tr_run_folder_done(struct tr_run_folder *k, enum tr_ask ask)
 {
     if (k->world->rank != 0 || tr_ctl_remove(k->folder, ask))
         return;
@@ -372,7 +374,8 @@ void tr_keeper_done(struct tr_keeper *k, enum tr_ask ask)
         k->folder, tr_ask_name(ask), strerror(errno));
 }
 
-void tr_keeper_heard(const struct tr_keeper *k, const struct tr_answer *a, int64_t iteration)
+void tr_run_folder_heard(const struct tr_run_folder *k, const struct tr_answer *a,
+                         int64_t iteration)
 {
     const char *name = tr_stop_word(a) + strlen("signal ");
 
@@ -386,8 +389,8 @@ void tr_keeper_heard(const struct tr_keeper *k, const struct tr_answer *a, int64
                  k->host[a->rank], name, iteration);
 }
 
-void tr_keeper_note(struct tr_keeper *k, const struct tr_stop *stop, int64_t iteration,
-                    bool now_or_never)
+void tr_run_folder_note(struct tr_run_folder *k, const struct tr_stop *stop, int64_t iteration,
+                        bool now_or_never)
 {
     double began = tr_now(), took;
 
@@ -402,7 +405,7 @@ void tr_keeper_note(struct tr_keeper *k, const struct tr_stop *stop, int64_t ite
     k->write_at = began + fmax(WRITE_EVERY, took / WRITE_PART);
 }
 
-enum tr_status tr_keeper_may_save(struct tr_keeper *k)
+enum tr_status tr_run_folder_may_save(struct tr_run_folder *k)
 {
     enum tr_status s = TR_OK;
 
@@ -418,7 +421,7 @@ enum tr_status tr_keeper_may_save(struct tr_keeper *k)
     return s;
 }
 
-void tr_keeper_loaded(struct tr_keeper *k, int64_t iteration)
+void tr_run_folder_loaded(struct tr_run_folder *k, int64_t iteration)
 {
     if (k->world->rank != 0 || k->from < 0 || iteration == k->from)
         return;
@@ -428,13 +431,13 @@ void tr_keeper_loaded(struct tr_keeper *k, int64_t iteration)
     k->state.iteration = iteration;
 }
 
-void tr_keeper_saved(struct tr_keeper *k, int64_t iteration, const struct tr_stop *stop)
+void tr_run_folder_saved(struct tr_run_folder *k, int64_t iteration, const struct tr_stop *stop)
 {
     k->state.checkpoint = iteration;
     k->state.save_seconds = stop->longest[TR_PART_SAVE];
 }
 
-void tr_keeper_leave(struct tr_keeper *k, const struct tr_answer *a)
+void tr_run_folder_leave(struct tr_run_folder *k, const struct tr_answer *a)
 {
     const char *state = a->why == TR_STOP_DONE ? "finished" : "stopped";
     const char *next = a->why == TR_STOP_DONE ? "done" : a->why == TR_STOP_CTL ? "look" : "go-on";
@@ -443,7 +446,7 @@ void tr_keeper_leave(struct tr_keeper *k, const struct tr_answer *a)
         finish_state(k, state, tr_stop_word(a), next, 0);
 }
 
-void tr_keeper_fail(struct tr_keeper *k, enum tr_status s)
+void tr_run_folder_fail(struct tr_run_folder *k, enum tr_status s)
 {
     int code = tr_status_exit_code(s);
 
@@ -453,7 +456,7 @@ void tr_keeper_fail(struct tr_keeper *k, enum tr_status s)
     finish_state(k, "failed", tr_last_error(), tr_state_next(code), code);
 }
 
-void tr_keeper_close(struct tr_keeper *k)
+void tr_run_folder_close(struct tr_run_folder *k)
 {
     running_folder = NULL;
     tr_on_last_words(NULL);

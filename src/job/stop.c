@@ -394,7 +394,7 @@ int tr_stop_line(char *buf, size_t size, const struct tr_stop *s, const struct t
         tr_real_text(minutes(s, now), number, sizeof number);
         snprintf(event, sizeof event, "exiting program after %s minutes", number);
     }
-    return tr_report_datetime(buf, size, event, datetime);
+    return tr_lines_datetime(buf, size, event, datetime);
 }
 
 int tr_stop_why_now(char *buf, size_t size, const struct tr_stop *s, int64_t iteration, double now)

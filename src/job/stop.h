@@ -130,7 +130,7 @@ const char *tr_stop_word(const struct tr_answer *a);
  * SIGTERM.] datetime: ... ", "[exiting program because its launcher is gone] datetime: ... ", "[exiting
  * program 7.5 minutes before the job ends] datetime: ... ", "[exiting program as trireme ctl asked]
  * datetime: ... " or "[exiting program as its output cannot be written] datetime: ... ".  Of DONE,
- * tr_report_done() speaks.
+ * tr_lines_done() speaks.
  */
 int tr_stop_line(char *buf, size_t size, const struct tr_stop *s, const struct tr_answer *a,
                  int64_t iteration, double now, struct tr_moment datetime);

@@ -18,8 +18,8 @@ static double save_bytes(const struct tr_plan *p, int *beside)
     double bytes;
 
     tr_params_list_whole(&p->shape.dims, &params);
-    links = tr_links_beside_bytes(&p->config, &p->shape, beside);
-    replicas = tr_replicas_beside_bytes(&p->config, &p->shape.dp, p->shape.layout.d, params.elems);
+    links = tr_links_sidecar_bytes(&p->config, &p->shape, beside);
+    replicas = tr_replicas_sidecar_bytes(&p->config, &p->shape.dp, p->shape.layout.d, params.elems);
     *beside += replicas > 0 ? p->shape.layout.world : 0;
     bytes = (double)tr_ckpt_index_bytes(&params, kinds, json) + (double)replicas + (double)links;
     tr_params_release(&params);

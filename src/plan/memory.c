@@ -46,7 +46,7 @@ enum tr_status tr_plan_stage_of(const struct tr_config *c, const struct tr_shape
 
     *out = (struct tr_plan_stage){.stage = stage};
     out->rank = tr_grid_rank((struct tr_place){.pp = stage}, s->layout.w, s->layout.d);
-    TR_TRY(tr_run_imagine(&r, c, s, out->rank));
+    TR_TRY(tr_run_dry(&r, c, s, out->rank));
     out->params = tr_params_number(&r.model.params);
     for (int chunk = 0; chunk < s->layout.k; chunk++)
         out->layers += tr_layout_layers(&s->layout, stage, chunk);

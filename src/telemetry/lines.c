@@ -173,7 +173,7 @@ static void put_results(struct text *t, const struct tr_iteration_line *line)
         put_field(t, "params norm", FIXED, 3, line->params_norm);
 }
 
-int tr_report_iteration(char *buf, size_t size, const struct tr_iteration_line *line)
+int tr_lines_iteration(char *buf, size_t size, const struct tr_iteration_line *line)
 {
     const struct tr_interval *in = &line->interval;
     struct text t = {buf, size, 0};
@@ -193,12 +193,12 @@ int tr_report_iteration(char *buf, size_t size, const struct tr_iteration_line *
     return (int)t.used;
 }
 
-int tr_report_formula(char *buf, size_t size, const char *formula)
+int tr_lines_formula(char *buf, size_t size, const char *formula)
 {
     return put_all(buf, size, "> TFLOP/s by the formula %s", formula);
 }
 
-int tr_report_validation(char *buf, size_t size, const char *where, double loss)
+int tr_lines_validation(char *buf, size_t size, const char *where, double loss)
 {
     char middle[512];
     struct text t = {buf, size, 0}, m = {middle, sizeof middle, 0};
@@ -213,7 +213,7 @@ int tr_report_validation(char *buf, size_t size, const char *where, double loss)
     return (int)t.used;
 }
 
-int tr_report_where(char *buf, size_t size, int format, int64_t iteration, bool test)
+int tr_lines_where(char *buf, size_t size, int format, int64_t iteration, bool test)
 {
     if (format == TR_FORMAT_CORE)
         return put_all(buf, size, "iteration %" PRId64 " on %s set", iteration,
@@ -221,13 +221,13 @@ int tr_report_where(char *buf, size_t size, int format, int64_t iteration, bool 
     return put_all(buf, size, "the end of training for %s data", test ? "test" : "val");
 }
 
-int tr_report_evaluating(char *buf, size_t size, int64_t iteration, int64_t iterations)
+int tr_lines_evaluating(char *buf, size_t size, int64_t iteration, int64_t iterations)
 {
     return put_all(buf, size, "Evaluating iter %" PRId64 "/%" PRId64, iteration, iterations);
 }
 
-int tr_report_memory(char *buf, size_t size, int format, int rank, int64_t iteration,
-                     const struct tr_memory_line *memory)
+int tr_lines_memory(char *buf, size_t size, int format, int rank, int64_t iteration,
+                    const struct tr_memory_line *memory)
 {
     struct text t = {buf, size, 0};
 
@@ -239,7 +239,7 @@ int tr_report_memory(char *buf, size_t size, int format, int rank, int64_t itera
     return (int)t.used;
 }
 
-int tr_report_theory(char *buf, size_t size, double weights, double activations)
+int tr_lines_theory(char *buf, size_t size, double weights, double activations)
 {
     struct text t = {buf, size, 0};
 
@@ -251,7 +251,7 @@ int tr_report_theory(char *buf, size_t size, double weights, double activations)
     return (int)t.used;
 }
 
-int tr_report_datetime(char *buf, size_t size, const char *event, struct tr_moment now)
+int tr_lines_datetime(char *buf, size_t size, const char *event, struct tr_moment now)
 {
     struct text t = {buf, size, 0};
 
@@ -259,7 +259,7 @@ int tr_report_datetime(char *buf, size_t size, const char *event, struct tr_mome
     return (int)t.used;
 }
 
-int tr_report_world(char *buf, size_t size, const struct tr_layout *l, const struct tr_precision *p)
+int tr_lines_world(char *buf, size_t size, const struct tr_layout *l, const struct tr_precision *p)
 {
     struct text t = {buf, size, 0};
 
@@ -291,8 +291,8 @@ static void put_batches(struct text *t, const struct tr_batches *b)
             b->wanted, b->global_batch, b->unit);
 }
 
-int tr_report_setup(char *buf, size_t size, const struct tr_shape *s, const char *tokenizer,
-                    uint64_t seed)
+int tr_lines_setup(char *buf, size_t size, const struct tr_shape *s, const char *tokenizer,
+                   uint64_t seed)
 {
     struct text t = {buf, size, 0};
 
@@ -308,7 +308,7 @@ int tr_report_setup(char *buf, size_t size, const struct tr_shape *s, const char
     return (int)t.used;
 }
 
-int tr_report_initialized(char *buf, size_t size, double seconds, struct tr_moment now)
+int tr_lines_initialized(char *buf, size_t size, double seconds, struct tr_moment now)
 {
     struct text t = {buf, size, 0};
 
@@ -318,7 +318,7 @@ int tr_report_initialized(char *buf, size_t size, double seconds, struct tr_mome
     return (int)t.used;
 }
 
-int tr_report_start(char *buf, size_t size, const double *parts, double seconds)
+int tr_lines_start(char *buf, size_t size, const double *parts, double seconds)
 {
     static const char *const names[] = {"program", "MPI", "launch", "model", "checkpoint", "data"};
     struct text t = {buf, size, 0};
@@ -329,7 +329,7 @@ int tr_report_start(char *buf, size_t size, const double *parts, double seconds)
     return (int)t.used;
 }
 
-int tr_report_parameters(char *buf, size_t size, int tp, int pp, int64_t number)
+int tr_lines_parameters(char *buf, size_t size, int tp, int pp, int64_t number)
 {
     return put_all(
         buf, size,
@@ -337,18 +337,18 @@ int tr_report_parameters(char *buf, size_t size, int tp, int pp, int64_t number)
         pp, number);
 }
 
-int tr_report_decay_style(char *buf, size_t size, const char *spelling)
+int tr_lines_decay_style(char *buf, size_t size, const char *spelling)
 {
     return put_all(buf, size, "> learning rate decay style: %s", spelling);
 }
 
-int tr_report_built(char *buf, size_t size, struct tr_moment now)
+int tr_lines_built(char *buf, size_t size, struct tr_moment now)
 {
-    return tr_report_datetime(buf, size,
-                              "after model, optimizer, and learning rate scheduler are built", now);
+    return tr_lines_datetime(buf, size,
+                             "after model, optimizer, and learning rate scheduler are built", now);
 }
 
-int tr_report_ready(char *buf, size_t size, struct tr_moment now)
+int tr_lines_ready(char *buf, size_t size, struct tr_moment now)
 {
     struct text t = {buf, size, 0};
 
@@ -357,7 +357,7 @@ int tr_report_ready(char *buf, size_t size, struct tr_moment now)
     return (int)t.used;
 }
 
-int tr_report_training(char *buf, size_t size, struct tr_moment now)
+int tr_lines_training(char *buf, size_t size, struct tr_moment now)
 {
     struct text t = {buf, size, 0};
 
@@ -366,7 +366,7 @@ int tr_report_training(char *buf, size_t size, struct tr_moment now)
     return (int)t.used;
 }
 
-int tr_report_done(char *buf, size_t size, struct tr_moment now)
+int tr_lines_done(char *buf, size_t size, struct tr_moment now)
 {
-    return tr_report_datetime(buf, size, "after training is done", now);
+    return tr_lines_datetime(buf, size, "after training is done", now);
 }

@@ -87,22 +87,22 @@ struct tr_iteration_line {
  * last one was.  TFLOP/s stand after the elapsed time; megatron-deepspeed has them at its end too, and
  * needs them.
  */
-int tr_report_iteration(char *buf, size_t size, const struct tr_iteration_line *line);
+int tr_lines_iteration(char *buf, size_t size, const struct tr_iteration_line *line);
 
 /* "> TFLOP/s by the formula FORMULA", once: numbers of the same run differ by formula. */
-int tr_report_formula(char *buf, size_t size, const char *formula);
+int tr_lines_formula(char *buf, size_t size, const char *formula);
 
 /* Three lines: " validation loss at WHERE | lm loss value: ... | lm loss PPL: ... | " between two
    rulers, by last.  WHERE is "iteration 100", and at the end "the end of training for val data" and
    "... test data", in megatron-core "iteration 1000 on validation set" and "... test set".  The
    perplexity is exp(min(loss, 20)). */
-int tr_report_validation(char *buf, size_t size, const char *where, double loss);
+int tr_lines_validation(char *buf, size_t size, const char *where, double loss);
 
 /* WHERE of the validation data at the end of training, or of the test data. */
-int tr_report_where(char *buf, size_t size, int format, int64_t iteration, bool test);
+int tr_lines_where(char *buf, size_t size, int format, int64_t iteration, bool test);
 
 /* "Evaluating iter 3/10": progress of the evaluation on test data, by rank 0. */
-int tr_report_evaluating(char *buf, size_t size, int64_t iteration, int64_t iterations);
+int tr_lines_evaluating(char *buf, size_t size, int64_t iteration, int64_t iterations);
 
 /* Bytes of memory, printed in units of 2^20. */
 struct tr_memory_line {
@@ -111,54 +111,53 @@ struct tr_memory_line {
 
 /* "[Rank 0] (after 20 iterations) memory (MB) | allocated: ...", after the first line with a rate
    above 0 and every --log-memory-interval, by every rank whose data-parallel rank is 0. */
-int tr_report_memory(char *buf, size_t size, int format, int rank, int64_t iteration,
-                     const struct tr_memory_line *memory);
+int tr_lines_memory(char *buf, size_t size, int format, int rank, int64_t iteration,
+                    const struct tr_memory_line *memory);
 
 /*
  * "Theoretical memory footprints: weight and optimizer=3.20 MB, activation=0.50 MB, total=3.70 MB" and
  * an empty line, in units of 2^20, by rank 0 before the first memory lines of megatron-core; without
  * the second and third number if there is no formula for them (activations negative).
  */
-int tr_report_theory(char *buf, size_t size, double weights, double activations);
+int tr_lines_theory(char *buf, size_t size, double weights, double activations);
 
 /* "[EVENT] datetime: 2021-05-23 08:41:05 ", local time, by rank 0; microseconds if `now` has them. */
-int tr_report_datetime(char *buf, size_t size, const char *event, struct tr_moment now);
+int tr_lines_datetime(char *buf, size_t size, const char *event, struct tr_moment now);
 
 /* ---- set-up, by rank 0 unless said otherwise, in this order ---- */
 
 /* Sizes of the groups and the type of the parameters; the arguments block comes next. */
-int tr_report_world(char *buf, size_t size, const struct tr_layout *l,
-                    const struct tr_precision *p);
+int tr_lines_world(char *buf, size_t size, const struct tr_layout *l, const struct tr_precision *p);
 
 /* Micro-batches, tokenizer (its spelling) and padded vocabulary, groups, seed. */
-int tr_report_setup(char *buf, size_t size, const struct tr_shape *s, const char *tokenizer,
-                    uint64_t seed);
+int tr_lines_setup(char *buf, size_t size, const struct tr_shape *s, const char *tokenizer,
+                   uint64_t seed);
 
 /* How long that took since the program was started, the time, and that the model comes next. */
-int tr_report_initialized(char *buf, size_t size, double seconds, struct tr_moment now);
+int tr_lines_initialized(char *buf, size_t size, double seconds, struct tr_moment now);
 
 /* Seconds from the start of the program to the first iteration, and of its parts, in the order of
    train/start.h.  No line of Megatron's. */
-int tr_report_start(char *buf, size_t size, const double *parts, double seconds);
+int tr_lines_start(char *buf, size_t size, const double *parts, double seconds);
 
 /* " > number of parameters on (tensor, pipeline) model parallel rank (0, 1): 1132938240", by every
    rank whose data-parallel rank is 0. */
-int tr_report_parameters(char *buf, size_t size, int tp, int pp, int64_t number);
+int tr_lines_parameters(char *buf, size_t size, int tp, int pp, int64_t number);
 
 /* "> learning rate decay style: cosine". */
-int tr_report_decay_style(char *buf, size_t size, const char *spelling);
+int tr_lines_decay_style(char *buf, size_t size, const char *spelling);
 
 /* Then what ckpt/ckpt.h prints of loading, the "time (ms)" line of LOAD_CHECKPOINT, this one, and what
    data/batch.h prints. */
-int tr_report_built(char *buf, size_t size, struct tr_moment now);
+int tr_lines_built(char *buf, size_t size, struct tr_moment now);
 
 /* After the data: done with set-up.  The "time (ms)" line of MODEL_SETUP and DATA_SETUP is next. */
-int tr_report_ready(char *buf, size_t size, struct tr_moment now);
+int tr_lines_ready(char *buf, size_t size, struct tr_moment now);
 
 /* "training ..." and the time before the first step. */
-int tr_report_training(char *buf, size_t size, struct tr_moment now);
+int tr_lines_training(char *buf, size_t size, struct tr_moment now);
 
 /* "[after training is done] datetime: ". */
-int tr_report_done(char *buf, size_t size, struct tr_moment now);
+int tr_lines_done(char *buf, size_t size, struct tr_moment now);
 
 #endif

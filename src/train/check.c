@@ -17,8 +17,8 @@ static int64_t checkpoint_bytes(const struct tr_config *c, const struct tr_shape
 
     tr_params_list_whole(&s->dims, &params);
     bytes = 4 * params.elems * (c->no_save_optim ? 1 : 3) +
-            tr_replicas_beside_bytes(c, &s->dp, s->layout.d, params.elems) +
-            tr_links_beside_bytes(c, s, &files);
+            tr_replicas_sidecar_bytes(c, &s->dp, s->layout.d, params.elems) +
+            tr_links_sidecar_bytes(c, s, &files);
     tr_params_release(&params);
     return bytes;
 }

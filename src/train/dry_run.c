@@ -61,8 +61,8 @@ static enum tr_status print_stage(const struct tr_config *c, const struct tr_sha
     char text[TR_REPORT_BYTES];
     int rank = tr_grid_rank((struct tr_place){.pp = stage}, s->layout.w, s->layout.d);
 
-    TR_TRY(tr_run_imagine(&r, c, s, rank));
-    tr_report_parameters(text, sizeof text, 0, stage, tr_params_number(&r.model.params));
+    TR_TRY(tr_run_dry(&r, c, s, rank));
+    tr_lines_parameters(text, sizeof text, 0, stage, tr_params_number(&r.model.params));
     fprintf(f, "%s\nmemory plan of rank %d:\n", text, rank);
     print_layers(&r.shape.layout, stage, f);
     tr_arena_report(&r.arena, f);
@@ -82,12 +82,12 @@ enum tr_status tr_plan_print(const struct tr_config *c, int ranks, FILE *f)
     size_t most = 0;
 
     TR_TRY(tr_shape_of(c, world, &s));
-    tr_report_world(text, sizeof text, &s.layout, &s.precision);
+    tr_lines_world(text, sizeof text, &s.layout, &s.precision);
     fprintf(f, "%s\n", text);
     told.world_size = world;
     tr_config_print(&told, f);
-    tr_report_setup(text, sizeof text, &s, tr_config_spelling("tokenizer-type", c->tokenizer_type),
-                    (uint64_t)c->seed);
+    tr_lines_setup(text, sizeof text, &s, tr_config_spelling("tokenizer-type", c->tokenizer_type),
+                   (uint64_t)c->seed);
     fprintf(f, "%s\n", text);
     for (int stage = 0; stage < s.layout.p; stage++)
         TR_TRY(print_stage(c, &s, stage, &most, f));

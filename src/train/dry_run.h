@@ -11,7 +11,7 @@
  * `trireme train --dry-run`: Megatron's lines of sizes and arguments, then for each stage of the
  * pipeline what its first tensor rank of the first replica holds: layers, parameters, and the bytes of
  * its arena by label.  They are counted by the functions that allocate when training begins
- * (tr_run_imagine()).
+ * (tr_run_dry()).
  *
  * `ranks` is how many were started.  With one, and without --world-size, it plans for the fewest that
  * hold the model, and says so.  Returns what tr_shape_of() returns.  Not collective.

@@ -18,7 +18,7 @@ struct diagnosis {
     double seconds[TR_TIMERS];
 };
 
-static void write_rank(FILE *f, const struct tr_run *r, const struct tr_keeper *k, int rank,
+static void write_rank(FILE *f, const struct tr_run *r, const struct tr_run_folder *k, int rank,
                        const struct diagnosis *d)
 {
     struct tr_place at = tr_grid_place(rank, r->shape.layout.w, r->shape.layout.d);
@@ -34,7 +34,7 @@ static void write_rank(FILE *f, const struct tr_run *r, const struct tr_keeper *
     fprintf(f, "\n");
 }
 
-static void write_dump(const struct tr_run *r, const struct tr_keeper *k,
+static void write_dump(const struct tr_run *r, const struct tr_run_folder *k,
                        const struct diagnosis *all)
 {
     char *path = tr_format("%s/dump-%07" PRId64 ".txt", k->folder, r->iteration), *text = NULL;
@@ -56,7 +56,7 @@ static void write_dump(const struct tr_run *r, const struct tr_keeper *k,
     free(path);
 }
 
-void tr_dump(struct tr_run *r, const struct tr_keeper *k)
+void tr_dump(struct tr_run *r, const struct tr_run_folder *k)
 {
     struct diagnosis mine = {.pid = (int64_t)getpid()};
     struct diagnosis *all = calloc((size_t)r->world->size, sizeof *all);

@@ -10,6 +10,6 @@
  * where it runs, its place in the layout, its memory, and its timers since the last line of the log.
  * Collective over the world.  A file that cannot be written is a warning.
  */
-void tr_dump(struct tr_run *r, const struct tr_keeper *k);
+void tr_dump(struct tr_run *r, const struct tr_run_folder *k);
 
 #endif

@@ -2,7 +2,7 @@
 #include "train/evaluate.h"
 
 #include "train/step.h"
-#include "train/tell.h"
+#include "train/logging.h"
 
 struct tr_evaluation tr_evaluation_of(const struct tr_run *r, enum tr_split split)
 {
@@ -37,7 +37,7 @@ double tr_evaluation_end(struct tr_run *r, enum tr_split split, const struct tr_
 bool tr_evaluation_due(const struct tr_amounts *amounts, const struct tr_epoch_plan *epochs,
                        int64_t iteration)
 {
-    return tr_tell_every(iteration, amounts->eval_interval) ||
+    return tr_logging_every(iteration, amounts->eval_interval) ||
            (epochs->iters > 0 && iteration < amounts->train_iters &&
-            tr_tell_every(iteration, epochs->iters));
+            tr_logging_every(iteration, epochs->iters));
 }

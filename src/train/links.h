@@ -72,11 +72,11 @@ enum tr_status tr_links_compare(struct tr_links *l) TR_MUST_CHECK;
 enum tr_status tr_links_compare_due(struct tr_links *l) TR_MUST_CHECK;
 
 /* What a checkpoint keeps of the memories; NULL if they are none.  Borrowed until the next call. */
-const struct tr_ckpt_beside *tr_links_beside(struct tr_links *l);
+const struct tr_ckpt_sidecar *tr_links_sidecar(struct tr_links *l);
 
 /* Bytes of that for all ranks together, and in how many files, when all samples have been seen;
    pure. */
-int64_t tr_links_beside_bytes(const struct tr_config *c, const struct tr_shape *s, int *files);
+int64_t tr_links_sidecar_bytes(const struct tr_config *c, const struct tr_shape *s, int *files);
 
 /* Read them from the folder of the checkpoint that was loaded.  Where a rank finds none, or those
    of another run, all ranks begin with empty ones and say why.  Collective over the world. */

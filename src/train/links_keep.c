@@ -120,7 +120,7 @@ static char *path_of(const struct tr_links *l, const char *folder, int chunk, in
 
     at.pp = number % p;
     at.tp = r->shape.activations.sequence ? at.tp : 0;
-    return tr_format("%s/" TR_CKPT_BESIDE "%05d-link-%d", folder,
+    return tr_format("%s/" TR_CKPT_SIDECAR "%05d-link-%d", folder,
                      tr_grid_rank(at, r->shape.layout.w, r->shape.layout.d), number / p);
 }
 
@@ -149,15 +149,15 @@ static enum tr_status write_memories(void *ctx, const char *folder)
     return each_memory(ctx, folder, true);
 }
 
-const struct tr_ckpt_beside *tr_links_beside(struct tr_links *l)
+const struct tr_ckpt_sidecar *tr_links_sidecar(struct tr_links *l)
 {
     int files;
 
     if (!l || !l->remembers)
         return NULL;
     /* How much of the memories is in use by now is for their codecs to know. */
-    (void)tr_links_beside_bytes(l->run->config, &l->run->shape, &files);
-    l->beside = (struct tr_ckpt_beside){.write = write_memories, .ctx = l, .files = files};
+    (void)tr_links_sidecar_bytes(l->run->config, &l->run->shape, &files);
+    l->beside = (struct tr_ckpt_sidecar){.write = write_memories, .ctx = l, .files = files};
     return &l->beside;
 }
 
@@ -185,7 +185,7 @@ static enum tr_status begin_anew(struct tr_links *l, int chunk, int k)
     return on->start(e->codec);
 }
 
-int64_t tr_links_beside_bytes(const struct tr_config *c, const struct tr_shape *s, int *files)
+int64_t tr_links_sidecar_bytes(const struct tr_config *c, const struct tr_shape *s, int *files)
 {
     const struct tr_codec *codec =
         tr_codec_find(tr_config_spelling("forward-compress-method", c->forward_compress_method));

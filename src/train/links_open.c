@@ -9,7 +9,7 @@
 #include "util/log.h"
 #include "util/text.h"
 
-_Static_assert((int)TR_LINK_REMEMBERED == (int)TR_STORE_SAMPLES,
+_Static_assert((int)TR_LINK_CACHED == (int)TR_STORE_SAMPLES,
                "what tr_shape_of() lets pass has room in a store");
 
 int tr_links_number(enum tr_leg_bit leg)

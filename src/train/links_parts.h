@@ -29,7 +29,7 @@ struct tr_links {
     bool remembers;       /* an end does, */
     uint64_t text;        /* and of this, for checkpoints: tr_data_print() */
     uint64_t *mine, *all; /* fingerprints: [K * TR_LEGS], and of P stages; owned */
-    struct tr_ckpt_beside beside;
+    struct tr_ckpt_sidecar beside;
 };
 
 /* Legs by their bits: those that send, those of activations. */

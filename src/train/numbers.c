@@ -90,7 +90,7 @@ static void put_timers(struct tr_numbers *n)
     fprintf(f, "}");
 }
 
-static void put_traffic(struct tr_numbers *n, const struct tr_tell *tell)
+static void put_traffic(struct tr_numbers *n, const struct tr_logging *tell)
 {
     char text[TR_TRAFFIC_LINE_BYTES];
 
@@ -100,7 +100,7 @@ static void put_traffic(struct tr_numbers *n, const struct tr_tell *tell)
     fprintf(n->lines, ", \"traffic\": %s", text);
 }
 
-static void put_iteration(struct tr_numbers *n, const struct tr_tell *tell,
+static void put_iteration(struct tr_numbers *n, const struct tr_logging *tell,
                           const struct tr_step_result *step, bool skipped)
 {
     const struct tr_run *r = n->run;
@@ -177,19 +177,19 @@ static void put_results(struct tr_numbers *n, const struct tr_step_result *step,
 
 static void put_memory(struct tr_numbers *n)
 {
-    const struct tr_memory_line memory = tr_tell_memory_now(n->run);
+    const struct tr_memory_line memory = tr_logging_memory_now(n->run);
 
     tr_events_scalar(&n->events, "mem-reserved-bytes", (double)memory.reserved, n->run->iteration);
     tr_events_scalar(&n->events, "mem-allocated-bytes", (double)memory.allocated,
                      n->run->iteration);
 }
 
-static void put_events(struct tr_numbers *n, const struct tr_tell *tell,
+static void put_events(struct tr_numbers *n, const struct tr_logging *tell,
                        const struct tr_step_result *step, bool skipped)
 {
     const struct tr_config *c = n->run->config;
 
-    if (tr_tell_every(n->run->iteration, c->tensorboard_log_interval)) {
+    if (tr_logging_every(n->run->iteration, c->tensorboard_log_interval)) {
         put_results(n, step, skipped);
         if (c->log_memory_to_tensorboard)
             put_memory(n);
@@ -271,7 +271,7 @@ void tr_numbers_begin(struct tr_numbers *n)
     n->began = tr_now();
 }
 
-void tr_numbers_timers(struct tr_numbers *n, const struct tr_tell *tell, bool line_due)
+void tr_numbers_timers(struct tr_numbers *n, const struct tr_logging *tell, bool line_due)
 {
     n->took = tr_now() - n->began;
     n->timed = n->mine && line_due;
@@ -281,7 +281,7 @@ void tr_numbers_timers(struct tr_numbers *n, const struct tr_tell *tell, bool li
     n->iterations = tell->interval.advanced + tell->interval.skipped;
 }
 
-void tr_numbers_add(struct tr_numbers *n, const struct tr_tell *tell,
+void tr_numbers_add(struct tr_numbers *n, const struct tr_logging *tell,
                     const struct tr_step_result *step, bool skipped)
 {
     if (n->events.f)

@@ -5,7 +5,7 @@
 #include "telemetry/events.h"
 #include "train/run.h"
 #include "train/step.h"
-#include "train/tell.h"
+#include "train/logging.h"
 
 /*
  * The numbers of the log for programs: event files of TensorBoard (--tensorboard-dir) and JSON
@@ -50,8 +50,8 @@ void tr_numbers_close(struct tr_numbers *n);
 /* None of these is collective.  Before an iteration; after it, before its line in the log is
    printed; and after that. */
 void tr_numbers_begin(struct tr_numbers *n);
-void tr_numbers_timers(struct tr_numbers *n, const struct tr_tell *tell, bool line_due);
-void tr_numbers_add(struct tr_numbers *n, const struct tr_tell *tell,
+void tr_numbers_timers(struct tr_numbers *n, const struct tr_logging *tell, bool line_due);
+void tr_numbers_add(struct tr_numbers *n, const struct tr_logging *tell,
                     const struct tr_step_result *step, bool skipped);
 
 /* An evaluation of the validation data. */

@@ -21,7 +21,7 @@ struct tr_replicas {
     struct tr_cocktail *cocktail; /* NULL with --dp-mode local */
     bool parted;                  /* a step was made apart, or loaded */
     bool under_way;               /* a round is */
-    struct tr_ckpt_beside beside;
+    struct tr_ckpt_sidecar beside;
 };
 
 /* ---- what is compressed together ---- */
@@ -430,8 +430,8 @@ static enum tr_status write_file(void *ctx, const char *folder)
     return tr_ckpt_rank_write(&f, folder);
 }
 
-const struct tr_ckpt_beside *tr_replicas_beside(struct tr_replicas *x,
-                                                const struct tr_ckpt_beside *next)
+const struct tr_ckpt_sidecar *tr_replicas_sidecar(struct tr_replicas *x,
+                                                  const struct tr_ckpt_sidecar *next)
 {
     struct tr_ckpt_rank f;
     int64_t bytes = 0;
@@ -441,16 +441,16 @@ const struct tr_ckpt_beside *tr_replicas_beside(struct tr_replicas *x,
     f = file_of(x, "");
     for (int i = 0; i < f.parts; i++)
         bytes += tr_tensor_bytes(&f.part[i].at);
-    x->beside = (struct tr_ckpt_beside){.write = write_file,
-                                        .ctx = x,
-                                        .bytes = bytes * x->run->world->size,
-                                        .files = (int)x->run->world->size,
-                                        .next = next};
+    x->beside = (struct tr_ckpt_sidecar){.write = write_file,
+                                         .ctx = x,
+                                         .bytes = bytes * x->run->world->size,
+                                         .files = (int)x->run->world->size,
+                                         .next = next};
     return &x->beside;
 }
 
-int64_t tr_replicas_beside_bytes(const struct tr_config *c, const struct tr_data_parallel *dp,
-                                 int d, int64_t elems)
+int64_t tr_replicas_sidecar_bytes(const struct tr_config *c, const struct tr_data_parallel *dp,
+                                  int d, int64_t elems)
 {
     const bool exact =
         c->quant_bits == TR_SPARSE_FLOATS && c->topk_ratio >= 1.0 && c->randomp_ratio >= 1.0;

@@ -71,12 +71,12 @@ struct tr_cocktail *tr_replicas_cocktail(struct tr_replicas *x);
 bool tr_replicas_parted(const struct tr_replicas *x);
 
 /* What a checkpoint keeps in sidecar files, before `next`; `next` if nothing. */
-const struct tr_ckpt_beside *tr_replicas_beside(struct tr_replicas *x,
-                                                const struct tr_ckpt_beside *next);
+const struct tr_ckpt_sidecar *tr_replicas_sidecar(struct tr_replicas *x,
+                                                  const struct tr_ckpt_sidecar *next);
 
 /* Bytes of that for all ranks together, of a model of `elems` elements; pure. */
-int64_t tr_replicas_beside_bytes(const struct tr_config *c, const struct tr_data_parallel *dp,
-                                 int d, int64_t elems);
+int64_t tr_replicas_sidecar_bytes(const struct tr_config *c, const struct tr_data_parallel *dp,
+                                  int d, int64_t elems);
 
 /* Weights and moments were loaded, and published: now what lies beside them in `folder`; NULL where nothing
    is wanted.  Says what is left behind, also where r->replicas is NULL.  Collective over the world; TR_ECONFIG

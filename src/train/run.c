@@ -15,13 +15,13 @@
 #include "train/replicas.h"
 #include "telemetry/lines.h"
 #include "train/step.h"
-#include "train/tell.h"
+#include "train/logging.h"
 #include "util/log.h"
 #include "telemetry/timer.h"
 
 static void print_timer(struct tr_run *r, enum tr_timer t)
 {
-    tr_tell_timers(r, &t, 1);
+    tr_logging_timers(r, &t, 1);
 }
 
 static enum tr_status open_schedules(struct tr_run *r)
@@ -246,7 +246,7 @@ static enum tr_status open_memory(struct tr_run *r)
     tr_arena_init(&r->arena);
     plan_memory(r);
     TR_TRY(reserve(r, &memory));
-    tr_fabric_register(r);
+    tr_transport_register(r);
     tr_arena_open(&r->arena, memory);
     plan_memory(r);
     tr_model_prepare(&r->model);
@@ -460,7 +460,7 @@ enum tr_status tr_run_save(struct tr_run *r)
     tr_timer_start(TR_TIMER_SAVE_CHECKPOINT);
     s = tr_ckpt_save(&r->grid, r->config->save, &state, &tensors, &r->shape, json,
                      (int)r->config->keep_last,
-                     tr_replicas_beside(r->replicas, tr_links_beside(r->links)));
+                     tr_replicas_sidecar(r->replicas, tr_links_sidecar(r->links)));
     tr_timer_stop(TR_TIMER_SAVE_CHECKPOINT);
     free(json);
     if (s == TR_OK)
@@ -512,8 +512,8 @@ static enum tr_status reach(struct tr_run *r)
     TR_TRY(tr_compute_open(r));
     TR_TRY(tr_profile_check(r));
     tr_profile_open(r);
-    TR_TRY(tr_fabric_open(r));
-    return tr_grid_open(r->fabric, s->layout.w, s->layout.p, s->layout.d, &r->grid);
+    TR_TRY(tr_transport_open(r));
+    return tr_grid_open(r->transport, s->layout.w, s->layout.p, s->layout.d, &r->grid);
 }
 
 static enum tr_status build(struct tr_run *r)
@@ -522,7 +522,7 @@ static enum tr_status build(struct tr_run *r)
 
     TR_TRY(reach(r));
     r->traffic.on = r->config->log_traffic;
-    tr_tell_setup(r, began);
+    tr_logging_setup(r, began);
     TR_TRY(open_parts(r));
     open_scaler(r);
     TR_TRY(open_memory(r));
@@ -531,7 +531,7 @@ static enum tr_status build(struct tr_run *r)
     TR_TRY(tr_replicas_start(r));
     if (!r->config->load)
         begin_anew(r);
-    tr_tell_parameters(r);
+    tr_logging_parameters(r);
     return TR_OK;
 }
 
@@ -559,15 +559,15 @@ enum tr_status tr_run_reach(struct tr_run *r, const struct tr_config *config, st
     return open_by(reach, r, config, world);
 }
 
-enum tr_status tr_run_imagine(struct tr_run *r, const struct tr_config *config,
-                              const struct tr_shape *shape, int rank)
+enum tr_status tr_run_dry(struct tr_run *r, const struct tr_config *config,
+                          const struct tr_shape *shape, int rank)
 {
     enum tr_status s;
 
     memset(r, 0, sizeof *r);
     r->config = config;
     r->shape = *shape;
-    tr_grid_imagine(r->shape.layout.w, r->shape.layout.p, r->shape.layout.d, rank, &r->grid);
+    tr_grid_dry(r->shape.layout.w, r->shape.layout.p, r->shape.layout.d, rank, &r->grid);
     s = open_parts(r);
     if (s == TR_OK)
         plan_memory(r);
@@ -592,7 +592,7 @@ void tr_run_close(struct tr_run *r)
     tr_sched_release(&r->train_list);
     tr_sched_release(&r->eval_list);
     tr_grid_close(&r->grid);
-    tr_fabric_close(r);
+    tr_transport_close(r);
     tr_profile_close(r);
     tr_share_close(&r->share);
     if (r->device)

@@ -30,9 +30,9 @@ struct tr_replicas;
 struct tr_run {
     const struct tr_config *config; /* borrowed */
     struct tr_shape shape;
-    struct tr_comm *world;     /* borrowed; for host memory */
-    struct tr_comm *fabric;    /* the same ranks, for memory of the device: train/transport.h */
-    struct tr_comm own_fabric; /* what it points to where that is not the world */
+    struct tr_comm *world;        /* borrowed; for host memory */
+    struct tr_comm *transport;    /* the same ranks, for memory of the device: train/transport.h */
+    struct tr_comm own_transport; /* what it points to where that is not the world */
     struct tr_launch launch;
     struct tr_share share; /* files that set-up opens once per node */
     struct tr_grid grid;
@@ -106,8 +106,8 @@ int64_t tr_run_bucket(const struct tr_config *c, bool gpus);
  * other ranks: up to the dry run of the arena, so that r->arena says what each label would take,
  * r->model.params the parameters.  Not collective.  Close it; nothing else can be done with it.
  */
-enum tr_status tr_run_imagine(struct tr_run *r, const struct tr_config *config,
-                              const struct tr_shape *shape, int rank) TR_MUST_CHECK;
+enum tr_status tr_run_dry(struct tr_run *r, const struct tr_config *config,
+                          const struct tr_shape *shape, int rank) TR_MUST_CHECK;
 
 /* Resume from the newest checkpoint of --load, if the option is given, and begin with weights from the
    seed if there is none.  Collective; the run may be closed, but not used, after a failure. */

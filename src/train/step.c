@@ -279,7 +279,7 @@ double tr_step_loss(struct tr_run *r)
 
 struct tr_comm *tr_step_owners(struct tr_run *r)
 {
-    return r->shape.dp.sharded ? r->fabric : &r->grid.mp;
+    return r->shape.dp.sharded ? r->transport : &r->grid.mp;
 }
 
 static double zeros(struct tr_run *r)

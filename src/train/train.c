@@ -20,19 +20,19 @@
 #include "train/start.h"
 #include "train/step.h"
 #include "job/stop.h"
-#include "train/tell.h"
+#include "train/logging.h"
 #include "util/log.h"
 #include "telemetry/timer.h"
 
 struct loop {
     struct tr_run *r;
-    struct tr_tell tell;
+    struct tr_logging tell;
     struct tr_recorder record;
     struct tr_numbers numbers;
-    struct tr_progress progress; /* of rank 0 */
-    struct tr_keeper *keeper;    /* borrowed */
-    struct tr_stop *stop;        /* borrowed */
-    int64_t saved_at;            /* iteration of the last checkpoint of this run, or -1 */
+    struct tr_progress progress;  /* of rank 0 */
+    struct tr_run_folder *keeper; /* borrowed */
+    struct tr_stop *stop;         /* borrowed */
+    int64_t saved_at;             /* iteration of the last checkpoint of this run, or -1 */
 };
 
 static struct tr_moment moment(const struct tr_run *r)
@@ -60,14 +60,14 @@ static void evaluate(struct loop *l, enum tr_split split, const char *where)
         /* Of the test data Megatron tells how far it is, Megatron Core at each step. */
         if (split != TR_SPLIT_TEST || n < piece)
             continue;
-        tr_report_evaluating(text, sizeof text, done + n, iterations);
+        tr_lines_evaluating(text, sizeof text, done + n, iterations);
         tr_print_rank0("%s\n", text);
     }
     loss = tr_evaluation_end(r, split, &e, loss);
     if (split == TR_SPLIT_VALID)
         r->consumed_valid = e.first + e.samples;
-    tr_report_validation(text, sizeof text, where, loss);
-    tr_tell_last(r, text);
+    tr_lines_validation(text, sizeof text, where, loss);
+    tr_logging_last(r, text);
     l->tell.since += tr_now() - began;
     if (split == TR_SPLIT_VALID)
         tr_numbers_validation(&l->numbers, loss);
@@ -80,7 +80,7 @@ static void evaluate_at_end(struct loop *l, enum tr_split split, int format)
 {
     char where[64];
 
-    tr_report_where(where, sizeof where, format, l->r->iteration, split == TR_SPLIT_TEST);
+    tr_lines_where(where, sizeof where, format, l->r->iteration, split == TR_SPLIT_TEST);
     evaluate(l, split, where);
 }
 
@@ -90,7 +90,7 @@ static enum tr_status save(struct loop *l)
 
     if (!l->r->config->save || l->saved_at == l->r->iteration)
         return TR_OK;
-    TR_TRY(tr_keeper_may_save(l->keeper));
+    TR_TRY(tr_run_folder_may_save(l->keeper));
     TR_TRY(tr_links_compare(l->r->links));
     TR_TRY(tr_replicas_compare(l->r->replicas));
     TR_TRY(tr_run_save(l->r));
@@ -98,8 +98,8 @@ static enum tr_status save(struct loop *l)
                       time(NULL));
     l->saved_at = l->r->iteration;
     tr_stop_took(l->stop, TR_PART_SAVE, tr_now() - began);
-    tr_keeper_saved(l->keeper, l->saved_at, l->stop);
-    tr_keeper_note(l->keeper, l->stop, l->r->iteration, true);
+    tr_run_folder_saved(l->keeper, l->saved_at, l->stop);
+    tr_run_folder_note(l->keeper, l->stop, l->r->iteration, true);
     l->tell.since += tr_now() - began;
     return TR_OK;
 }
@@ -132,7 +132,7 @@ static enum tr_status step_and_tell(struct loop *l)
     bool passed, skipped, lost, due;
 
     tr_profile_before(r);
-    r->count_zeros = r->config->log_num_zeros_in_grad && tr_tell_due(&l->tell, r->iteration + 1);
+    r->count_zeros = r->config->log_num_zeros_in_grad && tr_logging_due(&l->tell, r->iteration + 1);
     passed = tr_batches_pass(r->config, r->iteration);
     tr_numbers_begin(&l->numbers);
     if (passed)
@@ -142,13 +142,13 @@ static enum tr_status step_and_tell(struct loop *l)
     r->iteration++;
     tr_profile_after(r);
     skipped = passed || (step.skipped && goes_on(r->config));
-    tr_tell_add(&l->tell, &step, skipped);
-    lost = not_finite(l, &step, tr_tell_due(&l->tell, r->iteration));
-    due = lost || tr_tell_due(&l->tell, r->iteration);
+    tr_logging_add(&l->tell, &step, skipped);
+    lost = not_finite(l, &step, tr_logging_due(&l->tell, r->iteration));
+    due = lost || tr_logging_due(&l->tell, r->iteration);
     l->tell.since += tr_recorder_after(&l->record, passed, due);
     tr_numbers_timers(&l->numbers, &l->tell, due);
-    tr_tell_traffic(&l->tell, lost);
-    tr_tell_print(&l->tell, lost);
+    tr_logging_traffic(&l->tell, lost);
+    tr_logging_print(&l->tell, lost);
     tr_numbers_add(&l->numbers, &l->tell, &step, skipped);
     if (lost)
         return TR_FAIL(TR_EINTERNAL,
@@ -173,7 +173,7 @@ static enum tr_status one_iteration(struct loop *l)
         evaluate(l, TR_SPLIT_VALID, where);
     }
     if (r->config->save_interval != TR_UNSET_INT &&
-        tr_tell_every(r->iteration, r->config->save_interval))
+        tr_logging_every(r->iteration, r->config->save_interval))
         TR_TRY(save(l));
     return TR_OK;
 }
@@ -185,16 +185,16 @@ static enum tr_status leave(struct loop *l, const struct tr_answer *a)
     struct tr_run *r = l->r;
 
     if (a->why == TR_STOP_SIGNAL || a->why == TR_STOP_LAUNCHER)
-        tr_keeper_heard(l->keeper, a, r->iteration);
+        tr_run_folder_heard(l->keeper, a, r->iteration);
     if (a->why == TR_STOP_CTL)
-        tr_keeper_acknowledge(l->keeper, TR_ASK_STOP, r->iteration);
+        tr_run_folder_acknowledge(l->keeper, TR_ASK_STOP, r->iteration);
     if (a->why == TR_STOP_JOB_END && r->world->rank == 0) {
         tr_stop_why_now(text, sizeof text, l->stop, r->iteration, tr_now());
         tr_print("> %s\n", text);
     }
     TR_TRY(save(l));
     if (a->why != TR_STOP_OUTPUT)
-        tr_keeper_leave(l->keeper, a);
+        tr_run_folder_leave(l->keeper, a);
     tr_stop_line(text, sizeof text, l->stop, a, r->iteration, tr_now(), moment(r));
     tr_print_rank0("%s\n", text);
     return TR_OK;
@@ -204,14 +204,14 @@ static enum tr_status leave(struct loop *l, const struct tr_answer *a)
 static enum tr_status serve(struct loop *l, const struct tr_answer *a)
 {
     if (a->dump) {
-        tr_keeper_acknowledge(l->keeper, TR_ASK_DUMP, l->r->iteration);
+        tr_run_folder_acknowledge(l->keeper, TR_ASK_DUMP, l->r->iteration);
         tr_dump(l->r, l->keeper);
-        tr_keeper_done(l->keeper, TR_ASK_DUMP);
+        tr_run_folder_done(l->keeper, TR_ASK_DUMP);
     }
     if (a->save) {
-        tr_keeper_acknowledge(l->keeper, TR_ASK_SAVE, l->r->iteration);
+        tr_run_folder_acknowledge(l->keeper, TR_ASK_SAVE, l->r->iteration);
         TR_TRY(save(l));
-        tr_keeper_done(l->keeper, TR_ASK_SAVE);
+        tr_run_folder_done(l->keeper, TR_ASK_SAVE);
     }
     return TR_OK;
 }
@@ -221,12 +221,12 @@ static enum tr_status finish(struct loop *l)
 {
     char text[TR_REPORT_BYTES];
 
-    tr_report_done(text, sizeof text, moment(l->r));
+    tr_lines_done(text, sizeof text, moment(l->r));
     tr_print_rank0("%s\n", text);
     evaluate_at_end(l, TR_SPLIT_VALID, l->r->config->log_format);
     TR_TRY(save(l));
     evaluate_at_end(l, TR_SPLIT_TEST, l->r->config->log_format);
-    tr_keeper_leave(l->keeper, &(struct tr_answer){.why = TR_STOP_DONE});
+    tr_run_folder_leave(l->keeper, &(struct tr_answer){.why = TR_STOP_DONE});
     return TR_OK;
 }
 
@@ -244,15 +244,15 @@ static enum tr_status only_evaluate(struct loop *l)
 static struct tr_answer ask(struct loop *l)
 {
     struct tr_run *r = l->r;
-    bool due = tr_tell_due(&l->tell, r->iteration);
+    bool due = tr_logging_due(&l->tell, r->iteration);
     double began = tr_now();
     unsigned asked = 0;
     struct tr_answer a;
 
     if (due)
-        tr_keeper_note(l->keeper, l->stop, r->iteration, false);
+        tr_run_folder_note(l->keeper, l->stop, r->iteration, false);
     if (tr_stop_asks(l->stop, r->iteration))
-        asked = tr_keeper_asked(l->keeper, began);
+        asked = tr_run_folder_asked(l->keeper, began);
     a = tr_stop_after(l->stop, r->world, r->iteration, tr_now(), asked);
     if (due || l->saved_at == r->iteration)
         l->tell.since += tr_now() - began;
@@ -326,7 +326,7 @@ static enum tr_status look_at_output(const struct loop *l)
     return tr_comm_agree(l->r->world, s);
 }
 
-static enum tr_status run_loop(struct tr_run *r, struct tr_keeper *keeper, struct tr_stop *stop)
+static enum tr_status run_loop(struct tr_run *r, struct tr_run_folder *keeper, struct tr_stop *stop)
 {
     struct loop l = {.r = r, .keeper = keeper, .stop = stop, .saved_at = -1};
     char text[TR_REPORT_BYTES];
@@ -337,9 +337,9 @@ static enum tr_status run_loop(struct tr_run *r, struct tr_keeper *keeper, struc
         return look_at_output(&l);
     }
     expect_end(&l);
-    tr_keeper_note(keeper, stop, r->iteration, true);
-    tr_tell_start();
-    tr_report_training(text, sizeof text, moment(r));
+    tr_run_folder_note(keeper, stop, r->iteration, true);
+    tr_logging_start();
+    tr_lines_training(text, sizeof text, moment(r));
     tr_print_rank0("%s\n", text);
     s = tr_recorder_open(&l.record, r);
     if (s == TR_OK)
@@ -349,14 +349,14 @@ static enum tr_status run_loop(struct tr_run *r, struct tr_keeper *keeper, struc
         tr_recorder_close(&l.record);
         return s;
     }
-    tr_tell_open(&l.tell, r, l.record.waits);
+    tr_logging_open(&l.tell, r, l.record.waits);
     if (r->config->log_progress && r->world->rank == 0)
         tr_progress_open(&l.progress, r->config->save, r->world->size, r->shape.dims.seq,
-                         tr_tell_flops(r), r->consumed_train, time(NULL));
+                         tr_logging_flops(r), r->consumed_train, time(NULL));
     s = iterate(&l);
     tr_profile_stop(r);
     tr_progress_close(&l.progress);
-    tr_tell_close(&l.tell);
+    tr_logging_close(&l.tell);
     tr_recorder_finish(&l.record);
     tr_numbers_close(&l.numbers);
     tr_recorder_close(&l.record);
@@ -374,52 +374,52 @@ static enum tr_status set_up(struct tr_run *r, const struct tr_config *config,
     tr_timer_start(TR_TIMER_MODEL_SETUP);
     TR_TRY(tr_run_open(r, config, world));
     tr_start_end(TR_START_MODEL);
-    tr_report_decay_style(text, sizeof text,
-                          tr_config_spelling("lr-decay-style", config->lr_decay_style));
+    tr_lines_decay_style(text, sizeof text,
+                         tr_config_spelling("lr-decay-style", config->lr_decay_style));
     tr_print_rank0("%s\n", text);
     TR_TRY(tr_run_load(r));
     tr_start_end(TR_START_CHECKPOINT);
     tr_timer_stop(TR_TIMER_MODEL_SETUP);
-    tr_report_built(text, sizeof text, moment(r));
+    tr_lines_built(text, sizeof text, moment(r));
     tr_print_rank0("%s\n", text);
 
     tr_timer_start(TR_TIMER_DATA_SETUP);
     TR_TRY(tr_run_data(r));
     tr_start_end(TR_START_DATA);
     tr_timer_stop(TR_TIMER_DATA_SETUP);
-    tr_report_ready(text, sizeof text, moment(r));
+    tr_lines_ready(text, sizeof text, moment(r));
     tr_print_rank0("%s\n", text);
-    tr_tell_timers(r, timers, 2);
+    tr_logging_timers(r, timers, 2);
     return TR_OK;
 }
 
 /* The folder is ours: train, unless there is nothing to do. */
 static enum tr_status train(const struct tr_config *config, const struct tr_shape *shape,
-                            struct tr_keeper *keeper, struct tr_stop *stop)
+                            struct tr_run_folder *keeper, struct tr_stop *stop)
 {
     struct tr_run run;
     enum tr_status s;
 
-    if (tr_keeper_over(keeper, config, shape->amounts.train_iters))
+    if (tr_run_folder_over(keeper, config, shape->amounts.train_iters))
         return TR_OK;
-    tr_keeper_begin(keeper, config, shape->amounts.train_iters, stop);
+    tr_run_folder_begin(keeper, config, shape->amounts.train_iters, stop);
     s = set_up(&run, config, keeper->world);
     if (s == TR_OK && stop->launched && run.launch.nodes == 1)
         tr_parent_outlive();
     if (s == TR_OK && !config->finetune)
-        tr_keeper_loaded(keeper, run.iteration);
+        tr_run_folder_loaded(keeper, run.iteration);
     if (s == TR_OK)
         s = run_loop(&run, keeper, stop);
     tr_run_close(&run);
     if (s != TR_OK)
-        tr_keeper_fail(keeper, s);
+        tr_run_folder_fail(keeper, s);
     return s;
 }
 
 enum tr_status tr_train(const struct tr_config *config, struct tr_comm *world)
 {
     double start = tr_now();
-    struct tr_keeper keeper;
+    struct tr_run_folder keeper;
     struct tr_shape shape;
     struct tr_stop stop;
     enum tr_status s;
@@ -428,9 +428,9 @@ enum tr_status tr_train(const struct tr_config *config, struct tr_comm *world)
     tr_stop_listen(config, shape.exit_signals, world->rank == 0);
     tr_stop_init(&stop, config, &shape.amounts, &shape.epochs, shape.exit_signals, start);
     stop.launched = tr_comm_max(world, tr_parent_find(&stop.parent)) != 0;
-    s = tr_keeper_open(&keeper, config, world);
+    s = tr_run_folder_open(&keeper, config, world);
     if (s == TR_OK)
         s = train(config, &shape, &keeper, &stop);
-    tr_keeper_close(&keeper);
+    tr_run_folder_close(&keeper);
     return s;
 }

@@ -7,8 +7,8 @@
 #include "comm/slow.h"
 #include "util/log.h"
 
-struct tr_comm *tr_fabric_network(const struct tr_config *c, struct tr_comm *world,
-                                  struct tr_comm *slow)
+struct tr_comm *tr_transport_network(const struct tr_config *c, struct tr_comm *world,
+                                     struct tr_comm *slow)
 {
     const struct tr_slow_how how = {
         .rate = 1e9 * c->slow_rate,
@@ -43,15 +43,15 @@ static enum tr_status open_nccl(struct tr_run *r)
         .mixed = r->config->allow_mixed_gpus,
     };
 
-    TR_TRY(tr_comm_nccl_open(r->world, &r->queue, &how, &r->own_fabric));
-    r->fabric = &r->own_fabric;
+    TR_TRY(tr_comm_nccl_open(r->world, &r->queue, &how, &r->own_transport));
+    r->transport = &r->own_transport;
     return TR_OK;
 }
 
-void tr_fabric_register(struct tr_run *r)
+void tr_transport_register(struct tr_run *r)
 {
-    if (r->fabric != r->world && r->fabric->size > 1)
-        tr_comm_nccl_register(r->fabric);
+    if (r->transport != r->world && r->transport->size > 1)
+        tr_comm_nccl_register(r->transport);
 }
 #else
 static enum tr_status open_nccl(struct tr_run *r)
@@ -62,17 +62,17 @@ static enum tr_status open_nccl(struct tr_run *r)
                    "talk through it: build it with NCCL, or train on one rank");
 }
 
-void tr_fabric_register(struct tr_run *r)
+void tr_transport_register(struct tr_run *r)
 {
     (void)r;
 }
 #endif
 
-enum tr_status tr_fabric_open(struct tr_run *r)
+enum tr_status tr_transport_open(struct tr_run *r)
 {
     int backend = r->config->distributed_backend;
 
-    r->fabric = r->world;
+    r->transport = r->world;
     if (!r->queue.on->apart) {
         if (backend == TR_DIST_NCCL)
             tr_log_rank0(TR_LOG_WARNING, "--distributed-backend nccl: there are no GPUs to talk "
@@ -83,13 +83,13 @@ enum tr_status tr_fabric_open(struct tr_run *r)
         return refuse(backend);
     if (r->world->size > 1)
         return open_nccl(r);
-    tr_comm_self(&r->own_fabric);
-    r->fabric = &r->own_fabric;
+    tr_comm_self(&r->own_transport);
+    r->transport = &r->own_transport;
     return TR_OK;
 }
 
-void tr_fabric_close(struct tr_run *r)
+void tr_transport_close(struct tr_run *r)
 {
-    if (r->own_fabric.via)
-        r->own_fabric.via->release(&r->own_fabric);
+    if (r->own_transport.via)
+        r->own_transport.via->release(&r->own_transport);
 }

@@ -19,17 +19,17 @@
 
 /* The world that a run is given: `world` itself or, with --distributed-backend slow, *slow, which wraps it
    and is to be released.  Without --slow-rate it is for tr_shape_of() to complain. */
-struct tr_comm *tr_fabric_network(const struct tr_config *c, struct tr_comm *world,
-                                  struct tr_comm *slow);
+struct tr_comm *tr_transport_network(const struct tr_config *c, struct tr_comm *world,
+                                     struct tr_comm *slow);
 
-/* Fill r->fabric; the device is open.  Collective over r->world; TR_ECONFIG or TR_ERESOURCE on all
+/* Fill r->transport; the device is open.  Collective over r->world; TR_ECONFIG or TR_ERESOURCE on all
    ranks. */
-enum tr_status tr_fabric_open(struct tr_run *r) TR_MUST_CHECK;
+enum tr_status tr_transport_open(struct tr_run *r) TR_MUST_CHECK;
 
 /* The memory of the device is reserved: make it known to the transport.  Collective over r->world. */
-void tr_fabric_register(struct tr_run *r);
+void tr_transport_register(struct tr_run *r);
 
 /* When all groups are released and the device is still open. */
-void tr_fabric_close(struct tr_run *r);
+void tr_transport_close(struct tr_run *r);
 
 #endif

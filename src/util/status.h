@@ -53,7 +53,7 @@ const char *tr_last_error(void);
 /* Show that sentence as an error on stderr, from rank 0, once: nothing happens when it was shown or
    there is none.  main() calls it last; a verb on several ranks calls it before the ranks part,
    because the first to leave takes the others along. */
-void tr_tell_error(void);
+void tr_logging_error(void);
 
 /* Pass a failure up: return from the enclosing function if `call` is not TR_OK. */
 #define TR_TRY(call)                            \

@@ -133,20 +133,20 @@ static void wrong_allreduce(struct tr_comm *c, struct tr_queue *q, const struct 
 static void a_wrong_call(void **state)
 {
     struct tr_transport broken = *world.via;
-    struct tr_comm fabric = world;
+    struct tr_comm transport = world;
     struct tr_bench_coll how = small;
 
     (void)state;
     right_allreduce = broken.allreduce;
     broken.allreduce = wrong_allreduce;
     begin("");
-    fabric.via = &broken;
-    run.fabric = &fabric;
+    transport.via = &broken;
+    run.transport = &transport;
     how.call = TR_BENCH_ALLREDUCE;
     assert_all_ok(tr_bench_coll(&bench, &how));
     /* Once in each size, and all ranks know. */
     assert_all(bench.wrong == SIZES);
-    run.fabric = &world;
+    run.transport = &world;
     end();
 }
 

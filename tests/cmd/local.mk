@@ -6,3 +6,6 @@ EXTRA_DIST += tests/cmd/t_data.sh
 
 TESTS += tests/cmd/t_doctor.sh
 EXTRA_DIST += tests/cmd/t_doctor.sh
+
+TESTS += tests/cmd/t_help.sh
+EXTRA_DIST += tests/cmd/t_help.sh

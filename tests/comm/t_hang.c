@@ -93,7 +93,7 @@ static void all_wait(void)
 
 static void expect(const char *want)
 {
-    tr_roll_sentence(post, host, RANKS, LIMIT, text, sizeof text);
+    tr_hang_sentence(post, host, RANKS, LIMIT, text, sizeof text);
     assert_string_equal(text, want);
 }
 
@@ -111,7 +111,7 @@ static void suspect(const char *want)
 {
     char hosts[4 * TR_HOST_BYTES];
 
-    tr_roll_suspects(post, host, RANKS, LIMIT, hosts, sizeof hosts);
+    tr_hang_suspects(post, host, RANKS, LIMIT, hosts, sizeof hosts);
     assert_string_equal(hosts, want);
 }
 
@@ -134,10 +134,10 @@ static void whose_host(void **state)
     suspect("n1");
     post[1] = (struct tr_post){.rank = 1};
     suspect("n0,n1");
-    tr_roll_suspects(post, each, RANKS, LIMIT, hosts, sizeof hosts);
+    tr_hang_suspects(post, each, RANKS, LIMIT, hosts, sizeof hosts);
     assert_string_equal(hosts, "");
     waits(5, "all-reduce", "dp", 2, LIMIT + 0.1);
-    tr_roll_suspects(post, each, RANKS, LIMIT, hosts, sizeof hosts);
+    tr_hang_suspects(post, each, RANKS, LIMIT, hosts, sizeof hosts);
     assert_string_equal(hosts, "n1,n3,n4");
 }
 
@@ -198,7 +198,7 @@ static void a_node_is_lost(void **state)
         post[r] = (struct tr_post){.rank = r};
     waits(0, "barrier", "world", 1, LIMIT);
     waits(1, "barrier", "world", 1, LIMIT);
-    tr_roll_sentence(post, host, RANKS, LIMIT, text, sizeof text);
+    tr_hang_sentence(post, host, RANKS, LIMIT, text, sizeof text);
     assert_non_null(
         strstr(text, "rank 2 on n0 did not enter the barrier in group \"world\" (call 812)"));
     assert_non_null(strstr(text, "; rank 3 on n1 did not enter"));
@@ -225,10 +225,10 @@ static void cut_off(void **state)
     (void)state;
     all_wait();
     post[3] = (struct tr_post){.rank = 3};
-    tr_roll_sentence(post, host, RANKS, LIMIT, whole, sizeof whole);
+    tr_hang_sentence(post, host, RANKS, LIMIT, whole, sizeof whole);
     for (size_t n = 1; n <= strlen(whole); n++) {
         memset(text, 'x', sizeof text);
-        tr_roll_sentence(post, host, RANKS, LIMIT, text, n);
+        tr_hang_sentence(post, host, RANKS, LIMIT, text, n);
         assert_int_equal(strlen(text), n - 1);
         assert_memory_equal(text, whole, n - 1);
     }

@@ -220,10 +220,21 @@ static void known_but_not_here(void **state)
     assert_int_equal(c.seed, 5);
     for (int i = 0; i < tr_config_options()->rows; i++) {
         const struct tr_opt *o = &tr_config_options()->row[i];
-        char *text = tr_format("--seed 6 --%s %s --threads 7", o->name, o->values ? "x" : "");
+        char *text = tr_format("--seed 6 --%s %s --threads 7", o->name, o->values > 0 ? "x" : "");
 
         if (o->kind == TR_ROW_REFUSED)
             assert_fails(TR_ECONFIG, o->help, parse(text));
+        if (o->kind == TR_ROW_GIVEN) {
+            char *other = tr_format("--%s no-such-value", o->name),
+                 *same = tr_format("--seed 6 --%s %.*s --threads 7", o->name,
+                                   (int)strcspn(o->initial, "|"), o->initial);
+
+            assert_fails(TR_ECONFIG, o->help, parse(other));
+            assert_ok(parse(same));
+            assert_true(c.seed == 6 && c.threads == 7);
+            free(other);
+            free(same);
+        }
         if (o->kind == TR_ROW_IGNORED) {
             assert_ok(parse(text));
             assert_true(c.seed == 6 && c.threads == 7);
@@ -453,7 +464,7 @@ static void documents(void **state)
     free(complete);
     f = open_memstream(&help, &size);
     assert_ok(tr_config_help(f, "rate"));
-    assert_fails(TR_ECONFIG, "there are: MODEL DATA", tr_config_help(f, "rat"));
+    assert_fails(TR_ECONFIG, "there are: Model, Data, Training", tr_config_help(f, "ratio"));
     fclose(f);
     assert_non_null(strstr(help, "--min-lr"));
     assert_null(strstr(help, "--num-layers"));

@@ -101,4 +101,4 @@ static const char *const words[] = {
 };
 
 const struct fuzz_target fuzz_log = {
-    .name = "log", .run = run, .words = words, .files = "tests/study/jean-zay-*.log"};
+    .name = "log", .run = run, .words = words, .files = "tests/report/jean-zay-*.log"};

@@ -7,7 +7,7 @@
 # and meg_gpt2_base_n8_dp1_tp4_pp8-1809562.out, cut to what a report needs.
 . "$srcdir/tests/tap.sh"
 plan 72
-logs=$srcdir/tests/study
+logs=$srcdir/tests/report
 small=$logs/jean-zay-18b.log
 large=$logs/jean-zay-30b.log
 

@@ -176,7 +176,7 @@ signalled() {
         says "$1" '^> start 1, job [0-9]* on n\[4-5\], stopped at iteration [0-9]*: signal SIGUSR1$'
 }
 
-launch=$(cd "$srcdir/tests" && pwd)/launch
+launch=$(cd "$srcdir/tests" && pwd)/mpirun
 slurm_start --nodes 8 --cpus 8 --gpus 8 --conf KillWait=10
 plan 14
 check "a run that nothing interrupts" unbroken

@@ -54,7 +54,7 @@ static void again_iteration(const char *line)
 {
     struct tr_iteration_line r = read_iteration(line);
 
-    tr_report_iteration(buf, sizeof buf, &r);
+    tr_lines_iteration(buf, sizeof buf, &r);
 }
 
 /* The perplexity holds more digits of the loss than the loss itself does: take the number nearest
@@ -68,7 +68,7 @@ static void again_validation(const char *line)
     end = strstr(where, " |");
     assert_non_null(end);
     *end = '\0';
-    tr_report_validation(buf, sizeof buf, where, fmin(fmax(loss, value - 4.9e-7), value + 4.9e-7));
+    tr_lines_validation(buf, sizeof buf, where, fmin(fmax(loss, value - 4.9e-7), value + 4.9e-7));
 }
 
 static void again_memory(const char *line)
@@ -80,8 +80,8 @@ static void again_memory(const char *line)
         .max_reserved = (int64_t)(after(line, "| max reserved: ") * 1048576.0),
     };
 
-    tr_report_memory(buf, sizeof buf, TR_FORMAT_MEGATRON, (int)after(line, "[Rank "),
-                     (int64_t)after(line, "(after "), &m);
+    tr_lines_memory(buf, sizeof buf, TR_FORMAT_MEGATRON, (int)after(line, "[Rank "),
+                    (int64_t)after(line, "(after "), &m);
 }
 
 static void again_datetime(const char *line)
@@ -92,13 +92,13 @@ static void again_datetime(const char *line)
     assert_non_null(strptime(strstr(line, "datetime: ") + 10, "%Y-%m-%d %H:%M:%S ", &tm));
     now.seconds = mktime(&tm);
     if (strstr(line, "[after model,"))
-        tr_report_built(buf, sizeof buf, now);
+        tr_lines_built(buf, sizeof buf, now);
     else if (strstr(line, "[after dataloaders"))
-        tr_report_ready(buf, sizeof buf, now);
+        tr_lines_ready(buf, sizeof buf, now);
     else if (strstr(line, "[before the start"))
-        tr_report_training(buf, sizeof buf, now);
+        tr_lines_training(buf, sizeof buf, now);
     else
-        tr_report_initialized(buf, sizeof buf, 0.398, now);
+        tr_lines_initialized(buf, sizeof buf, 0.398, now);
 }
 
 static void again_parameters(const char *line)
@@ -108,7 +108,7 @@ static void again_parameters(const char *line)
     assert_int_equal(
         sscanf(strchr(line, '(') + 1, "tensor, pipeline) model parallel rank (%d, %d", &tp, &pp),
         2);
-    tr_report_parameters(buf, sizeof buf, tp, pp, (int64_t)after(line, "): "));
+    tr_lines_parameters(buf, sizeof buf, tp, pp, (int64_t)after(line, "): "));
 }
 
 static void again_world(const char *line)
@@ -120,14 +120,14 @@ static void again_world(const char *line)
         .layout.p = (int)after(line, "pipeline-model-parallel size: "),
     };
 
-    tr_report_world(buf, sizeof buf, &s.layout, &s.precision);
+    tr_lines_world(buf, sizeof buf, &s.layout, &s.precision);
 }
 
 static void again_setup(const char *line)
 {
     struct tr_shape s = {.batches.micros = (int)after(line, "constant ")};
 
-    tr_report_setup(buf, sizeof buf, &s, "gpt2-bpe", 1234);
+    tr_lines_setup(buf, sizeof buf, &s, "gpt2-bpe", 1234);
 }
 
 /* Who writes a line that contains this text, and how many of them the file has. */
@@ -204,15 +204,15 @@ static void validation_block(void **state)
              "%s\n validation loss at iteration 100 | lm loss value: 8.017406E+00 |"
              " lm loss PPL: 3.033300E+03 | \n%s",
              ruler, ruler);
-    n = tr_report_validation(buf, sizeof buf, "iteration 100", log(3033.300));
+    n = tr_lines_validation(buf, sizeof buf, "iteration 100", log(3033.300));
     assert_string_equal(buf, wanted);
     assert_int_equal(n, (int)strlen(wanted));
     assert_int_equal(strlen(ruler), 95);
     /* exp(20) is the most that is shown. */
-    tr_report_validation(buf, sizeof buf, "the end of training for test data", 25.0);
+    tr_lines_validation(buf, sizeof buf, "the end of training for test data", 25.0);
     assert_non_null(strstr(buf, " at the end of training for test data | lm loss value: "
                                 "2.500000E+01 | lm loss PPL: 4.851652E+08 | \n"));
-    tr_report_validation(buf, sizeof buf, "iteration 7", (double)NAN);
+    tr_lines_validation(buf, sizeof buf, "iteration 7", (double)NAN);
     assert_non_null(strstr(buf, "| lm loss value: nan | lm loss PPL: nan | \n"));
 }
 
@@ -231,7 +231,7 @@ static const char *line_of(const struct tr_interval *in)
         .interval = *in,
     };
 
-    int n = tr_report_iteration(buf, sizeof buf, &r);
+    int n = tr_lines_iteration(buf, sizeof buf, &r);
 
     assert_int_equal(n, (int)strlen(buf));
     return buf;
@@ -308,7 +308,7 @@ static void other_formats(void **state)
     };
 
     (void)state;
-    tr_report_iteration(buf, sizeof buf, &line);
+    tr_lines_iteration(buf, sizeof buf, &line);
     assert_string_equal(
         buf, " [2024-03-30 20:02:40.000250] iteration       10/  500000 | consumed samples:"
              "         1280 | elapsed time per iteration (ms): 9496.4 | throughput per GPU "
@@ -334,7 +334,7 @@ static void other_formats(void **state)
                      .norm = 0.174,
                      .has_zeros = true},
     };
-    tr_report_iteration(buf, sizeof buf, &line);
+    tr_lines_iteration(buf, sizeof buf, &line);
     assert_string_equal(
         buf, " iteration    12695/  115311 | consumed samples:      9841584 | consumed tokens:"
              "  20155564032 | elapsed time per iteration (s): 105.22 | learning rate: 5.969E-05 | "
@@ -359,16 +359,16 @@ static void optional_fields(void **state)
     };
 
     (void)state;
-    tr_report_iteration(buf, sizeof buf, &line);
+    tr_lines_iteration(buf, sizeof buf, &line);
     assert_non_null(strstr(buf, "| elapsed time per iteration (ms): 500.0 | throughput per GPU "
                                 "(TFLOP/s/GPU): 12.3 | learning rate: 0.000E+00 |"));
     assert_non_null(strstr(buf, "| loss scale: 65536.0 | num zeros: 960902016.0 | params norm: "
                                 "7092.506 | number of skipped"));
     line.format = TR_FORMAT_CORE;
-    tr_report_iteration(buf, sizeof buf, &line);
+    tr_lines_iteration(buf, sizeof buf, &line);
     assert_non_null(strstr(buf, "| num zeros: 960902016 | params norm: 7092.506 | number of"));
     line.format = TR_FORMAT_DEEPSPEED;
-    tr_report_iteration(buf, sizeof buf, &line);
+    tr_lines_iteration(buf, sizeof buf, &line);
     assert_non_null(strstr(buf, "| loss scale: 65536.0 | num zeros: 960902016.0 | params norm"));
     assert_null(strstr(buf, "throughput"));
 }
@@ -382,25 +382,25 @@ static void newer_lines(void **state)
     (void)state;
     assert_true(now.micros >= 0 && now.micros < 1000000);
     assert_true(tr_moment_now(TR_FORMAT_MEGATRON).micros < 0);
-    tr_report_done(buf, sizeof buf, (struct tr_moment){1621758065, 7});
+    tr_lines_done(buf, sizeof buf, (struct tr_moment){1621758065, 7});
     assert_string_equal(buf, "[after training is done] datetime: 2021-05-23 08:21:05.000007 ");
-    tr_report_memory(buf, sizeof buf, TR_FORMAT_CORE, 3, 20, &m);
+    tr_lines_memory(buf, sizeof buf, TR_FORMAT_CORE, 3, 20, &m);
     assert_string_equal(buf, "[Rank 3] (after 20 iterations) memory (MB) | allocated: 1.50 | max "
                              "allocated: 1.00 | reserved: 3.00 | max reserved: 3.00");
-    tr_report_where(buf, sizeof buf, TR_FORMAT_CORE, 50, true);
+    tr_lines_where(buf, sizeof buf, TR_FORMAT_CORE, 50, true);
     assert_string_equal(buf, "iteration 50 on test set");
-    tr_report_where(buf, sizeof buf, TR_FORMAT_CORE, 50, false);
+    tr_lines_where(buf, sizeof buf, TR_FORMAT_CORE, 50, false);
     assert_string_equal(buf, "iteration 50 on validation set");
-    tr_report_where(buf, sizeof buf, TR_FORMAT_DEEPSPEED, 50, false);
+    tr_lines_where(buf, sizeof buf, TR_FORMAT_DEEPSPEED, 50, false);
     assert_string_equal(buf, "the end of training for val data");
-    tr_report_where(buf, sizeof buf, TR_FORMAT_MEGATRON, 50, true);
+    tr_lines_where(buf, sizeof buf, TR_FORMAT_MEGATRON, 50, true);
     assert_string_equal(buf, "the end of training for test data");
-    tr_report_theory(buf, sizeof buf, 18.0 * 1048576.0, 2.5 * 1048576.0);
+    tr_lines_theory(buf, sizeof buf, 18.0 * 1048576.0, 2.5 * 1048576.0);
     assert_string_equal(buf, "Theoretical memory footprints: weight and optimizer=18.00 MB, "
                              "activation=2.50 MB, total=20.50 MB\n");
-    tr_report_theory(buf, sizeof buf, 18.0 * 1048576.0, -1.0);
+    tr_lines_theory(buf, sizeof buf, 18.0 * 1048576.0, -1.0);
     assert_string_equal(buf, "Theoretical memory footprints: weight and optimizer=18.00 MB\n");
-    tr_report_formula(buf, sizeof buf, "core, 2 + 2");
+    tr_lines_formula(buf, sizeof buf, "core, 2 + 2");
     assert_string_equal(buf, "> TFLOP/s by the formula core, 2 + 2");
 }
 
@@ -451,7 +451,7 @@ static void wide_numbers(void **state)
     };
 
     (void)state;
-    tr_report_iteration(buf, sizeof buf, &r);
+    tr_lines_iteration(buf, sizeof buf, &r);
     assert_string_equal(
         buf, " iteration 1234567890/9999999999 | consumed samples: 1234567890123456 |"
              " elapsed time per iteration (ms): 0.8 | learning rate: 1.000E-120 |"
@@ -472,17 +472,17 @@ static void set_up(void **state)
     struct tr_moment now = {1621758065, -1};
 
     (void)state;
-    tr_report_world(buf, sizeof buf, &s.layout, &s.precision);
+    tr_lines_world(buf, sizeof buf, &s.layout, &s.precision);
     assert_string_equal(buf, "using world size: 16, data-parallel-size: 2, "
                              "tensor-model-parallel size: 2, pipeline-model-parallel size: 4 \n"
                              "using torch.float32 for parameters ...");
     s.precision.half = true;
-    tr_report_world(buf, sizeof buf, &s.layout, &s.precision);
+    tr_lines_world(buf, sizeof buf, &s.layout, &s.precision);
     assert_non_null(strstr(buf, "\nusing torch.float16 for parameters ..."));
     s.precision.bf16 = true;
-    tr_report_world(buf, sizeof buf, &s.layout, &s.precision);
+    tr_lines_world(buf, sizeof buf, &s.layout, &s.precision);
     assert_non_null(strstr(buf, "\nusing torch.bfloat16 for parameters ..."));
-    tr_report_setup(buf, sizeof buf, &s, "GPT2BPETokenizer", 1234);
+    tr_lines_setup(buf, sizeof buf, &s, "GPT2BPETokenizer", 1234);
     assert_string_equal(buf,
                         "setting number of micro-batches to constant 4\n"
                         "> building GPT2BPETokenizer tokenizer ...\n"
@@ -490,24 +490,24 @@ static void set_up(void **state)
                         "> initializing tensor model parallel with size 2\n"
                         "> initializing pipeline model parallel with size 4\n"
                         "> setting random seeds to 1234 ...");
-    tr_report_initialized(buf, sizeof buf, 0.3984, now);
+    tr_lines_initialized(buf, sizeof buf, 0.3984, now);
     assert_string_equal(buf, "time to initialize megatron (seconds): 0.398\n"
                              "[after megatron is initialized] datetime: 2021-05-23 08:21:05 \n"
                              "building GPT model ...");
-    tr_report_start(buf, sizeof buf, (const double[]){.028, .4, .1, .072, 0., .004}, .604);
+    tr_lines_start(buf, sizeof buf, (const double[]){.028, .4, .1, .072, 0., .004}, .604);
     assert_string_equal(buf, "> start-up (seconds): 0.604 | program: 0.028 | MPI: 0.400 | launch: "
                              "0.100 | model: 0.072 | checkpoint: 0.000 | data: 0.004");
-    tr_report_decay_style(buf, sizeof buf, "cosine");
+    tr_lines_decay_style(buf, sizeof buf, "cosine");
     assert_string_equal(buf, "> learning rate decay style: cosine");
-    tr_report_ready(buf, sizeof buf, now);
+    tr_lines_ready(buf, sizeof buf, now);
     assert_string_equal(buf, "[after dataloaders are built] datetime: 2021-05-23 08:21:05 \n"
                              "done with setup ...");
-    tr_report_training(buf, sizeof buf, now);
+    tr_lines_training(buf, sizeof buf, now);
     assert_string_equal(buf, "training ...\n[before the start of training step] datetime: "
                              "2021-05-23 08:21:05 ");
-    tr_report_done(buf, sizeof buf, now);
+    tr_lines_done(buf, sizeof buf, now);
     assert_string_equal(buf, "[after training is done] datetime: 2021-05-23 08:21:05 ");
-    tr_report_evaluating(buf, sizeof buf, 3, 10);
+    tr_lines_evaluating(buf, sizeof buf, 3, 10);
     assert_string_equal(buf, "Evaluating iter 3/10");
 }
 

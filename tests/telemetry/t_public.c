@@ -105,7 +105,7 @@ static void interval(struct run *r, int skipped, bool norm, char out[512])
     line.lr = tr_lr_at(&r->s.lr_schedule, (double)r->lr_samples);
     line.loss_scale = r->scaler.scale;
     line.interval = in;
-    tr_report_iteration(text, sizeof text, &line);
+    tr_lines_iteration(text, sizeof text, &line);
     for (size_t i = 0; i < sizeof labels / sizeof labels[0]; i++) {
         field(text, labels[i], word);
         word[strcspn(word, "/")] = '\0';

@@ -285,23 +285,23 @@ void apart_world(struct tr_comm *host, struct tr_comm *out)
 
 /* ---- in place of src/train/transport.c ---- */
 
-enum tr_status tr_fabric_open(struct tr_run *r)
+enum tr_status tr_transport_open(struct tr_run *r)
 {
-    r->fabric = r->world;
+    r->transport = r->world;
     if (r->queue.on->apart) {
-        apart_world(r->world, &r->own_fabric);
-        r->fabric = &r->own_fabric;
+        apart_world(r->world, &r->own_transport);
+        r->transport = &r->own_transport;
     }
     return TR_OK;
 }
 
-void tr_fabric_register(struct tr_run *r)
+void tr_transport_register(struct tr_run *r)
 {
     (void)r;
 }
 
-void tr_fabric_close(struct tr_run *r)
+void tr_transport_close(struct tr_run *r)
 {
-    if (r->own_fabric.via)
-        r->own_fabric.via->release(&r->own_fabric);
+    if (r->own_transport.via)
+        r->own_transport.via->release(&r->own_transport);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "train/tell.h"
+#include "train/logging.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static void *room(size_t count, size_t size)
  * because launchers forward each rank's output on its own and lines of two ranks arrive in any order.
  * Rank 0 waits for no longer than the norm of the gradients made it wait.
  */
-void tr_tell_last(struct tr_run *r, char *text)
+void tr_logging_last(struct tr_run *r, char *text)
 {
     struct tr_comm *world = r->world;
     struct tr_leg leg = {.buf = text, .bytes = TR_REPORT_BYTES};
@@ -77,7 +77,7 @@ static void tell_theory(struct tr_run *r)
     char text[TR_REPORT_BYTES];
     int64_t params = tr_comm_max(r->world, tr_params_number(&r->model.params));
 
-    tr_report_theory(
+    tr_lines_theory(
         text, sizeof text,
         tr_theory_weights(&r->shape.precision, params, r->shape.dp.sharded ? r->shape.layout.d : 1),
         tr_theory_activations(&r->shape));
@@ -85,7 +85,7 @@ static void tell_theory(struct tr_run *r)
 }
 
 /* "allocated" is the arena, "reserved" what the system counts as resident in this process. */
-struct tr_memory_line tr_tell_memory_now(const struct tr_run *r)
+struct tr_memory_line tr_logging_memory_now(const struct tr_run *r)
 {
     struct rusage usage;
 
@@ -98,7 +98,7 @@ struct tr_memory_line tr_tell_memory_now(const struct tr_run *r)
     };
 }
 
-static void tell_memory(struct tr_tell *t)
+static void tell_memory(struct tr_logging *t)
 {
     struct tr_run *r = t->run;
     struct tr_memory_line mine, *all = room((size_t)r->world->size, sizeof *all);
@@ -106,19 +106,19 @@ static void tell_memory(struct tr_tell *t)
 
     if (r->config->log_format == TR_FORMAT_CORE && !t->memory_told)
         tell_theory(r);
-    mine = tr_tell_memory_now(r);
+    mine = tr_logging_memory_now(r);
     r->world->via->gather_all(r->world, &mine, sizeof mine, all);
     for (int rank = 0; rank < r->world->size; rank++) {
         if (tr_grid_place(rank, r->shape.layout.w, r->shape.layout.d).dp != 0)
             continue;
-        tr_report_memory(text, sizeof text, r->config->log_format, rank, r->iteration, &all[rank]);
+        tr_lines_memory(text, sizeof text, r->config->log_format, rank, r->iteration, &all[rank]);
         tr_print_rank0("%s\n", text);
     }
     free(all);
     t->memory_told = true;
 }
 
-static void tell_split_table(struct tr_tell *t, int level, int iterations)
+static void tell_split_table(struct tr_logging *t, int level, int iterations)
 {
     struct tr_run *r = t->run;
     const int ranks = r->world->size;
@@ -147,10 +147,10 @@ static void tell_split_line(struct tr_run *r, int iterations)
     char text[TR_REPORT_BYTES];
 
     tr_timers_split_line(text, sizeof text, iterations);
-    tr_tell_last(r, text);
+    tr_logging_last(r, text);
 }
 
-static void tell_timers(struct tr_tell *t, int iterations)
+static void tell_timers(struct tr_logging *t, int iterations)
 {
     struct tr_run *r = t->run;
     const struct tr_config *c = r->config;
@@ -161,7 +161,7 @@ static void tell_timers(struct tr_tell *t, int iterations)
 
     if (!wants_table(c)) {
         tr_timers_line(text, sizeof text, iterations);
-        tr_tell_last(r, text);
+        tr_logging_last(r, text);
         if (t->split)
             tell_split_line(r, iterations);
         return;
@@ -180,7 +180,7 @@ static void tell_timers(struct tr_tell *t, int iterations)
         tell_split_table(t, level, iterations);
 }
 
-void tr_tell_timers(struct tr_run *r, const enum tr_timer *timers, int count)
+void tr_logging_timers(struct tr_run *r, const enum tr_timer *timers, int count)
 {
     size_t ranks = (size_t)r->world->size;
     char text[TR_REPORT_BYTES], *table;
@@ -216,12 +216,12 @@ static double exposed(void)
     return sum;
 }
 
-void tr_tell_traffic(struct tr_tell *t, bool lost)
+void tr_logging_traffic(struct tr_logging *t, bool lost)
 {
     struct tr_run *r = t->run;
     struct tr_traffic_count mine = r->traffic.count, *all;
 
-    if (!r->traffic.on || !(lost || tr_tell_due(t, r->iteration)))
+    if (!r->traffic.on || !(lost || tr_logging_due(t, r->iteration)))
         return;
     mine.time[TR_TRAFFIC_PIPELINE_GROUP].compress = tr_timer_seconds(TR_TIMER_PACK);
     mine.time[TR_TRAFFIC_PIPELINE_GROUP].decompress = tr_timer_seconds(TR_TIMER_UNPACK);
@@ -238,7 +238,7 @@ void tr_tell_traffic(struct tr_tell *t, bool lost)
     free(all);
 }
 
-static void tell_traffic(const struct tr_tell *t, int iterations)
+static void tell_traffic(const struct tr_logging *t, int iterations)
 {
     char text[TR_TRAFFIC_LINE_BYTES];
 
@@ -253,7 +253,7 @@ static bool recomputes_all(const struct tr_layout *l, const struct tr_activation
            (a->recompute == TR_RECOMPUTE_BLOCK && a->recompute_layers >= tr_layout_most_layers(l));
 }
 
-double tr_tell_flops(const struct tr_run *r)
+double tr_logging_flops(const struct tr_run *r)
 {
     return tr_flops_count(tr_flops_formula(r->config), &r->shape.dims, 1,
                           recomputes_all(&r->shape.layout, &r->shape.activations));
@@ -262,7 +262,7 @@ double tr_tell_flops(const struct tr_run *r)
 /* TFLOP/s of a rank that take `samples` in `seconds`. */
 static double tflops(const struct tr_run *r, int64_t samples, double seconds)
 {
-    return tr_tell_flops(r) * (double)samples / (seconds * r->world->size * 1e12);
+    return tr_logging_flops(r) * (double)samples / (seconds * r->world->size * 1e12);
 }
 
 static bool wants_tflops(const struct tr_config *c)
@@ -270,12 +270,12 @@ static bool wants_tflops(const struct tr_config *c)
     return c->log_throughput || c->log_format == TR_FORMAT_DEEPSPEED;
 }
 
-void tr_tell_open(struct tr_tell *t, struct tr_run *run, bool split)
+void tr_logging_open(struct tr_logging *t, struct tr_run *run, bool split)
 {
     const struct tr_config *c = run->config;
     char text[TR_REPORT_BYTES];
 
-    *t = (struct tr_tell){
+    *t = (struct tr_logging){
         .run = run,
         .split = split,
         .began_at = run->iteration,
@@ -289,7 +289,7 @@ void tr_tell_open(struct tr_tell *t, struct tr_run *run, bool split)
         t->table = room(TR_TIMERS_BYTES(ranks), 1);
     }
     if (wants_tflops(c)) {
-        tr_report_formula(
+        tr_lines_formula(
             text, sizeof text,
             tr_flops_text(tr_flops_formula(c),
                           recomputes_all(&run->shape.layout, &run->shape.activations)));
@@ -297,28 +297,28 @@ void tr_tell_open(struct tr_tell *t, struct tr_run *run, bool split)
     }
 }
 
-void tr_tell_close(struct tr_tell *t)
+void tr_logging_close(struct tr_logging *t)
 {
     free(t->seconds);
     free(t->table);
     memset(t, 0, sizeof *t);
 }
 
-bool tr_tell_due(const struct tr_tell *t, int64_t iteration)
+bool tr_logging_due(const struct tr_logging *t, int64_t iteration)
 {
     const struct tr_config *c = t->run->config;
 
-    return tr_tell_every(iteration, c->log_interval) ||
+    return tr_logging_every(iteration, c->log_interval) ||
            (c->log_format == TR_FORMAT_CORE && iteration == t->began_at + 1);
 }
 
-void tr_tell_add(struct tr_tell *t, const struct tr_step_result *step, bool skipped)
+void tr_logging_add(struct tr_logging *t, const struct tr_step_result *step, bool skipped)
 {
     tr_interval_add(&t->interval, step->loss, skipped,
                     t->run->optim.clip > 0.0 ? step->grad_norm : -1.0, step->zeros);
 }
 
-static void tell_iteration(struct tr_tell *t)
+static void tell_iteration(struct tr_logging *t)
 {
     struct tr_run *r = t->run;
     const struct tr_config *c = r->config;
@@ -345,26 +345,26 @@ static void tell_iteration(struct tr_tell *t)
         c->log_params_norm ? tr_stat_params_norm(&r->optim, tr_step_owners(r), &r->queue) : -1.0;
     t->line_seconds = line.seconds / (t->interval.advanced + t->interval.skipped);
     t->params_norm = line.params_norm;
-    tr_report_iteration(text, sizeof text, &line);
-    tr_tell_last(r, text);
+    tr_lines_iteration(text, sizeof text, &line);
+    tr_logging_last(r, text);
 }
 
-void tr_tell_print(struct tr_tell *t, bool lost)
+void tr_logging_print(struct tr_logging *t, bool lost)
 {
     const struct tr_config *c = t->run->config;
     int64_t iteration = t->run->iteration;
-    bool line_due = lost || tr_tell_due(t, iteration);
+    bool line_due = lost || tr_logging_due(t, iteration);
 
     if (line_due)
         tell_iteration(t);
     if ((line_due && !t->memory_told && tr_step_lr(t->run) > 0.0) ||
-        tr_tell_every(iteration, c->log_memory_interval))
+        tr_logging_every(iteration, c->log_memory_interval))
         tell_memory(t);
     if (line_due)
         tell_timers(t, t->interval.advanced + t->interval.skipped);
     if (line_due)
         tell_traffic(t, t->interval.advanced + t->interval.skipped);
-    if (!tr_tell_every(iteration, c->log_interval))
+    if (!tr_logging_every(iteration, c->log_interval))
         return;
     tr_timers_reset();
     t->run->traffic.count = (struct tr_traffic_count){0};
@@ -376,7 +376,7 @@ void tr_tell_print(struct tr_tell *t, bool lost)
 /* ---- before it trains ---- */
 
 /* Megatron prints one line from each rank of the first replica; here rank 0 prints them in order. */
-void tr_tell_parameters(struct tr_run *r)
+void tr_logging_parameters(struct tr_run *r)
 {
     int64_t mine = tr_params_number(&r->model.params);
     int64_t *all = calloc((size_t)r->world->size, sizeof *all);
@@ -390,14 +390,14 @@ void tr_tell_parameters(struct tr_run *r)
 
         if (at.dp != 0)
             continue;
-        tr_report_parameters(text, sizeof text, at.tp, at.pp, all[rank]);
+        tr_lines_parameters(text, sizeof text, at.tp, at.pp, all[rank]);
         tr_print_rank0("%s\n", text);
     }
     free(all);
 }
 
 /* What Megatron prints before it builds the model: sizes, arguments, tokenizer, groups. */
-void tr_tell_setup(const struct tr_run *r, double began)
+void tr_logging_setup(const struct tr_run *r, double began)
 {
     const struct tr_config *c = r->config;
     char text[TR_REPORT_BYTES], *arguments = NULL;
@@ -406,7 +406,7 @@ void tr_tell_setup(const struct tr_run *r, double began)
 
     if (r->world->rank != 0)
         return;
-    tr_report_world(text, sizeof text, &r->shape.layout, &r->shape.precision);
+    tr_lines_world(text, sizeof text, &r->shape.layout, &r->shape.precision);
     tr_print("%s\n", text);
     f = open_memstream(&arguments, &size);
     if (!f)
@@ -415,8 +415,8 @@ void tr_tell_setup(const struct tr_run *r, double began)
     fclose(f);
     tr_print("%s", arguments);
     free(arguments);
-    tr_report_setup(text, sizeof text, &r->shape,
-                    tr_config_spelling("tokenizer-type", c->tokenizer_type), (uint64_t)c->seed);
+    tr_lines_setup(text, sizeof text, &r->shape,
+                   tr_config_spelling("tokenizer-type", c->tokenizer_type), (uint64_t)c->seed);
     tr_print("%s\n", text);
     tr_print("> computing with %s on each of %d rank%s of this node\n",
              r->queue.on->describe(r->device), r->launch.local_size,
@@ -425,17 +425,17 @@ void tr_tell_setup(const struct tr_run *r, double began)
         tr_print("> clock of the timers: %s\n", tr_profile_clock(r));
     if (tr_start_seconds() >= 0.0)
         began = tr_now() - tr_start_seconds();
-    tr_report_initialized(text, sizeof text, tr_now() - began, tr_moment_now(c->log_format));
+    tr_lines_initialized(text, sizeof text, tr_now() - began, tr_moment_now(c->log_format));
     tr_print("%s\n", text);
 }
 
-void tr_tell_start(void)
+void tr_logging_start(void)
 {
     char text[TR_REPORT_BYTES];
 
     /* Tests begin runs that no program was started for. */
     if (tr_start_seconds() < 0.0)
         return;
-    tr_report_start(text, sizeof text, tr_start_parts(), tr_start_seconds());
+    tr_lines_start(text, sizeof text, tr_start_parts(), tr_start_seconds());
     tr_print_rank0("%s\n", text);
 }

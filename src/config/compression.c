@@ -90,14 +90,14 @@ static enum tr_status check_delta(const struct tr_config *c, bool sequence,
             method, (long long)c->micro_batch_size);
     /* Replica 0 has the largest share. */
     tr_epoch_share(e, 0, &first, &most);
-    if (most > TR_LINK_REMEMBERED)
+    if (most > TR_LINK_CACHED)
         return TR_FAIL(
             TR_ECONFIG,
             "--forward-compress-method %s can cache %d samples at each end of a link, and a "
             "replica would train on %lld: give at least %lld replicas, --data-blocks for fewer "
             "samples, or --forward-compress-method fixpoint, which caches none",
-            method, TR_LINK_REMEMBERED, (long long)most,
-            (long long)((e->blocks - 1) / TR_LINK_REMEMBERED + 1));
+            method, TR_LINK_CACHED, (long long)most,
+            (long long)((e->blocks - 1) / TR_LINK_CACHED + 1));
     if (most > c->max_activation_cache_size)
         return TR_FAIL(
             TR_ECONFIG,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef TR_TRAIN_TELL_H
-#define TR_TRAIN_TELL_H
+#ifndef TR_TRAIN_LOGGING_H
+#define TR_TRAIN_LOGGING_H
 
 #include "telemetry/lines.h"
 #include "train/run.h"
@@ -11,7 +11,7 @@
  * What a run prints while it trains: when a line is due, whose numbers it takes, and who prints it.
  * The texts are those of telemetry/lines.h and telemetry/timer.h.  Collective over the world, all of it.
  */
-struct tr_tell {
+struct tr_logging {
     struct tr_run *run; /* borrowed */
     int64_t began_at;   /* iterations that were done before this process */
     struct tr_interval interval;
@@ -27,49 +27,49 @@ struct tr_tell {
 };
 
 /* Is what happens every `interval` iterations due after `iteration`?  Never if that is not positive. */
-static inline bool tr_tell_every(int64_t iteration, int64_t interval)
+static inline bool tr_logging_every(int64_t iteration, int64_t interval)
 {
     return interval > 0 && iteration % interval == 0;
 }
 
 /* Once the ranks have found one another: sizes, arguments, tokenizer, groups, and the time since the process
    began, or `began` where nobody took that. */
-void tr_tell_setup(const struct tr_run *r, double began);
+void tr_logging_setup(const struct tr_run *r, double began);
 
 /* How many parameters there are on each tensor rank and stage. */
-void tr_tell_parameters(struct tr_run *r);
+void tr_logging_parameters(struct tr_run *r);
 
 /* What the start took, if somebody took the time of it. */
-void tr_tell_start(void);
+void tr_logging_start(void);
 
 /* Before the first iteration.  Says by which formula operations are counted, if the log has them.
    With `split` the timers of SPLIT are logged too. */
-void tr_tell_open(struct tr_tell *t, struct tr_run *run, bool split);
-void tr_tell_close(struct tr_tell *t);
+void tr_logging_open(struct tr_logging *t, struct tr_run *run, bool split);
+void tr_logging_close(struct tr_logging *t);
 
 /* True if an iteration line is due after iteration `iteration`: a multiple of --log-interval; in
    megatron-core also the first of this process, which ends no interval. */
-bool tr_tell_due(const struct tr_tell *t, int64_t iteration);
+bool tr_logging_due(const struct tr_logging *t, int64_t iteration);
 
 /* Count the iteration that ended: run->iteration. */
-void tr_tell_add(struct tr_tell *t, const struct tr_step_result *step, bool skipped);
+void tr_logging_add(struct tr_logging *t, const struct tr_step_result *step, bool skipped);
 
 /* Put together what the ranks sent in the interval that ends, if it is logged and a line is due. */
-void tr_tell_traffic(struct tr_tell *t, bool lost);
+void tr_logging_traffic(struct tr_logging *t, bool lost);
 
 /* Print what is due after it; `lost`: the iteration line is due in any case, for it is the last. */
-void tr_tell_print(struct tr_tell *t, bool lost);
+void tr_logging_print(struct tr_logging *t, bool lost);
 
 /* Operations of a sample by the formula in use. */
-double tr_tell_flops(const struct tr_run *r);
+double tr_logging_flops(const struct tr_run *r);
 
 /* What this rank's memory is used for, now. */
-struct tr_memory_line tr_tell_memory_now(const struct tr_run *r);
+struct tr_memory_line tr_logging_memory_now(const struct tr_run *r);
 
 /* Print what the last rank wrote into text[TR_REPORT_BYTES], unless it is empty. */
-void tr_tell_last(struct tr_run *r, char *text);
+void tr_logging_last(struct tr_run *r, char *text);
 
 /* Print what the named timers of set-up, loading or saving show, and set them to zero. */
-void tr_tell_timers(struct tr_run *r, const enum tr_timer *timers, int count);
+void tr_logging_timers(struct tr_run *r, const enum tr_timer *timers, int count);
 
 #endif

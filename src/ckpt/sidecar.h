@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef TR_CKPT_BESIDE_H
-#define TR_CKPT_BESIDE_H
+#ifndef TR_CKPT_SIDECAR_H
+#define TR_CKPT_SIDECAR_H
 
 #include <stdint.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "util/status.h"
 
 /*
- * The sidecar files of ranks (TR_CKPT_BESIDE in ckpt/ckpt.h), as `trireme ckpt`
+ * The sidecar files of ranks (TR_CKPT_SIDECAR in ckpt/ckpt.h), as `trireme ckpt`
  * looks at them: what a replica keeps (ckpt/rank.h) and the activation cache of a link
  * (codec/store.h).  Nothing here is collective.
  */

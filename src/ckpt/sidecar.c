@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ckpt/beside.h"
+#include "ckpt/sidecar.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -53,7 +53,7 @@ enum tr_status tr_ckpt_files_list(const char *file, struct tr_ckpt_files *out)
     if (!d)
         return TR_FAIL(TR_EIO, "cannot look into %s: %s", out->folder, strerror(errno));
     for (struct dirent *e; s == TR_OK && (e = readdir(d)) != NULL;)
-        if (strncmp(e->d_name, TR_CKPT_BESIDE, strlen(TR_CKPT_BESIDE)) == 0)
+        if (strncmp(e->d_name, TR_CKPT_SIDECAR, strlen(TR_CKPT_SIDECAR)) == 0)
             s = add(out, e->d_name);
     closedir(d);
     if (out->count > 0)
@@ -103,7 +103,7 @@ static enum tr_status check_place(const struct tr_ckpt_one *f, int64_t iteration
     char *name;
 
     TR_TRY(tr_ckpt_rank_see(f->path, &said));
-    name = tr_format(TR_CKPT_BESIDE "%05lld.%s", (long long)said.rank, said.kind);
+    name = tr_format(TR_CKPT_SIDECAR "%05lld.%s", (long long)said.rank, said.kind);
     s = strcmp(name, f->name) == 0 && said.iteration == iteration
             ? TR_OK
             : TR_FAIL(TR_EDATA,
@@ -140,7 +140,7 @@ static int64_t without_replica(const struct tr_ckpt_files *x, int64_t world)
 
     /* Of as many ranks as there are files, one more has none. */
     for (int64_t rank = 0; rank < world && rank <= x->count; rank++) {
-        char *name = tr_format(TR_CKPT_BESIDE "%05lld.replica", (long long)rank);
+        char *name = tr_format(TR_CKPT_SIDECAR "%05lld.replica", (long long)rank);
 
         if (is_there(x, name))
             have++;
@@ -160,10 +160,10 @@ enum tr_status tr_ckpt_files_count(const struct tr_ckpt_files *x, int64_t saved,
         return TR_OK;
     lacking = without_replica(x, world);
     if (lacking >= 0)
-        snprintf(which, sizeof which, "; " TR_CKPT_BESIDE "%05lld.replica is missing",
+        snprintf(which, sizeof which, "; " TR_CKPT_SIDECAR "%05lld.replica is missing",
                  (long long)lacking);
     return TR_FAIL(TR_EDATA,
-                   "ranks saved %lld files " TR_CKPT_BESIDE
+                   "ranks saved %lld files " TR_CKPT_SIDECAR
                    "... with this checkpoint, and %d are in %s%s: restore what was saved, or "
                    "resume without the state of replicas and links",
                    (long long)saved, x->count, x->folder, which);

@@ -1,0 +1,3 @@
+check_PROGRAMS += tests/port/t_script
+TESTS += tests/port/t_script tests/port/t_port.sh
+EXTRA_DIST += tests/port/t_port.sh
