@@ -243,7 +243,7 @@ static void schedules(void **unused)
         struct tr_shape as = shape;                                                        \
                                                                                            \
         type(as.lr_schedule.field);                                                        \
-        assert_fails(TR_EDATA, "it has " attribute " ",                                    \
+        assert_fails(TR_EDATA, "which has " attribute " ",                                    \
                      load_from(dir, small_newest, true, &as, &s));                         \
         assert_non_null(strstr(tr_last_error(), "(" options ")"));                         \
         assert_false(near((double)as.lr_schedule.field, (double)shape.lr_schedule.field)); \
@@ -268,7 +268,7 @@ static void two_numbers(void **unused)
     as.lr_schedule.lr = 1e-4;
     as.lr_schedule.decay_style = TR_LR_LINEAR;
     assert_fails(TR_EDATA,
-                 "it has max_lr 0.00015 and not 0.0001 (--lr), lr_decay_style cosine and not "
+                 "which has max_lr 0.00015 and not 0.0001 (--lr), lr_decay_style cosine and not "
                  "linear (--lr-decay-style); give the same options again, or "
                  "--override-opt-param-scheduler",
                  load_from(dir, small_newest, true, &as, &s));
