@@ -22,7 +22,7 @@ text='--adam-beta1'
 check "a group in any case" says "$trireme" help train OPTIMIZER
 check "and by the beginning of its heading" says "$trireme" help train opt
 text='--forward-bits'
-check "a heading of two words" says "$trireme" help train compressed pipelines
+check "a heading of two words" says "$trireme" help train compression between
 fails "a wrong group lists all" 64 "there are: Model, Data, Training" "$trireme" help train zzz
 
 text='^option  --hidden-dropout (train)'
