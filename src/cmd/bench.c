@@ -408,7 +408,7 @@ int tr_cmd_bench(int argc, char **argv)
     tr_config_release(&c);
     tr_options_release(table(), &o);
     if (s != TR_OK)
-        tr_logging_error();
+        tr_report_error();
     world.via->barrier(&world);
     tr_comm_mpi_stop(&world);
     return tr_status_exit_code(s);

@@ -259,7 +259,7 @@ static enum tr_status look_together(const struct doctor *d)
     TR_TRY(tr_comm_mpi_start(&world));
     s = look(d, &world);
     if (s != TR_OK)
-        tr_logging_error();
+        tr_report_error();
     world.via->barrier(&world);
     tr_comm_mpi_stop(&world);
     return s;

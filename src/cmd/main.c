@@ -81,7 +81,7 @@ static int end(int code)
     if (code == 0 && tr_output_missing())
         code = tr_status_exit_code(TR_FAIL(TR_EIO, "%s", tr_output_missing()));
     if (code != 0)
-        tr_logging_error();
+        tr_report_error();
     return code;
 }
 

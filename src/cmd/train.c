@@ -230,7 +230,7 @@ int tr_cmd_train(int argc, char **argv)
         return tr_status_exit_code(s);
     s = train(argc, argv, &world);
     if (s != TR_OK)
-        tr_logging_error();
+        tr_report_error();
     world.via->barrier(&world);
     /* Without it MPI would wait for it. */
     if (tr_parent_gone(&launcher)) {

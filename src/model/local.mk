@@ -7,4 +7,4 @@ libtrireme_a_SOURCES += \
 	src/model/attention_mask.c src/model/attention_mask.h \
 	src/model/model.c src/model/model.h \
 	src/model/param.c src/model/param.def src/model/param.h \
-	src/model/model_parts.h
+	src/model/model_parts.h src/model/setup.c

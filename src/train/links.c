@@ -3,7 +3,6 @@
 
 #include <math.h>
 
-#include "train/step.h"
 #include "telemetry/timer.h"
 
 /* What becomes of the messages of the step under way. */
@@ -94,7 +93,8 @@ static float lift(const struct tr_run *r, enum tr_leg_bit bit)
 
     if (bit & TR_LINK_FORWARD || r->config->fp16)
         return 1.0F;
-    frexp(tr_step_parts(r) * (double)(r->shape.batches.micro_batch * r->shape.dims.seq), &power);
+    frexp(tr_run_gradient_parts(r) * (double)(r->shape.batches.micro_batch * r->shape.dims.seq),
+          &power);
     return ldexpf(1.0F, power);
 }
 
@@ -164,7 +164,7 @@ bool tr_links_message(struct tr_links *l, struct tr_slot at, enum tr_leg_bit bit
         leg->bytes[b] = e->codec->on->wire_bytes(e->codec, &key);
     }
     part = tr_links_part(l, leg->bytes[b]);
-    *out = tr_step_is_cut(l->run, x)
+    *out = tr_run_scatters(l->run, x)
                ? tr_tensor_span(&leg->wire[b], l->run->grid.at.tp * part, part)
                : tr_tensor_span(&leg->wire[b], 0, leg->bytes[b]);
     return true;
@@ -180,7 +180,7 @@ bool tr_links_arrived(struct tr_links *l, enum tr_leg_bit bit, const struct tr_t
     if (!l || !tr_links_on(l->run, k) || way_of(l) != CODED)
         return false;
     b = l->leg[k].arrived++ % (unsigned)l->flights;
-    if (!tr_step_is_cut(l->run, x))
+    if (!tr_run_scatters(l->run, x))
         return true;
     all = tr_tensor_span(&l->leg[k].wire[b], 0,
                          tr_links_part(l, l->leg[k].bytes[b]) * l->run->shape.layout.w);

@@ -600,3 +600,17 @@ void tr_run_close(struct tr_run *r)
     tr_launch_release(&r->launch);
     memset(r, 0, sizeof *r);
 }
+
+bool tr_run_scatters(const struct tr_run *r, const struct tr_tensor *t)
+{
+    return r->config->scatter_gather_tensors_in_pipeline && r->shape.layout.w > 1 &&
+           t->dim[0] == tr_model_rows(&r->model);
+}
+
+/* Those of the other replicas too, where sums over replicas follow. */
+double tr_run_gradient_parts(const struct tr_run *r)
+{
+    int replicas = tr_replicas_apart(r->replicas) ? 1 : r->shape.layout.d;
+
+    return r->config->sum_gradients ? 1.0 : (double)r->micros * replicas;
+}

@@ -119,4 +119,10 @@ enum tr_status tr_run_data(struct tr_run *r) TR_MUST_CHECK;
 /* Write a checkpoint of the run as it stands to --save; collective. */
 enum tr_status tr_run_save(struct tr_run *r) TR_MUST_CHECK;
 
+/* Whether every tensor rank has the same message `t`, so that each sends but a part of it. */
+bool tr_run_scatters(const struct tr_run *r, const struct tr_tensor *t);
+
+/* Of how many micro-batches the gradients of the step under way are the mean: 1 where they are sums. */
+double tr_run_gradient_parts(const struct tr_run *r);
+
 #endif

@@ -42,18 +42,10 @@ static void grads_ready(void *ctx, int64_t upto)
         tr_dp_ready(r->dp, &r->queue, upto);
 }
 
-/* Those of the other replicas too, where sums over replicas follow. */
-double tr_step_parts(const struct tr_run *r)
-{
-    int replicas = tr_replicas_apart(r->replicas) ? 1 : r->shape.layout.d;
-
-    return r->config->sum_gradients ? 1.0 : (double)r->micros * replicas;
-}
-
 static void backward(void *ctx, struct tr_slot at)
 {
     struct tr_run *r = ctx;
-    double factor = r->scaler.scale / tr_step_parts(r);
+    double factor = r->scaler.scale / tr_run_gradient_parts(r);
 
     tr_chunk_backward(r->chunk[at.chunk], at.micro, factor,
                       at.micro == r->micros - 1 ? grads_ready : NULL, r);
@@ -87,12 +79,6 @@ static struct tr_tensor whole_message(struct tr_run *r, struct tr_slot at, enum 
 /* Whether every tensor rank has the same message, so that each needs to send but a part of it
    (Narayanan et al., SC 2021, section 4.1).  With sequence parallelism each has rows of its own.  W
    divides H, since it divides the heads. */
-bool tr_step_is_cut(const struct tr_run *r, const struct tr_tensor *t)
-{
-    return r->config->scatter_gather_tensors_in_pipeline && r->shape.layout.w > 1 &&
-           t->dim[0] == tr_model_rows(&r->model);
-}
-
 static void count(struct tr_run *r, enum tr_leg_bit leg, int64_t bytes, int64_t numbers)
 {
     if (leg & (TR_SEND_FWD | TR_SEND_BWD) && r->model.training)
@@ -105,7 +91,7 @@ static struct tr_tensor message(void *ctx, struct tr_slot at, enum tr_leg_bit le
 {
     struct tr_run *r = ctx;
     struct tr_tensor whole = whole_message(r, at, leg), t = whole;
-    const bool cut = tr_step_is_cut(r, &whole);
+    const bool cut = tr_run_scatters(r, &whole);
     const int64_t numbers = tr_tensor_elems(&whole) / (cut ? r->shape.layout.w : 1);
 
     if (!tr_links_message(r->links, at, leg, &whole, &t) && cut)
@@ -119,7 +105,7 @@ static void arrived(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
     struct tr_run *r = ctx;
     struct tr_tensor t = whole_message(r, at, leg);
 
-    if (!tr_links_arrived(r->links, leg, &t) && tr_step_is_cut(r, &t))
+    if (!tr_links_arrived(r->links, leg, &t) && tr_run_scatters(r, &t))
         r->grid.tp.via->allgather(&r->grid.tp, &r->queue, &t);
 }
 

@@ -12,9 +12,6 @@ struct tr_step_result {
     bool skipped;     /* a gradient was not finite, so nothing was updated; on all ranks */
 };
 
-/* Whether every tensor rank has the same message `t`, so that each sends but a part of it. */
-bool tr_step_is_cut(const struct tr_run *r, const struct tr_tensor *t);
-
 /* Connect the executor to the run's chunks: fills run->stage. */
 void tr_step_connect(struct tr_run *r);
 
@@ -29,9 +26,6 @@ double tr_step_loss(struct tr_run *r);
 
 /* The group of ranks that together hold the gradients and the optimizer's state of the model once. */
 struct tr_comm *tr_step_owners(struct tr_run *r);
-
-/* Of how many micro-batches the gradients of the step under way are the mean: 1 where they are sums. */
-double tr_step_parts(const struct tr_run *r);
 
 /*
  * One training step: tr_step_gradients(), then the optimizer at the learning rate that is due.

@@ -18,8 +18,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "util/log.h"
-
 /* Open maps, for the SIGBUS handler: it can read a fixed table, but not take a lock. */
 enum { MAX_MAPS = 1024 };
 static struct {
@@ -40,31 +38,6 @@ char *tr_format(const char *fmt, ...)
     if (n < 0)
         tr_die(TR_ERESOURCE, "no memory left for a short text");
     return text;
-}
-
-/* A pipe that another process made non-blocking is full: wait as a blocking one would. */
-static bool waits_for_room(int fd)
-{
-    struct pollfd p = {.fd = fd, .events = POLLOUT};
-
-    return errno == EAGAIN && (poll(&p, 1, -1) > 0 || errno == EINTR);
-}
-
-int tr_write_all(int fd, const void *data, size_t bytes)
-{
-    const unsigned char *at = data;
-
-    while (bytes > 0) {
-        ssize_t n = write(fd, at, bytes);
-
-        if (n < 0 && (errno == EINTR || waits_for_room(fd)))
-            continue;
-        if (n < 0)
-            return -1;
-        at += n;
-        bytes -= (size_t)n;
-    }
-    return 0;
 }
 
 int tr_read_at(int fd, void *data, int64_t bytes, int64_t at)

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "util/status.h"
+#include "util/write.h"
 
 /* A file mapped for reading.  `data` is NULL when the file is empty. */
 struct tr_map {
@@ -80,10 +81,6 @@ enum tr_status tr_fsync_path(const char *path) TR_MUST_CHECK;
    the program keeps by itself must be a regular one, and nothing is waited for. */
 enum tr_status tr_file_text(const char *path, size_t limit, char **out) TR_MUST_CHECK;
 enum tr_status tr_regular_text(const char *path, size_t limit, char **out) TR_MUST_CHECK;
-
-/* Write all `bytes` to a descriptor, going on after short writes and EINTR, and waiting where a
-   pipe has no room.  0, or -1 with errno. */
-int tr_write_all(int fd, const void *data, size_t bytes);
 
 /* `bytes` at `at` of a file, going on after short reads and writes and EINTR; a read beyond its end gives
    ENODATA.  0, or -1 with errno. */

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "util/file.h"
 #include "util/text.h"
+#include "util/write.h"
 
 static struct {
     int rank, world;
@@ -123,9 +123,13 @@ static void print(const char *fmt, va_list ap)
     n = vsnprintf(small, sizeof small, fmt, ap);
     if (n >= (int)sizeof small) {
         text = malloc((size_t)n + 1);
-        if (!text)
-            tr_die(TR_ERESOURCE, "no memory left for a line of the log");
-        vsnprintf(text, (size_t)n + 1, fmt, again);
+        if (text) {
+            vsnprintf(text, (size_t)n + 1, fmt, again);
+        } else {
+            tr_output_lost("no memory left for a line of the log");
+            text = small;
+            n = (int)sizeof small - 1;
+        }
     }
     va_end(again);
     /* What is described goes on until it has saved. */

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "util/status.h"
+#include "util/attributes.h"
 
 /*
  * Two streams.  stdout carries records, the lines that people parse; stderr carries diagnostics.

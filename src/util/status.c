@@ -64,7 +64,7 @@ const char *tr_last_error(void)
     return last_error;
 }
 
-void tr_logging_error(void)
+void tr_report_error(void)
 {
     if (!told)
         tr_log_rank0(TR_LOG_ERROR, "%s", last_error);

@@ -2,6 +2,8 @@
 #ifndef TR_UTIL_STATUS_H
 #define TR_UTIL_STATUS_H
 
+#include "util/attributes.h"
+
 /*
  * How a call says that it failed.
  *
@@ -20,16 +22,6 @@ enum tr_status {
 #undef STATUS
     TR_STATUSES
 };
-
-#ifndef TR_MUST_CHECK /* cppcheck cannot read it behind a pointer to a function */
-#define TR_MUST_CHECK __attribute__((warn_unused_result))
-#endif
-#define TR_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
-#ifdef __cplusplus /* kernels include this header */
-#define TR_NORETURN [[noreturn]]
-#else
-#define TR_NORETURN _Noreturn
-#endif
 
 /* The exit code of the program for `s`, as sysexits.h counts: 0, 64..75. */
 int tr_status_exit_code(enum tr_status s);
@@ -53,7 +45,7 @@ const char *tr_last_error(void);
 /* Show that sentence as an error on stderr, from rank 0, once: nothing happens when it was shown or
    there is none.  main() calls it last; a verb on several ranks calls it before the ranks part,
    because the first to leave takes the others along. */
-void tr_logging_error(void);
+void tr_report_error(void);
 
 /* Pass a failure up: return from the enclosing function if `call` is not TR_OK. */
 #define TR_TRY(call)                            \

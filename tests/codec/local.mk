@@ -12,7 +12,7 @@ check_PROGRAMS += tests/codec/t_store_tsan
 TESTS += tests/codec/t_store_tsan
 tests_codec_t_store_tsan_SOURCES = tests/codec/t_store.c \
 	src/codec/pool.c src/codec/store.c src/codec/store_file.c \
-	src/util/file.c src/util/log.c src/util/rng.c src/util/status.c src/util/text.c src/util/thread.c \
+	src/util/file.c src/util/write.c src/util/log.c src/util/rng.c src/util/status.c src/util/text.c src/util/thread.c \
 	src/util/writeback.c
 tests_codec_t_store_tsan_CFLAGS = $(AM_CFLAGS) -fsanitize=thread -O1
 tests_codec_t_store_tsan_LDADD = $(TR_LIBS_FOUND) $(CMOCKA_LIBS)

@@ -101,7 +101,7 @@ int main(int argc, char **argv)
         s = open_job(&j, argc > 1 ? strtod(argv[1], NULL) : 60.0);
     if (s == TR_OK)
         s = run(&j);
-    tr_logging_error();
+    tr_report_error();
     close_job(&j);
     j.inner.via->barrier(&j.inner);
     tr_comm_mpi_stop(&j.inner);
