@@ -1,0 +1,32 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# What CONTRIBUTING.md names is there: files, folders and scripts (but those of .ci/, which a release lacks).  And each
+# folder of src/ has tests of its name.
+set -eu
+cd "${srcdir:-.}"
+echo 1..2
+
+result() {
+    if [ -z "$3" ]; then
+        echo "ok $1 - $2"
+    else
+        echo "not ok $1 - $2"
+        echo "$3" | sed 's/^/# /'
+    fi
+}
+
+# Words in back quotes that have a slash, up to the first blank; those with capitals or <> stand for others.
+missing=$(grep -oE '`[^`]+`' CONTRIBUTING.md | tr -d '`' | sed 's/ .*//' |
+    grep -E '^\.?[a-z].*/' | grep -vE '^build/|^\.ci/|^\.\./|[A-Z<]' | sort -u | while read -r name; do
+        [ -e "$name" ] || echo "$name is not there"
+    done)
+result 1 "what CONTRIBUTING.md names is there" "$missing"
+
+# But tensor/ and tp/, which tests of device/ and comm/ cover, and kernels/, whose are in tests/cuda/.
+without=$(sed 's|/.*||' src/LAYERS | sort -u | while read -r name; do
+    case $name in
+    kernels | tensor | tp) continue ;;
+    esac
+    [ -f "tests/$name/local.mk" ] || echo "src/$name has no tests/$name"
+done)
+result 2 "folders of src have tests of their name" "$without"
