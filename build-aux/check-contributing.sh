@@ -16,6 +16,7 @@ result() {
 }
 
 # Words in back quotes that have a slash, up to the first blank; those with capitals or <> stand for others.
+# shellcheck disable=SC2016 # the back quotes are those of Markdown
 missing=$(grep -oE '`[^`]+`' CONTRIBUTING.md | tr -d '`' | sed 's/ .*//' |
     grep -E '^\.?[a-z].*/' | grep -vE '^build/|^\.ci/|^\.\./|[A-Z<]' | sort -u | while read -r name; do
         [ -e "$name" ] || echo "$name is not there"
