@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# shellcheck disable=SC2154,SC1091
+# shellcheck disable=SC2154,SC1091,SC2016
 # README.md: the blocks that need no cluster run as they are pasted, with no file but those of a clone.
 . "$srcdir/tests/tap.sh"
 page=$work/page.md
