@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "ckpt/ckpt.h"
+#include "launch/launch.h"
 #include "launch/libraries.h"
 #include "launch/checks.h"
 #include "comm/comm.h"
@@ -16,6 +17,7 @@
 #include "train/check.h"
 #include "train/transport.h"
 #include "train/dry_run.h"
+#include "train/logging.h"
 #include "train/start.h"
 #include "job/stop.h"
 #include "train/train.h"
@@ -28,7 +30,9 @@ const struct tr_doc tr_doc_train = {
         "Options have Megatron-LM's names; a word @file reads options from a file.\n"
         "\n"
         "The log is Megatron-LM's of May 2021: loss and timers are those of the last rank, and "
-        "rank 0 prints them.  --save writes checkpoints that --load resumes from on any number "
+        "rank 0 prints them.  On a terminal and without a launcher it is one line per interval "
+        "instead; --log-format says otherwise.  --save writes checkpoints that --load resumes from "
+        "on any number "
         "of ranks and in any layout: tensor, pipeline and data parallelism may all change.\n"
         "\n"
         "Losses do not depend on the layout: initial weights, dropout and the order of the data "
@@ -127,12 +131,12 @@ static enum tr_status look_at_load(struct tr_config *c, const struct tr_args *wo
 
 static void tell_network(const struct tr_comm *network)
 {
-    tr_print_rank0("bytes that rank 0 sent over the slow network:");
+    tr_notice_rank0("bytes that rank 0 sent over the slow network:");
     for (int kind = 0; kind < TR_SLOW_KINDS; kind++)
-        tr_print_rank0("%s %s %lld", kind > 0 ? "," : "",
-                       tr_slow_kind_name((enum tr_slow_kind)kind),
-                       (long long)tr_comm_slow_bytes(network, (enum tr_slow_kind)kind));
-    tr_print_rank0("\n");
+        tr_notice_rank0("%s %s %lld", kind > 0 ? "," : "",
+                        tr_slow_kind_name((enum tr_slow_kind)kind),
+                        (long long)tr_comm_slow_bytes(network, (enum tr_slow_kind)kind));
+    tr_notice_rank0("\n");
 }
 
 static enum tr_status train_over(const struct tr_config *c, struct tr_comm *world)
@@ -177,7 +181,16 @@ static enum tr_status read_options(struct tr_config *c, int argc, char **argv,
     return s;
 }
 
-static enum tr_status train(int argc, char **argv, struct tr_comm *world)
+/* What the options leave open. */
+static void settle(struct tr_config *c, struct tr_comm *world, bool watched)
+{
+    tr_logging_choose(c, world, watched);
+    /* The list of options in the log has Megatron's world_size. */
+    if (c->world_size == TR_UNSET_INT)
+        c->world_size = world->size;
+}
+
+static enum tr_status train(int argc, char **argv, struct tr_comm *world, bool watched)
 {
     struct tr_config c;
     enum tr_status s;
@@ -187,9 +200,8 @@ static enum tr_status train(int argc, char **argv, struct tr_comm *world)
     if (s == TR_OK) {
         tr_log_level((enum tr_level)c.log_level);
         tr_comm_mpi_limit(world, 60.0 * c.distributed_timeout_minutes);
-        /* The list of options in the log has Megatron's world_size. */
-        if (!c.dry_run && c.world_size == TR_UNSET_INT)
-            c.world_size = world->size;
+        if (!c.dry_run)
+            settle(&c, world, watched);
         if (c.dry_run || !c.exit_signal_handler)
             tr_stop_let_go();
         if (c.dry_run)
@@ -217,8 +229,10 @@ int tr_cmd_train(int argc, char **argv)
     struct tr_parent launcher;
     struct tr_comm world;
     enum tr_status s;
+    bool watched;
 
     tr_start_begin();
+    watched = tr_launch_is_bare() && isatty(STDOUT_FILENO) == 1;
     tr_parent_find(&launcher);
     if (may_listen(argc, argv))
         tr_stop_keep();
@@ -228,7 +242,7 @@ int tr_cmd_train(int argc, char **argv)
     tr_start_end(TR_START_MPI);
     if (s != TR_OK)
         return tr_status_exit_code(s);
-    s = train(argc, argv, &world);
+    s = train(argc, argv, &world, watched);
     if (s != TR_OK)
         tr_report_error();
     world.via->barrier(&world);

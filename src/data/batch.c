@@ -331,8 +331,9 @@ static void open_mock(const struct tr_config *c, const struct tr_dims *dims,
         x->of[k].size = x->of[k].wanted;
     if (x->by_epochs)
         x->of[TR_SPLIT_TRAIN].size = epochs->blocks;
-    tr_print_rank0("> mock data: tokens are drawn from --seed and read from nowhere, so losses and "
-                   "weights of this run mean nothing\n");
+    tr_notice_rank0(
+        "> mock data: tokens are drawn from --seed and read from nowhere, so losses and "
+        "weights of this run mean nothing\n");
 }
 
 /* The sizes are the same on all ranks, so all fail or none. */

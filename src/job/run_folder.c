@@ -192,14 +192,14 @@ static bool nothing_to_do(struct tr_run_folder *k, const struct tr_config *c, in
     char who[256];
 
     if (is_finished(k, c, train_iters)) {
-        tr_print("the run in %s is finished: all of its %" PRId64 " iterations are done\n",
-                 k->folder, train_iters);
+        tr_notice("the run in %s is finished: all of its %" PRId64 " iterations are done\n",
+                  k->folder, train_iters);
         return true;
     }
     if (!(tr_ctl_look(k->folder) & TR_ASK_STOP))
         return false;
     tr_ctl_who(k->folder, TR_ASK_STOP, who, sizeof who);
-    tr_print(
+    tr_notice(
         "this run was asked to stop by %s, so it does not start: `trireme ctl %s go` lets it\n",
         who, k->folder);
     fill(k, train_iters);
@@ -271,17 +271,17 @@ static void print_before(const struct tr_state *last)
         return;
     if (last->job[0])
         snprintf(by, sizeof by, ", job %.64s", last->array[0] ? last->array : last->job);
-    tr_print("> start %" PRId64 "%s on %.200s, ", last->start, by,
-             last->hosts[0] ? last->hosts : "hosts unknown");
+    tr_notice("> start %" PRId64 "%s on %.200s, ", last->start, by,
+              last->hosts[0] ? last->hosts : "hosts unknown");
     if (strcmp(last->state, "running") == 0)
-        tr_print("was killed, or lost its nodes, after iteration %" PRId64 " or later\n",
-                 last->iteration);
+        tr_notice("was killed, or lost its nodes, after iteration %" PRId64 " or later\n",
+                  last->iteration);
     else if (strcmp(last->state, "failed") == 0)
-        tr_print("failed with exit code %" PRId64 " after iteration %" PRId64 ": %.700s\n",
-                 last->exit_code, last->iteration, last->reason);
+        tr_notice("failed with exit code %" PRId64 " after iteration %" PRId64 ": %.700s\n",
+                  last->exit_code, last->iteration, last->reason);
     else
-        tr_print("%s at iteration %" PRId64 ": %.200s\n", last->state, last->iteration,
-                 last->reason);
+        tr_notice("%s at iteration %" PRId64 ": %.200s\n", last->state, last->iteration,
+                  last->reason);
 }
 
 static void print_job_end(const struct tr_run_folder *k, const char *how, time_t now)
@@ -294,8 +294,8 @@ static void print_job_end(const struct tr_run_folder *k, const char *how, time_t
             tr_print("> when the job ends is not known: %s\n", how);
         return;
     }
-    tr_print("> the job ends at %s, in %.1f minutes (%s)\n", tr_time_local(end, when),
-             difftime(end, now) / 60.0, how);
+    tr_notice("> the job ends at %s, in %.1f minutes (%s)\n", tr_time_local(end, when),
+              difftime(end, now) / 60.0, how);
 }
 
 static void find_job_end(struct tr_run_folder *k, const struct tr_config *c, struct tr_stop *stop)
@@ -358,8 +358,8 @@ void tr_run_folder_acknowledge(struct tr_run_folder *k, enum tr_ask ask, int64_t
     if (k->world->rank != 0)
         return;
     tr_ctl_who(k->folder, ask, who, sizeof who);
-    tr_print("> %s asked for %s; heard after iteration %" PRId64 "\n", who, tr_ask_name(ask),
-             iteration);
+    tr_notice("> %s asked for %s; heard after iteration %" PRId64 "\n", who, tr_ask_name(ask),
+              iteration);
 }
 
 void tr_run_folder_done(struct tr_run_folder *k, enum tr_ask ask)
@@ -382,11 +382,11 @@ void tr_run_folder_heard(const struct tr_run_folder *k, const struct tr_answer *
     if (k->world->rank != 0)
         return;
     if (a->why == TR_STOP_LAUNCHER)
-        tr_print("> what started rank %d on %s is gone; noticed after iteration %" PRId64 "\n",
-                 a->rank, k->host[a->rank], iteration);
+        tr_notice("> what started rank %d on %s is gone; noticed after iteration %" PRId64 "\n",
+                  a->rank, k->host[a->rank], iteration);
     else
-        tr_print("> rank %d on %s received %s; heard after iteration %" PRId64 "\n", a->rank,
-                 k->host[a->rank], name, iteration);
+        tr_notice("> rank %d on %s received %s; heard after iteration %" PRId64 "\n", a->rank,
+                  k->host[a->rank], name, iteration);
 }
 
 void tr_run_folder_note(struct tr_run_folder *k, const struct tr_stop *stop, int64_t iteration,
@@ -425,9 +425,9 @@ void tr_run_folder_loaded(struct tr_run_folder *k, int64_t iteration)
 {
     if (k->world->rank != 0 || k->from < 0 || iteration == k->from)
         return;
-    tr_print("> this start goes on from iteration %" PRId64 " and not from %" PRId64
-             ", whose checkpoint cannot be used\n",
-             iteration, k->from);
+    tr_notice("> this start goes on from iteration %" PRId64 " and not from %" PRId64
+              ", whose checkpoint cannot be used\n",
+              iteration, k->from);
     k->state.iteration = iteration;
 }
 

@@ -111,6 +111,12 @@ bool tr_launch_offers(void)
     return some;
 }
 
+bool tr_launch_is_bare(void)
+{
+    return tr_launch_starter() == TR_STARTED_ALONE && !tr_launch_offers() &&
+           !is_set("SLURM_JOB_ID");
+}
+
 /* An MPI that starts alone serves itself. */
 const char *tr_launch_pmix_version(void)
 {

@@ -29,6 +29,10 @@ int tr_launch_threads(const struct tr_launch *l);
 /* Whether the launcher offers this process a way to find the others, as long as MPI has not started. */
 bool tr_launch_offers(void);
 
+/* Did neither a launcher nor a job of Slurm start this process?  Only as long as MPI has not started,
+   which sets variables of launchers. */
+bool tr_launch_is_bare(void);
+
 /* The version of the PMIx that the launcher offers, or NULL; static storage. */
 const char *tr_launch_pmix_version(void);
 

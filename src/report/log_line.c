@@ -274,11 +274,15 @@ static void read_validation(struct tr_reader *r, const char *at)
 {
     const char *s = memmem(at, strnlen(at, TR_FIELD_BYTES), "| lm loss value: ", 17);
     double loss;
+    bool brief = false;
 
+    /* --log-format terminal: "validation loss at iteration 20: 4.3252, perplexity 75.58". */
+    if (!s)
+        s = memmem(at, strnlen(at, TR_FIELD_BYTES), ": ", 2), brief = true;
     if (!s || !r->open)
         return;
-    s += 17;
-    if (!tr_scan_number(&s, &loss))
+    s += brief ? 2 : 17;
+    if (!tr_scan_number(&s, &loss) || (brief && !tr_scan_text(&s, ", perplexity ")))
         return;
     tr_reader_record(r)->evaluations++;
     tr_reader_record(r)->validation = loss;
@@ -294,6 +298,7 @@ static void read_saving(struct tr_reader *r, const char *at)
 static void read_saved(struct tr_reader *r, const char *at)
 {
     (void)at;
+    r->interrupted = true;
     if (r->open)
         tr_reader_record(r)->saves++;
 }
@@ -383,6 +388,8 @@ static const struct {
     {"times across ranks (ms):", tr_reader_table},
     {"wait and transfer (ms) |", tr_reader_timers},
     {"wait and transfer across ranks (ms):", tr_reader_table},
+    {"  loss ", tr_reader_terminal},
+    {"training on ", tr_reader_terminal_start},
     {"traffic |", read_traffic},
     {"[Rank ", read_memory},
     {"using world size:", read_world},
@@ -391,6 +398,7 @@ static const struct {
     {"validation loss at ", read_validation},
     {"saving checkpoint at iteration", read_saving},
     {"successfully saved checkpoint", read_saved},
+    {"checkpoint saved at iteration", read_saved},
     {"checkpoint from ", read_loading},
     {"padded vocab (size:", read_vocab},
     {"number of micro-batches to constant", read_micros},

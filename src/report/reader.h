@@ -57,6 +57,10 @@ void tr_reader_line(struct tr_reader *r);
 /* Is r->line of a table of timers that began before it?  Then read it. */
 bool tr_reader_in_table(struct tr_reader *r);
 
+/* Of --log-format terminal: an iteration line, at "  loss ", and the first line, at "training on ". */
+void tr_reader_terminal(struct tr_reader *r, const char *at);
+void tr_reader_terminal_start(struct tr_reader *r, const char *at);
+
 /* A table begins at "time across ranks (ms):", "times ..." or "wait and transfer ..."; read a line
    of timers at "time (ms) |" or "wait and transfer (ms) |". */
 void tr_reader_table(struct tr_reader *r, const char *at);

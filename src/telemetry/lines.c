@@ -215,7 +215,7 @@ int tr_lines_validation(char *buf, size_t size, const char *where, double loss)
 
 int tr_lines_where(char *buf, size_t size, int format, int64_t iteration, bool test)
 {
-    if (format == TR_FORMAT_CORE)
+    if (format == TR_FORMAT_CORE || format == TR_FORMAT_TERMINAL)
         return put_all(buf, size, "iteration %" PRId64 " on %s set", iteration,
                        test ? "test" : "validation");
     return put_all(buf, size, "the end of training for %s data", test ? "test" : "val");

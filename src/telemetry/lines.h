@@ -10,7 +10,7 @@
 #include "config/shape.h"
 
 /*
- * The lines of the log.  --log-format says whose they are, because many scripts read them:
+ * The lines of the log that programs read; those for people are in telemetry/terminal.h.  --log-format says whose they are, because many scripts read them:
  *
  *   megatron            Megatron-LM of May 2021 (commit 217f54b3), byte for byte
  *   megatron-core       Megatron-LM of August 2026 (commit d98e8a64): the time of day in brackets, the
@@ -94,7 +94,7 @@ int tr_lines_formula(char *buf, size_t size, const char *formula);
 
 /* Three lines: " validation loss at WHERE | lm loss value: ... | lm loss PPL: ... | " between two
    rulers, by last.  WHERE is "iteration 100", and at the end "the end of training for val data" and
-   "... test data", in megatron-core "iteration 1000 on validation set" and "... test set".  The
+   "... test data", in megatron-core and terminal "iteration 1000 on validation set" and "... test set".  The
    perplexity is exp(min(loss, 20)). */
 int tr_lines_validation(char *buf, size_t size, const char *where, double loss);
 

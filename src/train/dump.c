@@ -49,7 +49,7 @@ static void write_dump(const struct tr_run *r, const struct tr_run_folder *k,
         write_rank(f, r, k, rank, &all[rank]);
     fclose(f);
     if (tr_file_replace(path, text, size) == TR_OK)
-        tr_print("> what each rank is doing stands in %s\n", path);
+        tr_notice("> what each rank is doing stands in %s\n", path);
     else
         tr_log(TR_LOG_WARNING, "there is no diagnosis: %s", tr_last_error());
     free(text);

@@ -208,7 +208,7 @@ enum tr_status tr_links_load(struct tr_links *l, const char *folder)
     s = tr_comm_agree(l->run->world, each_memory(l, folder, false));
     if (s == TR_OK)
         return TR_OK;
-    tr_print_rank0(
+    tr_notice_rank0(
         "> activation caches start empty, each sample is sent uncompressed when it comes again: "
         "%s\n",
         tr_last_error());

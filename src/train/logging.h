@@ -3,6 +3,7 @@
 #define TR_TRAIN_LOGGING_H
 
 #include "telemetry/lines.h"
+#include "telemetry/terminal.h"
 #include "train/run.h"
 #include "train/step.h"
 #include "telemetry/timer.h"
@@ -18,6 +19,9 @@ struct tr_logging {
     double since;     /* tr_now() at its start, moved on by what evaluation and saving took */
     int64_t consumed; /* samples before the interval, without those skipped */
     bool memory_told;
+    struct tr_pace pace;             /* of this process; for --log-format terminal */
+    double opened;                   /* tr_now() when it began to train */
+    double told_scale;               /* the loss scale that was shown last */
     double line_seconds;             /* of an iteration, as the last iteration line has it */
     double params_norm;              /* negative if that line has none */
     struct tr_traffic_count traffic; /* of all ranks in that interval, where it is logged */
@@ -25,6 +29,14 @@ struct tr_logging {
     double *seconds;                 /* [world * (TR_TIMERS + 1)] for a table, or NULL; owned */
     char *table;                     /* [TR_TIMERS_BYTES(world)] its text; owned */
 };
+
+/* Settle --log-format auto on all ranks: terminal where rank 0 is watched, that is, nobody but its user
+   started it and its stdout is a terminal; else megatron, since logs are read by programs.  From here
+   on terminal leaves out what Megatron prints, set-up included unless --log-arguments asks for that. */
+void tr_logging_choose(struct tr_config *c, struct tr_comm *world, bool watched);
+
+/* Is it --log-format terminal? */
+bool tr_logging_is_brief(const struct tr_run *r);
 
 /* Is what happens every `interval` iterations due after `iteration`?  Never if that is not positive. */
 static inline bool tr_logging_every(int64_t iteration, int64_t interval)
@@ -39,8 +51,8 @@ void tr_logging_setup(const struct tr_run *r, double began);
 /* How many parameters there are on each tensor rank and stage. */
 void tr_logging_parameters(struct tr_run *r);
 
-/* What the start took, if somebody took the time of it. */
-void tr_logging_start(void);
+/* What the start took, if somebody took the time of it, and that training begins. */
+void tr_logging_start(const struct tr_run *r);
 
 /* Before the first iteration.  Says by which formula operations are counted, if the log has them.
    With `split` the timers of SPLIT are logged too. */
@@ -65,6 +77,12 @@ double tr_logging_flops(const struct tr_run *r);
 
 /* What this rank's memory is used for, now. */
 struct tr_memory_line tr_logging_memory_now(const struct tr_run *r);
+
+/* The loss of an evaluation, on the last rank; WHERE as in lines.h. */
+void tr_logging_validation(struct tr_run *r, const char *where, double loss);
+
+/* All iterations are done. */
+void tr_logging_done(const struct tr_logging *t);
 
 /* Print what the last rank wrote into text[TR_REPORT_BYTES], unless it is empty. */
 void tr_logging_last(struct tr_run *r, char *text);

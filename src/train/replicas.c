@@ -216,8 +216,8 @@ enum tr_status tr_replicas_start(struct tr_run *r)
     struct tr_tensor values;
 
     if (!x && tr_dp_mode_diverges(r->config->dp_mode))
-        tr_print_rank0("> there is one replica, so --dp-mode %s has no effect\n",
-                       tr_config_spelling("dp-mode", r->config->dp_mode));
+        tr_notice_rank0("> there is one replica, so --dp-mode %s has no effect\n",
+                        tr_config_spelling("dp-mode", r->config->dp_mode));
     if (!x)
         return TR_OK;
     values = weights(r);
@@ -508,8 +508,8 @@ static void tell_left_behind(const char *folder)
     char there[TR_CKPT_ABOUT_BYTES];
 
     if (tr_ckpt_rank_look(folder, 0, kind, there) == TR_OK && there[0])
-        tr_print_rank0("> the replicas of the checkpoint have diverged, and this run goes on "
-                       "with the weights of the first\n");
+        tr_notice_rank0("> the replicas of the checkpoint have diverged, and this run goes on "
+                        "with the weights of the first\n");
 }
 
 /* A run that goes on with the same options never asks for this. */
@@ -543,10 +543,10 @@ enum tr_status tr_replicas_load(struct tr_run *r, const char *folder)
         TR_TRY(check_warm_up(r));
         return read_file(x, folder);
     }
-    tr_print_rank0("> all replicas begin with the weights of the checkpoint: %s\n",
-                   !folder ? "their own states are not wanted"
-                   : found == BESIDE_NONE
-                       ? "it has no sidecar files of replicas"
-                       : "its sidecar files of replicas are of another layout or mode");
+    tr_notice_rank0("> all replicas begin with the weights of the checkpoint: %s\n",
+                    !folder ? "their own states are not wanted"
+                    : found == BESIDE_NONE
+                        ? "it has no sidecar files of replicas"
+                        : "its sidecar files of replicas are of another layout or mode");
     return TR_OK;
 }

@@ -186,7 +186,7 @@ static void report_plan(struct tr_run *r, int whose)
     tr_arena_report(&r->arena, f);
     fclose(f);
     r->world->via->broadcast(r->world, NULL, &words, whose);
-    tr_print_rank0("%s", (const char *)text);
+    tr_notice_rank0("%s", (const char *)text);
 }
 
 static void draw(struct tr_run *r, int64_t first, int64_t count, float *out)
@@ -408,6 +408,17 @@ static enum tr_status load_links(struct tr_run *r)
     return s;
 }
 
+/* In one line, where those of ckpt/load.c are left out. */
+static void tell_load(const struct tr_run *r, bool found)
+{
+    if (found)
+        tr_notice_rank0("loaded checkpoint from %s at iteration %lld\n", r->config->load,
+                        (long long)r->iteration);
+    else
+        tr_notice_rank0("there is no checkpoint in %s, so training begins with new weights\n",
+                        r->config->load);
+}
+
 enum tr_status tr_run_load(struct tr_run *r)
 {
     const struct tr_opener by = tr_share_opener(&r->share);
@@ -427,6 +438,8 @@ enum tr_status tr_run_load(struct tr_run *r)
     TR_TRY(tr_ckpt_load(&r->grid, r->config->load, &how, &r->shape, &tensors, &state, &found));
     tr_timer_stop(TR_TIMER_LOAD_CHECKPOINT);
     print_timer(r, TR_TIMER_LOAD_CHECKPOINT);
+    if (tr_logging_is_brief(r))
+        tell_load(r, found);
     if (!found) {
         begin_anew(r);
         return TR_OK;

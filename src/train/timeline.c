@@ -240,7 +240,7 @@ static void tell(const char *path, FILE *f, int error, int64_t missing)
         tr_output_lost("cannot write the trace %s: %s", path, strerror(error));
         unlink(part);
     } else {
-        tr_print("> trace written to %s\n", path);
+        tr_notice("> trace written to %s\n", path);
     }
     if (error == 0 && missing > 0)
         tr_log(TR_LOG_WARNING,
@@ -350,7 +350,7 @@ static void write_tidy(struct tr_timeline *t, int64_t count)
     if (!good)
         tr_output_lost("no profile of this rank: %s", tr_last_error());
     if (tr_comm_max(r->world, !good) == 0)
-        tr_print_rank0("> profile of each rank written to %s/\n", TIDY_FOLDER);
+        tr_notice_rank0("> profile of each rank written to %s/\n", TIDY_FOLDER);
     free(path);
     free(wall);
 }

@@ -66,8 +66,7 @@ static void evaluate(struct loop *l, enum tr_split split, const char *where)
     loss = tr_evaluation_end(r, split, &e, loss);
     if (split == TR_SPLIT_VALID)
         r->consumed_valid = e.first + e.samples;
-    tr_lines_validation(text, sizeof text, where, loss);
-    tr_logging_last(r, text);
+    tr_logging_validation(r, where, loss);
     l->tell.since += tr_now() - began;
     if (split == TR_SPLIT_VALID)
         tr_numbers_validation(&l->numbers, loss);
@@ -94,6 +93,12 @@ static enum tr_status save(struct loop *l)
     TR_TRY(tr_links_compare(l->r->links));
     TR_TRY(tr_replicas_compare(l->r->replicas));
     TR_TRY(tr_run_save(l->r));
+    if (tr_logging_is_brief(l->r)) {
+        char text[TR_REPORT_BYTES];
+
+        tr_terminal_saved(text, sizeof text, l->r->iteration, l->r->config->save, tr_now() - began);
+        tr_notice_rank0("%s\n", text);
+    }
     tr_progress_saved(&l->progress, l->r->iteration, l->r->consumed_train - l->r->passed_train,
                       time(NULL));
     l->saved_at = l->r->iteration;
@@ -190,13 +195,13 @@ static enum tr_status leave(struct loop *l, const struct tr_answer *a)
         tr_run_folder_acknowledge(l->keeper, TR_ASK_STOP, r->iteration);
     if (a->why == TR_STOP_JOB_END && r->world->rank == 0) {
         tr_stop_why_now(text, sizeof text, l->stop, r->iteration, tr_now());
-        tr_print("> %s\n", text);
+        tr_notice("> %s\n", text);
     }
     TR_TRY(save(l));
     if (a->why != TR_STOP_OUTPUT)
         tr_run_folder_leave(l->keeper, a);
     tr_stop_line(text, sizeof text, l->stop, a, r->iteration, tr_now(), moment(r));
-    tr_print_rank0("%s\n", text);
+    tr_notice_rank0("%s\n", text);
     return TR_OK;
 }
 
@@ -219,10 +224,7 @@ static enum tr_status serve(struct loop *l, const struct tr_answer *a)
 /* All iterations are done: Megatron's closing evaluation, last checkpoint and test. */
 static enum tr_status finish(struct loop *l)
 {
-    char text[TR_REPORT_BYTES];
-
-    tr_lines_done(text, sizeof text, moment(l->r));
-    tr_print_rank0("%s\n", text);
+    tr_logging_done(&l->tell);
     evaluate_at_end(l, TR_SPLIT_VALID, l->r->config->log_format);
     TR_TRY(save(l));
     evaluate_at_end(l, TR_SPLIT_TEST, l->r->config->log_format);
@@ -233,7 +235,7 @@ static enum tr_status finish(struct loop *l)
 /* Not to train at all, but to evaluate what was loaded. */
 static enum tr_status only_evaluate(struct loop *l)
 {
-    tr_print_rank0("skipping training (--skip-train is on) ...\n");
+    tr_notice_rank0("skipping training (--skip-train is on) ...\n");
     evaluate_at_end(l, TR_SPLIT_VALID, TR_FORMAT_CORE);
     evaluate_at_end(l, TR_SPLIT_TEST, TR_FORMAT_CORE);
     return TR_OK;
@@ -329,18 +331,16 @@ static enum tr_status look_at_output(const struct loop *l)
 static enum tr_status run_loop(struct tr_run *r, struct tr_run_folder *keeper, struct tr_stop *stop)
 {
     struct loop l = {.r = r, .keeper = keeper, .stop = stop, .saved_at = -1};
-    char text[TR_REPORT_BYTES];
     enum tr_status s;
 
+    tr_print_brief(tr_logging_is_brief(r));
     if (r->config->skip_train) {
         TR_TRY(only_evaluate(&l));
         return look_at_output(&l);
     }
     expect_end(&l);
     tr_run_folder_note(keeper, stop, r->iteration, true);
-    tr_logging_start();
-    tr_lines_training(text, sizeof text, moment(r));
-    tr_print_rank0("%s\n", text);
+    tr_logging_start(r);
     s = tr_recorder_open(&l.record, r);
     if (s == TR_OK)
         s = tr_numbers_open(&l.numbers, r);

@@ -142,7 +142,41 @@ static void print(const char *fmt, va_list ap)
         free(text);
 }
 
+static bool is_brief;
+
+void tr_print_brief(bool brief)
+{
+    is_brief = brief;
+}
+
+bool tr_print_is_brief(void)
+{
+    return is_brief;
+}
+
 void tr_print(const char *fmt, ...)
+{
+    va_list ap;
+
+    if (is_brief)
+        return;
+    va_start(ap, fmt);
+    print(fmt, ap);
+    va_end(ap);
+}
+
+void tr_print_rank0(const char *fmt, ...)
+{
+    va_list ap;
+
+    if (is_brief || who.rank != 0)
+        return;
+    va_start(ap, fmt);
+    print(fmt, ap);
+    va_end(ap);
+}
+
+void tr_notice(const char *fmt, ...)
 {
     va_list ap;
 
@@ -151,7 +185,7 @@ void tr_print(const char *fmt, ...)
     va_end(ap);
 }
 
-void tr_print_rank0(const char *fmt, ...)
+void tr_notice_rank0(const char *fmt, ...)
 {
     va_list ap;
 

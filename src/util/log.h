@@ -32,6 +32,15 @@ void tr_print(const char *fmt, ...) TR_PRINTF(1, 2);
 /* The same from rank 0 only. */
 void tr_print_rank0(const char *fmt, ...) TR_PRINTF(1, 2);
 
+/* The same two for what is said in every form of the log: tr_print_brief() does not silence them. */
+void tr_notice(const char *fmt, ...) TR_PRINTF(1, 2);
+void tr_notice_rank0(const char *fmt, ...) TR_PRINTF(1, 2);
+
+/* Is the log of this process brief, which leaves out what tr_print() and tr_print_rank0() say?  Not
+   unless it was set. */
+void tr_print_brief(bool brief);
+bool tr_print_is_brief(void);
+
 /*
  * Output that was asked for and could not be written: the log, a file of numbers, a trace.  The first
  * sentence of this process is kept, and each is a warning.  Nothing ends here: whoever has something

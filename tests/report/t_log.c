@@ -401,6 +401,51 @@ static void junk(void **state)
     tr_records_release(&runs);
 }
 
+/* --log-format terminal: two starts, cut lines, what stands before the line and behind it. */
+static void terminal(void **state)
+{
+    struct tr_records runs = read_text(
+        "training on 2 ranks (TP 1, PP 2, DP 1): iterations 1 to 1000 of 8 samples, 32 tokens "
+        "each\r\n"
+        "  40/1000  loss 5.3241  142298 tokens/s  1.8 ms  0 s left  lr 2.000e-03  grad norm "
+        "1.7555\r\n"
+        "0:   80/1000  loss -  14 tokens/s  12.50 s  3 h 12 min left  loss scale 32768  40 "
+        "skipped  2 nan  lr 1.000e-03\n"
+        "validation loss at iteration 80: 4.6135, perplexity 100.84\n"
+        "checkpoint saved at iteration 80 in there, 0.03 s\n"
+        "loaded checkpoint from there at iteration 80\n"
+        "training on 2 ranks (TP 1, PP 2, DP 1): iterations 81 to 1000 of 8 samples, 32 tokens "
+        "each\n"
+        " 120/1000  loss 4.25  142298 tokens/s  2.0 ms  1 min 20 s left  lr 5.000e-04\n"
+        "training is done: 40 iterations in 0 s\n"
+        "what is  loss 3  to anybody, and 1/2  loss 3 kg\n"
+        " 160/1000  loss 4.1000  99 tokens/s  3.0 ms  lr 1.0");
+    const struct tr_record *run = &runs.list[0];
+    const struct tr_row *row = run->row;
+
+    (void)state;
+    assert_int_equal(runs.count, 1);
+    assert_int_equal(run->starts, 2);
+    assert_int_equal(run->rows, 4);
+    assert_true(run->ours);
+    assert_true(run->fact[TR_FACT_PP] == 2.0 && run->fact[TR_FACT_BATCH] == 8.0);
+    assert_true(run->fact[TR_FACT_SEQ] == 32.0 && run->fact[TR_FACT_ITERATIONS] == 1000.0);
+    assert_true(row[0].field[TR_FIELD_LOSS] == 5.3241 && row[0].field[TR_FIELD_ELAPSED] == 1.8);
+    assert_true(row[0].field[TR_FIELD_NORM] == 1.7555 && row[0].field[TR_FIELD_SKIPPED] == 0.0);
+    assert_true(isnan(row[1].field[TR_FIELD_LOSS]) && row[1].field[TR_FIELD_NANS] == 2.0);
+    assert_true(row[1].field[TR_FIELD_ELAPSED] == 12500.0);
+    assert_true(row[1].field[TR_FIELD_SKIPPED] == 40.0 && row[1].field[TR_FIELD_SCALE] == 32768.0);
+    assert_int_equal(row[2].iteration, 120);
+    assert_true(row[2].field[TR_FIELD_ELAPSED] == 2.0 && row[2].field[TR_FIELD_RATE] == 5e-4);
+    assert_true(isnan(row[3].field[TR_FIELD_RATE]) && row[3].field[TR_FIELD_ELAPSED] == 3.0);
+    assert_int_equal(odd(&runs, TR_ODDITY_CUT), 1);
+    assert_int_equal(odd(&runs, TR_ODDITY_TORN), 1);
+    assert_int_equal(run->saves, 1);
+    assert_true(run->validation == 4.6135);
+    assert_int_equal(run->start[1].resumed, 80);
+    tr_records_release(&runs);
+}
+
 static void nothing(void **state)
 {
     struct tr_records runs = {0};
@@ -579,6 +624,7 @@ int main(void)
         cmocka_unit_test(glued),
         cmocka_unit_test(truncated),
         cmocka_unit_test(junk),
+        cmocka_unit_test(terminal),
         cmocka_unit_test(nothing),
         cmocka_unit_test(intervals),
         cmocka_unit_test(selection),
