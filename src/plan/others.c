@@ -120,7 +120,7 @@ static double largest(struct search *v, const struct candidate *x)
         if (v->layers > MOST_LAYERS ||
             tr_plan_stage_of(&c, &s, &plan->machine, stages[i], &g) != TR_OK)
             return INFINITY;
-        most = g.total > most ? g.total : most;
+        most = g.memory.total > most ? g.memory.total : most;
     }
     return most;
 }
