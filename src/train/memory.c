@@ -24,11 +24,15 @@ const char *tr_memory_part_name(int part)
     return parts[part];
 }
 
-/* A rank alone needs no NCCL, wherever it runs. */
-static void of_machine(const struct tr_machine *m, int world, struct tr_memory *x)
+/* Ranks that were told to compute on CPUs need none of these, and a rank alone no NCCL wherever it
+   runs. */
+static void of_machine(const struct tr_run *r, const struct tr_machine *m, struct tr_memory *x)
 {
-    x->unknown[TR_MEMORY_KERNELS] = x->unknown[TR_MEMORY_CONTEXT] = m == NULL;
-    x->unknown[TR_MEMORY_NCCL] = m == NULL && world > 1;
+    const int world = r->shape.layout.world;
+    const bool gpu = r->config->backend == TR_BACKEND_AUTO || r->config->backend == TR_BACKEND_CUDA;
+
+    x->unknown[TR_MEMORY_KERNELS] = x->unknown[TR_MEMORY_CONTEXT] = gpu && !m;
+    x->unknown[TR_MEMORY_NCCL] = gpu && !m && world > 1;
     if (!m)
         return;
     x->part[TR_MEMORY_KERNELS] = TR_CUDA_SCRATCH_BYTES;
@@ -43,7 +47,7 @@ void tr_memory_of(const struct tr_run *r, const struct tr_machine *m, struct tr_
     *out = (struct tr_memory){.total = 0.0};
     for (int i = 0; i < TR_LABELS; i++)
         out->part[i] = (double)r->arena.bytes[i];
-    of_machine(m, r->shape.layout.world, out);
+    of_machine(r, m, out);
     for (int i = 0; i < TR_MEMORY_PARTS; i++)
         out->total += out->part[i];
     tr_links_bytes(r->links, &host, &files);
