@@ -74,6 +74,20 @@ static double round_of(struct tr_bench *b, int calls, void (*body)(void *ctx), v
     return (tr_now() - began) / calls;
 }
 
+/* The same, counted. */
+static double next_round(struct tr_bench *b, int calls, void (*body)(void *ctx), void *ctx)
+{
+    const double seconds = round_of(b, calls, body, ctx);
+
+    tr_meter_add(b->meter, 1);
+    return seconds;
+}
+
+int tr_bench_rounds(const struct tr_bench *b)
+{
+    return b->warm_up + 1 + b->repeats;
+}
+
 static double slowest(const double *all, int ranks, int stride)
 {
     double most = 0.0;
@@ -90,7 +104,7 @@ static int calibrate(struct tr_bench *b, void (*body)(void *ctx), void *ctx)
     double *all = need((size_t)world->size, sizeof *all), mine, most = 0.0;
 
     for (int i = 0; i < b->warm_up + 1; i++) {
-        mine = round_of(b, 1, body, ctx);
+        mine = next_round(b, 1, body, ctx);
         world->via->gather_all(world, &mine, sizeof mine, all);
         most = slowest(all, world->size, 1);
     }
@@ -110,7 +124,7 @@ struct tr_bench_times tr_bench_time(struct tr_bench *b, void (*body)(void *ctx),
     struct tr_bench_times t;
 
     for (int i = 0; i < n; i++)
-        mine[i] = round_of(b, calls, body, ctx);
+        mine[i] = next_round(b, calls, body, ctx);
     world->via->gather_all(world, mine, n * (int64_t)sizeof *mine, all);
     for (int i = 0; i < n; i++)
         worst[i] = slowest(all + i, world->size, n);

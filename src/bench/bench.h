@@ -6,6 +6,7 @@
 
 #include "config/machine.h"
 #include "train/run.h"
+#include "util/meter.h"
 
 /*
  * `trireme bench`: what the machine under a run does, measured with the run's own device, transport,
@@ -19,7 +20,8 @@
 struct tr_bench {
     struct tr_run *run; /* of tr_run_reach(); borrowed */
     int warm_up, repeats;
-    bool quiet; /* no tables: the caller prints the rows as JSON */
+    bool quiet;             /* no tables: the caller prints the rows as JSON */
+    struct tr_meter *meter; /* counts the rounds of tr_bench_time(); NULL unless a part sets it */
 
     char (*host)[TR_HOST_BYTES]; /* [world] of each rank; of the run */
     json_t *rows;     /* one object for each line of the tables; owned; the same on all ranks */
@@ -118,6 +120,9 @@ struct tr_bench_times tr_bench_times_of(double *seconds, int n);
  */
 struct tr_bench_times tr_bench_time(struct tr_bench *b, void (*body)(void *ctx), void *ctx,
                                     double *own);
+
+/* Rounds of one call of it. */
+int tr_bench_rounds(const struct tr_bench *b);
 
 /* Count the numbers that were compared on all ranks; how many of them were wrong. */
 int64_t tr_bench_count(struct tr_bench *b, int64_t compared, int64_t wrong);

@@ -34,11 +34,47 @@ static const struct row {
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
+/* What is timed: three products, a copy, and two messages in each of two kinds of groups. */
+enum { PARTS = 8 };
+
 struct work {
     struct tr_bench_probe probe; /* first: its bodies are given the work */
     struct tr_comm *group;
     struct tr_tensor sum;
+    struct tr_meter meter;
+    char title[80]; /* of it */
+    int part;       /* the latest */
 };
+
+/* ---- progress ---- */
+
+/* Rank 0 shows it. */
+static void start_meter(struct work *w)
+{
+    struct tr_bench *b = w->probe.b;
+
+    w->part = 0;
+    tr_meter_start_count(&w->meter, w->title, "rounds", (int64_t)PARTS * tr_bench_rounds(b));
+    b->meter = b->run->world->rank == 0 ? &w->meter : NULL;
+}
+
+static void next_part(struct work *w, const char *what)
+{
+    w->part++;
+    snprintf(w->title, sizeof w->title, "bench machine, part %d of %d (%s):", w->part, PARTS, what);
+}
+
+static void skip_parts(struct work *w, int parts)
+{
+    w->part += parts;
+    w->meter.total -= (int64_t)parts * tr_bench_rounds(w->probe.b);
+}
+
+static void end_meter(struct work *w)
+{
+    (void)tr_meter_end(&w->meter);
+    w->probe.b->meter = NULL;
+}
 
 /* ---- what a rank does ---- */
 
@@ -71,8 +107,11 @@ static enum tr_status reserve(struct work *w, struct tr_bench *b)
     return tr_bench_reserve(b, all, sizeof all / sizeof all[0]);
 }
 
-static enum tr_status peak(struct tr_bench_probe *p, enum tr_dtype type, double *out)
+static enum tr_status peak(struct work *w, enum tr_dtype type, const char *what, double *out)
 {
+    struct tr_bench_probe *p = &w->probe;
+
+    next_part(w, what);
     TR_TRY(tr_bench_probe_set_type(p, type));
     *out = tr_bench_probe_tflop(p) / tr_bench_time(p->b, tr_bench_probe_product, p, NULL).median;
     return TR_OK;
@@ -94,8 +133,12 @@ static enum tr_status link_of(struct work *w, int color, const char *name, doubl
     if (tr_comm_max(b->run->world, group.size < 2) == 0) {
         w->group = &group;
         q->on->fill(q, &w->sum, 0.0f);
+        next_part(w, "all-reduce");
         *gbs = 2e-9 * (n - 1.0) / n * SUM_BYTES / tr_bench_time(b, sum_up, w, NULL).median;
+        next_part(w, "least message");
         *us = 1e6 * tr_bench_time(b, least_message, w, NULL).median;
+    } else {
+        skip_parts(w, 2);
     }
     transport->via->release(&group);
     return TR_OK;
@@ -124,18 +167,30 @@ static int node_of(const struct tr_bench *b)
     return first;
 }
 
+static enum tr_status measure_parts(struct work *w, struct tr_machine *m)
+{
+    struct tr_bench_probe *p = &w->probe;
+    struct tr_bench *b = p->b;
+
+    TR_TRY(peak(w, TR_F16, "fp16 GEMM", &m->peak_fp16));
+    TR_TRY(peak(w, TR_BF16, "bf16 GEMM", &m->peak_bf16));
+    TR_TRY(peak(w, TR_F32, "fp32 GEMM", &m->peak_fp32));
+    next_part(w, "memory copy");
+    m->stream = tr_bench_probe_gb(p) / tr_bench_time(b, tr_bench_probe_copy, p, NULL).median;
+    TR_TRY(link_of(w, node_of(b), "node", &m->node_link, &m->node_us));
+    return link_of(w, b->run->launch.local_rank, "nodes", &m->net_link, &m->net_us);
+}
+
 static enum tr_status measure(struct tr_bench *b, struct tr_machine *m)
 {
     struct work w;
-    struct tr_bench_probe *p = &w.probe;
+    enum tr_status s;
 
     TR_TRY(reserve(&w, b));
-    TR_TRY(peak(p, TR_F16, &m->peak_fp16));
-    TR_TRY(peak(p, TR_BF16, &m->peak_bf16));
-    TR_TRY(peak(p, TR_F32, &m->peak_fp32));
-    m->stream = tr_bench_probe_gb(p) / tr_bench_time(b, tr_bench_probe_copy, p, NULL).median;
-    TR_TRY(link_of(&w, node_of(b), "node", &m->node_link, &m->node_us));
-    return link_of(&w, b->run->launch.local_rank, "nodes", &m->net_link, &m->net_us);
+    start_meter(&w);
+    s = measure_parts(&w, m);
+    end_meter(&w);
+    return s;
 }
 
 /* ---- what is said of it ---- */

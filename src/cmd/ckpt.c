@@ -31,9 +31,6 @@ const struct tr_doc tr_doc_ckpt = {
         "    trireme ckpt verify runs/gpt2-124m/iter_*",
 };
 
-/* Seconds between lines of progress where stderr is no terminal. */
-static const double INTERVAL = 10;
-
 struct watch {
     struct tr_meter line;
     bool started;
@@ -44,7 +41,7 @@ static void show_progress(void *arg, int64_t done, int64_t total)
     struct watch *w = arg;
 
     if (!w->started)
-        tr_meter_start(&w->line, "verified", total, INTERVAL);
+        tr_meter_start(&w->line, "verified", total, TR_METER_INTERVAL);
     w->started = true;
     if (done < 0)
         (void)tr_meter_end(&w->line);

@@ -276,8 +276,10 @@ static enum tr_status open_part(const struct tr_config *c, struct tr_data *x,
     return TR_OK;
 }
 
-static void mix(struct tr_data_mixture *m, enum tr_split split)
+/* With progress on the rank that shows it. */
+static void mix(struct tr_data_mixture *m, enum tr_split split, bool show)
 {
+    struct tr_meter meter;
     double begin = tr_now(), *weight = malloc((size_t)m->parts * sizeof *weight);
     int64_t *size = malloc((size_t)m->parts * sizeof *size);
     struct tr_blend *b = &m->blend;
@@ -289,7 +291,9 @@ static void mix(struct tr_data_mixture *m, enum tr_split split)
         size[i] = m->part[i].samples[split].count;
     }
     tr_print_rank0("> building indices for blendable datasets ...\n > sample ratios:\n");
-    tr_blend_build(b, weight, size, m->parts, m->wanted);
+    tr_meter_start_count(&meter, "blending datasets:", "samples", m->wanted);
+    tr_blend_build(b, weight, size, m->parts, m->wanted, show ? &meter : NULL);
+    (void)tr_meter_end(&meter);
     for (int i = 0; i < m->parts; i++)
         tr_print_rank0("   dataset %d, input: %g, achieved: %g\n", i, weight[i],
                        (double)b->taken[i] / (double)b->count);
@@ -315,7 +319,7 @@ static enum tr_status open_sets(const struct tr_config *c, struct tr_data *x, st
         struct tr_data_mixture *m = &x->of[k];
 
         if (m->parts > 1 && m->wanted > 0)
-            mix(m, (enum tr_split)k);
+            mix(m, (enum tr_split)k, world->rank == 0);
         if (m->parts > 0)
             m->size = m->parts > 1 ? m->blend.count : m->part[0].samples[k].count;
     }

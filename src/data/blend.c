@@ -9,6 +9,9 @@
    sample instead of ten, which every rank holds. */
 enum { BLOCK = 1024 };
 
+/* Progress is shown after this many samples. */
+enum { PART = 1 << 14 };
+
 int64_t tr_blend_part_samples(int64_t n, double w)
 {
     return (int64_t)ceil((double)n * w * 1.005);
@@ -31,7 +34,7 @@ static int furthest_behind(const double *weight, const int64_t *taken, int parts
 }
 
 void tr_blend_build(struct tr_blend *b, const double *weight, const int64_t *size, int parts,
-                    int64_t count)
+                    int64_t count, struct tr_meter *meter)
 {
     size_t blocks = (size_t)(count / BLOCK) + 1, row = (size_t)parts;
 
@@ -54,6 +57,8 @@ void tr_blend_build(struct tr_blend *b, const double *weight, const int64_t *siz
         b->part[k] = (uint16_t)i;
         b->taken[i]++;
         b->count++;
+        if (k % PART == PART - 1)
+            tr_meter_add(meter, PART);
     }
 }
 

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "util/meter.h"
 #include "util/status.h"
 
 /*
@@ -26,10 +27,10 @@ int64_t tr_blend_part_samples(int64_t n, double w);
 
 /*
  * A mixture of `count` samples, or of fewer if a part runs out of its size[i] samples before.
- * `weight` sums to 1; 1 <= parts <= TR_BLEND_PARTS.
+ * `weight` sums to 1; 1 <= parts <= TR_BLEND_PARTS.  `meter` counts samples, or is NULL.
  */
 void tr_blend_build(struct tr_blend *b, const double *weight, const int64_t *size, int parts,
-                    int64_t count);
+                    int64_t count, struct tr_meter *meter);
 void tr_blend_release(struct tr_blend *b);
 
 /* Sample k of the mixture, 0 <= k < count: which part, and which position in its order. */

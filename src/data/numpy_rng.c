@@ -50,9 +50,9 @@ static int64_t bounded(struct tr_numpy_rng *r, int64_t max)
     return (int64_t)v;
 }
 
-void tr_numpy_shuffle_u32(struct tr_numpy_rng *r, uint32_t *a, int64_t n)
+void tr_numpy_shuffle_u32_to(struct tr_numpy_rng *r, uint32_t *a, int64_t n, int64_t left)
 {
-    for (int64_t i = n - 1; i > 0; i--) {
+    for (int64_t i = n - 1; i >= left; i--) {
         int64_t j = bounded(r, i);
         uint32_t was = a[i];
 
@@ -61,12 +61,22 @@ void tr_numpy_shuffle_u32(struct tr_numpy_rng *r, uint32_t *a, int64_t n)
     }
 }
 
-void tr_numpy_shuffle_i64(struct tr_numpy_rng *r, int64_t *a, int64_t n)
+void tr_numpy_shuffle_i64_to(struct tr_numpy_rng *r, int64_t *a, int64_t n, int64_t left)
 {
-    for (int64_t i = n - 1; i > 0; i--) {
+    for (int64_t i = n - 1; i >= left; i--) {
         int64_t j = bounded(r, i), was = a[i];
 
         a[i] = a[j];
         a[j] = was;
     }
+}
+
+void tr_numpy_shuffle_u32(struct tr_numpy_rng *r, uint32_t *a, int64_t n)
+{
+    tr_numpy_shuffle_u32_to(r, a, n, 1);
+}
+
+void tr_numpy_shuffle_i64(struct tr_numpy_rng *r, int64_t *a, int64_t n)
+{
+    tr_numpy_shuffle_i64_to(r, a, n, 1);
 }

@@ -25,4 +25,8 @@ uint32_t tr_numpy_u32(struct tr_numpy_rng *r);
 void tr_numpy_shuffle_u32(struct tr_numpy_rng *r, uint32_t *a, int64_t n);
 void tr_numpy_shuffle_i64(struct tr_numpy_rng *r, int64_t *a, int64_t n);
 
+/* The beginning of it: what is left is the shuffle of a[0 .. left-1], 1 <= left <= n. */
+void tr_numpy_shuffle_u32_to(struct tr_numpy_rng *r, uint32_t *a, int64_t n, int64_t left);
+void tr_numpy_shuffle_i64_to(struct tr_numpy_rng *r, int64_t *a, int64_t n, int64_t left);
+
 #endif

@@ -58,7 +58,41 @@ enum tr_status tr_samples_plan(const struct tr_samples_spec *spec, const char *w
     return TR_OK;
 }
 
-static void build_document(const struct tr_samples *x, struct tr_numpy_rng *rng, int32_t *document)
+/* Progress is shown after this many entries. */
+enum { PART = 1 << 16 };
+
+/* One entry more, of which those of a part are shown together. */
+static void count_one(struct tr_meter *meter, int64_t i)
+{
+    if (i % PART == PART - 1)
+        tr_meter_add(meter, PART);
+}
+
+static void shuffle_u32(struct tr_numpy_rng *rng, uint32_t *a, int64_t n, struct tr_meter *meter)
+{
+    for (; n > PART; n -= PART) {
+        tr_numpy_shuffle_u32_to(rng, a, n, n - PART);
+        tr_meter_add(meter, PART);
+    }
+    tr_numpy_shuffle_u32(rng, a, n);
+}
+
+static void shuffle_i64(struct tr_numpy_rng *rng, int64_t *a, int64_t n, struct tr_meter *meter)
+{
+    for (; n > PART; n -= PART) {
+        tr_numpy_shuffle_i64_to(rng, a, n, n - PART);
+        tr_meter_add(meter, PART);
+    }
+    tr_numpy_shuffle_i64(rng, a, n);
+}
+
+int64_t tr_samples_work(const struct tr_samples *x)
+{
+    return x->entries + 2 * x->count;
+}
+
+static void build_document(const struct tr_samples *x, struct tr_numpy_rng *rng, int32_t *document,
+                           struct tr_meter *meter)
 {
     int64_t sequences = x->spec.last - x->spec.first, n = 0;
     bool separate = x->early < x->count;
@@ -68,9 +102,9 @@ static void build_document(const struct tr_samples *x, struct tr_numpy_rng *rng,
             document[n++] = (int32_t)i;
     /* Sequence numbers have the same bits as u32. */
     n = separate ? n - sequences : n;
-    tr_numpy_shuffle_u32(rng, (uint32_t *)document, n);
+    shuffle_u32(rng, (uint32_t *)document, n, meter);
     if (separate)
-        tr_numpy_shuffle_u32(rng, (uint32_t *)document + n, sequences);
+        shuffle_u32(rng, (uint32_t *)document + n, sequences, meter);
 }
 
 /* Where in the documents the walk from sample to sample stands. */
@@ -96,7 +130,7 @@ static void step(const struct tr_samples *x, struct place *p)
     }
 }
 
-static void build_row(const struct tr_samples *x, int32_t *row)
+static void build_row(const struct tr_samples *x, int32_t *row, struct tr_meter *meter)
 {
     struct place p = {0, 0};
 
@@ -105,27 +139,30 @@ static void build_row(const struct tr_samples *x, int32_t *row)
         step(x, &p);
         row[2 * k] = (int32_t)p.entry;
         row[2 * k + 1] = (int32_t)p.offset;
+        count_one(meter, k);
     }
 }
 
-static void build_shuffle(const struct tr_samples *x, struct tr_numpy_rng *rng, uint32_t *shuffle)
+static void build_shuffle(const struct tr_samples *x, struct tr_numpy_rng *rng, uint32_t *shuffle,
+                          struct tr_meter *meter)
 {
     for (int64_t k = 0; k < x->count; k++)
         shuffle[k] = (uint32_t)k;
-    tr_numpy_shuffle_u32(rng, shuffle, x->early);
-    tr_numpy_shuffle_u32(rng, shuffle + x->early, x->count - x->early);
+    shuffle_u32(rng, shuffle, x->early, meter);
+    shuffle_u32(rng, shuffle + x->early, x->count - x->early, meter);
 }
 
 static void build_shuffle_wide(const struct tr_samples *x, struct tr_numpy_rng *rng,
-                               int64_t *shuffle)
+                               int64_t *shuffle, struct tr_meter *meter)
 {
     for (int64_t k = 0; k < x->count; k++)
         shuffle[k] = k;
-    tr_numpy_shuffle_i64(rng, shuffle, x->early);
-    tr_numpy_shuffle_i64(rng, shuffle + x->early, x->count - x->early);
+    shuffle_i64(rng, shuffle, x->early, meter);
+    shuffle_i64(rng, shuffle + x->early, x->count - x->early, meter);
 }
 
-void tr_samples_build(struct tr_samples *x, enum tr_samples_map which, struct tr_numpy_rng *rng)
+void tr_samples_build(struct tr_samples *x, enum tr_samples_map which, struct tr_numpy_rng *rng,
+                      struct tr_meter *meter)
 {
     int64_t bytes = tr_npy_bytes(&x->array[which]);
     unsigned char *image = malloc((size_t)bytes);
@@ -137,16 +174,16 @@ void tr_samples_build(struct tr_samples *x, enum tr_samples_map which, struct tr
     tr_npy_header(&x->array[which], image);
     x->part[which].image = image;
     if (which == TR_MAP_DOCUMENT) {
-        build_document(x, rng, data);
+        build_document(x, rng, data, meter);
         x->document = data;
     } else if (which == TR_MAP_ROW) {
-        build_row(x, data);
+        build_row(x, data, meter);
         x->row = data;
     } else if (x->array[which].type[2] == '4') {
-        build_shuffle(x, rng, data);
+        build_shuffle(x, rng, data, meter);
         x->shuffle = data;
     } else {
-        build_shuffle_wide(x, rng, data);
+        build_shuffle_wide(x, rng, data, meter);
         x->shuffle_wide = data;
     }
 }
@@ -159,7 +196,7 @@ enum tr_status tr_samples_make(const struct tr_samples_spec *spec, const char *w
     TR_TRY(tr_samples_plan(spec, what, out));
     tr_numpy_seed(&rng, spec->seed);
     for (int m = 0; m < TR_MAPS; m++)
-        tr_samples_build(out, (enum tr_samples_map)m, &rng);
+        tr_samples_build(out, (enum tr_samples_map)m, &rng, NULL);
     return TR_OK;
 }
 
@@ -191,7 +228,7 @@ static enum tr_status misfit(const struct tr_samples *x, enum tr_samples_map whi
                    name_of(x, which), (long long)at, advice);
 }
 
-static enum tr_status verify_document(const struct tr_samples *x)
+static enum tr_status verify_document(const struct tr_samples *x, struct tr_meter *meter)
 {
     int64_t sequences = x->spec.last - x->spec.first;
     enum tr_status s = TR_OK;
@@ -204,12 +241,13 @@ static enum tr_status verify_document(const struct tr_samples *x)
 
         if (d < x->spec.first || d >= x->spec.last || ++seen[d - x->spec.first] > x->epochs)
             s = misfit(x, TR_MAP_DOCUMENT, i, "");
+        count_one(meter, i);
     }
     free(seen);
     return s;
 }
 
-static enum tr_status verify_row(const struct tr_samples *x)
+static enum tr_status verify_row(const struct tr_samples *x, struct tr_meter *meter)
 {
     struct place p = {0, 0};
 
@@ -218,13 +256,14 @@ static enum tr_status verify_row(const struct tr_samples *x)
             return misfit(x, TR_MAP_ROW, k, "");
         if (k < x->count)
             step(x, &p);
+        count_one(meter, k);
     }
     return TR_OK;
 }
 
 /* A permutation that keeps the separate last epoch apart; one bit per sample says whether it came.
    */
-static enum tr_status verify_shuffle(const struct tr_samples *x)
+static enum tr_status verify_shuffle(const struct tr_samples *x, struct tr_meter *meter)
 {
     enum tr_status s = TR_OK;
     unsigned char *seen = calloc((size_t)(x->count / 8 + 1), 1);
@@ -238,16 +277,17 @@ static enum tr_status verify_shuffle(const struct tr_samples *x)
             s = misfit(x, TR_MAP_SHUFFLE, k, "");
         else
             seen[j / 8] = (unsigned char)(seen[j / 8] | 1u << j % 8);
+        count_one(meter, k);
     }
     free(seen);
     return s;
 }
 
-enum tr_status tr_samples_verify(const struct tr_samples *x)
+enum tr_status tr_samples_verify(const struct tr_samples *x, struct tr_meter *meter)
 {
-    TR_TRY(verify_document(x));
-    TR_TRY(verify_row(x));
-    return verify_shuffle(x);
+    TR_TRY(verify_document(x, meter));
+    TR_TRY(verify_row(x, meter));
+    return verify_shuffle(x, meter);
 }
 
 /* FNV-1a over whole numbers. */

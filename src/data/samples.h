@@ -8,6 +8,7 @@
 #include "data/indexed.h"
 #include "data/npy.h"
 #include "util/file.h"
+#include "util/meter.h"
 #include "util/status.h"
 
 /*
@@ -63,10 +64,14 @@ struct tr_samples {
 enum tr_status tr_samples_plan(const struct tr_samples_spec *spec, const char *what,
                                struct tr_samples *out) TR_MUST_CHECK;
 
+/* What building or verifying all maps counts on a meter. */
+int64_t tr_samples_work(const struct tr_samples *x);
+
 /* Build the maps of a planned order in memory; one at a time, in the order of the enum, because
-   they share one generator that the caller seeds. */
+   they share one generator that the caller seeds.  `meter` may be NULL. */
 struct tr_numpy_rng;
-void tr_samples_build(struct tr_samples *x, enum tr_samples_map which, struct tr_numpy_rng *rng);
+void tr_samples_build(struct tr_samples *x, enum tr_samples_map which, struct tr_numpy_rng *rng,
+                      struct tr_meter *meter);
 
 /* Plan and build all three. */
 enum tr_status tr_samples_make(const struct tr_samples_spec *spec, const char *what,
@@ -93,8 +98,9 @@ char *tr_samples_path(const char *stem, enum tr_samples_map which);
  * Whether loaded maps are of this order as far as can be told without building them anew: the
  * sequences are those of the split, each as often as there are epochs; the rows follow from them;
  * the order is a permutation.  Reads all of the maps.  TR_EDATA names the file and what is wrong.
+ * `meter` may be NULL.
  */
-enum tr_status tr_samples_verify(const struct tr_samples *x) TR_MUST_CHECK;
+enum tr_status tr_samples_verify(const struct tr_samples *x, struct tr_meter *meter) TR_MUST_CHECK;
 
 /*
  * Plan, then take the maps from the cache under `stem`, or build them, put them there and map
@@ -103,7 +109,7 @@ enum tr_status tr_samples_verify(const struct tr_samples *x) TR_MUST_CHECK;
  * what it left; those that do not see it (disks of their own) or see something else do the same for themselves, which is
  * safe because all write equal bytes under names of their own first.  Where nothing can be written
  * the maps stay in memory, with one warning from rank 0 that sets *warned; none is given if it was
- * set.  With `warned` NULL they must be written: TR_EIO on all ranks.  Rank 0 prints Megatron's lines.  TR_EDATA on all ranks if a rank's copy of the data set
+ * set.  With `warned` NULL they must be written: TR_EIO on all ranks.  Rank 0 prints Megatron's lines, and shows progress on stderr where it verifies or builds.  TR_EDATA on all ranks if a rank's copy of the data set
  * makes another order.
  */
 struct tr_comm;

@@ -61,18 +61,22 @@ static void print_before(const struct tr_samples *x, enum tr_samples_map which)
                        (long long)x->early, (long long)x->early, (long long)x->count);
 }
 
-/* Whether all maps could be put in place; if not, tr_last_error() says why. */
-static bool build_and_store(struct tr_samples *x, const char *stem)
+/* Whether all maps could be put in place; if not, tr_last_error() says why.  A meter is wiped before a
+   line is printed. */
+static bool build_and_store(struct tr_samples *x, const char *stem, bool show)
 {
     struct tr_numpy_rng rng;
+    struct tr_meter meter;
     bool stored = true;
 
     tr_numpy_seed(&rng, x->spec.seed);
+    tr_meter_start_count(&meter, "building index maps:", "entries", tr_samples_work(x));
     for (int m = 0; m < TR_MAPS; m++) {
         double begin = tr_now();
 
         print_before(x, (enum tr_samples_map)m);
-        tr_samples_build(x, (enum tr_samples_map)m, &rng);
+        tr_samples_build(x, (enum tr_samples_map)m, &rng, show ? &meter : NULL);
+        (void)tr_meter_end(&meter);
         stored = stored && tr_samples_store(x, stem, (enum tr_samples_map)m) == TR_OK;
         tr_print_rank0(" > elasped time to build and save %s-idx mapping (seconds): %4f\n",
                        map_names[m], tr_now() - begin);
@@ -121,13 +125,24 @@ static enum tr_status not_stored(bool *warned)
     return TR_OK;
 }
 
+static enum tr_status verify(const struct tr_samples *x)
+{
+    struct tr_meter meter;
+    enum tr_status s;
+
+    tr_meter_start_count(&meter, "verifying index maps:", "entries", tr_samples_work(x));
+    s = tr_samples_verify(x, &meter);
+    (void)tr_meter_end(&meter);
+    return s;
+}
+
 /* Rank 0, which has loaded what it found unless `s` says why not. */
 static enum tr_status take_first(struct tr_samples *x, const struct tr_samples *plan,
                                  const char *stem, enum tr_status s, bool *warned, struct word *out)
 {
     *out = (struct word){0};
     if (s == TR_OK) {
-        s = tr_samples_verify(x);
+        s = verify(x);
         out->fingerprint = tr_samples_fingerprint(x);
         if (s == TR_OK)
             return TR_OK;
@@ -139,7 +154,7 @@ static enum tr_status take_first(struct tr_samples *x, const struct tr_samples *
     else
         tr_log(TR_LOG_WARNING, "%s; it is built again", tr_last_error());
     print_epochs(x);
-    out->stored = build_and_store(x, stem);
+    out->stored = build_and_store(x, stem, true);
     out->fingerprint = tr_samples_fingerprint(x);
     return out->stored ? TR_OK : not_stored(warned);
 }
@@ -149,7 +164,7 @@ static enum tr_status make_own(struct tr_samples *x, const struct tr_samples *pl
                                const char *what, const char *stem, uint64_t expected, bool must)
 {
     drop_maps(x, plan);
-    if (build_and_store(x, stem))
+    if (build_and_store(x, stem, false))
         (void)take_files(x, plan, stem, NULL, expected);
     else if (must)
         return not_stored(NULL);

@@ -29,7 +29,7 @@ static void set(json_t *o, const char *name, json_t *value)
     size_t i;
 
     for (i = 0; i < sizeof key - 1 && name[i]; i++)
-        key[i] = name[i] == '-' ? '_' : name[i];
+        key[i] = name[i] == '-' || name[i] == ' ' ? '_' : name[i];
     key[i] = '\0';
     json_object_set_new(o, key, value);
 }
@@ -58,23 +58,24 @@ static json_t *stage_json(const struct tr_plan *p, const struct tr_plan_stage *g
     const struct tr_plan_megatron *x = &g->megatron;
     json_t *bytes = json_object(), *megatron;
 
-    for (int i = 0; i < TR_PLAN_PARTS; i++)
-        set(bytes, tr_plan_part_name(i), json_real(g->part[i]));
-    json_object_set_new(bytes, "total", json_real(g->total));
-    if (g->memory_host + g->memory_files > 0.0) {
-        json_object_set_new(bytes, "samples_host", json_real(g->memory_host));
-        json_object_set_new(bytes, "samples_files", json_real(g->memory_files));
+    for (int i = 0; i < TR_MEMORY_PARTS; i++)
+        set(bytes, tr_memory_part_name(i),
+            g->memory.unknown[i] ? json_null() : json_real(g->memory.part[i]));
+    json_object_set_new(bytes, "total", json_real(g->memory.total));
+    if (g->memory.host + g->memory.files > 0.0) {
+        json_object_set_new(bytes, "samples_host", json_real(g->memory.host));
+        json_object_set_new(bytes, "samples_files", json_real(g->memory.files));
     }
     megatron =
         packed(json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "allocated", x->allocated, "activations",
                          x->activations, "peak_low", x->peak_low, "peak_high", x->peak_high,
                          "reserved_low", x->reserved_low, "reserved_high", x->reserved_high));
-    return packed(
-        json_pack("{s:i, s:i, s:I, s:I, s:o, s:o, s:s}", "stage", g->stage, "rank", g->rank,
-                  "layers", (json_int_t)g->layers, "parameters", (json_int_t)g->params, "bytes",
-                  bytes, "megatron_bytes", megatron, "verdict",
-                  tr_plan_verdict_text(p->has_machine ? tr_plan_verdict_of(g->total, &p->machine)
-                                                      : TR_PLAN_UNKNOWN)));
+    return packed(json_pack(
+        "{s:i, s:i, s:I, s:I, s:o, s:o, s:s}", "stage", g->stage, "rank", g->rank, "layers",
+        (json_int_t)g->layers, "parameters", (json_int_t)g->params, "bytes", bytes,
+        "megatron_bytes", megatron, "verdict",
+        tr_plan_verdict_text(p->has_machine ? tr_plan_verdict_of(g->memory.total, &p->machine)
+                                            : TR_PLAN_UNKNOWN)));
 }
 
 static json_t *time_json(const struct tr_plan *p)

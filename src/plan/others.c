@@ -5,6 +5,7 @@
 #include "model/param.h"
 #include "pipeline/sched.h"
 #include "plan/plan_parts.h"
+#include "util/meter.h"
 
 /*
  * What is looked at, so that a search ends: shapes of one number of GPUs, samples of a micro-batch,
@@ -24,7 +25,8 @@ struct candidate {
 
 struct search {
     struct tr_plan *plan;
-    double layers; /* that have been laid out */
+    struct tr_meter meter; /* of shapes that were looked at; how many there are is not known */
+    double layers;         /* that have been laid out */
     int count;
     struct candidate *list; /* [CANDIDATES] */
 };
@@ -106,6 +108,7 @@ static double largest(struct search *v, const struct candidate *x)
     struct tr_shape s;
     double most = 0.0;
 
+    tr_meter_add(&v->meter, 1);
     if (!made(plan, x, &c, &s))
         return INFINITY;
     for (int i = 0; i < 3 && most <= room(plan); i++) {
@@ -117,7 +120,7 @@ static double largest(struct search *v, const struct candidate *x)
         if (v->layers > MOST_LAYERS ||
             tr_plan_stage_of(&c, &s, &plan->machine, stages[i], &g) != TR_OK)
             return INFINITY;
-        most = g.total > most ? g.total : most;
+        most = g.memory.total > most ? g.memory.total : most;
     }
     return most;
 }
@@ -130,6 +133,7 @@ static void try_one(struct search *v, const struct candidate *x)
     struct tr_config c;
     struct tr_shape s;
 
+    tr_meter_add(&v->meter, 1);
     if (v->count == CANDIDATES || !made(v->plan, x, &c, &s) || same(&s, &v->plan->shape))
         return;
     if ((double)x->params * bytes_each(&s.precision, s.dp.sharded ? s.layout.d : 1) > room(v->plan))
@@ -321,6 +325,7 @@ void tr_plan_others_of(struct tr_plan *p)
 
     if (!v.list)
         tr_die(TR_ERESOURCE, "no memory left to look for other shapes");
+    tr_meter_start_count(&v.meter, "searching layouts:", "layouts", -1);
     find(&v, world, TR_PLAN_SAME);
     if (world % 2 == 0)
         find(&v, world / 2, 1);
@@ -328,5 +333,6 @@ void tr_plan_others_of(struct tr_plan *p)
         find(&v, 2 * world, 1);
     if (p->fewest)
         find_least(&v);
+    (void)tr_meter_end(&v.meter);
     free(v.list);
 }

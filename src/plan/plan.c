@@ -74,7 +74,7 @@ static enum tr_status stages(struct tr_plan *p)
         tr_die(TR_ERESOURCE, "no memory left for the stages of a plan");
     for (int i = 0; i < p->shape.layout.p; i++) {
         TR_TRY(tr_plan_stage_of(&p->config, &p->shape, m, i, &p->stage[i]));
-        if (p->stage[i].total > p->stage[p->worst].total)
+        if (p->stage[i].memory.total > p->stage[p->worst].memory.total)
             p->worst = i;
         if (p->stage[i].params > p->most_params)
             p->most_params = p->stage[i].params;
@@ -85,7 +85,7 @@ static enum tr_status stages(struct tr_plan *p)
 static void judge(struct tr_plan *p)
 {
     for (int i = 0; i < p->shape.layout.p; i++) {
-        const enum tr_plan_verdict own = tr_plan_verdict_of(p->stage[i].total, &p->machine);
+        const enum tr_plan_verdict own = tr_plan_verdict_of(p->stage[i].memory.total, &p->machine);
         const enum tr_plan_verdict megatron = tr_plan_verdict_megatron(&p->stage[i], &p->machine);
 
         p->ours = own > p->ours ? own : p->ours;
@@ -177,12 +177,12 @@ enum tr_status tr_plan_fits(const struct tr_plan *p)
                        "stage %d needs %.0f MiB of the %.0f of a GPU, and no other layout of %d "
                        "GPUs holds this model and batch: take more of them (--world-size), or a "
                        "smaller model",
-                       g->stage, g->total / mib, p->machine.memory, p->shape.layout.world);
+                       g->stage, g->memory.total / mib, p->machine.memory, p->shape.layout.world);
     return TR_FAIL(TR_ERESOURCE,
                    "stage %d needs %.0f MiB of the %.0f of a GPU: "
                    "--tensor-model-parallel-size %d --pipeline-model-parallel-size %d "
                    "--micro-batch-size %lld%s%s%s%s would fit, with %.0f MiB",
-                   g->stage, g->total / mib, p->machine.memory, o->w, o->p,
+                   g->stage, g->memory.total / mib, p->machine.memory, o->w, o->p,
                    (long long)o->micro_batch, chunks,
                    flag(p->shape.activations.sequence, o->sequence, " --sequence-parallel",
                         ", without --sequence-parallel,"),

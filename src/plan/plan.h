@@ -10,7 +10,7 @@
 #include "config/config.h"
 #include "config/machine.h"
 #include "config/shape.h"
-#include "util/arena.h"
+#include "train/memory.h"
 #include "util/status.h"
 
 /*
@@ -20,22 +20,6 @@
  * constants of a machine profile (plan/cost.h) over the schedule that would run (pipeline/sched.h).
  * No MPI, no GPU, and nothing is collective.
  */
-
-/* What a rank's memory is made of: the labels of the arena, then PART(symbol, "name"), which no arena
-   holds. */
-#define TR_PLAN_PARTS_OF(PART) \
-    PART(CONTEXT, "context")   \
-    PART(NCCL, "nccl")
-
-enum tr_plan_part {
-    TR_PLAN_ARENA = TR_LABELS - 1,
-#define PART(symbol, name) TR_PLAN_##symbol,
-    TR_PLAN_PARTS_OF(PART)
-#undef PART
-        TR_PLAN_PARTS
-};
-
-const char *tr_plan_part_name(int part);
 
 /* Above TR_PLAN_TIGHT of the card is tight. */
 enum tr_plan_verdict { TR_PLAN_UNKNOWN, TR_PLAN_FITS, TR_PLAN_IS_TIGHT, TR_PLAN_TOO_MUCH };
@@ -62,12 +46,7 @@ struct tr_plan_megatron {
 struct tr_plan_stage {
     int stage, rank;
     int64_t layers, params;
-    double part[TR_PLAN_PARTS]; /* bytes */
-    double total;               /* of them */
-    /* What samples cost besides all that: bytes of the host's memory, of the activation caches of
-       compressed links (train/links.h) and of the orders of --n-epochs (data/epochs.h), and of
-       files, when all samples have been seen. */
-    double memory_host, memory_files;
+    struct tr_memory memory;
     struct tr_plan_megatron megatron; /* without context and NCCL */
 };
 

@@ -20,7 +20,7 @@ static struct columns columns_of(const struct tr_plan *p)
     int middle = 1;
 
     for (int i = 2; i < last; i++)
-        if (p->stage[i].total > p->stage[middle].total)
+        if (p->stage[i].memory.total > p->stage[middle].memory.total)
             middle = i;
     if (last > 1)
         c.stage[c.count++] = &p->stage[middle];
@@ -59,6 +59,21 @@ static void print_head(const struct tr_plan *p, FILE *f)
         fputc('\n', f);                                   \
     } while (0)
 
+/* Those that a stage has, and those that nobody knows. */
+static void print_parts(const struct columns *c, FILE *f)
+{
+    for (int part = 0; part < TR_MEMORY_PARTS; part++) {
+        double all = 0.0;
+
+        for (int i = 0; i < c->count; i++)
+            all += c->stage[i]->memory.part[part];
+        if (c->stage[0]->memory.unknown[part])
+            ROW(tr_memory_part_name(part), "%14s", g->memory.unknown[part] ? "unknown" : "");
+        else if (all > 0.0)
+            ROW(tr_memory_part_name(part), "%14.1f", g->memory.part[part] / MIB);
+    }
+}
+
 static void print_stages(const struct tr_plan *p, const struct columns *c, FILE *f)
 {
     fprintf(f, "\n%-26s", "memory of a rank, MiB");
@@ -67,17 +82,10 @@ static void print_stages(const struct tr_plan *p, const struct columns *c, FILE 
     fputc('\n', f);
     ROW("layers", "%14" PRId64, g->layers);
     ROW("parameters", "%14" PRId64, g->params);
-    for (int part = 0; part < TR_PLAN_PARTS; part++) {
-        double all = 0.0;
-
-        for (int i = 0; i < c->count; i++)
-            all += c->stage[i]->part[part];
-        if (all > 0.0)
-            ROW(tr_plan_part_name(part), "%14.1f", g->part[part] / MIB);
-    }
-    ROW("total", "%14.1f", g->total / MIB);
+    print_parts(c, f);
+    ROW("total", "%14.1f", g->memory.total / MIB);
     if (p->has_machine)
-        ROW("percent of the GPU", "%14.1f", 100.0 * g->total / MIB / p->machine.memory);
+        ROW("percent of the GPU", "%14.1f", 100.0 * g->memory.total / MIB / p->machine.memory);
 }
 
 /* What lies in the host's memory beside that of the card, and on disks. */
@@ -86,13 +94,15 @@ static void print_memories(const struct columns *c, FILE *f)
     double host = 0.0, files = 0.0;
 
     for (int i = 0; i < c->count; i++) {
-        host += c->stage[i]->memory_host;
-        files += c->stage[i]->memory_files;
+        host += c->stage[i]->memory.host;
+        files += c->stage[i]->memory.files;
     }
     if (host > 0.0)
-        ROW("cache, host memory", "%14.1f", g->memory_host / MIB);
+        ROW("cache, host memory", "%14.1f", g->memory.host / MIB);
     if (files > 0.0)
-        ROW("cache, files", "%14.1f", g->memory_files / MIB);
+        ROW("cache, files", "%14.1f", g->memory.files / MIB);
+    if (tr_memory_lacks(&c->stage[0]->memory))
+        fprintf(f, "%s\n", tr_memory_lacks(&c->stage[0]->memory));
 }
 
 static void print_megatron(const struct tr_plan *p, const struct columns *c, FILE *f)
@@ -108,7 +118,9 @@ static void print_megatron(const struct tr_plan *p, const struct columns *c, FIL
     ROW("reserved, at most", "%14.1f", g->megatron.reserved_high / MIB);
     if (p->has_machine)
         ROW("percent of the GPU", "%14.1f",
-            (g->megatron.reserved_high + g->part[TR_PLAN_CONTEXT] + g->part[TR_PLAN_NCCL]) / card);
+            (g->megatron.reserved_high + g->memory.part[TR_MEMORY_CONTEXT] +
+             g->memory.part[TR_MEMORY_NCCL]) /
+                card);
 }
 
 static void print_verdicts(const struct tr_plan *p, FILE *f)

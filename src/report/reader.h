@@ -3,6 +3,7 @@
 #define TR_REPORT_READER_H
 
 #include "report/run_log.h"
+#include "util/meter.h"
 
 /* What log.c (lines and starts), log_line.c (what a line says) and log_timers.c share. */
 
@@ -16,6 +17,9 @@ struct tr_reader {
     const char *name;
     int first_run;  /* of this log, in out */
     bool may_go_on; /* with a run of the log before */
+
+    struct tr_meter meter; /* of its bytes */
+    int64_t unshown;       /* read since it was told */
 
     char *line;          /* the one that is read, without its end */
     int64_t number;      /* its number */

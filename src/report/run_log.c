@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "report/reader.h"
 #include "util/file.h"
@@ -245,6 +246,9 @@ static bool is_text(int c)
     return c >= ' ' || c == '\t' || c == '\b' || c == '\f' || c == '\v' || c == '\a' || c == 033;
 }
 
+/* Progress is shown after this many bytes. */
+enum { SHOW_BYTES = 1 << 16 };
+
 /* The next line into r->line; false at the end.  A carriage return ends a line too, for progress
    bars paint over what stands before it. */
 static bool next_line(struct tr_reader *r, FILE *f, bool *counts)
@@ -255,6 +259,7 @@ static bool next_line(struct tr_reader *r, FILE *f, bool *counts)
 
     while ((c = getc(f)) != EOF && c != '\n' && c != '\r') {
         any = true;
+        r->unshown++;
         binary |= !is_text(c);
         if (length < TR_LINE_BYTES)
             r->line[length++] = is_text(c) ? (char)c : '?';
@@ -263,6 +268,7 @@ static bool next_line(struct tr_reader *r, FILE *f, bool *counts)
     }
     r->line[length] = '\0';
     r->whole = c != EOF;
+    r->unshown++;
     if (!any && !r->whole)
         return false;
     r->number += *counts;
@@ -274,13 +280,29 @@ static bool next_line(struct tr_reader *r, FILE *f, bool *counts)
     return true;
 }
 
+/* Bytes of a file; -1 of what is none, as a pipe or memory. */
+static int64_t bytes_of(FILE *f)
+{
+    struct stat st;
+    int fd = fileno(f);
+
+    return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? (int64_t)st.st_size : -1;
+}
+
 static enum tr_status read_lines(struct tr_reader *r, FILE *f)
 {
     bool counts = true;
 
+    tr_meter_start(&r->meter, "read", bytes_of(f), TR_METER_INTERVAL);
     errno = 0;
-    while (next_line(r, f, &counts))
+    while (next_line(r, f, &counts)) {
         tr_reader_line(r);
+        if (r->unshown >= SHOW_BYTES) {
+            tr_meter_add(&r->meter, r->unshown);
+            r->unshown = 0;
+        }
+    }
+    (void)tr_meter_end(&r->meter);
     if (ferror(f))
         return TR_FAIL(TR_EIO, "%s cannot be read beyond line %" PRId64 ": %s", r->name, r->number,
                        strerror(errno));

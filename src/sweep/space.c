@@ -264,7 +264,7 @@ static void take_plan(const struct tr_plan *p, struct tr_sweep_shape *s)
     s->seconds = p->time.total;
     s->low = p->time.low;
     s->high = p->time.high;
-    s->mib = p->stage[p->worst].total / 1048576.0;
+    s->mib = p->stage[p->worst].memory.total / 1048576.0;
     s->bubble = (x->layout.p - 1.0) / (1.0 * x->layout.k * x->batches.micros + x->layout.p - 1.0);
     name_of(s);
 }

@@ -3,10 +3,12 @@
 
 #include <inttypes.h>
 
-#include "train/links.h"
 #include "telemetry/lines.h"
+#include "train/memory.h"
 #include "train/run.h"
 #include "util/text.h"
+
+static const double MIB = 1048576.0;
 
 /* How many ranks to plan for. */
 static int world_of(const struct tr_config *c, int ranks, FILE *f)
@@ -42,21 +44,31 @@ static void print_layers(const struct tr_layout *l, int stage, FILE *f)
     fputc('\n', f);
 }
 
-/* What compressed links remember lies beside that. */
-static void print_memories(const struct tr_run *r, FILE *f)
+/* "  weights    12.34 MiB" */
+static void print_row(const char *name, double bytes, FILE *f)
 {
-    const double mib = 1048576.0;
-    int64_t host, files;
+    fprintf(f, "  %-24s %12.2f MiB\n", name, bytes / MIB);
+}
 
-    tr_links_bytes(r->links, &host, &files);
-    if (host + files > 0)
-        fprintf(f, "  activation cache: %.2f MiB of host memory, %.2f MiB of files\n",
-                (double)host / mib, (double)files / mib);
+static void print_memory(const struct tr_memory *x, FILE *f)
+{
+    for (int i = 0; i < TR_MEMORY_PARTS; i++) {
+        if (x->unknown[i])
+            fprintf(f, "  %-24s %12s\n", tr_memory_part_name(i), "unknown");
+        else if (x->part[i] > 0.0)
+            print_row(tr_memory_part_name(i), x->part[i], f);
+    }
+    print_row("total", x->total, f);
+    if (x->host > 0.0)
+        print_row("cache, host memory", x->host, f);
+    if (x->files > 0.0)
+        print_row("cache, files", x->files, f);
 }
 
 static enum tr_status print_stage(const struct tr_config *c, const struct tr_shape *s, int stage,
-                                  size_t *most, FILE *f)
+                                  struct tr_memory *most, FILE *f)
 {
+    struct tr_memory memory;
     struct tr_run r;
     char text[TR_REPORT_BYTES];
     int rank = tr_grid_rank((struct tr_place){.pp = stage}, s->layout.w, s->layout.d);
@@ -65,10 +77,10 @@ static enum tr_status print_stage(const struct tr_config *c, const struct tr_sha
     tr_lines_parameters(text, sizeof text, 0, stage, tr_params_number(&r.model.params));
     fprintf(f, "%s\nmemory plan of rank %d:\n", text, rank);
     print_layers(&r.shape.layout, stage, f);
-    tr_arena_report(&r.arena, f);
-    print_memories(&r, f);
-    if (r.arena.used_bytes > *most)
-        *most = r.arena.used_bytes;
+    tr_memory_of(&r, NULL, &memory);
+    print_memory(&memory, f);
+    if (memory.total > most->total)
+        *most = memory;
     tr_run_close(&r);
     return TR_OK;
 }
@@ -79,7 +91,7 @@ enum tr_status tr_plan_print(const struct tr_config *c, int ranks, FILE *f)
     struct tr_config told = *c; /* borrows its texts */
     struct tr_shape s;
     char text[TR_REPORT_BYTES];
-    size_t most = 0;
+    struct tr_memory most = {.total = 0.0};
 
     TR_TRY(tr_shape_of(c, world, &s));
     tr_lines_world(text, sizeof text, &s.layout, &s.precision);
@@ -91,6 +103,8 @@ enum tr_status tr_plan_print(const struct tr_config *c, int ranks, FILE *f)
     fprintf(f, "%s\n", text);
     for (int stage = 0; stage < s.layout.p; stage++)
         TR_TRY(print_stage(c, &s, stage, &most, f));
-    fprintf(f, "largest of all ranks: %.2f MiB\n", (double)most / 1048576.0);
+    fprintf(f, "largest of all ranks: %.2f MiB\n", most.total / MIB);
+    if (tr_memory_lacks(&most))
+        fprintf(f, "%s\n", tr_memory_lacks(&most));
     return TR_OK;
 }

@@ -9,8 +9,8 @@
 
 /*
  * `trireme train --dry-run`: Megatron's lines of sizes and arguments, then for each stage of the
- * pipeline what its first tensor rank of the first replica holds: layers, parameters, and the bytes of
- * its arena by label.  They are counted by the functions that allocate when training begins
+ * pipeline what its first tensor rank of the first replica holds: layers, parameters, and its memory
+ * (train/memory.h) in the rows of `trireme plan` without a machine.  They are counted by the functions that allocate when training begins
  * (tr_run_dry()).
  *
  * `ranks` is how many were started.  With one, and without --world-size, it plans for the fewest that

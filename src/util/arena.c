@@ -43,19 +43,8 @@ void tr_arena_open(struct tr_arena *a, void *memory)
 
 void tr_arena_report(const struct tr_arena *a, FILE *f)
 {
-    size_t left[TR_LABELS];
-
-    memcpy(left, a->bytes, sizeof left);
-    for (;;) {
-        int largest = 0;
-
-        for (int i = 1; i < TR_LABELS; i++)
-            if (left[i] > left[largest])
-                largest = i;
-        if (left[largest] == 0)
-            break;
-        fprintf(f, "  %-24s %12.2f MiB\n", names[largest], (double)left[largest] / 1048576.0);
-        left[largest] = 0;
-    }
+    for (int i = 0; i < TR_LABELS; i++)
+        if (a->bytes[i] > 0)
+            fprintf(f, "  %-24s %12.2f MiB\n", names[i], (double)a->bytes[i] / 1048576.0);
     fprintf(f, "  %-24s %12.2f MiB\n", "total", (double)a->used_bytes / 1048576.0);
 }

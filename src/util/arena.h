@@ -62,7 +62,7 @@ float *tr_arena_floats(struct tr_arena *a, enum tr_label label, int64_t count);
  */
 void tr_arena_open(struct tr_arena *a, void *memory);
 
-/* One line per label that has some, largest first, in MiB, and the total: "  activations  12.3 MiB". */
+/* One line per label that has some, in their order, in MiB, and the total: "  activations  12.3 MiB". */
 void tr_arena_report(const struct tr_arena *a, FILE *f);
 
 #endif

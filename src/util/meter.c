@@ -70,27 +70,54 @@ static void add_time_left(char line[LINE], double seconds)
     add(line, text);
 }
 
+/* In the unit of the meter, which stands at the end or is left out. */
+static void add_amount(const struct tr_meter *p, char line[LINE], double x, bool with_unit)
+{
+    char number[TR_HUMAN];
+
+    add(line, p->unit ? tr_human(x, number) : tr_human_bytes(x, number));
+    if (p->unit && with_unit) {
+        add(line, " ");
+        add(line, p->unit);
+    }
+}
+
+/* Few units in a second have digits behind the point. */
+static void add_speed(const struct tr_meter *p, char line[LINE], double x)
+{
+    char text[64];
+
+    add(line, ", ");
+    if (p->unit && x < 99.5) {
+        snprintf(text, sizeof text, "%.2g ", x);
+        add(line, text);
+        add(line, p->unit);
+    } else {
+        add_amount(p, line, x, true);
+    }
+    add(line, "/s");
+}
+
 static void describe(const struct tr_meter *p, const struct tr_done *done, double seconds,
                      char line[LINE])
 {
-    char number[TR_HUMAN], text[64];
-    double bytes = (double)done->bytes, total = (double)p->total_bytes;
-    bool known = p->total_bytes > 0 && done->bytes <= p->total_bytes;
+    char text[64];
+    double count = (double)done->bytes, total = (double)p->total;
+    bool known = p->total > 0 && done->bytes <= p->total;
 
     snprintf(line, LINE, "trireme: %s ", p->verb);
     if (known) {
-        snprintf(text, sizeof text, "%.0f%%, ", 100 * bytes / total);
+        snprintf(text, sizeof text, "%.0f%%, ", 100 * count / total);
         add(line, text);
     }
     if (known && done->bytes > 0)
-        add_time_left(line, seconds * (total - bytes) / bytes);
-    add(line, tr_human_bytes(bytes, number));
+        add_time_left(line, seconds * (total - count) / count);
+    add_amount(p, line, count, !known);
     if (known) {
-        snprintf(text, sizeof text, " of %s", tr_human_bytes(total, number));
-        add(line, text);
+        add(line, " of ");
+        add_amount(p, line, total, true);
     }
-    snprintf(text, sizeof text, ", %s/s", tr_human_bytes(bytes / seconds, number));
-    add(line, text);
+    add_speed(p, line, count / seconds);
     add_rate(line, done->tokens, seconds, "tokens");
     add_rate(line, done->documents, seconds, "docs");
 }
@@ -115,18 +142,32 @@ void tr_meter_start(struct tr_meter *p, const char *verb, int64_t total_bytes, d
 {
     memset(p, 0, sizeof *p);
     p->verb = verb;
-    p->total_bytes = total_bytes;
-    p->interval = interval;
+    p->total = total_bytes;
     p->terminal = isatty(STDERR_FILENO) == 1;
-    p->started = p->shown = tr_now();
+    p->interval = p->terminal ? 0.1 : interval;
+    p->quiet = p->interval < TR_METER_QUIET && !p->terminal ? p->interval : TR_METER_QUIET;
+    tr_meter_set_clock(p, tr_now);
+}
+
+void tr_meter_start_count(struct tr_meter *p, const char *verb, const char *unit, int64_t total)
+{
+    tr_meter_start(p, verb, total, TR_METER_INTERVAL);
+    p->unit = unit;
+}
+
+void tr_meter_set_clock(struct tr_meter *p, double (*clock)(void))
+{
+    p->clock = clock;
+    p->started = clock();
+    p->shown = p->started - p->interval;
 }
 
 void tr_meter_show(struct tr_meter *p, const struct tr_done *done)
 {
     char line[LINE], whole[LINE + 16];
-    double now = tr_now();
+    double now = p->clock();
 
-    if (now - p->shown < (p->terminal ? 0.1 : p->interval))
+    if (now - p->started < p->quiet || now - p->shown < p->interval)
         return;
     p->shown = now;
     describe(p, done, now - p->started, line);
@@ -141,10 +182,18 @@ void tr_meter_show(struct tr_meter *p, const struct tr_done *done)
     p->drawn = p->terminal;
 }
 
+void tr_meter_add(struct tr_meter *p, int64_t count)
+{
+    if (!p)
+        return;
+    p->done += count;
+    tr_meter_show(p, &(struct tr_done){p->done, -1, -1});
+}
+
 double tr_meter_end(struct tr_meter *p)
 {
     if (p->drawn)
         emit("\r\033[K");
     p->drawn = false;
-    return tr_now() - p->started;
+    return p->clock() - p->started;
 }

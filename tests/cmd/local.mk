@@ -9,3 +9,6 @@ EXTRA_DIST += tests/cmd/t_doctor.sh
 
 TESTS += tests/cmd/t_help.sh
 EXTRA_DIST += tests/cmd/t_help.sh
+
+TESTS += tests/cmd/t_progress.sh
+EXTRA_DIST += tests/cmd/t_progress.sh

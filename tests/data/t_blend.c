@@ -23,7 +23,7 @@ static void known_choices(void **state)
         int64_t taken[3] = {0, 0, 0}, position;
         struct tr_blend b;
 
-        tr_blend_build(&b, cases[i].weight, size, cases[i].parts, 20);
+        tr_blend_build(&b, cases[i].weight, size, cases[i].parts, 20, NULL);
         assert_int_equal(b.count, 20);
         for (int k = 0; k < 20; k++) {
             int part = tr_blend_get(&b, k, &position);
@@ -51,7 +51,7 @@ static void shares(void **state)
         size[i] = tr_blend_part_samples(N, weight[i]);
     assert_int_equal(size[0], 6);
     assert_int_equal(size[1], 1257);
-    tr_blend_build(&b, weight, size, PARTS, N);
+    tr_blend_build(&b, weight, size, PARTS, N, NULL);
     assert_int_equal(b.count, N);
     for (int k = 0; k < N; k++) {
         int i = tr_blend_get(&b, k, &position);
@@ -70,7 +70,7 @@ static void runs_out(void **state)
     struct tr_blend b;
 
     (void)state;
-    tr_blend_build(&b, weight, size, 2, 20);
+    tr_blend_build(&b, weight, size, 2, 20, NULL);
     assert_int_equal(b.count, 7);
     assert_int_equal(b.taken[0], 2);
     tr_blend_release(&b);

@@ -28,11 +28,13 @@ static void after_many(void **state)
     assert_int_equal(tr_numpy_u32(&r), 4123659995);
 }
 
+/* What numpy makes of 0 .. 19 with seed 1234. */
+static const uint32_t twenty[] = {3,  13, 2,  16, 14, 5, 4,  0,  8, 18,
+                                  17, 11, 10, 9,  7,  1, 19, 12, 6, 15};
+
 static void shuffles(void **state)
 {
     static const uint32_t ten[] = {7, 2, 9, 1, 0, 8, 4, 5, 6, 3};
-    static const uint32_t twenty[] = {3,  13, 2,  16, 14, 5, 4,  0,  8, 18,
-                                      17, 11, 10, 9,  7,  1, 19, 12, 6, 15};
     static const uint32_t then[] = {8, 1, 7, 6, 9, 5, 4, 3, 0, 2};
     struct tr_numpy_rng r;
     uint32_t a[20];
@@ -61,6 +63,29 @@ static void shuffles(void **state)
         assert_int_equal(wide[i], twenty[i]);
 }
 
+/* Begun and then finished, it is the same. */
+static void in_parts(void **state)
+{
+    struct tr_numpy_rng r;
+    uint32_t a[20];
+    int64_t wide[20];
+
+    (void)state;
+    for (int left = 1; left <= 20; left++) {
+        for (uint32_t i = 0; i < 20; i++)
+            wide[i] = a[i] = i;
+        tr_numpy_seed(&r, 1234);
+        tr_numpy_shuffle_u32_to(&r, a, 20, left);
+        tr_numpy_shuffle_u32(&r, a, left);
+        assert_memory_equal(a, twenty, sizeof twenty);
+        tr_numpy_seed(&r, 1234);
+        tr_numpy_shuffle_i64_to(&r, wide, 20, left);
+        tr_numpy_shuffle_i64(&r, wide, left);
+        for (int i = 0; i < 20; i++)
+            assert_int_equal(wide[i], twenty[i]);
+    }
+}
+
 /* Nothing to swap draws nothing. */
 static void short_arrays(void **state)
 {
@@ -78,10 +103,8 @@ static void short_arrays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(first_outputs),
-        cmocka_unit_test(after_many),
-        cmocka_unit_test(shuffles),
-        cmocka_unit_test(short_arrays),
+        cmocka_unit_test(first_outputs), cmocka_unit_test(after_many),   cmocka_unit_test(shuffles),
+        cmocka_unit_test(in_parts),      cmocka_unit_test(short_arrays),
     };
     return run_tap(tests);
 }

@@ -62,7 +62,7 @@ static void same_as_megatron(void **state)
         assert_int_equal(crc32(x.document, (size_t)x.entries * 4), cases[i].document);
         assert_int_equal(crc32(x.row, (size_t)(x.count + 1) * 8), cases[i].row);
         assert_int_equal(crc32(x.shuffle, (size_t)x.count * 4), cases[i].shuffle);
-        assert_ok(tr_samples_verify(&x));
+        assert_ok(tr_samples_verify(&x, NULL));
         tr_samples_close(&x);
     }
 }
@@ -97,7 +97,7 @@ static void same_as_numpy(void **state)
         assert_int_equal(crc32(x.document, (size_t)x.entries * 4), cases[i].document);
         assert_int_equal(crc32(x.row, (size_t)(x.count + 1) * 8), cases[i].row);
         assert_int_equal(crc32(x.shuffle, (size_t)x.count * 4), cases[i].shuffle);
-        assert_ok(tr_samples_verify(&x));
+        assert_ok(tr_samples_verify(&x, NULL));
         tr_samples_close(&x);
     }
 }
@@ -283,7 +283,7 @@ static void files(void **state)
     store_all(&x, stem);
     assert_int_equal(folder_count(folder), 3);
     assert_ok(tr_samples_load(&y, stem));
-    assert_ok(tr_samples_verify(&y));
+    assert_ok(tr_samples_verify(&y, NULL));
     assert_int_equal(tr_samples_fingerprint(&x), tr_samples_fingerprint(&y));
     assert_memory_equal(x.document, y.document, (size_t)x.entries * 4);
     assert_memory_equal(x.row, y.row, (size_t)(x.count + 1) * 8);
@@ -332,16 +332,16 @@ static void damaged_maps(void **state)
         unsigned char flip = (unsigned char)(1u << tr_rng_u32(r, draw++) % 8);
 
         *at ^= flip;
-        assert_fails(TR_EDATA, "does not fit its data set", tr_samples_verify(&x));
+        assert_fails(TR_EDATA, "does not fit its data set", tr_samples_verify(&x, NULL));
         *at ^= flip;
     }
-    assert_ok(tr_samples_verify(&x));
+    assert_ok(tr_samples_verify(&x, NULL));
 
     uint32_t *shuffle = (uint32_t *)(void *)(x.part[TR_MAP_SHUFFLE].image + TR_NPY_HEADER_BYTES);
     uint32_t was = shuffle[0];
     shuffle[0] = shuffle[x.count - 1];
     shuffle[x.count - 1] = was;
-    assert_fails(TR_EDATA, "does not fit its data set at entry 0", tr_samples_verify(&x));
+    assert_fails(TR_EDATA, "does not fit its data set at entry 0", tr_samples_verify(&x, NULL));
     tr_samples_close(&x);
 }
 

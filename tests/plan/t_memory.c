@@ -235,12 +235,13 @@ static void ours(void **state)
 
     plan_of(r, NULL, &c, &p);
     g = &p.stage[0];
-    fixed = g->part[TR_LABEL_WEIGHTS] + g->part[TR_LABEL_GRADIENTS] + g->part[TR_LABEL_OPTIMIZER];
+    fixed = g->memory.part[TR_LABEL_WEIGHTS] + g->memory.part[TR_LABEL_GRADIENTS] +
+            g->memory.part[TR_LABEL_OPTIMIZER];
     assert_true(fixed >= 16.0 * (double)g->params && fixed < 16.01 * (double)g->params);
-    for (int i = 0; i < TR_PLAN_PARTS; i++)
-        sum += g->part[i];
-    assert_true(sum == g->total);
-    assert_true(g->total < g->megatron.peak_low);
+    for (int i = 0; i < TR_MEMORY_PARTS; i++)
+        sum += g->memory.part[i];
+    assert_true(sum == g->memory.total);
+    assert_true(g->memory.total < g->megatron.peak_low);
     tr_plan_release(&p);
     tr_config_release(&c);
 }

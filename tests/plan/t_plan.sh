@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091
 # trireme plan: what it prints, what it exits with, and that it says what training itself would.
 . "$srcdir/tests/tap.sh"
-plan 32
+plan 34
 TRIREME_MACHINES=$srcdir/machines
 export TRIREME_MACHINES
 
@@ -51,6 +51,21 @@ same_memory() {
         done
 }
 check "memory is that of train --dry-run" same_memory
+# The rows of the first stage, to the total: "scratch 12.3"; not those that only another stage has.
+rows() { awk -v from="$1" '$0 ~ from { on = 1; next } !on { next } /^  (layers|parameters)/ { next }
+    { name = $1; at = 2; if ($2 !~ /^([0-9.]+|unknown)$/) { name = name " " $2; at = 3 }
+      if ($at != "0.0") print name, $at ~ /^[0-9]/ ? sprintf("%.1f", $at) : $at } $1 == "total" { exit }' "$2"; }
+same_rows() {
+    rows '^memory plan of rank 0:' "$work/dry" >"$work/dry.rows" && rows '^memory of a rank' "$work/plain" >"$work/plan.rows" &&
+        [ "$(tail -n 1 "$work/plan.rows" | cut -d ' ' -f 1)" = total ] && diff "$work/dry.rows" "$work/plan.rows"
+}
+check "all its rows, in the same order, and the total" same_rows
+unknown() {
+    [ "$(grep -c ' unknown$' "$work/plan.rows")" = 3 ] && grep -q '^what is unknown .* not in the total' "$work/plain" &&
+        grep -q '^what is unknown .* not in the total' "$work/dry" &&
+        ! grep -q unknown "$work/text" && grep -q '^  nccl  *[0-9]' "$work/text"
+}
+check "what only a machine tells is unknown without one, in both" unknown
 check "without a machine there is no verdict and no time" sh -c \
     "! grep -E 'verdict|time of|percent' '$work/plain'"
 
@@ -64,6 +79,7 @@ assert len(stages) == 16 and stages[0]["parameters"] == 560761600
 assert p["verdict"] == "fits" and p["verdict_caching_allocator"] == "tight"
 for s in stages:
     b = s["bytes"]
+    assert b["kernel_scratch"] == 64 * 2**20 and b["context"] > 0 and b["nccl"] > 0
     assert abs(sum(v for k, v in b.items() if k != "total") - b["total"]) < 1
 t = p["seconds"]
 parts = [v for k, v in t.items()

@@ -4,7 +4,7 @@
 # --dry-run takes the options of two public runs as they were written (GPT of 7.5B on 16 and of 30B on 64
 # V100 of Jean Zay, May 2021) and says what their ranks hold; the number of parameters is the closed form.
 . "$srcdir/tests/tap.sh"
-plan 9
+plan 11
 
 # The vocabulary of GPT-2 has 50257 entries.
 awk 'BEGIN { printf "{"; for (i = 0; i < 50257; i++) printf "%s\"t%d\": %d", i ? ", " : "", i, i; print "}" }' \
@@ -92,6 +92,16 @@ layers() { grep '^  layers' "$work/log" | tr -d '\n' | grep -q '^  layers 0-8  l
 check "the layers of each stage" layers
 
 check "30B on 64: parameters of each stage" counts 48 7168 1024 16
+unknown() { grep '^  .* unknown$' "$work/log" | sort -u | awk '{ $NF = ""; print }' | tr -d '\n'; }
+only_machine() {
+    [ "$(unknown)" = "context kernel scratch nccl " ] && grep -q '^what is unknown .* not in the total' "$work/log"
+}
+check "what only a machine profile tells is unknown" only_machine
+on_cpus() {
+    jean_zay 36 4096 512 4 --backend cpu --dry-run > "$work/log" 2>&1 && grep -q '^  total ' "$work/log" &&
+        ! grep unknown "$work/log"
+}
+check "ranks on CPUs need none of that" on_cpus
 on_128() { jean_zay 48 7168 1024 16 --world-size 128 --dry-run 2> /dev/null | grep -q '^using world size: 128, data-parallel-size: 2,'; }
 check "--world-size" on_128
 nothing_made() { [ ! -e "$work/checkpoints" ] && [ ! -e "$work/openwebtext-10k" ]; }

@@ -200,8 +200,8 @@ planned() {
     "$trireme" train --dry-run --num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 32 \
         --max-position-embeddings 32 --vocab-size 256 --micro-batch-size 2 --global-batch-size 8 --lr 0.1 \
         --n-epochs 4 --data-blocks 44 --pipeline-model-parallel-size 4 --forward-compress-method delta \
-        > "$work/dry" && [ "$(grep -c 'activation cache: 0.09 MiB' "$work/dry")" = 2 ] &&
-        [ "$(grep -c 'activation cache: 0.1[78] MiB' "$work/dry")" = 2 ] && grep -q '^  compression ' "$work/dry"
+        > "$work/dry" && [ "$(grep -c '^  cache, host memory  *0.09 MiB' "$work/dry")" = 2 ] &&
+        [ "$(grep -c '^  cache, host memory  *0.1[78] MiB' "$work/dry")" = 2 ] && grep -q '^  compression ' "$work/dry"
 }
 saved() {
     "$trireme" plan --world-size 4 --num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 32 \

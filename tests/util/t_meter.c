@@ -42,10 +42,6 @@ static void human(void **state)
     }
 }
 
-/*
- * Show a job that has run for ten hours, with stderr on `fd`: its clock is set back, and the numbers are
- * such that a test that takes some seconds more prints the same.  What was printed goes to out.
- */
 /* All that arrives until nothing has for 300 ms: a terminal hands over what was written to it when the
    kernel finds the time, in as many pieces as it likes. */
 static void read_out(int from, char *out, size_t size)
@@ -63,24 +59,70 @@ static void read_out(int from, char *out, size_t size)
     out[used] = '\0';
 }
 
-static void show_on(int fd, int from, double interval, struct tr_done done, int64_t total,
-                    char *out, size_t size)
+/* A clock that stands until the test moves it. */
+static double now;
+
+static double at_now(void)
 {
-    struct tr_meter p;
+    return now;
+}
+
+/* Seconds after the start at which a meter is shown, with stderr on a descriptor. */
+struct moments {
+    double at[8];
+    int count;
+};
+
+/* A job that is as far as `done` whenever it shows so; what is printed goes to out. */
+static void show_at(int fd, int from, struct tr_meter *p, const struct moments *m,
+                    struct tr_done done, char *out, size_t size)
+{
+    now = 100;
+    tr_meter_set_clock(p, at_now);
+    for (int i = 0; i < m->count; i++) {
+        int stderr_was = dup(STDERR_FILENO);
+
+        now = 100 + m->at[i];
+        assert_true(dup2(fd, STDERR_FILENO) >= 0);
+        tr_meter_show(p, &done);
+        assert_true(dup2(stderr_was, STDERR_FILENO) >= 0);
+        close(stderr_was);
+    }
+    read_out(from, out, size);
+}
+
+static void start_on(int fd, struct tr_meter *p, const char *unit, int64_t total, double interval)
+{
     int stderr_was = dup(STDERR_FILENO);
 
     assert_true(dup2(fd, STDERR_FILENO) >= 0);
-    tr_meter_start(&p, "read", total, interval);
-    p.started -= 36000;
-    p.shown -= 2000;
-    tr_meter_show(&p, &done);
-    /* Too early for another one. */
-    p.shown += 1000;
-    tr_meter_show(&p, &done);
-    assert_true(tr_meter_end(&p) >= 36000);
+    tr_meter_start(p, "read", total, interval);
+    p->unit = unit;
     assert_true(dup2(stderr_was, STDERR_FILENO) >= 0);
     close(stderr_was);
-    read_out(from, out, size);
+}
+
+static void end_on(int fd, struct tr_meter *p, double seconds)
+{
+    int stderr_was = dup(STDERR_FILENO);
+
+    assert_true(dup2(fd, STDERR_FILENO) >= 0);
+    assert_float_equal(tr_meter_end(p), seconds, 1e-9);
+    assert_true(dup2(stderr_was, STDERR_FILENO) >= 0);
+    close(stderr_was);
+}
+
+/* Ten hours after the start, and again before the next line is due. */
+static void show_on(int fd, int from, double interval, struct tr_done done, int64_t total,
+                    char *out, size_t size)
+{
+    const struct moments m = {{36000, 36000.05}, 2};
+    struct tr_meter p;
+
+    start_on(fd, &p, NULL, total, interval);
+    show_at(fd, from, &p, &m, done, out, size);
+    end_on(fd, &p, 36000.05);
+    read_out(from, out + strlen(out), size - strlen(out));
 }
 
 static void in_a_log(void **state)
@@ -100,8 +142,6 @@ static void in_a_log(void **state)
                              "62.5M tokens/s, 1.50k docs/s\n");
     show_on(ends[1], ends[0], 1500, no_more, -1, out, sizeof out);
     assert_string_equal(out, "trireme: read 9.00 TB, 250 MB/s\n");
-    show_on(ends[1], ends[0], 3000, most, -1, out, sizeof out);
-    assert_string_equal(out, "");
     close(ends[0]);
     close(ends[1]);
 }
@@ -128,12 +168,133 @@ static void on_a_terminal(void **state)
     close(theirs);
 }
 
+/* Nothing in the first five seconds, then at once, and then after each interval. */
+static void silent_start(void **state)
+{
+    static const struct {
+        double interval;
+        struct moments m;
+        int lines;
+    } cases[] = {
+        {10, {{0, 1, 4.999}, 3}, 0},
+        {10, {{4.999, 5, 14.999}, 3}, 1},
+        {10, {{5, 14.999, 15, 24, 25}, 5}, 3},
+        {10, {{8}, 1}, 1},
+        /* Who asks for lines more often has them. */
+        {2, {{1.999, 2, 3.999, 4}, 4}, 2},
+    };
+    const struct tr_done half = {50, -1, -1};
+    char out[1000];
+    int ends[2];
+
+    (void)state;
+    assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tr_meter p;
+        int lines = 0;
+
+        start_on(ends[1], &p, NULL, 100, cases[i].interval);
+        show_at(ends[1], ends[0], &p, &cases[i].m, half, out, sizeof out);
+        for (const char *s = out; (s = strchr(s, '\n')); s++)
+            lines++;
+        assert_int_equal(lines, cases[i].lines);
+    }
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* On a terminal too, although it is written ten times a second later on. */
+static void silent_terminal(void **state)
+{
+    const struct moments early = {{0.2, 1, 4.9}, 3}, later = {{0.2, 5, 5.05, 5.2}, 4};
+    const struct tr_done half = {50, -1, -1};
+    struct tr_meter p;
+    char out[1000];
+    int ours, theirs;
+
+    (void)state;
+    if (openpty(&ours, &theirs, NULL, NULL, NULL) != 0)
+        skip();
+    assert_int_equal(fcntl(ours, F_SETFL, O_NONBLOCK), 0);
+    start_on(theirs, &p, NULL, 100, 10);
+    show_at(theirs, ours, &p, &early, half, out, sizeof out);
+    assert_string_equal(out, "");
+    end_on(theirs, &p, 4.9);
+    read_out(ours, out, sizeof out);
+    assert_string_equal(out, "");
+    start_on(theirs, &p, NULL, 100, 10);
+    show_at(theirs, ours, &p, &later, half, out, sizeof out);
+    assert_string_equal(out, "\rtrireme: read 50%, 0:05 left, 50 B of 100 B, 10 B/s\033[K"
+                             "\rtrireme: read 50%, 0:05 left, 50 B of 100 B, 10 B/s\033[K");
+    close(ours);
+    close(theirs);
+}
+
+/* What is counted, in the words of the caller; and one who shows nothing. */
+static void units(void **state)
+{
+    static const struct {
+        int64_t done, total;
+        const char *line;
+    } cases[] = {
+        {10, 40, "trireme: read 25%, 0:30 left, 10 of 40 rounds, 1 rounds/s\n"},
+        {4, 40, "trireme: read 10%, 1:30 left, 4 of 40 rounds, 0.4 rounds/s\n"},
+        {12000000, 48000000,
+         "trireme: read 25%, 0:30 left, 12.0M of 48.0M rounds, 1.20M rounds/s\n"},
+        {25, -1, "trireme: read 25 rounds, 2.5 rounds/s\n"},
+    };
+    const struct moments m = {{10}, 1};
+    char out[1000];
+    int ends[2];
+
+    (void)state;
+    tr_meter_add(NULL, 1);
+    assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tr_meter p;
+
+        start_on(ends[1], &p, "rounds", cases[i].total, 10);
+        p.done = cases[i].done;
+        show_at(ends[1], ends[0], &p, &m, (struct tr_done){p.done, -1, -1}, out, sizeof out);
+        assert_string_equal(out, cases[i].line);
+    }
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* Counts add up. */
+static void adding(void **state)
+{
+    int ends[2], stderr_was = dup(STDERR_FILENO);
+    struct tr_meter p;
+    char out[1000];
+
+    (void)state;
+    assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
+    assert_true(dup2(ends[1], STDERR_FILENO) >= 0);
+    tr_meter_start_count(&p, "counted", "entries", 100);
+    now = 0;
+    tr_meter_set_clock(&p, at_now);
+    tr_meter_add(&p, 30);
+    now = 5;
+    tr_meter_add(&p, 20);
+    now = 6;
+    tr_meter_add(&p, 20);
+    assert_true(dup2(stderr_was, STDERR_FILENO) >= 0);
+    close(stderr_was);
+    read_out(ends[0], out, sizeof out);
+    assert_string_equal(out, "trireme: counted 50%, 0:05 left, 50 of 100 entries, 10 entries/s\n");
+    close(ends[0]);
+    close(ends[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(human),
-        cmocka_unit_test(in_a_log),
-        cmocka_unit_test(on_a_terminal),
+        cmocka_unit_test(human),           cmocka_unit_test(in_a_log),
+        cmocka_unit_test(on_a_terminal),   cmocka_unit_test(silent_start),
+        cmocka_unit_test(silent_terminal), cmocka_unit_test(units),
+        cmocka_unit_test(adding),
     };
 
     return run_tap(tests);

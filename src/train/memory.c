@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "train/memory.h"
+
+#include <stddef.h>
+
+#include "data/epochs.h"
+#include "device/cuda/cuda_kernel.h"
+#include "train/links.h"
+#include "train/run.h"
+
+static const double MIB = 1048576.0;
+
+static const char *const parts[] = {
+#define LABEL(symbol, name) name,
+    TR_LABELS_OF(LABEL)
+#undef LABEL
+#define PART(symbol, name) name,
+        TR_MEMORY_PARTS_OF(PART)
+#undef PART
+};
+
+const char *tr_memory_part_name(int part)
+{
+    return parts[part];
+}
+
+/* Ranks that were told to compute on CPUs need none of these, and a rank alone no NCCL wherever it
+   runs. */
+static void of_machine(const struct tr_run *r, const struct tr_machine *m, struct tr_memory *x)
+{
+    const int world = r->shape.layout.world;
+    const bool gpu = r->config->backend == TR_BACKEND_AUTO || r->config->backend == TR_BACKEND_CUDA;
+
+    x->unknown[TR_MEMORY_KERNELS] = x->unknown[TR_MEMORY_CONTEXT] = gpu && !m;
+    x->unknown[TR_MEMORY_NCCL] = gpu && !m && world > 1;
+    if (!m)
+        return;
+    x->part[TR_MEMORY_KERNELS] = TR_CUDA_SCRATCH_BYTES;
+    x->part[TR_MEMORY_CONTEXT] = m->context * MIB;
+    x->part[TR_MEMORY_NCCL] = world > 1 ? m->nccl * MIB : 0.0;
+}
+
+void tr_memory_of(const struct tr_run *r, const struct tr_machine *m, struct tr_memory *out)
+{
+    int64_t host, files;
+
+    *out = (struct tr_memory){.total = 0.0};
+    for (int i = 0; i < TR_LABELS; i++)
+        out->part[i] = (double)r->arena.bytes[i];
+    of_machine(r, m, out);
+    for (int i = 0; i < TR_MEMORY_PARTS; i++)
+        out->total += out->part[i];
+    tr_links_bytes(r->links, &host, &files);
+    out->host = (double)(host + tr_epochs_bytes(&r->shape.epochs));
+    out->files = (double)files;
+}
+
+const char *tr_memory_lacks(const struct tr_memory *x)
+{
+    for (int i = 0; i < TR_MEMORY_PARTS; i++)
+        if (x->unknown[i])
+            return "what is unknown depends on the machine and is not in the total: "
+                   "`trireme plan --machine NAME|FILE` counts it";
+    return NULL;
+}
