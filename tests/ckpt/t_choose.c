@@ -243,7 +243,7 @@ static void schedules(void **unused)
         struct tr_shape as = shape;                                                        \
                                                                                            \
         type(as.lr_schedule.field);                                                        \
-        assert_fails(TR_EDATA, "which has " attribute " ",                                    \
+        assert_fails(TR_EDATA, "which has " attribute " ",                                 \
                      load_from(dir, small_newest, true, &as, &s));                         \
         assert_non_null(strstr(tr_last_error(), "(" options ")"));                         \
         assert_false(near((double)as.lr_schedule.field, (double)shape.lr_schedule.field)); \
