@@ -8,24 +8,10 @@
 #include <string.h>
 
 #include "config/option.h"
+#include "telemetry/put.h"
 #include "util/text.h"
 
-/* A text being written. */
-struct text {
-    char *buf;
-    size_t size, used;
-};
-
 static int put_all(char *buf, size_t size, const char *fmt, ...) TR_PRINTF(3, 4);
-static void put(struct text *t, const char *fmt, ...) TR_PRINTF(2, 3);
-
-static int format_list(char *buf, size_t size, const char *fmt, va_list args)
-{
-    int n = vsnprintf(buf, size, fmt, args);
-
-    TR_ASSERT(n >= 0 && (size_t)n < size);
-    return n;
-}
 
 static int put_all(char *buf, size_t size, const char *fmt, ...)
 {
@@ -33,67 +19,60 @@ static int put_all(char *buf, size_t size, const char *fmt, ...)
     int n;
 
     va_start(args, fmt);
-    n = format_list(buf, size, fmt, args);
+    n = vsnprintf(buf, size, fmt, args);
     va_end(args);
+    TR_ASSERT(n >= 0 && (size_t)n < size);
     return n;
-}
-
-static void put(struct text *t, const char *fmt, ...)
-{
-    va_list args;
-
-    va_start(args, fmt);
-    t->used += (size_t)format_list(t->buf + t->used, t->size - t->used, fmt, args);
-    va_end(args);
 }
 
 enum notation { FIXED, SCIENTIFIC };
 
 /* As printf does it, but "nan" without a sign and in small letters in every notation. */
-static void put_real(struct text *t, enum notation how, int decimals, double x)
+static void put_real(struct tr_text *t, enum notation how, int decimals, double x)
 {
     if (isnan(x))
-        put(t, "nan");
+        tr_put(t, "nan");
     else if (isinf(x))
-        put(t, x < 0.0 ? "-inf" : "inf");
+        tr_put(t, x < 0.0 ? "-inf" : "inf");
     else if (how == FIXED)
-        put(t, "%.*f", decimals, x);
+        tr_put(t, "%.*f", decimals, x);
     else
-        put(t, "%.*E", decimals, x);
+        tr_put(t, "%.*E", decimals, x);
 }
 
 /* " NAME: value |" */
-static void put_field(struct text *t, const char *name, enum notation how, int decimals, double x)
+static void put_field(struct tr_text *t, const char *name, enum notation how, int decimals,
+                      double x)
 {
-    put(t, " %s: ", name);
+    tr_put(t, " %s: ", name);
     put_real(t, how, decimals, x);
-    put(t, " |");
+    tr_put(t, " |");
 }
 
-static void put_moment(struct text *t, struct tr_moment now)
+static void put_moment(struct tr_text *t, struct tr_moment now)
 {
     char when[TR_TIME_BYTES];
 
-    put(t, "%s", tr_time_local(now.seconds, when));
+    tr_put(t, "%s", tr_time_local(now.seconds, when));
     if (now.micros >= 0)
-        put(t, ".%06d", now.micros);
+        tr_put(t, ".%06d", now.micros);
 }
 
-static void put_datetime(struct text *t, const char *event, struct tr_moment now)
+static void put_datetime(struct tr_text *t, const char *event, struct tr_moment now)
 {
-    put(t, "[%s] datetime: ", event);
+    tr_put(t, "[%s] datetime: ", event);
     put_moment(t, now);
-    put(t, " ");
+    tr_put(t, " ");
 }
 
-static void put_ruler(struct text *t, size_t length)
+static void put_ruler(struct tr_text *t, size_t length)
 {
     while (length--)
-        put(t, "-");
+        tr_put(t, "-");
 }
 
 /* MiB as Python prints a float, or with two decimals. */
-static void put_megabytes(struct text *t, int format, const char *name, int64_t bytes)
+static void put_megabytes(struct tr_text *t, int format, const char *name, int64_t bytes)
 {
     char number[64];
 
@@ -101,7 +80,7 @@ static void put_megabytes(struct text *t, int format, const char *name, int64_t 
         snprintf(number, sizeof number, "%.2f", (double)bytes / 1048576.0);
     else
         tr_real_text((double)bytes / 1048576.0, number, sizeof number);
-    put(t, " | %s: %s", name, number);
+    tr_put(t, " | %s: %s", name, number);
 }
 
 void tr_interval_add(struct tr_interval *in, double loss, bool skipped, double norm, double zeros)
@@ -133,19 +112,19 @@ struct tr_moment tr_moment_now(int format)
 }
 
 /* How far the run is and how fast: the first part of an iteration line. */
-static void put_progress(struct text *t, const struct tr_iteration_line *line, double seconds)
+static void put_progress(struct tr_text *t, const struct tr_iteration_line *line, double seconds)
 {
     if (line->format == TR_FORMAT_CORE) {
-        put(t, " [");
+        tr_put(t, " [");
         put_moment(t, line->now);
-        put(t, "]");
+        tr_put(t, "]");
     }
-    put(t, " iteration %8" PRId64 "/%8" PRId64 " |", line->iteration, line->train_iters);
-    put(t, " consumed samples: %12" PRId64 " |", line->consumed_samples);
+    tr_put(t, " iteration %8" PRId64 "/%8" PRId64 " |", line->iteration, line->train_iters);
+    tr_put(t, " consumed samples: %12" PRId64 " |", line->consumed_samples);
     if (line->passed_samples > 0)
-        put(t, " skipped samples: %12" PRId64 " |", line->passed_samples);
+        tr_put(t, " skipped samples: %12" PRId64 " |", line->passed_samples);
     if (line->format == TR_FORMAT_DEEPSPEED) {
-        put(t, " consumed tokens: %12" PRId64 " |", line->consumed_samples * line->seq);
+        tr_put(t, " consumed tokens: %12" PRId64 " |", line->consumed_samples * line->seq);
         put_field(t, "elapsed time per iteration (s)", FIXED, 2, seconds);
     } else {
         put_field(t, "elapsed time per iteration (ms)", FIXED, 1, seconds * 1000.0);
@@ -155,12 +134,12 @@ static void put_progress(struct text *t, const struct tr_iteration_line *line, d
 }
 
 /* What the iterations computed: the middle. */
-static void put_results(struct text *t, const struct tr_iteration_line *line)
+static void put_results(struct tr_text *t, const struct tr_iteration_line *line)
 {
     const struct tr_interval *in = &line->interval;
 
     put_field(t, "learning rate", SCIENTIFIC, line->format == TR_FORMAT_CORE ? 6 : 3, line->lr);
-    put(t, " global batch size: %5" PRId64 " |", line->global_batch);
+    tr_put(t, " global batch size: %5" PRId64 " |", line->global_batch);
     if (in->advanced > 0)
         put_field(t, "lm loss", SCIENTIFIC, 6, in->loss_sum / in->advanced);
     if (line->scaled || line->format != TR_FORMAT_DEEPSPEED)
@@ -176,7 +155,7 @@ static void put_results(struct text *t, const struct tr_iteration_line *line)
 int tr_lines_iteration(char *buf, size_t size, const struct tr_iteration_line *line)
 {
     const struct tr_interval *in = &line->interval;
-    struct text t = {buf, size, 0};
+    struct tr_text t = {buf, size, 0};
     int iterations = in->advanced + in->skipped;
     double seconds;
 
@@ -184,8 +163,8 @@ int tr_lines_iteration(char *buf, size_t size, const struct tr_iteration_line *l
     seconds = line->seconds / iterations;
     put_progress(&t, line, seconds);
     put_results(&t, line);
-    put(&t, " number of skipped iterations: %3d |", in->skipped);
-    put(&t, " number of nan iterations: %3d |", in->nan);
+    tr_put(&t, " number of skipped iterations: %3d |", in->skipped);
+    tr_put(&t, " number of nan iterations: %3d |", in->nan);
     if (line->format == TR_FORMAT_DEEPSPEED) {
         put_field(&t, "samples per second", FIXED, 3, (double)line->samples / line->seconds);
         put_field(&t, "TFLOPs", FIXED, 2, line->tflops);
@@ -201,14 +180,14 @@ int tr_lines_formula(char *buf, size_t size, const char *formula)
 int tr_lines_validation(char *buf, size_t size, const char *where, double loss)
 {
     char middle[512];
-    struct text t = {buf, size, 0}, m = {middle, sizeof middle, 0};
+    struct tr_text t = {buf, size, 0}, m = {middle, sizeof middle, 0};
 
-    put(&m, " validation loss at %s |", where);
+    tr_put(&m, " validation loss at %s |", where);
     put_field(&m, "lm loss value", SCIENTIFIC, 6, loss);
     put_field(&m, "lm loss PPL", SCIENTIFIC, 6, isnan(loss) ? loss : exp(fmin(loss, 20.0)));
-    put(&m, " ");
+    tr_put(&m, " ");
     put_ruler(&t, m.used + 1);
-    put(&t, "\n%s\n", middle);
+    tr_put(&t, "\n%s\n", middle);
     put_ruler(&t, m.used + 1);
     return (int)t.used;
 }
@@ -229,9 +208,9 @@ int tr_lines_evaluating(char *buf, size_t size, int64_t iteration, int64_t itera
 int tr_lines_memory(char *buf, size_t size, int format, int rank, int64_t iteration,
                     const struct tr_memory_line *memory)
 {
-    struct text t = {buf, size, 0};
+    struct tr_text t = {buf, size, 0};
 
-    put(&t, "[Rank %d] (after %" PRId64 " iterations) memory (MB)", rank, iteration);
+    tr_put(&t, "[Rank %d] (after %" PRId64 " iterations) memory (MB)", rank, iteration);
     put_megabytes(&t, format, "allocated", memory->allocated);
     put_megabytes(&t, format, "max allocated", memory->max_allocated);
     put_megabytes(&t, format, "reserved", memory->reserved);
@@ -241,19 +220,19 @@ int tr_lines_memory(char *buf, size_t size, int format, int rank, int64_t iterat
 
 int tr_lines_theory(char *buf, size_t size, double weights, double activations)
 {
-    struct text t = {buf, size, 0};
+    struct tr_text t = {buf, size, 0};
 
-    put(&t, "Theoretical memory footprints: weight and optimizer=%.2f MB", weights / 1048576.0);
+    tr_put(&t, "Theoretical memory footprints: weight and optimizer=%.2f MB", weights / 1048576.0);
     if (activations >= 0.0)
-        put(&t, ", activation=%.2f MB, total=%.2f MB", activations / 1048576.0,
-            (weights + activations) / 1048576.0);
-    put(&t, "\n");
+        tr_put(&t, ", activation=%.2f MB, total=%.2f MB", activations / 1048576.0,
+               (weights + activations) / 1048576.0);
+    tr_put(&t, "\n");
     return (int)t.used;
 }
 
 int tr_lines_datetime(char *buf, size_t size, const char *event, struct tr_moment now)
 {
-    struct text t = {buf, size, 0};
+    struct tr_text t = {buf, size, 0};
 
     put_datetime(&t, event, now);
     return (int)t.used;
@@ -261,71 +240,71 @@ int tr_lines_datetime(char *buf, size_t size, const char *event, struct tr_momen
 
 int tr_lines_world(char *buf, size_t size, const struct tr_layout *l, const struct tr_precision *p)
 {
-    struct text t = {buf, size, 0};
+    struct tr_text t = {buf, size, 0};
 
-    put(&t,
-        "using world size: %d, data-parallel-size: %d, tensor-model-parallel size: %d, "
-        "pipeline-model-parallel size: %d \n",
-        l->world, l->d, l->w, l->p);
-    put(&t, "using torch.%s for parameters ...",
-        !p->half  ? "float32"
-        : p->bf16 ? "bfloat16"
-                  : "float16");
+    tr_put(&t,
+           "using world size: %d, data-parallel-size: %d, tensor-model-parallel size: %d, "
+           "pipeline-model-parallel size: %d \n",
+           l->world, l->d, l->w, l->p);
+    tr_put(&t, "using torch.%s for parameters ...",
+           !p->half  ? "float32"
+           : p->bf16 ? "bfloat16"
+                     : "float16");
     return (int)t.used;
 }
 
-static void put_batches(struct text *t, const struct tr_batches *b)
+static void put_batches(struct tr_text *t, const struct tr_batches *b)
 {
     if (b->step)
-        put(t,
-            "will use batch size rampup starting from global batch size %" PRId64
-            " to global batch size %" PRId64 " with batch size increments %" PRId64 " over %" PRId64
-            " samples.\n",
-            b->start, b->wanted, b->step, b->over);
+        tr_put(t,
+               "will use batch size rampup starting from global batch size %" PRId64
+               " to global batch size %" PRId64 " with batch size increments %" PRId64
+               " over %" PRId64 " samples.\n",
+               b->start, b->wanted, b->step, b->over);
     else
-        put(t, "setting number of micro-batches to constant %d\n", b->micros);
+        tr_put(t, "setting number of micro-batches to constant %d\n", b->micros);
     if (b->global_batch != b->wanted)
-        put(t,
-            "decreasing the global batch size from %" PRId64 " to %" PRId64
-            ", a multiple of %" PRId64 "\n",
-            b->wanted, b->global_batch, b->unit);
+        tr_put(t,
+               "decreasing the global batch size from %" PRId64 " to %" PRId64
+               ", a multiple of %" PRId64 "\n",
+               b->wanted, b->global_batch, b->unit);
 }
 
 int tr_lines_setup(char *buf, size_t size, const struct tr_shape *s, const char *tokenizer,
                    uint64_t seed)
 {
-    struct text t = {buf, size, 0};
+    struct tr_text t = {buf, size, 0};
 
     put_batches(&t, &s->batches);
-    put(&t, "> building %s tokenizer ...\n", tokenizer);
-    put(&t,
-        " > padded vocab (size: %" PRId64 ") with %" PRId64 " dummy tokens (new size: %" PRId64
-        ")\n",
-        s->dims.vocab, s->dims.vocab_padded - s->dims.vocab, s->dims.vocab_padded);
-    put(&t, "> initializing tensor model parallel with size %d\n", s->layout.w);
-    put(&t, "> initializing pipeline model parallel with size %d\n", s->layout.p);
-    put(&t, "> setting random seeds to %" PRIu64 " ...", seed);
+    tr_put(&t, "> building %s tokenizer ...\n", tokenizer);
+    tr_put(&t,
+           " > padded vocab (size: %" PRId64 ") with %" PRId64 " dummy tokens (new size: %" PRId64
+           ")\n",
+           s->dims.vocab, s->dims.vocab_padded - s->dims.vocab, s->dims.vocab_padded);
+    tr_put(&t, "> initializing tensor model parallel with size %d\n", s->layout.w);
+    tr_put(&t, "> initializing pipeline model parallel with size %d\n", s->layout.p);
+    tr_put(&t, "> setting random seeds to %" PRIu64 " ...", seed);
     return (int)t.used;
 }
 
 int tr_lines_initialized(char *buf, size_t size, double seconds, struct tr_moment now)
 {
-    struct text t = {buf, size, 0};
+    struct tr_text t = {buf, size, 0};
 
-    put(&t, "time to initialize megatron (seconds): %.3f\n", seconds);
+    tr_put(&t, "time to initialize megatron (seconds): %.3f\n", seconds);
     put_datetime(&t, "after megatron is initialized", now);
-    put(&t, "\nbuilding GPT model ...");
+    tr_put(&t, "\nbuilding GPT model ...");
     return (int)t.used;
 }
 
 int tr_lines_start(char *buf, size_t size, const double *parts, double seconds)
 {
     static const char *const names[] = {"program", "MPI", "launch", "model", "checkpoint", "data"};
-    struct text t = {buf, size, 0};
+    struct tr_text t = {buf, size, 0};
 
-    put(&t, "> start-up (seconds): %.3f", seconds);
+    tr_put(&t, "> start-up (seconds): %.3f", seconds);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        put(&t, " | %s: %.3f", names[i], parts[i]);
+        tr_put(&t, " | %s: %.3f", names[i], parts[i]);
     return (int)t.used;
 }
 
@@ -350,18 +329,18 @@ int tr_lines_built(char *buf, size_t size, struct tr_moment now)
 
 int tr_lines_ready(char *buf, size_t size, struct tr_moment now)
 {
-    struct text t = {buf, size, 0};
+    struct tr_text t = {buf, size, 0};
 
     put_datetime(&t, "after dataloaders are built", now);
-    put(&t, "\ndone with setup ...");
+    tr_put(&t, "\ndone with setup ...");
     return (int)t.used;
 }
 
 int tr_lines_training(char *buf, size_t size, struct tr_moment now)
 {
-    struct text t = {buf, size, 0};
+    struct tr_text t = {buf, size, 0};
 
-    put(&t, "training ...\n");
+    tr_put(&t, "training ...\n");
     put_datetime(&t, "before the start of training step", now);
     return (int)t.used;
 }

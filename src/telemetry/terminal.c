@@ -3,44 +3,24 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "telemetry/put.h"
 #include "util/text.h"
-
-/* A text being written. */
-struct text {
-    char *buf;
-    size_t size, used;
-};
-
-static void put(struct text *t, const char *fmt, ...) TR_PRINTF(2, 3);
-
-static void put(struct text *t, const char *fmt, ...)
-{
-    va_list args;
-    int n;
-
-    va_start(args, fmt);
-    n = vsnprintf(t->buf + t->used, t->size - t->used, fmt, args);
-    va_end(args);
-    TR_ASSERT(n >= 0 && (size_t)n < t->size - t->used);
-    t->used += (size_t)n;
-}
 
 /* Four decimals, of large numbers two, and four digits of what is very small or large; "nan" has no
    sign. */
-static void put_real(struct text *t, double x)
+static void put_real(struct tr_text *t, double x)
 {
     if (isnan(x))
-        put(t, "nan");
+        tr_put(t, "nan");
     else if (isinf(x) || x == 0.0 || (fabs(x) >= 0.01 && fabs(x) < 100.0))
-        put(t, "%.4f", x);
+        tr_put(t, "%.4f", x);
     else if (fabs(x) >= 100.0 && fabs(x) < 1e6)
-        put(t, "%.2f", x);
+        tr_put(t, "%.2f", x);
     else
-        put(t, "%.3e", x);
+        tr_put(t, "%.3e", x);
 }
 
 static int digits(int64_t n)
@@ -48,43 +28,43 @@ static int digits(int64_t n)
     return snprintf(NULL, 0, "%" PRId64, n);
 }
 
-static void put_speed(struct text *t, const struct tr_terminal_line *line, int iterations)
+static void put_speed(struct tr_text *t, const struct tr_terminal_line *line, int iterations)
 {
     double rate = (double)(line->samples * line->seq) / line->seconds;
     double each = line->seconds / iterations;
     char left[TR_DURATION_BYTES];
 
-    put(t, "  %.*f tokens/s", rate < 10.0 ? 2 : 0, rate);
+    tr_put(t, "  %.*f tokens/s", rate < 10.0 ? 2 : 0, rate);
     if (each < 1.0)
-        put(t, "  %.1f ms", each * 1000.0);
+        tr_put(t, "  %.1f ms", each * 1000.0);
     else
-        put(t, "  %.2f s", each);
+        tr_put(t, "  %.2f s", each);
     if (line->iteration < line->train_iters)
-        put(t, "  %s left", tr_terminal_duration(line->left, left));
+        tr_put(t, "  %s left", tr_terminal_duration(line->left, left));
 }
 
 int tr_terminal_iteration(char *buf, size_t size, const struct tr_terminal_line *line)
 {
     const struct tr_interval *in = &line->interval;
-    struct text t = {buf, size, 0};
+    struct tr_text t = {buf, size, 0};
 
     TR_ASSERT(in->advanced + in->skipped > 0);
-    put(&t, "%*" PRId64 "/%" PRId64 "  loss ", digits(line->train_iters), line->iteration,
-        line->train_iters);
+    tr_put(&t, "%*" PRId64 "/%" PRId64 "  loss ", digits(line->train_iters), line->iteration,
+           line->train_iters);
     if (in->advanced > 0)
         put_real(&t, in->loss_sum / in->advanced);
     else
-        put(&t, "-");
+        tr_put(&t, "-");
     put_speed(&t, line, in->advanced + in->skipped);
     if (line->loss_scale > 0.0)
-        put(&t, "  loss scale %.10g", line->loss_scale);
+        tr_put(&t, "  loss scale %.10g", line->loss_scale);
     if (in->skipped > 0)
-        put(&t, "  %d skipped", in->skipped);
+        tr_put(&t, "  %d skipped", in->skipped);
     if (in->nan > 0)
-        put(&t, "  %d nan", in->nan);
-    put(&t, "  lr %.3e", line->lr);
+        tr_put(&t, "  %d nan", in->nan);
+    tr_put(&t, "  lr %.3e", line->lr);
     if (in->has_norm) {
-        put(&t, "  grad norm ");
+        tr_put(&t, "  grad norm ");
         put_real(&t, in->norm);
     }
     return (int)t.used;
@@ -146,41 +126,42 @@ const char *tr_terminal_duration(double seconds, char text[TR_DURATION_BYTES])
 int tr_terminal_start(char *buf, size_t size, const struct tr_shape *s, int64_t done)
 {
     const struct tr_layout *l = &s->layout;
-    struct text t = {buf, size, 0};
+    struct tr_text t = {buf, size, 0};
 
-    put(&t, "training on %d rank%s (TP %d, PP %d, DP %d): iterations %" PRId64 " to %" PRId64,
-        l->world, tr_plural(l->world), l->w, l->p, l->d, done + 1, s->amounts.train_iters);
-    put(&t, " of %" PRId64 " sample%s%s, %" PRId64 " tokens each", s->batches.global_batch,
-        tr_plural(s->batches.global_batch),
-        tr_batches_increments(&s->batches) > 0 ? " at most" : "", s->dims.seq);
+    tr_put(&t, "training on %d rank%s (TP %d, PP %d, DP %d): iterations %" PRId64 " to %" PRId64,
+           l->world, tr_plural(l->world), l->w, l->p, l->d, done + 1, s->amounts.train_iters);
+    tr_put(&t, " of %" PRId64 " sample%s%s, %" PRId64 " tokens each", s->batches.global_batch,
+           tr_plural(s->batches.global_batch),
+           tr_batches_increments(&s->batches) > 0 ? " at most" : "", s->dims.seq);
     return (int)t.used;
 }
 
 int tr_terminal_validation(char *buf, size_t size, const char *where, double loss)
 {
-    struct text t = {buf, size, 0};
+    struct tr_text t = {buf, size, 0};
 
-    put(&t, "validation loss at %s: ", where);
+    tr_put(&t, "validation loss at %s: ", where);
     put_real(&t, loss);
-    put(&t, ", perplexity ");
+    tr_put(&t, ", perplexity ");
     put_real(&t, isnan(loss) ? loss : exp(fmin(loss, 20.0)));
     return (int)t.used;
 }
 
 int tr_terminal_saved(char *buf, size_t size, int64_t iteration, const char *folder, double seconds)
 {
-    struct text t = {buf, size, 0};
+    struct tr_text t = {buf, size, 0};
 
-    put(&t, "checkpoint saved at iteration %" PRId64 " in %s, %.2f s", iteration, folder, seconds);
+    tr_put(&t, "checkpoint saved at iteration %" PRId64 " in %s, %.2f s", iteration, folder,
+           seconds);
     return (int)t.used;
 }
 
 int tr_terminal_done(char *buf, size_t size, int64_t iterations, double seconds)
 {
-    struct text t = {buf, size, 0};
+    struct tr_text t = {buf, size, 0};
     char took[TR_DURATION_BYTES];
 
-    put(&t, "training is done: %" PRId64 " iteration%s in %s", iterations, tr_plural(iterations),
-        tr_terminal_duration(seconds, took));
+    tr_put(&t, "training is done: %" PRId64 " iteration%s in %s", iterations, tr_plural(iterations),
+           tr_terminal_duration(seconds, took));
     return (int)t.used;
 }

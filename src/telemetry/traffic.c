@@ -2,9 +2,9 @@
 #include "telemetry/traffic.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 
+#include "telemetry/put.h"
 #include "util/status.h"
 
 static const struct {
@@ -19,27 +19,6 @@ static const char *const groups[TR_TRAFFIC_GROUPS] = {
 #define TRAFFIC_GROUP(symbol, name) name,
 #include "telemetry/traffic.def"
 };
-
-/* A text that grows; what does not fit is a mistake of this file. */
-struct text {
-    char *buf;
-    size_t size;
-    int length;
-};
-
-static void put(struct text *t, const char *fmt, ...) TR_PRINTF(2, 3);
-
-static void put(struct text *t, const char *fmt, ...)
-{
-    va_list args;
-    int n;
-
-    va_start(args, fmt);
-    n = vsnprintf(t->buf + t->length, t->size - (size_t)t->length, fmt, args);
-    va_end(args);
-    TR_ASSERT(n >= 0 && (size_t)(t->length + n) < t->size);
-    t->length += n;
-}
 
 const char *tr_traffic_name(enum tr_traffic_kind k)
 {
@@ -100,36 +79,38 @@ static bool has_wire(const struct tr_traffic_time *s)
     return s->wire > 0.0 || s->hidden > 0.0;
 }
 
-static void put_times(struct text *t, const char *group, const struct tr_traffic_time *s, double ms)
+static void put_times(struct tr_text *t, const char *group, const struct tr_traffic_time *s,
+                      double ms)
 {
-    put(t, " | %s compress (ms): %.2f | %s decompress (ms): %.2f | %s exposed (ms): %.2f", group,
-        s->compress * ms, group, s->decompress * ms, group, s->exposed * ms);
+    tr_put(t, " | %s compress (ms): %.2f | %s decompress (ms): %.2f | %s exposed (ms): %.2f", group,
+           s->compress * ms, group, s->decompress * ms, group, s->exposed * ms);
     if (has_wire(s))
-        put(t, " | %s wire (ms): %.2f | %s hidden (ms): %.2f", group, s->wire * ms, group,
-            s->hidden * ms);
+        tr_put(t, " | %s wire (ms): %.2f | %s hidden (ms): %.2f", group, s->wire * ms, group,
+               s->hidden * ms);
 }
 
 int tr_traffic_line(char *buf, size_t size, const struct tr_traffic_count *c, int iterations)
 {
-    struct text t = {.buf = buf, .size = size};
+    struct tr_text t = {.buf = buf, .size = size};
     const double ms = 1e3 / iterations;
-    int empty;
+    size_t empty;
 
-    put(&t, "traffic");
-    empty = t.length;
+    tr_put(&t, "traffic");
+    empty = t.used;
     for (int k = 0; k < TR_TRAFFICS; k++) {
         if (c->sent[k].bytes == 0)
             continue;
-        put(&t, " | %s (bytes): %lld | %s (times below fp16): %.4g | %s (times below fp32): %.4g",
-            kinds[k].name, mean(c->sent[k].bytes, iterations), kinds[k].name,
-            tr_traffic_ratio(c, (enum tr_traffic_kind)k, 16), kinds[k].name,
-            tr_traffic_ratio(c, (enum tr_traffic_kind)k, 32));
+        tr_put(&t,
+               " | %s (bytes): %lld | %s (times below fp16): %.4g | %s (times below fp32): %.4g",
+               kinds[k].name, mean(c->sent[k].bytes, iterations), kinds[k].name,
+               tr_traffic_ratio(c, (enum tr_traffic_kind)k, 16), kinds[k].name,
+               tr_traffic_ratio(c, (enum tr_traffic_kind)k, 32));
     }
     for (int g = 0; g < TR_TRAFFIC_GROUPS; g++)
         if (group_sent(c, g))
             put_times(&t, groups[g], &c->time[g], ms);
-    if (t.length > empty)
-        return t.length;
+    if (t.used > empty)
+        return (int)t.used;
     buf[0] = '\0';
     return 0;
 }
@@ -137,33 +118,34 @@ int tr_traffic_line(char *buf, size_t size, const struct tr_traffic_count *c, in
 int tr_traffic_json(char *buf, size_t size, const struct tr_traffic *traffic,
                     const struct tr_traffic_count *c, int iterations)
 {
-    struct text t = {.buf = buf, .size = size};
+    struct tr_text t = {.buf = buf, .size = size};
     const double ms = 1e3 / iterations;
     const char *between = "";
 
-    put(&t, "{");
+    tr_put(&t, "{");
     for (int k = 0; k < TR_TRAFFICS; k++) {
         if (c->sent[k].bytes == 0)
             continue;
-        put(&t,
-            "%s\"%s\": {\"codec\": \"%s\", \"bytes\": %lld, \"fp16_bytes\": %lld, "
-            "\"fp32_bytes\": %lld}",
-            between, kinds[k].name, traffic->codec[k], mean(c->sent[k].bytes, iterations),
-            mean(2 * c->sent[k].numbers, iterations), mean(4 * c->sent[k].numbers, iterations));
+        tr_put(&t,
+               "%s\"%s\": {\"codec\": \"%s\", \"bytes\": %lld, \"fp16_bytes\": %lld, "
+               "\"fp32_bytes\": %lld}",
+               between, kinds[k].name, traffic->codec[k], mean(c->sent[k].bytes, iterations),
+               mean(2 * c->sent[k].numbers, iterations), mean(4 * c->sent[k].numbers, iterations));
         between = ", ";
     }
     for (int g = 0; g < TR_TRAFFIC_GROUPS; g++) {
         if (!group_sent(c, g))
             continue;
-        put(&t, "%s\"%s\": {\"compress_ms\": %.3f, \"decompress_ms\": %.3f, \"exposed_ms\": %.3f",
-            between, groups[g], c->time[g].compress * ms, c->time[g].decompress * ms,
-            c->time[g].exposed * ms);
+        tr_put(&t,
+               "%s\"%s\": {\"compress_ms\": %.3f, \"decompress_ms\": %.3f, \"exposed_ms\": %.3f",
+               between, groups[g], c->time[g].compress * ms, c->time[g].decompress * ms,
+               c->time[g].exposed * ms);
         if (has_wire(&c->time[g]))
-            put(&t, ", \"wire_ms\": %.3f, \"hidden_ms\": %.3f", c->time[g].wire * ms,
-                c->time[g].hidden * ms);
-        put(&t, "}");
+            tr_put(&t, ", \"wire_ms\": %.3f, \"hidden_ms\": %.3f", c->time[g].wire * ms,
+                   c->time[g].hidden * ms);
+        tr_put(&t, "}");
         between = ", ";
     }
-    put(&t, "}");
-    return t.length;
+    tr_put(&t, "}");
+    return (int)t.used;
 }
