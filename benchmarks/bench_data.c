@@ -84,11 +84,11 @@ static void bench_maps(void)
         tr_numpy_seed(&rng, spec.seed);
         for (int m = 0; m < TR_MAPS; m++) {
             begin = tr_now();
-            tr_samples_build(&x, (enum tr_samples_map)m, &rng);
+            tr_samples_build(&x, (enum tr_samples_map)m, &rng, NULL);
             map[m][i] = tr_now() - begin;
         }
         begin = tr_now();
-        bench_must(tr_samples_verify(&x));
+        bench_must(tr_samples_verify(&x, NULL));
         verify[i] = tr_now() - begin;
         tr_samples_close(&x);
     }
