@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "ckpt/index.h"
+#include "pipeline/links.h"
 #include "plan/plan_parts.h"
-#include "train/links.h"
 #include "train/replicas.h"
 
 /* As the file is laid out: the whole model once for each kind of tensor; and what ranks put beside it, in
@@ -18,7 +18,7 @@ static double save_bytes(const struct tr_plan *p, int *beside)
     double bytes;
 
     tr_params_list_whole(&p->shape.dims, &params);
-    links = tr_links_sidecar_bytes(&p->config, &p->shape, beside);
+    links = tr_links_saved_bytes(&p->config, &p->shape, beside);
     replicas = tr_replicas_sidecar_bytes(&p->config, &p->shape.dp, p->shape.layout.d, params.elems);
     *beside += replicas > 0 ? p->shape.layout.world : 0;
     bytes = (double)tr_ckpt_index_bytes(&params, kinds, json) + (double)replicas + (double)links;

@@ -5,7 +5,7 @@
 #include "config/shape.h"
 #include "device/device.h"
 #include "model/param.h"
-#include "train/links.h"
+#include "pipeline/links.h"
 #include "train/replicas.h"
 
 /* Values, and as many again for each of the two moments, in fp32 and without padding. */
@@ -18,7 +18,7 @@ static int64_t checkpoint_bytes(const struct tr_config *c, const struct tr_shape
     tr_params_list_whole(&s->dims, &params);
     bytes = 4 * params.elems * (c->no_save_optim ? 1 : 3) +
             tr_replicas_sidecar_bytes(c, &s->dp, s->layout.d, params.elems) +
-            tr_links_sidecar_bytes(c, s, &files);
+            tr_links_saved_bytes(c, s, &files);
     tr_params_release(&params);
     return bytes;
 }

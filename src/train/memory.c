@@ -5,7 +5,7 @@
 
 #include "data/epochs.h"
 #include "device/cuda/cuda_kernel.h"
-#include "train/links.h"
+#include "pipeline/links.h"
 #include "train/run.h"
 
 static const double MIB = 1048576.0;

@@ -8,9 +8,9 @@
 
 #include "ckpt/ckpt.h"
 #include "ckpt/path.h"
+#include "pipeline/links.h"
 #include "train/compute.h"
 #include "train/transport.h"
-#include "train/links.h"
 #include "train/profile.h"
 #include "train/replicas.h"
 #include "telemetry/lines.h"
@@ -402,10 +402,32 @@ static enum tr_status take_place(void *ctx, const char *folder, const struct tr_
 static enum tr_status load_links(struct tr_run *r)
 {
     char *folder = tr_ckpt_folder(r->config->load, r->iteration);
-    enum tr_status s = r->config->finetune ? TR_OK : tr_links_load(r->links, folder);
+    char *prefix = tr_format("%s/" TR_CKPT_SIDECAR, folder);
+    enum tr_status s = r->config->finetune ? TR_OK : tr_links_load(r->links, prefix);
 
+    free(prefix);
     free(folder);
     return s;
+}
+
+static enum tr_status save_links(void *ctx, const char *folder)
+{
+    char *prefix = tr_format("%s/" TR_CKPT_SIDECAR, folder);
+    enum tr_status s = tr_links_save(ctx, prefix);
+
+    free(prefix);
+    return s;
+}
+
+/* What a checkpoint keeps of the links, in *out; NULL if nothing.  How much of their memories is in use by
+   now is for codecs to know. */
+static const struct tr_ckpt_sidecar *links_sidecar(struct tr_run *r, struct tr_ckpt_sidecar *out)
+{
+    if (!tr_links_remember(r->links))
+        return NULL;
+    *out = (struct tr_ckpt_sidecar){.write = save_links, .ctx = r->links};
+    (void)tr_links_saved_bytes(r->config, &r->shape, &out->files);
+    return out;
 }
 
 /* In one line, where those of ckpt/load.c are left out. */
@@ -466,6 +488,7 @@ enum tr_status tr_run_save(struct tr_run *r)
         .hysteresis_tracker = r->scaler.hysteresis_tracker,
     };
     char *json = tr_config_get_json(r->config, kernels_of(r));
+    struct tr_ckpt_sidecar links;
     enum tr_status s;
 
     tr_dp_need(r->dp, &r->queue, 0);
@@ -473,7 +496,7 @@ enum tr_status tr_run_save(struct tr_run *r)
     tr_timer_start(TR_TIMER_SAVE_CHECKPOINT);
     s = tr_ckpt_save(&r->grid, r->config->save, &state, &tensors, &r->shape, json,
                      (int)r->config->keep_last,
-                     tr_replicas_sidecar(r->replicas, tr_links_sidecar(r->links)));
+                     tr_replicas_sidecar(r->replicas, links_sidecar(r, &links)));
     tr_timer_stop(TR_TIMER_SAVE_CHECKPOINT);
     free(json);
     if (s == TR_OK)
@@ -501,12 +524,51 @@ enum tr_status tr_run_data(struct tr_run *r)
     return tr_data_open(r->config, &r->shape, r->world, &by, &r->data);
 }
 
+static int64_t train_sample_id(void *ctx, int64_t position)
+{
+    struct tr_run *r = ctx;
+    const int64_t id = r->sample_id ? r->sample_id(r, TR_SPLIT_TRAIN, position) : -1;
+
+    return id < 0 ? position : id;
+}
+
+static enum tr_status open_links(struct tr_run *r)
+{
+    const struct tr_links_of of = {
+        .config = r->config,
+        .shape = &r->shape,
+        .launch = &r->launch,
+        .grid = &r->grid,
+        .world = r->world,
+        .queue = &r->queue,
+        .traffic = &r->traffic,
+        .dtype = r->model.stream,
+        .overlap = r->train_list.overlap,
+        .sample_id = train_sample_id,
+        .ctx = r,
+    };
+
+    return tr_links_open(&of, &r->links);
+}
+
+/* Checkpoints name the text that links remember, and it takes reading all of it. */
+static enum tr_status start_links(struct tr_run *r)
+{
+    const bool named = tr_links_remember(r->links) && (r->config->save || r->config->load);
+    uint64_t text = 0;
+
+    tr_links_warn(r->config);
+    if (named)
+        TR_TRY(tr_data_print(r->config, &r->shape.dims, &r->shape.epochs, r->world, &text));
+    return r->links ? tr_links_start(r->links, text) : TR_OK;
+}
+
 /* All that a rank works out alone. */
 static enum tr_status open_parts(struct tr_run *r)
 {
     TR_TRY(open_schedules(r));
     open_model(r);
-    TR_TRY(tr_links_open(r));
+    TR_TRY(open_links(r));
     tr_step_connect(r);
     open_optimizer(r);
     return tr_replicas_open(r);
@@ -540,7 +602,7 @@ static enum tr_status build(struct tr_run *r)
     open_scaler(r);
     TR_TRY(open_memory(r));
     TR_TRY(open_replicas(r));
-    TR_TRY(tr_links_start(r));
+    TR_TRY(start_links(r));
     TR_TRY(tr_replicas_start(r));
     if (!r->config->load)
         begin_anew(r);

@@ -43,7 +43,7 @@ struct tr_run {
     struct tr_chunk **chunk; /* [K], owned */
     struct tr_sched train_list, eval_list;
     struct tr_stage stage;  /* what the executor drives: this run's chunks */
-    struct tr_links *links; /* what compresses its messages, or NULL; train/links.h */
+    struct tr_links *links; /* what compresses its messages, or NULL; pipeline/links.h */
     struct tr_dp *dp;
     struct tr_replicas *replicas; /* that diverge, or NULL; train/replicas.h */
     struct tr_optim optim;

@@ -3,7 +3,7 @@
 
 #include "optim/lr.h"
 #include "optim/stat.h"
-#include "train/links.h"
+#include "pipeline/links.h"
 #include "train/replicas.h"
 #include "telemetry/timer.h"
 
@@ -91,10 +91,10 @@ static struct tr_tensor message(void *ctx, struct tr_slot at, enum tr_leg_bit le
 {
     struct tr_run *r = ctx;
     struct tr_tensor whole = whole_message(r, at, leg), t = whole;
-    const bool cut = tr_run_scatters(r, &whole);
-    const int64_t numbers = tr_tensor_elems(&whole) / (cut ? r->shape.layout.w : 1);
+    const bool scattered = tr_run_scatters(r, &whole);
+    const int64_t numbers = tr_tensor_elems(&whole) / (scattered ? r->shape.layout.w : 1);
 
-    if (!tr_links_message(r->links, at, leg, &whole, &t) && cut)
+    if (!tr_links_message(r->links, at, leg, scattered, &t) && scattered)
         t = tr_tensor_span(&whole, r->grid.at.tp * numbers, numbers);
     count(r, leg, tr_tensor_bytes(&t), numbers);
     return t;
@@ -105,7 +105,9 @@ static void arrived(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
     struct tr_run *r = ctx;
     struct tr_tensor t = whole_message(r, at, leg);
 
-    if (!tr_links_arrived(r->links, leg, &t) && tr_run_scatters(r, &t))
+    const bool scattered = tr_run_scatters(r, &t);
+
+    if (!tr_links_arrived(r->links, leg, scattered) && scattered)
         r->grid.tp.via->allgather(&r->grid.tp, &r->queue, &t);
 }
 
@@ -225,12 +227,27 @@ static void begin_batch(struct tr_run *r)
         tr_die(TR_ERESOURCE, "%s", tr_last_error());
 }
 
+static void begin_links(struct tr_run *r)
+{
+    const struct tr_links_step step = {
+        .training = r->model.training,
+        .iteration = r->iteration,
+        .first_sample = r->first_sample,
+        .global_batch = r->global_batch,
+        .micros = r->micros,
+        .gradient_parts = tr_run_gradient_parts(r),
+    };
+
+    tr_links_begin(r->links, &step);
+}
+
 void tr_step_gradients(struct tr_run *r)
 {
     begin_batch(r);
     r->split = TR_SPLIT_TRAIN;
     r->first_sample = r->consumed_train;
     r->model.training = true;
+    begin_links(r);
     tr_timer_start(TR_TIMER_FORWARD_BACKWARD);
     tr_replicas_begin(r->replicas);
     tr_exec_step(&r->train_list, &r->grid.pp, &r->queue, &r->stage);
@@ -330,6 +347,7 @@ double tr_eval(struct tr_run *r, enum tr_split split, int64_t first, int64_t ite
     tr_timers_pause(true);
     r->split = split;
     r->model.training = false;
+    begin_links(r);
     for (int64_t i = 0; i < iterations; i++) {
         r->first_sample = first + i * r->shape.batches.global_batch;
         tr_exec_step(&r->eval_list, &r->grid.pp, &r->queue, &r->stage);

@@ -9,9 +9,9 @@
 #include "train/dump.h"
 #include "train/evaluate.h"
 #include "job/run_folder.h"
-#include "train/links.h"
 #include "train/numbers.h"
 #include "train/profile.h"
+#include "pipeline/links.h"
 #include "telemetry/progress.h"
 #include "train/recorder.h"
 #include "train/replicas.h"
@@ -90,7 +90,7 @@ static enum tr_status save(struct loop *l)
     if (!l->r->config->save || l->saved_at == l->r->iteration)
         return TR_OK;
     TR_TRY(tr_run_folder_may_save(l->keeper));
-    TR_TRY(tr_links_compare(l->r->links));
+    TR_TRY(tr_links_compare(l->r->links, l->r->iteration));
     TR_TRY(tr_replicas_compare(l->r->replicas));
     TR_TRY(tr_run_save(l->r));
     if (tr_logging_is_brief(l->r)) {
@@ -171,7 +171,7 @@ static enum tr_status one_iteration(struct loop *l)
     char where[64];
 
     TR_TRY(step_and_tell(l));
-    TR_TRY(tr_links_compare_due(r->links));
+    TR_TRY(tr_links_compare_due(r->links, r->iteration));
     TR_TRY(tr_replicas_compare_due(r->replicas));
     if (tr_evaluation_due(&r->shape.amounts, &r->shape.epochs, r->iteration)) {
         snprintf(where, sizeof where, "iteration %lld", (long long)r->iteration);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/links.h"
+#include "pipeline/links.h"
 #include "util/half.h"
 
 /*
@@ -67,11 +67,11 @@ static struct course train(const char *options)
 
         tr_step(&r, &result);
         r.iteration++;
-        assert_all_ok(tr_links_compare_due(r.links));
+        assert_all_ok(tr_links_compare_due(r.links, r.iteration));
         assert_all(out.steps < MOST);
         out.loss[out.steps++] = tiny_loss(result.loss);
     }
-    assert_all_ok(tr_links_compare(r.links));
+    assert_all_ok(tr_links_compare(r.links, r.iteration));
     tiny_close(&r, &c);
     return out;
 }
@@ -342,7 +342,7 @@ static void evaluations(void **state)
             r.iteration++;
             loss[with][i] = tiny_loss(result.loss);
         }
-        assert_all_ok(tr_links_compare(r.links));
+        assert_all_ok(tr_links_compare(r.links, r.iteration));
         tiny_close(&r, &c);
         open_run(&r, &c, FOUR);
         assert_all(!with || eval[0] == tiny_loss(tr_eval(&r, TR_SPLIT_VALID, 0, 1)));
@@ -361,7 +361,7 @@ static void without(void **state)
     open_run(&r, &c, FOUR);
     assert_all(!r.links && !r.stage.pack && !r.stage.unpack && !r.traffic.on);
     assert_all(r.arena.bytes[TR_LABEL_COMPRESSION] == 0);
-    assert_all_ok(tr_links_compare(r.links));
+    assert_all_ok(tr_links_compare(r.links, r.iteration));
     tiny_close(&r, &c);
 }
 
@@ -451,7 +451,7 @@ static void assert_found(const char *options, int on, int from, const char *text
     open_run(&r, &c, options);
     for (int i = 0; i < 4; i++)
         tr_step(&r, &result);
-    assert_all_ok(tr_links_compare(r.links));
+    assert_all_ok(tr_links_compare(r.links, r.iteration));
     if (world.rank == on) {
         good = r.grid.pp.via;
         evil = *good;
@@ -463,7 +463,7 @@ static void assert_found(const char *options, int on, int from, const char *text
     tr_step(&r, &result);
     if (world.rank == on)
         r.grid.pp.via = good;
-    assert_all(tr_links_compare(r.links) == TR_EDATA);
+    assert_all(tr_links_compare(r.links, r.iteration) == TR_EDATA);
     assert_all(strstr(tr_last_error(), text) != NULL);
     tiny_close(&r, &c);
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "train/links.h"
+#include "pipeline/links.h"
 
 /*
  * The memory plan is what the system counts: the resident memory of a rank grows, from before a run is
