@@ -6,7 +6,7 @@
 #include "device/device.h"
 #include "model/param.h"
 #include "pipeline/links.h"
-#include "train/replicas.h"
+#include "train/replicas_save.h"
 
 /* Values, and as many again for each of the two moments, in fp32 and without padding. */
 static int64_t checkpoint_bytes(const struct tr_config *c, const struct tr_shape *s)

@@ -14,7 +14,7 @@
 #include "config/theory.h"
 #include "optim/stat.h"
 #include "train/profile.h"
-#include "train/replicas.h"
+#include "dp/replicas.h"
 #include "train/start.h"
 #include "util/log.h"
 #include "util/text.h"

@@ -8,11 +8,12 @@
 
 #include "ckpt/ckpt.h"
 #include "ckpt/path.h"
+#include "dp/replicas.h"
 #include "pipeline/links.h"
 #include "train/compute.h"
 #include "train/transport.h"
 #include "train/profile.h"
-#include "train/replicas.h"
+#include "train/replicas_save.h"
 #include "telemetry/lines.h"
 #include "train/step.h"
 #include "train/logging.h"
@@ -285,7 +286,7 @@ static void open_optimizer(struct tr_run *r)
     free(bucket);
 }
 
-static enum tr_status open_replicas(struct tr_run *r)
+static enum tr_status open_sums(struct tr_run *r)
 {
     const struct tr_params *ps = &r->model.params;
     const struct tr_dp_how how = {
@@ -488,7 +489,7 @@ enum tr_status tr_run_save(struct tr_run *r)
         .hysteresis_tracker = r->scaler.hysteresis_tracker,
     };
     char *json = tr_config_get_json(r->config, kernels_of(r));
-    struct tr_ckpt_sidecar links;
+    struct tr_ckpt_sidecar links, replicas;
     enum tr_status s;
 
     tr_dp_need(r->dp, &r->queue, 0);
@@ -496,7 +497,7 @@ enum tr_status tr_run_save(struct tr_run *r)
     tr_timer_start(TR_TIMER_SAVE_CHECKPOINT);
     s = tr_ckpt_save(&r->grid, r->config->save, &state, &tensors, &r->shape, json,
                      (int)r->config->keep_last,
-                     tr_replicas_sidecar(r->replicas, links_sidecar(r, &links)));
+                     tr_replicas_sidecar(r, &replicas, links_sidecar(r, &links)));
     tr_timer_stop(TR_TIMER_SAVE_CHECKPOINT);
     free(json);
     if (s == TR_OK)
@@ -563,6 +564,36 @@ static enum tr_status start_links(struct tr_run *r)
     return r->links ? tr_links_start(r->links, text) : TR_OK;
 }
 
+static enum tr_status open_replicas(struct tr_run *r)
+{
+    const struct tr_replicas_of of = {
+        .config = r->config,
+        .shape = &r->shape,
+        .launch = &r->launch,
+        .params = &r->model.params,
+        .iteration = &r->iteration,
+        .grid = &r->grid,
+        .world = r->world,
+        .queue = &r->queue,
+        .traffic = &r->traffic,
+    };
+
+    return tr_replicas_open(&of, &r->replicas);
+}
+
+static enum tr_status start_replicas(struct tr_run *r)
+{
+    struct tr_tensor weights;
+
+    if (!r->replicas && tr_dp_mode_diverges(r->config->dp_mode))
+        tr_notice_rank0("> there is one replica, so --dp-mode %s has no effect\n",
+                        tr_config_spelling("dp-mode", r->config->dp_mode));
+    if (!r->replicas)
+        return TR_OK;
+    weights = tr_optim_masters(&r->optim, 0);
+    return tr_replicas_start(r->replicas, &weights);
+}
+
 /* All that a rank works out alone. */
 static enum tr_status open_parts(struct tr_run *r)
 {
@@ -571,7 +602,7 @@ static enum tr_status open_parts(struct tr_run *r)
     TR_TRY(open_links(r));
     tr_step_connect(r);
     open_optimizer(r);
-    return tr_replicas_open(r);
+    return open_replicas(r);
 }
 
 /* What lies under the model: ranks, device, groups. */
@@ -601,9 +632,9 @@ static enum tr_status build(struct tr_run *r)
     TR_TRY(open_parts(r));
     open_scaler(r);
     TR_TRY(open_memory(r));
-    TR_TRY(open_replicas(r));
+    TR_TRY(open_sums(r));
     TR_TRY(start_links(r));
-    TR_TRY(tr_replicas_start(r));
+    TR_TRY(start_replicas(r));
     if (!r->config->load)
         begin_anew(r);
     tr_logging_parameters(r);

@@ -45,7 +45,7 @@ struct tr_run {
     struct tr_stage stage;  /* what the executor drives: this run's chunks */
     struct tr_links *links; /* what compresses its messages, or NULL; pipeline/links.h */
     struct tr_dp *dp;
-    struct tr_replicas *replicas; /* that diverge, or NULL; train/replicas.h */
+    struct tr_replicas *replicas; /* that diverge, or NULL; dp/replicas.h */
     struct tr_optim optim;
     struct tr_scaler scaler;
     struct tr_data *data; /* NULL until tr_run_data() */

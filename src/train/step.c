@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "train/step.h"
 
+#include "dp/replicas.h"
 #include "optim/lr.h"
 #include "optim/stat.h"
 #include "pipeline/links.h"
-#include "train/replicas.h"
 #include "telemetry/timer.h"
 
 /* Bring the samples of a micro-batch to the chunk: which ones they are, for dropout, and their
@@ -311,7 +311,7 @@ void tr_step(struct tr_run *r, struct tr_step_result *out)
     tr_step_gradients(r);
     out->zeros = r->count_zeros ? zeros(r) : -1.0;
     done = tr_optim_norm(&r->optim, tr_step_owners(r), &r->queue, &how);
-    out->grad_norm = tr_replicas_settle(r->replicas, &done);
+    out->grad_norm = tr_replicas_settle(r->replicas, done.norm, &done.skipped);
     out->loss = tr_step_loss(r);
     if (r->optim.clip > 0.0 || how.check)
         tr_timers_settle(); /* the norm has been waited for */

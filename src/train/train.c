@@ -14,7 +14,7 @@
 #include "pipeline/links.h"
 #include "telemetry/progress.h"
 #include "train/recorder.h"
-#include "train/replicas.h"
+#include "dp/replicas.h"
 #include "telemetry/lines.h"
 #include "train/run.h"
 #include "train/start.h"

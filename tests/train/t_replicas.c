@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "dp/cocktail.h"
-#include "train/replicas.h"
+#include "dp/replicas.h"
 
 /*
  * Replicas that make steps of their own, in whole runs on four ranks: the mean over their own micro-batches,

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef TR_TRAIN_REPLICAS_H
-#define TR_TRAIN_REPLICAS_H
+#ifndef TR_DP_REPLICAS_H
+#define TR_DP_REPLICAS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "ckpt/ckpt.h"
-#include "train/run.h"
+#include "comm/grid.h"
+#include "config/config.h"
+#include "config/shape.h"
+#include "launch/launch.h"
+#include "model/param.h"
+#include "telemetry/traffic.h"
+#include "util/arena.h"
 
 /*
  * --dp-mode cocktail_sgd and local: local SGD, replicas that step on their own gradients and
@@ -23,28 +28,38 @@
  * ranks, and the word embedding that the first and the last stage share, are compressed apart from
  * the rest (spans 1 and 2), by ranks that have the same numbers and so make the same messages.
  *
- * A checkpoint has the weights of the first replica in the file that all read, and a sidecar file
- * for each rank, rank-NNNNN.replica (ckpt/rank.h) with what its replica holds: a run of the same
- * layout and mode goes on with the same bits.  Any other begins with the weights of the first
- * replica on all.
- *
  * `x` is NULL where replicas do not differ; then calls do nothing, and of two replicas or more there is
  * always one.
  */
 struct tr_cocktail;
 struct tr_replicas;
 
-/* What it needs, without memory, and nothing where replicas do not diverge; after the optimizer's
-   sizes are known.  Fills r->replicas.  Not collective. */
-enum tr_status tr_replicas_open(struct tr_run *r) TR_MUST_CHECK;
+/* The run that replicas are of.  All is borrowed until they are closed; `grid`, `world`, `queue` and `traffic`
+   are used from tr_replicas_start() on. */
+struct tr_replicas_of {
+    const struct tr_config *config;
+    const struct tr_shape *shape;
+    const struct tr_launch *launch; /* the names of hosts */
+    const struct tr_params *params;
+    const int64_t *iteration; /* iterations that are over, as the run counts them */
+    struct tr_grid *grid;
+    struct tr_comm *world;
+    struct tr_queue *queue;
+    struct tr_traffic *traffic;
+};
+
+/* What it needs, without memory; *out is NULL where replicas do not diverge.  Not collective. */
+enum tr_status tr_replicas_open(const struct tr_replicas_of *of,
+                                struct tr_replicas **out) TR_MUST_CHECK;
 void tr_replicas_close(struct tr_replicas *x);
 
 /* Take memory ("compression"). */
 void tr_replicas_plan(struct tr_replicas *x, struct tr_arena *a);
 
-/* When the memory is there, also where r->replicas is NULL; says in the log what is exchanged.  Collective
-   over the world. */
-enum tr_status tr_replicas_start(struct tr_run *r) TR_MUST_CHECK;
+/* When the memory is there: `weights` are the masters of this rank's optimizer, fp32, borrowed until close.
+   Says in the log what is exchanged.  Collective over the world. */
+enum tr_status tr_replicas_start(struct tr_replicas *x,
+                                 const struct tr_tensor *weights) TR_MUST_CHECK;
 
 /* Does the step under way leave gradients where they are? */
 bool tr_replicas_apart(const struct tr_replicas *x);
@@ -52,11 +67,12 @@ bool tr_replicas_apart(const struct tr_replicas *x);
 /* The parts of a step: before its first micro-batch; between the parts of the model and while the rank
    waits for other stages, which says whether it is of use; after the last micro-batch, which ends with weights
    that have what others sent; and when the norm is known.  The last one makes all ranks agree on whether the
-   step is skipped, and returns the largest norm of a replica. */
+   step is skipped, and returns the largest norm of a replica; *skipped says before whether this one's
+   gradients are not finite. */
 void tr_replicas_begin(struct tr_replicas *x);
 bool tr_replicas_poll(struct tr_replicas *x);
 void tr_replicas_join(struct tr_replicas *x);
-double tr_replicas_settle(struct tr_replicas *x, struct tr_optim_result *found);
+double tr_replicas_settle(struct tr_replicas *x, double norm, bool *skipped);
 
 /* Compare what replicas have alike between steps, the reference, where there is one: TR_EDATA on all ranks
    with a sentence that names the first rank that differs.  The second does so after every
@@ -70,17 +86,7 @@ struct tr_cocktail *tr_replicas_cocktail(struct tr_replicas *x);
 /* Have replicas parted, so that a checkpoint has the weights of the first? */
 bool tr_replicas_parted(const struct tr_replicas *x);
 
-/* What a checkpoint keeps in sidecar files, before `next`; `next` if nothing. */
-const struct tr_ckpt_sidecar *tr_replicas_sidecar(struct tr_replicas *x,
-                                                  const struct tr_ckpt_sidecar *next);
-
-/* Bytes of that for all ranks together, of a model of `elems` elements; pure. */
-int64_t tr_replicas_sidecar_bytes(const struct tr_config *c, const struct tr_data_parallel *dp,
-                                  int d, int64_t elems);
-
-/* Weights and moments were loaded, and published: now what lies beside them in `folder`; NULL where nothing
-   is wanted.  Says what is left behind, also where r->replicas is NULL.  Collective over the world; TR_ECONFIG
-   where replicas that differ would have a warm-up, TR_EDATA and TR_EIO of ckpt/rank.h. */
-enum tr_status tr_replicas_load(struct tr_run *r, const char *folder) TR_MUST_CHECK;
+/* A checkpoint of replicas that had parted was loaded; `round` is that of the reference, where there is one. */
+void tr_replicas_resume(struct tr_replicas *x, int64_t round);
 
 #endif
