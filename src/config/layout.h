@@ -15,6 +15,8 @@
  */
 struct tr_layout {
     int world, w, p, d; /* ranks: all, tensor, pipeline, data parallel; world = w * p * d */
+    bool
+        overlap_tensor; /* sums over tensor ranks in backward go on while gradients of weights are made */
     int k;              /* model chunks per pipeline rank; 1 unless interleaved */
     int schedule;       /* enum tr_sched_kind of pipeline/sched.h, as enums.def spells it */
     int group;          /* N, micro-batches that a chunk takes before the next one; P, or more

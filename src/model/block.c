@@ -119,16 +119,21 @@ static void mlp_backward(struct tr_model *m, struct tr_block_kept *k, int layer,
     struct tr_tensor fc2 = tr_model_value(m, TR_PARAM_FC2_WEIGHT, layer);
     struct tr_tensor dfc2 = tr_model_grad(m, TR_PARAM_FC2_WEIGHT, layer);
     struct tr_tensor dfc2_bias = tr_model_grad(m, TR_PARAM_FC2_BIAS, layer);
+    const struct tr_tensor *normed;
+    struct tr_pending gather, sum;
     struct tr_queue *q = m->q;
 
     q->on->residual_bwd(q, &m->row_part, &dfc2_bias, dy,
                         tr_model_dropout(m, TR_STREAM_MLP_OUT_DROPOUT, layer, sample));
     tr_tp_leave_bwd(&m->tp, q, &m->row, &m->row_part);
-    q->on->linear_wgrad(q, &dfc2, NULL, &m->row, &k->act, m->adds);
+    normed = tr_model_whole_start(m, &k->norm2, &gather);
     q->on->linear_dgrad(q, &m->wide, &m->row, &fc2, &k->pre, m->family->act);
-    q->on->linear_wgrad(q, &dfc1, &dfc1_bias, &m->wide, tr_model_whole(m, &k->norm2), m->adds);
     q->on->linear_dgrad(q, &m->row2, &m->wide, &fc1, NULL, TR_ACT_NONE);
-    tr_tp_enter_bwd(&m->tp, q, &m->row2_part, &m->row2);
+    tr_tp_finish(&m->tp, q, &gather);
+    tr_tp_enter_bwd_start(&m->tp, q, &m->row2_part, &m->row2, &sum);
+    q->on->linear_wgrad(q, &dfc1, &dfc1_bias, &m->wide, normed, m->adds);
+    q->on->linear_wgrad(q, &dfc2, NULL, &m->row, &k->act, m->adds);
+    tr_tp_finish(&m->tp, q, &sum);
     q->on->layernorm_bwd(q, dx, &dgain, &dshift, &m->row2_part, dy, &k->s, &gain, &k->mean2,
                          &k->rstd2);
 }
@@ -146,19 +151,24 @@ static void attention_backward(struct tr_model *m, struct tr_block_kept *k, int 
     struct tr_tensor proj = tr_model_value(m, TR_PARAM_PROJ_WEIGHT, layer);
     struct tr_tensor dproj = tr_model_grad(m, TR_PARAM_PROJ_WEIGHT, layer);
     struct tr_tensor dproj_bias = tr_model_grad(m, TR_PARAM_PROJ_BIAS, layer);
+    const struct tr_tensor *normed;
+    struct tr_pending gather, sum;
     struct tr_queue *q = m->q;
 
     q->on->residual_bwd(q, &m->row_part, &dproj_bias, dx,
                         tr_model_dropout(m, TR_STREAM_ATTN_OUT_DROPOUT, layer, sample));
     tr_tp_leave_bwd(&m->tp, q, &m->row, &m->row_part);
-    q->on->linear_wgrad(q, &dproj, NULL, &m->row, &k->ctx, m->adds);
+    normed = tr_model_whole_start(m, &k->norm1, &gather);
     q->on->linear_dgrad(q, &m->dctx, &m->row, &proj, NULL, TR_ACT_NONE);
     q->on->attention_bwd(q, &m->dqkv, &m->dctx, &k->ctx, &k->lse, &k->qkv, first_seen(m),
                          first_head(m), score_scale(m),
                          tr_model_dropout(m, TR_STREAM_ATTN_DROPOUT, layer, sample));
-    q->on->linear_wgrad(q, &dqkv, &dqkv_bias, &m->dqkv, tr_model_whole(m, &k->norm1), m->adds);
     q->on->linear_dgrad(q, &m->row2, &m->dqkv, &qkv, NULL, TR_ACT_NONE);
-    tr_tp_enter_bwd(&m->tp, q, &m->row2_part, &m->row2);
+    tr_tp_finish(&m->tp, q, &gather);
+    tr_tp_enter_bwd_start(&m->tp, q, &m->row2_part, &m->row2, &sum);
+    q->on->linear_wgrad(q, &dqkv, &dqkv_bias, &m->dqkv, normed, m->adds);
+    q->on->linear_wgrad(q, &dproj, NULL, &m->row, &k->ctx, m->adds);
+    tr_tp_finish(&m->tp, q, &sum);
     q->on->layernorm_bwd(q, dx, &dgain, &dshift, &m->row2_part, dx, &k->x, &gain, &k->mean1,
                          &k->rstd1);
 }

@@ -75,6 +75,8 @@ void tr_head_backward(struct tr_model *m, struct tr_head *h, struct tr_head_kept
     struct tr_tensor gain = tr_model_value(m, TR_PARAM_FINAL_GAIN, -1);
     struct tr_tensor dgain = tr_model_grad(m, TR_PARAM_FINAL_GAIN, -1);
     struct tr_tensor dshift = tr_model_grad(m, TR_PARAM_FINAL_BIAS, -1);
+    const struct tr_tensor *normed;
+    struct tr_pending gather, sum;
     struct tr_queue *q = m->q;
 
     if (h->logits_of != k)
@@ -83,9 +85,12 @@ void tr_head_backward(struct tr_model *m, struct tr_head *h, struct tr_head_kept
     set_weight(m, h, factor);
     q->on->xent_bwd(q, &h->logits, &k->max, &k->stats, &k->labels, &h->weight, word->first,
                     word->real);
-    q->on->linear_wgrad(q, &dwords, NULL, &h->logits, tr_model_whole(m, &k->norm), m->adds);
+    normed = tr_model_whole_start(m, &k->norm, &gather);
     q->on->linear_dgrad(q, &m->row2, &h->logits, &words, NULL, TR_ACT_NONE);
-    tr_tp_enter_bwd(&m->tp, q, &m->row2_part, &m->row2);
+    tr_tp_finish(&m->tp, q, &gather);
+    tr_tp_enter_bwd_start(&m->tp, q, &m->row2_part, &m->row2, &sum);
+    q->on->linear_wgrad(q, &dwords, NULL, &h->logits, normed, m->adds);
+    tr_tp_finish(&m->tp, q, &sum);
     q->on->layernorm_bwd(q, dx, &dgain, &dshift, &m->row2_part, NULL, &k->x, &gain, &k->mean,
                          &k->rstd);
 }

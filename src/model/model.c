@@ -32,6 +32,16 @@ const struct tr_tensor *tr_model_whole(struct tr_model *m, const struct tr_tenso
     return &m->whole;
 }
 
+const struct tr_tensor *tr_model_whole_start(struct tr_model *m, const struct tr_tensor *part,
+                                             struct tr_pending *p)
+{
+    *p = (struct tr_pending){.call = NULL};
+    if (!m->tp.sequence)
+        return part;
+    tr_tp_enter_fwd_start(&m->tp, m->q, &m->whole, part, p);
+    return &m->whole;
+}
+
 /* Between the flat gradients, where parameters of all kinds lie mixed, and one vector. */
 static void copy_uncut(struct tr_model *m, bool back)
 {

@@ -99,6 +99,10 @@ struct tr_tensor tr_model_take(struct tr_arena *a, enum tr_label label, enum tr_
    there until the next call.  Collective over the tensor-parallel group. */
 const struct tr_tensor *tr_model_whole(struct tr_model *m, const struct tr_tensor *part);
 
+/* The same, under way until tr_tp_finish(). */
+const struct tr_tensor *tr_model_whole_start(struct tr_model *m, const struct tr_tensor *part,
+                                             struct tr_pending *p);
+
 /* With sequence parallelism, the gradient of a parameter that is not sharded is on each rank the
    sum over its rows only: add these up, once per step, when backward is done.  Collective over the
    tensor-parallel group; does nothing without parts. */

@@ -66,13 +66,24 @@ static double product(const struct tr_cost *x, double m, double n, double k)
     return 2.0 * m * n * k / x->flops + x->elem * (m * k + k * n + m * n) / x->stream;
 }
 
-/* The four products of a layer. */
-static double products(const struct tr_cost *x)
+/* The two products of attention, and those of the MLP. */
+static double attention_products(const struct tr_cost *x)
+{
+    const double h = (double)x->s->dims.hidden, w = x->s->layout.w;
+
+    return product(x, x->rows, 3.0 * h / w, h) + product(x, x->rows, h, h / w);
+}
+
+static double mlp_products(const struct tr_cost *x)
 {
     const double h = (double)x->s->dims.hidden, f = (double)x->s->dims.ffn, w = x->s->layout.w;
 
-    return product(x, x->rows, 3.0 * h / w, h) + product(x, x->rows, h, h / w) +
-           product(x, x->rows, f / w, h) + product(x, x->rows, h, f / w);
+    return product(x, x->rows, f / w, h) + product(x, x->rows, h, f / w);
+}
+
+static double products(const struct tr_cost *x)
+{
+    return attention_products(x) + mlp_products(x);
 }
 
 /* Tensor cores take rows of whole 16 bytes; heads of another width are multiplied without them. */
@@ -144,6 +155,26 @@ static double recomputed(const struct tr_activations *a, int64_t layers)
     return (double)layers;
 }
 
+static double beyond(double seconds, double hidden)
+{
+    return seconds > hidden ? seconds - hidden : 0.0;
+}
+
+/*
+ * What backward waits for tensor ranks where `gradients` seconds of products give the gradients of weights, and
+ * those of inputs take as long; `sum` is that of an all-reduce.  The sum of the input's gradient goes on beside
+ * the former.  With sequence parallelism it is a reduce-scatter, half of an all-reduce, and there are two
+ * all-gathers: of the output's gradient, which all wait for, and of the input, beside the gradient of the input.
+ */
+static double exposed(const struct tr_cost *x, double sum, double gradients)
+{
+    const double hidden = x->s->layout.overlap_tensor ? gradients : 0.0;
+
+    if (!x->s->activations.sequence)
+        return beyond(sum, hidden);
+    return 0.5 * sum + 2.0 * beyond(0.5 * sum, hidden);
+}
+
 struct tr_cost_chunk tr_cost_chunk(const struct tr_cost *x, int stage, int chunk)
 {
     const struct tr_shape *s = x->s;
@@ -151,14 +182,15 @@ struct tr_cost_chunk tr_cost_chunk(const struct tr_cost *x, int stage, int chunk
     const double n = (double)layers, again = recomputed(&s->activations, layers);
     const double sum = all_reduce(link_of(x, 1, s->layout.w), s->layout.w,
                                   x->elem * x->rows * (double)s->dims.hidden);
+    const double wait = exposed(x, sum, attention_products(x)) + exposed(x, sum, mlp_products(x));
     const double forward = pass(x, layer_forward(x), 2.0 * sum);
-    const double kept = pass(x, layer_backward(x), 2.0 * sum);
-    const double repeated = pass(x, layer_backward(x) - attention(x), 2.0 * sum) + forward;
+    const double kept = pass(x, layer_backward(x), wait);
+    const double repeated = pass(x, layer_backward(x) - attention(x), wait) + forward;
     struct tr_cost_chunk c = {
         .forward = n * forward,
         .backward = again * repeated + (n - again) * kept,
         .tensor_forward = 2.0 * n * sum,
-        .tensor_backward = 2.0 * (n + again) * sum,
+        .tensor_backward = n * wait + 2.0 * again * sum,
     };
 
     if (stage == 0 && chunk == 0)
@@ -166,7 +198,7 @@ struct tr_cost_chunk tr_cost_chunk(const struct tr_cost *x, int stage, int chunk
     if (stage == s->layout.p - 1 && chunk == s->layout.k - 1) {
         c.forward += head_product(x) + head_passes(x, LOSS_FORWARD);
         c.backward += 2.0 * head_product(x) + head_passes(x, LOSS_BACKWARD);
-        c.tensor_backward += sum;
+        c.tensor_backward += exposed(x, sum, head_product(x));
     }
     return c;
 }

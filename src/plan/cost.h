@@ -31,7 +31,7 @@ double tr_cost_peak(const struct tr_precision *p, const struct tr_machine *m);
 /* One micro-batch through one chunk. */
 struct tr_cost_chunk {
     double forward, backward;               /* computing */
-    double tensor_forward, tensor_backward; /* communication between tensor ranks */
+    double tensor_forward, tensor_backward; /* waiting for tensor ranks */
 };
 struct tr_cost_chunk tr_cost_chunk(const struct tr_cost *x, int stage, int chunk);
 

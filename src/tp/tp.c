@@ -26,20 +26,27 @@ void tr_tp_max(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tenso
         tp->comm->via->allreduce(tp->comm, q, x, TR_MAX);
 }
 
-static void gather(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *full,
-                   const struct tr_tensor *part)
+/* This rank's part is in its place of `full`. */
+static void put_part(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *full,
+                     const struct tr_tensor *part)
 {
     int64_t n = tr_tensor_elems(part);
     struct tr_tensor mine;
 
-    if (!tp->sequence) {
-        TR_ASSERT(full->data == part->data);
-        return;
-    }
     TR_ASSERT(full->dtype == part->dtype && tr_tensor_elems(full) == n * tp->comm->size);
     mine = tr_tensor_span(full, tp->comm->rank * n, n);
     if (mine.data != part->data)
         q->on->copy(q, &mine, part);
+}
+
+static void gather(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *full,
+                   const struct tr_tensor *part)
+{
+    if (!tp->sequence) {
+        TR_ASSERT(full->data == part->data);
+        return;
+    }
+    put_part(tp, q, full, part);
     tp->comm->via->allgather(tp->comm, q, full);
 }
 
@@ -60,10 +67,38 @@ void tr_tp_enter_fwd(const struct tr_tp *tp, struct tr_queue *q, const struct tr
     gather(tp, q, full, part);
 }
 
-void tr_tp_enter_bwd(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *part,
-                     const struct tr_tensor *full)
+void tr_tp_enter_fwd_start(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *full,
+                           const struct tr_tensor *part, struct tr_pending *p)
 {
-    sum(tp, q, part, full);
+    *p = (struct tr_pending){.call = NULL};
+    if (!tp->sequence || !tp->overlap) {
+        gather(tp, q, full, part);
+        return;
+    }
+    put_part(tp, q, full, part);
+    tp->comm->via->allgather_start(tp->comm, q, full, p);
+}
+
+void tr_tp_enter_bwd_start(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *part,
+                           const struct tr_tensor *full, struct tr_pending *p)
+{
+    *p = (struct tr_pending){.call = NULL};
+    if (!tp->overlap || tp->comm->size == 1) {
+        sum(tp, q, part, full);
+        return;
+    }
+    if (tp->sequence) {
+        tp->comm->via->reduce_scatter_start(tp->comm, q, part, full, TR_SUM, p);
+        return;
+    }
+    TR_ASSERT(full->data == part->data);
+    tp->comm->via->allreduce_start(tp->comm, q, full, TR_SUM, p);
+}
+
+void tr_tp_finish(const struct tr_tp *tp, struct tr_queue *q, struct tr_pending *p)
+{
+    if (p->call)
+        tp->comm->via->finish(tp->comm, q, p);
 }
 
 void tr_tp_leave_fwd(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *part,

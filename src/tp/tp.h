@@ -43,6 +43,7 @@
 struct tr_tp {
     struct tr_comm *comm; /* borrowed */
     bool sequence;
+    bool overlap; /* what is started goes on while the caller computes */
 };
 
 /* How many of the stream's `n` rows this rank holds, and the first of them. */
@@ -54,9 +55,18 @@ int64_t tr_tp_first_row(const struct tr_tp *tp, int64_t n);
 void tr_tp_enter_fwd(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *full,
                      const struct tr_tensor *part);
 
-/* part = this rank's rows of the sum over the ranks of full, whose other rows are lost. */
-void tr_tp_enter_bwd(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *part,
-                     const struct tr_tensor *full);
+/*
+ * That again, and part = this rank's rows of the sum over the ranks of full, whose other rows are lost; both
+ * under way while the caller computes: `full` and `part` belong to the transport until tr_tp_finish(), once
+ * for each start.  So in backward the gradient of the input comes first, and its sum over the ranks is under
+ * way while the gradients of weights are computed.  Without tp->overlap all is done when they return
+ * (--no-async-tensor-model-parallel-allreduce); the bits are the same.
+ */
+void tr_tp_enter_fwd_start(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *full,
+                           const struct tr_tensor *part, struct tr_pending *p);
+void tr_tp_enter_bwd_start(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *part,
+                           const struct tr_tensor *full, struct tr_pending *p);
+void tr_tp_finish(const struct tr_tp *tp, struct tr_queue *q, struct tr_pending *p);
 
 /* part = this rank's rows of the sum over the ranks of full, whose other rows are lost. */
 void tr_tp_leave_fwd(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *part,

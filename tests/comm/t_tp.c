@@ -58,6 +58,7 @@ static void forward_backward(struct tr_queue *q, const struct tr_tp *tp, struct 
     struct tr_tensor x1 = tr_f32_2(m->x + first * I, n, I), y1 = tr_f32_2(m->y + first * O, n, O);
     struct tr_tensor dx1 = tr_f32_2(m->dx + first * I, n, I);
     struct tr_tensor dy1 = tr_f32_2(m->dy + first * O, n, O);
+    struct tr_pending under_way;
 
     if (apart) {
         memcpy(memory, x1.data, (size_t)tr_tensor_bytes(&x1));
@@ -66,14 +67,16 @@ static void forward_backward(struct tr_queue *q, const struct tr_tp *tp, struct 
     }
     if (tp->sequence)
         forget_the_rest(m, first, n, apart);
-    tr_tp_enter_fwd(tp, q, &x, &x1);
+    tr_tp_enter_fwd_start(tp, q, &x, &x1, &under_way);
+    tr_tp_finish(tp, q, &under_way);
     q->on->linear(q, &h, NULL, &x, &w1, NULL, TR_ACT_NONE);
     q->on->linear(q, &y, NULL, &h, &w2, NULL, TR_ACT_NONE);
     tr_tp_leave_fwd(tp, q, &y1, &y);
     tr_tp_leave_bwd(tp, q, &dy, &dy1);
     q->on->linear_dgrad(q, &dh, &dy, &w2, NULL, TR_ACT_NONE);
     q->on->linear_dgrad(q, &dx, &dh, &w1, NULL, TR_ACT_NONE);
-    tr_tp_enter_bwd(tp, q, &dx1, &dx);
+    tr_tp_enter_bwd_start(tp, q, &dx1, &dx, &under_way);
+    tr_tp_finish(tp, q, &under_way);
     if (apart)
         memcpy(m->y + first * O, y1.data, (size_t)tr_tensor_bytes(&y1));
 }
@@ -98,12 +101,13 @@ static void cut(struct whole *m, int first, int f)
         memmove(m->w2 + o * f, m->w2 + o * F + first, (size_t)f * sizeof(float));
 }
 
-static void check_cut(bool sequence, bool apart)
+static void check_cut(bool sequence, bool apart, bool overlap)
 {
     static struct whole whole, mine;
     struct tr_queue q = open_queue();
     struct tr_comm self;
-    const struct tr_tp one = {.comm = &self}, all = {.comm = &world, .sequence = sequence};
+    const struct tr_tp one = {.comm = &self},
+                       all = {.comm = &world, .sequence = sequence, .overlap = overlap};
     const int64_t n = tr_tp_rows(&all, N), first = tr_tp_first_row(&all, N);
     const int f = F / world.size;
 
@@ -126,14 +130,17 @@ static void check_cut(bool sequence, bool apart)
 static void cut_equals_whole(void **state)
 {
     (void)state;
-    check_cut(false, false);
+    check_cut(false, false, false);
+    check_cut(false, false, true);
 }
 
 static void cut_sequence_equals_whole(void **state)
 {
     (void)state;
-    check_cut(true, false);
-    check_cut(true, true);
+    for (int overlap = 0; overlap < 2; overlap++) {
+        check_cut(true, false, overlap);
+        check_cut(true, true, overlap);
+    }
 }
 
 static void sum_and_max(void **state)

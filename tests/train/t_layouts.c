@@ -2,6 +2,7 @@
 #include "train/tiny.h"
 
 #include <math.h>
+#include <string.h>
 
 /*
  * The promise that nothing depends on the layout: for every factorisation of the world into W * P * D,
@@ -18,7 +19,7 @@ enum { ITERATIONS = 10, LAYERS = 16 };
     "--lr-decay-style cosine --init-method-std 0.1 --attention-dropout 0.1 "                 \
     "--hidden-dropout 0.1 --seed 4321 "
 
-static void losses_of(int w, int p, int k, double loss[ITERATIONS + 1])
+static void losses_of(int w, int p, int k, const char *more, double loss[ITERATIONS + 1])
 {
     char options[2048], chunks[64] = "";
     struct tr_config c;
@@ -28,8 +29,8 @@ static void losses_of(int w, int p, int k, double loss[ITERATIONS + 1])
         snprintf(chunks, sizeof chunks, "--num-virtual-stages-per-pipeline-rank %d", k);
     snprintf(options, sizeof options,
              MODEL "--num-layers %d --global-batch-size 16 --train-iters %d --lr-warmup-iters 2 "
-                   "--tensor-model-parallel-size %d --pipeline-model-parallel-size %d %s",
-             LAYERS, ITERATIONS, w, p, chunks);
+                   "--tensor-model-parallel-size %d --pipeline-model-parallel-size %d %s %s",
+             LAYERS, ITERATIONS, w, p, chunks, more);
     tiny_open(&r, &c, options, tiny_sample);
     for (int i = 0; i < ITERATIONS; i++) {
         struct tr_step_result result;
@@ -54,7 +55,7 @@ static void same_losses(void **state)
 
                 if (world.size % (w * p) != 0)
                     continue;
-                losses_of(w, p, k, layouts == 0 ? first : loss);
+                losses_of(w, p, k, "", layouts == 0 ? first : loss);
                 if (layouts++ == 0)
                     continue;
                 for (int i = 0; i <= ITERATIONS; i++)
@@ -70,9 +71,30 @@ static void same_losses(void **state)
     assert_all(layouts == (world.size == 8 ? 16 : layouts));
 }
 
+/* Tensor-parallel sums of the backward pass go on while gradients of weights are computed, or do not: no bit
+   differs. */
+static void overlap_is_exact(void **state)
+{
+    static const char *const ways[] = {"", "--bf16 --fp32-residual-connection --sequence-parallel"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        double loss[2][ITERATIONS + 1];
+        char more[128];
+
+        snprintf(more, sizeof more, "%s --no-async-tensor-model-parallel-allreduce", ways[i]);
+        losses_of(world.size / 2, 2, 1, ways[i], loss[0]);
+        losses_of(world.size / 2, 2, 1, more, loss[1]);
+        assert_all(memcmp(loss[0], loss[1], sizeof loss[0]) == 0);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_losses)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_losses),
+        cmocka_unit_test(overlap_is_exact),
+    };
 
     return run_mpi_tap(tests);
 }
