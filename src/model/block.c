@@ -105,6 +105,22 @@ void tr_block_forward(struct tr_model *m, struct tr_block_kept *k, int layer,
     mlp_forward(m, k, layer, y, sample);
 }
 
+/* Whether the gradient of the residual is that of the product before it: nothing is dropped, converted or
+   gathered.  The bias is then summed beside the gradient of the weights. */
+static bool passes_on(const struct tr_model *m, const struct tr_tensor *dy, struct tr_dropout drop)
+{
+    return drop.p == 0.0 && dy->dtype == m->type && !m->tp.sequence;
+}
+
+/* Else: in m->row, on every tensor rank whole, and the bias is done. */
+static struct tr_tensor through_residual(struct tr_model *m, const struct tr_tensor *dbias,
+                                         const struct tr_tensor *dy, struct tr_dropout drop)
+{
+    m->q->on->residual_bwd(m->q, &m->row_part, dbias, dy, drop);
+    tr_tp_leave_bwd(&m->tp, m->q, &m->row, &m->row_part);
+    return m->row;
+}
+
 /* dx (the gradient at s) from dy; both may be the same memory. */
 static void mlp_backward(struct tr_model *m, struct tr_block_kept *k, int layer,
                          const struct tr_tensor *dx, const struct tr_tensor *dy,
@@ -119,20 +135,21 @@ static void mlp_backward(struct tr_model *m, struct tr_block_kept *k, int layer,
     struct tr_tensor fc2 = tr_model_value(m, TR_PARAM_FC2_WEIGHT, layer);
     struct tr_tensor dfc2 = tr_model_grad(m, TR_PARAM_FC2_WEIGHT, layer);
     struct tr_tensor dfc2_bias = tr_model_grad(m, TR_PARAM_FC2_BIAS, layer);
+    const struct tr_dropout drop = tr_model_dropout(m, TR_STREAM_MLP_OUT_DROPOUT, layer, sample);
+    const bool same = passes_on(m, dy, drop);
     const struct tr_tensor *normed;
     struct tr_pending gather, sum;
     struct tr_queue *q = m->q;
+    struct tr_tensor row;
 
-    q->on->residual_bwd(q, &m->row_part, &dfc2_bias, dy,
-                        tr_model_dropout(m, TR_STREAM_MLP_OUT_DROPOUT, layer, sample));
-    tr_tp_leave_bwd(&m->tp, q, &m->row, &m->row_part);
+    row = same ? *dy : through_residual(m, &dfc2_bias, dy, drop);
     normed = tr_model_whole_start(m, &k->norm2, &gather);
-    q->on->linear_dgrad(q, &m->wide, &m->row, &fc2, &k->pre, m->family->act);
+    q->on->linear_dgrad(q, &m->wide, &row, &fc2, &k->pre, m->family->act);
     q->on->linear_dgrad(q, &m->row2, &m->wide, &fc1, NULL, TR_ACT_NONE);
     tr_tp_finish(&m->tp, q, &gather);
     tr_tp_enter_bwd_start(&m->tp, q, &m->row2_part, &m->row2, &sum);
     q->on->linear_wgrad(q, &dfc1, &dfc1_bias, &m->wide, normed, m->adds);
-    q->on->linear_wgrad(q, &dfc2, NULL, &m->row, &k->act, m->adds);
+    q->on->linear_wgrad(q, &dfc2, same ? &dfc2_bias : NULL, &row, &k->act, m->adds);
     tr_tp_finish(&m->tp, q, &sum);
     q->on->layernorm_bwd(q, dx, &dgain, &dshift, &m->row2_part, dy, &k->s, &gain, &k->mean2,
                          &k->rstd2);
@@ -151,15 +168,16 @@ static void attention_backward(struct tr_model *m, struct tr_block_kept *k, int 
     struct tr_tensor proj = tr_model_value(m, TR_PARAM_PROJ_WEIGHT, layer);
     struct tr_tensor dproj = tr_model_grad(m, TR_PARAM_PROJ_WEIGHT, layer);
     struct tr_tensor dproj_bias = tr_model_grad(m, TR_PARAM_PROJ_BIAS, layer);
+    const struct tr_dropout drop = tr_model_dropout(m, TR_STREAM_ATTN_OUT_DROPOUT, layer, sample);
+    const bool same = passes_on(m, dx, drop);
     const struct tr_tensor *normed;
     struct tr_pending gather, sum;
     struct tr_queue *q = m->q;
+    struct tr_tensor row;
 
-    q->on->residual_bwd(q, &m->row_part, &dproj_bias, dx,
-                        tr_model_dropout(m, TR_STREAM_ATTN_OUT_DROPOUT, layer, sample));
-    tr_tp_leave_bwd(&m->tp, q, &m->row, &m->row_part);
+    row = same ? *dx : through_residual(m, &dproj_bias, dx, drop);
     normed = tr_model_whole_start(m, &k->norm1, &gather);
-    q->on->linear_dgrad(q, &m->dctx, &m->row, &proj, NULL, TR_ACT_NONE);
+    q->on->linear_dgrad(q, &m->dctx, &row, &proj, NULL, TR_ACT_NONE);
     q->on->attention_bwd(q, &m->dqkv, &m->dctx, &k->ctx, &k->lse, &k->qkv, first_seen(m),
                          first_head(m), score_scale(m),
                          tr_model_dropout(m, TR_STREAM_ATTN_DROPOUT, layer, sample));
@@ -167,7 +185,7 @@ static void attention_backward(struct tr_model *m, struct tr_block_kept *k, int 
     tr_tp_finish(&m->tp, q, &gather);
     tr_tp_enter_bwd_start(&m->tp, q, &m->row2_part, &m->row2, &sum);
     q->on->linear_wgrad(q, &dqkv, &dqkv_bias, &m->dqkv, normed, m->adds);
-    q->on->linear_wgrad(q, &dproj, NULL, &m->row, &k->ctx, m->adds);
+    q->on->linear_wgrad(q, &dproj, same ? &dproj_bias : NULL, &row, &k->ctx, m->adds);
     tr_tp_finish(&m->tp, q, &sum);
     q->on->layernorm_bwd(q, dx, &dgain, &dshift, &m->row2_part, dx, &k->x, &gain, &k->mean1,
                          &k->rstd1);
