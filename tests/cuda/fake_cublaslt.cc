@@ -145,7 +145,7 @@ bool known_epilogue(uint32_t e)
     return e == CUBLASLT_EPILOGUE_DEFAULT || e == CUBLASLT_EPILOGUE_BIAS ||
            e == CUBLASLT_EPILOGUE_GELU || e == CUBLASLT_EPILOGUE_GELU_BIAS ||
            e == CUBLASLT_EPILOGUE_GELU_AUX || e == CUBLASLT_EPILOGUE_GELU_AUX_BIAS ||
-           e == CUBLASLT_EPILOGUE_DGELU;
+           e == CUBLASLT_EPILOGUE_DGELU || sums_b(e);
 }
 
 bool epilogue_served(const call &c)
@@ -154,11 +154,11 @@ bool epilogue_served(const call &c)
 
     if (!known_epilogue(e))
         return false;
-    if (has_bias(e) && !c.w.bias)
+    if ((has_bias(e) || sums_b(e)) && !c.w.bias)
         stop("an epilogue with a bias has no address of it");
     if (has_aux(e) && !c.w.aux)
         stop("an epilogue with an auxiliary matrix has no address of it");
-    if (has_bias(e) &&
+    if ((has_bias(e) || sums_b(e)) &&
         (!aligned_to(c.w.bias, 16) || (c.w.bias_type >= 0 && c.w.bias_type != c.l[D].type)))
         return false;
     if (has_aux(e) && c.w.aux_type >= 0 && c.w.aux_type != c.l[D].type)
@@ -248,6 +248,12 @@ void check_memory(const work &w, size_t workspace_bytes)
         must_be_device(w.old, extent(c.l[C]), "C");
     if (has_bias(c.w.epilogue))
         must_be_device(c.w.bias, bias, "the bias");
+    if (sums_b(c.w.epilogue)) {
+        size_t sums = static_cast<size_t>(c.l[D].columns * bytes_of(c.l[D].type));
+
+        must_be_device(c.w.bias, sums, "the gradient of the bias");
+        must_lie_apart(c.w.bias, sums, w.d, d, "the gradient of the bias and D");
+    }
     if (has_aux(c.w.epilogue)) {
         layout aux = c.l[D];
 

@@ -138,6 +138,13 @@ void multiply(const work &w)
 
     if (w.workspace && w.how == TWO_HALVES)
         std::memset(w.workspace, 0xff, SPLIT_WORKSPACE);
+    for (int64_t j = 0; sums_b(c.w.epilogue) && j < d.columns; j++) {
+        float sum = 0.0f;
+
+        for (int64_t l = 0; l < c.k; l++)
+            sum += b[static_cast<size_t>(l * d.columns + j)];
+        set(const_cast<void *>(c.w.bias), d.type, j, sum);
+    }
     for (int64_t j = 0; j < d.columns; j++) {
         std::vector<float> acc = sums(w, a, b, j);
 

@@ -75,6 +75,12 @@ inline bool has_bias(uint32_t epilogue)
     return (epilogue & CUBLASLT_EPILOGUE_BIAS) != 0;
 }
 
+/* The gradient of a bias: the sums of op(B) over k, a number for each column of D. */
+inline bool sums_b(uint32_t epilogue)
+{
+    return epilogue == CUBLASLT_EPILOGUE_BGRADB;
+}
+
 /* D = finish(alpha op(A) op(B) + beta C). */
 void multiply(const work &w);
 

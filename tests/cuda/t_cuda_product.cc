@@ -396,6 +396,7 @@ void test_epilogues(void **state)
     const wanted no_bias = {{64, 48, 16}, 0, 1, 1, -1}, no_pre = {{64, 48, 16}, 1, 0, 1, -1};
     const wanted proj = {{64, 48, 16}, 0, 0, 0, 0}, sum = {{64, 48, 16}, 0, 0, 0, 1};
     const wanted fc2 = {{64, 48, 16}, -1, -1, 1, -1};
+    const wanted first = {{64, 48, 16}, 1, 0, 0, 0}, next = {{64, 48, 16}, 1, 0, 0, 1};
 
     (void)state;
     fresh_product(false);
@@ -409,6 +410,11 @@ void test_epilogues(void **state)
         expect(rows[1], mix, proj, CUBLASLT_EPILOGUE_DEFAULT);
         expect(rows[2], mix, proj, CUBLASLT_EPILOGUE_DEFAULT);
         expect(rows[2], mix, sum, CUBLASLT_EPILOGUE_DEFAULT);
+        expect(rows[2], mix, first, CUBLASLT_EPILOGUE_BGRADB);
+        /* Added in halves it would be rounded twice. */
+        expect(rows[2], mix, next,
+               mixes[mix].type[GRADIENT] == TR_F32 ? CUBLASLT_EPILOGUE_BGRADB
+                                                   : CUBLASLT_EPILOGUE_DEFAULT);
     }
     /* In fp32 this program's own GELU follows. */
     expect(rows[0], FP32, fc1, CUBLASLT_EPILOGUE_DEFAULT);
@@ -459,9 +465,10 @@ void test_asked_once(void **state)
             assert_true(fake_cublaslt_asked() > once);
         }
     /* Sums go by the same algorithm as what they add to. */
+    calls_of(rows[2], &mixes[GRADIENTS32], even);
     even.add = 1;
     int before = fake_cublaslt_asked();
-    calls_of(rows[2], &mixes[BF16], even);
+    calls_of(rows[2], &mixes[GRADIENTS32], even);
     assert_int_equal(fake_cublaslt_asked(), before);
 }
 

@@ -23,10 +23,11 @@ struct tr_cuda_factor {
  *
  *   z = s + bias[j] (+ c with `add`);  pre = z;  c = act(z), or with `slope_of` z * act'(slope_of)
  *
- * c, pre and slope_of are [m,n]; all but c may be NULL.
+ * c, pre and slope_of are [m,n]; all but c may be NULL.  `rows`[m], of c's type, is for tr_cuda_matmul() alone,
+ * with nothing but `add` beside it: the sums of a's rows, whatever was there.
  */
 struct tr_cuda_finish {
-    const struct tr_tensor *c, *bias, *pre, *slope_of;
+    const struct tr_tensor *c, *bias, *pre, *slope_of, *rows;
     enum tr_act act;
     bool add;
 };

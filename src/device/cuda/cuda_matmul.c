@@ -199,8 +199,10 @@ static uint32_t epilogue_of(const struct tr_cuda_dense *d)
     const struct tr_cuda_finish *f = &d->finish;
     uint32_t e = 0;
 
-    if (!fits(f->bias, f) || !fits(f->pre, f) || !fits(f->slope_of, f))
+    if (!fits(f->bias, f) || !fits(f->pre, f) || !fits(f->slope_of, f) || !fits(f->rows, f))
         return 0;
+    if (f->rows)
+        return CUBLASLT_EPILOGUE_BGRADB;
     if (f->act == TR_ACT_NONE) {
         if (f->pre || f->slope_of)
             return 0;
@@ -219,11 +221,17 @@ static const struct tr_tensor *aux_of(const struct tr_cuda_finish *f)
     return f->pre ? f->pre : f->slope_of;
 }
 
+/* What the epilogue reads as a bias, or writes as the gradient of one. */
+static const struct tr_tensor *bias_of(const struct tr_cuda_finish *f)
+{
+    return f->rows ? f->rows : f->bias;
+}
+
 /* False when no algorithm can be for it. */
 static bool make_key(struct key *key, const struct tr_cuda_dense *d)
 {
     const struct tr_cuda_finish *f = &d->finish;
-    const struct tr_tensor *aux = aux_of(f);
+    const struct tr_tensor *aux = aux_of(f), *bias = bias_of(f);
 
     memset(key, 0, sizeof *key);
     key->m = d->m;
@@ -238,7 +246,7 @@ static bool make_key(struct key *key, const struct tr_cuda_dense *d)
     key->aligned[0] = aligned(d->a.p);
     key->aligned[1] = aligned(d->b.p);
     key->aligned[2] = aligned(f->c->data);
-    key->aligned[3] = f->bias ? aligned(f->bias->data) : 0;
+    key->aligned[3] = bias ? aligned(bias->data) : 0;
     key->aligned[4] = aux ? aligned(aux->data) : 0;
     key->epilogue = epilogue_of(d);
     return key->epilogue != 0 && d->a.type == d->b.type &&
@@ -263,10 +271,10 @@ static void set(const struct tr_cuda *g, struct plan *p, cublasLtMatmulDescAttri
    they are aligned. */
 static void point(const struct tr_cuda *g, struct plan *p, const struct tr_cuda_finish *f)
 {
-    const struct tr_tensor *aux = aux_of(f);
+    const struct tr_tensor *aux = aux_of(f), *bias = bias_of(f);
 
-    if (f->bias)
-        set(g, p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &f->bias->data, sizeof f->bias->data);
+    if (bias)
+        set(g, p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias->data, sizeof bias->data);
     if (aux)
         set(g, p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux->data, sizeof aux->data);
 }

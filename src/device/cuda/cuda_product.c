@@ -182,18 +182,47 @@ void tr_cuda_linear_dgrad(struct tr_queue *q, const struct tr_tensor *dx,
                                        .finish = {.c = dx, .slope_of = pre, .act = act}});
 }
 
+/*
+ * The bias's gradient in the same call of cuBLASLt, which saves reading dy once more.  It overwrites, so what is
+ * to be added goes through scratch; not in halves, which would be rounded twice.  False, and nothing was queued:
+ * cuBLASLt does not serve that.
+ */
+static bool with_bias(struct tr_queue *q, struct tr_cuda_dense d, const struct tr_tensor *dbias)
+{
+    const size_t bytes = padded((size_t)tr_tensor_bytes(dbias));
+    char *scratch = tr_cuda_scratch(q, TR_CUDA_SCRATCH_BYTES);
+    struct tr_tensor sums = *dbias;
+
+    if (d.finish.add) {
+        if (dbias->dtype != TR_F32 || bytes > TR_CUDA_SCRATCH_BYTES)
+            return false;
+        sums.data = scratch;
+        d.spare = scratch + bytes;
+        d.spare_bytes = TR_CUDA_SCRATCH_BYTES - bytes;
+    }
+    d.finish.rows = &sums;
+    if (!tr_cuda_matmul(q, &d))
+        return false;
+    if (d.finish.add)
+        tr_cuda_add(q, dbias, &sums);
+    return true;
+}
+
 void tr_cuda_linear_wgrad(struct tr_queue *q, const struct tr_tensor *dw,
                           const struct tr_tensor *dbias, const struct tr_tensor *dy,
                           const struct tr_tensor *x, bool add)
 {
     struct tr_linear_sizes s = tr_sizes_linear_wgrad(dw, dbias, dy, x);
+    const struct tr_cuda_dense d = {.m = s.o,
+                                    .n = s.i,
+                                    .k = s.n,
+                                    .a = factor(dy, s.o, true),
+                                    .b = factor(x, s.i, false),
+                                    .finish = {.c = dw, .add = add}};
 
-    multiply(q, (struct tr_cuda_dense){.m = s.o,
-                                       .n = s.i,
-                                       .k = s.n,
-                                       .a = factor(dy, s.o, true),
-                                       .b = factor(x, s.i, false),
-                                       .finish = {.c = dw, .add = add}});
+    if (dbias && with_bias(q, d, dbias))
+        return;
+    multiply(q, d);
     if (dbias)
         tr_cuda_column_sums(q, dbias, dy, add);
 }
