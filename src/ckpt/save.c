@@ -209,8 +209,8 @@ static int write_share(struct save *v, int fd)
     return o.error;
 }
 
-/* Write-only: a network file system then keeps track of bytes and not of pages, and ranks may
-   write to the same page. */
+/* Write-only: a network file system then tracks bytes and not pages, and ranks may write to the
+   same page. */
 static enum tr_status open_file(const struct save *v, int *fd)
 {
     *fd = open(v->file, O_WRONLY | O_CLOEXEC);

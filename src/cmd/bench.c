@@ -88,7 +88,7 @@ static const struct tr_options *table(void)
     return &all;
 }
 
-/* GPT-2 345M: what is measured when nothing is said of a model. */
+/* GPT-2 345M: what is measured when no model is given. */
 static const char default_model[] =
     "--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 "
     "--max-position-embeddings 1024 --vocab-size 50257 --tokenizer-type NullTokenizer "
@@ -131,7 +131,7 @@ const struct tr_doc tr_doc_bench = {
 
 /* ---- words ---- */
 
-/* What makes the program fail after all tables are there. */
+/* What makes the program fail after all tables are printed. */
 struct outcome {
     int slow, low; /* nodes, numbers */
 };

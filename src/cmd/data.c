@@ -320,7 +320,7 @@ int tr_cmd_data(int argc, char **argv)
     catch_signals();
     status = run(argc, argv);
     if (stopped_by && status != TR_OK) {
-        /* Who sent the signal shall see that it ended us. */
+        /* The sender of the signal shall see that it ended us. */
         tr_log(TR_LOG_ERROR, "%s", tr_last_error());
         signal(stopped_by, SIG_DFL);
         raise(stopped_by);

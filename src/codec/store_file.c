@@ -81,7 +81,7 @@ static enum tr_status write_records(struct tr_store *s, int fd, const char *path
     return TR_OK;
 }
 
-/* The head last, when all it speaks for is on the disk. */
+/* The header last, when all that it describes is on disk. */
 static enum tr_status write_all(struct tr_store *s, int fd, const char *path, struct entry *table,
                                 struct head *h)
 {
@@ -341,7 +341,7 @@ enum tr_status tr_store_look(const char *path, struct tr_store_file *out)
     return TR_OK;
 }
 
-/* Of the file: it is read piece by piece, whatever it says of itself. */
+/* Of the file: it is read piece by piece, whatever its header says. */
 enum { PIECE = 1 << 20, ENTRIES = 4096 };
 
 struct verify {

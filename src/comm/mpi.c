@@ -76,8 +76,8 @@ static void *need(size_t count, size_t bytes, const char *group)
     return p;
 }
 
-/* Which ranks of the world are in the group, and whether one node has all of them: each finds the same,
-   for who is alone on a node misses the others. */
+/* Which ranks of the world are in the group, and whether one node has all of them: each rank finds
+   the same, since one that is alone on a node lacks the others. */
 static void find_members(struct tr_mpi_group *g, int size, const char *name)
 {
     int *rank = need((size_t)size, sizeof *rank, name);

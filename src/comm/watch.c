@@ -10,11 +10,12 @@
 
 #include "util/clock.h"
 
-/* Seconds: in which ranks answer when the roll is called, and a moment in which those that did may say
-   something themselves; by which one of those that may speak waits for the one before it. */
+/* Seconds: for ranks to answer when the hang report is collected, and a moment in which those that
+   did may report something themselves; by which each of the ranks that may report waits for the one
+   before it. */
 static const double GRACE = 10.0, MOMENT = 1.0, STAGGER = 2.0;
-/* That a rank waits for others to end it; that what is said of a wait on a GPU holds; from one look to the
-   next; and in which last words are sent. */
+/* For which a rank waits for others to end it; for which a report about a wait on a GPU is valid;
+   from one look to the next; and in which final messages are sent. */
 static const double PATIENCE = 20.0, FLEETING = 3.0, LOOK_EVERY = 0.01, LAST_WORDS = 0.5;
 
 enum { DEFAULT_LIMIT = 600, CALLERS = 3 };
@@ -23,11 +24,11 @@ enum { DEFAULT_LIMIT = 600, CALLERS = 3 };
    where you are; the answer. */
 enum { TAG_ALARM, TAG_ASKS, TAG_LATE, TAG_CALL, TAG_ANSWER };
 
-/* Of one of those that call the roll. */
+/* Of a rank that collects the hang report. */
 struct roll {
     char (*host)[TR_HOST_BYTES];
     struct tr_post *post;
-    int place; /* among those who call */
+    int place; /* among those that collect */
     int answers;
     double began, ended; /* by the watch's own clock; 0: not yet */
 };
@@ -82,7 +83,7 @@ static void *need(size_t count, size_t bytes)
     return p;
 }
 
-/* Those who call the roll know the names of all nodes. */
+/* Those that collect the hang report know the names of all nodes. */
 static void gather_hosts(struct tr_watch *x)
 {
     char mine[TR_HOST_BYTES] = "";
@@ -259,7 +260,7 @@ static bool take_one(struct tr_watch *x)
     return true;
 }
 
-/* ---- the end of a roll ---- */
+/* ---- the end of a hang report ---- */
 
 static _Noreturn void speak(struct tr_watch *x)
 {
@@ -280,7 +281,7 @@ static void go_on_with_roll(struct tr_watch *x)
     struct roll *r = x->roll;
     struct tr_post mine;
 
-    /* Somebody else speaks, or has; not those that only ask, who may be all that wait. */
+    /* Another rank reports, or has; not those that only ask, which may be all that wait. */
     if (!r || r->began <= 0.0 || x->ends)
         return;
     mine = describe(x);
@@ -349,7 +350,8 @@ void tr_watch_wait(struct tr_watch *x, const struct tr_wait_in *in, double since
 {
     tr_watch_say(x, in, since);
     look(x);
-    /* Who told it ends the job; where ranks still agree on how to, this wait is over before. */
+    /* The rank that raised the alarm ends the job; where ranks still agree on how to, this wait is
+       over before. */
     if (x->alarmed > 0.0 && x->clock - x->alarmed > PATIENCE && x->said - since > PATIENCE) {
         x->quiet = true;
         tr_die(TR_ETEMP, "this rank stops because of %s", x->heard);
@@ -358,7 +360,7 @@ void tr_watch_wait(struct tr_watch *x, const struct tr_wait_in *in, double since
         tr_watch_late(x, in, since);
 }
 
-/* ---- beside the rank ---- */
+/* ---- the watchdog's thread ---- */
 
 void tr_watch_tick(struct tr_watch *x)
 {

@@ -3,13 +3,13 @@
 
 #include "config/amounts.h"
 
-/* A length that may be told in iterations or in samples. */
+/* A length that may be given in iterations or in samples. */
 struct length {
     const char *iters_name, *samples_name;
     int64_t iters, samples, none;
 };
 
-/* Which option tells the length of the run. */
+/* Which option gives the length of the run. */
 static const char *told_by(const struct tr_config *c)
 {
     return tr_amounts_by_samples(c)      ? "train-samples"
@@ -17,7 +17,7 @@ static const char *told_by(const struct tr_config *c)
                                          : "train-iters";
 }
 
-/* Schedules are told in the unit of the run's length: of two units one would be wrong as soon as
+/* Schedules are given in the unit of the run's length: with two units one would be wrong as soon as
    the batch size changes. */
 static enum tr_status check_unit(const struct tr_config *c, const struct length *l)
 {

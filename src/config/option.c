@@ -226,8 +226,8 @@ static void unset(const struct tr_opt *o, void *base)
     }
 }
 
-/* The option that `name` most likely means, by its first name, or NULL.  What is refused or has
-   no effect is no help. */
+/* The option that `name` most likely means, by its first name, or NULL.  Options that are refused
+   or have no effect are not suggested. */
 static const char *nearest_option(const struct tr_options *t, const char *name)
 {
     const char **known = calloc((size_t)t->rows + 1, sizeof *known), *near;

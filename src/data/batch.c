@@ -47,7 +47,7 @@ static enum tr_status read_parts(const char *option, const struct tr_words *word
     return TR_OK;
 }
 
-/* How many data sets the words name. */
+/* How many datasets the words name. */
 static enum tr_status count_parts(const char *option, const struct tr_words *words, int *count)
 {
     *count = words->count == 1 ? 1 : words->count / 2;
@@ -112,8 +112,8 @@ static const char *base_of(const char *prefix)
     return slash ? slash + 1 : prefix;
 }
 
-/* Data sets of one name from different folders must not take each other's maps for their own in a
-   cache folder that they share. */
+/* Datasets of one name from different folders must not take each other's maps in a common cache
+   folder. */
 static bool name_is_shared(const struct tr_data *x, const struct tr_data_part *p)
 {
     for (int i = 0; i < x->parts; i++)
@@ -179,7 +179,7 @@ static void print_split(const struct tr_data *x, const struct tr_data_part *p)
                            (long long)(bound[k + 1] - bound[k]));
 }
 
-/* All of a data set that is named for one split goes to that split. */
+/* All of a dataset that is named for one split goes to that split. */
 enum tr_status tr_data_bound_part(const struct tr_config *c, const struct tr_data *x,
                                   struct tr_data_part *p)
 {
@@ -204,7 +204,7 @@ enum tr_status tr_data_open_index(const struct tr_config *c, const struct tr_dat
     return TR_OK;
 }
 
-/* Alone, a data set may leave a split empty; in a mixture its share of it would be missing. */
+/* Alone, a dataset may leave a split empty; in a blend its part would be missing. */
 static enum tr_status check_share(const struct tr_config *c, const struct tr_data *x,
                                   const struct tr_data_part *p, int split)
 {

@@ -36,7 +36,7 @@ static void print_blocks(const struct tr_blocks *b, int split)
         (long long)(b->count > 0 ? b->tokens - b->count * b->seq - 1 : b->tokens));
 }
 
-/* tr_shape_of() knew them from rank 0, or was told. */
+/* tr_shape_of() has them from rank 0, or from the options. */
 static enum tr_status check_counted(const struct tr_data *x, const struct tr_epoch_plan *epochs)
 {
     const struct tr_data_mixture *m = &x->of[TR_SPLIT_TRAIN];
@@ -151,7 +151,8 @@ static enum tr_status open_training(const struct tr_config *c, const struct tr_d
     return check_counted(x, epochs);
 }
 
-/* The sum of one number for each sample, in which its own number is: so ranks share them. */
+/* The sum of one number for each sample, which depends on its index: so the work is divided among
+   ranks. */
 static enum tr_status sum_samples(const struct tr_data *x, int64_t seq, int64_t blocks,
                                   const struct tr_comm *world, uint64_t *sum)
 {

@@ -7,8 +7,9 @@
 #include "util/clock.h"
 
 /*
- * The thread that computes for a round while the rank's own goes on.  It has a device of its own with one
- * thread, so that it takes no more than a core.  What it works on is handed over with its lock.
+ * The thread that computes for a round while the rank's own thread continues.  It has a device of
+ * its own with one thread, so that it takes no more than a core.  Its work is handed over under its
+ * lock.
  */
 static void *run(void *arg)
 {

@@ -10,9 +10,9 @@
  * the network should have something to do.  Two at least, so that one is sent while another ends.
  *
  * That is for a transport that the host helps along.  Where transfers are work of the device
- * (tr_transport.queues) the order of all of them must be the same on all ranks and so depend on nothing
- * but the program: sums start when they are ready, however many are under way, and each gather
- * when the one before it is waited for.  More of those would only stand in front of what other
+ * (tr_transport.queues) the order of all of them must be the same on all ranks and so depend on
+ * nothing but the program: all-reduces start when they are ready, however many are in flight, and
+ * each all-gather when the one before it is waited for.  More of those would only delay what other
  * groups start after them.
  */
 enum { IN_FLIGHT = 16, BYTES_IN_FLIGHT = 64 << 20 };
@@ -49,7 +49,7 @@ static struct tr_bucket *allocate_buckets(int64_t n)
     return b;
 }
 
-/* How many buckets a region of `units` is cut into, if each has `each` at least. */
+/* How many buckets a region of `units` is split into, if each has `each` at least. */
 static int64_t pieces(int64_t units, int64_t each)
 {
     return units == 0 ? 0 : units < each ? 1 : units / each;
@@ -206,7 +206,7 @@ static void finish_one(struct tr_dp *x, struct tr_queue *q, struct flow *f)
     f->done++;
 }
 
-/* What a device does needs no help, and nothing may hang on how far it has come. */
+/* Work of a device needs no polling, and nothing may depend on its progress. */
 static void progress(struct tr_dp *x, struct tr_queue *q, struct flow *f)
 {
     for (int i = f->done; i < f->started && !x->group.via->queues; i++)

@@ -5,7 +5,7 @@
 #include "launch/checks.h"
 #include "util/text.h"
 
-/* Judgements on the whole job: launch/checks.def says what each looks at. */
+/* Checks of the whole job: launch/checks.def describes each. */
 static const double GIB = 1024.0 * 1024.0 * 1024.0;
 
 void tr_judge_ranks(const struct tr_facts *f, const struct tr_intent *i, int node,
@@ -51,7 +51,7 @@ static bool is_alone(const struct tr_facts *f)
     return f->ranks == 1 && f->job.starter == TR_STARTED_ALONE;
 }
 
-/* One of several tasks that did not find one another sees no other node, and has said so. */
+/* One of several tasks that did not find one another sees no other node, and has reported that. */
 static bool is_lost(const struct tr_facts *f)
 {
     return f->ranks == 1 && f->job.starter == TR_STARTED_BY_SRUN && f->job.step_tasks > 1;
@@ -262,7 +262,7 @@ void tr_judge_builds(const struct tr_facts *f, const struct tr_intent *i, int no
         }
 }
 
-/* A checkpoint is one file in a folder of its own, with a few files beside it. */
+/* A checkpoint is one file in its own folder, with a few sidecar files. */
 enum { FILES_NEEDED = 16 };
 
 void tr_judge_space(const struct tr_facts *f, const struct tr_intent *i, int node,

@@ -2,9 +2,9 @@
 #include "launch/checks.h"
 #include "util/text.h"
 
-/* Judgements on one node and its ranks: launch/checks.def says what each looks at. */
+/* Checks of one node and its ranks: launch/checks.def describes each. */
 
-/* In Slurm the words of srun, elsewhere those of mpiexec. */
+/* In Slurm the options of srun, elsewhere those of mpiexec. */
 static bool by_srun(const struct tr_facts *f)
 {
     return f->job.in_slurm && f->job.starter != TR_STARTED_BY_MPIEXEC;
@@ -112,7 +112,7 @@ static int sharers(const struct tr_facts *f, int r)
     return n;
 }
 
-/* What training starts: --threads, OMP_NUM_THREADS, else a fair share of the cores. */
+/* The threads of training: --threads, OMP_NUM_THREADS, else an equal part of the cores. */
 static int threads_of(const struct tr_facts *f, const struct tr_intent *i, int r)
 {
     const int fair = CPU_COUNT(&f->rank[r].cpus) / sharers(f, r);

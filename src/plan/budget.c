@@ -7,8 +7,8 @@
 #include "train/links.h"
 #include "train/replicas.h"
 
-/* As the file is laid out: the whole model once for each kind of tensor; and what ranks put beside it, in
-   *beside files. */
+/* As the file is laid out: the whole model once for each kind of tensor; and the sidecar files of
+   ranks. */
 static double save_bytes(const struct tr_plan *p, int *beside)
 {
     const int kinds = p->config.no_save_optim ? 1 : TR_CKPT_KINDS;
@@ -71,7 +71,8 @@ static double seconds_at(const struct tr_plan *p, int64_t batch)
     return small / full * p->time.total;
 }
 
-/* Each batch on the way has the same share of the samples.  Returns the iterations in *count. */
+/* Each batch size of the ramp-up takes the same number of samples.  Returns the iterations in
+   *count. */
 static double ramp_seconds(const struct tr_plan *p, int64_t *count)
 {
     const struct tr_batches *b = &p->shape.batches;

@@ -45,7 +45,7 @@ static int last_end(const struct tr_record *r)
     return r->starts > 0 ? r->start[r->starts - 1].end : TR_END_UNKNOWN;
 }
 
-/* What was left out, for the notes of all tables of times. */
+/* Lines that were left out, for the notes of all tables of times. */
 static void note_warmup(const struct tr_present *p, struct tr_table *t)
 {
     int64_t warm = 0, interrupted = 0, lines = 0;
@@ -282,8 +282,8 @@ void tr_present_starts(const struct tr_present *p, struct tr_table *t)
     }
 }
 
-/* What a part of the breakdown is made of, and for the pipeline's bubble what the schedule lets
-   expect and what the timer shows that has it. */
+/* The timers of a part of the breakdown; for the pipeline bubble the expected time, and the timer
+   that contains it. */
 static void add_source(struct tr_table *t, const struct tr_breakdown *b, enum tr_part part)
 {
     static const char *const sources[TR_PARTS] = {

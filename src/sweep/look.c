@@ -14,7 +14,7 @@
 
 enum { SENTENCE = 400 };
 
-/* What a log says of a failure: the first that names a cause, and its last words. */
+/* What a log says of a failure: the first line that names a cause, and its last line. */
 struct told {
     char error[SENTENCE], killed[SENTENCE], last[SENTENCE];
 };

@@ -230,7 +230,7 @@ static enum tr_status hold(const struct tr_sweep_results *r, double patience)
 
     while (flock(r->fd, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK)
-            return TR_OK; /* a file system without locks: then people look out for each other */
+            return TR_OK; /* a file system without locks: then nothing prevents a second sweep */
         if (tr_now() > deadline)
             return TR_FAIL(TR_ERESOURCE,
                            "another sweep writes %s: wait for its end, or take another "

@@ -221,7 +221,7 @@ static void name_of(struct tr_sweep_shape *s)
         snprintf(s->name + n, sizeof s->name - (size_t)n, "-recompute");
 }
 
-/* What is known of a shape that cannot be: what was asked for. */
+/* Of an impossible shape only the requested values are known. */
 static void name_dropped(const struct tr_config *c, struct tr_sweep_shape *s)
 {
     int n;

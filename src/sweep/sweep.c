@@ -45,7 +45,7 @@ struct course {
     bool stopped, ends; /* a signal came; the job comes to its end */
 };
 
-/* ---- the words of a run ---- */
+/* ---- the command of a run ---- */
 
 static enum tr_status add_words(const struct tr_args *from, struct tr_args *to)
 {
@@ -134,7 +134,7 @@ static enum tr_status command_of(const struct tr_sweep *w, const struct tr_sweep
     return status;
 }
 
-/* ---- what is there ---- */
+/* ---- results that exist ---- */
 
 static enum tr_status check(const struct tr_sweep *w)
 {
@@ -404,7 +404,7 @@ static enum tr_status run_all(struct course *c)
                    c->space.runs);
 }
 
-/* ---- telling ---- */
+/* ---- output ---- */
 
 static void tell_place(const struct course *c)
 {

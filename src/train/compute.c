@@ -44,7 +44,8 @@ static enum tr_status choose_backend(struct tr_run *r, const struct tr_backend *
     return TR_OK;
 }
 
-/* Options of GPUs are refused where the user chose another backend, and otherwise told to be idle. */
+/* Options of GPUs are refused where the user chose another backend; otherwise a line says that they
+   have no effect. */
 static enum tr_status check_gpu_option(struct tr_run *r, bool given, const char *name,
                                        const char *what)
 {

@@ -19,12 +19,12 @@ _Static_assert((int)TR_RANDOM_ROLLING == (int)TR_MASK_ROLLING &&
 struct tr_replicas {
     struct tr_run *run;
     struct tr_cocktail *cocktail; /* NULL with --dp-mode local */
-    bool parted;                  /* a step was made apart, or loaded */
+    bool parted;                  /* replicas have diverged, or such weights were loaded */
     bool under_way;               /* a round is */
     struct tr_ckpt_sidecar beside;
 };
 
-/* ---- what is compressed together ---- */
+/* ---- spans that are compressed together ---- */
 
 /* Pieces of one span. */
 struct list {
@@ -51,7 +51,7 @@ static int by_place(const void *a, const void *b)
     return (*p)->offset < (*q)->offset ? -1 : (*p)->offset > (*q)->offset;
 }
 
-/* What tensor ranks hold alike, and all the rest up to the second region. */
+/* Parameters that are replicated over tensor ranks, and all others up to the second region. */
 static void split_region(const struct tr_run *r, struct list *rest, struct list *alike)
 {
     const struct tr_params *ps = &r->model.params;
@@ -162,7 +162,7 @@ static void warn_of_environment(void)
     }
 }
 
-/* Where whole buckets are more than a ratio leaves of a chunk, all of it takes part. */
+/* Where a chunk's ratio leaves less than whole buckets, all of the chunk is sent. */
 static void warn_of_more(const struct tr_replicas *x)
 {
     const double bits =
@@ -310,9 +310,9 @@ double tr_replicas_settle(struct tr_replicas *x, struct tr_optim_result *found)
     return worst;
 }
 
-/* ---- do they still have the same? ---- */
+/* ---- comparing fingerprints of replicas ---- */
 
-/* What a rank brings to a comparison. */
+/* The data of a rank in a comparison. */
 struct print {
     uint64_t print;
     int64_t rank;
@@ -377,7 +377,7 @@ bool tr_replicas_parted(const struct tr_replicas *x)
 
 static const char kind[] = "replica";
 
-/* The layout and the mode: what a file is of use to. */
+/* The layout and the mode for which a file can be used. */
 static void about(const struct tr_replicas *x, char text[TR_CKPT_ABOUT_BYTES])
 {
     const struct tr_shape *s = &x->run->shape;
@@ -459,7 +459,7 @@ int64_t tr_replicas_sidecar_bytes(const struct tr_config *c, const struct tr_dat
     return dp->diverges && !c->no_save_optim ? elems * (12 * d + references) : 0;
 }
 
-/* What lies beside a checkpoint. */
+/* The sidecar files of a checkpoint. */
 enum beside { BESIDE_SAME, BESIDE_OTHER, BESIDE_NONE };
 
 static enum tr_status look(struct tr_replicas *x, const char *folder, enum beside *found)
@@ -502,7 +502,7 @@ static enum tr_status read_file(struct tr_replicas *x, const char *folder)
     return TR_OK;
 }
 
-/* Where all replicas have the same, what single ones had is left behind. */
+/* Where all replicas have the same weights, the state of single replicas is dropped. */
 static void tell_left_behind(const char *folder)
 {
     char there[TR_CKPT_ABOUT_BYTES];

@@ -57,7 +57,8 @@ static void evaluate(struct loop *l, enum tr_split split, const char *where)
         n = iterations - done < piece ? iterations - done : piece;
         loss += tr_eval(r, split, e.first + done * r->shape.batches.global_batch, n) * (double)n /
                 (double)iterations;
-        /* Of the test data Megatron tells how far it is, Megatron Core at each step. */
+        /* Megatron prints the progress of the evaluation on test data, Megatron Core at each
+           step. */
         if (split != TR_SPLIT_TEST || n < piece)
             continue;
         tr_lines_evaluating(text, sizeof text, done + n, iterations);
@@ -128,7 +129,7 @@ static bool not_finite(struct loop *l, const struct tr_step_result *step, bool l
     return line_due && tr_comm_max(l->r->world, !isfinite(l->tell.interval.loss_sum)) != 0;
 }
 
-/* The iteration itself, its lines in the log, and the end of a run that is lost. */
+/* The iteration itself, its lines in the log, and the end of a run whose loss is not finite. */
 static enum tr_status step_and_tell(struct loop *l)
 {
     struct tr_run *r = l->r;
@@ -292,7 +293,8 @@ static int64_t parameters(struct tr_run *r)
     return total / r->shape.layout.d;
 }
 
-/* Before a save was measured its time is a guess.  A job that is too short anyway is told so. */
+/* Before a save was measured its time is a guess.  A job that is too short anyway gets a
+   warning. */
 static void expect_end(struct loop *l)
 {
     struct tr_run *r = l->r;

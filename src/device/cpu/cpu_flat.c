@@ -9,8 +9,8 @@
 #include "device/host.h"
 #include "device/sizes.h"
 
-/* Operations on flat spans.  They wait for memory, not for arithmetic: PIECE numbers at a time,
-   halves pass through the first cache as floats. */
+/* Operations on flat spans.  They are memory-bound: PIECE numbers at a time, fp16 and bf16 pass
+   through the L1 cache as floats. */
 enum { PIECE = 2048 };
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -165,7 +165,7 @@ static double dot_span(const struct tr_tensor *x, const struct tr_tensor *w, int
     return total;
 }
 
-/* The vector is cut into parts by its length alone, whose sums are added in their order. */
+/* The vector is split into parts by its length alone, whose sums are added in their order. */
 void tr_cpu_weighted_sum(struct tr_queue *q, const struct tr_tensor *out, const struct tr_tensor *x,
                          const struct tr_tensor *w)
 {
