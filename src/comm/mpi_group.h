@@ -11,12 +11,12 @@
 #include "comm/watch.h"
 
 /*
- * What the parts of the transport "mpi" share; internal to comm/.  mpi.c makes groups, mpi_call.c moves
- * data, mpi_sum.c what is added up or gathered, large slices of that by mpi_slices.c.
+ * Common parts of the transport "mpi"; internal to comm/.  mpi.c makes groups, mpi_call.c moves
+ * data, mpi_sum.c has reductions and gathers, large slices of these by mpi_slices.c.
  *
  * MPI counts in int.  A message of more than TR_MPI_WHOLE bytes goes as many blocks of TR_MPI_BLOCK
  * bytes and a remainder, an all-reduce of more than TR_MPI_WHOLE elements in parts.  tests/comm
- * compiles these files with small values, so that the long way is walked.
+ * compiles these files with small values, so that they test these paths.
  */
 #ifndef TR_MPI_WHOLE
 #define TR_MPI_WHOLE INT_MAX

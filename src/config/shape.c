@@ -266,7 +266,7 @@ static enum tr_status check_data(const struct tr_config *c)
     if (each && c->data_path.count)
         return TR_FAIL(TR_ECONFIG,
                        "--data-path is split into training, validation and test by --split, and "
-                       "--train-data-path and its like name a data set for each: give one or the "
+                       "--train-data-path and its like name a dataset for each: give one or the "
                        "others");
     if (each && !c->train_data_path.count)
         return TR_FAIL(TR_ECONFIG, "--valid-data-path and --test-data-path say nothing about "

@@ -57,7 +57,7 @@ static enum tr_status count_parts(const char *option, const struct tr_words *wor
                        "0.3 web 0.7 books",
                        option, words->count);
     if (*count > TR_BLEND_PARTS)
-        return TR_FAIL(TR_ECONFIG, "--%s names %d data sets, and at most %d can be blended", option,
+        return TR_FAIL(TR_ECONFIG, "--%s names %d datasets, and at most %d can be blended", option,
                        *count, TR_BLEND_PARTS);
     return TR_OK;
 }
@@ -79,11 +79,11 @@ enum tr_status tr_data_read_paths(const struct tr_config *c, struct tr_data *x)
     }
     if (x->parts == 0)
         return TR_FAIL(TR_ECONFIG,
-                       "--data-path is missing: give the prefix of a data set, its .bin "
+                       "--data-path is missing: give the prefix of a dataset, its .bin "
                        "and .idx without that ending; `trireme data build` makes one");
     next = x->part = calloc((size_t)x->parts, sizeof *x->part);
     if (!x->part)
-        tr_die(TR_ERESOURCE, "no memory left for %d data sets", x->parts);
+        tr_die(TR_ERESOURCE, "no memory left for %d datasets", x->parts);
     for (int i = 0; i < LISTS; i++) {
         TR_TRY(read_parts(names[i], words[i], next, count[i]));
         for (int k = 0; k < TR_SPLITS && count[i] > 0; k++) {
@@ -285,7 +285,7 @@ static void mix(struct tr_data_mixture *m, enum tr_split split, bool show)
     struct tr_blend *b = &m->blend;
 
     if (!weight || !size)
-        tr_die(TR_ERESOURCE, "no memory left for %d data sets", m->parts);
+        tr_die(TR_ERESOURCE, "no memory left for %d datasets", m->parts);
     for (int i = 0; i < m->parts; i++) {
         weight[i] = m->part[i].weight;
         size[i] = m->part[i].samples[split].count;
@@ -379,7 +379,7 @@ enum tr_status tr_data_open(const struct tr_config *c, const struct tr_shape *s,
     enum tr_status status;
 
     if (!x)
-        tr_die(TR_ERESOURCE, "no memory left for the data sets");
+        tr_die(TR_ERESOURCE, "no memory left for the datasets");
     x->vocab = s->dims.vocab;
     x->by_epochs = s->epochs.count > 0;
     x->of[TR_SPLIT_TRAIN].wanted = s->amounts.train_samples;

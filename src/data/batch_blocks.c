@@ -14,7 +14,7 @@ static enum tr_status check_single(const struct tr_data *x)
         if (x->of[k].parts > 1)
             return TR_FAIL(
                 TR_ECONFIG,
-                "--n-epochs takes every sample once in each pass, and %d data sets with "
+                "--n-epochs takes every sample once in each pass, and %d datasets with "
                 "weights would each end at another time: give one prefix, made of all of "
                 "them (`trireme data merge`)",
                 x->of[k].parts);
@@ -118,7 +118,7 @@ enum tr_status tr_data_count(const struct tr_config *c, struct tr_blocks_known *
     enum tr_status s;
 
     if (!x)
-        tr_die(TR_ERESOURCE, "no memory left for the data sets");
+        tr_die(TR_ERESOURCE, "no memory left for the datasets");
     *out = (struct tr_blocks_known){0};
     s = count_all(c, x, out);
     if (s != TR_OK)
@@ -201,7 +201,7 @@ enum tr_status tr_data_print(const struct tr_config *c, const struct tr_dims *di
         return TR_OK;
     x = calloc(1, sizeof *x);
     if (!x)
-        tr_die(TR_ERESOURCE, "no memory left for the data sets");
+        tr_die(TR_ERESOURCE, "no memory left for the datasets");
     status = open_training(c, dims, epochs, x);
     if (status == TR_OK)
         status = sum_samples(x, dims->seq, epochs->blocks, world, out);

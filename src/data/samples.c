@@ -223,7 +223,7 @@ static enum tr_status misfit(const struct tr_samples *x, enum tr_samples_map whi
                              const char *advice)
 {
     return TR_FAIL(TR_EDATA,
-                   "%s does not fit its data set at entry %lld: it was made for other data or is "
+                   "%s does not fit its dataset at entry %lld: it was made for other data or is "
                    "damaged%s",
                    name_of(x, which), (long long)at, advice);
 }

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 
 /*
- * Buckets under way at once.  The transport keeps a copy of each, so bytes are what bounds them;
- * many small ones may be, because the next are started only when a layer is done, and until then
- * the network should have something to do.  Two at least, so that one is sent while another ends.
+ * Buckets in flight at once.  The transport keeps a copy of each, so their bytes are bounded; there
+ * may be many small ones, because the next are started only when a layer is done, and until then
+ * the network should be busy.  Two at least, so that one is sent while another ends.
  *
- * That is for a transport that the host helps along.  Where transfers are work of the device
+ * That is for a transport that the host has to poll.  Where transfers are work of the device
  * (tr_transport.queues) the order of all of them must be the same on all ranks and so depend on
  * nothing but the program: all-reduces start when they are ready, however many are in flight, and
  * each all-gather when the one before it is waited for.  More of those would only delay what other
@@ -17,8 +17,8 @@
  */
 enum { IN_FLIGHT = 16, BYTES_IN_FLIGHT = 64 << 20 };
 
-/* Transfers of the buckets in a fixed order: 0 .. done - 1 are done, done .. started - 1 under way.
-   All ranks start them in that order, however many each has under way. */
+/* Transfers of the buckets in a fixed order: 0 .. done - 1 are done, done .. started - 1 in flight.
+   All ranks start them in that order, however many each has in flight. */
 struct flow {
     int started, done;
     int most;                     /* under way at once */

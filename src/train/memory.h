@@ -9,9 +9,9 @@
 #include "util/arena.h"
 
 /*
- * What a rank's memory is made of, as `trireme plan` and `trireme train --dry-run` both name it and in
- * this order: the labels of the arena, then PART(symbol, "name"), which no arena holds and which only a
- * machine profile tells.
+ * The parts of a rank's memory, as `trireme plan` and `trireme train --dry-run` both name them and
+ * in this order: the labels of the arena, then PART(symbol, "name"), which no arena holds and which
+ * only a machine profile tells.
  */
 #define TR_MEMORY_PARTS_OF(PART)    \
     PART(KERNELS, "kernel scratch") \

@@ -46,7 +46,7 @@ void tr_replicas_plan(struct tr_replicas *x, struct tr_arena *a);
    over the world. */
 enum tr_status tr_replicas_start(struct tr_run *r) TR_MUST_CHECK;
 
-/* Does the step under way leave gradients where they are? */
+/* Does the current step leave gradients unreduced? */
 bool tr_replicas_apart(const struct tr_replicas *x);
 
 /* The parts of a step: before its first micro-batch; between the parts of the model and while the rank
@@ -58,16 +58,16 @@ bool tr_replicas_poll(struct tr_replicas *x);
 void tr_replicas_join(struct tr_replicas *x);
 double tr_replicas_settle(struct tr_replicas *x, struct tr_optim_result *found);
 
-/* Compare what replicas have alike between steps, the reference, where there is one: TR_EDATA on all ranks
-   with a sentence that names the first rank that differs.  The second does so after every
-   --check-replicas-interval iterations.  Collective over the world. */
+/* Compare fingerprints of what is equal on all replicas between steps, the reference, where there
+   is one: TR_EDATA on all ranks with a sentence that names the first rank that differs.  The second
+   does so after every --check-replicas-interval iterations.  Collective over the world. */
 enum tr_status tr_replicas_compare(struct tr_replicas *x) TR_MUST_CHECK;
 enum tr_status tr_replicas_compare_due(struct tr_replicas *x) TR_MUST_CHECK;
 
 /* The rounds, or NULL where there are none. */
 struct tr_cocktail *tr_replicas_cocktail(struct tr_replicas *x);
 
-/* Have replicas parted, so that a checkpoint has the weights of the first? */
+/* Have replicas diverged, so that a checkpoint has the weights of the first? */
 bool tr_replicas_parted(const struct tr_replicas *x);
 
 /* What a checkpoint keeps in sidecar files, before `next`; `next` if nothing. */
@@ -78,9 +78,10 @@ const struct tr_ckpt_sidecar *tr_replicas_sidecar(struct tr_replicas *x,
 int64_t tr_replicas_sidecar_bytes(const struct tr_config *c, const struct tr_data_parallel *dp,
                                   int d, int64_t elems);
 
-/* Weights and moments were loaded, and published: now what lies beside them in `folder`; NULL where nothing
-   is wanted.  Says what is left behind, also where r->replicas is NULL.  Collective over the world; TR_ECONFIG
-   where replicas that differ would have a warm-up, TR_EDATA and TR_EIO of ckpt/rank.h. */
+/* Weights and moments were loaded, and published: now the sidecar files in `folder`; NULL where
+   nothing is wanted.  Says what is dropped, also where r->replicas is NULL.  Collective over the
+   world; TR_ECONFIG where replicas that differ would have a warm-up, TR_EDATA and TR_EIO of
+   ckpt/rank.h. */
 enum tr_status tr_replicas_load(struct tr_run *r, const char *folder) TR_MUST_CHECK;
 
 #endif

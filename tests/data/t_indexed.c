@@ -437,7 +437,7 @@ static void empty_set(void **state)
     tr_index_close(&x);
 }
 
-/* Everything that an open data set offers lies inside its files. */
+/* Everything that an open dataset offers lies inside its files. */
 static void read_all(const struct tr_index *x)
 {
     int32_t got[64];
@@ -451,7 +451,7 @@ static void read_all(const struct tr_index *x)
         }
 }
 
-/* Bytes changed, files cut: an error with a sentence or a data set that can be read, never a
+/* Bytes changed, files cut: an error with a sentence or a dataset that can be read, never a
    crash.  Both must come up, or the test would prove nothing. */
 static void damage_at_random(void **state)
 {

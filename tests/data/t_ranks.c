@@ -9,7 +9,7 @@
 #include "data/indexed.h"
 #include "util/log.h"
 
-/* Data sets and index maps as several ranks see them: on a disk they share, and on disks of their
+/* Datasets and index maps as several ranks see them: on a disk they share, and on disks of their
    own, which a folder per rank stands for. */
 enum { SEQ = 32, DOCUMENTS = 50, TRAIN = 60, VALID = 5, MAPS = 6 };
 
@@ -243,11 +243,11 @@ static void one_is_different(void **state)
     (void)state;
     assert_all_ok(write_set(at.own, world.rank == 1, 0, DOCUMENTS));
     assert_all(open_in(at.own, "set", &x) == TR_EDATA);
-    assert_all(strstr(tr_last_error(), "not the same data set here as on rank 0") &&
+    assert_all(strstr(tr_last_error(), "not the same dataset here as on rank 0") &&
                strstr(tr_last_error(), "(rank 1 on "));
     assert_all_ok(write_set(at.own, 0, world.rank == 1, DOCUMENTS));
     assert_all(open_in(at.own, "set", &x) == TR_EDATA);
-    assert_all(strstr(tr_last_error(), "not the same data set here as on rank 0"));
+    assert_all(strstr(tr_last_error(), "not the same dataset here as on rank 0"));
     assert_all_ok(write_set(at.own, 0, 0, DOCUMENTS - (world.rank == 1)));
     assert_all(open_in(at.own, "set", &x) == TR_EDATA);
     assert_all(strstr(tr_last_error(), "has 49 sequences here and 50 on another rank"));

@@ -141,7 +141,7 @@ counted() {
 # 45363 tokens of training: 1417 samples of 32, twice 177 batches of 8.
 check "a plan that does, and one that is told" counted
 fails "data that are not there" 74 "/none/such" alone train --data-path /none/such
-fails "two data sets" 64 "2 data sets with weights" alone train --data-path 0.5 a 0.5 b
+fails "two datasets" 64 "2 datasets with weights" alone train --data-path 0.5 a 0.5 b
 fails "more samples than there are" 64 "--data-blocks 5000 are more samples" \
     alone train --data-path "$work/corpus_text_document" --data-blocks 5000
 # Names of the papers' programs: --embedding-dim, --num-heads and --warmup-steps are ours.

@@ -168,7 +168,7 @@ fails "a signal that is none" 64 "'SIGKILL' is none of" small 1 --train-iters 4 
 finishes() { train full 20 && is full state finished && is full reason "done" && is full next "done"; }
 check "a run that is finished" finishes
 again() {
-    # The data sets are not even looked at.
+    # The datasets are not even looked at.
     train full 20 --data-path "$work/nowhere" || return 1
     [ "$(cat "$work/full.log")" = "the run in $work/full is finished: all of its 20 iterations are done" ] &&
         is full state finished && is full start 1 && is full iteration 20
