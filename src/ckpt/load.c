@@ -39,7 +39,7 @@ struct finding {
     struct tr_ckpt_state state;
     struct tr_lr_schedule schedule;
 };
-_Static_assert(sizeof(struct finding) % sizeof(int32_t) == 0, "a finding is told in words");
+_Static_assert(sizeof(struct finding) % sizeof(int32_t) == 0, "a finding is sent in words");
 
 static void begin(struct load *v, const struct tr_ckpt_tensors *tensors,
                   const struct tr_shape *shape)

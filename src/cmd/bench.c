@@ -170,7 +170,7 @@ static enum tr_status count_parts(int argc, char **argv, int *parts)
                 "trireme bench cannot '%s', only gemm, coll, codec, io, node and machine",
                 argv[*parts]);
     if (*parts == 0)
-        return TR_FAIL(TR_ECONFIG, "trireme bench needs to be told what to measure: gemm, coll, "
+        return TR_FAIL(TR_ECONFIG, "trireme bench needs the parts to measure: gemm, coll, "
                                    "codec, io, node or machine");
     return TR_OK;
 }

@@ -300,7 +300,7 @@ static enum tr_status run(int argc, char **argv)
 
     if (argc < 2)
         return TR_FAIL(TR_ECONFIG,
-                       "trireme data wants to know what to do: build, verify, show or merge; "
+                       "trireme data needs a command: build, verify, show or merge; "
                        "`trireme help data` says more");
     for (int i = 0; i < SUBVERBS; i++) {
         names[i] = subverbs[i].name;

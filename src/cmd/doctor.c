@@ -100,7 +100,7 @@ static const char *starter_text(const struct tr_facts *f)
     case TR_STARTED_BY_MPIEXEC:
         return "mpiexec";
     default:
-        return "nobody: alone";
+        return "no launcher: one process";
     }
 }
 

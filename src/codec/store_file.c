@@ -189,7 +189,7 @@ static enum tr_status check_head(const char *path, const struct head *h, int64_t
     if (h->sum != sum_of_head(h) || h->title[TR_STORE_TITLE - 1] != '\0')
         return not_whole(path, "has a damaged head");
     if (!fills_file(h, size))
-        return not_whole(path, "is cut off");
+        return not_whole(path, "is truncated");
     return TR_OK;
 }
 
@@ -217,7 +217,7 @@ static enum tr_status check_owner(const struct tr_store *s, const char *path, co
 static enum tr_status cannot_read(const char *path)
 {
     if (errno == ENODATA)
-        return not_whole(path, "is cut off");
+        return not_whole(path, "is truncated");
     return TR_FAIL(TR_EIO,
                    "cannot read the activation cache from %s: %s; without it a resumed run is "
                    "not the one that was saved",

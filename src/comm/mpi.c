@@ -230,7 +230,7 @@ enum tr_status tr_comm_mpi_start(struct tr_comm *world)
                                      "the MPI that it was built with");
     if (level < MPI_THREAD_FUNNELED) {
         MPI_Finalize();
-        return TR_FAIL(TR_ERESOURCE, "this MPI cannot run beside OpenMP threads "
+        return TR_FAIL(TR_ERESOURCE, "this MPI cannot run with OpenMP threads "
                                      "(MPI_THREAD_FUNNELED); use one that can");
     }
     tr_on_die(take_all_along);

@@ -199,7 +199,7 @@ static enum tr_status check_magic(const struct tr_index *x)
                        "`trireme data build`",
                        x->idx.path);
     if (x->idx.bytes < HEADER_BYTES)
-        return TR_FAIL(TR_EDATA, "%s has %zu bytes, but its header alone takes %d; it was cut off",
+        return TR_FAIL(TR_EDATA, "%s has %zu bytes, but its header alone takes %d; it is truncated",
                        x->idx.path, x->idx.bytes, HEADER_BYTES);
     if (memcmp(p, magic, sizeof magic) != 0)
         return TR_FAIL(TR_EDATA,
@@ -246,7 +246,7 @@ static enum tr_status check_counts(struct tr_index *x)
     if (s > most || d > (bytes - s * (SIZE_BYTES + POINTER_BYTES)) / START_BYTES)
         return TR_FAIL(TR_EDATA,
                        "%s has %zu bytes, too few for the %llu sequences and %llu document entries "
-                       "that its header promises; it was cut off, copy or build it again",
+                       "that its header promises; it is truncated, copy or build it again",
                        x->idx.path, x->idx.bytes, (unsigned long long)s, (unsigned long long)d);
     need = HEADER_BYTES + s * (SIZE_BYTES + POINTER_BYTES) + d * START_BYTES;
     if (s > 0 && x->idx.bytes == need + s)
@@ -292,11 +292,11 @@ static enum tr_status check_sequences(struct tr_index *x)
     if (next > room)
         return TR_FAIL(TR_EDATA,
                        "%s has %lld bytes, but its .idx places tokens up to byte %lld and beyond; "
-                       "it was cut off, copy or build it again",
+                       "it is truncated, copy or build it again",
                        x->bin.path, (long long)room, (long long)next);
     if (next != room)
         return TR_FAIL(TR_EDATA,
-                       "%s has %lld bytes, but its .idx tells of %lld; the two files are not of "
+                       "%s has %lld bytes, but its .idx says %lld; the two files are not of "
                        "the same dataset",
                        x->bin.path, (long long)room, (long long)next);
     return TR_OK;

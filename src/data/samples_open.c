@@ -114,7 +114,7 @@ static enum tr_status not_stored(bool *warned)
     if (!warned)
         return TR_FAIL(TR_EIO,
                        "%s; make room, or give --data-cache-path another folder, or none for one "
-                       "beside the data",
+                       "next to the data",
                        tr_last_error());
     if (!*warned)
         tr_log(TR_LOG_WARNING,

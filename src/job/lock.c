@@ -275,7 +275,7 @@ enum tr_status tr_lock_check(const struct tr_lock *lock, const char *folder)
             snprintf(by, sizeof by, "which nobody holds now");
         return TR_FAIL(TR_ERESOURCE,
                        "%s was replaced while this run held it (%s), so another run may write into "
-                       "%s: this one saves nothing more there, and what was saved stands",
+                       "%s: this one saves nothing more there, and what was saved is kept",
                        lock->path, by, folder);
     }
     if (errno != ENOENT && errno != ENOTDIR)
@@ -283,7 +283,7 @@ enum tr_status tr_lock_check(const struct tr_lock *lock, const char *folder)
     return TR_FAIL(
         TR_ERESOURCE,
         "%s was removed while this run held it, so nothing keeps another run out of %s: "
-        "this one saves nothing more there, and what was saved stands; start it again to "
+        "this one saves nothing more there, and what was saved is kept; start it again to "
         "go on from that, and leave the lock alone while a run is under way",
         lock->path, folder);
 }

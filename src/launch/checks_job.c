@@ -240,7 +240,7 @@ void tr_judge_clocks(const struct tr_facts *f, const struct tr_intent *i, int no
         tr_verdict_warn(
             out,
             "the clock of %s is %.0f seconds before that of %s, so times in their logs do "
-            "not compare: tell the administrators, or say --exclude=%s",
+            "not compare: report it to the administrators, or say --exclude=%s",
             fast->host, fast->clock - slow->clock, slow->host,
             fast == &f->node[0] ? slow->host : fast->host);
 }

@@ -198,7 +198,7 @@ static enum tr_status draw_picture(FILE *script, const char *path)
         code = wait_for(child);
         if (code != 0)
             s = TR_FAIL(TR_EIO,
-                        "gnuplot could not draw %s, exit code %d; what it said stands above", path,
+                        "gnuplot could not draw %s, exit code %d; its messages are above", path,
                         code);
     }
     if (fclose(f) != 0 && s == TR_OK)

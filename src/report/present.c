@@ -421,7 +421,7 @@ enum tr_status tr_present_scaling(const struct tr_present *p, struct tr_table *t
                   base->name);
     tr_table_note(
         t, "1-bubble x 1-exposed x 1-step x balance x GEMM = product, TFLOP/s of a GPU by "
-           "formula sc21; over the peak it is HFU.  Exposed: transfers and sums of gradients; "
+           "formula sc21; over the peak it is HFU.  Exposed: transfers and gradient reductions; "
            "step: optimizer, data and other.");
     note_warmup(p, t);
     return TR_OK;

@@ -29,8 +29,7 @@ void tr_start_vocab(struct tr_comm *world, struct tr_config *c);
  * the numbers in c->blocks_known.  What tr_data_count() returns; unless they `must` be there, data that
  * cannot be read are no failure, since a plan may do with --data-blocks, and tr_shape_of() asks for it.
  * The second has rank 0 count for all, and they must be there except with --dry-run;
- * collective over `world`,
- * the same status on all ranks.
+ * collective over `world`, the same status on all ranks.
  */
 enum tr_status tr_start_count(struct tr_config *c, bool must) TR_MUST_CHECK;
 enum tr_status tr_start_blocks(struct tr_comm *world, struct tr_config *c) TR_MUST_CHECK;

@@ -55,7 +55,7 @@ sizes() {
 }
 check "the last size is --max-bytes" sizes
 
-fails "nothing to measure" 64 "needs to be told what to measure" "$trireme" bench
+fails "nothing to measure" 64 "needs the parts to measure" "$trireme" bench
 fails "an unknown part" 64 "cannot 'colls', only gemm, coll, codec, io, node and machine" "$trireme" bench colls
 fails "a size that is none" 64 "'12X' is no number of bytes" "$srcdir/tests/mpirun" --ranks 2 "$trireme" bench coll \
     --max-bytes 12X

@@ -175,8 +175,8 @@ damage rm rank-00002.replica
 fails "a missing file: one sentence" 65 "rank-00002.replica" resume_damaged
 fails "verify misses it" 65 "rank-00002.replica is missing" verify "$work/damaged"
 damage truncate -s -100 rank-00002.replica
-fails "a file that was cut" 65 "rank-00002.replica is cut off" resume_damaged
-fails "verify sees it" 65 "rank-00002.replica is cut off" verify "$work/damaged"
+fails "a file that was cut" 65 "rank-00002.replica is truncated" resume_damaged
+fails "verify sees it" 65 "rank-00002.replica is truncated" verify "$work/damaged"
 damage cp rank-00001.replica rank-00002.replica
 fails "the file of another rank" 65 "is of rank 1" resume_damaged
 fails "verify tells whose it is" 65 "was saved as rank-00001.replica" verify "$work/damaged"
