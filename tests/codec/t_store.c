@@ -93,7 +93,7 @@ static void prefetch_some(struct tr_store *s, const int64_t *name)
     assert_ok(tr_store_prefetch(s, want, count));
 }
 
-/* One thing that a user may do; n[] is what should be remembered. */
+/* One thing that a user may do; n[] is what should be cached. */
 static void act(struct tr_store *s, const int64_t *name, int *n, int *times)
 {
     int64_t i = below(CAPACITY), what = below(10);

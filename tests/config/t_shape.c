@@ -421,7 +421,7 @@ static void bad_rates(void **state)
     assert_true(s.lr_schedule.warmup_samples == 0.0 && s.lr_schedule.decay_samples == 36.0);
 }
 
-/* A run that is told in samples, and the two units that never mix. */
+/* A run whose length is given in samples, and the two units that never mix. */
 static void sample_based(void **state)
 {
     struct tr_shape s;

@@ -218,7 +218,8 @@ static void lines(void **state)
     free(longer);
 }
 
-/* The order of the whole split against maps made apart, whose bytes t_samples compares. */
+/* The order of the whole split against maps that are built separately, whose bytes t_samples
+   compares. */
 static void order(void **state)
 {
     static int32_t got[SEQ + 1], expected[SEQ + 1];
@@ -362,8 +363,8 @@ static void stale_maps(void **state)
     free(path);
 }
 
-/* Beside the data nothing can be written, here since the names are too long: one warning, and the same
-   samples. */
+/* Next to the data nothing can be written, here since the names are too long: one warning, and the
+   same samples. */
 static void nowhere_to_write(void **state)
 {
     char *prefix = tr_format("%s/%0225d", (char *)*state, 0);

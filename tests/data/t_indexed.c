@@ -451,7 +451,7 @@ static void read_all(const struct tr_index *x)
         }
 }
 
-/* Bytes changed, files cut: an error with a sentence or a dataset that can be read, never a
+/* Bytes changed, files truncated: an error with a sentence or a dataset that can be read, never a
    crash.  Both must come up, or the test would prove nothing. */
 static void damage_at_random(void **state)
 {

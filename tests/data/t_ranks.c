@@ -9,8 +9,8 @@
 #include "data/indexed.h"
 #include "util/log.h"
 
-/* Datasets and index maps as several ranks see them: on a disk they share, and on disks of their
-   own, which a folder per rank stands for. */
+/* Datasets and index maps as several ranks see them: on a shared file system, and on local disks,
+   for which each rank has a folder. */
 enum { SEQ = 32, DOCUMENTS = 50, TRAIN = 60, VALID = 5, MAPS = 6 };
 
 static struct {
@@ -176,7 +176,8 @@ static void stale_on_one(void **state)
     tr_data_close(x);
 }
 
-/* The shared set under a name so long that those of maps are longer than a file system takes. */
+/* The common dataset under a name so long that those of maps are longer than a file system
+   takes. */
 static bool long_name(char *name)
 {
     bool ok = shared_set();

@@ -119,8 +119,8 @@ static void heads(void **state)
 }
 
 /* The rule of the last epoch at its edge.  100 tokens and s = 1 give 99 samples in the first pass
-   and 99 per epoch; int(0.8 * 99) = 79, so 78 samples of the second pass are shuffled apart and 79
-   not. */
+   and 99 per epoch; int(0.8 * 99) = 79, so 78 samples of the second pass are shuffled separately
+   and 79 not. */
 static void last_epoch(void **state)
 {
     static const int32_t sizes[] = {60, 40};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every sentence of the checks of a launch, from facts that are made up, and their silence where all is
+/* Every sentence of the checks of a launch, from synthetic facts, and no sentence where all is
    well. */
 #include "check.h"
 
