@@ -16,7 +16,7 @@ const struct mix mixes[MIXES] = {
     {"fp32", false, {TR_F32, TR_F32, TR_F32, TR_F32, TR_F32}},
     {"fp16", false, {TR_F16, TR_F16, TR_F16, TR_F16, TR_F32}},
     {"bf16", false, {TR_BF16, TR_BF16, TR_BF16, TR_BF16, TR_F32}},
-    {"bf16 beside an fp32 residual", false, {TR_BF16, TR_F32, TR_BF16, TR_BF16, TR_F32}},
+    {"bf16 with an fp32 residual", false, {TR_BF16, TR_F32, TR_BF16, TR_BF16, TR_F32}},
     {"fp16 with fp32 gradients", false, {TR_F16, TR_F16, TR_F16, TR_F32, TR_F32}},
     {"any type", true, {TR_F32, TR_F32, TR_F32, TR_F32, TR_F32}},
 };
