@@ -92,7 +92,7 @@ enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
                             const struct tr_ckpt_state *state,
                             const struct tr_ckpt_tensors *tensors, const struct tr_shape *shape,
                             const char *config_json, int keep_last,
-                            const struct tr_ckpt_sidecar *beside) TR_MUST_CHECK;
+                            const struct tr_ckpt_sidecar *sidecars) TR_MUST_CHECK;
 
 /* Which checkpoint, and what of it. */
 struct tr_ckpt_how {

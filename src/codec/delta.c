@@ -308,7 +308,7 @@ static bool is_finite(const struct delta *x, const unsigned char *record)
 }
 
 /* The buffers enter the activation cache and the fingerprint. */
-static enum tr_status remember(struct delta *x, struct tr_queue *q, const struct tr_codec_key *key)
+static enum tr_status cache(struct delta *x, struct tr_queue *q, const struct tr_codec_key *key)
 {
     tr_end_note_key(&x->base, key);
     tr_end_note(&x->base, q, &x->m);
@@ -387,7 +387,7 @@ static enum tr_status delta_encode(struct tr_codec_end *e, struct tr_queue *q,
     if (old > 0)
         tr_fix_put(q, e->how.fix, wire->data, &deltas);
     add_deltas(x, q, wire, old);
-    return remember(x, q, key);
+    return cache(x, q, key);
 }
 
 static enum tr_status delta_decode(struct tr_codec_end *e, struct tr_queue *q,
@@ -407,7 +407,7 @@ static enum tr_status delta_decode(struct tr_codec_end *e, struct tr_queue *q,
         }
         q->on->copy(q, &to, &m);
     }
-    return remember(x, q, key);
+    return cache(x, q, key);
 }
 
 static enum tr_status delta_learn(struct tr_codec_end *e, struct tr_queue *q,
@@ -421,7 +421,7 @@ static enum tr_status delta_learn(struct tr_codec_end *e, struct tr_queue *q,
         x->place[b] = b;
     TR_TRY(fetch(x, q, key, 0));
     q->on->copy(q, &x->m, block);
-    return remember(x, q, key);
+    return cache(x, q, key);
 }
 
 static enum tr_status delta_prefetch(struct tr_codec_end *e, const struct tr_codec_key *next)

@@ -144,7 +144,7 @@ static void wrap(MPI_Comm comm, const struct tr_mpi_group *from, struct tr_comm 
     g->comm = comm;
     g->crowded = &crowded;
     if (from) {
-        g->mover = from->mover;
+        g->progress = from->progress;
         g->watch = from->watch;
     }
     out->state = g;
@@ -184,7 +184,7 @@ enum tr_status tr_mpi_split(struct tr_comm *from, int color, int key, const char
 
 static void take_all_along(int exit_code, const char *sentence)
 {
-    if (the_world && tr_progress_thread_enter_anyhow(the_world->mover))
+    if (the_world && tr_progress_thread_enter_anyhow(the_world->progress))
         tr_watch_last_words(the_world->watch, sentence);
     MPI_Abort(MPI_COMM_WORLD, exit_code);
 }
@@ -215,7 +215,7 @@ static enum tr_status start_moving(struct tr_comm *world, int level)
     struct tr_mpi_group *g = tr_mpi_group(world);
 
     return level < MPI_THREAD_SERIALIZED ? TR_OK
-                                         : tr_progress_thread_open(move, tick, g, &g->mover);
+                                         : tr_progress_thread_open(move, tick, g, &g->progress);
 }
 
 enum tr_status tr_comm_mpi_start(struct tr_comm *world)
@@ -255,8 +255,8 @@ void tr_comm_mpi_stop(struct tr_comm *world)
 
     /* What comes now waits for all ranks where nobody watches. */
     tr_mpi_meet(world, "end");
-    tr_progress_thread_close(g->mover);
-    g->mover = NULL;
+    tr_progress_thread_close(g->progress);
+    g->progress = NULL;
     the_world = NULL;
     tr_mpi_release(world);
     tr_watch_close(watch);

@@ -53,7 +53,7 @@ void tr_mpi_put(struct tr_comm *c, struct tr_pending *p, MPI_Request request)
     memcpy(&p->request[p->count++], &request, sizeof request);
     /* A rank that waits moves its data itself, and to wake another thread costs more than most calls. */
     if (!p->blocking)
-        tr_progress_thread_count(tr_mpi_group(c)->mover, 1);
+        tr_progress_thread_count(tr_mpi_group(c)->progress, 1);
 }
 
 static bool requests_done(struct tr_comm *c, struct tr_pending *p)
@@ -87,7 +87,7 @@ static bool poll(struct tr_comm *c, struct tr_pending *p)
     tr_mpi_slices_move();
     done = requests_done(c, p) && tr_mpi_moved(c, p);
     if (done && !p->blocking)
-        tr_progress_thread_count(tr_mpi_group(c)->mover, -p->count - tr_mpi_moving(p));
+        tr_progress_thread_count(tr_mpi_group(c)->progress, -p->count - tr_mpi_moving(p));
     tr_mpi_leave(c);
     if (done) {
         p->count = 0;

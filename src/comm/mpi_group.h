@@ -47,7 +47,7 @@ struct tr_mpi_group {
     MPI_Datatype block;             /* TR_MPI_BLOCK bytes */
     MPI_Op half[2][2];              /* [bf16][maximum]: MPI has no fp16 or bf16, so they are ours */
     struct tr_mpi_scratch *idle[2]; /* without contents, with */
-    struct tr_progress_thread *mover; /* of the process, */
+    struct tr_progress_thread *progress; /* of the process, */
     struct tr_watch *watch;           /*   like this */
     int *world;                       /* the rank in the world of each rank of the group */
     struct tr_members members;
@@ -65,12 +65,12 @@ static inline struct tr_mpi_group *tr_mpi_group(const struct tr_comm *c)
 /* Calls of MPI stand between these two. */
 static inline void tr_mpi_enter(const struct tr_comm *c)
 {
-    tr_progress_thread_enter(tr_mpi_group(c)->mover);
+    tr_progress_thread_enter(tr_mpi_group(c)->progress);
 }
 
 static inline void tr_mpi_leave(const struct tr_comm *c)
 {
-    tr_progress_thread_leave(tr_mpi_group(c)->mover);
+    tr_progress_thread_leave(tr_mpi_group(c)->progress);
 }
 
 /* mpi.c */

@@ -154,7 +154,7 @@ struct tr_mpi_slices *tr_mpi_room(struct tr_comm *c, struct tr_pending *p)
 void tr_mpi_move(struct tr_comm *c, const struct tr_pending *p, struct tr_mpi_slices *x)
 {
     if (!p->blocking)
-        tr_progress_thread_count(tr_mpi_group(c)->mover, 1);
+        tr_progress_thread_count(tr_mpi_group(c)->progress, 1);
     tr_mpi_slices_start(x);
 }
 
@@ -369,7 +369,7 @@ static void then_gather(struct tr_mpi_slices *x)
 }
 
 /* Start an all-reduce; polls move it from the reduce-scatter to the all-gather. */
-static void start_halves(struct tr_comm *c, const struct tr_tensor *all, enum tr_redop op,
+static void start_sliced(struct tr_comm *c, const struct tr_tensor *all, enum tr_redop op,
                          struct tr_pending *p)
 {
     const struct tr_tensor mine = own_slice(c, all);
@@ -395,7 +395,7 @@ void tr_mpi_allreduce_start(struct tr_comm *c, struct tr_queue *q, const struct 
     if (sliced > 0) {
         const struct tr_tensor piece = tr_tensor_span(inout, 0, sliced);
 
-        start_halves(c, &piece, op, p);
+        start_sliced(c, &piece, op, p);
     }
     if (sliced < tr_tensor_elems(inout))
         start_rest(c, inout, sliced, op, p);

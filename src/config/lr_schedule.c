@@ -10,7 +10,7 @@ struct length {
 };
 
 /* Which option gives the length of the run. */
-static const char *told_by(const struct tr_config *c)
+static const char *length_option(const struct tr_config *c)
 {
     return tr_amounts_by_samples(c)      ? "train-samples"
            : c->n_epochs != TR_UNSET_INT ? "n-epochs"
@@ -29,7 +29,7 @@ static enum tr_status check_unit(const struct tr_config *c, const struct length 
                    "--%s counts %s, but the length of the run is given in %s by --%s: give --%s "
                    "instead",
                    samples ? l->iters_name : l->samples_name, samples ? "iterations" : "samples",
-                   samples ? "samples" : "iterations", told_by(c),
+                   samples ? "samples" : "iterations", length_option(c),
                    samples ? l->samples_name : l->iters_name);
 }
 
@@ -64,7 +64,7 @@ static enum tr_status warm_up(const struct tr_config *c, int64_t batch, struct t
                        "(--lr-decay-%s, or --%s): warm up for at most %.0f",
                        s->warmup_samples / unit,
                        tr_amounts_by_samples(c) ? "samples" : "iterations", s->decay_samples / unit,
-                       tr_amounts_by_samples(c) ? "samples" : "iters", told_by(c),
+                       tr_amounts_by_samples(c) ? "samples" : "iters", length_option(c),
                        s->decay_samples / unit - 1.0);
     s->warmup_init = c->lr_warmup_init;
     if (s->warmup_init > s->lr)

@@ -87,13 +87,13 @@ static enum tr_status shape_vocab(const struct tr_config *c, int w, struct tr_di
 }
 
 /* Whether a batch can be taken in groups of N micro-batches. */
-static enum tr_status check_groups(const struct tr_layout *l, int64_t unit, bool told,
+static enum tr_status check_groups(const struct tr_layout *l, int64_t unit, bool given,
                                    int64_t batch)
 {
     int64_t micros = batch / unit, left = micros % l->group;
     char near[64];
 
-    if (told && l->group > micros)
+    if (given && l->group > micros)
         return TR_FAIL(TR_ECONFIG,
                        "--microbatch-group-size-per-virtual-pipeline-stage %d is more than the "
                        "%lld micro-batches of an iteration of %lld samples: give %lld at most",
@@ -105,7 +105,7 @@ static enum tr_status check_groups(const struct tr_layout *l, int64_t unit, bool
             "that a global batch of %lld has (by --micro-batch-size * replicas) a group of %lld "
             "would be left, fewer than the stages: the nearest global batch size is %s",
             l->group,
-            told ? "--microbatch-group-size-per-virtual-pipeline-stage"
+            given ? "--microbatch-group-size-per-virtual-pipeline-stage"
                  : "--pipeline-model-parallel-size",
             (long long)micros, (long long)batch, (long long)left,
             tr_multiples_near(unit * l->group, batch, near));

@@ -168,7 +168,7 @@ static double states(const struct part *x, bool most)
  * take, unless they were in fp32, according to the logs.  Since 2022 the masters' gradients, 4
  * bytes, are there in the optimizer's step only, when there are no activations.
  */
-static double beside(const struct part *x, bool most)
+static double temporary(const struct part *x, bool most)
 {
     const struct tr_shape *s = x->s;
     const double n = (double)x->g->params;
@@ -182,7 +182,7 @@ static double peak(const struct part *x, bool most)
 {
     const double mask = (double)x->s->dims.seq * (double)x->s->dims.seq, step = states(x, most);
     const double pass =
-        step + beside(x, most) + work(x) + PASSING * x->message +
+        step + temporary(x, most) + work(x) + PASSING * x->message +
         alive_at_peak(x) *
             (kept(x, most) + (1.0 - x->last / x->s->layout.k) * x->message / x->share + mask);
 

@@ -213,7 +213,7 @@ static void explain(const struct tr_plan_time *now, const struct tr_plan_time *t
     o->saves = -sign * most;
 }
 
-static struct tr_plan_other told(const struct tr_plan *plan, const struct candidate *x,
+static struct tr_plan_other described(const struct tr_plan *plan, const struct candidate *x,
                                  double bytes)
 {
     struct tr_plan_other o = {.world = x->world,
@@ -267,7 +267,7 @@ static void find(struct search *v, int world, int most)
         const double bytes = largest(v, &v->list[i]);
 
         if (bytes <= room(p))
-            p->other[p->others++] = told(p, &v->list[i], bytes);
+            p->other[p->others++] = described(p, &v->list[i], bytes);
     }
     qsort(p->other + before, (size_t)(p->others - before), sizeof *p->other, by_executed);
 }
@@ -298,7 +298,7 @@ static bool holds(struct search *v, int world)
                 if (bytes > room(plan))
                     continue;
                 x.params = (int64_t)least;
-                plan->least = told(plan, &x, bytes);
+                plan->least = described(plan, &x, bytes);
                 return true;
             }
     return false;

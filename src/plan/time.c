@@ -134,12 +134,12 @@ static double closed_form(const struct pipe *v)
 }
 
 /* The exposed part of a transfer that overlaps a computation: at least its last bucket. */
-static double exposed(const struct tr_config *c, double seconds, double beside, double params)
+static double exposed(const struct tr_config *c, double seconds, double overlapped, double params)
 {
     const double size = (double)tr_run_bucket(c, true);
     const double bucket = params > size ? seconds * size / params : seconds;
 
-    return seconds - beside > bucket ? seconds - beside : bucket;
+    return seconds - overlapped > bucket ? seconds - overlapped : bucket;
 }
 
 /*

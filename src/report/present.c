@@ -141,7 +141,7 @@ static void add_times(struct tr_table *t, const struct tr_summary *s)
     tr_table_real(t, 100.0 * s->bubble, 1);
 }
 
-static void add_course(struct tr_table *t, const struct tr_record *r, const struct tr_summary *s)
+static void add_rest(struct tr_table *t, const struct tr_record *r, const struct tr_summary *s)
 {
     add_real(t, s->allocated, 0);
     add_real(t, s->reserved, 0);
@@ -239,7 +239,7 @@ void tr_present_summary(const struct tr_present *p, struct tr_table *t)
         tr_table_real(t, (double)s.warm, 0);
         tr_table_real(t, (double)s.interrupted, 0);
         add_times(t, &s);
-        add_course(t, r, &s);
+        add_rest(t, r, &s);
         add_traffic(t, p, r);
     }
     tr_table_note(t, "Done: %s, or if nothing is recomputed %s.",

@@ -21,7 +21,7 @@ struct tr_replicas {
     struct tr_cocktail *cocktail; /* NULL with --dp-mode local */
     bool parted;                  /* replicas have diverged, or such weights were loaded */
     bool under_way;               /* a round is */
-    struct tr_ckpt_sidecar beside;
+    struct tr_ckpt_sidecar sidecar;
 };
 
 /* ---- spans that are compressed together ---- */
@@ -441,12 +441,12 @@ const struct tr_ckpt_sidecar *tr_replicas_sidecar(struct tr_replicas *x,
     f = file_of(x, "");
     for (int i = 0; i < f.parts; i++)
         bytes += tr_tensor_bytes(&f.part[i].at);
-    x->beside = (struct tr_ckpt_sidecar){.write = write_file,
+    x->sidecar = (struct tr_ckpt_sidecar){.write = write_file,
                                          .ctx = x,
                                          .bytes = bytes * x->run->world->size,
                                          .files = (int)x->run->world->size,
                                          .next = next};
-    return &x->beside;
+    return &x->sidecar;
 }
 
 int64_t tr_replicas_sidecar_bytes(const struct tr_config *c, const struct tr_data_parallel *dp,
@@ -460,21 +460,21 @@ int64_t tr_replicas_sidecar_bytes(const struct tr_config *c, const struct tr_dat
 }
 
 /* The sidecar files of a checkpoint. */
-enum beside { BESIDE_SAME, BESIDE_OTHER, BESIDE_NONE };
+enum sidecars { SIDECARS_SAME, SIDECARS_OTHER, SIDECARS_NONE };
 
-static enum tr_status look(struct tr_replicas *x, const char *folder, enum beside *found)
+static enum tr_status look(struct tr_replicas *x, const char *folder, enum sidecars *found)
 {
     char there[TR_CKPT_ABOUT_BYTES], mine[TR_CKPT_ABOUT_BYTES];
 
     about(x, mine);
     TR_TRY(tr_ckpt_rank_look(folder, 0, kind, there));
-    *found = !there[0] ? BESIDE_NONE : strcmp(there, mine) == 0 ? BESIDE_SAME : BESIDE_OTHER;
+    *found = !there[0] ? SIDECARS_NONE : strcmp(there, mine) == 0 ? SIDECARS_SAME : SIDECARS_OTHER;
     return TR_OK;
 }
 
 /* A file that cannot be used may have been read in part: what an older checkpoint does not fill has to
    be as it was. */
-static void forget(struct tr_replicas *x, const struct tr_ckpt_rank *f)
+static void clear(struct tr_replicas *x, const struct tr_ckpt_rank *f)
 {
     struct tr_queue *q = &x->run->queue;
 
@@ -492,7 +492,7 @@ static enum tr_status read_file(struct tr_replicas *x, const char *folder)
     f = file_of(x, text);
     s = tr_comm_agree(x->run->world, tr_ckpt_rank_read(&f, folder));
     if (s != TR_OK) {
-        forget(x, &f);
+        clear(x, &f);
         return s;
     }
     if (x->cocktail)
@@ -530,7 +530,7 @@ enum tr_status tr_replicas_load(struct tr_run *r, const char *folder)
 {
     struct tr_replicas *x = r->replicas;
     struct tr_comm *world = r->world;
-    enum beside found = BESIDE_NONE;
+    enum sidecars found = SIDECARS_NONE;
 
     if (!x && folder && world->rank == 0)
         tell_left_behind(folder);
@@ -538,14 +538,14 @@ enum tr_status tr_replicas_load(struct tr_run *r, const char *folder)
         return TR_OK;
     if (folder)
         TR_TRY(tr_comm_agree(world, world->rank == 0 ? look(x, folder, &found) : TR_OK));
-    found = (enum beside)tr_comm_max(world, world->rank == 0 ? (int64_t)found : 0);
-    if (found == BESIDE_SAME) {
+    found = (enum sidecars)tr_comm_max(world, world->rank == 0 ? (int64_t)found : 0);
+    if (found == SIDECARS_SAME) {
         TR_TRY(check_warm_up(r));
         return read_file(x, folder);
     }
     tr_notice_rank0("> all replicas begin with the weights of the checkpoint: %s\n",
                     !folder ? "their own states are not wanted"
-                    : found == BESIDE_NONE
+                    : found == SIDECARS_NONE
                         ? "it has no sidecar files of replicas"
                         : "its sidecar files of replicas are of another layout or mode");
     return TR_OK;

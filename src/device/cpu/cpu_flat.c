@@ -38,7 +38,7 @@ static void fill_span(float *to, int64_t n, float value, bool past_caches)
         to[i] = value;
 }
 
-static void fill_halves(int threads, const struct tr_tensor *y, float value)
+static void fill_half(int threads, const struct tr_tensor *y, float value)
 {
     int64_t n = tr_tensor_elems(y);
     uint16_t *to = tr_half(y), half;
@@ -56,7 +56,7 @@ void tr_cpu_fill(struct tr_queue *q, const struct tr_tensor *y, float value)
 
     TR_ASSERT(tr_dtype_is_float(y->dtype) || y->dtype == TR_F64);
     if (y->dtype == TR_F16 || y->dtype == TR_BF16) {
-        fill_halves(threads, y, value);
+        fill_half(threads, y, value);
         return;
     }
     if (y->dtype == TR_F64) {
