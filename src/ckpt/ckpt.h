@@ -82,7 +82,7 @@ struct tr_ckpt_sidecar {
  * Save.  Collective over the grid's world.  `dir` is made where it is missing, and must be the same
  * folder on every node.  `config_json` (tr_config_get_json()) is stored to describe the run.  A
  * checkpoint of the same iteration is replaced.  keep_last > 0 then removes older ones beyond that
- * many; what cannot be removed costs a warning and no more.  `beside` may be NULL.
+ * many; what cannot be removed costs a warning and no more.  `sidecars` may be NULL.
  *
  * On failure (no room, a quota, no permission, a rank that cannot write) TR_EIO on all ranks with
  * one sentence that has the path, the bytes needed and those free; what was begun is removed, and

@@ -24,7 +24,7 @@
  * No call waits for ever: when one lasts longer than the limit (tr_comm_mpi_limit()), all ranks are asked
  * where they are, and the job ends with TR_ETEMP and a sentence that names those which did not come.
  * The one exception is split(): MPI makes groups in a call that cannot be polled, so a rank that hangs within
- * it, at the start of a run, is not told by the others.
+ * it, at the start of a run, is not detected by the others.
  * Time counts from when a rank begins to wait, so what ranks do between calls may take as long as the
  * limit and no longer, if others wait for them: reading, computing, saving.
  */

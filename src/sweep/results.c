@@ -219,7 +219,7 @@ static enum tr_status cut_torn(struct tr_sweep_results *r, const char *text)
 
     if (fstat(r->fd, &st) == 0 && (st.st_size == whole || ftruncate(r->fd, whole) == 0))
         return TR_OK;
-    return TR_FAIL(TR_EIO, "the torn last line of %s cannot be cut off: %s", r->path,
+    return TR_FAIL(TR_EIO, "the incomplete last line of %s cannot be removed: %s", r->path,
                    strerror(errno));
 }
 
