@@ -265,16 +265,15 @@ static void report_yardstick(json_t *line, const struct tr_run *r, double rate,
         printf("ratio: none, no library here computes with what the step has\n");
         return;
     }
-    printf(
-        "GEMMs: %.1f GFLOP/s before, %.1f after, squares; %.1f and %.1f, the step's GEMMs; "
-        "%s, %d rank%s of %d thread%s (%s)\n",
-        before->square, after->square, before->shapes, after->shapes, tr_dtype_name(r->model.type),
-        r->shape.layout.world, tr_plural(r->shape.layout.world), r->queue.on->threads(r->device),
-        tr_plural(r->queue.on->threads(r->device)), bench_library_names());
+    printf("GEMMs: %.1f GFLOP/s before, %.1f after, squares; %.1f and %.1f, the step's GEMMs; "
+           "%s, %d rank%s of %d thread%s (%s)\n",
+           before->square, after->square, before->shapes, after->shapes,
+           tr_dtype_name(r->model.type), r->shape.layout.world, tr_plural(r->shape.layout.world),
+           r->queue.on->threads(r->device), tr_plural(r->queue.on->threads(r->device)),
+           bench_library_names());
     printf("clock: %.0f MHz at the GEMMs before, %.0f after, %.0f at the steps\n", before->mhz,
            after->mhz, json_real_value(json_object_get(line, "mhz")));
-    printf("ratio: %.3f of the squares, %.3f of the step's GEMMs\n", rate / square,
-           rate / shapes);
+    printf("ratio: %.3f of the squares, %.3f of the step's GEMMs\n", rate / square, rate / shapes);
     add_number(line, "products_before", before->square);
     add_number(line, "products_after", after->square);
     add_number(line, "products_shapes_before", before->shapes);

@@ -85,10 +85,10 @@ enum tr_status tr_bench_codec(struct tr_bench *b, enum tr_dtype type, int64_t by
 enum tr_status tr_bench_io(struct tr_bench *b, const char *folder, int64_t bytes) TR_MUST_CHECK;
 
 /*
- * Whether all nodes are as fast: on each rank a square GEMM, a copy of memory, and a message to and
- * from another rank (its neighbour in the list of ranks).  A node is slow where the median of its
- * ranks is less than `floor` of the median of all nodes; their names are written for --exclude, and
- * *slow counts them.
+ * Stragglers: whether all nodes are as fast: on each rank a square GEMM, a copy of memory, and a
+ * message to and from another rank (its neighbour in the list of ranks).  A node is slow where the
+ * median of its ranks is less than `floor` of the median of all nodes; their names are written for
+ * --exclude, and *slow counts them.
  */
 enum tr_status tr_bench_node(struct tr_bench *b, double floor, int *slow) TR_MUST_CHECK;
 

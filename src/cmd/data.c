@@ -299,9 +299,8 @@ static enum tr_status run(int argc, char **argv)
     const char *names[SUBVERBS], *near;
 
     if (argc < 2)
-        return TR_FAIL(TR_ECONFIG,
-                       "trireme data needs a command: build, verify, show or merge; "
-                       "`trireme help data` says more");
+        return TR_FAIL(TR_ECONFIG, "trireme data needs a command: build, verify, show or merge; "
+                                   "`trireme help data` says more");
     for (int i = 0; i < SUBVERBS; i++) {
         names[i] = subverbs[i].name;
         if (strcmp(argv[1], subverbs[i].name) == 0)

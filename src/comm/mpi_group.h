@@ -48,8 +48,8 @@ struct tr_mpi_group {
     MPI_Op half[2][2];              /* [bf16][maximum]: MPI has no fp16 or bf16, so they are ours */
     struct tr_mpi_scratch *idle[2]; /* without contents, with */
     struct tr_progress_thread *progress; /* of the process, */
-    struct tr_watch *watch;           /*   like this */
-    int *world;                       /* the rank in the world of each rank of the group */
+    struct tr_watch *watch;              /*   like this */
+    int *world;                          /* the rank in the world of each rank of the group */
     struct tr_members members;
     bool spread; /* its ranks are on more than one node: */
     struct tr_mpi_pace pace;

@@ -106,7 +106,7 @@ static enum tr_status check_groups(const struct tr_layout *l, int64_t unit, bool
             "would be left, fewer than the stages: the nearest global batch size is %s",
             l->group,
             given ? "--microbatch-group-size-per-virtual-pipeline-stage"
-                 : "--pipeline-model-parallel-size",
+                  : "--pipeline-model-parallel-size",
             (long long)micros, (long long)batch, (long long)left,
             tr_multiples_near(unit * l->group, batch, near));
     return TR_OK;

@@ -78,9 +78,8 @@ enum tr_status tr_data_read_paths(const struct tr_config *c, struct tr_data *x)
         x->parts += count[i];
     }
     if (x->parts == 0)
-        return TR_FAIL(TR_ECONFIG,
-                       "--data-path is missing: give the prefix of a dataset, its .bin "
-                       "and .idx without that ending; `trireme data build` makes one");
+        return TR_FAIL(TR_ECONFIG, "--data-path is missing: give the prefix of a dataset, its .bin "
+                                   "and .idx without that ending; `trireme data build` makes one");
     next = x->part = calloc((size_t)x->parts, sizeof *x->part);
     if (!x->part)
         tr_die(TR_ERESOURCE, "no memory left for %d datasets", x->parts);

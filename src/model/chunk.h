@@ -16,10 +16,10 @@
  * or in an evaluation after its forward.  The rest of micro-batch i, which is little, is in slot i
  * % slots.
  *
- * With --recompute-granularity full (activation recomputation, or checkpointing) it keeps only the
- * input of each group of layers, and backward recomputes the rest (Chen et al., "Training Deep Nets
- * with Sublinear Memory Cost", 2016).  All draws are functions of place, so the second forward has
- * the bits of the first.
+ * With --recompute-granularity full (activation recomputation, also called activation
+ * checkpointing) it keeps only the input of each group of layers, and backward recomputes the rest
+ * (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016).  All draws are functions of
+ * place, so the second forward has the bits of the first.
  *
  * Messages between chunks are [n,H] numbers of the residual stream (model.h), and each has its place:
  * the input of micro-batch i in its slot, and the output, the gradient of the output, and the gradient

@@ -20,10 +20,10 @@ struct part {
     const struct tr_plan_stage *g;
     double rows, elem; /* tokens of a micro-batch, bytes of an activation */
     double message;    /* bytes of [B,T,H] */
-    double share;   /* ranks over which the residual stream is sharded: 1 without
+    double share;      /* ranks over which the residual stream is sharded: 1 without
                        --sequence-parallel */
-    bool selective; /* attention is recomputed */
-    double last;    /* 1 on the stage that has the loss */
+    bool selective;    /* attention is recomputed */
+    double last;       /* 1 on the stage that has the loss */
 };
 
 static struct part part_of(const struct tr_config *c, const struct tr_shape *s,

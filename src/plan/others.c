@@ -214,7 +214,7 @@ static void explain(const struct tr_plan_time *now, const struct tr_plan_time *t
 }
 
 static struct tr_plan_other described(const struct tr_plan *plan, const struct candidate *x,
-                                 double bytes)
+                                      double bytes)
 {
     struct tr_plan_other o = {.world = x->world,
                               .w = x->w,

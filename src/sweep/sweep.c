@@ -287,8 +287,7 @@ static enum tr_status run_once(struct sweep *c, const struct tr_sweep_shape *s, 
 }
 
 /* What the next expectations are made of. */
-static void learn(struct sweep *c, const struct tr_sweep_shape *s,
-                  const struct tr_sweep_seen *seen)
+static void learn(struct sweep *c, const struct tr_sweep_shape *s, const struct tr_sweep_seen *seen)
 {
     double sum = 0.0, mean;
 

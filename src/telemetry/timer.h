@@ -28,7 +28,8 @@ enum tr_timer_kind {
     TR_TIMER_SPLIT
 };
 
-/* What a table of timers shows of the ranks: the values of --timing-log-option. */
+/* What a table of timers shows of the ranks, to find stragglers: the values of
+   --timing-log-option. */
 enum tr_timer_view { TR_TIMER_MAX, TR_TIMER_MINMAX, TR_TIMER_ALL };
 
 enum tr_timer {

@@ -442,10 +442,10 @@ const struct tr_ckpt_sidecar *tr_replicas_sidecar(struct tr_replicas *x,
     for (int i = 0; i < f.parts; i++)
         bytes += tr_tensor_bytes(&f.part[i].at);
     x->sidecar = (struct tr_ckpt_sidecar){.write = write_file,
-                                         .ctx = x,
-                                         .bytes = bytes * x->run->world->size,
-                                         .files = (int)x->run->world->size,
-                                         .next = next};
+                                          .ctx = x,
+                                          .bytes = bytes * x->run->world->size,
+                                          .files = (int)x->run->world->size,
+                                          .next = next};
     return &x->sidecar;
 }
 
