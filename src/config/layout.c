@@ -90,7 +90,7 @@ static enum tr_status count_chunks(const struct tr_config *c, struct tr_layout *
                        "one of them");
     if (size != TR_UNSET_INT && ends_given(c))
         return TR_FAIL(TR_ECONFIG,
-                       "--num-layers-per-virtual-pipeline-stage is for equal stages: say "
+                       "--num-layers-per-virtual-pipeline-stage is for equal stages: use "
                        "--num-virtual-stages-per-pipeline-rank");
     if (size != TR_UNSET_INT && slots % size)
         return TR_FAIL(

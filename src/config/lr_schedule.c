@@ -110,7 +110,7 @@ static enum tr_status weight_decay(const struct tr_config *c, int64_t train_samp
     if (s->wd_style == TR_WD_CONSTANT && (start || end))
         return TR_FAIL(TR_ECONFIG,
                        "--%s-weight-decay does nothing while --weight-decay-incr-style is "
-                       "constant: choose linear or cosine, or say --weight-decay",
+                       "constant: choose linear or cosine, or use --weight-decay",
                        start ? "start" : "end");
     if (s->wd_style == TR_WD_CONSTANT)
         return TR_OK;

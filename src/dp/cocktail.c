@@ -57,7 +57,7 @@ static enum tr_status open_span(struct tr_cocktail *x, const struct tr_cocktail_
         return TR_FAIL(
             TR_ECONFIG,
             "a rank holds %lld parameters, and a choice among more than 2147483647 that is a "
-            "list has no numbers for them: shard the model over more ranks, or say "
+            "list has no numbers for them: shard the model over more ranks, or use "
             "--random-method random_rolling",
             (long long)x->elems);
     tr_sparse_plan(&x->how.pack, s->count, &s->pack);

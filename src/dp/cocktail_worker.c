@@ -51,7 +51,7 @@ enum tr_status cocktail_worker_open(struct tr_cocktail *x)
         pthread_mutex_destroy(&w->lock);
         tr_cpu.close(w->queue.device);
         return TR_FAIL(TR_ERESOURCE, "there is no room for the thread that compresses; look for a "
-                                     "limit on processes (ulimit -u), or say --no-overlap-round");
+                                     "limit on processes (ulimit -u), or use --no-overlap-round");
     }
     x->threaded = true;
     return TR_OK;

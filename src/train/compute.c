@@ -39,7 +39,7 @@ static enum tr_status choose_backend(struct tr_run *r, const struct tr_backend *
     if (tr_comm_max(r->world, some != (*out)->apart) > 0)
         return TR_FAIL(TR_ERESOURCE,
                        "some nodes have GPUs and others have none, so ranks would not "
-                       "compute with the same: take out the others, or say "
+                       "compute with the same: take out the others, or use "
                        "--backend cpu");
     return TR_OK;
 }

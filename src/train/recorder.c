@@ -62,7 +62,7 @@ static enum tr_status reserve(struct tr_recorder *s)
     s->all = calloc((size_t)(stages > calls ? stages : calls), sizeof *s->all);
     if (!s->mine || !s->all)
         return TR_FAIL(TR_ERESOURCE, "no memory left to compare when the ranks were ready for "
-                                     "their messages; say --no-split-wait");
+                                     "their messages; use --no-split-wait");
     return tr_trace_open(s->every * spans_of(r));
 }
 

@@ -154,7 +154,7 @@ static void warn_of_environment(void)
         const char *value = getenv(names[i][0]);
 
         if (value && names[i][1])
-            tr_log_rank0(TR_LOG_WARNING, "%s is set and not read: say %s %s", names[i][0],
+            tr_log_rank0(TR_LOG_WARNING, "%s is set and not read: use %s %s", names[i][0],
                          names[i][1], value);
         else if (value && strcmp(value, "0") != 0)
             tr_log_rank0(TR_LOG_WARNING, "%s is set and not read: numbers are rounded to nearest",

@@ -373,7 +373,7 @@ static void bad_stages(void **state)
          "give one of them"},
         {"--account-for-loss-in-pipeline-split", "together they must be 36 or 40"},
         {"--decoder-first-pipeline-num-layers 6 --num-layers-per-virtual-pipeline-stage 2",
-         "say --num-virtual-stages-per-pipeline-rank"},
+         "use --num-virtual-stages-per-pipeline-rank"},
         {"--decoder-first-pipeline-num-layers 6 --num-virtual-stages-per-pipeline-rank 3",
          "does not divide the 10 layers"},
     };

@@ -84,7 +84,7 @@ check "tensor-parallel groups stay inside nodes" has \
 
 fails "a list that is none" 64 "'1,x' is no list" sweep --sweep-tensor 1,x
 fails "a range that falls" 64 "'4-1' is no list" sweep --sweep-tensor 4-1
-fails "no number of ranks" 64 "say --ranks" "$trireme" sweep "@$work/tiny.args"
+fails "no number of ranks" 64 "use --ranks" "$trireme" sweep "@$work/tiny.args"
 fails "a sweep keeps no checkpoints" 64 "leave out --save" sweep --save "$work/save"
 fails "nothing would count" 64 "none would count" sweep --sweep-warmup 4
 fails "two that say what is recomputed" 64 "leave out --checkpoint-activations" \

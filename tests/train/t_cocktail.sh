@@ -221,8 +221,8 @@ fails "rounding that this version has not" 64 "rounded to nearest" small 2 --qua
 told() {
     QUANT_BITS=4 TOPK_RATIO=.2 small 2 --dp-mode cocktail_sgd "$once" > "$work/told.log" 2>&1
     cat "$work/told.log"
-    grep -q "QUANT_BITS is set and not read: say --quant-bits 4" "$work/told.log" &&
-        grep -q "TOPK_RATIO is set and not read: say --topk-ratio .2" "$work/told.log"
+    grep -q "QUANT_BITS is set and not read: use --quant-bits 4" "$work/told.log" &&
+        grep -q "TOPK_RATIO is set and not read: use --topk-ratio .2" "$work/told.log"
 }
 check "the environment of its authors is not ignored silently" told
 

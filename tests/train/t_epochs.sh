@@ -155,7 +155,7 @@ names() {
         grep -q ' num_attention_heads \.* 4$' "$work/names" || return 1
     for name in batch-size task-name total-steps gradient-accumulate-step checkpoint-steps; do
         "$trireme" train --"$name" 4 2> "$work/refused" && return 1
-        grep -q "error: .*--$name.*say --\|error: .*--$name.*multiply --" "$work/refused" || return 1
+        grep -q "error: .*--$name.*use --\|error: .*--$name.*multiply --" "$work/refused" || return 1
     done
 }
 check "names of the papers' programs" names
