@@ -12,7 +12,7 @@
 /* More than these are counted, not named. */
 enum { NAMED = 3, WAITING_NAMED = 4 };
 
-/* A sentence that grows; what does not fit is cut off. */
+/* A sentence that grows; it is truncated where it does not fit. */
 struct text {
     char *at;
     size_t bytes;
@@ -104,7 +104,7 @@ void tr_hang_time(char *text, size_t bytes, double seconds)
              minutes ? "minutes" : "seconds");
 }
 
-/* ---- what is said of them ---- */
+/* ---- the sentence ---- */
 
 static void add_call(struct text *t, const struct tr_post *p)
 {

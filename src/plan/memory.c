@@ -37,8 +37,8 @@ enum tr_plan_verdict tr_plan_verdict_of(double bytes, const struct tr_machine *m
                                           : TR_PLAN_FITS;
 }
 
-/* PyTorch gives back what it holds and does not use before it fails, so what it reserves is no need: above
-   the peak it is a matter of how memory falls into pieces. */
+/* PyTorch frees cached blocks before it fails, so reserved memory is no requirement: above the peak
+   it depends on fragmentation. */
 enum tr_plan_verdict tr_plan_verdict_megatron(const struct tr_plan_stage *g,
                                               const struct tr_machine *m)
 {

@@ -88,7 +88,7 @@ static void print_stages(const struct tr_plan *p, const struct columns *c, FILE 
         ROW("percent of the GPU", "%14.1f", 100.0 * g->memory.total / MIB / p->machine.memory);
 }
 
-/* What lies in the host's memory beside that of the card, and on disks. */
+/* Memory of the host next to that of the GPU, and bytes on disks. */
 static void print_memories(const struct columns *c, FILE *f)
 {
     double host = 0.0, files = 0.0;

@@ -40,7 +40,7 @@ static void *room(size_t count, size_t size)
     return p;
 }
 
-/* What was asked for and has no place in the short form must not be missed in silence. */
+/* Warn about requested output that the short form does not have. */
 static void warn_of_left_out(const struct tr_config *c)
 {
     const struct {
@@ -236,7 +236,7 @@ static void tell_split_table(struct tr_logging *t, int level, int iterations)
         tr_print("%s\n", t->table);
 }
 
-/* Where no two ranks meet in a call that is told apart, it is empty. */
+/* It is empty where no call has its waits measured. */
 static void tell_split_line(struct tr_run *r, int iterations)
 {
     char text[TR_REPORT_BYTES];
@@ -300,7 +300,7 @@ void tr_logging_timers(struct tr_run *r, const enum tr_timer *timers, int count)
     free(all);
 }
 
-/* What of an interval this rank only waited for messages: the timers of transfers. */
+/* The time of an interval in which this rank only waited for messages: the timers of transfers. */
 static double exposed(void)
 {
     double sum = 0.0;
@@ -341,7 +341,7 @@ static void tell_traffic(const struct tr_logging *t, int iterations)
         tr_print_rank0("%s\n", text);
 }
 
-/* Does the backward pass repeat the forward pass of every layer? */
+/* Does the backward pass recompute every layer? */
 static bool recomputes_all(const struct tr_layout *l, const struct tr_activations *a)
 {
     return a->recompute == TR_RECOMPUTE_UNIFORM ||
@@ -414,7 +414,7 @@ void tr_logging_add(struct tr_logging *t, const struct tr_step_result *step, boo
                     t->run->optim.clip > 0.0 ? step->grad_norm : -1.0, step->zeros);
 }
 
-/* A scale is news when it is another one. */
+/* The loss scale is printed when it changed. */
 static void tell_brief(struct tr_logging *t, const struct tr_iteration_line *line)
 {
     const struct tr_interval *in = &line->interval;

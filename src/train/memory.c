@@ -24,8 +24,7 @@ const char *tr_memory_part_name(int part)
     return parts[part];
 }
 
-/* Ranks that were told to compute on CPUs need none of these, and a rank alone no NCCL wherever it
-   runs. */
+/* Ranks on the cpu backend need none of these, and a single rank needs no NCCL. */
 static void of_machine(const struct tr_run *r, const struct tr_machine *m, struct tr_memory *x)
 {
     const int world = r->shape.layout.world;

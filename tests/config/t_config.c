@@ -426,7 +426,7 @@ static void arguments_block(void **state)
     free(text);
 }
 
-/* Every row of the table appears in its forms, and none is told twice. */
+/* Every row of the table appears in its forms, and none is listed twice. */
 static void documents(void **state)
 {
     const struct tr_options *t = tr_config_options();

@@ -202,7 +202,7 @@ fails "so is too long a schedule" 64 "512 stages of 16 chunks with 4096 micro-ba
 fails "where nothing fits it says so" 69 "no other layout of 32 GPUs holds this model" \
     on_v100 --pipeline-model-parallel-size 8
 
-# Two replicas of eight stages: too much, unless they share the optimizer.
+# Two replicas of eight stages: too much without the distributed optimizer (ZeRO-1).
 on_v100 --pipeline-model-parallel-size 8 --world-size 64 >"$work/text" \
     2>"$work/errors"
 code=$?

@@ -10,7 +10,7 @@ with_jobs "virtual 4 40 16 --bf16"
 SBATCH_OPTIONS=--time=10
 export SBATCH_OPTIONS
 
-# 4 layers of 32, which each way to cut 16 ranks divides.
+# 4 layers of 32, which each layout of 16 ranks divides.
 cat >"$work/tiny.args" <<'ARGS'
 --num-layers 4 --hidden-size 32 --num-attention-heads 4
 --seq-length 16 --max-position-embeddings 16 --vocab-size 100 --tokenizer-type NullTokenizer --backend cpu

@@ -42,10 +42,10 @@ copy() {
 }
 copy short
 truncate -s -1000 "$work/short.bin"
-fails "a .bin that was cut" 65 "short.bin" small 4 "$once" --data-path "$work/short"
+fails "a truncated .bin" 65 "short.bin" small 4 "$once" --data-path "$work/short"
 copy cut
 truncate -s 100 "$work/cut.idx"
-fails "an .idx that was cut" 65 "cut.idx" small 4 "$once" --data-path "$work/cut"
+fails "a truncated .idx" 65 "cut.idx" small 4 "$once" --data-path "$work/cut"
 copy foreign
 printf 'PNG and more bytes than a header needs ......' > "$work/foreign.idx"
 fails "an .idx of something else" 65 "foreign.idx" small 1 "$once" --data-path "$work/foreign"
