@@ -52,7 +52,4 @@ void tr_hang_sentence(const struct tr_post *post, const char (*host)[TR_HOST_BYT
 void tr_hang_suspects(const struct tr_post *post, const char (*host)[TR_HOST_BYTES], int ranks,
                       double limit, char *text, size_t bytes);
 
-/* "90 seconds", "10 minutes". */
-void tr_hang_time(char *text, size_t bytes, double seconds);
-
 #endif

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "util/clock.h"
+#include "util/text.h"
 
 /* Seconds: for ranks to answer when the hang report is collected, and a moment in which those that
    did may report something themselves; by which each of the ranks that may report waits for the one
@@ -327,7 +328,7 @@ static void let_others_end_this(struct tr_watch *x, double seconds)
 _Noreturn void tr_watch_late(struct tr_watch *x, const struct tr_wait_in *in, double since)
 {
     struct tr_post *mine = &x->sent[CALLERS];
-    char time[32];
+    char time[TR_DURATION_BYTES];
 
     tr_watch_say(x, in, since);
     x->in.fleeting = false;
@@ -338,12 +339,12 @@ _Noreturn void tr_watch_late(struct tr_watch *x, const struct tr_wait_in *in, do
         if (x->caller[i] != x->rank)
             put(x, x->caller[i], TAG_LATE, mine, sizeof *mine);
     let_others_end_this(x, GRACE + STAGGER * CALLERS + PATIENCE);
-    tr_hang_time(time, sizeof time, mine->seconds);
     tr_die(TR_ETEMP,
            "the %s in group \"%s\" (call %llu) is not done after %s, and no rank that could say "
            "who is missing answers; a node or the network is probably lost, start again from the "
            "last checkpoint",
-           in->call, in->group, (unsigned long long)in->seq, time);
+           in->call, in->group, (unsigned long long)in->seq,
+           tr_text_duration(TR_DURATION_WORDS, mine->seconds, time));
 }
 
 void tr_watch_wait(struct tr_watch *x, const struct tr_wait_in *in, double since)

@@ -267,23 +267,25 @@ static void print_header(const struct tr_run_folder *k, const struct tr_config *
 /* How the start before this one ended, for readers of the log of a chain of jobs. */
 static void print_before(const struct tr_state *last)
 {
-    char by[80] = "";
+    char by[80] = "", how[1024];
 
     if (last->start < 1)
         return;
     if (last->job[0])
         snprintf(by, sizeof by, ", job %.64s", last->array[0] ? last->array : last->job);
-    tr_notice("> start %" PRId64 "%s on %.200s, ", last->start, by,
-              last->hosts[0] ? last->hosts : "hosts unknown");
     if (strcmp(last->state, "running") == 0)
-        tr_notice("was killed, or lost its nodes, after iteration %" PRId64 " or later\n",
-                  last->iteration);
+        snprintf(how, sizeof how,
+                 "was killed, or lost its nodes, after iteration %" PRId64 " or later",
+                 last->iteration);
     else if (strcmp(last->state, "failed") == 0)
-        tr_notice("failed with exit code %" PRId64 " after iteration %" PRId64 ": %.700s\n",
-                  last->exit_code, last->iteration, last->reason);
+        snprintf(how, sizeof how,
+                 "failed with exit code %" PRId64 " after iteration %" PRId64 ": %.700s",
+                 last->exit_code, last->iteration, last->reason);
     else
-        tr_notice("%s at iteration %" PRId64 ": %.200s\n", last->state, last->iteration,
-                  last->reason);
+        snprintf(how, sizeof how, "%s at iteration %" PRId64 ": %.200s", last->state,
+                 last->iteration, last->reason);
+    tr_notice("> start %" PRId64 "%s on %.200s, %s\n", last->start, by,
+              last->hosts[0] ? last->hosts : "hosts unknown", how);
 }
 
 static void print_job_end(const struct tr_run_folder *k, const char *how, time_t now)

@@ -37,9 +37,10 @@ const char *tr_plan_verdict_text(enum tr_plan_verdict v);
  *   activations  what the first backward pass finds alive, with scores
  *   peak         the most in a step
  *   reserved     what PyTorch's caching allocator holds in the end, with the high peak
+ *   libraries    context and NCCL, which come on top; 0 without a machine
  */
 struct tr_plan_megatron {
-    double allocated, activations, peak_low, peak_high, reserved_low, reserved_high;
+    double allocated, activations, peak_low, peak_high, reserved_low, reserved_high, libraries;
 };
 
 /* One stage: its first tensor rank of the first replica. */
@@ -47,7 +48,7 @@ struct tr_plan_stage {
     int stage, rank;
     int64_t layers, params;
     struct tr_memory memory;
-    struct tr_plan_megatron megatron; /* without context and NCCL */
+    struct tr_plan_megatron megatron;
 };
 
 /* Parts of an iteration, in seconds, of the rank that computes longest:

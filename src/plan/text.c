@@ -118,9 +118,7 @@ static void print_megatron(const struct tr_plan *p, const struct columns *c, FIL
     ROW("reserved, at most", "%14.1f", g->megatron.reserved_high / MIB);
     if (p->has_machine)
         ROW("percent of the GPU", "%14.1f",
-            (g->megatron.reserved_high + g->memory.part[TR_MEMORY_CONTEXT] +
-             g->memory.part[TR_MEMORY_NCCL]) /
-                card);
+            (g->megatron.reserved_high + g->megatron.libraries) / card);
 }
 
 static void print_verdicts(const struct tr_plan *p, FILE *f)

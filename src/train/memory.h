@@ -43,6 +43,9 @@ struct tr_memory {
 struct tr_run;
 void tr_memory_of(const struct tr_run *r, const struct tr_machine *m, struct tr_memory *out);
 
+/* Bytes of a GPU that the context takes, and NCCL where there are several ranks. */
+double tr_memory_libraries(const struct tr_machine *m, int world);
+
 /* The sentence that belongs below a total that lacks what is unknown, without a newline; NULL where
    all is known. */
 const char *tr_memory_lacks(const struct tr_memory *x);

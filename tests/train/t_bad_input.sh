@@ -28,7 +28,7 @@ fails "a sequence beyond the positions" 64 "--max-position-embeddings" \
 fails "interleaving with too few micro-batches" 64 "micro-batch" \
     small 2 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 \
     --micro-batch-size 8 "$once"
-fails "an option that this version lacks" 64 "--async-save" small 1 --async-save "$once"
+fails "an option that this version lacks" 64 "--swiglu" small 1 --swiglu "$once"
 fails "an argument file that is not there" 74 "nowhere.args" small 2 "@$work/nowhere.args" "$once"
 
 fails "data that is not there" 74 "nowhere" small 2 "$once" --data-path "$work/nowhere"
