@@ -4,7 +4,7 @@
  *
  * Index maps are made for TOKENS tokens (10^9) in documents of MEAN tokens (1000) on average, cut
  * into samples of SEQ (2048), one epoch; the sizes are drawn, no text exists.  Then 2^24 tokens
- * are written and read back as a data set in a folder under $TMPDIR, from the page cache.  All on one
+ * are written and read back as a dataset in a folder under $TMPDIR, from the page cache.  All on one
  * thread.  Each line is a JSON object; seconds are the least and the middle of five repetitions.
  */
 #include <math.h>

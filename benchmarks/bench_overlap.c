@@ -10,7 +10,7 @@
  * can hide, is small.  For each way to exchange gradients and weights:
  *
  *   network    what a step's transfers take, one after the other, on that network
- *   reduce     exposed: a step waited for sums of gradients (backward-params-all-reduce)
+ *   reduce     exposed: a step waited for gradient reductions (backward-params-all-reduce)
  *   gather     exposed: it waited for weights after the update (params-all-gather)
  *   forward, backward   with the last way waiting for weights is part of forward
  *   step       the whole step
@@ -143,12 +143,12 @@ static void report(json_t *line, const struct way *w, const struct found *f, dou
 {
     double hidden = 1.0 - (f->reduce + f->gather) / f->network;
 
-    printf("%-26s %8.1f %8.1f %8.1f %8.1f %8.1f %8.1f", w->name, 1e3 * f->network, 1e3 * f->reduce,
+    printf("%-34s %8.1f %8.1f %8.1f %8.1f %8.1f %8.1f", w->name, 1e3 * f->network, 1e3 * f->reduce,
            1e3 * f->gather, 1e3 * f->forward, 1e3 * f->backward, 1e3 * f->step.median);
     if (f->network > 0.0)
         printf(" %7.0f%%", 100.0 * hidden);
     printf("\n");
-    json_object_set_new(line, "way", json_string(w->name));
+    json_object_set_new(line, "mode", json_string(w->name));
     json_object_set_new(line, "gbit_per_second", json_real(rate / 1e9));
     json_object_set_new(line, "network_seconds", json_real(f->network));
     json_object_set_new(line, "reduce_seconds", json_real(f->reduce));
@@ -166,11 +166,11 @@ static void replicas(struct tr_comm *world, int repeats, int argc, char **argv)
 {
     static const struct way ways[] = {
         {"no network", "--no-overlap-grad-reduce", 0.0},
-        {"sums after backward", "--no-overlap-grad-reduce", 1.0},
-        {"sums during backward", "--overlap-grad-reduce", 1.0},
-        {"shared, nothing hidden", "--use-distributed-optimizer --no-overlap-grad-reduce", 1.0},
-        {"shared, sums hidden", "--use-distributed-optimizer", 1.0},
-        {"shared, both hidden", "--use-distributed-optimizer --overlap-param-gather", 1.0},
+        {"all-reduce after backward", "--no-overlap-grad-reduce", 1.0},
+        {"all-reduce during backward", "--overlap-grad-reduce", 1.0},
+        {"ZeRO-1, nothing overlapped", "--use-distributed-optimizer --no-overlap-grad-reduce", 1.0},
+        {"ZeRO-1, reduce-scatter overlapped", "--use-distributed-optimizer", 1.0},
+        {"ZeRO-1, both overlapped", "--use-distributed-optimizer --overlap-param-gather", 1.0},
     };
     struct tr_comm network;
     struct found alone = {0};
@@ -191,8 +191,8 @@ static void replicas(struct tr_comm *world, int repeats, int argc, char **argv)
             rate = bytes * 8.0 / (0.5 * f.backward);
             if (world->rank == 0)
                 printf("%d replicas of %lld parameters, links of %.2f Gbit/s; times in ms\n"
-                       "%-26s %8s %8s %8s %8s %8s %8s %8s\n",
-                       world->size, (long long)elems, rate / 1e9, "way", "network", "reduce",
+                       "%-34s %8s %8s %8s %8s %8s %8s %8s\n",
+                       world->size, (long long)elems, rate / 1e9, "mode", "network", "reduce",
                        "gather", "forward", "backward", "step", "hidden");
         }
         f.network = ways[i].times * 0.5 * alone.backward;
@@ -223,10 +223,10 @@ static void report_tensor(json_t *line, const struct tensor_way *w, const struct
                  layer = (late_forward + late_backward) / LAYERS,
                  hidden = 1.0 - late_backward / backward;
 
-    printf("%-26s %8.1f %8.1f %8.1f %8.1f %8.2f %8.1f %7.0f%%\n", w->name, 1e3 * forward,
+    printf("%-34s %8.1f %8.1f %8.1f %8.1f %8.2f %8.1f %7.0f%%\n", w->name, 1e3 * forward,
            1e3 * backward, 1e3 * late_forward, 1e3 * late_backward, 1e3 * layer,
            1e3 * f->step.median, 100.0 * hidden);
-    json_object_set_new(line, "way", json_string(w->name));
+    json_object_set_new(line, "mode", json_string(w->name));
     json_object_set_new(line, "sum_seconds", json_real(sum));
     json_object_set_new(line, "network_forward_seconds", json_real(forward));
     json_object_set_new(line, "network_backward_seconds", json_real(backward));
@@ -242,10 +242,10 @@ static void tensor_ranks(struct tr_comm *world, int repeats, int argc, char **ar
 #define TENSOR "--tensor-model-parallel-size 2 "
 #define BLOCKS "--no-async-tensor-model-parallel-allreduce "
     static const struct tensor_way ways[] = {
-        {"sums block", TENSOR BLOCKS, 2.0, 2.0},
-        {"sums overlap", TENSOR, 2.0, 2.0},
-        {"sequence parallel, block", TENSOR BLOCKS "--sequence-parallel", 2.0, 3.0},
-        {"sequence parallel, overlap", TENSOR "--sequence-parallel", 2.0, 3.0},
+        {"blocking", TENSOR BLOCKS, 2.0, 2.0},
+        {"overlapped", TENSOR, 2.0, 2.0},
+        {"sequence parallel, blocking", TENSOR BLOCKS "--sequence-parallel", 2.0, 3.0},
+        {"sequence parallel, overlapped", TENSOR "--sequence-parallel", 2.0, 3.0},
     };
     double sum = 0.0, rate = 0.0;
 
@@ -267,8 +267,8 @@ static void tensor_ranks(struct tr_comm *world, int repeats, int argc, char **ar
         if (i == 0 && world->rank == 0)
             printf("2 tensor-parallel ranks, links of %.2f Gbit/s: %.2f ms for a sum, as for the "
                    "gradient of a weight; times in ms\n"
-                   "%-26s %17s %17s\n%-26s %8s %8s %8s %8s %8s %8s %8s\n",
-                   rate / 1e9, 1e3 * sum, "", "network", "exposed", "way", "forward", "backward",
+                   "%-34s %17s %17s\n%-34s %8s %8s %8s %8s %8s %8s %8s\n",
+                   rate / 1e9, 1e3 * sum, "", "network", "exposed", "mode", "forward", "backward",
                    "forward", "backward", "layer", "step", "hidden");
         tr_comm_slow_open(world, (struct tr_slow_how){.rate = rate}, &network);
         f = measure(world, &network, ways[i].options, repeats, &elems, NULL);

@@ -38,7 +38,7 @@ while [ $# -gt 0 ]; do
     esac
     shift 2
 done
-[ -n "$python$llmc" ] || fail "no peer to run beside: name a python3 that has PyTorch with --python PATH \
+[ -n "$python$llmc" ] || fail "no peer to compare with: name a python3 that has PyTorch with --python PATH \
 (python3 -m venv V && V/bin/pip install torch numpy makes V/bin/python3), a checkout of llm.c with --llm-c DIR, or both" 64
 work=$(mktemp -d "${TMPDIR:-/tmp}/trireme-bench.XXXXXX")
 trap 'rm -rf "$work"' EXIT

@@ -195,7 +195,7 @@ text() {
     done >"$work/text"
     [ -s "$work/text" ] || fail "no text to train on in /usr/share/common-licenses"
     "$trireme" data build --tokenizer-type bytes --append-eod --split-documents blank-lines \
-        --output-prefix "$work/text" "$work/text" >/dev/null 2>&1 || fail "no data set"
+        --output-prefix "$work/text" "$work/text" >/dev/null 2>&1 || fail "no dataset"
 }
 
 # train LOG OPTION...: a small GPT on four ranks of this machine.

@@ -95,7 +95,7 @@ void tr_ckpt_files_show(const struct tr_ckpt_one *f, FILE *out)
         fprintf(out, "%s\n", rank.about);
 }
 
-/* A file of a replica says whose it is, and so does its name. */
+/* The file of a replica has the rank in its header and in its name. */
 static enum tr_status check_place(const struct tr_ckpt_one *f, int64_t iteration)
 {
     struct tr_ckpt_rank_file said;
@@ -123,7 +123,7 @@ enum tr_status tr_ckpt_files_verify(const struct tr_ckpt_one *f, int64_t iterati
     return tr_ckpt_rank_verify(f->path, more, arg);
 }
 
-/* ---- all of them ---- */
+/* ---- all sidecar files ---- */
 
 static bool is_there(const struct tr_ckpt_files *x, const char *name)
 {

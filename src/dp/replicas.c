@@ -18,11 +18,11 @@ _Static_assert((int)TR_RANDOM_ROLLING == (int)TR_MASK_ROLLING &&
 struct tr_replicas {
     struct tr_replicas_of of;
     struct tr_cocktail *cocktail; /* NULL with --dp-mode local */
-    bool parted;                  /* a step was made apart, or loaded */
+    bool parted;                  /* replicas have diverged, or such weights were loaded */
     bool under_way;               /* a round is */
 };
 
-/* ---- what is compressed together ---- */
+/* ---- spans that are compressed together ---- */
 
 /* Pieces of one span. */
 struct list {
@@ -49,7 +49,7 @@ static int by_place(const void *a, const void *b)
     return (*p)->offset < (*q)->offset ? -1 : (*p)->offset > (*q)->offset;
 }
 
-/* What tensor ranks hold alike, and all the rest up to the second region. */
+/* Parameters that are replicated over tensor ranks, and all others up to the second region. */
 static void split_region(const struct tr_replicas_of *of, struct list *rest, struct list *alike)
 {
     const struct tr_params *ps = of->params;
@@ -154,7 +154,7 @@ static void warn_of_environment(void)
         const char *value = getenv(names[i][0]);
 
         if (value && names[i][1])
-            tr_log_rank0(TR_LOG_WARNING, "%s is set and not read: say %s %s", names[i][0],
+            tr_log_rank0(TR_LOG_WARNING, "%s is set and not read: use %s %s", names[i][0],
                          names[i][1], value);
         else if (value && strcmp(value, "0") != 0)
             tr_log_rank0(TR_LOG_WARNING, "%s is set and not read: numbers are rounded to nearest",
@@ -162,7 +162,7 @@ static void warn_of_environment(void)
     }
 }
 
-/* Where whole buckets are more than a ratio leaves of a chunk, all of it takes part. */
+/* Where a chunk's ratio leaves less than whole buckets, all of the chunk is sent. */
 static void warn_of_more(const struct tr_replicas *x)
 {
     const double bits =
@@ -298,9 +298,9 @@ double tr_replicas_settle(struct tr_replicas *x, double norm, bool *skipped)
     return worst;
 }
 
-/* ---- do they still have the same? ---- */
+/* ---- comparing fingerprints of replicas ---- */
 
-/* What a rank brings to a comparison. */
+/* The data of a rank in a comparison. */
 struct print {
     uint64_t print;
     int64_t rank;

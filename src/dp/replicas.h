@@ -61,7 +61,7 @@ void tr_replicas_plan(struct tr_replicas *x, struct tr_arena *a);
 enum tr_status tr_replicas_start(struct tr_replicas *x,
                                  const struct tr_tensor *weights) TR_MUST_CHECK;
 
-/* Does the step under way leave gradients where they are? */
+/* Does the current step leave gradients unreduced? */
 bool tr_replicas_apart(const struct tr_replicas *x);
 
 /* The parts of a step: before its first micro-batch; between the parts of the model and while the rank
@@ -74,19 +74,19 @@ bool tr_replicas_poll(struct tr_replicas *x);
 void tr_replicas_join(struct tr_replicas *x);
 double tr_replicas_settle(struct tr_replicas *x, double norm, bool *skipped);
 
-/* Compare what replicas have alike between steps, the reference, where there is one: TR_EDATA on all ranks
-   with a sentence that names the first rank that differs.  The second does so after every
-   --check-replicas-interval iterations.  Collective over the world. */
+/* Compare fingerprints of what is equal on all replicas between steps, the reference, where there
+   is one: TR_EDATA on all ranks with a sentence that names the first rank that differs.  The second
+   does so after every --check-replicas-interval iterations.  Collective over the world. */
 enum tr_status tr_replicas_compare(struct tr_replicas *x) TR_MUST_CHECK;
 enum tr_status tr_replicas_compare_due(struct tr_replicas *x) TR_MUST_CHECK;
 
 /* The rounds, or NULL where there are none. */
 struct tr_cocktail *tr_replicas_cocktail(struct tr_replicas *x);
 
-/* Have replicas parted, so that a checkpoint has the weights of the first? */
+/* Have replicas diverged, so that a checkpoint has the weights of the first? */
 bool tr_replicas_parted(const struct tr_replicas *x);
 
-/* A checkpoint of replicas that had parted was loaded; `round` is that of the reference, where there is one. */
+/* A checkpoint of replicas that had diverged was loaded; `round` is that of the reference, where there is one. */
 void tr_replicas_resume(struct tr_replicas *x, int64_t round);
 
 #endif

@@ -38,7 +38,7 @@ enum tr_status tr_train_check(const struct tr_config *c, uint64_t build, struct 
         .build = build,
     };
 
-    /* A vocabulary that one rank alone cannot read is for all to hear of later. */
+    /* A vocabulary that one rank cannot read is reported to all ranks later. */
     if (tr_comm_max(world, tr_shape_of(c, world->size, &s) != TR_OK) > 0)
         return TR_OK;
     i.tensor_parallel = s.layout.w;

@@ -11,7 +11,7 @@
 
 static const char kind[] = "replica";
 
-/* The layout and the mode: what a file is of use to. */
+/* The layout and the mode for which a file can be used. */
 static void about(const struct tr_run *r, char text[TR_CKPT_ABOUT_BYTES])
 {
     const struct tr_shape *s = &r->shape;
@@ -94,22 +94,22 @@ int64_t tr_replicas_sidecar_bytes(const struct tr_config *c, const struct tr_dat
     return dp->diverges && !c->no_save_optim ? elems * (12 * d + references) : 0;
 }
 
-/* What lies beside a checkpoint. */
-enum beside { BESIDE_SAME, BESIDE_OTHER, BESIDE_NONE };
+/* The sidecar files of a checkpoint. */
+enum sidecars { SIDECARS_SAME, SIDECARS_OTHER, SIDECARS_NONE };
 
-static enum tr_status look(const struct tr_run *r, const char *folder, enum beside *found)
+static enum tr_status look(const struct tr_run *r, const char *folder, enum sidecars *found)
 {
     char there[TR_CKPT_ABOUT_BYTES], mine[TR_CKPT_ABOUT_BYTES];
 
     about(r, mine);
     TR_TRY(tr_ckpt_rank_look(folder, 0, kind, there));
-    *found = !there[0] ? BESIDE_NONE : strcmp(there, mine) == 0 ? BESIDE_SAME : BESIDE_OTHER;
+    *found = !there[0] ? SIDECARS_NONE : strcmp(there, mine) == 0 ? SIDECARS_SAME : SIDECARS_OTHER;
     return TR_OK;
 }
 
 /* A file that cannot be used may have been read in part: what an older checkpoint does not fill has to
    be as it was. */
-static void forget(struct tr_run *r, const struct tr_ckpt_rank *f)
+static void clear(struct tr_run *r, const struct tr_ckpt_rank *f)
 {
     struct tr_queue *q = &r->queue;
 
@@ -127,7 +127,7 @@ static enum tr_status read_file(struct tr_run *r, const char *folder)
     f = file_of(r, text);
     s = tr_comm_agree(r->world, tr_ckpt_rank_read(&f, folder));
     if (s != TR_OK) {
-        forget(r, &f);
+        clear(r, &f);
         return s;
     }
     tr_replicas_resume(r->replicas, f.number[0]);
@@ -135,7 +135,7 @@ static enum tr_status read_file(struct tr_run *r, const char *folder)
     return TR_OK;
 }
 
-/* Where all replicas have the same, what single ones had is left behind. */
+/* Where all replicas have the same weights, the state of single replicas is dropped. */
 static void tell_left_behind(const char *folder)
 {
     char there[TR_CKPT_ABOUT_BYTES];
@@ -162,7 +162,7 @@ static enum tr_status check_warm_up(const struct tr_run *r)
 enum tr_status tr_replicas_load(struct tr_run *r, const char *folder)
 {
     struct tr_comm *world = r->world;
-    enum beside found = BESIDE_NONE;
+    enum sidecars found = SIDECARS_NONE;
 
     if (!r->replicas && folder && world->rank == 0)
         tell_left_behind(folder);
@@ -170,14 +170,14 @@ enum tr_status tr_replicas_load(struct tr_run *r, const char *folder)
         return TR_OK;
     if (folder)
         TR_TRY(tr_comm_agree(world, world->rank == 0 ? look(r, folder, &found) : TR_OK));
-    found = (enum beside)tr_comm_max(world, world->rank == 0 ? (int64_t)found : 0);
-    if (found == BESIDE_SAME) {
+    found = (enum sidecars)tr_comm_max(world, world->rank == 0 ? (int64_t)found : 0);
+    if (found == SIDECARS_SAME) {
         TR_TRY(check_warm_up(r));
         return read_file(r, folder);
     }
     tr_notice_rank0("> all replicas begin with the weights of the checkpoint: %s\n",
                     !folder ? "their own states are not wanted"
-                    : found == BESIDE_NONE
+                    : found == SIDECARS_NONE
                         ? "it has no sidecar files of replicas"
                         : "its sidecar files of replicas are of another layout or mode");
     return TR_OK;

@@ -24,7 +24,7 @@ int64_t tr_replicas_sidecar_bytes(const struct tr_config *c, const struct tr_dat
                                   int d, int64_t elems);
 
 /* Weights and moments were loaded, and published: now the sidecar files in `folder`; NULL where nothing
-   is wanted.  Says what is left behind, also where replicas do not diverge.  Collective over the world;
+   is wanted.  Says what is dropped, also where replicas do not diverge.  Collective over the world;
    TR_ECONFIG where replicas that differ would have a warm-up, TR_EDATA and TR_EIO of ckpt/rank.h. */
 enum tr_status tr_replicas_load(struct tr_run *r, const char *folder) TR_MUST_CHECK;
 

@@ -40,7 +40,7 @@ static enum tr_status open_schedules(struct tr_run *r)
         .group = s->layout.group,
         .overlap = r->config->overlap_p2p_communication,
     };
-    /* What is only imagined needs the buffers of the list, and not its length. */
+    /* A dry run needs the buffers of the list, and not its length. */
     if (!r->world)
         r->train_list.micros = tr_sched_short(&r->train_list);
     r->eval_list = r->train_list;
@@ -67,7 +67,8 @@ static void room_of_list(const struct rooms *x, const struct tr_sched *like, int
     tr_sched_release(&s);
 }
 
-/* For every batch on the way: where a group is left over, fewer micro-batches may need more. */
+/* For every batch size of the ramp-up: where a group is left over, fewer micro-batches may need
+   more. */
 static struct rooms rooms_of(const struct tr_run *r)
 {
     const struct tr_batches *b = &r->shape.batches;
@@ -230,8 +231,8 @@ static void draw_weights(struct tr_run *r)
     }
 }
 
-/* Where it does not fit, what it is made of comes before the sentence: that of the rank which says the
-   sentence, the lowest that has no room. */
+/* Where it does not fit, the memory plan comes before the sentence: that of the rank whose sentence
+   it is, the lowest that has not enough memory. */
 static enum tr_status reserve(struct tr_run *r, void **memory)
 {
     enum tr_status s = r->queue.on->reserve(r->device, r->arena.used_bytes, memory);
@@ -304,7 +305,7 @@ static enum tr_status open_sums(struct tr_run *r)
     return tr_comm_agree(r->world, s);
 }
 
-/* From the masters that this rank owns to the model's values on all replicas. */
+/* From the master weights that this rank owns to the model's weights on all replicas. */
 static void publish(struct tr_run *r)
 {
     tr_optim_publish(&r->optim, &r->queue);
@@ -319,8 +320,8 @@ static void begin_anew(struct tr_run *r)
     publish(r);
 }
 
-/* Without moments where they are neither loaded nor saved.  Of replicas that differ the first one alone
-   has what is saved. */
+/* Without moments where they are neither loaded nor saved.  Of replicas that diverged only the
+   first is saved in the file. */
 static struct tr_ckpt_tensors tensors_of(struct tr_run *r, bool moments)
 {
     const bool parted = tr_replicas_parted(r->replicas);
@@ -352,7 +353,7 @@ static struct tr_ckpt_how how_to_load(const struct tr_config *c)
     };
 }
 
-/* The state that goes with the moments: without them it stays that of a new run. */
+/* The state that belongs to the moments: without them it stays that of a new run. */
 static void resume_optimizer(struct tr_run *r, const struct tr_ckpt_state *state)
 {
     r->lr_samples = state->lr_samples;
@@ -364,13 +365,13 @@ static void resume_optimizer(struct tr_run *r, const struct tr_ckpt_state *state
     r->scaler.hysteresis_tracker = state->hysteresis_tracker;
 }
 
-/* What the last bits of this run follow from. */
+/* The kernels on which the bits of this run depend. */
 static const char *kernels_of(const struct tr_run *r)
 {
     return r->queue.on->kernels(r->device, r->model.type);
 }
 
-/* A run that goes on with other kernels does not have the bits that it would have had.  `config` is of
+/* A run that resumes with other kernels has other bits.  `config` is of
    the run that saved, as JSON, and NULL but on rank 0. */
 static void tell_of_kernels(const struct tr_run *r, const char *config)
 {
@@ -401,7 +402,8 @@ static enum tr_status take_place(void *ctx, const char *folder, const struct tr_
     return tr_replicas_load(r, loads_optimizer(r->config) ? folder : NULL);
 }
 
-/* What links remember is no reason to go back: without it they send more. */
+/* Missing activation caches are no reason to take an older checkpoint: without them links send
+   more. */
 static enum tr_status load_links(struct tr_run *r)
 {
     char *folder = tr_ckpt_folder(r->config->load, r->iteration);
@@ -607,7 +609,7 @@ static enum tr_status open_parts(struct tr_run *r)
     return open_replicas(r);
 }
 
-/* What lies under the model: ranks, device, groups. */
+/* What the model needs: ranks, device, groups. */
 static enum tr_status reach(struct tr_run *r)
 {
     const struct tr_shape *s = &r->shape;

@@ -77,7 +77,7 @@ static struct tr_tensor whole_message(struct tr_run *r, struct tr_slot at, enum 
 }
 
 /* Whether every tensor rank has the same message, so that each needs to send but a part of it
-   (Narayanan et al., SC 2021, section 4.1).  With sequence parallelism each has rows of its own.  W
+   (Narayanan et al., SC 2021, section 4.1).  With sequence parallelism each has its own rows.  W
    divides H, since it divides the heads. */
 static void count(struct tr_run *r, enum tr_leg_bit leg, int64_t bytes, int64_t numbers)
 {
@@ -151,7 +151,7 @@ void tr_step_connect(struct tr_run *r)
     r->model.after_layer = after_layer;
 }
 
-/* Add up what the replicas have of the loss. */
+/* All-reduce the loss over the replicas. */
 static void reduce_loss(struct tr_run *r)
 {
     struct tr_chunk *last = r->chunk[r->shape.layout.k - 1];
@@ -208,7 +208,7 @@ double tr_step_lr(const struct tr_run *r)
     return tr_lr_at(&r->shape.lr_schedule, (double)r->lr_samples);
 }
 
-/* Memory is planned for the largest number of micro-batches; only the list of work is another one. */
+/* Memory is planned for the largest number of micro-batches; only the schedule changes. */
 static void begin_batch(struct tr_run *r)
 {
     const struct tr_shape *s = &r->shape;
@@ -322,7 +322,7 @@ void tr_step(struct tr_run *r, struct tr_step_result *out)
         count_ring(r, TR_TRAFFIC_DP_WEIGHTS, &r->model.params.values, &r->grid.dp, 1);
         tr_timer_stop(TR_TIMER_PARAMS_ALL_GATHER);
     }
-    /* What the others sent came into the masters, whether the step is made or not. */
+    /* The round changed the master weights, whether the step is executed or skipped. */
     if (done.skipped && tr_replicas_apart(r->replicas))
         tr_optim_publish(&r->optim, &r->queue);
     out->skipped = done.skipped;

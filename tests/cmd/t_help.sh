@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Asking the program: one option, a group of options, words; and what several wrong options are told.
+# Asking the program: one option, a group of options, words; and the message about several wrong options.
 # shellcheck source=tests/tap.sh
 . "${srcdir:?}/tests/tap.sh"
 plan 19

@@ -215,7 +215,8 @@ static struct tr_state state_of_failed(pid_t pid, int code)
     return s;
 }
 
-/* Whichever rank it is that cannot go on: its last words are in the state before it ends the job. */
+/* Whichever rank it is that cannot go on: its final message is in the state before it ends the
+   job. */
 static void died(void **state)
 {
     struct tr_state s = example();
@@ -236,7 +237,7 @@ static void died(void **state)
     drop("state");
 }
 
-/* A map whose file is cut while it is read: the state does not say running for good. */
+/* A map whose file is truncated while it is read: the state does not stay "running". */
 static void cut(void **state)
 {
     char *path = tr_format("%s/data", folder), *big = calloc(1, 65536);

@@ -224,7 +224,7 @@ static void paper(void **state)
     }
 }
 
-/* 16 bytes per parameter, and beside them only what a step works in. */
+/* 16 bytes per parameter, and besides them only the workspace of a step. */
 static void ours(void **state)
 {
     const struct run *r = *state;

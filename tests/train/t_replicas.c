@@ -243,7 +243,7 @@ static void dropped(void **state)
     tiny_close(&r, &c);
 }
 
-/* Bytes for each parameter beside those of a run that reduces gradients. */
+/* Bytes for each parameter in addition to those of a run that reduces gradients. */
 static void memory(void **state)
 {
     const char *how =
