@@ -11,7 +11,7 @@
 #include "util/status.h"
 
 /*
- * What the benchmarks share: repetitions and their statistics, and lines of JSON.  They are
+ * Common to the benchmarks: repetitions and their statistics, and lines of JSON.  They are
  * programs that end, with a sentence, when anything fails.
  */
 

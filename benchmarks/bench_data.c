@@ -2,7 +2,7 @@
 /*
  * bench_data [TOKENS [MEAN [SEQ]]]: what the data layer costs at the start of a run and in a step.
  *
- * Index maps are made for TOKENS tokens (10^9) in documents of MEAN tokens (1000) on average, cut
+ * Index maps are made for TOKENS tokens (10^9) in documents of MEAN tokens (1000) on average, split
  * into samples of SEQ (2048), one epoch; the sizes are drawn, no text exists.  Then 2^24 tokens
  * are written and read back as a dataset in a folder under $TMPDIR, from the page cache.  All on one
  * thread.  Each line is a JSON object; seconds are the least and the middle of five repetitions.

@@ -29,7 +29,7 @@ static const char gpt2_124m[] =
 
 enum { WARM_UP = 3, REPEATS = 20, MOST = 100000 };
 
-/* ---- the yardstick ---- */
+/* ---- GEMMs to compare with ---- */
 
 struct yardstick {
     double square; /* GFLOP/s of all ranks, the best of the squares; 0: no library is alike */

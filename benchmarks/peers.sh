@@ -44,7 +44,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/trireme-bench.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 
-# These are of the libraries that are our yardstick; peers choose their kernels themselves.
+# These are of the libraries that we compare with; peers choose their kernels themselves.
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE OPENBLAS_NUM_THREADS BLIS_ARCH_TYPE
 OMP_NUM_THREADS=$threads
 export OMP_NUM_THREADS

@@ -107,7 +107,7 @@ static enum tr_status check_place(const struct tr_ckpt_one *f, int64_t iteration
     s = strcmp(name, f->name) == 0 && said.iteration == iteration
             ? TR_OK
             : TR_FAIL(TR_EDATA,
-                      "%s was saved as %s at iteration %lld, and stands in a checkpoint of "
+                      "%s was saved as %s at iteration %lld, but is in a checkpoint of "
                       "iteration %lld: it was copied from elsewhere; restore the right one",
                       f->path, name, (long long)said.iteration, (long long)iteration);
     free(name);

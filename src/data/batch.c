@@ -23,7 +23,7 @@ static enum tr_status read_weight(const char *option, const char *word, double *
     *out = strtod(word, &end);
     if (end == word || *end != '\0' || !isfinite(*out) || *out <= 0.0)
         return TR_FAIL(TR_ECONFIG,
-                       "--%s: %s stands where a weight above 0 should; give one prefix, or "
+                       "--%s: %s is not a weight above 0; give one prefix, or "
                        "weights and prefixes in turn: 0.3 web 0.7 books",
                        option, word);
     return TR_OK;

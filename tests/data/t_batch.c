@@ -291,8 +291,8 @@ static void bad_options(void **state)
         enum tr_status status;
     } cases[] = {
         {"a 1 b", "has 3 words", TR_ECONFIG},
-        {"a b", "a stands where a weight above 0 should", TR_ECONFIG},
-        {"0 b 1 c", "0 stands where a weight above 0 should", TR_ECONFIG},
+        {"a b", "a is not a weight above 0", TR_ECONFIG},
+        {"0 b 1 c", "0 is not a weight above 0", TR_ECONFIG},
         {"/none/of/this", "there is no /none/of/this.idx", TR_EIO},
     };
     struct tr_data *x;

@@ -9,7 +9,7 @@
 
 #include "device/sizes.h"
 
-/* ---- a few bits for each number ---- */
+/* ---- quantization ---- */
 
 struct fixed {
     struct tr_fix how;

@@ -197,8 +197,8 @@ static void keep_busy(pid_t *child)
     }
 }
 
-/* A choice by a stopwatch tells one tale on an idle machine and another on a busy one, and a third where
-   registers hold subnormal numbers. */
+/* A choice by timing would differ between an idle and a busy machine, and where registers hold
+   subnormal numbers. */
 static void one_choice_under_load(void **state)
 {
     const struct tr_backend *cpu = tr_backend_find("cpu");

@@ -292,7 +292,7 @@ static void switches(void **state)
     drop("ctl/stop.txt");
 }
 
-/* What is asked for is looked for in the run's folder and nowhere else. */
+/* Requests are looked for in the run folder and nowhere else. */
 static void linked_switches(void **state)
 {
     char *link = tr_format("%s/ctl", folder), *other = tr_format("%s/other", folder);
