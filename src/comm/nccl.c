@@ -49,6 +49,8 @@ static void open_streams(struct tr_nccl_group *g)
                  "cudaStreamCreateWithPriority");
     tr_cuda_must(gpu, cudaEventCreateWithFlags(&g->ready, cudaEventDisableTiming),
                  "cudaEventCreateWithFlags");
+    if (tr_cuda_pace_open(&g->pace, g->stream) != TR_OK)
+        tr_die(TR_ERESOURCE, "%s", tr_last_error());
 }
 
 static ncclConfig_t config_of(const char *name)
@@ -148,6 +150,7 @@ static void remove_group(struct tr_nccl_group *g)
     if (g->comm)
         close_comm(g);
     TR_ASSERT(!g->first);
+    tr_cuda_pace_close(&g->pace);
     if (g->ready)
         cudaEventDestroy(g->ready);
     if (g->stream)

@@ -92,6 +92,8 @@ static cudaStream_t fork(struct tr_nccl_group *g)
 {
     struct tr_cuda *gpu = g->world->gpu;
 
+    tr_cuda_pace(gpu, &gpu->pace, 1);
+    tr_cuda_pace(gpu, &g->pace, 2 + TR_CUDA_LAUNCHES_NCCL); /* with the event after the call */
     tr_cuda_must(gpu, cudaEventRecord(g->ready, gpu->compute), "cudaEventRecord");
     tr_cuda_must(gpu, cudaStreamWaitEvent(g->stream, g->ready, 0), "cudaStreamWaitEvent");
     return g->stream;
@@ -101,9 +103,12 @@ static cudaStream_t fork(struct tr_nccl_group *g)
 static cudaStream_t begin(struct tr_comm *c, const char *name, struct tr_pending *p)
 {
     struct tr_nccl_group *g = group_of(c);
+    struct tr_cuda *gpu = g->world->gpu;
 
-    if (!p)
-        return g->world->gpu->compute;
+    if (!p) {
+        tr_cuda_pace(gpu, &gpu->pace, 1 + TR_CUDA_LAUNCHES_NCCL);
+        return gpu->compute;
+    }
     *p = (struct tr_pending){.call = name, .seq = c->seq, .on_device = true};
     return fork(g);
 }
@@ -346,6 +351,7 @@ static void finish(struct tr_comm *c, struct tr_queue *q, struct tr_pending *p)
     TR_ASSERT(q);
     if (!x)
         return;
+    tr_cuda_pace(g->world->gpu, &g->world->gpu->pace, 1);
     tr_cuda_must(g->world->gpu, cudaStreamWaitEvent(g->world->gpu->compute, x->done, 0),
                  "cudaStreamWaitEvent");
     x->held = false;

@@ -57,6 +57,7 @@ struct tr_nccl_group {
     cudaEvent_t ready;                 /* what they wait for; made anew for each */
     struct tr_nccl_call *first, *last; /* under way, in the order of the calls */
     uint64_t waited; /* the number of the call that was the oldest in the last look, and */
+    struct tr_cuda_pace pace;          /* of that stream */
     double since;    /*   since when */
 };
 

@@ -411,6 +411,36 @@ static void watched(void **state)
     tr_cuda.close(q.device);
 }
 
+/* More operations, copies and marks than a stream takes, and nothing that waits for them: the fake stops
+   where CUDA would block.  The wait is one that the transport sees. */
+static void runs_ahead(void **state)
+{
+    enum { N = 3000 };
+    struct tr_queue q = open_queue();
+    struct tr_cuda *g = tr_cuda_of(q.device);
+    float *p, one = 1.0F, got;
+    struct tr_tensor x;
+    int times = 0;
+
+    (void)state;
+    assert_ok(tr_cuda.reserve(q.device, sizeof got, (void **)&p));
+    x = tr_f32_1(p, 1);
+    tr_cuda.upload(&q, &x, &one);
+    g->watch = count;
+    g->watch_ctx = &times;
+    fake_cuda_stall(g->compute, 0.02);
+    for (int i = 0; i < N; i++)
+        tr_cuda.scale(&q, &x, i % 2 ? 0.5F : 2.0F);
+    assert_true(times > 0);
+    for (int i = 0; i < N; i++)
+        tr_cuda.mark(&q, i % TR_MARKS);
+    for (int i = 0; i < N; i++)
+        tr_cuda.upload(&q, &x, &one);
+    tr_cuda.download(&q, &got, &x);
+    assert_true(got == 1.0F);
+    tr_cuda.close(q.device);
+}
+
 /* ---- faults ---- */
 
 static void failing_child(void)
@@ -454,6 +484,24 @@ static void greedy_child(void)
     (void)tr_cuda_scratch(&q, TR_CUDA_SCRATCH_BYTES + 1);
 }
 
+static void broken_child(void)
+{
+    struct tr_queue q = open_queue();
+
+    setenv("FAKE_CUDA_FAIL", "cudaEventRecord:1:700", 1);
+    (void)cudaEventRecord(tr_cuda_of(q.device)->mark[0], tr_cuda_stream(&q));
+    setenv("FAKE_CUDA_FAIL", "", 1);
+    (void)cudaGetLastError();
+    tr_cuda.wait(&q);
+}
+
+/* What broke the GPU is heard of at the next wait, whoever did not look. */
+static void broken_stays(void **state)
+{
+    (void)state;
+    expect_told(broken_child, 70, "work on a stream failed with cudaError_t(700)");
+}
+
 /* Codes: 70 for what should be reported, 75 for a GPU that another may replace. */
 static void faults(void **state)
 {
@@ -472,11 +520,23 @@ static void faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(one_gpu_each), TEST(given_gpu),        TEST(no_gpu),
-        TEST(code_for_gpu), TEST(broken_opening),   TEST(description),
-        TEST(memory),       TEST(scattered_memory), TEST(apart),
-        TEST(uploads),      TEST(small_uploads),    TEST(uploads_keep_their_place),
-        TEST(marks),        TEST(watched),          TEST(faults),
+        TEST(one_gpu_each),
+        TEST(given_gpu),
+        TEST(no_gpu),
+        TEST(code_for_gpu),
+        TEST(broken_opening),
+        TEST(description),
+        TEST(memory),
+        TEST(scattered_memory),
+        TEST(apart),
+        TEST(uploads),
+        TEST(small_uploads),
+        TEST(uploads_keep_their_place),
+        TEST(marks),
+        TEST(watched),
+        TEST(runs_ahead),
+        TEST(faults),
+        TEST(broken_stays),
     };
 
     return run_tap(tests);

@@ -135,6 +135,7 @@ static enum tr_status open_parts(struct tr_cuda *g, const struct tr_device_how *
     TR_TRY(prepare(g, cudaSetDevice(g->ordinal), "cudaSetDevice"));
     TR_TRY(prepare(g, cudaStreamCreateWithFlags(&g->compute, cudaStreamNonBlocking),
                    "cudaStreamCreateWithFlags"));
+    TR_TRY(tr_cuda_pace_open(&g->pace, g->compute));
     TR_TRY(open_scratch(g, how->attention));
     for (int i = 0; i < TR_MARKS; i++)
         TR_TRY(prepare(g, cudaEventCreate(&g->mark[i]), "cudaEventCreate"));
@@ -167,6 +168,7 @@ static void cuda_close(struct tr_device *d)
     for (int i = 0; i < TR_MARKS; i++)
         if (g->mark[i])
             (void)cudaEventDestroy(g->mark[i]);
+    tr_cuda_pace_close(&g->pace);
     if (g->scratch)
         (void)cudaFree(g->scratch);
     if (g->compute)
@@ -316,7 +318,10 @@ void *tr_cuda_scratch(const struct tr_queue *q, size_t bytes)
 
 void *tr_cuda_stream(const struct tr_queue *q)
 {
-    return tr_cuda_of(q->device)->compute;
+    struct tr_cuda *g = tr_cuda_of(q->device);
+
+    tr_cuda_pace(g, &g->pace, 1);
+    return g->compute;
 }
 
 int tr_cuda_arch(const struct tr_queue *q)
@@ -346,6 +351,7 @@ static double cuda_between(struct tr_queue *q, int from, int to)
 
 static void cuda_range(struct tr_queue *q, const char *name)
 {
+    tr_cuda_pace(g, &g->pace, 1);
     (void)q;
 #ifdef NVTX_VERSION
     if (name)
