@@ -5,6 +5,7 @@
  */
 #include "check.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -441,6 +442,95 @@ static void runs_ahead(void **state)
     tr_cuda.close(q.device);
 }
 
+/* ---- what is said of attention ---- */
+
+static const struct tr_cuda_met dropped = {.way = TR_CUDA_BY_TILES,
+                                           .type = TR_BF16,
+                                           .head = 64,
+                                           .dropout = 0.1,
+                                           .cudnn = "cuDNN 9.19.0",
+                                           .why = "of dropout"};
+
+static void expect_next(struct tr_cuda_told *t, const char *line)
+{
+    const char *got = tr_cuda_told_next(t);
+
+    if (!line)
+        assert_null(got);
+    else
+        assert_string_equal(got, line);
+}
+
+/* Each kind once for each direction, however often it comes. */
+static void attention_is_told(void **state)
+{
+    static struct tr_cuda_told t;
+    struct tr_cuda_met met = {
+        .way = TR_CUDA_BY_CUDNN, .type = TR_F16, .head = 128, .cudnn = "cuDNN 9.19.0", .why = ""};
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        met.backward = i == 2;
+        tr_cuda_tell(&t, &met);
+    }
+    expect_next(&t, "attention, forward, heads of 128 in fp16: cuDNN 9.19.0");
+    expect_next(&t, "attention, backward, heads of 128 in fp16: cuDNN 9.19.0");
+    expect_next(&t, NULL);
+    met.way = TR_CUDA_BY_TILES;
+    met.why = "it is Monday";
+    tr_cuda_tell(&t, &met);
+    tr_cuda_tell(&t, &met);
+    expect_next(&t, "attention, backward, heads of 128 in fp16: kernels of this program on tensor "
+                    "cores, since it is Monday");
+    expect_next(&t, NULL);
+}
+
+static void dropout_child(void)
+{
+    static struct tr_cuda_told t;
+
+    tr_cuda_tell(&t, &dropped);
+}
+
+static void no_cudnn_child(void)
+{
+    static struct tr_cuda_told t;
+    struct tr_cuda_met met = dropped;
+
+    met.cudnn = NULL;
+    tr_cuda_tell(&t, &met);
+    fprintf(stderr, "%s", tr_cuda_told_next(&t));
+}
+
+static void odd_head_child(void)
+{
+    static struct tr_cuda_told t;
+    struct tr_cuda_met met = {.way = TR_CUDA_BY_PLAIN, .type = TR_BF16, .head = 72, .why = ""};
+
+    tr_cuda_tell(&t, &met);
+}
+
+static void fp32_child(void)
+{
+    static struct tr_cuda_told t;
+    struct tr_cuda_met met = {.way = TR_CUDA_BY_PLAIN, .type = TR_F32, .head = 72, .why = ""};
+
+    tr_cuda_tell(&t, &met);
+    fprintf(stderr, "nothing else");
+}
+
+/* A warning where the slow one need not be, and only there. */
+static void slow_attention_is_a_warning(void **state)
+{
+    int code;
+
+    (void)state;
+    expect_told(dropout_child, 0, "--attention-dropout 0.1 keeps attention out of cuDNN 9.19.0");
+    assert_null(strstr(told_by(no_cudnn_child, &code), "warning"));
+    expect_told(odd_head_child, 0, "heads of 72 in bf16 is computed by the plain fp32 kernels");
+    assert_string_equal(told_by(fp32_child, &code), "nothing else");
+}
+
 /* ---- faults ---- */
 
 static void failing_child(void)
@@ -537,6 +627,8 @@ int main(void)
         TEST(runs_ahead),
         TEST(faults),
         TEST(broken_stays),
+        TEST(attention_is_told),
+        TEST(slow_attention_is_a_warning),
     };
 
     return run_tap(tests);

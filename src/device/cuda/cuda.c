@@ -241,6 +241,11 @@ static const char *cuda_kernels(const struct tr_device *d, enum tr_dtype type)
     return tr_cuda_of(d)->line;
 }
 
+static const char *cuda_news(struct tr_device *d)
+{
+    return tr_cuda_told_next(&tr_cuda_of(d)->told);
+}
+
 /* ---- memory ---- */
 
 /* Memory that NCCL gives can be registered with it, and then moves without copies on the way. */
@@ -387,5 +392,6 @@ const struct tr_backend tr_cuda = {
     .record = cuda_record,
 #define OP(name, tol, params) .name = tr_cuda_##name,
 #include "device/ops.def"
+    .news = cuda_news,
 #undef OP
 };

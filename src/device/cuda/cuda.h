@@ -9,6 +9,7 @@
 
 #include "device/cuda/cuda_kernel.h"
 #include "device/cuda/cuda_pace.h"
+#include "device/cuda/cuda_told.h"
 #include "device/device.h"
 
 /*
@@ -49,6 +50,10 @@ struct tr_cuda {
     void *watch_ctx;
 
     /* Of cuda.c alone. */
+    /* Of cuda_attention.c: why cuDNN is not here, and what was said of attention. */
+    char no_cudnn[256];
+    struct tr_cuda_told told;
+
     int threads;
     struct tr_cuda_moves *moves;
     struct tr_cuda_block *blocks;
