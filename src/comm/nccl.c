@@ -404,6 +404,7 @@ static enum tr_status connect_world(struct tr_nccl_group *g)
     tr_nccl.ncclGetVersion(&version);
     tr_log_rank0(TR_LOG_DEBUG, "NCCL %d for %d ranks", version, w->inner->size);
     set_environment(&w->how, w->inner->rank, version);
+    w->left = tr_nccl_left(w);
     s = meet_at_ids(g);
     if (s != TR_OK) {
         w->broken = true;
@@ -467,6 +468,19 @@ enum tr_status tr_comm_nccl_open(struct tr_comm *inner, struct tr_queue *q,
     if (s != TR_OK)
         tr_nccl_release(out);
     return s;
+}
+
+size_t tr_nccl_left(const struct tr_nccl_world *w)
+{
+    size_t left = 0, all = 0;
+
+    tr_cuda_must(w->gpu, cudaMemGetInfo(&left, &all), "cudaMemGetInfo");
+    return left;
+}
+
+int64_t tr_comm_nccl_bytes(const struct tr_comm *world)
+{
+    return group_of(world)->world->bytes;
 }
 
 void tr_comm_nccl_register(struct tr_comm *world)

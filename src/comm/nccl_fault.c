@@ -202,6 +202,22 @@ ncclResult_t tr_nccl_settle(struct tr_nccl_world *w, ncclComm_t comm, ncclResult
     return result;
 }
 
+/* Nothing is under way that could have broken, but for memory that is not there. */
+static _Noreturn void fault_in_first_call(struct tr_nccl_group *g, const char *call,
+                                          const char *why)
+{
+    struct tr_nccl_world *w = g->world;
+    char what[2 * TEXT];
+
+    snprintf(what, sizeof what,
+             "the first %s in group \"%s\" fails: %.250s; GPU %d (%s) has %.2f GiB left before the "
+             "memory of this rank is reserved: nvidia-smi shows who else is there",
+             call, g->name, why, w->gpu->ordinal, w->gpu->name,
+             (double)tr_nccl_left(w) / 1073741824.0);
+    w->inner->via->alarm(w->inner, what, false);
+    tr_die(TR_ERESOURCE, "%s", what);
+}
+
 void tr_nccl_must(struct tr_nccl_group *g, const char *call, uint64_t seq, ncclResult_t result)
 {
     const char *heard = NULL;
@@ -216,6 +232,8 @@ void tr_nccl_must(struct tr_nccl_group *g, const char *call, uint64_t seq, ncclR
     if (result == ncclInProgress)
         fault_late(g, call, seq, began);
     snprintf(why, sizeof why, "NCCL says: %.200s", tr_nccl_words(g->comm, result));
+    if (g->world->warming && result == ncclUnhandledCudaError)
+        fault_in_first_call(g, call, why);
     fault_in(g, call, seq, why);
 }
 

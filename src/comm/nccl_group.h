@@ -37,8 +37,11 @@ struct tr_nccl_world {
     struct tr_nccl_call *idle;
     uint64_t calls;
     struct tr_nccl_longest longest;
+    size_t left;    /* bytes of this GPU before NCCL was used */
+    int64_t bytes;  /* that it took; 0 before tr_comm_nccl_warm() */
     double looked;  /* when the faults were looked for last */
     bool registers; /* groups register the memory of the GPU */
+    bool warming;   /* these are the first calls: one that fails may find no memory */
     bool broken;    /* a group could not be made: communicators are given up, not closed */
 };
 
@@ -54,10 +57,10 @@ struct tr_nccl_group {
     ncclComm_t comm;       /* NULL for a group of one */
     void *registration;
     cudaStream_t stream;               /* of transfers that were started; NULL for a group of one */
+    struct tr_cuda_pace pace;          /* of that stream */
     cudaEvent_t ready;                 /* what they wait for; made anew for each */
     struct tr_nccl_call *first, *last; /* under way, in the order of the calls */
     uint64_t waited; /* the number of the call that was the oldest in the last look, and */
-    struct tr_cuda_pace pace;          /* of that stream */
     double since;    /*   since when */
 };
 
@@ -71,6 +74,8 @@ void tr_nccl_retire(struct tr_nccl_group *g);
 enum tr_status tr_nccl_split(struct tr_comm *from, int color, int key, const char *name,
                              struct tr_comm *out) TR_MUST_CHECK;
 void tr_nccl_release(struct tr_comm *c);
+/* Bytes of the GPU that nobody has. */
+size_t tr_nccl_left(const struct tr_nccl_world *w);
 
 /*
  * nccl_fault.c.  Wait until what a call that does not block began on `comm` is over, and return how

@@ -73,14 +73,15 @@ void tr_cocktail_close(struct tr_cocktail *x);
 /* Take memory ("compression"); see util/arena.h. */
 void tr_cocktail_plan(struct tr_cocktail *x, struct tr_arena *a);
 
-/* When the memory is there: a group of its own, and a thread.  `values` are the x (TR_F32 [elems]),
-   borrowed, on the device of `q`.  Collective over `dp`; TR_ERESOURCE on all of its ranks. */
-enum tr_status tr_cocktail_connect(struct tr_cocktail *x, struct tr_comm *dp,
+/* When the memory is there: who takes part, and a thread.  `group` are the replicas, borrowed, and nobody else
+   uses it; `values` are the x (TR_F32 [elems]), borrowed, on the device of `q`.  Collective over `group`;
+   TR_ERESOURCE on all of its ranks. */
+enum tr_status tr_cocktail_connect(struct tr_cocktail *x, struct tr_comm *group,
                                    const struct tr_queue *q,
                                    const struct tr_tensor *values) TR_MUST_CHECK;
 
 /* A round begins.  At the very first one the x must be equal on all replicas: g is made of them.  Until the
-   commit x may be read but not written.  Like all calls below, on all ranks of `dp`, but at any time. */
+   commit x may be read but not written.  Like all calls below, on all ranks of the group, but at any time. */
 void tr_cocktail_begin(struct tr_cocktail *x, struct tr_queue *q);
 
 /* Let it make progress; now and then while the rank computes or waits for something else.  Whether there is

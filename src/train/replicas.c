@@ -223,7 +223,7 @@ enum tr_status tr_replicas_start(struct tr_run *r)
     values = weights(r);
     if (x->cocktail) {
         warn_of_environment();
-        s = tr_cocktail_connect(x->cocktail, &r->grid.dp, &r->queue, &values);
+        s = tr_cocktail_connect(x->cocktail, &r->rounds, &r->queue, &values);
     }
     TR_TRY(tr_comm_agree(r->world, s));
     tell(x);

@@ -36,6 +36,8 @@ struct tr_run {
     struct tr_launch launch;
     struct tr_share share; /* files that set-up opens once per node */
     struct tr_grid grid;
+    struct tr_comm sums;   /* replicas once more: for gradients and values alone, */
+    struct tr_comm rounds; /*   and for rounds of CocktailSGD, where there are any */
     struct tr_device *device;
     struct tr_queue queue;
     struct tr_arena arena;

@@ -5,6 +5,7 @@
 #include "comm/nccl.h"
 #endif
 #include "comm/slow.h"
+#include "train/step.h"
 #include "util/log.h"
 
 struct tr_comm *tr_transport_network(const struct tr_config *c, struct tr_comm *world,
@@ -48,12 +49,114 @@ static enum tr_status open_nccl(struct tr_run *r)
     return TR_OK;
 }
 
+static bool has_nccl(const struct tr_run *r)
+{
+    return r->transport != r->world && r->transport->size > 1;
+}
+
+/* Calls of a step, in the order of what follows. */
+enum { USES = 24 };
+
+struct uses {
+    struct tr_nccl_use list[USES];
+    int n;
+};
+
+static void add(struct uses *u, struct tr_comm *group, enum tr_nccl_call_kind call,
+                enum tr_dtype type, int64_t elems)
+{
+    TR_ASSERT(u->n < USES);
+    u->list[u->n++] =
+        (struct tr_nccl_use){group, call, type, TR_SUM, elems * (int64_t)tr_dtype_bytes(type)};
+}
+
+/* Activations and their gradients, the softmax over shards of the vocabulary, gradients of what all tensor
+   ranks hold; what a pipeline scatters over them (train/step.c). */
+static void add_tensor(struct uses *u, struct tr_run *r)
+{
+    const enum tr_dtype type = r->model.type, stream = r->model.stream;
+    const int64_t rows = tr_model_rows(&r->model), elems = rows * r->shape.dims.hidden;
+    struct tr_comm *tp = &r->grid.tp;
+
+    add(u, tp, TR_NCCL_ALLREDUCE, type, elems);
+    add(u, tp, TR_NCCL_ALLREDUCE, TR_F32, 2 * rows);
+    add(u, tp, TR_NCCL_ALLREDUCE, TR_F32, rows);
+    u->list[u->n - 1].op = TR_MAX;
+    add(u, tp, TR_NCCL_ALLGATHER, stream, elems);
+    if (!r->shape.activations.sequence)
+        return;
+    add(u, tp, TR_NCCL_REDUCE_SCATTER, type, elems);
+    add(u, tp, TR_NCCL_ALLGATHER, type, elems);
+}
+
+/* The sums and gathers of buckets. */
+static void add_replicas(struct uses *u, struct tr_run *r)
+{
+    const enum tr_dtype values = r->model.type;
+    const enum tr_dtype grads = r->shape.precision.grads_fp32 ? TR_F32 : values;
+    const int64_t wanted = tr_run_bucket(r->config, true), all = r->model.params.size;
+    const int64_t bucket = wanted < all ? wanted : all;
+
+    if (r->shape.dp.sharded) {
+        add(u, &r->sums, TR_NCCL_REDUCE_SCATTER, grads, bucket);
+        add(u, &r->sums, TR_NCCL_ALLGATHER, values, bucket);
+    } else {
+        add(u, &r->sums, TR_NCCL_ALLREDUCE, grads, bucket);
+    }
+    add(u, &r->grid.dp, TR_NCCL_ALLREDUCE, TR_F64, 1);
+    if (r->rounds.size > 0)
+        add(u, &r->rounds, TR_NCCL_ALL_TO_ALL, TR_U8, 1);
+}
+
+/* Messages of the pipeline, the gradient of the tied embedding, and the sums of squares. */
+static void add_others(struct uses *u, struct tr_run *r)
+{
+    const enum tr_dtype grads = r->shape.precision.grads_fp32 ? TR_F32 : r->model.type;
+    const struct tr_dims *d = &r->shape.dims;
+
+    add(u, &r->grid.pp, r->shape.layout.k > 1 ? TR_NCCL_RING : TR_NCCL_CHAIN, TR_U8, 1);
+    add(u, &r->grid.embed, TR_NCCL_ALLREDUCE, grads,
+        d->vocab_padded * d->hidden / r->shape.layout.w);
+    add(u, tr_step_owners(r), TR_NCCL_ALLREDUCE, TR_F64, 1);
+}
+
+enum tr_status tr_transport_warm(struct tr_run *r)
+{
+    struct uses u = {.n = 0};
+
+    if (!has_nccl(r))
+        return TR_OK;
+    add_tensor(&u, r);
+    add_replicas(&u, r);
+    add_others(&u, r);
+    return tr_comm_nccl_warm(r->transport, u.list, u.n);
+}
+
+void tr_transport_report(const struct tr_run *r, FILE *f)
+{
+    if (has_nccl(r) && tr_comm_nccl_bytes(r->transport) > 0)
+        fprintf(f, "  %-24s %12.2f MiB\n", "nccl (taken before)",
+                (double)tr_comm_nccl_bytes(r->transport) / 1048576.0);
+}
+
 void tr_transport_register(struct tr_run *r)
 {
-    if (r->transport != r->world && r->transport->size > 1)
+    if (has_nccl(r))
         tr_comm_nccl_register(r->transport);
 }
 #else
+enum tr_status tr_transport_warm(struct tr_run *r)
+{
+    (void)r;
+    return TR_OK;
+}
+
+void tr_transport_report(const struct tr_run *r, FILE *f)
+{
+    (void)r;
+    (void)f;
+}
+
 static enum tr_status open_nccl(struct tr_run *r)
 {
     (void)r;

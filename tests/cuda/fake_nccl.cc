@@ -30,7 +30,9 @@ extern "C" {
  *
  * Like the real one, with config.blocking = 0: calls say ncclInProgress, and what they began is only
  * there when ncclCommGetAsyncError() no longer does.  The calls of one communicator follow one
- * another, however many streams they are on.  With NCCL_LAUNCH_ORDER_IMPLICIT=1 a call of any
+ * another, however many streams they are on.  A communicator takes memory of the GPU when it is made, when it
+ * first uses an algorithm (trees for all-reduces of up to 4 KiB, rings for all else) and when it first sends to
+ * or receives from a rank.  With NCCL_LAUNCH_ORDER_IMPLICIT=1 a call of any
  * communicator begins after all calls before it have begun.  A send ends when it is received.  Sums
  * are those of a ring: each part of the operand begins at another rank, and halves are rounded at
  * each addition.
@@ -42,6 +44,9 @@ extern "C" {
  *   FAKE_NCCL_VERSION=N                      what ncclGetVersion() says
  *   FAKE_NCCL_ORDER=serial                   a call begins after all before it are done, as with
  *                                            drivers of before CUDA 12.3
+ *   FAKE_NCCL_MIB=N                          how much it takes each time (1)
+ *   FAKE_NCCL_MEMORY=before                  none after the program has called ncclMemAlloc(): that would be in
+ *                                            the middle of a run, when the program has taken what was left
  *   FAKE_NCCL_REPORT=1                       at the end: how many calls there were, and how many
  *                                            communicators at most
  */
@@ -115,6 +120,7 @@ struct ncclComm {
     MPI_Request meeting = MPI_REQUEST_NULL; /* of ranks that set up a communicator */
     std::function<void()> begun;            /* what happens then */
     std::set<void *> registered;
+    std::set<std::string> connected; /* what it has taken memory for */
 };
 
 namespace
@@ -146,6 +152,37 @@ bool planted(const char *call, ncclResult_t *result)
         return false;
     *result = fails((ncclResult_t)error, std::string("planted in ") + call);
     return true;
+}
+
+/* ---- memory ---- */
+
+bool program_has_reserved;
+
+int64_t bytes_each_time()
+{
+    const char *text = getenv("FAKE_NCCL_MIB");
+
+    return (int64_t)(text ? atoi(text) : 1) << 20;
+}
+
+/* What a call of `c` needs besides the communicator, like "rings"; memory is taken the first time. */
+ncclResult_t connect(ncclComm *c, const std::string &what)
+{
+    if (c->own->size == 1 || c->connected.count(what))
+        return ncclSuccess;
+    if (program_has_reserved && wants("FAKE_NCCL_MEMORY", "before"))
+        stop("\"" + c->own->name + "\" first uses " + what +
+             " after the program has reserved its memory, and takes more of the GPU");
+    if (!fake_cuda_charge(bytes_each_time()))
+        return fails(ncclUnhandledCudaError, "no memory of the GPU is left for " + what);
+    c->connected.insert(what);
+    return ncclSuccess;
+}
+
+void give_back(ncclComm *c)
+{
+    fake_cuda_charge(-(int64_t)c->connected.size() * bytes_each_time());
+    c->connected.clear();
 }
 
 /* ---- types ---- */
@@ -473,6 +510,7 @@ void join(ncclComm *c, MPI_Comm mpi)
     c->own->mpi = mpi;
     MPI_Comm_rank(mpi, &c->own->rank);
     MPI_Comm_size(mpi, &c->own->size);
+    c->state = connect(c, "itself");
 }
 
 /* Ranks meet before MPI makes a communicator, so that one that does not come keeps no other in MPI. */
@@ -539,6 +577,8 @@ ncclResult_t init(const char *call, ncclComm_t *out, int n, int rank, std::vecto
 ncclResult_t collective(const char *call, const void *in, void *out, uint64_t count,
                         ncclDataType_t type, int op, int root, ncclComm_t c, cudaStream_t stream)
 {
+    const bool small = !strcmp(call, "ncclAllReduce") && count * size_of(type) <= 4096;
+    const std::string algorithm = small ? "trees" : "rings";
     auto k = std::make_shared<kernel>();
     ncclResult_t result;
     int error;
@@ -547,6 +587,11 @@ ncclResult_t collective(const char *call, const void *in, void *out, uint64_t co
     if (depth > 0)
         stop(std::string(call) + " in a group: only messages are imagined there");
     if (planted(call, &result))
+        return result;
+    if (fake_cuda_broken() != cudaSuccess)
+        return fails(ncclUnhandledCudaError, "the GPU is broken");
+    result = connect(c, algorithm);
+    if (result != ncclSuccess)
         return result;
     k->hangs = fake_cuda_planted((std::string("hung_") + call).c_str(), &error);
     k->on = c->own;
@@ -572,6 +617,13 @@ ncclResult_t add_message(const char *call, message m, ncclComm_t c, cudaStream_t
     if (m.peer < 0 || m.peer >= c->own->size)
         return fails(ncclInvalidArgument, "there is no such peer");
     if (planted(call, &result))
+        return result;
+    if (m.bytes > 0 && m.peer != c->own->rank)
+        result =
+            connect(c, (m.send ? "a way to rank " : "a way from rank ") + std::to_string(m.peer));
+    else
+        result = ncclSuccess;
+    if (result != ncclSuccess)
         return result;
     if (!grouped) {
         grouped = std::make_shared<kernel>();
@@ -688,7 +740,8 @@ ncclResult_t ncclCommSplit(ncclComm_t from, int color, int key, ncclComm_t *out,
             return;
         *out = create(settings.commName, &settings);
         join(*out, mpi);
-        proceed(*out, [] {});
+        if ((*out)->state == ncclSuccess)
+            proceed(*out, [] {});
     });
 }
 
@@ -729,6 +782,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t c)
     if (!c->registered.empty())
         stop("\"" + c->own->name + "\" is destroyed with memory registered in it");
     PMPI_Comm_free(&c->own->mpi);
+    give_back(c);
     alive.erase(c);
     delete c;
     return ncclSuccess;
@@ -739,6 +793,7 @@ ncclResult_t ncclCommAbort(ncclComm_t c)
 {
     look_after(c, "ncclCommAbort");
     c->own->aborted = true;
+    give_back(c);
     alive.erase(c);
     delete c;
     return ncclSuccess;
@@ -772,6 +827,7 @@ ncclResult_t ncclMemAlloc(void **p, size_t bytes)
 
     if (planted("ncclMemAlloc", &result))
         return result;
+    program_has_reserved = true;
     return cudaMalloc(p, bytes) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 

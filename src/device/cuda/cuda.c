@@ -278,23 +278,33 @@ static enum tr_status take(struct tr_cuda *g, struct tr_cuda_block *b, size_t by
         g->ordinal, g->name, g->uuid, (double)bytes / GIB, cudaGetErrorString(error));
 }
 
+static enum tr_status check_room(struct tr_cuda *g, size_t bytes)
+{
+    size_t left = 0, all = 0;
+    char nccl[64] = "";
+
+    TR_TRY(prepare(g, cudaMemGetInfo(&left, &all), "cudaMemGetInfo"));
+    if (bytes <= left)
+        return TR_OK;
+    if (g->of_nccl > 0)
+        snprintf(nccl, sizeof nccl, " (NCCL has taken %.2f)", (double)g->of_nccl / GIB);
+    return TR_FAIL(
+        TR_ERESOURCE,
+        "this rank needs %.2f GiB of memory on its GPU, and GPU %d (%s) has %.2f of its "
+        "%.2f GiB left%s: use more GPUs, a smaller micro-batch or recomputation, and see "
+        "nvidia-smi for who else is there",
+        (double)bytes / GIB, g->ordinal, g->name, (double)left / GIB, (double)all / GIB, nccl);
+}
+
 static enum tr_status cuda_reserve(struct tr_device *d, size_t bytes, void **out)
 {
     struct tr_cuda *g = tr_cuda_of(d);
     struct tr_cuda_block *b;
-    size_t left = 0, all = 0;
     enum tr_status s;
 
     *out = NULL;
     TR_ASSERT(bytes > 0);
-    TR_TRY(prepare(g, cudaMemGetInfo(&left, &all), "cudaMemGetInfo"));
-    if (bytes > left)
-        return TR_FAIL(
-            TR_ERESOURCE,
-            "this rank needs %.2f GiB of memory on its GPU, and GPU %d (%s) has %.2f of its "
-            "%.2f GiB left: use more GPUs, a smaller micro-batch or recomputation, and see "
-            "nvidia-smi for who else is there",
-            (double)bytes / GIB, g->ordinal, g->name, (double)left / GIB, (double)all / GIB);
+    TR_TRY(check_room(g, bytes));
     b = calloc(1, sizeof *b);
     if (!b)
         return TR_FAIL(TR_ERESOURCE, "no memory left for the list of reservations");
@@ -341,6 +351,7 @@ static void cuda_mark(struct tr_queue *q, int i)
     struct tr_cuda *g = tr_cuda_of(q->device);
 
     TR_ASSERT(i >= 0 && i < TR_MARKS);
+    tr_cuda_pace(g, &g->pace, 1);
     tr_cuda_must(g, cudaEventRecord(g->mark[i], g->compute), "cudaEventRecord");
 }
 
@@ -356,7 +367,6 @@ static double cuda_between(struct tr_queue *q, int from, int to)
 
 static void cuda_range(struct tr_queue *q, const char *name)
 {
-    tr_cuda_pace(g, &g->pace, 1);
     (void)q;
 #ifdef NVTX_VERSION
     if (name)
@@ -382,6 +392,7 @@ const struct tr_backend tr_cuda = {
     .threads = cuda_threads,
     .describe = cuda_describe,
     .kernels = cuda_kernels,
+    .news = cuda_news,
     .reserve = cuda_reserve,
     .wait = cuda_wait,
     .upload = tr_cuda_upload,
@@ -392,6 +403,5 @@ const struct tr_backend tr_cuda = {
     .record = cuda_record,
 #define OP(name, tol, params) .name = tr_cuda_##name,
 #include "device/ops.def"
-    .news = cuda_news,
 #undef OP
 };

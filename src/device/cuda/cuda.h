@@ -43,17 +43,18 @@ struct tr_cuda {
     struct tr_cuda_sdpa *sdpa; /* NULL where cuDNN is not to be had, or not wanted */
     void *base;                /* what reserve() gave last, and its length: to register with NCCL */
     size_t base_bytes;
+    int64_t of_nccl; /* bytes that NCCL took, as its transport found; for what is said of memory */
 
     /* While the host waits for the GPU it calls this now and then, if it is not NULL: a transport looks
        for ranks that failed.  It may end the job. */
     void (*watch)(void *ctx);
     void *watch_ctx;
 
-    /* Of cuda.c alone. */
     /* Of cuda_attention.c: why cuDNN is not here, and what was said of attention. */
     char no_cudnn[256];
     struct tr_cuda_told told;
 
+    /* Of cuda.c alone. */
     int threads;
     struct tr_cuda_moves *moves;
     struct tr_cuda_block *blocks;
