@@ -92,6 +92,16 @@ enum tr_status tr_comm_nccl_warm(struct tr_comm *world, const struct tr_nccl_use
                                  int n) TR_MUST_CHECK;
 int64_t tr_comm_nccl_bytes(const struct tr_comm *world);
 
+/*
+ * What can be known of NCCL, one `put` each, for the record of a run: "version" and "built_with" ("2.28.9"),
+ * "communicators" and "memory_mib" of this rank, each variable NCCL_* of the environment under its own name, and
+ * as "says", in NCCL's words, what it logs about channels, algorithms by size, NVLS, SHARP and the network.  No call tells
+ * the latter: it is there if NCCL_DEBUG=INFO and NCCL_DEBUG_FILE are set, algorithms on the rank that is the
+ * first of a group and with TUNING in NCCL_DEBUG_SUBSYS.  Nothing for a world of one.  Not collective.
+ */
+typedef void tr_nccl_put(void *ctx, const char *name, const char *value);
+void tr_comm_nccl_record(const struct tr_comm *world, tr_nccl_put *put, void *ctx);
+
 /* After reserve(): the memory of the GPU is registered with the communicators of the world and of all
    groups, also of those to come, so that NCCL may move it without copies of its own.  What cannot be
    registered still moves: a warning says so.  Not collective, but all ranks should do it. */

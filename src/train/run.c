@@ -539,7 +539,9 @@ static enum tr_status open_groups(struct tr_run *r)
     TR_TRY(tr_comm_agree(r->world, dp->via->split(dp, 0, dp->rank, "dp", &r->sums)));
     if (tr_replicas_cocktail(r->replicas))
         TR_TRY(tr_comm_agree(r->world, dp->via->split(dp, 0, dp->rank, "replicas", &r->rounds)));
-    return tr_transport_warm(r);
+    TR_TRY(tr_transport_warm(r));
+    tr_transport_tell(r);
+    return TR_OK;
 }
 
 static enum tr_status build(struct tr_run *r)
@@ -628,6 +630,7 @@ void tr_run_close(struct tr_run *r)
     close_group(&r->sums);
     tr_grid_close(&r->grid);
     tr_transport_close(r);
+    free(r->transport_record);
     tr_profile_close(r);
     tr_share_close(&r->share);
     if (r->device)

@@ -33,6 +33,7 @@ struct tr_run {
     struct tr_comm *world;        /* borrowed; for host memory */
     struct tr_comm *transport;    /* the same ranks, for memory of the device: train/transport.h */
     struct tr_comm own_transport; /* what it points to where that is not the world */
+    char *transport_record;       /* what rank 0 knows of it, as JSON; NULL where that is nothing */
     struct tr_launch launch;
     struct tr_share share; /* files that set-up opens once per node */
     struct tr_grid grid;

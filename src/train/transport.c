@@ -2,6 +2,10 @@
 #include "train/transport.h"
 
 #ifdef HAVE_NCCL
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "comm/nccl.h"
 #endif
 #include "comm/slow.h"
@@ -139,6 +143,102 @@ void tr_transport_report(const struct tr_run *r, FILE *f)
                 (double)tr_comm_nccl_bytes(r->transport) / 1048576.0);
 }
 
+/* ---- the record ---- */
+
+/* NCCL's facts as they come: lists of variables and of lines of its log, and the others. */
+struct record {
+    json_t *all, *environment, *says;
+};
+
+static void put(void *ctx, const char *name, const char *value)
+{
+    struct record *x = ctx;
+
+    if (strcmp(name, "says") == 0)
+        json_array_append_new(x->says, json_string(value));
+    else if (strncmp(name, "NCCL_", 5) == 0)
+        json_object_set_new(x->environment, name, json_string(value));
+    else
+        json_object_set_new(x->all, name, json_string(value));
+}
+
+static json_t *record_of(const struct tr_run *r)
+{
+    struct record x = {json_object(), json_object(), json_array()};
+
+    tr_comm_nccl_record(r->transport, put, &x);
+    json_object_set_new(x.all, "environment", x.environment);
+    json_object_set_new(x.all, "says", x.says);
+    return x.all;
+}
+
+static const char *text_of(const json_t *all, const char *name)
+{
+    return json_string_value(json_object_get(all, name));
+}
+
+static void tell_environment(json_t *environment)
+{
+    char text[1024] = "";
+    const char *name;
+    json_t *value;
+    size_t n = 0;
+
+    json_object_foreach(environment, name, value) if (n < sizeof text) n +=
+        (size_t)snprintf(text + n, sizeof text - n, " %s=%s", name, json_string_value(value));
+    tr_print("> NCCL's environment:%s\n", *text ? text : " nothing");
+}
+
+static void tell(json_t *all)
+{
+    json_t *says = json_object_get(all, "says");
+
+    tr_print("> NCCL %s (built with %s): %s communicators of this rank take %s MiB of its GPU\n",
+             text_of(all, "version"), text_of(all, "built_with"), text_of(all, "communicators"),
+             text_of(all, "memory_mib"));
+    tell_environment(json_object_get(all, "environment"));
+    for (size_t i = 0; i < json_array_size(says); i++)
+        tr_print("> NCCL says: %s\n", json_string_value(json_array_get(says, i)));
+    if (json_array_size(says) == 0)
+        tr_print("> NCCL's channels, algorithms, NVLS and SHARP are told here with NCCL_DEBUG=INFO "
+                 "NCCL_DEBUG_SUBSYS=INIT,NET,TUNING NCCL_DEBUG_FILE=FILE\n");
+}
+
+/* Of rank 0, to all: the one that writes numbers down may be another. */
+static char *share(struct tr_comm *world, char *text)
+{
+    int64_t bytes = text ? (int64_t)strlen(text) + 1 : 0;
+    struct tr_tensor t = tr_i64_1(&bytes, 1);
+    char *all;
+
+    world->via->broadcast(world, NULL, &t, 0);
+    all = calloc(1, (size_t)bytes + 4);
+    if (!all)
+        tr_die(TR_ERESOURCE, "no memory left for the record of the transport");
+    if (text)
+        memcpy(all, text, (size_t)bytes);
+    t = tr_i32_1((int32_t *)(void *)all, (bytes + 3) / 4);
+    world->via->broadcast(world, NULL, &t, 0);
+    free(text);
+    return all;
+}
+
+void tr_transport_tell(struct tr_run *r)
+{
+    char *text = NULL;
+
+    if (!has_nccl(r))
+        return;
+    if (r->world->rank == 0) {
+        json_t *all = record_of(r);
+
+        tell(all);
+        text = json_dumps(all, JSON_SORT_KEYS);
+        json_decref(all);
+    }
+    r->transport_record = share(r->world, text);
+}
+
 void tr_transport_register(struct tr_run *r)
 {
     if (has_nccl(r))
@@ -155,6 +255,11 @@ void tr_transport_report(const struct tr_run *r, FILE *f)
 {
     (void)r;
     (void)f;
+}
+
+void tr_transport_tell(struct tr_run *r)
+{
+    (void)r;
 }
 
 static enum tr_status open_nccl(struct tr_run *r)

@@ -35,6 +35,10 @@ enum tr_status tr_transport_warm(struct tr_run *r) TR_MUST_CHECK;
 /* What it took, as a line below a memory plan; none where that is nothing. */
 void tr_transport_report(const struct tr_run *r, FILE *f);
 
+/* What is known of the transport, for the record of the run: on stdout, and in r->transport_record.  Nothing where
+   there is nothing to tell.  Collective over r->world. */
+void tr_transport_tell(struct tr_run *r);
+
 /* The memory of the device is reserved: make it known to the transport.  Collective over r->world. */
 void tr_transport_register(struct tr_run *r);
 

@@ -47,6 +47,8 @@ extern "C" {
  *   FAKE_NCCL_MIB=N                          how much it takes each time (1)
  *   FAKE_NCCL_MEMORY=before                  none after the program has called ncclMemAlloc(): that would be in
  *                                            the middle of a run, when the program has taken what was left
+ *   NCCL_DEBUG=INFO, NCCL_DEBUG_FILE=FILE    as with the real one lines go there, %h and %p filled in: the channels
+ *                                            of a communicator, and the algorithm of each collective on its rank 0
  *   FAKE_NCCL_REPORT=1                       at the end: how many calls there were, and how many
  *                                            communicators at most
  */
@@ -152,6 +154,36 @@ bool planted(const char *call, ncclResult_t *result)
         return false;
     *result = fails((ncclResult_t)error, std::string("planted in ") + call);
     return true;
+}
+
+/* ---- its log ---- */
+
+void say(const std::string &text)
+{
+    const char *level = getenv("NCCL_DEBUG"), *how = getenv("NCCL_DEBUG_FILE");
+    static FILE *f;
+    char host[256] = "";
+
+    if (!level || strcmp(level, "INFO") != 0 || !how)
+        return;
+    gethostname(host, sizeof host - 1);
+    host[strcspn(host, ".")] = '\0';
+    if (!f) {
+        std::string path;
+
+        for (const char *at = how; *at; at++)
+            if (strncmp(at, "%h", 2) == 0)
+                path += host, at++;
+            else if (strncmp(at, "%p", 2) == 0)
+                path += std::to_string(getpid()), at++;
+            else
+                path += *at;
+        f = fopen(path.c_str(), "w");
+    }
+    if (!f)
+        stop("NCCL_DEBUG_FILE cannot be written");
+    fprintf(f, "%s:%ld:%ld [0] NCCL INFO %s\n", host, (long)getpid(), (long)getpid(), text.c_str());
+    fflush(f);
 }
 
 /* ---- memory ---- */
@@ -510,6 +542,8 @@ void join(ncclComm *c, MPI_Comm mpi)
     c->own->mpi = mpi;
     MPI_Comm_rank(mpi, &c->own->rank);
     MPI_Comm_size(mpi, &c->own->size);
+    say("2 coll channels, 0 collnet channels, 0 nvls channels, 2 p2p channels, 2 p2p channels per "
+        "peer");
     c->state = connect(c, "itself");
 }
 
@@ -593,6 +627,10 @@ ncclResult_t collective(const char *call, const void *in, void *out, uint64_t co
     result = connect(c, algorithm);
     if (result != ncclSuccess)
         return result;
+    if (c->own->rank == 0)
+        say(std::string(call + 4) + ": " + std::to_string(count * size_of(type)) +
+            " Bytes -> Algo " + (algorithm == "trees" ? "TREE proto LL" : "RING proto SIMPLE") +
+            " channel{Lo..Hi}={0..1}");
     k->hangs = fake_cuda_planted((std::string("hung_") + call).c_str(), &error);
     k->on = c->own;
     k->stream = stream;
