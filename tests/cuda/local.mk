@@ -149,13 +149,13 @@ NCCL_RUNS = \
 	tests/cuda/t_nccl.1.mpi tests/cuda/t_nccl.2.mpi tests/cuda/t_nccl.3.mpi tests/cuda/t_nccl.4.mpi \
 	tests/cuda/t_comm_nccl.1.mpi tests/cuda/t_comm_nccl.3.mpi tests/cuda/t_scatter_nccl.4.mpi \
 	tests/cuda/t_groups_nccl.4.mpi tests/cuda/t_nccl_pipe.3.mpi tests/cuda/t_nccl_pipe.4.mpi
-EXTRA_DIST += tests/cuda/t_nccl_fault.sh tests/cuda/t_gpu_log.sh
+EXTRA_DIST += tests/cuda/t_nccl_fault.sh tests/cuda/t_nccl_order.sh tests/cuda/t_gpu_log.sh
 CLEANFILES += $(NCCL_RUNS)
 if HAVE_CUDA_FAKES
 check_PROGRAMS += tests/cuda/t_nccl tests/cuda/t_comm_nccl tests/cuda/t_scatter_nccl \
 	tests/cuda/t_groups_nccl tests/cuda/t_nccl_pipe tests/cuda/nccl_fault
 check_SCRIPTS += $(NCCL_RUNS)
-TESTS += $(NCCL_RUNS) tests/cuda/t_nccl_fault.sh tests/cuda/t_gpu_log.sh
+TESTS += $(NCCL_RUNS) tests/cuda/t_nccl_fault.sh tests/cuda/t_nccl_order.sh tests/cuda/t_gpu_log.sh
 endif
 
 NCCL_TEST_FLAGS = $(FAKE_FLAGS) -DTR_TEST_NCCL
