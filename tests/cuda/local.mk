@@ -95,6 +95,26 @@ tests/cuda/mutant.sh: Makefile tests/cuda/t_kernels
 		'$(KERNELS_TESTED_LIBS); }'; \
 	echo "kernels='$(KERNELS_TESTED)'"; } >$@
 
+# How t_host_mutants.sh compiles a changed source of the host side, puts it in a copy of libfake.a, and links a test
+# with that.
+if HAVE_CUDA_FAKES
+EXTRA_DIST += tests/cuda/t_host_mutants.sh
+TESTS += tests/cuda/t_host_mutants.sh
+check_SCRIPTS += tests/cuda/host_mutant.sh
+CLEANFILES += tests/cuda/host_mutant.sh
+tests/cuda/host_mutant.sh: Makefile tests/cuda/trireme-fake tests/cuda/nccl_fault tests/cuda/t_nccl \
+		tests/cuda/t_cuda_device
+	$(AM_V_GEN)$(MKDIR_P) tests/cuda && { \
+	echo 'compile() { $(CC) $(DEFS) $(DEFAULT_INCLUDES) $(FAKE_FLAGS) $(CPPFLAGS) $(AM_CFLAGS) $(CFLAGS) -w -O0 -c "$$@"; }'; \
+	echo 'link() { archive=$$1; shift; $(CC) $(AM_CFLAGS) $(CFLAGS) $(LDFLAGS) "$$@" $(WHOLE) "$$archive"' \
+		'tests/cuda/libemulated.a $(NO_WHOLE) $(TR_LIBS_MADE) $(TR_LIBS_FOUND) $(CMOCKA_LIBS) -lstdc++ -lpthread; }'; \
+	echo 'replace() { $(AR) r "$$@"; }'; \
+	echo 'trireme_fake="$(tests_cuda_trireme_fake_OBJECTS)"'; \
+	echo 'nccl_fault="$(tests_cuda_nccl_fault_OBJECTS)"'; \
+	echo 't_nccl="$(tests_cuda_t_nccl_OBJECTS)"'; \
+	echo 't_cuda_device="$(tests_cuda_t_cuda_device_OBJECTS)"'; } >$@
+endif
+
 # What t_archs.sh compiles, and how: for one kind of GPU instead of those of configure.
 EXTRA_DIST += tests/cuda/t_archs.sh
 TESTS += tests/cuda/t_archs.sh
