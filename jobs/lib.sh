@@ -81,7 +81,7 @@ check_machine() {
     whole "GPUs of $machine" "$node_gpus" "$file"
     whole "cores of $machine" "$node_cores" "$file"
     [ "$gpu_memory" = - ] || whole "memory of $machine" "$gpu_memory" "$file"
-    case $precision in
+    case ${precision%,--attention-dropout=0} in
     --fp16 | --bf16) ;;
     *) stop 64 "precision of $machine is --fp16 or --bf16 in $file, not \`$precision'" ;;
     esac
@@ -225,17 +225,32 @@ plan_memory() {
         "besides what CUDA and NCCL take$([ "$gpu_memory" = - ] || echo "; a GPU has $gpu_memory GiB")"
 }
 
+# The options to train with from the line of the machine, in `machine_options`.
+machine_options() {
+    machine_options=()
+    [ -z "$precision" ] || IFS=, read -r -a machine_options <<<"$precision"
+    case $precision in
+    *,--attention-dropout=0)
+        say "--attention-dropout is 0 on $machine, because cuDNN computes attention there and does no" \
+            "dropout: --attention-dropout 0.1 behind the job file brings it back, with slower kernels" ;;
+    esac
+}
+
 # train WORD...: start or resume training, in the precision of the machine, with the options of the job file
 # and of the command line; then act on the state of the run.
 train() {
     local code=0
-    launch train "$@" ${precision:+"$precision"} --exit-signal-handler --exit-signal SIGTERM SIGUSR1 \
+    machine_options
+    launch train "$@" "${machine_options[@]}" --exit-signal-handler --exit-signal SIGTERM SIGUSR1 \
         --save "$run" --load "$run" "${job_options[@]}" || code=$?
     [ -n "$dry_run" ] || finish $code
 }
 
 # study WORD...: train without a checkpoint, for the times in the log; returns trireme's exit code.
-study() { launch train "$@" ${precision:+"$precision"} "${job_options[@]}"; }
+study() {
+    machine_options
+    launch train "$@" "${machine_options[@]}" "${job_options[@]}"
+}
 
 # A member of the state file; nothing if there is none, or if it is empty or null.  What a terminal would obey
 # is left out.

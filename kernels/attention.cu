@@ -22,7 +22,7 @@ static attention_shape shape_of(const struct tr_attention_sizes &s, const struct
     return a;
 }
 
-extern "C" void tr_cuda_attention_own(struct tr_queue *q, const struct tr_tensor *ctx,
+extern "C" bool tr_cuda_attention_own(struct tr_queue *q, const struct tr_tensor *ctx,
                                       const struct tr_tensor *lse, const struct tr_tensor *qkv,
                                       const struct tr_tensor *from, int first_head, float scale,
                                       struct tr_dropout drop)
@@ -30,12 +30,14 @@ extern "C" void tr_cuda_attention_own(struct tr_queue *q, const struct tr_tensor
     const struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, &drop);
     const attention_shape a = shape_of(s, from, first_head, scale, &drop);
 
-    if (!attention_mma(q, ctx, tr_f32(lse), qkv, a))
-        attention_plain(q, ctx, tr_f32(lse), qkv, a);
+    if (attention_mma(q, ctx, tr_f32(lse), qkv, a))
+        return true;
+    attention_plain(q, ctx, tr_f32(lse), qkv, a);
+    return false;
 }
 
 /* As many pairs at a time as have room for their deltas. */
-extern "C" void tr_cuda_attention_own_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
+extern "C" bool tr_cuda_attention_own_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
                                           const struct tr_tensor *dctx, const struct tr_tensor *ctx,
                                           const struct tr_tensor *lse, const struct tr_tensor *qkv,
                                           const struct tr_tensor *from, int first_head, float scale,
@@ -45,13 +47,16 @@ extern "C" void tr_cuda_attention_own_bwd(struct tr_queue *q, const struct tr_te
     const int64_t most = (int64_t)(tr_cuda_attention_scratch / sizeof(float)) / s.t;
     attention_shape a = shape_of(s, from, first_head, scale, &drop);
     attention_gradients g = {dqkv, dctx, ctx, qkv, tr_f32(lse), nullptr};
+    bool tiles = true;
 
     tr_sizes_attention(dctx, lse, dqkv, from, &drop);
     TR_ASSERT(most > 0);
     for (; a.first < a.pairs; a.first += a.n) {
         a.n = min(most, a.pairs - a.first);
         g.delta = static_cast<float *>(tr_cuda_scratch(q, (size_t)(a.n * s.t) * sizeof(float)));
-        if (!attention_mma_bwd(q, g, a))
+        tiles = attention_mma_bwd(q, g, a);
+        if (!tiles)
             attention_plain_bwd(q, g, a);
     }
+    return tiles;
 }

@@ -17,16 +17,12 @@ static float *need(int64_t elems)
     return x;
 }
 
-enum tr_status tr_ckpt_rows_open(const struct tr_grid *g, const struct tr_ckpt_map *m,
-                                 struct tr_ckpt_rows *out)
+void tr_ckpt_rows_open(struct tr_grid *g, const struct tr_ckpt_map *m, struct tr_ckpt_rows *out)
 {
-    struct tr_comm *world = g->world;
-
     memset(out, 0, sizeof *out);
     if (g->w == 1)
-        return TR_OK;
-    TR_TRY(
-        world->via->split(world, g->at.dp + g->d * g->at.pp, g->at.tp, "saved rows", &out->group));
+        return;
+    out->tp = &g->tp;
     out->most = BLOCK;
     for (int i = 0; i < m->count; i++)
         if (tr_ckpt_alternates(m->list[i].param) && m->list[i].param->local[1] > out->most)
@@ -34,13 +30,10 @@ enum tr_status tr_ckpt_rows_open(const struct tr_grid *g, const struct tr_ckpt_m
     out->parts = need(out->most * g->w);
     /* At most one row more than this rank's part of a block, and a row is at most that long. */
     out->whole = need(out->most * (g->w + 1));
-    return TR_OK;
 }
 
 void tr_ckpt_rows_close(struct tr_ckpt_rows *r)
 {
-    if (r->group.size > 0)
-        r->group.via->release(&r->group);
     free(r->parts);
     free(r->whole);
     memset(r, 0, sizeof *r);
@@ -49,7 +42,7 @@ void tr_ckpt_rows_close(struct tr_ckpt_rows *r)
 /* Rows of a block, of `rows` of them, from which on rank `rank` writes. */
 static int64_t row_of(const struct tr_ckpt_rows *r, int64_t rows, int rank)
 {
-    return rows * rank / r->group.size;
+    return rows * rank / r->tp->size;
 }
 
 /* What all ranks hold of `rows` rows from `row` on. */
@@ -57,23 +50,23 @@ static void gather(struct tr_ckpt_rows *r, const struct tr_ckpt_map *m, int kind
                    const struct tr_ckpt_piece *piece, int64_t row, int64_t rows)
 {
     const int64_t cols = piece->param->local[1], n = rows * cols, from = row * cols;
-    struct tr_tensor all = tr_tensor_1(r->parts, TR_F32, n * r->group.size);
-    float *mine = r->parts + n * r->group.rank;
+    struct tr_tensor all = tr_tensor_1(r->parts, TR_F32, n * r->tp->size);
+    float *mine = r->parts + n * r->tp->rank;
 
     for (int64_t at = from, end; at < from + n; at = end) {
         end = tr_ckpt_upto(m, at, from + n);
         memcpy(mine + at - from, tr_ckpt_get(m, kind, piece, at, end),
                (size_t)(end - at) * sizeof *mine);
     }
-    r->group.via->allgather(&r->group, NULL, &all);
+    r->tp->via->allgather(r->tp, NULL, &all);
 }
 
 /* This rank's complete rows of a block of `rows` rows; the block begins with row `row`. */
 static int write_mine(struct tr_ckpt_rows *r, int64_t cols, int64_t row, int64_t rows,
                       struct tr_writeback *to, int64_t offset)
 {
-    const int w = r->group.size;
-    const int64_t first = row_of(r, rows, r->group.rank), end = row_of(r, rows, r->group.rank + 1);
+    const int w = r->tp->size;
+    const int64_t first = row_of(r, rows, r->tp->rank), end = row_of(r, rows, r->tp->rank + 1);
     const int64_t bytes = cols * w * (int64_t)sizeof *r->whole;
 
     for (int64_t i = first; i < end; i++)

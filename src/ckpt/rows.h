@@ -17,21 +17,19 @@
  * whole.
  */
 struct tr_ckpt_rows {
-    struct tr_comm
-        group;    /* tensor ranks of one stage and replica, host memory; size 0 for one rank */
-    float *parts; /* a block: what each rank holds of it, in the order of ranks */
-    float *whole; /* the rows that this rank writes */
-    int64_t most; /* elements of a block on one rank */
+    struct tr_comm *tp; /* borrowed; NULL for one rank */
+    float *parts;       /* a block: what each rank holds of it, in the order of ranks */
+    float *whole;       /* the rows that this rank writes */
+    int64_t most;       /* elements of a block on one rank */
 };
 
-/* Collective over the world of `g`.  TR_ERESOURCE. */
-enum tr_status tr_ckpt_rows_open(const struct tr_grid *g, const struct tr_ckpt_map *m,
-                                 struct tr_ckpt_rows *out) TR_MUST_CHECK;
+/* `g` is borrowed. */
+void tr_ckpt_rows_open(struct tr_grid *g, const struct tr_ckpt_map *m, struct tr_ckpt_rows *out);
 void tr_ckpt_rows_close(struct tr_ckpt_rows *r);
 
 /*
  * Rows first .. end - 1 of the tensor of `piece`, which begins `offset` bytes into the file; the piece holds this rank's
- * part of them.  Collective over the group, with the same tensor and rows.  After an error, this
+ * part of them.  Collective over the tensor ranks, with the same tensor and rows.  After an error, this
  * time's or one that *error had before, a rank writes no more, but takes part; *error is an errno.
  */
 void tr_ckpt_rows_write(struct tr_ckpt_rows *r, const struct tr_ckpt_map *m, int kind,

@@ -307,15 +307,14 @@ enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
     TR_ASSERT(tensors->value.data);
     tr_print_rank0("saving checkpoint at iteration %7lld to %s\n", (long long)v.iteration, dir);
     begin(&v, tensors, shape, config_json);
-    s = tr_ckpt_rows_open(grid, &v.map, &v.rows);
+    tr_ckpt_rows_open(grid, &v.map, &v.rows);
     for (const struct tr_ckpt_sidecar *b = sidecars; b; b = b->next) {
         v.bytes += b->bytes;
         about.files += b->files;
     }
     /* A limit on the size of files is an error like others, not the end of the process. */
     sigaction(SIGXFSZ, &ignore, &before);
-    if (s == TR_OK)
-        s = save_all(&v, &about, config_json);
+    s = save_all(&v, &about, config_json);
     sigaction(SIGXFSZ, &before, NULL);
     if (s != TR_OK) {
         give_up(&v);

@@ -126,9 +126,10 @@ static void announce(struct tr_nccl_world *w, const char *what, enum end how)
         snprintf(alarm, sizeof alarm, "rank %d on %.100s: %.350s", w->inner->rank, host, what);
         w->inner->via->alarm(w->inner, alarm, how == ASKS);
     }
-    /* Kernels that wait for other ranks end, so that the driver can clean up. */
+    /* Kernels that wait for other ranks end, so that the driver can clean up.  A communicator that is in the hands of
+       another thread ends with the process. */
     for (struct tr_nccl_group *g = w->groups; g; g = g->next)
-        if (g->comm)
+        if (g->comm && g != w->stuck)
             tr_nccl.ncclCommAbort(g->comm);
 }
 
@@ -176,6 +177,14 @@ static _Noreturn void fault_late(struct tr_nccl_group *g, const char *call, uint
     abort(); /* late() does not return */
 }
 
+_Noreturn void tr_nccl_end_in_call(struct tr_nccl_group *g, const char *call, uint64_t seq,
+                                   double since, const char *told)
+{
+    if (told)
+        fault_told(g->world, told);
+    fault_late(g, call, seq, since);
+}
+
 /* ---- calls that do not block ---- */
 
 ncclResult_t tr_nccl_settle(struct tr_nccl_world *w, ncclComm_t comm, ncclResult_t result,
@@ -203,6 +212,22 @@ ncclResult_t tr_nccl_settle(struct tr_nccl_world *w, ncclComm_t comm, ncclResult
     return result;
 }
 
+/* Nothing is under way that could have broken, but for memory that is not there. */
+static _Noreturn void fault_in_first_call(struct tr_nccl_group *g, const char *call,
+                                          const char *why)
+{
+    struct tr_nccl_world *w = g->world;
+    char what[2 * TEXT];
+
+    snprintf(what, sizeof what,
+             "the first %s in group \"%s\" fails: %.250s; GPU %d (%s) has %.2f GiB left before the "
+             "memory of this rank is reserved: nvidia-smi shows who else is there",
+             call, g->name, why, w->gpu->ordinal, w->gpu->name,
+             (double)tr_nccl_left(w) / 1073741824.0);
+    w->inner->via->alarm(w->inner, what, false);
+    tr_die(TR_ERESOURCE, "%s", what);
+}
+
 void tr_nccl_must(struct tr_nccl_group *g, const char *call, uint64_t seq, ncclResult_t result)
 {
     const char *heard = NULL;
@@ -217,6 +242,8 @@ void tr_nccl_must(struct tr_nccl_group *g, const char *call, uint64_t seq, ncclR
     if (result == ncclInProgress)
         fault_late(g, call, seq, began);
     snprintf(why, sizeof why, "NCCL says: %.200s", tr_nccl_words(g->comm, result));
+    if (g->world->warming && result == ncclUnhandledCudaError)
+        fault_in_first_call(g, call, why);
     fault_in(g, call, seq, why);
 }
 

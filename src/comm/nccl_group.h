@@ -37,8 +37,14 @@ struct tr_nccl_world {
     struct tr_nccl_call *idle;
     uint64_t calls;
     struct tr_nccl_longest longest;
+    size_t left;                 /* bytes of this GPU before NCCL was used */
+    int64_t bytes;               /* that it took; 0 before tr_comm_nccl_warm() */
+    struct tr_nccl_guard *guard; /* where calls block; else NULL */
+    const struct tr_nccl_group
+        *stuck;     /* the rank's own thread is inside a call of it, and another ends the job */
     double looked;  /* when the faults were looked for last */
     bool registers; /* groups register the memory of the GPU */
+    bool warming;   /* these are the first calls: one that fails may find no memory */
     bool broken;    /* a group could not be made: communicators are given up, not closed */
 };
 
@@ -54,6 +60,7 @@ struct tr_nccl_group {
     ncclComm_t comm;       /* NULL for a group of one */
     void *registration;
     cudaStream_t stream;               /* of transfers that were started; NULL for a group of one */
+    struct tr_cuda_pace pace;          /* of that stream */
     cudaEvent_t ready;                 /* what they wait for; made anew for each */
     struct tr_nccl_call *first, *last; /* under way, in the order of the calls */
     uint64_t waited; /* the number of the call that was the oldest in the last look, and */
@@ -70,6 +77,8 @@ void tr_nccl_retire(struct tr_nccl_group *g);
 enum tr_status tr_nccl_split(struct tr_comm *from, int color, int key, const char *name,
                              struct tr_comm *out) TR_MUST_CHECK;
 void tr_nccl_release(struct tr_comm *c);
+/* Bytes of the GPU that nobody has. */
+size_t tr_nccl_left(const struct tr_nccl_world *w);
 
 /*
  * nccl_fault.c.  Wait until what a call that does not block began on `comm` is over, and return how
@@ -84,6 +93,20 @@ void tr_nccl_must(struct tr_nccl_group *g, const char *call, uint64_t seq, ncclR
 
 /* tr_cuda.watch: `ctx` is the world. */
 void tr_nccl_watch(void *ctx);
+
+/* End the job, from another thread, while the rank's own is inside a call of NCCL: `told` is what another rank told, or
+   NULL where the call is late. */
+_Noreturn void tr_nccl_end_in_call(struct tr_nccl_group *g, const char *call, uint64_t seq,
+                                   double since, const char *told);
+
+/*
+ * nccl_guard.c.  Where calls of NCCL block each stands between enter() and leave(), which does not
+ * return when another thread has begun to end the job meanwhile.  Elsewhere these do nothing.
+ */
+enum tr_status tr_nccl_guard_open(struct tr_nccl_world *w) TR_MUST_CHECK;
+void tr_nccl_guard_close(struct tr_nccl_world *w);
+void tr_nccl_enter(struct tr_nccl_group *g, const char *call, uint64_t seq);
+void tr_nccl_leave(const struct tr_nccl_world *w);
 
 /* NCCL's own words for an error. */
 const char *tr_nccl_words(ncclComm_t comm, ncclResult_t result);

@@ -135,6 +135,10 @@ struct tr_backend {
        same text compute the same bits.  Static storage. */
     const char *(*kernels)(const struct tr_device *d, enum tr_dtype type);
 
+    /* What has become clear of this device since the last call, a line for the log, or NULL: which kernels were chosen,
+       say, and why.  Borrowed.  May be NULL itself, where there is nothing to tell. */
+    const char *(*news)(struct tr_device *d);
+
     /* `bytes` of zeroed memory on a 256-byte boundary.  Lives until close(); TR_ERESOURCE with a
        sentence that says how much was asked for and how much there is. */
     enum tr_status (*reserve)(struct tr_device *d, size_t bytes, void **out) TR_MUST_CHECK;

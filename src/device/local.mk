@@ -28,8 +28,10 @@ CUDA_SOURCES += \
 	src/device/cuda/cuda_find.c src/device/cuda/cuda_find.h \
 	src/device/cuda/cuda_libs.c src/device/cuda/cuda_libs.def src/device/cuda/cuda_libs.h \
 	src/device/cuda/cuda_move.c src/device/cuda/cuda_move.h \
+	src/device/cuda/cuda_pace.c src/device/cuda/cuda_pace.h \
 	src/device/cuda/cuda_product.c src/device/cuda/cuda_product.h \
-	src/device/cuda/cuda_sdpa.h src/device/cuda/cuda_sdpa_none.c
+	src/device/cuda/cuda_sdpa.h src/device/cuda/cuda_sdpa_none.c \
+	src/device/cuda/cuda_told.c src/device/cuda/cuda_told.h
 CUDNN_SOURCES += \
 	src/device/cuda/cuda_plan.c src/device/cuda/cuda_plan.h src/device/cuda/cuda_sdpa.c
 CUDA_AWARE += src/device/backends/backends.c src/device/backends/gpus.c src/device/backends/versions.c

@@ -100,8 +100,6 @@ void tr_cocktail_close(struct tr_cocktail *x)
     if (!x)
         return;
     cocktail_worker_close(x);
-    if (x->group.size > 0)
-        x->group.via->release(&x->group);
     for (int i = 0; i < x->n; i++) {
         free(x->span[i].piece);
         free(x->span[i].before);
@@ -189,19 +187,19 @@ static void open_host(struct tr_cocktail *x, bool apart)
     x->list = allocate((size_t)list, sizeof *x->list);
 }
 
-enum tr_status tr_cocktail_connect(struct tr_cocktail *x, struct tr_comm *dp,
+enum tr_status tr_cocktail_connect(struct tr_cocktail *x, struct tr_comm *group,
                                    const struct tr_queue *q, const struct tr_tensor *values)
 {
     enum tr_status s = TR_OK;
 
-    TR_ASSERT(dp->size == x->replicas && dp->rank == x->rank);
+    TR_ASSERT(group->size == x->replicas && group->rank == x->rank);
     TR_ASSERT(values->dtype == TR_F32 && tr_tensor_elems(values) == x->elems);
     x->x = *values;
     open_host(x, q->on->apart);
     if (x->how.overlap && !q->on->apart)
         s = cocktail_worker_open(x);
-    TR_TRY(tr_comm_agree(dp, s));
-    return dp->via->split(dp, 0, dp->rank, "replicas", &x->group);
+    x->group = group;
+    return tr_comm_agree(group, s);
 }
 
 /* To and from each of the others, the next rank first, so that not all send to the same one. */
@@ -219,7 +217,7 @@ static void start(struct tr_cocktail *x, struct tr_queue *q, bool down)
             {TR_LEG_SEND, to, give.data, x->bytes},
         };
 
-        x->group.via->exchange_start(&x->group, q, legs, 2, &x->pending[i - 1]);
+        x->group->via->exchange_start(x->group, q, legs, 2, &x->pending[i - 1]);
     }
     x->under_way = all - 1;
     x->arrived = 0;
@@ -227,13 +225,13 @@ static void start(struct tr_cocktail *x, struct tr_queue *q, bool down)
 
 static bool arrived(struct tr_cocktail *x, struct tr_queue *q, bool wait)
 {
-    const struct tr_transport *via = x->group.via;
+    const struct tr_transport *via = x->group->via;
 
     for (int i = x->arrived; i < x->under_way && !wait; i++)
-        if (via->poll(&x->group, &x->pending[i]) && i == x->arrived)
-            via->finish(&x->group, q, &x->pending[x->arrived++]);
+        if (via->poll(x->group, &x->pending[i]) && i == x->arrived)
+            via->finish(x->group, q, &x->pending[x->arrived++]);
     while (wait && x->arrived < x->under_way)
-        via->finish(&x->group, q, &x->pending[x->arrived++]);
+        via->finish(x->group, q, &x->pending[x->arrived++]);
     return x->arrived == x->under_way;
 }
 

@@ -34,10 +34,10 @@
  * keep are 1, bits are TR_SPARSE_FLOATS) there is neither g nor e: 1 sends x itself and 3 puts the mean of
  * the x in its place, with the bits of a reduce-scatter, a product with 1 / D and an all-gather.
  *
- * Spans.  Which numbers are the largest depends on their neighbours, so numbers that ranks of other groups
- * hold as well, and must keep equal, are a span of their own, the same on all of them.  A span may consist of
- * several pieces, which count as if they lay one behind the other; chunks have ceil(elements / D)
- * numbers, the last ones fewer.
+ * Spans.  Which numbers are the largest depends on their neighbours, so numbers that ranks of other
+ * groups hold as well, and must keep equal, are a span of their own, the same on all of them.  A span
+ * may consist of several pieces, which count as if they lay one behind the other; chunks have
+ * ceil(elements / D) numbers, the last ones fewer.
  *
  * Bytes.  Of each round a replica sends (D - 1) messages of tr_cocktail_bytes() in 1 and as many in 2: for
  * one span whose elements D divides, chosen by rolling, (N / D) R / 8 each, R = p (1 + k (bits +
@@ -74,14 +74,15 @@ void tr_cocktail_close(struct tr_cocktail *x);
 /* Take memory ("compression"); see util/arena.h. */
 void tr_cocktail_plan(struct tr_cocktail *x, struct tr_arena *a);
 
-/* When the memory is there: a group of its own, and a thread.  `values` are the x (TR_F32 [elems]),
-   borrowed, on the device of `q`.  Collective over `dp`; TR_ERESOURCE on all of its ranks. */
-enum tr_status tr_cocktail_connect(struct tr_cocktail *x, struct tr_comm *dp,
+/* When the memory is there: who takes part, and a thread.  `group` are the replicas, borrowed, and nobody else
+   uses it; `values` are the x (TR_F32 [elems]), borrowed, on the device of `q`.  Collective over `group`;
+   TR_ERESOURCE on all of its ranks. */
+enum tr_status tr_cocktail_connect(struct tr_cocktail *x, struct tr_comm *group,
                                    const struct tr_queue *q,
                                    const struct tr_tensor *values) TR_MUST_CHECK;
 
 /* A round begins.  At the very first one the x must be equal on all replicas: g is made of them.  Until the
-   commit x may be read but not written.  Like all calls below, on all ranks of `dp`, but at any time. */
+   commit x may be read but not written.  Like all calls below, on all ranks of the group, but at any time. */
 void tr_cocktail_begin(struct tr_cocktail *x, struct tr_queue *q);
 
 /* Let it make progress; now and then while the rank computes or waits for something else.  Whether

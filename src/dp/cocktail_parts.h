@@ -64,7 +64,7 @@ struct tr_cocktail {
     int32_t *list; /* the same for a list */
     unsigned char *seen; /* for tr_mask_list() */
 
-    struct tr_comm group;
+    struct tr_comm *group;      /* borrowed */
     struct tr_pending *pending; /* [D - 1] */
     int under_way, arrived;     /* of them */
     enum cocktail_stage stage;

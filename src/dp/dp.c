@@ -26,7 +26,7 @@ struct flow {
 };
 
 struct tr_dp {
-    struct tr_comm group;
+    struct tr_comm *group; /* borrowed */
     struct tr_dp_how how;
     int n;
     struct tr_bucket *bucket; /* [n] */
@@ -146,9 +146,7 @@ static bool open_flows(struct tr_dp *x, bool queues, const struct tr_tensor *gra
     return open_flow(&x->reduce, queues ? n : most) && open_flow(&x->gather, queues ? 1 : most);
 }
 
-/* Ranks reach a bucket at different times.  In a group of their own that cannot disturb the order
-   of anybody else's calls. */
-enum tr_status tr_dp_open(struct tr_comm *dp, const struct tr_tensor *grads,
+enum tr_status tr_dp_open(struct tr_comm *group, const struct tr_tensor *grads,
                           const struct tr_tensor *values, const struct tr_bucket *buckets, int n,
                           struct tr_dp_how how, struct tr_dp **out)
 {
@@ -157,18 +155,17 @@ enum tr_status tr_dp_open(struct tr_comm *dp, const struct tr_tensor *grads,
 
     TR_ASSERT(n > 0);
     *out = NULL;
-    if (!x || !open_flows(x, dp->via->queues, grads, buckets, n))
+    if (!x || !open_flows(x, group->via->queues, grads, buckets, n))
         status = TR_FAIL(TR_ERESOURCE, "no memory left for %d gradient buckets", n);
-    status = tr_comm_agree(dp, status);
-    if (status == TR_OK)
-        status = dp->via->split(dp, 0, dp->rank, "dp", &x->group);
+    status = tr_comm_agree(group, status);
     if (status != TR_OK) {
         tr_dp_close(x);
         return status;
     }
+    x->group = group;
     x->how = how;
     /* Nothing to do where there is one replica. */
-    x->n = dp->size > 1 ? n : 0;
+    x->n = group->size > 1 ? n : 0;
     for (int i = 0; i < n; i++) {
         x->bucket[i] = buckets[i];
         x->grads[i] = tr_tensor_span(grads, buckets[i].first, buckets[i].count);
@@ -184,8 +181,6 @@ void tr_dp_close(struct tr_dp *x)
     if (!x)
         return;
     TR_ASSERT(x->reduce.started == 0 && x->gather.done == x->n);
-    if (x->group.size > 0)
-        x->group.via->release(&x->group);
     free(x->bucket);
     free(x->grads);
     free(x->values);
@@ -202,21 +197,21 @@ static bool has_room(const struct tr_dp *x, const struct flow *f)
 /* Wait for the oldest. */
 static void finish_one(struct tr_dp *x, struct tr_queue *q, struct flow *f)
 {
-    x->group.via->finish(&x->group, q, &f->under_way[f->done % f->most]);
+    x->group->via->finish(x->group, q, &f->under_way[f->done % f->most]);
     f->done++;
 }
 
 /* Work of a device needs no polling, and nothing may depend on its progress. */
 static void progress(struct tr_dp *x, struct tr_queue *q, struct flow *f)
 {
-    for (int i = f->done; i < f->started && !x->group.via->queues; i++)
-        if (x->group.via->poll(&x->group, &f->under_way[i % f->most]) && i == f->done)
+    for (int i = f->done; i < f->started && !x->group->via->queues; i++)
+        if (x->group->via->poll(x->group, &f->under_way[i % f->most]) && i == f->done)
             finish_one(x, q, f);
 }
 
 static void reduce_next(struct tr_dp *x, struct tr_queue *q)
 {
-    struct tr_comm *c = &x->group;
+    struct tr_comm *c = x->group;
     int i = x->reduce.started++;
     struct tr_pending *p = &x->reduce.under_way[i % x->reduce.most];
     struct tr_bucket own;
@@ -265,8 +260,8 @@ static void gather_more(struct tr_dp *x, struct tr_queue *q)
     struct flow *f = &x->gather;
 
     for (; has_room(x, f); f->started++)
-        x->group.via->allgather_start(&x->group, q, &x->values[x->n - 1 - f->started],
-                                      &f->under_way[f->started % f->most]);
+        x->group->via->allgather_start(x->group, q, &x->values[x->n - 1 - f->started],
+                                       &f->under_way[f->started % f->most]);
 }
 
 void tr_dp_gather(struct tr_dp *x, struct tr_queue *q)

@@ -56,11 +56,12 @@ struct tr_dp;
 /*
  * `grads` and `values` are whole flat buffers of the same length, borrowed, each of TR_F32, TR_F16
  * or TR_BF16; `values` is used when sharded only.  `buckets` is copied; they are those of
- * tr_buckets_plan() for the whole buffer.  Transfers run in a group of their own, so the caller
- * may use `dp` at any time.  Open and close are collective over dp, and close finds nothing under
- * way; TR_ERESOURCE on all ranks when memory or groups run out.
+ * tr_buckets_plan() for the whole buffer.  `group` are the replicas; it is borrowed until close, and nobody
+ * else uses it, since ranks reach a bucket at different times.  It is made before the memory is reserved,
+ * because the transport may take memory of the device for it.  Open and close are collective over it, and
+ * close finds nothing under way; TR_ERESOURCE on all ranks when memory runs out.
  */
-enum tr_status tr_dp_open(struct tr_comm *dp, const struct tr_tensor *grads,
+enum tr_status tr_dp_open(struct tr_comm *group, const struct tr_tensor *grads,
                           const struct tr_tensor *values, const struct tr_bucket *buckets, int n,
                           struct tr_dp_how how, struct tr_dp **out) TR_MUST_CHECK;
 void tr_dp_close(struct tr_dp *x);

@@ -211,7 +211,7 @@ enum tr_status tr_replicas_start(struct tr_replicas *x, const struct tr_tensor *
 
     if (x->cocktail) {
         warn_of_environment();
-        s = tr_cocktail_connect(x->cocktail, &of->grid->dp, of->queue, weights);
+        s = tr_cocktail_connect(x->cocktail, of->rounds, of->queue, weights);
     }
     TR_TRY(tr_comm_agree(of->world, s));
     tell(x);

@@ -43,6 +43,7 @@ struct tr_replicas_of {
     const struct tr_params *params;
     const int64_t *iteration; /* iterations that are over, as the run counts them */
     struct tr_grid *grid;
+    struct tr_comm *rounds; /* the replicas, for their exchange alone */
     struct tr_comm *world;
     struct tr_queue *queue;
     struct tr_traffic *traffic;

@@ -465,6 +465,14 @@ void tr_logging_setup(const struct tr_run *r, double began)
     tr_print("%s\n", text);
 }
 
+void tr_logging_news(const struct tr_run *r)
+{
+    const char *line;
+
+    while (r->queue.on->news && (line = r->queue.on->news(r->device)) != NULL)
+        tr_print_rank0("> %s\n", line);
+}
+
 void tr_logging_start(const struct tr_run *r)
 {
     char text[TR_REPORT_BYTES];

@@ -51,6 +51,9 @@ void tr_logging_setup(const struct tr_run *r, double began);
 /* How many parameters there are on each tensor rank and stage. */
 void tr_logging_parameters(struct tr_run *r);
 
+/* What the device has to tell since it was asked last (tr_backend.news). */
+void tr_logging_news(const struct tr_run *r);
+
 /* What the start took, if somebody took the time of it, and that training begins. */
 void tr_logging_start(const struct tr_run *r);
 

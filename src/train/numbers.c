@@ -69,6 +69,8 @@ static void put_start(struct tr_numbers *n)
     put_whole(n->lines, "tensor", r->shape.layout.w);
     put_whole(n->lines, "pipeline", r->shape.layout.p);
     put_whole(n->lines, "data", r->shape.layout.d);
+    if (r->transport_record)
+        fprintf(n->lines, ", \"nccl\": %s", r->transport_record);
     end_line(n);
 }
 

@@ -18,7 +18,8 @@
  *
  * A line of JSON is one object.  "schema" is 1, and "kind" says what it is:
  *
- *   start       the process begins: program, ranks, layout, iteration it goes on from
+ *   start       the process begins: program, ranks, layout, iteration it goes on from; on several GPUs `nccl`, what
+ *               is known of NCCL
  *   iteration   "iteration", "consumed_samples", "consumed_tokens", "global_batch_size", "seconds"
  *               (of this iteration), "skipped", "lm_loss", "learning_rate" (that the next one will
  *               use), "loss_scale", "grad_norm"; "num_zeros", "params_norm" where the log has them.

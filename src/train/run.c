@@ -188,6 +188,7 @@ static void report_plan(struct tr_run *r, int whose)
         tr_die(TR_ERESOURCE, "no memory left for the report of the memory plan");
     fprintf(f, "memory plan of rank %d:\n", r->world->rank);
     tr_arena_report(&r->arena, f);
+    tr_transport_report(r, f);
     fclose(f);
     r->world->via->broadcast(r->world, NULL, &words, whose);
     tr_notice_rank0("%s", (const char *)text);
@@ -299,7 +300,7 @@ static enum tr_status open_sums(struct tr_run *r)
     };
     struct tr_bucket *bucket;
     int n = plan_buckets(r, &bucket);
-    enum tr_status s = tr_dp_open(&r->grid.dp, &ps->grads, &ps->values, bucket, n, how, &r->dp);
+    enum tr_status s = tr_dp_open(&r->sums, &ps->grads, &ps->values, bucket, n, how, &r->dp);
 
     free(bucket);
     return tr_comm_agree(r->world, s);
@@ -577,6 +578,7 @@ static enum tr_status open_replicas(struct tr_run *r)
         .params = &r->model.params,
         .iteration = &r->iteration,
         .grid = &r->grid,
+        .rounds = &r->rounds,
         .world = r->world,
         .queue = &r->queue,
         .traffic = &r->traffic,
@@ -626,6 +628,20 @@ static enum tr_status reach(struct tr_run *r)
     return tr_grid_open(r->transport, s->layout.w, s->layout.p, s->layout.d, &r->grid);
 }
 
+/* Groups besides those of the grid.  All there are stand before memory is reserved, and have made the first
+   of all calls that they will make: a transport may take memory of the device for them. */
+static enum tr_status open_groups(struct tr_run *r)
+{
+    struct tr_comm *dp = &r->grid.dp;
+
+    TR_TRY(tr_comm_agree(r->world, dp->via->split(dp, 0, dp->rank, "dp", &r->sums)));
+    if (tr_replicas_cocktail(r->replicas))
+        TR_TRY(tr_comm_agree(r->world, dp->via->split(dp, 0, dp->rank, "replicas", &r->rounds)));
+    TR_TRY(tr_transport_warm(r));
+    tr_transport_tell(r);
+    return TR_OK;
+}
+
 static enum tr_status build(struct tr_run *r)
 {
     double began = tr_now();
@@ -635,6 +651,7 @@ static enum tr_status build(struct tr_run *r)
     tr_logging_setup(r, began);
     TR_TRY(open_parts(r));
     open_scaler(r);
+    TR_TRY(open_groups(r));
     TR_TRY(open_memory(r));
     TR_TRY(open_sums(r));
     TR_TRY(start_links(r));
@@ -686,6 +703,12 @@ enum tr_status tr_run_dry(struct tr_run *r, const struct tr_config *config,
     return s;
 }
 
+static void close_group(struct tr_comm *c)
+{
+    if (c->via)
+        c->via->release(c);
+}
+
 void tr_run_close(struct tr_run *r)
 {
     tr_data_close(r->data);
@@ -701,8 +724,11 @@ void tr_run_close(struct tr_run *r)
     tr_model_close(&r->model);
     tr_sched_release(&r->train_list);
     tr_sched_release(&r->eval_list);
+    close_group(&r->rounds);
+    close_group(&r->sums);
     tr_grid_close(&r->grid);
     tr_transport_close(r);
+    free(r->transport_record);
     tr_profile_close(r);
     tr_share_close(&r->share);
     if (r->device)

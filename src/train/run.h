@@ -33,9 +33,12 @@ struct tr_run {
     struct tr_comm *world;        /* borrowed; for host memory */
     struct tr_comm *transport;    /* the same ranks, for memory of the device: train/transport.h */
     struct tr_comm own_transport; /* what it points to where that is not the world */
+    char *transport_record;       /* what rank 0 knows of it, as JSON; NULL where that is nothing */
     struct tr_launch launch;
     struct tr_share share; /* files that set-up opens once per node */
     struct tr_grid grid;
+    struct tr_comm sums;   /* replicas once more: for gradients and values alone, */
+    struct tr_comm rounds; /*   and for rounds of CocktailSGD, where there are any */
     struct tr_device *device;
     struct tr_queue queue;
     struct tr_arena arena;

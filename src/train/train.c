@@ -65,6 +65,7 @@ static void evaluate(struct loop *l, enum tr_split split, const char *where)
         tr_print_rank0("%s\n", text);
     }
     loss = tr_evaluation_end(r, split, &e, loss);
+    tr_logging_news(r);
     if (split == TR_SPLIT_VALID)
         r->consumed_valid = e.first + e.samples;
     tr_logging_validation(r, where, loss);
@@ -147,6 +148,7 @@ static enum tr_status step_and_tell(struct loop *l)
         tr_step(r, &step);
     r->iteration++;
     tr_profile_after(r);
+    tr_logging_news(r);
     skipped = passed || (step.skipped && goes_on(r->config));
     tr_logging_add(&l->tell, &step, skipped);
     lost = not_finite(l, &step, tr_logging_due(&l->tell, r->iteration));

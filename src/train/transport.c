@@ -2,9 +2,14 @@
 #include "train/transport.h"
 
 #ifdef HAVE_NCCL
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "comm/nccl.h"
 #endif
 #include "comm/slow.h"
+#include "train/step.h"
 #include "util/log.h"
 
 struct tr_comm *tr_transport_network(const struct tr_config *c, struct tr_comm *world,
@@ -48,12 +53,216 @@ static enum tr_status open_nccl(struct tr_run *r)
     return TR_OK;
 }
 
+static bool has_nccl(const struct tr_run *r)
+{
+    return r->transport != r->world && r->transport->size > 1;
+}
+
+/* Calls of a step, in the order of what follows. */
+enum { USES = 24 };
+
+struct uses {
+    struct tr_nccl_use list[USES];
+    int n;
+};
+
+static void add(struct uses *u, struct tr_comm *group, enum tr_nccl_call_kind call,
+                enum tr_dtype type, int64_t elems)
+{
+    TR_ASSERT(u->n < USES);
+    u->list[u->n++] =
+        (struct tr_nccl_use){group, call, type, TR_SUM, elems * (int64_t)tr_dtype_bytes(type)};
+}
+
+/* Activations and their gradients, the softmax over shards of the vocabulary, gradients of what all tensor
+   ranks hold; what a pipeline scatters over them (train/step.c). */
+static void add_tensor(struct uses *u, struct tr_run *r)
+{
+    const enum tr_dtype type = r->model.type, stream = r->model.stream;
+    const int64_t rows = tr_model_rows(&r->model), elems = rows * r->shape.dims.hidden;
+    struct tr_comm *tp = &r->grid.tp;
+
+    add(u, tp, TR_NCCL_ALLREDUCE, type, elems);
+    add(u, tp, TR_NCCL_ALLREDUCE, TR_F32, 2 * rows);
+    add(u, tp, TR_NCCL_ALLREDUCE, TR_F32, rows);
+    u->list[u->n - 1].op = TR_MAX;
+    add(u, tp, TR_NCCL_ALLGATHER, stream, elems);
+    if (!r->shape.activations.sequence)
+        return;
+    add(u, tp, TR_NCCL_REDUCE_SCATTER, type, elems);
+    add(u, tp, TR_NCCL_ALLGATHER, type, elems);
+}
+
+/* The sums and gathers of buckets. */
+static void add_replicas(struct uses *u, struct tr_run *r)
+{
+    const enum tr_dtype values = r->model.type;
+    const enum tr_dtype grads = r->shape.precision.grads_fp32 ? TR_F32 : values;
+    const int64_t wanted = tr_run_bucket(r->config, true), all = r->model.params.size;
+    const int64_t bucket = wanted < all ? wanted : all;
+
+    if (r->shape.dp.sharded) {
+        add(u, &r->sums, TR_NCCL_REDUCE_SCATTER, grads, bucket);
+        add(u, &r->sums, TR_NCCL_ALLGATHER, values, bucket);
+    } else {
+        add(u, &r->sums, TR_NCCL_ALLREDUCE, grads, bucket);
+    }
+    add(u, &r->grid.dp, TR_NCCL_ALLREDUCE, TR_F64, 1);
+    if (r->rounds.size > 0)
+        add(u, &r->rounds, TR_NCCL_ALL_TO_ALL, TR_U8, 1);
+}
+
+/* Messages of the pipeline, the gradient of the tied embedding, and the sums of squares. */
+static void add_others(struct uses *u, struct tr_run *r)
+{
+    const enum tr_dtype grads = r->shape.precision.grads_fp32 ? TR_F32 : r->model.type;
+    const struct tr_dims *d = &r->shape.dims;
+
+    add(u, &r->grid.pp, r->shape.layout.k > 1 ? TR_NCCL_RING : TR_NCCL_CHAIN, TR_U8, 1);
+    add(u, &r->grid.embed, TR_NCCL_ALLREDUCE, grads,
+        d->vocab_padded * d->hidden / r->shape.layout.w);
+    add(u, tr_step_owners(r), TR_NCCL_ALLREDUCE, TR_F64, 1);
+}
+
+enum tr_status tr_transport_warm(struct tr_run *r)
+{
+    struct uses u = {.n = 0};
+
+    if (!has_nccl(r))
+        return TR_OK;
+    add_tensor(&u, r);
+    add_replicas(&u, r);
+    add_others(&u, r);
+    return tr_comm_nccl_warm(r->transport, u.list, u.n);
+}
+
+void tr_transport_report(const struct tr_run *r, FILE *f)
+{
+    if (has_nccl(r) && tr_comm_nccl_bytes(r->transport) > 0)
+        fprintf(f, "  %-24s %12.2f MiB\n", "nccl (taken before)",
+                (double)tr_comm_nccl_bytes(r->transport) / 1048576.0);
+}
+
+/* ---- the record ---- */
+
+/* NCCL's facts as they come: lists of variables and of lines of its log, and the others. */
+struct record {
+    json_t *all, *environment, *says;
+};
+
+static void put(void *ctx, const char *name, const char *value)
+{
+    struct record *x = ctx;
+
+    if (strcmp(name, "says") == 0)
+        json_array_append_new(x->says, json_string(value));
+    else if (strncmp(name, "NCCL_", 5) == 0)
+        json_object_set_new(x->environment, name, json_string(value));
+    else
+        json_object_set_new(x->all, name, json_string(value));
+}
+
+static json_t *record_of(const struct tr_run *r)
+{
+    struct record x = {json_object(), json_object(), json_array()};
+
+    tr_comm_nccl_record(r->transport, put, &x);
+    json_object_set_new(x.all, "environment", x.environment);
+    json_object_set_new(x.all, "says", x.says);
+    return x.all;
+}
+
+static const char *text_of(const json_t *all, const char *name)
+{
+    return json_string_value(json_object_get(all, name));
+}
+
+static void tell_environment(json_t *environment)
+{
+    char text[1024] = "";
+    const char *name;
+    json_t *value;
+    size_t n = 0;
+
+    json_object_foreach(environment, name, value) if (n < sizeof text) n +=
+        (size_t)snprintf(text + n, sizeof text - n, " %s=%s", name, json_string_value(value));
+    tr_print("> NCCL's environment:%s\n", *text ? text : " nothing");
+}
+
+static void tell(json_t *all)
+{
+    json_t *says = json_object_get(all, "says");
+
+    tr_print("> NCCL %s (built with %s): %s communicators of this rank take %s MiB of its GPU; "
+             "calls are %s\n",
+             text_of(all, "version"), text_of(all, "built_with"), text_of(all, "communicators"),
+             text_of(all, "memory_mib"), text_of(all, "calls"));
+    tell_environment(json_object_get(all, "environment"));
+    for (size_t i = 0; i < json_array_size(says); i++)
+        tr_print("> NCCL says: %s\n", json_string_value(json_array_get(says, i)));
+    if (json_array_size(says) == 0)
+        tr_print("> NCCL's channels, algorithms, NVLS and SHARP are told here with NCCL_DEBUG=INFO "
+                 "NCCL_DEBUG_SUBSYS=INIT,NET,TUNING NCCL_DEBUG_FILE=FILE\n");
+}
+
+/* Of rank 0, to all: the one that writes numbers down may be another. */
+static char *share(struct tr_comm *world, char *text)
+{
+    int64_t bytes = text ? (int64_t)strlen(text) + 1 : 0;
+    struct tr_tensor t = tr_i64_1(&bytes, 1);
+    char *all;
+
+    world->via->broadcast(world, NULL, &t, 0);
+    all = calloc(1, (size_t)bytes + 4);
+    if (!all)
+        tr_die(TR_ERESOURCE, "no memory left for the record of the transport");
+    if (text)
+        memcpy(all, text, (size_t)bytes);
+    t = tr_i32_1((int32_t *)(void *)all, (bytes + 3) / 4);
+    world->via->broadcast(world, NULL, &t, 0);
+    free(text);
+    return all;
+}
+
+void tr_transport_tell(struct tr_run *r)
+{
+    char *text = NULL;
+
+    if (!has_nccl(r))
+        return;
+    if (r->world->rank == 0) {
+        json_t *all = record_of(r);
+
+        tell(all);
+        text = json_dumps(all, JSON_SORT_KEYS);
+        json_decref(all);
+    }
+    r->transport_record = share(r->world, text);
+}
+
 void tr_transport_register(struct tr_run *r)
 {
-    if (r->transport != r->world && r->transport->size > 1)
+    if (has_nccl(r))
         tr_comm_nccl_register(r->transport);
 }
 #else
+enum tr_status tr_transport_warm(struct tr_run *r)
+{
+    (void)r;
+    return TR_OK;
+}
+
+void tr_transport_report(const struct tr_run *r, FILE *f)
+{
+    (void)r;
+    (void)f;
+}
+
+void tr_transport_tell(struct tr_run *r)
+{
+    (void)r;
+}
+
 static enum tr_status open_nccl(struct tr_run *r)
 {
     (void)r;

@@ -2,6 +2,8 @@
 #ifndef TR_TRAIN_TRANSPORT_H
 #define TR_TRAIN_TRANSPORT_H
 
+#include <stdio.h>
+
 #include "train/run.h"
 
 /*
@@ -25,6 +27,17 @@ struct tr_comm *tr_transport_network(const struct tr_config *c, struct tr_comm *
 /* Fill r->transport; the device is open.  Collective over r->world; TR_ECONFIG or TR_ERESOURCE on all
    ranks. */
 enum tr_status tr_transport_open(struct tr_run *r) TR_MUST_CHECK;
+
+/* All groups are made and nothing is reserved: let the transport take the memory of the device that it will need
+   for the calls of a run.  Collective over r->world; TR_ERESOURCE on all ranks. */
+enum tr_status tr_transport_warm(struct tr_run *r) TR_MUST_CHECK;
+
+/* What it took, as a line below a memory plan; none where that is nothing. */
+void tr_transport_report(const struct tr_run *r, FILE *f);
+
+/* What is known of the transport, for the record of the run: on stdout, and in r->transport_record.  Nothing where
+   there is nothing to tell.  Collective over r->world. */
+void tr_transport_tell(struct tr_run *r);
 
 /* The memory of the device is reserved: make it known to the transport.  Collective over r->world. */
 void tr_transport_register(struct tr_run *r);

@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <string>
 #include <sys/mman.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -60,7 +61,7 @@ std::map<std::string, long> calls;
 size_t used_bytes;
 int memory_open, current_device;
 long waits;
-cudaError_t last_error = cudaSuccess;
+cudaError_t last_error = cudaSuccess, broken = cudaSuccess;
 
 long number_of(const char *name, long otherwise)
 {
@@ -96,10 +97,33 @@ uint64_t draw()
 
 /* ---- errors ---- */
 
+/* After which "any further CUDA work will return the same error", as NVIDIA's headers say. */
+bool stays(cudaError_t error)
+{
+    switch (error) {
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+        return true;
+    default:
+        return false;
+    }
+}
+
 cudaError_t give(cudaError_t error)
 {
     if (error != cudaSuccess && error != cudaErrorNotReady)
         last_error = error;
+    if (stays(error))
+        broken = error;
     return error;
 }
 
@@ -136,6 +160,8 @@ bool find_planted(const char *list, const char *call, long n, int *error)
 #define BEGIN()                                        \
     std::lock_guard<std::recursive_mutex> guard(lock); \
     int planted_error;                                 \
+    if (broken != cudaSuccess)                         \
+        return broken;                                 \
     if (fake_cuda_planted(__func__, &planted_error))   \
     return give((cudaError_t)planted_error)
 
@@ -219,7 +245,7 @@ bool unmap(std::map<char *, block> &memory, void *p)
 
 size_t total_bytes()
 {
-    return (size_t)number_of("FAKE_CUDA_GIB", 4) << 30;
+    return (size_t)number_of("FAKE_CUDA_MIB", number_of("FAKE_CUDA_GIB", 4) << 10) << 20;
 }
 
 struct open_memory {
@@ -310,10 +336,15 @@ void run_until(CUstream_st *first, const std::function<bool()> &done)
     }
 }
 
-/* The host asks whether something is done: then the GPU has gone on a little. */
+/* The host asks whether something is done: then the GPU has gone on a little.  Not when a second thread asks:
+   work may call MPI, which has one thread at a time. */
 void nudge(CUstream_st *first)
 {
+    static const std::thread::id main = std::this_thread::get_id();
     open_memory opened;
+
+    if (std::this_thread::get_id() != main)
+        return;
 
     for (uint64_t n = seed() ? draw() % BURST : (uint64_t)BURST; n > 0 && step_any(first); n--)
         continue;
@@ -327,7 +358,14 @@ void run_all()
 
 void put(cudaStream_t s, const char *what, std::function<bool()> work, bool of_others)
 {
-    stream_of(s)->todo.push_back({what, std::move(work), of_others});
+    static const size_t most = (size_t)number_of("FAKE_CUDA_QUEUE", 1000);
+    CUstream_st *stream = stream_of(s);
+
+    if (stream->todo.size() >= most)
+        stop(("stream " + std::to_string(stream->number) + " has " + std::to_string(most) +
+              " entries, so the host would wait inside CUDA in " + what + ", where nobody watches")
+                 .c_str());
+    stream->todo.push_back({what, std::move(work), of_others});
 }
 
 double now()
@@ -386,6 +424,21 @@ void fake_cuda_stall(cudaStream_t s, double seconds)
             *end = now() + seconds;
         return now() >= *end;
     });
+}
+
+cudaError_t fake_cuda_broken(void)
+{
+    return broken;
+}
+
+bool fake_cuda_charge(int64_t bytes)
+{
+    std::lock_guard<std::recursive_mutex> guard(lock);
+
+    if (bytes > 0 && (size_t)bytes > total_bytes() - used_bytes)
+        return false;
+    used_bytes += (size_t)bytes;
+    return true;
 }
 
 bool fake_cuda_planted(const char *call, int *error)

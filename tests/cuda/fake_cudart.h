@@ -14,6 +14,10 @@
  * out an event gets wrong numbers.  Device memory can be touched only while work runs; host code
  * that reads or writes it is stopped with a sentence.  New memory is full of NaN.
  *
+ * A stream takes 1,000 entries.  The real one makes the host wait then, inside CUDA, where nobody watches;
+ * here the process is stopped with a sentence.  Errors that leave a GPU broken (an illegal address, an
+ * uncorrectable memory error) stay: from then on each call gives them, and no work runs.
+ *
  * The environment:
  *   FAKE_CUDA_DEVICES=N      GPUs of this node (1); 0 stands for a driver that finds none
  *   FAKE_CUDA_ARCH=90        what they are
@@ -21,6 +25,8 @@
  *   FAKE_CUDA_NAME=TEXT      what they are called (Fake GPU)
  *   FAKE_CUDA_GIB=N          memory of each (4)
  *   FAKE_CUDA_DRIVER=12020   newest CUDA of the driver (that of the headers)
+ *   FAKE_CUDA_MIB=N          the same in MiB, instead
+ *   FAKE_CUDA_QUEUE=N        entries that a stream takes (1000)
  *   FAKE_CUDA_SEED=N         the order in which independent streams go on (1); 0: as late as can be,
  *                            the stream that is waited for first
  *   FAKE_CUDA_FAIL=CALL:N:E  the N-th call of that name, from 1, since the variable got this value gives
@@ -38,6 +44,7 @@ extern "C"
     fake_cuda_stall(cudaStream_t s, double seconds);
 
 #ifdef __cplusplus
+#include <cstdint>
 #include <functional>
 
 /* `work` is done when everything queued on `s` before it is.  `what` is for messages, static storage. */
@@ -49,6 +56,13 @@ void fake_cuda_enqueue(cudaStream_t s, const char *what, std::function<void()> w
  * tests it after that.  Device memory is closed in between, so MPI must be given other buffers.
  */
 void fake_cuda_enqueue_until(cudaStream_t s, const char *what, std::function<bool()> work);
+
+/* The error that stays, or cudaSuccess. */
+cudaError_t fake_cuda_broken(void);
+
+/* Memory of the GPU that a library takes for itself, until it gives it back with a negative number; false,
+   and none taken, when there is not so much. */
+bool fake_cuda_charge(int64_t bytes);
 
 /* Whether FAKE_CUDA_FAIL wants this call, which is counted, to fail, and the error that it gives. */
 bool fake_cuda_planted(const char *call, int *error);

@@ -13,6 +13,7 @@
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
 #include <nccl.h>
+#include <sched.h>
 #include <set>
 #include <string>
 #include <unistd.h>
@@ -28,22 +29,31 @@ extern "C" {
  * process stops: buffers that are not memory of the GPU or overlap, counts and calls that differ
  * between ranks, work on a communicator that is not ready, is destroyed or about to be split.
  *
- * Like the real one, with config.blocking = 0: calls say ncclInProgress, and what they began is only
+ * Communicators of both kinds may be split from either.  Like the real one, with config.blocking = 0: calls say ncclInProgress, and what they began is only
  * there when ncclCommGetAsyncError() no longer does.  The calls of one communicator follow one
- * another, however many streams they are on.  With NCCL_LAUNCH_ORDER_IMPLICIT=1 a call of any
+ * another, however many streams they are on.  A communicator takes memory of the GPU when it is made, when it
+ * first uses an algorithm (trees for all-reduces of up to 4 KiB, rings for all else) and when it first sends to
+ * or receives from a rank.  With NCCL_LAUNCH_ORDER_IMPLICIT=1 a call of any
  * communicator begins after all calls before it have begun.  A send ends when it is received.  Sums
  * are those of a ring: each part of the operand begins at another rank, and halves are rounded at
  * each addition.
  *
  * The environment, besides that of fake_cudart.h, whose FAKE_CUDA_FAIL plants errors here too:
  *   FAKE_CUDA_FAIL=hung_ncclAllReduce:N:1    the N-th such call of the rank never begins
+ *   FAKE_CUDA_FAIL=stuck_ncclAllReduce:N:1   the N-th such call does not return, on a communicator that blocks
  *   FAKE_CUDA_FAIL=ncclCommGetAsyncError:N:E the N-th question is answered by error E; those asked while
  *                                            ranks meet to set something up do not count
  *   FAKE_NCCL_VERSION=N                      what ncclGetVersion() says
  *   FAKE_NCCL_ORDER=serial                   a call begins after all before it are done, as with
  *                                            drivers of before CUDA 12.3
+ *   FAKE_NCCL_MIB=N                          how much it takes each time (1)
+ *   FAKE_NCCL_MEMORY=before                  none after the program has called ncclMemAlloc(): that would be in
+ *                                            the middle of a run, when the program has taken what was left
+ *   NCCL_DEBUG=INFO, NCCL_DEBUG_FILE=FILE    as with the real one lines go there, %h and %p filled in: the channels
+ *                                            of a communicator, and the algorithm of each collective on its rank 0
  *   FAKE_NCCL_REPORT=1                       at the end: how many calls there were, and how many
- *                                            communicators at most
+ *                                            communicators at most, and for how many calls a thread was started:
+ *                                            from 2.24 on for each on a communicator that does not block
  */
 namespace
 {
@@ -115,6 +125,7 @@ struct ncclComm {
     MPI_Request meeting = MPI_REQUEST_NULL; /* of ranks that set up a communicator */
     std::function<void()> begun;            /* what happens then */
     std::set<void *> registered;
+    std::set<std::string> connected; /* what it has taken memory for */
 };
 
 namespace
@@ -122,6 +133,7 @@ namespace
 
 std::set<ncclComm *> alive;
 size_t most_alive;
+long threads; /* that the real one would have started for calls */
 uint64_t put_so_far, begun_so_far, done_so_far;
 std::string last_error;
 int depth;                       /* of ncclGroupStart() */
@@ -146,6 +158,67 @@ bool planted(const char *call, ncclResult_t *result)
         return false;
     *result = fails((ncclResult_t)error, std::string("planted in ") + call);
     return true;
+}
+
+/* ---- its log ---- */
+
+void say(const std::string &text)
+{
+    const char *level = getenv("NCCL_DEBUG"), *how = getenv("NCCL_DEBUG_FILE");
+    static FILE *f;
+    char host[256] = "";
+
+    if (!level || strcmp(level, "INFO") != 0 || !how)
+        return;
+    gethostname(host, sizeof host - 1);
+    host[strcspn(host, ".")] = '\0';
+    if (!f) {
+        std::string path;
+
+        for (const char *at = how; *at; at++)
+            if (strncmp(at, "%h", 2) == 0)
+                path += host, at++;
+            else if (strncmp(at, "%p", 2) == 0)
+                path += std::to_string(getpid()), at++;
+            else
+                path += *at;
+        f = fopen(path.c_str(), "w");
+    }
+    if (!f)
+        stop("NCCL_DEBUG_FILE cannot be written");
+    fprintf(f, "%s:%ld:%ld [0] NCCL INFO %s\n", host, (long)getpid(), (long)getpid(), text.c_str());
+    fflush(f);
+}
+
+/* ---- memory ---- */
+
+bool program_has_reserved;
+
+int64_t bytes_each_time()
+{
+    const char *text = getenv("FAKE_NCCL_MIB");
+
+    return (int64_t)(text ? atoi(text) : 1) << 20;
+}
+
+/* What a call of `c` needs besides the communicator, like "rings"; memory is taken the first time. */
+ncclResult_t connect(ncclComm *c, const std::string &what)
+{
+    if (c->own->size == 1 || c->connected.count(what))
+        return ncclSuccess;
+    if (program_has_reserved && wants("FAKE_NCCL_MEMORY", "before"))
+        stop("\"" + c->own->name + "\" first uses " + what +
+             " after the program has reserved its memory, and takes more of the GPU");
+    if (!fake_cuda_charge(bytes_each_time()))
+        return fails(ncclUnhandledCudaError, "no memory of the GPU is left for " + what);
+    c->connected.insert(what);
+    return ncclSuccess;
+}
+
+void give_back(ncclComm *c)
+{
+    fake_cuda_charge(-(int64_t)c->connected.size() * bytes_each_time());
+    c->connected.clear();
 }
 
 /* ---- types ---- */
@@ -444,6 +517,13 @@ void must_be_device(const void *p, uint64_t bytes, const char *call)
         stop(std::string(call) + " is given memory that is not of the GPU");
 }
 
+int version()
+{
+    const char *wanted = getenv("FAKE_NCCL_VERSION");
+
+    return wanted ? atoi(wanted) : NCCL_VERSION_CODE;
+}
+
 /* `then` happens at once, or when somebody has asked often enough. */
 ncclResult_t proceed(ncclComm *c, std::function<void()> then)
 {
@@ -455,6 +535,18 @@ ncclResult_t proceed(ncclComm *c, std::function<void()> then)
     c->polls = 2;
     c->begun = std::move(then);
     return ncclInProgress;
+}
+
+/* The same for what is queued on a stream. */
+ncclResult_t call_on(ncclComm *c, const std::string &call, std::function<void()> then)
+{
+    int error;
+
+    if (c->blocking && fake_cuda_planted(("stuck_" + call).c_str(), &error))
+        for (;;)
+            pause();
+    threads += !c->blocking && version() >= NCCL_VERSION(2, 24, 0);
+    return proceed(c, std::move(then));
 }
 
 ncclComm *create(const char *name, const ncclConfig_t *config)
@@ -473,14 +565,17 @@ void join(ncclComm *c, MPI_Comm mpi)
     c->own->mpi = mpi;
     MPI_Comm_rank(mpi, &c->own->rank);
     MPI_Comm_size(mpi, &c->own->size);
+    say("2 coll channels, 0 collnet channels, 0 nvls channels, 2 p2p channels, 2 p2p channels per "
+        "peer");
+    c->state = connect(c, "itself");
 }
 
 /* Ranks meet before MPI makes a communicator, so that one that does not come keeps no other in MPI. */
 void meet(ncclComm *c, MPI_Comm mpi)
 {
     PMPI_Ibarrier(mpi, &c->meeting);
-    if (c->blocking)
-        PMPI_Wait(&c->meeting, MPI_STATUS_IGNORE);
+    for (int met = !c->blocking; !met; sched_yield())
+        PMPI_Test(&c->meeting, &met, MPI_STATUS_IGNORE);
 }
 
 /* All ranks bring the same ids, and each was made by a rank of those that meet there. */
@@ -539,6 +634,8 @@ ncclResult_t init(const char *call, ncclComm_t *out, int n, int rank, std::vecto
 ncclResult_t collective(const char *call, const void *in, void *out, uint64_t count,
                         ncclDataType_t type, int op, int root, ncclComm_t c, cudaStream_t stream)
 {
+    const bool small = !strcmp(call, "ncclAllReduce") && count * size_of(type) <= 4096;
+    const std::string algorithm = small ? "trees" : "rings";
     auto k = std::make_shared<kernel>();
     ncclResult_t result;
     int error;
@@ -548,6 +645,15 @@ ncclResult_t collective(const char *call, const void *in, void *out, uint64_t co
         stop(std::string(call) + " in a group: only messages are imagined there");
     if (planted(call, &result))
         return result;
+    if (fake_cuda_broken() != cudaSuccess)
+        return fails(ncclUnhandledCudaError, "the GPU is broken");
+    result = connect(c, algorithm);
+    if (result != ncclSuccess)
+        return result;
+    if (c->own->rank == 0)
+        say(std::string(call + 4) + ": " + std::to_string(count * size_of(type)) +
+            " Bytes -> Algo " + (algorithm == "trees" ? "TREE proto LL" : "RING proto SIMPLE") +
+            " channel{Lo..Hi}={0..1}");
     k->hangs = fake_cuda_planted((std::string("hung_") + call).c_str(), &error);
     k->on = c->own;
     k->stream = stream;
@@ -558,7 +664,7 @@ ncclResult_t collective(const char *call, const void *in, void *out, uint64_t co
     k->head.type = type;
     k->head.op = op;
     k->head.root = root;
-    return proceed(c, [k, call] { put(k, call); });
+    return call_on(c, call, [k, call] { put(k, call); });
 }
 
 ncclResult_t add_message(const char *call, message m, ncclComm_t c, cudaStream_t stream)
@@ -572,6 +678,13 @@ ncclResult_t add_message(const char *call, message m, ncclComm_t c, cudaStream_t
     if (m.peer < 0 || m.peer >= c->own->size)
         return fails(ncclInvalidArgument, "there is no such peer");
     if (planted(call, &result))
+        return result;
+    if (m.bytes > 0 && m.peer != c->own->rank)
+        result =
+            connect(c, (m.send ? "a way to rank " : "a way from rank ") + std::to_string(m.peer));
+    else
+        result = ncclSuccess;
+    if (result != ncclSuccess)
         return result;
     if (!grouped) {
         grouped = std::make_shared<kernel>();
@@ -599,6 +712,7 @@ struct report {
             fprintf(stderr, "fake NCCL: %ld %s\n", c.second, c.first.c_str());
         fprintf(stderr, "fake NCCL: %zu communicators at most, %zu left\n", most_alive,
                 alive.size());
+        fprintf(stderr, "fake NCCL: %ld threads for calls\n", threads);
     }
 } at_the_end;
 
@@ -609,11 +723,9 @@ struct report {
 extern "C" {
 
 /* Also where the ranks get the place to meet: all of them ask for the version first. */
-ncclResult_t ncclGetVersion(int *version)
+ncclResult_t ncclGetVersion(int *out)
 {
-    const char *wanted = getenv("FAKE_NCCL_VERSION");
-
-    *version = wanted ? atoi(wanted) : NCCL_VERSION_CODE;
+    *out = version();
     if (meeting_place == MPI_COMM_NULL)
         PMPI_Comm_dup(MPI_COMM_WORLD, &meeting_place);
     return ncclSuccess;
@@ -688,7 +800,8 @@ ncclResult_t ncclCommSplit(ncclComm_t from, int color, int key, ncclComm_t *out,
             return;
         *out = create(settings.commName, &settings);
         join(*out, mpi);
-        proceed(*out, [] {});
+        if ((*out)->state == ncclSuccess)
+            proceed(*out, [] {});
     });
 }
 
@@ -729,6 +842,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t c)
     if (!c->registered.empty())
         stop("\"" + c->own->name + "\" is destroyed with memory registered in it");
     PMPI_Comm_free(&c->own->mpi);
+    give_back(c);
     alive.erase(c);
     delete c;
     return ncclSuccess;
@@ -739,6 +853,7 @@ ncclResult_t ncclCommAbort(ncclComm_t c)
 {
     look_after(c, "ncclCommAbort");
     c->own->aborted = true;
+    give_back(c);
     alive.erase(c);
     delete c;
     return ncclSuccess;
@@ -772,6 +887,7 @@ ncclResult_t ncclMemAlloc(void **p, size_t bytes)
 
     if (planted("ncclMemAlloc", &result))
         return result;
+    program_has_reserved = true;
     return cudaMalloc(p, bytes) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
@@ -847,7 +963,7 @@ ncclResult_t ncclGroupEnd(void)
     if (planted("ncclGroupEnd", &result))
         return result;
     k->hangs = fake_cuda_planted("hung_ncclGroupEnd", &error);
-    return proceed(c, [k] { put(k, "messages"); });
+    return call_on(c, "ncclGroupEnd", [k] { put(k, "messages"); });
 }
 
 ncclResult_t ncclSend(const void *buf, size_t count, ncclDataType_t type, int peer, ncclComm_t c,

@@ -95,6 +95,26 @@ tests/cuda/mutant.sh: Makefile tests/cuda/t_kernels
 		'$(KERNELS_TESTED_LIBS); }'; \
 	echo "kernels='$(KERNELS_TESTED)'"; } >$@
 
+# How t_host_mutants.sh compiles a changed source of the host side, puts it in a copy of libfake.a, and links a test
+# with that.
+if HAVE_CUDA_FAKES
+EXTRA_DIST += tests/cuda/t_host_mutants.sh
+TESTS += tests/cuda/t_host_mutants.sh
+check_SCRIPTS += tests/cuda/host_mutant.sh
+CLEANFILES += tests/cuda/host_mutant.sh
+tests/cuda/host_mutant.sh: Makefile tests/cuda/trireme-fake tests/cuda/nccl_fault tests/cuda/t_nccl \
+		tests/cuda/t_cuda_device
+	$(AM_V_GEN)$(MKDIR_P) tests/cuda && { \
+	echo 'compile() { $(CC) $(DEFS) $(DEFAULT_INCLUDES) $(FAKE_FLAGS) $(CPPFLAGS) $(AM_CFLAGS) $(CFLAGS) -w -O0 -c "$$@"; }'; \
+	echo 'link() { archive=$$1; shift; $(CC) $(AM_CFLAGS) $(CFLAGS) $(LDFLAGS) "$$@" $(WHOLE) "$$archive"' \
+		'tests/cuda/libemulated.a $(NO_WHOLE) $(TR_LIBS_MADE) $(TR_LIBS_FOUND) $(CMOCKA_LIBS) -lstdc++ -lpthread; }'; \
+	echo 'replace() { $(AR) r "$$@"; }'; \
+	echo 'trireme_fake="$(tests_cuda_trireme_fake_OBJECTS)"'; \
+	echo 'nccl_fault="$(tests_cuda_nccl_fault_OBJECTS)"'; \
+	echo 't_nccl="$(tests_cuda_t_nccl_OBJECTS)"'; \
+	echo 't_cuda_device="$(tests_cuda_t_cuda_device_OBJECTS)"'; } >$@
+endif
+
 # What t_archs.sh compiles, and how: for one kind of GPU instead of those of configure.
 EXTRA_DIST += tests/cuda/t_archs.sh
 TESTS += tests/cuda/t_archs.sh
@@ -149,13 +169,13 @@ NCCL_RUNS = \
 	tests/cuda/t_nccl.1.mpi tests/cuda/t_nccl.2.mpi tests/cuda/t_nccl.3.mpi tests/cuda/t_nccl.4.mpi \
 	tests/cuda/t_comm_nccl.1.mpi tests/cuda/t_comm_nccl.3.mpi tests/cuda/t_scatter_nccl.4.mpi \
 	tests/cuda/t_groups_nccl.4.mpi tests/cuda/t_nccl_pipe.3.mpi tests/cuda/t_nccl_pipe.4.mpi
-EXTRA_DIST += tests/cuda/t_nccl_fault.sh
+EXTRA_DIST += tests/cuda/t_nccl_fault.sh tests/cuda/t_nccl_order.sh tests/cuda/t_gpu_log.sh
 CLEANFILES += $(NCCL_RUNS)
 if HAVE_CUDA_FAKES
 check_PROGRAMS += tests/cuda/t_nccl tests/cuda/t_comm_nccl tests/cuda/t_scatter_nccl \
 	tests/cuda/t_groups_nccl tests/cuda/t_nccl_pipe tests/cuda/nccl_fault
 check_SCRIPTS += $(NCCL_RUNS)
-TESTS += $(NCCL_RUNS) tests/cuda/t_nccl_fault.sh
+TESTS += $(NCCL_RUNS) tests/cuda/t_nccl_fault.sh tests/cuda/t_nccl_order.sh tests/cuda/t_gpu_log.sh
 endif
 
 NCCL_TEST_FLAGS = $(FAKE_FLAGS) -DTR_TEST_NCCL

@@ -9,15 +9,16 @@
 #include "util/log.h"
 
 /*
- * nccl_fault SECONDS [mixed | allowed | counts | ids | stop]: a few steps over NCCL, for t_nccl_fault.sh, which plants
+ * nccl_fault SECONDS [mixed | allowed | counts | ids | stop | ahead]: a few steps over NCCL, for t_nccl_fault.sh, which plants
  * errors by environment.  A call may be under way for SECONDS.
  *     mixed    the last rank has another kind of GPU
  *     allowed  the same, and that is allowed
  *     counts   the last rank has fewer elements
  *     stop     the last rank stops itself after some steps
  *     ids      two ranks meet at one id of NCCL, not 256
+ *     ahead    each step queues more than a stream takes, of operations and of transfers
  */
-enum { STEPS = 40, ELEMS = 5000 };
+enum { STEPS = 40, ELEMS = 5000, AHEAD = 1200 };
 
 struct job {
     struct tr_comm inner, world, dp;
@@ -49,6 +50,19 @@ static enum tr_status open_job(struct job *j, double seconds)
     return j->world.via->split(&j->world, 0, j->inner.rank, "dp", &j->dp);
 }
 
+/* The host has nothing to wait for here, but it must not queue all of this at once. */
+static void run_ahead(struct job *j, const struct tr_tensor *x)
+{
+    static struct tr_pending p[AHEAD / 3];
+
+    for (int i = 0; i < AHEAD; i++)
+        j->q.on->scale(&j->q, x, 1.0F);
+    for (int i = 0; i < AHEAD / 3; i++)
+        j->dp.via->allreduce_start(&j->dp, &j->q, x, TR_MAX, &p[i]);
+    for (int i = 0; i < AHEAD / 3; i++)
+        j->dp.via->finish(&j->dp, &j->q, &p[i]);
+}
+
 /* A sum that is started, and one while it is under way. */
 static void step(struct job *j, void *memory, float *got)
 {
@@ -62,6 +76,8 @@ static void step(struct job *j, void *memory, float *got)
     j->world.via->allreduce(&j->world, &j->q, &y, TR_SUM);
     j->dp.via->finish(&j->dp, &j->q, &p);
     x.dim[0] = 1;
+    if (is(j, "ahead"))
+        run_ahead(j, &x);
     j->q.on->download(&j->q, got, &x);
 }
 

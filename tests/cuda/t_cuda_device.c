@@ -5,6 +5,7 @@
  */
 #include "check.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -411,6 +412,125 @@ static void watched(void **state)
     tr_cuda.close(q.device);
 }
 
+/* More operations, copies and marks than a stream takes, and nothing that waits for them: the fake stops
+   where CUDA would block.  The wait is one that the transport sees. */
+static void runs_ahead(void **state)
+{
+    enum { N = 3000 };
+    struct tr_queue q = open_queue();
+    struct tr_cuda *g = tr_cuda_of(q.device);
+    float *p, one = 1.0F, got;
+    struct tr_tensor x;
+    int times = 0;
+
+    (void)state;
+    assert_ok(tr_cuda.reserve(q.device, sizeof got, (void **)&p));
+    x = tr_f32_1(p, 1);
+    tr_cuda.upload(&q, &x, &one);
+    g->watch = count;
+    g->watch_ctx = &times;
+    fake_cuda_stall(g->compute, 0.02);
+    for (int i = 0; i < N; i++)
+        tr_cuda.scale(&q, &x, i % 2 ? 0.5F : 2.0F);
+    assert_true(times > 0);
+    for (int i = 0; i < N; i++)
+        tr_cuda.mark(&q, i % TR_MARKS);
+    for (int i = 0; i < N; i++)
+        tr_cuda.upload(&q, &x, &one);
+    tr_cuda.download(&q, &got, &x);
+    assert_true(got == 1.0F);
+    tr_cuda.close(q.device);
+}
+
+/* ---- what is said of attention ---- */
+
+static const struct tr_cuda_met dropped = {.way = TR_CUDA_BY_TILES,
+                                           .type = TR_BF16,
+                                           .head = 64,
+                                           .dropout = 0.1,
+                                           .cudnn = "cuDNN 9.19.0",
+                                           .why = "of dropout"};
+
+static void expect_next(struct tr_cuda_told *t, const char *line)
+{
+    const char *got = tr_cuda_told_next(t);
+
+    if (!line)
+        assert_null(got);
+    else
+        assert_string_equal(got, line);
+}
+
+/* Each kind once for each direction, however often it comes. */
+static void attention_is_told(void **state)
+{
+    static struct tr_cuda_told t;
+    struct tr_cuda_met met = {
+        .way = TR_CUDA_BY_CUDNN, .type = TR_F16, .head = 128, .cudnn = "cuDNN 9.19.0", .why = ""};
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        met.backward = i == 2;
+        tr_cuda_tell(&t, &met);
+    }
+    expect_next(&t, "attention, forward, heads of 128 in fp16: cuDNN 9.19.0");
+    expect_next(&t, "attention, backward, heads of 128 in fp16: cuDNN 9.19.0");
+    expect_next(&t, NULL);
+    met.way = TR_CUDA_BY_TILES;
+    met.why = "it is Monday";
+    tr_cuda_tell(&t, &met);
+    tr_cuda_tell(&t, &met);
+    expect_next(&t, "attention, backward, heads of 128 in fp16: kernels of this program on tensor "
+                    "cores, since it is Monday");
+    expect_next(&t, NULL);
+}
+
+static void dropout_child(void)
+{
+    static struct tr_cuda_told t;
+
+    tr_cuda_tell(&t, &dropped);
+}
+
+static void no_cudnn_child(void)
+{
+    static struct tr_cuda_told t;
+    struct tr_cuda_met met = dropped;
+
+    met.cudnn = NULL;
+    tr_cuda_tell(&t, &met);
+    fprintf(stderr, "%s", tr_cuda_told_next(&t));
+}
+
+static void odd_head_child(void)
+{
+    static struct tr_cuda_told t;
+    struct tr_cuda_met met = {.way = TR_CUDA_BY_PLAIN, .type = TR_BF16, .head = 72, .why = ""};
+
+    tr_cuda_tell(&t, &met);
+}
+
+static void fp32_child(void)
+{
+    static struct tr_cuda_told t;
+    struct tr_cuda_met met = {.way = TR_CUDA_BY_PLAIN, .type = TR_F32, .head = 72, .why = ""};
+
+    tr_cuda_tell(&t, &met);
+    fprintf(stderr, "nothing else");
+}
+
+/* A warning where the slow one need not be, and only there. */
+static void slow_attention_is_a_warning(void **state)
+{
+    int code;
+
+    (void)state;
+    expect_told(dropout_child, 0, "--attention-dropout 0.1 keeps attention out of cuDNN 9.19.0");
+    assert_null(strstr(told_by(no_cudnn_child, &code), "warning"));
+    expect_told(odd_head_child, 0, "heads of 72 in bf16 is computed by the plain fp32 kernels");
+    assert_string_equal(told_by(fp32_child, &code), "nothing else");
+}
+
 /* ---- faults ---- */
 
 static void failing_child(void)
@@ -454,6 +574,24 @@ static void greedy_child(void)
     (void)tr_cuda_scratch(&q, TR_CUDA_SCRATCH_BYTES + 1);
 }
 
+static void broken_child(void)
+{
+    struct tr_queue q = open_queue();
+
+    setenv("FAKE_CUDA_FAIL", "cudaEventRecord:1:700", 1);
+    (void)cudaEventRecord(tr_cuda_of(q.device)->mark[0], tr_cuda_stream(&q));
+    setenv("FAKE_CUDA_FAIL", "", 1);
+    (void)cudaGetLastError();
+    tr_cuda.wait(&q);
+}
+
+/* What broke the GPU is heard of at the next wait, whoever did not look. */
+static void broken_stays(void **state)
+{
+    (void)state;
+    expect_told(broken_child, 70, "work on a stream failed with cudaError_t(700)");
+}
+
 /* Codes: 70 for what should be reported, 75 for a GPU that another may replace. */
 static void faults(void **state)
 {
@@ -472,11 +610,25 @@ static void faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(one_gpu_each), TEST(given_gpu),        TEST(no_gpu),
-        TEST(code_for_gpu), TEST(broken_opening),   TEST(description),
-        TEST(memory),       TEST(scattered_memory), TEST(apart),
-        TEST(uploads),      TEST(small_uploads),    TEST(uploads_keep_their_place),
-        TEST(marks),        TEST(watched),          TEST(faults),
+        TEST(one_gpu_each),
+        TEST(given_gpu),
+        TEST(no_gpu),
+        TEST(code_for_gpu),
+        TEST(broken_opening),
+        TEST(description),
+        TEST(memory),
+        TEST(scattered_memory),
+        TEST(apart),
+        TEST(uploads),
+        TEST(small_uploads),
+        TEST(uploads_keep_their_place),
+        TEST(marks),
+        TEST(watched),
+        TEST(runs_ahead),
+        TEST(faults),
+        TEST(broken_stays),
+        TEST(attention_is_told),
+        TEST(slow_attention_is_a_warning),
     };
 
     return run_tap(tests);

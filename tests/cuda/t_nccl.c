@@ -562,10 +562,12 @@ static void replicas_of(struct tr_dp_how how, int64_t at_least)
     struct tr_tensor grads = make(TR_F32, ELEMS), values = make(TR_BF16, ELEMS);
     struct tr_bucket *b, *own;
     int n = tr_buckets_plan(&end, 1, at_least, UNIT, &b), spans;
+    struct tr_comm sums;
     struct tr_dp *dp;
 
     spans = tr_buckets_owned(b, n, world.rank, world.size, how.sharded, &own);
-    assert_all_ok(tr_dp_open(&world, &grads, &values, b, n, how, &dp));
+    assert_all_ok(world.via->split(&world, 0, world.rank, "dp", &sums));
+    assert_all_ok(tr_dp_open(&sums, &grads, &values, b, n, how, &dp));
     for (int step = 0; step < 3; step++) {
         struct wanted w = {.c = &world}, of_all = {.rank = 5};
 
@@ -591,6 +593,7 @@ static void replicas_of(struct tr_dp_how how, int64_t at_least)
     }
     tr_dp_need(dp, &gpu, 0);
     tr_dp_close(dp);
+    sums.via->release(&sums);
     free(own);
     free(b);
     used = 0;
@@ -608,6 +611,63 @@ static void replicas(void **state)
         replicas_of(how, 5 * UNIT);
         replicas_of(how, 1000 * UNIT);
     }
+}
+
+/* ---- memory of NCCL ---- */
+
+static size_t left(void)
+{
+    size_t left = 0, all = 0;
+
+    assert_all(cudaMemGetInfo(&left, &all) == cudaSuccess);
+    return left;
+}
+
+/* Messages to and from all others. */
+static void talk_to_all(struct tr_comm *c, struct tr_tensor *t)
+{
+    for (int i = 1; i < c->size; i++) {
+        const struct tr_leg legs[] = {
+            {TR_LEG_SEND, (c->rank + i) % c->size, t->data, 64},
+            {TR_LEG_RECV, (c->rank + c->size - i) % c->size, (char *)t->data + 64, 64}};
+        struct tr_pending p;
+
+        c->via->exchange_start(c, &gpu, legs, 2, &p);
+        c->via->finish(c, &gpu, &p);
+    }
+}
+
+/* What was warmed up takes no memory later, whatever its size; what was not would. */
+static void warm(void **state)
+{
+    struct tr_comm sums, talks;
+    struct tr_tensor t = make(TR_F32, 20000), few = tr_tensor_span(&t, 0, 2);
+    size_t before;
+
+    (void)state;
+    assert_all_ok(world.via->split(&world, 0, world.rank, "sums", &sums));
+    assert_all_ok(world.via->split(&world, 0, world.rank, "talks", &talks));
+    const struct tr_nccl_use use[] = {
+        {&sums, TR_NCCL_ALLREDUCE, TR_F32, TR_SUM, tr_tensor_bytes(&t)},
+        {&sums, TR_NCCL_REDUCE_SCATTER, TR_BF16, TR_SUM, 3000},
+        {&talks, TR_NCCL_ALL_TO_ALL, TR_U8, TR_SUM, 1},
+        {&talks, TR_NCCL_CHAIN, TR_U8, TR_SUM, 1},
+        {&talks, TR_NCCL_RING, TR_U8, TR_SUM, 1},
+    };
+    assert_all_ok(tr_comm_nccl_warm(&world, use, sizeof use / sizeof use[0]));
+    before = left();
+    assert_all((world.size > 1) == (tr_comm_nccl_bytes(&world) > 0));
+    bring(&t, world.rank, 0);
+    sums.via->allreduce(&sums, &gpu, &t, TR_SUM);
+    sums.via->allreduce(&sums, &gpu, &few, TR_MAX);
+    talk_to_all(&talks, &t);
+    gpu.on->wait(&gpu);
+    assert_all(left() == before);
+    talks.via->allreduce(&talks, &gpu, &few, TR_SUM);
+    gpu.on->wait(&gpu);
+    assert_all((world.size > 1) == (left() < before));
+    talks.via->release(&talks);
+    sums.via->release(&sums);
 }
 
 /* ---- what is of the host ---- */
@@ -664,6 +724,7 @@ int main(void)
         cmocka_unit_test_setup(groups, empty_arena),
         cmocka_unit_test_setup(alone, empty_arena),
         cmocka_unit_test_setup(replicas, empty_arena),
+        cmocka_unit_test_setup(warm, empty_arena),
         cmocka_unit_test_setup(host_memory, empty_arena),
         cmocka_unit_test_setup(registered, empty_arena),
     };

@@ -5,7 +5,7 @@
 # waiting for, and the exit code tells a script whether to start again.
 . "$srcdir/tests/tap.sh"
 
-plan 26
+plan 31
 job=$PWD/tests/cuda/nccl_fault
 
 # job ERRORS RANK ARGUMENT...: with these errors in that rank; its log and exit code are kept.
@@ -47,6 +47,19 @@ check "a rank hangs: exit code 75" ended 75
 check "each rank names the call" each 'the all-reduce in group "dp" (call 3, rank . of 3)'
 check "some say how long it took" said . "is not done after 2 seconds"
 check "what to do" said . "start again from the last checkpoint"
+
+# The others would queue more than their streams take, and wait where nobody looks at the time.
+job "" "" 100 ahead
+check "ranks do not run ahead of their GPUs" ended 0
+job hung_ncclAllReduce:600:1 1 2 ahead
+check "a rank hangs while the others run ahead: exit code 75" ended 75
+
+# Calls that do not come back from NCCL: another thread looks at the time, and at what the others tell.
+job stuck_ncclAllReduce:9:1 "" 2
+check "all ranks are stuck inside NCCL: exit code 75" ended 75
+check "and each names the call" each 'the all-reduce in group "dp" (call [0-9]*, rank . of 3) is not done after 2 seconds'
+job stuck_ncclAllReduce:9:1 0 2
+check "one of them is: exit code 75" ended 75
 
 job "" "" 2 stop
 check "a rank is stopped: exit code 75" ended 75

@@ -229,6 +229,7 @@ struct replica {
     struct tr_arena arena;
     void *memory;
     struct tr_tensor x;
+    struct tr_comm group;
     struct tr_cocktail *c;
 };
 
@@ -252,12 +253,14 @@ static void replica_open(struct replica *r, const struct tr_cocktail_how *how,
     r->x = tr_f32_1(malloc(ELEMS * sizeof(float)), ELEMS);
     for (int64_t i = 0; i < ELEMS; i++)
         tr_f32(&r->x)[i] = begun(i);
-    assert_all_ok(tr_cocktail_connect(r->c, &world, &r->q, &r->x));
+    assert_all_ok(world.via->split(&world, 0, world.rank, "replicas", &r->group));
+    assert_all_ok(tr_cocktail_connect(r->c, &r->group, &r->q, &r->x));
 }
 
 static void replica_close(struct replica *r)
 {
     tr_cocktail_close(r->c);
+    r->group.via->release(&r->group);
     free(r->memory);
     free(r->x.data);
     tr_cpu.close(r->q.device);

@@ -121,6 +121,7 @@ struct replica {
     struct tr_tensor grads, values;
     struct tr_bucket *mine; /* what it updates */
     int spans;
+    struct tr_comm sums;
     struct tr_dp *dp;
 };
 
@@ -145,7 +146,8 @@ static void replica_open(struct replica *r, struct tr_dp_how how, enum tr_dtype 
     n = tr_buckets_plan(end, 2, 6000, unit, &bucket);
     assert_all(n > 7);
     r->spans = tr_buckets_owned(bucket, n, world.rank, world.size, how.sharded, &r->mine);
-    assert_all_ok(tr_dp_open(&world, &r->grads, &r->values, bucket, n, how, &r->dp));
+    assert_all_ok(world.via->split(&world, 0, world.rank, "dp", &r->sums));
+    assert_all_ok(tr_dp_open(&r->sums, &r->grads, &r->values, bucket, n, how, &r->dp));
     /* It must have copied them. */
     memset(bucket, 0, (size_t)n * sizeof *bucket);
     free(bucket);
@@ -154,6 +156,7 @@ static void replica_open(struct replica *r, struct tr_dp_how how, enum tr_dtype 
 static void replica_close(struct replica *r)
 {
     tr_dp_close(r->dp);
+    r->sums.via->release(&r->sums);
     free(r->mine);
     free(r->grads.data);
     free(r->values.data);

@@ -32,7 +32,7 @@ with() {
     env "$@"
 }
 
-plan 31
+plan 34
 for file in study-7.5b:16 study-30b:64 study-50b:128 study-76b:120 gpt2-345m:16 gpt2-1.5b:32 smoke:8 bench:8; do
     check "${file%:*} --dry-run" dry "${file%:*}.sbatch" "${file#*:}"
 done
@@ -42,6 +42,10 @@ done
 study=$jobs/study-7.5b.sbatch
 fails "8 GPUs on a node: half the nodes" 0 "--nodes=2 --ntasks-per-node=8 --cpus-per-task=8 --gres=gpu:8" \
     with MACHINE=a100 "$study" --dry-run
+fails "cuDNN's attention on an A100: no dropout" 0 "--bf16 --attention-dropout=0" with MACHINE=a100 "$study" --dry-run
+fails "and the job says so" 0 "--attention-dropout is 0 on h100, because cuDNN" with MACHINE=h100 "$study" --dry-run
+dropped_on_v100() { ! with MACHINE=v100-16g "$study" --dry-run 2>&1 | grep attention-dropout; }
+check "a V100 computes attention with dropout" dropped_on_v100
 fails "ranks without GPUs" 0 "--cpus-per-task=10 --gres=none --partition=cpu_p1" with MACHINE=cpu "$study" --dry-run
 fails "options of the site" 0 "--account=abc@v100" with SBATCH_OPTIONS=--account=abc@v100 "$study" --dry-run
 fails "a machine that is not known" 64 "which has v100-16g" with MACHINE=fugaku "$study" --dry-run

@@ -135,6 +135,7 @@ static enum tr_status open_parts(struct tr_cuda *g, const struct tr_device_how *
     TR_TRY(prepare(g, cudaSetDevice(g->ordinal), "cudaSetDevice"));
     TR_TRY(prepare(g, cudaStreamCreateWithFlags(&g->compute, cudaStreamNonBlocking),
                    "cudaStreamCreateWithFlags"));
+    TR_TRY(tr_cuda_pace_open(&g->pace, g->compute));
     TR_TRY(open_scratch(g, how->attention));
     for (int i = 0; i < TR_MARKS; i++)
         TR_TRY(prepare(g, cudaEventCreate(&g->mark[i]), "cudaEventCreate"));
@@ -167,6 +168,7 @@ static void cuda_close(struct tr_device *d)
     for (int i = 0; i < TR_MARKS; i++)
         if (g->mark[i])
             (void)cudaEventDestroy(g->mark[i]);
+    tr_cuda_pace_close(&g->pace);
     if (g->scratch)
         (void)cudaFree(g->scratch);
     if (g->compute)
@@ -239,6 +241,11 @@ static const char *cuda_kernels(const struct tr_device *d, enum tr_dtype type)
     return tr_cuda_of(d)->line;
 }
 
+static const char *cuda_news(struct tr_device *d)
+{
+    return tr_cuda_told_next(&tr_cuda_of(d)->told);
+}
+
 /* ---- memory ---- */
 
 /* Memory that NCCL gives can be registered with it, and then moves without copies on the way. */
@@ -271,23 +278,33 @@ static enum tr_status take(struct tr_cuda *g, struct tr_cuda_block *b, size_t by
         g->ordinal, g->name, g->uuid, (double)bytes / GIB, cudaGetErrorString(error));
 }
 
+static enum tr_status check_room(struct tr_cuda *g, size_t bytes)
+{
+    size_t left = 0, all = 0;
+    char nccl[64] = "";
+
+    TR_TRY(prepare(g, cudaMemGetInfo(&left, &all), "cudaMemGetInfo"));
+    if (bytes <= left)
+        return TR_OK;
+    if (g->of_nccl > 0)
+        snprintf(nccl, sizeof nccl, " (NCCL has taken %.2f)", (double)g->of_nccl / GIB);
+    return TR_FAIL(
+        TR_ERESOURCE,
+        "this rank needs %.2f GiB of memory on its GPU, and GPU %d (%s) has %.2f of its "
+        "%.2f GiB left%s: use more GPUs, a smaller micro-batch or recomputation, and see "
+        "nvidia-smi for who else is there",
+        (double)bytes / GIB, g->ordinal, g->name, (double)left / GIB, (double)all / GIB, nccl);
+}
+
 static enum tr_status cuda_reserve(struct tr_device *d, size_t bytes, void **out)
 {
     struct tr_cuda *g = tr_cuda_of(d);
     struct tr_cuda_block *b;
-    size_t left = 0, all = 0;
     enum tr_status s;
 
     *out = NULL;
     TR_ASSERT(bytes > 0);
-    TR_TRY(prepare(g, cudaMemGetInfo(&left, &all), "cudaMemGetInfo"));
-    if (bytes > left)
-        return TR_FAIL(
-            TR_ERESOURCE,
-            "this rank needs %.2f GiB of memory on its GPU, and GPU %d (%s) has %.2f of its "
-            "%.2f GiB left: use more GPUs, a smaller micro-batch or recomputation, and see "
-            "nvidia-smi for who else is there",
-            (double)bytes / GIB, g->ordinal, g->name, (double)left / GIB, (double)all / GIB);
+    TR_TRY(check_room(g, bytes));
     b = calloc(1, sizeof *b);
     if (!b)
         return TR_FAIL(TR_ERESOURCE, "no memory left for the list of reservations");
@@ -316,7 +333,10 @@ void *tr_cuda_scratch(const struct tr_queue *q, size_t bytes)
 
 void *tr_cuda_stream(const struct tr_queue *q)
 {
-    return tr_cuda_of(q->device)->compute;
+    struct tr_cuda *g = tr_cuda_of(q->device);
+
+    tr_cuda_pace(g, &g->pace, 1);
+    return g->compute;
 }
 
 int tr_cuda_arch(const struct tr_queue *q)
@@ -331,6 +351,7 @@ static void cuda_mark(struct tr_queue *q, int i)
     struct tr_cuda *g = tr_cuda_of(q->device);
 
     TR_ASSERT(i >= 0 && i < TR_MARKS);
+    tr_cuda_pace(g, &g->pace, 1);
     tr_cuda_must(g, cudaEventRecord(g->mark[i], g->compute), "cudaEventRecord");
 }
 
@@ -371,6 +392,7 @@ const struct tr_backend tr_cuda = {
     .threads = cuda_threads,
     .describe = cuda_describe,
     .kernels = cuda_kernels,
+    .news = cuda_news,
     .reserve = cuda_reserve,
     .wait = cuda_wait,
     .upload = tr_cuda_upload,

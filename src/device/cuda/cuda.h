@@ -8,6 +8,8 @@
 #include <stdint.h>
 
 #include "device/cuda/cuda_kernel.h"
+#include "device/cuda/cuda_pace.h"
+#include "device/cuda/cuda_told.h"
 #include "device/device.h"
 
 /*
@@ -17,8 +19,8 @@
  *
  * All operations of a queue run on one stream, the compute stream, and so do upload() and download(),
  * which keep their place among them; transfers between GPUs run on streams of their own and are tied
- * to it by events.  The host never waits inside a step but in download() and wait().  One thread of
- * a rank calls all this.
+ * to it by events.  The host never waits inside a step but in download() and wait(), and where it would
+ * run too far ahead (device/cuda/cuda_pace.h).  One thread of a rank calls all this.
  */
 extern const struct tr_backend tr_cuda;
 
@@ -35,16 +37,22 @@ struct tr_cuda {
     bool tf32;
     char name[64], uuid[48]; /* "NVIDIA H200", "GPU-1b2c..." */
     cudaStream_t compute;
-    void *scratch; /* TR_CUDA_SCRATCH_BYTES or more, of the compute stream */
+    struct tr_cuda_pace pace; /* of the compute stream */
+    void *scratch;            /* TR_CUDA_SCRATCH_BYTES or more, of the compute stream */
     struct tr_cuda_product *product;
     struct tr_cuda_sdpa *sdpa; /* NULL where cuDNN is not to be had, or not wanted */
     void *base;                /* what reserve() gave last, and its length: to register with NCCL */
     size_t base_bytes;
+    int64_t of_nccl; /* bytes that NCCL took, as its transport found; for what is said of memory */
 
     /* While the host waits for the GPU it calls this now and then, if it is not NULL: a transport looks
        for ranks that failed.  It may end the job. */
     void (*watch)(void *ctx);
     void *watch_ctx;
+
+    /* Of cuda_attention.c: why cuDNN is not here, and what was said of attention. */
+    char no_cudnn[256];
+    struct tr_cuda_told told;
 
     /* Of cuda.c alone. */
     int threads;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "device/cuda/cuda_attention.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "device/cuda/cuda.h"
 #include "device/cuda/cuda_sdpa.h"
 #include "device/sizes.h"
@@ -17,8 +20,10 @@ enum tr_status tr_cuda_attention_open(struct tr_cuda *g, enum tr_attention_by by
     enum tr_status s;
 
     *scratch = 0;
-    if (by == TR_ATTENTION_FLASH)
+    if (by == TR_ATTENTION_FLASH) {
+        snprintf(g->no_cudnn, sizeof g->no_cudnn, "--attention-backend flash asks for them");
         return TR_OK;
+    }
     s = tr_cuda_sdpa_open(&how, &g->sdpa);
     if (s == TR_OK)
         *scratch = SCRATCH;
@@ -26,6 +31,9 @@ enum tr_status tr_cuda_attention_open(struct tr_cuda *g, enum tr_attention_by by
         return s;
     tr_log_rank0(s == TR_ERESOURCE ? TR_LOG_WARNING : TR_LOG_INFO,
                  "attention is computed by kernels of this program: %s", tr_last_error());
+    /* What would do comes behind a colon. */
+    snprintf(g->no_cudnn, sizeof g->no_cudnn, "%s", tr_last_error());
+    g->no_cudnn[strcspn(g->no_cudnn, ":")] = '\0';
     return TR_OK;
 }
 
@@ -38,7 +46,12 @@ void tr_cuda_attention_close(struct tr_cuda *g)
 
 const char *tr_cuda_attention_describe(const struct tr_cuda *g)
 {
-    return g->sdpa ? tr_cuda_sdpa_name() : "own kernels";
+    static char text[64];
+
+    if (!g->sdpa)
+        return "own kernels";
+    snprintf(text, sizeof text, "%s or own kernels", tr_cuda_sdpa_name());
+    return text;
 }
 
 static bool aligned(const struct tr_tensor *t)
@@ -70,38 +83,69 @@ static bool alike(const struct tr_tensor *a, const struct tr_tensor *b)
     return a->dtype == b->dtype && aligned(a) && aligned(b);
 }
 
-/* Whether cuDNN has done it. */
-static bool by_cudnn(struct tr_queue *q, const struct tr_cuda_sdpa_call *call)
+/* Why cuDNN is not even asked, or NULL. */
+static const char *kept_from_cudnn(const struct tr_cuda *g, const struct tr_tensor *from,
+                                   const struct tr_dropout *drop, bool alike)
 {
-    struct tr_cuda *g = tr_cuda_of(q->device);
-    const char *why;
-
-    if (!tr_cuda_sdpa_served(g->sdpa, call))
-        return false;
-    why = tr_cuda_sdpa_run(g->sdpa, call, g->scratch);
-    if (why)
-        tr_cuda_die(g, call->backward ? "cuDNN's attention, backward" : "cuDNN's attention", why);
-    return true;
+    if (!g->sdpa)
+        return g->no_cudnn;
+    if (drop->p > 0.0)
+        return "cuDNN draws other numbers for --attention-dropout than this program does";
+    if (from)
+        return "cuDNN's graph has no bounds of documents (--reset-attention-mask)";
+    return alike ? NULL : "cuDNN takes operands of one type";
 }
 
-static bool graph_can_say(const struct tr_queue *q, const struct tr_tensor *from,
-                          const struct tr_dropout *drop)
+/* NULL when cuDNN has done it, or why it has not. */
+static const char *by_cudnn(struct tr_cuda *g, const struct tr_cuda_sdpa_call *call)
 {
-    return tr_cuda_of(q->device)->sdpa && !from && drop->p == 0.0;
+    const char *why;
+
+    if (!tr_cuda_sdpa_served(g->sdpa, call, &why))
+        return why;
+    for (int64_t i = 0; i < tr_cuda_sdpa_parts(g->sdpa, call); i++) {
+        tr_cuda_pace(g, &g->pace, TR_CUDA_LAUNCHES_ATTENTION);
+        why = tr_cuda_sdpa_run(g->sdpa, call, i, g->scratch);
+        if (why)
+            tr_cuda_die(g, call->backward ? "cuDNN's attention, backward" : "cuDNN's attention",
+                        why);
+    }
+    return NULL;
+}
+
+static void tell(struct tr_cuda *g, const struct tr_cuda_sdpa_call *call,
+                 const struct tr_dropout *drop, enum tr_cuda_way way, const char *why)
+{
+    const struct tr_cuda_met met = {
+        .backward = call->backward,
+        .way = way,
+        .type = call->type,
+        .head = call->sizes.d,
+        .dropout = drop->p,
+        .cudnn = g->sdpa ? tr_cuda_sdpa_name() : NULL,
+        .why = why ? why : "",
+    };
+
+    tr_cuda_tell(&g->told, &met);
 }
 
 void tr_cuda_attention(struct tr_queue *q, const struct tr_tensor *ctx, const struct tr_tensor *lse,
                        const struct tr_tensor *qkv, const struct tr_tensor *from, int first_head,
                        float scale, struct tr_dropout drop)
 {
-    if (graph_can_say(q, from, &drop) && alike(ctx, qkv)) {
-        struct tr_cuda_sdpa_call call = call_of(tr_sizes_attention(ctx, lse, qkv, from, &drop), ctx,
-                                                lse, qkv, NULL, NULL, scale);
+    struct tr_cuda *g = tr_cuda_of(q->device);
+    const struct tr_cuda_sdpa_call call =
+        call_of(tr_sizes_attention(ctx, lse, qkv, from, &drop), ctx, lse, qkv, NULL, NULL, scale);
+    const char *why = kept_from_cudnn(g, from, &drop, alike(ctx, qkv));
+    enum tr_cuda_way way = TR_CUDA_BY_CUDNN;
 
-        if (by_cudnn(q, &call))
-            return;
-    }
-    tr_cuda_attention_own(q, ctx, lse, qkv, from, first_head, scale, drop);
+    if (!why)
+        why = by_cudnn(g, &call);
+    if (why)
+        way = tr_cuda_attention_own(q, ctx, lse, qkv, from, first_head, scale, drop)
+                  ? TR_CUDA_BY_TILES
+                  : TR_CUDA_BY_PLAIN;
+    tell(g, &call, &drop, way, why);
 }
 
 void tr_cuda_attention_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
@@ -110,13 +154,19 @@ void tr_cuda_attention_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
                            const struct tr_tensor *from, int first_head, float scale,
                            struct tr_dropout drop)
 {
-    if (graph_can_say(q, from, &drop) && alike(ctx, qkv) && alike(dctx, qkv) && alike(dqkv, qkv)) {
-        struct tr_cuda_sdpa_call call = call_of(tr_sizes_attention(ctx, lse, qkv, from, &drop), ctx,
-                                                lse, qkv, dctx, dqkv, scale);
+    struct tr_cuda *g = tr_cuda_of(q->device);
+    const struct tr_cuda_sdpa_call call =
+        call_of(tr_sizes_attention(ctx, lse, qkv, from, &drop), ctx, lse, qkv, dctx, dqkv, scale);
+    const char *why =
+        kept_from_cudnn(g, from, &drop, alike(ctx, qkv) && alike(dctx, qkv) && alike(dqkv, qkv));
+    enum tr_cuda_way way = TR_CUDA_BY_CUDNN;
 
-        tr_sizes_attention(dctx, lse, dqkv, from, &drop);
-        if (by_cudnn(q, &call))
-            return;
-    }
-    tr_cuda_attention_own_bwd(q, dqkv, dctx, ctx, lse, qkv, from, first_head, scale, drop);
+    tr_sizes_attention(dctx, lse, dqkv, from, &drop);
+    if (!why)
+        why = by_cudnn(g, &call);
+    if (why)
+        way = tr_cuda_attention_own_bwd(q, dqkv, dctx, ctx, lse, qkv, from, first_head, scale, drop)
+                  ? TR_CUDA_BY_TILES
+                  : TR_CUDA_BY_PLAIN;
+    tell(g, &call, &drop, way, why);
 }

@@ -22,7 +22,8 @@ enum tr_status tr_cuda_attention_open(struct tr_cuda *g, enum tr_attention_by by
                                       size_t *scratch) TR_MUST_CHECK;
 void tr_cuda_attention_close(struct tr_cuda *g);
 
-/* "cuDNN 9.19.0" or "own kernels"; static storage. */
+/* Who may come into question: "cuDNN 9.19.0 or own kernels"; static storage.  The first calls find out, and
+   tr_cuda_told_next() of g->told says, who does what. */
 const char *tr_cuda_attention_describe(const struct tr_cuda *g);
 
 /*
@@ -35,13 +36,13 @@ const char *tr_cuda_attention_describe(const struct tr_cuda *g);
  * from sm_70 on, bf16 from sm_80 on.  All else runs in fp32.  Both compute the same, but tensor
  * cores take probabilities and gradients of scores rounded to that type.
  *
- * The same bits every time.  The gradient uses the queue's scratch.
+ * The same bits every time.  The gradient uses the queue's scratch.  Both return whether it was tensor cores.
  */
-void tr_cuda_attention_own(struct tr_queue *q, const struct tr_tensor *ctx,
+bool tr_cuda_attention_own(struct tr_queue *q, const struct tr_tensor *ctx,
                            const struct tr_tensor *lse, const struct tr_tensor *qkv,
                            const struct tr_tensor *from, int first_head, float scale,
                            struct tr_dropout drop);
-void tr_cuda_attention_own_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
+bool tr_cuda_attention_own_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
                                const struct tr_tensor *dctx, const struct tr_tensor *ctx,
                                const struct tr_tensor *lse, const struct tr_tensor *qkv,
                                const struct tr_tensor *from, int first_head, float scale,

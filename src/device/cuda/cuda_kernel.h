@@ -19,7 +19,8 @@
 enum { TR_CUDA_SCRATCH_BYTES = 64 << 20 };
 void *tr_cuda_scratch(const struct tr_queue *q, size_t bytes);
 
-/* The stream of the queue's operations: a cudaStream_t. */
+/* The stream of the queue's operations, a cudaStream_t, for one launch that comes next.  The host waits here
+   where it is too far ahead (device/cuda/cuda_pace.h). */
 void *tr_cuda_stream(const struct tr_queue *q);
 
 /* 70, 80, 90, ...: for the choice of kernels.  What a kernel computes must not depend on how many

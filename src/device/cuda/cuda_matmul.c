@@ -366,6 +366,7 @@ static cublasStatus_t call(const struct tr_cuda_product *p, const struct plan *p
 {
     float alpha = 1.0f, beta = d->finish.add ? 1.0f : 0.0f;
 
+    tr_cuda_pace(p->gpu, &p->gpu->pace, TR_CUDA_LAUNCHES_PRODUCT);
     return tr_cublas.cublasLtMatmul(p->handle, plan->what, &alpha, d->b.p, plan->a, d->a.p, plan->b,
                                     &beta, d->finish.c->data, plan->c, to, plan->c, algorithm,
                                     p->workspace, p->workspace_bytes, p->gpu->compute);

@@ -124,9 +124,11 @@ static unsigned char *room(struct tr_cuda *g, struct tr_cuda_moves *m, size_t by
 static void must_copy(struct tr_cuda *g, void *to, const void *from, size_t bytes,
                       enum cudaMemcpyKind kind)
 {
-    cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, g->compute);
     char call[80];
+    cudaError_t error;
 
+    tr_cuda_pace(g, &g->pace, 2); /* with the event after it */
+    error = cudaMemcpyAsync(to, from, bytes, kind, g->compute);
     if (error == cudaSuccess)
         return;
     snprintf(call, sizeof call, "cudaMemcpyAsync of %zu bytes %s the GPU", bytes,

@@ -8,7 +8,11 @@
 #include "device/cuda/cuda_plan.h"
 #include "util/log.h"
 
-enum { OLDEST = 91600 };
+/* Versions as cudnnGetVersion() has them.  Up to 9.15.0 keys beyond the last multiple of 128 were not masked
+   unless lengths came as a tensor, which this graph does not bring: cudnn-frontend adds one up to that version, and
+   refuses 9.10.0 and 9.10.1 altogether (its checks of what is supported).  From 9.8 on cuDNN can be asked for plans for
+   a GPU that is only described, so what is older cannot be tested where there is none. */
+enum { OLDEST = 90800, ANY_LENGTH = 91600, TILE = 128 };
 
 /* A graph of some sizes and what cuDNN makes of it. */
 struct made {
@@ -45,7 +49,7 @@ static enum tr_status check(const struct tr_cuda_sdpa_how *how)
 {
     if (version() < OLDEST)
         return TR_FAIL(TR_ERESOURCE,
-                       "%s is too old for attention, which takes 9.16: load a newer module, or use "
+                       "%s is too old for attention, which takes 9.8: load a newer module, or use "
                        "--attention-backend flash",
                        tr_cuda_sdpa_name());
     if (how->arch < 80 || how->arch > 99)
@@ -164,35 +168,50 @@ static struct made *part_of(struct tr_cuda_sdpa *c, const struct tr_cuda_sdpa_ca
     return find(c, s, call);
 }
 
-/* Once: it is the same in every layer. */
-static bool decline(struct tr_cuda_sdpa *c, const struct tr_cuda_sdpa_call *call, const char *why)
+/* Why cuDNN of that version can't be asked for lengths of t, or NULL. */
+const char *tr_cuda_sdpa_refuses(int of, int64_t t)
 {
-    if (!c->told[call->backward])
-        tr_log_rank0(
-            c->wanted ? TR_LOG_WARNING : TR_LOG_DEBUG,
-            "cuDNN does not do %s of %lld tokens with heads of %lld in %s (%s), so kernels "
-            "of this program do",
-            call->backward ? "the gradient of attention" : "attention", (long long)call->sizes.t,
-            (long long)call->sizes.d, tr_dtype_name(call->type), why);
-    c->told[call->backward] = true;
-    return false;
+    if (of == 91000 || of == 91001)
+        return "cuDNN 9.10.0 and 9.10.1 are known for wrong results of attention";
+    if (of < ANY_LENGTH && t % TILE != 0)
+        return "cuDNN before 9.16 takes sequences of a multiple of 128 tokens";
+    return NULL;
 }
 
-bool tr_cuda_sdpa_served(struct tr_cuda_sdpa *c, const struct tr_cuda_sdpa_call *call)
+static const char *refusal(struct tr_cuda_sdpa *c, const struct tr_cuda_sdpa_call *call)
 {
     struct tr_sdpa_parts parts = parts_of(c, call);
+    const char *why = tr_cuda_sdpa_refuses(version(), call->sizes.t);
 
+    if (why)
+        return why;
     if ((call->type != TR_F16 && call->type != TR_BF16) || call->sizes.d % 8 || call->sizes.t < 2)
-        return decline(c, call, "it takes fp16 or bf16, and heads of a multiple of 8");
+        return "cuDNN takes fp16 or bf16, and heads of a multiple of 8";
     if (parts.count == 0)
-        return decline(c, call, "scores of one head alone do not fit into the scratch");
+        return "scores of one head alone do not fit into the scratch of cuDNN";
     for (int64_t i = 0; i < parts.count; i++) {
         const struct made *m = part_of(c, call, tr_sdpa_part(parts, i));
 
         if (!m->plan.ready)
-            return decline(c, call, m->plan.why);
+            return m->plan.why;
     }
-    return true;
+    return NULL;
+}
+
+/* Who asks for cuDNN is warned where it does not come, once: it is the same in every layer. */
+bool tr_cuda_sdpa_served(struct tr_cuda_sdpa *c, const struct tr_cuda_sdpa_call *call,
+                         const char **why)
+{
+    *why = refusal(c, call);
+    if (*why && c->wanted && !c->told[call->backward])
+        tr_log_rank0(TR_LOG_WARNING,
+                     "cuDNN does not do %s of %lld tokens with heads of %lld in %s (%s), so "
+                     "kernels of this program do",
+                     call->backward ? "the gradient of attention" : "attention",
+                     (long long)call->sizes.t, (long long)call->sizes.d, tr_dtype_name(call->type),
+                     *why);
+    c->told[call->backward] |= *why != NULL;
+    return !*why;
 }
 
 int64_t tr_cuda_sdpa_parts(const struct tr_cuda_sdpa *c, const struct tr_cuda_sdpa_call *call)
@@ -257,15 +276,7 @@ static const char *run_part(struct tr_cuda_sdpa *c, const struct tr_cuda_sdpa_ca
 }
 
 const char *tr_cuda_sdpa_run(struct tr_cuda_sdpa *c, const struct tr_cuda_sdpa_call *call,
-                             void *scratch)
+                             int64_t part, void *scratch)
 {
-    struct tr_sdpa_parts parts = parts_of(c, call);
-
-    for (int64_t i = 0; i < parts.count; i++) {
-        const char *why = run_part(c, call, tr_sdpa_part(parts, i), scratch);
-
-        if (why)
-            return why;
-    }
-    return NULL;
+    return run_part(c, call, tr_sdpa_part(parts_of(c, call), part), scratch);
 }

@@ -15,10 +15,10 @@
  * A plan is made on the host, in about a second, when a size is first met, and kept.  It is for one set
  * of sizes; the scale is a number that comes with each call.
  *
- * Bounds.  fp16 or bf16; cuDNN 9.16 (before it lengths that are not multiples of 128 need a mask of
- * another kind) or newer; GPUs of compute capability 8 and 9; two tokens or more; D a multiple of 8.
- * cuDNN 9.19 takes D up to 256 forward, and backward up to 128 on 8.x and up to 256 on 9.x.  No dropout
- * (cuDNN draws other numbers than this program) and no `from`.
+ * Bounds.  fp16 or bf16; cuDNN 9.8 or newer, and before 9.16 lengths that are multiples of 128 (others
+ * need a mask of another kind there), but not 9.10.0 and 9.10.1; GPUs of compute capability 8 and 9;
+ * two tokens or more; D a multiple of 8. cuDNN 9.19 takes D up to 256 forward, and backward up to 128
+ * on 8.x and up to 256 on 9.x.  No dropout (cuDNN draws other numbers than this program) and no `from`.
  *
  * Backward gives the same bits every time: see tr_sdpa_backward().  cudnn-frontend builds that graph
  * when it is asked for a deterministic result.  It costs a matrix of t * t numbers in fp16 or bf16
@@ -42,6 +42,10 @@ enum tr_status tr_cuda_sdpa_open(const struct tr_cuda_sdpa_how *how,
                                  struct tr_cuda_sdpa **out) TR_MUST_CHECK;
 void tr_cuda_sdpa_close(struct tr_cuda_sdpa *c);
 
+/* Why cuDNN of version `of` (as cudnnGetVersion() has it) is not asked for attention over t tokens, or NULL: static
+   storage.  Pure. */
+const char *tr_cuda_sdpa_refuses(int of, int64_t t);
+
 /* "cuDNN 9.19.0"; static storage. */
 const char *tr_cuda_sdpa_name(void);
 
@@ -56,15 +60,17 @@ struct tr_cuda_sdpa_call {
 };
 
 /* Whether cuDNN can do it in the room there is; of the call the addresses and the scale do not matter.
-   Makes the plans. */
-bool tr_cuda_sdpa_served(struct tr_cuda_sdpa *c, const struct tr_cuda_sdpa_call *call);
+   Makes the plans.  *why is the reason where it can't, for as long as `c` is open. */
+bool tr_cuda_sdpa_served(struct tr_cuda_sdpa *c, const struct tr_cuda_sdpa_call *call,
+                         const char **why);
 
 /* The most scratch that a part of a call takes that is served, and how many parts there are. */
 size_t tr_cuda_sdpa_bytes(struct tr_cuda_sdpa *c, const struct tr_cuda_sdpa_call *call);
 int64_t tr_cuda_sdpa_parts(const struct tr_cuda_sdpa *c, const struct tr_cuda_sdpa_call *call);
 
-/* Queue a call that is served.  NULL, or cuDNN's word for what is wrong (static storage). */
+/* Queue one part, from 0 on, of a call that is served.  NULL, or cuDNN's word for what is wrong (static
+   storage). */
 const char *tr_cuda_sdpa_run(struct tr_cuda_sdpa *c, const struct tr_cuda_sdpa_call *call,
-                             void *scratch) TR_MUST_CHECK;
+                             int64_t part, void *scratch) TR_MUST_CHECK;
 
 #endif

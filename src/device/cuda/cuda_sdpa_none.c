@@ -22,18 +22,28 @@ const char *tr_cuda_sdpa_name(void)
     return "no cuDNN";
 }
 
-bool tr_cuda_sdpa_served(struct tr_cuda_sdpa *c, const struct tr_cuda_sdpa_call *call)
+bool tr_cuda_sdpa_served(struct tr_cuda_sdpa *c, const struct tr_cuda_sdpa_call *call,
+                         const char **why)
 {
     (void)c;
     (void)call;
+    *why = "this program was built without it";
     return false;
 }
 
-const char *tr_cuda_sdpa_run(struct tr_cuda_sdpa *c, const struct tr_cuda_sdpa_call *call,
-                             void *scratch)
+int64_t tr_cuda_sdpa_parts(const struct tr_cuda_sdpa *c, const struct tr_cuda_sdpa_call *call)
 {
     (void)c;
     (void)call;
+    return 0;
+}
+
+const char *tr_cuda_sdpa_run(struct tr_cuda_sdpa *c, const struct tr_cuda_sdpa_call *call,
+                             int64_t part, void *scratch)
+{
+    (void)c;
+    (void)call;
+    (void)part;
     (void)scratch;
     return "this program was built without it";
 }
