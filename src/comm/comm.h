@@ -136,6 +136,10 @@ struct tr_transport {
     void (*alarm)(struct tr_comm *c, const char *why, bool asks);
     const char *(*alarmed)(struct tr_comm *c);
 
+    /* Whether another thread than the one that started the transport may call alarm(), alarmed(), waits() and
+       late() while that one is elsewhere.  NULL: no. */
+    bool (*hears)(struct tr_comm *c);
+
     /* For a transport that wraps this one and waits by itself, of the group it waits for; not
        collective.  waits() says for whom asks that this rank waits since `since` (tr_now()) in a call
        of the other one's; to be said again every second.  late() finds out who did not come, tells

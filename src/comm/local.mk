@@ -8,5 +8,5 @@ libtrireme_a_SOURCES += \
 
 NCCL_SOURCES += \
 	src/comm/nccl.c src/comm/nccl.h \
-	src/comm/nccl_call.c src/comm/nccl_fault.c src/comm/nccl_group.h \
+	src/comm/nccl_call.c src/comm/nccl_fault.c src/comm/nccl_group.h src/comm/nccl_guard.c \
 	src/comm/nccl_record.c src/comm/nccl_warm.c

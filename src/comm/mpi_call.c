@@ -365,6 +365,12 @@ static void waits(struct tr_comm *c, const char *call, uint64_t seq, double sinc
     tr_mpi_leave(c);
 }
 
+/* A thread of its own moves things, so MPI takes calls of several threads, and there is a lock between them. */
+static bool hears(struct tr_comm *c)
+{
+    return tr_mpi_group(c)->mover != NULL;
+}
+
 static void late(struct tr_comm *c, const char *call, uint64_t seq, double since)
 {
     const struct tr_wait_in in = wait_in(c, call, seq);
@@ -391,6 +397,7 @@ const struct tr_transport tr_mpi_transport = {
     .gather_all = gather_all,
     .alarm = alarm,
     .alarmed = alarmed,
+    .hears = hears,
     .waits = waits,
     .late = late,
 };

@@ -53,11 +53,11 @@ static void open_streams(struct tr_nccl_group *g)
         tr_die(TR_ERESOURCE, "%s", tr_last_error());
 }
 
-static ncclConfig_t config_of(const char *name)
+static ncclConfig_t config_of(const char *name, bool blocks)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 
-    config.blocking = 0;
+    config.blocking = blocks;
     config.splitShare = 0;
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
     config.commName = name;
@@ -134,7 +134,10 @@ static void close_comm(struct tr_nccl_group *g)
     tr_nccl_drain(g);
     if (g->registration)
         tr_nccl.ncclCommDeregister(g->comm, g->registration);
-    result = tr_nccl_settle(w, g->comm, tr_nccl.ncclCommFinalize(g->comm), &heard);
+    tr_nccl_enter(g, "end", 0);
+    result = tr_nccl.ncclCommFinalize(g->comm);
+    tr_nccl_leave(w);
+    result = tr_nccl_settle(w, g->comm, result, &heard);
     if (result == ncclSuccess)
         result = tr_nccl.ncclCommDestroy(g->comm);
     if (result != ncclSuccess && result != ncclInProgress)
@@ -178,8 +181,9 @@ static void fill(struct tr_comm *out, struct tr_nccl_group *g)
 static enum tr_status split_comm(struct tr_nccl_group *from, int color, int key,
                                  struct tr_nccl_group *g)
 {
-    ncclConfig_t config = config_of(g->name);
+    ncclConfig_t config = config_of(g->name, g->world->guard);
     bool any = tr_comm_max(from->inner, g->own.size) > 1;
+    ncclResult_t made;
     enum tr_status s;
 
     if (!any)
@@ -187,8 +191,10 @@ static enum tr_status split_comm(struct tr_nccl_group *from, int color, int key,
     tr_nccl_drain(from);
     if (g->own.size < 2)
         color = NCCL_SPLIT_NOCOLOR;
-    s = connected(g, from->comm, tr_nccl.ncclCommSplit(from->comm, color, key, &g->comm, &config));
-    s = tr_comm_agree(from->inner, s);
+    tr_nccl_enter(from, "split", 0);
+    made = tr_nccl.ncclCommSplit(from->comm, color, key, &g->comm, &config);
+    tr_nccl_leave(g->world);
+    s = tr_comm_agree(from->inner, connected(g, from->comm, made));
     if (s != TR_OK)
         g->world->broken = true;
     if (s != TR_OK || !g->comm)
@@ -364,7 +370,7 @@ static enum tr_status share_ids(struct tr_nccl_world *w, ncclUniqueId *ids, int 
 static ncclResult_t meet(struct tr_nccl_group *g, ncclUniqueId *ids, int count)
 {
     struct tr_comm *inner = g->world->inner;
-    ncclConfig_t config = config_of(g->name);
+    ncclConfig_t config = config_of(g->name, false);
 
 #ifdef SCALABLE
     if (count > 1)
@@ -394,6 +400,23 @@ static enum tr_status meet_at_ids(struct tr_nccl_group *g)
     return s;
 }
 
+/*
+ * From 2.24 on NCCL starts a thread for each call on a communicator that does not block, which takes 30
+ * to 100 microseconds of a host that makes some calls per layer; before, only for what makes
+ * connections.  So from then on the groups of a step block.  That of the world does not: it is made
+ * while ranks may be missing, and has few calls.  A thread looks after the rank while it is in a call,
+ * for which the wrapped transport must have an ear.
+ */
+static enum tr_status choose_calls(struct tr_nccl_world *w, int version)
+{
+    struct tr_comm *inner = w->inner;
+    const bool hears = inner->via->hears && inner->via->hears(inner);
+
+    if (version < NCCL_VERSION(2, 24, 0) || tr_comm_max(inner, !hears) > 0)
+        return TR_OK;
+    return tr_comm_agree(inner, tr_nccl_guard_open(w));
+}
+
 static enum tr_status connect_world(struct tr_nccl_group *g)
 {
     struct tr_nccl_world *w = g->world;
@@ -405,6 +428,7 @@ static enum tr_status connect_world(struct tr_nccl_group *g)
     tr_log_rank0(TR_LOG_DEBUG, "NCCL %d for %d ranks", version, w->inner->size);
     set_environment(&w->how, w->inner->rank, version);
     w->left = tr_nccl_left(w);
+    TR_TRY(choose_calls(w, version));
     s = meet_at_ids(g);
     if (s != TR_OK) {
         w->broken = true;
@@ -423,6 +447,7 @@ static void close_world(struct tr_nccl_world *w)
         w->gpu->watch_ctx = NULL;
     }
     TR_ASSERT(!w->groups);
+    tr_nccl_guard_close(w);
     for (struct tr_nccl_call *x = w->idle, *next; x; x = next) {
         next = x->next;
         cudaEventDestroy(x->done);

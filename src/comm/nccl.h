@@ -26,16 +26,21 @@
  * again as long as the machine, the layout, the version and NCCL_ALGO, NCCL_PROTO and the number of
  * channels are the same.
  *
- * Memory.  NCCL takes memory of the GPU when a communicator is made, and from 2.22 on again when a communicator
- * first uses an algorithm (rings, trees, NVLS, SHARP), or first sends to a rank.  What comes after the
- * program has reserved all that is left would fail in the middle of a step, so all groups are made before,
- * and tr_comm_nccl_warm() makes the first of all calls that they will make.
+ * Memory.  NCCL takes memory of the GPU when a communicator is made, and from 2.22 on again when a
+ * communicator first uses an algorithm (rings, trees, NVLS, SHARP), or first sends to a rank.  What
+ * comes after the program has reserved all that is left would fail in the middle of a step, so all
+ * groups are made before, and tr_comm_nccl_warm() makes the first of all calls that they will make.
  *
  * Faults.  While the host waits for the GPU (tr_cuda.watch), the transport looks at what NCCL says of
  * each communicator, at how long the oldest call of each group has been under way, and for a word from
  * ranks that failed.  Then this rank tells what it was waiting for, tells the other ranks, which do
  * the same, aborts its communicators and ends the job through tr_die() with TR_ETEMP.  When a call
  * is late the wrapped transport finds out first which ranks did not come (its late()).
+ *
+ * Calls.  A communicator can be one whose calls return at once (`blocking = 0`), to be asked whether
+ * they are over, or one whose calls block until all is queued.  Which is cheaper depends on the
+ * version: see choose_calls() in comm/nccl.c.  Where they block, a thread does what the paragraph above
+ * says while the rank is inside one.
  *
  * Environment.  Variables of NCCL that the user sets are left alone.  NCCL_LAUNCH_ORDER_IMPLICIT=1 is
  * set otherwise, and with `share` what lets ranks share a GPU: from NCCL 2.30 on its own way,
@@ -60,9 +65,9 @@ enum tr_status tr_comm_nccl_open(struct tr_comm *inner, struct tr_queue *q,
                                  const struct tr_nccl_how *how, struct tr_comm *out) TR_MUST_CHECK;
 
 /*
- * What a group will be used for: `call` of at most `bytes`, which count the whole operand, of the larger side.
- * NCCL chooses algorithms by call, type, operation and size.  Messages: between neighbours in the order of ranks
- * (CHAIN), also from the last to the first (RING), or between all (ALL_TO_ALL).
+ * What a group will be used for: `call` of at most `bytes`, which count the whole operand, of the
+ * larger side. NCCL chooses algorithms by call, type, operation and size.  Messages: between neighbours
+ * in the order of ranks (CHAIN), also from the last to the first (RING), or between all (ALL_TO_ALL).
  */
 enum tr_nccl_call_kind {
     TR_NCCL_ALLREDUCE,
@@ -82,22 +87,23 @@ struct tr_nccl_use {
 };
 
 /*
- * Before reserve(), when all groups are made: make those calls once, in sizes from 8 bytes to `bytes`, with memory
- * that is given back, and wait for them.  A use of a group that this rank is not in, of one rank, or of no bytes is passed
- * over.  Collective over the world; all ranks of a group name the same uses of it in the same order.  Then
- * tr_comm_nccl_bytes() says what NCCL took of this GPU since the transport was opened, by what CUDA says is
- * left: where ranks share a GPU, of all of them together.
+ * Before reserve(), when all groups are made: make those calls once, in sizes from 8 bytes to `bytes`,
+ * with memory that is given back, and wait for them.  A use of a group that this rank is not in, of one
+ * rank, or of no bytes is passed over.  Collective over the world; all ranks of a group name the same
+ * uses of it in the same order.  Then tr_comm_nccl_bytes() says what NCCL took of this GPU since the
+ * transport was opened, by what CUDA says is left: where ranks share a GPU, of all of them together.
  */
 enum tr_status tr_comm_nccl_warm(struct tr_comm *world, const struct tr_nccl_use *use,
                                  int n) TR_MUST_CHECK;
 int64_t tr_comm_nccl_bytes(const struct tr_comm *world);
 
 /*
- * What can be known of NCCL, one `put` each, for the record of a run: "version" and "built_with" ("2.28.9"),
- * "communicators" and "memory_mib" of this rank, each variable NCCL_* of the environment under its own name, and
- * as "says", in NCCL's words, what it logs about channels, algorithms by size, NVLS, SHARP and the network.  No call tells
- * the latter: it is there if NCCL_DEBUG=INFO and NCCL_DEBUG_FILE are set, algorithms on the rank that is the
- * first of a group and with TUNING in NCCL_DEBUG_SUBSYS.  Nothing for a world of one.  Not collective.
+ * What can be known of NCCL, one `put` each, for the record of a run: "version" and "built_with"
+ * ("2.28.9"), "communicators" and "memory_mib" of this rank, "calls" ("blocking" or "non-blocking"),
+ * each variable NCCL_* of the environment under its own name, and as "says", in NCCL's words, what it
+ * logs about channels, algorithms by size, NVLS, SHARP and the network.  No call tells the latter: it
+ * is there if NCCL_DEBUG=INFO and NCCL_DEBUG_FILE are set, algorithms on the rank that is the first of
+ * a group and with TUNING in NCCL_DEBUG_SUBSYS.  Nothing for a world of one.  Not collective.
  */
 typedef void tr_nccl_put(void *ctx, const char *name, const char *value);
 void tr_comm_nccl_record(const struct tr_comm *world, tr_nccl_put *put, void *ctx);

@@ -99,18 +99,23 @@ static cudaStream_t fork(struct tr_nccl_group *g)
     return g->stream;
 }
 
-/* A call on `p`, or with NULL a blocking one: its number in the group, and its stream. */
+/* A call on `p`, or with NULL a blocking one: its number in the group, and its stream.  What NCCL is asked for comes
+   between this and end(). */
 static cudaStream_t begin(struct tr_comm *c, const char *name, struct tr_pending *p)
 {
     struct tr_nccl_group *g = group_of(c);
     struct tr_cuda *gpu = g->world->gpu;
 
-    if (!p) {
+    cudaStream_t s = gpu->compute;
+
+    if (p) {
+        *p = (struct tr_pending){.call = name, .seq = c->seq, .on_device = true};
+        s = fork(g);
+    } else {
         tr_cuda_pace(gpu, &gpu->pace, 1 + TR_CUDA_LAUNCHES_NCCL);
-        return gpu->compute;
     }
-    *p = (struct tr_pending){.call = name, .seq = c->seq, .on_device = true};
-    return fork(g);
+    tr_nccl_enter(g, name, c->seq);
+    return s;
 }
 
 static void end(struct tr_comm *c, cudaStream_t s, const char *name, struct tr_pending *p,
@@ -118,6 +123,7 @@ static void end(struct tr_comm *c, cudaStream_t s, const char *name, struct tr_p
 {
     struct tr_nccl_call *x;
 
+    tr_nccl_leave(group_of(c)->world);
     tr_nccl_must(group_of(c), name, c->seq, result);
     x = put(group_of(c), s, name, c->seq);
     if (p) {
@@ -322,7 +328,7 @@ static void exchange_start(struct tr_comm *c, struct tr_queue *q, const struct t
         return;
     }
     s = begin(c, name, p);
-    tr_nccl_must(group_of(c), name, c->seq, tr_nccl.ncclGroupStart());
+    result = tr_nccl.ncclGroupStart();
     for (int i = 0; i < n && in_progress_or_well(result); i++)
         result = queue_leg(group_of(c), &legs[i], s);
     ended = tr_nccl.ncclGroupEnd();

@@ -125,9 +125,10 @@ static void announce(struct tr_nccl_world *w, const char *what, enum end how)
         snprintf(alarm, sizeof alarm, "rank %d on %.100s: %.350s", w->inner->rank, host, what);
         w->inner->via->alarm(w->inner, alarm, how == ASKS);
     }
-    /* Kernels that wait for other ranks end, so that the driver can clean up. */
+    /* Kernels that wait for other ranks end, so that the driver can clean up.  A communicator that is in the hands of
+       another thread ends with the process. */
     for (struct tr_nccl_group *g = w->groups; g; g = g->next)
-        if (g->comm)
+        if (g->comm && g != w->stuck)
             tr_nccl.ncclCommAbort(g->comm);
 }
 
@@ -173,6 +174,14 @@ static _Noreturn void fault_late(struct tr_nccl_group *g, const char *call, uint
     announce(g->world, what, ASKS);
     g->inner->via->late(g->inner, call, seq, since);
     abort(); /* late() does not return */
+}
+
+_Noreturn void tr_nccl_end_in_call(struct tr_nccl_group *g, const char *call, uint64_t seq,
+                                   double since, const char *told)
+{
+    if (told)
+        fault_told(g->world, told);
+    fault_late(g, call, seq, since);
 }
 
 /* ---- calls that do not block ---- */

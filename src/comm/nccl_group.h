@@ -37,8 +37,11 @@ struct tr_nccl_world {
     struct tr_nccl_call *idle;
     uint64_t calls;
     struct tr_nccl_longest longest;
-    size_t left;    /* bytes of this GPU before NCCL was used */
-    int64_t bytes;  /* that it took; 0 before tr_comm_nccl_warm() */
+    size_t left;                 /* bytes of this GPU before NCCL was used */
+    int64_t bytes;               /* that it took; 0 before tr_comm_nccl_warm() */
+    struct tr_nccl_guard *guard; /* where calls block; else NULL */
+    const struct tr_nccl_group
+        *stuck;     /* the rank's own thread is inside a call of it, and another ends the job */
     double looked;  /* when the faults were looked for last */
     bool registers; /* groups register the memory of the GPU */
     bool warming;   /* these are the first calls: one that fails may find no memory */
@@ -90,6 +93,20 @@ void tr_nccl_must(struct tr_nccl_group *g, const char *call, uint64_t seq, ncclR
 
 /* tr_cuda.watch: `ctx` is the world. */
 void tr_nccl_watch(void *ctx);
+
+/* End the job, from another thread, while the rank's own is inside a call of NCCL: `told` is what another rank told, or
+   NULL where the call is late. */
+_Noreturn void tr_nccl_end_in_call(struct tr_nccl_group *g, const char *call, uint64_t seq,
+                                   double since, const char *told);
+
+/*
+ * nccl_guard.c.  Where calls of NCCL block each stands between enter() and leave(), which does not
+ * return when another thread has begun to end the job meanwhile.  Elsewhere these do nothing.
+ */
+enum tr_status tr_nccl_guard_open(struct tr_nccl_world *w) TR_MUST_CHECK;
+void tr_nccl_guard_close(struct tr_nccl_world *w);
+void tr_nccl_enter(struct tr_nccl_group *g, const char *call, uint64_t seq);
+void tr_nccl_leave(const struct tr_nccl_world *w);
 
 /* NCCL's own words for an error. */
 const char *tr_nccl_words(ncclComm_t comm, ncclResult_t result);

@@ -41,6 +41,7 @@ static void put_numbers(const struct tr_nccl_world *w, tr_nccl_put *put, void *c
     put(ctx, "communicators", text);
     snprintf(text, sizeof text, "%.1f", (double)w->bytes / 1048576.0);
     put(ctx, "memory_mib", text);
+    put(ctx, "calls", w->guard ? "blocking" : "non-blocking");
 }
 
 /* As NCCL finds them: those of the user and those that this program sets. */

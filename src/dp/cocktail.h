@@ -12,8 +12,8 @@
 #include "util/arena.h"
 
 /*
- * CocktailSGD (Wang et al., ICML 2023): replicas that each make their own steps and exchange, once per step,
- * compressed differences of their weights to a reference that all of them hold alike.
+ * CocktailSGD (Wang et al., ICML 2023): replicas that each make their own steps and exchange, once per
+ * step, compressed differences of their weights to a reference that all of them hold alike.
  *
  *     x   fp32 [N]     the weights of this replica: the masters of its optimizer
  *     g   fp16 [N]     the reference; equal to the bit on all replicas
@@ -33,10 +33,10 @@
  * keep are 1, bits are TR_SPARSE_FLOATS) there is neither g nor e: 1 sends x itself and 3 puts the mean of
  * the x in its place, with the bits of a reduce-scatter, a product with 1 / D and an all-gather.
  *
- * Spans.  Which numbers are the largest depends on their neighbours, so numbers that ranks of other groups
- * hold as well, and must keep equal, are a span of their own, the same on all of them.  A span may consist of
- * several pieces, which count as if they lay one behind the other; chunks have ceil(elements / D)
- * numbers, the last ones fewer.
+ * Spans.  Which numbers are the largest depends on their neighbours, so numbers that ranks of other
+ * groups hold as well, and must keep equal, are a span of their own, the same on all of them.  A span
+ * may consist of several pieces, which count as if they lay one behind the other; chunks have
+ * ceil(elements / D) numbers, the last ones fewer.
  *
  * Bytes.  Of each round a replica sends (D - 1) messages of tr_cocktail_bytes() in 1 and as many in 2: for
  * one span whose elements D divides, chosen by rolling, (N / D) R / 8 each, R = p (1 + k (bits +

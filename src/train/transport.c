@@ -193,9 +193,10 @@ static void tell(json_t *all)
 {
     json_t *says = json_object_get(all, "says");
 
-    tr_print("> NCCL %s (built with %s): %s communicators of this rank take %s MiB of its GPU\n",
+    tr_print("> NCCL %s (built with %s): %s communicators of this rank take %s MiB of its GPU; "
+             "calls are %s\n",
              text_of(all, "version"), text_of(all, "built_with"), text_of(all, "communicators"),
-             text_of(all, "memory_mib"));
+             text_of(all, "memory_mib"), text_of(all, "calls"));
     tell_environment(json_object_get(all, "environment"));
     for (size_t i = 0; i < json_array_size(says); i++)
         tr_print("> NCCL says: %s\n", json_string_value(json_array_get(says, i)));

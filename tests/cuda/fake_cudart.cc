@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <string>
 #include <sys/mman.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -335,10 +336,15 @@ void run_until(CUstream_st *first, const std::function<bool()> &done)
     }
 }
 
-/* The host asks whether something is done: then the GPU has gone on a little. */
+/* The host asks whether something is done: then the GPU has gone on a little.  Not when a second thread asks:
+   work may call MPI, which has one thread at a time. */
 void nudge(CUstream_st *first)
 {
+    static const std::thread::id main = std::this_thread::get_id();
     open_memory opened;
+
+    if (std::this_thread::get_id() != main)
+        return;
 
     for (uint64_t n = seed() ? draw() % BURST : (uint64_t)BURST; n > 0 && step_any(first); n--)
         continue;

@@ -13,6 +13,7 @@
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
 #include <nccl.h>
+#include <sched.h>
 #include <set>
 #include <string>
 #include <unistd.h>
@@ -28,7 +29,7 @@ extern "C" {
  * process stops: buffers that are not memory of the GPU or overlap, counts and calls that differ
  * between ranks, work on a communicator that is not ready, is destroyed or about to be split.
  *
- * Like the real one, with config.blocking = 0: calls say ncclInProgress, and what they began is only
+ * Communicators of both kinds may be split from either.  Like the real one, with config.blocking = 0: calls say ncclInProgress, and what they began is only
  * there when ncclCommGetAsyncError() no longer does.  The calls of one communicator follow one
  * another, however many streams they are on.  A communicator takes memory of the GPU when it is made, when it
  * first uses an algorithm (trees for all-reduces of up to 4 KiB, rings for all else) and when it first sends to
@@ -39,6 +40,7 @@ extern "C" {
  *
  * The environment, besides that of fake_cudart.h, whose FAKE_CUDA_FAIL plants errors here too:
  *   FAKE_CUDA_FAIL=hung_ncclAllReduce:N:1    the N-th such call of the rank never begins
+ *   FAKE_CUDA_FAIL=stuck_ncclAllReduce:N:1   the N-th such call does not return, on a communicator that blocks
  *   FAKE_CUDA_FAIL=ncclCommGetAsyncError:N:E the N-th question is answered by error E; those asked while
  *                                            ranks meet to set something up do not count
  *   FAKE_NCCL_VERSION=N                      what ncclGetVersion() says
@@ -50,7 +52,8 @@ extern "C" {
  *   NCCL_DEBUG=INFO, NCCL_DEBUG_FILE=FILE    as with the real one lines go there, %h and %p filled in: the channels
  *                                            of a communicator, and the algorithm of each collective on its rank 0
  *   FAKE_NCCL_REPORT=1                       at the end: how many calls there were, and how many
- *                                            communicators at most
+ *                                            communicators at most, and for how many calls a thread was started:
+ *                                            from 2.24 on for each on a communicator that does not block
  */
 namespace
 {
@@ -130,6 +133,7 @@ namespace
 
 std::set<ncclComm *> alive;
 size_t most_alive;
+long threads; /* that the real one would have started for calls */
 uint64_t put_so_far, begun_so_far, done_so_far;
 std::string last_error;
 int depth;                       /* of ncclGroupStart() */
@@ -513,6 +517,13 @@ void must_be_device(const void *p, uint64_t bytes, const char *call)
         stop(std::string(call) + " is given memory that is not of the GPU");
 }
 
+int version()
+{
+    const char *wanted = getenv("FAKE_NCCL_VERSION");
+
+    return wanted ? atoi(wanted) : NCCL_VERSION_CODE;
+}
+
 /* `then` happens at once, or when somebody has asked often enough. */
 ncclResult_t proceed(ncclComm *c, std::function<void()> then)
 {
@@ -524,6 +535,18 @@ ncclResult_t proceed(ncclComm *c, std::function<void()> then)
     c->polls = 2;
     c->begun = std::move(then);
     return ncclInProgress;
+}
+
+/* The same for what is queued on a stream. */
+ncclResult_t call_on(ncclComm *c, const std::string &call, std::function<void()> then)
+{
+    int error;
+
+    if (c->blocking && fake_cuda_planted(("stuck_" + call).c_str(), &error))
+        for (;;)
+            pause();
+    threads += !c->blocking && version() >= NCCL_VERSION(2, 24, 0);
+    return proceed(c, std::move(then));
 }
 
 ncclComm *create(const char *name, const ncclConfig_t *config)
@@ -551,8 +574,8 @@ void join(ncclComm *c, MPI_Comm mpi)
 void meet(ncclComm *c, MPI_Comm mpi)
 {
     PMPI_Ibarrier(mpi, &c->meeting);
-    if (c->blocking)
-        PMPI_Wait(&c->meeting, MPI_STATUS_IGNORE);
+    for (int met = !c->blocking; !met; sched_yield())
+        PMPI_Test(&c->meeting, &met, MPI_STATUS_IGNORE);
 }
 
 /* All ranks bring the same ids, and each was made by a rank of those that meet there. */
@@ -641,7 +664,7 @@ ncclResult_t collective(const char *call, const void *in, void *out, uint64_t co
     k->head.type = type;
     k->head.op = op;
     k->head.root = root;
-    return proceed(c, [k, call] { put(k, call); });
+    return call_on(c, call, [k, call] { put(k, call); });
 }
 
 ncclResult_t add_message(const char *call, message m, ncclComm_t c, cudaStream_t stream)
@@ -689,6 +712,7 @@ struct report {
             fprintf(stderr, "fake NCCL: %ld %s\n", c.second, c.first.c_str());
         fprintf(stderr, "fake NCCL: %zu communicators at most, %zu left\n", most_alive,
                 alive.size());
+        fprintf(stderr, "fake NCCL: %ld threads for calls\n", threads);
     }
 } at_the_end;
 
@@ -699,11 +723,9 @@ struct report {
 extern "C" {
 
 /* Also where the ranks get the place to meet: all of them ask for the version first. */
-ncclResult_t ncclGetVersion(int *version)
+ncclResult_t ncclGetVersion(int *out)
 {
-    const char *wanted = getenv("FAKE_NCCL_VERSION");
-
-    *version = wanted ? atoi(wanted) : NCCL_VERSION_CODE;
+    *out = version();
     if (meeting_place == MPI_COMM_NULL)
         PMPI_Comm_dup(MPI_COMM_WORLD, &meeting_place);
     return ncclSuccess;
@@ -941,7 +963,7 @@ ncclResult_t ncclGroupEnd(void)
     if (planted("ncclGroupEnd", &result))
         return result;
     k->hangs = fake_cuda_planted("hung_ncclGroupEnd", &error);
-    return proceed(c, [k] { put(k, "messages"); });
+    return call_on(c, "ncclGroupEnd", [k] { put(k, "messages"); });
 }
 
 ncclResult_t ncclSend(const void *buf, size_t count, ncclDataType_t type, int peer, ncclComm_t c,

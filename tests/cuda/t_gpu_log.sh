@@ -48,14 +48,14 @@ NCCL_ALGO=Ring
 export NCCL_DEBUG NCCL_DEBUG_FILE NCCL_ALGO
 known() {
     train 16 --log-jsonl "$work/numbers" --memory-plan && says 1 '^> NCCL 2\.[0-9]*\.[0-9]* (built with 2\.' &&
-        says 1 ' [1-9] communicators of this rank take [1-9][0-9.]* MiB of its GPU' &&
+        says 1 ' [1-9] communicators of this rank take [1-9][0-9.]* MiB of its GPU; calls are blocking$' &&
         says 1 "^> NCCL's environment:.* NCCL_ALGO=Ring" && says 1 '^  nccl (taken before) *[1-9]' &&
         says 1 '^> NCCL says: 2 coll channels' && says 1 '^> NCCL says: AllReduce: 16 Bytes -> Algo TREE'
 }
 check "what NCCL is, takes and says" known
 record() {
     sed -n 1p "$work/numbers" > "$work/first"
-    for word in '"nccl": {"built_with": "2\.' '"communicators": "' '"NCCL_ALGO": "Ring"' '"memory_mib": "' \
+    for word in '"nccl": {"built_with": "2\.' '"calls": "blocking"' '"communicators": "' '"NCCL_ALGO": "Ring"' '"memory_mib": "' \
         '"says": \["2 coll channels' '"version": "2\.'; do
         grep -q -e "$word" "$work/first" || { echo "$word"; cat "$work/first"; return 1; }
     done

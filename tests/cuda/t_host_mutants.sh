@@ -14,6 +14,7 @@ table='
 order of evaluation, as clang has it|comm/nccl.c|s/connected(g, g->comm, met)/connected(g, NULL, met)/|nccl_fault|fault
 no bound on what the host queues|device/cuda/cuda_pace.c|s/tr_cuda_wait_event(g, oldest);//|nccl_fault|ahead
 none on started transfers|comm/nccl_call.c|s/tr_cuda_pace(gpu, &g->pace.*//|nccl_fault|ahead
+NCCL starts a thread for each call|comm/nccl.c|s/config.blocking = blocks;/config.blocking = 0;/|trireme_fake|threads
 a wait that nobody watches|device/cuda/cuda.c|s/g->watch(g->watch_ctx);/;/|t_cuda_device|device
 an error of CUDA that is let pass|device/cuda/cuda.c|s/tr_cuda_must(g, error, "work on a stream");//|t_cuda_device|device
 communicators that are not warmed up|train/transport.c|s/return tr_comm_nccl_warm(.*/return TR_OK;/|trireme_fake|sharded
@@ -24,7 +25,7 @@ buckets that are not|train/transport.c|/r->sums, TR_NCCL_/s/add(.*/;/|trireme_fa
 small sums that are not|comm/nccl_warm.c|s/b = LEAST; b < bytes/b = bytes; b < bytes/|t_nccl|calls
 '
 echo "$table" | grep . > "$work/table"
-plan $(($(wc -l < "$work/table") + 6))
+plan $(($(wc -l < "$work/table") + 7))
 
 train() {
     program=$1
@@ -39,6 +40,7 @@ run() {
     case $1 in
     fault) ranks 2 "$2" 60 ;;
     ahead) ranks 2 "$2" 60 ahead ;;
+    threads) FAKE_NCCL_REPORT=1 train "$2" --tensor-model-parallel-size 2 2>&1 | grep "fake NCCL: 0 threads for calls" ;;
     device) "$2" ;;
     sharded) train "$2" --use-distributed-optimizer ;;
     pipeline) train "$2" --pipeline-model-parallel-size 2 ;;
@@ -61,7 +63,7 @@ build() {
 }
 
 for whole in fault:nccl_fault ahead:nccl_fault device:t_cuda_device sharded:trireme-fake pipeline:trireme-fake \
-    calls:t_nccl; do
+    calls:t_nccl threads:trireme-fake; do
     check "${whole%:*} as it is" run "${whole%:*}" "tests/cuda/${whole#*:}"
 done
 while IFS='|' read -r name file script objects what; do

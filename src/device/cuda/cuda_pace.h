@@ -7,16 +7,16 @@
 #include "util/status.h"
 
 /*
- * How far the host runs ahead of the GPU.  A stream takes about a thousand launches (1,024 in the drivers that
- * were looked at; CUDA promises no number).  The call that queues one more waits inside CUDA until there is
- * room, where nobody looks at NCCL's asynchronous errors, at the time and at what other ranks tell: if a rank
- * is lost then, the others wait for ever.  So nobody here lets a stream come that far.  What is queued is
- * counted, every TR_CUDA_PACE_EVERY launches, which is two or three layers, an event is recorded, and before the
- * (TR_CUDA_PACE_EVENTS + 1)-th of them the host waits for the oldest as it waits for everything: watching
- * (tr_cuda.watch).
+ * How far the host runs ahead of the GPU.  A stream takes about a thousand launches (1,024 in the
+ * drivers that were looked at; CUDA promises no number).  The call that queues one more waits inside
+ * CUDA until there is room, where nobody looks at NCCL's asynchronous errors, at the time and at what
+ * other ranks tell: if a rank is lost then, the others wait for ever.  So nobody here lets a stream
+ * come that far.  What is queued is counted, every TR_CUDA_PACE_EVERY launches, which is two or three
+ * layers, an event is recorded, and before the (TR_CUDA_PACE_EVENTS + 1)-th of them the host waits for
+ * the oldest as it waits for everything: watching (tr_cuda.watch).
  *
- * No rank waits for what comes later in its own program, so what is no deadlock with a host that waits after
- * each operation is none with this.
+ * No rank waits for what comes later in its own program, so what is no deadlock with a host that waits
+ * after each operation is none with this.
  */
 enum { TR_CUDA_PACE_EVERY = 64, TR_CUDA_PACE_EVENTS = 8 };
 

@@ -15,10 +15,10 @@
  * A plan is made on the host, in about a second, when a size is first met, and kept.  It is for one set
  * of sizes; the scale is a number that comes with each call.
  *
- * Bounds.  fp16 or bf16; cuDNN 9.8 or newer, and before 9.16 lengths that are multiples of 128 (others need a
- * mask of another kind there), but not 9.10.0 and 9.10.1; GPUs of compute capability 8 and 9; two tokens or more; D a multiple of 8.
- * cuDNN 9.19 takes D up to 256 forward, and backward up to 128 on 8.x and up to 256 on 9.x.  No dropout
- * (cuDNN draws other numbers than this program) and no `from`.
+ * Bounds.  fp16 or bf16; cuDNN 9.8 or newer, and before 9.16 lengths that are multiples of 128 (others
+ * need a mask of another kind there), but not 9.10.0 and 9.10.1; GPUs of compute capability 8 and 9;
+ * two tokens or more; D a multiple of 8. cuDNN 9.19 takes D up to 256 forward, and backward up to 128
+ * on 8.x and up to 256 on 9.x.  No dropout (cuDNN draws other numbers than this program) and no `from`.
  *
  * Backward gives the same bits every time: see tr_sdpa_backward().  cudnn-frontend builds that graph
  * when it is asked for a deterministic result.  It costs a matrix of t * t numbers in fp16 or bf16

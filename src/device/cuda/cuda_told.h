@@ -8,8 +8,9 @@
 #include "tensor/tensor.h"
 
 /*
- * What is said of attention: which kernels compute it and its gradient, and why, once for each kind of kernel that
- * a run meets, since all layers are alike.  What is slow, and need not be, is a warning as well.
+ * What is said of attention: which kernels compute it and its gradient, and why, once for each kind of
+ * kernel that a run meets, since all layers are alike.  What is slow, and need not be, is a warning as
+ * well.
  */
 enum tr_cuda_way { TR_CUDA_BY_CUDNN, TR_CUDA_BY_TILES, TR_CUDA_BY_PLAIN, TR_CUDA_WAYS };
 
