@@ -33,9 +33,9 @@ struct tr_nccl_guard {
 
     unsigned long long calls; /* so far */
     atomic_ullong inside;     /* the number of the call that the rank is in; 0: of none */
-    struct tr_nccl_group *group;
-    const char *call;
-    uint64_t seq;
+    struct tr_nccl_group *_Atomic group; /* of that call */
+    const char *_Atomic call;
+    _Atomic uint64_t seq;
 };
 
 void tr_nccl_enter(struct tr_nccl_group *g, const char *call, uint64_t seq)
@@ -53,13 +53,14 @@ void tr_nccl_enter(struct tr_nccl_group *g, const char *call, uint64_t seq)
 void tr_nccl_leave(const struct tr_nccl_world *w)
 {
     struct tr_nccl_guard *x = w->guard;
-    unsigned long long mine;
 
-    if (!x)
-        return;
-    mine = x->calls;
-    while (!atomic_compare_exchange_strong(&x->inside, &mine, 0ULL))
+    while (x) {
+        unsigned long long mine = x->calls;
+
+        if (atomic_compare_exchange_strong(&x->inside, &mine, 0ULL))
+            return;
         pause();
+    }
 }
 
 /* The rank has been inside call `number` for `waited` seconds. */

@@ -97,8 +97,8 @@ tests/cuda/mutant.sh: Makefile tests/cuda/t_kernels
 
 # How t_host_mutants.sh compiles a changed source of the host side, puts it in a copy of libfake.a, and links a test
 # with that.
-if HAVE_CUDA_FAKES
 EXTRA_DIST += tests/cuda/t_host_mutants.sh
+if HAVE_CUDA_FAKES
 TESTS += tests/cuda/t_host_mutants.sh
 check_SCRIPTS += tests/cuda/host_mutant.sh
 CLEANFILES += tests/cuda/host_mutant.sh

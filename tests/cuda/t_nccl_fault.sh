@@ -42,17 +42,17 @@ check "nothing is wrong" ended 0
 done_all() { [ "$(grep -c '^rank . is done$' "$work/log")" = 3 ]; }
 check "and all ranks come to the end" done_all
 
-job hung_ncclAllReduce:5:1 1 2
-check "a rank hangs: exit code 75" ended 75
-check "each rank names the call" each 'the all-reduce in group "dp" (call 3, rank . of 3)'
+# The others would queue more than their streams take, and wait where nobody looks at the time.
+job hung_ncclAllReduce:5:1 1 2 ahead
+check "a rank hangs while the others run ahead: exit code 75" ended 75
+check "each rank names the call" each 'the all-reduce in group "dp" (call 4, rank . of 3)'
 check "some say how long it took" said . "is not done after 2 seconds"
 check "what to do" said . "start again from the last checkpoint"
 
-# The others would queue more than their streams take, and wait where nobody looks at the time.
-job "" "" 100 ahead
-check "ranks do not run ahead of their GPUs" ended 0
-job hung_ncclAllReduce:600:1 1 2 ahead
-check "a rank hangs while the others run ahead: exit code 75" ended 75
+# Calls that do not come back from NCCL: another thread looks at the time, and at what the others tell.
+job stuck_ncclAllReduce:9:1 "" 5
+check "all ranks are stuck inside NCCL: exit code 75" ended 75
+check "and the call is named" said . 'the all-reduce in group "dp" (call [0-9]*, rank . of 3) is not done after 5 seconds'
 
 # Calls that do not come back from NCCL: another thread looks at the time, and at what the others tell.
 job stuck_ncclAllReduce:9:1 "" 2
