@@ -608,13 +608,16 @@ struct report {
 
 extern "C" {
 
-/* Also where the ranks get the place to meet: all of them ask for the version first. */
+/* Also where the ranks get the place to meet: all of them ask for the version first.  So does who wants to
+   know it and nothing else, without MPI. */
 ncclResult_t ncclGetVersion(int *version)
 {
     const char *wanted = getenv("FAKE_NCCL_VERSION");
+    int started = 0;
 
     *version = wanted ? atoi(wanted) : NCCL_VERSION_CODE;
-    if (meeting_place == MPI_COMM_NULL)
+    PMPI_Initialized(&started);
+    if (started && meeting_place == MPI_COMM_NULL)
         PMPI_Comm_dup(MPI_COMM_WORLD, &meeting_place);
     return ncclSuccess;
 }
