@@ -57,6 +57,8 @@ void tr_launch_read(struct tr_comm *world, struct tr_launch *out)
     memset(out, 0, sizeof *out);
     out->cores = CPU_COUNT(&mine.cpus);
     out->omp_threads = mine.omp_threads;
+    out->gpus_given = number("SLURM_GPUS_ON_NODE");
+    out->gpu_bind = is_set("SLURM_GPU_BIND") ? getenv("SLURM_GPU_BIND") : NULL;
     out->host = calloc((size_t)world->size, sizeof *out->host);
     if (!out->host)
         tr_die(TR_ERESOURCE, "no memory left for the list of hosts");

@@ -47,6 +47,13 @@ tests_cuda_t_cuda_device_CPPFLAGS = $(FAKE_FLAGS)
 tests_cuda_t_cuda_device_LDADD = $(FAKE_LIBS)
 tests_cuda_t_cuda_device_DEPENDENCIES = $(FAKE_NEEDS)
 
+# Which GPU a rank takes, and why there is none.
+check_PROGRAMS += tests/cuda/t_cuda_find
+TESTS += tests/cuda/t_cuda_find
+tests_cuda_t_cuda_find_CPPFLAGS = $(FAKE_FLAGS)
+tests_cuda_t_cuda_find_LDADD = $(FAKE_LIBS)
+tests_cuda_t_cuda_find_DEPENDENCIES = $(FAKE_NEEDS)
+
 # The whole of trireme over the fakes.
 check_PROGRAMS += tests/cuda/trireme-fake
 tests_cuda_trireme_fake_SOURCES = $(trireme_SOURCES)
