@@ -14,7 +14,7 @@ static struct {
     int at; /* the case under way; -1: it is opening the device */
     int failed;
     char name[1024];
-} *seen;
+} * seen;
 
 static void run_from(const struct each *e, int first, unsigned seconds)
 {
