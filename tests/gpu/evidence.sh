@@ -71,7 +71,7 @@ begin_evidence() {
     # shellcheck disable=SC3045 # where it is not known there are none
     ulimit -c 0 2>/dev/null || :
     if [ -f "$build/tests/gpu/backtrace.so" ]; then
-        export TR_BACKTRACES="$results/backtraces"
+        export TR_BACKTRACES="$results/backtraces" ASAN_OPTIONS="verify_asan_link_order=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
         LD_PRELOAD=$build/tests/gpu/backtrace.so${LD_PRELOAD:+:$LD_PRELOAD}
         export LD_PRELOAD
         if command -v gdb >/dev/null 2>&1; then

@@ -100,7 +100,8 @@ says() {
 }
 has() { grep -q -e "$1" "$work/run/$2" && return; echo "not in $2: $1"; cat "$work/run/$2"; return 1; }
 
-small="ops:fill,sumsq transport:2 equality:alone sanitizer:fill kernels:copy steps peers"
+# Not equality, whose runs take longest: some of its checks pass below.
+small="ops:fill,sumsq transport:2 sanitizer:fill kernels:copy steps peers"
 
 # ---- all is well ----
 
@@ -108,7 +109,7 @@ well() {
     gpu $small
     ended 0 && [ ! -s "$work/run/FAILURES.txt" ] && ! grep -q '^not ok' "$work/run"/*.log &&
         has '^ok - operations: sumsq in bf16, trial 0: inout fp64\[1\] in bf16\[' ops.log &&
-        has '^ok - 2 ranks on one GPU: ' transport.log && has '^ok - training: alone' equality.log &&
+        has '^ok - 2 ranks on one GPU: ' transport.log &&
         has '^ok - racecheck fill: fill in fp32' sanitizer.log && has '"part": "copy"' results.jsonl &&
         has '"bench": "step"' results.jsonl && has '# SKIP' peers.log &&
         has '^| ops | passed | [0-9]* | [1-9][0-9]* | 0 | 0 |' table.txt &&

@@ -28,13 +28,20 @@ tell_process() {
     cat "/proc/$1/stack" 2>/dev/null || :
 }
 
-# Those that can write where they are (backtrace.c): not shells and launchers.  srun passes it on to its tasks.
+# Those that can write where they are (backtrace.c): not shells and launchers.
 ask_process() {
     case $(word_of "$1" comm) in
-    srun) kill -QUIT "$1" 2>/dev/null || : ;;
-    sh | dash | bash | timeout | sleep | mpi* | orte* | prte* | hydra*) ;;
+    srun | sh | dash | bash | timeout | sleep | mpi* | orte* | prte* | hydra*) ;;
     *) if grep -q gpu/backtrace.so "/proc/$1/maps" 2>/dev/null; then kill -QUIT "$1" 2>/dev/null || :; fi ;;
     esac
+}
+
+# Ranks that srun has started are no processes of this session, and may be on other nodes.
+ask_steps() {
+    [ -n "${SLURM_JOB_ID:-}" ] && command -v scancel >/dev/null 2>&1 || return 0
+    for step in $(timeout 5 squeue -h -s -j "$SLURM_JOB_ID" -o %i 2>/dev/null | grep '\.[0-9]*$'); do
+        timeout 5 scancel --signal=QUIT "$step" 2>/dev/null || :
+    done
 }
 
 # wait_gone SESSION SECONDS: whether it has ended by then.
@@ -48,6 +55,7 @@ wait_gone() {
 end_session() {
     for process in $(in_session "$1"); do tell_process "$process"; done >>"$results/hung.txt"
     for process in $(in_session "$1"); do ask_process "$process"; done
+    ask_steps
     wait_gone "$1" 14 && return # gdb takes ten at most
     for signal in TERM KILL; do
         # shellcheck disable=SC2046 # a list of numbers
