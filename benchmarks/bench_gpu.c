@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench_gpu [--backend NAME] [--flash 1] [--scale N] [PART ...]: the operations of a step in bf16, by themselves.
+ * bench_gpu [--backend NAME] [--type bf16|fp16] [--flash 1] [--scale N] [PART ...]: the operations of a step in
+ * 16 bits, by themselves.
  *
  * Parts: copy, products, memory, attention; all of them unless some are named.  Sizes are those of GPT
  * models with 8 samples of 1024 tokens or what is named; --scale N divides the number of samples and
@@ -30,7 +31,8 @@ struct bench {
     char **argv;
     int64_t scale;
     bool flash;
-    double copy_rate; /* bytes per second */
+    enum tr_dtype type; /* bf16, or fp16 for GPUs that have no other */
+    double copy_rate;   /* bytes per second */
     unsigned char *memory;
     size_t used, bytes;
 };
@@ -111,6 +113,7 @@ static json_t *line_of(struct bench *b, const char *part, const char *what, stru
 
     json_object_set_new(line, "part", json_string(part));
     json_object_set_new(line, "what", json_string(what));
+    json_object_set_new(line, "type", json_string(tr_dtype_name(b->type)));
     json_object_set_new(line, "device", json_string(b->q.on->describe(b->q.device)));
     bench_add_times(line, &t);
     return line;
@@ -187,11 +190,11 @@ static void product(struct bench *b, const char *what, int64_t n, int64_t o, int
     struct product p = {.act = act};
 
     b->used = 0;
-    p.x = numbers(b, TR_BF16, n, i);
-    p.w = numbers(b, TR_BF16, o, i);
-    p.y = numbers(b, TR_BF16, n, o);
-    p.pre = take(b, TR_BF16, n, o);
-    p.bias = numbers(b, TR_BF16, 1, o);
+    p.x = numbers(b, b->type, n, i);
+    p.w = numbers(b, b->type, o, i);
+    p.y = numbers(b, b->type, n, o);
+    p.pre = take(b, b->type, n, o);
+    p.bias = numbers(b, b->type, 1, o);
     p.dw = take(b, TR_F32, o, i);
     b->q.on->fill(&b->q, &p.dw, 0.0F);
     for (int k = 0; k < 3; k++) {
@@ -282,22 +285,22 @@ static void make_rows(struct bench *b, struct rows *r, int64_t n, int64_t h)
 
     b->used = 0;
     *r = (struct rows){.n = n, .h = h, .v = 50257 / b->scale};
-    r->x = numbers(b, TR_BF16, n, h);
-    r->y = numbers(b, TR_BF16, n, h);
-    r->a = numbers(b, TR_BF16, n, h);
-    r->gain = numbers(b, TR_BF16, 1, h);
-    r->bias = numbers(b, TR_BF16, 1, h);
+    r->x = numbers(b, b->type, n, h);
+    r->y = numbers(b, b->type, n, h);
+    r->a = numbers(b, b->type, n, h);
+    r->gain = numbers(b, b->type, 1, h);
+    r->bias = numbers(b, b->type, 1, h);
     r->dgain = positive(b, h);
     r->dbias = positive(b, h);
     r->mean = positive(b, n);
     r->rstd = positive(b, n);
-    r->logits = numbers(b, TR_BF16, n, (r->v + 127) / 128 * 128);
+    r->logits = numbers(b, b->type, n, (r->v + 127) / 128 * 128);
     r->max = positive(b, n);
     r->stats = positive(b, 2 * n);
     r->stats = tr_tensor_2(r->stats.data, TR_F32, 2, n);
     r->labels = indices(b, n, r->v);
     r->weight = positive(b, n);
-    r->table = numbers(b, TR_BF16, r->v, h);
+    r->table = numbers(b, b->type, r->v, h);
     r->dtable = take(b, TR_F32, r->v, h);
     b->q.on->fill(&b->q, &r->dtable, 0.0F);
     r->ids = indices(b, n, r->v);
@@ -305,7 +308,7 @@ static void make_rows(struct bench *b, struct rows *r, int64_t n, int64_t h)
     r->m = positive(b, params);
     r->m2 = positive(b, params);
     r->g = numbers(b, TR_F32, 1, params);
-    r->half = take(b, TR_BF16, 1, params);
+    r->half = take(b, b->type, 1, params);
     r->out = take(b, TR_F64, 1, 1);
     b->q.on->fill(&b->q, &r->out, 0.0F);
 }
@@ -385,12 +388,12 @@ static void attention(struct bench *b, int64_t samples, int64_t heads, int64_t t
     char what[64];
 
     b->used = 0;
-    a.qkv = numbers(b, TR_BF16, n, 3 * heads * d);
-    a.ctx = take(b, TR_BF16, n, heads * d);
+    a.qkv = numbers(b, b->type, n, 3 * heads * d);
+    a.ctx = take(b, b->type, n, heads * d);
     a.lse = take(b, TR_F32, samples * heads, t);
     a.lse = tr_tensor_3(a.lse.data, TR_F32, samples, heads, t);
-    a.dctx = numbers(b, TR_BF16, n, heads * d);
-    a.dqkv = take(b, TR_BF16, n, 3 * heads * d);
+    a.dctx = numbers(b, b->type, n, heads * d);
+    a.dqkv = take(b, b->type, n, 3 * heads * d);
     snprintf(what, sizeof what, "B %lld heads %lld T %lld D %lld", (long long)samples,
              (long long)heads, (long long)t, (long long)d);
     for (int backward = 0; backward < 2; backward++) {
@@ -431,7 +434,8 @@ static void open_bench(struct bench *b, const char *backend)
     if (!b->q.on)
         tr_die(TR_ECONFIG, "there is no backend '%s' in this program", backend);
     bench_must(b->q.on->open(&how, &b->q.device));
-    b->bytes = ((size_t)16 << 30) / (size_t)b->scale;
+    /* The largest part takes 5 GiB, and the smallest V100 has 16. */
+    b->bytes = ((size_t)8 << 30) / (size_t)b->scale;
     bench_must(b->q.on->reserve(b->q.device, b->bytes, &memory));
     b->memory = memory;
 }
@@ -446,7 +450,7 @@ static bool asked(int argc, char **argv, int first, const char *part)
 
 int main(int argc, char **argv)
 {
-    struct bench b = {.argc = argc, .argv = argv, .scale = 1};
+    struct bench b = {.argc = argc, .argv = argv, .scale = 1, .type = TR_BF16};
     const char *backend = "cuda";
     int first = 1;
 
@@ -455,14 +459,18 @@ int main(int argc, char **argv)
             backend = argv[first + 1];
         else if (strcmp(argv[first], "--scale") == 0)
             b.scale = strtol(argv[first + 1], NULL, 10);
+        else if (strcmp(argv[first], "--type") == 0 && strcmp(argv[first + 1], "fp16") == 0)
+            b.type = TR_F16;
+        else if (strcmp(argv[first], "--type") == 0 && strcmp(argv[first + 1], "bf16") == 0)
+            b.type = TR_BF16;
         else if (strcmp(argv[first], "--flash") == 0)
             b.flash = strcmp(argv[first + 1], "1") == 0;
         else
             b.scale = 0;
     }
     if (b.scale < 1 || b.scale > 64) {
-        fprintf(stderr, "usage: bench_gpu [--backend NAME] [--flash 1] [--scale 1..64] "
-                        "[copy|products|memory|attention ...]\n");
+        fprintf(stderr, "usage: bench_gpu [--backend NAME] [--type bf16|fp16] [--flash 1] "
+                        "[--scale 1..64] [copy|products|memory|attention ...]\n");
         return 64;
     }
     open_bench(&b, backend);

@@ -18,6 +18,7 @@
 #include "bench_library.h"
 #include "bench_like.h"
 #include "bench_run.h"
+#include "report/record.h"
 #include "train/step.h"
 #include "util/text.h"
 #include "telemetry/timer.h"
@@ -37,18 +38,13 @@ struct yardstick {
     double mhz;    /* of the slowest rank, before the libraries are measured */
 };
 
-/* What a data sheet promises for dense bf16 and fp16, in TFLOP/s. */
-static const struct {
-    const char *name;
-    double tflops;
-} peaks[] = {{"H200", 989.0}, {"H100", 989.0}, {"A100", 312.0}, {"V100", 125.0}};
-
+/* What its data sheet promises for dense bf16 and fp16, in TFLOP/s; 0 for a device that report/gpus.def does
+   not know. */
 static double peak_of(const char *device)
 {
-    for (size_t i = 0; i < sizeof peaks / sizeof peaks[0]; i++)
-        if (strstr(device, peaks[i].name))
-            return peaks[i].tflops;
-    return 0.0;
+    const char *name = tr_gpu_in(device);
+
+    return name ? tr_gpu_peak(name) : 0.0;
 }
 
 static double sum_over_ranks(struct tr_comm *world, double mine)

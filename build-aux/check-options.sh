@@ -19,7 +19,7 @@ words() { grep -oE -e '--[A-Za-z][A-Za-z0-9_-]*'; }
         "$srcdir/src/config/options.def" "$srcdir/src/config/others.def"
     "$srcdir/configure" --help | words
     # What scripts say about themselves.
-    for script in jobs/setup tests/cluster tests/fuzz tests/run benchmarks/run; do
+    for script in jobs/setup tests/cluster tests/fuzz tests/gpu/run tests/run benchmarks/run; do
         sed -n '/^set -/q; /^#/p' "$srcdir/$script"
     done | words
     echo --help
@@ -27,7 +27,7 @@ words() { grep -oE -e '--[A-Za-z][A-Za-z0-9_-]*'; }
     echo --with-NAME
 } >"$known"
 # Of Slurm, MPI, git, apt and the shell, in scripts and examples.
-others='^--(account|array|gpus-per-node|profile-from-start|bind-to|cpus-per-task|constraint|dependency|exclusive|gres|hint|job-name'
+others='^--(account|array|gpu-bind|gpus-per-node|gpus-per-task|profile-from-start|bind-to|cpus-per-task|constraint|dependency|exclusive|gres|hint|job-name'
 others="$others|kill-on-bad-exit|mpi|nodes|ntasks|ntasks-per-node|open-mode|oversubscribe|output|partition"
 others="$others|qos|requeue|signal|time|wait|map-by|allow-run-as-root|no-install-recommends|append|max-count"
 others="$others|state|kill-on-invalid-dep|no-requeue|test-only|wrap|rcfile|conf|exclude|distribution)\$"

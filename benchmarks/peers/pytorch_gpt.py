@@ -46,14 +46,22 @@ class Model(nn.Module):
         return F.cross_entropy(logits.view(-1, PADDED), labels.reshape(-1))
 
 
-def step(model, parameters, adamw, text, device, bf16):
-    """Forward, backward, clipping to a norm of 1, AdamW; returns the loss, a tensor."""
+def step(model, parameters, adamw, text, device, half=None, scaler=None):
+    """Forward, backward, clipping to a norm of 1, AdamW; returns the loss, a tensor.  `half` is the type
+    of autocast, None for fp32; fp16 wants a `scaler`."""
     adamw.zero_grad(set_to_none=True)
-    with torch.autocast(device, dtype=torch.bfloat16, enabled=bf16):
+    with torch.autocast(device, dtype=half or torch.bfloat16, enabled=half is not None):
         loss = model(text[:, :-1], text[:, 1:])
-    loss.backward()
+    if scaler is None:
+        loss.backward()
+        nn.utils.clip_grad_norm_(parameters, 1.0)
+        adamw.step()
+        return loss
+    scaler.scale(loss).backward()
+    scaler.unscale_(adamw)
     nn.utils.clip_grad_norm_(parameters, 1.0)
-    adamw.step()
+    scaler.step(adamw)
+    scaler.update()
     return loss
 
 

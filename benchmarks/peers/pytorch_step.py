@@ -37,7 +37,7 @@ def main(repeats=10, samples=4, tokens=64, threads=0, kind="fp32", dropout=0.0):
     seconds, losses = [], []
     for _ in range(3 + repeats):
         began = time.monotonic()
-        loss = step(model, parameters, adamw, text, "cpu", kind == "bf16")
+        loss = step(model, parameters, adamw, text, "cpu", torch.bfloat16 if kind == "bf16" else None)
         seconds.append(time.monotonic() - began)
         losses.append(loss.item())
     seconds = sorted(seconds[3:])

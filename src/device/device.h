@@ -112,6 +112,9 @@ struct tr_device_how {
                        be another one in each run */
     enum tr_attention_by attention;
     enum tr_gemm_by gemm;
+    int given;        /* GPUs that the job has on this node; 0 where the launcher does not say */
+    const char *bind; /* how the launcher binds ranks to them, as --gpu-bind has it; NULL where it
+                         does not say; borrowed for the call */
 };
 
 struct tr_backend {

@@ -58,6 +58,13 @@ void tr_judge_gpus(const struct tr_facts *f, const struct tr_intent *i, int node
         gpus = given > ranks ? given : ranks;
     if (ranks < gpus)
         judge_idle_gpus(f, ranks, gpus, out);
+    else if (gpus < ranks && gpus < given && !i->share && !i->training)
+        tr_verdict_refuse(
+            out, TR_ERESOURCE,
+            "a rank sees %d of the %d GPUs that the job has on this node, and the node has %d "
+            "ranks: ranks are bound to GPUs, so start them with --gpu-bind=none and without "
+            "--gpus-per-task, and rank r takes GPU r",
+            gpus, given, ranks);
     else if (ranks > gpus && !i->share && !i->training)
         tr_verdict_refuse(
             out, TR_ERESOURCE,

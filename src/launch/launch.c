@@ -27,6 +27,19 @@ static int number(const char *name)
     return n > 0 && n <= INT_MAX ? (int)n : 0;
 }
 
+/* How Slurm binds this task to GPUs, without the words "gres/gpu:" or "gpu:" that stand before it; NULL
+   where it does not say. */
+static const char *gpu_bind(void)
+{
+    const char *bind = is_set("SLURMD_TRES_BIND") ? getenv("SLURMD_TRES_BIND")
+                       : is_set("SLURM_GPU_BIND") ? getenv("SLURM_GPU_BIND")
+                                                  : NULL;
+
+    if (bind && strncmp(bind, "gres/", 5) == 0)
+        bind += 5;
+    return bind && strncmp(bind, "gpu:", 4) == 0 ? bind + 4 : bind;
+}
+
 static void read_rank(struct tr_rank_facts *mine)
 {
     memset(mine, 0, sizeof *mine);
@@ -57,6 +70,8 @@ void tr_launch_read(struct tr_comm *world, struct tr_launch *out)
     memset(out, 0, sizeof *out);
     out->cores = CPU_COUNT(&mine.cpus);
     out->omp_threads = mine.omp_threads;
+    out->gpus_given = number("SLURM_GPUS_ON_NODE");
+    out->gpu_bind = gpu_bind();
     out->host = calloc((size_t)world->size, sizeof *out->host);
     if (!out->host)
         tr_die(TR_ERESOURCE, "no memory left for the list of hosts");

@@ -15,6 +15,8 @@ struct tr_launch {
     int cores;                  /* in the affinity mask of this process */
     int sharers;                /* ranks of this host with that very mask: 1 when ranks are bound */
     int omp_threads;            /* OMP_NUM_THREADS; 0 where it is not set */
+    int gpus_given;             /* SLURM_GPUS_ON_NODE; 0 where it is not set */
+    const char *gpu_bind;       /* as --gpu-bind has it, of the environment; NULL: not known */
     char (*host)[TR_HOST_BYTES]; /* [ranks of the world]; owned */
 };
 

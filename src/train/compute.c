@@ -92,6 +92,8 @@ enum tr_status tr_compute_open(struct tr_run *r)
         .local_rank = r->launch.local_rank,
         .local_size = r->launch.local_size,
         .share = r->config->gpu_oversubscribe,
+        .given = r->launch.gpus_given,
+        .bind = r->launch.gpu_bind,
         .tf32 = r->config->tf32,
         .tune = r->config->tune_products,
         .attention = (enum tr_attention_by)r->config->attention_backend,

@@ -202,6 +202,8 @@ const struct tr_backend *backend(int number)
     const struct tr_backend *const *all = tr_backends();
     int count = 0;
 
+    /* On a host with a GPU it is to be among them. */
+    assert_true(!getenv("TR_TEST_GPU") || all[0]->apart);
     while (all[count])
         count++;
     number %= count + 1;

@@ -74,12 +74,23 @@ static inline void check_all(bool mine, const char *text, const char *sentence, 
     _fail(file, line);
 }
 
+/* How long all tests of a program may take: TR_TEST_SECONDS, else CHECK_SECONDS. */
+static inline unsigned check_seconds(void)
+{
+    const char *said = getenv("TR_TEST_SECONDS");
+    long seconds = said ? strtol(said, NULL, 10) : 0;
+
+    return seconds > 0 && seconds < CHECK_SECONDS ? (unsigned)seconds : (unsigned)CHECK_SECONDS;
+}
+
 #ifdef TR_TEST_NCCL
+/* Ranks share GPUs unless TR_TEST_OWN_GPU says that each has its own. */
 static inline enum tr_status check_gpu(void)
 {
+    const bool share = !getenv("TR_TEST_OWN_GPU");
     const struct tr_device_how how = {
-        .local_rank = mpi_world.rank, .local_size = mpi_world.size, .share = true};
-    const struct tr_nccl_how nccl = {.timeout_s = CHECK_SECONDS / 2, .share = true};
+        .local_rank = mpi_world.rank, .local_size = mpi_world.size, .share = share};
+    const struct tr_nccl_how nccl = {.timeout_s = check_seconds() / 2, .share = share};
 
     gpu.on = &tr_cuda;
     TR_TRY(tr_comm_agree(&mpi_world, tr_cuda.open(&how, &gpu.device)));
@@ -92,7 +103,7 @@ static inline void check_world(void)
 {
     const char *want = getenv("TR_TEST_RANKS");
 
-    alarm(CHECK_SECONDS);
+    alarm(check_seconds());
     if (tr_comm_mpi_start(&world) != TR_OK) {
         printf("Bail out! %s\n", tr_last_error());
         exit(1);

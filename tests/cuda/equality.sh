@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091,SC2086,SC2046
 # Training with --backend cuda gives the losses and norms of --backend cpu, in every layout of 1, 2 and 4
 # ranks and with every type; and a run that was saved on one goes on on the other.  $CUDA_TRIREME is the
-# program that has a GPU, or a fake of one; ranks share it.
+# program that has a GPU, or a fake of one; ranks share it unless GPU_SHARE is empty.
 srcdir=${srcdir:-.}
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
@@ -52,7 +52,7 @@ type_options() {
 train() {
     trireme=$1 train_backend=$2 train_type=$3 train_ranks=$4
     shift 4
-    [ "$train_backend" = cpu ] || set -- --gpu-oversubscribe "$@"
+    [ "$train_backend" = cpu ] || set -- ${GPU_SHARE---gpu-oversubscribe} "$@"
     small "$train_ranks" --backend "$train_backend" --train-iters $iterations --seed 3 \
         --global-batch-size 4 \
         --attention-dropout 0.1 --hidden-dropout 0.1 $(type_options "$train_type") "$@"

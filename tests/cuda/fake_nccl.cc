@@ -722,11 +722,15 @@ struct report {
 
 extern "C" {
 
-/* Also where the ranks get the place to meet: all of them ask for the version first. */
+/* Also where the ranks get the place to meet: all of them ask for the version first.  So does a program that
+   wants to know it and nothing else, without MPI. */
 ncclResult_t ncclGetVersion(int *out)
 {
+    int started = 0;
+
     *out = version();
-    if (meeting_place == MPI_COMM_NULL)
+    PMPI_Initialized(&started);
+    if (started && meeting_place == MPI_COMM_NULL)
         PMPI_Comm_dup(MPI_COMM_WORLD, &meeting_place);
     return ncclSuccess;
 }

@@ -47,6 +47,13 @@ tests_cuda_t_cuda_device_CPPFLAGS = $(FAKE_FLAGS)
 tests_cuda_t_cuda_device_LDADD = $(FAKE_LIBS)
 tests_cuda_t_cuda_device_DEPENDENCIES = $(FAKE_NEEDS)
 
+# Which GPU a rank takes, and why there is none.
+check_PROGRAMS += tests/cuda/t_cuda_find
+TESTS += tests/cuda/t_cuda_find
+tests_cuda_t_cuda_find_CPPFLAGS = $(FAKE_FLAGS)
+tests_cuda_t_cuda_find_LDADD = $(FAKE_LIBS)
+tests_cuda_t_cuda_find_DEPENDENCIES = $(FAKE_NEEDS)
+
 # The whole of trireme over the fakes.
 check_PROGRAMS += tests/cuda/trireme-fake
 tests_cuda_trireme_fake_SOURCES = $(trireme_SOURCES)
@@ -62,7 +69,7 @@ EXTRA_DIST += tests/cuda/equality.sh tests/cuda/t_training.sh tests/cuda/t_waits
 KERNELS_TESTED = kernels/codec.cu kernels/embed.cu kernels/flat.cu kernels/loss.cu kernels/norm.cu \
 	kernels/norm_bwd.cu kernels/residual.cu kernels/select.cu kernels/topk.cu
 KERNELS_TESTED_WITH = tests/device/t_ops.c tests/device/codec_trial.c tests/device/codec_trial.h \
-	tests/device/trial.c tests/device/trial.h \
+	tests/device/each.c tests/device/each.h tests/device/trial.c tests/device/trial.h \
 	tests/cuda/emulated.c kernels/emulate.cc kernels/emulate.h
 EXTRA_DIST += tests/cuda/emulated.c tests/cuda/t_mutants.sh
 if HAVE_CXX
@@ -81,7 +88,7 @@ check_PROGRAMS += tests/cuda/t_cuda_ops
 TESTS += tests/cuda/t_cuda_ops
 endif
 tests_cuda_t_cuda_ops_SOURCES = tests/device/t_ops.c tests/device/codec_trial.c \
-	tests/device/codec_trial.h tests/device/trial.c tests/device/trial.h
+	tests/device/codec_trial.h tests/device/each.c tests/device/each.h tests/device/trial.c tests/device/trial.h
 tests_cuda_t_cuda_ops_CPPFLAGS = $(FAKE_FLAGS) -DTR_TEST_FAKES
 tests_cuda_t_cuda_ops_LDADD = $(FAKE_LIBS)
 tests_cuda_t_cuda_ops_DEPENDENCIES = $(FAKE_NEEDS)

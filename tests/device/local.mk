@@ -2,7 +2,7 @@ check_PROGRAMS += tests/device/t_ops tests/device/t_gradients tests/device/t_kno
 TESTS += tests/device/t_ops tests/device/t_gradients tests/device/t_known tests/device/t_math
 
 tests_device_t_ops_SOURCES = tests/device/t_ops.c tests/device/codec_trial.c \
-	tests/device/codec_trial.h tests/device/trial.c tests/device/trial.h
+	tests/device/codec_trial.h tests/device/each.c tests/device/each.h tests/device/trial.c tests/device/trial.h
 
 check_PROGRAMS += tests/device/t_codec
 TESTS += tests/device/t_codec

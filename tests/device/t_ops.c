@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "device/codec_trial.h"
+#include "device/each.h"
 #include "device/sizes.h"
 #include "device/trial.h"
 
@@ -533,21 +534,36 @@ static void run(struct trial *t, const struct row *row, const struct mix *mix, i
     finish(t);
 }
 
-static void check_trial(const struct row *row, const struct mix *mix, int number,
-                        const struct tr_backend *b, struct tr_device *d, struct tr_device *plain)
+/* The same trial twice: right, nothing else written, and the same bits.  NULL, or what is wrong;
+   `shapes`, of `size` bytes, says what the operands are before the device sees them. */
+static const char *try_trial(const struct row *row, const struct mix *mix, int number,
+                             const struct tr_backend *b, struct tr_device *d,
+                             struct tr_device *plain, char *shapes, size_t size)
 {
     struct trial want, got, again;
+    const char *wrong;
 
     run(&want, row, mix, number, plain, tr_backend_find("ref"));
-    check_untouched(&want);
+    describe_operands(&want, shapes, size);
     run(&got, row, mix, number, d, b);
-    check_untouched(&got);
-    compare(&got, &want, row->tol);
     run(&again, row, mix, number, d, b);
-    compare(&again, &got, 0.0);
+    if (!(wrong = touched(&want)) && !(wrong = touched(&got)) &&
+        !(wrong = difference(&got, &want, row->tol)))
+        wrong = difference(&again, &got, 0.0);
     release(&want);
     release(&got);
     release(&again);
+    return wrong;
+}
+
+static void check_trial(const struct row *row, const struct mix *mix, int number,
+                        const struct tr_backend *b, struct tr_device *d, struct tr_device *plain)
+{
+    char shapes[512];
+    const char *wrong = try_trial(row, mix, number, b, d, plain, shapes, sizeof shapes);
+
+    if (wrong)
+        fail_msg("%s; operands: %s", wrong, shapes);
 }
 
 static int trials_of(const struct mix *mix)
@@ -719,37 +735,145 @@ static void residual_then_norm(struct tr_queue *q, const struct tr_tensor *y,
     q->on->layernorm(q, norm, mean, rstd, y, gain, shift, eps);
 }
 
-/* The operation that joins two has the bits of the two. */
-static void one_or_two(void **state)
+/* The operation that joins two has the bits of the two: NULL, or what differs. */
+static const char *try_as_two(const struct mix *mix, int number, const struct tr_backend *b,
+                              struct tr_device *d)
 {
     const struct row row = {"residual_norm", 0.0, residual_norm_trial};
+    struct tr_backend parts = *b;
+    struct trial one, two;
+    const char *wrong;
 
+    parts.residual_norm = residual_then_norm;
+    run(&one, &row, mix, number, d, b);
+    run(&two, &row, mix, number, d, &parts);
+    wrong = difference(&one, &two, 0.0);
+    release(&one);
+    release(&two);
+    return wrong;
+}
+
+static void one_or_two(void **state)
+{
     (void)state;
     for (int i = 0; tr_backends()[i]; i++) {
         const struct tr_backend *b = tr_backends()[i];
-        struct tr_backend parts = *b;
         struct tr_device *d;
 
         if (!is_there(b))
             continue;
-        parts.residual_norm = residual_then_norm;
         d = open_device(b, 2);
         for (int k = 0; k < MIXES * TRIALS; k++) {
-            struct trial one, two;
+            const char *wrong = try_as_two(&mixes[k % MIXES], k, b, d);
 
-            run(&one, &row, &mixes[k % MIXES], k, d, b);
-            run(&two, &row, &mixes[k % MIXES], k, d, &parts);
-            compare(&one, &two, 0.0);
-            release(&one);
-            release(&two);
+            if (wrong)
+                fail_msg("%s", wrong);
         }
         close_device(b, d);
     }
 }
 
+/* ---- each trial by itself ---- */
+
+struct trials {
+    const struct tr_backend *b;
+    struct tr_device *d, *plain;
+    int rows, row[ROWS]; /* which of them */
+    int most;            /* trials of a mix */
+};
+
+static int trials_here(const struct trials *x, int mix)
+{
+    return x->most < trials_of(&mixes[mix]) ? x->most : trials_of(&mixes[mix]);
+}
+
+static int trials_of_row(const struct trials *x)
+{
+    int n = 0;
+
+    for (int m = 0; m < MIXES; m++)
+        n += trials_here(x, m);
+    return n;
+}
+
+static void open_trials(void *ctx)
+{
+    struct trials *x = ctx;
+
+    x->d = open_device(x->b, 1);
+    x->plain = open_device(tr_backend_find("ref"), 1);
+}
+
+static void close_trials(void *ctx)
+{
+    struct trials *x = ctx;
+
+    close_device(x->b, x->d);
+    close_device(tr_backend_find("ref"), x->plain);
+}
+
+static const char *run_one(void *ctx, int i, char *name, size_t size)
+{
+    struct trials *x = ctx;
+    const struct row *row = &rows[x->row[i / trials_of_row(x)]];
+    int number = i % trials_of_row(x), m = 0, n;
+    const char *wrong;
+
+    while (number >= trials_here(x, m))
+        number -= trials_here(x, m++);
+    n = snprintf(name, size, "%s in %s, trial %d: ", row->name, mixes[m].name, number);
+    wrong = try_trial(row, &mixes[m], number, x->b, x->d, x->plain, name + n, size - (size_t)n);
+    if (!wrong && strcmp(row->name, "residual_norm") == 0)
+        wrong = try_as_two(&mixes[m], number, x->b, x->d);
+    return wrong;
+}
+
+/* t_ops --each BACKEND [--trials N] [--seconds N] [--here] [ROW...]: a line of TAP for each trial of these
+   rows, or of all: at most N for each mix of types, each in at most N seconds (30); in this process with
+   --here.  A backend that is not here is a failure. */
+struct each_words {
+    const char *backend;
+    int trials, seconds, words; /* of the command line, up to the rows */
+    bool here;
+};
+
+static struct each_words read_words(int argc, char **argv)
+{
+    struct each_words w = {.backend = argv[2], .trials = TRIALS, .seconds = 30, .words = 3};
+
+    for (; w.words < argc && argv[w.words][0] == '-'; w.words++)
+        if (strcmp(argv[w.words], "--here") == 0)
+            w.here = true;
+        else if (w.words + 1 < argc && strcmp(argv[w.words], "--trials") == 0)
+            w.trials = atoi(argv[++w.words]);
+        else if (w.words + 1 < argc && strcmp(argv[w.words], "--seconds") == 0)
+            w.seconds = atoi(argv[++w.words]);
+        else
+            break;
+    return w;
+}
+
+static int each_trial(const struct each_words *w)
+{
+    struct trials x = {.b = tr_backend_find(w->backend), .most = w->trials};
+    struct each all = {.open = open_trials, .run = run_one, .close = close_trials, .ctx = &x};
+
+    for (int i = 0; x.b && i < ROWS; i++)
+        if (!left_out(x.b, i))
+            x.row[x.rows++] = i;
+    all.count = x.rows * trials_of_row(&x);
+    if (all.count > 0 && w->seconds > 0)
+        return run_each(&all, (unsigned)w->seconds, w->here);
+    printf("1..1\nnot ok 1 - this program has a backend %s, and something is to be tried\n",
+           w->backend);
+    return 1;
+}
+
 /* t_ops [ROW...]: all tests, or these rows alone. */
 int main(int argc, char **argv)
 {
+    const bool each = argc > 2 && strcmp(argv[1], "--each") == 0;
+    const struct each_words w = each ? read_words(argc, argv) : (struct each_words){.words = 1};
     const struct CMUnitTest some[] = {cmocka_unit_test(every_backend)};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_backend),     cmocka_unit_test(one_or_two),
@@ -763,11 +887,13 @@ int main(int argc, char **argv)
 
     if (argc == 1)
         return run_tap(tests);
-    only_rows = argv + 1;
-    for (int i = 1; i < argc; i++)
+    for (int i = w.words; i < argc; i++)
         if (!is_row(argv[i])) {
             printf("Bail out! %s is no row of ops.def\n", argv[i]);
             return 1;
         }
-    return run_tap(some);
+    only_rows = w.words < argc ? argv + w.words : NULL;
+    if (each)
+        return each_trial(&w);
+    return only_rows ? run_tap(some) : run_tap(tests);
 }

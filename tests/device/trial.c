@@ -4,6 +4,7 @@
 #include "check.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -344,8 +345,28 @@ void release(struct trial *t)
     }
 }
 
+void describe_operands(const struct trial *t, char *out, size_t size)
+{
+    static const char *const roles[] = {[IN] = "in", [OUT] = "out", [INOUT] = "inout"};
+    size_t n = 0;
+
+    out[0] = '\0';
+    for (int i = 0; i < t->operands && n < size; i++) {
+        const struct tr_tensor *x = &t->operand[i].t;
+
+        n += (size_t)snprintf(out + n, size - n, "%s%s %s[", i ? " " : "",
+                              roles[t->operand[i].role], tr_dtype_name(x->dtype));
+        for (int k = 0; k < x->ndim && n < size; k++)
+            n += (size_t)snprintf(out + n, size - n, "%s%lld", k ? "," : "", (long long)x->dim[k]);
+        if (n < size)
+            n += (size_t)snprintf(out + n, size - n, "]");
+    }
+}
+
+static char sentence[512];
+
 /* Guards and inputs are as they were. */
-void check_untouched(const struct trial *t)
+const char *touched(const struct trial *t)
 {
     for (int i = 0; i < t->operands; i++) {
         const struct operand *o = &t->operand[i];
@@ -353,10 +374,22 @@ void check_untouched(const struct trial *t)
         size_t to = o->role == IN ? from : from + (size_t)tr_tensor_bytes(&o->t);
 
         if (memcmp(o->block, o->before, from) != 0 ||
-            memcmp(o->block + to, o->before + to, o->block_bytes - to) != 0)
-            fail_msg("%s in %s, trial %d on %s: operand %d was written where it must not be",
+            memcmp(o->block + to, o->before + to, o->block_bytes - to) != 0) {
+            snprintf(sentence, sizeof sentence,
+                     "%s in %s, trial %d on %s: operand %d was written where it must not be",
                      t->row, t->mix->name, t->number, t->q.on->name, i);
+            return sentence;
+        }
     }
+    return NULL;
+}
+
+void check_untouched(const struct trial *t)
+{
+    const char *wrong = touched(t);
+
+    if (wrong)
+        fail_msg("%s", wrong);
 }
 
 /* Squared relative error of `got`; two elements that are both NaN or the same infinity are
@@ -416,9 +449,8 @@ static double allowed_halves(const struct tr_tensor *want)
     return norm > 0.0 ? fmin(4.0, 8.0 * most / norm + 0.125) * u2 : 0.0;
 }
 
-void compare(const struct trial *got, const struct trial *want, double tol)
+const char *difference(const struct trial *got, const struct trial *want, double tol)
 {
-    assert_int_equal(got->operands, want->operands);
     for (int i = 0; i < got->operands; i++) {
         const struct tr_tensor *g = &got->operand[i].t, *w = &want->operand[i].t;
         bool half = g->dtype == TR_F16 || g->dtype == TR_BF16;
@@ -427,10 +459,24 @@ void compare(const struct trial *got, const struct trial *want, double tol)
         if (got->operand[i].role == IN)
             continue;
         error = tol > 0.0 ? error_of(g, w) : exact_error(g, w);
-        if (!(error <= allowed))
-            fail_msg("%s in %s, trial %d on %s with %d threads: operand %d (%s) is off by %.3g, "
+        if (!(error <= allowed)) {
+            snprintf(sentence, sizeof sentence,
+                     "%s in %s, trial %d on %s with %d threads: operand %d (%s) is off by %.3g, "
                      "allowed %.3g",
                      got->row, got->mix->name, got->number, got->q.on->name,
                      got->q.on->threads(got->q.device), i, tr_dtype_name(g->dtype), error, allowed);
+            return sentence;
+        }
     }
+    return NULL;
+}
+
+void compare(const struct trial *got, const struct trial *want, double tol)
+{
+    const char *wrong;
+
+    assert_int_equal(got->operands, want->operands);
+    wrong = difference(got, want, tol);
+    if (wrong)
+        fail_msg("%s", wrong);
 }

@@ -111,10 +111,16 @@ void put(const struct tr_tensor *t, int64_t i, float x);
 const struct tr_tensor *first_tokens(struct trial *t, int64_t samples, int64_t tokens);
 struct tr_dropout dropping(struct trial *t, int64_t samples, int64_t tokens);
 
-/* Fails the test where guards or inputs are not as they were. */
-void check_untouched(const struct trial *t);
+/* What the operands are: "out bf16[3,5] in bf16[3,7] ...". */
+void describe_operands(const struct trial *t, char *out, size_t size);
 
-/* Fails the test where a result is farther from `want` than ops.def allows. */
+/* What is wrong, a sentence in static storage, or NULL: guards or inputs are not as they were; a result is
+   farther from `want` than ops.def allows. */
+const char *touched(const struct trial *t);
+const char *difference(const struct trial *got, const struct trial *want, double tol);
+
+/* The test fails where something is. */
+void check_untouched(const struct trial *t);
 void compare(const struct trial *got, const struct trial *want, double tol);
 
 void release(struct trial *t);

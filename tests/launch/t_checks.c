@@ -251,7 +251,11 @@ static void gpus(void **state)
     node[0].gpus.count = 8;
     warns(gpus, 0, "4 ranks for 8 GPUs, so 4 do nothing");
     node[0].gpus.count = 2;
+    facts.job.gpus_given = 2;
     refuses(gpus, 0, "the node has 4 ranks for 2 GPUs");
+    facts.job.gpus_given = 4;
+    refuses(gpus, 0, "a rank sees 2 of the 4 GPUs that the job has");
+    refuses(gpus, 0, "--gpu-bind=none");
     intent.training = true;
     silent(gpus, 0);
     intent.training = false;

@@ -300,6 +300,24 @@ void tr_transport_register(struct tr_run *r)
     (void)r;
 }
 
+/* It takes no memory and has nothing to tell. */
+enum tr_status tr_transport_warm(struct tr_run *r)
+{
+    (void)r;
+    return TR_OK;
+}
+
+void tr_transport_report(const struct tr_run *r, FILE *f)
+{
+    (void)r;
+    (void)f;
+}
+
+void tr_transport_tell(struct tr_run *r)
+{
+    (void)r;
+}
+
 void tr_transport_close(struct tr_run *r)
 {
     if (r->own_transport.via)
