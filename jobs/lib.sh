@@ -226,7 +226,7 @@ plan_memory() {
 }
 
 # The options to train with from the line of the machine, in `machine_options`.
-machine_options() {
+read_machine_options() {
     machine_options=()
     [ -z "$precision" ] || IFS=, read -r -a machine_options <<<"$precision"
     case $precision in
@@ -240,7 +240,7 @@ machine_options() {
 # and of the command line; then act on the state of the run.
 train() {
     local code=0
-    machine_options
+    read_machine_options
     launch train "$@" "${machine_options[@]}" --exit-signal-handler --exit-signal SIGTERM SIGUSR1 \
         --save "$run" --load "$run" "${job_options[@]}" || code=$?
     [ -n "$dry_run" ] || finish $code
@@ -248,7 +248,7 @@ train() {
 
 # study WORD...: train without a checkpoint, for the times in the log; returns trireme's exit code.
 study() {
-    machine_options
+    read_machine_options
     launch train "$@" "${machine_options[@]}" "${job_options[@]}"
 }
 

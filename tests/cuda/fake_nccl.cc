@@ -227,6 +227,7 @@ size_t size_of(ncclDataType_t t)
 {
     switch (t) {
     case ncclInt8:
+    case ncclUint8:
         return 1;
     case ncclFloat16:
     case ncclBfloat16:
