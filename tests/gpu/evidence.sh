@@ -2,13 +2,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # What tests/gpu/run keeps beside the logs, so that the cause of a failure can be read somewhere else: who this
 # host is, what the driver says before and after, where programs died; and the archive of all.  Wants
-# $results, $build, $top and $archive.
+# $results, $build, $top, $archive, and $smi_hangs, which is set when nvidia-smi is not to be asked.
 
 # The driver and Slurm may hang: each question has a limit of its own.
 ask() {
     echo "\$ $*"
     timeout -k 2 10 "$@" 2>&1 || echo "(exit code $?)"
     echo
+}
+
+# One question that it does not answer is enough.
+ask_driver() {
+    if [ -n "$smi_hangs" ]; then
+        echo "nvidia-smi $*: not asked, since it hung before"
+        return
+    fi
+    smi_began=$(now)
+    ask nvidia-smi "$@"
+    [ $(($(now) - smi_began)) -lt 10 ] || smi_hangs=yes
 }
 
 # What the driver says in the kernel's log, where it may be read: Xid numbers name the fault.
@@ -36,11 +47,11 @@ versions() {
 }
 
 hardware() {
-    ask nvidia-smi
-    ask nvidia-smi -L
-    ask nvidia-smi topo -m
-    ask nvidia-smi nvlink -s
-    ask nvidia-smi -q
+    ask_driver
+    ask_driver -L
+    ask_driver topo -m
+    ask_driver nvlink -s
+    ask_driver -q
     ask lscpu
     ask free -m
     ask df -h /dev/shm /tmp .
@@ -49,7 +60,7 @@ hardware() {
 # Clocks, power, temperature and why clocks are low, every two seconds until the end.
 begin_monitor() {
     monitor=
-    command -v nvidia-smi >/dev/null 2>&1 || return 0
+    [ -z "$smi_hangs" ] && command -v nvidia-smi >/dev/null 2>&1 || return 0
     nvidia-smi --query-gpu=timestamp,index,clocks.sm,clocks.mem,power.draw,temperature.gpu,memory.used,utilization.gpu,clocks_throttle_reasons.active \
         --format=csv -l 2 >"$results/monitor.csv" 2>&1 &
     monitor=$!
@@ -122,8 +133,8 @@ end_evidence() {
     driver_messages >"$results/driver.after" 2>&1 || :
     diff "$results/driver.before" "$results/driver.after" | sed -n 's/^> //p' >"$results/driver.new" || :
     # Where a process is stuck in the driver, so would this one be.
-    grep -q 'do not die of KILL' "$results/hung.txt" 2>/dev/null ||
-        ask nvidia-smi -q >"$results/hardware.after" 2>&1 || :
+    ! grep -q 'do not die of KILL' "$results/hung.txt" 2>/dev/null || smi_hangs=yes
+    ask_driver -q >"$results/hardware.after" 2>&1 || :
     for file in "$results"/backtraces/*.txt; do
         [ ! -f "$file" ] || name_frames "$file"
     done

@@ -126,22 +126,26 @@ no_gpu() {
 }
 check "no GPU is a failure, and the end" no_gpu
 
+# The others go on: minutes on a GPU are scarce.
 no_library() {
     plant trireme <<'END'
-[ "$1" != version ] || { echo "  NCCL  2.27.3, here not to be opened here"; exit; }
+[ "$1" != version ] || { echo "  NCCL  2.27.3; here not to be opened here"; exit; }
 END
-    planted $small
-    ended 69 && says 'not ok - NCCL: .*not to be opened' && says 'not ok - cuBLAS: this program was built without'
-}
-check "no library is a failure, and the end" no_library
-
-no_program() {
     mv "$work/build/tests/gpu/t_nccl" "$work/t_nccl"
-    gpu $small
+    planted ops:fill transport:1
     mv "$work/t_nccl" "$work/build/tests/gpu/t_nccl"
-    ended 70 && says 'not in .*/build: tests/gpu/t_nccl'
+    ended 1 && says 'not ok - NCCL: .*not to be opened' && says 'not ok - cuBLAS: this program was built without' &&
+        says 'not in .*/build: tests/gpu/t_nccl' && says 'transport: not ok - 1 ranks' && has '^ok - operations: fill' ops.log
 }
-check "a program that is not there is named" no_program
+check "a library or a program that is not there is a failure" no_library
+
+no_programs() {
+    mv "$work/build/tests/device/t_ops" "$work/t_ops"
+    gpu ops:fill
+    mv "$work/t_ops" "$work/build/tests/device/t_ops"
+    ended 70 && says 'not in .*/build: tests/device/t_ops'
+}
+check "no programs, and the end" no_programs
 fails "a part that does not exist" 64 "there is no part 'opps'; they are: host ops" \
     sh "$srcdir/tests/gpu/run" --build "$work/build" opps
 fails "a folder that does not exist" 64 "there is no folder /none" sh "$srcdir/tests/gpu/run" --build /none
