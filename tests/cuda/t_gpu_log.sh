@@ -62,7 +62,7 @@ record() {
 }
 check "the record has it" record
 unset NCCL_DEBUG
-quiet() { train 16 && says 0 '^> NCCL says' && says 1 "^> NCCL's channels, algorithms, NVLS and SHARP are told here with NCCL_DEBUG=INFO"; }
+quiet() { train 16 && says 0 '^> NCCL says' && says 1 "^> NCCL's channels, algorithms, NVLS and SHARP are shown here with NCCL_DEBUG=INFO"; }
 check "without its log, how to get it" quiet
 
 # Room for the program and for the communicators, and not for what they take with their first calls: told before
