@@ -6,7 +6,7 @@
 # report, and the cause can be read in the archive whose name is the last line.
 . "$srcdir/tests/tap.sh"
 [ -x tests/cuda/trireme-fake ] || skip_all "there are no headers of CUDA and NCCL, or no C++ compiler"
-plan $((17 + ${TR_TEST_ALL:+3} + 0))
+plan $((18 + ${TR_TEST_ALL:+3} + 0))
 unset CUDA_VISIBLE_DEVICES SLURM_JOB_ID BUILD OUT STAGE
 
 # ---- a host that has a GPU ----
@@ -95,7 +95,7 @@ ended() {
 says() {
     grep -q -e "$1" "$work/run/FAILURES.txt" && return
     echo "not there: $1"
-    cat "$work/run/FAILURES.txt" "$work/log"
+    cat "$work/run/FAILURES.txt"
     return 1
 }
 has() { grep -q -e "$1" "$work/run/$2" && return; echo "not in $2: $1"; cat "$work/run/$2"; return 1; }
@@ -122,9 +122,17 @@ check "every part passes, and all that it learns is in the archive" well
 
 no_gpu() {
     FAKE_CUDA_DEVICES=0 gpu $small
-    ended 69 && says 'no GPU is here: the driver shows none' && [ ! -f "$work/run/ops.log" ]
+    ended 69 && says 'not ok - the program opens the GPU' && says 'no GPU is here: the driver shows none' && [ ! -f "$work/run/ops.log" ]
 }
 check "no GPU is a failure, and the end" no_gpu
+no_backend() {
+    plant tests/device/t_ops <<END
+exec '$PWD/tests/device/t_ops' --each none fill
+END
+    planted $small
+    ended 69 && says 'this program has a backend none'
+}
+check "a program without CUDA says so, and that is the end" no_backend
 
 # The others go on: minutes on a GPU are scarce.
 no_library() {

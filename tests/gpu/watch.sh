@@ -132,20 +132,20 @@ checked() {
         return 0
     fi
     emit "not ok - $name: $(how_it_ended $code), see logs/${log##*/}"
-    last_words "$log" | remark
+    last_words ok | remark
     return 1
 }
 
-# The last that a command which failed said besides checks and JSON, without the boxes in which launchers say
-# that it failed.
+# last_words CHECKS: the last that a command which failed said besides JSON, those CHECKS, an expression, and the
+# boxes in which launchers say that it failed.
 last_words() {
-    awk '/^-{20,}$/ || /^-----------------------/ { box = !box; next }
-        !box && !/^(ok|not ok|#|1\.\.|\$ |\{|\[[^ ]*:[0-9]+\])/ && NF' "$1" | tail -n 8
+    awk -v checks="^($1)" '/^-----------------------/ { box = !box; next }
+        !box && NF && $0 !~ checks && !/^(1\.\.|\$ |\{|\[[^ ]*:[0-9]+\])/' "$log" | tail -n 8
 }
 
 # Those of a test program, which stand below its checks.
 other_words() {
-    { echo "logs/${log##*/} also has:"; last_words "$log"; } | sed 's/^/#! /' >>"$results/$part.log"
+    { echo "logs/${log##*/} also has:"; last_words 'ok|not ok|#'; } | sed 's/^/#! /' >>"$results/$part.log"
 }
 
 # tapped NAME SECONDS COMMAND...: what the command checks, line by line; what it said of failures too.
