@@ -414,14 +414,8 @@ template <class T> struct mma_narrow {
         float x[EACH];
     };
 
-    TR_INLINE static int row(int which)
-    {
-        return lane_of_thread() / 4 + 8 * which;
-    }
-    TR_INLINE static int column(int i)
-    {
-        return lane_of_thread() % 4 * 2 + i % 2;
-    }
+    TR_INLINE static int row(int which) { return lane_of_thread() / 4 + 8 * which; }
+    TR_INLINE static int column(int i) { return lane_of_thread() % 4 * 2 + i % 2; }
 
     TR_INLINE static void left(left_operand &x, const T *tile, int stride)
     {
@@ -494,10 +488,7 @@ struct mma_wide {
     typedef f16 element;
     enum { ROWS = 32, EACH = 8 };
 
-    __host__ __device__ static constexpr bool runs_on(int arch)
-    {
-        return arch >= 70 && arch < 75;
-    }
+    __host__ __device__ static constexpr bool runs_on(int arch) { return arch >= 70 && arch < 75; }
 
     struct left_operand {
         pack<uint32_t, 4> x[2]; /* 16 columns of one row */
@@ -510,22 +501,10 @@ struct mma_wide {
     };
 
     /* Group q has rows 8 q .. 8 q + 7; its lanes from 16 on have the last 4 of them. */
-    TR_INLINE static int first_row()
-    {
-        return lane_of_thread() % 16 / 4 * 8 + half() * 4;
-    }
-    TR_INLINE static int half()
-    {
-        return lane_of_thread() / 16;
-    }
-    TR_INLINE static int row(int which)
-    {
-        return first_row() + lane_of_thread() % 2 + 2 * which;
-    }
-    TR_INLINE static int column(int i)
-    {
-        return i / 4 * 4 + lane_of_thread() % 4 / 2 * 2 + i % 2;
-    }
+    TR_INLINE static int first_row() { return lane_of_thread() % 16 / 4 * 8 + half() * 4; }
+    TR_INLINE static int half() { return lane_of_thread() / 16; }
+    TR_INLINE static int row(int which) { return first_row() + lane_of_thread() % 2 + 2 * which; }
+    TR_INLINE static int column(int i) { return i / 4 * 4 + lane_of_thread() % 4 / 2 * 2 + i % 2; }
 
     TR_INLINE static void left(left_operand &x, const f16 *tile, int stride)
     {
