@@ -201,8 +201,9 @@ static void tell(json_t *all)
     for (size_t i = 0; i < json_array_size(says); i++)
         tr_print("> NCCL says: %s\n", json_string_value(json_array_get(says, i)));
     if (json_array_size(says) == 0)
-        tr_print("> NCCL's channels, algorithms, NVLS and SHARP are shown here with NCCL_DEBUG=INFO "
-                 "NCCL_DEBUG_SUBSYS=INIT,NET,TUNING NCCL_DEBUG_FILE=FILE\n");
+        tr_print(
+            "> NCCL's channels, algorithms, NVLS and SHARP are shown here with NCCL_DEBUG=INFO "
+            "NCCL_DEBUG_SUBSYS=INIT,NET,TUNING NCCL_DEBUG_FILE=FILE\n");
 }
 
 /* Of rank 0, to all: the one that writes numbers down may be another. */
