@@ -29,8 +29,12 @@ stop_one() {
         if grep -q "$pattern" "$work/log"; then break; fi
         sleep 0.1
     done
-    victim=$(pid_of $launcher "$rank")
-    [ -n "$victim" ] && kill -STOP "$victim"
+    for again in $(seq 100); do
+        victim=$(pid_of $launcher "$rank")
+        [ -n "$victim" ] && kill -STOP "$victim" && break
+        sleep 0.1
+    done
+    [ "$again" -lt 100 ] || echo "rank $rank of launcher $launcher was not found" >> "$work/log"
     for tenth in $(seq "$tenth" 2400); do
         if ! kill -0 $launcher 2> /dev/null; then break; fi
         sleep 0.1
