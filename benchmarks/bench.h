@@ -11,7 +11,7 @@
 #include "util/status.h"
 
 /*
- * What the benchmarks share: repetitions and their statistics, and lines of JSON.  They are
+ * Common to the benchmarks: repetitions and their statistics, and lines of JSON.  They are
  * programs that end, with a sentence, when anything fails.
  */
 
@@ -40,7 +40,7 @@ double bench_clock(int threads);
 /* What a side of a comparison ran with: "threads", "type", "kernels", "mhz" (now). */
 void bench_add_side(json_t *line, int threads, const char *type, const char *kernels);
 
-/* GFLOP/s in the three products of a linear layer. */
+/* GFLOP/s in the three GEMMs of a linear layer. */
 struct bench_rates {
     double forward, dgrad, wgrad;
 };

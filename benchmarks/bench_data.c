@@ -2,9 +2,9 @@
 /*
  * bench_data [TOKENS [MEAN [SEQ]]]: what the data layer costs at the start of a run and in a step.
  *
- * Index maps are made for TOKENS tokens (10^9) in documents of MEAN tokens (1000) on average, cut
+ * Index maps are made for TOKENS tokens (10^9) in documents of MEAN tokens (1000) on average, split
  * into samples of SEQ (2048), one epoch; the sizes are drawn, no text exists.  Then 2^24 tokens
- * are written and read back as a data set in a folder under $TMPDIR, from the page cache.  All on one
+ * are written and read back as a dataset in a folder under $TMPDIR, from the page cache.  All on one
  * thread.  Each line is a JSON object; seconds are the least and the middle of five repetitions.
  */
 #include <math.h>
@@ -84,11 +84,11 @@ static void bench_maps(void)
         tr_numpy_seed(&rng, spec.seed);
         for (int m = 0; m < TR_MAPS; m++) {
             begin = tr_now();
-            tr_samples_build(&x, (enum tr_samples_map)m, &rng);
+            tr_samples_build(&x, (enum tr_samples_map)m, &rng, NULL);
             map[m][i] = tr_now() - begin;
         }
         begin = tr_now();
-        bench_must(tr_samples_verify(&x));
+        bench_must(tr_samples_verify(&x, NULL));
         verify[i] = tr_now() - begin;
         tr_samples_close(&x);
     }

@@ -59,7 +59,7 @@ struct tr_tensor bench_matrix(struct tr_queue *q, enum tr_dtype type, int64_t ro
     float *x = bench_floats(q, rows * columns);
     struct tr_tensor t = tr_tensor_2(x, type, rows, columns);
 
-    /* The halves lie where the floats were that they are made of. */
+    /* Numbers in fp16 or bf16 are in the memory of the floats that they are made of. */
     for (int64_t i = 0; type != TR_F32 && i < rows * columns; i++)
         tr_half(&t)[i] = type == TR_F16 ? tr_f16_from_float(x[i]) : tr_bf16_from_float(x[i]);
     return t;

@@ -51,7 +51,7 @@ static int threads(int wanted)
 static void must(dnnl_status_t s)
 {
     if (s != dnnl_success)
-        tr_die(TR_ERESOURCE, "oneDNN refuses a product (status %d)", (int)s);
+        tr_die(TR_ERESOURCE, "oneDNN refuses a GEMM (status %d)", (int)s);
 }
 
 struct made {

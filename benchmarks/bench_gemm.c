@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench_gemm [THREADS]: products in fp32 and bf16, by this program and by every library that configure
+ * bench_gemm [THREADS]: GEMMs in fp32 and bf16, by this program and by every library that configure
  * found and that takes the type, all on THREADS threads, or on all cores.  A library that takes another
  * number is left out, with a sentence.
  *
- * First squares, then the three products of each linear layer in one step of GPT-2 124M with 4 samples
+ * First squares, then the three GEMMs of each linear layer in one step of GPT-2 124M with 4 samples
  * of 64 tokens (H 768, F 3072, L 12, V 50304); the last line of each is all of them together, as often
  * as a step has them.  Rates are of the least time; gradients of weights are fp32.
  */

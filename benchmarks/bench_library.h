@@ -6,8 +6,8 @@
 #include "tensor/tensor.h"
 
 /*
- * The yardstick: products of matrices by the libraries that configure found.  Each takes as many
- * threads as it is told, if it can be told.
+ * GEMMs by the libraries that configure found, for comparison.  Each runs with the given number of
+ * threads, if that can be set.
  */
 
 /* c[m,n] = a[m,k] b[k,n].  With a_turned, a lies in memory as [k,m]; with b_turned, b as [n,k]. */
@@ -32,7 +32,7 @@ struct bench_library {
 const struct bench_library *const *bench_libraries(void);
 const char *bench_library_names(void);
 
-/* GFLOP/s in the three products of a linear layer of n rows, o outputs and i inputs, with gradients of
+/* GFLOP/s in the three GEMMs of a linear layer of n rows, o outputs and i inputs, with gradients of
    weights in fp32.  Each runs for `seconds` and at least three times, and its fastest time counts. */
 struct bench_rates bench_library_rates(const struct bench_library *l, enum tr_dtype type, int64_t n,
                                        int64_t o, int64_t i, double seconds);

@@ -3,7 +3,7 @@
  * bench_ops [SAMPLES [TOKENS [THREADS [DROPOUT]]]]: what each operation of a GPT-2 124M step costs.
  *
  * Defaults: 4 samples of 64 tokens, all cores, no dropout.  `times` is how often a step has the
- * operation; flop counts products only and is 6 N (parameters of the layers and the logits) in sum.
+ * operation; flop counts GEMMs only and is 6 N (parameters of the layers and the logits) in sum.
  * The last line adds up the least times, the step as it would be if nothing else took time, and has
  * what the same kernels reach on 1024^3.
  */

@@ -9,7 +9,7 @@
  * can hide, is small.  For each way to exchange gradients and weights:
  *
  *   network    what a step's transfers take, one after the other, on that network
- *   reduce     exposed: a step waited for sums of gradients (backward-params-all-reduce)
+ *   reduce     exposed: a step waited for gradient reductions (backward-params-all-reduce)
  *   gather     exposed: it waited for weights after the update (params-all-gather)
  *   forward, backward   with the last way waiting for weights is part of forward
  *   step       the whole step
@@ -104,12 +104,12 @@ static void report(json_t *line, const struct way *w, const struct found *f, dou
 {
     double hidden = 1.0 - (f->reduce + f->gather) / f->network;
 
-    printf("%-26s %8.1f %8.1f %8.1f %8.1f %8.1f %8.1f", w->name, 1e3 * f->network, 1e3 * f->reduce,
+    printf("%-34s %8.1f %8.1f %8.1f %8.1f %8.1f %8.1f", w->name, 1e3 * f->network, 1e3 * f->reduce,
            1e3 * f->gather, 1e3 * f->forward, 1e3 * f->backward, 1e3 * f->step.median);
     if (f->network > 0.0)
         printf(" %7.0f%%", 100.0 * hidden);
     printf("\n");
-    json_object_set_new(line, "way", json_string(w->name));
+    json_object_set_new(line, "mode", json_string(w->name));
     json_object_set_new(line, "gbit_per_second", json_real(rate / 1e9));
     json_object_set_new(line, "network_seconds", json_real(f->network));
     json_object_set_new(line, "reduce_seconds", json_real(f->reduce));
@@ -125,11 +125,11 @@ int main(int argc, char **argv)
 {
     static const struct way ways[] = {
         {"no network", "--no-overlap-grad-reduce", 0.0},
-        {"sums after backward", "--no-overlap-grad-reduce", 1.0},
-        {"sums during backward", "--overlap-grad-reduce", 1.0},
-        {"shared, nothing hidden", "--use-distributed-optimizer --no-overlap-grad-reduce", 1.0},
-        {"shared, sums hidden", "--use-distributed-optimizer", 1.0},
-        {"shared, both hidden", "--use-distributed-optimizer --overlap-param-gather", 1.0},
+        {"all-reduce after backward", "--no-overlap-grad-reduce", 1.0},
+        {"all-reduce during backward", "--overlap-grad-reduce", 1.0},
+        {"ZeRO-1, nothing overlapped", "--use-distributed-optimizer --no-overlap-grad-reduce", 1.0},
+        {"ZeRO-1, reduce-scatter overlapped", "--use-distributed-optimizer", 1.0},
+        {"ZeRO-1, both overlapped", "--use-distributed-optimizer --overlap-param-gather", 1.0},
     };
     long repeats = argc > 1 ? strtol(argv[1], NULL, 10) : REPEATS;
     struct tr_comm world, network;
@@ -156,8 +156,8 @@ int main(int argc, char **argv)
             rate = bytes * 8.0 / (0.5 * f.backward);
             if (world.rank == 0)
                 printf("%d replicas of %lld parameters, links of %.2f Gbit/s; times in ms\n"
-                       "%-26s %8s %8s %8s %8s %8s %8s %8s\n",
-                       world.size, (long long)elems, rate / 1e9, "way", "network", "reduce",
+                       "%-34s %8s %8s %8s %8s %8s %8s %8s\n",
+                       world.size, (long long)elems, rate / 1e9, "mode", "network", "reduce",
                        "gather", "forward", "backward", "step", "hidden");
         }
         f.network = ways[i].times * 0.5 * alone.backward;

@@ -7,7 +7,7 @@
 #include "train/run.h"
 
 /*
- * Training runs inside a benchmark: no data sets, tokens are made up, and the lines of the log that
+ * Training runs inside a benchmark: mock data, and the lines of the log that
  * opening a run prints are left out.
  */
 

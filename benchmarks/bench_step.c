@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench_step [alone] [REPEATS] [--option value ...]: how long a training step takes, and what part of the
- * machine's matrix products that is.
+ * bench_step [alone] [REPEATS] [--option value ...]: how long a training step takes, and its rate relative to
+ * GEMMs on the same machine.
  *
  * The model is GPT-2 with 124 million parameters, 4 samples of 64 tokens, fp32, no dropout; options
  * are those of `trireme train` and change any of it.  Before and after the steps every library that
  * configure found is measured, with the threads of the step, in its type and by all ranks at once, with
- * large squares and with the very products that the step consists of.  A library that takes other
- * threads or another type is no yardstick, and a sentence says so.  With `alone` none is measured.
+ * large squares and with the GEMMs of the step.  A library that takes other threads or another type
+ * is not compared, and a sentence says so.  With `alone` none is measured.
  */
 #include <math.h>
 #include <stdio.h>
@@ -30,11 +30,11 @@ static const char gpt2_124m[] =
 
 enum { WARM_UP = 3, REPEATS = 20, MOST = 100000 };
 
-/* ---- the yardstick ---- */
+/* ---- GEMMs to compare with ---- */
 
 struct yardstick {
     double square; /* GFLOP/s of all ranks, the best of the squares; 0: no library is alike */
-    double shapes; /* the same over all products of a step; 0 on a GPU */
+    double shapes; /* the same over all GEMMs of a step; 0 on a GPU */
     double mhz;    /* of the slowest rank, before the libraries are measured */
 };
 
@@ -111,7 +111,7 @@ static double step_shapes(const struct bench_library *l, enum tr_dtype type,
     return x.gflop / x.seconds;
 }
 
-/* The device's own product of two squares, in the type of the model. */
+/* The device's own GEMM of two squares, in the type of the model. */
 static double device_square(struct tr_run *r)
 {
     const int64_t n = 8192;
@@ -261,16 +261,15 @@ static void report_yardstick(json_t *line, const struct tr_run *r, double rate,
         printf("ratio: none, no library here computes with what the step has\n");
         return;
     }
-    printf(
-        "products: %.1f GFLOP/s before, %.1f after, squares; %.1f and %.1f, the step's products; "
-        "%s, %d rank%s of %d thread%s (%s)\n",
-        before->square, after->square, before->shapes, after->shapes, tr_dtype_name(r->model.type),
-        r->shape.layout.world, tr_plural(r->shape.layout.world), r->queue.on->threads(r->device),
-        tr_plural(r->queue.on->threads(r->device)), bench_library_names());
-    printf("clock: %.0f MHz at the products before, %.0f after, %.0f at the steps\n", before->mhz,
+    printf("GEMMs: %.1f GFLOP/s before, %.1f after, squares; %.1f and %.1f, the step's GEMMs; "
+           "%s, %d rank%s of %d thread%s (%s)\n",
+           before->square, after->square, before->shapes, after->shapes,
+           tr_dtype_name(r->model.type), r->shape.layout.world, tr_plural(r->shape.layout.world),
+           r->queue.on->threads(r->device), tr_plural(r->queue.on->threads(r->device)),
+           bench_library_names());
+    printf("clock: %.0f MHz at the GEMMs before, %.0f after, %.0f at the steps\n", before->mhz,
            after->mhz, json_real_value(json_object_get(line, "mhz")));
-    printf("ratio: %.3f of the squares, %.3f of the step's products\n", rate / square,
-           rate / shapes);
+    printf("ratio: %.3f of the squares, %.3f of the step's GEMMs\n", rate / square, rate / shapes);
     add_number(line, "products_before", before->square);
     add_number(line, "products_after", after->square);
     add_number(line, "products_shapes_before", before->shapes);
@@ -281,14 +280,14 @@ static void report_yardstick(json_t *line, const struct tr_run *r, double rate,
     add_number(line, "ratio_shapes", rate / shapes);
 }
 
-/* On a GPU: of the peak that its data sheet has, and of the product measured beside the steps. */
+/* On a GPU: of the peak that its data sheet has, and of the GEMM measured next to the steps. */
 static void report_utilization(json_t *line, const struct tr_run *r, double rate,
                                const struct yardstick *before, const struct yardstick *after)
 {
     double peak = 1e3 * peak_of(r->queue.on->describe(r->device)) * r->world->size;
     double square = fmax(before->square, after->square);
 
-    printf("product of 8192^3: %.1f TFLOP/s before, %.1f after\n", 1e-3 * before->square,
+    printf("GEMM of 8192^3: %.1f TFLOP/s before, %.1f after\n", 1e-3 * before->square,
            1e-3 * after->square);
     printf("MFU: %.4f of that", rate / square);
     if (peak > 0.0)
@@ -318,7 +317,7 @@ static double report(json_t *line, const struct tr_run *r, const struct tr_bench
     return gflop / t->median;
 }
 
-/* Next to the products of libraries, or on a GPU to its own. */
+/* Compared with GEMMs of libraries, or on a GPU with its own. */
 static void report_ratio(json_t *line, const struct tr_run *r, double rate,
                          const struct yardstick *before, const struct yardstick *after)
 {

@@ -4,7 +4,7 @@
 # ./trireme is.
 #
 # GPT-2 124M is saved after one iteration by 1 rank, and by 4, and dd writes as many zeros to the same folder and
-# flushes them: ROUNDS times (5), and every other time dd is first.  FOLDER is the current one unless told otherwise;
+# flushes them: ROUNDS times (5), and every other time dd is first.  FOLDER is by default the current one;
 # what is written there is removed.  Options are those of `trireme train` for the 4 ranks, such as
 # --tensor-model-parallel-size 2.  Each result is a line of JSON, with medians.
 set -eu

@@ -38,13 +38,13 @@ while [ $# -gt 0 ]; do
     esac
     shift 2
 done
-[ -n "$python$llmc" ] || fail "no peer to run beside: name a python3 that has PyTorch with --python PATH \
+[ -n "$python$llmc" ] || fail "no peer to compare with: name a python3 that has PyTorch with --python PATH \
 (python3 -m venv V && V/bin/pip install torch numpy makes V/bin/python3), a checkout of llm.c with --llm-c DIR, or both" 64
 work=$(mktemp -d "${TMPDIR:-/tmp}/trireme-bench.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 
-# These are of the libraries that are our yardstick; peers choose their kernels themselves.
+# These are of the libraries that we compare with; peers choose their kernels themselves.
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE OPENBLAS_NUM_THREADS BLIS_ARCH_TYPE
 OMP_NUM_THREADS=$threads
 export OMP_NUM_THREADS

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# slow.sh [PART...]: training over slow links, run where ./trireme is; all parts unless told otherwise.
+# slow.sh [PART...]: training over slow links, run where ./trireme is; all parts by default.
 #
 #   links     transfers on links that are shaped, and over the transport "slow" of the same rate
 #   cocktail  four replicas at 500 Mbit/s: all-reduce, and CocktailSGD, next to links that are not shaped
@@ -131,7 +131,7 @@ cocktail() {
     shape none
 }
 
-# step WHAT RATE MS: beside the time of all-reduce without shaping.
+# step WHAT RATE MS: relative to all-reduce without shaping.
 step() {
     emit "$(awk -v what="$1" -v rate="$2" -v ms="$3" -v base="$base" 'BEGIN {
         printf "\"part\": \"cocktail\", \"what\": \"%s\", \"mbit\": %d, \"ms\": %.1f, \"ratio\": %.3f", what, rate, ms, ms / base }')"
@@ -195,7 +195,7 @@ text() {
     done >"$work/text"
     [ -s "$work/text" ] || fail "no text to train on in /usr/share/common-licenses"
     "$trireme" data build --tokenizer-type bytes --append-eod --split-documents blank-lines \
-        --output-prefix "$work/text" "$work/text" >/dev/null 2>&1 || fail "no data set"
+        --output-prefix "$work/text" "$work/text" >/dev/null 2>&1 || fail "no dataset"
 }
 
 # train LOG OPTION...: a small GPT on four ranks of this machine.
@@ -222,7 +222,7 @@ ended() {
 }
 
 # Both refine a model that has learned its text: four replicas in a thousand steps, and four stages in six epochs,
-# with 2 bits and 3 for what one stage tells the next.
+# with 2 bits and 3 for messages between stages.
 loss() {
     text
     for seed in $seeds; do

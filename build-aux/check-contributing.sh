@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What CONTRIBUTING.md names is there: files, folders and scripts (but those of .ci/, which a release lacks).  And each
-# folder of src/ has tests of its name.
+# What CONTRIBUTING.md names is there: files, folders and scripts (but those of .ci/, which a release lacks).  Each folder
+# of src/ has tests of its name, and a row in its table of folders, in the order of src/LAYERS.
 set -eu
 cd "${srcdir:-.}"
-echo 1..2
+echo 1..3
 
 result() {
     if [ -z "$3" ]; then
@@ -31,3 +31,7 @@ without=$(sed 's|/.*||' src/LAYERS | sort -u | while read -r name; do
     [ -f "tests/$name/local.mk" ] || echo "src/$name has no tests/$name"
 done)
 result 2 "folders of src have tests of their name" "$without"
+
+# shellcheck disable=SC2016 # the back quotes are those of Markdown
+rows=$(sed -nE 's/^\| `(src\/|)([a-z/]+)` \| .+ \|$/\2/p' CONTRIBUTING.md)
+result 3 "each folder has a row in the table of folders" "$(printf '%s\n' "$rows" | diff src/LAYERS - || :)"

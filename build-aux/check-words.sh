@@ -46,13 +46,24 @@ quantisation|sparsification of few	quantization
 %s changes nothing	has no effect
 nobody to talk to	nothing to communicate
 carries nonsense	wrong data
+own steps	local SGD; replicas diverge
+data sets|(the|this|each|another|one|same) data set|data set (of|with|is|was|has|for)	dataset
+(are|was|been|not|to be) told( |[.,;:)]|$)|told (otherwise|to|that|how)	given, reported, has; options say
+imagin(e|es|ed|ing|ary)	dry run; planned
+cut off	truncated
+computed again|computes (the rest |them |it )again	recomputed (activation recomputation)
+(first|second|third|nearest) cache	L1, L2, L3 cache
+beside (the data|other work|computation|another|--)	next to; overlapped with; with
+last words|calls? the roll	final message; hang report
+(every|each|one|the same) cut of|ways? to cut|cuts of (the|a) (world|model)	layout
+made-up|are made up	mock data, random, synthetic
+(few|some) bits for each number|rounded numbers	quantization, quantized
 END
 
 # Where a phrase may stand: a file, a tab, part of the text, a tab, why.
 cat >"$work/allowed" <<'END'
 src/optim/optim.h	one step, in two halves	the two parts of a step
 src/optim/optim.h	between the halves	the two parts of a step
-src/comm/comm.h	both halves of a message	sending and receiving
 END
 
 # records FILE...: "FILE:LINE: text", blanks squeezed, of each comment (.h, .def and kernels' headers) and each run of

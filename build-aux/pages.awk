@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# awk -v folder=DIR -f pages.awk docs/*.md: rows of C for `trireme help --search` and `help --OPTION`.
+# awk -v folder=DIR -f pages.awk docs/*.md CONTRIBUTING.md: rows of C for `trireme help --search` and `help --OPTION`.
 #
 #     FOLDER("where the pages are installed")
 #     PAGE("page.md", "Heading", " words that stand below it, each once ")
 #     TERM("term", "first sentence of its meaning")     of the table in glossary.md
+#     SOURCE("src/dp", "what it has")     of the table of folders in CONTRIBUTING.md
 #
 # Words have three letters at least, and the names of options have their dashes.
 function literal(s) {
@@ -42,6 +43,11 @@ function add_term(line, n, cell, end) {
     end = index(cell[3], ". ")
     printf "TERM(\"%s\", \"%s\")\n", literal(cell[2]), literal(end ? substr(cell[3], 1, end) : cell[3])
 }
+function add_source(line, n, cell) {
+    n = split(line, cell, /[ \t]*\|[ \t]*/)
+    if (n == 4)
+        printf "SOURCE(\"%s\", \"%s\")\n", literal(cell[2]), literal(cell[3])
+}
 BEGIN { printf "FOLDER(\"%s\")\n", literal(folder) }
 FNR == 1 {
     end_section()
@@ -58,5 +64,11 @@ FNR == 1 {
     next
 }
 page == "glossary.md" && /^\|/ { add_term($0); next }
+# Of CONTRIBUTING.md only the rows whose first cell is one folder.
+page == "CONTRIBUTING.md" {
+    if (/^\| `[a-z\/]+` \|/)
+        add_source($0)
+    next
+}
 { add_words($0) }
 END { end_section() }

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# What the job files share.  A job file is directives, its arithmetic, and
+# Functions for job files.  A job file is directives, its arithmetic, and
 #
 #     . "${TRIREME_JOBS:-jobs}/lib.sh" || exit 69
-#     job 16 "$@"                         # GPUs, and the words after the file's name
+#     job 16 "$@"                         # GPUs, and the arguments of the file
 #     train @"$models/study-7.5b.args"    # on all of them
 #
 # so that it can be used in three ways:
@@ -17,9 +17,9 @@
 #
 #   MACHINE        a line of jobs/machines; v100-16g          SBATCH_OPTIONS  more for sbatch, such as
 #   MACHINES       another such file                                          "--account=abc@v100 --time=2:00:00"
-#   RUN            folder of the run: checkpoints, state;     TRIREME         the program; the one beside
+#   RUN            folder of the run: checkpoints, state;     TRIREME         the program; the one next to
 #                  runs/JOBNAME                                               this file, or that of PATH
-#   DATA_PATH, VOCAB_FILE, MERGE_FILE    of jobs that train in earnest
+#   DATA_PATH, VOCAB_FILE, MERGE_FILE    of training jobs
 #   MAX_REQUEUES   how often a job may be requeued if it fails in a way that may be temporary; 3
 #
 # A job that reaches its end exits with trireme's exit code.  What that means for a chain is decided in
@@ -42,7 +42,7 @@ stop() {
     exit "$code"
 }
 
-# The program of a build beside jobs/, of the installation that jobs/ belongs to, or of PATH.
+# The program of a build next to jobs/, of the installation that jobs/ belongs to, or of PATH.
 find_trireme() {
     local try
     for try in "${TRIREME:-}" "$trireme_jobs/../build/trireme" "$trireme_jobs/../../../bin/trireme" \
@@ -55,8 +55,8 @@ find_trireme() {
     stop 69 "there is no trireme to run: build it with jobs/setup, load its module, or set TRIREME"
 }
 
-# What comes from tables, files and the environment is looked at before it is used: bash takes the text of a
-# number for an expression, and runs commands in it.
+# Input from tables, files and the environment is checked before it is used: bash evaluates the text of a
+# number as an expression, and runs commands in it.
 
 # is_whole TEXT: digits, as people write numbers.
 is_whole() {
@@ -129,7 +129,7 @@ job() {
 
 job_name() { sed -n 's/^#SBATCH --job-name=//p' "$0"; }
 
-# What sbatch and salloc are told for job_ranks GPUs of the machine, in `with`.
+# Options of sbatch and salloc for job_ranks GPUs of the machine, in `with`.
 node_options() {
     nodes=$(((job_ranks + ranks_per_node - 1) / ranks_per_node))
     with=("--nodes=$nodes" "--ntasks-per-node=$ranks_per_node" "--cpus-per-task=$cores_per_rank")
@@ -142,7 +142,7 @@ node_options() {
     with+=("${machine_words[@]}" "${site_words[@]}")
 }
 
-# This file, with what is not in its directives, or is other than they have it.
+# Submit this file, with options that its directives lack, or that override them.
 submit() {
     local command
     run=${RUN:-runs/$(job_name)}
@@ -161,7 +161,7 @@ submit() {
     exec "${command[@]}"
 }
 
-# In an interactive allocation: the functions are there, and nothing more is said.
+# In an interactive allocation: define the functions and print nothing.
 session() {
     dry_run='' job_options=()
     find_machine
@@ -169,7 +169,7 @@ session() {
     environment
 }
 
-# What srun and MPI have to know.
+# The environment of srun and MPI.
 environment() {
     # Slurm's default way for ranks of several nodes to find each other crashes MPI_Init now and then.
     export SLURM_PMIX_FENCE=${SLURM_PMIX_FENCE:-ring}
@@ -195,11 +195,11 @@ launch() {
     local command=(srun --kill-on-bad-exit=1 --wait=60 --mpi=pmix "$trireme" "$@") code=0
     say "${dry_run:+would run: }${command[*]}"
     if [ -n "$dry_run" ]; then
-        imagine "$@"
+        plan_memory "$@"
         return
     fi
     # In the background: bash acts on signals only while it waits.  USR1 comes to the batch script alone when
-    # sbatch was told --signal=B:USR1@SECONDS; TERM comes to the ranks as well, which save and leave.
+    # sbatch has --signal=B:USR1@SECONDS; TERM comes to the ranks as well, which save and exit.
     "${command[@]}" &
     local srun=$! last
     trap 'kill -USR1 $srun 2>/dev/null' USR1
@@ -207,7 +207,7 @@ launch() {
     while wait $srun || code=$?; kill -0 $srun 2>/dev/null; do
         code=0
     done
-    # When a signal ended the last wait its code is not srun's; 127 is that of one that was told already.
+    # When a signal ended the last wait its code is not srun's; 127 means that it was reported already.
     last=0
     wait $srun || last=$?
     [ $last -eq 127 ] || code=$last
@@ -215,18 +215,18 @@ launch() {
     return $code
 }
 
-# imagine WORD...: what its ranks would hold, beside what they have; trireme says why it would not start.
-imagine() {
-    local told
+# plan_memory WORD...: the memory that its ranks need, and that a GPU has; trireme says why it would not start.
+plan_memory() {
+    local output
     [ "$1" = train ] || return 0
-    told=$("$trireme" "$@" --dry-run --world-size "$((nodes * ranks_per_node))" 2>&1) ||
-        stop $? "$(tail -n 1 <<<"$told")"
-    say "$(sed -n 's/^largest of all ranks: /the fullest rank would plan with /p' <<<"$told")," \
+    output=$("$trireme" "$@" --dry-run --world-size "$((nodes * ranks_per_node))" 2>&1) ||
+        stop $? "$(tail -n 1 <<<"$output")"
+    say "$(sed -n 's/^largest of all ranks: /the fullest rank would plan with /p' <<<"$output")," \
         "besides what CUDA and NCCL take$([ "$gpu_memory" = - ] || echo "; a GPU has $gpu_memory GiB")"
 }
 
-# train WORD...: train or go on, in the precision of the machine, with all that the job file and the
-# command line say; then what the state of the run asks for.
+# train WORD...: start or resume training, in the precision of the machine, with the options of the job file
+# and of the command line; then act on the state of the run.
 train() {
     local code=0
     launch train "$@" ${precision:+"$precision"} --exit-signal-handler --exit-signal SIGTERM SIGUSR1 \
@@ -285,17 +285,17 @@ finish() {
 
 # again WHY: this job once more, with the same number.
 again() {
-    # Slurm ends this script as soon as it has the job in the queue; what the script still asks Slurm is
-    # not to be cut off.
+    # Slurm ends this script as soon as it has the job in the queue; what the script still asks of Slurm must
+    # not be interrupted.
     trap '' TERM
     say "$1: requeueing job $SLURM_JOB_ID"
     scontrol requeue "$SLURM_JOB_ID" || say "Slurm does not requeue it: submit it yourself, it goes on" \
         "from iteration $(state_of checkpoint)"
 }
 
-# leave_out: the job that was just requeued is to do without the host that the failure points at, and so
-# are the elements of its array that wait.  Where Slurm does not take it, or too few nodes would be left,
-# somebody has to decide.
+# leave_out: exclude the host that the failure points at from the job that was just requeued, and from the
+# pending elements of its array.  Where Slurm does not accept that, or too few nodes would be left, somebody
+# has to decide.
 leave_out() {
     local suspect out tries=25
     state_is_ours && suspect=$(state_of suspect) && [ -n "$suspect" ] || return 0
@@ -328,7 +328,7 @@ end_chain() {
     scancel --state=PENDING "$SLURM_ARRAY_JOB_ID" || true
 }
 
-# The job file as it was submitted, for $0 is a copy.  Its words stand behind its name, which may have blanks.
+# The job file as it was submitted, since $0 is a copy.  Its arguments follow its name, which may have blanks.
 job_file() {
     local file
     file=$(scontrol show job "$SLURM_JOB_ID" | sed -n 's/^ *Command=//p')
@@ -359,14 +359,14 @@ chain() {
         say "the next link is not submitted: submit it yourself when this one has ended"
 }
 
-# data: what a job that trains in earnest reads, in data_options; made-up tokens with --mock-data.
+# data: the dataset of a training job, in data_options; random tokens with --mock-data.
 data() {
     data_options=()
     case " ${job_options[*]} " in
     *" --mock-data "* | *" --data-path "*) return ;;
     esac
     if [ -n "$dry_run" ] && [ -z "${DATA_PATH:-}" ]; then
-        say "DATA_PATH is not set: shown with made-up data"
+        say "DATA_PATH is not set: shown with --mock-data"
         data_options=(--mock-data --vocab-size 50257)
         return
     fi

@@ -15,7 +15,7 @@ tap_bad=0
 
 plan() { echo "1..$1"; }
 skip_all() { echo "1..0 # SKIP $1"; exit 0; }
-# What takes long and rarely tells anything.
+# Long tests that rarely find anything.
 only_with_all() { [ -n "${TR_TEST_ALL:-}" ] || skip_all "tests/run --all"; }
 
 ok() { tap_count=$((tap_count + 1)); echo "ok $tap_count - $1"; }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The GPT whose steps are timed beside ours: learned positions, tied embedding, the vocabulary
+"""The GPT whose steps are compared with ours: learned positions, tied embedding, the vocabulary
 padded, fused attention where PyTorch has it."""
 import torch
 import torch.nn.functional as F

@@ -15,7 +15,7 @@
 static const double FILL = 0.02;
 enum { MOST_CALLS = 10000 };
 
-/* For one who cannot go on without it. */
+/* Memory without which the benchmark cannot run. */
 static void *need(size_t count, size_t bytes)
 {
     void *p = calloc(count, bytes);
@@ -97,7 +97,7 @@ static double slowest(const double *all, int ranks, int stride)
     return most;
 }
 
-/* The rounds that do not count say how many calls fill one; the same on all ranks. */
+/* Warm-up rounds set how many calls fill a round; the same on all ranks. */
 static int calibrate(struct tr_bench *b, void (*body)(void *ctx), void *ctx)
 {
     struct tr_comm *world = b->run->world;
@@ -194,7 +194,7 @@ enum tr_status tr_bench_reserve(struct tr_bench *b, struct tr_tensor *const *t, 
     return TR_OK;
 }
 
-/* A few bits of a product that has long periods, so that neighbours and rows differ. */
+/* A few bits of an integer product with long periods, so that neighbours and rows differ. */
 float tr_bench_value(int64_t i, int which, int rank)
 {
     uint64_t x = ((uint64_t)i + 1) * 0x9e3779b97f4a7c15u +

@@ -9,13 +9,12 @@
 #include "util/meter.h"
 
 /*
- * `trireme bench`: what the machine under a run does, measured with the run's own device, transport,
- * groups and shapes.  Every result is compared with what it must be, since a fast wrong answer is no
- * measurement.
+ * `trireme bench`: the speed of a machine, measured with a run's own device, transport, groups and
+ * shapes.  Every result is verified, since a fast wrong answer is no measurement.
  *
  * Clocks.  All ranks begin a repetition together and it lasts until the slowest is done; before the
- * repetitions come rounds that are not counted.  The tables show the median, least and greatest of the
- * repetitions.
+ * repetitions come rounds that are not counted.  The tables show the median, minimum and maximum of
+ * the repetitions.
  */
 struct tr_bench {
     struct tr_run *run; /* of tr_run_reach(); borrowed */
@@ -35,7 +34,7 @@ void tr_bench_close(struct tr_bench *b);
 /* ---- the parts; each is collective and prints its table from rank 0 as it grows ---- */
 
 /*
- * The products of this model's layers and of its head, forward and both gradients, in the types of the
+ * The GEMMs of this model's layers and of its head, forward and both gradients, in the types of the
  * run, on all ranks at once as in training.  TR_ERESOURCE when the operands do not fit.
  */
 enum tr_status tr_bench_gemm(struct tr_bench *b) TR_MUST_CHECK;
@@ -69,41 +68,43 @@ struct tr_bench_coll {
 enum tr_status tr_bench_coll(struct tr_bench *b, const struct tr_bench_coll *how) TR_MUST_CHECK;
 
 /*
- * What compresses, on `bytes` of numbers of that type: bits for each (in rows as wide as the model),
- * differences, the largest, every tenth, and all of that together.  On a host on one core of each rank.
- * Speeds are bytes of numbers in a second, there and back, also as a part of what a copy of them has.  The
- * bytes that go over a link and what comes of them are compared with those of the plain operations.
- * TR_ERESOURCE without memory.
+ * The codecs, on `bytes` of numbers of that type: quantization (in rows as wide as the model),
+ * delta compression, top-k, strided selection, and all of that together.  On a host on one core of
+ * each rank.  Speeds are bytes of numbers in a second, encode and decode, also as a part of the
+ * speed of a memory copy.  The bytes that go over a link and the decoded numbers are compared with
+ * those of the ref backend. TR_ERESOURCE without memory.
  */
 enum tr_status tr_bench_codec(struct tr_bench *b, enum tr_dtype type, int64_t bytes) TR_MUST_CHECK;
 
 /*
- * A checkpoint's pattern: one file in `folder`, each rank writes `bytes` of it in its own place, in blocks,
- * and flushes them to the disk; then each reads what the rank after it wrote, with the page cache told to
- * forget it.  The file is removed.  b->write_gbs is how fast they wrote.  TR_ERESOURCE if there is no
- * room, TR_EIO if the disk fails.
+ * A checkpoint's pattern: one file in `folder`, each rank writes `bytes` of it in its own place, in
+ * blocks, and flushes them to the disk; then each reads what the rank after it wrote, after it was
+ * dropped from the page cache.  The file is removed.  b->write_gbs is how fast they wrote.
+ * TR_ERESOURCE if there is no room, TR_EIO if the disk fails.
  */
 enum tr_status tr_bench_io(struct tr_bench *b, const char *folder, int64_t bytes) TR_MUST_CHECK;
 
 /*
- * Whether all nodes are as fast: on each rank a square product, a copy of memory, and a message to and fro
- * with another rank (its neighbour in the list of ranks).  A node is slow where the median of its ranks is
- * less than `floor` of the median of all nodes; their names are written for --exclude, and *slow counts
- * them.
+ * Stragglers: whether all nodes are as fast: on each rank a square GEMM, a copy of memory, and a
+ * message to and from another rank (its neighbour in the list of ranks).  A node is slow where the
+ * median of its ranks is less than `floor` of the median of all nodes; their names are written for
+ * --exclude, and *slow counts them.
  */
 enum tr_status tr_bench_node(struct tr_bench *b, double floor, int *slow) TR_MUST_CHECK;
 
 /*
- * What a machine profile (config/machine.h) says of GPUs, memory and links, measured: square products in
- * each type, a copy, the bus bandwidth of an all-reduce and the time of a message of 8 bytes inside nodes
- * and between them; and b->write_gbs.  With a profile each number stands beside its, and *low counts those that are less than `floor` of it (more than it over `floor`, where
- * they are times).  *out is a profile of this machine; `date` is today's, YYYY-MM-DD.
+ * The numbers of a machine profile (config/machine.h) for GPUs, memory and links, measured: square
+ * GEMMs in each type, a copy, the bus bandwidth of an all-reduce and the time of a message of 8
+ * bytes inside nodes and between them; and b->write_gbs.  With a profile each number is shown next
+ * to the profile's, and *low counts those that are less than `floor` of it (more than it over
+ * `floor`, where they are times).  *out is a profile of this machine; `date` is today's,
+ * YYYY-MM-DD.
  */
 enum tr_status tr_bench_machine(struct tr_bench *b, const char *date,
                                 const struct tr_machine *profile, double floor, int *low,
                                 struct tr_machine *out) TR_MUST_CHECK;
 
-/* ---- what they share ---- */
+/* ---- common parts ---- */
 
 /* Seconds of some repetitions: p95 is what 95 of 100 do not exceed. */
 struct tr_bench_times {
@@ -142,7 +143,7 @@ void tr_bench_swap(struct tr_bench *b, struct tr_comm *c, int to, int from, void
                    int64_t bytes);
 
 /*
- * What a node and a machine are measured by: a square product y = a c^T and a copy of memory, both larger on
+ * The probe of nodes and machines: a square GEMM y = a c^T and a copy of memory, both larger on
  * a GPU than on a host.  The tensors' sizes are set by init(), their memory comes from tr_bench_reserve();
  * the operands are filled in `type` by set_type(), which may be called again with another one.  product()
  * and copy() are bodies for tr_bench_time(), with the probe as their context.
@@ -155,12 +156,12 @@ void tr_bench_probe_init(struct tr_bench_probe *p, struct tr_bench *b);
 enum tr_status tr_bench_probe_set_type(struct tr_bench_probe *p, enum tr_dtype type) TR_MUST_CHECK;
 void tr_bench_probe_product(void *probe);
 void tr_bench_probe_copy(void *probe);
-/* TFLOP of a product; GB that a copy reads and writes. */
+/* TFLOP of a GEMM; GB that a copy reads and writes. */
 double tr_bench_probe_tflop(const struct tr_bench_probe *p);
 double tr_bench_probe_gb(const struct tr_bench_probe *p);
 
-/* Element `i` of operand `which` of rank `rank`: small whole numbers from -2 to 2, which every type holds
-   exactly and no rank has like another. */
+/* Element `i` of operand `which` of rank `rank`: small integers from -2 to 2, which every type
+   holds exactly and which differ between ranks. */
 float tr_bench_value(int64_t i, int which, int rank);
 /* Fill a tensor of the device with them; and the elements of one in host memory, in any float type. */
 enum tr_status tr_bench_fill(struct tr_bench *b, const struct tr_tensor *t, int which,

@@ -6,12 +6,12 @@
 #include "util/rng.h"
 
 /*
- * A codec takes numbers `x` to what goes over a link and from there into `y`; `memory`, in fp16, is
- * what both ends remember.  It is measured on a span of many numbers, and held against the plain
- * operations ("ref") on a shorter one.
+ * A codec encodes numbers `x` into what goes over a link and decodes that into `y`; `memory`, in
+ * fp16, is the activation cache of both ends.  It is measured on many numbers, and compared with
+ * the ref backend on fewer.
  */
 enum { PIECES = 3, BUCKET = 128, STEP = 10, ONE_IN = 5 };
-enum { CHECKED = 1 << 17 }; /* numbers that are compared: enough for the cores to share them */
+enum { CHECKED = 1 << 17 }; /* numbers that are compared: enough to divide among the cores */
 
 struct work {
     struct tr_queue *q;
@@ -45,9 +45,9 @@ static void send(struct work *w, struct tr_tensor t)
     w->piece[w->pieces++] = t;
 }
 
-/* ---- a few bits for each number ---- */
+/* ---- quantization ---- */
 
-/* Rows share a scale: for activations a channel, for strided buckets a column. */
+/* One scale per column: for activations a channel, for strided buckets a bucket. */
 static struct tr_fix by_columns(const struct work *w)
 {
     return (struct tr_fix){.bits = w->bits, .over = 3, .scale = TR_SCALE_MAX};
@@ -76,7 +76,7 @@ static void fixpoint_decode(struct work *w)
     w->q->on->fix_decode(w->q, &to, &w->piece[0], &w->piece[1], by_columns(w), false);
 }
 
-/* What changed since both ends saw it last. */
+/* The delta since both ends saw the sample last. */
 static void delta_encode(struct work *w)
 {
     w->q->on->subtract(w->q, &w->y, &w->x, &w->memory);
@@ -90,9 +90,9 @@ static void delta_decode(struct work *w)
     w->q->on->fix_decode(w->q, &to, &w->piece[0], &w->piece[1], by_columns(w), true);
 }
 
-/* ---- the largest, and some ---- */
+/* ---- top-k and strided sparsification ---- */
 
-/* Of x the largest in one of ONE_IN, a multiple of `unit`. */
+/* The top-k elements of x; k is one in ONE_IN, and a multiple of `unit`. */
 static struct tr_tensor keep_largest(struct work *w, const struct tr_tensor *x, int64_t unit)
 {
     const int64_t n = tr_tensor_elems(x), k = n / ONE_IN / unit * unit;
@@ -129,7 +129,7 @@ static void select_decode(struct work *w)
     w->q->on->select_add(w->q, &w->y, &w->piece[0], every_tenth, 1.0f);
 }
 
-/* All three: of every tenth difference the largest fifth, in few bits. */
+/* All three: a strided tenth of the weight deltas, top-k of a fifth of these, quantized. */
 static void cocktail_encode(struct work *w)
 {
     struct tr_tensor some = part(&w->some, w->n / STEP), kept;
@@ -207,7 +207,7 @@ static struct work shorter(const struct work *w, int64_t n)
     return s;
 }
 
-/* Numbers with one peak around 0 like differences of weights, as a tensor of the queue; `room` is
+/* Numbers with one peak around 0, like weight deltas, as a tensor of the queue; `room` is
    host memory for it. */
 static void draw(struct tr_queue *q, const struct tr_tensor *t, int which, double scale, void *room)
 {
@@ -252,7 +252,7 @@ static void pass(const struct codec *c, struct work *w, void *room)
     c->decode(w);
 }
 
-/* What this codec makes of the first numbers against what ref makes of them. */
+/* Compare what this codec makes of the first numbers with what ref makes of them. */
 static int64_t check(struct tr_bench *b, const struct codec *c, const struct work *fast,
                      struct work *plain, unsigned char *room)
 {

@@ -18,7 +18,7 @@ static const struct call {
     [TR_BENCH_SENDRECV] = {"sendrecv", false, false, 1.0, 0.0},
 };
 
-/* One row of the table: what the body calls. */
+/* One row of the table: the collective of the body. */
 struct work {
     struct tr_bench *b;
     struct tr_comm *c;
@@ -74,7 +74,8 @@ static void body(void *ctx)
 
 /* ---- is it right? ---- */
 
-/* Element i of the result on rank `me` of n; whole numbers, so that the order of a sum does not count. */
+/* Element i of the result on rank `me` of n; integers, so that the order of a sum does not
+   matter. */
 static float expected(enum tr_bench_call call, int64_t i, int64_t slice_elems, int me, int n)
 {
     float sum = 0.0f;
@@ -90,7 +91,7 @@ static float expected(enum tr_bench_call call, int64_t i, int64_t slice_elems, i
     return sum;
 }
 
-/* Look at elements from `lo` on; long results by a sample, since each costs a sum over the ranks. */
+/* Check elements from `lo` on; of long results a sample, since each costs a sum over the ranks. */
 static int64_t compare(const struct work *w, const void *host, int64_t lo, int64_t n,
                        int64_t *compared)
 {

@@ -52,7 +52,7 @@ static void body(void *ctx)
 
 /* ---- is it right? ---- */
 
-/* The operands of a product in terms of their own places: a[i,k] b[k,j] summed over k. */
+/* Element (i, j) of a GEMM from the formulas of its operands: a[i,k] b[k,j] summed over k. */
 static double expected(const struct work *w, int64_t i, int64_t j)
 {
     const int64_t n = w->x.dim[0], in = w->x.dim[1], out = w->y.dim[1];
@@ -70,7 +70,7 @@ static double expected(const struct work *w, int64_t i, int64_t j)
     return sum;
 }
 
-/* Sums of whole numbers are exact in fp32; in halves they are rounded once. */
+/* Sums of integers are exact in fp32; in fp16 and bf16 they are rounded once. */
 static bool is_right(double got, double want, enum tr_dtype type)
 {
     double u = type == TR_F32 ? 0.0 : type == TR_F16 ? ldexp(1.0, -11) : ldexp(1.0, -8);
@@ -100,7 +100,7 @@ static enum tr_status compare(struct work *w, const struct tr_tensor *result, in
     return TR_OK;
 }
 
-/* A product on fresh operands. */
+/* A GEMM on fresh operands. */
 static enum tr_status check(struct work *w, int64_t *wrong)
 {
     const struct tr_tensor *result[WAYS] = {&w->y, &w->x, &w->dw};

@@ -34,7 +34,7 @@ static const struct row {
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-/* What is timed: three products, a copy, and two messages in each of two kinds of groups. */
+/* What is timed: three GEMMs, a copy, and two messages in each of two kinds of groups. */
 enum { PARTS = 8 };
 
 struct work {
@@ -117,8 +117,8 @@ static enum tr_status peak(struct work *w, enum tr_dtype type, const char *what,
     return TR_OK;
 }
 
-/* Bus bandwidth of an all-reduce, and the time of a message that is hardly one, in the groups of `color`;
-   nothing where they are of one rank. */
+/* Bus bandwidth of an all-reduce, and the time of a very short message, in the groups of `color`;
+   nothing where these have one rank. */
 static enum tr_status link_of(struct work *w, int color, const char *name, double *gbs, double *us)
 {
     struct tr_bench *b = w->probe.b;
@@ -193,9 +193,10 @@ static enum tr_status measure(struct tr_bench *b, struct tr_machine *m)
     return s;
 }
 
-/* ---- what is said of it ---- */
+/* ---- output ---- */
 
-/* A profile needs both links; the one that is not there is not used by any shape that fits here. */
+/* A profile needs both links; the one that is missing here is not used by any layout that fits
+   here. */
 static void fill_in(struct tr_bench *b, struct tr_machine *m, const char *date)
 {
     const struct tr_run *r = b->run;
@@ -228,7 +229,7 @@ static double value_of(const struct tr_machine *m, const struct row *r)
     return *(const double *)((const char *)m + r->offset);
 }
 
-/* One line; is it below `floor` of what the profile says? */
+/* One line; is it below `floor` of the profile's number? */
 static bool tell(struct tr_bench *b, const struct row *x, const struct tr_machine *m,
                  const struct tr_machine *profile, double floor_)
 {
@@ -236,7 +237,7 @@ static bool tell(struct tr_bench *b, const struct row *x, const struct tr_machin
     const double ratio = want <= 0.0 || got <= 0.0 ? NAN : x->less ? want / got : got / want;
     const bool low = ratio < floor_;
 
-    /* There is one node, or no disk was asked for. */
+    /* There is one node, or the disk was not requested. */
     if (got <= 0.0)
         return false;
     if (isnan(ratio))

@@ -29,7 +29,7 @@ static void message(void *ctx)
                       MESSAGE_BYTES);
 }
 
-/* Half the world away, so that it is on another node where there are two. */
+/* Half the world size away, so that it is on another node where there are two. */
 static int peer_of(const struct tr_comm *world)
 {
     const int half = world->size / 2;

@@ -17,11 +17,11 @@
  * Checkpoints: SAVE/iter_0000100/model_optim_rng.h5, one HDF5 file that all ranks write together,
  * and SAVE/latest_checkpointed_iteration.txt, both named as Megatron names them.
  *
- * Every parameter is stored whole, with the true vocabulary and no trace of the layout: one group
- * per kind ("model", "exp_avg", "exp_avg_sq"), one contiguous dataset per parameter.  So a run
- * resumes in any other layout, and the same model gives the same tensors in the file whatever
- * layout saves it.  Rank 0 lays the file out, then every rank writes its slices to their places at
- * the same time; the data-parallel replicas share the work, or each writes what it alone holds.
+ * Every parameter is stored unsharded, without vocabulary padding and independent of the layout:
+ * one group per kind ("model", "exp_avg", "exp_avg_sq"), one contiguous dataset per parameter.  So
+ * a run resumes in any other layout, and the same model gives the same tensors in the file whatever
+ * layout saves it.  Rank 0 lays the file out, then all ranks write their shards to their places at
+ * the same time; the data-parallel replicas divide the work, or each writes its optimizer shard.
  * Each dataset carries a checksum of its elements that can be summed over ranks; loading and
  * `trireme ckpt verify` compare it.  docs/formats.md describes the file; ckpt/schema.h holds every
  * name in it.
@@ -63,11 +63,11 @@ struct tr_ckpt_tensors {
 };
 
 /*
- * Sidecar files of a rank, next to the one that all write together: what belongs to one layout, and
- * what a run can do without.  Their names begin with TR_CKPT_SIDECAR.  write() puts those of this
- * rank into `folder`, where they are named once all ranks have written theirs; it flushes them to
- * the disk, and is not collective.  Whoever wrote them finds them in the folder of which
- * tr_ckpt_how.also() hears, and tells whether they are whole.
+ * Sidecar files of a rank, next to the one that all write together: state that belongs to one
+ * layout, and that a run can do without.  Their names begin with TR_CKPT_SIDECAR.  write() puts
+ * those of this rank into `folder`, where they are named once all ranks have written theirs; it
+ * flushes them to the disk, and is not collective.  Whoever wrote them finds them in the folder of
+ * which tr_ckpt_how.also() hears, and tells whether they are whole.
  */
 #define TR_CKPT_SIDECAR "rank-"
 struct tr_ckpt_sidecar {
@@ -82,7 +82,7 @@ struct tr_ckpt_sidecar {
  * Save.  Collective over the grid's world.  `dir` is made where it is missing, and must be the same
  * folder on every node.  `config_json` (tr_config_get_json()) is stored to describe the run.  A
  * checkpoint of the same iteration is replaced.  keep_last > 0 then removes older ones beyond that
- * many; what cannot be removed costs a warning and no more.  `beside` may be NULL.
+ * many; what cannot be removed costs a warning and no more.  `sidecars` may be NULL.
  *
  * On failure (no room, a quota, no permission, a rank that cannot write) TR_EIO on all ranks with
  * one sentence that has the path, the bytes needed and those free; what was begun is removed, and
@@ -92,7 +92,7 @@ enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
                             const struct tr_ckpt_state *state,
                             const struct tr_ckpt_tensors *tensors, const struct tr_shape *shape,
                             const char *config_json, int keep_last,
-                            const struct tr_ckpt_sidecar *beside) TR_MUST_CHECK;
+                            const struct tr_ckpt_sidecar *sidecars) TR_MUST_CHECK;
 
 /* Which checkpoint, and what of it. */
 struct tr_ckpt_how {

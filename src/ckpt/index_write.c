@@ -11,8 +11,8 @@
 #include "ckpt/seal.h"
 #include "util/file.h"
 
-/* What HDF5 takes for the index, from above: some 350 bytes for a header and a name per dataset, and
-   the root with its attributes. */
+/* An upper bound of what HDF5 takes for the index: some 350 bytes for a header and a name per
+   dataset, and the root with its attributes. */
 enum { INDEX_PER_DATASET = 512, INDEX_AT_LEAST = 16 * TR_CKPT_PAGE };
 
 /* Lengths of the text of the options that are tried. */

@@ -31,15 +31,15 @@ struct load {
     char *config;     /* on rank 0: the options of the run that wrote it, as JSON */
 };
 
-/* What rank 0 found out about one checkpoint; all of it is told to the ranks. */
+/* What rank 0 found out about one checkpoint; broadcast to all ranks. */
 struct finding {
     int64_t iteration; /* -1: there is none left to try */
-    int64_t final;     /* what is wrong is wrong with the older ones too */
+    int64_t final;     /* older ones would have the same fault */
     int64_t minor;
     struct tr_ckpt_state state;
     struct tr_lr_schedule schedule;
 };
-_Static_assert(sizeof(struct finding) % sizeof(int32_t) == 0, "a finding is told in words");
+_Static_assert(sizeof(struct finding) % sizeof(int32_t) == 0, "a finding is sent in words");
 
 static void begin(struct load *v, const struct tr_ckpt_tensors *tensors,
                   const struct tr_shape *shape)
@@ -223,8 +223,8 @@ static enum tr_status check_sums(struct load *v, const char *file)
     return TR_OK;
 }
 
-/* What a tensor rank and stage hold but do not store: what is not cut they hold whole, and the
-   copies on the last stage as a tensor group. */
+/* What a tensor rank and stage hold but do not store: parameters that are not sharded are
+   replicated over tensor ranks, and the last stage has the copies of the tied embedding. */
 static enum tr_status check_others(struct load *v, const struct tr_params *params, const char *file)
 {
     enum tr_status s = TR_OK;
@@ -247,8 +247,8 @@ static enum tr_status check_others(struct load *v, const struct tr_params *param
     return s;
 }
 
-/* What belongs to the checkpoint besides its file.  That it is not what this run can use at all is not
-   said of damage. */
+/* The sidecar files of the checkpoint.  A checkpoint that this run cannot use is not reported as
+   damaged. */
 static enum tr_status load_also(struct load *v, const char *folder, struct finding *f)
 {
     const struct tr_ckpt_state state = v->how->finetune ? (struct tr_ckpt_state){0} : f->state;
@@ -339,7 +339,7 @@ static enum tr_status choose(struct load *v, struct finding *f)
     return TR_OK;
 }
 
-/* The line in the log is Megatron's; who looks at a terminal sees this one. */
+/* The line in the log is Megatron's; --log-format terminal prints this one. */
 static void warn_of_nothing(const struct load *v)
 {
     char *there = v->world->rank == 0 ? tr_ckpt_iterations(v->dir) : tr_format("%s", "");

@@ -65,10 +65,11 @@ int tr_ckpt_find_tensor(const struct tr_ckpt_map *m, const struct tr_param *p);
 int tr_ckpt_number(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece);
 
 /*
- * Elements lo .. hi - 1 of the piece in the buffer of that kind, for the host: to read with get(); to be
- * written at room(), and to belong to the buffer after put().  They lie in the buffer itself, or with a
- * device apart in one place that the next call uses again.  There they must be few at a time: elements
- * from `lo` on are done up to tr_ckpt_upto(), which is `hi` or less.
+ * Elements lo .. hi - 1 of the piece in the buffer of that kind, for the host: to read with get();
+ * to be written at room(), and to belong to the buffer after put().  They are in the buffer itself,
+ * or, with a device that has its own memory, in one place that the next call uses again.  There
+ * they must be few at a time: elements from `lo` on are done up to tr_ckpt_upto(), which is `hi` or
+ * less.
  */
 int64_t tr_ckpt_upto(const struct tr_ckpt_map *m, int64_t lo, int64_t hi);
 const float *tr_ckpt_get(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,
@@ -86,11 +87,11 @@ bool tr_ckpt_stores(const struct tr_ckpt_map *m, const struct tr_ckpt_piece *pie
 bool tr_ckpt_alternates(const struct tr_param *p);
 
 /*
- * Elements *lo .. *hi - 1 of the piece that replica `dp` of `d` writes.  Where the optimizer is
- * sharded that is what it holds.  Elsewhere replicas hold equal values, so each writes a d-th of
- * what its tensor rank and stage store, and one contiguous part of it, so that in the file too
- * neighbours meet in few places.  Where rows alternate it is a d-th of each tensor, in whole rows,
- * the same on all tensor ranks.
+ * Elements *lo .. *hi - 1 of the piece that replica `dp` of `d` writes.  With the distributed
+ * optimizer (ZeRO-1) that is its shard.  Elsewhere replicas hold equal values, so each writes a
+ * d-th of what its tensor rank and stage store, and one contiguous part of it, so that in the file
+ * too neighbours meet in few places.  Where rows alternate it is a d-th of each tensor, in whole
+ * rows, the same on all tensor ranks.
  */
 void tr_ckpt_share(const struct tr_ckpt_map *m, const struct tr_ckpt_piece *piece, int kind, int dp,
                    int d, int64_t *lo, int64_t *hi);

@@ -45,7 +45,7 @@ static enum tr_status find(const char *dir, int64_t step, struct tr_ckpt_index *
     return s;
 }
 
-/* What rank 0 tells first. */
+/* What rank 0 broadcasts first. */
 struct head {
     int64_t vocab, bytes;
 };
@@ -62,7 +62,7 @@ enum tr_status tr_ckpt_options(struct tr_comm *world, const char *dir, int64_t s
     if (s != TR_OK)
         goto out;
     if (x.config)
-        /* Texts are told in words. */
+        /* Texts are broadcast in words of 4 bytes. */
         h = (struct head){x.about.vocab, ((int64_t)strlen(x.config) + 4) / 4 * 4};
     tr_ckpt_tell(world, &h, sizeof h);
     *vocab = h.vocab;

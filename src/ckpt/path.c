@@ -231,7 +231,7 @@ static const char *next_name(DIR *d)
     return NULL;
 }
 
-/* What has that name: S_IFLNK for a link, wherever it leads, and 0 for nothing. */
+/* The type of the file of that name: S_IFLNK for a link, whatever its target, and 0 for none. */
 static mode_t kind_of(int at, const char *name)
 {
     struct stat st;
@@ -341,7 +341,7 @@ static bool may_go(int at, const char *dir, const char *name)
     return ours;
 }
 
-/* Under its own name a checkpoint is whole: it loses the name before anything of it goes. */
+/* Under its own name a checkpoint is complete: it is renamed before any of it is removed. */
 static void remove_checkpoint(int at, const char *dir, int64_t iteration, long tag)
 {
     char *name = tr_format(TR_CKPT_ITER, (long long)iteration);
@@ -428,7 +428,7 @@ enum tr_status tr_ckpt_commit(const char *dir, int64_t iteration, long tag)
     return s;
 }
 
-/* ---- tidying ---- */
+/* ---- removing what killed saves left ---- */
 
 /* True for a name that a save gives what it prepares or removes, exactly as it writes it. */
 static bool is_leftover(const char *name)

@@ -170,7 +170,8 @@ enum tr_status tr_ckpt_rank_write(const struct tr_ckpt_rank *r, const char *fold
 static enum tr_status cut_off(const char *path)
 {
     return TR_FAIL(TR_EDATA,
-                   "%s is cut off: restore it, or load an older checkpoint with --ckpt-step", path);
+                   "%s is truncated: restore it, or load an older checkpoint with --ckpt-step",
+                   path);
 }
 
 static enum tr_status cannot_read(const char *path)

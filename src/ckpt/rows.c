@@ -32,7 +32,7 @@ enum tr_status tr_ckpt_rows_open(const struct tr_grid *g, const struct tr_ckpt_m
         if (tr_ckpt_alternates(m->list[i].param) && m->list[i].param->local[1] > out->most)
             out->most = m->list[i].param->local[1];
     out->parts = need(out->most * g->w);
-    /* At most one row more than its share of a block, and a row is at most that long. */
+    /* At most one row more than this rank's part of a block, and a row is at most that long. */
     out->whole = need(out->most * (g->w + 1));
     return TR_OK;
 }
@@ -68,7 +68,7 @@ static void gather(struct tr_ckpt_rows *r, const struct tr_ckpt_map *m, int kind
     r->group.via->allgather(&r->group, NULL, &all);
 }
 
-/* This rank's share of a block of `rows` rows, whole; they begin with row `row`. */
+/* This rank's complete rows of a block of `rows` rows; the block begins with row `row`. */
 static int write_mine(struct tr_ckpt_rows *r, int64_t cols, int64_t row, int64_t rows,
                       struct tr_writeback *to, int64_t offset)
 {

@@ -31,7 +31,7 @@ struct save {
     int64_t *offsets; /* and one more place, for the tag on its way to the ranks */
     long tag;
     char *folder, *file; /* the temporary ones */
-    const struct tr_ckpt_sidecar *beside;
+    const struct tr_ckpt_sidecar *sidecars;
 };
 
 static void share_of(const struct save *v, int kind, const struct tr_ckpt_piece *piece, int64_t *lo,
@@ -209,8 +209,8 @@ static int write_share(struct save *v, int fd)
     return o.error;
 }
 
-/* Write-only: a network file system then keeps track of bytes and not of pages, and ranks may
-   write to the same page. */
+/* Write-only: a network file system then tracks bytes and not pages, and ranks may write to the
+   same page. */
 static enum tr_status open_file(const struct save *v, int *fd)
 {
     *fd = open(v->file, O_WRONLY | O_CLOEXEC);
@@ -235,9 +235,9 @@ static enum tr_status write_elements(struct save *v, int fd)
     return TR_OK;
 }
 
-static enum tr_status write_beside(const struct save *v)
+static enum tr_status write_sidecars(const struct save *v)
 {
-    for (const struct tr_ckpt_sidecar *b = v->beside; b; b = b->next)
+    for (const struct tr_ckpt_sidecar *b = v->sidecars; b; b = b->next)
         TR_TRY(b->write(b->ctx, v->folder));
     return TR_OK;
 }
@@ -277,8 +277,8 @@ static enum tr_status save_all(struct save *v, const struct tr_ckpt_about *about
         close(fd);
     TR_TRY(s);
     TR_TRY(agree(v, write_elements(v, fd)));
-    if (v->beside)
-        TR_TRY(agree(v, write_beside(v)));
+    if (v->sidecars)
+        TR_TRY(agree(v, write_sidecars(v)));
     return agree(v, writer ? tr_ckpt_commit(v->dir, v->iteration, v->tag) : TR_OK);
 }
 
@@ -293,7 +293,7 @@ enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
                             const struct tr_ckpt_state *state,
                             const struct tr_ckpt_tensors *tensors, const struct tr_shape *shape,
                             const char *config_json, int keep_last,
-                            const struct tr_ckpt_sidecar *beside)
+                            const struct tr_ckpt_sidecar *sidecars)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
     struct tr_ckpt_about about = about_of(state, shape);
@@ -301,14 +301,14 @@ enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
                      .world = grid->world,
                      .dir = dir,
                      .iteration = state->iteration,
-                     .beside = beside};
+                     .sidecars = sidecars};
     enum tr_status s;
 
     TR_ASSERT(tensors->value.data);
     tr_print_rank0("saving checkpoint at iteration %7lld to %s\n", (long long)v.iteration, dir);
     begin(&v, tensors, shape, config_json);
     s = tr_ckpt_rows_open(grid, &v.map, &v.rows);
-    for (const struct tr_ckpt_sidecar *b = beside; b; b = b->next) {
+    for (const struct tr_ckpt_sidecar *b = sidecars; b; b = b->next) {
         v.bytes += b->bytes;
         about.files += b->files;
     }

@@ -120,11 +120,10 @@ enum tr_status tr_ckpt_order_compare(const char *file, const struct tr_epoch_pla
 #undef NUMBER
     if (l.used == 0)
         return TR_OK;
-    return TR_FAIL(
-        TR_EDATA,
-        "%s stands within an epoch whose samples come in another order: it has %s; give the "
-        "same options again, or --finetune to begin anew with its weights",
-        file, l.text);
+    return TR_FAIL(TR_EDATA,
+                   "%s is within an epoch whose samples come in another order: it has %s; give the "
+                   "same options again, or --finetune to begin anew with its weights",
+                   file, l.text);
 }
 
 void tr_ckpt_schedule_follow(const struct tr_lr_schedule *theirs, struct tr_lr_schedule *out)

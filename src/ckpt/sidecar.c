@@ -95,7 +95,7 @@ void tr_ckpt_files_show(const struct tr_ckpt_one *f, FILE *out)
         fprintf(out, "%s\n", rank.about);
 }
 
-/* A file of a replica says whose it is, and so does its name. */
+/* The file of a replica has the rank in its header and in its name. */
 static enum tr_status check_place(const struct tr_ckpt_one *f, int64_t iteration)
 {
     struct tr_ckpt_rank_file said;
@@ -107,7 +107,7 @@ static enum tr_status check_place(const struct tr_ckpt_one *f, int64_t iteration
     s = strcmp(name, f->name) == 0 && said.iteration == iteration
             ? TR_OK
             : TR_FAIL(TR_EDATA,
-                      "%s was saved as %s at iteration %lld, and stands in a checkpoint of "
+                      "%s was saved as %s at iteration %lld, but is in a checkpoint of "
                       "iteration %lld: it was copied from elsewhere; restore the right one",
                       f->path, name, (long long)said.iteration, (long long)iteration);
     free(name);
@@ -123,7 +123,7 @@ enum tr_status tr_ckpt_files_verify(const struct tr_ckpt_one *f, int64_t iterati
     return tr_ckpt_rank_verify(f->path, more, arg);
 }
 
-/* ---- all of them ---- */
+/* ---- all sidecar files ---- */
 
 static bool is_there(const struct tr_ckpt_files *x, const char *name)
 {

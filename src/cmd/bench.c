@@ -88,7 +88,7 @@ static const struct tr_options *table(void)
     return &all;
 }
 
-/* GPT-2 345M: what is measured when nothing is said of a model. */
+/* GPT-2 345M: what is measured when no model is given. */
 static const char default_model[] =
     "--num-layers 24 --hidden-size 1024 --num-attention-heads 16 --seq-length 1024 "
     "--max-position-embeddings 1024 --vocab-size 50257 --tokenizer-type NullTokenizer "
@@ -131,7 +131,7 @@ const struct tr_doc tr_doc_bench = {
 
 /* ---- words ---- */
 
-/* What makes the program fail after all tables are there. */
+/* What makes the program fail after all tables are printed. */
 struct outcome {
     int slow, low; /* nodes, numbers */
 };
@@ -170,7 +170,7 @@ static enum tr_status count_parts(int argc, char **argv, int *parts)
                 "trireme bench cannot '%s', only gemm, coll, codec, io, node and machine",
                 argv[*parts]);
     if (*parts == 0)
-        return TR_FAIL(TR_ECONFIG, "trireme bench needs to be told what to measure: gemm, coll, "
+        return TR_FAIL(TR_ECONFIG, "trireme bench needs the parts to measure: gemm, coll, "
                                    "codec, io, node or machine");
     return TR_OK;
 }

@@ -130,7 +130,7 @@ static enum tr_status run_all(enum tr_status (*run)(const char *path), int count
 static enum tr_status dispatch(int argc, char **argv)
 {
     if (argc < 2)
-        return TR_FAIL(TR_ECONFIG, "trireme ckpt needs to be told what to do: show or verify");
+        return TR_FAIL(TR_ECONFIG, "trireme ckpt needs a command: show or verify");
     for (int i = 0; i < SUBVERBS; i++) {
         if (strcmp(argv[1], subverbs[i].name) != 0)
             continue;

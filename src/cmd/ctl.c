@@ -81,7 +81,7 @@ static bool is_running(const struct tr_state *s)
     return strcmp(s->state, "running") == 0;
 }
 
-/* Where a run stands, as far as the folder tells. */
+/* The status of a run, as far as the folder has it. */
 struct view {
     struct tr_state state;
     bool known; /* there is a state */

@@ -299,9 +299,8 @@ static enum tr_status run(int argc, char **argv)
     const char *names[SUBVERBS], *near;
 
     if (argc < 2)
-        return TR_FAIL(TR_ECONFIG,
-                       "trireme data wants to know what to do: build, verify, show or merge; "
-                       "`trireme help data` says more");
+        return TR_FAIL(TR_ECONFIG, "trireme data needs a command: build, verify, show or merge; "
+                                   "`trireme help data` says more");
     for (int i = 0; i < SUBVERBS; i++) {
         names[i] = subverbs[i].name;
         if (strcmp(argv[1], subverbs[i].name) == 0)
@@ -320,7 +319,7 @@ int tr_cmd_data(int argc, char **argv)
     catch_signals();
     status = run(argc, argv);
     if (stopped_by && status != TR_OK) {
-        /* Who sent the signal shall see that it ended us. */
+        /* The sender of the signal shall see that it ended us. */
         tr_log(TR_LOG_ERROR, "%s", tr_last_error());
         signal(stopped_by, SIG_DFL);
         raise(stopped_by);

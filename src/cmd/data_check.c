@@ -101,7 +101,7 @@ enum tr_status tr_data_verify(const struct tr_data_options *o, const struct tr_w
 
     if (words->count == 0)
         return TR_FAIL(TR_ECONFIG,
-                       "trireme data verify needs prefixes: what stands before .bin and .idx");
+                       "trireme data verify needs prefixes, the paths without .bin and .idx");
     /* All are looked at, so that one run shows all that is wrong. */
     for (int i = 0; i < words->count && !tr_data_stop(); i++) {
         struct tr_index x;

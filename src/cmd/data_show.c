@@ -200,7 +200,7 @@ enum tr_status tr_data_show(const struct tr_data_options *o, const struct tr_wor
 
     if (words->count != 1)
         return TR_FAIL(TR_ECONFIG,
-                       "trireme data show needs one prefix, what stands before .bin and "
+                       "trireme data show needs one prefix, the path without .bin and "
                        ".idx, and was given %d",
                        words->count);
     if (o->document == TR_UNSET_INT && (o->tokens || o->tokenizer_type != TR_DATA_NO_TOKENIZER))

@@ -100,7 +100,7 @@ static const char *starter_text(const struct tr_facts *f)
     case TR_STARTED_BY_MPIEXEC:
         return "mpiexec";
     default:
-        return "nobody: alone";
+        return "no launcher: one process";
     }
 }
 
@@ -235,7 +235,8 @@ static enum tr_status look(const struct doctor *d, struct tr_comm *world)
     return tr_comm_agree(world, s);
 }
 
-/* Tasks of srun that cannot find one another: MPI would not start, and the first of them tells. */
+/* Tasks of srun that cannot find one another: MPI would not start, and the first of them reports
+   it. */
 static enum tr_status look_apart(const struct doctor *d)
 {
     struct tr_job_facts job;

@@ -9,14 +9,14 @@ trireme_SOURCES = \
 nodist_trireme_SOURCES = src/cmd/pages.inc
 man_PAGES += man/trireme.1 man/trireme-help.1 man/trireme-version.1
 
-# Headings and words of the pages, for `trireme help --search`.
+# Headings and words of the pages and folders of the sources, for `trireme help --search`.
 BUILT_SOURCES += src/cmd/pages.inc
 CLEANFILES += src/cmd/pages.inc
 EXTRA_DIST += build-aux/pages.awk
 src/cmd/search.$(OBJEXT): src/cmd/pages.inc
-src/cmd/pages.inc: $(srcdir)/build-aux/pages.awk $(wildcard $(srcdir)/docs/*.md)
+src/cmd/pages.inc: $(srcdir)/build-aux/pages.awk $(wildcard $(srcdir)/docs/*.md) $(srcdir)/CONTRIBUTING.md
 	$(AM_V_GEN)$(MKDIR_P) src/cmd && $(AWK) -v folder='$(docsdir)' -f $(srcdir)/build-aux/pages.awk \
-		$(srcdir)/docs/*.md >$@.tmp && mv $@.tmp $@
+		$(srcdir)/docs/*.md $(srcdir)/CONTRIBUTING.md >$@.tmp && mv $@.tmp $@
 
 # trireme data.
 trireme_SOURCES += \

@@ -161,7 +161,7 @@ static enum tr_status port(const struct ask *a, const struct tr_words *files)
 
     for (int i = 0; i < defined.count; i++) {
         if (!strchr(defined.item[i], '='))
-            return TR_FAIL(TR_ECONFIG, "--define %s: say NAME=VALUE", defined.item[i]);
+            return TR_FAIL(TR_ECONFIG, "--define %s: give NAME=VALUE", defined.item[i]);
     }
     TR_TRY(read_files(files, &text));
     /* Values that bring a warning bring it when training starts. */

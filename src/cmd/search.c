@@ -15,6 +15,7 @@ static const struct page {
 #define FOLDER(path)
 #define PAGE(file, heading, words) {file, heading, words},
 #define TERM(term, meaning)
+#define SOURCE(folder, what)
 #include "cmd/pages.inc"
 #undef PAGE
 #undef TERM
@@ -27,9 +28,22 @@ static const struct term {
 #define PAGE(file, heading, words)
 #define TERM(term, meaning) {term, meaning},
 #include "cmd/pages.inc"
+#undef TERM
+#undef SOURCE
+    {NULL, NULL},
+};
+
+/* Folders of the sources. */
+static const struct source {
+    const char *folder, *what;
+} sources[] = {
+#define TERM(term, meaning)
+#define SOURCE(folder, what) {folder, what},
+#include "cmd/pages.inc"
 #undef FOLDER
 #undef PAGE
 #undef TERM
+#undef SOURCE
     {NULL, NULL},
 };
 
@@ -37,6 +51,7 @@ static const char *const installed[] = {
 #define FOLDER(path) path,
 #define PAGE(file, heading, words)
 #define TERM(term, meaning)
+#define SOURCE(folder, what)
 #include "cmd/pages.inc"
 };
 
@@ -117,12 +132,17 @@ enum tr_status tr_search(FILE *f, int n, char **words)
         if (match(&q, t->term, t->meaning))
             tell(&q, "term", tr_format("%s", t->term), t->meaning);
     }
+    for (const struct source *s = sources; s->folder; s++) {
+        if (match(&q, s->what, NULL))
+            tell(&q, "folder", tr_format("%s", s->folder), s->what);
+    }
     search_pages(&q);
     if (q.found)
         return TR_OK;
-    return TR_FAIL(TR_ECONFIG,
-                   "no option, verb, term or page has %s: give fewer words, or parts of words",
-                   n > 1 ? "all these words" : "this word");
+    return TR_FAIL(
+        TR_ECONFIG,
+        "no option, verb, term, folder or page has %s: give fewer words, or parts of words",
+        n > 1 ? "all these words" : "this word");
 }
 
 void tr_search_option(FILE *f, const char *option)

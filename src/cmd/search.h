@@ -7,10 +7,10 @@
 #include "util/status.h"
 
 /*
- * `trireme help --search`: options of all verbs, verbs, terms of the glossary and headings of the
- * pages, where all words occur, in any case and also inside other words.  The pages are a table
- * that was made of docs/ when the program was built (build-aux/pages.awk), so that nothing is read.
- * TR_ECONFIG if there is nothing.
+ * `trireme help --search`: options of all verbs, verbs, terms of the glossary, folders of the
+ * sources and headings of the pages, where all words occur, in any case and also inside other words.
+ * Pages and folders are tables that were made of docs/ and CONTRIBUTING.md when the program was
+ * built (build-aux/pages.awk), so that nothing is read.  TR_ECONFIG if there is nothing.
  */
 enum tr_status tr_search(FILE *f, int n, char **words) TR_MUST_CHECK;
 

@@ -42,8 +42,7 @@ static const struct tr_opt rows[] = {
         "Slurm job and mpiexec outside unless given"),
     OPT(INT, ranks_per_node, "ranks-per-node", NULL, COUNT,
         "ranks on each node; those of the Slurm job, or all on this node, unless given"),
-    OPT(FLAG, dry_run, "dry-run", "off", ANY,
-        "dry run: dry run: dry run: dry run: print what would be run, and run nothing"),
+    OPT(FLAG, dry_run, "dry-run", "off", ANY, "dry run: print what would be run, and run nothing"),
 };
 
 static const struct tr_options table = {"sweep", rows, sizeof rows / sizeof *rows, NULL, 0};

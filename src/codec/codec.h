@@ -10,9 +10,9 @@
 #include "util/status.h"
 
 /*
- * Codecs: a block of numbers becomes fewer bytes, and numbers again.  A codec never communicates:
- * one end of a link encodes a block into bytes (the wire), the other decodes them, and somebody
- * else carries them there.
+ * Codecs compress a block of numbers by quantization or delta compression, and decompress it.  A
+ * codec never communicates: one end of a link encodes a block into bytes (the wire), the other
+ * decodes them, and the caller sends them.
  *
  * A block is the message of a micro-batch between pipeline stages, x[B,T,H] of TR_F32, TR_F16 or
  * TR_BF16 in memory of the device: T rows for each of B samples.  (What is called a sample here may
@@ -50,7 +50,7 @@ struct tr_codec_how {
     int64_t samples, tokens, width; /* B, T, H */
     enum tr_dtype dtype;            /* of the blocks */
     bool sends;                     /* this end encodes; otherwise it decodes */
-    struct tr_fix fix;              /* bits 1..8, dimensions of [B,T,H] that share a scale, which */
+    struct tr_fix fix;              /* bits 1..8, dimensions with a common scale, which */
 
     /* For codecs with an activation cache. */
     int keep_bits;      /* delta-lowbits: 2, 4 or 8 */
@@ -90,7 +90,8 @@ struct tr_codec {
     /* An end, owned by the caller, that has neither memory nor files yet: enough to plan.
        Parameters out of range are asserted. */
     enum tr_status (*open)(const struct tr_codec_how *how, struct tr_codec_end **out) TR_MUST_CHECK;
-    /* Take what it computes in from the arena (TR_LABEL_COMPRESSION), in a dry run and then in earnest. */
+    /* Take what it computes in from the arena (TR_LABEL_COMPRESSION), in a dry run and then for
+       real. */
     void (*plan)(struct tr_codec_end *e, struct tr_arena *a);
     /* Its memory: once, after the second plan() and before what follows.  TR_ERESOURCE, TR_EIO. */
     enum tr_status (*start)(struct tr_codec_end *e) TR_MUST_CHECK;
@@ -106,8 +107,8 @@ struct tr_codec {
     int64_t (*wire_bytes)(const struct tr_codec_end *e, const struct tr_codec_key *key);
 
     /* `wire` (TR_U8, wire_bytes() of them on an even address) from the block x, which is not
-       changed; and x from `wire`.  Work is queued; where the device is apart and the codec
-       remembers, the calls wait for the queue. */
+       changed; and x from `wire`.  Work is queued; where the device has its own memory and the
+       codec an activation cache, the calls wait for the queue. */
     enum tr_status (*encode)(struct tr_codec_end *e, struct tr_queue *q,
                              const struct tr_codec_key *key, const struct tr_tensor *wire,
                              const struct tr_tensor *x) TR_MUST_CHECK;
@@ -131,9 +132,9 @@ struct tr_codec {
 
     /* The memory and the fingerprint, to and from a file (codec/store.h says how it is sealed).
        `title` says which run and which end it is of, in at most 200 bytes, and is compared; the
-       parameters of the codec are added.  An end that was loaded goes on to the bit as the one that
-       was saved.  load() comes after start(), before the first block; TR_EDATA if the file is of
-       something else or not whole. */
+       parameters of the codec are added.  An end that was loaded continues with the same bits as
+       the one that was saved.  load() comes after start(), before the first block; TR_EDATA if the
+       file is of something else or not whole. */
     enum tr_status (*save)(struct tr_codec_end *e, struct tr_queue *q, const char *path,
                            const char *title) TR_MUST_CHECK;
     enum tr_status (*load)(struct tr_codec_end *e, struct tr_queue *q, const char *path,

@@ -7,9 +7,9 @@
 #include "util/file.h"
 
 /*
- * delta and delta-lowbits.  In the buffers of an end samples stand in another order than in the
- * block: first those that are remembered, then the others, so that the former are one tensor to the
- * operations that round.  Both ends have the same order.
+ * delta and delta-lowbits.  In the buffers of an end samples have another order than in the block:
+ * first those in the activation cache, then the others, so that the former are one tensor for
+ * quantization.  Both ends have the same order.
  */
 struct delta {
     struct tr_codec_end base;
@@ -34,13 +34,13 @@ static bool has_few(const struct tr_codec *c)
     return c == &tr_codec_delta_lowbits;
 }
 
-/* How delta-lowbits keeps [1,T,H]. */
+/* How delta-lowbits stores [1,T,H]. */
 static struct tr_fix few_bits(const struct tr_codec_how *how)
 {
     return (struct tr_fix){.bits = how->keep_bits, .over = 2, .scale = TR_SCALE_MAX};
 }
 
-/* T H, and the bytes of a sample that is sent whole. */
+/* T H, and the bytes of a sample that is sent uncompressed. */
 static int64_t numbers(const struct tr_codec_how *how)
 {
     return how->tokens * how->width;
@@ -93,7 +93,7 @@ static int64_t lowbits_sample_bytes(const struct tr_codec_how *how)
     return tr_store_stride(record_bytes(how, true));
 }
 
-/* Bytes on the wire of the rounded part with `old` samples. */
+/* Bytes on the wire of the quantized part with `old` samples. */
 static int64_t delta_bytes(const struct tr_codec_how *how, int64_t old)
 {
     return tr_fix_bytes(how->fix, old, how->tokens, how->width).total;
@@ -205,7 +205,7 @@ static void delta_close(struct tr_codec_end *e)
     tr_end_close(e);
 }
 
-/* ---- memory ---- */
+/* ---- activation cache ---- */
 
 /* The m in buffer i; those of the first `count`; the record of delta-lowbits in buffer i. */
 static struct tr_tensor m_at(struct delta *x, int64_t i)
@@ -234,7 +234,7 @@ static struct tr_tensor record_at(struct delta *x, int64_t i)
     return x->few ? kept_at(x, i) : m_at(x, i);
 }
 
-/* The places of the samples, in order: remembered ones from 0 on, others from `old` on. */
+/* The places of the samples, in order: cached ones from 0 on, others from `old` on. */
 static void assign(struct delta *x, const struct tr_codec_key *key, int64_t old)
 {
     int64_t next[2] = {old, 0};
@@ -276,7 +276,7 @@ static enum tr_status fetch_one(struct delta *x, struct tr_queue *q, const struc
     return TR_OK;
 }
 
-/* m of the `old` remembered samples. */
+/* m of the `old` cached samples. */
 static enum tr_status fetch(struct delta *x, struct tr_queue *q, const struct tr_codec_key *key,
                             int64_t old)
 {
@@ -291,7 +291,7 @@ static enum tr_status fetch(struct delta *x, struct tr_queue *q, const struct tr
     return TR_OK;
 }
 
-/* Whether a record has numbers only: the halves of m, or their scales. */
+/* Whether all numbers of a record are finite: m in fp16, or its scales. */
 static bool is_finite(const struct delta *x, const unsigned char *record)
 {
     struct tr_fix_bytes at = kept_bytes(&x->base.how);
@@ -307,8 +307,8 @@ static bool is_finite(const struct delta *x, const unsigned char *record)
     return !odd;
 }
 
-/* What is in the buffers is remembered, and enters the fingerprint. */
-static enum tr_status remember(struct delta *x, struct tr_queue *q, const struct tr_codec_key *key)
+/* The buffers enter the activation cache and the fingerprint. */
+static enum tr_status cache(struct delta *x, struct tr_queue *q, const struct tr_codec_key *key)
 {
     tr_end_note_key(&x->base, key);
     tr_end_note(&x->base, q, &x->m);
@@ -332,7 +332,7 @@ static enum tr_status remember(struct delta *x, struct tr_queue *q, const struct
 
 /* ---- blocks ---- */
 
-/* Where the sample in buffer i, which is not remembered, stands on the wire: as [1,T,H]. */
+/* Where the sample in buffer i, which is not cached, is on the wire: as [1,T,H]. */
 static struct tr_tensor whole_at(const struct delta *x, const struct tr_tensor *wire, int64_t old,
                                  int64_t i)
 {
@@ -342,7 +342,7 @@ static struct tr_tensor whole_at(const struct delta *x, const struct tr_tensor *
                        x->base.how.width);
 }
 
-/* The rounded part of the wire is added to m at both ends. */
+/* The quantized part of the wire is added to m at both ends. */
 static void add_deltas(struct delta *x, struct tr_queue *q, const struct tr_tensor *wire,
                        int64_t old)
 {
@@ -387,7 +387,7 @@ static enum tr_status delta_encode(struct tr_codec_end *e, struct tr_queue *q,
     if (old > 0)
         tr_fix_put(q, e->how.fix, wire->data, &deltas);
     add_deltas(x, q, wire, old);
-    return remember(x, q, key);
+    return cache(x, q, key);
 }
 
 static enum tr_status delta_decode(struct tr_codec_end *e, struct tr_queue *q,
@@ -407,7 +407,7 @@ static enum tr_status delta_decode(struct tr_codec_end *e, struct tr_queue *q,
         }
         q->on->copy(q, &to, &m);
     }
-    return remember(x, q, key);
+    return cache(x, q, key);
 }
 
 static enum tr_status delta_learn(struct tr_codec_end *e, struct tr_queue *q,
@@ -421,7 +421,7 @@ static enum tr_status delta_learn(struct tr_codec_end *e, struct tr_queue *q,
         x->place[b] = b;
     TR_TRY(fetch(x, q, key, 0));
     q->on->copy(q, &x->m, block);
-    return remember(x, q, key);
+    return cache(x, q, key);
 }
 
 static enum tr_status delta_prefetch(struct tr_codec_end *e, const struct tr_codec_key *next)
@@ -431,7 +431,7 @@ static enum tr_status delta_prefetch(struct tr_codec_end *e, const struct tr_cod
 
 /* ---- save and load ---- */
 
-/* Bits on the wire and scales may differ in a run that goes on: m is of use all the same. */
+/* Bits on the wire and scales may differ in a run that resumes: m can still be used. */
 static char *full_title(const struct tr_codec_end *e, const char *title)
 {
     long long t = e->how.tokens, h = e->how.width;

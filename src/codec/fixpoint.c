@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "codec/parts.h"
 
-/* ---- rounded numbers in bytes ---- */
+/* ---- quantized numbers in bytes ---- */
 
 struct tr_fix_bytes tr_fix_bytes(struct tr_fix fix, int64_t d0, int64_t tokens, int64_t width)
 {

@@ -8,9 +8,9 @@
 #include "device/device.h"
 
 /*
- * Which elements of a vector take part in a round, by rule and not by magnitude.  A choice is a
- * function of (seed, vector, round): ranks that agree on the three need not tell one another, and a
- * run that resumes goes on as if it had never stopped.  Pure.
+ * Random-k sparsification: which elements of a vector take part in a round, by rule and not by
+ * magnitude.  The mask is a function of (seed, vector, round): ranks that agree on the three need
+ * no communication, and a run that resumes continues as if it had never stopped.  Pure.
  *
  * Of n elements each round takes the same number, c:
  *     rolling              every s-th, s = (int) (1 / ratio), from element (round mod s) on, in s rounds
@@ -35,16 +35,16 @@ struct tr_mask_how {
 /* c of `n` elements, n > 0. */
 int64_t tr_mask_count(const struct tr_mask_how *how, int64_t n);
 
-/* True, and *out, where the choice is a first element and a step (or everything: 0 and 1); otherwise it
-   is a list. */
+/* True, and *out, where the mask is a first element and a step (or everything: 0 and 1); otherwise
+   it is a list. */
 bool tr_mask_regular(const struct tr_mask_how *how, int64_t n, int64_t round,
                      struct tr_select *out);
 
 /*
- * The choice as a list, in the order in which its elements are counted: out[c] are numbers below n
+ * The mask as a list, in the order in which its elements are counted: out[c] are numbers below n
  * (n < 2^31), none twice; -1 stands for a draw whose element is drawn again later.  `vector` (below
- * 2^16) tells vectors of a round apart.  `seen` is room for (n + 7) / 8 bytes, which TR_MASK_REPLACED
- * needs; what is in it does not matter.
+ * 2^16) distinguishes the vectors of a round.  `seen` is room for (n + 7) / 8 bytes, which
+ * TR_MASK_REPLACED needs; what is in it does not matter.
  */
 void tr_mask_list(const struct tr_mask_how *how, int64_t n, int64_t round, int vector, int32_t *out,
                   unsigned char *seen);

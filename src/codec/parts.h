@@ -4,7 +4,7 @@
 
 #include "codec/codec.h"
 
-/* What the codecs share; internal to codec/. */
+/* Common parts of the codecs; internal to codec/. */
 
 extern const struct tr_codec tr_codec_fixpoint, tr_codec_delta, tr_codec_delta_lowbits;
 
@@ -37,7 +37,7 @@ void tr_end_check(const struct tr_codec_end *e, const struct tr_codec_key *key,
 struct tr_tensor tr_end_block(const struct tr_codec_end *e, const struct tr_tensor *x);
 struct tr_tensor tr_end_sample(const struct tr_codec_end *e, const struct tr_tensor *x, int b);
 
-/* How the rounded numbers of [d0,T,H] lie in bytes: codes, a byte if that is odd, scales. */
+/* The layout of the quantized numbers of [d0,T,H]: codes, a byte if that is odd, scales. */
 struct tr_fix_bytes {
     int64_t codes, scales_at, scales; /* bytes, offset in bytes, elements */
     int64_t total;                    /* bytes, even; 0 for no samples */
@@ -48,7 +48,8 @@ struct tr_fix_bytes tr_fix_bytes(struct tr_fix fix, int64_t d0, int64_t tokens, 
 struct tr_tensor tr_fix_codes(struct tr_fix_bytes at, void *data);
 struct tr_tensor tr_fix_scales(struct tr_fix_bytes at, void *data);
 
-/* x[D0,T,H] rounded into `data`, which holds total bytes; and y from there, or added to y. */
+/* x[D0,T,H] quantized into `data`, which holds total bytes; and y dequantized from there, or added
+   to y. */
 void tr_fix_put(struct tr_queue *q, struct tr_fix fix, void *data, const struct tr_tensor *x);
 void tr_fix_get(struct tr_queue *q, struct tr_fix fix, const struct tr_tensor *y, void *data,
                 bool add);

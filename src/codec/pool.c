@@ -30,7 +30,7 @@ struct tr_pool {
     unsigned char *memory;
     struct buffer *buffer;
     int32_t *where;  /* the buffer of a record, or -1 */
-    uint64_t *sum;   /* of a record as it was written */
+    uint64_t *sum;   /* fingerprint of a record as it was written */
     int64_t *wanted; /* records, or -1 */
     int64_t wants, wants_done;
     uint64_t clock;
@@ -50,7 +50,7 @@ static unsigned char *memory_of(const struct tr_pool *p, int64_t i)
     return p->memory + i * p->stride;
 }
 
-/* The first trouble is the one to tell. */
+/* The first failure is the one to report. */
 static void note(struct tr_pool *p, enum trouble trouble, int error)
 {
     if (p->trouble == NONE) {

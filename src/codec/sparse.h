@@ -8,8 +8,9 @@
 #include "device/device.h"
 
 /*
- * The compressor of CocktailSGD (Wang et al., ICML 2023): of n numbers the `kept` largest, each rounded
- * to a few bits of the largest of its bucket.  Without state; the number of bytes depends on n alone.
+ * The compressor of CocktailSGD (Wang et al., ICML 2023): top-k sparsification of n numbers to the
+ * `kept` largest, each quantized to a few bits of the largest of its bucket.  Without state; the
+ * number of bytes depends on n alone.
  *
  *     kept     (int) (keep * n), at least 1; where that is a bucket or more, rounded down to whole buckets
  *     bucket   as given, but never more than is kept
@@ -49,15 +50,15 @@ void tr_sparse_plan(const struct tr_sparse_how *how, int64_t n, struct tr_sparse
 void tr_sparse_encode(const struct tr_sparse *s, struct tr_queue *q, const struct tr_tensor *wire,
                       const struct tr_tensor *y, const struct tr_tensor *scratch);
 
-/* y[n] (TR_F32) = what the message stands for, 0 where it says nothing; or y += factor times it, with a
+/* y[n] (TR_F32) = the decoded message, 0 where it has no number; or y += factor times it, with a
    factor of 1 or -1. */
 void tr_sparse_decode(const struct tr_sparse *s, struct tr_queue *q, const struct tr_tensor *y,
                       const struct tr_tensor *wire, const struct tr_tensor *scratch);
 void tr_sparse_add(const struct tr_sparse *s, struct tr_queue *q, const struct tr_tensor *y,
                    const struct tr_tensor *wire, float factor, const struct tr_tensor *scratch);
 
-/* Whether all that the message says is finite, from the first tr_sparse_look() bytes of it, in host
-   memory. */
+/* Whether all numbers of the message are finite, from the first tr_sparse_look() bytes of it, in
+   host memory. */
 int64_t tr_sparse_look(const struct tr_sparse *s);
 bool tr_sparse_finite(const struct tr_sparse *s, const void *wire);
 

@@ -8,7 +8,7 @@
 #include "util/status.h"
 
 /*
- * The activation cache: what a codec keeps of every sample, one record of so many bytes each, in
+ * The activation cache: what a codec caches of every sample, one record of so many bytes each, in
  * host memory or in a file.  Samples are named by any numbers >= 0; there is room for `capacity`
  * different ones.
  *
@@ -63,7 +63,7 @@ int64_t tr_store_count(const struct tr_store *s);
 enum tr_status tr_store_take(struct tr_store *s, int64_t sample, bool anew,
                              void **record) TR_MUST_CHECK;
 
-/* What has become of the record that the caller has. */
+/* What the caller did with the record. */
 enum tr_store_fate {
     TR_STORE_SAME, /* it was only read */
     TR_STORE_NEW,  /* it is what is to be cached */
@@ -87,8 +87,8 @@ enum tr_status tr_store_flush(struct tr_store *s) TR_MUST_CHECK;
 
 /*
  * All records as a file of their own, with `title` (at most 255 bytes) that says whose they are and
- * two words for the caller.  It is written beside its place, sealed when everything is on the disk,
- * and then moved there; so there is a whole one or none.  TR_EIO otherwise.
+ * two words for the caller.  It is written under a temporary name, sealed when everything is on
+ * disk, and then renamed; so there is a complete one or none.  TR_EIO otherwise.
  *
  * load() puts the records of such a file into a store that has none.  TR_EIO if it cannot be read;
  * TR_EDATA if it is not whole or not such a file, or of another title, size of record, or byte

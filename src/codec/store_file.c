@@ -81,7 +81,7 @@ static enum tr_status write_records(struct tr_store *s, int fd, const char *path
     return TR_OK;
 }
 
-/* The head last, when all it speaks for is on the disk. */
+/* The header last, when all that it describes is on disk. */
 static enum tr_status write_all(struct tr_store *s, int fd, const char *path, struct entry *table,
                                 struct head *h)
 {
@@ -189,7 +189,7 @@ static enum tr_status check_head(const char *path, const struct head *h, int64_t
     if (h->sum != sum_of_head(h) || h->title[TR_STORE_TITLE - 1] != '\0')
         return not_whole(path, "has a damaged head");
     if (!fills_file(h, size))
-        return not_whole(path, "is cut off");
+        return not_whole(path, "is truncated");
     return TR_OK;
 }
 
@@ -217,7 +217,7 @@ static enum tr_status check_owner(const struct tr_store *s, const char *path, co
 static enum tr_status cannot_read(const char *path)
 {
     if (errno == ENODATA)
-        return not_whole(path, "is cut off");
+        return not_whole(path, "is truncated");
     return TR_FAIL(TR_EIO,
                    "cannot read the activation cache from %s: %s; without it a resumed run is "
                    "not the one that was saved",
@@ -341,7 +341,7 @@ enum tr_status tr_store_look(const char *path, struct tr_store_file *out)
     return TR_OK;
 }
 
-/* Of the file: it is read piece by piece, whatever it says of itself. */
+/* Of the file: it is read piece by piece, whatever its header says. */
 enum { PIECE = 1 << 20, ENTRIES = 4096 };
 
 struct verify {

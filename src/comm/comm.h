@@ -24,7 +24,7 @@
  * No call waits for ever: when one lasts longer than the limit (tr_comm_mpi_limit()), all ranks are asked
  * where they are, and the job ends with TR_ETEMP and a sentence that names those which did not come.
  * The one exception is split(): MPI makes groups in a call that cannot be polled, so a rank that hangs within
- * it, at the start of a run, is not told by the others.
+ * it, at the start of a run, is not detected by the others.
  * Time counts from when a rank begins to wait, so what ranks do between calls may take as long as the
  * limit and no longer, if others wait for them: reading, computing, saving.
  */
@@ -38,7 +38,7 @@ struct tr_comm {
     void *state;  /* owned by the transport */
 };
 
-/* One half of a message between two ranks. */
+/* One side of a message between two ranks. */
 struct tr_leg {
     enum { TR_LEG_SEND, TR_LEG_RECV } dir;
     int peer;      /* rank within the group */
@@ -120,7 +120,7 @@ struct tr_transport {
     /* Not collective: the ranks named in the legs, at most TR_MAX_LEGS.  All legs are under way
        when start() returns, so two ranks may both send first.  Between two ranks the i-th send
        meets the i-th receive, in the order of the legs and of the calls; there are no tags.  Ends
-       with finish().  On "self" both halves of a message stand in one call. */
+       with finish().  On "self" the send and the receive of a message are in one call. */
     void (*exchange_start)(struct tr_comm *c, struct tr_queue *q, const struct tr_leg *legs, int n,
                            struct tr_pending *p);
 
@@ -129,23 +129,23 @@ struct tr_transport {
        memory.  For setup and reports, not for steps. */
     void (*gather_all)(struct tr_comm *c, const void *mine, int64_t bytes, void *all);
 
-    /* Of the world only, not collective, and neither waits.  alarm() tells all other ranks that this
-       one cannot go on, and why (one line, TR_ALARM_BYTES with its end): it ends the job next, or
-       calls late() if it `asks` who is missing, so that one of those that know ends the job.
-       alarmed() is what the first of the others told that this rank hears of, or NULL; static storage. */
+    /* Of the world only, not collective, and neither waits.  alarm() reports to all other ranks
+       that this one cannot go on, and why (one line, TR_ALARM_BYTES with its end): it ends the job
+       next, or calls late() if it `asks` who is missing, so that one of those that know ends the
+       job. alarmed() is the first report that this rank received, or NULL; static storage. */
     void (*alarm)(struct tr_comm *c, const char *why, bool asks);
     const char *(*alarmed)(struct tr_comm *c);
 
     /* For a transport that wraps this one and waits by itself, of the group it waits for; not
-       collective.  waits() says for whom asks that this rank waits since `since` (tr_now()) in a call
-       of the other one's; to be said again every second.  late() finds out who did not come, tells
-       it, and ends the job with TR_ETEMP; `call` and `group` names are static. */
+       collective.  waits() says for whom asks that this rank waits since `since` (tr_now()) in a
+       call of the other one's; to be said again every second.  late() finds out who did not come,
+       reports it, and ends the job with TR_ETEMP; `call` and `group` names are static. */
     void (*waits)(struct tr_comm *c, const char *call, uint64_t seq, double since);
     void (*late)(struct tr_comm *c, const char *call, uint64_t seq, double since);
 };
 enum {
     TR_ALARM_BYTES = 512,
-    TR_HOST_BYTES = 64 /* of a host, with its end: longer names are cut */
+    TR_HOST_BYTES = 64 /* of a host, with its end: longer names are truncated */
 };
 
 /* The group of one. */
@@ -168,7 +168,7 @@ void tr_comm_mpi_limit(struct tr_comm *world, double seconds);
 void tr_comm_mpi_crowded(struct tr_comm *world);
 
 /*
- * The worst of what the ranks bring, the same on all of them.  Setup code calls it after each step
+ * The worst status of all ranks, the same on all of them.  Setup code calls it after each step
  * that can fail on one rank alone (a file that only rank 3 cannot read), so that all stop together
  * and none hangs.  On failure tr_last_error() is on every rank the sentence of the lowest rank with
  * the worst status, followed by " (rank R on HOST)" when the group has more than one rank.

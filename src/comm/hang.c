@@ -12,7 +12,7 @@
 /* More than these are counted, not named. */
 enum { NAMED = 3, WAITING_NAMED = 4 };
 
-/* A sentence that grows; what does not fit is cut off. */
+/* A sentence that grows; it is truncated where it does not fit. */
 struct text {
     char *at;
     size_t bytes;
@@ -96,15 +96,7 @@ static int count(const struct tr_post *post, int ranks, enum blame why, double l
     return n;
 }
 
-void tr_hang_time(char *text, size_t bytes, double seconds)
-{
-    bool minutes = seconds >= 120.0;
-
-    snprintf(text, bytes, "%.3g %s", minutes ? seconds / 60.0 : seconds,
-             minutes ? "minutes" : "seconds");
-}
-
-/* ---- what is said of them ---- */
+/* ---- the sentence ---- */
 
 static void add_call(struct text *t, const struct tr_post *p)
 {
@@ -165,9 +157,9 @@ static void add_missed(struct text *t, const struct tr_post *post, int ranks, in
 
 static void add_state(struct text *t, const struct tr_post *p, enum blame why)
 {
-    char time[32];
+    char time[TR_DURATION_BYTES];
 
-    tr_hang_time(time, sizeof time, p->seconds);
+    tr_text_duration(TR_DURATION_WORDS, p->seconds, time);
     if (why == NO_ANSWER) {
         add(t, ", and does not answer");
     } else if (p->state == TR_BUSY) {
@@ -220,12 +212,11 @@ void tr_hang_sentence(const struct tr_post *post, const char (*host)[TR_HOST_BYT
                       double limit, char *text, size_t bytes)
 {
     struct text t = {text, bytes};
-    char time[32];
+    char time[TR_DURATION_BYTES];
     int why = NO_ANSWER;
 
     text[0] = '\0';
-    tr_hang_time(time, sizeof time, limit);
-    add(&t, "after %s: ", time);
+    add(&t, "after %s: ", tr_text_duration(TR_DURATION_WORDS, limit, time));
     while (why < BLAMES && count(post, ranks, (enum blame)why, limit) == 0)
         why++;
     if (why < BLAMES)

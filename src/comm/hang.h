@@ -9,8 +9,8 @@
 #include "comm/comm.h"
 
 /*
- * What ranks say of themselves when one of them has waited too long, and the sentence that is made of it;
- * internal to comm/.  Nothing here talks to other ranks: comm/watch.h does.
+ * The hang report: what ranks report when one of them has waited too long, and the sentence that is
+ * made of it; internal to comm/.  Nothing here communicates: comm/watch.h does.
  */
 
 /* Ranks of the world in a group, if they are `size / block` runs of `block` neighbours that lie `stride`
@@ -45,14 +45,11 @@ void tr_hang_sentence(const struct tr_post *post, const char (*host)[TR_HOST_BYT
                       double limit, char *text, size_t bytes);
 
 /*
- * Of the same, the hosts to start again without: those of ranks that did not answer, or else of ranks that
- * were in no call for long; with commas.  "" if there are none, or more than three hosts, because then
- * something is wrong that they share.
+ * Of the same, the hosts to start again without: those of ranks that did not answer, or else of
+ * ranks that were in no call for long; with commas.  "" if there are none, or more than three
+ * hosts, because then the fault is a common one.
  */
 void tr_hang_suspects(const struct tr_post *post, const char (*host)[TR_HOST_BYTES], int ranks,
                       double limit, char *text, size_t bytes);
-
-/* "90 seconds", "10 minutes". */
-void tr_hang_time(char *text, size_t bytes, double seconds);
 
 #endif

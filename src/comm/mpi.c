@@ -76,8 +76,8 @@ static void *need(size_t count, size_t bytes, const char *group)
     return p;
 }
 
-/* Which ranks of the world are in the group, and whether one node has all of them: each finds the same,
-   for who is alone on a node misses the others. */
+/* Which ranks of the world are in the group, and whether one node has all of them: each rank finds
+   the same, since one that is alone on a node lacks the others. */
 static void find_members(struct tr_mpi_group *g, int size, const char *name)
 {
     int *rank = need((size_t)size, sizeof *rank, name);
@@ -144,7 +144,7 @@ static void wrap(MPI_Comm comm, const struct tr_mpi_group *from, struct tr_comm 
     g->comm = comm;
     g->crowded = &crowded;
     if (from) {
-        g->mover = from->mover;
+        g->progress = from->progress;
         g->watch = from->watch;
     }
     out->state = g;
@@ -184,7 +184,7 @@ enum tr_status tr_mpi_split(struct tr_comm *from, int color, int key, const char
 
 static void take_all_along(int exit_code, const char *sentence)
 {
-    if (the_world && tr_progress_thread_enter_anyhow(the_world->mover))
+    if (the_world && tr_progress_thread_enter_anyhow(the_world->progress))
         tr_watch_last_words(the_world->watch, sentence);
     MPI_Abort(MPI_COMM_WORLD, exit_code);
 }
@@ -215,7 +215,7 @@ static enum tr_status start_moving(struct tr_comm *world, int level)
     struct tr_mpi_group *g = tr_mpi_group(world);
 
     return level < MPI_THREAD_SERIALIZED ? TR_OK
-                                         : tr_progress_thread_open(move, tick, g, &g->mover);
+                                         : tr_progress_thread_open(move, tick, g, &g->progress);
 }
 
 enum tr_status tr_comm_mpi_start(struct tr_comm *world)
@@ -230,7 +230,7 @@ enum tr_status tr_comm_mpi_start(struct tr_comm *world)
                                      "the MPI that it was built with");
     if (level < MPI_THREAD_FUNNELED) {
         MPI_Finalize();
-        return TR_FAIL(TR_ERESOURCE, "this MPI cannot run beside OpenMP threads "
+        return TR_FAIL(TR_ERESOURCE, "this MPI cannot run with OpenMP threads "
                                      "(MPI_THREAD_FUNNELED); use one that can");
     }
     tr_on_die(take_all_along);
@@ -255,8 +255,8 @@ void tr_comm_mpi_stop(struct tr_comm *world)
 
     /* What comes now waits for all ranks where nobody watches. */
     tr_mpi_meet(world, "end");
-    tr_progress_thread_close(g->mover);
-    g->mover = NULL;
+    tr_progress_thread_close(g->progress);
+    g->progress = NULL;
     the_world = NULL;
     tr_mpi_release(world);
     tr_watch_close(watch);

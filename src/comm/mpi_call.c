@@ -53,7 +53,7 @@ void tr_mpi_put(struct tr_comm *c, struct tr_pending *p, MPI_Request request)
     memcpy(&p->request[p->count++], &request, sizeof request);
     /* A rank that waits moves its data itself, and to wake another thread costs more than most calls. */
     if (!p->blocking)
-        tr_progress_thread_count(tr_mpi_group(c)->mover, 1);
+        tr_progress_thread_count(tr_mpi_group(c)->progress, 1);
 }
 
 static bool requests_done(struct tr_comm *c, struct tr_pending *p)
@@ -76,7 +76,7 @@ static bool requests_done(struct tr_comm *c, struct tr_pending *p)
     return done;
 }
 
-/* Let what is under way make progress; true, and nothing left of `p`, when it is done. */
+/* Let transfers in flight make progress; true, and `p` is empty, when it is done. */
 static bool poll(struct tr_comm *c, struct tr_pending *p)
 {
     bool done;
@@ -87,7 +87,7 @@ static bool poll(struct tr_comm *c, struct tr_pending *p)
     tr_mpi_slices_move();
     done = requests_done(c, p) && tr_mpi_moved(c, p);
     if (done && !p->blocking)
-        tr_progress_thread_count(tr_mpi_group(c)->mover, -p->count - tr_mpi_moving(p));
+        tr_progress_thread_count(tr_mpi_group(c)->progress, -p->count - tr_mpi_moving(p));
     tr_mpi_leave(c);
     if (done) {
         p->count = 0;
@@ -165,7 +165,7 @@ void tr_mpi_finish(struct tr_comm *c, struct tr_queue *q, struct tr_pending *p)
         go_on(c);
 }
 
-/* How a message is told to MPI: `blocks` of TR_MPI_BLOCK bytes, then `rest` bytes. */
+/* How a message is passed to MPI: `blocks` of TR_MPI_BLOCK bytes, then `rest` bytes. */
 static void cut(int64_t bytes, int *blocks, int *rest)
 {
     *blocks = bytes > TR_MPI_WHOLE ? (int)(bytes / TR_MPI_BLOCK) : 0;
@@ -214,7 +214,7 @@ static void start_piece(struct tr_comm *c, const struct tr_leg *leg, void *at, i
     tr_mpi_put(c, p, request);
 }
 
-/* Both ends count alike, for both know how long a message is. */
+/* Both ends count alike, since both know the length of a message. */
 static int tag_of(struct tr_mpi_peer *peer, bool gives)
 {
     int *count = gives ? &peer->sent : &peer->taken, number = *count;

@@ -11,12 +11,12 @@
 #include "comm/watch.h"
 
 /*
- * What the parts of the transport "mpi" share; internal to comm/.  mpi.c makes groups, mpi_call.c moves
- * data, mpi_sum.c what is added up or gathered, large slices of that by mpi_slices.c.
+ * Common parts of the transport "mpi"; internal to comm/.  mpi.c makes groups, mpi_call.c moves
+ * data, mpi_sum.c has reductions and gathers, large slices of these by mpi_slices.c.
  *
  * MPI counts in int.  A message of more than TR_MPI_WHOLE bytes goes as many blocks of TR_MPI_BLOCK
  * bytes and a remainder, an all-reduce of more than TR_MPI_WHOLE elements in parts.  tests/comm
- * compiles these files with small values, so that the long way is walked.
+ * compiles these files with small values, so that they test these paths.
  */
 #ifndef TR_MPI_WHOLE
 #define TR_MPI_WHOLE INT_MAX
@@ -47,9 +47,9 @@ struct tr_mpi_group {
     MPI_Datatype block;             /* TR_MPI_BLOCK bytes */
     MPI_Op half[2][2];              /* [bf16][maximum]: MPI has no fp16 or bf16, so they are ours */
     struct tr_mpi_scratch *idle[2]; /* without contents, with */
-    struct tr_progress_thread *mover; /* of the process, */
-    struct tr_watch *watch;           /*   like this */
-    int *world;                       /* the rank in the world of each rank of the group */
+    struct tr_progress_thread *progress; /* of the process, */
+    struct tr_watch *watch;              /*   like this */
+    int *world;                          /* the rank in the world of each rank of the group */
     struct tr_members members;
     bool spread; /* its ranks are on more than one node: */
     struct tr_mpi_pace pace;
@@ -65,12 +65,12 @@ static inline struct tr_mpi_group *tr_mpi_group(const struct tr_comm *c)
 /* Calls of MPI stand between these two. */
 static inline void tr_mpi_enter(const struct tr_comm *c)
 {
-    tr_progress_thread_enter(tr_mpi_group(c)->mover);
+    tr_progress_thread_enter(tr_mpi_group(c)->progress);
 }
 
 static inline void tr_mpi_leave(const struct tr_comm *c)
 {
-    tr_progress_thread_leave(tr_mpi_group(c)->mover);
+    tr_progress_thread_leave(tr_mpi_group(c)->progress);
 }
 
 /* mpi.c */

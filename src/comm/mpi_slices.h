@@ -11,12 +11,13 @@
  * and receives one from each: the traffic of a reduce-scatter and of an all-gather.  Or it is one message, to
  * one rank or from it: one lane.
  *
- * Segments go to each rank in turn, the next one of the group first, then the second one to each.  In slices a
- * rank has sent at most some more than have arrived, so nobody is sent to faster than it sends itself.  Where
- * links are slow this is what counts: what all send to one fills the buffers of the network, which drops it, and a
- * message that is larger than MPI sends unasked waits for the receiver's answer, which stands behind all that the
- * receiver sends.  At 500 Mbit/s the calls of MPI reach 350 to 410 of the 478 that TCP leaves (Open MPI 4.1),
- * these 460, and two large messages that cross reach 230, these 470; where links are fast there is no difference.
+ * Segments go to each rank in turn, the next one of the group first, then the second one to each.
+ * In slices a rank has sent at most some more than have arrived, so nobody is sent to faster than
+ * it sends itself.  Where links are slow this is what counts: what all send to one fills the
+ * buffers of the network, which drops it, and a message above MPI's eager limit waits for the
+ * receiver's answer, which queues behind all that the receiver sends.  At 500 Mbit/s the calls of
+ * MPI reach 350 to 410 of the 478 that TCP leaves (Open MPI 4.1), these 460, and two large messages
+ * that cross reach 230, these 470; where links are fast there is no difference.
  *
  * How many more is found out between nodes: as many as arrive in the time of a way there and back and 15 ms.
  * What is too few for a node that is 20 ms away is 80 ms of what a link of 100 Mbit/s carries.
@@ -24,8 +25,8 @@
  * Everything here stands between enter() and leave() of the transport; nothing waits.
  */
 
-/* Between nodes: Open MPI sends up to 64 KiB, with a head, unasked over TCP.  Within a node each segment needs
-   both ranks to be at work, which may share a core. */
+/* Between nodes: Open MPI sends up to 64 KiB, header included, eagerly over TCP.  Within a node
+   each segment needs both ranks to be at work, which may share a core. */
 #ifndef TR_MPI_SEGMENT
 #define TR_MPI_SEGMENT 61440
 #define TR_MPI_SEGMENT_NODE (1 << 20)

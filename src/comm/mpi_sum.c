@@ -19,9 +19,9 @@ enum { SLICED = 4096, SLICE = 512, PIECE = 1 << 20, PIECE_SPREAD = 1 << 24 };
 /* What large transfers need, kept for the next ones. */
 struct tr_mpi_scratch {
     struct tr_mpi_scratch *next; /* that is idle, too, or belongs to the same transfer */
-    int64_t bytes;               /* of its contents: what is to be added up */
-    struct tr_tensor out;        /* where that goes, */
-    enum tr_redop op;            /*   and which sum it is; */
+    int64_t bytes;               /* of its contents: the addends */
+    struct tr_tensor out;        /* where the sum goes, */
+    enum tr_redop op;            /*   the operation; */
     struct tr_tensor all;        /* of an all-reduce: what is gathered then */
     bool added;
     struct tr_mpi_slices slices; /* of size 0 where one call of MPI moves all */
@@ -77,7 +77,7 @@ static void start_rest(struct tr_comm *c, const struct tr_tensor *inout, int64_t
 
 /* ---- room ---- */
 
-/* Those with contents and those without are kept apart. */
+/* Those with contents and those without are kept separately. */
 static struct tr_mpi_scratch **idle_for(struct tr_comm *c, int64_t bytes)
 {
     return &tr_mpi_group(c)->idle[bytes > 0];
@@ -154,7 +154,7 @@ struct tr_mpi_slices *tr_mpi_room(struct tr_comm *c, struct tr_pending *p)
 void tr_mpi_move(struct tr_comm *c, const struct tr_pending *p, struct tr_mpi_slices *x)
 {
     if (!p->blocking)
-        tr_progress_thread_count(tr_mpi_group(c)->mover, 1);
+        tr_progress_thread_count(tr_mpi_group(c)->progress, 1);
     tr_mpi_slices_start(x);
 }
 
@@ -228,7 +228,7 @@ static struct tr_mpi_scratch *take_sum(struct tr_comm *c, const struct tr_tensor
     return x;
 }
 
-/* Of a sum, what does not travel. */
+/* Of a sum, the rank's own slice, which is not sent. */
 static void keep_own(struct tr_comm *c, struct tr_mpi_scratch *x, const struct tr_tensor *in)
 {
     const int64_t bytes = tr_tensor_bytes(&x->out), own = c->rank * bytes;
@@ -248,8 +248,8 @@ static void then_add_up(struct tr_mpi_slices *x)
 }
 
 /*
- * Every rank sends slice r of what it has to rank r, which adds up what it receives: as many bytes
- * as a ring sends, an order of the sum that is ours, and one rounding of halves.
+ * Every rank sends slice r of its data to rank r, which sums what it receives: as many bytes as a
+ * ring sends, in the order of ranks, and fp16 and bf16 are rounded once.
  */
 static void start_slices(struct tr_comm *c, const struct tr_tensor *out, const struct tr_tensor *in,
                          enum tr_redop op, struct tr_pending *p)
@@ -368,8 +368,8 @@ static void then_gather(struct tr_mpi_slices *x)
     tr_mpi_slices_again(x);
 }
 
-/* Both halves of an all-reduce, one after the other, without the rank. */
-static void start_halves(struct tr_comm *c, const struct tr_tensor *all, enum tr_redop op,
+/* Start an all-reduce; polls move it from the reduce-scatter to the all-gather. */
+static void start_sliced(struct tr_comm *c, const struct tr_tensor *all, enum tr_redop op,
                          struct tr_pending *p)
 {
     const struct tr_tensor mine = own_slice(c, all);
@@ -383,7 +383,8 @@ static void start_halves(struct tr_comm *c, const struct tr_tensor *all, enum tr
     tr_mpi_leave(c);
 }
 
-/* The same bits as when it blocks, and wherever the ranks are: all but the rest is summed in their order. */
+/* The same bits as a blocking call, on any nodes: all but the rest is summed in the order of
+   ranks. */
 void tr_mpi_allreduce_start(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *inout,
                             enum tr_redop op, struct tr_pending *p)
 {
@@ -394,7 +395,7 @@ void tr_mpi_allreduce_start(struct tr_comm *c, struct tr_queue *q, const struct 
     if (sliced > 0) {
         const struct tr_tensor piece = tr_tensor_span(inout, 0, sliced);
 
-        start_halves(c, &piece, op, p);
+        start_sliced(c, &piece, op, p);
     }
     if (sliced < tr_tensor_elems(inout))
         start_rest(c, inout, sliced, op, p);

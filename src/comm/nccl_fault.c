@@ -10,8 +10,9 @@
 #include <unistd.h>
 
 #include "comm/watch.h"
-#include "util/log.h"
 #include "util/clock.h"
+#include "util/log.h"
+#include "util/text.h"
 
 /* Seconds from one look at the communicators to the next, and those that a rank gives the others to
    say what they waited for before it ends the job. */
@@ -163,13 +164,13 @@ static _Noreturn void fault_told(struct tr_nccl_world *w, const char *told)
 static _Noreturn void fault_late(struct tr_nccl_group *g, const char *call, uint64_t seq,
                                  double since)
 {
-    char what[TEXT], time[32];
+    char what[TEXT], time[TR_DURATION_BYTES];
 
-    tr_hang_time(time, sizeof time, g->world->how.timeout_s);
     snprintf(what, sizeof what,
              "the %s in group \"%s\" (call %llu, rank %d of %d) is not done after %s "
              "(--distributed-timeout-minutes)",
-             call, g->name, (unsigned long long)seq, g->rank, g->size, time);
+             call, g->name, (unsigned long long)seq, g->rank, g->size,
+             tr_text_duration(TR_DURATION_WORDS, g->world->how.timeout_s, time));
     announce(g->world, what, ASKS);
     g->inner->via->late(g->inner, call, seq, since);
     abort(); /* late() does not return */

@@ -17,7 +17,7 @@ struct meeting {
     char name[44];
 };
 
-/* Every call of a share is one of its group, so that a rank which does not come is named. */
+/* Every call is one of its group, so that a rank that does not come is named. */
 static void hear_first(struct tr_comm *node, void *what, size_t bytes)
 {
     unsigned char *all = malloc((size_t)node->size * bytes);
@@ -200,7 +200,7 @@ static bool give(int to, int fd)
     return n == 1;
 }
 
-/* What was given before: nothing to wait for. */
+/* It was opened before: nothing to wait for. */
 static int take(int from)
 {
     struct cmsghdr *c;

@@ -15,8 +15,9 @@ static const double NAP = 100e-6;
 enum { INNER_CALLS = 2 };
 
 /*
- * A transfer under way: that of the data, and what tells this rank when they arrive.  Collectives
- * agree on the latest time of all ranks; each message is followed by one of its own, of 8 bytes.
+ * A transfer in flight: that of the data, and the stamp with the time at which they arrive.
+ * Collectives agree on the latest time of all ranks; each message is followed by a stamp, of 8
+ * bytes.
  */
 struct transfer {
     struct transfer *next;
@@ -255,7 +256,7 @@ static void finish(struct tr_comm *c, struct tr_queue *q, struct tr_pending *p)
         g->inner->via->finish(g->inner, q, p);
         return;
     }
-    /* To wait for data is the business of the other transport, which knows when a rank is lost. */
+    /* The other transport waits for the data, since it knows when a rank is lost. */
     for (int i = 0; t && i < t->count; i++)
         g->inner->via->finish(g->inner, NULL, &t->inner[i]);
     while (!poll(c, p))

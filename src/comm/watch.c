@@ -9,12 +9,14 @@
 #include <unistd.h>
 
 #include "util/clock.h"
+#include "util/text.h"
 
-/* Seconds: in which ranks answer when the roll is called, and a moment in which those that did may say
-   something themselves; by which one of those that may speak waits for the one before it. */
+/* Seconds: for ranks to answer when the hang report is collected, and a moment in which those that
+   did may report something themselves; by which each of the ranks that may report waits for the one
+   before it. */
 static const double GRACE = 10.0, MOMENT = 1.0, STAGGER = 2.0;
-/* That a rank waits for others to end it; that what is said of a wait on a GPU holds; from one look to the
-   next; and in which last words are sent. */
+/* For which a rank waits for others to end it; for which a report about a wait on a GPU is valid;
+   from one look to the next; and in which final messages are sent. */
 static const double PATIENCE = 20.0, FLEETING = 3.0, LOOK_EVERY = 0.01, LAST_WORDS = 0.5;
 
 enum { DEFAULT_LIMIT = 600, CALLERS = 3 };
@@ -23,11 +25,11 @@ enum { DEFAULT_LIMIT = 600, CALLERS = 3 };
    where you are; the answer. */
 enum { TAG_ALARM, TAG_ASKS, TAG_LATE, TAG_CALL, TAG_ANSWER };
 
-/* Of one of those that call the roll. */
-struct roll {
+/* Of a rank that collects the hang report. */
+struct hang_report {
     char (*host)[TR_HOST_BYTES];
     struct tr_post *post;
-    int place; /* among those who call */
+    int place; /* among those that collect */
     int answers;
     double began, ended; /* by the watch's own clock; 0: not yet */
 };
@@ -46,7 +48,7 @@ struct tr_watch {
     double idle_since; /*   and since when it is that */
 
     int caller[CALLERS], callers;
-    struct roll *roll; /* NULL where this rank is not one of them */
+    struct hang_report *report; /* NULL where this rank is not one of them */
     struct tr_post sent[CALLERS + 1];
 
     double clock, looked; /* own time, and that of the system in the last look */
@@ -54,7 +56,7 @@ struct tr_watch {
     bool quiet;     /* the others know, or will */
     bool ends;      /* another rank ends the job */
     double alarmed; /* when the first alarm was heard, by the own clock; 0: none */
-    char told[TR_ALARM_BYTES], heard[TR_ALARM_BYTES];
+    char why[TR_ALARM_BYTES], heard[TR_ALARM_BYTES];
 };
 
 static void nap(double seconds)
@@ -82,7 +84,7 @@ static void *need(size_t count, size_t bytes)
     return p;
 }
 
-/* Those who call the roll know the names of all nodes. */
+/* Those that collect the hang report know the names of all nodes. */
 static void gather_hosts(struct tr_watch *x)
 {
     char mine[TR_HOST_BYTES] = "";
@@ -90,12 +92,12 @@ static void gather_hosts(struct tr_watch *x)
     gethostname(mine, sizeof mine - 1);
     for (int i = 0; i < x->callers; i++) {
         if (x->caller[i] == x->rank) {
-            x->roll = need(1, sizeof *x->roll);
-            x->roll->place = i;
-            x->roll->host = need((size_t)x->size, sizeof *x->roll->host);
-            x->roll->post = need((size_t)x->size, sizeof *x->roll->post);
+            x->report = need(1, sizeof *x->report);
+            x->report->place = i;
+            x->report->host = need((size_t)x->size, sizeof *x->report->host);
+            x->report->post = need((size_t)x->size, sizeof *x->report->post);
         }
-        MPI_Gather(mine, sizeof mine, MPI_CHAR, x->roll ? x->roll->host : NULL, sizeof mine,
+        MPI_Gather(mine, sizeof mine, MPI_CHAR, x->report ? x->report->host : NULL, sizeof mine,
                    MPI_CHAR, x->caller[i], x->comm);
     }
 }
@@ -121,11 +123,11 @@ void tr_watch_close(struct tr_watch *x)
     if (!x)
         return;
     MPI_Comm_free(&x->comm);
-    if (x->roll) {
-        free(x->roll->host);
-        free(x->roll->post);
+    if (x->report) {
+        free(x->report->host);
+        free(x->report->post);
     }
-    free(x->roll);
+    free(x->report);
     free(x);
 }
 
@@ -189,15 +191,15 @@ static void put(struct tr_watch *x, int to, int tag, const void *text, int bytes
 void tr_watch_tell(struct tr_watch *x, const char *why, bool asks)
 {
     x->quiet = !asks;
-    snprintf(x->told, sizeof x->told, "%s", why);
+    snprintf(x->why, sizeof x->why, "%s", why);
     for (int to = 0; to < x->size; to++)
         if (to != x->rank)
-            put(x, to, asks ? TAG_ASKS : TAG_ALARM, x->told, sizeof x->told);
+            put(x, to, asks ? TAG_ASKS : TAG_ALARM, x->why, sizeof x->why);
 }
 
 static void note_answer(struct tr_watch *x, const struct tr_post *p)
 {
-    struct roll *r = x->roll;
+    struct hang_report *r = x->report;
 
     if (!r || p->rank < 0 || p->rank >= x->size || r->post[p->rank].state != TR_ABSENT)
         return;
@@ -205,11 +207,11 @@ static void note_answer(struct tr_watch *x, const struct tr_post *p)
     r->answers++;
 }
 
-static void call_roll(struct tr_watch *x)
+static void ask_ranks(struct tr_watch *x)
 {
-    if (!x->roll || x->roll->began > 0.0)
+    if (!x->report || x->report->began > 0.0)
         return;
-    x->roll->began = x->clock;
+    x->report->began = x->clock;
     for (int to = 0; to < x->size; to++)
         if (to != x->rank)
             put(x, to, TAG_CALL, NULL, 0);
@@ -255,19 +257,19 @@ static bool take_one(struct tr_watch *x)
         note_answer(x, &got.post);
     }
     if (from.MPI_TAG == TAG_LATE)
-        call_roll(x);
+        ask_ranks(x);
     return true;
 }
 
-/* ---- the end of a roll ---- */
+/* ---- the end of a hang report ---- */
 
 static _Noreturn void speak(struct tr_watch *x)
 {
-    const char(*host)[TR_HOST_BYTES] = (const char(*)[TR_HOST_BYTES])x->roll->host;
+    const char(*host)[TR_HOST_BYTES] = (const char(*)[TR_HOST_BYTES])x->report->host;
     char who[800], suspects[4 * TR_HOST_BYTES];
 
-    tr_hang_sentence(x->roll->post, host, x->size, x->limit, who, sizeof who);
-    tr_hang_suspects(x->roll->post, host, x->size, x->limit, suspects, sizeof suspects);
+    tr_hang_sentence(x->report->post, host, x->size, x->limit, who, sizeof who);
+    tr_hang_suspects(x->report->post, host, x->size, x->limit, suspects, sizeof suspects);
     tr_suspect(suspects);
     tr_die(TR_ETEMP,
            "%s; start again from the last checkpoint, or wait longer with "
@@ -275,12 +277,12 @@ static _Noreturn void speak(struct tr_watch *x)
            who);
 }
 
-static void go_on_with_roll(struct tr_watch *x)
+static void continue_report(struct tr_watch *x)
 {
-    struct roll *r = x->roll;
+    struct hang_report *r = x->report;
     struct tr_post mine;
 
-    /* Somebody else speaks, or has; not those that only ask, who may be all that wait. */
+    /* Another rank reports, or has; not those that only ask, which may be all that wait. */
     if (!r || r->began <= 0.0 || x->ends)
         return;
     mine = describe(x);
@@ -306,7 +308,7 @@ static void look(struct tr_watch *x)
     x->looked = now;
     while (take_one(x))
         continue;
-    go_on_with_roll(x);
+    continue_report(x);
 }
 
 const char *tr_watch_heard(struct tr_watch *x)
@@ -326,30 +328,31 @@ static void let_others_end_this(struct tr_watch *x, double seconds)
 _Noreturn void tr_watch_late(struct tr_watch *x, const struct tr_wait_in *in, double since)
 {
     struct tr_post *mine = &x->sent[CALLERS];
-    char time[32];
+    char time[TR_DURATION_BYTES];
 
     tr_watch_say(x, in, since);
     x->in.fleeting = false;
     *mine = describe(x);
     note_answer(x, mine);
-    call_roll(x);
+    ask_ranks(x);
     for (int i = 0; i < x->callers; i++)
         if (x->caller[i] != x->rank)
             put(x, x->caller[i], TAG_LATE, mine, sizeof *mine);
     let_others_end_this(x, GRACE + STAGGER * CALLERS + PATIENCE);
-    tr_hang_time(time, sizeof time, mine->seconds);
     tr_die(TR_ETEMP,
            "the %s in group \"%s\" (call %llu) is not done after %s, and no rank that could say "
            "who is missing answers; a node or the network is probably lost, start again from the "
            "last checkpoint",
-           in->call, in->group, (unsigned long long)in->seq, time);
+           in->call, in->group, (unsigned long long)in->seq,
+           tr_text_duration(TR_DURATION_WORDS, mine->seconds, time));
 }
 
 void tr_watch_wait(struct tr_watch *x, const struct tr_wait_in *in, double since)
 {
     tr_watch_say(x, in, since);
     look(x);
-    /* Who told it ends the job; where ranks still agree on how to, this wait is over before. */
+    /* The rank that raised the alarm ends the job; where ranks still agree on how to, this wait is
+       over before. */
     if (x->alarmed > 0.0 && x->clock - x->alarmed > PATIENCE && x->said - since > PATIENCE) {
         x->quiet = true;
         tr_die(TR_ETEMP, "this rank stops because of %s", x->heard);
@@ -358,7 +361,7 @@ void tr_watch_wait(struct tr_watch *x, const struct tr_wait_in *in, double since
         tr_watch_late(x, in, since);
 }
 
-/* ---- beside the rank ---- */
+/* ---- the watchdog's thread ---- */
 
 void tr_watch_tick(struct tr_watch *x)
 {

@@ -50,7 +50,7 @@ void tr_watch_enter(struct tr_watch *x, const char *group, const char *call, uin
 /* It waits there since `since` (tr_now(), less the time for which it was stopped), for whom asks. */
 void tr_watch_say(struct tr_watch *x, const struct tr_wait_in *in, double since);
 /* The same, now and then in a loop.  Does not return when that is longer than the limit, or when
-   another rank told that it cannot go on and did not end the job. */
+   another rank reported that it cannot go on and did not end the job. */
 void tr_watch_wait(struct tr_watch *x, const struct tr_wait_in *in, double since);
 /* The wait is over. */
 void tr_watch_go_on(struct tr_watch *x);

@@ -6,7 +6,7 @@ bool tr_amounts_by_samples(const struct tr_config *c)
     return c->train_samples != TR_UNSET_INT;
 }
 
-/* What cannot go with passes over the data. */
+/* Options that exclude passes over the data. */
 static enum tr_status check_epochs(const struct tr_config *c)
 {
     if (c->train_iters != TR_UNSET_INT || tr_amounts_by_samples(c))
@@ -32,7 +32,7 @@ static enum tr_status check_epochs(const struct tr_config *c)
     return TR_OK;
 }
 
-/* Samples of training: counted, or told. */
+/* Samples of training: counted, or given. */
 static enum tr_status find_blocks(const struct tr_config *c, int d, struct tr_epoch_plan *e)
 {
     const struct tr_blocks_known *known = &c->blocks_known;

@@ -14,7 +14,7 @@
 struct tr_amounts {
     int64_t train_iters;
     int64_t eval_iters, eval_interval;
-    int64_t train_samples, valid_samples, test_samples; /* wanted from the data sets */
+    int64_t train_samples, valid_samples, test_samples; /* wanted from the datasets */
 };
 
 /* The passes over the training data of --n-epochs; all 0 without.  Source: besides that,
@@ -51,8 +51,9 @@ enum tr_status tr_amounts_of(const struct tr_config *c, const struct tr_batches 
 
 /*
  * With --n-epochs: the samples of the training data that replica `replica` takes in every epoch,
- * and no other does: *count of them from *first on.  Shares differ by one at most; an epoch takes
- * as many samples of each as make whole iterations of the smallest.  Without --n-epochs both are 0.
+ * and no other does: *count of them from *first on.  These numbers differ by one at most; an epoch
+ * takes as many samples of each replica as make whole iterations of the smallest.  Without
+ * --n-epochs both are 0.
  */
 void tr_epoch_share(const struct tr_epoch_plan *e, int replica, int64_t *first, int64_t *count);
 

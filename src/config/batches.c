@@ -96,7 +96,7 @@ static enum tr_status check_fit(const struct tr_config *c, const struct tr_batch
             "%lld replicas: the nearest that is: %s",
             (long long)b->wanted, (long long)c->micro_batch_size, (long long)replicas,
             tr_multiples_near(b->unit, b->wanted, near));
-    /* Every batch on the way, since each is so many increments away from one that fits. */
+    /* Every batch size of the ramp-up: each is some increments away from one that fits. */
     if (b->step && !(fits(b, b->start) && (b->rounds || fits(b, b->step))))
         return TR_FAIL(
             TR_ECONFIG,

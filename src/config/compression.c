@@ -57,7 +57,7 @@ static enum tr_status check_direction(const struct direction *d, int stages, uns
     return read_dims(d, over);
 }
 
-/* What remembers samples must know which they are, and have room for them. */
+/* An activation cache must know which samples there are, and have room for them. */
 static enum tr_status check_delta(const struct tr_config *c, bool sequence,
                                   const struct tr_epoch_plan *e, const char *method)
 {
@@ -88,7 +88,7 @@ static enum tr_status check_delta(const struct tr_config *c, bool sequence,
             "--sequence-parallel those of a micro-batch of %lld samples are others each time: "
             "give --micro-batch-size 1, or leave out --sequence-parallel",
             method, (long long)c->micro_batch_size);
-    /* Replica 0 has the largest share. */
+    /* Replica 0 has the most samples. */
     tr_epoch_share(e, 0, &first, &most);
     if (most > TR_LINK_CACHED)
         return TR_FAIL(

@@ -12,13 +12,13 @@
 /* Samples that one end of a compressed link can cache: TR_STORE_SAMPLES of codec/store.h. */
 enum { TR_LINK_CACHED = 1 << 30 };
 
-/* How stages of the pipeline compress what they send each other, activations forward and their
-   gradients backward.  Source: --forward-compress-method, --backward-compress-method and their
-   like. */
+/* Compression between pipeline stages (quantization, delta compression), of activations forward and
+   their gradients backward.  Source: --forward-compress-method, --backward-compress-method and
+   their like. */
 struct tr_link_compression {
     bool compressed;                      /* in some direction */
     int forward_bits, backward_bits;      /* of a number; 0: all that it has */
-    unsigned forward_over, backward_over; /* dimensions of [B,T,H] that share a scale, as bits */
+    unsigned forward_over, backward_over; /* dimensions of [B,T,H] with a common scale, as bits */
     int64_t whole_samples; /* that are sent as they are: the first of the run, all replicas */
 };
 

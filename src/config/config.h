@@ -44,7 +44,7 @@ struct tr_config {
     struct tr_vocab_file {
         int64_t size, eod;
     } vocab_known;
-    /* No option: samples of training, validation and test that --n-epochs cuts of the data, where they
+    /* No option: samples of training, validation and test in the data with --n-epochs, where they
        were counted before (data/batch.h). */
     struct tr_blocks_known {
         bool counted;

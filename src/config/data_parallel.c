@@ -27,7 +27,7 @@ static enum tr_status find_sharded(const struct tr_config *c, int d, struct tr_d
     return TR_OK;
 }
 
-/* An option that was given a value of its own, and from which nothing follows in that mode; or
+/* An option that was set to another value than its default and has no effect in that mode; or
    NULL. */
 static const char *idle(const struct tr_config *c)
 {

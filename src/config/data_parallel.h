@@ -14,7 +14,7 @@ struct tr_data_parallel {
     bool sharded; /* optimizer states are sharded over replicas (ZeRO-1); false when d is 1 */
     bool overlap_gather; /* and their weights are gathered during the forward pass */
     bool diverges;       /* local SGD: after the warm-up replicas diverge; false when d is 1 */
-    double delta_bits;   /* what they then send for a parameter, there and as many back */
+    double delta_bits;   /* bits that they then send for a parameter, in each direction */
 };
 
 /* Whether replicas diverge with that --dp-mode, where there are several. */

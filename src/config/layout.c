@@ -11,7 +11,7 @@ static bool ends_given(const struct tr_config *c)
            c->decoder_last_pipeline_num_layers != TR_UNSET_INT;
 }
 
-/* The first and the last stage as told, the others equal. */
+/* The first and the last stage as given, the others equal. */
 static enum tr_status cut_ends(const struct tr_config *c, struct tr_layout *l)
 {
     bool first = c->decoder_first_pipeline_num_layers != TR_UNSET_INT;
@@ -75,7 +75,7 @@ static enum tr_status cut_equally(const struct tr_config *c, struct tr_layout *l
     return TR_OK;
 }
 
-/* K, from either of the options that say it. */
+/* K, from either of its two options. */
 static enum tr_status count_chunks(const struct tr_config *c, struct tr_layout *l)
 {
     int64_t size = c->num_layers_per_virtual_pipeline_stage, slots = l->first_slots;
@@ -90,7 +90,7 @@ static enum tr_status count_chunks(const struct tr_config *c, struct tr_layout *
                        "one of them");
     if (size != TR_UNSET_INT && ends_given(c))
         return TR_FAIL(TR_ECONFIG,
-                       "--num-layers-per-virtual-pipeline-stage is for equal stages: say "
+                       "--num-layers-per-virtual-pipeline-stage is for equal stages: use "
                        "--num-virtual-stages-per-pipeline-rank");
     if (size != TR_UNSET_INT && slots % size)
         return TR_FAIL(

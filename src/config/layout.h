@@ -19,7 +19,7 @@ struct tr_layout {
     int schedule;       /* enum tr_sched_kind of pipeline/sched.h, as enums.def spells it */
     int group;          /* N, micro-batches that a chunk takes before the next one; P, or more
                            where the schedule is interleaved */
-    /* What a stage of the pipeline holds, in layers and what counts as one; K chunks share it. */
+    /* What a pipeline stage holds, in layers and what counts as one, divided among K chunks. */
     int64_t first_slots, middle_slots, last_slots;
     bool embed_counts, loss_counts; /* the embedding, the head take the place of a layer */
 };

@@ -3,21 +3,21 @@
 
 #include "config/amounts.h"
 
-/* A length that may be told in iterations or in samples. */
+/* A length that may be given in iterations or in samples. */
 struct length {
     const char *iters_name, *samples_name;
     int64_t iters, samples, none;
 };
 
-/* Which option tells the length of the run. */
-static const char *told_by(const struct tr_config *c)
+/* Which option gives the length of the run. */
+static const char *length_option(const struct tr_config *c)
 {
     return tr_amounts_by_samples(c)      ? "train-samples"
            : c->n_epochs != TR_UNSET_INT ? "n-epochs"
                                          : "train-iters";
 }
 
-/* Schedules are told in the unit of the run's length: of two units one would be wrong as soon as
+/* Schedules are given in the unit of the run's length: with two units one would be wrong as soon as
    the batch size changes. */
 static enum tr_status check_unit(const struct tr_config *c, const struct length *l)
 {
@@ -29,7 +29,7 @@ static enum tr_status check_unit(const struct tr_config *c, const struct length 
                    "--%s counts %s, but the length of the run is given in %s by --%s: give --%s "
                    "instead",
                    samples ? l->iters_name : l->samples_name, samples ? "iterations" : "samples",
-                   samples ? "samples" : "iterations", told_by(c),
+                   samples ? "samples" : "iterations", length_option(c),
                    samples ? l->samples_name : l->iters_name);
 }
 
@@ -64,7 +64,7 @@ static enum tr_status warm_up(const struct tr_config *c, int64_t batch, struct t
                        "(--lr-decay-%s, or --%s): warm up for at most %.0f",
                        s->warmup_samples / unit,
                        tr_amounts_by_samples(c) ? "samples" : "iterations", s->decay_samples / unit,
-                       tr_amounts_by_samples(c) ? "samples" : "iters", told_by(c),
+                       tr_amounts_by_samples(c) ? "samples" : "iters", length_option(c),
                        s->decay_samples / unit - 1.0);
     s->warmup_init = c->lr_warmup_init;
     if (s->warmup_init > s->lr)
@@ -110,7 +110,7 @@ static enum tr_status weight_decay(const struct tr_config *c, int64_t train_samp
     if (s->wd_style == TR_WD_CONSTANT && (start || end))
         return TR_FAIL(TR_ECONFIG,
                        "--%s-weight-decay does nothing while --weight-decay-incr-style is "
-                       "constant: choose linear or cosine, or say --weight-decay",
+                       "constant: choose linear or cosine, or use --weight-decay",
                        start ? "start" : "end");
     if (s->wd_style == TR_WD_CONSTANT)
         return TR_OK;

@@ -11,8 +11,8 @@
  * The learning-rate schedule: every number that the learning rate and the weight decay depend on
  * besides the samples done.  Both count samples, as Megatron's optimizer scheduler does.  What the
  * chosen styles do not use is 0, so that it counts for nothing in a comparison.  A checkpoint keeps
- * all of them, and a run that resumes must have the same ones or be told whose count; that is why
- * the struct is made of this table.
+ * all of them, and a run that resumes must have the same ones or an option that says which to
+ * follow; that is why the struct is made of this table.
  *
  * NUMBER(type, field, "attribute", "options")
  *      type         REAL double, CHOICE int: TR_LR_..., TR_WSD_... and TR_WD_... of enums.def

@@ -195,16 +195,16 @@ static char *program_folder(void)
 /* The folder of profiles, owned by the caller. */
 static char *profiles_folder(void)
 {
-    static const char *const beside[] = {"../share/trireme/machines", "../machines", "machines"};
-    const char *told = getenv("TRIREME_MACHINES");
+    static const char *const nearby[] = {"../share/trireme/machines", "../machines", "machines"};
+    const char *given = getenv("TRIREME_MACHINES");
     char *program, *folder = NULL;
 
-    if (told && *told)
-        return tr_format("%s", told);
+    if (given && *given)
+        return tr_format("%s", given);
     program = program_folder();
-    for (size_t i = 0; i < sizeof beside / sizeof *beside; i++) {
+    for (size_t i = 0; i < sizeof nearby / sizeof *nearby; i++) {
         free(folder);
-        folder = tr_format("%s/%s", program, beside[i]);
+        folder = tr_format("%s/%s", program, nearby[i]);
         if (access(folder, R_OK) == 0)
             break;
     }

@@ -28,7 +28,7 @@ struct tr_machine {
 /*
  * The profile called `name`: a file if `name` has a '/' or ends with ".conf", otherwise NAME.conf in
  * the folder of the environment variable TRIREME_MACHINES, or else in the one that was installed with
- * the program or stands beside its build.
+ * the program or is next to its build.
  *
  * TR_ECONFIG names the profiles that there are, or file and line of what is wrong: an unknown key
  * with the nearest known one, a value that is no number or out of range, a key twice or missing.

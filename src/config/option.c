@@ -109,8 +109,8 @@ static enum tr_status set_minutes(const struct target *to, const struct tr_opt *
     if (end == text || *end || text[strspn(text, "+-.0123456789eEsmh")] || !isfinite(x) ||
         !in_range(&ranges[o->check], x))
         return TR_FAIL(TR_ECONFIG,
-                       "--%s: '%s' will not do: give minutes, or a number with s, m or h behind "
-                       "it,%s%s",
+                       "--%s: '%s' will not do: give minutes, or a number followed by s, m or "
+                       "h,%s%s",
                        o->name, text, ranges[o->check].text, to->where);
     *(double *)field_of(o, to->base) = x;
     return TR_OK;
@@ -226,8 +226,8 @@ static void unset(const struct tr_opt *o, void *base)
     }
 }
 
-/* The option that `name` most likely means, by its first name, or NULL.  What is refused or has
-   no effect is no help. */
+/* The option that `name` most likely means, by its first name, or NULL.  Options that are refused
+   or have no effect are not suggested. */
 static const char *nearest_option(const struct tr_options *t, const char *name)
 {
     const char **known = calloc((size_t)t->rows + 1, sizeof *known), *near;

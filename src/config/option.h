@@ -118,8 +118,8 @@ enum tr_status tr_options_parse_args(const struct tr_options *t, void *base,
 /*
  * For a verb that takes options of a table of its own and of another one together: words that are
  * options of `own`, with the values behind them (one each; --name=value is one word), set fields of
- * *own_base, and all others in their order, which are added to *others, set fields of *base.  What
- * is wrong with either is told at once.
+ * *own_base, and all others in their order, which are added to *others, set fields of *base.
+ * Errors of both tables are reported together.
  */
 enum tr_status tr_options_parse_both(const struct tr_options *own, void *own_base,
                                      const struct tr_options *t, void *base, int argc, char **argv,

@@ -43,7 +43,7 @@ static void about_type(const struct tr_options *t, FILE *f, const struct tr_opt 
     static const char *const names[] = {
         [TR_OPT_INT] = "a whole number",
         [TR_OPT_REAL] = "a number",
-        [TR_OPT_MINUTES] = "minutes, or a number with s, m or h behind it,",
+        [TR_OPT_MINUTES] = "minutes, or a number followed by s, m or h,",
         [TR_OPT_FLAG] = "it takes no value",
         [TR_OPT_TEXT] = "a text",
         [TR_OPT_WORDS] = "one or more words",

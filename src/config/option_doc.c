@@ -243,7 +243,7 @@ void tr_options_man(const struct tr_options *t, FILE *f)
 }
 
 /* Tables of sub-verbs may hold a name twice; completion knows no sub-verbs. */
-static bool told_before(const struct tr_options *t, int row)
+static bool listed_before(const struct tr_options *t, int row)
 {
     for (int i = 0; i < row; i++) {
         if (shown(&t->row[i]) && strcmp(t->row[i].name, t->row[row].name) == 0)
@@ -257,7 +257,7 @@ void tr_options_complete(const struct tr_options *t, const char *others, FILE *f
     for (int i = 0; i < t->rows; i++) {
         const struct tr_opt *o = &t->row[i];
 
-        if (o->kind != TR_ROW_OPT || o->type == TR_OPT_FLAG || told_before(t, i))
+        if (o->kind != TR_ROW_OPT || o->type == TR_OPT_FLAG || listed_before(t, i))
             continue;
         fprintf(f, "    --%s)\n", o->name);
         if (o->type == TR_OPT_CHOICE) {
@@ -277,7 +277,7 @@ void tr_options_complete(const struct tr_options *t, const char *others, FILE *f
         fprintf(f, "        %s\n        case $values in --*) ;; *) return ;; esac\n", others);
     fprintf(f, "        values%s='", others ? "+" : "");
     for (int i = 0, n = others != NULL; i < t->rows; i++) {
-        if (shown(&t->row[i]) && !told_before(t, i))
+        if (shown(&t->row[i]) && !listed_before(t, i))
             fprintf(f, "%s--%s", n++ ? " " : "", t->row[i].name);
     }
     fputs("' ;;\n", f);

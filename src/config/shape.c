@@ -87,13 +87,13 @@ static enum tr_status shape_vocab(const struct tr_config *c, int w, struct tr_di
 }
 
 /* Whether a batch can be taken in groups of N micro-batches. */
-static enum tr_status check_groups(const struct tr_layout *l, int64_t unit, bool told,
+static enum tr_status check_groups(const struct tr_layout *l, int64_t unit, bool given,
                                    int64_t batch)
 {
     int64_t micros = batch / unit, left = micros % l->group;
     char near[64];
 
-    if (told && l->group > micros)
+    if (given && l->group > micros)
         return TR_FAIL(TR_ECONFIG,
                        "--microbatch-group-size-per-virtual-pipeline-stage %d is more than the "
                        "%lld micro-batches of an iteration of %lld samples: give %lld at most",
@@ -105,8 +105,8 @@ static enum tr_status check_groups(const struct tr_layout *l, int64_t unit, bool
             "that a global batch of %lld has (by --micro-batch-size * replicas) a group of %lld "
             "would be left, fewer than the stages: the nearest global batch size is %s",
             l->group,
-            told ? "--microbatch-group-size-per-virtual-pipeline-stage"
-                 : "--pipeline-model-parallel-size",
+            given ? "--microbatch-group-size-per-virtual-pipeline-stage"
+                  : "--pipeline-model-parallel-size",
             (long long)micros, (long long)batch, (long long)left,
             tr_multiples_near(unit * l->group, batch, near));
     return TR_OK;
@@ -266,7 +266,7 @@ static enum tr_status check_data(const struct tr_config *c)
     if (each && c->data_path.count)
         return TR_FAIL(TR_ECONFIG,
                        "--data-path is split into training, validation and test by --split, and "
-                       "--train-data-path and its like name a data set for each: give one or the "
+                       "--train-data-path and its like name a dataset for each: give one or the "
                        "others");
     if (each && !c->train_data_path.count)
         return TR_FAIL(TR_ECONFIG, "--valid-data-path and --test-data-path say nothing about "
@@ -295,7 +295,7 @@ static enum tr_status check_masks(const struct tr_config *c, const struct tr_dim
     return TR_OK;
 }
 
-/* What cuDNN's attention does not compute is refused to those who ask for it by name. */
+/* Cases that cuDNN's attention does not compute are refused if it was chosen by name. */
 static enum tr_status check_attention(const struct tr_config *c, const struct tr_precision *p)
 {
     const char *needs = c->attention_dropout > 0.0 ? "--attention-dropout 0"
@@ -312,7 +312,7 @@ static enum tr_status check_attention(const struct tr_config *c, const struct tr
     return TR_OK;
 }
 
-/* Only products of bf16 know of oneDNN. */
+/* Only bf16 GEMMs use oneDNN. */
 static enum tr_status check_gemm(const struct tr_config *c, const struct tr_precision *p)
 {
     if (c->cpu_gemm == TR_CPU_GEMM_ONEDNN && !(p->half && p->bf16))
@@ -412,7 +412,7 @@ static enum tr_status check_trace(const struct tr_config *c)
     return TR_OK;
 }
 
-/* The words of --exit-signal, with or without "SIG", as bits. */
+/* The values of --exit-signal, with or without "SIG", as bits. */
 static enum tr_status shape_signals(const struct tr_config *c, unsigned *out)
 {
     const struct tr_options *t = tr_config_options();
@@ -438,7 +438,7 @@ static enum tr_status shape_signals(const struct tr_config *c, unsigned *out)
     return TR_OK;
 }
 
-/* Larger models are a slip of the fingers, and would not be counted right in 64 bits. */
+/* Larger models are typing errors, and would overflow 64 bits. */
 static const double MOST_PARAMS = 1e14, MOST_ACTIVATIONS = 1e17, MOST_BUCKETS = 1e7;
 enum { MOST_LAYERS = 1 << 20 };
 
@@ -470,7 +470,8 @@ static enum tr_status check_model(const struct tr_config *c, const struct tr_lay
     return TR_OK;
 }
 
-/* gpipe holds all micro-batches at once, and no other schedule more than it has places in the pipeline. */
+/* gpipe holds all micro-batches at once, and no other schedule more than there are slots in the
+   pipeline. */
 static enum tr_status check_batch(const struct tr_layout *l, const struct tr_dims *m,
                                   const struct tr_batches *b)
 {

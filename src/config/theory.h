@@ -5,13 +5,13 @@
 #include "config/shape.h"
 
 /*
- * Memory of a rank by formula, as Megatron Core reports it at the start of a run.  What this
- * program really takes is planned to the byte: --memory-plan shows that.
+ * Memory of a rank by formula, as Megatron Core reports it at the start of a run.  The memory of
+ * this program is planned exactly: --memory-plan shows it.
  */
 
-/* Bytes of weights, gradients and optimizer state of `params` parameters: 16 each in fp32 and in half
-   precision, 18 where half weights have fp32 gradients; of these the optimizer's 8 in fp32, else 12,
-   are shared by `shards` replicas. */
+/* Bytes of weights, gradients and optimizer state of `params` parameters: 16 each in fp32 and in
+   half precision, 18 where weights in half precision have fp32 gradients; of these the optimizer's
+   8 in fp32, else 12, are sharded over `shards` replicas. */
 double tr_theory_weights(const struct tr_precision *p, int64_t params, int shards);
 
 /*

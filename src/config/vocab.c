@@ -40,7 +40,7 @@ static enum tr_status read_file(const struct tr_config *c, int64_t *size, int64_
     return TR_OK;
 }
 
-/* What the tokenizer says; a size of 0 where it says none. */
+/* The size that the tokenizer gives; 0 where it gives none. */
 static enum tr_status read_tokenizer(const struct tr_config *c, int64_t *size, int64_t *eod)
 {
     bool given = c->vocab_size != TR_UNSET_INT;

@@ -84,7 +84,7 @@ static const char *read_word(const char *s, struct source *from, char *out, bool
 }
 
 /* The path of @name in `file`: from the folder of that file. */
-static char *beside(const char *file, const char *name)
+static char *next_to(const char *file, const char *name)
 {
     const char *slash = file ? strrchr(file, '/') : NULL;
 
@@ -112,7 +112,7 @@ static enum tr_status add_text(struct tr_args *a, const char *text, struct sourc
             status = TR_FAIL(TR_ECONFIG, "%s, line %d: this quote is never closed",
                              from.file ? from.file : "arguments", line);
         } else if (word[0] == '@' && !quoted) {
-            char *path = beside(from.file, word + 1);
+            char *path = next_to(from.file, word + 1);
 
             status = add_file(a, path, from.depth + 1);
             free(path);

@@ -23,7 +23,7 @@ static enum tr_status read_weight(const char *option, const char *word, double *
     *out = strtod(word, &end);
     if (end == word || *end != '\0' || !isfinite(*out) || *out <= 0.0)
         return TR_FAIL(TR_ECONFIG,
-                       "--%s: %s stands where a weight above 0 should; give one prefix, or "
+                       "--%s: %s is not a weight above 0; give one prefix, or "
                        "weights and prefixes in turn: 0.3 web 0.7 books",
                        option, word);
     return TR_OK;
@@ -47,7 +47,7 @@ static enum tr_status read_parts(const char *option, const struct tr_words *word
     return TR_OK;
 }
 
-/* How many data sets the words name. */
+/* How many datasets the words name. */
 static enum tr_status count_parts(const char *option, const struct tr_words *words, int *count)
 {
     *count = words->count == 1 ? 1 : words->count / 2;
@@ -57,7 +57,7 @@ static enum tr_status count_parts(const char *option, const struct tr_words *wor
                        "0.3 web 0.7 books",
                        option, words->count);
     if (*count > TR_BLEND_PARTS)
-        return TR_FAIL(TR_ECONFIG, "--%s names %d data sets, and at most %d can be blended", option,
+        return TR_FAIL(TR_ECONFIG, "--%s names %d datasets, and at most %d can be blended", option,
                        *count, TR_BLEND_PARTS);
     return TR_OK;
 }
@@ -78,12 +78,11 @@ enum tr_status tr_data_read_paths(const struct tr_config *c, struct tr_data *x)
         x->parts += count[i];
     }
     if (x->parts == 0)
-        return TR_FAIL(TR_ECONFIG,
-                       "--data-path is missing: give the prefix of a data set, its .bin "
-                       "and .idx without that ending; `trireme data build` makes one");
+        return TR_FAIL(TR_ECONFIG, "--data-path is missing: give the prefix of a dataset, its .bin "
+                                   "and .idx without that ending; `trireme data build` makes one");
     next = x->part = calloc((size_t)x->parts, sizeof *x->part);
     if (!x->part)
-        tr_die(TR_ERESOURCE, "no memory left for %d data sets", x->parts);
+        tr_die(TR_ERESOURCE, "no memory left for %d datasets", x->parts);
     for (int i = 0; i < LISTS; i++) {
         TR_TRY(read_parts(names[i], words[i], next, count[i]));
         for (int k = 0; k < TR_SPLITS && count[i] > 0; k++) {
@@ -112,8 +111,8 @@ static const char *base_of(const char *prefix)
     return slash ? slash + 1 : prefix;
 }
 
-/* Data sets of one name from different folders must not take each other's maps for their own in a
-   cache folder that they share. */
+/* Datasets of one name from different folders must not take each other's maps in a common cache
+   folder. */
 static bool name_is_shared(const struct tr_data *x, const struct tr_data_part *p)
 {
     for (int i = 0; i < x->parts; i++)
@@ -179,7 +178,7 @@ static void print_split(const struct tr_data *x, const struct tr_data_part *p)
                            (long long)(bound[k + 1] - bound[k]));
 }
 
-/* All of a data set that is named for one split goes to that split. */
+/* All of a dataset that is named for one split goes to that split. */
 enum tr_status tr_data_bound_part(const struct tr_config *c, const struct tr_data *x,
                                   struct tr_data_part *p)
 {
@@ -204,7 +203,7 @@ enum tr_status tr_data_open_index(const struct tr_config *c, const struct tr_dat
     return TR_OK;
 }
 
-/* Alone, a data set may leave a split empty; in a mixture its share of it would be missing. */
+/* Alone, a dataset may leave a split empty; in a blend its part would be missing. */
 static enum tr_status check_share(const struct tr_config *c, const struct tr_data *x,
                                   const struct tr_data_part *p, int split)
 {
@@ -285,7 +284,7 @@ static void mix(struct tr_data_mixture *m, enum tr_split split, bool show)
     struct tr_blend *b = &m->blend;
 
     if (!weight || !size)
-        tr_die(TR_ERESOURCE, "no memory left for %d data sets", m->parts);
+        tr_die(TR_ERESOURCE, "no memory left for %d datasets", m->parts);
     for (int i = 0; i < m->parts; i++) {
         weight[i] = m->part[i].weight;
         size[i] = m->part[i].samples[split].count;
@@ -379,7 +378,7 @@ enum tr_status tr_data_open(const struct tr_config *c, const struct tr_shape *s,
     enum tr_status status;
 
     if (!x)
-        tr_die(TR_ERESOURCE, "no memory left for the data sets");
+        tr_die(TR_ERESOURCE, "no memory left for the datasets");
     x->vocab = s->dims.vocab;
     x->by_epochs = s->epochs.count > 0;
     x->of[TR_SPLIT_TRAIN].wanted = s->amounts.train_samples;

@@ -10,10 +10,10 @@
 #include "util/status.h"
 
 /*
- * The three data sets of a run and the order of their samples: .bin/.idx read by mmap, split,
+ * The three datasets of a run and the order of their samples: .bin/.idx read by mmap, split,
  * index maps, blends (data/indexed.h, samples.h, blend.h), and from them micro-batches of tokens.
  * They are the parts that --split makes of --data-path, or all of what --train-data-path,
- * --valid-data-path and --test-data-path name, or made up (data/mock.h).
+ * --valid-data-path and --test-data-path name, or mock data (data/mock.h).
  *
  * Replica r of D takes positions [first + r B, first + (r + 1) B) of each block of B * D.  The state
  * of the data is one number, the samples consumed.  Position k in the order is the same sample in
@@ -33,7 +33,7 @@ struct tr_data;
 struct tr_comm;
 
 /*
- * Open the data sets named by the configuration (group "Data" of options.def, whose rules
+ * Open the datasets named by the configuration (group "Data" of options.def, whose rules
  * tr_shape_of() has checked) for the numbers of samples, the layout and the vocabulary of `s`; both
  * are borrowed for the call.  Index maps lie next to the data or in the cache folder; rank 0
  * checks or builds them, the others use its files or, where they do not see them, make their own
@@ -51,18 +51,18 @@ enum tr_status tr_data_open(const struct tr_config *c, const struct tr_shape *s,
 void tr_data_close(struct tr_data *x);
 
 /*
- * With --n-epochs: how many blocks of --seq-length tokens the data sets of the configuration have for
- * training (--data-blocks at most), validation and test: c->blocks_known, from which tr_shape_of() knows
- * the length of the run.  Opens and closes them, prints nothing; not collective.  TR_ECONFIG for a data
- * set with weights, of which no pass can be made, or fewer blocks than --data-blocks; TR_EIO or TR_EDATA
- * for a file.
+ * With --n-epochs: how many blocks of --seq-length tokens the datasets of the configuration have
+ * for training (--data-blocks at most), validation and test: c->blocks_known, from which
+ * tr_shape_of() knows the length of the run.  Opens and closes them, prints nothing; not
+ * collective.  TR_ECONFIG for a blend, of which no epoch can be made, or fewer
+ * blocks than --data-blocks; TR_EIO or TR_EDATA for a file.
  */
 enum tr_status tr_data_count(const struct tr_config *c, struct tr_blocks_known *out) TR_MUST_CHECK;
 
 /*
  * With --n-epochs: a number that follows from all tokens of all samples of training, and hardly ever is
  * the same for other ones; whose activation cache something is.  `epochs` knows how many there are.
- * Opens and closes the data set, of which each rank reads its part; prints nothing.  Collective
+ * Opens and closes the dataset, of which each rank reads its part; prints nothing.  Collective
  * over `world`, the same on all ranks.  0 where the options name no data.  TR_EIO or TR_EDATA for a
  * file.
  */

@@ -14,7 +14,7 @@ static enum tr_status check_single(const struct tr_data *x)
         if (x->of[k].parts > 1)
             return TR_FAIL(
                 TR_ECONFIG,
-                "--n-epochs takes every sample once in each pass, and %d data sets with "
+                "--n-epochs takes every sample once in each pass, and %d datasets with "
                 "weights would each end at another time: give one prefix, made of all of "
                 "them (`trireme data merge`)",
                 x->of[k].parts);
@@ -36,7 +36,7 @@ static void print_blocks(const struct tr_blocks *b, int split)
         (long long)(b->count > 0 ? b->tokens - b->count * b->seq - 1 : b->tokens));
 }
 
-/* tr_shape_of() knew them from rank 0, or was told. */
+/* tr_shape_of() has them from rank 0, or from the options. */
 static enum tr_status check_counted(const struct tr_data *x, const struct tr_epoch_plan *epochs)
 {
     const struct tr_data_mixture *m = &x->of[TR_SPLIT_TRAIN];
@@ -118,7 +118,7 @@ enum tr_status tr_data_count(const struct tr_config *c, struct tr_blocks_known *
     enum tr_status s;
 
     if (!x)
-        tr_die(TR_ERESOURCE, "no memory left for the data sets");
+        tr_die(TR_ERESOURCE, "no memory left for the datasets");
     *out = (struct tr_blocks_known){0};
     s = count_all(c, x, out);
     if (s != TR_OK)
@@ -151,7 +151,8 @@ static enum tr_status open_training(const struct tr_config *c, const struct tr_d
     return check_counted(x, epochs);
 }
 
-/* The sum of one number for each sample, in which its own number is: so ranks share them. */
+/* The sum of one number for each sample, which depends on its index: so the work is divided among
+   ranks. */
 static enum tr_status sum_samples(const struct tr_data *x, int64_t seq, int64_t blocks,
                                   const struct tr_comm *world, uint64_t *sum)
 {
@@ -200,7 +201,7 @@ enum tr_status tr_data_print(const struct tr_config *c, const struct tr_dims *di
         return TR_OK;
     x = calloc(1, sizeof *x);
     if (!x)
-        tr_die(TR_ERESOURCE, "no memory left for the data sets");
+        tr_die(TR_ERESOURCE, "no memory left for the datasets");
     status = open_training(c, dims, epochs, x);
     if (status == TR_OK)
         status = sum_samples(x, dims->seq, epochs->blocks, world, out);

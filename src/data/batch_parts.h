@@ -14,9 +14,9 @@
 #include "data/mock.h"
 #include "data/samples.h"
 
-/* What the files of data/batch.h share: batch.c, and batch_blocks.c for --n-epochs. */
+/* Common parts of the files of data/batch.h: batch.c, and batch_blocks.c for --n-epochs. */
 
-/* One data set of a mixture. */
+/* One dataset of a blend. */
 struct tr_data_part {
     char *prefix;
     double weight; /* of a sum of 1 */
@@ -26,10 +26,10 @@ struct tr_data_part {
     struct tr_blocks blocks[TR_SPLITS]; /* in their place, with --n-epochs */
 };
 
-/* The mixture that a split is made of. */
+/* The blend that a split is made of. */
 struct tr_data_mixture {
     struct tr_data_part
-        *part; /* [parts] of those in tr_data; all three splits share them or none do */
+        *part; /* [parts] of those in tr_data; the same for all three splits, or for none */
     int parts;
     int64_t wanted, size;
     struct tr_blend blend;   /* of more than one part */
@@ -49,7 +49,7 @@ struct tr_data {
 
 extern const char *const tr_split_names[TR_SPLITS]; /* "train", "validation", "test" */
 
-/* The data sets that the options name, and which splits take from them; TR_ECONFIG. */
+/* The datasets that the options name, and which splits take from them; TR_ECONFIG. */
 enum tr_status tr_data_read_paths(const struct tr_config *c, struct tr_data *x) TR_MUST_CHECK;
 
 /* Whether samples of this split are taken from that part. */

@@ -13,8 +13,8 @@
  *
  *     active = total - total % (B D)
  *
- * of them, cut into D buckets of active / D; the rest is never seen.  Replica r takes the samples of
- * bucket r, in the order of torch.randperm(active / D) seeded with the number of the epoch.
+ * of them, split into D buckets of active / D; the rest is never seen.  Replica r takes the samples
+ * of bucket r, in the order of torch.randperm(active / D) seeded with the number of the epoch.
  *
  * Position k in the order (data/batch.h) is in epoch k / active and belongs to a replica and a place
  * in its bucket, so the samples consumed still say all there is to know: resuming anywhere gives the

@@ -167,7 +167,7 @@ static enum tr_status not_found(const char *prefix)
     if (ends_in(prefix, ".bin") || ends_in(prefix, ".idx")) {
         free(pattern);
         return TR_FAIL(TR_EIO,
-                       "there is no %s.idx; a data set is named by what its two files have in "
+                       "there is no %s.idx; a dataset is named by what its two files have in "
                        "common, so give %.*s without %s",
                        prefix, (int)(strlen(prefix) - 4), prefix, prefix + strlen(prefix) - 4);
     }
@@ -182,7 +182,7 @@ static enum tr_status not_found(const char *prefix)
         return TR_EIO;
     }
     return TR_FAIL(TR_EIO,
-                   "there is no %s.idx; a data set is two files, PREFIX.bin and PREFIX.idx, and "
+                   "there is no %s.idx; a dataset is two files, PREFIX.bin and PREFIX.idx, and "
                    "is named by PREFIX (relative names start from the folder of the job)",
                    prefix);
 }
@@ -195,15 +195,15 @@ static enum tr_status check_magic(const struct tr_index *x)
     if (x->idx.bytes >= sizeof older && memcmp(p, older, sizeof older) == 0)
         return TR_FAIL(TR_EDATA,
                        "%s is in the older TNTIDX format (Megatron's \"lazy\" and \"cached\"), "
-                       "which trireme does not read; build the data set again from its text with "
+                       "which trireme does not read; build the dataset again from its text with "
                        "`trireme data build`",
                        x->idx.path);
     if (x->idx.bytes < HEADER_BYTES)
-        return TR_FAIL(TR_EDATA, "%s has %zu bytes, but its header alone takes %d; it was cut off",
+        return TR_FAIL(TR_EDATA, "%s has %zu bytes, but its header alone takes %d; it is truncated",
                        x->idx.path, x->idx.bytes, HEADER_BYTES);
     if (memcmp(p, magic, sizeof magic) != 0)
         return TR_FAIL(TR_EDATA,
-                       "%s is not the index of a data set: it begins with the bytes %02x %02x "
+                       "%s is not the index of a dataset: it begins with the bytes %02x %02x "
                        "%02x %02x, not with \"MMIDIDX\"",
                        x->idx.path, p[0], p[1], p[2], p[3]);
     if (u64_at(p + 9) != 1)
@@ -246,12 +246,12 @@ static enum tr_status check_counts(struct tr_index *x)
     if (s > most || d > (bytes - s * (SIZE_BYTES + POINTER_BYTES)) / START_BYTES)
         return TR_FAIL(TR_EDATA,
                        "%s has %zu bytes, too few for the %llu sequences and %llu document entries "
-                       "that its header promises; it was cut off, copy or build it again",
+                       "that its header promises; it is truncated, copy or build it again",
                        x->idx.path, x->idx.bytes, (unsigned long long)s, (unsigned long long)d);
     need = HEADER_BYTES + s * (SIZE_BYTES + POINTER_BYTES) + d * START_BYTES;
     if (s > 0 && x->idx.bytes == need + s)
         return TR_FAIL(TR_EDATA,
-                       "%s holds the modes of a data set of text and images, which trireme does "
+                       "%s holds the modes of a dataset of text and images, which trireme does "
                        "not read",
                        x->idx.path);
     if (x->idx.bytes != need)
@@ -292,12 +292,12 @@ static enum tr_status check_sequences(struct tr_index *x)
     if (next > room)
         return TR_FAIL(TR_EDATA,
                        "%s has %lld bytes, but its .idx places tokens up to byte %lld and beyond; "
-                       "it was cut off, copy or build it again",
+                       "it is truncated, copy or build it again",
                        x->bin.path, (long long)room, (long long)next);
     if (next != room)
         return TR_FAIL(TR_EDATA,
-                       "%s has %lld bytes, but its .idx tells of %lld; the two files are not of "
-                       "the same data set",
+                       "%s has %lld bytes, but its .idx says %lld; the two files are not of "
+                       "the same dataset",
                        x->bin.path, (long long)room, (long long)next);
     return TR_OK;
 }
@@ -314,7 +314,7 @@ static enum tr_status check_documents(const struct tr_index *x)
     if (last != x->sequences)
         return TR_FAIL(TR_EDATA,
                        "the documents of %s end at sequence %lld, but it has %lld sequences; tools "
-                       "that merge data sets have made such files, build it again from its text",
+                       "that merge datasets have made such files, build it again from its text",
                        x->idx.path, (long long)last, (long long)x->sequences);
     for (int64_t d = 1; d <= x->documents; d++) {
         int64_t start = tr_index_document(x, d);

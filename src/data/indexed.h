@@ -8,7 +8,7 @@
 #include "util/status.h"
 
 /*
- * Indexed data sets in Megatron's "mmap" format: PREFIX.bin is the tokens of all sequences one
+ * Indexed datasets in Megatron's "mmap" format: PREFIX.bin is the tokens of all sequences one
  * after the other; PREFIX.idx says where each begins.  All numbers are little endian, no array is
  * aligned:
  *
@@ -42,7 +42,7 @@ int tr_index_type_bytes(int type);
    has it (GPT-2: U16). */
 enum tr_index_type tr_index_type_for(int64_t vocab);
 
-/* An open data set.  Read the fields freely; the arrays only through the functions below. */
+/* An open dataset.  Read the fields freely; the arrays only through the functions below. */
 struct tr_index {
     char *prefix; /* owned */
     struct tr_map idx, bin;
@@ -52,19 +52,19 @@ struct tr_index {
 };
 
 /*
- * Map PREFIX.idx and PREFIX.bin and check every number in the former against the others and
- * against the size of the latter, so that later reads cannot leave the files.  TR_EIO if a file
- * cannot be opened (with the name of a likely one where there is one); TR_EDATA, naming the file,
- * what was expected and what was found: another format (the older TNTIDX, with what to do),
- * version, type, sizes that disagree, cut or longer files, pointers that do not follow from the
- * sizes.  On failure *out holds nothing to close.
+ * Map PREFIX.idx and PREFIX.bin and check every number in the former against the others and against
+ * the size of the latter, so that later reads cannot leave the files.  TR_EIO if a file cannot be
+ * opened (with the name of a likely one where there is one); TR_EDATA, naming the file, what was
+ * expected and what was found: another format (the older TNTIDX, with what to do), version, type,
+ * sizes that disagree, truncated or longer files, pointers that do not follow from the sizes.  On
+ * failure *out holds nothing to close.
  */
 enum tr_status tr_index_open(const char *prefix, struct tr_index *out) TR_MUST_CHECK;
 
 /*
- * The same with files opened by `by`.  Ranks that open them together map the same two files, so only the
- * first of them reads all numbers; the others may use the data set when they know that it found them
- * right.
+ * The same with files opened by `by`.  Ranks that open them together map the same two files, so
+ * only the first of them reads all numbers; the others may use the dataset when they know that it
+ * found them right.
  */
 enum tr_status tr_index_open_by(const char *prefix, const struct tr_opener *by,
                                 struct tr_index *out) TR_MUST_CHECK;
@@ -75,7 +75,7 @@ void tr_index_close(struct tr_index *x);
 int32_t tr_index_length(const struct tr_index *x, int64_t sequence);
 
 /* Tokens before sequence `sequence`, 0 <= sequence <= x->sequences; and the sequence that token
-   `token` of the data set lies in, 0 <= token < all of them. */
+   `token` of the dataset is in, 0 <= token < all of them. */
 int64_t tr_index_before(const struct tr_index *x, int64_t sequence);
 int64_t tr_index_sequence_of(const struct tr_index *x, int64_t token);
 
@@ -94,11 +94,11 @@ enum tr_status tr_index_read(const struct tr_index *x, int64_t sequence, int64_t
                              int64_t count, int64_t limit, int32_t *out) TR_MUST_CHECK;
 
 /*
- * Writing.  Everything streams to temporary names beside the final ones (PREFIX.bin.tmp.PID, ...),
+ * Writing.  Everything streams to temporary names next to the final ones (PREFIX.bin.tmp.PID, ...),
  * in constant memory; close() puts both files in place, .bin first, so that a reader sees the old
- * data set or the new one, or notices the mix.  The bytes equal those of Megatron's own tool.  Not
- * to be shared by threads; to build in parallel, let each worker hand over arrays of tokens, or
- * let each write a data set of its own and append them.
+ * dataset or the new one, or notices the mix.  The bytes equal those of Megatron's own tool.  Not
+ * to be shared by threads; to build in parallel, let each worker hand over arrays of tokens, or let
+ * each write its own dataset and append them.
  */
 struct tr_index_writer;
 
@@ -122,7 +122,7 @@ enum tr_status tr_index_writer_extend(struct tr_index_writer *w, const int32_t *
                                       int64_t count) TR_MUST_CHECK;
 enum tr_status tr_index_writer_end(struct tr_index_writer *w) TR_MUST_CHECK;
 
-/* Add all sequences and documents of another data set, of any type whose tokens fit. */
+/* Add all sequences and documents of another dataset, of any type whose tokens fit. */
 enum tr_status tr_index_writer_append(struct tr_index_writer *w,
                                       const struct tr_index *part) TR_MUST_CHECK;
 

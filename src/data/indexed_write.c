@@ -121,7 +121,7 @@ static enum tr_status does_not_fit(const struct tr_index_writer *w, const int32_
     return TR_FAIL(
         TR_EDATA,
         "token %lld of document %lld is %d, which %d byte(s) of type %d in %s.bin cannot "
-        "hold; build the data set for a larger vocabulary",
+        "hold; build the dataset for a larger vocabulary",
         (long long)(w->begun + i), (long long)w->documents, tokens[i], w->type_bytes, (int)w->type,
         w->prefix);
 }

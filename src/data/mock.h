@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /*
- * Samples for runs that try or time something and need no data set: --mock-data.  A token is a
+ * Samples for runs that try or time something and need no dataset: --mock-data.  A token is a
  * function of seed, split, sample and place in it (util/rng.h), so every layout sees the same.
  *
  * With u uniform in [0, 1) a token is the whole part of V u^2: small ones are frequent, so there is

@@ -223,7 +223,7 @@ static enum tr_status misfit(const struct tr_samples *x, enum tr_samples_map whi
                              const char *advice)
 {
     return TR_FAIL(TR_EDATA,
-                   "%s does not fit its data set at entry %lld: it was made for other data or is "
+                   "%s does not fit its dataset at entry %lld: it was made for other data or is "
                    "damaged%s",
                    name_of(x, which), (long long)at, advice);
 }
@@ -261,7 +261,8 @@ static enum tr_status verify_row(const struct tr_samples *x, struct tr_meter *me
     return TR_OK;
 }
 
-/* A permutation that keeps the separate last epoch apart; one bit per sample says whether it came.
+/* A permutation that does not mix the separate last epoch with the others; one bit per sample says
+ * whether it came.
    */
 static enum tr_status verify_shuffle(const struct tr_samples *x, struct tr_meter *meter)
 {
@@ -311,7 +312,7 @@ uint64_t tr_samples_fingerprint(const struct tr_samples *x)
     return hash;
 }
 
-/* These maps were taken on trust: rank 0 verified its own. */
+/* These maps are not verified here: rank 0 verified its own. */
 static const char remove_it[] = "; remove the file and start again";
 
 enum tr_status tr_samples_get(const struct tr_samples *x, const struct tr_index *index, int64_t k,

@@ -12,7 +12,7 @@
 #include "util/status.h"
 
 /*
- * The order in which the samples of one split of one data set are seen, exactly Megatron's.
+ * The order in which the samples of one split of one dataset are seen, exactly Megatron's.
  *
  * With T tokens in the split, sequences of s tokens and n samples wanted, the split is passed
  * E = ceil((n s + 1) / T) times.  That gives N = floor((E T - 1) / s) samples of s + 1 tokens; each
@@ -22,9 +22,9 @@
  *     row       where each sample begins: entry of `document`, token in it; N + 1 rows
  *     shuffle   the order in which the N samples are taken
  *
- * When n needs less than 80 % of the last pass, that pass is shuffled apart from the others and
- * its samples come last ("separate last epoch"), so that no document is seen E times before others
- * are seen E - 1 times.
+ * When n needs less than 80 % of the last pass, that pass is shuffled separately and its samples
+ * come last ("separate last epoch"), so that no document is seen E times before others are
+ * seen E - 1 times.
  */
 
 /* What an order follows from: nothing else. */
@@ -58,7 +58,7 @@ struct tr_samples {
 
 /*
  * The numbers of an order, without its maps.  TR_EDATA, in a sentence that begins with `what` (the
- * name of the data set), if the split has no tokens or is passed so often that the entries of
+ * name of the dataset), if the split has no tokens or is passed so often that the entries of
  * `document` exceed 32 bits.
  */
 enum tr_status tr_samples_plan(const struct tr_samples_spec *spec, const char *what,
@@ -68,7 +68,7 @@ enum tr_status tr_samples_plan(const struct tr_samples_spec *spec, const char *w
 int64_t tr_samples_work(const struct tr_samples *x);
 
 /* Build the maps of a planned order in memory; one at a time, in the order of the enum, because
-   they share one generator that the caller seeds.  `meter` may be NULL. */
+   they use one generator that the caller seeds.  `meter` may be NULL. */
 struct tr_numpy_rng;
 void tr_samples_build(struct tr_samples *x, enum tr_samples_map which, struct tr_numpy_rng *rng,
                       struct tr_meter *meter);
@@ -95,7 +95,7 @@ enum tr_status tr_samples_store(const struct tr_samples *x, const char *stem,
 char *tr_samples_path(const char *stem, enum tr_samples_map which);
 
 /*
- * Whether loaded maps are of this order as far as can be told without building them anew: the
+ * Whether loaded maps are of this order as far as can be checked without rebuilding them: the
  * sequences are those of the split, each as often as there are epochs; the rows follow from them;
  * the order is a permutation.  Reads all of the maps.  TR_EDATA names the file and what is wrong.
  * `meter` may be NULL.
@@ -103,27 +103,27 @@ char *tr_samples_path(const char *stem, enum tr_samples_map which);
 enum tr_status tr_samples_verify(const struct tr_samples *x, struct tr_meter *meter) TR_MUST_CHECK;
 
 /*
- * Plan, then take the maps from the cache under `stem`, or build them, put them there and map
- * them; files are opened by `by`, once where all is well.  Collective over `world`; all ranks give the
- * same.  Rank 0 verifies what it finds and builds again what is stale or damaged, after which all open
- * what it left; those that do not see it (disks of their own) or see something else do the same for themselves, which is
- * safe because all write equal bytes under names of their own first.  Where nothing can be written
- * the maps stay in memory, with one warning from rank 0 that sets *warned; none is given if it was
- * set.  With `warned` NULL they must be written: TR_EIO on all ranks.  Rank 0 prints Megatron's lines, and shows progress on stderr where it verifies or builds.  TR_EDATA on all ranks if a rank's copy of the data set
- * makes another order.
+ * Plan, then take the maps from the cache under `stem`, or build them, put them there and map them;
+ * files are opened by `by`, once where all is well.  Collective over `world`; all ranks give the
+ * same.  Rank 0 verifies what it finds and builds again what is stale or damaged, after which all
+ * open what it left; those that do not see it (disks of their own) or see something else do the
+ * same for themselves, which is safe because all write equal bytes under names of their own first.
+ * Where nothing can be written the maps stay in memory, with one warning from rank 0 that sets
+ * *warned; none is given if it was set.  With `warned` NULL they must be written: TR_EIO on all
+ * ranks.  Rank 0 prints Megatron's lines, and shows progress on stderr where it verifies or
+ * builds.  TR_EDATA on all ranks if a rank's copy of the dataset makes another order.
  */
 struct tr_comm;
 enum tr_status tr_samples_open(const struct tr_samples_spec *spec, const char *what,
                                const char *stem, struct tr_comm *world, const struct tr_opener *by,
                                bool *warned, struct tr_samples *out) TR_MUST_CHECK;
 
-/* A number that equal orders share and different ones hardly ever do; looks at T and at a few
-   hundred places of the maps. */
+/* A hash of an order, of T and of a few hundred places of the maps. */
 uint64_t tr_samples_fingerprint(const struct tr_samples *x);
 
 /*
  * Sample k of the order, 0 <= k < x->count, into text[seq + 1].  TR_EDATA if a token is not below
- * `limit` or the maps do not fit the data set.
+ * `limit` or the maps do not fit the dataset.
  */
 enum tr_status tr_samples_get(const struct tr_samples *x, const struct tr_index *index, int64_t k,
                               int64_t limit, int32_t *text) TR_MUST_CHECK;

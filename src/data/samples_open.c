@@ -114,7 +114,7 @@ static enum tr_status not_stored(bool *warned)
     if (!warned)
         return TR_FAIL(TR_EIO,
                        "%s; make room, or give --data-cache-path another folder, or none for one "
-                       "beside the data",
+                       "next to the data",
                        tr_last_error());
     if (!*warned)
         tr_log(TR_LOG_WARNING,
@@ -170,7 +170,7 @@ static enum tr_status make_own(struct tr_samples *x, const struct tr_samples *pl
         return not_stored(NULL);
     if (tr_samples_fingerprint(x) != expected)
         return TR_FAIL(TR_EDATA,
-                       "%s is not the same data set here as on rank 0: the order of its samples "
+                       "%s is not the same dataset here as on rank 0: the order of its samples "
                        "differs; copy it to this node again",
                        what);
     return TR_OK;

@@ -47,8 +47,8 @@ static enum tr_status parse(const char *text, double share[PARTS])
     return TR_OK;
 }
 
-/* The sum of rounded parts may be off by one; upstream moves all bounds by that, which can take
-   the first below 0 when training has no share, and is held at 0 here. */
+/* The sum of rounded parts may be off by one; upstream moves all bounds by that, which can take the
+   first below 0 when training has no part, and is clamped to 0 here. */
 static void bounds_2021(const double share[PARTS], int64_t sequences, int64_t bound[PARTS + 1])
 {
     int64_t off;

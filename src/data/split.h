@@ -7,7 +7,7 @@
 #include "util/status.h"
 
 /*
- * Which sequences of a data set are for training, validation and test: bound[k] .. bound[k + 1] -
+ * Which sequences of a dataset are for training, validation and test: bound[k] .. bound[k + 1] -
  * 1 for part k.  `text` is --split: up to three numbers of any unit with commas (or slashes)
  * between them, "969, 30, 1"; missing ones are 0.
  *

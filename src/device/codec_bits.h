@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 /*
- * The numbers of the rows of ops.def that compress, which every backend must make alike: the same
- * lines compute them in all.
+ * The arithmetic of quantization and sparsification in ops.def, which must have the same bits in
+ * every backend: all use this code.
  */
 
 enum { TR_FIX_SUMS = 32 };       /* partial sums of squares of a bucket */

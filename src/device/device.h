@@ -70,11 +70,11 @@ struct tr_adamw {
 };
 
 /*
- * How numbers are rounded to a few bits (fix_scale, fix_encode and fix_decode in ops.def).  The
- * operand is [D0,D1,D2]; elements that differ only in the dimensions named by `over` share a scale,
- * so the scales are the elements of the operand with those dimensions 1, row-major.  over = 2 on
- * [1,B,J] makes strided buckets, B rows that share the scale of their column; over = 3 on [B,T,H]
- * one scale per channel; over = 6 one per sample.
+ * Quantization (fix_scale, fix_encode and fix_decode in ops.def).  The operand is [D0,D1,D2];
+ * elements that differ only in the dimensions named by `over` have one scale, so the scales are the
+ * elements of the operand with those dimensions 1, row-major.  over = 2 on [1,B,J] makes strided
+ * buckets, B rows with one scale per column; over = 3 on [B,T,H] one scale per channel; over = 6
+ * one per sample.
  */
 enum tr_scale { TR_SCALE_MAX, TR_SCALE_L2 };
 
@@ -108,8 +108,8 @@ struct tr_device_how {
     int local_size; /* how many there are */
     bool share;     /* ranks of a node may share a GPU */
     bool tf32;      /* fp32 GEMMs may round their operands to 10 bits of mantissa */
-    bool tune;      /* the first product of a shape may be timed to choose how it is made,
-                       which can be another way in each run */
+    bool tune;      /* the first GEMM of a shape may be timed to choose its algorithm, which can
+                       be another one in each run */
     enum tr_attention_by attention;
     enum tr_gemm_by gemm;
     int given;        /* GPUs that the job has on this node; 0 where the launcher does not say */
@@ -134,8 +134,8 @@ struct tr_backend {
     int (*threads)(const struct tr_device *d);
     const char *(*describe)(const struct tr_device *d);
 
-    /* What the last bits of results with weights of `type` follow from: devices of one text compute
-       the same from the same.  Static storage. */
+    /* The kernels that decide the last bits of results with weights of `type`: devices with the
+       same text compute the same bits.  Static storage. */
     const char *(*kernels)(const struct tr_device *d, enum tr_dtype type);
 
     /* `bytes` of zeroed memory on a 256-byte boundary.  Lives until close(); TR_ERESOURCE with a

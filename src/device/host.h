@@ -5,7 +5,7 @@
 #include "device/device.h"
 
 /*
- * What the backends that run in host memory share: the device itself and its reservations.  Nothing
+ * Common to the backends that run in host memory: the device itself and its reservations.  Nothing
  * is queued, so wait() has nothing to do.
  */
 struct tr_host_block {

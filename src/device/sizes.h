@@ -93,8 +93,8 @@ int64_t tr_sizes_copy(const struct tr_tensor *y, const struct tr_tensor *x);
 void tr_sizes_scalar(const struct tr_tensor *out);
 
 /*
- * An operand of [d[0],d[1],d[2]] beside its scales: element (i, j, k) is of bucket
- * i * stride[0] + j * stride[1] + k * stride[2], where a dimension that shares a scale has stride 0.
+ * An operand of [d[0],d[1],d[2]] and its scales: element (i, j, k) is of bucket
+ * i * stride[0] + j * stride[1] + k * stride[2], where a dimension with one scale has stride 0.
  */
 struct tr_fix_sizes {
     int64_t n, buckets, each; /* elements, scales, elements of a bucket */

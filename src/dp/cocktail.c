@@ -57,7 +57,7 @@ static enum tr_status open_span(struct tr_cocktail *x, const struct tr_cocktail_
         return TR_FAIL(
             TR_ECONFIG,
             "a rank holds %lld parameters, and a choice among more than 2147483647 that is a "
-            "list has no numbers for them: shard the model over more ranks, or say "
+            "list has no numbers for them: shard the model over more ranks, or use "
             "--random-method random_rolling",
             (long long)x->elems);
     tr_sparse_plan(&x->how.pack, s->count, &s->pack);
@@ -204,7 +204,7 @@ enum tr_status tr_cocktail_connect(struct tr_cocktail *x, struct tr_comm *dp,
     return dp->via->split(dp, 0, dp->rank, "replicas", &x->group);
 }
 
-/* To and from each of the others, the nearest first, so that not all send to the same one. */
+/* To and from each of the others, the next rank first, so that not all send to the same one. */
 static void start(struct tr_cocktail *x, struct tr_queue *q, bool down)
 {
     const int all = x->replicas;
@@ -301,8 +301,8 @@ static double done(struct tr_queue *q)
     return tr_now();
 }
 
-/* All of it, on the caller's queue.  Nothing goes on beside it, so waiting for each part only tells how long
-   it takes. */
+/* All of it, on the caller's queue.  Nothing overlaps it, so waiting for each part only measures
+   its time. */
 static void run_here(struct tr_cocktail *x, struct tr_queue *q)
 {
     double began = done(q), packed, sent, averaged;
@@ -353,7 +353,7 @@ void tr_cocktail_commit(struct tr_cocktail *x, struct tr_queue *q, bool good)
     x->spent.decompress = done(q) - began;
 }
 
-/* ---- what others ask ---- */
+/* ---- status ---- */
 
 uint64_t tr_cocktail_print(struct tr_cocktail *x, struct tr_queue *q)
 {

@@ -12,15 +12,16 @@
 #include "util/arena.h"
 
 /*
- * CocktailSGD (Wang et al., ICML 2023): replicas that each make their own steps and exchange, once per step,
- * compressed differences of their weights to a reference that all of them hold alike.
+ * CocktailSGD (Wang et al., ICML 2023): local SGD, in which replicas diverge and exchange, once per
+ * step, compressed weight deltas (random-k and top-k sparsified, quantized) to a reference that is
+ * equal on all of them, with error feedback.
  *
  *     x   fp32 [N]     the weights of this replica: the masters of its optimizer
  *     g   fp16 [N]     the reference; equal to the bit on all replicas
- *     e   fp16 [N/D]   what the averages of the chunk that this replica serves still lack
+ *     e   fp16 [N/D]   error feedback of the averages of the chunk that this replica serves
  *
  * N numbers are split into D chunks; replica c serves chunk c.  A round, for each chunk:
- *     1  each replica takes a choice of it (codec/mask.h), the same on all, rounds x - g to fp16, makes a
+ *     1  each replica takes a random-k part of it (codec/mask.h), the same on all, rounds x - g to fp16, makes a
  *        message of it (codec/sparse.h) and sends it to the one that serves the chunk
  *     2  that one makes s = (sum of the D messages in the order of replicas) / D + e, sends a message of s
  *        to all, and keeps what that leaves of s: it becomes e
@@ -83,8 +84,8 @@ enum tr_status tr_cocktail_connect(struct tr_cocktail *x, struct tr_comm *dp,
    commit x may be read but not written.  Like all calls below, on all ranks of `dp`, but at any time. */
 void tr_cocktail_begin(struct tr_cocktail *x, struct tr_queue *q);
 
-/* Let it make progress; now and then while the rank computes or waits for something else.  Whether there is
-   more to come; false without a round that goes on beside the caller, or where x is NULL. */
+/* Let it make progress; now and then while the rank computes or waits for something else.  Whether
+   there is more to come; false without a round that overlaps the caller, or where x is NULL. */
 bool tr_cocktail_poll(struct tr_cocktail *x);
 
 /* Wait until all messages are there; whether all that they say is finite, which is the same on all ranks of
@@ -95,7 +96,7 @@ bool tr_cocktail_join(struct tr_cocktail *x, struct tr_queue *q);
    of a span decide alike. */
 void tr_cocktail_commit(struct tr_cocktail *x, struct tr_queue *q, bool good);
 
-/* A fingerprint of what all replicas have alike: g, or where there is none x, until somebody changes it.
+/* A fingerprint of what is equal on all replicas: g, or where there is none x, until it changes.
    Waits for the queue. */
 uint64_t tr_cocktail_print(struct tr_cocktail *x, struct tr_queue *q);
 

@@ -55,10 +55,12 @@ struct tr_cocktail {
     struct tr_tensor x, g, e;
     struct tr_tensor send, take,
         own;                    /* TR_U8: messages to and from each replica; the own average */
-    struct tr_tensor y, sum, v; /* TR_F32: as many as the largest choice, twice; as it keeps */
+    struct tr_tensor y, sum, v; /* TR_F32: as many as the largest random-k part, twice; as top-k
+                                   keeps of it */
     struct tr_tensor print;     /* TR_I64 [1] */
     unsigned char
-        *look;     /* host memory for what tr_sparse_finite() reads, where a device is apart */
+        *look;     /* host memory for what tr_sparse_finite() reads, where a device has its own
+                      memory */
     int32_t *list; /* the same for a list */
     unsigned char *seen; /* for tr_mask_list() */
 
@@ -75,7 +77,7 @@ struct tr_cocktail {
 /* The message to or from replica c in `all`. */
 struct tr_tensor cocktail_message(const struct tr_cocktail *x, const struct tr_tensor *all, int c);
 
-/* 1, 2, the look at what came, and 3, on any queue. */
+/* 1, 2, the check of what arrived, and 3, on any queue. */
 void cocktail_compress(struct tr_cocktail *x, struct tr_queue *q);
 void cocktail_average(struct tr_cocktail *x, struct tr_queue *q);
 bool cocktail_finite(struct tr_cocktail *x, struct tr_queue *q);

@@ -3,7 +3,7 @@
 
 #include "dp/cocktail_parts.h"
 
-/* What is computed in a round, step by step as dp/cocktail.h numbers them. */
+/* The computation of a round, with the steps as dp/cocktail.h numbers them. */
 
 struct tr_tensor cocktail_message(const struct tr_cocktail *x, const struct tr_tensor *all, int c)
 {
@@ -23,7 +23,7 @@ static struct tr_tensor room(const struct tr_tensor *t, enum tr_dtype type, int6
     return tr_tensor_1(t->data, type, n);
 }
 
-/* ---- the choice ---- */
+/* ---- random-k: the elements of a round ---- */
 
 /* The piece in which element `at` of the span is. */
 static int piece_of(const struct cocktail_span *s, int64_t at)
@@ -73,7 +73,7 @@ static void put_list(struct tr_queue *q, const struct tr_tensor *to, const int32
         memcpy(to->data, list, (size_t)tr_tensor_bytes(to));
 }
 
-/* Work out what this round takes of chunk c, where that is a list. */
+/* The elements of chunk c that this round takes, where that is a list. */
 static void choose(struct tr_cocktail *x, const struct cocktail_span *s, int c, struct tr_queue *q)
 {
     struct tr_tensor list = list_of(s, c);
@@ -87,7 +87,8 @@ static void choose(struct tr_cocktail *x, const struct cocktail_span *s, int c, 
     put_list(q, &list, out);
 }
 
-/* What the round takes of chunk c: of which part of a flat buffer, and which elements of that. */
+/* The elements of chunk c that the round takes: of which part of a flat buffer, and which elements
+   of that. */
 struct choice {
     struct tr_tensor list, of;
     struct tr_select s;
@@ -150,7 +151,7 @@ void cocktail_compress(struct tr_cocktail *x, struct tr_queue *q)
 
 /* ---- 2 ---- */
 
-/* The message of replica j for the own chunk: that of this one has not travelled. */
+/* The message of replica j for the own chunk: that of this replica was not sent. */
 static struct tr_tensor brought_by(const struct tr_cocktail *x, const struct cocktail_span *s,
                                    int j)
 {
@@ -206,9 +207,9 @@ void cocktail_average(struct tr_cocktail *x, struct tr_queue *q)
             average_span(x, &x->span[i], q);
 }
 
-/* ---- the look ---- */
+/* ---- check that all messages are finite ---- */
 
-/* The average of chunk c: that of the own one has not travelled. */
+/* The average of chunk c: that of the own chunk was not sent. */
 static struct tr_tensor average_of(const struct tr_cocktail *x, const struct cocktail_span *s,
                                    int c)
 {
@@ -253,7 +254,7 @@ static void commit_chunk(struct tr_cocktail *x, const struct cocktail_span *s, i
     choice_of(x, s, c, &x->g, &ref);
     tr_sparse_decode(&s->pack, q, &mean, &all, &v);
     q->on->select_add(q, &ref.of, &mean, ref.s, 1.0F);
-    /* One way through x, which is long and is passed in steps. */
+    /* A single pass over x, which is long, in steps. */
     tr_sparse_decode(&s->pack, q, &y, &own, &v);
     q->on->subtract(q, &y, &mean, &y);
     q->on->select_add(q, &at.of, &y, at.s, 1.0F);

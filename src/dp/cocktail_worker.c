@@ -7,8 +7,9 @@
 #include "util/clock.h"
 
 /*
- * The thread that computes for a round while the rank's own goes on.  It has a device of its own with one
- * thread, so that it takes no more than a core.  What it works on is handed over with its lock.
+ * The thread that computes for a round while the rank's own thread continues.  It has a device of
+ * its own with one thread, so that it takes no more than a core.  Its work is handed over under its
+ * lock.
  */
 static void *run(void *arg)
 {
@@ -50,7 +51,7 @@ enum tr_status cocktail_worker_open(struct tr_cocktail *x)
         pthread_mutex_destroy(&w->lock);
         tr_cpu.close(w->queue.device);
         return TR_FAIL(TR_ERESOURCE, "there is no room for the thread that compresses; look for a "
-                                     "limit on processes (ulimit -u), or say --no-overlap-round");
+                                     "limit on processes (ulimit -u), or use --no-overlap-round");
     }
     x->threaded = true;
     return TR_OK;

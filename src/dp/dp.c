@@ -5,20 +5,20 @@
 #include <stdlib.h>
 
 /*
- * Buckets under way at once.  The transport keeps a copy of each, so bytes are what bounds them;
- * many small ones may be, because the next are started only when a layer is done, and until then
- * the network should have something to do.  Two at least, so that one is sent while another ends.
+ * Buckets in flight at once.  The transport keeps a copy of each, so their bytes are bounded; there
+ * may be many small ones, because the next are started only when a layer is done, and until then
+ * the network should be busy.  Two at least, so that one is sent while another ends.
  *
- * That is for a transport that the host helps along.  Where transfers are work of the device
- * (tr_transport.queues) the order of all of them must be the same on all ranks and so depend on nothing
- * but the program: sums start when they are ready, however many are under way, and each gather
- * when the one before it is waited for.  More of those would only stand in front of what other
+ * That is for a transport that the host has to poll.  Where transfers are work of the device
+ * (tr_transport.queues) the order of all of them must be the same on all ranks and so depend on
+ * nothing but the program: all-reduces start when they are ready, however many are in flight, and
+ * each all-gather when the one before it is waited for.  More of those would only delay what other
  * groups start after them.
  */
 enum { IN_FLIGHT = 16, BYTES_IN_FLIGHT = 64 << 20 };
 
-/* Transfers of the buckets in a fixed order: 0 .. done - 1 are done, done .. started - 1 under way.
-   All ranks start them in that order, however many each has under way. */
+/* Transfers of the buckets in a fixed order: 0 .. done - 1 are done, done .. started - 1 in flight.
+   All ranks start them in that order, however many each has in flight. */
 struct flow {
     int started, done;
     int most;                     /* under way at once */
@@ -49,7 +49,7 @@ static struct tr_bucket *allocate_buckets(int64_t n)
     return b;
 }
 
-/* How many buckets a region of `units` is cut into, if each has `each` at least. */
+/* How many buckets a region of `units` is split into, if each has `each` at least. */
 static int64_t pieces(int64_t units, int64_t each)
 {
     return units == 0 ? 0 : units < each ? 1 : units / each;
@@ -206,7 +206,7 @@ static void finish_one(struct tr_dp *x, struct tr_queue *q, struct flow *f)
     f->done++;
 }
 
-/* What a device does needs no help, and nothing may hang on how far it has come. */
+/* Work of a device needs no polling, and nothing may depend on its progress. */
 static void progress(struct tr_dp *x, struct tr_queue *q, struct flow *f)
 {
     for (int i = f->done; i < f->started && !x->group.via->queues; i++)

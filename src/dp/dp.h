@@ -8,10 +8,10 @@
 #include "comm/comm.h"
 
 /*
- * What happens between replicas.  The flat gradient buffer is split into buckets, and each bucket
- * is summed over the data-parallel group as soon as its gradients are complete, while the backward
- * pass goes on.  The model lays its parameters out in the order in which backward completes them
- * (model/param.h), so "complete" is one number: all elements below it.
+ * Data parallelism (DDP).  The flat gradient buffer is split into buckets, and each bucket is
+ * all-reduced over the data-parallel group as soon as its gradients are complete, while the
+ * backward pass goes on.  The model lays its parameters out in the order in which backward
+ * completes them (model/param.h), so "complete" is one number: all elements below it.
  *
  * Sharded (ZeRO stage 1, Rajbhandari et al. 2020; Megatron's distributed optimizer): replica r
  * receives the sum of the r-th slice of each bucket only, updates those values, and the replicas
@@ -27,12 +27,12 @@ struct tr_bucket {
 };
 
 /*
- * Cut a flat buffer into buckets.  It consists of `n` regions that end at end[0] <= ... <=
- * end[n - 1], all multiples of `unit`, which is a multiple of the number of replicas.  Each region
- * that is not empty is split into as many buckets of at least `at_least` elements as it has, but
- * one, all multiples of `unit`, none more than a unit longer than another; so regions of the same
- * length are cut alike.  Parameters are cut wherever it falls.  Pure.  *out is owned by the caller;
- * returns how many.
+ * Split a flat buffer into buckets.  It consists of `n` regions that end at end[0] <= ... <= end[n
+ * - 1], all multiples of `unit`, which is a multiple of the number of replicas.  Each region that
+ * is not empty is split into as many buckets of at least `at_least` elements as it has, but one,
+ * all multiples of `unit`, none more than a unit longer than another; so regions of the same length
+ * are split alike, and bucket borders may fall within parameters.  Pure.  *out is owned by the
+ * caller; returns how many.
  */
 int tr_buckets_plan(const int64_t *end, int n, int64_t at_least, int64_t unit,
                     struct tr_bucket **out);

@@ -8,10 +8,10 @@
 #include "util/status.h"
 
 /*
- * What a run can be asked for while it runs: files in SAVE/ctl that `trireme ctl`, or anyone who may
- * write there, creates.  Their presence counts; the line in them says who asks.
+ * External requests to a run: files in SAVE/ctl that `trireme ctl`, or anyone who may write there,
+ * creates.  Their presence counts; the line in them says who asks.
  *
- *   stop    save and leave.  It stays in force: every later start leaves at once, until it is removed
+ *   stop    save and exit.  It stays in force: every later start exits at once, until it is removed
  *           (`trireme ctl SAVE go`), so that a chain of jobs can be stopped.
  *   save    save now and go on; removed once that is done
  *   dump    write down what each rank is doing and go on; removed once that is done

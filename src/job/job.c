@@ -131,7 +131,7 @@ static bool read_until(int fd, char *text, size_t size, double deadline)
     return true;
 }
 
-/* Wait for the end of `pid` until the deadline, and then make it end.  Did it end well? */
+/* Wait for the end of `pid` until the deadline, and then kill it.  Did it succeed? */
 static bool reap(pid_t pid, double deadline)
 {
     const struct timespec pause = {.tv_nsec = 5000000};

@@ -27,7 +27,7 @@ void tr_job_find(struct tr_job *job);
  * there is no limit.  SLURM_JOB_END_TIME says it (Slurm 23.02 and newer); without it `squeue` is asked,
  * once, for at most `patience` seconds, after which it is ended.  So a limit that is changed while the
  * job runs stays unknown.  One rank calls this, early: it starts a process.  `how`, static storage,
- * says who told, or why nobody did.
+ * says where it is from, or why it is not known.
  */
 enum { TR_JOB_NO_END = -1 };
 int64_t tr_job_end(const struct tr_job *job, time_t now, double patience, const char **how);

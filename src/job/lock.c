@@ -66,7 +66,7 @@ static void describe(const struct holder *h, char *text, size_t size)
     tr_printable(text);
 }
 
-/* For people, and for the sentence of whoever comes second: a failure is no reason to stop. */
+/* For people, and for the message of a second run: a failure is no reason to stop. */
 static void write_holder(int fd, const struct tr_job *job)
 {
     char host[256] = "unknown", since[TR_TIME_BYTES], *text;
@@ -88,7 +88,7 @@ static bool is_earlier_self(const struct holder *h, const struct tr_job *job)
     return h->restart < job->restart || strcmp(h->step, job->step ? job->step : "none") != 0;
 }
 
-/* Until it is ours, or there is no hope: 0, or the errno of the last try. */
+/* Try until the lock is ours or waiting is useless: 0, or the errno of the last try. */
 static int try_for_long(int fd, const char *path, const struct tr_job *job)
 {
     const struct timespec pause = {.tv_nsec = 50000000};
@@ -160,8 +160,8 @@ static bool is_of_my_group(const struct stat *st)
     return st->st_gid == getegid();
 }
 
-/* Only who may write it may open it, and nobody but its owner and its group: where umask and owner let the
-   group write, all of it may run here in turn.  Who cannot change that must find it so. */
+/* Only its owner may open it, or its group where umask and owner let the group write, so that
+   members of the group can run here in turn.  A user who cannot change the mode must find it so. */
 static enum tr_status guard(int fd, const char *folder, struct stat *st)
 {
     struct stat above;
@@ -275,7 +275,7 @@ enum tr_status tr_lock_check(const struct tr_lock *lock, const char *folder)
             snprintf(by, sizeof by, "which nobody holds now");
         return TR_FAIL(TR_ERESOURCE,
                        "%s was replaced while this run held it (%s), so another run may write into "
-                       "%s: this one saves nothing more there, and what was saved stands",
+                       "%s: this one saves nothing more there, and what was saved is kept",
                        lock->path, by, folder);
     }
     if (errno != ENOENT && errno != ENOTDIR)
@@ -283,7 +283,7 @@ enum tr_status tr_lock_check(const struct tr_lock *lock, const char *folder)
     return TR_FAIL(
         TR_ERESOURCE,
         "%s was removed while this run held it, so nothing keeps another run out of %s: "
-        "this one saves nothing more there, and what was saved stands; start it again to "
+        "this one saves nothing more there, and what was saved is kept; start it again to "
         "go on from that, and leave the lock alone while a run is under way",
         lock->path, folder);
 }

@@ -23,7 +23,8 @@ static const double SQUEUE_PATIENCE = 8.0, LOOK_EVERY = 1.0, WRITE_EVERY = 1.0;
 /* The part of the time that may go into writing the state between saves. */
 static const double WRITE_PART = 0.02;
 
-/* For tr_on_last_words(), which knows of no keeper: the folder whose state says "running". */
+/* For the handler of tr_on_last_words(), which has no argument: the folder whose state says
+   "running". */
 static const char *running_folder;
 
 static void last_words(int exit_code, const char *sentence)
@@ -71,8 +72,8 @@ static int name_hosts(const struct tr_run_folder *k, char *text, size_t size)
     return nodes;
 }
 
-/* What starts and requests that were killed were about to write: it is whole under its own name or was
-   never there. */
+/* Remove temporary files of starts and requests that were killed: a file is complete under its own
+   name or was never there. */
 static void tidy(const char *folder)
 {
     char *ctl = tr_format("%s/ctl", folder);
@@ -145,7 +146,7 @@ static void fill(struct tr_run_folder *k, int64_t train_iters)
     snprintf(s->next, sizeof s->next, "go-on");
 }
 
-/* Unless another run may have the folder by now: its state stands there then. */
+/* Unless another run may have the folder by now: the state is its own then. */
 static void write_state(struct tr_run_folder *k)
 {
     enum tr_status s = tr_lock_check(&k->lock, k->folder);
@@ -216,7 +217,8 @@ bool tr_run_folder_over(struct tr_run_folder *k, const struct tr_config *c, int6
     return k->folder && tr_comm_max(k->world, over) != 0;
 }
 
-/* The iteration that training will go on from, as far as is known before loading; -1: from none. */
+/* The iteration from which training will resume, as far as is known before loading; -1: from
+   none. */
 static int64_t from_where(const struct tr_config *c)
 {
     if (!c->load)
@@ -242,7 +244,7 @@ static void describe_start(const struct tr_run_folder *k, const struct tr_config
         fprintf(f, "| from: the beginning");
 }
 
-/* One line that cuts a log of several starts into its parts. */
+/* One line that separates the starts in a log. */
 static void print_header(const struct tr_run_folder *k, const struct tr_config *c)
 {
     char text[TR_REPORT_BYTES], event[64], *rest = NULL;
@@ -262,26 +264,28 @@ static void print_header(const struct tr_run_folder *k, const struct tr_config *
     free(rest);
 }
 
-/* How the start before this one ended: who reads the log of a chain has not watched it. */
+/* How the start before this one ended, for readers of the log of a chain of jobs. */
 static void print_before(const struct tr_state *last)
 {
-    char by[80] = "";
+    char by[80] = "", how[1024];
 
     if (last->start < 1)
         return;
     if (last->job[0])
         snprintf(by, sizeof by, ", job %.64s", last->array[0] ? last->array : last->job);
-    tr_notice("> start %" PRId64 "%s on %.200s, ", last->start, by,
-              last->hosts[0] ? last->hosts : "hosts unknown");
     if (strcmp(last->state, "running") == 0)
-        tr_notice("was killed, or lost its nodes, after iteration %" PRId64 " or later\n",
-                  last->iteration);
+        snprintf(how, sizeof how,
+                 "was killed, or lost its nodes, after iteration %" PRId64 " or later",
+                 last->iteration);
     else if (strcmp(last->state, "failed") == 0)
-        tr_notice("failed with exit code %" PRId64 " after iteration %" PRId64 ": %.700s\n",
-                  last->exit_code, last->iteration, last->reason);
+        snprintf(how, sizeof how,
+                 "failed with exit code %" PRId64 " after iteration %" PRId64 ": %.700s",
+                 last->exit_code, last->iteration, last->reason);
     else
-        tr_notice("%s at iteration %" PRId64 ": %.200s\n", last->state, last->iteration,
-                  last->reason);
+        snprintf(how, sizeof how, "%s at iteration %" PRId64 ": %.200s", last->state,
+                 last->iteration, last->reason);
+    tr_notice("> start %" PRId64 "%s on %.200s, %s\n", last->start, by,
+              last->hosts[0] ? last->hosts : "hosts unknown", how);
 }
 
 static void print_job_end(const struct tr_run_folder *k, const char *how, time_t now)

@@ -14,9 +14,9 @@
 #include "job/stop.h"
 
 /*
- * What a run tells and hears outside its log: the lock, the state and the switches in the folder of
- * --save (job/lock.h, job/state.h, job/ctl.h), and what Slurm knows of the job.  Without --save
- * there is no folder, and nothing of it happens but the header of the log.
+ * The run folder: the lock, the state and the external requests in the folder of --save
+ * (job/lock.h, job/state.h, job/ctl.h), and what Slurm knows of the job.  Without --save there is
+ * no folder, and nothing of it happens but the header of the log.
  *
  * Collective over the world: open, over, begin, may_save.  The others are called by all ranks too, do their work
  * on rank 0, and communicate nothing.  What cannot be written after the start is a warning, once: it

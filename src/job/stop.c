@@ -23,21 +23,23 @@ enum { SIGNALS = sizeof signals / sizeof signals[0] };
 
 static const double SAVE_RATE = 100e6; /* bytes a second, from each node */
 
-/* Ranks that ask one another wait for one another.  Short iterations share a question: as many as take
-   ASK_EVERY seconds, and not many, because the next ones may take longer. */
+/* Ranks that agree on a stop wait for one another.  Short iterations agree once for several: as
+   many as take ASK_EVERY seconds, and not many, because the next ones may take longer. */
 static const double ASK_EVERY = 0.25;
 enum { MOST_SHARE = 16 };
 
-/* Which one has come, as exit_signal of enums.def, plus 1; that the launcher is gone counts as one more.  A
-   handler can leave word nowhere else. */
+/* The signal that has arrived, as exit_signal of enums.def, plus 1; that the launcher is gone
+   counts as one more.  A handler can write nowhere else. */
 static volatile sig_atomic_t heard;
 enum { LAUNCHER_GONE = SIGNALS + 1 };
 
-/* As bits: those that came before it was known what to do about them, and those that wait for that. */
+/* As bits: signals that arrived before the options were read, and those that are held until
+   then. */
 static volatile sig_atomic_t early;
 static unsigned kept;
 
-/* What is said at once when one comes, made beforehand; empty where another rank says it. */
+/* The line that is printed at once when one arrives, prepared beforehand; empty where another rank
+   prints it. */
 enum { LINE = 192 };
 static char line[SIGNALS][LINE];
 
@@ -83,7 +85,7 @@ static void keep(int number)
     early = (sig_atomic_t)((unsigned)early | 1U << which_of(number));
 }
 
-/* It is blocked until the handler returns, and then it does what it does to any program. */
+/* It is blocked until the handler returns, and then has its default action. */
 static void tell_and_end(int number)
 {
     say(which_of(number));
@@ -246,7 +248,7 @@ double tr_stop_need(const struct tr_stop *s, int64_t iteration)
            save(s) + s->margin;
 }
 
-/* What a rank brings, of which the largest of all ranks count. */
+/* The numbers of a rank; the largest of all ranks count. */
 enum { HEARD, CLOCK, ASKED, LOST, LONGEST, FACTS };
 enum { CLOCK_DURATION = 1, CLOCK_JOB_END = 2 };
 
@@ -280,7 +282,7 @@ static void bring(const struct tr_stop *s, const struct tr_comm *world, int64_t 
     fact[LONGEST] = s->longest[TR_PART_ITERATION];
 }
 
-/* Iterations until the next question.  With nothing measured there is one after each. */
+/* Iterations until ranks agree again.  Without measurements that is after each. */
 static int64_t share(double longest)
 {
     double n = longest > 0.0 ? ASK_EVERY / longest : 1.0;

@@ -182,7 +182,7 @@ static void tell(const struct tr_finding *g, const struct tr_facts *f, char *out
         snprintf(out, size, "%s", g->verdict.text);
 }
 
-/* The first refusal is the sentence of the failure, what else is wrong are warnings before it. */
+/* The first refusal is the sentence of the failure; all others are warnings before it. */
 static enum tr_status tell_all(const struct tr_facts *f, const struct tr_intent *i)
 {
     struct tr_finding *list;

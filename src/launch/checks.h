@@ -8,7 +8,7 @@
 #include "launch/launch.h"
 
 /*
- * What is wrong with a launch, from the facts of launch/launch.h.  A check is a row of launch/checks.def and
+ * Checks of a launch, from the facts of launch/launch.h.  A check is a row of launch/checks.def and
  * a pure function of the facts and of what the ranks are going to do; it says one sentence or nothing.
  */
 enum tr_check {

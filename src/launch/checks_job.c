@@ -5,7 +5,7 @@
 #include "launch/checks.h"
 #include "util/text.h"
 
-/* Judgements on the whole job: launch/checks.def says what each looks at. */
+/* Checks of the whole job: launch/checks.def describes each. */
 static const double GIB = 1024.0 * 1024.0 * 1024.0;
 
 void tr_judge_ranks(const struct tr_facts *f, const struct tr_intent *i, int node,
@@ -27,7 +27,7 @@ void tr_judge_ranks(const struct tr_facts *f, const struct tr_intent *i, int nod
             tr_verdict_refuse(
                 out, TR_ECONFIG,
                 "srun started %d tasks and each is alone, since they have no way to "
-                "find one another: say srun --mpi=pmix (srun --mpi=list shows what this "
+                "find one another: use srun --mpi=pmix (srun --mpi=list shows what this "
                 "Slurm has)",
                 job->step_tasks);
         return;
@@ -51,7 +51,7 @@ static bool is_alone(const struct tr_facts *f)
     return f->ranks == 1 && f->job.starter == TR_STARTED_ALONE;
 }
 
-/* One of several tasks that did not find one another sees no other node, and has said so. */
+/* One of several tasks that did not find one another sees no other node, and has reported that. */
 static bool is_lost(const struct tr_facts *f)
 {
     return f->ranks == 1 && f->job.starter == TR_STARTED_BY_SRUN && f->job.step_tasks > 1;
@@ -106,7 +106,7 @@ void tr_judge_even(const struct tr_facts *f, const struct tr_intent *i, int node
         return;
     if (f->ranks % f->nodes == 0)
         tr_verdict_warn(out,
-                        "nodes have from %d to %d ranks, and the fullest sets the pace: say srun "
+                        "nodes have from %d to %d ranks, and the fullest sets the pace: use srun "
                         "--ntasks-per-node=%d",
                         least, most, f->ranks / f->nodes);
     else
@@ -160,7 +160,7 @@ void tr_judge_tensor_parallel(const struct tr_facts *f, const struct tr_intent *
     tr_verdict_refuse(
         out, TR_ECONFIG,
         "a tensor-parallel group of %d has no room on a node with %d rank%s and would "
-        "communicate over the network in every layer: say --tensor-model-parallel-size %d, or "
+        "communicate over the network in every layer: use --tensor-model-parallel-size %d, or "
         "start ranks with srun --ntasks-per-node=%d --distribution=block, or insist with "
         "--allow-tensor-parallel-across-nodes",
         w, least, tr_plural(least), best, most < w ? w : most / w * w);
@@ -219,7 +219,7 @@ void tr_judge_memory(const struct tr_facts *f, const struct tr_intent *i, int no
     if ((double)least->memory < 0.9 * (double)most->memory)
         tr_verdict_warn(out,
                         "%s has %.0f GiB of memory and %s %.0f, and every rank must fit into the "
-                        "smaller: ask for nodes of one kind with --constraint, or say "
+                        "smaller: ask for nodes of one kind with --constraint, or use "
                         "--exclude=%s",
                         least->host, (double)least->memory / GIB, most->host,
                         (double)most->memory / GIB, least->host);
@@ -240,7 +240,7 @@ void tr_judge_clocks(const struct tr_facts *f, const struct tr_intent *i, int no
         tr_verdict_warn(
             out,
             "the clock of %s is %.0f seconds before that of %s, so times in their logs do "
-            "not compare: tell the administrators, or say --exclude=%s",
+            "not compare: report it to the administrators, or use --exclude=%s",
             fast->host, fast->clock - slow->clock, slow->host,
             fast == &f->node[0] ? slow->host : fast->host);
 }
@@ -262,7 +262,7 @@ void tr_judge_builds(const struct tr_facts *f, const struct tr_intent *i, int no
         }
 }
 
-/* A checkpoint is one file in a folder of its own, with a few files beside it. */
+/* A checkpoint is one file in its own folder, with a few sidecar files. */
 enum { FILES_NEEDED = 16 };
 
 void tr_judge_space(const struct tr_facts *f, const struct tr_intent *i, int node,

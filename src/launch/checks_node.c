@@ -2,9 +2,9 @@
 #include "launch/checks.h"
 #include "util/text.h"
 
-/* Judgements on one node and its ranks: launch/checks.def says what each looks at. */
+/* Checks of one node and its ranks: launch/checks.def describes each. */
 
-/* In Slurm the words of srun, elsewhere those of mpiexec. */
+/* In Slurm the options of srun, elsewhere those of mpiexec. */
 static bool by_srun(const struct tr_facts *f)
 {
     return f->job.in_slurm && f->job.starter != TR_STARTED_BY_MPIEXEC;
@@ -47,7 +47,7 @@ void tr_judge_gpus(const struct tr_facts *f, const struct tr_intent *i, int node
             tr_verdict_warn(
                 out,
                 "the job has %d GPU%s on a node and ranks compute on CPUs, because %s: use "
-                "a trireme and nodes with CUDA, or give the GPUs back and say --backend cpu",
+                "a trireme and nodes with CUDA, or give the GPUs back and use --backend cpu",
                 given, tr_plural(given),
                 i->has_cuda ? "the driver shows none"
                             : "this trireme was built without "
@@ -97,13 +97,13 @@ void tr_judge_cores(const struct tr_facts *f, const struct tr_intent *i, int nod
             out,
             "a rank may use %d core%s and the job asked for %d (SLURM_CPUS_PER_TASK), which "
             "srun takes no notice of from Slurm 22.05 on: export "
-            "SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK before srun, or say srun "
+            "SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK before srun, or use srun "
             "--cpus-per-task=%d",
             has, tr_plural(has), asked, asked);
     else
         tr_verdict_warn(
             out,
-            "a rank may use %d core%s and the job asked for %d (SLURM_CPUS_PER_TASK): say "
+            "a rank may use %d core%s and the job asked for %d (SLURM_CPUS_PER_TASK): use "
             "mpiexec --map-by slot:PE=%d, or --bind-to none",
             has, tr_plural(has), asked, asked);
 }
@@ -119,7 +119,7 @@ static int sharers(const struct tr_facts *f, int r)
     return n;
 }
 
-/* What training starts: --threads, OMP_NUM_THREADS, else a fair share of the cores. */
+/* The threads of training: --threads, OMP_NUM_THREADS, else an equal part of the cores. */
 static int threads_of(const struct tr_facts *f, const struct tr_intent *i, int r)
 {
     const int fair = CPU_COUNT(&f->rank[r].cpus) / sharers(f, r);
@@ -146,12 +146,12 @@ static void judge_threads(const struct tr_facts *f, const struct tr_intent *i, i
             "--ntasks-per-node=%d), or ask for more cores",
             n, cores, tr_plural(cores), cores);
     else if (threads * n > cores)
-        tr_verdict_warn(out, "%d rank%s with %d threads each share %d core%s: say %s%d", n,
+        tr_verdict_warn(out, "%d rank%s with %d threads each share %d core%s: use %s%d", n,
                         tr_plural(n), threads, cores, tr_plural(cores),
                         i->threads > 0 ? "--threads " : "OMP_NUM_THREADS=", fair);
     else if (i->threads == 0 && f->rank[r].omp_threads > 0 && FAR * threads <= fair)
         tr_verdict_warn(out,
-                        "OMP_NUM_THREADS=%d leaves %d of %d cores of a rank idle: unset it, or say "
+                        "OMP_NUM_THREADS=%d leaves %d of %d cores of a rank idle: unset it, or use "
                         "--threads %d",
                         threads, fair - threads, fair, fair);
 }
@@ -192,7 +192,7 @@ void tr_judge_hyperthreads(const struct tr_facts *f, const struct tr_intent *i, 
         tr_verdict_warn(
             out,
             "two ranks compute on the two hardware threads of one core, each at about half "
-            "its speed: say %s",
+            "its speed: use %s",
             by_srun(f) ? "srun --hint=nomultithread" : "mpiexec --map-by core --bind-to core");
         return;
     }
@@ -204,7 +204,7 @@ void tr_judge_hyperthreads(const struct tr_facts *f, const struct tr_intent *i, 
             continue;
         tr_verdict_warn(
             out,
-            "%d threads compute on %d core%s, since each core shows itself as several: say "
+            "%d threads compute on %d core%s, since each core shows itself as several: use "
             "%s--threads %d",
             busy, cores, tr_plural(cores), by_srun(f) ? "srun --hint=nomultithread, or " : "",
             cores / sharers(f, r) > 0 ? cores / sharers(f, r) : 1);
@@ -253,7 +253,7 @@ void tr_judge_open_files(const struct tr_facts *f, const struct tr_intent *i, in
         tr_verdict_warn(
             out,
             "a rank may open %lld files and may need %lld, with a connection to each other "
-            "rank: say ulimit -n %lld before the ranks start",
+            "rank: run ulimit -n %lld before the ranks start",
             (long long)has, (long long)need, (long long)need);
 }
 
@@ -267,7 +267,7 @@ void tr_judge_stack(const struct tr_facts *f, const struct tr_intent *i, int nod
     if (has >= 0 && has / KIB < NEED)
         tr_verdict_warn(
             out,
-            "the stack of a rank may grow to %lld KiB, and libraries need more: say ulimit "
+            "the stack of a rank may grow to %lld KiB, and libraries need more: run ulimit "
             "-s 8192 before the ranks start",
             (long long)(has / KIB));
 }
@@ -283,7 +283,7 @@ void tr_judge_locked_memory(const struct tr_facts *f, const struct tr_intent *i,
     tr_verdict_warn(
         out,
         "a rank may lock %lld MiB of memory, and the fast network locks what it sends from: "
-        "say ulimit -l unlimited before the ranks start; in Slurm limits come from where "
+        "run ulimit -l unlimited before the ranks start; in Slurm limits come from where "
         "the job was submitted unless slurm.conf excludes MEMLOCK",
         (long long)(n->locked >> 20));
 }

@@ -22,8 +22,8 @@ static void *need(size_t count, size_t bytes)
 }
 
 /* What ranks with one clock have in common: the boot of their kernel, and the time namespace, in
-   which a container may have an offset of its own.  A kernel without time namespaces has none to
-   tell apart. */
+   which a container may have an offset of its own.  A kernel without time namespaces has only
+   one. */
 static void name_kernel(char name[KERNEL_BYTES])
 {
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -32,7 +32,7 @@ static void name_kernel(char name[KERNEL_BYTES])
     memset(name + (n > 0 ? n : 0), 0, (size_t)(KERNEL_BYTES - (n > 0 ? n : 0)));
     if (fd >= 0)
         close(fd);
-    /* Without a boot that can be told from others, a rank shares its clock with nobody. */
+    /* Without a boot id, no rank has the same clock as another. */
     if (n <= 0)
         memcpy(name, &(pid_t){getpid()}, sizeof(pid_t));
     n = readlink("/proc/self/ns/time", name + KERNEL_BYTES / 2, KERNEL_BYTES / 2 - 1);

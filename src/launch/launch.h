@@ -24,8 +24,8 @@ struct tr_launch {
 void tr_launch_read(struct tr_comm *world, struct tr_launch *out);
 void tr_launch_release(struct tr_launch *l);
 
-/* Threads that a rank should work with: OMP_NUM_THREADS where it is set, else its cores shared fairly
-   among those that share them, at least 1. */
+/* Threads that a rank should work with: OMP_NUM_THREADS where it is set, else its cores divided
+   evenly among the ranks that have the same, at least 1. */
 int tr_launch_threads(const struct tr_launch *l);
 
 /* Whether the launcher offers this process a way to find the others, as long as MPI has not started. */

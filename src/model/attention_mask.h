@@ -6,10 +6,11 @@
 #include <stdint.h>
 
 /*
- * What the tokens that end a document change when several documents share a sample.  Such a token
- * belongs to the document that it ends; only the tokens that are read count, not the last label.
+ * The effect of end-of-document tokens (EOD) when several documents are packed in a sample.  Such a
+ * token belongs to the document that it ends; only the tokens that are read count, not the last
+ * label.
  *
- *     loss        --eod-mask-loss: what the model says after an end of text has no weight, since the
+ *     loss        --eod-mask-loss: the prediction after an end of text has no weight, since the
  *                 next document does not follow from this one
  *     positions   --reset-position-ids: the positions of a document count from 0
  *     attention   --reset-attention-mask: a token sees only tokens of its own document

@@ -152,7 +152,7 @@ static void pool_close(struct pool *p)
     free(p);
 }
 
-/* The micro-batch of a slot takes a place, unless it has one, and gives it back. */
+/* The micro-batch of a slot takes a place of the pool, unless it has one, and frees it. */
 static struct place *take(const struct tr_chunk *c, struct slot *x)
 {
     if (!x->at) {
@@ -217,8 +217,8 @@ static void plan_messages(struct tr_chunk *c, struct tr_arena *a, struct tr_tens
                              c->m->dims->hidden);
 }
 
-/* Whether backward computes layer `i` of the chunk again, and with which layers before it: those from
-   group_of() on. */
+/* Whether backward recomputes layer `i` of the chunk (activation recomputation), and with which
+   layers before it: those from group_of() on. */
 static bool recomputed(const struct tr_chunk *c, int i)
 {
     const struct tr_activations *a = c->m->activations;
@@ -234,8 +234,9 @@ static int group_of(const struct tr_chunk *c, int i)
     return a->recompute == TR_RECOMPUTE_UNIFORM ? i - i % (int)a->recompute_layers : i;
 }
 
-/* Layers that are recomputed share their memory, but for the input of the first of a group: whole,
-   or a slice of it.  The input of the chunk is a message, so it is always whole. */
+/* Layers that are recomputed use the same memory, except for the input of the first of a group: all
+   of it, or a slice with --distribute-saved-activations.  The input of the chunk is a message, so
+   it is never sliced. */
 static void plan_layer(struct tr_chunk *c, struct tr_arena *a, struct place *x, int i)
 {
     struct tr_model *m = c->m;
@@ -414,7 +415,7 @@ struct tr_tensor tr_chunk_input(struct tr_chunk *c, int micro)
     return first_input(c, slot_of(c, micro), micro);
 }
 
-/* Where layer `i` leaves its output. */
+/* Where layer `i` writes its output. */
 static struct tr_tensor output_of(struct tr_chunk *c, const struct slot *x, int i, int micro)
 {
     if (i + 1 < c->layers)

@@ -8,16 +8,18 @@
 #include "model/model.h"
 
 /*
- * A chunk is what one pipeline slot computes: some consecutive layers, with the embedding before the
- * first layer of the model and the head after the last.  It keeps the activations of up to `slots`
- * micro-batches between their forward and their backward (pipeline/sched.h says how many that takes).
- * Those of layers lie in a pool of places, which chunks of a stage with as many layers share: a
- * micro-batch takes a place when its input comes, and gives it back after its backward, or in an
- * evaluation after its forward.  The rest of micro-batch i, which is little, lies in slot i % slots.
+ * A chunk is what one pipeline slot computes: some consecutive layers, with the embedding before
+ * the first layer of the model and the head after the last.  It keeps the activations of up to
+ * `slots` micro-batches between their forward and their backward (pipeline/sched.h says how many
+ * that takes). Those of layers are in a pool of places, common to the chunks of a stage with as
+ * many layers: a micro-batch takes a place when its input arrives, and frees it after its backward,
+ * or in an evaluation after its forward.  The rest of micro-batch i, which is little, is in slot i
+ * % slots.
  *
- * With --recompute-granularity full it keeps only the input of each group of layers, and backward
- * computes the rest again (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016).  All
- * draws are functions of place, so the second forward has the bits of the first.
+ * With --recompute-granularity full (activation recomputation, also called activation
+ * checkpointing) it keeps only the input of each group of layers, and backward recomputes the rest
+ * (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016).  All draws are functions of
+ * place, so the second forward has the bits of the first.
  *
  * Messages between chunks are [n,H] numbers of the residual stream (model.h), and each has its place:
  * the input of micro-batch i in its slot, and the output, the gradient of the output, and the gradient

@@ -5,7 +5,7 @@
 #include "device/device.h"
 
 /*
- * What sets one architecture apart from another.  The parts of the model read these fields; no code
+ * The properties in which architectures differ.  The parts of the model read these fields; no code
  * asks for a family by name.  A field is here once two rows differ in it or a part must know it.
  */
 struct tr_family {

@@ -16,15 +16,15 @@
 #include "util/arena.h"
 
 /*
- * What the parts of a rank's model share: sizes, types, parameters, the tensor-parallel group, the
+ * Common to the parts of a rank's model: sizes, types, parameters, the tensor-parallel group, the
  * queue, and scratch memory that is dead between two calls.  The parts (embed.c, block.c, head.c)
  * hold no memory of their own; what backward needs lies in the slot of a micro-batch (chunk.h).
  *
- * Rows.  Without sequence parallelism every tensor rank has all N rows of the residual stream.  With
- * it (Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models", 2022,
- * section 4.2.2) a rank has N / W of them, called its part, and what is done row by row (norms,
- * dropout, residual additions) is done once instead of W times.  Here a part is consecutive rows of
- * [B,T], not a piece of each sample: a row is a row, and so only N must divide by W.
+ * Rows.  Without sequence parallelism every tensor rank has all N rows of the residual stream.
+ * With it (Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models",
+ * 2022, section 4.2.2) a rank has N / W of them, called its part, and operations on rows (norms,
+ * dropout, residual additions) are done once instead of W times.  Here a part is consecutive rows
+ * of [B,T], not a piece of each sample: a row is a row, and so only N must divide by W.
  *
  * Types.  Weights, activations and messages are of `type`; the residual stream and its gradient of
  * `stream`, which is fp32 with --fp32-residual-connection.  Statistics are fp32.
@@ -57,7 +57,7 @@ struct tr_model {
     /* Called after each layer, forward and backward, while messages may be under way; may be NULL. */
     void (*after_layer)(void *ctx);
     void *ctx; /* of both */
-    bool adds; /* backward adds to the gradients of products, or sets them */
+    bool adds; /* backward adds to the gradients of weights (gradient accumulation), or sets them */
     enum tr_dtype type, stream;
     struct tr_mask_rule mask_rule;
     const struct tr_mask *mask; /* of the micro-batch under way, borrowed */
@@ -72,7 +72,8 @@ struct tr_model {
     struct tr_tensor position;        /* [N] (TR_I32) n % T */
     struct tr_tensor shared; /* gradients of all parameters that are not sharded, in parts */
 
-    /* Where the layers of one recomputed group keep what their backward needs; all groups share it. */
+    /* Where the layers of one recomputed group keep what their backward needs; the same for all
+       groups. */
     int agains;
     struct tr_block_kept *again; /* [agains], owned */
 };
@@ -95,7 +96,7 @@ int64_t tr_model_first_row(const struct tr_model *m);
 struct tr_tensor tr_model_take(struct tr_arena *a, enum tr_label label, enum tr_dtype type,
                                int64_t rows, int64_t width);
 
-/* What a column-parallel product reads: `part` itself, or all ranks' parts in m->whole, which stay
+/* The input of a column-parallel GEMM: `part` itself, or all ranks' parts in m->whole, which stay
    there until the next call.  Collective over the tensor-parallel group. */
 const struct tr_tensor *tr_model_whole(struct tr_model *m, const struct tr_tensor *part);
 

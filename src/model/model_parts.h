@@ -26,8 +26,8 @@ void tr_embed_backward(struct tr_model *m, struct tr_embed_kept *k, const struct
 /*
  * One transformer layer, norm before each sublayer:
  *     s = x + dropout(attention(norm1(x)) + bias)        y = s + dropout(mlp(norm2(s)) + bias)
- * Attention and MLP are split over the tensor-parallel group by heads and by inner width, each with
- * one sum forward and one backward (Shoeybi et al. 2019, figure 3).
+ * Attention and MLP are sharded over the tensor-parallel group by heads and by inner width, each
+ * with one all-reduce forward and one backward (Shoeybi et al. 2019, figure 3).
  */
 struct tr_block_kept {
     struct tr_tensor x;                   /* [n,H] the input; the caller writes it */
@@ -37,10 +37,10 @@ struct tr_block_kept {
     struct tr_tensor norm2, mean2, rstd2;
     struct tr_tensor pre, act; /* [N,F/W] before and after the activation */
 };
-/* The input apart from the rest: recomputation keeps one without the other. */
+/* The input separately from the rest: recomputation keeps one without the other. */
 void tr_block_plan_input(struct tr_model *m, struct tr_arena *a, struct tr_block_kept *k);
 void tr_block_plan(struct tr_model *m, struct tr_arena *a, struct tr_block_kept *k);
-/* y may be NULL when only what backward needs is wanted: then the last product is not made. */
+/* y may be NULL when only what backward needs is wanted: then the last GEMM is left out. */
 void tr_block_forward(struct tr_model *m, struct tr_block_kept *k, int layer,
                       const struct tr_tensor *y, const int64_t *sample);
 /* dx may be dy itself. */
@@ -55,11 +55,11 @@ struct tr_head_kept {
     struct tr_tensor labels;     /* [N] (TR_I32) */
     struct tr_tensor max, stats; /* [N] [2,N] */
 };
-/* Logits take N * V / W numbers, so there is one buffer for all micro-batches; backward makes them
-   again when another micro-batch has used it since (GPipe, interleaving). */
+/* Logits take N * V / W numbers, so there is one buffer for all micro-batches; backward recomputes
+   them when another micro-batch has used it since (GPipe, interleaving). */
 struct tr_head {
     struct tr_tensor logits;       /* [N,V/W] */
-    struct tr_tensor loss, weight; /* [N] per token: loss, and its share in the sum */
+    struct tr_tensor loss, weight; /* [N] per token: loss, and its weight in the sum */
     const struct tr_head_kept *logits_of;
 };
 void tr_head_plan(struct tr_model *m, struct tr_arena *a, struct tr_head *h);

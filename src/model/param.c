@@ -231,9 +231,9 @@ static void draw_row(const struct tr_param *p, struct tr_rng rng, double std, in
         out[c] = (float)(std * (double)out[c]);
 }
 
-/* Elements first .. end - 1 of the local part.  Row by row, because a cut along axis 1 leaves gaps in
-   the order of the whole tensor; each row by one thread, because a draw does not know the one before
-   it. */
+/* Elements first .. end - 1 of the local part.  Row by row, because sharding along axis 1 leaves
+   gaps in the order of the full tensor; each row by one thread, because a draw does not depend on
+   the one before it. */
 static void draw(const struct tr_param *p, uint64_t seed, double std, int threads, int64_t first,
                  int64_t end, float *out)
 {
@@ -279,8 +279,8 @@ void tr_params_draw(const struct tr_params *ps, const struct tr_dims *dims, uint
     }
 }
 
-/* Layers stand in descending order, between what is of no layer.  Where layer `layer` begins, or would,
-   in [first, end). */
+/* Layers are in descending order, between parameters outside of layers.  Where layer `layer`
+   begins, or would, in [first, end). */
 static int begin_of(const struct tr_params *ps, int first, int end, int layer)
 {
     while (first < end) {

@@ -31,7 +31,7 @@ static struct tr_tensor part_of(const struct tr_model *m, const struct tr_tensor
     return tr_tensor_2(part.data, x->dtype, rows, width);
 }
 
-/* Elements of the parameters that every tensor rank holds whole. */
+/* Elements of the parameters that are replicated over tensor ranks. */
 static int64_t uncut_elems(const struct tr_params *ps)
 {
     int64_t n = 0;

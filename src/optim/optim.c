@@ -16,7 +16,7 @@ static void *need(int64_t count, size_t size)
     return p;
 }
 
-/* What `p` and own[i] have in common; neighbours that are treated alike share a span: fewer and
+/* What `p` and own[i] have in common; neighbours that are treated alike form one span: fewer and
    longer loops. */
 static void add_span(struct tr_optim *o, const struct tr_param *p, const struct tr_bucket *own,
                      int64_t state, bool counts)

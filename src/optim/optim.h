@@ -15,7 +15,7 @@
 /*
  * The optimizer: the norm of all gradients, clipping, and AdamW (decoupled decay, Loshchilov and
  * Hutter 2019) over the part of the flat buffers that this rank owns: all of it, or with the
- * distributed optimizer (ZeRO-1, Rajbhandari et al. 2020) its share of each bucket.
+ * distributed optimizer (ZeRO-1, Rajbhandari et al. 2020) its shard of each bucket.
  *
  * The moments are fp32 and stored without gaps: state element k belongs to the k-th owned element.
  * So are the master weights, which exist when the model's values are fp16 or bf16; otherwise the
@@ -72,7 +72,7 @@ double tr_optim_sum(struct tr_optim *o, struct tr_comm *group, struct tr_queue *
 struct tr_optim_how {
     double lr, decay;  /* learning rate; weight decay where it applies */
     double loss_scale; /* what the gradients were multiplied by; 1 without */
-    bool check;        /* find out if the gradients are finite even when nothing clips */
+    bool check;        /* find out if the gradients are finite even without clipping */
 };
 
 struct tr_optim_result {

@@ -3,13 +3,13 @@
 #include <stdlib.h>
 
 #include "ckpt/index.h"
+#include "pipeline/links.h"
 #include "plan/plan_parts.h"
-#include "train/links.h"
-#include "train/replicas.h"
+#include "train/replicas_save.h"
 
-/* As the file is laid out: the whole model once for each kind of tensor; and what ranks put beside it, in
-   *beside files. */
-static double save_bytes(const struct tr_plan *p, int *beside)
+/* As the file is laid out: the whole model once for each kind of tensor; and the sidecar files of
+   ranks. */
+static double save_bytes(const struct tr_plan *p, int *sidecars)
 {
     const int kinds = p->config.no_save_optim ? 1 : TR_CKPT_KINDS;
     char *json = tr_config_get_json(&p->config, NULL);
@@ -18,9 +18,9 @@ static double save_bytes(const struct tr_plan *p, int *beside)
     double bytes;
 
     tr_params_list_whole(&p->shape.dims, &params);
-    links = tr_links_sidecar_bytes(&p->config, &p->shape, beside);
+    links = tr_links_saved_bytes(&p->config, &p->shape, sidecars);
     replicas = tr_replicas_sidecar_bytes(&p->config, &p->shape.dp, p->shape.layout.d, params.elems);
-    *beside += replicas > 0 ? p->shape.layout.world : 0;
+    *sidecars += replicas > 0 ? p->shape.layout.world : 0;
     bytes = (double)tr_ckpt_index_bytes(&params, kinds, json) + (double)replicas + (double)links;
     tr_params_release(&params);
     free(json);
@@ -71,7 +71,8 @@ static double seconds_at(const struct tr_plan *p, int64_t batch)
     return small / full * p->time.total;
 }
 
-/* Each batch on the way has the same share of the samples.  Returns the iterations in *count. */
+/* Each batch size of the ramp-up takes the same number of samples.  Returns the iterations in
+   *count. */
 static double ramp_seconds(const struct tr_plan *p, int64_t *count)
 {
     const struct tr_batches *b = &p->shape.batches;

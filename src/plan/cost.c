@@ -2,15 +2,15 @@
 #include "plan/cost.h"
 
 /*
- * Passes of a layer through memory that are no products, in bytes over (rows * hidden * bytes of an
- * element): two norms, two additions with bias and dropout; and, shared by tensor ranks, transposing
- * queries, keys and values, and the activation function, which is as wide as the MLP.
+ * Passes of a layer through memory outside of GEMMs, in bytes over (rows * hidden * bytes of an
+ * element): two norms, two additions with bias and dropout; and, sharded over tensor ranks,
+ * transposing queries, keys and values, and the activation function, which is as wide as the MLP.
  */
 static const double NORM_FORWARD = 11.0, NORM_BACKWARD = 13.0;
 static const double HEADS_FORWARD = 8.0, HEADS_BACKWARD = 10.0;
 static const double MLP_FORWARD = 2.0, MLP_BACKWARD = 3.0;
 
-/* Bytes per logit of what follows the product: fp32 copies, maximum, sum, gradient. */
+/* Bytes per logit of what follows the GEMM: fp32 copies, maximum, sum, gradient. */
 static const double LOSS_FORWARD = 24.0, LOSS_BACKWARD = 10.0;
 
 double tr_cost_peak(const struct tr_precision *p, const struct tr_machine *m)
@@ -38,7 +38,7 @@ struct link {
 };
 
 /* Of groups whose ranks stand `stride` apart, and which lie side by side in blocks of `block` ranks.
-   The ranks of a group that share a node share their ways out. */
+   The ranks of a group on one node share its network links. */
 static struct link link_of(const struct tr_cost *x, int stride, int block)
 {
     const int node = x->m->gpus_per_node;
@@ -66,7 +66,7 @@ static double product(const struct tr_cost *x, double m, double n, double k)
     return 2.0 * m * n * k / x->flops + x->elem * (m * k + k * n + m * n) / x->stream;
 }
 
-/* The four products of a layer. */
+/* The four GEMMs of a layer. */
 static double products(const struct tr_cost *x)
 {
     const double h = (double)x->s->dims.hidden, f = (double)x->s->dims.ffn, w = x->s->layout.w;
@@ -75,7 +75,7 @@ static double products(const struct tr_cost *x)
            product(x, x->rows, f / w, h) + product(x, x->rows, h, f / w);
 }
 
-/* Tensor cores take rows of whole 16 bytes; heads of another width are multiplied without them. */
+/* Tensor cores take rows of whole 16 bytes; heads of another width are computed without them. */
 static double attention_flops(const struct tr_cost *x)
 {
     const double plain = 1e12 * x->m->peak_fp32 * x->m->gemm;
@@ -101,21 +101,21 @@ static double passes(const struct tr_cost *x, double norm, double heads, double 
     return x->elem * x->rows * (norm * h / share + (heads * h + mlp * f) / w) / x->stream;
 }
 
-/* What the device works in a layer. */
+/* The time of a layer on the device. */
 static double layer_forward(const struct tr_cost *x)
 {
     return products(x) + attention(x) + passes(x, NORM_FORWARD, HEADS_FORWARD, MLP_FORWARD);
 }
 
-/* Scores are not kept, so that a layer that is not recomputed still has its attention again. */
+/* Scores are not kept, so attention is recomputed even in a layer that is not. */
 static double layer_backward(const struct tr_cost *x)
 {
     return 2.0 * products(x) + 3.0 * attention(x) +
            passes(x, NORM_BACKWARD, HEADS_BACKWARD, MLP_BACKWARD);
 }
 
-/* The host starts kernels ahead of the device, so a pass of a layer takes the longer of what either
-   has to do.  Sums over tensor ranks, which are counted elsewhere, are work of the device, too. */
+/* The host starts kernels ahead of the device, so a pass of a layer takes the longer of both times.
+   All-reduces over tensor ranks, which are counted elsewhere, are work of the device, too. */
 static double pass(const struct tr_cost *x, double work, double sums)
 {
     const double device = work + 1e-6 * x->m->layer_us, host = 1e-6 * x->m->launch_us - sums;
@@ -134,7 +134,7 @@ static double head_passes(const struct tr_cost *x, double bytes)
     return bytes * x->rows * (double)x->s->dims.vocab_padded / x->s->layout.w / x->stream;
 }
 
-/* Layers of a chunk that are computed again. */
+/* Layers of a chunk that are recomputed. */
 static double recomputed(const struct tr_activations *a, int64_t layers)
 {
     if (a->recompute == TR_RECOMPUTE_NONE)
@@ -173,7 +173,7 @@ struct tr_cost_chunk tr_cost_chunk(const struct tr_cost *x, int stage, int chunk
 
 /* ---- between stages, replicas, steps ---- */
 
-/* Codes of a message, and a half for each of its scales. */
+/* Codes of a message, and fp16 for each of its scales. */
 static double message_bytes(const struct tr_cost *x, int bits, unsigned over)
 {
     const struct tr_shape *s = x->s;
@@ -189,7 +189,7 @@ static double message_bytes(const struct tr_cost *x, int bits, unsigned over)
     return numbers * bits / 8.0 + 2.0 * numbers / share;
 }
 
-/* Each tensor rank sends its share, and inside a node they put it together. */
+/* Each tensor rank sends its part, and the node all-gathers them. */
 double tr_cost_transfer(const struct tr_cost *x)
 {
     const struct tr_shape *s = x->s;
@@ -207,7 +207,8 @@ double tr_cost_transfer(const struct tr_cost *x)
     return seconds;
 }
 
-/* Of an all-reduce, which is two halves, replicas that share the optimizer need the first. */
+/* An all-reduce is a reduce-scatter and an all-gather; with the distributed optimizer only the
+   first is needed. */
 double tr_cost_reduce(const struct tr_cost *x, double params)
 {
     const struct tr_shape *s = x->s;

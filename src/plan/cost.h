@@ -6,17 +6,18 @@
 #include "config/shape.h"
 
 /*
- * Seconds of the pieces of an iteration on one rank.  A product of m x k with k x n takes
+ * Seconds of the pieces of an iteration on one rank.  A GEMM of m x k with k x n takes
  *
  *     2 m n k / (peak * gemm-efficiency) + e (m k + k n + m n) / memory-gbs
  *
- * with elements of e bytes, so that small ones are less efficient; what is no product takes its bytes
- * over memory-gbs.  An all-reduce of n bytes over c ranks takes 2 (c - 1) / c n over the link.
+ * with elements of e bytes, so that small ones are less efficient; other operations take their
+ * bytes over memory-gbs.  An all-reduce of n bytes over c ranks takes 2 (c - 1) / c n over the
+ * link.
  */
 struct tr_cost {
     const struct tr_shape *s;   /* borrowed */
     const struct tr_machine *m; /* borrowed */
-    double flops;               /* FLOP/s of an endless product */
+    double flops;               /* FLOP/s of an infinitely large GEMM */
     double stream;              /* B/s of memory */
     double elem, grad;          /* bytes of an activation, of a gradient */
     double rows;                /* of a micro-batch: tokens */
@@ -38,9 +39,9 @@ struct tr_cost_chunk tr_cost_chunk(const struct tr_cost *x, int stage, int chunk
 /* One activation from stage to stage, or its gradient: the mean of both, where they are compressed. */
 double tr_cost_transfer(const struct tr_cost *x);
 
-/* The gradients of `params` parameters over all replicas; with --use-distributed-optimizer each keeps
-   its share, and the weights come back; replicas that diverge exchange what --dp-mode
-   says.  Then the tied embedding, between first stage and last. */
+/* The gradients of `params` parameters over all replicas; with --use-distributed-optimizer a
+   reduce-scatter, and an all-gather of the weights; replicas that diverge exchange weight deltas as
+   --dp-mode says.  Then the tied embedding, between first stage and last. */
 double tr_cost_reduce(const struct tr_cost *x, double params);
 double tr_cost_gather(const struct tr_cost *x, double params);
 double tr_cost_tied(const struct tr_cost *x);

@@ -20,9 +20,10 @@ struct part {
     const struct tr_plan_stage *g;
     double rows, elem; /* tokens of a micro-batch, bytes of an activation */
     double message;    /* bytes of [B,T,H] */
-    double share;   /* tensor ranks that share rows of the stream: 1 without --sequence-parallel */
-    bool selective; /* attention is computed again */
-    double last;    /* 1 on the stage that has the loss */
+    double share;      /* ranks over which the residual stream is sharded: 1 without
+                       --sequence-parallel */
+    bool selective;    /* attention is recomputed */
+    double last;       /* 1 on the stage that has the loss */
 };
 
 static struct part part_of(const struct tr_config *c, const struct tr_shape *s,
@@ -53,8 +54,8 @@ static double scores(const struct part *x)
            s->layout.w;
 }
 
-/* A whole layer without scores: inputs of two norms, of both products after them, and two masks of
-   dropout; and, shared by tensor ranks, what lies between their two pairs of products. */
+/* A layer without scores: inputs of two norms, of both GEMMs after them, and two masks of dropout;
+   and, sharded over tensor ranks, the activations between their two pairs of GEMMs. */
 static double layer(const struct part *x)
 {
     const struct tr_shape *s = x->s;
@@ -93,7 +94,8 @@ static double kept(const struct part *x, bool with_scores)
            (layers - again) * (layer(x) + (with_scores && !x->selective ? scores(x) : 0.0));
 }
 
-/* The chunks of micro-batches that the first backward of the stage finds alive (SC21, section 2.2). */
+/* The chunks of micro-batches that are alive at the first backward of the stage (SC21, section
+   2.2). */
 static double alive(const struct part *x)
 {
     const struct tr_shape *s = x->s;
@@ -107,8 +109,8 @@ static double alive(const struct part *x)
     return warm < all ? warm : all;
 }
 
-/* Gradients are all there from the second backward on, and where the first one was done before there
-   was anything else to do, one less is alive then. */
+/* From the second backward on all gradients exist, and if the first one was done before all warm-up
+   forwards, one less is alive then. */
 static double alive_at_peak(const struct part *x)
 {
     const double n = alive(x), all = (double)x->s->layout.k * x->s->batches.micros;
@@ -116,8 +118,8 @@ static double alive_at_peak(const struct part *x)
     return n < all || all < 2.0 ? n : n - 1.0;
 }
 
-/* Logits, a copy in fp32 and what its softmax is made in; or, later, the softmax, its gradient and that of
-   the embedding. */
+/* Logits, a copy in fp32 and the workspace of its softmax; or, later, the softmax, its gradient and
+   that of the embedding. */
 static double logits(const struct part *x)
 {
     const struct tr_shape *s = x->s;
@@ -128,8 +130,8 @@ static double logits(const struct part *x)
     return there > back ? there : back;
 }
 
-/* A backward pass works in one layer that was computed again, and in the gradient of its largest matrix
-   until that has been added. */
+/* A backward pass holds one recomputed layer, and the gradient of its largest matrix until that has
+   been added. */
 static double work(const struct part *x)
 {
     const struct tr_shape *s = x->s;
@@ -162,11 +164,11 @@ static double states(const struct part *x, bool most)
 }
 
 /*
- * What lies beside them in a forward or backward pass.  In 2021 there was as much again as gradients take,
- * unless they were in fp32: so say the logs.  Since 2022 the masters' gradients, 4 bytes, are there in
- * the optimizer's step only, when there are no activations.
+ * Temporary memory of a forward or backward pass.  In 2021 that was as much again as gradients
+ * take, unless they were in fp32, according to the logs.  Since 2022 the masters' gradients, 4
+ * bytes, are there in the optimizer's step only, when there are no activations.
  */
-static double beside(const struct part *x, bool most)
+static double temporary(const struct part *x, bool most)
 {
     const struct tr_shape *s = x->s;
     const double n = (double)x->g->params;
@@ -180,14 +182,14 @@ static double peak(const struct part *x, bool most)
 {
     const double mask = (double)x->s->dims.seq * (double)x->s->dims.seq, step = states(x, most);
     const double pass =
-        step + beside(x, most) + work(x) + PASSING * x->message +
+        step + temporary(x, most) + work(x) + PASSING * x->message +
         alive_at_peak(x) *
             (kept(x, most) + (1.0 - x->last / x->s->layout.k) * x->message / x->share + mask);
 
     return pass > step ? pass : step;
 }
 
-/* Weights are fetched during forward passes by Megatron Core alone, which stores no scores. */
+/* Only Megatron Core gathers weights during forward passes, and it stores no scores. */
 struct tr_plan_megatron tr_plan_megatron_of(const struct tr_config *c, const struct tr_shape *s,
                                             const struct tr_plan_stage *g)
 {

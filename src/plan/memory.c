@@ -25,6 +25,8 @@ enum tr_status tr_plan_stage_of(const struct tr_config *c, const struct tr_shape
     tr_memory_of(&r, m, &out->memory);
     tr_run_close(&r);
     out->megatron = tr_plan_megatron_of(c, s, out);
+    if (m)
+        out->megatron.libraries = tr_memory_libraries(m, s->layout.world);
     return TR_OK;
 }
 
@@ -37,15 +39,15 @@ enum tr_plan_verdict tr_plan_verdict_of(double bytes, const struct tr_machine *m
                                           : TR_PLAN_FITS;
 }
 
-/* PyTorch gives back what it holds and does not use before it fails, so what it reserves is no need: above
-   the peak it is a matter of how memory falls into pieces. */
+/* PyTorch frees cached blocks before it fails, so reserved memory is no requirement: above the peak
+   it depends on fragmentation. */
 enum tr_plan_verdict tr_plan_verdict_megatron(const struct tr_plan_stage *g,
                                               const struct tr_machine *m)
 {
-    const double library = g->memory.part[TR_MEMORY_CONTEXT] + g->memory.part[TR_MEMORY_NCCL];
+    const struct tr_plan_megatron *x = &g->megatron;
     const double card = m->memory * MIB;
 
-    if (g->megatron.peak_low + library > card)
+    if (x->peak_low + x->libraries > card)
         return TR_PLAN_TOO_MUCH;
-    return g->megatron.reserved_high + library > card ? TR_PLAN_IS_TIGHT : TR_PLAN_FITS;
+    return x->reserved_high + x->libraries > card ? TR_PLAN_IS_TIGHT : TR_PLAN_FITS;
 }

@@ -8,13 +8,13 @@
 #include "util/meter.h"
 
 /*
- * What is looked at, so that a search ends: shapes of one number of GPUs, samples of a micro-batch,
- * chunks of a pipeline (each costs a computation), layers that are laid out to count memory.
+ * Limits of a search: shapes of one number of GPUs, samples of a micro-batch, chunks of a pipeline
+ * (each costs a computation), layers that are laid out to count memory.
  */
 enum { CANDIDATES = 16384, MOST_MICRO_BATCH = 16, MOST_CHUNKS = 1024 };
 static const double MOST_LAYERS = 3e5, MOST_WORK = 4e6, MIB = 1048576.0;
 
-/* One cut of `world` GPUs for the same model and batch. */
+/* One layout of `world` GPUs for the same model and batch. */
 struct candidate {
     int world, w, p, k;
     int64_t micro_batch;
@@ -85,7 +85,8 @@ static int64_t params_of(const struct tr_shape *s)
     return n;
 }
 
-/* Weights, gradients and optimizer alone, bytes for each parameter, where `shards` share. */
+/* Weights, gradients and optimizer alone, bytes for each parameter, with `shards` optimizer
+   shards. */
 static double bytes_each(const struct tr_precision *p, double shards)
 {
     const double own = p->half ? 12.0 : 8.0, all = p->half ? (p->grads_fp32 ? 6.0 : 4.0) : 8.0;
@@ -125,7 +126,7 @@ static double largest(struct search *v, const struct candidate *x)
     return most;
 }
 
-/* ---- which are looked at ---- */
+/* ---- candidates ---- */
 
 static void try_one(struct search *v, const struct candidate *x)
 {
@@ -143,7 +144,8 @@ static void try_one(struct search *v, const struct candidate *x)
     v->count++;
 }
 
-/* All micro-batches, recomputed or not, the optimizer whole or shared, the stream shared or not. */
+/* All micro-batch sizes, with and without recomputation, distributed optimizer and sequence
+   parallelism. */
 static void try_samples(struct search *v, struct candidate x)
 {
     for (x.micro_batch = 1; x.micro_batch <= MOST_MICRO_BATCH; x.micro_batch *= 2)
@@ -155,7 +157,7 @@ static void try_samples(struct search *v, struct candidate x)
         }
 }
 
-/* Whole, in two or four chunks, or a layer each. */
+/* Stages in one, two or four chunks, or a layer each. */
 static void try_chunks(struct search *v, struct candidate x)
 {
     const int64_t layers = v->plan->shape.dims.layers;
@@ -192,7 +194,7 @@ static void try_all(struct search *v, int world)
         }
 }
 
-/* ---- what is told of them ---- */
+/* ---- results ---- */
 
 /* The part that differs most in the direction in which the whole differs. */
 static void explain(const struct tr_plan_time *now, const struct tr_plan_time *then,
@@ -211,8 +213,8 @@ static void explain(const struct tr_plan_time *now, const struct tr_plan_time *t
     o->saves = -sign * most;
 }
 
-static struct tr_plan_other told(const struct tr_plan *plan, const struct candidate *x,
-                                 double bytes)
+static struct tr_plan_other described(const struct tr_plan *plan, const struct candidate *x,
+                                      double bytes)
 {
     struct tr_plan_other o = {.world = x->world,
                               .w = x->w,
@@ -230,7 +232,7 @@ static struct tr_plan_other told(const struct tr_plan *plan, const struct candid
 
     if (!made(plan, x, &c, &s))
         return o;
-    /* A long step of many stages is not executed for each of them. */
+    /* A long step of many stages is not simulated for each of them. */
     t = tr_plan_time_of(&c, &s, &plan->machine, x->params, tr_plan_work_of(&s) < MOST_WORK);
     o.seconds = t.total;
     explain(&plan->time, &t, &o);
@@ -265,14 +267,15 @@ static void find(struct search *v, int world, int most)
         const double bytes = largest(v, &v->list[i]);
 
         if (bytes <= room(p))
-            p->other[p->others++] = told(p, &v->list[i], bytes);
+            p->other[p->others++] = described(p, &v->list[i], bytes);
     }
     qsort(p->other + before, (size_t)(p->others - before), sizeof *p->other, by_executed);
 }
 
 /* ---- the fewest ---- */
 
-/* The cut of `world` GPUs that needs least: samples one by one, all recomputed. */
+/* The layout of `world` GPUs that needs least memory: micro-batches of one sample, all layers
+   recomputed. */
 static bool holds(struct search *v, int world)
 {
     struct tr_plan *plan = v->plan;
@@ -295,7 +298,7 @@ static bool holds(struct search *v, int world)
                 if (bytes > room(plan))
                     continue;
                 x.params = (int64_t)least;
-                plan->least = told(plan, &x, bytes);
+                plan->least = described(plan, &x, bytes);
                 return true;
             }
     return false;

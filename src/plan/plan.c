@@ -93,7 +93,7 @@ static void judge(struct tr_plan *p)
     }
 }
 
-/* What a plan does not depend on need not be given. */
+/* Options that a plan does not depend on need not be given. */
 static void complete(struct tr_plan *p)
 {
     struct tr_config *c = &p->config;

@@ -14,11 +14,11 @@
 #include "util/status.h"
 
 /*
- * What a run would take, before there is a job: memory of every stage against the card, time of an
- * iteration with its parts, checkpoints, GPU-hours, and other shapes that fit.  Memory and checkpoint
- * are counted by the functions that train (train/run.h, ckpt/index.h).  Time is a model with the
- * constants of a machine profile (plan/cost.h) over the schedule that would run (pipeline/sched.h).
- * No MPI, no GPU, and nothing is collective.
+ * The cost of a run, before there is a job: memory of every stage against that of the GPU, time of
+ * an iteration with its parts, checkpoints, GPU-hours, and other layouts that fit.  Memory and
+ * checkpoint are counted by the functions that train (train/run.h, ckpt/index.h).  Time is a model
+ * with the constants of a machine profile (plan/cost.h) over the schedule that would run
+ * (pipeline/sched.h). No MPI, no GPU, and nothing is collective.
  */
 
 /* Above TR_PLAN_TIGHT of the card is tight. */
@@ -37,9 +37,10 @@ const char *tr_plan_verdict_text(enum tr_plan_verdict v);
  *   activations  what the first backward pass finds alive, with scores
  *   peak         the most in a step
  *   reserved     what PyTorch's caching allocator holds in the end, with the high peak
+ *   libraries    context and NCCL, which come on top; 0 without a machine
  */
 struct tr_plan_megatron {
-    double allocated, activations, peak_low, peak_high, reserved_low, reserved_high;
+    double allocated, activations, peak_low, peak_high, reserved_low, reserved_high, libraries;
 };
 
 /* One stage: its first tensor rank of the first replica. */
@@ -47,7 +48,7 @@ struct tr_plan_stage {
     int stage, rank;
     int64_t layers, params;
     struct tr_memory memory;
-    struct tr_plan_megatron megatron; /* without context and NCCL */
+    struct tr_plan_megatron megatron;
 };
 
 /* Parts of an iteration, in seconds, of the rank that computes longest:
@@ -126,9 +127,10 @@ struct tr_plan {
 
 /*
  * Plan the run of `c` (copied; its texts are borrowed until release) on `m` (copied), or without
- * verdict and time if it is NULL.  --world-size is how many ranks; those of one replica if
- * it is not given; neither --lr nor the length of the run needs to be.  What tr_shape_of() returns; TR_ECONFIG if the machine has no products of the
- * precision, or the schedule is too long to be laid out in some seconds.  Release also after a failure.
+ * verdict and time if it is NULL.  --world-size is how many ranks; those of one replica if it is
+ * not given; neither --lr nor the length of the run needs to be.  What tr_shape_of() returns;
+ * TR_ECONFIG if the machine has no GEMMs of the precision, or the schedule is too long to be laid
+ * out in some seconds.  Release also after a failure.
  */
 enum tr_status tr_plan_make(const struct tr_config *c, const struct tr_machine *m,
                             struct tr_plan *out) TR_MUST_CHECK;

@@ -4,7 +4,7 @@
 
 #include "plan/plan.h"
 
-/* What a plan is made of, for the files of plan/ only. */
+/* The parts of a plan, internal to plan/. */
 
 /* What stage `stage` of that run would hold; `m` may be NULL. */
 enum tr_status tr_plan_stage_of(const struct tr_config *c, const struct tr_shape *s,

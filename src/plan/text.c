@@ -88,7 +88,7 @@ static void print_stages(const struct tr_plan *p, const struct columns *c, FILE 
         ROW("percent of the GPU", "%14.1f", 100.0 * g->memory.total / MIB / p->machine.memory);
 }
 
-/* What lies in the host's memory beside that of the card, and on disks. */
+/* Memory of the host next to that of the GPU, and bytes on disks. */
 static void print_memories(const struct columns *c, FILE *f)
 {
     double host = 0.0, files = 0.0;
@@ -118,9 +118,7 @@ static void print_megatron(const struct tr_plan *p, const struct columns *c, FIL
     ROW("reserved, at most", "%14.1f", g->megatron.reserved_high / MIB);
     if (p->has_machine)
         ROW("percent of the GPU", "%14.1f",
-            (g->megatron.reserved_high + g->memory.part[TR_MEMORY_CONTEXT] +
-             g->memory.part[TR_MEMORY_NCCL]) /
-                card);
+            (g->megatron.reserved_high + g->megatron.libraries) / card);
 }
 
 static void print_verdicts(const struct tr_plan *p, FILE *f)

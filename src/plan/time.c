@@ -11,7 +11,7 @@
 struct pipe {
     const struct tr_shape *s;
     double *forward, *backward;
-    double longest, tensor; /* of all chunks of the longest stage, one micro-batch; and of that,
+    double longest, tensor; /* of all chunks of the slowest stage, one micro-batch; and of that,
                                communication between tensor ranks */
     double last_backward;   /* of its chunks, one micro-batch */
 };
@@ -133,13 +133,13 @@ static double closed_form(const struct pipe *v)
     return (v->s->batches.micros + (v->s->layout.p - 1.0) / v->s->layout.k) * v->longest;
 }
 
-/* What is left of a transfer that runs beside a computation: at least its last bucket. */
-static double exposed(const struct tr_config *c, double seconds, double beside, double params)
+/* The exposed part of a transfer that overlaps a computation: at least its last bucket. */
+static double exposed(const struct tr_config *c, double seconds, double overlapped, double params)
 {
     const double size = (double)tr_run_bucket(c, true);
     const double bucket = params > size ? seconds * size / params : seconds;
 
-    return seconds - beside > bucket ? seconds - beside : bucket;
+    return seconds - overlapped > bucket ? seconds - overlapped : bucket;
 }
 
 /*
@@ -155,7 +155,7 @@ static double reduce_of(const struct tr_config *c, const struct tr_cost *x, cons
     const double forward = ahead * (v->longest - v->last_backward);
     double there = tr_cost_reduce(x, params), back = tr_cost_gather(x, params);
 
-    /* On GPUs a round is not hidden behind anything (dp/cocktail.h). */
+    /* On GPUs a round overlaps nothing (dp/cocktail.h). */
     if (c->overlap_grad_reduce && !x->s->dp.diverges)
         there = exposed(c, there, backward, params);
     if (c->overlap_param_gather)
@@ -178,7 +178,7 @@ static void rate(const struct tr_config *c, const struct tr_shape *s, const stru
 struct tr_plan_time tr_plan_time_of(const struct tr_config *c, const struct tr_shape *s,
                                     const struct tr_machine *m, int64_t params, bool exact)
 {
-    /* Interleaved messages travel while something is computed. */
+    /* Messages of the interleaved schedule overlap computation. */
     const bool hidden = s->layout.k > 1 && c->overlap_p2p_communication;
     struct tr_plan_time t = {.rest = 1e-3 * m->step_ms};
     struct tr_cost x;

@@ -107,7 +107,7 @@ static char *copy(const char *text)
     return text ? tr_format("%s", text) : NULL;
 }
 
-/* What stands first in the sentence of a failure is the option, which is shown beside it. */
+/* The sentence of a failure begins with the option, which is shown next to it. */
 static char *reason(void)
 {
     const char *s = tr_last_error(), *colon = strstr(s, ": ");
@@ -302,7 +302,7 @@ static void convert_choice(struct tr_port *p, const struct option *o, const stru
         add_item(p, kind, o, NULL, copy(why));
 }
 
-/* Ours with their value, or nothing beside another option that says the same. */
+/* Our option with their value, or nothing if another option says the same. */
 static void convert_unless(struct tr_port *p, const struct option *o, const struct row *row,
                            const char *other)
 {

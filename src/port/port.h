@@ -23,7 +23,7 @@ enum tr_port_kind {
     TR_PORT_GIVEN,   /* it says what is done anyway */
     TR_PORT_IGNORED, /* nothing follows from it */
     TR_PORT_REFUSED,
-    TR_PORT_UNKNOWN, /* nobody has such an option */
+    TR_PORT_UNKNOWN, /* no known program has such an option */
     TR_PORT_OPEN,    /* it would be done, but its value is not known before the script runs */
     TR_PORT_KINDS
 };

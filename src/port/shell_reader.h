@@ -4,7 +4,7 @@
 
 #include "port/script.h"
 
-/* What the files of the script reader share. */
+/* Common parts of the script reader. */
 enum tr_truth { TR_NO, TR_YES, TR_MAYBE };
 
 enum {

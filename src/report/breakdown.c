@@ -92,7 +92,7 @@ struct sums {
     double role[ROLES], mean, max;
     int64_t lines;
     bool of_last;
-    bool measured; /* the last rank's filling and draining were */
+    bool measured; /* the fill and drain of the last rank were */
 };
 
 static struct sums add_up(const struct tr_record *r, const struct tr_selection *s)

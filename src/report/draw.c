@@ -197,9 +197,8 @@ static enum tr_status draw_picture(FILE *script, const char *path)
         take_all(from, f);
         code = wait_for(child);
         if (code != 0)
-            s = TR_FAIL(TR_EIO,
-                        "gnuplot could not draw %s, exit code %d; what it said stands above", path,
-                        code);
+            s = TR_FAIL(TR_EIO, "gnuplot could not draw %s, exit code %d; its messages are above",
+                        path, code);
     }
     if (fclose(f) != 0 && s == TR_OK)
         s = TR_FAIL(TR_ERESOURCE, "no memory left for the picture %s", path);

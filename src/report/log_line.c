@@ -46,9 +46,9 @@ static void take_field(struct tr_reader *r, struct tr_row *row, const struct tr_
 static void sharpen(struct tr_row *row)
 {
     double rate = row->field[TR_FIELD_SAMPLES_PER_SECOND], batch = row->field[TR_FIELD_BATCH];
-    double told = row->field[TR_FIELD_ELAPSED], ms = 1e3 * batch / rate;
+    double given = row->field[TR_FIELD_ELAPSED], ms = 1e3 * batch / rate;
 
-    if (fabs(ms - told) <= 5.5 && 5e-4 / rate < 5.0 / told)
+    if (fabs(ms - given) <= 5.5 && 5e-4 / rate < 5.0 / given)
         row->field[TR_FIELD_ELAPSED] = ms;
 }
 

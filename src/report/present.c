@@ -45,7 +45,7 @@ static int last_end(const struct tr_record *r)
     return r->starts > 0 ? r->start[r->starts - 1].end : TR_END_UNKNOWN;
 }
 
-/* What was left out, for the notes of all tables of times. */
+/* Lines that were left out, for the notes of all tables of times. */
 static void note_warmup(const struct tr_present *p, struct tr_table *t)
 {
     int64_t warm = 0, interrupted = 0, lines = 0;
@@ -141,7 +141,7 @@ static void add_times(struct tr_table *t, const struct tr_summary *s)
     tr_table_real(t, 100.0 * s->bubble, 1);
 }
 
-static void add_course(struct tr_table *t, const struct tr_record *r, const struct tr_summary *s)
+static void add_rest(struct tr_table *t, const struct tr_record *r, const struct tr_summary *s)
 {
     add_real(t, s->allocated, 0);
     add_real(t, s->reserved, 0);
@@ -239,7 +239,7 @@ void tr_present_summary(const struct tr_present *p, struct tr_table *t)
         tr_table_real(t, (double)s.warm, 0);
         tr_table_real(t, (double)s.interrupted, 0);
         add_times(t, &s);
-        add_course(t, r, &s);
+        add_rest(t, r, &s);
         add_traffic(t, p, r);
     }
     tr_table_note(t, "Done: %s, or if nothing is recomputed %s.",
@@ -282,8 +282,8 @@ void tr_present_starts(const struct tr_present *p, struct tr_table *t)
     }
 }
 
-/* What a part of the breakdown is made of, and for the pipeline's bubble what the schedule lets
-   expect and what the timer shows that has it. */
+/* The timers of a part of the breakdown; for the pipeline bubble the expected time, and the timer
+   that contains it. */
 static void add_source(struct tr_table *t, const struct tr_breakdown *b, enum tr_part part)
 {
     static const char *const sources[TR_PARTS] = {
@@ -421,7 +421,7 @@ enum tr_status tr_present_scaling(const struct tr_present *p, struct tr_table *t
                   base->name);
     tr_table_note(
         t, "1-bubble x 1-exposed x 1-step x balance x GEMM = product, TFLOP/s of a GPU by "
-           "formula sc21; over the peak it is HFU.  Exposed: transfers and sums of gradients; "
+           "formula sc21; over the peak it is HFU.  Exposed: transfers and gradient reductions; "
            "step: optimizer, data and other.");
     note_warmup(p, t);
     return TR_OK;

@@ -5,7 +5,7 @@
 #include "report/run_log.h"
 #include "util/meter.h"
 
-/* What log.c (lines and starts), log_line.c (what a line says) and log_timers.c share. */
+/* Common parts of run_log.c (lines and starts), log_line.c (a line) and log_timers.c. */
 
 enum { TR_LINE_BYTES = 1 << 20, TR_LINE_TIMERS = 64, TR_LOG_RANKS = 1 << 16 };
 
@@ -19,7 +19,7 @@ struct tr_reader {
     bool may_go_on; /* with a run of the log before */
 
     struct tr_meter meter; /* of its bytes */
-    int64_t unshown;       /* read since it was told */
+    int64_t unshown;       /* read since progress was shown */
 
     char *line;          /* the one that is read, without its end */
     int64_t number;      /* its number */

@@ -5,7 +5,7 @@
 #include "report/breakdown.h"
 
 /*
- * What runs on more GPUs keep of the speed of the smallest one, and what each loses where.
+ * Scaling efficiency of runs on more GPUs, and its factors.
  *
  * Efficiency is work per GPU and second against the fastest run with the fewest GPUs: tokens where the
  * model is the same, its operations where it grows.  The same batch makes it strong scaling, a
@@ -15,7 +15,7 @@
  * sc21:
  *
  *   busy      1 - bubble:  (elapsed - fill - drain) / elapsed
- *   hidden    1 - exposed: what then remains without transfers and sums of gradients
+ *   hidden    1 - exposed: what then remains without transfers and gradient reductions
  *   step      what then remains without optimizer, data and other: the computing part
  *   balance   mean work of the ranks over that of the last stage, whose time this is; by counting
  * operations, logits included, unless the log has the times of all ranks gemm      TFLOP/s while

@@ -32,7 +32,7 @@ struct tr_scan_field {
     size_t length;
     double value;
     bool good; /* the value is a number */
-    bool torn; /* the text ends with it, so that the number may be cut */
+    bool torn; /* the text ends with it, so that the number may be truncated */
     bool last; /* nothing of the same record follows */
 };
 

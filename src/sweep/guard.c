@@ -84,7 +84,7 @@ static int start(char *const *argv, const char *log, pid_t *pid)
     return error;
 }
 
-/* Where memory runs out the kernel is to choose the ranks, not who looks after them. */
+/* When memory runs out the kernel is to kill the ranks, not the guard. */
 static void offer(pid_t pid)
 {
     char path[64];
@@ -147,7 +147,7 @@ static void clear(void)
     }
 }
 
-/* A command of the shell, for as long as there is patience. */
+/* A shell command, with a time limit. */
 static void do_last(const char *command)
 {
     const char *const argv[] = {"sh", "-c", command, NULL};
@@ -165,7 +165,7 @@ static void do_last(const char *command)
     }
 }
 
-/* Wait for the program, and see to it that there is an end. */
+/* Wait for the program, and end it when its time is over. */
 static void watch(const struct tr_guard_run *run, pid_t pid, int parent,
                   struct tr_guard_result *out)
 {

@@ -7,11 +7,11 @@
 #include "util/status.h"
 
 /*
- * One program with all that it starts, which will not outlive its time nor this process.  A process
- * between the two, the guard, starts the program in a process group of its own and waits for it.  When
- * the time is over, when a signal asks this process to stop, and when this process is gone, however it
- * went, the guard sends SIGTERM to the group, and SIGKILL after a grace.  What the program has
- * left behind at its end is killed.
+ * One program with all its child processes, with a time limit, ended with this process at the
+ * latest.  A process between the two, the guard, starts the program in a process group of its own
+ * and waits for it.  When the time is over, when a signal asks this process to stop, and when this
+ * process is gone, however it went, the guard sends SIGTERM to the group, and SIGKILL after a
+ * grace.  What the program has left behind at its end is killed.
  */
 struct tr_guard_run {
     char *const *argv; /* ends with NULL; argv[0] is looked up in PATH */

@@ -14,8 +14,8 @@
 
 enum { SENTENCE = 400 };
 
-/* What a log says of a failure: the first that names a cause, and its last words. */
-struct told {
+/* What a log says of a failure: the first line that names a cause, and its last line. */
+struct failure {
     char error[SENTENCE], killed[SENTENCE], last[SENTENCE];
 };
 
@@ -27,7 +27,7 @@ static void keep(char *to, const char *from)
     to[strcspn(to, "\r\n")] = '\0';
 }
 
-static void hear(struct told *t, const char *line)
+static void hear(struct failure *t, const char *line)
 {
     const char *own = strstr(line, "trireme: error: "), *rank = strstr(line, "]: error: ");
 
@@ -44,7 +44,7 @@ static void hear(struct told *t, const char *line)
         keep(t->last, line);
 }
 
-static void read_told(const char *log, struct told *t)
+static void read_failure(const char *log, struct failure *t)
 {
     FILE *f = fopen(log, "re");
     char line[4096];
@@ -65,7 +65,7 @@ static int signal_of(int status)
 }
 
 /* Why a run that ended by itself did not end well; owned by the caller. */
-static char *cause(const struct told *t, int status)
+static char *cause(const struct failure *t, int status)
 {
     const int signal = signal_of(status);
 
@@ -86,16 +86,16 @@ static void judge(const struct tr_sweep *w, const char *log, double limit, const
                   struct tr_sweep_seen *out)
 {
     const bool well = WIFEXITED(out->end.status) && WEXITSTATUS(out->end.status) == 0;
-    struct told told;
+    struct failure failure;
 
-    read_told(log, &told);
+    read_failure(log, &failure);
     if (out->end.end == TR_GUARD_LATE)
         out->why = tr_format("no end within %.0f s, in which %lld of %lld iterations were done",
                              limit, (long long)out->last, (long long)w->iters);
     else if (out->end.end == TR_GUARD_LOST)
         out->why = tr_format("its supervisor was killed");
     else if (!well)
-        out->why = cause(&told, out->end.status);
+        out->why = cause(&failure, out->end.status);
     else if (strcmp(end, "exited before the end of the job") == 0)
         out->left = true;
     else if (out->last < w->iters)

@@ -178,7 +178,7 @@ static const char *shape_of(const json_t *record)
 }
 
 /* In the place of an older one of the same shape, or behind all. */
-static void remember(struct tr_sweep_results *r, json_t *record)
+static void keep(struct tr_sweep_results *r, json_t *record)
 {
     for (size_t i = 0; i < json_array_size(r->newest); i++)
         if (strcmp(shape_of(json_array_get(r->newest, i)), shape_of(record)) == 0) {
@@ -205,7 +205,7 @@ static enum tr_status read_lines(struct tr_sweep_results *r, char *text)
                            "--sweep-folder",
                            r->path, line);
         }
-        remember(r, record);
+        keep(r, record);
     }
     return TR_OK;
 }
@@ -219,7 +219,7 @@ static enum tr_status cut_torn(struct tr_sweep_results *r, const char *text)
 
     if (fstat(r->fd, &st) == 0 && (st.st_size == whole || ftruncate(r->fd, whole) == 0))
         return TR_OK;
-    return TR_FAIL(TR_EIO, "the torn last line of %s cannot be cut off: %s", r->path,
+    return TR_FAIL(TR_EIO, "the incomplete last line of %s cannot be removed: %s", r->path,
                    strerror(errno));
 }
 
@@ -230,7 +230,7 @@ static enum tr_status hold(const struct tr_sweep_results *r, double patience)
 
     while (flock(r->fd, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK)
-            return TR_OK; /* a file system without locks: then people look out for each other */
+            return TR_OK; /* a file system without locks: then nothing prevents a second sweep */
         if (tr_now() > deadline)
             return TR_FAIL(TR_ERESOURCE,
                            "another sweep writes %s: wait for its end, or take another "
@@ -289,7 +289,7 @@ enum tr_status tr_sweep_results_add(struct tr_sweep_results *r, json_t *record)
     free(text);
     bad = tr_write_all(r->fd, line, strlen(line)) != 0 || fsync(r->fd) != 0;
     free(line);
-    remember(r, record);
+    keep(r, record);
     if (bad)
         return TR_FAIL(TR_EIO, "%s cannot be written: %s; the shape will be run again", r->path,
                        strerror(errno));

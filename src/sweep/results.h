@@ -57,7 +57,7 @@ struct tr_sweep_results {
 
 /*
  * Open it, or begin one, and hold it against other sweeps as long as it is open, in this process and in
- * guards that outlive it.  A last line without an end, of a sweep that was killed, is cut off.
+ * guards that outlive it.  A last line without an end, of a sweep that was killed, is removed.
  * TR_ERESOURCE if another sweep has it; TR_EDATA names a line that is no record; TR_EIO.
  */
 enum tr_status tr_sweep_results_open(const char *folder, double patience,

@@ -120,9 +120,9 @@ static enum tr_status read_lists(const struct tr_sweep *w, const struct tr_sweep
     if (w->list[TR_SWEEP_RANKS])
         return TR_OK;
     if (place->tasks <= 0)
-        return TR_FAIL(
-            TR_ECONFIG, "how many ranks a run has is not known%s: say --ranks, as in --ranks 16",
-            place->job ? ", for the job does not say --ntasks or --ntasks-per-node" : "");
+        return TR_FAIL(TR_ECONFIG,
+                       "how many ranks a run has is not known%s: use --ranks, as in --ranks 16",
+                       place->job ? ", since the job has no --ntasks or --ntasks-per-node" : "");
     l->value[TR_SWEEP_RANKS][0] = place->tasks;
     return TR_OK;
 }
@@ -221,7 +221,7 @@ static void name_of(struct tr_sweep_shape *s)
         snprintf(s->name + n, sizeof s->name - (size_t)n, "-recompute");
 }
 
-/* What is known of a shape that cannot be: what was asked for. */
+/* Of an impossible shape only the requested values are known. */
 static void name_dropped(const struct tr_config *c, struct tr_sweep_shape *s)
 {
     int n;

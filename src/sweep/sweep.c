@@ -28,7 +28,7 @@ static const double GRACE = 10.0, START = 30.0, MARGIN = 60.0;
 static const double LEAST_LIMIT = 600.0, BLIND_LIMIT = 1800.0, SLACK = 10.0;
 
 /* A sweep under way. */
-struct course {
+struct sweep {
     const struct tr_sweep *w;
     struct tr_sweep_place place;
     struct tr_machine machine;
@@ -45,7 +45,7 @@ struct course {
     bool stopped, ends; /* a signal came; the job comes to its end */
 };
 
-/* ---- the words of a run ---- */
+/* ---- the command of a run ---- */
 
 static enum tr_status add_words(const struct tr_args *from, struct tr_args *to)
 {
@@ -95,7 +95,7 @@ static void own_path(char *path)
 }
 
 /* All words of a run, the launcher's first. */
-static enum tr_status all_words(const struct course *c, const struct tr_sweep_shape *s,
+static enum tr_status all_words(const struct sweep *c, const struct tr_sweep_shape *s,
                                 int64_t repeat, struct tr_args *a)
 {
     char *name = run_name(s, repeat), path[PATH_MAX];
@@ -134,7 +134,7 @@ static enum tr_status command_of(const struct tr_sweep *w, const struct tr_sweep
     return status;
 }
 
-/* ---- what is there ---- */
+/* ---- results that exist ---- */
 
 static enum tr_status check(const struct tr_sweep *w)
 {
@@ -166,7 +166,7 @@ static enum tr_status check(const struct tr_sweep *w)
 }
 
 /* Does the shape have a result?  One of the same name but other options belongs to another sweep. */
-static enum tr_status look_up(struct course *c, int i)
+static enum tr_status look_up(struct sweep *c, int i)
 {
     const struct tr_sweep_shape *s = &c->space.shape[i];
     const json_t *record = tr_sweep_results_find(&c->results, s->name);
@@ -189,7 +189,7 @@ static enum tr_status look_up(struct course *c, int i)
     return status;
 }
 
-static enum tr_status open_all(struct course *c)
+static enum tr_status open_all(struct sweep *c)
 {
     TR_TRY(tr_make_dirs(c->w->folder));
     TR_TRY(tr_sweep_results_open(c->w->folder, 2.0 * GRACE, &c->results));
@@ -203,7 +203,7 @@ static enum tr_status open_all(struct course *c)
 /* ---- time ---- */
 
 /* Seconds that a run of the shape is expected to take. */
-static double expected(const struct course *c, const struct tr_sweep_shape *s)
+static double expected(const struct sweep *c, const struct tr_sweep_shape *s)
 {
     const double ratio = c->predicted > 0.0 ? c->iterations / c->predicted : 1.0;
 
@@ -212,7 +212,7 @@ static double expected(const struct course *c, const struct tr_sweep_shape *s)
     return c->ran > 0 ? c->took / c->ran / (double)c->w->repeats : c->start;
 }
 
-static double limit_of(const struct course *c, const struct tr_sweep_shape *s)
+static double limit_of(const struct sweep *c, const struct tr_sweep_shape *s)
 {
     if (c->w->timeout > 0.0)
         return 60.0 * c->w->timeout;
@@ -222,7 +222,7 @@ static double limit_of(const struct course *c, const struct tr_sweep_shape *s)
 }
 
 /* Seconds until the job ends, with a margin; endless where it has no end. */
-static double time_left(const struct course *c)
+static double time_left(const struct sweep *c)
 {
     return c->place.end == TR_JOB_NO_END ? HUGE_VAL
                                          : (double)(c->place.end - (int64_t)time(NULL)) - MARGIN;
@@ -242,7 +242,7 @@ static const char *duration(double seconds, char *text, size_t size)
 /* ---- running ---- */
 
 /* What remains of a step whose srun was killed is asked for by its name. */
-static char *last_words(const struct course *c, const char *name)
+static char *last_words(const struct sweep *c, const char *name)
 {
     if (!c->place.job)
         return NULL;
@@ -251,7 +251,7 @@ static char *last_words(const struct course *c, const char *name)
                      c->place.job, name);
 }
 
-static enum tr_status run_once(struct course *c, const struct tr_sweep_shape *s, int64_t repeat,
+static enum tr_status run_once(struct sweep *c, const struct tr_sweep_shape *s, int64_t repeat,
                                struct tr_sweep_seen *seen)
 {
     char *name = run_name(s, repeat), *log = tr_format("%s/%s.log", c->w->folder, name);
@@ -287,8 +287,7 @@ static enum tr_status run_once(struct course *c, const struct tr_sweep_shape *s,
 }
 
 /* What the next expectations are made of. */
-static void learn(struct course *c, const struct tr_sweep_shape *s,
-                  const struct tr_sweep_seen *seen)
+static void learn(struct sweep *c, const struct tr_sweep_shape *s, const struct tr_sweep_seen *seen)
 {
     double sum = 0.0, mean;
 
@@ -304,7 +303,7 @@ static void learn(struct course *c, const struct tr_sweep_shape *s,
     c->predicted += s->seconds;
 }
 
-static void tell_begin(const struct course *c, const struct tr_sweep_shape *s)
+static void tell_begin(const struct sweep *c, const struct tr_sweep_shape *s)
 {
     char text[32];
 
@@ -314,7 +313,7 @@ static void tell_begin(const struct course *c, const struct tr_sweep_shape *s)
     tr_print("about %s\n", duration(expected(c, s) * (double)c->w->repeats, text, sizeof text));
 }
 
-static void tell_end(const struct course *c, const json_t *record)
+static void tell_end(const struct sweep *c, const json_t *record)
 {
     const json_t *m = json_object_get(record, "measured");
     double seconds = 0.0;
@@ -337,7 +336,7 @@ static void tell_end(const struct course *c, const json_t *record)
 }
 
 /* All runs of a shape; those after one that failed would most likely fail too. */
-static enum tr_status run_shape(struct course *c, int i)
+static enum tr_status run_shape(struct sweep *c, int i)
 {
     const struct tr_sweep_shape *s = &c->space.shape[i];
     struct tr_sweep_seen *seen = calloc((size_t)c->w->repeats, sizeof *seen);
@@ -377,7 +376,7 @@ static enum tr_status run_shape(struct course *c, int i)
 }
 
 /* The first shape without a result for which there is time, or -1. */
-static int next_shape(const struct course *c)
+static int next_shape(const struct sweep *c)
 {
     for (int i = 0; i < c->space.runs; i++)
         if (!c->ready[i] && expected(c, &c->space.shape[i]) < time_left(c))
@@ -385,7 +384,7 @@ static int next_shape(const struct course *c)
     return -1;
 }
 
-static enum tr_status run_all(struct course *c)
+static enum tr_status run_all(struct sweep *c)
 {
     int i;
 
@@ -404,9 +403,9 @@ static enum tr_status run_all(struct course *c)
                    c->space.runs);
 }
 
-/* ---- telling ---- */
+/* ---- output ---- */
 
-static void tell_place(const struct course *c)
+static void tell_place(const struct sweep *c)
 {
     char text[32];
 
@@ -443,7 +442,7 @@ static void put_word(FILE *f, const char *word)
     putc('\'', f);
 }
 
-static enum tr_status tell_run(const struct course *c, const struct tr_sweep_shape *s)
+static enum tr_status tell_run(const struct sweep *c, const struct tr_sweep_shape *s)
 {
     struct tr_args a = {0};
     char *text = NULL;
@@ -469,14 +468,14 @@ static enum tr_status tell_run(const struct course *c, const struct tr_sweep_sha
     return status;
 }
 
-static enum tr_status tell_runs(const struct course *c)
+static enum tr_status tell_runs(const struct sweep *c)
 {
     for (int i = 0; i < c->space.runs; i++)
         TR_TRY(tell_run(c, &c->space.shape[i]));
     return TR_OK;
 }
 
-static enum tr_status tell_results(const struct course *c)
+static enum tr_status tell_results(const struct sweep *c)
 {
     tr_print("%d of %d shapes trained to their end; tables: %s/results.md, .csv\n", c->good,
              c->space.runs, c->w->folder);
@@ -488,7 +487,7 @@ static enum tr_status tell_results(const struct course *c)
                    c->w->folder);
 }
 
-static enum tr_status sweep(struct course *c)
+static enum tr_status sweep(struct sweep *c)
 {
     const struct tr_sweep *w = c->w;
 
@@ -509,7 +508,7 @@ static enum tr_status sweep(struct course *c)
 
 enum tr_status tr_sweep_run(const struct tr_sweep *w)
 {
-    struct course c = {.w = w, .start = START, .results = {.fd = -1}};
+    struct sweep c = {.w = w, .start = START, .results = {.fd = -1}};
     const enum tr_status s = sweep(&c);
 
     free(c.ready);

@@ -111,7 +111,7 @@ struct tr_moment tr_moment_now(int format)
     };
 }
 
-/* How far the run is and how fast: the first part of an iteration line. */
+/* Progress and speed: the first part of an iteration line. */
 static void put_progress(struct tr_text *t, const struct tr_iteration_line *line, double seconds)
 {
     if (line->format == TR_FORMAT_CORE) {
@@ -133,7 +133,7 @@ static void put_progress(struct tr_text *t, const struct tr_iteration_line *line
         put_field(t, "throughput per GPU (TFLOP/s/GPU)", FIXED, 1, line->tflops);
 }
 
-/* What the iterations computed: the middle. */
+/* Loss, gradient norm and the like: the middle of the line. */
 static void put_results(struct tr_text *t, const struct tr_iteration_line *line)
 {
     const struct tr_interval *in = &line->interval;

@@ -17,7 +17,7 @@
 
 enum { LARGEST = 1 << 26, LINE = 1024 };
 
-/* What one line of an earlier job says of the row of jobs that this one goes on with. */
+/* What one line of an earlier job says of the chain of jobs that this one continues. */
 static void read_line(struct tr_progress *p, const char *line)
 {
     struct tm tm = {.tm_isdst = -1};

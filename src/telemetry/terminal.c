@@ -40,7 +40,7 @@ static void put_speed(struct tr_text *t, const struct tr_terminal_line *line, in
     else
         tr_put(t, "  %.2f s", each);
     if (line->iteration < line->train_iters)
-        tr_put(t, "  %s left", tr_terminal_duration(line->left, left));
+        tr_put(t, "  %s left", tr_text_duration(TR_DURATION_UNITS, line->left, left));
 }
 
 int tr_terminal_iteration(char *buf, size_t size, const struct tr_terminal_line *line)
@@ -106,23 +106,6 @@ double tr_pace_left(const struct tr_pace *p, int64_t iterations)
     return done > 0 ? seconds / (double)done * (double)iterations : 0.0;
 }
 
-const char *tr_terminal_duration(double seconds, char text[TR_DURATION_BYTES])
-{
-    const int64_t s = (int64_t)fmin(fmax(round(seconds), 0.0), 1e15), minutes = (s + 30) / 60;
-
-    if (s < 60)
-        snprintf(text, TR_DURATION_BYTES, "%" PRId64 " s", s);
-    else if (s < 3600 - 30)
-        snprintf(text, TR_DURATION_BYTES, "%" PRId64 " min %" PRId64 " s", s / 60, s % 60);
-    else if (minutes < 48 * 60)
-        snprintf(text, TR_DURATION_BYTES, "%" PRId64 " h %" PRId64 " min", minutes / 60,
-                 minutes % 60);
-    else
-        snprintf(text, TR_DURATION_BYTES, "%" PRId64 " d %" PRId64 " h", minutes / 1440,
-                 minutes % 1440 / 60);
-    return text;
-}
-
 int tr_terminal_start(char *buf, size_t size, const struct tr_shape *s, int64_t done)
 {
     const struct tr_layout *l = &s->layout;
@@ -162,6 +145,6 @@ int tr_terminal_done(char *buf, size_t size, int64_t iterations, double seconds)
     char took[TR_DURATION_BYTES];
 
     tr_put(&t, "training is done: %" PRId64 " iteration%s in %s", iterations, tr_plural(iterations),
-           tr_terminal_duration(seconds, took));
+           tr_text_duration(TR_DURATION_UNITS, seconds, took));
     return (int)t.used;
 }

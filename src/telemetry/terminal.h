@@ -50,10 +50,6 @@ void tr_pace_add(struct tr_pace *p, double seconds, int iterations);
 /* Seconds for `iterations` more, by the mean of those intervals; 0 before the first. */
 double tr_pace_left(const struct tr_pace *p, int64_t iterations);
 
-/* "45 s", "3 min 51 s", "3 h 12 min", "2 d 3 h".  Returns `text`. */
-enum { TR_DURATION_BYTES = 48 };
-const char *tr_terminal_duration(double seconds, char text[TR_DURATION_BYTES]);
-
 /* From the iteration after `done` to the last one. */
 int tr_terminal_start(char *buf, size_t size, const struct tr_shape *s, int64_t done);
 

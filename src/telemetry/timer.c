@@ -24,7 +24,7 @@ static const struct {
 #undef TIMER
 };
 
-/* Of a timer that has parts, its part that waits; the other part follows. */
+/* Of a timer that is split into wait and transfer, its wait; the transfer follows. */
 static const int parts[TR_TIMERS] = {
 #define TIMER(symbol, name, legs, kind, level, order, newer)
 #define PARTS(symbol, name, level, order) [TR_TIMER_##symbol] = TR_TIMER_##symbol##_WAIT,

@@ -28,7 +28,8 @@ enum tr_timer_kind {
     TR_TIMER_SPLIT
 };
 
-/* What a table of timers shows of the ranks: the values of --timing-log-option. */
+/* What a table of timers shows of the ranks, to find stragglers: the values of
+   --timing-log-option. */
 enum tr_timer_view { TR_TIMER_MAX, TR_TIMER_MINMAX, TR_TIMER_ALL };
 
 enum tr_timer {
@@ -39,7 +40,7 @@ enum tr_timer {
 };
 
 /*
- * How timers go where a device works behind the host's back, on what the host has queued.  All functions
+ * Timers of an asynchronous device, which works on what the host has queued.  All functions
  * borrow `ctx`; each may be NULL.
  *
  * Without marks the host's clock is read, and before that settle() has brought the device to where the
@@ -130,7 +131,7 @@ int tr_timers_table_of(char *buf, size_t size, enum tr_timer_view view, const do
 /* The timers that --timing-log-level `level` shows in every interval, in their order; how many. */
 int tr_timers_of_level(enum tr_timer timers[TR_TIMERS], int level);
 
-/* ---- timers of SPLIT: what of a transfer was waiting ---- */
+/* ---- timers of SPLIT: waiting and transfer ---- */
 
 /* "wait and transfer (ms) | pipeline-fill-wait: 12.00 | ..." as tr_timers_line() does it; 0 if none
    was ever counted. */

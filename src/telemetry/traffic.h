@@ -7,10 +7,9 @@
 #include <stdint.h>
 
 /*
- * How many bytes ranks send, by kind: telemetry/traffic.def is the one list.  What is counted is what
- * leaves a rank for another one: the bytes of the messages without those of the transport, and the
- * numbers that they stand for, so that it can be told how much smaller they are than in 16 or 32
- * bits each.
+ * How many bytes ranks send, by kind: telemetry/traffic.def is the one list.  What is counted is
+ * what leaves a rank for another one: the bytes of the messages without those of the transport, and
+ * how many numbers they encode, for the compression ratio to 16 or 32 bits each.
  */
 enum tr_traffic_kind {
 #define TRAFFIC(symbol, group, name, key, what) TR_TRAFFIC_##symbol,
@@ -25,9 +24,9 @@ enum tr_traffic_group {
 };
 
 /*
- * Seconds: to make messages small, to make them whole again, and in which the rank could do nothing but
- * wait.  Where a thread makes messages beside other work (replicas), also those in which messages were
- * under way, and those of all this in which the rank did other work: hidden.  Elsewhere both are 0.
+ * Seconds: to compress messages, to decompress them, and in which the rank only waited.  Where a
+ * thread compresses in parallel with other work (replicas), also those in which messages were in
+ * flight, and those of all this that were overlapped: hidden.  Elsewhere both are 0.
  */
 struct tr_traffic_time {
     double compress, decompress, exposed, wire, hidden;
@@ -46,7 +45,7 @@ enum { TR_TRAFFIC_CODEC_BYTES = 64 };
 /* What a rank keeps of it. */
 struct tr_traffic {
     bool on; /* it is logged */
-    /* What makes messages small: "delta, 4 bits"; "" if nothing does. */
+    /* The codec: "delta, 4 bits"; "" without compression. */
     char codec[TR_TRAFFICS][TR_TRAFFIC_CODEC_BYTES];
     struct tr_traffic_count count; /* since the last line of the log */
 };

@@ -8,7 +8,7 @@
 /*
  * A tensor is a view: an element type, a shape and the address of its first element.  It owns
  * nothing and is passed by pointer or copied freely; the memory belongs to the arena (util/arena.h)
- * that it was cut from.  Elements are contiguous and row-major: dim[ndim - 1] varies fastest.
+ * that it was taken from.  Elements are contiguous and row-major: dim[ndim - 1] varies fastest.
  *
  * Letters used for sizes in every header of this program:
  *   B  samples in a micro-batch      T  tokens in a sample       N  B * T, rows

@@ -10,10 +10,11 @@
 /*
  * Byte-level byte pair encoding as GPT-2 defines it (Radford et al. 2019, section 2.2).
  *
- * A text is cut into pieces by GPT-2's regular expression; each piece starts as one symbol per byte,
- * and neighbouring symbols are joined in the order of the merge file, lowest line first and of
- * equals the leftmost, until no line applies.  White space is what Unicode's property White_Space
- * says, letters and numbers are the general categories L and N (token/pieces.h has all of it).
+ * A text is split into pieces by GPT-2's regular expression; each piece starts as one symbol per
+ * byte, and neighbouring symbols are joined in the order of the merge file, lowest line first and
+ * of equals the leftmost, until no line applies.  White space is what Unicode's property
+ * White_Space says, letters and numbers are the general categories L and N (token/pieces.h has all
+ * of it).
  *
  * A piece is made of bytes, so no text is without tokens and decoding gives back every byte.  Bytes
  * that are not UTF-8 are outside the regular expression: each longest run of them is one piece.  The
@@ -62,9 +63,9 @@ size_t tr_bpe_encode(const struct tr_bpe *b, struct tr_bpe_thread *t, const unsi
 const char *tr_bpe_token(const struct tr_bpe *b, int32_t id, size_t *bytes);
 
 /*
- * Where a text may be cut such that its two parts encoded apart give the tokens of the whole: the
- * largest such offset in [1, bytes), or 0 if there is none.  It lies before a white space that
- * follows something else.
+ * Where a text may be split such that its two parts encoded separately give the tokens of the
+ * whole: the largest such offset in [1, bytes), or 0 if there is none.  It lies before a white
+ * space that follows something else.
  */
 size_t tr_bpe_cut(const unsigned char *text, size_t bytes);
 

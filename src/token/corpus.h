@@ -10,11 +10,11 @@
 #include "util/status.h"
 
 /*
- * Text files, read in chunks that can be tokenized apart, so that files may be larger than memory
- * and threads can share the work.
+ * Text files, read in chunks that can be tokenized separately, so that files may be larger than
+ * memory and threads can work in parallel.
  *
  * A chunk of jsonl holds whole lines; a chunk of text holds whole documents, except where a file is
- * one document: then it is cut where the tokenizer says that cutting changes nothing.
+ * one document: then it is split where the tokenizer says that this changes no token.
  */
 enum tr_corpus_format { TR_CORPUS_TEXT, TR_CORPUS_JSONL };
 

@@ -6,14 +6,15 @@
 #include <stdint.h>
 
 /*
- * GPT-2's way of cutting a text before merges are applied (Radford et al. 2019; encoder.py of their
- * code), the longest match of the first of these alternatives that matches:
+ * GPT-2's way of splitting a text before merges are applied (Radford et al. 2019; encoder.py of
+ * their code), the longest match of the first of these alternatives that matches:
  *     's | 't | 're | 've | 'm | 'll | 'd
  *     letters, numbers, or characters that are neither nor white space, after at most one blank
  *     white space before the end, or but its last character before anything else
  *     white space
  * Letters and numbers are the general categories L and N of Unicode in unicode.def, white space has
- * the property White_Space.  No library and no locale is asked, so a text is cut alike everywhere.
+ * the property White_Space.  No library and no locale is asked, so a text is split alike
+ * everywhere.
  */
 enum tr_char_class { TR_CHAR_OTHER, TR_CHAR_LETTER, TR_CHAR_NUMBER, TR_CHAR_SPACE };
 

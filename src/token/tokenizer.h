@@ -10,7 +10,7 @@
 #include "util/status.h"
 
 /*
- * What turns text into numbers and back.
+ * Tokenizers turn text into tokens and back.
  *
  *     bytes       token = byte, 0 .. 255; 256 ends a document; 257 tokens; needs no files
  *     gpt2-bpe    byte-level byte pair encoding (token/bpe.h); "<|endoftext|>" ends a document
@@ -48,8 +48,8 @@ size_t tr_tokenizer_encode(const struct tr_tokenizer *t, struct tr_tokenizer_thr
                            const unsigned char *text, size_t bytes, int32_t *ids,
                            struct tr_bad_utf8 *bad);
 
-/* The largest offset in [1, bytes] where a text may be cut such that its parts encoded apart give
-   the tokens of the whole; 0 if there is none. */
+/* The largest offset in [1, bytes] where a text may be split such that its parts encoded separately
+   give the tokens of the whole; 0 if there is none. */
 size_t tr_tokenizer_cut(const struct tr_tokenizer *t, const unsigned char *text, size_t bytes);
 
 /* The text of a token, *bytes long and not terminated, borrowed; NULL if there is no such token. */

@@ -9,13 +9,13 @@
 #include "device/device.h"
 
 /*
- * Tensor parallelism: the ranks of a group hold slices of the same layer, and two operators join
+ * Tensor parallelism: the ranks of a group hold shards of the same layer, and two operators join
  * their work: enter is Megatron's f, leave its g (Shoeybi et al., "Megatron-LM", 2019, section 3).
  *
- *   enter   stands before a layer whose outputs are sliced (column-parallel: qkv, MLP up, logits).
+ *   enter   stands before a layer whose outputs are sharded (column-parallel: qkv, MLP up, logits).
  *           Forward: every rank uses the whole x.
- *           Backward: each rank knows the part of dx that came through its slice; sum them.
- *   leave   stands behind a layer whose inputs are sliced (row-parallel: attention output, MLP
+ *           Backward: each rank has the part of dx that came through its shard; all-reduce them.
+ *   leave   stands after a layer whose inputs are sharded (row-parallel: attention output, MLP
  *           down, and the embedding, which is one on one-hot rows).
  *           Forward: each rank has one term of y; sum them.  What is added once, such as the bias
  *           and the residual, is added after.

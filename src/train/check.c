@@ -5,8 +5,8 @@
 #include "config/shape.h"
 #include "device/device.h"
 #include "model/param.h"
-#include "train/links.h"
-#include "train/replicas.h"
+#include "pipeline/links.h"
+#include "train/replicas_save.h"
 
 /* Values, and as many again for each of the two moments, in fp32 and without padding. */
 static int64_t checkpoint_bytes(const struct tr_config *c, const struct tr_shape *s)
@@ -18,7 +18,7 @@ static int64_t checkpoint_bytes(const struct tr_config *c, const struct tr_shape
     tr_params_list_whole(&s->dims, &params);
     bytes = 4 * params.elems * (c->no_save_optim ? 1 : 3) +
             tr_replicas_sidecar_bytes(c, &s->dp, s->layout.d, params.elems) +
-            tr_links_sidecar_bytes(c, s, &files);
+            tr_links_saved_bytes(c, s, &files);
     tr_params_release(&params);
     return bytes;
 }
@@ -38,7 +38,7 @@ enum tr_status tr_train_check(const struct tr_config *c, uint64_t build, struct 
         .build = build,
     };
 
-    /* A vocabulary that one rank alone cannot read is for all to hear of later. */
+    /* A vocabulary that one rank cannot read is reported to all ranks later. */
     if (tr_comm_max(world, tr_shape_of(c, world->size, &s) != TR_OK) > 0)
         return TR_OK;
     i.tensor_parallel = s.layout.w;

@@ -39,12 +39,13 @@ static enum tr_status choose_backend(struct tr_run *r, const struct tr_backend *
     if (tr_comm_max(r->world, some != (*out)->apart) > 0)
         return TR_FAIL(TR_ERESOURCE,
                        "some nodes have GPUs and others have none, so ranks would not "
-                       "compute with the same: take out the others, or say "
+                       "compute with the same: take out the others, or use "
                        "--backend cpu");
     return TR_OK;
 }
 
-/* Options of GPUs are refused where the user chose another backend, and otherwise told to be idle. */
+/* Options of GPUs are refused where the user chose another backend; otherwise a line says that they
+   have no effect. */
 static enum tr_status check_gpu_option(struct tr_run *r, bool given, const char *name,
                                        const char *what)
 {

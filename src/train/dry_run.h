@@ -13,8 +13,8 @@
  * (train/memory.h) in the rows of `trireme plan` without a machine.  They are counted by the functions that allocate when training begins
  * (tr_run_dry()).
  *
- * `ranks` is how many were started.  With one, and without --world-size, it plans for the fewest that
- * hold the model, and says so.  Returns what tr_shape_of() returns.  Not collective.
+ * `ranks` is how many were started.  With one, and without --world-size, it plans for one replica,
+ * the smallest world size, and says so.  Returns what tr_shape_of() returns.  Not collective.
  */
 enum tr_status tr_plan_print(const struct tr_config *c, int ranks, FILE *f) TR_MUST_CHECK;
 

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "train/logging.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <limits.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include "config/flops.h"
 #include "config/theory.h"
 #include "optim/stat.h"
+#include "train/logging_parts.h"
 #include "train/profile.h"
-#include "train/replicas.h"
+#include "dp/replicas.h"
 #include "train/start.h"
 #include "util/log.h"
 #include "util/text.h"
@@ -40,64 +38,12 @@ static void *room(size_t count, size_t size)
     return p;
 }
 
-/* What was asked for and has no place in the short form must not be missed in silence. */
-static void warn_of_left_out(const struct tr_config *c)
-{
-    const struct {
-        bool asked;
-        const char *option;
-    } rows[] = {
-        {c->log_throughput, "--log-throughput"},
-        {c->log_params_norm, "--log-params-norm"},
-        {c->log_num_zeros_in_grad, "--log-num-zeros-in-grad"},
-        {c->log_memory_interval != TR_UNSET_INT, "--log-memory-interval"},
-        {c->log_traffic, "--log-traffic"},
-        {c->timing_log_level != TR_UNSET_INT && c->timing_log_level > 0, "--timing-log-level"}};
-    char list[256] = "";
-    size_t used = 0;
-
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (rows[i].asked)
-            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "",
-                                     rows[i].option);
-    if (used > 0)
-        tr_log_rank0(TR_LOG_WARNING,
-                     "the log of --log-format terminal, one line per interval, leaves out what is "
-                     "asked for with %s; give --log-format megatron to see it",
-                     list);
-}
-
-void tr_logging_choose(struct tr_config *c, struct tr_comm *world, bool watched)
-{
-    if (c->log_format == TR_FORMAT_AUTO)
-        c->log_format = tr_comm_max(world, world->rank == 0 && watched) != 0 ? TR_FORMAT_TERMINAL
-                                                                             : TR_FORMAT_MEGATRON;
-    if (c->log_format == TR_FORMAT_TERMINAL)
-        warn_of_left_out(c);
-    tr_print_brief(c->log_format == TR_FORMAT_TERMINAL && !c->log_arguments);
-}
-
-bool tr_logging_is_brief(const struct tr_run *r)
-{
-    return r->config->log_format == TR_FORMAT_TERMINAL;
-}
-
-/* Columns of a line on stdout: a file has room for all. */
-static int columns(void)
-{
-    struct winsize size;
-
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
-        return INT_MAX;
-    return size.ws_col > 0 ? size.ws_col : 80;
-}
-
 /*
  * The last rank has the loss, and its timers are the ones that people know.  Rank 0 prints its lines,
  * because launchers forward each rank's output on its own and lines of two ranks arrive in any order.
  * Rank 0 waits for no longer than the norm of the gradients made it wait.
  */
-static void fetch_last(struct tr_run *r, char *text)
+void tr_logging_fetch(struct tr_run *r, char *text)
 {
     struct tr_comm *world = r->world;
     struct tr_leg leg = {.buf = text, .bytes = TR_REPORT_BYTES};
@@ -113,17 +59,9 @@ static void fetch_last(struct tr_run *r, char *text)
 
 void tr_logging_last(struct tr_run *r, char *text)
 {
-    fetch_last(r, text);
+    tr_logging_fetch(r, text);
     if (text[0] != '\0')
         tr_print_rank0("%s\n", text);
-}
-
-/* The same for a line of --log-format terminal; rank 0 knows how wide that is. */
-static void show_last(struct tr_run *r, char *text)
-{
-    fetch_last(r, text);
-    tr_terminal_fit(text, columns());
-    tr_notice_rank0("%s\n", text);
 }
 
 void tr_logging_validation(struct tr_run *r, const char *where, double loss)
@@ -131,8 +69,7 @@ void tr_logging_validation(struct tr_run *r, const char *where, double loss)
     char text[TR_REPORT_BYTES];
 
     if (tr_logging_is_brief(r)) {
-        tr_terminal_validation(text, sizeof text, where, loss);
-        show_last(r, text);
+        tr_logging_brief_validation(r, where, loss);
         return;
     }
     tr_lines_validation(text, sizeof text, where, loss);
@@ -145,8 +82,7 @@ void tr_logging_done(const struct tr_logging *t)
     char text[TR_REPORT_BYTES];
 
     if (tr_logging_is_brief(r)) {
-        tr_terminal_done(text, sizeof text, r->iteration - t->began_at, tr_now() - t->opened);
-        tr_notice_rank0("%s\n", text);
+        tr_logging_brief_done(t);
         return;
     }
     tr_lines_done(text, sizeof text, tr_moment_now(r->config->log_format));
@@ -236,7 +172,7 @@ static void tell_split_table(struct tr_logging *t, int level, int iterations)
         tr_print("%s\n", t->table);
 }
 
-/* Where no two ranks meet in a call that is told apart, it is empty. */
+/* It is empty where no call has its waits measured. */
 static void tell_split_line(struct tr_run *r, int iterations)
 {
     char text[TR_REPORT_BYTES];
@@ -300,7 +236,7 @@ void tr_logging_timers(struct tr_run *r, const enum tr_timer *timers, int count)
     free(all);
 }
 
-/* What of an interval this rank only waited for messages: the timers of transfers. */
+/* The time of an interval in which this rank only waited for messages: the timers of transfers. */
 static double exposed(void)
 {
     double sum = 0.0;
@@ -341,7 +277,7 @@ static void tell_traffic(const struct tr_logging *t, int iterations)
         tr_print_rank0("%s\n", text);
 }
 
-/* Does the backward pass repeat the forward pass of every layer? */
+/* Does the backward pass recompute every layer? */
 static bool recomputes_all(const struct tr_layout *l, const struct tr_activations *a)
 {
     return a->recompute == TR_RECOMPUTE_UNIFORM ||
@@ -414,30 +350,6 @@ void tr_logging_add(struct tr_logging *t, const struct tr_step_result *step, boo
                     t->run->optim.clip > 0.0 ? step->grad_norm : -1.0, step->zeros);
 }
 
-/* A scale is news when it is another one. */
-static void tell_brief(struct tr_logging *t, const struct tr_iteration_line *line)
-{
-    const struct tr_interval *in = &line->interval;
-    const bool news = line->scaled && !(fabs(line->loss_scale - t->told_scale) <= 0.0);
-    char text[TR_REPORT_BYTES];
-
-    tr_pace_add(&t->pace, line->seconds, in->advanced + in->skipped);
-    tr_terminal_iteration(text, sizeof text,
-                          &(struct tr_terminal_line){
-                              .iteration = line->iteration,
-                              .train_iters = line->train_iters,
-                              .samples = line->samples,
-                              .seq = line->seq,
-                              .seconds = line->seconds,
-                              .left = tr_pace_left(&t->pace, line->train_iters - line->iteration),
-                              .lr = line->lr,
-                              .loss_scale = news ? line->loss_scale : 0.0,
-                              .interval = *in,
-                          });
-    t->told_scale = line->loss_scale;
-    show_last(t->run, text);
-}
-
 static void tell_iteration(struct tr_logging *t)
 {
     struct tr_run *r = t->run;
@@ -466,7 +378,7 @@ static void tell_iteration(struct tr_logging *t)
     t->line_seconds = line.seconds / (t->interval.advanced + t->interval.skipped);
     t->params_norm = line.params_norm;
     if (tr_logging_is_brief(r)) {
-        tell_brief(t, &line);
+        tr_logging_brief_iteration(t, &line);
         return;
     }
     tr_lines_iteration(text, sizeof text, &line);
@@ -558,8 +470,7 @@ void tr_logging_start(const struct tr_run *r)
     char text[TR_REPORT_BYTES];
 
     if (tr_logging_is_brief(r)) {
-        tr_terminal_start(text, sizeof text, &r->shape, r->iteration);
-        tr_notice_rank0("%s\n", text);
+        tr_logging_brief_start(r);
         return;
     }
     /* Tests begin runs that no program was started for. */

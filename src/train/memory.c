@@ -5,7 +5,7 @@
 
 #include "data/epochs.h"
 #include "device/cuda/cuda_kernel.h"
-#include "train/links.h"
+#include "pipeline/links.h"
 #include "train/run.h"
 
 static const double MIB = 1048576.0;
@@ -24,20 +24,31 @@ const char *tr_memory_part_name(int part)
     return parts[part];
 }
 
-/* Ranks that were told to compute on CPUs need none of these, and a rank alone no NCCL wherever it
-   runs. */
+static double nccl_of(const struct tr_machine *m, int world)
+{
+    return world > 1 ? m->nccl * MIB : 0.0;
+}
+
+double tr_memory_libraries(const struct tr_machine *m, int world)
+{
+    return m->context * MIB + nccl_of(m, world);
+}
+
+/* Ranks on the cpu backend need none of these, whatever the machine. */
 static void of_machine(const struct tr_run *r, const struct tr_machine *m, struct tr_memory *x)
 {
     const int world = r->shape.layout.world;
-    const bool gpu = r->config->backend == TR_BACKEND_AUTO || r->config->backend == TR_BACKEND_CUDA;
 
-    x->unknown[TR_MEMORY_KERNELS] = x->unknown[TR_MEMORY_CONTEXT] = gpu && !m;
-    x->unknown[TR_MEMORY_NCCL] = gpu && !m && world > 1;
-    if (!m)
+    if (r->config->backend != TR_BACKEND_AUTO && r->config->backend != TR_BACKEND_CUDA)
         return;
+    if (!m) {
+        x->unknown[TR_MEMORY_KERNELS] = x->unknown[TR_MEMORY_CONTEXT] = true;
+        x->unknown[TR_MEMORY_NCCL] = world > 1;
+        return;
+    }
     x->part[TR_MEMORY_KERNELS] = TR_CUDA_SCRATCH_BYTES;
     x->part[TR_MEMORY_CONTEXT] = m->context * MIB;
-    x->part[TR_MEMORY_NCCL] = world > 1 ? m->nccl * MIB : 0.0;
+    x->part[TR_MEMORY_NCCL] = nccl_of(m, world);
 }
 
 void tr_memory_of(const struct tr_run *r, const struct tr_machine *m, struct tr_memory *out)

@@ -9,9 +9,9 @@
 #include "util/arena.h"
 
 /*
- * What a rank's memory is made of, as `trireme plan` and `trireme train --dry-run` both name it and in
- * this order: the labels of the arena, then PART(symbol, "name"), which no arena holds and which only a
- * machine profile tells.
+ * The parts of a rank's memory, as `trireme plan` and `trireme train --dry-run` both name them and
+ * in this order: the labels of the arena, then PART(symbol, "name"), which no arena holds and which
+ * only a machine profile tells.
  */
 #define TR_MEMORY_PARTS_OF(PART)    \
     PART(KERNELS, "kernel scratch") \
@@ -34,7 +34,7 @@ struct tr_memory {
     bool unknown[TR_MEMORY_PARTS]; /* for want of a machine; such a part is 0 in `part` */
     double total;                  /* of the parts that are known */
     /* What samples cost besides all that: of the host's memory, of the activation caches of
-       compressed links (train/links.h) and of the orders of --n-epochs (data/epochs.h), and of
+       compressed links (pipeline/links.h) and of the orders of --n-epochs (data/epochs.h), and of
        files, when all samples have been seen. */
     double host, files;
 };
@@ -42,6 +42,9 @@ struct tr_memory {
 /* Of the rank of a tr_run_dry(); `m` may be NULL. */
 struct tr_run;
 void tr_memory_of(const struct tr_run *r, const struct tr_machine *m, struct tr_memory *out);
+
+/* Bytes of a GPU that the context takes, and NCCL where there are several ranks. */
+double tr_memory_libraries(const struct tr_machine *m, int world);
 
 /* The sentence that belongs below a total that lacks what is unknown, without a newline; NULL where
    all is known. */

@@ -7,8 +7,8 @@
 #include "train/step.h"
 #include "telemetry/trace.h"
 
-/* Messages of a leg that are told at once: enough that to tell them costs nothing, and few enough
-   that all ranks of a pipeline have room for those of all others. */
+/* Messages of a leg whose times are exchanged at once: enough that the exchange costs nothing, and
+   few enough that all ranks of a pipeline have room for those of all others. */
 enum { MESSAGES = 256 };
 
 /* Spans of an iteration: two computations and at most four transfers of a chunk and micro-batch,
@@ -16,7 +16,7 @@ enum { MESSAGES = 256 };
    calls of a group in an iteration. */
 enum { SPANS_OF_MICRO = 12, SPANS_ONCE = 32, CALLS = 2 };
 
-/* The groups in which waits are told apart, and the timers of their calls. */
+/* The groups in which waits are measured, and the timers of their calls. */
 static bool is_of_replicas(enum tr_timer t)
 {
     return t == TR_TIMER_PARAMS_ALL_REDUCE || t == TR_TIMER_PARAMS_ALL_GATHER;
@@ -62,7 +62,7 @@ static enum tr_status reserve(struct tr_recorder *s)
     s->all = calloc((size_t)(stages > calls ? stages : calls), sizeof *s->all);
     if (!s->mine || !s->all)
         return TR_FAIL(TR_ERESOURCE, "no memory left to compare when the ranks were ready for "
-                                     "their messages; say --no-split-wait");
+                                     "their messages; use --no-split-wait");
     return tr_trace_open(s->every * spans_of(r));
 }
 

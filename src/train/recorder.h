@@ -8,24 +8,24 @@
 #include "train/timeline.h"
 
 /*
- * What the ranks did and when (telemetry/trace.h), put together: --split-wait tells what of each
- * transfer was waiting, and --trace keeps it (train/timeline.h).
+ * What the ranks did and when (telemetry/trace.h), put together: --split-wait separates waiting
+ * from transfer, and --trace keeps it (train/timeline.h).
  *
- * Every few iterations, and before each line of the log, the ranks compare clocks, and each tells
- * the others of its pipeline when it was ready for its messages: 8 bytes for a message of some MB,
- * a few hundred messages at once, outside all timers.  The collective calls that are told apart are
- * the sums of the gradients and the gathers of the weights over replicas, the sum of the
- * embedding's gradients, and what the optimizer sums over the model.  Those within a layer are part
- * of forward- and backward-compute.
+ * Every few iterations, and before each line of the log, the ranks compare clocks, and the ranks of
+ * a pipeline exchange when they were ready for their messages: 8 bytes for a message of some MB, a
+ * few hundred messages at once, outside all timers.  The collective calls whose waits are measured
+ * are the gradient reductions and the all-gathers of the weights over replicas, the all-reduce of
+ * the embedding's gradients, and that of the gradient norm.  Those within a layer are part of
+ * forward- and backward-compute.
  */
 struct tr_recorder {
     struct tr_run *run; /* borrowed */
     bool on;            /* spans are kept, */
-    bool waits;         /*   waits told apart, */
+    bool waits;         /*   waits measured, */
     bool traces;        /*   and a timeline written */
     struct tr_timeline timeline;
     int64_t every;                /* iterations that there is room for */
-    int64_t iterations, messages; /* since the ranks last told each other; of a leg */
+    int64_t iterations, messages; /* since the ranks last exchanged times; of a leg */
     int64_t most;                 /* [] of the lists below, in messages */
     struct tr_clocks clocks;
     double *mine, *all; /* owned */

@@ -8,11 +8,12 @@
 
 #include "ckpt/ckpt.h"
 #include "ckpt/path.h"
+#include "dp/replicas.h"
+#include "pipeline/links.h"
 #include "train/compute.h"
 #include "train/transport.h"
-#include "train/links.h"
 #include "train/profile.h"
-#include "train/replicas.h"
+#include "train/replicas_save.h"
 #include "telemetry/lines.h"
 #include "train/step.h"
 #include "train/logging.h"
@@ -39,7 +40,7 @@ static enum tr_status open_schedules(struct tr_run *r)
         .group = s->layout.group,
         .overlap = r->config->overlap_p2p_communication,
     };
-    /* What is only imagined needs the buffers of the list, and not its length. */
+    /* A dry run needs the buffers of the list, and not its length. */
     if (!r->world)
         r->train_list.micros = tr_sched_short(&r->train_list);
     r->eval_list = r->train_list;
@@ -66,7 +67,8 @@ static void room_of_list(const struct rooms *x, const struct tr_sched *like, int
     tr_sched_release(&s);
 }
 
-/* For every batch on the way: where a group is left over, fewer micro-batches may need more. */
+/* For every batch size of the ramp-up: where a group is left over, fewer micro-batches may need
+   more. */
 static struct rooms rooms_of(const struct tr_run *r)
 {
     const struct tr_batches *b = &r->shape.batches;
@@ -227,8 +229,8 @@ static void draw_weights(struct tr_run *r)
     }
 }
 
-/* Where it does not fit, what it is made of comes before the sentence: that of the rank which says the
-   sentence, the lowest that has no room. */
+/* Where it does not fit, the memory plan comes before the sentence: that of the rank whose sentence
+   it is, the lowest that has not enough memory. */
 static enum tr_status reserve(struct tr_run *r, void **memory)
 {
     enum tr_status s = r->queue.on->reserve(r->device, r->arena.used_bytes, memory);
@@ -285,7 +287,7 @@ static void open_optimizer(struct tr_run *r)
     free(bucket);
 }
 
-static enum tr_status open_replicas(struct tr_run *r)
+static enum tr_status open_sums(struct tr_run *r)
 {
     const struct tr_params *ps = &r->model.params;
     const struct tr_dp_how how = {
@@ -301,7 +303,7 @@ static enum tr_status open_replicas(struct tr_run *r)
     return tr_comm_agree(r->world, s);
 }
 
-/* From the masters that this rank owns to the model's values on all replicas. */
+/* From the master weights that this rank owns to the model's weights on all replicas. */
 static void publish(struct tr_run *r)
 {
     tr_optim_publish(&r->optim, &r->queue);
@@ -316,8 +318,8 @@ static void begin_anew(struct tr_run *r)
     publish(r);
 }
 
-/* Without moments where they are neither loaded nor saved.  Of replicas that differ the first one alone
-   has what is saved. */
+/* Without moments where they are neither loaded nor saved.  Of replicas that diverged only the
+   first is saved in the file. */
 static struct tr_ckpt_tensors tensors_of(struct tr_run *r, bool moments)
 {
     const bool parted = tr_replicas_parted(r->replicas);
@@ -349,7 +351,7 @@ static struct tr_ckpt_how how_to_load(const struct tr_config *c)
     };
 }
 
-/* The state that goes with the moments: without them it stays that of a new run. */
+/* The state that belongs to the moments: without them it stays that of a new run. */
 static void resume_optimizer(struct tr_run *r, const struct tr_ckpt_state *state)
 {
     r->lr_samples = state->lr_samples;
@@ -361,13 +363,13 @@ static void resume_optimizer(struct tr_run *r, const struct tr_ckpt_state *state
     r->scaler.hysteresis_tracker = state->hysteresis_tracker;
 }
 
-/* What the last bits of this run follow from. */
+/* The kernels on which the bits of this run depend. */
 static const char *kernels_of(const struct tr_run *r)
 {
     return r->queue.on->kernels(r->device, r->model.type);
 }
 
-/* A run that goes on with other kernels does not have the bits that it would have had.  `config` is of
+/* A run that resumes with other kernels has other bits.  `config` is of
    the run that saved, as JSON, and NULL but on rank 0. */
 static void tell_of_kernels(const struct tr_run *r, const char *config)
 {
@@ -398,14 +400,37 @@ static enum tr_status take_place(void *ctx, const char *folder, const struct tr_
     return tr_replicas_load(r, loads_optimizer(r->config) ? folder : NULL);
 }
 
-/* What links remember is no reason to go back: without it they send more. */
+/* Missing activation caches are no reason to take an older checkpoint: without them links send
+   more. */
 static enum tr_status load_links(struct tr_run *r)
 {
     char *folder = tr_ckpt_folder(r->config->load, r->iteration);
-    enum tr_status s = r->config->finetune ? TR_OK : tr_links_load(r->links, folder);
+    char *prefix = tr_format("%s/" TR_CKPT_SIDECAR, folder);
+    enum tr_status s = r->config->finetune ? TR_OK : tr_links_load(r->links, prefix);
 
+    free(prefix);
     free(folder);
     return s;
+}
+
+static enum tr_status save_links(void *ctx, const char *folder)
+{
+    char *prefix = tr_format("%s/" TR_CKPT_SIDECAR, folder);
+    enum tr_status s = tr_links_save(ctx, prefix);
+
+    free(prefix);
+    return s;
+}
+
+/* What a checkpoint keeps of the links, in *out; NULL if nothing.  How much of their memories is in use by
+   now is for codecs to know. */
+static const struct tr_ckpt_sidecar *links_sidecar(struct tr_run *r, struct tr_ckpt_sidecar *out)
+{
+    if (!tr_links_remember(r->links))
+        return NULL;
+    *out = (struct tr_ckpt_sidecar){.write = save_links, .ctx = r->links};
+    (void)tr_links_saved_bytes(r->config, &r->shape, &out->files);
+    return out;
 }
 
 /* In one line, where those of ckpt/load.c are left out. */
@@ -466,6 +491,7 @@ enum tr_status tr_run_save(struct tr_run *r)
         .hysteresis_tracker = r->scaler.hysteresis_tracker,
     };
     char *json = tr_config_get_json(r->config, kernels_of(r));
+    struct tr_ckpt_sidecar links, replicas;
     enum tr_status s;
 
     tr_dp_need(r->dp, &r->queue, 0);
@@ -473,7 +499,7 @@ enum tr_status tr_run_save(struct tr_run *r)
     tr_timer_start(TR_TIMER_SAVE_CHECKPOINT);
     s = tr_ckpt_save(&r->grid, r->config->save, &state, &tensors, &r->shape, json,
                      (int)r->config->keep_last,
-                     tr_replicas_sidecar(r->replicas, tr_links_sidecar(r->links)));
+                     tr_replicas_sidecar(r, &replicas, links_sidecar(r, &links)));
     tr_timer_stop(TR_TIMER_SAVE_CHECKPOINT);
     free(json);
     if (s == TR_OK)
@@ -501,18 +527,87 @@ enum tr_status tr_run_data(struct tr_run *r)
     return tr_data_open(r->config, &r->shape, r->world, &by, &r->data);
 }
 
+static int64_t train_sample_id(void *ctx, int64_t position)
+{
+    struct tr_run *r = ctx;
+    const int64_t id = r->sample_id ? r->sample_id(r, TR_SPLIT_TRAIN, position) : -1;
+
+    return id < 0 ? position : id;
+}
+
+static enum tr_status open_links(struct tr_run *r)
+{
+    const struct tr_links_of of = {
+        .config = r->config,
+        .shape = &r->shape,
+        .launch = &r->launch,
+        .grid = &r->grid,
+        .world = r->world,
+        .queue = &r->queue,
+        .traffic = &r->traffic,
+        .dtype = r->model.stream,
+        .overlap = r->train_list.overlap,
+        .sample_id = train_sample_id,
+        .ctx = r,
+    };
+
+    return tr_links_open(&of, &r->links);
+}
+
+/* Checkpoints name the text that links remember, and it takes reading all of it. */
+static enum tr_status start_links(struct tr_run *r)
+{
+    const bool named = tr_links_remember(r->links) && (r->config->save || r->config->load);
+    uint64_t text = 0;
+
+    tr_links_warn(r->config);
+    if (named)
+        TR_TRY(tr_data_print(r->config, &r->shape.dims, &r->shape.epochs, r->world, &text));
+    return r->links ? tr_links_start(r->links, text) : TR_OK;
+}
+
+static enum tr_status open_replicas(struct tr_run *r)
+{
+    const struct tr_replicas_of of = {
+        .config = r->config,
+        .shape = &r->shape,
+        .launch = &r->launch,
+        .params = &r->model.params,
+        .iteration = &r->iteration,
+        .grid = &r->grid,
+        .world = r->world,
+        .queue = &r->queue,
+        .traffic = &r->traffic,
+    };
+
+    return tr_replicas_open(&of, &r->replicas);
+}
+
+static enum tr_status start_replicas(struct tr_run *r)
+{
+    struct tr_tensor weights;
+
+    if (!r->replicas && tr_dp_mode_diverges(r->config->dp_mode))
+        tr_notice_rank0("> there is one replica, so --dp-mode %s has no effect\n",
+                        tr_config_spelling("dp-mode", r->config->dp_mode));
+    if (!r->replicas)
+        return TR_OK;
+    weights = tr_optim_masters(&r->optim, 0);
+    return tr_replicas_start(r->replicas, &weights);
+}
+
 /* All that a rank works out alone. */
 static enum tr_status open_parts(struct tr_run *r)
 {
     TR_TRY(open_schedules(r));
     open_model(r);
-    TR_TRY(tr_links_open(r));
+    TR_TRY(open_links(r));
     tr_step_connect(r);
     open_optimizer(r);
-    return tr_replicas_open(r);
+    return open_replicas(r);
 }
 
-/* What lies under the model: ranks, device, groups. */
+/* What the model needs: ranks, device, groups. */
 static enum tr_status reach(struct tr_run *r)
 {
     const struct tr_shape *s = &r->shape;
@@ -539,9 +634,9 @@ static enum tr_status build(struct tr_run *r)
     TR_TRY(open_parts(r));
     open_scaler(r);
     TR_TRY(open_memory(r));
-    TR_TRY(open_replicas(r));
-    TR_TRY(tr_links_start(r));
-    TR_TRY(tr_replicas_start(r));
+    TR_TRY(open_sums(r));
+    TR_TRY(start_links(r));
+    TR_TRY(start_replicas(r));
     if (!r->config->load)
         begin_anew(r);
     tr_logging_parameters(r);

@@ -43,15 +43,15 @@ struct tr_run {
     struct tr_chunk **chunk; /* [K], owned */
     struct tr_sched train_list, eval_list;
     struct tr_stage stage;  /* what the executor drives: this run's chunks */
-    struct tr_links *links; /* what compresses its messages, or NULL; train/links.h */
+    struct tr_links *links; /* what compresses its messages, or NULL; pipeline/links.h */
     struct tr_dp *dp;
-    struct tr_replicas *replicas; /* that diverge, or NULL; train/replicas.h */
+    struct tr_replicas *replicas; /* that diverge (local SGD), or NULL; dp/replicas.h */
     struct tr_optim optim;
     struct tr_scaler scaler;
     struct tr_data *data; /* NULL until tr_run_data() */
 
-    /* Sample `position` of a split, T + 1 tokens into `text`; tr_run_data() sets it to read the data
-       sets, tests to make tokens of their own. */
+    /* Sample `position` of a split, T + 1 tokens into `text`; tr_run_data() sets it to read the
+       datasets, tests to generate tokens. */
     enum tr_status (*sample)(struct tr_run *r, enum tr_split split, int64_t position,
                              int32_t *text);
 
@@ -113,7 +113,7 @@ enum tr_status tr_run_dry(struct tr_run *r, const struct tr_config *config,
    seed if there is none.  Collective; the run may be closed, but not used, after a failure. */
 enum tr_status tr_run_load(struct tr_run *r) TR_MUST_CHECK;
 
-/* Open the data sets.  Collective; see tr_data_open(). */
+/* Open the datasets.  Collective; see tr_data_open(). */
 enum tr_status tr_run_data(struct tr_run *r) TR_MUST_CHECK;
 
 /* Write a checkpoint of the run as it stands to --save; collective. */

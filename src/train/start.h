@@ -28,8 +28,8 @@ void tr_start_vocab(struct tr_comm *world, struct tr_config *c);
  * With --n-epochs the length of the run follows from how many samples the data have: count them, and leave
  * the numbers in c->blocks_known.  What tr_data_count() returns; unless they `must` be there, data that
  * cannot be read are no failure, since a plan may do with --data-blocks, and tr_shape_of() asks for it.
- * The second has rank 0 count for all, and they must be there but for --dry-run; collective over `world`,
- * the same status on all ranks.
+ * The second has rank 0 count for all, and they must be there except with --dry-run;
+ * collective over `world`, the same status on all ranks.
  */
 enum tr_status tr_start_count(struct tr_config *c, bool must) TR_MUST_CHECK;
 enum tr_status tr_start_blocks(struct tr_comm *world, struct tr_config *c) TR_MUST_CHECK;
@@ -44,7 +44,7 @@ enum tr_start_part {
     TR_START_LAUNCH,     /* options, checks of the nodes, the run's folder, the end of the job */
     TR_START_MODEL,      /* groups, device, memory, weights */
     TR_START_CHECKPOINT, /* reading it */
-    TR_START_DATA,       /* data sets and index maps */
+    TR_START_DATA,       /* datasets and index maps */
     TR_START_PARTS
 };
 

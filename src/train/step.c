@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "train/step.h"
 
+#include "dp/replicas.h"
 #include "optim/lr.h"
 #include "optim/stat.h"
-#include "train/links.h"
-#include "train/replicas.h"
+#include "pipeline/links.h"
 #include "telemetry/timer.h"
 
 /* Bring the samples of a micro-batch to the chunk: which ones they are, for dropout, and their
@@ -77,7 +77,7 @@ static struct tr_tensor whole_message(struct tr_run *r, struct tr_slot at, enum 
 }
 
 /* Whether every tensor rank has the same message, so that each needs to send but a part of it
-   (Narayanan et al., SC 2021, section 4.1).  With sequence parallelism each has rows of its own.  W
+   (Narayanan et al., SC 2021, section 4.1).  With sequence parallelism each has its own rows.  W
    divides H, since it divides the heads. */
 static void count(struct tr_run *r, enum tr_leg_bit leg, int64_t bytes, int64_t numbers)
 {
@@ -91,10 +91,10 @@ static struct tr_tensor message(void *ctx, struct tr_slot at, enum tr_leg_bit le
 {
     struct tr_run *r = ctx;
     struct tr_tensor whole = whole_message(r, at, leg), t = whole;
-    const bool cut = tr_run_scatters(r, &whole);
-    const int64_t numbers = tr_tensor_elems(&whole) / (cut ? r->shape.layout.w : 1);
+    const bool scattered = tr_run_scatters(r, &whole);
+    const int64_t numbers = tr_tensor_elems(&whole) / (scattered ? r->shape.layout.w : 1);
 
-    if (!tr_links_message(r->links, at, leg, &whole, &t) && cut)
+    if (!tr_links_message(r->links, at, leg, scattered, &t) && scattered)
         t = tr_tensor_span(&whole, r->grid.at.tp * numbers, numbers);
     count(r, leg, tr_tensor_bytes(&t), numbers);
     return t;
@@ -105,7 +105,9 @@ static void arrived(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
     struct tr_run *r = ctx;
     struct tr_tensor t = whole_message(r, at, leg);
 
-    if (!tr_links_arrived(r->links, leg, &t) && tr_run_scatters(r, &t))
+    const bool scattered = tr_run_scatters(r, &t);
+
+    if (!tr_links_arrived(r->links, leg, scattered) && scattered)
         r->grid.tp.via->allgather(&r->grid.tp, &r->queue, &t);
 }
 
@@ -149,7 +151,7 @@ void tr_step_connect(struct tr_run *r)
     r->model.after_layer = after_layer;
 }
 
-/* Add up what the replicas have of the loss. */
+/* All-reduce the loss over the replicas. */
 static void reduce_loss(struct tr_run *r)
 {
     struct tr_chunk *last = r->chunk[r->shape.layout.k - 1];
@@ -206,7 +208,7 @@ double tr_step_lr(const struct tr_run *r)
     return tr_lr_at(&r->shape.lr_schedule, (double)r->lr_samples);
 }
 
-/* Memory is planned for the largest number of micro-batches; only the list of work is another one. */
+/* Memory is planned for the largest number of micro-batches; only the schedule changes. */
 static void begin_batch(struct tr_run *r)
 {
     const struct tr_shape *s = &r->shape;
@@ -225,12 +227,27 @@ static void begin_batch(struct tr_run *r)
         tr_die(TR_ERESOURCE, "%s", tr_last_error());
 }
 
+static void begin_links(struct tr_run *r)
+{
+    const struct tr_links_step step = {
+        .training = r->model.training,
+        .iteration = r->iteration,
+        .first_sample = r->first_sample,
+        .global_batch = r->global_batch,
+        .micros = r->micros,
+        .gradient_parts = tr_run_gradient_parts(r),
+    };
+
+    tr_links_begin(r->links, &step);
+}
+
 void tr_step_gradients(struct tr_run *r)
 {
     begin_batch(r);
     r->split = TR_SPLIT_TRAIN;
     r->first_sample = r->consumed_train;
     r->model.training = true;
+    begin_links(r);
     tr_timer_start(TR_TIMER_FORWARD_BACKWARD);
     tr_replicas_begin(r->replicas);
     tr_exec_step(&r->train_list, &r->grid.pp, &r->queue, &r->stage);
@@ -294,7 +311,7 @@ void tr_step(struct tr_run *r, struct tr_step_result *out)
     tr_step_gradients(r);
     out->zeros = r->count_zeros ? zeros(r) : -1.0;
     done = tr_optim_norm(&r->optim, tr_step_owners(r), &r->queue, &how);
-    out->grad_norm = tr_replicas_settle(r->replicas, &done);
+    out->grad_norm = tr_replicas_settle(r->replicas, done.norm, &done.skipped);
     out->loss = tr_step_loss(r);
     if (r->optim.clip > 0.0 || how.check)
         tr_timers_settle(); /* the norm has been waited for */
@@ -305,7 +322,7 @@ void tr_step(struct tr_run *r, struct tr_step_result *out)
         count_ring(r, TR_TRAFFIC_DP_WEIGHTS, &r->model.params.values, &r->grid.dp, 1);
         tr_timer_stop(TR_TIMER_PARAMS_ALL_GATHER);
     }
-    /* What the others sent came into the masters, whether the step is made or not. */
+    /* The round changed the master weights, whether the step is executed or skipped. */
     if (done.skipped && tr_replicas_apart(r->replicas))
         tr_optim_publish(&r->optim, &r->queue);
     out->skipped = done.skipped;
@@ -330,6 +347,7 @@ double tr_eval(struct tr_run *r, enum tr_split split, int64_t first, int64_t ite
     tr_timers_pause(true);
     r->split = split;
     r->model.training = false;
+    begin_links(r);
     for (int64_t i = 0; i < iterations; i++) {
         r->first_sample = first + i * r->shape.batches.global_batch;
         tr_exec_step(&r->eval_list, &r->grid.pp, &r->queue, &r->stage);

@@ -16,10 +16,11 @@ struct tr_step_result {
 void tr_step_connect(struct tr_run *r);
 
 /*
- * The gradients of the next global batch: the schedule, the sum over replicas, the sum of the tied
- * embedding's gradients, all of it queued.  Afterwards they lie in run->model.params.grads, equal on
- * all replicas.  Collective over the world.  The second waits, and returns the loss as in
- * tr_step_result; once for each call of the first.
+ * The gradients of the next global batch (gradient accumulation): the pipeline schedule, the
+ * reduction over replicas, the all-reduce of the tied embedding's gradients, all of it queued.
+ * Afterwards they lie in run->model.params.grads, equal on all replicas.  Collective over the
+ * world.  The second waits, and returns the loss as in tr_step_result; once for each call of the
+ * first.
  */
 void tr_step_gradients(struct tr_run *r);
 double tr_step_loss(struct tr_run *r);
@@ -34,12 +35,12 @@ struct tr_comm *tr_step_owners(struct tr_run *r);
  */
 void tr_step(struct tr_run *r, struct tr_step_result *out);
 
-/* In place of a step: pass over the samples of the next global batch.  Not collective. */
+/* In place of a step: skip the samples of the next global batch.  Not collective. */
 void tr_step_pass(struct tr_run *r, struct tr_step_result *out);
 
 /*
  * Mean loss of `iterations` global batches of a split from sample `first` on, forward only, without
- * dropout; on ranks of the last stage, else 0.  Keeps out of the timers.  Collective.
+ * dropout; on ranks of the last stage, else 0.  Does not count in the timers.  Collective.
  */
 double tr_eval(struct tr_run *r, enum tr_split split, int64_t first, int64_t iterations);
 

@@ -28,16 +28,16 @@ struct tr_timeline {
     int64_t most, added;
     double error; /* seconds: of the common clock, at most */
     char *path;   /* of --trace, or NULL; owned */
-    bool waits;   /* spans tell waits from transfers */
+    bool waits;   /* spans separate waits from transfers */
     bool over;    /* nothing is recorded any more */
 };
 
 /* Whether an option asks for one. */
 bool tr_timeline_wanted(const struct tr_config *c);
 
-/* `most`: spans of an iteration, at most.  `waits`: they will tell waits from transfers.  On all
-   ranks TR_ERESOURCE, or TR_EIO if rank 0 cannot write to the file of --trace.  Collective over the
-   world.  Close it also after a failure. */
+/* `most`: spans of an iteration, at most.  `waits`: they will separate waits from transfers.  On
+   all ranks TR_ERESOURCE, or TR_EIO if rank 0 cannot write to the file of --trace.  Collective over
+   the world.  Close it also after a failure. */
 enum tr_status tr_timeline_open(struct tr_timeline *t, struct tr_run *run, int64_t most,
                                 bool waits) TR_MUST_CHECK;
 void tr_timeline_close(struct tr_timeline *t);

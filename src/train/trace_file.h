@@ -38,16 +38,16 @@ struct tr_trace_head {
     double origin;       /* of times: on the common clock */
     double wall;         /* what is added to it for seconds since 1970 */
     double error;        /* of the common clock, the worst of all ranks */
-    bool waits;          /* waits were told apart from transfers */
-    bool device;         /* a device computes behind the host's back, */
+    bool waits;          /* waits were separated from transfers */
+    bool device;         /* a device computes asynchronously, */
     bool waited;         /*   and the timers wait for it */
 };
 
 /*
  * One object: "metadata" says what the trace is of and how good its clock is, "traceEvents" are the
  * events.  In addition to the tracks above there is "0. iteration", and on tracks 2 and 8 stand
- * also the parts of what is there.  An event has "micro-batch", "chunk" and, if waits were told
- * apart, "wait" in microseconds among its arguments.  begin(), then put() for each rank, then
+ * also the parts of what is there.  An event has "micro-batch", "chunk" and, if waits were
+ * measured, "wait" in microseconds among its arguments.  begin(), then put() for each rank, then
  * end().
  */
 void tr_trace_begin(FILE *f, const struct tr_trace_head *head);
@@ -56,9 +56,9 @@ void tr_trace_put(FILE *f, struct tr_trace_head *head, const struct tr_trace_ran
 void tr_trace_end(FILE *f);
 
 /*
- * tidy_profiling: the array of events of one rank, where tracks are told by their names, and times
- * are microseconds since 1970.  There is no track but those of that profiler: nothing within a
- * computation, and the optimizer is on "7. optimizer-step" where there are no replicas to talk to.
+ * tidy_profiling: the array of events of one rank, where tracks are identified by their names, and
+ * times are microseconds since 1970.  There is no track but those of that profiler: nothing within
+ * a computation, and the optimizer is on "7. optimizer-step" where there is a single replica.
  */
 struct tr_tidy {
     int64_t events; /* counts what was written, from 0 */

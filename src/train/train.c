@@ -9,12 +9,12 @@
 #include "train/dump.h"
 #include "train/evaluate.h"
 #include "job/run_folder.h"
-#include "train/links.h"
 #include "train/numbers.h"
 #include "train/profile.h"
+#include "pipeline/links.h"
 #include "telemetry/progress.h"
 #include "train/recorder.h"
-#include "train/replicas.h"
+#include "dp/replicas.h"
 #include "telemetry/lines.h"
 #include "train/run.h"
 #include "train/start.h"
@@ -30,7 +30,7 @@ struct loop {
     struct tr_recorder record;
     struct tr_numbers numbers;
     struct tr_progress progress;  /* of rank 0 */
-    struct tr_run_folder *keeper; /* borrowed */
+    struct tr_run_folder *folder; /* borrowed */
     struct tr_stop *stop;         /* borrowed */
     int64_t saved_at;             /* iteration of the last checkpoint of this run, or -1 */
 };
@@ -57,7 +57,8 @@ static void evaluate(struct loop *l, enum tr_split split, const char *where)
         n = iterations - done < piece ? iterations - done : piece;
         loss += tr_eval(r, split, e.first + done * r->shape.batches.global_batch, n) * (double)n /
                 (double)iterations;
-        /* Of the test data Megatron tells how far it is, Megatron Core at each step. */
+        /* Megatron prints the progress of the evaluation on test data, Megatron Core at each
+           step. */
         if (split != TR_SPLIT_TEST || n < piece)
             continue;
         tr_lines_evaluating(text, sizeof text, done + n, iterations);
@@ -89,8 +90,8 @@ static enum tr_status save(struct loop *l)
 
     if (!l->r->config->save || l->saved_at == l->r->iteration)
         return TR_OK;
-    TR_TRY(tr_run_folder_may_save(l->keeper));
-    TR_TRY(tr_links_compare(l->r->links));
+    TR_TRY(tr_run_folder_may_save(l->folder));
+    TR_TRY(tr_links_compare(l->r->links, l->r->iteration));
     TR_TRY(tr_replicas_compare(l->r->replicas));
     TR_TRY(tr_run_save(l->r));
     if (tr_logging_is_brief(l->r)) {
@@ -103,8 +104,8 @@ static enum tr_status save(struct loop *l)
                       time(NULL));
     l->saved_at = l->r->iteration;
     tr_stop_took(l->stop, TR_PART_SAVE, tr_now() - began);
-    tr_run_folder_saved(l->keeper, l->saved_at, l->stop);
-    tr_run_folder_note(l->keeper, l->stop, l->r->iteration, true);
+    tr_run_folder_saved(l->folder, l->saved_at, l->stop);
+    tr_run_folder_note(l->folder, l->stop, l->r->iteration, true);
     l->tell.since += tr_now() - began;
     return TR_OK;
 }
@@ -128,7 +129,7 @@ static bool not_finite(struct loop *l, const struct tr_step_result *step, bool l
     return line_due && tr_comm_max(l->r->world, !isfinite(l->tell.interval.loss_sum)) != 0;
 }
 
-/* The iteration itself, its lines in the log, and the end of a run that is lost. */
+/* The iteration itself, its lines in the log, and the end of a run whose loss is not finite. */
 static enum tr_status step_and_tell(struct loop *l)
 {
     struct tr_run *r = l->r;
@@ -171,7 +172,7 @@ static enum tr_status one_iteration(struct loop *l)
     char where[64];
 
     TR_TRY(step_and_tell(l));
-    TR_TRY(tr_links_compare_due(r->links));
+    TR_TRY(tr_links_compare_due(r->links, r->iteration));
     TR_TRY(tr_replicas_compare_due(r->replicas));
     if (tr_evaluation_due(&r->shape.amounts, &r->shape.epochs, r->iteration)) {
         snprintf(where, sizeof where, "iteration %lld", (long long)r->iteration);
@@ -190,16 +191,16 @@ static enum tr_status leave(struct loop *l, const struct tr_answer *a)
     struct tr_run *r = l->r;
 
     if (a->why == TR_STOP_SIGNAL || a->why == TR_STOP_LAUNCHER)
-        tr_run_folder_heard(l->keeper, a, r->iteration);
+        tr_run_folder_heard(l->folder, a, r->iteration);
     if (a->why == TR_STOP_CTL)
-        tr_run_folder_acknowledge(l->keeper, TR_ASK_STOP, r->iteration);
+        tr_run_folder_acknowledge(l->folder, TR_ASK_STOP, r->iteration);
     if (a->why == TR_STOP_JOB_END && r->world->rank == 0) {
         tr_stop_why_now(text, sizeof text, l->stop, r->iteration, tr_now());
         tr_notice("> %s\n", text);
     }
     TR_TRY(save(l));
     if (a->why != TR_STOP_OUTPUT)
-        tr_run_folder_leave(l->keeper, a);
+        tr_run_folder_leave(l->folder, a);
     tr_stop_line(text, sizeof text, l->stop, a, r->iteration, tr_now(), moment(r));
     tr_notice_rank0("%s\n", text);
     return TR_OK;
@@ -209,14 +210,14 @@ static enum tr_status leave(struct loop *l, const struct tr_answer *a)
 static enum tr_status serve(struct loop *l, const struct tr_answer *a)
 {
     if (a->dump) {
-        tr_run_folder_acknowledge(l->keeper, TR_ASK_DUMP, l->r->iteration);
-        tr_dump(l->r, l->keeper);
-        tr_run_folder_done(l->keeper, TR_ASK_DUMP);
+        tr_run_folder_acknowledge(l->folder, TR_ASK_DUMP, l->r->iteration);
+        tr_dump(l->r, l->folder);
+        tr_run_folder_done(l->folder, TR_ASK_DUMP);
     }
     if (a->save) {
-        tr_run_folder_acknowledge(l->keeper, TR_ASK_SAVE, l->r->iteration);
+        tr_run_folder_acknowledge(l->folder, TR_ASK_SAVE, l->r->iteration);
         TR_TRY(save(l));
-        tr_run_folder_done(l->keeper, TR_ASK_SAVE);
+        tr_run_folder_done(l->folder, TR_ASK_SAVE);
     }
     return TR_OK;
 }
@@ -228,7 +229,7 @@ static enum tr_status finish(struct loop *l)
     evaluate_at_end(l, TR_SPLIT_VALID, l->r->config->log_format);
     TR_TRY(save(l));
     evaluate_at_end(l, TR_SPLIT_TEST, l->r->config->log_format);
-    tr_run_folder_leave(l->keeper, &(struct tr_answer){.why = TR_STOP_DONE});
+    tr_run_folder_leave(l->folder, &(struct tr_answer){.why = TR_STOP_DONE});
     return TR_OK;
 }
 
@@ -252,9 +253,9 @@ static struct tr_answer ask(struct loop *l)
     struct tr_answer a;
 
     if (due)
-        tr_run_folder_note(l->keeper, l->stop, r->iteration, false);
+        tr_run_folder_note(l->folder, l->stop, r->iteration, false);
     if (tr_stop_asks(l->stop, r->iteration))
-        asked = tr_run_folder_asked(l->keeper, began);
+        asked = tr_run_folder_asked(l->folder, began);
     a = tr_stop_after(l->stop, r->world, r->iteration, tr_now(), asked);
     if (due || l->saved_at == r->iteration)
         l->tell.since += tr_now() - began;
@@ -292,7 +293,8 @@ static int64_t parameters(struct tr_run *r)
     return total / r->shape.layout.d;
 }
 
-/* Before a save was measured its time is a guess.  A job that is too short anyway is told so. */
+/* Before a save was measured its time is a guess.  A job that is too short anyway gets a
+   warning. */
 static void expect_end(struct loop *l)
 {
     struct tr_run *r = l->r;
@@ -328,9 +330,9 @@ static enum tr_status look_at_output(const struct loop *l)
     return tr_comm_agree(l->r->world, s);
 }
 
-static enum tr_status run_loop(struct tr_run *r, struct tr_run_folder *keeper, struct tr_stop *stop)
+static enum tr_status run_loop(struct tr_run *r, struct tr_run_folder *folder, struct tr_stop *stop)
 {
-    struct loop l = {.r = r, .keeper = keeper, .stop = stop, .saved_at = -1};
+    struct loop l = {.r = r, .folder = folder, .stop = stop, .saved_at = -1};
     enum tr_status s;
 
     tr_print_brief(tr_logging_is_brief(r));
@@ -339,7 +341,7 @@ static enum tr_status run_loop(struct tr_run *r, struct tr_run_folder *keeper, s
         return look_at_output(&l);
     }
     expect_end(&l);
-    tr_run_folder_note(keeper, stop, r->iteration, true);
+    tr_run_folder_note(folder, stop, r->iteration, true);
     tr_logging_start(r);
     s = tr_recorder_open(&l.record, r);
     if (s == TR_OK)
@@ -395,31 +397,31 @@ static enum tr_status set_up(struct tr_run *r, const struct tr_config *config,
 
 /* The folder is ours: train, unless there is nothing to do. */
 static enum tr_status train(const struct tr_config *config, const struct tr_shape *shape,
-                            struct tr_run_folder *keeper, struct tr_stop *stop)
+                            struct tr_run_folder *folder, struct tr_stop *stop)
 {
     struct tr_run run;
     enum tr_status s;
 
-    if (tr_run_folder_over(keeper, config, shape->amounts.train_iters))
+    if (tr_run_folder_over(folder, config, shape->amounts.train_iters))
         return TR_OK;
-    tr_run_folder_begin(keeper, config, shape->amounts.train_iters, stop);
-    s = set_up(&run, config, keeper->world);
+    tr_run_folder_begin(folder, config, shape->amounts.train_iters, stop);
+    s = set_up(&run, config, folder->world);
     if (s == TR_OK && stop->launched && run.launch.nodes == 1)
         tr_parent_outlive();
     if (s == TR_OK && !config->finetune)
-        tr_run_folder_loaded(keeper, run.iteration);
+        tr_run_folder_loaded(folder, run.iteration);
     if (s == TR_OK)
-        s = run_loop(&run, keeper, stop);
+        s = run_loop(&run, folder, stop);
     tr_run_close(&run);
     if (s != TR_OK)
-        tr_run_folder_fail(keeper, s);
+        tr_run_folder_fail(folder, s);
     return s;
 }
 
 enum tr_status tr_train(const struct tr_config *config, struct tr_comm *world)
 {
     double start = tr_now();
-    struct tr_run_folder keeper;
+    struct tr_run_folder folder;
     struct tr_shape shape;
     struct tr_stop stop;
     enum tr_status s;
@@ -428,9 +430,9 @@ enum tr_status tr_train(const struct tr_config *config, struct tr_comm *world)
     tr_stop_listen(config, shape.exit_signals, world->rank == 0);
     tr_stop_init(&stop, config, &shape.amounts, &shape.epochs, shape.exit_signals, start);
     stop.launched = tr_comm_max(world, tr_parent_find(&stop.parent)) != 0;
-    s = tr_run_folder_open(&keeper, config, world);
+    s = tr_run_folder_open(&folder, config, world);
     if (s == TR_OK)
-        s = train(config, &shape, &keeper, &stop);
-    tr_run_folder_close(&keeper);
+        s = train(config, &shape, &folder, &stop);
+    tr_run_folder_close(&folder);
     return s;
 }

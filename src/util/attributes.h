@@ -2,7 +2,7 @@
 #ifndef TR_UTIL_ATTRIBUTES_H
 #define TR_UTIL_ATTRIBUTES_H
 
-/* What the compiler is told of functions. */
+/* Attributes of functions for the compiler. */
 #ifndef TR_MUST_CHECK /* cppcheck cannot read it behind a pointer to a function */
 #define TR_MUST_CHECK __attribute__((warn_unused_result))
 #endif

@@ -132,7 +132,7 @@ static void print(const char *fmt, va_list ap)
         }
     }
     va_end(again);
-    /* What is described goes on until it has saved. */
+    /* The run continues until it has saved. */
     if ((fflush(stdout) != 0 || (n > 0 && tr_write_all(STDOUT_FILENO, text, (size_t)n) != 0)) &&
         !lost.no_stdout) {
         lost.no_stdout = true;

@@ -6,8 +6,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "util/file.h"
 #include "util/clock.h"
+#include "util/file.h"
+#include "util/text.h"
 
 enum { LINE = 256 };
 
@@ -59,15 +60,10 @@ static void add_rate(char line[LINE], int64_t count, double seconds, const char 
 
 static void add_time_left(char line[LINE], double seconds)
 {
-    int64_t s = (int64_t)seconds;
-    char text[64];
+    char text[TR_DURATION_BYTES];
 
-    if (s >= 3600)
-        snprintf(text, sizeof text, "%lld:%02d:%02d left, ", (long long)(s / 3600),
-                 (int)(s / 60 % 60), (int)(s % 60));
-    else
-        snprintf(text, sizeof text, "%d:%02d left, ", (int)(s / 60), (int)(s % 60));
-    add(line, text);
+    add(line, tr_text_duration(TR_DURATION_CLOCK, seconds, text));
+    add(line, " left, ");
 }
 
 /* In the unit of the meter, which stands at the end or is left out. */

@@ -20,7 +20,7 @@ static const struct {
 
 static char last_error[1024];
 static char suspected[256];
-static int told = 1;
+static int reported = 1;
 static void (*die_hook)(int exit_code, const char *sentence);
 static void (*words_hook)(int exit_code, const char *sentence);
 
@@ -44,7 +44,7 @@ enum tr_status tr_fail(enum tr_status s, const char *file, int line, const char 
     vsnprintf(sentence, sizeof sentence, fmt, ap);
     va_end(ap);
     memcpy(last_error, sentence, sizeof last_error);
-    told = 0;
+    reported = 0;
     tr_log(TR_LOG_DEBUG, "%s:%d: %s", file, line, last_error);
     return s;
 }
@@ -66,9 +66,9 @@ const char *tr_last_error(void)
 
 void tr_report_error(void)
 {
-    if (!told)
+    if (!reported)
         tr_log_rank0(TR_LOG_ERROR, "%s", last_error);
-    told = 1;
+    reported = 1;
 }
 
 void tr_die(enum tr_status s, const char *fmt, ...)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "util/text.h"
 
+#include <inttypes.h>
+#include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,6 +23,55 @@ const char *tr_text_bytes(double bytes, char text[TR_TEXT_BYTES])
         unit++;
     }
     snprintf(text, TR_TEXT_BYTES, "%.*f %s", unit > 0, bytes, units[unit]);
+    return text;
+}
+
+static void put_units(int64_t s, char text[TR_DURATION_BYTES])
+{
+    const int64_t minutes = (s + 30) / 60;
+
+    if (s < 60)
+        snprintf(text, TR_DURATION_BYTES, "%" PRId64 " s", s);
+    else if (s < 3600 - 30)
+        snprintf(text, TR_DURATION_BYTES, "%" PRId64 " min %" PRId64 " s", s / 60, s % 60);
+    else if (minutes < 48 * 60)
+        snprintf(text, TR_DURATION_BYTES, "%" PRId64 " h %" PRId64 " min", minutes / 60,
+                 minutes % 60);
+    else
+        snprintf(text, TR_DURATION_BYTES, "%" PRId64 " d %" PRId64 " h", minutes / 1440,
+                 minutes % 1440 / 60);
+}
+
+static void put_clock(int64_t s, char text[TR_DURATION_BYTES])
+{
+    const int64_t hours = s / 3600, minutes = s / 60 % 60;
+
+    if (hours > 0)
+        snprintf(text, TR_DURATION_BYTES, "%" PRId64 ":%02" PRId64 ":%02" PRId64, hours, minutes,
+                 s % 60);
+    else
+        snprintf(text, TR_DURATION_BYTES, "%" PRId64 ":%02" PRId64, minutes, s % 60);
+}
+
+static void put_words(double seconds, char text[TR_DURATION_BYTES])
+{
+    const bool minutes = seconds >= 120.0;
+
+    snprintf(text, TR_DURATION_BYTES, "%.3g %s", minutes ? seconds / 60.0 : seconds,
+             minutes ? "minutes" : "seconds");
+}
+
+const char *tr_text_duration(enum tr_duration form, double seconds, char text[TR_DURATION_BYTES])
+{
+    const double clamped = fmin(fmax(seconds, 0.0), 1e15);
+    const int64_t whole = (int64_t)round(clamped);
+
+    if (form == TR_DURATION_UNITS)
+        put_units(whole, text);
+    else if (form == TR_DURATION_CLOCK)
+        put_clock(whole, text);
+    else
+        put_words(clamped, text);
     return text;
 }
 

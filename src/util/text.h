@@ -13,6 +13,14 @@ const char *tr_plural(int64_t n);
 enum { TR_TEXT_BYTES = 32 };
 const char *tr_text_bytes(double bytes, char text[TR_TEXT_BYTES]);
 
+/* A duration for people; less than 0 counts as 0, and what is not a number too.  Returns `text`.
+       TR_DURATION_UNITS  "45 s", "3 min 51 s", "3 h 12 min", "2 d 3 h": rounded to what is shown
+       TR_DURATION_CLOCK  "0:45", "3:51", "3:12:05": rounded to seconds
+       TR_DURATION_WORDS  "1.5 seconds", "90 seconds", "10 minutes": with three digits, as limits are given */
+enum tr_duration { TR_DURATION_UNITS, TR_DURATION_CLOCK, TR_DURATION_WORDS };
+enum { TR_DURATION_BYTES = 48 };
+const char *tr_text_duration(enum tr_duration form, double seconds, char text[TR_DURATION_BYTES]);
+
 enum { TR_TIME_BYTES = 64 };
 
 /* A moment as people read it, in the time zone of this process: 2026-11-20 14:19:03; and as programs

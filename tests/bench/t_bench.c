@@ -167,7 +167,7 @@ static void groups(void **state)
     end();
 }
 
-/* ---- products ---- */
+/* ---- GEMMs ---- */
 
 static void products(void **state)
 {
@@ -215,7 +215,7 @@ static void a_wrong_product(void **state)
     broken.linear = wrong_linear;
     run.queue.on = &broken;
     assert_all_ok(tr_bench_gemm(&bench));
-    /* The first element is among those that are looked at: five products, on each rank. */
+    /* The first element is among those that are checked: five GEMMs, on each rank. */
     assert_all(bench.wrong == 5 * world.size);
     end();
 }

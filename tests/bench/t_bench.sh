@@ -36,7 +36,7 @@ check "what compresses, on two ranks" bench 2 codec --max-bytes 600K --repetitio
 check "twelve codecs, none wrong" lines '^ +(fixpoint|delta|topk|select|cocktail) +[0-8] +fp16 .* 0$' 12
 check "its ratios" lines '^ +(fixpoint +4 .* 4\.0|fixpoint +8 .* 2\.0|select +0 .* 10\.0) ' 3
 
-# Two hops of 20 ms: the network is as slow as it was told to be.
+# Two hops of 20 ms: the network is as slow as the options say.
 json() {
     bench 2 coll --json --call all-reduce --min-bytes 1K --max-bytes 1K --repetitions 1 --distributed-backend slow \
         --slow-rate 0.001 --slow-latency 20 || { cat "$work/err"; return 1; }
@@ -55,7 +55,7 @@ sizes() {
 }
 check "the last size is --max-bytes" sizes
 
-fails "nothing to measure" 64 "needs to be told what to measure" "$trireme" bench
+fails "nothing to measure" 64 "needs the parts to measure" "$trireme" bench
 fails "an unknown part" 64 "cannot 'colls', only gemm, coll, codec, io, node and machine" "$trireme" bench colls
 fails "a size that is none" 64 "'12X' is no number of bytes" "$srcdir/tests/mpirun" --ranks 2 "$trireme" bench coll \
     --max-bytes 12X

@@ -36,7 +36,7 @@ check "which is said of each" refused
 check "a step on three threads" run step alone 1 $tiny --threads 3
 check "it takes three" says '^threads: 3 of each rank'
 
-# Peers, and a step of ours, that print what they are told.
+# Peers, and a step of ours, that print given results.
 mkdir "$work/benchmarks"
 line() {
     printf '#!/bin/sh\n%s\ncat <<END\n{"bench": "x", "by": "Peer 1.0", "type": "fp32", "kernels": "K", "samples": %s, "tokens": %s, ' \
@@ -63,6 +63,6 @@ unlike() {
 }
 check "a peer on one thread" unlike
 
-fails "no peer" 64 "no peer to run beside" sh "$srcdir/benchmarks/peers.sh"
+fails "no peer" 64 "no peer to compare with" sh "$srcdir/benchmarks/peers.sh"
 fails "a Python without PyTorch" 69 "cannot import PyTorch" sh "$srcdir/benchmarks/peers.sh" --python /bin/false
 fails "no checkout of llm.c" 69 "has no train_gpt2.c" sh "$srcdir/benchmarks/peers.sh" --llm-c "$work"

@@ -80,7 +80,8 @@ static inline struct tr_ckpt_state small_state(int64_t iteration)
 }
 
 /* A sharded rank holds its part of each bucket of the flat buffer, which is padded.  Buckets of an
-   odd length cut parameters, and their rows, at arbitrary elements, more wildly than training does. */
+   odd length split parameters, and their rows, at arbitrary elements, more wildly than training
+   does. */
 static inline void small_cut(struct small *s, int dp)
 {
     const int64_t bucket = 301, unit = 64 * s->shape.layout.d;

@@ -19,7 +19,7 @@ OMP_NUM_THREADS=1
 PYTHONDONTWRITEBYTECODE=1
 export PYTHONPATH OMP_NUM_THREADS PYTHONDONTWRITEBYTECODE
 check "the program in the manual writes two" sh -c "'$python' '$srcdir/tests/ckpt/by_hand.py' '$work' >'$work/loss'"
-check "a data set of its tokens" "$trireme" data build "$work/text" --tokenizer-type bytes \
+check "a dataset of its tokens" "$trireme" data build "$work/text" --tokenizer-type bytes \
     --output-prefix "$work/text"
 
 for folder in save weights; do

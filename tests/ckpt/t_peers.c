@@ -150,7 +150,7 @@ static void not_shared(void **state)
     assert_all(loads(200));
 }
 
-/* All ranks are told that the model is another one. */
+/* All ranks learn that the model is another one. */
 static void other_model(void **state)
 {
     struct tr_shape kept = shape;

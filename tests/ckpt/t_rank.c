@@ -140,8 +140,8 @@ static void faults(void **state)
     assert_ok(tr_ckpt_rank_read(&a.r, dir));
     for (off_t length = 12005376 + 153; length > 0; length /= 7) {
         assert_int_equal(truncate(path, length), 0);
-        assert_fails(TR_EDATA, "is cut off", tr_ckpt_rank_read(&a.r, dir));
-        assert_fails(TR_EDATA, "is cut off", tr_ckpt_rank_verify(path, NULL, NULL));
+        assert_fails(TR_EDATA, "is truncated", tr_ckpt_rank_read(&a.r, dir));
+        assert_fails(TR_EDATA, "is truncated", tr_ckpt_rank_verify(path, NULL, NULL));
     }
     assert_int_equal(unlink(path), 0);
     assert_fails(TR_EIO, "cannot write", tr_ckpt_rank_write(&a.r, "no/such/folder"));

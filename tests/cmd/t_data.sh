@@ -145,7 +145,7 @@ fails "verify takes several" 0 "ab: ok, 60000 documents" data verify three_text_
 fails "a token beyond the vocabulary" 65 "document 0" data verify three_text_document --vocab-size 97
 cp three_text_document.idx cut.idx
 head -c 5 three_text_document.bin >cut.bin
-fails "a file that was cut" 65 "cut.bin" data verify cut
+fails "a truncated file" 65 "cut.bin" data verify cut
 fails "is found among others" 65 "not all of the 2 datasets" data verify cut ab
 fails "a dataset that is not there" 74 "nowhere.idx" data verify nowhere
 

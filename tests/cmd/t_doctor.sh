@@ -56,7 +56,7 @@ fails "a wrong option" 64 "did you mean --json?" doctor --jsn
 # One task of four that srun started without PMIx.
 fails "tasks that are alone" 69 "srun started 4 tasks and each is alone" \
     env SLURM_JOB_ID=1 SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 "$trireme" doctor
-fails "training does not start there" 64 "say srun --mpi=pmix" \
+fails "training does not start there" 64 "use srun --mpi=pmix" \
     env SLURM_JOB_ID=1 SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=2 "$trireme" train --num-layers 1
 silent() { [ -z "$(env SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=1 "$trireme" doctor 2>&1)" ]; }
 check "the other tasks leave the word to the first" silent

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Asking the program: one option, a group of options, words; and what several wrong options are told.
+# Asking the program: one option, a group of options, words; and the message about several wrong options.
 # shellcheck source=tests/tap.sh
 . "${srcdir:?}/tests/tap.sh"
-plan 19
+plan 29
 
 says() { "$@" >"$work/out" && grep -q -e "$text" "$work/out"; }
 
@@ -31,11 +31,33 @@ text='^docs    numerics.md: '
 check "and pages" says "$trireme" help --search dropout
 text='^verb    plan: '
 check "and verbs" says "$trireme" help --search memory gpu-hours
-fails "a word that is nowhere" 64 "no option, verb, term or page has this word" \
+fails "a word that is nowhere" 64 "no option, verb, term, folder or page has this word" \
     "$trireme" help --search quetzalcoatl
 fails "--search wants a word" 64 "usage: trireme help" "$trireme" help --search
 
-# The table of pages, made of a page of our own.
+# Searches of a newcomer, each of which leads to an option, a page and a folder of the sources.
+leads() { # WORDS OPTION PAGE FOLDER
+    # shellcheck disable=SC2086 # a list of words
+    "$trireme" help --search $1 >"$work/out" || return 1
+    cat "$work/out"
+    grep -q -e "^option  $2 (" "$work/out" && grep -q "^docs    $3:" "$work/out" && grep -q "^folder  $4:" "$work/out"
+}
+while read -r option page folder words; do
+    check "search: $words" leads "$words" "$option" "$page" "$folder"
+done <<'END'
+--global-batch-size schedules.md src/train gradient accumulation
+--use-distributed-optimizer numerics.md src/dp ZeRO
+--recompute-granularity numerics.md src/model activation checkpointing
+--quant-bits numerics.md src/codec quantization
+--dp-mode numerics.md src/dp error feedback
+--dp-mode numerics.md src/dp local SGD
+--sequence-parallel numerics.md src/tp sequence parallelism
+--tokenizer-type slow-networks.md src/token tokenizer
+--timing-log-option bench.md src/bench straggler
+--dry-run plan.md src/train dry run
+END
+
+# The tables of pages and folders, made of pages of our own.
 cat >"$work/glossary.md" <<'END'
 # Words
 Here is `--seed`.
@@ -44,17 +66,29 @@ Here is `--seed`.
 | bubble | Time in which a "stage" waits. And more. | `--x` | none |
 | a\|b | one \| two | | |
 END
+cat >"$work/CONTRIBUTING.md" <<'END'
+# Work
+| folder | what it has |
+|---|---|
+| `src/here` | one `thing`, another |
+
+| to add | touch |
+|---|---|
+| a test | a file in `src/here` |
+END
 table() {
-    "${AWK:-awk}" -v folder=/here -f "$srcdir/build-aux/pages.awk" "$work/glossary.md" >"$work/table"
+    "${AWK:-awk}" -v folder=/here -f "$srcdir/build-aux/pages.awk" "$work/glossary.md" "$work/CONTRIBUTING.md" \
+        >"$work/table"
     cat >"$work/expected" <<'END'
 FOLDER("/here")
 TERM("bubble", "Time in which a \"stage\" waits.")
 TERM("a|b", "one | two")
 PAGE("glossary.md", "Words", " here --seed ")
+SOURCE("src/here", "one thing, another")
 END
     cmp "$work/table" "$work/expected"
 }
-check "headings, words and terms make the table" table
+check "headings, words, terms and folders make the table" table
 
 each_said() {
     "$trireme" plan --num-layer 3 --swiglu --hidden-size x 2>"$work/err" && return 1

@@ -21,7 +21,7 @@ struct plain {
 /* x rounded to `type` and back. */
 float rounded_to(enum tr_dtype type, float x);
 
-/* x[d0,T,H] in bytes as fixpoint has them, and back, or added and rounded to halves; how many
+/* x[d0,T,H] in bytes as fixpoint has them, and back, or added and rounded to fp16; how many
    bytes. */
 int64_t plain_put(struct tr_fix fix, const int64_t dim[3], const float *x, unsigned char *wire);
 void plain_get(struct tr_fix fix, const int64_t dim[3], const unsigned char *wire, bool add,

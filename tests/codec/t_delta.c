@@ -110,7 +110,7 @@ static void sizes(void **state)
     draw_block(&how, false, x);
     assert_int_equal(p.from.e->on->wire_limit(p.from.e), 80);
     assert_int_equal(send_block(&p, &(struct tr_codec_key){0, name[0], 2}, x, wire, y), 80);
-    /* 20 codes of 4 bits, 5 scales, 20 halves. */
+    /* 20 codes of 4 bits, 5 scales, 20 numbers in fp16. */
     assert_int_equal(send_block(&p, &(struct tr_codec_key){1, name[1], 2}, x, wire, y), 60);
     assert_int_equal(send_block(&p, &(struct tr_codec_key){2, name[2], 2}, x, wire, y), 30);
     close_pair(&p);

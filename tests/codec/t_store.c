@@ -93,7 +93,7 @@ static void prefetch_some(struct tr_store *s, const int64_t *name)
     assert_ok(tr_store_prefetch(s, want, count));
 }
 
-/* One thing that a user may do; n[] is what should be remembered. */
+/* One thing that a user may do; n[] is what should be cached. */
 static void act(struct tr_store *s, const int64_t *name, int *n, int *times)
 {
     int64_t i = below(CAPACITY), what = below(10);
@@ -589,9 +589,9 @@ static void lies(void **state)
         uint64_t got[2];
 
         lie(bad, of[i].bytes, of[i].count, of[i].total, of[i].size);
-        assert_fails(TR_EDATA, "is cut off", tr_store_look(bad, &f));
-        assert_fails(TR_EDATA, "is cut off", tr_store_verify(bad, NULL, NULL));
-        assert_fails(TR_EDATA, "is cut off", tr_store_load(s, bad, "run 1", got));
+        assert_fails(TR_EDATA, "is truncated", tr_store_look(bad, &f));
+        assert_fails(TR_EDATA, "is truncated", tr_store_verify(bad, NULL, NULL));
+        assert_fails(TR_EDATA, "is truncated", tr_store_load(s, bad, "run 1", got));
         assert_int_equal(tr_store_count(s), 0);
         tr_store_close(s);
         free(bad);

@@ -114,7 +114,7 @@ static bool reduced_from(const struct tr_comm *c, const struct tr_tensor *out, i
     return true;
 }
 
-/* Slice `rank` is in `out`; halves are rounded once. */
+/* Slice `rank` is in `out`; fp16 and bf16 are rounded once. */
 static bool reduced(const struct tr_comm *c, const struct tr_tensor *out, enum tr_redop op)
 {
     bool half = out->dtype == TR_F16 || out->dtype == TR_BF16;
@@ -313,7 +313,8 @@ static void both_are_an_allreduce(void **state)
     free(b.data);
 }
 
-/* An all-reduce of halves: as near as that many roundings allow, the same bits on all ranks. */
+/* An all-reduce of fp16 and bf16: as near as that many roundings allow, the same bits on all
+   ranks. */
 static void halves_on(struct tr_comm *c)
 {
     for (int s = 0; s < SIZES; s++)

@@ -7,9 +7,9 @@
 #include "tp/tp.h"
 
 /*
- * Two layers, h = x W1^T and y = h W2^T, cut between the ranks as a block cuts them: rows of W1 and
- * columns of W2.  All operands are small whole numbers, so sums are exact and the cut model must
- * equal the whole one, forward and backward.
+ * Two layers, h = x W1^T and y = h W2^T, sharded over the ranks as in a block: rows of W1 and
+ * columns of W2.  All operands are small integers, so sums are exact and the sharded model must
+ * equal the unsharded one, forward and backward.
  */
 enum { N = 12, I = 10, F = 24, O = 7 };
 
@@ -44,7 +44,7 @@ static void forget_the_rest(struct whole *m, int64_t first, int64_t n, bool all_
     }
 }
 
-/* One rank's share: `f` of the F rows of W1 and columns of W2, and its rows of x, y, dy and dx,
+/* One rank's shard: `f` of the F rows of W1 and columns of W2, and its rows of x, y, dy and dx,
    which are blocks of `m`'s tensors.  With `apart` its x and y lie in memory of their own. */
 static void forward_backward(struct tr_queue *q, const struct tr_tp *tp, struct whole *m, int64_t f,
                              bool apart)

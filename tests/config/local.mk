@@ -3,4 +3,4 @@ CONFIG_TESTS = \
 
 check_PROGRAMS += $(CONFIG_TESTS)
 TESTS += $(CONFIG_TESTS)
-EXTRA_DIST += tests/config/megatron-lm.names tests/config/megatron-deepspeed.names
+EXTRA_DIST += tests/config/parsed.h tests/config/megatron-lm.names tests/config/megatron-deepspeed.names

@@ -7,38 +7,13 @@
 #include <string.h>
 #include <strings.h>
 
-#include "config/config.h"
+#include "config/parsed.h"
 #include "data/folder.h"
 #include "device/device.h"
 #include "pipeline/sched.h"
 #include "util/file.h"
 #include "util/log.h"
 #include "telemetry/timer.h"
-
-/* Parse into a fresh configuration that the test leaves behind in `c`. */
-static struct tr_config c;
-
-static enum tr_status parse(const char *text)
-{
-    tr_config_release(&c);
-    tr_config_init(&c);
-    return tr_config_parse_text(&c, text);
-}
-
-static int start(void **state)
-{
-    (void)state;
-    tr_log_level(TR_LOG_ERROR);
-    tr_config_init(&c);
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    tr_config_release(&c);
-    return 0;
-}
 
 /* The defaults of Megatron-LM in May 2021, from its arguments.py. */
 static void defaults(void **state)
@@ -426,7 +401,7 @@ static void arguments_block(void **state)
     free(text);
 }
 
-/* Every row of the table appears in its forms, and none is told twice. */
+/* Every row of the table appears in its forms, and none is listed twice. */
 static void documents(void **state)
 {
     const struct tr_options *t = tr_config_options();

@@ -5,8 +5,8 @@
 
 #include "config/shape.h"
 
-/* 1003 samples of training and 101 of validation on 4 replicas, 3 * 8 of each in an iteration: shares of
-   251 and 250, so 10 iterations in an epoch. */
+/* 1003 samples of training and 101 of validation on 4 replicas, 3 * 8 of each in an iteration: 251
+   and 250 for each replica, so 10 iterations in an epoch. */
 static const char options[] =
     "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "
     "--max-position-embeddings 32 --vocab-size 100 --tokenizer-type NullTokenizer --lr 0.1 "
@@ -43,7 +43,7 @@ static void derived(void **state)
     assert_int_equal(s.amounts.train_samples, 70 * 96);
     assert_int_equal(s.epochs.replicas, WORLD);
     assert_int_equal(s.epochs.seed, 1234);
-    /* The decay is over the whole run, unless it is told otherwise in iterations. */
+    /* The decay is over the whole run, unless it is given in iterations. */
     assert_true(s.lr_schedule.decay_samples >= 6720.0 && s.lr_schedule.decay_samples <= 6720.0);
     assert_ok(shape_of("--lr-decay-iters 20 --lr-warmup-iters 5", true, &s));
     assert_true(s.lr_schedule.decay_samples >= 1920.0 && s.lr_schedule.decay_samples <= 1920.0);
@@ -52,7 +52,7 @@ static void derived(void **state)
     assert_true(s.lr_schedule.warmup_samples > 671.9 && s.lr_schedule.warmup_samples < 672.1);
 }
 
-/* What is cut of a batch is what an iteration takes. */
+/* Of a batch that is decreased, an iteration takes what remains. */
 static void smaller_batch(void **state)
 {
     struct tr_shape s;

@@ -145,7 +145,7 @@ static void mistakes(void **state)
                    "give --micro-batch-size 1");
 }
 
-/* Replicas share the samples, and the largest share has to fit. */
+/* Samples are divided among replicas, and the largest part has to fit. */
 static void shares(void **state)
 {
     struct tr_shape s;

@@ -6,34 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "config/config.h"
+#include "config/parsed.h"
 #include "data/folder.h"
 #include "util/file.h"
-#include "util/log.h"
-
-static struct tr_config c;
-
-static enum tr_status parse(const char *text)
-{
-    tr_config_release(&c);
-    tr_config_init(&c);
-    return tr_config_parse_text(&c, text);
-}
-
-static int start(void **state)
-{
-    (void)state;
-    tr_log_level(TR_LOG_ERROR);
-    tr_config_init(&c);
-    return 0;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    tr_config_release(&c);
-    return 0;
-}
 
 /* What people type wrong, and what they mean; NULL where any offer would mislead. */
 static void suggestions(void **state)
@@ -172,6 +147,43 @@ static void given(void **state)
     assert_true(tr_options_given("1", "1.0") && tr_options_given("1e4|x", "10000"));
     assert_false(tr_options_given("1", "") || tr_options_given("1", "1x"));
     assert_false(tr_options_given("1x", "1"));
+}
+
+/* Options that change nothing here take as many words as they do for others: the next option is read.
+   What would change the model or its numbers is refused. */
+static void ignored(void **state)
+{
+    static const char *const accepted[] = {
+        "--ckpt-format torch_dist",
+        "--ckpt-format zarr --async-save",
+        "--dist-ckpt-format torch",
+        "--log-straggler",
+        "--log-energy",
+        "--fp8-margin 0 --fp8-interval 1 --fp8-amax-history-len 1024 --fp8-amax-compute-algo max",
+        "--fp8-param-gather --fp8-recipe delayed --first-last-layers-bf16",
+        "--num-layers-at-start-in-bf16 1 --num-layers-at-end-in-bf16 1 --no-fp8-wgrad",
+        "--rotary-base 10000 --rotary-percent 1.0 --rotary-interleaved --rope-scaling-factor 8.0",
+        "--mrope-section 16 24 24",
+        "--tiktoken-pattern v2 --trust-remote-code",
+        "--use-precision-aware-optimizer --exp-avg-dtype fp32",
+        "--muon-momentum 0.9 --sgd-momentum 0.9",
+    };
+    static const char *const refused[] = {
+        "--fp8-format hybrid",       "--fp8-hybrid",        "--position-embedding-type rope",
+        "--tokenizer-model a.model", "--exp-avg-dtype fp8", "--grad-reduce-in-bf16",
+        "--optimizer muon",          "--decoupled-lr 1e-4", "--ckpt-convert-format torch",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof accepted / sizeof accepted[0]; i++) {
+        char *text = tr_format("%s --seed %zu", accepted[i], i + 2);
+
+        assert_ok(parse(text));
+        assert_int_equal(c.seed, i + 2);
+        free(text);
+    }
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+        assert_int_equal(parse(refused[i]), TR_ECONFIG);
 }
 
 static void groups(void **state)
@@ -320,6 +332,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(synonyms, start, end),
         cmocka_unit_test_setup_teardown(all_at_once, start, end),
         cmocka_unit_test_setup_teardown(given, start, end),
+        cmocka_unit_test_setup_teardown(ignored, start, end),
         cmocka_unit_test(groups),
         cmocka_unit_test(pages),
         cmocka_unit_test(others_names),

@@ -373,7 +373,7 @@ static void bad_stages(void **state)
          "give one of them"},
         {"--account-for-loss-in-pipeline-split", "together they must be 36 or 40"},
         {"--decoder-first-pipeline-num-layers 6 --num-layers-per-virtual-pipeline-stage 2",
-         "say --num-virtual-stages-per-pipeline-rank"},
+         "use --num-virtual-stages-per-pipeline-rank"},
         {"--decoder-first-pipeline-num-layers 6 --num-virtual-stages-per-pipeline-rank 3",
          "does not divide the 10 layers"},
     };
@@ -421,7 +421,7 @@ static void bad_rates(void **state)
     assert_true(s.lr_schedule.warmup_samples == 0.0 && s.lr_schedule.decay_samples == 36.0);
 }
 
-/* A run that is told in samples, and the two units that never mix. */
+/* A run whose length is given in samples, and the two units that never mix. */
 static void sample_based(void **state)
 {
     struct tr_shape s;

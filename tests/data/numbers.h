@@ -7,7 +7,7 @@
 
 enum { NUMBERS_DOCUMENT = 1000 };
 
-/* A data set whose token t is t % vocab, in documents of size_of(i) <= NUMBERS_DOCUMENT tokens. */
+/* A dataset whose token t is t % vocab, in documents of size_of(i) <= NUMBERS_DOCUMENT tokens. */
 static inline void numbers_write(const char *prefix, int documents, int32_t (*size_of)(int i),
                                  int64_t vocab)
 {

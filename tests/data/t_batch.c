@@ -15,7 +15,7 @@
 #include "data/numbers.h"
 #include "data/samples.h"
 
-/* A data set of N documents of 1 + (7919 i mod 997) tokens, token t of the whole being t mod
+/* A dataset of N documents of 1 + (7919 i mod 997) tokens, token t of the whole being t mod
    50000, and what was printed on stdout and stderr by the last call of open_data(). */
 enum { DOCUMENTS = 10000, VOCAB = 50000, SEQ = 1024 };
 
@@ -32,7 +32,7 @@ static int32_t size_of(int i)
     return 1 + 7919 * i % 997;
 }
 
-/* One data set for all tests; each test has a folder of its own for the index maps. */
+/* One dataset for all tests; each test has a folder of its own for the index maps. */
 static int make_set(void **state)
 {
     (void)state;
@@ -218,7 +218,8 @@ static void lines(void **state)
     free(longer);
 }
 
-/* The order of the whole split against maps made apart, whose bytes t_samples compares. */
+/* The order of the whole split against maps that are built separately, whose bytes t_samples
+   compares. */
 static void order(void **state)
 {
     static int32_t got[SEQ + 1], expected[SEQ + 1];
@@ -290,8 +291,8 @@ static void bad_options(void **state)
         enum tr_status status;
     } cases[] = {
         {"a 1 b", "has 3 words", TR_ECONFIG},
-        {"a b", "a stands where a weight above 0 should", TR_ECONFIG},
-        {"0 b 1 c", "0 stands where a weight above 0 should", TR_ECONFIG},
+        {"a b", "a is not a weight above 0", TR_ECONFIG},
+        {"0 b 1 c", "0 is not a weight above 0", TR_ECONFIG},
         {"/none/of/this", "there is no /none/of/this.idx", TR_EIO},
     };
     struct tr_data *x;
@@ -353,7 +354,7 @@ static void stale_maps(void **state)
     assert_int_equal(fputc(0x77, f), 0x77);
     assert_int_equal(fclose(f), 0);
     assert_ok(open_data(&x));
-    assert_non_null(strstr(at.err, "doc_idx.npy does not fit its data set"));
+    assert_non_null(strstr(at.err, "doc_idx.npy does not fit its dataset"));
     assert_true(hash_of(x, TR_SPLIT_VALID) == hash);
     tr_data_close(x);
     assert_ok(open_data(&x));
@@ -362,8 +363,8 @@ static void stale_maps(void **state)
     free(path);
 }
 
-/* Beside the data nothing can be written, here since the names are too long: one warning, and the same
-   samples. */
+/* Next to the data nothing can be written, here since the names are too long: one warning, and the
+   same samples. */
 static void nowhere_to_write(void **state)
 {
     char *prefix = tr_format("%s/%0225d", (char *)*state, 0);
@@ -417,7 +418,7 @@ static void next_to_the_data(void **state)
     free(prefix);
 }
 
-/* Two data sets of the same name in different folders, one part of the mixture each. */
+/* Two datasets of the same name in different folders, one part of the mixture each. */
 static void mixture(void **state)
 {
     char *folder = tr_format("%s/b", (char *)*state), *prefix = tr_format("%s/set", folder);
@@ -470,7 +471,7 @@ static void mixture(void **state)
     free(paths);
 }
 
-/* A data set for each split: each is used whole, in the order that it has alone, and the mixture
+/* A dataset for each split: each is used whole, in the order that it has alone, and the mixture
    of one does not touch the others. */
 static void a_path_for_each(void **state)
 {
@@ -574,7 +575,7 @@ static void made_up(void **state)
     tr_data_close(x);
 }
 
-/* Started anew by file_shrinks(), because cmocka takes SIGBUS for itself: open the data set, cut
+/* Started anew by file_shrinks(), because cmocka takes SIGBUS for itself: open the dataset, cut
    its .bin, read on. */
 static int shrink_and_read(const char *prefix)
 {

@@ -37,7 +37,7 @@ static void known_choices(void **state)
     }
 }
 
-/* No part is ever a whole sample ahead of its share, so what tr_blend_part_samples() asks of each
+/* No part is ever a whole sample ahead of its weight, so what tr_blend_part_samples() asks of each
    always suffices; and positions count up over the edges of blocks. */
 static void shares(void **state)
 {

@@ -119,7 +119,7 @@ static void no_memory(void **state)
     tr_index_close(&x);
 }
 
-/* Any length of a sample, any piece of the data set, by arithmetic. */
+/* Any length of a sample, any piece of the dataset, by arithmetic. */
 static void cut(void **state)
 {
     struct tr_index x;
@@ -186,14 +186,14 @@ static void counts(void **state)
     assert_false(k.counted);
     at.config.data_blocks = TR_UNSET_INT;
     assert_ok(tr_config_set(&at.config, "data-path", "0.5 a 0.5 b"));
-    assert_fails(TR_ECONFIG, "2 data sets with weights", tr_data_count(&at.config, &k));
+    assert_fails(TR_ECONFIG, "2 datasets with weights", tr_data_count(&at.config, &k));
     assert_ok(tr_config_set(&at.config, "data-path", "/none/such"));
     assert_fails(TR_EIO, "/none/such", tr_data_count(&at.config, &k));
     assert_ok(tr_config_set(&at.config, "data-path", NULL));
     assert_fails(TR_ECONFIG, "--data-path is missing", tr_data_count(&at.config, &k));
 }
 
-/* A data set for each split is used whole. */
+/* A dataset for each split is used whole. */
 static void a_path_for_each(void **state)
 {
     struct tr_blocks_known k;
@@ -265,7 +265,7 @@ static void no_epochs(void **state)
     tr_data_close(x);
 }
 
-/* Another number of samples than the run was started for is a data set that changed. */
+/* Another number of samples than the run was started for is a dataset that changed. */
 static void changed(void **state)
 {
     struct tr_data *x;

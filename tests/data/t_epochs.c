@@ -36,7 +36,8 @@ static void golden(void **state)
     tr_epochs_close(&x);
 }
 
-/* Shares cover the samples and are disjoint, and differ by one at most. */
+/* The parts of replicas cover the samples and are disjoint, and their sizes differ by one at
+   most. */
 static void shares(void **state)
 {
     (void)state;
@@ -56,8 +57,8 @@ static void shares(void **state)
     }
 }
 
-/* Each epoch takes each sample of a replica once at most, only those of its share, and as many as make
-   whole iterations; what is left out is another part each time. */
+/* Each epoch takes each sample of a replica once at most, only those of its part, and as many as
+   make whole iterations; what is left out is another part each time. */
 static void once(void **state)
 {
     static const struct {

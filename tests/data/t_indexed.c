@@ -130,7 +130,7 @@ static void damaged_index(void **state)
         {34, 1, "\4",
          "sequence 1 begins at byte 6 of the .bin, but the sizes of those before it "
          "come to 8"},
-        {38, 1, "\1", "has 10 bytes, but its .idx tells of 8"},
+        {38, 1, "\1", "has 10 bytes, but its .idx says 8"},
         {38, 1, "\3", "has 10 bytes, but its .idx places tokens up to byte 12"},
         {42, 1, "\2", "sequence 0 begins at byte 2"},
         {50, 8, "\6\0\0\0\0\0\0\x80", "sequence 1 begins at byte -9223372036854775802"},
@@ -158,7 +158,7 @@ static void wrong_length(void **state)
     assert_int_equal(truncate(at.bin, 9), 0);
     assert_fails(TR_EDATA, "set.bin has 9 bytes", tr_index_open(at.prefix, &x));
     assert_int_equal(truncate(at.bin, 12), 0);
-    assert_fails(TR_EDATA, "set.bin has 12 bytes, but its .idx tells of 10",
+    assert_fails(TR_EDATA, "set.bin has 12 bytes, but its .idx says 10",
                  tr_index_open(at.prefix, &x));
     write_golden(at.prefix);
     assert_int_equal(truncate(at.idx, 84), 0);
@@ -437,7 +437,7 @@ static void empty_set(void **state)
     tr_index_close(&x);
 }
 
-/* Everything that an open data set offers lies inside its files. */
+/* Everything that an open dataset offers lies inside its files. */
 static void read_all(const struct tr_index *x)
 {
     int32_t got[64];
@@ -451,7 +451,7 @@ static void read_all(const struct tr_index *x)
         }
 }
 
-/* Bytes changed, files cut: an error with a sentence or a data set that can be read, never a
+/* Bytes changed, files truncated: an error with a sentence or a dataset that can be read, never a
    crash.  Both must come up, or the test would prove nothing. */
 static void damage_at_random(void **state)
 {

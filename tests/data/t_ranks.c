@@ -9,8 +9,8 @@
 #include "data/indexed.h"
 #include "util/log.h"
 
-/* Data sets and index maps as several ranks see them: on a disk they share, and on disks of their
-   own, which a folder per rank stands for. */
+/* Datasets and index maps as several ranks see them: on a shared file system, and on local disks,
+   for which each rank has a folder. */
 enum { SEQ = 32, DOCUMENTS = 50, TRAIN = 60, VALID = 5, MAPS = 6 };
 
 static struct {
@@ -176,7 +176,8 @@ static void stale_on_one(void **state)
     tr_data_close(x);
 }
 
-/* The shared set under a name so long that those of maps are longer than a file system takes. */
+/* The common dataset under a name so long that those of maps are longer than a file system
+   takes. */
 static bool long_name(char *name)
 {
     bool ok = shared_set();
@@ -243,11 +244,11 @@ static void one_is_different(void **state)
     (void)state;
     assert_all_ok(write_set(at.own, world.rank == 1, 0, DOCUMENTS));
     assert_all(open_in(at.own, "set", &x) == TR_EDATA);
-    assert_all(strstr(tr_last_error(), "not the same data set here as on rank 0") &&
+    assert_all(strstr(tr_last_error(), "not the same dataset here as on rank 0") &&
                strstr(tr_last_error(), "(rank 1 on "));
     assert_all_ok(write_set(at.own, 0, world.rank == 1, DOCUMENTS));
     assert_all(open_in(at.own, "set", &x) == TR_EDATA);
-    assert_all(strstr(tr_last_error(), "not the same data set here as on rank 0"));
+    assert_all(strstr(tr_last_error(), "not the same dataset here as on rank 0"));
     assert_all_ok(write_set(at.own, 0, 0, DOCUMENTS - (world.rank == 1)));
     assert_all(open_in(at.own, "set", &x) == TR_EDATA);
     assert_all(strstr(tr_last_error(), "has 49 sequences here and 50 on another rank"));

@@ -10,7 +10,7 @@
 #include "data/samples.h"
 #include "util/rng.h"
 
-/* Two synthetic data sets: 20 + (37 i mod 101) tokens, and 1 + (7919 i mod 997). */
+/* Two synthetic datasets: 20 + (37 i mod 101) tokens, and 1 + (7919 i mod 997). */
 static int32_t small[50], large[10000];
 
 static int fill(void **state)
@@ -119,8 +119,8 @@ static void heads(void **state)
 }
 
 /* The rule of the last epoch at its edge.  100 tokens and s = 1 give 99 samples in the first pass
-   and 99 per epoch; int(0.8 * 99) = 79, so 78 samples of the second pass are shuffled apart and 79
-   not. */
+   and 99 per epoch; int(0.8 * 99) = 79, so 78 samples of the second pass are shuffled separately
+   and 79 not. */
 static void last_epoch(void **state)
 {
     static const int32_t sizes[] = {60, 40};
@@ -179,7 +179,7 @@ static void many_samples(void **state)
     assert_string_equal(x.array[TR_MAP_SHUFFLE].type, "<i8");
 }
 
-/* A data set whose tokens count up through all of it: token t of the whole is t. */
+/* A dataset whose tokens count up through all of it: token t of the whole is t. */
 static void write_counting(const char *prefix, const int32_t *sizes, int n)
 {
     struct tr_index_writer *w;
@@ -332,7 +332,7 @@ static void damaged_maps(void **state)
         unsigned char flip = (unsigned char)(1u << tr_rng_u32(r, draw++) % 8);
 
         *at ^= flip;
-        assert_fails(TR_EDATA, "does not fit its data set", tr_samples_verify(&x, NULL));
+        assert_fails(TR_EDATA, "does not fit its dataset", tr_samples_verify(&x, NULL));
         *at ^= flip;
     }
     assert_ok(tr_samples_verify(&x, NULL));
@@ -341,7 +341,7 @@ static void damaged_maps(void **state)
     uint32_t was = shuffle[0];
     shuffle[0] = shuffle[x.count - 1];
     shuffle[x.count - 1] = was;
-    assert_fails(TR_EDATA, "does not fit its data set at entry 0", tr_samples_verify(&x, NULL));
+    assert_fails(TR_EDATA, "does not fit its dataset at entry 0", tr_samples_verify(&x, NULL));
     tr_samples_close(&x);
 }
 
@@ -371,7 +371,7 @@ static void damaged_maps_read(void **state)
         *at ^= flip;
         for (int64_t k = 0; k < x.count; k++)
             if (tr_samples_get(&x, &index, k, 5000, text) != TR_OK) {
-                assert_non_null(strstr(tr_last_error(), "does not fit its data set"));
+                assert_non_null(strstr(tr_last_error(), "does not fit its dataset"));
                 refused++;
             }
         *at ^= flip;

@@ -9,7 +9,7 @@
 
 #include "device/sizes.h"
 
-/* ---- a few bits for each number ---- */
+/* ---- quantization ---- */
 
 struct fixed {
     struct tr_fix how;
@@ -68,7 +68,7 @@ void fix_scale_trial(struct trial *t)
 }
 
 /* Scales such as fix_scale() makes: none, subnormal ones, NaN and the largest are among them, and
-   those beside which 1e-6 is nothing, so that quotients lie between two codes. */
+   those to which adding 1e-6 changes nothing, so that quotients lie between two codes. */
 static const struct tr_tensor *scales(struct trial *t, int64_t n)
 {
     static const uint16_t special[] = {0, 1, 0x7e00, 0x7bff, 0x5000, 0x5400};
@@ -132,7 +132,7 @@ void fix_decode_trial(struct trial *t)
 
 /* ---- the largest ---- */
 
-/* The numbers of the last operand lie so close together that only their last bits tell them apart.
+/* The numbers of the last operand lie so close together that only their last bits differ.
    */
 static void crowd(struct trial *t)
 {

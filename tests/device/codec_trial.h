@@ -4,7 +4,7 @@
 
 #include "device/trial.h"
 
-/* The trials of t_ops.c for the rows that compress. */
+/* The trials of t_ops.c for quantization and sparsification. */
 void fix_scale_trial(struct trial *t);
 void fix_encode_trial(struct trial *t);
 void fix_decode_trial(struct trial *t);

@@ -245,7 +245,7 @@ static void overflow(const struct tr_backend *b)
     b->close(q.device);
 }
 
-/* ---- the largest ---- */
+/* ---- top-k ---- */
 
 struct ranked {
     float size;

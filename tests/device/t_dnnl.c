@@ -12,7 +12,7 @@
 #include "util/half.h"
 
 /*
- * Products of bf16 by own kernels and by oneDNN, whichever the device would choose, against `ref`: of
+ * GEMMs of bf16 by own kernels and by oneDNN, whichever the device would choose, against `ref`: of
  * inputs that are rounded already, so all that differs is the order of fp32 sums and one rounding of the result.
  */
 enum { MOST = 3072 * 768 };
@@ -144,8 +144,8 @@ static void by_onednn(void **state)
     against_ref(TR_GEMM_ONEDNN);
 }
 
-/* Products of a step, each by several threads at once, again and again: none of them works where another
-   does. */
+/* GEMMs of a step, each by several threads at once, again and again: none of them works where
+   another does. */
 static void threads_of_onednn(void **state)
 {
     enum { N = 256, O = 3072, I = 768, TIMES = 8 };
@@ -181,7 +181,7 @@ static void refused_where_it_cannot(void **state)
     assert_null(d);
 }
 
-/* Processes that compute with subnormal numbers beside the test, and end by themselves. */
+/* Processes that compute with subnormal numbers during the test, and end by themselves. */
 enum { BUSY = 8, OPENINGS = 100 };
 
 static void keep_busy(pid_t *child)
@@ -197,8 +197,8 @@ static void keep_busy(pid_t *child)
     }
 }
 
-/* A choice by a stopwatch tells one tale on an idle machine and another on a busy one, and a third where
-   registers hold subnormal numbers. */
+/* A choice by timing would differ between an idle and a busy machine, and where registers hold
+   subnormal numbers. */
 static void one_choice_under_load(void **state)
 {
     const struct tr_backend *cpu = tr_backend_find("cpu");

@@ -244,7 +244,7 @@ static void dropout_part(const struct tr_backend *b)
     b->close(q.device);
 }
 
-/* Documents that share a sample get what each gets as a sample of its own. */
+/* Packed documents get the results that each gets as a separate sample. */
 static void documents(const struct tr_backend *b)
 {
     enum { T = 150, D = 6, DOCUMENTS = 4 };

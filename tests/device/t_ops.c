@@ -111,8 +111,8 @@ static void count_zeros_trial(struct trial *t)
     ready(t)->count_zeros(&t->q, out, x);
 }
 
-/* Sizes of a product: small and odd, or beyond one tile of any kernel in one direction.  Of a
-   handful of sums all might cancel, and then their error is large beside them. */
+/* Sizes of a GEMM: small and odd, or beyond one tile of any kernel in one direction.  Of a handful
+   of sums all might cancel, and then their relative error is large. */
 static void product_sizes(struct trial *t, int64_t size_of[3])
 {
     int longest = (int)(draw(t) % 3);
@@ -250,9 +250,9 @@ static void residual_trial(struct trial *t)
     ready(t)->residual(&t->q, y, x, a, bias, drop);
 }
 
-/* The norm of halves that are neighbours is far off the tolerance: y has to be the same halves.
-   And a row of few numbers may have next to no variance, which magnifies what the roundings of y
-   leave. */
+/* The norm of adjacent numbers in fp16 or bf16 is far off the tolerance: y has to have the same
+   bits. And a row of few numbers may have next to no variance, which magnifies what the roundings
+   of y leave. */
 static void residual_norm_trial(struct trial *t)
 {
     struct part s = part_of(t);
@@ -409,7 +409,7 @@ static struct slice slice_of(struct trial *t)
     return s;
 }
 
-/* Logits are what this trial's rank knows; the sums over ranks are made up. */
+/* Logits are those of this trial's rank; the sums over ranks are arbitrary. */
 static const struct tr_tensor *logits_of(struct trial *t, enum role role, struct slice s)
 {
     return floats(t, role, ACTIVATION, s.n, s.r, draw(t) % 4 == 0 ? 40.0 : 2.0);

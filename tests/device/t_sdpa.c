@@ -334,7 +334,7 @@ static void check_parts(int64_t b, int64_t heads, int64_t t, size_t room, int64_
     assert_int_equal(done, count ? b * heads : 0);
 }
 
-/* A matrix [t,t] of halves per head: 8 MiB for 2048 tokens. */
+/* A matrix [t,t] in half precision per head: 8 MiB for 2048 tokens. */
 static void parts_are_few(void **state)
 {
     const size_t room = (size_t)257 << 20;

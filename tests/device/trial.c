@@ -17,7 +17,7 @@ const struct mix mixes[MIXES] = {
     {"fp32", false, {TR_F32, TR_F32, TR_F32, TR_F32, TR_F32}},
     {"fp16", false, {TR_F16, TR_F16, TR_F16, TR_F16, TR_F32}},
     {"bf16", false, {TR_BF16, TR_BF16, TR_BF16, TR_BF16, TR_F32}},
-    {"bf16 beside an fp32 residual", false, {TR_BF16, TR_F32, TR_BF16, TR_BF16, TR_F32}},
+    {"bf16 with an fp32 residual", false, {TR_BF16, TR_F32, TR_BF16, TR_BF16, TR_F32}},
     {"fp16 with fp32 gradients", false, {TR_F16, TR_F16, TR_F16, TR_F32, TR_F32}},
     {"any type", true, {TR_F32, TR_F32, TR_F32, TR_F32, TR_F32}},
 };
@@ -53,7 +53,7 @@ int64_t width(struct trial *t, int64_t most)
     return lies_well(t) ? (n + 15) / 16 * 16 : n;
 }
 
-/* ---- memory that is apart ---- */
+/* ---- a device with its own memory ---- */
 
 static struct room {
     const struct tr_device *of;
@@ -269,7 +269,7 @@ const struct tr_tensor *floats3(struct trial *t, enum role role, int64_t d0, int
     return made;
 }
 
-/* What an operation overwrites with halves of one type. */
+/* What an operation overwrites with fp16 or bf16. */
 const struct tr_tensor *halves(struct trial *t, enum tr_dtype type, int64_t n)
 {
     struct operand *o = place(t, OUT, tr_tensor_1(NULL, type, n));
@@ -429,10 +429,10 @@ static double exact_error(const struct tr_tensor *got, const struct tr_tensor *w
 }
 
 /*
- * What ops.def allows halves, which is 4 u^2, and less where there are many: two correct results
- * are equal but for the few that lie so close to a middle that they become neighbours, 2 u apart.
- * Here two of them, the largest, and 1/8 u^2 for the rest; to round all of them once more adds
- * 0.18 u^2, to cut them off instead 0.7 u^2.
+ * The tolerance of ops.def for fp16 and bf16, which is 4 u^2, and less where there are many: two
+ * correct results are equal but for the few that lie so close to a middle that they become
+ * neighbours, 2 u apart. Here two of them, the largest, and 1/8 u^2 for the rest; to round all of
+ * them once more adds 0.18 u^2, to cut them off instead 0.7 u^2.
  */
 static double allowed_halves(const struct tr_tensor *want)
 {

@@ -37,7 +37,8 @@ struct operand {
     enum role role;
     unsigned char *block, *before; /* with guards on both sides; as it was before the call */
     size_t block_bytes;
-    unsigned char *away; /* where the block is while the operation runs, if memory is apart */
+    unsigned char *away; /* where the block is while the operation runs, if the device has its
+                            own memory */
 };
 
 struct trial {
@@ -49,13 +50,13 @@ struct trial {
     int operands;
     struct operand operand[MAX_OPERANDS];
     int64_t sample[8];
-    size_t used; /* of the memory that is apart */
+    size_t used; /* of the device's own memory */
 };
 
 /* Whether this machine has such a device: a GPU may be missing.  Not to be asked while one is open. */
 bool is_there(const struct tr_backend *b);
 
-/* A device for trials, and its end.  One whose memory is apart reserves what operands need. */
+/* A device for trials, and its end.  One with its own memory reserves what operands need. */
 struct tr_device *open_device(const struct tr_backend *b, int threads);
 void close_device(const struct tr_backend *b, struct tr_device *d);
 
@@ -85,7 +86,8 @@ const struct tr_tensor *seal(struct operand *o);
 const struct tr_tensor *floats(struct trial *t, enum role role, enum kind kind, int64_t rows,
                                int64_t columns, double scale);
 
-/* The same as [d0,d1,d2] of TR_F32; n halves to overwrite; n integers from .. to - 1; a double. */
+/* The same as [d0,d1,d2] of TR_F32; n numbers in fp16 or bf16 to overwrite; n integers from .. to -
+   1; a double. */
 const struct tr_tensor *floats3(struct trial *t, enum role role, int64_t d0, int64_t d1,
                                 int64_t d2);
 const struct tr_tensor *halves(struct trial *t, enum tr_dtype type, int64_t n);
@@ -93,7 +95,7 @@ const struct tr_tensor *ints(struct trial *t, int64_t n, int32_t from, int32_t t
 const struct tr_tensor *one_double(struct trial *t);
 
 /* Make the numbers of the last operand multiples of 1/8: sums of a few of them, and products with
-   powers of two, are exact, so every backend makes the same halves of them. */
+   powers of two, are exact, so every backend rounds them to the same fp16 or bf16. */
 void coarsen(struct trial *t);
 
 /* Infinities, NaN and the like among the numbers of the last operand, in a quarter of the

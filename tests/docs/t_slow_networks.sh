@@ -12,7 +12,7 @@ export HIDDEN=32 STEPS=40 EPOCHS=2
 run_blocks
 
 cd "$work/study" || exit 1
-check "all-reduce is told to have trained to the end" has 'validation loss at the end' allreduce.log
+check "the run with all-reduce trained to its end" has 'validation loss at the end' allreduce.log
 check "CocktailSGD sends a hundredth of fp16" sh -c "
     sed -n 's/^traffic .*replicas-up (times below fp16): \([0-9.]*\) .*/\1/p' cocktail.log |
         tail -n 1 | awk '{ exit !(\$1 > 80 && \$1 < 130) }'"

@@ -20,7 +20,7 @@ check "all shapes that can be have a row" rows 10
 check "none of them failed" sh -c "! grep failed sweep/results.md"
 check "that of the study is there" has '^\| +1 \| [0-9.]+M +\| +1 \| +4 \| +4 \| +1 \| +4 \|' \
     sweep/results.md
-check "what cannot be is told" has '^\| tp4-pp8-.*16 ranks is not a multiple' sweep/results.md
+check "impossible shapes are listed" has '^\| tp4-pp8-.*16 ranks is not a multiple' sweep/results.md
 check "fill and drain have names" sh -c \
     "grep -q '| fill ' breakdown.md && grep -q '| drain ' breakdown.md"
 check "a plot for pages" has '<svg' breakdown.svg

@@ -548,7 +548,8 @@ static void failed(void **state)
     free(p);
 }
 
-/* Replicas that start apart come together, though most of what differs is left out each time. */
+/* Replicas that start with different weights converge, though most of the deltas are left out each
+   time. */
 static void converges(void **state)
 {
     struct tr_cocktail_how how = how_of(TR_MASK_ROLLING, 0.25, 4, 0.25, true);

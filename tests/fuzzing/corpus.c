@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Text to tokens: JSON lines, and plain text cut in each way. */
+/* Text to tokens: JSON lines, and plain text split in each way. */
 #include "token/corpus.h"
 
 #include <string.h>

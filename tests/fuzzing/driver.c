@@ -30,7 +30,7 @@ enum {
 };
 #define MOST_MEMORY ((rlim_t)4 << 30)
 
-/* What parent and child share. */
+/* Memory that is shared by parent and child. */
 struct board {
     volatile uint64_t next; /* case under way */
     volatile size_t size;
@@ -299,7 +299,7 @@ int main(int argc, char **argv)
     count = first < argc ? argc - first : count;
     fuzz_begin();
     until = now() + how.seconds;
-    /* What a target leaves of its share goes to those after it. */
+    /* Time that a target leaves over goes to those after it. */
     for (int i = 0; i < count; i++)
         found += run_target(first < argc ? fuzz_find(argv[first + i]) : fuzz_number(i),
                             (until - now()) / (count - i));

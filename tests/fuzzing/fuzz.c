@@ -99,7 +99,7 @@ size_t fuzz_get(const char *name, uint8_t *out, size_t most)
     return fuzz_read(fuzz_path(name), out, most);
 }
 
-/* File n of those that match the pattern; what is too long is cut. */
+/* File n of those that match the pattern; truncated if it is too long. */
 static size_t matching(const char *pattern, int *n, uint8_t *out, size_t most)
 {
     const char *top = getenv("srcdir");

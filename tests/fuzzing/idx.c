@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* PREFIX.idx of a data set, beside a .bin of 4096 bytes. */
+/* PREFIX.idx of a dataset, with a .bin of 4096 bytes. */
 #include "data/indexed.h"
 #include "fuzzing/fuzz.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a link remembers of samples, as it is and with a checksum that is right. */
+/* The activation cache of a link, as it is and with a checksum that is right. */
 #include "codec/store.h"
 #include "fuzzing/mend.h"
 

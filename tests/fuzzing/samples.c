@@ -15,7 +15,7 @@ static struct tr_samples_spec spec_of(const struct tr_index *index)
     return (struct tr_samples_spec){index->sizes, 0, SEQUENCES, SEQ, 25, 99};
 }
 
-/* The data set, and the order as it is right. */
+/* The dataset, and the order as it is right. */
 static void make(struct tr_index *index, struct tr_samples *right)
 {
     struct tr_index_writer *w;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* vocab.json and merges.txt of a tokenizer, each beside the right other one. */
+/* vocab.json and merges.txt of a tokenizer, each with the right other one. */
 #include <string.h>
 
 #include "token/bpe.h"

@@ -215,7 +215,8 @@ static struct tr_state state_of_failed(pid_t pid, int code)
     return s;
 }
 
-/* Whichever rank it is that cannot go on: its last words are in the state before it ends the job. */
+/* Whichever rank it is that cannot go on: its final message is in the state before it ends the
+   job. */
 static void died(void **state)
 {
     struct tr_state s = example();
@@ -236,7 +237,7 @@ static void died(void **state)
     drop("state");
 }
 
-/* A map whose file is cut while it is read: the state does not say running for good. */
+/* A map whose file is truncated while it is read: the state does not stay "running". */
 static void cut(void **state)
 {
     char *path = tr_format("%s/data", folder), *big = calloc(1, 65536);
@@ -291,7 +292,7 @@ static void switches(void **state)
     drop("ctl/stop.txt");
 }
 
-/* What is asked for is looked for in the run's folder and nowhere else. */
+/* Requests are looked for in the run folder and nowhere else. */
 static void linked_switches(void **state)
 {
     char *link = tr_format("%s/ctl", folder), *other = tr_format("%s/other", folder);

@@ -92,7 +92,8 @@ static void silence(void **state)
     assert_all(world.seq == before + 1);
 }
 
-/* Questions are asked as often as the slowest rank's iterations want it: short ones share one. */
+/* Ranks agree as often as the slowest rank's iterations need it: short ones agree once for
+   several. */
 static void seldom(void **state)
 {
     static const struct {

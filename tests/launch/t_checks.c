@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every sentence of the checks of a launch, from facts that are made up, and their silence where all is
+/* Every sentence of the checks of a launch, from synthetic facts, and no sentence where all is
    well. */
 #include "check.h"
 
@@ -327,9 +327,9 @@ static void threads_and_cores(void **state)
     good(2, 2);
     rank[3].omp_threads = 8;
     silent(threads, 0);
-    warns(threads, 1, "1 rank with 8 threads each share 2 cores: say OMP_NUM_THREADS=2");
+    warns(threads, 1, "1 rank with 8 threads each share 2 cores: use OMP_NUM_THREADS=2");
     intent.threads = 5;
-    warns(threads, 1, "1 rank with 5 threads each share 2 cores: say --threads 2");
+    warns(threads, 1, "1 rank with 5 threads each share 2 cores: use --threads 2");
     good(1, 1);
     for (size_t c = 0; c < 8; c++)
         CPU_SET(c, &rank[0].cpus);

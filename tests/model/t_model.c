@@ -238,8 +238,9 @@ static float *gradients(const struct tr_shape *shape, size_t *arena_bytes)
     return grads;
 }
 
-/* Layers that are computed again give the same gradients to the bit, and take less memory; uniform
-   groups take less the longer they are, until one group's own memory outweighs it. */
+/* Recomputed layers (activation checkpointing) give gradients with the same bits, and take less
+   memory; uniform groups take less the longer they are, until one group's own memory outweighs
+   it. */
 static void recomputation(void **state)
 {
     static const struct {

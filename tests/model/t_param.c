@@ -160,8 +160,8 @@ static void order(void **state)
     tr_params_release(&ps);
 }
 
-/* With replicas that share out the buffer in equal pieces, both copies of the tied embedding must be
-   cut at the same elements: it has a region of its own, of one size, on both stages. */
+/* With a buffer that is sharded evenly over replicas, both copies of the tied embedding must be
+   split at the same elements: it has a region of its own, of one size, on both stages. */
 static void tied_region(void **state)
 {
     struct tr_shape s = shape(4, 24, 100, 6);

@@ -32,7 +32,7 @@ static void public_logs(void **state)
     assert_true(s.scale == 16384.0);
 }
 
-/* The first overflow is free, the second halves; only a doubling gives that patience back. */
+/* The first overflow is free, the second halves; only a doubling resets the hysteresis. */
 static void hysteresis(void **state)
 {
     struct tr_scaler s;

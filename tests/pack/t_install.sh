@@ -7,7 +7,7 @@
 . "$srcdir/tests/pack/modules.sh"
 plan 17
 
-# The make that runs this has told its options to all below it.
+# The make that runs this passes its options to all below it.
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES
 build() { ${MAKE:-make} -s "$@" DESTDIR="$work/root"; }
 
@@ -69,7 +69,7 @@ changed() {
     grep -qx "TRIREME_ROOT=/opt/trireme" "$work/loaded" && grep -qx "TRIREME_VERSION=$version" "$work/loaded" &&
         [ ! -s "$work/stdout" ] && [ ! -s "$work/stderr" ]
 }
-# The places of the system are not lost where nobody had named any, and not added where somebody had.
+# The places of the system are not lost where none was named, and not added where one was.
 kept() {
     state "$1" 'unset MANPATH XDG_DATA_DIRS'
     grep -q '^MANPATH=.*/share/man::*$' "$work/loaded" &&
@@ -84,7 +84,7 @@ explained() {
     cat "$work/help" "$work/whatis"
     grep -q 'man trireme-train' "$work/help" && grep -q "Version: $version" "$work/whatis"
 }
-# Another version beside this one: never both at once.
+# Another version next to this one: never both at once.
 mkdir -p "$work/two/trireme"
 sed "s/$version/99/g" "$modulefile" >"$work/two/trireme/99"
 alone() {

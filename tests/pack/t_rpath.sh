@@ -57,7 +57,7 @@ option="--with-far=$far"
 check "a library named by --with-NAME is found by the program" runs TERM=dumb
 option=
 check "one named by a variable of a module too" runs "FAR_ROOT=$far"
-check "one that only compiler and linker are told of too" \
+check "one that only compiler and linker know, too" \
     runs "CPATH=$far/include" "LIBRARY_PATH=$far/lib" "LD_LIBRARY_PATH=$far/lib"
 check "one of pkg-config too" runs "PKG_CONFIG_PATH=$far/lib/pkgconfig"
 

@@ -283,8 +283,8 @@ static void deadlock(void **state)
     release_all(all);
 }
 
-/* With two ranks, forward and backward messages go to the same peer and are told apart by their
-   order alone: rank 0 sends {sf2.0 sb0.1}, rank 1 must not take the gradient first. */
+/* With two ranks, forward and backward messages go to the same peer and only their order
+   distinguishes them: rank 0 sends {sf2.0 sb0.1}, rank 1 must not take the gradient first. */
 static void order_of_two(void **state)
 {
     struct tr_sched all[2];

@@ -72,7 +72,7 @@ static void one_leg(void **state)
 }
 
 /* The later of two partners counts; a leg that was started is ready since then, and only the time
-   in its wait is told. */
+   in its wait counts. */
 static void more_legs(void **state)
 {
     struct tr_span s[] = {

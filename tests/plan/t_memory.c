@@ -224,7 +224,7 @@ static void paper(void **state)
     }
 }
 
-/* 16 bytes per parameter, and beside them only what a step works in. */
+/* 16 bytes per parameter, and besides them only the workspace of a step. */
 static void ours(void **state)
 {
     const struct run *r = *state;
@@ -247,9 +247,9 @@ static void ours(void **state)
 }
 
 /*
- * Verdicts on every run that others have published.  What ran must not be said not to fit, and what ran out
- * of memory not to fit: between the two, where all depends on how the allocator's memory falls to
- * pieces, it is tight, and both has happened.  So that tight is no way out, few may be.
+ * Verdicts on every run that others have published.  What ran must not be said not to fit, and what
+ * ran out of memory not to fit: between the two, where all depends on the allocator's
+ * fragmentation, it is tight, and both has happened.  So that tight is no way out, few may be.
  */
 struct row {
     const char *machine, *name, *options;

@@ -49,7 +49,7 @@ for verb in "plan --machine selene-a100" "train --dry-run --mock-data"; do
         "--hidden-size 1048576 --num-attention-heads 1" \
         "--hidden-size 1048576 --num-attention-heads 1 --ddp-bucket-size 1"
 done
-# Each option that takes a number, by itself; a prime fits into no product.
+# Each option that takes a number, by itself; a prime divides no product of others.
 names=$(awk '/^OPT\(/ { row = $0; if (row !~ /"/) { getline; row = row $0 }
                         if (row ~ /, *(INT|REAL|MINUTES),/) { split(row, part, "\""); print part[2] } }' \
     "$srcdir/src/config/options.def")

@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091
 # trireme plan: what it prints, what it exits with, and that it says what training itself would.
 . "$srcdir/tests/tap.sh"
-plan 34
+plan 35
 TRIREME_MACHINES=$srcdir/machines
 export TRIREME_MACHINES
 
@@ -66,6 +66,19 @@ unknown() {
         ! grep -q unknown "$work/text" && grep -q '^  nccl  *[0-9]' "$work/text"
 }
 check "what only a machine tells is unknown without one, in both" unknown
+# Ranks on CPUs have no context: their memory is the same on any machine.  Megatron-LM's is that on GPUs.
+on_cpus() {
+    on_v100 --backend cpu >"$work/cpus" && plan_30b --backend cpu >"$work/cpus.plain" || return 1
+    for file in cpus cpus.plain; do
+        rows '^memory of a rank' "$work/$file" >"$work/$file.rows"
+    done
+    cat "$work/cpus.rows"
+    [ "$(tail -n 1 "$work/cpus.rows" | cut -d ' ' -f 1)" = total ] && diff "$work/cpus.plain.rows" "$work/cpus.rows" &&
+        ! grep -E '^(kernel|context|nccl) ' "$work/cpus.rows" && under_megatron "$work/text" >"$work/on.gpus" &&
+        under_megatron "$work/cpus" | diff "$work/on.gpus" - && [ "$(wc -l <"$work/on.gpus")" -eq 7 ]
+}
+under_megatron() { sed -n '/^the same under Megatron-LM/,/^verdict/{ /^  /p; }' "$1"; }
+check "ranks on CPUs take none of it on a machine with GPUs" on_cpus
 check "without a machine there is no verdict and no time" sh -c \
     "! grep -E 'verdict|time of|percent' '$work/plain'"
 
@@ -202,7 +215,7 @@ fails "so is too long a schedule" 64 "512 stages of 16 chunks with 4096 micro-ba
 fails "where nothing fits it says so" 69 "no other layout of 32 GPUs holds this model" \
     on_v100 --pipeline-model-parallel-size 8
 
-# Two replicas of eight stages: too much, unless they share the optimizer.
+# Two replicas of eight stages: too much without the distributed optimizer (ZeRO-1).
 on_v100 --pipeline-model-parallel-size 8 --world-size 64 >"$work/text" \
     2>"$work/errors"
 code=$?

@@ -164,7 +164,7 @@ static void widths(void **state)
     assert_true(odd > 1.05 * even);
 }
 
-/* What reductions leave over behind backward passes is their last bucket. */
+/* The exposed part of reductions after backward passes is their last bucket. */
 static void buckets(void **state)
 {
     static const char options[] =

@@ -45,13 +45,15 @@ TRAIN="--micro-batch-size $MBS --global-batch-size $((MBS*CHUNKS*DP)) \
     --bf16 --use-flash-attn"
 torchrun --nproc_per_node $GPUS --nnodes $NNODES pretrain_gpt.py "${MODEL_ARGS[@]}" $TRAIN \
     --tensor-model-parallel-size $TP --pipeline-model-parallel-size=$PP \
-    --data-path 0.3 /data/a 0.7 "/data/b c" --split 949,50,1 --vocab-size 50257 --wandb-project x
+    --data-path 0.3 /data/a 0.7 "/data/b c" --split 949,50,1 --vocab-size 50257 --wandb-project x \
+    --ckpt-format torch_dist --async-save
 END
 port mp.sh --out mp.args --job mp.slurm
 got=$?
 check "a script of which all is done" is 0 "--global-batch-size 32" "--pipeline-model-parallel-size 2" \
     "--data-path 0.3 /data/a 0.7 '/data/b c'" "--position-embedding-type learned_absolute" \
-    "15 done, 1 given, 2 ignored, 0 refused, 0 unknown, 0 open; 0 missing"
+    "--ckpt-format torch_dist: checkpoints are HDF5 files, which is the one format" \
+    "15 done, 1 given, 4 ignored, 0 refused, 0 unknown, 0 open; 0 missing"
 check "the command that trains is named with its line" grep -q \
     '^mp.sh, line 23: options of Megatron-LM for pretrain_gpt.py' out
 check "its arguments are a plan" sh -c "'$trireme' plan @mp.args --world-size 8 >plan 2>&1 ||

@@ -239,8 +239,8 @@ static void without_headers(void **state)
     tr_records_release(&runs);
 }
 
-/* The same shape once more, from the beginning, after a run that was cut off: its own header says which
-   run it is. */
+/* The same shape once more, from the beginning, after a run that was interrupted: its own header
+   says which run it is. */
 static void from_the_beginning(void **state)
 {
     static const char again[] = WORLD(2) LINE(10, 99.0, 9.0) "\n";
@@ -401,7 +401,7 @@ static void junk(void **state)
     tr_records_release(&runs);
 }
 
-/* --log-format terminal: two starts, cut lines, what stands before the line and behind it. */
+/* --log-format terminal: two starts, truncated lines, other text before the line and after it. */
 static void terminal(void **state)
 {
     struct tr_records runs = read_text(
@@ -553,8 +553,8 @@ static void parts(void **state)
     tr_records_release(&runs);
 }
 
-/* Waiting told apart: 17 ms to fill instead of the 20 of the formula, 31 to drain of which 1 in the
-   optimizer. */
+/* Waiting separated from transfer: 17 ms to fill instead of the 20 of the formula, 31 to drain of
+   which 1 in the optimizer. */
 static void measured(void **state)
 {
     struct tr_records runs = read_text(
@@ -578,7 +578,7 @@ static void measured(void **state)
     tr_records_release(&runs);
 }
 
-/* 6 lines each, one after the other apart and overlapping. */
+/* 6 lines each, first disjoint and then overlapping. */
 static void comparison(void **state)
 {
     struct tr_records runs = read_text(

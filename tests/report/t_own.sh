@@ -51,7 +51,7 @@ for way in megatron "megatron-core --timing-log-level 2" "megatron-deepspeed --t
     sed 's/^/# /' "$work/parts"
 done
 
-# Two jobs: the first saves at 6 and is cut off after 8 without a checkpoint, so 7 and 8 are done again.
+# Two jobs: the first saves at 6 and is killed after 8 without a checkpoint, so 7 and 8 are done again.
 part() {
     small 2 --pipeline-model-parallel-size 2 --train-iters 12 --save "$work/save" --load "$work/save" \
         --save-interval 6

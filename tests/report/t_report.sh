@@ -4,7 +4,7 @@
 # `trireme report` on excerpts of public logs, against what was published of these runs.
 #
 # jean-zay-*.log: BigScience's GPT-2 runs of May 2021 on V100-32GB, meg_gpt2_base_n4_dp1_tp4_pp4-1809579.out
-# and meg_gpt2_base_n8_dp1_tp4_pp8-1809562.out, cut to what a report needs.
+# and meg_gpt2_base_n8_dp1_tp4_pp8-1809562.out, shortened to what a report needs.
 . "$srcdir/tests/tap.sh"
 plan 72
 logs=$srcdir/tests/report
@@ -44,7 +44,7 @@ for run in "$small 1381 16 18B" "$large 1618 32 30B"; do
     check "$4: the published time" close_to "$(csv ms_median < "$work/summary")" "$2" 0.001
     check "$4: what does not count" same "$(csv lines_warmup < "$work/summary")$(
         csv lines_interrupted < "$work/summary")" 21
-    check "$4: as it was cut off" same "$(csv end < "$work/summary")" cancelled
+    check "$4: as it was cancelled" same "$(csv end < "$work/summary")" cancelled
     "$trireme" report "$1" --show runs --format csv > "$work/runs"
     check "$4: its name and GPUs" same "$(csv size < "$work/runs") $(csv gpus < "$work/runs")" "$4 $3"
 done

@@ -1,7 +1,8 @@
 # shellcheck shell=sh disable=SC2154,SC2034
 # SPDX-License-Identifier: BSD-3-Clause
 # The files that a virtual cluster reads; sourced by tests/cluster.  Everything lies in $dir, everything
-# else comes from the settings of `start`: $nodes $cpus $gpus $memory $accounting $conf (lines).
+# else comes from the settings of `start`: $nodes $cpus $gpus $features $memory $accounting $conf (lines), and
+# $machines, the table whose jobs are to run: what they ask sbatch for is there.
 #
 # What real sites have was the model where it matters to a job: KillOnBadExit=1, JobRequeue as Slurm has
 # it, no RequeueExit (few sites set it), tasks that are not bound, a time limit of minutes by default.
@@ -10,7 +11,28 @@
 
 net=10.77.0
 
+# asked LONG SHORT: the values of that option of sbatch in the table, a line each.
+asked() {
+    awk -v long="--$1" -v short="-$2" '!/^#/ {
+        for (i = 6; i <= NF; i++)
+            if ($i == long || $i == short) print $(++i)
+            else if (index($i, long "=") == 1) print substr($i, length(long) + 2)
+            else if (index($i, short) == 1) print substr($i, 3)
+    }' "$machines"
+}
+
+# names [NAME...]: each name of standard input once, but for these; of [a*2|b], a and b.
+names() {
+    tr -s '&|,*()[]' '\n' | grep -x '[A-Za-z0-9._-]*' | grep -vx '[0-9]*' | sort -u | while read -r name; do
+        case " $* " in
+        *" $name "*) ;;
+        *) echo "$name" ;;
+        esac
+    done
+}
+
 write_slurm_conf() {
+    [ "$features" != table ] || features=$(asked constraint C | names | paste -s -d ,)
     cat <<END
 ClusterName=virtual
 SlurmctldHost=ctl($net.1)
@@ -62,7 +84,7 @@ END
     fi
     gres=
     [ "$gpus" -eq 0 ] || gres="Gres=gpu:$gpus"
-    echo "NodeName=DEFAULT CPUs=$cpus RealMemory=$memory $gres State=UNKNOWN"
+    echo "NodeName=DEFAULT CPUs=$cpus RealMemory=$memory $gres ${features:+Feature=$features} State=UNKNOWN"
     i=0
     while [ $i -lt "$nodes" ]; do
         i=$((i + 1))
@@ -75,6 +97,8 @@ PartitionName=batch Default=YES PriorityTier=10 PreemptMode=OFF
 PartitionName=cpu PriorityTier=10 PreemptMode=OFF
 PartitionName=preempt PriorityTier=1 PreemptMode=REQUEUE GraceTime=10
 END
+    asked partition p | names batch cpu preempt DEFAULT |
+        sed 's/.*/PartitionName=& PriorityTier=10 PreemptMode=OFF/'
     [ -z "$conf" ] || printf '%s\n' "$conf" # of two lines the later one counts
 }
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# A virtual cluster with accounts: sacct tells of jobs as it does on sites that have a database.
+# A virtual cluster with accounts: sacct reports jobs as it does on sites that have a database.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/slurm/slurm.sh"
 

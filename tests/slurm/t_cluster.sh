@@ -14,8 +14,8 @@ traces() {
     ls /sys/class/net /run
 }
 traces >"$work/before"
-slurm_start --nodes 6 --cpus 4 --gpus 4
-plan 20
+slurm_start --nodes 6 --cpus 4 --gpus 4 --features fast,big
+plan 21
 hello=$PWD/tests/slurm/hello
 
 # script NAME: a batch job from standard input.
@@ -72,6 +72,12 @@ gpus() {
 }
 each_gpu() { [ "$(gpus)" = "0 1 2 3 " ] && ! slurm srun -w n1 -N 1 --gres=gpu:5 true; }
 check "each task has a GPU of its own, and a fifth one does not exist" each_gpu
+
+features() {
+    slurm srun -w n1 --constraint='fast&big' true && ! slurm srun -w n1 --constraint=v100-16g true 2>"$work/refused" &&
+        grep 'Invalid feature specification' "$work/refused"
+}
+check "nodes have the features that are asked for, and no others" features
 
 own_folders() {
     slurm srun -w n1,n2 -N 2 sh -c 'hostname >/run/scratch/name; hostname >/dev/shm/name' &&

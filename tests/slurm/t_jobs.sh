@@ -6,11 +6,11 @@
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/slurm/slurm.sh"
 
-with_jobs "virtual 4 40 16 --bf16"
+with_jobs "virtual 4 40 16 --bf16 --constraint=virtual&gpu --partition=long"
 SBATCH_OPTIONS=--time=10
 export SBATCH_OPTIONS
 
-# 4 layers of 32, which each way to cut 16 ranks divides.
+# 4 layers of 32, which each layout of 16 ranks divides.
 cat >"$work/tiny.args" <<'ARGS'
 --num-layers 4 --hidden-size 32 --num-attention-heads 4
 --seq-length 16 --max-position-embeddings 16 --vocab-size 100 --tokenizer-type NullTokenizer --backend cpu
@@ -78,8 +78,34 @@ COMMANDS
     [ "$(grep -c '^ iteration *2/' "$work/session")" -eq 2 ]
 }
 
-slurm_start --nodes 4 --cpus 40 --gpus 4
-plan 9
+# Slurm looks at the options of a job when it is submitted.  Two nodes with the most CPUs and GPUs that a machine
+# of the table has: a job that asks for more of them is made smaller, everything else is as it is.
+each_cluster=$work/each/cluster
+each() { timeout -k 30 "$slurm_limit" "$slurm_cluster" --dir "$each_cluster" "$@"; }
+cat >"$work/submit-all" <<'END'
+for file in "$TRIREME_JOBS"/*.sbatch; do
+    for MACHINE in $(awk '!/^#/ && NF { print $1 }' "$TRIREME_JOBS/machines"); do
+        export MACHINE
+        # What sbatch says of a job that it would take has its number.
+        "$file" >said 2>&1 && grep -q '^sbatch: Job [0-9]* to start' said && continue
+        echo "$MACHINE ${file##*/}: $(tail -n 1 said)"
+    done
+done
+END
+all_are_taken() (
+    mkdir "$work/each" && unset MACHINES && cd "$work/each" &&
+        each start --nodes 2 --machine a100 --cpus 96 --for 900 --wait 120 || return 1
+    each exec scontrol show node n1 | grep -q 'CPUTot=96 ' && each exec scontrol show node n1 | grep 'Gres=gpu:8$' &&
+        SBATCH_OPTIONS="--test-only --nodes=2" each exec bash "$work/submit-all" >"$work/refused" || return 1
+    cat "$work/refused"
+    each stop && [ ! -s "$work/refused" ]
+)
+
+# The CPUs, GPUs, features and partition are those of the machine.
+slurm_start --nodes 4
+trap 'each stop 2>/dev/null; cluster stop; rm -rf "$work"' EXIT
+plan 10
+check "a job for each machine of the table gets past sbatch, each job file" all_are_taken
 check "sbatch study-7.5b.sbatch, as it is, on 4 nodes of 4 ranks" plain
 few="--pipeline-model-parallel-size 2 --train-iters 2 --eval-iters 0"
 for file in study-30b study-50b study-76b; do

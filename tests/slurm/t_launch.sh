@@ -32,7 +32,7 @@ apart() { ! on_ranks --mpi=none -N 2 --ntasks-per-node=2 && told '^  fail  ranks
 check "tasks without PMIx" apart
 once() { [ "$(grep -c '^  fail' "$work/out")" = 1 ]; }
 check "of which one alone speaks" once
-fails "training does not start on them" 64 "say srun --mpi=pmix" \
+fails "training does not start on them" 64 "use srun --mpi=pmix" \
     slurm srun --mpi=none -N 2 --ntasks-per-node=2 "$program" train $model
 alone() { slurm salloc -n 4 "$program" doctor >"$work/out" 2>&1 && told '^  warn  ranks .*has 4 tasks'; }
 check "srun was forgotten" alone
@@ -48,7 +48,7 @@ fence() {
 check "a fence that may crash, before ranks are started over it" fence
 
 # Tensor parallelism: groups of two fit on nodes with two ranks, unless the ranks are dealt out in turn.
-fails "a tensor-parallel group over two nodes" 64 "say --tensor-model-parallel-size 2" \
+fails "a tensor-parallel group over two nodes" 64 "use --tensor-model-parallel-size 2" \
     slurm srun -N 2 --ntasks-per-node=2 "$program" train $model --tensor-model-parallel-size 4
 fails "neighbours on different nodes" 64 "srun --distribution=block" \
     slurm srun -N 2 --ntasks-per-node=2 --distribution=cyclic "$program" train $model \

@@ -20,7 +20,7 @@ ARGS
 sed -e 's/^memory-mib .*/memory-mib = 200/' -e 's/^context-mib .*/context-mib = 0/' \
     -e 's/^nccl-mib .*/nccl-mib = 0/' "$srcdir/machines/h200.conf" > "$work/small.conf"
 
-# How ranks are started: it notes the run, and crashes or hangs where it is told to.  A hanging one does
+# How ranks are started: it notes the run, and crashes or hangs where the test asks for it.  A hanging one does
 # not hear SIGTERM and has a child, as mpiexec has.
 cat > "$work/start" <<'START'
 #!/bin/sh
@@ -84,7 +84,7 @@ check "tensor-parallel groups stay inside nodes" has \
 
 fails "a list that is none" 64 "'1,x' is no list" sweep --sweep-tensor 1,x
 fails "a range that falls" 64 "'4-1' is no list" sweep --sweep-tensor 4-1
-fails "no number of ranks" 64 "say --ranks" "$trireme" sweep "@$work/tiny.args"
+fails "no number of ranks" 64 "use --ranks" "$trireme" sweep "@$work/tiny.args"
 fails "a sweep keeps no checkpoints" 64 "leave out --save" sweep --save "$work/save"
 fails "nothing would count" 64 "none would count" sweep --sweep-warmup 4
 fails "two that say what is recomputed" 64 "leave out --checkpoint-activations" \
@@ -171,7 +171,7 @@ check "--sweep-again runs those that failed, and no others" same \
 check "and they are no failures any more" hasnt 'failed' "$work/sweep/results.md"
 fails "other options want another folder" 64 "with other options" sweep $shapes --lr 0.002
 
-# ---- being told to stop, and the end of the job ----
+# ---- requests to stop, and the end of the job ----
 
 echo "tp1-pp1-dp4-mbs1-gbs8.1" > "$work/hangs"
 rm -f "$work/hanging"
@@ -189,7 +189,7 @@ check "three runs of a shape" sweep --sweep-folder "$work/told" --sweep-repeats 
 check "count together" has '"measured":[{]"iterations":9,' "$work/told/results.jsonl"
 check "and the table says so" has ' in 3 runs \|$' "$work/told/results.md"
 check "report reads the logs" "$trireme" report "$work"/told/*.log --show runs
-fails "no run begins that the end of the job would cut" 75 "the job comes to its end" \
+fails "no run begins that the end of the job would interrupt" 75 "the job comes to its end" \
     env SLURM_JOB_ID=7 SLURM_JOB_END_TIME=$(($(date +%s) + 80)) "$trireme" sweep \
     --launcher "$work/start {name} {ranks}" --ranks 4 --sweep-folder "$work/late" "@$work/tiny.args"
 check "and none did" test ! -e "$work/late/tp1-pp1-dp4-mbs1-gbs8.0.log"

@@ -75,29 +75,6 @@ static void width(void **state)
     assert_string_equal(buf, "no  such  line");
 }
 
-static void durations(void **state)
-{
-    static const struct {
-        double seconds;
-        const char *text;
-    } rows[] = {{-1.0, "0 s"},
-                {0.4, "0 s"},
-                {59.4, "59 s"},
-                {59.6, "1 min 0 s"},
-                {231.0, "3 min 51 s"},
-                {3569.0, "59 min 29 s"},
-                {3570.0, "1 h 0 min"},
-                {11520.0, "3 h 12 min"},
-                {47.9 * 3600.0, "47 h 54 min"},
-                {51.0 * 3600.0, "2 d 3 h"},
-                {INFINITY, "11574074074 d 1 h"}};
-    char text[TR_DURATION_BYTES];
-
-    (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        assert_string_equal(tr_terminal_duration(rows[i].seconds, text), rows[i].text);
-}
-
 /* The mean of the last ten intervals by iterations, so that a slow start is forgotten. */
 static void pace(void **state)
 {
@@ -117,8 +94,10 @@ static void pace(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines),     cmocka_unit_test(others), cmocka_unit_test(width),
-        cmocka_unit_test(durations), cmocka_unit_test(pace),
+        cmocka_unit_test(lines),
+        cmocka_unit_test(others),
+        cmocka_unit_test(width),
+        cmocka_unit_test(pace),
     };
 
     return run_tap(tests);

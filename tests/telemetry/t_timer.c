@@ -292,7 +292,7 @@ static void around(void **state)
     assert_true(tr_timer_take(TR_TIMER_DATA_SETUP) > 0.0);
 }
 
-/* What is told of waits: the median between the others, the host of the largest, zeros that count,
+/* The table of waits: the median between the others, the host of the largest, zeros that count,
    ranks that do not have the timer, names of any length. */
 static void split(void **state)
 {

@@ -257,7 +257,7 @@ static void any_bytes_come_back(void **state)
     }
 }
 
-/* Wherever tr_bpe_cut() cuts, the parts give the tokens of the whole. */
+/* Wherever tr_bpe_cut() splits a text, the parts give the tokens of the whole. */
 static void cuts_change_nothing(void **state)
 {
     enum { BYTES = 200 };

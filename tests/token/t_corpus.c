@@ -505,8 +505,8 @@ static void wrong_bytes(void **state)
 }
 
 /*
- * A file that is one document is cut, and its tokens are those of the whole: here with 100 KiB words and
- * stretches of white space around the places where chunks end.
+ * A file that is one document is split, and its tokens are those of the whole: here with 100 KiB
+ * words and stretches of white space around the places where chunks end.
  */
 static void cut_document(void **state)
 {

@@ -45,7 +45,7 @@ static void all_characters(void **state)
     free(text);
 }
 
-/* The characters of a line in UTF-8, and where it is cut; gives how many bytes. */
+/* The characters of a line in UTF-8, and where it is split; returns how many bytes. */
 static size_t read_line(const char *line, unsigned char text[MOST_BYTES], bool cut[MOST_BYTES + 1])
 {
     size_t bytes = 0;

@@ -58,7 +58,7 @@ static void utf8_there_and_back(void **state)
         assert_int_equal(tr_utf8_decode((unsigned char *)text, bytes, &again),
                          surrogate ? 0 : bytes);
         assert_true(surrogate || again == c);
-        /* A character that is cut is none. */
+        /* A truncated character is none. */
         assert_int_equal(tr_utf8_decode((unsigned char *)text, bytes - 1, &again), 0);
     }
 }

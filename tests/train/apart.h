@@ -22,8 +22,8 @@ void apart_choose(bool on);
 /* Let the host into the memory of the device, and out again.  Not nested. */
 void apart_let(bool in);
 
-/* How often the host waited for the device since the program began: with wait() or download(); and what
-   record() was told last. */
+/* How often the host waited for the device since the program began: with wait() or download(); and
+   the last argument of record(). */
 struct apart_counts {
     int waits, downloads;
     bool recording;

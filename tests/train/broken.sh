@@ -62,7 +62,7 @@ same_losses() {
         ! grep -v -x -F -f "$work/$1.losses" "$work/$2.losses"
 }
 
-# rank_sums FOLDER: what ranks saved beside its newest checkpoint.
+# rank_sums FOLDER: the sidecar files of its newest checkpoint.
 rank_sums() {
     rank_sums_at=$(printf 'iter_%07d' "$(cat "$1/latest_checkpointed_iteration.txt")")
     (cd "$1/$rank_sums_at" && find . -name 'rank-*' -exec sha256sum {} + | sort)

@@ -1,6 +1,6 @@
 # shellcheck shell=sh disable=SC2154
 # SPDX-License-Identifier: BSD-3-Clause
-# What the tests of `trireme train` share: a dataset with something to learn, a small model, and how to
+# Common to the tests of `trireme train`: a dataset with something to learn, a small model, and how to
 # read a log.  Source after tap.sh.
 
 # small_corpus: $work/corpus_text_document, the same everywhere.

@@ -34,7 +34,7 @@ static enum tr_status documents(struct tr_run *r, enum tr_split split, int64_t p
     return TR_OK;
 }
 
-/* For runs that are told in epochs of 16 samples, of one replica. */
+/* For runs whose length is given in epochs of 16 samples, of one replica. */
 static int64_t number(struct tr_run *r, enum tr_split split, int64_t position)
 {
     (void)r, (void)split;

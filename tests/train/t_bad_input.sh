@@ -28,7 +28,7 @@ fails "a sequence beyond the positions" 64 "--max-position-embeddings" \
 fails "interleaving with too few micro-batches" 64 "micro-batch" \
     small 2 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 \
     --micro-batch-size 8 "$once"
-fails "an option that this version lacks" 64 "--async-save" small 1 --async-save "$once"
+fails "an option that this version lacks" 64 "--swiglu" small 1 --swiglu "$once"
 fails "an argument file that is not there" 74 "nowhere.args" small 2 "@$work/nowhere.args" "$once"
 
 fails "data that is not there" 74 "nowhere" small 2 "$once" --data-path "$work/nowhere"
@@ -42,10 +42,10 @@ copy() {
 }
 copy short
 truncate -s -1000 "$work/short.bin"
-fails "a .bin that was cut" 65 "short.bin" small 4 "$once" --data-path "$work/short"
+fails "a truncated .bin" 65 "short.bin" small 4 "$once" --data-path "$work/short"
 copy cut
 truncate -s 100 "$work/cut.idx"
-fails "an .idx that was cut" 65 "cut.idx" small 4 "$once" --data-path "$work/cut"
+fails "a truncated .idx" 65 "cut.idx" small 4 "$once" --data-path "$work/cut"
 copy foreign
 printf 'PNG and more bytes than a header needs ......' > "$work/foreign.idx"
 fails "an .idx of something else" 65 "foreign.idx" small 1 "$once" --data-path "$work/foreign"

@@ -175,8 +175,8 @@ damage rm rank-00002.replica
 fails "a missing file: one sentence" 65 "rank-00002.replica" resume_damaged
 fails "verify misses it" 65 "rank-00002.replica is missing" verify "$work/damaged"
 damage truncate -s -100 rank-00002.replica
-fails "a file that was cut" 65 "rank-00002.replica is cut off" resume_damaged
-fails "verify sees it" 65 "rank-00002.replica is cut off" verify "$work/damaged"
+fails "a truncated file" 65 "rank-00002.replica is truncated" resume_damaged
+fails "verify sees it" 65 "rank-00002.replica is truncated" verify "$work/damaged"
 damage cp rank-00001.replica rank-00002.replica
 fails "the file of another rank" 65 "is of rank 1" resume_damaged
 fails "verify tells whose it is" 65 "was saved as rank-00001.replica" verify "$work/damaged"
@@ -221,10 +221,10 @@ fails "rounding that this version has not" 64 "rounded to nearest" small 2 --qua
 told() {
     QUANT_BITS=4 TOPK_RATIO=.2 small 2 --dp-mode cocktail_sgd "$once" > "$work/told.log" 2>&1
     cat "$work/told.log"
-    grep -q "QUANT_BITS is set and not read: say --quant-bits 4" "$work/told.log" &&
-        grep -q "TOPK_RATIO is set and not read: say --topk-ratio .2" "$work/told.log"
+    grep -q "QUANT_BITS is set and not read: use --quant-bits 4" "$work/told.log" &&
+        grep -q "TOPK_RATIO is set and not read: use --topk-ratio .2" "$work/told.log"
 }
-check "the environment of its authors is not read silently" told
+check "the environment of its authors is not ignored silently" told
 
 # The bytes of the formula, on two replicas: R = 0.1 (1 + 0.2 (4 + 16/128)), or near it where counts are
 # rounded down.
@@ -243,7 +243,7 @@ more() {
     cat "$work/more.log"
     grep -q "replicas exchange .* bits for a parameter where --randomp-ratio and --topk-ratio ask for" "$work/more.log"
 }
-check "a choice that would be empty is all, and told" more .001
+check "a random-k part that would be empty is all, with a warning" more .001
 fewer() { ! more .1; }
 check "and no other" fewer
 
@@ -264,4 +264,4 @@ nothing_hidden() {
     spent --no-overlap-round &&
         [ "$(grep -c 'exposed (ms): \([0-9.]*\) | replicas wire (ms): \1 | replicas hidden (ms): 0.00$' "$work/spent.lines.of")" = 4 ]
 }
-check "of which nothing is hidden where rounds are not beside anything" nothing_hidden
+check "of which nothing is hidden where rounds overlap nothing" nothing_hidden

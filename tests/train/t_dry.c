@@ -2,8 +2,8 @@
 #include "train/tiny.h"
 
 /*
- * What `trireme train --dry-run` says of a rank is what the rank takes when it begins to train: every
- * rank imagines itself, and compares label by label.
+ * What `trireme train --dry-run` says of a rank is what the rank takes when it begins to train:
+ * every rank plans its own memory in a dry run, and compares label by label.
  */
 #define MODEL                                                                         \
     "--num-layers 8 --hidden-size 16 --num-attention-heads 4 --seq-length 16 "        \

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
 # Training by epochs: as many iterations as the text has, an evaluation of all of it after each epoch, and
-# what stops within an epoch resumes as the run that never stopped, or is told why it cannot.
+# what stops within an epoch resumes as the run that never stopped, or says why it cannot.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 plan 28
 
 check "a dataset is built" small_corpus
 
-# 70 samples on 2 replicas, 4 of each in an iteration: shares of 35, 8 iterations in an epoch.
+# 70 samples on 2 replicas, 4 of each in an iteration: 35 for each, 8 iterations in an epoch.
 epochs() {
     epochs_ranks=$1
     shift
@@ -74,7 +74,7 @@ other() {
     resume "$@"
     close_losses "$work/whole.losses" "$work/$1.losses" 1e-5
 }
-check "as many replicas, cut otherwise: equal to 1e-5" other tensor 4 --tensor-model-parallel-size 2
+check "as many replicas, another layout: equal to 1e-5" other tensor 4 --tensor-model-parallel-size 2
 
 # Killed outright, between checkpoints.
 killed() {
@@ -139,9 +139,9 @@ counted() {
         alone train --dry-run --data-blocks 100 > "$work/dry" && grep -q ' n_epochs \.* 2$' "$work/dry"
 }
 # 45363 tokens of training: 1417 samples of 32, twice 177 batches of 8.
-check "a plan that does, and one that is told" counted
+check "a plan that does, and one with --data-blocks" counted
 fails "data that are not there" 74 "/none/such" alone train --data-path /none/such
-fails "two data sets" 64 "2 data sets with weights" alone train --data-path 0.5 a 0.5 b
+fails "two datasets" 64 "2 datasets with weights" alone train --data-path 0.5 a 0.5 b
 fails "more samples than there are" 64 "--data-blocks 5000 are more samples" \
     alone train --data-path "$work/corpus_text_document" --data-blocks 5000
 # Names of the papers' programs: --embedding-dim, --num-heads and --warmup-steps are ours.
@@ -155,7 +155,7 @@ names() {
         grep -q ' num_attention_heads \.* 4$' "$work/names" || return 1
     for name in batch-size task-name total-steps gradient-accumulate-step checkpoint-steps; do
         "$trireme" train --"$name" 4 2> "$work/refused" && return 1
-        grep -q "error: .*--$name.*say --\|error: .*--$name.*multiply --" "$work/refused" || return 1
+        grep -q "error: .*--$name.*use --\|error: .*--$name.*multiply --" "$work/refused" || return 1
     done
 }
 check "names of the papers' programs" names

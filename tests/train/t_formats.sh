@@ -48,7 +48,7 @@ check "start and checkpoints" same "$(sed 's/.*# GPUs: 2.//; s/.Job thr.*//' \
     "$work/save/progress.txt" | tr '\t\n' ' ,')" \
     "Starting job,Saved checkpoint Iteration: 3,Saved checkpoint Iteration: 6,"
 
-# A loss that is not a number: the run goes on when told so, and says so.
+# A loss that is not a number: the run goes on with the option for it, and says so.
 fails "not a number" 0 "number of nan iterations:   2" \
     small 1 --train-iters 6 --log-interval 2 --lr 1e30 --lr-warmup-fraction 0 \
     --clip-grad 1e30 --no-check-for-nan-in-loss-and-grad

@@ -73,7 +73,7 @@ slow_one() {
     small 2 --train-iters 20 --distributed-timeout-minutes 1h > "$work/log" 2>&1 || { cat "$work/log"; return 1; }
 }
 check "nothing is said of ranks that come" slow_one
-fails "a time that is none" 64 "'90x' will not do: give minutes, or a number with s, m or h behind it" \
+fails "a time that is none" 64 "'90x' will not do: give minutes, or a number followed by s, m or h" \
     "$trireme" train --distributed-timeout-minutes 90x
 fails "nor nothing" 64 "'0s' will not do" "$trireme" train --distributed-timeout-minutes 0s
 listed() { grep -q "distributed_timeout_minutes \.* $1\$" "$work/log" || { grep timeout "$work/log"; return 1; }; }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# A run leaves by itself before its job ends, and on each signal it listens for; SAVE/state tells how each
+# A run leaves by itself before its job ends, and on each signal it listens for; SAVE/state says how each
 # start ended, and a run that is finished ends at once.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
@@ -106,7 +106,7 @@ check "nor does a job without a limit" unlimited
 too_late() { SLURM_JOB_ID=4713 SLURM_JOB_END_TIME=$(date +%s) train late 100000; }
 check "a job that is too short does one iteration" too_late
 late_says() { logged late 'warning: one iteration will be done and no more, because' && is late iteration 1 && left late; }
-check "and is told so" late_says
+check "and gets a warning" late_says
 ignores() {
     SLURM_JOB_ID=4713 SLURM_JOB_END_TIME=$(date +%s) train ignore 20 --no-exit-at-job-end &&
         is ignore state finished && is ignore job_ends null && is ignore next "done"
@@ -135,7 +135,7 @@ hears() {
 for signal in TERM INT HUP USR1 USR2; do
     check "SIG$signal among several" hears $signal
 done
-# Its launcher is killed, which takes nobody along: the ranks save and leave.
+# Its launcher is killed, and its ranks survive: the ranks save and leave.
 without_launcher() {
     : > "$work/gone.log"
     train gone 100000 > /dev/null &
@@ -168,7 +168,7 @@ fails "a signal that is none" 64 "'SIGKILL' is none of" small 1 --train-iters 4 
 finishes() { train full 20 && is full state finished && is full reason "done" && is full next "done"; }
 check "a run that is finished" finishes
 again() {
-    # The data sets are not even looked at.
+    # The datasets are not even looked at.
     train full 20 --data-path "$work/nowhere" || return 1
     [ "$(cat "$work/full.log")" = "the run in $work/full is finished: all of its 20 iterations are done" ] &&
         is full state finished && is full start 1 && is full iteration 20

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/links.h"
+#include "pipeline/links.h"
 #include "util/half.h"
 
 /*
- * Compressed links in whole runs on four ranks: schedules, cuts and recomputation do not change a
- * bit; what a stage computes with is what plain loops make of the output of the stage before; the
+ * Compressed links in whole runs on four ranks: schedules, layouts and recomputation do not change
+ * a bit; what a stage computes with is what plain loops make of the output of the stage before; the
  * first epochs and evaluations go as they are; a message that is damaged on the way is found, and
  * the link named.
  */
@@ -67,11 +67,11 @@ static struct course train(const char *options)
 
         tr_step(&r, &result);
         r.iteration++;
-        assert_all_ok(tr_links_compare_due(r.links));
+        assert_all_ok(tr_links_compare_due(r.links, r.iteration));
         assert_all(out.steps < MOST);
         out.loss[out.steps++] = tiny_loss(result.loss);
     }
-    assert_all_ok(tr_links_compare(r.links));
+    assert_all_ok(tr_links_compare(r.links, r.iteration));
     tiny_close(&r, &c);
     return out;
 }
@@ -342,7 +342,7 @@ static void evaluations(void **state)
             r.iteration++;
             loss[with][i] = tiny_loss(result.loss);
         }
-        assert_all_ok(tr_links_compare(r.links));
+        assert_all_ok(tr_links_compare(r.links, r.iteration));
         tiny_close(&r, &c);
         open_run(&r, &c, FOUR);
         assert_all(!with || eval[0] == tiny_loss(tr_eval(&r, TR_SPLIT_VALID, 0, 1)));
@@ -361,7 +361,7 @@ static void without(void **state)
     open_run(&r, &c, FOUR);
     assert_all(!r.links && !r.stage.pack && !r.stage.unpack && !r.traffic.on);
     assert_all(r.arena.bytes[TR_LABEL_COMPRESSION] == 0);
-    assert_all_ok(tr_links_compare(r.links));
+    assert_all_ok(tr_links_compare(r.links, r.iteration));
     tiny_close(&r, &c);
 }
 
@@ -394,8 +394,8 @@ static void assert_bytes(const char *options, int64_t forward, int64_t backward)
     tiny_close(&r, &c);
 }
 
-/* 8 messages of 16 x 32 numbers over each link: codes and a half for each channel.  Two tensor
-   ranks share them. */
+/* 8 messages of 16 x 32 numbers over each link: codes and fp16 for each channel.  Two tensor ranks
+   divide them. */
 static void bytes(void **state)
 {
     const int64_t n = SEQ * HIDDEN;
@@ -405,7 +405,7 @@ static void bytes(void **state)
     assert_bytes(FOUR "--bf16", 3 * 8 * 2 * n, 3 * 8 * 2 * n);
     assert_bytes(FOUR "--warmup-epochs 0 --forward-compress-method fixpoint --forward-bits 3",
                  3 * 8 * (3 * n / 8 + 2 * HIDDEN), 3 * 8 * 4 * n);
-    /* On first sight whole, in halves. */
+    /* On first sight uncompressed, in fp16. */
     assert_bytes(FOUR DELTA "--warmup-epochs 0", 3 * 8 * 2 * n, 3 * 8 * (n + 2 * HIDDEN));
     assert_bytes(
         "--pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --micro-batch-size 1 "
@@ -451,7 +451,7 @@ static void assert_found(const char *options, int on, int from, const char *text
     open_run(&r, &c, options);
     for (int i = 0; i < 4; i++)
         tr_step(&r, &result);
-    assert_all_ok(tr_links_compare(r.links));
+    assert_all_ok(tr_links_compare(r.links, r.iteration));
     if (world.rank == on) {
         good = r.grid.pp.via;
         evil = *good;
@@ -463,7 +463,7 @@ static void assert_found(const char *options, int on, int from, const char *text
     tr_step(&r, &result);
     if (world.rank == on)
         r.grid.pp.via = good;
-    assert_all(tr_links_compare(r.links) == TR_EDATA);
+    assert_all(tr_links_compare(r.links, r.iteration) == TR_EDATA);
     assert_all(strstr(tr_last_error(), text) != NULL);
     tiny_close(&r, &c);
 }
@@ -510,7 +510,7 @@ static void backends(void **state)
     assert_all(strstr(tr_last_error(), "stage 0 computes with --backend cpu and stage 3 with ref"));
 }
 
-/* At two bits the changes are told well, and the activations are not. */
+/* At two bits the deltas are quantized well, and the activations are not. */
 static void closer(void **state)
 {
     const struct course plain = train(FOUR), delta = train(FOUR DELTA);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2086
 # Compressed pipelines from the command line: what the log, JSON lines and a report say of them; a run that
-# stops or is killed goes on to the bit with what it remembered, and without that, saying so, from the first
+# stops or is killed goes on with the same bits with its activation caches, and without them, saying so, from the first
 # sight of each sample; mistakes are sentences.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
@@ -11,7 +11,7 @@ plan 38
 check "a dataset is built" small_corpus
 
 # 44 samples, 8 in an iteration: 5 iterations in an epoch.  The first epoch is sent as it is; the four samples
-# that it leaves out go whole in a later one, in halves.
+# that it leaves out go uncompressed in a later one, in fp16.
 links() {
     links_ranks=$1
     shift
@@ -32,8 +32,8 @@ check "how backward messages are compressed" \
     said "> pipeline-backward messages are compressed: fixpoint, 8 bits, scales: max over dimensions 0 1"
 check "for how long they are not" \
     said "> messages of the first 5 iterations are not compressed (--warmup-epochs)"
-# A stage between others has 2 x 44 samples of 32 x 32 halves: 0.17 MiB, and tables.
-check "what is remembered" said "> activation cache of a rank: at most 0.2 MiB of host memory"
+# A stage between others has 2 x 44 samples of 32 x 32 numbers in fp16: 0.17 MiB, and tables.
+check "the activation cache" said "> activation cache of a rank: at most 0.2 MiB of host memory"
 
 # 4 micro-batches over 3 links: 2 x 32 x 32 numbers each, in floats; then 3 bits and a half for each of the
 # 32 channels, 8 bits and the same.  Of a micro-batch with a new sample the other one has 384 + 64 bytes, and
@@ -101,7 +101,7 @@ check "it goes on to the bit" same
 go_codec="$delta --activation-cache-dir $work/cache"
 mkdir "$work/cache"
 in_files() { go_on in_files true && same_end in_files && grep -q "of files in $work/cache" "$work/in_files.log"; }
-check "also with files for what is remembered" in_files
+check "also with activation caches in files" in_files
 check "which leave nothing behind" [ -z "$(ls "$work/cache")" ]
 go_codec=$delta
 
@@ -114,14 +114,14 @@ missing() {
     go_on missing rm "$work/missing/iter_0000012/rank-00001-link-0" && near missing &&
         remembered_not missing "rank-00001-link-0"
 }
-check "a memory that is missing is told, and all begin anew" missing
+check "a missing activation cache is reported, and all begin anew" missing
 verify() { "$trireme" ckpt verify "$@"; }
 whole_beside() {
     verify "$work/whole" | grep -qE 'is whole: .*; 3 sidecar files of ranks, [0-9]{6} bytes$' &&
         "$trireme" ckpt show "$work/whole" > "$work/shown" && grep -q '^rank_files  *3$' "$work/shown" &&
         grep -qE '^  rank-00001-link-0 +[0-9]+ bytes  44 samples of 2048 bytes: activations before layer 2 ' "$work/shown"
 }
-check "what lies beside a checkpoint is shown and verified" whole_beside
+check "sidecar files of a checkpoint are shown and verified" whole_beside
 fails "verify misses it" 65 "ranks saved 3 files rank-... with this checkpoint, and 2 are in" \
     verify "$work/missing/iter_0000012"
 damage() { printf '\377\377\377' | dd of="$1" bs=1 seek=9000 conv=notrunc 2> /dev/null; }
@@ -144,7 +144,7 @@ other_text() {
     return $other_code
 }
 check "over another text it goes on" other_text
-check "and remembers nothing of the first" remembered_not other_text \
+check "and caches nothing of the first" remembered_not other_text \
     'rank-0000[0-2]-link-0 holds the activation cache of .*, text .* with its own options and data'
 copied() {
     mkdir "$work/copy" && cp "$work"/corpus_text_document.* "$work/copy" || return 1
@@ -154,13 +154,13 @@ copied() {
     go_codec=$delta
     return $copied_code
 }
-check "a copy elsewhere is the same text, and so are the first samples of a larger share" copied
+check "a copy elsewhere is the same text, and so are the first samples of a larger part" copied
 go_layout="2 --pipeline-model-parallel-size 2"
 other() { go_on other true && near other && remembered_not other ""; }
-check "in another layout nothing is remembered" other
+check "in another layout the activation caches are empty" other
 go_layout=$pp4
 
-# Killed between two saves, in the epochs in which things are remembered.
+# Killed between two saves, in the epochs with activation caches.
 killed() {
     links $pp4 $delta --save "$work/killed" --save-interval 3 > "$work/killed.log" 2>&1 &
     killed_pid=$!
@@ -182,7 +182,7 @@ few() {
         links $pp4 $delta --save "$work/few" --save-interval 4 --keep-last 1 > /dev/null 2>&1 &&
         [ "$(find "$work/few" -name 'iter_*' | wc -l)" = 1 ]
 }
-check "older checkpoints are removed with what lies beside them" few
+check "older checkpoints are removed with their sidecar files" few
 
 # Nothing changes on a network that is slow but for the time; nor with schedules.
 slow() {
@@ -209,14 +209,14 @@ saved() {
         --n-epochs 4 --data-blocks 4400 --pipeline-model-parallel-size 4 "$@" | grep '^checkpoint: ' > "$work/plan"
     cat "$work/plan"
 }
-# 3 links remember 4400 samples of 32 x 32 halves: 27 MB more.
+# 3 links cache 4400 samples of 32 x 32 numbers in fp16: 27 MB more.
 beside() {
     saved && grep -q '^checkpoint: 0.001 GB in 1 file$' "$work/plan" &&
         saved --forward-compress-method delta && grep -q '^checkpoint: 0.028 GB in 4 files$' "$work/plan"
 }
 check "a plan counts it in checkpoints" beside
-check "a dry run tells what would be remembered" planned
-# 44000 samples of 32 x 32 halves are 85.9 MiB, and a stage between others has them twice.
+check "a dry run shows the activation cache" planned
+# 44000 samples of 32 x 32 numbers in fp16 are 85.9 MiB, and a stage between others has them twice.
 plans() {
     "$trireme" plan --num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 32 \
         --max-position-embeddings 32 --vocab-size 256 --micro-batch-size 2 --global-batch-size 8 --lr 0.1 \

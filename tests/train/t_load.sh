@@ -35,7 +35,7 @@ from() {
 }
 first_is() { [ "$(head -n 1 "$work/$1.losses" | cut -d ' ' -f 1)" = "$2" ]; }
 
-# The course of the learning rate.
+# The learning-rate schedule.
 fails "another length: both values are named" 65 "lr_decay_samples 96.0 and not 160.0" \
     small 1 --load "$half" --train-iters 20
 fails "and what to type" 65 "or --override-opt-param-scheduler to follow the command line" \
@@ -80,7 +80,7 @@ anew() {
         awk 'NR == FNR { random = $2; nextfile } { exit !($2 < random - 0.2) }' \
             "$work/whole.losses" "$work/tuned.losses"
 }
-check "--finetune: trained weights, iteration 1, another course" anew
+check "--finetune: trained weights, iteration 1, another learning-rate schedule" anew
 weights_only() {
     from lean --train-iters 6 --override-opt-param-scheduler --save "$work/lean" --no-save-optim \
         --no-save-rng || return 1

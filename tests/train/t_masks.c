@@ -5,7 +5,7 @@
 #include <math.h>
 
 /*
- * Documents that share a sample, against PyTorch's numbers (tests/golden, masks): loss, norm and
+ * Packed documents, against PyTorch's numbers (tests/golden, masks): loss, norm and
  * gradients with each of the three masks and with all, in every layout that the number of ranks
  * allows.  Tolerances are those of t_golden_run; gradients are compared relative to the largest of
  * the elements that are kept, which can be a quarter of the largest there is.

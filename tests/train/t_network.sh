@@ -40,6 +40,6 @@ pieces() {
 
 check "replicas: the same losses" both 2
 check "all gradients went over it" gradients
-check "a pipeline of shared state: the same losses" both 4 --pipeline-model-parallel-size 2 \
+check "a pipeline with ZeRO-1: the same losses" both 4 --pipeline-model-parallel-size 2 \
     --use-distributed-optimizer --overlap-param-gather
 check "gradients and weights went over it in pieces, and messages" pieces

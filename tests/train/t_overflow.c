@@ -102,7 +102,8 @@ static void dynamic(const char *options)
     tiny_close(&r, &c);
 }
 
-/* An element that this rank owns, of a parameter that is cut, so that no other rank has it too. */
+/* An element that this rank owns, of a parameter that is sharded, so that no other rank has it
+   too. */
 static int64_t own_element(const struct tr_run *r)
 {
     const struct tr_params *ps = &r->model.params;

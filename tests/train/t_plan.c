@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "train/links.h"
+#include "pipeline/links.h"
 
 /*
  * The memory plan is what the system counts: the resident memory of a rank grows, from before a run is
@@ -109,7 +109,8 @@ static int64_t some_id(struct tr_run *r, enum tr_split split, int64_t position)
     return position % r->shape.epochs.blocks;
 }
 
-/* What delta remembers: of each sample the numbers of a message in halves, and what finds them. */
+/* The activation cache of delta: of each sample the numbers of a message in fp16, and the table
+   that finds them. */
 static void remembered(void **state)
 {
     enum { BLOCKS = 320, BATCH = 4, RECORD = 2 * 64 * 256, WARM = 20 };

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# A run that is told in samples, with a batch that grows: its log has the batches of the formula, and what
+# A run whose length is given in samples, with batch-size ramp-up: its log has the batches of the formula, and what
 # it resumes in the middle of the ramp ends as the run that never stopped.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
@@ -57,11 +57,11 @@ check "resumed in the ramp: equal to the bit" same
 other() { resume other 4 --tensor-model-parallel-size 2; close_losses "$work/whole.losses" "$work/other.losses" 1e-5; }
 check "on other ranks: equal to 1e-5" other
 
-# A course that differs is told, not followed in silence.
+# A learning-rate schedule that differs from the checkpoint's is reported, not followed in silence.
 other_course() {
     cp -r "$work/half" "$work/course"
     small 1 --global-batch-size 16 --rampup-batch-size 4 4 30 --train-samples 120 --load "$work/course" \
         --lr-decay-style WSD --lr-wsd-decay-samples 40 --lr-wsd-decay-style minus_sqrt \
         --weight-decay-incr-style linear --start-weight-decay 0.01 --end-weight-decay 0.2
 }
-fails "another weight decay at the end is told" 65 "--end-weight-decay" other_course
+fails "another weight decay at the end is reported" 65 "--end-weight-decay" other_course

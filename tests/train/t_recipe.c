@@ -4,10 +4,9 @@
 #include <math.h>
 
 /*
- * Recipes: what people put together on one command line.  For each, every cut
- * of the world that it applies to has the losses of one rank that runs alone,
- * and where an option only moves work about, those of the same cut without it,
- * to the bit.
+ * Recipes: what people put together on one command line.  For each, every layout that it applies to
+ * has the losses of one rank that runs alone, and where an option only moves work about, those of
+ * the same layout without it, to the bit.
  *
  * In fp32, cuts differ by the order of sums: 1e-5, as in t_layouts.  In half precision partial
  * results of tensor ranks are rounded before they are added, which one rank does not do, and gradients
@@ -37,14 +36,14 @@ static const struct cut cuts[] = {
 };
 enum { CUTS = sizeof cuts / sizeof cuts[0], ALONE = CUTS };
 
-/* Which cuts a recipe applies to: those with more than one of each of these,
+/* Which layouts a recipe applies to: those with more than one of each of these,
  * and one chunk. */
 enum { TENSOR = 1, STAGES = 2, CHUNKS = 4, REPLICAS = 8, ONE_CHUNK = 16 };
 
 struct recipe {
     const char *name;
     const char *base; /* on one rank, too */
-    const char *more; /* on the cuts alone: changes no loss */
+    const char *more; /* on the layouts only: changes no loss */
     unsigned needs;
     double tolerance;
     bool exact; /* `more` changes no bit */
@@ -96,7 +95,7 @@ static struct recipe recipes[] = {
 };
 enum { RECIPES = sizeof recipes / sizeof recipes[0] };
 
-/* The losses of the first recipe, on each cut and alone. */
+/* The losses of the first recipe, on each layout and alone. */
 static double plain[CUTS + 1][LOSSES];
 
 static enum tr_status skewed_sample(struct tr_run *r, enum tr_split split, int64_t position,

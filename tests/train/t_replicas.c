@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "dp/cocktail.h"
-#include "train/replicas.h"
+#include "dp/replicas.h"
 
 /*
  * Replicas that make steps of their own, in whole runs on four ranks: the mean over their own micro-batches,
@@ -243,7 +243,7 @@ static void dropped(void **state)
     tiny_close(&r, &c);
 }
 
-/* Bytes for each parameter beside those of a run that reduces gradients. */
+/* Bytes for each parameter in addition to those of a run that reduces gradients. */
 static void memory(void **state)
 {
     const char *how =

@@ -52,7 +52,7 @@ check "TP 4: equal to 1e-5" other tensor 4 --tensor-model-parallel-size 4
 check "interleaved: equal to 1e-5" other chunks 2 --pipeline-model-parallel-size 2 \
     --num-virtual-stages-per-pipeline-rank 2
 
-# Cut the newest file in half: the run goes back to iteration 3 and arrives at the same end.
+# Truncate the newest file to half its length: the run goes back to iteration 3 and arrives at the same end.
 fallback() {
     cp -r "$work/half" "$work/damaged"
     file=$(find "$work/damaged/iter_0000006" -name '*.h5')
@@ -67,7 +67,7 @@ fallback() {
 }
 check "a damaged newest checkpoint: back to the one before" fallback
 
-# The order that depends on the layout, and documents that share a sample: in one layout, to the bit.
+# The order that depends on the layout, and packed documents: in one layout, to the bit.
 cyclic() {
     cyclic_args="--pipeline-model-parallel-size 2 --dataloader-type cyclic --eod-mask-loss
         --reset-position-ids --reset-attention-mask"

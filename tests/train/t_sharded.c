@@ -5,10 +5,10 @@
 #include <math.h>
 
 /*
- * Replicas that share the optimizer's state, in pieces that cut parameters anywhere, train as
- * replicas that each hold all of it: the same losses, in every layout and with each way of
- * fetching the weights, also across a checkpoint.  The sums of gradients and of the norm are taken
- * in another order, which is all that may differ.
+ * The distributed optimizer (ZeRO-1), with shards that split parameters anywhere, trains as
+ * replicas that each hold all optimizer states: the same losses, in every layout and with each way
+ * of gathering the weights, also across a checkpoint.  The sums of gradients and of the norm are
+ * taken in another order, which is all that may differ.
  */
 enum { ITERATIONS = 6 };
 
@@ -105,7 +105,7 @@ static void same_losses(void **state)
     }
 }
 
-/* A replica holds its share of the state and no more. */
+/* A replica holds its shard of the state and no more. */
 static void shares(void **state)
 {
     struct tr_config c;

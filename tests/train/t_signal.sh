@@ -45,7 +45,7 @@ same() {
 }
 check "to the weights of the run that heard nothing" same
 
-# It comes before the options are known: the file of options is a pipe into which nobody has written yet.
+# It comes before the options are known: the file of options is a pipe into which nothing has been written yet.
 before_options() {
     mkfifo "$work/options"
     small 1 --train-iters 400 --save "$work/early" "@$work/options" > "$work/early.log" 2>&1 &

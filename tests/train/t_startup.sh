@@ -104,7 +104,7 @@ no_faster() {
 
 plan $((1 + 6 * $(echo "$sizes" | wc -w) + 5))
 messages=0 added=0
-check "data set, vocabulary, arguments and a checkpoint" prepare
+check "dataset, vocabulary, arguments and a checkpoint" prepare
 for n in $sizes; do
     check "$n ranks start" start "$n" --load "$work/ckpt"
     check "$n ranks: arguments and vocabulary are read once" once
@@ -133,7 +133,7 @@ check "8 ranks start where index maps are missing" start 8 --load "$work/ckpt"
 check "each node looks twice: before rank 0 makes them, and after" \
     test "$(cat "$work"/opens.* | grep -c 'shuffle_idx.npy$')" = 4
 
-# Ranks in another folder, where there is no such data set.
+# Ranks in another folder, where there is no such dataset.
 mkdir "$work/one"
 cp "$work"/corpus_text_document.bin "$work"/corpus_text_document.idx "$work/one"
 cat > "$work/elsewhere.sh" << 'END'
@@ -141,7 +141,7 @@ cat > "$work/elsewhere.sh" << 'END'
 shift 2
 exec "$@"
 END
-# elsewhere RANKS: of four, so many are in the folder with the data set; two are a node.
+# elsewhere RANKS: of four, so many are in the folder with the dataset; two are a node.
 elsewhere() {
     env LD_PRELOAD="$work/startup.so" ASAN_OPTIONS="verify_asan_link_order=0" TR_PRETEND_NODE=2 \
         timeout 120 "$srcdir/tests/mpirun" --ranks 4 sh "$work/elsewhere.sh" "$1" "$work" \

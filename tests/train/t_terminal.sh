@@ -79,7 +79,7 @@ ranks 2 "$trireme" train "@$work/args" --log-format terminal --pipeline-model-pa
 check "asked for, of two ranks: the loss is there" same "$(form "$work/two")" terminal
 check "and their layout" grep -q "^training on 2 ranks (TP 1, PP 2, DP 1)" "$work/two"
 
-# As wide as the terminal, and 80 columns where nobody knows.
+# As wide as the terminal, and 80 columns where the width is not known.
 on_terminal 60 "$train" > "$work/narrow"
 longest() { awk '/ loss / && /tokens/ { if (length($0) > most) most = length($0) } END { print most + 0 }' "$1"; }
 check "a narrow terminal: no line is wider" [ "$(longest "$work/narrow")" -le 60 ]

@@ -9,7 +9,7 @@
 #include "train/step.h"
 
 /*
- * Runs of tiny models inside a test program, without data sets: the tokens come from a function.  All
+ * Runs of tiny models inside a test program, without datasets: the tokens come from a function.  All
  * functions are collective over the world and use the checks of comm/mpi_check.h.
  */
 

@@ -123,7 +123,8 @@ static void beyond(void **state)
     }
 }
 
-/* A double a hair beyond the middle of two halves: the float of it is the middle, a tie. */
+/* A double a little beyond the middle of two numbers in fp16: the float of it is the middle, a
+   tie. */
 static void doubles_round_once(void **state)
 {
     int twice = 0;
@@ -143,7 +144,7 @@ static void doubles_round_once(void **state)
                 twice += f->from_float((float)x) != want;
             }
         }
-    /* Half of those beside a middle would go wrong without it. */
+    /* Half of those next to a middle would go wrong without it. */
     assert_true(twice > 60000);
     assert_int_equal(tr_f16_from_float(tr_float_to_odd(1e300)), 0x7c00);
     assert_int_equal(tr_bf16_from_float(tr_float_to_odd(-1e300)), 0xff80);

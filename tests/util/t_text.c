@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "check.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "util/text.h"
@@ -47,12 +48,53 @@ static void bytes(void **state)
         assert_string_equal(tr_text_bytes(cases[i].bytes, text), cases[i].text);
 }
 
+/* In each form the borders where another unit begins. */
+static void durations(void **state)
+{
+    static const struct {
+        enum tr_duration form;
+        double seconds;
+        const char *text;
+    } cases[] = {
+        {TR_DURATION_UNITS, -1.0, "0 s"},
+        {TR_DURATION_UNITS, 0.4, "0 s"},
+        {TR_DURATION_UNITS, 59.4, "59 s"},
+        {TR_DURATION_UNITS, 59.6, "1 min 0 s"},
+        {TR_DURATION_UNITS, 231.0, "3 min 51 s"},
+        {TR_DURATION_UNITS, 3569.0, "59 min 29 s"},
+        {TR_DURATION_UNITS, 3570.0, "1 h 0 min"},
+        {TR_DURATION_UNITS, 11520.0, "3 h 12 min"},
+        {TR_DURATION_UNITS, 47.9 * 3600.0, "47 h 54 min"},
+        {TR_DURATION_UNITS, 51.0 * 3600.0, "2 d 3 h"},
+        {TR_DURATION_UNITS, INFINITY, "11574074074 d 1 h"},
+        {TR_DURATION_CLOCK, -1.0, "0:00"},
+        {TR_DURATION_CLOCK, NAN, "0:00"},
+        {TR_DURATION_CLOCK, 5.0, "0:05"},
+        {TR_DURATION_CLOCK, 59.6, "1:00"},
+        {TR_DURATION_CLOCK, 3599.0, "59:59"},
+        {TR_DURATION_CLOCK, 3600.0, "1:00:00"},
+        {TR_DURATION_CLOCK, 4000.0, "1:06:40"},
+        {TR_DURATION_CLOCK, 360000.0, "100:00:00"},
+        {TR_DURATION_WORDS, 1.5, "1.5 seconds"},
+        {TR_DURATION_WORDS, 90.0, "90 seconds"},
+        {TR_DURATION_WORDS, 119.0, "119 seconds"},
+        {TR_DURATION_WORDS, 120.0, "2 minutes"},
+        {TR_DURATION_WORDS, 600.0, "10 minutes"},
+    };
+    char text[TR_DURATION_BYTES];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_string_equal(tr_text_duration(cases[i].form, cases[i].seconds, text), cases[i].text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times),
         cmocka_unit_test(plurals),
         cmocka_unit_test(bytes),
+        cmocka_unit_test(durations),
     };
     return run_tap(tests);
 }

@@ -133,7 +133,7 @@ static void in_pieces(void **state)
     free(want);
 }
 
-/* Rows that ranks share out by columns: pages are left to who comes last. */
+/* Rows that are sharded over ranks by columns: pages are left to the last rank. */
 static void interleaved(void **state)
 {
     struct tr_writeback w[2] = {{.fd = open_file()}};
@@ -147,7 +147,7 @@ static void interleaved(void **state)
     assert_holds(w[0].fd, image);
 }
 
-/* The disk tells of an error once; whoever is told must say so. */
+/* The disk reports an error once; the caller that gets it must report it. */
 static void failing(void **state)
 {
     static const int errors[] = {EIO, ENOSPC, EDQUOT};

@@ -68,7 +68,7 @@ static struct head head_of(const struct tr_tensor *qkv, const struct tr_tensor *
     return a;
 }
 
-/* The slice from `row` on; halves become floats in the products. */
+/* The slice from `row` on; fp16 and bf16 become floats in the GEMMs. */
 static struct tr_view view_of(struct slice x, int64_t row)
 {
     return (struct tr_view){
@@ -87,7 +87,7 @@ static const float *get_row(struct slice x, int64_t row, int64_t d, float *scrat
     return tr_cpu_in(x.of, x.first + row * x.stride, d, scratch);
 }
 
-/* Where to sum up rows from `row` on: where they belong, or, of halves, in scratch[..,d] until
+/* Where to sum rows from `row` on: in place, or, for fp16 and bf16, in scratch[..,d] until
    put_row(). */
 struct sums {
     float *p;
@@ -182,8 +182,8 @@ struct forward_scratch {
 
 _Static_assert(sizeof(struct forward_scratch) <= SCRATCH_FLOATS * sizeof(float), "scratch");
 
-/* The scores of one query become what weights the values; what was summed before is brought to the
-   new maximum.  Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018). */
+/* The scores of one query become the weights of the values; what was summed before is rescaled to
+   the new maximum.  Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018). */
 static void weigh(const struct head *a, struct forward_scratch *w, int64_t r, int64_t query,
                   int64_t key, int64_t count)
 {
@@ -281,7 +281,7 @@ struct backward_scratch {
     float packed[QUERIES_BWD * WIDEST]; /* queries or dctx */
     float p[QUERIES_BWD * KEYS], dp[QUERIES_BWD * KEYS];
     float tiles[STRIP_TILES * TILE_FLOATS];
-    /* For those in halves. */
+    /* For those in fp16 or bf16. */
     float dk[KEYS * TR_MAX_HEAD_DIM], dv[KEYS * TR_MAX_HEAD_DIM];
     float dq[QUERIES_BWD * TR_MAX_HEAD_DIM];
 };
@@ -327,10 +327,10 @@ static void weigh_bwd(const struct head *a, const struct gradients *g, float *p,
 }
 
 /*
- * dq of rows row .. row + n - 1 is summed in floats over all blocks of keys.  Among halves the
- * sums lie meanwhile where dk and dv of the same rows will be, which have just the room: the last
- * keys that a query sees are those of its own block, and dk and dv of a block are stored after its
- * loop.
+ * dq of rows row .. row + n - 1 is summed in floats over all blocks of keys.  With fp16 and bf16
+ * the sums are meanwhile where dk and dv of the same rows will be, which have just the room: the
+ * last keys that a query sees are those of its own block, and dk and dv of a block are stored after
+ * its loop.
  */
 static void load_sums(const struct gradients *g, int64_t row, int64_t n, int64_t d, float *dq)
 {

@@ -12,9 +12,8 @@
 #include "device/sizes.h"
 
 /*
- * Numbers in a few bits.  PIECE elements at a time become floats and one byte each in the first
- * cache; eight such bytes are one word, in which the codes move together in three steps, whatever
- * their width.
+ * Quantization.  PIECE elements at a time become floats and one byte each in the L1 cache; eight
+ * such bytes are one word, in which the codes move together in three steps, whatever their width.
  */
 enum { PIECE = 512, WORDS = PIECE / 8, SLACK = 8 };
 
@@ -140,7 +139,7 @@ static void strip_by_largest(const struct tr_tensor *x, const struct block *b, i
         scale[c] = scale_of_largest(x->dtype, x->dtype == TR_F32 ? wide[c] : half[c]);
 }
 
-/* Columns whose partial sums of squares fit the scratch of a thread and the second cache; memory is
+/* Columns whose partial sums of squares fit the scratch of a thread and the L2 cache; memory is
    read fastest in whole rows. */
 enum { STRIP = 1024 };
 _Static_assert(STRIP *TR_FIX_SUMS * sizeof(double) <= SCRATCH_FLOATS * sizeof(float),
@@ -200,7 +199,7 @@ static void block_by_squares(const struct tr_tensor *x, const struct block *b, i
     scales_of_sums(sum, TR_FIX_SUMS, 1, (double)at, bits, scale);
 }
 
-/* The cores share one bucket: a largest number does not depend on who found it. */
+/* All cores work on one bucket: a maximum does not depend on who found it. */
 static void block_by_largest(int threads, const struct tr_tensor *x, const struct block *b,
                              int64_t width, uint16_t *scale)
 {
@@ -305,7 +304,7 @@ struct scales {
     int64_t period;
 };
 
-enum { MOST_SHARED = 1 << 14 }; /* more of them are read sooner as halves */
+enum { MOST_SHARED = 1 << 14 }; /* more of them are read faster as fp16 */
 _Static_assert(MOST_SHARED + PIECE <= SCRATCH_FLOATS, "scales of a row are kept in scratch");
 
 static struct scales scales_of(const struct tr_queue *q, const struct tr_fix_sizes *s,

@@ -6,7 +6,7 @@
 #include "device/host.h"
 #include "device/sizes.h"
 
-/* Products with what belongs to them done on each part while it is in the cache. */
+/* GEMMs with their epilogues, done on each part while it is in the cache. */
 
 static int64_t width(const struct tr_tensor *t)
 {

@@ -13,13 +13,13 @@
 
 #include "util/status.h"
 
-/* One shape of product, ready to run in each thread. */
+/* A GEMM of one shape, ready to run in each thread. */
 struct shape {
     int64_t m, n, k, a_stride, b_stride, c_stride;
     bool a_turned, b_turned, add;
 };
 
-/* What a thread points at its operands. */
+/* The memory objects of a thread, which are pointed at the operands. */
 struct operands {
     dnnl_memory_t a, b, c, scratch;
 };
@@ -68,7 +68,7 @@ static void *need(size_t count, size_t size)
 
 /*
  * Which kernels multiply follows from the kind of processor, never from a measurement: two starts of a
- * run must have the same bits, and a clock on a shared machine tells a different story each time.
+ * run must have the same bits, and times on a shared machine differ each time.
  */
 #if defined(__x86_64__)
 static bool has_bf16(void)
@@ -233,8 +233,8 @@ static void *at(const struct tr_view *v, int64_t row, int64_t column)
     return (void *)((uintptr_t)v->p + (uintptr_t)(2 * first));
 }
 
-/* A piece of a product is for one thread, here and in oneDNN, which otherwise takes all that a region of
-   one thread leaves, and plans for as many.  Returns what to give back. */
+/* A part of a GEMM is for one thread, here and in oneDNN, which otherwise takes all that a region
+   of one thread leaves, and plans for as many.  Returns what to restore. */
 static int take_threads(int n)
 {
 #ifdef _OPENMP
@@ -247,7 +247,7 @@ static int take_threads(int n)
 #endif
 }
 
-/* Only the thread itself calls this, between two products. */
+/* Only the thread itself calls this, between two GEMMs. */
 static void *scratch_of(struct scratch *s, size_t bytes)
 {
     if (s->bytes < bytes) {

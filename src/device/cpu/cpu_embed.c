@@ -75,8 +75,8 @@ static void sort(uint64_t *key, int64_t n)
 }
 
 /*
- * The rows of dy that go to one row of the table become neighbours, so that one thread adds them
- * in their order and a sum in halves is rounded once, not once for each time that the id occurs.
+ * The rows of dy that go to one row of the table become neighbours, so that one thread adds them in
+ * their order and a sum in fp16 or bf16 is rounded once, not once for each time that the id occurs.
  * A key is (row of the table, row of dy), and keys of at most PIECE rows fit the scratch.
  */
 void tr_cpu_embed_bwd(struct tr_queue *q, const struct tr_tensor *dtable,

@@ -9,8 +9,8 @@
 #include "device/host.h"
 #include "device/sizes.h"
 
-/* Operations on flat spans.  They wait for memory, not for arithmetic: PIECE numbers at a time,
-   halves pass through the first cache as floats. */
+/* Operations on flat spans.  They are memory-bound: PIECE numbers at a time, fp16 and bf16 pass
+   through the L1 cache as floats. */
 enum { PIECE = 2048 };
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -38,7 +38,7 @@ static void fill_span(float *to, int64_t n, float value, bool past_caches)
         to[i] = value;
 }
 
-static void fill_halves(int threads, const struct tr_tensor *y, float value)
+static void fill_half(int threads, const struct tr_tensor *y, float value)
 {
     int64_t n = tr_tensor_elems(y);
     uint16_t *to = tr_half(y), half;
@@ -56,7 +56,7 @@ void tr_cpu_fill(struct tr_queue *q, const struct tr_tensor *y, float value)
 
     TR_ASSERT(tr_dtype_is_float(y->dtype) || y->dtype == TR_F64);
     if (y->dtype == TR_F16 || y->dtype == TR_BF16) {
-        fill_halves(threads, y, value);
+        fill_half(threads, y, value);
         return;
     }
     if (y->dtype == TR_F64) {
@@ -165,7 +165,7 @@ static double dot_span(const struct tr_tensor *x, const struct tr_tensor *w, int
     return total;
 }
 
-/* The vector is cut into parts by its length alone, whose sums are added in their order. */
+/* The vector is split into parts by its length alone, whose sums are added in their order. */
 void tr_cpu_weighted_sum(struct tr_queue *q, const struct tr_tensor *out, const struct tr_tensor *x,
                          const struct tr_tensor *w)
 {

@@ -164,7 +164,7 @@ kernel(int rows, int64_t row_stride, int64_t l_stride, int64_t depth, const floa
         }
 }
 
-/* Strips of each height have code of their own. */
+/* Strips of each height have specialized code. */
 #define CASE(n)                                                                \
     case n:                                                                    \
         if (n > TILE_ROWS)                                                     \
@@ -351,8 +351,8 @@ static struct tr_ahead block_ahead(const struct tr_view *b, int64_t l, int64_t d
     };
 }
 
-/* Float sums grow where they belong, those of halves in scratch.  `next` is what this thread will
-   probably do afterwards. */
+/* Float sums accumulate in place, those of fp16 and bf16 in scratch.  `next` is what this thread
+   will probably do afterwards. */
 static void compute(const struct tr_product *p, struct task t, struct task next, float *scratch)
 {
     int64_t depth = up_to(pieces(p->k, pieces(p->k, DEPTH)), LANES);
@@ -393,7 +393,7 @@ static void compute(const struct tr_product *p, struct task t, struct task next,
     }
 }
 
-/* All of a task at once by a library. */
+/* A whole task at once by a library. */
 static void compute_by_library(const struct tr_product *p, struct task t, float *scratch)
 {
     bool direct = p->c->dtype == TR_F32;
@@ -416,8 +416,8 @@ static bool by_library(const struct tr_product *p)
     return p->library && p->a.type == TR_BF16 && p->b.type == TR_BF16;
 }
 
-/* What one l costs the slowest thread, roughly, in multiplications of vectors: those of its tasks, and
-   the work of laying out a and b, which every task does for itself so that none waits for another. */
+/* What one l costs the slowest thread, roughly, in multiplications of vectors: those of its tasks,
+   and the packing of a and b, which every task does for itself so that none waits for another. */
 static double cost_of(const struct blocks *b, int threads)
 {
     double products = (double)(b->rows * b->columns) / (2.0 * LANES);

@@ -15,18 +15,19 @@
  * An element of c is the sum over l in order, whoever computes it: results do not depend on threads.
  *
  * Elements of a, b and c have any float type, each its own.  fp16 and bf16 become floats on their
- * way into blocks and tiles; sums are floats from the first l to the last, and a half c is rounded
- * once.
+ * way into blocks and tiles; sums are floats from the first l to the last, and c in fp16 or bf16 is
+ * rounded once.
  */
 enum {
     TILE_COLUMNS = 2 * LANES,
     TILE_ROWS = REGISTERS == 32 ? 14 : 6,
-    DEPTH = 256,         /* most l in one block: a panel of b fits the first cache */
-    BLOCK_COLUMNS = 768, /* most columns in one block: it fits the second */
+    DEPTH = 256,         /* most l in one block: a panel of b fits the L1 cache */
+    BLOCK_COLUMNS = 768, /* most columns in one block: it fits the L2 cache */
     TILE_FLOATS = TILE_ROWS * (DEPTH + 16),
     STRIP_TILES = 4,
     STRIP_ROWS = STRIP_TILES * TILE_ROWS,
-    SUM_ROWS = 6 * STRIP_ROWS, /* rows of a half c in one task: its sums stay in the second cache */
+    SUM_ROWS = 6 * STRIP_ROWS, /* rows of c in fp16 or bf16 in one task: its sums stay in the L2
+                                  cache */
     SCRATCH_FLOATS = BLOCK_COLUMNS * DEPTH + STRIP_TILES * TILE_FLOATS + SUM_ROWS * BLOCK_COLUMNS
 };
 
@@ -75,8 +76,8 @@ void tr_cpu_pack(const struct tr_view *b, int64_t l, int64_t depth, int64_t j, i
                  float *out);
 
 /*
- * Memory that will be wanted soon: `rows` stretches of `lines` cache lines, `stride` bytes apart.  It is
- * fetched into the second cache while something else is computed, a line at a time.
+ * Memory that will be wanted soon: `rows` stretches of `lines` cache lines, `stride` bytes apart.
+ * It is prefetched into the L2 cache while something else is computed, a line at a time.
  */
 struct tr_ahead {
     const char *row;

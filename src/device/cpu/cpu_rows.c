@@ -10,8 +10,8 @@
 #include "device/sizes.h"
 
 /*
- * Operations that treat each row of an activation alone, and sums over rows.  The kernels know
- * floats only; rows of halves pass through the scratch of their thread.
+ * Operations that treat each row of an activation alone, and sums over rows.  The kernels take
+ * floats only; rows in fp16 and bf16 pass through the scratch of their thread.
  */
 
 enum { CHUNK = 256, COLUMNS = 64, ROWS = 7 };
@@ -246,7 +246,7 @@ void tr_cpu_residual(struct tr_queue *q, const struct tr_tensor *y, const struct
     }
 }
 
-/* The row is still in the nearest cache when it is normed. */
+/* The row is still in the L1 cache when it is normalized. */
 void tr_cpu_residual_norm(struct tr_queue *q, const struct tr_tensor *y,
                           const struct tr_tensor *norm, const struct tr_tensor *mean,
                           const struct tr_tensor *rstd, const struct tr_tensor *x,

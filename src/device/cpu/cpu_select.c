@@ -107,7 +107,7 @@ static inline int lowest(uint64_t word)
     return __builtin_ctzll(word | UINT64_C(1) << 63);
 }
 
-/* Part i of a mask that is cut for the cores: whole words. */
+/* Part i of a mask that is split among the cores: whole words. */
 struct part {
     int64_t first, end; /* elements */
     int64_t set;        /* bits set before `first` */
@@ -124,7 +124,7 @@ static int64_t bits_between(const struct tr_tensor *mask, int64_t n, int64_t fir
     return set;
 }
 
-/* Cut into as many parts as there are cores, each of which knows what comes before it. */
+/* Split into as many parts as there are cores, each of which knows what comes before it. */
 static int cut(int threads, const struct tr_tensor *mask, int64_t n, int64_t k,
                struct part part[PARTS])
 {
@@ -269,7 +269,7 @@ static void add_rest(float *y, uint64_t word, const float *v, float factor)
         y[lowest(word)] += factor * *v++;
 }
 
-/* Halves whose bits are set become x. */
+/* Numbers in fp16 or bf16 whose bits are set become x. */
 static void put_word(uint16_t *y, uint64_t word, const uint16_t *x)
 {
     for (int i = 0; i < WORD; i += 2 * LANES, word >>= 2 * LANES) {

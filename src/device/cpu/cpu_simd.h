@@ -10,8 +10,8 @@
 #endif
 
 /*
- * Vectors of the widest kind that this build may use.  Products and maxima are
- * written with these; all else is plain loops that the compiler vectorises.
+ * Vectors of the widest kind that this build may use.  GEMMs and maxima are written with these; all
+ * else is plain loops that the compiler vectorises.
  *
  * LANES floats in a vector; REGISTERS vectors that the machine can hold.
  */

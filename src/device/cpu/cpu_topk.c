@@ -11,8 +11,8 @@
 
 /*
  * The k largest without sorting.  A number without its sign compares as the whole number that its
- * bits are, its key; what is looked for is the smallest key of the k largest.  It lies in an
- * interval, which is cut into bins; elements are counted in each; one of the bins is the next
+ * bits are, its key; what is looked for is the smallest key of the k largest.  It is in an
+ * interval, which is split into bins; elements are counted in each; one of the bins is the next
  * interval, until it has one key.  A few elements of a long operand say beforehand where the key
  * should be, so that most others are only compared with two numbers; if it is not there the first
  * interval has all keys.  Each core counts in a part of its own, so that it knows how many with
@@ -23,7 +23,7 @@ enum {
     BINS = 1 << 11,
     COPIES = 4,       /* of the bins: neighbours are often equal, and would wait for one another */
     LISTED = 1 << 10, /* bins that are noted before they are counted */
-    ASKED = 1 << 13,  /* elements that guess */
+    ASKED = 1 << 13,  /* elements of the sample */
     TOGETHER = 8,     /* of them that lie side by side */
     WORTH_ASKING = 1 << 18
 };
@@ -302,8 +302,8 @@ static void count(const struct tr_queue *q, const struct tr_tensor *x, int parts
 
 /* ---- looking for the key ---- */
 
-/* If the k-th largest key is in the interval that was counted: which bin it is in, and the
-   how-manieth of that bin.  Otherwise false. */
+/* If the k-th largest key is in the interval that was counted: its bin, and its rank in that bin.
+   Otherwise false. */
 static bool choose(const struct tr_queue *q, int parts, struct interval *v, int64_t *k)
 {
     int64_t left = *k;
@@ -357,8 +357,8 @@ static struct interval all_keys(const struct tr_tensor *x)
     return interval_of(0, UINT32_C(1) << key_bits(x));
 }
 
-/* Where the key should be by the word of a few elements: from a little below the one of the same
-   rank among them to a little above it. */
+/* Where the key should be, estimated from a sample: from a little below the key of the same rank in
+   it to a little above. */
 static struct interval guess(const struct tr_queue *q, const struct tr_tensor *x, int64_t k)
 {
     const int64_t n = tr_tensor_elems(x), bytes = TOGETHER * tr_dtype_bytes(x->dtype);

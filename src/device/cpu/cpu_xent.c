@@ -6,7 +6,7 @@
 #include "device/host.h"
 #include "device/sizes.h"
 
-/* Of a row at a time: for sums, and for what passes through the first cache as floats. */
+/* Of a row at a time: for sums, and for what passes through the L1 cache as floats. */
 enum { CHUNK = 512, PIECE = 4096 };
 
 static int64_t smaller(int64_t a, int64_t b)

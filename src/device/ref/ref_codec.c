@@ -13,7 +13,7 @@ static double in_float(double x)
     return (double)(float)x;
 }
 
-/* ---- a few bits for each number ---- */
+/* ---- quantization ---- */
 
 /* Which bucket element i is of. */
 static int64_t bucket_of(const struct tr_fix_sizes *s, int64_t i)
@@ -153,7 +153,7 @@ void tr_ref_fix_decode(struct tr_queue *q, const struct tr_tensor *y, const stru
     }
 }
 
-/* ---- the largest ---- */
+/* ---- top-k ---- */
 
 /* |x| as a number to compare by. */
 static uint32_t size_of(const struct tr_tensor *x, int64_t i)
@@ -220,7 +220,7 @@ void tr_ref_mask_add(struct tr_queue *q, const struct tr_tensor *y, const struct
     TR_ASSERT(j == k);
 }
 
-/* ---- some of many ---- */
+/* ---- masks and selections ---- */
 
 /* The place of element i of a selection; below 0 where it is absent. */
 static int64_t place(const struct tr_select *s, int64_t i)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "train/links_parts.h"
+#include "pipeline/links_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,18 +33,17 @@ static void *need(size_t count, size_t size)
 /* ---- set-up ---- */
 
 /* Is there a message of that leg?  The first chunk has no input, the last no output. */
-static bool exists(const struct tr_run *r, int chunk, int k)
+static bool exists(const struct tr_links_of *of, int chunk, int k)
 {
     const bool input = 1U << k & (TR_RECV_FWD | TR_SEND_BWD);
 
     if (input)
-        return r->grid.at.pp > 0 || chunk > 0;
-    return r->grid.at.pp < r->shape.layout.p - 1 || chunk < r->shape.layout.k - 1;
+        return of->grid->at.pp > 0 || chunk > 0;
+    return of->grid->at.pp < of->shape->layout.p - 1 || chunk < of->shape->layout.k - 1;
 }
 
-const struct tr_codec *tr_links_codec(const struct tr_run *r, int k)
+const struct tr_codec *tr_links_codec(const struct tr_config *c, int k)
 {
-    const struct tr_config *c = r->config;
     const char *name =
         1U << k & TR_LINK_FORWARD
             ? tr_config_spelling("forward-compress-method", c->forward_compress_method)
@@ -55,78 +54,87 @@ const struct tr_codec *tr_links_codec(const struct tr_run *r, int k)
     return codec;
 }
 
-bool tr_links_on(const struct tr_run *r, int k)
+bool tr_links_on(const struct tr_config *c, int k)
 {
-    return 1U << k & TR_LINK_FORWARD ? r->config->forward_compress_method != TR_FORWARD_NONE
-                                     : r->config->backward_compress_method != TR_BACKWARD_NONE;
+    return 1U << k & TR_LINK_FORWARD ? c->forward_compress_method != TR_FORWARD_NONE
+                                     : c->backward_compress_method != TR_BACKWARD_NONE;
 }
 
 /* Samples of a step on this rank, at most. */
-static int64_t samples_of_step(const struct tr_run *r)
+static int64_t samples_of_step(const struct tr_batches *b)
 {
-    return r->shape.batches.micros * r->shape.batches.micro_batch;
+    return b->micros * b->micro_batch;
 }
 
 /* With sequence parallelism a rank has some of the rows: whole samples if these can be shared, else
    a part that counts as one. */
-static void shape_block(const struct tr_run *r, struct tr_codec_how *how)
+static void shape_block(const struct tr_shape *s, struct tr_codec_how *how)
 {
-    const int64_t batch = r->shape.batches.micro_batch,
-                  w = r->shape.activations.sequence ? r->shape.layout.w : 1;
+    const int64_t batch = s->batches.micro_batch, w = s->activations.sequence ? s->layout.w : 1;
 
     how->samples = batch % w == 0 ? batch / w : 1;
-    how->tokens = batch * r->shape.dims.seq / w / how->samples;
-    how->width = r->shape.dims.hidden;
+    how->tokens = batch * s->dims.seq / w / how->samples;
+    how->width = s->dims.hidden;
 }
 
-struct tr_codec_how tr_links_how(const struct tr_run *r, int k)
+struct tr_codec_how tr_links_how(const struct tr_links_of *of, int k)
 {
-    const struct tr_config *c = r->config;
+    const struct tr_config *c = of->config;
+    const struct tr_shape *s = of->shape;
     const bool forward = 1U << k & TR_LINK_FORWARD;
     int64_t first, count;
     struct tr_codec_how how = {
-        .dtype = r->model.stream,
+        .dtype = of->dtype,
         .sends = 1U << k & TR_LINK_SENDS,
         .fix = {.bits = (int)(forward ? c->forward_bits : c->backward_bits),
-                .over = forward ? r->shape.links.forward_over : r->shape.links.backward_over,
+                .over = forward ? s->links.forward_over : s->links.backward_over,
                 .scale =
                     (enum tr_scale)(forward ? c->forward_scale_method : c->backward_scale_method)},
         .keep_bits = (int)c->forward_bits_act,
         .folder = c->activation_cache_dir,
-        .ahead = samples_of_step(r),
+        .ahead = samples_of_step(&s->batches),
     };
 
-    shape_block(r, &how);
-    tr_epoch_share(&r->shape.epochs, r->grid.at.dp, &first, &count);
+    shape_block(s, &how);
+    tr_epoch_share(&s->epochs, of->grid->at.dp, &first, &count);
     how.capacity = count;
     return how;
 }
 
-enum tr_status tr_links_open(struct tr_run *r)
+enum tr_status tr_links_open(const struct tr_links_of *of, struct tr_links **out)
 {
+    const struct tr_config *c = of->config;
+    const struct tr_shape *s = of->shape;
+    const int chunks = s->layout.k;
     struct tr_links *l;
 
-    if (!r->shape.links.compressed)
+    *out = NULL;
+    if (!s->links.compressed)
         return TR_OK;
     l = need(1, sizeof *l);
-    r->links = l;
-    l->run = r;
-    l->flights = r->train_list.overlap && r->shape.layout.k > 1 ? TR_FLIGHTS : 1;
-    l->end = need((size_t)r->shape.layout.k, sizeof *l->end);
-    l->mine = need((size_t)r->shape.layout.k * TR_LEGS, sizeof *l->mine);
-    l->all = need((size_t)(r->shape.layout.k * TR_LEGS * r->shape.layout.p), sizeof *l->all);
-    l->sample = need((size_t)samples_of_step(r), sizeof *l->sample);
-    for (int chunk = 0; chunk < r->shape.layout.k; chunk++) {
+    *out = l;
+    l->of = *of;
+    l->flights = of->overlap && chunks > 1 ? TR_FLIGHTS : 1;
+    l->end = need((size_t)chunks, sizeof *l->end);
+    l->mine = need((size_t)chunks * TR_LEGS, sizeof *l->mine);
+    l->all = need((size_t)(chunks * TR_LEGS * s->layout.p), sizeof *l->all);
+    l->sample = need((size_t)samples_of_step(&s->batches), sizeof *l->sample);
+    for (int chunk = 0; chunk < chunks; chunk++) {
         for (int k = 0; k < TR_LEGS; k++) {
-            const struct tr_codec_how how = tr_links_how(r, k);
+            const struct tr_codec_how how = tr_links_how(of, k);
 
-            if (!tr_links_on(r, k) || !exists(r, chunk, k))
+            if (!tr_links_on(c, k) || !exists(of, chunk, k))
                 continue;
-            TR_TRY(tr_links_codec(r, k)->open(&how, &l->end[chunk][k].codec));
-            l->remembers |= tr_links_codec(r, k)->remembers;
+            TR_TRY(tr_links_codec(c, k)->open(&how, &l->end[chunk][k].codec));
+            l->remembers |= tr_links_codec(c, k)->remembers;
         }
     }
     return TR_OK;
+}
+
+bool tr_links_remember(const struct tr_links *l)
+{
+    return l && l->remembers;
 }
 
 void tr_links_close_end(struct tr_link_end *e)
@@ -140,28 +148,27 @@ void tr_links_close(struct tr_links *l)
 {
     if (!l)
         return;
-    for (int chunk = 0; l->end && chunk < l->run->shape.layout.k; chunk++)
+    for (int chunk = 0; l->end && chunk < l->of.shape->layout.k; chunk++)
         for (int k = 0; k < TR_LEGS; k++)
             tr_links_close_end(&l->end[chunk][k]);
     free(l->end);
     free(l->sample);
     free(l->mine);
     free(l->all);
-    l->run->links = NULL;
     free(l);
 }
 
 /* Tensor ranks send equal parts. */
 int64_t tr_links_part(const struct tr_links *l, int64_t bytes)
 {
-    return (bytes + l->run->shape.layout.w - 1) / l->run->shape.layout.w;
+    return (bytes + l->of.shape->layout.w - 1) / l->of.shape->layout.w;
 }
 
 static void plan_leg(struct tr_links *l, struct tr_arena *a, int k)
 {
     int64_t most = 0;
 
-    for (int chunk = 0; chunk < l->run->shape.layout.k; chunk++) {
+    for (int chunk = 0; chunk < l->of.shape->layout.k; chunk++) {
         struct tr_link_end *e = &l->end[chunk][k];
         int64_t bytes;
 
@@ -172,7 +179,7 @@ static void plan_leg(struct tr_links *l, struct tr_arena *a, int k)
         bytes = e->codec->on->wire_limit(e->codec);
         most = bytes > most ? bytes : most;
     }
-    most = tr_links_part(l, most) * l->run->shape.layout.w;
+    most = tr_links_part(l, most) * l->of.shape->layout.w;
     for (int i = 0; i < l->flights && most > 0; i++)
         l->leg[k].wire[i] =
             tr_tensor_1(tr_arena_take(a, TR_LABEL_COMPRESSION, (size_t)most), TR_U8, most);
@@ -188,11 +195,11 @@ void tr_links_plan(struct tr_links *l, struct tr_arena *a)
    for a whole run is no place to find out that it is not. */
 static enum tr_status check_backends(struct tr_links *l)
 {
-    struct tr_comm *pp = &l->run->grid.pp;
+    struct tr_comm *pp = &l->of.grid->pp;
     char mine[32] = "", *all = need((size_t)pp->size, sizeof mine);
     enum tr_status s = TR_OK;
 
-    snprintf(mine, sizeof mine, "%s", l->run->queue.on->name);
+    snprintf(mine, sizeof mine, "%s", l->of.queue->on->name);
     pp->via->gather_all(pp, mine, sizeof mine, all);
     for (int stage = 1; stage < pp->size && s == TR_OK; stage++)
         if (strcmp(all, all + stage * (int)sizeof mine) != 0)
@@ -202,15 +209,15 @@ static enum tr_status check_backends(struct tr_links *l)
                 "and stage 0 computes with --backend %s and stage %d with %s: give all ranks "
                 "one backend, or use --forward-compress-method fixpoint",
                 tr_config_spelling("forward-compress-method",
-                                   l->run->config->forward_compress_method),
+                                   l->of.config->forward_compress_method),
                 all, stage, all + stage * (int)sizeof mine);
     free(all);
-    return tr_comm_agree(l->run->world, s);
+    return tr_comm_agree(l->of.world, s);
 }
 
 static enum tr_status start_ends(struct tr_links *l)
 {
-    for (int chunk = 0; chunk < l->run->shape.layout.k; chunk++)
+    for (int chunk = 0; chunk < l->of.shape->layout.k; chunk++)
         for (int k = 0; k < TR_LEGS; k++)
             if (l->end[chunk][k].codec)
                 TR_TRY(l->end[chunk][k].codec->on->start(l->end[chunk][k].codec));
@@ -219,10 +226,10 @@ static enum tr_status start_ends(struct tr_links *l)
 
 /* ---- what is said at the start ---- */
 
-static void name_codec(const struct tr_run *r, int k, char *text, size_t size)
+static void name_codec(const struct tr_links_of *of, int k, char *text, size_t size)
 {
-    const struct tr_codec *codec = tr_links_codec(r, k);
-    const struct tr_codec_how how = tr_links_how(r, k);
+    const struct tr_codec *codec = tr_links_codec(of->config, k);
+    const struct tr_codec_how how = tr_links_how(of, k);
 
     if (strcmp(codec->name, "delta-lowbits") == 0)
         snprintf(text, size, "%s, %d bits, memory of %d bits", codec->name, how.fix.bits,
@@ -231,32 +238,31 @@ static void name_codec(const struct tr_run *r, int k, char *text, size_t size)
         snprintf(text, size, "%s, %d bits", codec->name, how.fix.bits);
 }
 
-static void tell_direction(struct tr_run *r, int k, enum tr_traffic_kind kind)
+static void tell_direction(const struct tr_links_of *of, int k, enum tr_traffic_kind kind)
 {
-    const struct tr_codec_how how = tr_links_how(r, k);
+    const struct tr_codec_how how = tr_links_how(of, k);
     char dims[16] = "";
     size_t n = 0;
 
-    if (!tr_links_on(r, k)) {
-        snprintf(r->traffic.codec[kind], sizeof r->traffic.codec[kind], "none");
+    if (!tr_links_on(of->config, k)) {
+        snprintf(of->traffic->codec[kind], sizeof of->traffic->codec[kind], "none");
         return;
     }
-    name_codec(r, k, r->traffic.codec[kind], sizeof r->traffic.codec[kind]);
+    name_codec(of, k, of->traffic->codec[kind], sizeof of->traffic->codec[kind]);
     for (int i = 0; i < 3; i++)
         if (how.fix.over >> i & 1)
             n += (size_t)snprintf(dims + n, sizeof dims - n, " %d", i);
     tr_print_rank0("> %s messages are compressed: %s, scales: %s over dimensions%s\n",
-                   tr_traffic_name(kind), r->traffic.codec[kind],
+                   tr_traffic_name(kind), of->traffic->codec[kind],
                    tr_config_spelling("forward-scale-method", (int)how.fix.scale),
                    n > 0 ? dims : " none");
 }
 
 /* Options that were given a value of their own, and from which nothing follows.  What a method does
    not ask for is no mistake, since methods are tried one after the other with the same options. */
-static void warn_idle(const struct tr_run *r)
+void tr_links_warn(const struct tr_config *c)
 {
-    const struct tr_config *c = r->config;
-    const bool delta = tr_links_codec(r, tr_links_number(TR_SEND_FWD))->remembers;
+    const bool delta = tr_links_codec(c, tr_links_number(TR_SEND_FWD))->remembers;
     const bool forward = c->forward_compress_method != TR_FORWARD_NONE;
     const bool backward = c->backward_compress_method != TR_BACKWARD_NONE;
     const struct {
@@ -288,44 +294,37 @@ static void warn_idle(const struct tr_run *r)
 
 static void tell(struct tr_links *l)
 {
-    struct tr_run *r = l->run;
-    const int64_t whole = r->shape.links.whole_samples / r->shape.batches.global_batch;
+    const struct tr_links_of *of = &l->of;
+    const int64_t whole = of->shape->links.whole_samples / of->shape->batches.global_batch;
     const double mib = 1048576.0;
     int64_t host, files;
 
-    tell_direction(r, tr_links_number(TR_SEND_FWD), TR_TRAFFIC_PP_FORWARD);
-    tell_direction(r, tr_links_number(TR_SEND_BWD), TR_TRAFFIC_PP_BACKWARD);
-    if (r->shape.links.whole_samples > 0)
+    tell_direction(of, tr_links_number(TR_SEND_FWD), TR_TRAFFIC_PP_FORWARD);
+    tell_direction(of, tr_links_number(TR_SEND_BWD), TR_TRAFFIC_PP_BACKWARD);
+    if (of->shape->links.whole_samples > 0)
         tr_print_rank0(
             "> messages of the first %lld iteration%s are not compressed (--warmup-epochs)\n",
             (long long)whole, tr_plural(whole));
     tr_links_bytes(l, &host, &files);
-    host = tr_comm_max(r->world, host);
-    files = tr_comm_max(r->world, files);
+    host = tr_comm_max(of->world, host);
+    files = tr_comm_max(of->world, files);
     if (files > 0)
         tr_print_rank0(
             "> activation cache of a rank: at most %.1f MiB of files in %s, and %.1f MiB of host "
             "memory\n",
-            (double)files / mib, r->config->activation_cache_dir, (double)host / mib);
+            (double)files / mib, of->config->activation_cache_dir, (double)host / mib);
     else if (host > 0)
         tr_print_rank0("> activation cache of a rank: at most %.1f MiB of host memory\n",
                        (double)host / mib);
 }
 
-enum tr_status tr_links_start(struct tr_run *r)
+enum tr_status tr_links_start(struct tr_links *l, uint64_t text)
 {
-    struct tr_links *l = r->links;
-
-    warn_idle(r);
-    if (!l)
-        return TR_OK;
-    r->traffic.on = true;
+    l->of.traffic->on = true;
+    l->text = text;
     if (l->remembers)
         TR_TRY(check_backends(l));
-    /* Checkpoints name the text, and it takes reading all of it. */
-    if (l->remembers && (r->config->save || r->config->load))
-        TR_TRY(tr_data_print(r->config, &r->shape.dims, &r->shape.epochs, r->world, &l->text));
-    TR_TRY(tr_comm_agree(r->world, start_ends(l)));
+    TR_TRY(tr_comm_agree(l->of.world, start_ends(l)));
     tell(l);
     return TR_OK;
 }

@@ -1,43 +1,45 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "train/links_parts.h"
+#include "pipeline/links_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "util/log.h"
+#include "util/file.h"
 
 /* ---- both ends ---- */
 
 static void find_fingerprints(struct tr_links *l)
 {
-    struct tr_comm *pp = &l->run->grid.pp;
-    const int chunks = l->run->shape.layout.k;
+    struct tr_comm *pp = &l->of.grid->pp;
+    const int chunks = l->of.shape->layout.k;
 
     for (int chunk = 0; chunk < chunks; chunk++)
         for (int k = 0; k < TR_LEGS; k++) {
             struct tr_codec_end *e = l->end[chunk][k].codec;
 
-            l->mine[chunk * TR_LEGS + k] = e ? e->on->fingerprint(e, &l->run->queue) : 0;
+            l->mine[chunk * TR_LEGS + k] = e ? e->on->fingerprint(e, l->of.queue) : 0;
         }
     pp->via->gather_all(pp, l->mine, chunks * TR_LEGS * (int64_t)sizeof *l->mine, l->all);
 }
 
 static uint64_t fingerprint_of(const struct tr_links *l, int stage, int chunk, enum tr_leg_bit leg)
 {
-    return l->all[(stage * l->run->shape.layout.k + chunk) * TR_LEGS + tr_links_number(leg)];
+    return l->all[(stage * l->of.shape->layout.k + chunk) * TR_LEGS + tr_links_number(leg)];
 }
 
-static int rank_of(const struct tr_run *r, int stage)
+static int rank_of(const struct tr_links_of *of, int stage)
 {
-    const struct tr_place at = {.tp = r->grid.at.tp, .dp = r->grid.at.dp, .pp = stage};
+    const struct tr_place at = {.tp = of->grid->at.tp, .dp = of->grid->at.dp, .pp = stage};
 
-    return tr_grid_rank(at, r->shape.layout.w, r->shape.layout.d);
+    return tr_grid_rank(at, of->shape->layout.w, of->shape->layout.d);
 }
 
-static enum tr_status differ(const struct tr_links *l, int from, int to, const char *what)
+static enum tr_status differ(const struct tr_links *l, int64_t iteration, int from, int to,
+                             const char *what)
 {
-    const struct tr_run *r = l->run;
-    const int sender = rank_of(r, from), receiver = rank_of(r, to);
+    const struct tr_links_of *of = &l->of;
+    const int sender = rank_of(of, from), receiver = rank_of(of, to);
 
     return TR_FAIL(
         TR_EDATA,
@@ -45,41 +47,41 @@ static enum tr_status differ(const struct tr_links *l, int from, int to, const c
         "and rank %d on %s) differ in what they sent or cached of %s, so activations arrive with "
         "other values: go on from the last checkpoint, and look at the memory and the network of "
         "these hosts if it happens again",
-        (long long)r->iteration, from, to, sender, r->launch.host[sender], receiver,
-        r->launch.host[receiver], what);
+        (long long)iteration, from, to, sender, of->launch->host[sender], receiver,
+        of->launch->host[receiver], what);
 }
 
 /* The chunk behind `chunk` of a stage is the same of the next, or the next of the first. */
-static enum tr_status compare_links(const struct tr_links *l)
+static enum tr_status compare_links(const struct tr_links *l, int64_t iteration)
 {
-    const int p = l->run->shape.layout.p, chunks = l->run->shape.layout.k;
+    const int p = l->of.shape->layout.p, chunks = l->of.shape->layout.k;
 
     for (int i = 0; i < chunks * p - 1; i++) {
         const int stage = i % p, chunk = i / p, to = (i + 1) % p, behind = (i + 1) / p;
 
         if (fingerprint_of(l, stage, chunk, TR_SEND_FWD) !=
             fingerprint_of(l, to, behind, TR_RECV_FWD))
-            return differ(l, stage, to, "activations");
+            return differ(l, iteration, stage, to, "activations");
         if (fingerprint_of(l, to, behind, TR_SEND_BWD) !=
             fingerprint_of(l, stage, chunk, TR_RECV_BWD))
-            return differ(l, to, stage, "gradients");
+            return differ(l, iteration, to, stage, "gradients");
     }
     return TR_OK;
 }
 
-enum tr_status tr_links_compare(struct tr_links *l)
+enum tr_status tr_links_compare(struct tr_links *l, int64_t iteration)
 {
     if (!l)
         return TR_OK;
     find_fingerprints(l);
-    return tr_comm_agree(l->run->world, compare_links(l));
+    return tr_comm_agree(l->of.world, compare_links(l, iteration));
 }
 
-enum tr_status tr_links_compare_due(struct tr_links *l)
+enum tr_status tr_links_compare_due(struct tr_links *l, int64_t iteration)
 {
-    const int64_t every = l ? l->run->config->check_links_interval : 0;
+    const int64_t every = l ? l->of.config->check_links_interval : 0;
 
-    return every > 0 && l->run->iteration % every == 0 ? tr_links_compare(l) : TR_OK;
+    return every > 0 && iteration % every == 0 ? tr_links_compare(l, iteration) : TR_OK;
 }
 
 /* ---- checkpoints ---- */
@@ -88,16 +90,16 @@ enum tr_status tr_links_compare_due(struct tr_links *l)
    block of a message depend on.  The codec adds its own parameters. */
 static void title_of(const struct tr_links *l, int chunk, int k, char *text, size_t size)
 {
-    const struct tr_run *r = l->run;
-    const struct tr_shape *s = &r->shape;
+    const struct tr_place *at = &l->of.grid->at;
+    const struct tr_shape *s = l->of.shape;
     const bool input = 1U << k & (TR_RECV_FWD | TR_SEND_BWD);
-    const int64_t layer = tr_layout_first_layer(&s->layout, r->grid.at.pp, chunk) +
-                          (input ? 0 : tr_layout_layers(&s->layout, r->grid.at.pp, chunk));
+    const int64_t layer = tr_layout_first_layer(&s->layout, at->pp, chunk) +
+                          (input ? 0 : tr_layout_layers(&s->layout, at->pp, chunk));
 
     snprintf(text, size,
              "%s before layer %lld of %lld, replica %d of %d, samples %lld of %lld%s, text %016llx",
              1U << k & TR_LINK_FORWARD ? "activations" : "gradients", (long long)layer,
-             (long long)s->dims.layers, r->grid.at.dp, s->layout.d, (long long)s->epochs.blocks,
+             (long long)s->dims.layers, at->dp, s->layout.d, (long long)s->epochs.blocks,
              (long long)s->dims.seq, s->activations.sequence ? ", rows of a tensor rank" : "",
              (unsigned long long)l->text);
 }
@@ -106,27 +108,25 @@ static void title_of(const struct tr_links *l, int chunk, int k, char *text, siz
    them saves, and all load that.  The file has the rank of the sender in its name. */
 static bool saves(const struct tr_links *l, int k)
 {
-    const struct tr_run *r = l->run;
-
-    return 1U << k & TR_LINK_SENDS && (r->shape.activations.sequence || r->grid.at.tp == 0);
+    return 1U << k & TR_LINK_SENDS && (l->of.shape->activations.sequence || l->of.grid->at.tp == 0);
 }
 
-static char *path_of(const struct tr_links *l, const char *folder, int chunk, int k)
+static char *path_of(const struct tr_links *l, const char *prefix, int chunk, int k)
 {
-    const struct tr_run *r = l->run;
-    const int p = r->shape.layout.p, to = 1U << k & TR_LINK_SENDS ? 0 : 1;
-    struct tr_place at = r->grid.at;
+    const struct tr_shape *s = l->of.shape;
+    const int p = s->layout.p, to = 1U << k & TR_LINK_SENDS ? 0 : 1;
+    struct tr_place at = l->of.grid->at;
     const int number = chunk * p + at.pp - to; /* of the chunk that sends */
 
     at.pp = number % p;
-    at.tp = r->shape.activations.sequence ? at.tp : 0;
-    return tr_format("%s/" TR_CKPT_SIDECAR "%05d-link-%d", folder,
-                     tr_grid_rank(at, r->shape.layout.w, r->shape.layout.d), number / p);
+    at.tp = s->activations.sequence ? at.tp : 0;
+    return tr_format("%s%05d-link-%d", prefix, tr_grid_rank(at, s->layout.w, s->layout.d),
+                     number / p);
 }
 
-static enum tr_status each_memory(struct tr_links *l, const char *folder, bool save)
+static enum tr_status each_memory(struct tr_links *l, const char *prefix, bool save)
 {
-    for (int chunk = 0; chunk < l->run->shape.layout.k; chunk++)
+    for (int chunk = 0; chunk < l->of.shape->layout.k; chunk++)
         for (int k = 0; k < TR_LEGS; k++) {
             struct tr_codec_end *e = l->end[chunk][k].codec;
             char title[201], *path;
@@ -135,30 +135,18 @@ static enum tr_status each_memory(struct tr_links *l, const char *folder, bool s
             if (!e || !e->on->remembers || (save && !saves(l, k)))
                 continue;
             title_of(l, chunk, k, title, sizeof title);
-            path = path_of(l, folder, chunk, k);
-            s = save ? e->on->save(e, &l->run->queue, path, title)
-                     : e->on->load(e, &l->run->queue, path, title);
+            path = path_of(l, prefix, chunk, k);
+            s = save ? e->on->save(e, l->of.queue, path, title)
+                     : e->on->load(e, l->of.queue, path, title);
             free(path);
             TR_TRY(s);
         }
     return TR_OK;
 }
 
-static enum tr_status write_memories(void *ctx, const char *folder)
+enum tr_status tr_links_save(struct tr_links *l, const char *prefix)
 {
-    return each_memory(ctx, folder, true);
-}
-
-const struct tr_ckpt_sidecar *tr_links_sidecar(struct tr_links *l)
-{
-    int files;
-
-    if (!l || !l->remembers)
-        return NULL;
-    /* How much of the memories is in use by now is for their codecs to know. */
-    (void)tr_links_sidecar_bytes(l->run->config, &l->run->shape, &files);
-    l->beside = (struct tr_ckpt_sidecar){.write = write_memories, .ctx = l, .files = files};
-    return &l->beside;
+    return each_memory(l, prefix, true);
 }
 
 /* A memory that could not be loaded holds anything: make the end anew, in the same place.  Its
@@ -166,9 +154,9 @@ const struct tr_ckpt_sidecar *tr_links_sidecar(struct tr_links *l)
 static enum tr_status begin_anew(struct tr_links *l, int chunk, int k)
 {
     struct tr_link_end *e = &l->end[chunk][k];
-    const struct tr_codec_how how = tr_links_how(l->run, k);
+    const struct tr_codec_how how = tr_links_how(&l->of, k);
     static const int64_t zero;
-    struct tr_queue *q = &l->run->queue;
+    struct tr_queue *q = l->of.queue;
     const struct tr_codec *on;
     struct tr_arena a;
 
@@ -185,7 +173,7 @@ static enum tr_status begin_anew(struct tr_links *l, int chunk, int k)
     return on->start(e->codec);
 }
 
-int64_t tr_links_sidecar_bytes(const struct tr_config *c, const struct tr_shape *s, int *files)
+int64_t tr_links_saved_bytes(const struct tr_config *c, const struct tr_shape *s, int *files)
 {
     const struct tr_codec *codec =
         tr_codec_find(tr_config_spelling("forward-compress-method", c->forward_compress_method));
@@ -199,13 +187,13 @@ int64_t tr_links_sidecar_bytes(const struct tr_config *c, const struct tr_shape 
     return *files > 0 ? links * s->epochs.blocks * parts * codec->sample_bytes(&how) : 0;
 }
 
-enum tr_status tr_links_load(struct tr_links *l, const char *folder)
+enum tr_status tr_links_load(struct tr_links *l, const char *prefix)
 {
     enum tr_status s = TR_OK;
 
     if (!l || !l->remembers)
         return TR_OK;
-    s = tr_comm_agree(l->run->world, each_memory(l, folder, false));
+    s = tr_comm_agree(l->of.world, each_memory(l, prefix, false));
     if (s == TR_OK)
         return TR_OK;
     tr_notice_rank0(
@@ -213,16 +201,16 @@ enum tr_status tr_links_load(struct tr_links *l, const char *folder)
         "%s\n",
         tr_last_error());
     s = TR_OK;
-    for (int chunk = 0; chunk < l->run->shape.layout.k && s == TR_OK; chunk++)
+    for (int chunk = 0; chunk < l->of.shape->layout.k && s == TR_OK; chunk++)
         for (int k = 0; k < TR_LEGS && s == TR_OK; k++)
             s = begin_anew(l, chunk, k);
-    return tr_comm_agree(l->run->world, s);
+    return tr_comm_agree(l->of.world, s);
 }
 
 void tr_links_bytes(const struct tr_links *l, int64_t *host, int64_t *files)
 {
     *host = *files = 0;
-    for (int chunk = 0; l && chunk < l->run->shape.layout.k; chunk++)
+    for (int chunk = 0; l && chunk < l->of.shape->layout.k; chunk++)
         for (int k = 0; k < TR_LEGS; k++) {
             const struct tr_codec_end *e = l->end[chunk][k].codec;
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef TR_TRAIN_LINKS_PARTS_H
-#define TR_TRAIN_LINKS_PARTS_H
+#ifndef TR_PIPELINE_LINKS_PARTS_H
+#define TR_PIPELINE_LINKS_PARTS_H
 
-#include "train/links.h"
+#include "pipeline/exec.h"
+#include "pipeline/links.h"
 
 /* What the files of compressed links share; internal to them. */
 
@@ -21,7 +22,8 @@ struct tr_link_leg {
 };
 
 struct tr_links {
-    struct tr_run *run; /* borrowed */
+    struct tr_links_of of;
+    struct tr_links_step step;
     int flights;
     struct tr_link_end (*end)[TR_LEGS]; /* [K], owned */
     struct tr_link_leg leg[TR_LEGS];
@@ -29,7 +31,6 @@ struct tr_links {
     bool remembers;       /* an end does, */
     uint64_t text;        /* and of this, for checkpoints: tr_data_print() */
     uint64_t *mine, *all; /* fingerprints: [K * TR_LEGS], and of P stages; owned */
-    struct tr_ckpt_sidecar beside;
 };
 
 /* Legs by their bits: those that send, those of activations. */
@@ -39,9 +40,9 @@ enum { TR_LINK_SENDS = TR_SEND_FWD | TR_SEND_BWD, TR_LINK_FORWARD = TR_SEND_FWD 
 int tr_links_number(enum tr_leg_bit leg);
 
 /* The codec of leg number k, whether it is on at all, and the parameters of its ends here. */
-const struct tr_codec *tr_links_codec(const struct tr_run *r, int k);
-bool tr_links_on(const struct tr_run *r, int k);
-struct tr_codec_how tr_links_how(const struct tr_run *r, int k);
+const struct tr_codec *tr_links_codec(const struct tr_config *c, int k);
+bool tr_links_on(const struct tr_config *c, int k);
+struct tr_codec_how tr_links_how(const struct tr_links_of *of, int k);
 
 /* How many bytes of a message each tensor rank sends. */
 int64_t tr_links_part(const struct tr_links *l, int64_t bytes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "train/links_parts.h"
+#include "pipeline/links_parts.h"
 
 #include <math.h>
 
@@ -10,31 +10,26 @@ enum way { AS_IT_IS, LEARNT, CODED };
 
 static enum way way_of(const struct tr_links *l)
 {
-    const struct tr_run *r = l->run;
-
-    if (!r->model.training)
+    if (!l->step.training)
         return AS_IT_IS;
-    return r->first_sample < r->shape.links.whole_samples ? LEARNT : CODED;
+    return l->step.first_sample < l->of.shape->links.whole_samples ? LEARNT : CODED;
 }
 
-/* The samples of the blocks first .. first + count - 1 of a step that begins with sample `begin`;
-   where samples have no numbers, their places will do for a codec that does not remember. */
+/* The samples of the blocks first .. first + count - 1 of a step that begins with sample `begin`. */
 static void find_samples(struct tr_links *l, const struct tr_codec_how *how, int64_t begin,
                          int first, int count)
 {
-    struct tr_run *r = l->run;
-    const int64_t batch = r->shape.batches.micro_batch;
-    const int64_t skip = how->samples < batch ? r->grid.at.tp * how->samples % batch : 0;
+    const struct tr_links_of *of = &l->of;
+    const int64_t batch = of->shape->batches.micro_batch;
+    const int64_t skip = how->samples < batch ? of->grid->at.tp * how->samples % batch : 0;
     int64_t *to = l->sample;
 
     for (int micro = first; micro < first + count; micro++) {
-        const int64_t at = begin + micro * batch * r->shape.layout.d + r->grid.at.dp * batch + skip;
+        const int64_t at =
+            begin + micro * batch * of->shape->layout.d + of->grid->at.dp * batch + skip;
 
-        for (int64_t b = 0; b < how->samples; b++) {
-            const int64_t id = r->sample_id ? r->sample_id(r, TR_SPLIT_TRAIN, at + b) : -1;
-
-            *to++ = id < 0 ? at + b : id;
-        }
+        for (int64_t b = 0; b < how->samples; b++)
+            *to++ = of->sample_id(of->ctx, at + b);
     }
 }
 
@@ -43,9 +38,9 @@ static struct tr_codec_key key_of(struct tr_links *l, const struct tr_link_end *
 {
     const struct tr_codec_how *how = &e->codec->how;
 
-    find_samples(l, how, l->run->first_sample, at.micro, 1);
+    find_samples(l, how, l->step.first_sample, at.micro, 1);
     return (struct tr_codec_key){
-        .step = l->run->iteration, .sample = l->sample, .samples = (int)how->samples};
+        .step = l->step.iteration, .sample = l->sample, .samples = (int)how->samples};
 }
 
 /* What an end does for want of which a message would be lost. */
@@ -59,18 +54,18 @@ static void must(enum tr_status s)
    that its memory reads while the backward pass goes on. */
 static void seen(struct tr_links *l, struct tr_link_end *e)
 {
-    struct tr_run *r = l->run;
+    const struct tr_links_step *step = &l->step;
     const struct tr_codec *on = e->codec->on;
-    const int64_t next = r->first_sample + r->global_batch;
-    struct tr_codec_key key = {.step = r->iteration + 1, .sample = l->sample};
+    const int64_t next = step->first_sample + step->global_batch;
+    struct tr_codec_key key = {.step = step->iteration + 1, .sample = l->sample};
 
-    if (++e->blocks < r->micros)
+    if (++e->blocks < step->micros)
         return;
     e->blocks = 0;
-    if (!on->remembers || next >= r->shape.amounts.train_samples)
+    if (!on->remembers || next >= l->of.shape->amounts.train_samples)
         return;
-    find_samples(l, &e->codec->how, next, 0, r->micros);
-    key.samples = (int)(e->codec->how.samples * r->micros);
+    find_samples(l, &e->codec->how, next, 0, step->micros);
+    key.samples = (int)(e->codec->how.samples * step->micros);
     must(on->prefetch(e->codec, &key));
 }
 
@@ -87,14 +82,14 @@ static struct tr_tensor wire_of(const struct tr_links *l, const struct tr_link_l
  * and counts as 1e-6 more: below that they would lose their size, and then vanish.  In fp16 the loss
  * scale takes care of it; elsewhere a power of two does, which changes no bit but the exponent's.
  */
-static float lift(const struct tr_run *r, enum tr_leg_bit bit)
+static float lift(const struct tr_links *l, enum tr_leg_bit bit)
 {
+    const struct tr_shape *s = l->of.shape;
     int power;
 
-    if (bit & TR_LINK_FORWARD || r->config->fp16)
+    if (bit & TR_LINK_FORWARD || l->of.config->fp16)
         return 1.0F;
-    frexp(tr_run_gradient_parts(r) * (double)(r->shape.batches.micro_batch * r->shape.dims.seq),
-          &power);
+    frexp(l->step.gradient_parts * (double)(s->batches.micro_batch * s->dims.seq), &power);
     return ldexpf(1.0F, power);
 }
 
@@ -109,8 +104,8 @@ static void code(struct tr_links *l, struct tr_link_end *e, enum tr_leg_bit bit,
 {
     struct tr_link_leg *leg = &l->leg[tr_links_number(bit)];
     const struct tr_codec *on = e->codec->on;
-    const float factor = lift(l->run, bit);
-    struct tr_queue *q = &l->run->queue;
+    const float factor = lift(l, bit);
+    struct tr_queue *q = l->of.queue;
     struct tr_tensor wire;
 
     if (bit & TR_LINK_SENDS) {
@@ -123,6 +118,12 @@ static void code(struct tr_links *l, struct tr_link_end *e, enum tr_leg_bit bit,
         must(on->decode(e->codec, q, key, x, &wire));
     }
     multiply(q, x, 1.0F / factor);
+}
+
+void tr_links_begin(struct tr_links *l, const struct tr_links_step *step)
+{
+    if (l)
+        l->step = *step;
 }
 
 void tr_links_pass(struct tr_links *l, struct tr_slot at, enum tr_leg_bit bit,
@@ -139,15 +140,15 @@ void tr_links_pass(struct tr_links *l, struct tr_slot at, enum tr_leg_bit bit,
     tr_timer_start(timer);
     key = key_of(l, e, at);
     if (way_of(l) == LEARNT)
-        must(e->codec->on->learn(e->codec, &l->run->queue, &key, x));
+        must(e->codec->on->learn(e->codec, l->of.queue, &key, x));
     else
         code(l, e, bit, &key, x);
     seen(l, e);
     tr_timer_stop(timer);
 }
 
-bool tr_links_message(struct tr_links *l, struct tr_slot at, enum tr_leg_bit bit,
-                      const struct tr_tensor *x, struct tr_tensor *out)
+bool tr_links_message(struct tr_links *l, struct tr_slot at, enum tr_leg_bit bit, bool scattered,
+                      struct tr_tensor *out)
 {
     const int k = tr_links_number(bit);
     struct tr_link_leg *leg = l ? &l->leg[k] : NULL;
@@ -164,26 +165,25 @@ bool tr_links_message(struct tr_links *l, struct tr_slot at, enum tr_leg_bit bit
         leg->bytes[b] = e->codec->on->wire_bytes(e->codec, &key);
     }
     part = tr_links_part(l, leg->bytes[b]);
-    *out = tr_run_scatters(l->run, x)
-               ? tr_tensor_span(&leg->wire[b], l->run->grid.at.tp * part, part)
-               : tr_tensor_span(&leg->wire[b], 0, leg->bytes[b]);
+    *out = scattered ? tr_tensor_span(&leg->wire[b], l->of.grid->at.tp * part, part)
+                     : tr_tensor_span(&leg->wire[b], 0, leg->bytes[b]);
     return true;
 }
 
-bool tr_links_arrived(struct tr_links *l, enum tr_leg_bit bit, const struct tr_tensor *x)
+bool tr_links_arrived(struct tr_links *l, enum tr_leg_bit bit, bool scattered)
 {
-    struct tr_comm *tp = l ? &l->run->grid.tp : NULL;
+    struct tr_comm *tp = l ? &l->of.grid->tp : NULL;
     const int k = tr_links_number(bit);
     struct tr_tensor all;
     unsigned b;
 
-    if (!l || !tr_links_on(l->run, k) || way_of(l) != CODED)
+    if (!l || !tr_links_on(l->of.config, k) || way_of(l) != CODED)
         return false;
     b = l->leg[k].arrived++ % (unsigned)l->flights;
-    if (!tr_run_scatters(l->run, x))
+    if (!scattered)
         return true;
     all = tr_tensor_span(&l->leg[k].wire[b], 0,
-                         tr_links_part(l, l->leg[k].bytes[b]) * l->run->shape.layout.w);
-    tp->via->allgather(tp, &l->run->queue, &all);
+                         tr_links_part(l, l->leg[k].bytes[b]) * l->of.shape->layout.w);
+    tp->via->allgather(tp, l->of.queue, &all);
     return true;
 }

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "train/replicas_save.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "ckpt/rank.h"
+#include "dp/cocktail.h"
+#include "dp/replicas.h"
+#include "util/log.h"
+
+static const char kind[] = "replica";
+
+/* The layout and the mode for which a file can be used. */
+static void about(const struct tr_run *r, char text[TR_CKPT_ABOUT_BYTES])
+{
+    const struct tr_shape *s = &r->shape;
+    struct tr_cocktail *cocktail = tr_replicas_cocktail(r->replicas);
+    const bool reference = cocktail && tr_cocktail_state(cocktail).g.data;
+
+    snprintf(text, TR_CKPT_ABOUT_BYTES,
+             "tensor %d, pipeline %d, data %d, chunks %d, --dp-mode %s%s", s->layout.w, s->layout.p,
+             s->layout.d, s->layout.k, tr_config_spelling("dp-mode", r->config->dp_mode),
+             cocktail && !reference ? " without loss" : "");
+}
+
+static void add_part(struct tr_ckpt_rank *f, const char *name, struct tr_tensor t)
+{
+    if (!t.data)
+        return;
+    f->part[f->parts].name = name;
+    f->part[f->parts++].at = t;
+}
+
+static struct tr_ckpt_rank file_of(struct tr_run *r, const char *text)
+{
+    struct tr_cocktail *cocktail = tr_replicas_cocktail(r->replicas);
+    struct tr_ckpt_rank f = {.kind = kind,
+                             .rank = r->world->rank,
+                             .iteration = r->iteration,
+                             .about = text,
+                             .q = &r->queue};
+
+    add_part(&f, "weights", tr_optim_masters(&r->optim, 0));
+    add_part(&f, "m", r->optim.m);
+    add_part(&f, "v", r->optim.v);
+    if (cocktail) {
+        struct tr_cocktail_state s = tr_cocktail_state(cocktail);
+
+        f.number[0] = *s.round;
+        add_part(&f, "reference", s.g);
+        add_part(&f, "error", s.e);
+    }
+    return f;
+}
+
+static enum tr_status write_file(void *ctx, const char *folder)
+{
+    char text[TR_CKPT_ABOUT_BYTES];
+    struct tr_run *r = ctx;
+    struct tr_ckpt_rank f;
+
+    about(r, text);
+    f = file_of(r, text);
+    return tr_ckpt_rank_write(&f, folder);
+}
+
+const struct tr_ckpt_sidecar *tr_replicas_sidecar(struct tr_run *r, struct tr_ckpt_sidecar *out,
+                                                  const struct tr_ckpt_sidecar *next)
+{
+    struct tr_ckpt_rank f;
+    int64_t bytes = 0;
+
+    if (!tr_replicas_parted(r->replicas) || r->config->no_save_optim)
+        return next;
+    f = file_of(r, "");
+    for (int i = 0; i < f.parts; i++)
+        bytes += tr_tensor_bytes(&f.part[i].at);
+    *out = (struct tr_ckpt_sidecar){.write = write_file,
+                                    .ctx = r,
+                                    .bytes = bytes * r->world->size,
+                                    .files = (int)r->world->size,
+                                    .next = next};
+    return out;
+}
+
+int64_t tr_replicas_sidecar_bytes(const struct tr_config *c, const struct tr_data_parallel *dp,
+                                  int d, int64_t elems)
+{
+    const bool exact =
+        c->quant_bits == TR_SPARSE_FLOATS && c->topk_ratio >= 1.0 && c->randomp_ratio >= 1.0;
+    const int64_t references = c->dp_mode == TR_DP_COCKTAIL && !exact ? 2 * d + 2 : 0;
+
+    return dp->diverges && !c->no_save_optim ? elems * (12 * d + references) : 0;
+}
+
+/* The sidecar files of a checkpoint. */
+enum sidecars { SIDECARS_SAME, SIDECARS_OTHER, SIDECARS_NONE };
+
+static enum tr_status look(const struct tr_run *r, const char *folder, enum sidecars *found)
+{
+    char there[TR_CKPT_ABOUT_BYTES], mine[TR_CKPT_ABOUT_BYTES];
+
+    about(r, mine);
+    TR_TRY(tr_ckpt_rank_look(folder, 0, kind, there));
+    *found = !there[0] ? SIDECARS_NONE : strcmp(there, mine) == 0 ? SIDECARS_SAME : SIDECARS_OTHER;
+    return TR_OK;
+}
+
+/* A file that cannot be used may have been read in part: what an older checkpoint does not fill has to
+   be as it was. */
+static void clear(struct tr_run *r, const struct tr_ckpt_rank *f)
+{
+    struct tr_queue *q = &r->queue;
+
+    for (int i = 0; i < f->parts; i++)
+        q->on->fill(q, &f->part[i].at, 0.0F);
+}
+
+static enum tr_status read_file(struct tr_run *r, const char *folder)
+{
+    char text[TR_CKPT_ABOUT_BYTES];
+    struct tr_ckpt_rank f;
+    enum tr_status s;
+
+    about(r, text);
+    f = file_of(r, text);
+    s = tr_comm_agree(r->world, tr_ckpt_rank_read(&f, folder));
+    if (s != TR_OK) {
+        clear(r, &f);
+        return s;
+    }
+    tr_replicas_resume(r->replicas, f.number[0]);
+    tr_optim_publish(&r->optim, &r->queue);
+    return TR_OK;
+}
+
+/* Where all replicas have the same weights, the state of single replicas is dropped. */
+static void tell_left_behind(const char *folder)
+{
+    char there[TR_CKPT_ABOUT_BYTES];
+
+    if (tr_ckpt_rank_look(folder, 0, kind, there) == TR_OK && there[0])
+        tr_notice_rank0("> the replicas of the checkpoint have diverged, and this run goes on "
+                        "with the weights of the first\n");
+}
+
+/* A run that goes on with the same options never asks for this. */
+static enum tr_status check_warm_up(const struct tr_run *r)
+{
+    const int64_t steps = r->config->train_warmup_steps;
+
+    return r->iteration >= steps
+               ? TR_OK
+               : TR_FAIL(TR_ECONFIG,
+                         "--train-warmup-steps %lld: the replicas of the checkpoint of iteration "
+                         "%lld have diverged already, and gradients of different weights cannot "
+                         "be averaged: give %lld or less",
+                         (long long)steps, (long long)r->iteration, (long long)r->iteration);
+}
+
+enum tr_status tr_replicas_load(struct tr_run *r, const char *folder)
+{
+    struct tr_comm *world = r->world;
+    enum sidecars found = SIDECARS_NONE;
+
+    if (!r->replicas && folder && world->rank == 0)
+        tell_left_behind(folder);
+    if (!r->replicas)
+        return TR_OK;
+    if (folder)
+        TR_TRY(tr_comm_agree(world, world->rank == 0 ? look(r, folder, &found) : TR_OK));
+    found = (enum sidecars)tr_comm_max(world, world->rank == 0 ? (int64_t)found : 0);
+    if (found == SIDECARS_SAME) {
+        TR_TRY(check_warm_up(r));
+        return read_file(r, folder);
+    }
+    tr_notice_rank0("> all replicas begin with the weights of the checkpoint: %s\n",
+                    !folder ? "their own states are not wanted"
+                    : found == SIDECARS_NONE
+                        ? "it has no sidecar files of replicas"
+                        : "its sidecar files of replicas are of another layout or mode");
+    return TR_OK;
+}
