@@ -273,9 +273,9 @@ check "a step that hangs is ended" hung
 where() { says 'signal 3 in process' && says 'tr_comm\|tr_cuda\|tr_step\|nccl' && [ -s "$work/run/hung.txt" ]; }
 check "and says where it was" where
 
-# Four trials for each of six mixes of types.
+# Eight trials for each of six mixes of types.
 quick_run() {
     gpu --quick ops:fill equality:alone steps
-    ended 0 && [ "$(grep -c '^ok - operations: fill' "$work/run/ops.log")" -eq 24 ] && [ ! -f "$work/run/peers.log" ]
+    ended 0 && [ "$(grep -c '^ok - operations: fill' "$work/run/ops.log")" -eq 48 ] && [ ! -f "$work/run/peers.log" ]
 }
 check "--quick" quick_run
