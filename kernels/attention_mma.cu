@@ -129,7 +129,8 @@ __global__ void __launch_bounds__(S::THREADS)
     typedef typename S::M M;
     typedef typename M::element T;
 
-    if constexpr (M::HERE) {
+    must_be_here<M>();
+    if constexpr (is_here<M>()) {
         TR_DYNAMIC_SHARED(T, q_tile);
         T *const k_tile = q_tile + S::QUERIES * tile_of<S::D>::STRIDE;
         T *const v_tile = k_tile + S::KEYS * tile_of<S::D>::STRIDE;

@@ -201,9 +201,9 @@ static inline unsigned blocks_of(const attention_shape &a, int rows)
 }
 
 /*
- * f(classes): what is to be launched for these types on this GPU, as a type with M, the class of
- * products, and SMALL where a block has no more than 64 KiB of shared memory.  False if there is
- * none.
+ * f(classes): what is to be launched for these types, as a type with M, the class of products, and
+ * SMALL where a block has no more than 64 KiB of shared memory.  `arch` is what the loaded code was
+ * compiled for: it has no other kernels.  False if there is none.
  */
 template <class C, bool LITTLE> struct machine {
     typedef C M;
@@ -212,13 +212,13 @@ template <class C, bool LITTLE> struct machine {
 
 template <class F> static bool with_machine(int arch, bool bf16s, F f)
 {
-    if (bf16s && arch >= 80)
+    if (bf16s && mma_narrow<bf16>::runs_on(arch))
         f(machine<mma_narrow<bf16>, false>());
-    else if (!bf16s && arch >= 80)
+    else if (!bf16s && mma_narrow<f16>::runs_on(arch) && arch >= 80)
         f(machine<mma_narrow<f16>, false>());
-    else if (!bf16s && arch >= 75)
+    else if (!bf16s && mma_narrow<f16>::runs_on(arch))
         f(machine<mma_narrow<f16>, true>());
-    else if (!bf16s && arch >= 70)
+    else if (!bf16s && mma_wide::runs_on(arch))
         f(machine<mma_wide, false>());
     else
         return false;

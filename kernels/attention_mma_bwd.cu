@@ -148,7 +148,8 @@ __global__ void __launch_bounds__(S::THREADS, 2)
     typedef typename S::M M;
     typedef typename M::element T;
 
-    if constexpr (M::HERE) {
+    must_be_here<M>();
+    if constexpr (is_here<M>()) {
         TR_DYNAMIC_SHARED(T, q_tile);
         T *const d_tile = q_tile + S::ROWS * S::STRIDE;
         T *const steps = d_tile + S::ROWS * S::STRIDE;
@@ -323,7 +324,8 @@ __global__ void __launch_bounds__(S::THREADS, 2)
     typedef typename S::M M;
     typedef typename M::element T;
 
-    if constexpr (M::HERE) {
+    must_be_here<M>();
+    if constexpr (is_here<M>()) {
         TR_DYNAMIC_SHARED(T, k_tile);
         T *const v_tile = k_tile + S::ROWS * S::STRIDE, *const steps = v_tile + S::ROWS * S::STRIDE;
         float *const numbers = reinterpret_cast<float *>(steps + 4 * S::STEP * S::STRIDE);

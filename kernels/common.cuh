@@ -71,6 +71,12 @@ extern "C" {
 #define TR_UNROLL_BY(n)
 #endif
 
+/* __CUDA_ARCH__, which a test may set otherwise: tests/cuda/t_resources.sh compiles what sm_70 runs with
+   a compiler that no longer knows it. */
+#if defined(__CUDA_ARCH__) && !defined(TR_ARCH)
+#define TR_ARCH __CUDA_ARCH__
+#endif
+
 enum { WARP = 32 };
 static const unsigned ALL_LANES = 0xffffffffU;
 

@@ -43,6 +43,7 @@ namespace emulate
 {
 
 dim3 thread_index, block_index, block_size, grid_size;
+int code;
 
 namespace
 {
@@ -91,13 +92,6 @@ int running_number, threads;
 place scheduler;
 stack_bounds of_scheduler;
 uint64_t state_of_seed, passed;
-
-[[noreturn]] void stop(const char *what)
-{
-    fprintf(stderr, "emulate: block (%u,%u,%u) of %u threads: %s\n", block_index.x, block_index.y,
-            block_index.z, threads, what);
-    abort();
-}
 
 /* SplitMix64 (Steele, Lea, Flood 2014). */
 uint64_t draw()
@@ -347,6 +341,13 @@ void begin_block(size_t shared_bytes)
 
 } // namespace
 
+void stop(const char *what)
+{
+    fprintf(stderr, "emulate: block (%u,%u,%u) of %u threads: %s\n", block_index.x, block_index.y,
+            block_index.z, threads, what);
+    abort();
+}
+
 void seed(uint64_t value)
 {
     state_of_seed = value;
@@ -443,6 +444,11 @@ unsigned __ballot_sync(unsigned mask, int predicate)
 extern "C" void trk_emulate_seed(uint64_t seed)
 {
     emulate::seed(seed);
+}
+
+extern "C" void trk_emulate_code(int arch)
+{
+    emulate::code = arch;
 }
 
 /* Without a fake runtime there are no queues. */

@@ -45,6 +45,12 @@ enum { LANES = 32, SLOT_BYTES = 64 };
 /* Seed of the launches to come; 0: in order. */
 void seed(uint64_t value);
 
+/* What the code that runs was compiled for: 70, 75, ...; 0 has the kernels of all architectures. */
+extern int code;
+
+/* End the process: a sentence with the block and the kernel's threads. */
+[[noreturn]] void stop(const char *what);
+
 /* Barriers passed by all threads so far: a test that emulates something has a number above 0. */
 uint64_t barriers();
 
@@ -77,8 +83,9 @@ template <class T> T from_lane(unsigned mask, T mine, int source, const char *op
 
 } // namespace emulate
 
-/* emulate::seed() for tests in C. */
+/* emulate::seed() and emulate::code for tests in C and for the fake of CUDA's runtime. */
 extern "C" void trk_emulate_seed(uint64_t seed);
+extern "C" void trk_emulate_code(int arch);
 
 /* What a launch ends in: `work` is to run in the order of `stream`.  A fake of CUDA's runtime defines
    it; without one, work runs at once. */

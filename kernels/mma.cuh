@@ -157,7 +157,7 @@ template <int BYTES> TR_INLINE void copy_async(void *to, const void *from, bool 
         make_copy(c);
     else
         emulate::copies[threadIdx.x].pending.push_back(c);
-#elif __CUDA_ARCH__ >= 800
+#elif TR_ARCH >= 800
     if (BYTES == 16)
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
                      "l"(from), "r"(zeros ? 0 : 16)
@@ -180,7 +180,7 @@ TR_INLINE void end_batch()
 {
 #if !defined(__CUDACC__)
     emulate::copies[threadIdx.x].batches++;
-#elif __CUDA_ARCH__ >= 800
+#elif TR_ARCH >= 800
     asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
@@ -197,7 +197,7 @@ template <int N> TR_INLINE void wait_for_batches()
         else
             later.push_back(c);
     mine.pending.swap(later);
-#elif __CUDA_ARCH__ >= 800
+#elif TR_ARCH >= 800
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 #endif
 }
@@ -230,7 +230,7 @@ template <bool TURNED> TR_INLINE void load_matrices(uint32_t (&r)[4], const void
         }
         r[m] = (uint32_t)two[0] | (uint32_t)two[1] << 16;
     }
-#elif __CUDA_ARCH__ >= 750
+#elif TR_ARCH >= 750
     if (TURNED)
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                      : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -291,7 +291,7 @@ TR_INLINE void mma_16_8_16(float (&c)[4], const uint32_t (&a)[4], const uint32_t
             c[i] += all[row % 8 * 4 + k % 8 / 2].a[row / 8 * 2 + k / 8 * 4 + k % 2] *
                     all[column * 4 + k % 8 / 2].b[k / 8 * 2 + k % 2];
     }
-#elif __CUDA_ARCH__ >= 800
+#elif TR_ARCH >= 800
     if constexpr (is_bf16<T>::value)
         asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
                      "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
@@ -302,7 +302,7 @@ TR_INLINE void mma_16_8_16(float (&c)[4], const uint32_t (&a)[4], const uint32_t
                      "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-#elif __CUDA_ARCH__ >= 750
+#elif TR_ARCH >= 750
     /* The first 8 columns of a are in its words 0 and 1, the first 8 rows of b in its word 0. */
     TR_UNROLL
     for (int half = 0; half < 2; half++)
@@ -339,7 +339,7 @@ TR_INLINE void mma_8_8_4(float (&c)[8], uint32_t a0, uint32_t a1, uint32_t b0, u
                     (TURNED ? all[group + k + column / 4 * 16].b[column % 4]
                             : all[group + column % 4 + column / 4 * 16].b[k]);
     }
-#elif __CUDA_ARCH__ < 750 || defined(TR_VOLTA_EVERYWHERE)
+#elif TR_ARCH < 750
     if (TURNED)
         asm volatile("mma.sync.aligned.m8n8k4.row.row.f32.f16.f16.f32 {%0, %1, %2, %3, %4, %5, %6, "
                      "%7}, {%8, %9}, {%10, %11}, {%0, %1, %2, %3, %4, %5, %6, %7};"
@@ -358,7 +358,33 @@ TR_INLINE void mma_8_8_4(float (&c)[8], uint32_t a0, uint32_t a1, uint32_t b0, u
 /* ---- the two classes ---- */
 
 /*
- * Members of both.  Tiles are in shared memory, on 16 bytes, `stride` elements from row to row.
+ * The body of a kernel over M is `if constexpr (is_here<M>()) { .. }` after must_be_here<M>(): code for
+ * one architecture has the kernels of that alone, which are chosen by what the loaded code was compiled
+ * for (tr_cuda_arch()), not by the GPU, which may be newer.  Who chooses wrongly is told, for an empty
+ * kernel says nothing and leaves results as they were.
+ */
+template <class M> TR_INLINE constexpr bool is_here()
+{
+#ifdef __CUDA_ARCH__
+    return M::runs_on(TR_ARCH / 10);
+#else
+    return true;
+#endif
+}
+
+template <class M> TR_INLINE void must_be_here()
+{
+#ifdef __CUDACC__
+    TR_NEVER(!is_here<M>());
+#else
+    if (emulate::code != 0 && !M::runs_on(emulate::code))
+        emulate::stop("a kernel has no body in the code that was loaded");
+#endif
+}
+
+/*
+ * Members of both.
+ *   runs_on(arch)                    whether code compiled for that architecture has it  Tiles are in shared memory, on 16 bytes, `stride` elements from row to row.
  *   left(x, tile, stride)            x = ROWS rows of 16
  *   left_of(x, c0, c1)               x = two accumulators, rounded; c1 has the right half
  *   right<TURNED>(x, tile, stride)   x[k][n] = element (n, k) of a tile of 16 x 16, or, turned, (k,
@@ -373,11 +399,10 @@ template <class T> struct mma_narrow {
     typedef T element;
     enum { ROWS = 16, EACH = 4 };
 
-#if defined(__CUDA_ARCH__)
-    static constexpr bool HERE = __CUDA_ARCH__ >= (is_bf16<T>::value ? 800 : 750);
-#else
-    static constexpr bool HERE = true;
-#endif
+    __host__ __device__ static constexpr bool runs_on(int arch)
+    {
+        return arch >= (is_bf16<T>::value ? 80 : 75);
+    }
 
     struct left_operand {
         uint32_t x[4];
@@ -469,11 +494,10 @@ struct mma_wide {
     typedef f16 element;
     enum { ROWS = 32, EACH = 8 };
 
-#if defined(__CUDA_ARCH__) && !defined(TR_VOLTA_EVERYWHERE)
-    static constexpr bool HERE = __CUDA_ARCH__ < 750;
-#else
-    static constexpr bool HERE = true;
-#endif
+    __host__ __device__ static constexpr bool runs_on(int arch)
+    {
+        return arch >= 70 && arch < 75;
+    }
 
     struct left_operand {
         pack<uint32_t, 4> x[2]; /* 16 columns of one row */

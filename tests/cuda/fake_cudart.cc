@@ -17,6 +17,8 @@
 #include <unistd.h>
 #include <vector>
 
+extern "C" void trk_emulate_code(int arch); /* kernels/emulate.h, which has a dim3 of its own */
+
 namespace
 {
 
@@ -330,6 +332,22 @@ void put(cudaStream_t s, const char *what, std::function<bool()> work, bool of_o
     stream_of(s)->todo.push_back({what, std::move(work), of_others});
 }
 
+/* What the driver takes of a program's code: the newest of the GPU's generation that is not newer than the
+   GPU, otherwise PTX, which is that of the last, unless it is newer; 0: there is none. */
+int loaded_code()
+{
+    const int arch = (int)number_of("FAKE_CUDA_ARCH", 90);
+    const char *list = getenv("FAKE_CUDA_CODE");
+    int best = 0, last = 0;
+
+    for (const char *at = list ? list : "80,90"; at; at = strchr(at, ',')) {
+        last = (int)strtol(*at == ',' ? ++at : at, nullptr, 10);
+        if (last / 10 == arch / 10 && last <= arch && last > best)
+            best = last;
+    }
+    return best ? best : last <= arch ? last : 0;
+}
+
 double now()
 {
     using namespace std::chrono;
@@ -374,7 +392,14 @@ void fake_cuda_enqueue_until(cudaStream_t s, const char *what, std::function<boo
 
 void trk_emulated_launch(void *stream, std::function<void()> work)
 {
-    fake_cuda_enqueue((cudaStream_t)stream, "a kernel", std::move(work));
+    const int code = loaded_code();
+
+    if (code == 0)
+        stop("a kernel is launched for which there is no code");
+    fake_cuda_enqueue((cudaStream_t)stream, "a kernel", [code, work = std::move(work)] {
+        trk_emulate_code(code);
+        work();
+    });
 }
 
 void fake_cuda_stall(cudaStream_t s, double seconds)
@@ -466,6 +491,22 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
     prop->multiProcessorCount = (int)number_of("FAKE_CUDA_PROCESSORS", 4);
     prop->totalGlobalMem = total_bytes();
     prop->pciBusID = device + 1;
+    return cudaSuccess;
+}
+
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *of, const void *kernel)
+{
+    const int code = loaded_code(), arch = (int)number_of("FAKE_CUDA_ARCH", 90);
+
+    BEGIN();
+    if (!kernel)
+        return give(cudaErrorInvalidDeviceFunction);
+    if (code == 0)
+        return give(cudaErrorNoKernelImageForDevice);
+    memset(of, 0, sizeof *of);
+    of->ptxVersion = code;
+    of->binaryVersion = code / 10 == arch / 10 ? code : arch;
+    of->maxThreadsPerBlock = 1024;
     return cudaSuccess;
 }
 

@@ -17,6 +17,7 @@
  * The environment:
  *   FAKE_CUDA_DEVICES=N      GPUs of this node (1); 0 stands for a driver that finds none
  *   FAKE_CUDA_ARCH=90        what they are
+ *   FAKE_CUDA_CODE=80,90     what the program was compiled for; of the last there is PTX as well
  *   FAKE_CUDA_PROCESSORS=N   streaming multiprocessors of each (4)
  *   FAKE_CUDA_NAME=TEXT      what they are called (Fake GPU)
  *   FAKE_CUDA_GIB=N          memory of each (4)

@@ -5,12 +5,15 @@
  */
 #include "check.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "device/cuda/cuda.h"
+#include "device/ref/ref.h"
+#include "util/half.h"
 #include "fake_cudart.h"
 
 static struct tr_device_how rank_of(int rank, int ranks)
@@ -31,7 +34,7 @@ static struct tr_queue open_queue(void)
 static int reset(void **state)
 {
     static const char *const names[] = {
-        "FAKE_CUDA_DEVICES", "FAKE_CUDA_ARCH",   "FAKE_CUDA_GIB",
+        "FAKE_CUDA_DEVICES", "FAKE_CUDA_ARCH",   "FAKE_CUDA_CODE",       "FAKE_CUDA_GIB",
         "FAKE_CUDA_FAIL",    "FAKE_CUDA_DRIVER", "CUDA_VISIBLE_DEVICES",
     };
 
@@ -169,6 +172,77 @@ static void code_for_gpu(void **state)
         else
             assert_fails(TR_ERESOURCE, "--with-cuda-arch=7", tr_cuda.open(&how, &d));
     }
+    setenv("FAKE_CUDA_FAIL", "cudaFuncGetAttributes:1:222", 1);
+    assert_fails(TR_ERESOURCE, "the driver is too old", tr_cuda.open(&how, &d));
+}
+
+enum { TOKENS = 40, HEAD = 64 };
+
+/* A tensor of host memory that is as large as `like` and its copy on the GPU. */
+static struct tr_tensor on_gpu(struct tr_queue *q, const struct tr_tensor *like)
+{
+    struct tr_tensor t = *like;
+
+    assert_ok(tr_cuda.reserve(q->device, (size_t)tr_tensor_bytes(like), &t.data));
+    tr_cuda.upload(q, &t, like->data);
+    return t;
+}
+
+/* Attention of one head in halves, against ref: 0 from both would be what no kernel left. */
+static void attention_is_right(struct tr_queue *q, enum tr_dtype type)
+{
+    static uint16_t qkv[TOKENS * 3 * HEAD], want[TOKENS * HEAD], got[TOKENS * HEAD];
+    float lse[TOKENS];
+    struct tr_tensor in = tr_tensor_2(qkv, type, TOKENS, 3 * HEAD), in_gpu, lse_gpu, out_gpu;
+    struct tr_tensor out = tr_tensor_2(want, type, TOKENS, HEAD);
+    struct tr_tensor kept = tr_tensor_3(lse, TR_F32, 1, 1, TOKENS);
+    const struct tr_dropout none = {.tokens = TOKENS};
+
+    for (int i = 0; i < TOKENS * 3 * HEAD; i++) {
+        const float x = (float)(i * 37 % 101) / 50.0f - 1.0f;
+
+        qkv[i] = type == TR_F16 ? tr_f16_from_float(x) : tr_bf16_from_float(x);
+    }
+    memset(want, 0, sizeof want);
+    memset(lse, 0, sizeof lse);
+    in_gpu = on_gpu(q, &in);
+    out_gpu = on_gpu(q, &out);
+    lse_gpu = on_gpu(q, &kept);
+    tr_cuda.attention(q, &out_gpu, &lse_gpu, &in_gpu, NULL, 0, 0.125f, none);
+    tr_cuda.download(q, got, &out_gpu);
+    tr_ref.attention(NULL, &out, &kept, &in, NULL, 0, 0.125f, none);
+    for (int i = 0; i < TOKENS * HEAD; i++) {
+        const float w = type == TR_F16 ? tr_f16_to_float(want[i]) : tr_bf16_to_float(want[i]);
+        const float g = type == TR_F16 ? tr_f16_to_float(got[i]) : tr_bf16_to_float(got[i]);
+
+        if (!(fabsf(g - w) < 0.02f))
+            fail_msg("%s: number %d is %g, not %g", tr_dtype_name(type), i, (double)g, (double)w);
+    }
+}
+
+/* Which kernels run is told by the code that was loaded, which may be older than the GPU: those for newer
+   code have no body there. */
+static void older_code(void **state)
+{
+    static const struct {
+        const char *code, *arch;
+        int loaded;
+    } trials[] = {{"70", "80", 70},       {"70", "90", 70},       {"70,80,90", "75", 70},
+                  {"75", "80", 75},       {"80", "89", 80},       {"80", "90", 80},
+                  {"70,80,90", "86", 80}, {"70,80,90", "90", 90}, {"70,80,90", "120", 90}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof trials / sizeof trials[0]; i++) {
+        struct tr_queue q;
+
+        setenv("FAKE_CUDA_CODE", trials[i].code, 1);
+        setenv("FAKE_CUDA_ARCH", trials[i].arch, 1);
+        q = open_queue();
+        assert_int_equal(tr_cuda_of(q.device)->code, trials[i].loaded);
+        attention_is_right(&q, TR_F16);
+        attention_is_right(&q, TR_BF16);
+        tr_cuda.close(q.device);
+    }
 }
 
 /* Whatever fails on the way, the rank is told, and what was taken is given back. */
@@ -177,6 +251,7 @@ static void broken_opening(void **state)
     static const char *const calls[] = {
         "cudaGetDeviceProperties:1:101",
         "cudaSetDevice:1:46",
+        "cudaFuncGetAttributes:1:46",
         "cudaStreamCreateWithFlags:1:2",
         "cudaMalloc:1:2",
         "cudaEventCreate:700:2",
@@ -472,11 +547,22 @@ static void faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(one_gpu_each), TEST(given_gpu),        TEST(no_gpu),
-        TEST(code_for_gpu), TEST(broken_opening),   TEST(description),
-        TEST(memory),       TEST(scattered_memory), TEST(apart),
-        TEST(uploads),      TEST(small_uploads),    TEST(uploads_keep_their_place),
-        TEST(marks),        TEST(watched),          TEST(faults),
+        TEST(one_gpu_each),
+        TEST(given_gpu),
+        TEST(no_gpu),
+        TEST(code_for_gpu),
+        TEST(older_code),
+        TEST(broken_opening),
+        TEST(description),
+        TEST(memory),
+        TEST(scattered_memory),
+        TEST(apart),
+        TEST(uploads),
+        TEST(small_uploads),
+        TEST(uploads_keep_their_place),
+        TEST(marks),
+        TEST(watched),
+        TEST(faults),
     };
 
     return run_tap(tests);

@@ -133,6 +133,7 @@ static enum tr_status open_scratch(struct tr_cuda *g, enum tr_attention_by by)
 static enum tr_status open_parts(struct tr_cuda *g, const struct tr_device_how *how)
 {
     TR_TRY(prepare(g, cudaSetDevice(g->ordinal), "cudaSetDevice"));
+    TR_TRY(tr_cuda_find_code(g));
     TR_TRY(prepare(g, cudaStreamCreateWithFlags(&g->compute, cudaStreamNonBlocking),
                    "cudaStreamCreateWithFlags"));
     TR_TRY(open_scratch(g, how->attention));
@@ -321,7 +322,7 @@ void *tr_cuda_stream(const struct tr_queue *q)
 
 int tr_cuda_arch(const struct tr_queue *q)
 {
-    return tr_cuda_of(q->device)->arch;
+    return tr_cuda_of(q->device)->code;
 }
 
 /* ---- time and profilers ---- */

@@ -31,6 +31,7 @@ struct tr_cuda_sdpa;    /* cuDNN's attention: device/cuda/cuda_sdpa.h */
 struct tr_cuda {
     int ordinal;    /* of this GPU among those of the node */
     int arch;       /* 70, 80, 90, ... */
+    int code;       /* what the kernels that run on it were compiled for: arch or less */
     int processors; /* streaming multiprocessors */
     bool tf32;
     char name[64], uuid[48]; /* "NVIDIA H200", "GPU-1b2c..." */

@@ -85,25 +85,6 @@ void tr_cuda_list(struct tr_gpus *out)
     (void)cudaGetLastError();
 }
 
-/* Code for 8.0 runs on 8.x from 8.0 on; that for the newest is there in a form that the driver compiles
-   for what came after it. */
-static bool has_code_for(int arch)
-{
-    int newest = 0, of;
-    const char *s = TR_CUDA_ARCHS;
-
-    for (;;) {
-        of = (int)strtol(s, NULL, 10);
-        if (of / 10 == arch / 10 && of <= arch)
-            return true;
-        newest = of > newest ? of : newest;
-        s = strchr(s, ',');
-        if (!s)
-            return arch >= newest;
-        s++;
-    }
-}
-
 /* As nvidia-smi writes it. */
 static void write_uuid(const cudaUUID_t *u, char *out, size_t size)
 {
@@ -135,11 +116,33 @@ enum tr_status tr_cuda_find(const struct tr_device_how *how, struct tr_cuda *g, 
     snprintf(g->name, sizeof g->name, "%.63s", prop.name);
     write_uuid(&prop.uuid, g->uuid, sizeof g->uuid);
     *bytes = prop.totalGlobalMem;
-    if (!has_code_for(g->arch))
+    return TR_OK;
+}
+
+enum tr_status tr_cuda_find_code(struct tr_cuda *g)
+{
+    struct cudaFuncAttributes of;
+    cudaError_t error = cudaFuncGetAttributes(&of, tr_cuda_any_kernel());
+
+    (void)cudaGetLastError();
+    if (error == cudaErrorNoKernelImageForDevice || error == cudaErrorInvalidDeviceFunction)
         return TR_FAIL(TR_ERESOURCE,
                        "GPU %d (%s) is sm_%d, and this trireme has code for sm_" TR_CUDA_ARCHS
                        " and what is newer: configure it with --with-cuda-arch=%d,..., or compute "
                        "with --backend cpu",
                        g->ordinal, g->name, g->arch, g->arch);
+    if (error == cudaErrorUnsupportedPtxVersion)
+        return TR_FAIL(TR_ERESOURCE,
+                       "GPU %d (%s) is sm_%d, this trireme has code for sm_" TR_CUDA_ARCHS
+                       ", and the driver is too old to compile that of the last for a newer GPU: "
+                       "configure it with --with-cuda-arch=%d,..., or take a newer driver",
+                       g->ordinal, g->name, g->arch, g->arch);
+    if (error != cudaSuccess)
+        return TR_FAIL(TR_ERESOURCE,
+                       "GPU %d (%s, %s) does not take the kernels of this trireme: %s (%s); "
+                       "nvidia-smi shows who else uses it and how it is",
+                       g->ordinal, g->name, g->uuid, cudaGetErrorName(error),
+                       cudaGetErrorString(error));
+    g->code = of.ptxVersion;
     return TR_OK;
 }

@@ -10,10 +10,16 @@
  * GPU shows it no other.
  *
  * Fills what `g` says of the GPU; *bytes is its memory.  TR_ERESOURCE where there is no GPU or no
- * driver, where there are fewer than ranks, or where this program has no code for it.
+ * driver, or where there are fewer than ranks.
  */
 enum tr_status tr_cuda_find(const struct tr_device_how *how, struct tr_cuda *g,
                             size_t *bytes) TR_MUST_CHECK;
+
+/*
+ * Fills g->code: which of the architectures of this program's code the driver has taken for the GPU,
+ * which is the current one.  TR_ERESOURCE where there is none for it, or none that this driver compiles.
+ */
+enum tr_status tr_cuda_find_code(struct tr_cuda *g) TR_MUST_CHECK;
 
 /* As tr_gpus_list(). */
 void tr_cuda_list(struct tr_gpus *out);

@@ -22,9 +22,13 @@ void *tr_cuda_scratch(const struct tr_queue *q, size_t bytes);
 /* The stream of the queue's operations: a cudaStream_t. */
 void *tr_cuda_stream(const struct tr_queue *q);
 
-/* 70, 80, 90, ...: for the choice of kernels.  What a kernel computes must not depend on how many
+/* What the kernels that run here were compiled for: 70, 80, 90, ..., which may be older than the GPU.  A
+   kernel that needs an instruction is chosen by this.  What a kernel computes must not depend on how many
    multiprocessors there are. */
 int tr_cuda_arch(const struct tr_queue *q);
+
+/* A kernel of this program, for questions about the code that was loaded: all are compiled alike. */
+const void *tr_cuda_any_kernel(void);
 
 /* After a launch: `error` is what cudaGetLastError() gave; ends the job unless it is 0. */
 void tr_cuda_launched(const struct tr_queue *q, const char *kernel, int error);
