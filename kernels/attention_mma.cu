@@ -10,15 +10,18 @@ template <class C, int WIDTH, bool SMALL> struct forward_sizes {
     enum {
         D = WIDTH,
         WARPS = 4,
-        TILES = SMALL || M::ROWS == 32 ? 1 : 2,
+        TILES = SMALL || D > 128 ? 1 : 2,
         OF_WARP = TILES * M::ROWS,
-        KEYS = OF_WARP == 32 && D > 64 ? 32 : 64, /* the registers of a thread are few */
+        /* The registers of a thread are few, and so is shared memory. */
+        KEYS = D > 160                      ? 16
+               : D > (TILES == 2 ? 64 : 96) ? 32
+                                            : 64,
         THREADS = WARPS * WARP,
         QUERIES = WARPS * OF_WARP
     };
     static constexpr size_t SHARED =
         (size_t)(QUERIES + 2 * KEYS) * tile_of<D>::STRIDE * sizeof(typename M::element);
-    static_assert(SHARED <= most_shared<C, SMALL>(), "of every GPU that runs this");
+    static_assert(SHARED <= most_shared<D, SMALL>(), "of every GPU that runs this");
 };
 
 /* The rows of one warp: the running maximum of a query's scores, in units of log 2, and the sum of
@@ -107,7 +110,7 @@ TR_INLINE void mask_scores(accumulators<typename S::M, S::TILES, S::KEYS> &s, fl
 /* Probabilities that are dropped become 0; kept[m] is of the units of 8 keys, first to last. */
 template <class S>
 TR_INLINE void drop_scores(accumulators<typename S::M, S::TILES, S::KEYS> &s,
-                           const uint64_t (&kept)[S::TILES])
+                           const uint32_t (&kept)[S::TILES])
 {
     typedef typename S::M M;
 
@@ -122,7 +125,7 @@ TR_INLINE void drop_scores(accumulators<typename S::M, S::TILES, S::KEYS> &s,
 }
 
 template <class S>
-__global__ void __launch_bounds__(S::THREADS)
+__global__ void __launch_bounds__(S::THREADS, 2)
     forward_kernel(typename S::M::element *ctx, float *lse, const typename S::M::element *qkv,
                    attention_shape a)
 {
@@ -140,18 +143,18 @@ __global__ void __launch_bounds__(S::THREADS)
         const int block0 = ((t - 1) / S::QUERIES - (int)(blockIdx.x / a.n)) * S::QUERIES;
         const int end = min(block0 + (int)S::QUERIES, t);
         const int first = (int)threadIdx.x / WARP * S::OF_WARP, query0 = block0 + first;
-        const T *const k = qkv + h.qkv + S::D, *const v = k + S::D;
+        const T *const k = qkv + h.qkv + a.d;
         T *const mine = q_tile + first * tile_of<S::D>::STRIDE;
         const int begin = (int)least_first_key(h, t, block0, S::QUERIES) / S::KEYS * S::KEYS;
         accumulators<M, S::TILES, S::D> sum;
         forward_rows<S> rows;
         int from[S::TILES][2];
-        uint64_t kept[S::TILES] = {};
+        uint32_t kept[S::TILES] = {};
 
         copy_tile<S::D, S::THREADS>(q_tile, qkv + h.qkv + (int64_t)block0 * stride, stride,
-                                    S::QUERIES, t - block0);
-        copy_tile<S::D, S::THREADS>(k_tile, k + (int64_t)begin * stride, stride, S::KEYS,
-                                    t - begin);
+                                    S::QUERIES, t - block0, (int)a.d);
+        copy_tile<S::D, S::THREADS>(k_tile, k + (int64_t)begin * stride, stride, S::KEYS, t - begin,
+                                    (int)a.d);
         end_batch();
         clear(sum);
         rows.clear_rows();
@@ -171,7 +174,8 @@ __global__ void __launch_bounds__(S::THREADS)
                     kept[m] = kept_by_row<M, S::KEYS>(a, h, query0 + m * M::ROWS, key0);
             wait_for_batches<0>();
             __syncthreads();
-            copy_tile<S::D, S::THREADS>(v_tile, v + offset, stride, S::KEYS, t - key0);
+            copy_tile<S::D, S::THREADS>(v_tile, k + a.d + offset, stride, S::KEYS, t - key0,
+                                        (int)a.d);
             end_batch();
             if (seen) {
                 clear(s);
@@ -186,7 +190,7 @@ __global__ void __launch_bounds__(S::THREADS)
             __syncthreads();
             if (key0 + S::KEYS < end)
                 copy_tile<S::D, S::THREADS>(k_tile, k + offset + (int64_t)S::KEYS * stride, stride,
-                                            S::KEYS, t - key0 - S::KEYS);
+                                            S::KEYS, t - key0 - S::KEYS, (int)a.d);
             end_batch();
             if (seen)
                 multiply_weights<M, S::TILES, S::KEYS, S::D>(sum, s, v_tile);
@@ -202,8 +206,8 @@ __global__ void __launch_bounds__(S::THREADS)
                 lse[h.pair * t + query] = rows.max[m][w] * LN_2 + logf(total);
             rows.total[m][w] = (a.drop.threshold ? a.drop.kept : 1.0f) / total;
         }
-        store_rows<M, S::TILES, S::D>(ctx + h.ctx + query0 * h.width, (int)h.width, t - query0, sum,
-                                      rows.total, mine);
+        store_rows<M, S::TILES, S::D>(ctx + h.ctx + query0 * h.width, (int)h.width, t - query0,
+                                      (int)a.d, sum, rows.total, mine);
     }
 }
 
@@ -226,7 +230,7 @@ bool attention_mma(struct tr_queue *q, const struct tr_tensor *ctx, float *lse,
 
     if (!f16s && !bf16s)
         return false;
-    return with_width(a.d, [&](auto) {}) && with_machine(tr_cuda_arch(q), bf16s, [&](auto m) {
+    return with_width(a.d, [&](auto) {}) && with_machine(q, bf16s, [&](auto m) {
                with_width(a.d, [&](auto width) {
                    typedef decltype(m) machine_type;
 

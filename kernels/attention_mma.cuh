@@ -18,26 +18,34 @@ template <int D> struct tile_of {
     enum { STRIDE = D + 8 };
 };
 
-/* What a block may have: of sm_70, sm_75, and the least of those from sm_80 on. */
-template <class M, bool SMALL> constexpr size_t most_shared()
+/*
+ * What a block may have: of a GPU with little shared memory, which is that of sm_75, so that code for
+ * sm_70 runs there too; and of one with much, the least of which is sm_80.  With heads of up to 128 two
+ * blocks are to find room on a multiprocessor of sm_70 (96 KiB), and of sm_86 and sm_89 (100 KiB, of
+ * which a block loses one).
+ */
+template <int D, bool SMALL> constexpr size_t most_shared()
 {
-    return (size_t)(SMALL ? 64 : M::ROWS == 32 ? 96 : 99) << 10;
+    return (size_t)(!SMALL ? 163 : D > 128 ? 64 : 48) << 10;
 }
 
 static const float LOG2_E = 1.44269504088896341f, LN_2 = 0.693147180559945309f;
 
-/* Begin to copy `rows` rows of D elements, `stride` apart, of which the first `valid` are there;
-   all threads of the block take part. */
+/* Begin to copy `rows` rows of D elements, `stride` apart, of which the first `valid` rows and the first
+   d elements are there, d being a multiple of 8; the others become 0.  All threads of the block take part. */
 template <int D, int THREADS, class T>
-TR_INLINE void copy_tile(T *to, const T *from, int stride, int rows, int valid)
+TR_INLINE void copy_tile(T *to, const T *from, int stride, int rows, int valid, int d)
 {
     enum { PIECE = 8, PIECES = D / PIECE };
 
+    /* Places of several turns at once would take registers all the time. */
+    TR_UNROLL_BY(1)
     for (int i = (int)threadIdx.x; i < rows * PIECES; i += THREADS) {
         const int row = i / PIECES, column = i % PIECES * PIECE;
+        const bool there = row < valid && column < d;
 
         copy_async<16>(to + row * tile_of<D>::STRIDE + column,
-                       row < valid ? from + row * stride + column : from, row >= valid);
+                       there ? from + row * stride + column : from, !there);
     }
 }
 
@@ -61,8 +69,10 @@ TR_INLINE void multiply_rows(accumulators<M, TILES, COLUMNS> &c, const typename 
                              const typename M::element *b)
 {
     const int stride = tile_of<D>::STRIDE;
+    /* Wide heads leave few registers, and ptxas spills none with this (tests/cuda/t_resources.sh). */
+    enum { AHEAD = D > 128 ? 1 : TILES == 2 && D == 96 ? 2 : D / 16 };
 
-    TR_UNROLL
+    TR_UNROLL_BY(AHEAD)
     for (int k = 0; k < D; k += 16) {
         typename M::left_operand l[TILES];
 
@@ -109,17 +119,19 @@ TR_INLINE void multiply_weights(accumulators<M, TILES, D> &c,
 }
 
 /*
- * The accumulators times factor[m][which] per row become rows of a tensor, the first `valid` of
- * them; `room` is shared memory for as many rows of a tile, and this warp's alone.
+ * The accumulators times factor[m][which] per row become rows of d elements of a tensor, the first
+ * `valid` of them; `room` is shared memory for as many rows of a tile, and this warp's alone, which may have
+ * read it before.
  */
 template <class M, int TILES, int D>
-TR_INLINE void store_rows(typename M::element *to, int stride, int valid,
+TR_INLINE void store_rows(typename M::element *to, int stride, int valid, int d,
                           const accumulators<M, TILES, D> &c, const float (&factor)[TILES][2],
                           typename M::element *room)
 {
     typedef typename M::element T;
     enum { PIECE = 8, PIECES = D / PIECE };
 
+    __syncwarp();
     TR_UNROLL
     for (int m = 0; m < TILES; m++)
         TR_UNROLL
@@ -137,7 +149,7 @@ TR_INLINE void store_rows(typename M::element *to, int stride, int valid,
     for (int i = lane_of_thread(); i < TILES * M::ROWS * PIECES; i += WARP) {
         const int row = i / PIECES, column = i % PIECES * PIECE;
 
-        if (row < valid)
+        if (row < valid && column < d)
             store(to + row * stride + column,
                   load<PIECE>(room + row * tile_of<D>::STRIDE + column));
     }
@@ -148,17 +160,17 @@ TR_INLINE void store_rows(typename M::element *to, int stride, int valid,
  * of 8 keys, the first in the lowest.  One unit after another, for registers are few.
  */
 template <class M, int KEYS>
-TR_INLINE uint64_t kept_by_row(const attention_shape &a, const one_head &h, int64_t query,
+TR_INLINE uint32_t kept_by_row(const attention_shape &a, const one_head &h, int64_t query,
                                int64_t key)
 {
-    uint64_t kept = 0;
+    uint32_t kept = 0;
 
-    static_assert(KEYS / 8 * M::EACH <= 64, "as many bits");
+    static_assert(KEYS / 8 * M::EACH <= 32, "as many bits");
     TR_UNROLL_BY(1)
     for (int n = 0; n < KEYS / 8; n++) {
         const uint64_t draw = h.draws + (uint64_t)(query * a.t + key + n * 8);
 
-        kept |= (uint64_t)M::bits_by_row([&](int row, int column) {
+        kept |= (uint32_t)M::bits_by_row([&](int row, int column) {
                     return kept_of_four(a.drop, h.sample, draw + (uint64_t)(row * a.t + column));
                 })
                 << n * M::EACH;
@@ -168,17 +180,17 @@ TR_INLINE uint64_t kept_by_row(const attention_shape &a, const one_head &h, int6
 
 /* The same of ROWS keys and QUERIES queries, per unit of 8 queries. */
 template <class M, int QUERIES>
-TR_INLINE uint64_t kept_by_column(const attention_shape &a, const one_head &h, int64_t query,
+TR_INLINE uint32_t kept_by_column(const attention_shape &a, const one_head &h, int64_t query,
                                   int64_t key)
 {
-    uint64_t kept = 0;
+    uint32_t kept = 0;
 
-    static_assert(QUERIES / 8 * M::EACH <= 64, "as many bits");
+    static_assert(QUERIES / 8 * M::EACH <= 32, "as many bits");
     TR_UNROLL_BY(1)
     for (int n = 0; n < QUERIES / 8; n++) {
         const uint64_t draw = h.draws + (uint64_t)((query + n * 8) * a.t + key);
 
-        kept |= (uint64_t)M::bits_by_column([&](int row, int column) {
+        kept |= (uint32_t)M::bits_by_column([&](int row, int column) {
                     return kept_of_four(a.drop, h.sample, draw + (uint64_t)(column * a.t + row));
                 })
                 << n * M::EACH;
@@ -202,46 +214,68 @@ static inline unsigned blocks_of(const attention_shape &a, int rows)
 
 /*
  * f(classes): what is to be launched for these types, as a type with M, the class of products, and
- * SMALL where a block has no more than 64 KiB of shared memory.  `arch` is what the loaded code was
- * compiled for: it has no other kernels.  False if there is none.
+ * SMALL where shared memory is little.  `arch` is what the loaded code was compiled for: it has no other
+ * kernels; `shared` is what a block may have of it.  False if there is none.
  */
 template <class C, bool LITTLE> struct machine {
     typedef C M;
     static const bool SMALL = LITTLE;
 };
 
-template <class F> static bool with_machine(int arch, bool bf16s, F f)
+template <class M, class F> static bool with_size(int arch, size_t shared, F f)
 {
-    if (bf16s && mma_narrow<bf16>::runs_on(arch))
-        f(machine<mma_narrow<bf16>, false>());
-    else if (!bf16s && mma_narrow<f16>::runs_on(arch) && arch >= 80)
-        f(machine<mma_narrow<f16>, false>());
-    else if (!bf16s && mma_narrow<f16>::runs_on(arch))
-        f(machine<mma_narrow<f16>, true>());
-    else if (!bf16s && mma_wide::runs_on(arch))
-        f(machine<mma_wide, false>());
-    else
+    if (!M::runs_on(arch))
         return false;
+    if (arch >= 80 && shared >= most_shared<0, false>())
+        f(machine<M, false>());
+    else
+        f(machine<M, true>());
     return true;
 }
 
-/* f(width): the width of a head as width.value.  False if there are no kernels for it. */
+template <class F> static bool with_machine(struct tr_queue *q, bool bf16s, F f)
+{
+    const int arch = tr_cuda_arch(q);
+    const size_t shared = tr_cuda_shared(q);
+
+    if (bf16s)
+        return with_size<mma_turing<bf16>>(arch, shared, f);
+    if (with_size<mma_turing<f16>>(arch, shared, f))
+        return true;
+    if (!mma_volta::runs_on(arch))
+        return false;
+    f(machine<mma_volta, true>());
+    return true;
+}
+
+/*
+ * f(width): the width of the tiles for heads of d, as width.value: the next one, and what is beyond d
+ * is 0.  False if there are no kernels for it: rows of a head lie on 16 bytes, and half of a tile would be
+ * wasted for heads of up to 32.
+ */
 template <int N> struct width_of_head {
     static const int value = N;
 };
 
 template <class F> static bool with_width(int64_t d, F f)
 {
-    if (d == 64)
-        f(width_of_head<64>());
-    else if (d == 80)
-        f(width_of_head<80>());
-    else if (d == 96)
-        f(width_of_head<96>());
-    else if (d == 128)
-        f(width_of_head<128>());
-    else
+    if (d % 8 != 0 || d <= 32)
         return false;
+    if (d <= 64)
+        f(width_of_head<64>());
+    else if (d <= 80)
+        f(width_of_head<80>());
+    else if (d <= 96)
+        f(width_of_head<96>());
+    else if (d <= 128)
+        f(width_of_head<128>());
+    else if (d <= 160)
+        f(width_of_head<160>());
+    else if (d <= 224)
+        f(width_of_head<224>());
+    else
+        f(width_of_head<320>());
+    static_assert(TR_MAX_HEAD_DIM <= 320, "the widest");
     return true;
 }
 

@@ -6,29 +6,31 @@
  * - delta_i); then dq_i = scale sum_j ds k_j, dk_j = scale sum_i ds q_i and dv_j = sum_i p m
  * dctx_i.
  *
- * A block has the queries of a tile and meets STEP keys at a time, or the other way round; the next
- * ones are on their way to the other half of their room meanwhile.  dk and dv of 32 keys and wide
- * heads are more than the registers hold: then there is one launch for each (SPLIT).
+ * A block has the queries of a tile and meets STEP keys at a time, or the other way round.  Where shared
+ * memory is much and heads are not wide, there is room for two steps (ROOMS): the next one is on its way
+ * meanwhile.  Otherwise other blocks of the multiprocessor compute while one waits.  dk and dv of wide heads
+ * are more than the registers hold: then there is one launch for each (SPLIT).
  */
 template <class C, int WIDTH, bool SMALL> struct backward_sizes {
     typedef C M;
     enum {
         D = WIDTH,
-        STEP = 32,
+        STEP = D > 128 || (SMALL && D > 96) ? 16 : 32,
+        ROOMS = SMALL || D > 128 ? 1 : 2,
         SLICE = 16, /* queries whose scores by keys are in registers */
-        TILES = M::ROWS == 16 && D == 64 && !SMALL ? 2 : 1,
+        TILES = D == 64 && !SMALL ? 2 : 1,
         OF_WARP = TILES * M::ROWS,
-        WARPS = (OF_WARP == 32 && D > 64) || (SMALL && D > 96) ? 2 : 4,
+        WARPS = SMALL && D > 128 ? 2 : 4,
         THREADS = WARPS * WARP,
         ROWS = WARPS * OF_WARP,
-        SPLIT = OF_WARP == 32 && D > 64,
+        SPLIT = D > 160,
         STRIDE = tile_of<D>::STRIDE
     };
-    /* Two tiles that stay, two that come in two halves, and three numbers per query. */
+    /* Two tiles that stay, and in each room two that come, and three numbers per query. */
     static constexpr size_t SHARED =
-        (size_t)(2 * ROWS + 4 * STEP) * STRIDE * sizeof(typename M::element) +
-        6 * STEP * sizeof(float);
-    static_assert(SHARED <= most_shared<C, SMALL>(), "of every GPU that runs this");
+        (size_t)(2 * ROWS + ROOMS * 2 * STEP) * STRIDE * sizeof(typename M::element) +
+        ROOMS * 3 * STEP * sizeof(float);
+    static_assert(SHARED <= most_shared<D, SMALL>(), "of every GPU that runs this");
     static_assert(STEP / 8 * C::EACH <= 32, "a bit for each probability of a step");
 };
 
@@ -72,6 +74,8 @@ template <class S> struct query_rows {
 
         TR_UNROLL
         for (int d = lane % PARTS * PIECE; d < S::D; d += PARTS * PIECE) {
+            if (d >= (int)a.d)
+                break;
             const pack<T, PIECE> x = load<PIECE>(dctx + row + d), y = load<PIECE>(ctx + row + d);
 
             TR_UNROLL
@@ -139,6 +143,17 @@ TR_INLINE void differentiate_rows(scores_of<S, S::STEP> &p, const scores_of<S, S
     }
 }
 
+/* Begin to copy the k and v of STEP keys. */
+template <class S>
+TR_INLINE void copy_keys(typename S::M::element *to, const typename S::M::element *k,
+                         const typename S::M::element *v, int stride, int key0, int t, int d)
+{
+    const int64_t offset = (int64_t)key0 * stride;
+
+    copy_tile<S::D, S::THREADS>(to, k + offset, stride, S::STEP, t - key0, d);
+    copy_tile<S::D, S::THREADS>(to + S::STEP * S::STRIDE, v + offset, stride, S::STEP, t - key0, d);
+}
+
 template <class S>
 __global__ void __launch_bounds__(S::THREADS, 2)
     queries_kernel(typename S::M::element *dqkv, float *deltas, const typename S::M::element *dctx,
@@ -158,7 +173,7 @@ __global__ void __launch_bounds__(S::THREADS, 2)
         const int block0 = ((t - 1) / S::ROWS - (int)(blockIdx.x / a.n)) * S::ROWS;
         const int end = min(block0 + (int)S::ROWS, t);
         const int first = (int)threadIdx.x / WARP * S::OF_WARP, query0 = block0 + first;
-        const T *const k = qkv + h.qkv + S::D, *const v = k + S::D;
+        const T *const k = qkv + h.qkv + a.d, *const v = k + a.d;
         const int begin = (int)least_first_key(h, t, block0, S::ROWS) / S::STEP * S::STEP;
         accumulators<M, S::TILES, S::D> dq;
         query_rows<S> rows;
@@ -166,32 +181,26 @@ __global__ void __launch_bounds__(S::THREADS, 2)
         uint32_t kept[S::TILES] = {};
 
         copy_tile<S::D, S::THREADS>(q_tile, qkv + h.qkv + (int64_t)block0 * stride, stride, S::ROWS,
-                                    t - block0);
+                                    t - block0, (int)a.d);
         copy_tile<S::D, S::THREADS>(d_tile, dctx + h.ctx + block0 * h.width, (int)h.width, S::ROWS,
-                                    t - block0);
-        copy_tile<S::D, S::THREADS>(steps, k + (int64_t)begin * stride, stride, S::STEP, t - begin);
-        copy_tile<S::D, S::THREADS>(steps + S::STEP * S::STRIDE, v + (int64_t)begin * stride,
-                                    stride, S::STEP, t - begin);
+                                    t - block0, (int)a.d);
+        copy_keys<S>(steps, k, v, stride, begin, t, (int)a.d);
         end_batch();
         rows.make(a, h, query0, dctx, ctx, lse, deltas);
         clear(dq);
         for (int key0 = begin; key0 < end; key0 += S::STEP) {
-            T *const now = steps + (key0 / S::STEP - begin / S::STEP) % 2 * 2 * S::STEP * S::STRIDE;
-            T *const next =
-                steps + (key0 / S::STEP - begin / S::STEP + 1) % 2 * 2 * S::STEP * S::STRIDE;
-            const bool seen = key0 < query0 + S::OF_WARP;
-            const int64_t offset = (int64_t)(key0 + S::STEP) * stride;
+            const int turn = (key0 - begin) / S::STEP;
+            T *const now = steps + turn % S::ROOMS * 2 * S::STEP * S::STRIDE;
+            T *const next = steps + (turn + 1) % S::ROOMS * 2 * S::STEP * S::STRIDE;
+            const bool seen = key0 < query0 + S::OF_WARP, more = key0 + S::STEP < end;
 
             if (a.drop.threshold && seen)
                 for (int m = 0; m < S::TILES; m++)
-                    kept[m] = (uint32_t)kept_by_row<M, S::STEP>(a, h, query0 + m * M::ROWS, key0);
+                    kept[m] = kept_by_row<M, S::STEP>(a, h, query0 + m * M::ROWS, key0);
             wait_for_batches<0>();
             __syncthreads();
-            if (key0 + S::STEP < end) {
-                copy_tile<S::D, S::THREADS>(next, k + offset, stride, S::STEP, t - key0 - S::STEP);
-                copy_tile<S::D, S::THREADS>(next + S::STEP * S::STRIDE, v + offset, stride, S::STEP,
-                                            t - key0 - S::STEP);
-            }
+            if (S::ROOMS == 2 && more)
+                copy_keys<S>(next, k, v, stride, key0 + S::STEP, t, (int)a.d);
             end_batch();
             if (seen) {
                 scores_of<S, S::STEP> p, dp;
@@ -203,12 +212,17 @@ __global__ void __launch_bounds__(S::THREADS, 2)
                 differentiate_rows(p, dp, rows, a, kept);
                 multiply_weights<M, S::TILES, S::STEP, S::D>(dq, p.x, now);
             }
+            if (S::ROOMS == 1 && more) {
+                __syncthreads();
+                copy_keys<S>(next, k, v, stride, key0 + S::STEP, t, (int)a.d);
+                end_batch();
+            }
         }
         TR_UNROLL
         for (int m = 0; m < S::TILES; m++)
             factor[m][0] = factor[m][1] = a.scale;
         store_rows<M, S::TILES, S::D>(dqkv + h.qkv + (int64_t)query0 * stride, stride, t - query0,
-                                      dq, factor, q_tile + first * S::STRIDE);
+                                      (int)a.d, dq, factor, q_tile + first * S::STRIDE);
     }
 }
 
@@ -221,10 +235,10 @@ template <class S> struct step_room {
     float *log, *delta;
     int *from;
 
-    TR_INLINE step_room(T *all, float *numbers, int half)
+    TR_INLINE step_room(T *all, float *numbers, int which)
     {
-        tiles = all + half * 2 * S::STEP * S::STRIDE;
-        log = numbers + half * 3 * S::STEP;
+        tiles = all + which * 2 * S::STEP * S::STRIDE;
+        log = numbers + which * 3 * S::STEP;
         delta = log + S::STEP;
         from = reinterpret_cast<int *>(delta + S::STEP);
     }
@@ -235,10 +249,10 @@ template <class S> struct step_room {
         const int t = (int)a.t, stride = 3 * (int)h.width;
 
         copy_tile<S::D, S::THREADS>(tiles, qkv + h.qkv + (int64_t)query0 * stride, stride, S::STEP,
-                                    t - query0);
+                                    t - query0, (int)a.d);
         copy_tile<S::D, S::THREADS>(tiles + S::STEP * S::STRIDE,
                                     dctx + h.ctx + (int64_t)query0 * h.width, (int)h.width, S::STEP,
-                                    t - query0);
+                                    t - query0, (int)a.d);
         for (int i = (int)threadIdx.x; i < S::STEP; i += S::THREADS) {
             const int query = min(query0 + i, t - 1);
 
@@ -328,7 +342,8 @@ __global__ void __launch_bounds__(S::THREADS, 2)
     if constexpr (is_here<M>()) {
         TR_DYNAMIC_SHARED(T, k_tile);
         T *const v_tile = k_tile + S::ROWS * S::STRIDE, *const steps = v_tile + S::ROWS * S::STRIDE;
-        float *const numbers = reinterpret_cast<float *>(steps + 4 * S::STEP * S::STRIDE);
+        float *const numbers =
+            reinterpret_cast<float *>(steps + S::ROOMS * 2 * S::STEP * S::STRIDE);
         const one_head h = head_of(a, a.first + blockIdx.x % a.n);
         const int t = (int)a.t, stride = 3 * (int)h.width;
         const int block0 = (int)(blockIdx.x / a.n) * S::ROWS;
@@ -338,27 +353,29 @@ __global__ void __launch_bounds__(S::THREADS, 2)
         accumulators<M, S::TILES, DV ? S::D : 8> dv;
         float factor[S::TILES][2];
         uint32_t kept[S::TILES] = {};
-        int query0 = next_step<S>(h, t, block0, block0 + S::ROWS), half = 0;
+        int query0 = next_step<S>(h, t, block0, block0 + S::ROWS), room = 0;
 
-        copy_tile<S::D, S::THREADS>(k_tile, qkv + block_row + S::D, stride, S::ROWS, t - block0);
-        copy_tile<S::D, S::THREADS>(v_tile, qkv + block_row + 2 * S::D, stride, S::ROWS,
-                                    t - block0);
-        step_room<S>(steps, numbers, half).copy(a, h, query0, qkv, dctx, lse, deltas);
+        copy_tile<S::D, S::THREADS>(k_tile, qkv + block_row + a.d, stride, S::ROWS, t - block0,
+                                    (int)a.d);
+        if (DK)
+            copy_tile<S::D, S::THREADS>(v_tile, qkv + block_row + 2 * a.d, stride, S::ROWS,
+                                        t - block0, (int)a.d);
+        step_room<S>(steps, numbers, room).copy(a, h, query0, qkv, dctx, lse, deltas);
         end_batch();
         clear(dk);
         clear(dv);
         while (query0 < t) {
-            const step_room<S> now(steps, numbers, half), other(steps, numbers, 1 - half);
+            const int next_room = (room + 1) % S::ROOMS;
+            const step_room<S> now(steps, numbers, room), other(steps, numbers, next_room);
             const int next = next_step<S>(h, t, query0 + S::STEP, block0 + S::ROWS);
             const bool seen = query0 + S::STEP > key0;
 
             if (a.drop.threshold && seen)
                 for (int m = 0; m < S::TILES; m++)
-                    kept[m] =
-                        (uint32_t)kept_by_column<M, S::STEP>(a, h, query0, key0 + m * M::ROWS);
+                    kept[m] = kept_by_column<M, S::STEP>(a, h, query0, key0 + m * M::ROWS);
             wait_for_batches<0>();
             __syncthreads();
-            if (next < t)
+            if (S::ROOMS == 2 && next < t)
                 other.copy(a, h, next, qkv, dctx, lse, deltas);
             end_batch();
             TR_UNROLL_BY(1)
@@ -380,22 +397,29 @@ __global__ void __launch_bounds__(S::THREADS, 2)
                 if constexpr (DK)
                     multiply_weights<M, S::TILES, S::SLICE, S::D>(dk, dp.x, q_slice);
             }
+            if (S::ROOMS == 1 && next < t) {
+                __syncthreads();
+                other.copy(a, h, next, qkv, dctx, lse, deltas);
+                end_batch();
+            }
             query0 = next;
-            half = 1 - half;
+            room = next_room;
         }
         if constexpr (DK) {
             TR_UNROLL
             for (int m = 0; m < S::TILES; m++)
                 factor[m][0] = factor[m][1] = a.scale;
-            store_rows<M, S::TILES, S::D>(dqkv + h.qkv + (int64_t)key0 * stride + S::D, stride,
-                                          t - key0, dk, factor, k_tile + first * S::STRIDE);
+            store_rows<M, S::TILES, S::D>(dqkv + h.qkv + (int64_t)key0 * stride + a.d, stride,
+                                          t - key0, (int)a.d, dk, factor,
+                                          k_tile + first * S::STRIDE);
         }
         if constexpr (DV) {
             TR_UNROLL
             for (int m = 0; m < S::TILES; m++)
                 factor[m][0] = factor[m][1] = (a.drop.threshold ? a.drop.kept : 1.0f) / lift<T>();
-            store_rows<M, S::TILES, S::D>(dqkv + h.qkv + (int64_t)key0 * stride + 2 * S::D, stride,
-                                          t - key0, dv, factor, v_tile + first * S::STRIDE);
+            store_rows<M, S::TILES, S::D>(dqkv + h.qkv + (int64_t)key0 * stride + 2 * a.d, stride,
+                                          t - key0, (int)a.d, dv, factor,
+                                          v_tile + first * S::STRIDE);
         }
     }
 }
@@ -442,7 +466,7 @@ bool attention_mma_bwd(struct tr_queue *q, const attention_gradients &g, const a
 
     if (!f16s && !bf16s)
         return false;
-    return with_width(a.d, [&](auto) {}) && with_machine(tr_cuda_arch(q), bf16s, [&](auto m) {
+    return with_width(a.d, [&](auto) {}) && with_machine(q, bf16s, [&](auto m) {
                with_width(a.d, [&](auto width) {
                    typedef decltype(m) machine_type;
 

@@ -416,8 +416,10 @@ template <class F> static void with_chunks(int64_t d, F f)
         f(constant<1>());
     else if (d <= 2 * TILE)
         f(constant<2>());
+    else if (d <= 4 * TILE)
+        f(constant<4>());
     else
-        f(constant<TR_MAX_HEAD_DIM / TILE>());
+        f(constant<(TR_MAX_HEAD_DIM + TILE - 1) / TILE>());
 }
 
 /* f(accessor_of): models compute in fp32 here; all other mixtures share kernels. */

@@ -37,6 +37,8 @@ extern "C" {
  * TR_DYNAMIC_SHARED(T, name): a pointer to what the launch asked for.
  * TR_NEVER(condition): inside a kernel; a bug of the caller, which ends the job.
  * TR_ALIGNED(p, bytes): a GPU faults where p lies on no multiple of bytes; so does the emulation.
+ * TR_READS(p, bytes), TR_WRITES(p, bytes): one access, for the watch over shared memory, of a function
+ *   that is TR_UNWATCHED: the compiler may make several of it.
  * TR_UNROLL, before a loop: its arrays are to become registers.  TR_UNROLL_BY(n): n turns at once.
  */
 #ifdef __CUDACC__
@@ -50,15 +52,18 @@ extern "C" {
     extern __shared__ __align__(16) unsigned char name##_raw[]; \
     T *name = reinterpret_cast<T *>(name##_raw)
 #define TR_INLINE __device__ __forceinline__
+#define TR_UNWATCHED
 #define TR_UNROLL _Pragma("unroll")
 #define TR_ALIGNED(p, bytes) (void)0
+#define TR_READS(p, bytes) (void)0
+#define TR_WRITES(p, bytes) (void)0
 #define TR_NEVER(condition) ((condition) ? __trap() : (void)0)
 #define TR_PRAGMA(x) _Pragma(#x)
 #define TR_UNROLL_BY(n) TR_PRAGMA(unroll n)
 #else
-#define TR_LAUNCH(q, kernel, grid, block, shared_bytes, ...) \
-    emulate::launch(                                         \
-        tr_cuda_stream(q), (grid), (block), (shared_bytes),  \
+#define TR_LAUNCH(q, kernel, grid, block, shared_bytes, ...)                                \
+    emulate::launch(                                                                        \
+        tr_cuda_stream(q), emulate::kernel_of<(kernel)>(), (grid), (block), (shared_bytes), \
         [](auto... arguments) { kernel(arguments...); }, __VA_ARGS__)
 #define TR_SHARED(T, name, extent) \
     static T name extent;          \
@@ -66,6 +71,8 @@ extern "C" {
 #define TR_DYNAMIC_SHARED(T, name) T *name = reinterpret_cast<T *>(emulate::dynamic_shared())
 #define TR_INLINE inline
 #define TR_ALIGNED(p, bytes) emulate::must_be_aligned((p), (bytes))
+#define TR_READS(p, bytes) emulate::reads((p), (bytes))
+#define TR_WRITES(p, bytes) emulate::writes((p), (bytes))
 #define TR_UNROLL
 #define TR_NEVER(condition) TR_ASSERT(!(condition))
 #define TR_UNROLL_BY(n)
@@ -156,15 +163,17 @@ template <class T, int N> struct alignas(sizeof(T) * N) pack {
     T x[N];
 };
 
-template <int N, class T> TR_INLINE pack<T, N> load(const T *from)
+template <int N, class T> TR_UNWATCHED TR_INLINE pack<T, N> load(const T *from)
 {
     TR_ALIGNED(from, sizeof(pack<T, N>));
+    TR_READS(from, sizeof(pack<T, N>));
     return *reinterpret_cast<const pack<T, N> *>(from);
 }
 
-template <int N, class T> TR_INLINE void store(T *to, const pack<T, N> &x)
+template <int N, class T> TR_UNWATCHED TR_INLINE void store(T *to, const pack<T, N> &x)
 {
     TR_ALIGNED(to, sizeof x);
+    TR_WRITES(to, sizeof x);
     *reinterpret_cast<pack<T, N> *>(to) = x;
 }
 

@@ -2,6 +2,8 @@
 #undef _FORTIFY_SOURCE /* which takes a jump to another stack for a mistake */
 #include "emulate.h"
 
+#include <algorithm>
+#include <map>
 #include <memory>
 #include <ucontext.h>
 #include <vector>
@@ -44,6 +46,9 @@ namespace emulate
 
 dim3 thread_index, block_index, block_size, grid_size;
 int code;
+uint32_t epoch;
+uint32_t known[1024][LANES];
+void (*on_launch)(const kernel &k, dim3 block, size_t dynamic_shared);
 
 namespace
 {
@@ -78,14 +83,32 @@ struct fiber {
     const slot *all = met; /*   and where the lanes of the mask find that */
 };
 
+/* Static arrays are numbered behind all dynamic ones. */
 struct shared_array {
     void *at;
     size_t bytes;
+    long first;
+    const void *kernel;
+};
+
+enum { STATIC_FIRST = 256 << 10 };
+
+/* KiB. */
+const gpu gpus[] = {
+    {70, 96, 96, 0, 64, 32},   {75, 64, 64, 0, 32, 16},    {80, 163, 164, 1, 64, 32},
+    {86, 99, 100, 1, 48, 16},  {87, 163, 164, 1, 48, 16},  {89, 99, 100, 1, 48, 24},
+    {90, 227, 228, 1, 64, 32}, {100, 227, 228, 1, 64, 32}, {120, 99, 100, 1, 48, 24},
 };
 
 std::vector<std::unique_ptr<fiber>> fibers;
 std::vector<shared_array> arrays;
 std::vector<unsigned char> dynamic;
+std::map<const void *, size_t> allowed;
+kernel now;
+size_t dynamic_bytes;
+uintptr_t dynamic_begin, statics_lowest = UINTPTR_MAX, statics_highest;
+long statics_end = STATIC_FIRST;
+int gpu_arch = 90;
 const std::function<void()> *body;
 fiber *running;
 int running_number, threads;
@@ -215,6 +238,24 @@ bool have_met(int warp, const fiber *f)
     return true;
 }
 
+/* What lanes that met at __syncwarp() know of the warp is the same from now on.  Other instructions at
+   which they meet do not order accesses to memory. */
+void tell_one_another(int warp, unsigned mask)
+{
+    uint32_t all[LANES] = {};
+
+    for (int k = 0; k < LANES; k++) {
+        if (!(mask >> k & 1))
+            continue;
+        known[warp * LANES + k][k]++;
+        for (int other = 0; other < LANES; other++)
+            all[other] = std::max(all[other], known[warp * LANES + k][other]);
+    }
+    for (int k = 0; k < LANES; k++)
+        if (mask >> k & 1)
+            memcpy(known[warp * LANES + k], all, sizeof all);
+}
+
 /* All lanes of the mask go on before any of them meets others again (run_warp), so what they
    brought can stay with the first of them. */
 void let_go(int warp, fiber *first)
@@ -229,6 +270,8 @@ void let_go(int warp, fiber *first)
         f->all = first->met;
         f->at = READY;
     }
+    if (strcmp(first->op, "__syncwarp") == 0)
+        tell_one_another(warp, first->mask);
 }
 
 /* The lanes that one waiting lane waits for are there: they may go on. */
@@ -288,6 +331,7 @@ bool pass_barrier()
     for (int i = 0; i < threads; i++)
         if (fibers[(size_t)i]->at == AT_BLOCK)
             fibers[(size_t)i]->at = READY;
+    epoch++;
     return any;
 }
 
@@ -326,7 +370,10 @@ void run_block()
 
 void begin_block(size_t shared_bytes)
 {
+    epoch++;
+    dynamic_bytes = shared_bytes;
     dynamic.assign(shared_bytes + 16, PATTERN);
+    dynamic_begin = (uintptr_t)dynamic_shared();
     for (const shared_array &a : arrays)
         memset(a.at, PATTERN, a.bytes);
     for (int i = 0; i < threads; i++) {
@@ -343,9 +390,104 @@ void begin_block(size_t shared_bytes)
 
 void stop(const char *what)
 {
-    fprintf(stderr, "emulate: block (%u,%u,%u) of %u threads: %s\n", block_index.x, block_index.y,
-            block_index.z, threads, what);
+    fprintf(stderr, "emulate: %s, block (%u,%u,%u) of %u threads: %s\n", name_of(now).c_str(),
+            block_index.x, block_index.y, block_index.z, threads, what);
     abort();
+}
+
+const gpu &gpu_of(int arch)
+{
+    const gpu *found = gpus;
+
+    for (const gpu &g : gpus)
+        if (g.arch <= arch)
+            found = &g;
+    return *found;
+}
+
+/* gcc: "... [with auto KERNEL = NAME]", clang: "... [KERNEL = &NAME]"; NAME may be "NAME<...>" of "T
+   NAME(...)". */
+std::string name_of(const kernel &k)
+{
+    std::string s = k.name ? k.name : "a kernel";
+    size_t at = s.find("KERNEL = ");
+
+    if (at == std::string::npos)
+        return s;
+    s = s.substr(at + strlen("KERNEL = "));
+    s.pop_back();
+    for (const char *before : {"&", "(", "{anonymous}::", "(anonymous namespace)::"})
+        if (s.compare(0, strlen(before), before) == 0)
+            s = s.substr(strlen(before));
+    return s;
+}
+
+void allow(const void *kernel, size_t bytes)
+{
+    allowed[kernel] = bytes;
+    if (bytes > (size_t)gpu_of(gpu_arch).of_block << 10)
+        stop("more shared memory is to be allowed than a block of this GPU may have");
+}
+
+namespace
+{
+
+/* Static arrays make themselves known when a kernel first runs. */
+void check_shared(const kernel &k, size_t dynamic_shared)
+{
+    const auto a = allowed.find(k.at);
+    size_t all = dynamic_shared;
+    char text[200];
+
+    for (const shared_array &s : arrays)
+        if (s.kernel == k.at)
+            all += s.bytes;
+    if (all <= 48 << 10 || (a != allowed.end() && dynamic_shared <= a->second &&
+                            all <= (size_t)gpu_of(gpu_arch).of_block << 10))
+        return;
+    snprintf(
+        text, sizeof text,
+        "a block asks for %zu bytes of shared memory, was allowed %zu beyond its arrays, and one "
+        "of sm_%d has %d KiB",
+        all, a == allowed.end() ? (size_t)0 : a->second, gpu_arch, gpu_of(gpu_arch).of_block);
+    now = k;
+    stop(text);
+}
+
+} // namespace
+
+void check_launch(const kernel &k, dim3 grid, dim3 block, size_t shared_bytes)
+{
+    (void)grid;
+    check_shared(k, shared_bytes);
+    if (on_launch)
+        on_launch(k, block, shared_bytes);
+}
+
+/* Asked for every access to any memory, most of which is not shared; who asks for an array asks again. */
+long shared_offset(const void *p)
+{
+    static size_t latest;
+    const uintptr_t at = (uintptr_t)p;
+
+    if (at - dynamic_begin < dynamic_bytes)
+        return (long)(at - dynamic_begin);
+    if (at - statics_lowest >= statics_highest - statics_lowest)
+        return -1;
+    for (size_t i = 0; i < arrays.size(); i++, latest = latest + 1 < arrays.size() ? latest + 1 : 0)
+        if (at - (uintptr_t)arrays[latest].at < arrays[latest].bytes)
+            return arrays[latest].first + (long)(at - (uintptr_t)arrays[latest].at);
+    return -1;
+}
+
+int running_thread()
+{
+    return running ? running_number : -1;
+}
+
+std::string running_kernel()
+{
+    return name_of(now);
 }
 
 void seed(uint64_t value)
@@ -361,7 +503,10 @@ uint64_t barriers()
 shared_note::shared_note(void *at, size_t bytes)
 {
     memset(at, PATTERN, bytes);
-    arrays.push_back({at, bytes});
+    arrays.push_back({at, bytes, statics_end, now.at});
+    statics_end += (long)((bytes + 15) / 16 * 16);
+    statics_lowest = std::min(statics_lowest, (uintptr_t)at);
+    statics_highest = std::max(statics_highest, (uintptr_t)at + bytes);
 }
 
 void *dynamic_shared()
@@ -398,7 +543,8 @@ const unsigned char *exchange(unsigned mask, const void *mine, size_t bytes, con
     return running->all[0].bytes;
 }
 
-void run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()> &thread)
+void run(const kernel &k, dim3 grid, dim3 block, size_t shared_bytes,
+         const std::function<void()> &thread)
 {
     const uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z;
     std::vector<uint64_t> order(blocks);
@@ -407,6 +553,7 @@ void run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>
     block_size = block;
     grid_size = grid;
     body = &thread;
+    now = k;
     if (threads < 1 || threads > 1024 || blocks == 0 || grid.y > 65535 || grid.z > 65535)
         stop("a GPU takes neither such a block nor such a grid");
     while (fibers.size() < (size_t)threads)
@@ -421,6 +568,8 @@ void run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>
         begin_block(shared_bytes);
         run_block();
     }
+    running = nullptr;
+    check_shared(k, shared_bytes);
 }
 
 } // namespace emulate
@@ -449,6 +598,16 @@ extern "C" void trk_emulate_seed(uint64_t seed)
 extern "C" void trk_emulate_code(int arch)
 {
     emulate::code = arch;
+}
+
+extern "C" void trk_emulate_gpu(int arch)
+{
+    emulate::gpu_arch = arch;
+}
+
+extern "C" size_t trk_emulated_shared(int arch)
+{
+    return (size_t)emulate::gpu_of(arch).of_block << 10;
 }
 
 /* Without a fake runtime there are no queues. */

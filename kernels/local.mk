@@ -26,7 +26,7 @@ libkernels_a_SOURCES = $(KERNELS)
 KERNEL_LIBS += libkernels.a libtrireme.a
 endif
 
-SUFFIXES += .cu .emulated.o
+SUFFIXES += .cu .emulated.o .watched.o
 AM_V_NVCC = $(am__v_NVCC_@AM_V@)
 am__v_NVCC_ = $(am__v_NVCC_@AM_DEFAULT_V@)
 am__v_NVCC_0 = @echo "  NVCC    " $@;
@@ -38,9 +38,12 @@ NVCC_COMPILE = $(NVCC_FOR) $(CUDA_CODE)
 NVCC_FOR = $(NVCC) $(NVCC_HOST) -std=c++17 $(TR_NVCCFLAGS) -I$(srcdir)/kernels \
 	-I$(srcdir)/src $(NVCCFLAGS) -Xcompiler -Wall,-Wextra \
 	-Xcompiler -fno-exceptions,-fno-threadsafe-statics,-fno-rtti
+# Of what nvcc makes in between the code of each architecture is kept, for tests/cuda/t_resources.sh.
+KEPT = $(@D)/$(DEPDIR)/$(*F).kept
 .cu.o:
-	$(AM_V_NVCC)$(MKDIR_P) $(@D)/$(DEPDIR) && \
-	$(NVCC_COMPILE) -MD -MP -MF $(@D)/$(DEPDIR)/$(@F).d -c -o $@ $<
+	$(AM_V_NVCC)rm -rf $(KEPT) && $(MKDIR_P) $(KEPT) kernels/cubins && \
+	$(NVCC_COMPILE) --keep --keep-dir $(KEPT) -MD -MP -MF $(@D)/$(DEPDIR)/$(@F).d -c -o $@ $< && \
+	rm -f kernels/cubins/$(*F).*.cubin && mv $(KEPT)/*.cubin kernels/cubins && rm -rf $(KEPT)
 
 EMULATE = $(CXX) -x c++ $(AM_CPPFLAGS) -I$(srcdir)/kernels $(CPPFLAGS) $(AM_CXXFLAGS) -Wno-unknown-pragmas \
 	$(CXXFLAGS)
@@ -48,6 +51,12 @@ EMULATE = $(CXX) -x c++ $(AM_CPPFLAGS) -I$(srcdir)/kernels $(CPPFLAGS) $(AM_CXXF
 	$(AM_V_CXX)$(MKDIR_P) $(@D)/$(DEPDIR) && \
 	$(EMULATE) -MD -MP -MF $(@D)/$(DEPDIR)/$(@F).d -c -o $@ $<
 
+# With every access to memory told to tests/cuda/watch.cc.
+WATCH = $(EMULATE) -O1 -fsanitize=thread -DTR_WATCHED -fno-threadsafe-statics
+.cu.watched.o .cc.watched.o:
+	$(AM_V_CXX)$(MKDIR_P) kernels/$(DEPDIR) && \
+	$(WATCH) -MD -MP -MF kernels/$(DEPDIR)/$(@F).d -c -o $@ $<
+
 -include kernels/$(DEPDIR)/*.d
 mostlyclean-local:
-	-rm -rf kernels/$(DEPDIR) kernels/*.o
+	-rm -rf kernels/$(DEPDIR) kernels/cubins kernels/*.o tests/cuda/*.watched.o

@@ -12,14 +12,11 @@
  * Products on tensor cores, and copies to shared memory that go on while a thread computes.
  *
  * Two classes have the same members, so that a kernel is a template over them:
- *   mma_narrow<T>  16 rows at a time: mma.m16n8k16, for f16 and bf16 from sm_80 on; on sm_75 two
- *                  mma.m16n8k8, f16 only
- *   mma_wide       32 rows at a time, f16: mma.m8n8k4 of sm_70, whose four groups of 8 threads have
- *   8
- *                  rows each
+ *   mma_turing<T>  mma.m16n8k16, for f16 and bf16 from sm_80 on; on sm_75 two mma.m16n8k8, f16 only
+ *   mma_volta      mma.m8n8k4 of sm_70, f16: four groups of 8 threads, each with 8 rows by 8 columns
  *
- * A product is of a left operand of ROWS x 16 and a right one of 16 x 16, and is added to two
- * accumulators of ROWS x 8: columns 0..7 and 8..15.  A thread has EACH numbers of an accumulator;
+ * A product is of a left operand of 16 x 16 (ROWS x 16) and a right one of 16 x 16, and is added to two
+ * accumulators of 16 x 8: columns 0..7 and 8..15.  A thread has EACH numbers of an accumulator;
  * number i is in its row i / 2 % 2, which is row(i / 2 % 2) of the matrix, and in column(i); i and
  * i + 1 are neighbours where i is even.
  *
@@ -93,8 +90,7 @@ template <class K> static void allow_shared(struct tr_queue *q, K *kernel, size_
         (int)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
 #else
     (void)q;
-    (void)kernel;
-    (void)bytes;
+    emulate::allow(reinterpret_cast<const void *>(kernel), bytes);
 #endif
 }
 
@@ -105,7 +101,8 @@ TR_INLINE uint32_t shared_address(const void *p)
 }
 #else
 /* What threads have asked for and not yet waited for.  Half of all copies are made at once, the
-   others when they are waited for: who reads too early, or overwrites too early, gets it wrong. */
+   others when they are waited for: who reads too early, or overwrites too early, gets it wrong; where
+   kernels are watched, he is stopped. */
 namespace emulate
 {
 
@@ -114,6 +111,7 @@ struct pending_copy {
     const void *from; /* NULL: zeros */
     size_t bytes;
     unsigned batch;
+    bool made;
 };
 
 struct thread_copies {
@@ -123,7 +121,7 @@ struct thread_copies {
 
 inline thread_copies copies[1024];
 
-inline void make_copy(const pending_copy &c)
+TR_UNWATCHED inline void make_copy(const pending_copy &c)
 {
     if (c.from)
         memcpy(c.to, c.from, c.bytes);
@@ -150,13 +148,14 @@ inline bool is_quick()
 template <int BYTES> TR_INLINE void copy_async(void *to, const void *from, bool zeros)
 {
 #if !defined(__CUDACC__)
-    const emulate::pending_copy c = {to, zeros ? nullptr : from, BYTES,
-                                     emulate::copies[threadIdx.x].batches};
+    emulate::thread_copies &mine = emulate::copies[threadIdx.x];
+    const emulate::pending_copy c = {to, zeros ? nullptr : from, BYTES, mine.batches,
+                                     emulate::is_quick()};
 
-    if (emulate::is_quick())
+    if (c.made)
         make_copy(c);
-    else
-        emulate::copies[threadIdx.x].pending.push_back(c);
+    emulate::copy_begins(to, BYTES);
+    mine.pending.push_back(c);
 #elif TR_ARCH >= 800
     if (BYTES == 16)
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)),
@@ -192,10 +191,13 @@ template <int N> TR_INLINE void wait_for_batches()
     std::vector<emulate::pending_copy> later;
 
     for (const emulate::pending_copy &c : mine.pending)
-        if (c.batch + N < mine.batches)
-            make_copy(c);
-        else
+        if (c.batch + N < mine.batches) {
+            if (!c.made)
+                make_copy(c);
+            emulate::copy_ends(c.to, c.bytes);
+        } else {
             later.push_back(c);
+        }
     mine.pending.swap(later);
 #elif TR_ARCH >= 800
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
@@ -209,13 +211,14 @@ template <int N> TR_INLINE void wait_for_batches()
  * matrix m, on 16 bytes.  Word m of lane 4 g + t becomes elements (g, 2 t) and (g, 2 t + 1) of
  * matrix m, or, turned, (2 t, g) and (2 t + 1, g).
  */
-template <bool TURNED> TR_INLINE void load_matrices(uint32_t (&r)[4], const void *row)
+template <bool TURNED> TR_UNWATCHED TR_INLINE void load_matrices(uint32_t (&r)[4], const void *row)
 {
 #if !defined(__CUDACC__)
     const int g = emulate::lane() / 4, t = emulate::lane() % 4;
     const unsigned char *all =
         emulate::exchange(ALL_LANES, &row, sizeof row, TURNED ? "ldmatrix.trans" : "ldmatrix");
 
+    emulate::reads(row, 16);
     for (int m = 0; m < 4; m++) {
         uint16_t two[2];
 
@@ -257,13 +260,13 @@ struct factors {
 
 static_assert(sizeof(factors) <= SLOT_BYTES, "one exchange");
 
-template <class T> void widen_words(float *to, const uint32_t *words, int n)
+template <class T> TR_UNWATCHED void widen_words(float *to, const uint32_t *words, int n)
 {
     for (int i = 0; i < 2 * n; i++)
         to[i] = widen(T{(uint16_t)(words[i / 2] >> 16 * (i % 2))});
 }
 
-inline const factors *exchange_factors(const factors &mine, const char *op)
+TR_UNWATCHED inline const factors *exchange_factors(const factors &mine, const char *op)
 {
     return reinterpret_cast<const factors *>(exchange(ALL_LANES, &mine, sizeof mine, op));
 }
@@ -273,7 +276,8 @@ inline const factors *exchange_factors(const factors &mine, const char *op)
 
 /* c[16,8] += a[16,16] b[16,8] */
 template <class T>
-TR_INLINE void mma_16_8_16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2])
+TR_UNWATCHED TR_INLINE void mma_16_8_16(float (&c)[4], const uint32_t (&a)[4],
+                                        const uint32_t (&b)[2])
 {
     static_assert(sizeof(T) == 2, "halves");
 #if !defined(__CUDACC__)
@@ -315,11 +319,12 @@ TR_INLINE void mma_16_8_16(float (&c)[4], const uint32_t (&a)[4], const uint32_t
 
 /*
  * Four products at once, one of each group of threads 4 q .. 4 q + 3 and 16 + 4 q .. 16 + 4 q + 3:
- * c[8,8] += a[8,4] b[4,8].  A lane brings a row of a, and a column of b, or, turned, half a row of
- * b.
+ * [8,8] += a[8,4] b[4,8], columns 0..3 into c0 and 4..7 into c1.  A lane brings a row of a, and a column
+ * of b, or, turned, half a row of b.
  */
 template <bool TURNED>
-TR_INLINE void mma_8_8_4(float (&c)[8], uint32_t a0, uint32_t a1, uint32_t b0, uint32_t b1)
+TR_UNWATCHED TR_INLINE void mma_8_8_4(float (&c0)[4], float (&c1)[4], uint32_t a0, uint32_t a1,
+                                      uint32_t b0, uint32_t b1)
 {
 #if !defined(__CUDACC__)
     const int lane = emulate::lane(), group = lane % 16 / 4 * 4;
@@ -333,24 +338,25 @@ TR_INLINE void mma_8_8_4(float (&c)[8], uint32_t a0, uint32_t a1, uint32_t b0, u
     for (int i = 0; i < 8; i++) {
         const int row = lane % 2 + i / 2 % 2 * 2 + lane / 16 * 4;
         const int column = i % 2 + lane % 4 / 2 * 2 + i / 4 * 4;
+        float *const c = i < 4 ? c0 : c1;
 
         for (int k = 0; k < 4; k++)
-            c[i] += all[group + row % 4 + row / 4 * 16].a[k] *
-                    (TURNED ? all[group + k + column / 4 * 16].b[column % 4]
-                            : all[group + column % 4 + column / 4 * 16].b[k]);
+            c[i % 4] += all[group + row % 4 + row / 4 * 16].a[k] *
+                        (TURNED ? all[group + k + column / 4 * 16].b[column % 4]
+                                : all[group + column % 4 + column / 4 * 16].b[k]);
     }
 #elif TR_ARCH < 750
     if (TURNED)
         asm volatile("mma.sync.aligned.m8n8k4.row.row.f32.f16.f16.f32 {%0, %1, %2, %3, %4, %5, %6, "
                      "%7}, {%8, %9}, {%10, %11}, {%0, %1, %2, %3, %4, %5, %6, %7};"
-                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]),
-                       "+f"(c[6]), "+f"(c[7])
+                     : "+f"(c0[0]), "+f"(c0[1]), "+f"(c0[2]), "+f"(c0[3]), "+f"(c1[0]), "+f"(c1[1]),
+                       "+f"(c1[2]), "+f"(c1[3])
                      : "r"(a0), "r"(a1), "r"(b0), "r"(b1));
     else
         asm volatile("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%0, %1, %2, %3, %4, %5, %6, "
                      "%7}, {%8, %9}, {%10, %11}, {%0, %1, %2, %3, %4, %5, %6, %7};"
-                     : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), "+f"(c[4]), "+f"(c[5]),
-                       "+f"(c[6]), "+f"(c[7])
+                     : "+f"(c0[0]), "+f"(c0[1]), "+f"(c0[2]), "+f"(c0[3]), "+f"(c1[0]), "+f"(c1[1]),
+                       "+f"(c1[2]), "+f"(c1[3])
                      : "r"(a0), "r"(a1), "r"(b0), "r"(b1));
 #endif
 }
@@ -395,7 +401,7 @@ template <class M> TR_INLINE void must_be_here()
  *       bits of columns column .. column + 3 of a row, or of rows row .. row + 3 of a column, as
  *       dropout draws them; every lane asks for a few of them and all lanes share.
  */
-template <class T> struct mma_narrow {
+template <class T> struct mma_turing {
     typedef T element;
     enum { ROWS = 16, EACH = 4 };
 
@@ -484,9 +490,14 @@ template <class T> struct mma_narrow {
     }
 };
 
-struct mma_wide {
+/*
+ * Group q of threads has rows 8 (q / 2) .. 8 (q / 2) + 7, of which its lanes from 16 on have the last 4,
+ * and the columns 4 (q % 2) .. 4 (q % 2) + 3 of both accumulators: the instruction does not know what its
+ * columns mean, so a thread has numbers of both, as many as with mma_turing.
+ */
+struct mma_volta {
     typedef f16 element;
-    enum { ROWS = 32, EACH = 8 };
+    enum { ROWS = 16, EACH = 4 };
 
     __host__ __device__ static constexpr bool runs_on(int arch) { return arch >= 70 && arch < 75; }
 
@@ -494,17 +505,20 @@ struct mma_wide {
         pack<uint32_t, 4> x[2]; /* 16 columns of one row */
     };
     struct right_operand {
-        uint32_t x[2][8]; /* per 8 columns, 4 times two words for 4 rows */
+        uint32_t x[8]; /* 4 times two words for 4 rows */
     };
     struct accumulator {
         float x[EACH];
     };
 
-    /* Group q has rows 8 q .. 8 q + 7; its lanes from 16 on have the last 4 of them. */
-    TR_INLINE static int first_row() { return lane_of_thread() % 16 / 4 * 8 + half() * 4; }
     TR_INLINE static int half() { return lane_of_thread() / 16; }
+    TR_INLINE static int first_row() { return lane_of_thread() % 16 / 8 * 8 + half() * 4; }
+    TR_INLINE static int first_column() { return lane_of_thread() % 8 / 4 * 4; }
     TR_INLINE static int row(int which) { return first_row() + lane_of_thread() % 2 + 2 * which; }
-    TR_INLINE static int column(int i) { return i / 4 * 4 + lane_of_thread() % 4 / 2 * 2 + i % 2; }
+    TR_INLINE static int column(int i)
+    {
+        return first_column() + lane_of_thread() % 4 / 2 * 2 + i % 2;
+    }
 
     TR_INLINE static void left(left_operand &x, const f16 *tile, int stride)
     {
@@ -515,22 +529,36 @@ struct mma_wide {
         x.x[1] = load<4>(from + 4);
     }
 
-    /* A lane has two neighbours of each half of two rows; of its own row as a left operand the
-       other two are with the lane two places on, which wants what this one has of the other row. */
+    /* A lane has two neighbours of two rows, and two other lanes' neighbours make the rest of its row as
+       a left operand.  The lane two places on has the same columns as this one's in the row that this one
+       wants, and wants what this one has of the other row; the lane four places on has the other columns. */
     TR_INLINE static void left_of(left_operand &x, const accumulator &c0, const accumulator &c1)
     {
-        const bool second = lane_of_thread() & 2;
+        const bool second = lane_of_thread() & 2, right_columns = first_column() != 0;
 
         TR_UNROLL
-        for (int i = 0; i < 4; i++) {
-            const float *c = (i / 2 ? c1.x : c0.x) + i % 2 * 4;
+        for (int u = 0; u < 2; u++) {
+            const float *c = u ? c1.x : c0.x;
             const uint32_t upper = two_halves<f16>(c[0], c[1]);
             const uint32_t lower = two_halves<f16>(c[2], c[3]);
             const uint32_t got = __shfl_xor_sync(ALL_LANES, second ? upper : lower, 2);
+            const uint32_t mine[2] = {second ? got : upper, second ? lower : got};
 
-            x.x[i / 2].x[i % 2 * 2] = second ? got : upper;
-            x.x[i / 2].x[i % 2 * 2 + 1] = second ? lower : got;
+            TR_UNROLL
+            for (int i = 0; i < 2; i++) {
+                const uint32_t other = __shfl_xor_sync(ALL_LANES, mine[i], 4);
+
+                x.x[u].x[i] = right_columns ? other : mine[i];
+                x.x[u].x[2 + i] = right_columns ? mine[i] : other;
+            }
         }
+    }
+
+    template <int N> TR_INLINE static void take(uint32_t *to, const pack<uint32_t, N> &from)
+    {
+        TR_UNROLL
+        for (int i = 0; i < N; i++)
+            to[i] = from.x[i];
     }
 
     template <bool TURNED>
@@ -538,16 +566,18 @@ struct mma_wide {
     {
         const int mine = lane_of_thread() % 4;
 
-        TR_UNROLL
-        for (int u = 0; u < 2; u++)
-            TR_UNROLL
-        for (int k = 0; k < 4; k++) {
-            const f16 *from = TURNED ? tile + (4 * k + mine) * stride + 8 * u + 4 * half()
-                                     : tile + (8 * u + 4 * half() + mine) * stride + 4 * k;
-            const pack<uint32_t, 2> two = load<2>(reinterpret_cast<const uint32_t *>(from));
+        if (TURNED) {
+            const f16 *from = tile + mine * stride + first_column() + 8 * half();
 
-            x.x[u][2 * k] = two.x[0];
-            x.x[u][2 * k + 1] = two.x[1];
+            TR_UNROLL
+            for (int k = 0; k < 4; k++)
+                take(x.x + 2 * k,
+                     load<2>(reinterpret_cast<const uint32_t *>(from + 4 * k * stride)));
+        } else {
+            const f16 *from = tile + (first_column() + mine + 8 * half()) * stride;
+
+            take(x.x, load<4>(reinterpret_cast<const uint32_t *>(from)));
+            take(x.x + 4, load<4>(reinterpret_cast<const uint32_t *>(from + 8)));
         }
     }
 
@@ -559,32 +589,32 @@ struct mma_wide {
         for (int k = 0; k < 4; k++) {
             const uint32_t *a = l.x[k / 2].x + k % 2 * 2;
 
-            mma_8_8_4<TURNED>(c0.x, a[0], a[1], r.x[0][2 * k], r.x[0][2 * k + 1]);
-            mma_8_8_4<TURNED>(c1.x, a[0], a[1], r.x[1][2 * k], r.x[1][2 * k + 1]);
+            mma_8_8_4<TURNED>(c0.x, c1.x, a[0], a[1], r.x[2 * k], r.x[2 * k + 1]);
         }
     }
 
     template <class Op> TR_INLINE static float over_row(float x, Op op)
     {
-        return op(x, __shfl_xor_sync(ALL_LANES, x, 2));
+        x = op(x, __shfl_xor_sync(ALL_LANES, x, 2));
+        return op(x, __shfl_xor_sync(ALL_LANES, x, 4));
     }
 
     template <class F> TR_INLINE static unsigned bits_by_row(F four)
     {
-        const int lane = lane_of_thread(), r = first_row() + lane % 4;
-        const unsigned mine = four(r, 0) | four(r, 4) << 4;
+        const int lane = lane_of_thread();
+        const unsigned mine = four(first_row() + lane % 4, first_column());
         const unsigned upper = __shfl_sync(ALL_LANES, mine, lane & ~2) >> (lane & 2);
         const unsigned lower = __shfl_sync(ALL_LANES, mine, lane | 2) >> (lane & 2);
 
-        return (upper & 3) | (lower & 3) << 2 | (upper >> 4 & 3) << 4 | (lower >> 4 & 3) << 6;
+        return (upper & 3) | (lower & 3) << 2;
     }
 
     template <class F> TR_INLINE static unsigned bits_by_column(F four)
     {
-        const int lane = lane_of_thread(), r = first_row();
-        const unsigned mine = four(r, lane % 4) | four(r, lane % 4 + 4) << 4;
-        const unsigned even = __shfl_sync(ALL_LANES, mine, lane & ~1);
-        const unsigned odd = __shfl_sync(ALL_LANES, mine, lane | 1);
+        const int lane = lane_of_thread();
+        const unsigned mine = four(first_row(), first_column() + lane % 4);
+        const unsigned even = __shfl_sync(ALL_LANES, mine, (lane & ~3) | (lane & 2));
+        const unsigned odd = __shfl_sync(ALL_LANES, mine, (lane & ~3) | (lane & 2) | 1);
         unsigned bits = 0;
 
         TR_UNROLL

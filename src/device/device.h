@@ -26,7 +26,7 @@
 struct tr_device; /* the CPU cores or the GPU given to this rank */
 
 /* The widest head that attention takes, and the widest row of a norm, residual or dropout. */
-enum { TR_MAX_HEAD_DIM = 256, TR_MAX_WIDTH = 32768 };
+enum { TR_MAX_HEAD_DIM = 320, TR_MAX_WIDTH = 32768 };
 
 enum { TR_MARKS = 1024 }; /* for timing: tr_backend.mark() */
 

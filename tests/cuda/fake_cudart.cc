@@ -18,7 +18,10 @@
 #include <unistd.h>
 #include <vector>
 
-extern "C" void trk_emulate_code(int arch); /* kernels/emulate.h, which has a dim3 of its own */
+/* kernels/emulate.h, which has a dim3 of its own. */
+extern "C" void trk_emulate_code(int arch);
+extern "C" void trk_emulate_gpu(int arch);
+extern "C" size_t trk_emulated_shared(int arch);
 
 namespace
 {
@@ -541,6 +544,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
     prop->uuid.bytes[15] = (char)device;
     prop->major = arch / 10;
     prop->minor = arch % 10;
+    prop->sharedMemPerBlockOptin = trk_emulated_shared(arch);
     prop->multiProcessorCount = (int)number_of("FAKE_CUDA_PROCESSORS", 4);
     prop->totalGlobalMem = total_bytes();
     prop->pciBusID = device + 1;

@@ -32,8 +32,8 @@ EXTRA_DIST += $(FAKE_FILES) kernels/emulate.cc
 if HAVE_CXX
 check_LIBRARIES += tests/cuda/libemulated.a
 tests_cuda_libemulated_a_CPPFLAGS = $(EMULATED_FLAGS)
-tests_cuda_libemulated_a_SOURCES = kernels/emulate.cc
-tests_cuda_libemulated_a_LIBADD = $(KERNELS:.cu=.emulated.o)
+tests_cuda_libemulated_a_SOURCES = kernels/emulate.cc $(WATCH_FILES)
+tests_cuda_libemulated_a_LIBADD = $(OTHER_KERNELS:.cu=.emulated.o) $(MMA_OBJECTS)
 endif
 
 if HAVE_CUDA_FAKES
@@ -77,10 +77,42 @@ check_PROGRAMS += tests/cuda/t_kernels
 check_SCRIPTS += tests/cuda/mutant.sh
 TESTS += tests/cuda/t_kernels tests/cuda/t_mutants.sh
 endif
-tests_cuda_t_kernels_SOURCES = $(KERNELS_TESTED_WITH)
+tests_cuda_t_kernels_SOURCES = $(KERNELS_TESTED_WITH) $(WATCH_FILES)
 tests_cuda_t_kernels_CPPFLAGS = $(EMULATED_FLAGS) -DTR_TEST_KERNELS
 KERNELS_TESTED_LIBS = $(TR_LIBS_MADE) $(TR_LIBS_FOUND) $(CMOCKA_LIBS) -lstdc++
-tests_cuda_t_kernels_LDADD = $(KERNELS_TESTED:.cu=.emulated.o) $(KERNELS_TESTED_LIBS)
+tests_cuda_t_kernels_LDADD = $(KERNELS_TESTED_OBJECTS) $(KERNELS_TESTED_LIBS)
+
+# Where the compiler can tell of every access to memory, races on shared memory are found whatever the
+# order of threads: kernels are compiled for that, and tests/cuda/watch.cc is told.  The library of the
+# compiler that would be told otherwise is not linked.
+EXTRA_DIST += tests/cuda/t_watch.cc tests/cuda/watch.cc tests/cuda/watch.h
+ATTENTION = kernels/attention.cu kernels/attention_mma.cu kernels/attention_mma_bwd.cu \
+	kernels/attention_plain.cu
+MMA = kernels/attention_mma.cu kernels/attention_mma_bwd.cu
+OTHER_KERNELS = kernels/attention.cu kernels/attention_plain.cu kernels/codec.cu kernels/column_sums.cu \
+	kernels/embed.cu kernels/finish.cu kernels/flat.cu kernels/loss.cu kernels/norm.cu \
+	kernels/norm_bwd.cu kernels/product.cu kernels/residual.cu kernels/select.cu kernels/topk.cu
+if HAVE_TSAN
+WATCH_FILES = tests/cuda/watch.cc tests/cuda/watch.h
+WATCH_DEFINES = -DTR_WATCHED
+OBJECTS_ARE = watched
+COMPILE_MUTANT = $(WATCH)
+KERNELS_TESTED_OBJECTS = $(KERNELS_TESTED:.cu=.watched.o)
+MMA_OBJECTS = $(MMA:.cu=.watched.o)
+if HAVE_CXX
+check_PROGRAMS += tests/cuda/t_watch
+TESTS += tests/cuda/t_watch
+endif
+else
+WATCH_FILES =
+OBJECTS_ARE = emulated
+COMPILE_MUTANT = $(EMULATE)
+KERNELS_TESTED_OBJECTS = $(KERNELS_TESTED:.cu=.emulated.o)
+MMA_OBJECTS = $(MMA:.cu=.emulated.o)
+endif
+tests_cuda_t_watch_SOURCES = $(WATCH_FILES) kernels/emulate.cc kernels/emulate.h
+tests_cuda_t_watch_CPPFLAGS = $(EMULATED_FLAGS)
+tests_cuda_t_watch_LDADD = tests/cuda/t_watch.watched.o $(KERNELS_TESTED_LIBS)
 
 # The same operations by the whole backend over the fakes.
 if HAVE_CUDA_FAKES
@@ -95,9 +127,13 @@ tests_cuda_t_cuda_ops_DEPENDENCIES = $(FAKE_NEEDS)
 
 # How t_mutants.sh compiles a changed kernel and links t_kernels with it instead of its own.
 CLEANFILES += tests/cuda/mutant.sh
-tests/cuda/mutant.sh: Makefile tests/cuda/t_kernels
+tests/cuda/mutant.sh: Makefile tests/cuda/t_kernels tests/cuda/t_attention
 	$(AM_V_GEN)$(MKDIR_P) tests/cuda && { \
-	echo 'compile() { $(EMULATE) -w -O1 -c "$$@"; }'; \
+	echo 'as=$(OBJECTS_ARE)'; \
+	echo 'compile() { $(COMPILE_MUTANT) -w -O1 -c "$$@"; }'; \
+	echo 'link_attention() { $(CC) $(AM_CFLAGS) $(CFLAGS) $(LDFLAGS) "$$@"' \
+		'$(tests_cuda_t_attention_OBJECTS) $(EMULATED_LIBS); }'; \
+	echo "attention='$(ATTENTION)'"; \
 	echo 'link() { $(CC) $(AM_CFLAGS) $(CFLAGS) $(LDFLAGS) "$$@" $(tests_cuda_t_kernels_OBJECTS)' \
 		'$(KERNELS_TESTED_LIBS); }'; \
 	echo "kernels='$(KERNELS_TESTED)'"; } >$@
@@ -123,13 +159,22 @@ tests/cuda/host_mutant.sh: Makefile tests/cuda/trireme-fake tests/cuda/nccl_faul
 endif
 
 # What t_archs.sh compiles, and how: for one kind of GPU instead of those of configure.
-EXTRA_DIST += tests/cuda/t_archs.sh
+EXTRA_DIST += tests/cuda/t_archs.sh tests/cuda/t_resources.sh tests/cuda/kernels.budget \
+	tests/golden/kernels-13.0.88.txt tests/golden/kernels-13.0.88-12.8.93.txt
 TESTS += tests/cuda/t_archs.sh
+if HAVE_CXX
+check_PROGRAMS += tests/cuda/resources
+TESTS += tests/cuda/t_resources.sh
+endif
+tests_cuda_resources_SOURCES = tests/cuda/resources.cc
+tests_cuda_resources_CPPFLAGS = $(EMULATED_FLAGS)
+tests_cuda_resources_LDADD = $(EMULATED_LIBS)
 check_SCRIPTS += tests/cuda/nvcc.sh
 CLEANFILES += tests/cuda/nvcc.sh
 tests/cuda/nvcc.sh: Makefile
 	$(AM_V_GEN)$(MKDIR_P) tests/cuda && { \
 	echo 'known() { $(NVCC) --list-gpu-code; }'; \
+	echo 'version() { $(NVCC) --version; }'; \
 	echo 'compile() { $(NVCC_FOR) "$$@"; }'; \
 	echo "kernels='$(KERNELS)'"; } >$@
 
@@ -167,7 +212,7 @@ check_PROGRAMS += tests/cuda/t_attention
 TESTS += tests/cuda/t_attention
 endif
 tests_cuda_t_attention_SOURCES = tests/cuda/t_attention.cc $(EMULATED_WITH)
-tests_cuda_t_attention_CPPFLAGS = $(EMULATED_FLAGS)
+tests_cuda_t_attention_CPPFLAGS = $(EMULATED_FLAGS) $(WATCH_DEFINES)
 tests_cuda_t_attention_LDADD = $(EMULATED_LIBS)
 
 # NCCL: its own test on memory of the GPU, those of the other transports on memory of the host, and what

@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The test of the test of kernels: each barrier of a block that stands in a kernel is left out once, and
-# t_kernels must fail then.  A barrier that nothing misses is superfluous, or t_kernels too weak.
+# The test of the test of kernels: each barrier of a block or a warp that stands in a kernel is left out once,
+# and t_kernels, or t_attention, must fail then.  A barrier that nothing misses is superfluous, or the test
+# too weak.  And once each kernel with shared memory by the launch asks for more than there is.
 # t_mutants.sh [FILE...]: only those of these files of kernels/.
 . "$srcdir/tests/tap.sh"
-# shellcheck disable=SC1091 # made by make
+# shellcheck disable=SC1091,SC2154 # made by make: as, compile, kernels, link, attention, link_attention
 . "$builddir/tests/cuda/mutant.sh"
 [ $# -gt 0 ] || only_with_all
 
@@ -24,6 +25,7 @@ rows_of() {
 sources_of() {
     case $1 in
     common.cuh) echo flat.cu norm.cu loss.cu ;;
+    attention_mma.cuh) echo attention_mma.cu attention_mma_bwd.cu ;;
     *) echo "$1" ;;
     esac
 }
@@ -31,9 +33,11 @@ sources_of() {
 # build FILE PROGRAM: with what is in $work/kernels in the place of the sources of FILE.
 build() {
     objects=
-    for name in $kernels; do
+    list=$kernels
+    case $1 in attention*) list=$attention ;; esac
+    for name in $list; do
         name=${name#kernels/}
-        object=kernels/${name%.cu}.emulated.o
+        object=kernels/${name%.cu}.$as.o
         for changed in $(sources_of "$1"); do
             [ "$name" = "$changed" ] || continue
             object=$work/${name%.cu}.o
@@ -42,28 +46,52 @@ build() {
         objects="$objects $object"
     done
     # shellcheck disable=SC2086 # lists of words
-    link -o "$2" $objects
+    case $1 in
+    attention*) link_attention -o "$2" $objects ;;
+    *) link -o "$2" $objects ;;
+    esac
 }
 
 run() {
     # shellcheck disable=SC2046 # a list of words
-    timeout 120 "$work/t_kernels" $(rows_of "$1") >"$work/log" 2>&1
+    timeout 300 "$work/t_kernels" $(rows_of "$1") >"$work/log" 2>&1
 }
 
-barriers() { grep -c '__syncthreads();' "$srcdir/kernels/$1"; }
+barriers() { grep -c '__sync[a-z]*();' "$srcdir/kernels/$1"; }
+requests() { grep -c 'S::THREADS, S::SHARED,' "$srcdir/kernels/$1"; }
 
 # Without the N-th barrier of FILE.
 leave_out() {
     cp "$srcdir"/kernels/*.cu "$srcdir"/kernels/*.cuh "$work/kernels"
-    awk -v n="$2" '/__syncthreads\(\);/ && ++k == n { sub(/__syncthreads\(\);/, ";") } { print }' \
+    awk -v n="$2" '/__sync[a-z]*\(\);/ && ++k == n { sub(/__sync[a-z]*\(\);/, ";") } { print }' \
         "$srcdir/kernels/$1" >"$work/kernels/$1"
 }
 
+# The N-th launch of FILE with 200 KiB more.
+ask_for_more() {
+    cp "$srcdir"/kernels/*.cu "$srcdir"/kernels/*.cuh "$work/kernels"
+    awk -v n="$2" '/S::THREADS, S::SHARED,/ && ++k == n { sub(/S::SHARED,/, "S::SHARED + (200 << 10),") }
+        { print }' "$srcdir/kernels/$1" >"$work/kernels/$1"
+}
+
+# fails_now FILE WHAT: what is in $work/kernels is found wrong.
+fails_now() {
+    if ! build "$1" "$work/t_kernels" >"$work/log" 2>&1; then
+        not_ok "$1 $2" "it does not compile" "$(tail -n 5 "$work/log")"
+    elif run "$1"; then
+        not_ok "$1 $2" "nothing fails: is it needed?"
+    else
+        ok "$1 $2 fails"
+    fi
+}
+
 mkdir "$work/kernels"
-files=${*:-codec.cu common.cuh embed.cu norm_bwd.cu residual.cu topk.cu}
+watched="attention_mma.cu attention_mma.cuh attention_mma_bwd.cu attention_plain.cu"
+[ "$as" = watched ] || watched=
+files=${*:-codec.cu common.cuh embed.cu norm_bwd.cu residual.cu topk.cu $watched}
 total=0
 for file in $files; do
-    total=$((total + 1 + $(barriers "$file")))
+    total=$((total + 1 + $(barriers "$file") + $(requests "$file")))
 done
 plan "$total"
 for file in $files; do
@@ -77,12 +105,12 @@ for file in $files; do
     while [ $n -lt "$(barriers "$file")" ]; do
         n=$((n + 1))
         leave_out "$file" $n
-        if ! build "$file" "$work/t_kernels" >"$work/log" 2>&1; then
-            not_ok "$file without barrier $n" "it does not compile" "$(tail -n 5 "$work/log")"
-        elif run "$file"; then
-            not_ok "$file without barrier $n" "nothing fails: is it needed?"
-        else
-            ok "$file without barrier $n fails"
-        fi
+        fails_now "$file" "without barrier $n"
+    done
+    n=0
+    while [ $n -lt "$(requests "$file")" ]; do
+        n=$((n + 1))
+        ask_for_more "$file" $n
+        fails_now "$file" "with too much shared memory at launch $n"
     done
 done

@@ -345,6 +345,11 @@ int tr_cuda_arch(const struct tr_queue *q)
     return tr_cuda_of(q->device)->code;
 }
 
+size_t tr_cuda_shared(const struct tr_queue *q)
+{
+    return tr_cuda_of(q->device)->shared;
+}
+
 /* ---- time and profilers ---- */
 
 static void cuda_mark(struct tr_queue *q, int i)

@@ -35,6 +35,7 @@ struct tr_cuda {
     int arch;       /* 70, 80, 90, ... */
     int code;       /* what the kernels that run on it were compiled for: arch or less */
     int processors; /* streaming multiprocessors */
+    size_t shared;  /* bytes of shared memory that a block may have */
     bool tf32;
     char name[64], uuid[48]; /* "NVIDIA H200", "GPU-1b2c..." */
     cudaStream_t compute;

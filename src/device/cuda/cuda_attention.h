@@ -32,9 +32,11 @@ const char *tr_cuda_attention_describe(const struct tr_cuda *g);
  * without it.
  *
  * Any operands that ops.def allows.  Where qkv, ctx and their gradients are fp16 or bf16, of one
- * type, lie on 16 bytes and have heads of 64, 80, 96 or 128, products run on tensor cores: fp16
- * from sm_70 on, bf16 from sm_80 on.  All else runs in fp32.  Both compute the same, but tensor
- * cores take probabilities and gradients of scores rounded to that type.
+ * type, lie on 16 bytes and have heads of more than 32 numbers, a multiple of 8, products run on tensor
+ * cores: fp16 with code for sm_70 and newer, bf16 with code for sm_80 and newer (tr_cuda_arch()).  Tiles
+ * are of 64, 80, 96, 128, 160, 224 or 320 columns, of which other widths fill a part.  All else runs in
+ * fp32.  Both compute the same, but tensor cores take probabilities and gradients of scores rounded to
+ * that type.
  *
  * The same bits every time.  The gradient uses the queue's scratch.  Both return whether it was tensor cores.
  */

@@ -206,6 +206,7 @@ enum tr_status tr_cuda_find(const struct tr_device_how *how, struct tr_cuda *g, 
                        g->ordinal, there, cudaGetErrorString(error));
     g->arch = 10 * prop.major + prop.minor;
     g->processors = prop.multiProcessorCount;
+    g->shared = prop.sharedMemPerBlockOptin;
     snprintf(g->name, sizeof g->name, "%.63s", prop.name);
     write_uuid(&prop.uuid, g->uuid, sizeof g->uuid);
     warn_of_instances(how, g->name);

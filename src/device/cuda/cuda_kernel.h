@@ -28,6 +28,9 @@ void *tr_cuda_stream(const struct tr_queue *q);
    multiprocessors there are. */
 int tr_cuda_arch(const struct tr_queue *q);
 
+/* Bytes of shared memory that a block may have on this GPU, once it has asked for them. */
+size_t tr_cuda_shared(const struct tr_queue *q);
+
 /* A kernel of this program, for questions about the code that was loaded: all are compiled alike. */
 const void *tr_cuda_any_kernel(void);
 
