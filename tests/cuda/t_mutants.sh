@@ -54,7 +54,7 @@ build() {
 
 run() {
     # shellcheck disable=SC2046 # a list of words
-    timeout 300 "$work/t_kernels" $(rows_of "$1") >"$work/log" 2>&1
+    timeout 1200 "$work/t_kernels" $(rows_of "$1") >"$work/log" 2>&1
 }
 
 barriers() { grep -c '__sync[a-z]*();' "$srcdir/kernels/$1"; }

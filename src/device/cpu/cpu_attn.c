@@ -154,21 +154,36 @@ static void drop_row(const struct head *a, int64_t query, int64_t key, int64_t c
         x[i] *= keep[i];
 }
 
-/* c[rows,columns] (+)= rows i .. of a, times a packed block of the given depth. */
+/* Floats of a row of a packed block. */
+static int64_t packed_row(int64_t columns)
+{
+    return (columns + TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS;
+}
+
+/* All columns of b, which is deeper than a block of a product with wide heads: then one after another. */
+static void pack(const struct tr_view *b, int64_t depth, int64_t columns, float *out)
+{
+    for (int64_t l = 0; l < depth; l += DEPTH)
+        tr_cpu_pack(b, l, smaller(depth - l, DEPTH), 0, columns, out + l * packed_row(columns));
+}
+
+/* c[rows,columns] (+)= rows i .. of a, times what pack() made. */
 static void multiply(struct tr_view a, int64_t i, int64_t rows, int64_t depth, const float *packed,
                      int64_t columns, float *c, int64_t c_stride, bool add, float *tiles)
 {
     for (int64_t r = 0; r < rows; r += STRIP_ROWS)
-        tr_cpu_strip(&(struct tr_strip){.a = &a,
-                                        .i = i + r,
-                                        .rows = (int)smaller(rows - r, STRIP_ROWS),
-                                        .depth = depth,
-                                        .packed = packed,
-                                        .columns = columns,
-                                        .c = c + r * c_stride,
-                                        .c_stride = c_stride,
-                                        .add = add,
-                                        .tiles = tiles});
+        for (int64_t l = 0; l < depth; l += DEPTH)
+            tr_cpu_strip(&(struct tr_strip){.a = &a,
+                                            .i = i + r,
+                                            .rows = (int)smaller(rows - r, STRIP_ROWS),
+                                            .l = l,
+                                            .depth = smaller(depth - l, DEPTH),
+                                            .packed = packed + l * packed_row(columns),
+                                            .columns = columns,
+                                            .c = c + r * c_stride,
+                                            .c_stride = c_stride,
+                                            .add = add || l > 0,
+                                            .tiles = tiles});
 }
 
 /* ---- forward ---- */
@@ -233,8 +248,8 @@ static void attend(const struct head *a, int64_t i0, int64_t n, struct slice ctx
         struct tr_view k = turned(view_of(a->k, j0)), v = view_of(a->v, j0);
 
         /* Queries before the first key of the block see none of it. */
-        tr_cpu_pack(&k, 0, a->d, 0, count, w->keys);
-        tr_cpu_pack(&v, 0, count, 0, a->d, w->values);
+        pack(&k, a->d, count, w->keys);
+        pack(&v, count, a->d, w->values);
         multiply(q, skip, n - skip, a->d, w->keys, count, w->score + skip * KEYS, KEYS, false,
                  w->tiles);
         for (int64_t r = skip; r < n; r++)
@@ -380,9 +395,9 @@ static void pair_bwd(const struct head *a, const struct gradients *g, int64_t j0
     multiply(dctx, 0, n, a->d, w->values_turned, count, w->dp, KEYS, false, w->tiles);
     for (int64_t r = 0; r < n; r++)
         weigh_bwd(a, g, w->p + r * KEYS, w->dp + r * KEYS, i0 + r, j0, count);
-    tr_cpu_pack(&dctx, 0, n, 0, a->d, w->packed);
+    pack(&dctx, n, a->d, w->packed);
     multiply(turned(p), 0, count, n, w->packed, a->d, dv.p, dv.stride, i0 > j0, w->tiles);
-    tr_cpu_pack(&q, 0, n, 0, a->d, w->packed);
+    pack(&q, n, a->d, w->packed);
     multiply(turned(ds), 0, count, n, w->packed, a->d, dk.p, dk.stride, i0 > j0, w->tiles);
     query_bwd(a, g, i0, n, count, j0 > from, i0 == j0, w);
 }
@@ -393,9 +408,9 @@ static void attend_bwd(const struct head *a, const struct gradients *g, struct b
         int64_t count = smaller(a->t - j0, KEYS);
         struct tr_view k = view_of(a->k, j0), k_turned = turned(k), v = turned(view_of(a->v, j0));
 
-        tr_cpu_pack(&k_turned, 0, a->d, 0, count, w->keys_turned);
-        tr_cpu_pack(&k, 0, count, 0, a->d, w->keys);
-        tr_cpu_pack(&v, 0, a->d, 0, count, w->values_turned);
+        pack(&k_turned, a->d, count, w->keys_turned);
+        pack(&k, count, a->d, w->keys);
+        pack(&v, a->d, count, w->values_turned);
         for (int64_t i0 = j0; i0 < a->t; i0 += QUERIES_BWD)
             pair_bwd(a, g, j0, count, i0, smaller(a->t - i0, QUERIES_BWD), w);
         for (int64_t j = 0; g->dk.of->dtype != TR_F32 && j < count; j++) {
