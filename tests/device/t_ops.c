@@ -350,7 +350,7 @@ static struct heads heads_of(struct trial *t)
     struct heads s = {.b = size(t, 2), .heads = size(t, 3), .t = size(t, 140), .d = size(t, 70)};
 
     if (draw(t) % 10 == 0)
-        s = (struct heads){.b = 1, .heads = 1, .t = 40, .d = TR_MAX_HEAD_DIM};
+        s = (struct heads){.b = 1, .heads = 1, .t = 40, .d = TR_MAX_HEAD_DIM - 64};
     s.first = (int)(draw(t) % 20);
     /* Scores up to about 3, or up to about 300, where exp() without its maximum would overflow. */
     s.scale = (float)((coin(t) ? 1.0 : 100.0) / sqrt((double)s.d));
