@@ -22,8 +22,9 @@ KERNEL_LIBS =
 if HAVE_CUDA
 noinst_LIBRARIES += libkernels.a
 libkernels_a_SOURCES = $(KERNELS)
-# Each needs the other.
-KERNEL_LIBS += libkernels.a libtrireme.a
+# Each needs the other: finding a GPU asks a kernel about its code, which needs the device, which needs all
+# kernels.
+KERNEL_LIBS += libkernels.a libtrireme.a libkernels.a libtrireme.a
 endif
 
 SUFFIXES += .cu .emulated.o .watched.o
