@@ -15,7 +15,7 @@ fails "a number that is none" 64 "--train-iters" small 1 --train-iters many
 fails "heads that do not divide" 64 "--num-attention-heads" \
     small 3 --tensor-model-parallel-size 3 "$once"
 fails "heads that are too wide" 64 "--num-attention-heads" \
-    small 1 --hidden-size 1028 --num-attention-heads 4 "$once"
+    small 1 --hidden-size 1284 --num-attention-heads 4 "$once"
 fails "rows that are too wide" 64 "--hidden-size" \
     small 1 --hidden-size 33024 --num-attention-heads 256 "$once"
 fails "layers that do not divide" 64 "--num-layers" \
