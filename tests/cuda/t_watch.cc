@@ -172,8 +172,8 @@ static void test_barriers(void **state)
     EXPECT(RACE, (twice_kernel<false>), 128, 0, out);
     EXPECT("", (count_kernel<true>), 128, 0, out);
     EXPECT(RACE, (count_kernel<false>), 128, 0, out);
-    /* Names are told. */
-    EXPECT("twice_kernel<false>", (twice_kernel<false>), 128, 0, out);
+    /* The kernel is named; clang before 15 leaves out what a template was given. */
+    EXPECT("twice_kernel", (twice_kernel<false>), 128, 0, out);
 }
 
 static void test_copies(void **state)
