@@ -258,9 +258,10 @@ struct rows {
 
 WORK(fill, on->fill(&b->q, &r->g, 0.0F))
 WORK(add, on->add(&b->q, &r->y, &r->x))
-WORK(layernorm, on->layernorm(&b->q, &r->y, &r->mean, &r->rstd, &r->x, &r->gain, &r->bias, 1e-5F))
-WORK(layernorm_bwd, on->layernorm_bwd(&b->q, &r->y, &r->dgain, &r->dbias, &r->a, &r->y, &r->x,
-                                      &r->gain, &r->mean, &r->rstd))
+WORK(layernorm, on->norm(&b->q, &r->y, &r->mean, &r->rstd, &r->x, &r->gain, &r->bias,
+                         (struct tr_norm_how){.eps = 1e-5F}))
+WORK(layernorm_bwd, on->norm_bwd(&b->q, &r->y, &r->dgain, &r->dbias, &r->a, &r->y, &r->x, &r->gain,
+                                 &r->mean, &r->rstd))
 WORK(residual, on->residual(&b->q, &r->y, &r->x, &r->a, &r->bias, r->none))
 WORK(residual_bwd, on->residual_bwd(&b->q, &r->a, &r->dbias, &r->y, r->none))
 WORK(embed, on->embed(&b->q, &r->y, &r->ids, &r->table, 0))
@@ -367,7 +368,8 @@ static void attention_work(struct bench *b, void *operands)
 {
     struct attention *a = operands;
 
-    b->q.on->attention(&b->q, &a->ctx, &a->lse, &a->qkv, NULL, 0, a->scale,
+    b->q.on->attention(&b->q, &a->ctx, &a->lse, &a->qkv, NULL,
+                       (struct tr_attention_how){.first_head = 0, .scale = a->scale},
                        (struct tr_dropout){.p = 0.0});
 }
 
@@ -375,7 +377,8 @@ static void attention_bwd_work(struct bench *b, void *operands)
 {
     struct attention *a = operands;
 
-    b->q.on->attention_bwd(&b->q, &a->dqkv, &a->dctx, &a->ctx, &a->lse, &a->qkv, NULL, 0, a->scale,
+    b->q.on->attention_bwd(&b->q, &a->dqkv, &a->dctx, &a->ctx, &a->lse, &a->qkv, NULL,
+                           (struct tr_attention_how){.first_head = 0, .scale = a->scale},
                            (struct tr_dropout){.p = 0.0});
 }
 

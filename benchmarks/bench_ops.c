@@ -179,16 +179,18 @@ WORK(embed_bwd, struct tr_tensor table = table_of(s->grads, 0, V);
 WORK(positions_bwd, struct tr_tensor table = table_of(s->grads, V, POSITIONS);
      RUN(embed_bwd, &table, &s->x, &s->positions, 0))
 WORK(dropout, RUN(dropout, &s->y, s->drop))
-WORK(layernorm, RUN(layernorm, &s->y, &s->mean, &s->rstd, &s->x, &s->gain, &s->gain, 1e-5f))
+WORK(layernorm, RUN(layernorm, &s->y, &s->mean, &s->rstd, &s->x, &s->gain, &s->gain,
+                    (struct tr_norm_how){.eps = 1e-5f}))
 WORK(layernorm_bwd, struct tr_tensor dbias = tr_f32_1(tr_f32(&s->bias), H);
      RUN(layernorm_bwd, &s->x, &s->gain, &dbias, &s->y, &s->x, &s->x, &s->gain, &s->mean, &s->rstd))
 WORK(residual, RUN(residual, &s->y, &s->x, &s->x, &s->gain, s->drop))
 WORK(residual_norm, RUN(residual_norm, &s->y, &s->norm, &s->mean, &s->rstd, &s->x, &s->x, &s->gain,
-                        &s->gain, &s->gain, 1e-5f, s->drop))
+                        &s->gain, &s->gain, (struct tr_norm_how){.eps = 1e-5f}, s->drop))
 WORK(residual_bwd, RUN(residual_bwd, &s->y, &s->gain, &s->x, s->drop))
-WORK(attention, RUN(attention, &s->y, &s->lse, &s->qkv, NULL, 0, 0.125f, s->drop))
-WORK(attention_bwd,
-     RUN(attention_bwd, &s->dqkv, &s->x, &s->y, &s->lse, &s->qkv, NULL, 0, 0.125f, s->drop))
+WORK(attention, RUN(attention, &s->y, &s->lse, &s->qkv, NULL,
+                    (struct tr_attention_how){.scale = 0.125f}, s->drop))
+WORK(attention_bwd, RUN(attention_bwd, &s->dqkv, &s->x, &s->y, &s->lse, &s->qkv, NULL,
+                        (struct tr_attention_how){.scale = 0.125f}, s->drop))
 WORK(xent_max, RUN(xent_max, &s->max, &s->logits, VALID))
 WORK(xent_sum, RUN(xent_sum, &s->stats, &s->logits, &s->max, &s->ids, 0, VALID))
 WORK(xent_loss, RUN(xent_loss, &s->loss, &s->stats))

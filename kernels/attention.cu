@@ -6,7 +6,7 @@
 size_t tr_cuda_attention_scratch = TR_CUDA_SCRATCH_BYTES;
 
 static attention_shape shape_of(const struct tr_attention_sizes &s, const struct tr_tensor *from,
-                                int first_head, float scale, const struct tr_dropout *drop)
+                                struct tr_attention_how how, const struct tr_dropout *drop)
 {
     attention_shape a = {};
 
@@ -15,8 +15,8 @@ static attention_shape shape_of(const struct tr_attention_sizes &s, const struct
     a.d = s.d;
     a.pairs = s.b * s.heads;
     a.n = a.pairs;
-    a.first_head = first_head;
-    a.scale = scale;
+    a.first_head = how.first_head;
+    a.scale = how.scale;
     a.from = elements<int32_t>(from);
     a.drop = dropping_of(drop);
     return a;
@@ -24,11 +24,11 @@ static attention_shape shape_of(const struct tr_attention_sizes &s, const struct
 
 extern "C" bool tr_cuda_attention_own(struct tr_queue *q, const struct tr_tensor *ctx,
                                       const struct tr_tensor *lse, const struct tr_tensor *qkv,
-                                      const struct tr_tensor *from, int first_head, float scale,
+                                      const struct tr_tensor *from, struct tr_attention_how how,
                                       struct tr_dropout drop)
 {
-    const struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, &drop);
-    const attention_shape a = shape_of(s, from, first_head, scale, &drop);
+    const struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, how, &drop);
+    const attention_shape a = shape_of(s, from, how, &drop);
 
     if (attention_mma(q, ctx, tr_f32(lse), qkv, a))
         return true;
@@ -40,16 +40,16 @@ extern "C" bool tr_cuda_attention_own(struct tr_queue *q, const struct tr_tensor
 extern "C" bool tr_cuda_attention_own_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
                                           const struct tr_tensor *dctx, const struct tr_tensor *ctx,
                                           const struct tr_tensor *lse, const struct tr_tensor *qkv,
-                                          const struct tr_tensor *from, int first_head, float scale,
+                                          const struct tr_tensor *from, struct tr_attention_how how,
                                           struct tr_dropout drop)
 {
-    const struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, &drop);
+    const struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, how, &drop);
     const int64_t most = (int64_t)(tr_cuda_attention_scratch / sizeof(float)) / s.t;
-    attention_shape a = shape_of(s, from, first_head, scale, &drop);
+    attention_shape a = shape_of(s, from, how, &drop);
     attention_gradients g = {dqkv, dctx, ctx, qkv, tr_f32(lse), nullptr};
     bool tiles = true;
 
-    tr_sizes_attention(dctx, lse, dqkv, from, &drop);
+    tr_sizes_attention(dctx, lse, dqkv, from, how, &drop);
     TR_ASSERT(most > 0);
     for (; a.first < a.pairs; a.first += a.n) {
         a.n = min(most, a.pairs - a.first);

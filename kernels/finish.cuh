@@ -22,7 +22,7 @@ static inline struct finish finish_of(const struct tr_cuda_finish *f)
             f->add};
 }
 
-/* ---- a function and its derivative for each row of device/acts.def ---- */
+/* ---- a function and its derivative for each row of family/acts.def ---- */
 
 TR_INLINE float act_NONE(float x)
 {
@@ -59,6 +59,50 @@ TR_INLINE float slope_GELU_TANH(float x)
     return tail > 0.0f ? s + 2.0f * x * tail * inner : s;
 }
 
+TR_INLINE float act_GELU(float x)
+{
+    return 0.5f * x * erfcf(-0.7071067812f * x);
+}
+
+TR_INLINE float slope_GELU(float x)
+{
+    return 0.5f * erfcf(-0.7071067812f * x) + 0.3989422804f * x * exp_quick(-0.5f * x * x);
+}
+
+/* What is not a number stays that. */
+TR_INLINE float act_RELU(float x)
+{
+    return x < 0.0f ? 0.0f : x;
+}
+
+TR_INLINE float slope_RELU(float x)
+{
+    return x > 0.0f ? 1.0f : 0.0f;
+}
+
+TR_INLINE float act_RELU2(float x)
+{
+    return x < 0.0f ? 0.0f : x * x;
+}
+
+TR_INLINE float slope_RELU2(float x)
+{
+    return x > 0.0f ? 2.0f * x : 0.0f;
+}
+
+TR_INLINE float act_SILU(float x)
+{
+    return x / (1.0f + exp_quick(-x));
+}
+
+/* s + x s (1 - s); far below zero the product is one of 0 and infinity. */
+TR_INLINE float slope_SILU(float x)
+{
+    float s = 1.0f / (1.0f + exp_quick(-x)), tail = s * (1.0f - s);
+
+    return tail > 0.0f ? s + x * tail : s;
+}
+
 /* z, and the value of pre there, to the element of c; `at` is z or what lies in slope_of. */
 TR_INLINE float finished(const struct finish &f, float z, float at)
 {
@@ -66,9 +110,8 @@ TR_INLINE float finished(const struct finish &f, float z, float at)
 #define ACT(symbol, name) \
     case TR_ACT_##symbol: \
         return f.slope_of.data ? z * slope_##symbol(at) : act_##symbol(z);
-#include "device/acts.def"
-#undef ACT
-    case TR_ACTS:
+#include "family/acts.def"
+    default:
         break;
     }
     return z;

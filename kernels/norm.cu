@@ -187,13 +187,13 @@ __global__ void __launch_bounds__(THREADS)
 
 } // namespace
 
-extern "C" void tr_cuda_layernorm(struct tr_queue *q, const struct tr_tensor *y,
-                                  const struct tr_tensor *mean, const struct tr_tensor *rstd,
-                                  const struct tr_tensor *x, const struct tr_tensor *gain,
-                                  const struct tr_tensor *bias, float eps)
+extern "C" void tr_cuda_norm(struct tr_queue *q, const struct tr_tensor *y,
+                             const struct tr_tensor *mean, const struct tr_tensor *rstd,
+                             const struct tr_tensor *x, const struct tr_tensor *gain,
+                             const struct tr_tensor *bias, struct tr_norm_how how)
 {
-    const struct tr_rows_sizes s = tr_sizes_layernorm(y, mean, rstd, x, gain, bias);
-    const norm_outputs out = {elements<float>(mean), elements<float>(rstd), eps};
+    const struct tr_rows_sizes s = tr_sizes_norm(y, mean, rstd, x, gain, bias, how);
+    const norm_outputs out = {elements<float>(mean), elements<float>(rstd), how.eps};
     bool done = false;
 
     if (same_type(y, gain) && same_type(y, bias) && lie_well(s.h, y, x, gain, bias))
@@ -220,14 +220,14 @@ extern "C" void tr_cuda_residual_norm(struct tr_queue *q, const struct tr_tensor
                                       const struct tr_tensor *rstd, const struct tr_tensor *x,
                                       const struct tr_tensor *a, const struct tr_tensor *bias,
                                       const struct tr_tensor *gain, const struct tr_tensor *shift,
-                                      float eps, struct tr_dropout drop)
+                                      struct tr_norm_how how, struct tr_dropout drop)
 {
     const struct tr_rows_sizes s = tr_sizes_residual(y, x, a, bias, &drop);
-    const norm_outputs out = {elements<float>(mean), elements<float>(rstd), eps};
+    const norm_outputs out = {elements<float>(mean), elements<float>(rstd), how.eps};
     const dropping d = dropping_rows(&drop, s.n);
     bool done = false;
 
-    tr_sizes_layernorm(norm, mean, rstd, y, gain, shift);
+    tr_sizes_norm(norm, mean, rstd, y, gain, shift, how);
     if (same_type(y, x) && same_type(a, bias) && same_type(a, gain) && same_type(a, shift) &&
         same_type(a, norm) && lie_well(s.h, y, norm, x, a, bias, gain, shift))
         with_pair(y->dtype, a->dtype, [&](auto r, auto t) {
@@ -245,6 +245,6 @@ extern "C" void tr_cuda_residual_norm(struct tr_queue *q, const struct tr_tensor
         });
     if (!done) {
         tr_cuda_residual(q, y, x, a, bias, drop);
-        tr_cuda_layernorm(q, norm, mean, rstd, y, gain, shift, eps);
+        tr_cuda_norm(q, norm, mean, rstd, y, gain, shift, how);
     }
 }

@@ -272,18 +272,19 @@ void wide_launch(struct tr_queue *q, const norm_bwd_operands &o, const norm_grad
 
 } // namespace
 
-extern "C" void tr_cuda_layernorm_bwd(struct tr_queue *q, const struct tr_tensor *dx,
-                                      const struct tr_tensor *dgain, const struct tr_tensor *dbias,
-                                      const struct tr_tensor *dy, const struct tr_tensor *dskip,
-                                      const struct tr_tensor *x, const struct tr_tensor *gain,
-                                      const struct tr_tensor *mean, const struct tr_tensor *rstd)
+extern "C" void tr_cuda_norm_bwd(struct tr_queue *q, const struct tr_tensor *dx,
+                                 const struct tr_tensor *dgain, const struct tr_tensor *dbias,
+                                 const struct tr_tensor *dy, const struct tr_tensor *dskip,
+                                 const struct tr_tensor *x, const struct tr_tensor *gain,
+                                 const struct tr_tensor *mean, const struct tr_tensor *rstd,
+                                 struct tr_norm_how how)
 {
     const norm_bwd_operands o = {
         dx,    dgain,
         dbias, dy,
         dskip, x,
         gain,  mean,
-        rstd,  tr_sizes_layernorm_bwd(dx, dgain, dbias, dy, dskip, x, gain, mean, rstd)};
+        rstd,  tr_sizes_norm_bwd(dx, dgain, dbias, dy, dskip, x, gain, mean, rstd, how)};
     const float *m = elements<float>(mean), *r = elements<float>(rstd);
 
     if (same_type(dx, x) && (!dskip || same_type(dx, dskip)) && same_type(dy, gain) &&

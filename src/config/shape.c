@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/model_family.h"
 #include "config/near.h"
 #include "config/vocab.h"
 #include "util/text.h"
@@ -41,6 +42,7 @@ static enum tr_status shape_layer(const struct tr_config *c, int w, struct tr_di
 
     m->layers = c->num_layers;
     m->hidden = c->hidden_size;
+    TR_TRY(tr_family_of(c, &m->family));
     m->heads = c->num_attention_heads;
     if (m->hidden % m->heads)
         return TR_FAIL(TR_ECONFIG,
@@ -48,7 +50,7 @@ static enum tr_status shape_layer(const struct tr_config *c, int w, struct tr_di
                        "nearest hidden size that does is %s",
                        (long long)m->hidden, (long long)m->heads,
                        tr_multiples_near(m->heads, m->hidden, near));
-    m->head_dim = m->hidden / m->heads;
+    m->head_dim = m->family.head_width > 0 ? m->family.head_width : m->hidden / m->heads;
     if (c->kv_channels != TR_UNSET_INT && c->kv_channels != m->head_dim)
         return TR_FAIL(
             TR_ECONFIG,
@@ -61,7 +63,10 @@ static enum tr_status shape_layer(const struct tr_config *c, int w, struct tr_di
                        "--tensor-model-parallel-size %d: use %s ranks, or %s heads",
                        (long long)m->heads, w, tr_divisors_near(m->heads, w, near),
                        tr_multiples_near(w, m->heads, (char[64]){0}));
-    m->ffn = c->ffn_hidden_size == TR_UNSET_INT ? 4 * m->hidden : c->ffn_hidden_size;
+    m->groups = m->family.groups > 0 ? m->family.groups : m->heads;
+    m->embed = m->family.embed_width > 0 ? m->family.embed_width : m->hidden;
+    m->ffn = c->ffn_hidden_size == TR_UNSET_INT ? tr_family_ffn(&m->family, m->hidden)
+                                                : c->ffn_hidden_size;
     if (m->ffn % w)
         return TR_FAIL(TR_ECONFIG,
                        "--ffn-hidden-size %lld is not a multiple of --tensor-model-parallel-size "

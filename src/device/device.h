@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "family/family.h"
 #include "tensor/tensor.h"
 #include "util/rng.h"
 #include "util/status.h"
@@ -32,18 +33,44 @@ enum { TR_MARKS = 1024 }; /* for timing: tr_backend.mark() */
 
 struct tr_backend;
 
-/* In CUDA terms a stream.  Operations are called as q->on->layernorm(q, ...). */
+/* In CUDA terms a stream.  Operations are called as q->on->norm(q, ...). */
 struct tr_queue {
     const struct tr_backend *on;
     struct tr_device *device;
 };
 
-/* The activation inside a linear operation: a row of device/acts.def. */
-enum tr_act {
-#define ACT(symbol, name) TR_ACT_##symbol,
-#include "device/acts.def"
-#undef ACT
-    TR_ACTS
+/* How a norm is done: layer norm, or with `rms` the root mean square alone, which has no mean and no bias
+   (Zhang and Sennrich, "Root Mean Square Layer Normalization", 2019).  With `one` the gain is 1 plus the
+   parameter, so that weight decay draws it to 1. */
+struct tr_norm_how {
+    float eps;
+    bool rms, one;
+};
+
+/*
+ * How attention is done.  Scores are scale q k^T.  With `window` > 0 token t sees no key before
+ * t - window + 1 (Jiang et al., "Mistral 7B", 2023).  With `slopes`, which are [heads] (TR_F32, memory of the
+ * device, borrowed), the score of (t, key) has slope (key - t) added: ALiBi (Press et al. 2022).
+ */
+struct tr_attention_how {
+    int first_head; /* of this rank's, in the whole model: names the draws of dropout */
+    float scale;
+    int64_t window;                 /* 0: no bound */
+    const struct tr_tensor *slopes; /* NULL: none */
+};
+
+/*
+ * How rows of queries, keys and values are laid out: for each group its heads / groups queries, then its key,
+ * then its value, each `width` numbers (Megatron's, as for attention below).  `rotary`, even, is how many of the
+ * first numbers of queries and keys are rotated; in pairs (2 i, 2 i + 1) with `pairs`, else (i, i + rotary / 2).
+ */
+struct tr_heads_how {
+    int heads, groups, width;
+};
+struct tr_rotary_how {
+    struct tr_heads_how heads;
+    int rotary;
+    bool pairs, back; /* back: by the negative angle, which is the gradient */
 };
 
 /*

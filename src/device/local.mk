@@ -7,7 +7,7 @@ libtrireme_a_SOURCES += \
 	src/device/cpu/cpu_product.c src/device/cpu/cpu_product.h \
 	src/device/cpu/cpu_rows.c src/device/cpu/cpu_select.c src/device/cpu/cpu_simd.h \
 	src/device/cpu/cpu_topk.c src/device/cpu/cpu_xent.c \
-	src/device/acts.def src/device/codec_bits.h src/device/backends/backends.c src/device/device.h src/device/ops.def \
+	src/device/codec_bits.h src/device/backends/backends.c src/device/device.h src/device/ops.def \
 	src/device/backends/gpus.c \
 	src/device/host.c src/device/host.h \
 	src/device/ref/ref.c src/device/ref/ref.h src/device/ref/ref_attn.c src/device/ref/ref_codec.c \

@@ -44,13 +44,20 @@ static bool droppable(const struct tr_dropout *drop)
            (drop->p == 0.0 || (drop->sample && drop->tokens > 0 && drop->first_row >= 0));
 }
 
+/* Columns of the product for one of the result. */
+static int64_t columns_of(enum tr_act act)
+{
+    TR_ASSERT((unsigned)act < TR_ACTS);
+    return tr_act_gated(act) ? 2 : 1;
+}
+
 struct tr_linear_sizes tr_sizes_linear(const struct tr_tensor *y, const struct tr_tensor *pre,
                                        const struct tr_tensor *x, const struct tr_tensor *w,
-                                       const struct tr_tensor *bias)
+                                       const struct tr_tensor *bias, enum tr_act act)
 {
-    struct tr_linear_sizes s = {height(y), width(y), width(x)};
+    struct tr_linear_sizes s = {height(y), columns_of(act) * width(y), width(x)};
 
-    TR_ASSERT(matrix(y, s.n, s.o) && matrix(x, s.n, s.i) && matrix(w, s.o, s.i));
+    TR_ASSERT(matrix(y, s.n, s.o / columns_of(act)) && matrix(x, s.n, s.i) && matrix(w, s.o, s.i));
     TR_ASSERT((!pre || matrix(pre, s.n, s.o)) && (!bias || vector(bias, s.o)));
     return s;
 }
@@ -59,11 +66,11 @@ struct tr_linear_sizes tr_sizes_linear_dgrad(const struct tr_tensor *dx, const s
                                              const struct tr_tensor *w, const struct tr_tensor *pre,
                                              enum tr_act act)
 {
-    struct tr_linear_sizes s = {height(dx), width(dy), width(dx)};
+    struct tr_linear_sizes s = {height(dx), width(dy), width(dx) / columns_of(act)};
 
-    TR_ASSERT(matrix(dx, s.n, s.i) && matrix(dy, s.n, s.o) && matrix(w, s.o, s.i));
-    TR_ASSERT((unsigned)act < TR_ACTS);
-    TR_ASSERT(act == TR_ACT_NONE ? !pre : pre && matrix(pre, s.n, s.i));
+    TR_ASSERT(matrix(dx, s.n, columns_of(act) * s.i) && matrix(dy, s.n, s.o) &&
+              matrix(w, s.o, s.i));
+    TR_ASSERT(act == TR_ACT_NONE ? !pre : pre && matrix(pre, s.n, width(dx)));
     return s;
 }
 
@@ -78,24 +85,26 @@ struct tr_linear_sizes tr_sizes_linear_wgrad(const struct tr_tensor *dw,
     return s;
 }
 
-struct tr_rows_sizes tr_sizes_layernorm(const struct tr_tensor *y, const struct tr_tensor *mean,
-                                        const struct tr_tensor *rstd, const struct tr_tensor *x,
-                                        const struct tr_tensor *gain, const struct tr_tensor *bias)
+struct tr_rows_sizes tr_sizes_norm(const struct tr_tensor *y, const struct tr_tensor *mean,
+                                   const struct tr_tensor *rstd, const struct tr_tensor *x,
+                                   const struct tr_tensor *gain, const struct tr_tensor *bias,
+                                   struct tr_norm_how how)
 {
     struct tr_rows_sizes s = {height(x), width(x)};
 
     TR_ASSERT(rows(y, s.n, s.h) && rows(x, s.n, s.h));
-    TR_ASSERT(statistics(mean, s.n) && statistics(rstd, s.n));
-    TR_ASSERT(vector(gain, s.h) && vector(bias, s.h));
+    TR_ASSERT(statistics(rstd, s.n) && vector(gain, s.h));
+    TR_ASSERT(how.rms ? !mean && !bias : statistics(mean, s.n) && vector(bias, s.h));
     return s;
 }
 
-struct tr_rows_sizes tr_sizes_layernorm_bwd(
-    const struct tr_tensor *dx, const struct tr_tensor *dgain, const struct tr_tensor *dbias,
-    const struct tr_tensor *dy, const struct tr_tensor *dskip, const struct tr_tensor *x,
-    const struct tr_tensor *gain, const struct tr_tensor *mean, const struct tr_tensor *rstd)
+struct tr_rows_sizes tr_sizes_norm_bwd(const struct tr_tensor *dx, const struct tr_tensor *dgain,
+                                       const struct tr_tensor *dbias, const struct tr_tensor *dy,
+                                       const struct tr_tensor *dskip, const struct tr_tensor *x,
+                                       const struct tr_tensor *gain, const struct tr_tensor *mean,
+                                       const struct tr_tensor *rstd, struct tr_norm_how how)
 {
-    struct tr_rows_sizes s = tr_sizes_layernorm(dx, mean, rstd, x, gain, dbias);
+    struct tr_rows_sizes s = tr_sizes_norm(dx, mean, rstd, x, gain, dbias, how);
 
     TR_ASSERT(matrix(dy, s.n, s.h) && vector(dgain, s.h));
     TR_ASSERT(!dskip || matrix(dskip, s.n, s.h));
@@ -109,7 +118,7 @@ struct tr_rows_sizes tr_sizes_residual(const struct tr_tensor *y, const struct t
     struct tr_rows_sizes s = {height(x), width(x)};
 
     TR_ASSERT(rows(y, s.n, s.h) && rows(x, s.n, s.h) && rows(a, s.n, s.h));
-    TR_ASSERT(vector(bias, s.h) && droppable(drop));
+    TR_ASSERT((!bias || vector(bias, s.h)) && droppable(drop));
     return s;
 }
 
@@ -120,7 +129,7 @@ struct tr_rows_sizes tr_sizes_residual_bwd(const struct tr_tensor *da,
 {
     struct tr_rows_sizes s = {height(dy), width(dy)};
 
-    TR_ASSERT(rows(da, s.n, s.h) && rows(dy, s.n, s.h) && vector(dbias, s.h));
+    TR_ASSERT(rows(da, s.n, s.h) && rows(dy, s.n, s.h) && (!dbias || vector(dbias, s.h)));
     TR_ASSERT(droppable(drop));
     return s;
 }
@@ -142,21 +151,64 @@ struct tr_embed_sizes tr_sizes_embed(const struct tr_tensor *rows, const struct 
     return s;
 }
 
-struct tr_attention_sizes tr_sizes_attention(const struct tr_tensor *ctx,
-                                             const struct tr_tensor *lse,
-                                             const struct tr_tensor *qkv,
-                                             const struct tr_tensor *from,
-                                             const struct tr_dropout *drop)
+struct tr_attention_sizes
+tr_sizes_attention(const struct tr_tensor *ctx, const struct tr_tensor *lse,
+                   const struct tr_tensor *qkv, const struct tr_tensor *from,
+                   struct tr_attention_how how, const struct tr_dropout *drop)
 {
-    struct tr_attention_sizes s = {lse->dim[0], lse->dim[1], lse->dim[2], 0};
+    struct tr_attention_sizes s = {lse->dim[0], lse->dim[1], lse->dim[2], 0, 0};
 
     TR_ASSERT(lse->ndim == 3 && lse->dtype == TR_F32);
     s.d = width(ctx) / s.heads;
     TR_ASSERT(s.d > 0 && s.d <= TR_MAX_HEAD_DIM && matrix(ctx, s.b * s.t, s.heads * s.d));
-    TR_ASSERT(matrix(qkv, s.b * s.t, 3 * s.heads * s.d));
+    s.groups = (width(qkv) / s.d - s.heads) / 2;
+    TR_ASSERT(s.groups > 0 && s.heads % s.groups == 0);
+    TR_ASSERT(matrix(qkv, s.b * s.t, (s.heads + 2 * s.groups) * s.d));
+    TR_ASSERT(how.window >= 0 && (!how.slopes || statistics(how.slopes, s.heads)));
     TR_ASSERT(!from || indices(from, s.b * s.t));
     TR_ASSERT(droppable(drop) && (drop->p == 0.0 || (drop->tokens == s.t && drop->first_row == 0)));
     return s;
+}
+
+static struct tr_heads_sizes heads_of(const struct tr_tensor *y, const struct tr_tensor *x,
+                                      struct tr_heads_how how)
+{
+    struct tr_heads_sizes s = {height(x), how.heads + how.groups, how.width};
+
+    TR_ASSERT(how.groups > 0 && how.heads % how.groups == 0 && how.width > 0);
+    TR_ASSERT(matrix(x, s.n, (how.heads + 2 * how.groups) * s.width) && matrix(y, s.n, width(x)));
+    return s;
+}
+
+struct tr_heads_sizes tr_sizes_rotary(const struct tr_tensor *y, const struct tr_tensor *x,
+                                      const struct tr_tensor *table,
+                                      const struct tr_tensor *position, struct tr_rotary_how how)
+{
+    struct tr_heads_sizes s = heads_of(y, x, how.heads);
+
+    TR_ASSERT(how.rotary > 0 && how.rotary % 2 == 0 && how.rotary <= how.heads.width);
+    TR_ASSERT(table->dtype == TR_F32 && width(table) == how.rotary && indices(position, s.n));
+    return s;
+}
+
+struct tr_heads_sizes tr_sizes_head_norm(const struct tr_tensor *y, const struct tr_tensor *rstd,
+                                         const struct tr_tensor *x, const struct tr_tensor *q_gain,
+                                         const struct tr_tensor *k_gain, struct tr_heads_how heads)
+{
+    struct tr_heads_sizes s = heads_of(y, x, heads);
+
+    TR_ASSERT(statistics(rstd, s.n * s.heads));
+    TR_ASSERT(vector(q_gain, s.width) && vector(k_gain, s.width));
+    return s;
+}
+
+int64_t tr_sizes_columns(const struct tr_tensor *y, const struct tr_tensor *x, int64_t to,
+                         int64_t from, int64_t count)
+{
+    TR_ASSERT(y->dtype == x->dtype && tr_dtype_is_float(x->dtype) && height(y) == height(x));
+    TR_ASSERT(to >= 0 && from >= 0 && count > 0 && to + count <= width(y) &&
+              from + count <= width(x));
+    return height(x);
 }
 
 struct tr_xent_sizes tr_sizes_xent(const struct tr_tensor *logits, const struct tr_tensor *max,

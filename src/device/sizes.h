@@ -18,7 +18,7 @@ struct tr_linear_sizes {
 
 struct tr_linear_sizes tr_sizes_linear(const struct tr_tensor *y, const struct tr_tensor *pre,
                                        const struct tr_tensor *x, const struct tr_tensor *w,
-                                       const struct tr_tensor *bias);
+                                       const struct tr_tensor *bias, enum tr_act act);
 struct tr_linear_sizes tr_sizes_linear_dgrad(const struct tr_tensor *dx, const struct tr_tensor *dy,
                                              const struct tr_tensor *w, const struct tr_tensor *pre,
                                              enum tr_act act);
@@ -31,13 +31,15 @@ struct tr_rows_sizes {
     int64_t n, h;
 };
 
-struct tr_rows_sizes tr_sizes_layernorm(const struct tr_tensor *y, const struct tr_tensor *mean,
-                                        const struct tr_tensor *rstd, const struct tr_tensor *x,
-                                        const struct tr_tensor *gain, const struct tr_tensor *bias);
-struct tr_rows_sizes tr_sizes_layernorm_bwd(
-    const struct tr_tensor *dx, const struct tr_tensor *dgain, const struct tr_tensor *dbias,
-    const struct tr_tensor *dy, const struct tr_tensor *dskip, const struct tr_tensor *x,
-    const struct tr_tensor *gain, const struct tr_tensor *mean, const struct tr_tensor *rstd);
+struct tr_rows_sizes tr_sizes_norm(const struct tr_tensor *y, const struct tr_tensor *mean,
+                                   const struct tr_tensor *rstd, const struct tr_tensor *x,
+                                   const struct tr_tensor *gain, const struct tr_tensor *bias,
+                                   struct tr_norm_how how);
+struct tr_rows_sizes tr_sizes_norm_bwd(const struct tr_tensor *dx, const struct tr_tensor *dgain,
+                                       const struct tr_tensor *dbias, const struct tr_tensor *dy,
+                                       const struct tr_tensor *dskip, const struct tr_tensor *x,
+                                       const struct tr_tensor *gain, const struct tr_tensor *mean,
+                                       const struct tr_tensor *rstd, struct tr_norm_how how);
 struct tr_rows_sizes tr_sizes_residual(const struct tr_tensor *y, const struct tr_tensor *x,
                                        const struct tr_tensor *a, const struct tr_tensor *bias,
                                        const struct tr_dropout *drop);
@@ -56,14 +58,28 @@ struct tr_embed_sizes tr_sizes_embed(const struct tr_tensor *rows, const struct 
                                      const struct tr_tensor *table);
 
 struct tr_attention_sizes {
-    int64_t b, heads, t, d;
+    int64_t b, heads, t, d, groups;
 };
 
-struct tr_attention_sizes tr_sizes_attention(const struct tr_tensor *ctx,
-                                             const struct tr_tensor *lse,
-                                             const struct tr_tensor *qkv,
-                                             const struct tr_tensor *from,
-                                             const struct tr_dropout *drop);
+struct tr_attention_sizes
+tr_sizes_attention(const struct tr_tensor *ctx, const struct tr_tensor *lse,
+                   const struct tr_tensor *qkv, const struct tr_tensor *from,
+                   struct tr_attention_how how, const struct tr_dropout *drop);
+
+/* For rotary, head_norm and its gradient: n rows, and `heads` queries and keys in each. */
+struct tr_heads_sizes {
+    int64_t n, heads, width;
+};
+
+struct tr_heads_sizes tr_sizes_rotary(const struct tr_tensor *y, const struct tr_tensor *x,
+                                      const struct tr_tensor *table,
+                                      const struct tr_tensor *position, struct tr_rotary_how how);
+struct tr_heads_sizes tr_sizes_head_norm(const struct tr_tensor *y, const struct tr_tensor *rstd,
+                                         const struct tr_tensor *x, const struct tr_tensor *q_gain,
+                                         const struct tr_tensor *k_gain, struct tr_heads_how heads);
+/* The rows of y and x. */
+int64_t tr_sizes_columns(const struct tr_tensor *y, const struct tr_tensor *x, int64_t to,
+                         int64_t from, int64_t count);
 
 /* n rows of r logits, of which the first `valid` count; the other operands may be NULL. */
 struct tr_xent_sizes {

@@ -37,14 +37,11 @@ void tr_block_plan(struct tr_model *m, struct tr_arena *a, struct tr_block_kept 
     k->act = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->type, rows, inner);
 }
 
-static float score_scale(const struct tr_model *m)
+static struct tr_attention_how how_of(const struct tr_model *m)
 {
-    return (float)(1.0 / sqrt((double)m->dims->head_dim));
-}
-
-static int first_head(const struct tr_model *m)
-{
-    return (int)(m->dims->heads / m->layout->w) * m->tp.comm->rank;
+    return (struct tr_attention_how){.first_head =
+                                         (int)(m->dims->heads / m->layout->w) * m->tp.comm->rank,
+                                     .scale = (float)(1.0 / sqrt((double)m->dims->head_dim))};
 }
 
 /* The first token that each token sees, or NULL when that is the first of the sample. */
@@ -67,14 +64,14 @@ static void attention_forward(struct tr_model *m, struct tr_block_kept *k, int l
     struct tr_tensor shift2 = tr_model_value(m, TR_PARAM_LN2_BIAS, layer);
     struct tr_queue *q = m->q;
 
-    q->on->layernorm(q, &k->norm1, &k->mean1, &k->rstd1, &k->x, &gain, &shift, m->eps);
+    q->on->norm(q, &k->norm1, &k->mean1, &k->rstd1, &k->x, &gain, &shift, m->norm);
     q->on->linear(q, &k->qkv, NULL, tr_model_whole(m, &k->norm1), &qkv, &qkv_bias, TR_ACT_NONE);
-    q->on->attention(q, &k->ctx, &k->lse, &k->qkv, first_seen(m), first_head(m), score_scale(m),
+    q->on->attention(q, &k->ctx, &k->lse, &k->qkv, first_seen(m), how_of(m),
                      tr_model_dropout(m, TR_STREAM_ATTN_DROPOUT, layer, sample));
     q->on->linear(q, &m->row, NULL, &k->ctx, &proj, NULL, TR_ACT_NONE);
     tr_tp_leave_fwd(&m->tp, q, &m->row_part, &m->row);
     q->on->residual_norm(q, &k->s, &k->norm2, &k->mean2, &k->rstd2, &k->x, &m->row_part, &proj_bias,
-                         &gain2, &shift2, m->eps,
+                         &gain2, &shift2, m->norm,
                          tr_model_dropout(m, TR_STREAM_ATTN_OUT_DROPOUT, layer, sample));
 }
 
@@ -89,7 +86,7 @@ static void mlp_forward(struct tr_model *m, struct tr_block_kept *k, int layer,
     struct tr_queue *q = m->q;
 
     q->on->linear(q, &k->act, &k->pre, tr_model_whole(m, &k->norm2), &fc1, &fc1_bias,
-                  m->family->act);
+                  m->dims->family.act);
     if (!y)
         return;
     q->on->linear(q, &m->row, NULL, &k->act, &fc2, NULL, TR_ACT_NONE);
@@ -144,15 +141,15 @@ static void mlp_backward(struct tr_model *m, struct tr_block_kept *k, int layer,
 
     row = same ? *dy : through_residual(m, &dfc2_bias, dy, drop);
     normed = tr_model_whole_start(m, &k->norm2, &gather);
-    q->on->linear_dgrad(q, &m->wide, &row, &fc2, &k->pre, m->family->act);
+    q->on->linear_dgrad(q, &m->wide, &row, &fc2, &k->pre, m->dims->family.act);
     q->on->linear_dgrad(q, &m->row2, &m->wide, &fc1, NULL, TR_ACT_NONE);
     tr_tp_finish(&m->tp, q, &gather);
     tr_tp_enter_bwd_start(&m->tp, q, &m->row2_part, &m->row2, &sum);
     q->on->linear_wgrad(q, &dfc1, &dfc1_bias, &m->wide, normed, m->adds);
     q->on->linear_wgrad(q, &dfc2, same ? &dfc2_bias : NULL, &row, &k->act, m->adds);
     tr_tp_finish(&m->tp, q, &sum);
-    q->on->layernorm_bwd(q, dx, &dgain, &dshift, &m->row2_part, dy, &k->s, &gain, &k->mean2,
-                         &k->rstd2);
+    q->on->norm_bwd(q, dx, &dgain, &dshift, &m->row2_part, dy, &k->s, &gain, &k->mean2, &k->rstd2,
+                    m->norm);
 }
 
 /* In place: dx holds the gradient at s and becomes the gradient at x. */
@@ -178,8 +175,7 @@ static void attention_backward(struct tr_model *m, struct tr_block_kept *k, int 
     row = same ? *dx : through_residual(m, &dproj_bias, dx, drop);
     normed = tr_model_whole_start(m, &k->norm1, &gather);
     q->on->linear_dgrad(q, &m->dctx, &row, &proj, NULL, TR_ACT_NONE);
-    q->on->attention_bwd(q, &m->dqkv, &m->dctx, &k->ctx, &k->lse, &k->qkv, first_seen(m),
-                         first_head(m), score_scale(m),
+    q->on->attention_bwd(q, &m->dqkv, &m->dctx, &k->ctx, &k->lse, &k->qkv, first_seen(m), how_of(m),
                          tr_model_dropout(m, TR_STREAM_ATTN_DROPOUT, layer, sample));
     q->on->linear_dgrad(q, &m->row2, &m->dqkv, &qkv, NULL, TR_ACT_NONE);
     tr_tp_finish(&m->tp, q, &gather);
@@ -187,8 +183,8 @@ static void attention_backward(struct tr_model *m, struct tr_block_kept *k, int 
     q->on->linear_wgrad(q, &dqkv, &dqkv_bias, &m->dqkv, normed, m->adds);
     q->on->linear_wgrad(q, &dproj, same ? &dproj_bias : NULL, &row, &k->ctx, m->adds);
     tr_tp_finish(&m->tp, q, &sum);
-    q->on->layernorm_bwd(q, dx, &dgain, &dshift, &m->row2_part, dx, &k->x, &gain, &k->mean1,
-                         &k->rstd1);
+    q->on->norm_bwd(q, dx, &dgain, &dshift, &m->row2_part, dx, &k->x, &gain, &k->mean1, &k->rstd1,
+                    m->norm);
 }
 
 void tr_block_backward(struct tr_model *m, struct tr_block_kept *k, int layer,

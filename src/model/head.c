@@ -55,7 +55,7 @@ void tr_head_forward(struct tr_model *m, struct tr_head *h, struct tr_head_kept 
     struct tr_tensor shift = tr_model_value(m, TR_PARAM_FINAL_BIAS, -1);
     struct tr_queue *q = m->q;
 
-    q->on->layernorm(q, &k->norm, &k->mean, &k->rstd, &k->x, &gain, &shift, m->eps);
+    q->on->norm(q, &k->norm, &k->mean, &k->rstd, &k->x, &gain, &shift, m->norm);
     make_logits(m, h, k);
     q->on->xent_max(q, &k->max, &h->logits, word->real);
     tr_tp_max(&m->tp, q, &k->max);
@@ -91,6 +91,6 @@ void tr_head_backward(struct tr_model *m, struct tr_head *h, struct tr_head_kept
     tr_tp_enter_bwd_start(&m->tp, q, &m->row2_part, &m->row2, &sum);
     q->on->linear_wgrad(q, &dwords, NULL, &h->logits, normed, m->adds);
     tr_tp_finish(&m->tp, q, &sum);
-    q->on->layernorm_bwd(q, dx, &dgain, &dshift, &m->row2_part, NULL, &k->x, &gain, &k->mean,
-                         &k->rstd);
+    q->on->norm_bwd(q, dx, &dgain, &dshift, &m->row2_part, NULL, &k->x, &gain, &k->mean, &k->rstd,
+                    m->norm);
 }

@@ -2,7 +2,6 @@ libtrireme_a_SOURCES += \
 	src/model/block.c \
 	src/model/chunk.c src/model/chunk.h \
 	src/model/embed.c \
-	src/model/family.c src/model/family.h \
 	src/model/head.c \
 	src/model/attention_mask.c src/model/attention_mask.h \
 	src/model/model.c src/model/model.h \

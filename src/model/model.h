@@ -9,7 +9,7 @@
 #include "config/dims.h"
 #include "config/layout.h"
 #include "device/device.h"
-#include "model/family.h"
+#include "family/family.h"
 #include "model/attention_mask.h"
 #include "model/param.h"
 #include "tp/tp.h"
@@ -42,13 +42,12 @@ struct tr_model {
     const struct tr_activations *activations;
     int64_t micro_batch;
 
-    const struct tr_family *family;
     struct tr_params params;
     struct tr_tp tp;
     struct tr_queue *q; /* borrowed */
     uint64_t seed;      /* of dropout */
     double attention_dropout, hidden_dropout;
-    float eps;     /* of the norms */
+    struct tr_norm_how norm;
     bool training; /* dropout is on */
 
     /* Called in a forward pass before a part reads its values, with the first element of them in the

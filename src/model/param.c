@@ -19,22 +19,36 @@ struct row {
     int split;
     unsigned place;
     enum tr_param_init init;
-    bool decay, adds;
+    bool decay, adds, by_heads, there;
 };
 
 static void rows_of(const struct tr_dims *m, struct row out[TR_PARAM_ROWS])
 {
     enum { EMBED = TR_PLACE_EMBED, LAYER = TR_PLACE_LAYER, HEAD = TR_PLACE_HEAD };
-    enum { SETS, ADDS };
-    const int64_t H = m->hidden, F = m->ffn, V = m->vocab, S = m->positions;
+    enum { SETS, ADDS, HEADS };
+    const struct tr_family *f = &m->family;
+    const bool projected = m->embed != m->hidden;
+    const int64_t H = m->hidden, E = m->embed, I = m->ffn, F = tr_act_gated(f->act) ? 2 * I : I;
+    const int64_t V = m->vocab, S = m->positions + f->position_offset, D = m->head_dim;
+    const int64_t A = m->heads * D, C = (m->heads + 2 * m->groups) * D;
+    const enum tr_param_init INIT_NORMAL = TR_INIT_NORMAL, INIT_OUTPUT = TR_INIT_OUTPUT,
+                             INIT_ZERO = TR_INIT_ZERO,
+                             INIT_GAIN = f->one ? TR_INIT_ZERO : TR_INIT_ONE;
     const struct row rows[] = {
-#define PARAM(symbol, draw, name, rows, cols, split, place, init, decay, grad) \
-    {name, draw, rows, cols, split, place, TR_INIT_##init, decay, (grad) == ADDS},
+#define PARAM(symbol, draw, name, rows, cols, split, place, init, decay, grad, when)            \
+    {name, draw, rows, cols, split, place, INIT_##init, decay, (grad) != SETS, (grad) == HEADS, \
+     when},
 #include "model/param.def"
 #undef PARAM
     };
 
     memcpy(out, rows, sizeof rows);
+}
+
+/* Whether its first axis is the vocabulary, which padding makes longer. */
+static bool of_words(enum tr_param_row row)
+{
+    return row == TR_PARAM_WORD_EMBED || row == TR_PARAM_HEAD_WEIGHT || row == TR_PARAM_HEAD_BIAS;
 }
 
 static void cut(const struct tr_dims *m, const struct tr_layout *l, int tp, struct tr_param *p)
@@ -46,7 +60,7 @@ static void cut(const struct tr_dims *m, const struct tr_layout *l, int tp, stru
     p->real = p->full[0];
     if (p->split < 0)
         return;
-    if (p->row == TR_PARAM_WORD_EMBED)
+    if (of_words(p->row))
         whole = m->vocab_padded;
     p->local[p->split] = whole / l->w;
     p->first = p->local[p->split] * tp;
@@ -83,6 +97,7 @@ static void add(struct maker *k, int row, int chunk, int layer, bool copy)
     p->decay = r->decay;
     /* The tied embedding is set by the head, where there is one, and added to by the embedding. */
     p->adds = r->adds || ((r->place & TR_PLACE_HEAD) && !k->last);
+    p->by_heads = r->by_heads;
     p->init = r->init;
     p->draw = r->draw;
     p->copy = copy;
@@ -104,7 +119,7 @@ static void add_layers(struct maker *k, int64_t begin, int64_t end, int chunk)
 {
     for (int64_t layer = end - 1; layer >= begin; layer--)
         for (int r = TR_PARAM_ROWS - 1; r >= 0; r--)
-            if (k->row[r].place & TR_PLACE_LAYER)
+            if (k->row[r].there && (k->row[r].place & TR_PLACE_LAYER))
                 add(k, r, chunk, (int)layer, false);
 }
 
@@ -114,7 +129,8 @@ static void add_end(struct maker *k, unsigned place, int chunk, bool tied)
     const unsigned both = TR_PLACE_EMBED | TR_PLACE_HEAD;
 
     for (int r = TR_PARAM_ROWS - 1; r >= 0; r--)
-        if ((k->row[r].place & place) && ((k->row[r].place & both) == both) == tied)
+        if (k->row[r].there && (k->row[r].place & place) &&
+            ((k->row[r].place & both) == both) == tied)
             add(k, r, chunk, -1, tied && place == TR_PLACE_HEAD);
 }
 

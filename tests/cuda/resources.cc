@@ -136,8 +136,10 @@ static void attention(enum tr_dtype type, int64_t d)
     struct tr_dropout none = {};
 
     none.tokens = 1;
-    tr_cuda_attention_own(nullptr, &ctx, &kept, &qkv, nullptr, 0, 1.0f, none);
-    tr_cuda_attention_own_bwd(nullptr, &dqkv, &dctx, &ctx, &kept, &qkv, nullptr, 0, 1.0f, none);
+    tr_cuda_attention_own(nullptr, &ctx, &kept, &qkv, nullptr,
+                          tr_attention_how{0, 1.0f, 0, nullptr}, none);
+    tr_cuda_attention_own_bwd(nullptr, &dqkv, &dctx, &ctx, &kept, &qkv, nullptr,
+                              tr_attention_how{0, 1.0f, 0, nullptr}, none);
 }
 
 static std::map<std::string, launch_of> chosen_on(int code, int gpu)

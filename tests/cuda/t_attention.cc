@@ -247,7 +247,8 @@ struct run {
 
     template <class F> void forward(F attention)
     {
-        attention(nullptr, &ctx.t, &lse3, &qkv.t, documents(), 5, scale, drop);
+        attention(nullptr, &ctx.t, &lse3, &qkv.t, documents(),
+                  tr_attention_how{5, scale, 0, nullptr}, drop);
         ctx.check(true, "ctx");
         lse.check(true, "lse");
         qkv.check(false, "qkv");
@@ -255,8 +256,8 @@ struct run {
     template <class F> void backward(F attention_bwd)
     {
         seal();
-        attention_bwd(nullptr, &dqkv.t, &dctx.t, &ctx.t, &lse3, &qkv.t, documents(), 5, scale,
-                      drop);
+        attention_bwd(nullptr, &dqkv.t, &dctx.t, &ctx.t, &lse3, &qkv.t, documents(),
+                      tr_attention_how{5, scale, 0, nullptr}, drop);
         dqkv.check(true, "dqkv");
         for (operand *o : {&ctx, &lse, &qkv, &dctx})
             o->check(false, "an operand of the gradient");

@@ -209,9 +209,11 @@ static void attention_is_right(struct tr_queue *q, enum tr_dtype type)
     in_gpu = on_gpu(q, &in);
     out_gpu = on_gpu(q, &out);
     lse_gpu = on_gpu(q, &kept);
-    tr_cuda.attention(q, &out_gpu, &lse_gpu, &in_gpu, NULL, 0, 0.125f, none);
+    tr_cuda.attention(q, &out_gpu, &lse_gpu, &in_gpu, NULL,
+                      (struct tr_attention_how){.first_head = 0, .scale = 0.125f}, none);
     tr_cuda.download(q, got, &out_gpu);
-    tr_ref.attention(NULL, &out, &kept, &in, NULL, 0, 0.125f, none);
+    tr_ref.attention(NULL, &out, &kept, &in, NULL,
+                     (struct tr_attention_how){.first_head = 0, .scale = 0.125f}, none);
     for (int i = 0; i < TOKENS * HEAD; i++) {
         const float w = type == TR_F16 ? tr_f16_to_float(want[i]) : tr_bf16_to_float(want[i]);
         const float g = type == TR_F16 ? tr_f16_to_float(got[i]) : tr_bf16_to_float(got[i]);

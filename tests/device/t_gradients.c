@@ -185,7 +185,8 @@ static void linear(const struct tr_backend *b)
 /* y, weight, x, gain, bias, mean, rstd, skip */
 static double layernorm_loss(struct problem *p)
 {
-    p->q.on->layernorm(&p->q, &p->t[0], &p->t[5], &p->t[6], &p->t[2], &p->t[3], &p->t[4], 0.5f);
+    p->q.on->norm(&p->q, &p->t[0], &p->t[5], &p->t[6], &p->t[2], &p->t[3], &p->t[4],
+                  (struct tr_norm_how){.eps = 0.5f});
     return dot(&p->t[0], &p->t[1]) + dot(&p->t[2], &p->t[7]);
 }
 
@@ -212,17 +213,20 @@ static void layernorm(const struct tr_backend *b)
     p.loss(&p);
     set(dgain, 1.0f);
     set(dbias, -1.0f);
-    b->layernorm_bwd(&p.q, dx, dgain, dbias, weight, skip, x, gain, mean, rstd);
+    b->norm_bwd(&p.q, dx, dgain, dbias, weight, skip, x, gain, mean, rstd,
+                (struct tr_norm_how){.eps = 0.5f});
     check(&p, "x of layernorm", x, dx, 0.0);
     check(&p, "gain", gain, dgain, 1.0);
     check(&p, "bias of layernorm", bias, dbias, -1.0);
     memcpy(dx->data, skip->data, (size_t)tr_tensor_bytes(dx));
     p.loss(&p);
-    b->layernorm_bwd(&p.q, dx, dgain, dbias, weight, dx, x, gain, mean, rstd);
+    b->norm_bwd(&p.q, dx, dgain, dbias, weight, dx, x, gain, mean, rstd,
+                (struct tr_norm_how){.eps = 0.5f});
     check(&p, "x of layernorm in place", x, dx, 0.0);
     set(skip, 0.0f);
     p.loss(&p);
-    b->layernorm_bwd(&p.q, dx, dgain, dbias, weight, NULL, x, gain, mean, rstd);
+    b->norm_bwd(&p.q, dx, dgain, dbias, weight, NULL, x, gain, mean, rstd,
+                (struct tr_norm_how){.eps = 0.5f});
     check(&p, "x of layernorm without skip", x, dx, 0.0);
     close_problem(&p);
 }
@@ -329,7 +333,8 @@ static void embed(const struct tr_backend *b)
 /* ctx, weight, qkv, lse */
 static double attention_loss(struct problem *p)
 {
-    p->q.on->attention(&p->q, &p->t[0], &p->t[3], &p->t[2], NULL, 4, p->scale, p->drop);
+    p->q.on->attention(&p->q, &p->t[0], &p->t[3], &p->t[2], NULL,
+                       (struct tr_attention_how){.first_head = 4, .scale = p->scale}, p->drop);
     return dot(&p->t[0], &p->t[1]);
 }
 
@@ -351,7 +356,8 @@ static void attention(const struct tr_backend *b)
     for (int i = 0; i < 2; i++) {
         set_dropout(&p, i * 0.4, TR_STREAM_ATTN_DROPOUT, T);
         p.loss(&p);
-        b->attention_bwd(&p.q, dqkv, weight, ctx, lse, qkv, NULL, 4, p.scale, p.drop);
+        b->attention_bwd(&p.q, dqkv, weight, ctx, lse, qkv, NULL,
+                         (struct tr_attention_how){.first_head = 4, .scale = p.scale}, p.drop);
         check(&p, "qkv", qkv, dqkv, 0.0);
     }
     close_problem(&p);

@@ -153,7 +153,8 @@ static void flat_attention(const struct tr_backend *b)
     tr_rng_normal(tr_rng_key(3, TR_STREAM_INIT, 0, 0), 0, T * 3 * D, qkv);
     for (int t = 0; t < T; t++)
         memset(qkv + t * 3 * D, 0, D * sizeof(float));
-    b->attention(&q, &c, &l, &x, NULL, 0, 0.7f, (struct tr_dropout){.p = 0.0});
+    b->attention(&q, &c, &l, &x, NULL, (struct tr_attention_how){.first_head = 0, .scale = 0.7f},
+                 (struct tr_dropout){.p = 0.0});
     b->wait(&q);
     for (int t = 0; t < T; t++) {
         assert_near((double)lse[t], log(t + 1.0), 1e-6);
@@ -189,8 +190,10 @@ static void split_attention(const struct tr_backend *b)
     for (int n = 0; n < B * T; n++)
         memcpy(part + n * 3 * PART * D, qkv + n * 3 * HEADS * D + 3 * D,
                3 * PART * D * sizeof(float));
-    b->attention(&q, &c, &l, &x, NULL, 0, 0.5f, drop);
-    b->attention(&q, &pc, &pl, &px, NULL, 1, 0.5f, drop);
+    b->attention(&q, &c, &l, &x, NULL, (struct tr_attention_how){.first_head = 0, .scale = 0.5f},
+                 drop);
+    b->attention(&q, &pc, &pl, &px, NULL, (struct tr_attention_how){.first_head = 1, .scale = 0.5f},
+                 drop);
     b->wait(&q);
     for (int n = 0; n < B * T; n++)
         assert_memory_equal(part_ctx + n * PART * D, ctx + n * HEADS * D + D,
@@ -263,8 +266,10 @@ static void documents(const struct tr_backend *b)
     for (int i = 0; i < DOCUMENTS; i++)
         for (int t = begin[i]; t < begin[i + 1]; t++)
             from[t] = begin[i];
-    b->attention(&q, &c, &l, &x, &f, 0, 0.5f, none);
-    b->attention_bwd(&q, &dx, &dc, &c, &l, &x, &f, 0, 0.5f, none);
+    b->attention(&q, &c, &l, &x, &f, (struct tr_attention_how){.first_head = 0, .scale = 0.5f},
+                 none);
+    b->attention_bwd(&q, &dx, &dc, &c, &l, &x, &f,
+                     (struct tr_attention_how){.first_head = 0, .scale = 0.5f}, none);
     for (int i = 0; i < DOCUMENTS; i++) {
         int at = begin[i], n = begin[i + 1] - at;
         struct tr_tensor x1 = tr_f32_2(qkv + at * 3 * D, n, 3 * D);
@@ -273,8 +278,10 @@ static void documents(const struct tr_backend *b)
         struct tr_tensor dc1 = tr_f32_2(dctx + at * D, n, D);
         struct tr_tensor dx1 = tr_f32_2(dqkv_alone + at * 3 * D, n, 3 * D);
 
-        b->attention(&q, &c1, &l1, &x1, NULL, 0, 0.5f, none);
-        b->attention_bwd(&q, &dx1, &dc1, &c1, &l1, &x1, NULL, 0, 0.5f, none);
+        b->attention(&q, &c1, &l1, &x1, NULL,
+                     (struct tr_attention_how){.first_head = 0, .scale = 0.5f}, none);
+        b->attention_bwd(&q, &dx1, &dc1, &c1, &l1, &x1, NULL,
+                         (struct tr_attention_how){.first_head = 0, .scale = 0.5f}, none);
     }
     b->wait(&q);
     for (int i = 0; i < T; i++)
@@ -380,7 +387,7 @@ static void not_finite_shows(const struct tr_backend *b)
         x[H + 17] = bad[i];
         b->sumsq(&q, &ts, &tx);
         b->linear(&q, &ty, NULL, &tx, &tw, NULL, TR_ACT_GELU_TANH);
-        b->layernorm(&q, &tb, &tm, &tr, &tx, &t1, &t1, 1e-5f);
+        b->norm(&q, &tb, &tm, &tr, &tx, &t1, &t1, (struct tr_norm_how){.eps = 1e-5f});
         b->xent_max(&q, &tm, &tx, H);
         b->xent_sum(&q, &st, &tx, &tm, &tl, 0, H);
         b->xent_loss(&q, &lo, &st);

@@ -189,7 +189,7 @@ static void layernorm_trial(struct trial *t)
     const struct tr_tensor *gain = floats(t, IN, WEIGHT, 1, s.h, 1.0);
     const struct tr_tensor *bias = floats(t, IN, WEIGHT, 1, s.h, 1.0);
 
-    ready(t)->layernorm(&t->q, y, mean, rstd, x, gain, bias, 1e-5f);
+    ready(t)->norm(&t->q, y, mean, rstd, x, gain, bias, (struct tr_norm_how){.eps = 1e-5f});
 }
 
 static void layernorm_bwd_trial(struct trial *t)
@@ -208,7 +208,8 @@ static void layernorm_bwd_trial(struct trial *t)
     const struct tr_tensor *mean = floats(t, IN, STATISTIC, 1, s.n, 0.1);
     const struct tr_tensor *rstd = floats(t, IN, STATISTIC, 1, s.n, 1.0);
 
-    ready(t)->layernorm_bwd(&t->q, dx, dgain, dbias, dy, dskip, x, gain, mean, rstd);
+    ready(t)->norm_bwd(&t->q, dx, dgain, dbias, dy, dskip, x, gain, mean, rstd,
+                       (struct tr_norm_how){.eps = 1e-5f});
 }
 
 /* Rows first .. first + n - 1 of samples of some tokens: all of them, or what one rank has. */
@@ -276,7 +277,8 @@ static void residual_norm_trial(struct trial *t)
         coarsen(t);
     if (y->dtype != TR_F32 && drop.p > 0.0)
         drop.p = 0.5;
-    ready(t)->residual_norm(&t->q, y, norm, mean, rstd, x, a, bias, gain, shift, 1e-5f, drop);
+    ready(t)->residual_norm(&t->q, y, norm, mean, rstd, x, a, bias, gain, shift,
+                            (struct tr_norm_how){.eps = 1e-5f}, drop);
 }
 
 static void residual_bwd_trial(struct trial *t)
@@ -366,7 +368,8 @@ static void attention_trial(struct trial *t)
     const struct tr_tensor *from = first_tokens(t, s.b, s.t);
     struct tr_dropout drop = dropping(t, s.b, s.t);
 
-    ready(t)->attention(&t->q, ctx, lse, qkv, from, s.first, s.scale, drop);
+    ready(t)->attention(&t->q, ctx, lse, qkv, from,
+                        (struct tr_attention_how){.first_head = s.first, .scale = s.scale}, drop);
 }
 
 static void attention_bwd_trial(struct trial *t)
@@ -385,12 +388,16 @@ static void attention_bwd_trial(struct trial *t)
 
     drop_here.sample = t->sample;
     s.scale = fminf(s.scale, 1.0f);
-    before.on->attention(&before, ctx, lse, qkv, from, s.first, s.scale, drop_here);
+    before.on->attention(&before, ctx, lse, qkv, from,
+                         (struct tr_attention_how){.first_head = s.first, .scale = s.scale},
+                         drop_here);
     for (int i = 2; i < 4; i++) {
         t->operand[i].role = IN;
         seal(&t->operand[i]);
     }
-    ready(t)->attention_bwd(&t->q, dqkv, dctx, ctx, lse, qkv, from, s.first, s.scale, drop);
+    ready(t)->attention_bwd(&t->q, dqkv, dctx, ctx, lse, qkv, from,
+                            (struct tr_attention_how){.first_head = s.first, .scale = s.scale},
+                            drop);
 }
 
 struct slice {
@@ -729,10 +736,10 @@ static void residual_then_norm(struct tr_queue *q, const struct tr_tensor *y,
                                const struct tr_tensor *rstd, const struct tr_tensor *x,
                                const struct tr_tensor *a, const struct tr_tensor *bias,
                                const struct tr_tensor *gain, const struct tr_tensor *shift,
-                               float eps, struct tr_dropout drop)
+                               struct tr_norm_how how, struct tr_dropout drop)
 {
     q->on->residual(q, y, x, a, bias, drop);
-    q->on->layernorm(q, norm, mean, rstd, y, gain, shift, eps);
+    q->on->norm(q, norm, mean, rstd, y, gain, shift, how);
 }
 
 /* The operation that joins two has the bits of the two: NULL, or what differs. */

@@ -275,8 +275,11 @@ static void against_ref(int64_t b, int64_t heads, int64_t t, int64_t d, size_t r
     struct tr_tensor dqkv = tr_f32_2(want.dqkv, b * t, 3 * heads * d);
     struct tr_queue q = {.on = &tr_ref};
 
-    tr_ref.attention(&q, &ctx, &lse, &qkv, NULL, 0, c.scale, (struct tr_dropout){.p = 0.0});
-    tr_ref.attention_bwd(&q, &dqkv, &dctx, &ctx, &lse, &qkv, NULL, 0, c.scale,
+    tr_ref.attention(&q, &ctx, &lse, &qkv, NULL,
+                     (struct tr_attention_how){.first_head = 0, .scale = c.scale},
+                     (struct tr_dropout){.p = 0.0});
+    tr_ref.attention_bwd(&q, &dqkv, &dctx, &ctx, &lse, &qkv, NULL,
+                         (struct tr_attention_how){.first_head = 0, .scale = c.scale},
                          (struct tr_dropout){.p = 0.0});
     c.ctx = nans(n);
     c.lse = nans(queries);

@@ -15,7 +15,7 @@ static const struct {
     int64_t rows, cols;
     int place;
 } rows[] = {
-#define PARAM(symbol, draw, name, rows, cols, split, place, init, decay, grad) \
+#define PARAM(symbol, draw, name, rows, cols, split, place, init, decay, grad, when) \
     {name, rows, cols, place},
 #include "model/param.def"
 #undef PARAM

@@ -153,17 +153,17 @@ static void look_at_select(const struct tr_select *s)
 #define linear_ARGS q, y, pre, x, w, bias, act
 #define linear_dgrad_ARGS q, dx, dy, w, pre, act
 #define linear_wgrad_ARGS q, dw, dbias, dy, x, add
-#define layernorm_ARGS q, y, mean, rstd, x, gain, bias, eps
-#define layernorm_bwd_ARGS q, dx, dgain, dbias, dy, dskip, x, gain, mean, rstd
+#define norm_ARGS q, y, mean, rstd, x, gain, bias, how
+#define norm_bwd_ARGS q, dx, dgain, dbias, dy, dskip, x, gain, mean, rstd, how
 #define residual_ARGS q, y, x, a, bias, drop
-#define residual_norm_ARGS q, y, norm, mean, rstd, x, a, bias, gain, shift, eps, drop
+#define residual_norm_ARGS q, y, norm, mean, rstd, x, a, bias, gain, shift, how, drop
 #define residual_bwd_ARGS q, da, dbias, dy, drop
 #define dropout_ARGS q, y, drop
 #define embed_ARGS q, y, ids, table, first
 #define embed_bwd_ARGS q, dtable, dy, ids, first
 #define add_rows_ARGS q, y, ids, table
-#define attention_ARGS q, ctx, lse, qkv, from, first_head, scale, drop
-#define attention_bwd_ARGS q, dqkv, dctx, ctx, lse, qkv, from, first_head, scale, drop
+#define attention_ARGS q, ctx, lse, qkv, from, how, drop
+#define attention_bwd_ARGS q, dqkv, dctx, ctx, lse, qkv, from, how, drop
 #define xent_max_ARGS q, max, logits, valid
 #define xent_sum_ARGS q, stats, logits, max, labels, first, valid
 #define xent_loss_ARGS q, loss, stats

@@ -46,7 +46,7 @@ static struct slice slice_of(const struct tr_tensor *x, struct tr_attention_size
 }
 
 static struct head head_of(const struct tr_tensor *qkv, const struct tr_tensor *from,
-                           struct tr_attention_sizes s, int64_t bh, int first_head, float scale,
+                           struct tr_attention_sizes s, int64_t bh, struct tr_attention_how how,
                            const struct tr_dropout *drop)
 {
     int64_t b = bh / s.heads, h = bh % s.heads;
@@ -55,8 +55,8 @@ static struct head head_of(const struct tr_tensor *qkv, const struct tr_tensor *
                      .v = slice_of(qkv, s, bh, 3, 2),
                      .t = s.t,
                      .d = s.d,
-                     .scale = scale,
-                     .draws = (uint64_t)((first_head + h) * s.t * s.t)};
+                     .scale = how.scale,
+                     .draws = (uint64_t)((how.first_head + h) * s.t * s.t)};
 
     if (from)
         a.from = tr_i32(from) + b * s.t;
@@ -270,10 +270,10 @@ static void attend(const struct head *a, int64_t i0, int64_t n, struct slice ctx
 }
 
 void tr_cpu_attention(struct tr_queue *q, const struct tr_tensor *ctx, const struct tr_tensor *lse,
-                      const struct tr_tensor *qkv, const struct tr_tensor *from, int first_head,
-                      float scale, struct tr_dropout drop)
+                      const struct tr_tensor *qkv, const struct tr_tensor *from,
+                      struct tr_attention_how how, struct tr_dropout drop)
 {
-    struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, &drop);
+    struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, how, &drop);
     int64_t per_head = (s.t + QUERIES - 1) / QUERIES, tasks = s.b * s.heads * per_head;
     int threads = q->device->threads;
 
@@ -281,7 +281,7 @@ void tr_cpu_attention(struct tr_queue *q, const struct tr_tensor *ctx, const str
     for (int64_t i = 0; i < tasks; i++) {
         /* The longest first: the last queries. */
         int64_t bh = i % (s.b * s.heads), i0 = (per_head - 1 - i / (s.b * s.heads)) * QUERIES;
-        struct head a = head_of(qkv, from, s, bh, first_head, scale, &drop);
+        struct head a = head_of(qkv, from, s, bh, how, &drop);
 
         attend(&a, i0, smaller(s.t - i0, QUERIES), slice_of(ctx, s, bh, 1, 0),
                tr_f32(lse) + bh * s.t, (void *)tr_cpu_scratch(q));
@@ -423,17 +423,17 @@ static void attend_bwd(const struct head *a, const struct gradients *g, struct b
 void tr_cpu_attention_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
                           const struct tr_tensor *dctx, const struct tr_tensor *ctx,
                           const struct tr_tensor *lse, const struct tr_tensor *qkv,
-                          const struct tr_tensor *from, int first_head, float scale,
+                          const struct tr_tensor *from, struct tr_attention_how how,
                           struct tr_dropout drop)
 {
-    struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, &drop);
+    struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, how, &drop);
     int64_t tasks = s.b * s.heads;
     int threads = q->device->threads;
 
-    tr_sizes_attention(dctx, lse, dqkv, from, &drop);
+    tr_sizes_attention(dctx, lse, dqkv, from, how, &drop);
 #pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
     for (int64_t bh = 0; bh < tasks; bh++) {
-        struct head a = head_of(qkv, from, s, bh, first_head, scale, &drop);
+        struct head a = head_of(qkv, from, s, bh, how, &drop);
         struct gradients g = {.dq = slice_of(dqkv, s, bh, 3, 0),
                               .dk = slice_of(dqkv, s, bh, 3, 1),
                               .dv = slice_of(dqkv, s, bh, 3, 2),

@@ -22,8 +22,7 @@ static int64_t width(const struct tr_tensor *t)
     {                                                                                       \
         _Pragma("omp simd") for (int64_t i = 0; i < n; i++) d[i] *= slope_##symbol(pre[i]); \
     }
-#include "device/acts.def"
-#undef ACT
+#include "family/acts.def"
 
 /* y = act(y) and d = d act'(pre), n elements, by activation. */
 static const struct {
@@ -31,8 +30,7 @@ static const struct {
     void (*backward)(float *d, const float *pre, int64_t n);
 } acts[] = {
 #define ACT(symbol, name) {activate_##symbol, turn_back_##symbol},
-#include "device/acts.def"
-#undef ACT
+#include "family/acts.def"
 };
 
 struct forward {
@@ -68,7 +66,7 @@ void tr_cpu_linear(struct tr_queue *q, const struct tr_tensor *y, const struct t
                    const struct tr_tensor *x, const struct tr_tensor *w,
                    const struct tr_tensor *bias, enum tr_act act)
 {
-    struct tr_linear_sizes s = tr_sizes_linear(y, pre, x, w, bias);
+    struct tr_linear_sizes s = tr_sizes_linear(y, pre, x, w, bias, act);
     struct forward f = {bias, pre, act};
     struct tr_product p = {.m = s.n,
                            .n = s.o,

@@ -41,7 +41,7 @@ static inline float exp_fast(float x)
     return x > 88.3f ? INFINITY : p;
 }
 
-/* ---- a function and its derivative for each row of device/acts.def ---- */
+/* ---- a function and its derivative for each row of family/acts.def ---- */
 
 static inline float act_NONE(float x)
 {
@@ -76,6 +76,55 @@ static inline float slope_GELU_TANH(float x)
     float e = gelu_power(x), s = 1.0f / (1.0f + e);
 
     return mul_add(x * mul_add(x * x, 0.214064449f, 1.59576912f), e * s * s, s);
+}
+
+static inline float act_GELU(float x)
+{
+    return 0.5f * x * erfcf(x * -0.707106781f);
+}
+
+static inline float slope_GELU(float x)
+{
+    return mul_add(x * 0.398942280f, exp_fast(-0.5f * x * x), 0.5f * erfcf(x * -0.707106781f));
+}
+
+/* What is not a number stays that. */
+static inline float act_RELU(float x)
+{
+    return x < 0.0f ? 0.0f : x;
+}
+
+static inline float slope_RELU(float x)
+{
+    return x > 0.0f ? 1.0f : 0.0f;
+}
+
+static inline float act_RELU2(float x)
+{
+    return x < 0.0f ? 0.0f : x * x;
+}
+
+static inline float slope_RELU2(float x)
+{
+    return x > 0.0f ? 2.0f * x : 0.0f;
+}
+
+/* e^-x, below e^80 as in gelu_power(). */
+static inline float silu_power(float x)
+{
+    return exp_fast(x < -80.0f ? 80.0f : -x);
+}
+
+static inline float act_SILU(float x)
+{
+    return x / (1.0f + silu_power(x));
+}
+
+static inline float slope_SILU(float x)
+{
+    float e = silu_power(x), s = 1.0f / (1.0f + e);
+
+    return mul_add(x, e * s * s, s);
 }
 
 #endif

@@ -86,11 +86,11 @@ static void norm_row(float *y, float *mean, float *rstd, const float *x, const f
     *rstd = r;
 }
 
-void tr_cpu_layernorm(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *mean,
-                      const struct tr_tensor *rstd, const struct tr_tensor *x,
-                      const struct tr_tensor *gain, const struct tr_tensor *bias, float eps)
+void tr_cpu_norm(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *mean,
+                 const struct tr_tensor *rstd, const struct tr_tensor *x,
+                 const struct tr_tensor *gain, const struct tr_tensor *bias, struct tr_norm_how how)
 {
-    struct tr_rows_sizes s = tr_sizes_layernorm(y, mean, rstd, x, gain, bias);
+    struct tr_rows_sizes s = tr_sizes_norm(y, mean, rstd, x, gain, bias, how);
     int threads = q->device->threads;
 
 #pragma omp parallel num_threads(threads) if (worth(threads, s))
@@ -104,7 +104,7 @@ void tr_cpu_layernorm(struct tr_queue *q, const struct tr_tensor *y, const struc
             const float *from = tr_cpu_in(x, n * s.h, s.h, w.row[2]);
             float *to = tr_cpu_out(y, n * s.h, w.row[3]);
 
-            norm_row(to, tr_f32(mean) + n, tr_f32(rstd) + n, from, by, plus, s.h, eps);
+            norm_row(to, tr_f32(mean) + n, tr_f32(rstd) + n, from, by, plus, s.h, how.eps);
             tr_cpu_put(y, n * s.h, s.h, to);
         }
     }
@@ -165,14 +165,14 @@ static void norm_sums(const struct tr_tensor *dgain, const struct tr_tensor *dbi
     tr_cpu_put(dbias, from, count, biases);
 }
 
-void tr_cpu_layernorm_bwd(struct tr_queue *q, const struct tr_tensor *dx,
-                          const struct tr_tensor *dgain, const struct tr_tensor *dbias,
-                          const struct tr_tensor *dy, const struct tr_tensor *dskip,
-                          const struct tr_tensor *x, const struct tr_tensor *gain,
-                          const struct tr_tensor *mean, const struct tr_tensor *rstd)
+void tr_cpu_norm_bwd(struct tr_queue *q, const struct tr_tensor *dx, const struct tr_tensor *dgain,
+                     const struct tr_tensor *dbias, const struct tr_tensor *dy,
+                     const struct tr_tensor *dskip, const struct tr_tensor *x,
+                     const struct tr_tensor *gain, const struct tr_tensor *mean,
+                     const struct tr_tensor *rstd, struct tr_norm_how how)
 {
     struct tr_rows_sizes s =
-        tr_sizes_layernorm_bwd(dx, dgain, dbias, dy, dskip, x, gain, mean, rstd);
+        tr_sizes_norm_bwd(dx, dgain, dbias, dy, dskip, x, gain, mean, rstd, how);
     int threads = q->device->threads;
 
 #pragma omp parallel num_threads(threads) if (worth(threads, s))
@@ -251,13 +251,13 @@ void tr_cpu_residual_norm(struct tr_queue *q, const struct tr_tensor *y,
                           const struct tr_tensor *norm, const struct tr_tensor *mean,
                           const struct tr_tensor *rstd, const struct tr_tensor *x,
                           const struct tr_tensor *a, const struct tr_tensor *bias,
-                          const struct tr_tensor *gain, const struct tr_tensor *shift, float eps,
-                          struct tr_dropout drop)
+                          const struct tr_tensor *gain, const struct tr_tensor *shift,
+                          struct tr_norm_how how, struct tr_dropout drop)
 {
     struct tr_rows_sizes s = tr_sizes_residual(y, x, a, bias, &drop);
     int threads = q->device->threads;
 
-    tr_sizes_layernorm(norm, mean, rstd, y, gain, shift);
+    tr_sizes_norm(norm, mean, rstd, y, gain, shift, how);
 #pragma omp parallel num_threads(threads) if (worth(threads, s))
     {
         struct rows w = rows_of(q, s.h);
@@ -275,7 +275,7 @@ void tr_cpu_residual_norm(struct tr_queue *q, const struct tr_tensor *y,
             tr_cpu_put(y, n * s.h, s.h, to);
             to = tr_cpu_out(norm, n * s.h, w.row[2]);
             norm_row(to, tr_f32(mean) + n, tr_f32(rstd) + n, tr_cpu_in(y, n * s.h, s.h, w.row[1]),
-                     by, then, s.h, eps);
+                     by, then, s.h, how.eps);
             tr_cpu_put(norm, n * s.h, s.h, to);
         }
     }

@@ -130,42 +130,41 @@ static void tell(struct tr_cuda *g, const struct tr_cuda_sdpa_call *call,
 }
 
 void tr_cuda_attention(struct tr_queue *q, const struct tr_tensor *ctx, const struct tr_tensor *lse,
-                       const struct tr_tensor *qkv, const struct tr_tensor *from, int first_head,
-                       float scale, struct tr_dropout drop)
+                       const struct tr_tensor *qkv, const struct tr_tensor *from,
+                       struct tr_attention_how how, struct tr_dropout drop)
 {
     struct tr_cuda *g = tr_cuda_of(q->device);
-    const struct tr_cuda_sdpa_call call =
-        call_of(tr_sizes_attention(ctx, lse, qkv, from, &drop), ctx, lse, qkv, NULL, NULL, scale);
+    const struct tr_cuda_sdpa_call call = call_of(
+        tr_sizes_attention(ctx, lse, qkv, from, how, &drop), ctx, lse, qkv, NULL, NULL, how.scale);
     const char *why = kept_from_cudnn(g, from, &drop, alike(ctx, qkv));
     enum tr_cuda_way way = TR_CUDA_BY_CUDNN;
 
     if (!why)
         why = by_cudnn(g, &call);
     if (why)
-        way = tr_cuda_attention_own(q, ctx, lse, qkv, from, first_head, scale, drop)
-                  ? TR_CUDA_BY_TILES
-                  : TR_CUDA_BY_PLAIN;
+        way = tr_cuda_attention_own(q, ctx, lse, qkv, from, how, drop) ? TR_CUDA_BY_TILES
+                                                                       : TR_CUDA_BY_PLAIN;
     tell(g, &call, &drop, way, why);
 }
 
 void tr_cuda_attention_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
                            const struct tr_tensor *dctx, const struct tr_tensor *ctx,
                            const struct tr_tensor *lse, const struct tr_tensor *qkv,
-                           const struct tr_tensor *from, int first_head, float scale,
+                           const struct tr_tensor *from, struct tr_attention_how how,
                            struct tr_dropout drop)
 {
     struct tr_cuda *g = tr_cuda_of(q->device);
-    const struct tr_cuda_sdpa_call call =
-        call_of(tr_sizes_attention(ctx, lse, qkv, from, &drop), ctx, lse, qkv, dctx, dqkv, scale);
+    const struct tr_cuda_sdpa_call call = call_of(
+        tr_sizes_attention(ctx, lse, qkv, from, how, &drop), ctx, lse, qkv, dctx, dqkv, how.scale);
     const char *why =
         kept_from_cudnn(g, from, &drop, alike(ctx, qkv) && alike(dctx, qkv) && alike(dqkv, qkv));
     enum tr_cuda_way way = TR_CUDA_BY_CUDNN;
 
-    tr_sizes_attention(dctx, lse, dqkv, from, &drop);
+    tr_sizes_attention(dctx, lse, dqkv, from, how, &drop);
     if (!why)
         why = by_cudnn(g, &call);
     if (why)
-        way = tr_cuda_attention_own_bwd(q, dqkv, dctx, ctx, lse, qkv, from, first_head, scale, drop)
+        way = tr_cuda_attention_own_bwd(q, dqkv, dctx, ctx, lse, qkv, from, how, drop)
                   ? TR_CUDA_BY_TILES
                   : TR_CUDA_BY_PLAIN;
     tell(g, &call, &drop, way, why);

@@ -42,12 +42,12 @@ const char *tr_cuda_attention_describe(const struct tr_cuda *g);
  */
 bool tr_cuda_attention_own(struct tr_queue *q, const struct tr_tensor *ctx,
                            const struct tr_tensor *lse, const struct tr_tensor *qkv,
-                           const struct tr_tensor *from, int first_head, float scale,
+                           const struct tr_tensor *from, struct tr_attention_how how,
                            struct tr_dropout drop);
 bool tr_cuda_attention_own_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
                                const struct tr_tensor *dctx, const struct tr_tensor *ctx,
                                const struct tr_tensor *lse, const struct tr_tensor *qkv,
-                               const struct tr_tensor *from, int first_head, float scale,
+                               const struct tr_tensor *from, struct tr_attention_how how,
                                struct tr_dropout drop);
 
 /* Of the queue's scratch the gradient takes no more than this, which is all of it but in tests:

@@ -158,7 +158,7 @@ void tr_cuda_linear(struct tr_queue *q, const struct tr_tensor *y, const struct 
                     const struct tr_tensor *x, const struct tr_tensor *w,
                     const struct tr_tensor *bias, enum tr_act act)
 {
-    struct tr_linear_sizes s = tr_sizes_linear(y, pre, x, w, bias);
+    struct tr_linear_sizes s = tr_sizes_linear(y, pre, x, w, bias, act);
 
     multiply(q, (struct tr_cuda_dense){.m = s.n,
                                        .n = s.o,

@@ -113,23 +113,64 @@ static double slope_GELU_TANH(double x)
     return 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * inner;
 }
 
+static double act_GELU(double x)
+{
+    return 0.5 * x * (1.0 + erf(x * M_SQRT1_2));
+}
+
+static double slope_GELU(double x)
+{
+    return 0.5 * (1.0 + erf(x * M_SQRT1_2)) + x * exp(-0.5 * x * x) * 0.5 * M_SQRT1_2 * M_2_SQRTPI;
+}
+
+/* What is not a number stays that. */
+static double act_RELU(double x)
+{
+    return x < 0.0 ? 0.0 : x;
+}
+
+static double slope_RELU(double x)
+{
+    return x > 0.0 ? 1.0 : 0.0;
+}
+
+static double act_RELU2(double x)
+{
+    return x < 0.0 ? 0.0 : x * x;
+}
+
+static double slope_RELU2(double x)
+{
+    return x > 0.0 ? 2.0 * x : 0.0;
+}
+
+static double act_SILU(double x)
+{
+    return x / (1.0 + exp(-x));
+}
+
+static double slope_SILU(double x)
+{
+    const double s = 1.0 / (1.0 + exp(-x));
+
+    return s + x * s * (1.0 - s);
+}
+
 static double (*const activations[])(double) = {
 #define ACT(symbol, name) act_##symbol,
-#include "device/acts.def"
-#undef ACT
+#include "family/acts.def"
 };
 
 static double (*const slopes[])(double) = {
 #define ACT(symbol, name) slope_##symbol,
-#include "device/acts.def"
-#undef ACT
+#include "family/acts.def"
 };
 
 void tr_ref_linear(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *pre,
                    const struct tr_tensor *x, const struct tr_tensor *w,
                    const struct tr_tensor *bias, enum tr_act act)
 {
-    struct tr_linear_sizes s = tr_sizes_linear(y, pre, x, w, bias);
+    struct tr_linear_sizes s = tr_sizes_linear(y, pre, x, w, bias, act);
 
     (void)q;
     for (int64_t n = 0; n < s.n; n++)
@@ -188,11 +229,11 @@ void tr_ref_linear_wgrad(struct tr_queue *q, const struct tr_tensor *dw,
 
 /* ---- norm, residual, dropout ---- */
 
-void tr_ref_layernorm(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *mean,
-                      const struct tr_tensor *rstd, const struct tr_tensor *x,
-                      const struct tr_tensor *gain, const struct tr_tensor *bias, float eps)
+void tr_ref_norm(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *mean,
+                 const struct tr_tensor *rstd, const struct tr_tensor *x,
+                 const struct tr_tensor *gain, const struct tr_tensor *bias, struct tr_norm_how how)
 {
-    struct tr_rows_sizes s = tr_sizes_layernorm(y, mean, rstd, x, gain, bias);
+    struct tr_rows_sizes s = tr_sizes_norm(y, mean, rstd, x, gain, bias, how);
 
     (void)q;
     for (int64_t n = 0; n < s.n; n++) {
@@ -204,7 +245,7 @@ void tr_ref_layernorm(struct tr_queue *q, const struct tr_tensor *y, const struc
         m /= (double)s.h;
         for (int64_t h = 0; h < s.h; h++)
             var += (get(x, row + h) - m) * (get(x, row + h) - m);
-        r = 1.0 / sqrt(var / (double)s.h + (double)eps);
+        r = 1.0 / sqrt(var / (double)s.h + (double)how.eps);
         for (int64_t h = 0; h < s.h; h++)
             set(y, row + h, (get(x, row + h) - m) * r * get(gain, h) + get(bias, h));
         set(mean, n, m);
@@ -212,14 +253,14 @@ void tr_ref_layernorm(struct tr_queue *q, const struct tr_tensor *y, const struc
     }
 }
 
-void tr_ref_layernorm_bwd(struct tr_queue *q, const struct tr_tensor *dx,
-                          const struct tr_tensor *dgain, const struct tr_tensor *dbias,
-                          const struct tr_tensor *dy, const struct tr_tensor *dskip,
-                          const struct tr_tensor *x, const struct tr_tensor *gain,
-                          const struct tr_tensor *mean, const struct tr_tensor *rstd)
+void tr_ref_norm_bwd(struct tr_queue *q, const struct tr_tensor *dx, const struct tr_tensor *dgain,
+                     const struct tr_tensor *dbias, const struct tr_tensor *dy,
+                     const struct tr_tensor *dskip, const struct tr_tensor *x,
+                     const struct tr_tensor *gain, const struct tr_tensor *mean,
+                     const struct tr_tensor *rstd, struct tr_norm_how how)
 {
     struct tr_rows_sizes s =
-        tr_sizes_layernorm_bwd(dx, dgain, dbias, dy, dskip, x, gain, mean, rstd);
+        tr_sizes_norm_bwd(dx, dgain, dbias, dy, dskip, x, gain, mean, rstd, how);
 
     (void)q;
     for (int64_t h = 0; h < s.h; h++) {
@@ -288,11 +329,11 @@ void tr_ref_residual_norm(struct tr_queue *q, const struct tr_tensor *y,
                           const struct tr_tensor *norm, const struct tr_tensor *mean,
                           const struct tr_tensor *rstd, const struct tr_tensor *x,
                           const struct tr_tensor *a, const struct tr_tensor *bias,
-                          const struct tr_tensor *gain, const struct tr_tensor *shift, float eps,
-                          struct tr_dropout drop)
+                          const struct tr_tensor *gain, const struct tr_tensor *shift,
+                          struct tr_norm_how how, struct tr_dropout drop)
 {
     tr_ref_residual(q, y, x, a, bias, drop);
-    tr_ref_layernorm(q, norm, mean, rstd, y, gain, shift, eps);
+    tr_ref_norm(q, norm, mean, rstd, y, gain, shift, how);
 }
 
 void tr_ref_residual_bwd(struct tr_queue *q, const struct tr_tensor *da,

@@ -32,17 +32,17 @@ static struct slice slice_of(const struct tr_tensor *x, struct tr_attention_size
 }
 
 static struct head head_of(const struct tr_tensor *qkv, const struct tr_tensor *from,
-                           struct tr_attention_sizes s, int64_t b, int64_t h, int first_head,
-                           float scale, const struct tr_dropout *drop)
+                           struct tr_attention_sizes s, int64_t b, int64_t h,
+                           struct tr_attention_how how, const struct tr_dropout *drop)
 {
     struct head a = {.q = slice_of(qkv, s, b, h, 3, 0),
                      .k = slice_of(qkv, s, b, h, 3, 1),
                      .v = slice_of(qkv, s, b, h, 3, 2),
                      .t = s.t,
                      .d = s.d,
-                     .scale = (double)scale,
+                     .scale = (double)how.scale,
                      .drop = drop,
-                     .draws = (uint64_t)((first_head + h) * s.t * s.t)};
+                     .draws = (uint64_t)((how.first_head + h) * s.t * s.t)};
 
     if (from)
         a.from = tr_i32(from) + b * s.t;
@@ -96,15 +96,15 @@ static double keep(const struct head *a, int64_t query, int64_t key)
 }
 
 void tr_ref_attention(struct tr_queue *q, const struct tr_tensor *ctx, const struct tr_tensor *lse,
-                      const struct tr_tensor *qkv, const struct tr_tensor *from, int first_head,
-                      float scale, struct tr_dropout drop)
+                      const struct tr_tensor *qkv, const struct tr_tensor *from,
+                      struct tr_attention_how how, struct tr_dropout drop)
 {
-    struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, &drop);
+    struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, how, &drop);
 
     (void)q;
     for (int64_t bh = 0; bh < s.b * s.heads; bh++) {
         int64_t b = bh / s.heads, h = bh % s.heads;
-        struct head a = head_of(qkv, from, s, b, h, first_head, scale, &drop);
+        struct head a = head_of(qkv, from, s, b, h, how, &drop);
         struct slice out = slice_of(ctx, s, b, h, 1, 0);
 
         for (int64_t i = 0; i < s.t; i++) {
@@ -174,16 +174,16 @@ static void head_bwd(const struct head *a, const struct gradients *g)
 void tr_ref_attention_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
                           const struct tr_tensor *dctx, const struct tr_tensor *ctx,
                           const struct tr_tensor *lse, const struct tr_tensor *qkv,
-                          const struct tr_tensor *from, int first_head, float scale,
+                          const struct tr_tensor *from, struct tr_attention_how how,
                           struct tr_dropout drop)
 {
-    struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, &drop);
+    struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, how, &drop);
 
     (void)q;
-    tr_sizes_attention(dctx, lse, dqkv, from, &drop);
+    tr_sizes_attention(dctx, lse, dqkv, from, how, &drop);
     for (int64_t bh = 0; bh < s.b * s.heads; bh++) {
         int64_t b = bh / s.heads, h = bh % s.heads;
-        struct head a = head_of(qkv, from, s, b, h, first_head, scale, &drop);
+        struct head a = head_of(qkv, from, s, b, h, how, &drop);
 
         head_bwd(&a, &(struct gradients){.dq = slice_of(dqkv, s, b, h, 3, 0),
                                          .dk = slice_of(dqkv, s, b, h, 3, 1),
