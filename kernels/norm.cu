@@ -248,13 +248,14 @@ extern "C" void tr_cuda_norm(struct tr_queue *q, const struct tr_tensor *y,
         with_pair(x->dtype, y->dtype, [&](auto r, auto a) {
             using R = decltype(r);
             using A = decltype(a);
-            const int N = both<R, A>::N;
-            const row_blocks b = blocks_of_rows(s.n, s.h / N, MOST_THREADS);
+            typedef both<R, A> at_once;
+            const row_blocks b = blocks_of_rows(s.n, s.h / at_once::N, MOST_THREADS);
 
             done = b.blocks > 0;
             if (done)
                 with_layer(!how.rms && !how.one, [&](auto layer) {
-                    TR_LAUNCH(q, (norm_kernel<decltype(layer)::value, N, typed<R>, typed<A>>),
+                    TR_LAUNCH(q,
+                              (norm_kernel<decltype(layer)::value, at_once::N, typed<R>, typed<A>>),
                               b.blocks, b.block, 0, typed_of<A>(y), typed_of<R>(x),
                               typed_of<A>(gain), typed_of<A>(bias), s.n, (int)s.h, out);
                 });
@@ -283,14 +284,15 @@ extern "C" void tr_cuda_residual_norm(struct tr_queue *q, const struct tr_tensor
         with_pair(y->dtype, a->dtype, [&](auto r, auto t) {
             using R = decltype(r);
             using A = decltype(t);
-            const int N = both<R, A>::N;
-            const row_blocks b = blocks_of_rows(s.n, s.h / N, MOST_THREADS_JOINED);
+            typedef both<R, A> at_once;
+            const row_blocks b = blocks_of_rows(s.n, s.h / at_once::N, MOST_THREADS_JOINED);
 
             done = b.blocks > 0;
             if (done)
                 with_layer(bias && !how.rms && !how.one, [&](auto layer) {
                     TR_LAUNCH(q,
-                              (residual_norm_kernel<decltype(layer)::value, N, typed<R>, typed<A>>),
+                              (residual_norm_kernel<decltype(layer)::value, at_once::N, typed<R>,
+                                                    typed<A>>),
                               b.blocks, b.block, 0, typed_of<R>(y), typed_of<A>(norm),
                               typed_of<R>(x), typed_of<A>(a), typed_of<A>(bias), typed_of<A>(gain),
                               typed_of<A>(shift), s.n, (int)s.h, out, d);
