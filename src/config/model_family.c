@@ -10,6 +10,7 @@ enum tr_status tr_family_of(const struct tr_config *c, struct tr_family *out)
     if (!row)
         return TR_FAIL(TR_ECONFIG, "--model-family %s is not a family", c->model_family);
     *out = *row;
+    out->eps = c->layernorm_epsilon;
     return TR_OK;
 }
 
