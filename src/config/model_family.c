@@ -325,10 +325,6 @@ enum tr_status tr_family_of(const struct tr_config *c, struct tr_family *out)
     if (!row)
         return unknown(c->model_family);
     *out = *row;
-<<<<<<< HEAD
-    out->eps = c->layernorm_epsilon;
-    return TR_OK;
-=======
     set_norms(c, out);
     TR_TRY(set_positions(c, out));
     TR_TRY(set_rotary(c, out));
@@ -336,7 +332,6 @@ enum tr_status tr_family_of(const struct tr_config *c, struct tr_family *out)
     TR_TRY(set_activation(c, out));
     TR_TRY(set_linear(c, out));
     return check(out);
->>>>>>> 62191dad9dbf43bb87cd9ebca33c21c819ad6214
 }
 
 int64_t tr_family_ffn(const struct tr_family *f, int64_t hidden)

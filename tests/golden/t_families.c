@@ -40,7 +40,7 @@ struct facts {
 };
 
 /* Lines of families.txt: "--model-family NAME" and what else describes the model. */
-static char description[FAMILIES][512], name[FAMILIES][32];
+static char description[FAMILIES][512], names[FAMILIES][32];
 static struct tr_golden *golden;
 
 static int chosen_families;
@@ -320,7 +320,7 @@ static void as_transformers(void **state)
 {
     const int i = *(const int *)*state;
 
-    if (!is_chosen(name[i]) || (world.size == 8 && !getenv("TR_TEST_ALL")))
+    if (!is_chosen(names[i]) || (world.size == 8 && !getenv("TR_TEST_ALL")))
         skip();
     most_layouts(description[i]);
 }
@@ -339,7 +339,7 @@ static void read_descriptions(void)
             exit(1);
         }
         description[i][strcspn(description[i], "\n")] = '\0';
-        sscanf(description[i], "--model-family %31s", name[i]);
+        sscanf(description[i], "--model-family %31s", names[i]);
     }
     fclose(f);
 }
@@ -355,7 +355,7 @@ int main(int argc, char **argv)
     golden = tr_golden_open("families");
     for (int i = 0; i < FAMILIES; i++) {
         row[i] = i;
-        tests[i] = (struct CMUnitTest){name[i], as_transformers, NULL, NULL, &row[i]};
+        tests[i] = (struct CMUnitTest){names[i], as_transformers, NULL, NULL, &row[i]};
     }
     failed = run_mpi_tap(tests);
     tr_golden_close(golden);
