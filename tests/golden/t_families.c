@@ -17,29 +17,32 @@
  * by up to 1.7e-6 of the largest logit, 1.9e-6 of the largest element of a gradient, and 2.2e-7 of each of ten
  * losses, so these are five to fifty times that; the least of the faults that were planted (README) is
  * far above them.
- * Of halves: as in t_golden_run for elements, three times that for sums with signs, which stray as the norm
- * of all errors does, and four times for losses after a step, since Adam makes whole steps of gradients that are
- * mostly rounding.  ReLU's slope jumps, though: rounding turns the sign of one in 250 (bf16) or 2000 (fp16) of its
- * operands, and a gradient strays by the root of that, 6 % or 2 % of its norm; four times that is allowed.
+ * Of halves: three times what PyTorch with weights and activations in the same type strays (families.py
+ * --halves), in units of u, 2^-12 for fp16 and 2^-9 for bf16: 20 for logits, 0.3 for the first loss, 3 for later
+ * ones, 21 for gradients.  ReLU's slope jumps, though, and what rounding puts on the other side of zero counts in full:
+ * there later losses stray by 24, gradients by 440 in fp16 and 130 in bf16.  The error of a sum with signs
+ * has the norm of all errors, at most 16 (160 and 70), as its standard deviation; four of these are within the
+ * same bounds.
  */
 struct bounds {
     const char *options;
-    double logits, loss, later, gradient, relu;
-    double sums;  /* relative to the norm of the gradient, in units of its bound */
-    double scale; /* of the loss */
+    double logits, loss;
+    double later[2], gradient[2]; /* [1]: of ReLU */
+    double scale;                 /* of the loss */
 };
 
-static const struct bounds fp32 = {"", 1e-5, 1e-6, 1e-5, 1e-4, 1e-4, 1.0, 1.0};
-static const struct bounds fp16 = {"--fp16 --loss-scale 1024",
-                                   30.0 / 4096,
-                                   6.0 / 4096,
-                                   24.0 / 4096,
-                                   30.0 / 4096,
-                                   0.09,
-                                   3.0,
-                                   1024.0};
-static const struct bounds bf16 = {"--bf16",   30.0 / 512, 6.0 / 512, 24.0 / 512,
-                                   30.0 / 512, 0.25,       3.0,       1.0};
+#define U16 (1.0 / 4096)
+#define UB16 (1.0 / 512)
+static const struct bounds fp32 = {"", 1e-5, 1e-6, {1e-5, 1e-5}, {1e-4, 1e-4}, 1.0};
+static const struct bounds fp16 = {"--fp16 --loss-scale 1024", 60 * U16, U16, {10 * U16, 75 * U16},
+                                   {65 * U16, 1300 * U16},     1024.0};
+static const struct bounds bf16 = {
+    "--bf16", 60 * UB16, UB16, {10 * UB16, 75 * UB16}, {65 * UB16, 390 * UB16}, 1.0};
+
+static bool kinked(const struct tr_run *r)
+{
+    return r->shape.dims.family.act == TR_ACT_RELU;
+}
 
 enum { FAMILIES = 16, GLOBAL = 4, BATCHES = 2, STEPS = 10 };
 enum { SIGNS = 4, PLACES = 64, STRIDE = 1009 };
@@ -166,7 +169,7 @@ static bool good_gradient(const struct tr_run *r, const struct tr_param *whole,
     const struct facts *want =
         (const struct facts *)(const void *)entry(r, "grad/", whole->name, COUNT);
     const int64_t count = whole->full[0] * whole->full[1];
-    const double tolerance = r->shape.dims.family.act == TR_ACT_RELU ? type->relu : type->gradient;
+    const double tolerance = type->gradient[kinked(r)];
     double *got = whole_gradient(r, whole, type->scale);
     double squares = 0.0, largest = 0.0, sum[SIGNS] = {0};
     bool good = near("number of elements", (double)count, (double)want->count, 0.0, 1.0);
@@ -184,9 +187,9 @@ static bool good_gradient(const struct tr_run *r, const struct tr_param *whole,
         good;
     good = near("norm", sqrt(squares), (double)want->norm, tolerance, (double)want->norm) && good;
     for (int k = 0; k < SIGNS; k++)
-        good = near("sum with signs", sum[k], (double)want->sum[k], type->sums * tolerance,
-                    (double)want->norm) &&
-               good;
+        good =
+            near("sum with signs", sum[k], (double)want->sum[k], tolerance, (double)want->norm) &&
+            good;
     for (int j = 0; j < PLACES; j++)
         good = near("an element", got[(int64_t)STRIDE * j % count], (double)want->place[j],
                     tolerance, (double)want->largest) &&
@@ -201,7 +204,6 @@ static bool good_gradient(const struct tr_run *r, const struct tr_param *whole,
 /* Collective, and all ranks look at all parameters. */
 static bool good_gradients(const struct tr_run *r, const struct bounds *type)
 {
-    const double tolerance = r->shape.dims.family.act == TR_ACT_RELU ? type->relu : type->gradient;
     struct tr_params whole;
     bool good = true;
 
@@ -255,7 +257,8 @@ static void one_layout(const char *family, const char *backend, struct layout at
 
         tr_step(&r, &result);
         loss = tiny_loss(result.loss);
-        assert_all(near("a loss of AdamW", loss, want, step == 0 ? type->loss : type->later, want));
+        assert_all(near("a loss of AdamW", loss, want,
+                        step == 0 ? type->loss : type->later[kinked(&r)], want));
     }
     tiny_close(&r, &c);
 }
