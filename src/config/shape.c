@@ -7,7 +7,6 @@
 
 #include "config/model_family.h"
 #include "config/near.h"
-#include "config/vocab.h"
 #include "util/text.h"
 
 static enum tr_status shape_ranks(const struct tr_config *c, int world, struct tr_layout *l)
@@ -32,63 +31,8 @@ static enum tr_status shape_ranks(const struct tr_config *c, int world, struct t
     l->w = (int)c->tensor_model_parallel_size;
     l->p = (int)c->pipeline_model_parallel_size;
     l->d = (int)(world / model);
+    l->tp_pp_dp = c->use_tp_pp_dp_mapping;
     l->overlap_tensor = c->async_tensor_model_parallel_allreduce;
-    return TR_OK;
-}
-
-static enum tr_status shape_layer(const struct tr_config *c, int w, struct tr_dims *m)
-{
-    char near[64];
-
-    m->layers = c->num_layers;
-    m->hidden = c->hidden_size;
-    TR_TRY(tr_family_of(c, &m->family));
-    m->heads = c->num_attention_heads;
-    if (m->hidden % m->heads)
-        return TR_FAIL(TR_ECONFIG,
-                       "--hidden-size %lld does not divide into --num-attention-heads %lld: the "
-                       "nearest hidden size that does is %s",
-                       (long long)m->hidden, (long long)m->heads,
-                       tr_multiples_near(m->heads, m->hidden, near));
-    m->head_dim = m->family.head_width > 0 ? m->family.head_width : m->hidden / m->heads;
-    if (c->kv_channels != TR_UNSET_INT && c->kv_channels != m->head_dim)
-        return TR_FAIL(
-            TR_ECONFIG,
-            "--kv-channels %lld is not --hidden-size / --num-attention-heads = %lld, the "
-            "only width of heads in this version: remove it",
-            (long long)c->kv_channels, (long long)m->head_dim);
-    if (m->heads % w)
-        return TR_FAIL(TR_ECONFIG,
-                       "--num-attention-heads %lld is not a multiple of "
-                       "--tensor-model-parallel-size %d: use %s ranks, or %s heads",
-                       (long long)m->heads, w, tr_divisors_near(m->heads, w, near),
-                       tr_multiples_near(w, m->heads, (char[64]){0}));
-    m->groups = m->family.groups > 0 ? m->family.groups : m->heads;
-    m->embed = m->family.embed_width > 0 ? m->family.embed_width : m->hidden;
-    m->ffn = c->ffn_hidden_size == TR_UNSET_INT ? tr_family_ffn(&m->family, m->hidden)
-                                                : c->ffn_hidden_size;
-    if (m->ffn % w)
-        return TR_FAIL(TR_ECONFIG,
-                       "--ffn-hidden-size %lld is not a multiple of --tensor-model-parallel-size "
-                       "%d: the nearest that is %s",
-                       (long long)m->ffn, w, tr_multiples_near(w, m->ffn, near));
-    m->seq = c->seq_length;
-    m->positions = c->max_position_embeddings;
-    if (m->seq > m->positions)
-        return TR_FAIL(
-            TR_ECONFIG,
-            "--seq-length %lld is longer than --max-position-embeddings %lld: a token at "
-            "the end would have no position; raise the latter to %lld",
-            (long long)m->seq, (long long)m->positions, (long long)m->seq);
-    return TR_OK;
-}
-
-static enum tr_status shape_vocab(const struct tr_config *c, int w, struct tr_dims *m)
-{
-    int64_t unit = c->make_vocab_size_divisible_by * w;
-
-    TR_TRY(tr_vocab_of(c, &m->vocab, &m->eod));
-    m->vocab_padded = (m->vocab + unit - 1) / unit * unit;
     return TR_OK;
 }
 
@@ -164,7 +108,8 @@ static enum tr_status shape_schedule(const struct tr_config *c, const struct tr_
     return shape_groups(c, b, l);
 }
 
-static enum tr_status shape_precision(const struct tr_config *c, struct tr_precision *p)
+static enum tr_status shape_precision(const struct tr_config *c, const struct tr_family *f,
+                                      struct tr_precision *p)
 {
     if (c->fp16 && c->bf16)
         return TR_FAIL(TR_ECONFIG, "--fp16 and --bf16 are two types for the same numbers: give one "
@@ -183,6 +128,10 @@ static enum tr_status shape_precision(const struct tr_config *c, struct tr_preci
             "--initial-loss-scale, --min-loss-scale, --loss-scale-window and --hysteresis "
             "configure the loss scaling of fp16, and this run has none: remove them, or add "
             "--fp16");
+    if (c->fp32_residual_connection && f->place == TR_NORM_AFTER)
+        return TR_FAIL(TR_ECONFIG,
+                       "--fp32-residual-connection keeps the bits of sums, and with norms after "
+                       "each sublayer what goes on is a norm's output, rounded: remove it");
     p->half = c->fp16 || c->bf16;
     p->bf16 = c->bf16;
     /* As Megatron: eight bits are too few to add up many micro-batches. */
@@ -302,12 +251,14 @@ static enum tr_status check_masks(const struct tr_config *c, const struct tr_dim
 }
 
 /* Cases that cuDNN's attention does not compute are refused if it was chosen by name. */
-static enum tr_status check_attention(const struct tr_config *c, const struct tr_precision *p)
+static enum tr_status check_attention(const struct tr_config *c, const struct tr_family *f,
+                                      const struct tr_precision *p)
 {
-    const char *needs = c->attention_dropout > 0.0 ? "--attention-dropout 0"
-                        : c->reset_attention_mask  ? "a run without --reset-attention-mask"
-                        : !p->half                 ? "--bf16 or --fp16"
-                                                   : NULL;
+    const bool drops = tr_family_attention_dropout(c, f) > 0.0;
+    const char *needs = drops                     ? "--attention-dropout 0"
+                        : c->reset_attention_mask ? "a run without --reset-attention-mask"
+                        : !p->half                ? "--bf16 or --fp16"
+                                                  : NULL;
 
     if (c->attention_backend == TR_ATTN_FUSED && needs)
         return TR_FAIL(
@@ -452,8 +403,12 @@ static enum tr_status check_model(const struct tr_config *c, const struct tr_lay
                                   const struct tr_dims *m)
 {
     const double h = (double)m->hidden, f = (double)m->ffn, layers = (double)m->layers;
-    const double params = layers * (4.0 * h + 2.0 * f + 16.0) * h +
-                          ((double)m->vocab_padded + (double)m->positions) * h;
+    const double heads = 2.0 * (double)(m->heads + m->groups) * (double)m->head_dim;
+    const double mlp = tr_act_gated(m->family.act) ? 3.0 * f : 2.0 * f;
+    const double tables = m->family.tied ? 1.0 : 2.0;
+    const double params = layers * (heads + mlp + 16.0) * h +
+                          tables * (double)m->vocab_padded * (double)m->embed +
+                          (double)m->positions * h;
 
     if (m->layers > MOST_LAYERS)
         return TR_FAIL(TR_ECONFIG,
@@ -463,7 +418,7 @@ static enum tr_status check_model(const struct tr_config *c, const struct tr_lay
     if (params > MOST_PARAMS)
         return TR_FAIL(TR_ECONFIG,
                        "a model of %.2g parameters is larger than the %.0g that are counted here: "
-                       "make --hidden-size, --ffn-hidden-size, --num-layers, "
+                       "make --hidden-size, --kv-channels, --ffn-hidden-size, --num-layers, "
                        "--max-position-embeddings or --vocab-size smaller",
                        params, MOST_PARAMS);
     if (c->ddp_bucket_size != TR_UNSET_INT &&
@@ -482,7 +437,8 @@ static enum tr_status check_batch(const struct tr_layout *l, const struct tr_dim
                                   const struct tr_batches *b)
 {
     const double rows = (double)b->micro_batch * (double)m->seq;
-    const double row = (double)m->layers * (double)(10 * m->hidden + 2 * m->ffn) +
+    const double row = (double)m->layers * (6.0 * (double)m->hidden + 3.0 * (double)m->ffn +
+                                            4.0 * (double)m->heads * (double)m->head_dim) +
                        (double)(m->vocab_padded + m->heads);
     const double most = 2.0 * ((double)l->k + 1.0) * l->group;
     const double held = l->schedule == TR_PIPE_GPIPE || b->micros < most ? b->micros : most;
@@ -509,16 +465,17 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
                        tr_options_find(tr_config_options(), missing)->help);
     *out = (struct tr_shape){0};
     TR_TRY(shape_ranks(c, world, l));
-    TR_TRY(shape_layer(c, l->w, &out->dims));
-    TR_TRY(shape_vocab(c, l->w, &out->dims));
+    TR_TRY(tr_dims_of(c, l->w, &out->dims));
     TR_TRY(check_model(c, l, &out->dims));
     TR_TRY(tr_layout_stages(c, l));
     TR_TRY(tr_batches_of(c, l->d, &out->batches));
     TR_TRY(shape_schedule(c, &out->batches, l));
     TR_TRY(check_batch(l, &out->dims, &out->batches));
-    TR_TRY(shape_precision(c, &out->precision));
+    TR_TRY(shape_precision(c, &out->dims.family, &out->precision));
     TR_TRY(shape_recompute(c, l, &out->activations));
     TR_TRY(shape_sequence(c, l->w, &out->dims, &out->activations));
+    out->dropout.attention = tr_family_attention_dropout(c, &out->dims.family);
+    out->dropout.hidden = tr_family_hidden_dropout(c, &out->dims.family);
     TR_TRY(tr_data_parallel_of(c, l->d, &out->dp));
     TR_TRY(check_network(c));
     TR_TRY(tr_amounts_of(c, &out->batches, l->d, &out->amounts, &out->epochs));
@@ -527,7 +484,7 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     TR_TRY(tr_link_compression_of(c, l->p, out->activations.sequence, &out->epochs, &out->links));
     TR_TRY(check_data(c));
     TR_TRY(check_masks(c, &out->dims));
-    TR_TRY(check_attention(c, &out->precision));
+    TR_TRY(check_attention(c, &out->dims.family, &out->precision));
     TR_TRY(check_gemm(c, &out->precision));
     TR_TRY(check_save(c));
     TR_TRY(shape_signals(c, &out->exit_signals));
