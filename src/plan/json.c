@@ -12,11 +12,13 @@ static json_t *packed(json_t *x)
 static json_t *shape_json(const struct tr_plan *p)
 {
     const struct tr_shape *s = &p->shape;
+    char list[TR_LAYOUT_TEXT];
 
-    return packed(json_pack("{s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:i, s:I, s:I, s:f}", "ranks",
+    return packed(json_pack("{s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:I, s:I, s:i, s:I, s:I, s:f}", "ranks",
                             s->layout.world, "tensor_parallel", s->layout.w, "pipeline_parallel",
                             s->layout.p, "data_parallel", s->layout.d, "model_chunks", s->layout.k,
-                            "micro_batch", (json_int_t)s->batches.micro_batch, "global_batch",
+                            "rank_order", s->layout.tp_pp_dp ? "tp-pp-dp" : "tp-dp-pp",
+                            "stage_layers", tr_layout_list(&s->layout, list), "micro_batch", (json_int_t)s->batches.micro_batch, "global_batch",
                             (json_int_t)s->batches.global_batch, "micro_batches", s->batches.micros,
                             "layers", (json_int_t)s->dims.layers, "padded_vocabulary",
                             (json_int_t)s->dims.vocab_padded, "parameters", p->params));
@@ -98,10 +100,12 @@ static json_t *time_json(const struct tr_plan *p)
 static json_t *other_json(const struct tr_plan_other *o)
 {
     return packed(json_pack(
-        "{s:i, s:i, s:i, s:i, s:i, s:I, s:b, s:b, s:b, s:f, s:f, s:s?, s:f}", "ranks", o->world,
+        "{s:i, s:i, s:i, s:i, s:i, s:I, s:b, s:b, s:b, s:s, s:s, s:f, s:f, s:s?, s:f}", "ranks",
+        o->world,
         "tensor_parallel", o->w, "pipeline_parallel", o->p, "data_parallel", o->d, "model_chunks",
         o->k, "micro_batch", (json_int_t)o->micro_batch, "recompute", o->recompute,
-        "distributed_optimizer", o->sharded, "sequence_parallel", o->sequence, "bytes", o->bytes,
+        "distributed_optimizer", o->sharded, "sequence_parallel", o->sequence, "rank_order",
+        o->tp_pp_dp ? "tp-pp-dp" : "tp-dp-pp", "stage_layers", o->layers, "bytes", o->bytes,
         "seconds", o->seconds, "reason", o->because, "saves_seconds", o->saves));
 }
 

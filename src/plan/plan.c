@@ -165,9 +165,11 @@ enum tr_status tr_plan_fits(const struct tr_plan *p)
     const struct tr_plan_stage *g = &p->stage[p->worst];
     const struct tr_plan_other *o = &p->other[0];
     const double mib = 1048576.0;
-    char chunks[80] = "";
+    char chunks[160] = "";
 
-    if (o->k > 1)
+    if (o->layout)
+        snprintf(chunks, sizeof chunks, " --pipeline-model-parallel-layout %s", o->layers);
+    else if (o->k > 1)
         snprintf(chunks, sizeof chunks, " --num-layers-per-virtual-pipeline-stage %lld",
                  (long long)(p->shape.dims.layers / o->p / o->k));
     if (p->ours != TR_PLAN_TOO_MUCH)
@@ -181,9 +183,11 @@ enum tr_status tr_plan_fits(const struct tr_plan *p)
     return TR_FAIL(TR_ERESOURCE,
                    "stage %d needs %.0f MiB of the %.0f of a GPU: "
                    "--tensor-model-parallel-size %d --pipeline-model-parallel-size %d "
-                   "--micro-batch-size %lld%s%s%s%s would fit, with %.0f MiB",
+                   "--micro-batch-size %lld%s%s%s%s%s would fit, with %.0f MiB",
                    g->stage, g->memory.total / mib, p->machine.memory, o->w, o->p,
                    (long long)o->micro_batch, chunks,
+                   flag(p->shape.layout.tp_pp_dp, o->tp_pp_dp, " --use-tp-pp-dp-mapping",
+                        ", without --use-tp-pp-dp-mapping,"),
                    flag(p->shape.activations.sequence, o->sequence, " --sequence-parallel",
                         ", without --sequence-parallel,"),
                    flag(p->shape.activations.recompute != TR_RECOMPUTE_NONE, o->recompute,

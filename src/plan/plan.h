@@ -94,6 +94,9 @@ struct tr_plan_other {
     int world, w, p, d, k;
     int64_t micro_batch;
     bool recompute, sharded, sequence;
+    bool tp_pp_dp;  /* the order of ranks is that of --use-tp-pp-dp-mapping */
+    bool layout;    /* --pipeline-model-parallel-layout has to say: */
+    char layers[96]; /* of all stages, as that option takes them */
     double bytes;   /* of its largest rank */
     double seconds; /* of an iteration */
     const char

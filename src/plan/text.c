@@ -154,9 +154,11 @@ static void print_time(const struct tr_plan *p, FILE *f)
 
 static void print_other(const struct tr_plan_other *o, FILE *f)
 {
-    fprintf(f, "  %6d %4d %4d %4d %6d %5" PRId64 " %9s %9s %8s %9.0f %10.1f  %s %.1f ms %s\n",
+    fprintf(f,
+            "  %6d %4d %4d %4d %6d %5" PRId64 " %9s %9s %8s %8s %12s %9.0f %10.1f  %s %.1f ms %s\n",
             o->world, o->w, o->p, o->d, o->k, o->micro_batch, o->recompute ? "full" : "none",
-            o->sharded ? "sharded" : "whole", o->sequence ? "yes" : "no", o->bytes / MIB,
+            o->sharded ? "sharded" : "whole", o->sequence ? "yes" : "no",
+            o->tp_pp_dp ? "tp-pp-dp" : "tp-dp-pp", o->layers, o->bytes / MIB,
             1e3 * o->seconds, o->saves < 0.0 ? "takes" : "saves",
             1e3 * (o->saves < 0.0 ? -o->saves : o->saves), o->because ? o->because : "");
 }
@@ -167,8 +169,9 @@ static void print_others(const struct tr_plan *p, FILE *f)
         fprintf(f, "\nno other shape of these GPUs fits, nor of half or twice as many\n");
     } else {
         fprintf(f, "\nother shapes that fit, the fastest first, and what they save or take most\n");
-        fprintf(f, "  %6s %4s %4s %4s %6s %5s %9s %9s %8s %9s %10s\n", "ranks", "TP", "PP", "DP",
-                "chunks", "batch", "recompute", "optimizer", "sequence", "MiB", "ms");
+        fprintf(f, "  %6s %4s %4s %4s %6s %5s %9s %9s %8s %8s %12s %9s %10s\n", "ranks", "TP", "PP",
+                "DP", "chunks", "batch", "recompute", "optimizer", "sequence", "order", "layers",
+                "MiB", "ms");
     }
     for (int i = 0; i < p->others; i++)
         print_other(&p->other[i], f);
