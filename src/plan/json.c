@@ -13,13 +13,13 @@ static json_t *shape_json(const struct tr_plan *p)
 {
     const struct tr_shape *s = &p->shape;
 
-    return packed(json_pack("{s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:i, s:I, s:I, s:f}", "ranks",
+    return packed(json_pack("{s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:i, s:I, s:I, s:f, s:f}", "ranks",
                             s->layout.world, "tensor_parallel", s->layout.w, "pipeline_parallel",
                             s->layout.p, "data_parallel", s->layout.d, "model_chunks", s->layout.k,
                             "micro_batch", (json_int_t)s->batches.micro_batch, "global_batch",
                             (json_int_t)s->batches.global_batch, "micro_batches", s->batches.micros,
                             "layers", (json_int_t)s->dims.layers, "padded_vocabulary",
-                            (json_int_t)s->dims.vocab_padded, "parameters", p->params));
+                            (json_int_t)s->dims.vocab_padded, "parameters", p->params, "parameters_padded", p->padded));
 }
 
 /* `name` as it stands in tables, with - for _. */
@@ -88,7 +88,8 @@ static json_t *time_json(const struct tr_plan *p)
     x = packed(json_pack(
         "{s:f, s:o, s:o, s:f, s:f, s:s}", "total", t->total, "low", known(t->low), "high",
         known(t->high), "tflops_per_gpu", t->tflops, "of_peak", t->of_peak, "flops_formula",
-        tr_flops_text(t->formula, p->shape.activations.recompute != TR_RECOMPUTE_NONE)));
+        tr_flops_text(t->formula, &p->shape.dims,
+ p->shape.activations.recompute != TR_RECOMPUTE_NONE)));
 #define PART(field, name, what) set(x, name, json_real(t->field));
     TR_PLAN_TIMES_OF(PART)
 #undef PART
