@@ -103,10 +103,11 @@ static double sample_rate(const struct tr_record *r, const struct tr_selection *
     return median;
 }
 
-/* The architecture: of the family that the log names, else GPT-2's, and what its arguments change. */
+/* The architecture: of the family that the log names, else of the first row, GPT-2's, and what its arguments
+   change. */
 static struct tr_family family_of(const struct tr_record *r, int64_t groups)
 {
-    struct tr_family of = r->family ? *r->family : *tr_family_find("gpt2"), *f = &of;
+    struct tr_family of = r->family ? *r->family : *tr_family_row(0), *f = &of;
     int row = 0;
 
 #define SAYS(name, value, change) \
