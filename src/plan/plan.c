@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "model/param.h"
+#include "model/count.h"
 #include "pipeline/sched.h"
 #include "plan/cost.h"
 #include "plan/plan_parts.h"
@@ -25,17 +25,6 @@ static void count_vocabulary(struct tr_plan *p)
 {
     p->config.vocab_file = NULL;
     p->config.vocab_size = p->shape.dims.vocab;
-}
-
-static double params_of(const struct tr_dims *dims)
-{
-    struct tr_params params;
-    double number;
-
-    tr_params_list_whole(dims, &params);
-    number = (double)tr_params_number(&params);
-    tr_params_release(&params);
-    return number;
 }
 
 static enum tr_status check_machine(const struct tr_plan *p)
@@ -120,7 +109,8 @@ static enum tr_status plan_of(const struct tr_config *c, const struct tr_machine
     TR_TRY(check_size(&out->shape));
     count_vocabulary(out);
     TR_TRY(check_machine(out));
-    out->params = params_of(&out->shape.dims);
+    out->params = tr_count_parameters(&out->shape.dims, false);
+    out->padded = tr_count_parameters(&out->shape.dims, true);
     TR_TRY(stages(out));
     if (m) {
         const int node = m->gpus_per_node;

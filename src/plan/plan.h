@@ -114,7 +114,8 @@ struct tr_plan {
     bool has_machine;
     struct tr_machine machine;
     int nodes;                   /* 0 without a machine */
-    double params;               /* of the whole model */
+    double params;               /* of the whole model, */
+    double padded;               /*   and with its vocabulary padded */
     bool endless;                /* the options do not say how long the run is */
     int64_t most_params;         /* of the stage that has most */
     struct tr_plan_stage *stage; /* [shape.layout.p], owned */

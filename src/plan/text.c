@@ -43,6 +43,11 @@ static void print_head(const struct tr_plan *p, FILE *f)
             tr_plural(s->layout.world), s->layout.w, s->layout.p, s->layout.d,
             s->batches.global_batch, s->batches.micros, s->batches.micros == 1 ? "" : "es",
             s->batches.micro_batch);
+    fprintf(f, "parameters: %.0f", p->params);
+    if (p->padded > p->params)
+        fprintf(f, "; %.0f with the vocabulary padded from %" PRId64 " to %" PRId64, p->padded,
+                s->dims.vocab, s->dims.vocab_padded);
+    fputc('\n', f);
     if (tr_lines_stages(text, sizeof text, &s->layout, s->dims.layers) > 0)
         fprintf(f, "%s\n", text);
     if (p->fewest)
@@ -149,7 +154,8 @@ static void print_time(const struct tr_plan *p, FILE *f)
         fprintf(f, "no run of this machine was compared\n");
     fprintf(f, "  %-24s%14.1f  %.1f %% of peak; %s\n", "TFLOP/s of a GPU", t->tflops,
             100.0 * t->of_peak,
-            tr_flops_text(t->formula, p->shape.activations.recompute != TR_RECOMPUTE_NONE));
+            tr_flops_text(t->formula, &p->shape.dims,
+ p->shape.activations.recompute != TR_RECOMPUTE_NONE));
 }
 
 static void print_other(const struct tr_plan_other *o, FILE *f)
