@@ -12,6 +12,7 @@ libtrireme_a_SOURCES += \
 	src/config/compression.c src/config/compression.h \
 	src/config/data_parallel.c src/config/data_parallel.h \
 	src/config/layout.c src/config/layout.h \
+	src/config/layout_parse.c \
 	src/config/model_family.c src/config/model_family.h \
 	src/config/other_families.def \
 	src/config/near.c src/config/near.h \

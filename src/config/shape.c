@@ -31,6 +31,7 @@ static enum tr_status shape_ranks(const struct tr_config *c, int world, struct t
     l->w = (int)c->tensor_model_parallel_size;
     l->p = (int)c->pipeline_model_parallel_size;
     l->d = (int)(world / model);
+    l->tp_pp_dp = c->use_tp_pp_dp_mapping;
     l->overlap_tensor = c->async_tensor_model_parallel_allreduce;
     return TR_OK;
 }

@@ -175,7 +175,8 @@ static struct tr_heads_sizes heads_of(const struct tr_tensor *y, const struct tr
 {
     struct tr_heads_sizes s = {height(x), how.heads + how.groups, how.width};
 
-    TR_ASSERT(how.groups > 0 && how.heads % how.groups == 0 && how.width > 0);
+    TR_ASSERT(how.groups > 0 && how.heads % how.groups == 0 && how.width > 0 &&
+              how.width <= TR_MAX_HEAD_DIM);
     TR_ASSERT(matrix(x, s.n, (how.heads + 2 * how.groups) * s.width) && matrix(y, s.n, width(x)));
     return s;
 }

@@ -65,7 +65,7 @@ static struct range *range_of(struct tr_chunk *c, const struct tr_param *p)
 {
     if (p->layer >= 0)
         return &c->layer[p->layer - c->first_layer];
-    return p->row == TR_PARAM_POS_EMBED || p->row == TR_PARAM_WORD_EMBED ? &c->embedding : &c->top;
+    return p->embeds ? &c->embedding : &c->top;
 }
 
 /* The elements of the parameters of each layer, of the embedding and of the head in this chunk. */
@@ -244,7 +244,7 @@ static void plan_layer(struct tr_chunk *c, struct tr_arena *a, struct place *x, 
     int64_t size = tr_model_part_rows(m) * m->dims->hidden / m->layout->w;
 
     if (!recomputed(c, i)) {
-        tr_block_plan_input(m, a, &x->block[i]);
+        tr_block_plan_row(m, a, &x->block[i].x);
         tr_block_plan(m, a, &x->block[i]);
         return;
     }
@@ -252,7 +252,7 @@ static void plan_layer(struct tr_chunk *c, struct tr_arena *a, struct place *x, 
     if (member > 0)
         return;
     if (i == 0 || !m->activations->distribute_inputs)
-        tr_block_plan_input(m, a, &x->block[i]);
+        tr_block_plan_row(m, a, &x->block[i].x);
     else
         x->slice[i] = tr_tensor_1(
             tr_arena_take(a, TR_LABEL_ACTIVATIONS, (size_t)(size * tr_dtype_bytes(m->stream))),

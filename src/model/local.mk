@@ -1,5 +1,6 @@
 libtrireme_a_SOURCES += \
-	src/model/block.c \
+	src/model/attention.c src/model/block.c src/model/mlp.c \
+	src/model/positions.c src/model/positions.h \
 	src/model/chunk.c src/model/chunk.h \
 	src/model/embed.c \
 	src/model/head.c \

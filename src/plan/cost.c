@@ -221,12 +221,29 @@ static double message_bytes(const struct tr_cost *x, int bits, unsigned over)
     return numbers * bits / 8.0 + 2.0 * numbers / share;
 }
 
+/* The links of a pipeline, and of a data-parallel group: the slower a coordinate runs in the order of ranks,
+   the wider is the block that it spans. */
+static struct link link_of_stages(const struct tr_cost *x)
+{
+    const struct tr_layout *l = &x->s->layout;
+    const int stride = tr_layout_pipeline_stride(l);
+
+    return link_of(x, stride, stride * l->p);
+}
+
+static struct link link_of_replicas(const struct tr_cost *x)
+{
+    const struct tr_layout *l = &x->s->layout;
+    const int stride = tr_layout_data_stride(l);
+
+    return link_of(x, stride, stride * l->d);
+}
+
 /* Each tensor rank sends its part, and the node all-gathers them. */
 double tr_cost_transfer(const struct tr_cost *x)
 {
     const struct tr_shape *s = x->s;
-    const struct link to = link_of(x, s->layout.w * s->layout.d, s->layout.world),
-                      inside = link_of(x, 1, s->layout.w);
+    const struct link to = link_of_stages(x), inside = link_of(x, 1, s->layout.w);
     const double bytes = 0.5 * (message_bytes(x, s->links.forward_bits, s->links.forward_over) +
                                 message_bytes(x, s->links.backward_bits, s->links.backward_over));
     double seconds;
@@ -248,11 +265,9 @@ double tr_cost_reduce(const struct tr_cost *x, double params)
 
     if (s->dp.diverges)
         return s->dp.delta_bits > 0.0
-                   ? all_reduce(link_of(x, s->layout.w, s->layout.w * s->layout.d), s->layout.d,
-                                params * s->dp.delta_bits / 8.0)
+                   ? all_reduce(link_of_replicas(x), s->layout.d, params * s->dp.delta_bits / 8.0)
                    : 0.0;
-    return part * all_reduce(link_of(x, s->layout.w, s->layout.w * s->layout.d), s->layout.d,
-                             params * x->grad);
+    return part * all_reduce(link_of_replicas(x), s->layout.d, params * x->grad);
 }
 
 double tr_cost_gather(const struct tr_cost *x, double params)
@@ -261,8 +276,7 @@ double tr_cost_gather(const struct tr_cost *x, double params)
 
     if (!s->dp.sharded)
         return 0.0;
-    return 0.5 * all_reduce(link_of(x, s->layout.w, s->layout.w * s->layout.d), s->layout.d,
-                            params * x->elem);
+    return 0.5 * all_reduce(link_of_replicas(x), s->layout.d, params * x->elem);
 }
 
 double tr_cost_tied(const struct tr_cost *x)
@@ -271,7 +285,7 @@ double tr_cost_tied(const struct tr_cost *x)
 
     if (s->layout.p < 2)
         return 0.0;
-    return all_reduce(link_of(x, s->layout.w * s->layout.d, s->layout.world), 2,
+    return all_reduce(link_of_stages(x), 2,
                       x->grad * (double)s->dims.vocab_padded / s->layout.w *
                           (double)s->dims.hidden);
 }

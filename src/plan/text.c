@@ -3,6 +3,7 @@
 
 #include "config/flops.h"
 #include "plan/plan_parts.h"
+#include "telemetry/lines.h"
 #include "util/text.h"
 
 static const double MIB = 1048576.0;
@@ -33,6 +34,7 @@ static void print_head(const struct tr_plan *p, FILE *f)
 {
     const struct tr_shape *s = &p->shape;
     const bool large = p->params >= 1e9;
+    char text[TR_REPORT_BYTES];
 
     fprintf(f,
             "%.2f %c parameters on %d rank%s: TP %d, PP %d, DP %d; global batch %" PRId64
@@ -41,6 +43,8 @@ static void print_head(const struct tr_plan *p, FILE *f)
             tr_plural(s->layout.world), s->layout.w, s->layout.p, s->layout.d,
             s->batches.global_batch, s->batches.micros, s->batches.micros == 1 ? "" : "es",
             s->batches.micro_batch);
+    if (tr_lines_stages(text, sizeof text, &s->layout, s->dims.layers) > 0)
+        fprintf(f, "%s\n", text);
     if (p->fewest)
         fprintf(f, "these are the ranks of one replica: --world-size N plans for N\n");
     if (p->has_machine)

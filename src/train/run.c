@@ -132,7 +132,9 @@ static void open_model(struct tr_run *r)
         .seed = (uint64_t)c->seed,
         .attention_dropout = r->shape.dropout.attention,
         .hidden_dropout = r->shape.dropout.hidden,
-        .norm = {.eps = (float)r->shape.dims.family.eps},
+        .norm = {.eps = (float)r->shape.dims.family.eps,
+                 .rms = r->shape.dims.family.rms,
+                 .one = r->shape.dims.family.one},
         .type = tr_run_dtype(&r->shape.precision),
         .mask_rule = {.eod = (int32_t)r->shape.dims.eod,
                       .loss = c->eod_mask_loss,
@@ -624,7 +626,7 @@ static enum tr_status reach(struct tr_run *r)
     TR_TRY(tr_profile_check(r));
     tr_profile_open(r);
     TR_TRY(tr_transport_open(r));
-    return tr_grid_open(r->transport, s->layout.w, s->layout.p, s->layout.d, &r->grid);
+    return tr_grid_open(r->transport, &s->layout, &r->grid);
 }
 
 /* Groups besides those of the grid.  All there are stand before memory is reserved, and have made the first
@@ -693,7 +695,7 @@ enum tr_status tr_run_dry(struct tr_run *r, const struct tr_config *config,
     memset(r, 0, sizeof *r);
     r->config = config;
     r->shape = *shape;
-    tr_grid_dry(r->shape.layout.w, r->shape.layout.p, r->shape.layout.d, rank, &r->grid);
+    tr_grid_dry(&r->shape.layout, rank, &r->grid);
     s = open_parts(r);
     if (s == TR_OK)
         plan_memory(r);

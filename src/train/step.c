@@ -187,7 +187,7 @@ static void sum_tied_embedding(struct tr_run *r)
 {
     const struct tr_param *p = tr_param_find(&r->model.params, TR_PARAM_WORD_EMBED, -1);
 
-    if (!p || r->grid.embed.size < 2)
+    if (!p || !r->shape.dims.family.tied || r->grid.embed.size < 2)
         return;
     for (int i = 0; i < r->optim.owns; i++) {
         int64_t first = r->optim.own[i].first, end = first + r->optim.own[i].count;

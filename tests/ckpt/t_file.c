@@ -612,7 +612,8 @@ static void other_model(void **state)
     wipe();
     assert_ok(save(100, 0));
     assert_ok(save(200, 0));
-    shape.dims.layers = shape.layout.first_slots = 3;
+    shape.dims.layers = 3;
+    shape.layout = tr_layout_single(3);
     shape.dims.vocab = 36;
     assert_fails(TR_EDATA, "num_layers 4 and not 3, vocab_size 37 and not 36", load(&iteration));
     shape = kept;

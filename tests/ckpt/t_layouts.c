@@ -63,7 +63,7 @@ static enum tr_status on_grid(int n,
                          &part) != TR_OK)
         return TR_EINTERNAL;
     if (part.size > 0) {
-        s = tr_grid_open(&part, l.w, l.p, l.d, &g);
+        s = tr_grid_open(&part, &shape.layout, &g);
         if (s == TR_OK) {
             s = run(&g, &shape, l.kind, n);
             tr_grid_close(&g);

@@ -11,7 +11,7 @@ check_PROGRAMS += tests/train/t_golden_run tests/train/t_layouts tests/train/t_u
 check_SCRIPTS += $(TRAIN_RUNS)
 CLEANFILES += $(TRAIN_RUNS)
 TESTS += $(TRAIN_RUNS)
-EXTRA_DIST += tests/train/tiny.h
+EXTRA_DIST += tests/train/tiny.h tests/train/weights.h
 
 tests_train_t_golden_run_SOURCES = tests/train/t_golden_run.c $(GOLDEN_SOURCES)
 

@@ -62,7 +62,35 @@ void tr_cpu_column_sums(int threads, const struct tr_tensor *to, const struct tr
     }
 }
 
-/* ---- layernorm ---- */
+/* ---- norm ---- */
+
+/* The gain of a norm, where it lies or in scratch[h]. */
+static const float *gain_row(const struct tr_tensor *gain, int64_t h, struct tr_norm_how how,
+                             float *scratch)
+{
+    if (!how.one)
+        return tr_cpu_in(gain, 0, h, scratch);
+    tr_cpu_widen(gain->dtype, gain->data, h, scratch);
+#pragma omp simd
+    for (int64_t i = 0; i < h; i++)
+        scratch[i] += 1.0f;
+    return scratch;
+}
+
+void tr_cpu_rms_row(float *y, float *rstd, const float *x, const float *gain, int64_t h, float eps)
+{
+    double squares = 0.0;
+    float r;
+
+#pragma omp simd reduction(+ : squares)
+    for (int64_t i = 0; i < h; i++)
+        squares += (double)x[i] * (double)x[i];
+    r = (float)(1.0 / sqrt(squares / (double)h + (double)eps));
+#pragma omp simd
+    for (int64_t i = 0; i < h; i++)
+        y[i] = x[i] * r * gain[i];
+    *rstd = r;
+}
 
 static void norm_row(float *y, float *mean, float *rstd, const float *x, const float *gain,
                      const float *bias, int64_t h, float eps)
@@ -86,6 +114,17 @@ static void norm_row(float *y, float *mean, float *rstd, const float *x, const f
     *rstd = r;
 }
 
+/* Row n of either norm; of `mean` and `bias` both or none are given. */
+static void norm_of(float *y, const struct tr_tensor *mean, const struct tr_tensor *rstd, int64_t n,
+                    const float *x, const float *gain, const float *bias, int64_t h,
+                    struct tr_norm_how how)
+{
+    if (how.rms)
+        tr_cpu_rms_row(y, tr_f32(rstd) + n, x, gain, h, how.eps);
+    else
+        norm_row(y, tr_f32(mean) + n, tr_f32(rstd) + n, x, gain, bias, h, how.eps);
+}
+
 void tr_cpu_norm(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *mean,
                  const struct tr_tensor *rstd, const struct tr_tensor *x,
                  const struct tr_tensor *gain, const struct tr_tensor *bias, struct tr_norm_how how)
@@ -96,15 +135,15 @@ void tr_cpu_norm(struct tr_queue *q, const struct tr_tensor *y, const struct tr_
 #pragma omp parallel num_threads(threads) if (worth(threads, s))
     {
         struct rows w = rows_of(q, s.h);
-        const float *by = tr_cpu_in(gain, 0, s.h, w.row[0]);
-        const float *plus = tr_cpu_in(bias, 0, s.h, w.row[1]);
+        const float *by = gain_row(gain, s.h, how, w.row[0]);
+        const float *plus = how.rms ? NULL : tr_cpu_in(bias, 0, s.h, w.row[1]);
 
 #pragma omp for
         for (int64_t n = 0; n < s.n; n++) {
             const float *from = tr_cpu_in(x, n * s.h, s.h, w.row[2]);
             float *to = tr_cpu_out(y, n * s.h, w.row[3]);
 
-            norm_row(to, tr_f32(mean) + n, tr_f32(rstd) + n, from, by, plus, s.h, how.eps);
+            norm_of(to, mean, rstd, n, from, by, plus, s.h, how);
             tr_cpu_put(y, n * s.h, s.h, to);
         }
     }
@@ -136,33 +175,69 @@ static void norm_row_bwd(float *dx, const float *dy, const float *skip, const fl
     }
 }
 
-/* Sums over rows for columns from .. from + count - 1, which one thread does alone. */
+/* The same for the norm by the root mean square, which takes no mean away. */
+static void rms_row_bwd(float *dx, const float *dy, const float *skip, const float *x,
+                        const float *gain, int64_t h, float rstd)
+{
+    float gu_sum = 0.0f;
+
+#pragma omp simd reduction(+ : gu_sum)
+    for (int64_t i = 0; i < h; i++)
+        gu_sum += dy[i] * gain[i] * (x[i] * rstd);
+    gu_sum /= (float)h;
+    if (skip) {
+#pragma omp simd
+        for (int64_t i = 0; i < h; i++)
+            dx[i] = skip[i] + rstd * (dy[i] * gain[i] - x[i] * rstd * gu_sum);
+    } else {
+#pragma omp simd
+        for (int64_t i = 0; i < h; i++)
+            dx[i] = rstd * (dy[i] * gain[i] - x[i] * rstd * gu_sum);
+    }
+}
+
+/* to[c] += sums[c]. */
+static void put_sums(const struct tr_tensor *to, int64_t from, int64_t count, const double *sums)
+{
+    float buffer[COLUMNS], *all = tr_cpu_in(to, from, count, buffer);
+
+    for (int64_t c = 0; c < count; c++)
+        all[c] = (float)((double)all[c] + sums[c]);
+    tr_cpu_put(to, from, count, all);
+}
+
+/* Sums over rows for columns from .. from + count - 1, which one thread does alone.  mean and dbias are NULL for
+   the norm by the root mean square. */
 static void norm_sums(const struct tr_tensor *dgain, const struct tr_tensor *dbias,
-                      const struct tr_tensor *dy, const struct tr_tensor *x, const float *mean,
-                      const float *rstd, struct tr_rows_sizes s, int64_t from)
+                      const struct tr_tensor *dy, const struct tr_tensor *x,
+                      const struct tr_tensor *mean, const float *rstd, struct tr_rows_sizes s,
+                      int64_t from)
 {
     int64_t count = s.h - from < COLUMNS ? s.h - from : COLUMNS;
     double to_gain[COLUMNS] = {0.0}, to_bias[COLUMNS] = {0.0};
-    float buffer[2][COLUMNS], *gains, *biases;
+    float buffer[2][COLUMNS];
 
     for (int64_t n = 0; n < s.n; n++) {
         const float *dyn = tr_cpu_in(dy, n * s.h + from, count, buffer[0]);
         const float *xn = tr_cpu_in(x, n * s.h + from, count, buffer[1]);
 
+        if (mean) {
+            const float m = tr_f32(mean)[n];
+
 #pragma omp simd
-        for (int64_t c = 0; c < count; c++) {
-            to_gain[c] += (double)(dyn[c] * ((xn[c] - mean[n]) * rstd[n]));
-            to_bias[c] += (double)dyn[c];
+            for (int64_t c = 0; c < count; c++) {
+                to_gain[c] += (double)(dyn[c] * ((xn[c] - m) * rstd[n]));
+                to_bias[c] += (double)dyn[c];
+            }
+        } else {
+#pragma omp simd
+            for (int64_t c = 0; c < count; c++)
+                to_gain[c] += (double)(dyn[c] * (xn[c] * rstd[n]));
         }
     }
-    gains = tr_cpu_in(dgain, from, count, buffer[0]);
-    biases = tr_cpu_in(dbias, from, count, buffer[1]);
-    for (int64_t c = 0; c < count; c++) {
-        gains[c] = (float)((double)gains[c] + to_gain[c]);
-        biases[c] = (float)((double)biases[c] + to_bias[c]);
-    }
-    tr_cpu_put(dgain, from, count, gains);
-    tr_cpu_put(dbias, from, count, biases);
+    put_sums(dgain, from, count, to_gain);
+    if (dbias)
+        put_sums(dbias, from, count, to_bias);
 }
 
 void tr_cpu_norm_bwd(struct tr_queue *q, const struct tr_tensor *dx, const struct tr_tensor *dgain,
@@ -178,19 +253,22 @@ void tr_cpu_norm_bwd(struct tr_queue *q, const struct tr_tensor *dx, const struc
 #pragma omp parallel num_threads(threads) if (worth(threads, s))
     {
         struct rows w = rows_of(q, s.h);
-        const float *by = tr_cpu_in(gain, 0, s.h, w.row[0]);
+        const float *by = gain_row(gain, s.h, how, w.row[0]);
 
 #pragma omp for nowait
         for (int64_t from = 0; from < s.h; from += COLUMNS)
-            norm_sums(dgain, dbias, dy, x, tr_f32(mean), tr_f32(rstd), s, from);
+            norm_sums(dgain, dbias, dy, x, mean, tr_f32(rstd), s, from);
 #pragma omp for
         for (int64_t n = 0; n < s.n; n++) {
+            const float *dyn = tr_cpu_in(dy, n * s.h, s.h, w.row[2]);
+            const float *skip = dskip ? tr_cpu_in(dskip, n * s.h, s.h, w.row[3]) : NULL;
+            const float *xn = tr_cpu_in(x, n * s.h, s.h, w.row[4]);
             float *to = tr_cpu_out(dx, n * s.h, w.row[1]);
 
-            norm_row_bwd(to, tr_cpu_in(dy, n * s.h, s.h, w.row[2]),
-                         dskip ? tr_cpu_in(dskip, n * s.h, s.h, w.row[3]) : NULL,
-                         tr_cpu_in(x, n * s.h, s.h, w.row[4]), by, s.h, tr_f32(mean)[n],
-                         tr_f32(rstd)[n]);
+            if (how.rms)
+                rms_row_bwd(to, dyn, skip, xn, by, s.h, tr_f32(rstd)[n]);
+            else
+                norm_row_bwd(to, dyn, skip, xn, by, s.h, tr_f32(mean)[n], tr_f32(rstd)[n]);
             tr_cpu_put(dx, n * s.h, s.h, to);
         }
     }
@@ -198,11 +276,28 @@ void tr_cpu_norm_bwd(struct tr_queue *q, const struct tr_tensor *dx, const struc
 
 /* ---- residual, dropout ---- */
 
-/* keep[h] is NULL without dropout. */
+/* The same without a bias. */
+static void plain_residual_row(float *y, const float *x, const float *a, const float *keep,
+                               int64_t h)
+{
+    if (keep) {
+#pragma omp simd
+        for (int64_t i = 0; i < h; i++)
+            y[i] = mul_add(a[i], keep[i], x[i]);
+    } else {
+#pragma omp simd
+        for (int64_t i = 0; i < h; i++)
+            y[i] = x[i] + a[i];
+    }
+}
+
+/* keep[h] is NULL without dropout, bias[h] may be. */
 static void residual_row(float *y, const float *x, const float *a, const float *bias,
                          const float *keep, int64_t h)
 {
-    if (keep) {
+    if (!bias) {
+        plain_residual_row(y, x, a, keep, h);
+    } else if (keep) {
 #pragma omp simd
         for (int64_t i = 0; i < h; i++)
             y[i] = mul_add(a[i] + bias[i], keep[i], x[i]);
@@ -232,7 +327,7 @@ void tr_cpu_residual(struct tr_queue *q, const struct tr_tensor *y, const struct
 #pragma omp parallel num_threads(threads) if (worth(threads, s))
     {
         struct rows w = rows_of(q, s.h);
-        const float *plus = tr_cpu_in(bias, 0, s.h, w.row[0]);
+        const float *plus = bias ? tr_cpu_in(bias, 0, s.h, w.row[0]) : NULL;
 
 #pragma omp for
         for (int64_t n = 0; n < s.n; n++) {
@@ -261,9 +356,9 @@ void tr_cpu_residual_norm(struct tr_queue *q, const struct tr_tensor *y,
 #pragma omp parallel num_threads(threads) if (worth(threads, s))
     {
         struct rows w = rows_of(q, s.h);
-        const float *plus = tr_cpu_in(bias, 0, s.h, w.row[0]);
-        const float *by = tr_cpu_in(gain, 0, s.h, w.row[5]);
-        const float *then = tr_cpu_in(shift, 0, s.h, w.row[6]);
+        const float *plus = bias ? tr_cpu_in(bias, 0, s.h, w.row[0]) : NULL;
+        const float *by = gain_row(gain, s.h, how, w.row[5]);
+        const float *then = how.rms ? NULL : tr_cpu_in(shift, 0, s.h, w.row[6]);
 
 #pragma omp for
         for (int64_t n = 0; n < s.n; n++) {
@@ -274,8 +369,7 @@ void tr_cpu_residual_norm(struct tr_queue *q, const struct tr_tensor *y,
                          mask_row(&drop, n, s.h, w.row[4]), s.h);
             tr_cpu_put(y, n * s.h, s.h, to);
             to = tr_cpu_out(norm, n * s.h, w.row[2]);
-            norm_row(to, tr_f32(mean) + n, tr_f32(rstd) + n, tr_cpu_in(y, n * s.h, s.h, w.row[1]),
-                     by, then, s.h, how.eps);
+            norm_of(to, mean, rstd, n, tr_cpu_in(y, n * s.h, s.h, w.row[1]), by, then, s.h, how);
             tr_cpu_put(norm, n * s.h, s.h, to);
         }
     }
@@ -315,7 +409,8 @@ void tr_cpu_residual_bwd(struct tr_queue *q, const struct tr_tensor *da,
         drop_rows(q, da, dy, s, &drop);
     else
         tr_cpu_copy(q, da, dy);
-    tr_cpu_column_sums(q->device->threads, dbias, da, true);
+    if (dbias)
+        tr_cpu_column_sums(q->device->threads, dbias, da, true);
 }
 
 void tr_cpu_dropout(struct tr_queue *q, const struct tr_tensor *y, struct tr_dropout drop)

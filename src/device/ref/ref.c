@@ -156,13 +156,16 @@ static double slope_SILU(double x)
     return s + x * s * (1.0 - s);
 }
 
+/* Those of a gated activation are the functions of its gate. */
 static double (*const activations[])(double) = {
 #define ACT(symbol, name) act_##symbol,
+#define GATED(symbol, name, of) act_##of,
 #include "family/acts.def"
 };
 
 static double (*const slopes[])(double) = {
 #define ACT(symbol, name) slope_##symbol,
+#define GATED(symbol, name, of) slope_##of,
 #include "family/acts.def"
 };
 
@@ -171,6 +174,7 @@ void tr_ref_linear(struct tr_queue *q, const struct tr_tensor *y, const struct t
                    const struct tr_tensor *bias, enum tr_act act)
 {
     struct tr_linear_sizes s = tr_sizes_linear(y, pre, x, w, bias, act);
+    double gate = 0.0;
 
     (void)q;
     for (int64_t n = 0; n < s.n; n++)
@@ -181,7 +185,12 @@ void tr_ref_linear(struct tr_queue *q, const struct tr_tensor *y, const struct t
                 z += get(x, n * s.i + i) * get(w, o * s.i + i);
             if (pre)
                 set(pre, n * s.o + o, z);
-            set(y, n * s.o + o, activations[act](z));
+            if (!tr_act_gated(act))
+                set(y, n * s.o + o, activations[act](z));
+            else if (o % 2 == 0)
+                gate = activations[act](z);
+            else
+                set(y, (n * s.o + o) / 2, gate * z);
         }
 }
 
@@ -194,12 +203,18 @@ void tr_ref_linear_dgrad(struct tr_queue *q, const struct tr_tensor *dx, const s
     for (int64_t n = 0; n < s.n; n++)
         for (int64_t i = 0; i < s.i; i++) {
             double sum = 0.0;
+            int64_t at = n * s.i + i;
 
             for (int64_t o = 0; o < s.o; o++)
                 sum += get(dy, n * s.o + o) * get(w, o * s.i + i);
-            if (pre)
-                sum *= slopes[act](get(pre, n * s.i + i));
-            set(dx, n * s.i + i, sum);
+            if (tr_act_gated(act)) {
+                double gate = get(pre, 2 * at), other = get(pre, 2 * at + 1);
+
+                set(dx, 2 * at, sum * slopes[act](gate) * other);
+                set(dx, 2 * at + 1, sum * activations[act](gate));
+            } else {
+                set(dx, at, pre ? sum * slopes[act](get(pre, at)) : sum);
+            }
         }
 }
 
@@ -229,6 +244,12 @@ void tr_ref_linear_wgrad(struct tr_queue *q, const struct tr_tensor *dw,
 
 /* ---- norm, residual, dropout ---- */
 
+/* Element h of the gain. */
+static double gain_of(const struct tr_tensor *gain, int64_t h, struct tr_norm_how how)
+{
+    return get(gain, h) + (how.one ? 1.0 : 0.0);
+}
+
 void tr_ref_norm(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *mean,
                  const struct tr_tensor *rstd, const struct tr_tensor *x,
                  const struct tr_tensor *gain, const struct tr_tensor *bias, struct tr_norm_how how)
@@ -240,15 +261,17 @@ void tr_ref_norm(struct tr_queue *q, const struct tr_tensor *y, const struct tr_
         int64_t row = n * s.h;
         double m = 0.0, var = 0.0, r;
 
-        for (int64_t h = 0; h < s.h; h++)
+        for (int64_t h = 0; h < s.h && !how.rms; h++)
             m += get(x, row + h);
         m /= (double)s.h;
         for (int64_t h = 0; h < s.h; h++)
             var += (get(x, row + h) - m) * (get(x, row + h) - m);
         r = 1.0 / sqrt(var / (double)s.h + (double)how.eps);
         for (int64_t h = 0; h < s.h; h++)
-            set(y, row + h, (get(x, row + h) - m) * r * get(gain, h) + get(bias, h));
-        set(mean, n, m);
+            set(y, row + h,
+                (get(x, row + h) - m) * r * gain_of(gain, h, how) + (bias ? get(bias, h) : 0.0));
+        if (mean)
+            set(mean, n, m);
         set(rstd, n, r);
     }
 }
@@ -264,30 +287,32 @@ void tr_ref_norm_bwd(struct tr_queue *q, const struct tr_tensor *dx, const struc
 
     (void)q;
     for (int64_t h = 0; h < s.h; h++) {
-        double to_gain = get(dgain, h), to_bias = get(dbias, h);
+        double to_gain = get(dgain, h), to_bias = dbias ? get(dbias, h) : 0.0;
 
         for (int64_t n = 0; n < s.n; n++) {
-            double dyn = get(dy, n * s.h + h);
+            double dyn = get(dy, n * s.h + h), m = mean ? get(mean, n) : 0.0;
 
-            to_gain += dyn * (get(x, n * s.h + h) - get(mean, n)) * get(rstd, n);
+            to_gain += dyn * (get(x, n * s.h + h) - m) * get(rstd, n);
             to_bias += dyn;
         }
         set(dgain, h, to_gain);
-        set(dbias, h, to_bias);
+        if (dbias)
+            set(dbias, h, to_bias);
     }
-    /* With g = dy * gain and u = (x - mean) * rstd: dx = rstd (g - mean(g) - u mean(g u)). */
+    /* With g = dy * gain and u = (x - mean) * rstd: dx = rstd (g - mean(g) - u mean(g u)), where the term
+       mean(g) is the gradient through the mean. */
     for (int64_t n = 0; n < s.n; n++) {
-        double m = get(mean, n), r = get(rstd, n), g_mean = 0.0, gu_mean = 0.0;
+        double m = mean ? get(mean, n) : 0.0, r = get(rstd, n), g_mean = 0.0, gu_mean = 0.0;
         int64_t row = n * s.h;
 
         for (int64_t h = 0; h < s.h; h++) {
-            double g = get(dy, row + h) * get(gain, h);
+            double g = get(dy, row + h) * gain_of(gain, h, how);
 
-            g_mean += g / (double)s.h;
+            g_mean += how.rms ? 0.0 : g / (double)s.h;
             gu_mean += g * (get(x, row + h) - m) * r / (double)s.h;
         }
         for (int64_t h = 0; h < s.h; h++) {
-            double g = get(dy, row + h) * get(gain, h), u = (get(x, row + h) - m) * r;
+            double g = get(dy, row + h) * gain_of(gain, h, how), u = (get(x, row + h) - m) * r;
             double skip = dskip ? get(dskip, row + h) : 0.0;
 
             set(dx, row + h, skip + r * (g - g_mean - u * gu_mean));
@@ -319,7 +344,7 @@ void tr_ref_residual(struct tr_queue *q, const struct tr_tensor *y, const struct
     for (int64_t n = 0; n < s.n; n++)
         for (int64_t h = 0; h < s.h; h++) {
             int64_t i = n * s.h + h;
-            double branch = get(a, i) + get(bias, h);
+            double branch = get(a, i) + (bias ? get(bias, h) : 0.0);
 
             set(y, i, get(x, i) + branch * keep(&drop, n, h, s.h));
         }
@@ -344,7 +369,7 @@ void tr_ref_residual_bwd(struct tr_queue *q, const struct tr_tensor *da,
 
     (void)q;
     for (int64_t h = 0; h < s.h; h++) {
-        double sum = get(dbias, h);
+        double sum = dbias ? get(dbias, h) : 0.0;
 
         for (int64_t n = 0; n < s.n; n++) {
             int64_t i = n * s.h + h;
@@ -352,7 +377,8 @@ void tr_ref_residual_bwd(struct tr_queue *q, const struct tr_tensor *da,
             set(da, i, in_float(get(dy, i) * keep(&drop, n, h, s.h)));
             sum += get(da, i);
         }
-        set(dbias, h, sum);
+        if (dbias)
+            set(dbias, h, sum);
     }
 }
 

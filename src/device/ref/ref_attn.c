@@ -15,32 +15,44 @@ struct slice {
 struct head {
     struct slice q, k, v;
     const int32_t *from; /* first key that each query sees, or NULL */
-    int64_t t, d;
-    double scale;
+    int64_t t, d, window;
+    double scale, slope;
     const struct tr_dropout *drop;
     struct tr_rng rng;
     uint64_t draws; /* draw of (query 0, key 0) */
 };
 
-/* Part `part` of head h where every head has `parts` times d numbers in a row of `x`. */
+/* Part `part` of what sample b has of an operand whose rows have `parts` of d numbers. */
 static struct slice slice_of(const struct tr_tensor *x, struct tr_attention_sizes s, int64_t b,
-                             int64_t h, int parts, int part)
+                             int64_t parts, int64_t part)
 {
-    int64_t stride = parts * s.heads * s.d;
+    return (struct slice){x, (b * s.t * parts + part) * s.d, parts * s.d};
+}
 
-    return (struct slice){x, b * s.t * stride + (h * parts + part) * s.d, stride};
+/* What head h has of a row: its query, or its group's key or value. */
+enum { QUERY, KEY, VALUE };
+
+static struct slice part_of(const struct tr_tensor *qkv, struct tr_attention_sizes s, int64_t b,
+                            int64_t h, int what)
+{
+    int64_t each = s.heads / s.groups, first = h / each * (each + 2);
+
+    return slice_of(qkv, s, b, s.heads + 2 * s.groups,
+                    first + (what == QUERY ? h % each : each + what - KEY));
 }
 
 static struct head head_of(const struct tr_tensor *qkv, const struct tr_tensor *from,
                            struct tr_attention_sizes s, int64_t b, int64_t h,
                            struct tr_attention_how how, const struct tr_dropout *drop)
 {
-    struct head a = {.q = slice_of(qkv, s, b, h, 3, 0),
-                     .k = slice_of(qkv, s, b, h, 3, 1),
-                     .v = slice_of(qkv, s, b, h, 3, 2),
+    struct head a = {.q = part_of(qkv, s, b, h, QUERY),
+                     .k = part_of(qkv, s, b, h, KEY),
+                     .v = part_of(qkv, s, b, h, VALUE),
                      .t = s.t,
                      .d = s.d,
+                     .window = how.window,
                      .scale = (double)how.scale,
+                     .slope = how.slopes ? get(how.slopes, h) : 0.0,
                      .drop = drop,
                      .draws = (uint64_t)((how.first_head + h) * s.t * s.t)};
 
@@ -76,12 +88,12 @@ static int64_t first_key(const struct head *a, int64_t query)
     int64_t key = a->from ? a->from[query] : 0;
 
     TR_ASSERT(key >= 0 && key <= query);
-    return key;
+    return a->window > 0 && key < query - a->window + 1 ? query - a->window + 1 : key;
 }
 
 static double score(const struct head *a, int64_t query, int64_t key)
 {
-    return a->scale * dot(a->q, query, a->k, key, a->d);
+    return a->scale * dot(a->q, query, a->k, key, a->d) + a->slope * (double)(key - query);
 }
 
 /* What the probability of (query, key) is multiplied by. */
@@ -105,7 +117,7 @@ void tr_ref_attention(struct tr_queue *q, const struct tr_tensor *ctx, const str
     for (int64_t bh = 0; bh < s.b * s.heads; bh++) {
         int64_t b = bh / s.heads, h = bh % s.heads;
         struct head a = head_of(qkv, from, s, b, h, how, &drop);
-        struct slice out = slice_of(ctx, s, b, h, 1, 0);
+        struct slice out = slice_of(ctx, s, b, s.heads, h);
 
         for (int64_t i = 0; i < s.t; i++) {
             double acc[TR_MAX_HEAD_DIM] = {0.0}, max = -INFINITY, sum = 0.0;
@@ -131,42 +143,88 @@ struct gradients {
     const float *lse;
 };
 
-/* The gradient of one head: with p the probability and m what dropout multiplies it by,
-   dv_j = sum_i p m dctx_i; ds = p (m dctx_i . v_j - dctx_i . ctx_i); dq_i = scale sum_j ds k_j;
-   dk_j = scale sum_i ds q_i. */
-static void head_bwd(const struct head *a, const struct gradients *g)
+/* With p the probability and m what dropout multiplies it by, ds = p (m dctx_i . v_j - dctx_i . ctx_i);
+   dq_i = scale sum_j ds k_j. */
+static void query_bwd(const struct head *a, const struct gradients *g, int64_t i)
 {
-    for (int64_t i = 0; i < a->t; i++) {
-        double acc[TR_MAX_HEAD_DIM] = {0.0}, delta = dot(g->dctx, i, g->ctx, i, a->d);
+    double acc[TR_MAX_HEAD_DIM] = {0.0}, delta = dot(g->dctx, i, g->ctx, i, a->d);
 
-        for (int64_t j = first_key(a, i); j <= i; j++) {
-            double p = exp(score(a, i, j) - (double)g->lse[i]);
-            double dp = dot(g->dctx, i, a->v, j, a->d) * keep(a, i, j);
+    for (int64_t j = first_key(a, i); j <= i; j++) {
+        double p = exp(score(a, i, j) - (double)g->lse[i]);
+        double dp = dot(g->dctx, i, a->v, j, a->d) * keep(a, i, j);
 
-            for (int64_t d = 0; d < a->d; d++)
-                acc[d] += p * (dp - delta) * at(a->k, j, d);
-        }
         for (int64_t d = 0; d < a->d; d++)
-            put(g->dq, i, d, a->scale * acc[d]);
+            acc[d] += p * (dp - delta) * at(a->k, j, d);
     }
-    for (int64_t j = 0; j < a->t; j++) {
-        double to_k[TR_MAX_HEAD_DIM] = {0.0}, to_v[TR_MAX_HEAD_DIM] = {0.0};
+    for (int64_t d = 0; d < a->d; d++)
+        put(g->dq, i, d, a->scale * acc[d]);
+}
 
-        for (int64_t i = j; i < a->t; i++) {
-            double delta = dot(g->dctx, i, g->ctx, i, a->d), kept = keep(a, i, j);
-            double dp = dot(g->dctx, i, a->v, j, a->d) * kept, p;
+/* What one head adds: dv_j = sum_i p m dctx_i; dk_j / scale = sum_i ds q_i. */
+static void add_key_bwd(const struct head *a, const struct gradients *g, int64_t j, double *to_k,
+                        double *to_v)
+{
+    for (int64_t i = j; i < a->t; i++) {
+        double delta = dot(g->dctx, i, g->ctx, i, a->d), kept = keep(a, i, j);
+        double dp = dot(g->dctx, i, a->v, j, a->d) * kept, p;
 
-            if (first_key(a, i) > j)
-                continue;
-            p = exp(score(a, i, j) - (double)g->lse[i]);
-            for (int64_t d = 0; d < a->d; d++) {
-                to_k[d] += p * (dp - delta) * at(a->q, i, d);
-                to_v[d] += p * kept * at(g->dctx, i, d);
-            }
-        }
+        if (first_key(a, i) > j)
+            continue;
+        p = exp(score(a, i, j) - (double)g->lse[i]);
         for (int64_t d = 0; d < a->d; d++) {
-            put(g->dk, j, d, a->scale * to_k[d]);
-            put(g->dv, j, d, to_v[d]);
+            to_k[d] += p * (dp - delta) * at(a->q, i, d);
+            to_v[d] += p * kept * at(g->dctx, i, d);
+        }
+    }
+}
+
+/* The operands of one call. */
+struct operands {
+    const struct tr_tensor *dqkv, *dctx, *ctx, *lse, *qkv, *from;
+    struct tr_attention_sizes s;
+    struct tr_attention_how how;
+    const struct tr_dropout *drop;
+};
+
+static struct head head_at(const struct operands *o, int64_t b, int64_t h)
+{
+    return head_of(o->qkv, o->from, o->s, b, h, o->how, o->drop);
+}
+
+static struct gradients gradients_at(const struct operands *o, int64_t b, int64_t h)
+{
+    return (struct gradients){.dq = part_of(o->dqkv, o->s, b, h, QUERY),
+                              .dk = part_of(o->dqkv, o->s, b, h, KEY),
+                              .dv = part_of(o->dqkv, o->s, b, h, VALUE),
+                              .dctx = slice_of(o->dctx, o->s, b, o->s.heads, h),
+                              .ctx = slice_of(o->ctx, o->s, b, o->s.heads, h),
+                              .lse = tr_f32(o->lse) + (b * o->s.heads + h) * o->s.t};
+}
+
+/* Heads first .. first + heads - 1, which are a group: they have one key and one value, whose gradients are
+   sums over the heads. */
+static void group_bwd(const struct operands *o, int64_t b, int64_t first, int64_t heads)
+{
+    for (int64_t h = first; h < first + heads; h++) {
+        struct head a = head_at(o, b, h);
+        struct gradients g = gradients_at(o, b, h);
+
+        for (int64_t i = 0; i < o->s.t; i++)
+            query_bwd(&a, &g, i);
+    }
+    for (int64_t j = 0; j < o->s.t; j++) {
+        double to_k[TR_MAX_HEAD_DIM] = {0.0}, to_v[TR_MAX_HEAD_DIM] = {0.0};
+        struct gradients g = gradients_at(o, b, first);
+
+        for (int64_t h = first; h < first + heads; h++) {
+            struct head a = head_at(o, b, h);
+
+            g = gradients_at(o, b, h);
+            add_key_bwd(&a, &g, j, to_k, to_v);
+        }
+        for (int64_t d = 0; d < o->s.d; d++) {
+            put(g.dk, j, d, (double)o->how.scale * to_k[d]);
+            put(g.dv, j, d, to_v[d]);
         }
     }
 }
@@ -178,18 +236,12 @@ void tr_ref_attention_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
                           struct tr_dropout drop)
 {
     struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, how, &drop);
+    const struct operands o = {dqkv, dctx, ctx, lse, qkv, from, s, how, &drop};
+    int64_t each = s.heads / s.groups;
 
     (void)q;
     tr_sizes_attention(dctx, lse, dqkv, from, how, &drop);
-    for (int64_t bh = 0; bh < s.b * s.heads; bh++) {
-        int64_t b = bh / s.heads, h = bh % s.heads;
-        struct head a = head_of(qkv, from, s, b, h, how, &drop);
-
-        head_bwd(&a, &(struct gradients){.dq = slice_of(dqkv, s, b, h, 3, 0),
-                                         .dk = slice_of(dqkv, s, b, h, 3, 1),
-                                         .dv = slice_of(dqkv, s, b, h, 3, 2),
-                                         .dctx = slice_of(dctx, s, b, h, 1, 0),
-                                         .ctx = slice_of(ctx, s, b, h, 1, 0),
-                                         .lse = tr_f32(lse) + bh * s.t});
-    }
+    for (int64_t b = 0; b < s.b; b++)
+        for (int64_t h = 0; h < s.heads; h += each)
+            group_bwd(&o, b, h, each);
 }
