@@ -311,14 +311,28 @@ bool tr_config_changed(const struct tr_config *c, const char *name)
     return !same;
 }
 
-const char *tr_config_missing(const struct tr_config *c)
+/* Learned positions are a table, and nothing else says how long it is. */
+static bool needs_table(const struct tr_config *c)
 {
-    const char *missing = tr_options_missing(&table, c);
     struct tr_family f;
 
-    if (missing || c->max_position_embeddings != TR_UNSET_INT || tr_family_of(c, &f) != TR_OK)
-        return missing;
-    return f.positions == TR_POSITIONS_LEARNED ? "max-position-embeddings" : NULL;
+    return tr_family_of(c, &f) == TR_OK && f.positions == TR_POSITIONS_LEARNED;
+}
+
+bool tr_config_lacks(const struct tr_config *c, const struct tr_opt *o)
+{
+    if (o->kind != TR_ROW_OPT || !tr_options_unset(o, c))
+        return false;
+    return o->initial == tr_required ||
+           (o->offset == offsetof(struct tr_config, max_position_embeddings) && needs_table(c));
+}
+
+const char *tr_config_missing(const struct tr_config *c)
+{
+    for (int i = 0; i < ROWS; i++)
+        if (tr_config_lacks(c, &rows[i]))
+            return rows[i].name;
+    return NULL;
 }
 
 const char *tr_config_spelling(const char *name, int value)

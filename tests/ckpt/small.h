@@ -36,10 +36,13 @@ static inline struct tr_shape small_shape(int w, int p, int d, int k)
 {
     return (struct tr_shape){
         .layout = tr_layout_equal(w, p, d, k, 4),
+        .dims.family = *tr_family_row(0),
         .dims.layers = 4,
         .dims.hidden = 8,
         .dims.heads = 4,
         .dims.head_dim = 2,
+        .dims.groups = 4,
+        .dims.embed = 8,
         .dims.ffn = 32,
         .dims.seq = 6,
         .dims.positions = 7,
