@@ -296,7 +296,7 @@ static enum tr_status check_masks(const struct tr_config *c, const struct tr_dim
     return TR_OK;
 }
 
-/* Cases that cuDNN's attention does not compute are refused if it was chosen by name. */
+/* Cases that cuDNN's attention does not compute are refused if an option is about it alone. */
 static enum tr_status check_attention(const struct tr_config *c, const struct tr_precision *p)
 {
     const char *needs = c->attention_dropout > 0.0 ? "--attention-dropout 0"
@@ -304,6 +304,13 @@ static enum tr_status check_attention(const struct tr_config *c, const struct tr
                         : !p->half                 ? "--bf16 or --fp16"
                                                    : NULL;
 
+    if (!c->deterministic_mode && c->attention_backend == TR_ATTN_FLASH)
+        needs = "--attention-backend auto or fused";
+    if (!c->deterministic_mode && needs)
+        return TR_FAIL(TR_ECONFIG,
+                       "--no-deterministic-mode is about cuDNN's attention, which needs %s: give "
+                       "that, or leave it out",
+                       needs);
     if (c->attention_backend == TR_ATTN_FUSED && needs)
         return TR_FAIL(
             TR_ECONFIG,

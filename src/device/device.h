@@ -111,6 +111,8 @@ struct tr_device_how {
     bool tune;      /* the first GEMM of a shape may be timed to choose its algorithm, which can
                        be another one in each run */
     enum tr_attention_by attention;
+    bool any_order; /* cuDNN's attention may add to gradients in any order, which can be another one
+                       in each run */
     enum tr_gemm_by gemm;
     int given;        /* GPUs that the job has on this node; 0 where the launcher does not say */
     const char *bind; /* how the launcher binds ranks to them, as --gpu-bind has it; NULL where it

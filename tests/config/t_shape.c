@@ -515,6 +515,20 @@ static void bad_attention(void **state)
                        16, &s));
     assert_fails(TR_ECONFIG, "which needs --bf16 or --fp16",
                  shape("--attention-backend fused --attention-dropout 0", 16, &s));
+
+    assert_ok(shape("--no-deterministic-mode --fp16 --attention-dropout 0", 16, &s));
+    assert_ok(shape("--deterministic-mode --attention-backend flash", 16, &s));
+    assert_ok(shape("--no-deterministic-mode --deterministic-mode", 16, &s));
+    assert_fails(TR_ECONFIG,
+                 "--no-deterministic-mode is about cuDNN's attention, which needs "
+                 "--attention-dropout 0: give that, or leave it out",
+                 shape("--no-deterministic-mode --fp16", 16, &s));
+    assert_fails(TR_ECONFIG, "which needs --attention-backend auto or fused",
+                 shape("--no-deterministic-mode --fp16 --attention-dropout 0 --attention-backend "
+                       "flash",
+                       16, &s));
+    assert_fails(TR_ECONFIG, "which needs --bf16 or --fp16",
+                 shape("--no-deterministic-mode --attention-dropout 0", 16, &s));
 }
 
 /* Of the three ways to say where samples come from, only one at a time; and masks need a token. */

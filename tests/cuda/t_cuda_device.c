@@ -560,6 +560,34 @@ static void attention_is_told(void **state)
     expect_next(&t, NULL);
 }
 
+/* Backward in any order, where cuDNN does it, and where it was asked for in vain. */
+static void order_is_told(void **state)
+{
+    static struct tr_cuda_told t;
+    struct tr_cuda_met met = {.way = TR_CUDA_BY_CUDNN,
+                              .type = TR_F16,
+                              .head = 128,
+                              .any_order = true,
+                              .cudnn = "cuDNN 9.19.0",
+                              .why = ""};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        met.backward = i == 1;
+        tr_cuda_tell(&t, &met);
+    }
+    expect_next(&t, "attention, forward, heads of 128 in fp16: cuDNN 9.19.0");
+    expect_next(&t, "attention, backward, heads of 128 in fp16: cuDNN 9.19.0, non-deterministic: "
+                    "last bits differ from run to run");
+    met.way = TR_CUDA_BY_TILES;
+    met.why = "it is Monday";
+    tr_cuda_tell(&t, &met);
+    expect_next(&t, "attention, backward, heads of 128 in fp16: kernels of this program on tensor "
+                    "cores, deterministic though --no-deterministic-mode is given, since it is "
+                    "Monday");
+    expect_next(&t, NULL);
+}
+
 static void dropout_child(void)
 {
     static struct tr_cuda_told t;
@@ -704,6 +732,7 @@ int main(void)
         TEST(faults),
         TEST(broken_stays),
         TEST(attention_is_told),
+        TEST(order_is_told),
         TEST(slow_attention_is_a_warning),
     };
 

@@ -212,6 +212,7 @@ static enum tr_status cuda_open(const struct tr_device_how *how, struct tr_devic
     if (!g)
         return TR_FAIL(TR_ERESOURCE, "no memory left to open a device");
     g->tf32 = how->tf32;
+    g->any_order = how->any_order;
     s = tr_host_count_threads(how, &g->threads);
     if (s == TR_OK)
         s = tr_cuda_find(how, g, &bytes);

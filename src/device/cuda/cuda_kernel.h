@@ -2,6 +2,7 @@
 #ifndef TR_DEVICE_CUDA_CUDA_KERNEL_H
 #define TR_DEVICE_CUDA_CUDA_KERNEL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "device/device.h"
@@ -18,6 +19,14 @@
    with the next operation. */
 enum { TR_CUDA_SCRATCH_BYTES = 64 << 20 };
 void *tr_cuda_scratch(const struct tr_queue *q, size_t bytes);
+
+/* What is reserved for it, with cuDNN's attention or without.  Its deterministic backward, the one without any_order,
+   keeps 256 MiB of scores, and what else it needs: 32 heads of 2048 tokens at a time, which is four
+   blocks of queries for every multiprocessor of an H100. */
+static inline size_t tr_cuda_scratch_reserved(bool cudnn, bool any_order)
+{
+    return cudnn && !any_order ? (size_t)257 << 20 : (size_t)TR_CUDA_SCRATCH_BYTES;
+}
 
 /* The stream of the queue's operations, a cudaStream_t, for one launch that comes next.  The host waits here
    where it is too far ahead (device/cuda/cuda_pace.h). */
