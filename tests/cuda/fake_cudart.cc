@@ -22,6 +22,7 @@
 extern "C" void trk_emulate_code(int arch);
 extern "C" void trk_emulate_gpu(int arch);
 extern "C" size_t trk_emulated_shared(int arch);
+extern "C" void trk_emulate_allow(const void *kernel, size_t bytes);
 
 namespace
 {
@@ -483,6 +484,13 @@ bool fake_cuda_planted(const char *call, int *error)
     return list && errors_are_for_me() && find_planted(list, call, n, error);
 }
 
+long fake_cuda_calls(const char *call)
+{
+    std::lock_guard<std::recursive_mutex> guard(lock);
+
+    return calls[call];
+}
+
 bool fake_cuda_is_device(const void *p, size_t bytes)
 {
     return is_in(device_memory, p, bytes);
@@ -564,6 +572,17 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *of, const void *ker
     of->ptxVersion = code;
     of->binaryVersion = code / 10 == arch / 10 ? code : arch;
     of->maxThreadsPerBlock = 1024;
+    return cudaSuccess;
+}
+
+cudaError_t cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute which, int value)
+{
+    BEGIN();
+    if (!kernel)
+        return give(cudaErrorInvalidDeviceFunction);
+    if (which != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0)
+        return give(cudaErrorInvalidValue);
+    trk_emulate_allow(kernel, (size_t)value);
     return cudaSuccess;
 }
 

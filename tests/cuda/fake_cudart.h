@@ -44,6 +44,13 @@ extern "C"
     void
     fake_cuda_stall(cudaStream_t s, double seconds);
 
+/* How often a function of CUDA or of a library was called since FAKE_CUDA_FAIL got its value. */
+#ifdef __cplusplus
+extern "C"
+#endif
+    long
+    fake_cuda_calls(const char *call);
+
 #ifdef __cplusplus
 #include <cstdint>
 #include <functional>

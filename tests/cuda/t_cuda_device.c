@@ -6,6 +6,8 @@
 #include "check.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -244,6 +246,99 @@ static void older_code(void **state)
         attention_is_right(&q, TR_BF16);
         tr_cuda.close(q.device);
     }
+}
+
+/* ---- shared memory that kernels may have ---- */
+
+static long allowances(void)
+{
+    return fake_cuda_calls("cudaFuncSetAttribute");
+}
+
+/* CUDA is told once of each kernel and GPU, whatever is launched how often, and by whom. */
+static void allowed_once(void **state)
+{
+    struct tr_queue q;
+    long before, first;
+
+    (void)state;
+    setenv("FAKE_CUDA_DEVICES", "2", 1);
+    for (int gpu = 0; gpu < 2; gpu++) {
+        struct tr_device_how how = rank_of(gpu, 2);
+
+        for (int again = 0; again < 2; again++) {
+            q = (struct tr_queue){.on = &tr_cuda};
+            assert_ok(tr_cuda.open(&how, &q.device));
+            before = allowances();
+            attention_is_right(&q, TR_BF16);
+            first = allowances();
+            attention_is_right(&q, TR_BF16);
+            assert_int_equal(allowances(), first);
+            /* The first GPU may have been told in another test. */
+            if (gpu == 1 && again == 0)
+                assert_int_equal(first - before, 1);
+            if (again == 1)
+                assert_int_equal(first, before);
+            tr_cuda.close(q.device);
+        }
+    }
+}
+
+enum { ASKING = 8, ASKED_FOR = 64 };
+
+static void *ask_for_many(void *q)
+{
+    static char kernels[ASKED_FOR];
+
+    for (int i = 0; i < ASKED_FOR; i++)
+        tr_cuda_allow_shared(q, &kernels[i], 49 << 10);
+    return NULL;
+}
+
+static void allowed_by_threads(void **state)
+{
+    struct tr_queue q = open_queue();
+    const long before = allowances();
+    static const char kernel[1];
+    pthread_t thread[ASKING];
+
+    (void)state;
+    for (int i = 0; i < ASKING; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, ask_for_many, &q), 0);
+    for (int i = 0; i < ASKING; i++)
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+    assert_int_equal(allowances(), before + ASKED_FOR);
+    /* What wants more asks again; what wants less does not. */
+    for (size_t kib = 50; kib < 53; kib++)
+        tr_cuda_allow_shared(&q, kernel, kib << 10);
+    tr_cuda_allow_shared(&q, kernel, 50 << 10);
+    assert_int_equal(allowances(), before + ASKED_FOR + 3);
+    tr_cuda.close(q.device);
+}
+
+static void refused_child(void)
+{
+    struct tr_queue q = open_queue();
+
+    setenv("FAKE_CUDA_FAIL", "cudaFuncSetAttribute:1:1", 1);
+    attention_is_right(&q, TR_F16);
+}
+
+static void greedy_kernel_child(void)
+{
+    struct tr_queue q = open_queue();
+    static const char kernel[1];
+
+    tr_cuda_allow_shared(&q, kernel, 228 << 10);
+}
+
+/* In children, to which no kernel of fp16 was allowed before. */
+static void not_allowed(void **state)
+{
+    (void)state;
+    expect_told(refused_child, 70, "cudaFuncSetAttribute failed with cudaError_t(1)");
+    expect_told(greedy_kernel_child, 128 + SIGABRT,
+                "more shared memory is to be allowed than a block of this GPU may have");
 }
 
 /* Whatever fails on the way, the rank is told, and what was taken is given back. */
@@ -689,6 +784,9 @@ int main(void)
         TEST(given_gpu),
         TEST(no_gpu),
         TEST(code_for_gpu),
+        TEST(not_allowed), /* before other tests with kernels */
+        TEST(allowed_once),
+        TEST(allowed_by_threads),
         TEST(older_code),
         TEST(broken_opening),
         TEST(description),

@@ -17,6 +17,7 @@ none on started transfers|comm/nccl_call.c|s/tr_cuda_pace(gpu, &g->pace.*//|nccl
 NCCL starts a thread for each call|comm/nccl.c|s/config.blocking = blocks;/config.blocking = 0;/|trireme_fake|threads
 a wait that nobody watches|device/cuda/cuda.c|s/g->watch(g->watch_ctx);/;/|t_cuda_device|device
 an error of CUDA that is let pass|device/cuda/cuda.c|s/tr_cuda_must(g, error, "work on a stream");//|t_cuda_device|device
+shared memory asked for at each launch|device/cuda/cuda.c|s/ *a->bytes = bytes;//|t_cuda_device|device
 communicators that are not warmed up|train/transport.c|s/return tr_comm_nccl_warm(.*/return TR_OK;/|trireme_fake|sharded
 messages that are not|train/transport.c|/grid.pp, r->shape/d|trireme_fake|pipeline
 the embedding that is not|train/transport.c|/grid.embed, TR_NCCL/,/layout.w/d|trireme_fake|pipeline

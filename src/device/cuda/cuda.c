@@ -2,6 +2,7 @@
 #include "device/cuda/cuda.h"
 
 #include <cuda_profiler_api.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -348,6 +349,46 @@ int tr_cuda_arch(const struct tr_queue *q)
 size_t tr_cuda_shared(const struct tr_queue *q)
 {
     return tr_cuda_of(q->device)->shared;
+}
+
+/* What CUDA was told, of all devices that this process opened: it outlives them. */
+static struct {
+    pthread_mutex_t lock;
+    int count;
+    struct allowance {
+        const void *kernel;
+        int ordinal;
+        size_t bytes;
+    } * list;
+} allowed = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static struct allowance *allowance_of(const void *kernel, int ordinal)
+{
+    for (int i = 0; i < allowed.count; i++)
+        if (allowed.list[i].kernel == kernel && allowed.list[i].ordinal == ordinal)
+            return &allowed.list[i];
+    allowed.list = realloc(allowed.list, ((size_t)allowed.count + 1) * sizeof *allowed.list);
+    if (!allowed.list)
+        tr_die(TR_ERESOURCE, "no memory left for the list of kernels");
+    allowed.list[allowed.count] = (struct allowance){.kernel = kernel, .ordinal = ordinal};
+    return &allowed.list[allowed.count++];
+}
+
+void tr_cuda_allow_shared(const struct tr_queue *q, const void *kernel, size_t bytes)
+{
+    const struct tr_cuda *g = tr_cuda_of(q->device);
+    struct allowance *a;
+
+    pthread_mutex_lock(&allowed.lock);
+    a = allowance_of(kernel, g->ordinal);
+    if (bytes > a->bytes) {
+        tr_cuda_must(
+            g,
+            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
+            "cudaFuncSetAttribute");
+        a->bytes = bytes;
+    }
+    pthread_mutex_unlock(&allowed.lock);
 }
 
 /* ---- time and profilers ---- */
