@@ -330,6 +330,18 @@ static enum tr_status check_gemm(const struct tr_config *c, const struct tr_prec
     return TR_OK;
 }
 
+/* Collectives between tensor-parallel ranks stand inside a pass, on other streams and with host calls. */
+static enum tr_status check_graphs(const struct tr_config *c, const struct tr_layout *l)
+{
+    if (c->cuda_graph_impl == TR_GRAPHS_LOCAL && l->w > 1)
+        return TR_FAIL(TR_ECONFIG,
+                       "--cuda-graph-impl local captures passes without collectives, and with "
+                       "--tensor-model-parallel-size %d each layer has some: use "
+                       "--tensor-model-parallel-size 1, or leave out --cuda-graph-impl",
+                       l->w);
+    return TR_OK;
+}
+
 static enum tr_status check_save(const struct tr_config *c)
 {
     if (!c->save && c->save_interval != TR_UNSET_INT)
@@ -531,6 +543,7 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     TR_TRY(check_masks(c, &out->dims));
     TR_TRY(check_attention(c, &out->precision));
     TR_TRY(check_gemm(c, &out->precision));
+    TR_TRY(check_graphs(c, l));
     TR_TRY(check_save(c));
     TR_TRY(shape_signals(c, &out->exit_signals));
     TR_TRY(check_profile(c, world));

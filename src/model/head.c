@@ -31,11 +31,9 @@ static void make_logits(struct tr_model *m, struct tr_head *h, const struct tr_h
 
     m->q->on->linear(m->q, &h->logits, NULL, tr_model_whole(m, &k->norm), &words, NULL,
                      TR_ACT_NONE);
-    h->logits_of = k;
 }
 
-/* The weights of the tokens in `factor` times the mean loss of the micro-batch. */
-static void set_weight(struct tr_model *m, struct tr_head *h, double factor)
+void tr_head_weigh(struct tr_model *m, struct tr_head *h, double factor)
 {
     struct tr_queue *q = m->q;
 
@@ -62,12 +60,12 @@ void tr_head_forward(struct tr_model *m, struct tr_head *h, struct tr_head_kept 
     q->on->xent_sum(q, &k->stats, &h->logits, &k->max, &k->labels, word->first, word->real);
     tr_tp_sum(&m->tp, q, &k->stats);
     q->on->xent_loss(q, &h->loss, &k->stats);
-    set_weight(m, h, 1.0);
+    tr_head_weigh(m, h, 1.0);
     q->on->weighted_sum(q, loss_sum, &h->loss, &h->weight);
 }
 
 void tr_head_backward(struct tr_model *m, struct tr_head *h, struct tr_head_kept *k,
-                      const struct tr_tensor *dx, double factor)
+                      const struct tr_tensor *dx)
 {
     const struct tr_param *word = tr_param_find(&m->params, TR_PARAM_WORD_EMBED, -1);
     struct tr_tensor words = tr_param_value(&m->params, word);
@@ -81,8 +79,6 @@ void tr_head_backward(struct tr_model *m, struct tr_head *h, struct tr_head_kept
 
     if (h->logits_of != k)
         make_logits(m, h, k);
-    h->logits_of = NULL;
-    set_weight(m, h, factor);
     q->on->xent_bwd(q, &h->logits, &k->max, &k->stats, &k->labels, &h->weight, word->first,
                     word->real);
     normed = tr_model_whole_start(m, &k->norm, &gather);

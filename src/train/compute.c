@@ -83,6 +83,8 @@ static enum tr_status check_options(struct tr_run *r)
                             "is about cuDNN's attention on GPUs"));
     TR_TRY(check_gpu_option(r, r->config->gpu_oversubscribe, "--gpu-oversubscribe",
                             "is about the GPUs of a node"));
+    TR_TRY(check_gpu_option(r, r->config->cuda_graph_impl != TR_GRAPHS_NONE, "--cuda-graph-impl",
+                            "is about launches on GPUs"));
     return check_cpu_option(r, r->config->cpu_gemm != TR_CPU_GEMM_AUTO, "--cpu-gemm",
                             "is about the cpu backend");
 }

@@ -134,6 +134,7 @@ static void open_model(struct tr_run *r)
         .attention_dropout = c->attention_dropout,
         .hidden_dropout = c->hidden_dropout,
         .eps = (float)c->layernorm_epsilon,
+        .graphs = c->cuda_graph_impl == TR_GRAPHS_LOCAL && r->queue.on && r->queue.on->capture,
         .type = tr_run_dtype(&r->shape.precision),
         .mask_rule = {.eod = (int32_t)r->shape.dims.eod,
                       .loss = c->eod_mask_loss,

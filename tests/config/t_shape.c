@@ -531,6 +531,17 @@ static void bad_attention(void **state)
                  shape("--no-deterministic-mode --attention-dropout 0", 16, &s));
 }
 
+static void bad_graphs(void **state)
+{
+    struct tr_shape s;
+
+    (void)state;
+    assert_ok(shape("--cuda-graph-impl local --tensor-model-parallel-size 1", 16, &s));
+    assert_ok(shape("--cuda-graph-impl none --tensor-model-parallel-size 2", 16, &s));
+    assert_fails(TR_ECONFIG, "use --tensor-model-parallel-size 1, or leave out --cuda-graph-impl",
+                 shape("--cuda-graph-impl local --tensor-model-parallel-size 2", 16, &s));
+}
+
 /* Of the three ways to say where samples come from, only one at a time; and masks need a token. */
 static void bad_data(void **state)
 {
@@ -696,6 +707,7 @@ int main(void)
         cmocka_unit_test(other_rates),   cmocka_unit_test(weight_decays),
         cmocka_unit_test(uneven_stages), cmocka_unit_test(bad_stages),
         cmocka_unit_test(bad_attention), cmocka_unit_test(bad_data),
+        cmocka_unit_test(bad_graphs),    cmocka_unit_test(bad_data),
         cmocka_unit_test(loading),
     };
     return run_tap(tests);

@@ -40,6 +40,10 @@ int tr_cuda_arch(const struct tr_queue *q);
 /* Bytes of shared memory that a block may have on this GPU, once it has asked for them. */
 size_t tr_cuda_shared(const struct tr_queue *q);
 
+/* Launches of `kernel` may ask for so much dynamic shared memory, which is set once for each kernel and
+   GPU: it is asked when a kernel comes for the first time, or wants more than before.  Any thread. */
+void tr_cuda_allow_shared(const struct tr_queue *q, const void *kernel, size_t bytes);
+
 /* A kernel of this program, for questions about the code that was loaded: all are compiled alike. */
 const void *tr_cuda_any_kernel(void);
 
