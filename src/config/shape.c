@@ -251,7 +251,7 @@ static enum tr_status check_masks(const struct tr_config *c, const struct tr_dim
     return TR_OK;
 }
 
-/* Cases that cuDNN's attention does not compute are refused if it was chosen by name. */
+/* Cases that cuDNN's attention does not compute are refused if an option is about it alone. */
 static enum tr_status check_attention(const struct tr_config *c, const struct tr_family *f,
                                       const struct tr_precision *p)
 {
@@ -261,6 +261,13 @@ static enum tr_status check_attention(const struct tr_config *c, const struct tr
                         : !p->half                ? "--bf16 or --fp16"
                                                   : NULL;
 
+    if (!c->deterministic_mode && c->attention_backend == TR_ATTN_FLASH)
+        needs = "--attention-backend auto or fused";
+    if (!c->deterministic_mode && needs)
+        return TR_FAIL(TR_ECONFIG,
+                       "--no-deterministic-mode is about cuDNN's attention, which needs %s: give "
+                       "that, or leave it out",
+                       needs);
     if (c->attention_backend == TR_ATTN_FUSED && needs)
         return TR_FAIL(
             TR_ECONFIG,
@@ -277,6 +284,18 @@ static enum tr_status check_gemm(const struct tr_config *c, const struct tr_prec
         return TR_FAIL(TR_ECONFIG,
                        "--cpu-gemm onednn is about GEMMs in bf16, and this run has none: give "
                        "--bf16, or use auto");
+    return TR_OK;
+}
+
+/* Collectives between tensor-parallel ranks stand inside a pass, on other streams and with host calls. */
+static enum tr_status check_graphs(const struct tr_config *c, const struct tr_layout *l)
+{
+    if (c->cuda_graph_impl == TR_GRAPHS_LOCAL && l->w > 1)
+        return TR_FAIL(TR_ECONFIG,
+                       "--cuda-graph-impl local captures passes without collectives, and with "
+                       "--tensor-model-parallel-size %d each layer has some: use "
+                       "--tensor-model-parallel-size 1, or leave out --cuda-graph-impl",
+                       l->w);
     return TR_OK;
 }
 
@@ -498,6 +517,7 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     TR_TRY(check_masks(c, &out->dims));
     TR_TRY(check_attention(c, &out->dims.family, &out->precision));
     TR_TRY(check_gemm(c, &out->precision));
+    TR_TRY(check_graphs(c, l));
     TR_TRY(check_save(c));
     TR_TRY(shape_signals(c, &out->exit_signals));
     TR_TRY(check_profile(c, world));

@@ -47,11 +47,9 @@ static void make_logits(struct tr_model *m, struct tr_head *h, const struct tr_h
 
     m->q->on->linear(m->q, &h->logits, NULL, tr_model_whole(m, input_of(k)), &words,
                      tr_model_bias(m, &bias, TR_PARAM_HEAD_BIAS, -1), TR_ACT_NONE);
-    h->logits_of = k;
 }
 
-/* The weights of the tokens in `factor` times the mean loss of the micro-batch. */
-static void set_weight(struct tr_model *m, struct tr_head *h, double factor)
+void tr_head_weigh(struct tr_model *m, struct tr_head *h, double factor)
 {
     struct tr_queue *q = m->q;
 
@@ -92,7 +90,7 @@ void tr_head_forward(struct tr_model *m, struct tr_head *h, struct tr_head_kept 
     q->on->xent_sum(q, &k->stats, &h->logits, &k->max, &k->labels, word->first, word->real);
     tr_tp_sum(&m->tp, q, &k->stats);
     q->on->xent_loss(q, &h->loss, &k->stats);
-    set_weight(m, h, 1.0);
+    tr_head_weigh(m, h, 1.0);
     q->on->weighted_sum(q, loss_sum, &h->loss, &h->weight);
 }
 
@@ -119,7 +117,7 @@ static void prepare_backward(struct tr_model *m, struct tr_head_kept *k, const s
 }
 
 void tr_head_backward(struct tr_model *m, struct tr_head *h, struct tr_head_kept *k,
-                      const struct tr_tensor *dx, double factor)
+                      const struct tr_tensor *dx)
 {
     const struct tr_param *word = output_matrix(m);
     struct tr_tensor words = tr_param_value(&m->params, word);
@@ -132,8 +130,6 @@ void tr_head_backward(struct tr_model *m, struct tr_head *h, struct tr_head_kept
 
     if (h->logits_of != k)
         make_logits(m, h, k);
-    h->logits_of = NULL;
-    set_weight(m, h, factor);
     q->on->xent_bwd(q, &h->logits, &k->max, &k->stats, &k->labels, &h->weight, word->first,
                     word->real);
     in = tr_model_whole_start(m, input_of(k), &gather);

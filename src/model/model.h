@@ -49,6 +49,7 @@ struct tr_model {
     double attention_dropout, hidden_dropout;
     struct tr_norm_how norm;
     bool training; /* dropout is on */
+    bool graphs;   /* passes are captured and replayed (model/graphs.h); the backend can */
 
     /* Called in a forward pass before a part reads its values, with the first element of them in the
        flat buffer; NULL where all values are always there. */

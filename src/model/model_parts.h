@@ -101,7 +101,8 @@ struct tr_head_kept {
     struct tr_tensor max, stats; /* [N] [2,N] */
 };
 /* Logits take N * V / W numbers, so there is one buffer for all micro-batches; backward recomputes
-   them when another micro-batch has used it since (GPipe, interleaving). */
+   them when another micro-batch has used it since (GPipe, interleaving).  The caller says whose they are,
+   after each pass: backward makes their gradient of them. */
 struct tr_head {
     struct tr_tensor logits;       /* [N,V/W] */
     struct tr_tensor loss, weight; /* [N] per token: loss, and its weight in the sum */
@@ -112,8 +113,10 @@ void tr_head_plan_kept(struct tr_model *m, struct tr_arena *a, struct tr_head_ke
 /* loss_sum (TR_F64 [1]) += mean loss of the micro-batch's tokens, of those that count (mask.h). */
 void tr_head_forward(struct tr_model *m, struct tr_head *h, struct tr_head_kept *k,
                      const struct tr_tensor *loss_sum);
-/* dx = gradient of `factor` times the mean loss. */
+/* The weights of the tokens in `factor` times the mean loss of the micro-batch, for the pass that follows. */
+void tr_head_weigh(struct tr_model *m, struct tr_head *h, double factor);
+/* dx = gradient of the loss as tr_head_weigh() has weighed it. */
 void tr_head_backward(struct tr_model *m, struct tr_head *h, struct tr_head_kept *k,
-                      const struct tr_tensor *dx, double factor);
+                      const struct tr_tensor *dx);
 
 #endif

@@ -135,6 +135,7 @@ static void open_model(struct tr_run *r)
         .norm = {.eps = (float)r->shape.dims.family.eps,
                  .rms = r->shape.dims.family.rms,
                  .one = r->shape.dims.family.one},
+        .graphs = c->cuda_graph_impl == TR_GRAPHS_LOCAL && r->queue.on && r->queue.on->capture,
         .type = tr_run_dtype(&r->shape.precision),
         .mask_rule = {.eod = (int32_t)r->shape.dims.eod,
                       .loss = c->eod_mask_loss,

@@ -39,17 +39,17 @@ static void grads_ready(void *ctx, int64_t upto)
 {
     struct tr_run *r = ctx;
 
-    if (!tr_replicas_apart(r->replicas))
-        tr_dp_ready(r->dp, &r->queue, upto);
+    tr_dp_ready(r->dp, &r->queue, upto);
 }
 
 static void backward(void *ctx, struct tr_slot at)
 {
     struct tr_run *r = ctx;
-    double factor = r->scaler.scale / tr_run_gradient_parts(r);
+    const double factor = r->scaler.scale / tr_run_gradient_parts(r);
+    const bool overlaps = !tr_replicas_apart(r->replicas) && tr_dp_overlaps(r->dp);
 
     tr_chunk_backward(r->chunk[at.chunk], at.micro, factor,
-                      at.micro == r->micros - 1 ? grads_ready : NULL, r);
+                      overlaps && at.micro == r->micros - 1 ? grads_ready : NULL, r);
 }
 
 /* Before a part of the model reads values that other replicas updated. */

@@ -588,12 +588,9 @@ static void spread_layers(void **state)
 static void layout_options(void **state)
 {
     static const char *const others[] = {
-        "--decoder-first-pipeline-num-layers 6",
-        "--decoder-last-pipeline-num-layers 6",
-        "--account-for-embedding-in-pipeline-split",
-        "--account-for-loss-in-pipeline-split",
-        "--num-layers-per-virtual-pipeline-stage 3",
-        "--num-virtual-stages-per-pipeline-rank 3",
+        "--decoder-first-pipeline-num-layers 6",     "--decoder-last-pipeline-num-layers 6",
+        "--account-for-embedding-in-pipeline-split", "--account-for-loss-in-pipeline-split",
+        "--num-layers-per-virtual-pipeline-stage 3", "--num-virtual-stages-per-pipeline-rank 3",
     };
     struct tr_shape s;
     char text[256];
@@ -763,6 +760,31 @@ static void bad_attention(void **state)
                        16, &s));
     assert_fails(TR_ECONFIG, "which needs --bf16 or --fp16",
                  shape("--attention-backend fused --attention-dropout 0", 16, &s));
+
+    assert_ok(shape("--no-deterministic-mode --fp16 --attention-dropout 0", 16, &s));
+    assert_ok(shape("--deterministic-mode --attention-backend flash", 16, &s));
+    assert_ok(shape("--no-deterministic-mode --deterministic-mode", 16, &s));
+    assert_fails(TR_ECONFIG,
+                 "--no-deterministic-mode is about cuDNN's attention, which needs "
+                 "--attention-dropout 0: give that, or leave it out",
+                 shape("--no-deterministic-mode --fp16", 16, &s));
+    assert_fails(TR_ECONFIG, "which needs --attention-backend auto or fused",
+                 shape("--no-deterministic-mode --fp16 --attention-dropout 0 --attention-backend "
+                       "flash",
+                       16, &s));
+    assert_fails(TR_ECONFIG, "which needs --bf16 or --fp16",
+                 shape("--no-deterministic-mode --attention-dropout 0", 16, &s));
+}
+
+static void bad_graphs(void **state)
+{
+    struct tr_shape s;
+
+    (void)state;
+    assert_ok(shape("--cuda-graph-impl local --tensor-model-parallel-size 1", 16, &s));
+    assert_ok(shape("--cuda-graph-impl none --tensor-model-parallel-size 2", 16, &s));
+    assert_fails(TR_ECONFIG, "use --tensor-model-parallel-size 1, or leave out --cuda-graph-impl",
+                 shape("--cuda-graph-impl local --tensor-model-parallel-size 2", 16, &s));
 }
 
 /* Of the three ways to say where samples come from, only one at a time; and masks need a token. */
@@ -919,20 +941,20 @@ static void vocabulary(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_run),     cmocka_unit_test(padded_vocabulary),
-        cmocka_unit_test(batches),       cmocka_unit_test(default_batch),
-        cmocka_unit_test(chunks),        cmocka_unit_test(groups),
-        cmocka_unit_test(bad_chunks),    cmocka_unit_test(replicas),
-        cmocka_unit_test(diverging),     cmocka_unit_test(networks),
-        cmocka_unit_test(loss_scales),   cmocka_unit_test(bad_layout),
-        cmocka_unit_test(bad_rates),     cmocka_unit_test(missing),
-        cmocka_unit_test(vocabulary),    cmocka_unit_test(sample_based),
-        cmocka_unit_test(other_rates),   cmocka_unit_test(weight_decays),
-        cmocka_unit_test(uneven_stages), cmocka_unit_test(bad_stages),
-        cmocka_unit_test(bad_attention), cmocka_unit_test(bad_data),
-        cmocka_unit_test(loading),       cmocka_unit_test(layouts),
-        cmocka_unit_test(bad_layouts),   cmocka_unit_test(spread_layers),
-        cmocka_unit_test(layout_options),
+        cmocka_unit_test(known_run),      cmocka_unit_test(padded_vocabulary),
+        cmocka_unit_test(batches),        cmocka_unit_test(default_batch),
+        cmocka_unit_test(chunks),         cmocka_unit_test(groups),
+        cmocka_unit_test(bad_chunks),     cmocka_unit_test(replicas),
+        cmocka_unit_test(diverging),      cmocka_unit_test(networks),
+        cmocka_unit_test(loss_scales),    cmocka_unit_test(bad_layout),
+        cmocka_unit_test(bad_rates),      cmocka_unit_test(missing),
+        cmocka_unit_test(vocabulary),     cmocka_unit_test(sample_based),
+        cmocka_unit_test(other_rates),    cmocka_unit_test(weight_decays),
+        cmocka_unit_test(uneven_stages),  cmocka_unit_test(bad_stages),
+        cmocka_unit_test(bad_attention),  cmocka_unit_test(bad_data),
+        cmocka_unit_test(loading),        cmocka_unit_test(layouts),
+        cmocka_unit_test(bad_layouts),    cmocka_unit_test(spread_layers),
+        cmocka_unit_test(layout_options), cmocka_unit_test(bad_graphs),
     };
     return run_tap(tests);
 }

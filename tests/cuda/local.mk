@@ -61,8 +61,8 @@ nodist_tests_cuda_trireme_fake_SOURCES = $(nodist_trireme_SOURCES)
 tests_cuda_trireme_fake_LDADD = $(FAKE_LIBS)
 tests_cuda_trireme_fake_DEPENDENCIES = $(FAKE_NEEDS)
 endif
-TESTS += tests/cuda/t_training.sh tests/cuda/t_waits.sh tests/cuda/t_no_gpu.sh tests/cuda/t_same_gpu.sh
-EXTRA_DIST += tests/cuda/equality.sh tests/cuda/t_training.sh tests/cuda/t_waits.sh tests/cuda/t_no_gpu.sh tests/cuda/t_same_gpu.sh
+TESTS += tests/cuda/t_graphs.sh tests/cuda/t_training.sh tests/cuda/t_waits.sh tests/cuda/t_no_gpu.sh tests/cuda/t_same_gpu.sh
+EXTRA_DIST += tests/cuda/equality.sh tests/cuda/t_graphs.sh tests/cuda/t_training.sh tests/cuda/t_waits.sh tests/cuda/t_no_gpu.sh tests/cuda/t_same_gpu.sh
 
 # Kernels alone, emulated, against ref: t_kernels as they are; t_mutants.sh with one barrier of theirs left
 # out, which t_kernels must see.

@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091
 # trireme plan: what it prints, what it exits with, and that it says what training itself would.
 . "$srcdir/tests/tap.sh"
-plan 37
+plan 38
 TRIREME_MACHINES=$srcdir/machines
 export TRIREME_MACHINES
 
@@ -247,6 +247,20 @@ largest() {
         says '^run: 47683 iterations, 300\.000 B tokens'
 }
 check "a trillion parameters on 3072 GPUs" largest
+
+# Where cuDNN's attention may come, its deterministic gradient keeps scores: 257 MiB; else 64.
+kernel_scratch() { rows '^memory of a rank' "$work/scratch" | sed -n 's/^kernel scratch //p'; }
+scratch_of() {
+    want=$1 machine=$2
+    shift 2
+    plan_30b --machine "$machine" --attention-dropout 0 "$@" >"$work/scratch" || return 1
+    [ "$(kernel_scratch)" = "$want" ] || { kernel_scratch; return 1; }
+}
+of_attention() {
+    scratch_of 257.0 jean-zay-a100 && scratch_of 64.0 jean-zay-a100 --no-deterministic-mode &&
+        scratch_of 64.0 jean-zay-a100 --attention-backend flash && scratch_of 64.0 jean-zay-v100-16g
+}
+check "scratch for cuDNN's attention" of_attention
 
 # What leaves a node, and only that.
 leaves() {
