@@ -4,6 +4,7 @@
  *
  * Defaults: 4 samples of 64 tokens, all cores, no dropout.  `times` is how often a step has the
  * operation; flop counts GEMMs only and is 6 N (parameters of the layers and the logits) in sum.
+ * Rows with `times` 0 are what other families have.
  * The last line adds up the least times, the step as it would be if nothing else took time, and has
  * what the same kernels reach on 1024^3.
  */
@@ -13,7 +14,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { H = 768, F = 3072, L = 12, HEADS = 12, D = 64, V = 50304, VALID = 50257, POSITIONS = 1024 };
+enum {
+    H = 768,
+    F = 3072,
+    L = 12,
+    HEADS = 12,
+    D = 64,
+    V = 50304,
+    VALID = 50257,
+    POSITIONS = 1024,
+    GROUPS = 4
+};
 
 /* Parameters of one layer, and of the model with its tied logits and last norm. */
 enum { LAYER = 12 * H * H + 13 * H, PARAMS = L * LAYER + (V + POSITIONS) * H + 2 * H };
@@ -179,10 +190,11 @@ WORK(embed_bwd, struct tr_tensor table = table_of(s->grads, 0, V);
 WORK(positions_bwd, struct tr_tensor table = table_of(s->grads, V, POSITIONS);
      RUN(embed_bwd, &table, &s->x, &s->positions, 0))
 WORK(dropout, RUN(dropout, &s->y, s->drop))
-WORK(layernorm, RUN(layernorm, &s->y, &s->mean, &s->rstd, &s->x, &s->gain, &s->gain,
+WORK(layernorm, RUN(norm, &s->y, &s->mean, &s->rstd, &s->x, &s->gain, &s->gain,
                     (struct tr_norm_how){.eps = 1e-5f}))
 WORK(layernorm_bwd, struct tr_tensor dbias = tr_f32_1(tr_f32(&s->bias), H);
-     RUN(layernorm_bwd, &s->x, &s->gain, &dbias, &s->y, &s->x, &s->x, &s->gain, &s->mean, &s->rstd))
+     RUN(norm_bwd, &s->x, &s->gain, &dbias, &s->y, &s->x, &s->x, &s->gain, &s->mean, &s->rstd,
+         (struct tr_norm_how){.eps = 1e-5f}))
 WORK(residual, RUN(residual, &s->y, &s->x, &s->x, &s->gain, s->drop))
 WORK(residual_norm, RUN(residual_norm, &s->y, &s->norm, &s->mean, &s->rstd, &s->x, &s->x, &s->gain,
                         &s->gain, &s->gain, (struct tr_norm_how){.eps = 1e-5f}, s->drop))
@@ -191,6 +203,77 @@ WORK(attention, RUN(attention, &s->y, &s->lse, &s->qkv, NULL,
                     (struct tr_attention_how){.scale = 0.125f}, s->drop))
 WORK(attention_bwd, RUN(attention_bwd, &s->dqkv, &s->x, &s->y, &s->lse, &s->qkv, NULL,
                         (struct tr_attention_how){.scale = 0.125f}, s->drop))
+/* What other families have instead: a step of GPT-2 has none of these.  Products have as many operations as their
+   counterparts with GELU. */
+WORK(rms, RUN(norm, &s->y, NULL, &s->rstd, &s->x, &s->gain, NULL,
+              (struct tr_norm_how){.eps = 1e-5f, .rms = true}))
+WORK(rms_bwd, RUN(norm_bwd, &s->x, &s->gain, NULL, &s->y, &s->x, &s->x, &s->gain, NULL, &s->rstd,
+                  (struct tr_norm_how){.eps = 1e-5f, .rms = true}))
+WORK(residual_rms, RUN(residual_norm, &s->y, &s->norm, NULL, &s->rstd, &s->x, &s->x, NULL, &s->gain,
+                       NULL, (struct tr_norm_how){.eps = 1e-5f, .rms = true}, s->drop))
+static void up_as(struct step *s, enum tr_act act)
+{
+    struct tr_tensor w = matrix_of(s, s->params, part[UP].at, F, H);
+    struct tr_tensor y = tr_f32_2(tr_f32(&s->wide), s->n, tr_act_gated(act) ? F / 2 : F);
+
+    RUN(linear, &y, &s->pre, &s->x, &w, NULL, act);
+    next(s);
+}
+static void down_dgrad_as(struct step *s, enum tr_act act)
+{
+    const int64_t i = tr_act_gated(act) ? F / 2 : F, o = (int64_t)H * F / i;
+    struct tr_tensor w = matrix_of(s, s->params, part[DOWN].at, o, i);
+    struct tr_tensor dy = tr_f32_2(tr_f32(&s->qkv), s->n, o);
+
+    RUN(linear_dgrad, &s->wide, &dy, &w, &s->pre, act);
+    next(s);
+}
+WORK(up_gelu, up_as(s, TR_ACT_GELU))
+WORK(up_swiglu, up_as(s, TR_ACT_SWIGLU))
+WORK(down_gelu_dgrad, down_dgrad_as(s, TR_ACT_GELU))
+WORK(down_swiglu_dgrad, down_dgrad_as(s, TR_ACT_SWIGLU))
+WORK(groups, struct tr_tensor qkv = tr_f32_2(tr_f32(&s->qkv), s->n, (HEADS + 2 * GROUPS) * D);
+     RUN(attention, &s->y, &s->lse, &qkv, NULL, (struct tr_attention_how){.scale = 0.125f},
+         s->drop))
+WORK(groups_bwd, struct tr_tensor qkv = tr_f32_2(tr_f32(&s->qkv), s->n, (HEADS + 2 * GROUPS) * D);
+     struct tr_tensor dqkv = tr_f32_2(tr_f32(&s->dqkv), s->n, (HEADS + 2 * GROUPS) * D);
+     RUN(attention_bwd, &dqkv, &s->x, &s->y, &s->lse, &qkv, NULL,
+         (struct tr_attention_how){.scale = 0.125f}, s->drop))
+static void window(struct step *s, bool bwd)
+{
+    const struct tr_attention_how how = {.scale = 0.125f, .window = (s->t + 3) / 4};
+
+    if (bwd)
+        RUN(attention_bwd, &s->dqkv, &s->x, &s->y, &s->lse, &s->qkv, NULL, how, s->drop);
+    else
+        RUN(attention, &s->y, &s->lse, &s->qkv, NULL, how, s->drop);
+}
+WORK(window_forward, window(s, false))
+WORK(window_bwd, window(s, true))
+WORK(alibi, struct tr_tensor slopes = tr_f32_1(tr_f32(&s->gain), HEADS);
+     RUN(attention, &s->y, &s->lse, &s->qkv, NULL,
+         (struct tr_attention_how){.scale = 0.125f, .slopes = &slopes}, s->drop))
+static void rotary(struct step *s, bool pairs)
+{
+    const struct tr_rotary_how how = {.heads = {HEADS, HEADS, D}, .rotary = D, .pairs = pairs};
+    struct tr_tensor table = tr_f32_2(tr_f32(&s->pre), s->t, D);
+
+    RUN(rotary, &s->qkv, &s->qkv, &table, &s->positions, how);
+}
+WORK(rotary_halves, rotary(s, false))
+WORK(rotary_pairs, rotary(s, true))
+static const struct tr_heads_how all_heads = {HEADS, HEADS, D};
+WORK(head_norm, struct tr_tensor gain = tr_f32_1(tr_f32(&s->gain), D);
+     struct tr_tensor rstd = tr_f32_2(tr_f32(&s->pre), s->n, 2 * HEADS);
+     RUN(head_norm, &s->dqkv, &rstd, &s->qkv, &gain, &gain, all_heads,
+         (struct tr_norm_how){.eps = 1e-5f, .rms = true}))
+WORK(head_norm_bwd, struct tr_tensor gain = tr_f32_1(tr_f32(&s->gain), D);
+     struct tr_tensor rstd = tr_f32_2(tr_f32(&s->pre), s->n, 2 * HEADS);
+     struct tr_tensor dgain = tr_f32_1(tr_f32(&s->bias), D);
+     RUN(head_norm_bwd, &s->dqkv, &dgain, &dgain, &s->dqkv, &s->qkv, &gain, &gain, &rstd, all_heads,
+         (struct tr_norm_how){.eps = 1e-5f, .rms = true}))
+WORK(columns, RUN(columns, &s->norm, &s->wide, 0, 64, H))
+
 WORK(xent_max, RUN(xent_max, &s->max, &s->logits, VALID))
 WORK(xent_sum, RUN(xent_sum, &s->stats, &s->logits, &s->max, &s->ids, 0, VALID))
 WORK(xent_loss, RUN(xent_loss, &s->loss, &s->stats))
@@ -251,6 +334,23 @@ static const struct job {
     {"fill gradients", fill, 1, 0, 4.0 * PARAMS},
     {"sumsq gradients", sumsq, 1, 0, 4.0 * PARAMS},
     {"adamw", adamw, 1, 0, 28.0 * PARAMS},
+    {"norm rms", rms, 0, 0, 0},
+    {"norm_bwd rms", rms_bwd, 0, 0, 0},
+    {"residual_norm rms", residual_rms, 0, 0, 0},
+    {"linear up, gelu by erf", up_gelu, 0, 4, 0},
+    {"linear up, swiglu", up_swiglu, 0, 4, 0},
+    {"linear_dgrad down, gelu by erf", down_gelu_dgrad, 0, 4, 0},
+    {"linear_dgrad down, swiglu", down_swiglu_dgrad, 0, 4, 0},
+    {"attention, 4 groups", groups, 0, 0, 0},
+    {"attention_bwd, 4 groups", groups_bwd, 0, 0, 0},
+    {"attention, window of a quarter", window_forward, 0, 0, 0},
+    {"attention_bwd, window of a quarter", window_bwd, 0, 0, 0},
+    {"attention, alibi", alibi, 0, 0, 0},
+    {"rotary", rotary_halves, 0, 0, 0},
+    {"rotary in pairs", rotary_pairs, 0, 0, 0},
+    {"head_norm", head_norm, 0, 0, 0},
+    {"head_norm_bwd", head_norm_bwd, 0, 0, 0},
+    {"columns", columns, 0, 0, 0},
 };
 
 static struct tr_bench_times measure(const struct job *job, struct step *s)
