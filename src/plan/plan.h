@@ -94,11 +94,11 @@ struct tr_plan_other {
     int world, w, p, d, k;
     int64_t micro_batch;
     bool recompute, sharded, sequence;
-    bool tp_pp_dp;  /* the order of ranks is that of --use-tp-pp-dp-mapping */
-    bool layout;    /* --pipeline-model-parallel-layout has to say: */
+    bool tp_pp_dp;   /* the order of ranks is that of --use-tp-pp-dp-mapping */
+    bool layout;     /* --pipeline-model-parallel-layout has to say: */
     char layers[96]; /* of all stages, as that option takes them */
-    double bytes;   /* of its largest rank */
-    double seconds; /* of an iteration */
+    double bytes;    /* of its largest rank */
+    double seconds;  /* of an iteration */
     const char
         *because; /* the part of an iteration in which it differs most from what is planned */
     double saves; /* seconds of that part; below 0: it takes so much more */

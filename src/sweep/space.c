@@ -150,8 +150,9 @@ static enum tr_status check_base(const struct tr_sweep *w, const struct tr_machi
         return TR_FAIL(TR_ECONFIG, "--sweep-split says how layers are split: leave out "
                                    "--pipeline-model-parallel-layout");
     if (w->list[TR_SWEEP_SPLIT] && !m && strstr(w->list[TR_SWEEP_SPLIT], "balanced"))
-        return TR_FAIL(TR_ECONFIG, "--sweep-split balanced goes by the times of layers and head on a "
-                                   "machine: give its profile with --machine");
+        return TR_FAIL(TR_ECONFIG,
+                       "--sweep-split balanced goes by the times of layers and head on a "
+                       "machine: give its profile with --machine");
 
     if (w->list[TR_SWEEP_RECOMPUTE] && (c->checkpoint_activations || c->recompute_activations))
         return TR_FAIL(TR_ECONFIG, "--sweep-recompute says what is recomputed: leave out --%s",
