@@ -268,11 +268,10 @@ static enum tr_status fill(const struct tr_config *c, const struct slots *of, st
         int64_t first = of->first / l->k, last = of->last / l->k;
 
         first -= c->account_for_embedding_in_pipeline_split && chunk == 0;
-        *(l->p > 1 ? &last : &first) -=
-            c->account_for_loss_in_pipeline_split && chunk == l->k - 1;
+        *(l->p > 1 ? &last : &first) -= c->account_for_loss_in_pipeline_split && chunk == l->k - 1;
         room = tr_layout_add(l, 1, first) &&
-               (l->p == 1 || (tr_layout_add(l, l->p - 2, of->middle / l->k) &&
-                              tr_layout_add(l, 1, last)));
+               (l->p == 1 ||
+                (tr_layout_add(l, l->p - 2, of->middle / l->k) && tr_layout_add(l, 1, last)));
     }
     if (room)
         return TR_OK;

@@ -80,9 +80,8 @@ static enum tr_status take_symbol(struct reader *r, char c)
 {
     TR_TRY(step(r));
     if (r->head)
-        return c == 'L'
-                   ? misplaced(r, "has L twice", "the loss is computed once; remove one L")
-                   : misplaced(r, "goes on after L", "the loss comes last; move L to the end");
+        return c == 'L' ? misplaced(r, "has L twice", "the loss is computed once; remove one L")
+                        : misplaced(r, "goes on after L", "the loss comes last; move L to the end");
     if (c == 'E') {
         if (r->embeds)
             return misplaced(r, "has E twice", "the embedding is there once; remove one E");
@@ -237,8 +236,9 @@ static enum tr_status read_list(struct reader *r)
         layers = number(&s);
         if (layers < 0)
             return TR_FAIL(TR_ECONFIG,
-                           OPTION " '%s' is no list of layers of stages: write 6,6,6,7 or 6*3,7, or "
-                                  "letters as in Et*6|(t*6|)*2t*7L",
+                           OPTION
+                           " '%s' is no list of layers of stages: write 6,6,6,7 or 6*3,7, or "
+                           "letters as in Et*6|(t*6|)*2t*7L",
                            r->text);
         TR_TRY(repeats(r, &s, &n));
         s += strspn(s, " \t");
@@ -317,9 +317,10 @@ static enum tr_status check_layers(const struct reader *r)
 
         if (l->run[i].layers == 0 && first < (end < r->stages ? end : r->stages - 1))
             return TR_FAIL(TR_ECONFIG,
-                           OPTION " '%s': stage %lld (from 0) holds nothing, and every stage of the "
-                                  "schedule needs some work: give it 1 layer or more; only the first "
-                                  "and the last, with the embedding and the head, may have 0",
+                           OPTION
+                           " '%s': stage %lld (from 0) holds nothing, and every stage of the "
+                           "schedule needs some work: give it 1 layer or more; only the first "
+                           "and the last, with the embedding and the head, may have 0",
                            r->text, (long long)first);
     }
     return TR_OK;
@@ -332,13 +333,13 @@ static enum tr_status check_stages(const struct reader *r)
 
     if (r->stages > 0 && r->stages % p == 0)
         return TR_OK;
-    return TR_FAIL(TR_ECONFIG,
-                   OPTION " '%s' has %lld stage%s, and --pipeline-model-parallel-size is %lld: say "
-                          "what %s stages hold%s",
-                   r->text, (long long)r->stages, tr_plural(r->stages), (long long)p,
-                   tr_multiples_near(p, r->stages, near),
-                   r->stages > p ? "; more than the ranks are virtual stages, first those of chunk 0"
-                                 : "");
+    return TR_FAIL(
+        TR_ECONFIG,
+        OPTION " '%s' has %lld stage%s, and --pipeline-model-parallel-size is %lld: say "
+               "what %s stages hold%s",
+        r->text, (long long)r->stages, tr_plural(r->stages), (long long)p,
+        tr_multiples_near(p, r->stages, near),
+        r->stages > p ? "; more than the ranks are virtual stages, first those of chunk 0" : "");
 }
 
 enum tr_status tr_layout_parse(const char *text, int64_t layers, struct tr_layout *l)

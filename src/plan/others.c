@@ -6,7 +6,6 @@
 
 #include "model/param.h"
 #include "pipeline/sched.h"
-#include "plan/cost.h"
 #include "plan/plan_parts.h"
 #include "util/meter.h"
 
@@ -22,14 +21,13 @@ static const double MOST_LAYERS = 3e5, MOST_WORK = 4e6, MIB = 1048576.0;
 /* One layout of `world` GPUs for the same model and batch. */
 struct candidate {
     int world, w, p, k;
-    int64_t last; /* layers of the last stage, where a layout says so; otherwise EVEN */
+    int64_t last; /* layers of the last stage, where a layout says so; otherwise TR_PLAN_EVEN */
     int64_t micro_batch;
     bool full, sharded, sequence, tp_pp_dp;
     int64_t layer;  /* parameters of a layer */
     int64_t params; /* of its largest stage, the first or one of those with most layers */
     double seconds;
 };
-enum { EVEN = -1 };
 
 /* Options and shape of a candidate. */
 struct made {
@@ -46,16 +44,10 @@ struct search {
     struct candidate *list; /* [CANDIDATES] */
 };
 
-/* `last` layers on the last stage, the others as even as can be, the longer ones behind the shorter. */
 static void cut_stages(const struct candidate *x, struct made *m)
 {
-    struct tr_layout l = {.p = x->p};
-    const int64_t rest = m->c.num_layers - x->last, others = x->p - 1;
-
-    (void)tr_layout_add(&l, others - rest % others, rest / others);
-    (void)tr_layout_add(&l, rest % others, rest / others + 1);
-    (void)tr_layout_add(&l, 1, x->last);
-    m->c.pipeline_model_parallel_layout = (char *)(uintptr_t)tr_layout_list(&l, m->layout);
+    m->c.pipeline_model_parallel_layout =
+        (char *)(uintptr_t)tr_plan_layout(m->c.num_layers, x->p, x->last, m->layout);
     m->c.decoder_first_pipeline_num_layers = TR_UNSET_INT;
     m->c.decoder_last_pipeline_num_layers = TR_UNSET_INT;
     m->c.account_for_embedding_in_pipeline_split = false;
@@ -67,7 +59,7 @@ static void cut(const struct tr_plan *plan, const struct candidate *x, struct ma
 {
     struct tr_config *c = &m->c;
     const int64_t layers = c->num_layers;
-    const bool kept = c->pipeline_model_parallel_layout && x->last == EVEN &&
+    const bool kept = c->pipeline_model_parallel_layout && x->last == TR_PLAN_EVEN &&
                       x->p == plan->shape.layout.p && x->k == plan->shape.layout.k;
 
     if (!kept)
@@ -90,7 +82,7 @@ static void cut(const struct tr_plan *plan, const struct candidate *x, struct ma
     c->num_virtual_stages_per_pipeline_rank = TR_UNSET_INT;
     c->num_layers_per_virtual_pipeline_stage =
         x->k > 1 && !kept ? layers / x->p / x->k : TR_UNSET_INT;
-    if (x->last != EVEN)
+    if (x->last != TR_PLAN_EVEN)
         cut_stages(x, m);
 }
 
@@ -202,13 +194,6 @@ static double largest(struct search *v, const struct candidate *x)
 
 /* ---- candidates ---- */
 
-static double stage_seconds(const struct tr_cost *x, int stage)
-{
-    const struct tr_cost_chunk c = tr_cost_chunk(x, stage, 0);
-
-    return c.forward + c.backward + c.tensor_forward + c.tensor_backward;
-}
-
 /* Into the list, in the faster order of ranks, unless it is what is planned, or its parameters are too
    much. */
 static void add(struct search *v, struct candidate x, struct made *m)
@@ -240,34 +225,6 @@ static void add(struct search *v, struct candidate x, struct made *m)
     v->count++;
 }
 
-/* Layers of the last stage with which the longest stage is shortest, where the head takes as long as it does;
-   EVEN where that is what there is. */
-static int64_t balanced(const struct search *v, const struct made *m)
-{
-    const struct tr_layout *l = &m->s.layout;
-    const int64_t layers = m->s.dims.layers, own = tr_layout_layers(l, l->p - 1, 0);
-    struct tr_cost x;
-    double layer, head, least = INFINITY;
-    int64_t best = EVEN;
-
-    if (l->p < 2 || l->k > 1 || own < 1)
-        return EVEN;
-    tr_cost_init(&x, &m->s, &v->plan->machine);
-    layer = stage_seconds(&x, l->p / 2 - (l->p == 2)) /
-            (double)tr_layout_layers(l, l->p / 2 - (l->p == 2), 0);
-    head = stage_seconds(&x, l->p - 1) - (double)own * layer;
-    for (int64_t last = own; last >= 0; last--) {
-        const double others = ceil((double)(layers - last) / (l->p - 1)) * layer;
-        const double longest = fmax(others, (double)last * layer + head);
-
-        if (longest < least) {
-            least = longest;
-            best = last;
-        }
-    }
-    return best == own ? EVEN : best;
-}
-
 /* As it is, and with a last stage that has fewer layers for its head. */
 static void try_one(struct search *v, const struct candidate *x)
 {
@@ -276,9 +233,9 @@ static void try_one(struct search *v, const struct candidate *x)
 
     if (!make(v->plan, x, &m))
         return;
-    other.last = balanced(v, &m);
+    other.last = tr_plan_balanced(&m.s, &v->plan->machine);
     add(v, *x, &m);
-    if (other.last != EVEN && make(v->plan, &other, &m))
+    if (other.last != TR_PLAN_EVEN && make(v->plan, &other, &m))
         add(v, other, &m);
 }
 
@@ -316,7 +273,7 @@ static struct candidate first_of(const struct tr_plan *plan, int world, int w, i
                               .w = w,
                               .p = p,
                               .k = 1,
-                              .last = EVEN,
+                              .last = TR_PLAN_EVEN,
                               .micro_batch = 1,
                               .tp_pp_dp = plan->shape.layout.tp_pp_dp};
 }
@@ -374,7 +331,7 @@ static struct tr_plan_other described(const struct tr_plan *plan, const struct c
                               .sharded = x->sharded,
                               .sequence = x->sequence,
                               .tp_pp_dp = x->tp_pp_dp,
-                              .layout = x->last != EVEN,
+                              .layout = x->last != TR_PLAN_EVEN,
                               .bytes = bytes};
     struct tr_plan_time t;
     struct made m;

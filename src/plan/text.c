@@ -155,7 +155,7 @@ static void print_time(const struct tr_plan *p, FILE *f)
     fprintf(f, "  %-24s%14.1f  %.1f %% of peak; %s\n", "TFLOP/s of a GPU", t->tflops,
             100.0 * t->of_peak,
             tr_flops_text(t->formula, &p->shape.dims,
- p->shape.activations.recompute != TR_RECOMPUTE_NONE));
+                          p->shape.activations.recompute != TR_RECOMPUTE_NONE));
 }
 
 static void print_other(const struct tr_plan_other *o, FILE *f)
@@ -164,9 +164,9 @@ static void print_other(const struct tr_plan_other *o, FILE *f)
             "  %6d %4d %4d %4d %6d %5" PRId64 " %9s %9s %8s %8s %12s %9.0f %10.1f  %s %.1f ms %s\n",
             o->world, o->w, o->p, o->d, o->k, o->micro_batch, o->recompute ? "full" : "none",
             o->sharded ? "sharded" : "whole", o->sequence ? "yes" : "no",
-            o->tp_pp_dp ? "tp-pp-dp" : "tp-dp-pp", o->layers, o->bytes / MIB,
-            1e3 * o->seconds, o->saves < 0.0 ? "takes" : "saves",
-            1e3 * (o->saves < 0.0 ? -o->saves : o->saves), o->because ? o->because : "");
+            o->tp_pp_dp ? "tp-pp-dp" : "tp-dp-pp", o->layers, o->bytes / MIB, 1e3 * o->seconds,
+            o->saves < 0.0 ? "takes" : "saves", 1e3 * (o->saves < 0.0 ? -o->saves : o->saves),
+            o->because ? o->because : "");
 }
 
 static void print_others(const struct tr_plan *p, FILE *f)

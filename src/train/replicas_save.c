@@ -22,8 +22,7 @@ static void put_layers(const struct tr_layout *l, char text[LAYERS_BYTES])
     if (tr_layout_is_even(l))
         return;
     if (strlen(tr_layout_list(l, list)) > LAYERS_BYTES - 16)
-        snprintf(list, sizeof list, "%016llx",
-                 (unsigned long long)XXH3_64bits(list, strlen(list)));
+        snprintf(list, sizeof list, "%016llx", (unsigned long long)XXH3_64bits(list, strlen(list)));
     snprintf(text, LAYERS_BYTES, ", layers %.*s", LAYERS_BYTES - 16, list);
 }
 
@@ -38,7 +37,8 @@ static void about(const struct tr_run *r, char text[TR_CKPT_ABOUT_BYTES])
     put_layers(&s->layout, layers);
     snprintf(text, TR_CKPT_ABOUT_BYTES,
              "tensor %d, pipeline %d, data %d, chunks %d%s, --dp-mode %s%s", s->layout.w,
-             s->layout.p, s->layout.d, s->layout.k, layers, tr_config_spelling("dp-mode", r->config->dp_mode),
+             s->layout.p, s->layout.d, s->layout.k, layers,
+             tr_config_spelling("dp-mode", r->config->dp_mode),
              cocktail && !reference ? " without loss" : "");
 }
 

@@ -147,7 +147,39 @@ same = [o for o in others if o["ranks"] == 64]
 assert any(o["ranks"] == 128 for o in others) and any(o["sequence_parallel"] for o in same)
 assert [o["seconds"] for o in same] == sorted(o["seconds"] for o in same)
 ' "$work/json"
+    # GPT-2 XL on 8 stages: what is proposed with another split, ordered as it says, is what it takes.
+    xl="--num-layers 48 --hidden-size 1600 --num-attention-heads 25 --seq-length 1024 --vocab-size 50257
+        --max-position-embeddings 1024 --global-batch-size 64 --fp16 --world-size 16"
+    proposed() {
+        # shellcheck disable=SC2086 # words
+        "$trireme" plan --machine "$1" --json $xl --micro-batch-size 1 --pipeline-model-parallel-size 8 \
+            >"$work/xl" || return 1
+        options=$(python3 -c '
+import json, sys
+p = json.load(open(sys.argv[1]))
+assert p["shape"]["stage_layers"] == "6*8" and p["shape"]["rank_order"] == "tp-dp-pp"
+for i, o in enumerate(p["others"]):
+    if "," in o["stage_layers"] and o["ranks"] == 16 or o["rank_order"] == "tp-pp-dp":
+        print("%.6f" % o["seconds"], "--tensor-model-parallel-size", o["tensor_parallel"],
+              "--pipeline-model-parallel-size", o["pipeline_parallel"], "--micro-batch-size",
+              o["micro_batch"], "--pipeline-model-parallel-layout", o["stage_layers"],
+              "--use-distributed-optimizer" if o["distributed_optimizer"] else "",
+              "--checkpoint-activations" if o["recompute"] else "",
+              "--use-tp-pp-dp-mapping" if o["rank_order"] == "tp-pp-dp" else "")
+        break
+' "$work/xl") || return 1
+        [ -n "$options" ] || return 1
+        # shellcheck disable=SC2086 # words
+        "$trireme" plan --machine "$1" --json $xl ${options#* } >"$work/again" &&
+            python3 -c '
+import json, sys
+t = json.load(open(sys.argv[1]))["seconds"]["total"]
+assert abs(t / float(sys.argv[2]) - 1) < 1e-4, t
+' "$work/again" "${options%% *}"
+    }
+    check "another split or order takes as long as is said" proposed jean-zay-v100-32g
 else
+    skip "another split or order takes as long as is said" "no python3"
     skip "the fewest GPUs that hold the model hold it" "no python3"
     skip "other shapes differ, fit, and say in what" "no python3"
 fi

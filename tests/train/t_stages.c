@@ -12,9 +12,9 @@
  */
 enum { ITERATIONS = 3, LOSSES = ITERATIONS + 1 };
 #define TOLERANCE 1e-6
-#define MODEL                                                                        \
-    "--hidden-size 16 --num-attention-heads 4 --seq-length 16 "                      \
-    "--max-position-embeddings 16 --vocab-size 61 --make-vocab-size-divisible-by 8 " \
+#define MODEL                                                                          \
+    "--hidden-size 16 --num-attention-heads 4 --seq-length 16 "                        \
+    "--max-position-embeddings 16 --vocab-size 61 --make-vocab-size-divisible-by 8 "   \
     "--micro-batch-size 1 --lr 0.001 --lr-decay-style constant --init-method-std 0.1 " \
     "--attention-dropout 0.1 --hidden-dropout 0.1 --seed 4321 "
 
@@ -43,7 +43,8 @@ static void assert_close(const double loss[LOSSES], const double one[LOSSES], co
 
     for (int i = 0; i < LOSSES; i++)
         worst = fmax(worst, fabs(loss[i] / one[i] - 1.0));
-    print_message("%s: losses %.6f ... %.6f, off by %.1e\n", what, loss[0], loss[ITERATIONS], worst);
+    print_message("%s: losses %.6f ... %.6f, off by %.1e\n", what, loss[0], loss[ITERATIONS],
+                  worst);
     assert_all(worst <= TOLERANCE && one[ITERATIONS - 1] < one[0]);
 }
 
@@ -58,8 +59,9 @@ static void layouts(void **state)
          "--pipeline-model-parallel-size 8 --pipeline-model-parallel-layout 6,6,6,6,7,7,7,3",
          "6*4,7*3,3"},
         {8, "--num-layers 13", "--pipeline-model-parallel-size 8", "1*2,2*5,1"},
-        {8, "--num-layers 9", "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 4 "
-                              "--sequence-parallel --checkpoint-activations",
+        {8, "--num-layers 9",
+         "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 4 "
+         "--sequence-parallel --checkpoint-activations",
          "2*2,3,2"},
         {8, "--num-layers 8",
          "--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout E|tt|tt|(t|)*4L",
