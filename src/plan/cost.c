@@ -56,8 +56,7 @@ static double message(const struct tr_cost *x, const struct tr_work_collective *
 {
     const int w = x->s->layout.w;
 
-    return (m->kind == TR_WORK_ALL_REDUCE ? 1.0 : 0.5) *
-           all_reduce(link_of(x, 1, w), w, m->bytes);
+    return (m->kind == TR_WORK_ALL_REDUCE ? 1.0 : 0.5) * all_reduce(link_of(x, 1, w), w, m->bytes);
 }
 
 /* ---- computing ---- */
@@ -302,8 +301,7 @@ double tr_cost_tied(const struct tr_cost *x)
     if (s->layout.p < 2 || !s->dims.family.tied)
         return 0.0;
     return all_reduce(link_of_stages(x), 2,
-                      x->grad * (double)s->dims.vocab_padded / s->layout.w *
-                          (double)s->dims.embed);
+                      x->grad * (double)s->dims.vocab_padded / s->layout.w * (double)s->dims.embed);
 }
 
 double tr_cost_optimizer(const struct tr_cost *x, double params)

@@ -155,7 +155,7 @@ static void print_time(const struct tr_plan *p, FILE *f)
     fprintf(f, "  %-24s%14.1f  %.1f %% of peak; %s\n", "TFLOP/s of a GPU", t->tflops,
             100.0 * t->of_peak,
             tr_flops_text(t->formula, &p->shape.dims,
- p->shape.activations.recompute != TR_RECOMPUTE_NONE));
+                          p->shape.activations.recompute != TR_RECOMPUTE_NONE));
 }
 
 static void print_other(const struct tr_plan_other *o, FILE *f)
