@@ -300,6 +300,18 @@ double tr_work_weights(const struct tr_work *x)
     return sum;
 }
 
+double tr_work_largest(const struct tr_work *x)
+{
+    double most = 0.0;
+
+    for (int i = 0; i < x->gemms; i++) {
+        const double elems = x->gemm[i].inner * x->gemm[i].columns;
+
+        most = elems > most ? elems : most;
+    }
+    return most;
+}
+
 static double bytes_of(enum tr_work_type type, const struct tr_work_how *how)
 {
     return type == TR_WORK_STREAM ? how->stream : type == TR_WORK_TYPE ? how->elem : 4.0;
