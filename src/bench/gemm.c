@@ -210,7 +210,8 @@ enum tr_status tr_bench_gemm(struct tr_bench *b)
     TR_TRY(reserve(&w, l, count, type, grads));
     tr_bench_print(
         b,
-        "# gemm: GEMMs of a layer and of the ends of the model, %lld tokens, tensor parallel %d, by %s; medians of %d on each of %d rank%s, all at once\n"
+        "# gemm: GEMMs of a layer and of the ends of the model, %lld tokens, tensor parallel %d, "
+        "by %s; medians of %d on each of %d rank%s, all at once\n"
         "#   product      way     rows       in      out  type    ms (median of ranks, min, max)   "
         "TFLOP/s #wrong  slowest rank\n",
         (long long)rows, s->layout.w, b->run->queue.on->name, b->repeats, b->run->world->size,

@@ -12,6 +12,7 @@
 #include "ckpt/model.h"
 #include "ckpt/path.h"
 #include "ckpt/sum.h"
+#include "config/work.h"
 #include "util/file.h"
 #include "util/text.h"
 
@@ -66,10 +67,11 @@ static void complain(struct verify *v, const char *sentence)
 static bool countable(const struct tr_dims *m)
 {
     const double most = 1e18, widest = (double)(m->hidden > m->embed ? m->hidden : m->embed);
-    const double heads = (double)(m->heads + 2 * m->groups) * (double)m->head_dim;
+    const struct tr_work_how how = tr_work_how_whole(m);
+    struct tr_work layer;
 
-    return heads * widest < most && 2.0 * (double)m->ffn * widest < most &&
-           (double)m->vocab * widest < most &&
+    tr_work_of(&how, TR_WORK_LAYER, &layer);
+    return tr_work_largest(&layer) < most && (double)m->vocab * widest < most &&
            (double)(m->positions + m->family.position_offset) * widest < most;
 }
 

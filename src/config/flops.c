@@ -46,8 +46,7 @@ double tr_flops_count(int formula, const struct tr_dims *s, int64_t batch, bool 
     const double tokens = (double)batch * (double)s->seq;
     const double passes = formula == TR_FLOPS_SC21 && recompute ? 4.0 : 3.0;
     const double seen = formula == TR_FLOPS_CORE ? 0.5 : 1.0;
-    const double attention =
-        2.0 * seen * (double)s->seq * (double)s->heads * (double)s->head_dim;
+    const double attention = 2.0 * seen * (double)s->seq * (double)s->heads * (double)s->head_dim;
 
     return 2.0 * tokens *
            (passes * (double)s->layers * (layer_of(formula, s) + attention) + 3.0 * ends_of(s));
@@ -58,9 +57,8 @@ const char *tr_flops_text(int formula, const struct tr_dims *s, bool recompute)
     if (s && !is_closed(s) && (formula == TR_FLOPS_SC21 || formula == TR_FLOPS_2023))
         return formula == TR_FLOPS_2023
                    ? "2023, 6 B s (l (m + 2 s a) + V h): recomputation not counted"
-               : recompute
-                   ? "sc21, 2 B s (4 l (m + 2 s a) + 3 V h): with all recomputation"
-                   : "sc21, 6 B s (l (m + 2 s a) + V h): nothing is recomputed";
+               : recompute ? "sc21, 2 B s (4 l (m + 2 s a) + 3 V h): with all recomputation"
+                           : "sc21, 6 B s (l (m + 2 s a) + V h): nothing is recomputed";
     if (s && !is_closed(s))
         return formula == TR_FLOPS_2024
                    ? "2024, 6 B s (l (m + 2 s a) + V h): recomputation not counted"

@@ -7,12 +7,12 @@
 struct widths {
     const struct tr_family *f;
     double hidden, embed, words; /* H, E, and V / W */
-    double queries, products;    /* A / W, and C / W: columns of the product that makes queries, keys, values */
-    double qkv, keys;            /* columns of queries, keys and values; of keys alone */
-    double inner, first;         /* I / W, and F / W */
-    double heads, groups;        /* of this rank */
-    double rows;                 /* of the residual stream on this rank */
-    bool gathers;                /* more tensor ranks than groups */
+    double queries, qkv, keys; /* columns of queries, A / W; of queries, keys and values; of keys */
+    double products;           /* of the product that makes them: C / W */
+    double inner, first;       /* I / W, and F / W */
+    double heads, groups;      /* of this rank */
+    double rows;               /* of the residual stream on this rank */
+    bool gathers;              /* more tensor ranks than groups */
 };
 
 static struct widths widths_of(const struct tr_work_how *how)
@@ -53,8 +53,8 @@ static void gemm(struct tr_work *x, const char *name, enum tr_work_branch branch
 static void pass(struct tr_work *x, const char *name, double rows, double forward, double backward)
 {
     TR_ASSERT(x->passes < TR_WORK_PASSES);
-    x->pass[x->passes++] = (struct tr_work_pass){
-        .name = name, .rows = rows, .forward = forward, .backward = backward};
+    x->pass[x->passes++] =
+        (struct tr_work_pass){.name = name, .rows = rows, .forward = forward, .backward = backward};
 }
 
 static void keep(struct tr_work *x, const char *name, enum tr_work_type type, double rows,
@@ -298,6 +298,18 @@ double tr_work_weights(const struct tr_work *x)
     for (int i = 0; i < x->gemms; i++)
         sum += x->gemm[i].inner * x->gemm[i].columns;
     return sum;
+}
+
+double tr_work_largest(const struct tr_work *x)
+{
+    double most = 0.0;
+
+    for (int i = 0; i < x->gemms; i++) {
+        const double elems = x->gemm[i].inner * x->gemm[i].columns;
+
+        most = elems > most ? elems : most;
+    }
+    return most;
 }
 
 static double bytes_of(enum tr_work_type type, const struct tr_work_how *how)

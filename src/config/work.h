@@ -99,6 +99,9 @@ void tr_work_of(const struct tr_work_how *how, enum tr_work_part part, struct tr
 /* Elements of the matrices: multiplications of a token in a forward pass. */
 double tr_work_weights(const struct tr_work *x);
 
+/* Of the largest of them. */
+double tr_work_largest(const struct tr_work *x);
+
 /* Bytes kept: what the arena has for them, but for the ends of its tensors (util/arena.h). */
 double tr_work_kept_bytes(const struct tr_work *x, const struct tr_work_how *how);
 

@@ -128,24 +128,12 @@ static double logits(const struct part *x)
     return there > back ? there : back;
 }
 
-static double largest_matrix(const struct tr_work *work)
-{
-    double most = 0.0;
-
-    for (int i = 0; i < work->gemms; i++) {
-        const double elems = work->gemm[i].inner * work->gemm[i].columns;
-
-        most = elems > most ? elems : most;
-    }
-    return most;
-}
-
 /* A backward pass holds one recomputed layer, and the gradient of its largest matrix until that has
    been added. */
 static double work(const struct part *x)
 {
     const struct tr_shape *s = x->s;
-    double most = x->elem * largest_matrix(&x->layer);
+    double most = x->elem * tr_work_largest(&x->layer);
 
     if (s->activations.recompute != TR_RECOMPUTE_NONE)
         most += (s->activations.recompute == TR_RECOMPUTE_UNIFORM

@@ -81,9 +81,9 @@ struct tr_record {
     bool ours; /* trireme printed it, whose time leaves evaluation and saving out */
     double fact[TR_FACTS];
     const struct tr_family *family; /* that it names, or NULL */
-    unsigned says;   /* bit i: row i of model_args.def */
-    bool recompute;  /* the backward pass repeats the whole forward pass */
-    const char *gpu; /* name in gpus.def, or NULL */
+    unsigned says;                  /* bit i: row i of model_args.def */
+    bool recompute;                 /* the backward pass repeats the whole forward pass */
+    const char *gpu;                /* name in gpus.def, or NULL */
 
     struct tr_row *row;
     int64_t rows;

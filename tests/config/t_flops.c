@@ -121,9 +121,9 @@ static void llama(void **state)
     s.layout.k = s.layout.w = 1;
     s.layout.p = 8;
     s.precision.half = s.precision.bf16 = s.activations.sequence = true;
-    assert_true(tr_theory_activations(&s) ==
-                8192.0 * (32 * (2.0 * (4 * 4096 + 6144 + 4096 + 3 * 14336) + 2 * 4096) +
-                          8 * (8.0 + 4096)));
+    assert_true(
+        tr_theory_activations(&s) ==
+        8192.0 * (32 * (2.0 * (4 * 4096 + 6144 + 4096 + 3 * 14336) + 2 * 4096) + 8 * (8.0 + 4096)));
 }
 
 /* BLOOM as its paper has it, 70 layers of 14336: 12 h^2 + the output of 250880 words; what is like GPT-2's in
@@ -231,11 +231,15 @@ static void memory_of_activations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(jean_zay),          cmocka_unit_test(published),
-        cmocka_unit_test(other_widths),      cmocka_unit_test(llama),
-        cmocka_unit_test(bloom),             cmocka_unit_test(projections),
+        cmocka_unit_test(jean_zay),
+        cmocka_unit_test(published),
+        cmocka_unit_test(other_widths),
+        cmocka_unit_test(llama),
+        cmocka_unit_test(bloom),
+        cmocka_unit_test(projections),
         cmocka_unit_test(names),
-        cmocka_unit_test(memory_of_weights), cmocka_unit_test(memory_of_activations),
+        cmocka_unit_test(memory_of_weights),
+        cmocka_unit_test(memory_of_activations),
     };
 
     return run_tap(tests);

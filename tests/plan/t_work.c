@@ -64,8 +64,7 @@ static void parameters(void **state)
         print_message("# %s: %.0f\n", s.dims.family.name, tr_count_parameters(&s.dims, false));
         assert_true(tr_count_parameters(&s.dims, false) == list[i].number);
         words = (double)(s.dims.vocab_padded - s.dims.vocab);
-        assert_true(tr_count_parameters(&s.dims, true) ==
-                    list[i].number + words * list[i].wide);
+        assert_true(tr_count_parameters(&s.dims, true) == list[i].number + words * list[i].wide);
     }
 }
 
@@ -89,12 +88,13 @@ static const char *more_of(const struct tr_family *f, int layout)
 /* So wide that every tensor ends where one of the arena may (256 bytes), on 16 ranks, too. */
 static void options_of(char text[768], const struct tr_family *f, int layout, int layers)
 {
-    snprintf(text, 768,
-             "--model-family %s --num-layers %d --hidden-size 256 --num-attention-heads 16 "
-             "--ffn-hidden-size 768 --seq-length 128 --max-position-embeddings 128 --vocab-size 4000 "
-             "--micro-batch-size 8 --global-batch-size 8 --lr 1e-4 --train-iters 1 --backend cpu "
-             "--tensor-model-parallel-size %d %s",
-             f->name, layers, layouts[layout].w, more_of(f, layout));
+    snprintf(
+        text, 768,
+        "--model-family %s --num-layers %d --hidden-size 256 --num-attention-heads 16 "
+        "--ffn-hidden-size 768 --seq-length 128 --max-position-embeddings 128 --vocab-size 4000 "
+        "--micro-batch-size 8 --global-batch-size 8 --lr 1e-4 --train-iters 1 --backend cpu "
+        "--tensor-model-parallel-size %d %s",
+        f->name, layers, layouts[layout].w, more_of(f, layout));
 }
 
 static double planned(const struct tr_family *f, int layout, int layers, enum tr_label part)
@@ -226,9 +226,8 @@ static void messages(void **state)
     static const struct {
         const char *family;
         int layout, forward, backward;
-    } list[] = {{"gpt2", 0, 0, 0},   {"gpt2", 1, 4, 4},    {"gpt2", 2, 4, 6},
-                {"llama3", 2, 4, 6}, {"llama3", 3, 4, 6},  {"gptj", 1, 4, 4},
-                {"gptj", 2, 3, 6},   {"gpt-neox", 2, 4, 6}};
+    } list[] = {{"gpt2", 0, 0, 0},   {"gpt2", 1, 4, 4}, {"gpt2", 2, 4, 6}, {"llama3", 2, 4, 6},
+                {"llama3", 3, 4, 6}, {"gptj", 1, 4, 4}, {"gptj", 2, 3, 6}, {"gpt-neox", 2, 4, 6}};
 
     (void)state;
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
@@ -258,7 +257,7 @@ static void messages(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parameters), cmocka_unit_test(memory), cmocka_unit_test(products),
+        cmocka_unit_test(parameters), cmocka_unit_test(memory),   cmocka_unit_test(products),
         cmocka_unit_test(pairs),      cmocka_unit_test(messages),
     };
 
