@@ -7,6 +7,7 @@
 
 #include "config/model_family.h"
 #include "config/near.h"
+#include "config/work.h"
 #include "util/text.h"
 
 static enum tr_status shape_ranks(const struct tr_config *c, int world, struct tr_layout *l)
@@ -399,16 +400,25 @@ static enum tr_status shape_signals(const struct tr_config *c, unsigned *out)
 static const double MOST_PARAMS = 1e14, MOST_ACTIVATIONS = 1e17, MOST_BUCKETS = 1e7;
 enum { MOST_LAYERS = 1 << 20 };
 
+/* The matrices, the tables of the embedding, and for vectors a little more than any family has. */
+static double parameters_about(const struct tr_dims *m)
+{
+    const struct tr_work_how how = tr_work_how_whole(m);
+    const double h = (double)m->hidden;
+    struct tr_work layer, embed, head;
+
+    tr_work_of(&how, TR_WORK_LAYER, &layer);
+    tr_work_of(&how, TR_WORK_EMBED, &embed);
+    tr_work_of(&how, TR_WORK_HEAD, &head);
+    return (double)m->layers * (tr_work_weights(&layer) + 16.0 * h) + tr_work_weights(&embed) +
+           tr_work_weights(&head) + (double)m->positions * h +
+           (m->family.tied ? 0.0 : (double)m->vocab_padded * (double)m->embed);
+}
+
 static enum tr_status check_model(const struct tr_config *c, const struct tr_layout *l,
                                   const struct tr_dims *m)
 {
-    const double h = (double)m->hidden, f = (double)m->ffn, layers = (double)m->layers;
-    const double heads = 2.0 * (double)(m->heads + m->groups) * (double)m->head_dim;
-    const double mlp = tr_act_gated(m->family.act) ? 3.0 * f : 2.0 * f;
-    const double tables = m->family.tied ? 1.0 : 2.0;
-    const double params = layers * (heads + mlp + 16.0) * h +
-                          tables * (double)m->vocab_padded * (double)m->embed +
-                          (double)m->positions * h;
+    const double params = parameters_about(m);
 
     if (m->layers > MOST_LAYERS)
         return TR_FAIL(TR_ECONFIG,
@@ -437,12 +447,14 @@ static enum tr_status check_batch(const struct tr_layout *l, const struct tr_dim
                                   const struct tr_batches *b)
 {
     const double rows = (double)b->micro_batch * (double)m->seq;
-    const double row = (double)m->layers * (6.0 * (double)m->hidden + 3.0 * (double)m->ffn +
-                                            4.0 * (double)m->heads * (double)m->head_dim) +
-                       (double)(m->vocab_padded + m->heads);
+    const struct tr_work_how how = tr_work_how_whole(m);
+    struct tr_work layer;
+    double row;
     const double most = 2.0 * ((double)l->k + 1.0) * l->group;
     const double held = l->schedule == TR_PIPE_GPIPE || b->micros < most ? b->micros : most;
 
+    tr_work_of(&how, TR_WORK_LAYER, &layer);
+    row = (double)m->layers * tr_work_kept_bytes(&layer, &how) / how.elem + (double)m->vocab_padded;
     if (rows <= INT32_MAX && rows * row * held <= MOST_ACTIVATIONS)
         return TR_OK;
     return TR_FAIL(TR_ECONFIG,

@@ -94,6 +94,9 @@ struct tr_plan_other {
     int world, w, p, d, k;
     int64_t micro_batch;
     bool recompute, sharded, sequence;
+    bool tp_pp_dp;  /* the order of ranks is that of --use-tp-pp-dp-mapping */
+    bool layout;    /* --pipeline-model-parallel-layout has to say: */
+    char layers[96]; /* of all stages, as that option takes them */
     double bytes;   /* of its largest rank */
     double seconds; /* of an iteration */
     const char
@@ -111,7 +114,8 @@ struct tr_plan {
     bool has_machine;
     struct tr_machine machine;
     int nodes;                   /* 0 without a machine */
-    double params;               /* of the whole model */
+    double params;               /* of the whole model, */
+    double padded;               /*   and with its vocabulary padded */
     bool endless;                /* the options do not say how long the run is */
     int64_t most_params;         /* of the stage that has most */
     struct tr_plan_stage *stage; /* [shape.layout.p], owned */

@@ -323,7 +323,7 @@ void tr_logging_open(struct tr_logging *t, struct tr_run *run, bool split)
     if (wants_tflops(c)) {
         tr_lines_formula(
             text, sizeof text,
-            tr_flops_text(tr_flops_formula(c),
+            tr_flops_text(tr_flops_formula(c), &run->shape.dims,
                           recomputes_all(&run->shape.layout, &run->shape.activations)));
         tr_print_rank0("%s\n", text);
     }

@@ -2,6 +2,7 @@
 #include "train/step.h"
 
 #include "dp/replicas.h"
+#include "model/count.h"
 #include "optim/lr.h"
 #include "optim/stat.h"
 #include "pipeline/links.h"
@@ -287,12 +288,13 @@ struct tr_comm *tr_step_owners(struct tr_run *r)
 
 static double zeros(struct tr_run *r)
 {
-    int64_t padding = (r->shape.dims.vocab_padded - r->shape.dims.vocab) * r->shape.dims.hidden;
+    const struct tr_dims *m = &r->shape.dims;
+    const double padding = tr_count_parameters(m, true) - tr_count_parameters(m, false);
     double sum;
 
     tr_timer_start(TR_TIMER_OPTIMIZER);
     tr_timer_start(TR_TIMER_COUNT_ZEROS);
-    sum = tr_stat_zeros(&r->optim, tr_step_owners(r), &r->queue, padding);
+    sum = tr_stat_zeros(&r->optim, tr_step_owners(r), &r->queue, (int64_t)padding);
     tr_timer_stop(TR_TIMER_COUNT_ZEROS);
     tr_timer_stop(TR_TIMER_OPTIMIZER);
     return sum;

@@ -32,7 +32,9 @@ struct problem {
     struct tr_dropout drop;
     int64_t sample[4];
     enum tr_act act;
-    float scale;
+    struct tr_norm_how norm;
+    struct tr_attention_how attention;
+    struct tr_rotary_how rotary;
     double (*loss)(struct problem *p);
 };
 
@@ -141,9 +143,23 @@ static double two_linear_loss(struct problem *p)
     return dot(&p->t[6], &p->t[7]);
 }
 
-static void linear(const struct tr_backend *b)
+/* Activations with a kink, beside which differences say nothing. */
+static bool has_kink(enum tr_act act)
 {
-    enum { N = 5, O = 7, I = 6, O2 = 3 };
+    return act == TR_ACT_RELU || act == TR_ACT_RELU2 || act == TR_ACT_REGLU;
+}
+
+/* Pairs of columns far below and far above the kink in turns. */
+static void shift_columns(const struct tr_tensor *bias)
+{
+    for (int64_t i = 0; i < tr_tensor_elems(bias); i++)
+        tr_f32(bias)[i] += i / 2 % 2 == 0 ? 16.0f : -16.0f;
+}
+
+static void linear_with(const struct tr_backend *b, enum tr_act act)
+{
+    enum { N = 5, O = 8, I = 6, O2 = 3 };
+    const int64_t columns = tr_act_gated(act) ? 2 * O : O;
     struct problem p;
     struct tr_tensor *y, *x, *w, *bias, *pre, *weight2, *v, *dpre, *dx, *dw, *dbias, *dv;
 
@@ -151,84 +167,105 @@ static void linear(const struct tr_backend *b)
     y = numbers(&p, N, O);
     numbers(&p, N, O);
     x = numbers(&p, N, I);
-    w = numbers(&p, O, I);
-    bias = numbers(&p, 1, O);
-    pre = numbers(&p, N, O);
+    w = numbers(&p, columns, I);
+    bias = numbers(&p, 1, columns);
+    pre = numbers(&p, N, columns);
     numbers(&p, N, O2);
     weight2 = numbers(&p, N, O2);
     v = numbers(&p, O2, O);
-    dpre = numbers(&p, N, O);
+    dpre = numbers(&p, N, columns);
     dx = numbers(&p, N, I);
-    dw = numbers(&p, O, I);
-    dbias = numbers(&p, 1, O);
+    dw = numbers(&p, columns, I);
+    dbias = numbers(&p, 1, columns);
     dv = numbers(&p, O2, O);
     p.loss = two_linear_loss;
-    for (p.act = TR_ACT_NONE; p.act <= TR_ACT_GELU_TANH; p.act++) {
-        set(dw, 1.0f);
-        set(dbias, -1.0f);
-        set(dv, 2.0f);
-        p.loss(&p);
-        b->linear_dgrad(&p.q, dpre, weight2, v, p.act == TR_ACT_NONE ? NULL : pre, p.act);
-        b->linear_wgrad(&p.q, dv, NULL, weight2, y, true);
-        b->linear_dgrad(&p.q, dx, dpre, w, NULL, TR_ACT_NONE);
-        b->linear_wgrad(&p.q, dw, dbias, dpre, x, true);
-        check(&p, "x of linear", x, dx, 0.0);
-        check(&p, "w of linear", w, dw, 1.0);
-        check(&p, "bias of linear", bias, dbias, -1.0);
-        check(&p, "w of the second linear", v, dv, 2.0);
-    }
+    p.act = act;
+    if (has_kink(act))
+        shift_columns(bias);
+    set(dw, 1.0f);
+    set(dbias, -1.0f);
+    set(dv, 2.0f);
+    p.loss(&p);
+    b->linear_dgrad(&p.q, dpre, weight2, v, act == TR_ACT_NONE ? NULL : pre, act);
+    b->linear_wgrad(&p.q, dv, NULL, weight2, y, true);
+    b->linear_dgrad(&p.q, dx, dpre, w, NULL, TR_ACT_NONE);
+    b->linear_wgrad(&p.q, dw, dbias, dpre, x, true);
+    check(&p, "x of linear", x, dx, 0.0);
+    check(&p, "w of linear", w, dw, 1.0);
+    check(&p, "bias of linear", bias, dbias, -1.0);
+    check(&p, "w of the second linear", v, dv, 2.0);
     close_problem(&p);
 }
 
-/* ---- layernorm ---- */
+static void linear(const struct tr_backend *b)
+{
+    for (int act = 0; act < TR_ACTS; act++)
+        linear_with(b, (enum tr_act)act);
+}
+
+/* ---- norm ---- */
+
+/* An operand that the norm has, or not. */
+static struct tr_tensor *unless(bool not, struct tr_tensor *t)
+{
+    return not ? NULL : t;
+}
 
 /* y, weight, x, gain, bias, mean, rstd, skip */
-static double layernorm_loss(struct problem *p)
+static double norm_loss(struct problem *p)
 {
-    p->q.on->norm(&p->q, &p->t[0], &p->t[5], &p->t[6], &p->t[2], &p->t[3], &p->t[4],
-                  (struct tr_norm_how){.eps = 0.5f});
+    const bool rms = p->norm.rms;
+
+    p->q.on->norm(&p->q, &p->t[0], unless(rms, &p->t[5]), &p->t[6], &p->t[2], &p->t[3],
+                  unless(rms, &p->t[4]), p->norm);
     return dot(&p->t[0], &p->t[1]) + dot(&p->t[2], &p->t[7]);
 }
 
-/* eps is large here, so that a gradient that forgets it is seen. */
-static void layernorm(const struct tr_backend *b)
+static void norm_with(const struct tr_backend *b, struct tr_norm_how how)
 {
     enum { N = 4, H = 9 };
     struct problem p;
     struct tr_tensor *weight, *x, *gain, *bias, *mean, *rstd, *skip, *dx, *dgain, *dbias;
 
     open_problem(&p, b);
+    p.norm = how;
     numbers(&p, N, H);
     weight = numbers(&p, N, H);
     x = numbers(&p, N, H);
     gain = numbers(&p, 1, H);
     bias = numbers(&p, 1, H);
-    mean = numbers(&p, 1, N);
+    mean = unless(how.rms, numbers(&p, 1, N));
     rstd = numbers(&p, 1, N);
     skip = numbers(&p, N, H);
     dx = numbers(&p, N, H);
     dgain = numbers(&p, 1, H);
-    dbias = numbers(&p, 1, H);
-    p.loss = layernorm_loss;
+    dbias = unless(how.rms, numbers(&p, 1, H));
+    p.loss = norm_loss;
     p.loss(&p);
     set(dgain, 1.0f);
-    set(dbias, -1.0f);
-    b->norm_bwd(&p.q, dx, dgain, dbias, weight, skip, x, gain, mean, rstd,
-                (struct tr_norm_how){.eps = 0.5f});
-    check(&p, "x of layernorm", x, dx, 0.0);
+    if (dbias)
+        set(dbias, -1.0f);
+    b->norm_bwd(&p.q, dx, dgain, dbias, weight, skip, x, gain, mean, rstd, how);
+    check(&p, "x of norm", x, dx, 0.0);
     check(&p, "gain", gain, dgain, 1.0);
-    check(&p, "bias of layernorm", bias, dbias, -1.0);
+    if (dbias)
+        check(&p, "bias of norm", bias, dbias, -1.0);
     memcpy(dx->data, skip->data, (size_t)tr_tensor_bytes(dx));
     p.loss(&p);
-    b->norm_bwd(&p.q, dx, dgain, dbias, weight, dx, x, gain, mean, rstd,
-                (struct tr_norm_how){.eps = 0.5f});
-    check(&p, "x of layernorm in place", x, dx, 0.0);
+    b->norm_bwd(&p.q, dx, dgain, dbias, weight, dx, x, gain, mean, rstd, how);
+    check(&p, "x of norm in place", x, dx, 0.0);
     set(skip, 0.0f);
     p.loss(&p);
-    b->norm_bwd(&p.q, dx, dgain, dbias, weight, NULL, x, gain, mean, rstd,
-                (struct tr_norm_how){.eps = 0.5f});
-    check(&p, "x of layernorm without skip", x, dx, 0.0);
+    b->norm_bwd(&p.q, dx, dgain, dbias, weight, NULL, x, gain, mean, rstd, how);
+    check(&p, "x of norm without skip", x, dx, 0.0);
     close_problem(&p);
+}
+
+/* eps is large here, so that a gradient that forgets it is seen. */
+static void norm(const struct tr_backend *b)
+{
+    for (int i = 0; i < 4; i++)
+        norm_with(b, (struct tr_norm_how){.eps = 0.5f, .rms = i % 2 == 1, .one = i >= 2});
 }
 
 /* ---- residual, dropout ---- */
@@ -333,32 +370,127 @@ static void embed(const struct tr_backend *b)
 /* ctx, weight, qkv, lse */
 static double attention_loss(struct problem *p)
 {
-    p->q.on->attention(&p->q, &p->t[0], &p->t[3], &p->t[2], NULL,
-                       (struct tr_attention_how){.first_head = 4, .scale = p->scale}, p->drop);
+    p->q.on->attention(&p->q, &p->t[0], &p->t[3], &p->t[2], NULL, p->attention, p->drop);
     return dot(&p->t[0], &p->t[1]);
 }
 
-static void attention(const struct tr_backend *b)
+static void attention_with(const struct tr_backend *b, int groups, int64_t window, bool slopes)
 {
-    enum { B = 2, HEADS = 2, T = 7, D = 3, N = B * T };
+    enum { B = 2, HEADS = 4, T = 7, D = 3, N = B * T };
     struct problem p;
     struct tr_tensor *ctx, *weight, *qkv, *lse, *dqkv;
 
     open_problem(&p, b);
     ctx = numbers(&p, N, HEADS * D);
     weight = numbers(&p, N, HEADS * D);
-    qkv = numbers(&p, N, 3 * HEADS * D);
+    qkv = numbers(&p, N, (HEADS + 2 * groups) * D);
     lse = numbers(&p, B * HEADS, T);
     *lse = tr_f32_3(lse->data, B, HEADS, T);
-    dqkv = numbers(&p, N, 3 * HEADS * D);
+    dqkv = numbers(&p, N, (HEADS + 2 * groups) * D);
     p.loss = attention_loss;
-    p.scale = 0.5f;
+    p.attention = (struct tr_attention_how){.first_head = 4, .scale = 0.5f, .window = window};
+    if (slopes)
+        p.attention.slopes = numbers(&p, 1, HEADS);
     for (int i = 0; i < 2; i++) {
         set_dropout(&p, i * 0.4, TR_STREAM_ATTN_DROPOUT, T);
         p.loss(&p);
-        b->attention_bwd(&p.q, dqkv, weight, ctx, lse, qkv, NULL,
-                         (struct tr_attention_how){.first_head = 4, .scale = p.scale}, p.drop);
+        b->attention_bwd(&p.q, dqkv, weight, ctx, lse, qkv, NULL, p.attention, p.drop);
         check(&p, "qkv", qkv, dqkv, 0.0);
+    }
+    close_problem(&p);
+}
+
+static void attention(const struct tr_backend *b)
+{
+    attention_with(b, 4, 0, false);
+    attention_with(b, 2, 3, false);
+    attention_with(b, 4, 0, true);
+    attention_with(b, 1, 4, true);
+}
+
+/* ---- rotary positions and norms of heads ---- */
+
+/* y, weight, x, table, position */
+static double rotary_loss(struct problem *p)
+{
+    p->q.on->rotary(&p->q, &p->t[0], &p->t[2], &p->t[3], &p->t[4], p->rotary);
+    return dot(&p->t[0], &p->t[1]);
+}
+
+/* The gradient turns back, whether or not the table has cosines and sines. */
+static void rotary(const struct tr_backend *b)
+{
+    enum { N = 5, HEADS = 4, GROUPS = 2, WIDTH = 7, ROTARY = 4, ROWS = 4 };
+    static const int32_t wanted[N] = {0, 3, 1, 1, 2};
+    const int columns = (HEADS + 2 * GROUPS) * WIDTH;
+    struct problem p;
+    struct tr_tensor *weight, *x, *table, *position, *dx;
+
+    open_problem(&p, b);
+    p.rotary = (struct tr_rotary_how){.heads = {HEADS, GROUPS, WIDTH}, .rotary = ROTARY};
+    numbers(&p, N, columns);
+    weight = numbers(&p, N, columns);
+    x = numbers(&p, N, columns);
+    table = numbers(&p, ROWS, ROTARY);
+    position = indices(&p, N, wanted);
+    dx = numbers(&p, N, columns);
+    p.loss = rotary_loss;
+    for (int i = 0; i < 2; i++) {
+        struct tr_rotary_how back = p.rotary;
+
+        p.rotary.pairs = back.pairs = i == 1;
+        back.back = true;
+        b->rotary(&p.q, dx, weight, table, position, back);
+        check(&p, "x of rotary", x, dx, 0.0);
+        memcpy(dx->data, weight->data, (size_t)tr_tensor_bytes(dx));
+        b->rotary(&p.q, dx, dx, table, position, back);
+        check(&p, "x of rotary in place", x, dx, 0.0);
+    }
+    close_problem(&p);
+}
+
+/* y, weight, x, q_gain, k_gain, rstd */
+static double head_norm_loss(struct problem *p)
+{
+    p->q.on->head_norm(&p->q, &p->t[0], &p->t[5], &p->t[2], &p->t[3], &p->t[4], p->rotary.heads,
+                       p->norm);
+    return dot(&p->t[0], &p->t[1]);
+}
+
+static void head_norm(const struct tr_backend *b)
+{
+    enum { N = 5, HEADS = 4, GROUPS = 2, WIDTH = 6 };
+    const int columns = (HEADS + 2 * GROUPS) * WIDTH;
+    struct problem p;
+    struct tr_tensor *weight, *x, *q_gain, *k_gain, *rstd, *dx, *dq_gain, *dk_gain;
+
+    open_problem(&p, b);
+    p.rotary.heads = (struct tr_heads_how){HEADS, GROUPS, WIDTH};
+    numbers(&p, N, columns);
+    weight = numbers(&p, N, columns);
+    x = numbers(&p, N, columns);
+    q_gain = numbers(&p, 1, WIDTH);
+    k_gain = numbers(&p, 1, WIDTH);
+    rstd = numbers(&p, N, HEADS + GROUPS);
+    dx = numbers(&p, N, columns);
+    dq_gain = numbers(&p, 1, WIDTH);
+    dk_gain = numbers(&p, 1, WIDTH);
+    p.loss = head_norm_loss;
+    for (int i = 0; i < 2; i++) {
+        p.norm = (struct tr_norm_how){.eps = 0.5f, .rms = true, .one = i == 1};
+        set(dq_gain, 1.0f);
+        set(dk_gain, -1.0f);
+        p.loss(&p);
+        b->head_norm_bwd(&p.q, dx, dq_gain, dk_gain, weight, x, q_gain, k_gain, rstd,
+                         p.rotary.heads, p.norm);
+        check(&p, "x of head_norm", x, dx, 0.0);
+        check(&p, "gain of queries", q_gain, dq_gain, 1.0);
+        check(&p, "gain of keys", k_gain, dk_gain, -1.0);
+        memcpy(dx->data, weight->data, (size_t)tr_tensor_bytes(dx));
+        p.loss(&p);
+        b->head_norm_bwd(&p.q, dx, dq_gain, dk_gain, dx, x, q_gain, k_gain, rstd, p.rotary.heads,
+                         p.norm);
+        check(&p, "x of head_norm in place", x, dx, 0.0);
     }
     close_problem(&p);
 }
@@ -414,18 +546,21 @@ static void on_every_backend(void (*test)(const struct tr_backend *b))
         on_every_backend(name);           \
     }
 TEST(linear)
-TEST(layernorm)
+TEST(norm)
 TEST(residual)
 TEST(dropout)
 TEST(embed)
 TEST(attention)
+TEST(rotary)
+TEST(head_norm)
 TEST(cross_entropy)
 #undef TEST
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(linear_test),        cmocka_unit_test(layernorm_test),
+        cmocka_unit_test(linear_test),        cmocka_unit_test(norm_test),
+        cmocka_unit_test(rotary_test),        cmocka_unit_test(head_norm_test),
         cmocka_unit_test(residual_test),      cmocka_unit_test(dropout_test),
         cmocka_unit_test(embed_test),         cmocka_unit_test(attention_test),
         cmocka_unit_test(cross_entropy_test),

@@ -140,6 +140,288 @@ static void gelu_values(const struct tr_backend *b)
     b->close(q.device);
 }
 
+/* Activations in double with Python's math.erf, math.exp; those that are gated with 0.5 times the last numbers. */
+static void activation_values(const struct tr_backend *b)
+{
+    enum { N = 6 };
+    static const struct {
+        enum tr_act act;
+        double want[N];
+    } rows[] = {
+        {TR_ACT_GELU,
+         {-0.00404969409489031, -0.15865525393145707, -0.15426876936299344, 0.0, 0.8413447460685429,
+          2.99595030590511}},
+        {TR_ACT_SILU,
+         {-0.14227761953270035, -0.2689414213699951, -0.1887703343990727, 0.0, 0.7310585786300049,
+          2.8577223804672998}},
+        {TR_ACT_RELU, {0.0, 0.0, 0.0, 0.0, 1.0, 3.0}},
+        {TR_ACT_RELU2, {0.0, 0.0, 0.0, 0.0, 1.0, 9.0}},
+    };
+    static const struct {
+        enum tr_act act, of;
+    } gated[] = {{TR_ACT_SWIGLU, TR_ACT_SILU},
+                 {TR_ACT_GEGLU_TANH, TR_ACT_GELU_TANH},
+                 {TR_ACT_GEGLU, TR_ACT_GELU},
+                 {TR_ACT_REGLU, TR_ACT_RELU}};
+    struct tr_queue q = open_queue(b);
+    float in[N] = {-3.0f, -1.0f, -0.5f, 0.0f, 1.0f, 3.0f}, weight[2] = {1.0f, 0.25f};
+    float out[N], pre[2 * N], plus[2] = {0.0f, 0.5f}, gate[N];
+    struct tr_tensor y = tr_f32_2(out, N, 1), z = tr_f32_2(pre, N, 1), x = tr_f32_2(in, N, 1);
+    struct tr_tensor w = tr_f32_2(weight, 1, 1), z2 = tr_f32_2(pre, N, 2),
+                     y2 = tr_f32_2(gate, N, 1);
+    struct tr_tensor w2 = tr_f32_2(weight, 2, 1), bias = tr_f32_1(plus, 2);
+
+    for (int k = 0; k < 4; k++) {
+        b->linear(&q, &y, &z, &x, &w, NULL, rows[k].act);
+        b->wait(&q);
+        for (int i = 0; i < N; i++)
+            assert_near((double)out[i], rows[k].want[i], 2e-7 * fmax(1.0, fabs(rows[k].want[i])));
+    }
+    for (int k = 0; k < 4; k++) {
+        b->linear(&q, &y, NULL, &x, &w, NULL, gated[k].of);
+        b->linear(&q, &y2, &z2, &x, &w2, &bias, gated[k].act);
+        b->wait(&q);
+        for (int i = 0; i < N; i++) {
+            assert_true(pre[2 * i] == in[i] && pre[2 * i + 1] == 0.25f * in[i] + 0.5f);
+            assert_near((double)gate[i], (double)(out[i] * pre[2 * i + 1]), 3e-7);
+        }
+    }
+    b->close(q.device);
+}
+
+/* 3 and 4 have the mean square 12.5; a parameter of zero is a gain of one. */
+static void rms_values(const struct tr_backend *b)
+{
+    struct tr_queue q = open_queue(b);
+    float in[2] = {3.0f, -4.0f}, gain[2] = {0.0f, 1.0f}, out[2], scale[1], q_gain[2] = {2.0f, 1.0f};
+    float qkv[6] = {3.0f, -4.0f, 0.0f, 5.0f, 7.0f, 8.0f}, normed[6], scales[2];
+    struct tr_tensor x = tr_f32_2(in, 1, 2), y = tr_f32_2(out, 1, 2), r = tr_f32_1(scale, 1);
+    struct tr_tensor g = tr_f32_1(gain, 2), qg = tr_f32_1(q_gain, 2), rs = tr_f32_1(scales, 2);
+    struct tr_tensor row = tr_f32_2(qkv, 1, 6), to = tr_f32_2(normed, 1, 6);
+    const struct tr_heads_how heads = {1, 1, 2};
+
+    b->norm(&q, &y, NULL, &r, &x, &g, NULL, (struct tr_norm_how){.eps = 3.5f, .rms = true});
+    b->wait(&q);
+    assert_near((double)scale[0], 0.25, 1e-8);
+    assert_true(out[0] == 0.0f && out[1] == -1.0f);
+    b->norm(&q, &y, NULL, &r, &x, &g, NULL,
+            (struct tr_norm_how){.eps = 3.5f, .rms = true, .one = true});
+    b->wait(&q);
+    assert_true(out[0] == 0.75f && out[1] == -2.0f);
+    b->head_norm(&q, &to, &rs, &row, &qg, &g, heads,
+                 (struct tr_norm_how){.eps = 3.5f, .rms = true});
+    b->wait(&q);
+    assert_true(scales[0] == 0.25f && scales[1] == 0.25f);
+    assert_true(normed[0] == 1.5f && normed[1] == -1.0f && normed[2] == 0.0f &&
+                normed[3] == 1.25f && normed[4] == 7.0f && normed[5] == 8.0f);
+    b->close(q.device);
+}
+
+/* Keys all alike: with ALiBi of slope m the weight of the key s tokens back is e^(-m s), a geometric row.  Those
+   of two heads are 1/2 and 1/4 where there are 8 and 4 (Press et al. 2022, section 3). */
+static void alibi_values(const struct tr_backend *b)
+{
+    enum { T = 70, HEADS = 2 };
+    struct tr_queue q = open_queue(b);
+    float qkv[T * 3 * HEADS] = {0.0f}, ctx[T * HEADS], lse[HEADS * T], slope[HEADS] = {0.5f, 0.25f};
+    struct tr_tensor x = tr_f32_2(qkv, T, 3 * HEADS), c = tr_f32_2(ctx, T, HEADS);
+    struct tr_tensor l = tr_f32_3(lse, 1, HEADS, T), m = tr_f32_1(slope, HEADS);
+
+    /* One number a head; the value of token t is t. */
+    for (int t = 0; t < T; t++)
+        for (int h = 0; h < HEADS; h++)
+            qkv[(t * HEADS + h) * 3 + 2] = (float)t;
+    b->attention(&q, &c, &l, &x, NULL, (struct tr_attention_how){.scale = 0.7f, .slopes = &m},
+                 (struct tr_dropout){.p = 0.0});
+    b->wait(&q);
+    for (int h = 0; h < HEADS; h++)
+        for (int t = 0; t < T; t++) {
+            const double ratio = exp(-(double)slope[h]),
+                         sum = (1.0 - pow(ratio, t + 1)) / (1.0 - ratio);
+            double back = 0.0; /* expected distance */
+
+            for (int s = 0; s <= t; s++)
+                back += s * pow(ratio, s) / sum;
+            assert_near((double)lse[h * T + t], log(sum), 1e-6);
+            assert_near((double)ctx[t * HEADS + h], t - back, 3e-5);
+        }
+    b->close(q.device);
+}
+
+/* A window of W is the mean of the last W values where all keys are alike; as long as the sample it is none. */
+static void windows(const struct tr_backend *b)
+{
+    enum { T = 300, D = 5 };
+    static const int64_t widths[] = {1, 3, 64, 65, 200, T, 2 * T};
+    struct tr_queue q = open_queue(b);
+    static float qkv[T * 3 * D], ctx[2][T * D], lse[T], dctx[T * D], dqkv[2][T * 3 * D];
+    struct tr_tensor x = tr_f32_2(qkv, T, 3 * D), l = tr_f32_3(lse, 1, 1, T);
+    struct tr_tensor dc = tr_f32_2(dctx, T, D);
+    struct tr_dropout none = {.p = 0.0};
+
+    tr_rng_normal(tr_rng_key(3, TR_STREAM_INIT, 0, 1), 0, T * D, dctx);
+    for (int i = 0; i < 7; i++)
+        for (int flat = 0; flat < 2; flat++) {
+            tr_rng_normal(tr_rng_key(3, TR_STREAM_INIT, 0, 0), 0, T * 3 * D, qkv);
+            for (int t = 0; flat && t < T; t++)
+                memset(qkv + t * 3 * D, 0, D * sizeof(float));
+            for (int k = 0; k < 2; k++) {
+                struct tr_attention_how how = {.scale = 0.7f, .window = k ? widths[i] : 0};
+                struct tr_tensor c = tr_f32_2(ctx[k], T, D), dx = tr_f32_2(dqkv[k], T, 3 * D);
+
+                b->attention(&q, &c, &l, &x, NULL, how, none);
+                b->attention_bwd(&q, &dx, &dc, &c, &l, &x, NULL, how, none);
+            }
+            b->wait(&q);
+            if (widths[i] >= T) {
+                assert_memory_equal(ctx[0], ctx[1], sizeof ctx[0]);
+                assert_memory_equal(dqkv[0], dqkv[1], sizeof dqkv[0]);
+            }
+            for (int t = 0; flat && t < T; t++) {
+                int first = t >= widths[i] ? t - (int)widths[i] + 1 : 0;
+
+                assert_near((double)lse[t], log(t - first + 1.0), 1e-6);
+                for (int d = 0; d < D; d++) {
+                    double sum = 0.0, to_value = 0.0;
+                    int last = t + widths[i] <= T ? t + (int)widths[i] : T;
+
+                    for (int s = first; s <= t; s++)
+                        sum += (double)qkv[s * 3 * D + 2 * D + d] / (t - first + 1.0);
+                    for (int s = t; s < last; s++)
+                        to_value +=
+                            (double)dctx[s * D + d] / (s < widths[i] ? s + 1.0 : (double)widths[i]);
+                    assert_near((double)ctx[1][t * D + d], sum, 1e-6);
+                    assert_near((double)dqkv[1][t * 3 * D + 2 * D + d], to_value, 5e-6);
+                }
+            }
+        }
+    b->close(q.device);
+}
+
+/* Heads of a group have the key and the value that each would have as a copy; the gradients of these are the sums
+   of the copies'. */
+static void grouped_attention(const struct tr_backend *b)
+{
+    enum {
+        T = 150,
+        D = 4,
+        GROUPS = 2,
+        EACH = 3,
+        HEADS = GROUPS * EACH,
+        PARTS = HEADS + 2 * GROUPS
+    };
+    struct tr_queue q = open_queue(b);
+    static float few[T * PARTS * D], all[T * 3 * HEADS * D], dfew[T * PARTS * D];
+    static float dall[T * 3 * HEADS * D], ctx[2][T * HEADS * D], lse[2][HEADS * T];
+    static float dctx[T * HEADS * D];
+    int64_t sample[1] = {11};
+    struct tr_dropout drop = {
+        .p = 0.3, .seed = 5, .stream = TR_STREAM_ATTN_DROPOUT, .sample = sample, .tokens = T};
+    struct tr_attention_how how = {.first_head = 6, .scale = 0.5f};
+    struct tr_tensor x = tr_f32_2(few, T, PARTS * D), y = tr_f32_2(all, T, 3 * HEADS * D);
+    struct tr_tensor dx = tr_f32_2(dfew, T, PARTS * D), dy = tr_f32_2(dall, T, 3 * HEADS * D);
+    struct tr_tensor c = tr_f32_2(ctx[0], T, HEADS * D), c2 = tr_f32_2(ctx[1], T, HEADS * D);
+    struct tr_tensor l = tr_f32_3(lse[0], 1, HEADS, T), l2 = tr_f32_3(lse[1], 1, HEADS, T);
+    struct tr_tensor dc = tr_f32_2(dctx, T, HEADS * D);
+
+    tr_rng_normal(tr_rng_key(4, TR_STREAM_INIT, 0, 0), 0, T * PARTS * D, few);
+    tr_rng_normal(tr_rng_key(4, TR_STREAM_INIT, 0, 1), 0, T * HEADS * D, dctx);
+    for (int t = 0; t < T; t++)
+        for (int h = 0; h < HEADS; h++) {
+            const float *group = few + (t * PARTS + h / EACH * (EACH + 2)) * D;
+            float *to = all + (t * HEADS + h) * 3 * D;
+
+            memcpy(to, group + h % EACH * D, D * sizeof(float));
+            memcpy(to + D, group + EACH * D, 2 * D * sizeof(float));
+        }
+    b->attention(&q, &c, &l, &x, NULL, how, drop);
+    b->attention(&q, &c2, &l2, &y, NULL, how, drop);
+    b->attention_bwd(&q, &dx, &dc, &c, &l, &x, NULL, how, drop);
+    b->attention_bwd(&q, &dy, &dc, &c2, &l2, &y, NULL, how, drop);
+    b->wait(&q);
+    assert_memory_equal(ctx[0], ctx[1], sizeof ctx[0]);
+    assert_memory_equal(lse[0], lse[1], sizeof lse[0]);
+    for (int t = 0; t < T; t++)
+        for (int g = 0; g < GROUPS; g++)
+            for (int i = 0; i < (EACH + 2) * D; i++) {
+                const float *of = dall + (t * HEADS + g * EACH) * 3 * D;
+                double want = 0.0;
+
+                for (int k = 0; i >= EACH * D && k < EACH; k++)
+                    want += (double)of[k * 3 * D + i - (EACH - 1) * D];
+                if (i < EACH * D)
+                    want = (double)of[i / D * 3 * D + i % D];
+                assert_near((double)dfew[(t * PARTS + g * (EACH + 2)) * D + i], want, 1e-5);
+            }
+    b->close(q.device);
+}
+
+/* Angles of position p: p and p / 100, as RoFormer's with base 10000 and 4 numbers. */
+static void fill_angles(float *table, int rows)
+{
+    for (int p = 0; p < rows; p++)
+        for (int i = 0; i < 2; i++) {
+            table[p * 4 + i] = (float)cos(p * (i ? 0.01 : 1.0));
+            table[p * 4 + 2 + i] = (float)sin(p * (i ? 0.01 : 1.0));
+        }
+}
+
+/* Product of the query of one row and the key of another, at these positions. */
+static double turned_score(struct tr_queue *q, const float *in, int query_at, int key_at,
+                           bool pairs)
+{
+    enum { C = 5, ROWS = 64 };
+    float out[2 * 3 * C], table[ROWS * 4];
+    int32_t position[2] = {query_at, key_at};
+    struct tr_tensor x = tr_f32_2(out, 2, 3 * C), t = tr_f32_2(table, ROWS, 4);
+    struct tr_tensor p = tr_i32_1(position, 2);
+    struct tr_rotary_how how = {.heads = {1, 1, C}, .rotary = 4, .pairs = pairs};
+    double sum = 0.0;
+
+    fill_angles(table, ROWS);
+    memcpy(out, in, sizeof out);
+    q->on->rotary(q, &x, &x, &t, &p, how);
+    q->on->wait(q);
+    for (int i = 0; i < C; i++)
+        sum += (double)out[i] * (double)out[4 * C + i];
+    /* The fifth number of a head, and the values, stay. */
+    for (int i = 0; i < 2; i++) {
+        assert_true(out[i * 3 * C + 4] == in[i * 3 * C + 4] &&
+                    out[i * 3 * C + C + 4] == in[i * 3 * C + C + 4]);
+        assert_memory_equal(out + i * 3 * C + 2 * C, in + i * 3 * C + 2 * C, C * sizeof(float));
+    }
+    return sum;
+}
+
+/* Su et al. 2021, equation 16: the product of a turned query and a turned key has their distance alone. */
+static void rotary_values(const struct tr_backend *b)
+{
+    enum { C = 5 };
+    struct tr_queue q = open_queue(b);
+    float in[2 * 3 * C], one[3 * 4] = {1.0f, 0.0f, 0.0f, 0.0f}, out[3 * 4], table[4 * 4];
+    int32_t position[1] = {3};
+    struct tr_tensor x = tr_f32_2(one, 1, 12), y = tr_f32_2(out, 1, 12);
+    struct tr_tensor t = tr_f32_2(table, 4, 4), p = tr_i32_1(position, 1);
+
+    tr_rng_normal(tr_rng_key(8, TR_STREAM_INIT, 0, 0), 0, 2 * 3 * C, in);
+    for (int pairs = 0; pairs < 2; pairs++) {
+        double at_0 = turned_score(&q, in, 0, 0, pairs), at_5 = turned_score(&q, in, 5, 2, pairs);
+
+        assert_near(turned_score(&q, in, 63, 63, pairs), at_0, 2e-6);
+        assert_near(turned_score(&q, in, 60, 57, pairs), at_5, 2e-6);
+        assert_true(fabs(at_0 - at_5) > 0.1);
+        /* The first number turns by 3 toward its partner. */
+        fill_angles(table, 4);
+        b->rotary(&q, &y, &x, &t, &p,
+                  (struct tr_rotary_how){.heads = {1, 1, 4}, .rotary = 4, .pairs = pairs});
+        b->wait(&q);
+        assert_near((double)out[0], cos(3.0), 1e-7);
+        assert_near((double)out[pairs ? 1 : 2], sin(3.0), 1e-7);
+        assert_true(out[pairs ? 2 : 1] == 0.0f && out[3] == 0.0f);
+    }
+    b->close(q.device);
+}
+
 /* Queries of zero see all keys alike: the context is the mean of the values so far. */
 static void flat_attention(const struct tr_backend *b)
 {
@@ -455,6 +737,12 @@ TEST(megatron_cross_entropy)
 TEST(padded_cross_entropy)
 TEST(adamw_sequence)
 TEST(gelu_values)
+TEST(activation_values)
+TEST(rms_values)
+TEST(rotary_values)
+TEST(alibi_values)
+TEST(windows)
+TEST(grouped_attention)
 TEST(flat_attention)
 TEST(split_attention)
 TEST(dropout_mask)
@@ -474,6 +762,12 @@ int main(void)
         cmocka_unit_test(padded_cross_entropy_test),
         cmocka_unit_test(adamw_sequence_test),
         cmocka_unit_test(gelu_values_test),
+        cmocka_unit_test(activation_values_test),
+        cmocka_unit_test(rms_values_test),
+        cmocka_unit_test(rotary_values_test),
+        cmocka_unit_test(alibi_values_test),
+        cmocka_unit_test(windows_test),
+        cmocka_unit_test(grouped_attention_test),
         cmocka_unit_test(flat_attention_test),
         cmocka_unit_test(split_attention_test),
         cmocka_unit_test(dropout_mask_test),

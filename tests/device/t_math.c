@@ -62,11 +62,43 @@ static void check_gelu(float x)
          0.5 * (1.0 + t) + 0.5 * z * (1.0 - t * t) * outer * (1.0 + 3.0 * inner * z * z), 3e-7);
 }
 
+static void check_exact_gelu(float x)
+{
+    double z = (double)x, share = 0.5 * erfc(-z * M_SQRT1_2);
+
+    near("gelu", x, act_GELU(x), z * share, 2e-7 * fabs(z) + 2e-45);
+    near("gelu's slope", x, slope_GELU(x), share + z * exp(-0.5 * z * z) * 0.3989422804014327,
+         3e-7);
+}
+
+static void check_silu(float x)
+{
+    double z = (double)x, s = 1.0 / (1.0 + exp(-z));
+
+    near("silu", x, act_SILU(x), z * s, 2e-7 * fabs(z) + 2e-45);
+    near("silu's slope", x, slope_SILU(x), s + z * s / (1.0 + exp(z)), 3e-7);
+}
+
+static void check_relu(float x)
+{
+    double z = (double)x, positive = fmax(z, 0.0);
+
+    near("relu", x, act_RELU(x), positive, 0.0);
+    near("relu's slope", x, slope_RELU(x), z > 0.0 ? 1.0 : 0.0, 0.0);
+    near("squared relu", x, act_RELU2(x), positive * positive, 6e-8 * z * z + 2e-45);
+    near("squared relu's slope", x, slope_RELU2(x), 2.0 * positive, 0.0);
+}
+
 static void activation(void **state)
 {
     (void)state;
     assert_true(floats_between(-1000.0f, 1000.0f, check_gelu) > 4000000);
-    assert_true(isnan(act_GELU_TANH(NAN)) && isnan(slope_GELU_TANH(NAN)));
+    assert_true(floats_between(-1000.0f, 1000.0f, check_exact_gelu) > 4000000);
+    assert_true(floats_between(-1000.0f, 1000.0f, check_silu) > 4000000);
+    assert_true(floats_between(-1000.0f, 1000.0f, check_relu) > 4000000);
+#define ACT(symbol, name) assert_true(isnan(act_##symbol(NAN)));
+#include "family/acts.def"
+    assert_true(isnan(slope_GELU_TANH(NAN)) && isnan(slope_GELU(NAN)) && isnan(slope_SILU(NAN)));
 }
 
 static void check_widen(enum tr_dtype t, const uint16_t *h, int64_t n, float (*plain)(uint16_t))

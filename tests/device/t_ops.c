@@ -123,32 +123,39 @@ static void product_sizes(struct trial *t, int64_t size_of[3])
         size_of[1] = 9;
 }
 
+static enum tr_act some_act(struct trial *t)
+{
+    return (enum tr_act)(draw(t) % TR_ACTS);
+}
+
 static void linear_trial(struct trial *t)
 {
-    int64_t s[3];
-    enum tr_act act = (enum tr_act)(draw(t) % TR_ACTS);
+    int64_t s[3], columns;
+    enum tr_act act = some_act(t);
     const struct tr_tensor *y, *pre, *x, *w, *bias;
 
     product_sizes(t, s);
+    columns = tr_act_gated(act) ? 2 * s[1] : s[1];
     y = floats(t, OUT, ACTIVATION, s[0], s[1], 1.0);
-    pre = coin(t) ? floats(t, OUT, ACTIVATION, s[0], s[1], 1.0) : NULL;
+    pre = coin(t) ? floats(t, OUT, ACTIVATION, s[0], columns, 1.0) : NULL;
     x = floats(t, IN, ACTIVATION, s[0], s[2], 1.0);
-    w = floats(t, IN, WEIGHT, s[1], s[2], 1.0 / sqrt((double)s[2]));
-    bias = coin(t) ? floats(t, IN, WEIGHT, 1, s[1], 2.0) : NULL;
+    w = floats(t, IN, WEIGHT, columns, s[2], 1.0 / sqrt((double)s[2]));
+    bias = coin(t) ? floats(t, IN, WEIGHT, 1, columns, 2.0) : NULL;
     ready(t)->linear(&t->q, y, pre, x, w, bias, act);
 }
 
 static void linear_dgrad_trial(struct trial *t)
 {
-    int64_t s[3];
-    enum tr_act act = (enum tr_act)(draw(t) % TR_ACTS);
+    int64_t s[3], columns;
+    enum tr_act act = some_act(t);
     const struct tr_tensor *dx, *dy, *w, *pre;
 
     product_sizes(t, s);
-    dx = floats(t, OUT, ACTIVATION, s[0], s[1], 1.0);
+    columns = tr_act_gated(act) ? 2 * s[1] : s[1];
+    dx = floats(t, OUT, ACTIVATION, s[0], columns, 1.0);
     dy = floats(t, IN, ACTIVATION, s[0], s[2], 1.0);
     w = floats(t, IN, WEIGHT, s[2], s[1], 1.0);
-    pre = act == TR_ACT_NONE ? NULL : floats(t, IN, ACTIVATION, s[0], s[1], 2.0);
+    pre = act == TR_ACT_NONE ? NULL : floats(t, IN, ACTIVATION, s[0], columns, 2.0);
     ready(t)->linear_dgrad(&t->q, dx, dy, w, pre, act);
 }
 
@@ -177,39 +184,45 @@ static struct tr_rows_sizes rows_of(struct trial *t)
     return s;
 }
 
-static void layernorm_trial(struct trial *t)
+static struct tr_norm_how norm_how(struct trial *t)
+{
+    return (struct tr_norm_how){.eps = 1e-5f, .rms = coin(t), .one = coin(t)};
+}
+
+static void norm_trial(struct trial *t)
 {
     struct tr_rows_sizes s = rows_of(t);
+    struct tr_norm_how how = norm_how(t);
     /* A row of one number, and one of zeros, have no variance. */
     double scale = coin(t) ? 5.0 : draw(t) % 8 == 0 ? 0.0 : 0.01;
     const struct tr_tensor *y = floats(t, OUT, ACTIVATION, s.n, s.h, 1.0);
-    const struct tr_tensor *mean = floats(t, OUT, STATISTIC, 1, s.n, 1.0);
+    const struct tr_tensor *mean = how.rms ? NULL : floats(t, OUT, STATISTIC, 1, s.n, 1.0);
     const struct tr_tensor *rstd = floats(t, OUT, STATISTIC, 1, s.n, 1.0);
     const struct tr_tensor *x = floats(t, IN, RESIDUAL, s.n, s.h, scale);
     const struct tr_tensor *gain = floats(t, IN, WEIGHT, 1, s.h, 1.0);
-    const struct tr_tensor *bias = floats(t, IN, WEIGHT, 1, s.h, 1.0);
+    const struct tr_tensor *bias = how.rms ? NULL : floats(t, IN, WEIGHT, 1, s.h, 1.0);
 
-    ready(t)->norm(&t->q, y, mean, rstd, x, gain, bias, (struct tr_norm_how){.eps = 1e-5f});
+    ready(t)->norm(&t->q, y, mean, rstd, x, gain, bias, how);
 }
 
-static void layernorm_bwd_trial(struct trial *t)
+static void norm_bwd_trial(struct trial *t)
 {
     struct tr_rows_sizes s = rows_of(t);
+    struct tr_norm_how how = norm_how(t);
     bool in_place = coin(t);
     const struct tr_tensor *dx = floats(t, in_place ? INOUT : OUT, RESIDUAL, s.n, s.h, 1.0);
     const struct tr_tensor *dgain = floats(t, INOUT, GRADIENT, 1, s.h, 1.0);
-    const struct tr_tensor *dbias = floats(t, INOUT, GRADIENT, 1, s.h, 1.0);
+    const struct tr_tensor *dbias = how.rms ? NULL : floats(t, INOUT, GRADIENT, 1, s.h, 1.0);
     const struct tr_tensor *dy = floats(t, IN, ACTIVATION, s.n, s.h, 1.0);
     const struct tr_tensor *dskip = in_place  ? dx
                                     : coin(t) ? floats(t, IN, RESIDUAL, s.n, s.h, 1.0)
                                               : NULL;
     const struct tr_tensor *x = floats(t, IN, RESIDUAL, s.n, s.h, 1.0);
     const struct tr_tensor *gain = floats(t, IN, WEIGHT, 1, s.h, 1.0);
-    const struct tr_tensor *mean = floats(t, IN, STATISTIC, 1, s.n, 0.1);
+    const struct tr_tensor *mean = how.rms ? NULL : floats(t, IN, STATISTIC, 1, s.n, 0.1);
     const struct tr_tensor *rstd = floats(t, IN, STATISTIC, 1, s.n, 1.0);
 
-    ready(t)->norm_bwd(&t->q, dx, dgain, dbias, dy, dskip, x, gain, mean, rstd,
-                       (struct tr_norm_how){.eps = 1e-5f});
+    ready(t)->norm_bwd(&t->q, dx, dgain, dbias, dy, dskip, x, gain, mean, rstd, how);
 }
 
 /* Rows first .. first + n - 1 of samples of some tokens: all of them, or what one rank has. */
@@ -245,7 +258,7 @@ static void residual_trial(struct trial *t)
     const struct tr_tensor *y = floats(t, OUT, RESIDUAL, n, h, 1.0);
     const struct tr_tensor *x = floats(t, IN, RESIDUAL, n, h, 1.0),
                            *a = floats(t, IN, ACTIVATION, n, h, 1.0);
-    const struct tr_tensor *bias = floats(t, IN, WEIGHT, 1, h, 1.0);
+    const struct tr_tensor *bias = coin(t) ? floats(t, IN, WEIGHT, 1, h, 1.0) : NULL;
     struct tr_dropout drop = dropping_part(t, s);
 
     ready(t)->residual(&t->q, y, x, a, bias, drop);
@@ -260,10 +273,11 @@ static void residual_norm_trial(struct trial *t)
     int64_t n = s.n, h = s.h > 1 && s.h < 16 ? 16 : s.h;
     const struct tr_tensor *y = floats(t, OUT, RESIDUAL, n, h, 1.0);
     const struct tr_tensor *norm = floats(t, OUT, ACTIVATION, n, h, 1.0);
-    const struct tr_tensor *mean = floats(t, OUT, STATISTIC, 1, n, 1.0);
+    struct tr_norm_how how = norm_how(t);
+    const struct tr_tensor *mean = how.rms ? NULL : floats(t, OUT, STATISTIC, 1, n, 1.0);
     const struct tr_tensor *rstd = floats(t, OUT, STATISTIC, 1, n, 1.0), *x, *a, *bias;
     const struct tr_tensor *gain = floats(t, IN, WEIGHT, 1, h, 1.0);
-    const struct tr_tensor *shift = floats(t, IN, WEIGHT, 1, h, 1.0);
+    const struct tr_tensor *shift = how.rms ? NULL : floats(t, IN, WEIGHT, 1, h, 1.0);
     struct tr_dropout drop = dropping_part(t, s);
 
     x = floats(t, IN, RESIDUAL, n, h, 1.0);
@@ -272,13 +286,12 @@ static void residual_norm_trial(struct trial *t)
     a = floats(t, IN, ACTIVATION, n, h, 1.0);
     if (y->dtype != TR_F32)
         coarsen(t);
-    bias = floats(t, IN, WEIGHT, 1, h, 1.0);
-    if (y->dtype != TR_F32)
+    bias = coin(t) ? floats(t, IN, WEIGHT, 1, h, 1.0) : NULL;
+    if (bias && y->dtype != TR_F32)
         coarsen(t);
     if (y->dtype != TR_F32 && drop.p > 0.0)
         drop.p = 0.5;
-    ready(t)->residual_norm(&t->q, y, norm, mean, rstd, x, a, bias, gain, shift,
-                            (struct tr_norm_how){.eps = 1e-5f}, drop);
+    ready(t)->residual_norm(&t->q, y, norm, mean, rstd, x, a, bias, gain, shift, how, drop);
 }
 
 static void residual_bwd_trial(struct trial *t)
@@ -286,7 +299,7 @@ static void residual_bwd_trial(struct trial *t)
     struct part s = part_of(t);
     int64_t n = s.n, h = s.h;
     const struct tr_tensor *da = floats(t, OUT, ACTIVATION, n, h, 1.0);
-    const struct tr_tensor *dbias = floats(t, INOUT, GRADIENT, 1, h, 1.0);
+    const struct tr_tensor *dbias = coin(t) ? floats(t, INOUT, GRADIENT, 1, h, 1.0) : NULL;
     const struct tr_tensor *dy = floats(t, IN, RESIDUAL, n, h, 1.0);
     struct tr_dropout drop = dropping_part(t, s);
 
@@ -341,35 +354,47 @@ static void add_rows_trial(struct trial *t)
 }
 
 struct heads {
-    int64_t b, heads, t, d;
-    int first;
-    float scale;
+    int64_t b, heads, groups, t, d;
+    struct tr_attention_how how;
 };
 
-/* Lengths around and beyond the tiles that a fast kernel would use. */
+/* Lengths around and beyond the tiles that a fast kernel would use; windows from one token to more than all. */
 static struct heads heads_of(struct trial *t)
 {
-    struct heads s = {.b = size(t, 2), .heads = size(t, 3), .t = size(t, 140), .d = size(t, 70)};
+    struct heads s = {.b = size(t, 2), .groups = size(t, 3), .t = size(t, 140), .d = size(t, 70)};
 
+    s.heads = s.groups * size(t, 4 / s.groups);
     if (draw(t) % 10 == 0)
-        s = (struct heads){.b = 1, .heads = 1, .t = 40, .d = TR_MAX_HEAD_DIM - 64};
-    s.first = (int)(draw(t) % 20);
+        s = (struct heads){.b = 1,
+                           .heads = 2,
+                           .groups = 1 + coin(t),
+                           .t = 40,
+                           .d = TR_MAX_HEAD_DIM - (coin(t) ? 64 : 0)};
+    s.how.first_head = (int)(draw(t) % 20);
     /* Scores up to about 3, or up to about 300, where exp() without its maximum would overflow. */
-    s.scale = (float)((coin(t) ? 1.0 : 100.0) / sqrt((double)s.d));
+    s.how.scale = (float)((coin(t) ? 1.0 : 100.0) / sqrt((double)s.d));
+    s.how.window = coin(t) ? 0 : size(t, s.t + s.t / 2);
     return s;
+}
+
+/* Of either sign, though those of ALiBi are positive; or none. */
+static const struct tr_tensor *slopes_of(struct trial *t, struct heads s)
+{
+    return coin(t) ? floats(t, IN, STATISTIC, 1, s.heads, 0.2) : NULL;
 }
 
 static void attention_trial(struct trial *t)
 {
     struct heads s = heads_of(t);
-    const struct tr_tensor *ctx = floats(t, OUT, ACTIVATION, s.b * s.t, s.heads * s.d, 1.0);
+    const int64_t n = s.b * s.t, all = s.heads + 2 * s.groups;
+    const struct tr_tensor *ctx = floats(t, OUT, ACTIVATION, n, s.heads * s.d, 1.0);
     const struct tr_tensor *lse = floats3(t, OUT, s.b, s.heads, s.t);
-    const struct tr_tensor *qkv = floats(t, IN, ACTIVATION, s.b * s.t, 3 * s.heads * s.d, 1.0);
+    const struct tr_tensor *qkv = floats(t, IN, ACTIVATION, n, all * s.d, 1.0);
     const struct tr_tensor *from = first_tokens(t, s.b, s.t);
     struct tr_dropout drop = dropping(t, s.b, s.t);
 
-    ready(t)->attention(&t->q, ctx, lse, qkv, from,
-                        (struct tr_attention_how){.first_head = s.first, .scale = s.scale}, drop);
+    s.how.slopes = slopes_of(t, s);
+    ready(t)->attention(&t->q, ctx, lse, qkv, from, s.how, drop);
 }
 
 static void attention_bwd_trial(struct trial *t)
@@ -377,27 +402,121 @@ static void attention_bwd_trial(struct trial *t)
     /* What the forward operation kept is the same for all. */
     struct tr_queue before = {.on = tr_backend_find("ref")};
     struct heads s = heads_of(t);
-    int64_t n = s.b * s.t, width = s.heads * s.d;
-    const struct tr_tensor *dqkv = floats(t, OUT, ACTIVATION, n, 3 * width, 1.0);
+    const int64_t n = s.b * s.t, width = s.heads * s.d, all = s.heads + 2 * s.groups;
+    const struct tr_tensor *dqkv = floats(t, OUT, ACTIVATION, n, all * s.d, 1.0);
     const struct tr_tensor *dctx = floats(t, IN, ACTIVATION, n, width, 1.0);
     const struct tr_tensor *ctx = floats(t, OUT, ACTIVATION, n, width, 1.0);
     const struct tr_tensor *lse = floats3(t, OUT, s.b, s.heads, s.t);
-    const struct tr_tensor *qkv = floats(t, IN, ACTIVATION, n, 3 * width, 1.0);
+    const struct tr_tensor *qkv = floats(t, IN, ACTIVATION, n, all * s.d, 1.0);
     const struct tr_tensor *from = first_tokens(t, s.b, s.t);
     struct tr_dropout drop = dropping(t, s.b, s.t), drop_here = drop;
 
     drop_here.sample = t->sample;
-    s.scale = fminf(s.scale, 1.0f);
-    before.on->attention(&before, ctx, lse, qkv, from,
-                         (struct tr_attention_how){.first_head = s.first, .scale = s.scale},
-                         drop_here);
+    s.how.scale = fminf(s.how.scale, 1.0f);
+    s.how.slopes = slopes_of(t, s);
+    before.on->attention(&before, ctx, lse, qkv, from, s.how, drop_here);
     for (int i = 2; i < 4; i++) {
         t->operand[i].role = IN;
         seal(&t->operand[i]);
     }
-    ready(t)->attention_bwd(&t->q, dqkv, dctx, ctx, lse, qkv, from,
-                            (struct tr_attention_how){.first_head = s.first, .scale = s.scale},
-                            drop);
+    ready(t)->attention_bwd(&t->q, dqkv, dctx, ctx, lse, qkv, from, s.how, drop);
+}
+
+/* Queries and keys of `width` numbers in n rows. */
+static struct tr_heads_how vectors_of(struct trial *t, int64_t *n, int64_t *columns)
+{
+    struct tr_heads_how how = {.groups = (int)size(t, 3), .width = (int)width(t, 100)};
+
+    *n = size(t, 150);
+    how.heads = how.groups * (int)size(t, 4);
+    if (draw(t) % 10 == 0)
+        how.width = TR_MAX_HEAD_DIM;
+    *columns = (int64_t)(how.heads + 2 * how.groups) * how.width;
+    return how;
+}
+
+/* Cosines and sines of any angles. */
+static const struct tr_tensor *angles(struct trial *t, int64_t rows, int64_t rotary)
+{
+    struct operand *o = place(t, IN, tr_f32_2(NULL, rows, rotary));
+
+    for (int64_t i = 0; i < rows * rotary; i++)
+        if (i % rotary < rotary / 2) {
+            double angle = (double)(draw(t) % 10000) / 1000.0;
+
+            tr_f32(&o->t)[i] = (float)cos(angle);
+            tr_f32(&o->t)[i + rotary / 2] = (float)sin(angle);
+        }
+    return seal(o);
+}
+
+static void rotary_trial(struct trial *t)
+{
+    int64_t n, columns, rows = size(t, 200);
+    struct tr_rotary_how how = {.heads = vectors_of(t, &n, &columns)};
+    bool in_place;
+    const struct tr_tensor *y, *x, *table, *position;
+
+    if (how.heads.width == 1) {
+        how.heads.width = 2;
+        columns *= 2;
+    }
+    how.rotary = 2 * (int)size(t, how.heads.width / 2);
+    how.pairs = coin(t);
+    how.back = coin(t);
+    in_place = coin(t);
+    y = floats(t, in_place ? INOUT : OUT, ACTIVATION, n, columns, 1.0);
+    x = in_place ? y : floats(t, IN, ACTIVATION, n, columns, 1.0);
+    table = angles(t, rows, how.rotary);
+    position = ints(t, n, 0, (int32_t)rows);
+    ready(t)->rotary(&t->q, y, x, table, position, how);
+}
+
+static void head_norm_trial(struct trial *t)
+{
+    int64_t n, columns;
+    struct tr_heads_how heads = vectors_of(t, &n, &columns);
+    struct tr_norm_how how = {.eps = 1e-5f, .rms = true, .one = coin(t)};
+    double scale = coin(t) ? 5.0 : draw(t) % 8 == 0 ? 0.0 : 0.01;
+    const struct tr_tensor *y = floats(t, OUT, ACTIVATION, n, columns, 1.0);
+    const struct tr_tensor *rstd = floats(t, OUT, STATISTIC, n, heads.heads + heads.groups, 1.0);
+    const struct tr_tensor *x = floats(t, IN, ACTIVATION, n, columns, scale);
+    const struct tr_tensor *q_gain = floats(t, IN, WEIGHT, 1, heads.width, 1.0);
+    const struct tr_tensor *k_gain = floats(t, IN, WEIGHT, 1, heads.width, 1.0);
+
+    ready(t)->head_norm(&t->q, y, rstd, x, q_gain, k_gain, heads, how);
+}
+
+static void head_norm_bwd_trial(struct trial *t)
+{
+    int64_t n, columns;
+    struct tr_heads_how heads = vectors_of(t, &n, &columns);
+    struct tr_norm_how how = {.eps = 1e-5f, .rms = true, .one = coin(t)};
+    bool in_place = coin(t);
+    const struct tr_tensor *dx = floats(t, in_place ? INOUT : OUT, ACTIVATION, n, columns, 1.0);
+    const struct tr_tensor *dq_gain = floats(t, INOUT, GRADIENT, 1, heads.width, 1.0);
+    const struct tr_tensor *dk_gain = floats(t, INOUT, GRADIENT, 1, heads.width, 1.0);
+    const struct tr_tensor *dy = in_place ? dx : floats(t, IN, ACTIVATION, n, columns, 1.0);
+    const struct tr_tensor *x = floats(t, IN, ACTIVATION, n, columns, 1.0);
+    const struct tr_tensor *q_gain = floats(t, IN, WEIGHT, 1, heads.width, 1.0);
+    const struct tr_tensor *k_gain = floats(t, IN, WEIGHT, 1, heads.width, 1.0);
+    const struct tr_tensor *rstd = floats(t, IN, STATISTIC, n, heads.heads + heads.groups, 1.0);
+
+    ready(t)->head_norm_bwd(&t->q, dx, dq_gain, dk_gain, dy, x, q_gain, k_gain, rstd, heads, how);
+}
+
+static void columns_trial(struct trial *t)
+{
+    int64_t n = size(t, 100), count = width(t, 300), to = size(t, 40) - 1, from = size(t, 40) - 1;
+    int64_t x_width = from + count + size(t, 30) - 1;
+    const struct tr_tensor *y = floats(t, INOUT, ACTIVATION, n, to + count + size(t, 30) - 1, 1.0);
+    struct operand *x = place(t, IN, tr_tensor_2(NULL, y->dtype, n, x_width));
+
+    for (int64_t i = 0; i < n * x_width; i++)
+        put(&x->t, i, (float)(draw(t) % 1000));
+    seal(x);
+    spoil(t);
+    ready(t)->columns(&t->q, y, &x->t, to, from, count);
 }
 
 struct slice {

@@ -6,6 +6,7 @@ README in this folder says what the numbers are.  The models are those of transf
 yuan-native, which it lacks, one of torch.nn's parts.  Needs torch, transformers and numpy.
 
     python3 families.py [FOLDER [FAMILY ...]]       FOLDER: where to write; FAMILY: those only
+    python3 families.py --halves [FAMILY ...]       how far PyTorch's fp16 and bf16 stray; writes nothing
 
 Parameters have the names and layouts of src/model/param.def here; torch's functional_call puts views
 of them in the place of the model's own, so that autograd brings each gradient back in that layout.
@@ -387,6 +388,8 @@ FAMILIES = [
 class Run:
     """A family's model in one type."""
 
+    scale = 1.0  # of the loss
+
     def __init__(self, f, dtype):
         self.f, self.double = f, dtype == torch.float64
         self.p = {n: f.initial(n, s).to(dtype).requires_grad_(True) for n, s in f.shapes().items()}
@@ -413,8 +416,8 @@ class Run:
 
     def gradients(self):
         with double(self.double):
-            grads = torch.autograd.grad(self.loss(0), list(self.p.values()))
-        return dict(zip(self.p, (g.double() for g in grads)))
+            grads = torch.autograd.grad(self.scale * self.loss(0), list(self.p.values()))
+        return dict(zip(self.p, (g.double() / self.scale for g in grads)))
 
     def train(self):
         """Ten losses; decay on matrices and embeddings alone, as in param.def."""
@@ -426,10 +429,44 @@ class Run:
             rule.zero_grad()
             with double(self.double):
                 loss = self.loss(step)
-                loss.backward()
+                (self.scale * loss).backward()
             losses.append(loss.item())
+            for t in self.p.values():
+                t.grad /= self.scale
             rule.step()
         return losses
+
+
+class Half(Run):
+    """Weights and activations in fp16 or bf16; masters, gradients and the optimizer in float32."""
+
+    def __init__(self, f, dtype):
+        super().__init__(f, torch.float32)
+        self.model = self.model.to(dtype)
+        self.scale = 1024.0 if dtype == torch.float16 else 1.0
+        names = self.names
+        self.names = lambda p: {n: t.to(dtype) for n, t in names(p).items()}
+
+    def logits(self, ids):
+        return super().logits(ids).float()
+
+
+def halves(f):
+    true = Run(f, torch.float64)
+    grads = true.gradients()
+    with torch.no_grad():
+        logits = true.logits(f.tokens(0)[:, :-1])
+    losses = true.train()
+    for dtype, u in ((torch.float16, 2.0**-12), (torch.bfloat16, 2.0**-9)):
+        run = Half(f, dtype)
+        with torch.no_grad():
+            far = (run.logits(f.tokens(0)[:, :-1]) - logits).abs().max() / logits.abs().max()
+        off = {n: g - grads[n] for n, g in run.gradients().items()}
+        strays = np.abs(np.divide(run.train(), losses) - 1)
+        print(f"{f.name:12} {str(dtype)[6:]:8} in u: logits {far / u:.1f}, loss {strays[0] / u:.1f}, later "
+              f"{strays.max() / u:.1f}, gradients "
+              f"{max((t.abs().max() / grads[n].abs().max()).item() for n, t in off.items()) / u:.1f}, their norms "
+              f"{max((t.norm() / grads[n].norm()).item() for n, t in off.items()) / u:.1f}")
 
 
 def facts(g):
@@ -489,11 +526,16 @@ def write(folder, entries):
 
 def main():
     torch.set_num_threads(1)
-    entries = {}
+    folder, entries = sys.argv[1] if len(sys.argv) > 1 else ".", {}
     for f in FAMILIES:
-        if not sys.argv[2:] or f.name in sys.argv[2:]:
+        if sys.argv[2:] and f.name not in sys.argv[2:]:
+            continue
+        if folder == "--halves":
+            halves(f)
+        else:
             one(f, entries)
-    write(sys.argv[1] if len(sys.argv) > 1 else ".", entries)
+    if entries:
+        write(folder, entries)
 
 
 if __name__ == "__main__":

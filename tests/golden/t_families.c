@@ -17,19 +17,32 @@
  * by up to 1.7e-6 of the largest logit, 1.9e-6 of the largest element of a gradient, and 2.2e-7 of each of ten
  * losses, so these are five to fifty times that; the least of the faults that were planted (README) is
  * far above them.
- * Sums over a gradient are relative to its norm, since that is what a sum with signs of errors grows with.
- * Of halves: as in t_golden_run.
+ * Of halves: three times what PyTorch with weights and activations in the same type strays (families.py
+ * --halves), in units of u, 2^-12 for fp16 and 2^-9 for bf16: 20 for logits, 0.3 for the first loss, 3 for later
+ * ones, 21 for gradients.  ReLU's slope jumps, though, and what rounding puts on the other side of zero counts in full:
+ * there later losses stray by 24, gradients by 440 in fp16 and 130 in bf16.  The error of a sum with signs
+ * has the norm of all errors, at most 16 (160 and 70), as its standard deviation; four of these are within the
+ * same bounds.
  */
 struct bounds {
     const char *options;
-    double logits, loss, gradient, later;
-    double scale; /* of the loss */
+    double logits, loss;
+    double later[2], gradient[2]; /* [1]: of ReLU */
+    double scale;                 /* of the loss */
 };
 
-static const struct bounds fp32 = {"", 1e-5, 1e-6, 1e-4, 1e-5, 1.0};
-static const struct bounds fp16 = {
-    "--fp16 --loss-scale 1024", 30.0 / 4096, 6.0 / 4096, 30.0 / 4096, 6.0 / 4096, 1024.0};
-static const struct bounds bf16 = {"--bf16", 30.0 / 512, 6.0 / 512, 30.0 / 512, 6.0 / 512, 1.0};
+#define U16 (1.0 / 4096)
+#define UB16 (1.0 / 512)
+static const struct bounds fp32 = {"", 1e-5, 1e-6, {1e-5, 1e-5}, {1e-4, 1e-4}, 1.0};
+static const struct bounds fp16 = {"--fp16 --loss-scale 1024", 60 * U16, U16, {10 * U16, 75 * U16},
+                                   {65 * U16, 1300 * U16},     1024.0};
+static const struct bounds bf16 = {
+    "--bf16", 60 * UB16, UB16, {10 * UB16, 75 * UB16}, {65 * UB16, 390 * UB16}, 1.0};
+
+static bool kinked(const struct tr_run *r)
+{
+    return r->shape.dims.family.act == TR_ACT_RELU;
+}
 
 enum { FAMILIES = 16, GLOBAL = 4, BATCHES = 2, STEPS = 10 };
 enum { SIGNS = 4, PLACES = 64, STRIDE = 1009 };
@@ -40,7 +53,7 @@ struct facts {
 };
 
 /* Lines of families.txt: "--model-family NAME" and what else describes the model. */
-static char description[FAMILIES][512], name[FAMILIES][32];
+static char description[FAMILIES][512], names[FAMILIES][32];
 static struct tr_golden *golden;
 
 static int chosen_families;
@@ -149,14 +162,15 @@ static bool copies_agree(const struct tr_run *r, const struct tr_param *whole, c
     return near("difference of copies", worst, 0.0, 1.0, tolerance);
 }
 
-static bool good_gradient(const struct tr_run *r, const struct tr_param *whole, double tolerance,
-                          double scale)
+static bool good_gradient(const struct tr_run *r, const struct tr_param *whole,
+                          const struct bounds *type)
 {
     enum { COUNT = sizeof(struct facts) / sizeof(float) };
     const struct facts *want =
         (const struct facts *)(const void *)entry(r, "grad/", whole->name, COUNT);
     const int64_t count = whole->full[0] * whole->full[1];
-    double *got = whole_gradient(r, whole, scale);
+    const double tolerance = type->gradient[kinked(r)];
+    double *got = whole_gradient(r, whole, type->scale);
     double squares = 0.0, largest = 0.0, sum[SIGNS] = {0};
     bool good = near("number of elements", (double)count, (double)want->count, 0.0, 1.0);
 
@@ -180,7 +194,7 @@ static bool good_gradient(const struct tr_run *r, const struct tr_param *whole, 
         good = near("an element", got[(int64_t)STRIDE * j % count], (double)want->place[j],
                     tolerance, (double)want->largest) &&
                good;
-    good = copies_agree(r, whole, got, scale, tolerance * (double)want->largest) && good;
+    good = copies_agree(r, whole, got, type->scale, tolerance * (double)want->largest) && good;
     if (!good)
         fprintf(stderr, "rank %d: gradient of %s\n", world.rank, whole->name);
     free(got);
@@ -195,7 +209,7 @@ static bool good_gradients(const struct tr_run *r, const struct bounds *type)
 
     tr_params_list_whole(&r->shape.dims, &whole);
     for (int i = 0; i < whole.count; i++)
-        good = good_gradient(r, &whole.list[i], type->gradient, type->scale) && good;
+        good = good_gradient(r, &whole.list[i], type) && good;
     tr_params_release(&whole);
     return good;
 }
@@ -243,7 +257,8 @@ static void one_layout(const char *family, const char *backend, struct layout at
 
         tr_step(&r, &result);
         loss = tiny_loss(result.loss);
-        assert_all(near("a loss of AdamW", loss, want, step == 0 ? type->loss : type->later, want));
+        assert_all(near("a loss of AdamW", loss, want,
+                        step == 0 ? type->loss : type->later[kinked(&r)], want));
     }
     tiny_close(&r, &c);
 }
@@ -320,7 +335,7 @@ static void as_transformers(void **state)
 {
     const int i = *(const int *)*state;
 
-    if (!is_chosen(name[i]) || (world.size == 8 && !getenv("TR_TEST_ALL")))
+    if (!is_chosen(names[i]) || (world.size == 8 && !getenv("TR_TEST_ALL")))
         skip();
     most_layouts(description[i]);
 }
@@ -339,7 +354,7 @@ static void read_descriptions(void)
             exit(1);
         }
         description[i][strcspn(description[i], "\n")] = '\0';
-        sscanf(description[i], "--model-family %31s", name[i]);
+        sscanf(description[i], "--model-family %31s", names[i]);
     }
     fclose(f);
 }
@@ -355,7 +370,7 @@ int main(int argc, char **argv)
     golden = tr_golden_open("families");
     for (int i = 0; i < FAMILIES; i++) {
         row[i] = i;
-        tests[i] = (struct CMUnitTest){name[i], as_transformers, NULL, NULL, &row[i]};
+        tests[i] = (struct CMUnitTest){names[i], as_transformers, NULL, NULL, &row[i]};
     }
     failed = run_mpi_tap(tests);
     tr_golden_close(golden);

@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091
 # trireme plan: what it prints, what it exits with, and that it says what training itself would.
 . "$srcdir/tests/tap.sh"
-plan 35
+plan 37
 TRIREME_MACHINES=$srcdir/machines
 export TRIREME_MACHINES
 
@@ -20,6 +20,8 @@ on_v100 >"$work/text" 2>"$work/errors"
 cp "$work/errors" "$work/errors.of-4"
 says() { grep -qE -e "$1" "$work/text" || { cat "$work/text" "$work/errors"; return 1; }; }
 check "it says what is planned" says '^29\.97 B parameters on 64 ranks: TP 4, PP 16, DP 1; global batch 4 = 4 micro-batches of 1'
+check "all parameters, with and without padding" says \
+    '^parameters: 29967078400; 29970167808 with the vocabulary padded from 50257 to 50688$'
 check "and where" says '^machine jean-zay-v100-16g: .* \(2021-06\); 16 nodes$'
 check "first, middle and last stage" says '^  parameters +560761600 +462588672 +553435904$'
 check "it fits, and is tight for a caching allocator" says \
@@ -88,6 +90,8 @@ if command -v python3 >/dev/null 2>&1; then
 import json, sys
 p = json.load(open(sys.argv[1]))
 stages = p["stages"]
+assert p["shape"]["parameters"] == 29967078400
+assert p["shape"]["parameters_padded"] == p["shape"]["parameters"] + (50688 - 50257) * 7168
 assert len(stages) == 16 and stages[0]["parameters"] == 560761600
 assert p["verdict"] == "fits" and p["verdict_caching_allocator"] == "tight"
 for s in stages:
@@ -264,6 +268,17 @@ bloom() {
     says '^  layers +0 +1 +0$'
 }
 check "70 layers on 72 stages" bloom
+
+# Llama 3 8B as Meta AI counts it; its output layer has words of its own, so nothing is summed over the stages.
+llama() {
+    timeout 60 "$trireme" plan --machine selene-a100 --model-family llama3 --num-layers 32 --hidden-size 4096 \
+        --num-attention-heads 32 --seq-length 8192 --vocab-size 128256 --tensor-model-parallel-size 4 \
+        --pipeline-model-parallel-size 4 --micro-batch-size 1 --global-batch-size 32 --train-iters 10 --lr 3e-4 \
+        --bf16 --sequence-parallel --flops-formula core >"$work/text" 2>"$work/errors"
+    says '^parameters: 8030261248; ' && says '^  reduction +0\.0  ' &&
+        says '^  TFLOP/s of a GPU .*; core, 6 B s \(l \(m \+ s a\) \+ V h\)'
+}
+check "a plan of Llama 3 8B" llama
 
 fails "a machine that is not there" 64 "there is no machine 'jean-zay-v100'" \
     plan_30b --machine jean-zay-v100

@@ -147,7 +147,8 @@ check "CocktailSGD" is 0 "--model-family gpt2 (theirs: --model-type gpt2)" \
     "--train-warmup-steps 5 (theirs: --train-warmup-steps 10): they count micro-steps" \
     "1 other command of it trains too and was not read"
 for line in "--global-batch-size 128" "--save-interval 50" "--eval-iters 0" "--quant-bits 4" "--topk-ratio 0.2" \
-    "--pipeline-schedule gpipe" "--sum-gradients" "--max-position-embeddings 128"; do
+    "--pipeline-schedule gpipe" "--sum-gradients" "--use-tp-pp-dp-mapping" \
+    "--max-position-embeddings 128"; do
     check "CocktailSGD: $line" grep -qxF -e "$line" c.args
 done
 check "as many ranks as its world" grep -qxF 'job 8 "$@"' c.slurm

@@ -118,10 +118,17 @@ static void look_at_select(const struct tr_select *s)
         look_at_tensor(s->index);
 }
 
+static void look_at_attention(const struct tr_attention_how *how)
+{
+    if (how)
+        look_at_tensor(how->slopes);
+}
+
 #define LOOK(x)                                                                    \
     look_at_tensor(_Generic((x), const struct tr_tensor * : (x), default : NULL)); \
     look_at_dropout(_Generic((x), struct tr_dropout : &(x), default : NULL));      \
-    look_at_select(_Generic((x), struct tr_select : &(x), default : NULL));
+    look_at_select(_Generic((x), struct tr_select : &(x), default : NULL));        \
+    look_at_attention(_Generic((x), struct tr_attention_how : &(x), default : NULL));
 
 #define LOOK_1(x) LOOK(x)
 #define LOOK_2(x, ...) LOOK(x) LOOK_1(__VA_ARGS__)
@@ -164,6 +171,10 @@ static void look_at_select(const struct tr_select *s)
 #define add_rows_ARGS q, y, ids, table
 #define attention_ARGS q, ctx, lse, qkv, from, how, drop
 #define attention_bwd_ARGS q, dqkv, dctx, ctx, lse, qkv, from, how, drop
+#define rotary_ARGS q, y, x, table, position, how
+#define head_norm_ARGS q, y, rstd, x, q_gain, k_gain, heads, how
+#define head_norm_bwd_ARGS q, dx, dq_gain, dk_gain, dy, x, q_gain, k_gain, rstd, heads, how
+#define columns_ARGS q, y, x, to, from, count
 #define xent_max_ARGS q, max, logits, valid
 #define xent_sum_ARGS q, stats, logits, max, labels, first, valid
 #define xent_loss_ARGS q, loss, stats

@@ -26,36 +26,46 @@ struct slice {
 
 struct head {
     struct slice q, k, v;
-    const int32_t *from; /* first key that each query sees, or NULL */
-    int64_t t, d;
-    float scale;
+    const int32_t *from;  /* first key that each query sees, or NULL */
+    int64_t t, d, window; /* window 0: no bound */
+    float scale, slope;   /* slope * (key - query) is added to the score */
     struct tr_rng rng;
     uint64_t draws;     /* draw of (query 0, key 0) */
     uint32_t threshold; /* 0 without dropout */
     float kept;
 };
 
-/* Part `part` of head bh of all samples' heads; a head has `parts` times d numbers in a row of
-   x. */
-static struct slice slice_of(const struct tr_tensor *x, struct tr_attention_sizes s, int64_t bh,
-                             int parts, int part)
+/* Part `part` of what sample b has of x, whose rows have `parts` of d numbers. */
+static struct slice slice_of(const struct tr_tensor *x, struct tr_attention_sizes s, int64_t b,
+                             int64_t parts, int64_t part)
 {
-    int64_t b = bh / s.heads, h = bh % s.heads, stride = parts * s.heads * s.d;
+    return (struct slice){x, (b * s.t * parts + part) * s.d, parts * s.d};
+}
 
-    return (struct slice){x, b * s.t * stride + (h * parts + part) * s.d, stride};
+/* What head h has of a row of queries, keys and values: the key and the value are its group's. */
+enum { QUERY, KEY, VALUE };
+
+static struct slice part_of(const struct tr_tensor *x, struct tr_attention_sizes s, int64_t b,
+                            int64_t h, int what)
+{
+    int64_t each = s.heads / s.groups, first = h / each * (each + 2);
+
+    return slice_of(x, s, b, s.heads + 2 * s.groups,
+                    first + (what == QUERY ? h % each : each + what - KEY));
 }
 
 static struct head head_of(const struct tr_tensor *qkv, const struct tr_tensor *from,
-                           struct tr_attention_sizes s, int64_t bh, struct tr_attention_how how,
-                           const struct tr_dropout *drop)
+                           struct tr_attention_sizes s, int64_t b, int64_t h,
+                           struct tr_attention_how how, const struct tr_dropout *drop)
 {
-    int64_t b = bh / s.heads, h = bh % s.heads;
-    struct head a = {.q = slice_of(qkv, s, bh, 3, 0),
-                     .k = slice_of(qkv, s, bh, 3, 1),
-                     .v = slice_of(qkv, s, bh, 3, 2),
+    struct head a = {.q = part_of(qkv, s, b, h, QUERY),
+                     .k = part_of(qkv, s, b, h, KEY),
+                     .v = part_of(qkv, s, b, h, VALUE),
                      .t = s.t,
                      .d = s.d,
+                     .window = how.window,
                      .scale = how.scale,
+                     .slope = how.slopes ? tr_f32(how.slopes)[h] : 0.0f,
                      .draws = (uint64_t)((how.first_head + h) * s.t * s.t)};
 
     if (from)
@@ -121,25 +131,51 @@ struct sight {
     int64_t first, end;
 };
 
+static int64_t first_key(const struct head *a, int64_t query)
+{
+    int64_t key = a->from ? a->from[query] : 0;
+
+    TR_ASSERT(key >= 0 && key <= query);
+    return a->window > 0 && key <= query - a->window ? query - a->window + 1 : key;
+}
+
 static struct sight sight_of(const struct head *a, int64_t query, int64_t key, int64_t count)
 {
-    struct sight s = {0, smaller(count, query - key + 1)};
+    int64_t first = first_key(a, query);
 
-    if (a->from) {
-        TR_ASSERT(a->from[query] >= 0 && a->from[query] <= query);
-        s.first = a->from[query] > key ? a->from[query] - key : 0;
-    }
-    return s;
+    return (struct sight){first > key ? first - key : 0, smaller(count, query - key + 1)};
 }
 
 /* The block of keys, by its first one, before which none of these queries sees a key. */
 static int64_t first_block(const struct head *a, int64_t query, int64_t n)
 {
-    int64_t least = a->from ? a->from[query] : 0;
+    int64_t least = first_key(a, query);
 
     for (int64_t i = 1; a->from && i < n; i++)
-        least = smaller(least, a->from[query + i]);
+        least = smaller(least, first_key(a, query + i));
     return least / KEYS * KEYS;
+}
+
+/* One behind the last query that may see key `key`. */
+static int64_t end_of_window(const struct head *a, int64_t key)
+{
+    return a->window > 0 ? smaller(a->t, key + a->window) : a->t;
+}
+
+/* Dot products of `query` with keys key .. key + count - 1 become scores. */
+static void score_row(const struct head *a, int64_t query, int64_t key, int64_t count, float *x)
+{
+    const int behind = (int)(query - key);
+
+    if (a->slope == 0.0f) {
+#pragma omp simd
+        for (int64_t i = 0; i < count; i++)
+            x[i] *= a->scale;
+    } else {
+#pragma omp simd
+        for (int i = 0; i < (int)count; i++)
+            x[i] = mul_add(x[i], a->scale, a->slope * (float)(i - behind));
+    }
 }
 
 /* x[i] *= what dropout multiplies the probability of (query, key + i) by. */
@@ -209,9 +245,7 @@ static void weigh(const struct head *a, struct forward_scratch *w, int64_t r, in
         memset(score, 0, (size_t)count * sizeof *score);
         return;
     }
-#pragma omp simd
-    for (int64_t i = s.first; i < s.end; i++)
-        score[i] *= a->scale;
+    score_row(a, query, key + s.first, s.end - s.first, score + s.first);
     max = largest_of(score + s.first, s.end - s.first, w->max[r]);
 #pragma omp simd reduction(+ : total)
     for (int64_t i = s.first; i < s.end; i++) {
@@ -281,9 +315,10 @@ void tr_cpu_attention(struct tr_queue *q, const struct tr_tensor *ctx, const str
     for (int64_t i = 0; i < tasks; i++) {
         /* The longest first: the last queries. */
         int64_t bh = i % (s.b * s.heads), i0 = (per_head - 1 - i / (s.b * s.heads)) * QUERIES;
-        struct head a = head_of(qkv, from, s, bh, how, &drop);
+        int64_t b = bh / s.heads, h = bh % s.heads;
+        struct head a = head_of(qkv, from, s, b, h, how, &drop);
 
-        attend(&a, i0, smaller(s.t - i0, QUERIES), slice_of(ctx, s, bh, 1, 0),
+        attend(&a, i0, smaller(s.t - i0, QUERIES), slice_of(ctx, s, b, s.heads, h),
                tr_f32(lse) + bh * s.t, (void *)tr_cpu_scratch(q));
     }
 }
@@ -297,16 +332,19 @@ struct backward_scratch {
     float p[QUERIES_BWD * KEYS], dp[QUERIES_BWD * KEYS];
     float tiles[STRIP_TILES * TILE_FLOATS];
     /* For those in fp16 or bf16. */
-    float dk[KEYS * TR_MAX_HEAD_DIM], dv[KEYS * TR_MAX_HEAD_DIM];
+    float to_keys[2 * KEYS * TR_MAX_HEAD_DIM]; /* dk and dv of a block */
     float dq[QUERIES_BWD * TR_MAX_HEAD_DIM];
 };
 
 _Static_assert(sizeof(struct backward_scratch) <= SCRATCH_FLOATS * sizeof(float), "scratch");
 
-/* What one head reads and writes besides q, k and v. */
+/* What one head reads and writes besides q, k and v.  Its group's dk and dv are sums over the heads of the group,
+   which follow each other: with fp16 and bf16 and several heads the sums are in room[2][t,d] meanwhile. */
 struct gradients {
     struct slice dq, dk, dv, dctx, ctx;
     const float *lse;
+    float *room;
+    bool first, last; /* of its group */
 };
 
 /* One query: scores in p and dctx . v in dp become m p and scale p (m dp - dctx . ctx), where m is
@@ -315,6 +353,7 @@ static void weigh_bwd(const struct head *a, const struct gradients *g, float *p,
                       int64_t query, int64_t key, int64_t count)
 {
     struct sight s = sight_of(a, query, key, count);
+    const float scale = a->slope != 0.0f ? 1.0f : a->scale; /* of what is in p */
     float delta = 0.0f, lse = g->lse[query], keep[KEYS], row[2][TR_MAX_HEAD_DIM];
     const float *dctx = get_row(g->dctx, query, a->d, row[0]);
     const float *ctx = get_row(g->ctx, query, a->d, row[1]);
@@ -330,15 +369,26 @@ static void weigh_bwd(const struct head *a, const struct gradients *g, float *p,
             keep[i] = 1.0f;
     for (int64_t i = 0; i < smaller(s.first, count); i++)
         p[i] = dp[i] = 0.0f;
+    if (a->slope != 0.0f && s.first < s.end)
+        score_row(a, query, key + s.first, s.end - s.first, p + s.first);
 #pragma omp simd
     for (int64_t i = s.first; i < s.end; i++) {
-        float probability = exp_fast(p[i] * a->scale - lse);
+        float probability = exp_fast(p[i] * scale - lse);
 
         dp[i] = a->scale * probability * (keep[i] * dp[i] - delta);
         p[i] = probability * keep[i];
     }
     for (int64_t i = s.end; i < count; i++)
         p[i] = dp[i] = 0.0f;
+}
+
+/* Where dk (which 0) or dv (1) of the keys from j0 on is summed. */
+static struct sums key_sums(const struct head *a, const struct gradients *g, int which, int64_t j0,
+                            struct backward_scratch *w)
+{
+    if (g->room)
+        return (struct sums){g->room + (which * a->t + j0) * a->d, a->d};
+    return sums_of(which ? g->dv : g->dk, j0, a->d, w->to_keys + which * (KEYS * TR_MAX_HEAD_DIM));
 }
 
 /*
@@ -386,7 +436,8 @@ static void pair_bwd(const struct head *a, const struct gradients *g, int64_t j0
 {
     const struct tr_view q = view_of(a->q, i0), dctx = view_of(g->dctx, i0);
     const struct tr_view p = {.p = w->p, .stride = KEYS}, ds = {.p = w->dp, .stride = KEYS};
-    const struct sums dk = sums_of(g->dk, j0, a->d, w->dk), dv = sums_of(g->dv, j0, a->d, w->dv);
+    const struct sums dk = key_sums(a, g, 0, j0, w), dv = key_sums(a, g, 1, j0, w);
+    const bool add = i0 > j0 || !g->first;
     int64_t from = first_block(a, i0, n);
 
     if (j0 < from)
@@ -396,28 +447,50 @@ static void pair_bwd(const struct head *a, const struct gradients *g, int64_t j0
     for (int64_t r = 0; r < n; r++)
         weigh_bwd(a, g, w->p + r * KEYS, w->dp + r * KEYS, i0 + r, j0, count);
     pack(&dctx, n, a->d, w->packed);
-    multiply(turned(p), 0, count, n, w->packed, a->d, dv.p, dv.stride, i0 > j0, w->tiles);
+    multiply(turned(p), 0, count, n, w->packed, a->d, dv.p, dv.stride, add, w->tiles);
     pack(&q, n, a->d, w->packed);
-    multiply(turned(ds), 0, count, n, w->packed, a->d, dk.p, dk.stride, i0 > j0, w->tiles);
+    multiply(turned(ds), 0, count, n, w->packed, a->d, dk.p, dk.stride, add, w->tiles);
     query_bwd(a, g, i0, n, count, j0 > from, i0 == j0, w);
 }
 
 static void attend_bwd(const struct head *a, const struct gradients *g, struct backward_scratch *w)
 {
+    bool put = g->dk.of->dtype != TR_F32 && g->last;
+
     for (int64_t j0 = 0; j0 < a->t; j0 += KEYS) {
-        int64_t count = smaller(a->t - j0, KEYS);
+        int64_t count = smaller(a->t - j0, KEYS), end = end_of_window(a, j0 + count - 1);
         struct tr_view k = view_of(a->k, j0), k_turned = turned(k), v = turned(view_of(a->v, j0));
+        struct sums dk = key_sums(a, g, 0, j0, w), dv = key_sums(a, g, 1, j0, w);
 
         pack(&k_turned, a->d, count, w->keys_turned);
         pack(&k, count, a->d, w->keys);
         pack(&v, a->d, count, w->values_turned);
-        for (int64_t i0 = j0; i0 < a->t; i0 += QUERIES_BWD)
+        for (int64_t i0 = j0; i0 < end; i0 += QUERIES_BWD)
             pair_bwd(a, g, j0, count, i0, smaller(a->t - i0, QUERIES_BWD), w);
-        for (int64_t j = 0; g->dk.of->dtype != TR_F32 && j < count; j++) {
-            put_row(g->dk, j0 + j, a->d, w->dk + j * a->d);
-            put_row(g->dv, j0 + j, a->d, w->dv + j * a->d);
+        for (int64_t j = 0; put && j < count; j++) {
+            put_row(g->dk, j0 + j, a->d, dk.p + j * dk.stride);
+            put_row(g->dv, j0 + j, a->d, dv.p + j * dv.stride);
         }
     }
+}
+
+/* Room for `floats` floats of each thread.  It grows, and lives as long as the device. */
+static float *room_for(struct tr_queue *q, int64_t floats)
+{
+    struct tr_device *d = q->device;
+    void *room;
+
+    if (d->room_floats < floats) {
+        if (tr_host_reserve(d, (size_t)(d->threads * floats) * sizeof(float), &room) != TR_OK)
+            tr_die(
+                TR_ERESOURCE,
+                "no memory left for the gradients of keys and values, %lld floats for each of %d "
+                "threads: use fewer threads",
+                (long long)floats, d->threads);
+        d->room = room;
+        d->room_floats = floats;
+    }
+    return d->room;
 }
 
 void tr_cpu_attention_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
@@ -427,20 +500,26 @@ void tr_cpu_attention_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
                           struct tr_dropout drop)
 {
     struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, how, &drop);
-    int64_t tasks = s.b * s.heads;
+    int64_t tasks = s.b * s.groups, each = s.heads / s.groups, floats = 2 * s.t * s.d;
+    float *room = each > 1 && dqkv->dtype != TR_F32 ? room_for(q, floats) : NULL;
     int threads = q->device->threads;
 
     tr_sizes_attention(dctx, lse, dqkv, from, how, &drop);
 #pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
-    for (int64_t bh = 0; bh < tasks; bh++) {
-        struct head a = head_of(qkv, from, s, bh, how, &drop);
-        struct gradients g = {.dq = slice_of(dqkv, s, bh, 3, 0),
-                              .dk = slice_of(dqkv, s, bh, 3, 1),
-                              .dv = slice_of(dqkv, s, bh, 3, 2),
-                              .dctx = slice_of(dctx, s, bh, 1, 0),
-                              .ctx = slice_of(ctx, s, bh, 1, 0),
-                              .lse = tr_f32(lse) + bh * s.t};
+    for (int64_t bg = 0; bg < tasks; bg++)
+        for (int64_t i = 0; i < each; i++) {
+            int64_t b = bg / s.groups, h = bg % s.groups * each + i;
+            struct head a = head_of(qkv, from, s, b, h, how, &drop);
+            struct gradients g = {.dq = part_of(dqkv, s, b, h, QUERY),
+                                  .dk = part_of(dqkv, s, b, h, KEY),
+                                  .dv = part_of(dqkv, s, b, h, VALUE),
+                                  .dctx = slice_of(dctx, s, b, s.heads, h),
+                                  .ctx = slice_of(ctx, s, b, s.heads, h),
+                                  .lse = tr_f32(lse) + (b * s.heads + h) * s.t,
+                                  .room = room ? room + tr_cpu_thread() * floats : NULL,
+                                  .first = i == 0,
+                                  .last = i == each - 1};
 
-        attend_bwd(&a, &g, (void *)tr_cpu_scratch(q));
-    }
+            attend_bwd(&a, &g, (void *)tr_cpu_scratch(q));
+        }
 }

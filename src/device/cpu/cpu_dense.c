@@ -22,6 +22,23 @@ static int64_t width(const struct tr_tensor *t)
     {                                                                                       \
         _Pragma("omp simd") for (int64_t i = 0; i < n; i++) d[i] *= slope_##symbol(pre[i]); \
     }
+/* z and pre are [2 n], gates and what they open in turns; so is dx. */
+#define GATED(symbol, name, of)                                                            \
+    static void open_##symbol(float *y, const float *z, int64_t n)                         \
+    {                                                                                      \
+        _Pragma("omp simd") for (int64_t i = 0; i < n; i++) y[i] =                         \
+            act_##of(z[2 * i]) * z[2 * i + 1];                                             \
+    }                                                                                      \
+    static void open_back_##symbol(float *dx, const float *d, const float *pre, int64_t n) \
+    {                                                                                      \
+        _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                \
+        {                                                                                  \
+            const float gate = pre[2 * i];                                                 \
+                                                                                           \
+            dx[2 * i] = d[i] * slope_##of(gate) * pre[2 * i + 1];                          \
+            dx[2 * i + 1] = d[i] * act_##of(gate);                                         \
+        }                                                                                  \
+    }
 #include "family/acts.def"
 
 /* y = act(y) and d = d act'(pre), n elements, by activation. */
@@ -33,27 +50,43 @@ static const struct {
 #include "family/acts.def"
 };
 
+/* The same by gated activation, from the first on. */
+static const struct {
+    void (*forward)(float *y, const float *z, int64_t n);
+    void (*backward)(float *dx, const float *d, const float *pre, int64_t n);
+} gates[] = {
+#define GATED(symbol, name, of) {open_##symbol, open_back_##symbol},
+#include "family/acts.def"
+};
+
 struct forward {
-    const struct tr_tensor *bias, *pre;
+    const struct tr_tensor *y, *bias, *pre;
     enum tr_act act;
 };
+
+static void add_bias(const struct tr_tensor *bias, const struct tr_part *part)
+{
+    float line[BLOCK_COLUMNS];
+    const float *plus = tr_cpu_in(bias, part->j, part->columns, line);
+
+    for (int64_t r = 0; r < part->rows; r++) {
+        float *y = part->sum + r * part->stride;
+
+#pragma omp simd
+        for (int64_t c = 0; c < part->columns; c++)
+            y[c] += plus[c];
+    }
+}
 
 static void finish_forward(const void *with, const struct tr_part *part)
 {
     const struct forward *f = with;
-    float bias_line[BLOCK_COLUMNS];
-    const float *bias = NULL;
 
     if (f->bias)
-        bias = tr_cpu_in(f->bias, part->j, part->columns, bias_line);
+        add_bias(f->bias, part);
     for (int64_t r = 0; r < part->rows; r++) {
         float *y = part->sum + r * part->stride;
 
-        if (bias) {
-#pragma omp simd
-            for (int64_t c = 0; c < part->columns; c++)
-                y[c] += bias[c];
-        }
         if (f->pre)
             tr_cpu_narrow(f->pre->dtype, y, part->columns,
                           tr_cpu_at(f->pre, (part->i + r) * width(f->pre) + part->j));
@@ -62,19 +95,38 @@ static void finish_forward(const void *with, const struct tr_part *part)
     }
 }
 
+/* The sums, with the bias, are what becomes of c, which is `pre` or nothing.  A part has whole pairs of columns,
+   for blocks are of whole tiles. */
+static void finish_gated(const void *with, const struct tr_part *part)
+{
+    const struct forward *f = with;
+    float line[BLOCK_COLUMNS / 2];
+
+    if (f->bias)
+        add_bias(f->bias, part);
+    for (int64_t r = 0; r < part->rows; r++) {
+        int64_t first = (part->i + r) * width(f->y) + part->j / 2;
+        float *y = tr_cpu_out(f->y, first, line);
+
+        gates[f->act - TR_ACT_FIRST_GATED].forward(y, part->sum + r * part->stride,
+                                                   part->columns / 2);
+        tr_cpu_put(f->y, first, part->columns / 2, y);
+    }
+}
+
 void tr_cpu_linear(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *pre,
                    const struct tr_tensor *x, const struct tr_tensor *w,
                    const struct tr_tensor *bias, enum tr_act act)
 {
     struct tr_linear_sizes s = tr_sizes_linear(y, pre, x, w, bias, act);
-    struct forward f = {bias, pre, act};
+    struct forward f = {y, bias, pre, act};
     struct tr_product p = {.m = s.n,
                            .n = s.o,
                            .k = s.i,
                            .a = {.p = x->data, .stride = s.i, .type = x->dtype},
                            .b = {.p = w->data, .stride = s.i, .turned = true, .type = w->dtype},
-                           .c = y,
-                           .finish = finish_forward,
+                           .c = tr_act_gated(act) ? pre : y,
+                           .finish = tr_act_gated(act) ? finish_gated : finish_forward,
                            .with = &f,
                            .library = q->device->dnnl};
 
@@ -82,7 +134,7 @@ void tr_cpu_linear(struct tr_queue *q, const struct tr_tensor *y, const struct t
 }
 
 struct backward {
-    const struct tr_tensor *pre;
+    const struct tr_tensor *dx, *pre;
     enum tr_act act;
 };
 
@@ -100,11 +152,28 @@ static void finish_dgrad(const void *with, const struct tr_part *part)
     }
 }
 
+/* dx is twice as wide as the product, of which nothing is kept. */
+static void finish_gated_dgrad(const void *with, const struct tr_part *part)
+{
+    const struct backward *b = with;
+    float line[2 * BLOCK_COLUMNS], out[2 * BLOCK_COLUMNS];
+
+    for (int64_t r = 0; r < part->rows; r++) {
+        int64_t first = (part->i + r) * width(b->dx) + 2 * part->j;
+        const float *pre = tr_cpu_in(b->pre, first, 2 * part->columns, line);
+        float *dx = tr_cpu_out(b->dx, first, out);
+
+        gates[b->act - TR_ACT_FIRST_GATED].backward(dx, part->sum + r * part->stride, pre,
+                                                    part->columns);
+        tr_cpu_put(b->dx, first, 2 * part->columns, dx);
+    }
+}
+
 void tr_cpu_linear_dgrad(struct tr_queue *q, const struct tr_tensor *dx, const struct tr_tensor *dy,
                          const struct tr_tensor *w, const struct tr_tensor *pre, enum tr_act act)
 {
     struct tr_linear_sizes s = tr_sizes_linear_dgrad(dx, dy, w, pre, act);
-    const struct backward b = {pre, act};
+    const struct backward b = {dx, pre, act};
     struct tr_product p = {.m = s.n,
                            .n = s.i,
                            .k = s.o,
@@ -114,9 +183,11 @@ void tr_cpu_linear_dgrad(struct tr_queue *q, const struct tr_tensor *dx, const s
                            .library = q->device->dnnl};
 
     if (act != TR_ACT_NONE) {
-        p.finish = finish_dgrad;
+        p.finish = tr_act_gated(act) ? finish_gated_dgrad : finish_dgrad;
         p.with = &b;
     }
+    if (tr_act_gated(act))
+        p.c = NULL;
     tr_cpu_product(&p, q->device->threads, q->device->scratch);
 }
 

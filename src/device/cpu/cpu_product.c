@@ -315,12 +315,18 @@ static struct task task_of(const struct tr_product *p, const struct blocks *b, i
     return t;
 }
 
+/* Whether c has room for sums in floats. */
+static bool in_place(const struct tr_product *p)
+{
+    return p->c && p->c->dtype == TR_F32;
+}
+
 /* Sums that are complete, of some rows of a task, become those rows of c. */
 static void finish(const struct tr_product *p, struct tr_part part)
 {
     if (p->finish)
         p->finish(p->with, &part);
-    if (p->c->dtype == TR_F32)
+    if (!p->c || in_place(p))
         return;
     for (int64_t r = 0; r < part.rows; r++) {
         int64_t to = (part.i + r) * p->n + part.j;
@@ -356,7 +362,7 @@ static struct tr_ahead block_ahead(const struct tr_view *b, int64_t l, int64_t d
 static void compute(const struct tr_product *p, struct task t, struct task next, float *scratch)
 {
     int64_t depth = up_to(pieces(p->k, pieces(p->k, DEPTH)), LANES);
-    bool direct = p->c->dtype == TR_F32;
+    bool direct = in_place(p);
     float *tiles = scratch + BLOCK_COLUMNS * DEPTH, *sums = tiles + STRIP_TILES * TILE_FLOATS;
     struct tr_part part = {.j = t.j, .columns = t.columns, .stride = direct ? p->n : BLOCK_COLUMNS};
 
@@ -396,7 +402,7 @@ static void compute(const struct tr_product *p, struct task t, struct task next,
 /* A whole task at once by a library. */
 static void compute_by_library(const struct tr_product *p, struct task t, float *scratch)
 {
-    bool direct = p->c->dtype == TR_F32;
+    bool direct = in_place(p);
     struct tr_part part = {
         .i = t.i,
         .j = t.j,
@@ -447,7 +453,7 @@ static struct blocks divide(int64_t m, int64_t n, int64_t most_rows, int threads
 
 void tr_cpu_product(const struct tr_product *p, int threads, float *scratch)
 {
-    int64_t most_rows = p->c->dtype == TR_F32 ? MOST_ROWS : SUM_ROWS;
+    int64_t most_rows = in_place(p) ? MOST_ROWS : SUM_ROWS;
     struct blocks b = divide(p->m, p->n, most_rows, threads);
     int64_t tasks = b.down * b.across;
 

@@ -51,7 +51,8 @@ struct tr_part {
  * c[m,n] = a[m,k] b[k,n], or c += with `add`; c is contiguous.
  *
  * finish(with, part), if not NULL, is called once for each part of c when its sums are complete and
- * still in the cache; what it makes of the sums becomes that part of c.
+ * still in the cache; what it makes of the sums becomes that part of c.  Where c is NULL it is the only
+ * one who sees them.
  */
 struct tr_product {
     int64_t m, n, k;
