@@ -9,6 +9,19 @@
 
 enum { WIDEST_HEAD = TR_WIDEST_HEAD };
 
+static enum tr_status set_embed(const struct tr_config *c, struct tr_dims *m)
+{
+    m->embed = m->family.embed_width > 0 ? m->family.embed_width : m->hidden;
+    if (m->embed > m->hidden)
+        return TR_FAIL(TR_ECONFIG,
+                       "--word-embed-proj-dim %lld%s is more than --hidden-size %lld, and a word "
+                       "embedding is projected to what is wider: give %lld or less",
+                       (long long)m->embed,
+                       c->word_embed_proj_dim != TR_UNSET_INT ? "" : ", by --model-family,",
+                       (long long)m->hidden, (long long)m->hidden);
+    return TR_OK;
+}
+
 static enum tr_status set_heads(const struct tr_config *c, int w, struct tr_dims *m)
 {
     char near[64];
@@ -138,7 +151,7 @@ enum tr_status tr_dims_of(const struct tr_config *c, int w, struct tr_dims *m)
 {
     *m = (struct tr_dims){.layers = c->num_layers, .hidden = c->hidden_size};
     TR_TRY(tr_family_of(c, &m->family));
-    m->embed = m->family.embed_width > 0 ? m->family.embed_width : m->hidden;
+    TR_TRY(set_embed(c, m));
     TR_TRY(set_heads(c, w, m));
     TR_TRY(set_groups(c, w, m));
     TR_TRY(check_rotary(m));
