@@ -9,7 +9,7 @@
 
 #include "ckpt/index.h"
 #include "ckpt/io.h"
-#include "ckpt/model.h"
+#include "ckpt/architecture.h"
 #include "ckpt/path.h"
 #include "util/file.h"
 #include "util/log.h"

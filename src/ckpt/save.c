@@ -13,7 +13,7 @@
 
 #include "ckpt/index.h"
 #include "ckpt/io.h"
-#include "ckpt/model.h"
+#include "ckpt/architecture.h"
 #include "ckpt/path.h"
 #include "ckpt/rows.h"
 #include "util/file.h"

@@ -9,7 +9,7 @@
 
 #include "ckpt/sidecar.h"
 #include "ckpt/index.h"
-#include "ckpt/model.h"
+#include "ckpt/architecture.h"
 #include "ckpt/path.h"
 #include "ckpt/sum.h"
 #include "util/file.h"

@@ -48,7 +48,7 @@ static enum tr_status set_heads(const struct tr_config *c, int w, struct tr_dims
     return TR_OK;
 }
 
-/* Whether tensor ranks can share out the groups: whole groups each, or, where ranks are more, equal numbers of
+/* Whether tensor ranks can divide the groups: whole groups each, or, where ranks are more, equal numbers of
    ranks to a group and of rows of the weight to a rank. */
 static bool groups_fit(const struct tr_dims *m, int64_t w)
 {
@@ -83,7 +83,7 @@ static enum tr_status set_groups(const struct tr_config *c, int w, struct tr_dim
     else
         snprintf(near, sizeof near, "%lld", (long long)below);
     return TR_FAIL(TR_ECONFIG,
-                   "--tensor-model-parallel-size %d cannot share out the %lld key-value groups of "
+                   "--tensor-model-parallel-size %d cannot shard the %lld key-value groups of "
                    "%lld heads%s: use %s ranks, or other --num-query-groups",
                    w, (long long)m->groups, (long long)m->heads, from, near);
 }

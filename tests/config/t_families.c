@@ -265,7 +265,7 @@ static void contradictions(void **state)
          "--num-query-groups 8, by --model-family, does not divide --num-attention-heads 4: the "
          "nearest that does is 4"},
         {"--model-family llama3 --num-query-groups 2 --hidden-size 72 --num-attention-heads 12", 3,
-         "--tensor-model-parallel-size 3 cannot share out the 2 key-value groups of 12 heads: use "
+         "--tensor-model-parallel-size 3 cannot shard the 2 key-value groups of 12 heads: use "
          "2 or 4 ranks"},
         {"--num-query-groups 6 --hidden-size 96 --num-attention-heads 24", 4, "use 3 or 6 ranks"},
         {"--num-query-groups 1 --hidden-size 8 --kv-channels 1 --max-position-embeddings 64", 4,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ckpt/model.h"
+#include "ckpt/architecture.h"
 
 #include <stdio.h>
 #include <string.h>
