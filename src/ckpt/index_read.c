@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ckpt/model.h"
+#include "ckpt/architecture.h"
 #include "ckpt/seal.h"
 
 /* Numbers of a file at most: the ranks of three dimensions are counted in 63 bits, and so are the tokens

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ckpt/model.h"
+#include "ckpt/architecture.h"
 #include "ckpt/seal.h"
 #include "util/file.h"
 

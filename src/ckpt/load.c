@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ckpt/architecture.h"
 #include "ckpt/index.h"
 #include "ckpt/io.h"
-#include "ckpt/model.h"
 #include "ckpt/path.h"
 #include "util/file.h"
 #include "util/log.h"

@@ -11,9 +11,9 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "ckpt/architecture.h"
 #include "ckpt/index.h"
 #include "ckpt/io.h"
-#include "ckpt/model.h"
 #include "ckpt/path.h"
 #include "ckpt/rows.h"
 #include "util/file.h"

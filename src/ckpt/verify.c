@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ckpt/architecture.h"
 #include "ckpt/sidecar.h"
 #include "ckpt/index.h"
-#include "ckpt/model.h"
 #include "ckpt/path.h"
 #include "ckpt/sum.h"
 #include "config/work.h"

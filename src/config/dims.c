@@ -9,6 +9,19 @@
 
 enum { WIDEST_HEAD = TR_WIDEST_HEAD };
 
+static enum tr_status set_embed(const struct tr_config *c, struct tr_dims *m)
+{
+    m->embed = m->family.embed_width > 0 ? m->family.embed_width : m->hidden;
+    if (m->embed > m->hidden)
+        return TR_FAIL(TR_ECONFIG,
+                       "--word-embed-proj-dim %lld%s is more than --hidden-size %lld, and a word "
+                       "embedding is projected to what is wider: give %lld or less",
+                       (long long)m->embed,
+                       c->word_embed_proj_dim != TR_UNSET_INT ? "" : ", by --model-family,",
+                       (long long)m->hidden, (long long)m->hidden);
+    return TR_OK;
+}
+
 static enum tr_status set_heads(const struct tr_config *c, int w, struct tr_dims *m)
 {
     char near[64];
@@ -35,7 +48,7 @@ static enum tr_status set_heads(const struct tr_config *c, int w, struct tr_dims
     return TR_OK;
 }
 
-/* Whether tensor ranks can share out the groups: whole groups each, or, where ranks are more, equal numbers of
+/* Whether tensor ranks can divide the groups: whole groups each, or, where ranks are more, equal numbers of
    ranks to a group and of rows of the weight to a rank. */
 static bool groups_fit(const struct tr_dims *m, int64_t w)
 {
@@ -70,7 +83,7 @@ static enum tr_status set_groups(const struct tr_config *c, int w, struct tr_dim
     else
         snprintf(near, sizeof near, "%lld", (long long)below);
     return TR_FAIL(TR_ECONFIG,
-                   "--tensor-model-parallel-size %d cannot share out the %lld key-value groups of "
+                   "--tensor-model-parallel-size %d cannot shard the %lld key-value groups of "
                    "%lld heads%s: use %s ranks, or other --num-query-groups",
                    w, (long long)m->groups, (long long)m->heads, from, near);
 }
@@ -138,7 +151,7 @@ enum tr_status tr_dims_of(const struct tr_config *c, int w, struct tr_dims *m)
 {
     *m = (struct tr_dims){.layers = c->num_layers, .hidden = c->hidden_size};
     TR_TRY(tr_family_of(c, &m->family));
-    m->embed = m->family.embed_width > 0 ? m->family.embed_width : m->hidden;
+    TR_TRY(set_embed(c, m));
     TR_TRY(set_heads(c, w, m));
     TR_TRY(set_groups(c, w, m));
     TR_TRY(check_rotary(m));

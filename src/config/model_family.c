@@ -337,9 +337,11 @@ enum tr_status tr_family_of(const struct tr_config *c, struct tr_family *out)
 int64_t tr_family_ffn(const struct tr_family *f, int64_t hidden)
 {
     const int64_t width = (int64_t)floor(f->ffn_factor * (double)hidden + 1e-6);
-    const int64_t multiple = f->ffn_multiple < 0 ? -f->ffn_multiple : f->ffn_multiple;
+    const bool down = f->ffn_multiple < 0;
+    const int64_t given = down ? -f->ffn_multiple : f->ffn_multiple,
+                  multiple = given > 0 ? given : 1;
 
-    if (f->ffn_multiple < 0 && width >= multiple)
+    if (down && width >= multiple)
         return width / multiple * multiple;
     return (width + multiple - 1) / multiple * multiple;
 }

@@ -265,7 +265,7 @@ static void contradictions(void **state)
          "--num-query-groups 8, by --model-family, does not divide --num-attention-heads 4: the "
          "nearest that does is 4"},
         {"--model-family llama3 --num-query-groups 2 --hidden-size 72 --num-attention-heads 12", 3,
-         "--tensor-model-parallel-size 3 cannot share out the 2 key-value groups of 12 heads: use "
+         "--tensor-model-parallel-size 3 cannot shard the 2 key-value groups of 12 heads: use "
          "2 or 4 ranks"},
         {"--num-query-groups 6 --hidden-size 96 --num-attention-heads 24", 4, "use 3 or 6 ranks"},
         {"--num-query-groups 1 --hidden-size 8 --kv-channels 1 --max-position-embeddings 64", 4,
@@ -311,8 +311,10 @@ static void contradictions(void **state)
         {"--rope-scaling-original-length 8", 1, "add --use-rope-scaling, or remove it"},
         {"--model-family llama3.1 --rope-scaling-factor 0.5", 1, "give 1 or more"},
         {"--model-family llama3.1 --rope-scaling-low-freq-factor 4", 1, "is not below"},
-        {"--model-family opt-350m --fp32-residual-connection --bf16", 1,
+        {"--model-family opt-350m --word-embed-proj-dim 32 --fp32-residual-connection --bf16", 1,
          "--fp32-residual-connection keeps the bits of sums"},
+        {"--word-embed-proj-dim 65", 1, "--word-embed-proj-dim 65 is more than --hidden-size 64"},
+        {"--model-family opt-350m", 1, "--word-embed-proj-dim 512, by --model-family, is more"},
         {"--hidden-size 65", 1, "or give the width of a head as --kv-channels"},
         {"", 1, "--max-position-embeddings is required: "},
         {"--model-family opt", 1, "--max-position-embeddings is required: "},
@@ -354,7 +356,7 @@ static void allowed(void **state)
         {"--model-family mistral --window-size 1", 1},
         {"--model-family yuan-native", 1},
         {"--model-family gpt-neox --kv-channels 8", 1},
-        {"--model-family opt-350m --untie-embeddings-and-output-weights "
+        {"--model-family opt-350m --word-embed-proj-dim 64 --untie-embeddings-and-output-weights "
          "--max-position-embeddings 64",
          2},
         {"--max-position-embeddings 64 --context-parallel-size 1 --expert-model-parallel-size 1",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef TR_CKPT_MODEL_H
-#define TR_CKPT_MODEL_H
+#ifndef TR_CKPT_ARCHITECTURE_H
+#define TR_CKPT_ARCHITECTURE_H
 
 #include "ckpt/index.h"
 #include "config/dims.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ckpt/model.h"
+#include "ckpt/architecture.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -49,8 +49,10 @@ const char *tr_ckpt_family_spelling(const char *attribute, int value)
 
 int tr_ckpt_family_value(const char *attribute, const char *spelling)
 {
-    for (int value = 0; tr_ckpt_family_spelling(attribute, value); value++)
-        if (strcmp(tr_ckpt_family_spelling(attribute, value), spelling) == 0)
+    const char *known;
+
+    for (int value = 0; (known = tr_ckpt_family_spelling(attribute, value)); value++)
+        if (strcmp(known, spelling) == 0)
             return value;
     return -1;
 }
