@@ -175,23 +175,30 @@ struct trial {
     bool documents, shifted;
     double p, scale;
     int number;
+    int64_t sharing = 0, window = 0; /* heads that share a key, 0: one; 0: no window */
+    bool slopes = false;
+
+    int64_t row() const { return (heads + 2 * (sharing ? heads / sharing : heads)) * d; }
 };
 
 static const char *name_of(const trial &x)
 {
     static char name[200];
 
-    snprintf(name, sizeof name, "B %d, heads %d, T %d, D %d, qkv in %s, ctx in %s, p %g%s%s",
+    snprintf(name, sizeof name,
+             "B %d, heads %d, T %d, D %d, qkv in %s, ctx in %s, p %g%s%s, sharing %d, window %d%s",
              (int)x.b, (int)x.heads, (int)x.t, (int)x.d, tr_dtype_name(x.qkv), tr_dtype_name(x.ctx),
-             x.p, x.documents ? ", documents" : "", x.shifted ? ", shifted" : "");
+             x.p, x.documents ? ", documents" : "", x.shifted ? ", shifted" : "", (int)x.sharing,
+             (int)x.window, x.slopes ? ", slopes" : "");
     return name;
 }
 
 /* One set of operands, as often as there are implementations. */
 struct run {
     operand ctx, lse, qkv, dqkv, dctx;
-    struct tr_tensor lse3, from_t;
+    struct tr_tensor lse3, from_t, slopes_t;
     std::vector<int32_t> from;
+    std::vector<float> slopes;
     std::vector<int64_t> sample;
     struct tr_dropout drop = {};
     float scale;
@@ -199,8 +206,7 @@ struct run {
 
     explicit run(const trial &y)
         : ctx(y.ctx, y.b * y.t, y.heads * y.d, y.shifted), lse(TR_F32, y.b * y.heads, y.t, true),
-          qkv(y.qkv, y.b * y.t, 3 * y.heads * y.d, y.shifted),
-          dqkv(y.dqkv, y.b * y.t, 3 * y.heads * y.d, y.shifted),
+          qkv(y.qkv, y.b * y.t, y.row(), y.shifted), dqkv(y.dqkv, y.b * y.t, y.row(), y.shifted),
           dctx(y.dctx, y.b * y.t, y.heads * y.d, y.shifted), x(y)
     {
         ctx.fill(NAN);
@@ -219,6 +225,9 @@ struct run {
             sample.push_back(((int64_t)1 << 33) + 100 - 7 * i);
         drop.sample = sample.data();
         drop.tokens = x.t;
+        for (int64_t h = 0; h < x.heads; h++)
+            slopes.push_back(0.5f / (float)(h + 1));
+        slopes_t = tr_tensor_1(slopes.data(), TR_F32, x.heads);
         seal();
     }
 
@@ -246,10 +255,14 @@ struct run {
 
     const struct tr_tensor *documents() const { return x.documents ? &from_t : nullptr; }
 
+    struct tr_attention_how how() const
+    {
+        return {5, scale, x.window, x.slopes ? &slopes_t : nullptr};
+    }
+
     template <class F> void forward(F attention)
     {
-        attention(nullptr, &ctx.t, &lse3, &qkv.t, documents(),
-                  tr_attention_how{5, scale, 0, nullptr}, drop);
+        attention(nullptr, &ctx.t, &lse3, &qkv.t, documents(), how(), drop);
         ctx.check(true, "ctx");
         lse.check(true, "lse");
         qkv.check(false, "qkv");
@@ -257,8 +270,7 @@ struct run {
     template <class F> void backward(F attention_bwd)
     {
         seal();
-        attention_bwd(nullptr, &dqkv.t, &dctx.t, &ctx.t, &lse3, &qkv.t, documents(),
-                      tr_attention_how{5, scale, 0, nullptr}, drop);
+        attention_bwd(nullptr, &dqkv.t, &dctx.t, &ctx.t, &lse3, &qkv.t, documents(), how(), drop);
         dqkv.check(true, "dqkv");
         for (operand *o : {&ctx, &lse, &qkv, &dctx})
             o->check(false, "an operand of the gradient");
@@ -377,6 +389,45 @@ static void test_bf16(void **state)
     sizes(TR_BF16);
 }
 
+/*
+ * Keys that heads share, windows that end in the middle of a tile, at its edge and within one, and ALiBi: each alone
+ * and together, with and without documents and dropout.
+ */
+static void test_groups_windows_slopes(void **state)
+{
+    static const struct {
+        int64_t heads, sharing, t, d, window;
+        bool slopes;
+    } of[] = {{4, 2, 130, 64, 0, false}, {6, 3, 70, 128, 0, true},   {2, 1, 200, 64, 40, false},
+              {2, 2, 150, 80, 64, true}, {4, 4, 65, 64, 1, false},   {2, 1, 130, 64, 0, true},
+              {3, 3, 70, 160, 17, true}, {2, 2, 33, 320, 16, false}, {4, 2, 97, 16, 33, true}};
+    int number = 7000;
+
+    (void)state;
+    for (const auto &o : of)
+        for (enum tr_dtype type : {TR_F32, TR_F16, TR_BF16}) {
+            trial x = {};
+
+            x.b = number % 3 == 0 ? 2 : 1;
+            x.heads = o.heads;
+            x.sharing = o.sharing;
+            x.t = o.t;
+            x.d = o.d;
+            x.window = o.window;
+            x.slopes = o.slopes;
+            x.qkv = x.ctx = x.dctx = x.dqkv = type;
+            x.documents = number % 2 == 1;
+            x.p = number % 4 < 2 ? 0.0 : 0.2;
+            x.scale = 1.0;
+            x.number = number++;
+#ifdef TR_SANITIZERS
+            if (o.d > 64 || o.t > 130)
+                continue;
+#endif
+            check(x);
+        }
+}
+
 /* Each operand of another type, and operands that lie on nothing but their elements. */
 static void test_mixtures(void **state)
 {
@@ -428,7 +479,10 @@ static void test_same_bits(void **state)
 {
     (void)state;
     for (enum tr_dtype type : {TR_F32, TR_F16, TR_BF16}) {
-        const trial x = {1, 2, 150, 64, type, type, type, type, true, false, 0.1, 1.0, 3000};
+        trial x = {1, 2, 150, 64, type, type, type, type, true, false, 0.1, 1.0, 3000};
+
+        x.sharing = 2;
+        x.window = 90;
         run first(x);
 
         on_gpu(NEW);
@@ -513,6 +567,24 @@ static void test_little_scratch(void **state)
     }
 }
 
+/* Those that share keys come together. */
+static void test_little_scratch_for_groups(void **state)
+{
+    trial x = {1, 6, 70, 64, TR_BF16, TR_BF16, TR_BF16, TR_BF16, true, false, 0.1, 1.0, 5000};
+    const size_t all = tr_cuda_attention_scratch;
+
+    (void)state;
+    x.sharing = 3;
+    for (int generation : {OLD, NEW}) {
+        const std::vector<unsigned char> want = bits_on(x, generation);
+
+        tr_cuda_attention_scratch = 5 * 70 * sizeof(float);
+        assert_true(bits_on(x, generation) == want);
+        assert_int_equal(scratch.size(), 3 * 70 * sizeof(float));
+        tr_cuda_attention_scratch = all;
+    }
+}
+
 #ifdef TR_WATCHED
 /*
  * Bank conflicts: how many turns accesses to shared memory take, with and without them.  A row of a tile
@@ -547,10 +619,16 @@ static void test_banks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fp32),         cmocka_unit_test(test_fp16),
-        cmocka_unit_test(test_bf16),         cmocka_unit_test(test_mixtures),
-        cmocka_unit_test(test_large_scores), cmocka_unit_test(test_same_bits),
-        cmocka_unit_test(test_choice),       cmocka_unit_test(test_little_scratch),
+        cmocka_unit_test(test_fp32),
+        cmocka_unit_test(test_fp16),
+        cmocka_unit_test(test_bf16),
+        cmocka_unit_test(test_mixtures),
+        cmocka_unit_test(test_groups_windows_slopes),
+        cmocka_unit_test(test_large_scores),
+        cmocka_unit_test(test_same_bits),
+        cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_little_scratch),
+        cmocka_unit_test(test_little_scratch_for_groups),
 #ifdef TR_WATCHED
         cmocka_unit_test(test_banks),
 #endif

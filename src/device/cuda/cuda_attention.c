@@ -87,11 +87,20 @@ static bool alike(const struct tr_tensor *a, const struct tr_tensor *b)
 }
 
 /* Why cuDNN is not even asked, or NULL. */
-static const char *kept_from_cudnn(const struct tr_cuda *g, const struct tr_tensor *from,
+static const char *kept_from_cudnn(const struct tr_cuda *g, struct tr_attention_sizes s,
+                                   const struct tr_tensor *from, struct tr_attention_how how,
                                    const struct tr_dropout *drop, bool alike)
 {
     if (!g->sdpa)
         return g->no_cudnn;
+    if (s.groups != s.heads)
+        return "the graph that this program gives to cuDNN has as many keys as queries "
+               "(--num-query-groups)";
+    if (how.window > 0 && how.window < s.t)
+        return "the graph that this program gives to cuDNN has no window (--window-size)";
+    if (how.slopes)
+        return "the graph that this program gives to cuDNN has no slopes of ALiBi "
+               "(--position-embedding-type)";
     if (drop->p > 0.0)
         return "cuDNN draws other numbers for --attention-dropout than this program does";
     if (from)
@@ -138,10 +147,9 @@ void tr_cuda_attention(struct tr_queue *q, const struct tr_tensor *ctx, const st
                        struct tr_attention_how how, struct tr_dropout drop)
 {
     struct tr_cuda *g = tr_cuda_of(q->device);
-    const struct tr_cuda_sdpa_call call =
-        call_of(g, tr_sizes_attention(ctx, lse, qkv, from, how, &drop), ctx, lse, qkv, NULL, NULL,
-                how.scale);
-    const char *why = kept_from_cudnn(g, from, &drop, alike(ctx, qkv));
+    const struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, how, &drop);
+    const struct tr_cuda_sdpa_call call = call_of(g, s, ctx, lse, qkv, NULL, NULL, how.scale);
+    const char *why = kept_from_cudnn(g, s, from, how, &drop, alike(ctx, qkv));
     enum tr_cuda_way way = TR_CUDA_BY_CUDNN;
 
     if (!why)
@@ -159,11 +167,10 @@ void tr_cuda_attention_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
                            struct tr_dropout drop)
 {
     struct tr_cuda *g = tr_cuda_of(q->device);
-    const struct tr_cuda_sdpa_call call =
-        call_of(g, tr_sizes_attention(ctx, lse, qkv, from, how, &drop), ctx, lse, qkv, dctx, dqkv,
-                how.scale);
-    const char *why =
-        kept_from_cudnn(g, from, &drop, alike(ctx, qkv) && alike(dctx, qkv) && alike(dqkv, qkv));
+    const struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, how, &drop);
+    const struct tr_cuda_sdpa_call call = call_of(g, s, ctx, lse, qkv, dctx, dqkv, how.scale);
+    const char *why = kept_from_cudnn(g, s, from, how, &drop,
+                                      alike(ctx, qkv) && alike(dctx, qkv) && alike(dqkv, qkv));
     enum tr_cuda_way way = TR_CUDA_BY_CUDNN;
 
     tr_sizes_attention(dctx, lse, dqkv, from, how, &drop);
