@@ -74,6 +74,11 @@ static const struct {
     [TR_SWEEP_SPLIT - WORDS] = {{"even", "balanced"}, {false, true}},
 };
 
+static bool has_words(int dim)
+{
+    return dim >= WORDS && dim < TR_SWEEP_DIMS;
+}
+
 /* One of the two words of a dimension, or both with a comma between. */
 static int words(const char *list, int dim, int64_t *value)
 {
@@ -97,11 +102,11 @@ static int words(const char *list, int dim, int64_t *value)
 
 static enum tr_status read_list(const char *list, int dim, struct lists *l)
 {
-    l->count[dim] = dim >= WORDS ? words(list, dim, l->value[dim])
-                                 : tr_sweep_numbers(list, l->value[dim], NUMBERS);
+    l->count[dim] = has_words(dim) ? words(list, dim, l->value[dim])
+                                   : tr_sweep_numbers(list, l->value[dim], NUMBERS);
     if (l->count[dim] > 0)
         return TR_OK;
-    if (dim >= WORDS)
+    if (has_words(dim))
         return TR_FAIL(TR_ECONFIG, "--%s '%s' is neither %s, %s, nor %s,%s", dims[dim].list, list,
                        choices[dim - WORDS].word[0], choices[dim - WORDS].word[1],
                        choices[dim - WORDS].word[0], choices[dim - WORDS].word[1]);
