@@ -118,10 +118,10 @@ static struct tr_family family_of(const struct tr_record *r, int64_t groups)
     return of;
 }
 
-/* A fact that is a width or a number of heads, or `instead` where the log does not say it. */
+/* A fact that is a width or a number of heads, or `instead` where the log does not say it, or says less than one. */
 static int64_t count_of(const struct tr_record *r, enum tr_fact f, int64_t instead)
 {
-    return isnan(r->fact[f]) ? instead : (int64_t)r->fact[f];
+    return r->fact[f] >= 1.0 ? (int64_t)r->fact[f] : instead;
 }
 
 /* More is a misprint, and would overflow. */
@@ -129,7 +129,7 @@ static const double MOST_WIDTH = 0x1p20, MOST_WORDS = 0x1p28;
 
 static bool is_size(double x, double most)
 {
-    return x > 0.0 && x <= most;
+    return x >= 1.0 && x <= most;
 }
 
 bool tr_record_dims(const struct tr_record *r, struct tr_dims *out)

@@ -6,7 +6,7 @@
 # jean-zay-*.log: BigScience's GPT-2 runs of May 2021 on V100-32GB, meg_gpt2_base_n4_dp1_tp4_pp4-1809579.out
 # and meg_gpt2_base_n8_dp1_tp4_pp8-1809562.out, shortened to what a report needs.
 . "$srcdir/tests/tap.sh"
-plan 76
+plan 77
 logs=$srcdir/tests/report
 small=$logs/jean-zay-18b.log
 large=$logs/jean-zay-30b.log
@@ -244,6 +244,9 @@ for log in ours core; do
     "$trireme" report "$work/$log.log" --show summary --format csv > "$work/summary"
     check "$log: its operations" close_to "$(csv tflops_model < "$work/summary")" 474.4220875 1e-6
 done
+
+llama "model_family llama3" "num_attention_heads 0.25" "num_query_groups 0.5" > "$work/odd.log"
+check "less than one head" "$trireme" report "$work/odd.log"
 
 fails "no log" 74 "cannot open the log $work/none" "$trireme" report "$work/none"
 echo "nothing of the kind" > "$work/other"
