@@ -120,8 +120,7 @@ static char *path_of(const struct tr_links *l, const char *prefix, int chunk, in
 
     at.pp = number % p;
     at.tp = s->activations.sequence ? at.tp : 0;
-    return tr_format("%s%05d-link-%d", prefix, tr_grid_number(&s->layout, at),
-                     number / p);
+    return tr_format("%s%05d-link-%d", prefix, tr_grid_number(&s->layout, at), number / p);
 }
 
 static enum tr_status each_memory(struct tr_links *l, const char *prefix, bool save)
