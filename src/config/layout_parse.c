@@ -262,7 +262,7 @@ static void mend(int *layers, int64_t stages, int64_t lacks)
         int64_t at = 0;
 
         for (int64_t i = 1; i < stages; i++)
-            if (lacks < 0 ? layers[i] > layers[at] : layers[i] < layers[at] && i < stages - 1)
+            if (lacks < 0 ? layers[i] > layers[at] : i < stages - 1 && layers[i] < layers[at])
                 at = i;
         layers[at] += lacks < 0 ? -1 : 1;
     }
