@@ -15,6 +15,10 @@ static attention_shape shape_of(const struct tr_attention_sizes &s, const struct
     a.d = s.d;
     a.pairs = s.b * s.heads;
     a.n = a.pairs;
+    a.row = (s.heads + 2 * s.groups) * s.d;
+    a.sharing = (int)(s.heads / s.groups);
+    a.window = how.window < s.t ? (int)how.window : 0;
+    a.slopes = elements<float>(how.slopes);
     a.first_head = how.first_head;
     a.scale = how.scale;
     a.from = elements<int32_t>(from);
@@ -36,7 +40,7 @@ extern "C" bool tr_cuda_attention_own(struct tr_queue *q, const struct tr_tensor
     return false;
 }
 
-/* As many pairs at a time as have room for their deltas. */
+/* As many groups at a time as have room for the deltas of their pairs. */
 extern "C" bool tr_cuda_attention_own_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
                                           const struct tr_tensor *dctx, const struct tr_tensor *ctx,
                                           const struct tr_tensor *lse, const struct tr_tensor *qkv,
@@ -44,8 +48,9 @@ extern "C" bool tr_cuda_attention_own_bwd(struct tr_queue *q, const struct tr_te
                                           struct tr_dropout drop)
 {
     const struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, how, &drop);
-    const int64_t most = (int64_t)(tr_cuda_attention_scratch / sizeof(float)) / s.t;
     attention_shape a = shape_of(s, from, how, &drop);
+    const int64_t most =
+        (int64_t)(tr_cuda_attention_scratch / sizeof(float)) / s.t / a.sharing * a.sharing;
     attention_gradients g = {dqkv, dctx, ctx, qkv, tr_f32(lse), nullptr};
     bool tiles = true;
 

@@ -14,11 +14,19 @@ extern "C" {
  *
  * A pair is one head of one sample, number b * heads + h.  A launch covers pairs first .. first + n
  * - 1 and for each of them some tiles of queries or keys, block by block: block i has pair first +
- * i % n, so that all heads begin with their longest tiles and end with the shortest.
+ * i % n, so that all heads begin with their longest tiles and end with the shortest.  Tiles of keys are those
+ * of a group, so first and n are multiples of the heads that share it, and a block takes these one after the other.
+ *
+ * PLAIN in the kernels stands for as many groups as heads, no window and no slopes: a choice when they are
+ * compiled, so that what others need takes no register.
  */
 struct attention_shape {
     int64_t t, heads, d;
     int64_t pairs, first, n;
+    int64_t row;         /* numbers in a row of qkv */
+    int sharing;         /* heads that share a key */
+    int window;          /* 0: none */
+    const float *slopes; /* [heads] or NULL */
     int first_head;
     float scale;
     const int32_t *from; /* [B*T] or NULL */
@@ -43,23 +51,41 @@ bool attention_mma(struct tr_queue *q, const struct tr_tensor *ctx, float *lse,
                    const struct tr_tensor *qkv, const attention_shape &a);
 bool attention_mma_bwd(struct tr_queue *q, const attention_gradients &g, const attention_shape &a);
 
-/* Inside a kernel: one pair.  Its q, k and v begin at element `qkv` and lie 3 * width apart per
-   token, its part of ctx at element `ctx`, `width` apart. */
+static inline bool is_plain(const attention_shape &a)
+{
+    return a.sharing == 1 && a.window == 0 && !a.slopes;
+}
+
+/* Inside a kernel: one pair.  Its q begins at element `q` of qkv, its k at `k` and v d elements behind, `row` apart
+   per token; its part of ctx at element `ctx`, `width` apart. */
 struct one_head {
-    int64_t pair, qkv, ctx, width;
+    int64_t pair, q, k, row, ctx, width;
     int64_t sample;
     uint64_t draws; /* draw of (query 0, key 0) */
     const int32_t *from;
+    float slope; /* what is added to a score per token of distance is minus this */
 };
 
-TR_INLINE one_head head_of(const attention_shape &a, int64_t pair)
+template <bool PLAIN> TR_INLINE one_head head_of(const attention_shape &a, int64_t pair)
 {
     const int64_t b = pair / a.heads, h = pair % a.heads;
     one_head x;
 
     x.pair = pair;
     x.width = a.heads * a.d;
-    x.qkv = b * a.t * 3 * x.width + h * 3 * a.d;
+    if (PLAIN) {
+        x.row = 3 * x.width;
+        x.q = b * a.t * x.row + h * 3 * a.d;
+        x.k = x.q + a.d;
+        x.slope = 0.0f;
+    } else {
+        const int64_t group = h / a.sharing;
+
+        x.row = a.row;
+        x.q = b * a.t * x.row + (h + 2 * group) * a.d;
+        x.k = b * a.t * x.row + (group * (a.sharing + 2) + a.sharing) * a.d;
+        x.slope = a.slopes ? a.slopes[h] : 0.0f;
+    }
     x.ctx = b * a.t * x.width + h * a.d;
     x.sample = a.drop.threshold ? a.drop.sample[b] : 0;
     x.draws = (uint64_t)(a.first_head + h) * (uint64_t)a.t * (uint64_t)a.t;
@@ -67,26 +93,66 @@ TR_INLINE one_head head_of(const attention_shape &a, int64_t pair)
     return x;
 }
 
-TR_INLINE int64_t first_key(const one_head &x, int64_t query)
+/* The first head of the group whose keys a block has, of blocks 0 .. n / sharing - 1. */
+template <bool PLAIN> TR_INLINE one_head head_of_keys(const attention_shape &a, int64_t block)
 {
-    return x.from ? (int64_t)x.from[query] : 0;
+    return head_of<PLAIN>(a,
+                          a.first + (PLAIN ? block % a.n : block % (a.n / a.sharing) * a.sharing));
+}
+
+/* Number `i` of the heads that share the keys of `first`. */
+template <bool PLAIN>
+TR_INLINE one_head head_of_group(const attention_shape &a, const one_head &first, int i)
+{
+    one_head x = first;
+
+    if (PLAIN)
+        return x;
+    x.pair += i;
+    x.q += i * a.d;
+    x.ctx += i * a.d;
+    x.draws += (uint64_t)i * (uint64_t)a.t * (uint64_t)a.t;
+    x.slope = a.slopes ? a.slopes[x.pair % a.heads] : 0.0f;
+    return x;
+}
+
+/* The first key that a query sees by a window, where there is one. */
+template <bool PLAIN> TR_INLINE int64_t window_begin(const attention_shape &a, int64_t query)
+{
+    return PLAIN || a.window == 0 || query < a.window ? 0 : query - a.window + 1;
+}
+
+template <bool PLAIN>
+TR_INLINE int64_t first_key(const attention_shape &a, const one_head &x, int64_t query)
+{
+    const int64_t from = x.from ? (int64_t)x.from[query] : 0;
+
+    return PLAIN ? from : max(from, window_begin<PLAIN>(a, query));
 }
 
 /*
- * The least first key of queries query .. query + count - 1, as far as there are any; all lanes of
+ * The least first key of queries query .. query + count - 1, as far as there are any, or less; all lanes of
  * the warp take part and all get it.
  */
-TR_INLINE int64_t least_first_key(const one_head &x, int64_t t, int64_t query, int count)
+template <bool PLAIN>
+TR_INLINE int64_t least_first_key(const attention_shape &a, const one_head &x, int64_t query,
+                                  int count)
 {
     int least = 0x7fffffff;
 
     if (!x.from)
-        return 0;
-    for (int64_t i = query + (int)threadIdx.x % WARP; i < query + count && i < t; i += WARP)
+        return window_begin<PLAIN>(a, query);
+    for (int64_t i = query + (int)threadIdx.x % WARP; i < query + count && i < a.t; i += WARP)
         least = min(least, (int)x.from[i]);
     for (int other = WARP / 2; other > 0; other /= 2)
         least = min(least, __shfl_xor_sync(ALL_LANES, least, other));
-    return least;
+    return PLAIN ? least : max((int64_t)least, window_begin<PLAIN>(a, query));
+}
+
+/* Behind the last query that sees a key before `end`. */
+template <bool PLAIN> TR_INLINE int64_t end_of_queries(const attention_shape &a, int64_t end)
+{
+    return PLAIN || a.window == 0 ? a.t : min(a.t, end + a.window - 1);
 }
 
 /* Bit i: the probability with draw `first` + i stays; i < 4.  With dropout only. */

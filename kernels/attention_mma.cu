@@ -5,8 +5,9 @@
  * Forward: a block has WARPS * TILES * ROWS queries, whose q stay in shared memory, and meets KEYS
  * keys at a time.  The next k are on their way while the sums of v are made, v while scores are.
  */
-template <class C, int WIDTH, bool SMALL> struct forward_sizes {
+template <class C, int WIDTH, bool SMALL, bool IS_PLAIN> struct forward_sizes {
     typedef C M;
+    static const bool PLAIN = IS_PLAIN;
     enum {
         D = WIDTH,
         WARPS = 4,
@@ -86,10 +87,11 @@ template <class S> struct forward_rows {
     }
 };
 
-/* Scores times scale / log 2, or minus infinity where a query does not see a key. */
+/* Scores times scale / log 2, with ALiBi what it adds, or minus infinity where a query does not see a key. */
 template <class S>
 TR_INLINE void mask_scores(accumulators<typename S::M, S::TILES, S::KEYS> &s, float factor,
-                           const int (&from)[S::TILES][2], int query0, int key0, bool masked)
+                           float slope, const int (&from)[S::TILES][2], int query0, int key0,
+                           bool masked)
 {
     typedef typename S::M M;
 
@@ -102,6 +104,8 @@ TR_INLINE void mask_scores(accumulators<typename S::M, S::TILES, S::KEYS> &s, fl
         const int w = i / 2 % 2, key = n * 8 + M::column(i);
 
         s[m][n].x[i] *= factor;
+        if (!S::PLAIN)
+            s[m][n].x[i] += slope * (float)(key - (query0 - key0 + m * M::ROWS + M::row(w)));
         if (masked && (key > query0 - key0 + m * M::ROWS + M::row(w) || key < from[m][w] - key0))
             s[m][n].x[i] = -INFINITY;
     }
@@ -137,21 +141,22 @@ __global__ void __launch_bounds__(S::THREADS, 2)
         TR_DYNAMIC_SHARED(T, q_tile);
         T *const k_tile = q_tile + S::QUERIES * tile_of<S::D>::STRIDE;
         T *const v_tile = k_tile + S::KEYS * tile_of<S::D>::STRIDE;
-        const one_head h = head_of(a, a.first + blockIdx.x % a.n);
+        const one_head h = head_of<S::PLAIN>(a, a.first + blockIdx.x % a.n);
         /* Tokens in 32 bits, as in `from`. */
-        const int t = (int)a.t, stride = 3 * (int)h.width;
+        const int t = (int)a.t, stride = (int)h.row;
         const int block0 = ((t - 1) / S::QUERIES - (int)(blockIdx.x / a.n)) * S::QUERIES;
         const int end = min(block0 + (int)S::QUERIES, t);
         const int first = (int)threadIdx.x / WARP * S::OF_WARP, query0 = block0 + first;
-        const T *const k = qkv + h.qkv + a.d;
+        const T *const k = qkv + h.k;
         T *const mine = q_tile + first * tile_of<S::D>::STRIDE;
-        const int begin = (int)least_first_key(h, t, block0, S::QUERIES) / S::KEYS * S::KEYS;
+        const int begin =
+            (int)least_first_key<S::PLAIN>(a, h, block0, S::QUERIES) / S::KEYS * S::KEYS;
         accumulators<M, S::TILES, S::D> sum;
         forward_rows<S> rows;
         int from[S::TILES][2];
         uint32_t kept[S::TILES] = {};
 
-        copy_tile<S::D, S::THREADS>(q_tile, qkv + h.qkv + (int64_t)block0 * stride, stride,
+        copy_tile<S::D, S::THREADS>(q_tile, qkv + h.q + (int64_t)block0 * stride, stride,
                                     S::QUERIES, t - block0, (int)a.d);
         copy_tile<S::D, S::THREADS>(k_tile, k + (int64_t)begin * stride, stride, S::KEYS, t - begin,
                                     (int)a.d);
@@ -162,10 +167,12 @@ __global__ void __launch_bounds__(S::THREADS, 2)
         for (int m = 0; m < S::TILES; m++)
             TR_UNROLL
         for (int w = 0; w < 2; w++)
-            from[m][w] = (int)first_key(h, min(query0 + m * M::ROWS + M::row(w), t - 1));
+            from[m][w] =
+                (int)first_key<S::PLAIN>(a, h, min(query0 + m * M::ROWS + M::row(w), t - 1));
         for (int key0 = begin; key0 < end; key0 += S::KEYS) {
             /* Keys that this warp's queries do not see are other warps' concern. */
-            const bool seen = key0 < query0 + S::OF_WARP;
+            const bool seen =
+                key0 < query0 + S::OF_WARP && window_has<S::PLAIN>(a, query0, key0, S::KEYS);
             const int64_t offset = (int64_t)key0 * stride;
             accumulators<M, S::TILES, S::KEYS> s;
 
@@ -180,8 +187,9 @@ __global__ void __launch_bounds__(S::THREADS, 2)
             if (seen) {
                 clear(s);
                 multiply_rows<M, S::TILES, S::KEYS, S::D>(s, mine, k_tile);
-                mask_scores<S>(s, a.scale * LOG2_E, from, query0, key0,
-                               h.from || key0 + S::KEYS > query0 + 1);
+                mask_scores<S>(s, a.scale * LOG2_E, h.slope * LOG2_E, from, query0, key0,
+                               h.from || key0 + S::KEYS > query0 + 1 ||
+                                   window_cuts<S::PLAIN>(a, query0, S::OF_WARP, key0));
                 rows.take(s, sum);
                 if (a.drop.threshold)
                     drop_scores<S>(s, kept);
@@ -218,7 +226,7 @@ static void forward(struct tr_queue *q, const struct tr_tensor *ctx, float *lse,
     typedef typename S::M::element T;
 
     allow_shared(q, forward_kernel<S>, S::SHARED);
-    TR_LAUNCH(q, (forward_kernel<S>), blocks_of(a, S::QUERIES), S::THREADS, S::SHARED,
+    TR_LAUNCH(q, (forward_kernel<S>), blocks_of(a, a.n, S::QUERIES), S::THREADS, S::SHARED,
               elements<T>(ctx), lse, elements<T>(qkv), a);
 }
 
@@ -230,12 +238,13 @@ bool attention_mma(struct tr_queue *q, const struct tr_tensor *ctx, float *lse,
 
     if (!f16s && !bf16s)
         return false;
-    return with_width(a.d, [&](auto) {}) && with_machine(q, bf16s, [&](auto m) {
-               with_width(a.d, [&](auto width) {
+    return with_width(a, [&](auto) {}) && with_machine(q, bf16s, [&](auto m) {
+               with_width(a, [&](auto width) {
                    typedef decltype(m) machine_type;
 
                    forward<forward_sizes<typename machine_type::M, decltype(width)::value,
-                                         machine_type::SMALL>>(q, ctx, lse, qkv, a);
+                                         machine_type::SMALL, decltype(width)::PLAIN>>(q, ctx, lse,
+                                                                                       qkv, a);
                });
            });
 }

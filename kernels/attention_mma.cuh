@@ -198,15 +198,30 @@ TR_INLINE uint32_t kept_by_column(const attention_shape &a, const one_head &h, i
     return kept;
 }
 
+/* Whether a window hides one of some keys from key0 on from one of some queries from query0 on; and whether it
+   leaves them any. */
+template <bool PLAIN>
+TR_INLINE bool window_cuts(const attention_shape &a, int query0, int queries, int key0)
+{
+    return !PLAIN && a.window > 0 && key0 < query0 + queries - a.window;
+}
+
+template <bool PLAIN>
+TR_INLINE bool window_has(const attention_shape &a, int query0, int key0, int keys)
+{
+    return PLAIN || a.window == 0 || key0 + keys > query0 - a.window + 1;
+}
+
 /* Whether the kernels may take a tensor: halves on 16 bytes. */
 template <class T> static bool is_tile_of(const struct tr_tensor *x)
 {
     return x->dtype == (is_bf16<T>::value ? TR_BF16 : TR_F16) && on_16_bytes(x->data);
 }
 
-static inline unsigned blocks_of(const attention_shape &a, int rows)
+/* With tiles of so many rows for each of `heads` heads. */
+static inline unsigned blocks_of(const attention_shape &a, int64_t heads, int rows)
 {
-    const int64_t blocks = (a.t + rows - 1) / rows * a.n;
+    const int64_t blocks = (a.t + rows - 1) / rows * heads;
 
     TR_ASSERT(blocks <= INT32_MAX);
     return (unsigned)blocks;
@@ -249,34 +264,40 @@ template <class F> static bool with_machine(struct tr_queue *q, bool bf16s, F f)
 }
 
 /*
- * f(width): the width of the tiles for heads of d, as width.value: the next one, and what is beyond d
+ * f(width): the width of the tiles for heads of d, as width.value, and width.PLAIN: the next one, and what is beyond d
  * is 0.  False if there are no kernels for it: rows of a head lie on 16 bytes, and half of a tile would be
  * wasted for heads of up to 32.
  */
-template <int N> struct width_of_head {
+template <int N, bool P> struct width_of_head {
+    static const bool PLAIN = P;
     static const int value = N;
 };
 
-template <class F> static bool with_width(int64_t d, F f)
+template <bool PLAIN, class F> static bool with_plain_width(int64_t d, F f)
 {
     if (d % 8 != 0 || d <= 32)
         return false;
     if (d <= 64)
-        f(width_of_head<64>());
+        f(width_of_head<64, PLAIN>());
     else if (d <= 80)
-        f(width_of_head<80>());
+        f(width_of_head<80, PLAIN>());
     else if (d <= 96)
-        f(width_of_head<96>());
+        f(width_of_head<96, PLAIN>());
     else if (d <= 128)
-        f(width_of_head<128>());
+        f(width_of_head<128, PLAIN>());
     else if (d <= 160)
-        f(width_of_head<160>());
+        f(width_of_head<160, PLAIN>());
     else if (d <= 224)
-        f(width_of_head<224>());
+        f(width_of_head<224, PLAIN>());
     else
-        f(width_of_head<320>());
+        f(width_of_head<320, PLAIN>());
     static_assert(TR_MAX_HEAD_DIM <= 320, "the widest");
     return true;
+}
+
+template <class F> static bool with_width(const attention_shape &a, F f)
+{
+    return is_plain(a) ? with_plain_width<true>(a.d, f) : with_plain_width<false>(a.d, f);
 }
 
 #endif

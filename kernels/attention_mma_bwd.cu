@@ -11,8 +11,9 @@
  * meanwhile.  Otherwise other blocks of the multiprocessor compute while one waits.  dk and dv of wide heads
  * are more than the registers hold: then there is one launch for each (SPLIT).
  */
-template <class C, int WIDTH, bool SMALL> struct backward_sizes {
+template <class C, int WIDTH, bool SMALL, bool IS_PLAIN> struct backward_sizes {
     typedef C M;
+    static const bool PLAIN = IS_PLAIN;
     enum {
         D = WIDTH,
         STEP = D > 128 || (SMALL && D > 96) ? 16 : 32,
@@ -94,15 +95,21 @@ template <class S> struct query_rows {
 
             delta[m][w] = __shfl_sync(ALL_LANES, sum, r * PARTS);
             log[m][w] = lse[h.pair * a.t + i] * LOG2_E;
-            from[m][w] = (int)first_key(h, i);
+            from[m][w] = (int)first_key<S::PLAIN>(a, h, i);
         }
     }
 };
 
+/* What is subtracted from a score, of a key that is `distance` tokens before the query. */
+template <class S> TR_INLINE float with_slope(float log, float slope, int distance)
+{
+    return S::PLAIN ? log : log + slope * (float)distance;
+}
+
 /* Scores become probabilities. */
 template <class S>
 TR_INLINE void normalize_rows(scores_of<S, S::STEP> &s, const query_rows<S> &rows, float factor,
-                              int query0, int key0, bool masked)
+                              float slope, int query0, int key0, bool masked)
 {
     typedef typename S::M M;
 
@@ -114,7 +121,10 @@ TR_INLINE void normalize_rows(scores_of<S, S::STEP> &s, const query_rows<S> &row
     for (int i = 0; i < M::EACH; i++) {
         const int w = i / 2 % 2, key = n * 8 + M::column(i);
 
-        s.x[m][n].x[i] = exp2_quick(s.x[m][n].x[i] * factor - rows.log[m][w]);
+        const float log =
+            with_slope<S>(rows.log[m][w], slope, query0 - key0 + m * M::ROWS + M::row(w) - key);
+
+        s.x[m][n].x[i] = exp2_quick(s.x[m][n].x[i] * factor - log);
         if (masked &&
             (key > query0 - key0 + m * M::ROWS + M::row(w) || key < rows.from[m][w] - key0))
             s.x[m][n].x[i] = 0.0f;
@@ -168,19 +178,19 @@ __global__ void __launch_bounds__(S::THREADS, 2)
         TR_DYNAMIC_SHARED(T, q_tile);
         T *const d_tile = q_tile + S::ROWS * S::STRIDE;
         T *const steps = d_tile + S::ROWS * S::STRIDE;
-        const one_head h = head_of(a, a.first + blockIdx.x % a.n);
-        const int t = (int)a.t, stride = 3 * (int)h.width;
+        const one_head h = head_of<S::PLAIN>(a, a.first + blockIdx.x % a.n);
+        const int t = (int)a.t, stride = (int)h.row;
         const int block0 = ((t - 1) / S::ROWS - (int)(blockIdx.x / a.n)) * S::ROWS;
         const int end = min(block0 + (int)S::ROWS, t);
         const int first = (int)threadIdx.x / WARP * S::OF_WARP, query0 = block0 + first;
-        const T *const k = qkv + h.qkv + a.d, *const v = k + a.d;
-        const int begin = (int)least_first_key(h, t, block0, S::ROWS) / S::STEP * S::STEP;
+        const T *const k = qkv + h.k, *const v = k + a.d;
+        const int begin = (int)least_first_key<S::PLAIN>(a, h, block0, S::ROWS) / S::STEP * S::STEP;
         accumulators<M, S::TILES, S::D> dq;
         query_rows<S> rows;
         float factor[S::TILES][2];
         uint32_t kept[S::TILES] = {};
 
-        copy_tile<S::D, S::THREADS>(q_tile, qkv + h.qkv + (int64_t)block0 * stride, stride, S::ROWS,
+        copy_tile<S::D, S::THREADS>(q_tile, qkv + h.q + (int64_t)block0 * stride, stride, S::ROWS,
                                     t - block0, (int)a.d);
         copy_tile<S::D, S::THREADS>(d_tile, dctx + h.ctx + block0 * h.width, (int)h.width, S::ROWS,
                                     t - block0, (int)a.d);
@@ -192,7 +202,9 @@ __global__ void __launch_bounds__(S::THREADS, 2)
             const int turn = (key0 - begin) / S::STEP;
             T *const now = steps + turn % S::ROOMS * 2 * S::STEP * S::STRIDE;
             T *const next = steps + (turn + 1) % S::ROOMS * 2 * S::STEP * S::STRIDE;
-            const bool seen = key0 < query0 + S::OF_WARP, more = key0 + S::STEP < end;
+            const bool seen = key0 < query0 + S::OF_WARP &&
+                              window_has<S::PLAIN>(a, query0, key0, S::STEP),
+                       more = key0 + S::STEP < end;
 
             if (a.drop.threshold && seen)
                 for (int m = 0; m < S::TILES; m++)
@@ -206,8 +218,9 @@ __global__ void __launch_bounds__(S::THREADS, 2)
                 scores_of<S, S::STEP> p, dp;
 
                 p.make(q_tile + first * S::STRIDE, now);
-                normalize_rows(p, rows, a.scale * LOG2_E, query0, key0,
-                               h.from || key0 + S::STEP > query0 + 1);
+                normalize_rows(p, rows, a.scale * LOG2_E, h.slope * LOG2_E, query0, key0,
+                               h.from || key0 + S::STEP > query0 + 1 ||
+                                   window_cuts<S::PLAIN>(a, query0, S::OF_WARP, key0));
                 dp.make(d_tile + first * S::STRIDE, now + S::STEP * S::STRIDE);
                 differentiate_rows(p, dp, rows, a, kept);
                 multiply_weights<M, S::TILES, S::STEP, S::D>(dq, p.x, now);
@@ -221,7 +234,7 @@ __global__ void __launch_bounds__(S::THREADS, 2)
         TR_UNROLL
         for (int m = 0; m < S::TILES; m++)
             factor[m][0] = factor[m][1] = a.scale;
-        store_rows<M, S::TILES, S::D>(dqkv + h.qkv + (int64_t)query0 * stride, stride, t - query0,
+        store_rows<M, S::TILES, S::D>(dqkv + h.q + (int64_t)query0 * stride, stride, t - query0,
                                       (int)a.d, dq, factor, q_tile + first * S::STRIDE);
     }
 }
@@ -246,9 +259,9 @@ template <class S> struct step_room {
     TR_INLINE void copy(const attention_shape &a, const one_head &h, int query0, const T *qkv,
                         const T *dctx, const float *lse, const float *deltas) const
     {
-        const int t = (int)a.t, stride = 3 * (int)h.width;
+        const int t = (int)a.t, stride = (int)h.row;
 
-        copy_tile<S::D, S::THREADS>(tiles, qkv + h.qkv + (int64_t)query0 * stride, stride, S::STEP,
+        copy_tile<S::D, S::THREADS>(tiles, qkv + h.q + (int64_t)query0 * stride, stride, S::STEP,
                                     t - query0, (int)a.d);
         copy_tile<S::D, S::THREADS>(tiles + S::STEP * S::STRIDE,
                                     dctx + h.ctx + (int64_t)query0 * h.width, (int)h.width, S::STEP,
@@ -267,9 +280,11 @@ template <class S> struct step_room {
 /* Scores become probabilities; `from` is NULL without documents. */
 template <class S>
 TR_INLINE void normalize_columns(scores_of<S, S::SLICE> &s, const float *log, const int *from,
-                                 float factor, int key0, int query0, bool masked)
+                                 const attention_shape &a, float slope, int key0, int query0,
+                                 bool masked)
 {
     typedef typename S::M M;
+    const float factor = a.scale * LOG2_E;
 
     TR_UNROLL
     for (int n = 0; n < S::SLICE / 8; n++)
@@ -277,13 +292,18 @@ TR_INLINE void normalize_columns(scores_of<S, S::SLICE> &s, const float *log, co
     for (int i = 0; i < M::EACH; i++) {
         const int query = n * 8 + M::column(i);
         const float of_query = log[query] * LOG2_E;
-        const int begin = from ? from[query] - key0 : 0;
+        int begin = from ? from[query] - key0 : 0;
+
+        if (!S::PLAIN)
+            begin = max(begin, (int)window_begin<S::PLAIN>(a, query0 + query) - key0);
 
         TR_UNROLL
         for (int m = 0; m < S::TILES; m++) {
             const int key = m * M::ROWS + M::row(i / 2 % 2);
 
-            s.x[m][n].x[i] = exp2_quick(s.x[m][n].x[i] * factor - of_query);
+            const float log = with_slope<S>(of_query, slope, query0 - key0 + query - key);
+
+            s.x[m][n].x[i] = exp2_quick(s.x[m][n].x[i] * factor - log);
             if (masked && (key > query0 - key0 + query || key < begin))
                 s.x[m][n].x[i] = 0.0f;
         }
@@ -322,9 +342,10 @@ TR_INLINE void differentiate_columns(scores_of<S, S::SLICE> &p, scores_of<S, S::
 }
 
 /* The next step of queries from query0 on of which one sees a key before `end`. */
-template <class S> TR_INLINE int next_step(const one_head &h, int t, int query0, int end)
+template <class S>
+TR_INLINE int next_step(const attention_shape &a, const one_head &h, int last, int query0, int end)
 {
-    while (query0 < t && least_first_key(h, t, query0, S::STEP) >= end)
+    while (query0 < last && least_first_key<S::PLAIN>(a, h, query0, S::STEP) >= end)
         query0 += S::STEP;
     return query0;
 }
@@ -344,39 +365,49 @@ __global__ void __launch_bounds__(S::THREADS, 2)
         T *const v_tile = k_tile + S::ROWS * S::STRIDE, *const steps = v_tile + S::ROWS * S::STRIDE;
         float *const numbers =
             reinterpret_cast<float *>(steps + S::ROOMS * 2 * S::STEP * S::STRIDE);
-        const one_head h = head_of(a, a.first + blockIdx.x % a.n);
-        const int t = (int)a.t, stride = 3 * (int)h.width;
-        const int block0 = (int)(blockIdx.x / a.n) * S::ROWS;
+        const one_head h = head_of_keys<S::PLAIN>(a, blockIdx.x);
+        const int t = (int)a.t, stride = (int)h.row;
+        const int block0 = (int)(blockIdx.x / (S::PLAIN ? a.n : a.n / a.sharing)) * S::ROWS;
         const int first = (int)threadIdx.x / WARP * S::OF_WARP, key0 = block0 + first;
-        const int64_t block_row = h.qkv + (int64_t)block0 * stride;
+        const int last = (int)end_of_queries<S::PLAIN>(a, block0 + S::ROWS);
+        const int64_t block_row = h.k + (int64_t)block0 * stride;
         accumulators<M, S::TILES, DK ? S::D : 8> dk;
         accumulators<M, S::TILES, DV ? S::D : 8> dv;
         float factor[S::TILES][2];
         uint32_t kept[S::TILES] = {};
-        int query0 = next_step<S>(h, t, block0, block0 + S::ROWS), room = 0;
+        const int query1 = next_step<S>(a, h, last, block0, block0 + S::ROWS);
+        int query0 = query1, room = 0, of = 0;
 
-        copy_tile<S::D, S::THREADS>(k_tile, qkv + block_row + a.d, stride, S::ROWS, t - block0,
-                                    (int)a.d);
+        copy_tile<S::D, S::THREADS>(k_tile, qkv + block_row, stride, S::ROWS, t - block0, (int)a.d);
         if (DK)
-            copy_tile<S::D, S::THREADS>(v_tile, qkv + block_row + 2 * a.d, stride, S::ROWS,
-                                        t - block0, (int)a.d);
+            copy_tile<S::D, S::THREADS>(v_tile, qkv + block_row + a.d, stride, S::ROWS, t - block0,
+                                        (int)a.d);
         step_room<S>(steps, numbers, room).copy(a, h, query0, qkv, dctx, lse, deltas);
         end_batch();
         clear(dk);
         clear(dv);
-        while (query0 < t) {
+        while (query0 < last) {
+            const one_head now_of = head_of_group<S::PLAIN>(a, h, of);
             const int next_room = (room + 1) % S::ROOMS;
             const step_room<S> now(steps, numbers, room), other(steps, numbers, next_room);
-            const int next = next_step<S>(h, t, query0 + S::STEP, block0 + S::ROWS);
-            const bool seen = query0 + S::STEP > key0;
+            int next = next_step<S>(a, h, last, query0 + S::STEP, block0 + S::ROWS);
+            const bool seen =
+                query0 + S::STEP > key0 && window_has<S::PLAIN>(a, query0, key0, S::OF_WARP);
+
+            /* The next of the heads that share these keys. */
+            if (!S::PLAIN && next >= last && of + 1 < a.sharing) {
+                of++;
+                next = query1;
+            }
+            const one_head next_of = head_of_group<S::PLAIN>(a, h, of);
 
             if (a.drop.threshold && seen)
                 for (int m = 0; m < S::TILES; m++)
-                    kept[m] = kept_by_column<M, S::STEP>(a, h, query0, key0 + m * M::ROWS);
+                    kept[m] = kept_by_column<M, S::STEP>(a, now_of, query0, key0 + m * M::ROWS);
             wait_for_batches<0>();
             __syncthreads();
-            if (S::ROOMS == 2 && next < t)
-                other.copy(a, h, next, qkv, dctx, lse, deltas);
+            if (S::ROOMS == 2 && next < last)
+                other.copy(a, next_of, next, qkv, dctx, lse, deltas);
             end_batch();
             TR_UNROLL_BY(1)
             for (int i = 0; i < S::STEP && seen; i += S::SLICE) {
@@ -385,8 +416,10 @@ __global__ void __launch_bounds__(S::THREADS, 2)
                 scores_of<S, S::SLICE> p, dp;
 
                 p.make(k_tile + first * S::STRIDE, q_slice);
-                normalize_columns(p, now.log + i, h.from ? now.from + i : nullptr, a.scale * LOG2_E,
-                                  key0, query0 + i, h.from || query0 + i + 1 < key0 + S::OF_WARP);
+                normalize_columns(p, now.log + i, h.from ? now.from + i : nullptr, a,
+                                  now_of.slope * LOG2_E, key0, query0 + i,
+                                  h.from || query0 + i + 1 < key0 + S::OF_WARP ||
+                                      window_cuts<S::PLAIN>(a, query0 + i, S::SLICE, key0));
                 if (DK)
                     dp.make(v_tile + first * S::STRIDE, d_slice);
                 else
@@ -397,9 +430,9 @@ __global__ void __launch_bounds__(S::THREADS, 2)
                 if constexpr (DK)
                     multiply_weights<M, S::TILES, S::SLICE, S::D>(dk, dp.x, q_slice);
             }
-            if (S::ROOMS == 1 && next < t) {
+            if (S::ROOMS == 1 && next < last) {
                 __syncthreads();
-                other.copy(a, h, next, qkv, dctx, lse, deltas);
+                other.copy(a, next_of, next, qkv, dctx, lse, deltas);
                 end_batch();
             }
             query0 = next;
@@ -409,15 +442,14 @@ __global__ void __launch_bounds__(S::THREADS, 2)
             TR_UNROLL
             for (int m = 0; m < S::TILES; m++)
                 factor[m][0] = factor[m][1] = a.scale;
-            store_rows<M, S::TILES, S::D>(dqkv + h.qkv + (int64_t)key0 * stride + a.d, stride,
-                                          t - key0, (int)a.d, dk, factor,
-                                          k_tile + first * S::STRIDE);
+            store_rows<M, S::TILES, S::D>(dqkv + h.k + (int64_t)key0 * stride, stride, t - key0,
+                                          (int)a.d, dk, factor, k_tile + first * S::STRIDE);
         }
         if constexpr (DV) {
             TR_UNROLL
             for (int m = 0; m < S::TILES; m++)
                 factor[m][0] = factor[m][1] = (a.drop.threshold ? a.drop.kept : 1.0f) / lift<T>();
-            store_rows<M, S::TILES, S::D>(dqkv + h.qkv + (int64_t)key0 * stride + 2 * a.d, stride,
+            store_rows<M, S::TILES, S::D>(dqkv + h.k + (int64_t)key0 * stride + a.d, stride,
                                           t - key0, (int)a.d, dv, factor,
                                           v_tile + first * S::STRIDE);
         }
@@ -433,8 +465,9 @@ static void backward_of_keys(struct tr_queue *q, const attention_gradients &g,
     typedef typename S::M::element T;
 
     allow_shared(q, keys_kernel<S, DK, DV>, S::SHARED);
-    TR_LAUNCH(q, (keys_kernel<S, DK, DV>), blocks_of(a, S::ROWS), S::THREADS, S::SHARED,
-              elements<T>(g.dqkv), g.delta, elements<T>(g.dctx), g.lse, elements<T>(g.qkv), a);
+    TR_LAUNCH(q, (keys_kernel<S, DK, DV>), blocks_of(a, a.n / a.sharing, S::ROWS), S::THREADS,
+              S::SHARED, elements<T>(g.dqkv), g.delta, elements<T>(g.dctx), g.lse,
+              elements<T>(g.qkv), a);
 }
 
 template <class S>
@@ -443,7 +476,7 @@ static void backward(struct tr_queue *q, const attention_gradients &g, const att
     typedef typename S::M::element T;
 
     allow_shared(q, queries_kernel<S>, S::SHARED);
-    TR_LAUNCH(q, (queries_kernel<S>), blocks_of(a, S::ROWS), S::THREADS, S::SHARED,
+    TR_LAUNCH(q, (queries_kernel<S>), blocks_of(a, a.n, S::ROWS), S::THREADS, S::SHARED,
               elements<T>(g.dqkv), g.delta, elements<T>(g.dctx), elements<T>(g.ctx), g.lse,
               elements<T>(g.qkv), a);
     if constexpr (S::SPLIT) {
@@ -466,12 +499,12 @@ bool attention_mma_bwd(struct tr_queue *q, const attention_gradients &g, const a
 
     if (!f16s && !bf16s)
         return false;
-    return with_width(a.d, [&](auto) {}) && with_machine(q, bf16s, [&](auto m) {
-               with_width(a.d, [&](auto width) {
+    return with_width(a, [&](auto) {}) && with_machine(q, bf16s, [&](auto m) {
+               with_width(a, [&](auto width) {
                    typedef decltype(m) machine_type;
 
                    backward<backward_sizes<typename machine_type::M, decltype(width)::value,
-                                           machine_type::SMALL>>(q, g, a);
+                                           machine_type::SMALL, decltype(width)::PLAIN>>(q, g, a);
                });
            });
 }

@@ -610,6 +610,18 @@ extern "C" size_t trk_emulated_shared(int arch)
     return (size_t)emulate::gpu_of(arch).of_block << 10;
 }
 
+/* Without a fake runtime nobody remembers what was allowed. */
+extern "C" __attribute__((weak)) void tr_cuda_allow_shared(const struct tr_queue *,
+                                                           const void *kernel, size_t bytes)
+{
+    emulate::allow(kernel, bytes);
+}
+
+extern "C" void trk_emulate_allow(const void *kernel, size_t bytes)
+{
+    emulate::allow(kernel, bytes);
+}
+
 /* Without a fake runtime there are no queues. */
 __attribute__((weak)) void trk_emulated_launch(void *stream, std::function<void()> work)
 {

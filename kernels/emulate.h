@@ -145,6 +145,9 @@ extern "C" void trk_emulate_code(int arch);
 extern "C" void trk_emulate_gpu(int arch);
 extern "C" size_t trk_emulated_shared(int arch);
 
+/* emulate::allow(), for the fake of CUDA's runtime. */
+extern "C" void trk_emulate_allow(const void *kernel, size_t bytes);
+
 /* What a launch ends in: `work` is to run in the order of `stream`.  A fake of CUDA's runtime defines
    it; without one, work runs at once. */
 void trk_emulated_launch(void *stream, std::function<void()> work);

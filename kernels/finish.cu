@@ -80,6 +80,41 @@ TR_INLINE void finish_some(const struct finish &f, int64_t i, int64_t j, const m
     set_some(f.c, i, z);
 }
 
+/* The same of 2 AT_ONCE sums of a gated activation, or of AT_ONCE of its gradient. */
+template <bool BACK>
+TR_INLINE void gate_some(const struct finish &f, int64_t i, int64_t j, const mixed &sums)
+{
+    float z[2 * AT_ONCE], other[AT_ONCE];
+
+    if (BACK) {
+        get_some(sums, i, other);
+        get_some(f.slope_of, 2 * i, z);
+        get_some(f.slope_of, 2 * i + AT_ONCE, z + AT_ONCE);
+        TR_UNROLL
+        for (int e = 0; e < AT_ONCE; e++)
+            close_gate(f.act, other[e], z[2 * e], z[2 * e + 1]);
+        set_some(f.c, 2 * i, z);
+        set_some(f.c, 2 * i + AT_ONCE, z + AT_ONCE);
+        return;
+    }
+    TR_UNROLL
+    for (int h = 0; h < 2 * AT_ONCE; h += AT_ONCE) {
+        get_some(sums, i + h, z + h);
+        if (f.bias.data) {
+            get_some(f.bias, j + h, other);
+            TR_UNROLL
+            for (int e = 0; e < AT_ONCE; e++)
+                z[h + e] += other[e];
+        }
+        if (f.pre.data)
+            set_some(f.pre, i + h, z + h);
+    }
+    TR_UNROLL
+    for (int e = 0; e < AT_ONCE; e++)
+        other[e] = opened(f.act, z[2 * e], z[2 * e + 1]);
+    set_some(f.c, i / 2, other);
+}
+
 /* Sums may be c itself, so they are not restrict. */
 template <bool MANY>
 __global__ void __launch_bounds__(FINISH_THREADS)
@@ -96,25 +131,85 @@ __global__ void __launch_bounds__(FINISH_THREADS)
     }
 }
 
+/*
+ * A gated activation or, with BACK, its gradient.  Sums are twice as wide as what they become, or half as wide;
+ * n is how wide.
+ */
+template <bool MANY, bool BACK>
+__global__ void __launch_bounds__(FINISH_THREADS)
+    gate_kernel(struct finish f, mixed sums, int64_t elements, int64_t n)
+{
+    const int64_t each = (MANY ? AT_ONCE : 1) * (BACK ? 1 : 2);
+    const int64_t stride = (int64_t)gridDim.x * blockDim.x * each;
+    int64_t i = ((int64_t)blockIdx.x * blockDim.x + threadIdx.x) * each;
+
+    for (; i < elements; i += stride) {
+        if constexpr (MANY)
+            gate_some<BACK>(f, i, i % n, sums);
+        else if constexpr (BACK)
+            finish_gated_bwd(f, i, sums.get(i));
+        else
+            finish_gated(f, i, i % n, sums.get(i), sums.get(i + 1));
+    }
+}
+
 static bool wide_operand(const mixed &m)
 {
     return on_16_bytes(m.data);
 }
 
-extern "C" void tr_cuda_finish_sums(struct tr_queue *q, const float *sums,
-                                    const struct tr_cuda_finish *f)
+template <bool BACK>
+static void launch_gates(struct tr_queue *q, const struct finish &f, const mixed &sums,
+                         int64_t elements, int64_t n)
 {
-    struct finish how = finish_of(f);
-    mixed from = {const_cast<float *>(sums), TR_F32};
-    int64_t elements = tr_tensor_elems(f->c), n = f->c->dim[f->c->ndim - 1];
+    const bool many = n % (2 * AT_ONCE) == 0 && wide_operand(sums) && wide_operand(f.c) &&
+                      wide_operand(f.bias) && wide_operand(f.pre) && wide_operand(f.slope_of);
+    const int64_t each = (many ? (int)AT_ONCE : 1) * (BACK ? 1 : 2);
+    const unsigned blocks = blocks_for(elements, FINISH_THREADS * each, FINISH_BLOCKS);
+
+    if (many)
+        TR_LAUNCH(q, (gate_kernel<true, BACK>), blocks, FINISH_THREADS, 0, f, sums, elements, n);
+    else
+        TR_LAUNCH(q, (gate_kernel<false, BACK>), blocks, FINISH_THREADS, 0, f, sums, elements, n);
+}
+
+static void finish_all(struct tr_queue *q, const mixed &from, const struct finish &how,
+                       const struct tr_tensor *c)
+{
+    const int64_t elements = tr_tensor_elems(c), n = c->dim[c->ndim - 1];
+
+    if (tr_act_gated(how.act) && how.slope_of.data) {
+        launch_gates<true>(q, how, from, elements / 2, n / 2);
+        return;
+    }
+    if (tr_act_gated(how.act)) {
+        launch_gates<false>(q, how, from, elements * 2, n * 2);
+        return;
+    }
     bool many = n % AT_ONCE == 0 && wide_operand(from) && wide_operand(how.c) &&
                 wide_operand(how.bias) && wide_operand(how.pre) && wide_operand(how.slope_of);
     int64_t per_block = (int64_t)FINISH_THREADS * (many ? (int)AT_ONCE : 1);
     unsigned blocks = blocks_for(elements, per_block, FINISH_BLOCKS);
 
-    TR_ASSERT(!f->add || sums != f->c->data);
     if (many)
         TR_LAUNCH(q, finish_kernel<true>, blocks, FINISH_THREADS, 0, how, from, elements, n);
     else
         TR_LAUNCH(q, finish_kernel<false>, blocks, FINISH_THREADS, 0, how, from, elements, n);
+}
+
+extern "C" void tr_cuda_finish_sums(struct tr_queue *q, const float *sums,
+                                    const struct tr_cuda_finish *f)
+{
+    TR_ASSERT(!f->add || (sums != f->c->data && !tr_act_gated(f->act)));
+    finish_all(q, mixed{const_cast<float *>(sums), TR_F32}, finish_of(f), f->c);
+}
+
+extern "C" void tr_cuda_activate(struct tr_queue *q, const struct tr_tensor *y,
+                                 const struct tr_tensor *z, enum tr_act act)
+{
+    struct tr_cuda_finish f = {};
+
+    f.c = y;
+    f.act = act;
+    finish_all(q, mixed_of(z), finish_of(&f), y);
 }

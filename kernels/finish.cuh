@@ -117,6 +117,62 @@ TR_INLINE float finished(const struct finish &f, float z, float at)
     return z;
 }
 
+/* y of a gated activation. */
+TR_INLINE float opened(enum tr_act act, float gate, float other)
+{
+    switch (act) {
+#define GATED(symbol, name, of) \
+    case TR_ACT_##symbol:       \
+        return act_##of(gate) * other;
+#include "family/acts.def"
+    default:
+        break;
+    }
+    return 0.0f;
+}
+
+/* What comes back through it: the gradient of y becomes those of gate and other. */
+TR_INLINE void close_gate(enum tr_act act, float dy, float &gate, float &other)
+{
+    switch (act) {
+#define GATED(symbol, name, of)                              \
+    case TR_ACT_##symbol: {                                  \
+        const float by_gate = dy * slope_##of(gate) * other; \
+                                                             \
+        other = dy * act_##of(gate);                         \
+        gate = by_gate;                                      \
+        break;                                               \
+    }
+#include "family/acts.def"
+    default:
+        break;
+    }
+}
+
+/* Sums i and i + 1, in columns j and j + 1, j even: gate and other, and element i / 2 of c. */
+TR_INLINE void finish_gated(const struct finish &f, int64_t i, int64_t j, float gate, float other)
+{
+    if (f.bias.data) {
+        gate += f.bias.get(j);
+        other += f.bias.get(j + 1);
+    }
+    if (f.pre.data) {
+        f.pre.set(i, gate);
+        f.pre.set(i + 1, other);
+    }
+    f.c.set(i / 2, opened(f.act, gate, other));
+}
+
+/* Element i of the sums becomes elements 2 i and 2 i + 1 of c. */
+TR_INLINE void finish_gated_bwd(const struct finish &f, int64_t i, float sum)
+{
+    float gate = f.slope_of.get(2 * i), other = f.slope_of.get(2 * i + 1);
+
+    close_gate(f.act, sum, gate, other);
+    f.c.set(2 * i, gate);
+    f.c.set(2 * i + 1, other);
+}
+
 /* Element i of c, which is in column j. */
 TR_INLINE void finish_one(const struct finish &f, int64_t i, int64_t j, float sum)
 {

@@ -8,6 +8,7 @@ KERNELS = \
 	kernels/embed.cu \
 	kernels/finish.cu \
 	kernels/flat.cu \
+	kernels/heads.cu \
 	kernels/loss.cu \
 	kernels/norm.cu kernels/norm_bwd.cu \
 	kernels/product.cu \

@@ -84,14 +84,7 @@ template <> TR_INLINE uint32_t two_halves<bf16>(float first, float second)
    allowed beforehand. */
 template <class K> static void allow_shared(struct tr_queue *q, K *kernel, size_t bytes)
 {
-#ifdef __CUDACC__
-    tr_cuda_launched(
-        q, "cudaFuncSetAttribute",
-        (int)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes));
-#else
-    (void)q;
-    emulate::allow(reinterpret_cast<const void *>(kernel), bytes);
-#endif
+    tr_cuda_allow_shared(q, reinterpret_cast<const void *>(kernel), bytes);
 }
 
 #ifdef __CUDACC__

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "rows.cuh"
 
+#include <type_traits>
+
 /*
  * Norms.  The fast kernels keep a row in registers, so that it is read once; a warp takes a narrow
  * row alone.  Operands that do not lie well, and rows of fp32 wider than 16384, take kernels that
@@ -17,9 +19,12 @@ enum { MOST_THREADS_JOINED = 512 };
 
 /* ---- layernorm, residual_norm ---- */
 
+/* LAYER in the kernels stands for a layer norm with all its parameters, whose gain is the parameter: a choice
+   when they are compiled, so that it costs nothing.  The others ask this. */
 struct norm_outputs {
-    float *mean, *rstd;
+    float *mean, *rstd; /* mean NULL: by the root mean square */
     float eps;
+    bool one;
 };
 
 /* What threads have is added up in double: numbers around zero nearly cancel in their mean. */
@@ -54,21 +59,38 @@ row_blocks blocks_of_rows(int64_t n, int64_t groups, int most_threads)
                       dim3((unsigned)(warps * WARP), (unsigned)rows)};
 }
 
+/* The gains or, where they are there, the biases from column i on. */
+template <bool LAYER, int N, class A>
+TR_INLINE void parameters(A gain, A bias, int i, const norm_outputs &out, float (&by)[N],
+                          float (&plus)[N])
+{
+    gain.get(i, by);
+    if (LAYER || bias.here())
+        bias.get(i, plus);
+    TR_UNROLL
+    for (int k = 0; k < N && !LAYER; k++) {
+        by[k] += out.one ? 1.0f : 0.0f;
+        plus[k] = bias.here() ? plus[k] : 0.0f;
+    }
+}
+
 /* The norm of a row whose groups threadIdx.x, + blockDim.x, ... are x. */
-template <int N, class A>
+template <bool LAYER, int N, class A>
 TR_INLINE void norm_row(A y, const float (&x)[GROUPS][N], A gain, A bias, int64_t row, int h,
                         const norm_outputs &out, double (&room)[2][WARP])
 {
-    float sum = 0.0f, squares = 0.0f;
+    float sum = 0.0f, squares = 0.0f, mean = 0.0f;
 
-    TR_UNROLL
-    for (int g = 0; g < GROUPS; g++)
-        if (((int)threadIdx.x + g * (int)blockDim.x) * N < h) {
-            TR_UNROLL
-            for (int k = 0; k < N; k++)
-                sum += x[g][k];
-        }
-    const float mean = mean_of(over_row((double)sum, add_up(), room[0]), h);
+    if (LAYER || out.mean) {
+        TR_UNROLL
+        for (int g = 0; g < GROUPS; g++)
+            if (((int)threadIdx.x + g * (int)blockDim.x) * N < h) {
+                TR_UNROLL
+                for (int k = 0; k < N; k++)
+                    sum += x[g][k];
+            }
+        mean = mean_of(over_row((double)sum, add_up(), room[0]), h);
+    }
 
     TR_UNROLL
     for (int g = 0; g < GROUPS; g++)
@@ -86,20 +108,20 @@ TR_INLINE void norm_row(A y, const float (&x)[GROUPS][N], A gain, A bias, int64_
 
         if (i >= h)
             continue;
-        gain.get(i, by);
-        bias.get(i, plus);
+        parameters<LAYER>(gain, bias, i, out, by, plus);
         TR_UNROLL
         for (int k = 0; k < N; k++)
             by[k] = normed(x[g][k], mean, rstd, by[k], plus[k]);
         y.set(row * h + i, by);
     }
     if (threadIdx.x == 0) {
-        out.mean[row] = mean;
+        if (LAYER || out.mean)
+            out.mean[row] = mean;
         out.rstd[row] = rstd;
     }
 }
 
-template <int N, class R, class A>
+template <bool LAYER, int N, class R, class A>
 __global__ void __launch_bounds__(MOST_THREADS)
     norm_kernel(A y, R x, A gain, A bias, int64_t n, int h, norm_outputs out)
 {
@@ -116,11 +138,11 @@ __global__ void __launch_bounds__(MOST_THREADS)
         if (i < h)
             x.get(row * h + i, xs[g]);
     }
-    norm_row<N>(y, xs, gain, bias, row, h, out, room);
+    norm_row<LAYER, N>(y, xs, gain, bias, row, h, out, room);
 }
 
 /* The norm is that of y as stored. */
-template <int N, class R, class A>
+template <bool LAYER, int N, class R, class A>
 __global__ void __launch_bounds__(MOST_THREADS_JOINED)
     residual_norm_kernel(R y, A norm, R x, A a, A bias, A gain, A shift, int64_t n, int h,
                          norm_outputs out, dropping drop)
@@ -148,14 +170,18 @@ __global__ void __launch_bounds__(MOST_THREADS_JOINED)
 
         if (i >= h)
             continue;
-        bias.get(i, biases);
+        if (LAYER || bias.here())
+            bias.get(i, biases);
+        TR_UNROLL
+        for (int k = 0; k < N && !LAYER; k++)
+            biases[k] = bias.here() ? biases[k] : 0.0f;
         keep_of(drop, row, i, h, keep);
         TR_UNROLL
         for (int k = 0; k < N; k++)
             xs[g][k] = y.rounded(residual_of(xs[g][k], as[g][k], biases[k], keep[k]));
         y.set(row * h + i, xs[g]);
     }
-    norm_row<N>(norm, xs, gain, shift, row, h, out, room);
+    norm_row<LAYER, N>(norm, xs, gain, shift, row, h, out, room);
 }
 
 /* A block a row, which is read three times. */
@@ -165,10 +191,13 @@ __global__ void __launch_bounds__(THREADS)
     const int64_t row = blockIdx.x;
     TR_SHARED(double, room, [2][WARP]);
     double sum = 0.0, squares = 0.0;
+    float mean = 0.0f;
 
-    for (int64_t i = threadIdx.x; i < h; i += THREADS)
-        sum += (double)x.get(row * h + i);
-    const float mean = mean_of(over_row(sum, add_up(), room[0]), (int)h);
+    if (out.mean) {
+        for (int64_t i = threadIdx.x; i < h; i += THREADS)
+            sum += (double)x.get(row * h + i);
+        mean = mean_of(over_row(sum, add_up(), room[0]), (int)h);
+    }
 
     for (int64_t i = threadIdx.x; i < h; i += THREADS) {
         const double off = (double)(x.get(row * h + i) - mean);
@@ -177,12 +206,31 @@ __global__ void __launch_bounds__(THREADS)
     }
     const float rstd = rstd_of(over_row(squares, add_up(), room[1]), (int)h, out.eps);
 
-    for (int64_t i = threadIdx.x; i < h; i += THREADS)
-        y.set(row * h + i, normed(x.get(row * h + i), mean, rstd, gain.get(i), bias.get(i)));
+    for (int64_t i = threadIdx.x; i < h; i += THREADS) {
+        float by[1], plus[1];
+
+        parameters<false>(gain, bias, (int)i, out, by, plus);
+        y.set(row * h + i, normed(x.get(row * h + i), mean, rstd, by[0], plus[0]));
+    }
     if (threadIdx.x == 0) {
-        out.mean[row] = mean;
+        if (out.mean)
+            out.mean[row] = mean;
         out.rstd[row] = rstd;
     }
+}
+
+/* f(LAYER as a type). */
+template <class F> void with_layer(bool layer, F f)
+{
+    if (layer)
+        f(std::true_type());
+    else
+        f(std::false_type());
+}
+
+bool same_type_if(const struct tr_tensor *a, const struct tr_tensor *b)
+{
+    return !b || same_type(a, b);
 }
 
 } // namespace
@@ -193,21 +241,24 @@ extern "C" void tr_cuda_norm(struct tr_queue *q, const struct tr_tensor *y,
                              const struct tr_tensor *bias, struct tr_norm_how how)
 {
     const struct tr_rows_sizes s = tr_sizes_norm(y, mean, rstd, x, gain, bias, how);
-    const norm_outputs out = {elements<float>(mean), elements<float>(rstd), how.eps};
+    const norm_outputs out = {elements<float>(mean), elements<float>(rstd), how.eps, how.one};
     bool done = false;
 
-    if (same_type(y, gain) && same_type(y, bias) && lie_well(s.h, y, x, gain, bias))
+    if (same_type(y, gain) && same_type_if(y, bias) && lie_well(s.h, y, x, gain, bias))
         with_pair(x->dtype, y->dtype, [&](auto r, auto a) {
             using R = decltype(r);
             using A = decltype(a);
-            const int N = both<R, A>::N;
-            const row_blocks b = blocks_of_rows(s.n, s.h / N, MOST_THREADS);
+            typedef both<R, A> at_once;
+            const row_blocks b = blocks_of_rows(s.n, s.h / at_once::N, MOST_THREADS);
 
             done = b.blocks > 0;
             if (done)
-                TR_LAUNCH(q, (norm_kernel<N, typed<R>, typed<A>>), b.blocks, b.block, 0,
-                          typed_of<A>(y), typed_of<R>(x), typed_of<A>(gain), typed_of<A>(bias), s.n,
-                          (int)s.h, out);
+                with_layer(!how.rms && !how.one, [&](auto layer) {
+                    TR_LAUNCH(q,
+                              (norm_kernel<decltype(layer)::value, at_once::N, typed<R>, typed<A>>),
+                              b.blocks, b.block, 0, typed_of<A>(y), typed_of<R>(x),
+                              typed_of<A>(gain), typed_of<A>(bias), s.n, (int)s.h, out);
+                });
         });
     if (!done)
         TR_LAUNCH(q, norm_any_kernel, (unsigned)s.n, THREADS, 0, mixed_of(y), mixed_of(x),
@@ -223,25 +274,29 @@ extern "C" void tr_cuda_residual_norm(struct tr_queue *q, const struct tr_tensor
                                       struct tr_norm_how how, struct tr_dropout drop)
 {
     const struct tr_rows_sizes s = tr_sizes_residual(y, x, a, bias, &drop);
-    const norm_outputs out = {elements<float>(mean), elements<float>(rstd), how.eps};
+    const norm_outputs out = {elements<float>(mean), elements<float>(rstd), how.eps, how.one};
     const dropping d = dropping_rows(&drop, s.n);
     bool done = false;
 
     tr_sizes_norm(norm, mean, rstd, y, gain, shift, how);
-    if (same_type(y, x) && same_type(a, bias) && same_type(a, gain) && same_type(a, shift) &&
+    if (same_type(y, x) && same_type_if(a, bias) && same_type(a, gain) && same_type_if(a, shift) &&
         same_type(a, norm) && lie_well(s.h, y, norm, x, a, bias, gain, shift))
         with_pair(y->dtype, a->dtype, [&](auto r, auto t) {
             using R = decltype(r);
             using A = decltype(t);
-            const int N = both<R, A>::N;
-            const row_blocks b = blocks_of_rows(s.n, s.h / N, MOST_THREADS_JOINED);
+            typedef both<R, A> at_once;
+            const row_blocks b = blocks_of_rows(s.n, s.h / at_once::N, MOST_THREADS_JOINED);
 
             done = b.blocks > 0;
             if (done)
-                TR_LAUNCH(q, (residual_norm_kernel<N, typed<R>, typed<A>>), b.blocks, b.block, 0,
-                          typed_of<R>(y), typed_of<A>(norm), typed_of<R>(x), typed_of<A>(a),
-                          typed_of<A>(bias), typed_of<A>(gain), typed_of<A>(shift), s.n, (int)s.h,
-                          out, d);
+                with_layer(bias && !how.rms && !how.one, [&](auto layer) {
+                    TR_LAUNCH(q,
+                              (residual_norm_kernel<decltype(layer)::value, at_once::N, typed<R>,
+                                                    typed<A>>),
+                              b.blocks, b.block, 0, typed_of<R>(y), typed_of<A>(norm),
+                              typed_of<R>(x), typed_of<A>(a), typed_of<A>(bias), typed_of<A>(gain),
+                              typed_of<A>(shift), s.n, (int)s.h, out, d);
+                });
         });
     if (!done) {
         tr_cuda_residual(q, y, x, a, bias, drop);

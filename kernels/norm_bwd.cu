@@ -9,7 +9,7 @@
  * where the means go along a row and the sums over all rows.  Up to NARROW elements a row, one
  * kernel reads everything once.  Wider rows, and operands that do not lie well, take two: the
  * means first, and then tiles of columns.  Either leaves the sums of slabs of rows in scratch,
- * gains before biases.
+ * gains before biases.  By the root mean square mean and mean(g) are 0, and no biases are there.
  */
 namespace
 {
@@ -19,12 +19,25 @@ namespace
 enum { EACH = 8, MOST_THREADS = 1024, NARROW = EACH * MOST_THREADS, GOOD_THREADS = 512 };
 enum { SLAB_ROWS = 16, TILE_WARPS = 8, THREADS = 256 };
 
-/* The operands, as accessors. */
-template <class R, class A> struct norm_gradient {
+/* The operands, as accessors.  LAYER stands for a layer norm whose gain is the parameter: a choice when kernels
+   are compiled, so that it costs nothing. */
+template <bool LAYER, class R, class A> struct norm_gradient {
     R dx, dskip, x;
     A dy, gain;
-    const float *mean, *rstd;
+    const float *mean, *rstd; /* mean NULL: by the root mean square */
     int64_t n, h;
+    bool one;
+
+    TR_INLINE float mean_of(int64_t row) const { return LAYER || mean ? mean[row] : 0.0f; }
+    template <int N> TR_INLINE void gain_of(int64_t i, float (&by)[N]) const
+    {
+        gain.get(i, by);
+        TR_UNROLL
+        for (int k = 0; k < N && !LAYER; k++)
+            by[k] += one ? 1.0f : 0.0f;
+    }
+    /* What is subtracted from a gradient. */
+    TR_INLINE float level(float g) const { return LAYER || mean ? g : 0.0f; }
 };
 
 struct means {
@@ -73,9 +86,9 @@ TR_INLINE void leave_sums(float *part, int64_t h, const float (&sum)[EACH / N][N
 }
 
 /* A block takes a slab of rows, blockDim.y at a time. */
-template <int N, class R, class A>
+template <int N, bool LAYER, class R, class A>
 __global__ void __launch_bounds__(MOST_THREADS)
-    narrow_kernel(norm_gradient<R, A> o, float *part, int64_t slab_rows)
+    narrow_kernel(norm_gradient<LAYER, R, A> o, float *part, int64_t slab_rows)
 {
     const int PER = EACH / N, h = (int)o.h;
     TR_SHARED(means, room, [2][GOOD_THREADS]);
@@ -91,7 +104,7 @@ __global__ void __launch_bounds__(MOST_THREADS)
         means m = {0.0f, 0.0f};
 
         if (row < end) {
-            mean = o.mean[row];
+            mean = o.mean_of(row);
             rstd = o.rstd[row];
         }
         TR_UNROLL
@@ -109,7 +122,7 @@ __global__ void __launch_bounds__(MOST_THREADS)
 
             if (row >= end || i >= h)
                 continue;
-            o.gain.get(i, gain);
+            o.gain_of(i, gain);
             TR_UNROLL
             for (int k = 0; k < N; k++) {
                 x[j][k] = (x[j][k] - mean) * rstd;
@@ -122,7 +135,7 @@ __global__ void __launch_bounds__(MOST_THREADS)
         }
         /* Two rooms in turn: a barrier lies between two uses of one, that of the other. */
         m = over_row(m, add_up(), room[turn]);
-        m = means{m.g / (float)h, m.gu / (float)h};
+        m = means{o.level(m.g / (float)h), m.gu / (float)h};
         TR_UNROLL
         for (int j = 0; j < PER; j++) {
             const int i = ((int)threadIdx.x + j * (int)blockDim.x) * N;
@@ -148,12 +161,12 @@ __global__ void __launch_bounds__(MOST_THREADS)
 /* ---- rows of any width ---- */
 
 /* m[row], by a block for each row. */
-template <int N, class R, class A>
-__global__ void __launch_bounds__(THREADS) means_kernel(norm_gradient<R, A> o, means *m)
+template <int N, bool LAYER, class R, class A>
+__global__ void __launch_bounds__(THREADS) means_kernel(norm_gradient<LAYER, R, A> o, means *m)
 {
     const int64_t row = blockIdx.x;
     TR_SHARED(means, room, [WARP]);
-    const float mean = o.mean[row], rstd = o.rstd[row];
+    const float mean = o.mean_of(row), rstd = o.rstd[row];
     means sum = {0.0f, 0.0f};
 
     for (int64_t i = (int64_t)threadIdx.x * N; i < o.h; i += THREADS * N) {
@@ -161,7 +174,7 @@ __global__ void __launch_bounds__(THREADS) means_kernel(norm_gradient<R, A> o, m
 
         o.dy.get(row * o.h + i, dy);
         o.x.get(row * o.h + i, x);
-        o.gain.get(i, gain);
+        o.gain_of(i, gain);
         TR_UNROLL
         for (int k = 0; k < N; k++) {
             const float g = dy[k] * gain[k];
@@ -172,13 +185,13 @@ __global__ void __launch_bounds__(THREADS) means_kernel(norm_gradient<R, A> o, m
     }
     sum = over_row(sum, add_up(), room);
     if (threadIdx.x == 0)
-        m[row] = means{sum.g / (float)o.h, sum.gu / (float)o.h};
+        m[row] = means{o.level(sum.g / (float)o.h), sum.gu / (float)o.h};
 }
 
 /* A block takes WARP groups of columns of one slab of rows, which its warps take in turn. */
-template <int N, class R, class A>
+template <int N, bool LAYER, class R, class A>
 __global__ void __launch_bounds__(TILE_WARPS *WARP)
-    tile_kernel(norm_gradient<R, A> o, const means *m, float *part, int64_t slab_rows)
+    tile_kernel(norm_gradient<LAYER, R, A> o, const means *m, float *part, int64_t slab_rows)
 {
     TR_SHARED(float, room, [2][TILE_WARPS][WARP * N]);
     const int lane = (int)threadIdx.x, warp = (int)threadIdx.y;
@@ -187,9 +200,9 @@ __global__ void __launch_bounds__(TILE_WARPS *WARP)
     float gain[N] = {}, to_gain[N] = {}, to_bias[N] = {};
 
     if (i < o.h)
-        o.gain.get(i, gain);
+        o.gain_of(i, gain);
     for (int64_t row = first + warp; i < o.h && row < end; row += TILE_WARPS) {
-        const float mean = o.mean[row], rstd = o.rstd[row];
+        const float mean = o.mean_of(row), rstd = o.rstd[row];
         const means of_row = m[row];
         float dy[N], x[N], skip[N] = {};
 
@@ -234,11 +247,13 @@ struct norm_bwd_operands {
 void fold_both(struct tr_queue *q, const norm_bwd_operands &o, const float *part, unsigned count)
 {
     trk_fold(q, o.dgain, part, count, 2 * o.s.h);
-    trk_fold(q, o.dbias, part + o.s.h, count, 2 * o.s.h);
+    if (o.dbias)
+        trk_fold(q, o.dbias, part + o.s.h, count, 2 * o.s.h);
 }
 
-template <int N, class R, class A>
-void narrow_launch(struct tr_queue *q, const norm_bwd_operands &o, const norm_gradient<R, A> &g)
+template <int N, bool LAYER, class R, class A>
+void narrow_launch(struct tr_queue *q, const norm_bwd_operands &o,
+                   const norm_gradient<LAYER, R, A> &g)
 {
     const slabs cut = slabs_of(o.s.n, SLAB_ROWS, 2 * o.s.h, TR_CUDA_SCRATCH_BYTES);
     float *part =
@@ -247,13 +262,14 @@ void narrow_launch(struct tr_queue *q, const norm_bwd_operands &o, const norm_gr
     const unsigned x = (unsigned)((groups + WARP - 1) / WARP * WARP);
     const unsigned y = x < GOOD_THREADS ? GOOD_THREADS / x : 1;
 
-    TR_LAUNCH(q, (narrow_kernel<N, R, A>), cut.count, dim3(x, y), x * y * EACH * sizeof(float), g,
-              part, cut.rows);
+    TR_LAUNCH(q, (narrow_kernel<N, LAYER, R, A>), cut.count, dim3(x, y),
+              x * y * EACH * sizeof(float), g, part, cut.rows);
     fold_both(q, o, part, cut.count);
 }
 
-template <int N, class R, class A>
-void wide_launch(struct tr_queue *q, const norm_bwd_operands &o, const norm_gradient<R, A> &g)
+template <int N, bool LAYER, class R, class A>
+void wide_launch(struct tr_queue *q, const norm_bwd_operands &o,
+                 const norm_gradient<LAYER, R, A> &g)
 {
     const size_t means_bytes = (size_t)o.s.n * sizeof(means);
     const slabs cut =
@@ -264,10 +280,33 @@ void wide_launch(struct tr_queue *q, const norm_bwd_operands &o, const norm_grad
     float *part = reinterpret_cast<float *>(scratch);
     means *m = reinterpret_cast<means *>(scratch + part_bytes);
 
-    TR_LAUNCH(q, (means_kernel<N, R, A>), (unsigned)o.s.n, THREADS, 0, g, m);
-    TR_LAUNCH(q, (tile_kernel<N, R, A>), dim3(blocks_for(o.s.h, WARP * N, INT32_MAX), cut.count),
-              dim3(WARP, TILE_WARPS), 0, g, m, part, cut.rows);
+    TR_LAUNCH(q, (means_kernel<N, LAYER, R, A>), (unsigned)o.s.n, THREADS, 0, g, m);
+    TR_LAUNCH(q, (tile_kernel<N, LAYER, R, A>),
+              dim3(blocks_for(o.s.h, WARP * N, INT32_MAX), cut.count), dim3(WARP, TILE_WARPS), 0, g,
+              m, part, cut.rows);
     fold_both(q, o, part, cut.count);
+}
+
+/* With operands that lie well. */
+template <bool LAYER, class R, class A>
+void choose(struct tr_queue *q, const norm_bwd_operands &o, struct tr_norm_how how)
+{
+    const int N = both<R, A>::N;
+    const norm_gradient<LAYER, typed<R>, typed<A>> g = {typed_of<R>(o.dx),
+                                                        typed_of<R>(o.dskip),
+                                                        typed_of<R>(o.x),
+                                                        typed_of<A>(o.dy),
+                                                        typed_of<A>(o.gain),
+                                                        elements<float>(o.mean),
+                                                        elements<float>(o.rstd),
+                                                        o.s.n,
+                                                        o.s.h,
+                                                        how.one};
+
+    if (o.s.h <= NARROW)
+        narrow_launch<N>(q, o, g);
+    else
+        wide_launch<N>(q, o, g);
 }
 
 } // namespace
@@ -285,31 +324,18 @@ extern "C" void tr_cuda_norm_bwd(struct tr_queue *q, const struct tr_tensor *dx,
         dskip, x,
         gain,  mean,
         rstd,  tr_sizes_norm_bwd(dx, dgain, dbias, dy, dskip, x, gain, mean, rstd, how)};
-    const float *m = elements<float>(mean), *r = elements<float>(rstd);
 
     if (same_type(dx, x) && (!dskip || same_type(dx, dskip)) && same_type(dy, gain) &&
         lie_well(o.s.h, dx, dskip, x, dy, gain) &&
         with_pair(x->dtype, dy->dtype, [&](auto stream, auto inner) {
-            using R = decltype(stream);
-            using A = decltype(inner);
-            const int N = both<R, A>::N;
-            const norm_gradient<typed<R>, typed<A>> g = {typed_of<R>(dx),
-                                                         typed_of<R>(dskip),
-                                                         typed_of<R>(x),
-                                                         typed_of<A>(dy),
-                                                         typed_of<A>(gain),
-                                                         m,
-                                                         r,
-                                                         o.s.n,
-                                                         o.s.h};
-
-            if (o.s.h <= NARROW)
-                narrow_launch<N>(q, o, g);
+            if (how.rms || how.one)
+                choose<false, decltype(stream), decltype(inner)>(q, o, how);
             else
-                wide_launch<N>(q, o, g);
+                choose<true, decltype(stream), decltype(inner)>(q, o, how);
         }))
         return;
     wide_launch<1>(q, o,
-                   norm_gradient<mixed, mixed>{mixed_of(dx), mixed_of(dskip), mixed_of(x),
-                                               mixed_of(dy), mixed_of(gain), m, r, o.s.n, o.s.h});
+                   norm_gradient<false, mixed, mixed>{
+                       mixed_of(dx), mixed_of(dskip), mixed_of(x), mixed_of(dy), mixed_of(gain),
+                       elements<float>(mean), elements<float>(rstd), o.s.n, o.s.h, how.one});
 }

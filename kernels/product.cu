@@ -36,6 +36,17 @@ TR_INLINE void fetch(const struct side &s, int64_t first, int64_t l0, int64_t k,
     }
 }
 
+/* Element i of the sums, in column j, and where it lies in a row of a tile, which begins with an even column. */
+TR_INLINE void finish_in_tile(const struct finish &f, int64_t i, int64_t j, const float *sum)
+{
+    if (f.act < TR_ACT_FIRST_GATED)
+        finish_one(f, i, j, *sum);
+    else if (f.slope_of.data)
+        finish_gated_bwd(f, i, *sum);
+    else if (j % 2 == 0)
+        finish_gated(f, i, j, sum[0], sum[1]);
+}
+
 __global__ void __launch_bounds__(PRODUCT_THREADS)
     product_kernel(struct side a, struct side b, int64_t k, struct finish f)
 {
@@ -70,7 +81,7 @@ __global__ void __launch_bounds__(PRODUCT_THREADS)
         int64_t i = i0 + e / TILE, j = j0 + e % TILE;
 
         if (i < a.rows && j < b.rows)
-            finish_one(f, i * b.rows + j, j, sums[e / TILE][e % TILE]);
+            finish_in_tile(f, i * b.rows + j, j, &sums[e / TILE][e % TILE]);
     }
 }
 

@@ -12,9 +12,9 @@ enum { THREADS = 256, SLAB_WARPS = 8, SLAB_ROWS = 32, FOLD_WARPS = 16 };
 
 /* ---- residual, dropout ---- */
 
-template <int N, class R, class A>
+template <int N, class R, class A, class B>
 __global__ void __launch_bounds__(THREADS)
-    residual_kernel(R y, R x, A a, A bias, int64_t n, int64_t h, dropping drop)
+    residual_kernel(R y, R x, A a, B bias, int64_t n, int64_t h, dropping drop)
 {
     const int64_t row = (int64_t)blockIdx.x * blockDim.y + threadIdx.y;
 
@@ -53,18 +53,19 @@ __global__ void __launch_bounds__(THREADS) dropout_kernel(R y, int64_t n, int64_
     }
 }
 
-struct residual_operands {
-    const struct tr_tensor *y, *x, *a, *bias;
-};
-
 template <int N, class R, class A>
 void residual_launch(struct tr_queue *q, R y, R x, A a, A bias, struct tr_rows_sizes s,
                      const dropping &drop)
 {
     const dim3 block = block_of_rows(s.h / N, THREADS);
+    const unsigned blocks = blocks_for(s.n, block.y, INT32_MAX);
 
-    TR_LAUNCH(q, (residual_kernel<N, R, A>), blocks_for(s.n, block.y, INT32_MAX), block, 0, y, x, a,
-              bias, s.n, s.h, drop);
+    if (bias.here())
+        TR_LAUNCH(q, (residual_kernel<N, R, A, A>), blocks, block, 0, y, x, a, bias, s.n, s.h,
+                  drop);
+    else
+        TR_LAUNCH(q, (residual_kernel<N, R, A, absent>), blocks, block, 0, y, x, a, absent(), s.n,
+                  s.h, drop);
 }
 
 } // namespace
@@ -76,7 +77,7 @@ extern "C" void tr_cuda_residual(struct tr_queue *q, const struct tr_tensor *y,
     const struct tr_rows_sizes s = tr_sizes_residual(y, x, a, bias, &drop);
     const dropping d = dropping_rows(&drop, s.n);
 
-    if (same_type(y, x) && same_type(a, bias) && lie_well(s.h, y, x, a, bias) &&
+    if (same_type(y, x) && (!bias || same_type(a, bias)) && lie_well(s.h, y, x, a, bias) &&
         with_pair(y->dtype, a->dtype, [&](auto r, auto t) {
             using R = decltype(r);
             using A = decltype(t);
@@ -176,7 +177,8 @@ void residual_bwd_launch(struct tr_queue *q, A da, const struct tr_tensor *dbias
 
     TR_LAUNCH(q, (residual_bwd_kernel<N, A, R>), grid, block, 0, da, part, dy, s.n, s.h, cut.rows,
               drop);
-    trk_fold(q, dbias, part, cut.count, s.h);
+    if (dbias)
+        trk_fold(q, dbias, part, cut.count, s.h);
 }
 
 /* to[c] += sum of part[.][c], in double: a column per lane, rows dealt out to warps. */

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "bench/bench.h"
+#include "config/work.h"
 #include "util/text.h"
 
-/* A linear operation y[N,O] = x[N,I] w[O,I]^T of the model, and how often a rank of a middle stage, or of
-   the last one for the head, computes it in a micro-batch. */
+/* A linear operation y[rows,out] = x[rows,in] w[out,in]^T of the model, and how often a rank of a middle stage,
+   or of the first or last one for the ends of the model, computes it in a micro-batch. */
 struct linear {
     const char *name;
-    int64_t in, out, times;
+    int64_t rows, in, out, times;
 };
-enum { LINEARS = 5, WAYS = 3, SAMPLES = 64 };
+enum { LINEARS = (TR_WORK_HEAD + 1) * TR_WORK_GEMMS, WAYS = 3, SAMPLES = 64 };
 
 static const char *const ways[WAYS] = {"forward", "dgrad", "wgrad"};
 
@@ -23,18 +23,28 @@ struct work {
     struct tr_tensor dw;      /*   a gradient of w in the type of gradients */
 };
 
-static void list(const struct tr_dims *m, const struct tr_layout *l, struct linear out[LINEARS])
+static int add(const struct tr_work_how *how, enum tr_work_part part, int64_t times,
+               struct linear *out)
 {
-    const int64_t layers = tr_layout_most_layers(l) * l->k;
-    const struct linear all[LINEARS] = {
-        {"qkv", m->hidden, 3 * m->hidden / l->w, layers},
-        {"projection", m->hidden / l->w, m->hidden, layers},
-        {"fc1", m->hidden, m->ffn / l->w, layers},
-        {"fc2", m->ffn / l->w, m->hidden, layers},
-        {"head", m->hidden, m->vocab_padded / l->w, 1},
-    };
+    struct tr_work work;
 
-    memcpy(out, all, sizeof all);
+    tr_work_of(how, part, &work);
+    for (int i = 0; i < work.gemms; i++) {
+        const struct tr_work_gemm *g = &work.gemm[i];
+
+        out[i] = (struct linear){g->name, (int64_t)g->rows, (int64_t)g->inner, (int64_t)g->columns,
+                                 times};
+    }
+    return work.gemms;
+}
+
+static int list(const struct tr_shape *s, struct linear out[LINEARS])
+{
+    const struct tr_work_how how = tr_work_how_of(s);
+    int n = add(&how, TR_WORK_EMBED, 1, out);
+
+    n += add(&how, TR_WORK_LAYER, tr_layout_most_layers(&s->layout) * s->layout.k, out + n);
+    return n + add(&how, TR_WORK_HEAD, 1, out + n);
 }
 
 static void body(void *ctx)
@@ -168,19 +178,19 @@ static enum tr_status measure(struct work *w, const struct linear *l, double *fl
 }
 
 /* Room for the largest of each operand. */
-static enum tr_status reserve(struct work *w, const struct linear *l, enum tr_dtype type,
-                              enum tr_dtype grads, int64_t rows)
+static enum tr_status reserve(struct work *w, const struct linear *l, int count, enum tr_dtype type,
+                              enum tr_dtype grads)
 {
     int64_t in = 0, out = 0, weights = 0;
     struct tr_tensor *all[] = {&w->x, &w->w, &w->y, &w->dw};
 
-    for (int i = 0; i < LINEARS; i++) {
-        in = l[i].in > in ? l[i].in : in;
-        out = l[i].out > out ? l[i].out : out;
+    for (int i = 0; i < count; i++) {
+        in = l[i].rows * l[i].in > in ? l[i].rows * l[i].in : in;
+        out = l[i].rows * l[i].out > out ? l[i].rows * l[i].out : out;
         weights = l[i].in * l[i].out > weights ? l[i].in * l[i].out : weights;
     }
-    w->x = tr_tensor_1(NULL, type, rows * in);
-    w->y = tr_tensor_1(NULL, type, rows * out);
+    w->x = tr_tensor_1(NULL, type, in);
+    w->y = tr_tensor_1(NULL, type, out);
     w->w = tr_tensor_1(NULL, type, weights);
     w->dw = tr_tensor_1(NULL, grads, weights);
     return tr_bench_reserve(w->b, all, 4);
@@ -193,25 +203,24 @@ enum tr_status tr_bench_gemm(struct tr_bench *b)
     const enum tr_dtype grads = s->precision.grads_fp32 ? TR_F32 : type;
     const int64_t rows = s->batches.micro_batch * s->dims.seq;
     struct linear l[LINEARS];
+    const int count = list(s, l);
     struct work w = {.b = b};
     double flop = 0.0, seconds = 0.0;
 
-    list(&s->dims, &s->layout, l);
-    TR_TRY(reserve(&w, l, type, grads, rows));
+    TR_TRY(reserve(&w, l, count, type, grads));
     tr_bench_print(
         b,
-        "# gemm: GEMMs of hidden %lld, mlp %lld, vocabulary %lld, %lld tokens, tensor parallel "
-        "%d, by %s; medians of %d on each of %d rank%s, all at once\n"
+        "# gemm: GEMMs of a layer and of the ends of the model, %lld tokens, tensor parallel %d, "
+        "by %s; medians of %d on each of %d rank%s, all at once\n"
         "#   product      way     rows       in      out  type    ms (median of ranks, min, max)   "
         "TFLOP/s #wrong  slowest rank\n",
-        (long long)s->dims.hidden, (long long)s->dims.ffn, (long long)s->dims.vocab_padded,
         (long long)rows, s->layout.w, b->run->queue.on->name, b->repeats, b->run->world->size,
         tr_plural(b->run->world->size));
-    for (int i = 0; i < LINEARS; i++)
+    for (int i = 0; i < count; i++)
         for (w.way = 0; w.way < WAYS; w.way++) {
-            w.x = tr_tensor_2(w.x.data, type, rows, l[i].in);
+            w.x = tr_tensor_2(w.x.data, type, l[i].rows, l[i].in);
             w.w = tr_tensor_2(w.w.data, type, l[i].out, l[i].in);
-            w.y = tr_tensor_2(w.y.data, type, rows, l[i].out);
+            w.y = tr_tensor_2(w.y.data, type, l[i].rows, l[i].out);
             w.dw = tr_tensor_2(w.dw.data, grads, l[i].out, l[i].in);
             TR_TRY(measure(&w, &l[i], &flop, &seconds));
         }

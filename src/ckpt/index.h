@@ -8,6 +8,7 @@
 #include "ckpt/map.h"
 #include "config/amounts.h"
 #include "config/lr_schedule.h"
+#include "family/family.h"
 
 /*
  * The index of a checkpoint file: everything in it but the elements of the tensors.  One process
@@ -35,6 +36,10 @@ struct tr_ckpt_about {
 #define MODEL(attribute, field) int64_t field;
     TR_CKPT_MODEL_OF(MODEL)
 #undef MODEL
+#define WIDTH(attribute, field, otherwise) int64_t field;
+    TR_CKPT_WIDTH_OF(WIDTH)
+#undef WIDTH
+    struct tr_family family; /* fields of TR_CKPT_FAMILY_OF; eps 0: an older file does not say */
 #define LAYOUT(attribute, field) int64_t field; /* 0: the file does not say */
     TR_CKPT_LAYOUT_OF(LAYOUT)
 #undef LAYOUT

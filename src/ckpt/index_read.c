@@ -9,11 +9,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ckpt/architecture.h"
 #include "ckpt/seal.h"
 
 /* Numbers of a file at most: the ranks of three dimensions are counted in 63 bits, and so are the tokens
    of all samples.  No link to a tensor takes less than 64 bytes of the index. */
 #define LAYOUT_MOST (1 << 20)
+#define WIDTH_MOST INT32_MAX
 #define STATE_MOST ((int64_t)1 << 40)
 #define TENSORS_MOST (TR_CKPT_INDEX_MOST / 64)
 
@@ -132,6 +134,53 @@ static enum tr_status get_layout(hid_t root, struct tr_ckpt_about *a)
     return TR_OK;
 }
 
+static enum tr_status get_family_choice(hid_t root, const char *name, int *value)
+{
+    char *text;
+    enum tr_status s = get_text(root, name, &text);
+
+    if (s == TR_OK)
+        *value = tr_ckpt_family_value(name, text);
+    if (s == TR_OK && *value < 0)
+        s = TR_FAIL(TR_EDATA, "its %s is \"%s\", which this version does not know", name, text);
+    free(text);
+    return s;
+}
+
+/* What is not there is as the first family has it, of which all files were before. */
+static enum tr_status get_family(hid_t root, struct tr_family *f)
+{
+    int64_t whole;
+    double real;
+    int choice;
+
+    *f = *tr_family_row(0);
+    f->eps = 0.0;
+#define FLAG(attribute, field)                        \
+    TR_TRY(get_count(root, attribute, 0, 1, &whole)); \
+    (field) = whole == 1;
+#define WHOLE(attribute, field)                               \
+    TR_TRY(get_count(root, attribute, 0, INT32_MAX, &whole)); \
+    (field) = whole;
+#define REAL(attribute, field)                \
+    TR_TRY(get_real(root, attribute, &real)); \
+    (field) = real;
+#define CHOICE(attribute, field)                         \
+    TR_TRY(get_family_choice(root, attribute, &choice)); \
+    (field) = (__typeof__(field))choice;
+#define FAMILY(type, attribute, field, tuned) \
+    if (has(root, attribute)) {               \
+        type(attribute, f->field)             \
+    }
+    TR_CKPT_FAMILY_OF(FAMILY)
+#undef FAMILY
+#undef CHOICE
+#undef REAL
+#undef WHOLE
+#undef FLAG
+    return TR_OK;
+}
+
 static enum tr_status get_about(hid_t root, struct tr_ckpt_about *a)
 {
     int64_t whole;
@@ -156,6 +205,13 @@ static enum tr_status get_about(hid_t root, struct tr_ckpt_about *a)
 #define MODEL(attribute, field) TR_TRY(get_count(root, attribute, 1, INT32_MAX, &a->field));
     TR_CKPT_MODEL_OF(MODEL)
 #undef MODEL
+#define WIDTH(attribute, field, otherwise) \
+    a->field = (otherwise);                \
+    if (has(root, attribute))              \
+        TR_TRY(get_count(root, attribute, 1, WIDTH_MOST, &a->field));
+    TR_CKPT_WIDTH_OF(WIDTH)
+#undef WIDTH
+    TR_TRY(get_family(root, &a->family));
     a->files = -1;
     if (has(root, TR_CKPT_ATTR_FILES))
         TR_TRY(get_count(root, TR_CKPT_ATTR_FILES, 0, INT32_MAX, &a->files));

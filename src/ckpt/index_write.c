@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ckpt/architecture.h"
 #include "ckpt/seal.h"
 #include "util/file.h"
 
@@ -115,6 +116,26 @@ static bool put_order(hid_t root, const struct tr_epoch_plan *o)
     return ok;
 }
 
+/* Each field passes through the type of the file. */
+static bool put_family(hid_t root, const struct tr_family *f)
+{
+    bool ok = true;
+
+#define FLAG(attribute, value) put_int(root, attribute, value)
+#define WHOLE FLAG
+#define REAL(attribute, value) put_real(root, attribute, value)
+#define CHOICE(attribute, value) \
+    put_text(root, attribute, tr_ckpt_family_spelling(attribute, value))
+#define FAMILY(type, attribute, field, tuned) ok = ok && type(attribute, f->field);
+    TR_CKPT_FAMILY_OF(FAMILY)
+#undef FAMILY
+#undef CHOICE
+#undef REAL
+#undef WHOLE
+#undef FLAG
+    return ok;
+}
+
 static bool put_about(hid_t root, const struct tr_ckpt_about *a, const char *config_json)
 {
     bool ok = put_text(root, TR_CKPT_ATTR_PROGRAM, PACKAGE_STRING) &&
@@ -130,11 +151,14 @@ static bool put_about(hid_t root, const struct tr_ckpt_about *a, const char *con
 #undef SIGNED
 #undef INT
 #define MODEL(attribute, field) ok = ok && put_int(root, attribute, a->field);
+#define WIDTH(attribute, field, otherwise) MODEL(attribute, field)
     TR_CKPT_MODEL_OF(MODEL)
+    TR_CKPT_WIDTH_OF(WIDTH)
     TR_CKPT_LAYOUT_OF(MODEL)
+#undef WIDTH
 #undef MODEL
-    return ok && put_int(root, TR_CKPT_ATTR_FILES, a->files) && put_schedule(root, &a->schedule) &&
-           put_order(root, &a->order);
+    return ok && put_int(root, TR_CKPT_ATTR_FILES, a->files) && put_family(root, &a->family) &&
+           put_schedule(root, &a->schedule) && put_order(root, &a->order);
 }
 
 /* A dataset whose place in the file is fixed now and whose elements HDF5 never writes. */

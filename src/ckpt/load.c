@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ckpt/architecture.h"
 #include "ckpt/index.h"
 #include "ckpt/io.h"
 #include "ckpt/path.h"
@@ -62,35 +63,13 @@ static void end(struct load *v)
     tr_ckpt_map_release(&v->map);
 }
 
-/* Rank 0: names every number in which the models differ. */
-static enum tr_status compare_models(const char *file, const struct tr_ckpt_about *a,
-                                     const struct tr_dims *dims)
-{
-    char list[512];
-    size_t used = 0;
-
-#define MODEL(attribute, field)                                                             \
-    if (a->field != dims->field && used < sizeof list)                                      \
-        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s %lld and not %lld", \
-                                 used ? ", " : "", attribute, (long long)a->field,          \
-                                 (long long)dims->field);
-    TR_CKPT_MODEL_OF(MODEL)
-#undef MODEL
-    if (used > 0)
-        return TR_FAIL(TR_EDATA,
-                       "%s holds another model: it has %s; give the options that it was trained "
-                       "with, or another --load",
-                       file, list);
-    return TR_OK;
-}
-
 /* Rank 0: what the run asks for that the file does not have, nor do the ones before it. */
 static enum tr_status compare(const struct load *v, const char *file, const struct tr_ckpt_index *x,
                               const struct tr_shape *shape)
 {
     bool whole = v->map.kinds > 1;
 
-    TR_TRY(compare_models(file, &x->about, &shape->dims));
+    TR_TRY(tr_ckpt_model_compare(file, &x->about, &shape->dims, v->how->finetune));
     if (whole && !x->optimizer)
         return TR_FAIL(
             TR_EDATA,

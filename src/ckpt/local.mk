@@ -6,6 +6,7 @@ libtrireme_a_SOURCES += \
 	src/ckpt/io.c src/ckpt/io.h \
 	src/ckpt/load.c src/ckpt/locate.c src/ckpt/options.c src/ckpt/save.c src/ckpt/verify.c \
 	src/ckpt/map.c src/ckpt/map.h \
+	src/ckpt/architecture.c src/ckpt/architecture.h \
 	src/ckpt/path.c src/ckpt/path.h \
 	src/ckpt/rank.c src/ckpt/rank.h \
 	src/ckpt/rows.c src/ckpt/rows.h \

@@ -11,6 +11,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "ckpt/architecture.h"
 #include "ckpt/index.h"
 #include "ckpt/io.h"
 #include "ckpt/path.h"
@@ -94,9 +95,7 @@ static struct tr_ckpt_about about_of(const struct tr_ckpt_state *state,
     struct tr_ckpt_about a = {
         .state = *state, .schedule = shape->lr_schedule, .order = shape->epochs};
 
-#define MODEL(attribute, field) a.field = shape->dims.field;
-    TR_CKPT_MODEL_OF(MODEL)
-#undef MODEL
+    tr_ckpt_model_about(&shape->dims, &a);
 #define LAYOUT(attribute, field) a.field = shape->layout.field;
     TR_CKPT_LAYOUT_OF(LAYOUT)
 #undef LAYOUT

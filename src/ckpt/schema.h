@@ -8,7 +8,7 @@
  * The version is MAJOR.MINOR.  A reader refuses another major; a minor adds attributes that an
  * older reader may ignore.
  */
-enum { TR_CKPT_MAJOR = 1, TR_CKPT_MINOR = 3 };
+enum { TR_CKPT_MAJOR = 1, TR_CKPT_MINOR = 4 };
 
 /* The text in the first page of the file: version, length and checksum of the index. */
 #define TR_CKPT_SEAL "trireme checkpoint %d.%d\nindex_bytes %lld\nindex_checksum %016llx\n"
@@ -50,6 +50,44 @@ enum { TR_CKPT_MAJOR = 1, TR_CKPT_MINOR = 3 };
     MODEL("ffn_hidden_size", ffn)               \
     MODEL("max_position_embeddings", positions) \
     MODEL("vocab_size", vocab)
+
+/* WIDTH("attribute", field, otherwise): the same; a file before 1.4 has what follows from numbers of the rows
+   above, fields of `a`. */
+#define TR_CKPT_WIDTH_OF(WIDTH)                                    \
+    WIDTH("num_query_groups", groups, a->heads)                    \
+    WIDTH("kv_channels", head_dim, (a->hidden - 1) / a->heads + 1) \
+    WIDTH("word_embed_proj_dim", embed, a->hidden)
+
+/* FAMILY(type, "attribute", field, tuned): the architecture, from struct tr_family, on the root; a file before
+   1.4 is of the first family.  A FLAG, a whole number from 0 on (WHOLE), a REAL, or a CHOICE: text as the
+   option of that name spells it.  What is tuned may change with --finetune, and nothing else may; a norm's
+   epsilon was not stored before and then is not compared. */
+#define TR_CKPT_FAMILY_OF(FAMILY)                                                \
+    FAMILY(FLAG, "rms_norm", rms, false)                                         \
+    FAMILY(FLAG, "apply_layernorm_1p", one, false)                               \
+    FAMILY(REAL, "norm_epsilon", eps, true)                                      \
+    FAMILY(CHOICE, "norm_placement", place, false)                               \
+    FAMILY(FLAG, "embedding_norm", embed_norm, false)                            \
+    FAMILY(FLAG, "final_norm", final_norm, false)                                \
+    FAMILY(FLAG, "qk_layernorm", head_norm, false)                               \
+    FAMILY(CHOICE, "position_embedding_type", positions, false)                  \
+    FAMILY(WHOLE, "position_offset", position_offset, false)                     \
+    FAMILY(REAL, "rotary_percent", rotary_fraction, false)                       \
+    FAMILY(REAL, "rotary_base", rotary_base, true)                               \
+    FAMILY(FLAG, "rotary_interleaved", rotary_pairs, false)                      \
+    FAMILY(REAL, "rope_scaling_factor", rotary_scaling.factor, true)             \
+    FAMILY(REAL, "rope_scaling_low_freq_factor", rotary_scaling.low, true)       \
+    FAMILY(REAL, "rope_scaling_high_freq_factor", rotary_scaling.high, true)     \
+    FAMILY(WHOLE, "rope_scaling_original_length", rotary_scaling.original, true) \
+    FAMILY(WHOLE, "window_size", window, true)                                   \
+    FAMILY(REAL, "score_divisor", score_divisor, false)                          \
+    FAMILY(FLAG, "qkv_bias", qkv_bias, false)                                    \
+    FAMILY(FLAG, "proj_bias", proj_bias, false)                                  \
+    FAMILY(FLAG, "mlp_bias", mlp_bias, false)                                    \
+    FAMILY(FLAG, "output_layer_bias", head_bias, false)                          \
+    FAMILY(CHOICE, "activation", act, false)                                     \
+    FAMILY(FLAG, "scale_embedding", scale_embedding, false)                      \
+    FAMILY(FLAG, "tied_embeddings", tied, false)
 
 /* LAYOUT("attribute", field): which layout wrote the file, from struct tr_layout, on the root.  For
    people; nothing reads them. */

@@ -7,10 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ckpt/architecture.h"
 #include "ckpt/sidecar.h"
 #include "ckpt/index.h"
 #include "ckpt/path.h"
 #include "ckpt/sum.h"
+#include "config/work.h"
 #include "util/file.h"
 #include "util/text.h"
 
@@ -61,19 +63,32 @@ static void complain(struct verify *v, const char *sentence)
     fprintf(v->out, "%s\n", sentence);
 }
 
+/* Whether elements of each tensor of that model can be counted. */
+static bool countable(const struct tr_dims *m)
+{
+    const double most = 1e18, widest = (double)(m->hidden > m->embed ? m->hidden : m->embed);
+    const struct tr_work_how how = tr_work_how_whole(m);
+    struct tr_work layer;
+
+    tr_work_of(&how, TR_WORK_LAYER, &layer);
+    return tr_work_largest(&layer) < most && (double)m->vocab * widest < most &&
+           (double)(m->positions + m->family.position_offset) * widest < most;
+}
+
 /* Every tensor that the attributes of the file promise. */
 static void check_presence(struct verify *v, const struct tr_ckpt_index *x)
 {
     const struct tr_ckpt_entry *e;
     struct tr_params whole;
-    struct tr_dims dims = {0};
+    const struct tr_dims dims = tr_ckpt_model(&x->about);
 
-#define MODEL(attribute, field) dims.field = x->about.field;
-    TR_CKPT_MODEL_OF(MODEL)
-#undef MODEL
     /* Not more of it than the file can hold, whatever the attributes say. */
     if (dims.layers < 1 || dims.layers > x->count) {
         complain(v, "num_layers is not the number of layers of this file");
+        return;
+    }
+    if (!countable(&dims)) {
+        complain(v, "its attributes say a model that is too large to be one");
         return;
     }
     tr_ckpt_list_whole(&dims, &whole);
@@ -208,8 +223,21 @@ static void show_about(const struct tr_ckpt_index *x, FILE *out)
     TR_CKPT_STATE_OF(STATE)
 #undef STATE
 #define MODEL(attribute, field) INT(attribute, a->field)
+#define WIDTH(attribute, field, otherwise) INT(attribute, a->field)
     TR_CKPT_MODEL_OF(MODEL)
+    TR_CKPT_WIDTH_OF(WIDTH)
+#undef WIDTH
 #undef MODEL
+#define FLAG(attribute, value) fprintf(out, "%-31s %s\n", attribute, (value) ? "on" : "off");
+#define WHOLE INT
+#define CHOICE(attribute, value) \
+    fprintf(out, "%-31s %s\n", attribute, tr_ckpt_family_spelling(attribute, value));
+#define FAMILY(type, attribute, field, tuned) type(attribute, a->family.field)
+    TR_CKPT_FAMILY_OF(FAMILY)
+#undef FAMILY
+#undef CHOICE
+#undef WHOLE
+#undef FLAG
 #define LAYOUT(attribute, field) \
     if (a->field > 0)            \
     INT(attribute, a->field)

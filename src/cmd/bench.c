@@ -82,8 +82,9 @@ static const struct tr_spelling spellings[] = {
 
 static const struct tr_options *table(void)
 {
-    static const struct tr_options all = {"bench", rows, sizeof rows / sizeof *rows, spellings,
-                                          sizeof spellings / sizeof *spellings};
+    static const struct tr_options all = {
+        "bench", rows, sizeof rows / sizeof *rows, spellings, sizeof spellings / sizeof *spellings,
+        NULL};
 
     return &all;
 }

@@ -34,7 +34,7 @@ static const struct tr_opt rows[] = {
      .help = "seconds to wait for the answer; 0 does not wait"},
 };
 
-static const struct tr_options table = {"ctl", rows, sizeof rows / sizeof rows[0], NULL, 0};
+static const struct tr_options table = {"ctl", rows, sizeof rows / sizeof rows[0], NULL, 0, NULL};
 
 static const struct tr_options *options(void)
 {

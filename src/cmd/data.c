@@ -119,7 +119,7 @@ enum { SPELLINGS = sizeof spellings / sizeof *spellings };
 
 static const struct tr_options *table(void)
 {
-    static const struct tr_options all = {"data", rows, ROWS, spellings, SPELLINGS};
+    static const struct tr_options all = {"data", rows, ROWS, spellings, SPELLINGS, NULL};
 
     return &all;
 }
@@ -259,7 +259,7 @@ const char *tr_data_type_name(int type)
 /* The rows that a sub-verb takes, as a table of their own. */
 static struct tr_options rows_of(const char *subverb, const char *name)
 {
-    struct tr_options t = {name, NULL, 0, spellings, SPELLINGS};
+    struct tr_options t = {name, NULL, 0, spellings, SPELLINGS, NULL};
 
     for (int i = 0; i < ROWS; i++) {
         if (strcmp(rows[i].group, subverb) != 0)

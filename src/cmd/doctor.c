@@ -39,7 +39,8 @@ static const struct tr_opt rows[] = {
 
 static const struct tr_options *table(void)
 {
-    static const struct tr_options all = {"doctor", rows, sizeof rows / sizeof *rows, NULL, 0};
+    static const struct tr_options all = {"doctor", rows, sizeof rows / sizeof *rows,
+                                          NULL,     0,    NULL};
 
     return &all;
 }

@@ -29,7 +29,7 @@ static const struct tr_opt rows[] = {
 
 static const struct tr_options *table(void)
 {
-    static const struct tr_options all = {"plan", rows, sizeof rows / sizeof *rows, NULL, 0};
+    static const struct tr_options all = {"plan", rows, sizeof rows / sizeof *rows, NULL, 0, NULL};
 
     return &all;
 }

@@ -47,8 +47,9 @@ static const struct tr_opt rows[] = {
 
 static const struct tr_options *table(void)
 {
-    static const struct tr_options all = {"port", rows, sizeof rows / sizeof *rows, spellings,
-                                          sizeof spellings / sizeof *spellings};
+    static const struct tr_options all = {
+        "port", rows, sizeof rows / sizeof *rows, spellings, sizeof spellings / sizeof *spellings,
+        NULL};
 
     return &all;
 }

@@ -116,8 +116,9 @@ static const struct tr_spelling spellings[] = {
 #include "config/enums.def"
 };
 
-static const struct tr_options table = {"report", rows, sizeof rows / sizeof rows[0], spellings,
-                                        sizeof spellings / sizeof spellings[0]};
+static const struct tr_options table = {
+    "report", rows, sizeof rows / sizeof rows[0], spellings, sizeof spellings / sizeof spellings[0],
+    NULL};
 
 static const struct tr_options *options(void)
 {

@@ -91,6 +91,7 @@ static void tell(struct query *q, const char *kind, char *what, const char *text
 static void search_options(struct query *q, const struct tr_verb *v)
 {
     const struct tr_options *t = v->doc->options ? v->doc->options() : NULL;
+    const char *value, *meaning;
 
     for (int i = 0; t && i < t->rows; i++) {
         if (t->row[i].kind == TR_ROW_GROUP)
@@ -99,6 +100,9 @@ static void search_options(struct query *q, const struct tr_verb *v)
 
         if (match(q, name, says))
             tell(q, "option", tr_format("%s (%s)", name, v->name), says);
+        for (int k = 0; tr_options_listed(t, &t->row[i], k, &value, &meaning); k++)
+            if (match(q, value, meaning))
+                tell(q, "option", tr_format("%s %s (%s)", name, value, v->name), meaning);
         free(name);
         free(says);
     }

@@ -45,7 +45,7 @@ static const struct tr_opt rows[] = {
     OPT(FLAG, dry_run, "dry-run", "off", ANY, "dry run: print what would be run, and run nothing"),
 };
 
-static const struct tr_options table = {"sweep", rows, sizeof rows / sizeof *rows, NULL, 0};
+static const struct tr_options table = {"sweep", rows, sizeof rows / sizeof *rows, NULL, 0, NULL};
 
 static const struct tr_options *options(void)
 {

@@ -1,14 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "comm/grid.h"
 
-struct tr_place tr_grid_place(int rank, int w, int d)
+struct tr_place tr_grid_place(const struct tr_layout *l, int rank)
 {
-    return (struct tr_place){.tp = rank % w, .dp = rank / w % d, .pp = rank / (w * d)};
+    return (struct tr_place){
+        .tp = rank % l->w,
+        .dp = rank / tr_layout_data_stride(l) % l->d,
+        .pp = rank / tr_layout_pipeline_stride(l) % l->p,
+    };
 }
 
-int tr_grid_rank(struct tr_place at, int w, int d)
+int tr_grid_rank(const struct tr_layout *l, struct tr_place at)
 {
-    return at.tp + w * (at.dp + d * at.pp);
+    return at.tp + tr_layout_data_stride(l) * at.dp + tr_layout_pipeline_stride(l) * at.pp;
+}
+
+int tr_grid_number(const struct tr_layout *l, struct tr_place at)
+{
+    return at.tp + l->w * (at.dp + l->d * at.pp);
 }
 
 static enum tr_status open_groups(struct tr_grid *g)
@@ -26,8 +35,9 @@ static enum tr_status open_groups(struct tr_grid *g)
     return split(g->world, end ? tp + g->w * dp : -1, pp, "embed", &g->embed);
 }
 
-enum tr_status tr_grid_open(struct tr_comm *world, int w, int p, int d, struct tr_grid *out)
+enum tr_status tr_grid_open(struct tr_comm *world, const struct tr_layout *l, struct tr_grid *out)
 {
+    const int w = l->w, p = l->p, d = l->d;
     enum tr_status status;
 
     *out = (struct tr_grid){.w = w, .p = p, .d = d, .world = world};
@@ -36,7 +46,7 @@ enum tr_status tr_grid_open(struct tr_comm *world, int w, int p, int d, struct t
                        "%d tensor-parallel x %d pipeline x %d data-parallel ranks are not the %d "
                        "ranks of this job; start it with W * P * D ranks",
                        w, p, d, world->size);
-    out->at = tr_grid_place(world->rank, w, d);
+    out->at = tr_grid_place(l, world->rank);
     out->first_stage = out->at.pp == 0;
     out->last_stage = out->at.pp == p - 1;
     status = open_groups(out);
@@ -59,9 +69,10 @@ static struct tr_comm dry(const char *name, int rank, int size)
     return (struct tr_comm){.name = name, .rank = rank, .size = size};
 }
 
-void tr_grid_dry(int w, int p, int d, int rank, struct tr_grid *out)
+void tr_grid_dry(const struct tr_layout *l, int rank, struct tr_grid *out)
 {
-    struct tr_place at = tr_grid_place(rank, w, d);
+    const int w = l->w, p = l->p, d = l->d;
+    struct tr_place at = tr_grid_place(l, rank);
     bool first = at.pp == 0, last = at.pp == p - 1;
 
     *out = (struct tr_grid){.w = w, .p = p, .d = d, .at = at};

@@ -5,20 +5,28 @@
 #include <stdbool.h>
 
 #include "comm/comm.h"
+#include "config/layout.h"
 #include "util/status.h"
 
 /*
- * Which rank does what.  Megatron's map, tensor parallelism fastest, pipeline slowest, so that the
- * ranks of a tensor-parallel group are neighbours and share a node:
- *     rank = tp + W * (dp + D * pp)        W * D * P = size of the world
+ * Which rank does what.  Tensor parallelism is fastest, so that the ranks of a tensor-parallel group are
+ * neighbours and share a node.  Then come, as Megatron-LM has it, replicas, or with
+ * --use-tp-pp-dp-mapping pipeline stages, so that a replica is a block of neighbours:
+ *     rank = tp + W * (dp + D * pp)        or        rank = tp + W * (pp + P * dp)
+ * with W * D * P = size of the world.  In both the first rank is the first of the first stage, and the last
+ * rank the last of the last stage.
  */
 struct tr_place {
     int tp, dp, pp;
 };
 
-/* Pure; for any size.  The second is the inverse of the first. */
-struct tr_place tr_grid_place(int rank, int w, int d);
-int tr_grid_rank(struct tr_place at, int w, int d);
+/* Pure; for any size.  The second is the inverse of the first.  Of the layout they read sizes and order. */
+struct tr_place tr_grid_place(const struct tr_layout *l, int rank);
+int tr_grid_rank(const struct tr_layout *l, struct tr_place at);
+
+/* The same number for a place in either order of ranks, 0 .. W * D * P - 1: for files that ranks write
+   and that ranks at the same place read. */
+int tr_grid_number(const struct tr_layout *l, struct tr_place at);
 
 struct tr_grid {
     int w, p, d;
@@ -33,13 +41,13 @@ struct tr_grid {
                               size 1 when P is 1 */
 };
 
-/* Split the world.  Collective over it; TR_ECONFIG when w * p * d is not its size. */
-enum tr_status tr_grid_open(struct tr_comm *world, int w, int p, int d,
+/* Split the world.  Collective over it; TR_ECONFIG when w * p * d of the layout is not its size. */
+enum tr_status tr_grid_open(struct tr_comm *world, const struct tr_layout *l,
                             struct tr_grid *out) TR_MUST_CHECK;
 void tr_grid_close(struct tr_grid *g);
 
-/* The grid as rank `rank` of w * p * d would see it, with no transport behind its groups and no world:
+/* The grid as rank `rank` of that layout would see it, with no transport behind its groups and no world:
    to work out what such a rank needs. */
-void tr_grid_dry(int w, int p, int d, int rank, struct tr_grid *out);
+void tr_grid_dry(const struct tr_layout *l, int rank, struct tr_grid *out);
 
 #endif

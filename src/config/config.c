@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 
+#include "config/model_family.h"
 #include "util/file.h"
 
 #define UNSET NULL
@@ -63,8 +64,25 @@ static const struct tr_spelling spellings[] = {
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-static const struct tr_options table = {"train", rows, ROWS, spellings,
-                                        sizeof spellings / sizeof spellings[0]};
+/* Families are a table of their own. */
+static bool listed(const struct tr_opt *o, int i, const char **value, const char **about)
+{
+    const struct tr_family *f =
+        o->offset == offsetof(struct tr_config, model_family) ? tr_family_row(i) : NULL;
+
+    if (f) {
+        *value = f->name;
+        *about = f->about;
+    }
+    return f;
+}
+
+static const struct tr_options table = {.verb = "train",
+                                        .row = rows,
+                                        .rows = ROWS,
+                                        .spelling = spellings,
+                                        .spellings = sizeof spellings / sizeof spellings[0],
+                                        .listed = listed};
 
 static const void *field_of(const struct tr_opt *o, const struct tr_config *c)
 {
@@ -277,7 +295,7 @@ enum tr_status tr_config_set(struct tr_config *c, const char *name, const char *
 bool tr_config_changed(const struct tr_config *c, const char *name)
 {
     const struct tr_opt *o = tr_options_find(&table, name);
-    const struct tr_options alone = {table.verb, o, 1, spellings, table.spellings};
+    const struct tr_options alone = {table.verb, o, 1, spellings, table.spellings, NULL};
     struct tr_config initial;
     json_t *is, *was;
     bool same;
@@ -293,9 +311,28 @@ bool tr_config_changed(const struct tr_config *c, const char *name)
     return !same;
 }
 
+/* Learned positions are a table, and nothing else says how long it is. */
+static bool needs_table(const struct tr_config *c)
+{
+    struct tr_family f;
+
+    return tr_family_of(c, &f) == TR_OK && f.positions == TR_POSITIONS_LEARNED;
+}
+
+bool tr_config_lacks(const struct tr_config *c, const struct tr_opt *o)
+{
+    if (o->kind != TR_ROW_OPT || !tr_options_unset(o, c))
+        return false;
+    return o->initial == tr_required ||
+           (o->offset == offsetof(struct tr_config, max_position_embeddings) && needs_table(c));
+}
+
 const char *tr_config_missing(const struct tr_config *c)
 {
-    return tr_options_missing(&table, c);
+    for (int i = 0; i < ROWS; i++)
+        if (tr_config_lacks(c, &rows[i]))
+            return rows[i].name;
+    return NULL;
 }
 
 const char *tr_config_spelling(const char *name, int value)

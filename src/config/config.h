@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "config/option.h"
+#include "family/family.h"
 #include "util/status.h"
 
 /* The values of CHOICE options: TR_LR_COSINE, TR_PIPE_1F1B, ...; enums.def is the list. */
@@ -81,7 +82,11 @@ enum tr_status tr_config_set(struct tr_config *c, const char *name,
    default counts as not given. */
 bool tr_config_changed(const struct tr_config *c, const char *name);
 
-/* The name, without "--", of the first option that has no default and was not given, or NULL. */
+/* Whether an option, a row of tr_config_options(), must be given and was not: those without a default, and
+   --max-position-embeddings where positions are learned. */
+bool tr_config_lacks(const struct tr_config *c, const struct tr_opt *o);
+
+/* The name, without "--", of the first such option, or NULL. */
 const char *tr_config_missing(const struct tr_config *c);
 
 /* The spelling of a CHOICE field: tr_config_spelling("backend", c->backend). */

@@ -4,7 +4,13 @@
 
 #include <stdint.h>
 
+#include "config/config.h"
 #include "family/family.h"
+#include "util/status.h"
+
+/* The widest head that --kv-channels may ask for: TR_MAX_HEAD_DIM of device/device.h, and t_families compares
+   them. */
+enum { TR_WIDEST_HEAD = 320 };
 
 /*
  * The dimensions of the model and of a sample, the same on every rank.  Counts of layers, heads,
@@ -20,5 +26,9 @@ struct tr_dims {
     int64_t vocab, vocab_padded; /* true size, and padded to make-vocab-size-divisible-by * W */
     int64_t eod;                 /* token that ends a document, or -1 (config/vocab.h) */
 };
+
+/* Of a model over w tensor ranks.  TR_ECONFIG with one sentence and the nearest value that would do; TR_EIO or
+   TR_EDATA for a bad --vocab-file. */
+enum tr_status tr_dims_of(const struct tr_config *c, int w, struct tr_dims *m) TR_MUST_CHECK;
 
 #endif

@@ -23,6 +23,17 @@
  *          only those before it.  Megatron-LM since March 2025.
  *
  * sc21 and 2023 are for f = 4 h.  A multiplication and an addition count as two.
+ *
+ * Layers that differ from GPT-2's in an MLP with a gate, fewer groups than heads or heads of another width are
+ * counted as Megatron-LM has since March 2024: by the elements m of a layer's matrices (config/work.h),
+ *
+ *   sc21   2 B s (4 l (m + 2 s a) + 3 V h) if all activations are recomputed, else 2024
+ *   2023, 2024   6 B s (l (m + 2 s a) + V h)
+ *   core   6 B s (l (m + s a) + V h)
+ *
+ * with a the heads times their width, m = h (2 a + 2 a g/n + 3 f) with n heads, g groups and a gate; and all four
+ * are these where they are said of GPT-2.  A window is not looked at, nor is it in Megatron-LM.  Where embeddings
+ * are narrower than h, V h is V e + 2 e h: the head and both projections.
  */
 
 /* The formula that --flops-formula stands for: of "auto", sc21 where the log is that of 2021 or of
@@ -33,7 +44,7 @@ int tr_flops_formula(const struct tr_config *c);
    repeats the whole forward pass.  `formula` is a TR_FLOPS_ value, not AUTO. */
 double tr_flops_count(int formula, const struct tr_dims *s, int64_t batch, bool recompute);
 
-/* The formula as a line of the log writes it. */
-const char *tr_flops_text(int formula, bool recompute);
+/* The formula as a line of the log writes it, of that model; NULL: of one like GPT-2. */
+const char *tr_flops_text(int formula, const struct tr_dims *s, bool recompute);
 
 #endif

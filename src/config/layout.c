@@ -4,6 +4,134 @@
 #include <stdio.h>
 
 #include "config/near.h"
+#include "util/text.h"
+
+/* Layers of the stages and what counts as one, divided among K chunks. */
+struct slots {
+    int64_t first, middle, last;
+};
+
+/* ---- the layers of virtual stages ---- */
+
+bool tr_layout_add(struct tr_layout *l, int64_t stages, int64_t layers)
+{
+    struct tr_layout_run *last = l->runs > 0 ? &l->run[l->runs - 1] : NULL;
+
+    TR_ASSERT(stages >= 0 && stages <= INT32_MAX && layers >= 0 && layers <= INT32_MAX);
+    if (stages == 0)
+        return true;
+    if (last && last->layers == layers && last->stages <= INT32_MAX - stages) {
+        last->stages += (int)stages;
+        return true;
+    }
+    if (l->runs == TR_LAYOUT_RUNS)
+        return false;
+    l->run[l->runs++] = (struct tr_layout_run){(int)stages, (int)layers};
+    return true;
+}
+
+void tr_layout_spread(struct tr_layout *l, int64_t stages, int64_t layers)
+{
+    const int64_t each = layers / stages, left = layers % stages;
+
+    l->runs = 0;
+    (void)tr_layout_add(l, stages - 1 - left, each);
+    (void)tr_layout_add(l, left, each + 1);
+    (void)tr_layout_add(l, 1, each);
+}
+
+/* The layers of virtual stage `at`, and of all before it. */
+static int64_t layers_of(const struct tr_layout *l, int64_t at, int64_t *before)
+{
+    int64_t sum = 0;
+
+    for (int i = 0; i < l->runs; i++) {
+        const struct tr_layout_run *run = &l->run[i];
+
+        if (at < run->stages) {
+            *before = sum + at * run->layers;
+            return run->layers;
+        }
+        at -= run->stages;
+        sum += (int64_t)run->stages * run->layers;
+    }
+    TR_ASSERT(!"a stage of the layout");
+    return 0;
+}
+
+int64_t tr_layout_layers(const struct tr_layout *l, int stage, int chunk)
+{
+    int64_t before;
+
+    TR_ASSERT(stage >= 0 && stage < l->p && chunk >= 0 && chunk < l->k);
+    return layers_of(l, (int64_t)chunk * l->p + stage, &before);
+}
+
+int64_t tr_layout_first_layer(const struct tr_layout *l, int stage, int chunk)
+{
+    int64_t before;
+
+    TR_ASSERT(stage >= 0 && stage < l->p && chunk >= 0 && chunk < l->k);
+    (void)layers_of(l, (int64_t)chunk * l->p + stage, &before);
+    return before;
+}
+
+int64_t tr_layout_most_layers(const struct tr_layout *l)
+{
+    int64_t most = 0;
+
+    for (int i = 0; i < l->runs; i++)
+        most = l->run[i].layers > most ? l->run[i].layers : most;
+    return most;
+}
+
+bool tr_layout_is_even(const struct tr_layout *l)
+{
+    return l->runs == 1;
+}
+
+const char *tr_layout_list(const struct tr_layout *l, char buf[TR_LAYOUT_TEXT])
+{
+    int n = 0;
+
+    buf[0] = '\0';
+    for (int i = 0; i < l->runs; i++) {
+        n += snprintf(buf + n, (size_t)(TR_LAYOUT_TEXT - n), "%s%d", i > 0 ? "," : "",
+                      l->run[i].layers);
+        if (l->run[i].stages > 1)
+            n += snprintf(buf + n, (size_t)(TR_LAYOUT_TEXT - n), "*%d", l->run[i].stages);
+    }
+    return buf;
+}
+
+struct tr_layout tr_layout_equal(int w, int p, int d, int k, int64_t layers)
+{
+    struct tr_layout l = {.world = w * p * d, .w = w, .p = p, .d = d, .k = k, .group = p};
+
+    l.schedule = k > 1 ? TR_PIPE_INTERLEAVED : TR_PIPE_1F1B;
+    TR_ASSERT(layers % ((int64_t)p * k) == 0);
+    (void)tr_layout_add(&l, (int64_t)p * k, layers / p / k);
+    return l;
+}
+
+struct tr_layout tr_layout_single(int64_t layers)
+{
+    return tr_layout_equal(1, 1, 1, 1, layers);
+}
+
+/* ---- the order of ranks ---- */
+
+int tr_layout_pipeline_stride(const struct tr_layout *l)
+{
+    return l->tp_pp_dp ? l->w : l->w * l->d;
+}
+
+int tr_layout_data_stride(const struct tr_layout *l)
+{
+    return l->tp_pp_dp ? l->w * l->p : l->w;
+}
+
+/* ---- from the options ---- */
 
 static bool ends_given(const struct tr_config *c)
 {
@@ -12,18 +140,20 @@ static bool ends_given(const struct tr_config *c)
 }
 
 /* The first and the last stage as given, the others equal. */
-static enum tr_status cut_ends(const struct tr_config *c, struct tr_layout *l)
+static enum tr_status cut_ends(const struct tr_config *c, const struct tr_layout *l,
+                               struct slots *out)
 {
     bool first = c->decoder_first_pipeline_num_layers != TR_UNSET_INT;
     bool last = c->decoder_last_pipeline_num_layers != TR_UNSET_INT;
     int64_t rest = c->num_layers, others = l->p - first - last, each;
     char near[64];
 
-    if (l->embed_counts || l->loss_counts)
+    if (c->account_for_embedding_in_pipeline_split || c->account_for_loss_in_pipeline_split)
         return TR_FAIL(TR_ECONFIG,
                        "--decoder-%s-pipeline-num-layers says what --account-for-%s-in-pipeline-"
                        "split would work out: give one of them",
-                       first ? "first" : "last", l->embed_counts ? "embedding" : "loss");
+                       first ? "first" : "last",
+                       c->account_for_embedding_in_pipeline_split ? "embedding" : "loss");
     if (l->p == 1)
         return TR_FAIL(TR_ECONFIG,
                        "--decoder-%s-pipeline-num-layers needs a pipeline: give "
@@ -44,25 +174,23 @@ static enum tr_status cut_ends(const struct tr_config *c, struct tr_layout *l)
                        (long long)rest, (long long)c->num_layers, (long long)others,
                        tr_multiples_near(others, rest, near));
     each = others > 0 ? rest / others : 0;
-    l->first_slots = first ? c->decoder_first_pipeline_num_layers : each;
-    l->middle_slots = each;
-    l->last_slots = last ? c->decoder_last_pipeline_num_layers : each;
+    *out = (struct slots){
+        .first = first ? c->decoder_first_pipeline_num_layers : each,
+        .middle = each,
+        .last = last ? c->decoder_last_pipeline_num_layers : each,
+    };
     return TR_OK;
 }
 
 /* Equal stages, of layers and of what counts as one. */
-static enum tr_status cut_equally(const struct tr_config *c, struct tr_layout *l)
+static enum tr_status cut_equally(const struct tr_config *c, const struct tr_layout *l,
+                                  struct slots *out)
 {
-    int64_t more = l->embed_counts + l->loss_counts, slots = c->num_layers + more;
+    int64_t more =
+        c->account_for_embedding_in_pipeline_split + c->account_for_loss_in_pipeline_split;
+    int64_t slots = c->num_layers + more;
     char near[64];
 
-    if (slots % l->p && more == 0)
-        return TR_FAIL(
-            TR_ECONFIG,
-            "--num-layers %lld cannot be divided into --pipeline-model-parallel-size %d equal "
-            "stages: use %s layers, or %s stages",
-            (long long)c->num_layers, l->p, tr_multiples_near(l->p, c->num_layers, near),
-            tr_divisors_near(c->num_layers, l->p, (char[64]){0}));
     if (slots % l->p)
         return TR_FAIL(
             TR_ECONFIG,
@@ -71,15 +199,34 @@ static enum tr_status cut_equally(const struct tr_config *c, struct tr_layout *l
             "must be %s",
             (long long)c->num_layers, (long long)more, (long long)slots, l->p,
             tr_multiples_near(l->p, slots, near));
-    l->first_slots = l->middle_slots = l->last_slots = slots / l->p;
+    *out = (struct slots){slots / l->p, slots / l->p, slots / l->p};
     return TR_OK;
 }
 
-/* K, from either of its two options. */
-static enum tr_status count_chunks(const struct tr_config *c, struct tr_layout *l)
+static enum tr_status refuse_stages(const struct tr_config *c, const struct tr_layout *l)
 {
-    int64_t size = c->num_layers_per_virtual_pipeline_stage, slots = l->first_slots;
-    int64_t chunks = c->num_virtual_stages_per_pipeline_rank;
+    const long long layers = c->num_layers;
+    const char *alone =
+        layers + 2 == l->p ? ", or add --account-for-embedding-in-pipeline-split and "
+                             "--account-for-loss-in-pipeline-split, which give the embedding and "
+                             "the head a stage each"
+        : layers + 1 == l->p
+            ? ", or add --account-for-loss-in-pipeline-split, which gives the head a stage"
+            : "";
+
+    return TR_FAIL(TR_ECONFIG,
+                   "--num-layers %lld are too few for --pipeline-model-parallel-size %d: a stage "
+                   "without a layer would have no work; use %lld stage%s or fewer%s",
+                   layers, l->p, layers, tr_plural(layers), alone);
+}
+
+/* K, from either of its two options. */
+static enum tr_status count_chunks(const struct tr_config *c, const struct slots *of,
+                                   struct tr_layout *l)
+{
+    const int64_t size = c->num_layers_per_virtual_pipeline_stage;
+    const int64_t chunks = c->num_virtual_stages_per_pipeline_rank;
+    const int64_t slots[] = {of->first, of->middle, of->last};
     char near[64];
 
     l->k = 1;
@@ -92,89 +239,107 @@ static enum tr_status count_chunks(const struct tr_config *c, struct tr_layout *
         return TR_FAIL(TR_ECONFIG,
                        "--num-layers-per-virtual-pipeline-stage is for equal stages: use "
                        "--num-virtual-stages-per-pipeline-rank");
-    if (size != TR_UNSET_INT && slots % size)
+    if (size != TR_UNSET_INT && of->first % size)
         return TR_FAIL(
             TR_ECONFIG,
             "--num-layers-per-virtual-pipeline-stage %lld does not divide the %lld layers "
             "of a stage: the nearest that does is %s",
-            (long long)size, (long long)slots, tr_divisors_near(slots, size, near));
-    if (chunks == TR_UNSET_INT) {
-        l->k = size == TR_UNSET_INT ? 1 : (int)(slots / size);
-        return TR_OK;
-    }
-    for (int stage = 0; stage < l->p; stage++) {
-        slots = stage == 0 ? l->first_slots : stage == l->p - 1 ? l->last_slots : l->middle_slots;
-        if (slots % chunks)
+            (long long)size, (long long)of->first, tr_divisors_near(of->first, size, near));
+    for (int i = 0; chunks != TR_UNSET_INT && i < 3; i++)
+        if (slots[i] % chunks && (i != 1 || l->p > 2))
             return TR_FAIL(
                 TR_ECONFIG,
                 "--num-virtual-stages-per-pipeline-rank %lld does not divide the %lld layers "
                 "of a stage: the nearest that does is %s",
-                (long long)chunks, (long long)slots, tr_divisors_near(slots, chunks, near));
-    }
-    l->k = (int)chunks;
+                (long long)chunks, (long long)slots[i], tr_divisors_near(slots[i], chunks, near));
+    if (chunks != TR_UNSET_INT)
+        l->k = (int)chunks;
+    else if (size != TR_UNSET_INT)
+        l->k = (int)(of->first / size);
     return TR_OK;
+}
+
+/* The slots of the stages are K chunks each, of which the embedding and the head may take a layer. */
+static enum tr_status fill(const struct tr_config *c, const struct slots *of, struct tr_layout *l)
+{
+    bool room = true;
+
+    for (int chunk = 0; chunk < l->k && room; chunk++) {
+        int64_t first = of->first / l->k, last = of->last / l->k;
+
+        first -= c->account_for_embedding_in_pipeline_split && chunk == 0;
+        *(l->p > 1 ? &last : &first) -= c->account_for_loss_in_pipeline_split && chunk == l->k - 1;
+        room = tr_layout_add(l, 1, first) &&
+               (l->p == 1 ||
+                (tr_layout_add(l, l->p - 2, of->middle / l->k) && tr_layout_add(l, 1, last)));
+    }
+    if (room)
+        return TR_OK;
+    return TR_FAIL(TR_ECONFIG,
+                   "%d chunks of stages of several sizes change their size more than %d times on "
+                   "the way through the model: use --num-virtual-stages-per-pipeline-rank %d or "
+                   "fewer",
+                   l->k, TR_LAYOUT_RUNS, TR_LAYOUT_RUNS / 3);
+}
+
+/* The layers that P does not divide, with chunks only by a layout. */
+static enum tr_status cut_unevenly(const struct tr_config *c, struct tr_layout *l)
+{
+    const bool chunks = c->num_layers_per_virtual_pipeline_stage != TR_UNSET_INT ||
+                        c->num_virtual_stages_per_pipeline_rank != TR_UNSET_INT;
+    char near[64];
+
+    if (c->num_layers < l->p)
+        return refuse_stages(c, l);
+    if (chunks)
+        return TR_FAIL(TR_ECONFIG,
+                       "--num-layers %lld cannot be divided into --pipeline-model-parallel-size %d "
+                       "equal stages of several chunks each: use %s layers, or %s stages, or give "
+                       "--pipeline-model-parallel-layout in place of the number of chunks",
+                       (long long)c->num_layers, l->p, tr_multiples_near(l->p, c->num_layers, near),
+                       tr_divisors_near(c->num_layers, l->p, (char[64]){0}));
+    l->k = 1;
+    l->spread = true;
+    tr_layout_spread(l, l->p, c->num_layers);
+    return TR_OK;
+}
+
+static enum tr_status refuse_with_layout(const struct tr_config *c)
+{
+    const char *other =
+        c->decoder_first_pipeline_num_layers != TR_UNSET_INT  ? "decoder-first-pipeline-num-layers"
+        : c->decoder_last_pipeline_num_layers != TR_UNSET_INT ? "decoder-last-pipeline-num-layers"
+        : c->account_for_embedding_in_pipeline_split ? "account-for-embedding-in-pipeline-split"
+        : c->account_for_loss_in_pipeline_split      ? "account-for-loss-in-pipeline-split"
+        : c->num_layers_per_virtual_pipeline_stage != TR_UNSET_INT
+            ? "num-layers-per-virtual-pipeline-stage"
+        : c->num_virtual_stages_per_pipeline_rank != TR_UNSET_INT
+            ? "num-virtual-stages-per-pipeline-rank"
+            : NULL;
+
+    if (!other)
+        return TR_OK;
+    return TR_FAIL(TR_ECONFIG,
+                   "--pipeline-model-parallel-layout says what every stage holds, and how many "
+                   "chunks: remove --%s",
+                   other);
 }
 
 enum tr_status tr_layout_stages(const struct tr_config *c, struct tr_layout *l)
 {
-    l->embed_counts = c->account_for_embedding_in_pipeline_split;
-    l->loss_counts = c->account_for_loss_in_pipeline_split;
-    TR_TRY(ends_given(c) ? cut_ends(c, l) : cut_equally(c, l));
-    return count_chunks(c, l);
-}
+    const bool counts =
+        c->account_for_embedding_in_pipeline_split || c->account_for_loss_in_pipeline_split;
+    struct slots slots = {0};
 
-int64_t tr_layout_layers(const struct tr_layout *l, int stage, int chunk)
-{
-    int64_t slots = stage == 0          ? l->first_slots
-                    : stage == l->p - 1 ? l->last_slots
-                                        : l->middle_slots;
-
-    TR_ASSERT(stage >= 0 && stage < l->p && chunk >= 0 && chunk < l->k);
-    slots /= l->k;
-    if (l->embed_counts && stage == 0 && chunk == 0)
-        slots--;
-    if (l->loss_counts && stage == l->p - 1 && chunk == l->k - 1)
-        slots--;
-    return slots;
-}
-
-int64_t tr_layout_first_layer(const struct tr_layout *l, int stage, int chunk)
-{
-    int64_t first = 0;
-
-    TR_ASSERT(stage >= 0 && stage < l->p && chunk >= 0 && chunk < l->k);
-    for (int c = 0; c <= chunk; c++)
-        for (int r = 0; r < (c < chunk ? l->p : stage); r++)
-            first += tr_layout_layers(l, r, c);
-    return first;
-}
-
-int64_t tr_layout_most_layers(const struct tr_layout *l)
-{
-    int64_t most = 0;
-
-    for (int stage = 0; stage < l->p; stage++) {
-        for (int chunk = 0; chunk < l->k; chunk++) {
-            int64_t layers = tr_layout_layers(l, stage, chunk);
-
-            most = layers > most ? layers : most;
-        }
+    l->runs = 0;
+    l->spread = false;
+    if (c->pipeline_model_parallel_layout) {
+        TR_TRY(refuse_with_layout(c));
+        return tr_layout_parse(c->pipeline_model_parallel_layout, c->num_layers, l);
     }
-    return most;
-}
-
-struct tr_layout tr_layout_single(int64_t layers)
-{
-    return (struct tr_layout){
-        .world = 1,
-        .w = 1,
-        .p = 1,
-        .d = 1,
-        .k = 1,
-        .schedule = TR_PIPE_1F1B,
-        .group = 1,
-        .first_slots = layers,
-        .middle_slots = layers,
-        .last_slots = layers,
-    };
+    if (!ends_given(c) && !counts && c->num_layers % l->p)
+        return cut_unevenly(c, l);
+    TR_TRY(ends_given(c) ? cut_ends(c, l, &slots) : cut_equally(c, l, &slots));
+    TR_TRY(count_chunks(c, &slots, l));
+    return fill(c, &slots, l);
 }

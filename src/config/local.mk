@@ -5,16 +5,19 @@ libtrireme_a_SOURCES += \
 	src/config/nearest.c src/config/option_about.c src/config/option_doc.c \
 	src/config/words.c src/config/words.h \
 	src/config/shape.c src/config/shape.h \
-	src/config/activations.h src/config/dims.h src/config/precision.h \
+	src/config/activations.h src/config/dims.c src/config/dims.h src/config/precision.h \
 	src/config/batches.c src/config/batches.h \
 	src/config/amounts.c src/config/amounts.h \
 	src/config/lr_schedule.c src/config/lr_schedule.h \
 	src/config/compression.c src/config/compression.h \
 	src/config/data_parallel.c src/config/data_parallel.h \
 	src/config/layout.c src/config/layout.h \
+	src/config/layout_parse.c \
 	src/config/model_family.c src/config/model_family.h \
+	src/config/other_families.def \
 	src/config/near.c src/config/near.h \
 	src/config/flops.c src/config/flops.h \
 	src/config/theory.c src/config/theory.h \
 	src/config/machine.c src/config/machine.def src/config/machine.h \
-	src/config/vocab.c src/config/vocab.h
+	src/config/vocab.c src/config/vocab.h \
+	src/config/work.c src/config/work.h

@@ -87,7 +87,14 @@ struct tr_options {
     int rows;
     const struct tr_spelling *spelling;
     int spellings;
+    /* Row i of the values that a TEXT takes and what it means, or false behind the last; NULL: no TEXT has
+       a list of values. */
+    bool (*listed)(const struct tr_opt *o, int i, const char **value, const char **about);
 };
+
+/* The same for any option of the table. */
+bool tr_options_listed(const struct tr_options *t, const struct tr_opt *o, int i,
+                       const char **value, const char **about);
 
 void tr_options_init(const struct tr_options *t, void *base);
 void tr_options_release(const struct tr_options *t, void *base);

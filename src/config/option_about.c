@@ -38,6 +38,19 @@ static void about_choice(const struct tr_options *t, FILE *f, const struct tr_op
     }
 }
 
+/* One value to a line, with what it means. */
+static void about_listed(const struct tr_options *t, FILE *f, const struct tr_opt *o)
+{
+    enum { COLUMN = 14 };
+    const char *value, *meaning;
+
+    line(f, tr_format("one of:"));
+    for (int i = 0; tr_options_listed(t, o, i, &value, &meaning); i++) {
+        fprintf(f, "%*s%-*s ", INDENT + 2, "", COLUMN, value);
+        tr_options_wrap(f, INDENT + 2 + COLUMN + 1, meaning);
+    }
+}
+
 static void about_type(const struct tr_options *t, FILE *f, const struct tr_opt *o)
 {
     static const char *const names[] = {
@@ -49,9 +62,12 @@ static void about_type(const struct tr_options *t, FILE *f, const struct tr_opt 
         [TR_OPT_WORDS] = "one or more words",
         [TR_OPT_CHOICE] = "",
     };
+    const char *value, *meaning;
 
     if (o->type == TR_OPT_CHOICE)
         about_choice(t, f, o);
+    else if (tr_options_listed(t, o, 0, &value, &meaning))
+        about_listed(t, f, o);
     else
         line(f, tr_format("%s%s", names[o->type], tr_options_range(o)));
 }

@@ -36,6 +36,13 @@ char *tr_options_value(const struct tr_options *t, const struct tr_opt *o)
     return all;
 }
 
+bool tr_options_listed(const struct tr_options *t, const struct tr_opt *o, int i,
+                       const char **value, const char **about)
+{
+    return t->listed && o->kind == TR_ROW_OPT && o->type == TR_OPT_TEXT &&
+           t->listed(o, i, value, about);
+}
+
 static bool ours(const struct tr_opt *o)
 {
     return o->help[0] == '+';
@@ -75,6 +82,7 @@ static void help_row(const struct tr_options *t, FILE *f, const struct tr_opt *o
 {
     char *value = tr_options_value(t, o), *initial = initial_text(o);
     char *text = tr_format("%s%s", help_of(o), initial);
+    const char *name, *meaning;
     int column = fprintf(f, "%c --%s %s", ours(o) ? '+' : ' ', o->name, value);
 
     if (column >= HELP_COLUMN) {
@@ -83,6 +91,13 @@ static void help_row(const struct tr_options *t, FILE *f, const struct tr_opt *o
     }
     fprintf(f, "%*s", HELP_COLUMN - column, "");
     tr_options_wrap(f, HELP_COLUMN, text);
+    for (int i = 0; tr_options_listed(t, o, i, &name, &meaning); i++) {
+        char *both = tr_format("%s: %s", name, meaning);
+
+        fprintf(f, "%*s", HELP_COLUMN, "");
+        tr_options_wrap(f, HELP_COLUMN + 2, both);
+        free(both);
+    }
     free(value);
     free(initial);
     free(text);
@@ -201,6 +216,7 @@ void tr_man_filled(FILE *f, const char *s, int length)
 static void man_row(const struct tr_options *t, FILE *f, const struct tr_opt *o)
 {
     char *value = tr_options_value(t, o), *text;
+    const char *name, *meaning;
     bool stated = o->kind == TR_ROW_OPT && o->initial && o->type != TR_OPT_FLAG;
 
     text = tr_format("Fl -%s%s%s", o->name, value[0] ? " Ar " : "", value);
@@ -213,6 +229,11 @@ static void man_row(const struct tr_options *t, FILE *f, const struct tr_opt *o)
                                                  : " Default: ",
                      stated && o->initial != tr_required ? o->initial : "", stated ? "." : "");
     tr_man_filled(f, text, (int)strlen(text));
+    for (int i = 0; tr_options_listed(t, o, i, &name, &meaning); i++) {
+        free(text);
+        text = tr_format("%s: %s.", name, meaning);
+        tr_man_filled(f, text, (int)strlen(text));
+    }
     free(text);
     free(value);
 }
@@ -254,6 +275,8 @@ static bool listed_before(const struct tr_options *t, int row)
 
 void tr_options_complete(const struct tr_options *t, const char *others, FILE *f)
 {
+    const char *name, *meaning;
+
     for (int i = 0; i < t->rows; i++) {
         const struct tr_opt *o = &t->row[i];
 
@@ -267,6 +290,11 @@ void tr_options_complete(const struct tr_options *t, const char *others, FILE *f
                 *bar = *bar == '|' ? ' ' : *bar;
             fprintf(f, "        values='%s' ;;\n", value);
             free(value);
+        } else if (tr_options_listed(t, o, 0, &name, &meaning)) {
+            fputs("        values='", f);
+            for (int k = 0; tr_options_listed(t, o, k, &name, &meaning); k++)
+                fprintf(f, "%s%s", k ? " " : "", name);
+            fputs("' ;;\n", f);
         } else {
             fprintf(f, "        values=%s ;;\n",
                     o->type == TR_OPT_TEXT || o->type == TR_OPT_WORDS ? "FILE" : "NONE");

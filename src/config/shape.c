@@ -7,7 +7,7 @@
 
 #include "config/model_family.h"
 #include "config/near.h"
-#include "config/vocab.h"
+#include "config/work.h"
 #include "util/text.h"
 
 static enum tr_status shape_ranks(const struct tr_config *c, int world, struct tr_layout *l)
@@ -32,63 +32,8 @@ static enum tr_status shape_ranks(const struct tr_config *c, int world, struct t
     l->w = (int)c->tensor_model_parallel_size;
     l->p = (int)c->pipeline_model_parallel_size;
     l->d = (int)(world / model);
+    l->tp_pp_dp = c->use_tp_pp_dp_mapping;
     l->overlap_tensor = c->async_tensor_model_parallel_allreduce;
-    return TR_OK;
-}
-
-static enum tr_status shape_layer(const struct tr_config *c, int w, struct tr_dims *m)
-{
-    char near[64];
-
-    m->layers = c->num_layers;
-    m->hidden = c->hidden_size;
-    TR_TRY(tr_family_of(c, &m->family));
-    m->heads = c->num_attention_heads;
-    if (m->hidden % m->heads)
-        return TR_FAIL(TR_ECONFIG,
-                       "--hidden-size %lld does not divide into --num-attention-heads %lld: the "
-                       "nearest hidden size that does is %s",
-                       (long long)m->hidden, (long long)m->heads,
-                       tr_multiples_near(m->heads, m->hidden, near));
-    m->head_dim = m->family.head_width > 0 ? m->family.head_width : m->hidden / m->heads;
-    if (c->kv_channels != TR_UNSET_INT && c->kv_channels != m->head_dim)
-        return TR_FAIL(
-            TR_ECONFIG,
-            "--kv-channels %lld is not --hidden-size / --num-attention-heads = %lld, the "
-            "only width of heads in this version: remove it",
-            (long long)c->kv_channels, (long long)m->head_dim);
-    if (m->heads % w)
-        return TR_FAIL(TR_ECONFIG,
-                       "--num-attention-heads %lld is not a multiple of "
-                       "--tensor-model-parallel-size %d: use %s ranks, or %s heads",
-                       (long long)m->heads, w, tr_divisors_near(m->heads, w, near),
-                       tr_multiples_near(w, m->heads, (char[64]){0}));
-    m->groups = m->family.groups > 0 ? m->family.groups : m->heads;
-    m->embed = m->family.embed_width > 0 ? m->family.embed_width : m->hidden;
-    m->ffn = c->ffn_hidden_size == TR_UNSET_INT ? tr_family_ffn(&m->family, m->hidden)
-                                                : c->ffn_hidden_size;
-    if (m->ffn % w)
-        return TR_FAIL(TR_ECONFIG,
-                       "--ffn-hidden-size %lld is not a multiple of --tensor-model-parallel-size "
-                       "%d: the nearest that is %s",
-                       (long long)m->ffn, w, tr_multiples_near(w, m->ffn, near));
-    m->seq = c->seq_length;
-    m->positions = c->max_position_embeddings;
-    if (m->seq > m->positions)
-        return TR_FAIL(
-            TR_ECONFIG,
-            "--seq-length %lld is longer than --max-position-embeddings %lld: a token at "
-            "the end would have no position; raise the latter to %lld",
-            (long long)m->seq, (long long)m->positions, (long long)m->seq);
-    return TR_OK;
-}
-
-static enum tr_status shape_vocab(const struct tr_config *c, int w, struct tr_dims *m)
-{
-    int64_t unit = c->make_vocab_size_divisible_by * w;
-
-    TR_TRY(tr_vocab_of(c, &m->vocab, &m->eod));
-    m->vocab_padded = (m->vocab + unit - 1) / unit * unit;
     return TR_OK;
 }
 
@@ -164,7 +109,8 @@ static enum tr_status shape_schedule(const struct tr_config *c, const struct tr_
     return shape_groups(c, b, l);
 }
 
-static enum tr_status shape_precision(const struct tr_config *c, struct tr_precision *p)
+static enum tr_status shape_precision(const struct tr_config *c, const struct tr_family *f,
+                                      struct tr_precision *p)
 {
     if (c->fp16 && c->bf16)
         return TR_FAIL(TR_ECONFIG, "--fp16 and --bf16 are two types for the same numbers: give one "
@@ -183,6 +129,10 @@ static enum tr_status shape_precision(const struct tr_config *c, struct tr_preci
             "--initial-loss-scale, --min-loss-scale, --loss-scale-window and --hysteresis "
             "configure the loss scaling of fp16, and this run has none: remove them, or add "
             "--fp16");
+    if (c->fp32_residual_connection && f->place == TR_NORM_AFTER)
+        return TR_FAIL(TR_ECONFIG,
+                       "--fp32-residual-connection keeps the bits of sums, and with norms after "
+                       "each sublayer what goes on is a norm's output, rounded: remove it");
     p->half = c->fp16 || c->bf16;
     p->bf16 = c->bf16;
     /* As Megatron: eight bits are too few to add up many micro-batches. */
@@ -301,14 +251,23 @@ static enum tr_status check_masks(const struct tr_config *c, const struct tr_dim
     return TR_OK;
 }
 
-/* Cases that cuDNN's attention does not compute are refused if it was chosen by name. */
-static enum tr_status check_attention(const struct tr_config *c, const struct tr_precision *p)
+/* Cases that cuDNN's attention does not compute are refused if an option is about it alone. */
+static enum tr_status check_attention(const struct tr_config *c, const struct tr_family *f,
+                                      const struct tr_precision *p)
 {
-    const char *needs = c->attention_dropout > 0.0 ? "--attention-dropout 0"
-                        : c->reset_attention_mask  ? "a run without --reset-attention-mask"
-                        : !p->half                 ? "--bf16 or --fp16"
-                                                   : NULL;
+    const bool drops = tr_family_attention_dropout(c, f) > 0.0;
+    const char *needs = drops                     ? "--attention-dropout 0"
+                        : c->reset_attention_mask ? "a run without --reset-attention-mask"
+                        : !p->half                ? "--bf16 or --fp16"
+                                                  : NULL;
 
+    if (!c->deterministic_mode && c->attention_backend == TR_ATTN_FLASH)
+        needs = "--attention-backend auto or fused";
+    if (!c->deterministic_mode && needs)
+        return TR_FAIL(TR_ECONFIG,
+                       "--no-deterministic-mode is about cuDNN's attention, which needs %s: give "
+                       "that, or leave it out",
+                       needs);
     if (c->attention_backend == TR_ATTN_FUSED && needs)
         return TR_FAIL(
             TR_ECONFIG,
@@ -325,6 +284,18 @@ static enum tr_status check_gemm(const struct tr_config *c, const struct tr_prec
         return TR_FAIL(TR_ECONFIG,
                        "--cpu-gemm onednn is about GEMMs in bf16, and this run has none: give "
                        "--bf16, or use auto");
+    return TR_OK;
+}
+
+/* Collectives between tensor-parallel ranks stand inside a pass, on other streams and with host calls. */
+static enum tr_status check_graphs(const struct tr_config *c, const struct tr_layout *l)
+{
+    if (c->cuda_graph_impl == TR_GRAPHS_LOCAL && l->w > 1)
+        return TR_FAIL(TR_ECONFIG,
+                       "--cuda-graph-impl local captures passes without collectives, and with "
+                       "--tensor-model-parallel-size %d each layer has some: use "
+                       "--tensor-model-parallel-size 1, or leave out --cuda-graph-impl",
+                       l->w);
     return TR_OK;
 }
 
@@ -448,12 +419,25 @@ static enum tr_status shape_signals(const struct tr_config *c, unsigned *out)
 static const double MOST_PARAMS = 1e14, MOST_ACTIVATIONS = 1e17, MOST_BUCKETS = 1e7;
 enum { MOST_LAYERS = 1 << 20 };
 
+/* The matrices, the tables of the embedding, and for vectors a little more than any family has. */
+static double parameters_about(const struct tr_dims *m)
+{
+    const struct tr_work_how how = tr_work_how_whole(m);
+    const double h = (double)m->hidden;
+    struct tr_work layer, embed, head;
+
+    tr_work_of(&how, TR_WORK_LAYER, &layer);
+    tr_work_of(&how, TR_WORK_EMBED, &embed);
+    tr_work_of(&how, TR_WORK_HEAD, &head);
+    return (double)m->layers * (tr_work_weights(&layer) + 16.0 * h) + tr_work_weights(&embed) +
+           tr_work_weights(&head) + (double)m->positions * h +
+           (m->family.tied ? 0.0 : (double)m->vocab_padded * (double)m->embed);
+}
+
 static enum tr_status check_model(const struct tr_config *c, const struct tr_layout *l,
                                   const struct tr_dims *m)
 {
-    const double h = (double)m->hidden, f = (double)m->ffn, layers = (double)m->layers;
-    const double params = layers * (4.0 * h + 2.0 * f + 16.0) * h +
-                          ((double)m->vocab_padded + (double)m->positions) * h;
+    const double params = parameters_about(m);
 
     if (m->layers > MOST_LAYERS)
         return TR_FAIL(TR_ECONFIG,
@@ -463,7 +447,7 @@ static enum tr_status check_model(const struct tr_config *c, const struct tr_lay
     if (params > MOST_PARAMS)
         return TR_FAIL(TR_ECONFIG,
                        "a model of %.2g parameters is larger than the %.0g that are counted here: "
-                       "make --hidden-size, --ffn-hidden-size, --num-layers, "
+                       "make --hidden-size, --kv-channels, --ffn-hidden-size, --num-layers, "
                        "--max-position-embeddings or --vocab-size smaller",
                        params, MOST_PARAMS);
     if (c->ddp_bucket_size != TR_UNSET_INT &&
@@ -482,11 +466,14 @@ static enum tr_status check_batch(const struct tr_layout *l, const struct tr_dim
                                   const struct tr_batches *b)
 {
     const double rows = (double)b->micro_batch * (double)m->seq;
-    const double row = (double)m->layers * (double)(10 * m->hidden + 2 * m->ffn) +
-                       (double)(m->vocab_padded + m->heads);
+    const struct tr_work_how how = tr_work_how_whole(m);
+    struct tr_work layer;
+    double row;
     const double most = 2.0 * ((double)l->k + 1.0) * l->group;
     const double held = l->schedule == TR_PIPE_GPIPE || b->micros < most ? b->micros : most;
 
+    tr_work_of(&how, TR_WORK_LAYER, &layer);
+    row = (double)m->layers * tr_work_kept_bytes(&layer, &how) / how.elem + (double)m->vocab_padded;
     if (rows <= INT32_MAX && rows * row * held <= MOST_ACTIVATIONS)
         return TR_OK;
     return TR_FAIL(TR_ECONFIG,
@@ -509,16 +496,17 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
                        tr_options_find(tr_config_options(), missing)->help);
     *out = (struct tr_shape){0};
     TR_TRY(shape_ranks(c, world, l));
-    TR_TRY(shape_layer(c, l->w, &out->dims));
-    TR_TRY(shape_vocab(c, l->w, &out->dims));
+    TR_TRY(tr_dims_of(c, l->w, &out->dims));
     TR_TRY(check_model(c, l, &out->dims));
     TR_TRY(tr_layout_stages(c, l));
     TR_TRY(tr_batches_of(c, l->d, &out->batches));
     TR_TRY(shape_schedule(c, &out->batches, l));
     TR_TRY(check_batch(l, &out->dims, &out->batches));
-    TR_TRY(shape_precision(c, &out->precision));
+    TR_TRY(shape_precision(c, &out->dims.family, &out->precision));
     TR_TRY(shape_recompute(c, l, &out->activations));
     TR_TRY(shape_sequence(c, l->w, &out->dims, &out->activations));
+    out->dropout.attention = tr_family_attention_dropout(c, &out->dims.family);
+    out->dropout.hidden = tr_family_hidden_dropout(c, &out->dims.family);
     TR_TRY(tr_data_parallel_of(c, l->d, &out->dp));
     TR_TRY(check_network(c));
     TR_TRY(tr_amounts_of(c, &out->batches, l->d, &out->amounts, &out->epochs));
@@ -527,8 +515,9 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     TR_TRY(tr_link_compression_of(c, l->p, out->activations.sequence, &out->epochs, &out->links));
     TR_TRY(check_data(c));
     TR_TRY(check_masks(c, &out->dims));
-    TR_TRY(check_attention(c, &out->precision));
+    TR_TRY(check_attention(c, &out->dims.family, &out->precision));
     TR_TRY(check_gemm(c, &out->precision));
+    TR_TRY(check_graphs(c, l));
     TR_TRY(check_save(c));
     TR_TRY(shape_signals(c, &out->exit_signals));
     TR_TRY(check_profile(c, world));

@@ -28,6 +28,9 @@ struct tr_shape {
     struct tr_batches batches;
     struct tr_precision precision;
     struct tr_activations activations;
+    struct tr_dropout_rates {
+        double attention, hidden;
+    } dropout;
     struct tr_data_parallel dp;
     struct tr_link_compression links;
     struct tr_amounts amounts;

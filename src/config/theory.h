@@ -18,7 +18,8 @@ double tr_theory_weights(const struct tr_precision *p, int64_t params, int shard
  * Bytes of activations in half precision with sequence parallelism and no matrices of scores:
  *     s b h (18 + 4 f/h) l + 8 s b p + s b h p
  * times 1 + (p-1) / (p v) if interleaved, else times min(1, m / p); plus 4 s b h (1 + V/h) if p is 1;
- * all divided by t.  Korthikanti et al., "Reducing Activation Recomputation in Large Transformer
+ * all divided by t.  Where a layer is another than GPT-2's, what it keeps stands for (18 + 4 f/h): see
+ * tr_work_megatron_bytes().  Korthikanti et al., "Reducing Activation Recomputation in Large Transformer
  * Models", 2022, as Megatron Core puts it.  Negative where the formula does not hold.
  */
 double tr_theory_activations(const struct tr_shape *s);

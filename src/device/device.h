@@ -32,6 +32,7 @@ enum { TR_MAX_HEAD_DIM = 320, TR_MAX_WIDTH = 32768 };
 enum { TR_MARKS = 1024 }; /* for timing: tr_backend.mark() */
 
 struct tr_backend;
+struct tr_graph; /* recorded operations: tr_backend.capture() */
 
 /* In CUDA terms a stream.  Operations are called as q->on->norm(q, ...). */
 struct tr_queue {
@@ -138,6 +139,8 @@ struct tr_device_how {
     bool tune;      /* the first GEMM of a shape may be timed to choose its algorithm, which can
                        be another one in each run */
     enum tr_attention_by attention;
+    bool any_order; /* cuDNN's attention may add to gradients in any order, which can be another one
+                       in each run */
     enum tr_gemm_by gemm;
     int given;        /* GPUs that the job has on this node; 0 where the launcher does not say */
     const char *bind; /* how the launcher binds ranks to them, as --gpu-bind has it; NULL where it
@@ -191,6 +194,16 @@ struct tr_backend {
        starts or stops. */
     void (*range)(struct tr_queue *q, const char *name);
     void (*record)(struct tr_queue *q, bool on);
+
+    /*
+     * Graphs.  Between capture() and captured() operations are recorded instead of queued, and nothing but
+     * operations may be called.  replay() queues what was recorded: with the same operands in memory, and
+     * with the numbers that it was given then.  A graph belongs to the device and lives until close().
+     * NULL, all three, where there are no graphs.
+     */
+    void (*capture)(struct tr_queue *q);
+    struct tr_graph *(*captured)(struct tr_queue *q);
+    void (*replay)(struct tr_queue *q, struct tr_graph *graph);
 
 #define OP(name, tol, params) void(*name) params;
 #include "device/ops.def"

@@ -27,6 +27,7 @@ CUDA_SOURCES += \
 	src/device/cuda/cuda_attention.c src/device/cuda/cuda_attention.h \
 	src/device/cuda/cuda_dense.h src/device/cuda/cuda_matmul.c \
 	src/device/cuda/cuda_find.c src/device/cuda/cuda_find.h \
+	src/device/cuda/cuda_graph.c src/device/cuda/cuda_graph.h \
 	src/device/cuda/cuda_libs.c src/device/cuda/cuda_libs.def src/device/cuda/cuda_libs.h \
 	src/device/cuda/cuda_move.c src/device/cuda/cuda_move.h \
 	src/device/cuda/cuda_pace.c src/device/cuda/cuda_pace.h \

@@ -244,6 +244,11 @@ void tr_dp_ready(struct tr_dp *x, struct tr_queue *q, int64_t upto)
     }
 }
 
+bool tr_dp_overlaps(const struct tr_dp *x)
+{
+    return x->how.overlap_reduce && x->n > 0;
+}
+
 void tr_dp_finish(struct tr_dp *x, struct tr_queue *q)
 {
     TR_ASSERT(x->gather.done == x->n);

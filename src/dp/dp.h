@@ -75,6 +75,9 @@ void tr_dp_close(struct tr_dp *x);
  */
 void tr_dp_ready(struct tr_dp *x, struct tr_queue *q, int64_t upto);
 
+/* Whether tr_dp_ready() does anything. */
+bool tr_dp_overlaps(const struct tr_dp *x);
+
 /* Start what has not started, wait for all, and be ready for the next step: the gradients that this
    replica owns are summed.  When sharded, the others are undefined.  Collective over dp.  The
    caller charges it to backward-params-all-reduce. */

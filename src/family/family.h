@@ -82,8 +82,9 @@ struct tr_family {
     bool qkv_bias, proj_bias, mlp_bias, head_bias;
 
     enum tr_act act;
-    double ffn_factor;    /* inner width of the MLP unless given: times the hidden size */
-    int64_t ffn_multiple; /* and rounded up to a multiple of this */
+    double ffn_factor; /* inner width of the MLP unless given: times the hidden size */
+    int64_t
+        ffn_multiple; /* and rounded up to a multiple of this; down to one of -this, if negative */
     bool scale_embedding; /* by the root of the hidden size */
     int64_t
         embed_width; /* of the embedding, with a projection to the hidden size; 0: the hidden size */

@@ -1,105 +1,136 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include <math.h>
-
 #include "model/model_parts.h"
 #include "tp/tp.h"
+
+/*
+ * A layer: two branches, attention and MLP, and the norms and residual additions around them in the order of
+ * enum tr_norm_place.  Each branch ends in a row-parallel product, whose sum over the tensor ranks, bias,
+ * dropout and residual addition are here.
+ */
+
+/* A branch of a layer.  `dgrad` leaves the gradient of its input in m->row2, as each tensor rank has it; what
+   `wgrad` needs besides its operands stays in the scratch of the model between the two. */
+static const struct tr_branch {
+    enum tr_stream stream;         /* of the dropout behind it */
+    enum tr_param_row bias;        /* of its last product */
+    enum tr_param_row gain, shift; /* of the norm that is its own */
+    /* From `in`, whole on all tensor ranks, to m->row: this rank's term of the output.  Without `whole` only
+       what backward needs. */
+    void (*forward)(struct tr_model *m, struct tr_block_kept *k, int layer,
+                    const struct tr_tensor *in, const int64_t *sample, bool whole);
+    void (*dgrad)(struct tr_model *m, struct tr_block_kept *k, int layer,
+                  const struct tr_tensor *dy, const int64_t *sample);
+    /* With `bias` also the gradient of the bias of the last product. */
+    void (*wgrad)(struct tr_model *m, struct tr_block_kept *k, int layer,
+                  const struct tr_tensor *dy, const struct tr_tensor *in, bool bias);
+} branches[] = {
+    {TR_STREAM_ATTN_OUT_DROPOUT, TR_PARAM_PROJ_BIAS, TR_PARAM_LN1_GAIN, TR_PARAM_LN1_BIAS,
+     tr_attention_forward, tr_attention_dgrad, tr_attention_wgrad},
+    {TR_STREAM_MLP_OUT_DROPOUT, TR_PARAM_FC2_BIAS, TR_PARAM_LN2_GAIN, TR_PARAM_LN2_BIAS,
+     tr_mlp_forward, tr_mlp_dgrad, tr_mlp_wgrad},
+};
+enum { ATTENTION, MLP };
+
+/* One micro-batch in one layer. */
+struct pass {
+    struct tr_model *m;
+    struct tr_block_kept *k;
+    int layer;
+    const int64_t *sample;
+};
+
+/* ---- norms ---- */
 
 static struct tr_tensor column(struct tr_arena *a, int64_t rows)
 {
     return tr_f32_1(tr_arena_floats(a, TR_LABEL_ACTIVATIONS, rows), rows);
 }
 
-void tr_block_plan_input(struct tr_model *m, struct tr_arena *a, struct tr_block_kept *k)
+void tr_norm_plan(struct tr_model *m, struct tr_arena *a, struct tr_norm_kept *k, bool output)
 {
-    k->x =
-        tr_model_take(a, TR_LABEL_ACTIVATIONS, m->stream, tr_model_part_rows(m), m->dims->hidden);
+    const int64_t part = tr_model_part_rows(m);
+
+    if (output)
+        k->y = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->type, part, m->dims->hidden);
+    if (!m->norm.rms)
+        k->mean = column(a, part);
+    k->rstd = column(a, part);
 }
 
-void tr_block_plan(struct tr_model *m, struct tr_arena *a, struct tr_block_kept *k)
+static const struct tr_tensor *mean_of(const struct tr_norm_kept *k)
 {
-    int64_t local = m->dims->hidden / m->layout->w, inner = m->dims->ffn / m->layout->w,
-            heads = m->dims->heads / m->layout->w;
-    int64_t rows = tr_model_rows(m), part = tr_model_part_rows(m);
-
-    k->norm1 = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->type, part, m->dims->hidden);
-    k->mean1 = column(a, part);
-    k->rstd1 = column(a, part);
-    k->qkv = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->type, rows, 3 * local);
-    k->lse =
-        tr_f32_3(tr_arena_floats(a, TR_LABEL_ACTIVATIONS, m->micro_batch * heads * m->dims->seq),
-                 m->micro_batch, heads, m->dims->seq);
-    k->ctx = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->type, rows, local);
-    k->s = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->stream, part, m->dims->hidden);
-    k->norm2 = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->type, part, m->dims->hidden);
-    k->mean2 = column(a, part);
-    k->rstd2 = column(a, part);
-    k->pre = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->type, rows, inner);
-    k->act = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->type, rows, inner);
+    return k->mean.data ? &k->mean : NULL;
 }
 
-static struct tr_attention_how how_of(const struct tr_model *m)
+void tr_norm_forward(struct tr_model *m, struct tr_norm_kept *k, const struct tr_tensor *y,
+                     const struct tr_tensor *x, enum tr_param_row gain, enum tr_param_row shift,
+                     int layer)
 {
-    return (struct tr_attention_how){.first_head =
-                                         (int)(m->dims->heads / m->layout->w) * m->tp.comm->rank,
-                                     .scale = (float)(1.0 / sqrt((double)m->dims->head_dim))};
+    struct tr_tensor by = tr_model_value(m, gain, layer), plus;
+
+    m->q->on->norm(m->q, y, mean_of(k), &k->rstd, x, &by, tr_model_bias(m, &plus, shift, layer),
+                   m->norm);
 }
 
-/* The first token that each token sees, or NULL when that is the first of the sample. */
-static const struct tr_tensor *first_seen(const struct tr_model *m)
+void tr_norm_backward(struct tr_model *m, struct tr_norm_kept *k, const struct tr_tensor *dx,
+                      const struct tr_tensor *dy, const struct tr_tensor *dskip,
+                      const struct tr_tensor *x, enum tr_param_row gain, enum tr_param_row shift,
+                      int layer)
 {
-    return m->mask->from.data ? &m->mask->from : NULL;
+    struct tr_tensor by = tr_model_value(m, gain, layer), dgain = tr_model_grad(m, gain, layer),
+                     dshift;
+
+    m->q->on->norm_bwd(m->q, dx, &dgain, tr_model_dbias(m, &dshift, shift, layer), dy, dskip, x,
+                       &by, mean_of(k), &k->rstd, m->norm);
 }
 
-/* Ends with the norm of the MLP, which reads what the residual addition leaves in the cache. */
-static void attention_forward(struct tr_model *m, struct tr_block_kept *k, int layer,
-                              const int64_t *sample)
+/* Of branch `b`, from x. */
+static void norm(const struct pass *p, int b, const struct tr_tensor *x)
 {
-    struct tr_tensor gain = tr_model_value(m, TR_PARAM_LN1_GAIN, layer);
-    struct tr_tensor shift = tr_model_value(m, TR_PARAM_LN1_BIAS, layer);
-    struct tr_tensor qkv = tr_model_value(m, TR_PARAM_QKV_WEIGHT, layer);
-    struct tr_tensor qkv_bias = tr_model_value(m, TR_PARAM_QKV_BIAS, layer);
-    struct tr_tensor proj = tr_model_value(m, TR_PARAM_PROJ_WEIGHT, layer);
-    struct tr_tensor proj_bias = tr_model_value(m, TR_PARAM_PROJ_BIAS, layer);
-    struct tr_tensor gain2 = tr_model_value(m, TR_PARAM_LN2_GAIN, layer);
-    struct tr_tensor shift2 = tr_model_value(m, TR_PARAM_LN2_BIAS, layer);
-    struct tr_queue *q = m->q;
+    struct tr_norm_kept *k = &p->k->norm[b];
 
-    q->on->norm(q, &k->norm1, &k->mean1, &k->rstd1, &k->x, &gain, &shift, m->norm);
-    q->on->linear(q, &k->qkv, NULL, tr_model_whole(m, &k->norm1), &qkv, &qkv_bias, TR_ACT_NONE);
-    q->on->attention(q, &k->ctx, &k->lse, &k->qkv, first_seen(m), how_of(m),
-                     tr_model_dropout(m, TR_STREAM_ATTN_DROPOUT, layer, sample));
-    q->on->linear(q, &m->row, NULL, &k->ctx, &proj, NULL, TR_ACT_NONE);
-    tr_tp_leave_fwd(&m->tp, q, &m->row_part, &m->row);
-    q->on->residual_norm(q, &k->s, &k->norm2, &k->mean2, &k->rstd2, &k->x, &m->row_part, &proj_bias,
-                         &gain2, &shift2, m->norm,
-                         tr_model_dropout(m, TR_STREAM_ATTN_OUT_DROPOUT, layer, sample));
+    tr_norm_forward(p->m, k, &k->y, x, branches[b].gain, branches[b].shift, p->layer);
 }
 
-/* From the normed s. */
-static void mlp_forward(struct tr_model *m, struct tr_block_kept *k, int layer,
-                        const struct tr_tensor *y, const int64_t *sample)
+static void norm_bwd(const struct pass *p, int b, const struct tr_tensor *dx,
+                     const struct tr_tensor *dy, const struct tr_tensor *dskip,
+                     const struct tr_tensor *x)
 {
-    struct tr_tensor fc1 = tr_model_value(m, TR_PARAM_FC1_WEIGHT, layer);
-    struct tr_tensor fc1_bias = tr_model_value(m, TR_PARAM_FC1_BIAS, layer);
-    struct tr_tensor fc2 = tr_model_value(m, TR_PARAM_FC2_WEIGHT, layer);
-    struct tr_tensor fc2_bias = tr_model_value(m, TR_PARAM_FC2_BIAS, layer);
-    struct tr_queue *q = m->q;
-
-    q->on->linear(q, &k->act, &k->pre, tr_model_whole(m, &k->norm2), &fc1, &fc1_bias,
-                  m->dims->family.act);
-    if (!y)
-        return;
-    q->on->linear(q, &m->row, NULL, &k->act, &fc2, NULL, TR_ACT_NONE);
-    tr_tp_leave_fwd(&m->tp, q, &m->row_part, &m->row);
-    q->on->residual(q, y, &k->s, &m->row_part, &fc2_bias,
-                    tr_model_dropout(m, TR_STREAM_MLP_OUT_DROPOUT, layer, sample));
+    tr_norm_backward(p->m, &p->k->norm[b], dx, dy, dskip, x, branches[b].gain, branches[b].shift,
+                     p->layer);
 }
 
-void tr_block_forward(struct tr_model *m, struct tr_block_kept *k, int layer,
-                      const struct tr_tensor *y, const int64_t *sample)
+/* ---- residual additions ---- */
+
+static struct tr_dropout dropout_of(const struct pass *p, int b)
 {
-    attention_forward(m, k, layer, sample);
-    mlp_forward(m, k, layer, y, sample);
+    return tr_model_dropout(p->m, branches[b].stream, p->layer, p->sample);
+}
+
+/* y = x + what branch `b` has left in m->row. */
+static void join(const struct pass *p, int b, const struct tr_tensor *y, const struct tr_tensor *x)
+{
+    struct tr_model *m = p->m;
+    struct tr_tensor bias;
+
+    tr_tp_leave_fwd(&m->tp, m->q, &m->row_part, &m->row);
+    m->q->on->residual(m->q, y, x, &m->row_part,
+                       tr_model_bias(m, &bias, branches[b].bias, p->layer), dropout_of(p, b));
+}
+
+/* That, and `normed` = the norm `n` of y, which is still in the cache. */
+static void join_norm(const struct pass *p, int b, const struct tr_tensor *y,
+                      const struct tr_tensor *x, int n, const struct tr_tensor *normed)
+{
+    struct tr_model *m = p->m;
+    struct tr_norm_kept *k = &p->k->norm[n];
+    struct tr_tensor gain = tr_model_value(m, branches[n].gain, p->layer), shift, bias;
+
+    tr_tp_leave_fwd(&m->tp, m->q, &m->row_part, &m->row);
+    m->q->on->residual_norm(m->q, y, normed, mean_of(k), &k->rstd, x, &m->row_part,
+                            tr_model_bias(m, &bias, branches[b].bias, p->layer), &gain,
+                            tr_model_bias(m, &shift, branches[n].shift, p->layer), m->norm,
+                            dropout_of(p, b));
 }
 
 /* Whether the gradient of the residual is that of the product before it: nothing is dropped, converted or
@@ -110,87 +141,225 @@ static bool passes_on(const struct tr_model *m, const struct tr_tensor *dy, stru
 }
 
 /* Else: in m->row, on every tensor rank whole, and the bias is done. */
-static struct tr_tensor through_residual(struct tr_model *m, const struct tr_tensor *dbias,
-                                         const struct tr_tensor *dy, struct tr_dropout drop)
+static struct tr_tensor through_residual(const struct pass *p, int b, const struct tr_tensor *dy,
+                                         struct tr_dropout drop)
 {
-    m->q->on->residual_bwd(m->q, &m->row_part, dbias, dy, drop);
+    struct tr_model *m = p->m;
+    struct tr_tensor dbias;
+
+    m->q->on->residual_bwd(m->q, &m->row_part,
+                           tr_model_dbias(m, &dbias, branches[b].bias, p->layer), dy, drop);
     tr_tp_leave_bwd(&m->tp, m->q, &m->row, &m->row_part);
     return m->row;
 }
 
-/* dx (the gradient at s) from dy; both may be the same memory. */
-static void mlp_backward(struct tr_model *m, struct tr_block_kept *k, int layer,
-                         const struct tr_tensor *dx, const struct tr_tensor *dy,
-                         const int64_t *sample)
-{
-    struct tr_tensor gain = tr_model_value(m, TR_PARAM_LN2_GAIN, layer);
-    struct tr_tensor dgain = tr_model_grad(m, TR_PARAM_LN2_GAIN, layer);
-    struct tr_tensor dshift = tr_model_grad(m, TR_PARAM_LN2_BIAS, layer);
-    struct tr_tensor fc1 = tr_model_value(m, TR_PARAM_FC1_WEIGHT, layer);
-    struct tr_tensor dfc1 = tr_model_grad(m, TR_PARAM_FC1_WEIGHT, layer);
-    struct tr_tensor dfc1_bias = tr_model_grad(m, TR_PARAM_FC1_BIAS, layer);
-    struct tr_tensor fc2 = tr_model_value(m, TR_PARAM_FC2_WEIGHT, layer);
-    struct tr_tensor dfc2 = tr_model_grad(m, TR_PARAM_FC2_WEIGHT, layer);
-    struct tr_tensor dfc2_bias = tr_model_grad(m, TR_PARAM_FC2_BIAS, layer);
-    const struct tr_dropout drop = tr_model_dropout(m, TR_STREAM_MLP_OUT_DROPOUT, layer, sample);
-    const bool same = passes_on(m, dy, drop);
-    const struct tr_tensor *normed;
-    struct tr_pending gather, sum;
-    struct tr_queue *q = m->q;
-    struct tr_tensor row;
+/* ---- branches ---- */
 
-    row = same ? *dy : through_residual(m, &dfc2_bias, dy, drop);
-    normed = tr_model_whole_start(m, &k->norm2, &gather);
-    q->on->linear_dgrad(q, &m->wide, &row, &fc2, &k->pre, m->dims->family.act);
-    q->on->linear_dgrad(q, &m->row2, &m->wide, &fc1, NULL, TR_ACT_NONE);
-    tr_tp_finish(&m->tp, q, &gather);
-    tr_tp_enter_bwd_start(&m->tp, q, &m->row2_part, &m->row2, &sum);
-    q->on->linear_wgrad(q, &dfc1, &dfc1_bias, &m->wide, normed, m->adds);
-    q->on->linear_wgrad(q, &dfc2, same ? &dfc2_bias : NULL, &row, &k->act, m->adds);
-    tr_tp_finish(&m->tp, q, &sum);
-    q->on->norm_bwd(q, dx, &dgain, &dshift, &m->row2_part, dy, &k->s, &gain, &k->mean2, &k->rstd2,
-                    m->norm);
+static void forward(const struct pass *p, int b, const struct tr_tensor *in, bool whole)
+{
+    branches[b].forward(p->m, p->k, p->layer, in, p->sample, whole);
 }
 
-/* In place: dx holds the gradient at s and becomes the gradient at x. */
-static void attention_backward(struct tr_model *m, struct tr_block_kept *k, int layer,
-                               const struct tr_tensor *dx, const int64_t *sample)
+/* From dy, the gradient behind the residual addition of branch `b`, to that of its input `in`, in
+   m->row2_part.  The sum of that over the tensor ranks goes on while the gradients of weights are made. */
+static void backward(const struct pass *p, int b, const struct tr_tensor *dy,
+                     const struct tr_tensor *in)
 {
-    struct tr_tensor gain = tr_model_value(m, TR_PARAM_LN1_GAIN, layer);
-    struct tr_tensor dgain = tr_model_grad(m, TR_PARAM_LN1_GAIN, layer);
-    struct tr_tensor dshift = tr_model_grad(m, TR_PARAM_LN1_BIAS, layer);
-    struct tr_tensor qkv = tr_model_value(m, TR_PARAM_QKV_WEIGHT, layer);
-    struct tr_tensor dqkv = tr_model_grad(m, TR_PARAM_QKV_WEIGHT, layer);
-    struct tr_tensor dqkv_bias = tr_model_grad(m, TR_PARAM_QKV_BIAS, layer);
-    struct tr_tensor proj = tr_model_value(m, TR_PARAM_PROJ_WEIGHT, layer);
-    struct tr_tensor dproj = tr_model_grad(m, TR_PARAM_PROJ_WEIGHT, layer);
-    struct tr_tensor dproj_bias = tr_model_grad(m, TR_PARAM_PROJ_BIAS, layer);
-    const struct tr_dropout drop = tr_model_dropout(m, TR_STREAM_ATTN_OUT_DROPOUT, layer, sample);
-    const bool same = passes_on(m, dx, drop);
+    struct tr_model *m = p->m;
+    const struct tr_dropout drop = dropout_of(p, b);
+    const bool same = passes_on(m, dy, drop);
+    const struct tr_tensor row = same ? *dy : through_residual(p, b, dy, drop);
     const struct tr_tensor *normed;
     struct tr_pending gather, sum;
-    struct tr_queue *q = m->q;
-    struct tr_tensor row;
 
-    row = same ? *dx : through_residual(m, &dproj_bias, dx, drop);
-    normed = tr_model_whole_start(m, &k->norm1, &gather);
-    q->on->linear_dgrad(q, &m->dctx, &row, &proj, NULL, TR_ACT_NONE);
-    q->on->attention_bwd(q, &m->dqkv, &m->dctx, &k->ctx, &k->lse, &k->qkv, first_seen(m), how_of(m),
-                         tr_model_dropout(m, TR_STREAM_ATTN_DROPOUT, layer, sample));
-    q->on->linear_dgrad(q, &m->row2, &m->dqkv, &qkv, NULL, TR_ACT_NONE);
-    tr_tp_finish(&m->tp, q, &gather);
-    tr_tp_enter_bwd_start(&m->tp, q, &m->row2_part, &m->row2, &sum);
-    q->on->linear_wgrad(q, &dqkv, &dqkv_bias, &m->dqkv, normed, m->adds);
-    q->on->linear_wgrad(q, &dproj, same ? &dproj_bias : NULL, &row, &k->ctx, m->adds);
-    tr_tp_finish(&m->tp, q, &sum);
-    q->on->norm_bwd(q, dx, &dgain, &dshift, &m->row2_part, dx, &k->x, &gain, &k->mean1, &k->rstd1,
-                    m->norm);
+    normed = tr_model_whole_start(m, in, &gather);
+    branches[b].dgrad(m, p->k, p->layer, &row, p->sample);
+    tr_tp_finish(&m->tp, m->q, &gather);
+    tr_tp_enter_bwd_start(&m->tp, m->q, &m->row2_part, &m->row2, &sum);
+    branches[b].wgrad(m, p->k, p->layer, &row, normed, same);
+    tr_tp_finish(&m->tp, m->q, &sum);
+}
+
+/* ---- norms before ---- */
+
+static void before_plan(struct tr_model *m, struct tr_arena *a, struct tr_block_kept *k)
+{
+    tr_norm_plan(m, a, &k->norm[ATTENTION], true);
+    tr_attention_plan(m, a, &k->attention);
+    tr_block_plan_row(m, a, &k->s);
+    tr_norm_plan(m, a, &k->norm[MLP], true);
+    tr_mlp_plan(m, a, &k->mlp);
+}
+
+static void before_forward(const struct pass *p, const struct tr_tensor *y)
+{
+    struct tr_block_kept *k = p->k;
+    struct tr_norm_kept *second = &k->norm[MLP];
+
+    norm(p, ATTENTION, &k->x);
+    forward(p, ATTENTION, tr_model_whole(p->m, &k->norm[ATTENTION].y), true);
+    join_norm(p, ATTENTION, &k->s, &k->x, MLP, &second->y);
+    forward(p, MLP, tr_model_whole(p->m, &second->y), y != NULL);
+    if (y)
+        join(p, MLP, y, &k->s);
+}
+
+static void before_backward(const struct pass *p, const struct tr_tensor *dx,
+                            const struct tr_tensor *dy)
+{
+    struct tr_block_kept *k = p->k;
+
+    backward(p, MLP, dy, &k->norm[MLP].y);
+    norm_bwd(p, MLP, dx, &p->m->row2_part, dy, &k->s);
+    backward(p, ATTENTION, dx, &k->norm[ATTENTION].y);
+    norm_bwd(p, ATTENTION, dx, &p->m->row2_part, dx, &k->x);
+}
+
+/* ---- norms after: the norm of the second sum is the output, which is not kept ---- */
+
+static void after_plan(struct tr_model *m, struct tr_arena *a, struct tr_block_kept *k)
+{
+    tr_attention_plan(m, a, &k->attention);
+    tr_block_plan_row(m, a, &k->s);
+    tr_norm_plan(m, a, &k->norm[ATTENTION], true);
+    tr_mlp_plan(m, a, &k->mlp);
+    tr_block_plan_row(m, a, &k->s2);
+    tr_norm_plan(m, a, &k->norm[MLP], false);
+}
+
+static void after_forward(const struct pass *p, const struct tr_tensor *y)
+{
+    struct tr_block_kept *k = p->k;
+    struct tr_norm_kept *first = &k->norm[ATTENTION];
+
+    forward(p, ATTENTION, tr_model_whole(p->m, &k->x), true);
+    join_norm(p, ATTENTION, &k->s, &k->x, ATTENTION, &first->y);
+    forward(p, MLP, tr_model_whole(p->m, &first->y), true);
+    join_norm(p, MLP, &k->s2, &first->y, MLP, y ? y : &p->m->row2_part);
+}
+
+static void after_backward(const struct pass *p, const struct tr_tensor *dx,
+                           const struct tr_tensor *dy)
+{
+    struct tr_block_kept *k = p->k;
+    struct tr_model *m = p->m;
+    const struct tr_dropout none = {.p = 0.0};
+
+    norm_bwd(p, MLP, &m->between, dy, NULL, &k->s2);
+    backward(p, MLP, &m->between, &k->norm[ATTENTION].y);
+    m->q->on->residual(m->q, dx, &m->between, &m->row2_part, NULL, none);
+    norm_bwd(p, ATTENTION, &m->between, dx, NULL, &k->s);
+    backward(p, ATTENTION, &m->between, &k->x);
+    m->q->on->residual(m->q, dx, &m->between, &m->row2_part, NULL, none);
+}
+
+/* ---- both branches from x, behind a norm each or behind one ---- */
+
+static void parallel_plan(struct tr_model *m, struct tr_arena *a, struct tr_block_kept *k)
+{
+    tr_norm_plan(m, a, &k->norm[ATTENTION], true);
+    tr_attention_plan(m, a, &k->attention);
+    tr_norm_plan(m, a, &k->norm[MLP], true);
+    tr_mlp_plan(m, a, &k->mlp);
+}
+
+static void parallel_forward(const struct pass *p, const struct tr_tensor *y)
+{
+    struct tr_block_kept *k = p->k;
+
+    norm(p, ATTENTION, &k->x);
+    forward(p, ATTENTION, tr_model_whole(p->m, &k->norm[ATTENTION].y), y != NULL);
+    if (y)
+        join(p, ATTENTION, y, &k->x);
+    norm(p, MLP, &k->x);
+    forward(p, MLP, tr_model_whole(p->m, &k->norm[MLP].y), y != NULL);
+    if (y)
+        join(p, MLP, y, y);
+}
+
+static void parallel_backward(const struct pass *p, const struct tr_tensor *dx,
+                              const struct tr_tensor *dy)
+{
+    struct tr_block_kept *k = p->k;
+    struct tr_model *m = p->m;
+
+    backward(p, MLP, dy, &k->norm[MLP].y);
+    norm_bwd(p, MLP, &m->between, &m->row2_part, dy, &k->x);
+    backward(p, ATTENTION, dy, &k->norm[ATTENTION].y);
+    norm_bwd(p, ATTENTION, dx, &m->row2_part, &m->between, &k->x);
+}
+
+static void shared_plan(struct tr_model *m, struct tr_arena *a, struct tr_block_kept *k)
+{
+    tr_norm_plan(m, a, &k->norm[ATTENTION], true);
+    tr_attention_plan(m, a, &k->attention);
+    tr_mlp_plan(m, a, &k->mlp);
+}
+
+static void shared_forward(const struct pass *p, const struct tr_tensor *y)
+{
+    struct tr_block_kept *k = p->k;
+    const struct tr_tensor *in;
+
+    norm(p, ATTENTION, &k->x);
+    in = tr_model_whole(p->m, &k->norm[ATTENTION].y);
+    forward(p, ATTENTION, in, y != NULL);
+    if (y)
+        join(p, ATTENTION, y, &k->x);
+    forward(p, MLP, in, y != NULL);
+    if (y)
+        join(p, MLP, y, y);
+}
+
+static void shared_backward(const struct pass *p, const struct tr_tensor *dx,
+                            const struct tr_tensor *dy)
+{
+    struct tr_block_kept *k = p->k;
+    struct tr_model *m = p->m;
+
+    backward(p, MLP, dy, &k->norm[ATTENTION].y);
+    m->q->on->copy(m->q, &m->between, &m->row2_part);
+    backward(p, ATTENTION, dy, &k->norm[ATTENTION].y);
+    m->q->on->add(m->q, &m->row2_part, &m->between);
+    norm_bwd(p, ATTENTION, dx, &m->row2_part, dy, &k->x);
+}
+
+/* ---- by the family's row ---- */
+
+static const struct {
+    void (*plan)(struct tr_model *m, struct tr_arena *a, struct tr_block_kept *k);
+    void (*forward)(const struct pass *p, const struct tr_tensor *y);
+    void (*backward)(const struct pass *p, const struct tr_tensor *dx, const struct tr_tensor *dy);
+} places[] = {
+    [TR_NORM_BEFORE] = {before_plan, before_forward, before_backward},
+    [TR_NORM_AFTER] = {after_plan, after_forward, after_backward},
+    [TR_NORM_SHARED] = {shared_plan, shared_forward, shared_backward},
+    [TR_NORM_PARALLEL] = {parallel_plan, parallel_forward, parallel_backward},
+};
+
+void tr_block_plan_row(struct tr_model *m, struct tr_arena *a, struct tr_tensor *x)
+{
+    *x = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->stream, tr_model_part_rows(m), m->dims->hidden);
+}
+
+void tr_block_plan(struct tr_model *m, struct tr_arena *a, struct tr_block_kept *k)
+{
+    places[m->dims->family.place].plan(m, a, k);
+}
+
+void tr_block_forward(struct tr_model *m, struct tr_block_kept *k, int layer,
+                      const struct tr_tensor *y, const int64_t *sample)
+{
+    const struct pass p = {m, k, layer, sample};
+
+    places[m->dims->family.place].forward(&p, y);
 }
 
 void tr_block_backward(struct tr_model *m, struct tr_block_kept *k, int layer,
                        const struct tr_tensor *dx, const struct tr_tensor *dy,
                        const int64_t *sample)
 {
-    mlp_backward(m, k, layer, dx, dy, sample);
-    attention_backward(m, k, layer, dx, sample);
+    const struct pass p = {m, k, layer, sample};
+
+    places[m->dims->family.place].backward(&p, dx, dy);
 }

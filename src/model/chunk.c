@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/graphs.h"
 #include "model/model_parts.h"
 
 /* What the layers of one micro-batch need from its forward to its backward. */
@@ -20,7 +21,7 @@ struct pool {
 
 /* What one micro-batch needs besides. */
 struct slot {
-    struct place *at; /* of the pool, or NULL */
+    struct place *at, *last; /* of the pool, or NULL; the one before */
     struct tr_embed_kept embed;
     struct tr_head_kept head;
     struct tr_mask mask;
@@ -58,6 +59,7 @@ struct tr_chunk {
     struct range embedding, top;                 /* of the embedding; of the head without it */
     struct range *layer;                         /* [layers] */
     bool completes; /* its backward is the last of a step on this rank */
+    struct tr_graphs graphs;
 };
 
 /* The range of this chunk that a parameter belongs to: of its layer, of the embedding, or of the head. */
@@ -65,7 +67,7 @@ static struct range *range_of(struct tr_chunk *c, const struct tr_param *p)
 {
     if (p->layer >= 0)
         return &c->layer[p->layer - c->first_layer];
-    return p->row == TR_PARAM_POS_EMBED || p->row == TR_PARAM_WORD_EMBED ? &c->embedding : &c->top;
+    return p->embeds ? &c->embedding : &c->top;
 }
 
 /* The elements of the parameters of each layer, of the embedding and of the head in this chunk. */
@@ -152,13 +154,22 @@ static void pool_close(struct pool *p)
     free(p);
 }
 
-/* The micro-batch of a slot takes a place of the pool, unless it has one, and frees it. */
+/* The micro-batch of a slot takes a place of the pool, unless it has one, and frees it: the one that the slot
+   had before, if that is free, so that few graphs serve. */
 static struct place *take(const struct tr_chunk *c, struct slot *x)
 {
-    if (!x->at) {
-        TR_ASSERT(c->pool->spare > 0);
-        x->at = c->pool->free[--c->pool->spare];
-    }
+    struct pool *p = c->pool;
+    int i = p->spare - 1;
+
+    if (x->at)
+        return x->at;
+    TR_ASSERT(p->spare > 0);
+    while (i > 0 && p->free[i] != x->last)
+        i--;
+    if (p->free[i] != x->last)
+        i = p->spare - 1;
+    x->at = x->last = p->free[i];
+    p->free[i] = p->free[--p->spare];
     return x->at;
 }
 
@@ -202,6 +213,7 @@ void tr_chunk_close(struct tr_chunk *c)
     if (c->lends)
         pool_close(c->pool);
     close_batch(&c->next);
+    tr_graphs_close(&c->graphs);
     free(c->slot);
     free(c->output);
     free(c->doutput);
@@ -244,7 +256,7 @@ static void plan_layer(struct tr_chunk *c, struct tr_arena *a, struct place *x, 
     int64_t size = tr_model_part_rows(m) * m->dims->hidden / m->layout->w;
 
     if (!recomputed(c, i)) {
-        tr_block_plan_input(m, a, &x->block[i]);
+        tr_block_plan_row(m, a, &x->block[i].x);
         tr_block_plan(m, a, &x->block[i]);
         return;
     }
@@ -252,7 +264,7 @@ static void plan_layer(struct tr_chunk *c, struct tr_arena *a, struct place *x, 
     if (member > 0)
         return;
     if (i == 0 || !m->activations->distribute_inputs)
-        tr_block_plan_input(m, a, &x->block[i]);
+        tr_block_plan_row(m, a, &x->block[i].x);
     else
         x->slice[i] = tr_tensor_1(
             tr_arena_take(a, TR_LABEL_ACTIVATIONS, (size_t)(size * tr_dtype_bytes(m->stream))),
@@ -429,31 +441,104 @@ static void wait_for_values(const struct tr_chunk *c, int64_t from)
         c->m->need(c->m->ctx, from);
 }
 
-void tr_chunk_forward(struct tr_chunk *c, int micro)
-{
-    struct slot *x = slot_of(c, micro);
-    struct tr_tensor first = first_input(c, x, micro);
-    const struct place *at = x->at;
+/* The forward or backward of a micro-batch: what its operations follow from. */
+struct pass {
+    struct tr_chunk *c;
+    struct slot *x;
+    int micro;
+    bool whole; /* nothing is done between its operations: it may be a graph */
+    tr_grads_ready *ready;
+    void *ctx; /* of ready */
+};
 
-    upload_batch(c, x);
-    c->m->mask = &x->mask;
-    if (c->embeds)
-        wait_for_values(c, c->embedding.first);
-    if (c->embeds)
-        tr_embed_forward(c->m, &x->embed, &first, tr_i64(&x->sample));
+static struct tr_pass key_of(const struct pass *p, bool backward)
+{
+    const struct tr_chunk *c = p->c;
+
+    return (struct tr_pass){
+        .backward = backward,
+        .training = c->m->training,
+        .adds = backward && c->m->adds,
+        .again = backward && c->heads && c->head.logits_of != &p->x->head,
+        .slot = (int32_t)(p->x - c->slot),
+        .place = p->x->at ? (int32_t)(p->x->at - c->pool->place) : -1,
+        .output = c->heads ? -1 : p->micro % c->room.outputs,
+        .doutput = backward ? p->micro % c->room.doutputs : -1,
+        .dinput = backward ? p->micro % c->room.dinputs : -1,
+    };
+}
+
+/* All its values, instead of those of one part after the other. */
+static void wait_for_all(const struct tr_chunk *c)
+{
+    int64_t first = c->embedding.first < c->top.first ? c->embedding.first : c->top.first;
+
+    for (int i = 0; i < c->layers; i++)
+        first = c->layer[i].first < first ? c->layer[i].first : first;
+    wait_for_values(c, first);
+}
+
+static void run(struct pass *p, bool backward, void (*work)(void *pass))
+{
+    const struct tr_pass key = key_of(p, backward);
+    struct tr_chunk *c = p->c;
+
+    p->whole = c->m->graphs && !p->ready;
+    if (!p->whole) {
+        work(p);
+        return;
+    }
+    if (!backward)
+        wait_for_all(c);
+    tr_graphs_run(&c->graphs, c->m->q, &key, work, p);
+    after_layer(c);
+}
+
+static void forward_layers(const struct pass *p)
+{
+    struct tr_chunk *c = p->c;
+    const struct place *at = p->x->at;
+
     for (int i = 0; i < c->layers; i++) {
-        struct tr_tensor y = output_of(c, x, i, micro);
+        struct tr_tensor y = output_of(c, p->x, i, p->micro);
 
         if (at->slice[i].dim[0] > 0)
             keep_slice(c, at, i);
-        wait_for_values(c, c->layer[i].first);
-        tr_block_forward(c->m, &at->block[i], c->first_layer + i, &y, tr_i64(&x->sample));
-        after_layer(c);
+        if (!p->whole)
+            wait_for_values(c, c->layer[i].first);
+        tr_block_forward(c->m, &at->block[i], c->first_layer + i, &y, tr_i64(&p->x->sample));
+        if (!p->whole)
+            after_layer(c);
     }
-    if (c->heads)
+}
+
+static void forward_pass(void *pass)
+{
+    const struct pass *p = pass;
+    struct tr_chunk *c = p->c;
+    struct tr_tensor first = first_input(c, p->x, p->micro);
+
+    if (c->embeds && !p->whole)
+        wait_for_values(c, c->embedding.first);
+    if (c->embeds)
+        tr_embed_forward(c->m, &p->x->embed, &first, tr_i64(&p->x->sample));
+    forward_layers(p);
+    if (c->heads && !p->whole)
         wait_for_values(c, c->top.first);
     if (c->heads)
-        tr_head_forward(c->m, &c->head, &x->head, &c->loss_sum);
+        tr_head_forward(c->m, &c->head, &p->x->head, &c->loss_sum);
+}
+
+void tr_chunk_forward(struct tr_chunk *c, int micro)
+{
+    struct slot *x = slot_of(c, micro);
+    struct pass p = {.c = c, .x = x, .micro = micro};
+
+    (void)first_input(c, x, micro);
+    upload_batch(c, x);
+    c->m->mask = &x->mask;
+    run(&p, false, forward_pass);
+    c->head.logits_of = c->heads ? &x->head : NULL;
     if (!c->m->training)
         give_back(c, x);
 }
@@ -478,37 +563,61 @@ static void backward_layer(struct tr_chunk *c, struct slot *x, int i, int micro)
     tr_block_backward(c->m, &x->at->block[i], c->first_layer + i, &dx, &dy, tr_i64(&x->sample));
 }
 
+static void ready_up_to(const struct pass *p, int64_t upto)
+{
+    if (p->ready)
+        p->ready(p->ctx, upto);
+}
+
+static void backward_layers(const struct pass *p)
+{
+    struct tr_chunk *c = p->c;
+
+    for (int i = c->layers - 1, first; i >= 0; i = first - 1) {
+        first = group_of(c, i);
+        if (recomputed(c, i))
+            forward_again(c, p->x, first, i);
+        for (int layer = i; layer >= first; layer--) {
+            backward_layer(c, p->x, layer, p->micro);
+            if (!p->whole)
+                after_layer(c);
+            ready_up_to(p, c->layer[layer].end);
+        }
+    }
+}
+
+static void backward_pass(void *pass)
+{
+    const struct pass *p = pass;
+    struct tr_chunk *c = p->c;
+    struct tr_tensor dinput = tr_chunk_dinput(c, p->micro);
+    struct tr_tensor doutput = c->layers == 0 && c->heads ? dinput : tr_chunk_doutput(c, p->micro);
+
+    if (c->heads) {
+        tr_head_backward(c->m, &c->head, &p->x->head, &doutput);
+        ready_up_to(p, c->top.end);
+    }
+    backward_layers(p);
+    if (c->embeds)
+        tr_embed_backward(c->m, &p->x->embed, c->layers > 0 ? &dinput : &doutput,
+                          tr_i64(&p->x->sample));
+}
+
 void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, tr_grads_ready *ready,
                        void *ctx)
 {
     struct slot *x = slot_of(c, micro);
-    struct tr_tensor dinput = tr_chunk_dinput(c, micro);
-    struct tr_tensor doutput = c->layers == 0 && c->heads ? dinput : tr_chunk_doutput(c, micro);
-    const struct tr_tensor *dfirst = c->layers > 0 ? &dinput : &doutput;
+    struct pass p = {.c = c, .x = x, .micro = micro, .ready = ready, .ctx = ctx};
 
     c->m->adds = micro > 0;
     c->m->mask = &x->mask;
-    if (c->heads) {
-        tr_head_backward(c->m, &c->head, &x->head, &doutput, factor);
-        if (ready)
-            ready(ctx, c->top.end);
-    }
-    for (int i = c->layers - 1, first; i >= 0; i = first - 1) {
-        first = group_of(c, i);
-        if (recomputed(c, i))
-            forward_again(c, x, first, i);
-        for (int layer = i; layer >= first; layer--) {
-            backward_layer(c, x, layer, micro);
-            after_layer(c);
-            if (ready)
-                ready(ctx, c->layer[layer].end);
-        }
-    }
-    if (c->embeds)
-        tr_embed_backward(c->m, &x->embed, dfirst, tr_i64(&x->sample));
+    if (c->heads)
+        tr_head_weigh(c->m, &c->head, factor);
+    run(&p, true, backward_pass);
+    c->head.logits_of = NULL;
     give_back(c, x);
-    if (ready && c->completes)
-        ready(ctx, c->m->params.size);
+    if (c->completes)
+        ready_up_to(&p, c->m->params.size);
 }
 
 struct tr_tensor tr_chunk_loss(struct tr_chunk *c)

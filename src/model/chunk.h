@@ -21,6 +21,10 @@
  * (Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016).  All draws are functions of
  * place, so the second forward has the bits of the first.
  *
+ * With graphs (model.h) a pass is captured and replayed as a whole.  What is done between layers otherwise is
+ * then done before it (waiting for values) or after it (moving messages on), and a backward that calls `ready`
+ * is none.
+ *
  * Messages between chunks are [n,H] numbers of the residual stream (model.h), and each has its place:
  * the input of micro-batch i in its slot, and the output, the gradient of the output, and the gradient
  * of the input in buffer i % count.

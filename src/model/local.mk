@@ -1,7 +1,10 @@
 libtrireme_a_SOURCES += \
-	src/model/block.c \
+	src/model/attention.c src/model/block.c src/model/mlp.c \
+	src/model/positions.c src/model/positions.h \
 	src/model/chunk.c src/model/chunk.h \
+	src/model/count.c src/model/count.h \
 	src/model/embed.c \
+	src/model/graphs.c src/model/graphs.h \
 	src/model/head.c \
 	src/model/attention_mask.c src/model/attention_mask.h \
 	src/model/model.c src/model/model.h \

@@ -24,12 +24,45 @@ struct tr_tensor tr_model_take(struct tr_arena *a, enum tr_label label, enum tr_
     return tr_tensor_2(tr_arena_take(a, label, bytes), type, rows, width);
 }
 
+int64_t tr_model_groups(const struct tr_model *m)
+{
+    const int64_t groups = m->dims->groups / m->layout->w;
+
+    return groups > 0 ? groups : 1;
+}
+
+int64_t tr_model_qkv_width(const struct tr_model *m)
+{
+    return (m->dims->heads / m->layout->w + 2 * tr_model_groups(m)) * m->dims->head_dim;
+}
+
+int64_t tr_model_mlp_width(const struct tr_model *m)
+{
+    return m->dims->ffn / m->layout->w * (tr_act_gated(m->dims->family.act) ? 2 : 1);
+}
+
+struct tr_tensor tr_model_as_wide(const struct tr_tensor *x, int64_t width)
+{
+    const struct tr_tensor start = tr_tensor_span(x, 0, x->dim[0] * width);
+
+    return tr_tensor_2(start.data, x->dtype, x->dim[0], width);
+}
+
+struct tr_tensor tr_model_part(const struct tr_model *m, const struct tr_tensor *x)
+{
+    int64_t rows = tr_model_part_rows(m), width = x->dim[1];
+    struct tr_tensor part = tr_tensor_span(x, tr_model_first_row(m) * width, rows * width);
+
+    return tr_tensor_2(part.data, x->dtype, rows, width);
+}
+
 const struct tr_tensor *tr_model_whole(struct tr_model *m, const struct tr_tensor *part)
 {
     if (!m->tp.sequence)
         return part;
-    tr_tp_enter_fwd(&m->tp, m->q, &m->whole, part);
-    return &m->whole;
+    m->gathered_rows = tr_model_as_wide(&m->whole, part->dim[1]);
+    tr_tp_enter_fwd(&m->tp, m->q, &m->gathered_rows, part);
+    return &m->gathered_rows;
 }
 
 const struct tr_tensor *tr_model_whole_start(struct tr_model *m, const struct tr_tensor *part,
@@ -38,12 +71,18 @@ const struct tr_tensor *tr_model_whole_start(struct tr_model *m, const struct tr
     *p = (struct tr_pending){.call = NULL};
     if (!m->tp.sequence)
         return part;
-    tr_tp_enter_fwd_start(&m->tp, m->q, &m->whole, part, p);
-    return &m->whole;
+    m->gathered_rows = tr_model_as_wide(&m->whole, part->dim[1]);
+    tr_tp_enter_fwd_start(&m->tp, m->q, &m->gathered_rows, part, p);
+    return &m->gathered_rows;
+}
+
+bool tr_model_sums(const struct tr_model *m, const struct tr_param *p)
+{
+    return p->by_heads || (m->tp.sequence && p->split < 0);
 }
 
 /* Between the flat gradients, where parameters of all kinds lie mixed, and one vector. */
-static void copy_uncut(struct tr_model *m, bool back)
+static void copy_summed(struct tr_model *m, bool back)
 {
     struct tr_params *ps = &m->params;
     int64_t at = 0;
@@ -52,7 +91,7 @@ static void copy_uncut(struct tr_model *m, bool back)
         const struct tr_param *p = &ps->list[i];
         struct tr_tensor flat, packed;
 
-        if (p->split >= 0)
+        if (!tr_model_sums(m, p))
             continue;
         flat = tr_tensor_span(&ps->grads, p->offset, p->elems);
         packed = tr_tensor_span(&m->shared, at, p->elems);
@@ -66,11 +105,11 @@ static void copy_uncut(struct tr_model *m, bool back)
 
 void tr_model_sum_parts(struct tr_model *m)
 {
-    if (!m->tp.sequence)
+    if (!m->shared.data)
         return;
-    copy_uncut(m, false);
+    copy_summed(m, false);
     tr_tp_sum(&m->tp, m->q, &m->shared);
-    copy_uncut(m, true);
+    copy_summed(m, true);
 }
 
 struct tr_dropout tr_model_dropout(const struct tr_model *m, enum tr_stream stream, int site,
@@ -105,4 +144,26 @@ struct tr_tensor tr_model_value(const struct tr_model *m, enum tr_param_row row,
 struct tr_tensor tr_model_grad(const struct tr_model *m, enum tr_param_row row, int layer)
 {
     return tr_param_grad(&m->params, need(m, row, layer));
+}
+
+const struct tr_tensor *tr_model_bias(const struct tr_model *m, struct tr_tensor *to,
+                                      enum tr_param_row row, int layer)
+{
+    const struct tr_param *p = tr_param_find(&m->params, row, layer);
+
+    if (!p)
+        return NULL;
+    *to = tr_param_value(&m->params, p);
+    return to;
+}
+
+const struct tr_tensor *tr_model_dbias(const struct tr_model *m, struct tr_tensor *to,
+                                       enum tr_param_row row, int layer)
+{
+    const struct tr_param *p = tr_param_find(&m->params, row, layer);
+
+    if (!p)
+        return NULL;
+    *to = tr_param_grad(&m->params, p);
+    return to;
 }

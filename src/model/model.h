@@ -49,6 +49,7 @@ struct tr_model {
     double attention_dropout, hidden_dropout;
     struct tr_norm_how norm;
     bool training; /* dropout is on */
+    bool graphs;   /* passes are captured and replayed (model/graphs.h); the backend can */
 
     /* Called in a forward pass before a part reads its values, with the first element of them in the
        flat buffer; NULL where all values are always there. */
@@ -62,14 +63,21 @@ struct tr_model {
     const struct tr_mask *mask; /* of the micro-batch under way, borrowed */
 
     /* Scratch.  Letters as in tensor.h; one rank's shard by heads or inner width. */
-    struct tr_tensor row, row_part;   /* [N,H] output of a sublayer or its gradient; its part */
+    struct tr_tensor row, row_part;   /* [N,H] output of a branch or its gradient; its part */
     struct tr_tensor row2, row2_part; /* [N,H] gradient of a normed input; its part */
     struct tr_tensor whole;           /* [N,H] normed input of all ranks, if they have parts */
-    struct tr_tensor wide;            /* [N,F/W] gradient inside the MLP */
-    struct tr_tensor dqkv;            /* [N,3H/W] */
-    struct tr_tensor dctx;            /* [N,H/W] */
-    struct tr_tensor position;        /* [N] (TR_I32) n % T */
-    struct tr_tensor shared; /* gradients of all parameters that are not sharded, in parts */
+    struct tr_tensor gathered_rows;   /* as much of that as is in use */
+    struct tr_tensor between; /* [n,H] a gradient on its way, where the order of norms needs one */
+    struct tr_tensor wide;    /* [N,F/W] gradient inside the MLP, twice as wide where it is gated */
+    struct tr_tensor dqkv;    /* [N,(heads + 2 groups) D] */
+    struct tr_tensor dctx;    /* [N,heads D] */
+    struct tr_tensor gathered,
+        dproduct;              /* [W,N,C/W] and [N,C/W], C = (heads + 2 groups) D of the whole
+                                            model, where there are more tensor ranks than groups */
+    struct tr_tensor position; /* [N] (TR_I32) n % T */
+    struct tr_tensor angles, sines,
+        slopes;              /* positions.h, what the family has: [T,.] [T,H] [heads] */
+    struct tr_tensor shared; /* the gradients that tensor ranks sum up, in one vector */
 
     /* Where the layers of one recomputed group keep what their backward needs; the same for all
        groups. */
@@ -95,6 +103,15 @@ int64_t tr_model_first_row(const struct tr_model *m);
 struct tr_tensor tr_model_take(struct tr_arena *a, enum tr_label label, enum tr_dtype type,
                                int64_t rows, int64_t width);
 
+/* Of this rank: key-value groups, columns of queries, keys and values, columns of the MLP's first product. */
+int64_t tr_model_groups(const struct tr_model *m);
+int64_t tr_model_qkv_width(const struct tr_model *m);
+int64_t tr_model_mlp_width(const struct tr_model *m);
+
+/* The memory of x[rows,.] as rows of `width` numbers; this rank's rows of a tensor of all N. */
+struct tr_tensor tr_model_as_wide(const struct tr_tensor *x, int64_t width);
+struct tr_tensor tr_model_part(const struct tr_model *m, const struct tr_tensor *x);
+
 /* The input of a column-parallel GEMM: `part` itself, or all ranks' parts in m->whole, which stay
    there until the next call.  Collective over the tensor-parallel group. */
 const struct tr_tensor *tr_model_whole(struct tr_model *m, const struct tr_tensor *part);
@@ -104,14 +121,22 @@ const struct tr_tensor *tr_model_whole_start(struct tr_model *m, const struct tr
                                              struct tr_pending *p);
 
 /* With sequence parallelism, the gradient of a parameter that is not sharded is on each rank the
-   sum over its rows only: add these up, once per step, when backward is done.  Collective over the
-   tensor-parallel group; does nothing without parts. */
+   sum over its rows only, and that of the gain of a norm of heads is always the sum over its heads: add these
+   up, once per step, when backward is done.  Collective over the tensor-parallel group. */
 void tr_model_sum_parts(struct tr_model *m);
+bool tr_model_sums(const struct tr_model *m, const struct tr_param *p);
 
 /* The dropout of the hidden state at `stream` of layer `site`, off outside training.  `sample` is
    [B], borrowed, memory of the device. */
 struct tr_dropout tr_model_dropout(const struct tr_model *m, enum tr_stream stream, int site,
                                    const int64_t *sample);
+
+/* Value and gradient of a parameter that this rank has or, where the family lacks it, NULL; *to is memory for
+   the answer. */
+const struct tr_tensor *tr_model_bias(const struct tr_model *m, struct tr_tensor *to,
+                                      enum tr_param_row row, int layer);
+const struct tr_tensor *tr_model_dbias(const struct tr_model *m, struct tr_tensor *to,
+                                       enum tr_param_row row, int layer);
 
 /* Value and gradient of a parameter that this rank must have. */
 struct tr_tensor tr_model_value(const struct tr_model *m, enum tr_param_row row, int layer);

@@ -12,9 +12,26 @@
  * (model.h): N, or N / W with sequence parallelism.
  */
 
-/* Word and position embedding with dropout: the input of the first layer. */
+/* A norm of rows of the stream.  `output` false: its output is not kept. */
+struct tr_norm_kept {
+    struct tr_tensor y, mean, rstd; /* [n,H] [n] [n]; no mean where norms are RMS */
+};
+void tr_norm_plan(struct tr_model *m, struct tr_arena *a, struct tr_norm_kept *k, bool output);
+/* y = norm(x); `shift` may be of a row that the family lacks.  And its gradient, as norm_bwd of ops.def. */
+void tr_norm_forward(struct tr_model *m, struct tr_norm_kept *k, const struct tr_tensor *y,
+                     const struct tr_tensor *x, enum tr_param_row gain, enum tr_param_row shift,
+                     int layer);
+void tr_norm_backward(struct tr_model *m, struct tr_norm_kept *k, const struct tr_tensor *dx,
+                      const struct tr_tensor *dy, const struct tr_tensor *dskip,
+                      const struct tr_tensor *x, enum tr_param_row gain, enum tr_param_row shift,
+                      int layer);
+
+/* The input of the first layer. */
 struct tr_embed_kept {
-    struct tr_tensor ids; /* [N] (TR_I32) */
+    struct tr_tensor ids;     /* [N] (TR_I32) */
+    struct tr_tensor words;   /* [n,E], where it is projected */
+    struct tr_tensor sum;     /* [n,H] the input of the norm, where there is one */
+    struct tr_norm_kept norm; /* without output */
 };
 void tr_embed_plan(struct tr_model *m, struct tr_arena *a, struct tr_embed_kept *k);
 void tr_embed_forward(struct tr_model *m, struct tr_embed_kept *k, const struct tr_tensor *y,
@@ -24,23 +41,35 @@ void tr_embed_backward(struct tr_model *m, struct tr_embed_kept *k, const struct
                        const int64_t *sample);
 
 /*
- * One transformer layer, norm before each sublayer:
- *     s = x + dropout(attention(norm1(x)) + bias)        y = s + dropout(mlp(norm2(s)) + bias)
- * Attention and MLP are sharded over the tensor-parallel group by heads and by inner width, each
+ * The branches of a layer, each with what it keeps, a plan that takes it from the arena, a forward pass, and a
+ * backward pass in two calls: the gradient of the input, and that of the weights.  block.c has their meaning,
+ * norms and residual additions.  `heads` and `groups` are this rank's, D the width of a head.
+ */
+struct tr_attention_kept {
+    struct tr_tensor raw,
+        head_rstd; /* [N,(heads + 2 groups) D] [N,heads + groups], with norms of heads */
+    struct tr_tensor qkv, lse, ctx; /* [N,(heads + 2 groups) D] [B,heads,T] [N,heads D] */
+};
+struct tr_mlp_kept {
+    struct tr_tensor pre, act; /* [N,F/W], twice as wide where it is gated, and [N,F/W] */
+};
+
+/*
+ * One layer.  Attention and MLP are sharded over the tensor-parallel group by heads and by inner width, each
  * with one all-reduce forward and one backward (Shoeybi et al. 2019, figure 3).
  */
 struct tr_block_kept {
-    struct tr_tensor x;                   /* [n,H] the input; the caller writes it */
-    struct tr_tensor norm1, mean1, rstd1; /* [n,H] [n] [n] */
-    struct tr_tensor qkv, lse, ctx;       /* [N,3H/W] [B,A/W,T] [N,H/W] */
-    struct tr_tensor s;                   /* [n,H] between the sublayers */
-    struct tr_tensor norm2, mean2, rstd2;
-    struct tr_tensor pre, act; /* [N,F/W] before and after the activation */
+    struct tr_tensor x; /* [n,H] the input; the caller writes it */
+    struct tr_norm_kept norm[2];
+    struct tr_attention_kept attention;
+    struct tr_tensor s, s2; /* [n,H] sums of the stream, where norms read them */
+    struct tr_mlp_kept mlp;
 };
-/* The input separately from the rest: recomputation keeps one without the other. */
-void tr_block_plan_input(struct tr_model *m, struct tr_arena *a, struct tr_block_kept *k);
+/* Rows of the stream, [n,H]: the input, which is apart from the rest because recomputation keeps one without
+   the other. */
+void tr_block_plan_row(struct tr_model *m, struct tr_arena *a, struct tr_tensor *x);
 void tr_block_plan(struct tr_model *m, struct tr_arena *a, struct tr_block_kept *k);
-/* y may be NULL when only what backward needs is wanted: then the last GEMM is left out. */
+/* y may be NULL when only what backward needs is wanted: then products that nothing reads are left out. */
 void tr_block_forward(struct tr_model *m, struct tr_block_kept *k, int layer,
                       const struct tr_tensor *y, const int64_t *sample);
 /* dx may be dy itself. */
@@ -48,15 +77,32 @@ void tr_block_backward(struct tr_model *m, struct tr_block_kept *k, int layer,
                        const struct tr_tensor *dx, const struct tr_tensor *dy,
                        const int64_t *sample);
 
-/* Last norm, logits from the tied embedding, vocabulary-parallel cross entropy. */
+void tr_attention_plan(struct tr_model *m, struct tr_arena *a, struct tr_attention_kept *k);
+void tr_attention_forward(struct tr_model *m, struct tr_block_kept *k, int layer,
+                          const struct tr_tensor *in, const int64_t *sample, bool whole);
+void tr_attention_dgrad(struct tr_model *m, struct tr_block_kept *k, int layer,
+                        const struct tr_tensor *dy, const int64_t *sample);
+void tr_attention_wgrad(struct tr_model *m, struct tr_block_kept *k, int layer,
+                        const struct tr_tensor *dy, const struct tr_tensor *in, bool bias);
+void tr_mlp_plan(struct tr_model *m, struct tr_arena *a, struct tr_mlp_kept *k);
+void tr_mlp_forward(struct tr_model *m, struct tr_block_kept *k, int layer,
+                    const struct tr_tensor *in, const int64_t *sample, bool whole);
+void tr_mlp_dgrad(struct tr_model *m, struct tr_block_kept *k, int layer,
+                  const struct tr_tensor *dy, const int64_t *sample);
+void tr_mlp_wgrad(struct tr_model *m, struct tr_block_kept *k, int layer,
+                  const struct tr_tensor *dy, const struct tr_tensor *in, bool bias);
+
+/* Last norm, logits, vocabulary-parallel cross entropy. */
 struct tr_head_kept {
     struct tr_tensor x; /* [n,H] the input; the caller writes it */
-    struct tr_tensor norm, mean, rstd;
+    struct tr_norm_kept norm;
+    struct tr_tensor projected;  /* [n,E], where the embedding is narrower than the stream */
     struct tr_tensor labels;     /* [N] (TR_I32) */
     struct tr_tensor max, stats; /* [N] [2,N] */
 };
 /* Logits take N * V / W numbers, so there is one buffer for all micro-batches; backward recomputes
-   them when another micro-batch has used it since (GPipe, interleaving). */
+   them when another micro-batch has used it since (GPipe, interleaving).  The caller says whose they are,
+   after each pass: backward makes their gradient of them. */
 struct tr_head {
     struct tr_tensor logits;       /* [N,V/W] */
     struct tr_tensor loss, weight; /* [N] per token: loss, and its weight in the sum */
@@ -67,8 +113,10 @@ void tr_head_plan_kept(struct tr_model *m, struct tr_arena *a, struct tr_head_ke
 /* loss_sum (TR_F64 [1]) += mean loss of the micro-batch's tokens, of those that count (mask.h). */
 void tr_head_forward(struct tr_model *m, struct tr_head *h, struct tr_head_kept *k,
                      const struct tr_tensor *loss_sum);
-/* dx = gradient of `factor` times the mean loss. */
+/* The weights of the tokens in `factor` times the mean loss of the micro-batch, for the pass that follows. */
+void tr_head_weigh(struct tr_model *m, struct tr_head *h, double factor);
+/* dx = gradient of the loss as tr_head_weigh() has weighed it. */
 void tr_head_backward(struct tr_model *m, struct tr_head *h, struct tr_head_kept *k,
-                      const struct tr_tensor *dx, double factor);
+                      const struct tr_tensor *dx);
 
 #endif

@@ -26,7 +26,8 @@
 enum { TR_PARAM_UNIT = 64 };
 
 enum tr_param_row {
-#define PARAM(symbol, draw, name, rows, cols, split, place, init, decay, grad, when) TR_PARAM_##symbol,
+#define PARAM(symbol, draw, name, rows, cols, split, place, init, decay, grad, when) \
+    TR_PARAM_##symbol,
 #include "model/param.def"
 #undef PARAM
     TR_PARAM_ROWS
@@ -51,6 +52,7 @@ struct tr_param {
     bool decay;            /* weight decay applies */
     bool adds;             /* its gradient must be zero before a step */
     bool by_heads;         /* each tensor rank has its own heads' part of the gradient */
+    bool embeds;           /* the embedding has it, the tied one of a last stage as well */
     bool copy;             /* second copy of the tied embedding, on the last stage */
     enum tr_param_init init;
     int draw; /* of its row in param.def */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "model/model_parts.h"
+#include "model/positions.h"
 
 void tr_model_open(struct tr_model *m)
 {
@@ -22,69 +23,120 @@ void tr_model_close(struct tr_model *m)
     m->again = NULL;
 }
 
-/* The rows of this rank in a tensor of all rows. */
-static struct tr_tensor part_of(const struct tr_model *m, const struct tr_tensor *x)
-{
-    int64_t rows = tr_model_part_rows(m), width = x->dim[1];
-    struct tr_tensor part = tr_tensor_span(x, tr_model_first_row(m) * width, rows * width);
-
-    return tr_tensor_2(part.data, x->dtype, rows, width);
-}
-
-/* Elements of the parameters that are replicated over tensor ranks. */
-static int64_t uncut_elems(const struct tr_params *ps)
+/* Elements of the parameters whose gradients are summed over the tensor ranks. */
+static int64_t summed_elems(const struct tr_model *m)
 {
     int64_t n = 0;
 
-    for (int i = 0; i < ps->count; i++)
-        if (ps->list[i].split < 0)
-            n += ps->list[i].elems;
+    for (int i = 0; i < m->params.count; i++)
+        if (tr_model_sums(m, &m->params.list[i]))
+            n += m->params.list[i].elems;
     return n;
 }
 
 static void plan_shared(struct tr_model *m, struct tr_arena *a)
 {
-    int64_t n = uncut_elems(&m->params);
+    int64_t n = m->layout->w > 1 ? summed_elems(m) : 0;
     enum tr_dtype type = m->params.grads.dtype;
 
-    m->shared = tr_tensor_1(tr_arena_take(a, TR_LABEL_SCRATCH, (size_t)(n * tr_dtype_bytes(type))),
-                            type, n);
+    if (n > 0)
+        m->shared = tr_tensor_1(
+            tr_arena_take(a, TR_LABEL_SCRATCH, (size_t)(n * tr_dtype_bytes(type))), type, n);
+}
+
+/* The columns of the product of all tensor ranks, where they are more than the key-value groups. */
+static void plan_gathered(struct tr_model *m, struct tr_arena *a)
+{
+    const int64_t rows = tr_model_rows(m), w = m->layout->w;
+    const int64_t width = (m->dims->heads + 2 * m->dims->groups) * m->dims->head_dim / w;
+
+    if (w <= m->dims->groups)
+        return;
+    m->gathered = tr_model_take(a, TR_LABEL_SCRATCH, m->type, w * rows, width);
+    m->dproduct = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, width);
+}
+
+/* Tables of positions, for as many tokens as a sample has. */
+static void plan_positions(struct tr_model *m, struct tr_arena *a)
+{
+    const int64_t seq = m->dims->seq, heads = m->dims->heads / m->layout->w;
+    const enum tr_positions kind = m->dims->family.positions;
+
+    if (kind == TR_POSITIONS_ROTARY)
+        m->angles = tr_model_take(a, TR_LABEL_SCRATCH, TR_F32, seq, tr_rotary_width(m->dims));
+    if (kind == TR_POSITIONS_SINUSOIDAL)
+        m->sines = tr_model_take(a, TR_LABEL_SCRATCH, TR_F32, seq, m->dims->hidden);
+    if (kind == TR_POSITIONS_ALIBI)
+        m->slopes = tr_f32_1(tr_arena_floats(a, TR_LABEL_SCRATCH, heads), heads);
 }
 
 void tr_model_plan(struct tr_model *m, struct tr_arena *a)
 {
     int64_t rows = tr_model_rows(m), hidden = m->dims->hidden;
-    int64_t inner = m->dims->ffn / m->layout->w, local = m->dims->hidden / m->layout->w;
 
     m->row = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, hidden);
-    m->row_part = part_of(m, &m->row);
+    m->row_part = tr_model_part(m, &m->row);
     m->row2 = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, hidden);
-    m->row2_part = part_of(m, &m->row2);
-    if (m->tp.sequence) {
+    m->row2_part = tr_model_part(m, &m->row2);
+    if (m->tp.sequence)
         m->whole = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, hidden);
-        plan_shared(m, a);
-    }
-    m->wide = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, inner);
-    m->dqkv = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, 3 * local);
-    m->dctx = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, local);
+    plan_shared(m, a);
+    if (m->dims->family.place != TR_NORM_BEFORE || m->dims->family.embed_norm)
+        m->between = tr_model_take(a, TR_LABEL_SCRATCH, m->stream, tr_model_part_rows(m), hidden);
+    m->wide = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, tr_model_mlp_width(m));
+    m->dqkv = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, tr_model_qkv_width(m));
+    m->dctx = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows,
+                            m->dims->heads / m->layout->w * m->dims->head_dim);
+    plan_gathered(m, a);
     m->position =
         tr_i32_1(tr_arena_take(a, TR_LABEL_SCRATCH, (size_t)rows * sizeof(int32_t)), rows);
+    plan_positions(m, a);
     for (int i = 0; i < m->agains; i++) {
         if (i > 0 || m->activations->distribute_inputs)
-            tr_block_plan_input(m, a, &m->again[i]);
+            tr_block_plan_row(m, a, &m->again[i].x);
         tr_block_plan(m, a, &m->again[i]);
     }
+}
+
+static void *host(int64_t count, size_t size)
+{
+    void *p = malloc((size_t)count * size);
+
+    if (!p)
+        tr_die(TR_ERESOURCE, "no memory left for the positions of a micro-batch");
+    return p;
+}
+
+static void prepare_tables(struct tr_model *m)
+{
+    const int64_t most = m->angles.data  ? tr_tensor_elems(&m->angles)
+                         : m->sines.data ? tr_tensor_elems(&m->sines)
+                                         : m->dims->heads;
+    float *table = host(most, sizeof *table);
+
+    if (m->angles.data) {
+        tr_rotary_table(m->dims, m->dims->seq, table);
+        m->q->on->upload(m->q, &m->angles, table);
+    }
+    if (m->sines.data) {
+        tr_sine_table(m->dims->seq, m->dims->hidden, table);
+        m->q->on->upload(m->q, &m->sines, table);
+    }
+    if (m->slopes.data) {
+        tr_alibi_slopes(m->dims->heads, table);
+        m->q->on->upload(m->q, &m->slopes, table + m->tp.comm->rank * tr_tensor_elems(&m->slopes));
+    }
+    free(table);
 }
 
 void tr_model_prepare(struct tr_model *m)
 {
     int64_t rows = tr_model_rows(m);
-    int32_t *position = malloc((size_t)rows * sizeof *position);
+    int32_t *position = host(rows, sizeof *position);
 
-    if (!position)
-        tr_die(TR_ERESOURCE, "no memory left for the positions of a micro-batch");
     for (int64_t n = 0; n < rows; n++)
         position[n] = (int32_t)(n % m->dims->seq);
     m->q->on->upload(m->q, &m->position, position);
     free(position);
+    prepare_tables(m);
 }

@@ -32,7 +32,7 @@ static int rank_of(const struct tr_links_of *of, int stage)
 {
     const struct tr_place at = {.tp = of->grid->at.tp, .dp = of->grid->at.dp, .pp = stage};
 
-    return tr_grid_rank(at, of->shape->layout.w, of->shape->layout.d);
+    return tr_grid_rank(&of->shape->layout, at);
 }
 
 static enum tr_status differ(const struct tr_links *l, int64_t iteration, int from, int to,
@@ -105,7 +105,7 @@ static void title_of(const struct tr_links *l, int chunk, int k, char *text, siz
 }
 
 /* Both ends of a link remember the same, and so do tensor ranks that have the same message: one of
-   them saves, and all load that.  The file has the rank of the sender in its name. */
+   them saves, and all load that.  The file has the number of the sender in its name (tr_grid_number()). */
 static bool saves(const struct tr_links *l, int k)
 {
     return 1U << k & TR_LINK_SENDS && (l->of.shape->activations.sequence || l->of.grid->at.tp == 0);
@@ -120,7 +120,7 @@ static char *path_of(const struct tr_links *l, const char *prefix, int chunk, in
 
     at.pp = number % p;
     at.tp = s->activations.sequence ? at.tp : 0;
-    return tr_format("%s%05d-link-%d", prefix, tr_grid_rank(at, s->layout.w, s->layout.d),
+    return tr_format("%s%05d-link-%d", prefix, tr_grid_number(&s->layout, at),
                      number / p);
 }
 

@@ -1,18 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "plan/cost.h"
 
-/*
- * Passes of a layer through memory outside of GEMMs, in bytes over (rows * hidden * bytes of an
- * element): two norms, two additions with bias and dropout; and, sharded over tensor ranks,
- * transposing queries, keys and values, and the activation function, which is as wide as the MLP.
- */
-static const double NORM_FORWARD = 11.0, NORM_BACKWARD = 13.0;
-static const double HEADS_FORWARD = 8.0, HEADS_BACKWARD = 10.0;
-static const double MLP_FORWARD = 2.0, MLP_BACKWARD = 3.0;
-
-/* Bytes per logit of what follows the GEMM: fp32 copies, maximum, sum, gradient. */
-static const double LOSS_FORWARD = 24.0, LOSS_BACKWARD = 10.0;
-
 double tr_cost_peak(const struct tr_precision *p, const struct tr_machine *m)
 {
     return 1e12 * (!p->half ? m->peak_fp32 : p->bf16 ? m->peak_bf16 : m->peak_fp16);
@@ -20,15 +8,19 @@ double tr_cost_peak(const struct tr_precision *p, const struct tr_machine *m)
 
 void tr_cost_init(struct tr_cost *x, const struct tr_shape *s, const struct tr_machine *m)
 {
+    const struct tr_work_how how = tr_work_how_of(s);
+
     *x = (struct tr_cost){
         .s = s,
         .m = m,
         .flops = tr_cost_peak(&s->precision, m) * m->gemm,
         .stream = 1e9 * m->stream,
-        .elem = s->precision.half ? 2.0 : 4.0,
+        .elem = how.elem,
         .grad = s->precision.half && !s->precision.grads_fp32 ? 2.0 : 4.0,
-        .rows = (double)(s->dims.seq * s->batches.micro_batch),
+        .rows = how.tokens,
     };
+    for (int part = TR_WORK_EMBED; part <= TR_WORK_HEAD; part++)
+        tr_work_of(&how, (enum tr_work_part)part, &x->work[part]);
 }
 
 /* ---- links ---- */
@@ -59,31 +51,42 @@ static double all_reduce(const struct link to, int count, double bytes)
     return 2.0 * (count - 1) / count * bytes / to.rate + 2.0 * to.wait;
 }
 
+/* A message between tensor ranks. */
+static double message(const struct tr_cost *x, const struct tr_work_collective *m)
+{
+    const int w = x->s->layout.w;
+
+    return (m->kind == TR_WORK_ALL_REDUCE ? 1.0 : 0.5) * all_reduce(link_of(x, 1, w), w, m->bytes);
+}
+
 /* ---- computing ---- */
 
-static double product(const struct tr_cost *x, double m, double n, double k)
+static double product(const struct tr_cost *x, const struct tr_work_gemm *g)
 {
+    const double m = g->rows, n = g->columns, k = g->inner;
+
     return 2.0 * m * n * k / x->flops + x->elem * (m * k + k * n + m * n) / x->stream;
 }
 
-/* The two GEMMs of attention, and those of the MLP. */
-static double attention_products(const struct tr_cost *x)
+static double branch_products(const struct tr_cost *x, enum tr_work_part part,
+                              enum tr_work_branch branch)
 {
-    const double h = (double)x->s->dims.hidden, w = x->s->layout.w;
+    const struct tr_work *w = &x->work[part];
+    double sum = 0.0;
 
-    return product(x, x->rows, 3.0 * h / w, h) + product(x, x->rows, h, h / w);
+    for (int i = 0; i < w->gemms; i++)
+        if (w->gemm[i].branch == branch)
+            sum += product(x, &w->gemm[i]);
+    return sum;
 }
 
-static double mlp_products(const struct tr_cost *x)
+static double products(const struct tr_cost *x, enum tr_work_part part)
 {
-    const double h = (double)x->s->dims.hidden, f = (double)x->s->dims.ffn, w = x->s->layout.w;
+    double sum = 0.0;
 
-    return product(x, x->rows, f / w, h) + product(x, x->rows, h, f / w);
-}
-
-static double products(const struct tr_cost *x)
-{
-    return attention_products(x) + mlp_products(x);
+    for (int branch = 0; branch < TR_WORK_BRANCHES; branch++)
+        sum += branch_products(x, part, (enum tr_work_branch)branch);
+    return sum;
 }
 
 /* Tensor cores take rows of whole 16 bytes; heads of another width are computed without them. */
@@ -94,35 +97,38 @@ static double attention_flops(const struct tr_cost *x)
     return x->s->dims.head_dim % (16 / (int)x->elem) != 0 && plain < x->flops ? plain : x->flops;
 }
 
-static double attention(const struct tr_cost *x)
+/* As in the runs that the constants were fitted to, scores that a token does not see are computed, too; but not
+   those before a window. */
+static double attention(const struct tr_cost *x, enum tr_work_part part)
 {
-    const double t = (double)x->s->dims.seq, b = (double)x->s->batches.micro_batch,
-                 w = x->s->layout.w;
-    const double scores = b * t * t * (double)x->s->dims.heads / w;
+    const struct tr_work_attention *a = &x->work[part].attention;
+    const double scores = a->square * a->share * a->heads;
 
-    return 4.0 * scores * (double)x->s->dims.head_dim / attention_flops(x) +
+    return 4.0 * scores * a->head_dim / attention_flops(x) +
            x->m->attention_passes * x->elem * scores / x->stream;
 }
 
-static double passes(const struct tr_cost *x, double norm, double heads, double mlp)
+static double passes(const struct tr_cost *x, enum tr_work_part part, bool backward)
 {
-    const double h = (double)x->s->dims.hidden, f = (double)x->s->dims.ffn, w = x->s->layout.w;
-    const double share = x->s->activations.sequence ? w : 1.0;
+    const struct tr_work *w = &x->work[part];
+    double bytes = 0.0;
 
-    return x->elem * x->rows * (norm * h / share + (heads * h + mlp * f) / w) / x->stream;
+    for (int i = 0; i < w->passes; i++)
+        bytes += (w->pass[i].wide ? 4.0 : x->elem) * w->pass[i].rows *
+                 (backward ? w->pass[i].backward : w->pass[i].forward);
+    return bytes / x->stream;
 }
 
-/* The time of a layer on the device. */
-static double layer_forward(const struct tr_cost *x)
+/* The time of a part on the device. */
+static double forward_of(const struct tr_cost *x, enum tr_work_part part)
 {
-    return products(x) + attention(x) + passes(x, NORM_FORWARD, HEADS_FORWARD, MLP_FORWARD);
+    return products(x, part) + attention(x, part) + passes(x, part, false);
 }
 
 /* Scores are not kept, so attention is recomputed even in a layer that is not. */
-static double layer_backward(const struct tr_cost *x)
+static double backward_of(const struct tr_cost *x, enum tr_work_part part)
 {
-    return 2.0 * products(x) + 3.0 * attention(x) +
-           passes(x, NORM_BACKWARD, HEADS_BACKWARD, MLP_BACKWARD);
+    return 2.0 * products(x, part) + 3.0 * attention(x, part) + passes(x, part, true);
 }
 
 /* The host starts kernels ahead of the device, so a pass of a layer takes the longer of both times.
@@ -132,17 +138,6 @@ static double pass(const struct tr_cost *x, double work, double sums)
     const double device = work + 1e-6 * x->m->layer_us, host = 1e-6 * x->m->launch_us - sums;
 
     return device > host ? device : host;
-}
-
-static double head_product(const struct tr_cost *x)
-{
-    return product(x, x->rows, (double)x->s->dims.vocab_padded / x->s->layout.w,
-                   (double)x->s->dims.hidden);
-}
-
-static double head_passes(const struct tr_cost *x, double bytes)
-{
-    return bytes * x->rows * (double)x->s->dims.vocab_padded / x->s->layout.w / x->stream;
 }
 
 /* Layers of a chunk that are recomputed. */
@@ -160,19 +155,42 @@ static double beyond(double seconds, double hidden)
     return seconds > hidden ? seconds - hidden : 0.0;
 }
 
-/*
- * What backward waits for tensor ranks where `gradients` seconds of products give the gradients of weights, and
- * those of inputs take as long; `sum` is that of an all-reduce.  The sum of the input's gradient goes on beside
- * the former.  With sequence parallelism it is a reduce-scatter, half of an all-reduce, and there are two
- * all-gathers: of the output's gradient, which all wait for, and of the input, beside the gradient of the input.
- */
-static double exposed(const struct tr_cost *x, double sum, double gradients)
+static double messages_forward(const struct tr_cost *x, enum tr_work_part part)
 {
-    const double hidden = x->s->layout.overlap_tensor ? gradients : 0.0;
+    const struct tr_work *w = &x->work[part];
+    double sum = 0.0;
 
-    if (!x->s->activations.sequence)
-        return beyond(sum, hidden);
-    return 0.5 * sum + 2.0 * beyond(0.5 * sum, hidden);
+    for (int i = 0; i < w->collectives; i++)
+        if (!w->collective[i].backward)
+            sum += message(x, &w->collective[i]);
+    return sum;
+}
+
+/* What backward waits for tensor ranks: a message that goes on beside the products which give the gradients of
+   weights, or those of inputs, which take as long, is waited for as far as it takes longer. */
+static double messages_backward(const struct tr_cost *x, enum tr_work_part part)
+{
+    const struct tr_work *w = &x->work[part];
+    double sum = 0.0;
+
+    for (int i = 0; i < w->collectives; i++) {
+        const struct tr_work_collective *m = &w->collective[i];
+        const bool beside = m->beside && x->s->layout.overlap_tensor;
+
+        if (m->backward)
+            sum += beyond(message(x, m), beside ? branch_products(x, part, m->branch) : 0.0);
+    }
+    return sum;
+}
+
+/* The embedding or the head, which no layer of the chunk is.  Constants were fitted with all its messages at the
+   far end of the pipe, those of the embedding in the forward pass and those of the head in the backward pass. */
+static void add_end(const struct tr_cost *x, enum tr_work_part part, struct tr_cost_chunk *c)
+{
+    c->forward += forward_of(x, part);
+    c->backward += backward_of(x, part);
+    *(part == TR_WORK_EMBED ? &c->tensor_forward : &c->tensor_backward) +=
+        messages_forward(x, part) + messages_backward(x, part);
 }
 
 struct tr_cost_chunk tr_cost_chunk(const struct tr_cost *x, int stage, int chunk)
@@ -180,26 +198,23 @@ struct tr_cost_chunk tr_cost_chunk(const struct tr_cost *x, int stage, int chunk
     const struct tr_shape *s = x->s;
     const int64_t layers = tr_layout_layers(&s->layout, stage, chunk);
     const double n = (double)layers, again = recomputed(&s->activations, layers);
-    const double sum = all_reduce(link_of(x, 1, s->layout.w), s->layout.w,
-                                  x->elem * x->rows * (double)s->dims.hidden);
-    const double wait = exposed(x, sum, attention_products(x)) + exposed(x, sum, mlp_products(x));
-    const double forward = pass(x, layer_forward(x), 2.0 * sum);
-    const double kept = pass(x, layer_backward(x), wait);
-    const double repeated = pass(x, layer_backward(x) - attention(x), wait) + forward;
+    const double sums = messages_forward(x, TR_WORK_LAYER),
+                 wait = messages_backward(x, TR_WORK_LAYER);
+    const double backward = backward_of(x, TR_WORK_LAYER);
+    const double forward = pass(x, forward_of(x, TR_WORK_LAYER), sums);
+    const double kept = pass(x, backward, wait);
+    const double repeated = pass(x, backward - attention(x, TR_WORK_LAYER), wait) + forward;
     struct tr_cost_chunk c = {
         .forward = n * forward,
         .backward = again * repeated + (n - again) * kept,
-        .tensor_forward = 2.0 * n * sum,
-        .tensor_backward = n * wait + 2.0 * again * sum,
+        .tensor_forward = n * sums,
+        .tensor_backward = n * wait + again * sums,
     };
 
     if (stage == 0 && chunk == 0)
-        c.tensor_forward += sum;
-    if (stage == s->layout.p - 1 && chunk == s->layout.k - 1) {
-        c.forward += head_product(x) + head_passes(x, LOSS_FORWARD);
-        c.backward += 2.0 * head_product(x) + head_passes(x, LOSS_BACKWARD);
-        c.tensor_backward += exposed(x, sum, head_product(x));
-    }
+        add_end(x, TR_WORK_EMBED, &c);
+    if (stage == s->layout.p - 1 && chunk == s->layout.k - 1)
+        add_end(x, TR_WORK_HEAD, &c);
     return c;
 }
 
@@ -221,12 +236,29 @@ static double message_bytes(const struct tr_cost *x, int bits, unsigned over)
     return numbers * bits / 8.0 + 2.0 * numbers / share;
 }
 
+/* The links of a pipeline, and of a data-parallel group: the slower a coordinate runs in the order of ranks,
+   the wider is the block that it spans. */
+static struct link link_of_stages(const struct tr_cost *x)
+{
+    const struct tr_layout *l = &x->s->layout;
+    const int stride = tr_layout_pipeline_stride(l);
+
+    return link_of(x, stride, stride * l->p);
+}
+
+static struct link link_of_replicas(const struct tr_cost *x)
+{
+    const struct tr_layout *l = &x->s->layout;
+    const int stride = tr_layout_data_stride(l);
+
+    return link_of(x, stride, stride * l->d);
+}
+
 /* Each tensor rank sends its part, and the node all-gathers them. */
 double tr_cost_transfer(const struct tr_cost *x)
 {
     const struct tr_shape *s = x->s;
-    const struct link to = link_of(x, s->layout.w * s->layout.d, s->layout.world),
-                      inside = link_of(x, 1, s->layout.w);
+    const struct link to = link_of_stages(x), inside = link_of(x, 1, s->layout.w);
     const double bytes = 0.5 * (message_bytes(x, s->links.forward_bits, s->links.forward_over) +
                                 message_bytes(x, s->links.backward_bits, s->links.backward_over));
     double seconds;
@@ -248,11 +280,9 @@ double tr_cost_reduce(const struct tr_cost *x, double params)
 
     if (s->dp.diverges)
         return s->dp.delta_bits > 0.0
-                   ? all_reduce(link_of(x, s->layout.w, s->layout.w * s->layout.d), s->layout.d,
-                                params * s->dp.delta_bits / 8.0)
+                   ? all_reduce(link_of_replicas(x), s->layout.d, params * s->dp.delta_bits / 8.0)
                    : 0.0;
-    return part * all_reduce(link_of(x, s->layout.w, s->layout.w * s->layout.d), s->layout.d,
-                             params * x->grad);
+    return part * all_reduce(link_of_replicas(x), s->layout.d, params * x->grad);
 }
 
 double tr_cost_gather(const struct tr_cost *x, double params)
@@ -261,19 +291,17 @@ double tr_cost_gather(const struct tr_cost *x, double params)
 
     if (!s->dp.sharded)
         return 0.0;
-    return 0.5 * all_reduce(link_of(x, s->layout.w, s->layout.w * s->layout.d), s->layout.d,
-                            params * x->elem);
+    return 0.5 * all_reduce(link_of_replicas(x), s->layout.d, params * x->elem);
 }
 
 double tr_cost_tied(const struct tr_cost *x)
 {
     const struct tr_shape *s = x->s;
 
-    if (s->layout.p < 2)
+    if (s->layout.p < 2 || !s->dims.family.tied)
         return 0.0;
-    return all_reduce(link_of(x, s->layout.w * s->layout.d, s->layout.world), 2,
-                      x->grad * (double)s->dims.vocab_padded / s->layout.w *
-                          (double)s->dims.hidden);
+    return all_reduce(link_of_stages(x), 2,
+                      x->grad * (double)s->dims.vocab_padded / s->layout.w * (double)s->dims.embed);
 }
 
 double tr_cost_optimizer(const struct tr_cost *x, double params)

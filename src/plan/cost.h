@@ -4,9 +4,11 @@
 
 #include "config/machine.h"
 #include "config/shape.h"
+#include "config/work.h"
 
 /*
- * Seconds of the pieces of an iteration on one rank.  A GEMM of m x k with k x n takes
+ * Seconds of the pieces of an iteration on one rank, from its list of work (config/work.h).  A GEMM of m x k
+ * with k x n takes
  *
  *     2 m n k / (peak * gemm-efficiency) + e (m k + k n + m n) / memory-gbs
  *
@@ -21,6 +23,7 @@ struct tr_cost {
     double stream;              /* B/s of memory */
     double elem, grad;          /* bytes of an activation, of a gradient */
     double rows;                /* of a micro-batch: tokens */
+    struct tr_work work[TR_WORK_HEAD + 1];
 };
 
 /* `s` and `m` are borrowed for as long as it is used. */

@@ -12,14 +12,17 @@ static json_t *packed(json_t *x)
 static json_t *shape_json(const struct tr_plan *p)
 {
     const struct tr_shape *s = &p->shape;
+    char list[TR_LAYOUT_TEXT];
 
-    return packed(json_pack("{s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:i, s:I, s:I, s:f}", "ranks",
-                            s->layout.world, "tensor_parallel", s->layout.w, "pipeline_parallel",
-                            s->layout.p, "data_parallel", s->layout.d, "model_chunks", s->layout.k,
-                            "micro_batch", (json_int_t)s->batches.micro_batch, "global_batch",
-                            (json_int_t)s->batches.global_batch, "micro_batches", s->batches.micros,
-                            "layers", (json_int_t)s->dims.layers, "padded_vocabulary",
-                            (json_int_t)s->dims.vocab_padded, "parameters", p->params));
+    return packed(json_pack(
+        "{s:i, s:i, s:i, s:i, s:i, s:s, s:s, s:I, s:I, s:i, s:I, s:I, s:f, s:f}", "ranks",
+        s->layout.world, "tensor_parallel", s->layout.w, "pipeline_parallel", s->layout.p,
+        "data_parallel", s->layout.d, "model_chunks", s->layout.k, "rank_order",
+        s->layout.tp_pp_dp ? "tp-pp-dp" : "tp-dp-pp", "stage_layers",
+        tr_layout_list(&s->layout, list), "micro_batch", (json_int_t)s->batches.micro_batch,
+        "global_batch", (json_int_t)s->batches.global_batch, "micro_batches", s->batches.micros,
+        "layers", (json_int_t)s->dims.layers, "padded_vocabulary", (json_int_t)s->dims.vocab_padded,
+        "parameters", p->params, "parameters_padded", p->padded));
 }
 
 /* `name` as it stands in tables, with - for _. */
@@ -85,10 +88,11 @@ static json_t *time_json(const struct tr_plan *p)
 
     if (!p->has_machine)
         return json_null();
-    x = packed(json_pack(
-        "{s:f, s:o, s:o, s:f, s:f, s:s}", "total", t->total, "low", known(t->low), "high",
-        known(t->high), "tflops_per_gpu", t->tflops, "of_peak", t->of_peak, "flops_formula",
-        tr_flops_text(t->formula, p->shape.activations.recompute != TR_RECOMPUTE_NONE)));
+    x = packed(json_pack("{s:f, s:o, s:o, s:f, s:f, s:s}", "total", t->total, "low", known(t->low),
+                         "high", known(t->high), "tflops_per_gpu", t->tflops, "of_peak", t->of_peak,
+                         "flops_formula",
+                         tr_flops_text(t->formula, &p->shape.dims,
+                                       p->shape.activations.recompute != TR_RECOMPUTE_NONE)));
 #define PART(field, name, what) set(x, name, json_real(t->field));
     TR_PLAN_TIMES_OF(PART)
 #undef PART
@@ -98,10 +102,11 @@ static json_t *time_json(const struct tr_plan *p)
 static json_t *other_json(const struct tr_plan_other *o)
 {
     return packed(json_pack(
-        "{s:i, s:i, s:i, s:i, s:i, s:I, s:b, s:b, s:b, s:f, s:f, s:s?, s:f}", "ranks", o->world,
-        "tensor_parallel", o->w, "pipeline_parallel", o->p, "data_parallel", o->d, "model_chunks",
-        o->k, "micro_batch", (json_int_t)o->micro_batch, "recompute", o->recompute,
-        "distributed_optimizer", o->sharded, "sequence_parallel", o->sequence, "bytes", o->bytes,
+        "{s:i, s:i, s:i, s:i, s:i, s:I, s:b, s:b, s:b, s:s, s:s, s:f, s:f, s:s?, s:f}", "ranks",
+        o->world, "tensor_parallel", o->w, "pipeline_parallel", o->p, "data_parallel", o->d,
+        "model_chunks", o->k, "micro_batch", (json_int_t)o->micro_batch, "recompute", o->recompute,
+        "distributed_optimizer", o->sharded, "sequence_parallel", o->sequence, "rank_order",
+        o->tp_pp_dp ? "tp-pp-dp" : "tp-dp-pp", "stage_layers", o->layers, "bytes", o->bytes,
         "seconds", o->seconds, "reason", o->because, "saves_seconds", o->saves));
 }
 

@@ -1,4 +1,5 @@
 libtrireme_a_SOURCES += \
+	src/plan/balance.c \
 	src/plan/budget.c \
 	src/plan/cost.c src/plan/cost.h \
 	src/plan/json.c \

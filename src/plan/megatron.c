@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "config/work.h"
 #include "pipeline/sched.h"
 #include "plan/plan_parts.h"
 
@@ -18,6 +19,8 @@ static const double BUCKET = 5e8;
 struct part {
     const struct tr_shape *s;
     const struct tr_plan_stage *g;
+    struct tr_work_how how;
+    struct tr_work layer, head;
     double rows, elem; /* tokens of a micro-batch, bytes of an activation */
     double message;    /* bytes of [B,T,H] */
     double share;      /* ranks over which the residual stream is sharded: 1 without
@@ -29,40 +32,35 @@ struct part {
 static struct part part_of(const struct tr_config *c, const struct tr_shape *s,
                            const struct tr_plan_stage *g)
 {
-    const double rows = (double)(s->dims.seq * s->batches.micro_batch),
-                 elem = s->precision.half ? 2.0 : 4.0;
-
-    return (struct part){
+    const struct tr_work_how how = tr_work_how_of(s);
+    struct part x = {
         .s = s,
         .g = g,
-        .rows = rows,
-        .elem = elem,
-        .message = elem * rows * (double)s->dims.hidden,
+        .how = how,
+        .rows = how.tokens,
+        .elem = how.elem,
+        .message = how.elem * how.tokens * (double)s->dims.hidden,
         .share = s->activations.sequence ? s->layout.w : 1.0,
         .selective =
             c->recompute_activations || c->recompute_granularity == TR_GRANULARITY_SELECTIVE,
         .last = g->stage == s->layout.p - 1 ? 1.0 : 0.0,
     };
+
+    tr_work_of(&how, TR_WORK_LAYER, &x.layer);
+    tr_work_of(&how, TR_WORK_HEAD, &x.head);
+    return x;
 }
 
 /* Softmax, its dropout mask, and what dropout makes of it: 5 B a T^2 bytes in half precision. */
 static double scores(const struct part *x)
 {
-    const struct tr_shape *s = x->s;
-
-    return (2.0 * x->elem + 1.0) * x->rows * (double)s->dims.seq * (double)s->dims.heads /
-           s->layout.w;
+    return (2.0 * x->elem + 1.0) * x->layer.attention.square * x->layer.attention.heads;
 }
 
-/* A layer without scores: inputs of two norms, of both GEMMs after them, and two masks of dropout;
-   and, sharded over tensor ranks, the activations between their two pairs of GEMMs. */
+/* A layer without scores. */
 static double layer(const struct part *x)
 {
-    const struct tr_shape *s = x->s;
-    const double h = (double)s->dims.hidden, f = (double)s->dims.ffn;
-
-    return x->rows *
-           ((4.0 * x->elem + 2.0) * h / x->share + x->elem * (4.0 * h + 2.0 * f) / s->layout.w);
+    return tr_work_megatron_bytes(&x->layer, &x->how);
 }
 
 /* Of the layers of a chunk, those that are recomputed, and how many inputs that keeps. */
@@ -122,10 +120,10 @@ static double alive_at_peak(const struct part *x)
    that of the embedding. */
 static double logits(const struct part *x)
 {
-    const struct tr_shape *s = x->s;
-    const double words = (double)s->dims.vocab_padded / s->layout.w, n = x->rows * words;
+    const struct tr_work_gemm *g = &x->head.gemm[x->head.gemms - 1];
+    const double n = g->rows * g->columns;
     const double there = (x->elem + 8.0) * n;
-    const double back = (x->elem + 4.0) * n + x->elem * words * (double)s->dims.hidden;
+    const double back = (x->elem + 4.0) * n + x->elem * g->columns * g->inner;
 
     return there > back ? there : back;
 }
@@ -135,7 +133,7 @@ static double logits(const struct part *x)
 static double work(const struct part *x)
 {
     const struct tr_shape *s = x->s;
-    double most = x->elem * (double)s->dims.hidden * (double)s->dims.ffn / s->layout.w;
+    double most = x->elem * tr_work_largest(&x->layer);
 
     if (s->activations.recompute != TR_RECOMPUTE_NONE)
         most += (s->activations.recompute == TR_RECOMPUTE_UNIFORM

@@ -17,7 +17,7 @@ enum tr_status tr_plan_stage_of(const struct tr_config *c, const struct tr_shape
     struct tr_run r;
 
     *out = (struct tr_plan_stage){.stage = stage};
-    out->rank = tr_grid_rank((struct tr_place){.pp = stage}, s->layout.w, s->layout.d);
+    out->rank = tr_grid_rank(&s->layout, (struct tr_place){.pp = stage});
     TR_TRY(tr_run_dry(&r, c, s, out->rank));
     out->params = tr_params_number(&r.model.params);
     for (int chunk = 0; chunk < s->layout.k; chunk++)

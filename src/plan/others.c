@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "model/param.h"
 #include "pipeline/sched.h"
@@ -12,15 +14,26 @@
  * (each costs a computation), layers that are laid out to count memory.
  */
 enum { CANDIDATES = 16384, MOST_MICRO_BATCH = 16, MOST_CHUNKS = 1024 };
+/* How much faster another order of ranks must be to be proposed. */
+static const double GAIN = 0.999;
 static const double MOST_LAYERS = 3e5, MOST_WORK = 4e6, MIB = 1048576.0;
 
 /* One layout of `world` GPUs for the same model and batch. */
 struct candidate {
     int world, w, p, k;
+    int64_t last; /* layers of the last stage, where a layout says so; otherwise TR_PLAN_EVEN */
     int64_t micro_batch;
-    bool full, sharded, sequence;
-    int64_t params; /* of its first stage */
+    bool full, sharded, sequence, tp_pp_dp;
+    int64_t layer;  /* parameters of a layer */
+    int64_t params; /* of its largest stage, the first or one of those with most layers */
     double seconds;
+};
+
+/* Options and shape of a candidate. */
+struct made {
+    struct tr_config c;
+    struct tr_shape s;
+    char layout[TR_LAYOUT_TEXT]; /* what c has of it */
 };
 
 struct search {
@@ -31,10 +44,27 @@ struct search {
     struct candidate *list; /* [CANDIDATES] */
 };
 
-static void cut(struct tr_config *c, const struct candidate *x)
+static void cut_stages(const struct candidate *x, struct made *m)
 {
-    const int64_t layers = c->num_layers;
+    m->c.pipeline_model_parallel_layout =
+        (char *)(uintptr_t)tr_plan_layout(m->c.num_layers, x->p, x->last, m->layout);
+    m->c.decoder_first_pipeline_num_layers = TR_UNSET_INT;
+    m->c.decoder_last_pipeline_num_layers = TR_UNSET_INT;
+    m->c.account_for_embedding_in_pipeline_split = false;
+    m->c.account_for_loss_in_pipeline_split = false;
+}
 
+/* A layout that was given is of use to as many stages and chunks. */
+static void cut(const struct tr_plan *plan, const struct candidate *x, struct made *m)
+{
+    struct tr_config *c = &m->c;
+    const int64_t layers = c->num_layers;
+    const bool kept = c->pipeline_model_parallel_layout && x->last == TR_PLAN_EVEN &&
+                      x->p == plan->shape.layout.p && x->k == plan->shape.layout.k;
+
+    if (!kept)
+        c->pipeline_model_parallel_layout = NULL;
+    c->use_tp_pp_dp_mapping = x->tp_pp_dp;
     c->world_size = x->world;
     c->tensor_model_parallel_size = x->w;
     c->pipeline_model_parallel_size = x->p;
@@ -50,23 +80,31 @@ static void cut(struct tr_config *c, const struct candidate *x)
     c->use_distributed_optimizer = x->sharded;
     c->overlap_param_gather = c->overlap_param_gather && x->sharded;
     c->num_virtual_stages_per_pipeline_rank = TR_UNSET_INT;
-    c->num_layers_per_virtual_pipeline_stage = x->k > 1 ? layers / x->p / x->k : TR_UNSET_INT;
+    c->num_layers_per_virtual_pipeline_stage =
+        x->k > 1 && !kept ? layers / x->p / x->k : TR_UNSET_INT;
+    if (x->last != TR_PLAN_EVEN)
+        cut_stages(x, m);
 }
 
-/* Options and shape of a candidate; false if such a run would be refused. */
-static bool made(const struct tr_plan *plan, const struct candidate *x, struct tr_config *c,
-                 struct tr_shape *s)
+/* False if such a run would be refused. */
+static bool make(const struct tr_plan *plan, const struct candidate *x, struct made *m)
 {
-    *c = plan->config;
-    cut(c, x);
-    return tr_shape_of(c, x->world, s) == TR_OK && s->dp.sharded == x->sharded &&
-           s->activations.sequence == x->sequence && s->layout.k == x->k;
+    m->c = plan->config;
+    cut(plan, x, m);
+    return tr_shape_of(&m->c, x->world, &m->s) == TR_OK && m->s.dp.sharded == x->sharded &&
+           m->s.activations.sequence == x->sequence && m->s.layout.k == x->k;
+}
+
+static bool same_stages(const struct tr_layout *a, const struct tr_layout *b)
+{
+    return a->runs == b->runs && memcmp(a->run, b->run, (size_t)a->runs * sizeof a->run[0]) == 0;
 }
 
 static bool same(const struct tr_shape *a, const struct tr_shape *b)
 {
     return a->layout.world == b->layout.world && a->layout.w == b->layout.w &&
            a->layout.p == b->layout.p && a->layout.k == b->layout.k &&
+           a->layout.tp_pp_dp == b->layout.tp_pp_dp && same_stages(&a->layout, &b->layout) &&
            a->batches.micro_batch == b->batches.micro_batch &&
            a->activations.recompute == b->activations.recompute && a->dp.sharded == b->dp.sharded &&
            a->activations.sequence == b->activations.sequence;
@@ -74,15 +112,40 @@ static bool same(const struct tr_shape *a, const struct tr_shape *b)
 
 /* ---- memory ---- */
 
-static int64_t params_of(const struct tr_shape *s)
+/* Parameters of a layer, and those of the first stage besides its layers. */
+static int64_t params_of(const struct tr_shape *s, int64_t *layer)
 {
+    const int64_t layers = tr_layout_layers(&s->layout, 0, 0);
     struct tr_params list;
     int64_t n;
 
+    *layer = 0;
     tr_params_list(&s->dims, &s->layout, 0, 0, &list);
     n = tr_params_number(&list);
+    for (int i = 0; i < list.count; i++)
+        if (list.list[i].layer == 0 && tr_param_counts(&list.list[i], 0))
+            *layer += list.list[i].elems;
     tr_params_release(&list);
-    return n;
+    return n - layers * *layer;
+}
+
+/* The first stage of those with most layers. */
+static int longest_stage(const struct tr_layout *l)
+{
+    int64_t most = 0;
+    int longest = 0;
+
+    for (int stage = 0; stage < l->p && stage < MOST_CHUNKS; stage++) {
+        int64_t layers = 0;
+
+        for (int chunk = 0; chunk < l->k && l->runs > 1; chunk++)
+            layers += tr_layout_layers(l, stage, chunk);
+        if (layers > most) {
+            most = layers;
+            longest = stage;
+        }
+    }
+    return longest;
 }
 
 /* Weights, gradients and optimizer alone, bytes for each parameter, with `shards` optimizer
@@ -99,27 +162,30 @@ static double room(const struct tr_plan *plan)
     return TR_PLAN_TIGHT * MIB * plan->machine.memory;
 }
 
-/* Bytes of its largest rank: of the first stage, one between, or the last; or the first that is too much,
+/* Bytes of its largest rank: of the first stage, the longest, one between, or the last; or the first that is too much,
    or no number where too many layers have been laid out. */
 static double largest(struct search *v, const struct candidate *x)
 {
     const struct tr_plan *plan = v->plan;
-    const int stages[] = {0, x->p / 2, x->p - 1};
-    struct tr_config c;
-    struct tr_shape s;
+    struct made m;
     double most = 0.0;
+    int stages[4];
 
     tr_meter_add(&v->meter, 1);
-    if (!made(plan, x, &c, &s))
+    if (!make(plan, x, &m))
         return INFINITY;
-    for (int i = 0; i < 3 && most <= room(plan); i++) {
+    stages[0] = 0;
+    stages[1] = longest_stage(&m.s.layout);
+    stages[2] = x->p / 2;
+    stages[3] = x->p - 1;
+    for (int i = 0; i < 4 && most <= room(plan); i++) {
         struct tr_plan_stage g;
 
-        if (i > 0 && stages[i] == stages[i - 1])
+        if (i > 0 && (stages[i] == stages[i - 1] || stages[i] == 0))
             continue;
-        v->layers += (double)s.dims.layers / s.layout.p + (double)s.layout.k * s.layout.p;
+        v->layers += (double)m.s.dims.layers / m.s.layout.p + (double)m.s.layout.k * m.s.layout.p;
         if (v->layers > MOST_LAYERS ||
-            tr_plan_stage_of(&c, &s, &plan->machine, stages[i], &g) != TR_OK)
+            tr_plan_stage_of(&m.c, &m.s, &plan->machine, stages[i], &g) != TR_OK)
             return INFINITY;
         most = g.memory.total > most ? g.memory.total : most;
     }
@@ -128,20 +194,49 @@ static double largest(struct search *v, const struct candidate *x)
 
 /* ---- candidates ---- */
 
-static void try_one(struct search *v, const struct candidate *x)
+/* Into the list, in the faster order of ranks, unless it is what is planned, or its parameters are too
+   much. */
+static void add(struct search *v, struct candidate x, struct made *m)
 {
+    const int64_t longest = tr_layout_most_layers(&m->s.layout) * x.k * x.layer;
+    const int64_t first = x.params + tr_layout_layers(&m->s.layout, 0, 0) * x.k * x.layer;
     struct candidate *at = &v->list[v->count];
-    struct tr_config c;
-    struct tr_shape s;
+    double turned;
 
     tr_meter_add(&v->meter, 1);
-    if (v->count == CANDIDATES || !made(v->plan, x, &c, &s) || same(&s, &v->plan->shape))
+    x.params = first > longest ? first : longest;
+    if (v->count == CANDIDATES ||
+        (double)x.params * bytes_each(&m->s.precision, m->s.dp.sharded ? m->s.layout.d : 1) >
+            room(v->plan))
         return;
-    if ((double)x->params * bytes_each(&s.precision, s.dp.sharded ? s.layout.d : 1) > room(v->plan))
+    x.seconds = tr_plan_time_of(&m->c, &m->s, &v->plan->machine, x.params, false).total;
+    if (m->s.layout.p > 1 && m->s.layout.d > 1) {
+        m->s.layout.tp_pp_dp = !x.tp_pp_dp;
+        turned = tr_plan_time_of(&m->c, &m->s, &v->plan->machine, x.params, false).total;
+        if (turned < GAIN * x.seconds) {
+            x.tp_pp_dp = !x.tp_pp_dp;
+            x.seconds = turned;
+        }
+        m->s.layout.tp_pp_dp = x.tp_pp_dp;
+    }
+    if (same(&m->s, &v->plan->shape))
         return;
-    *at = *x;
-    at->seconds = tr_plan_time_of(&c, &s, &v->plan->machine, x->params, false).total;
+    *at = x;
     v->count++;
+}
+
+/* As it is, and with a last stage that has fewer layers for its head. */
+static void try_one(struct search *v, const struct candidate *x)
+{
+    struct candidate other = *x;
+    struct made m;
+
+    if (!make(v->plan, x, &m))
+        return;
+    other.last = tr_plan_balanced(&m.s, &v->plan->machine);
+    add(v, *x, &m);
+    if (other.last != TR_PLAN_EVEN && make(v->plan, &other, &m))
+        add(v, other, &m);
 }
 
 /* All micro-batch sizes, with and without recomputation, distributed optimizer and sequence
@@ -172,6 +267,17 @@ static void try_chunks(struct search *v, struct candidate x)
     }
 }
 
+static struct candidate first_of(const struct tr_plan *plan, int world, int w, int p)
+{
+    return (struct candidate){.world = world,
+                              .w = w,
+                              .p = p,
+                              .k = 1,
+                              .last = TR_PLAN_EVEN,
+                              .micro_batch = 1,
+                              .tp_pp_dp = plan->shape.layout.tp_pp_dp};
+}
+
 /* Tensor parallelism stays inside nodes. */
 static void try_all(struct search *v, int world)
 {
@@ -182,14 +288,13 @@ static void try_all(struct search *v, int world)
         for (int p = 1;
              plan->shape.dims.heads % w == 0 && p <= plan->shape.dims.layers && p <= world / w;
              p++) {
-            struct candidate x = {.world = world, .w = w, .p = p, .k = 1, .micro_batch = 1};
-            struct tr_config c;
-            struct tr_shape s;
+            struct candidate x = first_of(plan, world, w, p);
+            struct made m;
 
-            if (world % (w * p) != 0 || !made(plan, &x, &c, &s))
+            if (world % (w * p) != 0 || !make(plan, &x, &m))
                 continue;
-            v->layers += (double)s.dims.layers / s.layout.p;
-            x.params = params_of(&s);
+            v->layers += (double)m.s.dims.layers / m.s.layout.p;
+            x.params = params_of(&m.s, &x.layer);
             try_chunks(v, x);
         }
 }
@@ -225,15 +330,17 @@ static struct tr_plan_other described(const struct tr_plan *plan, const struct c
                               .recompute = x->full,
                               .sharded = x->sharded,
                               .sequence = x->sequence,
+                              .tp_pp_dp = x->tp_pp_dp,
+                              .layout = x->last != TR_PLAN_EVEN,
                               .bytes = bytes};
     struct tr_plan_time t;
-    struct tr_config c;
-    struct tr_shape s;
+    struct made m;
 
-    if (!made(plan, x, &c, &s))
+    if (!make(plan, x, &m))
         return o;
+    snprintf(o.layers, sizeof o.layers, "%s", tr_layout_list(&m.s.layout, m.layout));
     /* A long step of many stages is not simulated for each of them. */
-    t = tr_plan_time_of(&c, &s, &plan->machine, x->params, tr_plan_work_of(&s) < MOST_WORK);
+    t = tr_plan_time_of(&m.c, &m.s, &plan->machine, x->params, tr_plan_work_of(&m.s) < MOST_WORK);
     o.seconds = t.total;
     explain(&plan->time, &t, &o);
     return o;
@@ -285,7 +392,7 @@ static bool holds(struct search *v, int world)
         for (int p = 1;
              plan->shape.dims.heads % w == 0 && p <= plan->shape.dims.layers && p <= world / w; p++)
             for (int shared = 0; world % (w * p) == 0 && shared < 2; shared++) {
-                struct candidate x = {.world = world, .w = w, .p = p, .k = 1, .micro_batch = 1};
+                struct candidate x = first_of(plan, world, w, p);
                 const double least = plan->params / w / p;
                 double bytes;
 

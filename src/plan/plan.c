@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "model/param.h"
+#include "model/count.h"
 #include "pipeline/sched.h"
 #include "plan/cost.h"
 #include "plan/plan_parts.h"
@@ -25,17 +25,6 @@ static void count_vocabulary(struct tr_plan *p)
 {
     p->config.vocab_file = NULL;
     p->config.vocab_size = p->shape.dims.vocab;
-}
-
-static double params_of(const struct tr_dims *dims)
-{
-    struct tr_params params;
-    double number;
-
-    tr_params_list_whole(dims, &params);
-    number = (double)tr_params_number(&params);
-    tr_params_release(&params);
-    return number;
 }
 
 static enum tr_status check_machine(const struct tr_plan *p)
@@ -120,7 +109,8 @@ static enum tr_status plan_of(const struct tr_config *c, const struct tr_machine
     TR_TRY(check_size(&out->shape));
     count_vocabulary(out);
     TR_TRY(check_machine(out));
-    out->params = params_of(&out->shape.dims);
+    out->params = tr_count_parameters(&out->shape.dims, false);
+    out->padded = tr_count_parameters(&out->shape.dims, true);
     TR_TRY(stages(out));
     if (m) {
         const int node = m->gpus_per_node;
@@ -165,9 +155,11 @@ enum tr_status tr_plan_fits(const struct tr_plan *p)
     const struct tr_plan_stage *g = &p->stage[p->worst];
     const struct tr_plan_other *o = &p->other[0];
     const double mib = 1048576.0;
-    char chunks[80] = "";
+    char chunks[160] = "";
 
-    if (o->k > 1)
+    if (o->layout)
+        snprintf(chunks, sizeof chunks, " --pipeline-model-parallel-layout %s", o->layers);
+    else if (o->k > 1)
         snprintf(chunks, sizeof chunks, " --num-layers-per-virtual-pipeline-stage %lld",
                  (long long)(p->shape.dims.layers / o->p / o->k));
     if (p->ours != TR_PLAN_TOO_MUCH)
@@ -181,9 +173,11 @@ enum tr_status tr_plan_fits(const struct tr_plan *p)
     return TR_FAIL(TR_ERESOURCE,
                    "stage %d needs %.0f MiB of the %.0f of a GPU: "
                    "--tensor-model-parallel-size %d --pipeline-model-parallel-size %d "
-                   "--micro-batch-size %lld%s%s%s%s would fit, with %.0f MiB",
+                   "--micro-batch-size %lld%s%s%s%s%s would fit, with %.0f MiB",
                    g->stage, g->memory.total / mib, p->machine.memory, o->w, o->p,
                    (long long)o->micro_batch, chunks,
+                   flag(p->shape.layout.tp_pp_dp, o->tp_pp_dp, " --use-tp-pp-dp-mapping",
+                        ", without --use-tp-pp-dp-mapping,"),
                    flag(p->shape.activations.sequence, o->sequence, " --sequence-parallel",
                         ", without --sequence-parallel,"),
                    flag(p->shape.activations.recompute != TR_RECOMPUTE_NONE, o->recompute,

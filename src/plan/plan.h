@@ -94,8 +94,11 @@ struct tr_plan_other {
     int world, w, p, d, k;
     int64_t micro_batch;
     bool recompute, sharded, sequence;
-    double bytes;   /* of its largest rank */
-    double seconds; /* of an iteration */
+    bool tp_pp_dp;   /* the order of ranks is that of --use-tp-pp-dp-mapping */
+    bool layout;     /* --pipeline-model-parallel-layout has to say: */
+    char layers[96]; /* of all stages, as that option takes them */
+    double bytes;    /* of its largest rank */
+    double seconds;  /* of an iteration */
     const char
         *because; /* the part of an iteration in which it differs most from what is planned */
     double saves; /* seconds of that part; below 0: it takes so much more */
@@ -111,7 +114,8 @@ struct tr_plan {
     bool has_machine;
     struct tr_machine machine;
     int nodes;                   /* 0 without a machine */
-    double params;               /* of the whole model */
+    double params;               /* of the whole model, */
+    double padded;               /*   and with its vocabulary padded */
     bool endless;                /* the options do not say how long the run is */
     int64_t most_params;         /* of the stage that has most */
     struct tr_plan_stage *stage; /* [shape.layout.p], owned */
@@ -139,6 +143,16 @@ enum tr_status tr_plan_make(const struct tr_config *c, const struct tr_machine *
 enum tr_status tr_plan_alone(const struct tr_config *c, const struct tr_machine *m,
                              struct tr_plan *out) TR_MUST_CHECK;
 void tr_plan_release(struct tr_plan *p);
+
+/*
+ * Layers of the last stage with which the longest stage is shortest: the head takes as long as some layers
+ * do.  TR_PLAN_EVEN where that is what the shape has, or it has several chunks.  And a list for
+ * --pipeline-model-parallel-layout, of `layers` on `p` stages, with so many on the last; the others are as
+ * even as can be, the longer ones behind the shorter, which hold more micro-batches.
+ */
+enum { TR_PLAN_EVEN = -1 };
+int64_t tr_plan_balanced(const struct tr_shape *s, const struct tr_machine *m);
+const char *tr_plan_layout(int64_t layers, int p, int64_t last, char list[TR_LAYOUT_TEXT]);
 
 /* TR_ERESOURCE with a sentence that says what is too large and what would fit, unless it fits. */
 enum tr_status tr_plan_fits(const struct tr_plan *p) TR_MUST_CHECK;

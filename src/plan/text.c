@@ -3,6 +3,7 @@
 
 #include "config/flops.h"
 #include "plan/plan_parts.h"
+#include "telemetry/lines.h"
 #include "util/text.h"
 
 static const double MIB = 1048576.0;
@@ -33,6 +34,7 @@ static void print_head(const struct tr_plan *p, FILE *f)
 {
     const struct tr_shape *s = &p->shape;
     const bool large = p->params >= 1e9;
+    char text[TR_REPORT_BYTES];
 
     fprintf(f,
             "%.2f %c parameters on %d rank%s: TP %d, PP %d, DP %d; global batch %" PRId64
@@ -41,6 +43,13 @@ static void print_head(const struct tr_plan *p, FILE *f)
             tr_plural(s->layout.world), s->layout.w, s->layout.p, s->layout.d,
             s->batches.global_batch, s->batches.micros, s->batches.micros == 1 ? "" : "es",
             s->batches.micro_batch);
+    fprintf(f, "parameters: %.0f", p->params);
+    if (p->padded > p->params)
+        fprintf(f, "; %.0f with the vocabulary padded from %" PRId64 " to %" PRId64, p->padded,
+                s->dims.vocab, s->dims.vocab_padded);
+    fputc('\n', f);
+    if (tr_lines_stages(text, sizeof text, &s->layout, s->dims.layers) > 0)
+        fprintf(f, "%s\n", text);
     if (p->fewest)
         fprintf(f, "these are the ranks of one replica: --world-size N plans for N\n");
     if (p->has_machine)
@@ -145,16 +154,19 @@ static void print_time(const struct tr_plan *p, FILE *f)
         fprintf(f, "no run of this machine was compared\n");
     fprintf(f, "  %-24s%14.1f  %.1f %% of peak; %s\n", "TFLOP/s of a GPU", t->tflops,
             100.0 * t->of_peak,
-            tr_flops_text(t->formula, p->shape.activations.recompute != TR_RECOMPUTE_NONE));
+            tr_flops_text(t->formula, &p->shape.dims,
+                          p->shape.activations.recompute != TR_RECOMPUTE_NONE));
 }
 
 static void print_other(const struct tr_plan_other *o, FILE *f)
 {
-    fprintf(f, "  %6d %4d %4d %4d %6d %5" PRId64 " %9s %9s %8s %9.0f %10.1f  %s %.1f ms %s\n",
+    fprintf(f,
+            "  %6d %4d %4d %4d %6d %5" PRId64 " %9s %9s %8s %8s %12s %9.0f %10.1f  %s %.1f ms %s\n",
             o->world, o->w, o->p, o->d, o->k, o->micro_batch, o->recompute ? "full" : "none",
-            o->sharded ? "sharded" : "whole", o->sequence ? "yes" : "no", o->bytes / MIB,
-            1e3 * o->seconds, o->saves < 0.0 ? "takes" : "saves",
-            1e3 * (o->saves < 0.0 ? -o->saves : o->saves), o->because ? o->because : "");
+            o->sharded ? "sharded" : "whole", o->sequence ? "yes" : "no",
+            o->tp_pp_dp ? "tp-pp-dp" : "tp-dp-pp", o->layers, o->bytes / MIB, 1e3 * o->seconds,
+            o->saves < 0.0 ? "takes" : "saves", 1e3 * (o->saves < 0.0 ? -o->saves : o->saves),
+            o->because ? o->because : "");
 }
 
 static void print_others(const struct tr_plan *p, FILE *f)
@@ -163,8 +175,9 @@ static void print_others(const struct tr_plan *p, FILE *f)
         fprintf(f, "\nno other shape of these GPUs fits, nor of half or twice as many\n");
     } else {
         fprintf(f, "\nother shapes that fit, the fastest first, and what they save or take most\n");
-        fprintf(f, "  %6s %4s %4s %4s %6s %5s %9s %9s %8s %9s %10s\n", "ranks", "TP", "PP", "DP",
-                "chunks", "batch", "recompute", "optimizer", "sequence", "MiB", "ms");
+        fprintf(f, "  %6s %4s %4s %4s %6s %5s %9s %9s %8s %8s %12s %9s %10s\n", "ranks", "TP", "PP",
+                "DP", "chunks", "batch", "recompute", "optimizer", "sequence", "order", "layers",
+                "MiB", "ms");
     }
     for (int i = 0; i < p->others; i++)
         print_other(&p->other[i], f);

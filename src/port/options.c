@@ -26,7 +26,11 @@ enum conversion {
     NOTHING,
     UNLESS_EPOCHS,
     UNLESS_TRUE,
-    EVALUATE
+    EVALUATE,
+    IF_GROUPED,
+    IF_ROTARY,
+    IF_SCALED,
+    FAMILY
 };
 
 /* Whose rows they are, as bits. */
@@ -312,11 +316,64 @@ static void convert_unless(struct tr_port *p, const struct option *o, const stru
         add_ours(p, o, row->ours, o->value, o->n, NULL);
 }
 
+static bool has_value(const struct tr_port *p, const char *name, const char *value)
+{
+    for (int i = 0; i + 1 < p->words.count; i++) {
+        if (strncmp(p->words.item[i], "--", 2) == 0 && strcmp(p->words.item[i] + 2, name) == 0 &&
+            strcmp(p->words.item[i + 1], value) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Our option with their value if it acts there, which another option decides. */
+static void convert_if(struct tr_port *p, const struct option *o, const struct row *row)
+{
+    const bool rotary = has(p, "use-rotary-position-embeddings") ||
+                        has(p, "rotary-position-embeddings") ||
+                        has_value(p, "position-embedding-type", "rope") ||
+                        has_value(p, "position-embedding-type", "rotary");
+    const bool acts = row->how == IF_GROUPED  ? has(p, "group-query-attention")
+                      : row->how == IF_ROTARY ? rotary
+                                              : has(p, "use-rope-scaling");
+
+    if (acts || has(p, "model-family"))
+        add_ours(p, o, row->ours, o->value, o->n, NULL);
+    else
+        add_item(p, TR_PORT_IGNORED, o, NULL, copy(row->why));
+}
+
+/* Their name of a family as ours. */
+static void convert_family(struct tr_port *p, const struct option *o, const struct row *row)
+{
+    static const char *const names[][2] = {{"gptneox", "gpt-neox"}, {"llama", "llama2"}};
+    const char *name = o->n == 1 ? o->value[0] : "";
+
+    name += strncmp(name, "flash_", 6) == 0 ? 6 : 0;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(name, names[i][0]) == 0)
+            name = names[i][1];
+    if (tr_family_find(name) || tr_marked(name))
+        add_ours(p, o, row->ours, &name, 1, row->why);
+    else
+        add_item(
+            p, TR_PORT_REFUSED, o, NULL,
+            tr_format("it is none of the families; `trireme help --%s` lists them", row->ours));
+}
+
 static void convert(struct tr_port *p, const struct option *o, const struct row *row)
 {
     static const char *const none[] = {"0"};
 
     switch (row->how) {
+    case IF_GROUPED:
+    case IF_ROTARY:
+    case IF_SCALED:
+        convert_if(p, o, row);
+        break;
+    case FAMILY:
+        convert_family(p, o, row);
+        break;
     case LOAD:
         tr_list_take(&p->added, tr_format("--finetune"));
         add_ours(p, o, row->ours, o->value, o->n, row->why);

@@ -131,8 +131,7 @@ static void find_missing(struct tr_port *p)
         for (int i = 0; i < t->rows; i++) {
             const struct tr_opt *o = &t->row[i];
 
-            if (o->kind == TR_ROW_OPT && o->initial == tr_required && tr_options_unset(o, &c) &&
-                !tr_port_is_open(p, o->name))
+            if (tr_config_lacks(&c, o) && !tr_port_is_open(p, o->name))
                 tr_list_add(&p->missing, o->name, strlen(o->name));
         }
     }

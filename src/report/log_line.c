@@ -26,6 +26,14 @@ static const struct {
 #include "report/facts.def"
 };
 
+static const struct {
+    const char *name, *value;
+} model_arguments[] = {
+#define SAYS(name, value, change) {name, value},
+#include "report/model_args.def"
+#undef SAYS
+};
+
 /* ---- an iteration line ---- */
 
 static void take_field(struct tr_reader *r, struct tr_row *row, const struct tr_scan_field *f)
@@ -211,6 +219,17 @@ static bool has_name(const char *name, size_t length, const char *option)
     return option[length] == '\0';
 }
 
+/* What an argument says of the architecture. */
+static void read_model(struct tr_record *run, const char *name, size_t length, const char *value)
+{
+    if (has_name(name, length, "model-family"))
+        run->family = tr_family_find(value);
+    for (size_t i = 0; i < sizeof model_arguments / sizeof model_arguments[0]; i++)
+        if (has_name(name, length, model_arguments[i].name) &&
+            strcmp(value, model_arguments[i].value) == 0)
+            run->says |= 1U << i;
+}
+
 /* "  name ...... value" inside the block of arguments.  Is it such a line? */
 static bool read_argument(struct tr_reader *r)
 {
@@ -229,6 +248,7 @@ static bool read_argument(struct tr_reader *r)
     if ((has_name(name, length, "checkpoint-activations") && strcmp(s, "True") == 0) ||
         (has_name(name, length, "recompute-granularity") && strcmp(s, "full") == 0))
         tr_reader_record(r)->recompute = true;
+    read_model(tr_reader_record(r), name, length, s);
     for (size_t i = 0; i < sizeof arguments / sizeof arguments[0]; i++)
         if (has_name(name, length, arguments[i].name) && tr_scan_number(&s, &x))
             set_fact(r, arguments[i].fact, x);

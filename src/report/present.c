@@ -243,8 +243,9 @@ void tr_present_summary(const struct tr_present *p, struct tr_table *t)
         add_traffic(t, p, r);
     }
     tr_table_note(t, "Done: %s, or if nothing is recomputed %s.",
-                  tr_flops_text(TR_FLOPS_SC21, true), tr_flops_text(TR_FLOPS_SC21, false));
-    tr_table_note(t, "Model: %s.", tr_flops_text(p->formula, false));
+                  tr_flops_text(TR_FLOPS_SC21, NULL, true),
+                  tr_flops_text(TR_FLOPS_SC21, NULL, false));
+    tr_table_note(t, "Model: %s.", tr_flops_text(p->formula, NULL, false));
     tr_table_note(t,
                   "HFU and MFU are these over the peak of the card (--gpu, --peak-tflops).  Ideal "
                   "bubble: (p-1) / (k m + p-1), p stages of k chunks, m micro-batches.");

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "family/family.h"
 #include "util/status.h"
 
 /*
@@ -79,8 +80,10 @@ struct tr_record {
     enum tr_log_layout layout;
     bool ours; /* trireme printed it, whose time leaves evaluation and saving out */
     double fact[TR_FACTS];
-    bool recompute;  /* the backward pass repeats the whole forward pass */
-    const char *gpu; /* name in gpus.def, or NULL */
+    const struct tr_family *family; /* that it names, or NULL */
+    unsigned says;                  /* bit i: row i of model_args.def */
+    bool recompute;                 /* the backward pass repeats the whole forward pass */
+    const char *gpu;                /* name in gpus.def, or NULL */
 
     struct tr_row *row;
     int64_t rows;

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "config/flops.h"
+#include "config/model_family.h"
+#include "model/count.h"
 
 /* The last iteration of a start that is warming up, given the lines that it has. */
 static int64_t warm_until(const struct tr_record *r, int64_t start, int64_t warmup)
@@ -101,31 +103,58 @@ static double sample_rate(const struct tr_record *r, const struct tr_selection *
     return median;
 }
 
-bool tr_record_dims(const struct tr_record *r, struct tr_dims *out)
+/* The architecture: of the family that the log names, else of the first row, GPT-2's, and what its arguments
+   change. */
+static struct tr_family family_of(const struct tr_record *r, int64_t groups)
 {
-    double layers = tr_record_fact(r, TR_FACT_LAYERS), hidden = tr_record_fact(r, TR_FACT_HIDDEN);
-    double ffn = tr_record_fact(r, TR_FACT_FFN), seq = tr_record_fact(r, TR_FACT_SEQ);
-    double vocab = tr_record_fact(r, TR_FACT_VOCAB);
+    struct tr_family of = r->family ? *r->family : *tr_family_row(0), *f = &of;
+    int row = 0;
 
-    if (!(layers > 0.0 && hidden > 0.0 && ffn > 0.0 && seq > 0.0 && vocab > 0.0))
-        return false;
-    *out = (struct tr_dims){
-        .layers = (int64_t)layers,
-        .hidden = (int64_t)hidden,
-        .ffn = (int64_t)ffn,
-        .seq = (int64_t)seq,
-        .vocab_padded = (int64_t)vocab,
-    };
-    return true;
+#define SAYS(name, value, change) \
+    if (r->says >> row++ & 1U)    \
+        change;
+#include "report/model_args.def"
+#undef SAYS
+    return of;
 }
 
-/* Matrices, biases and norms of the layers, the last norm, words and positions. */
-static double parameters_of(const struct tr_dims *s)
+/* A fact that is a width or a number of heads, or `instead` where the log does not say it. */
+static int64_t count_of(const struct tr_record *r, enum tr_fact f, int64_t instead)
 {
-    double h = (double)s->hidden, f = (double)s->ffn;
+    return isnan(r->fact[f]) ? instead : (int64_t)r->fact[f];
+}
 
-    return (double)s->layers * (4.0 * h * h + 2.0 * h * f + 9.0 * h + f) + 2.0 * h +
-           h * (double)(s->vocab_padded + s->seq);
+/* More is a misprint, and would overflow. */
+static const double MOST_WIDTH = 0x1p20, MOST_WORDS = 0x1p28;
+
+static bool is_size(double x, double most)
+{
+    return x > 0.0 && x <= most;
+}
+
+bool tr_record_dims(const struct tr_record *r, struct tr_dims *out)
+{
+    const double layers = tr_record_fact(r, TR_FACT_LAYERS), vocab = r->fact[TR_FACT_VOCAB],
+                 hidden = r->fact[TR_FACT_HIDDEN], seq = r->fact[TR_FACT_SEQ];
+    struct tr_dims m = {.layers = 0};
+
+    if (!(is_size(layers, MOST_WORDS) && is_size(hidden, MOST_WIDTH) && is_size(seq, MOST_WORDS) &&
+          is_size(vocab, MOST_WORDS)))
+        return false;
+    m.layers = (int64_t)layers;
+    m.hidden = (int64_t)hidden;
+    m.seq = m.positions = (int64_t)seq;
+    m.vocab = m.vocab_padded = (int64_t)vocab;
+    m.heads = count_of(r, TR_FACT_HEADS, 1);
+    m.family = family_of(r, count_of(r, TR_FACT_GROUPS, m.heads));
+    m.groups = m.family.groups > 0 ? m.family.groups : m.heads;
+    m.head_dim = count_of(r, TR_FACT_HEAD_WIDTH,
+                          m.family.head_width > 0 ? m.family.head_width : m.hidden / m.heads);
+    m.ffn = count_of(r, TR_FACT_FFN, tr_family_ffn(&m.family, m.hidden));
+    m.embed = m.family.embed_width > 0 ? m.family.embed_width : m.hidden;
+    *out = m;
+    return is_size((double)m.ffn, MOST_WIDTH) && is_size((double)m.heads, MOST_WIDTH) &&
+           is_size((double)m.head_dim, MOST_WIDTH) && m.groups <= m.heads;
 }
 
 void tr_model_size(double parameters, char *buf)
@@ -147,7 +176,7 @@ static void count_operations(const struct tr_record *r, int formula, double peak
 
     if (!tr_record_dims(r, &dims))
         return;
-    s->parameters = parameters_of(&dims);
+    s->parameters = tr_count_parameters(&dims, true);
     s->tokens_per_second = s->samples_per_second * (double)dims.seq;
     s->hardware_tflops = tr_flops_count(TR_FLOPS_SC21, &dims, 1, r->recompute) *
                          s->samples_per_second / (world * 1e12);

@@ -63,22 +63,32 @@ int tr_sweep_numbers(const char *list, int64_t *value, int most)
     }
 }
 
-/* "none", "full", or both with a comma between. */
-static int granularities(const char *list, int64_t *value)
+/* Dimensions whose values are words, from the first on. */
+enum { WORDS = TR_SWEEP_RECOMPUTE };
+static const struct {
+    const char *word[2];
+    int64_t value[2];
+} choices[TR_SWEEP_DIMS - WORDS] = {
+    [TR_SWEEP_RECOMPUTE - WORDS] = {{"none", "full"}, {TR_GRANULARITY_NONE, TR_GRANULARITY_FULL}},
+    [TR_SWEEP_ORDER - WORDS] = {{"tp-dp-pp", "tp-pp-dp"}, {false, true}},
+    [TR_SWEEP_SPLIT - WORDS] = {{"even", "balanced"}, {false, true}},
+};
+
+/* One of the two words of a dimension, or both with a comma between. */
+static int words(const char *list, int dim, int64_t *value)
 {
     int count = 0;
 
     for (const char *s = list;; s++) {
         const size_t n = strcspn(s, ",");
+        int i = 0;
 
-        if (count == 2)
+        while (i < 2 && (strlen(choices[dim - WORDS].word[i]) != n ||
+                         strncmp(s, choices[dim - WORDS].word[i], n) != 0))
+            i++;
+        if (count == 2 || i == 2)
             return 0;
-        if (n == 4 && strncmp(s, "none", 4) == 0)
-            value[count++] = TR_GRANULARITY_NONE;
-        else if (n == 4 && strncmp(s, "full", 4) == 0)
-            value[count++] = TR_GRANULARITY_FULL;
-        else
-            return 0;
+        value[count++] = choices[dim - WORDS].value[i];
         s += n;
         if (*s == '\0')
             return count;
@@ -87,13 +97,14 @@ static int granularities(const char *list, int64_t *value)
 
 static enum tr_status read_list(const char *list, int dim, struct lists *l)
 {
-    l->count[dim] = dim == TR_SWEEP_RECOMPUTE ? granularities(list, l->value[dim])
-                                              : tr_sweep_numbers(list, l->value[dim], NUMBERS);
+    l->count[dim] = dim >= WORDS ? words(list, dim, l->value[dim])
+                                 : tr_sweep_numbers(list, l->value[dim], NUMBERS);
     if (l->count[dim] > 0)
         return TR_OK;
-    if (dim == TR_SWEEP_RECOMPUTE)
-        return TR_FAIL(TR_ECONFIG, "--sweep-recompute '%s' is neither none, full, nor none,full",
-                       list);
+    if (dim >= WORDS)
+        return TR_FAIL(TR_ECONFIG, "--%s '%s' is neither %s, %s, nor %s,%s", dims[dim].list, list,
+                       choices[dim - WORDS].word[0], choices[dim - WORDS].word[1],
+                       choices[dim - WORDS].word[0], choices[dim - WORDS].word[1]);
     return TR_FAIL(TR_ECONFIG,
                    "--%s '%s' is no list of whole numbers from 1: say 1,2,4, or 1-8, which is "
                    "1,2,4,8",
@@ -128,9 +139,20 @@ static enum tr_status read_lists(const struct tr_sweep *w, const struct tr_sweep
 }
 
 /* Options that a later word cannot undo. */
-static enum tr_status check_base(const struct tr_sweep *w)
+static enum tr_status check_base(const struct tr_sweep *w, const struct tr_machine *m)
 {
     const struct tr_config *c = w->base;
+
+    if (w->list[TR_SWEEP_ORDER] && c->use_tp_pp_dp_mapping)
+        return TR_FAIL(TR_ECONFIG, "--sweep-rank-order says in which order ranks are: leave out "
+                                   "--use-tp-pp-dp-mapping");
+    if (w->list[TR_SWEEP_SPLIT] && c->pipeline_model_parallel_layout)
+        return TR_FAIL(TR_ECONFIG, "--sweep-split says how layers are split: leave out "
+                                   "--pipeline-model-parallel-layout");
+    if (w->list[TR_SWEEP_SPLIT] && !m && strstr(w->list[TR_SWEEP_SPLIT], "balanced"))
+        return TR_FAIL(TR_ECONFIG,
+                       "--sweep-split balanced goes by the times of layers and head on a "
+                       "machine: give its profile with --machine");
 
     if (w->list[TR_SWEEP_RECOMPUTE] && (c->checkpoint_activations || c->recompute_activations))
         return TR_FAIL(TR_ECONFIG, "--sweep-recompute says what is recomputed: leave out --%s",
@@ -168,10 +190,14 @@ static struct tr_config config_of(const struct tr_sweep *w, const struct tr_swee
     struct tr_config c = *w->base;
     const int64_t granularity = s->value[TR_SWEEP_RECOMPUTE];
 
-    for (int d = 0; d < TR_SWEEP_RECOMPUTE; d++)
+    for (int d = 0; d < WORDS; d++)
         if (is_said(d, s->value[d]))
             memcpy((char *)&c + dims[d].field, &s->value[d], sizeof s->value[d]);
     c.world_size = s->value[TR_SWEEP_RANKS];
+    if (s->value[TR_SWEEP_ORDER] != TR_UNSET_INT)
+        c.use_tp_pp_dp_mapping = s->value[TR_SWEEP_ORDER];
+    if (s->layers[0])
+        c.pipeline_model_parallel_layout = (char *)(uintptr_t)s->layers;
     if (tr_sweep_says_length(w))
         c.train_iters = w->iters;
     if (granularity != TR_UNSET_INT) {
@@ -190,7 +216,7 @@ enum tr_status tr_sweep_shape_words(const struct tr_sweep *w, const struct tr_sw
     const struct tr_config c = config_of(w, s);
     enum tr_status status = TR_OK;
 
-    for (int d = 0; d < TR_SWEEP_RECOMPUTE && status == TR_OK; d++) {
+    for (int d = 0; d < WORDS && status == TR_OK; d++) {
         char *text;
 
         if (!is_said(d, s->value[d]))
@@ -207,7 +233,24 @@ enum tr_status tr_sweep_shape_words(const struct tr_sweep *w, const struct tr_sw
         status = tr_args_text(a, text);
         free(text);
     }
+    if (status == TR_OK && s->value[TR_SWEEP_ORDER] == true)
+        status = tr_args_text(a, "--use-tp-pp-dp-mapping");
+    if (status == TR_OK && s->layers[0]) {
+        char *text = tr_format("--pipeline-model-parallel-layout %s", s->layers);
+
+        status = tr_args_text(a, text);
+        free(text);
+    }
     return status;
+}
+
+/* What stands behind the numbers of a name. */
+static int name_words(bool recompute, struct tr_sweep_shape *s, int n)
+{
+    return n + snprintf(s->name + n, sizeof s->name - (size_t)n, "%s%s%s",
+                        recompute ? "-recompute" : "",
+                        s->value[TR_SWEEP_ORDER] == true ? "-tp-pp-dp" : "",
+                        s->layers[0] ? "-balanced" : "");
 }
 
 static void name_of(struct tr_sweep_shape *s)
@@ -217,8 +260,7 @@ static void name_of(struct tr_sweep_shape *s)
 
     if (s->k > 1)
         n += snprintf(s->name + n, sizeof s->name - (size_t)n, "-vp%d", s->k);
-    if (s->recompute)
-        snprintf(s->name + n, sizeof s->name - (size_t)n, "-recompute");
+    (void)name_words(s->recompute, s, n);
 }
 
 /* Of an impossible shape only the requested values are known. */
@@ -239,8 +281,7 @@ static void name_dropped(const struct tr_config *c, struct tr_sweep_shape *s)
     if (is_said(TR_SWEEP_VIRTUAL, s->value[TR_SWEEP_VIRTUAL]))
         n += snprintf(s->name + n, sizeof s->name - (size_t)n, "-vp%lld",
                       (long long)s->value[TR_SWEEP_VIRTUAL]);
-    if (s->value[TR_SWEEP_RECOMPUTE] == TR_GRANULARITY_FULL)
-        n += snprintf(s->name + n, sizeof s->name - (size_t)n, "-recompute");
+    n = name_words(s->value[TR_SWEEP_RECOMPUTE] == TR_GRANULARITY_FULL, s, n);
     snprintf(s->name + n, sizeof s->name - (size_t)n, "-ranks%d", s->ranks);
 }
 
@@ -257,6 +298,7 @@ static void take_plan(const struct tr_plan *p, struct tr_sweep_shape *s)
     s->micro_batch = x->batches.micro_batch;
     s->global_batch = x->batches.global_batch;
     s->seq = x->dims.seq;
+    s->tp_pp_dp = x->layout.tp_pp_dp;
     s->recompute = x->activations.recompute != TR_RECOMPUTE_NONE;
     s->parameters = p->params;
     s->hardware = tr_flops_count(TR_FLOPS_SC21, &x->dims, x->batches.global_batch, s->recompute);
@@ -289,14 +331,32 @@ static int64_t plain_iterations(const struct tr_config *c, const struct tr_shape
     return replicas > links ? replicas : links;
 }
 
+/* Where another last stage is better than the one that there is. */
+static void balance(const struct tr_sweep *w, const struct tr_machine *m, struct tr_sweep_shape *s)
+{
+    const struct tr_config c = config_of(w, s);
+    char list[TR_LAYOUT_TEXT];
+    struct tr_shape even;
+    int64_t last;
+
+    if (s->value[TR_SWEEP_SPLIT] != true || tr_shape_of(&c, (int)c.world_size, &even) != TR_OK)
+        return;
+    last = tr_plan_balanced(&even, m);
+    if (last != TR_PLAN_EVEN)
+        snprintf(s->layers, sizeof s->layers, "%s",
+                 tr_plan_layout(even.dims.layers, even.layout.p, last, list));
+}
+
 static void judge(const struct tr_sweep *w, const struct tr_sweep_place *place,
                   const struct tr_machine *m, struct tr_sweep_shape *s)
 {
-    const struct tr_config c = config_of(w, s);
     struct tr_plan p = {0};
+    struct tr_config c;
     const char *option;
     int64_t plain;
 
+    balance(w, m, s);
+    c = config_of(w, s);
     if (tr_plan_alone(&c, m, &p) != TR_OK) {
         name_dropped(&c, s);
         s->dropped = tr_format("%s", tr_last_error());
@@ -374,7 +434,7 @@ enum tr_status tr_sweep_space_make(const struct tr_sweep *w, const struct tr_swe
 
     *out = (struct tr_sweep_space){0};
     TR_TRY(read_lists(w, place, &l));
-    TR_TRY(check_base(w));
+    TR_TRY(check_base(w, m));
     out->shape = calloc(TR_SWEEP_MOST, sizeof *out->shape);
     if (!out->shape)
         tr_die(TR_ERESOURCE, "no memory left for the shapes of a sweep");

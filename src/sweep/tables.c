@@ -112,6 +112,10 @@ static void add_notes(struct tr_table *t, const json_t *o)
         fprintf(f, "; one of %zu runs failed: %s", runs, text(o, "error"));
     if (json_is_true(json_object_get(o, "recompute")))
         fprintf(f, "; recomputes");
+    if (strcmp(text(o, "rank_order"), "tp-pp-dp") == 0)
+        fprintf(f, "; ranks tp-pp-dp");
+    if (*text(o, "stage_layers"))
+        fprintf(f, "; layers %s", text(o, "stage_layers"));
     if (chunks > 1.0)
         fprintf(f, "; %.0f chunks", chunks);
     if (!isnan(least))

@@ -238,6 +238,21 @@ int tr_lines_datetime(char *buf, size_t size, const char *event, struct tr_momen
     return (int)t.used;
 }
 
+int tr_lines_stages(char *buf, size_t size, const struct tr_layout *l, int64_t layers)
+{
+    struct tr_text t = {buf, size, 0};
+    char list[TR_LAYOUT_TEXT];
+
+    buf[0] = '\0';
+    if (!l->spread)
+        return 0;
+    tr_put(&t,
+           "> %" PRId64 " layers on %d stages, one more on those before the last: "
+           "--pipeline-model-parallel-layout %s",
+           layers, l->p, tr_layout_list(l, list));
+    return (int)t.used;
+}
+
 int tr_lines_world(char *buf, size_t size, const struct tr_layout *l, const struct tr_precision *p)
 {
     struct tr_text t = {buf, size, 0};

@@ -129,6 +129,10 @@ int tr_lines_datetime(char *buf, size_t size, const char *event, struct tr_momen
 /* Sizes of the groups and the type of the parameters; the arguments block comes next. */
 int tr_lines_world(char *buf, size_t size, const struct tr_layout *l, const struct tr_precision *p);
 
+/* How layers that the stages do not divide are spread over them; nothing where the options say it, or all
+   stages are equal. */
+int tr_lines_stages(char *buf, size_t size, const struct tr_layout *l, int64_t layers);
+
 /* Micro-batches, tokenizer (its spelling) and padded vocabulary, groups, seed. */
 int tr_lines_setup(char *buf, size_t size, const struct tr_shape *s, const char *tokenizer,
                    uint64_t seed);

@@ -79,8 +79,12 @@ static enum tr_status check_options(struct tr_run *r)
         check_gpu_option(r, r->config->tune_products, "--tune-products", "is about GEMMs on GPUs"));
     TR_TRY(check_gpu_option(r, r->config->attention_backend != TR_ATTN_AUTO, "--attention-backend",
                             "is about kernels of GPUs"));
+    TR_TRY(check_gpu_option(r, !r->config->deterministic_mode, "--no-deterministic-mode",
+                            "is about cuDNN's attention on GPUs"));
     TR_TRY(check_gpu_option(r, r->config->gpu_oversubscribe, "--gpu-oversubscribe",
                             "is about the GPUs of a node"));
+    TR_TRY(check_gpu_option(r, r->config->cuda_graph_impl != TR_GRAPHS_NONE, "--cuda-graph-impl",
+                            "is about launches on GPUs"));
     return check_cpu_option(r, r->config->cpu_gemm != TR_CPU_GEMM_AUTO, "--cpu-gemm",
                             "is about the cpu backend");
 }
@@ -97,6 +101,7 @@ enum tr_status tr_compute_open(struct tr_run *r)
         .tf32 = r->config->tf32,
         .tune = r->config->tune_products,
         .attention = (enum tr_attention_by)r->config->attention_backend,
+        .any_order = !r->config->deterministic_mode,
         .gemm = (enum tr_gemm_by)r->config->cpu_gemm,
     };
     enum tr_status s;

@@ -28,7 +28,7 @@ static int world_of(const struct tr_config *c, int ranks, FILE *f)
     return (int)model;
 }
 
-/* "layers 0-2 12-14": those of each chunk. */
+/* "layers 0-2 12-14": those of each chunk, "-" where it has none. */
 static void print_layers(const struct tr_layout *l, int stage, FILE *f)
 {
     fputs("  layers", f);
@@ -36,7 +36,9 @@ static void print_layers(const struct tr_layout *l, int stage, FILE *f)
         int64_t first = tr_layout_first_layer(l, stage, chunk);
         int64_t count = tr_layout_layers(l, stage, chunk);
 
-        if (count == 1)
+        if (count == 0)
+            fputs(" -", f);
+        else if (count == 1)
             fprintf(f, " %" PRId64, first);
         else
             fprintf(f, " %" PRId64 "-%" PRId64, first, first + count - 1);
@@ -71,7 +73,7 @@ static enum tr_status print_stage(const struct tr_config *c, const struct tr_sha
     struct tr_memory memory;
     struct tr_run r;
     char text[TR_REPORT_BYTES];
-    int rank = tr_grid_rank((struct tr_place){.pp = stage}, s->layout.w, s->layout.d);
+    int rank = tr_grid_rank(&s->layout, (struct tr_place){.pp = stage});
 
     TR_TRY(tr_run_dry(&r, c, s, rank));
     tr_lines_parameters(text, sizeof text, 0, stage, tr_params_number(&r.model.params));
@@ -101,6 +103,8 @@ enum tr_status tr_plan_print(const struct tr_config *c, int ranks, FILE *f)
     tr_lines_setup(text, sizeof text, &s, tr_config_spelling("tokenizer-type", c->tokenizer_type),
                    (uint64_t)c->seed);
     fprintf(f, "%s\n", text);
+    if (tr_lines_stages(text, sizeof text, &s.layout, s.dims.layers) > 0)
+        fprintf(f, "%s\n", text);
     for (int stage = 0; stage < s.layout.p; stage++)
         TR_TRY(print_stage(c, &s, stage, &most, f));
     fprintf(f, "largest of all ranks: %.2f MiB\n", most.total / MIB);

@@ -21,7 +21,7 @@ struct diagnosis {
 static void write_rank(FILE *f, const struct tr_run *r, const struct tr_run_folder *k, int rank,
                        const struct diagnosis *d)
 {
-    struct tr_place at = tr_grid_place(rank, r->shape.layout.w, r->shape.layout.d);
+    struct tr_place at = tr_grid_place(&r->shape.layout, rank);
 
     fprintf(f, "rank %d | host: %s | pid: %" PRId64 " | tensor: %d | pipeline: %d | data: %d\n",
             rank, k->host[rank], d->pid, at.tp, at.pp, at.dp);

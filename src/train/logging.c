@@ -140,7 +140,7 @@ static void tell_memory(struct tr_logging *t)
     mine = tr_logging_memory_now(r);
     r->world->via->gather_all(r->world, &mine, sizeof mine, all);
     for (int rank = 0; rank < r->world->size; rank++) {
-        if (tr_grid_place(rank, r->shape.layout.w, r->shape.layout.d).dp != 0)
+        if (tr_grid_place(&r->shape.layout, rank).dp != 0)
             continue;
         tr_lines_memory(text, sizeof text, r->config->log_format, rank, r->iteration, &all[rank]);
         tr_print_rank0("%s\n", text);
@@ -323,7 +323,7 @@ void tr_logging_open(struct tr_logging *t, struct tr_run *run, bool split)
     if (wants_tflops(c)) {
         tr_lines_formula(
             text, sizeof text,
-            tr_flops_text(tr_flops_formula(c),
+            tr_flops_text(tr_flops_formula(c), &run->shape.dims,
                           recomputes_all(&run->shape.layout, &run->shape.activations)));
         tr_print_rank0("%s\n", text);
     }
@@ -422,7 +422,7 @@ void tr_logging_parameters(struct tr_run *r)
         tr_die(TR_ERESOURCE, "no memory left for the list of ranks");
     r->world->via->gather_all(r->world, &mine, sizeof mine, all);
     for (int rank = 0; rank < r->world->size; rank++) {
-        struct tr_place at = tr_grid_place(rank, r->shape.layout.w, r->shape.layout.d);
+        struct tr_place at = tr_grid_place(&r->shape.layout, rank);
 
         if (at.dp != 0)
             continue;
@@ -454,6 +454,8 @@ void tr_logging_setup(const struct tr_run *r, double began)
     tr_lines_setup(text, sizeof text, &r->shape,
                    tr_config_spelling("tokenizer-type", c->tokenizer_type), (uint64_t)c->seed);
     tr_print("%s\n", text);
+    if (tr_lines_stages(text, sizeof text, &r->shape.layout, r->shape.dims.layers) > 0)
+        tr_print("%s\n", text);
     tr_print("> computing with %s on each of %d rank%s of this node\n",
              r->queue.on->describe(r->device), r->launch.local_size,
              tr_plural(r->launch.local_size));

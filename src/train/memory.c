@@ -34,7 +34,7 @@ double tr_memory_libraries(const struct tr_machine *m, int world)
     return m->context * MIB + nccl_of(m, world);
 }
 
-/* Ranks on the cpu backend need none of these, whatever the machine. */
+/* Ranks on the cpu backend need none of these, whatever the machine.  cuDNN's attention is for GPUs that have bf16. */
 static void of_machine(const struct tr_run *r, const struct tr_machine *m, struct tr_memory *x)
 {
     const int world = r->shape.layout.world;
@@ -46,7 +46,9 @@ static void of_machine(const struct tr_run *r, const struct tr_machine *m, struc
         x->unknown[TR_MEMORY_NCCL] = world > 1;
         return;
     }
-    x->part[TR_MEMORY_KERNELS] = TR_CUDA_SCRATCH_BYTES;
+    x->part[TR_MEMORY_KERNELS] = (double)tr_cuda_scratch_reserved(
+        m->peak_bf16 > 0.0 && r->config->attention_backend != TR_ATTN_FLASH,
+        !r->config->deterministic_mode);
     x->part[TR_MEMORY_CONTEXT] = m->context * MIB;
     x->part[TR_MEMORY_NCCL] = nccl_of(m, world);
 }

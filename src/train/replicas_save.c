@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "ckpt/rank.h"
 #include "dp/cocktail.h"
@@ -10,6 +11,20 @@
 #include "util/log.h"
 
 static const char kind[] = "replica";
+enum { LAYERS_BYTES = 256 };
+
+/* The layers of stages that are not all equal; of a list that is too long for a page, its checksum. */
+static void put_layers(const struct tr_layout *l, char text[LAYERS_BYTES])
+{
+    char list[TR_LAYOUT_TEXT];
+
+    text[0] = '\0';
+    if (tr_layout_is_even(l))
+        return;
+    if (strlen(tr_layout_list(l, list)) > LAYERS_BYTES - 16)
+        snprintf(list, sizeof list, "%016llx", (unsigned long long)XXH3_64bits(list, strlen(list)));
+    snprintf(text, LAYERS_BYTES, ", layers %.*s", LAYERS_BYTES - 16, list);
+}
 
 /* The layout and the mode for which a file can be used. */
 static void about(const struct tr_run *r, char text[TR_CKPT_ABOUT_BYTES])
@@ -17,10 +32,13 @@ static void about(const struct tr_run *r, char text[TR_CKPT_ABOUT_BYTES])
     const struct tr_shape *s = &r->shape;
     struct tr_cocktail *cocktail = tr_replicas_cocktail(r->replicas);
     const bool reference = cocktail && tr_cocktail_state(cocktail).g.data;
+    char layers[LAYERS_BYTES];
 
+    put_layers(&s->layout, layers);
     snprintf(text, TR_CKPT_ABOUT_BYTES,
-             "tensor %d, pipeline %d, data %d, chunks %d, --dp-mode %s%s", s->layout.w, s->layout.p,
-             s->layout.d, s->layout.k, tr_config_spelling("dp-mode", r->config->dp_mode),
+             "tensor %d, pipeline %d, data %d, chunks %d%s, --dp-mode %s%s", s->layout.w,
+             s->layout.p, s->layout.d, s->layout.k, layers,
+             tr_config_spelling("dp-mode", r->config->dp_mode),
              cocktail && !reference ? " without loss" : "");
 }
 
@@ -36,7 +54,7 @@ static struct tr_ckpt_rank file_of(struct tr_run *r, const char *text)
 {
     struct tr_cocktail *cocktail = tr_replicas_cocktail(r->replicas);
     struct tr_ckpt_rank f = {.kind = kind,
-                             .rank = r->world->rank,
+                             .rank = tr_grid_number(&r->shape.layout, r->grid.at),
                              .iteration = r->iteration,
                              .about = text,
                              .q = &r->queue};

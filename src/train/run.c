@@ -130,9 +130,12 @@ static void open_model(struct tr_run *r)
                .overlap = r->shape.layout.overlap_tensor},
         .q = &r->queue,
         .seed = (uint64_t)c->seed,
-        .attention_dropout = c->attention_dropout,
-        .hidden_dropout = c->hidden_dropout,
-        .norm = {.eps = (float)c->layernorm_epsilon},
+        .attention_dropout = r->shape.dropout.attention,
+        .hidden_dropout = r->shape.dropout.hidden,
+        .norm = {.eps = (float)r->shape.dims.family.eps,
+                 .rms = r->shape.dims.family.rms,
+                 .one = r->shape.dims.family.one},
+        .graphs = c->cuda_graph_impl == TR_GRAPHS_LOCAL && r->queue.on && r->queue.on->capture,
         .type = tr_run_dtype(&r->shape.precision),
         .mask_rule = {.eod = (int32_t)r->shape.dims.eod,
                       .loss = c->eod_mask_loss,
@@ -624,7 +627,7 @@ static enum tr_status reach(struct tr_run *r)
     TR_TRY(tr_profile_check(r));
     tr_profile_open(r);
     TR_TRY(tr_transport_open(r));
-    return tr_grid_open(r->transport, s->layout.w, s->layout.p, s->layout.d, &r->grid);
+    return tr_grid_open(r->transport, &s->layout, &r->grid);
 }
 
 /* Groups besides those of the grid.  All there are stand before memory is reserved, and have made the first
@@ -693,7 +696,7 @@ enum tr_status tr_run_dry(struct tr_run *r, const struct tr_config *config,
     memset(r, 0, sizeof *r);
     r->config = config;
     r->shape = *shape;
-    tr_grid_dry(r->shape.layout.w, r->shape.layout.p, r->shape.layout.d, rank, &r->grid);
+    tr_grid_dry(&r->shape.layout, rank, &r->grid);
     s = open_parts(r);
     if (s == TR_OK)
         plan_memory(r);

@@ -2,6 +2,7 @@
 #include "train/step.h"
 
 #include "dp/replicas.h"
+#include "model/count.h"
 #include "optim/lr.h"
 #include "optim/stat.h"
 #include "pipeline/links.h"
@@ -38,17 +39,17 @@ static void grads_ready(void *ctx, int64_t upto)
 {
     struct tr_run *r = ctx;
 
-    if (!tr_replicas_apart(r->replicas))
-        tr_dp_ready(r->dp, &r->queue, upto);
+    tr_dp_ready(r->dp, &r->queue, upto);
 }
 
 static void backward(void *ctx, struct tr_slot at)
 {
     struct tr_run *r = ctx;
-    double factor = r->scaler.scale / tr_run_gradient_parts(r);
+    const double factor = r->scaler.scale / tr_run_gradient_parts(r);
+    const bool overlaps = !tr_replicas_apart(r->replicas) && tr_dp_overlaps(r->dp);
 
     tr_chunk_backward(r->chunk[at.chunk], at.micro, factor,
-                      at.micro == r->micros - 1 ? grads_ready : NULL, r);
+                      overlaps && at.micro == r->micros - 1 ? grads_ready : NULL, r);
 }
 
 /* Before a part of the model reads values that other replicas updated. */
@@ -187,7 +188,7 @@ static void sum_tied_embedding(struct tr_run *r)
 {
     const struct tr_param *p = tr_param_find(&r->model.params, TR_PARAM_WORD_EMBED, -1);
 
-    if (!p || r->grid.embed.size < 2)
+    if (!p || !r->shape.dims.family.tied || r->grid.embed.size < 2)
         return;
     for (int i = 0; i < r->optim.owns; i++) {
         int64_t first = r->optim.own[i].first, end = first + r->optim.own[i].count;
@@ -287,12 +288,13 @@ struct tr_comm *tr_step_owners(struct tr_run *r)
 
 static double zeros(struct tr_run *r)
 {
-    int64_t padding = (r->shape.dims.vocab_padded - r->shape.dims.vocab) * r->shape.dims.hidden;
+    const struct tr_dims *m = &r->shape.dims;
+    const double padding = tr_count_parameters(m, true) - tr_count_parameters(m, false);
     double sum;
 
     tr_timer_start(TR_TIMER_OPTIMIZER);
     tr_timer_start(TR_TIMER_COUNT_ZEROS);
-    sum = tr_stat_zeros(&r->optim, tr_step_owners(r), &r->queue, padding);
+    sum = tr_stat_zeros(&r->optim, tr_step_owners(r), &r->queue, (int64_t)padding);
     tr_timer_stop(TR_TIMER_COUNT_ZEROS);
     tr_timer_stop(TR_TIMER_OPTIMIZER);
     return sum;

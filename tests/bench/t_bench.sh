@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091
 # trireme bench as users type it: tables, JSON, words that it does not know.
 . "$srcdir/tests/tap.sh"
-plan 16
+plan 19
 
 model="--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32
     --vocab-size 100 --backend cpu --threads 1"
@@ -31,6 +31,17 @@ check "a file written and read" lines '^ +(write|read) +4 +4\.0 +16\.0 ' 2
 check "one node, of which little can be said" lines '^# fewer than 4 nodes' 1
 left() { [ -z "$(find "$work" -name 'trireme-bench*')" ]; }
 check "no file is left" left
+
+# Queries, keys and values of 4 + 2 * 2 heads of 16; gate and other of 256; embeddings of 512.
+check "products of a gated MLP and of groups" bench 1 gemm --repetitions 1 --model-family llama2 \
+    --group-query-attention --num-query-groups 2
+gated() { lines '^ +(qkv +[a-z]+ +32 +64 +128|fc1 +[a-z]+ +32 +64 +512|fc2 +[a-z]+ +32 +256 +64) .* 0  0 ' 9; }
+check "are as wide as they should be, and right" gated
+projected() {
+    bench 1 gemm --repetitions 1 --model-family opt-350m &&
+        lines '^ *project-(in +[a-z]+ +32 +512 +64|out +[a-z]+ +32 +64 +512) .* 0  0 ' 6
+}
+check "and those around narrow or wide embeddings" projected
 
 check "what compresses, on two ranks" bench 2 codec --max-bytes 600K --repetitions 1 --datatype fp16
 check "twelve codecs, none wrong" lines '^ +(fixpoint|delta|topk|select|cocktail) +[0-8] +fp16 .* 0$' 12

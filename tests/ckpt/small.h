@@ -35,23 +35,19 @@ struct small {
 static inline struct tr_shape small_shape(int w, int p, int d, int k)
 {
     return (struct tr_shape){
-        .layout.world = w * p * d,
-        .layout.w = w,
-        .layout.p = p,
-        .layout.d = d,
-        .layout.k = k,
+        .layout = tr_layout_equal(w, p, d, k, 4),
+        .dims.family = *tr_family_row(0),
         .dims.layers = 4,
         .dims.hidden = 8,
         .dims.heads = 4,
         .dims.head_dim = 2,
+        .dims.groups = 4,
+        .dims.embed = 8,
         .dims.ffn = 32,
         .dims.seq = 6,
         .dims.positions = 7,
         .dims.vocab = 37,
         .dims.vocab_padded = w == 4 ? 64 : 40,
-        .layout.first_slots = 4 / p,
-        .layout.middle_slots = 4 / p,
-        .layout.last_slots = 4 / p,
     };
 }
 
@@ -60,7 +56,7 @@ static inline bool small_alone(struct tr_comm *self, struct tr_grid *grid, struc
 {
     tr_comm_self(self);
     *shape = small_shape(1, 1, 1, 1);
-    return tr_grid_open(self, 1, 1, 1, grid) == TR_OK;
+    return tr_grid_open(self, &shape->layout, grid) == TR_OK;
 }
 
 static const struct tr_ckpt_how small_newest = {.step = -1};

@@ -341,7 +341,7 @@ static void between_epochs(void **unused)
     folder_remove(where);
 }
 
-/* Make a file what version 1.0 wrote: no schedule. */
+/* Make a file what version 1.0 wrote: no schedule, and GPT-2 as the one architecture. */
 static void make_old(const char *file)
 {
 #define NUMBER(type, field, attribute, options) edit_cut(file, ".", attribute);
@@ -350,8 +350,14 @@ static void make_old(const char *file)
 #define NUMBER(field, attribute, options) edit_cut(file, ".", attribute);
     TR_EPOCH_ORDER_OF(NUMBER)
 #undef NUMBER
+#define WIDTH(attribute, field, otherwise) edit_cut(file, ".", attribute);
+    TR_CKPT_WIDTH_OF(WIDTH)
+#undef WIDTH
+#define FAMILY(type, attribute, field, tuned) edit_cut(file, ".", attribute);
+    TR_CKPT_FAMILY_OF(FAMILY)
+#undef FAMILY
     edit_cut(file, ".", "rank_files");
-    edit_flip(file, (int64_t)strlen("trireme checkpoint 1."), '0' ^ '3');
+    edit_flip(file, (int64_t)strlen("trireme checkpoint 1."), '0' ^ '4');
 }
 
 static void version_1_0(void **unused)
@@ -373,6 +379,11 @@ static void version_1_0(void **unused)
     assert_true(s.loss_scale >= 0.0 && s.loss_scale <= 0.0);
     assert_ok(load_from(dir, follow, true, &as, &s));
     assert_memory_equal(&as, &other, sizeof as);
+    as.dims.family.eps = 1.0;
+    assert_ok(load_from(dir, small_newest, true, &as, &s));
+    as.dims.family.qkv_bias = false;
+    assert_fails(TR_EDATA, "it has qkv_bias on and not off;",
+                 load_from(dir, small_newest, true, &as, &s));
     assert_ok(tr_ckpt_show(dir, f));
     fclose(f);
     assert_non_null(strstr(text, "format version                  1.0\n"));
@@ -382,6 +393,91 @@ static void version_1_0(void **unused)
     free(text);
     free(file);
     free(folder);
+}
+
+/* What makes `as` another architecture in one field. */
+#define FLAG(field) (field) = !(field);
+#define WHOLE(field) (field) += 1;
+#define REAL(field) (field) += 0.25;
+#define CHOICE(field) (field) = (__typeof__(field))((field) == 0 ? 1 : 0);
+
+/* Every field of an architecture is stored and compared, and the sentence names it; what a longer context changes
+   may differ with --finetune. */
+static void families(void **unused)
+{
+    const struct tr_ckpt_how finetune = {.step = -1, .finetune = true};
+    struct tr_shape saved = shape, as;
+    char *where = tr_format("%s/families", dir), *wanted;
+    struct tr_ckpt_state s;
+
+    (void)unused;
+    saved.dims.family = *tr_family_find("llama3.1");
+    saved.dims.groups = 2;
+    saved.dims.head_dim = 6;
+    saved.dims.embed = 10;
+    assert_ok(small_save(&grid, &saved, where, 300, 0));
+    as = saved;
+    assert_ok(load_from(where, small_newest, true, &as, &s));
+#define FAMILY(type, attribute, field, tuned)                                             \
+    as = saved;                                                                           \
+    type(as.dims.family.field)                                                            \
+        assert_fails(TR_EDATA, attribute, load_from(where, small_newest, true, &as, &s)); \
+    assert_int_equal(load_from(where, finetune, false, &as, &s), (tuned) ? TR_OK : TR_EDATA);
+    TR_CKPT_FAMILY_OF(FAMILY)
+#undef FAMILY
+#define WIDTH(attribute, field, otherwise)                                                \
+    as = saved;                                                                           \
+    as.dims.field *= 2;                                                                   \
+    wanted = tr_format("it has " attribute " %lld and not", (long long)saved.dims.field); \
+    assert_fails(TR_EDATA, wanted, load_from(where, small_newest, true, &as, &s));        \
+    free(wanted);
+    TR_CKPT_WIDTH_OF(WIDTH)
+#undef WIDTH
+    /* Rotary positions have no table, so that a longer sequence is the same model. */
+    as = saved;
+    as.dims.positions++;
+    assert_ok(load_from(where, small_newest, true, &as, &s));
+    as = shape;
+    assert_fails(
+        TR_EDATA,
+        "num_query_groups 2 and not 4, kv_channels 6 and not 2, word_embed_proj_dim 10 and "
+        "not 8, rms_norm on and not off, ",
+        load_from(where, small_newest, true, &as, &s));
+    assert_ok(load_from(dir, small_newest, true, &as, &s));
+    folder_remove(where);
+}
+#undef FLAG
+#undef WHOLE
+#undef REAL
+#undef CHOICE
+
+/* A file of each family is whole for whoever has only the file, and shows what it is. */
+static void every_family(void **unused)
+{
+    (void)unused;
+    for (int i = 0; tr_family_row(i); i++) {
+        char *where = tr_format("%s/family", dir), *text = NULL;
+        struct tr_shape as = shape;
+        size_t size = 0;
+        FILE *f = open_memstream(&text, &size);
+
+        as.dims.family = *tr_family_row(i);
+        as.dims.groups = 2;
+        as.dims.head_dim = 6;
+        as.dims.embed = as.dims.family.embed_width > 0 ? 10 : as.dims.hidden;
+        assert_ok(small_save(&grid, &as, where, 1, 0));
+        if (tr_ckpt_verify(where, f, NULL, NULL) != TR_OK)
+            fail_msg("%s: %s", tr_family_row(i)->name, tr_last_error());
+        assert_ok(tr_ckpt_show(where, f));
+        fclose(f);
+        assert_non_null(strstr(text, "num_query_groups                2\n"));
+        assert_non_null(strstr(text, as.dims.family.rms ? "rms_norm                        on\n"
+                                                        : "rms_norm                        off\n"));
+        assert_int_equal(as.dims.family.act == TR_ACT_SWIGLU,
+                         strstr(text, "activation                      swiglu\n") != NULL);
+        free(text);
+        folder_remove(where);
+    }
 }
 
 /* Weights only are a third of the file, whole, and say so. */
@@ -450,6 +546,7 @@ int main(void)
         cmocka_unit_test(finetune),    cmocka_unit_test(schedules),
         cmocka_unit_test(orders),      cmocka_unit_test(between_epochs),
         cmocka_unit_test(two_numbers), cmocka_unit_test(version_1_0),
+        cmocka_unit_test(families),    cmocka_unit_test(every_family),
         cmocka_unit_test(lean),        cmocka_unit_test(options),
     };
 

@@ -25,7 +25,8 @@ static int setup(void **state)
     (void)state;
     if (!small_alone(&self, &grid, &shape))
         return -1;
-    shape.dims.layers = shape.layout.first_slots = 1;
+    shape.dims.layers = 1;
+    shape.layout = tr_layout_single(1);
     dir = folder_make();
     tr_log_level(TR_LOG_ERROR);
     return 0;

@@ -421,7 +421,7 @@ static void edited(void **state)
     assert_loads(100);
     anew();
     edit_flip(file, (int64_t)strlen("trireme checkpoint "), '1' ^ '2');
-    assert_fails(TR_EDATA, "version 2.3 of the format, and this program reads 1", verify(file));
+    assert_fails(TR_EDATA, "version 2.4 of the format, and this program reads 1", verify(file));
     anew();
     edit_put(file, "num_layers", 1000000000);
     assert_fails(TR_EDATA, "is damaged in 1 place;", verify(file));
@@ -533,6 +533,10 @@ static void hostile_numbers(void **state)
         {"ffn_hidden_size", INT64_MAX},
         {"data_parallel_size", 0},
         {"tensor_model_parallel_size", 1ll << 62},
+        {"num_query_groups", 0},
+        {"kv_channels", 1ll << 31},
+        {"window_size", -1},
+        {"qkv_bias", 2},
         {"rank_files", -2},
         {"rank_files", INT64_MAX},
     };
@@ -549,6 +553,11 @@ static void hostile_numbers(void **state)
         assert_loads(100);
         free(wanted);
     }
+    /* A product of three of them would have more than 63 bits. */
+    anew();
+    edit_put(file, "kv_channels", INT32_MAX);
+    edit_put(file, "num_query_groups", INT32_MAX);
+    assert_fails(TR_EDATA, "is damaged in 1 place;", verify(file));
     /* A layout of 2^60 ranks of which none saved a file, and 5 should. */
     anew();
     edit_put(file, "rank_files", 5);
@@ -603,7 +612,8 @@ static void other_model(void **state)
     wipe();
     assert_ok(save(100, 0));
     assert_ok(save(200, 0));
-    shape.dims.layers = shape.layout.first_slots = 3;
+    shape.dims.layers = 3;
+    shape.layout = tr_layout_single(3);
     shape.dims.vocab = 36;
     assert_fails(TR_EDATA, "num_layers 4 and not 3, vocab_size 37 and not 36", load(&iteration));
     shape = kept;

@@ -14,7 +14,7 @@ log_is() {
     printf '%s\n' "saving checkpoint at iteration     100 to $dir" \
         "  successfully saved checkpoint at iteration     100 to $dir" \
         " loading checkpoint from $dir at iteration 100" \
-        " checkpoint version 1.3" \
+        " checkpoint version 1.4" \
         "  successfully loaded checkpoint from $dir at iteration 100" | diff - "$work/log"
 }
 check "the lines of the log are Megatron's" log_is
@@ -80,7 +80,7 @@ fi
 example() {
     awk '/^```/ { inside = $0 == "```python"; next } inside' "$doc" >"$work/read.py"
     "$python" "$work/read.py" "$file" >"$work/out" &&
-        printf 'iteration 100\nweights 3856\ntrireme checkpoint 1.3\n' | diff - "$work/out"
+        printf 'iteration 100\nweights 3856\ntrireme checkpoint 1.4\n' | diff - "$work/out"
 }
 if python=$(python_with h5py numpy); then
     check "the program in the manual reads it" example

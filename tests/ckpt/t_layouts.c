@@ -12,11 +12,14 @@
 
 /*
  * Every layout that fits into the world, on as many ranks as it needs, saves, with whole and with
- * sharded optimizers; every layout loads what every other has saved, to the bit.
+ * sharded optimizers; every layout loads what every other has saved, to the bit.  Some have stages that
+ * are not equal, or the other order of ranks.
  */
 struct layout {
     int w, p, d, k;
     enum small_kind kind;
+    const char *stages; /* their layers, unless equal */
+    bool tp_pp_dp;
 };
 enum { MOST = 128 };
 static struct layout layouts[MOST];
@@ -28,18 +31,31 @@ static void add_layouts(int w, int p, int d, int k)
 {
     enum small_kind kind = count % 4 < 2 ? SMALL_SHARDED : SMALL_SHARDED_FLAT;
 
-    layouts[count++] = (struct layout){w, p, d, k, SMALL_WHOLE};
+    layouts[count++] = (struct layout){w, p, d, k, SMALL_WHOLE, NULL, false};
     if (d > 1 || p * k == 1)
-        layouts[count++] = (struct layout){w, p, d, k, kind};
+        layouts[count++] = (struct layout){w, p, d, k, kind, NULL, false};
 }
 
 static void list_layouts(void)
 {
+    static const struct layout others[] = {
+        {1, 2, 1, 1, SMALL_WHOLE, "1,3", false},
+        {1, 2, 2, 1, SMALL_SHARDED, "3,1", true},
+        {1, 2, 2, 1, SMALL_WHOLE, NULL, true},
+        {2, 2, 1, 1, SMALL_WHOLE, "0,2,2,0", false},
+        {1, 4, 1, 1, SMALL_WHOLE, "0,3,1,0", false},
+        {1, 4, 2, 1, SMALL_SHARDED_FLAT, "1,2,1,0", true},
+        {2, 2, 2, 1, SMALL_SHARDED, "0,1,2,1", true},
+    };
+
     for (int w = 1; w <= 4; w *= 2)
         for (int p = 1; p <= 4; p *= 2)
             for (int k = 1; k <= (p == 2 ? 2 : 1); k++)
                 for (int d = 1; w * p * d <= world.size; d++)
                     add_layouts(w, p, d, k);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i].w * others[i].p * others[i].d <= world.size)
+            layouts[count++] = others[i];
     assert_all(count <= MOST);
 }
 
@@ -59,11 +75,14 @@ static enum tr_status on_grid(int n,
     struct tr_comm part;
     struct tr_grid g;
 
+    shape.layout.tp_pp_dp = l.tp_pp_dp;
+    if (l.stages && tr_layout_parse(l.stages, shape.dims.layers, &shape.layout) != TR_OK)
+        return TR_EINTERNAL;
     if (world.via->split(&world, world.rank < shape.layout.world ? 0 : -1, world.rank, "part",
                          &part) != TR_OK)
         return TR_EINTERNAL;
     if (part.size > 0) {
-        s = tr_grid_open(&part, l.w, l.p, l.d, &g);
+        s = tr_grid_open(&part, &shape.layout, &g);
         if (s == TR_OK) {
             s = run(&g, &shape, l.kind, n);
             tr_grid_close(&g);

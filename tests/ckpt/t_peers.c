@@ -181,7 +181,7 @@ int main(void)
     p = world.size >= 4 ? 2 : 1;
     d = world.size / (w * p);
     shape = small_shape(w, p, d, 1);
-    if (tr_grid_open(&world, w, p, d, &grid) != TR_OK)
+    if (tr_grid_open(&world, &shape.layout, &grid) != TR_OK)
         return check_done(1);
     if (world.rank == 0) {
         dir = folder_make();

@@ -89,7 +89,7 @@ int main(int argc, char **argv)
     alarm(0);
     w = world.size >= 2 ? 2 : 1;
     shape = small_shape(w, 1, world.size / w, 1);
-    if (tr_grid_open(&world, w, 1, world.size / w, &g) != TR_OK)
+    if (tr_grid_open(&world, &shape.layout, &g) != TR_OK)
         return check_done(2);
     if (argc == 5 && strcmp(argv[1], "save") == 0) {
         status =

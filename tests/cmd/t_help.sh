@@ -3,7 +3,7 @@
 # Asking the program: one option, a group of options, words; and the message about several wrong options.
 # shellcheck source=tests/tap.sh
 . "${srcdir:?}/tests/tap.sh"
-plan 29
+plan 32
 
 says() { "$@" >"$work/out" && grep -q -e "$text" "$work/out"; }
 
@@ -14,7 +14,7 @@ check "and of another verb that takes it" says "$trireme" help plan --micro-batc
 text='docs: tutorial.md'
 check "which page names it" says "$trireme" help --micro-batch-size
 text='^    refused: '
-check "one that is refused says why" says "$trireme" help --swiglu
+check "one that is refused says why" says "$trireme" help --quick-geglu
 text='^trireme report$'
 check "an option of another verb" says "$trireme" help --plot
 fails "a wrong one is answered with the nearest" 64 "did you mean --seed?" "$trireme" help --sede
@@ -27,6 +27,12 @@ fails "a wrong group lists all" 64 "there are: Model, Data, Training" "$trireme"
 
 text='^option  --hidden-dropout (train)'
 check "options are found by a word" says "$trireme" help --search Dropout
+text='^option  --model-family llama3 (train)'
+check "families are found by a word" says "$trireme" help --search llama
+text='^      mistral        Mistral 7B: '
+check "and listed with their option" says "$trireme" help --model-family
+text='^ *mistral: Mistral 7B: '
+check "and in their group" says "$trireme" help train model
 text='^docs    numerics.md: '
 check "and pages" says "$trireme" help --search dropout
 text='^verb    plan: '
@@ -91,7 +97,7 @@ END
 check "headings, words, terms and folders make the table" table
 
 each_said() {
-    "$trireme" plan --num-layer 3 --swiglu --hidden-size x 2>"$work/err" && return 1
+    "$trireme" plan --num-layer 3 --quick-geglu --hidden-size x 2>"$work/err" && return 1
     [ "$(grep -c '^trireme: error: --' "$work/err")" = 3 ] &&
         grep -q '^trireme: error: 3 options will not do' "$work/err"
 }

@@ -25,14 +25,16 @@ static void check_group(int ranks, const bool *in)
         assert_int_equal(tr_members_have(&m, r), r < ranks && in[r]);
 }
 
-static void check_grid(int w, int p, int d)
+static void check_grid(int w, int p, int d, bool order)
 {
+    const struct tr_layout l = {.w = w, .p = p, .d = d, .tp_pp_dp = order};
+
     for (int me = 0; me < w * p * d; me++) {
-        struct tr_place at = tr_grid_place(me, w, d);
+        struct tr_place at = tr_grid_place(&l, me);
         bool in[5][32] = {{false}};
 
         for (int r = 0; r < w * p * d; r++) {
-            struct tr_place x = tr_grid_place(r, w, d);
+            struct tr_place x = tr_grid_place(&l, r);
 
             in[0][r] = x.dp == at.dp && x.pp == at.pp;
             in[1][r] = x.tp == at.tp && x.pp == at.pp;
@@ -51,7 +53,8 @@ static void groups_of_grids(void **state)
     for (int w = 1; w <= 24; w++)
         for (int p = 1; p <= 24 / w; p++)
             for (int d = 1; d <= 24 / (w * p); d++)
-                check_grid(w, p, d);
+                for (int order = 0; order < 2; order++)
+                    check_grid(w, p, d, order);
 }
 
 static void another_group(void **state)

@@ -110,17 +110,17 @@ static char *complaints(const char *text)
 static void all_at_once(void **state)
 {
     char *said =
-        complaints("--num-layer 3 --seed 7 --swiglu x y --hidden-size wide --lr --bogus=1 2 "
-                   "--normalization RMSNorm -v 3 --threads 5");
+        complaints("--num-layer 3 --seed 7 --quick-geglu x y --hidden-size wide --lr --bogus=1 2 "
+                   "--softmax-type learnable -v 3 --threads 5");
 
     (void)state;
     assert_string_equal(tr_last_error(), "7 options will not do, see above; nothing was started");
     assert_non_null(strstr(said, "--num-layer: there is no such option; did you mean"));
-    assert_non_null(strstr(said, "\ntrireme: error: --swiglu: "));
+    assert_non_null(strstr(said, "\ntrireme: error: --quick-geglu: "));
     assert_non_null(strstr(said, "\ntrireme: error: --hidden-size: 'wide' will not do"));
     assert_non_null(strstr(said, "\ntrireme: error: --lr needs a value"));
     assert_non_null(strstr(said, "\ntrireme: error: --bogus: there is no such option"));
-    assert_non_null(strstr(said, "\ntrireme: error: --normalization RMSNorm: "));
+    assert_non_null(strstr(said, "\ntrireme: error: --softmax-type learnable: "));
     assert_non_null(strstr(said, "\ntrireme: error: '-v' belongs to no option"));
     assert_null(strstr(said, "'y'"));
     assert_true(c.seed == 7 && c.threads == 5);
@@ -135,12 +135,11 @@ static void all_at_once(void **state)
 static void given(void **state)
 {
     (void)state;
-    assert_ok(
-        parse("--normalization LayerNorm --position-embedding-type learned_absolute --seed 2"));
+    assert_ok(parse("--softmax-type vanilla --rotary-seq-len-interpolation-factor 1 --seed 2"));
     assert_int_equal(c.seed, 2);
     assert_ok(parse("--context-parallel-size=1 --transformer-impl local"));
     assert_fails(TR_ECONFIG, "--context-parallel-size 2: ", parse("--context-parallel-size 2"));
-    assert_fails(TR_ECONFIG, "--normalization needs a value: LayerNorm", parse("--normalization"));
+    assert_fails(TR_ECONFIG, "--softmax-type needs a value: vanilla", parse("--softmax-type"));
     assert_true(tr_options_given("a|b", "b") && tr_options_given("a|b", "a"));
     assert_false(tr_options_given("a|b", "a|b"));
     assert_false(tr_options_given("ab", "a") || tr_options_given("a", "ab"));
@@ -162,14 +161,14 @@ static void ignored(void **state)
         "--fp8-margin 0 --fp8-interval 1 --fp8-amax-history-len 1024 --fp8-amax-compute-algo max",
         "--fp8-param-gather --fp8-recipe delayed --first-last-layers-bf16",
         "--num-layers-at-start-in-bf16 1 --num-layers-at-end-in-bf16 1 --no-fp8-wgrad",
-        "--rotary-base 10000 --rotary-percent 1.0 --rotary-interleaved --rope-scaling-factor 8.0",
+        "--fused-single-qkv-rope --rope-type rope",
         "--mrope-section 16 24 24",
         "--tiktoken-pattern v2 --trust-remote-code",
         "--use-precision-aware-optimizer --exp-avg-dtype fp32",
         "--muon-momentum 0.9 --sgd-momentum 0.9",
     };
     static const char *const refused[] = {
-        "--fp8-format hybrid",       "--fp8-hybrid",        "--position-embedding-type rope",
+        "--fp8-format hybrid",       "--fp8-hybrid",        "--position-embedding-type yarn",
         "--tokenizer-model a.model", "--exp-avg-dtype fp8", "--grad-reduce-in-bf16",
         "--optimizer muon",          "--decoupled-lr 1e-4", "--ckpt-convert-format torch",
     };
@@ -249,9 +248,12 @@ static void pages(void **state)
     holds("overlap-grad-reduce", "off: --no-overlap-grad-reduce\n");
     holds("lr-decay-style", "one of: constant linear cosine inverse-square-root WSD\n");
     holds("optimizer", "not sgd: ");
-    holds("swiglu", "refused: ");
+    holds("quick-geglu", "refused: ");
     holds("num-workers", "accepted without effect: ");
-    holds("normalization", "accepted with LayerNorm");
+    holds("softmax-type", "accepted with vanilla");
+    holds("model-family", "\n      llama3         Llama 3: 8 key-value groups");
+    holds("layernorm-epsilon", "--layernorm-epsilon is --norm-epsilon\n");
+    holds("activation", "one of: family none gelu-tanh gelu relu squared-relu silu swiglu");
     assert_fails(TR_ECONFIG, "did you mean --seed?", tr_options_about(t, stdout, "sede"));
 }
 

@@ -8,6 +8,7 @@
 #include "config/shape.h"
 #include "config/vocab.h"
 #include "data/folder.h"
+#include "util/text.h"
 
 /* The 7.5B model that was measured on 16 GPUs of Jean Zay, without what this version lacks. */
 static const char jean_zay[] =
@@ -389,6 +390,244 @@ static void bad_stages(void **state)
                            &s));
 }
 
+/* The layers of stages as they follow one another, "2 2 0|2 1": chunk 0 of all, then chunk 1 of all. */
+static void stages_of(const struct tr_layout *l, char text[256])
+{
+    int n = 0;
+
+    text[0] = '\0';
+    for (int chunk = 0; chunk < l->k; chunk++)
+        for (int stage = 0; stage < l->p; stage++)
+            n += snprintf(text + n, (size_t)(256 - n), "%s%d",
+                          stage > 0   ? " "
+                          : chunk > 0 ? "|"
+                                      : "",
+                          (int)tr_layout_layers(l, stage, chunk));
+}
+
+static enum tr_status parse(const char *text, int p, int64_t layers, struct tr_layout *l)
+{
+    *l = (struct tr_layout){.w = 1, .p = p, .d = 1};
+    return tr_layout_parse(text, layers, l);
+}
+
+/* What Megatron-Core's documents say of its strings, the same as lists, and its own example of 61 layers
+   without the one of multi-token prediction. */
+static void layouts(void **state)
+{
+    static const struct {
+        const char *text;
+        int p;
+        int64_t layers;
+        const char *stages, *list;
+    } cases[] = {
+        {"EtttL", 1, 3, "3", "3"},
+        {"Et|ttL", 2, 3, "1 2", "1,2"},
+        {"E|t|ttL", 3, 3, "0 1 2", "0,1,2"},
+        {"E|t|t|L", 4, 2, "0 1 1 0", "0,1*2,0"},
+        {"Et*3|t*2L", 2, 5, "3 2", "3,2"},
+        {"E(t|)*3tL", 4, 4, "1 1 1 1", "1*4"},
+        {"E|(t|)*3,t|L", 3, 4, "0 1 1|1 1 0", "0,1*4,0"},
+        {"Et|(tt|)*2,t|tL", 5, 7, "1 2 2 1 1", "1,2*2,1*2"},
+        {"E t t | t, t L", 2, 4, "2 2", "2*2"},
+        {"Et(|t)*3L", 4, 4, "1 1 1 1", "1*4"},
+        {"E((t|)*2tt|)*2tL", 7, 9, "1 1 2 1 1 2 1", "1*2,2,1*2,2,1"},
+        {"E(t*2|)*2t*10L", 3, 14, "2 2 10", "2*2,10"},
+        {"Et*0t|tL", 2, 2, "1 1", "1*2"},
+        {"6,6,6,6,7,7,7,3", 8, 48, "6 6 6 6 7 7 7 3", "6*4,7*3,3"},
+        {"6*4,7*3,3", 8, 48, "6 6 6 6 7 7 7 3", "6*4,7*3,3"},
+        {" 1, 2 ,3", 3, 6, "1 2 3", "1,2,3"},
+        {"0,1*2,0", 4, 2, "0 1 1 0", "0,1*2,0"},
+        {"0,1*70,0", 72, 70, NULL, "0,1*70,0"},
+        {"2,1,1,2", 2, 6, "2 1|1 2", "2,1*2,2"},
+        {"4", 1, 4, "4", "4"},
+        {"Et*3|(tt|)*29L", 31, 61, NULL, "3,2*29,0"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[256], list[TR_LAYOUT_TEXT];
+        struct tr_layout l, again;
+        int64_t next = 0;
+
+        assert_ok(parse(cases[i].text, cases[i].p, cases[i].layers, &l));
+        if (cases[i].stages) {
+            stages_of(&l, text);
+            assert_string_equal(text, cases[i].stages);
+        }
+        assert_string_equal(tr_layout_list(&l, list), cases[i].list);
+        /* The list says the same, and the first layers follow from the layers. */
+        assert_ok(parse(list, cases[i].p, cases[i].layers, &again));
+        for (int chunk = 0; chunk < l.k; chunk++)
+            for (int stage = 0; stage < l.p; stage++) {
+                assert_int_equal(tr_layout_first_layer(&l, stage, chunk), next);
+                next += tr_layout_layers(&l, stage, chunk);
+                assert_int_equal(tr_layout_layers(&again, stage, chunk),
+                                 tr_layout_layers(&l, stage, chunk));
+            }
+        assert_int_equal(next, cases[i].layers);
+    }
+}
+
+static void bad_layouts(void **state)
+{
+    static const struct {
+        const char *text;
+        int p;
+        int64_t layers;
+        const char *sentence;
+    } cases[] = {
+        {"Ettt|ttL", 2, 6,
+         "has 5 layers, and --num-layers is 6: use --num-layers 5, or for example "
+         "--pipeline-model-parallel-layout 4,2"},
+        {"Ett|tttttL", 2, 6,
+         "has 7 layers, and --num-layers is 6: use --num-layers 7, or for example "
+         "--pipeline-model-parallel-layout 2,4"},
+        {"6,6,6,6,7,7,7,3", 8, 47, "or for example --pipeline-model-parallel-layout 6*5,7*2,3"},
+        {"6,6,6,6,7,7,7,3", 8, 24, "for example --pipeline-model-parallel-layout 3*8"},
+        {"1,1", 2, 80, "for example --pipeline-model-parallel-layout 40*2"},
+        {"1,1,1", 3, 2, "use --num-layers 3"},
+        {"Et||tL", 3, 2, "stage 1 (from 0) holds nothing"},
+        {"Et|(|t)*2L", 4, 3, "stage 1 (from 0) holds nothing"},
+        {"1,0,1", 3, 2, "stage 1 (from 0) holds nothing"},
+        {"0*2,2", 3, 2, "stage 1 (from 0) holds nothing"},
+        {"2,0*3", 4, 2, "stage 1 (from 0) holds nothing"},
+        {"Et|tL", 3, 2, "has 2 stages, and --pipeline-model-parallel-size is 3: say what 3 stages"},
+        {"1*7", 3, 7, "say what 6 or 9 stages hold"},
+        {"Et|mL", 2, 1, "has m, a layer of multi-token prediction"},
+        {"Et|xL", 2, 1, "has 'x', which is none of its symbols"},
+        {"et|tL", 2, 2, "has 'e', which is none of its symbols"},
+        {"Et3|tL", 2, 2, "has '3', which is none of its symbols"},
+        {"E(t|tL", 2, 2, "has a ( without its )*n"},
+        {"E(t|)tL", 2, 2, "has a ( without its )*n"},
+        {"Et|)*2tL", 3, 3, "has a ) without its ("},
+        {"E(t|))*2tL", 3, 3, "has a ( without its )*n"},
+        {"Et*|tL", 2, 2, "has a * without a number"},
+        {"Et*123456789|tL", 2, 2, "has a * without a number"},
+        {"E((((t*9999)*9999)*9999)*9999)*9999L", 1, 1, "repeats more than"},
+        {"E((,)*9999999)*9999999tL", 1, 1, "repeats more than"},
+        {"(((((((((((((((((E)*1)*1)*1)*1)*1)*1)*1)*1)*1)*1)*1)*1)*1)*1)*1)*1)*1tL", 1, 1,
+         "more than 16 parentheses"},
+        {"t|tL", 2, 2, "does not begin with E"},
+        {"|EtL", 2, 1, "does not begin with E"},
+        {"", 1, 1, "does not begin with E"},
+        {"E", 1, 1, "does not end with L"},
+        {"Et|t", 2, 2, "does not end with L"},
+        {"EEtL", 1, 1, "has E twice"},
+        {"EtLL", 1, 1, "has L twice"},
+        {"EtL|t", 2, 2, "goes on after L"},
+        {"Et|tL|", 3, 2, "goes on after L"},
+        {"6,,6", 2, 12, "is no list of layers"},
+        {"6,6,", 2, 12, "is no list of layers"},
+        {"6;6", 2, 12, "has ';' in a list of numbers"},
+        {"6*", 2, 12, "has a * without a number"},
+        {"123456789", 1, 1, "is no list of layers"},
+        {"9999999*9999999", 1, 1, "more than 4194304 layers or stages"},
+        {"6*0", 1, 6, "has 0 stages"},
+    };
+    char *many = tr_format("E"), *whole;
+    struct tr_layout l;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_fails(TR_ECONFIG, cases[i].sentence,
+                     parse(cases[i].text, cases[i].p, cases[i].layers, &l));
+    /* Neighbours that all differ: as many as are kept, and one more. */
+    for (int i = 1; i <= TR_LAYOUT_RUNS; i++) {
+        char *more = tr_format("%s%s", many, i % 2 ? "t|" : "tt|");
+
+        free(many);
+        many = more;
+        if (i != TR_LAYOUT_RUNS - 1)
+            continue;
+        whole = tr_format("%sttL", many);
+        assert_ok(parse(whole, TR_LAYOUT_RUNS, 3 * TR_LAYOUT_RUNS / 2, &l));
+        free(whole);
+    }
+    whole = tr_format("%stL", many);
+    assert_fails(TR_ECONFIG, "make more neighbours equal",
+                 parse(whole, TR_LAYOUT_RUNS + 1, 3 * TR_LAYOUT_RUNS / 2 + 1, &l));
+    free(whole);
+    free(many);
+}
+
+/* Layers that the stages do not divide: one more for the stages before the last, as the 76B model's 60 on
+   32, and no two stages differ by more. */
+static void spread_layers(void **state)
+{
+    char list[TR_LAYOUT_TEXT];
+    struct tr_shape s;
+
+    (void)state;
+    assert_ok(shape("--pipeline-model-parallel-size 32 --num-layers 60", 128, &s));
+    assert_string_equal(tr_layout_list(&s.layout, list), "1*3,2*28,1");
+    assert_true(s.layout.spread);
+    no_layer_twice(&s);
+    assert_ok(shape("--pipeline-model-parallel-size 8 --num-layers 48", 32, &s));
+    assert_string_equal(tr_layout_list(&s.layout, list), "6*8");
+    assert_false(s.layout.spread);
+    for (int p = 2; p <= 40; p++)
+        for (int layers = p; layers <= 3 * p; layers++) {
+            struct tr_layout l = {.w = 1, .p = p, .k = 1};
+            int64_t sum = 0;
+
+            tr_layout_spread(&l, p, layers);
+            for (int stage = 0; stage < p; stage++) {
+                const int64_t own = tr_layout_layers(&l, stage, 0);
+
+                assert_true(own == layers / p || own == layers / p + 1);
+                sum += own;
+            }
+            assert_int_equal(sum, layers);
+            assert_int_equal(tr_layout_layers(&l, p - 1, 0), layers / p);
+            assert_true(tr_layout_layers(&l, 0, 0) == layers / p || layers % p == p - 1);
+        }
+}
+
+/* A layout says all there is to say. */
+static void layout_options(void **state)
+{
+    static const char *const others[] = {
+        "--decoder-first-pipeline-num-layers 6",     "--decoder-last-pipeline-num-layers 6",
+        "--account-for-embedding-in-pipeline-split", "--account-for-loss-in-pipeline-split",
+        "--num-layers-per-virtual-pipeline-stage 3", "--num-virtual-stages-per-pipeline-rank 3",
+    };
+    struct tr_shape s;
+    char text[256];
+
+    (void)state;
+    assert_ok(shape("--pipeline-model-parallel-layout 8,10,11,7", 16, &s));
+    assert_int_equal(s.layout.k, 1);
+    assert_int_equal(s.layout.schedule, TR_PIPE_1F1B);
+    assert_ok(shape("--pipeline-model-parallel-layout Et*3|(t*5|)*6t*3L", 16, &s));
+    assert_int_equal(s.layout.k, 2);
+    assert_int_equal(s.layout.schedule, TR_PIPE_INTERLEAVED);
+    stages_of(&s.layout, text);
+    assert_string_equal(text, "3 5 5 5|5 5 5 3");
+    assert_fails(TR_ECONFIG, "has 8 stages, and --pipeline-model-parallel-size is 3",
+                 shape("--pipeline-model-parallel-layout Et*3|(t*5|)*6t*3L "
+                       "--pipeline-model-parallel-size 3",
+                       12, &s));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        char *more = tr_format("--pipeline-model-parallel-layout 8,10,11,7 %s", others[i]);
+        char *sentence = tr_format("remove %.*s", (int)strcspn(others[i], " "), others[i]);
+
+        assert_fails(TR_ECONFIG, sentence, shape(more, 16, &s));
+        free(sentence);
+        free(more);
+    }
+    /* BLOOM's 70 layers on 72 stages. */
+    assert_ok(
+        shape("--num-layers 70 --tensor-model-parallel-size 1 --pipeline-model-parallel-size 72 "
+              "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split",
+              72, &s));
+    assert_int_equal(tr_layout_layers(&s.layout, 0, 0), 0);
+    assert_int_equal(tr_layout_layers(&s.layout, 1, 0), 1);
+    assert_int_equal(tr_layout_layers(&s.layout, 71, 0), 0);
+    assert_ok(shape("--use-tp-pp-dp-mapping", 16, &s));
+    assert_true(s.layout.tp_pp_dp);
+}
+
 static void bad_layout(void **state)
 {
     struct tr_shape s;
@@ -398,14 +637,20 @@ static void bad_layout(void **state)
     assert_fails(TR_ECONFIG, "start 16 ranks", shape("", 1, &s));
     assert_fails(TR_ECONFIG, "2 or 4 ranks, or 30 or 33 heads",
                  shape("--tensor-model-parallel-size 3", 12, &s));
-    assert_fails(TR_ECONFIG, "35 or 40 layers, or 4 or 6 stages",
-                 shape("--pipeline-model-parallel-size 5", 20, &s));
+    assert_fails(
+        TR_ECONFIG, "35 or 40 layers, or 4 or 6 stages",
+        shape("--pipeline-model-parallel-size 5 --num-virtual-stages-per-pipeline-rank 2", 20, &s));
     assert_fails(TR_ECONFIG, "36 stages", shape("--pipeline-model-parallel-size 72", 288, &s));
+    assert_fails(TR_ECONFIG, "add --account-for-embedding-in-pipeline-split and --account-for-loss",
+                 shape("--pipeline-model-parallel-size 38", 152, &s));
+    assert_fails(TR_ECONFIG, "add --account-for-loss-in-pipeline-split, which gives the head",
+                 shape("--pipeline-model-parallel-size 37", 148, &s));
     assert_fails(TR_ECONFIG, "is 4064 or 4096", shape("--hidden-size 4095", 16, &s));
     assert_fails(TR_ECONFIG, "is 16 or 20", shape("--ffn-hidden-size 18", 16, &s));
     assert_ok(shape("--ffn-hidden-size 20 --kv-channels 128", 16, &s));
     assert_int_equal(s.dims.ffn, 20);
-    assert_fails(TR_ECONFIG, "= 128", shape("--kv-channels 64", 16, &s));
+    assert_ok(shape("--kv-channels 64", 16, &s));
+    assert_int_equal(s.dims.head_dim, 64);
     assert_fails(TR_ECONFIG, "raise the latter to 513", shape("--seq-length 513", 16, &s));
 }
 
@@ -515,6 +760,31 @@ static void bad_attention(void **state)
                        16, &s));
     assert_fails(TR_ECONFIG, "which needs --bf16 or --fp16",
                  shape("--attention-backend fused --attention-dropout 0", 16, &s));
+
+    assert_ok(shape("--no-deterministic-mode --fp16 --attention-dropout 0", 16, &s));
+    assert_ok(shape("--deterministic-mode --attention-backend flash", 16, &s));
+    assert_ok(shape("--no-deterministic-mode --deterministic-mode", 16, &s));
+    assert_fails(TR_ECONFIG,
+                 "--no-deterministic-mode is about cuDNN's attention, which needs "
+                 "--attention-dropout 0: give that, or leave it out",
+                 shape("--no-deterministic-mode --fp16", 16, &s));
+    assert_fails(TR_ECONFIG, "which needs --attention-backend auto or fused",
+                 shape("--no-deterministic-mode --fp16 --attention-dropout 0 --attention-backend "
+                       "flash",
+                       16, &s));
+    assert_fails(TR_ECONFIG, "which needs --bf16 or --fp16",
+                 shape("--no-deterministic-mode --attention-dropout 0", 16, &s));
+}
+
+static void bad_graphs(void **state)
+{
+    struct tr_shape s;
+
+    (void)state;
+    assert_ok(shape("--cuda-graph-impl local --tensor-model-parallel-size 1", 16, &s));
+    assert_ok(shape("--cuda-graph-impl none --tensor-model-parallel-size 2", 16, &s));
+    assert_fails(TR_ECONFIG, "use --tensor-model-parallel-size 1, or leave out --cuda-graph-impl",
+                 shape("--cuda-graph-impl local --tensor-model-parallel-size 2", 16, &s));
 }
 
 /* Of the three ways to say where samples come from, only one at a time; and masks need a token. */
@@ -671,18 +941,20 @@ static void vocabulary(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_run),     cmocka_unit_test(padded_vocabulary),
-        cmocka_unit_test(batches),       cmocka_unit_test(default_batch),
-        cmocka_unit_test(chunks),        cmocka_unit_test(groups),
-        cmocka_unit_test(bad_chunks),    cmocka_unit_test(replicas),
-        cmocka_unit_test(diverging),     cmocka_unit_test(networks),
-        cmocka_unit_test(loss_scales),   cmocka_unit_test(bad_layout),
-        cmocka_unit_test(bad_rates),     cmocka_unit_test(missing),
-        cmocka_unit_test(vocabulary),    cmocka_unit_test(sample_based),
-        cmocka_unit_test(other_rates),   cmocka_unit_test(weight_decays),
-        cmocka_unit_test(uneven_stages), cmocka_unit_test(bad_stages),
-        cmocka_unit_test(bad_attention), cmocka_unit_test(bad_data),
-        cmocka_unit_test(loading),
+        cmocka_unit_test(known_run),      cmocka_unit_test(padded_vocabulary),
+        cmocka_unit_test(batches),        cmocka_unit_test(default_batch),
+        cmocka_unit_test(chunks),         cmocka_unit_test(groups),
+        cmocka_unit_test(bad_chunks),     cmocka_unit_test(replicas),
+        cmocka_unit_test(diverging),      cmocka_unit_test(networks),
+        cmocka_unit_test(loss_scales),    cmocka_unit_test(bad_layout),
+        cmocka_unit_test(bad_rates),      cmocka_unit_test(missing),
+        cmocka_unit_test(vocabulary),     cmocka_unit_test(sample_based),
+        cmocka_unit_test(other_rates),    cmocka_unit_test(weight_decays),
+        cmocka_unit_test(uneven_stages),  cmocka_unit_test(bad_stages),
+        cmocka_unit_test(bad_attention),  cmocka_unit_test(bad_data),
+        cmocka_unit_test(loading),        cmocka_unit_test(layouts),
+        cmocka_unit_test(bad_layouts),    cmocka_unit_test(spread_layers),
+        cmocka_unit_test(layout_options), cmocka_unit_test(bad_graphs),
     };
     return run_tap(tests);
 }

@@ -22,6 +22,7 @@
 extern "C" void trk_emulate_code(int arch);
 extern "C" void trk_emulate_gpu(int arch);
 extern "C" size_t trk_emulated_shared(int arch);
+extern "C" void trk_emulate_allow(const void *kernel, size_t bytes);
 
 namespace
 {
@@ -40,16 +41,35 @@ struct entry {
     bool of_others;             /* other ranks can let it go on */
 };
 
+/* A capture under way. */
+struct capture {
+    std::thread::id by;
+    cudaStreamCaptureMode mode;
+    bool invalid;
+    std::vector<entry> nodes;
+};
+
 } // namespace
 
 struct CUstream_st {
     int number;
     std::deque<entry> todo;
+    std::unique_ptr<capture> captures;
 };
 
 struct CUevent_st {
-    bool timed;
+    bool timed, captured; /* last recorded in a capture */
     std::shared_ptr<moment> last;
+};
+
+struct CUgraph_st {
+    std::vector<entry> nodes;
+};
+
+/* Its nodes live on while a launch of it is under way. */
+struct CUgraphExec_st {
+    std::shared_ptr<std::vector<entry>> nodes;
+    int64_t bytes;
 };
 
 namespace
@@ -65,7 +85,7 @@ std::vector<CUstream_st *> streams;
 std::map<std::string, long> calls;
 size_t used_bytes;
 int memory_open, current_device;
-long waits;
+long waits, graphs_launched;
 cudaError_t last_error = cudaSuccess, broken = cudaSuccess;
 
 long number_of(const char *name, long otherwise)
@@ -262,7 +282,7 @@ struct open_memory {
 
 CUstream_st *stream_of(cudaStream_t s)
 {
-    static CUstream_st none = {0, {}};
+    static CUstream_st none = {0, {}, nullptr};
 
     if (s != nullptr && s != cudaStreamLegacy && s != cudaStreamPerThread) {
         for (CUstream_st *known : streams)
@@ -361,11 +381,52 @@ void run_all()
         run_until(s, [s] { return s->todo.empty(); });
 }
 
+/* ---- captures ---- */
+
+/* An invalid operation during a capture: of that one nothing comes. */
+cudaError_t spoil(CUstream_st *s, cudaError_t error)
+{
+    s->captures->invalid = true;
+    return give(error);
+}
+
+/* A capture of this thread, or of any in the mode that is for all, forbids calls that may wait. */
+CUstream_st *capture_that_forbids()
+{
+    for (CUstream_st *s : streams) {
+        const capture *c = s->captures.get();
+
+        if (c && c->mode != cudaStreamCaptureModeRelaxed &&
+            (c->mode == cudaStreamCaptureModeGlobal || c->by == std::this_thread::get_id()))
+            return s;
+    }
+    return nullptr;
+}
+
+/* Of an event that stands for no work: its capture, if that goes on, is spoilt as well. */
+cudaError_t give_captured()
+{
+    CUstream_st *capturing = capture_that_forbids();
+
+    return capturing ? spoil(capturing, cudaErrorCapturedEvent) : give(cudaErrorCapturedEvent);
+}
+
+/* In a fake of a call that may wait for the GPU. */
+#define NOT_IN_CAPTURE()                                 \
+    if (CUstream_st *capturing = capture_that_forbids()) \
+    return spoil(capturing, cudaErrorStreamCaptureUnsupported)
+
 void put(cudaStream_t s, const char *what, std::function<bool()> work, bool of_others)
 {
     static const size_t most = (size_t)number_of("FAKE_CUDA_QUEUE", 1000);
     CUstream_st *stream = stream_of(s);
 
+    if (stream->captures && of_others)
+        stop((std::string(what) + " is captured, which this fake does not have").c_str());
+    if (stream->captures) {
+        stream->captures->nodes.push_back({what, std::move(work), false});
+        return;
+    }
     if (stream->todo.size() >= most)
         stop(("stream " + std::to_string(stream->number) + " has " + std::to_string(most) +
               " entries, so the host would wait inside CUDA in " + what + ", where nobody watches")
@@ -483,6 +544,13 @@ bool fake_cuda_planted(const char *call, int *error)
     return list && errors_are_for_me() && find_planted(list, call, n, error);
 }
 
+long fake_cuda_calls(const char *call)
+{
+    std::lock_guard<std::recursive_mutex> guard(lock);
+
+    return calls[call];
+}
+
 bool fake_cuda_is_device(const void *p, size_t bytes)
 {
     return is_in(device_memory, p, bytes);
@@ -567,6 +635,17 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *of, const void *ker
     return cudaSuccess;
 }
 
+cudaError_t cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute which, int value)
+{
+    BEGIN();
+    if (!kernel)
+        return give(cudaErrorInvalidDeviceFunction);
+    if (which != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0)
+        return give(cudaErrorInvalidValue);
+    trk_emulate_allow(kernel, (size_t)value);
+    return cudaSuccess;
+}
+
 cudaError_t cudaRuntimeGetVersion(int *version)
 {
     BEGIN();
@@ -620,6 +699,7 @@ cudaError_t cudaMemGetInfo(size_t *left, size_t *all)
 cudaError_t cudaMalloc(void **out, size_t bytes)
 {
     BEGIN();
+    NOT_IN_CAPTURE();
     *out = nullptr;
     if (bytes > total_bytes() - used_bytes)
         return give(cudaErrorMemoryAllocation);
@@ -637,6 +717,7 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
 cudaError_t cudaFree(void *p)
 {
     BEGIN();
+    NOT_IN_CAPTURE();
     if (!p)
         return cudaSuccess;
     run_all();
@@ -651,6 +732,7 @@ cudaError_t cudaFree(void *p)
 cudaError_t cudaMallocHost(void **out, size_t bytes)
 {
     BEGIN();
+    NOT_IN_CAPTURE();
     *out = map(pinned_memory, bytes);
     return *out ? cudaSuccess : give(cudaErrorMemoryAllocation);
 }
@@ -658,6 +740,7 @@ cudaError_t cudaMallocHost(void **out, size_t bytes)
 cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned)
 {
     BEGIN();
+    NOT_IN_CAPTURE();
     *out = map(pinned_memory, bytes);
     return *out ? cudaSuccess : give(cudaErrorMemoryAllocation);
 }
@@ -665,6 +748,7 @@ cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned)
 cudaError_t cudaFreeHost(void *p)
 {
     BEGIN();
+    NOT_IN_CAPTURE();
     run_all();
     return !p || unmap(pinned_memory, p) ? cudaSuccess : give(cudaErrorInvalidValue);
 }
@@ -710,7 +794,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int)
     BEGIN();
     if (flags != cudaStreamNonBlocking)
         stop("a stream that waits for the default one: none here should");
-    *out = new CUstream_st{++number, {}};
+    *out = new CUstream_st{++number, {}, nullptr};
     streams.push_back(*out);
     return cudaSuccess;
 }
@@ -732,6 +816,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 cudaError_t cudaStreamDestroy(cudaStream_t s)
 {
     BEGIN();
+    NOT_IN_CAPTURE();
     CUstream_st *stream = stream_of(s);
 
     run_until(stream, [stream] { return stream->todo.empty(); });
@@ -745,6 +830,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t s)
 cudaError_t cudaStreamQuery(cudaStream_t s)
 {
     BEGIN();
+    NOT_IN_CAPTURE();
     nudge(stream_of(s));
     return stream_of(s)->todo.empty() ? cudaSuccess : cudaErrorNotReady;
 }
@@ -752,6 +838,7 @@ cudaError_t cudaStreamQuery(cudaStream_t s)
 cudaError_t cudaStreamSynchronize(cudaStream_t s)
 {
     BEGIN();
+    NOT_IN_CAPTURE();
     CUstream_st *stream = stream_of(s);
 
     run_until(stream, [stream] { return stream->todo.empty(); });
@@ -761,6 +848,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
 cudaError_t cudaDeviceSynchronize(void)
 {
     BEGIN();
+    NOT_IN_CAPTURE();
     run_all();
     return cudaSuccess;
 }
@@ -770,6 +858,12 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned)
     BEGIN();
     std::shared_ptr<moment> last = e->last;
 
+    if (stream_of(s)->captures && !e->captured)
+        return spoil(stream_of(s), cudaErrorStreamCaptureIsolation);
+    if (stream_of(s)->captures)
+        return cudaSuccess; /* of one stream, in order */
+    if (e->captured)
+        stop("a stream joins a capture, which this fake does not have");
     if (++waits != number_of("FAKE_CUDA_SKIP_WAIT", 0) && last)
         put(
             s, "cudaStreamWaitEvent", [last] { return last->done; }, false);
@@ -779,14 +873,14 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned)
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
 {
     BEGIN();
-    *out = new CUevent_st{!(flags & cudaEventDisableTiming), nullptr};
+    *out = new CUevent_st{!(flags & cudaEventDisableTiming), false, nullptr};
     return cudaSuccess;
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t *out)
 {
     BEGIN();
-    *out = new CUevent_st{true, nullptr};
+    *out = new CUevent_st{true, false, nullptr};
     return cudaSuccess;
 }
 
@@ -800,6 +894,12 @@ cudaError_t cudaEventDestroy(cudaEvent_t e)
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
 {
     BEGIN();
+    e->captured = stream_of(s)->captures != nullptr;
+    if (e->captured) {
+        e->last = nullptr;
+        fake_cuda_enqueue(s, "cudaEventRecord", [] {});
+        return cudaSuccess;
+    }
     std::shared_ptr<moment> last = e->last = std::make_shared<moment>();
 
     fake_cuda_enqueue(s, "cudaEventRecord", [last] {
@@ -812,6 +912,9 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
 cudaError_t cudaEventQuery(cudaEvent_t e)
 {
     BEGIN();
+    if (e->captured)
+        return give_captured();
+    NOT_IN_CAPTURE();
     if (!e->last || e->last->done)
         return cudaSuccess;
     nudge(stream_of(nullptr));
@@ -821,6 +924,9 @@ cudaError_t cudaEventQuery(cudaEvent_t e)
 cudaError_t cudaEventSynchronize(cudaEvent_t e)
 {
     BEGIN();
+    if (e->captured)
+        return give_captured();
+    NOT_IN_CAPTURE();
     std::shared_ptr<moment> last = e->last;
 
     run_until(stream_of(nullptr), [last] { return !last || last->done; });
@@ -835,6 +941,95 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEven
     if (!from->last->done || !to->last->done)
         return cudaErrorNotReady;
     *milliseconds = (float)(1e3 * (to->last->seconds - from->last->seconds));
+    return cudaSuccess;
+}
+
+/* ---- graphs ---- */
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode mode)
+{
+    BEGIN();
+    CUstream_st *stream = stream_of(s);
+
+    if (stream->number == 0)
+        return give(cudaErrorStreamCaptureUnsupported);
+    if (stream->captures)
+        return spoil(stream, cudaErrorIllegalState);
+    stream->captures.reset(new capture{std::this_thread::get_id(), mode, false, {}});
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *out)
+{
+    BEGIN();
+    CUstream_st *stream = stream_of(s);
+
+    *out = nullptr;
+    if (!stream->captures)
+        return give(cudaErrorIllegalState);
+    if (stream->captures->mode != cudaStreamCaptureModeRelaxed &&
+        stream->captures->by != std::this_thread::get_id())
+        return spoil(stream, cudaErrorStreamCaptureWrongThread);
+    std::unique_ptr<capture> c = std::move(stream->captures);
+    if (c->invalid)
+        return give(cudaErrorStreamCaptureInvalidated);
+    *out = new CUgraph_st{std::move(c->nodes)};
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count)
+{
+    BEGIN();
+    if (nodes)
+        stop("this fake gives the number of nodes alone");
+    *count = graph->nodes.size();
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *out, cudaGraph_t graph,
+                                          unsigned long long flags)
+{
+    BEGIN();
+    const int64_t bytes = (int64_t)number_of("FAKE_CUDA_GRAPH_KIB", 64) << 10;
+
+    NOT_IN_CAPTURE();
+    *out = nullptr;
+    if (flags != 0)
+        return give(cudaErrorInvalidValue);
+    if (!fake_cuda_charge(bytes))
+        return give(cudaErrorMemoryAllocation);
+    *out = new CUgraphExec_st{std::make_shared<std::vector<entry>>(graph->nodes), bytes};
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t s)
+{
+    BEGIN();
+    std::shared_ptr<std::vector<entry>> nodes = exec->nodes;
+
+    if (stream_of(s)->captures)
+        stop("a graph is captured in another, which this fake does not have");
+    graphs_launched++;
+    fake_cuda_enqueue(s, "a graph", [nodes] {
+        for (const entry &node : *nodes)
+            if (!node.work())
+                stop("a node of a graph waits for what is not in the graph");
+    });
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+    BEGIN();
+    fake_cuda_charge(-exec->bytes);
+    delete exec;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    BEGIN();
+    delete graph;
     return cudaSuccess;
 }
 
@@ -854,5 +1049,5 @@ cudaError_t cudaProfilerStop(void)
 __attribute__((destructor)) static void tell()
 {
     if (getenv("FAKE_CUDA_TELL"))
-        fprintf(stderr, "fake CUDA: %ld waits\n", waits);
+        fprintf(stderr, "fake CUDA: %ld waits, %ld graphs launched\n", waits, graphs_launched);
 }

@@ -18,6 +18,13 @@
  * here the process is stopped with a sentence.  Errors that leave a GPU broken (an illegal address, an
  * uncorrectable memory error) stay: from then on each call gives them, and no work runs.
  *
+ * A stream that is captured takes no work: launches, copies and fills are noted with the arguments that they
+ * have, and run each time the graph is launched, as one entry of a stream.  What CUDA refuses meanwhile gives its
+ * error and spoils the capture, whose end says so: waiting for or asking after a stream, an event or the device,
+ * memory that is taken or freed, waiting for an event from outside.  These are refused for all streams, where CUDA
+ * may let some pass.  The streams here are non-blocking, so the legacy stream may be used meanwhile, but not be captured.
+ * What this fake does not have stops the process: a capture of several streams, one of NCCL, a graph in a graph.
+ *
  * The environment:
  *   FAKE_CUDA_DEVICES=N      GPUs of this node (1); 0 stands for a driver that finds none
  *   FAKE_CUDA_ARCH=90        what they are
@@ -28,13 +35,14 @@
  *   FAKE_CUDA_DRIVER=12020   newest CUDA of the driver (that of the headers)
  *   FAKE_CUDA_MIB=N          the same in MiB, instead
  *   FAKE_CUDA_QUEUE=N        entries that a stream takes (1000)
+ *   FAKE_CUDA_GRAPH_KIB=N    memory that each graph takes (64)
  *   FAKE_CUDA_SEED=N         the order in which independent streams go on (1); 0: as late as can be,
  *                            the stream that is waited for first
  *   FAKE_CUDA_FAIL=CALL:N:E  the N-th call of that name, from 1, since the variable got this value gives
  *                            error E; with 0 for N each; several with commas; with
  *                            FAKE_CUDA_FAIL_RANK=R on rank R of the world alone
  *   FAKE_CUDA_SKIP_WAIT=K    the K-th cudaStreamWaitEvent is left out (0: none)
- *   FAKE_CUDA_TELL=1         at the end, on stderr: "fake CUDA: N waits"
+ *   FAKE_CUDA_TELL=1         at the end, on stderr: "fake CUDA: N waits, N graphs launched"
  */
 
 /* For tests in C too: work that takes so long and does nothing. */
@@ -43,6 +51,13 @@ extern "C"
 #endif
     void
     fake_cuda_stall(cudaStream_t s, double seconds);
+
+/* How often a function of CUDA or of a library was called since FAKE_CUDA_FAIL got its value. */
+#ifdef __cplusplus
+extern "C"
+#endif
+    long
+    fake_cuda_calls(const char *call);
 
 #ifdef __cplusplus
 #include <cstdint>

@@ -61,13 +61,13 @@ nodist_tests_cuda_trireme_fake_SOURCES = $(nodist_trireme_SOURCES)
 tests_cuda_trireme_fake_LDADD = $(FAKE_LIBS)
 tests_cuda_trireme_fake_DEPENDENCIES = $(FAKE_NEEDS)
 endif
-TESTS += tests/cuda/t_training.sh tests/cuda/t_waits.sh tests/cuda/t_no_gpu.sh tests/cuda/t_same_gpu.sh
-EXTRA_DIST += tests/cuda/equality.sh tests/cuda/t_training.sh tests/cuda/t_waits.sh tests/cuda/t_no_gpu.sh tests/cuda/t_same_gpu.sh
+TESTS += tests/cuda/t_graphs.sh tests/cuda/t_training.sh tests/cuda/t_waits.sh tests/cuda/t_no_gpu.sh tests/cuda/t_same_gpu.sh
+EXTRA_DIST += tests/cuda/equality.sh tests/cuda/t_graphs.sh tests/cuda/t_training.sh tests/cuda/t_waits.sh tests/cuda/t_no_gpu.sh tests/cuda/t_same_gpu.sh
 
 # Kernels alone, emulated, against ref: t_kernels as they are; t_mutants.sh with one barrier of theirs left
 # out, which t_kernels must see.
-KERNELS_TESTED = kernels/codec.cu kernels/embed.cu kernels/flat.cu kernels/loss.cu kernels/norm.cu \
-	kernels/norm_bwd.cu kernels/residual.cu kernels/select.cu kernels/topk.cu
+KERNELS_TESTED = kernels/codec.cu kernels/embed.cu kernels/flat.cu kernels/heads.cu kernels/loss.cu \
+	kernels/norm.cu kernels/norm_bwd.cu kernels/residual.cu kernels/select.cu kernels/topk.cu
 KERNELS_TESTED_WITH = tests/device/t_ops.c tests/device/codec_trial.c tests/device/codec_trial.h \
 	tests/device/each.c tests/device/each.h tests/device/trial.c tests/device/trial.h \
 	tests/cuda/emulated.c kernels/emulate.cc kernels/emulate.h
@@ -90,7 +90,7 @@ ATTENTION = kernels/attention.cu kernels/attention_mma.cu kernels/attention_mma_
 	kernels/attention_plain.cu
 MMA = kernels/attention_mma.cu kernels/attention_mma_bwd.cu
 OTHER_KERNELS = kernels/attention.cu kernels/attention_plain.cu kernels/codec.cu kernels/column_sums.cu \
-	kernels/embed.cu kernels/finish.cu kernels/flat.cu kernels/loss.cu kernels/norm.cu \
+	kernels/embed.cu kernels/finish.cu kernels/flat.cu kernels/heads.cu kernels/loss.cu kernels/norm.cu \
 	kernels/norm_bwd.cu kernels/product.cu kernels/residual.cu kernels/select.cu kernels/topk.cu
 if HAVE_TSAN
 WATCH_FILES = tests/cuda/watch.cc tests/cuda/watch.h

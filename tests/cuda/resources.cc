@@ -9,7 +9,6 @@
 #include <fstream>
 #include <iostream>
 #include <map>
-#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
@@ -69,7 +68,9 @@ static std::string short_name(std::string s)
     int depth = 0;
     size_t end = 0;
 
-    s = std::regex_replace(s, std::regex("_GLOBAL__N__[^:]*::|\\(anonymous namespace\\)::"), "");
+    for (const char *unnamed : {"_GLOBAL__N__", "(anonymous namespace)"})
+        for (size_t at; (at = s.find(unnamed)) != std::string::npos;)
+            s.erase(at, s.find("::", at) + 2 - at);
     if (s.compare(0, 5, "void ") == 0)
         s = s.substr(5);
     while (end < s.size() && !(s[end] == '(' && depth == 0)) {
@@ -252,14 +253,15 @@ static long count_instructions(const section &text)
 static void read_kernels(const char *path, std::vector<kernel_of_cubin> &out)
 {
     enum { MAX_THREADS = 0x05, FRAME_SIZE = 0x11, REGCOUNT = 0x2f };
-    static const std::regex parts(
-        "(?:.*/)?([a-z_]+)\\.compute_([0-9]+)a?(?:\\.sm_([0-9]+)a?)?\\.cubin");
     const std::string prefix = ".text.";
     const cubin c = read_cubin(path);
     std::map<std::string, long> registers, local;
-    std::cmatch m;
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    char file[64];
+    int code, rest = 0;
 
-    if (!std::regex_match(path, m, parts))
+    /* FILE.compute_80.cubin or FILE.compute_80.sm_80.cubin, an "a" behind the numbers where there is one. */
+    if (sscanf(base, "%63[a-z_].compute_%d%n", file, &code, &rest) != 2 || rest == 0)
         die(std::string(path) + ": the name does not say what it was compiled for");
     for_attributes(find(c, ".nv.info"), [&](int attribute, const std::vector<uint32_t> &w) {
         if (w.size() == 2 && w[0] < c.symbols.size() && attribute == REGCOUNT)
@@ -278,8 +280,8 @@ static void read_kernels(const char *path, std::vector<kernel_of_cubin> &out)
             continue;
         if (!registers.count(name))
             die(std::string(path) + " does not tell the registers of " + name);
-        k.file = m[1];
-        k.code = atoi(m[2].str().c_str());
+        k.file = file;
+        k.code = code;
         k.name = demangled(name);
         k.registers = registers[name];
         k.local = local[name];

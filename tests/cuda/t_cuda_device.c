@@ -6,6 +6,8 @@
 #include "check.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -246,6 +248,99 @@ static void older_code(void **state)
         attention_is_right(&q, TR_BF16);
         tr_cuda.close(q.device);
     }
+}
+
+/* ---- shared memory that kernels may have ---- */
+
+static long allowances(void)
+{
+    return fake_cuda_calls("cudaFuncSetAttribute");
+}
+
+/* CUDA is told once of each kernel and GPU, whatever is launched how often, and by whom. */
+static void allowed_once(void **state)
+{
+    struct tr_queue q;
+    long before, first;
+
+    (void)state;
+    setenv("FAKE_CUDA_DEVICES", "2", 1);
+    for (int gpu = 0; gpu < 2; gpu++) {
+        struct tr_device_how how = rank_of(gpu, 2);
+
+        for (int again = 0; again < 2; again++) {
+            q = (struct tr_queue){.on = &tr_cuda};
+            assert_ok(tr_cuda.open(&how, &q.device));
+            before = allowances();
+            attention_is_right(&q, TR_BF16);
+            first = allowances();
+            attention_is_right(&q, TR_BF16);
+            assert_int_equal(allowances(), first);
+            /* The first GPU may have been told in another test. */
+            if (gpu == 1 && again == 0)
+                assert_int_equal(first - before, 1);
+            if (again == 1)
+                assert_int_equal(first, before);
+            tr_cuda.close(q.device);
+        }
+    }
+}
+
+enum { ASKING = 8, ASKED_FOR = 64 };
+
+static void *ask_for_many(void *q)
+{
+    static char kernels[ASKED_FOR];
+
+    for (int i = 0; i < ASKED_FOR; i++)
+        tr_cuda_allow_shared(q, &kernels[i], 49 << 10);
+    return NULL;
+}
+
+static void allowed_by_threads(void **state)
+{
+    struct tr_queue q = open_queue();
+    const long before = allowances();
+    static const char kernel[1];
+    pthread_t thread[ASKING];
+
+    (void)state;
+    for (int i = 0; i < ASKING; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, ask_for_many, &q), 0);
+    for (int i = 0; i < ASKING; i++)
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+    assert_int_equal(allowances(), before + ASKED_FOR);
+    /* What wants more asks again; what wants less does not. */
+    for (size_t kib = 50; kib < 53; kib++)
+        tr_cuda_allow_shared(&q, kernel, kib << 10);
+    tr_cuda_allow_shared(&q, kernel, 50 << 10);
+    assert_int_equal(allowances(), before + ASKED_FOR + 3);
+    tr_cuda.close(q.device);
+}
+
+static void refused_child(void)
+{
+    struct tr_queue q = open_queue();
+
+    setenv("FAKE_CUDA_FAIL", "cudaFuncSetAttribute:1:1", 1);
+    attention_is_right(&q, TR_F16);
+}
+
+static void greedy_kernel_child(void)
+{
+    struct tr_queue q = open_queue();
+    static const char kernel[1];
+
+    tr_cuda_allow_shared(&q, kernel, 228 << 10);
+}
+
+/* In children, to which no kernel of fp16 was allowed before. */
+static void not_allowed(void **state)
+{
+    (void)state;
+    expect_told(refused_child, 70, "cudaFuncSetAttribute failed with cudaError_t(1)");
+    expect_told(greedy_kernel_child, 128 + SIGABRT,
+                "more shared memory is to be allowed than a block of this GPU may have");
 }
 
 /* Whatever fails on the way, the rank is told, and what was taken is given back. */
@@ -519,6 +614,229 @@ static void runs_ahead(void **state)
     tr_cuda.close(q.device);
 }
 
+/* ---- graphs ---- */
+
+/* What the fake refuses during a capture is what CUDA's documentation says, and the end of the capture says so
+   once more. */
+static void capture_is_spoilt_by(struct tr_cuda *g, cudaError_t got, cudaError_t want)
+{
+    cudaGraph_t graph;
+
+    assert_int_equal(got, want);
+    assert_int_equal(cudaStreamEndCapture(g->compute, &graph), cudaErrorStreamCaptureInvalidated);
+    assert_null(graph);
+    (void)cudaGetLastError();
+    assert_int_equal(cudaStreamBeginCapture(g->compute, cudaStreamCaptureModeThreadLocal),
+                     cudaSuccess);
+}
+
+static void *allocate_elsewhere(void *out)
+{
+    return cudaMalloc(out, 256) == cudaSuccess ? out : NULL;
+}
+
+static void capture_rules(void **state)
+{
+    struct tr_queue q = open_queue();
+    struct tr_cuda *g = tr_cuda_of(q.device);
+    cudaEvent_t inside, outside;
+    cudaGraph_t graph;
+    pthread_t thread;
+    void *p, *done;
+
+    (void)state;
+    assert_int_equal(cudaStreamEndCapture(g->compute, &graph), cudaErrorIllegalState);
+    assert_int_equal(cudaStreamBeginCapture(NULL, cudaStreamCaptureModeThreadLocal),
+                     cudaErrorStreamCaptureUnsupported);
+    assert_int_equal(cudaEventCreate(&inside), cudaSuccess);
+    assert_int_equal(cudaEventCreate(&outside), cudaSuccess);
+    assert_int_equal(cudaEventRecord(outside, g->compute), cudaSuccess);
+    assert_int_equal(cudaStreamBeginCapture(g->compute, cudaStreamCaptureModeThreadLocal),
+                     cudaSuccess);
+    capture_is_spoilt_by(g, cudaStreamSynchronize(g->compute), cudaErrorStreamCaptureUnsupported);
+    capture_is_spoilt_by(g, cudaStreamQuery(g->compute), cudaErrorStreamCaptureUnsupported);
+    capture_is_spoilt_by(g, cudaDeviceSynchronize(), cudaErrorStreamCaptureUnsupported);
+    capture_is_spoilt_by(g, cudaMalloc(&p, 256), cudaErrorStreamCaptureUnsupported);
+    capture_is_spoilt_by(g, cudaMallocHost(&p, 256), cudaErrorStreamCaptureUnsupported);
+    capture_is_spoilt_by(g, cudaFree(NULL), cudaErrorStreamCaptureUnsupported);
+    capture_is_spoilt_by(g, cudaEventQuery(outside), cudaErrorStreamCaptureUnsupported);
+    capture_is_spoilt_by(g, cudaEventSynchronize(outside), cudaErrorStreamCaptureUnsupported);
+    capture_is_spoilt_by(g, cudaStreamWaitEvent(g->compute, outside, 0),
+                         cudaErrorStreamCaptureIsolation);
+    assert_int_equal(cudaEventRecord(inside, g->compute), cudaSuccess);
+    capture_is_spoilt_by(g, cudaEventQuery(inside), cudaErrorCapturedEvent);
+    capture_is_spoilt_by(g, cudaStreamBeginCapture(g->compute, cudaStreamCaptureModeThreadLocal),
+                         cudaErrorIllegalState);
+    /* Another thread may do as it likes: the capture is of this one. */
+    assert_int_equal(pthread_create(&thread, NULL, allocate_elsewhere, &p), 0);
+    assert_int_equal(pthread_join(thread, &done), 0);
+    assert_true(done == &p);
+    assert_int_equal(cudaStreamEndCapture(g->compute, &graph), cudaSuccess);
+    assert_int_equal(cudaGraphDestroy(graph), cudaSuccess);
+    assert_int_equal(cudaFree(p), cudaSuccess);
+    assert_int_equal(cudaEventDestroy(inside), cudaSuccess);
+    assert_int_equal(cudaEventDestroy(outside), cudaSuccess);
+    tr_cuda.close(q.device);
+}
+
+static float number_at(struct tr_queue *q, const struct tr_tensor *x)
+{
+    float got;
+
+    q->on->download(q, &got, x);
+    return got;
+}
+
+/* Two numbers on the GPU. */
+static void two_numbers(struct tr_queue *q, struct tr_tensor *x, struct tr_tensor *y)
+{
+    float *p;
+
+    assert_ok(tr_cuda.reserve(q->device, 512, (void **)&p));
+    *x = tr_f32_1(p, 1);
+    *y = tr_f32_1(p + 64, 1);
+}
+
+/* Captured operations run when the graph does, on what is in memory then, with the numbers of then. */
+static void graphs(void **state)
+{
+    struct tr_queue q = open_queue();
+    struct tr_tensor x, y;
+    struct tr_graph *graph;
+    float by_value = 3.0F;
+
+    (void)state;
+    two_numbers(&q, &x, &y);
+    tr_cuda.fill(&q, &x, 1.0F);
+    tr_cuda.fill(&q, &y, 5.0F);
+    tr_cuda.capture(&q);
+    tr_cuda.add(&q, &x, &y);
+    tr_cuda.scale(&q, &x, by_value);
+    graph = tr_cuda.captured(&q);
+    by_value = 100.0F;
+    assert_true(number_at(&q, &x) == 1.0F);
+    tr_cuda.replay(&q, graph);
+    assert_true(number_at(&q, &x) == 18.0F);
+    tr_cuda.fill(&q, &y, 2.0F);
+    tr_cuda.replay(&q, graph);
+    tr_cuda.replay(&q, graph);
+    assert_true(number_at(&q, &x) == 186.0F && by_value == 100.0F);
+    tr_cuda.close(q.device);
+}
+
+static long recorded(void)
+{
+    return fake_cuda_calls("cudaEventRecord");
+}
+
+/* A graph counts with its nodes, and half of the events at most; what is captured does not. */
+static void graphs_are_paced(void **state)
+{
+    struct tr_queue q = open_queue();
+    struct tr_tensor x, y;
+    struct tr_graph *small, *large;
+    long before;
+
+    (void)state;
+    two_numbers(&q, &x, &y);
+    tr_cuda.wait(&q);
+    before = recorded();
+    tr_cuda.capture(&q);
+    for (int i = 0; i < 2 * TR_CUDA_PACE_EVERY - 1; i++)
+        tr_cuda.add(&q, &x, &y);
+    small = tr_cuda.captured(&q);
+    tr_cuda.capture(&q);
+    for (int i = 0; i < 40 * TR_CUDA_PACE_EVERY; i++)
+        tr_cuda.add(&q, &x, &y);
+    large = tr_cuda.captured(&q);
+    assert_int_equal(recorded(), before);
+    for (int i = 1; i <= 3; i++) {
+        tr_cuda.replay(&q, small);
+        assert_int_equal(recorded(), before + 2L * i);
+    }
+    for (int i = 1; i <= 20; i++) {
+        tr_cuda.replay(&q, large);
+        assert_int_equal(recorded(), before + 6 + (long)TR_CUDA_PACE_EVENTS / 2 * i);
+    }
+    tr_cuda.close(q.device);
+}
+
+/* What graphs take is measured, told once, and given back. */
+static void memory_of_graphs(void **state)
+{
+    size_t before, after, all;
+    struct tr_queue q;
+    struct tr_tensor x, y;
+
+    (void)state;
+    assert_int_equal(cudaMemGetInfo(&before, &all), cudaSuccess);
+    q = open_queue();
+    two_numbers(&q, &x, &y);
+    assert_null(tr_cuda.news(q.device));
+    for (int i = 0; i < 32; i++) {
+        tr_cuda.capture(&q);
+        tr_cuda.add(&q, &x, &y);
+        tr_cuda.replay(&q, tr_cuda.captured(&q));
+    }
+    assert_string_equal(
+        tr_cuda.news(q.device),
+        "CUDA graphs: 32 captured, 32 operations; since the first the GPU has 2.0 MiB "
+        "of memory less");
+    assert_null(tr_cuda.news(q.device));
+    tr_cuda.close(q.device);
+    assert_int_equal(cudaMemGetInfo(&after, &all), cudaSuccess);
+    assert_int_equal(after, before);
+}
+
+static void uploading_child(void)
+{
+    struct tr_queue q = open_queue();
+    struct tr_tensor x, y;
+    float one = 1.0F;
+
+    two_numbers(&q, &x, &y);
+    tr_cuda.capture(&q);
+    tr_cuda.upload(&q, &x, &one);
+}
+
+static void waiting_child(void)
+{
+    struct tr_queue q = open_queue();
+
+    tr_cuda.capture(&q);
+    tr_cuda.wait(&q);
+}
+
+static void spoilt_child(void)
+{
+    struct tr_queue q = open_queue();
+
+    tr_cuda.capture(&q);
+    (void)cudaDeviceSynchronize();
+    (void)tr_cuda.captured(&q);
+}
+
+static void crowded_child(void)
+{
+    struct tr_queue q = open_queue();
+
+    setenv("FAKE_CUDA_GRAPH_KIB", "9999999", 1);
+    tr_cuda.capture(&q);
+    (void)tr_cuda.captured(&q);
+}
+
+static void faults_of_graphs(void **state)
+{
+    (void)state;
+    expect_told(uploading_child, 70, "please report it");
+    expect_told(waiting_child, 70, "please report it");
+    expect_told(
+        spoilt_child, 70,
+        "cudaStreamEndCapture failed with cudaError_t(901): as the environment wants; without "
+        "--cuda-graph-impl local there are no CUDA graphs");
+    expect_told(crowded_child, 69, "cudaGraphInstantiateWithFlags failed with cudaError_t(2)");
+}
+
 /* ---- what is said of attention ---- */
 
 static const struct tr_cuda_met dropped = {.way = TR_CUDA_BY_TILES,
@@ -559,6 +877,34 @@ static void attention_is_told(void **state)
     tr_cuda_tell(&t, &met);
     expect_next(&t, "attention, backward, heads of 128 in fp16: kernels of this program on tensor "
                     "cores, since it is Monday");
+    expect_next(&t, NULL);
+}
+
+/* Backward in any order, where cuDNN does it, and where it was asked for in vain. */
+static void order_is_told(void **state)
+{
+    static struct tr_cuda_told t;
+    struct tr_cuda_met met = {.way = TR_CUDA_BY_CUDNN,
+                              .type = TR_F16,
+                              .head = 128,
+                              .any_order = true,
+                              .cudnn = "cuDNN 9.19.0",
+                              .why = ""};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        met.backward = i == 1;
+        tr_cuda_tell(&t, &met);
+    }
+    expect_next(&t, "attention, forward, heads of 128 in fp16: cuDNN 9.19.0");
+    expect_next(&t, "attention, backward, heads of 128 in fp16: cuDNN 9.19.0, non-deterministic: "
+                    "last bits differ from run to run");
+    met.way = TR_CUDA_BY_TILES;
+    met.why = "it is Monday";
+    tr_cuda_tell(&t, &met);
+    expect_next(&t, "attention, backward, heads of 128 in fp16: kernels of this program on tensor "
+                    "cores, deterministic though --no-deterministic-mode is given, since it is "
+                    "Monday");
     expect_next(&t, NULL);
 }
 
@@ -691,6 +1037,9 @@ int main(void)
         TEST(given_gpu),
         TEST(no_gpu),
         TEST(code_for_gpu),
+        TEST(not_allowed), /* before other tests with kernels */
+        TEST(allowed_once),
+        TEST(allowed_by_threads),
         TEST(older_code),
         TEST(broken_opening),
         TEST(description),
@@ -703,9 +1052,15 @@ int main(void)
         TEST(marks),
         TEST(watched),
         TEST(runs_ahead),
+        TEST(capture_rules),
+        TEST(graphs),
+        TEST(graphs_are_paced),
+        TEST(memory_of_graphs),
+        TEST(faults_of_graphs),
         TEST(faults),
         TEST(broken_stays),
         TEST(attention_is_told),
+        TEST(order_is_told),
         TEST(slow_attention_is_a_warning),
     };
 

@@ -6,7 +6,7 @@
 . "$srcdir/tests/tap.sh"
 trireme=$PWD/tests/cuda/trireme-fake
 [ -x "$trireme" ] || skip_all "there are no headers of CUDA and NCCL, or no C++ compiler"
-plan 17
+plan 19
 
 # train HIDDEN OPTION...: two iterations of one rank, or of `ranks`, with heads of a quarter of that.
 ranks=1
@@ -40,6 +40,12 @@ check "which is a warning, once" \
 check "fp32 has no others" train 96 --attention-backend flash
 reason() { says 1 "forward, heads of 24 in fp32: the plain fp32 .*, since --attention-backend flash" && says 0 "warning: "; }
 check "and the reason is what was asked for" reason
+check "cuDNN may add in any order" train 256 --bf16 --attention-dropout 0 --no-deterministic-mode
+in_vain() {
+    says 1 "backward, heads of 64 in bf16: kernels .*, deterministic though --no-deterministic-mode is given, $without" &&
+        says 1 "though --no-deterministic-mode"
+}
+check "and the log says that it does not come to that" in_vain
 
 # NCCL: its version and what it takes; what it chooses where it is asked to say so.
 ranks=2

@@ -17,15 +17,24 @@ none on started transfers|comm/nccl_call.c|s/tr_cuda_pace(gpu, &g->pace.*//|nccl
 NCCL starts a thread for each call|comm/nccl.c|s/config.blocking = blocks;/config.blocking = 0;/|trireme_fake|threads
 a wait that nobody watches|device/cuda/cuda.c|s/g->watch(g->watch_ctx);/;/|t_cuda_device|device
 an error of CUDA that is let pass|device/cuda/cuda.c|s/tr_cuda_must(g, error, "work on a stream");//|t_cuda_device|device
+shared memory asked for at each launch|device/cuda/cuda.c|s/ *a->bytes = bytes;//|t_cuda_device|device
 communicators that are not warmed up|train/transport.c|s/return tr_comm_nccl_warm(.*/return TR_OK;/|trireme_fake|sharded
 messages that are not|train/transport.c|/grid.pp, r->shape/d|trireme_fake|pipeline
 the embedding that is not|train/transport.c|/grid.embed, TR_NCCL/,/layout.w/d|trireme_fake|pipeline
 sums of the optimizer that are not|train/transport.c|/tr_step_owners(r), TR_NCCL/d|trireme_fake|sharded
 buckets that are not|train/transport.c|/r->sums, TR_NCCL_/s/add(.*/;/|trireme_fake|sharded
+shared memory of one GPU alone|device/cuda/cuda.c|s/ && allowed.list.i..ordinal == ordinal//|t_cuda_device|device
+a number by value that changes, in a graph|model/model.c|s/= m->seed,/= m->seed + ({ static uint64_t n; n++; }),/|trireme_fake|graphs
+the loss scale by value, in a graph|model/chunk.c|s/    tr_head_weigh(c->m, &c->head, factor);/;/; s/^struct pass {/static double planted; &/; s/ *c->m->adds = micro > 0;/& planted = factor;/; s/        tr_head_backward(c->m, /tr_head_weigh(c->m, \&c->head, planted); &/|trireme_fake|graphs
+a graph that adds to gradients, and shall not|model/chunk.c|s/.adds = backward && c->m->adds,//|trireme_fake|graphs
+tokens that are uploaded in a graph|model/chunk.c|s/    upload_batch(c, x);//; s/ first = first_input(c, p->x, p->micro);/& upload_batch(c, p->x);/|trireme_fake|graphs
+a host that waits while it captures|device/cuda/cuda_pace.c|s/if (g->capturing)/if (0)/|t_cuda_device|device
+a graph that counts for nothing|device/cuda/cuda_graph.c|s/tr_cuda_pace(g, .*;/;/|t_cuda_device|device
+graphs that are never freed|device/cuda/cuda.c|s/ *tr_cuda_graphs_close(g);//|t_cuda_device|device
 small sums that are not|comm/nccl_warm.c|s/b = LEAST; b < bytes/b = bytes; b < bytes/|t_nccl|calls
 '
 echo "$table" | grep . > "$work/table"
-plan $(($(wc -l < "$work/table") + 7))
+plan $(($(wc -l < "$work/table") + 8))
 
 train() {
     program=$1
@@ -44,6 +53,7 @@ run() {
     device) "$2" ;;
     sharded) train "$2" --use-distributed-optimizer ;;
     pipeline) train "$2" --pipeline-model-parallel-size 2 ;;
+    graphs) GRAPHS_PROGRAM=$2 GRAPHS_ONLY="accumulated scaled" sh "$srcdir/tests/cuda/t_graphs.sh" ;;
     calls) ranks 2 "$2" ;;
     esac > "$work/log" 2>&1
 }
@@ -63,7 +73,7 @@ build() {
 }
 
 for whole in fault:nccl_fault ahead:nccl_fault device:t_cuda_device sharded:trireme-fake pipeline:trireme-fake \
-    calls:t_nccl threads:trireme-fake; do
+    calls:t_nccl threads:trireme-fake graphs:trireme-fake; do
     check "${whole%:*} as it is" run "${whole%:*}" "tests/cuda/${whole#*:}"
 done
 while IFS='|' read -r name file script objects what; do

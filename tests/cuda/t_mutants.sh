@@ -38,6 +38,7 @@ build() {
     for name in $list; do
         name=${name#kernels/}
         object=kernels/${name%.cu}.$as.o
+        [ -e "$object" ] || object=kernels/${name%.cu}.emulated.o
         for changed in $(sources_of "$1"); do
             [ "$name" = "$changed" ] || continue
             object=$work/${name%.cu}.o

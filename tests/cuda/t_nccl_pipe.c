@@ -184,11 +184,12 @@ static void on_each_grid(void (*run)(struct tr_grid *g))
 {
     for (int w = 1; w <= world.size; w++)
         for (int p = 2; w * p <= world.size; p++) {
+            const struct tr_layout l = {.w = w, .p = p, .d = world.size / (w * p)};
             struct tr_grid g;
 
             if (world.size % (w * p) != 0)
                 continue;
-            assert_all_ok(tr_grid_open(&world, w, p, world.size / (w * p), &g));
+            assert_all_ok(tr_grid_open(&world, &l, &g));
             run(&g);
             tr_grid_close(&g);
         }

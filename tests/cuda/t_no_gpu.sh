@@ -6,7 +6,7 @@
 if command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1; then
     skip_all "this host has a GPU"
 fi
-plan 7
+plan 8
 
 train() {
     ranks 1 "$trireme" train --num-layers 1 --hidden-size 16 --num-attention-heads 2 --seq-length 8 \
@@ -24,6 +24,8 @@ fails "a GPU that is not there is asked for" 69 "compute with --backend cpu" tra
 check "without a word the CPU computes" on_cpu
 check "so it does with auto" on_cpu --backend auto
 fails "TF32 and the CPU" 64 "--backend cpu has none: leave one of them out" train --backend cpu --tf32
+fails "atomic additions and the CPU" 64 "leave one of them out" \
+    train --backend cpu --no-deterministic-mode --bf16 --attention-dropout 0
 fails "sharing GPUs and the CPU" 64 "leave one of them out" train --backend ref --gpu-oversubscribe
 
 idle() {

@@ -60,12 +60,19 @@ static struct tr_cuda_sdpa *open_for(const struct gpu *g, int arch, size_t room)
     return c;
 }
 
+enum direction { FORWARD, BACKWARD, IN_ANY_ORDER };
+
 static struct tr_cuda_sdpa_call call_of(int64_t b, int64_t heads, int64_t t, int64_t d,
-                                        enum tr_dtype type, bool backward)
+                                        enum tr_dtype type, enum direction direction)
 {
     return (struct tr_cuda_sdpa_call){
-        .backward = backward,
-        .sizes = {.b = b, .heads = heads, .t = t, .d = d, .row_heads = heads},
+        .backward = direction != FORWARD,
+        .sizes = {.b = b,
+                  .heads = heads,
+                  .t = t,
+                  .d = d,
+                  .row_heads = heads,
+                  .any_order = direction == IN_ANY_ORDER},
         .type = type,
     };
 }
@@ -82,7 +89,7 @@ static void expect(struct tr_cuda_sdpa *c, const struct tr_cuda_sdpa_call *call,
 }
 
 /* Backward keeps a whole matrix for each head of a part: the sign of the deterministic kernel.  The
-   other one wants less than that (its sums are fp32 [t,d]), and would pass for it otherwise. */
+   other one has sums in fp32 [t,d], one or two, and no matrix; either would pass for the other else. */
 static void check_scratch(struct tr_cuda_sdpa *c, const struct tr_cuda_sdpa_call *call)
 {
     struct tr_sdpa_sizes s = call->sizes;
@@ -90,17 +97,19 @@ static void check_scratch(struct tr_cuda_sdpa *c, const struct tr_cuda_sdpa_call
     size_t bytes = tr_cuda_sdpa_bytes(c, call), heads = (size_t)(s.b * s.heads / parts);
 
     assert_true(bytes <= ROOM);
-    if (call->backward)
+    if (s.any_order)
+        assert_true(bytes <= heads * (size_t)((s.t + 8) * (2 * s.d + 1)) * 4 + 4096);
+    else if (call->backward)
         assert_true(bytes >= heads * (size_t)(s.t * s.t) * 2);
     else
         assert_true(bytes <= 4096 && parts == 1);
 }
 
-static void check_both(struct tr_cuda_sdpa *c, int64_t b, int64_t heads, int64_t t, int64_t d,
-                       enum tr_dtype type)
+static void check_all(struct tr_cuda_sdpa *c, int64_t b, int64_t heads, int64_t t, int64_t d,
+                      enum tr_dtype type)
 {
-    for (int backward = 0; backward < 2; backward++) {
-        struct tr_cuda_sdpa_call call = call_of(b, heads, t, d, type, backward);
+    for (int i = FORWARD; i <= IN_ANY_ORDER; i++) {
+        struct tr_cuda_sdpa_call call = call_of(b, heads, t, d, type, (enum direction)i);
 
         expect(c, &call, true);
         check_scratch(c, &call);
@@ -110,25 +119,27 @@ static void check_both(struct tr_cuda_sdpa *c, int64_t b, int64_t heads, int64_t
 /* The models of the README, and lengths and widths that are multiples of little. */
 static void check_claims(struct tr_cuda_sdpa *c)
 {
-    check_both(c, 8, 25, 2048, 64, TR_BF16);
-    check_both(c, 4, 32, 2048, 128, TR_BF16);
-    check_both(c, 1, 16, 4096, 128, TR_F16);
-    check_both(c, 1, 1, 128, 64, TR_BF16);
-    check_both(c, 2, 3, 129, 96, TR_BF16);
-    check_both(c, 1, 2, 333, 8, TR_F16);
-    check_both(c, 2, 5, 1023, 40, TR_BF16);
-    check_both(c, 3, 1, 2, 80, TR_BF16);
+    check_all(c, 8, 25, 2048, 64, TR_BF16);
+    check_all(c, 4, 32, 2048, 128, TR_BF16);
+    check_all(c, 1, 16, 4096, 128, TR_F16);
+    check_all(c, 1, 1, 128, 64, TR_BF16);
+    check_all(c, 2, 3, 129, 96, TR_BF16);
+    check_all(c, 1, 2, 333, 8, TR_F16);
+    check_all(c, 2, 5, 1023, 40, TR_BF16);
+    check_all(c, 3, 1, 2, 80, TR_BF16);
 }
 
 static void ampere_has_plans(void **state)
 {
     struct tr_cuda_sdpa *c = open_for(&ampere, 80, ROOM);
-    struct tr_cuda_sdpa_call wide = call_of(1, 4, 256, 256, TR_BF16, false);
+    struct tr_cuda_sdpa_call wide = call_of(1, 4, 256, 256, TR_BF16, FORWARD);
 
     (void)state;
     check_claims(c);
     expect(c, &wide, true);
     wide.backward = true;
+    expect(c, &wide, false);
+    wide.sizes.any_order = true;
     expect(c, &wide, false);
     tr_cuda_sdpa_close(c);
 }
@@ -139,28 +150,30 @@ static void hopper_has_plans(void **state)
 
     (void)state;
     check_claims(c);
-    check_both(c, 1, 4, 256, 256, TR_BF16);
+    check_all(c, 1, 4, 256, 256, TR_BF16);
     tr_cuda_sdpa_close(c);
 }
 
 static void what_is_not_claimed(void **state)
 {
     struct tr_cuda_sdpa *c = open_for(&hopper, 90, ROOM), *small;
-    struct tr_cuda_sdpa_call call = call_of(1, 4, 256, 60, TR_BF16, false);
+    struct tr_cuda_sdpa_call call = call_of(1, 4, 256, 60, TR_BF16, FORWARD);
 
     (void)state;
     expect(c, &call, false);
-    call = call_of(1, 4, 256, 64, TR_F32, false);
+    call = call_of(1, 4, 256, 64, TR_F32, FORWARD);
     expect(c, &call, false);
-    call = call_of(1, 4, 1, 64, TR_BF16, false);
+    call = call_of(1, 4, 1, 64, TR_BF16, FORWARD);
     expect(c, &call, false);
-    /* One head of 16384 tokens wants 512 MiB. */
-    call = call_of(1, 4, 16384, 64, TR_BF16, true);
+    /* One head of 16384 tokens wants 512 MiB of scores, and without them 4 MiB. */
+    call = call_of(1, 4, 16384, 64, TR_BF16, BACKWARD);
     expect(c, &call, false);
+    call.sizes.any_order = true;
+    expect(c, &call, true);
     tr_cuda_sdpa_close(c);
 
     small = open_for(&hopper, 90, (size_t)1 << 20);
-    call = call_of(1, 4, 1024, 64, TR_BF16, true);
+    call = call_of(1, 4, 1024, 64, TR_BF16, BACKWARD);
     expect(small, &call, false);
     call.backward = false;
     expect(small, &call, true);
@@ -176,8 +189,8 @@ static void older_gpus_have_none(void **state)
     for (int i = 0; i < 2; i++) {
         struct tr_cuda_sdpa *c = open_for(older[i], 80, ROOM);
 
-        for (int backward = 0; backward < 2; backward++) {
-            struct tr_cuda_sdpa_call call = call_of(1, 2, 256, 64, TR_F16, backward);
+        for (int k = FORWARD; k <= IN_ANY_ORDER; k++) {
+            struct tr_cuda_sdpa_call call = call_of(1, 2, 256, 64, TR_F16, (enum direction)k);
 
             expect(c, &call, false);
         }

@@ -365,11 +365,8 @@ static struct heads heads_of(struct trial *t)
 
     s.heads = s.groups * size(t, 4 / s.groups);
     if (draw(t) % 10 == 0)
-        s = (struct heads){.b = 1,
-                           .heads = 2,
-                           .groups = 1 + coin(t),
-                           .t = 40,
-                           .d = TR_MAX_HEAD_DIM - (coin(t) ? 64 : 0)};
+        s = (struct heads){
+            .b = 1, .heads = 2, .groups = 1 + coin(t), .t = 40, .d = TR_MAX_HEAD_DIM};
     s.how.first_head = (int)(draw(t) % 20);
     /* Scores up to about 3, or up to about 300, where exp() without its maximum would overflow. */
     s.how.scale = (float)((coin(t) ? 1.0 : 100.0) / sqrt((double)s.d));
@@ -412,7 +409,12 @@ static void attention_bwd_trial(struct trial *t)
     struct tr_dropout drop = dropping(t, s.b, s.t), drop_here = drop;
 
     drop_here.sample = t->sample;
-    s.how.scale = fminf(s.how.scale, 1.0f);
+    /*
+     * A score s is a sum of D products in fp32, off by about sqrt(D) u times its size, and exp() makes of that the
+     * same error of p, relative: of the gradient a squared error that grows as the square of scale D.
+     * Scores with a deviation of 8 at most leave an error that grows as D, of 2e-11 at 320.
+     */
+    s.how.scale = fminf(s.how.scale, fminf(1.0f, 8.0f / sqrtf((float)s.d)));
     s.how.slopes = slopes_of(t, s);
     before.on->attention(&before, ctx, lse, qkv, from, s.how, drop_here);
     for (int i = 2; i < 4; i++) {
@@ -692,9 +694,16 @@ static void check_trial(const struct row *row, const struct mix *mix, int number
         fail_msg("%s; operands: %s", wrong, shapes);
 }
 
+/* Kernels under the watch for races are slow, and t_cuda_ops has all trials without it. */
 static int trials_of(const struct mix *mix)
 {
-    return mix == mixes ? TRIALS : TRIALS_HALF;
+    const int all = mix == mixes ? TRIALS : TRIALS_HALF;
+
+#ifdef TR_TEST_KERNELS
+    if (!getenv("TR_TEST_ALL"))
+        return (all + 2) / 3;
+#endif
+    return all;
 }
 
 /* One row on one device: right, and the same bits when repeated. */
@@ -889,7 +898,7 @@ static void one_or_two(void **state)
         if (!is_there(b))
             continue;
         d = open_device(b, 2);
-        for (int k = 0; k < MIXES * TRIALS; k++) {
+        for (int k = 0; k < MIXES * trials_of(mixes); k++) {
             const char *wrong = try_as_two(&mixes[k % MIXES], k, b, d);
 
             if (wrong)

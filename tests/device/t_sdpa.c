@@ -111,6 +111,8 @@ static double pointwise(const struct machine *m, const struct tr_sdpa_node *n, c
         return exp(x);
     case TR_SDPA_LOG:
         return log(x);
+    case TR_SDPA_COPY:
+        return x;
     case TR_SDPA_ROW:
         return (double)i[2];
     case TR_SDPA_COLUMN:
@@ -156,7 +158,7 @@ static void compute(struct machine *m, const struct tr_sdpa_node *n)
 struct call {
     struct tr_sdpa_sizes s;
     float scale;
-    float *qkv, *ctx, *lse, *dctx, *dqkv, *rowsum;
+    float *qkv, *ctx, *lse, *dctx, *dqkv, *rowsum, *dq_sum;
 };
 
 static float *memory_of(const struct call *c, enum tr_sdpa_name name)
@@ -170,6 +172,8 @@ static float *memory_of(const struct call *c, enum tr_sdpa_name name)
         return c->lse;
     case TR_SDPA_ROWSUM:
         return c->rowsum;
+    case TR_SDPA_DQ_SUM:
+        return c->dq_sum;
     case TR_SDPA_DQ:
     case TR_SDPA_DK:
     case TR_SDPA_DV:
@@ -187,9 +191,9 @@ static void run_graph(const struct tr_sdpa_graph *g, const struct call *c, struc
 
     for (int i = 0; i < TR_SDPA_NAMES; i++) {
         enum tr_sdpa_name n = (enum tr_sdpa_name)i;
-        bool result =
-            backward ? n == TR_SDPA_DQ || n == TR_SDPA_DK || n == TR_SDPA_DV || n == TR_SDPA_ROWSUM
-                     : n == TR_SDPA_CTX || n == TR_SDPA_LSE;
+        bool result = backward ? n == TR_SDPA_DQ || n == TR_SDPA_DK || n == TR_SDPA_DV ||
+                                     n == TR_SDPA_ROWSUM || n == TR_SDPA_DQ_SUM
+                               : n == TR_SDPA_CTX || n == TR_SDPA_LSE;
 
         if (g->tensor[i].place == TR_SDPA_MEMORY) {
             m.store[i].memory = memory_of(c, n) + tr_sdpa_offset(c->s, part, n);
@@ -223,6 +227,8 @@ static void by_graphs(const struct call *c, size_t room, bool backward)
         s.heads = part.heads;
         assert_true(tr_sdpa_backward_bytes(s) <= room);
         (backward ? tr_sdpa_backward : tr_sdpa_forward)(s, &g);
+        assert_int_equal(g.tensor[TR_SDPA_DQ_SUM].place,
+                         backward && s.any_order ? TR_SDPA_MEMORY : TR_SDPA_ABSENT);
         run_graph(&g, c, part, backward);
     }
 }
@@ -262,6 +268,7 @@ static void assert_close(const char *what, const float *got, const float *want, 
         fail_msg("%s: squared error %.3g, of %.3g", what, error, size);
 }
 
+/* With backward as a product of a matrix and as a sum in memory. */
 static void against_ref(int64_t b, int64_t heads, int64_t t, int64_t d, size_t room)
 {
     struct tr_sdpa_sizes s = {.b = b, .heads = heads, .t = t, .d = d, .row_heads = heads};
@@ -283,14 +290,19 @@ static void against_ref(int64_t b, int64_t heads, int64_t t, int64_t d, size_t r
                          (struct tr_dropout){.p = 0.0});
     c.ctx = nans(n);
     c.lse = nans(queries);
-    c.dqkv = nans(3 * n);
-    c.rowsum = nans(queries);
     by_graphs(&c, room, false);
     assert_close("ctx", c.ctx, want.ctx, n, 1e-11);
     assert_close("lse", c.lse, want.lse, queries, 1e-11);
-    by_graphs(&c, room, true);
-    assert_close("dqkv", c.dqkv, want.dqkv, 3 * n, 1e-10);
-    free(c.qkv), free(c.dctx), free(c.ctx), free(c.lse), free(c.dqkv), free(c.rowsum);
+    for (int i = 0; i < 2; i++) {
+        c.s.any_order = i == 1;
+        c.dqkv = nans(3 * n);
+        c.rowsum = nans(queries);
+        c.dq_sum = nans(n);
+        by_graphs(&c, room, true);
+        assert_close("dqkv", c.dqkv, want.dqkv, 3 * n, 1e-10);
+        free(c.dqkv), free(c.rowsum), free(c.dq_sum);
+    }
+    free(c.qkv), free(c.dctx), free(c.ctx), free(c.lse);
     free(want.ctx), free(want.lse), free(want.dqkv);
 }
 
@@ -320,10 +332,10 @@ static void parts_make_the_whole(void **state)
     against_ref(2, 5, 11, 8, room_for(1));
 }
 
-static void check_parts(int64_t b, int64_t heads, int64_t t, size_t room, int64_t count)
+static void check_parts(struct tr_sdpa_sizes s, size_t room, int64_t count)
 {
-    struct tr_sdpa_sizes s = {.b = b, .heads = heads, .t = t, .d = 64, .row_heads = heads};
     struct tr_sdpa_parts p = tr_sdpa_share(s, room);
+    const int64_t b = s.b, heads = s.heads;
     int64_t done = 0;
 
     assert_int_equal(p.count, count);
@@ -337,19 +349,31 @@ static void check_parts(int64_t b, int64_t heads, int64_t t, size_t room, int64_
     assert_int_equal(done, count ? b * heads : 0);
 }
 
-/* A matrix [t,t] in half precision per head: 8 MiB for 2048 tokens. */
+static struct tr_sdpa_sizes sizes_of(int64_t b, int64_t heads, int64_t t, bool any_order)
+{
+    return (struct tr_sdpa_sizes){
+        .b = b, .heads = heads, .t = t, .d = 64, .row_heads = heads, .any_order = any_order};
+}
+
+/* A matrix [t,t] in half precision per head: 8 MiB for 2048 tokens.  In any order two sums [t,d] in fp32: 1 MiB. */
 static void parts_are_few(void **state)
 {
-    const size_t room = (size_t)257 << 20;
+    const size_t room = (size_t)257 << 20, little = (size_t)64 << 20;
 
     (void)state;
-    check_parts(8, 25, 2048, room, 8);
-    check_parts(4, 32, 2048, room, 4);
-    check_parts(4, 12, 1024, room, 1);
-    check_parts(8, 12, 1024, (size_t)64 << 20, 4);
-    check_parts(1, 16, 4096, room, 2);
-    check_parts(2, 16, 8192, room, 16);
-    check_parts(1, 16, 16384, room, 0);
+    check_parts(sizes_of(8, 25, 2048, false), room, 8);
+    check_parts(sizes_of(4, 32, 2048, false), room, 4);
+    check_parts(sizes_of(4, 12, 1024, false), room, 1);
+    check_parts(sizes_of(8, 12, 1024, false), (size_t)64 << 20, 4);
+    check_parts(sizes_of(1, 16, 4096, false), room, 2);
+    check_parts(sizes_of(2, 16, 8192, false), room, 16);
+    check_parts(sizes_of(1, 16, 16384, false), room, 0);
+
+    check_parts(sizes_of(8, 25, 2048, true), room, 1);
+    check_parts(sizes_of(8, 25, 2048, true), little, 4);
+    check_parts(sizes_of(4, 32, 2048, true), little, 4);
+    check_parts(sizes_of(1, 16, 16384, true), little, 3);
+    check_parts(sizes_of(1, 4, 262144, true), little, 0);
 }
 
 int main(void)

@@ -10,11 +10,7 @@
 void fuzz_small_checkpoint(const char *path, const char *options)
 {
     struct tr_shape shape = {
-        .layout.world = 1,
-        .layout.w = 1,
-        .layout.p = 1,
-        .layout.d = 1,
-        .layout.k = 1,
+        .layout = tr_layout_single(1),
         .dims.layers = 1,
         .dims.hidden = 4,
         .dims.heads = 2,
@@ -24,9 +20,6 @@ void fuzz_small_checkpoint(const char *path, const char *options)
         .dims.positions = 7,
         .dims.vocab = 5,
         .dims.vocab_padded = 8,
-        .layout.first_slots = 1,
-        .layout.middle_slots = 1,
-        .layout.last_slots = 1,
     };
     struct tr_ckpt_about about = {.w = 1, .layers = 1, .hidden = 4, .heads = 2, .ffn = 16};
     struct tr_params whole;
@@ -68,7 +61,7 @@ static void run(const uint8_t *data, size_t size)
     fuzz_read_checkpoint(fuzz_path("x.h5"));
 }
 
-static const char *const words[] = {"trireme checkpoint 1.3\n", "index_bytes ", "index_checksum ",
+static const char *const words[] = {"trireme checkpoint 1.4\n", "index_bytes ", "index_checksum ",
                                     NULL};
 const struct fuzz_target fuzz_checkpoint = {
     .name = "checkpoint", .run = run, .seed = seed, .words = words};

@@ -166,21 +166,37 @@ uint64_t tr_golden_fnv1a(const char *text)
     return h;
 }
 
-float tr_golden_weight(const char *name, int64_t index)
+static float draw(const char *name, int64_t index, float base, float amplitude)
 {
     uint64_t x = tr_golden_splitmix64(tr_golden_fnv1a(name) + (uint64_t)index);
-    float u = (float)(x >> 44) * 0x1p-20f;
 
+    return base + amplitude * ((float)(x >> 44) * 0x1p-20f - 0.5f);
+}
+
+float tr_golden_weight(const char *name, int64_t index)
+{
     if (ends_in(name, ".bias"))
-        return 0.125f * (u - 0.5f);
-    if (ends_in(name, "layernorm.weight"))
-        return 1.0f + 0.25f * (u - 0.5f);
-    return 0.5f * (u - 0.5f);
+        return draw(name, index, 0.0f, 0.125f);
+    if (ends_in(name, "norm.weight"))
+        return draw(name, index, 1.0f, 0.25f);
+    return draw(name, index, 0.0f, 0.5f);
+}
+
+float tr_golden_weight_one(const char *name, int64_t index)
+{
+    float weight = tr_golden_weight(name, index);
+
+    return ends_in(name, "norm.weight") ? weight - 1.0f : weight;
+}
+
+int32_t tr_golden_token_of(int64_t sample, int t, int64_t seq, int64_t vocab)
+{
+    uint64_t x = (uint64_t)(1000 + sample * (seq + 1) + t);
+
+    return (int32_t)(tr_golden_splitmix64(x) % (uint64_t)vocab);
 }
 
 int32_t tr_golden_token(int64_t sample, int t)
 {
-    uint64_t x = (uint64_t)(1000 + sample * (GOLDEN_S + 1) + t);
-
-    return (int32_t)(tr_golden_splitmix64(x) % GOLDEN_V);
+    return tr_golden_token_of(sample, t, GOLDEN_S, GOLDEN_V);
 }

@@ -43,11 +43,14 @@ const float *tr_golden_get(const struct tr_golden *g, const char *name, int64_t 
 const float *tr_golden_get_of(const struct tr_golden *g, const char *kind, const char *name,
                               int64_t count);
 
-/* Element `index`, counted in its whole shape, of the initial value of the parameter `name`. */
+/* Element `index`, counted in its whole shape, of the initial value of the parameter `name`; the second
+   where the gain of a norm is 1 + the parameter. */
 float tr_golden_weight(const char *name, int64_t index);
+float tr_golden_weight_one(const char *name, int64_t index);
 
-/* Token `t`, 0 .. GOLDEN_S, of sample `sample`. */
+/* Token `t`, 0 .. GOLDEN_S, of sample `sample`; and 0 .. seq, of other models. */
 int32_t tr_golden_token(int64_t sample, int t);
+int32_t tr_golden_token_of(int64_t sample, int t, int64_t seq, int64_t vocab);
 
 /* The two functions that both are made of. */
 uint64_t tr_golden_splitmix64(uint64_t x);

@@ -14,3 +14,13 @@ EXTRA_DIST += tests/golden/make_cyclic.py tests/golden/cyclic.txt
 EXTRA_DIST += tests/golden/make_masks.py tests/golden/masks.index tests/golden/masks.bin
 
 EXTRA_DIST += tests/golden/make_lr.py tests/golden/lr.txt
+
+FAMILY_RUNS = tests/golden/t_families.1.mpi tests/golden/t_families.2.mpi \
+	tests/golden/t_families.4.mpi tests/golden/t_families.8.mpi
+check_PROGRAMS += tests/golden/t_families
+check_SCRIPTS += $(FAMILY_RUNS)
+CLEANFILES += $(FAMILY_RUNS)
+TESTS += $(FAMILY_RUNS)
+tests_golden_t_families_SOURCES = tests/golden/t_families.c $(GOLDEN_SOURCES)
+EXTRA_DIST += tests/golden/families.py tests/golden/families.index tests/golden/families.bin \
+	tests/golden/families.txt

@@ -58,11 +58,7 @@ static void set_weights(struct tr_queue *q, struct tr_params *ps)
 static struct tr_shape golden_shape(int64_t padded)
 {
     return (struct tr_shape){
-        .layout.world = 1,
-        .layout.w = 1,
-        .layout.p = 1,
-        .layout.d = 1,
-        .layout.k = 1,
+        .layout = tr_layout_single(GOLDEN_L),
         .dims.layers = GOLDEN_L,
         .dims.hidden = GOLDEN_H,
         .dims.heads = GOLDEN_A,
@@ -72,7 +68,6 @@ static struct tr_shape golden_shape(int64_t padded)
         .dims.positions = GOLDEN_S,
         .dims.vocab = GOLDEN_V,
         .dims.vocab_padded = padded,
-        .layout.first_slots = GOLDEN_L,
         .batches.micro_batch = GOLDEN_B,
         .batches.micros = GOLDEN_M,
     };

@@ -9,27 +9,20 @@
 static struct tr_shape shape(int64_t layers, int64_t hidden, int64_t vocab, int64_t positions)
 {
     return (struct tr_shape){
-        .layout.w = 1,
-        .layout.p = 1,
-        .layout.d = 1,
-        .layout.k = 1,
+        .layout = tr_layout_single(layers),
         .dims.layers = layers,
         .dims.hidden = hidden,
         .dims.ffn = 4 * hidden,
         .dims.vocab = vocab,
         .dims.vocab_padded = vocab,
         .dims.positions = positions,
-        .layout.first_slots = layers,
     };
 }
 
 static void layout(struct tr_shape *s, int w, int p, int k, int64_t vocab_padded)
 {
-    s->layout.w = w;
-    s->layout.p = p;
-    s->layout.k = k;
+    s->layout = tr_layout_equal(w, p, 1, k, s->dims.layers);
     s->dims.vocab_padded = vocab_padded;
-    s->layout.first_slots = s->layout.middle_slots = s->layout.last_slots = s->dims.layers / p;
 }
 
 /* What Megatron-LM printed for a GPT of 18B on 16 GPUs in May 2021 (TP 4, PP 4, 40 layers of 6144,
@@ -75,17 +68,16 @@ static void same_weights(void **state)
 {
     static const struct {
         int w, p, k;
-        int64_t first, middle, last; /* layers of the stages, unless equal */
-        bool embed, loss;
+        const char *stages; /* their layers, unless equal */
     } layouts[] = {
         {.w = 2, .p = 1, .k = 1},
         {.w = 4, .p = 2, .k = 1},
         {.w = 1, .p = 4, .k = 1},
         {.w = 2, .p = 2, .k = 2},
-        {.w = 1, .p = 3, .k = 1, .first = 1, .middle = 2, .last = 1},
-        {.w = 1, .p = 2, .k = 1, .first = 1, .middle = 0, .last = 3},
-        {.w = 2, .p = 3, .k = 1, .first = 2, .middle = 2, .last = 2, .embed = true, .loss = true},
-        {.w = 1, .p = 1, .k = 1, .first = 6, .middle = 6, .last = 6, .embed = true, .loss = true},
+        {.w = 1, .p = 3, .k = 1, .stages = "1,2,1"},
+        {.w = 1, .p = 2, .k = 1, .stages = "1,3"},
+        {.w = 2, .p = 4, .k = 1, .stages = "0,2,2,0"},
+        {.w = 2, .p = 2, .k = 3, .stages = "0,1,1*2,1,0"},
     };
     struct tr_shape whole = shape(4, 8, 13, 6);
     struct tr_params all, part;
@@ -99,14 +91,13 @@ static void same_weights(void **state)
         struct tr_shape s = whole;
         int64_t counted = 0;
 
-        layout(&s, layouts[l].w, layouts[l].p, layouts[l].k, 16);
-        if (layouts[l].first > 0) {
-            s.layout.first_slots = layouts[l].first;
-            s.layout.middle_slots = layouts[l].middle;
-            s.layout.last_slots = layouts[l].last;
-            s.layout.embed_counts = layouts[l].embed;
-            s.layout.loss_counts = layouts[l].loss;
-        }
+        if (layouts[l].stages)
+            s.layout = (struct tr_layout){.w = layouts[l].w, .p = layouts[l].p, .d = 1};
+        else
+            layout(&s, layouts[l].w, layouts[l].p, layouts[l].k, 16);
+        s.dims.vocab_padded = 16;
+        if (layouts[l].stages)
+            assert_ok(tr_layout_parse(layouts[l].stages, 4, &s.layout));
         for (int pp = 0; pp < s.layout.p; pp++) {
             for (int tp = 0; tp < s.layout.w; tp++) {
                 tr_params_list(&s.dims, &s.layout, tp, pp, &part);

@@ -1,4 +1,4 @@
-PLAN_TESTS = tests/plan/t_machine tests/plan/t_memory tests/plan/t_time
+PLAN_TESTS = tests/plan/t_machine tests/plan/t_memory tests/plan/t_time tests/plan/t_work
 
 check_PROGRAMS += $(PLAN_TESTS) tests/plan/published
 TESTS += $(PLAN_TESTS) tests/plan/t_numbers.sh tests/plan/t_plan.sh tests/plan/t_published.sh

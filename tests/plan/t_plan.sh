@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091
 # trireme plan: what it prints, what it exits with, and that it says what training itself would.
 . "$srcdir/tests/tap.sh"
-plan 35
+plan 38
 TRIREME_MACHINES=$srcdir/machines
 export TRIREME_MACHINES
 
@@ -20,6 +20,8 @@ on_v100 >"$work/text" 2>"$work/errors"
 cp "$work/errors" "$work/errors.of-4"
 says() { grep -qE -e "$1" "$work/text" || { cat "$work/text" "$work/errors"; return 1; }; }
 check "it says what is planned" says '^29\.97 B parameters on 64 ranks: TP 4, PP 16, DP 1; global batch 4 = 4 micro-batches of 1'
+check "all parameters, with and without padding" says \
+    '^parameters: 29967078400; 29970167808 with the vocabulary padded from 50257 to 50688$'
 check "and where" says '^machine jean-zay-v100-16g: .* \(2021-06\); 16 nodes$'
 check "first, middle and last stage" says '^  parameters +560761600 +462588672 +553435904$'
 check "it fits, and is tight for a caching allocator" says \
@@ -88,6 +90,8 @@ if command -v python3 >/dev/null 2>&1; then
 import json, sys
 p = json.load(open(sys.argv[1]))
 stages = p["stages"]
+assert p["shape"]["parameters"] == 29967078400
+assert p["shape"]["parameters_padded"] == p["shape"]["parameters"] + (50688 - 50257) * 7168
 assert len(stages) == 16 and stages[0]["parameters"] == 560761600
 assert p["verdict"] == "fits" and p["verdict_caching_allocator"] == "tight"
 for s in stages:
@@ -143,7 +147,39 @@ same = [o for o in others if o["ranks"] == 64]
 assert any(o["ranks"] == 128 for o in others) and any(o["sequence_parallel"] for o in same)
 assert [o["seconds"] for o in same] == sorted(o["seconds"] for o in same)
 ' "$work/json"
+    # GPT-2 XL on 8 stages: what is proposed with another split, ordered as it says, is what it takes.
+    xl="--num-layers 48 --hidden-size 1600 --num-attention-heads 25 --seq-length 1024 --vocab-size 50257
+        --max-position-embeddings 1024 --global-batch-size 64 --fp16 --world-size 16"
+    proposed() {
+        # shellcheck disable=SC2086 # words
+        "$trireme" plan --machine "$1" --json $xl --micro-batch-size 1 --pipeline-model-parallel-size 8 \
+            >"$work/xl" || return 1
+        options=$(python3 -c '
+import json, sys
+p = json.load(open(sys.argv[1]))
+assert p["shape"]["stage_layers"] == "6*8" and p["shape"]["rank_order"] == "tp-dp-pp"
+for i, o in enumerate(p["others"]):
+    if "," in o["stage_layers"] and o["ranks"] == 16 or o["rank_order"] == "tp-pp-dp":
+        print("%.6f" % o["seconds"], "--tensor-model-parallel-size", o["tensor_parallel"],
+              "--pipeline-model-parallel-size", o["pipeline_parallel"], "--micro-batch-size",
+              o["micro_batch"], "--pipeline-model-parallel-layout", o["stage_layers"],
+              "--use-distributed-optimizer" if o["distributed_optimizer"] else "",
+              "--checkpoint-activations" if o["recompute"] else "",
+              "--use-tp-pp-dp-mapping" if o["rank_order"] == "tp-pp-dp" else "")
+        break
+' "$work/xl") || return 1
+        [ -n "$options" ] || return 1
+        # shellcheck disable=SC2086 # words
+        "$trireme" plan --machine "$1" --json $xl ${options#* } >"$work/again" &&
+            python3 -c '
+import json, sys
+t = json.load(open(sys.argv[1]))["seconds"]["total"]
+assert abs(t / float(sys.argv[2]) - 1) < 1e-4, t
+' "$work/again" "${options%% *}"
+    }
+    check "another split or order takes as long as is said" proposed jean-zay-v100-32g
 else
+    skip "another split or order takes as long as is said" "no python3"
     skip "the fewest GPUs that hold the model hold it" "no python3"
     skip "other shapes differ, fit, and say in what" "no python3"
 fi
@@ -244,6 +280,20 @@ largest() {
 }
 check "a trillion parameters on 3072 GPUs" largest
 
+# Where cuDNN's attention may come, its deterministic gradient keeps scores: 257 MiB; else 64.
+kernel_scratch() { rows '^memory of a rank' "$work/scratch" | sed -n 's/^kernel scratch //p'; }
+scratch_of() {
+    want=$1 machine=$2
+    shift 2
+    plan_30b --machine "$machine" --attention-dropout 0 "$@" >"$work/scratch" || return 1
+    [ "$(kernel_scratch)" = "$want" ] || { kernel_scratch; return 1; }
+}
+of_attention() {
+    scratch_of 257.0 jean-zay-a100 && scratch_of 64.0 jean-zay-a100 --no-deterministic-mode &&
+        scratch_of 64.0 jean-zay-a100 --attention-backend flash && scratch_of 64.0 jean-zay-v100-16g
+}
+check "scratch for cuDNN's attention" of_attention
+
 # What leaves a node, and only that.
 leaves() {
     on_v100 --tensor-model-parallel-size "$1" --pipeline-model-parallel-size 8 --world-size 64 \
@@ -264,6 +314,17 @@ bloom() {
     says '^  layers +0 +1 +0$'
 }
 check "70 layers on 72 stages" bloom
+
+# Llama 3 8B as Meta AI counts it; its output layer has words of its own, so nothing is summed over the stages.
+llama() {
+    timeout 60 "$trireme" plan --machine selene-a100 --model-family llama3 --num-layers 32 --hidden-size 4096 \
+        --num-attention-heads 32 --seq-length 8192 --vocab-size 128256 --tensor-model-parallel-size 4 \
+        --pipeline-model-parallel-size 4 --micro-batch-size 1 --global-batch-size 32 --train-iters 10 --lr 3e-4 \
+        --bf16 --sequence-parallel --flops-formula core >"$work/text" 2>"$work/errors"
+    says '^parameters: 8030261248; ' && says '^  reduction +0\.0  ' &&
+        says '^  TFLOP/s of a GPU .*; core, 6 B s \(l \(m \+ s a\) \+ V h\)'
+}
+check "a plan of Llama 3 8B" llama
 
 fails "a machine that is not there" 64 "there is no machine 'jean-zay-v100'" \
     plan_30b --machine jean-zay-v100

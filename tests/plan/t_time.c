@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "check.h"
+#include "plan/cost.h"
 #include "plan/plan.h"
 #include "plan/profiles.h"
 #include "plan/published.h"
@@ -125,6 +126,73 @@ static struct tr_plan_time time_on(const struct tr_machine *m, const char *optio
     "--num-layers 24 --seq-length 1024 --max-position-embeddings 1024 --vocab-size 512 " \
     "--micro-batch-size 1 --fp16 --checkpoint-activations "
 
+/* In the order tensor, pipeline, data the four stages of a replica share a node of 4, and each of four
+   replicas has a node; in the other it is the replicas of a stage that share one.  Without latency a
+   message of n bytes takes n over the link, and an all-reduce over four ranks 2 * 3 / 4 of that. */
+static void orders(void **state)
+{
+    static const char options[] =
+        SMALL "--hidden-size 1024 --num-attention-heads 16 --global-batch-size 32 --lr 1e-4 "
+              "--pipeline-model-parallel-size 4 --train-iters 10 ";
+    const double message = 1024.0 * 1024.0 * 2.0, params = 1e8, gradients = 2.0 * params;
+    struct tr_machine m;
+
+    (void)state;
+    assert_ok(tr_machine_find("jean-zay-v100-16g", &m));
+    assert_int_equal(m.gpus_per_node, 4);
+    m.node_us = m.net_us = 0.0;
+    m.net_link = 2.0;
+    m.node_link = 50.0;
+    for (int inside = 0; inside < 2; inside++) {
+        const double stages = inside ? 50e9 : 2e9, replicas = inside ? 2e9 : 50e9;
+        struct tr_config c;
+        struct tr_shape s;
+        struct tr_cost x;
+
+        tr_config_init(&c);
+        assert_ok(tr_config_parse_text(&c, options));
+        c.use_tp_pp_dp_mapping = inside;
+        assert_ok(tr_shape_of(&c, 16, &s));
+        tr_cost_init(&x, &s, &m);
+        assert_true(fabs(tr_cost_transfer(&x) / (message / stages) - 1.0) < 1e-9);
+        assert_true(fabs(tr_cost_reduce(&x, params) / (1.5 * gradients / replicas) - 1.0) < 1e-9);
+        assert_true(fabs(tr_cost_tied(&x) / (512.0 * 1024.0 * 2.0 / stages) - 1.0) < 1e-9);
+        tr_config_release(&c);
+    }
+}
+
+/* The head of a large vocabulary takes as long as several layers, and the last stage has fewer. */
+static void balanced(void **state)
+{
+    struct tr_machine m;
+    struct tr_config c;
+    struct tr_plan even, p;
+    char list[TR_LAYOUT_TEXT];
+    int64_t last;
+
+    (void)state;
+    assert_ok(tr_machine_find("jean-zay-v100-16g", &m));
+    tr_config_init(&c);
+    assert_ok(tr_config_parse_text(
+        &c, "--num-layers 48 --hidden-size 1600 --num-attention-heads 25 --seq-length 1024 "
+            "--max-position-embeddings 1024 --vocab-size 50257 --micro-batch-size 1 --fp16 "
+            "--global-batch-size 32 --pipeline-model-parallel-size 8 --world-size 8 --lr 1e-4 "
+            "--train-iters 10"));
+    assert_ok(tr_plan_alone(&c, &m, &even));
+    last = tr_plan_balanced(&even.shape, &m);
+    assert_true(last >= 2 && last < 6); /* AC-SGD has 3, on other cards */
+    tr_plan_layout(48, 8, last, list);
+    assert_ok(tr_config_set(&c, "pipeline-model-parallel-layout", list));
+    assert_ok(tr_plan_alone(&c, &m, &p));
+    assert_int_equal(tr_layout_layers(&p.shape.layout, 7, 0), last);
+    assert_true(p.time.total < 0.98 * even.time.total);
+    assert_int_equal(tr_plan_balanced(&p.shape, &m), TR_PLAN_EVEN);
+    tr_plan_release(&p);
+    tr_config_release(&c);
+    tr_plan_release(&even);
+    assert_string_equal(tr_plan_layout(48, 8, 3, list), "6*4,7*3,3");
+}
+
 /* Where the host is slower than the device, a layer takes what it needs for a forward pass, its
    repetition and a backward pass; where it is quicker, nothing. */
 static void launches(void **state)
@@ -188,9 +256,9 @@ static void buckets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(split),     cmocka_unit_test(rows),     cmocka_unit_test(promises),
-        cmocka_unit_test(exchanged), cmocka_unit_test(launches), cmocka_unit_test(widths),
-        cmocka_unit_test(buckets),
+        cmocka_unit_test(split),    cmocka_unit_test(rows),     cmocka_unit_test(promises),
+        cmocka_unit_test(orders),   cmocka_unit_test(balanced), cmocka_unit_test(exchanged),
+        cmocka_unit_test(launches), cmocka_unit_test(widths),   cmocka_unit_test(buckets),
     };
 
     profiles();

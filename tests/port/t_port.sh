@@ -4,7 +4,7 @@
 # shellcheck shell=sh disable=SC2016 # the dollars are those of the scripts
 # shellcheck source=tests/tap.sh
 . "${srcdir:?}/tests/tap.sh"
-plan 32
+plan 36
 cd "$work" || exit 1
 case $srcdir in /*) ;; *) srcdir=$OLDPWD/$srcdir ;; esac
 
@@ -38,7 +38,7 @@ MODEL_ARGS=(
     --hidden-size 64 --num-attention-heads 4
     --seq-length 32
     --max-position-embeddings 32
-    --position-embedding-type learned_absolute
+    --position-embedding-type learned_absolute --context-parallel-size 1
 )
 TRAIN="--micro-batch-size $MBS --global-batch-size $((MBS*CHUNKS*DP)) \
     --lr 1.5e-4 --train-iters 100 \
@@ -53,7 +53,7 @@ got=$?
 check "a script of which all is done" is 0 "--global-batch-size 32" "--pipeline-model-parallel-size 2" \
     "--data-path 0.3 /data/a 0.7 '/data/b c'" "--position-embedding-type learned_absolute" \
     "--ckpt-format torch_dist: checkpoints are HDF5 files, which is the one format" \
-    "15 done, 1 given, 4 ignored, 0 refused, 0 unknown, 0 open; 0 missing"
+    "16 done, 1 given, 4 ignored, 0 refused, 0 unknown, 0 open; 0 missing"
 check "the command that trains is named with its line" grep -q \
     '^mp.sh, line 23: options of Megatron-LM for pretrain_gpt.py' out
 check "its arguments are a plan" sh -c "'$trireme' plan @mp.args --world-size 8 >plan 2>&1 ||
@@ -109,7 +109,7 @@ check "so that the file can be read" sh -c "'$trireme' plan @evil.args 2>&1 | gr
 # What is not done.
 cat >bad.sh <<'END'
 python pretrain_gpt.py --num-layers 2 --hidden-size 8 --num-attention-heads 2 --seq-length 8 \
-    --max-position-embeddings 8 --micro-batch-size 1 --lr 1e-4 --normalization RMSNorm --swiglu \
+    --max-position-embeddings 8 --micro-batch-size 1 --lr 1e-4 --softmax-type learnable --quick-geglu \
     --num-layerss 3 --lr-decay-style cosin --fp16 yes --save $SCRATCH/x
 END
 port bad.sh --out bad.args
@@ -118,7 +118,7 @@ check "refused and unknown options have their reasons" is 64 \
     "--num-layerss 3: there is no such option; did you mean --num-layers?" \
     "--fp16 yes: it takes no value" '--save $SCRATCH/x' \
     "7 done, 0 given, 0 ignored, 4 refused, 1 unknown, 1 open; 0 missing"
-check "they stand in comments of the file" grep -qxF -e "# not done: --swiglu" bad.args
+check "they stand in comments of the file" grep -qxF -e "# not done: --quick-geglu" bad.args
 check "the sentence counts them" grep -q "4 refused, 1 unknown, 1 open, 0 missing" err
 port bad.sh --define SCRATCH=/s
 got=$?
@@ -141,16 +141,53 @@ wait)
 END
 port cocktail.sh --out c.args --job c.slurm
 got=$?
-check "CocktailSGD" is 64 "--model-type gpt2: this version is GPT-2; remove it" \
+check "CocktailSGD" is 0 "--model-family gpt2 (theirs: --model-type gpt2)" \
     "--num-layers 24 (theirs: --num-layers 12): they give the layers of one GPU" \
     "--train-iters 100 (theirs: --total-steps 200): they count micro-steps" \
     "--train-warmup-steps 5 (theirs: --train-warmup-steps 10): they count micro-steps" \
     "1 other command of it trains too and was not read"
 for line in "--global-batch-size 128" "--save-interval 50" "--eval-iters 0" "--quant-bits 4" "--topk-ratio 0.2" \
-    "--pipeline-schedule gpipe" "--sum-gradients" "--max-position-embeddings 128"; do
+    "--pipeline-schedule gpipe" "--sum-gradients" "--use-tp-pp-dp-mapping" \
+    "--max-position-embeddings 128"; do
     check "CocktailSGD: $line" grep -qxF -e "$line" c.args
 done
 check "as many ranks as its world" grep -qxF 'job 8 "$@"' c.slurm
+
+# A model by Megatron-LM's options, and what has no effect there unless another option is given.
+cat >llama.sh <<'END'
+MODEL_ARGS=(
+    --num-layers 2 --hidden-size 64 --num-attention-heads 8 --seq-length 32
+    --position-embedding-type rope --rotary-base 500000 --rotary-percent 1.0 --rope-scaling-factor 8.0
+    --group-query-attention --num-query-groups 2 --kv-channels 8 --ffn-hidden-size 128 --window-size "(15, 0)"
+    --normalization RMSNorm --norm-epsilon 1e-5 --swiglu --disable-bias-linear --qk-layernorm
+    --untie-embeddings-and-output-weights --no-position-embedding --attention-dropout 0.0 --hidden-dropout 0.0
+)
+torchrun pretrain_gpt.py "${MODEL_ARGS[@]}" --micro-batch-size 1 --lr 1e-4 --train-iters 10 --vocab-size 100
+END
+port llama.sh --out llama.args
+got=$?
+check "a model of Llama's kind" is 0 "--window-size '(15, 0)'" "--num-query-groups 2" "--rotary-base 500000" \
+    "--rope-scaling-factor 8.0: without --use-rope-scaling it has no effect there" \
+    "25 done, 0 given, 1 ignored, 0 refused, 0 unknown, 0 open; 0 missing"
+check "its arguments are a plan" sh -c "'$trireme' plan @llama.args --world-size 1 >plan 2>&1 || { cat plan; exit 1; }"
+cat >plain.txt <<'END'
+--num-layers 2 --hidden-size 64 --num-attention-heads 8 --seq-length 32 --micro-batch-size 1 --lr 1e-4
+--num-query-groups 4 --rotary-percent 0.5 --rotary-base 10000 --use-rope-scaling
+END
+port plain.txt
+got=$?
+check "what has no effect in Megatron-LM has none here, and learned positions have a length" is 64 \
+    "--num-query-groups 4: without --group-query-attention it has no effect there" \
+    "--rotary-percent 0.5: it has no effect there without rotary embeddings" \
+    "6 done, 0 given, 4 ignored, 0 refused, 0 unknown, 0 open; 1 missing"
+cat >types.txt <<'END'
+--pipeline-group-size 1 --total-steps 1 --model-type flash_gptneox
+--model-type deberta
+END
+port types.txt
+got=$?
+check "CocktailSGD's families" is 64 "--model-family gpt-neox (theirs: --model-type flash_gptneox)" \
+    "3 done, 0 given, 0 ignored, 1 refused, 0 unknown, 0 open; 6 missing"
 
 # AC-SGD.
 cat >acsgd.txt <<'END'

@@ -6,7 +6,7 @@
 # jean-zay-*.log: BigScience's GPT-2 runs of May 2021 on V100-32GB, meg_gpt2_base_n4_dp1_tp4_pp4-1809579.out
 # and meg_gpt2_base_n8_dp1_tp4_pp8-1809562.out, shortened to what a report needs.
 . "$srcdir/tests/tap.sh"
-plan 72
+plan 76
 logs=$srcdir/tests/report
 small=$logs/jean-zay-18b.log
 large=$logs/jean-zay-30b.log
@@ -219,6 +219,31 @@ else
     done
     skip "a picture that cannot be written" "there is no gnuplot"
 fi
+
+# Llama 3 8B as its authors count it, 7504658432 of its numbers in matrices, whether the log names the family or has
+# Megatron Core's arguments: 6 (7504658432 + 2 * 8192 * 4096 * 32) operations for a token, of which 8192 a second.
+llama() {
+    echo "using world size: 8, data-parallel size: 8, tensor-model-parallel size: 1, pipeline-model-parallel size: 1"
+    echo "------------------------ arguments ------------------------"
+    for argument in "num_layers 32" "hidden_size 4096" "num_attention_heads 32" "seq_length 8192" \
+        "padded_vocab_size 128256" "micro_batch_size 1" "global_batch_size 8" "$@"; do
+        echo "  ${argument% *} ....................... ${argument#* }"
+    done
+    echo "-------------------- end of arguments ---------------------"
+    for i in 10 20 30 40 50; do
+        echo " iteration $i/ 50 | consumed samples: ${i}0 | elapsed time per iteration (ms): 1000.0 | global batch size: 8 |"
+    done
+}
+llama "model_family llama3" > "$work/ours.log"
+llama "swiglu True" "ffn_hidden_size 14336" "group_query_attention True" "num_query_groups 8" "kv_channels 128" \
+    "add_bias_linear False" "normalization RMSNorm" "position_embedding_type rope" \
+    "untie_embeddings_and_output_weights True" > "$work/core.log"
+for log in ours core; do
+    size=$("$trireme" report "$work/$log.log" --show runs --format csv | csv size)
+    check "$log: the size of Llama 3 8B" same "$size" 8.0B
+    "$trireme" report "$work/$log.log" --show summary --format csv > "$work/summary"
+    check "$log: its operations" close_to "$(csv tflops_model < "$work/summary")" 474.4220875 1e-6
+done
 
 fails "no log" 74 "cannot open the log $work/none" "$trireme" report "$work/none"
 echo "nothing of the kind" > "$work/other"

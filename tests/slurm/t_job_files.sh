@@ -33,7 +33,7 @@ with() {
 }
 
 plan 34
-for file in study-7.5b:16 study-30b:64 study-50b:128 study-76b:120 gpt2-345m:16 gpt2-1.5b:32 smoke:8 bench:8; do
+for file in study-7.5b:16 study-30b:64 study-50b:128 study-76b:128 gpt2-345m:16 gpt2-1.5b:32 smoke:8 bench:8; do
     check "${file%:*} --dry-run" dry "${file%:*}.sbatch" "${file#*:}"
 done
 for file in study-7.5b study-30b study-50b study-76b gpt2-345m gpt2-1.5b; do

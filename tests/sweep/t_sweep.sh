@@ -4,7 +4,7 @@
 # `trireme sweep`: which shapes, in which order, and that it outlives shapes that crash and hang, its own
 # end by any signal, and the end of its job.
 . "$srcdir/tests/tap.sh"
-plan 50
+plan 58
 TRIREME_MACHINES=$srcdir/machines
 export TRIREME_MACHINES
 
@@ -72,6 +72,14 @@ check "recomputation and chunks are dimensions" has \
 check "and have their options" has \
     'num-virtual-stages-per-pipeline-rank 2 .*--recompute-granularity full --recompute-method uniform' \
     "$work/text"
+sweep --dry-run --sweep-pipeline 2 --sweep-rank-order tp-dp-pp,tp-pp-dp > "$work/text" 2>&1
+check "so is the order of ranks" has '^# tp1-pp2-dp2-mbs1-gbs8-tp-pp-dp: ' "$work/text"
+check "with its option" same "$(grep -c '/start tp.*--use-tp-pp-dp-mapping' "$work/text")" 1
+sweep --dry-run --sweep-pipeline 2 --sweep-split even,balanced --machine h200 --num-layers 12 --vocab-size 50000 \
+    > "$work/text" 2>&1
+check "and a last stage with fewer layers for its head" has '/start .*--pipeline-model-parallel-layout ([7-9]|1[0-2]),[0-5] ' \
+    "$work/text"
+check "besides equal ones" same "$(grep -c '/start tp' "$work/text")" 2
 SLURM_JOB_ID=7 SLURM_NTASKS=8 SLURM_JOB_NUM_NODES=4 SLURM_JOB_END_TIME=4000000000 \
     "$trireme" sweep --dry-run --sweep-tensor 2,4 "@$work/tiny.args" --sweep-global-batch 8 \
     > "$work/text" 2>&1
@@ -89,6 +97,13 @@ fails "a sweep keeps no checkpoints" 64 "leave out --save" sweep --save "$work/s
 fails "nothing would count" 64 "none would count" sweep --sweep-warmup 4
 fails "two that say what is recomputed" 64 "leave out --checkpoint-activations" \
     sweep --sweep-recompute full --checkpoint-activations
+fails "an order that is none" 64 "'pp-tp' is neither tp-dp-pp, tp-pp-dp, nor tp-dp-pp,tp-pp-dp" \
+    sweep --sweep-rank-order pp-tp
+fails "two that say how ranks are ordered" 64 "leave out --use-tp-pp-dp-mapping" \
+    sweep --sweep-rank-order tp-dp-pp --use-tp-pp-dp-mapping
+fails "two that say how layers are split" 64 "leave out --pipeline-model-parallel-layout" \
+    sweep --sweep-split even --pipeline-model-parallel-layout 1,1
+fails "a split for no machine" 64 "give its profile with --machine" sweep --sweep-split balanced
 fails "no shape that can be" 64 "none of the 2 shapes can be run" sweep --sweep-tensor 8,16
 # The first epoch, of 4 iterations, goes as it is, and a sweep would time no other.
 fails "times of what is not compressed yet" 64 "give --sweep-warmup 4 and more --sweep-iters, or --warmup-epochs 0" \

@@ -1,17 +1,19 @@
 TRAIN_RUNS = \
 	tests/train/t_golden_run.1.mpi tests/train/t_golden_run.2.mpi \
 	tests/train/t_golden_run.4.mpi tests/train/t_golden_run.8.mpi \
-	tests/train/t_layouts.8.mpi tests/train/t_uneven.4.mpi tests/train/t_memory.2.mpi \
+	tests/train/t_layouts.8.mpi tests/train/t_stages.8.mpi tests/train/t_stages.32.mpi \
+	tests/train/t_uneven.4.mpi tests/train/t_memory.2.mpi \
 	tests/train/t_stat.2.mpi tests/train/t_stat.4.mpi tests/train/t_sharded.4.mpi \
 	tests/train/t_recipe.4.mpi tests/train/t_replicas.4.mpi
 
-check_PROGRAMS += tests/train/t_golden_run tests/train/t_layouts tests/train/t_uneven \
+check_PROGRAMS += tests/train/t_golden_run tests/train/t_layouts tests/train/t_stages \
+	tests/train/t_uneven \
 	tests/train/t_memory tests/train/t_stat tests/train/t_sharded tests/train/t_recipe \
 	tests/train/t_replicas
 check_SCRIPTS += $(TRAIN_RUNS)
 CLEANFILES += $(TRAIN_RUNS)
 TESTS += $(TRAIN_RUNS)
-EXTRA_DIST += tests/train/tiny.h
+EXTRA_DIST += tests/train/tiny.h tests/train/weights.h
 
 tests_train_t_golden_run_SOURCES = tests/train/t_golden_run.c $(GOLDEN_SOURCES)
 

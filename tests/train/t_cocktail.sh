@@ -5,7 +5,7 @@
 # ranks; whether exchange and computation overlap changes nothing; and what a user can get wrong.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 50
+plan 52
 
 check "a dataset is built" small_corpus
 cocktail="--dp-mode cocktail_sgd --quant-bits 4 --topk-ratio .2 --randomp-ratio .1 --train-warmup-steps 2
@@ -58,6 +58,26 @@ check "with bf16 and chunks, too" resumes bf16 $cocktail --bf16 --pipeline-model
 check "replicas that exchange nothing, too" resumes local --dp-mode local --train-warmup-steps 1
 check "without loss, too" resumes exact --dp-mode cocktail_sgd --quant-bits 32 --topk-ratio 1 \
     --randomp-ratio 1
+
+# The files of ranks belong to places, so the other order of ranks goes on with the same bits; other stages do not.
+in_order() {
+    small 4 $cocktail --pipeline-model-parallel-size 2 --random-method random_wo_replacement \
+        --train-iters 10 --load "$work/d2p2.half" --save "$work/order" "$@" > "$work/order.log" 2>&1 ||
+        { cat "$work/order.log"; return 1; }
+}
+other_order() {
+    in_order --use-tp-pp-dp-mapping || return 1
+    losses "$work/order.log" 10 > "$work/order.losses"
+    tail -n 5 "$work/d2p2.losses" | diff - "$work/order.losses" &&
+        sums "$work/order" | diff "$work/d2p2.sums" -
+}
+check "pipelines inside, too" other_order
+other_stages() {
+    rm -rf "$work/order"
+    in_order --pipeline-model-parallel-layout 1,3 && cat "$work/order.log"
+}
+says_stages() { other_stages | grep -q 'all replicas begin with the weights of the checkpoint'; }
+check "in stages of other sizes all begin alike" says_stages
 
 # A killed run resumes from what it saved last.
 killed() {

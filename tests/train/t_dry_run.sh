@@ -4,7 +4,7 @@
 # --dry-run takes the options of two public runs as they were written (GPT of 7.5B on 16 and of 30B on 64
 # V100 of Jean Zay, May 2021) and says what their ranks hold; the number of parameters is the closed form.
 . "$srcdir/tests/tap.sh"
-plan 11
+plan 12
 
 # The vocabulary of GPT-2 has 50257 entries.
 awk 'BEGIN { printf "{"; for (i = 0; i < 50257; i++) printf "%s\"t%d\": %d", i ? ", " : "", i, i; print "}" }' \
@@ -106,5 +106,17 @@ on_128() { jean_zay 48 7168 1024 16 --world-size 128 --dry-run 2> /dev/null | gr
 check "--world-size" on_128
 nothing_made() { [ ! -e "$work/checkpoints" ] && [ ! -e "$work/openwebtext-10k" ]; }
 check "nothing is opened or made" nothing_made
-fails "60 layers on 32 stages do not divide, as on Jean Zay" 64 "--num-layers 60" jean_zay 60 10240 1024 32 --dry-run
+# The 76B study of Jean Zay gives no option for it; the first layers of stages 0, 2, 3, 30 and 31.
+uneven() {
+    jean_zay 60 10240 1024 32 --dry-run > "$work/log" 2>&1 || return 1
+    grep -q '^> 60 layers on 32 stages, .* --pipeline-model-parallel-layout 1\*3,2\*28,1$' "$work/log" &&
+        sed -n 's/^  layers //p' "$work/log" | sed -n '1p;3p;4p;31p;32p' | tr '\n' ' ' | grep -qx '0 2 3-4 57-58 59 '
+}
+check "60 layers on 32 stages, as on Jean Zay" uneven
+alone() {
+    jean_zay 2 4096 512 4 --account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split \
+        --dry-run > "$work/log" 2>&1 &&
+        sed -n 's/^  layers //p' "$work/log" | tr '\n' ' ' | grep -qx -e '- 0 1 - '
+}
+check "stages of the embedding and the head alone" alone
 fails "--world-size is no way to start ranks" 64 "were started" jean_zay 36 4096 512 4 --world-size 16

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "golden/golden.h"
 #include "train/tiny.h"
-#include "util/half.h"
+#include "train/weights.h"
 
 #include <math.h>
 #include <string.h>
@@ -43,62 +43,6 @@ static enum tr_status golden_sample(struct tr_run *r, enum tr_split split, int64
     return TR_OK;
 }
 
-/* Index in the whole parameter of element `i` of the part held here, or -1 for padding. */
-static int64_t whole_index(const struct tr_param *p, int64_t i)
-{
-    int64_t row = i / p->local[1], col = i % p->local[1];
-
-    row += p->split == 0 ? p->first : 0;
-    col += p->split == 1 ? p->first : 0;
-    return row < p->full[0] ? row * p->full[1] + col : -1;
-}
-
-static double element(const struct tr_tensor *t, int64_t i)
-{
-    if (t->dtype == TR_F32)
-        return (double)tr_f32(t)[i];
-    return (double)(t->dtype == TR_F16 ? tr_f16_to_float(((const uint16_t *)t->data)[i])
-                                       : tr_bf16_to_float(((const uint16_t *)t->data)[i]));
-}
-
-static void set_element(const struct tr_tensor *t, int64_t i, float x)
-{
-    if (t->dtype == TR_F32)
-        tr_f32(t)[i] = x;
-    else
-        ((uint16_t *)t->data)[i] =
-            t->dtype == TR_F16 ? tr_f16_from_float(x) : tr_bf16_from_float(x);
-}
-
-static bool owned(const struct tr_run *r, int64_t i)
-{
-    for (int k = 0; k < r->optim.owns; k++)
-        if (i >= r->optim.own[k].first && i < r->optim.own[k].first + r->optim.own[k].count)
-            return true;
-    return false;
-}
-
-/* The golden weights as values and, where this rank owns them, as masters. */
-static void set_weights(struct tr_run *r)
-{
-    const struct tr_params *ps = &r->model.params;
-    float *all = calloc((size_t)ps->size, sizeof *all);
-
-    for (int i = 0; i < ps->count; i++)
-        for (int64_t e = 0; e < ps->list[i].elems; e++) {
-            int64_t at = whole_index(&ps->list[i], e), flat = ps->list[i].offset + e;
-
-            all[flat] = at < 0 ? 0.0F : tr_golden_weight(ps->list[i].name, at);
-            set_element(&ps->values, flat, all[flat]);
-        }
-    for (int i = 0; i < r->optim.owns; i++) {
-        struct tr_tensor masters = tr_optim_masters(&r->optim, i);
-
-        memcpy(masters.data, all + r->optim.own[i].first, (size_t)tr_tensor_bytes(&masters));
-    }
-    free(all);
-}
-
 /* True if `flat` agrees with the golden tensors of that kind, within a tolerance that is relative to
    the largest element or absolute; padding must be zero. */
 static bool agrees(const struct tr_run *r, const struct tr_tensor *flat, const char *kind,
@@ -115,11 +59,11 @@ static bool agrees(const struct tr_run *r, const struct tr_tensor *flat, const c
         for (int64_t e = 0; e < count; e++)
             largest = fmax(largest, fabs((double)want[e]));
         for (int64_t e = 0; e < p->elems; e++) {
-            int64_t at = whole_index(p, e);
-            double got = element(flat, p->offset + e) / scale;
+            int64_t at = weights_whole_index(p, e);
+            double got = weights_element(flat, p->offset + e) / scale;
             double error = fabs(got - (at < 0 ? 0.0 : (double)want[at]));
 
-            if (gradient && !owned(r, p->offset + e))
+            if (gradient && !weights_owned(r, p->offset + e))
                 continue;
             worst = isfinite(error) ? fmax(worst, error) : INFINITY;
         }
@@ -161,7 +105,7 @@ static void one_layout(int w, int p, int d, int k, const struct bounds *type, co
     tiny_open(&r, &c, options, golden_sample);
     assert_all(r.shape.layout.w == w && r.shape.layout.p == p && r.shape.layout.d == d &&
                r.shape.layout.k == k);
-    set_weights(&r);
+    weights_set(&r, tr_golden_weight);
 
     tr_step_gradients(&r);
     double loss = tiny_loss(tr_step_loss(&r));

@@ -5,7 +5,7 @@
 # in any other.  A damaged newest checkpoint costs the iterations since the one before, and says so.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 10
+plan 12
 
 check "a dataset is built" small_corpus
 tp2pp2="--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2"
@@ -51,6 +51,18 @@ check "TP 1, PP 2, DP 2: equal to 1e-5" other replicas 4 --pipeline-model-parall
 check "TP 4: equal to 1e-5" other tensor 4 --tensor-model-parallel-size 4
 check "interleaved: equal to 1e-5" other chunks 2 --pipeline-model-parallel-size 2 \
     --num-virtual-stages-per-pipeline-rank 2
+
+# Stages of other sizes, ranks in the other order: to the bit where only the order differs.
+order() {
+    resume order 4 --pipeline-model-parallel-size 2 --use-tp-pp-dp-mapping
+    cmp "$work/replicas.losses" "$work/order.losses" || return 1
+    sums "$work/replicas" > "$work/replicas.sums"
+    sums "$work/order" > "$work/order.sums"
+    [ -s "$work/replicas.sums" ] && cmp "$work/replicas.sums" "$work/order.sums"
+}
+check "replicas inside: the bits of the other order" order
+check "stages of 1 and 3 layers: equal to 1e-5" other uneven 4 --pipeline-model-parallel-size 2 \
+    --pipeline-model-parallel-layout 1,3 --use-tp-pp-dp-mapping
 
 # Truncate the newest file to half its length: the run goes back to iteration 3 and arrives at the same end.
 fallback() {

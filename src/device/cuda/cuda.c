@@ -2,6 +2,7 @@
 #include "device/cuda/cuda.h"
 
 #include <cuda_profiler_api.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 
 #include "device/cuda/cuda_attention.h"
 #include "device/cuda/cuda_find.h"
+#include "device/cuda/cuda_graph.h"
 #include "device/cuda/cuda_libs.h"
 #include "device/cuda/cuda_move.h"
 #include "device/cuda/cuda_product.h"
@@ -83,6 +85,7 @@ void tr_cuda_wait_stream(struct tr_cuda *g, cudaStream_t s)
     const double began = tr_now();
     cudaError_t error;
 
+    TR_ASSERT(!g->capturing);
     while ((error = cudaStreamQuery(s)) == cudaErrorNotReady)
         pause_until_asked_again(g, began);
     tr_cuda_must(g, error, "work on a stream");
@@ -93,6 +96,7 @@ void tr_cuda_wait_event(struct tr_cuda *g, cudaEvent_t e)
     const double began = tr_now();
     cudaError_t error;
 
+    TR_ASSERT(!g->capturing);
     while ((error = cudaEventQuery(e)) == cudaErrorNotReady)
         pause_until_asked_again(g, began);
     tr_cuda_must(g, error, "work before an event");
@@ -153,6 +157,7 @@ static void cuda_close(struct tr_device *d)
         return;
     if (g->compute)
         tr_cuda_wait_stream(g, g->compute);
+    tr_cuda_graphs_close(g);
     tr_cuda_attention_close(g);
     tr_cuda_product_close(g->product);
     tr_cuda_moves_close(g->moves);
@@ -212,6 +217,7 @@ static enum tr_status cuda_open(const struct tr_device_how *how, struct tr_devic
     if (!g)
         return TR_FAIL(TR_ERESOURCE, "no memory left to open a device");
     g->tf32 = how->tf32;
+    g->any_order = how->any_order;
     s = tr_host_count_threads(how, &g->threads);
     if (s == TR_OK)
         s = tr_cuda_find(how, g, &bytes);
@@ -244,7 +250,9 @@ static const char *cuda_kernels(const struct tr_device *d, enum tr_dtype type)
 
 static const char *cuda_news(struct tr_device *d)
 {
-    return tr_cuda_told_next(&tr_cuda_of(d)->told);
+    const char *line = tr_cuda_told_next(&tr_cuda_of(d)->told);
+
+    return line ? line : tr_cuda_graphs_news(tr_cuda_of(d));
 }
 
 /* ---- memory ---- */
@@ -350,13 +358,53 @@ size_t tr_cuda_shared(const struct tr_queue *q)
     return tr_cuda_of(q->device)->shared;
 }
 
+/* What CUDA was told, of all devices that this process opened: it outlives them. */
+static struct {
+    pthread_mutex_t lock;
+    int count;
+    struct allowance {
+        const void *kernel;
+        int ordinal;
+        size_t bytes;
+    } * list;
+} allowed = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static struct allowance *allowance_of(const void *kernel, int ordinal)
+{
+    for (int i = 0; i < allowed.count; i++)
+        if (allowed.list[i].kernel == kernel && allowed.list[i].ordinal == ordinal)
+            return &allowed.list[i];
+    allowed.list = realloc(allowed.list, ((size_t)allowed.count + 1) * sizeof *allowed.list);
+    if (!allowed.list)
+        tr_die(TR_ERESOURCE, "no memory left for the list of kernels");
+    allowed.list[allowed.count] = (struct allowance){.kernel = kernel, .ordinal = ordinal};
+    return &allowed.list[allowed.count++];
+}
+
+void tr_cuda_allow_shared(const struct tr_queue *q, const void *kernel, size_t bytes)
+{
+    const struct tr_cuda *g = tr_cuda_of(q->device);
+    struct allowance *a;
+
+    pthread_mutex_lock(&allowed.lock);
+    a = allowance_of(kernel, g->ordinal);
+    if (bytes > a->bytes) {
+        tr_cuda_must(
+            g,
+            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
+            "cudaFuncSetAttribute");
+        a->bytes = bytes;
+    }
+    pthread_mutex_unlock(&allowed.lock);
+}
+
 /* ---- time and profilers ---- */
 
 static void cuda_mark(struct tr_queue *q, int i)
 {
     struct tr_cuda *g = tr_cuda_of(q->device);
 
-    TR_ASSERT(i >= 0 && i < TR_MARKS);
+    TR_ASSERT(i >= 0 && i < TR_MARKS && !g->capturing);
     tr_cuda_pace(g, &g->pace, 1);
     tr_cuda_must(g, cudaEventRecord(g->mark[i], g->compute), "cudaEventRecord");
 }
@@ -407,6 +455,9 @@ const struct tr_backend tr_cuda = {
     .between = cuda_between,
     .range = cuda_range,
     .record = cuda_record,
+    .capture = tr_cuda_capture,
+    .captured = tr_cuda_captured,
+    .replay = tr_cuda_replay,
 #define OP(name, tol, params) .name = tr_cuda_##name,
 #include "device/ops.def"
 #undef OP

@@ -30,6 +30,15 @@ bool tr_cuda_there(void);
 struct tr_cuda_product; /* what multiplies: device/cuda/cuda_product.h */
 struct tr_cuda_sdpa;    /* cuDNN's attention: device/cuda/cuda_sdpa.h */
 
+/* Of cuda_graph.c: what was captured; how many the log has; memory left before the first. */
+struct tr_cuda_graphs {
+    struct tr_graph *list;
+    int count, told;
+    int64_t nodes;
+    size_t left_before;
+    char line[160];
+};
+
 struct tr_cuda {
     int ordinal;    /* of this GPU among those of the node */
     int arch;       /* 70, 80, 90, ... */
@@ -37,6 +46,7 @@ struct tr_cuda {
     int processors; /* streaming multiprocessors */
     size_t shared;  /* bytes of shared memory that a block may have */
     bool tf32;
+    bool any_order;          /* of cuDNN's additions: as struct tr_device_how has it */
     char name[64], uuid[48]; /* "NVIDIA H200", "GPU-1b2c..." */
     cudaStream_t compute;
     struct tr_cuda_pace pace; /* of the compute stream */
@@ -46,6 +56,9 @@ struct tr_cuda {
     void *base;                /* what reserve() gave last, and its length: to register with NCCL */
     size_t base_bytes;
     int64_t of_nccl; /* bytes that NCCL took, as its transport found; for what is said of memory */
+
+    bool capturing; /* operations are recorded as a graph: the host neither waits nor counts them */
+    struct tr_cuda_graphs graphs;
 
     /* While the host waits for the GPU it calls this now and then, if it is not NULL: a transport looks
        for ranks that failed.  It may end the job. */

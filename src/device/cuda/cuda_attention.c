@@ -9,14 +9,12 @@
 #include "device/sizes.h"
 #include "util/log.h"
 
-/* 256 MiB of scores of the backward pass, and what else it keeps: 32 heads of 2048 tokens at a time, which
-   is four blocks of queries for every multiprocessor of an H100. */
-enum { SCRATCH = 257 << 20 };
-
 enum tr_status tr_cuda_attention_open(struct tr_cuda *g, enum tr_attention_by by, size_t *scratch)
 {
-    struct tr_cuda_sdpa_how how = {
-        .arch = g->arch, .room = SCRATCH, .wanted = by == TR_ATTENTION_FUSED, .stream = g->compute};
+    struct tr_cuda_sdpa_how how = {.arch = g->arch,
+                                   .room = tr_cuda_scratch_reserved(true, g->any_order),
+                                   .wanted = by == TR_ATTENTION_FUSED,
+                                   .stream = g->compute};
     enum tr_status s;
 
     *scratch = 0;
@@ -26,7 +24,7 @@ enum tr_status tr_cuda_attention_open(struct tr_cuda *g, enum tr_attention_by by
     }
     s = tr_cuda_sdpa_open(&how, &g->sdpa);
     if (s == TR_OK)
-        *scratch = SCRATCH;
+        *scratch = how.room;
     if (s == TR_OK || by == TR_ATTENTION_FUSED)
         return s;
     tr_log_rank0(s == TR_ERESOURCE ? TR_LOG_WARNING : TR_LOG_INFO,
@@ -60,14 +58,19 @@ static bool aligned(const struct tr_tensor *t)
 }
 
 /* dqkv and dctx are NULL forward. */
-static struct tr_cuda_sdpa_call call_of(struct tr_attention_sizes s, const struct tr_tensor *ctx,
-                                        const struct tr_tensor *lse, const struct tr_tensor *qkv,
-                                        const struct tr_tensor *dctx, const struct tr_tensor *dqkv,
-                                        float scale)
+static struct tr_cuda_sdpa_call call_of(const struct tr_cuda *g, struct tr_attention_sizes s,
+                                        const struct tr_tensor *ctx, const struct tr_tensor *lse,
+                                        const struct tr_tensor *qkv, const struct tr_tensor *dctx,
+                                        const struct tr_tensor *dqkv, float scale)
 {
     return (struct tr_cuda_sdpa_call){
         .backward = dqkv != NULL,
-        .sizes = {.b = s.b, .heads = s.heads, .t = s.t, .d = s.d, .row_heads = s.heads},
+        .sizes = {.b = s.b,
+                  .heads = s.heads,
+                  .t = s.t,
+                  .d = s.d,
+                  .row_heads = s.heads,
+                  .any_order = dqkv && g->any_order},
         .type = qkv->dtype,
         .scale = scale,
         .qkv = qkv->data,
@@ -122,6 +125,7 @@ static void tell(struct tr_cuda *g, const struct tr_cuda_sdpa_call *call,
         .type = call->type,
         .head = call->sizes.d,
         .dropout = drop->p,
+        .any_order = call->sizes.any_order,
         .cudnn = g->sdpa ? tr_cuda_sdpa_name() : NULL,
         .why = why ? why : "",
     };
@@ -134,8 +138,9 @@ void tr_cuda_attention(struct tr_queue *q, const struct tr_tensor *ctx, const st
                        struct tr_attention_how how, struct tr_dropout drop)
 {
     struct tr_cuda *g = tr_cuda_of(q->device);
-    const struct tr_cuda_sdpa_call call = call_of(
-        tr_sizes_attention(ctx, lse, qkv, from, how, &drop), ctx, lse, qkv, NULL, NULL, how.scale);
+    const struct tr_cuda_sdpa_call call =
+        call_of(g, tr_sizes_attention(ctx, lse, qkv, from, how, &drop), ctx, lse, qkv, NULL, NULL,
+                how.scale);
     const char *why = kept_from_cudnn(g, from, &drop, alike(ctx, qkv));
     enum tr_cuda_way way = TR_CUDA_BY_CUDNN;
 
@@ -154,8 +159,9 @@ void tr_cuda_attention_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
                            struct tr_dropout drop)
 {
     struct tr_cuda *g = tr_cuda_of(q->device);
-    const struct tr_cuda_sdpa_call call = call_of(
-        tr_sizes_attention(ctx, lse, qkv, from, how, &drop), ctx, lse, qkv, dctx, dqkv, how.scale);
+    const struct tr_cuda_sdpa_call call =
+        call_of(g, tr_sizes_attention(ctx, lse, qkv, from, how, &drop), ctx, lse, qkv, dctx, dqkv,
+                how.scale);
     const char *why =
         kept_from_cudnn(g, from, &drop, alike(ctx, qkv) && alike(dctx, qkv) && alike(dqkv, qkv));
     enum tr_cuda_way way = TR_CUDA_BY_CUDNN;

@@ -14,7 +14,7 @@
 struct tr_cuda;
 
 /*
- * Sets g->sdpa.  `scratch` is what it takes of g->scratch, in bytes; 0 without cuDNN.  g->arch and
+ * Sets g->sdpa.  `scratch` is what it takes of g->scratch, in bytes; 0 without cuDNN.  g->arch, g->any_order and
  * g->compute are there, and its GPU is the current one.  With TR_ATTENTION_FUSED TR_ERESOURCE or TR_ECONFIG
  * where cuDNN is not to be had; with TR_ATTENTION_AUTO a line in the log says so.
  */

@@ -23,7 +23,10 @@ struct tr_cuda_factor {
  *
  *   z = s + bias[j] (+ c with `add`);  pre = z;  c = act(z), or with `slope_of` z * act'(slope_of)
  *
- * c, pre and slope_of are [m,n]; all but c may be NULL.  `rows`[m], of c's type, is for tr_cuda_matmul() alone,
+ * With a gated `act` columns 2 j and 2 j + 1 of z make column j of c, or an element of the sums columns 2 j and
+ * 2 j + 1 of c: see linear and linear_dgrad in ops.def.  Nothing is added then.
+ *
+ * pre is [m,n], c and slope_of too but for the columns of a gated activation; all but c may be NULL.  `rows`[m], of c's type, is for tr_cuda_matmul() alone,
  * with nothing but `add` beside it: the sums of a's rows, whatever was there.
  */
 struct tr_cuda_finish {
@@ -43,6 +46,9 @@ struct tr_cuda_dense {
     size_t spare_bytes;
 };
 
+/* Whether cuBLASLt has this activation in its epilogues. */
+bool tr_cuda_matmul_knows(enum tr_act act);
+
 /* One call of cuBLASLt does it all.  False, and nothing was queued: it does not serve that. */
 bool tr_cuda_matmul(struct tr_queue *q, const struct tr_cuda_dense *d);
 
@@ -51,6 +57,10 @@ void tr_cuda_plain_product(struct tr_queue *q, const struct tr_cuda_dense *d);
 
 /* The finish alone, of sums[m,n].  These may be c itself where it is TR_F32 and nothing is added to. */
 void tr_cuda_finish_sums(struct tr_queue *q, const float *sums, const struct tr_cuda_finish *f);
+
+/* y = act(z), z of any float type; with a gated activation twice as wide as y. */
+void tr_cuda_activate(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *z,
+                      enum tr_act act);
 
 /* to[h] = (or, with `add`, +=) the sum of column h of x[n,h]; fp32 sums in an order that depends on n and h
    alone. */

@@ -2,6 +2,7 @@
 #ifndef TR_DEVICE_CUDA_CUDA_KERNEL_H
 #define TR_DEVICE_CUDA_CUDA_KERNEL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "device/device.h"
@@ -19,6 +20,14 @@
 enum { TR_CUDA_SCRATCH_BYTES = 64 << 20 };
 void *tr_cuda_scratch(const struct tr_queue *q, size_t bytes);
 
+/* What is reserved for it, with cuDNN's attention or without.  Its deterministic backward, the one without any_order,
+   keeps 256 MiB of scores, and what else it needs: 32 heads of 2048 tokens at a time, which is four
+   blocks of queries for every multiprocessor of an H100. */
+static inline size_t tr_cuda_scratch_reserved(bool cudnn, bool any_order)
+{
+    return cudnn && !any_order ? (size_t)257 << 20 : (size_t)TR_CUDA_SCRATCH_BYTES;
+}
+
 /* The stream of the queue's operations, a cudaStream_t, for one launch that comes next.  The host waits here
    where it is too far ahead (device/cuda/cuda_pace.h). */
 void *tr_cuda_stream(const struct tr_queue *q);
@@ -30,6 +39,10 @@ int tr_cuda_arch(const struct tr_queue *q);
 
 /* Bytes of shared memory that a block may have on this GPU, once it has asked for them. */
 size_t tr_cuda_shared(const struct tr_queue *q);
+
+/* Launches of `kernel` may ask for so much dynamic shared memory, which is set once for each kernel and
+   GPU: it is asked when a kernel comes for the first time, or wants more than before.  Any thread. */
+void tr_cuda_allow_shared(const struct tr_queue *q, const void *kernel, size_t bytes);
 
 /* A kernel of this program, for questions about the code that was loaded: all are compiled alike. */
 const void *tr_cuda_any_kernel(void);

@@ -181,13 +181,18 @@ static bool fits(const struct tr_tensor *t, const struct tr_cuda_finish *f)
 }
 
 /* cuBLASLt's epilogues for an activation: alone, with what it is of kept, and its derivative; 0 where it
-   has none. */
+   has none.  Of ReLU it keeps a bit mask, which is not what ops.def does. */
 static const struct {
     uint32_t forward, keeping, backward;
 } epilogues[TR_ACTS] = {
     [TR_ACT_GELU_TANH] = {CUBLASLT_EPILOGUE_GELU, CUBLASLT_EPILOGUE_GELU_AUX,
                           CUBLASLT_EPILOGUE_DGELU},
 };
+
+bool tr_cuda_matmul_knows(enum tr_act act)
+{
+    return epilogues[act].forward != 0;
+}
 
 /*
  * The epilogue that finishes the sums, or 0 when there is none.  An activation in it is for halves alone:

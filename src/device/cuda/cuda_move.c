@@ -127,6 +127,7 @@ static void must_copy(struct tr_cuda *g, void *to, const void *from, size_t byte
     char call[80];
     cudaError_t error;
 
+    TR_ASSERT(!g->capturing);     /* the ring is in host memory that changes */
     tr_cuda_pace(g, &g->pace, 2); /* with the event after it */
     error = cudaMemcpyAsync(to, from, bytes, kind, g->compute);
     if (error == cudaSuccess)

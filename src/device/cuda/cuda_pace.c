@@ -28,15 +28,23 @@ void tr_cuda_pace_close(struct tr_cuda_pace *p)
 }
 
 /* An event that was never recorded counts as passed. */
-void tr_cuda_pace(struct tr_cuda *g, struct tr_cuda_pace *p, int launches)
+static void pass_one(struct tr_cuda *g, struct tr_cuda_pace *p)
 {
     cudaEvent_t oldest = p->passed[p->next];
 
-    p->queued += launches;
-    if (p->queued < TR_CUDA_PACE_EVERY)
-        return;
-    p->queued = 0;
     p->next = (p->next + 1) % TR_CUDA_PACE_EVENTS;
     tr_cuda_wait_event(g, oldest);
     tr_cuda_must(g, cudaEventRecord(oldest, p->stream), "cudaEventRecord");
+}
+
+void tr_cuda_pace(struct tr_cuda *g, struct tr_cuda_pace *p, int launches)
+{
+    if (g->capturing)
+        return;
+    p->queued += launches;
+    for (int i = 0; i < TR_CUDA_PACE_EVENTS / 2 && p->queued >= TR_CUDA_PACE_EVERY; i++) {
+        p->queued -= TR_CUDA_PACE_EVERY;
+        pass_one(g, p);
+    }
+    p->queued %= TR_CUDA_PACE_EVERY;
 }

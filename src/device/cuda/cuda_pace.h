@@ -15,6 +15,10 @@
  * layers, an event is recorded, and before the (TR_CUDA_PACE_EVENTS + 1)-th of them the host waits for
  * the oldest as it waits for everything: watching (tr_cuda.watch).
  *
+ * A graph counts with all its nodes: what it takes of a stream is not documented either.  It uses up half of
+ * the events at most, so a large one lets two others be queued before it, and the GPU does not run dry.  What is
+ * captured is not queued, and not counted.
+ *
  * No rank waits for what comes later in its own program, so what is no deadlock with a host that waits
  * after each operation is none with this.
  */

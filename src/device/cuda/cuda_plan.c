@@ -158,6 +158,8 @@ static cudnnPointwiseMode_t mode_of(enum tr_sdpa_op op)
         return CUDNN_POINTWISE_EXP;
     case TR_SDPA_LOG:
         return CUDNN_POINTWISE_LOG;
+    case TR_SDPA_COPY:
+        return CUDNN_POINTWISE_IDENTITY;
     case TR_SDPA_NOT_LESS:
         return CUDNN_POINTWISE_CMP_GE;
     case TR_SDPA_SELECT:
@@ -302,16 +304,17 @@ static void tell(struct tr_cuda_plan *p, const char *why)
 }
 
 void tr_cuda_plan_make(struct tr_cuda_plan *p, const struct tr_cuda_plan_on *on,
-                       const struct tr_sdpa_graph *g, enum tr_dtype type, size_t room)
+                       const struct tr_sdpa_graph *g, const struct tr_cuda_plan_as *as)
 {
-    descriptor config[MAX_CONFIGS], graph = make_graph(p, on, g, type);
+    descriptor config[MAX_CONFIGS], graph = make_graph(p, on, g, as->type);
     int64_t n = ask(p, on, graph, config);
 
     tell(p, n ? "no way of those that it knows does with the scratch" : "it knows no way");
     /* What it proposes may still fail to compile: that is no failure of the next. */
     for (int64_t i = 0; i < n && !p->ready; i++) {
         p->status = CUDNN_STATUS_SUCCESS;
-        p->ready = deterministic(p, config[i]) && take(p, on, config[i], room);
+        p->ready =
+            (as->any_order || deterministic(p, config[i])) && take(p, on, config[i], as->room);
         if (failed(p))
             tell(p, "");
     }

@@ -33,12 +33,16 @@ struct tr_cuda_plan {
 enum tr_status tr_cuda_plan_described(const char *json,
                                       cudnnBackendDescriptor_t *out) TR_MUST_CHECK;
 
-/*
- * The plan that cuDNN expects to be fastest of those that are deterministic and need no more than `room`
- * bytes; data are of `type`.  Look at p->ready.
- */
+/* What a plan must be. */
+struct tr_cuda_plan_as {
+    enum tr_dtype type; /* of the data */
+    size_t room;        /* the most workspace, in bytes */
+    bool any_order;     /* it may be one that cuDNN calls non-deterministic */
+};
+
+/* The plan that cuDNN expects to be fastest of those that will do.  Look at p->ready. */
 void tr_cuda_plan_make(struct tr_cuda_plan *p, const struct tr_cuda_plan_on *on,
-                       const struct tr_sdpa_graph *g, enum tr_dtype type, size_t room);
+                       const struct tr_sdpa_graph *g, const struct tr_cuda_plan_as *as);
 void tr_cuda_plan_release(struct tr_cuda_plan *p);
 
 /* Queue it; at[i] is the address of tensor i.  NULL, or what is wrong. */

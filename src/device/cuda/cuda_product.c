@@ -38,7 +38,8 @@ struct parts {
 
 static struct parts cut(const struct tr_cuda_dense *d)
 {
-    struct parts p = {.rows = d->m, .sums = d->finish.c->dtype != TR_F32};
+    struct parts p = {.rows = d->m,
+                      .sums = d->finish.c->dtype != TR_F32 || tr_act_gated(d->finish.act)};
     bool convert = d->a.type != d->b.type;
     size_t fixed, row;
 
@@ -85,14 +86,14 @@ static void take_part(struct part *p, const struct tr_cuda_dense *d, int64_t fir
     p->d = *d;
     p->d.m = rows;
     p->d.a.p = (const char *)d->a.p + before * tr_dtype_bytes(d->a.type);
-    p->c = rows_of(f->c, d->n, first, rows);
+    p->c = rows_of(f->c, f->c->dim[f->c->ndim - 1], first, rows);
     p->d.finish.c = &p->c;
     if (f->pre) {
         p->pre = rows_of(f->pre, d->n, first, rows);
         p->d.finish.pre = &p->pre;
     }
     if (f->slope_of) {
-        p->slope_of = rows_of(f->slope_of, d->n, first, rows);
+        p->slope_of = rows_of(f->slope_of, f->slope_of->dim[f->slope_of->ndim - 1], first, rows);
         p->d.finish.slope_of = &p->slope_of;
     }
 }
@@ -154,18 +155,33 @@ static void multiply(struct tr_queue *q, struct tr_cuda_dense d)
 
 /* ---- the operations ---- */
 
+/* Whether an activation that cuBLASLt does not have reads its operand from `pre`: sums in scratch would go there
+   in parts, at twice the bytes or more.  What is kept in halves makes halves of the same type. */
+static bool through(const struct tr_tensor *y, const struct tr_tensor *pre, enum tr_act act)
+{
+    return act != TR_ACT_NONE && !tr_cuda_matmul_knows(act) && pre &&
+           (pre->dtype == TR_F32 || pre->dtype == y->dtype);
+}
+
 void tr_cuda_linear(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *pre,
                     const struct tr_tensor *x, const struct tr_tensor *w,
                     const struct tr_tensor *bias, enum tr_act act)
 {
     struct tr_linear_sizes s = tr_sizes_linear(y, pre, x, w, bias, act);
+    struct tr_cuda_dense d = {.m = s.n,
+                              .n = s.o,
+                              .k = s.i,
+                              .a = factor(x, s.i, false),
+                              .b = factor(w, s.i, true),
+                              .finish = {.c = y, .bias = bias, .pre = pre, .act = act}};
 
-    multiply(q, (struct tr_cuda_dense){.m = s.n,
-                                       .n = s.o,
-                                       .k = s.i,
-                                       .a = factor(x, s.i, false),
-                                       .b = factor(w, s.i, true),
-                                       .finish = {.c = y, .bias = bias, .pre = pre, .act = act}});
+    if (!through(y, pre, act)) {
+        multiply(q, d);
+        return;
+    }
+    d.finish = (struct tr_cuda_finish){.c = pre, .bias = bias};
+    multiply(q, d);
+    tr_cuda_activate(q, y, pre, act);
 }
 
 void tr_cuda_linear_dgrad(struct tr_queue *q, const struct tr_tensor *dx,

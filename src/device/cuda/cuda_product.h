@@ -11,7 +11,8 @@
  *   1. one call of cuBLASLt, with bias and GELU in it: factors of one type, the result of that type or
  *      in fp32;
  *   2. a call of cuBLASLt whose sums are fp32, and a kernel that finishes them; factors of two types are
- *      made fp32 before.  What needs scratch goes in parts that fit it;
+ *      made fp32 before.  What needs scratch goes in parts that fit it.  The operand of an activation that
+ *      cuBLASLt does not have goes to `pre`, where that is given, and needs none;
  *   3. a kernel for everything (kernels/product.cu): whatever sizes, types and addresses.
  *
  * In all of them sums are fp32 and a result in fp16 or bf16 is rounded once.  The way that a shape

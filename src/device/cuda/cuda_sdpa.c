@@ -116,13 +116,13 @@ void tr_cuda_sdpa_close(struct tr_cuda_sdpa *c)
 static bool same(struct tr_sdpa_sizes a, struct tr_sdpa_sizes b)
 {
     return a.b == b.b && a.heads == b.heads && a.t == b.t && a.d == b.d &&
-           a.row_heads == b.row_heads;
+           a.row_heads == b.row_heads && a.any_order == b.any_order;
 }
 
 /* Scratch that a plan leaves to cuDNN. */
 static size_t room_of(const struct tr_cuda_sdpa *c, struct tr_sdpa_sizes s, bool backward)
 {
-    return backward ? c->room - tr_sdpa_rowsum_bytes(s) : c->room;
+    return backward ? c->room - tr_sdpa_sums_bytes(s) : c->room;
 }
 
 static struct made *make(struct tr_cuda_sdpa *c, struct tr_sdpa_sizes s,
@@ -136,7 +136,10 @@ static struct made *make(struct tr_cuda_sdpa *c, struct tr_sdpa_sizes s,
     m->type = call->type;
     m->backward = call->backward;
     (m->backward ? tr_sdpa_backward : tr_sdpa_forward)(s, &m->graph);
-    tr_cuda_plan_make(&m->plan, &c->on, &m->graph, m->type, room_of(c, s, m->backward));
+    tr_cuda_plan_make(&m->plan, &c->on, &m->graph,
+                      &(struct tr_cuda_plan_as){.type = m->type,
+                                                .room = room_of(c, s, m->backward),
+                                                .any_order = m->backward && s.any_order});
     m->next = c->made;
     c->made = m;
     return m;
@@ -226,7 +229,7 @@ size_t tr_cuda_sdpa_bytes(struct tr_cuda_sdpa *c, const struct tr_cuda_sdpa_call
 
     for (int64_t i = 0; i < parts.count; i++) {
         const struct made *m = part_of(c, call, tr_sdpa_part(parts, i));
-        size_t bytes = m->plan.workspace + (m->backward ? tr_sdpa_rowsum_bytes(m->sizes) : 0);
+        size_t bytes = m->plan.workspace + (m->backward ? tr_sdpa_sums_bytes(m->sizes) : 0);
 
         most = bytes > most ? bytes : most;
     }
@@ -267,11 +270,13 @@ static const char *run_part(struct tr_cuda_sdpa *c, const struct tr_cuda_sdpa_ca
             at[i] = &value[i];
         else if (n == TR_SDPA_ROWSUM)
             at[i] = scratch;
+        else if (n == TR_SDPA_DQ_SUM)
+            at[i] = scratch + tr_sdpa_rowsum_bytes(m->sizes);
         else if (m->graph.tensor[i].place == TR_SDPA_MEMORY)
             at[i] = address_of(call, n) + offset * (n == TR_SDPA_LSE ? 4 : 2);
     }
     if (m->backward)
-        scratch += tr_sdpa_rowsum_bytes(m->sizes);
+        scratch += tr_sdpa_sums_bytes(m->sizes);
     return tr_cuda_plan_run(&m->plan, &c->on, at, scratch);
 }
 

@@ -20,10 +20,11 @@
  * two tokens or more; D a multiple of 8. cuDNN 9.19 takes D up to 256 forward, and backward up to 128
  * on 8.x and up to 256 on 9.x.  No dropout (cuDNN draws other numbers than this program) and no `from`.
  *
- * Backward gives the same bits every time: see tr_sdpa_backward().  cudnn-frontend builds that graph
- * when it is asked for a deterministic result.  It costs a matrix of t * t numbers in fp16 or bf16
- * per head, so the batch goes through the room in parts.  Nothing has to be zero before: the sums
- * over keys are not added to memory.
+ * Backward gives the same bits every time, unless sizes.any_order lets it add in any order: see
+ * tr_sdpa_backward().  cudnn-frontend builds either graph, the first when it is asked for a deterministic
+ * algorithm.  That costs a matrix of t * t numbers in fp16 or bf16 per head, so the batch goes through
+ * the room in parts; the other has sums in fp32 of t * d, which cuDNN 9.6 and newer sets to zero.  Versions, lengths,
+ * GPUs and widths are the same for both, but that the matrix of one head must fit into the room.
  */
 struct tr_cuda_sdpa;
 

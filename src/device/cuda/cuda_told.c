@@ -30,15 +30,24 @@ static void warn(const struct tr_cuda_met *m)
                      m->dropout, m->cudnn);
 }
 
+/* What follows from --no-deterministic-mode. */
+static const char *order_of(const struct tr_cuda_met *m)
+{
+    if (!m->backward || !m->any_order)
+        return "";
+    return m->way == TR_CUDA_BY_CUDNN ? ", non-deterministic: last bits differ from run to run"
+                                      : ", deterministic though --no-deterministic-mode is given";
+}
+
 void tr_cuda_tell(struct tr_cuda_told *t, const struct tr_cuda_met *m)
 {
     if (t->of[m->backward][m->way])
         return;
     t->of[m->backward][m->way] = true;
     snprintf(t->line[t->lines++], sizeof t->line[0],
-             "attention, %s, heads of %lld in %s: %s%s%.300s", m->backward ? "backward" : "forward",
-             (long long)m->head, tr_dtype_name(m->type), name_of(m), *m->why ? ", since " : "",
-             m->why);
+             "attention, %s, heads of %lld in %s: %s%s%s%.300s",
+             m->backward ? "backward" : "forward", (long long)m->head, tr_dtype_name(m->type),
+             name_of(m), order_of(m), *m->why ? ", since " : "", m->why);
     if (!t->warned[m->way])
         warn(m);
     t->warned[m->way] = true;

@@ -54,6 +54,13 @@ static int rows(struct tr_sdpa_graph *g, struct tr_sdpa_sizes s, enum tr_sdpa_na
                 (int64_t[]){s.heads * s.t, s.t, 1, 1});
 }
 
+/* The sum of dq, without gaps. */
+static int dq_sum(struct tr_sdpa_graph *g, struct tr_sdpa_sizes s)
+{
+    return name(g, TR_SDPA_DQ_SUM, TR_SDPA_MEMORY, TR_SDPA_F32, (int64_t[]){s.b, s.heads, s.t, s.d},
+                (int64_t[]){s.heads * s.t * s.d, s.t * s.d, s.d, 1});
+}
+
 /* A new tensor of the shape of a graph: [b,heads,t,columns], without gaps. */
 static int fresh(struct tr_sdpa_graph *g, enum tr_sdpa_type type, struct tr_sdpa_sizes s,
                  int64_t columns)
@@ -173,7 +180,11 @@ void tr_sdpa_backward(struct tr_sdpa_sizes s, struct tr_sdpa_graph *out)
     ds = two(g, TR_SDPA_MUL, centred, p, fresh(g, TR_SDPA_F32, s, s.t));
     ds = two(g, TR_SDPA_MUL, ds, scale, fresh(g, TR_SDPA_F32, s, s.t));
     two(g, TR_SDPA_MATMUL, transpose(g, s, TR_SDPA_DATA, ds), q, dk);
-    two(g, TR_SDPA_MATMUL, ds, transpose(g, s, TR_SDPA_DATA, k), dq);
+    k = transpose(g, s, TR_SDPA_DATA, k);
+    if (s.any_order)
+        one(g, TR_SDPA_COPY, two(g, TR_SDPA_MATMUL, ds, k, dq_sum(g, s)), dq);
+    else
+        two(g, TR_SDPA_MATMUL, ds, k, dq);
 }
 
 float tr_sdpa_value(enum tr_sdpa_name n, float scale)
@@ -181,18 +192,31 @@ float tr_sdpa_value(enum tr_sdpa_name n, float scale)
     return n == TR_SDPA_SCALE ? scale : n == TR_SDPA_MASKED ? MASKED : 1.0f;
 }
 
-size_t tr_sdpa_rowsum_bytes(struct tr_sdpa_sizes s)
+/* fp32 numbers, so many for each query, in a multiple of 256 bytes. */
+static size_t room_of(struct tr_sdpa_sizes s, int64_t numbers)
 {
-    return ((size_t)(s.b * s.heads * s.t) * sizeof(float) + 255) / 256 * 256;
+    return ((size_t)(s.b * s.heads * s.t * numbers) * sizeof(float) + 255) / 256 * 256;
 }
 
-/* The matrix is one of 128 by 128 blocks; the plans of cuDNN 9.19 want up to 256 bytes more, and here
-   they have 4096. */
+size_t tr_sdpa_rowsum_bytes(struct tr_sdpa_sizes s)
+{
+    return room_of(s, 1);
+}
+
+size_t tr_sdpa_sums_bytes(struct tr_sdpa_sizes s)
+{
+    return tr_sdpa_rowsum_bytes(s) + (s.any_order ? room_of(s, s.d) : 0);
+}
+
+/* The matrix is one of 128 by 128 blocks.  In any order the kernels of cuDNN 9.19 for GPUs of compute capability 8
+   have another sum of dq, for a length in multiples of 8 (those for 9 have none).  Plans want up to 256 bytes
+   more than that, and here they have 4096. */
 size_t tr_sdpa_backward_bytes(struct tr_sdpa_sizes s)
 {
     size_t t = (size_t)(s.t + 127) / 128 * 128;
+    size_t row = s.any_order ? (size_t)s.d * sizeof(float) : t * 2;
 
-    return tr_sdpa_rowsum_bytes(s) + (size_t)(s.b * s.heads) * t * t * 2 + 4096;
+    return tr_sdpa_sums_bytes(s) + (size_t)(s.b * s.heads) * t * row + 4096;
 }
 
 static bool fits(struct tr_sdpa_sizes s, int64_t b, int64_t n, size_t room)

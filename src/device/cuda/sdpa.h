@@ -19,12 +19,14 @@ struct tr_sdpa_sizes {
     int64_t b, heads, t, d; /* what the graph computes */
     int64_t row_heads;      /* heads in a row of qkv and ctx; `heads` of them, side by side, are
                                taken: all if b > 1 */
+    bool any_order;         /* of backward: blocks of keys may be added to dq in any order */
 };
 
 enum tr_sdpa_type { TR_SDPA_DATA, TR_SDPA_F32, TR_SDPA_I32, TR_SDPA_BOOL };
 
 /* Tensors of the graphs that have a name.  The scale and the two constants are one number each, given
-   by value; ROWSUM [b,heads,t] fp32 is room that backward needs and leaves nothing in. */
+   by value; ROWSUM [b,heads,t] and DQ_SUM [b,heads,t,d] fp32 are room that backward needs and leaves nothing
+   in; DQ_SUM only with any_order. */
 enum tr_sdpa_name {
     TR_SDPA_Q,
     TR_SDPA_K,
@@ -36,6 +38,7 @@ enum tr_sdpa_name {
     TR_SDPA_DCTX,
     TR_SDPA_ONE,
     TR_SDPA_ROWSUM,
+    TR_SDPA_DQ_SUM,
     TR_SDPA_DQ,
     TR_SDPA_DK,
     TR_SDPA_DV,
@@ -68,6 +71,7 @@ enum tr_sdpa_op {
     TR_SDPA_DIV,
     TR_SDPA_EXP,
     TR_SDPA_LOG,
+    TR_SDPA_COPY,
     TR_SDPA_ROW, /* the index of the row, and the column, of each element of x */
     TR_SDPA_COLUMN,
     TR_SDPA_NOT_LESS, /* x >= b */
@@ -91,15 +95,17 @@ struct tr_sdpa_graph {
 void tr_sdpa_forward(struct tr_sdpa_sizes s, struct tr_sdpa_graph *g);
 
 /*
- * dq, dk and dv of dctx, ctx, lse and qkv.  dq is the product of a [t,t] matrix that is rounded to the
- * type of the data, not a sum to which each block of keys adds when it is ready: cuDNN's kernel for the
- * latter gives other bits in every run, and that for the former has the matrix in its workspace
- * (tr_sdpa_backward_bytes).
+ * dq, dk and dv of dctx, ctx, lse and qkv.  Without any_order dq is the product of a [t,t] matrix that is
+ * rounded to the type of the data, which cuDNN's kernel has in its workspace.  With it dq is a sum in
+ * fp32 (DQ_SUM) to which each block of keys adds when it is ready, by atomic additions: no matrix, but other
+ * bits in every run.  tr_sdpa_backward_bytes() has the room of either.
  */
 void tr_sdpa_backward(struct tr_sdpa_sizes s, struct tr_sdpa_graph *g);
 
-/* Room that backward takes for ROWSUM, a multiple of 256, and at most in all. */
+/* Room that backward takes for ROWSUM, for that and DQ_SUM behind it (0 for the latter without any_order), and at
+   most in all.  The first two are multiples of 256. */
 size_t tr_sdpa_rowsum_bytes(struct tr_sdpa_sizes s);
+size_t tr_sdpa_sums_bytes(struct tr_sdpa_sizes s);
 size_t tr_sdpa_backward_bytes(struct tr_sdpa_sizes s);
 
 /* The constants. */

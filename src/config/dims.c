@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "config/dims.h"
+
+#include <stdio.h>
+
+#include "config/model_family.h"
+#include "config/near.h"
+#include "config/vocab.h"
+
+enum { WIDEST_HEAD = TR_WIDEST_HEAD };
+
+static enum tr_status set_embed(const struct tr_config *c, struct tr_dims *m)
+{
+    m->embed = m->family.embed_width > 0 ? m->family.embed_width : m->hidden;
+    if (m->embed > m->hidden)
+        return TR_FAIL(TR_ECONFIG,
+                       "--word-embed-proj-dim %lld%s is more than --hidden-size %lld, and a word "
+                       "embedding is projected to what is wider: give %lld or less",
+                       (long long)m->embed,
+                       c->word_embed_proj_dim != TR_UNSET_INT ? "" : ", by --model-family,",
+                       (long long)m->hidden, (long long)m->hidden);
+    return TR_OK;
+}
+
+static enum tr_status set_heads(const struct tr_config *c, int w, struct tr_dims *m)
+{
+    char near[64];
+
+    m->heads = c->num_attention_heads;
+    if (m->family.head_width == 0 && m->hidden % m->heads)
+        return TR_FAIL(TR_ECONFIG,
+                       "--hidden-size %lld does not divide into --num-attention-heads %lld: the "
+                       "nearest hidden size that does is %s; or give the width of a head as "
+                       "--kv-channels",
+                       (long long)m->hidden, (long long)m->heads,
+                       tr_multiples_near(m->heads, m->hidden, near));
+    m->head_dim = m->family.head_width > 0 ? m->family.head_width : m->hidden / m->heads;
+    if (c->kv_channels != TR_UNSET_INT && m->head_dim > WIDEST_HEAD)
+        return TR_FAIL(TR_ECONFIG,
+                       "--kv-channels %lld is wider than attention takes: give %d or less",
+                       (long long)m->head_dim, WIDEST_HEAD);
+    if (m->heads % w)
+        return TR_FAIL(TR_ECONFIG,
+                       "--num-attention-heads %lld is not a multiple of "
+                       "--tensor-model-parallel-size %d: use %s ranks, or %s heads",
+                       (long long)m->heads, w, tr_divisors_near(m->heads, w, near),
+                       tr_multiples_near(w, m->heads, (char[64]){0}));
+    return TR_OK;
+}
+
+/* Whether tensor ranks can divide the groups: whole groups each, or, where ranks are more, equal numbers of
+   ranks to a group and of rows of the weight to a rank. */
+static bool groups_fit(const struct tr_dims *m, int64_t w)
+{
+    if (m->heads % w)
+        return false;
+    if (m->groups >= w)
+        return m->groups % w == 0;
+    return w % m->groups == 0 && (m->heads + 2 * m->groups) * m->head_dim % w == 0;
+}
+
+static enum tr_status set_groups(const struct tr_config *c, int w, struct tr_dims *m)
+{
+    const char *from = c->num_query_groups != TR_UNSET_INT ? "" : ", by --model-family,";
+    int64_t below = w, above = w;
+    char near[64];
+
+    m->groups = m->family.groups > 0 ? m->family.groups : m->heads;
+    if (m->heads % m->groups)
+        return TR_FAIL(TR_ECONFIG,
+                       "--num-query-groups %lld%s does not divide --num-attention-heads %lld: the "
+                       "nearest that does is %s",
+                       (long long)m->groups, from, (long long)m->heads,
+                       tr_divisors_near(m->heads, m->groups, near));
+    if (groups_fit(m, w))
+        return TR_OK;
+    while (!groups_fit(m, below))
+        below--;
+    while (above < m->heads && !groups_fit(m, above))
+        above++;
+    if (above < m->heads || groups_fit(m, above))
+        snprintf(near, sizeof near, "%lld or %lld", (long long)below, (long long)above);
+    else
+        snprintf(near, sizeof near, "%lld", (long long)below);
+    return TR_FAIL(TR_ECONFIG,
+                   "--tensor-model-parallel-size %d cannot shard the %lld key-value groups of "
+                   "%lld heads%s: use %s ranks, or other --num-query-groups",
+                   w, (long long)m->groups, (long long)m->heads, from, near);
+}
+
+static enum tr_status check_rotary(const struct tr_dims *m)
+{
+    const int64_t width = tr_family_rotary(&m->family, m->head_dim), even = width / 2 * 2;
+    char near[80];
+
+    if (m->family.positions != TR_POSITIONS_ROTARY || (width > 0 && width % 2 == 0))
+        return TR_OK;
+    if (m->head_dim < 2)
+        return TR_FAIL(TR_ECONFIG, "rotary embeddings turn pairs of numbers, and heads are 1 wide: "
+                                   "give --kv-channels 2 or more");
+    if (even == 0)
+        snprintf(near, sizeof near, "%.9g", 2.0 / (double)m->head_dim);
+    else if (even + 2 > m->head_dim)
+        snprintf(near, sizeof near, "%.9g", (double)even / (double)m->head_dim);
+    else
+        snprintf(near, sizeof near, "%.9g or %.9g", (double)even / (double)m->head_dim,
+                 (double)(even + 2) / (double)m->head_dim);
+    return TR_FAIL(TR_ECONFIG,
+                   "--rotary-percent %g of heads of %lld is %lld numbers, and they turn in pairs: "
+                   "the nearest that does is %s",
+                   m->family.rotary_fraction, (long long)m->head_dim, (long long)width, near);
+}
+
+static enum tr_status set_mlp(const struct tr_config *c, int w, struct tr_dims *m)
+{
+    char near[64];
+
+    m->ffn = c->ffn_hidden_size == TR_UNSET_INT ? tr_family_ffn(&m->family, m->hidden)
+                                                : c->ffn_hidden_size;
+    if (m->ffn % w)
+        return TR_FAIL(TR_ECONFIG,
+                       "--ffn-hidden-size %lld is not a multiple of --tensor-model-parallel-size "
+                       "%d: the nearest that is %s",
+                       (long long)m->ffn, w, tr_multiples_near(w, m->ffn, near));
+    return TR_OK;
+}
+
+static enum tr_status set_length(const struct tr_config *c, struct tr_dims *m)
+{
+    m->seq = c->seq_length;
+    m->positions = c->max_position_embeddings != TR_UNSET_INT ? c->max_position_embeddings : m->seq;
+    if (m->seq > m->positions)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--seq-length %lld is longer than --max-position-embeddings %lld: a token at "
+            "the end would have no position; raise the latter to %lld",
+            (long long)m->seq, (long long)m->positions, (long long)m->seq);
+    return TR_OK;
+}
+
+static enum tr_status set_vocab(const struct tr_config *c, int w, struct tr_dims *m)
+{
+    int64_t unit = c->make_vocab_size_divisible_by * w;
+
+    TR_TRY(tr_vocab_of(c, &m->vocab, &m->eod));
+    m->vocab_padded = (m->vocab + unit - 1) / unit * unit;
+    return TR_OK;
+}
+
+enum tr_status tr_dims_of(const struct tr_config *c, int w, struct tr_dims *m)
+{
+    *m = (struct tr_dims){.layers = c->num_layers, .hidden = c->hidden_size};
+    TR_TRY(tr_family_of(c, &m->family));
+    TR_TRY(set_embed(c, m));
+    TR_TRY(set_heads(c, w, m));
+    TR_TRY(set_groups(c, w, m));
+    TR_TRY(check_rotary(m));
+    TR_TRY(set_mlp(c, w, m));
+    TR_TRY(set_length(c, m));
+    return set_vocab(c, w, m);
+}
