@@ -30,9 +30,6 @@ float *tr_cpu_scratch(const struct tr_queue *q);
 void tr_cpu_column_sums(int threads, const struct tr_tensor *to, const struct tr_tensor *x,
                         bool add);
 
-/* y = x * rstd * gain, rstd = 1 / sqrt(mean(x^2) + eps), h numbers each. */
-void tr_cpu_rms_row(float *y, float *rstd, const float *x, const float *gain, int64_t h, float eps);
-
 /* What draws first .. first + count - 1 of `r` multiply by: 0 below `threshold`, else `kept`. */
 void tr_cpu_mask(struct tr_rng r, uint64_t first, int64_t count, uint32_t threshold, float kept,
                  float *out);

@@ -96,13 +96,31 @@ static void take_gains(float gains[2][TR_MAX_HEAD_DIM], const struct tr_tensor *
     }
 }
 
-/* Of row n, where rstd of vector i of `parts` is; a value has none. */
-static float *rstd_of(const struct tr_tensor *rstd, struct tr_heads_how h, int64_t n, int64_t i)
+/* y = x * rstd * gain; returns rstd. */
+static float head_row(float *y, const float *x, const float *gain, int64_t width, float eps)
 {
-    int64_t each = h.heads / h.groups, group = i / (each + 2), k = i % (each + 2);
+    float squares = 0.0f, r;
 
-    return tr_f32(rstd) + n * (h.heads + h.groups) +
-           (k < each ? group * each + k : h.heads + group);
+#pragma omp simd reduction(+ : squares)
+    for (int64_t i = 0; i < width; i++)
+        squares += x[i] * x[i];
+    r = 1.0f / sqrtf(squares / (float)width + eps);
+#pragma omp simd
+    for (int64_t i = 0; i < width; i++)
+        y[i] = x[i] * r * gain[i];
+    return r;
+}
+
+/* Where the next rstd of row n is: of its queries and of its keys. */
+struct cursors {
+    float *of[2];
+};
+
+static struct cursors cursors_of(const struct tr_tensor *rstd, struct tr_heads_how h, int64_t n)
+{
+    float *row = tr_f32(rstd) + n * (h.heads + h.groups);
+
+    return (struct cursors){{row, row + h.heads}};
 }
 
 void tr_cpu_head_norm(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *rstd,
@@ -118,18 +136,20 @@ void tr_cpu_head_norm(struct tr_queue *q, const struct tr_tensor *y, const struc
     take_gains(gains, q_gain, k_gain, s.width, how);
 #pragma omp parallel for num_threads(threads) if (worth(threads, s.n * parts * s.width))
     for (int64_t n = 0; n < s.n; n++) {
+        struct cursors at = cursors_of(rstd, heads, n);
         float from[TR_MAX_HEAD_DIM], to[TR_MAX_HEAD_DIM];
 
-        for (int64_t i = 0; i < parts; i++) {
-            int64_t first = (n * parts + i) * s.width, k = i % each;
+        for (int64_t i = 0, k = 0; i < parts; i++, k = k + 1 < each ? k + 1 : 0) {
+            int64_t first = (n * parts + i) * s.width;
             float *out = tr_cpu_out(y, first, to);
+            int which = k == each - 2;
 
             if (k == each - 1) {
                 copy_part(y, x, first, s.width);
                 continue;
             }
-            tr_cpu_rms_row(out, rstd_of(rstd, heads, n, i), tr_cpu_in(x, first, s.width, from),
-                           gains[k == each - 2], s.width, how.eps);
+            *at.of[which]++ =
+                head_row(out, tr_cpu_in(x, first, s.width, from), gains[which], s.width, how.eps);
             tr_cpu_put(y, first, s.width, out);
         }
     }
@@ -199,9 +219,11 @@ void tr_cpu_head_norm_bwd(struct tr_queue *q, const struct tr_tensor *dx,
         float from[2][TR_MAX_HEAD_DIM], to[TR_MAX_HEAD_DIM];
 
         memset(&sums[p], 0, sizeof sums[p]);
-        for (int64_t n = s.n * p / PARTS; n < s.n * (p + 1) / PARTS; n++)
-            for (int64_t i = 0; i < parts; i++) {
-                int64_t first = (n * parts + i) * s.width, k = i % each;
+        for (int64_t n = s.n * p / PARTS; n < s.n * (p + 1) / PARTS; n++) {
+            struct cursors at = cursors_of(rstd, heads, n);
+
+            for (int64_t i = 0, k = 0; i < parts; i++, k = k + 1 < each ? k + 1 : 0) {
+                int64_t first = (n * parts + i) * s.width;
                 float *out = tr_cpu_out(dx, first, to);
                 int which = k == each - 2;
 
@@ -210,10 +232,11 @@ void tr_cpu_head_norm_bwd(struct tr_queue *q, const struct tr_tensor *dx,
                     continue;
                 }
                 head_row_bwd(out, sums[p].of[which], tr_cpu_in(dy, first, s.width, from[0]),
-                             tr_cpu_in(x, first, s.width, from[1]), gains[which],
-                             *rstd_of(rstd, heads, n, i), s.width);
+                             tr_cpu_in(x, first, s.width, from[1]), gains[which], *at.of[which]++,
+                             s.width);
                 tr_cpu_put(dx, first, s.width, out);
             }
+        }
     }
     add_gain_sums(dq_gain, sums, 0, s.width);
     add_gain_sums(dk_gain, sums, 1, s.width);

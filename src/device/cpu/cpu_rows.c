@@ -77,7 +77,7 @@ static const float *gain_row(const struct tr_tensor *gain, int64_t h, struct tr_
     return scratch;
 }
 
-void tr_cpu_rms_row(float *y, float *rstd, const float *x, const float *gain, int64_t h, float eps)
+static void rms_row(float *y, float *rstd, const float *x, const float *gain, int64_t h, float eps)
 {
     double squares = 0.0;
     float r;
@@ -120,7 +120,7 @@ static void norm_of(float *y, const struct tr_tensor *mean, const struct tr_tens
                     struct tr_norm_how how)
 {
     if (how.rms)
-        tr_cpu_rms_row(y, tr_f32(rstd) + n, x, gain, h, how.eps);
+        rms_row(y, tr_f32(rstd) + n, x, gain, h, how.eps);
     else
         norm_row(y, tr_f32(mean) + n, tr_f32(rstd) + n, x, gain, bias, h, how.eps);
 }
