@@ -36,6 +36,13 @@ int64_t tr_model_qkv_width(const struct tr_model *m)
     return (m->dims->heads / m->layout->w + 2 * tr_model_groups(m)) * m->dims->head_dim;
 }
 
+int64_t tr_model_gathered_width(const struct tr_model *m)
+{
+    const struct tr_dims *d = m->dims;
+
+    return m->layout->w > d->groups ? (d->heads + 2 * d->groups) * d->head_dim : 0;
+}
+
 int64_t tr_model_mlp_width(const struct tr_model *m)
 {
     return m->dims->ffn / m->layout->w * (tr_act_gated(m->dims->family.act) ? 2 : 1);

@@ -108,6 +108,10 @@ int64_t tr_model_groups(const struct tr_model *m);
 int64_t tr_model_qkv_width(const struct tr_model *m);
 int64_t tr_model_mlp_width(const struct tr_model *m);
 
+/* Columns of queries, keys and values of the whole model, where tensor ranks gather them because there are more
+   ranks than groups; else 0. */
+int64_t tr_model_gathered_width(const struct tr_model *m);
+
 /* The memory of x[rows,.] as rows of `width` numbers; this rank's rows of a tensor of all N. */
 struct tr_tensor tr_model_as_wide(const struct tr_tensor *x, int64_t width);
 struct tr_tensor tr_model_part(const struct tr_model *m, const struct tr_tensor *x);

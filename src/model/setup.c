@@ -48,9 +48,9 @@ static void plan_shared(struct tr_model *m, struct tr_arena *a)
 static void plan_gathered(struct tr_model *m, struct tr_arena *a)
 {
     const int64_t rows = tr_model_rows(m), w = m->layout->w;
-    const int64_t width = (m->dims->heads + 2 * m->dims->groups) * m->dims->head_dim / w;
+    const int64_t width = tr_model_gathered_width(m) / w;
 
-    if (w <= m->dims->groups)
+    if (width == 0)
         return;
     m->gathered = tr_model_take(a, TR_LABEL_SCRATCH, m->type, w * rows, width);
     m->dproduct = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, width);

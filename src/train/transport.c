@@ -74,12 +74,13 @@ static void add(struct uses *u, struct tr_comm *group, enum tr_nccl_call_kind ca
         (struct tr_nccl_use){group, call, type, TR_SUM, elems * (int64_t)tr_dtype_bytes(type)};
 }
 
-/* Activations and their gradients, the softmax over shards of the vocabulary, gradients of what all tensor
+/* Activations and their gradients, queries, keys and values where ranks are more than groups, the softmax over shards of the vocabulary, gradients of what all tensor
    ranks hold; what a pipeline scatters over them (train/step.c). */
 static void add_tensor(struct uses *u, struct tr_run *r)
 {
     const enum tr_dtype type = r->model.type, stream = r->model.stream;
     const int64_t rows = tr_model_rows(&r->model), elems = rows * r->shape.dims.hidden;
+    const int64_t gathered = tr_model_gathered_width(&r->model);
     struct tr_comm *tp = &r->grid.tp;
 
     add(u, tp, TR_NCCL_ALLREDUCE, type, elems);
@@ -87,6 +88,10 @@ static void add_tensor(struct uses *u, struct tr_run *r)
     add(u, tp, TR_NCCL_ALLREDUCE, TR_F32, rows);
     u->list[u->n - 1].op = TR_MAX;
     add(u, tp, TR_NCCL_ALLGATHER, stream, elems);
+    if (gathered > 0) {
+        add(u, tp, TR_NCCL_ALLGATHER, type, rows * gathered);
+        add(u, tp, TR_NCCL_REDUCE_SCATTER, type, rows * gathered);
+    }
     if (!r->shape.activations.sequence)
         return;
     add(u, tp, TR_NCCL_REDUCE_SCATTER, type, elems);
@@ -119,8 +124,9 @@ static void add_others(struct uses *u, struct tr_run *r)
     const struct tr_dims *d = &r->shape.dims;
 
     add(u, &r->grid.pp, r->shape.layout.k > 1 ? TR_NCCL_RING : TR_NCCL_CHAIN, TR_U8, 1);
-    add(u, &r->grid.embed, TR_NCCL_ALLREDUCE, grads,
-        d->vocab_padded * d->hidden / r->shape.layout.w);
+    if (d->family.tied)
+        add(u, &r->grid.embed, TR_NCCL_ALLREDUCE, grads,
+            d->vocab_padded * d->embed / r->shape.layout.w);
     add(u, tr_step_owners(r), TR_NCCL_ALLREDUCE, TR_F64, 1);
 }
 
