@@ -26,8 +26,9 @@
 const struct tr_doc tr_doc_train = {
     .synopsis = "trireme train [@file] [--option value ...]",
     .about =
-        "Train a decoder of GPT-2's kind, or of another --model-family, on the ranks that srun or mpiexec started, or alone on one.  "
-        "Options have Megatron-LM's names; a word @file reads options from a file.\n"
+        "Train a decoder of GPT-2's kind, or of another --model-family, on the ranks that srun or "
+        "mpiexec started, or alone on one.  Options have Megatron-LM's names; a word @file reads "
+        "options from a file.\n"
         "\n"
         "The log is Megatron-LM's of May 2021: loss and timers are those of the last rank, and "
         "rank 0 prints them.  On a terminal and without a launcher it is one line per interval "

@@ -3,11 +3,11 @@
 
 #include <math.h>
 
+#include "config/model_family.h"
+
 int64_t tr_rotary_width(const struct tr_dims *d)
 {
-    if (d->family.positions != TR_POSITIONS_ROTARY)
-        return 0;
-    return (int64_t)floor(d->family.rotary_fraction * (double)d->head_dim + 1e-9) / 2 * 2;
+    return tr_family_rotary(&d->family, d->head_dim);
 }
 
 /* Radians for each token. */
