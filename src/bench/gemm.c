@@ -43,7 +43,8 @@ static int list(const struct tr_shape *s, struct linear out[LINEARS])
     const struct tr_work_how how = tr_work_how_of(s);
     int n = add(&how, TR_WORK_EMBED, 1, out);
 
-    n += add(&how, TR_WORK_LAYER, tr_layout_most_layers(&s->layout) * s->layout.k, out + n);
+    n += add(&how, TR_WORK_LAYER,
+             tr_layout_stage_layers(&s->layout, tr_layout_longest_stage(&s->layout)), out + n);
     return n + add(&how, TR_WORK_HEAD, 1, out + n);
 }
 

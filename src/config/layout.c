@@ -76,6 +76,25 @@ int64_t tr_layout_first_layer(const struct tr_layout *l, int stage, int chunk)
     return before;
 }
 
+int64_t tr_layout_stage_layers(const struct tr_layout *l, int stage)
+{
+    int64_t layers = 0;
+
+    for (int chunk = 0; chunk < l->k; chunk++)
+        layers += tr_layout_layers(l, stage, chunk);
+    return layers;
+}
+
+int tr_layout_longest_stage(const struct tr_layout *l)
+{
+    int longest = 0;
+
+    for (int stage = 1; stage < l->p && !tr_layout_is_even(l); stage++)
+        if (tr_layout_stage_layers(l, stage) > tr_layout_stage_layers(l, longest))
+            longest = stage;
+    return longest;
+}
+
 int64_t tr_layout_most_layers(const struct tr_layout *l)
 {
     int64_t most = 0;

@@ -68,6 +68,10 @@ void tr_layout_spread(struct tr_layout *l, int64_t stages, int64_t layers);
 int64_t tr_layout_layers(const struct tr_layout *l, int stage, int chunk);
 int64_t tr_layout_first_layer(const struct tr_layout *l, int stage, int chunk);
 
+/* How many all chunks of a stage hold, and the first of the stages that hold most. */
+int64_t tr_layout_stage_layers(const struct tr_layout *l, int stage);
+int tr_layout_longest_stage(const struct tr_layout *l);
+
 /* How many the largest chunk of all holds; whether all chunks hold that many. */
 int64_t tr_layout_most_layers(const struct tr_layout *l);
 bool tr_layout_is_even(const struct tr_layout *l);

@@ -20,8 +20,7 @@ enum tr_status tr_plan_stage_of(const struct tr_config *c, const struct tr_shape
     out->rank = tr_grid_rank(&s->layout, (struct tr_place){.pp = stage});
     TR_TRY(tr_run_dry(&r, c, s, out->rank));
     out->params = tr_params_number(&r.model.params);
-    for (int chunk = 0; chunk < s->layout.k; chunk++)
-        out->layers += tr_layout_layers(&s->layout, stage, chunk);
+    out->layers = tr_layout_stage_layers(&s->layout, stage);
     tr_memory_of(&r, m, &out->memory);
     tr_run_close(&r);
     out->megatron = tr_plan_megatron_of(c, s, out);

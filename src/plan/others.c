@@ -115,7 +115,7 @@ static bool same(const struct tr_shape *a, const struct tr_shape *b)
 /* Parameters of a layer, and those of the first stage besides its layers. */
 static int64_t params_of(const struct tr_shape *s, int64_t *layer)
 {
-    const int64_t layers = tr_layout_layers(&s->layout, 0, 0);
+    const int64_t layers = tr_layout_stage_layers(&s->layout, 0);
     struct tr_params list;
     int64_t n;
 
@@ -127,25 +127,6 @@ static int64_t params_of(const struct tr_shape *s, int64_t *layer)
             *layer += list.list[i].elems;
     tr_params_release(&list);
     return n - layers * *layer;
-}
-
-/* The first stage of those with most layers. */
-static int longest_stage(const struct tr_layout *l)
-{
-    int64_t most = 0;
-    int longest = 0;
-
-    for (int stage = 0; stage < l->p && stage < MOST_CHUNKS; stage++) {
-        int64_t layers = 0;
-
-        for (int chunk = 0; chunk < l->k && l->runs > 1; chunk++)
-            layers += tr_layout_layers(l, stage, chunk);
-        if (layers > most) {
-            most = layers;
-            longest = stage;
-        }
-    }
-    return longest;
 }
 
 /* Weights, gradients and optimizer alone, bytes for each parameter, with `shards` optimizer
@@ -175,7 +156,7 @@ static double largest(struct search *v, const struct candidate *x)
     if (!make(plan, x, &m))
         return INFINITY;
     stages[0] = 0;
-    stages[1] = longest_stage(&m.s.layout);
+    stages[1] = tr_layout_longest_stage(&m.s.layout);
     stages[2] = x->p / 2;
     stages[3] = x->p - 1;
     for (int i = 0; i < 4 && most <= room(plan); i++) {
@@ -199,7 +180,7 @@ static double largest(struct search *v, const struct candidate *x)
 static void add(struct search *v, struct candidate x, struct made *m)
 {
     const int64_t longest = tr_layout_most_layers(&m->s.layout) * x.k * x.layer;
-    const int64_t first = x.params + tr_layout_layers(&m->s.layout, 0, 0) * x.k * x.layer;
+    const int64_t first = x.params + tr_layout_stage_layers(&m->s.layout, 0) * x.layer;
     struct candidate *at = &v->list[v->count];
     double turned;
 

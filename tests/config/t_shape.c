@@ -604,6 +604,9 @@ static void layout_options(void **state)
     assert_int_equal(s.layout.schedule, TR_PIPE_INTERLEAVED);
     stages_of(&s.layout, text);
     assert_string_equal(text, "3 5 5 5|5 5 5 3");
+    assert_int_equal(tr_layout_stage_layers(&s.layout, 0), 8);
+    assert_int_equal(tr_layout_stage_layers(&s.layout, 1), 10);
+    assert_int_equal(tr_layout_longest_stage(&s.layout), 1);
     assert_fails(TR_ECONFIG, "has 8 stages, and --pipeline-model-parallel-size is 3",
                  shape("--pipeline-model-parallel-layout Et*3|(t*5|)*6t*3L "
                        "--pipeline-model-parallel-size 3",
