@@ -542,6 +542,22 @@ static void add_line(struct tr_port *p, const char *name, const char *value)
         tr_list_take(&p->added, line_of(name, &value, value != NULL));
 }
 
+/* The language-model runner of AC-SGD takes three layers from its last stage, which has the head, and gives the three
+   stages before it one each. */
+static void add_stages(struct tr_port *p)
+{
+    const long n = number_of(p, "num-layers", -1), stages = number_of(p, "pipeline-group-size", 1);
+    char *list, *even;
+
+    if (n <= 3 || stages < 4 || (p->program && strstr(p->program, "deberta")))
+        return;
+    even = stages > 4 ? tr_format("%ld*%ld,", n, stages - 4) : tr_format("%s", "");
+    list = tr_format("%s%ld*3,%ld", even, n + 1, n - 3);
+    add_line(p, "pipeline-model-parallel-layout", list);
+    free(list);
+    free(even);
+}
+
 /* What they do without an option, and what they read from variables. */
 static void add_habits(struct tr_port *p)
 {
@@ -563,6 +579,8 @@ static void add_habits(struct tr_port *p)
         snprintf(length, sizeof length, "%ld", n);
         add_line(p, "max-position-embeddings", length);
     }
+    if (whose == ACSGD)
+        add_stages(p);
 }
 
 void tr_port_convert(struct tr_port *p)

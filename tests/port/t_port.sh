@@ -201,6 +201,7 @@ got=$?
 check "a list of arguments of AC-SGD" is 64 "acsgd.txt: a list of options of AC-SGD" \
     "--num-layers 48 (theirs: --num-layers 6): they give the layers of one GPU" \
     "--num-iters 10000000: the run ends after --n-epochs" "--sum-gradients" \
+    "--pipeline-model-parallel-layout 6*4,7*3,3" \
     "12 done, 1 given, 2 ignored, 1 refused, 0 unknown, 0 open; 0 missing"
 
 # Megatron-DeepSpeed.
