@@ -22,7 +22,7 @@ enum { TR_CKPT_PARTS = 8, TR_CKPT_NUMBERS = 8, TR_CKPT_ABOUT_BYTES = 512 };
 
 struct tr_ckpt_rank {
     const char *kind; /* lower case letters: "replica" */
-    int rank; /* its number by its place (tr_grid_number() of comm/grid.h) */
+    int rank;         /* its number by its place (tr_grid_number() of comm/grid.h) */
     int64_t iteration;
     const char *about; /* layout and whatever else must be the same on load; one line */
     int64_t number[TR_CKPT_NUMBERS]; /* of the caller's */
