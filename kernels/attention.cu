@@ -5,10 +5,10 @@
 
 size_t tr_cuda_attention_scratch = TR_CUDA_SCRATCH_BYTES;
 
-static attention_shape shape_of(const struct tr_attention_sizes &s, const struct tr_tensor *from,
-                                struct tr_attention_how how, const struct tr_dropout *drop)
+static attention_more shape_of(const struct tr_attention_sizes &s, const struct tr_tensor *from,
+                               struct tr_attention_how how, const struct tr_dropout *drop)
 {
-    attention_shape a = {};
+    attention_more a = {};
 
     a.t = s.t;
     a.heads = s.heads;
@@ -32,7 +32,7 @@ extern "C" bool tr_cuda_attention_own(struct tr_queue *q, const struct tr_tensor
                                       struct tr_dropout drop)
 {
     const struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, how, &drop);
-    const attention_shape a = shape_of(s, from, how, &drop);
+    const attention_more a = shape_of(s, from, how, &drop);
 
     if (attention_mma(q, ctx, tr_f32(lse), qkv, a))
         return true;
@@ -48,7 +48,7 @@ extern "C" bool tr_cuda_attention_own_bwd(struct tr_queue *q, const struct tr_te
                                           struct tr_dropout drop)
 {
     const struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, how, &drop);
-    attention_shape a = shape_of(s, from, how, &drop);
+    attention_more a = shape_of(s, from, how, &drop);
     const int64_t most =
         (int64_t)(tr_cuda_attention_scratch / sizeof(float)) / s.t / a.sharing * a.sharing;
     attention_gradients g = {dqkv, dctx, ctx, qkv, tr_f32(lse), nullptr};

@@ -23,15 +23,29 @@ extern "C" {
 struct attention_shape {
     int64_t t, heads, d;
     int64_t pairs, first, n;
-    int64_t row;         /* numbers in a row of qkv */
-    int sharing;         /* heads that share a key */
-    int window;          /* 0: none */
-    const float *slopes; /* [heads] or NULL */
     int first_head;
     float scale;
     const int32_t *from; /* [B*T] or NULL */
     dropping drop;
 };
+
+/* And what kernels that are not PLAIN ask, alone: a longer parameter costs the others registers. */
+struct attention_more : attention_shape {
+    int64_t row;         /* numbers in a row of qkv */
+    int sharing;         /* heads that share a key */
+    int window;          /* 0: none */
+    const float *slopes; /* [heads] or NULL */
+};
+
+template <bool PLAIN> struct attention_asked {
+    typedef attention_more type;
+};
+
+template <> struct attention_asked<true> {
+    typedef attention_shape type;
+};
+
+template <bool PLAIN> using attention_of = typename attention_asked<PLAIN>::type;
 
 /* The operands of the gradient as the host has them; delta[n,T] is scratch: per query the sum of
    dctx * ctx. */
@@ -44,27 +58,47 @@ struct attention_gradients {
 /* In attention_plain.cu and attention_mma.cu.  The latter return false, and have done nothing,
    where operands or the GPU are not for them. */
 void attention_plain(struct tr_queue *q, const struct tr_tensor *ctx, float *lse,
-                     const struct tr_tensor *qkv, const attention_shape &a);
-void attention_plain_bwd(struct tr_queue *q, const attention_gradients &g,
-                         const attention_shape &a);
+                     const struct tr_tensor *qkv, const attention_more &a);
+void attention_plain_bwd(struct tr_queue *q, const attention_gradients &g, const attention_more &a);
 bool attention_mma(struct tr_queue *q, const struct tr_tensor *ctx, float *lse,
-                   const struct tr_tensor *qkv, const attention_shape &a);
-bool attention_mma_bwd(struct tr_queue *q, const attention_gradients &g, const attention_shape &a);
+                   const struct tr_tensor *qkv, const attention_more &a);
+bool attention_mma_bwd(struct tr_queue *q, const attention_gradients &g, const attention_more &a);
 
-static inline bool is_plain(const attention_shape &a)
+static inline bool is_plain(const attention_more &a)
 {
     return a.sharing == 1 && a.window == 0 && !a.slopes;
 }
 
-/* Inside a kernel: one pair.  Its q begins at element `q` of qkv, its k at `k` and v d elements behind, `row` apart
-   per token; its part of ctx at element `ctx`, `width` apart. */
+/* Inside a kernel: one pair.  Its q begins at element `q` of qkv, its k d elements behind `kv` and v another d, all
+   `row` apart per token; its part of ctx at element `ctx`, `width` apart. */
 struct one_head {
-    int64_t pair, q, k, row, ctx, width;
+    int64_t pair, q, kv, row, ctx, width;
     int64_t sample;
     uint64_t draws; /* draw of (query 0, key 0) */
     const int32_t *from;
     float slope; /* what is added to a score per token of distance is minus this */
 };
+
+/* Of a kernel that is not PLAIN. */
+TR_INLINE const attention_more &more_of(const attention_shape &a)
+{
+    return static_cast<const attention_more &>(a);
+}
+
+template <bool PLAIN> TR_INLINE int sharing_of(const attention_shape &a)
+{
+    return PLAIN ? 1 : more_of(a).sharing;
+}
+
+template <bool PLAIN> TR_INLINE int window_of(const attention_shape &a)
+{
+    return PLAIN ? 0 : more_of(a).window;
+}
+
+template <bool PLAIN> TR_INLINE float slope_of(const attention_shape &a, int64_t head)
+{
+    return PLAIN || !more_of(a).slopes ? 0.0f : more_of(a).slopes[head];
+}
 
 template <bool PLAIN> TR_INLINE one_head head_of(const attention_shape &a, int64_t pair)
 {
@@ -76,16 +110,16 @@ template <bool PLAIN> TR_INLINE one_head head_of(const attention_shape &a, int64
     if (PLAIN) {
         x.row = 3 * x.width;
         x.q = b * a.t * x.row + h * 3 * a.d;
-        x.k = x.q + a.d;
-        x.slope = 0.0f;
+        x.kv = x.q;
     } else {
-        const int64_t group = h / a.sharing;
+        const int64_t group = h / sharing_of<PLAIN>(a);
 
-        x.row = a.row;
+        x.row = more_of(a).row;
         x.q = b * a.t * x.row + (h + 2 * group) * a.d;
-        x.k = b * a.t * x.row + (group * (a.sharing + 2) + a.sharing) * a.d;
-        x.slope = a.slopes ? a.slopes[h] : 0.0f;
+        x.kv =
+            b * a.t * x.row + (group * (sharing_of<PLAIN>(a) + 2) + sharing_of<PLAIN>(a) - 1) * a.d;
     }
+    x.slope = slope_of<PLAIN>(a, h);
     x.ctx = b * a.t * x.width + h * a.d;
     x.sample = a.drop.threshold ? a.drop.sample[b] : 0;
     x.draws = (uint64_t)(a.first_head + h) * (uint64_t)a.t * (uint64_t)a.t;
@@ -96,8 +130,9 @@ template <bool PLAIN> TR_INLINE one_head head_of(const attention_shape &a, int64
 /* The first head of the group whose keys a block has, of blocks 0 .. n / sharing - 1. */
 template <bool PLAIN> TR_INLINE one_head head_of_keys(const attention_shape &a, int64_t block)
 {
-    return head_of<PLAIN>(a,
-                          a.first + (PLAIN ? block % a.n : block % (a.n / a.sharing) * a.sharing));
+    return head_of<PLAIN>(
+        a, a.first +
+               (PLAIN ? block % a.n : block % (a.n / sharing_of<PLAIN>(a)) * sharing_of<PLAIN>(a)));
 }
 
 /* Number `i` of the heads that share the keys of `first`. */
@@ -112,14 +147,16 @@ TR_INLINE one_head head_of_group(const attention_shape &a, const one_head &first
     x.q += i * a.d;
     x.ctx += i * a.d;
     x.draws += (uint64_t)i * (uint64_t)a.t * (uint64_t)a.t;
-    x.slope = a.slopes ? a.slopes[x.pair % a.heads] : 0.0f;
+    x.slope = slope_of<PLAIN>(a, x.pair % a.heads);
     return x;
 }
 
 /* The first key that a query sees by a window, where there is one. */
 template <bool PLAIN> TR_INLINE int64_t window_begin(const attention_shape &a, int64_t query)
 {
-    return PLAIN || a.window == 0 || query < a.window ? 0 : query - a.window + 1;
+    return PLAIN || window_of<PLAIN>(a) == 0 || query < window_of<PLAIN>(a)
+               ? 0
+               : query - window_of<PLAIN>(a) + 1;
 }
 
 template <bool PLAIN>
@@ -152,7 +189,7 @@ TR_INLINE int64_t least_first_key(const attention_shape &a, const one_head &x, i
 /* Behind the last query that sees a key before `end`. */
 template <bool PLAIN> TR_INLINE int64_t end_of_queries(const attention_shape &a, int64_t end)
 {
-    return PLAIN || a.window == 0 ? a.t : min(a.t, end + a.window - 1);
+    return PLAIN || window_of<PLAIN>(a) == 0 ? a.t : min(a.t, end + window_of<PLAIN>(a) - 1);
 }
 
 /* Bit i: the probability with draw `first` + i stays; i < 4.  With dropout only. */

@@ -131,7 +131,7 @@ TR_INLINE void drop_scores(accumulators<typename S::M, S::TILES, S::KEYS> &s,
 template <class S>
 __global__ void __launch_bounds__(S::THREADS, 2)
     forward_kernel(typename S::M::element *ctx, float *lse, const typename S::M::element *qkv,
-                   attention_shape a)
+                   attention_of<S::PLAIN> a)
 {
     typedef typename S::M M;
     typedef typename M::element T;
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(S::THREADS, 2)
         const int block0 = ((t - 1) / S::QUERIES - (int)(blockIdx.x / a.n)) * S::QUERIES;
         const int end = min(block0 + (int)S::QUERIES, t);
         const int first = (int)threadIdx.x / WARP * S::OF_WARP, query0 = block0 + first;
-        const T *const k = qkv + h.k;
+        const T *const k = qkv + h.kv + a.d;
         T *const mine = q_tile + first * tile_of<S::D>::STRIDE;
         const int begin =
             (int)least_first_key<S::PLAIN>(a, h, block0, S::QUERIES) / S::KEYS * S::KEYS;
@@ -221,7 +221,7 @@ __global__ void __launch_bounds__(S::THREADS, 2)
 
 template <class S>
 static void forward(struct tr_queue *q, const struct tr_tensor *ctx, float *lse,
-                    const struct tr_tensor *qkv, const attention_shape &a)
+                    const struct tr_tensor *qkv, const attention_more &a)
 {
     typedef typename S::M::element T;
 
@@ -231,7 +231,7 @@ static void forward(struct tr_queue *q, const struct tr_tensor *ctx, float *lse,
 }
 
 bool attention_mma(struct tr_queue *q, const struct tr_tensor *ctx, float *lse,
-                   const struct tr_tensor *qkv, const attention_shape &a)
+                   const struct tr_tensor *qkv, const attention_more &a)
 {
     const bool f16s = is_tile_of<f16>(qkv) && is_tile_of<f16>(ctx);
     const bool bf16s = is_tile_of<bf16>(qkv) && is_tile_of<bf16>(ctx);

@@ -203,13 +203,13 @@ TR_INLINE uint32_t kept_by_column(const attention_shape &a, const one_head &h, i
 template <bool PLAIN>
 TR_INLINE bool window_cuts(const attention_shape &a, int query0, int queries, int key0)
 {
-    return !PLAIN && a.window > 0 && key0 < query0 + queries - a.window;
+    return !PLAIN && window_of<PLAIN>(a) > 0 && key0 < query0 + queries - window_of<PLAIN>(a);
 }
 
 template <bool PLAIN>
 TR_INLINE bool window_has(const attention_shape &a, int query0, int key0, int keys)
 {
-    return PLAIN || a.window == 0 || key0 + keys > query0 - a.window + 1;
+    return PLAIN || window_of<PLAIN>(a) == 0 || key0 + keys > query0 - window_of<PLAIN>(a) + 1;
 }
 
 /* Whether the kernels may take a tensor: halves on 16 bytes. */
@@ -295,7 +295,7 @@ template <bool PLAIN, class F> static bool with_plain_width(int64_t d, F f)
     return true;
 }
 
-template <class F> static bool with_width(const attention_shape &a, F f)
+template <class F> static bool with_width(const attention_more &a, F f)
 {
     return is_plain(a) ? with_plain_width<true>(a.d, f) : with_plain_width<false>(a.d, f);
 }

@@ -168,7 +168,7 @@ template <class S>
 __global__ void __launch_bounds__(S::THREADS, 2)
     queries_kernel(typename S::M::element *dqkv, float *deltas, const typename S::M::element *dctx,
                    const typename S::M::element *ctx, const float *lse,
-                   const typename S::M::element *qkv, attention_shape a)
+                   const typename S::M::element *qkv, attention_of<S::PLAIN> a)
 {
     typedef typename S::M M;
     typedef typename M::element T;
@@ -179,11 +179,11 @@ __global__ void __launch_bounds__(S::THREADS, 2)
         T *const d_tile = q_tile + S::ROWS * S::STRIDE;
         T *const steps = d_tile + S::ROWS * S::STRIDE;
         const one_head h = head_of<S::PLAIN>(a, a.first + blockIdx.x % a.n);
-        const int t = (int)a.t, stride = (int)h.row;
+        const int t = (int)a.t, stride = S::PLAIN ? 3 * (int)h.width : (int)h.row;
         const int block0 = ((t - 1) / S::ROWS - (int)(blockIdx.x / a.n)) * S::ROWS;
         const int end = min(block0 + (int)S::ROWS, t);
         const int first = (int)threadIdx.x / WARP * S::OF_WARP, query0 = block0 + first;
-        const T *const k = qkv + h.k, *const v = k + a.d;
+        const T *const k = qkv + h.kv + a.d, *const v = k + a.d;
         const int begin = (int)least_first_key<S::PLAIN>(a, h, block0, S::ROWS) / S::STEP * S::STEP;
         accumulators<M, S::TILES, S::D> dq;
         query_rows<S> rows;
@@ -259,7 +259,7 @@ template <class S> struct step_room {
     TR_INLINE void copy(const attention_shape &a, const one_head &h, int query0, const T *qkv,
                         const T *dctx, const float *lse, const float *deltas) const
     {
-        const int t = (int)a.t, stride = (int)h.row;
+        const int t = (int)a.t, stride = S::PLAIN ? 3 * (int)h.width : (int)h.row;
 
         copy_tile<S::D, S::THREADS>(tiles, qkv + h.q + (int64_t)query0 * stride, stride, S::STEP,
                                     t - query0, (int)a.d);
@@ -280,11 +280,10 @@ template <class S> struct step_room {
 /* Scores become probabilities; `from` is NULL without documents. */
 template <class S>
 TR_INLINE void normalize_columns(scores_of<S, S::SLICE> &s, const float *log, const int *from,
-                                 const attention_shape &a, float slope, int key0, int query0,
-                                 bool masked)
+                                 float factor, const attention_shape &a, float slope, int key0,
+                                 int query0, bool masked)
 {
     typedef typename S::M M;
-    const float factor = a.scale * LOG2_E;
 
     TR_UNROLL
     for (int n = 0; n < S::SLICE / 8; n++)
@@ -354,7 +353,7 @@ template <class S, bool DK, bool DV>
 __global__ void __launch_bounds__(S::THREADS, 2)
     keys_kernel(typename S::M::element *dqkv, const float *deltas,
                 const typename S::M::element *dctx, const float *lse,
-                const typename S::M::element *qkv, attention_shape a)
+                const typename S::M::element *qkv, attention_of<S::PLAIN> a)
 {
     typedef typename S::M M;
     typedef typename M::element T;
@@ -366,11 +365,12 @@ __global__ void __launch_bounds__(S::THREADS, 2)
         float *const numbers =
             reinterpret_cast<float *>(steps + S::ROOMS * 2 * S::STEP * S::STRIDE);
         const one_head h = head_of_keys<S::PLAIN>(a, blockIdx.x);
-        const int t = (int)a.t, stride = (int)h.row;
-        const int block0 = (int)(blockIdx.x / (S::PLAIN ? a.n : a.n / a.sharing)) * S::ROWS;
+        const int t = (int)a.t, stride = S::PLAIN ? 3 * (int)h.width : (int)h.row;
+        const int block0 =
+            (int)(blockIdx.x / (S::PLAIN ? a.n : a.n / sharing_of<S::PLAIN>(a))) * S::ROWS;
         const int first = (int)threadIdx.x / WARP * S::OF_WARP, key0 = block0 + first;
         const int last = (int)end_of_queries<S::PLAIN>(a, block0 + S::ROWS);
-        const int64_t block_row = h.k + (int64_t)block0 * stride;
+        const int64_t block_row = h.kv + (int64_t)block0 * stride;
         accumulators<M, S::TILES, DK ? S::D : 8> dk;
         accumulators<M, S::TILES, DV ? S::D : 8> dv;
         float factor[S::TILES][2];
@@ -378,10 +378,11 @@ __global__ void __launch_bounds__(S::THREADS, 2)
         const int query1 = next_step<S>(a, h, last, block0, block0 + S::ROWS);
         int query0 = query1, room = 0, of = 0;
 
-        copy_tile<S::D, S::THREADS>(k_tile, qkv + block_row, stride, S::ROWS, t - block0, (int)a.d);
+        copy_tile<S::D, S::THREADS>(k_tile, qkv + block_row + a.d, stride, S::ROWS, t - block0,
+                                    (int)a.d);
         if (DK)
-            copy_tile<S::D, S::THREADS>(v_tile, qkv + block_row + a.d, stride, S::ROWS, t - block0,
-                                        (int)a.d);
+            copy_tile<S::D, S::THREADS>(v_tile, qkv + block_row + 2 * a.d, stride, S::ROWS,
+                                        t - block0, (int)a.d);
         step_room<S>(steps, numbers, room).copy(a, h, query0, qkv, dctx, lse, deltas);
         end_batch();
         clear(dk);
@@ -395,7 +396,7 @@ __global__ void __launch_bounds__(S::THREADS, 2)
                 query0 + S::STEP > key0 && window_has<S::PLAIN>(a, query0, key0, S::OF_WARP);
 
             /* The next of the heads that share these keys. */
-            if (!S::PLAIN && next >= last && of + 1 < a.sharing) {
+            if (!S::PLAIN && next >= last && of + 1 < sharing_of<S::PLAIN>(a)) {
                 of++;
                 next = query1;
             }
@@ -416,8 +417,8 @@ __global__ void __launch_bounds__(S::THREADS, 2)
                 scores_of<S, S::SLICE> p, dp;
 
                 p.make(k_tile + first * S::STRIDE, q_slice);
-                normalize_columns(p, now.log + i, h.from ? now.from + i : nullptr, a,
-                                  now_of.slope * LOG2_E, key0, query0 + i,
+                normalize_columns(p, now.log + i, h.from ? now.from + i : nullptr, a.scale * LOG2_E,
+                                  a, now_of.slope * LOG2_E, key0, query0 + i,
                                   h.from || query0 + i + 1 < key0 + S::OF_WARP ||
                                       window_cuts<S::PLAIN>(a, query0 + i, S::SLICE, key0));
                 if (DK)
@@ -442,14 +443,15 @@ __global__ void __launch_bounds__(S::THREADS, 2)
             TR_UNROLL
             for (int m = 0; m < S::TILES; m++)
                 factor[m][0] = factor[m][1] = a.scale;
-            store_rows<M, S::TILES, S::D>(dqkv + h.k + (int64_t)key0 * stride, stride, t - key0,
-                                          (int)a.d, dk, factor, k_tile + first * S::STRIDE);
+            store_rows<M, S::TILES, S::D>(dqkv + h.kv + (int64_t)key0 * stride + a.d, stride,
+                                          t - key0, (int)a.d, dk, factor,
+                                          k_tile + first * S::STRIDE);
         }
         if constexpr (DV) {
             TR_UNROLL
             for (int m = 0; m < S::TILES; m++)
                 factor[m][0] = factor[m][1] = (a.drop.threshold ? a.drop.kept : 1.0f) / lift<T>();
-            store_rows<M, S::TILES, S::D>(dqkv + h.k + (int64_t)key0 * stride + a.d, stride,
+            store_rows<M, S::TILES, S::D>(dqkv + h.kv + (int64_t)key0 * stride + 2 * a.d, stride,
                                           t - key0, (int)a.d, dv, factor,
                                           v_tile + first * S::STRIDE);
         }
@@ -460,7 +462,7 @@ __global__ void __launch_bounds__(S::THREADS, 2)
 
 template <class S, bool DK, bool DV>
 static void backward_of_keys(struct tr_queue *q, const attention_gradients &g,
-                             const attention_shape &a)
+                             const attention_more &a)
 {
     typedef typename S::M::element T;
 
@@ -471,7 +473,7 @@ static void backward_of_keys(struct tr_queue *q, const attention_gradients &g,
 }
 
 template <class S>
-static void backward(struct tr_queue *q, const attention_gradients &g, const attention_shape &a)
+static void backward(struct tr_queue *q, const attention_gradients &g, const attention_more &a)
 {
     typedef typename S::M::element T;
 
@@ -493,7 +495,7 @@ template <class T> static bool are_tiles_of(const attention_gradients &g)
            is_tile_of<T>(g.qkv);
 }
 
-bool attention_mma_bwd(struct tr_queue *q, const attention_gradients &g, const attention_shape &a)
+bool attention_mma_bwd(struct tr_queue *q, const attention_gradients &g, const attention_more &a)
 {
     const bool f16s = are_tiles_of<f16>(g), bf16s = are_tiles_of<bf16>(g);
 

@@ -243,7 +243,7 @@ struct running {
 
 template <int CHUNKS, class X, bool PLAIN>
 __global__ void __launch_bounds__(THREADS)
-    forward_kernel(X ctx, float *lse, X qkv, attention_shape a)
+    forward_kernel(X ctx, float *lse, X qkv, attention_of<PLAIN> a)
 {
     TR_SHARED(float, room, [2 * TILE * STRIDE]);
     TR_SHARED(float, weights, [TILE * WEIGHTS]);
@@ -262,7 +262,8 @@ __global__ void __launch_bounds__(THREADS)
          key0 += TILE) {
         float s[EACH][EACH];
 
-        scores(s, rows_of(qkv, h.q, h.row, query0, a), rows_of(qkv, h.k, h.row, key0, a), room);
+        scores(s, rows_of(qkv, h.q, h.row, query0, a), rows_of(qkv, h.kv + a.d, h.row, key0, a),
+               room);
         const marks m = marks_of<PLAIN>(a, h, query0 + me.y * EACH, key0 + me.x * EACH);
         TR_UNROLL
         for (int i = 0; i < EACH; i++) {
@@ -276,7 +277,7 @@ __global__ void __launch_bounds__(THREADS)
                 s[i][j] = m.keeps(i, j) ? s[i][j] : 0.0f;
             put_weights(weights, i, s[i]);
         }
-        gather(sum, weights, rows_of(qkv, h.k + a.d, h.row, key0, a), room);
+        gather(sum, weights, rows_of(qkv, h.kv + 2 * a.d, h.row, key0, a), room);
     }
     TR_UNROLL
     for (int i = 0; i < EACH; i++) {
@@ -298,7 +299,8 @@ __global__ void __launch_bounds__(THREADS)
  */
 template <int CHUNKS, class X, bool PLAIN>
 __global__ void __launch_bounds__(THREADS)
-    queries_kernel(X dqkv, float *deltas, X dctx, X ctx, const float *lse, X qkv, attention_shape a)
+    queries_kernel(X dqkv, float *deltas, X dctx, X ctx, const float *lse, X qkv,
+                   attention_of<PLAIN> a)
 {
     TR_SHARED(float, room, [2 * TILE * STRIDE]);
     TR_SHARED(float, weights, [TILE * WEIGHTS]);
@@ -326,11 +328,11 @@ __global__ void __launch_bounds__(THREADS)
     dq.clear();
     for (int64_t key0 = least_first_key<PLAIN>(a, h, query0, TILE) / TILE * TILE; key0 <= query0;
          key0 += TILE) {
-        const rows<X> k_rows = rows_of(qkv, h.k, h.row, key0, a);
+        const rows<X> k_rows = rows_of(qkv, h.kv + a.d, h.row, key0, a);
         float s[EACH][EACH], dp[EACH][EACH];
 
         scores(s, rows_of(qkv, h.q, h.row, query0, a), k_rows, room);
-        scores(dp, d_rows, rows_of(qkv, h.k + a.d, h.row, key0, a), room);
+        scores(dp, d_rows, rows_of(qkv, h.kv + 2 * a.d, h.row, key0, a), room);
         const marks m = marks_of<PLAIN>(a, h, query0 + me.y * EACH, key0 + me.x * EACH);
         TR_UNROLL
         for (int i = 0; i < EACH; i++) {
@@ -354,13 +356,13 @@ __global__ void __launch_bounds__(THREADS)
 /* dk and dv of 64 keys: rows of a tile are keys, columns are queries, head by head of those that share the keys. */
 template <int CHUNKS, class X, bool PLAIN>
 __global__ void __launch_bounds__(THREADS)
-    keys_kernel(X dqkv, const float *deltas, X dctx, const float *lse, X qkv, attention_shape a)
+    keys_kernel(X dqkv, const float *deltas, X dctx, const float *lse, X qkv, attention_of<PLAIN> a)
 {
     TR_SHARED(float, room, [2 * TILE * STRIDE]);
     TR_SHARED(float, weights, [TILE * WEIGHTS]);
     const place_of_thread me = place();
     const one_head first = head_of_keys<PLAIN>(a, blockIdx.x);
-    const int64_t key0 = (int64_t)(blockIdx.x / (PLAIN ? a.n : a.n / a.sharing)) * TILE;
+    const int64_t key0 = (int64_t)(blockIdx.x / (PLAIN ? a.n : a.n / sharing_of<PLAIN>(a))) * TILE;
     const int64_t end = end_of_queries<PLAIN>(a, key0 + TILE);
     const float kept = a.drop.threshold ? a.drop.kept : 1.0f;
     sums<CHUNKS> dk, dv;
@@ -368,7 +370,7 @@ __global__ void __launch_bounds__(THREADS)
     dk.clear();
     dv.clear();
     TR_UNROLL_BY(1)
-    for (int of = 0; of < (PLAIN ? 1 : a.sharing); of++)
+    for (int of = 0; of < (PLAIN ? 1 : sharing_of<PLAIN>(a)); of++)
         for (int64_t query0 = key0; query0 < end; query0 += TILE) {
             const one_head h = head_of_group<PLAIN>(a, first, of);
             const rows<X> q_rows = rows_of(qkv, h.q, h.row, query0, a);
@@ -377,8 +379,8 @@ __global__ void __launch_bounds__(THREADS)
 
             if (least_first_key<PLAIN>(a, h, query0, TILE) >= key0 + TILE)
                 continue;
-            scores(p, rows_of(qkv, h.k, h.row, key0, a), q_rows, room);
-            scores(ds, rows_of(qkv, h.k + a.d, h.row, key0, a), d_rows, room);
+            scores(p, rows_of(qkv, h.kv + a.d, h.row, key0, a), q_rows, room);
+            scores(ds, rows_of(qkv, h.kv + 2 * a.d, h.row, key0, a), d_rows, room);
             const marks m = marks_of<PLAIN>(a, h, query0 + me.x * EACH, key0 + me.y * EACH);
             for (int j = 0; j < EACH; j++) {
                 const int64_t query = min(query0 + me.x * EACH + j, a.t - 1);
@@ -409,15 +411,15 @@ __global__ void __launch_bounds__(THREADS)
         }
     TR_UNROLL
     for (int i = 0; i < EACH; i++) {
-        put_row(rows_of(dqkv, first.k, first.row, key0, a), dk, i, a.scale);
-        put_row(rows_of(dqkv, first.k + a.d, first.row, key0, a), dv, i, 1.0f);
+        put_row(rows_of(dqkv, first.kv + a.d, first.row, key0, a), dk, i, a.scale);
+        put_row(rows_of(dqkv, first.kv + 2 * a.d, first.row, key0, a), dv, i, 1.0f);
     }
 }
 
 /* ---- host ---- */
 
 /* With tiles for each of `heads` heads. */
-static unsigned blocks_of(const attention_shape &a, int64_t heads)
+static unsigned blocks_of(const attention_more &a, int64_t heads)
 {
     const int64_t blocks = (a.t + TILE - 1) / TILE * heads;
 
@@ -443,7 +445,7 @@ template <class F> static void with_chunks(int64_t d, F f)
 }
 
 /* f(accessor_of, plain): models compute in fp32 here; all other mixtures share kernels. */
-template <class F> static void with_accessors(bool floats, const attention_shape &a, F f)
+template <class F> static void with_accessors(bool floats, const attention_more &a, F f)
 {
     const auto of_floats = [](const struct tr_tensor *x) {
         return typed<float>{elements<float>(x)};
@@ -459,7 +461,7 @@ template <class F> static void with_accessors(bool floats, const attention_shape
 }
 
 void attention_plain(struct tr_queue *q, const struct tr_tensor *ctx, float *lse,
-                     const struct tr_tensor *qkv, const attention_shape &a)
+                     const struct tr_tensor *qkv, const attention_more &a)
 {
     with_accessors(ctx->dtype == TR_F32 && qkv->dtype == TR_F32, a, [&](auto of, auto plain) {
         with_chunks(a.d, [&](auto chunks) {
@@ -471,7 +473,7 @@ void attention_plain(struct tr_queue *q, const struct tr_tensor *ctx, float *lse
     });
 }
 
-void attention_plain_bwd(struct tr_queue *q, const attention_gradients &g, const attention_shape &a)
+void attention_plain_bwd(struct tr_queue *q, const attention_gradients &g, const attention_more &a)
 {
     const bool floats = g.dqkv->dtype == TR_F32 && g.dctx->dtype == TR_F32 &&
                         g.ctx->dtype == TR_F32 && g.qkv->dtype == TR_F32;

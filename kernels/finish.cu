@@ -86,7 +86,7 @@ TR_INLINE void gate_some(const struct finish &f, int64_t i, int64_t j, const mix
 {
     float z[2 * AT_ONCE], other[AT_ONCE];
 
-    if (BACK) {
+    if constexpr (BACK) {
         get_some(sums, i, other);
         get_some(f.slope_of, 2 * i, z);
         get_some(f.slope_of, 2 * i + AT_ONCE, z + AT_ONCE);
@@ -95,24 +95,24 @@ TR_INLINE void gate_some(const struct finish &f, int64_t i, int64_t j, const mix
             close_gate(f.act, other[e], z[2 * e], z[2 * e + 1]);
         set_some(f.c, 2 * i, z);
         set_some(f.c, 2 * i + AT_ONCE, z + AT_ONCE);
-        return;
-    }
-    TR_UNROLL
-    for (int h = 0; h < 2 * AT_ONCE; h += AT_ONCE) {
-        get_some(sums, i + h, z + h);
-        if (f.bias.data) {
-            get_some(f.bias, j + h, other);
-            TR_UNROLL
-            for (int e = 0; e < AT_ONCE; e++)
-                z[h + e] += other[e];
+    } else {
+        TR_UNROLL
+        for (int h = 0; h < 2 * AT_ONCE; h += AT_ONCE) {
+            get_some(sums, i + h, z + h);
+            if (f.bias.data) {
+                get_some(f.bias, j + h, other);
+                TR_UNROLL
+                for (int e = 0; e < AT_ONCE; e++)
+                    z[h + e] += other[e];
+            }
+            if (f.pre.data)
+                set_some(f.pre, i + h, z + h);
         }
-        if (f.pre.data)
-            set_some(f.pre, i + h, z + h);
+        TR_UNROLL
+        for (int e = 0; e < AT_ONCE; e++)
+            other[e] = opened(f.act, z[2 * e], z[2 * e + 1]);
+        set_some(f.c, i / 2, other);
     }
-    TR_UNROLL
-    for (int e = 0; e < AT_ONCE; e++)
-        other[e] = opened(f.act, z[2 * e], z[2 * e + 1]);
-    set_some(f.c, i / 2, other);
 }
 
 /* Sums may be c itself, so they are not restrict. */

@@ -184,8 +184,8 @@ int reset(void **state)
 
 /* What is to be multiplied, as much as a test wants to fix; the rest by lot. */
 struct wanted {
-    int64_t size[3]; /* N, O, I; 0: by lot */
-    int bias, pre, act, add;
+    int64_t size[3];         /* N, O, I; 0: by lot */
+    int bias, pre, act, add; /* act beyond 1: that row */
 };
 
 const wanted anything = {{0, 0, 0}, -1, -1, -1, -1};
@@ -216,18 +216,35 @@ void sizes_of(struct trial *t, int64_t *n, int64_t *o, int64_t *i)
         *o = 9;
 }
 
+/* None, or that which cuBLASLt has, where a test says so; else half the time any. */
+enum tr_act act_of(struct trial *t)
+{
+    const bool some = choose(t, want.act), any = coin(t);
+    const uint32_t lot = draw(t);
+
+    if (want.act > 1)
+        return (enum tr_act)want.act;
+    return want.act < 0 && any ? (enum tr_act)(lot % TR_ACTS)
+           : some              ? TR_ACT_GELU_TANH
+                               : TR_ACT_NONE;
+}
+
 void linear_trial(struct trial *t)
 {
     int64_t n, o, i;
 
     sizes_of(t, &n, &o, &i);
-    enum tr_act act = choose(t, want.act) ? TR_ACT_GELU_TANH : TR_ACT_NONE;
-    const struct tr_tensor *y = floats(t, OUT, ACTIVATION, n, o, 1.0);
+    enum tr_act act = act_of(t);
+    const int64_t y_columns = o;
+    const struct tr_tensor *y = floats(t, OUT, ACTIVATION, n, y_columns, 1.0);
+
+    o *= tr_act_gated(act) ? 2 : 1;
     const struct tr_tensor *pre =
         choose(t, want.pre) ? floats(t, OUT, ACTIVATION, n, o, 1.0) : NULL;
     const struct tr_tensor *x = floats(t, IN, ACTIVATION, n, i, 1.0);
     const struct tr_tensor *w = floats(t, IN, WEIGHT, o, i, 1.0 / std::sqrt((double)i));
     const struct tr_tensor *bias = choose(t, want.bias) ? floats(t, IN, WEIGHT, 1, o, 2.0) : NULL;
+    t->rounds = linear_rounds(y, pre, act);
     t->q.on->linear(&t->q, y, pre, x, w, bias, act);
 }
 
@@ -236,11 +253,13 @@ void dgrad_trial(struct trial *t)
     int64_t n, o, i;
 
     sizes_of(t, &n, &i, &o);
-    enum tr_act act = choose(t, want.act) ? TR_ACT_GELU_TANH : TR_ACT_NONE;
-    const struct tr_tensor *dx = floats(t, OUT, ACTIVATION, n, i, 1.0);
+    enum tr_act act = act_of(t);
+    const int64_t columns = tr_act_gated(act) ? 2 * i : i;
+    const struct tr_tensor *dx = floats(t, OUT, ACTIVATION, n, columns, 1.0);
     const struct tr_tensor *dy = floats(t, IN, ACTIVATION, n, o, 1.0);
     const struct tr_tensor *w = floats(t, IN, WEIGHT, o, i, 1.0);
-    const struct tr_tensor *pre = act == TR_ACT_NONE ? NULL : floats(t, IN, ACTIVATION, n, i, 2.0);
+    const struct tr_tensor *pre =
+        act == TR_ACT_NONE ? NULL : floats(t, IN, ACTIVATION, n, columns, 2.0);
     t->q.on->linear_dgrad(&t->q, dx, dy, w, pre, act);
 }
 
@@ -416,6 +435,14 @@ void test_epilogues(void **state)
                mixes[mix].type[GRADIENT] == TR_F32 ? CUBLASLT_EPILOGUE_BGRADB
                                                    : CUBLASLT_EPILOGUE_DEFAULT);
     }
+    /* A gate follows the product that makes its operand. */
+    for (enum tr_act act : {TR_ACT_SWIGLU, TR_ACT_RELU}) {
+        wanted up = fc1;
+
+        up.act = act;
+        expect(rows[0], BF16, up, CUBLASLT_EPILOGUE_BIAS);
+        expect(rows[0], FP32, up, CUBLASLT_EPILOGUE_BIAS);
+    }
     /* In fp32 this program's own GELU follows. */
     expect(rows[0], FP32, fc1, CUBLASLT_EPILOGUE_DEFAULT);
     expect(rows[0], FP32, qkv, CUBLASLT_EPILOGUE_BIAS);
@@ -518,6 +545,12 @@ void test_in_parts(void **state)
     fake_cublaslt_refuse(FAKE_REFUSE_EPILOGUES);
     want = {{2100, 8200, 2}, 1, 1, 1, 0};
     assert_int_equal(check(rows[0], &mixes[BF16], 0, false), 2);
+    /* Gates: sums of 8208 columns without `pre`, and of half of them for as many. */
+    want = {{2100, 4104, 2}, 1, 0, TR_ACT_SWIGLU, 0};
+    assert_int_equal(check(rows[0], &mixes[BF16], 0, false), 2);
+    want = {{2100, 2, 8200}, 1, 1, TR_ACT_GEGLU, 0};
+    assert_int_equal(check(rows[1], &mixes[FP32], 0, false), 2);
+    want = {{2100, 8200, 2}, 1, 1, 1, 0};
     fake_cublaslt_refuse(FAKE_REFUSE_NARROW);
     want.add = 1;
     assert_int_equal(check(rows[2], &odd, 0, false), 1);

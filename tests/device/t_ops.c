@@ -141,6 +141,7 @@ static void linear_trial(struct trial *t)
     x = floats(t, IN, ACTIVATION, s[0], s[2], 1.0);
     w = floats(t, IN, WEIGHT, columns, s[2], 1.0 / sqrt((double)s[2]));
     bias = coin(t) ? floats(t, IN, WEIGHT, 1, columns, 2.0) : NULL;
+    t->rounds = t->q.on->apart && linear_rounds(y, pre, act);
     ready(t)->linear(&t->q, y, pre, x, w, bias, act);
 }
 

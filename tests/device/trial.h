@@ -51,6 +51,8 @@ struct trial {
     struct operand operand[MAX_OPERANDS];
     int64_t sample[8];
     size_t used; /* of the device's own memory */
+    bool
+        rounds; /* results may be made of what was rounded to their type before, as ops.def allows */
 };
 
 /* Whether this machine has such a device: a GPU may be missing.  Not to be asked while one is open. */
@@ -110,6 +112,9 @@ void put(const struct tr_tensor *t, int64_t i, float x);
    whose samples are an operand: host code reads those in the trial instead. */
 const struct tr_tensor *first_tokens(struct trial *t, int64_t samples, int64_t tokens);
 struct tr_dropout dropping(struct trial *t, int64_t samples, int64_t tokens);
+
+/* Whether that is so of linear on a GPU. */
+bool linear_rounds(const struct tr_tensor *y, const struct tr_tensor *pre, enum tr_act act);
 
 /* What the operands are: "out bf16[3,5] in bf16[3,7] ...". */
 void describe_operands(const struct trial *t, char *out, size_t size);
