@@ -261,7 +261,7 @@ WORK(add, on->add(&b->q, &r->y, &r->x))
 WORK(layernorm, on->norm(&b->q, &r->y, &r->mean, &r->rstd, &r->x, &r->gain, &r->bias,
                          (struct tr_norm_how){.eps = 1e-5F}))
 WORK(layernorm_bwd, on->norm_bwd(&b->q, &r->y, &r->dgain, &r->dbias, &r->a, &r->y, &r->x, &r->gain,
-                                 &r->mean, &r->rstd))
+                                 &r->mean, &r->rstd, (struct tr_norm_how){.eps = 1e-5F}))
 WORK(residual, on->residual(&b->q, &r->y, &r->x, &r->a, &r->bias, r->none))
 WORK(residual_bwd, on->residual_bwd(&b->q, &r->a, &r->dbias, &r->y, r->none))
 WORK(embed, on->embed(&b->q, &r->y, &r->ids, &r->table, 0))

@@ -6,26 +6,35 @@
 #include <string.h>
 
 #include "golden/golden.h"
+#include "model/param.h"
 
-/* The rows of the table of parameters, with the sizes of the tiny model. */
-enum { V = GOLDEN_V, S = GOLDEN_S, H = GOLDEN_H, F = GOLDEN_F };
-enum { EMBED = 1, LAYER = 2, HEAD = 4 };
-static const struct {
-    const char *name;
-    int64_t rows, cols;
-    int place;
-} rows[] = {
-#define PARAM(symbol, draw, name, rows, cols, split, place, init, decay, grad, when) \
-    {name, rows, cols, place},
-#include "model/param.def"
-#undef PARAM
-};
+/* The parameters of the tiny model. */
+static struct tr_params params;
+
+static void list_parameters(void)
+{
+    const struct tr_dims dims = {
+        .family = *tr_family_find("gpt2"),
+        .layers = GOLDEN_L,
+        .hidden = GOLDEN_H,
+        .heads = GOLDEN_A,
+        .head_dim = GOLDEN_H / GOLDEN_A,
+        .groups = GOLDEN_A,
+        .embed = GOLDEN_H,
+        .ffn = GOLDEN_F,
+        .positions = GOLDEN_S,
+        .vocab = GOLDEN_V,
+    };
+
+    tr_params_list_whole(&dims, &params);
+}
 
 static struct tr_golden *golden;
 
 static int open_golden(void **state)
 {
     (void)state;
+    list_parameters();
     golden = tr_golden_open("gpt2_tiny");
     return 0;
 }
@@ -34,6 +43,7 @@ static int close_golden(void **state)
 {
     (void)state;
     tr_golden_close(golden);
+    tr_params_release(&params);
     return 0;
 }
 
@@ -68,17 +78,10 @@ static void check_parameter(const char *name, int64_t elems)
 
 static void weights(void **state)
 {
-    char name[128];
-
     (void)state;
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        int copies = rows[i].place == LAYER ? GOLDEN_L : 1;
-
-        for (int layer = 0; layer < copies; layer++) {
-            snprintf(name, sizeof name, rows[i].name, layer);
-            check_parameter(name, rows[i].rows * (rows[i].cols ? rows[i].cols : 1));
-        }
-    }
+    assert_int_equal(params.count, 4 + 12 * GOLDEN_L);
+    for (int i = 0; i < params.count; i++)
+        check_parameter(params.list[i].name, params.list[i].elems);
 }
 
 static void tokens(void **state)
@@ -123,20 +126,15 @@ static void consistent(void **state)
     const float *losses = tr_golden_get(golden, "losses", GOLDEN_STEPS);
     const float *norms = tr_golden_get(golden, "norms", GOLDEN_STEPS);
     double squares = 0.0;
-    char name[128];
 
     (void)state;
     assert_true(fabs(0.5 * ((double)micro[0] + (double)micro[1]) - (double)losses[0]) < 1e-6);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        int64_t elems = rows[i].rows * (rows[i].cols ? rows[i].cols : 1);
-        int copies = rows[i].place == LAYER ? GOLDEN_L : 1;
+    for (int i = 0; i < params.count; i++) {
+        const struct tr_param *p = &params.list[i];
+        const float *grad = tr_golden_get_of(golden, "grad", p->name, p->elems);
 
-        for (int layer = 0; layer < copies; layer++) {
-            snprintf(name, sizeof name, rows[i].name, layer);
-            const float *grad = tr_golden_get_of(golden, "grad", name, elems);
-            for (int64_t e = 0; e < elems; e++)
-                squares += (double)grad[e] * (double)grad[e];
-        }
+        for (int64_t e = 0; e < p->elems; e++)
+            squares += (double)grad[e] * (double)grad[e];
     }
     /* Rounding each of 53,000 elements to 24 bits moves the norm by less than 2^-24 of itself, and
        rounding the norm as much again. */

@@ -89,10 +89,9 @@ static struct fixture *open_model(const struct tr_backend *backend, const struct
         .layout = &f->shape.layout,
         .activations = &f->shape.activations,
         .micro_batch = f->shape.batches.micro_batch,
-        .family = tr_family_find("gpt2"),
         .tp = {.comm = &f->self},
         .q = &f->q,
-        .eps = 1e-5F,
+        .norm = {.eps = 1e-5F},
         .training = true,
     };
     tr_params_list(&f->shape.dims, &f->shape.layout, 0, 0, &f->model.params);
