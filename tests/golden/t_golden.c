@@ -86,12 +86,12 @@ static void weights(void **state)
 
 static void tokens(void **state)
 {
-    const float *recorded = tr_golden_get(golden, "tokens", 4 * (S + 1));
+    const float *recorded = tr_golden_get(golden, "tokens", 4 * (GOLDEN_S + 1));
 
     (void)state;
     for (int s = 0; s < 4; s++)
-        for (int t = 0; t <= S; t++)
-            assert_int_equal(tr_golden_token(s, t), (int)recorded[s * (S + 1) + t]);
+        for (int t = 0; t <= GOLDEN_S; t++)
+            assert_int_equal(tr_golden_token(s, t), (int)recorded[s * (GOLDEN_S + 1) + t]);
 }
 
 static void settings(void **state)
