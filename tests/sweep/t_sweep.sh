@@ -17,7 +17,7 @@ cat > "$work/tiny.args" <<'ARGS'
 --vocab-size 256 --mock-data --lr 0.001 --micro-batch-size 1 --global-batch-size 8
 ARGS
 # The profile of a card that one of the shapes below is too large for.
-sed -e 's/^memory-mib .*/memory-mib = 200/' -e 's/^context-mib .*/context-mib = 0/' \
+sed -e 's/^memory-mib .*/memory-mib = 400/' -e 's/^context-mib .*/context-mib = 0/' \
     -e 's/^nccl-mib .*/nccl-mib = 0/' "$srcdir/machines/h200.conf" > "$work/small.conf"
 
 # How ranks are started: it notes the run, and crashes or hangs where the test asks for it.  A hanging one does
@@ -61,7 +61,7 @@ sweep --dry-run $shapes --machine h200 > "$work/text" 2>&1
 check "the best predicted first" sh -c "sed -n 's/^# .* predicted \([^ ]*\) s.*/\1/p' '$work/text' |
     sort -g -c && [ \$(grep -c predicted '$work/text') = 5 ]"
 sweep --dry-run $shapes --machine "$work/small.conf" --hidden-size 512 > "$work/text" 2>&1
-check "what does not fit the card is not run" has '  not tp1-pp1-.*: does not fit: 2[0-9]* MiB of the 200 of a' \
+check "what does not fit the card is not run" has '  not tp1-pp1-.*: does not fit: 4[0-9]* MiB of the 400 of a' \
     "$work/text"
 check "and the others are" has '^# tp2-pp2-' "$work/text"
 sweep --dry-run --sweep-tensor 2-6,1 --sweep-recompute none,full --sweep-micro-batch 1-2 \
