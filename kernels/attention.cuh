@@ -172,14 +172,14 @@ TR_INLINE int64_t first_key(const attention_shape &a, const one_head &x, int64_t
  * the warp take part and all get it.
  */
 template <bool PLAIN>
-TR_INLINE int64_t least_first_key(const attention_shape &a, const one_head &x, int64_t query,
-                                  int count)
+TR_INLINE int64_t least_first_key(const attention_shape &a, const one_head &x, int64_t t,
+                                  int64_t query, int count)
 {
     int least = 0x7fffffff;
 
     if (!x.from)
         return window_begin<PLAIN>(a, query);
-    for (int64_t i = query + (int)threadIdx.x % WARP; i < query + count && i < a.t; i += WARP)
+    for (int64_t i = query + (int)threadIdx.x % WARP; i < query + count && i < t; i += WARP)
         least = min(least, (int)x.from[i]);
     for (int other = WARP / 2; other > 0; other /= 2)
         least = min(least, __shfl_xor_sync(ALL_LANES, least, other));

@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(S::THREADS, 2)
         const T *const k = qkv + h.kv + a.d;
         T *const mine = q_tile + first * tile_of<S::D>::STRIDE;
         const int begin =
-            (int)least_first_key<S::PLAIN>(a, h, block0, S::QUERIES) / S::KEYS * S::KEYS;
+            (int)least_first_key<S::PLAIN>(a, h, t, block0, S::QUERIES) / S::KEYS * S::KEYS;
         accumulators<M, S::TILES, S::D> sum;
         forward_rows<S> rows;
         int from[S::TILES][2];

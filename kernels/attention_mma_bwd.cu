@@ -184,7 +184,8 @@ __global__ void __launch_bounds__(S::THREADS, 2)
         const int end = min(block0 + (int)S::ROWS, t);
         const int first = (int)threadIdx.x / WARP * S::OF_WARP, query0 = block0 + first;
         const T *const k = qkv + h.kv + a.d, *const v = k + a.d;
-        const int begin = (int)least_first_key<S::PLAIN>(a, h, block0, S::ROWS) / S::STEP * S::STEP;
+        const int begin =
+            (int)least_first_key<S::PLAIN>(a, h, t, block0, S::ROWS) / S::STEP * S::STEP;
         accumulators<M, S::TILES, S::D> dq;
         query_rows<S> rows;
         float factor[S::TILES][2];
@@ -344,7 +345,7 @@ TR_INLINE void differentiate_columns(scores_of<S, S::SLICE> &p, scores_of<S, S::
 template <class S>
 TR_INLINE int next_step(const attention_shape &a, const one_head &h, int last, int query0, int end)
 {
-    while (query0 < last && least_first_key<S::PLAIN>(a, h, query0, S::STEP) >= end)
+    while (query0 < last && least_first_key<S::PLAIN>(a, h, last, query0, S::STEP) >= end)
         query0 += S::STEP;
     return query0;
 }

@@ -258,8 +258,8 @@ __global__ void __launch_bounds__(THREADS)
     TR_UNROLL
     for (int i = 0; i < EACH; i++)
         of[i] = running{-INFINITY, 0.0f};
-    for (int64_t key0 = least_first_key<PLAIN>(a, h, query0, TILE) / TILE * TILE; key0 <= query0;
-         key0 += TILE) {
+    for (int64_t key0 = least_first_key<PLAIN>(a, h, a.t, query0, TILE) / TILE * TILE;
+         key0 <= query0; key0 += TILE) {
         float s[EACH][EACH];
 
         scores(s, rows_of(qkv, h.q, h.row, query0, a), rows_of(qkv, h.kv + a.d, h.row, key0, a),
@@ -326,8 +326,8 @@ __global__ void __launch_bounds__(THREADS)
             deltas[(h.pair - a.first) * a.t + query0 + row] = delta[i];
     }
     dq.clear();
-    for (int64_t key0 = least_first_key<PLAIN>(a, h, query0, TILE) / TILE * TILE; key0 <= query0;
-         key0 += TILE) {
+    for (int64_t key0 = least_first_key<PLAIN>(a, h, a.t, query0, TILE) / TILE * TILE;
+         key0 <= query0; key0 += TILE) {
         const rows<X> k_rows = rows_of(qkv, h.kv + a.d, h.row, key0, a);
         float s[EACH][EACH], dp[EACH][EACH];
 
@@ -377,7 +377,7 @@ __global__ void __launch_bounds__(THREADS)
             const rows<X> d_rows = rows_of(dctx, h.ctx, h.width, query0, a);
             float p[EACH][EACH], ds[EACH][EACH];
 
-            if (least_first_key<PLAIN>(a, h, query0, TILE) >= key0 + TILE)
+            if (least_first_key<PLAIN>(a, h, a.t, query0, TILE) >= key0 + TILE)
                 continue;
             scores(p, rows_of(qkv, h.kv + a.d, h.row, key0, a), q_rows, room);
             scores(ds, rows_of(qkv, h.kv + 2 * a.d, h.row, key0, a), d_rows, room);

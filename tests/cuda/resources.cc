@@ -125,15 +125,16 @@ static void note(const emulate::kernel &k, dim3 block, size_t dynamic_shared)
                                                       (long)dynamic_shared};
 }
 
-static void attention(enum tr_dtype type, int64_t d)
+/* One head, or two that share a key. */
+static void attention(enum tr_dtype type, int64_t d, int64_t heads)
 {
-    alignas(16) static uint16_t rows[4][3 * TR_MAX_HEAD_DIM];
-    float lse[1] = {};
-    struct tr_tensor qkv = tr_tensor_2(rows[0], type, 1, 3 * d);
-    struct tr_tensor dqkv = tr_tensor_2(rows[1], type, 1, 3 * d);
-    struct tr_tensor ctx = tr_tensor_2(rows[2], type, 1, d);
-    struct tr_tensor dctx = tr_tensor_2(rows[3], type, 1, d);
-    struct tr_tensor kept = tr_tensor_3(lse, TR_F32, 1, 1, 1);
+    alignas(16) static uint16_t rows[4][4 * TR_MAX_HEAD_DIM];
+    float lse[2] = {};
+    struct tr_tensor qkv = tr_tensor_2(rows[0], type, 1, (heads + 2) * d);
+    struct tr_tensor dqkv = tr_tensor_2(rows[1], type, 1, (heads + 2) * d);
+    struct tr_tensor ctx = tr_tensor_2(rows[2], type, 1, heads * d);
+    struct tr_tensor dctx = tr_tensor_2(rows[3], type, 1, heads * d);
+    struct tr_tensor kept = tr_tensor_3(lse, TR_F32, 1, heads, 1);
     struct tr_dropout none = {};
 
     none.tokens = 1;
@@ -154,7 +155,8 @@ static std::map<std::string, launch_of> chosen_on(int code, int gpu)
     emulate::on_launch = note;
     for (enum tr_dtype type : {TR_F16, TR_BF16})
         for (int64_t d = 40; d <= TR_MAX_HEAD_DIM; d += 8)
-            attention(type, d);
+            for (int64_t heads : {1, 2})
+                attention(type, d, heads);
     return all;
 }
 

@@ -545,11 +545,11 @@ void test_in_parts(void **state)
     fake_cublaslt_refuse(FAKE_REFUSE_EPILOGUES);
     want = {{2100, 8200, 2}, 1, 1, 1, 0};
     assert_int_equal(check(rows[0], &mixes[BF16], 0, false), 2);
-    /* Gates: sums of 8208 columns without `pre`, and of half of them for as many. */
+    /* Gates: sums of 8208 columns without `pre`, and of its gradient, for twice as many. */
     want = {{2100, 4104, 2}, 1, 0, TR_ACT_SWIGLU, 0};
     assert_int_equal(check(rows[0], &mixes[BF16], 0, false), 2);
-    want = {{2100, 2, 8200}, 1, 1, TR_ACT_GEGLU, 0};
-    assert_int_equal(check(rows[1], &mixes[FP32], 0, false), 2);
+    want = {{2100, 8200, 2}, 1, 1, TR_ACT_GEGLU, 0};
+    assert_int_equal(check(rows[1], &mixes[BF16], 0, false), 2);
     want = {{2100, 8200, 2}, 1, 1, 1, 0};
     fake_cublaslt_refuse(FAKE_REFUSE_NARROW);
     want.add = 1;

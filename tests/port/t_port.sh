@@ -4,7 +4,7 @@
 # shellcheck shell=sh disable=SC2016 # the dollars are those of the scripts
 # shellcheck source=tests/tap.sh
 . "${srcdir:?}/tests/tap.sh"
-plan 36
+plan 37
 cd "$work" || exit 1
 case $srcdir in /*) ;; *) srcdir=$OLDPWD/$srcdir ;; esac
 
