@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091
 # trireme plan: what it prints, what it exits with, and that it says what training itself would.
 . "$srcdir/tests/tap.sh"
-plan 38
+plan 39
 TRIREME_MACHINES=$srcdir/machines
 export TRIREME_MACHINES
 

@@ -18,8 +18,8 @@ fails "heads that are too wide" 64 "--num-attention-heads" \
     small 1 --hidden-size 1284 --num-attention-heads 4 "$once"
 fails "rows that are too wide" 64 "--hidden-size" \
     small 1 --hidden-size 33024 --num-attention-heads 256 "$once"
-fails "layers that do not divide" 64 "--num-layers" \
-    small 3 --pipeline-model-parallel-size 3 "$once"
+fails "layers that do not add up" 64 "--pipeline-model-parallel-layout" \
+    small 3 --pipeline-model-parallel-size 3 --pipeline-model-parallel-layout 3,3,3 "$once"
 fails "a batch that does not divide" 64 "--global-batch-size" small 1 --micro-batch-size 3 "$once"
 fails "a world that is not TP times PP times DP" 64 "--tensor-model-parallel-size" \
     small 3 --tensor-model-parallel-size 2 "$once"
@@ -28,7 +28,7 @@ fails "a sequence beyond the positions" 64 "--max-position-embeddings" \
 fails "interleaving with too few micro-batches" 64 "micro-batch" \
     small 2 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 \
     --micro-batch-size 8 "$once"
-fails "an option that this version lacks" 64 "--swiglu" small 1 --swiglu "$once"
+fails "an option that this version lacks" 64 "--num-experts" small 1 --num-experts 4 "$once"
 fails "an argument file that is not there" 74 "nowhere.args" small 2 "@$work/nowhere.args" "$once"
 
 fails "data that is not there" 74 "nowhere" small 2 "$once" --data-path "$work/nowhere"
