@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(S::THREADS, 2)
         T *const v_tile = k_tile + S::KEYS * tile_of<S::D>::STRIDE;
         const one_head h = head_of<S::PLAIN>(a, a.first + blockIdx.x % a.n);
         /* Tokens in 32 bits, as in `from`. */
-        const int t = (int)a.t, stride = (int)h.row;
+        const int t = (int)a.t, stride = S::PLAIN ? 3 * (int)h.width : (int)h.row;
         const int block0 = ((t - 1) / S::QUERIES - (int)(blockIdx.x / a.n)) * S::QUERIES;
         const int end = min(block0 + (int)S::QUERIES, t);
         const int first = (int)threadIdx.x / WARP * S::OF_WARP, query0 = block0 + first;

@@ -59,9 +59,12 @@ static struct tr_shape golden_shape(int64_t padded)
 {
     return (struct tr_shape){
         .layout = tr_layout_single(GOLDEN_L),
+        .dims.family = *tr_family_find("gpt2"),
         .dims.layers = GOLDEN_L,
         .dims.hidden = GOLDEN_H,
         .dims.heads = GOLDEN_A,
+        .dims.groups = GOLDEN_A,
+        .dims.embed = GOLDEN_H,
         .dims.head_dim = GOLDEN_H / GOLDEN_A,
         .dims.ffn = GOLDEN_F,
         .dims.seq = GOLDEN_S,

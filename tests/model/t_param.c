@@ -10,8 +10,13 @@ static struct tr_shape shape(int64_t layers, int64_t hidden, int64_t vocab, int6
 {
     return (struct tr_shape){
         .layout = tr_layout_single(layers),
+        .dims.family = *tr_family_find("gpt2"),
         .dims.layers = layers,
         .dims.hidden = hidden,
+        .dims.heads = 1,
+        .dims.groups = 1,
+        .dims.head_dim = hidden,
+        .dims.embed = hidden,
         .dims.ffn = 4 * hidden,
         .dims.vocab = vocab,
         .dims.vocab_padded = vocab,
