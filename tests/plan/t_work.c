@@ -93,8 +93,9 @@ static void options_of(char text[768], const struct tr_family *f, int layout, in
         "--model-family %s --num-layers %d --hidden-size 256 --num-attention-heads 16 "
         "--ffn-hidden-size 768 --seq-length 128 --max-position-embeddings 128 --vocab-size 4000 "
         "--micro-batch-size 8 --global-batch-size 8 --lr 1e-4 --train-iters 1 --backend cpu "
-        "--tensor-model-parallel-size %d %s",
-        f->name, layers, layouts[layout].w, more_of(f, layout));
+        "--tensor-model-parallel-size %d %s %s",
+        f->name, layers, layouts[layout].w, more_of(f, layout),
+        f->embed_width > 0 ? "--word-embed-proj-dim 128" : "");
 }
 
 static double planned(const struct tr_family *f, int layout, int layers, enum tr_label part)
