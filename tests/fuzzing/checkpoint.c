@@ -14,18 +14,22 @@ void fuzz_small_checkpoint(const char *path, const char *options)
         .dims.layers = 1,
         .dims.hidden = 4,
         .dims.heads = 2,
+        .dims.groups = 2,
         .dims.head_dim = 2,
+        .dims.embed = 4,
         .dims.ffn = 16,
         .dims.seq = 6,
         .dims.positions = 7,
         .dims.vocab = 5,
         .dims.vocab_padded = 8,
     };
-    struct tr_ckpt_about about = {.w = 1, .layers = 1, .hidden = 4, .heads = 2, .ffn = 16};
+    struct tr_ckpt_about about = {.w = 1};
     struct tr_params whole;
     uint64_t sums[3 * 64] = {0};
     int64_t offsets[3 * 64];
 
+    shape.dims.family = *tr_family_row(0);
+    tr_ckpt_model_about(&shape.dims, &about);
     tr_ckpt_list_whole(&shape.dims, &whole);
     MUST(whole.count <= 64);
     remove(path);

@@ -268,7 +268,7 @@ static bool is_chosen(const char *family)
     for (int i = 0; i < chosen_families; i++)
         if (strcmp(chosen[i], family) == 0)
             return true;
-    return chosen_families == 0;
+    return false;
 }
 
 static int64_t number_after(const char *family, const char *option, int64_t otherwise)
@@ -297,11 +297,20 @@ static void all_types(const char *family, struct layout at)
     one_layout(family, "cpu", at, &fp16);
 }
 
-/* Each part that is cut or passed on once; the rest, with TR_TEST_ALL. */
-static void most_layouts(const char *family)
+/* These together use every part of a layer. */
+static bool is_thorough(const char *name)
 {
-    const bool all = getenv("TR_TEST_ALL") != NULL;
+    static const char *const thorough[] = {"opt-350m", "gpt-neox", "bloom", "mistral", "qwen3"};
 
+    for (size_t i = 0; i < sizeof thorough / sizeof *thorough; i++)
+        if (strcmp(thorough[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* Each part that is cut or passed on, once. */
+static void few_layouts(const char *family)
+{
     if (world.size == 1)
         all_types(family, (struct layout){1, 1, ""});
     if (world.size == 2) {
@@ -310,11 +319,15 @@ static void most_layouts(const char *family)
     }
     if (world.size == 4) {
         one_layout(family, "cpu", (struct layout){2, 2, "--sequence-parallel"}, &fp32);
-        if (!all && fits(family, 4) && above_groups(family, 4))
+        if (fits(family, 4) && above_groups(family, 4))
             one_layout(family, "cpu", (struct layout){4, 1, "--sequence-parallel"}, &fp32);
     }
-    if (!all)
-        return;
+    if (world.size == 8)
+        one_layout(family, "cpu", (struct layout){2, 2, "--use-distributed-optimizer"}, &fp32);
+}
+
+static void every_layout(const char *family)
+{
     for (int w = 1; w <= 4 && w <= world.size; w *= 2)
         for (int p = 1; p <= 2 && w * p <= world.size; p *= 2) {
             if (!fits(family, w) || world.size / (w * p) > GLOBAL)
@@ -334,10 +347,26 @@ static void most_layouts(const char *family)
 static void as_transformers(void **state)
 {
     const int i = *(const int *)*state;
+    const char *family = description[i];
 
-    if (!is_chosen(names[i]) || (world.size == 8 && !getenv("TR_TEST_ALL")))
-        skip();
-    most_layouts(description[i]);
+    if (getenv("TR_TEST_ALL") && (world.size < 8 || is_thorough(names[i])))
+        every_layout(family);
+    else
+        few_layouts(family);
+    if (getenv("TR_TEST_ALL") && world.size == 8 && !is_thorough(names[i])) {
+        one_layout(family, "cpu", (struct layout){1, 2, "--sequence-parallel"}, &fp32);
+        one_layout(family, "cpu", (struct layout){2, 1, "--sequence-parallel"}, &fp32);
+    }
+}
+
+/* Those named, or all; of eight ranks on few cores only the thorough ones unless there is time. */
+static bool is_wanted(const char *name)
+{
+    const char *ranks = getenv("TR_TEST_RANKS");
+
+    if (chosen_families > 0)
+        return is_chosen(name);
+    return !ranks || strcmp(ranks, "8") != 0 || getenv("TR_TEST_ALL") || is_thorough(name);
 }
 
 static void read_descriptions(void)
@@ -361,17 +390,24 @@ static void read_descriptions(void)
 
 int main(int argc, char **argv)
 {
-    struct CMUnitTest tests[FAMILIES];
-    int row[FAMILIES], failed;
+    int row[FAMILIES], wanted = 0, failed;
 
     chosen_families = argc - 1;
     chosen = argv + 1;
     read_descriptions();
-    golden = tr_golden_open("families");
-    for (int i = 0; i < FAMILIES; i++) {
-        row[i] = i;
-        tests[i] = (struct CMUnitTest){names[i], as_transformers, NULL, NULL, &row[i]};
+    for (int i = 0; i < FAMILIES; i++)
+        if (is_wanted(names[i]))
+            row[wanted++] = i;
+    if (wanted == 0) {
+        printf("Bail out! no family has that name\n");
+        return 1;
     }
+
+    struct CMUnitTest tests[wanted];
+
+    for (int i = 0; i < wanted; i++)
+        tests[i] = (struct CMUnitTest){names[row[i]], as_transformers, NULL, NULL, &row[i]};
+    golden = tr_golden_open("families");
     failed = run_mpi_tap(tests);
     tr_golden_close(golden);
     return failed;
