@@ -390,6 +390,7 @@ static void read_descriptions(void)
 
 int main(int argc, char **argv)
 {
+    struct CMUnitTest tests[FAMILIES] = {{0}}; /* those that are not wanted stay without a name */
     int row[FAMILIES], wanted = 0, failed;
 
     chosen_families = argc - 1;
@@ -402,8 +403,6 @@ int main(int argc, char **argv)
         printf("Bail out! no family has that name\n");
         return 1;
     }
-
-    struct CMUnitTest tests[wanted];
 
     for (int i = 0; i < wanted; i++)
         tests[i] = (struct CMUnitTest){names[row[i]], as_transformers, NULL, NULL, &row[i]};
