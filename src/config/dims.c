@@ -88,12 +88,38 @@ static enum tr_status set_groups(const struct tr_config *c, int w, struct tr_dim
                    w, (long long)m->groups, (long long)m->heads, from, near);
 }
 
+static bool turns_in_pairs(const struct tr_family *f, int64_t head_dim)
+{
+    const int64_t width = tr_family_rotary(f, head_dim);
+
+    return width > 0 && width % 2 == 0;
+}
+
+/* "; or give --kv-channels 6 or 8", the widths next to this one that would do with the same fraction, or "". */
+static const char *near_width(const struct tr_dims *m, char *buf, size_t size)
+{
+    int64_t below = m->head_dim, above = m->head_dim;
+
+    while (below > 0 && !turns_in_pairs(&m->family, below))
+        below--;
+    while (above <= WIDEST_HEAD && !turns_in_pairs(&m->family, above))
+        above++;
+    if (below > 0 && above <= WIDEST_HEAD)
+        snprintf(buf, size, "; or give --kv-channels %lld or %lld", (long long)below,
+                 (long long)above);
+    else if (below > 0 || above <= WIDEST_HEAD)
+        snprintf(buf, size, "; or give --kv-channels %lld", (long long)(below > 0 ? below : above));
+    else
+        buf[0] = '\0';
+    return buf;
+}
+
 static enum tr_status check_rotary(const struct tr_dims *m)
 {
     const int64_t width = tr_family_rotary(&m->family, m->head_dim), even = width / 2 * 2;
-    char near[80];
+    char near[80], widths[80];
 
-    if (m->family.positions != TR_POSITIONS_ROTARY || (width > 0 && width % 2 == 0))
+    if (m->family.positions != TR_POSITIONS_ROTARY || turns_in_pairs(&m->family, m->head_dim))
         return TR_OK;
     if (m->head_dim < 2)
         return TR_FAIL(TR_ECONFIG, "rotary embeddings turn pairs of numbers, and heads are 1 wide: "
@@ -107,8 +133,9 @@ static enum tr_status check_rotary(const struct tr_dims *m)
                  (double)(even + 2) / (double)m->head_dim);
     return TR_FAIL(TR_ECONFIG,
                    "--rotary-percent %g of heads of %lld is %lld numbers, and they turn in pairs: "
-                   "the nearest that does is %s",
-                   m->family.rotary_fraction, (long long)m->head_dim, (long long)width, near);
+                   "the nearest that does is %s%s",
+                   m->family.rotary_fraction, (long long)m->head_dim, (long long)width, near,
+                   near_width(m, widths, sizeof widths));
 }
 
 static enum tr_status set_mlp(const struct tr_config *c, int w, struct tr_dims *m)
