@@ -477,6 +477,46 @@ static void dropout(void **state)
     assert_ok(shape(SMALL "--bf16 --attention-backend fused --model-family llama3", 1, &s));
 }
 
+/* cuDNN's attention by name, where the graph that it is given cannot say the model. */
+static void fused(void **state)
+{
+    static const struct {
+        const char *options;
+        int ranks;
+        const char *needs; /* NULL: nothing */
+    } cases[] = {
+        {"--model-family llama3", 1, NULL},
+        {"--model-family llama3 --num-query-groups 2", 1,
+         "which needs as many --num-query-groups as --num-attention-heads: give that, or use auto"},
+        {"--model-family llama3 --num-query-groups 2", 4, "which needs as many --num-query-groups"},
+        {"--model-family llama3 --num-query-groups 2", 8, NULL}, /* a head and its keys each */
+        {"--model-family llama3 --num-query-groups 2", 2, "which needs as many --num-query-groups"},
+        {"--model-family mistral", 1, NULL},
+        {"--model-family mistral --window-size 64", 1, NULL},
+        {"--model-family mistral --window-size 63", 1, "which needs --window-size 0: "},
+        {"--model-family bloom", 1, "which needs a --position-embedding-type other than alibi: "},
+        {"--model-family llama2 --kv-channels 12", 1,
+         "which needs heads whose width is a multiple of 8"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (int way = 0; way < 2; way++) {
+            char *text = tr_format(SMALL "--bf16 %s %s", cases[i].options,
+                                   way ? "--no-deterministic-mode" : "--attention-backend fused");
+            struct tr_shape s;
+
+            if (!cases[i].needs)
+                assert_ok(shape(text, cases[i].ranks, &s));
+            else if (way)
+                assert_fails(TR_ECONFIG, "is about cuDNN's attention, which needs ",
+                             shape(text, cases[i].ranks, &s));
+            else
+                assert_fails(TR_ECONFIG, cases[i].needs, shape(text, cases[i].ranks, &s));
+            free(text);
+        }
+}
+
 /* The options of a run describe the same model when a checkpoint gives them back. */
 static void stored(void **state)
 {
@@ -516,6 +556,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(allowed, start, end),
         cmocka_unit_test_setup_teardown(rows, start, end),
         cmocka_unit_test_setup_teardown(dropout, start, end),
+        cmocka_unit_test_setup_teardown(fused, start, end),
         cmocka_unit_test_setup_teardown(stored, start, end),
     };
     return run_tap(tests);
