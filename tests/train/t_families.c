@@ -20,7 +20,7 @@ enum { ITERATIONS = 6, HALF = 3 };
     "--num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 16 "                    \
     "--max-position-embeddings 16 --vocab-size 101 --make-vocab-size-divisible-by 8 "             \
     "--micro-batch-size 1 --global-batch-size 8 --lr 0.01 --lr-warmup-iters 2 "                   \
-    "--lr-decay-style cosine --init-method-std 0.1 --attention-dropout 0.1 --hidden-dropout 0.1 " \
+    "--lr-decay-style cosine --init-method-std 0.2 --attention-dropout 0.1 --hidden-dropout 0.1 " \
     "--seed 4321 "
 
 /* What makes a row small, or makes a part of it matter in 16 tokens; THOROUGH ones together have every part. */
