@@ -517,6 +517,84 @@ static void fused(void **state)
         }
 }
 
+/* What is told of a model makes the same model, and tells itself again: of every row, of rows with parts changed, and
+   with as many ranks. */
+static void told(void **state)
+{
+    static const char *const models[] = {"",
+                                         "--num-query-groups 2",
+                                         "--num-query-groups 8",
+                                         "--window-size 5",
+                                         "--window-size 0",
+                                         "--disable-bias-linear",
+                                         "--add-qkv-bias",
+                                         "--swiglu",
+                                         "--activation reglu",
+                                         "--kv-channels 8",
+                                         "--squared-relu",
+                                         "--tie-embeddings-and-output-weights",
+                                         "--untie-embeddings-and-output-weights",
+                                         "--norm-placement after",
+                                         "--norm-placement before",
+                                         "--position-embedding-type none",
+                                         "--position-embedding-type sinusoidal",
+                                         "--use-rotary-position-embeddings --use-rope-scaling",
+                                         "--word-embed-proj-dim 64",
+                                         "--disable-bias-linear --add-output-layer-bias",
+                                         "--attention-dropout 0.3",
+                                         "--hidden-dropout 0"};
+    const struct tr_config *o;
+    size_t good = 0;
+
+    (void)state;
+    for (int i = 0; tr_family_row(i); i++)
+        for (size_t k = 0; k < sizeof models / sizeof *models; k++) {
+            const char *family = tr_family_row(i)->name;
+            const bool narrow = tr_family_row(i)->embed_width > 0;
+            char *text = tr_format(SMALL "--max-position-embeddings 64 --model-family %s %s %s",
+                                   family, narrow ? "--word-embed-proj-dim 32" : "", models[k]),
+                 *is, *was;
+            struct tr_told first, again;
+            struct tr_shape s;
+            struct tr_dims d;
+
+            if (shape(text, 1, &s) == TR_OK) {
+                tr_dims_tell(&c, &s.dims, &first);
+                o = &first.options;
+                assert_ok(tr_dims_of(o, 1, &d));
+                /* Numbers that a family leaves to the sizes; dims have them below. */
+                d.family.groups = s.dims.family.groups;
+                d.family.head_width = s.dims.family.head_width;
+                is = row_text(&d.family);
+                was = row_text(&s.dims.family);
+                if (strcmp(is, was) != 0)
+                    fail_msg("%s\n  is   %s\n  told %s", text, was, is);
+                assert_true(d.groups == s.dims.groups && d.head_dim == s.dims.head_dim &&
+                            d.ffn == s.dims.ffn && d.embed == s.dims.embed &&
+                            d.positions == s.dims.positions);
+                assert_true(tr_family_attention_dropout(o, &d.family) == s.dropout.attention &&
+                            tr_family_hidden_dropout(o, &d.family) == s.dropout.hidden);
+                tr_dims_tell(o, &d, &again);
+                free(is);
+                free(was);
+                is = tr_config_get_json(o, NULL);
+                was = tr_config_get_json(&again.options, NULL);
+                assert_string_equal(is, was);
+                free(is);
+                free(was);
+                good++;
+                assert_true(o->activation != TR_ACTIVATION_FAMILY &&
+                            o->normalization != TR_NORMALIZATION_FAMILY &&
+                            o->norm_placement != TR_PLACEMENT_FAMILY &&
+                            o->position_embedding_type != TR_POSITION_FAMILY &&
+                            o->num_query_groups != TR_UNSET_INT && o->kv_channels != TR_UNSET_INT &&
+                            o->ffn_hidden_size != TR_UNSET_INT && o->norm_epsilon > 0.0);
+            }
+            free(text);
+        }
+    assert_true(good > 300); /* few contradict their family */
+}
+
 /* The options of a run describe the same model when a checkpoint gives them back. */
 static void stored(void **state)
 {
@@ -557,6 +635,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(rows, start, end),
         cmocka_unit_test_setup_teardown(dropout, start, end),
         cmocka_unit_test_setup_teardown(fused, start, end),
+        cmocka_unit_test_setup_teardown(told, start, end),
         cmocka_unit_test_setup_teardown(stored, start, end),
     };
     return run_tap(tests);
