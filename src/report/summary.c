@@ -154,7 +154,8 @@ bool tr_record_dims(const struct tr_record *r, struct tr_dims *out)
     m.head_dim = count_of(r, TR_FACT_HEAD_WIDTH,
                           m.family.head_width > 0 ? m.family.head_width : m.hidden / m.heads);
     m.ffn = count_of(r, TR_FACT_FFN, tr_family_ffn(&m.family, m.hidden));
-    m.embed = m.family.embed_width > 0 ? m.family.embed_width : m.hidden;
+    m.embed =
+        count_of(r, TR_FACT_EMBED, m.family.embed_width > 0 ? m.family.embed_width : m.hidden);
     *out = m;
     return is_size((double)m.ffn, MOST_WIDTH) && is_size((double)m.heads, MOST_WIDTH) &&
            is_size((double)m.head_dim, MOST_WIDTH) && m.groups <= m.heads;

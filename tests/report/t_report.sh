@@ -6,7 +6,7 @@
 # jean-zay-*.log: BigScience's GPT-2 runs of May 2021 on V100-32GB, meg_gpt2_base_n4_dp1_tp4_pp4-1809579.out
 # and meg_gpt2_base_n8_dp1_tp4_pp8-1809562.out, shortened to what a report needs.
 . "$srcdir/tests/tap.sh"
-plan 83
+plan 85
 logs=$srcdir/tests/report
 small=$logs/jean-zay-18b.log
 large=$logs/jean-zay-30b.log
@@ -261,6 +261,13 @@ for log in 70b 70b-given; do
     check "$log: the size of Llama 2 70B" same "$size" 69B
     "$trireme" report "$work/$log.log" --show summary --format csv > "$work/summary"
     check "$log: its operations" close_to "$(csv tflops_model < "$work/summary")" 1820.6366367744 1e-6
+done
+# OPT 350M as published, and with an embedding 448 columns narrower: 50272 * 448 + 2 * 448 * 1024 parameters less.
+for width in "" "word_embed_proj_dim 64"; do
+    llama "model_family opt-350m" "num_layers 24" "hidden_size 1024" "num_attention_heads 16" "seq_length 2048" \
+        "padded_vocab_size 50272" ${width:+"$width"} > "$work/opt.log"
+    size=$("$trireme" report "$work/opt.log" --show runs --format csv | csv size)
+    check "the size of OPT 350M $width" same "$size" "$([ -n "$width" ] && echo 308M || echo 331M)"
 done
 family_is_told() { ! grep -E "(activation|normalization|norm_.*|kv_channels|num_query_groups|rotary_.*) \.+ (None|family)" "$1"; }
 check "a dry run tells what the family has" family_is_told "$work/70b.log"
