@@ -6,7 +6,7 @@
 # jean-zay-*.log: BigScience's GPT-2 runs of May 2021 on V100-32GB, meg_gpt2_base_n4_dp1_tp4_pp4-1809579.out
 # and meg_gpt2_base_n8_dp1_tp4_pp8-1809562.out, shortened to what a report needs.
 . "$srcdir/tests/tap.sh"
-plan 85
+plan 87
 logs=$srcdir/tests/report
 small=$logs/jean-zay-18b.log
 large=$logs/jean-zay-30b.log
@@ -244,6 +244,10 @@ for log in ours core; do
     "$trireme" report "$work/$log.log" --show summary --format csv > "$work/summary"
     check "$log: its operations" close_to "$(csv tflops_model < "$work/summary")" 474.4220875 1e-6
 done
+
+formula() { "$trireme" report "$work/$1.log" --show summary | grep -F -e "$2"; }
+check "the formula of layers like these" formula ours "Model: 2024, 6 B s (l (m + 2 s a) + V h)"
+check "and of both" formula core "Done: sc21, 2 B s (4 l (m + 2 s a) + 3 V h)"
 
 # Llama 2 70B, whose options are not those of the family's row: 68713185280 numbers in matrices, and 6 (those + 2 * 4096 *
 # 8192 * 80) operations for each of 4096 tokens a second.  The arguments are those of a dry run; and the few of a log that
