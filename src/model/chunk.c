@@ -99,6 +99,14 @@ static void *need(size_t count, size_t size)
     return p;
 }
 
+/* Positions that documents begin anew are those of a table behind the embedding, or turn queries and keys in every
+   layer. */
+static bool has_positions(const struct tr_chunk *c)
+{
+    return c->m->mask_rule.positions &&
+           (c->embeds || (c->layers > 0 && c->m->dims->family.positions == TR_POSITIONS_ROTARY));
+}
+
 static void open_batch(struct tr_chunk *c)
 {
     const struct tr_mask_rule *rule = &c->m->mask_rule;
@@ -110,7 +118,7 @@ static void open_batch(struct tr_chunk *c)
         return;
     x->text = need(rows + batch, sizeof *x->text);
     x->token = need(rows, sizeof *x->token);
-    if (rule->positions && c->embeds)
+    if (has_positions(c))
         x->position = need(rows, sizeof *x->position);
     if (rule->attention)
         x->from = need(rows, sizeof *x->from);
@@ -311,7 +319,7 @@ void tr_chunk_plan(struct tr_chunk *c, struct tr_arena *a)
 
 bool tr_chunk_reads_text(const struct tr_chunk *c)
 {
-    return c->embeds || c->heads || c->m->mask_rule.attention;
+    return c->embeds || c->heads || c->m->mask_rule.attention || has_positions(c);
 }
 
 bool tr_chunk_has_loss(const struct tr_chunk *c)

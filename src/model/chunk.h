@@ -50,8 +50,8 @@ void tr_chunk_close(struct tr_chunk *c);
 /* Take its memory from the arena (TR_LABEL_ACTIVATIONS, TR_LABEL_MESSAGES, TR_LABEL_LOGITS). */
 void tr_chunk_plan(struct tr_chunk *c, struct tr_arena *a);
 
-/* Whether it reads tokens (has the embedding or the head, or attention that documents bound) and
-   whether it makes a loss. */
+/* Whether it reads tokens (has the embedding or the head, attention that documents bound, or rotary
+   positions that they begin anew) and whether it makes a loss. */
 bool tr_chunk_reads_text(const struct tr_chunk *c);
 bool tr_chunk_has_loss(const struct tr_chunk *c);
 

@@ -53,6 +53,17 @@ static const char *options_of(const char *family, bool *thorough)
     return "";
 }
 
+/* tiny_sample() in documents of seven tokens, if the vocabulary has an end of document. */
+static enum tr_status sample_of(struct tr_run *r, enum tr_split split, int64_t position,
+                                int32_t *text)
+{
+    enum tr_status s = tiny_sample(r, split, position, text);
+
+    for (int64_t t = position % 7; t <= r->shape.dims.seq && r->shape.dims.eod >= 0; t += 7)
+        text[t] = (int32_t)r->shape.dims.eod;
+    return s;
+}
+
 static void open_run(struct tr_run *r, struct tr_config *c, const char *family, const char *layout)
 {
     char options[4096 + PATH_MAX];
@@ -60,7 +71,7 @@ static void open_run(struct tr_run *r, struct tr_config *c, const char *family, 
 
     snprintf(options, sizeof options, MODEL "--train-iters %d --model-family %s %s %s", ITERATIONS,
              family, options_of(family, &thorough), layout);
-    tiny_open(r, c, options, tiny_sample);
+    tiny_open(r, c, options, sample_of);
 }
 
 /* Iterations from..to, and behind the last a loss without dropout. */
@@ -204,6 +215,7 @@ static void other_ways(const char *family)
         const char *layout;
         double tolerance; /* 0: to the bit as the layout before */
     } ways[] = {
+        {2, "--backend ref", TOLERANCE},
         {2, CHUNKS, TOLERANCE},
         {2, CHUNKS "--no-overlap-p2p-communication", TOLERANCE},
         {2, CHUNKS "--use-distributed-optimizer --overlap-param-gather --ddp-bucket-size 500",
@@ -245,6 +257,33 @@ static void other_ways(const char *family)
     }
 }
 
+/* Positions and attention that begin anew with each document: the backends and layouts agree, and it matters.
+   Rotary positions are relative, so with bounds of attention their beginning does not show; hence once without. */
+static void documents(const char *family)
+{
+#define EOD "--tokenizer-type NullTokenizer "
+    static const char *const bounds[] = {
+        EOD "--reset-position-ids --reset-attention-mask --eod-mask-loss ",
+        EOD "--reset-position-ids "};
+    static const char *const layouts[] = {"--backend ref", TENSOR "--sequence-parallel", CHUNKS};
+    double plain[ITERATIONS + 1], bounded[ITERATIONS + 1], loss[ITERATIONS + 1];
+    char options[512];
+
+    losses_of(family, EOD, plain);
+    for (int b = 0; b < 2; b++) {
+        losses_of(family, bounds[b], bounded);
+        assert_all(learns(bounded));
+        /* ALiBi is about distances alone. */
+        assert_all(!near(bounds[b], plain, bounded, 1e-3) ==
+                   (b == 0 || strcmp(family, "bloom") != 0));
+        for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+            snprintf(options, sizeof options, "%s%s", bounds[b], layouts[i]);
+            losses_of(family, options, loss);
+            assert_all(near(options, loss, bounded, TOLERANCE));
+        }
+    }
+}
+
 static bool is_chosen(const char *family)
 {
     for (int i = 0; i < chosen_families; i++)
@@ -264,6 +303,7 @@ static void each_family(void (*run)(const char *family), bool all)
         if (!is_chosen(family) || !(all || thorough || getenv("TR_TEST_ALL")))
             continue;
         print_message("%s\n", family);
+        alarm(check_seconds()); /* each has the time of a program */
         run(family);
     }
 }
@@ -280,11 +320,19 @@ static void same_losses(void **state)
     each_family(other_ways, false);
 }
 
+static void in_documents(void **state)
+{
+    (void)state;
+    if (world.size == 2)
+        each_family(documents, false);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resumes),
         cmocka_unit_test(same_losses),
+        cmocka_unit_test(in_documents),
     };
 
     chosen_families = argc - 1;
