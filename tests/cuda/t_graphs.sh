@@ -20,8 +20,13 @@ halves       1 30 --global-batch-size 4 --bf16 --recompute-granularity full --re
 documents    1 30 --global-batch-size 4 --reset-attention-mask --reset-position-ids --eod-mask-loss
 pipeline     2 40 --global-batch-size 6 --pipeline-model-parallel-size 2 --checkpoint-activations
 interleaved  2 40 --global-batch-size 6 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2
+rotary       2 40 --global-batch-size 6 --pipeline-model-parallel-size 2 --model-family gpt-neox --reset-position-ids
 sharded      2 20 --global-batch-size 6 --use-distributed-optimizer --overlap-param-gather --ddp-bucket-size 5000
 '
+[ -z "${TR_TEST_ALL:-}" ] || table="$table
+groups       1 30 --global-batch-size 4 --model-family qwen3 --num-query-groups 2 --kv-channels 12 --reset-attention-mask
+after        1 30 --global-batch-size 4 --model-family opt-350m --word-embed-proj-dim 16 --checkpoint-activations
+"
 only=${GRAPHS_ONLY:-}
 [ -z "$only" ] || table=$(echo "$table" | awk -v only=" $only " 'index(only, " " $1 " ")')
 echo "$table" | grep '^[^#]' > "$work/table"
