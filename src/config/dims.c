@@ -98,7 +98,7 @@ static bool turns_in_pairs(const struct tr_family *f, int64_t head_dim)
 /* "; or give --kv-channels 6 or 8", the widths next to this one that would do with the same fraction, or "". */
 static const char *near_width(const struct tr_dims *m, char *buf, size_t size)
 {
-    int64_t below = m->head_dim, above = m->head_dim;
+    int64_t below = m->head_dim - 1, above = m->head_dim + 1;
 
     while (below > 0 && !turns_in_pairs(&m->family, below))
         below--;
