@@ -390,25 +390,25 @@ static void read_descriptions(void)
 
 int main(int argc, char **argv)
 {
-    int row[FAMILIES], wanted = 0, failed;
+    struct CMUnitTest tests[FAMILIES];
+    int row[FAMILIES], failed;
+    size_t wanted = 0;
 
     chosen_families = argc - 1;
     chosen = argv + 1;
     read_descriptions();
     for (int i = 0; i < FAMILIES; i++)
-        if (is_wanted(names[i]))
-            row[wanted++] = i;
+        if (is_wanted(names[i])) {
+            row[i] = i;
+            tests[wanted++] = (struct CMUnitTest){names[i], as_transformers, NULL, NULL, &row[i]};
+        }
     if (wanted == 0) {
         printf("Bail out! no family has that name\n");
         return 1;
     }
 
-    struct CMUnitTest tests[wanted];
-
-    for (int i = 0; i < wanted; i++)
-        tests[i] = (struct CMUnitTest){names[row[i]], as_transformers, NULL, NULL, &row[i]};
     golden = tr_golden_open("families");
-    failed = run_mpi_tap(tests);
+    failed = run_mpi_tap_of(tests, wanted);
     tr_golden_close(golden);
     return failed;
 }
