@@ -342,6 +342,11 @@ static void every_layout(const char *family)
             one_layout(family, "cpu", (struct layout){w, p, "--use-distributed-optimizer"}, &fp32);
             one_layout(family, "cpu", (struct layout){w, p, "--sequence-parallel"}, &bf16);
         }
+    /* The embedding and the head have stages of their own. */
+    for (int w = 1; w <= 4 && 4 * w <= world.size; w *= 2)
+        if (fits(family, w))
+            one_layout(family, "cpu",
+                       (struct layout){w, 4, "--pipeline-model-parallel-layout E|t|t|L"}, &fp32);
 }
 
 static void as_transformers(void **state)
