@@ -88,12 +88,38 @@ static enum tr_status set_groups(const struct tr_config *c, int w, struct tr_dim
                    w, (long long)m->groups, (long long)m->heads, from, near);
 }
 
+static bool turns_in_pairs(const struct tr_family *f, int64_t head_dim)
+{
+    const int64_t width = tr_family_rotary(f, head_dim);
+
+    return width > 0 && width % 2 == 0;
+}
+
+/* "; or give --kv-channels 6 or 8", the widths next to this one that would do with the same fraction, or "". */
+static const char *near_width(const struct tr_dims *m, char *buf, size_t size)
+{
+    int64_t below = m->head_dim, above = m->head_dim;
+
+    while (below > 0 && !turns_in_pairs(&m->family, below))
+        below--;
+    while (above <= WIDEST_HEAD && !turns_in_pairs(&m->family, above))
+        above++;
+    if (below > 0 && above <= WIDEST_HEAD)
+        snprintf(buf, size, "; or give --kv-channels %lld or %lld", (long long)below,
+                 (long long)above);
+    else if (below > 0 || above <= WIDEST_HEAD)
+        snprintf(buf, size, "; or give --kv-channels %lld", (long long)(below > 0 ? below : above));
+    else
+        buf[0] = '\0';
+    return buf;
+}
+
 static enum tr_status check_rotary(const struct tr_dims *m)
 {
     const int64_t width = tr_family_rotary(&m->family, m->head_dim), even = width / 2 * 2;
-    char near[80];
+    char near[80], widths[80];
 
-    if (m->family.positions != TR_POSITIONS_ROTARY || (width > 0 && width % 2 == 0))
+    if (m->family.positions != TR_POSITIONS_ROTARY || turns_in_pairs(&m->family, m->head_dim))
         return TR_OK;
     if (m->head_dim < 2)
         return TR_FAIL(TR_ECONFIG, "rotary embeddings turn pairs of numbers, and heads are 1 wide: "
@@ -107,8 +133,9 @@ static enum tr_status check_rotary(const struct tr_dims *m)
                  (double)(even + 2) / (double)m->head_dim);
     return TR_FAIL(TR_ECONFIG,
                    "--rotary-percent %g of heads of %lld is %lld numbers, and they turn in pairs: "
-                   "the nearest that does is %s",
-                   m->family.rotary_fraction, (long long)m->head_dim, (long long)width, near);
+                   "the nearest that does is %s%s",
+                   m->family.rotary_fraction, (long long)m->head_dim, (long long)width, near,
+                   near_width(m, widths, sizeof widths));
 }
 
 static enum tr_status set_mlp(const struct tr_config *c, int w, struct tr_dims *m)
@@ -158,4 +185,73 @@ enum tr_status tr_dims_of(const struct tr_config *c, int w, struct tr_dims *m)
     TR_TRY(set_mlp(c, w, m));
     TR_TRY(set_length(c, m));
     return set_vocab(c, w, m);
+}
+
+/* ---- what they say of options that are not given ---- */
+
+static void tell_norms(const struct tr_family *f, struct tr_config *o)
+{
+    o->normalization = f->rms ? TR_NORMALIZATION_RMS : TR_NORMALIZATION_LAYER;
+    o->norm_epsilon = f->eps;
+    o->norm_placement = TR_PLACEMENT_BEFORE + (int)f->place;
+    o->apply_layernorm_1p = f->one;
+    o->embedding_norm = f->embed_norm;
+    o->qk_layernorm = f->head_norm;
+}
+
+static void tell_positions(const struct tr_family *f, struct tr_config *o)
+{
+    const struct tr_rotary_scaling *s = &f->rotary_scaling;
+
+    o->position_embedding_type = TR_POSITION_LEARNED + (int)f->positions;
+    if (f->positions != TR_POSITIONS_ROTARY)
+        return;
+    o->rotary_percent = f->rotary_fraction;
+    o->rotary_base = f->rotary_base;
+    o->rotary_interleaved = f->rotary_pairs;
+    o->use_rope_scaling = s->factor > 0.0;
+    if (!o->use_rope_scaling)
+        return;
+    o->rope_scaling_factor = s->factor;
+    o->rope_scaling_low_freq_factor = s->low;
+    o->rope_scaling_high_freq_factor = s->high;
+    o->rope_scaling_original_length = s->original;
+}
+
+/* Biases that are not all there or all gone are those of the family. */
+static void tell_mlp(const struct tr_family *f, struct tr_config *o)
+{
+    o->activation = (int)f->act + 1;
+    o->swiglu = f->act == TR_ACT_SWIGLU;
+    o->squared_relu = f->act == TR_ACT_RELU2;
+    o->disable_bias_linear = !f->proj_bias && !f->mlp_bias;
+    o->add_qkv_bias = o->add_qkv_bias || (o->disable_bias_linear && f->qkv_bias);
+    o->add_output_layer_bias = f->head_bias;
+}
+
+void tr_dims_tell(const struct tr_config *c, const struct tr_dims *m, struct tr_told *told)
+{
+    const struct tr_family *f = &m->family;
+    struct tr_config *o = &told->options;
+
+    *o = *c;
+    tell_norms(f, o);
+    tell_positions(f, o);
+    tell_mlp(f, o);
+    o->group_query_attention = m->groups < m->heads;
+    o->num_query_groups = m->groups;
+    o->kv_channels = m->head_dim;
+    o->ffn_hidden_size = m->ffn;
+    o->max_position_embeddings = m->positions;
+    if (f->embed_width > 0)
+        o->word_embed_proj_dim = m->embed;
+    o->scale_embedding = f->scale_embedding;
+    o->tie_embeddings_and_output_weights = f->tied;
+    o->untie_embeddings_and_output_weights = !f->tied;
+    o->attention_dropout = tr_family_attention_dropout(c, f);
+    o->hidden_dropout = tr_family_hidden_dropout(c, f);
+    if (f->window > 0) {
+        snprintf(told->window, sizeof told->window, "%lld,0", (long long)f->window - 1);
+        o->window_size = told->window;
+    }
 }

@@ -31,4 +31,13 @@ struct tr_dims {
    TR_EDATA for a bad --vocab-file. */
 enum tr_status tr_dims_of(const struct tr_config *c, int w, struct tr_dims *m) TR_MUST_CHECK;
 
+/* Options as they are told: with what the family and the sizes make of those of the group "Model" that are not given,
+   so that a reader of a log need not know the family.  The same dims follow from them.  `options` borrows the texts of
+   `c`, and `window`, so it is not copied. */
+struct tr_told {
+    struct tr_config options;
+    char window[24];
+};
+void tr_dims_tell(const struct tr_config *c, const struct tr_dims *m, struct tr_told *told);
+
 #endif

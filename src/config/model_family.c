@@ -23,21 +23,65 @@ static const struct {
 #include "config/other_families.def"
 };
 
+/* Where `part` ends in `name` if that begins with it in small or large letters and goes on with none. */
+static const char *behind(const char *name, const char *part)
+{
+    const size_t n = strlen(part);
+
+    return strncasecmp(name, part, n) == 0 && !isalpha((unsigned char)name[n]) ? name + n : NULL;
+}
+
 /* Of a model that is known by name and is no family here. */
 static const char *why_not(const char *name)
 {
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
-        const size_t n = strlen(others[i].name);
+        const bool anywhere = others[i].name[0] == '*';
 
-        if (strncasecmp(name, others[i].name, n) == 0 && !isalpha((unsigned char)name[n]))
-            return others[i].why;
+        for (const char *at = name; *at; at++)
+            if ((at == name || anywhere) && behind(at, others[i].name + anywhere))
+                return others[i].why;
     }
     return NULL;
 }
 
+/* Letters and digits alone, so that Llama-2 is llama2. */
+static void letters_of(const char *name, char *out, size_t size)
+{
+    size_t n = 0;
+
+    for (; *name && n + 1 < size; name++)
+        if (isalnum((unsigned char)*name))
+            out[n++] = *name;
+    out[n] = '\0';
+}
+
+/* The family with the longest name that one of the words of `name` begins with, as Mistral-7B does. */
+static const char *family_within(const char *name)
+{
+    const char *found = NULL;
+
+    for (const char *at = name; *at; at++) {
+        char rest[64];
+
+        if (at > name && !strchr("-_", at[-1]))
+            continue;
+        letters_of(at, rest, sizeof rest);
+        for (int i = 0; tr_family_row(i); i++) {
+            const char *family = tr_family_row(i)->name;
+            char letters[64];
+
+            letters_of(family, letters, sizeof letters);
+            if (behind(rest, letters) && (!found || strlen(family) > strlen(found)))
+                found = family;
+        }
+    }
+    return found;
+}
+
 static enum tr_status unknown(const char *name)
 {
-    const char *known[64], *why = why_not(name), *near;
+    const char *slash = strrchr(name, '/'); /* OWNER/NAME */
+    const char *known[64], *bare = slash ? slash + 1 : name, *why = why_not(bare), *near;
     char list[512] = "";
     size_t used = 0;
     int n = 0;
@@ -50,6 +94,7 @@ static enum tr_status unknown(const char *name)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", n ? ", " : "", f->name);
     }
     near = tr_nearest_name(name, known, n);
+    near = near ? near : family_within(bare);
     return TR_FAIL(TR_ECONFIG, "--model-family: '%s' is none of %s%s%s%s", name, list,
                    near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }

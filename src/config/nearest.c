@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config/option.h"
 
+#include <ctype.h>
 #include <string.h>
 
 enum { LONGEST = 63 };
 
 static char plain(char c)
 {
-    return c == '_' ? '-' : c;
+    return c == '_' ? '-' : (char)tolower((unsigned char)c);
 }
 
 static int least(int a, int b)
@@ -30,8 +31,9 @@ static int distance(const char *a, int n, const char *b, int m)
 
         now[0] = i;
         for (int j = 1; j <= m; j++) {
-            now[j] = least(before[j - 1] + (x != b[j - 1]), least(now[j - 1], before[j]) + 1);
-            if (i > 1 && j > 1 && x == b[j - 2] && plain(a[i - 2]) == b[j - 1])
+            now[j] =
+                least(before[j - 1] + (x != plain(b[j - 1])), least(now[j - 1], before[j]) + 1);
+            if (i > 1 && j > 1 && x == plain(b[j - 2]) && plain(a[i - 2]) == plain(b[j - 1]))
                 now[j] = least(now[j], earlier[j - 2] + 1);
         }
     }

@@ -251,15 +251,37 @@ static enum tr_status check_masks(const struct tr_config *c, const struct tr_dim
     return TR_OK;
 }
 
-/* Cases that cuDNN's attention does not compute are refused if an option is about it alone. */
-static enum tr_status check_attention(const struct tr_config *c, const struct tr_family *f,
-                                      const struct tr_precision *p)
+/* Whether a tensor rank has several queries to a key. */
+static bool shares_keys(const struct tr_dims *m, int64_t w)
 {
-    const bool drops = tr_family_attention_dropout(c, f) > 0.0;
-    const char *needs = drops                     ? "--attention-dropout 0"
-                        : c->reset_attention_mask ? "a run without --reset-attention-mask"
-                        : !p->half                ? "--bf16 or --fp16"
-                                                  : NULL;
+    return m->heads / w != (m->groups > w ? m->groups / w : 1);
+}
+
+/* What cuDNN's attention needs and these options do not give, or NULL. */
+static const char *fused_needs(const struct tr_config *c, const struct tr_dims *m, int64_t w,
+                               const struct tr_precision *p)
+{
+    const struct tr_family *f = &m->family;
+
+    if (shares_keys(m, w))
+        return "as many --num-query-groups as --num-attention-heads";
+    if (f->window > 0 && f->window < m->seq)
+        return "--window-size 0";
+    if (f->positions == TR_POSITIONS_ALIBI)
+        return "a --position-embedding-type other than alibi";
+    if (m->head_dim % 8 != 0)
+        return "heads whose width is a multiple of 8";
+    if (tr_family_attention_dropout(c, f) > 0.0)
+        return "--attention-dropout 0";
+    if (c->reset_attention_mask)
+        return "a run without --reset-attention-mask";
+    return p->half ? NULL : "--bf16 or --fp16";
+}
+
+/* Cases that cuDNN's attention does not compute are refused if an option is about it alone. */
+static enum tr_status check_attention(const struct tr_config *c, const struct tr_shape *s)
+{
+    const char *needs = fused_needs(c, &s->dims, s->layout.w, &s->precision);
 
     if (!c->deterministic_mode && c->attention_backend == TR_ATTN_FLASH)
         needs = "--attention-backend auto or fused";
@@ -515,7 +537,7 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     TR_TRY(tr_link_compression_of(c, l->p, out->activations.sequence, &out->epochs, &out->links));
     TR_TRY(check_data(c));
     TR_TRY(check_masks(c, &out->dims));
-    TR_TRY(check_attention(c, &out->dims.family, &out->precision));
+    TR_TRY(check_attention(c, out));
     TR_TRY(check_gemm(c, &out->precision));
     TR_TRY(check_graphs(c, l));
     TR_TRY(check_save(c));

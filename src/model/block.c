@@ -268,10 +268,10 @@ static void parallel_forward(const struct pass *p, const struct tr_tensor *y)
     struct tr_block_kept *k = p->k;
 
     norm(p, ATTENTION, &k->x);
+    norm(p, MLP, &k->x);
     forward(p, ATTENTION, tr_model_whole(p->m, &k->norm[ATTENTION].y), y != NULL);
     if (y)
         join(p, ATTENTION, y, &k->x);
-    norm(p, MLP, &k->x);
     forward(p, MLP, tr_model_whole(p->m, &k->norm[MLP].y), y != NULL);
     if (y)
         join(p, MLP, y, y);

@@ -69,7 +69,8 @@ struct tr_block_kept {
    the other. */
 void tr_block_plan_row(struct tr_model *m, struct tr_arena *a, struct tr_tensor *x);
 void tr_block_plan(struct tr_model *m, struct tr_arena *a, struct tr_block_kept *k);
-/* y may be NULL when only what backward needs is wanted: then products that nothing reads are left out. */
+/* y may be NULL when only what backward needs is wanted: then products that nothing reads are left out.  It may be
+   k->x, where layers that are recomputed share one input: nothing reads x once y is written. */
 void tr_block_forward(struct tr_model *m, struct tr_block_kept *k, int layer,
                       const struct tr_tensor *y, const int64_t *sample);
 /* dx may be dy itself. */

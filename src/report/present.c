@@ -221,6 +221,26 @@ static const struct tr_column summary_columns[] = {
 #include "telemetry/traffic.def"
 };
 
+/* Sizes of the first run whose layers are not GPT-2's: the formula of those is true of all.  NULL where there is none. */
+static const struct tr_dims *dims_of_formula(const struct tr_present *p, struct tr_dims *room)
+{
+    for (int i = 0; i < p->runs->count; i++)
+        if (tr_record_dims(&p->runs->list[i], room) &&
+            tr_flops_text(p->formula, room, false) != tr_flops_text(p->formula, NULL, false))
+            return room;
+    return NULL;
+}
+
+static void note_formulas(const struct tr_present *p, struct tr_table *t)
+{
+    struct tr_dims room;
+    const struct tr_dims *m = dims_of_formula(p, &room);
+
+    tr_table_note(t, "Done: %s, or if nothing is recomputed %s.",
+                  tr_flops_text(TR_FLOPS_SC21, m, true), tr_flops_text(TR_FLOPS_SC21, m, false));
+    tr_table_note(t, "Model: %s.", tr_flops_text(p->formula, m, false));
+}
+
 void tr_present_summary(const struct tr_present *p, struct tr_table *t)
 {
     tr_table_init(t, "summary", "Summary", summary_columns, COUNT(summary_columns));
@@ -242,10 +262,7 @@ void tr_present_summary(const struct tr_present *p, struct tr_table *t)
         add_rest(t, r, &s);
         add_traffic(t, p, r);
     }
-    tr_table_note(t, "Done: %s, or if nothing is recomputed %s.",
-                  tr_flops_text(TR_FLOPS_SC21, NULL, true),
-                  tr_flops_text(TR_FLOPS_SC21, NULL, false));
-    tr_table_note(t, "Model: %s.", tr_flops_text(p->formula, NULL, false));
+    note_formulas(p, t);
     tr_table_note(t,
                   "HFU and MFU are these over the peak of the card (--gpu, --peak-tflops).  Ideal "
                   "bubble: (p-1) / (k m + p-1), p stages of k chunks, m micro-batches.");

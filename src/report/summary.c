@@ -104,11 +104,14 @@ static double sample_rate(const struct tr_record *r, const struct tr_selection *
 }
 
 /* The architecture: of the family that the log names, else of the first row, GPT-2's, and what its arguments
-   change. */
+   change.  Megatron's number of groups counts where it says so, that of a log with a family always. */
 static struct tr_family family_of(const struct tr_record *r, int64_t groups)
 {
     struct tr_family of = r->family ? *r->family : *tr_family_row(0), *f = &of;
     int row = 0;
+
+    if (r->family && r->fact[TR_FACT_GROUPS] >= 1.0)
+        f->groups = groups;
 
 #define SAYS(name, value, change) \
     if (r->says >> row++ & 1U)    \
@@ -151,7 +154,8 @@ bool tr_record_dims(const struct tr_record *r, struct tr_dims *out)
     m.head_dim = count_of(r, TR_FACT_HEAD_WIDTH,
                           m.family.head_width > 0 ? m.family.head_width : m.hidden / m.heads);
     m.ffn = count_of(r, TR_FACT_FFN, tr_family_ffn(&m.family, m.hidden));
-    m.embed = m.family.embed_width > 0 ? m.family.embed_width : m.hidden;
+    m.embed =
+        count_of(r, TR_FACT_EMBED, m.family.embed_width > 0 ? m.family.embed_width : m.hidden);
     *out = m;
     return is_size((double)m.ffn, MOST_WIDTH) && is_size((double)m.heads, MOST_WIDTH) &&
            is_size((double)m.head_dim, MOST_WIDTH) && m.groups <= m.heads;

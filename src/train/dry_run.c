@@ -90,7 +90,7 @@ static enum tr_status print_stage(const struct tr_config *c, const struct tr_sha
 enum tr_status tr_plan_print(const struct tr_config *c, int ranks, FILE *f)
 {
     int world = world_of(c, ranks, f);
-    struct tr_config told = *c; /* borrows its texts */
+    struct tr_told told;
     struct tr_shape s;
     char text[TR_REPORT_BYTES];
     struct tr_memory most = {.total = 0.0};
@@ -98,8 +98,9 @@ enum tr_status tr_plan_print(const struct tr_config *c, int ranks, FILE *f)
     TR_TRY(tr_shape_of(c, world, &s));
     tr_lines_world(text, sizeof text, &s.layout, &s.precision);
     fprintf(f, "%s\n", text);
-    told.world_size = world;
-    tr_config_print(&told, f);
+    tr_dims_tell(c, &s.dims, &told);
+    told.options.world_size = world;
+    tr_config_print(&told.options, f);
     tr_lines_setup(text, sizeof text, &s, tr_config_spelling("tokenizer-type", c->tokenizer_type),
                    (uint64_t)c->seed);
     fprintf(f, "%s\n", text);

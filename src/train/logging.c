@@ -437,6 +437,7 @@ void tr_logging_setup(const struct tr_run *r, double began)
 {
     const struct tr_config *c = r->config;
     char text[TR_REPORT_BYTES], *arguments = NULL;
+    struct tr_told told;
     size_t size;
     FILE *f;
 
@@ -447,7 +448,8 @@ void tr_logging_setup(const struct tr_run *r, double began)
     f = open_memstream(&arguments, &size);
     if (!f)
         tr_die(TR_ERESOURCE, "no memory left for the list of arguments");
-    tr_config_print(c, f);
+    tr_dims_tell(c, &r->shape.dims, &told);
+    tr_config_print(&told.options, f);
     fclose(f);
     tr_print("%s", arguments);
     free(arguments);

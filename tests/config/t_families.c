@@ -259,8 +259,37 @@ static void contradictions(void **state)
         {"--model-family llava", 1, "it reads images"},
         {"--model-family t5-11b", 1, "it has an encoder"},
         {"--model-family gemma2", 1, "caps scores"},
+        {"--model-family google/gemma-2-9b", 1, "caps scores"},
+        {"--model-family gemma-2-9b", 1, "caps scores"},
         {"--model-family gpt-neo", 1, "gpt-neox is"},
+        {"--model-family Qwen3-30B-A3B", 1, "it is a mixture of experts"},
+        {"--model-family OLMoE-1B", 1, "it is a mixture of experts"},
+        {"--model-family qwen2_moe", 1, "it is a mixture of experts"},
+        {"--model-family llama-4-scout", 1, "it is a mixture of experts"},
+        {"--model-family Qwen2.5-VL-7B", 1, "it reads images"},
+        {"--model-family Llama-3.2-11B-Vision", 1, "it reads images"},
+        {"--model-family mistralai/Mistral-7B-v0.1", 1, "did you mean mistral?"},
+        {"--model-family Meta-Llama-3-8B", 1, "did you mean llama3?"},
+        {"--model-family Llama-3.1-70B", 1, "did you mean llama3.1?"},
+        {"--model-family gpt-j-6b", 1, "did you mean gptj?"},
+        {"--model-family opt-30b", 1, "did you mean opt?"},
+        {"--model-family gemma-2b", 1, "did you mean gemma?"},
+        {"--normalization layernorm", 1, "did you mean LayerNorm?"},
+        {"--position-embedding-type learned", 1, "did you mean learned_absolute?"},
+        {"--activation SwiGLU", 1, "did you mean swiglu?"},
+        {"--position-embedding-type relative", 1, "use rope or alibi"},
+        {"--position-embedding-type yarn", 1, "use rope, with --use-rope-scaling"},
+        {"--use-rope-scaling --position-embedding-type alibi", 1, "this model has ALiBi"},
+        {"--rotary-interleaved --position-embedding-type none", 1, "this model has no positions"},
+        {"--num-experts 8", 1, "mixture of experts is not supported"},
+        {"--moe-router-topk 2", 1, "mixture of experts is not supported"},
+        {"--vision-pretraining", 1, "only text is trained on"},
+        {"--rotary-seq-len-interpolation-factor 2", 1, "use --use-rope-scaling"},
+        {"--multi-latent-attention", 1, "multi-latent attention is not supported"},
+        {"--window-attn-skip-freq 2", 1, "every layer has the same window"},
         {"--num-query-groups 3", 1, "is 2 or 4"},
+        {"--num-query-groups 16", 1,
+         "does not divide --num-attention-heads 8: the nearest that does is 8"},
         {"--model-family llama3 --num-attention-heads 4", 1,
          "--num-query-groups 8, by --model-family, does not divide --num-attention-heads 4: the "
          "nearest that does is 4"},
@@ -273,8 +302,12 @@ static void contradictions(void **state)
         {"--kv-channels 321", 1, "--kv-channels 321 is wider than attention takes: give 320"},
         {"--kv-channels 12 --model-family gpt-neox", 1,
          "--rotary-percent 0.25 of heads of 12 is 3 numbers, and they turn in pairs: the nearest "
-         "that does is 0.166666667 or 0.333333333"},
-        {"--kv-channels 7 --model-family llama2", 1, "the nearest that does is 0.857142857"},
+         "that does is 0.166666667 or 0.333333333; or give --kv-channels 11 or 16"},
+        {"--kv-channels 7 --model-family llama2", 1,
+         "the nearest that does is 0.857142857; or give --kv-channels 6 or 8"},
+        {"--kv-channels 319 --model-family llama2", 1, "; or give --kv-channels 318 or 320"},
+        {"--kv-channels 7 --model-family gpt-neox", 1, "0.285714286; or give --kv-channels 8"},
+        {"--kv-channels 8 --model-family llama2 --rotary-percent 0", 1, "that does is 0.25"},
         {"--kv-channels 6 --model-family llama2 --rotary-percent 0.1", 1, "is 0.333333333"},
         {"--kv-channels 1 --model-family llama2", 1, "heads are 1 wide"},
         {"--model-family bloom --window-size 9", 1, "give --window-size 0, or another"},
@@ -444,6 +477,124 @@ static void dropout(void **state)
     assert_ok(shape(SMALL "--bf16 --attention-backend fused --model-family llama3", 1, &s));
 }
 
+/* cuDNN's attention by name, where the graph that it is given cannot say the model. */
+static void fused(void **state)
+{
+    static const struct {
+        const char *options;
+        int ranks;
+        const char *needs; /* NULL: nothing */
+    } cases[] = {
+        {"--model-family llama3", 1, NULL},
+        {"--model-family llama3 --num-query-groups 2", 1,
+         "which needs as many --num-query-groups as --num-attention-heads: give that, or use auto"},
+        {"--model-family llama3 --num-query-groups 2", 4, "which needs as many --num-query-groups"},
+        {"--model-family llama3 --num-query-groups 2", 8, NULL}, /* a head and its keys each */
+        {"--model-family llama3 --num-query-groups 2", 2, "which needs as many --num-query-groups"},
+        {"--model-family mistral", 1, NULL},
+        {"--model-family mistral --window-size 64", 1, NULL},
+        {"--model-family mistral --window-size 63", 1, "which needs --window-size 0: "},
+        {"--model-family bloom", 1, "which needs a --position-embedding-type other than alibi: "},
+        {"--model-family llama2 --kv-channels 12", 1,
+         "which needs heads whose width is a multiple of 8"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (int way = 0; way < 2; way++) {
+            char *text = tr_format(SMALL "--bf16 %s %s", cases[i].options,
+                                   way ? "--no-deterministic-mode" : "--attention-backend fused");
+            struct tr_shape s;
+
+            if (!cases[i].needs)
+                assert_ok(shape(text, cases[i].ranks, &s));
+            else if (way)
+                assert_fails(TR_ECONFIG, "is about cuDNN's attention, which needs ",
+                             shape(text, cases[i].ranks, &s));
+            else
+                assert_fails(TR_ECONFIG, cases[i].needs, shape(text, cases[i].ranks, &s));
+            free(text);
+        }
+}
+
+/* What is told of a model makes the same model, and tells itself again: of every row, of rows with parts changed, and
+   with as many ranks. */
+static void told(void **state)
+{
+    static const char *const models[] = {"",
+                                         "--num-query-groups 2",
+                                         "--num-query-groups 8",
+                                         "--window-size 5",
+                                         "--window-size 0",
+                                         "--disable-bias-linear",
+                                         "--add-qkv-bias",
+                                         "--swiglu",
+                                         "--activation reglu",
+                                         "--kv-channels 8",
+                                         "--squared-relu",
+                                         "--tie-embeddings-and-output-weights",
+                                         "--untie-embeddings-and-output-weights",
+                                         "--norm-placement after",
+                                         "--norm-placement before",
+                                         "--position-embedding-type none",
+                                         "--position-embedding-type sinusoidal",
+                                         "--use-rotary-position-embeddings --use-rope-scaling",
+                                         "--word-embed-proj-dim 64",
+                                         "--disable-bias-linear --add-output-layer-bias",
+                                         "--attention-dropout 0.3",
+                                         "--hidden-dropout 0"};
+    const struct tr_config *o;
+    size_t good = 0;
+
+    (void)state;
+    for (int i = 0; tr_family_row(i); i++)
+        for (size_t k = 0; k < sizeof models / sizeof *models; k++) {
+            const char *family = tr_family_row(i)->name;
+            const bool narrow = tr_family_row(i)->embed_width > 0;
+            char *text = tr_format(SMALL "--max-position-embeddings 64 --model-family %s %s %s",
+                                   family, narrow ? "--word-embed-proj-dim 32" : "", models[k]),
+                 *is, *was;
+            struct tr_told first, again;
+            struct tr_shape s;
+            struct tr_dims d;
+
+            if (shape(text, 1, &s) == TR_OK) {
+                tr_dims_tell(&c, &s.dims, &first);
+                o = &first.options;
+                assert_ok(tr_dims_of(o, 1, &d));
+                /* Numbers that a family leaves to the sizes; dims have them below. */
+                d.family.groups = s.dims.family.groups;
+                d.family.head_width = s.dims.family.head_width;
+                is = row_text(&d.family);
+                was = row_text(&s.dims.family);
+                if (strcmp(is, was) != 0)
+                    fail_msg("%s\n  is   %s\n  told %s", text, was, is);
+                assert_true(d.groups == s.dims.groups && d.head_dim == s.dims.head_dim &&
+                            d.ffn == s.dims.ffn && d.embed == s.dims.embed &&
+                            d.positions == s.dims.positions);
+                assert_true(tr_family_attention_dropout(o, &d.family) == s.dropout.attention &&
+                            tr_family_hidden_dropout(o, &d.family) == s.dropout.hidden);
+                tr_dims_tell(o, &d, &again);
+                free(is);
+                free(was);
+                is = tr_config_get_json(o, NULL);
+                was = tr_config_get_json(&again.options, NULL);
+                assert_string_equal(is, was);
+                free(is);
+                free(was);
+                good++;
+                assert_true(o->activation != TR_ACTIVATION_FAMILY &&
+                            o->normalization != TR_NORMALIZATION_FAMILY &&
+                            o->norm_placement != TR_PLACEMENT_FAMILY &&
+                            o->position_embedding_type != TR_POSITION_FAMILY &&
+                            o->num_query_groups != TR_UNSET_INT && o->kv_channels != TR_UNSET_INT &&
+                            o->ffn_hidden_size != TR_UNSET_INT && o->norm_epsilon > 0.0);
+            }
+            free(text);
+        }
+    assert_true(good > 300); /* few contradict their family */
+}
+
 /* The options of a run describe the same model when a checkpoint gives them back. */
 static void stored(void **state)
 {
@@ -483,6 +634,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(allowed, start, end),
         cmocka_unit_test_setup_teardown(rows, start, end),
         cmocka_unit_test_setup_teardown(dropout, start, end),
+        cmocka_unit_test_setup_teardown(fused, start, end),
+        cmocka_unit_test_setup_teardown(told, start, end),
         cmocka_unit_test_setup_teardown(stored, start, end),
     };
     return run_tap(tests);

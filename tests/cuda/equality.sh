@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2086,SC2046
 # Training with --backend cuda gives the losses and norms of --backend cpu, in every layout of 1, 2 and 4
-# ranks and with every type; and a run that was saved on one goes on on the other.  $CUDA_TRIREME is the
+# ranks, with every type and with families that together use every part; and a run that was saved on one goes on
+# on the other.  $CUDA_TRIREME is the
 # program that has a GPU, or a fake of one; ranks share it unless GPU_SHARE is empty.
 srcdir=${srcdir:-.}
 . "$srcdir/tests/tap.sh"
@@ -11,7 +12,8 @@ cpu=${CPU_TRIREME:-$trireme}
 cuda=${CUDA_TRIREME:-$trireme}
 
 # name, type, tolerance of losses, ranks, then options, to the end of the line.  Losses of runs of the same
-# type on the CPU, one rank, are what they are compared with; halves round in other places.
+# type on the CPU, one rank, are what they are compared with; halves round in other places.  The reference has the
+# options before -- as well.
 table='
 alone        fp32 1e-5 1
 tensor       fp32 1e-5 2 --tensor-model-parallel-size 2
@@ -34,7 +36,40 @@ bf16-all     bf16 1e-2 4 --use-distributed-optimizer --sequence-parallel --tenso
 fp16         fp16 5e-3 1
 fp16-all     fp16 5e-3 4 --pipeline-model-parallel-size 2 --use-distributed-optimizer --fp32-residual-connection
 '
-table="$table${MORE_LAYOUTS:-}"
+families='
+opt-350m     fp32 1e-5 1 --model-family opt-350m --word-embed-proj-dim 16 --
+gptj         fp32 1e-5 1 --model-family gptj --rotary-percent 0.5 --
+gpt-neox     fp32 1e-5 1 --model-family gpt-neox --
+bloom        fp32 1e-5 2 --model-family bloom -- --tensor-model-parallel-size 2
+llama3       fp32 1e-5 1 --model-family llama3 --num-query-groups 2 --
+mistral      fp32 1e-5 2 --model-family mistral --num-query-groups 1 --window-size 9 -- --tensor-model-parallel-size 2
+qwen3        fp32 1e-5 1 --model-family qwen3 --num-query-groups 2 --kv-channels 12 --
+gemma        fp32 1e-5 1 --model-family gemma --num-query-groups 4 --kv-channels 16 --
+'
+more_families='
+opt-350m-tp  fp32 1e-5 2 --model-family opt-350m --word-embed-proj-dim 16 -- --tensor-model-parallel-size 2 --sequence-parallel
+opt-350m-pp  fp32 1e-5 2 --model-family opt-350m --word-embed-proj-dim 16 -- --pipeline-model-parallel-size 2
+gptj-tp      fp32 1e-5 2 --model-family gptj --rotary-percent 0.5 -- --tensor-model-parallel-size 2 --sequence-parallel
+gptj-bf16    bf16 1e-2 1 --model-family gptj --rotary-percent 0.5 --
+gpt-neox-tp  fp32 1e-5 2 --model-family gpt-neox -- --tensor-model-parallel-size 2 --recompute-granularity full --distribute-checkpointed-activations
+bloom-pp     fp32 1e-5 2 --model-family bloom -- --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2
+bloom-bf16   bf16 1e-2 1 --model-family bloom --
+llama3-all   fp32 1e-5 4 --model-family llama3 --num-query-groups 2 -- --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --sequence-parallel
+llama3-bf16  bf16 1e-2 1 --model-family llama3 --num-query-groups 2 --
+llama3-fp16  fp16 5e-3 1 --model-family llama3 --num-query-groups 2 --
+mistral-4    fp32 1e-5 4 --model-family mistral --num-query-groups 2 --window-size 9 -- --tensor-model-parallel-size 4 --sequence-parallel
+mistral-bf16 bf16 1e-2 1 --model-family mistral --num-query-groups 2 --window-size 9 --
+qwen3-tp     fp32 1e-5 2 --model-family qwen3 --num-query-groups 1 --kv-channels 12 -- --tensor-model-parallel-size 2 --recompute-granularity selective
+qwen3-bf16   bf16 1e-2 1 --model-family qwen3 --num-query-groups 2 --kv-channels 12 --
+gemma-tp     fp32 1e-5 2 --model-family gemma --num-query-groups 2 --kv-channels 16 -- --tensor-model-parallel-size 2
+gemma-bf16   bf16 1e-2 1 --model-family gemma --num-query-groups 4 --kv-channels 16 --
+yuan-native  fp32 1e-5 2 --model-family yuan-native -- --pipeline-model-parallel-size 2
+'
+[ -z "${TR_TEST_ALL:-}" ] || families="$families$more_families"
+# Wide weights, so that scores are far enough from 0 for what is done to queries and keys to show.
+families=$(echo "$families" | sed 's/--model-family/--global-batch-size 2 --init-method-std 0.2 &/')
+table="$table$families
+${MORE_LAYOUTS:-}"
 only=${LAYOUTS:-}
 [ -z "$only" ] || table=$(echo "$table" | awk -v only=" $only " 'index(only, " " $1 " ")')
 iterations=4
@@ -58,12 +93,15 @@ train() {
         --attention-dropout 0.1 --hidden-dropout 0.1 $(type_options "$train_type") "$@"
 }
 
-# What documents do to the loss is theirs: the CPU's run has the options that change the numbers.
+# The options that change the numbers are the CPU run's as well: a family, and what documents do to the loss.
 meaning() {
     case "$*" in
+    *" -- "* | *" --") echo "$*" | sed 's/ --\( .*\)*$//' ;;
     *--reset-attention-mask*) echo "--reset-attention-mask --reset-position-ids --eod-mask-loss" ;;
     esac
 }
+
+without_mark() { echo "$*" | sed 's/ --\( \|$\)/ /'; }
 
 compare() {
     compare_type=$1 compare_tolerance=$2 compare_ranks=$3
@@ -73,7 +111,7 @@ compare() {
         train "$cpu" cpu "$compare_type" 1 $(meaning "$@") > "$work/cpu.log" 2>&1
         losses "$work/cpu.log" $iterations > "$reference"
     fi
-    train "$cuda" cuda "$compare_type" "$compare_ranks" "$@" > "$work/cuda.log" 2>&1 || {
+    train "$cuda" cuda "$compare_type" "$compare_ranks" $(without_mark "$@") > "$work/cuda.log" 2>&1 || {
         tail -n 5 "$work/cuda.log"
         return 1
     }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "device/cuda/cuda.h"
+#include "device/cuda/cuda_attention.h"
 #include "device/ref/ref.h"
 #include "util/half.h"
 #include "fake_cudart.h"
@@ -908,6 +909,45 @@ static void order_is_told(void **state)
     expect_next(&t, NULL);
 }
 
+/* Each case that the graphs for cuDNN leave out is named; a window as long as the sequence is none, and dropout
+   is named where it alone is in the way. */
+static void reasons(void **state)
+{
+    static const struct {
+        struct tr_attention_sizes sizes;
+        bool bounds, slopes;
+        int64_t window;
+        double dropout;
+        const char *why;
+    } cases[] = {
+        {{1, 4, 8, 64, 4}, false, false, 0, 0.0, NULL},
+        {{1, 4, 8, 64, 4}, false, false, 8, 0.0, NULL},
+        {{1, 4, 8, 64, 4}, false, false, 7, 0.0, "has no window (--window-size)"},
+        {{1, 4, 8, 64, 2}, false, false, 0, 0.0, "as many keys as queries (--num-query-groups)"},
+        {{1, 4, 8, 64, 4}, false, true, 0, 0.0, "no slopes of ALiBi (--position-embedding-type)"},
+        {{1, 4, 8, 64, 4}, true, false, 0, 0.0, "no bounds of documents (--reset-attention-mask)"},
+        {{1, 4, 8, 64, 4}, false, false, 0, 0.1, "other numbers for --attention-dropout"},
+        {{1, 4, 8, 64, 2}, false, false, 0, 0.1, "(--num-query-groups)"},
+        {{1, 4, 8, 64, 4}, false, false, 7, 0.1, "(--window-size)"},
+        {{1, 4, 8, 64, 4}, false, true, 0, 0.1, "(--position-embedding-type)"},
+        {{1, 4, 8, 64, 4}, true, false, 0, 0.1, "(--reset-attention-mask)"},
+    };
+    const struct tr_tensor slopes = {.dtype = TR_F32};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const struct tr_attention_how how = {.window = cases[i].window,
+                                             .slopes = cases[i].slopes ? &slopes : NULL};
+        const struct tr_dropout drop = {.p = cases[i].dropout};
+        const char *why = tr_cuda_attention_unsaid(cases[i].sizes, cases[i].bounds, how, &drop);
+
+        if (!cases[i].why)
+            assert_null(why);
+        else if (!why || !strstr(why, cases[i].why))
+            fail_msg("%s is not why: %s", cases[i].why, why ? why : "nothing");
+    }
+}
+
 static void dropout_child(void)
 {
     static struct tr_cuda_told t;
@@ -1060,6 +1100,7 @@ int main(void)
         TEST(faults),
         TEST(broken_stays),
         TEST(attention_is_told),
+        TEST(reasons),
         TEST(order_is_told),
         TEST(slow_attention_is_a_warning),
     };

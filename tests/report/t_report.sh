@@ -6,7 +6,7 @@
 # jean-zay-*.log: BigScience's GPT-2 runs of May 2021 on V100-32GB, meg_gpt2_base_n4_dp1_tp4_pp4-1809579.out
 # and meg_gpt2_base_n8_dp1_tp4_pp8-1809562.out, shortened to what a report needs.
 . "$srcdir/tests/tap.sh"
-plan 77
+plan 87
 logs=$srcdir/tests/report
 small=$logs/jean-zay-18b.log
 large=$logs/jean-zay-30b.log
@@ -244,6 +244,39 @@ for log in ours core; do
     "$trireme" report "$work/$log.log" --show summary --format csv > "$work/summary"
     check "$log: its operations" close_to "$(csv tflops_model < "$work/summary")" 474.4220875 1e-6
 done
+
+formula() { "$trireme" report "$work/$1.log" --show summary | grep -F -e "$2"; }
+check "the formula of layers like these" formula ours "Model: 2024, 6 B s (l (m + 2 s a) + V h)"
+check "and of both" formula core "Done: sc21, 2 B s (4 l (m + 2 s a) + 3 V h)"
+
+# Llama 2 70B, whose options are not those of the family's row: 68713185280 numbers in matrices, and 6 (those + 2 * 4096 *
+# 8192 * 80) operations for each of 4096 tokens a second.  The arguments are those of a dry run; and the few of a log that
+# has the options that were given alone.
+iterations_of() { llama | grep iteration; }
+"$trireme" train --dry-run --world-size 8 --model-family llama2 --num-layers 80 --hidden-size 8192 \
+    --num-attention-heads 64 --num-query-groups 8 --ffn-hidden-size 28672 --seq-length 4096 --vocab-size 31999 \
+    --tokenizer-type NullTokenizer --make-vocab-size-divisible-by 1 --micro-batch-size 1 --global-batch-size 8 \
+    --lr 1e-4 --train-iters 50 --mock-data > "$work/70b.log"
+iterations_of >> "$work/70b.log"
+llama "model_family llama2" "num_layers 80" "hidden_size 8192" "num_attention_heads 64" "num_query_groups 8" \
+    "ffn_hidden_size 28672" "seq_length 4096" "padded_vocab_size 32000" > "$work/70b-given.log"
+for log in 70b 70b-given; do
+    size=$("$trireme" report "$work/$log.log" --show runs --format csv | csv size)
+    check "$log: the size of Llama 2 70B" same "$size" 69B
+    "$trireme" report "$work/$log.log" --show summary --format csv > "$work/summary"
+    check "$log: its operations" close_to "$(csv tflops_model < "$work/summary")" 1820.6366367744 1e-6
+done
+# OPT 350M as published, and with an embedding 448 columns narrower: 50272 * 448 + 2 * 448 * 1024 parameters less.
+for width in "" "word_embed_proj_dim 64"; do
+    llama "model_family opt-350m" "num_layers 24" "hidden_size 1024" "num_attention_heads 16" "seq_length 2048" \
+        "padded_vocab_size 50272" ${width:+"$width"} > "$work/opt.log"
+    size=$("$trireme" report "$work/opt.log" --show runs --format csv | csv size)
+    check "the size of OPT 350M $width" same "$size" "$([ -n "$width" ] && echo 308M || echo 331M)"
+done
+family_is_told() { ! grep -E "(activation|normalization|norm_.*|kv_channels|num_query_groups|rotary_.*) \.+ (None|family)" "$1"; }
+check "a dry run tells what the family has" family_is_told "$work/70b.log"
+has() { grep -E "^  $2 \.+ $3\$" "$1"; }
+check "its fixed numbers as well" has "$work/70b.log" rotary_base 10000.0
 
 llama "model_family llama3" "num_attention_heads 0.25" "num_query_groups 0.5" > "$work/odd.log"
 check "less than one head" "$trireme" report "$work/odd.log"

@@ -93,3 +93,10 @@ TESTS += tests/train/t_links.4.mpi
 
 TESTS += tests/train/t_links.sh
 EXTRA_DIST += tests/train/t_links.sh
+
+# Every family: stopped and resumed, and in other schedules.
+FAMILY_WAYS = tests/train/t_families.2.mpi tests/train/t_families.4.mpi
+check_PROGRAMS += tests/train/t_families
+check_SCRIPTS += $(FAMILY_WAYS)
+CLEANFILES += $(FAMILY_WAYS)
+TESTS += $(FAMILY_WAYS)

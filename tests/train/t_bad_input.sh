@@ -5,7 +5,7 @@
 # 65 data, 69 resources, 70 a loss that is not finite, 74 input and output.  All ranks stop together.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 27
+plan 34
 
 check "a dataset is built" small_corpus
 once=--train-iters=2
@@ -28,6 +28,19 @@ fails "a sequence beyond the positions" 64 "--max-position-embeddings" \
 fails "interleaving with too few micro-batches" 64 "micro-batch" \
     small 2 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 \
     --micro-batch-size 8 "$once"
+fails "a family with its size" 64 "did you mean mistral?" small 2 --model-family mistral-7b "$once"
+fails "a mixture of experts by its name" 64 "mixture of experts" \
+    small 1 --model-family Mixtral-8x7B "$once"
+fails "a model of images by its name" 64 "it reads images" small 1 --model-family qwen2.5-vl "$once"
+fails "groups that do not divide heads" 64 "the nearest that does is 2 or 4" \
+    small 2 --model-family llama3 --num-query-groups 3 "$once"
+fails "an odd width that turns" 64 "or give --kv-channels 6 or 8" \
+    small 1 --model-family llama2 --kv-channels 7 "$once"
+fails "a window with ALiBi" 64 "give --window-size 0" \
+    small 2 --model-family bloom --window-size 8 "$once"
+fails "a stage without work" 64 "needs some work" \
+    small 3 --model-family llama2 --pipeline-model-parallel-size 3 \
+    --pipeline-model-parallel-layout 2,0,2 "$once"
 fails "an option that this version lacks" 64 "--num-experts" small 1 --num-experts 4 "$once"
 fails "an argument file that is not there" 74 "nowhere.args" small 2 "@$work/nowhere.args" "$once"
 

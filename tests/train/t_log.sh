@@ -19,7 +19,9 @@ cat > "$work/order" <<'END'
 ^using world size: 4, data-parallel-size: 1, tensor-model-parallel size: 2, pipeline-model-parallel size: 2 $
 ^using torch.float32 for parameters \.\.\.$
 ^------------------------ arguments ------------------------$
+^  activation \.* gelu-tanh$
 ^  adam_beta1 \.* 0\.9$
+^  ffn_hidden_size \.* 512$
 ^  lr_decay_style \.* cosine$
 ^  tensor_model_parallel_size \.* 2$
 ^-------------------- end of arguments ---------------------$

@@ -86,13 +86,12 @@ static bool alike(const struct tr_tensor *a, const struct tr_tensor *b)
     return a->dtype == b->dtype && aligned(a) && aligned(b);
 }
 
-/* Why cuDNN is not even asked, or NULL. */
-static const char *kept_from_cudnn(const struct tr_cuda *g, struct tr_attention_sizes s,
-                                   const struct tr_tensor *from, struct tr_attention_how how,
-                                   const struct tr_dropout *drop, bool alike)
+static const char drops[] =
+    "cuDNN draws other numbers for --attention-dropout than this program does";
+
+const char *tr_cuda_attention_unsaid(struct tr_attention_sizes s, bool bounds,
+                                     struct tr_attention_how how, const struct tr_dropout *drop)
 {
-    if (!g->sdpa)
-        return g->no_cudnn;
     if (s.groups != s.heads)
         return "the graph that this program gives to cuDNN has as many keys as queries "
                "(--num-query-groups)";
@@ -101,11 +100,19 @@ static const char *kept_from_cudnn(const struct tr_cuda *g, struct tr_attention_
     if (how.slopes)
         return "the graph that this program gives to cuDNN has no slopes of ALiBi "
                "(--position-embedding-type)";
-    if (drop->p > 0.0)
-        return "cuDNN draws other numbers for --attention-dropout than this program does";
-    if (from)
+    if (bounds)
         return "cuDNN's graph has no bounds of documents (--reset-attention-mask)";
-    return alike ? NULL : "cuDNN takes operands of one type";
+    return drop->p > 0.0 ? drops : NULL;
+}
+
+/* Why cuDNN is not even asked, or NULL. */
+static const char *kept_from_cudnn(const struct tr_cuda *g, struct tr_attention_sizes s,
+                                   const struct tr_tensor *from, struct tr_attention_how how,
+                                   const struct tr_dropout *drop, bool alike)
+{
+    const char *why = g->sdpa ? tr_cuda_attention_unsaid(s, from != NULL, how, drop) : g->no_cudnn;
+
+    return why || alike ? why : "cuDNN takes operands of one type";
 }
 
 /* NULL when cuDNN has done it, or why it has not. */
@@ -133,7 +140,7 @@ static void tell(struct tr_cuda *g, const struct tr_cuda_sdpa_call *call,
         .way = way,
         .type = call->type,
         .head = call->sizes.d,
-        .dropout = drop->p,
+        .dropout = why == drops ? drop->p : 0.0,
         .any_order = call->sizes.any_order,
         .cudnn = g->sdpa ? tr_cuda_sdpa_name() : NULL,
         .why = why ? why : "",

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "device/device.h"
+#include "device/sizes.h"
 
 /*
  * Who computes `attention` and `attention_bwd` of ops.def: cuDNN where it is open and serves the call
@@ -21,6 +22,11 @@ struct tr_cuda;
 enum tr_status tr_cuda_attention_open(struct tr_cuda *g, enum tr_attention_by by,
                                       size_t *scratch) TR_MUST_CHECK;
 void tr_cuda_attention_close(struct tr_cuda *g);
+
+/* Why the graphs of device/cuda/sdpa.h cannot say a call, with `bounds` of documents or without, or NULL: static
+   storage.  Dropout comes last: where it is named, nothing else is in the way.  Pure. */
+const char *tr_cuda_attention_unsaid(struct tr_attention_sizes s, bool bounds,
+                                     struct tr_attention_how how, const struct tr_dropout *drop);
 
 /* Who may come into question: "cuDNN 9.19.0 or own kernels"; static storage.  The first calls find out, and
    tr_cuda_told_next() of g->told says, who does what. */

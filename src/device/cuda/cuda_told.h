@@ -26,7 +26,7 @@ struct tr_cuda_met {
     enum tr_cuda_way way;
     enum tr_dtype type;
     int64_t head;      /* its width */
-    double dropout;    /* of probabilities */
+    double dropout;    /* of probabilities, where that alone keeps cuDNN out */
     bool any_order;    /* cuDNN may add to gradients in any order */
     const char *cudnn; /* "cuDNN 9.19.0", or NULL where it is not open */
     const char *why;   /* it was not cuDNN: a sentence without its end; "" if it was */
