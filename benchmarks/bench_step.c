@@ -21,6 +21,7 @@
 #include "bench_run.h"
 #include "config/flops.h"
 #include "config/work.h"
+#include "model/count.h"
 #include "report/record.h"
 #include "train/step.h"
 #include "util/text.h"
@@ -338,6 +339,8 @@ static double report(json_t *line, const struct tr_run *r, const struct tr_bench
     json_object_set_new(line, "groups", json_integer(s->dims.groups));
     json_object_set_new(line, "head_width", json_integer(s->dims.head_dim));
     json_object_set_new(line, "inner", json_integer(s->dims.ffn));
+    json_object_set_new(line, "parameters",
+                        json_integer((json_int_t)tr_count_parameters(&s->dims, true)));
     json_object_set_new(line, "samples", json_integer(s->batches.global_batch));
     json_object_set_new(line, "tokens", json_integer(s->dims.seq));
     add_number(line, "dropout", fmax(r->model.attention_dropout, r->model.hidden_dropout));
