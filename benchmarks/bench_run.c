@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "config/flops.h"
 #include "util/rng.h"
 
 void bench_run_options(struct tr_config *c, struct tr_comm *world, const char *text, int argc,
@@ -54,9 +55,8 @@ void bench_run_close(struct tr_run *r)
 
 double bench_run_flop(const struct tr_dims *m, int64_t samples)
 {
-    double batch = (double)samples, seq = (double)m->seq, hidden = (double)m->hidden;
-    double layer = 4.0 * hidden * hidden + 2.0 * hidden * (double)m->ffn;
-    double dense = (double)m->layers * layer + hidden * (double)m->vocab;
+    struct tr_dims bare = *m;
 
-    return 6.0 * batch * seq * dense + 6.0 * batch * seq * seq * (double)m->layers * hidden;
+    bare.vocab_padded = m->vocab;
+    return tr_flops_count(TR_FLOPS_CORE, &bare, samples, false);
 }

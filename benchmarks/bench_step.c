@@ -4,10 +4,11 @@
  * GEMMs on the same machine.
  *
  * The model is GPT-2 with 124 million parameters, 4 samples of 64 tokens, fp32, no dropout; options
- * are those of `trireme train` and change any of it.  Before and after the steps every library that
- * configure found is measured, with the threads of the step, in its type and by all ranks at once, with
- * large squares and with the GEMMs of the step.  A library that takes other threads or another type
- * is not compared, and a sentence says so.  With `alone` none is measured.
+ * are those of `trireme train` and change any of it.  --model-family NAME takes another family's layers, 12 of
+ * width 768 as well, with its heads and groups in the proportions below.  Before and after the steps every library
+ * that configure found is measured, with the threads of the step, in its type and by all ranks at once, with
+ * large squares and with the GEMMs of the step, those of its work list (config/work.h).  A library that takes
+ * other threads or another type is not compared, and a sentence says so.  With `alone` none is measured.
  */
 #include <math.h>
 #include <stdio.h>
@@ -18,6 +19,9 @@
 #include "bench_library.h"
 #include "bench_like.h"
 #include "bench_run.h"
+#include "config/flops.h"
+#include "config/work.h"
+#include "model/count.h"
 #include "report/record.h"
 #include "train/step.h"
 #include "util/text.h"
@@ -27,6 +31,19 @@ static const char gpt2_124m[] =
     "--num-layers 12 --hidden-size 768 --num-attention-heads 12 --max-position-embeddings 1024 "
     "--vocab-size 50257 --seq-length 64 --micro-batch-size 4 --train-iters 1000000 --lr 1e-4 "
     "--attention-dropout 0 --hidden-dropout 0";
+
+/* Heads and groups at width 768, where they are not 12 heads of 64 in 12 groups: as many heads to a group as the
+   named model has, and queries as wide, relative to the model.  All else is the family's own. */
+static const struct {
+    const char *family, *options;
+} proportions[] = {
+    {"llama3", "--num-query-groups 3"},                        /* 8B: 32 heads, 8 groups */
+    {"llama3.1", "--num-query-groups 3"},                      /* the same */
+    {"mistral", "--num-query-groups 3"},                       /* 7B: the same */
+    {"qwen2", "--num-query-groups 2"},                         /* 0.5B, 7B: 7 heads to a group */
+    {"qwen3", "--num-query-groups 6"},                         /* 0.6B: 16 heads of 128, 8 groups */
+    {"gemma", "--num-attention-heads 3 --num-query-groups 1"}, /* 2B: 8 heads of 256, 1 group */
+};
 
 enum { WARM_UP = 3, REPEATS = 20, MOST = 100000 };
 
@@ -80,34 +97,40 @@ static double best_square(const struct bench_library *l, enum tr_dtype type)
     return best;
 }
 
-/* Adds the operations of `times` linear layers of one micro-batch, and the seconds that the library
-   takes for them. */
+/* Adds the operations of the linear layers of one part of the model, `times` over, and the seconds that the
+   library takes for them. */
 struct shapes {
     const struct bench_library *library;
     enum tr_dtype type;
-    int64_t rows;
     double gflop, seconds;
 };
 
-static void add_layer(struct shapes *x, int64_t outputs, int64_t inputs, int64_t times)
+static void add_part(struct shapes *x, const struct tr_work_how *how, enum tr_work_part part,
+                     int64_t times)
 {
-    struct bench_rates r = bench_library_rates(x->library, x->type, x->rows, outputs, inputs, 0.1);
-    double one = 2e-9 * (double)x->rows * (double)outputs * (double)inputs * (double)times;
+    struct tr_work work;
 
-    x->gflop += 3.0 * one;
-    x->seconds += one / r.forward + one / r.dgrad + one / r.wgrad;
+    tr_work_of(how, part, &work);
+    for (int i = 0; i < work.gemms; i++) {
+        const struct tr_work_gemm *g = &work.gemm[i];
+        struct bench_rates r = bench_library_rates(x->library, x->type, (int64_t)g->rows,
+                                                   (int64_t)g->columns, (int64_t)g->inner, 0.1);
+        double one = 2e-9 * g->rows * g->columns * g->inner * (double)times;
+
+        x->gflop += 3.0 * one;
+        x->seconds += one / r.forward + one / r.dgrad + one / r.wgrad;
+    }
 }
 
 static double step_shapes(const struct bench_library *l, enum tr_dtype type,
                           const struct tr_shape *s)
 {
-    struct shapes x = {.library = l, .type = type, .rows = s->batches.micro_batch * s->dims.seq};
+    const struct tr_work_how how = tr_work_how_of(s);
+    struct shapes x = {.library = l, .type = type};
 
-    add_layer(&x, 3 * s->dims.hidden / s->layout.w, s->dims.hidden, s->dims.layers);
-    add_layer(&x, s->dims.hidden, s->dims.hidden / s->layout.w, s->dims.layers);
-    add_layer(&x, s->dims.ffn / s->layout.w, s->dims.hidden, s->dims.layers);
-    add_layer(&x, s->dims.hidden, s->dims.ffn / s->layout.w, s->dims.layers);
-    add_layer(&x, s->dims.vocab_padded / s->layout.w, s->dims.hidden, 1);
+    add_part(&x, &how, TR_WORK_EMBED, 1);
+    add_part(&x, &how, TR_WORK_LAYER, s->dims.layers);
+    add_part(&x, &how, TR_WORK_HEAD, 1);
     return x.gflop / x.seconds;
 }
 
@@ -210,14 +233,16 @@ static void describe(const struct tr_run *r)
 {
     const struct tr_shape *s = &r->shape;
 
-    printf(
-        "GPT-2: %lld layers of %lld, %lld heads, MLP %lld, vocabulary %lld; %s, dropout %g, %g\n",
-        (long long)s->dims.layers, (long long)s->dims.hidden, (long long)s->dims.heads,
-        (long long)s->dims.ffn, (long long)s->dims.vocab,
-        !s->precision.half  ? "fp32"
-        : s->precision.bf16 ? "bf16"
-                            : "fp16",
-        r->model.attention_dropout, r->model.hidden_dropout);
+    printf("%s: %lld layers of %lld, %lld heads of %lld in %lld groups, MLP %lld, vocabulary %lld; "
+           "%s, "
+           "dropout %g, %g\n",
+           s->dims.family.name, (long long)s->dims.layers, (long long)s->dims.hidden,
+           (long long)s->dims.heads, (long long)s->dims.head_dim, (long long)s->dims.groups,
+           (long long)s->dims.ffn, (long long)s->dims.vocab,
+           !s->precision.half  ? "fp32"
+           : s->precision.bf16 ? "bf16"
+                               : "fp16",
+           r->model.attention_dropout, r->model.hidden_dropout);
     printf("step: %lld samples of %lld tokens, in micro-batches of %lld\n",
            (long long)s->batches.global_batch, (long long)s->dims.seq,
            (long long)s->batches.micro_batch);
@@ -227,8 +252,9 @@ static void describe(const struct tr_run *r)
         printf("threads: %d of each rank, ranks * threads: %d, cores for them: %d\n",
                r->queue.on->threads(r->device), s->layout.world * r->queue.on->threads(r->device),
                r->launch.cores * r->launch.local_size / r->launch.sharers);
-    printf("operations: 6 B s (l (4 h^2 + 2 h f) + h V) + 6 B s^2 l h = %.4g GFLOP\n",
-           1e-9 * bench_run_flop(&s->dims, s->batches.global_batch));
+    printf("operations: %.4g GFLOP; formula: %s\n",
+           1e-9 * bench_run_flop(&s->dims, s->batches.global_batch),
+           tr_flops_text(TR_FLOPS_CORE, &s->dims, false));
 }
 
 /* The timers of the slowest rank each, per step; they do not add up where ranks differ. */
@@ -308,6 +334,13 @@ static double report(json_t *line, const struct tr_run *r, const struct tr_bench
 
     printf("tokens/s: %.1f\n", tokens / t->median);
     printf("model: %.1f GFLOP/s\n", gflop / t->median);
+    json_object_set_new(line, "family", json_string(s->dims.family.name));
+    json_object_set_new(line, "heads", json_integer(s->dims.heads));
+    json_object_set_new(line, "groups", json_integer(s->dims.groups));
+    json_object_set_new(line, "head_width", json_integer(s->dims.head_dim));
+    json_object_set_new(line, "inner", json_integer(s->dims.ffn));
+    json_object_set_new(line, "parameters",
+                        json_integer((json_int_t)tr_count_parameters(&s->dims, true)));
     json_object_set_new(line, "samples", json_integer(s->batches.global_batch));
     json_object_set_new(line, "tokens", json_integer(s->dims.seq));
     add_number(line, "dropout", fmax(r->model.attention_dropout, r->model.hidden_dropout));
@@ -373,6 +406,23 @@ static void bench(struct tr_comm *world, int repeats, bool alone, const struct t
     bench_run_close(&b.run);
 }
 
+/* The options of the step, those of the command line last. */
+static void take_options(struct tr_config *c, struct tr_comm *world, int argc, char **argv)
+{
+    char text[sizeof gpt2_124m + 128];
+    const char *own = NULL;
+
+    bench_run_options(c, world, gpt2_124m, argc, argv);
+    for (size_t i = 0; i < sizeof proportions / sizeof proportions[0]; i++)
+        if (strcmp(c->model_family, proportions[i].family) == 0)
+            own = proportions[i].options;
+    if (!own)
+        return;
+    tr_config_release(c);
+    snprintf(text, sizeof text, "%s %s", gpt2_124m, own);
+    bench_run_options(c, world, text, argc, argv);
+}
+
 int main(int argc, char **argv)
 {
     long repeats = REPEATS;
@@ -388,7 +438,7 @@ int main(int argc, char **argv)
     if (repeats < 1 || repeats > MOST)
         tr_die(TR_ECONFIG, "bench_step repeats from 1 to %d times, not '%s'", MOST,
                argv[words - 1]);
-    bench_run_options(&c, &world, gpt2_124m, argc - words, argv + words);
+    take_options(&c, &world, argc - words, argv + words);
     line = bench_line("step", argc, argv);
     json_object_set_new(line, "ranks", json_integer(world.size));
     bench(&world, (int)repeats, alone, &c, line);

@@ -1,18 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# peers.sh [--python PATH] [--llm-c DIR] [--cc PATH] [--rounds N] [--repeats N] [--threads N]: a training
-# step here and in other programs, run where benchmarks/bench_step is.
+# peers.sh [--python PATH] [--llm-c DIR] [--cc PATH] [--model-family NAME] [--rounds N] [--repeats N] [--threads N]:
+# a training step here and in other programs, run where benchmarks/bench_step is.
 #
 # GPT-2 124M from random weights, fp32, no dropout, forward to AdamW, 4 samples of 64 tokens and 1 of 1024.
 # PyTorch is run by PATH, a python3 that has it; llm.c is compiled from its checkout DIR with --cc (cc) and
 # the flags of its Makefile.  Each round (3) runs all of them, one after the other, a process each, REPEATS
 # (9) steps of the first kind and a third of that of the second; llm.c a third of that again, and one of
-# 1024 tokens, since it takes a minute for it.  Each warms up before.  A ratio is one of the medians of the
+# 1024 tokens, since it takes a minute for it.  With --model-family it is the step of `bench_step --model-family
+# NAME`, and the peers are that model of transformers on PyTorch, eager and by torch.compile; PATH then has
+# transformers, too.  Each warms up before.  A ratio is one of the medians of the
 # rounds' medians; behind it are the least and the largest ratio of one round.  Each process says with what
 # it ran, and a ratio of unlike things is refused.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-python='' llmc='' cc=${CC:-cc} rounds=3 repeats=9 threads=$(nproc)
+python='' llmc='' family='' cc=${CC:-cc} rounds=3 repeats=9 threads=$(nproc)
 
 fail() {
     echo "peers.sh: $1" >&2
@@ -31,15 +33,18 @@ while [ $# -gt 0 ]; do
     --python) python=$2 ;;
     --llm-c) llmc=$2 ;;
     --cc) cc=$2 ;;
+    --model-family) family=$2 ;;
     --rounds) number "$1" "$2"; rounds=$2 ;;
     --repeats) number "$1" "$2"; repeats=$2 ;;
     --threads) number "$1" "$2"; threads=$2 ;;
-    *) fail "there is no option '$1': --python, --llm-c, --cc, --rounds, --repeats or --threads" 64 ;;
+    *) fail "there is no option '$1': --python, --llm-c, --cc, --model-family, --rounds, --repeats or --threads" 64 ;;
     esac
     shift 2
 done
 [ -n "$python$llmc" ] || fail "no peer to compare with: name a python3 that has PyTorch with --python PATH \
 (python3 -m venv V && V/bin/pip install torch numpy makes V/bin/python3), a checkout of llm.c with --llm-c DIR, or both" 64
+[ -z "$family" ] || [ -z "$llmc" ] || fail "llm.c has GPT-2 alone and cannot be compared with --model-family $family: \
+leave out one of --llm-c and --model-family" 64
 work=$(mktemp -d "${TMPDIR:-/tmp}/trireme-bench.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -52,6 +57,11 @@ export OMP_NUM_THREADS
 prepare_pytorch() {
     "$python" -c 'import torch, numpy' 2>"$work/why" ||
         fail "$python cannot import PyTorch and numpy ($(tail -n 1 "$work/why")): $python -m pip install torch numpy" 69
+}
+
+prepare_transformers() {
+    "$python" -c 'import torch, transformers, numpy' 2>"$work/why" ||
+        fail "$python cannot import PyTorch, transformers and numpy ($(tail -n 1 "$work/why")): $python -m pip install torch transformers numpy" 69
 }
 
 # Weights are written in version 3 of its format, that of padded vocabularies.
@@ -68,11 +78,27 @@ prepare_llmc() {
 # SAMPLES TOKENS REPEATS; each prints a line of JSON.
 run_trireme() {
     sh "$here/../tests/mpirun" --ranks 1 --threads "$threads" benchmarks/bench_step alone "$3" \
-        --micro-batch-size "$1" --seq-length "$2"
+        --micro-batch-size "$1" --seq-length "$2" ${family:+--model-family "$family"}
 }
 
 run_pytorch() {
     "$python" "$here/peers/pytorch_step.py" "$3" "$1" "$2" "$threads" fp32 0
+}
+
+# MODE and those of the others; the sizes are those of our step of the same round.
+run_transformers() {
+    for size in heads groups head_width inner; do
+        set -- "$@" "$(value "$work/trireme.$round" $size)"
+    done
+    "$python" "$here/peers/transformers_step.py" "$1" "$4" "$threads" "$family" "$2" "$3" "$5" "$6" "$7" "$8"
+}
+
+run_eager() {
+    run_transformers eager "$@"
+}
+
+run_compiled() {
+    run_transformers compiled "$@"
 }
 
 run_llmc() {
@@ -88,9 +114,9 @@ value() {
 
 # alike WHO: whether the processes of round 1 ran with the same; else a sentence.
 alike() {
-    for key in threads ranks type dropout samples tokens; do
-        ours=$(value "$work/trireme.1" $key)
-        theirs=$(value "$work/$1.1" $key)
+    for key in threads ranks type dropout samples tokens ${family:+family parameters}; do
+        ours=$(value "$work/trireme.1" "$key")
+        theirs=$(value "$work/$1.1" "$key")
         # 0 and 0.0 are the same
         awk -v a="$ours" -v b="$theirs" 'BEGIN { exit !(a == b && a != "") }' || {
             echo "no ratio to $1: $key $theirs there and $ours here; measure both with the same"
@@ -132,7 +158,7 @@ ratio() {
 
 # compare SAMPLES TOKENS REPEATS
 compare() {
-    echo "-- $1 x $2 tokens, fp32, no dropout, $threads threads; $rounds rounds, medians"
+    echo "-- ${family:+$family, }$1 x $2 tokens, fp32, no dropout, $threads threads; $rounds rounds, medians"
     rm -f "$work"/*.mhz
     round=1
     while [ $round -le "$rounds" ]; do
@@ -153,7 +179,13 @@ compare() {
 }
 
 peers=''
-[ -z "$python" ] || { prepare_pytorch; peers=pytorch; }
+if [ -n "$family" ]; then
+    prepare_transformers
+    peers='eager compiled'
+elif [ -n "$python" ]; then
+    prepare_pytorch
+    peers=pytorch
+fi
 [ -z "$llmc" ] || { prepare_llmc; peers="$peers llmc"; }
 compare 4 64 "$repeats"
 compare 1 1024 $(((repeats + 2) / 3))

@@ -9,14 +9,16 @@
 #
 # so that it can be used in three ways:
 #
-#     sbatch jobs/study-7.5b.sbatch [OPTION...]       as it is: its directives are for 4 V100 a node
+#     sbatch jobs/study-7.5b.sbatch [OPTION...]       as it is: its directives are for 4 V100 a node, or for
+#                                                     the nodes of the MACHINE that the file names
 #     jobs/study-7.5b.sbatch [OPTION...]              submits itself, for the nodes of MACHINE
 #     jobs/study-7.5b.sbatch --dry-run [OPTION...]    prints what would be submitted and run
 #
 # OPTIONs are options of `trireme train` and come last, where they count.  Environment:
 #
-#   MACHINE        a line of jobs/machines; v100-16g          SBATCH_OPTIONS  more for sbatch, such as
-#   MACHINES       another such file                                          "--account=abc@v100 --time=2:00:00"
+#   MACHINE        a line of jobs/machines; v100-16g, or      SBATCH_OPTIONS  more for sbatch, such as
+#                  the one that the file names                                "--account=abc@v100 --time=2:00:00"
+#   MACHINES       another such file
 #   RUN            folder of the run: checkpoints, state;     TRIREME         the program; the one next to
 #                  runs/JOBNAME                                               this file, or that of PATH
 #   DATA_PATH, VOCAB_FILE, MERGE_FILE    of training jobs

@@ -29,5 +29,9 @@
 
 #define run_tap(tests) \
     (cmocka_set_message_output(CM_OUTPUT_TAP), cmocka_run_group_tests((tests), NULL, NULL))
+/* The first of an array. */
+#define run_tap_of(tests, count)               \
+    (cmocka_set_message_output(CM_OUTPUT_TAP), \
+     _cmocka_run_group_tests(#tests, (tests), (count), NULL, NULL))
 
 #endif

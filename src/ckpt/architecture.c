@@ -116,7 +116,7 @@ static void compare_families(struct list *l, const struct tr_family *theirs,
 #define FLAG compare_flag
 #define WHOLE compare_whole
 #define REAL compare_real
-#define CHOICE compare_choice
+#define CHOICE(l, attribute, theirs, ours) compare_choice(l, attribute, (int)(theirs), (int)(ours))
 #define FAMILY(type, attribute, field, tuned) \
     if (!(finetune && (tuned)))               \
         type(l, attribute, f.field, ours->field);

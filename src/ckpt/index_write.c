@@ -125,7 +125,7 @@ static bool put_family(hid_t root, const struct tr_family *f)
 #define WHOLE FLAG
 #define REAL(attribute, value) put_real(root, attribute, value)
 #define CHOICE(attribute, value) \
-    put_text(root, attribute, tr_ckpt_family_spelling(attribute, value))
+    put_text(root, attribute, tr_ckpt_family_spelling(attribute, (int)(value)))
 #define FAMILY(type, attribute, field, tuned) ok = ok && type(attribute, f->field);
     TR_CKPT_FAMILY_OF(FAMILY)
 #undef FAMILY

@@ -231,7 +231,7 @@ static void show_about(const struct tr_ckpt_index *x, FILE *out)
 #define FLAG(attribute, value) fprintf(out, "%-31s %s\n", attribute, (value) ? "on" : "off");
 #define WHOLE INT
 #define CHOICE(attribute, value) \
-    fprintf(out, "%-31s %s\n", attribute, tr_ckpt_family_spelling(attribute, value));
+    fprintf(out, "%-31s %s\n", attribute, tr_ckpt_family_spelling(attribute, (int)(value)));
 #define FAMILY(type, attribute, field, tuned) type(attribute, a->family.field)
     TR_CKPT_FAMILY_OF(FAMILY)
 #undef FAMILY

@@ -45,9 +45,10 @@ static int64_t layers_of(const struct tr_layout *l, int64_t at, int64_t *before)
 {
     int64_t sum = 0;
 
-    for (int i = 0; i < l->runs; i++) {
+    for (int i = 0;; i++) {
         const struct tr_layout_run *run = &l->run[i];
 
+        TR_ASSERT(i < l->runs);
         if (at < run->stages) {
             *before = sum + at * run->layers;
             return run->layers;
@@ -55,8 +56,6 @@ static int64_t layers_of(const struct tr_layout *l, int64_t at, int64_t *before)
         at -= run->stages;
         sum += (int64_t)run->stages * run->layers;
     }
-    TR_ASSERT(!"a stage of the layout");
-    return 0;
 }
 
 int64_t tr_layout_layers(const struct tr_layout *l, int stage, int chunk)

@@ -18,7 +18,7 @@ struct tr_device {
     int threads;
     struct tr_host_block *blocks;
     float *scratch; /* of the cpu backend: SCRATCH_FLOATS for each thread */
-    float *room;    /* of the cpu backend: room_floats for each thread, or NULL */
+    float *room;    /* of the cpu backend, room_floats of it, or NULL */
     int64_t room_floats;
     struct tr_dnnl *dnnl;           /* of the cpu backend: what multiplies bf16, or NULL */
     char vectors[32], kernels[128]; /* for kernels() of the cpu backend */

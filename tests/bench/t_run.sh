@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091
 # benchmarks/run: what the two sides of a ratio ran with is said, and a ratio of unlike things refused.
 . "$srcdir/tests/tap.sh"
-plan 13
+plan 17
 
 case $srcdir in /*) ;; *) srcdir=$PWD/$srcdir ;; esac
 
@@ -41,6 +41,7 @@ mkdir "$work/benchmarks"
 line() {
     printf '#!/bin/sh\n%s\ncat <<END\n{"bench": "x", "by": "Peer 1.0", "type": "fp32", "kernels": "K", "samples": %s, "tokens": %s, ' \
         "$2" '4' '64' >"$1"
+    printf '"family": "llama3", "parameters": 5, "heads": 12, "groups": 3, "head_width": 64, "inner": 2816, ' >>"$1"
     printf '"dropout": %s, "ranks": 1, "threads": %s, "seconds_min": 0.4, "seconds_median": %s, "first_loss": 11}\nEND\n' \
         "$3" "$4" "$5" >>"$1"
     chmod +x "$1"
@@ -62,6 +63,21 @@ unlike() {
     says '^no ratio to pytorch: threads 1 there and 2 here' && ! grep '^ratio:' "$work/out"
 }
 check "a peer on one thread" unlike
+
+# What it is called with takes the place of its name.
+# shellcheck disable=SC2016
+line "$work/python" '[ "$1" != -c ] || exit 0; shift' 0 2 1.25
+sed -i 's/"by": "Peer 1.0"/"by": "$*"/' "$work/python"
+check "the same model of transformers" peers --python "$work/python" --model-family llama3
+check "by itself and compiled, of those sizes" \
+    says '^ratio: trireme is 2.50 times as fast as compiled 1 2 llama3 1 1024 12 3 64 2816 (2.50 to 2.50)$'
+sed -i 's/"parameters": 5/"parameters": 6/' "$work/python"
+other() {
+    peers --python "$work/python" --model-family llama3 || return 1
+    says '^no ratio to eager: parameters 6 there and 5 here' && ! grep '^ratio:' "$work/out"
+}
+check "a model of another size" other
+fails "a family of llm.c" 64 "llm.c has GPT-2 alone" sh "$srcdir/benchmarks/peers.sh" --llm-c "$work" --model-family opt
 
 fails "no peer" 64 "no peer to compare with" sh "$srcdir/benchmarks/peers.sh"
 fails "a Python without PyTorch" 69 "cannot import PyTorch" sh "$srcdir/benchmarks/peers.sh" --python /bin/false

@@ -251,7 +251,7 @@ static void contradictions(void **state)
         {"--model-family llama", 1, "did you mean llama2?"},
         {"--model-family llama-3", 1, "did you mean llama3?"},
         {"--model-family gptneox", 1, "did you mean gpt-neox?"},
-        {"--model-family zebra", 1, "qwen3, gemma, yuan, yuan-native"},
+        {"--model-family zebra", 1, "gemma, starcoder2, yuan, yuan-native"},
         {"--model-family mixtral", 1, "--model-family mixtral: it is a mixture of experts"},
         {"--model-family Mixtral-8x7B", 1, "it is a mixture of experts"},
         {"--model-family deepseek-v3", 1, "it is a mixture of experts"},

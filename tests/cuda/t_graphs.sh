@@ -11,25 +11,25 @@ program=${GRAPHS_PROGRAM:-$PWD/tests/cuda/trireme-fake}
 [ -x "$program" ] || skip_all "no headers of CUDA or no C++ compiler: see configure"
 
 # name, ranks, launches of graphs on all ranks at least, then options.  Of the 5 steps the first begins without
-# graphs; evaluation has passes of its own.
+# graphs; evaluation has passes of its own.  Those behind "long" need --all.
 table='
 accumulated  1 30 --global-batch-size 4
 single       1 4  --global-batch-size 1
-scaled       1 30 --global-batch-size 4 --fp16 --initial-loss-scale 1024 --loss-scale-window 1
 halves       1 30 --global-batch-size 4 --bf16 --recompute-granularity full --recompute-method block --recompute-num-layers 1
-documents    1 30 --global-batch-size 4 --reset-attention-mask --reset-position-ids --eod-mask-loss
 pipeline     2 40 --global-batch-size 6 --pipeline-model-parallel-size 2 --checkpoint-activations
-interleaved  2 40 --global-batch-size 6 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2
 rotary       2 40 --global-batch-size 6 --pipeline-model-parallel-size 2 --model-family gpt-neox --reset-position-ids
 sharded      2 20 --global-batch-size 6 --use-distributed-optimizer --overlap-param-gather --ddp-bucket-size 5000
-'
-[ -z "${TR_TEST_ALL:-}" ] || table="$table
+long
+scaled       1 30 --global-batch-size 4 --fp16 --initial-loss-scale 1024 --loss-scale-window 1
+documents    1 30 --global-batch-size 4 --reset-attention-mask --reset-position-ids --eod-mask-loss
+interleaved  2 40 --global-batch-size 6 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2
 groups       1 30 --global-batch-size 4 --model-family qwen3 --num-query-groups 2 --kv-channels 12 --reset-attention-mask
 after        1 30 --global-batch-size 4 --model-family opt-350m --word-embed-proj-dim 16 --checkpoint-activations
-"
+'
 only=${GRAPHS_ONLY:-}
+[ -n "$only${TR_TEST_ALL:-}" ] || table=$(echo "$table" | sed '/^long$/,$d')
 [ -z "$only" ] || table=$(echo "$table" | awk -v only=" $only " 'index(only, " " $1 " ")')
-echo "$table" | grep '^[^#]' > "$work/table"
+echo "$table" | grep '^[^#]' | grep -v '^long$' > "$work/table"
 others=8
 [ -z "$only" ] || others=0
 plan $((1 + $(wc -l < "$work/table") + others))

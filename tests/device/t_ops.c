@@ -363,11 +363,18 @@ struct heads {
 static struct heads heads_of(struct trial *t)
 {
     struct heads s = {.b = size(t, 2), .groups = size(t, 3), .t = size(t, 140), .d = size(t, 70)};
+    uint32_t kind;
 
     s.heads = s.groups * size(t, 4 / s.groups);
-    if (draw(t) % 10 == 0)
+    kind = draw(t) % 10;
+    if (kind == 0)
         s = (struct heads){
             .b = 1, .heads = 2, .groups = 1 + coin(t), .t = 40, .d = TR_MAX_HEAD_DIM};
+    /* Few groups of many heads, and groups enough for all threads. */
+    if (kind == 1)
+        s = (struct heads){.b = 1, .heads = 18, .groups = 2, .t = 66, .d = 9};
+    if (kind == 2)
+        s = (struct heads){.b = 2, .heads = 16, .groups = 8, .t = 66, .d = 9};
     s.how.first_head = (int)(draw(t) % 20);
     /* Scores up to about 3, or up to about 300, where exp() without its maximum would overflow. */
     s.how.scale = (float)((coin(t) ? 1.0 : 100.0) / sqrt((double)s.d));

@@ -2,6 +2,7 @@
 /* A checkpoint that was damaged: its seal, its index or its length. */
 #include <string.h>
 
+#include "ckpt/architecture.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/index.h"
 #include "fuzzing/fuzz.h"

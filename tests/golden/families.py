@@ -265,11 +265,12 @@ def bloom(f):
 
 
 def llama_like(f, kind, base, eps, **more):
-    """Llama and what has its names: Mistral, Qwen and Gemma."""
+    """Llama and what has its names: Mistral, Qwen, Gemma and StarCoder 2, whose MLP is GPT-2's."""
     scaling = more.pop("scaling", {"rope_type": "default"})
 
     def names(p):
-        out = {"model.embed_tokens.weight": p[WORD], "model.norm.weight": p[FINAL + "weight"]}
+        out = {"model.embed_tokens.weight": p[WORD]}
+        both(p, "model.norm.", FINAL, out)
         if not f.tied:
             out["lm_head.weight"] = p[HEAD + "weight"]
         for i in range(L):
@@ -283,6 +284,10 @@ def llama_like(f, kind, base, eps, **more):
             both(p, to + "self_attn.o_proj.", at + PROJ, out)
             both(p, to + "self_attn.q_norm.", at + "self_attention.q_layernorm.", out)
             both(p, to + "self_attn.k_norm.", at + "self_attention.k_layernorm.", out)
+            if not f.gated:
+                both(p, to + "mlp.c_fc.", at + FC1, out)
+                both(p, to + "mlp.c_proj.", at + FC2, out)
+                continue
             # The rows of ours are gate and up in turn.
             gate_up = p[at + FC1 + "weight"].view(f.I, 2, f.H)
             out[to + "mlp.gate_proj.weight"] = gate_up[:, 0]
@@ -293,9 +298,9 @@ def llama_like(f, kind, base, eps, **more):
     return getattr(transformers, kind + "Config")(
         vocab_size=f.V, hidden_size=f.H, intermediate_size=f.I, num_hidden_layers=L,
         num_attention_heads=f.A, num_key_value_heads=f.G, max_position_embeddings=f.S,
-        rms_norm_eps=eps, rope_parameters={"rope_theta": base} | scaling,
+        **{"norm_epsilon" if f.norm_bias else "rms_norm_eps": eps}, rope_parameters={"rope_theta": base} | scaling,
         attention_dropout=0.0, tie_word_embeddings=f.tied, pad_token_id=None, bos_token_id=None,
-        eos_token_id=None, **({"head_dim": f.D} if kind != "Qwen2" else {}), **more), names
+        eos_token_id=None, **({"head_dim": f.D} if kind not in ("Qwen2", "Starcoder2") else {}), **more), names
 
 
 class Native(nn.Module):
@@ -380,6 +385,8 @@ FAMILIES = [
            G=2, D=16, options=f"{GROUPS % 2} --kv-channels 16", head_norm=True, **NO_BIAS),
     Family("gemma", lambda f: llama_like(f, "Gemma", 10000.0, 1e-6), V=96, S=20, H=48, A=4, I=96,
            G=1, D=24, options=f"{GROUPS % 1} --kv-channels 24", one=True, tied=True, **NO_BIAS),
+    Family("starcoder2", lambda f: llama_like(f, "Starcoder2", 1000000.0, 1e-5, sliding_window=5),
+           V=89, S=20, H=48, A=4, I=96, G=2, tied=True, options=f"{GROUPS % 2} --window-size 5"),
     Family("yuan", lambda f: gpt2(f, "relu"), V=61, S=16, H=32, A=4, I=128, rows=16, tied=True),
     Family("yuan-native", native, V=61, S=16, H=48, A=4, I=192, final=False),
 ]

@@ -9,11 +9,12 @@ TRIREME=$trireme
 TRIREME_JOBS=$jobs
 export TRIREME TRIREME_JOBS
 
-# dry FILE RANKS: says how it would be submitted, what it would run, and what that takes; nothing happens.
+# dry FILE RANKS GPUS: says how it would be submitted, to nodes of so many GPUs, what it would run, and what that
+# takes; nothing happens.
 dry() {
     (cd "$work" && "$jobs/$1" --dry-run) >"$work/dry" 2>&1 || return 1
     cat "$work/dry"
-    grep -q "would submit: .* sbatch .*--nodes=$(($2 / 4)) --ntasks-per-node=4" "$work/dry" &&
+    grep -q "would submit: .* sbatch .*--nodes=$(($2 / $3)) --ntasks-per-node=$3" "$work/dry" &&
         grep -q 'would run: srun .*--mpi=pmix .* train @' "$work/dry" &&
         grep -q 'the fullest rank would plan with [0-9.]* MiB' "$work/dry" && [ ! -e "$work/runs" ]
 }
@@ -26,18 +27,59 @@ memory_is_stated() {
     [ -n "$stated" ] && awk -v a="$stated" -v b="$planned" 'BEGIN { exit !(a - b < 1 && b - a < 1) }'
 }
 
+# The same with its directives, for those who submit it by sbatch as it is.
+directives() {
+    sed -n 's/^#SBATCH //p' "$jobs/$1"
+    grep -q "^#SBATCH --nodes=$(($2 / $3))\$" "$jobs/$1" && grep -q "^#SBATCH --ntasks-per-node=$3\$" "$jobs/$1" &&
+        grep -q "^#SBATCH --gres=gpu:$3\$" "$jobs/$1"
+}
+
+# time_is_stated NAME RANKS: the seconds of "Plan", which are those of the options that the job would run with.
+time_is_stated() {
+    (cd "$work" && "$jobs/$1.sbatch" --dry-run) >"$work/dry" 2>&1
+    stated=$(sed -n 's/^# Plan  *\([0-9.]*\) s with .*/\1/p' "$jobs/$1.sbatch")
+    machine=$(sed -n 's/^# Plan .* with --machine \([a-z0-9-]*\).*/\1/p' "$jobs/$1.sbatch")
+    # shellcheck disable=SC2046 # a list of words
+    "$trireme" plan --machine "$machine" --world-size "$2" $(sed -n 's/.*would run: .* train //p' "$work/dry") \
+        >"$work/plan" 2>&1
+    planned=$(sed -n '/^time of an iteration/,$s/^  total  *\([0-9.]*\).*/\1/p' "$work/plan")
+    echo "stated $stated s on $machine, planned $planned ms"
+    [ -n "$stated" ] && [ -n "$planned" ] &&
+        awk -v a="$stated" -v b="$planned" 'BEGIN { exit !(1000 * a - b <= 51 && b - 1000 * a <= 51) }'
+}
+
+# docs_have NAME: the table of docs/families.md has the job's own numbers.
+docs_have() {
+    memory=$(sed -n 's/^# Memory  *\([0-9,]*\) MiB.*/\1/p' "$jobs/$1.sbatch")
+    seconds=$(sed -n 's/^# Plan  *\([0-9.]*\) s with .*/\1/p' "$jobs/$1.sbatch")
+    gpus=$(sed -n 's/^job \([0-9]*\) .*/\1/p' "$jobs/$1.sbatch")
+    grep "^| .$1. |" "$srcdir/docs/families.md"
+    grep -q "^| .$1. | $gpus .*| $memory | $seconds |" "$srcdir/docs/families.md"
+}
+
 # with NAME=VALUE... FILE WORD...: that job file, in the test's folder.
 with() {
     cd "$work" || return
     env "$@"
 }
 
-plan 34
-for file in study-7.5b:16 study-30b:64 study-50b:128 study-76b:128 gpt2-345m:16 gpt2-1.5b:32 smoke:8 bench:8; do
-    check "${file%:*} --dry-run" dry "${file%:*}.sbatch" "${file#*:}"
+plan 62
+for file in study-7.5b:16 study-30b:64 study-50b:128 study-76b:128 gpt2-345m:16 gpt2-1.5b:32 smoke:8 bench:8 \
+    study-llama3-8b:8 study-llama3-70b:64; do
+    check "${file%:*} --dry-run" dry "${file%:*}.sbatch" "${file#*:}" 4
+    check "${file%:*} asks for as many nodes itself" directives "${file%:*}.sbatch" "${file#*:}" 4
 done
-for file in study-7.5b study-30b study-50b study-76b gpt2-345m gpt2-1.5b; do
+for file in study-neox-20b:96 study-bloom-176b:384; do
+    check "${file%:*} --dry-run" dry "${file%:*}.sbatch" "${file#*:}" 8
+    check "${file%:*} asks for as many nodes itself" directives "${file%:*}.sbatch" "${file#*:}" 8
+done
+for file in study-7.5b study-30b study-50b study-76b gpt2-345m gpt2-1.5b study-llama3-8b study-llama3-70b study-neox-20b \
+    study-bloom-176b; do
     check "$file states the memory that is planned" memory_is_stated "$file"
+done
+for file in study-llama3-8b:8 study-llama3-70b:64 study-neox-20b:96 study-bloom-176b:384; do
+    check "${file%:*} states the time that is planned" time_is_stated "${file%:*}" "${file#*:}"
+    check "docs/families.md has what ${file%:*} states" docs_have "${file%:*}"
 done
 study=$jobs/study-7.5b.sbatch
 fails "8 GPUs on a node: half the nodes" 0 "--nodes=2 --ntasks-per-node=8 --cpus-per-task=8 --gres=gpu:8" \

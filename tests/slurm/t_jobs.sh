@@ -104,14 +104,14 @@ all_are_taken() (
 # The CPUs, GPUs, features and partition are those of the machine.
 slurm_start --nodes 4
 trap 'each stop 2>/dev/null; cluster stop; rm -rf "$work"' EXIT
-plan 10
+plan 13
 check "a job for each machine of the table gets past sbatch, each job file" all_are_taken
 check "sbatch study-7.5b.sbatch, as it is, on 4 nodes of 4 ranks" plain
 few="--pipeline-model-parallel-size 2 --train-iters 2 --eval-iters 0"
-for file in study-30b study-50b study-76b; do
+for file in study-30b study-50b study-76b study-neox-20b study-bloom-176b "study-llama3-70b.sbatch --num-query-groups 2"; do
     # shellcheck disable=SC2086 # a list of words
-    SBATCH_OPTIONS="--time=10 --nodes=2" check "$file.sbatch submits itself" \
-        runs 'after training is done' $file.sbatch @tiny.args $few
+    SBATCH_OPTIONS="--time=10 --nodes=2" check "${file%%.*}.sbatch submits itself" \
+        runs 'after training is done' "${file%%.*}.sbatch" @tiny.args $few ${file#"${file%% *}"}
 done
 check "smoke.sbatch" runs 'the smoke test passed' smoke.sbatch --backend cpu
 check "bench.sbatch" runs '^4  *2  *[0-9]' bench.sbatch @tiny.args --train-iters 12

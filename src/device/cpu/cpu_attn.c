@@ -339,12 +339,15 @@ struct backward_scratch {
 _Static_assert(sizeof(struct backward_scratch) <= SCRATCH_FLOATS * sizeof(float), "scratch");
 
 /* What one head reads and writes besides q, k and v.  Its group's dk and dv are sums over the heads of the group,
-   which follow each other: with fp16 and bf16 and several heads the sums are in room[2][t,d] meanwhile. */
+   which are cut into runs that different threads may have.  The heads of a run follow each other, and sum in place,
+   or in room[2][t,d] where there are several runs, or several heads and fp16 or bf16. */
 struct gradients {
     struct slice dq, dk, dv, dctx, ctx;
     const float *lse;
     float *room;
-    bool first, last; /* of its group */
+    float *dq_room; /* [t,d], for dq in fp16 or bf16 with several runs */
+    bool first,
+        last; /* of all that sum where this head does; `last` stores the sums in dk and dv */
 };
 
 /* One query: scores in p and dctx . v in dp become m p and scale p (m dp - dctx . ctx), where m is
@@ -392,8 +395,8 @@ static struct sums key_sums(const struct head *a, const struct gradients *g, int
 }
 
 /*
- * dq of rows row .. row + n - 1 is summed in floats over all blocks of keys.  With fp16 and bf16
- * the sums are meanwhile where dk and dv of the same rows will be, which have just the room: the
+ * dq of rows row .. row + n - 1 is summed in floats over all blocks of keys.  With fp16 and bf16 and one run of
+ * heads the sums are meanwhile where dk and dv of the same rows will be, which have just the room: the
  * last keys that a query sees are those of its own block, and dk and dv of a block are stored after
  * its loop.
  */
@@ -418,16 +421,17 @@ static void query_bwd(const struct head *a, const struct gradients *g, int64_t i
                       int64_t count, bool add, bool last, struct backward_scratch *w)
 {
     const struct tr_view ds = {.p = w->dp, .stride = KEYS};
-    const struct sums dq = sums_of(g->dq, i0, a->d, w->dq);
-    bool half = g->dq.of->dtype != TR_F32;
+    const struct sums dq =
+        g->dq_room ? (struct sums){g->dq_room + i0 * a->d, a->d} : sums_of(g->dq, i0, a->d, w->dq);
+    bool half = g->dq.of->dtype != TR_F32, lent = half && !g->dq_room;
 
-    if (half && add)
+    if (lent && add)
         load_sums(g, i0, n, a->d, w->dq);
     multiply(ds, 0, n, count, w->keys, a->d, dq.p, dq.stride, add, w->tiles);
-    if (half && !last)
+    if (lent && !last)
         store_sums(g, i0, n, a->d, w->dq);
     for (int64_t i = 0; half && last && i < n; i++)
-        put_row(g->dq, i0 + i, a->d, w->dq + i * a->d);
+        put_row(g->dq, i0 + i, a->d, dq.p + i * a->d);
 }
 
 /* Keys j0 .. j0 + count - 1 and queries i0 .. i0 + n - 1, with the keys' blocks packed. */
@@ -474,23 +478,71 @@ static void attend_bwd(const struct head *a, const struct gradients *g, struct b
     }
 }
 
-/* Room for `floats` floats of each thread.  It grows, and lives as long as the device. */
+/* Room for `floats` floats.  It grows, and lives as long as the device. */
 static float *room_for(struct tr_queue *q, int64_t floats)
 {
     struct tr_device *d = q->device;
     void *room;
 
     if (d->room_floats < floats) {
-        if (tr_host_reserve(d, (size_t)(d->threads * floats) * sizeof(float), &room) != TR_OK)
-            tr_die(
-                TR_ERESOURCE,
-                "no memory left for the gradients of keys and values, %lld floats for each of %d "
-                "threads: use fewer threads",
-                (long long)floats, d->threads);
+        if (tr_host_reserve(d, (size_t)floats * sizeof(float), &room) != TR_OK)
+            tr_die(TR_ERESOURCE,
+                   "no memory left for the gradients of keys and values, %lld floats: use smaller "
+                   "micro-batches",
+                   (long long)floats);
         d->room = room;
         d->room_floats = floats;
     }
     return d->room;
+}
+
+/* How the heads of each group are divided among threads.  It depends on sizes alone, and so do the results. */
+struct division {
+    int64_t runs, tasks; /* of a group, and of all groups of all samples */
+    int64_t floats; /* of the room of a task, or of a thread where a group is one run; 0: none */
+    bool dq;        /* the room has dq, too */
+    float *room;
+};
+
+enum { TASKS = 16 }; /* that a few cores share evenly */
+
+static struct division divide(struct tr_queue *q, struct tr_attention_sizes s, bool half)
+{
+    int64_t groups = s.b * s.groups, each = s.heads / s.groups;
+    struct division x = {.runs = smaller(each, (TASKS + groups - 1) / groups)};
+
+    x.tasks = groups * x.runs;
+    x.dq = half && x.runs > 1;
+    if (x.runs > 1 || (half && each > 1)) {
+        x.floats = (x.dq ? 3 : 2) * s.t * s.d;
+        x.room = room_for(q, x.floats * (x.runs > 1 ? x.tasks : q->device->threads));
+    }
+    return x;
+}
+
+/* dk and dv of group bg: the sums over its runs, in their order, for keys j .. end - 1. */
+static void add_runs(const struct tr_tensor *dqkv, struct tr_attention_sizes s,
+                     const struct division *x, int64_t bg, int64_t j, int64_t end)
+{
+    int64_t first_head = bg % s.groups * (s.heads / s.groups);
+    float *sums = x->room + bg * x->runs * x->floats;
+
+    for (int which = 0; which < 2; which++) {
+        struct slice to = part_of(dqkv, s, bg / s.groups, first_head, which ? VALUE : KEY);
+
+        for (int64_t row = j; row < end; row++) {
+            float *sum = sums + (which * s.t + row) * s.d;
+
+            for (int64_t run = 1; run < x->runs; run++) {
+                const float *plus = sum + run * x->floats;
+
+#pragma omp simd
+                for (int64_t d = 0; d < s.d; d++)
+                    sum[d] += plus[d];
+            }
+            put_row(to, row, s.d, sum);
+        }
+    }
 }
 
 void tr_cpu_attention_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
@@ -500,26 +552,41 @@ void tr_cpu_attention_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
                           struct tr_dropout drop)
 {
     struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, how, &drop);
-    int64_t tasks = s.b * s.groups, each = s.heads / s.groups, floats = 2 * s.t * s.d;
-    float *room = each > 1 && dqkv->dtype != TR_F32 ? room_for(q, floats) : NULL;
+    int64_t each = s.heads / s.groups, blocks = (s.t + KEYS - 1) / KEYS;
+    const struct division x = divide(q, s, dqkv->dtype != TR_F32);
     int threads = q->device->threads;
 
     tr_sizes_attention(dctx, lse, dqkv, from, how, &drop);
-#pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
-    for (int64_t bg = 0; bg < tasks; bg++)
-        for (int64_t i = 0; i < each; i++) {
-            int64_t b = bg / s.groups, h = bg % s.groups * each + i;
-            struct head a = head_of(qkv, from, s, b, h, how, &drop);
-            struct gradients g = {.dq = part_of(dqkv, s, b, h, QUERY),
-                                  .dk = part_of(dqkv, s, b, h, KEY),
-                                  .dv = part_of(dqkv, s, b, h, VALUE),
-                                  .dctx = slice_of(dctx, s, b, s.heads, h),
-                                  .ctx = slice_of(ctx, s, b, s.heads, h),
-                                  .lse = tr_f32(lse) + (b * s.heads + h) * s.t,
-                                  .room = room ? room + tr_cpu_thread() * floats : NULL,
-                                  .first = i == 0,
-                                  .last = i == each - 1};
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    {
+#pragma omp for schedule(dynamic)
+        for (int64_t task = 0; task < x.tasks; task++) {
+            int64_t bg = task / x.runs, run = task % x.runs, b = bg / s.groups;
+            int64_t begin = each * run / x.runs, end = each * (run + 1) / x.runs;
+            float *room = x.room ? x.room + (x.runs > 1 ? task : tr_cpu_thread()) * x.floats : NULL;
 
-            attend_bwd(&a, &g, (void *)tr_cpu_scratch(q));
+            for (int64_t i = begin; i < end; i++) {
+                int64_t h = bg % s.groups * each + i;
+                struct head a = head_of(qkv, from, s, b, h, how, &drop);
+                struct gradients g = {.dq = part_of(dqkv, s, b, h, QUERY),
+                                      .dk = part_of(dqkv, s, b, h, KEY),
+                                      .dv = part_of(dqkv, s, b, h, VALUE),
+                                      .dctx = slice_of(dctx, s, b, s.heads, h),
+                                      .ctx = slice_of(ctx, s, b, s.heads, h),
+                                      .lse = tr_f32(lse) + (b * s.heads + h) * s.t,
+                                      .room = room,
+                                      .dq_room = x.dq ? room + 2 * s.t * s.d : NULL,
+                                      .first = i == begin,
+                                      .last = x.runs == 1 && i == end - 1};
+
+                attend_bwd(&a, &g, (void *)tr_cpu_scratch(q));
+            }
         }
+        if (x.runs > 1) {
+#pragma omp for
+            for (int64_t i = 0; i < s.b * s.groups * blocks; i++)
+                add_runs(dqkv, s, &x, i / blocks, i % blocks * KEYS,
+                         smaller(s.t, (i % blocks + 1) * KEYS));
+        }
+    }
 }
