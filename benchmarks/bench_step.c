@@ -43,6 +43,7 @@ static const struct {
     {"qwen2", "--num-query-groups 2"},                         /* 0.5B, 7B: 7 heads to a group */
     {"qwen3", "--num-query-groups 6"},                         /* 0.6B: 16 heads of 128, 8 groups */
     {"gemma", "--num-attention-heads 3 --num-query-groups 1"}, /* 2B: 8 heads of 256, 1 group */
+    {"starcoder2", "--num-query-groups 1"},                    /* 3B: 24 heads, 2 groups */
 };
 
 enum { WARM_UP = 3, REPEATS = 20, MOST = 100000 };
