@@ -170,8 +170,8 @@ static void stop_and_resume(const char *family)
                                              : "--tensor-model-parallel-size 2";
     static const char *const others[] = {
         "--pipeline-model-parallel-size 2",
-        "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 1,3 "
-        "--use-distributed-optimizer",
+        ("--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 1,3 "
+         "--use-distributed-optimizer"),
         "--use-distributed-optimizer --ddp-bucket-size 3000 --overlap-param-gather",
     };
     double whole[ITERATIONS + 1], loss[ITERATIONS + 1];
