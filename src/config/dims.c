@@ -187,6 +187,19 @@ enum tr_status tr_dims_of(const struct tr_config *c, int w, struct tr_dims *m)
     return set_vocab(c, w, m);
 }
 
+const char *tr_dims_fused_needs(const struct tr_dims *m, int w)
+{
+    const struct tr_family *f = &m->family;
+
+    if (m->heads / w != (m->groups > w ? m->groups / w : 1))
+        return "as many --num-query-groups as --num-attention-heads";
+    if (f->window > 0 && f->window < m->seq)
+        return "--window-size 0";
+    if (f->positions == TR_POSITIONS_ALIBI)
+        return "a --position-embedding-type other than alibi";
+    return m->head_dim % 8 != 0 ? "heads whose width is a multiple of 8" : NULL;
+}
+
 /* ---- what they say of options that are not given ---- */
 
 static void tell_norms(const struct tr_family *f, struct tr_config *o)

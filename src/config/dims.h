@@ -31,7 +31,10 @@ struct tr_dims {
    TR_EDATA for a bad --vocab-file. */
 enum tr_status tr_dims_of(const struct tr_config *c, int w, struct tr_dims *m) TR_MUST_CHECK;
 
-/* Options as they are told: with what the family and the sizes make of those of the group "Model" that are not given,
+/* What the graphs of cuDNN's attention need and a layer over w tensor ranks does not have, or NULL; static storage. */
+const char *tr_dims_fused_needs(const struct tr_dims *m, int w);
+
+/* Options as a log has them: with what the family and the sizes make of those of the group "Model" that are not given,
    so that a reader of a log need not know the family.  The same dims follow from them.  `options` borrows the texts of
    `c`, and `window`, so it is not copied. */
 struct tr_told {

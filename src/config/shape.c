@@ -251,27 +251,15 @@ static enum tr_status check_masks(const struct tr_config *c, const struct tr_dim
     return TR_OK;
 }
 
-/* Whether a tensor rank has several queries to a key. */
-static bool shares_keys(const struct tr_dims *m, int64_t w)
-{
-    return m->heads / w != (m->groups > w ? m->groups / w : 1);
-}
-
 /* What cuDNN's attention needs and these options do not give, or NULL. */
-static const char *fused_needs(const struct tr_config *c, const struct tr_dims *m, int64_t w,
+static const char *fused_needs(const struct tr_config *c, const struct tr_dims *m, int w,
                                const struct tr_precision *p)
 {
-    const struct tr_family *f = &m->family;
+    const char *needs = tr_dims_fused_needs(m, w);
 
-    if (shares_keys(m, w))
-        return "as many --num-query-groups as --num-attention-heads";
-    if (f->window > 0 && f->window < m->seq)
-        return "--window-size 0";
-    if (f->positions == TR_POSITIONS_ALIBI)
-        return "a --position-embedding-type other than alibi";
-    if (m->head_dim % 8 != 0)
-        return "heads whose width is a multiple of 8";
-    if (tr_family_attention_dropout(c, f) > 0.0)
+    if (needs)
+        return needs;
+    if (tr_family_attention_dropout(c, &m->family) > 0.0)
         return "--attention-dropout 0";
     if (c->reset_attention_mask)
         return "a run without --reset-attention-mask";
