@@ -59,16 +59,9 @@ def llama_like(kind, tied=False, **more):
     return lambda a, g, d, i: getattr(transformers, kind + "Config")(
         vocab_size=PADDED, hidden_size=WIDTH, intermediate_size=i, num_hidden_layers=LAYERS,
         num_attention_heads=a, num_key_value_heads=g, max_position_embeddings=POSITIONS,
-        attention_dropout=0.0, tie_word_embeddings=tied, **({} if kind == "Qwen2" else {"head_dim": d}),
+        attention_dropout=0.0, tie_word_embeddings=tied,
+        **({} if kind in ("Qwen2", "Starcoder2") else {"head_dim": d}),
         **NO_TOKENS, **more)
-
-
-def starcoder2(a, g, d, i):
-    return transformers.Starcoder2Config(
-        vocab_size=PADDED, hidden_size=WIDTH, intermediate_size=i, num_hidden_layers=LAYERS,
-        num_attention_heads=a, num_key_value_heads=g, max_position_embeddings=POSITIONS, sliding_window=4096,
-        residual_dropout=0.0, embedding_dropout=0.0, attention_dropout=0.0, tie_word_embeddings=True,
-        **NO_TOKENS)
 
 
 # The configuration by family, from heads, groups, the width of a head and the inner width of the MLP.
@@ -77,7 +70,8 @@ CONFIGS = {
     "gpt-neox": neox("gelu_fast"), "pythia": neox("gelu"), "bloom": bloom, "llama2": llama_like("Llama"),
     "llama3": llama_like("Llama"), "mistral": llama_like("Mistral", sliding_window=4096),
     "qwen2": llama_like("Qwen2"), "qwen3": llama_like("Qwen3"), "gemma": llama_like("Gemma", tied=True),
-    "starcoder2": starcoder2,
+    "starcoder2": llama_like("Starcoder2", tied=True, sliding_window=4096, residual_dropout=0.0,
+                             embedding_dropout=0.0),
 }
 
 

@@ -353,12 +353,14 @@ static void as_transformers(void **state)
 {
     const int i = *(const int *)*state;
     const char *family = description[i];
+    const bool all = getenv("TR_TEST_ALL");
 
-    if (getenv("TR_TEST_ALL") && (world.size < 8 || is_thorough(names[i])))
+    if (all && (world.size < 8 || is_thorough(names[i]))) {
         every_layout(family);
-    else
-        few_layouts(family);
-    if (getenv("TR_TEST_ALL") && world.size == 8 && !is_thorough(names[i])) {
+        return;
+    }
+    few_layouts(family);
+    if (all) {
         one_layout(family, "cpu", (struct layout){1, 2, "--sequence-parallel"}, &fp32);
         one_layout(family, "cpu", (struct layout){2, 1, "--sequence-parallel"}, &fp32);
     }
