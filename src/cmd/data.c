@@ -30,11 +30,14 @@
         .initial = initial_, .set = set_, .help = help_                                           \
     }
 
-#define TOKENIZER_ROWS(group_, set_, initial_)                                                 \
-    CHOICE(group_, tokenizer_type, set_, "tokenizer-type", initial_, "tokenizer of the text"), \
-        OPT(group_, TEXT, vocab_file, "vocab-file", NULL, ANY,                                 \
-            "vocabulary of gpt2-bpe: a JSON object"),                                          \
-        OPT(group_, TEXT, merge_file, "merge-file", NULL, ANY, "merges of gpt2-bpe")
+#define TOKENIZER_ROWS(group_, set_, initial_)                                                   \
+    CHOICE(group_, tokenizer_type, set_, "tokenizer-type", initial_, "tokenizer of the text"),   \
+        OPT(group_, TEXT, vocab_file, "vocab-file", NULL, ANY,                                   \
+            "vocabulary of gpt2-bpe: a JSON object"),                                            \
+        OPT(group_, TEXT, merge_file, "merge-file", NULL, ANY, "merges of gpt2-bpe"),            \
+        OPT(group_, TEXT, tokenizer_model, "tokenizer-model", NULL, ANY,                         \
+            "of HuggingFaceTokenizer and SentencePieceTokenizer: the folder of a model, or its " \
+            "tokenizer.json or .model")
 #define OVERWRITE_ROW(group_) \
     OPT(group_, FLAG, overwrite, "overwrite", NULL, ANY, "replace files that exist")
 #define INTERVAL_ROW(group_)                                          \
@@ -61,6 +64,9 @@ static const struct tr_opt rows[] = {
     TOKENIZER_ROWS("build", "tokenizer", "gpt2-bpe"),
     OPT("build", FLAG, append_eod, "append-eod", NULL, ANY,
         "append the end-of-document (EOD) token to each document"),
+    OPT("build", FLAG, add_special_tokens, "add-special-tokens", NULL, ANY,
+        "put the special tokens around each document that the tokenizer's template has, such as a "
+        "first one"),
     GROUP("build", "build: output"),
     OPT("build", TEXT, output_prefix, "output-prefix", tr_required, ANY,
         "the datasets are PREFIX_KEY_document.bin and .idx; the key of plain text is text"),
@@ -108,10 +114,17 @@ static const struct tr_spelling spellings[] = {
      "that format is from before 2020, and training could not read it; say mmap"},
     {"tokenizer", "bytes", TR_TOKENIZER_BYTES, TR_SPELLING_MAIN, NULL},
     {"tokenizer", "gpt2-bpe", TR_TOKENIZER_GPT2_BPE, TR_SPELLING_MAIN, NULL},
+    {"tokenizer", "HuggingFaceTokenizer", TR_TOKENIZER_HUGGINGFACE, TR_SPELLING_MAIN, NULL},
+    {"tokenizer", "SentencePieceTokenizer", TR_TOKENIZER_SENTENCEPIECE, TR_SPELLING_MAIN, NULL},
     {"tokenizer", "GPT2BPETokenizer", TR_TOKENIZER_GPT2_BPE, TR_SPELLING_SAME, NULL},
+    {"tokenizer", "PretrainedFromHF", TR_TOKENIZER_HUGGINGFACE, TR_SPELLING_SAME, NULL},
+    {"tokenizer", "GPTSentencePieceTokenizer", TR_TOKENIZER_SENTENCEPIECE, TR_SPELLING_SAME, NULL},
     {"tokenizer_or_none", "none", TR_DATA_NO_TOKENIZER, TR_SPELLING_MAIN, NULL},
     {"tokenizer_or_none", "bytes", TR_TOKENIZER_BYTES, TR_SPELLING_MAIN, NULL},
     {"tokenizer_or_none", "gpt2-bpe", TR_TOKENIZER_GPT2_BPE, TR_SPELLING_MAIN, NULL},
+    {"tokenizer_or_none", "HuggingFaceTokenizer", TR_TOKENIZER_HUGGINGFACE, TR_SPELLING_MAIN, NULL},
+    {"tokenizer_or_none", "SentencePieceTokenizer", TR_TOKENIZER_SENTENCEPIECE, TR_SPELLING_MAIN,
+     NULL},
     {"tokenizer_or_none", "GPT2BPETokenizer", TR_TOKENIZER_GPT2_BPE, TR_SPELLING_SAME, NULL},
 };
 
@@ -221,7 +234,8 @@ enum tr_status tr_data_stopped(void)
 
 enum tr_status tr_data_tokenizer(const struct tr_data_options *o, struct tr_tokenizer **out)
 {
-    return tr_tokenizer_open(o->tokenizer_type, o->vocab_file, o->merge_file, out);
+    return tr_tokenizer_open(o->tokenizer_type, o->vocab_file, o->merge_file, o->tokenizer_model,
+                             out);
 }
 
 enum tr_status tr_data_may_write(const struct tr_data_options *o, const char *prefix)
