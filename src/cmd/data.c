@@ -57,9 +57,10 @@ static const struct tr_opt rows[] = {
            "between markers"),
     OPT("build", TEXT, document_marker, "document-marker", "<|endoftext|>", ANY,
         "line that ends a document with --split-documents marker"),
-    CHOICE("build", invalid_utf8, "invalid_utf8", "invalid-utf8", "keep",
-           "bytes that gpt2-bpe finds not to be UTF-8: keep them as tokens of bytes and warn, or "
-           "stop there"),
+    CHOICE(
+        "build", invalid_utf8, "invalid_utf8", "invalid-utf8", "keep",
+        "bytes that are not UTF-8, except with bytes: keep them as tokens of bytes, or as U+FFFD "
+        "where the vocabulary has no bytes, and warn; or stop there"),
     GROUP("build", "build: tokens"),
     TOKENIZER_ROWS("build", "tokenizer", "gpt2-bpe"),
     OPT("build", FLAG, append_eod, "append-eod", NULL, ANY,
@@ -158,6 +159,12 @@ const struct tr_doc tr_doc_data = {
         "which Megatron-LM calls GPT2BPETokenizer.  \"<|endoftext|>\" inside a document is "
         "ordinary text for both.\n"
         "\n"
+        "HuggingFaceTokenizer and SentencePieceTokenizer are those of published models: "
+        "--tokenizer-model names the folder of the model, its tokenizer.json or its .model.  What "
+        "was "
+        "found there is printed.  Added tokens inside a document are recognised.  "
+        "docs/tokenizers.md says what such files may have.\n"
+        "\n"
         "gpt2-bpe takes letters and numbers from a table of Unicode 18.0 of its own, so the same "
         "text gives the same tokens on every machine.  Other programs differ where they have "
         "another version: tiktoken 0.14 and tokenizers 0.23 have Unicode 16, which lacks 17,480 "
@@ -168,6 +175,9 @@ const struct tr_doc tr_doc_data = {
         "    trireme data build corpus.jsonl --output-prefix my-gpt2 --append-eod \\\n"
         "        --vocab-file vocab.json --merge-file merges.txt\n"
         "    trireme data build *.txt --output-prefix tiny --tokenizer-type bytes --append-eod\n"
+        "\n"
+        "    trireme data build corpus.jsonl --output-prefix my-llama --append-eod \\\n"
+        "        --tokenizer-type HuggingFaceTokenizer --tokenizer-model Meta-Llama-3-8B\n"
         "\n"
         "verify reads all of a dataset: that the numbers in .idx agree with each other and with "
         "the length of .bin, and that every token is in the vocabulary.  It prints the XXH3 "

@@ -354,7 +354,8 @@ static void report(const struct build *b, double seconds)
     if (b->bad_bytes > 0)
         tr_log(TR_LOG_WARNING,
                "%" PRId64 " bytes are not UTF-8, the first at byte %" PRId64 " of %s; "
-               "they were kept, as tokens of bytes; --invalid-utf8 refuse would stop there",
+               "they were kept, as tokens of bytes or of U+FFFD; --invalid-utf8 refuse would stop "
+               "there",
                b->bad_bytes, b->bad_first, b->bad_path);
 }
 

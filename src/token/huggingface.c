@@ -8,8 +8,8 @@
 #include "token/utf8.h"
 #include "util/file.h"
 
-/* A tokenizer's file has 2 to 40 MB; ids are below 2^24, lists within lists at most eight. */
-enum { FILE_LIMIT = 256 << 20, ID_LIMIT = 1 << 24, DEEPEST = 8, ADDED_LIMIT = 1 << 16 };
+/* A tokenizer's file has 2 to 40 MB; ids are below 2^22, lists within lists at most eight. */
+enum { FILE_LIMIT = 256 << 20, ID_LIMIT = 1 << 22, DEEPEST = 8, ADDED_LIMIT = 1 << 16 };
 
 struct reader {
     const char *path;

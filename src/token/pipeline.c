@@ -164,6 +164,14 @@ enum tr_status tr_pipeline_finish(struct tr_pipeline *p, const char *where)
     for (size_t i = 0; i < p->added_count; i++)
         if (p->added[i].id >= p->size)
             p->size = p->added[i].id + 1;
+    for (int k = 0; k < 2; k++) {
+        const struct tr_tokens *around = k ? &p->after : &p->before;
+
+        for (size_t i = 0; i < around->count; i++)
+            if (around->id[i] >= p->size)
+                return TR_FAIL(TR_EDATA, "%s: the template has token %d, and the vocabulary %d",
+                               where, around->id[i], p->size);
+    }
     p->classes = need(malloc(sizeof *p->classes));
     tr_char_classes_fill(p->classes);
     TR_TRY(tr_subword_prepare(&p->model, where));

@@ -7,7 +7,7 @@
 #include "token/utf8.h"
 #include "util/file.h"
 
-enum { PIECE_LIMIT = 1 << 24, LONGEST_PIECE = 1 << 16 };
+enum { PIECE_LIMIT = 1 << 24, LONGEST_PIECE = 1 << 13 };
 static const size_t file_limit = (size_t)256 << 20;
 
 /* Part of a protocol buffer. */
