@@ -52,7 +52,7 @@ static int32_t rank_at(const struct tr_pairs *pairs, const int32_t *ids, size_t 
 
 static size_t merge_few(const struct tr_pairs *pairs, int32_t *ids, size_t count)
 {
-    int32_t rank[FEW], into[FEW] = {0};
+    int32_t rank[FEW] = {0}, into[FEW] = {0};
 
     for (size_t i = 0; i < count; i++)
         rank[i] = rank_at(pairs, ids, i, count, &into[i]);

@@ -57,7 +57,7 @@ static size_t next_ascii(const unsigned char *text, size_t bytes, size_t at)
 
 static void put_char(struct tr_bytes *out, uint32_t c)
 {
-    char text[4];
+    char text[4] = "";
 
     tr_bytes_add(out, text, tr_utf8_encode(c, text));
 }

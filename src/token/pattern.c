@@ -90,7 +90,7 @@ static void note_newer(const char *property, const struct range *ranges, size_t 
     for (size_t i = 0; i < count; i++) {
         for (uint32_t c = ranges[i].first; c <= ranges[i].last; c++) {
             const uint32_t first = c;
-            char text[32];
+            char text[32] = "";
 
             while (c <= ranges[i].last && !knows(code, data, c))
                 c++;

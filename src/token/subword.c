@@ -158,7 +158,7 @@ static struct tr_trie *build_trie(const struct tr_subword *m, const char *prefix
     for (size_t i = 0; i < m->count; i++) {
         const struct tr_entry *e = &m->entries[i];
 
-        if (!in_dict(m, e) || e->bytes <= skip || (skip > 0 && memcmp(e->text, prefix, skip) != 0))
+        if (!in_dict(m, e) || e->bytes <= skip || (prefix && memcmp(e->text, prefix, skip) != 0))
             continue;
         if (user_defined ? e->type != TR_ENTRY_USER_DEFINED : e->type == TR_ENTRY_UNUSED)
             continue;
@@ -196,7 +196,7 @@ static size_t part_end(const unsigned char *text, size_t bytes, size_t at)
     while (at < bytes && blank_at(text, bytes, at))
         at += BLANK;
     while (at < bytes) {
-        const unsigned char *next = memchr(text + at, blank[0], bytes - at);
+        const unsigned char *next = memchr(text + at, 0xe2, bytes - at);
 
         at = next ? (size_t)(next - text) : bytes;
         if (at == bytes || blank_at(text, bytes, at))
