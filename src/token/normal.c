@@ -295,12 +295,19 @@ static size_t prefix(const struct step *s, size_t at, const unsigned char **out,
 
 static void put_piece(const struct step *s, const unsigned char *piece, size_t bytes)
 {
+    unsigned char *at;
+
+    s->out->data = tr_grow(s->out->data, &s->out->capacity, s->out->count + 3 * bytes + 1, 1);
+    at = s->out->data + s->out->count;
     for (size_t i = 0; i < bytes; i++) {
-        if (piece[i] == ' ' && s->rules->escape_spaces)
-            tr_bytes_add(s->out, blank, 3);
-        else
-            tr_bytes_add(s->out, piece + i, 1);
+        if (piece[i] == ' ' && s->rules->escape_spaces) {
+            memcpy(at, blank, 3);
+            at += 3;
+        } else {
+            *at++ = piece[i];
+        }
     }
+    s->out->count = (size_t)(at - s->out->data);
 }
 
 static void remove_trailing(const struct step *s)

@@ -176,11 +176,18 @@ static void fill_scores(struct tr_subword *m)
     const bool sentencepiece = m->kind == TR_SUBWORD_SP_UNIGRAM;
     double least = sentencepiece ? (double)FLT_MAX : DBL_MAX;
 
+    m->scores = need(calloc(m->count + 1, sizeof *m->scores));
+    m->longest = 4;
     for (size_t i = 0; i < m->count; i++) {
         const struct tr_entry *e = &m->entries[i];
 
         if (e->text && (!sentencepiece || e->type == TR_ENTRY_NORMAL))
             least = e->score < least ? e->score : least;
+        m->longest = e->text && e->bytes > m->longest ? e->bytes : m->longest;
+        /* A user-defined piece gains by each byte, and is almost always the best. */
+        m->scores[i] = e->type == TR_ENTRY_USER_DEFINED
+                           ? (double)(float)((double)((float)e->bytes * 0.1F) - 0.1)
+                           : e->score;
     }
     m->unknown_score = sentencepiece ? (double)((float)least - 10.0F) : least - 10.0;
 }
@@ -334,6 +341,7 @@ void tr_subword_release(struct tr_subword *m)
         free(m->entries[i].text);
     free(m->entries);
     free(m->prefix);
+    free(m->scores);
     tr_dict_free(m->dict);
     tr_pairs_free(m->pairs);
     tr_trie_free(m->trie);
@@ -483,15 +491,24 @@ static void reach(const struct tr_subword *m, struct best *best, const unsigned 
             break;
         if (id < 0)
             continue;
-        /* A user-defined piece gains by each byte, and is almost always the best. */
-        score = m->entries[id].type == TR_ENTRY_USER_DEFINED
-                    ? (double)(float)((double)((float)(i + 1 - at) * 0.1F) - 0.1)
-                    : m->entries[id].score;
+        score = m->scores[id];
         improve(m, &best[i + 1], score + best[at].score, at, id);
         single = single || i + 1 - at == one;
     }
     if (!single)
         improve(m, &best[at + one], m->unknown_score + best[at].score, at, -1);
+}
+
+/* SentencePiece counts from here on once sums are so large that floats are coarse. */
+static void count_anew(const struct tr_subword *m, struct best *best, size_t bytes, size_t at)
+{
+    const double base = best[at].score;
+
+    if (m->kind != TR_SUBWORD_SP_UNIGRAM || !(base < -100000.0))
+        return;
+    for (size_t i = at; i <= bytes && i <= at + m->longest; i++)
+        if (best[i].from != NOWHERE)
+            best[i].score = (double)(float)(best[i].score - base);
 }
 
 static void encode_unigram(const struct tr_subword *m, struct tr_subword_thread *t,
@@ -506,6 +523,7 @@ static void encode_unigram(const struct tr_subword *m, struct tr_subword_thread 
         best[i] = (struct best){0, NOWHERE, -1};
     for (at = 0; at < bytes; at += one) {
         one = char_bytes((const char *)text + at, bytes - at);
+        count_anew(m, best, bytes, at);
         reach(m, best, text, bytes, at, one);
     }
     /* Back along the best way, then forth. */

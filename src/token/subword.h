@@ -62,6 +62,8 @@ struct tr_subword {
     bool all_bytes;         /* each byte has an entry <0xXX> */
     struct tr_trie *trie, *continued, *whole; /* `whole`: user-defined pieces, or NULL */
     int32_t symbols; /* of SP_BPE: ids, and characters that are in pieces but no pieces */
+    double *scores;  /* owned: of unigram models, by id */
+    size_t longest;  /* bytes of the longest of them, at least 4 */
     double unknown_score;
     bool blank_ends; /* no token has a U+2581 behind another character */
 };

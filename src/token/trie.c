@@ -6,17 +6,7 @@
 
 #include "token/grow.h"
 
-/* The child of node s by byte c is node base + c + 1, if its parent is s. */
-struct node {
-    uint32_t base, parent; /* parent is NONE in a place that is free */
-    int32_t number;        /* of the key that ends here, or -1 */
-};
 enum { NONE = UINT32_MAX };
-
-struct tr_trie {
-    struct node *nodes;
-    size_t capacity, first_free;
-};
 
 static int compare_keys(const void *a, const void *b)
 {
@@ -36,7 +26,7 @@ static void reserve(struct tr_trie *t, size_t nodes)
 
     t->nodes = tr_grow(t->nodes, &t->capacity, nodes, sizeof *t->nodes);
     for (; from < t->capacity; from++)
-        t->nodes[from] = (struct node){0, NONE, -1};
+        t->nodes[from] = (struct tr_trie_node){0, NONE, -1};
 }
 
 static bool fits(const struct tr_trie *t, size_t base, const unsigned char *bytes, int count)
@@ -141,16 +131,6 @@ void tr_trie_free(struct tr_trie *t)
         return;
     free(t->nodes);
     free(t);
-}
-
-int32_t tr_trie_step(const struct tr_trie *t, tr_trie_state *state, unsigned char byte)
-{
-    const uint32_t child = t->nodes[*state].base + byte + 1;
-
-    if (t->nodes[child].parent != *state)
-        return -2;
-    *state = child;
-    return t->nodes[child].number;
 }
 
 size_t tr_trie_longest(const struct tr_trie *t, const unsigned char *text, size_t bytes,

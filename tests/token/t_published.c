@@ -506,6 +506,66 @@ static void refused_models(void **state)
     free(path);
 }
 
+static void put_piece(struct tr_bytes *m, const char *text, float score, unsigned char type)
+{
+    const unsigned char n = (unsigned char)strlen(text);
+    const unsigned char head[] = {0x0a, (unsigned char)(n + 9), 0x0a, n}, kind[] = {0x18, type};
+
+    tr_bytes_add(m, head, sizeof head);
+    tr_bytes_add(m, text, n);
+    tr_bytes_add(m, "\x15", 1);
+    tr_bytes_add(m, &score, sizeof score);
+    tr_bytes_add(m, kind, sizeof kind);
+}
+
+/*
+ * After 10000 times -10 sums of SentencePiece begin anew, and only then "xy", "z" is seen to be better by 0.001
+ * than "x", "yz", which comes first.  The counts are those at which version 0.2.3 changes its mind.
+ */
+static void coarse_sums(void **state)
+{
+    static const struct {
+        int count;
+        bool fine;
+    } cases[] = {{10, true}, {9999, false}, {10000, true}, {20000, false}, {20001, true}};
+    char *folder = folder_make(), *path = tr_format("%s/a.model", folder);
+    struct tr_bytes m = {0}, text = {0};
+    struct tr_tokenizer_thread *thread;
+    struct tr_tokenizer *t;
+
+    (void)state;
+    put_piece(&m, "<unk>", 0, 2);
+    put_piece(&m, "q", -10, 1);
+    put_piece(&m, "x", -2.5F, 1);
+    put_piece(&m, "y", -2.5F, 1);
+    put_piece(&m, "z", -2.5F, 1);
+    put_piece(&m, "xy", -5.0F, 1);
+    put_piece(&m, "yz", -5.001F, 1);
+    tr_bytes_add(&m, "\x1a\x04\x18\x00\x20\x00", 6);
+    file_put(path, m.data, m.count);
+    assert_ok(tr_tokenizer_open(TR_TOKENIZER_SENTENCEPIECE, NULL, NULL, path, &t));
+    thread = tr_tokenizer_thread_open(t);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tr_tokens ids = {0};
+        struct tr_bad_utf8 bad;
+
+        text.count = 0;
+        for (int k = 0; k < cases[i].count; k++)
+            tr_bytes_add(&text, "q", 1);
+        tr_bytes_add(&text, "xyz", 3);
+        assert_true(tr_tokenizer_encode(t, thread, text.data, text.count, &ids, &bad));
+        assert_int_equal(ids.count, cases[i].count + 2);
+        assert_int_equal(ids.id[ids.count - 1], cases[i].fine ? 4 : 6);
+        free(ids.id);
+    }
+    tr_tokenizer_thread_close(thread);
+    tr_tokenizer_close(t);
+    free(text.data);
+    free(m.data);
+    free(path);
+    folder_remove(folder);
+}
+
 static void refused_folders(void **state)
 {
     char *folder = folder_make();
@@ -601,17 +661,12 @@ static void endless_pattern(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_cases),
-        cmocka_unit_test(any_bytes_come_back),
-        cmocka_unit_test(cuts_change_nothing),
-        cmocka_unit_test(long_pieces),
-        cmocka_unit_test(special_tokens),
-        cmocka_unit_test(skips_special),
-        cmocka_unit_test(gpt2_folder),
-        cmocka_unit_test(refused_parts),
-        cmocka_unit_test(refused_models),
-        cmocka_unit_test(refused_folders),
-        cmocka_unit_test(patterns),
+        cmocka_unit_test(golden_cases),        cmocka_unit_test(any_bytes_come_back),
+        cmocka_unit_test(cuts_change_nothing), cmocka_unit_test(long_pieces),
+        cmocka_unit_test(special_tokens),      cmocka_unit_test(skips_special),
+        cmocka_unit_test(gpt2_folder),         cmocka_unit_test(refused_parts),
+        cmocka_unit_test(coarse_sums),         cmocka_unit_test(refused_models),
+        cmocka_unit_test(refused_folders),     cmocka_unit_test(patterns),
         cmocka_unit_test(endless_pattern),
     };
 
