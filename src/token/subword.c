@@ -28,7 +28,7 @@ struct best {
     uint32_t from; /* where its last entry begins; NOWHERE: none yet */
     int32_t id;
 };
-enum { NOWHERE = UINT32_MAX };
+#define NOWHERE UINT32_MAX
 
 struct tr_subword_thread {
     struct cached *cache;

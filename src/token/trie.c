@@ -6,7 +6,7 @@
 
 #include "token/grow.h"
 
-enum { NONE = UINT32_MAX };
+#define NONE UINT32_MAX
 
 static int compare_keys(const void *a, const void *b)
 {
