@@ -14,11 +14,12 @@
 rows_of() {
     case $1 in
     embed.cu) echo embed_bwd ;;
-    norm_bwd.cu) echo layernorm_bwd ;;
+    norm_bwd.cu) echo norm_bwd ;;
+    heads.cu) echo head_norm_bwd ;;
     residual.cu) echo residual_bwd ;;
     codec.cu) echo fix_scale ;;
     topk.cu) echo topk_mask mask_take mask_add ;;
-    common.cuh) echo sumsq layernorm xent_sum ;;
+    common.cuh) echo sumsq norm xent_sum ;;
     esac
 }
 
@@ -89,7 +90,7 @@ fails_now() {
 mkdir "$work/kernels"
 watched="attention_mma.cu attention_mma.cuh attention_mma_bwd.cu attention_plain.cu"
 [ "$as" = watched ] || watched=
-files=${*:-codec.cu common.cuh embed.cu norm_bwd.cu residual.cu topk.cu $watched}
+files=${*:-codec.cu common.cuh embed.cu heads.cu norm_bwd.cu residual.cu topk.cu $watched}
 total=0
 for file in $files; do
     total=$((total + 1 + $(barriers "$file") + $(requests "$file")))
