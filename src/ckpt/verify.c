@@ -216,6 +216,8 @@ static void show_about(const struct tr_ckpt_index *x, FILE *out)
     fprintf(out, "format version                  %d.%d\n", TR_CKPT_MAJOR, x->minor);
     if (x->program)
         fprintf(out, "written by                      %s\n", x->program);
+    if (x->source)
+        fprintf(out, "weights from                    %s\n", x->source);
 #define INT(attribute, value) fprintf(out, "%-31s %lld\n", attribute, (long long)(value));
 #define SIGNED INT
 #define REAL(attribute, value) fprintf(out, "%-31s %.17g\n", attribute, value);
