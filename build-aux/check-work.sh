@@ -27,9 +27,10 @@ result 1 "only the list of work has the width of the MLP" "$(
     uses '(\.|->)ffn\b' | grep -vE '^src/(config/(work|dims|model_family)\.c|model/[a-z_]*\.c|report/summary\.c):' || :
 )"
 
-# Numbers of heads and their widths: also rules about which of them a run can have.
+# Numbers of heads and their widths: also rules about which of them a run can have, and the weights of others, whose
+# rows stand by heads.
 result 2 "only the list of work has heads and their widths" "$(
     uses '(dims(\.|->)|\b[ms]->)(heads|groups|head_dim)\b' | grep -vE \
-        '^src/(config/(work|dims|flops)\.c|model/[a-z_]*\.c|report/summary\.c|train/compute\.c|plan/others\.c):' |
+        '^src/(config/(work|dims|flops)\.c|model/[a-z_]*\.c|report/summary\.c|train/compute\.c|plan/others\.c|weights/[a-z_]*\.c):' |
         grep -v '^src/plan/cost\.c:[0-9]*:.*head_dim %' || :
 )"
