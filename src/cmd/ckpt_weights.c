@@ -40,8 +40,8 @@ struct weights_options {
 static const struct tr_opt rows[] = {
     GROUP("import", "import"),
     OPT("import", TEXT, from, "from", tr_required, ANY,
-        "folder with the weights: config.json and model.safetensors, or its shards and their "
-        "index"),
+        "folder with the weights: config.json and model.safetensors or pytorch_model.bin, or "
+        "shards and their index"),
     OPT("import", TEXT, save, "save", tr_required, ANY,
         "folder for the checkpoint, which may not have any yet"),
     OPT("import", INT, seq_length, "seq-length", "4096", COUNT,

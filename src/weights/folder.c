@@ -13,6 +13,7 @@
 #include "util/file.h"
 #include "util/text.h"
 #include "weights/safetensors.h"
+#include "weights/torch.h"
 
 #define CONFIG "config.json"
 
@@ -25,6 +26,7 @@ static const struct format {
     enum tr_status (*read)(struct tr_weights_table *t, const char *name);
 } formats[] = {
     {"safetensors", "model.safetensors", "model.safetensors.index.json", tr_safetensors_read},
+    {"torch.save", "pytorch_model.bin", "pytorch_model.bin.index.json", tr_torch_read},
 };
 enum { FORMATS = sizeof formats / sizeof *formats };
 
@@ -58,14 +60,9 @@ static enum tr_status nothing(const char *folder)
         return TR_FAIL(TR_EIO, "there is no folder %s: %s", folder, strerror(errno));
     if (!S_ISDIR(st.st_mode))
         return TR_FAIL(TR_EIO, "%s is not a folder: give the one around it", folder);
-    if (holds(folder, "pytorch_model.bin") || holds(folder, "pytorch_model.bin.index.json"))
-        return TR_FAIL(TR_ECONFIG,
-                       "%s has pytorch_model.bin and no model.safetensors, and pickles are not "
-                       "read: save it again with safetensors, as save_pretrained() does",
-                       folder);
     return TR_FAIL(TR_EIO,
                    "%s has no weights that are known here: neither model.safetensors nor "
-                   "model.safetensors.index.json",
+                   "pytorch_model.bin, nor the index of either",
                    folder);
 }
 

@@ -5,5 +5,8 @@ libtrireme_a_SOURCES += \
 	src/weights/model_json.c src/weights/model_json.h src/weights/models.def \
 	src/weights/move.c src/weights/move.h \
 	src/weights/names.c src/weights/names.h src/weights/styles.def \
+	src/weights/pickle.c src/weights/pickle.h src/weights/globals.def \
+	src/weights/torch.c src/weights/torch.h \
+	src/weights/zip.c src/weights/zip.h \
 	src/weights/safetensors.c src/weights/safetensors.h \
 	src/weights/tensors.c src/weights/tensors.h

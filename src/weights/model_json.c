@@ -684,10 +684,11 @@ static enum tr_status name_family(const struct file *f)
         n++;
     for (int i = 0; i < n; i++) {
         TR_TRY(set_family(f->c, f->model->families, i));
-        TR_TRY(tr_dims_of(f->c, 1, &again));
+        if (tr_dims_of(f->c, 1, &again) != TR_OK || !same_model(&dims, &again))
+            continue;
         const int far = distance(&dims, tr_family_find(f->c->model_family));
 
-        if (same_model(&dims, &again) && (best < 0 || far < least)) {
+        if (best < 0 || far < least) {
             best = i;
             least = far;
         }

@@ -36,16 +36,6 @@ static int other_bytes(const char *name)
     return 0;
 }
 
-static enum tr_weights_type type_of(const char *name)
-{
-    int type = 0;
-
-    while (type < TR_WEIGHTS_OTHER &&
-           strcmp(tr_weights_type_name((enum tr_weights_type)type), name) != 0)
-        type++;
-    return (enum tr_weights_type)type;
-}
-
 /* A whole number from 0 on, of at most 2^62. */
 static bool is_count(const json_t *value, int64_t *out)
 {
@@ -102,7 +92,7 @@ static enum tr_status take_tensor(const struct reader *r, const char *name, cons
     if (!json_is_string(type) || strlen(json_string_value(type)) >= sizeof x->type_name)
         return TR_FAIL(TR_EDATA, "%s: %s has no dtype", r->path, name);
     snprintf(x->type_name, sizeof x->type_name, "%s", json_string_value(type));
-    x->type = type_of(x->type_name);
+    x->type = tr_weights_type_named(x->type_name);
     if (!take_shape(json_object_get(value, "shape"), x))
         return TR_FAIL(TR_EDATA, "%s: the shape of %s is not a list of at most %d counts", r->path,
                        name, TR_WEIGHTS_AXES);

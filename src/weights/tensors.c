@@ -38,6 +38,16 @@ const char *tr_weights_type_name(enum tr_weights_type type)
     return type < TR_WEIGHTS_OTHER ? names[type] : "another type";
 }
 
+enum tr_weights_type tr_weights_type_named(const char *name)
+{
+    int type = 0;
+
+    while (type < TR_WEIGHTS_OTHER &&
+           strcmp(tr_weights_type_name((enum tr_weights_type)type), name) != 0)
+        type++;
+    return (enum tr_weights_type)type;
+}
+
 void tr_weights_to_float(enum tr_weights_type type, const void *from, int64_t n, float *to)
 {
     const uint16_t *half = from;

@@ -24,6 +24,9 @@ enum tr_weights_type {
 int tr_weights_type_bytes(enum tr_weights_type type);
 const char *tr_weights_type_name(enum tr_weights_type type);
 
+/* The type of that name; OTHER if it is none of them. */
+enum tr_weights_type tr_weights_type_named(const char *name);
+
 /* n numbers of a type to and from fp32; rounded once, to the nearest even. */
 void tr_weights_to_float(enum tr_weights_type type, const void *from, int64_t n, float *to);
 void tr_weights_from_float(enum tr_weights_type type, const float *from, int64_t n, void *to);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Model folders of others: a file of safetensors, its index, and config.json. */
-#include "weights/folder.h"
+/* Model folders of others: files of safetensors and of torch.save(), and config.json. */
+#include "weights/safetensors.h"
 
 #include <string.h>
 
 #include "fuzzing/fuzz.h"
 #include "util/file.h"
 #include "weights/model_json.h"
-#include "weights/safetensors.h"
+#include "weights/torch.h"
 
 /* Every tensor of a type that weights have lies in its file. */
 static void check(const struct tr_weights_table *t)
@@ -51,19 +51,20 @@ static size_t safetensors_seed(int n, uint8_t *out, size_t most)
     return length;
 }
 
-static void safetensors_run(const uint8_t *data, size_t size)
+static void run_as(const char *name, const uint8_t *data, size_t size,
+                   enum tr_status (*read)(struct tr_weights_table *t, const char *name))
 {
-    const char *path = fuzz_path("model.safetensors");
-    struct tr_weights_table t;
-    char format[TR_WEIGHTS_FORMAT], *folder = tr_format("%s", path), *config;
+    struct tr_weights_table t = {.folder = tr_format("%s", fuzz_path("."))};
 
-    folder[strlen(folder) - strlen("/model.safetensors")] = '\0';
-    fuzz_put("model.safetensors", data, size);
-    if (tr_weights_read_folder(folder, &t, &config, format) == TR_OK)
+    fuzz_put(name, data, size);
+    if (read(&t, name) == TR_OK && tr_weights_sort(&t) == TR_OK)
         check(&t);
     tr_weights_release(&t);
-    free(config);
-    free(folder);
+}
+
+static void safetensors_run(const uint8_t *data, size_t size)
+{
+    run_as("model.safetensors", data, size, tr_safetensors_read);
 }
 
 static const char *const safetensors_words[] = {"\"dtype\":",  "\"F32\"",
@@ -149,3 +150,95 @@ static const char *const model_words[] = {"null",
                                           NULL};
 const struct fuzz_target fuzz_model_json = {
     .name = "model_json", .run = model_run, .seed = model_seed, .words = model_words};
+
+static void torch_run(const uint8_t *data, size_t size)
+{
+    run_as("pytorch_model.bin", data, size, tr_torch_read);
+}
+
+const struct fuzz_target fuzz_torch = {
+    .name = "torch", .run = torch_run, .files = "tests/weights/torch/*.bin"};
+
+static bool inside(int number, int count)
+{
+    return number >= 0 && number < count;
+}
+
+/* Whoever walks over the values finds values. */
+static void pickle_run(const uint8_t *data, size_t size)
+{
+    struct tr_pickle p;
+
+    if (tr_pickle_read("data.pkl", data, (int64_t)size, &p) == TR_OK) {
+        MUST(inside(p.top, p.values));
+        fuzz_any(tr_pickle_get(&p, p.top, "model") < 0 ? TR_EDATA : TR_OK);
+        for (int i = 0; i < p.values; i++) {
+            const struct tr_pickle_value *v = &p.value[i];
+
+            if (v->kind == TR_PICKLE_TEXT)
+                MUST((const uint8_t *)v->text >= data &&
+                     (size_t)v->length <= size - (size_t)((const uint8_t *)v->text - data));
+            if (v->kind == TR_PICKLE_STORAGE)
+                MUST(inside(v->a, p.values) && p.value[v->a].kind == TR_PICKLE_TEXT &&
+                     tr_pickle_type(v));
+            if (v->kind == TR_PICKLE_TENSOR)
+                MUST(inside(v->a, p.values) && p.value[v->a].kind == TR_PICKLE_STORAGE &&
+                     inside(v->b, p.values) && inside(v->c, p.values));
+            if (v->kind == TR_PICKLE_LIST || v->kind == TR_PICKLE_DICT)
+                MUST(v->whole == 0 || (inside(v->a, p.cells) && inside(v->b, p.cells)));
+        }
+        for (int i = 0; i < p.cells; i++)
+            MUST(inside(p.cell[i].value, p.values) && p.cell[i].key < p.values &&
+                 p.cell[i].next < p.cells);
+    }
+    tr_pickle_release(&p);
+}
+
+/* The pickles of the same files. */
+static size_t pickle_seed(int n, uint8_t *out, size_t most)
+{
+    static const char *const names[] = {"model.bin", "shard-1.bin", "shard-2.bin", "evil.bin"};
+    const char *srcdir = getenv("srcdir");
+    struct tr_weights_table t = {.count = 0};
+    struct tr_torch f;
+    size_t bytes = 0;
+
+    if (n >= (int)(sizeof names / sizeof *names))
+        return 0;
+    t.folder = tr_format("%s/tests/weights/torch", srcdir ? srcdir : ".");
+    fuzz_any(tr_torch_open(&t, names[n], &f));
+    for (int i = 0; i < f.zip.count && f.data; i++)
+        if (strstr(f.zip.list[i].name, "/data.pkl") && (size_t)f.zip.list[i].bytes <= most) {
+            bytes = (size_t)f.zip.list[i].bytes;
+            memcpy(out, f.data, bytes);
+        }
+    tr_torch_close(&f);
+    tr_weights_release(&t);
+    return bytes;
+}
+
+static const char *const pickle_words[] = {"\x80\x02",
+                                           "(",
+                                           ")",
+                                           "]",
+                                           "}",
+                                           "u",
+                                           "e",
+                                           "s",
+                                           "a",
+                                           "b",
+                                           "R",
+                                           "Q",
+                                           "t",
+                                           "q",
+                                           "h",
+                                           "0",
+                                           "\x85",
+                                           "\x86",
+                                           "ctorch\nFloatStorage\n",
+                                           "ccollections\nOrderedDict\n",
+                                           "cargparse\nNamespace\n",
+                                           "cos\nsystem\n",
+                                           NULL};
+const struct fuzz_target fuzz_pickle = {
+    .name = "pickle", .run = pickle_run, .seed = pickle_seed, .words = pickle_words};

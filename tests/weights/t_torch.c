@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ckpt/index.h"
+#include "ckpt/path.h"
+#include "ckpt/sum.h"
+#include "data/folder.h"
+#include "golden/golden.h"
+#include "util/file.h"
+#include "util/half.h"
+#include "util/log.h"
+#include "weights/import.h"
+
+/* Files of torch.save(), as make_torch.py made them: a model, whole and in shards, and what is refused. */
+static char *top;
+
+static const char CONFIG[] =
+    "{\"model_type\": \"gpt2\", \"n_layer\": 1, \"n_embd\": 8, \"n_head\": 2, "
+    "\"n_positions\": 6, \"n_inner\": 12, \"vocab_size\": 11}";
+
+static void put(const char *folder, const char *name, const void *data, size_t bytes)
+{
+    char *path = tr_format("%s/%s", folder, name);
+
+    file_put(path, data, bytes);
+    free(path);
+}
+
+static unsigned char *read_file(const char *name, size_t *bytes)
+{
+    const char *srcdir = getenv("srcdir");
+    char *path = tr_format("%s/tests/weights/torch/%s", srcdir ? srcdir : ".", name);
+    unsigned char *data;
+    struct tr_map map;
+
+    assert_ok(tr_map_open(path, &map));
+    *bytes = map.bytes;
+    data = malloc(map.bytes);
+    memcpy(data, map.data, map.bytes);
+    tr_map_close(&map);
+    free(path);
+    return data;
+}
+
+/* A model folder with that file under that name. */
+static void place(const char *folder, const char *file, const char *as)
+{
+    size_t bytes;
+    unsigned char *data = read_file(file, &bytes);
+
+    mkdir(folder, 0777);
+    put(folder, "config.json", CONFIG, strlen(CONFIG));
+    put(folder, as, data, bytes);
+    free(data);
+}
+
+static enum tr_status import(const char *from, const char *to)
+{
+    const struct tr_import i = {.from = from, .save = to, .seq_length = 4096, .interval = 10.0};
+
+    return tr_weights_import(&i);
+}
+
+/* All weights are those of the formula, in fp16. */
+static void check(const char *dir)
+{
+    struct tr_ckpt_index x;
+    char *file;
+
+    assert_ok(tr_ckpt_find(dir, &file));
+    assert_ok(tr_ckpt_index_read(file, &x));
+    assert_int_equal(x.count, 16);
+    for (int i = 0; i < x.count; i++) {
+        const struct tr_ckpt_entry *e = &x.list[i];
+        uint64_t sum = 0;
+
+        for (int64_t at = 0; at < e->elems; at++) {
+            const float value = tr_f16_to_float(tr_f16_from_float(tr_golden_weight(e->name, at)));
+
+            sum += tr_ckpt_sum(&value, 1, at);
+        }
+        assert_int_equal(sum, e->sum);
+    }
+    tr_ckpt_index_release(&x);
+    free(file);
+}
+
+static void whole(void **state)
+{
+    char *folder = tr_format("%s/whole", top), *save = tr_format("%s/whole-save", top);
+
+    (void)state;
+    place(folder, "model.bin", "pytorch_model.bin");
+    assert_ok(import(folder, save));
+    check(save);
+    free(save);
+    free(folder);
+}
+
+static void shards(void **state)
+{
+    static const char index[] =
+        "{\"metadata\": {}, \"weight_map\": {\"transformer.wte.weight\": \"a.bin\", "
+        "\"transformer.h.0.mlp.c_proj.bias\": \"b.bin\"}}";
+    char *folder = tr_format("%s/shards", top), *save = tr_format("%s/shards-save", top);
+
+    (void)state;
+    place(folder, "shard-1.bin", "a.bin");
+    place(folder, "shard-2.bin", "b.bin");
+    put(folder, "pytorch_model.bin.index.json", index, strlen(index));
+    assert_ok(import(folder, save));
+    check(save);
+    free(save);
+    free(folder);
+}
+
+static void refused(const char *folder, enum tr_status status, const char *text)
+{
+    char *save = tr_format("%s/save", top);
+
+    if (import(folder, save) != status || !strstr(tr_last_error(), text))
+        fail_msg("not refused with \"%s\": %s", text, tr_last_error());
+    assert_int_not_equal(access(save, F_OK), 0);
+    free(save);
+}
+
+static void kinds(void **state)
+{
+    static const struct {
+        const char *file, *says;
+    } bad[] = {
+        {"evil.bin", "its pickle names posix.system, which weights do not need"},
+        {"view.bin", "c_attn.weight is a view whose numbers do not follow one another"},
+        {"legacy.bin", "PyTorch before 1.6"},
+        {"deflated.bin", "is compressed or encrypted"},
+        {"big-endian.bin", "not little-endian"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char *folder = tr_format("%s/%s", top, bad[i].file);
+
+        place(folder, bad[i].file, "pytorch_model.bin");
+        refused(folder, TR_EDATA, bad[i].says);
+        assert_int_not_equal(access("/tmp/trireme-was-here", F_OK), 0);
+        free(folder);
+    }
+}
+
+/* Every length but the right one, and what is changed in the pickle. */
+static void damaged(void **state)
+{
+    char *folder = tr_format("%s/damaged", top);
+    size_t bytes;
+    unsigned char *data = read_file("model.bin", &bytes), *at;
+
+    (void)state;
+    place(folder, "model.bin", "pytorch_model.bin");
+    for (size_t n = 0; n < bytes; n += n < bytes - 200 ? 997 : 7) {
+        put(folder, "pytorch_model.bin", data, n);
+        refused(folder, TR_EDATA, "cut short");
+    }
+    at = memmem(data, bytes, "_rebuild_tensor_v2", 18);
+    assert_non_null(at);
+    at[17] = '3';
+    put(folder, "pytorch_model.bin", data, bytes);
+    refused(folder, TR_EDATA, "torch._utils._rebuild_tensor_v3");
+    at[17] = '2';
+    at = memmem(data, bytes, "HalfStorage", 11);
+    assert_non_null(at);
+    memcpy(at, "LongStorage", 11);
+    put(folder, "pytorch_model.bin", data, bytes);
+    refused(folder, TR_EDATA, "is of type I64");
+    memcpy(at, "HalfStorage", 11);
+    at = memmem(data, bytes, "transformer.wpe", 15);
+    assert_non_null(at);
+    at[12] = 'x';
+    put(folder, "pytorch_model.bin", data, bytes);
+    refused(folder, TR_EDATA, "has no tensor transformer.wpe.weight");
+    free(data);
+    free(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whole),
+        cmocka_unit_test(shards),
+        cmocka_unit_test(kinds),
+        cmocka_unit_test(damaged),
+    };
+    int failed;
+
+    tr_log_level(TR_LOG_ERROR);
+    top = folder_make();
+    failed = run_tap(tests);
+    folder_remove(top);
+    return failed;
+}
