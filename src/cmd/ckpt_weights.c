@@ -10,7 +10,7 @@
 #include "weights/tensors.h"
 
 struct weights_options {
-    char *from, *save, *load, *to, *like, *max_shard_size;
+    char *from, *save, *load, *to, *like, *config, *max_shard_size;
     int64_t seq_length;
     bool untie;
     int dtype, format;
@@ -44,6 +44,10 @@ static const struct tr_opt rows[] = {
         "shards and their index"),
     OPT("import", TEXT, save, "save", tr_required, ANY,
         "folder for the checkpoint, which may not have any yet"),
+    OPT("import", TEXT, config, "config", NULL, ANY,
+        "config.json of transformers that describes the model, or its folder; that of --from "
+        "unless "
+        "given"),
     OPT("import", INT, seq_length, "seq-length", "4096", COUNT,
         "--seq-length among the options in the checkpoint; less where the model has fewer "
         "positions"),
@@ -141,6 +145,7 @@ static enum tr_status run_import(const struct weights_options *o)
 {
     const struct tr_import i = {.from = bare(o->from),
                                 .save = bare(o->save),
+                                .config = o->config,
                                 .seq_length = o->seq_length,
                                 .untied = o->untie,
                                 .interval = o->log_interval};

@@ -16,6 +16,7 @@
 #include "weights/torch.h"
 
 #define CONFIG "config.json"
+#define EMBS "pytorch_embs.pt"
 
 /* Bytes of text files at most. */
 enum { CONFIG_MOST = 1 << 20, INDEX_MOST = 64 << 20 };
@@ -47,11 +48,6 @@ static const struct format *format_of(const char *folder)
     return NULL;
 }
 
-bool tr_weights_is_folder(const char *folder)
-{
-    return format_of(folder) != NULL;
-}
-
 static enum tr_status nothing(const char *folder)
 {
     struct stat st;
@@ -62,7 +58,7 @@ static enum tr_status nothing(const char *folder)
         return TR_FAIL(TR_EIO, "%s is not a folder: give the one around it", folder);
     return TR_FAIL(TR_EIO,
                    "%s has no weights that are known here: neither model.safetensors nor "
-                   "pytorch_model.bin, nor the index of either",
+                   "pytorch_model.bin, nor the index of either, " EMBS " or prank_0_checkpoint.pt",
                    folder);
 }
 
@@ -152,6 +148,122 @@ out:
     return s;
 }
 
+/* ---- folders of parts ---- */
+
+#define HEAD "pytorch_lm_head.pt"
+#define LAYER "pytorch_%d.pt"
+#define STAGE "prank_%d_checkpoint.pt"
+
+/* Layers and stages at most. */
+enum { PARTS_MOST = 100000 };
+
+/* A file for the embeddings, for each layer and for what comes last: the folders of CocktailSGD and AC-SGD. */
+static enum tr_status read_layers(struct tr_weights_table *t)
+{
+    TR_TRY(tr_torch_read_under(t, EMBS, "embs/"));
+    TR_TRY(tr_torch_read_under(t, HEAD, "head/"));
+    for (int i = 0; i < PARTS_MOST; i++) {
+        char *name = tr_format(LAYER, i), *under = tr_format("%d/", i);
+        const bool there = holds(t->folder, name);
+        enum tr_status s = there ? tr_torch_read_under(t, name, under) : TR_OK;
+
+        free(under);
+        free(name);
+        TR_TRY(s);
+        if (!there)
+            break;
+    }
+    return TR_OK;
+}
+
+/* The number that a name begins with, with a dot behind it, and the rest; -1 if it does not. */
+static int position_of(const char *name, const char **rest)
+{
+    char *end;
+    const long n = strtol(name, &end, 10);
+
+    if (end == name || *end != '.' || n < 0 || n > PARTS_MOST)
+        return -1;
+    *rest = end + 1;
+    return (int)n;
+}
+
+/* The tensors from `first` on are of a stage: position 0 of the first is the embeddings, the last position of the last
+   what comes last, and what is between are layers. */
+static enum tr_status name_positions(struct tr_weights_table *t, int first, bool begins, bool ends,
+                                     int *layers)
+{
+    int last = -1;
+    const char *rest;
+
+    for (int i = first; i < t->count; i++) {
+        const int at = position_of(t->list[i].name, &rest);
+
+        if (at < 0)
+            return TR_FAIL(TR_EDATA, "%s: %s does not begin with its position in the stage",
+                           t->file[t->list[i].file].path, t->list[i].name);
+        last = at > last ? at : last;
+    }
+    for (int i = first; i < t->count; i++) {
+        const int at = position_of(t->list[i].name, &rest);
+        char *name = begins && at == 0    ? tr_format("embs/%s", rest)
+                     : ends && at == last ? tr_format("head/%s", rest)
+                                          : tr_format("%d/%s", *layers + at - begins, rest);
+
+        free(t->list[i].name);
+        t->list[i].name = name;
+    }
+    *layers += last + 1 - begins - ends;
+    return TR_OK;
+}
+
+/* A file for each pipeline stage: their checkpoints in training. */
+static enum tr_status read_stages(struct tr_weights_table *t)
+{
+    int layers = 0;
+
+    for (int i = 0; i < PARTS_MOST; i++) {
+        char *name = tr_format(STAGE, i), *next = tr_format(STAGE, i + 1);
+        const bool ends = !holds(t->folder, next);
+        const int first = t->count;
+        enum tr_status s = tr_torch_read(t, name);
+
+        if (s == TR_OK)
+            s = name_positions(t, first, i == 0, ends, &layers);
+        free(next);
+        free(name);
+        TR_TRY(s);
+        if (ends)
+            break;
+    }
+    return TR_OK;
+}
+
+/* Folders of parts by the file that each has. */
+static const struct parts {
+    const char *about, *marker;
+    enum tr_status (*read)(struct tr_weights_table *t);
+} parts[] = {
+    {"layers", EMBS, read_layers},
+    {"pipeline stages", "prank_0_checkpoint.pt", read_stages},
+};
+enum { PARTS = sizeof parts / sizeof *parts };
+
+static const struct parts *parts_of(const char *folder)
+{
+    for (int i = 0; i < PARTS; i++)
+        if (holds(folder, parts[i].marker))
+            return &parts[i];
+    return NULL;
+}
+
+/* ---- all of them ---- */
+
+bool tr_weights_is_folder(const char *folder)
+{
+    return format_of(folder) || parts_of(folder);
+}
+
 static enum tr_status read_config(const char *folder, char **config)
 {
     char *path = tr_format("%s/" CONFIG, folder);
@@ -161,23 +273,34 @@ static enum tr_status read_config(const char *folder, char **config)
     return s;
 }
 
+static enum tr_status read_whole(struct tr_weights_table *t, const struct format *f)
+{
+    if (!holds(t->folder, f->single))
+        return read_index(t, f);
+    TR_TRY(f->read(t, f->single));
+    return tr_weights_sort(t);
+}
+
+static enum tr_status read_parts(struct tr_weights_table *t, const struct parts *p)
+{
+    t->by_parts = true;
+    TR_TRY(p->read(t));
+    return tr_weights_sort(t);
+}
+
 enum tr_status tr_weights_read_folder(const char *folder, struct tr_weights_table *out,
                                       char **config, char format[TR_WEIGHTS_FORMAT])
 {
     const struct format *f = format_of(folder);
+    const struct parts *p = f ? NULL : parts_of(folder);
 
     *out = (struct tr_weights_table){.folder = tr_format("%s", folder)};
     *config = NULL;
-    if (!f)
+    if (!f && !p)
         return nothing(folder);
     TR_TRY(read_config(folder, config));
-    if (holds(folder, f->single)) {
-        TR_TRY(f->read(out, f->single));
-        TR_TRY(tr_weights_sort(out));
-    } else {
-        TR_TRY(read_index(out, f));
-    }
-    snprintf(format, TR_WEIGHTS_FORMAT, "%s, %d file%s", f->about, out->files,
+    TR_TRY(f ? read_whole(out, f) : read_parts(out, p));
+    snprintf(format, TR_WEIGHTS_FORMAT, "%s, %d file%s", f ? f->about : p->about, out->files,
              tr_plural(out->files));
     return TR_OK;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "ckpt/map.h"
 #include "ckpt/stream.h"
@@ -15,6 +16,9 @@
 #include "weights/folder.h"
 #include "weights/model_json.h"
 #include "weights/move.h"
+
+/* Bytes of a config.json at most. */
+enum { CONFIG_MOST = 1 << 20 };
 
 /* One import. */
 struct import {
@@ -57,6 +61,28 @@ static void list_types(const struct import *v, char *text, size_t size)
             }
 }
 
+/* Path and text of config.json. */
+static enum tr_status find_config(struct import *v, char **path)
+{
+    struct stat st;
+
+    *path = tr_format("%s", v->o->config ? v->o->config : v->o->from);
+    if (stat(*path, &st) != 0 || S_ISDIR(st.st_mode)) {
+        free(*path);
+        *path = tr_format("%s/config.json", v->o->config ? v->o->config : v->o->from);
+    }
+    if (!v->o->config && !v->model)
+        return TR_FAIL(TR_EIO,
+                       "%s has no config.json, which says the family and the sizes of the model: "
+                       "give one as --config",
+                       v->o->from);
+    if (!v->o->config)
+        return TR_OK;
+    free(v->model);
+    v->model = NULL;
+    return tr_regular_text(*path, CONFIG_MOST, &v->model);
+}
+
 static enum tr_status read_model(struct import *v)
 {
     const struct tr_weights_model *model;
@@ -64,12 +90,10 @@ static enum tr_status read_model(struct import *v)
     enum tr_status s;
 
     TR_TRY(tr_weights_read_folder(v->o->from, &v->table, &v->model, v->format));
-    if (!v->model)
-        return TR_FAIL(TR_EIO,
-                       "%s has no config.json, which says the family and the sizes of the model",
-                       v->o->from);
-    path = tr_format("%s/config.json", v->o->from);
-    s = tr_weights_model_read(path, v->model, v->o->seq_length, v->o->untied, &v->config, &model);
+    s = find_config(v, &path);
+    if (s == TR_OK)
+        s = tr_weights_model_read(path, v->model, v->o->seq_length, v->o->untied, &v->config,
+                                  &model);
     if (s == TR_OK)
         s = tr_dims_of(&v->config, 1, &v->dims);
     free(path);
@@ -112,6 +136,9 @@ static void say(struct import *v)
     if (seconds > 0.0)
         printf(", %s/s", tr_human_bytes(4.0 * (double)number / seconds, rate));
     printf(", at most %s of it in memory\n", tr_human_bytes((double)v->to.peak, rate));
+    if (v->table.by_parts && v->dims.family.tied)
+        printf("  embeddings are tied, so an output layer of its own was left out: "
+               "--untie-embeddings-and-output-weights keeps it\n");
     printf("  train with --load %s --finetune --use-checkpoint-args\n", v->o->save);
 }
 

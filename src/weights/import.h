@@ -12,6 +12,7 @@
  */
 struct tr_import {
     const char *from, *save;
+    const char *config; /* a config.json, or the folder of one; NULL: that of `from` */
     int64_t seq_length; /* --seq-length of the checkpoint's options at most */
     bool untied;        /* the output layer gets weights of its own */
     double interval;    /* seconds between lines of progress */

@@ -100,6 +100,21 @@ enum tr_status tr_weights_names(enum tr_weights_style style, const struct tr_dim
 
 /* ---- finding them ---- */
 
+/* The name within its part of the model: behind the number of the layer, or the last two words. */
+static void part_name(const struct tr_param *p, const char *pattern, char out[NAME])
+{
+    const size_t n = strcspn(pattern, "|");
+    const char *at = p->layer >= 0 ? strstr(pattern, "%d.") + 3 : pattern + n;
+    int dots = p->layer >= 0 ? 2 : 0;
+
+    while (dots < 2 && at > pattern && (at[-1] != '.' || ++dots < 2))
+        at--;
+    if (p->layer >= 0)
+        snprintf(out, NAME, "%d/%.*s", p->layer, (int)(pattern + n - at), at);
+    else
+        snprintf(out, NAME, "%s/%.*s", p->embeds ? "embs" : "head", (int)(pattern + n - at), at);
+}
+
 static int find(const struct tr_weights_table *t, enum tr_weights_style style, const char *name)
 {
     const int at = tr_weights_find(t, name);
@@ -110,13 +125,24 @@ static int find(const struct tr_weights_table *t, enum tr_weights_style style, c
 static int find_part(const struct tr_weights_table *t, enum tr_weights_style style,
                      const struct tr_param *p, const struct names *n, int part, char name[NAME])
 {
+    const char *pattern = n->parts;
     int at;
 
     name_of(n->parts, part, p->layer, name);
+    for (int i = 0; i < part; i++)
+        pattern = strchr(pattern, '|') + 1;
+    if (t->by_parts)
+        part_name(p, pattern, name);
     at = find(t, style, name);
     for (int i = 0; i < ALSOS && at < 0; i++)
-        if (also[i].style == style && also[i].row == p->row)
-            at = find(t, style, also[i].name);
+        if (also[i].style == style && also[i].row == p->row) {
+            char other[NAME];
+
+            snprintf(other, sizeof other, "%s", also[i].name);
+            if (t->by_parts)
+                part_name(p, also[i].name, other);
+            at = find(t, style, other);
+        }
     return at;
 }
 
@@ -153,8 +179,10 @@ static enum tr_status match_one(enum tr_weights_style style, const struct tr_dim
         int at = find_part(t, style, p, &n, part, name);
 
         if (at < 0 && untied && p->row == TR_PARAM_HEAD_WEIGHT) {
-            name_of(row_of(style, TR_PARAM_WORD_EMBED, &dims->family).parts, 0, -1, embedding);
-            at = find(t, style, embedding);
+            const struct tr_param word = {.layer = -1, .embeds = true};
+            const struct names w = row_of(style, TR_PARAM_WORD_EMBED, &dims->family);
+
+            at = find_part(t, style, &word, &w, 0, embedding);
         }
         if (at < 0)
             return TR_FAIL(TR_EDATA, "%s has no tensor %s, which is %s here", t->folder, name,
@@ -167,18 +195,36 @@ static enum tr_status match_one(enum tr_weights_style style, const struct tr_dim
     return TR_OK;
 }
 
-/* A tensor that need not be read: a buffer, or the copy that a tied output layer has. */
-static bool is_spare(enum tr_weights_style style, const struct tr_dims *dims, const char *name)
+/* Whether a name is of a buffer. */
+static bool is_buffer(enum tr_weights_style style, bool by_parts, const char *name)
 {
-    const char *bare = without_prefix(style, name);
+    for (int i = 0; i < SKIPPED; i++) {
+        const char *pattern = skipped[i].pattern, *star = strstr(pattern, "*.");
+
+        if (skipped[i].style != style)
+            continue;
+        if (!by_parts && fnmatch(pattern, without_prefix(style, name), 0) == 0)
+            return true;
+        if (by_parts && star && strchr(name, '/') && strcmp(strchr(name, '/') + 1, star + 2) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A tensor that need not be read: a buffer, or the copy that a tied output layer has. */
+static bool is_spare(enum tr_weights_style style, const struct tr_dims *dims,
+                     const struct tr_weights_table *t, const char *name)
+{
+    const struct tr_param output = {.layer = -1};
     char head[NAME];
 
-    for (int i = 0; i < SKIPPED; i++)
-        if (skipped[i].style == style && fnmatch(skipped[i].pattern, bare, 0) == 0)
-            return true;
+    if (is_buffer(style, t->by_parts, name))
+        return true;
     if (!dims->family.tied)
         return false;
     name_of(row_of(style, TR_PARAM_HEAD_WEIGHT, &dims->family).parts, 0, -1, head);
+    if (t->by_parts)
+        part_name(&output, row_of(style, TR_PARAM_HEAD_WEIGHT, &dims->family).parts, head);
     return strcmp(head, name) == 0;
 }
 
@@ -186,7 +232,7 @@ static enum tr_status check_rest(enum tr_weights_style style, const struct tr_di
                                  const struct tr_weights_table *t)
 {
     for (int i = 0; i < t->count; i++)
-        if (!t->list[i].used && !is_spare(style, dims, t->list[i].name))
+        if (!t->list[i].used && !is_spare(style, dims, t, t->list[i].name))
             return TR_FAIL(
                 TR_EDATA,
                 "%s has the tensor %s, which is no part of such a model: its config.json "

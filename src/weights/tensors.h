@@ -48,6 +48,8 @@ struct tr_weights_tensor {
 /* The tensors of a folder, whatever its format. */
 struct tr_weights_table {
     char *folder; /* owned */
+    /* Names are those within a part of the model: "embs/", the number of a layer and '/', or "head/", and the rest. */
+    bool by_parts;
     int files;
     struct tr_weights_file {
         char *name, *path; /* owned */

@@ -185,6 +185,7 @@ struct walk {
     const struct tr_torch *file;
     struct tr_weights_table *table;
     int visits;
+    size_t under; /* bytes of the name that were there before */
     char name[NAME];
 };
 
@@ -211,27 +212,35 @@ static enum tr_status walk_into(struct walk *w, int value, size_t used, int dept
             continue;
         if (key->length >= (int64_t)(NAME - used - 1))
             return TR_FAIL(TR_EDATA, "%s has names of %d bytes and more", w->file->path, NAME);
-        more = used + (size_t)snprintf(w->name + used, NAME - used, "%s%.*s", used ? "." : "",
-                                       (int)key->length, key->text);
+        more = used + (size_t)snprintf(w->name + used, NAME - used, "%s%.*s",
+                                       used > w->under ? "." : "", (int)key->length, key->text);
         TR_TRY(walk_into(w, p->cell[cell].value, more, depth + 1));
     }
     return TR_OK;
 }
 
-enum tr_status tr_torch_tensors(const struct tr_torch *f, int value, struct tr_weights_table *t)
+enum tr_status tr_torch_tensors(const struct tr_torch *f, int value, const char *under,
+                                struct tr_weights_table *t)
 {
-    struct walk w = {.file = f, .table = t};
+    struct walk w = {.file = f, .table = t, .under = strlen(under)};
 
-    return walk_into(&w, value, 0, 0);
+    TR_ASSERT(w.under < NAME / 2);
+    memcpy(w.name, under, w.under + 1);
+    return walk_into(&w, value, w.under, 0);
 }
 
-enum tr_status tr_torch_read(struct tr_weights_table *t, const char *name)
+enum tr_status tr_torch_read_under(struct tr_weights_table *t, const char *name, const char *under)
 {
     struct tr_torch f;
     enum tr_status s = tr_torch_open(t, name, &f);
 
     if (s == TR_OK)
-        s = tr_torch_tensors(&f, f.pickle.top, t);
+        s = tr_torch_tensors(&f, f.pickle.top, under, t);
     tr_torch_close(&f);
     return s;
+}
+
+enum tr_status tr_torch_read(struct tr_weights_table *t, const char *name)
+{
+    return tr_torch_read_under(t, name, "");
 }

@@ -25,12 +25,14 @@ enum tr_status tr_torch_open(struct tr_weights_table *t, const char *name,
                              struct tr_torch *out) TR_MUST_CHECK;
 void tr_torch_close(struct tr_torch *f);
 
-/* Add the tensors in a value, which are in dictionaries: their keys, with dots between them, are the names.
-   TR_EDATA if one has numbers that do not follow one another, or that are not in the file. */
-enum tr_status tr_torch_tensors(const struct tr_torch *f, int value,
+/* Add the tensors in a value, which are in dictionaries: their keys, with dots between them, behind `under`, are the
+   names.  TR_EDATA if one has numbers that do not follow one another, or that are not in the file. */
+enum tr_status tr_torch_tensors(const struct tr_torch *f, int value, const char *under,
                                 struct tr_weights_table *t) TR_MUST_CHECK;
 
-/* Both, of a file that has a model and no more: pytorch_model.bin. */
+/* Both, of a file that has a model and no more: pytorch_model.bin.  And with names behind `under`. */
 enum tr_status tr_torch_read(struct tr_weights_table *t, const char *name) TR_MUST_CHECK;
+enum tr_status tr_torch_read_under(struct tr_weights_table *t, const char *name,
+                                   const char *under) TR_MUST_CHECK;
 
 #endif

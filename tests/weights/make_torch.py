@@ -37,8 +37,31 @@ def weights():
     return out
 
 
+def parts():
+    """The same model with two layers and an output layer of its own: embeddings, layers, head."""
+    families.L = 2
+    _, names = F.model(F)
+    shapes = F.shapes() | {families.HEAD + "weight": (F.V, F.H)}
+    ours = {n: F.initial(n, s).float() for n, s in shapes.items()}
+    all_ = {n.removeprefix("transformer."): t.contiguous().half() for n, t in names(ours).items()}
+    families.L = 1
+    head = {"ln_f.weight": all_.pop("ln_f.weight"), "ln_f.bias": all_.pop("ln_f.bias"),
+            "lm_head.weight": ours[families.HEAD + "weight"].half()}
+    layers = [{n.removeprefix(f"h.{i}."): t for n, t in all_.items() if n.startswith(f"h.{i}.")} for i in (0, 1)]
+    return {n: t for n, t in all_.items() if not n.startswith("h.")}, *layers, head
+
+
+def at(*positions):
+    return {f"{i}.{name}": t for i, part in enumerate(positions) for name, t in part.items()}
+
+
 def main():
     to = HERE / "torch"
+    embs, first, second, head = parts()
+    for name, part in ("embs", embs), ("0", first), ("1", second), ("lm_head", head):
+        torch.save(part, to / f"pytorch_{name}.pt")
+    torch.save(at(embs, first), to / "prank_0_checkpoint.pt")
+    torch.save(at(second, head), to / "prank_1_checkpoint.pt")
     model = weights()
     torch.save(model, to / "model.bin")
     first = dict(list(model.items())[:5])

@@ -20,9 +20,11 @@
 /* Files of torch.save(), as make_torch.py made them: a model, whole and in shards, and what is refused. */
 static char *top;
 
-static const char CONFIG[] =
-    "{\"model_type\": \"gpt2\", \"n_layer\": 1, \"n_embd\": 8, \"n_head\": 2, "
-    "\"n_positions\": 6, \"n_inner\": 12, \"vocab_size\": 11}";
+/* config.json of the model with that many layers. */
+#define CONFIG_OF(layers)                                                                \
+    "{\"model_type\": \"gpt2\", \"n_layer\": " layers ", \"n_embd\": 8, \"n_head\": 2, " \
+    "\"n_positions\": 6, \"n_inner\": 12, \"vocab_size\": 11}"
+static const char CONFIG[] = CONFIG_OF("1"), CONFIG2[] = CONFIG_OF("2");
 
 static void put(const char *folder, const char *name, const void *data, size_t bytes)
 {
@@ -68,14 +70,14 @@ static enum tr_status import(const char *from, const char *to)
 }
 
 /* All weights are those of the formula, in fp16. */
-static void check(const char *dir)
+static void check(const char *dir, int count)
 {
     struct tr_ckpt_index x;
     char *file;
 
     assert_ok(tr_ckpt_find(dir, &file));
     assert_ok(tr_ckpt_index_read(file, &x));
-    assert_int_equal(x.count, 16);
+    assert_int_equal(x.count, count);
     for (int i = 0; i < x.count; i++) {
         const struct tr_ckpt_entry *e = &x.list[i];
         uint64_t sum = 0;
@@ -98,7 +100,7 @@ static void whole(void **state)
     (void)state;
     place(folder, "model.bin", "pytorch_model.bin");
     assert_ok(import(folder, save));
-    check(save);
+    check(save, 16);
     free(save);
     free(folder);
 }
@@ -115,7 +117,7 @@ static void shards(void **state)
     place(folder, "shard-2.bin", "b.bin");
     put(folder, "pytorch_model.bin.index.json", index, strlen(index));
     assert_ok(import(folder, save));
-    check(save);
+    check(save, 16);
     free(save);
     free(folder);
 }
@@ -151,6 +153,40 @@ static void kinds(void **state)
         assert_int_not_equal(access("/tmp/trireme-was-here", F_OK), 0);
         free(folder);
     }
+}
+
+/* Files for embeddings, layers and head, and files of pipeline stages: an output layer of its own counts where it is
+   asked for. */
+static void parts(void **state)
+{
+    static const char *const layers[] = {"pytorch_embs.pt", "pytorch_0.pt", "pytorch_1.pt",
+                                         "pytorch_lm_head.pt", NULL};
+    static const char *const stages[] = {"prank_0_checkpoint.pt", "prank_1_checkpoint.pt", NULL};
+    static const char *const *const files[] = {layers, stages};
+    char *config = tr_format("%s/config2.json", top);
+
+    (void)state;
+    put(top, "config2.json", CONFIG2, strlen(CONFIG2));
+    for (int kind = 0; kind < 2; kind++)
+        for (int untied = 0; untied < 2; untied++) {
+            char *folder = tr_format("%s/parts-%d", top, kind);
+            char *save = tr_format("%s-%d", folder, untied), *path;
+            struct tr_import i = {
+                .from = folder, .save = save, .config = config, .seq_length = 9, .interval = 10.0};
+
+            i.untied = untied;
+            for (int k = 0; files[kind][k]; k++)
+                place(folder, files[kind][k], files[kind][k]);
+            path = tr_format("%s/config.json", folder);
+            assert_int_equal(unlink(path), 0);
+            assert_fails(TR_EIO, "give one as --config", import(folder, save));
+            assert_ok(tr_weights_import(&i));
+            check(save, 28 + untied);
+            free(path);
+            free(save);
+            free(folder);
+        }
+    free(config);
 }
 
 /* Every length but the right one, and what is changed in the pickle. */
@@ -190,10 +226,8 @@ static void damaged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole),
-        cmocka_unit_test(shards),
-        cmocka_unit_test(kinds),
-        cmocka_unit_test(damaged),
+        cmocka_unit_test(whole), cmocka_unit_test(shards),  cmocka_unit_test(kinds),
+        cmocka_unit_test(parts), cmocka_unit_test(damaged),
     };
     int failed;
 
