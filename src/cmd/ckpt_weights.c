@@ -11,7 +11,7 @@
 
 struct weights_options {
     char *from, *save, *load, *to, *like, *config, *max_shard_size;
-    int64_t seq_length;
+    int64_t seq_length, vocab_size;
     bool untie;
     int dtype, format;
     double log_interval;
@@ -51,6 +51,10 @@ static const struct tr_opt rows[] = {
     OPT("import", INT, seq_length, "seq-length", "4096", COUNT,
         "--seq-length among the options in the checkpoint; less where the model has fewer "
         "positions"),
+    OPT("import", INT, vocab_size, "vocab-size", NULL, COUNT,
+        "size of the vocabulary of a checkpoint of Megatron-LM, which has it padded; its padded "
+        "size "
+        "unless it says another"),
     OPT("import", FLAG, untie, "untie-embeddings-and-output-weights", NULL, ANY,
         "give the output layer of a model with tied embeddings weights of its own, which begin as "
         "those of the embedding"),
@@ -147,6 +151,7 @@ static enum tr_status run_import(const struct weights_options *o)
                                 .save = bare(o->save),
                                 .config = o->config,
                                 .seq_length = o->seq_length,
+                                .vocab_size = o->vocab_size == TR_UNSET_INT ? 0 : o->vocab_size,
                                 .untied = o->untie,
                                 .interval = o->log_interval};
 

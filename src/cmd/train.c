@@ -23,6 +23,7 @@
 #include "train/train.h"
 #include "util/log.h"
 #include "weights/folder.h"
+#include "weights/megatron.h"
 
 const struct tr_doc tr_doc_train = {
     .synopsis = "trireme train [@file] [--option value ...]",
@@ -96,7 +97,7 @@ static enum tr_status take_options(struct tr_config *c, const struct tr_args *wo
 /* A model folder is made a checkpoint first. */
 static enum tr_status refuse_weights(const char *load)
 {
-    if (!tr_weights_is_folder(load))
+    if (!tr_weights_is_folder(load) && !tr_megatron_is(load))
         return TR_OK;
     return TR_FAIL(TR_ECONFIG,
                    "--load %s has the weights of another program and no checkpoint: make one with "

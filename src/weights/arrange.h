@@ -15,15 +15,20 @@
  * stand group after group [its queries | key | value], or gate and other in turn; within a section rows
  * keep their order.  ARRANGEMENT(symbol, sections, tensors, turned): `sections` is how rows are divided, and
  * each has a tensor of its own, or all lie one behind the other in a single tensor; in one that is turned
- * rows of ours are columns.
+ * rows of ours are columns.  RANKS are the tensor-parallel ranks of Megatron-LM, which have rows of ours one rank behind
+ * the other; BY_RANK the same, and in a rank [its queries | keys | values]; ACROSS: each has a part of every row,
+ * which is taken for a row of its own.
  */
-#define TR_ARRANGEMENT_OF(ARRANGEMENT)       \
-    ARRANGEMENT(SAME, ALL, 1, false)         \
-    ARRANGEMENT(TURNED, ALL, 1, true)        \
-    ARRANGEMENT(THREE, QKV, 3, false)        \
-    ARRANGEMENT(PACKED, QKV, 1, false)       \
-    ARRANGEMENT(PACKED_TURNED, QKV, 1, true) \
-    ARRANGEMENT(GATE, PAIR, 2, false)
+#define TR_ARRANGEMENT_OF(ARRANGEMENT)         \
+    ARRANGEMENT(SAME, ALL, ONE, false)         \
+    ARRANGEMENT(TURNED, ALL, ONE, true)        \
+    ARRANGEMENT(THREE, QKV, EACH, false)       \
+    ARRANGEMENT(PACKED, QKV, ONE, false)       \
+    ARRANGEMENT(PACKED_TURNED, QKV, ONE, true) \
+    ARRANGEMENT(GATE, PAIR, EACH, false)       \
+    ARRANGEMENT(ROWS, RANKS, EACH, false)      \
+    ARRANGEMENT(COLUMNS, ACROSS, EACH, false)  \
+    ARRANGEMENT(RANKS_PACKED, BY_RANK, RANK, false)
 
 enum tr_arrangement {
 #define ARRANGEMENT(symbol, sections, tensors, turned) TR_ARRANGED_##symbol,
@@ -31,30 +36,37 @@ enum tr_arrangement {
 #undef ARRANGEMENT
 };
 
-enum { TR_ARRANGED_TENSORS = 3, TR_ARRANGED_SECTIONS = 3 };
+/* Tensor-parallel ranks and sections at most. */
+enum { TR_ARRANGED_RANKS = 64, TR_ARRANGED_SECTIONS = 3 * TR_ARRANGED_RANKS };
 
-int tr_arranged_tensors(enum tr_arrangement a);
-int tr_arranged_sections(enum tr_arrangement a);
-bool tr_arranged_turned(enum tr_arrangement a);
+/* A parameter of the whole model as others have it. */
+struct tr_arranged {
+    enum tr_arrangement how;
+    const struct tr_dims *dims;
+    const struct tr_param *param;
+    int ranks;      /* of tensor parallelism, where it is sharded; 1 */
+    int64_t padded; /* rows that all ranks have together, at least those of the parameter */
+};
 
-/* Rows of section `section` of parameter `p`, of the whole model. */
-int64_t tr_arranged_rows(enum tr_arrangement a, const struct tr_dims *dims,
-                         const struct tr_param *p, int section);
+int tr_arranged_tensors(const struct tr_arranged *a);
+int tr_arranged_sections(const struct tr_arranged *a);
+bool tr_arranged_turned(const struct tr_arranged *a);
+
+/* The rows of ours, as the functions below count them, and their width. */
+int64_t tr_arranged_height(const struct tr_arranged *a);
+int64_t tr_arranged_width(const struct tr_arranged *a);
 
 /* Where row `row` of ours is: the section, and the row in it. */
 struct tr_arranged_row {
     int section;
     int64_t row;
 };
-struct tr_arranged_row tr_arranged_row(enum tr_arrangement a, const struct tr_dims *dims,
-                                       int64_t row);
+struct tr_arranged_row tr_arranged_row(const struct tr_arranged *a, int64_t row);
 
-/* Where a section is: number of the tensor, and its first row (column, where turned) there. */
-struct tr_arranged_row tr_arranged_place(enum tr_arrangement a, const struct tr_dims *dims,
-                                         const struct tr_param *p, int section);
+/* Where a section is: number of the tensor (as `section`), and its first row (column, where turned) there. */
+struct tr_arranged_row tr_arranged_place(const struct tr_arranged *a, int section);
 
 /* The shape of tensor number `tensor`: `ndim` of the parameter, dim[1] 1 of a vector. */
-void tr_arranged_shape(enum tr_arrangement a, const struct tr_dims *dims, const struct tr_param *p,
-                       int tensor, int64_t dim[2]);
+void tr_arranged_shape(const struct tr_arranged *a, int tensor, int64_t dim[2]);
 
 #endif

@@ -68,7 +68,7 @@ static const struct tr_ckpt_entry *entry_of(const struct export *v, const struct
 {
     const struct tr_ckpt_entry *e;
 
-    *s = tr_ckpt_index_find(&v->index, TR_CKPT_MODEL, m->param, m->number, &e);
+    *s = tr_ckpt_index_find(&v->index, TR_CKPT_MODEL, m->arranged.param, m->number, &e);
     return e;
 }
 
@@ -95,7 +95,7 @@ static enum tr_status move_one(struct export *v, const struct tr_weights_item *m
     enum tr_status s;
 
     v->sum = 0;
-    TR_TRY(tr_weights_write(&v->table, v->to, &v->dims, m, &v->from));
+    TR_TRY(tr_weights_write(&v->table, v->to, m, &v->from));
     e = entry_of(v, m, &s);
     TR_TRY(s);
     if (v->sum != e->sum)

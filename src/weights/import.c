@@ -14,6 +14,7 @@
 #include "util/meter.h"
 #include "util/text.h"
 #include "weights/folder.h"
+#include "weights/megatron.h"
 #include "weights/model_json.h"
 #include "weights/move.h"
 
@@ -83,11 +84,20 @@ static enum tr_status find_config(struct import *v, char **path)
     return tr_regular_text(*path, CONFIG_MOST, &v->model);
 }
 
-static enum tr_status read_model(struct import *v)
+/* Where they come from, in a line. */
+static void set_source(struct import *v, const char *from, const char *what)
+{
+    char types[32];
+
+    list_types(v, types, sizeof types);
+    v->source = tr_printable(tr_format("%s (%s; %s, %s)", from, v->format, what, types));
+}
+
+static enum tr_status read_hf(struct import *v)
 {
     const struct tr_weights_model *model;
-    char types[32], *path;
     enum tr_status s;
+    char *path;
 
     TR_TRY(tr_weights_read_folder(v->o->from, &v->table, &v->model, v->format));
     s = find_config(v, &path);
@@ -100,10 +110,47 @@ static enum tr_status read_model(struct import *v)
     TR_TRY(s);
     tr_ckpt_list_whole(&v->dims, &v->whole);
     TR_TRY(tr_weights_match(model->style, &v->dims, &v->whole, v->o->untied, &v->table, &v->map));
-    list_types(v, types, sizeof types);
-    v->source = tr_printable(
-        tr_format("%s (%s; %s, %s)", v->o->from, v->format, model->architecture, types));
+    set_source(v, v->o->from, model->architecture);
     return TR_OK;
+}
+
+/* The arguments of the run say what config.json says elsewhere. */
+static enum tr_status read_megatron(struct import *v)
+{
+    struct tr_megatron m;
+    enum tr_status s;
+
+    if (v->o->untied || v->o->config)
+        return TR_FAIL(TR_ECONFIG,
+                       "%s is of Megatron-LM: its embeddings are tied, and its arguments "
+                       "describe it, so --%s has no effect: remove it",
+                       v->o->from, v->o->config ? "config" : "untie-embeddings-and-output-weights");
+    s = tr_megatron_read(v->o->from, v->o->vocab_size, &v->table, &v->config, &m);
+    v->config.seq_length = v->config.max_position_embeddings < v->o->seq_length
+                               ? v->config.max_position_embeddings
+                               : v->o->seq_length;
+    if (s == TR_OK)
+        s = tr_dims_of(&v->config, 1, &v->dims);
+    if (s == TR_OK) {
+        tr_ckpt_list_whole(&v->dims, &v->whole);
+        s = tr_megatron_match(&m, &v->dims, &v->whole, &v->table, &v->map);
+    }
+    if (s == TR_OK) {
+        snprintf(v->format, sizeof v->format, "Megatron-LM, TP %d, PP %d", m.ranks, m.stages);
+        set_source(v, m.folder, "GPT");
+    }
+    tr_megatron_release(&m);
+    return s;
+}
+
+static enum tr_status read_model(struct import *v)
+{
+    if (tr_megatron_is(v->o->from))
+        return read_megatron(v);
+    if (v->o->vocab_size > 0)
+        return TR_FAIL(TR_ECONFIG, "--vocab-size is for checkpoints of Megatron-LM, where it is "
+                                   "padded: config.json says it here");
+    return read_hf(v);
 }
 
 static enum tr_status move_all(struct import *v)
@@ -116,7 +163,7 @@ static enum tr_status move_all(struct import *v)
     tr_meter_start(&v->meter, "imported", tr_params_number(&v->whole) * (int64_t)sizeof(float),
                    v->o->interval);
     for (int i = 0; i < v->map.count && s == TR_OK; i++)
-        s = tr_weights_read(&v->table, &v->dims, &v->map.list[i], &v->to);
+        s = tr_weights_read(&v->table, &v->map.list[i], &v->to);
     return tr_ckpt_stream_close(v->out, s);
 }
 

@@ -14,6 +14,7 @@ struct tr_import {
     const char *from, *save;
     const char *config; /* a config.json, or the folder of one; NULL: that of `from` */
     int64_t seq_length; /* --seq-length of the checkpoint's options at most */
+    int64_t vocab_size; /* of a checkpoint of Megatron-LM, which has it padded; 0: what that says */
     bool untied;        /* the output layer gets weights of its own */
     double interval;    /* seconds between lines of progress */
 };

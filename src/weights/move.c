@@ -2,6 +2,7 @@
 #include "weights/move.h"
 
 #include <errno.h>
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +16,13 @@ enum { TILE = 32 };
 struct move {
     const struct tr_weights_table *table;
     struct tr_writeback *file; /* NULL: it is read */
-    const struct tr_dims *dims;
     const struct tr_weights_item *item;
-    int64_t rows, cols, step; /* of the parameter; rows of a block */
-    float *block;             /* [step, cols] */
-    /* Of their type: of each section the rows of a block, or the whole tensor, where it is turned. */
-    unsigned char *raw[TR_ARRANGED_SECTIONS];
+    const struct tr_arranged *how; /* of the item */
+    int64_t rows, cols, step;      /* of the parameter; rows of a block */
+    float *block;                  /* [step, cols] */
+    /* Of their type: of each section the rows of a block, one behind the other, or the whole tensor, where it is
+       turned. */
+    unsigned char *raw;
     float *tile;   /* [TILE, step] */
     int64_t bytes; /* of all these */
 };
@@ -28,6 +30,7 @@ struct move {
 /* Rows lo .. hi - 1 of a section are in the block. */
 struct span {
     int64_t lo, hi;
+    unsigned char *raw; /* the first of them */
 };
 
 /* Rows of ours that follow one another in a section as well. */
@@ -38,10 +41,10 @@ struct run {
 
 static struct run run_at(const struct move *m, int64_t row, int64_t end)
 {
-    struct run r = {tr_arranged_row(m->item->how, m->dims, row), row, 1};
+    struct run r = {tr_arranged_row(m->how, row), row, 1};
 
     while (r.row + r.n < end) {
-        const struct tr_arranged_row next = tr_arranged_row(m->item->how, m->dims, r.row + r.n);
+        const struct tr_arranged_row next = tr_arranged_row(m->how, r.row + r.n);
 
         if (next.section != r.from.section || next.row != r.from.row + r.n)
             break;
@@ -52,7 +55,7 @@ static struct run run_at(const struct move *m, int64_t row, int64_t end)
 
 static const struct tr_weights_tensor *tensor_of(const struct move *m, int section)
 {
-    const int tensor = tr_arranged_place(m->item->how, m->dims, m->item->param, section).section;
+    const int tensor = tr_arranged_place(m->how, section).section;
 
     return &m->table->list[m->item->tensor[tensor]];
 }
@@ -69,31 +72,28 @@ static void *need(struct move *m, int64_t bytes)
 
 static void open_move(struct move *m)
 {
-    const struct tr_param *p = m->item->param;
-    const bool turned = tr_arranged_turned(m->item->how);
+    const bool turned = tr_arranged_turned(m->how);
 
-    m->rows = p->full[0];
-    m->cols = p->full[1];
+    m->rows = tr_arranged_height(m->how);
+    m->cols = tr_arranged_width(m->how);
     m->step = TR_WEIGHTS_BLOCK / (m->cols * (int64_t)sizeof(float));
     m->step = m->step < 1 ? 1 : m->step > m->rows ? m->rows : m->step;
     m->block = need(m, m->step * m->cols * (int64_t)sizeof(float));
     if (turned) {
         const struct tr_weights_tensor *x = tensor_of(m, 0);
 
-        m->raw[0] = need(m, x->elems * tr_weights_type_bytes(x->type));
+        m->raw = need(m, x->elems * tr_weights_type_bytes(x->type));
         m->tile = need(m, TILE * m->step * (int64_t)sizeof(float));
         return;
     }
-    for (int i = 0; i < tr_arranged_sections(m->item->how); i++)
-        m->raw[i] = need(m, m->step * m->cols * (int64_t)sizeof(float));
+    m->raw = need(m, m->step * m->cols * (int64_t)sizeof(float));
 }
 
 static void close_move(struct move *m)
 {
     free(m->block);
     free(m->tile);
-    for (int i = 0; i < TR_ARRANGED_SECTIONS; i++)
-        free(m->raw[i]);
+    free(m->raw);
 }
 
 /* Bytes of their file, to or from `raw`. */
@@ -109,11 +109,13 @@ static enum tr_status transfer(const struct move *m, const struct tr_weights_ten
     return TR_OK;
 }
 
-/* The rows of each section that rows lo .. hi - 1 of ours are. */
+/* The rows of each section that rows lo .. hi - 1 of ours are, and where they are in memory. */
 static void find_spans(const struct move *m, int64_t lo, int64_t hi,
                        struct span span[TR_ARRANGED_SECTIONS])
 {
-    memset(span, 0, TR_ARRANGED_SECTIONS * sizeof *span);
+    unsigned char *raw = m->raw;
+
+    memset(span, 0, (size_t)tr_arranged_sections(m->how) * sizeof *span);
     for (int64_t row = lo; row < hi;) {
         const struct run r = run_at(m, row, hi);
         struct span *s = &span[r.from.section];
@@ -124,17 +126,21 @@ static void find_spans(const struct move *m, int64_t lo, int64_t hi,
         s->hi += r.n;
         row += r.n;
     }
+    for (int i = 0; i < tr_arranged_sections(m->how); i++) {
+        span[i].raw = raw;
+        raw += (span[i].hi - span[i].lo) * m->cols * tr_weights_type_bytes(tensor_of(m, i)->type);
+    }
 }
 
 static enum tr_status transfer_spans(const struct move *m, const struct span *span)
 {
-    for (int i = 0; i < tr_arranged_sections(m->item->how); i++) {
+    for (int i = 0; i < tr_arranged_sections(m->how); i++) {
         const struct tr_weights_tensor *x = tensor_of(m, i);
         const int64_t width = m->cols * tr_weights_type_bytes(x->type);
-        const int64_t first = tr_arranged_place(m->item->how, m->dims, m->item->param, i).row;
+        const int64_t first = tr_arranged_place(m->how, i).row;
 
         if (span[i].hi > span[i].lo)
-            TR_TRY(transfer(m, x, m->raw[i], (span[i].hi - span[i].lo) * width,
+            TR_TRY(transfer(m, x, span[i].raw, (span[i].hi - span[i].lo) * width,
                             x->offset + (first + span[i].lo) * width));
     }
     return TR_OK;
@@ -147,13 +153,14 @@ static enum tr_status check_range(const struct move *m, const struct tr_weights_
     static const float most[] = {
         [TR_WEIGHTS_F32] = INFINITY, [TR_WEIGHTS_F16] = 65520.0f, [TR_WEIGHTS_BF16] = 0x1.ffp+127f};
     const float limit = most[x->type];
+    int beyond = 0;
 
     for (int64_t i = 0; i < n; i++)
-        if (fabsf(from[i]) >= limit && isfinite(from[i]))
-            return TR_FAIL(TR_EDATA,
-                           "%s has the number %g, which %s cannot hold: give another --dtype",
-                           m->item->param->name, (double)from[i], tr_weights_type_name(x->type));
-    return TR_OK;
+        beyond |= (fabsf(from[i]) >= limit) & (fabsf(from[i]) <= FLT_MAX);
+    if (!beyond)
+        return TR_OK;
+    return TR_FAIL(TR_EDATA, "%s has a number that %s cannot hold: give another --dtype",
+                   m->how->param->name, tr_weights_type_name(x->type));
 }
 
 static enum tr_status convert(const struct move *m, const struct tr_weights_tensor *x, void *raw,
@@ -176,10 +183,10 @@ static enum tr_status convert_rows(const struct move *m, const struct span *span
         const struct run r = run_at(m, row, hi);
         const struct tr_weights_tensor *x = tensor_of(m, r.from.section);
         const int64_t width = m->cols * tr_weights_type_bytes(x->type);
-        unsigned char *raw =
-            m->raw[r.from.section] + (r.from.row - span[r.from.section].lo) * width;
+        const struct span *s = &span[r.from.section];
 
-        TR_TRY(convert(m, x, raw, r.n * m->cols, m->block + (row - lo) * m->cols));
+        TR_TRY(convert(m, x, s->raw + (r.from.row - s->lo) * width, r.n * m->cols,
+                       m->block + (row - lo) * m->cols));
         row += r.n;
     }
     return TR_OK;
@@ -190,8 +197,7 @@ static enum tr_status turn_run(const struct move *m, const struct run *r, int64_
 {
     const struct tr_weights_tensor *x = tensor_of(m, r->from.section);
     const int64_t width = x->dim[1], each = tr_weights_type_bytes(x->type);
-    const int64_t first =
-        tr_arranged_place(m->item->how, m->dims, m->item->param, r->from.section).row + r->from.row;
+    const int64_t first = tr_arranged_place(m->how, r->from.section).row + r->from.row;
     float *ours = m->block + (r->row - lo) * m->cols;
 
     for (int64_t col = 0; col < m->cols; col += TILE) {
@@ -201,7 +207,7 @@ static enum tr_status turn_run(const struct move *m, const struct run *r, int64_
             for (int64_t c = 0; c < tile; c++)
                 m->tile[c * r->n + i] = ours[i * m->cols + col + c];
         for (int64_t c = 0; c < tile; c++)
-            TR_TRY(convert(m, x, m->raw[0] + ((col + c) * width + first) * each, r->n,
+            TR_TRY(convert(m, x, m->raw + ((col + c) * width + first) * each, r->n,
                            m->tile + c * r->n));
         for (int64_t i = 0; !m->file && i < r->n; i++)
             for (int64_t c = 0; c < tile; c++)
@@ -233,7 +239,7 @@ static enum tr_status move_turned(const struct move *m, struct tr_weights_end *e
     const int64_t bytes = x->elems * tr_weights_type_bytes(x->type);
 
     if (!m->file)
-        TR_TRY(transfer(m, x, m->raw[0], bytes, x->offset));
+        TR_TRY(transfer(m, x, m->raw, bytes, x->offset));
     for (int64_t lo = 0; lo < m->rows; lo += m->step) {
         const int64_t hi = m->rows - lo < m->step ? m->rows : lo + m->step;
 
@@ -243,7 +249,7 @@ static enum tr_status move_turned(const struct move *m, struct tr_weights_end *e
         if (!m->file)
             TR_TRY(use_block(m, e, lo, hi));
     }
-    return m->file ? transfer(m, x, m->raw[0], bytes, x->offset) : TR_OK;
+    return m->file ? transfer(m, x, m->raw, bytes, x->offset) : TR_OK;
 }
 
 static enum tr_status move_rows(const struct move *m, struct tr_weights_end *e)
@@ -273,24 +279,23 @@ static enum tr_status move(struct move *m, struct tr_weights_end *e)
 
     open_move(m);
     e->peak = m->bytes > e->peak ? m->bytes : e->peak;
-    s = tr_arranged_turned(m->item->how) ? move_turned(m, e) : move_rows(m, e);
+    s = tr_arranged_turned(m->how) ? move_turned(m, e) : move_rows(m, e);
     close_move(m);
     return s;
 }
 
-enum tr_status tr_weights_read(const struct tr_weights_table *t, const struct tr_dims *dims,
-                               const struct tr_weights_item *m, struct tr_weights_end *to)
+enum tr_status tr_weights_read(const struct tr_weights_table *t, const struct tr_weights_item *m,
+                               struct tr_weights_end *to)
 {
-    struct move v = {.table = t, .dims = dims, .item = m};
+    struct move v = {.table = t, .item = m, .how = &m->arranged};
 
     return move(&v, to);
 }
 
 enum tr_status tr_weights_write(const struct tr_weights_table *t, struct tr_writeback *file,
-                                const struct tr_dims *dims, const struct tr_weights_item *m,
-                                struct tr_weights_end *from)
+                                const struct tr_weights_item *m, struct tr_weights_end *from)
 {
-    struct move v = {.table = t, .file = file, .dims = dims, .item = m};
+    struct move v = {.table = t, .file = file, .item = m, .how = &m->arranged};
 
     return move(&v, from);
 }

@@ -22,14 +22,13 @@ struct tr_weights_end {
 };
 
 /* From the files of the table into blocks.  TR_EIO. */
-enum tr_status tr_weights_read(const struct tr_weights_table *t, const struct tr_dims *dims,
-                               const struct tr_weights_item *m,
+enum tr_status tr_weights_read(const struct tr_weights_table *t, const struct tr_weights_item *m,
                                struct tr_weights_end *to) TR_MUST_CHECK;
 
 /* From blocks into the files; file[i] is that of number i of the table.  TR_EIO; TR_EDATA if a number is too
    large for the type of the tensor. */
 enum tr_status tr_weights_write(const struct tr_weights_table *t, struct tr_writeback *file,
-                                const struct tr_dims *dims, const struct tr_weights_item *m,
+                                const struct tr_weights_item *m,
                                 struct tr_weights_end *from) TR_MUST_CHECK;
 
 #endif

@@ -83,7 +83,9 @@ enum tr_status tr_weights_names(enum tr_weights_style style, const struct tr_dim
 
         if (!n.parts)
             return TR_FAIL(TR_EINTERNAL, "there is no name for %s; please report it", p->name);
-        for (int part = 0; part < tr_arranged_tensors(n.how); part++) {
+        const struct tr_arranged a = {n.how, dims, p, 1, p->full[0]};
+
+        for (int part = 0; part < tr_arranged_tensors(&a); part++) {
             struct tr_weights_tensor *x;
             char name[NAME];
 
@@ -91,7 +93,7 @@ enum tr_status tr_weights_names(enum tr_weights_style style, const struct tr_dim
             x = tr_weights_add(t, name);
             x->type = type;
             x->ndim = p->ndim;
-            tr_arranged_shape(n.how, dims, p, part, x->dim);
+            tr_arranged_shape(&a, part, x->dim);
             x->elems = x->dim[0] * x->dim[1];
         }
     }
@@ -146,8 +148,8 @@ static int find_part(const struct tr_weights_table *t, enum tr_weights_style sty
     return at;
 }
 
-static enum tr_status check(const struct tr_weights_table *t, const struct tr_weights_tensor *x,
-                            const struct tr_param *p, const int64_t dim[2])
+enum tr_status tr_weights_check(const struct tr_weights_table *t, const struct tr_weights_tensor *x,
+                                const struct tr_param *p, const int64_t dim[2])
 {
     char theirs[TR_WEIGHTS_SHAPE], ours[TR_WEIGHTS_SHAPE];
 
@@ -167,13 +169,13 @@ static enum tr_status check(const struct tr_weights_table *t, const struct tr_we
 static enum tr_status match_one(enum tr_weights_style style, const struct tr_dims *dims,
                                 bool untied, struct tr_weights_table *t, struct tr_weights_item *m)
 {
-    const struct tr_param *p = m->param;
+    const struct tr_param *p = m->arranged.param;
     const struct names n = row_of(style, p->row, &dims->family);
 
     if (!n.parts)
         return TR_FAIL(TR_EINTERNAL, "there is no name for %s; please report it", p->name);
-    m->how = n.how;
-    for (int part = 0; part < tr_arranged_tensors(n.how); part++) {
+    m->arranged.how = n.how;
+    for (int part = 0; part < tr_arranged_tensors(&m->arranged); part++) {
         char name[NAME], embedding[NAME];
         int64_t dim[2];
         int at = find_part(t, style, p, &n, part, name);
@@ -187,8 +189,8 @@ static enum tr_status match_one(enum tr_weights_style style, const struct tr_dim
         if (at < 0)
             return TR_FAIL(TR_EDATA, "%s has no tensor %s, which is %s here", t->folder, name,
                            p->name);
-        tr_arranged_shape(n.how, dims, p, part, dim);
-        TR_TRY(check(t, &t->list[at], p, dim));
+        tr_arranged_shape(&m->arranged, part, dim);
+        TR_TRY(tr_weights_check(t, &t->list[at], p, dim));
         t->list[at].used = true;
         m->tensor[part] = at;
     }
@@ -249,7 +251,9 @@ enum tr_status tr_weights_match(enum tr_weights_style style, const struct tr_dim
     if (!out->list)
         tr_die(TR_ERESOURCE, "no memory left for a list of tensors");
     for (int i = 0; i < whole->count; i++) {
-        out->list[i].param = &whole->list[i];
+        out->list[i].arranged =
+            (struct tr_arranged){.dims = dims, .param = &whole->list[i], .ranks = 1};
+        out->list[i].arranged.padded = whole->list[i].full[0];
         out->list[i].number = i;
         TR_TRY(match_one(style, dims, untied, t, &out->list[i]));
     }

@@ -17,10 +17,9 @@ enum tr_weights_style {
 
 /* One parameter of ours and the tensors that it is in. */
 struct tr_weights_item {
-    const struct tr_param *param; /* borrowed from the list */
-    int number;                   /* in that list */
-    enum tr_arrangement how;
-    int tensor[TR_ARRANGED_TENSORS]; /* of the table */
+    struct tr_arranged arranged;   /* the parameter is borrowed from the list */
+    int number;                    /* in that list */
+    int tensor[TR_ARRANGED_RANKS]; /* of the table */
 };
 
 struct tr_weights_map {
@@ -45,6 +44,10 @@ enum tr_status tr_weights_match(enum tr_weights_style style, const struct tr_dim
                                 const struct tr_params *whole, bool untied,
                                 struct tr_weights_table *t,
                                 struct tr_weights_map *out) TR_MUST_CHECK;
+
+/* TR_EDATA with a sentence if a tensor has another shape than this, of ndim of the parameter, or a type that is not read. */
+enum tr_status tr_weights_check(const struct tr_weights_table *t, const struct tr_weights_tensor *x,
+                                const struct tr_param *p, const int64_t dim[2]) TR_MUST_CHECK;
 void tr_weights_map_release(struct tr_weights_map *m);
 
 #endif

@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Make the files of torch.save() in torch/: what t_torch.c reads.  Needs torch.
+"""Make the files of torch.save() in torch/: what t_torch.c reads.  Needs torch and numpy.
 
     python3 make_torch.py
 
 The model is a GPT-2 of t_torch.c's sizes with the weights of ../golden/families.py; the others are what cannot be read.
 """
+import argparse
 import io
 import os
 import pathlib
+import random
 import sys
 import zipfile
 
+import numpy
 import torch
 
 HERE = pathlib.Path(__file__).parent
@@ -55,8 +58,67 @@ def at(*positions):
     return {f"{i}.{name}": t for i, part in enumerate(positions) for name, t in part.items()}
 
 
+def megatron(folder, ranks, stages, version, padded):
+    """A checkpoint as Megatron-LM of 2021 lays it out: rows or columns by tensor ranks, layers by stages."""
+    families.L = 2
+    f = families.Family("gpt2", None, V=11, S=6, H=8, A=4, I=12, rows=6, tied=True)
+    ours = {n: f.initial(n, s).float().half() for n, s in f.shapes().items()}
+    families.L = 1
+    word = torch.zeros(padded, f.H).half()
+    word[:f.V] = ours[families.WORD]
+    old = version < 2
+    args = argparse.Namespace(
+        num_layers=2, hidden_size=f.H, num_attention_heads=f.A, max_position_embeddings=f.S, ffn_hidden_size=f.I,
+        kv_channels=f.D, padded_vocab_size=padded, layernorm_epsilon=1e-5, params_dtype=torch.float16, lr=1.5e-4,
+        bias_gelu_fusion=True, openai_gelu=False, onnx_safe=None, tensor_model_parallel_size=ranks,
+        apply_residual_connection_post_layernorm=False, data_path=["a", "b"], consumed_train_samples=800)
+
+    def shard(name, t, rank):
+        if name.endswith(("query_key_value.weight", "query_key_value.bias")):
+            t = t.view(ranks, f.A // ranks, 3, f.D, *t.shape[1:])[rank]
+            return (t.transpose(0, 1) if old else t).flatten(0, 2)
+        if "dense_h_to_4h" in name:
+            return t.chunk(ranks)[rank]
+        if name.endswith(("dense.weight", "dense_4h_to_h.weight")):
+            return t.chunk(ranks, 1)[rank]
+        return t
+
+    for rank in range(ranks):
+        for stage in range(stages):
+            layers = {}
+            for name, t in ours.items():
+                n = name.split(".")
+                if name.startswith("encoder.layers.") and int(n[2]) * stages // 2 == stage:
+                    rest = ".".join(n[3:])
+                    rest = rest.replace("self_attention", "attention") if old else rest
+                    layers[f"layers.{int(n[2]) % (2 // stages)}.{rest}"] = shard(name, t, rank).clone()
+                if name.startswith("encoder.final") and stage == stages - 1:
+                    layers[name.removeprefix("encoder.")] = t
+            part = {"transformer" if old else "encoder": layers}
+            if stage == 0:
+                part["embedding"] = {"word_embeddings": {"weight": word.chunk(ranks)[rank].clone()},
+                                     "position_embeddings": {"weight": ours[families.POSITION]}}
+            model = {"language_model": part}
+            if stage == stages - 1 and stages > 1:
+                model["word_embeddings_for_head"] = {"weight": word.chunk(ranks)[rank].clone()}
+            whole = {"args": args, "iteration": 100, "model": model,
+                     "optimizer": {"state": {0: {"exp_avg": torch.zeros(2)}}, "groups": [{"lr": 1e-3}]},
+                     "random_rng_state": random.getstate()[:1], "np_rng_state": numpy.random.get_state()[:1] + (numpy.zeros(3),),
+                     "torch_rng_state": torch.zeros(4, dtype=torch.uint8)}
+            if version:
+                whole["checkpoint_version"] = version
+            name = f"mp_rank_{rank:02d}_{stage:03d}" if stages > 1 else f"mp_rank_{rank:02d}"
+            (folder / name).mkdir(parents=True, exist_ok=True)
+            torch.save(whole, folder / name / "model_optim_rng.pt")
+
+
 def main():
     to = HERE / "torch"
+    megatron(to / "megatron" / "iter_0000100", 2, 2, 3.0, 16)
+    (to / "megatron" / "latest_checkpointed_iteration.txt").write_text("100")
+    megatron(to / "megatron-old" / "release", 1, 1, 0, 12)
+    (to / "megatron-old" / "latest_checkpointed_iteration.txt").write_text("release")
+    megatron(to / "megatron-old" / "two", 2, 1, 0, 12)
     embs, first, second, head = parts()
     for name, part in ("embs", embs), ("0", first), ("1", second), ("lm_head", head):
         torch.save(part, to / f"pytorch_{name}.pt")

@@ -344,7 +344,7 @@ static void exports(void **state)
 
     (void)state;
     make_checkpoint(MODEL, large, 65520.0f);
-    not_exported(large, TR_WEIGHTS_F16, TR_EDATA, "which F16 cannot hold");
+    not_exported(large, TR_WEIGHTS_F16, TR_EDATA, "that F16 cannot hold");
     make_checkpoint(
         "--model-family yuan-native --num-layers 1 --hidden-size 8 --num-attention-heads 2 "
         "--seq-length 6 --vocab-size 11",

@@ -189,6 +189,105 @@ static void parts(void **state)
     free(config);
 }
 
+/* A path below the files of make_torch.py. */
+static char *source(const char *name)
+{
+    const char *srcdir = getenv("srcdir");
+
+    return tr_format("%s/tests/weights/torch/%s", srcdir ? srcdir : ".", name);
+}
+
+/* Tensor ranks and stages; the order of queries, keys and values of old versions; a padded vocabulary. */
+static void megatron(void **state)
+{
+    static const char *const names[] = {"megatron", "megatron/iter_0000100", "megatron-old",
+                                        "megatron-old/two"};
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        char *from = source(names[i]), *save = tr_format("%s/megatron-%d", top, i);
+        struct tr_import o = {.from = from, .save = save, .vocab_size = 11, .interval = 10.0};
+
+        o.seq_length = 4096;
+        assert_ok(tr_weights_import(&o));
+        check(save, 28);
+        o.vocab_size = 17;
+        free(save);
+        o.save = save = tr_format("%s/save", top);
+        assert_fails(TR_ECONFIG, "rows of the embedding", tr_weights_import(&o));
+        o.vocab_size = 0;
+        o.untied = true;
+        assert_fails(TR_ECONFIG, "embeddings are tied", tr_weights_import(&o));
+        assert_int_not_equal(access(save, F_OK), 0);
+        free(save);
+        free(from);
+    }
+}
+
+/* Copy a file of a rank from those of make_torch.py, under the same name, and return it in *data. */
+static char *place_rank(const char *folder, const char *from, const char *rank,
+                        unsigned char **data, size_t *bytes)
+{
+    char *name = tr_format("%s/%s/model_optim_rng.pt", from, rank);
+    char *path = tr_format("%s/%s", folder, rank);
+    char *file = tr_format("%s/model_optim_rng.pt", rank);
+
+    *data = read_file(name, bytes);
+    mkdir(folder, 0777);
+    mkdir(path, 0777);
+    put(folder, file, *data, *bytes);
+    free(path);
+    free(name);
+    return file;
+}
+
+/* Texts of the pickle that are changed to others of the same length. */
+static void bad_megatron(void **state)
+{
+    static const struct {
+        const char *what, *with, *says;
+    } changes[] = {
+        {"num_layers", "num_lavers", "its arguments lack num_layers"},
+        {"padded_vocab_size", "padded_vocab_sise", "lack padded_vocab_size"},
+        {"language_model", "language_madel", "has no tensor 00_000/language_model"},
+        {"Namespace", "Namespice", "argparse.Namespice"},
+    };
+    char *folder = tr_format("%s/bad-megatron", top), *file;
+    unsigned char *data;
+    size_t bytes;
+
+    (void)state;
+    file = place_rank(folder, "megatron/iter_0000100", "mp_rank_01_000", &data, &bytes);
+    free(file);
+    free(data);
+    file = place_rank(folder, "megatron/iter_0000100", "mp_rank_00_001", &data, &bytes);
+    free(file);
+    free(data);
+    file = place_rank(folder, "megatron/iter_0000100", "mp_rank_00_000", &data, &bytes);
+    refused(folder, TR_EIO, "mp_rank_01_001/model_optim_rng.pt");
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        unsigned char *at = memmem(data, bytes, changes[i].what, strlen(changes[i].what));
+        const char *says = changes[i].says;
+
+        assert_non_null(at);
+        memcpy(at, changes[i].with, strlen(changes[i].with));
+        put(folder, file, data, bytes);
+        if (i == 2) {
+            /* The others are whole. */
+            unsigned char *last;
+            size_t length;
+
+            free(place_rank(folder, "megatron/iter_0000100", "mp_rank_01_001", &last, &length));
+            free(last);
+        }
+        refused(folder, TR_EDATA, says);
+        memcpy(at, changes[i].what, strlen(changes[i].what));
+    }
+    free(data);
+    free(file);
+    free(folder);
+}
+
 /* Every length but the right one, and what is changed in the pickle. */
 static void damaged(void **state)
 {
@@ -226,8 +325,9 @@ static void damaged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole), cmocka_unit_test(shards),  cmocka_unit_test(kinds),
-        cmocka_unit_test(parts), cmocka_unit_test(damaged),
+        cmocka_unit_test(whole),   cmocka_unit_test(shards),   cmocka_unit_test(kinds),
+        cmocka_unit_test(parts),   cmocka_unit_test(megatron), cmocka_unit_test(bad_megatron),
+        cmocka_unit_test(damaged),
     };
     int failed;
 
