@@ -24,7 +24,7 @@ uses() {
 # which computes with them; the formulas of others, which know layers by them (config/flops.c); the reader of logs,
 # which finds them.
 result 1 "only the list of work has the width of the MLP" "$(
-    uses '(\.|->)ffn\b' | grep -vE '^src/(config/(work|dims|model_family)\.c|model/[a-z_]*\.c|report/summary\.c):' || :
+    uses '(\.|->)ffn\b' | grep -vE '^src/(config/(work|dims|model_family)\.c|model/[a-z_]*\.c|report/summary\.c|weights/[a-z_]*\.c):' || :
 )"
 
 # Numbers of heads and their widths: also rules about which of them a run can have, and the weights of others, whose

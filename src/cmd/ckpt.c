@@ -45,7 +45,8 @@ const struct tr_doc tr_doc_ckpt = {
         "    trireme ckpt import --from Llama-3.1-8B --save runs/llama\n"
         "    trireme train --load runs/llama --finetune --use-checkpoint-args ...\n"
         "\n"
-        "export writes such a folder from a checkpoint, in any layout that it was trained in.\n"
+        "export writes such a folder from a checkpoint, in any layout that it was trained in: for "
+        "transformers, a file for each layer, or the files of Megatron-LM.\n"
         "\n"
         "    trireme ckpt export --load runs/llama --to tuned --dtype bf16 --like Llama-3.1-8B",
     .options = tr_ckpt_options_table,

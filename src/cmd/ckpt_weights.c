@@ -11,7 +11,7 @@
 
 struct weights_options {
     char *from, *save, *load, *to, *like, *config, *max_shard_size;
-    int64_t seq_length, vocab_size;
+    int64_t seq_length, vocab_size, ranks, stages;
     bool untie;
     int dtype, format;
     double log_interval;
@@ -35,6 +35,8 @@ struct weights_options {
 #define INTERVAL_ROW(group_)                                          \
     OPT(group_, REAL, log_interval, "log-interval", "10", ABOVE_ZERO, \
         "seconds between lines of progress where stderr is no terminal")
+
+#define SHARD "5GB"
 
 /* The group of a row is the sub-verb that takes it; its rows lie together. */
 static const struct tr_opt rows[] = {
@@ -64,11 +66,17 @@ static const struct tr_opt rows[] = {
     OPT("export", TEXT, load, "load", tr_required, ANY,
         "checkpoint: a run folder, of which the latest is taken, the folder of one, or its file"),
     OPT("export", TEXT, to, "to", tr_required, ANY, "folder to make; an empty one may be there"),
-    CHOICE("export", format, "weights_format", "format", "hf",
-           "hf: a folder that transformers loads, with safetensors"),
+    CHOICE(
+        "export", format, "weights_format", "format", "hf",
+        "hf: a folder that transformers loads, with safetensors; layers: that of CocktailSGD and "
+        "AC-SGD, a file for each layer; megatron: the files of Megatron-LM of 2021, GPT-2 alone"),
+    OPT("export", INT, ranks, "tensor-model-parallel-size", "1", COUNT,
+        "tensor ranks that --format megatron is for"),
+    OPT("export", INT, stages, "pipeline-model-parallel-size", "1", COUNT,
+        "pipeline stages that --format megatron is for"),
     CHOICE("export", dtype, "weights_dtype", "dtype", "fp32",
            "type of the numbers; checkpoints have fp32, which is rounded once"),
-    OPT("export", TEXT, max_shard_size, "max-shard-size", "5GB", ANY,
+    OPT("export", TEXT, max_shard_size, "max-shard-size", SHARD, ANY,
         "bytes of a file of weights at most, unless a tensor has more: KB, MB and GB are powers of "
         "1000, KiB, MiB and GiB of 1024"),
     OPT("export", TEXT, like, "like", NULL, ANY,
@@ -79,11 +87,9 @@ static const struct tr_opt rows[] = {
 enum { ROWS = sizeof rows / sizeof *rows };
 
 static const struct tr_spelling spellings[] = {
-    {"weights_format", "hf", 0, TR_SPELLING_MAIN, NULL},
-    {"weights_format", "layers", -1, TR_SPELLING_REFUSED,
-     "folders with a pickle for each layer are not written by this version; say hf"},
-    {"weights_format", "megatron", -1, TR_SPELLING_REFUSED,
-     "Megatron-LM's pickles are not written by this version; say hf"},
+    {"weights_format", "hf", TR_EXPORT_HF, TR_SPELLING_MAIN, NULL},
+    {"weights_format", "layers", TR_EXPORT_LAYERS, TR_SPELLING_MAIN, NULL},
+    {"weights_format", "megatron", TR_EXPORT_MEGATRON, TR_SPELLING_MAIN, NULL},
     {"weights_dtype", "fp32", TR_WEIGHTS_F32, TR_SPELLING_MAIN, NULL},
     {"weights_dtype", "float32", TR_WEIGHTS_F32, TR_SPELLING_SAME, NULL},
     {"weights_dtype", "fp16", TR_WEIGHTS_F16, TR_SPELLING_MAIN, NULL},
@@ -181,11 +187,23 @@ static enum tr_status run_export(const struct weights_options *o)
 {
     struct tr_export e = {.load = o->load,
                           .to = bare(o->to),
+                          .format = o->format,
                           .type = o->dtype,
+                          .ranks = (int)o->ranks,
+                          .stages = (int)o->stages,
                           .like = o->like,
                           .interval = o->log_interval};
 
     TR_TRY(read_size(o->max_shard_size, &e.shard_bytes));
+    if (o->format != TR_EXPORT_MEGATRON && (o->ranks > 1 || o->stages > 1))
+        return TR_FAIL(TR_ECONFIG, "tensor ranks and stages are of --format megatron: other "
+                                   "formats do not divide tensors, so remove them");
+    if (o->format == TR_EXPORT_MEGATRON && o->like)
+        return TR_FAIL(TR_ECONFIG, "--like has no effect with --format megatron, which has no "
+                                   "files of a tokenizer: remove it");
+    if (o->format != TR_EXPORT_HF && strcmp(o->max_shard_size, SHARD) != 0)
+        return TR_FAIL(TR_ECONFIG, "--max-shard-size has no effect where the format says the "
+                                   "files: remove it, or say --format hf");
     return tr_weights_export(&e);
 }
 

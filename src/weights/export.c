@@ -21,9 +21,11 @@
 #include "util/log.h"
 #include "util/meter.h"
 #include "util/text.h"
+#include "weights/megatron.h"
 #include "weights/model_json.h"
 #include "weights/move.h"
 #include "weights/safetensors.h"
+#include "weights/torch_write.h"
 
 #define INDEX "model.safetensors.index.json"
 #define CONFIG "config.json"
@@ -43,6 +45,9 @@ enum { COMPANIONS = sizeof companions / sizeof *companions, COMPANION_MOST = 256
 /* Bytes of a config.json at most. */
 enum { CONFIG_MOST = 1 << 20 };
 
+/* Folders in a folder that is made. */
+enum { DEEPEST = 3 };
+
 /* One export. */
 struct export
 {
@@ -54,11 +59,13 @@ struct export
     struct tr_params whole;
     struct tr_weights_table table;
     struct tr_weights_map map;
-    struct tr_writeback *to; /* of the files of the table; fd -1: not open */
-    int fd;                  /* of the checkpoint */
-    const struct tr_weights_model *model;
+    struct tr_writeback *to;              /* of the files of the table; fd -1: not open */
+    int fd;                               /* of the checkpoint */
+    const struct tr_weights_model *model; /* NULL with Megatron-LM, which has no config.json */
     char *config;
-    uint64_t sum; /* of the parameter under way */
+    struct tr_torch_out *archive; /* of the files of the table; NULL: they are safetensors */
+    struct tr_pickler more;       /* what their pickles say besides tensors */
+    uint64_t sum;                 /* of the parameter under way */
     struct tr_weights_end from;
     struct tr_meter meter;
 };
@@ -108,7 +115,7 @@ static enum tr_status move_one(struct export *v, const struct tr_weights_item *m
 /* ---- files ---- */
 
 /* Tensors in the order of their names, as many to a file as fit. */
-static void divide(struct export *v)
+static void divide_by_size(struct export *v)
 {
     int64_t bytes = 0;
     int files = 0;
@@ -133,20 +140,96 @@ static void divide(struct export *v)
     }
 }
 
-static enum tr_status begin_file(struct export *v, int i)
+/* A file for each part: the embeddings, layers, and what comes last. */
+static void divide_by_part(struct export *v)
+{
+    const int layers = (int)v->dims.layers;
+
+    (void)tr_weights_add_file(&v->table, "pytorch_embs.pt");
+    for (int i = 0; i < layers; i++) {
+        char *name = tr_format("pytorch_%d.pt", i);
+
+        (void)tr_weights_add_file(&v->table, name);
+        free(name);
+    }
+    (void)tr_weights_add_file(&v->table, "pytorch_lm_head.pt");
+    for (int i = 0; i < v->table.count; i++) {
+        const char *name = v->table.list[i].name;
+
+        v->table.list[i].file = *name == 'e'   ? 0
+                                : *name == 'h' ? layers + 1
+                                               : (int)strtol(name, NULL, 10) + 1;
+    }
+}
+
+/* What stands in a name before that in the file. */
+static size_t skip_of(const struct export *v, int file)
+{
+    if (v->o->format == TR_EXPORT_MEGATRON)
+        return TR_MEGATRON_SKIP;
+    for (int i = 0; i < v->table.count; i++)
+        if (v->table.list[i].file == file)
+            return strcspn(v->table.list[i].name, "/") + 1;
+    return 0;
+}
+
+/* Make the file and the folders that it is in, with the length that is known. */
+static enum tr_status make_file(struct export *v, int i)
 {
     struct tr_weights_file *f = &v->table.file[i];
-    int64_t bytes;
-    char *header = tr_safetensors_header(&v->table, i, &bytes);
-    enum tr_status s = TR_OK;
+    char *slash;
 
     free(f->path);
     f->path = tr_format("%s/%s", v->folder, f->name);
+    slash = strrchr(f->path, '/');
+    *slash = '\0';
+    if (tr_make_dirs(f->path) != TR_OK)
+        return TR_EIO;
+    *slash = '/';
     f->fd = open(f->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     v->to[i].fd = f->fd;
-    if (f->fd < 0 || ftruncate(f->fd, f->bytes) != 0 || tr_write_at(f->fd, header, bytes, 0) != 0)
-        s = TR_FAIL(TR_EIO, "cannot write %s: %s", f->path, strerror(errno));
+    if (f->fd < 0 || ftruncate(f->fd, f->bytes) != 0)
+        return TR_FAIL(TR_EIO, "cannot write %s: %s", f->path, strerror(errno));
+    return TR_OK;
+}
+
+static enum tr_status begin_safetensors(struct export *v, int i)
+{
+    int64_t bytes;
+    char *header = tr_safetensors_header(&v->table, i, &bytes);
+    enum tr_status s = make_file(v, i);
+
+    if (s == TR_OK && tr_write_at(v->table.file[i].fd, header, bytes, 0) != 0)
+        s = TR_FAIL(TR_EIO, "cannot write %s: %s", v->table.file[i].path, strerror(errno));
     free(header);
+    return s;
+}
+
+static enum tr_status begin_archive(struct export *v, int i)
+{
+    tr_torch_layout(&v->table, i, skip_of(v, i), &v->more, &v->archive[i]);
+    TR_TRY(make_file(v, i));
+    return tr_torch_begin(&v->archive[i], v->table.file[i].fd, v->table.file[i].path);
+}
+
+/* Rows that only pad the vocabulary are zeros that nobody wrote. */
+static enum tr_status end_archives(struct export *v)
+{
+    uint32_t *sums = calloc((size_t)v->table.count, sizeof *sums);
+    enum tr_status s = TR_OK;
+
+    if (!sums)
+        tr_die(TR_ERESOURCE, "no memory left for checksums");
+    for (int i = 0; i < v->table.count; i++) {
+        const struct tr_weights_tensor *x = &v->table.list[i];
+        const struct tr_weights_moved *moved = &v->from.moved[i];
+
+        sums[i] = tr_crc32(moved->sum, NULL,
+                           (size_t)(x->elems * tr_weights_type_bytes(x->type) - moved->bytes));
+    }
+    for (int i = 0; i < v->table.files && s == TR_OK; i++)
+        s = tr_torch_end(&v->archive[i], &v->table, i, sums);
+    free(sums);
     return s;
 }
 
@@ -275,17 +358,29 @@ static int count_names(const char *folder)
     return n;
 }
 
-/* What we made, by name: a folder of our own. */
-static void remove_folder(const char *folder)
+/* What we made: a folder of our own, with folders of our own in it. */
+static void empty_folder(const char *folder, int depth)
 {
     DIR *d = opendir(folder);
 
-    for (struct dirent *e; d && (e = readdir(d)) != NULL;)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            (void)unlinkat(dirfd(d), e->d_name, 0);
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
+        char *path = tr_format("%s/%s", folder, e->d_name);
+
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && unlink(path) != 0 &&
+            errno == EISDIR && depth < DEEPEST) {
+            empty_folder(path, depth + 1);
+            (void)rmdir(path);
+        }
+        free(path);
+    }
     if (d)
         closedir(d);
-    if (d && rmdir(folder) != 0)
+}
+
+static void remove_folder(const char *folder)
+{
+    empty_folder(folder, 0);
+    if (rmdir(folder) != 0)
         tr_log(TR_LOG_WARNING, "cannot remove %s: %s", folder, strerror(errno));
 }
 
@@ -358,6 +453,8 @@ static enum tr_status read_checkpoint(struct export *v)
     if (v->dims.layers > v->index.count)
         return TR_FAIL(TR_EDATA, "%s is damaged: its num_layers is not the number of its layers",
                        v->file);
+    if (v->o->format == TR_EXPORT_MEGATRON)
+        return TR_OK;
     family = family_of(&v->index);
     s = tr_weights_model_write(&v->dims, family, (enum tr_weights_type)v->o->type, &v->model,
                                &v->config);
@@ -365,14 +462,30 @@ static enum tr_status read_checkpoint(struct export *v)
     return s;
 }
 
+static enum tr_status plan_hf(struct export *v)
+{
+    v->table.by_parts = v->o->format == TR_EXPORT_LAYERS;
+    TR_TRY(tr_weights_names(v->model->style, &v->dims, &v->whole, (enum tr_weights_type)v->o->type,
+                            &v->table));
+    if (v->table.by_parts)
+        divide_by_part(v);
+    else
+        divide_by_size(v);
+    TR_TRY(tr_weights_match(v->model->style, &v->dims, &v->whole, false, &v->table, &v->map));
+    tr_weights_add_output(v->model->style, &v->dims, &v->table, &v->map);
+    return TR_OK;
+}
+
 static enum tr_status plan(struct export *v)
 {
     tr_ckpt_list_whole(&v->dims, &v->whole);
     v->table.folder = tr_format("%s", v->o->to);
-    TR_TRY(tr_weights_names(v->model->style, &v->dims, &v->whole, (enum tr_weights_type)v->o->type,
-                            &v->table));
-    divide(v);
-    TR_TRY(tr_weights_match(v->model->style, &v->dims, &v->whole, false, &v->table, &v->map));
+    if (v->o->format == TR_EXPORT_MEGATRON)
+        TR_TRY(tr_megatron_plan(&v->dims, &v->whole, v->index.about.state.iteration, v->o->ranks,
+                                v->o->stages, (enum tr_weights_type)v->o->type, &v->table, &v->map,
+                                &v->more));
+    else
+        TR_TRY(plan_hf(v));
     /* All tensors are there before a byte is written. */
     for (int i = 0; i < v->map.count; i++) {
         enum tr_status s;
@@ -384,23 +497,47 @@ static enum tr_status plan(struct export *v)
     return TR_OK;
 }
 
-static enum tr_status write_all(struct export *v)
+static enum tr_status begin_files(struct export *v)
 {
     v->to = calloc((size_t)v->table.files, sizeof *v->to);
-    if (!v->to)
+    if (v->o->format != TR_EXPORT_HF) {
+        v->archive = calloc((size_t)v->table.files, sizeof *v->archive);
+        v->from.moved = calloc((size_t)v->table.count, sizeof *v->from.moved);
+    }
+    if (!v->to || (v->o->format != TR_EXPORT_HF && (!v->archive || !v->from.moved)))
         tr_die(TR_ERESOURCE, "no memory left for a list of files");
-    TR_TRY(make_folder(v));
     for (int i = 0; i < v->table.files; i++)
-        TR_TRY(begin_file(v, i));
+        TR_TRY(v->archive ? begin_archive(v, i) : begin_safetensors(v, i));
+    return TR_OK;
+}
+
+/* What the folder has besides weights. */
+static enum tr_status write_rest(struct export *v)
+{
+    char number[24];
+
+    if (v->o->format == TR_EXPORT_MEGATRON) {
+        snprintf(number, sizeof number, "%lld", (long long)v->index.about.state.iteration);
+        return write_text(v, "latest_checkpointed_iteration.txt", number);
+    }
+    if (v->o->format == TR_EXPORT_HF && v->table.files > 1)
+        TR_TRY(write_index(v));
+    TR_TRY(take_along(v));
+    return write_text(v, CONFIG, v->config);
+}
+
+static enum tr_status write_all(struct export *v)
+{
+    TR_TRY(make_folder(v));
+    TR_TRY(begin_files(v));
     tr_meter_start(&v->meter, "exported", tr_params_number(&v->whole) * (int64_t)sizeof(float),
                    v->o->interval);
     for (int i = 0; i < v->map.count; i++)
         TR_TRY(move_one(v, &v->map.list[i]));
+    if (v->archive)
+        TR_TRY(end_archives(v));
     TR_TRY(end_files(v));
-    if (v->table.files > 1)
-        TR_TRY(write_index(v));
-    TR_TRY(take_along(v));
-    TR_TRY(write_text(v, CONFIG, v->config));
+    TR_TRY(write_rest(v));
     return name_folder(v);
 }
 
@@ -410,7 +547,7 @@ static void say(struct export *v)
     char bytes[TR_HUMAN], rate[TR_HUMAN];
 
     printf("exported %s to %s: %s, %d tensors of type %s, %d file%s, %s", v->file, v->o->to,
-           v->model->architecture, v->table.count,
+           v->model ? v->model->architecture : "Megatron-LM's GPT", v->table.count,
            tr_weights_type_name((enum tr_weights_type)v->o->type), v->table.files,
            tr_plural(v->table.files), tr_human_bytes((double)bytes_of(v), bytes));
     if (seconds > 0.0)
@@ -426,8 +563,13 @@ static void end(struct export *v)
         close(v->fd);
     tr_ckpt_index_release(&v->index);
     tr_weights_map_release(&v->map);
-    tr_weights_release(&v->table);
     tr_params_release(&v->whole);
+    for (int i = 0; v->archive && i < v->table.files; i++)
+        tr_torch_out_release(&v->archive[i]);
+    tr_weights_release(&v->table);
+    free(v->archive);
+    free(v->more.data);
+    free(v->from.moved);
     free(v->to);
     free(v->config);
     free(v->folder);

@@ -28,14 +28,16 @@ enum tr_status tr_weights_import(const struct tr_import *o) TR_MUST_CHECK;
 struct tr_export {
     const char *load; /* as `trireme ckpt show` takes it */
     const char *to;
+    enum { TR_EXPORT_HF, TR_EXPORT_LAYERS, TR_EXPORT_MEGATRON } format;
     int type;            /* enum tr_weights_type */
+    int ranks, stages;   /* of Megatron-LM's files */
     int64_t shard_bytes; /* of a file of weights, at most, unless a tensor alone has more */
     const char *like;    /* a folder whose tokenizer and other files are copied, or NULL */
     double interval;
 };
 
 /*
- * The reverse: a folder of transformers with safetensors and config.json, in `to`, which must not exist or be empty.  What
+ * The reverse: a folder of that format, in `to`, which must not exist or be empty.  What
  * it is made in has another name until it is complete.  Errors as above.
  */
 enum tr_status tr_weights_export(const struct tr_export *o) TR_MUST_CHECK;

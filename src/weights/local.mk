@@ -8,6 +8,7 @@ libtrireme_a_SOURCES += \
 	src/weights/names.c src/weights/names.h src/weights/styles.def \
 	src/weights/pickle.c src/weights/pickle.h src/weights/globals.def \
 	src/weights/torch.c src/weights/torch.h \
+	src/weights/torch_write.c src/weights/torch_write.h \
 	src/weights/zip.c src/weights/zip.h \
 	src/weights/safetensors.c src/weights/safetensors.h \
 	src/weights/tensors.c src/weights/tensors.h

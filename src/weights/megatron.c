@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ckpt/architecture.h"
 #include "util/file.h"
 #include "weights/torch.h"
 
@@ -406,4 +407,192 @@ enum tr_status tr_megatron_match(const struct tr_megatron *m, const struct tr_di
         TR_TRY(match_one(m, t, &out->list[i]));
     }
     return check_rest(t);
+}
+
+/* ---- writing ---- */
+
+enum { VOCABULARY_UNIT = 128 };
+
+/* A layout that is planned. */
+struct plan {
+    const struct tr_dims *dims;
+    struct tr_megatron m;
+    enum tr_weights_type type;
+    struct tr_weights_table *t;
+    struct tr_weights_map *map;
+};
+
+static enum tr_status check_model(const struct tr_dims *dims)
+{
+    struct tr_ckpt_about about = {.files = 0};
+    struct tr_dims gpt = *dims;
+
+    gpt.family = *tr_family_row(0);
+    gpt.family.eps = dims->family.eps;
+    if (dims->family.act == TR_ACT_GELU)
+        gpt.family.act = TR_ACT_GELU;
+    gpt.groups = dims->heads;
+    gpt.embed = dims->hidden;
+    tr_ckpt_model_about(dims, &about);
+    if (tr_ckpt_model_compare("", &about, &gpt, false) != TR_OK)
+        return TR_FAIL(TR_ECONFIG,
+                       "the checkpoint is not of a GPT-2 model, and Megatron-LM of 2021 has no "
+                       "others: say --format hf");
+    return TR_OK;
+}
+
+static enum tr_status check_layout(const struct tr_dims *dims, int ranks, int stages)
+{
+    if (ranks > TR_ARRANGED_RANKS || stages > STAGES_MOST || dims->heads % ranks != 0 ||
+        dims->ffn % ranks != 0 || dims->hidden % ranks != 0 || dims->layers % stages != 0)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "%lld layers of %lld heads do not divide among %d stages and %d tensor ranks: "
+            "give divisors of them, ranks up to %d",
+            (long long)dims->layers, (long long)dims->heads, stages, ranks, TR_ARRANGED_RANKS);
+    return TR_OK;
+}
+
+/* A tensor of a rank of a stage, which are a file. */
+static int add_tensor(const struct plan *n, const struct tr_arranged *a, int rank, int stage,
+                      int part, const char *inner)
+{
+    char name[NAME];
+    struct tr_weights_tensor *x;
+
+    snprintf(name, sizeof name, "%02d_%03d/model/%s", rank, stage, inner);
+    x = tr_weights_add(n->t, name);
+    x->type = n->type;
+    x->ndim = a->param->ndim;
+    tr_arranged_shape(a, part, x->dim);
+    x->elems = x->dim[0] * x->dim[1];
+    x->file = stage * n->m.ranks + rank;
+    return n->t->count - 1;
+}
+
+/* The tensors of one parameter on one stage, under that name: shards, or a copy for each rank. */
+static void add_param(const struct plan *n, const struct tr_param *p, int number, int stage,
+                      const char *inner)
+{
+    struct tr_arranged a = {.dims = n->dims, .param = p, .padded = p->full[0]};
+    struct tr_weights_item *item = NULL;
+
+    a.how = arrangement_of(&n->m, p);
+    a.ranks = p->split < 0 ? 1 : n->m.ranks;
+    if (p->row == TR_PARAM_WORD_EMBED)
+        a.padded = n->m.padded;
+    for (int rank = 0; rank < n->m.ranks; rank++) {
+        const int part = a.ranks == 1 ? 0 : rank;
+
+        if (part == 0)
+            item = tr_weights_add_item(n->map, &a, number);
+        item->tensor[part] = add_tensor(n, &a, rank, stage, part, inner);
+    }
+}
+
+/* Where a parameter is in the dictionaries: those of the embeddings have one each. */
+static void nested_name(const struct plan *n, const struct tr_param *p, char out[NAME])
+{
+    const char *rest = p->name, *part;
+
+    if (p->layer >= 0) {
+        rest += strlen(LAYERS);
+        rest += strspn(rest, "0123456789");
+        snprintf(out, NAME, "language_model/encoder/layers.%d%s",
+                 p->layer - n->m.first[stage_of(&n->m, p)], rest);
+        return;
+    }
+    part = strchr(rest, '.') + 1;
+    snprintf(out, NAME, "language_model/%.*s/%s", (int)(part - rest) - 1, rest, part);
+    if (p->embeds)
+        *strrchr(out, '.') = '/';
+}
+
+static void pair_whole(struct tr_pickler *p, const char *name, int64_t x)
+{
+    tr_pickle_text(p, name, strlen(name));
+    tr_pickle_whole(p, x);
+}
+
+static void pair_flag(struct tr_pickler *p, const char *name, bool x)
+{
+    tr_pickle_text(p, name, strlen(name));
+    tr_pickle_ops(p, x ? "\x88" : "\x89", 1);
+}
+
+/* The arguments of a run, as far as they describe the model. */
+static void pickle_args(const struct plan *n, int64_t iteration, struct tr_pickler *p)
+{
+    const struct tr_dims *d = n->dims;
+    static const char begin[] = "cargparse\nNamespace\n)\x81}(";
+
+    tr_pickle_text(p, "args", strlen("args"));
+    tr_pickle_ops(p, begin, sizeof begin - 1);
+    pair_whole(p, "num_layers", d->layers);
+    pair_whole(p, "hidden_size", d->hidden);
+    pair_whole(p, "num_attention_heads", d->heads);
+    pair_whole(p, "kv_channels", d->head_dim);
+    pair_whole(p, "ffn_hidden_size", d->ffn);
+    pair_whole(p, "max_position_embeddings", d->positions);
+    pair_whole(p, "padded_vocab_size", n->m.padded);
+    pair_whole(p, "make_vocab_size_divisible_by", VOCABULARY_UNIT);
+    pair_whole(p, "tensor_model_parallel_size", n->m.ranks);
+    pair_whole(p, "pipeline_model_parallel_size", n->m.stages);
+    pair_whole(p, "consumed_train_samples", 0);
+    pair_whole(p, "consumed_valid_samples", 0);
+    tr_pickle_text(p, "layernorm_epsilon", strlen("layernorm_epsilon"));
+    tr_pickle_real(p, d->family.eps);
+    pair_flag(p, "bias_gelu_fusion", d->family.act == TR_ACT_GELU_TANH);
+    pair_flag(p, "openai_gelu", false);
+    pair_flag(p, "onnx_safe", false);
+    pair_flag(p, "apply_residual_connection_post_layernorm", false);
+    tr_pickle_ops(p, "ub", 2);
+    tr_pickle_text(p, "checkpoint_version", strlen("checkpoint_version"));
+    tr_pickle_real(p, 3.0);
+    pair_whole(p, "iteration", iteration);
+}
+
+static void add_files(const struct plan *n, int64_t iteration)
+{
+    for (int stage = 0; stage < n->m.stages; stage++)
+        for (int rank = 0; rank < n->m.ranks; rank++) {
+            char file[NAME], *name;
+
+            file_name(rank, stage, n->m.stages > 1, file);
+            name = tr_format("iter_%07lld/%s", (long long)iteration, file);
+            (void)tr_weights_add_file(n->t, name);
+            free(name);
+        }
+}
+
+enum tr_status tr_megatron_plan(const struct tr_dims *dims, const struct tr_params *whole,
+                                int64_t iteration, int ranks, int stages, enum tr_weights_type type,
+                                struct tr_weights_table *t, struct tr_weights_map *map,
+                                struct tr_pickler *more)
+{
+    const int64_t unit = (int64_t)VOCABULARY_UNIT * ranks;
+    struct plan n = {.dims = dims, .type = type, .t = t, .map = map};
+
+    TR_TRY(check_model(dims));
+    TR_TRY(check_layout(dims, ranks, stages));
+    n.m = (struct tr_megatron){.ranks = ranks, .stages = stages};
+    n.m.padded = (dims->vocab + unit - 1) / unit * unit;
+    n.m.first = calloc((size_t)stages + 1, sizeof *n.m.first);
+    if (!n.m.first)
+        tr_die(TR_ERESOURCE, "no memory left for a list of stages");
+    for (int stage = 0; stage <= stages; stage++)
+        n.m.first[stage] = (int)(dims->layers / stages * stage);
+    add_files(&n, iteration);
+    for (int i = 0; i < whole->count; i++) {
+        char inner[NAME];
+
+        nested_name(&n, &whole->list[i], inner);
+        add_param(&n, &whole->list[i], i, stage_of(&n.m, &whole->list[i]), inner);
+    }
+    for (int i = 0; i < whole->count && stages > 1; i++)
+        if (whole->list[i].row == TR_PARAM_WORD_EMBED)
+            add_param(&n, &whole->list[i], i, stages - 1, "word_embeddings_for_head/weight");
+    pickle_args(&n, iteration, more);
+    tr_megatron_release(&n.m);
+    return TR_OK;
 }

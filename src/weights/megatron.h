@@ -4,6 +4,7 @@
 
 #include "config/config.h"
 #include "weights/names.h"
+#include "weights/torch_write.h"
 
 /*
  * Checkpoints of Megatron-LM of 2021, of GPT models: ITER/mp_rank_TT/model_optim_rng.pt for each tensor-parallel rank, or
@@ -34,5 +35,17 @@ void tr_megatron_release(struct tr_megatron *m);
 enum tr_status tr_megatron_match(const struct tr_megatron *m, const struct tr_dims *dims,
                                  const struct tr_params *whole, struct tr_weights_table *t,
                                  struct tr_weights_map *out) TR_MUST_CHECK;
+
+/*
+ * The reverse: the files of a layout of `ranks` x `stages` for that model, in a folder for `iteration`, with their
+ * tensors, whose names are nested by '/', behind "TT_PPP/"; the items; and in *more what the pickles say besides the
+ * model.  The vocabulary is padded to a multiple of 128 ranks.  TR_ECONFIG if Megatron-LM of 2021 has no such model or the layout
+ * does not fit.
+ */
+enum { TR_MEGATRON_SKIP = 7 };
+enum tr_status tr_megatron_plan(const struct tr_dims *dims, const struct tr_params *whole,
+                                int64_t iteration, int ranks, int stages, enum tr_weights_type type,
+                                struct tr_weights_table *t, struct tr_weights_map *map,
+                                struct tr_pickler *more) TR_MUST_CHECK;
 
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "util/file.h"
+#include "weights/torch_write.h"
 
 /* Rows and columns of a tile in which rows become columns. */
 enum { TILE = 32 };
@@ -25,6 +26,7 @@ struct move {
     unsigned char *raw;
     float *tile;   /* [TILE, step] */
     int64_t bytes; /* of all these */
+    struct tr_weights_moved *moved;
 };
 
 /* Rows lo .. hi - 1 of a section are in the block. */
@@ -106,6 +108,12 @@ static enum tr_status transfer(const struct move *m, const struct tr_weights_ten
         return TR_FAIL(TR_EIO, "cannot read %s of %s: %s", x->name, f->path, strerror(errno));
     if (m->file && tr_writeback_put(&m->file[x->file], raw, bytes, at) != 0)
         return TR_FAIL(TR_EIO, "cannot write %s: %s", f->path, strerror(errno));
+    if (m->moved) {
+        struct tr_weights_moved *moved = &m->moved[x - m->table->list];
+
+        moved->sum = tr_crc32(moved->sum, raw, (size_t)bytes);
+        moved->bytes += bytes;
+    }
     return TR_OK;
 }
 
@@ -277,6 +285,7 @@ static enum tr_status move(struct move *m, struct tr_weights_end *e)
 {
     enum tr_status s;
 
+    m->moved = e->moved;
     open_move(m);
     e->peak = m->bytes > e->peak ? m->bytes : e->peak;
     s = tr_arranged_turned(m->how) ? move_turned(m, e) : move_rows(m, e);

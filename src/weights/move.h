@@ -19,6 +19,11 @@ struct tr_weights_end {
                             int64_t n);
     void *ctx;
     int64_t peak; /* bytes of tensors in memory at most, so far */
+    /* Of each tensor of the table what was written, in the order of its bytes, and its CRC-32; or NULL. */
+    struct tr_weights_moved {
+        int64_t bytes;
+        uint32_t sum;
+    } * moved;
 };
 
 /* From the files of the table into blocks.  TR_EIO. */

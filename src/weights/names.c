@@ -73,35 +73,6 @@ static const char *without_prefix(enum tr_weights_style style, const char *name)
     return strncmp(name, prefixes[style], n) == 0 ? name + n : name;
 }
 
-enum tr_status tr_weights_names(enum tr_weights_style style, const struct tr_dims *dims,
-                                const struct tr_params *whole, enum tr_weights_type type,
-                                struct tr_weights_table *t)
-{
-    for (int i = 0; i < whole->count; i++) {
-        const struct tr_param *p = &whole->list[i];
-        const struct names n = row_of(style, p->row, &dims->family);
-
-        if (!n.parts)
-            return TR_FAIL(TR_EINTERNAL, "there is no name for %s; please report it", p->name);
-        const struct tr_arranged a = {n.how, dims, p, 1, p->full[0]};
-
-        for (int part = 0; part < tr_arranged_tensors(&a); part++) {
-            struct tr_weights_tensor *x;
-            char name[NAME];
-
-            name_of(n.parts, part, p->layer, name);
-            x = tr_weights_add(t, name);
-            x->type = type;
-            x->ndim = p->ndim;
-            tr_arranged_shape(&a, part, x->dim);
-            x->elems = x->dim[0] * x->dim[1];
-        }
-    }
-    return tr_weights_sort(t);
-}
-
-/* ---- finding them ---- */
-
 /* The name within its part of the model: behind the number of the layer, or the last two words. */
 static void part_name(const struct tr_param *p, const char *pattern, char out[NAME])
 {
@@ -117,6 +88,65 @@ static void part_name(const struct tr_param *p, const char *pattern, char out[NA
         snprintf(out, NAME, "%s/%.*s", p->embeds ? "embs" : "head", (int)(pattern + n - at), at);
 }
 
+/* Part number `part` of the names of a parameter, as the table has them. */
+static void their_name(const struct tr_weights_table *t, const struct tr_param *p,
+                       const char *parts, int part, char out[NAME])
+{
+    name_of(parts, part, p->layer, out);
+    for (; part > 0; part--)
+        parts = strchr(parts, '|') + 1;
+    if (t->by_parts)
+        part_name(p, parts, out);
+}
+
+/* The output layer, which has a name also where it is tied. */
+static void output_name(enum tr_weights_style style, const struct tr_dims *dims,
+                        const struct tr_weights_table *t, char out[NAME])
+{
+    const struct tr_param output = {.layer = -1};
+
+    their_name(t, &output, row_of(style, TR_PARAM_HEAD_WEIGHT, &dims->family).parts, 0, out);
+}
+
+static void add_name(struct tr_weights_table *t, const struct tr_arranged *a, int part,
+                     enum tr_weights_type type, const char *name)
+{
+    struct tr_weights_tensor *x = tr_weights_add(t, name);
+
+    x->type = type;
+    x->ndim = a->param->ndim;
+    tr_arranged_shape(a, part, x->dim);
+    x->elems = x->dim[0] * x->dim[1];
+}
+
+enum tr_status tr_weights_names(enum tr_weights_style style, const struct tr_dims *dims,
+                                const struct tr_params *whole, enum tr_weights_type type,
+                                struct tr_weights_table *t)
+{
+    for (int i = 0; i < whole->count; i++) {
+        const struct tr_param *p = &whole->list[i];
+        const struct names n = row_of(style, p->row, &dims->family);
+
+        if (!n.parts)
+            return TR_FAIL(TR_EINTERNAL, "there is no name for %s; please report it", p->name);
+        const struct tr_arranged a = {n.how, dims, p, 1, p->full[0]};
+
+        char name[NAME];
+
+        for (int part = 0; part < tr_arranged_tensors(&a); part++) {
+            their_name(t, p, n.parts, part, name);
+            add_name(t, &a, part, type, name);
+        }
+        if (t->by_parts && p->row == TR_PARAM_WORD_EMBED && dims->family.tied) {
+            output_name(style, dims, t, name);
+            add_name(t, &a, 0, type, name);
+        }
+    }
+    return tr_weights_sort(t);
+}
+
+/* ---- finding them ---- */
+
 static int find(const struct tr_weights_table *t, enum tr_weights_style style, const char *name)
 {
     const int at = tr_weights_find(t, name);
@@ -127,14 +157,9 @@ static int find(const struct tr_weights_table *t, enum tr_weights_style style, c
 static int find_part(const struct tr_weights_table *t, enum tr_weights_style style,
                      const struct tr_param *p, const struct names *n, int part, char name[NAME])
 {
-    const char *pattern = n->parts;
     int at;
 
-    name_of(n->parts, part, p->layer, name);
-    for (int i = 0; i < part; i++)
-        pattern = strchr(pattern, '|') + 1;
-    if (t->by_parts)
-        part_name(p, pattern, name);
+    their_name(t, p, n->parts, part, name);
     at = find(t, style, name);
     for (int i = 0; i < ALSOS && at < 0; i++)
         if (also[i].style == style && also[i].row == p->row) {
@@ -217,16 +242,13 @@ static bool is_buffer(enum tr_weights_style style, bool by_parts, const char *na
 static bool is_spare(enum tr_weights_style style, const struct tr_dims *dims,
                      const struct tr_weights_table *t, const char *name)
 {
-    const struct tr_param output = {.layer = -1};
     char head[NAME];
 
     if (is_buffer(style, t->by_parts, name))
         return true;
     if (!dims->family.tied)
         return false;
-    name_of(row_of(style, TR_PARAM_HEAD_WEIGHT, &dims->family).parts, 0, -1, head);
-    if (t->by_parts)
-        part_name(&output, row_of(style, TR_PARAM_HEAD_WEIGHT, &dims->family).parts, head);
+    output_name(style, dims, t, head);
     return strcmp(head, name) == 0;
 }
 
@@ -258,6 +280,34 @@ enum tr_status tr_weights_match(enum tr_weights_style style, const struct tr_dim
         TR_TRY(match_one(style, dims, untied, t, &out->list[i]));
     }
     return check_rest(style, dims, t);
+}
+
+struct tr_weights_item *tr_weights_add_item(struct tr_weights_map *m, const struct tr_arranged *a,
+                                            int number)
+{
+    m->list = realloc(m->list, ((size_t)m->count + 1) * sizeof *m->list);
+    if (!m->list)
+        tr_die(TR_ERESOURCE, "no memory left for a list of tensors");
+    m->list[m->count] = (struct tr_weights_item){.arranged = *a, .number = number};
+    return &m->list[m->count++];
+}
+
+void tr_weights_add_output(enum tr_weights_style style, const struct tr_dims *dims,
+                           const struct tr_weights_table *t, struct tr_weights_map *m)
+{
+    char name[NAME];
+
+    if (!t->by_parts || !dims->family.tied)
+        return;
+    for (int i = 0; i < m->count; i++)
+        if (m->list[i].arranged.param->row == TR_PARAM_WORD_EMBED) {
+            const struct tr_weights_item word = m->list[i];
+            struct tr_weights_item *copy = tr_weights_add_item(m, &word.arranged, word.number);
+
+            output_name(style, dims, t, name);
+            copy->tensor[0] = tr_weights_find(t, name);
+            return;
+        }
 }
 
 void tr_weights_map_release(struct tr_weights_map *m)

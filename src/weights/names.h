@@ -45,6 +45,14 @@ enum tr_status tr_weights_match(enum tr_weights_style style, const struct tr_dim
                                 struct tr_weights_table *t,
                                 struct tr_weights_map *out) TR_MUST_CHECK;
 
+/* One more item at the end; valid until the next one. */
+struct tr_weights_item *tr_weights_add_item(struct tr_weights_map *m, const struct tr_arranged *a,
+                                            int number);
+
+/* In a table by parts that tr_weights_names() made, the tied embedding is in the head as well: an item for it. */
+void tr_weights_add_output(enum tr_weights_style style, const struct tr_dims *dims,
+                           const struct tr_weights_table *t, struct tr_weights_map *m);
+
 /* TR_EDATA with a sentence if a tensor has another shape than this, of ndim of the parameter, or a type that is not read. */
 enum tr_status tr_weights_check(const struct tr_weights_table *t, const struct tr_weights_tensor *x,
                                 const struct tr_param *p, const int64_t dim[2]) TR_MUST_CHECK;

@@ -148,6 +148,7 @@ static enum tr_status take_entry(const struct reader *r, const unsigned char *p,
                        r->path, e->name);
     e->offset = (int64_t)at;
     e->bytes = (int64_t)size[0];
+    e->sum = (uint32_t)number(p + 16, 4);
     return TR_OK;
 }
 
@@ -211,7 +212,7 @@ void tr_zip_release(struct tr_zip *z)
 
 const struct tr_zip_entry *tr_zip_find(const struct tr_zip *z, const char *name)
 {
-    const struct tr_zip_entry key = {(char *)(uintptr_t)name, 0, 0};
+    const struct tr_zip_entry key = {(char *)(uintptr_t)name, 0, 0, 0};
 
     return z->count ? bsearch(&key, z->list, (size_t)z->count, sizeof *z->list, by_name) : NULL;
 }

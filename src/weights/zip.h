@@ -15,6 +15,7 @@ struct tr_zip {
     struct tr_zip_entry {
         char *name;            /* owned */
         int64_t offset, bytes; /* of its content in the file, all of which is there */
+        uint32_t sum;          /* CRC-32 of that, which is not compared */
     } * list;                  /* owned; by name */
 };
 

@@ -340,6 +340,12 @@ static void exports(void **state)
 {
     char *large = in(top, "large"), *native = in(top, "native"), *damaged = in(top, "damaged");
     char *file = in(damaged, "iter_0000000/model_optim_rng.h5"), *data;
+    const struct tr_export megatron = {.load = large,
+                                       .to = "nothing",
+                                       .format = TR_EXPORT_MEGATRON,
+                                       .ranks = 1,
+                                       .stages = 1,
+                                       .interval = 10.0};
     size_t bytes;
 
     (void)state;
@@ -350,6 +356,7 @@ static void exports(void **state)
         "--seq-length 6 --vocab-size 11",
         native, 1.0f);
     not_exported(native, TR_WEIGHTS_F32, TR_ECONFIG, "of the family yuan-native");
+    assert_fails(TR_ECONFIG, "is not of a GPT-2 model", tr_weights_export(&megatron));
     make_checkpoint(MODEL, damaged, 1.0f);
     data = read_all(file, &bytes);
     data[bytes - 1] ^= 1;

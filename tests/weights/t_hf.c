@@ -131,6 +131,14 @@ static void make_checkpoint(const struct model *m, const char *dir)
     tr_config_release(&c);
 }
 
+static void export_layers(const char *from, const char *to, int type)
+{
+    const struct tr_export e = {
+        .load = from, .to = to, .format = TR_EXPORT_LAYERS, .type = type, .interval = 10.0};
+
+    assert_ok(tr_weights_export(&e));
+}
+
 static void export_to(const char *from, const char *to, int type, int64_t shard)
 {
     const struct tr_export e = {
@@ -262,6 +270,14 @@ static void as_transformers(void **state)
         export_to(again, second, type, type == TR_WEIGHTS_F32 ? 1 : 20000);
         free(config);
         config = tr_format("%s-third", first);
+        import_to(second, config);
+        same_weights(again, config);
+        free(config);
+        free(second);
+        /* A file for each layer. */
+        second = tr_format("%s-layers", first);
+        config = tr_format("%s-back", second);
+        export_layers(again, second, type);
         import_to(second, config);
         same_weights(again, config);
         free(config);

@@ -10,12 +10,15 @@
 #include "ckpt/index.h"
 #include "ckpt/path.h"
 #include "ckpt/sum.h"
+#include "data/crc32.h"
 #include "data/folder.h"
 #include "golden/golden.h"
 #include "util/file.h"
 #include "util/half.h"
 #include "util/log.h"
 #include "weights/import.h"
+#include "weights/megatron.h"
+#include "weights/zip.h"
 
 /* Files of torch.save(), as make_torch.py made them: a model, whole and in shards, and what is refused. */
 static char *top;
@@ -224,6 +227,114 @@ static void megatron(void **state)
     }
 }
 
+/* Each checksum of an archive is that of its entry. */
+static void check_sums(const char *path, int fd, int64_t bytes)
+{
+    struct tr_zip zip;
+
+    assert_ok(tr_zip_read(fd, path, bytes, &zip));
+    assert_true(zip.count > 3);
+    for (int i = 0; i < zip.count; i++) {
+        unsigned char *data = malloc((size_t)zip.list[i].bytes + 1);
+
+        assert_int_equal(tr_read_at(fd, data, zip.list[i].bytes, zip.list[i].offset), 0);
+        assert_int_equal(crc32(data, (size_t)zip.list[i].bytes), zip.list[i].sum);
+        assert_int_equal(zip.list[i].offset % 64, 0);
+        free(data);
+    }
+    tr_zip_release(&zip);
+}
+
+/* Both checkpoints of Megatron-LM have the same tensors, but for the padding of the vocabulary. */
+static void same_files(const char *a, const char *b)
+{
+    struct tr_weights_table x, y;
+    struct tr_megatron m[2];
+    struct tr_config c[2];
+    int words = 0;
+
+    tr_config_init(&c[0]);
+    tr_config_init(&c[1]);
+    assert_ok(tr_megatron_read(a, 0, &x, &c[0], &m[0]));
+    assert_ok(tr_megatron_read(b, 0, &y, &c[1], &m[1]));
+    assert_int_equal(x.count, y.count);
+    for (int i = 0; i < y.files; i++)
+        check_sums(y.file[i].path, y.file[i].fd, y.file[i].bytes);
+    for (int i = 0; i < x.count; i++) {
+        const struct tr_weights_tensor *left = &x.list[i], *right = &y.list[i];
+        unsigned char *data[2];
+        size_t bytes;
+
+        assert_string_equal(left->name, right->name);
+        assert_int_equal(left->type, right->type);
+        if (strstr(left->name, "word_embeddings")) {
+            words++;
+            continue;
+        }
+        assert_int_equal(left->ndim, right->ndim);
+        assert_memory_equal(left->dim, right->dim, (size_t)left->ndim * sizeof left->dim[0]);
+        bytes = (size_t)(left->elems * tr_weights_type_bytes(left->type));
+        data[0] = malloc(bytes);
+        data[1] = malloc(bytes);
+        assert_int_equal(tr_read_at(x.file[left->file].fd, data[0], (int64_t)bytes, left->offset),
+                         0);
+        assert_int_equal(tr_read_at(y.file[right->file].fd, data[1], (int64_t)bytes, right->offset),
+                         0);
+        assert_memory_equal(data[0], data[1], bytes);
+        free(data[0]);
+        free(data[1]);
+    }
+    assert_int_equal(words, 4);
+    for (int i = 0; i < 2; i++) {
+        tr_megatron_release(&m[i]);
+        tr_config_release(&c[i]);
+    }
+    tr_weights_release(&x);
+    tr_weights_release(&y);
+}
+
+/* Out to files of Megatron-LM in several layouts, and back. */
+static void to_megatron(void **state)
+{
+    static const struct {
+        int ranks, stages;
+    } layouts[] = {{2, 2}, {1, 1}, {4, 1}, {1, 2}};
+    char *from = source("megatron"), *origin = tr_format("%s/to-megatron", top);
+    struct tr_import i = {
+        .from = from, .save = origin, .seq_length = 6, .vocab_size = 11, .interval = 10.0};
+    struct tr_export e = {.load = origin,
+                          .format = TR_EXPORT_MEGATRON,
+                          .type = TR_WEIGHTS_F16,
+                          .ranks = 3,
+                          .stages = 1,
+                          .interval = 10.0};
+
+    (void)state;
+    assert_ok(tr_weights_import(&i));
+    for (int k = 0; k < 4; k++) {
+        char *to = tr_format("%s-out-%d", origin, k), *back = tr_format("%s-back-%d", origin, k);
+
+        e.to = to;
+        e.ranks = layouts[k].ranks;
+        e.stages = layouts[k].stages;
+        assert_ok(tr_weights_export(&e));
+        if (k == 0)
+            same_files(from, to);
+        i.from = to;
+        i.save = back;
+        assert_ok(tr_weights_import(&i));
+        check(back, 28);
+        free(back);
+        free(to);
+    }
+    e.to = "nothing";
+    e.ranks = 3;
+    assert_fails(TR_ECONFIG, "do not divide among 2 stages and 3 tensor ranks",
+                 tr_weights_export(&e));
+    free(origin);
+    free(from);
+}
+
 /* Copy a file of a rank from those of make_torch.py, under the same name, and return it in *data. */
 static char *place_rank(const char *folder, const char *from, const char *rank,
                         unsigned char **data, size_t *bytes)
@@ -325,9 +436,9 @@ static void damaged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole),   cmocka_unit_test(shards),   cmocka_unit_test(kinds),
-        cmocka_unit_test(parts),   cmocka_unit_test(megatron), cmocka_unit_test(bad_megatron),
-        cmocka_unit_test(damaged),
+        cmocka_unit_test(whole),       cmocka_unit_test(shards),   cmocka_unit_test(kinds),
+        cmocka_unit_test(parts),       cmocka_unit_test(megatron), cmocka_unit_test(bad_megatron),
+        cmocka_unit_test(to_megatron), cmocka_unit_test(damaged),
     };
     int failed;
 
