@@ -44,7 +44,7 @@ static char *top;
 
 static void take_line(char *line)
 {
-    struct model *m = &models[count - 1];
+    struct model *m = &models[count > 0 ? count - 1 : 0];
     struct tensor *t;
     char shape[64];
 
