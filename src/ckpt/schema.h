@@ -8,7 +8,7 @@
  * The version is MAJOR.MINOR.  A reader refuses another major; a minor adds attributes that an
  * older reader may ignore.
  */
-enum { TR_CKPT_MAJOR = 1, TR_CKPT_MINOR = 4 };
+enum { TR_CKPT_MAJOR = 1, TR_CKPT_MINOR = 5 };
 
 /* The text in the first page of the file: version, length and checksum of the index. */
 #define TR_CKPT_SEAL "trireme checkpoint %d.%d\nindex_bytes %lld\nindex_checksum %016llx\n"
@@ -100,6 +100,8 @@ enum { TR_CKPT_MAJOR = 1, TR_CKPT_MINOR = 4 };
 /* On the root, for people: which program wrote the file, and with which options. */
 #define TR_CKPT_ATTR_PROGRAM "program"
 #define TR_CKPT_ATTR_CONFIG "config"
+/* On the root, for people: where weights come from that were imported. */
+#define TR_CKPT_ATTR_SOURCE "source"
 /* On the root: how many sidecar files ranks saved (ckpt/sidecar.h). */
 #define TR_CKPT_ATTR_FILES "rank_files"
 /* On each dataset: tr_ckpt_sum() of its elements, an unsigned 64-bit integer. */

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <jansson.h>
+
 #include "ckpt/architecture.h"
 #include "ckpt/sidecar.h"
 #include "ckpt/index.h"
@@ -209,6 +211,17 @@ enum tr_status tr_ckpt_verify(const char *path, FILE *out,
     return s;
 }
 
+/* Among the options of the run; the parts that it had are attributes of their own. */
+static void show_family(const struct tr_ckpt_index *x, FILE *out)
+{
+    json_t *options = x->config ? json_loads(x->config, 0, NULL) : NULL;
+    const char *name = json_string_value(json_object_get(options, "model_family"));
+
+    if (name)
+        fprintf(out, "%-31s %s\n", "model_family", name);
+    json_decref(options);
+}
+
 static void show_about(const struct tr_ckpt_index *x, FILE *out)
 {
     const struct tr_ckpt_about *a = &x->about;
@@ -216,6 +229,9 @@ static void show_about(const struct tr_ckpt_index *x, FILE *out)
     fprintf(out, "format version                  %d.%d\n", TR_CKPT_MAJOR, x->minor);
     if (x->program)
         fprintf(out, "written by                      %s\n", x->program);
+    if (x->source)
+        fprintf(out, "weights from                    %s\n", x->source);
+    show_family(x, out);
 #define INT(attribute, value) fprintf(out, "%-31s %lld\n", attribute, (long long)(value));
 #define SIGNED INT
 #define REAL(attribute, value) fprintf(out, "%-31s %.17g\n", attribute, value);

@@ -33,7 +33,7 @@ trireme_SOURCES += src/cmd/doctor.c
 man_PAGES += man/trireme-doctor.1
 
 # trireme ckpt.
-trireme_SOURCES += src/cmd/ckpt.c
+trireme_SOURCES += src/cmd/ckpt.c src/cmd/ckpt_weights.h src/cmd/ckpt_weights.c
 man_PAGES += man/trireme-ckpt.1
 
 # trireme ctl.

@@ -22,6 +22,8 @@
 #include "job/stop.h"
 #include "train/train.h"
 #include "util/log.h"
+#include "weights/folder.h"
+#include "weights/megatron.h"
 
 const struct tr_doc tr_doc_train = {
     .synopsis = "trireme train [@file] [--option value ...]",
@@ -92,6 +94,17 @@ static enum tr_status take_options(struct tr_config *c, const struct tr_args *wo
     return tr_comm_agree(world, s);
 }
 
+/* A model folder is made a checkpoint first. */
+static enum tr_status refuse_weights(const char *load)
+{
+    if (!tr_weights_is_folder(load) && !tr_megatron_is(load))
+        return TR_OK;
+    return TR_FAIL(TR_ECONFIG,
+                   "--load %s has the weights of another program and no checkpoint: make one with "
+                   "`trireme ckpt import --from %s --save DIR`, and give --load DIR --finetune",
+                   load, load);
+}
+
 /* Before --save is made, since only its folder may be missing. */
 static enum tr_status locate(const struct tr_config *c, struct tr_comm *world,
                              struct tr_ckpt_where *out)
@@ -101,6 +114,7 @@ static enum tr_status locate(const struct tr_config *c, struct tr_comm *world,
     out->dir[0] = '\0';
     if (!c->load || (c->dry_run && !c->use_checkpoint_args))
         return TR_OK;
+    TR_TRY(tr_comm_agree(world, world->rank == 0 ? refuse_weights(c->load) : TR_OK));
     return tr_ckpt_locate(world, c->load, c->save, step, out);
 }
 

@@ -357,7 +357,7 @@ static void make_old(const char *file)
     TR_CKPT_FAMILY_OF(FAMILY)
 #undef FAMILY
     edit_cut(file, ".", "rank_files");
-    edit_flip(file, (int64_t)strlen("trireme checkpoint 1."), '0' ^ '4');
+    edit_flip(file, (int64_t)strlen("trireme checkpoint 1."), '0' ^ '5');
 }
 
 static void version_1_0(void **unused)

@@ -421,7 +421,7 @@ static void edited(void **state)
     assert_loads(100);
     anew();
     edit_flip(file, (int64_t)strlen("trireme checkpoint "), '1' ^ '2');
-    assert_fails(TR_EDATA, "version 2.4 of the format, and this program reads 1", verify(file));
+    assert_fails(TR_EDATA, "version 2.5 of the format, and this program reads 1", verify(file));
     anew();
     edit_put(file, "num_layers", 1000000000);
     assert_fails(TR_EDATA, "is damaged in 1 place;", verify(file));

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_WEIGHTS_IMPORT_H
+#define TR_WEIGHTS_IMPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "util/status.h"
+
+/*
+ * Weights of others into a checkpoint, and back.  One process, no MPI.
+ */
+struct tr_import {
+    const char *from, *save;
+    const char *config; /* a config.json, or the folder of one; NULL: that of `from` */
+    int64_t seq_length; /* --seq-length of the checkpoint's options at most */
+    int64_t vocab_size; /* of a checkpoint of Megatron-LM, which has it padded; 0: what that says */
+    bool untied;        /* the output layer gets weights of its own */
+    double interval;    /* seconds between lines of progress */
+};
+
+/*
+ * Read the folder `from` and make the checkpoint of iteration 0, weights alone, in the folder `save`; prints what
+ * was recognised and what became of it.  TR_EIO, TR_EDATA, TR_ECONFIG, TR_ERESOURCE; then nothing is left of it.
+ */
+enum tr_status tr_weights_import(const struct tr_import *o) TR_MUST_CHECK;
+
+struct tr_export {
+    const char *load; /* as `trireme ckpt show` takes it */
+    const char *to;
+    enum { TR_EXPORT_HF, TR_EXPORT_LAYERS, TR_EXPORT_MEGATRON } format;
+    int type;            /* enum tr_weights_type */
+    int ranks, stages;   /* of Megatron-LM's files */
+    int64_t shard_bytes; /* of a file of weights, at most, unless a tensor alone has more */
+    const char *like;    /* a folder whose tokenizer and other files are copied, or NULL */
+    double interval;
+};
+
+/*
+ * The reverse: a folder of that format, in `to`, which must not exist or be empty.  What
+ * it is made in has another name until it is complete.  Errors as above.
+ */
+enum tr_status tr_weights_export(const struct tr_export *o) TR_MUST_CHECK;
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_WEIGHTS_MOVE_H
+#define TR_WEIGHTS_MOVE_H
+
+#include "config/dims.h"
+#include "util/status.h"
+#include "util/writeback.h"
+#include "weights/names.h"
+
+/*
+ * A parameter from the tensors that it is in, or into them, in blocks of rows of ours.  There are never more in
+ * memory than a block of each and, where rows are columns, one tensor of theirs.
+ */
+enum { TR_WEIGHTS_BLOCK = 4 << 20 }; /* bytes of a block in fp32, unless a row has more */
+
+/* What becomes of a block: numbers first .. first + n - 1 of the parameter, at x.  It takes them, or fills them. */
+struct tr_weights_end {
+    enum tr_status (*block)(void *ctx, const struct tr_weights_item *m, int64_t first, float *x,
+                            int64_t n);
+    void *ctx;
+    int64_t peak; /* bytes of tensors in memory at most, so far */
+    /* Of each tensor of the table what was written, in the order of its bytes, and its CRC-32; or NULL. */
+    struct tr_weights_moved {
+        int64_t bytes;
+        uint32_t sum;
+    } * moved;
+};
+
+/* From the files of the table into blocks.  TR_EIO. */
+enum tr_status tr_weights_read(const struct tr_weights_table *t, const struct tr_weights_item *m,
+                               struct tr_weights_end *to) TR_MUST_CHECK;
+
+/* From blocks into the files; file[i] is that of number i of the table.  TR_EIO; TR_EDATA if a number is too
+   large for the type of the tensor. */
+enum tr_status tr_weights_write(const struct tr_weights_table *t, struct tr_writeback *file,
+                                const struct tr_weights_item *m,
+                                struct tr_weights_end *from) TR_MUST_CHECK;
+
+#endif
