@@ -157,7 +157,7 @@ printf '{"eos_token": "<|endoftext|>"}' >model/tokenizer_config.json
 llama3() { data build "$@" --tokenizer-type HuggingFaceTokenizer --tokenizer-model model --append-eod; }
 printf '{"text": "The rowers<|endoftext|> sat."}\n{"text": "\\u4e09\\u6bb5 caf\\u00e9"}\n' >two.jsonl
 told() { llama3 two.jsonl --output-prefix two --add-special-tokens >two.log && grep -q "^tokenizer: tokenizer.json, byte-level \
-BPE, 501 tokens, 3 added; 1 \"<|begin_of_text|>\" begins a text; 0 \"<|endoftext|>\" ends a text$" two.log; }
+BPE, 502 tokens, 3 added; 1 \"<|begin_of_text|>\" begins a text; 0 \"<|endoftext|>\" ends a text$" two.log; }
 check "a line says which tokenizer was found" told
 show_llama3() { data show "$@" --tokenizer-type HuggingFaceTokenizer --tokenizer-model model; }
 printf '<|begin_of_text|>The rowers<|endoftext|> sat.<|endoftext|>' >want

@@ -44,7 +44,7 @@ PIECES = ["👍🏽", "👩‍👩‍👧‍👦", "🏳️‍🌈", "🇬🇷",
           "\\n", "\"", "<s>", "</s>", "<unk>", "<|endoftext|>", "<|begin_of_text|>", "<0x41>", "##ing", "[CLS]", "[MASK]", "[UNK]",
           "<extra>", "<sep>", " <sep> ", "word<sep>word", "foo<mid> bar", "<word>", "x<word>", "<word>x", "\ufffd", "Ａ", "ｶﾞ",
           "中", "文", "。", "，", "日本", "𠀀", "\U0002f800", "ａｂ", "ς", "Σ", "ΑΣ", "ß", "ẞ", "Ǆ", "ⓐ", "Ⓐ", "🅰", "क्षि", "\u0301", "\u0e33", "a\u0300\u0316", "x"*30,
-          "ab" * 60, "-" * 40, "=" * 7, "//", "/* */", "http://a.b/c?d=e&f=g", "a@b.org", "don't", "DON'T", " n't", "do not", " 's"]
+          "ab" * 60, "-" * 40, "=" * 7, "//", "/* */", "http://a.b/c?d=e&f=g", "a@b.org", "don't", "DON'T", " zebra", " n't", "do not", " 's"]
 
 
 def lines(count, seed):
@@ -314,6 +314,8 @@ def make(folder, only=None, count=30):
         o = json.loads(t.to_str())
         if name in ("gpt2", "llama2"):
             o["model"]["merges"] = [" ".join(m) for m in o["model"]["merges"]]
+        if name == "llama3":
+            o["model"]["vocab"]["Ġzebra"] = 501  # no merge leads there
         path = folder / f"tok_{name}.json"
         path.write_text(json.dumps(o, separators=(",", ":"), ensure_ascii=False), encoding="utf-8")
         t = Tokenizer.from_file(str(path))
