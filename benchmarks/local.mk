@@ -1,13 +1,14 @@
 # Programs that measure.  `make benchmarks` builds them; nothing runs them unasked, and no number here
 # decides whether a test passes.
 BENCHMARKS = benchmarks/bench_clock benchmarks/bench_data benchmarks/bench_gemm benchmarks/bench_gpu benchmarks/bench_ops benchmarks/bench_overlap benchmarks/bench_pipe \
-	benchmarks/bench_step
+	benchmarks/bench_step benchmarks/bench_tokenize
 EXTRA_PROGRAMS = $(BENCHMARKS)
 CLEANFILES += $(BENCHMARKS)
 EXTRA_DIST += benchmarks/README.md benchmarks/build_data.sh benchmarks/startup.sh benchmarks/slow.sh \
 	benchmarks/checkpoint.sh benchmarks/peers.sh benchmarks/peers/llmc_step.c benchmarks/peers/pytorch_gpt.py \
 	benchmarks/peers/pytorch_gpu.py \
-	benchmarks/peers/pytorch_step.py benchmarks/peers/transformers_step.py benchmarks/run
+	benchmarks/peers/pytorch_step.py benchmarks/peers/transformers_step.py \
+	benchmarks/peers/tokenizers_speed.py benchmarks/run
 
 .PHONY: benchmarks
 benchmarks: $(BENCHMARKS)
@@ -62,3 +63,6 @@ benchmarks_bench_overlap_LDADD = $(BENCH_LIBS)
 
 benchmarks_bench_pipe_SOURCES = benchmarks/bench_pipe.c benchmarks/bench_run.c benchmarks/bench_run.h
 benchmarks_bench_pipe_LDADD = $(BENCH_LIBS)
+
+benchmarks_bench_tokenize_SOURCES = benchmarks/bench_tokenize.c
+benchmarks_bench_tokenize_LDADD = $(BENCH_LIBS)

@@ -23,7 +23,7 @@ static int world_of(const struct tr_config *c)
 /* The vocabulary has been counted, and is not read again for every shape that is looked at. */
 static void count_vocabulary(struct tr_plan *p)
 {
-    p->config.vocab_file = NULL;
+    p->config.vocab_file = p->config.tokenizer_model = NULL;
     p->config.vocab_size = p->shape.dims.vocab;
 }
 
