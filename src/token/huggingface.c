@@ -344,6 +344,10 @@ static enum tr_status take_metaspace(struct reader *r, const json_t *object)
     return take_scheme(r, object, &s->prepend);
 }
 
+#define WORD                                                                              \
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\u200c\\u200d\\u24b6-\\u24e9\\x{1f130}-\\x{1f149}" \
+    "\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"
+
 /* Words and what else is neither word nor white space, by the expression of the Rust library. */
 static enum tr_status take_whitespace(struct reader *r)
 {
@@ -351,7 +355,7 @@ static enum tr_status take_whitespace(struct reader *r)
 
     TR_TRY(new_split(r, TR_SPLIT_PATTERN, TR_SPLIT_REMOVED, &s));
     s->invert = true;
-    return tr_pattern_open(r->path, "[\\w\\u200c\\u200d]+|[^\\w\\u200c\\u200d\\s]+", &s->pattern);
+    return tr_pattern_open(r->path, "[" WORD "]+|[^" WORD "\\s]+", &s->pattern);
 }
 
 static enum tr_status take_simple_split(struct reader *r, const json_t *object, const char *type)

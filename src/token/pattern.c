@@ -45,11 +45,11 @@ static void *need(void *memory)
     "\\x00-\\x08\\x0e-\\x1f\\x21-\\x{84}\\x{86}-\\x{9f}\\x{a1}-\\x{167f}\\x{1681}-\\x{1fff}" \
     "\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}\\x{3001}-" \
     "\\x{10ffff}"
-/* What words are made of: letters, marks, digits, connectors, and the symbols that Unicode counts as
-   alphabetic. */
+/* What words are made of besides letters: marks, digits, connectors, the symbols that Unicode counts as
+   alphabetic, and six numbers of Latin-1 that Oniguruma takes too. */
 #define WORDS                                                                                  \
     "\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}" \
-    "\\x{1f170}-\\x{1f189}"
+    "\\x{1f170}-\\x{1f189}\\xb2\\xb3\\xb9\\xbc-\\xbe"
 
 /*
  * Letters and numbers that this PCRE2 does not know yet, as they stand between brackets.
@@ -162,6 +162,22 @@ static void put_class(struct rewrite *r, bool inside, bool negated, const char *
         put(r, "]");
 }
 
+/* Whether a name is that of a script: PCRE2 would also take characters that several scripts share. */
+static bool is_script(const char *name)
+{
+    char text[80];
+    PCRE2_SIZE at;
+    pcre2_code *code;
+    int error;
+
+    if (strlen(name) < 3 || strchr(name, ':'))
+        return false;
+    snprintf(text, sizeof text, "\\p{sc:%s}", name);
+    code = compile(text, strlen(text), &error, &at);
+    pcre2_code_free(code);
+    return code != NULL;
+}
+
 /* \p{...}, \P{...}, \pL: r->at is at the p. */
 static enum tr_status take_property(struct rewrite *r, bool inside)
 {
@@ -188,7 +204,7 @@ static enum tr_status take_property(struct rewrite *r, bool inside)
     name[bytes] = '\0';
     r->at += bytes;
     r->at += *r->at == '}';
-    snprintf(text, sizeof text, "\\p{%s}", name);
+    snprintf(text, sizeof text, "\\p{%s%s}", is_script(name) ? "sc:" : "", name);
     if (strcmp(name, "L") == 0 && !(negated && inside)) {
         put_class(r, inside, negated, text, &newer.letters, NULL);
     } else if (strcmp(name, "N") == 0 && !(negated && inside)) {

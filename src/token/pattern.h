@@ -10,7 +10,8 @@
  * Regular expressions of tokenizers, which are written for Oniguruma in Ruby's syntax, by means of
  * PCRE2.  Where the two differ, the expression is rewritten: white space is Unicode's property
  * White_Space (PCRE2 adds U+180E), letters and numbers are those of unicode.def, so that a text is split
- * alike whatever version of Unicode PCRE2 has, \w has marks and connectors, \h is a hexadecimal digit,
+ * alike whatever version of Unicode PCRE2 has, \w has marks and connectors, \p{Han} is
+ * the script and not what it shares, \h is a hexadecimal digit,
  * \v is U+000B, (?m) lets the dot match line feeds, X{n,m}+ repeats X{n,m}, X{n}? is a choice, X{,n}
  * begins at 0, ^ and $ are bounds of lines.
  */

@@ -168,9 +168,15 @@ static void ignored(void **state)
         "--muon-momentum 0.9 --sgd-momentum 0.9",
     };
     static const char *const refused[] = {
-        "--fp8-format hybrid",       "--fp8-hybrid",        "--position-embedding-type yarn",
-        "--tokenizer-model a.model", "--exp-avg-dtype fp8", "--grad-reduce-in-bf16",
-        "--optimizer muon",          "--decoupled-lr 1e-4", "--ckpt-convert-format torch",
+        "--fp8-format hybrid",
+        "--fp8-hybrid",
+        "--position-embedding-type yarn",
+        "--tokenizer-metadata a.json",
+        "--exp-avg-dtype fp8",
+        "--grad-reduce-in-bf16",
+        "--optimizer muon",
+        "--decoupled-lr 1e-4",
+        "--ckpt-convert-format torch",
     };
 
     (void)state;

@@ -315,7 +315,9 @@ def make(folder, only=None, count=30):
         if name in ("gpt2", "llama2"):
             o["model"]["merges"] = [" ".join(m) for m in o["model"]["merges"]]
         if name == "llama3":
-            o["model"]["vocab"]["Ġzebra"] = 501  # no merge leads there
+            # No merge leads there.  Added tokens follow the vocabulary.
+            o["model"]["vocab"]["Ġzebra"] = 500
+            o["added_tokens"][-1]["id"] = 501
         path = folder / f"tok_{name}.json"
         path.write_text(json.dumps(o, separators=(",", ":"), ensure_ascii=False), encoding="utf-8")
         t = Tokenizer.from_file(str(path))
