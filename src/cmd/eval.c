@@ -20,7 +20,7 @@ static const struct tr_opt rows[] = {
     OPT(TEXT, dataset, "dataset", NULL, ANY,
         "dataset to measure, PREFIX of PREFIX.bin and PREFIX.idx: all its tokens as one stream"),
     OPT(TEXT, lambada, "lambada", NULL, ANY,
-        "passages whose last words are predicted, JSON lines {\"text\": ...}"),
+        "passages whose final words are predicted, JSON lines {\"text\": ...}"),
     OPT(INT, stride, "stride", NULL, COUNT,
         "tokens from the beginning of a window to that of the next; --seq-length, the length of a "
         "window, unless given"),
@@ -84,7 +84,7 @@ const struct tr_doc tr_doc_eval = {
         "the first "
         "token of every window does not count.\n"
         "\n"
-        "--lambada measures the last words of passages: one is correct if each of its tokens is "
+        "--lambada measures the final words of passages: one is correct if each of its tokens is "
         "the most "
         "likely one, which is when greedy decoding writes it.  Their perplexity is exp of the mean "
         "over "

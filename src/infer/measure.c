@@ -321,7 +321,7 @@ static enum tr_status tell(const struct work *w)
     json_object_set_new(all, "load", json_string(w->config->load));
     json_object_set_new(all, "iteration", json_integer((json_int_t)w->config->ckpt_step));
     if (w->m->lambada) {
-        printf("last words of %s\n", w->m->lambada);
+        printf("final words of %s\n", w->m->lambada);
         fact(all, "passages", "passages", "%.0f", (double)w->windows, true);
         fact(all, "correct", "correct", "%.0f", (double)right, true);
         fact(all, "accuracy", "accuracy", "%.6f", (double)right / (double)w->windows, false);

@@ -17,7 +17,7 @@ struct tr_measure {
 enum tr_detokenizer { TR_DETOKENIZER_NONE, TR_DETOKENIZER_WIKITEXT };
 
 /*
- * Perplexity of a text or a dataset, or LAMBADA's last words: a table on stdout of rank 0, and one line of JSON to
+ * Perplexity of a text or a dataset, or LAMBADA's final words: a table on stdout of rank 0, and one line of JSON to
  * m->json.  Collective over `world`; TR_ECONFIG, TR_EIO or TR_EDATA, the same on all ranks.
  */
 enum tr_status tr_measure(const struct tr_measure *m, const struct tr_config *c,

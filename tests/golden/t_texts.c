@@ -143,6 +143,29 @@ static bool same(const struct tr_run *r, int i, const struct tr_written *t)
     return true;
 }
 
+/* The token that is fourth in the first text ends texts: at its first place, in those that have it. */
+static void ends_there(struct tr_run *r, struct tr_generation *g)
+{
+    const int32_t eod = (int32_t)numbered(r, "text", 0, NEW)[3];
+
+    g->eod = eod;
+    for (int i = 0; i < PROMPTS; i++)
+        prompt(r, i, &g->text[i]);
+    tr_generate(r, g);
+    for (int i = 0; i < PROMPTS; i++) {
+        const struct tr_written *t = &g->text[i];
+        const float *tokens = numbered(r, "text", i, NEW);
+        int64_t k = 0;
+
+        while (k < NEW && (int32_t)tokens[k] != eod)
+            k++;
+        assert_all(t->end == (k < NEW ? TR_TEXT_END : TR_TEXT_LENGTH));
+        assert_all(t->count - t->prompt == (k < NEW ? k + 1 : NEW));
+        assert_all(t->token[t->count - 1] == (int32_t)tokens[k < NEW ? k : NEW - 1]);
+        tr_written_release(&g->text[i]);
+    }
+}
+
 static void generate(const char *family, struct layout at, const struct tr_forward_only *only)
 {
     struct tr_written text[PROMPTS];
@@ -160,6 +183,7 @@ static void generate(const char *family, struct layout at, const struct tr_forwa
         assert_all(same(&r, i, &text[i]));
         tr_written_release(&text[i]);
     }
+    ends_there(&r, &g);
     tiny_close(&r, &c);
 }
 
