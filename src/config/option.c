@@ -2,6 +2,7 @@
 #include "config/option.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -522,9 +523,11 @@ static int words_of(const struct tr_options *t, const char *word)
     const size_t n = strcspn(name, "=");
 
     for (int i = 0; i < t->rows && n > 0; i++)
-        if (t->row[i].kind == TR_ROW_OPT && strlen(t->row[i].name) == n &&
-            strncmp(t->row[i].name, name, n) == 0)
-            return t->row[i].type == TR_OPT_FLAG || name[n] == '=' ? 1 : 2;
+        if ((t->row[i].kind == TR_ROW_OPT || t->row[i].kind == TR_ROW_OFF) &&
+            strlen(t->row[i].name) == n && strncmp(t->row[i].name, name, n) == 0)
+            return t->row[i].type == TR_OPT_FLAG || name[n] == '=' ? 1
+                   : t->row[i].type == TR_OPT_WORDS                ? INT_MAX
+                                                                   : 2;
     return 0;
 }
 

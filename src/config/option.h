@@ -124,7 +124,8 @@ enum tr_status tr_options_parse_args(const struct tr_options *t, void *base,
 
 /*
  * For a verb that takes options of a table of its own and of another one together: words that are
- * options of `own`, with the values behind them (one each; --name=value is one word), set fields of
+ * options of `own`, with the values behind them (one each, of WORDS all up to the next option;
+ * --name=value is one word), set fields of
  * *own_base, and all others in their order, which are added to *others, set fields of *base.
  * Errors of both tables are reported together.
  */

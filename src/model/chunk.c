@@ -36,6 +36,7 @@ struct batch {
     int32_t *position,
         *from; /* [N] what model/attention_mask.h makes of the text, where it is asked for */
     float *weight;
+    int32_t *place; /* [N], with a key-value cache */
 };
 
 /* The elements of a part's parameters in the flat buffers: in a forward pass it reads values from
@@ -56,6 +57,7 @@ struct tr_chunk {
     struct tr_head head;
     struct tr_tensor *output, *doutput, *dinput; /* [room]; see chunk.h */
     struct tr_tensor loss_sum;                   /* TR_F64 [1] */
+    struct tr_tensor *cache;                     /* [micros * layers], or NULL */
     struct range embedding, top;                 /* of the embedding; of the head without it */
     struct range *layer;                         /* [layers] */
     bool completes; /* its backward is the last of a step on this rank */
@@ -103,8 +105,9 @@ static void *need(size_t count, size_t size)
    layer. */
 static bool has_positions(const struct tr_chunk *c)
 {
-    return c->m->mask_rule.positions &&
-           (c->embeds || (c->layers > 0 && c->m->dims->family.positions == TR_POSITIONS_ROTARY));
+    return c->m->keys > 0 ||
+           (c->m->mask_rule.positions &&
+            (c->embeds || (c->layers > 0 && c->m->dims->family.positions == TR_POSITIONS_ROTARY)));
 }
 
 static void open_batch(struct tr_chunk *c)
@@ -122,6 +125,8 @@ static void open_batch(struct tr_chunk *c)
         x->position = need(rows, sizeof *x->position);
     if (rule->attention)
         x->from = need(rows, sizeof *x->from);
+    if (c->m->keys > 0)
+        x->place = need(rows, sizeof *x->place);
     if (rule->loss && c->heads)
         x->weight = need(rows, sizeof *x->weight);
 }
@@ -134,6 +139,7 @@ static void close_batch(struct batch *x)
     free(x->position);
     free(x->from);
     free(x->weight);
+    free(x->place);
 }
 
 static struct pool *pool_open(int count, int layers)
@@ -222,6 +228,7 @@ void tr_chunk_close(struct tr_chunk *c)
         pool_close(c->pool);
     close_batch(&c->next);
     tr_graphs_close(&c->graphs);
+    free(c->cache);
     free(c->slot);
     free(c->output);
     free(c->doutput);
@@ -290,8 +297,31 @@ static void plan_batch(struct tr_chunk *c, struct tr_arena *a, struct slot *x)
         x->mask.position = tr_i32_1(tr_arena_take(a, TR_LABEL_ACTIVATIONS, bytes), n);
     if (c->next.from)
         x->mask.from = tr_i32_1(tr_arena_take(a, TR_LABEL_ACTIVATIONS, bytes), n);
+    if (c->next.place)
+        x->mask.place = tr_i32_1(tr_arena_take(a, TR_LABEL_ACTIVATIONS, bytes), n);
     if (c->next.weight)
         x->mask.weight = tr_f32_1(tr_arena_floats(a, TR_LABEL_ACTIVATIONS, n), n);
+}
+
+void tr_chunk_plan_cache(struct tr_chunk *c, struct tr_arena *a, int micros)
+{
+    const struct tr_model *m = c->m;
+    const int64_t rows = m->micro_batch * tr_model_groups(m) * 2, d = m->dims->head_dim;
+    const size_t bytes = (size_t)(rows * m->keys * d * tr_dtype_bytes(m->type));
+
+    if (m->keys == 0 || c->layers == 0)
+        return;
+    if (!c->cache)
+        c->cache = need((size_t)micros * (size_t)c->layers, sizeof *c->cache);
+    for (int i = 0; i < micros * c->layers; i++)
+        c->cache[i] =
+            tr_tensor_3(tr_arena_take(a, TR_LABEL_CACHE, bytes), m->type, rows, m->keys, d);
+}
+
+void tr_chunk_places(struct tr_chunk *c, int32_t **position, int32_t **place)
+{
+    *position = c->next.position;
+    *place = c->next.place;
 }
 
 void tr_chunk_plan(struct tr_chunk *c, struct tr_arena *a)
@@ -341,7 +371,7 @@ void tr_chunk_batch(struct tr_chunk *c, int32_t **text, int64_t **sample)
 /* Numbers first .. first + T - 1 of each sample's T + 1. */
 static void upload_text(const struct tr_chunk *c, const struct tr_tensor *to, int64_t first)
 {
-    int64_t seq = c->m->dims->seq;
+    int64_t seq = c->m->tokens;
 
     for (int64_t b = 0; b < c->m->micro_batch; b++)
         memcpy(c->next.token + b * seq, c->next.text + b * (seq + 1) + first,
@@ -354,8 +384,11 @@ static void upload_mask(const struct tr_chunk *c, const struct tr_mask *to)
     const struct batch *x = &c->next;
     struct tr_queue *q = c->m->q;
 
-    tr_mask_of(x->text, c->m->micro_batch, c->m->dims->seq, c->m->mask_rule.eod, x->position,
-               x->from, x->weight);
+    if (x->place)
+        q->on->upload(q, &to->place, x->place);
+    else
+        tr_mask_of(x->text, c->m->micro_batch, c->m->tokens, c->m->mask_rule.eod, x->position,
+                   x->from, x->weight);
     if (x->position)
         q->on->upload(q, &to->position, x->position);
     if (x->from)
@@ -514,6 +547,7 @@ static void forward_layers(const struct pass *p)
             keep_slice(c, at, i);
         if (!p->whole)
             wait_for_values(c, c->layer[i].first);
+        c->m->cache = c->cache ? &c->cache[p->micro * c->layers + i] : NULL;
         tr_block_forward(c->m, &at->block[i], c->first_layer + i, &y, tr_i64(&p->x->sample));
         if (!p->whole)
             after_layer(c);
@@ -641,6 +675,16 @@ double tr_chunk_take_loss(struct tr_chunk *c)
     q->on->download(q, &loss, &c->loss_sum);
     q->on->fill(q, &c->loss_sum, 0.0F);
     return loss;
+}
+
+struct tr_tensor tr_chunk_losses(struct tr_chunk *c)
+{
+    return c->head.loss;
+}
+
+struct tr_tensor tr_chunk_margins(struct tr_chunk *c)
+{
+    return c->head.logits_of->stats;
 }
 
 struct tr_tensor tr_chunk_logits(struct tr_chunk *c)

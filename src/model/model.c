@@ -3,7 +3,7 @@
 
 int64_t tr_model_rows(const struct tr_model *m)
 {
-    return m->micro_batch * m->dims->seq;
+    return m->micro_batch * m->tokens;
 }
 
 int64_t tr_model_part_rows(const struct tr_model *m)
@@ -130,7 +130,7 @@ struct tr_dropout tr_model_dropout(const struct tr_model *m, enum tr_stream stre
         .stream = stream,
         .site = site,
         .sample = sample,
-        .tokens = m->dims->seq,
+        .tokens = m->tokens,
         .first_row = stream == TR_STREAM_ATTN_DROPOUT ? 0 : tr_model_first_row(m),
     };
 }

@@ -33,6 +33,8 @@
 struct tr_mask {
     struct tr_tensor position, from; /* TR_I32 */
     struct tr_tensor weight;
+    struct tr_tensor
+        place; /* TR_I32: of each token in the cache, or below 0; with a key-value cache */
 };
 
 struct tr_model {
@@ -41,6 +43,7 @@ struct tr_model {
     const struct tr_layout *layout;
     const struct tr_activations *activations;
     int64_t micro_batch;
+    int64_t tokens; /* of each sample in a pass: T, or fewer with a key-value cache */
 
     struct tr_params params;
     struct tr_tp tp;
@@ -48,8 +51,9 @@ struct tr_model {
     uint64_t seed;      /* of dropout */
     double attention_dropout, hidden_dropout;
     struct tr_norm_how norm;
-    bool training; /* dropout is on */
-    bool graphs;   /* passes are captured and replayed (model/graphs.h); the backend can */
+    bool training;     /* dropout is on */
+    bool forward_only; /* there is no backward pass, so nothing that only it needs */
+    bool graphs;       /* passes are captured and replayed (model/graphs.h); the backend can */
 
     /* Called in a forward pass before a part reads its values, with the first element of them in the
        flat buffer; NULL where all values are always there. */
@@ -60,6 +64,9 @@ struct tr_model {
     bool adds; /* backward adds to the gradients of weights (gradient accumulation), or sets them */
     enum tr_dtype type, stream;
     struct tr_mask_rule mask_rule;
+    int64_t keys; /* that the key-value cache has room for, of each sample; 0: there is none */
+    const struct tr_tensor
+        *cache; /* [B groups 2, keys, D] of the layer under way, borrowed; NULL without */
     const struct tr_mask *mask; /* of the micro-batch under way, borrowed */
 
     /* Scratch.  Letters as in tensor.h; one rank's shard by heads or inner width. */
@@ -89,8 +96,10 @@ struct tr_model {
 void tr_model_open(struct tr_model *m);
 void tr_model_close(struct tr_model *m);
 
-/* Take the scratch memory from the arena (TR_LABEL_SCRATCH); and, when that is there, put into it what stays
-   the same: `position`. */
+/* Take the scratch memory from the arena (TR_LABEL_SCRATCH): positions and what follows from them alone, and all
+   else, which may be taken again after m->tokens has changed.  And, when that is there, put into the former what
+   stays the same. */
+void tr_model_plan_tables(struct tr_model *m, struct tr_arena *a);
 void tr_model_plan(struct tr_model *m, struct tr_arena *a);
 void tr_model_prepare(struct tr_model *m);
 

@@ -192,10 +192,10 @@ void tr_params_release(struct tr_params *ps)
 }
 
 void tr_params_plan(struct tr_params *ps, struct tr_arena *a, enum tr_dtype values,
-                    enum tr_dtype grads)
+                    enum tr_dtype grads, bool backward)
 {
     size_t v = (size_t)(ps->size * tr_dtype_bytes(values));
-    size_t g = (size_t)(ps->size * tr_dtype_bytes(grads));
+    size_t g = backward ? (size_t)(ps->size * tr_dtype_bytes(grads)) : 0;
 
     ps->values = tr_tensor_1(tr_arena_take(a, TR_LABEL_WEIGHTS, v), values, ps->size);
     ps->grads = tr_tensor_1(tr_arena_take(a, TR_LABEL_GRADIENTS, g), grads, ps->size);

@@ -76,9 +76,10 @@ void tr_params_list(const struct tr_dims *dims, const struct tr_layout *l, int t
 void tr_params_list_whole(const struct tr_dims *dims, struct tr_params *out);
 void tr_params_release(struct tr_params *ps);
 
-/* Take values and gradients from the arena (TR_LABEL_WEIGHTS, TR_LABEL_GRADIENTS); see util/arena.h. */
+/* Take values and, where there is a backward pass, gradients from the arena (TR_LABEL_WEIGHTS,
+   TR_LABEL_GRADIENTS); see util/arena.h. */
 void tr_params_plan(struct tr_params *ps, struct tr_arena *a, enum tr_dtype values,
-                    enum tr_dtype grads);
+                    enum tr_dtype grads, bool backward);
 
 /* Where in the list the first parameter stands that has elements from `at` on in the flat buffers; `count`
    if none has.  They stand there in the order of the list. */

@@ -110,10 +110,12 @@ static struct tr_tensor state(const struct tr_optim *o, struct tr_arena *a)
     return tr_f32_1(tr_arena_floats(a, TR_LABEL_OPTIMIZER, o->owned), o->owned);
 }
 
-void tr_optim_plan(struct tr_optim *o, struct tr_arena *a, enum tr_dtype values)
+void tr_optim_plan(struct tr_optim *o, struct tr_arena *a, enum tr_dtype values, bool steps)
 {
     if (values != TR_F32)
         o->main = state(o, a);
+    if (!steps)
+        return;
     o->m = state(o, a);
     o->v = state(o, a);
     o->sum = tr_f64_1(tr_arena_take(a, TR_LABEL_OPTIMIZER, sizeof(double)), 1);

@@ -50,8 +50,9 @@ void tr_optim_open(struct tr_optim *o, const struct tr_params *params, const str
                    int tp, const struct tr_bucket *own, int owns);
 void tr_optim_close(struct tr_optim *o);
 
-/* Take masters and moments from the arena (TR_LABEL_OPTIMIZER); `values` is the type of the weights. */
-void tr_optim_plan(struct tr_optim *o, struct tr_arena *a, enum tr_dtype values);
+/* Take masters and moments from the arena (TR_LABEL_OPTIMIZER); `values` is the type of the weights.
+   Without `steps` it only keeps weights: no moments. */
+void tr_optim_plan(struct tr_optim *o, struct tr_arena *a, enum tr_dtype values, bool steps);
 
 /* Where the masters of own[i] lie: own[i].count of TR_F32, memory of the device. */
 struct tr_tensor tr_optim_masters(const struct tr_optim *o, int i);

@@ -40,6 +40,8 @@ static enum tr_status open_schedules(struct tr_run *r)
         .group = s->layout.group,
         .overlap = r->config->overlap_p2p_communication,
     };
+    if (r->only)
+        r->train_list.kind = TR_SCHED_EVAL;
     /* A dry run needs the buffers of the list, and not its length. */
     if (!r->world)
         r->train_list.micros = tr_sched_short(&r->train_list);
@@ -125,6 +127,8 @@ static void open_model(struct tr_run *r)
         .layout = &r->shape.layout,
         .activations = &r->shape.activations,
         .micro_batch = r->shape.batches.micro_batch,
+        .tokens = r->only && r->only->block > 0 ? r->only->block : r->shape.dims.seq,
+        .keys = r->only ? r->only->keys : 0,
         .tp = {.comm = &r->grid.tp,
                .sequence = r->shape.activations.sequence,
                .overlap = r->shape.layout.overlap_tensor},
@@ -141,6 +145,7 @@ static void open_model(struct tr_run *r)
                       .loss = c->eod_mask_loss,
                       .positions = c->reset_position_ids,
                       .attention = c->reset_attention_mask},
+        .forward_only = r->only != NULL,
         .stream = r->shape.precision.stream_fp32 ? TR_F32 : tr_run_dtype(&r->shape.precision),
     };
     tr_params_list(&r->shape.dims, &r->shape.layout, r->grid.at.tp, r->grid.at.pp,
@@ -163,17 +168,53 @@ static void open_scaler(struct tr_run *r)
                                (int)c->loss_scale_window, (int)c->hysteresis);
 }
 
+/* What is chosen from, on ranks with the head, and what was chosen. */
+static void plan_choice(struct tr_run *r)
+{
+    const int64_t samples = r->shape.batches.micro_batch * r->eval_list.micros;
+    const int64_t vocab = r->shape.dims.vocab_padded;
+
+    if (!r->only || !r->only->picks)
+        return;
+    r->chosen = tr_i32_1(
+        tr_arena_take(&r->arena, TR_LABEL_LOGITS, (size_t)samples * sizeof(int32_t)), samples);
+    if (tr_chunk_has_loss(r->chunk[r->shape.layout.k - 1]))
+        r->picked =
+            tr_f32_1(tr_arena_floats(&r->arena, TR_LABEL_LOGITS, samples * vocab), samples * vocab);
+}
+
+/* What depends on how many tokens of a sample a pass has. */
+static void plan_pass(struct tr_run *r)
+{
+    tr_model_plan(&r->model, &r->arena);
+    for (int i = 0; i < r->shape.layout.k; i++)
+        tr_chunk_plan(r->chunk[i], &r->arena);
+}
+
+void tr_run_tokens(struct tr_run *r, int64_t tokens)
+{
+    TR_ASSERT(r->only && tokens <= r->only->block);
+    if (tokens == r->model.tokens)
+        return;
+    r->arena = r->fixed;
+    r->model.tokens = tokens;
+    plan_pass(r);
+}
+
 /* One pass over everything that takes memory; runs dry, then for real. */
 static void plan_memory(struct tr_run *r)
 {
     enum tr_dtype type = r->model.type;
 
-    tr_params_plan(&r->model.params, &r->arena, type,
-                   r->shape.precision.grads_fp32 ? TR_F32 : type);
-    tr_optim_plan(&r->optim, &r->arena, type);
-    tr_model_plan(&r->model, &r->arena);
-    for (int i = 0; i < r->shape.layout.k; i++)
-        tr_chunk_plan(r->chunk[i], &r->arena);
+    tr_params_plan(&r->model.params, &r->arena, type, r->shape.precision.grads_fp32 ? TR_F32 : type,
+                   !r->only);
+    tr_optim_plan(&r->optim, &r->arena, type, !r->only);
+    tr_model_plan_tables(&r->model, &r->arena);
+    for (int i = 0; r->only && i < r->shape.layout.k; i++)
+        tr_chunk_plan_cache(r->chunk[i], &r->arena, r->eval_list.micros);
+    plan_choice(r);
+    r->fixed = r->arena;
+    plan_pass(r);
     tr_links_plan(r->links, &r->arena);
     tr_replicas_plan(r->replicas, &r->arena);
 }
@@ -312,6 +353,8 @@ static enum tr_status open_sums(struct tr_run *r)
 static void publish(struct tr_run *r)
 {
     tr_optim_publish(&r->optim, &r->queue);
+    if (!r->dp)
+        return;
     tr_dp_gather(r->dp, &r->queue);
     tr_dp_need(r->dp, &r->queue, 0);
 }
@@ -468,7 +511,7 @@ enum tr_status tr_run_load(struct tr_run *r)
     TR_TRY(tr_ckpt_load(&r->grid, r->config->load, &how, &r->shape, &tensors, &state, &found));
     tr_timer_stop(TR_TIMER_LOAD_CHECKPOINT);
     print_timer(r, TR_TIMER_LOAD_CHECKPOINT);
-    if (tr_logging_is_brief(r))
+    if (tr_logging_is_brief(r) && !r->only)
         tell_load(r, found);
     if (!found) {
         begin_anew(r);
@@ -644,18 +687,34 @@ static enum tr_status open_groups(struct tr_run *r)
     return TR_OK;
 }
 
+/* A key-value cache needs attention that knows of it, and messages that are what they seem. */
+static enum tr_status check_cache(const struct tr_run *r)
+{
+    if (!r->only || r->only->block == 0)
+        return TR_OK;
+    if (!r->queue.on->attention_cached)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--backend %s has no attention with a key-value cache: add --no-kv-cache, which "
+            "computes all tokens again for each new one, or compute with --backend cpu",
+            r->queue.on->name);
+    return TR_OK;
+}
+
 static enum tr_status build(struct tr_run *r)
 {
     double began = tr_now();
 
     TR_TRY(reach(r));
+    TR_TRY(check_cache(r));
     r->traffic.on = r->config->log_traffic;
     tr_logging_setup(r, began);
     TR_TRY(open_parts(r));
     open_scaler(r);
     TR_TRY(open_groups(r));
     TR_TRY(open_memory(r));
-    TR_TRY(open_sums(r));
+    if (!r->only)
+        TR_TRY(open_sums(r));
     TR_TRY(start_links(r));
     TR_TRY(start_replicas(r));
     if (!r->config->load)
@@ -665,12 +724,14 @@ static enum tr_status build(struct tr_run *r)
 }
 
 static enum tr_status open_by(enum tr_status (*make)(struct tr_run *r), struct tr_run *r,
-                              const struct tr_config *config, struct tr_comm *world)
+                              const struct tr_config *config, const struct tr_forward_only *only,
+                              struct tr_comm *world)
 {
     enum tr_status s;
 
     memset(r, 0, sizeof *r);
     r->config = config;
+    r->only = only;
     r->world = world;
     s = make(r);
     if (s != TR_OK)
@@ -680,12 +741,18 @@ static enum tr_status open_by(enum tr_status (*make)(struct tr_run *r), struct t
 
 enum tr_status tr_run_open(struct tr_run *r, const struct tr_config *config, struct tr_comm *world)
 {
-    return open_by(build, r, config, world);
+    return open_by(build, r, config, NULL, world);
+}
+
+enum tr_status tr_run_open_forward(struct tr_run *r, const struct tr_config *config,
+                                   const struct tr_forward_only *only, struct tr_comm *world)
+{
+    return open_by(build, r, config, only, world);
 }
 
 enum tr_status tr_run_reach(struct tr_run *r, const struct tr_config *config, struct tr_comm *world)
 {
-    return open_by(reach, r, config, world);
+    return open_by(reach, r, config, NULL, world);
 }
 
 enum tr_status tr_run_dry(struct tr_run *r, const struct tr_config *config,

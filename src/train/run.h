@@ -23,12 +23,21 @@
 struct tr_links;
 struct tr_replicas;
 
+/* What a run without a backward pass is for: evaluation, or generation. */
+struct tr_forward_only {
+    int64_t
+        block; /* with a key-value cache: new tokens of a sample in a pass, at most; 0: there is none */
+    int64_t keys; /* how many keys it keeps of a sample */
+    bool picks;   /* tokens are chosen: tr_run.picked and tr_run.chosen */
+};
+
 /*
  * Everything that one rank of a training run holds, built in the order of the layers and torn down in
  * reverse.  Made once in `trireme train`; passed down as a pointer.
  */
 struct tr_run {
-    const struct tr_config *config; /* borrowed */
+    const struct tr_config *config;     /* borrowed */
+    const struct tr_forward_only *only; /* borrowed; NULL: it trains */
     struct tr_shape shape;
     struct tr_comm *world;        /* borrowed; for host memory */
     struct tr_comm *transport;    /* the same ranks, for memory of the device: train/transport.h */
@@ -42,6 +51,7 @@ struct tr_run {
     struct tr_device *device;
     struct tr_queue queue;
     struct tr_arena arena;
+    struct tr_arena fixed; /* the arena before what depends on the tokens of a pass */
     struct tr_model model;
     struct tr_chunk **chunk; /* [K], owned */
     struct tr_sched train_list, eval_list;
@@ -57,6 +67,17 @@ struct tr_run {
        datasets, tests to generate tokens. */
     enum tr_status (*sample)(struct tr_run *r, enum tr_split split, int64_t position,
                              int32_t *text);
+
+    /* Called after the forward of a micro-batch on a rank with the head, or NULL; its first sample is
+       `position`. */
+    void (*scored)(struct tr_run *r, int micro, int64_t position);
+    /* With a key-value cache: position and place of each token of that sample (tr_chunk_places()), [T] each. */
+    void (*placed)(struct tr_run *r, int64_t position, int32_t *at, int32_t *place);
+    void *reader; /* of the three: theirs */
+    struct tr_tensor
+        picked; /* TR_F32 [W, samples, V/W]: logits of one row of each, on ranks with the head */
+    struct tr_tensor
+        chosen; /* TR_I32 [samples] the tokens that follow; both where `only` says so */
 
     /* The number of that sample, for activation caches: tr_data_sample_id(), also
        of positions that are still to come. */
@@ -92,6 +113,15 @@ struct tr_run {
 enum tr_status tr_run_open(struct tr_run *r, const struct tr_config *config,
                            struct tr_comm *world) TR_MUST_CHECK;
 void tr_run_close(struct tr_run *r);
+
+/* The same for a run that computes forward only: without gradients, moments and sums over replicas, and with the
+   activations of one layer at a time.  Of a config with --recompute-granularity full, uniform, of one layer. */
+enum tr_status tr_run_open_forward(struct tr_run *r, const struct tr_config *config,
+                                   const struct tr_forward_only *only,
+                                   struct tr_comm *world) TR_MUST_CHECK;
+
+/* Of such a run with a key-value cache: passes have `tokens` new tokens of a sample from here on, `block` at most. */
+void tr_run_tokens(struct tr_run *r, int64_t tokens);
 
 /* Of weights and activations: TR_F32, TR_F16 or TR_BF16. */
 enum tr_dtype tr_run_dtype(const struct tr_precision *p);

@@ -8,19 +8,30 @@
 #include "pipeline/links.h"
 #include "telemetry/timer.h"
 
+/* The first sample of a micro-batch of this replica. */
+static int64_t first_of(const struct tr_run *r, int micro)
+{
+    const int64_t batch = r->shape.batches.micro_batch;
+
+    return r->first_sample + micro * batch * r->shape.layout.d + r->grid.at.dp * batch;
+}
+
 /* Bring the samples of a micro-batch to the chunk: which ones they are, for dropout, and their
    tokens where the chunk reads them. */
 static void fetch(struct tr_run *r, struct tr_slot at)
 {
-    int64_t batch = r->shape.batches.micro_batch, seq = r->shape.dims.seq;
-    int64_t first = r->first_sample + at.micro * batch * r->shape.layout.d + r->grid.at.dp * batch;
-    int32_t *text;
+    const int64_t batch = r->shape.batches.micro_batch, seq = r->model.tokens;
+    const int64_t first = first_of(r, at.micro);
+    int32_t *text, *at_position, *place;
     int64_t *sample;
 
     tr_timer_start(TR_TIMER_BATCH_GENERATOR);
     tr_chunk_batch(r->chunk[at.chunk], &text, &sample);
+    tr_chunk_places(r->chunk[at.chunk], &at_position, &place);
     for (int64_t b = 0; b < batch; b++) {
         sample[b] = first + b;
+        if (place)
+            r->placed(r, first + b, at_position + b * seq, place + b * seq);
         if (text && r->sample(r, r->split, first + b, text + b * (seq + 1)) != TR_OK)
             tr_die(TR_EDATA, "%s", tr_last_error());
     }
@@ -33,6 +44,8 @@ static void forward(void *ctx, struct tr_slot at)
 
     fetch(r, at);
     tr_chunk_forward(r->chunk[at.chunk], at.micro);
+    if (r->scored && tr_chunk_has_loss(r->chunk[at.chunk]))
+        r->scored(r, at.micro, first_of(r, at.micro));
 }
 
 static void grads_ready(void *ctx, int64_t upto)
@@ -138,7 +151,7 @@ static bool meanwhile(void *ctx)
 void tr_step_connect(struct tr_run *r)
 {
     r->model.ctx = r;
-    r->model.need = values_needed;
+    r->model.need = r->only ? NULL : values_needed;
     r->stage = (struct tr_stage){
         .ctx = r,
         .forward = forward,
@@ -342,18 +355,22 @@ void tr_step_pass(struct tr_run *r, struct tr_step_result *out)
     *out = (struct tr_step_result){.skipped = true};
 }
 
+void tr_step_forward(struct tr_run *r, int64_t first)
+{
+    r->model.training = false;
+    r->first_sample = first;
+    begin_links(r);
+    tr_exec_step(&r->eval_list, &r->grid.pp, &r->queue, &r->stage);
+}
+
 double tr_eval(struct tr_run *r, enum tr_split split, int64_t first, int64_t iterations)
 {
     double loss;
 
     tr_timers_pause(true);
     r->split = split;
-    r->model.training = false;
-    begin_links(r);
-    for (int64_t i = 0; i < iterations; i++) {
-        r->first_sample = first + i * r->shape.batches.global_batch;
-        tr_exec_step(&r->eval_list, &r->grid.pp, &r->queue, &r->stage);
-    }
+    for (int64_t i = 0; i < iterations; i++)
+        tr_step_forward(r, first + i * r->shape.batches.global_batch);
     reduce_loss(r);
     loss = take_loss(r, r->shape.batches.micros * iterations);
     tr_timers_pause(false);

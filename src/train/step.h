@@ -38,6 +38,9 @@ void tr_step(struct tr_run *r, struct tr_step_result *out);
 /* In place of a step: skip the samples of the next global batch.  Not collective. */
 void tr_step_pass(struct tr_run *r, struct tr_step_result *out);
 
+/* Forward of the global batch that begins with sample `first`, without dropout.  Collective. */
+void tr_step_forward(struct tr_run *r, int64_t first);
+
 /*
  * Mean loss of `iterations` global batches of a split from sample `first` on, forward only, without
  * dropout; on ranks of the last stage, else 0.  Does not count in the timers.  Collective.

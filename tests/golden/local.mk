@@ -16,14 +16,17 @@ EXTRA_DIST += tests/golden/make_masks.py tests/golden/masks.index tests/golden/m
 EXTRA_DIST += tests/golden/make_lr.py tests/golden/lr.txt
 
 FAMILY_RUNS = tests/golden/t_families.1.mpi tests/golden/t_families.2.mpi \
-	tests/golden/t_families.4.mpi tests/golden/t_families.8.mpi
-check_PROGRAMS += tests/golden/t_families
+	tests/golden/t_families.4.mpi tests/golden/t_families.8.mpi \
+	tests/golden/t_texts.1.mpi tests/golden/t_texts.2.mpi tests/golden/t_texts.4.mpi
+check_PROGRAMS += tests/golden/t_families tests/golden/t_texts
 check_SCRIPTS += $(FAMILY_RUNS)
 CLEANFILES += $(FAMILY_RUNS)
 TESTS += $(FAMILY_RUNS)
+tests_golden_t_texts_SOURCES = tests/golden/t_texts.c $(GOLDEN_SOURCES)
 tests_golden_t_families_SOURCES = tests/golden/t_families.c $(GOLDEN_SOURCES)
 EXTRA_DIST += tests/golden/families.py tests/golden/families.index tests/golden/families.bin \
-	tests/golden/families.txt
+	tests/golden/families.txt tests/golden/make_texts.py tests/golden/texts.index \
+	tests/golden/texts.bin tests/golden/texts.txt
 
 EXTRA_DIST += tests/golden/make_tokenizers.py \
 	tests/golden/tok_bert.cases tests/golden/tok_bert.json tests/golden/tok_cased.cases \
