@@ -13,7 +13,7 @@
 #include "util/file.h"
 #include "util/meter.h"
 #include "util/text.h"
-#include "weights/folder.h"
+#include "weights/foreign.h"
 #include "weights/megatron.h"
 #include "weights/model_json.h"
 #include "weights/move.h"

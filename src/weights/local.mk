@@ -1,7 +1,7 @@
 libtrireme_a_SOURCES += \
 	src/weights/arrange.c src/weights/arrange.h \
 	src/weights/export.c src/weights/import.c src/weights/import.h \
-	src/weights/folder.c src/weights/folder.h \
+	src/weights/foreign.c src/weights/foreign.h \
 	src/weights/megatron.c src/weights/megatron.h \
 	src/weights/model_json.c src/weights/model_json.h src/weights/models.def \
 	src/weights/move.c src/weights/move.h \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef TR_WEIGHTS_FOLDER_H
-#define TR_WEIGHTS_FOLDER_H
+#ifndef TR_WEIGHTS_FOREIGN_H
+#define TR_WEIGHTS_FOREIGN_H
 
 #include "weights/tensors.h"
 

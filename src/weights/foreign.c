@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "weights/folder.h"
+#include "weights/foreign.h"
 
 #include <errno.h>
 #include <stdio.h>
