@@ -187,7 +187,7 @@ static enum tr_status run_export(const struct weights_options *o)
 {
     struct tr_export e = {.load = o->load,
                           .to = bare(o->to),
-                          .format = o->format,
+                          .format = (enum tr_export_format)o->format,
                           .type = o->dtype,
                           .ranks = (int)o->ranks,
                           .stages = (int)o->stages,
@@ -195,13 +195,13 @@ static enum tr_status run_export(const struct weights_options *o)
                           .interval = o->log_interval};
 
     TR_TRY(read_size(o->max_shard_size, &e.shard_bytes));
-    if (o->format != TR_EXPORT_MEGATRON && (o->ranks > 1 || o->stages > 1))
+    if (e.format != TR_EXPORT_MEGATRON && (o->ranks > 1 || o->stages > 1))
         return TR_FAIL(TR_ECONFIG, "tensor ranks and stages are of --format megatron: other "
                                    "formats do not divide tensors, so remove them");
-    if (o->format == TR_EXPORT_MEGATRON && o->like)
+    if (e.format == TR_EXPORT_MEGATRON && o->like)
         return TR_FAIL(TR_ECONFIG, "--like has no effect with --format megatron, which has no "
                                    "files of a tokenizer: remove it");
-    if (o->format != TR_EXPORT_HF && strcmp(o->max_shard_size, SHARD) != 0)
+    if (e.format != TR_EXPORT_HF && strcmp(o->max_shard_size, SHARD) != 0)
         return TR_FAIL(TR_ECONFIG, "--max-shard-size has no effect where the format says the "
                                    "files: remove it, or say --format hf");
     return tr_weights_export(&e);

@@ -25,10 +25,12 @@ struct tr_import {
  */
 enum tr_status tr_weights_import(const struct tr_import *o) TR_MUST_CHECK;
 
+enum tr_export_format { TR_EXPORT_HF, TR_EXPORT_LAYERS, TR_EXPORT_MEGATRON };
+
 struct tr_export {
     const char *load; /* as `trireme ckpt show` takes it */
     const char *to;
-    enum { TR_EXPORT_HF, TR_EXPORT_LAYERS, TR_EXPORT_MEGATRON } format;
+    enum tr_export_format format;
     int type;            /* enum tr_weights_type */
     int ranks, stages;   /* of Megatron-LM's files */
     int64_t shard_bytes; /* of a file of weights, at most, unless a tensor alone has more */
