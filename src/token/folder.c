@@ -86,6 +86,7 @@ static void take_config(struct tr_pipeline *p, const json_t *config, bool has_te
         tr_tokens_add(&p->after, p->eos);
 }
 
+/* Its model_max_length is often 1e30, written as an integer, which fits no integer. */
 static enum tr_status open_config(const char *folder, json_t **out)
 {
     char *path = in_folder(folder, "tokenizer_config.json");
@@ -93,7 +94,7 @@ static enum tr_status open_config(const char *folder, json_t **out)
 
     *out = NULL;
     if (path)
-        s = tr_huggingface_json(path, out);
+        s = tr_huggingface_json(path, JSON_DECODE_INT_AS_REAL, out);
     free(path);
     return s;
 }
@@ -107,7 +108,7 @@ static enum tr_status add_listed(struct tr_pipeline *p, const char *folder)
 
     if (!path)
         return TR_OK;
-    s = tr_huggingface_json(path, &list);
+    s = tr_huggingface_json(path, 0, &list);
     if (s == TR_OK) {
         json_object_foreach(list, text, id)
         {

@@ -73,14 +73,14 @@ static enum tr_status unknown(const struct reader *r, const char *what, const ch
     return BAD(r, "the %s \"%.60s\" is not supported; there are %s", what, name, known);
 }
 
-enum tr_status tr_huggingface_json(const char *path, json_t **out)
+enum tr_status tr_huggingface_json(const char *path, size_t flags, json_t **out)
 {
     json_error_t error;
     char *text;
 
     *out = NULL;
     TR_TRY(tr_file_text(path, FILE_LIMIT, &text));
-    *out = json_loads(text, JSON_ALLOW_NUL, &error);
+    *out = json_loads(text, JSON_ALLOW_NUL | flags, &error);
     free(text);
     if (!json_is_object(*out)) {
         const bool parsed = *out != NULL;
@@ -975,7 +975,7 @@ enum tr_status tr_huggingface_open(const char *path, struct tr_pipeline **out)
     struct reader r = {.path = path, .known_patterns = true};
 
     *out = NULL;
-    TR_TRY(tr_huggingface_json(path, &r.root));
+    TR_TRY(tr_huggingface_json(path, 0, &r.root));
     r.p = tr_pipeline_new("tokenizer.json");
     r.spelled = tr_dict_new();
     return end_reading(&r, take_parts(&r), out);
@@ -1023,7 +1023,7 @@ enum tr_status tr_huggingface_gpt2(const char *vocab_file, const char *merge_fil
     struct reader r = {.path = vocab_file};
 
     *out = NULL;
-    TR_TRY(tr_huggingface_json(vocab_file, &r.root));
+    TR_TRY(tr_huggingface_json(vocab_file, 0, &r.root));
     r.p = tr_pipeline_new("vocab.json and merges.txt");
     r.spelled = tr_dict_new();
     return end_reading(&r, take_gpt2(&r, merge_file, prefix_space), out);

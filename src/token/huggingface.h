@@ -19,8 +19,8 @@ enum tr_status tr_huggingface_open(const char *path, struct tr_pipeline **out) T
 enum tr_status tr_huggingface_gpt2(const char *vocab_file, const char *merge_file,
                                    bool prefix_space, struct tr_pipeline **out) TR_MUST_CHECK;
 
-/* Parse a JSON object of at most 256 MiB from a file, owned by the caller. */
-enum tr_status tr_huggingface_json(const char *path, json_t **out) TR_MUST_CHECK;
+/* Parse a JSON object of at most 256 MiB from a file, owned by the caller; `flags` are jansson's. */
+enum tr_status tr_huggingface_json(const char *path, size_t flags, json_t **out) TR_MUST_CHECK;
 
 /* Add a token, if it is none yet: `rules` has the fields of an entry of added_tokens, or is NULL. */
 enum tr_status tr_huggingface_add(struct tr_pipeline *p, const char *path, const char *text,
