@@ -425,7 +425,7 @@ static void look_up(struct tr_port *p, const struct option *o)
     } else if (row->kind == TR_ROW_GIVEN && o->n == 1 && tr_marked(o->value[0])) {
         add_item(p, TR_PORT_OPEN, o, copy(o->name), copy(row->help));
     } else if (row->kind == TR_ROW_GIVEN) {
-        const bool same = o->n == 1 && tr_options_given(row->initial, o->value[0]);
+        const bool same = o->n == 1 && tr_value_given(row->initial, o->value[0]);
 
         add_item(p, same ? TR_PORT_GIVEN : TR_PORT_REFUSED, o, NULL, copy(row->help));
     } else {
