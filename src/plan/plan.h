@@ -159,6 +159,15 @@ enum tr_status tr_plan_fits(const struct tr_plan *p) TR_MUST_CHECK;
 
 void tr_plan_text(const struct tr_plan *p, FILE *f);
 
+/* Parameters of the largest module, as DeepSpeed's estimates ask for it: a matrix with its bias, and of a gated MLP's
+   two first matrices one.  The vocabulary is not padded. */
+int64_t tr_plan_largest_module(const struct tr_plan *p);
+
+/* DeepSpeed's estimates for this model and these GPUs (plan/zero.h): a table, and a list, a new reference.  Without a
+   machine all GPUs are of one node. */
+void tr_plan_zero_text(const struct tr_plan *p, FILE *f);
+json_t *tr_plan_zero_json(const struct tr_plan *p);
+
 /* All of it; a new reference. */
 json_t *tr_plan_json(const struct tr_plan *p);
 
