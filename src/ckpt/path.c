@@ -81,6 +81,15 @@ static bool has_file(const char *dir, int64_t iteration)
     return has;
 }
 
+bool tr_ckpt_any(const char *dir)
+{
+    bool any = tr_ckpt_holds(dir);
+
+    for (int64_t at = INT64_MAX; !any && (at = tr_ckpt_older(dir, at)) >= 0;)
+        any = has_file(dir, at);
+    return any;
+}
+
 char *tr_ckpt_iterations(const char *dir)
 {
     enum { MOST = 8 };

@@ -36,6 +36,8 @@ struct weights_options {
     OPT(group_, REAL, log_interval, "log-interval", "10", ABOVE_ZERO, \
         "seconds between lines of progress where stderr is no terminal")
 
+#define TEXT_OF(number) TEXT_OF_IT(number)
+#define TEXT_OF_IT(number) #number
 #define SHARD "5GB"
 
 /* The group of a row is the sub-verb that takes it; its rows lie together. */
@@ -50,7 +52,7 @@ static const struct tr_opt rows[] = {
         "config.json of transformers that describes the model, or its folder; that of --from "
         "unless "
         "given"),
-    OPT("import", INT, seq_length, "seq-length", "4096", COUNT,
+    OPT("import", INT, seq_length, "seq-length", TEXT_OF(TR_WEIGHTS_SEQ_LENGTH), COUNT,
         "--seq-length among the options in the checkpoint; less where the model has fewer "
         "positions"),
     OPT("import", INT, vocab_size, "vocab-size", NULL, COUNT,
@@ -153,13 +155,14 @@ static char *bare(char *folder)
 
 static enum tr_status run_import(const struct weights_options *o)
 {
-    const struct tr_import i = {.from = bare(o->from),
-                                .save = bare(o->save),
-                                .config = o->config,
-                                .seq_length = o->seq_length,
-                                .vocab_size = o->vocab_size == TR_UNSET_INT ? 0 : o->vocab_size,
-                                .untied = o->untie,
-                                .interval = o->log_interval};
+    const struct tr_import i = {
+        .ask = {.from = bare(o->from),
+                .config = o->config,
+                .seq_length = o->seq_length,
+                .vocab_size = o->vocab_size == TR_UNSET_INT ? 0 : o->vocab_size,
+                .untied = o->untie},
+        .save = bare(o->save),
+        .interval = o->log_interval};
 
     return tr_weights_import(&i);
 }

@@ -6,21 +6,19 @@
 #include <stdint.h>
 
 #include "util/status.h"
+#include "weights/source.h"
 
 /*
  * Weights of others into a checkpoint, and back.  One process, no MPI.
  */
 struct tr_import {
-    const char *from, *save;
-    const char *config; /* a config.json, or the folder of one; NULL: that of `from` */
-    int64_t seq_length; /* --seq-length of the checkpoint's options at most */
-    int64_t vocab_size; /* of a checkpoint of Megatron-LM, which has it padded; 0: what that says */
-    bool untied;        /* the output layer gets weights of its own */
-    double interval;    /* seconds between lines of progress */
+    struct tr_weights_ask ask;
+    const char *save;
+    double interval; /* seconds between lines of progress */
 };
 
 /*
- * Read the folder `from` and make the checkpoint of iteration 0, weights alone, in the folder `save`; prints what
+ * Read the folder ask.from and make the checkpoint of iteration 0, weights alone, in the folder `save`; prints what
  * was recognised and what became of it.  TR_EIO, TR_EDATA, TR_ECONFIG, TR_ERESOURCE; then nothing is left of it.
  */
 enum tr_status tr_weights_import(const struct tr_import *o) TR_MUST_CHECK;

@@ -26,11 +26,12 @@ struct tr_weights_end {
     } * moved;
 };
 
-/* From the files of the table into blocks.  TR_EIO. */
+/* Rows lo .. hi - 1 of the parameter, at least one, from the files of the table into blocks, in their order.  No
+   other rows are read, but of a tensor whose columns they are all.  TR_EIO. */
 enum tr_status tr_weights_read(const struct tr_weights_table *t, const struct tr_weights_item *m,
-                               struct tr_weights_end *to) TR_MUST_CHECK;
+                               int64_t lo, int64_t hi, struct tr_weights_end *to) TR_MUST_CHECK;
 
-/* From blocks into the files; file[i] is that of number i of the table.  TR_EIO; TR_EDATA if a number is too
+/* All rows from blocks into the files; file[i] is that of number i of the table.  TR_EIO; TR_EDATA if a number is too
    large for the type of the tensor. */
 enum tr_status tr_weights_write(const struct tr_weights_table *t, struct tr_writeback *file,
                                 const struct tr_weights_item *m,

@@ -62,7 +62,8 @@ static enum tr_status export(const char *from, const char *to, int type, int64_t
 
 static enum tr_status import(const char *from, const char *to)
 {
-    const struct tr_import i = {.from = from, .save = to, .seq_length = 4096, .interval = 10.0};
+    const struct tr_import i = {
+        .ask = {.from = from, .seq_length = 4096}, .save = to, .interval = 10.0};
 
     return tr_weights_import(&i);
 }

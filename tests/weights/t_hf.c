@@ -19,6 +19,7 @@
 #include "weights/model_json.h"
 #include "weights/names.h"
 #include "weights/safetensors.h"
+#include "rows.h"
 
 /*
  * Weights against transformers: tests/golden/hf.txt says what it saves of the models of families.txt, whose weights
@@ -149,7 +150,8 @@ static void export_to(const char *from, const char *to, int type, int64_t shard)
 
 static void import_to(const char *from, const char *to)
 {
-    const struct tr_import i = {.from = from, .save = to, .seq_length = 4096, .interval = 10.0};
+    const struct tr_import i = {
+        .ask = {.from = from, .seq_length = 4096}, .save = to, .interval = 10.0};
 
     assert_ok(tr_weights_import(&i));
 }
@@ -266,6 +268,7 @@ static void as_transformers(void **state)
         import_to(first, again);
         if (type == TR_WEIGHTS_F32)
             same_weights(origin, again);
+        rows_of_folder(&(struct tr_weights_ask){.from = first, .seq_length = 4096});
         /* In shards: of one tensor each, and of a few. */
         export_to(again, second, type, type == TR_WEIGHTS_F32 ? 1 : 20000);
         free(config);
@@ -294,14 +297,14 @@ static void untied(void **state)
     const struct model *m = &models[0];
     char *origin = path_of("tied", m->name), *hf = path_of("tied-hf", m->name),
          *own = path_of("untied", m->name), *file;
-    struct tr_import i = {.seq_length = 4096, .untied = true, .interval = 10.0};
+    struct tr_import i = {.ask = {.seq_length = 4096, .untied = true}, .interval = 10.0};
     struct tr_ckpt_index x;
     uint64_t sum[2] = {0};
 
     (void)state;
     make_checkpoint(m, origin);
     export_to(origin, hf, TR_WEIGHTS_F32, 1 << 30);
-    i.from = hf;
+    i.ask.from = hf;
     i.save = own;
     assert_ok(tr_weights_import(&i));
     assert_ok(tr_ckpt_find(own, &file));

@@ -19,6 +19,7 @@
 #include "weights/import.h"
 #include "weights/megatron.h"
 #include "weights/zip.h"
+#include "rows.h"
 
 /* Files of torch.save(), as make_torch.py made them: a model, whole and in shards, and what is refused. */
 static char *top;
@@ -67,7 +68,8 @@ static void place(const char *folder, const char *file, const char *as)
 
 static enum tr_status import(const char *from, const char *to)
 {
-    const struct tr_import i = {.from = from, .save = to, .seq_length = 4096, .interval = 10.0};
+    const struct tr_import i = {
+        .ask = {.from = from, .seq_length = 4096}, .save = to, .interval = 10.0};
 
     return tr_weights_import(&i);
 }
@@ -174,15 +176,16 @@ static void parts(void **state)
         for (int untied = 0; untied < 2; untied++) {
             char *folder = tr_format("%s/parts-%d", top, kind);
             char *save = tr_format("%s-%d", folder, untied), *path;
-            struct tr_import i = {
-                .from = folder, .save = save, .config = config, .seq_length = 9, .interval = 10.0};
+            struct tr_import i = {.ask = {.from = folder, .config = config, .seq_length = 9},
+                                  .save = save,
+                                  .interval = 10.0};
 
-            i.untied = untied;
+            i.ask.untied = untied;
             for (int k = 0; files[kind][k]; k++)
                 place(folder, files[kind][k], files[kind][k]);
             path = tr_format("%s/config.json", folder);
             assert_int_equal(unlink(path), 0);
-            assert_fails(TR_EIO, "give one as --config", import(folder, save));
+            assert_fails(TR_EIO, "put that of the model there", import(folder, save));
             assert_ok(tr_weights_import(&i));
             check(save, 28 + untied);
             free(path);
@@ -209,17 +212,19 @@ static void megatron(void **state)
     (void)state;
     for (int i = 0; i < 4; i++) {
         char *from = source(names[i]), *save = tr_format("%s/megatron-%d", top, i);
-        struct tr_import o = {.from = from, .save = save, .vocab_size = 11, .interval = 10.0};
+        struct tr_import o = {
+            .ask = {.from = from, .vocab_size = 11}, .save = save, .interval = 10.0};
 
-        o.seq_length = 4096;
+        o.ask.seq_length = 4096;
         assert_ok(tr_weights_import(&o));
         check(save, 28);
-        o.vocab_size = 17;
+        rows_of_folder(&o.ask);
+        o.ask.vocab_size = 17;
         free(save);
         o.save = save = tr_format("%s/save", top);
         assert_fails(TR_ECONFIG, "rows of the embedding", tr_weights_import(&o));
-        o.vocab_size = 0;
-        o.untied = true;
+        o.ask.vocab_size = 0;
+        o.ask.untied = true;
         assert_fails(TR_ECONFIG, "embeddings are tied", tr_weights_import(&o));
         assert_int_not_equal(access(save, F_OK), 0);
         free(save);
@@ -301,7 +306,7 @@ static void to_megatron(void **state)
     } layouts[] = {{2, 2}, {1, 1}, {4, 1}, {1, 2}};
     char *from = source("megatron"), *origin = tr_format("%s/to-megatron", top);
     struct tr_import i = {
-        .from = from, .save = origin, .seq_length = 6, .vocab_size = 11, .interval = 10.0};
+        .ask = {.from = from, .seq_length = 6, .vocab_size = 11}, .save = origin, .interval = 10.0};
     struct tr_export e = {.load = origin,
                           .format = TR_EXPORT_MEGATRON,
                           .type = TR_WEIGHTS_F16,
@@ -320,7 +325,7 @@ static void to_megatron(void **state)
         assert_ok(tr_weights_export(&e));
         if (k == 0)
             same_files(from, to);
-        i.from = to;
+        i.ask.from = to;
         i.save = back;
         assert_ok(tr_weights_import(&i));
         check(back, 28);
