@@ -467,6 +467,20 @@ static void remove_leftovers(int at, const char *dir)
     tr_file_tidy(dir, TR_CKPT_TRACKER);
 }
 
+void tr_ckpt_tell_leftovers(const char *dir)
+{
+    DIR *d = opendir(dir);
+
+    for (const char *name; d && (name = next_name(d)) != NULL;)
+        if (is_leftover(name))
+            tr_log(TR_LOG_WARNING,
+                   "%s/%s is left of one that was killed, or another is at work there: remove it, "
+                   "unless it is; the next save of a run there does",
+                   dir, name);
+    if (d)
+        closedir(d);
+}
+
 void tr_ckpt_tidy(const char *dir, int64_t iteration, int keep_last, long tag)
 {
     int at = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -13,6 +13,7 @@
 /* One import. */
 struct import {
     const struct tr_import *o;
+    struct tr_comm *world;
     struct tr_weights_source source;
     struct tr_ckpt_stream *out;
     struct tr_weights_end to;
@@ -25,8 +26,9 @@ static enum tr_status put(void *ctx, const struct tr_weights_item *m, int64_t fi
     struct import *v = ctx;
 
     TR_TRY(tr_ckpt_stream_put(v->out, m->number, first, x, n));
-    tr_meter_add(&v->meter, n * (int64_t)sizeof *x);
-    return TR_OK;
+    if (v->world->rank == 0)
+        tr_meter_add(&v->meter, n * (int64_t)sizeof *x);
+    return tr_weights_go_on(v->o->stopped);
 }
 
 static enum tr_status read_model(struct import *v)
@@ -38,20 +40,31 @@ static enum tr_status read_model(struct import *v)
     return TR_OK;
 }
 
+static enum tr_status move_mine(struct import *v)
+{
+    const struct tr_weights_source *from = &v->source;
+
+    for (int i = 0; i < from->map.count; i++)
+        if (tr_weights_owner(&from->map, i, v->world->size) == v->world->rank)
+            TR_TRY(tr_weights_read(&from->table, &from->map.list[i], 0, from->whole.list[i].full[0],
+                                   &v->to));
+    return TR_OK;
+}
+
 static enum tr_status move_all(struct import *v)
 {
     const struct tr_weights_source *from = &v->source;
     char *json = tr_config_get_json(&from->config, NULL);
-    enum tr_status s = tr_ckpt_stream_open(v->o->save, &from->dims, json, from->text, &v->out);
+    enum tr_status s =
+        tr_ckpt_stream_open(v->world, v->o->save, &from->dims, json, from->text, &v->out);
 
     free(json);
     TR_TRY(s);
-    tr_meter_start(&v->meter, "imported", tr_params_number(&from->whole) * (int64_t)sizeof(float),
-                   v->o->interval);
-    for (int i = 0; i < from->map.count && s == TR_OK; i++)
-        s = tr_weights_read(&from->table, &from->map.list[i], 0, from->whole.list[i].full[0],
-                            &v->to);
-    return tr_ckpt_stream_close(v->out, s);
+    if (v->world->rank == 0)
+        tr_weights_meter(&v->meter, "imported", &from->map, v->world->size, v->o->interval);
+    s = tr_ckpt_stream_close(v->out, move_mine(v));
+    v->to.peak = tr_comm_max(v->world, v->to.peak);
+    return s;
 }
 
 static void say(struct import *v)
@@ -70,23 +83,24 @@ static void say(struct import *v)
            v->o->save);
     if (seconds > 0.0)
         printf(", %s/s", tr_human_bytes(4.0 * (double)number / seconds, rate));
-    printf(", at most %s of it in memory\n", tr_human_bytes((double)v->to.peak, rate));
+    printf(", at most %s of it in memory%s\n", tr_human_bytes((double)v->to.peak, rate),
+           tr_weights_of_each(v->world->size));
     if (from->table.by_parts && from->dims.family.tied)
         printf("  embeddings are tied, so an output layer of its own was left out: "
                "--untie-embeddings-and-output-weights keeps it\n");
     printf("  train with --load %s --finetune --use-checkpoint-args\n", v->o->save);
 }
 
-enum tr_status tr_weights_import(const struct tr_import *o)
+enum tr_status tr_weights_import(const struct tr_import *o, struct tr_comm *world)
 {
-    struct import v = {.o = o};
+    struct import v = {.o = o, .world = world};
     enum tr_status s;
 
     v.to = (struct tr_weights_end){.block = put, .ctx = &v};
-    s = read_model(&v);
+    s = tr_comm_agree(world, read_model(&v));
     if (s == TR_OK)
         s = move_all(&v);
-    if (s == TR_OK)
+    if (s == TR_OK && world->rank == 0)
         say(&v);
     tr_weights_source_release(&v.source);
     return s;

@@ -313,3 +313,28 @@ enum tr_status tr_weights_write(const struct tr_weights_table *t, struct tr_writ
 
     return move(&v, 0, m->arranged.param->full[0], from);
 }
+
+enum tr_status tr_weights_go_on(int (*stopped)(void))
+{
+    const int number = stopped ? stopped() : 0;
+
+    if (number == 0)
+        return TR_OK;
+    return TR_FAIL(TR_ETEMP, "stopped by signal %d (%s); nothing was written", number,
+                   strsignal(number));
+}
+
+void tr_weights_meter(struct tr_meter *meter, const char *verb, const struct tr_weights_map *m,
+                      int size, double interval)
+{
+    int64_t elems = 0;
+
+    for (int i = 0; i < m->count; i++)
+        elems += tr_weights_owner(m, i, size) == 0 ? m->list[i].arranged.param->elems : 0;
+    tr_meter_start(meter, verb, elems * (int64_t)sizeof(float), interval);
+}
+
+const char *tr_weights_of_each(int size)
+{
+    return size > 1 ? " of each rank" : "";
+}

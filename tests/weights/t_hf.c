@@ -41,6 +41,7 @@ static struct model {
     } tensor[64];
 } models[MOST];
 static int count;
+static struct tr_comm self;
 static char *top;
 
 static void take_line(char *line)
@@ -116,7 +117,7 @@ static void make_checkpoint(const struct model *m, const char *dir)
 
     dims_of(m, &c, &dims);
     json = tr_config_get_json(&c, NULL);
-    assert_ok(tr_ckpt_stream_open(dir, &dims, json, "a formula", &w));
+    assert_ok(tr_ckpt_stream_open(&self, dir, &dims, json, "a formula", &w));
     for (int i = 0; i < tr_ckpt_stream_params(w)->count; i++) {
         const struct tr_param *p = &tr_ckpt_stream_params(w)->list[i];
 
@@ -137,7 +138,7 @@ static void export_layers(const char *from, const char *to, int type)
     const struct tr_export e = {
         .load = from, .to = to, .format = TR_EXPORT_LAYERS, .type = type, .interval = 10.0};
 
-    assert_ok(tr_weights_export(&e));
+    assert_ok(tr_weights_export(&e, &self));
 }
 
 static void export_to(const char *from, const char *to, int type, int64_t shard)
@@ -145,7 +146,7 @@ static void export_to(const char *from, const char *to, int type, int64_t shard)
     const struct tr_export e = {
         .load = from, .to = to, .type = type, .shard_bytes = shard, .interval = 10.0};
 
-    assert_ok(tr_weights_export(&e));
+    assert_ok(tr_weights_export(&e, &self));
 }
 
 static void import_to(const char *from, const char *to)
@@ -153,7 +154,7 @@ static void import_to(const char *from, const char *to)
     const struct tr_import i = {
         .ask = {.from = from, .seq_length = 4096}, .save = to, .interval = 10.0};
 
-    assert_ok(tr_weights_import(&i));
+    assert_ok(tr_weights_import(&i, &self));
 }
 
 /* The file is that of transformers, to the bit. */
@@ -306,7 +307,7 @@ static void untied(void **state)
     export_to(origin, hf, TR_WEIGHTS_F32, 1 << 30);
     i.ask.from = hf;
     i.save = own;
-    assert_ok(tr_weights_import(&i));
+    assert_ok(tr_weights_import(&i, &self));
     assert_ok(tr_ckpt_find(own, &file));
     assert_ok(tr_ckpt_index_read(file, &x));
     assert_false(x.about.family.tied);
@@ -333,6 +334,7 @@ int main(void)
 
     read_golden();
     tr_log_level(TR_LOG_ERROR);
+    tr_comm_self(&self);
     top = folder_make();
     for (int i = 0; i < count; i++) {
         number[i] = i;

@@ -22,6 +22,7 @@
 #include "rows.h"
 
 /* Files of torch.save(), as make_torch.py made them: a model, whole and in shards, and what is refused. */
+static struct tr_comm self;
 static char *top;
 
 /* config.json of the model with that many layers. */
@@ -71,7 +72,7 @@ static enum tr_status import(const char *from, const char *to)
     const struct tr_import i = {
         .ask = {.from = from, .seq_length = 4096}, .save = to, .interval = 10.0};
 
-    return tr_weights_import(&i);
+    return tr_weights_import(&i, &self);
 }
 
 /* All weights are those of the formula, in fp16. */
@@ -186,7 +187,7 @@ static void parts(void **state)
             path = tr_format("%s/config.json", folder);
             assert_int_equal(unlink(path), 0);
             assert_fails(TR_EIO, "put that of the model there", import(folder, save));
-            assert_ok(tr_weights_import(&i));
+            assert_ok(tr_weights_import(&i, &self));
             check(save, 28 + untied);
             free(path);
             free(save);
@@ -216,16 +217,16 @@ static void megatron(void **state)
             .ask = {.from = from, .vocab_size = 11}, .save = save, .interval = 10.0};
 
         o.ask.seq_length = 4096;
-        assert_ok(tr_weights_import(&o));
+        assert_ok(tr_weights_import(&o, &self));
         check(save, 28);
         rows_of_folder(&o.ask);
         o.ask.vocab_size = 17;
         free(save);
         o.save = save = tr_format("%s/save", top);
-        assert_fails(TR_ECONFIG, "rows of the embedding", tr_weights_import(&o));
+        assert_fails(TR_ECONFIG, "rows of the embedding", tr_weights_import(&o, &self));
         o.ask.vocab_size = 0;
         o.ask.untied = true;
-        assert_fails(TR_ECONFIG, "embeddings are tied", tr_weights_import(&o));
+        assert_fails(TR_ECONFIG, "embeddings are tied", tr_weights_import(&o, &self));
         assert_int_not_equal(access(save, F_OK), 0);
         free(save);
         free(from);
@@ -315,19 +316,19 @@ static void to_megatron(void **state)
                           .interval = 10.0};
 
     (void)state;
-    assert_ok(tr_weights_import(&i));
+    assert_ok(tr_weights_import(&i, &self));
     for (int k = 0; k < 4; k++) {
         char *to = tr_format("%s-out-%d", origin, k), *back = tr_format("%s-back-%d", origin, k);
 
         e.to = to;
         e.ranks = layouts[k].ranks;
         e.stages = layouts[k].stages;
-        assert_ok(tr_weights_export(&e));
+        assert_ok(tr_weights_export(&e, &self));
         if (k == 0)
             same_files(from, to);
         i.ask.from = to;
         i.save = back;
-        assert_ok(tr_weights_import(&i));
+        assert_ok(tr_weights_import(&i, &self));
         check(back, 28);
         free(back);
         free(to);
@@ -335,7 +336,7 @@ static void to_megatron(void **state)
     e.to = "nothing";
     e.ranks = 3;
     assert_fails(TR_ECONFIG, "do not divide among 2 stages and 3 tensor ranks",
-                 tr_weights_export(&e));
+                 tr_weights_export(&e, &self));
     free(origin);
     free(from);
 }
@@ -448,6 +449,7 @@ int main(void)
     int failed;
 
     tr_log_level(TR_LOG_ERROR);
+    tr_comm_self(&self);
     top = folder_make();
     failed = run_tap(tests);
     folder_remove(top);
