@@ -22,7 +22,7 @@ struct move {
     int64_t first, end;            /* its rows that are wanted */
     int64_t cols, step;            /* of the parameter; rows of a block */
     float *block;                  /* [step, cols] */
-    /* Of their type: of each section the rows of a block, one behind the other, or the whole tensor, where it is
+    /* Of their type: of each section the rows of a block, and those among them, one behind the other, or the whole tensor, where it is
        turned. */
     unsigned char *raw;
     float *tile;   /* [TILE, step] */
@@ -88,7 +88,7 @@ static void open_move(struct move *m)
         m->tile = need(m, TILE * m->step * (int64_t)sizeof(float));
         return;
     }
-    m->raw = need(m, m->step * m->cols * (int64_t)sizeof(float));
+    m->raw = need(m, (m->step + tr_arranged_spread(m->how)) * m->cols * (int64_t)sizeof(float));
 }
 
 static void close_move(struct move *m)
@@ -130,8 +130,9 @@ static void find_spans(const struct move *m, int64_t lo, int64_t hi,
 
         if (s->hi == s->lo)
             s->lo = s->hi = r.from.row;
-        TR_ASSERT(s->hi == r.from.row);
-        s->hi += r.n;
+        TR_ASSERT(s->hi == r.from.row || tr_arranged_spread(m->how) > 0);
+        s->lo = r.from.row < s->lo ? r.from.row : s->lo;
+        s->hi = r.from.row + r.n > s->hi ? r.from.row + r.n : s->hi;
         row += r.n;
     }
     for (int i = 0; i < tr_arranged_sections(m->how); i++) {

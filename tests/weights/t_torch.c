@@ -208,10 +208,10 @@ static char *source(const char *name)
 static void megatron(void **state)
 {
     static const char *const names[] = {"megatron", "megatron/iter_0000100", "megatron-old",
-                                        "megatron-old/two"};
+                                        "megatron-old/two", "megatron-old/one"};
 
     (void)state;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         char *from = source(names[i]), *save = tr_format("%s/megatron-%d", top, i);
         struct tr_import o = {
             .ask = {.from = from, .vocab_size = 11}, .save = save, .interval = 10.0};
