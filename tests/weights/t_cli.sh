@@ -3,7 +3,7 @@
 # The verbs as one types them: options, what is printed, what is taken along, and that a run starts from imported weights.
 # shellcheck source=tests/tap.sh
 . "${srcdir:?}/tests/tap.sh"
-plan 16
+plan 17
 
 from=$srcdir/tests/weights/torch
 model=$work/model
@@ -38,6 +38,7 @@ fails "ranks are Megatron-LM's" 64 "are of --format megatron" \
 check "import says what it found" prints "(torch.save, 1 file; GPT2LMHeadModel, F16)" \
     "$trireme" ckpt import --from "$model/" --save "$work/run"
 check "show names the family" prints "model_family                    gpt2" "$trireme" ckpt show "$work/run"
+check "and the precision" prints "precision                       fp32" "$trireme" ckpt show "$work/run"
 check "show says where weights come from" prints "weights from                    $model (torch.save" \
     "$trireme" ckpt show "$work/run"
 check "the checkpoint is whole" prints "is whole: 16 tensors" "$trireme" ckpt verify "$work/run"

@@ -4,7 +4,7 @@
 # A run that begins with weights of others is, to the bit, the run that begins with their import.
 . "${srcdir:?}/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 37
+plan 38
 
 # prints TEXT COMMAND...: the command succeeds and prints TEXT.
 prints() {
@@ -92,6 +92,8 @@ check "two chunks of a stage" same chunks 2 "$work/hf" "$work/hf-run" --pipeline
 # Where the weights come from, in the checkpoints of this run and of those that go on from it.
 tells() { "$trireme" ckpt show "$1" | grep -q "^weights from  *$work/shards (safetensors, [0-9]* files; LlamaForCausalLM, BF16)$"; }
 check "a checkpoint says where its weights come from" tells "$work/shards-4-direct"
+check "and in which precision it trained" sh -c \
+    "'$trireme' ckpt show '$work/zero-direct' | grep -q '^precision  *fp32, trained in bf16$'"
 check "as one does that began with their import" tells "$work/shards-4-import"
 check "a run goes on" some 1 --load "$work/shards-4-direct" --use-checkpoint-args --save "$work/on" \
     --train-iters 4 --override-opt-param-scheduler
