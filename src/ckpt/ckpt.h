@@ -80,7 +80,8 @@ struct tr_ckpt_sidecar {
 
 /*
  * Save.  Collective over the grid's world.  `dir` is made where it is missing, and must be the same
- * folder on every node.  `config_json` (tr_config_get_json()) is stored to describe the run.  A
+ * folder on every node.  `config_json` (tr_config_get_json()) is stored to describe the run, and on rank 0 `source`, one
+ * line or NULL, where the weights came from with which it began.  A
  * checkpoint of the same iteration is replaced.  keep_last > 0 then removes older ones beyond that
  * many; what cannot be removed costs a warning and no more.  `sidecars` may be NULL.
  *
@@ -91,7 +92,7 @@ struct tr_ckpt_sidecar {
 enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
                             const struct tr_ckpt_state *state,
                             const struct tr_ckpt_tensors *tensors, const struct tr_shape *shape,
-                            const char *config_json, int keep_last,
+                            const char *config_json, const char *source, int keep_last,
                             const struct tr_ckpt_sidecar *sidecars) TR_MUST_CHECK;
 
 /* Which checkpoint, and what of it. */
@@ -108,7 +109,9 @@ struct tr_ckpt_how {
     const struct tr_opener *by; /* how ranks open the file; NULL: each for itself */
     char **config; /* if not NULL, rank 0 gets what tr_ckpt_save() was given to describe the
                       run, which the caller owns; untouched elsewhere and without a load */
-    bool begins;   /* `dir` is where this run saves: that it is empty is no surprise */
+    char **
+        source; /* the same: where the weights came from with which the run began, one line or NULL */
+    bool begins; /* `dir` is where this run saves: that it is empty is no surprise */
     /* What belongs to the checkpoint in `folder` besides, or NULL: called when its tensors are
        there, collective, and with the same outcome on all ranks.  TR_EDATA or TR_EIO: the checkpoint
        cannot be used, and an older one is tried, with which it is called again. */
@@ -157,6 +160,13 @@ enum tr_status tr_ckpt_load(struct tr_grid *grid, const char *dir, const struct 
  */
 enum tr_status tr_ckpt_options(struct tr_comm *world, const char *dir, int64_t step, char **json,
                                int64_t *vocab) TR_MUST_CHECK;
+
+/* Whether there is any checkpoint in `dir`, or `dir` is the folder of one.  Not collective. */
+bool tr_ckpt_any(const char *dir);
+
+/* Where the weights came from with which the run began that wrote the newest checkpoint of `dir`: one line, owned by
+   the caller, or NULL if it does not say.  Not collective; TR_EDATA, TR_EIO as for a load. */
+enum tr_status tr_ckpt_source(const char *dir, char **source) TR_MUST_CHECK;
 
 /* The iteration that the tracker of `dir` names; *iteration is -1 if there is no tracker.
    TR_EDATA if its content is not a number.  Not collective. */

@@ -196,6 +196,17 @@ void tr_ckpt_put(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_pie
     }
 }
 
+void tr_ckpt_pad(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece)
+{
+    for (int64_t lo = piece->hi, hi; lo < piece->end; lo = hi) {
+        float *x = tr_ckpt_room(m, kind, piece, lo);
+
+        hi = tr_ckpt_upto(m, lo, piece->end);
+        memset(x, 0, (size_t)(hi - lo) * sizeof *x);
+        tr_ckpt_put(m, kind, piece, lo, hi);
+    }
+}
+
 /* The element of the piece that is number `at` of all stored ones, or the nearest. */
 static int64_t element_at(const struct tr_ckpt_piece *piece, int64_t base, int64_t at)
 {
@@ -261,6 +272,25 @@ void tr_ckpt_tell(struct tr_comm *c, void *data, size_t bytes)
 
     TR_ASSERT(bytes % sizeof(int32_t) == 0);
     c->via->broadcast(c, NULL, &words, 0);
+}
+
+/* In words of 4 bytes. */
+void tr_ckpt_tell_text(struct tr_comm *c, char **text)
+{
+    int64_t bytes = *text ? ((int64_t)strlen(*text) + 4) / 4 * 4 : 0;
+    char *all;
+
+    tr_ckpt_tell(c, &bytes, sizeof bytes);
+    if (bytes == 0)
+        return;
+    all = calloc(1, (size_t)bytes);
+    if (!all)
+        tr_die(TR_ERESOURCE, "no memory left for a text of a checkpoint");
+    if (c->rank == 0)
+        memcpy(all, *text, strlen(*text));
+    tr_ckpt_tell(c, all, (size_t)bytes);
+    free(c->rank == 0 ? *text : NULL);
+    *text = all;
 }
 
 /* Transports add floating-point numbers.  Limbs of 16 bits add up exactly in 53. */

@@ -17,11 +17,12 @@
 #include "util/writeback.h"
 
 struct tr_ckpt_stream {
+    struct tr_comm *world;
     struct tr_params whole;
     struct tr_ckpt_about about;
     char *dir, *folder, *file, *config, *source;
-    long tag;
-    bool made; /* we made `dir` */
+    int64_t tag; /* of rank 0 */
+    bool made;   /* rank 0 made `dir` */
     uint64_t *sums;
     int64_t *offsets;
     struct tr_writeback to; /* fd -1: not open */
@@ -68,15 +69,27 @@ static enum tr_status look_ahead(struct tr_ckpt_stream *w)
     return TR_OK;
 }
 
+/* On rank 0. */
 static enum tr_status begin(struct tr_ckpt_stream *w)
 {
     TR_TRY(look_ahead(w));
     /* A process of this number may have been killed here before. */
     tr_ckpt_remove(w->folder);
+    tr_ckpt_tell_leftovers(w->dir);
     if (mkdir(w->folder, 0777) != 0)
         return TR_FAIL(TR_EIO, "cannot make the folder %s: %s", w->folder, strerror(errno));
-    TR_TRY(tr_ckpt_index_write(w->file, &w->whole, 1, &w->about, w->config, w->sums, w->offsets));
-    return tr_open_file(w->file, O_WRONLY, &w->to.fd);
+    return tr_ckpt_index_write(w->file, &w->whole, 1, &w->about, w->config, w->sums, w->offsets);
+}
+
+static enum tr_status open_file(struct tr_ckpt_stream *w)
+{
+    w->to.fd = open(w->file, O_WRONLY | O_CLOEXEC);
+    if (w->to.fd < 0)
+        return TR_FAIL(TR_EIO,
+                       "cannot open %s: %s; every rank writes to it, so it must lie on a file "
+                       "system that all nodes share",
+                       w->file, strerror(errno));
+    return TR_OK;
 }
 
 static void release(struct tr_ckpt_stream *w)
@@ -92,24 +105,26 @@ static void release(struct tr_ckpt_stream *w)
     free(w);
 }
 
-/* A failure leaves nothing behind. */
+/* A failure leaves nothing behind, once no rank writes any more. */
 static void give_up(struct tr_ckpt_stream *w)
 {
     if (w->to.fd >= 0)
         close(w->to.fd);
-    tr_ckpt_remove(w->folder);
-    if (w->made)
-        (void)rmdir(w->dir);
+    w->to.fd = -1;
+    if (w->world->rank == 0) {
+        tr_ckpt_remove(w->folder);
+        if (w->made)
+            (void)rmdir(w->dir);
+    }
     release(w);
 }
 
-enum tr_status tr_ckpt_stream_open(const char *dir, const struct tr_dims *dims, const char *config,
-                                   const char *source, struct tr_ckpt_stream **out)
+static struct tr_ckpt_stream *make(struct tr_comm *world, const char *dir,
+                                   const struct tr_dims *dims, const char *config,
+                                   const char *source)
 {
     struct tr_ckpt_stream *w = calloc(1, sizeof *w);
-    enum tr_status s;
 
-    *out = NULL;
     if (!w)
         tr_die(TR_ERESOURCE, "no memory left for a checkpoint");
     tr_ckpt_list_whole(dims, &w->whole);
@@ -117,16 +132,32 @@ enum tr_status tr_ckpt_stream_open(const char *dir, const struct tr_dims *dims, 
     w->offsets = calloc((size_t)w->whole.count, sizeof *w->offsets);
     if (!w->sums || !w->offsets)
         tr_die(TR_ERESOURCE, "no memory left for the index of a checkpoint");
+    w->world = world;
     w->about = about_of(dims);
     w->dir = tr_format("%s", dir);
-    w->tag = (long)getpid();
-    w->folder = tr_ckpt_temporary(dir, 0, w->tag);
+    w->tag = (int64_t)getpid();
+    tr_ckpt_tell(world, &w->tag, sizeof w->tag);
+    w->folder = tr_ckpt_temporary(dir, 0, (long)w->tag);
     w->file = tr_ckpt_file_in(w->folder);
     w->config = tr_format("%s", config);
     w->source = tr_format("%s", source);
     w->about.source = w->source;
     w->to.fd = -1;
-    s = begin(w);
+    return w;
+}
+
+enum tr_status tr_ckpt_stream_open(struct tr_comm *world, const char *dir,
+                                   const struct tr_dims *dims, const char *config,
+                                   const char *source, struct tr_ckpt_stream **out)
+{
+    struct tr_ckpt_stream *w = make(world, dir, dims, config, source);
+    enum tr_status s = tr_comm_agree(world, world->rank == 0 ? begin(w) : TR_OK);
+
+    *out = NULL;
+    if (s == TR_OK) {
+        tr_ckpt_tell(world, w->offsets, (size_t)w->whole.count * sizeof *w->offsets);
+        s = tr_comm_agree(world, open_file(w));
+    }
     if (s != TR_OK) {
         give_up(w);
         return s;
@@ -151,8 +182,7 @@ enum tr_status tr_ckpt_stream_put(struct tr_ckpt_stream *w, int tensor, int64_t 
     return TR_OK;
 }
 
-/* The index once more, with the sums: it takes the same place, whatever they are. */
-static enum tr_status finish(struct tr_ckpt_stream *w)
+static enum tr_status flush(struct tr_ckpt_stream *w)
 {
     const int fd = w->to.fd;
     int error = fsync(fd) != 0 ? errno : 0;
@@ -162,14 +192,26 @@ static enum tr_status finish(struct tr_ckpt_stream *w)
         error = errno;
     if (error != 0)
         return TR_FAIL(TR_EIO, "cannot write %s: %s", w->file, strerror(error));
+    return TR_OK;
+}
+
+/* On rank 0.  The index once more, with the sums: it takes the same place, whatever they are. */
+static enum tr_status finish(struct tr_ckpt_stream *w)
+{
     TR_TRY(tr_ckpt_index_again(w->file, &w->whole, 1, &w->about, w->config, w->sums, w->offsets));
-    return tr_ckpt_commit(w->dir, 0, w->tag);
+    return tr_ckpt_commit(w->dir, 0, (long)w->tag);
 }
 
 enum tr_status tr_ckpt_stream_close(struct tr_ckpt_stream *w, enum tr_status so_far)
 {
-    const enum tr_status s = so_far == TR_OK ? finish(w) : so_far;
+    enum tr_status s = tr_comm_agree(w->world, so_far);
 
+    if (s == TR_OK)
+        s = tr_comm_agree(w->world, flush(w));
+    if (s == TR_OK) {
+        tr_ckpt_add(w->world, w->sums, w->whole.count);
+        s = tr_comm_agree(w->world, w->world->rank == 0 ? finish(w) : TR_OK);
+    }
     if (s != TR_OK)
         give_up(w);
     else

@@ -212,13 +212,18 @@ enum tr_status tr_ckpt_verify(const char *path, FILE *out,
 }
 
 /* Among the options of the run; the parts that it had are attributes of their own. */
-static void show_family(const struct tr_ckpt_index *x, FILE *out)
+/* What the options of the run say; tensors are always fp32. */
+static void show_run(const struct tr_ckpt_index *x, FILE *out)
 {
     json_t *options = x->config ? json_loads(x->config, 0, NULL) : NULL;
     const char *name = json_string_value(json_object_get(options, "model_family"));
 
     if (name)
         fprintf(out, "%-31s %s\n", "model_family", name);
+    fprintf(out, "%-31s fp32%s\n", "precision",
+            json_is_true(json_object_get(options, "bf16"))   ? ", trained in bf16"
+            : json_is_true(json_object_get(options, "fp16")) ? ", trained in fp16"
+                                                             : "");
     json_decref(options);
 }
 
@@ -231,7 +236,7 @@ static void show_about(const struct tr_ckpt_index *x, FILE *out)
         fprintf(out, "written by                      %s\n", x->program);
     if (x->source)
         fprintf(out, "weights from                    %s\n", x->source);
-    show_family(x, out);
+    show_run(x, out);
 #define INT(attribute, value) fprintf(out, "%-31s %lld\n", attribute, (long long)(value));
 #define SIGNED INT
 #define REAL(attribute, value) fprintf(out, "%-31s %.17g\n", attribute, value);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/ckpt_weights.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/signals.h"
+#include "comm/comm.h"
+#include "launch/checks.h"
 #include "util/file.h"
 #include "weights/import.h"
 #include "weights/tensors.h"
@@ -36,6 +38,8 @@ struct weights_options {
     OPT(group_, REAL, log_interval, "log-interval", "10", ABOVE_ZERO, \
         "seconds between lines of progress where stderr is no terminal")
 
+#define TEXT_OF(number) TEXT_OF_IT(number)
+#define TEXT_OF_IT(number) #number
 #define SHARD "5GB"
 
 /* The group of a row is the sub-verb that takes it; its rows lie together. */
@@ -50,7 +54,7 @@ static const struct tr_opt rows[] = {
         "config.json of transformers that describes the model, or its folder; that of --from "
         "unless "
         "given"),
-    OPT("import", INT, seq_length, "seq-length", "4096", COUNT,
+    OPT("import", INT, seq_length, "seq-length", TEXT_OF(TR_WEIGHTS_SEQ_LENGTH), COUNT,
         "--seq-length among the options in the checkpoint; less where the model has fewer "
         "positions"),
     OPT("import", INT, vocab_size, "vocab-size", NULL, COUNT,
@@ -120,26 +124,71 @@ static struct tr_options rows_of(const char *subverb)
     return t;
 }
 
+static enum tr_status parse(const struct tr_options *t, struct weights_options *o,
+                            const char *subverb, int argc, char **argv)
+{
+    const char *missing;
+
+    tr_options_init(t, o);
+    TR_TRY(tr_options_parse(t, o, argc, argv, NULL));
+    missing = tr_options_missing(t, o);
+    if (missing)
+        return TR_FAIL(TR_ECONFIG, "trireme ckpt %s needs --%s: %s", subverb, missing,
+                       tr_options_find(t, missing)->help);
+    return TR_OK;
+}
+
+/* Ranks may move for long before they meet: they wait for a day. */
+enum { LONGEST = 24 * 60 * 60 };
+
+static enum tr_status run_on_ranks(const struct weights_options *o,
+                                   enum tr_status (*run)(const struct weights_options *o,
+                                                         struct tr_comm *world))
+{
+    struct tr_comm world;
+    enum tr_status s;
+
+    TR_TRY(tr_check_before_mpi());
+    TR_TRY(tr_comm_mpi_start(&world));
+    tr_comm_mpi_limit(&world, LONGEST);
+    tr_cmd_catch_signals();
+    s = run(o, &world);
+    if (s != TR_OK)
+        tr_report_error();
+    world.via->barrier(&world);
+    tr_comm_mpi_stop(&world);
+    return s;
+}
+
+/* MPI where something started ranks, and none without: the node may be one on which it cannot run. */
+static enum tr_status run_as_started(const struct weights_options *o,
+                                     enum tr_status (*run)(const struct weights_options *o,
+                                                           struct tr_comm *world))
+{
+    struct tr_comm self;
+
+    if (tr_launch_offers() || tr_launch_starter() != TR_STARTED_ALONE)
+        return run_on_ranks(o, run);
+    tr_cmd_catch_signals();
+    tr_comm_self(&self);
+    return run(o, &self);
+}
+
 static enum tr_status parse_and_run(const char *subverb, int argc, char **argv,
-                                    enum tr_status (*run)(const struct weights_options *o))
+                                    enum tr_status (*run)(const struct weights_options *o,
+                                                          struct tr_comm *world))
 {
     struct tr_options t = rows_of(subverb);
     struct weights_options o;
     enum tr_status s;
-    const char *missing;
 
     memset(&o, 0, sizeof o);
-    /* A file that outgrows a limit is an error like others. */
-    signal(SIGXFSZ, SIG_IGN);
-    tr_options_init(&t, &o);
-    s = tr_options_parse(&t, &o, argc, argv, NULL);
-    missing = tr_options_missing(&t, &o);
-    if (s == TR_OK && missing)
-        s = TR_FAIL(TR_ECONFIG, "trireme ckpt %s needs --%s: %s", subverb, missing,
-                    tr_options_find(&t, missing)->help);
+    s = parse(&t, &o, subverb, argc, argv);
     if (s == TR_OK)
-        s = run(&o);
+        s = run_as_started(&o, run);
     tr_options_release(&t, &o);
+    if (s != TR_OK)
+        tr_cmd_obey_signal();
     return s;
 }
 
@@ -151,17 +200,19 @@ static char *bare(char *folder)
     return folder;
 }
 
-static enum tr_status run_import(const struct weights_options *o)
+static enum tr_status run_import(const struct weights_options *o, struct tr_comm *world)
 {
-    const struct tr_import i = {.from = bare(o->from),
-                                .save = bare(o->save),
-                                .config = o->config,
-                                .seq_length = o->seq_length,
-                                .vocab_size = o->vocab_size == TR_UNSET_INT ? 0 : o->vocab_size,
-                                .untied = o->untie,
-                                .interval = o->log_interval};
+    const struct tr_import i = {
+        .ask = {.from = bare(o->from),
+                .config = o->config,
+                .seq_length = o->seq_length,
+                .vocab_size = o->vocab_size == TR_UNSET_INT ? 0 : o->vocab_size,
+                .untied = o->untie},
+        .save = bare(o->save),
+        .interval = o->log_interval,
+        .stopped = tr_cmd_signal};
 
-    return tr_weights_import(&i);
+    return tr_weights_import(&i, world);
 }
 
 static enum tr_status read_size(const char *text, int64_t *bytes)
@@ -183,7 +234,7 @@ static enum tr_status read_size(const char *text, int64_t *bytes)
     return TR_FAIL(TR_ECONFIG, "--max-shard-size: '%s' is no number of bytes, as 5GB is", text);
 }
 
-static enum tr_status run_export(const struct weights_options *o)
+static enum tr_status run_export(const struct weights_options *o, struct tr_comm *world)
 {
     struct tr_export e = {.load = o->load,
                           .to = bare(o->to),
@@ -192,7 +243,8 @@ static enum tr_status run_export(const struct weights_options *o)
                           .ranks = (int)o->ranks,
                           .stages = (int)o->stages,
                           .like = o->like,
-                          .interval = o->log_interval};
+                          .interval = o->log_interval,
+                          .stopped = tr_cmd_signal};
 
     TR_TRY(read_size(o->max_shard_size, &e.shard_bytes));
     if (e.format != TR_EXPORT_MEGATRON && (o->ranks > 1 || o->stages > 1))
@@ -204,7 +256,7 @@ static enum tr_status run_export(const struct weights_options *o)
     if (e.format != TR_EXPORT_HF && strcmp(o->max_shard_size, SHARD) != 0)
         return TR_FAIL(TR_ECONFIG, "--max-shard-size has no effect where the format says the "
                                    "files: remove it, or say --format hf");
-    return tr_weights_export(&e);
+    return tr_weights_export(&e, world);
 }
 
 enum tr_status tr_ckpt_import(int argc, char **argv)

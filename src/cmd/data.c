@@ -3,13 +3,13 @@
 
 #include <errno.h>
 #include <libgen.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "token/corpus.h"
 #include "cmd/data.h"
+#include "cmd/signals.h"
 #include "data/indexed.h"
 #include "util/file.h"
 #include "util/log.h"
@@ -205,41 +205,15 @@ static const struct subverb {
 };
 enum { SUBVERBS = sizeof subverbs / sizeof *subverbs };
 
-static volatile sig_atomic_t stopped_by;
-
-static void on_stop(int signal_number)
-{
-    stopped_by = signal_number;
-}
-
-/*
- * Stop in an orderly way at the first signal, so that no temporary file stays; the second one ends
- * the program as ever.  System calls are not restarted, because a pipe may have nothing to read for
- * long.  A signal that is ignored, as under nohup, stays so.  A file that outgrows a
- * limit becomes an error of write(), with a sentence.
- */
-static void catch_signals(void)
-{
-    static const int ends[] = {SIGHUP, SIGINT, SIGTERM};
-    struct sigaction stop = {.sa_handler = on_stop, .sa_flags = (int)SA_RESETHAND};
-    struct sigaction old;
-
-    sigemptyset(&stop.sa_mask);
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (sigaction(ends[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
-            sigaction(ends[i], &stop, NULL);
-    signal(SIGXFSZ, SIG_IGN);
-}
-
 int tr_data_stop(void)
 {
-    return stopped_by;
+    return tr_cmd_signal();
 }
 
 enum tr_status tr_data_stopped(void)
 {
-    return TR_FAIL(TR_ETEMP, "stopped by signal %d (%s); nothing was written", (int)stopped_by,
-                   strsignal(stopped_by));
+    return TR_FAIL(TR_ETEMP, "stopped by signal %d (%s); nothing was written", tr_cmd_signal(),
+                   strsignal(tr_cmd_signal()));
 }
 
 enum tr_status tr_data_tokenizer(const struct tr_data_options *o, struct tr_tokenizer **out)
@@ -340,13 +314,9 @@ int tr_cmd_data(int argc, char **argv)
 {
     enum tr_status status;
 
-    catch_signals();
+    tr_cmd_catch_signals();
     status = run(argc, argv);
-    if (stopped_by && status != TR_OK) {
-        /* The sender of the signal shall see that it ended us. */
-        tr_log(TR_LOG_ERROR, "%s", tr_last_error());
-        signal(stopped_by, SIG_DFL);
-        raise(stopped_by);
-    }
+    if (status != TR_OK)
+        tr_cmd_obey_signal();
     return tr_status_exit_code(status);
 }

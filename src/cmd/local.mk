@@ -29,7 +29,7 @@ trireme_SOURCES += src/cmd/train.c
 man_PAGES += man/trireme-train.1
 
 # trireme eval and generate, and what they have in common with other verbs that compute on ranks.
-trireme_SOURCES += src/cmd/eval.c src/cmd/generate.c src/cmd/ranks.c src/cmd/ranks.h
+trireme_SOURCES += src/cmd/eval.c src/cmd/generate.c src/cmd/ranks.c src/cmd/ranks.h src/cmd/signals.c src/cmd/signals.h
 man_PAGES += man/trireme-eval.1 man/trireme-generate.1
 
 # trireme doctor.

@@ -19,6 +19,7 @@
 #include "train/logging.h"
 #include "util/log.h"
 #include "telemetry/timer.h"
+#include "weights/load.h"
 
 static void print_timer(struct tr_run *r, enum tr_timer t)
 {
@@ -492,7 +493,26 @@ static void tell_load(const struct tr_run *r, bool found)
                         r->config->load);
 }
 
-enum tr_status tr_run_load(struct tr_run *r)
+static void end_load(struct tr_run *r)
+{
+    tr_timer_stop(TR_TIMER_LOAD_CHECKPOINT);
+    print_timer(r, TR_TIMER_LOAD_CHECKPOINT);
+}
+
+/* Weights of others begin a run, as those of a checkpoint do with --finetune. */
+static enum tr_status load_weights(struct tr_run *r)
+{
+    const struct tr_ckpt_tensors tensors = tensors_of(r, false);
+    const struct tr_ckpt_state state = {0};
+
+    TR_TRY(tr_weights_load(&r->grid, r->config->load, &r->shape.dims, &tensors, &r->source));
+    end_load(r);
+    if (tr_logging_is_brief(r) && !r->only)
+        tr_notice_rank0("loaded weights from %s\n", r->source);
+    return take_place(r, NULL, &state);
+}
+
+static enum tr_status load_checkpoint(struct tr_run *r)
 {
     const struct tr_opener by = tr_share_opener(&r->share);
     struct tr_ckpt_how how = how_to_load(r->config);
@@ -501,16 +521,13 @@ enum tr_status tr_run_load(struct tr_run *r)
     struct tr_ckpt_state state = {0};
     char *config = NULL;
 
-    if (!r->config->load)
-        return TR_OK;
     how.by = &by;
     how.config = &config;
+    how.source = &r->source;
     how.also = take_place;
     how.ctx = r;
-    tr_timer_start(TR_TIMER_LOAD_CHECKPOINT);
     TR_TRY(tr_ckpt_load(&r->grid, r->config->load, &how, &r->shape, &tensors, &state, &found));
-    tr_timer_stop(TR_TIMER_LOAD_CHECKPOINT);
-    print_timer(r, TR_TIMER_LOAD_CHECKPOINT);
+    end_load(r);
     if (tr_logging_is_brief(r) && !r->only)
         tell_load(r, found);
     if (!found) {
@@ -523,6 +540,14 @@ enum tr_status tr_run_load(struct tr_run *r)
     if (optimizer)
         resume_optimizer(r, &state);
     return load_links(r);
+}
+
+enum tr_status tr_run_load(struct tr_run *r)
+{
+    if (!r->config->load)
+        return TR_OK;
+    tr_timer_start(TR_TIMER_LOAD_CHECKPOINT);
+    return tr_weights_lead(r->world, r->config->load) ? load_weights(r) : load_checkpoint(r);
 }
 
 enum tr_status tr_run_save(struct tr_run *r)
@@ -545,7 +570,7 @@ enum tr_status tr_run_save(struct tr_run *r)
     tr_dp_need(r->dp, &r->queue, 0);
     r->queue.on->wait(&r->queue);
     tr_timer_start(TR_TIMER_SAVE_CHECKPOINT);
-    s = tr_ckpt_save(&r->grid, r->config->save, &state, &tensors, &r->shape, json,
+    s = tr_ckpt_save(&r->grid, r->config->save, &state, &tensors, &r->shape, json, r->source,
                      (int)r->config->keep_last,
                      tr_replicas_sidecar(r, &replicas, links_sidecar(r, &links)));
     tr_timer_stop(TR_TIMER_SAVE_CHECKPOINT);
@@ -798,6 +823,7 @@ void tr_run_close(struct tr_run *r)
     tr_grid_close(&r->grid);
     tr_transport_close(r);
     free(r->transport_record);
+    free(r->source);
     tr_profile_close(r);
     tr_share_close(&r->share);
     if (r->device)

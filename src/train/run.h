@@ -62,6 +62,8 @@ struct tr_run {
     struct tr_optim optim;
     struct tr_scaler scaler;
     struct tr_data *data; /* NULL until tr_run_data() */
+    char *
+        source; /* of weights of others with which this run or one before it began, or NULL; checkpoints keep it */
 
     /* Sample `position` of a split, T + 1 tokens into `text`; tr_run_data() sets it to read the
        datasets, tests to generate tokens. */
@@ -142,8 +144,8 @@ int64_t tr_run_bucket(const struct tr_config *c, bool gpus);
 enum tr_status tr_run_dry(struct tr_run *r, const struct tr_config *config,
                           const struct tr_shape *shape, int rank) TR_MUST_CHECK;
 
-/* Resume from the newest checkpoint of --load, if the option is given, and begin with weights from the
-   seed if there is none.  Collective; the run may be closed, but not used, after a failure. */
+/* Resume from the newest checkpoint of --load, if the option is given, or begin with the weights of others that it
+   leads to, or with weights from the seed if there is neither.  Collective; the run may be closed, but not used, after a failure. */
 enum tr_status tr_run_load(struct tr_run *r) TR_MUST_CHECK;
 
 /* Open the datasets.  Collective; see tr_data_open(). */

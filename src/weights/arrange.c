@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "weights/arrange.h"
 
-enum sections { ALL, QKV, PAIR, RANKS, ACROSS, BY_RANK };
+enum sections { ALL, QKV, PAIR, RANKS, ACROSS, BY_RANK, MIXED };
 enum tensors { ONE, EACH, RANK }; /* for all sections, for each, for those of a rank */
 
 static const struct {
@@ -24,6 +24,7 @@ int tr_arranged_sections(const struct tr_arranged *a)
     case PAIR:
         return TWO;
     case RANKS:
+    case MIXED:
     case ACROSS:
         return a->ranks;
     case BY_RANK:
@@ -71,6 +72,7 @@ static int64_t rows_of(const struct tr_arranged *a, int section)
     case PAIR:
         return a->param->full[0] / TWO;
     case RANKS:
+    case MIXED:
         return a->padded / a->ranks;
     case BY_RANK:
         return dims->heads / a->ranks * dims->head_dim;
@@ -100,6 +102,14 @@ static struct tr_arranged_row row_of_rank(const struct tr_arranged *a, int64_t r
                                     head % heads * d + in % d};
 }
 
+/* Of each head the first query, key and value, then the second. */
+static struct tr_arranged_row row_of_mixed(const struct tr_arranged *a, int64_t row)
+{
+    const int64_t d = a->dims->head_dim, each = rows_of(a, 0), in = row % (THREE * d);
+
+    return (struct tr_arranged_row){(int)(row / each), row % each - in + in % d * THREE + in / d};
+}
+
 struct tr_arranged_row tr_arranged_row(const struct tr_arranged *a, int64_t row)
 {
     switch (arrangements[a->how].sections) {
@@ -113,6 +123,8 @@ struct tr_arranged_row tr_arranged_row(const struct tr_arranged *a, int64_t row)
         return (struct tr_arranged_row){(int)(row % a->ranks), row / a->ranks};
     case BY_RANK:
         return row_of_rank(a, row);
+    case MIXED:
+        return row_of_mixed(a, row);
     default:
         return (struct tr_arranged_row){0, row};
     }
@@ -132,6 +144,12 @@ struct tr_arranged_row tr_arranged_place(const struct tr_arranged *a, int sectio
     for (int i = first; i < section; i++)
         at.row += rows_of(a, i);
     return at;
+}
+
+/* A head at each end. */
+int64_t tr_arranged_spread(const struct tr_arranged *a)
+{
+    return arrangements[a->how].sections == MIXED ? 2 * THREE * a->dims->head_dim : 0;
 }
 
 void tr_arranged_shape(const struct tr_arranged *a, int tensor, int64_t dim[2])

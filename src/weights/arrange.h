@@ -17,18 +17,20 @@
  * each has a tensor of its own, or all lie one behind the other in a single tensor; in one that is turned
  * rows of ours are columns.  RANKS are the tensor-parallel ranks of Megatron-LM, which have rows of ours one rank behind
  * the other; BY_RANK the same, and in a rank [its queries | keys | values]; ACROSS: each has a part of every row,
- * which is taken for a row of its own.
+ * which is taken for a row of its own; MIXED: RANKS, and in each head first of queries, keys and values come one
+ * after the other, then the second, and so on.
  */
-#define TR_ARRANGEMENT_OF(ARRANGEMENT)         \
-    ARRANGEMENT(SAME, ALL, ONE, false)         \
-    ARRANGEMENT(TURNED, ALL, ONE, true)        \
-    ARRANGEMENT(THREE, QKV, EACH, false)       \
-    ARRANGEMENT(PACKED, QKV, ONE, false)       \
-    ARRANGEMENT(PACKED_TURNED, QKV, ONE, true) \
-    ARRANGEMENT(GATE, PAIR, EACH, false)       \
-    ARRANGEMENT(ROWS, RANKS, EACH, false)      \
-    ARRANGEMENT(COLUMNS, ACROSS, EACH, false)  \
-    ARRANGEMENT(RANKS_PACKED, BY_RANK, RANK, false)
+#define TR_ARRANGEMENT_OF(ARRANGEMENT)              \
+    ARRANGEMENT(SAME, ALL, ONE, false)              \
+    ARRANGEMENT(TURNED, ALL, ONE, true)             \
+    ARRANGEMENT(THREE, QKV, EACH, false)            \
+    ARRANGEMENT(PACKED, QKV, ONE, false)            \
+    ARRANGEMENT(PACKED_TURNED, QKV, ONE, true)      \
+    ARRANGEMENT(GATE, PAIR, EACH, false)            \
+    ARRANGEMENT(ROWS, RANKS, EACH, false)           \
+    ARRANGEMENT(COLUMNS, ACROSS, EACH, false)       \
+    ARRANGEMENT(RANKS_PACKED, BY_RANK, RANK, false) \
+    ARRANGEMENT(RANKS_MIXED, MIXED, EACH, false)
 
 enum tr_arrangement {
 #define ARRANGEMENT(symbol, sections, tensors, turned) TR_ARRANGED_##symbol,
@@ -65,6 +67,10 @@ struct tr_arranged_row tr_arranged_row(const struct tr_arranged *a, int64_t row)
 
 /* Where a section is: number of the tensor (as `section`), and its first row (column, where turned) there. */
 struct tr_arranged_row tr_arranged_place(const struct tr_arranged *a, int section);
+
+/* Rows of ours that follow one another are in a section as many rows or fewer beside one another, if this is 0; else
+   among as many and this more. */
+int64_t tr_arranged_spread(const struct tr_arranged *a);
 
 /* The shape of tensor number `tensor`: `ndim` of the parameter, dim[1] 1 of a vector. */
 void tr_arranged_shape(const struct tr_arranged *a, int tensor, int64_t dim[2]);

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include <jansson.h>
 
 #include "ckpt/architecture.h"
+#include "ckpt/map.h"
 #include "ckpt/path.h"
 #include "ckpt/sum.h"
 #include "util/file.h"
@@ -29,6 +31,9 @@
 
 #define INDEX "model.safetensors.index.json"
 #define CONFIG "config.json"
+
+/* Between the name of a folder and the number of the process that makes it, while it does. */
+#define UNFINISHED ".tmp-"
 
 /* What --like takes along, where it is there. */
 static const char *const companions[] = {"generation_config.json",
@@ -52,6 +57,7 @@ enum { DEEPEST = 3 };
 struct export
 {
     const struct tr_export *o;
+    struct tr_comm *world;
     char *file, *folder; /* the checkpoint, and what the folder is called until it is complete */
     bool made;           /* the latter is there */
     struct tr_ckpt_index index;
@@ -91,8 +97,9 @@ static enum tr_status get(void *ctx, const struct tr_weights_item *m, int64_t fi
     if (tr_read_at(v->fd, x, n * each, e->offset + first * each) != 0)
         return TR_FAIL(TR_EIO, "cannot read %s: %s", v->file, strerror(errno));
     v->sum += tr_ckpt_sum(x, n, first);
-    tr_meter_add(&v->meter, n * each);
-    return TR_OK;
+    if (v->world->rank == 0)
+        tr_meter_add(&v->meter, n * each);
+    return tr_weights_go_on(v->o->stopped);
 }
 
 /* What was read is what the checkpoint was saved with. */
@@ -173,43 +180,53 @@ static size_t skip_of(const struct export *v, int file)
     return 0;
 }
 
-/* Make the file and the folders that it is in, with the length that is known. */
-static enum tr_status make_file(struct export *v, int i)
+/* Where it is while the folder is made. */
+static void set_path(struct export *v, int i)
 {
     struct tr_weights_file *f = &v->table.file[i];
-    char *slash;
 
     free(f->path);
     f->path = tr_format("%s/%s", v->folder, f->name);
-    slash = strrchr(f->path, '/');
+}
+
+/* Open the file; on rank 0 make it, and the folders that it is in, with the length that is known. */
+static enum tr_status open_file(struct export *v, int i, bool make)
+{
+    struct tr_weights_file *f = &v->table.file[i];
+    char *slash = strrchr(f->path, '/');
+
     *slash = '\0';
-    if (tr_make_dirs(f->path) != TR_OK)
+    if (make && tr_make_dirs(f->path) != TR_OK)
         return TR_EIO;
     *slash = '/';
-    f->fd = open(f->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    f->fd = open(f->path, O_WRONLY | O_CLOEXEC | (make ? O_CREAT | O_EXCL : 0), 0666);
     v->to[i].fd = f->fd;
-    if (f->fd < 0 || ftruncate(f->fd, f->bytes) != 0)
-        return TR_FAIL(TR_EIO, "cannot write %s: %s", f->path, strerror(errno));
+    if (f->fd < 0 || (make && ftruncate(f->fd, f->bytes) != 0))
+        return TR_FAIL(TR_EIO, "cannot write %s: %s%s", f->path, strerror(errno),
+                       make ? ""
+                            : "; every rank writes to it, so it must lie on a file system that "
+                              "all nodes share");
     return TR_OK;
 }
 
-static enum tr_status begin_safetensors(struct export *v, int i)
+static enum tr_status begin_safetensors(struct export *v, int i, bool make)
 {
     int64_t bytes;
     char *header = tr_safetensors_header(&v->table, i, &bytes);
-    enum tr_status s = make_file(v, i);
+    enum tr_status s = open_file(v, i, make);
 
-    if (s == TR_OK && tr_write_at(v->table.file[i].fd, header, bytes, 0) != 0)
+    if (s == TR_OK && make && tr_write_at(v->table.file[i].fd, header, bytes, 0) != 0)
         s = TR_FAIL(TR_EIO, "cannot write %s: %s", v->table.file[i].path, strerror(errno));
     free(header);
     return s;
 }
 
-static enum tr_status begin_archive(struct export *v, int i)
+static enum tr_status begin_archive(struct export *v, int i, bool make)
 {
     tr_torch_layout(&v->table, i, skip_of(v, i), &v->more, &v->archive[i]);
-    TR_TRY(make_file(v, i));
-    return tr_torch_begin(&v->archive[i], v->table.file[i].fd, v->table.file[i].path);
+    TR_TRY(open_file(v, i, make));
+    return make ? tr_torch_begin(&v->archive[i], v->table.file[i].fd, v->table.file[i].path)
+                : TR_OK;
 }
 
 /* Rows that only pad the vocabulary are zeros that nobody wrote. */
@@ -384,6 +401,27 @@ static void remove_folder(const char *folder)
         tr_log(TR_LOG_WARNING, "cannot remove %s: %s", folder, strerror(errno));
 }
 
+/* What exports to the same folder that were killed left beside it. */
+static void tell_leftovers(const struct export *v)
+{
+    char *copy = tr_format("%s", v->o->to), *again = tr_format("%s", v->o->to);
+    const char *parent = dirname(copy);
+    char *begin = tr_format("%s" UNFINISHED, basename(again));
+    DIR *d = opendir(parent);
+
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;)
+        if (strncmp(e->d_name, begin, strlen(begin)) == 0)
+            tr_log(TR_LOG_WARNING,
+                   "%s/%s is left of an export that was killed, or another is at work there: "
+                   "remove it, unless it is",
+                   parent, e->d_name);
+    if (d)
+        closedir(d);
+    free(begin);
+    free(again);
+    free(copy);
+}
+
 static int64_t bytes_of(const struct export *v)
 {
     int64_t bytes = 0;
@@ -497,7 +535,7 @@ static enum tr_status plan(struct export *v)
     return TR_OK;
 }
 
-static enum tr_status begin_files(struct export *v)
+static void make_lists(struct export *v)
 {
     v->to = calloc((size_t)v->table.files, sizeof *v->to);
     if (v->o->format != TR_EXPORT_HF) {
@@ -507,8 +545,46 @@ static enum tr_status begin_files(struct export *v)
     if (!v->to || (v->o->format != TR_EXPORT_HF && (!v->archive || !v->from.moved)))
         tr_die(TR_ERESOURCE, "no memory left for a list of files");
     for (int i = 0; i < v->table.files; i++)
-        TR_TRY(v->archive ? begin_archive(v, i) : begin_safetensors(v, i));
+        set_path(v, i);
+}
+
+static enum tr_status begin_files(struct export *v, bool make)
+{
+    for (int i = 0; i < v->table.files; i++)
+        TR_TRY(v->archive ? begin_archive(v, i, make) : begin_safetensors(v, i, make));
     return TR_OK;
+}
+
+static enum tr_status begin_folder(struct export *v)
+{
+    TR_TRY(make_folder(v));
+    return begin_files(v, true);
+}
+
+static enum tr_status move_mine(struct export *v)
+{
+    for (int i = 0; i < v->map.count; i++)
+        if (tr_weights_owner(&v->map, i, v->world->size) == v->world->rank)
+            TR_TRY(move_one(v, &v->map.list[i]));
+    return TR_OK;
+}
+
+/* Each tensor was written by one rank, and none of it by the others. */
+static void add_moved(struct export *v)
+{
+    struct tr_weights_moved *moved = v->from.moved;
+    uint64_t *all = calloc(2 * (size_t)v->table.count, sizeof *all);
+
+    if (!all)
+        tr_die(TR_ERESOURCE, "no memory left for checksums");
+    for (int i = 0; i < v->table.count; i++) {
+        all[2 * i] = (uint64_t)moved[i].bytes;
+        all[2 * i + 1] = moved[i].sum;
+    }
+    tr_ckpt_add(v->world, all, 2 * v->table.count);
+    for (int i = 0; i < v->table.count; i++)
+        moved[i] = (struct tr_weights_moved){(int64_t)all[2 * i], (uint32_t)all[2 * i + 1]};
+    free(all);
 }
 
 /* What the folder has besides weights. */
@@ -526,19 +602,30 @@ static enum tr_status write_rest(struct export *v)
     return write_text(v, CONFIG, v->config);
 }
 
-static enum tr_status write_all(struct export *v)
+/* On rank 0, when all else is on the disk. */
+static enum tr_status finish(struct export *v)
 {
-    TR_TRY(make_folder(v));
-    TR_TRY(begin_files(v));
-    tr_meter_start(&v->meter, "exported", tr_params_number(&v->whole) * (int64_t)sizeof(float),
-                   v->o->interval);
-    for (int i = 0; i < v->map.count; i++)
-        TR_TRY(move_one(v, &v->map.list[i]));
-    if (v->archive)
-        TR_TRY(end_archives(v));
-    TR_TRY(end_files(v));
     TR_TRY(write_rest(v));
     return name_folder(v);
+}
+
+static enum tr_status write_all(struct export *v)
+{
+    const bool first = v->world->rank == 0;
+    enum tr_status s;
+
+    make_lists(v);
+    TR_TRY(tr_comm_agree(v->world, first ? begin_folder(v) : TR_OK));
+    TR_TRY(tr_comm_agree(v->world, first ? TR_OK : begin_files(v, false)));
+    if (first)
+        tr_weights_meter(&v->meter, "exported", &v->map, v->world->size, v->o->interval);
+    TR_TRY(tr_comm_agree(v->world, move_mine(v)));
+    if (v->archive)
+        add_moved(v);
+    s = first && v->archive ? end_archives(v) : TR_OK;
+    TR_TRY(tr_comm_agree(v->world, s == TR_OK ? end_files(v) : s));
+    v->from.peak = tr_comm_max(v->world, v->from.peak);
+    return tr_comm_agree(v->world, first ? finish(v) : TR_OK);
 }
 
 static void say(struct export *v)
@@ -552,7 +639,8 @@ static void say(struct export *v)
            tr_plural(v->table.files), tr_human_bytes((double)bytes_of(v), bytes));
     if (seconds > 0.0)
         printf(", %s/s", tr_human_bytes((double)bytes_of(v) / seconds, rate));
-    printf(", at most %s of it in memory\n", tr_human_bytes((double)v->from.peak, rate));
+    printf(", at most %s of it in memory%s\n", tr_human_bytes((double)v->from.peak, rate),
+           tr_weights_of_each(v->world->size));
 }
 
 static void end(struct export *v)
@@ -576,22 +664,37 @@ static void end(struct export *v)
     free(v->file);
 }
 
-enum tr_status tr_weights_export(const struct tr_export *o)
+/* On rank 0: nothing is there yet. */
+static enum tr_status check_place(const struct export *v)
 {
-    struct export v = {.o = o, .fd = -1};
-    enum tr_status s = TR_OK;
+    if (access(v->o->to, F_OK) == 0 && count_names(v->o->to) != 0)
+        return TR_FAIL(TR_ECONFIG, "%s exists and is not an empty folder: give another --to",
+                       v->o->to);
+    tell_leftovers(v);
+    return TR_OK;
+}
+
+static enum tr_status prepare(struct export *v)
+{
+    if (v->world->rank == 0)
+        TR_TRY(check_place(v));
+    TR_TRY(read_checkpoint(v));
+    return plan(v);
+}
+
+enum tr_status tr_weights_export(const struct tr_export *o, struct tr_comm *world)
+{
+    struct export v = {.o = o, .world = world, .fd = -1};
+    int64_t tag = (int64_t)getpid();
+    enum tr_status s;
 
     v.from = (struct tr_weights_end){.block = get, .ctx = &v};
-    v.folder = tr_format("%s.tmp-%ld", o->to, (long)getpid());
-    if (access(o->to, F_OK) == 0 && count_names(o->to) != 0)
-        s = TR_FAIL(TR_ECONFIG, "%s exists and is not an empty folder: give another --to", o->to);
-    if (s == TR_OK)
-        s = read_checkpoint(&v);
-    if (s == TR_OK)
-        s = plan(&v);
+    tr_ckpt_tell(world, &tag, sizeof tag);
+    v.folder = tr_format("%s" UNFINISHED "%lld", o->to, (long long)tag);
+    s = tr_comm_agree(world, prepare(&v));
     if (s == TR_OK)
         s = write_all(&v);
-    if (s == TR_OK)
+    if (s == TR_OK && world->rank == 0)
         say(&v);
     end(&v);
     return s;

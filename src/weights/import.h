@@ -5,25 +5,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "comm/comm.h"
 #include "util/status.h"
+#include "weights/source.h"
 
 /*
- * Weights of others into a checkpoint, and back.  One process, no MPI.
+ * Weights of others into a checkpoint, and back.  All ranks of a group take part, each with parameters of its own, and
+ * what they write does not depend on how many they are.  Collective, with the same outcome on all ranks; rank 0 prints
+ * what was recognised and what became of it, and shows how far it is.
  */
 struct tr_import {
-    const char *from, *save;
-    const char *config; /* a config.json, or the folder of one; NULL: that of `from` */
-    int64_t seq_length; /* --seq-length of the checkpoint's options at most */
-    int64_t vocab_size; /* of a checkpoint of Megatron-LM, which has it padded; 0: what that says */
-    bool untied;        /* the output layer gets weights of its own */
-    double interval;    /* seconds between lines of progress */
+    struct tr_weights_ask ask;
+    const char *save;
+    double interval; /* seconds between lines of progress */
+    int (*stopped)(
+        void); /* a signal that asks to stop came: its number, else 0; NULL: nobody asks */
 };
 
 /*
- * Read the folder `from` and make the checkpoint of iteration 0, weights alone, in the folder `save`; prints what
- * was recognised and what became of it.  TR_EIO, TR_EDATA, TR_ECONFIG, TR_ERESOURCE; then nothing is left of it.
+ * Read the folder ask.from and make the checkpoint of iteration 0, weights alone, in the folder `save`.  TR_EIO,
+ * TR_EDATA, TR_ECONFIG, TR_ERESOURCE, TR_ETEMP after a signal; then nothing is left of it.
  */
-enum tr_status tr_weights_import(const struct tr_import *o) TR_MUST_CHECK;
+enum tr_status tr_weights_import(const struct tr_import *o, struct tr_comm *world) TR_MUST_CHECK;
 
 enum tr_export_format { TR_EXPORT_HF, TR_EXPORT_LAYERS, TR_EXPORT_MEGATRON };
 
@@ -36,12 +39,14 @@ struct tr_export {
     int64_t shard_bytes; /* of a file of weights, at most, unless a tensor alone has more */
     const char *like;    /* a folder whose tokenizer and other files are copied, or NULL */
     double interval;
+    int (*stopped)(void); /* as above */
 };
 
 /*
  * The reverse: a folder of that format, in `to`, which must not exist or be empty.  What
- * it is made in has another name until it is complete.  Errors as above.
+ * it is made in has another name until it is complete; of one that was killed it stays, and the next export says so.
+ * Errors as above.
  */
-enum tr_status tr_weights_export(const struct tr_export *o) TR_MUST_CHECK;
+enum tr_status tr_weights_export(const struct tr_export *o, struct tr_comm *world) TR_MUST_CHECK;
 
 #endif

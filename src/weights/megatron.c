@@ -179,6 +179,23 @@ static enum tr_status set_activation(const struct tr_torch *f, int args, struct 
     return plain || is_on(p, args, "onnx_safe") ? tr_config_set(c, "activation", "gelu") : TR_OK;
 }
 
+/* In a rank all queries come first, then keys, then values (0); or they alternate within a head (1.0); or a head has its
+   queries, then keys, then values, as here (2.0 and later). */
+static enum tr_status set_order(const struct tr_torch *f, double version, struct tr_megatron *m)
+{
+    const bool one = version >= 1.0 && version <= 1.0;
+
+    if (!(version >= 0.0) || (version > 0.0 && version < 2.0 && !one))
+        return TR_FAIL(TR_EDATA,
+                       "%s is of checkpoint_version %g, whose order of queries, keys and values is "
+                       "not known: those of 0, 1.0, 2.0 and later are read",
+                       f->path, version);
+    m->qkv = one              ? TR_ARRANGED_RANKS_MIXED
+             : version >= 2.0 ? TR_ARRANGED_ROWS
+                              : TR_ARRANGED_RANKS_PACKED;
+    return TR_OK;
+}
+
 static enum tr_status take_args(const struct tr_torch *f, int64_t vocab, struct tr_config *c,
                                 struct tr_megatron *m)
 {
@@ -189,12 +206,7 @@ static enum tr_status take_args(const struct tr_torch *f, int64_t vocab, struct 
 
     if (args < 0 || f->pickle.value[args].kind != TR_PICKLE_DICT)
         return TR_FAIL(TR_EDATA, "%s has no arguments of a run of Megatron-LM", f->path);
-    if (number > 0.0 && number < 2.0)
-        return TR_FAIL(TR_EDATA,
-                       "%s is of checkpoint_version %g, whose order of queries, keys and values is "
-                       "not read: save it once with a newer Megatron-LM",
-                       f->path, number);
-    m->packed = number < 2.0;
+    TR_TRY(set_order(f, number, m));
     TR_TRY(check_others(f, args));
     for (int i = 0; i < COUNTS; i++)
         TR_TRY(count_of(f, args, counts[i].name, i < REQUIRED,
@@ -341,8 +353,8 @@ static enum tr_arrangement arrangement_of(const struct tr_megatron *m, const str
 {
     const bool qkv = p->row == TR_PARAM_QKV_WEIGHT || p->row == TR_PARAM_QKV_BIAS;
 
-    if (qkv && m->packed)
-        return TR_ARRANGED_RANKS_PACKED;
+    if (qkv)
+        return m->qkv;
     return p->split < 0 ? TR_ARRANGED_SAME : p->split == 0 ? TR_ARRANGED_ROWS : TR_ARRANGED_COLUMNS;
 }
 
@@ -575,7 +587,7 @@ enum tr_status tr_megatron_plan(const struct tr_dims *dims, const struct tr_para
 
     TR_TRY(check_model(dims));
     TR_TRY(check_layout(dims, ranks, stages));
-    n.m = (struct tr_megatron){.ranks = ranks, .stages = stages};
+    n.m = (struct tr_megatron){.ranks = ranks, .stages = stages, .qkv = TR_ARRANGED_ROWS};
     n.m.padded = (dims->vocab + unit - 1) / unit * unit;
     n.m.first = calloc((size_t)stages + 1, sizeof *n.m.first);
     if (!n.m.first)

@@ -14,9 +14,9 @@
 struct tr_megatron {
     char *folder; /* owned; ITER */
     int ranks, stages;
-    int *first;     /* owned; [stages + 1]: number of the first layer of each stage */
-    int64_t padded; /* rows of the vocabulary on all ranks */
-    bool packed;    /* version 0: in a rank all queries, then keys, then values */
+    int *first;              /* owned; [stages + 1]: number of the first layer of each stage */
+    int64_t padded;          /* rows of the vocabulary on all ranks */
+    enum tr_arrangement qkv; /* of queries, keys and values, by `checkpoint_version` */
 };
 
 /* Whether a folder, or that which its tracker names, is one of these. */

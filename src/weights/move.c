@@ -19,9 +19,10 @@ struct move {
     struct tr_writeback *file; /* NULL: it is read */
     const struct tr_weights_item *item;
     const struct tr_arranged *how; /* of the item */
-    int64_t rows, cols, step;      /* of the parameter; rows of a block */
+    int64_t first, end;            /* its rows that are wanted */
+    int64_t cols, step;            /* of the parameter; rows of a block */
     float *block;                  /* [step, cols] */
-    /* Of their type: of each section the rows of a block, one behind the other, or the whole tensor, where it is
+    /* Of their type: of each section the rows of a block, and those among them, one behind the other, or the whole tensor, where it is
        turned. */
     unsigned char *raw;
     float *tile;   /* [TILE, step] */
@@ -76,10 +77,9 @@ static void open_move(struct move *m)
 {
     const bool turned = tr_arranged_turned(m->how);
 
-    m->rows = tr_arranged_height(m->how);
     m->cols = tr_arranged_width(m->how);
     m->step = TR_WEIGHTS_BLOCK / (m->cols * (int64_t)sizeof(float));
-    m->step = m->step < 1 ? 1 : m->step > m->rows ? m->rows : m->step;
+    m->step = m->step < 1 ? 1 : m->step > m->end - m->first ? m->end - m->first : m->step;
     m->block = need(m, m->step * m->cols * (int64_t)sizeof(float));
     if (turned) {
         const struct tr_weights_tensor *x = tensor_of(m, 0);
@@ -88,7 +88,7 @@ static void open_move(struct move *m)
         m->tile = need(m, TILE * m->step * (int64_t)sizeof(float));
         return;
     }
-    m->raw = need(m, m->step * m->cols * (int64_t)sizeof(float));
+    m->raw = need(m, (m->step + tr_arranged_spread(m->how)) * m->cols * (int64_t)sizeof(float));
 }
 
 static void close_move(struct move *m)
@@ -130,8 +130,9 @@ static void find_spans(const struct move *m, int64_t lo, int64_t hi,
 
         if (s->hi == s->lo)
             s->lo = s->hi = r.from.row;
-        TR_ASSERT(s->hi == r.from.row);
-        s->hi += r.n;
+        TR_ASSERT(s->hi == r.from.row || tr_arranged_spread(m->how) > 0);
+        s->lo = r.from.row < s->lo ? r.from.row : s->lo;
+        s->hi = r.from.row + r.n > s->hi ? r.from.row + r.n : s->hi;
         row += r.n;
     }
     for (int i = 0; i < tr_arranged_sections(m->how); i++) {
@@ -248,8 +249,8 @@ static enum tr_status move_turned(const struct move *m, struct tr_weights_end *e
 
     if (!m->file)
         TR_TRY(transfer(m, x, m->raw, bytes, x->offset));
-    for (int64_t lo = 0; lo < m->rows; lo += m->step) {
-        const int64_t hi = m->rows - lo < m->step ? m->rows : lo + m->step;
+    for (int64_t lo = m->first; lo < m->end; lo += m->step) {
+        const int64_t hi = m->end - lo < m->step ? m->end : lo + m->step;
 
         if (m->file)
             TR_TRY(use_block(m, e, lo, hi));
@@ -264,8 +265,8 @@ static enum tr_status move_rows(const struct move *m, struct tr_weights_end *e)
 {
     struct span span[TR_ARRANGED_SECTIONS];
 
-    for (int64_t lo = 0; lo < m->rows; lo += m->step) {
-        const int64_t hi = m->rows - lo < m->step ? m->rows : lo + m->step;
+    for (int64_t lo = m->first; lo < m->end; lo += m->step) {
+        const int64_t hi = m->end - lo < m->step ? m->end : lo + m->step;
 
         find_spans(m, lo, hi, span);
         if (m->file)
@@ -281,10 +282,15 @@ static enum tr_status move_rows(const struct move *m, struct tr_weights_end *e)
     return TR_OK;
 }
 
-static enum tr_status move(struct move *m, struct tr_weights_end *e)
+/* Rows lo .. hi - 1 of the parameter, each of which may be several for the arrangement. */
+static enum tr_status move(struct move *m, int64_t lo, int64_t hi, struct tr_weights_end *e)
 {
+    const int64_t each = tr_arranged_height(m->how) / m->how->param->full[0];
     enum tr_status s;
 
+    TR_ASSERT(0 <= lo && lo < hi && hi <= m->how->param->full[0]);
+    m->first = lo * each;
+    m->end = hi * each;
     m->moved = e->moved;
     open_move(m);
     e->peak = m->bytes > e->peak ? m->bytes : e->peak;
@@ -294,11 +300,11 @@ static enum tr_status move(struct move *m, struct tr_weights_end *e)
 }
 
 enum tr_status tr_weights_read(const struct tr_weights_table *t, const struct tr_weights_item *m,
-                               struct tr_weights_end *to)
+                               int64_t lo, int64_t hi, struct tr_weights_end *to)
 {
     struct move v = {.table = t, .item = m, .how = &m->arranged};
 
-    return move(&v, to);
+    return move(&v, lo, hi, to);
 }
 
 enum tr_status tr_weights_write(const struct tr_weights_table *t, struct tr_writeback *file,
@@ -306,5 +312,30 @@ enum tr_status tr_weights_write(const struct tr_weights_table *t, struct tr_writ
 {
     struct move v = {.table = t, .file = file, .item = m, .how = &m->arranged};
 
-    return move(&v, from);
+    return move(&v, 0, m->arranged.param->full[0], from);
+}
+
+enum tr_status tr_weights_go_on(int (*stopped)(void))
+{
+    const int number = stopped ? stopped() : 0;
+
+    if (number == 0)
+        return TR_OK;
+    return TR_FAIL(TR_ETEMP, "stopped by signal %d (%s); nothing was written", number,
+                   strsignal(number));
+}
+
+void tr_weights_meter(struct tr_meter *meter, const char *verb, const struct tr_weights_map *m,
+                      int size, double interval)
+{
+    int64_t elems = 0;
+
+    for (int i = 0; i < m->count; i++)
+        elems += tr_weights_owner(m, i, size) == 0 ? m->list[i].arranged.param->elems : 0;
+    tr_meter_start(meter, verb, elems * (int64_t)sizeof(float), interval);
+}
+
+const char *tr_weights_of_each(int size)
+{
+    return size > 1 ? " of each rank" : "";
 }

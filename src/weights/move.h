@@ -3,6 +3,7 @@
 #define TR_WEIGHTS_MOVE_H
 
 #include "config/dims.h"
+#include "util/meter.h"
 #include "util/status.h"
 #include "util/writeback.h"
 #include "weights/names.h"
@@ -26,14 +27,27 @@ struct tr_weights_end {
     } * moved;
 };
 
-/* From the files of the table into blocks.  TR_EIO. */
+/* Rows lo .. hi - 1 of the parameter, at least one, from the files of the table into blocks, in their order.  No
+   other rows are read, but of a tensor whose columns they are all.  TR_EIO. */
 enum tr_status tr_weights_read(const struct tr_weights_table *t, const struct tr_weights_item *m,
-                               struct tr_weights_end *to) TR_MUST_CHECK;
+                               int64_t lo, int64_t hi, struct tr_weights_end *to) TR_MUST_CHECK;
 
-/* From blocks into the files; file[i] is that of number i of the table.  TR_EIO; TR_EDATA if a number is too
+/* All rows from blocks into the files; file[i] is that of number i of the table.  TR_EIO; TR_EDATA if a number is too
    large for the type of the tensor. */
 enum tr_status tr_weights_write(const struct tr_weights_table *t, struct tr_writeback *file,
                                 const struct tr_weights_item *m,
                                 struct tr_weights_end *from) TR_MUST_CHECK;
+
+/* What imports and exports have in common. */
+
+/* TR_ETEMP and a sentence if stopped() (NULL: nobody asks) names a signal. */
+enum tr_status tr_weights_go_on(int (*stopped)(void)) TR_MUST_CHECK;
+
+/* Start the meter of rank 0 of `size`, which counts the bytes in fp32 of its own items; `verb` is static. */
+void tr_weights_meter(struct tr_meter *meter, const char *verb, const struct tr_weights_map *m,
+                      int size, double interval);
+
+/* " of each rank", where there are several. */
+const char *tr_weights_of_each(int size);
 
 #endif

@@ -282,6 +282,17 @@ enum tr_status tr_weights_match(enum tr_weights_style style, const struct tr_dim
     return check_rest(style, dims, t);
 }
 
+int tr_weights_owner(const struct tr_weights_map *m, int i, int size)
+{
+    int64_t before = 0, all = 0;
+
+    for (int k = 0; k < m->count; k++) {
+        before += k < i ? m->list[k].arranged.param->elems : 0;
+        all += m->list[k].arranged.param->elems;
+    }
+    return (int)((double)before / (double)all * size);
+}
+
 struct tr_weights_item *tr_weights_add_item(struct tr_weights_map *m, const struct tr_arranged *a,
                                             int number)
 {

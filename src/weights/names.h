@@ -45,6 +45,10 @@ enum tr_status tr_weights_match(enum tr_weights_style style, const struct tr_dim
                                 struct tr_weights_table *t,
                                 struct tr_weights_map *out) TR_MUST_CHECK;
 
+/* Which of `size` ranks moves item `i`: each a part of the items that follow one another, of about the same number of
+   elements. */
+int tr_weights_owner(const struct tr_weights_map *m, int i, int size);
+
 /* One more item at the end; valid until the next one. */
 struct tr_weights_item *tr_weights_add_item(struct tr_weights_map *m, const struct tr_arranged *a,
                                             int number);

@@ -298,7 +298,8 @@ static inline enum tr_status small_save_as(struct tr_grid *g, const struct tr_sh
     small_fill(&s, iteration);
     tensors = small_tensors(&s);
     kept = small_silence();
-    status = tr_ckpt_save(g, dir, &state, &tensors, shape, "{\"small\": true}", keep_last, NULL);
+    status =
+        tr_ckpt_save(g, dir, &state, &tensors, shape, "{\"small\": true}", NULL, keep_last, NULL);
     small_speak(kept);
     small_close(&s);
     return status;

@@ -498,7 +498,7 @@ static void lean(void **unused)
     tensors = small_tensors(&s);
     tensors.m = tensors.v = (struct tr_tensor){0};
     kept = small_silence();
-    assert_ok(tr_ckpt_save(&grid, where, &state, &tensors, &shape, "{}", 0, NULL));
+    assert_ok(tr_ckpt_save(&grid, where, &state, &tensors, &shape, "{}", NULL, 0, NULL));
     small_speak(kept);
     small_close(&s);
     assert_ok(tr_ckpt_show(where, f));

@@ -76,7 +76,7 @@ def megatron(folder, ranks, stages, version, padded):
     def shard(name, t, rank):
         if name.endswith(("query_key_value.weight", "query_key_value.bias")):
             t = t.view(ranks, f.A // ranks, 3, f.D, *t.shape[1:])[rank]
-            return (t.transpose(0, 1) if old else t).flatten(0, 2)
+            return (t.transpose(1, 2) if version == 1 else t.transpose(0, 1) if old else t).flatten(0, 2)
         if "dense_h_to_4h" in name:
             return t.chunk(ranks)[rank]
         if name.endswith(("dense.weight", "dense_4h_to_h.weight")):
@@ -119,6 +119,7 @@ def main():
     megatron(to / "megatron-old" / "release", 1, 1, 0, 12)
     (to / "megatron-old" / "latest_checkpointed_iteration.txt").write_text("release")
     megatron(to / "megatron-old" / "two", 2, 1, 0, 12)
+    megatron(to / "megatron-old" / "one", 2, 1, 1.0, 12)
     embs, first, second, head = parts()
     for name, part in ("embs", embs), ("0", first), ("1", second), ("lm_head", head):
         torch.save(part, to / f"pytorch_{name}.pt")

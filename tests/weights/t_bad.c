@@ -19,6 +19,7 @@
  * Model folders that cannot be imported, and checkpoints that cannot be exported: each is refused with a sentence,
  * and nothing is left.
  */
+static struct tr_comm self;
 static char *top;
 static char *good[2]; /* folders: of one file, and of shards */
 
@@ -44,7 +45,7 @@ static void make_checkpoint(const char *options, const char *dir, float value)
     assert_ok(tr_config_parse_text(&c, options));
     assert_ok(tr_dims_of(&c, 1, &dims));
     json = tr_config_get_json(&c, NULL);
-    assert_ok(tr_ckpt_stream_open(dir, &dims, json, "", &w));
+    assert_ok(tr_ckpt_stream_open(&self, dir, &dims, json, "", &w));
     for (int i = 0; i < tr_ckpt_stream_params(w)->count; i++)
         for (int64_t at = 0; at < tr_ckpt_stream_params(w)->list[i].elems; at++)
             assert_ok(tr_ckpt_stream_put(w, i, at, &value, 1));
@@ -57,14 +58,15 @@ static enum tr_status export(const char *from, const char *to, int type, int64_t
     const struct tr_export e =
         {.load = from, .to = to, .type = type, .shard_bytes = shard, .interval = 10.0};
 
-    return tr_weights_export(&e);
+    return tr_weights_export(&e, &self);
 }
 
 static enum tr_status import(const char *from, const char *to)
 {
-    const struct tr_import i = {.from = from, .save = to, .seq_length = 4096, .interval = 10.0};
+    const struct tr_import i = {
+        .ask = {.from = from, .seq_length = 4096}, .save = to, .interval = 10.0};
 
-    return tr_weights_import(&i);
+    return tr_weights_import(&i, &self);
 }
 
 static int setup(void **state)
@@ -73,6 +75,7 @@ static int setup(void **state)
 
     (void)state;
     tr_log_level(TR_LOG_ERROR);
+    tr_comm_self(&self);
     top = folder_make();
     origin = in(top, "origin");
     good[0] = in(top, "one");
@@ -356,7 +359,7 @@ static void exports(void **state)
         "--seq-length 6 --vocab-size 11",
         native, 1.0f);
     not_exported(native, TR_WEIGHTS_F32, TR_ECONFIG, "of the family yuan-native");
-    assert_fails(TR_ECONFIG, "is not of a GPT-2 model", tr_weights_export(&megatron));
+    assert_fails(TR_ECONFIG, "is not of a GPT-2 model", tr_weights_export(&megatron, &self));
     make_checkpoint(MODEL, damaged, 1.0f);
     data = read_all(file, &bytes);
     data[bytes - 1] ^= 1;

@@ -35,12 +35,10 @@ fails "a size is a number" 64 "is no number of bytes" \
     "$trireme" ckpt export --load x --to "$work/x" --max-shard-size 5Gx
 fails "ranks are Megatron-LM's" 64 "are of --format megatron" \
     "$trireme" ckpt export --load x --to "$work/x" --tensor-model-parallel-size 2
-fails "a run does not start from a model folder" 64 "trireme ckpt import --from $model" \
-    "$trireme" train --load "$model" --num-layers 1 --hidden-size 8 --num-attention-heads 2 --seq-length 6 \
-    --max-position-embeddings 6 --vocab-size 11 --micro-batch-size 1 --lr 1e-3 --train-iters 1 --mock-data
 check "import says what it found" prints "(torch.save, 1 file; GPT2LMHeadModel, F16)" \
     "$trireme" ckpt import --from "$model/" --save "$work/run"
 check "show names the family" prints "model_family                    gpt2" "$trireme" ckpt show "$work/run"
+check "and the precision" prints "precision                       fp32" "$trireme" ckpt show "$work/run"
 check "show says where weights come from" prints "weights from                    $model (torch.save" \
     "$trireme" ckpt show "$work/run"
 check "the checkpoint is whole" prints "is whole: 16 tensors" "$trireme" ckpt verify "$work/run"

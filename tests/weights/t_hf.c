@@ -19,6 +19,7 @@
 #include "weights/model_json.h"
 #include "weights/names.h"
 #include "weights/safetensors.h"
+#include "rows.h"
 
 /*
  * Weights against transformers: tests/golden/hf.txt says what it saves of the models of families.txt, whose weights
@@ -40,6 +41,7 @@ static struct model {
     } tensor[64];
 } models[MOST];
 static int count;
+static struct tr_comm self;
 static char *top;
 
 static void take_line(char *line)
@@ -85,11 +87,20 @@ static void read_golden(void)
     }
     fclose(f);
     f = open_golden("families.txt");
-    while (fgets(line, sizeof line, f))
-        for (int i = 0; i < count; i++)
-            if (sscanf(line, "--model-family %31s", name) == 1 && strcmp(name, models[i].name) == 0)
-                snprintf(models[i].options, sizeof models[i].options, "%.*s",
-                         (int)strcspn(line, "\n"), line);
+    while (fgets(line, sizeof line, f)) {
+        int i = 0;
+
+        if (sscanf(line, "--model-family %31s", name) != 1)
+            continue;
+        while (i < count && strcmp(name, models[i].name) != 0)
+            i++;
+        if (i == MOST)
+            exit(99);
+        if (i == count)
+            snprintf(models[count++].name, sizeof models[i].name, "%s", name);
+        snprintf(models[i].options, sizeof models[i].options, "%.*s", (int)strcspn(line, "\n"),
+                 line);
+    }
     fclose(f);
 }
 
@@ -115,7 +126,7 @@ static void make_checkpoint(const struct model *m, const char *dir)
 
     dims_of(m, &c, &dims);
     json = tr_config_get_json(&c, NULL);
-    assert_ok(tr_ckpt_stream_open(dir, &dims, json, "a formula", &w));
+    assert_ok(tr_ckpt_stream_open(&self, dir, &dims, json, "a formula", &w));
     for (int i = 0; i < tr_ckpt_stream_params(w)->count; i++) {
         const struct tr_param *p = &tr_ckpt_stream_params(w)->list[i];
 
@@ -136,7 +147,7 @@ static void export_layers(const char *from, const char *to, int type)
     const struct tr_export e = {
         .load = from, .to = to, .format = TR_EXPORT_LAYERS, .type = type, .interval = 10.0};
 
-    assert_ok(tr_weights_export(&e));
+    assert_ok(tr_weights_export(&e, &self));
 }
 
 static void export_to(const char *from, const char *to, int type, int64_t shard)
@@ -144,14 +155,15 @@ static void export_to(const char *from, const char *to, int type, int64_t shard)
     const struct tr_export e = {
         .load = from, .to = to, .type = type, .shard_bytes = shard, .interval = 10.0};
 
-    assert_ok(tr_weights_export(&e));
+    assert_ok(tr_weights_export(&e, &self));
 }
 
 static void import_to(const char *from, const char *to)
 {
-    const struct tr_import i = {.from = from, .save = to, .seq_length = 4096, .interval = 10.0};
+    const struct tr_import i = {
+        .ask = {.from = from, .seq_length = 4096}, .save = to, .interval = 10.0};
 
-    assert_ok(tr_weights_import(&i));
+    assert_ok(tr_weights_import(&i, &self));
 }
 
 /* The file is that of transformers, to the bit. */
@@ -266,6 +278,7 @@ static void as_transformers(void **state)
         import_to(first, again);
         if (type == TR_WEIGHTS_F32)
             same_weights(origin, again);
+        rows_of_folder(&(struct tr_weights_ask){.from = first, .seq_length = 4096});
         /* In shards: of one tensor each, and of a few. */
         export_to(again, second, type, type == TR_WEIGHTS_F32 ? 1 : 20000);
         free(config);
@@ -288,22 +301,44 @@ static void as_transformers(void **state)
     free(origin);
 }
 
+/* A family of families.txt that transformers lacks. */
+static void lacking(void **state)
+{
+    const struct model *m = &models[*(const int *)*state];
+    char *origin = path_of("origin", m->name), *to = path_of("none", m->name);
+    struct tr_export e = {.load = origin, .to = to, .shard_bytes = 1000, .interval = 10.0};
+
+    make_checkpoint(m, origin);
+    for (int format = 0; format < 2; format++) {
+        e.format = format == 0 ? TR_EXPORT_HF : TR_EXPORT_LAYERS;
+        assert_fails(TR_ECONFIG, "transformers has no model with the parts of this one",
+                     tr_weights_export(&e, &self));
+        assert_non_null(strstr(tr_last_error(), m->name));
+    }
+    e.format = TR_EXPORT_MEGATRON;
+    e.ranks = e.stages = 1;
+    assert_fails(TR_ECONFIG, "is not of a GPT-2 model", tr_weights_export(&e, &self));
+    assert_int_not_equal(access(to, F_OK), 0);
+    free(to);
+    free(origin);
+}
+
 /* The output layer of a tied model begins as the embedding, where it shall have weights of its own. */
 static void untied(void **state)
 {
     const struct model *m = &models[0];
     char *origin = path_of("tied", m->name), *hf = path_of("tied-hf", m->name),
          *own = path_of("untied", m->name), *file;
-    struct tr_import i = {.seq_length = 4096, .untied = true, .interval = 10.0};
+    struct tr_import i = {.ask = {.seq_length = 4096, .untied = true}, .interval = 10.0};
     struct tr_ckpt_index x;
     uint64_t sum[2] = {0};
 
     (void)state;
     make_checkpoint(m, origin);
     export_to(origin, hf, TR_WEIGHTS_F32, 1 << 30);
-    i.from = hf;
+    i.ask.from = hf;
     i.save = own;
-    assert_ok(tr_weights_import(&i));
+    assert_ok(tr_weights_import(&i, &self));
     assert_ok(tr_ckpt_find(own, &file));
     assert_ok(tr_ckpt_index_read(file, &x));
     assert_false(x.about.family.tied);
@@ -330,10 +365,12 @@ int main(void)
 
     read_golden();
     tr_log_level(TR_LOG_ERROR);
+    tr_comm_self(&self);
     top = folder_make();
     for (int i = 0; i < count; i++) {
         number[i] = i;
-        tests[i] = (struct CMUnitTest){models[i].name, as_transformers, NULL, NULL, &number[i]};
+        tests[i] = (struct CMUnitTest){models[i].name, models[i].config ? as_transformers : lacking,
+                                       NULL, NULL, &number[i]};
     }
     tests[count] = (struct CMUnitTest){"untied", untied, NULL, NULL, NULL};
     failed = run_tap_of(tests, (size_t)count + 1);

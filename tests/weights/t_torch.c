@@ -19,8 +19,10 @@
 #include "weights/import.h"
 #include "weights/megatron.h"
 #include "weights/zip.h"
+#include "rows.h"
 
 /* Files of torch.save(), as make_torch.py made them: a model, whole and in shards, and what is refused. */
+static struct tr_comm self;
 static char *top;
 
 /* config.json of the model with that many layers. */
@@ -67,9 +69,10 @@ static void place(const char *folder, const char *file, const char *as)
 
 static enum tr_status import(const char *from, const char *to)
 {
-    const struct tr_import i = {.from = from, .save = to, .seq_length = 4096, .interval = 10.0};
+    const struct tr_import i = {
+        .ask = {.from = from, .seq_length = 4096}, .save = to, .interval = 10.0};
 
-    return tr_weights_import(&i);
+    return tr_weights_import(&i, &self);
 }
 
 /* All weights are those of the formula, in fp16. */
@@ -174,16 +177,17 @@ static void parts(void **state)
         for (int untied = 0; untied < 2; untied++) {
             char *folder = tr_format("%s/parts-%d", top, kind);
             char *save = tr_format("%s-%d", folder, untied), *path;
-            struct tr_import i = {
-                .from = folder, .save = save, .config = config, .seq_length = 9, .interval = 10.0};
+            struct tr_import i = {.ask = {.from = folder, .config = config, .seq_length = 9},
+                                  .save = save,
+                                  .interval = 10.0};
 
-            i.untied = untied;
+            i.ask.untied = untied;
             for (int k = 0; files[kind][k]; k++)
                 place(folder, files[kind][k], files[kind][k]);
             path = tr_format("%s/config.json", folder);
             assert_int_equal(unlink(path), 0);
-            assert_fails(TR_EIO, "give one as --config", import(folder, save));
-            assert_ok(tr_weights_import(&i));
+            assert_fails(TR_EIO, "put that of the model there", import(folder, save));
+            assert_ok(tr_weights_import(&i, &self));
             check(save, 28 + untied);
             free(path);
             free(save);
@@ -204,23 +208,25 @@ static char *source(const char *name)
 static void megatron(void **state)
 {
     static const char *const names[] = {"megatron", "megatron/iter_0000100", "megatron-old",
-                                        "megatron-old/two"};
+                                        "megatron-old/two", "megatron-old/one"};
 
     (void)state;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         char *from = source(names[i]), *save = tr_format("%s/megatron-%d", top, i);
-        struct tr_import o = {.from = from, .save = save, .vocab_size = 11, .interval = 10.0};
+        struct tr_import o = {
+            .ask = {.from = from, .vocab_size = 11}, .save = save, .interval = 10.0};
 
-        o.seq_length = 4096;
-        assert_ok(tr_weights_import(&o));
+        o.ask.seq_length = 4096;
+        assert_ok(tr_weights_import(&o, &self));
         check(save, 28);
-        o.vocab_size = 17;
+        rows_of_folder(&o.ask);
+        o.ask.vocab_size = 17;
         free(save);
         o.save = save = tr_format("%s/save", top);
-        assert_fails(TR_ECONFIG, "rows of the embedding", tr_weights_import(&o));
-        o.vocab_size = 0;
-        o.untied = true;
-        assert_fails(TR_ECONFIG, "embeddings are tied", tr_weights_import(&o));
+        assert_fails(TR_ECONFIG, "rows of the embedding", tr_weights_import(&o, &self));
+        o.ask.vocab_size = 0;
+        o.ask.untied = true;
+        assert_fails(TR_ECONFIG, "embeddings are tied", tr_weights_import(&o, &self));
         assert_int_not_equal(access(save, F_OK), 0);
         free(save);
         free(from);
@@ -301,7 +307,7 @@ static void to_megatron(void **state)
     } layouts[] = {{2, 2}, {1, 1}, {4, 1}, {1, 2}};
     char *from = source("megatron"), *origin = tr_format("%s/to-megatron", top);
     struct tr_import i = {
-        .from = from, .save = origin, .seq_length = 6, .vocab_size = 11, .interval = 10.0};
+        .ask = {.from = from, .seq_length = 6, .vocab_size = 11}, .save = origin, .interval = 10.0};
     struct tr_export e = {.load = origin,
                           .format = TR_EXPORT_MEGATRON,
                           .type = TR_WEIGHTS_F16,
@@ -310,19 +316,19 @@ static void to_megatron(void **state)
                           .interval = 10.0};
 
     (void)state;
-    assert_ok(tr_weights_import(&i));
+    assert_ok(tr_weights_import(&i, &self));
     for (int k = 0; k < 4; k++) {
         char *to = tr_format("%s-out-%d", origin, k), *back = tr_format("%s-back-%d", origin, k);
 
         e.to = to;
         e.ranks = layouts[k].ranks;
         e.stages = layouts[k].stages;
-        assert_ok(tr_weights_export(&e));
+        assert_ok(tr_weights_export(&e, &self));
         if (k == 0)
             same_files(from, to);
-        i.from = to;
+        i.ask.from = to;
         i.save = back;
-        assert_ok(tr_weights_import(&i));
+        assert_ok(tr_weights_import(&i, &self));
         check(back, 28);
         free(back);
         free(to);
@@ -330,7 +336,7 @@ static void to_megatron(void **state)
     e.to = "nothing";
     e.ranks = 3;
     assert_fails(TR_ECONFIG, "do not divide among 2 stages and 3 tensor ranks",
-                 tr_weights_export(&e));
+                 tr_weights_export(&e, &self));
     free(origin);
     free(from);
 }
@@ -443,6 +449,7 @@ int main(void)
     int failed;
 
     tr_log_level(TR_LOG_ERROR);
+    tr_comm_self(&self);
     top = folder_make();
     failed = run_tap(tests);
     folder_remove(top);
