@@ -35,6 +35,13 @@ struct step {
     size_t bytes;
 };
 
+/* So many bytes at the beginning are left out. */
+static void lose(const struct step *s, size_t bytes)
+{
+    s->room->lost_first = s->room->lost_first || bytes > s->room->put;
+    s->room->put -= bytes < s->room->put ? bytes : s->room->put;
+}
+
 static size_t ascii_end(const unsigned char *text, size_t bytes, size_t at)
 {
     uint64_t eight;
@@ -163,6 +170,8 @@ static void strip_marks(const struct step *s, bool all)
         used = tr_utf8_decode(s->text + at, s->bytes - at, &c);
         if (c < 0x80 || !(all ? tr_is_mark(c) : tr_is_nonspacing_mark(c)))
             tr_bytes_add(s->out, s->text + at, used);
+        else if (s->out->count == 0)
+            lose(s, used);
     }
 }
 
@@ -175,8 +184,11 @@ static void clean_bert(const struct step *s)
         const bool clean = s->rules->clean;
 
         used = tr_utf8_decode(s->text + at, s->bytes - at, &c);
-        if (clean && (c == 0 || c == 0xfffd || is_control(c)))
+        if (clean && (c == 0 || c == 0xfffd || is_control(c))) {
+            if (s->out->count == 0)
+                lose(s, used);
             continue;
+        }
         if (clean && tr_utf8_is_space(c))
             tr_bytes_add(s->out, " ", 1);
         else if (s->rules->chinese && is_chinese(c)) {
@@ -213,6 +225,8 @@ static bool replace(const struct step *s, struct tr_match *match)
         }
         tr_bytes_add(s->out, s->text + at, begin - at);
         tr_bytes_add(s->out, content->data, content->count);
+        if (s->out->count == 0)
+            lose(s, end - begin);
         at = end;
     }
 }
@@ -234,6 +248,7 @@ static void strip(const struct step *s)
 
     while (s->rules->left && from < to && tr_utf8_space_at(s->text + from, to - from))
         from += tr_utf8_decode(s->text + from, to - from, &c);
+    lose(s, from);
     if (s->rules->right)
         to = strip_right(s->text, from, to);
     tr_bytes_add(s->out, s->text + from, to - from);
@@ -421,8 +436,10 @@ static bool apply(struct step *s, struct tr_match *match)
     case TR_NORMAL_REPLACE:
         return replace(s, match);
     case TR_NORMAL_PREPEND:
-        if (s->bytes > 0)
+        if (s->bytes > 0) {
             tr_bytes_add(s->out, s->rules->content.data, s->rules->content.count);
+            s->room->put += s->rules->content.count;
+        }
         tr_bytes_add(s->out, s->text, s->bytes);
         break;
     case TR_NORMAL_STRIP:
@@ -444,6 +461,8 @@ bool tr_normalize(const struct tr_normal_step *steps, size_t count, struct tr_ma
     struct step s = {NULL, room, &room->a, *text, *bytes};
 
     room->a.count = room->b.count = 0;
+    room->put = 0;
+    room->lost_first = false;
     for (size_t i = 0; i < count; i++) {
         s.rules = &steps[i];
         /* The four forms leave ASCII as it is. */
