@@ -3,6 +3,7 @@
 
 #include <utf8proc.h>
 
+#include "token/categories.h"
 #include "token/utf8.h"
 
 /* U+2581, SentencePiece's blank. */
@@ -33,6 +34,13 @@ struct step {
     const unsigned char *text;
     size_t bytes;
 };
+
+/* So many bytes at the beginning are left out. */
+static void lose(const struct step *s, size_t bytes)
+{
+    s->room->lost_first = s->room->lost_first || bytes > s->room->put;
+    s->room->put -= bytes < s->room->put ? bytes : s->room->put;
+}
 
 static size_t ascii_end(const unsigned char *text, size_t bytes, size_t at)
 {
@@ -84,6 +92,26 @@ static void normalize_stretch(const struct step *s, const unsigned char *text, s
     tr_bytes_add(s->out, wide->data, (size_t)n);
 }
 
+/* The parts between characters that are newer than the form. */
+static void normalize_parts(const struct step *s, const unsigned char *text, size_t bytes,
+                            int options)
+{
+    size_t done = 0;
+    uint32_t c;
+
+    for (size_t at = 0, used; at < bytes; at += used) {
+        used = tr_utf8_decode(text + at, bytes - at, &c);
+        if (!tr_is_newer(c))
+            continue;
+        if (at > done)
+            normalize_stretch(s, text + done, at - done, options);
+        tr_bytes_add(s->out, text + at, used);
+        done = at + used;
+    }
+    if (bytes > done)
+        normalize_stretch(s, text + done, bytes - done, options);
+}
+
 /* ASCII stays, and what comes before it is done with; its last one may join what follows. */
 static void unicode_form(const struct step *s, int options)
 {
@@ -96,7 +124,7 @@ static void unicode_form(const struct step *s, int options)
         tr_bytes_add(s->out, s->text + at, last - at);
         at = next_ascii(s->text, s->bytes, end);
         if (at > last)
-            normalize_stretch(s, s->text + last, at - last, options);
+            normalize_parts(s, s->text + last, at - last, options);
     }
 }
 
@@ -110,10 +138,9 @@ static void put_lower(struct tr_bytes *out, uint32_t c)
 
 static bool is_control(uint32_t c)
 {
-    const utf8proc_category_t is = utf8proc_category((utf8proc_int32_t)c);
-
-    return c != '\t' && c != '\n' && c != '\r' &&
-           (is == UTF8PROC_CATEGORY_CC || is == UTF8PROC_CATEGORY_CF || is == UTF8PROC_CATEGORY_CO);
+    if (c < 0x20 || (c >= 0x7f && c < 0xa0))
+        return c != '\t' && c != '\n' && c != '\r';
+    return tr_is_format_or_private(c);
 }
 
 static bool is_chinese(uint32_t c)
@@ -134,24 +161,17 @@ static void lower(const struct step *s)
     }
 }
 
-static bool is_category(uint32_t c, int a, int b, int d)
-{
-    const int is = (int)utf8proc_category((utf8proc_int32_t)c);
-
-    return is == a || is == b || is == d;
-}
-
 /* Leave out marks: all of them, or those without width. */
 static void strip_marks(const struct step *s, bool all)
 {
-    const int other = all ? UTF8PROC_CATEGORY_MC : UTF8PROC_CATEGORY_MN;
-    const int third = all ? UTF8PROC_CATEGORY_ME : UTF8PROC_CATEGORY_MN;
     uint32_t c;
 
     for (size_t at = 0, used; at < s->bytes; at += used) {
         used = tr_utf8_decode(s->text + at, s->bytes - at, &c);
-        if (c < 0x80 || !is_category(c, UTF8PROC_CATEGORY_MN, other, third))
+        if (c < 0x80 || !(all ? tr_is_mark(c) : tr_is_nonspacing_mark(c)))
             tr_bytes_add(s->out, s->text + at, used);
+        else if (s->out->count == 0)
+            lose(s, used);
     }
 }
 
@@ -164,8 +184,11 @@ static void clean_bert(const struct step *s)
         const bool clean = s->rules->clean;
 
         used = tr_utf8_decode(s->text + at, s->bytes - at, &c);
-        if (clean && (c == 0 || c == 0xfffd || is_control(c)))
+        if (clean && (c == 0 || c == 0xfffd || is_control(c))) {
+            if (s->out->count == 0)
+                lose(s, used);
             continue;
+        }
         if (clean && tr_utf8_is_space(c))
             tr_bytes_add(s->out, " ", 1);
         else if (s->rules->chinese && is_chinese(c)) {
@@ -202,6 +225,8 @@ static bool replace(const struct step *s, struct tr_match *match)
         }
         tr_bytes_add(s->out, s->text + at, begin - at);
         tr_bytes_add(s->out, content->data, content->count);
+        if (s->out->count == 0)
+            lose(s, end - begin);
         at = end;
     }
 }
@@ -223,6 +248,7 @@ static void strip(const struct step *s)
 
     while (s->rules->left && from < to && tr_utf8_space_at(s->text + from, to - from))
         from += tr_utf8_decode(s->text + from, to - from, &c);
+    lose(s, from);
     if (s->rules->right)
         to = strip_right(s->text, from, to);
     tr_bytes_add(s->out, s->text + from, to - from);
@@ -410,8 +436,10 @@ static bool apply(struct step *s, struct tr_match *match)
     case TR_NORMAL_REPLACE:
         return replace(s, match);
     case TR_NORMAL_PREPEND:
-        if (s->bytes > 0)
+        if (s->bytes > 0) {
             tr_bytes_add(s->out, s->rules->content.data, s->rules->content.count);
+            s->room->put += s->rules->content.count;
+        }
         tr_bytes_add(s->out, s->text, s->bytes);
         break;
     case TR_NORMAL_STRIP:
@@ -433,6 +461,8 @@ bool tr_normalize(const struct tr_normal_step *steps, size_t count, struct tr_ma
     struct step s = {NULL, room, &room->a, *text, *bytes};
 
     room->a.count = room->b.count = 0;
+    room->put = 0;
+    room->lost_first = false;
     for (size_t i = 0; i < count; i++) {
         s.rules = &steps[i];
         /* The four forms leave ASCII as it is. */

@@ -39,9 +39,11 @@ struct tr_normal_step {
 };
 void tr_normal_step_release(struct tr_normal_step *s);
 
-/* Memory that is used again. */
+/* Memory that is used again, and what became of the beginning of the latest text. */
 struct tr_normal_room {
     struct tr_bytes a, b, wide;
+    size_t put;      /* bytes that PREPEND has put there */
+    bool lost_first; /* the text's own first character was left out */
 };
 void tr_normal_room_release(struct tr_normal_room *r);
 

@@ -247,6 +247,7 @@ static bool encode_between(const struct tr_pipeline *p, struct tr_pipeline_threa
 
     if (!tr_normalize(p->normal, p->normal_count, t->match, &t->normal, &text, &bytes))
         return false;
+    start = start && !t->normal.lost_first;
     while (tr_added_next(&p->normalized, text, bytes, &walk, &part)) {
         if (part.id >= 0)
             tr_tokens_add(t->out, part.id);

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "token/splitter.h"
 
-#include <ctype.h>
-
-#include <utf8proc.h>
-
+#include "token/categories.h"
 #include "token/utf8.h"
 
 void tr_split_step_release(struct tr_split_step *s)
@@ -80,16 +77,6 @@ static void take(struct cut *c, const struct tr_split_step *r, size_t from, size
     c->matched = match;
 }
 
-static bool is_punctuation(uint32_t c)
-{
-    utf8proc_category_t is;
-
-    if (c < 0x80)
-        return ispunct((int)c);
-    is = utf8proc_category((utf8proc_int32_t)c);
-    return is >= UTF8PROC_CATEGORY_PC && is <= UTF8PROC_CATEGORY_PO;
-}
-
 static bool is_number(const struct tr_char_classes *classes, uint32_t c)
 {
     return tr_char_class(classes, c) == TR_CHAR_NUMBER;
@@ -104,7 +91,7 @@ static bool find_character(const struct cut *c, enum tr_split_kind kind, size_t 
 
         used = tr_utf8_decode(c->text + from, bytes - from, &u);
         if (kind == TR_SPLIT_SPACES        ? tr_utf8_is_space(u)
-            : kind == TR_SPLIT_PUNCTUATION ? is_punctuation(u)
+            : kind == TR_SPLIT_PUNCTUATION ? tr_is_punctuation(u)
                                            : is_number(c->s->classes, u)) {
             *begin = from;
             *end = from + used;

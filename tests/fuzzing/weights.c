@@ -2,7 +2,9 @@
 /* Model folders of others: files of safetensors and of torch.save(), and config.json. */
 #include "weights/safetensors.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fuzzing/fuzz.h"
 #include "util/file.h"
@@ -158,6 +160,29 @@ static void torch_run(const uint8_t *data, size_t size)
 
 const struct fuzz_target fuzz_torch = {
     .name = "torch", .run = torch_run, .files = "tests/weights/torch/*.bin"};
+
+/* What the directory of an archive names lies in the file, and is found again. */
+static void zip_run(const uint8_t *data, size_t size)
+{
+    struct tr_zip z;
+    int fd;
+
+    fuzz_put("archive", data, size);
+    fd = open(fuzz_path("archive"), O_RDONLY | O_CLOEXEC);
+    MUST(fd >= 0);
+    if (tr_zip_read(fd, "archive", (int64_t)size, &z) == TR_OK)
+        for (int i = 0; i < z.count; i++) {
+            const struct tr_zip_entry *e = &z.list[i], *found = tr_zip_find(&z, e->name);
+
+            MUST(e->offset >= 0 && e->bytes >= 0 && e->bytes <= (int64_t)size - e->offset);
+            MUST(found && strcmp(found->name, e->name) == 0);
+        }
+    tr_zip_release(&z);
+    close(fd);
+}
+
+const struct fuzz_target fuzz_zip = {
+    .name = "zip", .run = zip_run, .files = "tests/weights/torch/*.bin"};
 
 static bool inside(int number, int count)
 {

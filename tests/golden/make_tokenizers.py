@@ -287,10 +287,19 @@ def replaced(data):
                     for c in data.decode("utf-8", "surrogateescape")).decode()
 
 
+# Marks, punctuation and format characters of Unicode 9 to 14 and such whose category has changed, and what has a
+# decomposition since Unicode 10: tables of the reference are those of Unicode 8 and 9.
+NEWER = ["\u08e2", "\U000110cd", "\U00013430", "\u08d4", "\u0898", "\u1df6", "\u1dfb", "\U00011a01", "\U00011c92", "\U0001e8d0",
+         "\U0001e944", "\U0001e2ec", "\U00011a39", "\u2e43", "\u2e4a", "\u061d", "\U0001144b", "\U0001145b", "\u166d", "\u1cf2", "\u1734",
+         "\u1885", "\ua9bd", "\U000111c9", "\u32ff", "\ua7f2", "\uab69", "\U00010781", "\U0001f16c", "\U0001fbf3",
+         "\U00011938", "\U00011935\U00011930", "\u0301\u07fd\u0316", "\u0301\U0001e136\u0323", "\u0316\u0898\u0334\u08d4", "e\u0301\u1abf\u0323"]
+
+
 def texts(count):
     yield from ["", " ", "  ", "\n", "a", " a", "a ", "Hello, world!", "\u2581", "<s>"]
     yield from PIECES
     yield from lines(count, 11)
+    yield from ("a" + c + "b " + c + " c" + c for c in NEWER)
 
 
 def write(path, encode, decode, broken, count):
