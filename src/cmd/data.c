@@ -37,7 +37,7 @@
         OPT(group_, TEXT, merge_file, "merge-file", NULL, ANY, "merges of gpt2-bpe"),            \
         OPT(group_, TEXT, tokenizer_model, "tokenizer-model", NULL, ANY,                         \
             "of HuggingFaceTokenizer and SentencePieceTokenizer: the folder of a model, or its " \
-            "tokenizer.json or .model")
+            "tokenizer.json or .model; alone, what is found there")
 #define OVERWRITE_ROW(group_) \
     OPT(group_, FLAG, overwrite, "overwrite", NULL, ANY, "replace files that exist")
 #define INTERVAL_ROW(group_)                                          \

@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 #include "config/model_family.h"
+#include "config/vocab.h"
 #include "util/file.h"
 
 #define UNSET NULL
@@ -279,7 +280,9 @@ enum tr_status tr_config_parse(struct tr_config *c, int argc, char **argv)
 
 enum tr_status tr_config_parse_args(struct tr_config *c, const struct tr_args *words)
 {
-    return tr_options_parse_args(&table, c, words, NULL);
+    TR_TRY(tr_options_parse_args(&table, c, words, NULL));
+    c->tokenizer_type = tr_vocab_type(c->tokenizer_type, c->vocab_file, c->tokenizer_model);
+    return TR_OK;
 }
 
 enum tr_status tr_config_parse_text(struct tr_config *c, const char *text)

@@ -36,15 +36,26 @@ void tr_vocab_read_models_by(tr_vocab_reader *reader)
     read_model = reader;
 }
 
+int tr_vocab_type(int type, const char *vocab_file, const char *model)
+{
+    return type == TR_TOKENIZER_GPT2_BPE && model && !vocab_file ? TR_TOKENIZER_HUGGINGFACE : type;
+}
+
+static int type_of(const struct tr_config *c)
+{
+    return tr_vocab_type(c->tokenizer_type, c->vocab_file, c->tokenizer_model);
+}
+
 enum tr_status tr_vocab_known(const struct tr_config *c, struct tr_vocab_file *out)
 {
+    const int type = type_of(c);
+
     *out = (struct tr_vocab_file){0};
-    if (c->tokenizer_type == TR_TOKENIZER_GPT2_BPE && c->vocab_file)
+    if (type == TR_TOKENIZER_GPT2_BPE && c->vocab_file)
         return tr_vocab_read(c->vocab_file, out);
-    if ((c->tokenizer_type == TR_TOKENIZER_HUGGINGFACE ||
-         c->tokenizer_type == TR_TOKENIZER_SENTENCEPIECE) &&
+    if ((type == TR_TOKENIZER_HUGGINGFACE || type == TR_TOKENIZER_SENTENCEPIECE) &&
         c->tokenizer_model && read_model)
-        return read_model(c->tokenizer_type, c->tokenizer_model, out);
+        return read_model(type, c->tokenizer_model, out);
     return TR_OK;
 }
 
@@ -68,7 +79,7 @@ static enum tr_status read_tokenizer(const struct tr_config *c, int64_t *size, i
 
     *size = 0;
     *eod = -1;
-    switch (c->tokenizer_type) {
+    switch (type_of(c)) {
     case TR_TOKENIZER_BYTES:
         *size = TR_VOCAB_BYTES;
         *eod = TR_VOCAB_BYTES_EOD;

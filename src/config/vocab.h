@@ -37,6 +37,10 @@ typedef enum tr_status tr_vocab_reader(int tokenizer_type, const char *model,
                                        struct tr_vocab_file *out);
 void tr_vocab_read_models_by(tr_vocab_reader *reader);
 
+/* The type that counts: --tokenizer-model with gpt2-bpe, the default, and no vocabulary of it is the tokenizer of
+   that folder, HuggingFaceTokenizer. */
+int tr_vocab_type(int type, const char *vocab_file, const char *model);
+
 /* What is in the tokenizer's file, if it has one that says so: size 0 where it has none. */
 enum tr_status tr_vocab_known(const struct tr_config *c, struct tr_vocab_file *out) TR_MUST_CHECK;
 

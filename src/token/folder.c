@@ -187,19 +187,41 @@ static enum tr_status open_gpt2(const char *folder, const char *vocab, const cha
     return s;
 }
 
+/* The SentencePiece model of a folder, or NULL; owned by the caller. */
+static char *model_in(const char *folder)
+{
+    static const char *const models[] = {"tokenizer.model", "spiece.model", "spm.model",
+                                         "sentencepiece.bpe.model"};
+    char *model = NULL;
+
+    for (size_t i = 0; i < sizeof models / sizeof *models && !model; i++)
+        model = in_folder(folder, models[i]);
+    return model;
+}
+
+bool tr_folder_has(const char *folder)
+{
+    char *json = in_folder(folder, "tokenizer.json"), *vocab = in_folder(folder, "vocab.json");
+    char *merges = in_folder(folder, "merges.txt"), *model = model_in(folder);
+    const bool has = json || (vocab && merges) || model;
+
+    free(json);
+    free(vocab);
+    free(merges);
+    free(model);
+    return has;
+}
+
 /* What a folder has, with its configuration. */
 static enum tr_status open_kind(const char *folder, const json_t *config, bool only_sentencepiece,
                                 struct tr_pipeline **out, bool *has_template)
 {
-    static const char *const models[] = {"tokenizer.model", "spiece.model", "spm.model",
-                                         "sentencepiece.bpe.model"};
     char *json = only_sentencepiece ? NULL : in_folder(folder, "tokenizer.json");
     char *vocab = only_sentencepiece ? NULL : in_folder(folder, "vocab.json");
-    char *merges = only_sentencepiece ? NULL : in_folder(folder, "merges.txt"), *model = NULL;
+    char *merges = only_sentencepiece ? NULL : in_folder(folder, "merges.txt");
+    char *model = model_in(folder);
     enum tr_status s;
 
-    for (size_t i = 0; i < sizeof models / sizeof *models && !model; i++)
-        model = in_folder(folder, models[i]);
     *has_template = json != NULL;
     if (json)
         s = tr_huggingface_open(json, out);

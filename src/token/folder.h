@@ -2,6 +2,8 @@
 #ifndef TR_TOKEN_FOLDER_H
 #define TR_TOKEN_FOLDER_H
 
+#include <stdbool.h>
+
 #include "token/pipeline.h"
 #include "util/status.h"
 
@@ -14,7 +16,10 @@
  */
 enum tr_status tr_folder_open(const char *path, struct tr_pipeline **out) TR_MUST_CHECK;
 
-/* The same, and it must be a SentencePiece model. */
+/* Whether a folder has a tokenizer of a published model: one of these files. */
+bool tr_folder_has(const char *folder);
+
+/* As tr_folder_open(), and it must be a SentencePiece model. */
 enum tr_status tr_folder_sentencepiece(const char *path, struct tr_pipeline **out) TR_MUST_CHECK;
 
 #endif

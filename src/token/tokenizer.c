@@ -80,6 +80,7 @@ enum tr_status tr_tokenizer_open(int type, const char *vocab_file, const char *m
     struct tr_tokenizer *t;
 
     *out = NULL;
+    type = tr_vocab_type(type, vocab_file, model);
     TR_TRY(check_files(type, vocab_file, merge_file, model));
     if (type == TR_TOKENIZER_GPT2_BPE)
         TR_TRY(tr_bpe_open(vocab_file, merge_file, &bpe));

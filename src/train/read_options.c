@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ckpt/ckpt.h"
+#include "token/folder.h"
 #include "train/start.h"
 #include "util/file.h"
 #include "util/log.h"
@@ -172,6 +173,17 @@ enum tr_status tr_read_options(struct tr_config *c, const struct tr_args *words,
     return look_at_data(c, world);
 }
 
+/* The tokenizer beside the weights, unless one was asked for. */
+static enum tr_status find_tokenizer(struct tr_config *c, struct tr_comm *world)
+{
+    if (c->tokenizer_type != TR_TOKENIZER_GPT2_BPE || c->vocab_file)
+        return TR_OK;
+    if (tr_comm_max(world, world->rank == 0 && tr_folder_has(c->load)) == 0)
+        return TR_OK;
+    TR_TRY(tr_config_set(c, "tokenizer-type", "HuggingFaceTokenizer"));
+    return tr_config_set(c, "tokenizer-model", c->load);
+}
+
 enum tr_status tr_read_model(struct tr_config *c, const struct tr_args *words,
                              struct tr_comm *world)
 {
@@ -184,5 +196,6 @@ enum tr_status tr_read_model(struct tr_config *c, const struct tr_args *words,
     c->exit_on_missing_checkpoint = true;
     c->finetune = true;
     TR_TRY(look_at_load(c, words, world));
+    TR_TRY(find_tokenizer(c, world));
     return look_at_data(c, world);
 }

@@ -11,6 +11,7 @@
 #include "config/config.h"
 #include "config/vocab.h"
 #include "data/folder.h"
+#include "token/folder.h"
 #include "token/pattern.h"
 #include "token/tokenizer.h"
 #include "token/utf8.h"
@@ -418,7 +419,7 @@ static void gpt2_folder(void **state)
     char *vocab = tr_format("%s/vocab.json", folder), *merges = tr_format("%s/merges.txt", folder);
     json_t *root = json_load_file(path, JSON_ALLOW_NUL, NULL), *m, *merge;
     struct tr_tokens a = {0}, b = {0};
-    struct tr_tokenizer *one, *other;
+    struct tr_tokenizer *one, *other, *other_one;
     struct tr_tokenizer_thread *thread;
     const struct tr_tokens *before, *after;
     struct tr_bad_utf8 bad;
@@ -457,11 +458,20 @@ static void gpt2_folder(void **state)
     assert_true(a.count > b.count + 1);
     assert_memory_equal(a.id, b.id, b.count * sizeof *b.id);
     assert_int_equal(a.id[b.count], 450);
+    tr_tokenizer_close(one);
+    /* The folder alone says what it is; with a vocabulary of gpt2-bpe beside it there are two. */
+    assert_ok(tr_tokenizer_open(TR_TOKENIZER_GPT2_BPE, NULL, NULL, folder, &one));
+    assert_int_equal(tr_tokenizer_bos(one), 1);
+    assert_fails(TR_ECONFIG, "--tokenizer-model is for",
+                 tr_tokenizer_open(TR_TOKENIZER_GPT2_BPE, vocab, merges, folder, &other_one));
+    assert_true(tr_folder_has(folder));
     /* Training reads its size from the same folder. */
     tr_vocab_read_models_by(tr_tokenizer_count);
     tr_config_init(&c);
-    assert_ok(tr_config_set(&c, "tokenizer-type", "HuggingFaceTokenizer"));
     assert_ok(tr_config_set(&c, "tokenizer-model", folder));
+    assert_ok(tr_vocab_of(&c, &size, &eod));
+    assert_int_equal(size, 451);
+    assert_ok(tr_config_set(&c, "tokenizer-type", "HuggingFaceTokenizer"));
     assert_ok(tr_vocab_of(&c, &size, &eod));
     assert_int_equal(size, 451);
     assert_int_equal(eod, 0);
@@ -665,6 +675,7 @@ static void refused_folders(void **state)
                  tr_tokenizer_open(TR_TOKENIZER_HUGGINGFACE, NULL, NULL, NULL, &t));
     assert_fails(TR_ECONFIG, "--tokenizer-model is for",
                  tr_tokenizer_open(TR_TOKENIZER_BYTES, NULL, NULL, folder, &t));
+    assert_false(tr_folder_has(folder));
     assert_fails(TR_ECONFIG, "leave out --vocab-file",
                  tr_tokenizer_open(TR_TOKENIZER_SENTENCEPIECE, "v", NULL, folder, &t));
     folder_remove(folder);
