@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -211,6 +212,16 @@ enum tr_status tr_ckpt_verify(const char *path, FILE *out,
     return s;
 }
 
+/* Without the blanks that an import reserves behind it. */
+static void show_config(const char *config, FILE *out)
+{
+    size_t n = strlen(config);
+
+    while (n > 0 && (config[n - 1] == ' ' || config[n - 1] == '\n'))
+        n--;
+    fprintf(out, "config                          %.*s\n", (int)n, config);
+}
+
 /* Among the options of the run; the parts that it had are attributes of their own. */
 /* What the options of the run say; tensors are always fp32. */
 static void show_run(const struct tr_ckpt_index *x, FILE *out)
@@ -227,6 +238,17 @@ static void show_run(const struct tr_ckpt_index *x, FILE *out)
     json_decref(options);
 }
 
+/* A whole number without a point, any other as the shortest text that reads back the same. */
+static void show_number(FILE *out, const char *attribute, double value)
+{
+    char text[40];
+
+    tr_real_text(value, text, sizeof text);
+    if (value == rint(value))
+        snprintf(text, sizeof text, "%.17g", value);
+    fprintf(out, "%-31s %s\n", attribute, text);
+}
+
 static void show_about(const struct tr_ckpt_index *x, FILE *out)
 {
     const struct tr_ckpt_about *a = &x->about;
@@ -239,7 +261,7 @@ static void show_about(const struct tr_ckpt_index *x, FILE *out)
     show_run(x, out);
 #define INT(attribute, value) fprintf(out, "%-31s %lld\n", attribute, (long long)(value));
 #define SIGNED INT
-#define REAL(attribute, value) fprintf(out, "%-31s %.17g\n", attribute, value);
+#define REAL(attribute, value) show_number(out, attribute, value);
 #define STATE(type, attribute, field) type(attribute, a->state.field)
     TR_CKPT_STATE_OF(STATE)
 #undef STATE
@@ -322,7 +344,7 @@ static void show_tensors(const struct tr_ckpt_index *x, FILE *out)
     fprintf(out, "optimizer states                %s\n", x->optimizer ? "yes" : "no: weights only");
     fprintf(out, "bytes of tensors                %lld\n", (long long)bytes_of(x));
     if (x->config)
-        fprintf(out, "config                          %s\n", x->config);
+        show_config(x->config, out);
     for (int i = 0; i < x->count; i++) {
         const struct tr_ckpt_entry *e = &x->list[i];
         char shape[48];
