@@ -28,19 +28,31 @@ static void add_setting(void *ctx, const char *word, const char *where)
     add(ctx, tr_format("%s", word), tr_format("%s", where), true);
 }
 
-static const char settings[] = "--deepspeed_config";
+/* The option that names a file of settings: DeepSpeed writes it with '_'. */
+static const char settings[] = "--deepspeed-config";
+
+/* How long its name is at the beginning of a word, or 0. */
+static size_t begins(const char *word)
+{
+    const size_t n = sizeof settings - 1;
+
+    for (size_t i = 0; i < n; i++)
+        if (word[i] != settings[i] && !(settings[i] == '-' && i > 1 && word[i] == '_'))
+            return 0;
+    return n;
+}
 
 /* How many words name a file of settings, `word` and the one before it: 1, 2, or 0 where they name none. */
 static int settings_in(const struct tr_arg *before, const struct tr_arg *word, const char **file)
 {
-    const size_t n = sizeof settings - 1;
+    const size_t n = begins(word->text), m = before ? begins(before->text) : 0;
 
-    if (strncmp(word->text, settings, n) == 0 && word->text[n] == '=') {
+    if (n > 0 && word->text[n] == '=') {
         *file = word->text + n + 1;
         return 1;
     }
     *file = word->text;
-    return before && strcmp(before->text, settings) == 0 ? 2 : 0;
+    return m > 0 && before->text[m] == '\0' ? 2 : 0;
 }
 
 /* A word of a user, and what a file that it names stands for. */

@@ -214,7 +214,7 @@ static void shown(void **state)
     static const char *const lines[] = {
         "iteration                       100\n",
         "consumed_train_samples          1600\n",
-        "loss_scale                      655.36000000000001\n",
+        "loss_scale                      655.36\n",
         "num_layers                      4\n",
         "vocab_size                      37\n",
         "tensor_model_parallel_size      1\n",

@@ -278,5 +278,5 @@ int main(void)
         cmocka_unit_test(accumulation),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_tap(tests);
 }

@@ -20,7 +20,7 @@ static void probabilities(const struct tr_sampling *how, double p[WORDS])
 {
     int order[WORDS];
     double all = 0.0, kept = 0.0;
-    int most = how->top_k > 0 ? (int)how->top_k : WORDS, count = 0;
+    int most = how->top_k > 0 && how->top_k < WORDS ? (int)how->top_k : WORDS, count = 0;
 
     for (int i = 0; i < WORDS; i++)
         order[i] = i;

@@ -77,5 +77,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(deepspeed), cmocka_unit_test(modules)};
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_tap(tests);
 }
