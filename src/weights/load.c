@@ -78,7 +78,9 @@ static enum tr_status put(void *ctx, const struct tr_weights_item *m, int64_t fi
         const struct tr_ckpt_run r = tr_ckpt_run_at(v->piece->param, end, v->piece->hi);
         const int64_t room = first + n - r.whole;
 
-        TR_ASSERT(r.whole >= first);
+        /* No row before the first was read in vain. */
+        TR_ASSERT(r.whole >= first &&
+                  (end > v->piece->lo || r.whole - first < v->piece->param->full[1]));
         if (room <= 0)
             break;
         end += r.elems < room ? r.elems : room;
