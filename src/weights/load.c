@@ -18,7 +18,8 @@ struct load {
     struct tr_ckpt_map map;
     const struct tr_ckpt_piece *piece; /* under way, */
     int64_t at;                        /*   and its first element that is still to come */
-    struct tr_meter *meter;            /* NULL: another rank shows how far it is */
+    bool shows;                        /* how far it is: rank 0 */
+    struct tr_meter meter;
 };
 
 bool tr_weights_lead(struct tr_comm *world, const char *folder)
@@ -77,12 +78,15 @@ static enum tr_status put(void *ctx, const struct tr_weights_item *m, int64_t fi
         const struct tr_ckpt_run r = tr_ckpt_run_at(v->piece->param, end, v->piece->hi);
         const int64_t room = first + n - r.whole;
 
-        TR_ASSERT(r.whole >= first);
+        /* No row before the first was read in vain. */
+        TR_ASSERT(r.whole >= first &&
+                  (end > v->piece->lo || r.whole - first < v->piece->param->full[1]));
         if (room <= 0)
             break;
         end += r.elems < room ? r.elems : room;
     }
-    tr_meter_add(v->meter, (end - v->at) * (int64_t)sizeof *x);
+    if (v->shows)
+        tr_meter_add(&v->meter, (end - v->at) * (int64_t)sizeof *x);
     for (int64_t hi; v->at < end; v->at = hi) {
         hi = tr_ckpt_upto(&v->map, v->at, end);
         take(v, v->at, hi, first, x);
@@ -134,21 +138,19 @@ static enum tr_status open_source(const char *folder, const struct tr_dims *dims
 static enum tr_status load(struct load *v, struct tr_grid *grid, const struct tr_dims *dims,
                            const struct tr_ckpt_tensors *tensors)
 {
-    struct tr_meter meter;
     int64_t elems = 0;
     enum tr_status s;
 
     tr_ckpt_map_build(dims, tensors, grid->at.tp, &v->map);
     for (int i = 0; i < v->map.count; i++)
         elems += v->map.list[i].hi - v->map.list[i].lo;
-    if (grid->world->rank == 0) {
-        tr_meter_start(&meter, grid->world->size > 1 ? "rank 0 loaded" : "loaded",
+    v->shows = grid->world->rank == 0;
+    if (v->shows)
+        tr_meter_start(&v->meter, grid->world->size > 1 ? "rank 0 loaded" : "loaded",
                        elems * (int64_t)sizeof(float), TR_METER_INTERVAL);
-        v->meter = &meter;
-    }
     s = read_all(v);
-    if (v->meter)
-        (void)tr_meter_end(v->meter);
+    if (v->shows)
+        (void)tr_meter_end(&v->meter);
     tr_ckpt_map_release(&v->map);
     return s;
 }
@@ -156,7 +158,7 @@ static enum tr_status load(struct load *v, struct tr_grid *grid, const struct tr
 enum tr_status tr_weights_load(struct tr_grid *grid, const char *folder, const struct tr_dims *dims,
                                const struct tr_ckpt_tensors *tensors, char **source)
 {
-    struct load v = {.meter = NULL};
+    struct load v = {.shows = false};
     enum tr_status s;
 
     TR_ASSERT(tensors->value.data && !tensors->m.data);

@@ -186,6 +186,55 @@ static void peaks(void **state)
     free(back);
 }
 
+/* Bytes that this process has read by system calls so far; -1 where the system does not say. */
+static long long read_so_far(void)
+{
+    FILE *f = fopen("/proc/self/io", "r");
+    long long bytes = -1;
+
+    if (!f)
+        return -1;
+    if (fscanf(f, "rchar: %lld", &bytes) != 1)
+        bytes = -1;
+    fclose(f);
+    return bytes;
+}
+
+static enum tr_status drop(void *ctx, const struct tr_weights_item *m, int64_t first, float *x,
+                           int64_t n)
+{
+    (void)ctx;
+    (void)m;
+    (void)first;
+    (void)x;
+    (void)n;
+    return TR_OK;
+}
+
+/* A range of rows is read, and no more: of the Llama of the test above, whose rows are in groups and pairs. */
+static void only_rows(void **state)
+{
+    enum { ITSELF = 4096 }; /* reading what was read */
+    char *folder = tr_format("%s/%s-hf", top, models[1].name);
+    const struct tr_weights_ask ask = {.from = folder, .seq_length = 8};
+    struct tr_weights_end to = {.block = drop};
+    struct tr_weights_source s;
+
+    (void)state;
+    assert_ok(tr_weights_source_open(&ask, &s));
+    for (int i = 0; i < s.whole.count && read_so_far() >= 0; i++) {
+        const struct tr_param *p = &s.whole.list[i];
+        const int64_t lo = p->full[0] / 2, hi = p->full[0] / 2 + p->full[0] / 4;
+        const long long before = read_so_far();
+
+        assert_ok(tr_weights_read(&s.table, &s.map.list[i], lo, hi, &to));
+        assert_in_range(read_so_far() - before, (hi - lo) * p->full[1] * 4,
+                        (hi - lo) * p->full[1] * 4 + ITSELF);
+    }
+    tr_weights_source_release(&s);
+    free(folder);
+}
+
 /* A signal after some blocks. */
 static int left;
 
@@ -230,7 +279,8 @@ static void stopped(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(peaks), cmocka_unit_test(stopped)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(peaks), cmocka_unit_test(only_rows),
+                                       cmocka_unit_test(stopped)};
     int failed;
 
     tr_log_level(TR_LOG_ERROR);

@@ -13,11 +13,9 @@ check "a model" "$trireme" train --mock-data --micro-batch-size 1 --lr 0.01 --tr
 both() {
     both_name=$1
     shift
-    "$trireme" ckpt export --load "$work/model" --to "$work/$both_name" "$@" &&
-        ranks 3 "$trireme" ckpt export --load "$work/model" --to "$work/$both_name-3" "$@" > "$work/log" || {
-        cat "$work/log"
-        return 1
-    }
+    "$trireme" ckpt export --load "$work/model" --to "$work/$both_name" "$@" || return 1
+    ranks 3 "$trireme" ckpt export --load "$work/model" --to "$work/$both_name-3" "$@" > "$work/log" || return 1
+    cat "$work/log"
     grep -q 'in memory of each rank$' "$work/log" && diff -r "$work/$both_name" "$work/$both_name-3"
 }
 check "export: shards of transformers" both hf --max-shard-size 50KB --dtype bf16
