@@ -4,3 +4,6 @@ tests_weights_t_hf_SOURCES = tests/weights/t_hf.c $(GOLDEN_SOURCES)
 tests_weights_t_torch_SOURCES = tests/weights/t_torch.c $(GOLDEN_SOURCES)
 EXTRA_DIST += tests/weights/t_cli.sh tests/weights/make_torch.py tests/weights/torch
 EXTRA_DIST += tests/golden/hf.txt tests/golden/make_hf.py
+
+check_PROGRAMS += tests/weights/t_pickle
+TESTS += tests/weights/t_pickle
