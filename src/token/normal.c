@@ -128,12 +128,31 @@ static void unicode_form(const struct step *s, int options)
     }
 }
 
+/* Capital letters of Unicode 16 and 17, which the reference has and an older utf8proc has not. */
+static uint32_t lower_of_newer(uint32_t c)
+{
+    static const struct {
+        uint32_t first, last, to;
+    } capitals[] = {{0x1c89, 0x1c89, 0x1c8a},    {0xa7cb, 0xa7cb, 0x264},
+                    {0xa7cc, 0xa7cc, 0xa7cd},    {0xa7ce, 0xa7ce, 0xa7cf},
+                    {0xa7d2, 0xa7d2, 0xa7d3},    {0xa7d4, 0xa7d4, 0xa7d5},
+                    {0xa7da, 0xa7da, 0xa7db},    {0xa7dc, 0xa7dc, 0x19b},
+                    {0x10d50, 0x10d65, 0x10d70}, {0x16ea0, 0x16eb8, 0x16ebb}};
+
+    for (size_t i = 0; i < sizeof capitals / sizeof *capitals; i++)
+        if (c >= capitals[i].first && c <= capitals[i].last)
+            return capitals[i].to + (c - capitals[i].first);
+    return c;
+}
+
 static void put_lower(struct tr_bytes *out, uint32_t c)
 {
+    const uint32_t low = (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
+
     if (c == 0x130) /* the only one that becomes two */
         tr_bytes_add(out, "i\xcc\x87", 3);
     else
-        put_char(out, (uint32_t)utf8proc_tolower((utf8proc_int32_t)c));
+        put_char(out, low == c && c >= 0x1c89 ? lower_of_newer(c) : low);
 }
 
 static bool is_control(uint32_t c)

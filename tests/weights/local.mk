@@ -6,3 +6,6 @@ tests_weights_t_torch_SOURCES = tests/weights/t_torch.c tests/weights/rows.h $(G
 EXTRA_DIST += tests/weights/t_cli.sh tests/weights/t_load.sh tests/weights/t_ranks.sh \
 	tests/weights/make_torch.py tests/weights/torch
 EXTRA_DIST += tests/golden/hf.txt tests/golden/make_hf.py
+
+check_PROGRAMS += tests/weights/t_pickle
+TESTS += tests/weights/t_pickle
