@@ -139,13 +139,15 @@ static void open_model(struct tr_run *r)
         .norm = {.eps = (float)r->shape.dims.family.eps,
                  .rms = r->shape.dims.family.rms,
                  .one = r->shape.dims.family.one},
-        .graphs = c->cuda_graph_impl == TR_GRAPHS_LOCAL && r->queue.on && r->queue.on->capture,
+        .graphs = !r->only && c->cuda_graph_impl == TR_GRAPHS_LOCAL && r->queue.on &&
+                  r->queue.on->capture,
         .type = tr_run_dtype(&r->shape.precision),
         .mask_rule = {.eod = (int32_t)r->shape.dims.eod,
                       .loss = c->eod_mask_loss,
                       .positions = c->reset_position_ids,
                       .attention = c->reset_attention_mask},
         .forward_only = r->only != NULL,
+        .picks = r->only && r->only->picks,
         .stream = r->shape.precision.stream_fp32 ? TR_F32 : tr_run_dtype(&r->shape.precision),
     };
     tr_params_list(&r->shape.dims, &r->shape.layout, r->grid.at.tp, r->grid.at.pp,

@@ -73,7 +73,9 @@ struct tr_run {
     void (*scored)(struct tr_run *r, int micro, int64_t position);
     /* With a key-value cache: position and place of each token of that sample (tr_chunk_places()), [T] each. */
     void (*placed)(struct tr_run *r, int64_t position, int32_t *at, int32_t *place);
-    void *reader; /* of the three: theirs */
+    /* Forward only, on a rank with the head: the tokens of that sample whose logits are made; NULL: all. */
+    struct tr_wanted (*wanted)(struct tr_run *r, int64_t position);
+    void *reader; /* of the four: theirs */
     struct tr_tensor
         picked; /* TR_F32 [W, samples, V/W]: logits of one row of each, on ranks with the head */
     struct tr_tensor
