@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/work.h"
 #include "train/step.h"
 #include "util/clock.h"
 
@@ -32,6 +33,15 @@ int64_t tr_generate_keys(const struct tr_dims *dims, int64_t tokens, int64_t blo
     const int64_t window = dims->family.window + block - 1;
 
     return dims->family.window > 0 && window < tokens ? window : tokens;
+}
+
+double tr_generate_cache(const struct tr_shape *s, int stage, int64_t texts, int64_t block)
+{
+    const struct tr_work_how how = tr_work_how_of(s);
+    const int64_t keys = tr_generate_keys(&s->dims, s->dims.seq, block);
+
+    return (double)tr_layout_stage_layers(&s->layout, stage) *
+           tr_work_cache_bytes(&how, (double)texts, (double)keys);
 }
 
 void tr_written_release(struct tr_written *t)

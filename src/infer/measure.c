@@ -382,6 +382,8 @@ static enum tr_status run(struct work *w, const struct tr_forward_only *only)
     if (!w->loss || !w->misses)
         tr_die(TR_ERESOURCE, "no memory left for the scores of %lld windows",
                (long long)w->windows);
+    if (w->config->dry_run)
+        return tr_infer_plan(w->config, only, w->world);
     TR_TRY(tr_infer_open(&w->run, w->config, only, w->world));
     score(w);
     return tr_comm_agree(w->world, w->world->rank == 0 ? tell(w) : TR_OK);

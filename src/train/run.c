@@ -758,12 +758,14 @@ enum tr_status tr_run_reach(struct tr_run *r, const struct tr_config *config, st
 }
 
 enum tr_status tr_run_dry(struct tr_run *r, const struct tr_config *config,
-                          const struct tr_shape *shape, int rank)
+                          const struct tr_forward_only *only, const struct tr_shape *shape,
+                          int rank)
 {
     enum tr_status s;
 
     memset(r, 0, sizeof *r);
     r->config = config;
+    r->only = only;
     r->shape = *shape;
     tr_grid_dry(&r->shape.layout, rank, &r->grid);
     s = open_parts(r);

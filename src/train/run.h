@@ -137,12 +137,13 @@ enum tr_status tr_run_reach(struct tr_run *r, const struct tr_config *config,
 int64_t tr_run_bucket(const struct tr_config *c, bool gpus);
 
 /*
- * What rank `rank` of a run of that shape, which is copied, would hold, without a device, memory or
- * other ranks: up to the dry run of the arena, so that r->arena says what each label would take,
+ * What rank `rank` of a run of that shape, which is copied, would hold, and with `only` of one that computes forward
+ * only, without a device, memory or other ranks: up to the dry run of the arena, so that r->arena says what each label would take,
  * r->model.params the parameters.  Not collective.  Close it; nothing else can be done with it.
  */
 enum tr_status tr_run_dry(struct tr_run *r, const struct tr_config *config,
-                          const struct tr_shape *shape, int rank) TR_MUST_CHECK;
+                          const struct tr_forward_only *only, const struct tr_shape *shape,
+                          int rank) TR_MUST_CHECK;
 
 /* Resume from the newest checkpoint of --load, if the option is given, and begin with weights from the
    seed if there is none.  Collective; the run may be closed, but not used, after a failure. */

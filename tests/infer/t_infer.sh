@@ -4,7 +4,7 @@
 # trireme eval and trireme generate, from a checkpoint in training, on several layouts.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 44
+plan 45
 
 check "a dataset is built" small_corpus
 check "a model is trained" small 1 --train-iters 200 --lr 0.01 --save "$work/run"
@@ -74,7 +74,7 @@ check "another seed" texts other 1 --temperature 0.9 --top-k 50 --top-p 0.97 --s
 check "other texts" sh -c "! cmp -s '$work/drawn.jsonl' '$work/other.jsonl'"
 # 4 layers, keys and values of 4 heads, 32 tokens, 8 numbers of 4 bytes.
 check "the cache takes what is planned" sh -c "'$trireme' generate --load '$work/run' --prompt 3 \
-    --max-new-tokens 2 2>&1 | grep -q 'key-value cache 32.0 KiB of a rank'"
+    --max-new-tokens 2 2>&1 | grep -q 'a key-value cache for 1 text of 32 tokens: 32.0 KiB of a rank'"
 
 # The last word of a passage is right if greedy decoding writes it: what the model has learnt by heart.
 check "greedy decoding goes on" [ "$("$trireme" generate --load "$work/run" --prompt "3 times 4" \
@@ -108,5 +108,10 @@ fails "another tokenizer" 64 "the model only 257" "$trireme" generate --load "$w
 printf '{"prompt": "x"}\n{"text": "y"}\n' > "$work/bad.jsonl"
 fails "a line without a prompt" 65 "bad.jsonl:2 is no object with a text under \"prompt\"" \
     "$trireme" generate --load "$work/run" --prompts "$work/bad.jsonl"
-fails "a dry run" 64 "--memory-plan prints what is reserved" \
-    "$trireme" generate --load "$work/run" --prompt x --dry-run
+# Of TP 2 and PP 2: two micro-batches of a text each, 2 layers, 2 heads.
+check "a dry run on one rank of four, with a row for the cache" sh -c "'$trireme' generate --load '$work/run' --prompt 3 \
+    --dry-run --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 |
+    awk '/planning for 4 ranks/ { ranks = 1 } /key-value cache +0.02 MiB/ { rows++ } /^  gradients/ { rows = 9 }
+    END { exit rows != 2 || !ranks }'"
+check "of an evaluation" sh -c "'$trireme' eval --load '$work/run' --text '$work/some.txt' --dry-run |
+    grep -q '^largest of all ranks'"
