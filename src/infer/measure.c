@@ -319,7 +319,7 @@ static enum tr_status tell(const struct work *w)
         right += w->misses[i] == 0.0;
     json_object_set_new(all, "task", json_string(w->m->lambada ? "lambada" : "perplexity"));
     json_object_set_new(all, "load", json_string(w->config->load));
-    json_object_set_new(all, "iteration", json_integer((json_int_t)w->config->ckpt_step));
+    json_object_set_new(all, "iteration", json_integer((json_int_t)w->run.loaded));
     if (w->m->lambada) {
         printf("final words of %s\n", w->m->lambada);
         fact(all, "passages", "passages", "%.0f", (double)w->windows, true);

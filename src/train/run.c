@@ -507,6 +507,7 @@ enum tr_status tr_run_load(struct tr_run *r)
         return TR_OK;
     how.by = &by;
     how.config = &config;
+    how.loaded = &r->loaded;
     how.also = take_place;
     how.ctx = r;
     tr_timer_start(TR_TIMER_LOAD_CHECKPOINT);

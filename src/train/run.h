@@ -95,6 +95,8 @@ struct tr_run {
 
     /* Where the run stands; a checkpoint keeps these. */
     int64_t iteration;
+    int64_t
+        loaded; /* of the checkpoint that was loaded, also where the run begins at 0 (--finetune) */
     int64_t consumed_train, consumed_valid; /* samples */
     int64_t lr_samples;                     /* samples of steps that were executed, not skipped */
 

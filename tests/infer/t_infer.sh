@@ -4,7 +4,7 @@
 # trireme eval and trireme generate, from a checkpoint in training, on several layouts.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 45
+plan 47
 
 check "a dataset is built" small_corpus
 check "a model is trained" small 1 --train-iters 200 --lr 0.01 --save "$work/run"
@@ -31,6 +31,7 @@ check "perplexity is exp of the mean loss" sh -c "echo $(number whole loss) $(nu
     awk '{ d = exp(\$1) / \$2 - 1; exit d * d > 1e-12 }'"
 check "the same in a table" sh -c "echo '$tap_out' > /dev/null; '$trireme' eval --load '$work/run' \
     --text '$work/some.txt' | grep -q '^  tokens that count  *1453$'"
+check "of the iteration that was loaded" is whole iteration 200
 check "with a stride" measure stride 1 --text "$work/some.txt" --stride 7
 check "all tokens but the first count" is stride counted 1499
 check "with more context it is less" sh -c "[ $(number stride perplexity | cut -d . -f 1) -le \
@@ -96,6 +97,8 @@ check "a text ends before one" [ "$("$trireme" generate --load "$work/run" --pro
     --max-new-tokens 12 --stop zzz s 2> /dev/null)" = "3 times 4 i" ]
 check "a text ends where the model does" sh -c "'$trireme' generate --load '$work/run' --prompt 'abc' \
     --max-new-tokens 100 --ignore-end-of-text 2>&1 >/dev/null | grep -q '1 text ended at 32 tokens'"
+check "a prompt that begins with @" [ "$("$trireme" generate --load "$work/run" --prompt=@3 --max-new-tokens 1 \
+    2> /dev/null | head -c 2)" = @3 ]
 fails "a prompt that is too long" 65 "prompt 1 has 40 tokens, and the model reads 32" \
     "$trireme" generate --load "$work/run" --prompt "1234567890123456789012345678901234567890"
 fails "no prompt" 64 "there is nothing to continue" "$trireme" generate --load "$work/run"
