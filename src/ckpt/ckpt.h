@@ -97,10 +97,11 @@ enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
 
 /* Which checkpoint, and what of it. */
 struct tr_ckpt_how {
-    int64_t step;   /* the iteration to load; -1 for the newest that is whole */
-    bool must;      /* that there is none is an error */
-    bool finetune;  /* weights only, and *state is set to zeros: iteration 0 */
-    bool any_order; /* no sample of training will be taken, so their order is not compared
+    int64_t step;    /* the iteration to load; -1 for the newest that is whole */
+    int64_t *loaded; /* where the iteration that was loaded goes, on all ranks; or NULL */
+    bool must;       /* that there is none is an error */
+    bool finetune;   /* weights only, and *state is set to zeros: iteration 0 */
+    bool any_order;  /* no sample of training will be taken, so their order is not compared
                        (TR_EPOCH_ORDER_OF in config/amounts.h) */
     /* Where the learning-rate schedule (config/lr_schedule.h) is not the file's: an error, or the
        command line counts, or the file.  Not asked where only weights are loaded,

@@ -359,6 +359,8 @@ enum tr_status tr_ckpt_load(struct tr_grid *grid, const char *dir, const struct 
     s = load_newest(&v, shape, tensors->params, &f);
     if (s == TR_OK) {
         *found = true;
+        if (how->loaded)
+            *how->loaded = f.iteration;
         if (how->config) {
             *how->config = v.config;
             v.config = NULL;

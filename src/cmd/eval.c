@@ -72,7 +72,7 @@ const struct tr_doc tr_doc_eval = {
         "those "
         "of `trireme train`: the layout, the backend, the tokenizer, --micro-batch-size windows at "
         "a "
-        "time.\n"
+        "time; --dry-run prints the memory of each rank and stops.\n"
         "\n"
         "Perplexity is exp of the mean of -log p over the tokens that count, each with the same "
         "weight.  "

@@ -2,7 +2,10 @@
 #include "cmd/cmd.h"
 #include "cmd/ranks.h"
 #include "infer/continue.h"
+#include "infer/generate.h"
 
+#define TEXT_OF_(x) #x
+#define TEXT_OF(x) TEXT_OF_(x)
 #define OPT(type_, field_, name_, initial_, check_, help_)                              \
     {                                                                                   \
         .kind = TR_ROW_OPT, .group = "generate", .type = TR_OPT_##type_, .name = name_, \
@@ -17,7 +20,7 @@
 
 static const struct tr_opt rows[] = {
     {.kind = TR_ROW_GROUP, .name = "Generation", .group = "generate"},
-    OPT(TEXT, prompt, "prompt", NULL, ANY, "text to continue"),
+    OPT(TEXT, prompt, "prompt", NULL, ANY, "text to continue; one that begins with @, which would name a file of options, as --prompt=TEXT"),
     OPT(TEXT, prompts, "prompts", NULL, ANY,
         "file of texts to continue, one on each line; of JSON lines (.jsonl, .json) those under "
         "\"prompt\""),
@@ -40,7 +43,7 @@ static const struct tr_opt rows[] = {
         "go on behind the token that ends a text"),
     OPT(FLAG, cache, "kv-cache", "on", ANY, "keep keys and values of tokens that were read"),
     OFF(cache, "no-kv-cache", "read the whole text again for each new token"),
-    OPT(INT, block, "prompt-block", "64", COUNT,
+    OPT(INT, block, "prompt-block", TEXT_OF(TR_GENERATE_BLOCK), COUNT,
         "tokens of each prompt that are read at once, with the key-value cache"),
     OPT(FLAG, special_tokens, "special-tokens", "on", ANY,
         "begin a prompt with the special tokens that the tokenizer's template has, as transformers "
@@ -80,7 +83,9 @@ const struct tr_doc tr_doc_generate = {
         "--micro-batch-size is how many texts are continued at once in a micro-batch, and "
         "--global-batch-size in all micro-batches of all replicas; a text that ends makes room for "
         "the "
-        "next.  --memory-plan prints what the key-value cache takes.\n"
+        "next.  What the key-value cache takes of a rank is said before memory is reserved; "
+        "--dry-run "
+        "prints all that each rank would hold, for any --world-size, and stops.\n"
         "\n"
         "    trireme generate --load run --tokenizer-model FOLDER --tokenizer-type "
         "HuggingFaceTokenizer \\\n"

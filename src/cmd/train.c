@@ -81,7 +81,7 @@ static enum tr_status plan(const struct tr_config *c, struct tr_comm *world)
     enum tr_status s = TR_OK;
 
     if (world->rank == 0)
-        s = tr_plan_print(c, world->size, stdout);
+        s = tr_plan_print(c, NULL, world->size, stdout);
     return tr_comm_agree(world, s);
 }
 

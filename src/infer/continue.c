@@ -2,6 +2,7 @@
 #include "infer/continue.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -305,7 +306,6 @@ static enum tr_status write_texts(const struct work *w)
 static void tell_speed(const struct work *w)
 {
     int64_t made = 0, ends = 0;
-    char cache[TR_TEXT_BYTES];
     const double seconds = w->g.seconds > 0.0 ? w->g.seconds : 1e-9;
 
     for (int64_t i = 0; i < w->g.texts; i++) {
@@ -316,9 +316,30 @@ static void tell_speed(const struct work *w)
         tr_log(TR_LOG_WARNING,
                "%lld text%s ended at %lld tokens, as many as the model reads (--seq-length)",
                (long long)ends, tr_plural(ends), (long long)w->shape.dims.seq);
-    fprintf(stderr, "trireme: %lld tokens in %.2f s, %.1f tokens/s; key-value cache %s of a rank\n",
-            (long long)made, w->g.seconds, (double)made / seconds,
-            tr_text_bytes((double)w->run.arena.bytes[TR_LABEL_CACHE], cache));
+    fprintf(stderr, "trireme: %lld tokens in %.2f s, %.1f tokens/s\n", (long long)made,
+            w->g.seconds, (double)made / seconds);
+}
+
+static int64_t block_of(const struct work *w)
+{
+    return w->o->block < w->shape.dims.seq ? w->o->block : w->shape.dims.seq;
+}
+
+/* Of the stage that takes most, before memory is reserved. */
+static void tell_cache(const struct work *w)
+{
+    const struct tr_batches *b = &w->shape.batches;
+    const int64_t texts = b->micro_batch * b->micros;
+    char cache[TR_TEXT_BYTES];
+    double most = 0.0;
+
+    if (!w->o->cache)
+        return;
+    for (int stage = 0; stage < w->shape.layout.p; stage++)
+        most = fmax(most, tr_generate_cache(&w->shape, stage, texts, block_of(w)));
+    fprintf(stderr, "trireme: a key-value cache for %lld text%s of %lld tokens: %s of a rank\n",
+            (long long)texts, tr_plural(texts), (long long)w->shape.dims.seq,
+            tr_text_bytes(most, cache));
 }
 
 /* Tokens of a pass while prompts are read, and keys; nothing without a cache. */
@@ -328,7 +349,7 @@ static struct tr_forward_only how_of(const struct work *w)
 
     if (!w->o->cache)
         return only;
-    only.block = w->o->block < w->shape.dims.seq ? w->o->block : w->shape.dims.seq;
+    only.block = block_of(w);
     only.keys = tr_generate_keys(&w->shape.dims, w->shape.dims.seq, only.block);
     return only;
 }
@@ -365,6 +386,10 @@ static enum tr_status run(struct work *w, const struct tr_args *words, struct tr
     TR_TRY(tr_infer_tokenizer(&w->config, w->o->merge_file, &w->shape, w->world, &w->tokenizer));
     TR_TRY(open_texts(w));
     *only = how_of(w);
+    if (w->config.dry_run)
+        return tr_infer_plan(&w->config, only, w->world);
+    if (w->world->rank == 0)
+        tell_cache(w);
     TR_TRY(tr_infer_open(&w->run, &w->config, only, w->world));
     generate(w);
     TR_TRY(tr_comm_agree(w->world, w->world->rank == 0 ? write_texts(w) : TR_OK));

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/work.h"
 #include "train/step.h"
 #include "util/clock.h"
 
@@ -32,6 +33,15 @@ int64_t tr_generate_keys(const struct tr_dims *dims, int64_t tokens, int64_t blo
     const int64_t window = dims->family.window + block - 1;
 
     return dims->family.window > 0 && window < tokens ? window : tokens;
+}
+
+double tr_generate_cache(const struct tr_shape *s, int stage, int64_t texts, int64_t block)
+{
+    const struct tr_work_how how = tr_work_how_of(s);
+    const int64_t keys = tr_generate_keys(&s->dims, s->dims.seq, block);
+
+    return (double)tr_layout_stage_layers(&s->layout, stage) *
+           tr_work_cache_bytes(&how, (double)texts, (double)keys);
 }
 
 void tr_written_release(struct tr_written *t)
@@ -97,23 +107,41 @@ static void placed(struct tr_run *r, int64_t position, int32_t *at, int32_t *pla
     }
 }
 
-/* The scores behind the last token of each text, to this rank's part of r->picked. */
+static int64_t unread(const struct work *w, const struct seat *s)
+{
+    return s->text < 0 ? 0 : text_of(w, s)->count - s->read;
+}
+
+/* Whether the pass has read all of a text, so that a token follows. */
+static bool follows(const struct work *w, const struct seat *s)
+{
+    return s->now > 0 && s->now == unread(w, s);
+}
+
+static struct tr_wanted wanted(struct tr_run *r, int64_t position)
+{
+    const struct seat *s = seat_of(r, position);
+
+    return (struct tr_wanted){s->now - 1, follows(r->reader, s)};
+}
+
+/* The scores behind the last token of each text that is read, to this rank's part of r->picked. */
 static void scored(struct tr_run *r, int micro, int64_t position)
 {
     const int64_t batch = r->model.micro_batch,
                   width = r->shape.dims.vocab_padded / r->shape.layout.w;
     const struct tr_tensor logits = tr_chunk_logits(last_chunk(r));
     const struct work *w = r->reader;
+    int64_t row = 0;
 
     (void)position;
-    for (int64_t b = 0; b < batch; b++) {
-        const int64_t seat = micro * batch + b, row = b * r->model.tokens + w->seat[seat].now - 1;
+    for (int64_t seat = micro * batch; seat < (micro + 1) * batch; seat++) {
         struct tr_tensor to, from;
 
-        if (w->seat[seat].now == 0)
+        if (!follows(w, &w->seat[seat]))
             continue;
         to = tr_tensor_span(&r->picked, (r->grid.at.tp * w->seats + seat) * width, width);
-        from = tr_tensor_span(&logits, row * width, width);
+        from = tr_tensor_span(&logits, row++ * width, width);
         r->queue.on->copy(&r->queue, &to, &from);
     }
 }
@@ -127,11 +155,6 @@ static void sit(struct work *w)
             w->seat[i] = (struct seat){.text = w->next};
             w->next += w->r->shape.layout.d;
         }
-}
-
-static int64_t unread(const struct work *w, const struct seat *s)
-{
-    return s->text < 0 ? 0 : text_of(w, s)->count - s->read;
 }
 
 /* How many tokens each text has in the pass; false if there is no text. */
@@ -150,12 +173,6 @@ static bool share_out(struct work *w)
         w->g->fed += w->seat[i].now;
     }
     return most > 0;
-}
-
-/* Whether the pass has read all of a text, so that a token follows. */
-static bool follows(const struct work *w, const struct seat *s)
-{
-    return s->now > 0 && s->now == unread(w, s);
 }
 
 /* The scores of a seat in the order of the vocabulary, without padding. */
@@ -268,12 +285,14 @@ static void open_work(struct work *w)
     r->reader = w;
     r->sample = sample;
     r->placed = placed;
+    r->wanted = wanted;
     r->scored = scored;
 }
 
 static void close_work(struct work *w)
 {
     w->r->scored = NULL;
+    w->r->wanted = NULL;
     tr_sampler_close(&w->sampler);
     free(w->seat);
     free(w->chosen);

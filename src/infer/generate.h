@@ -6,6 +6,9 @@
 #include "train/run.h"
 #include "util/meter.h"
 
+/* --prompt-block, unless it is given. */
+#define TR_GENERATE_BLOCK 64
+
 /* Why a text ends. */
 enum tr_text_end {
     TR_TEXT_GOES_ON,
@@ -47,8 +50,10 @@ struct tr_generation {
  */
 void tr_generate(struct tr_run *r, struct tr_generation *g);
 
-/* How many keys a cache needs so that passes of `block` tokens see what the family does of `tokens`. */
+/* How many keys a cache needs so that passes of `block` tokens see what the family does of `tokens`; and the bytes that
+   it takes of a tensor rank of a pipeline stage, for that many texts of T tokens (config/work.h). */
 int64_t tr_generate_keys(const struct tr_dims *dims, int64_t tokens, int64_t block);
+double tr_generate_cache(const struct tr_shape *s, int stage, int64_t texts, int64_t block);
 
 void tr_written_release(struct tr_written *t);
 

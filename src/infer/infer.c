@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "train/dry_run.h"
 #include "train/read_options.h"
 #include "util/log.h"
 
@@ -69,17 +70,29 @@ enum tr_status tr_infer_options(struct tr_config *c, const struct tr_args *words
                                 struct tr_comm *world, int64_t samples, int64_t most,
                                 struct tr_shape *shape)
 {
+    int ranks;
+
     TR_TRY(tr_read_model(c, words, world));
+    ranks = world->size;
     if (c->dry_run)
-        return TR_FAIL(TR_ECONFIG, "--dry-run is of `trireme train`; --memory-plan prints what is "
-                                   "reserved here: give that");
-    TR_TRY(settle(c, samples, most, world->size));
+        ranks = tr_plan_world(c, ranks, stdout);
+    TR_TRY(settle(c, samples, most, ranks));
     tr_log_level((enum tr_level)c->log_level);
     tr_comm_mpi_limit(world, 60.0 * c->distributed_timeout_minutes);
     tr_print_brief(true);
     if (c->world_size == TR_UNSET_INT)
-        c->world_size = world->size;
-    return tr_comm_agree(world, tr_shape_of(c, world->size, shape));
+        c->world_size = ranks;
+    return tr_comm_agree(world, tr_shape_of(c, ranks, shape));
+}
+
+enum tr_status tr_infer_plan(const struct tr_config *c, const struct tr_forward_only *only,
+                             struct tr_comm *world)
+{
+    enum tr_status s = TR_OK;
+
+    if (world->rank == 0)
+        s = tr_plan_print(c, only, world->size, stdout);
+    return tr_comm_agree(world, s);
 }
 
 static enum tr_status open_tokenizer(const struct tr_config *c, const char *merges,

@@ -28,6 +28,10 @@ enum tr_status tr_infer_tokenizer(const struct tr_config *c, const char *merges,
                                   const struct tr_shape *shape, struct tr_comm *world,
                                   struct tr_tokenizer **out) TR_MUST_CHECK;
 
+/* In place of the run, with --dry-run: what each rank would hold, on stdout of rank 0. */
+enum tr_status tr_infer_plan(const struct tr_config *c, const struct tr_forward_only *only,
+                             struct tr_comm *world) TR_MUST_CHECK;
+
 /* Open the run and load the weights.  Close it also after a failure. */
 enum tr_status tr_infer_open(struct tr_run *r, const struct tr_config *c,
                              const struct tr_forward_only *only,

@@ -319,7 +319,7 @@ static enum tr_status tell(const struct work *w)
         right += w->misses[i] == 0.0;
     json_object_set_new(all, "task", json_string(w->m->lambada ? "lambada" : "perplexity"));
     json_object_set_new(all, "load", json_string(w->config->load));
-    json_object_set_new(all, "iteration", json_integer((json_int_t)w->config->ckpt_step));
+    json_object_set_new(all, "iteration", json_integer((json_int_t)w->run.loaded));
     if (w->m->lambada) {
         printf("final words of %s\n", w->m->lambada);
         fact(all, "passages", "passages", "%.0f", (double)w->windows, true);
@@ -382,6 +382,8 @@ static enum tr_status run(struct work *w, const struct tr_forward_only *only)
     if (!w->loss || !w->misses)
         tr_die(TR_ERESOURCE, "no memory left for the scores of %lld windows",
                (long long)w->windows);
+    if (w->config->dry_run)
+        return tr_infer_plan(w->config, only, w->world);
     TR_TRY(tr_infer_open(&w->run, w->config, only, w->world));
     score(w);
     return tr_comm_agree(w->world, w->world->rank == 0 ? tell(w) : TR_OK);

@@ -48,12 +48,22 @@ static enum tr_status sample(struct tr_run *r, enum tr_split split, int64_t posi
     return s->read(s->ctx, w->begin, w->end - w->begin, text);
 }
 
-/* Of the T predictions of a window. */
-static void add_up(struct tr_score *s, int64_t i, const float *loss, const float *margin)
+/* Tokens whose successors count. */
+static struct tr_wanted wanted(struct tr_run *r, int64_t position)
 {
-    const struct tr_window *w = &s->window[i];
+    const struct tr_score *s = r->reader;
+    const struct tr_window *w = &s->window[position];
 
-    for (int64_t t = w->first - w->begin - 1; t < w->end - w->begin - 1; t++) {
+    if (position >= s->count)
+        return (struct tr_wanted){0, 0};
+    return (struct tr_wanted){w->first - w->begin - 1, w->end - w->first};
+}
+
+/* Of the predictions of a window that count. */
+static void add_up(struct tr_score *s, int64_t i, const float *loss, const float *margin,
+                   int64_t count)
+{
+    for (int64_t t = 0; t < count; t++) {
         s->loss[i] += (double)loss[t];
         s->misses[i] += margin[t] < 0.0F;
     }
@@ -63,17 +73,22 @@ static void scored(struct tr_run *r, int micro, int64_t position)
 {
     struct tr_chunk *c = r->chunk[r->shape.layout.k - 1];
     const struct tr_tensor losses = tr_chunk_losses(c), margins = tr_chunk_margins(c);
-    const int64_t rows = tr_model_rows(&r->model), t = r->model.tokens;
-    const struct tr_tensor second = tr_tensor_span(&margins, rows, rows);
+    const int64_t rows = losses.dim[0];
     float *loss = need(2 * rows, sizeof *loss), *margin = loss + rows;
     struct tr_score *s = r->reader;
+    int64_t at = 0, count;
 
     (void)micro;
-    r->queue.on->download(&r->queue, loss, &losses);
-    r->queue.on->download(&r->queue, margin, &second);
-    for (int64_t b = 0; b < r->model.micro_batch && position + b < s->count; b++)
-        if (r->grid.at.tp == 0)
-            add_up(s, position + b, loss + b * t, margin + b * t);
+    if (rows > 0 && r->grid.at.tp == 0) {
+        const struct tr_tensor second = tr_tensor_span(&margins, rows, rows);
+
+        r->queue.on->download(&r->queue, loss, &losses);
+        r->queue.on->download(&r->queue, margin, &second);
+        for (int64_t b = 0; b < r->model.micro_batch && position + b < s->count; b++, at += count) {
+            count = wanted(r, position + b).count;
+            add_up(s, position + b, loss + at, margin + at, count);
+        }
+    }
     free(loss);
 }
 
@@ -96,12 +111,14 @@ void tr_score_windows(struct tr_run *r, struct tr_score *s)
     r->reader = s;
     r->sample = sample;
     r->scored = scored;
+    r->wanted = wanted;
     for (int64_t at = 0; at < s->count; at += batch) {
         tr_step_forward(r, at);
         if (s->meter)
             tr_meter_add(s->meter, counted(s, at, batch));
     }
     r->scored = NULL;
+    r->wanted = NULL;
     if (s->count == 0)
         return;
     r->world->via->allreduce(r->world, NULL, &loss, TR_SUM);

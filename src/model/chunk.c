@@ -36,7 +36,8 @@ struct batch {
     int32_t *position,
         *from; /* [N] what model/attention_mask.h makes of the text, where it is asked for */
     float *weight;
-    int32_t *place; /* [N], with a key-value cache */
+    int32_t *place;           /* [N], with a key-value cache */
+    struct tr_wanted *wanted; /* [B], of a head that computes forward only */
 };
 
 /* The elements of a part's parameters in the flat buffers: in a forward pass it reads values from
@@ -121,6 +122,8 @@ static void open_batch(struct tr_chunk *c)
         return;
     x->text = need(rows + batch, sizeof *x->text);
     x->token = need(rows, sizeof *x->token);
+    if (c->heads && c->m->forward_only)
+        x->wanted = need(batch, sizeof *x->wanted);
     if (has_positions(c))
         x->position = need(rows, sizeof *x->position);
     if (rule->attention)
@@ -140,6 +143,7 @@ static void close_batch(struct batch *x)
     free(x->from);
     free(x->weight);
     free(x->place);
+    free(x->wanted);
 }
 
 static struct pool *pool_open(int count, int layers)
@@ -324,6 +328,11 @@ void tr_chunk_places(struct tr_chunk *c, int32_t **position, int32_t **place)
     *place = c->next.place;
 }
 
+struct tr_wanted *tr_chunk_wanted(struct tr_chunk *c)
+{
+    return c->next.wanted;
+}
+
 void tr_chunk_plan(struct tr_chunk *c, struct tr_arena *a)
 {
     for (int i = 0; c->lends && i < c->pool->count; i++)
@@ -379,6 +388,26 @@ static void upload_text(const struct tr_chunk *c, const struct tr_tensor *to, in
     c->m->q->on->upload(c->m->q, to, c->next.token);
 }
 
+/* What follows the tokens whose logits are wanted. */
+static void upload_labels(const struct tr_chunk *c, const struct tr_tensor *to)
+{
+    const struct tr_wanted *wanted = c->next.wanted;
+    int32_t *token = c->next.token;
+    struct tr_tensor some;
+
+    if (!wanted)
+        upload_text(c, to, 1);
+    if (!wanted || c->m->picks)
+        return;
+    for (int64_t b = 0; b < c->m->micro_batch; token += wanted[b++].count)
+        memcpy(token, c->next.text + b * (c->m->tokens + 1) + wanted[b].first + 1,
+               (size_t)wanted[b].count * sizeof *token);
+    if (token == c->next.token)
+        return;
+    some = tr_tensor_1(to->data, TR_I32, token - c->next.token);
+    c->m->q->on->upload(c->m->q, &some, c->next.token);
+}
+
 static void upload_mask(const struct tr_chunk *c, const struct tr_mask *to)
 {
     const struct batch *x = &c->next;
@@ -407,7 +436,7 @@ static void upload_batch(const struct tr_chunk *c, const struct slot *x)
     if (c->embeds)
         upload_text(c, &x->embed.ids, 0);
     if (c->heads)
-        upload_text(c, &x->head.labels, 1);
+        upload_labels(c, &x->head.labels);
 }
 
 /* This rank's slice of the input of layer `i`, which is the same on all tensor ranks. */
@@ -568,7 +597,7 @@ static void forward_pass(void *pass)
     if (c->heads && !p->whole)
         wait_for_values(c, c->top.first);
     if (c->heads)
-        tr_head_forward(c->m, &c->head, &p->x->head, &c->loss_sum);
+        tr_head_forward(c->m, &c->head, &p->x->head, c->next.wanted, &c->loss_sum);
 }
 
 void tr_chunk_forward(struct tr_chunk *c, int micro)

@@ -68,6 +68,11 @@ void tr_chunk_batch(struct tr_chunk *c, int32_t **text, int64_t **sample);
 void tr_chunk_plan_cache(struct tr_chunk *c, struct tr_arena *a, int micros);
 void tr_chunk_places(struct tr_chunk *c, int32_t **position, int32_t **place);
 
+/* Of a chunk with a head, of a model that computes forward only: where the tokens of each sample of the next micro-batch go
+   whose logits are made, [B]; with m->picks one of each at most.  The rows of what follows are theirs, R of them,
+   one sample after the other.  Else NULL: of all. */
+struct tr_wanted *tr_chunk_wanted(struct tr_chunk *c);
+
 /* Compute.  Collective over the tensor-parallel group.  Backward weights the loss by `factor`; it
    calls `ready` as gradients become complete, which they do in the last micro-batch of a step only:
    NULL for the others. */
@@ -88,13 +93,13 @@ struct tr_tensor tr_chunk_dinput(struct tr_chunk *c, int micro);
 struct tr_tensor tr_chunk_loss(struct tr_chunk *c);
 double tr_chunk_take_loss(struct tr_chunk *c);
 
-/* Of the last forward, of a chunk with a head, for each row n of [N]: the loss of its label, TR_F32 [N]; and
-   TR_F32 [2,N], of which the second row has the label's logit less the largest one: 0 where the label is the
+/* Of the last forward, of a chunk with a head and without m->picks: the loss of each row's label, TR_F32 [R]; and
+   TR_F32 [2,R], of which the second row has the label's logit less the largest one: 0 where the label is the
    most likely token.  The same on all tensor ranks. */
 struct tr_tensor tr_chunk_losses(struct tr_chunk *c);
 struct tr_tensor tr_chunk_margins(struct tr_chunk *c);
 
-/* The logits [N,V/W] of the last forward, for tests and for generation; empty without a head. */
+/* The logits [R,V/W] of the last forward, for tests and for generation; empty without a head. */
 struct tr_tensor tr_chunk_logits(struct tr_chunk *c);
 
 #endif

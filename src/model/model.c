@@ -16,6 +16,11 @@ int64_t tr_model_first_row(const struct tr_model *m)
     return tr_tp_first_row(&m->tp, tr_model_rows(m));
 }
 
+int64_t tr_model_scored_rows(const struct tr_model *m)
+{
+    return m->picks ? m->micro_batch : tr_model_rows(m);
+}
+
 struct tr_tensor tr_model_take(struct tr_arena *a, enum tr_label label, enum tr_dtype type,
                                int64_t rows, int64_t width)
 {

@@ -37,6 +37,11 @@ struct tr_mask {
         place; /* TR_I32: of each token in the cache, or below 0; with a key-value cache */
 };
 
+/* The tokens of a sample, first .. first + count - 1, whose logits a forward pass makes. */
+struct tr_wanted {
+    int64_t first, count;
+};
+
 struct tr_model {
     /* How large the model is and how it is laid out, borrowed; samples per micro-batch. */
     const struct tr_dims *dims;
@@ -53,6 +58,7 @@ struct tr_model {
     struct tr_norm_how norm;
     bool training;     /* dropout is on */
     bool forward_only; /* there is no backward pass, so nothing that only it needs */
+    bool picks;        /* forward only: logits of one token of each sample at most, and no losses */
     bool graphs;       /* passes are captured and replayed (model/graphs.h); the backend can */
 
     /* Called in a forward pass before a part reads its values, with the first element of them in the
@@ -107,6 +113,9 @@ void tr_model_prepare(struct tr_model *m);
 int64_t tr_model_rows(const struct tr_model *m);
 int64_t tr_model_part_rows(const struct tr_model *m);
 int64_t tr_model_first_row(const struct tr_model *m);
+
+/* How many rows of logits there is room for: N, or with m->picks B. */
+int64_t tr_model_scored_rows(const struct tr_model *m);
 
 /* Memory for [rows,width] numbers of `type` from the arena. */
 struct tr_tensor tr_model_take(struct tr_arena *a, enum tr_label label, enum tr_dtype type,

@@ -48,6 +48,8 @@ struct tr_plan_stage {
     int stage, rank;
     int64_t layers, params;
     struct tr_memory memory;
+    double
+        text_cache; /* what each text would add to it in `trireme generate`, without gradients: key-value cache */
     struct tr_plan_megatron megatron;
 };
 

@@ -140,13 +140,15 @@ static void open_model(struct tr_run *r)
         .norm = {.eps = (float)r->shape.dims.family.eps,
                  .rms = r->shape.dims.family.rms,
                  .one = r->shape.dims.family.one},
-        .graphs = c->cuda_graph_impl == TR_GRAPHS_LOCAL && r->queue.on && r->queue.on->capture,
+        .graphs = !r->only && c->cuda_graph_impl == TR_GRAPHS_LOCAL && r->queue.on &&
+                  r->queue.on->capture,
         .type = tr_run_dtype(&r->shape.precision),
         .mask_rule = {.eod = (int32_t)r->shape.dims.eod,
                       .loss = c->eod_mask_loss,
                       .positions = c->reset_position_ids,
                       .attention = c->reset_attention_mask},
         .forward_only = r->only != NULL,
+        .picks = r->only && r->only->picks,
         .stream = r->shape.precision.stream_fp32 ? TR_F32 : tr_run_dtype(&r->shape.precision),
     };
     tr_params_list(&r->shape.dims, &r->shape.layout, r->grid.at.tp, r->grid.at.pp,
@@ -524,6 +526,7 @@ static enum tr_status load_checkpoint(struct tr_run *r)
     how.by = &by;
     how.config = &config;
     how.source = &r->source;
+    how.loaded = &r->loaded;
     how.also = take_place;
     how.ctx = r;
     TR_TRY(tr_ckpt_load(&r->grid, r->config->load, &how, &r->shape, &tensors, &state, &found));
@@ -781,12 +784,14 @@ enum tr_status tr_run_reach(struct tr_run *r, const struct tr_config *config, st
 }
 
 enum tr_status tr_run_dry(struct tr_run *r, const struct tr_config *config,
-                          const struct tr_shape *shape, int rank)
+                          const struct tr_forward_only *only, const struct tr_shape *shape,
+                          int rank)
 {
     enum tr_status s;
 
     memset(r, 0, sizeof *r);
     r->config = config;
+    r->only = only;
     r->shape = *shape;
     tr_grid_dry(&r->shape.layout, rank, &r->grid);
     s = open_parts(r);

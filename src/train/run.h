@@ -75,7 +75,9 @@ struct tr_run {
     void (*scored)(struct tr_run *r, int micro, int64_t position);
     /* With a key-value cache: position and place of each token of that sample (tr_chunk_places()), [T] each. */
     void (*placed)(struct tr_run *r, int64_t position, int32_t *at, int32_t *place);
-    void *reader; /* of the three: theirs */
+    /* Forward only, on a rank with the head: the tokens of that sample whose logits are made; NULL: all. */
+    struct tr_wanted (*wanted)(struct tr_run *r, int64_t position);
+    void *reader; /* of the four: theirs */
     struct tr_tensor
         picked; /* TR_F32 [W, samples, V/W]: logits of one row of each, on ranks with the head */
     struct tr_tensor
@@ -95,6 +97,8 @@ struct tr_run {
 
     /* Where the run stands; a checkpoint keeps these. */
     int64_t iteration;
+    int64_t
+        loaded; /* of the checkpoint that was loaded, also where the run begins at 0 (--finetune) */
     int64_t consumed_train, consumed_valid; /* samples */
     int64_t lr_samples;                     /* samples of steps that were executed, not skipped */
 
@@ -137,12 +141,13 @@ enum tr_status tr_run_reach(struct tr_run *r, const struct tr_config *config,
 int64_t tr_run_bucket(const struct tr_config *c, bool gpus);
 
 /*
- * What rank `rank` of a run of that shape, which is copied, would hold, without a device, memory or
- * other ranks: up to the dry run of the arena, so that r->arena says what each label would take,
+ * What rank `rank` of a run of that shape, which is copied, would hold, and with `only` of one that computes forward
+ * only, without a device, memory or other ranks: up to the dry run of the arena, so that r->arena says what each label would take,
  * r->model.params the parameters.  Not collective.  Close it; nothing else can be done with it.
  */
 enum tr_status tr_run_dry(struct tr_run *r, const struct tr_config *config,
-                          const struct tr_shape *shape, int rank) TR_MUST_CHECK;
+                          const struct tr_forward_only *only, const struct tr_shape *shape,
+                          int rank) TR_MUST_CHECK;
 
 /* Resume from the newest checkpoint of --load, if the option is given, or begin with the weights of others that it
    leads to, or with weights from the seed if there is neither.  Collective; the run may be closed, but not used, after a failure. */

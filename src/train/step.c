@@ -22,6 +22,7 @@ static void fetch(struct tr_run *r, struct tr_slot at)
 {
     const int64_t batch = r->shape.batches.micro_batch, seq = r->model.tokens;
     const int64_t first = first_of(r, at.micro);
+    struct tr_wanted *wanted = tr_chunk_wanted(r->chunk[at.chunk]);
     int32_t *text, *at_position, *place;
     int64_t *sample;
 
@@ -32,6 +33,8 @@ static void fetch(struct tr_run *r, struct tr_slot at)
         sample[b] = first + b;
         if (place)
             r->placed(r, first + b, at_position + b * seq, place + b * seq);
+        if (wanted)
+            wanted[b] = r->wanted ? r->wanted(r, first + b) : (struct tr_wanted){0, seq};
         if (text && r->sample(r, r->split, first + b, text + b * (seq + 1)) != TR_OK)
             tr_die(TR_EDATA, "%s", tr_last_error());
     }

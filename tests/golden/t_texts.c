@@ -166,6 +166,23 @@ static void ends_there(struct tr_run *r, struct tr_generation *g)
     }
 }
 
+static int64_t in_blocks(int64_t floats)
+{
+    return (floats * 4 + TR_ARENA_ALIGN - 1) / TR_ARENA_ALIGN * TR_ARENA_ALIGN;
+}
+
+/* Logits are of one row of each sample of a micro-batch, however many tokens a pass reads. */
+static void few_logits(const struct tr_run *r)
+{
+    const int64_t samples = r->model.micro_batch * r->eval_list.micros;
+    const int64_t vocab = r->shape.dims.vocab_padded, w = r->shape.layout.w;
+    int64_t bytes = in_blocks(samples);
+
+    if (r->grid.at.pp == r->shape.layout.p - 1)
+        bytes += in_blocks(samples * vocab) + in_blocks(r->model.micro_batch * vocab / w);
+    assert_all((int64_t)r->arena.bytes[TR_LABEL_LOGITS] == bytes);
+}
+
 static void generate(const char *family, struct layout at, const struct tr_forward_only *only)
 {
     struct tr_written text[PROMPTS];
@@ -176,6 +193,7 @@ static void generate(const char *family, struct layout at, const struct tr_forwa
     print_message("generation, W=%d P=%d %s, %d tokens in a pass, %d keys\n", at.w, at.p,
                   at.options, (int)only->block, (int)only->keys);
     open_run(&r, &c, family, at, only);
+    few_logits(&r);
     for (int i = 0; i < PROMPTS; i++)
         prompt(&r, i, &text[i]);
     tr_generate(&r, &g);
@@ -216,6 +234,9 @@ static void as_transformers(void **state)
 {
     const char *family = description[*(const int *)*state];
 
+    /* The alarm of mpi_check.h is for one family at a time: all of them take some of its 120 seconds on an idle
+       machine, and more than those on a busy one. */
+    alarm(check_seconds());
     if (world.size == 1) {
         all_of_it(family, (struct layout){1, 1, "--backend cpu --micro-batch-size 3"});
         both(family,

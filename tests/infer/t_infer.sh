@@ -4,7 +4,7 @@
 # trireme eval and trireme generate, from a checkpoint in training, on several layouts.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 44
+plan 47
 
 check "a dataset is built" small_corpus
 check "a model is trained" small 1 --train-iters 200 --lr 0.01 --save "$work/run"
@@ -31,6 +31,7 @@ check "perplexity is exp of the mean loss" sh -c "echo $(number whole loss) $(nu
     awk '{ d = exp(\$1) / \$2 - 1; exit d * d > 1e-12 }'"
 check "the same in a table" sh -c "echo '$tap_out' > /dev/null; '$trireme' eval --load '$work/run' \
     --text '$work/some.txt' | grep -q '^  tokens that count  *1453$'"
+check "of the iteration that was loaded" is whole iteration 200
 check "with a stride" measure stride 1 --text "$work/some.txt" --stride 7
 check "all tokens but the first count" is stride counted 1499
 check "with more context it is less" sh -c "[ $(number stride perplexity | cut -d . -f 1) -le \
@@ -74,7 +75,7 @@ check "another seed" texts other 1 --temperature 0.9 --top-k 50 --top-p 0.97 --s
 check "other texts" sh -c "! cmp -s '$work/drawn.jsonl' '$work/other.jsonl'"
 # 4 layers, keys and values of 4 heads, 32 tokens, 8 numbers of 4 bytes.
 check "the cache takes what is planned" sh -c "'$trireme' generate --load '$work/run' --prompt 3 \
-    --max-new-tokens 2 2>&1 | grep -q 'key-value cache 32.0 KiB of a rank'"
+    --max-new-tokens 2 2>&1 | grep -q 'a key-value cache for 1 text of 32 tokens: 32.0 KiB of a rank'"
 
 # The last word of a passage is right if greedy decoding writes it: what the model has learnt by heart.
 check "greedy decoding goes on" [ "$("$trireme" generate --load "$work/run" --prompt "3 times 4" \
@@ -96,6 +97,8 @@ check "a text ends before one" [ "$("$trireme" generate --load "$work/run" --pro
     --max-new-tokens 12 --stop zzz s 2> /dev/null)" = "3 times 4 i" ]
 check "a text ends where the model does" sh -c "'$trireme' generate --load '$work/run' --prompt 'abc' \
     --max-new-tokens 100 --ignore-end-of-text 2>&1 >/dev/null | grep -q '1 text ended at 32 tokens'"
+check "a prompt that begins with @" [ "$("$trireme" generate --load "$work/run" --prompt=@3 --max-new-tokens 1 \
+    2> /dev/null | head -c 2)" = @3 ]
 fails "a prompt that is too long" 65 "prompt 1 has 40 tokens, and the model reads 32" \
     "$trireme" generate --load "$work/run" --prompt "1234567890123456789012345678901234567890"
 fails "no prompt" 64 "there is nothing to continue" "$trireme" generate --load "$work/run"
@@ -108,5 +111,10 @@ fails "another tokenizer" 64 "the model only 257" "$trireme" generate --load "$w
 printf '{"prompt": "x"}\n{"text": "y"}\n' > "$work/bad.jsonl"
 fails "a line without a prompt" 65 "bad.jsonl:2 is no object with a text under \"prompt\"" \
     "$trireme" generate --load "$work/run" --prompts "$work/bad.jsonl"
-fails "a dry run" 64 "--memory-plan prints what is reserved" \
-    "$trireme" generate --load "$work/run" --prompt x --dry-run
+# Of TP 2 and PP 2: two micro-batches of a text each, 2 layers, 2 heads.
+check "a dry run on one rank of four, with a row for the cache" sh -c "'$trireme' generate --load '$work/run' --prompt 3 \
+    --dry-run --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 |
+    awk '/planning for 4 ranks/ { ranks = 1 } /key-value cache +0.02 MiB/ { rows++ } /^  gradients/ { rows = 9 }
+    END { exit rows != 2 || !ranks }'"
+check "of an evaluation" sh -c "'$trireme' eval --load '$work/run' --text '$work/some.txt' --dry-run |
+    grep -q '^largest of all ranks'"
