@@ -8,7 +8,7 @@
 
 #include "comm/grid.h"
 #include "config/shape.h"
-#include "dp/dp.h"
+#include "dp/buckets.h"
 #include "model/param.h"
 #include "util/file.h"
 #include "util/status.h"

@@ -6,7 +6,7 @@
 bool tr_dp_mode_diverges(int mode)
 {
     static const bool column[] = {
-#define MODE(symbol, value, spelling, diverges, exchanges) [symbol] = diverges,
+#define MODE(symbol, value, spelling, structure, diverges, exchanges) [symbol] = diverges,
 #include "config/modes.def"
     };
 
@@ -22,8 +22,11 @@ static enum tr_status find_sharded(const struct tr_config *c, int d, struct tr_d
     if (c->overlap_param_gather && !c->overlap_grad_reduce)
         return TR_FAIL(TR_ECONFIG, "--overlap-param-gather needs --overlap-grad-reduce: remove "
                                    "--no-overlap-grad-reduce, or remove it");
-    out->sharded = c->use_distributed_optimizer && d > 1;
-    out->overlap_gather = c->overlap_param_gather && out->sharded;
+    if (!c->use_distributed_optimizer || d == 1)
+        return TR_OK;
+    out->mode = TR_DP_SHARD;
+    out->optimizer_shards = d;
+    out->overlap_gather = c->overlap_param_gather;
     return TR_OK;
 }
 
@@ -81,7 +84,8 @@ enum tr_status tr_data_parallel_of(const struct tr_config *c, int d, struct tr_d
     const bool cocktail = c->dp_mode == TR_DP_COCKTAIL;
     const char *name = idle(c);
 
-    *out = (struct tr_data_parallel){0};
+    *out = (struct tr_data_parallel){.mode = d > 1 ? (int)c->dp_mode : TR_DP_ALLREDUCE,
+                                     .optimizer_shards = 1};
     TR_TRY(find_sharded(c, d, out));
     if (name)
         return TR_FAIL(TR_ECONFIG,

@@ -8,7 +8,7 @@
 #include "comm/comm.h"
 #include "config/config.h"
 #include "device/device.h"
-#include "dp/dp.h"
+#include "dp/buckets.h"
 #include "model/param.h"
 #include "util/arena.h"
 

@@ -136,7 +136,7 @@ static double closed_form(const struct pipe *v)
 /* The exposed part of a transfer that overlaps a computation: at least its last bucket. */
 static double exposed(const struct tr_config *c, double seconds, double overlapped, double params)
 {
-    const double size = (double)tr_run_bucket(c, true);
+    const double size = (double)tr_dp_bucket(c, true);
     const double bucket = params > size ? seconds * size / params : seconds;
 
     return seconds - overlapped > bucket ? seconds - overlapped : bucket;
@@ -153,10 +153,10 @@ static double reduce_of(const struct tr_config *c, const struct tr_cost *x, cons
     const int ahead = x->s->layout.k > 1 ? x->s->layout.group : 1;
     const double backward = ahead * v->last_backward;
     const double forward = ahead * (v->longest - v->last_backward);
-    double there = tr_cost_reduce(x, params), back = tr_cost_gather(x, params);
+    bool hides;
+    double there = tr_cost_reduce(x, params, &hides), back = tr_cost_gather(x, params);
 
-    /* On GPUs a round overlaps nothing (dp/cocktail.h). */
-    if (c->overlap_grad_reduce && !x->s->dp.diverges)
+    if (c->overlap_grad_reduce && hides)
         there = exposed(c, there, backward, params);
     if (c->overlap_param_gather)
         back = exposed(c, back, forward, params);

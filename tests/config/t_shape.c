@@ -210,13 +210,13 @@ static void replicas(void **state)
 
     (void)state;
     assert_ok(shape("--use-distributed-optimizer", 32, &s));
-    assert_true(s.layout.d > 1 && s.dp.sharded && !s.dp.overlap_gather);
+    assert_true(s.layout.d > 1 && s.dp.optimizer_shards == s.layout.d && !s.dp.overlap_gather);
     assert_ok(shape("--use-distributed-optimizer --overlap-param-gather", 32, &s));
-    assert_true(s.dp.sharded && s.dp.overlap_gather);
+    assert_true(s.dp.optimizer_shards == 2 && s.dp.overlap_gather);
     assert_ok(shape("--use-distributed-optimizer --overlap-param-gather", 16, &s));
-    assert_true(s.layout.d == 1 && !s.dp.sharded && !s.dp.overlap_gather);
+    assert_true(s.layout.d == 1 && s.dp.optimizer_shards == 1 && !s.dp.overlap_gather);
     assert_ok(shape("", 32, &s));
-    assert_false(s.dp.sharded || s.dp.overlap_gather);
+    assert_true(s.dp.optimizer_shards == 1 && !s.dp.overlap_gather);
     assert_fails(TR_ECONFIG, "give --use-distributed-optimizer",
                  shape("--overlap-param-gather", 32, &s));
     assert_fails(TR_ECONFIG, "needs --overlap-grad-reduce",

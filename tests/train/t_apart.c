@@ -87,7 +87,7 @@ static void train(struct tr_run *r, int from, int to, struct outcome *o)
 static void end(struct tr_run *r, struct tr_config *c, struct outcome *o)
 {
     o->eval = tiny_loss(tr_eval(r, TR_SPLIT_VALID, 3, 1));
-    o->params_norm = tr_stat_params_norm(&r->optim, tr_step_owners(r), &r->queue);
+    o->params_norm = tr_stat_params_norm(&r->optim, tr_dp_owners(&r->dp), &r->queue);
     append(o, r, &r->model.params.values);
     append(o, r, &r->optim.main);
     append(o, r, &r->optim.m);

@@ -129,11 +129,11 @@ static void one_rank(const char *options)
         struct tr_optim_result result;
 
         open_run(&r, &c, options);
-        assert_all(r.shape.layout.d == 1 || r.shape.dp.sharded);
+        assert_all(r.shape.layout.d == 1 || r.shape.dp.optimizer_shards > 1);
         assert_all(own_element(&r) >= 0);
         if (world.rank == victim)
             ((uint16_t *)r.model.params.grads.data)[own_element(&r)] = 0x7c00;
-        result = tr_optim_norm(&r.optim, r.shape.dp.sharded ? &world : &r.grid.mp, &r.queue, &how);
+        result = tr_optim_norm(&r.optim, tr_dp_owners(&r.dp), &r.queue, &how);
         tr_optim_update(&r.optim, &r.queue, &how, &result);
         assert_all(result.skipped && r.optim.steps == 0);
         tiny_close(&r, &c);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "dp/replicas.h"
+#include "dp/mode.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +14,26 @@ _Static_assert((int)TR_RANDOM_ROLLING == (int)TR_MASK_ROLLING &&
                    (int)TR_RANDOM_PERMUTED == (int)TR_MASK_PERMUTED,
                "the option names the methods");
 
-struct tr_replicas {
-    struct tr_replicas_of of;
-    struct tr_cocktail *cocktail; /* NULL with --dp-mode local */
-    bool parted;                  /* replicas have diverged, or such weights were loaded */
-    bool under_way;               /* a round is */
+/*
+ * --dp-mode cocktail_sgd: local SGD (dp/local.c) in which each step has a round (dp/cocktail.h).  It begins
+ * with the step and is over before its update, so the gradients are those at the weights before the round:
+ * one step late, as published.  A round that failed on one rank is dropped on all of the replica's.
+ *
+ * What ranks of a replica hold twice must stay equal on them: what is not sharded over tensor
+ * ranks, and the word embedding that the first and the last stage share, are compressed apart from
+ * the rest (spans 1 and 2), by ranks that have the same numbers and so make the same messages.
+ */
+struct rounds {
+    struct tr_cocktail *cocktail;
+    bool under_way; /* a round is */
 };
+
+static struct tr_cocktail *cocktail_of(const struct tr_dp *x)
+{
+    const struct rounds *r = x->ctx;
+
+    return r->cocktail;
+}
 
 /* ---- spans that are compressed together ---- */
 
@@ -50,7 +63,7 @@ static int by_place(const void *a, const void *b)
 }
 
 /* Parameters that are replicated over tensor ranks, and all others up to the second region. */
-static void split_region(const struct tr_replicas_of *of, struct list *rest, struct list *alike)
+static void split_region(const struct tr_dp_of *of, struct list *rest, struct list *alike)
 {
     const struct tr_params *ps = of->params;
     const struct tr_param **order = calloc((size_t)ps->count, sizeof *order);
@@ -72,10 +85,11 @@ static void split_region(const struct tr_replicas_of *of, struct list *rest, str
     free(order);
 }
 
-static enum tr_status open_spans(struct tr_replicas *x, const struct tr_cocktail_how *how)
+static enum tr_status open_spans(struct tr_dp *x, const struct tr_cocktail_how *how)
 {
-    const struct tr_replicas_of *of = &x->of;
+    const struct tr_dp_of *of = &x->of;
     const struct tr_params *ps = of->params;
+    struct rounds *r = x->ctx;
     struct list list[TR_COCKTAIL_SPANS] = {{0}};
     struct tr_cocktail_span span[TR_COCKTAIL_SPANS];
     enum tr_status s;
@@ -92,7 +106,7 @@ static enum tr_status open_spans(struct tr_replicas *x, const struct tr_cocktail
         if (list[i].count > 0)
             span[n++] = (struct tr_cocktail_span){i, list[i].count, list[i].piece};
     s = tr_cocktail_open(how, span, n, ps->size, of->grid->at.dp, of->shape->layout.d,
-                         &x->cocktail);
+                         &r->cocktail);
     for (int i = 0; i < TR_COCKTAIL_SPANS; i++)
         free(list[i].piece);
     return s;
@@ -111,34 +125,25 @@ static struct tr_cocktail_how how_of(const struct tr_config *c)
     };
 }
 
-enum tr_status tr_replicas_open(const struct tr_replicas_of *of, struct tr_replicas **out)
+static enum tr_status open_rounds(struct tr_dp *x)
 {
-    const struct tr_cocktail_how how = how_of(of->config);
-    struct tr_replicas *x;
+    const struct tr_cocktail_how how = how_of(x->of.config);
 
-    *out = NULL;
-    if (!of->shape->dp.diverges)
-        return TR_OK;
-    x = calloc(1, sizeof *x);
-    if (!x)
+    x->ctx = calloc(1, sizeof(struct rounds));
+    if (!x->ctx)
         return TR_FAIL(TR_ERESOURCE, "no memory left for what replicas exchange");
-    x->of = *of;
-    *out = x;
-    return of->config->dp_mode == TR_DP_COCKTAIL ? open_spans(x, &how) : TR_OK;
+    return open_spans(x, &how);
 }
 
-void tr_replicas_close(struct tr_replicas *x)
+static void close_rounds(struct tr_dp *x)
 {
-    if (!x)
-        return;
-    tr_cocktail_close(x->cocktail);
-    free(x);
+    tr_cocktail_close(cocktail_of(x));
+    free(x->ctx);
 }
 
-void tr_replicas_plan(struct tr_replicas *x, struct tr_arena *a)
+static void plan(struct tr_dp *x, struct tr_arena *a)
 {
-    if (x && x->cocktail)
-        tr_cocktail_plan(x->cocktail, a);
+    tr_cocktail_plan(cocktail_of(x), a);
 }
 
 /* The settings that CocktailSGD reads from its environment. */
@@ -162,11 +167,17 @@ static void warn_of_environment(void)
     }
 }
 
-/* Where a chunk's ratio leaves less than whole buckets, all of the chunk is sent. */
-static void warn_of_more(const struct tr_replicas *x)
+/* Bits that a round sends for a parameter in a direction. */
+static double bits_sent(const struct tr_dp *x)
 {
-    const double bits =
-        8.0 * (double)tr_cocktail_bytes(x->cocktail) / (double)tr_cocktail_numbers(x->cocktail);
+    return 8.0 * (double)tr_cocktail_bytes(cocktail_of(x)) /
+           (double)tr_cocktail_numbers(cocktail_of(x));
+}
+
+/* Where a chunk's ratio leaves less than whole buckets, all of the chunk is sent. */
+static void warn_of_more(const struct tr_dp *x)
+{
+    const double bits = bits_sent(x);
 
     if (bits > 1.5 * x->of.shape->dp.delta_bits)
         tr_log_rank0(TR_LOG_WARNING,
@@ -177,78 +188,59 @@ static void warn_of_more(const struct tr_replicas *x)
                      bits, x->of.shape->dp.delta_bits);
 }
 
-static void tell(struct tr_replicas *x)
+static void tell(struct tr_dp *x)
 {
     const struct tr_config *c = x->of.config;
     struct tr_traffic *t = x->of.traffic;
     char *name = t->codec[TR_TRAFFIC_DP_UP], part[12], chosen[12];
-    int64_t bytes;
 
-    if (!x->cocktail) {
-        tr_print_rank0("> replicas exchange nothing after iteration %lld\n",
-                       (long long)c->train_warmup_steps);
-        return;
-    }
     tr_real_text(c->topk_ratio, part, sizeof part);
     tr_real_text(c->randomp_ratio, chosen, sizeof chosen);
     snprintf(name, sizeof t->codec[0], "cocktail, %d bits of %s of %s", (int)c->quant_bits, part,
              chosen);
     snprintf(t->codec[TR_TRAFFIC_DP_DOWN], sizeof t->codec[0], "%s", name);
-    bytes = tr_cocktail_bytes(x->cocktail);
     tr_print_rank0("> replicas exchange %s after iteration %lld: %.4f bits for a parameter and a "
                    "direction, %lld bytes to each other one\n",
-                   name, (long long)c->train_warmup_steps,
-                   8.0 * (double)bytes / (double)tr_cocktail_numbers(x->cocktail),
-                   (long long)bytes);
+                   name, (long long)c->train_warmup_steps, bits_sent(x),
+                   (long long)tr_cocktail_bytes(cocktail_of(x)));
     t->on = true;
     warn_of_more(x);
 }
 
-enum tr_status tr_replicas_start(struct tr_replicas *x, const struct tr_tensor *weights)
+static enum tr_status start(struct tr_dp *x, const struct tr_tensor *masters)
 {
-    const struct tr_replicas_of *of = &x->of;
-    enum tr_status s = TR_OK;
-
-    if (x->cocktail) {
-        warn_of_environment();
-        s = tr_cocktail_connect(x->cocktail, of->rounds, of->queue, weights);
-    }
-    TR_TRY(tr_comm_agree(of->world, s));
-    tell(x);
-    return TR_OK;
+    warn_of_environment();
+    return tr_cocktail_connect(cocktail_of(x), &x->rounds, x->of.queue, masters);
 }
 
 /* ---- a step ---- */
 
-bool tr_replicas_apart(const struct tr_replicas *x)
+static void begin(struct tr_dp *x)
 {
-    return x && *x->of.iteration >= x->of.config->train_warmup_steps;
-}
+    struct rounds *r = x->ctx;
 
-void tr_replicas_begin(struct tr_replicas *x)
-{
-    if (!tr_replicas_apart(x))
+    tr_dp_begin_apart(x);
+    if (tr_dp_reduces_in_warm_up(x))
         return;
-    x->parted = true;
-    if (!x->cocktail)
-        return;
-    x->under_way = true;
-    tr_cocktail_begin(x->cocktail, x->of.queue);
+    r->under_way = true;
+    tr_cocktail_begin(r->cocktail, x->of.queue);
 }
 
-bool tr_replicas_poll(struct tr_replicas *x)
+static bool poll_round(struct tr_dp *x)
 {
-    return x && x->under_way && tr_cocktail_poll(x->cocktail);
+    const struct rounds *r = x->ctx;
+
+    return r->under_way && tr_cocktail_poll(r->cocktail);
 }
 
-static void count(struct tr_replicas *x)
+static void count(struct tr_dp *x)
 {
     struct tr_traffic *t = x->of.traffic;
-    const struct tr_cocktail_spent spent = tr_cocktail_spent(x->cocktail);
+    const struct tr_cocktail_spent spent = tr_cocktail_spent(cocktail_of(x));
     struct tr_traffic_time *time = &t->count.time[TR_TRAFFIC_REPLICAS_GROUP];
     const int64_t others = x->of.shape->layout.d - 1;
-    const int64_t bytes = others * tr_cocktail_bytes(x->cocktail);
-    const int64_t numbers = others * tr_cocktail_numbers(x->cocktail);
+    const int64_t bytes = others * tr_cocktail_bytes(cocktail_of(x));
+    const int64_t numbers = others * tr_cocktail_numbers(cocktail_of(x));
 
     tr_traffic_add(t, TR_TRAFFIC_DP_UP, bytes, numbers);
     tr_traffic_add(t, TR_TRAFFIC_DP_DOWN, bytes, numbers);
@@ -260,19 +252,16 @@ static void count(struct tr_replicas *x)
 }
 
 /* What one rank of a replica drops, all drop: others may hold copies of its weights. */
-void tr_replicas_join(struct tr_replicas *x)
+static bool finish(struct tr_dp *x)
 {
-    const struct tr_replicas_of *of;
-    bool good;
+    const struct tr_dp_of *of = &x->of;
+    struct rounds *r = x->ctx;
+    bool good = tr_cocktail_join(r->cocktail, of->queue);
 
-    if (!x || !x->under_way)
-        return;
-    of = &x->of;
-    good = tr_cocktail_join(x->cocktail, of->queue);
     if (of->grid->mp.size > 1)
         good = tr_comm_max(&of->grid->mp, !good) == 0;
-    tr_cocktail_commit(x->cocktail, of->queue, good);
-    x->under_way = false;
+    tr_cocktail_commit(r->cocktail, of->queue, good);
+    r->under_way = false;
     count(x);
     if (!good)
         tr_log_rank0(
@@ -280,90 +269,71 @@ void tr_replicas_join(struct tr_replicas *x)
             "replicas exchanged nothing in iteration %lld, since a weight of one of them is "
             "not finite or too far from the others'",
             (long long)*of->iteration + 1);
+    return true;
 }
 
-double tr_replicas_settle(struct tr_replicas *x, double norm, bool *skipped)
+/* ---- between steps ---- */
+
+/* The reference is equal on all replicas once a round has begun. */
+static bool print(struct tr_dp *x, uint64_t *out)
 {
-    struct tr_comm *world;
-    double worst = *skipped ? (double)INFINITY : norm;
-    struct tr_tensor t = tr_f64_1(&worst, 1);
+    const struct tr_cocktail_state s = tr_cocktail_state(cocktail_of(x));
 
-    if (!tr_replicas_apart(x))
-        return norm;
-    world = x->of.world;
-    tr_timer_start(TR_TIMER_OPTIMIZER);
-    world->via->allreduce(world, NULL, &t, TR_MAX);
-    tr_timer_stop(TR_TIMER_OPTIMIZER);
-    *skipped = !isfinite(worst);
-    return worst;
-}
-
-/* ---- comparing fingerprints of replicas ---- */
-
-/* The data of a rank in a comparison. */
-struct print {
-    uint64_t print;
-    int64_t rank;
-};
-
-static enum tr_status compare(struct tr_replicas *x)
-{
-    const struct tr_replicas_of *of = &x->of;
-    struct tr_comm *dp = &of->grid->dp;
-    struct print mine = {tr_cocktail_print(x->cocktail, of->queue), of->world->rank}, *all;
-    char(*host)[TR_HOST_BYTES] = of->launch->host;
-    enum tr_status s = TR_OK;
-
-    all = calloc((size_t)dp->size, sizeof *all);
-    if (!all)
-        tr_die(TR_ERESOURCE, "no memory left to compare replicas");
-    dp->via->gather_all(dp, &mine, sizeof mine, all);
-    for (int i = 1; i < dp->size && s == TR_OK; i++)
-        if (all[i].print != all[0].print)
-            s = TR_FAIL(
-                TR_EDATA,
-                "after iteration %lld replicas %d and 0 (rank %lld on %s and rank %lld on %s) "
-                "differ in the reference weights that all must share, so the weight deltas that "
-                "they exchange no longer mean the same: go on from the last checkpoint, and look "
-                "at the memory and the network of these hosts if it happens again",
-                (long long)*of->iteration, i, (long long)all[i].rank, host[all[i].rank],
-                (long long)all[0].rank, host[all[0].rank]);
-    free(all);
-    return s;
-}
-
-enum tr_status tr_replicas_compare(struct tr_replicas *x)
-{
-    struct tr_cocktail_state s;
-
-    if (!x || !x->cocktail)
-        return TR_OK;
-    s = tr_cocktail_state(x->cocktail);
     if (*s.round < 0 || !s.g.data)
-        return TR_OK;
-    return tr_comm_agree(x->of.world, compare(x));
+        return false;
+    *out = tr_cocktail_print(cocktail_of(x), x->of.queue);
+    return true;
 }
 
-enum tr_status tr_replicas_compare_due(struct tr_replicas *x)
+static void add_part(struct tr_dp_state *out, const char *name, struct tr_tensor t)
 {
-    const int64_t every = x ? x->of.config->check_replicas_interval : 0;
-
-    return every > 0 && *x->of.iteration % every == 0 ? tr_replicas_compare(x) : TR_OK;
+    if (!t.data)
+        return;
+    out->part[out->parts].name = name;
+    out->part[out->parts++].at = t;
 }
 
-struct tr_cocktail *tr_replicas_cocktail(struct tr_replicas *x)
+static void state(struct tr_dp *x, struct tr_dp_state *out)
 {
-    return x ? x->cocktail : NULL;
+    const struct tr_cocktail_state s = tr_cocktail_state(cocktail_of(x));
+
+    out->number = s.round;
+    out->note = s.g.data ? "" : " without loss";
+    add_part(out, "reference", s.g);
+    add_part(out, "error", s.e);
 }
 
-bool tr_replicas_parted(const struct tr_replicas *x)
+/* The reference of each replica, and the errors, of which each keeps its part. */
+static int64_t state_bytes(const struct tr_config *c, int d)
 {
-    return x && x->parted;
+    const bool exact =
+        c->quant_bits == TR_SPARSE_FLOATS && c->topk_ratio >= 1.0 && c->randomp_ratio >= 1.0;
+
+    return exact ? 0 : 2 * d + 2;
 }
 
-void tr_replicas_resume(struct tr_replicas *x, int64_t round)
+/* On GPUs a round overlaps nothing (dp/cocktail.h). */
+static void cost(const struct tr_shape *s, double params, double grad, double elem,
+                 struct tr_dp_cost *out)
 {
-    x->parted = true;
-    if (x->cocktail)
-        *tr_cocktail_state(x->cocktail).round = round;
+    (void)grad, (void)elem;
+    out->reduce = (struct tr_dp_leg){.bytes = params * s->dp.delta_bits / 8.0, .passes = 2.0};
 }
+
+const struct tr_dp_mode tr_dp_cocktail = {
+    .rounds = "replicas",
+    .open = open_rounds,
+    .close = close_rounds,
+    .plan = plan,
+    .start = start,
+    .tell = tell,
+    .reduces = tr_dp_reduces_in_warm_up,
+    .begin = begin,
+    .poll = poll_round,
+    .finish = finish,
+    .settle = tr_dp_settle_apart,
+    .print = print,
+    .state = state,
+    .state_bytes = state_bytes,
+    .cost = cost,
+};
