@@ -43,46 +43,20 @@ struct list {
     struct tr_bucket *piece;
 };
 
-static void add(struct list *l, int64_t first, int64_t end)
+static void add(struct list *l, const struct tr_region *r)
 {
     struct tr_bucket *last = l->count > 0 ? &l->piece[l->count - 1] : NULL;
 
-    if (first >= end)
-        return;
-    if (last && last->first + last->count == first)
-        last->count += end - first;
+    if (last && last->first + last->count == r->first)
+        last->count += r->count;
     else
-        l->piece[l->count++] = (struct tr_bucket){first, end - first};
+        l->piece[l->count++] = (struct tr_bucket){r->first, r->count};
 }
 
-static int by_place(const void *a, const void *b)
+/* The list for a region. */
+static struct list *list_of(struct list lists[TR_COCKTAIL_SPANS], const struct tr_region *r)
 {
-    const struct tr_param *const *p = a, *const *q = b;
-
-    return (*p)->offset < (*q)->offset ? -1 : (*p)->offset > (*q)->offset;
-}
-
-/* Parameters that are replicated over tensor ranks, and all others up to the second region. */
-static void split_region(const struct tr_dp_of *of, struct list *rest, struct list *alike)
-{
-    const struct tr_params *ps = of->params;
-    const struct tr_param **order = calloc((size_t)ps->count, sizeof *order);
-    int64_t at = 0;
-
-    if (!order)
-        tr_die(TR_ERESOURCE, "no memory left for the list of what replicas exchange");
-    for (int i = 0; i < ps->count; i++)
-        order[i] = &ps->list[i];
-    qsort(order, (size_t)ps->count, sizeof *order, by_place);
-    for (int i = 0; i < ps->count && of->shape->layout.w > 1; i++) {
-        if (order[i]->split >= 0 || order[i]->offset >= ps->region)
-            continue;
-        add(rest, at, order[i]->offset);
-        at = order[i]->offset + order[i]->elems;
-        add(alike, order[i]->offset, at);
-    }
-    add(rest, at, ps->region);
-    free(order);
+    return &lists[r->tied ? 2 : r->alike ? 1 : 0];
 }
 
 static enum tr_status open_spans(struct tr_dp *x, const struct tr_cocktail_how *how)
@@ -96,12 +70,12 @@ static enum tr_status open_spans(struct tr_dp *x, const struct tr_cocktail_how *
     int n = 0;
 
     for (int i = 0; i < TR_COCKTAIL_SPANS; i++) {
-        list[i].piece = calloc((size_t)ps->count + 1, sizeof *list[i].piece);
+        list[i].piece = calloc((size_t)ps->regions, sizeof *list[i].piece);
         if (!list[i].piece)
             tr_die(TR_ERESOURCE, "no memory left for the list of what replicas exchange");
     }
-    split_region(of, &list[0], &list[1]);
-    add(&list[2], ps->region, ps->size);
+    for (int i = 0; i < ps->regions; i++)
+        add(list_of(list, &ps->region[i]), &ps->region[i]);
     for (int i = 0; i < TR_COCKTAIL_SPANS; i++)
         if (list[i].count > 0)
             span[n++] = (struct tr_cocktail_span){i, list[i].count, list[i].piece};

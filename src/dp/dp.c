@@ -32,7 +32,7 @@ int64_t tr_dp_bucket(const struct tr_config *c, bool gpus)
 
 static int plan_buckets(const struct tr_dp_of *of, struct tr_bucket **out)
 {
-    const int64_t end[] = {of->params->region, of->params->size};
+    const int64_t end[] = {tr_params_tied(of->params), of->params->size};
     const bool gpus = of->queue->on && of->queue->on->apart;
 
     return tr_buckets_plan(end, 2, tr_dp_bucket(of->config, gpus),

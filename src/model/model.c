@@ -83,9 +83,9 @@ const struct tr_tensor *tr_model_whole_start(struct tr_model *m, const struct tr
     return &m->gathered_rows;
 }
 
-bool tr_model_sums(const struct tr_model *m, const struct tr_param *p)
+bool tr_model_sums(const struct tr_model *m, const struct tr_region *r)
 {
-    return p->by_heads || (m->tp.sequence && p->split < 0);
+    return r->by_heads || (m->tp.sequence && r->alike);
 }
 
 /* Between the flat gradients, where parameters of all kinds lie mixed, and one vector. */
@@ -94,19 +94,19 @@ static void copy_summed(struct tr_model *m, bool back)
     struct tr_params *ps = &m->params;
     int64_t at = 0;
 
-    for (int i = 0; i < ps->count; i++) {
-        const struct tr_param *p = &ps->list[i];
+    for (int i = 0; i < ps->regions; i++) {
+        const struct tr_region *r = &ps->region[i];
         struct tr_tensor flat, packed;
 
-        if (!tr_model_sums(m, p))
+        if (!tr_model_sums(m, r))
             continue;
-        flat = tr_tensor_span(&ps->grads, p->offset, p->elems);
-        packed = tr_tensor_span(&m->shared, at, p->elems);
+        flat = tr_tensor_span(&ps->grads, r->first, r->count);
+        packed = tr_tensor_span(&m->shared, at, r->count);
         if (back)
             m->q->on->copy(m->q, &flat, &packed);
         else
             m->q->on->copy(m->q, &packed, &flat);
-        at += p->elems;
+        at += r->count;
     }
 }
 

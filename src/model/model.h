@@ -137,7 +137,7 @@ const struct tr_tensor *tr_model_whole_start(struct tr_model *m, const struct tr
    sum over its rows only, and that of the gain of a norm of heads is always the sum over its heads: add these
    up, once per step, when backward is done.  Collective over the tensor-parallel group. */
 void tr_model_sum_parts(struct tr_model *m);
-bool tr_model_sums(const struct tr_model *m, const struct tr_param *p);
+bool tr_model_sums(const struct tr_model *m, const struct tr_region *r);
 
 /* The dropout of the hidden state at `stream` of layer `site`, off outside training.  `sample` is
    [B], borrowed, memory of the device. */

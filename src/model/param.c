@@ -140,13 +140,67 @@ static int64_t up(int64_t n, int64_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
+static bool alike(const struct tr_region *a, const struct tr_region *b)
+{
+    return a->padding == b->padding && a->alike == b->alike && a->by_heads == b->by_heads &&
+           a->tied == b->tied && a->copy == b->copy && a->decay == b->decay && a->adds == b->adds;
+}
+
+static void add_region(struct tr_params *ps, struct tr_region r)
+{
+    struct tr_region *last = ps->regions > 0 ? &ps->region[ps->regions - 1] : NULL;
+
+    if (r.count <= 0)
+        return;
+    if (last && alike(last, &r))
+        last->count += r.count;
+    else
+        ps->region[ps->regions++] = r;
+}
+
+/* From the end of the last region to `at`, if that is beyond it, there is padding. */
+static void pad_to(struct tr_params *ps, int64_t at, bool tied)
+{
+    const struct tr_region *last = ps->regions > 0 ? &ps->region[ps->regions - 1] : NULL;
+    const int64_t end = last ? last->first + last->count : 0;
+
+    add_region(ps, (struct tr_region){.first = end, .count = at - end, .padding = true, .tied = tied});
+}
+
+/* On one of `w` tensor ranks; elements from `tied` on are those of the first and the last stage. */
+static void list_regions(struct tr_params *ps, int w, int64_t tied)
+{
+    /* A parameter may be followed by padding, and so may the last one before `tied`. */
+    ps->region = calloc((size_t)ps->count * 2 + 2, sizeof *ps->region);
+    if (!ps->region)
+        tr_die(TR_ERESOURCE, "no memory left for the list of regions of parameters");
+    for (int i = 0; i < ps->count; i++) {
+        const struct tr_param *p = &ps->list[i];
+
+        pad_to(ps, p->offset < tied ? p->offset : tied, false);
+        pad_to(ps, p->offset, true);
+        add_region(ps, (struct tr_region){
+                           .first = p->offset,
+                           .count = p->elems,
+                           .alike = w > 1 && p->split < 0,
+                           .by_heads = w > 1 && p->by_heads,
+                           .tied = p->offset >= tied,
+                           .copy = p->copy,
+                           .decay = p->decay,
+                           .adds = p->adds,
+                       });
+    }
+    pad_to(ps, tied, false);
+    pad_to(ps, ps->size, true);
+}
+
 void tr_params_list(const struct tr_dims *dims, const struct tr_layout *l, int tp, int pp,
                     struct tr_params *out)
 {
     struct maker k = {
         .dims = dims, .layout = l, .tp = tp, .first = pp == 0, .last = pp == l->p - 1, .out = out};
     int64_t most = 2 * TR_PARAM_ROWS;
-    int64_t unit = (int64_t)TR_PARAM_UNIT * l->d;
+    int64_t unit = (int64_t)TR_PARAM_UNIT * l->d, tied;
 
     memset(out, 0, sizeof *out);
     rows_of(dims, k.row);
@@ -166,14 +220,14 @@ void tr_params_list(const struct tr_dims *dims, const struct tr_layout *l, int t
     if (k.first)
         add_end(&k, TR_PLACE_EMBED, 0, false);
     if (l->p > 1)
-        out->region = out->size = up(out->size, unit);
+        out->size = up(out->size, unit);
+    tied = out->size;
     if (k.first)
         add_end(&k, TR_PLACE_EMBED, 0, true);
     else if (k.last)
         add_end(&k, TR_PLACE_HEAD, l->k - 1, true);
     out->size = up(out->size, unit);
-    if (l->p == 1)
-        out->region = out->size;
+    list_regions(out, l->w, l->p > 1 ? tied : out->size);
 }
 
 void tr_params_list_whole(const struct tr_dims *dims, struct tr_params *out)
@@ -188,6 +242,7 @@ void tr_params_list_whole(const struct tr_dims *dims, struct tr_params *out)
 void tr_params_release(struct tr_params *ps)
 {
     free(ps->list);
+    free(ps->region);
     memset(ps, 0, sizeof *ps);
 }
 
@@ -214,6 +269,29 @@ int tr_params_from(const struct tr_params *ps, int64_t at)
             end = middle;
     }
     return first;
+}
+
+int tr_regions_from(const struct tr_params *ps, int64_t at)
+{
+    int first = 0, end = ps->regions;
+
+    while (first < end) {
+        const int middle = first + (end - first) / 2;
+
+        if (ps->region[middle].first + ps->region[middle].count <= at)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first;
+}
+
+int64_t tr_params_tied(const struct tr_params *ps)
+{
+    for (int i = 0; i < ps->regions; i++)
+        if (ps->region[i].tied)
+            return ps->region[i].first;
+    return ps->size;
 }
 
 int64_t tr_params_number(const struct tr_params *ps)
@@ -345,6 +423,11 @@ struct tr_tensor tr_param_value(const struct tr_params *ps, const struct tr_para
 struct tr_tensor tr_param_grad(const struct tr_params *ps, const struct tr_param *p)
 {
     return view(&ps->grads, p);
+}
+
+bool tr_region_counts(const struct tr_region *r, int tp)
+{
+    return !r->padding && !r->copy && (!r->alike || tp == 0);
 }
 
 bool tr_param_counts(const struct tr_param *p, int tp)

@@ -16,20 +16,20 @@ static void *need(int64_t count, size_t size)
     return p;
 }
 
-/* What `p` and own[i] have in common; neighbours that are treated alike form one span: fewer and
-   longer loops. */
-static void add_span(struct tr_optim *o, const struct tr_param *p, const struct tr_bucket *own,
+/* What `r` and `own` have in common; neighbours that are treated alike form one span: fewer and longer
+   loops. */
+static void add_span(struct tr_optim *o, const struct tr_region *r, const struct tr_bucket *own,
                      int64_t state, bool counts)
 {
-    int64_t first = p->offset > own->first ? p->offset : own->first;
-    int64_t p_end = p->offset + p->elems, own_end = own->first + own->count;
-    int64_t end = p_end < own_end ? p_end : own_end;
+    const int64_t first = r->first > own->first ? r->first : own->first;
+    const int64_t r_end = r->first + r->count, own_end = own->first + own->count;
+    const int64_t end = r_end < own_end ? r_end : own_end;
     struct tr_optim_span *last = o->spans > 0 ? &o->span[o->spans - 1] : NULL;
 
-    if (first >= end)
+    if (r->padding)
         return;
     state += first - own->first;
-    if (last && last->decay == p->decay && last->counts == counts &&
+    if (last && last->decay == r->decay && last->counts == counts &&
         last->first + last->count == first && last->state + last->count == state) {
         last->count += end - first;
         return;
@@ -38,7 +38,7 @@ static void add_span(struct tr_optim *o, const struct tr_param *p, const struct 
         .first = first,
         .count = end - first,
         .state = state,
-        .decay = p->decay,
+        .decay = r->decay,
         .counts = counts,
     };
 }
@@ -48,13 +48,13 @@ static void list_spans(struct tr_optim *o, int tp)
     const struct tr_params *ps = o->params;
     int64_t state = 0;
 
-    o->span = need(ps->count + o->owns, sizeof *o->span);
+    o->span = need(ps->regions + o->owns, sizeof *o->span);
     for (int i = 0; i < o->owns; i++) {
         const struct tr_bucket *own = &o->own[i];
 
-        for (int k = tr_params_from(ps, own->first);
-             k < ps->count && ps->list[k].offset < own->first + own->count; k++)
-            add_span(o, &ps->list[k], own, state, tr_param_counts(&ps->list[k], tp));
+        for (int k = tr_regions_from(ps, own->first);
+             k < ps->regions && ps->region[k].first < own->first + own->count; k++)
+            add_span(o, &ps->region[k], own, state, tr_region_counts(&ps->region[k], tp));
         state += own->count;
     }
     o->owned = state;
@@ -64,17 +64,17 @@ static void list_zeros(struct tr_optim *o)
 {
     const struct tr_params *ps = o->params;
 
-    o->zero = need(ps->count, sizeof *o->zero);
-    for (int i = 0; i < ps->count; i++) {
-        const struct tr_param *p = &ps->list[i];
+    o->zero = need(ps->regions, sizeof *o->zero);
+    for (int i = 0; i < ps->regions; i++) {
+        const struct tr_region *r = &ps->region[i];
         struct tr_bucket *last = o->zeros > 0 ? &o->zero[o->zeros - 1] : NULL;
 
-        if (!p->adds)
+        if (!r->adds)
             continue;
-        if (last && last->first + last->count == p->offset)
-            last->count += p->elems;
+        if (last && last->first + last->count == r->first)
+            last->count += r->count;
         else
-            o->zero[o->zeros++] = (struct tr_bucket){p->offset, p->elems};
+            o->zero[o->zeros++] = (struct tr_bucket){r->first, r->count};
     }
 }
 

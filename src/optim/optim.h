@@ -25,7 +25,7 @@ struct tr_optim_span {
     int64_t first, count; /* elements of the flat buffers */
     int64_t state;        /* where their state begins */
     bool decay;           /* weight decay applies */
-    bool counts;          /* part of the norm on this rank; see tr_param_counts() */
+    bool counts;          /* part of the norm on this rank; see tr_region_counts() */
 };
 
 struct tr_optim {

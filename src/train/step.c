@@ -193,26 +193,32 @@ static void count_tied(struct tr_run *r, const struct tr_tensor *x)
     tr_traffic_add(&r->traffic, TR_TRAFFIC_PP_EMBEDDING, n * tr_dtype_bytes(x->dtype), n);
 }
 
+/* The elements that own[i] and the region have in common. */
+static struct tr_bucket common(const struct tr_bucket *own, const struct tr_region *r)
+{
+    const int64_t first = own->first > r->first ? own->first : r->first;
+    const int64_t own_end = own->first + own->count, r_end = r->first + r->count;
+
+    return (struct tr_bucket){first, (own_end < r_end ? own_end : r_end) - first};
+}
+
 /* The first and the last stage each have part of the gradient of the one word embedding, and a
    replica owns the same part of it on both (model/param.h). */
 static void sum_tied_embedding(struct tr_run *r)
 {
-    const struct tr_param *p = tr_param_find(&r->model.params, TR_PARAM_WORD_EMBED, -1);
+    const struct tr_params *ps = &r->model.params;
 
-    if (!p || !r->shape.dims.family.tied || r->grid.embed.size < 2)
-        return;
-    for (int i = 0; i < r->optim.owns; i++) {
-        int64_t first = r->optim.own[i].first, end = first + r->optim.own[i].count;
-        struct tr_tensor g;
+    for (int k = tr_regions_from(ps, tr_params_tied(ps)); k < ps->regions; k++)
+        for (int i = 0; i < r->dp.owns && !ps->region[k].padding; i++) {
+            const struct tr_bucket part = common(&r->dp.own[i], &ps->region[k]);
+            struct tr_tensor g;
 
-        first = first > p->offset ? first : p->offset;
-        end = end < p->offset + p->elems ? end : p->offset + p->elems;
-        if (first >= end)
-            continue;
-        g = tr_tensor_span(&r->model.params.grads, first, end - first);
-        r->grid.embed.via->allreduce(&r->grid.embed, &r->queue, &g, TR_SUM);
-        count_tied(r, &g);
-    }
+            if (part.count <= 0)
+                continue;
+            g = tr_tensor_span(&ps->grads, part.first, part.count);
+            r->grid.embed.via->allreduce(&r->grid.embed, &r->queue, &g, TR_SUM);
+            count_tied(r, &g);
+        }
 }
 
 double tr_step_lr(const struct tr_run *r)

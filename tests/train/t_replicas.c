@@ -123,7 +123,7 @@ static bool replicas_differ(struct tr_run *r)
 {
     const struct tr_tensor x = tr_optim_masters(&r->optim, 0);
 
-    return !alike(&r->grid.dp, tr_f32(&x), r->model.params.region);
+    return !alike(&r->grid.dp, tr_f32(&x), tr_params_tied(&r->model.params));
 }
 
 static void copies(void **state)
