@@ -164,7 +164,8 @@ static void pad_to(struct tr_params *ps, int64_t at, bool tied)
     const struct tr_region *last = ps->regions > 0 ? &ps->region[ps->regions - 1] : NULL;
     const int64_t end = last ? last->first + last->count : 0;
 
-    add_region(ps, (struct tr_region){.first = end, .count = at - end, .padding = true, .tied = tied});
+    add_region(ps,
+               (struct tr_region){.first = end, .count = at - end, .padding = true, .tied = tied});
 }
 
 /* On one of `w` tensor ranks; elements from `tied` on are those of the first and the last stage. */
@@ -182,8 +183,7 @@ static void list_regions(struct tr_params *ps, int w, int64_t tied)
         add_region(ps, (struct tr_region){
                            .first = p->offset,
                            .count = p->elems,
-                           .alike = w > 1 && p->split < 0,
-                           .by_heads = w > 1 && p->by_heads,
+                           .alike = w > 1 && p->split<0, .by_heads = w> 1 && p->by_heads,
                            .tied = p->offset >= tied,
                            .copy = p->copy,
                            .decay = p->decay,

@@ -66,23 +66,25 @@ struct tr_param {
  */
 struct tr_region {
     int64_t first, count;
-    bool padding;  /* belongs to no parameter, and is zero */
-    bool alike;    /* replicated over tensor ranks, which hold the same numbers; with sequence parallelism
+    bool padding; /* belongs to no parameter, and is zero */
+    bool
+        alike; /* replicated over tensor ranks, which hold the same numbers; with sequence parallelism
                       each has the part of the gradient that its rows make */
-    bool by_heads; /* alike, and each tensor rank has the part of the gradient that its heads make */
-    bool tied;     /* the first and the last stage hold the same numbers, and sum their gradients */
-    bool copy;     /* the second of those two */
-    bool decay;    /* weight decay applies */
-    bool adds;     /* gradients must be zero before a step */
+    bool
+        by_heads; /* alike, and each tensor rank has the part of the gradient that its heads make */
+    bool tied;    /* the first and the last stage hold the same numbers, and sum their gradients */
+    bool copy;    /* the second of those two */
+    bool decay;   /* weight decay applies */
+    bool adds;    /* gradients must be zero before a step */
 };
 
 struct tr_params {
     int count;
     struct tr_param *list; /* owned */
     int regions;
-    struct tr_region *region; /* [regions], owned */
-    int64_t elems;            /* sum of the parameters' elements */
-    int64_t size;             /* of each flat buffer */
+    struct tr_region *region;       /* [regions], owned */
+    int64_t elems;                  /* sum of the parameters' elements */
+    int64_t size;                   /* of each flat buffer */
     struct tr_tensor values, grads; /* [size], in the arena; each of its own float type */
 };
 

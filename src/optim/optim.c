@@ -105,19 +105,21 @@ void tr_optim_close(struct tr_optim *o)
     memset(o, 0, sizeof *o);
 }
 
-static struct tr_tensor state(const struct tr_optim *o, struct tr_arena *a)
+static struct tr_tensor take(const struct tr_optim *o, struct tr_arena *a, enum tr_dtype type)
 {
-    return tr_f32_1(tr_arena_floats(a, TR_LABEL_OPTIMIZER, o->owned), o->owned);
+    const size_t bytes = (size_t)(o->owned * tr_dtype_bytes(type));
+
+    return tr_tensor_1(tr_arena_take(a, TR_LABEL_OPTIMIZER, bytes), type, o->owned);
 }
 
 void tr_optim_plan(struct tr_optim *o, struct tr_arena *a, enum tr_dtype values, bool steps)
 {
     if (values != TR_F32)
-        o->main = state(o, a);
+        o->main = take(o, a, TR_F32);
     if (!steps)
         return;
-    o->m = state(o, a);
-    o->v = state(o, a);
+    for (int i = 0; i < TR_STATES; i++)
+        o->state[i] = take(o, a, tr_optim_state_type(i));
     o->sum = tr_f64_1(tr_arena_take(a, TR_LABEL_OPTIMIZER, sizeof(double)), 1);
 }
 
@@ -183,8 +185,8 @@ static void update(struct tr_optim *o, struct tr_queue *q, const struct tr_optim
         const struct tr_optim_span *s = &o->span[i];
         struct tr_tensor value = tr_tensor_span(&o->params->values, s->first, s->count);
         struct tr_tensor g = tr_tensor_span(&o->params->grads, s->first, s->count);
-        struct tr_tensor m = tr_tensor_span(&o->m, s->state, s->count);
-        struct tr_tensor v = tr_tensor_span(&o->v, s->state, s->count);
+        struct tr_tensor m = tr_tensor_span(&o->state[TR_STATE_EXP_AVG], s->state, s->count);
+        struct tr_tensor v = tr_tensor_span(&o->state[TR_STATE_EXP_AVG_SQ], s->state, s->count);
 
         rule.decay = s->decay ? (float)how->decay : 0.0F;
         if (o->main.data) {

@@ -10,6 +10,7 @@
 #include "device/device.h"
 #include "dp/buckets.h"
 #include "model/param.h"
+#include "optim/states.h"
 #include "util/arena.h"
 
 /*
@@ -17,8 +18,8 @@
  * Hutter 2019) over the part of the flat buffers that this rank owns: all of it, or with the
  * distributed optimizer (ZeRO-1, Rajbhandari et al. 2020) its shard of each bucket.
  *
- * The moments are fp32 and stored without gaps: state element k belongs to the k-th owned element.
- * So are the master weights, which exist when the model's values are fp16 or bf16; otherwise the
+ * The states of optim/states.def, AdamW's moments, are stored without gaps: state element k belongs to the k-th
+ * owned element.  So are the master weights, in fp32, which exist when the model's values are fp16 or bf16; otherwise the
  * values are the masters themselves.
  */
 struct tr_optim_span {
@@ -36,10 +37,10 @@ struct tr_optim {
     int spans;
     struct tr_optim_span *span; /* [spans], owned: what of `own` is parameters */
     int zeros;
-    struct tr_bucket *zero; /* [zeros], owned: gradients that a step finds at zero */
-    struct tr_tensor main;  /* [owned] masters, or no data */
-    struct tr_tensor m, v;  /* [owned] moments, in the arena */
-    struct tr_tensor sum;   /* TR_F64 [1] */
+    struct tr_bucket *zero;            /* [zeros], owned: gradients that a step finds at zero */
+    struct tr_tensor main;             /* [owned] masters, or no data */
+    struct tr_tensor state[TR_STATES]; /* [owned] each, in the arena; optim/states.def */
+    struct tr_tensor sum;              /* TR_F64 [1] */
     double beta1, beta2, eps, clip;
     int64_t steps; /* executed; the t of the bias corrections */
 };

@@ -56,8 +56,8 @@ static struct tr_ckpt_rank file_of(struct tr_run *r, const char *text)
                              .q = &r->queue};
 
     add_part(&f, "weights", tr_optim_masters(&r->optim, 0));
-    add_part(&f, "m", r->optim.m);
-    add_part(&f, "v", r->optim.v);
+    for (int i = 0; i < TR_STATES; i++)
+        add_part(&f, tr_optim_state_part(i), r->optim.state[i]);
     for (int i = 0; i < state.parts; i++)
         add_part(&f, state.part[i].name, state.part[i].at);
     f.number[0] = state.number ? *state.number : 0;
@@ -97,7 +97,9 @@ const struct tr_ckpt_sidecar *tr_replicas_sidecar(struct tr_run *r, struct tr_ck
 int64_t tr_replicas_sidecar_bytes(const struct tr_config *c, const struct tr_data_parallel *dp,
                                   int d, int64_t elems)
 {
-    return dp->diverges && !c->no_save_optim ? elems * (12 * d + tr_dp_state_bytes(c, dp, d)) : 0;
+    const int64_t each = tr_dtype_bytes(TR_F32) + tr_optim_state_bytes();
+
+    return dp->diverges && !c->no_save_optim ? elems * (each * d + tr_dp_state_bytes(c, dp, d)) : 0;
 }
 
 /* The sidecar files of a checkpoint. */

@@ -343,23 +343,25 @@ static void begin_anew(struct tr_run *r)
     publish(r);
 }
 
-/* Without moments where they are neither loaded nor saved.  Of replicas that diverged only the
+/* Without the optimizer's states where they are neither loaded nor saved.  Of replicas that diverged only the
    first is saved in the file. */
-static struct tr_ckpt_tensors tensors_of(struct tr_run *r, bool moments)
+static struct tr_ckpt_tensors tensors_of(struct tr_run *r, bool states)
 {
     const bool parted = r->dp.diverged;
 
-    return (struct tr_ckpt_tensors){
+    struct tr_ckpt_tensors t = {
         .params = &r->model.params,
         .q = &r->queue,
         .value = r->optim.main.data ? r->optim.main : r->model.params.values,
-        .m = moments ? r->optim.m : (struct tr_tensor){0},
-        .v = moments ? r->optim.v : (struct tr_tensor){0},
         .value_flat = !r->optim.main.data,
         .sharded = r->shape.dp.optimizer_shards > 1 || parted,
         .spans = parted && r->grid.at.dp > 0 ? 0 : r->optim.owns,
         .span = r->optim.own,
     };
+
+    for (int i = 0; i < TR_STATES && states; i++)
+        t.state[i] = r->optim.state[i];
+    return t;
 }
 
 static struct tr_ckpt_how how_to_load(const struct tr_config *c)

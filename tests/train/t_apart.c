@@ -90,8 +90,8 @@ static void end(struct tr_run *r, struct tr_config *c, struct outcome *o)
     o->params_norm = tr_stat_params_norm(&r->optim, tr_dp_owners(&r->dp), &r->queue);
     append(o, r, &r->model.params.values);
     append(o, r, &r->optim.main);
-    append(o, r, &r->optim.m);
-    append(o, r, &r->optim.v);
+    append(o, r, &r->optim.state[TR_STATE_EXP_AVG]);
+    append(o, r, &r->optim.state[TR_STATE_EXP_AVG_SQ]);
     tiny_close(r, c);
 }
 

@@ -34,8 +34,9 @@ static void open_run(struct tr_run *r, struct tr_config *c, const char *options)
 /* What a skipped step must leave alone, end to end. */
 static unsigned char *state_of(const struct tr_run *r, size_t *bytes)
 {
-    const struct tr_tensor *parts[] = {&r->model.params.values, &r->optim.main, &r->optim.m,
-                                       &r->optim.v};
+    const struct tr_tensor *parts[] = {&r->model.params.values, &r->optim.main,
+                                       &r->optim.state[TR_STATE_EXP_AVG],
+                                       &r->optim.state[TR_STATE_EXP_AVG_SQ]};
     unsigned char *copy;
     size_t at = 0;
 
