@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "comm/comm.h"
+#include "model/param.h"
 
 /*
  * Data parallelism (DDP).  The flat gradient buffer is split into buckets, and each bucket is
@@ -22,10 +23,6 @@
  * Losses are weighted by 1 / (M * D) before backward, so a sum is already the mean.  Sums are taken
  * in the type of the gradients, as comm/comm.h says.
  */
-struct tr_bucket {
-    int64_t first, count; /* elements of the flat buffer */
-};
-
 /*
  * Split a flat buffer into buckets.  It consists of `n` regions that end at end[0] <= ... <= end[n
  * - 1], all multiples of `unit`, which is a multiple of the number of replicas.  Each region that

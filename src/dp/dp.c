@@ -32,9 +32,12 @@ int64_t tr_dp_bucket(const struct tr_config *c, bool gpus)
 
 static int plan_buckets(const struct tr_dp_of *of, struct tr_bucket **out)
 {
+    const struct tr_dp_mode *mode = mode_of(of->shape->dp.mode);
     const int64_t end[] = {tr_params_tied(of->params), of->params->size};
     const bool gpus = of->queue->on && of->queue->on->apart;
 
+    if (mode->cut)
+        return mode->cut(of, out);
     return tr_buckets_plan(end, 2, tr_dp_bucket(of->config, gpus),
                            (int64_t)TR_PARAM_UNIT * of->shape->layout.d, out);
 }
@@ -65,7 +68,7 @@ static void release(struct tr_comm *c)
 void tr_dp_close(struct tr_dp *x)
 {
     if (x->buckets)
-        tr_buckets_need(x->buckets, x->of.queue, 0);
+        tr_dp_need(x, 0, false);
     tr_buckets_close(x->buckets);
     if (x->ctx && x->mode->close)
         x->mode->close(x);
@@ -111,9 +114,14 @@ static enum tr_status open_buckets(struct tr_dp *x)
         .overlap_gather = of->shape->dp.overlap_gather,
     };
     struct tr_bucket *bucket;
-    int n = plan_buckets(of, &bucket);
-    enum tr_status s = tr_buckets_open(&x->sums, &of->params->grads, &of->params->values, bucket, n,
-                                       how, &x->buckets);
+    enum tr_status s;
+    int n;
+
+    if (x->mode->gather)
+        return TR_OK;
+    n = plan_buckets(of, &bucket);
+    s = tr_buckets_open(&x->sums, &of->params->grads, &of->params->values, bucket, n, how,
+                        &x->buckets);
 
     free(bucket);
     return tr_comm_agree(of->world, s);
@@ -126,6 +134,7 @@ enum tr_status tr_dp_start(struct tr_dp *x, const struct tr_tensor *masters)
     TR_TRY(open_buckets(x));
     if (x->mode->start)
         TR_TRY(tr_comm_agree(x->of.world, x->mode->start(x, masters)));
+    x->started = true;
     if (x->mode->tell)
         x->mode->tell(x);
     if (tr_dp_mode_diverges(c->dp_mode) && !x->of.shape->dp.diverges)
@@ -154,12 +163,42 @@ void tr_dp_begin(struct tr_dp *x)
 
 void tr_dp_ready(struct tr_dp *x, int64_t upto)
 {
-    tr_buckets_ready(x->buckets, x->of.queue, upto);
+    if (x->mode->ready)
+        x->mode->ready(x, upto);
+    else
+        tr_buckets_ready(x->buckets, x->of.queue, upto);
 }
 
-bool tr_dp_overlaps(const struct tr_dp *x)
+bool tr_dp_listens(const struct tr_dp *x, bool last)
 {
-    return tr_dp_reduces(x) && tr_buckets_overlaps(x->buckets);
+    return x->mode->ready || (last && tr_dp_reduces(x) && tr_buckets_overlaps(x->buckets));
+}
+
+bool tr_dp_fresh(const struct tr_dp *x)
+{
+    return x->mode->writes;
+}
+
+void tr_dp_pass(struct tr_dp *x, int chunk, bool ends)
+{
+    if (x->mode->pass)
+        x->mode->pass(x, chunk, ends);
+}
+
+void tr_dp_writes(struct tr_dp *x, int64_t first)
+{
+    x->mode->writes(x, first);
+}
+
+struct tr_tensor tr_dp_grads(const struct tr_dp *x, int i)
+{
+    int64_t at = 0;
+
+    if (!x->grads.data)
+        return tr_tensor_span(&x->of.params->grads, x->own[i].first, x->own[i].count);
+    for (int k = 0; k < i; k++)
+        at += x->own[k].count;
+    return tr_tensor_span(&x->grads, at, x->own[i].count);
 }
 
 bool tr_dp_poll(struct tr_dp *x)
@@ -167,9 +206,11 @@ bool tr_dp_poll(struct tr_dp *x)
     return x->mode->poll && x->mode->poll(x);
 }
 
-void tr_dp_need(struct tr_dp *x, int64_t from)
+void tr_dp_need(struct tr_dp *x, int64_t from, bool backward)
 {
-    if (x->buckets)
+    if (x->mode->need)
+        x->mode->need(x, from, backward);
+    else if (x->buckets)
         tr_buckets_need(x->buckets, x->of.queue, from);
 }
 
@@ -184,7 +225,7 @@ static void count(struct tr_dp *x, enum tr_traffic_kind kind, const struct tr_te
 
 bool tr_dp_finish(struct tr_dp *x)
 {
-    if (!tr_dp_reduces(x))
+    if (!tr_dp_reduces(x) || x->mode->ready)
         return x->mode->finish && x->mode->finish(x);
     tr_buckets_finish(x->buckets, x->of.queue);
     count(x, TR_TRAFFIC_DP_SUMS, &x->of.params->grads, is_sharded(x) ? 1 : 2);
@@ -201,13 +242,21 @@ void tr_dp_publish(struct tr_dp *x)
     if (!is_sharded(x))
         return;
     tr_timer_start(TR_TIMER_PARAMS_ALL_GATHER);
-    tr_buckets_gather(x->buckets, x->of.queue);
-    count(x, TR_TRAFFIC_DP_WEIGHTS, &x->of.params->values, 1);
+    if (x->mode->gather) {
+        x->mode->gather(x);
+    } else {
+        tr_buckets_gather(x->buckets, x->of.queue);
+        count(x, TR_TRAFFIC_DP_WEIGHTS, &x->of.params->values, 1);
+    }
     tr_timer_stop(TR_TIMER_PARAMS_ALL_GATHER);
 }
 
 void tr_dp_gather(struct tr_dp *x)
 {
+    if (x->mode->gather && x->started) {
+        x->mode->gather(x);
+        tr_dp_need(x, 0, false);
+    }
     if (!x->buckets)
         return;
     tr_buckets_gather(x->buckets, x->of.queue);

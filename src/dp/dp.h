@@ -49,9 +49,14 @@ struct tr_dp {
     bool diverged; /* replicas have diverged, or such weights were loaded: a checkpoint has the
                               weights of the first */
 
+    struct tr_tensor
+        grads; /* of these elements, one after the other, in a step that was finished; without
+                               data where they are in params->grads */
+
     struct tr_buckets *buckets; /* sums and gathers, or NULL before tr_dp_start() */
     const struct tr_dp_mode *mode;
     void *ctx; /* of the mode */
+    bool started;
     struct tr_comm
         sums; /* the replicas once more, for gradients and weights alone, since ranks reach a bucket at
                  different times */
@@ -63,7 +68,7 @@ struct tr_dp {
 enum tr_status tr_dp_open(const struct tr_dp_of *of, struct tr_dp *x) TR_MUST_CHECK;
 void tr_dp_close(struct tr_dp *x);
 
-/* Take memory ("compression"); see util/arena.h. */
+/* Take memory ("compression", "gradients"); see util/arena.h. */
 void tr_dp_plan(struct tr_dp *x, struct tr_arena *a);
 
 /* Its groups.  They are made before memory is reserved, since a transport may take memory of the device
@@ -94,17 +99,29 @@ bool tr_dp_reduces(const struct tr_dp *x);
 /* Before the first micro-batch. */
 void tr_dp_begin(struct tr_dp *x);
 
-/* In the backward of the last micro-batch: gradients below `upto` are complete; see tr_buckets_ready().  To
-   be called where tr_dp_overlaps() says so. */
+/* In a backward pass, of the `last` micro-batch or another: gradients below `upto` are complete; see
+   tr_buckets_ready().  To be called where tr_dp_listens() says so. */
 void tr_dp_ready(struct tr_dp *x, int64_t upto);
-bool tr_dp_overlaps(const struct tr_dp *x);
+bool tr_dp_listens(const struct tr_dp *x, bool last);
+
+/* With sharded gradients each micro-batch writes its gradients anew, and they are added up where they are
+   owned.  Is it so?  Then to be called when the backward pass of a chunk begins and ends, and before the
+   gradients of the layer that begins at element `first` are written. */
+bool tr_dp_fresh(const struct tr_dp *x);
+void tr_dp_pass(struct tr_dp *x, int chunk, bool ends);
+void tr_dp_writes(struct tr_dp *x, int64_t first);
 
 /* Between the parts of the model and while the rank waits for other stages: what is under way goes on.
    Whether calling it is of use. */
 bool tr_dp_poll(struct tr_dp *x);
 
-/* Before values at or above element `from` are read; see tr_buckets_need(). */
-void tr_dp_need(struct tr_dp *x, int64_t from);
+/* Before values at or above element `from` are read, see tr_buckets_need(); with sharded weights, before those
+   of the layer that begins there are, until the same is said of another layer.  In the forward pass, or in
+   the backward pass, where the next layer is the one before it. */
+void tr_dp_need(struct tr_dp *x, int64_t from, bool backward);
+
+/* The gradients of own[i]. */
+struct tr_tensor tr_dp_grads(const struct tr_dp *x, int i);
 
 /* After the last micro-batch: the gradients of the elements that this rank updates are there.  Whether
    masters were changed, which then differ from the weights until the next update.  Collective over the

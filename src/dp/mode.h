@@ -12,6 +12,10 @@
 struct tr_dp_mode {
     const char *rounds; /* name of a group of its own besides that of sums; NULL: it needs none */
 
+    /* Buckets, each of which is sharded over replicas where something is; NULL: as --ddp-bucket-size says.
+       *out is for the caller, and so is their number. */
+    int (*cut)(const struct tr_dp_of *of, struct tr_bucket **out);
+
     /* Fills x->ctx; NULL memory is TR_ERESOURCE. */
     enum tr_status (*open)(struct tr_dp *x);
     void (*close)(struct tr_dp *x); /* called where x->ctx is set */
@@ -22,7 +26,14 @@ struct tr_dp_mode {
     bool (*reduces)(const struct tr_dp *x); /* NULL: in every step */
     void (*begin)(struct tr_dp *x);
     bool (*poll)(struct tr_dp *x);
-    bool (*finish)(struct tr_dp *x); /* of a step that does not reduce */
+    bool (*finish)(struct tr_dp *x); /* of a step that does not reduce; with `ready`, of all */
+    /* Where these are NULL, buckets are reduced in the last micro-batch, and weights gathered after the
+       update. */
+    void (*pass)(struct tr_dp *x, int chunk, bool ends);
+    void (*writes)(struct tr_dp *x, int64_t first);
+    void (*ready)(struct tr_dp *x, int64_t upto);
+    void (*need)(struct tr_dp *x, int64_t from, bool backward);
+    void (*gather)(struct tr_dp *x); /* all weights, or what a rank has of them */
     double (*settle)(struct tr_dp *x, double norm, bool *skipped);
 
     /* A rank's fingerprint of what must be equal on all replicas now; false where there is none. */

@@ -49,6 +49,7 @@ struct tr_param {
     int64_t real;          /* how much of local[split] (local[0] when not sharded) exists in `full`:
                               less than local only where the vocabulary is padded; may be 0 */
     int64_t offset, elems; /* in the flat buffers; elems = local[0] * local[1] */
+    int part;              /* that it belongs to */
     bool decay;            /* weight decay applies */
     bool adds;             /* its gradient must be zero before a step */
     bool by_heads;         /* each tensor rank has its own heads' part of the gradient */
@@ -56,6 +57,10 @@ struct tr_param {
     bool copy;             /* second copy of the tied embedding, on the last stage */
     enum tr_param_init init;
     int draw; /* of its row in param.def */
+};
+
+struct tr_bucket {
+    int64_t first, count; /* elements of the flat buffers */
 };
 
 /*
@@ -78,14 +83,36 @@ struct tr_region {
     bool adds;    /* gradients must be zero before a step */
 };
 
+/*
+ * A layer, or what of the embedding and the head stands together: what a pass reads and writes at one time.
+ * Parts cover the flat buffers, padding included, and ascend.
+ *
+ * With sharded gradients or weights (ZeRO-2 and 3) a rank has no room for those of all its layers at once: they
+ * take turns in a few windows, each as large as the largest layer.  Then parts begin at multiples of
+ * TR_PARAM_UNIT * D, and `grads_at` and `values_at` say where the elements of a part lie in tr_params.grads and
+ * values; elsewhere both are `first`.  What is no layer always has a place of its own.
+ */
+struct tr_param_part {
+    int64_t first, count;
+    int layer; /* in the whole model, or -1 */
+    int chunk; /* model chunk of this rank that uses it */
+    int64_t grads_at, values_at;
+    int grads_window, values_window; /* or -1 */
+};
+
 struct tr_params {
     int count;
     struct tr_param *list; /* owned */
     int regions;
-    struct tr_region *region;       /* [regions], owned */
-    int64_t elems;                  /* sum of the parameters' elements */
-    int64_t size;                   /* of each flat buffer */
-    struct tr_tensor values, grads; /* [size], in the arena; each of its own float type */
+    struct tr_region *region; /* [regions], owned */
+    int parts;
+    struct tr_param_part *part; /* [parts], owned */
+    int64_t elems;              /* sum of the parameters' elements */
+    int64_t size;               /* of each flat buffer */
+    bool windows;               /* values of layers take turns in windows */
+    int64_t values_room,
+        grads_room; /* elements that there is room for: `size`, or less with windows */
+    struct tr_tensor values, grads; /* in the arena; each of its own float type */
 };
 
 /* The list of the rank at (tensor rank tp, stage pp) of that layout; no memory for tensors yet.
@@ -105,6 +132,9 @@ void tr_params_plan(struct tr_params *ps, struct tr_arena *a, enum tr_dtype valu
 /* Where in the list the first parameter stands that has elements from `at` on in the flat buffers; `count`
    if none has.  They stand there in the order of the list. */
 int tr_params_from(const struct tr_params *ps, int64_t at);
+
+/* The part that element `at` of the flat buffers belongs to. */
+int tr_param_part_at(const struct tr_params *ps, int64_t at);
 
 /* The same of regions. */
 int tr_regions_from(const struct tr_params *ps, int64_t at);

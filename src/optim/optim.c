@@ -114,7 +114,8 @@ static struct tr_tensor take(const struct tr_optim *o, struct tr_arena *a, enum 
 
 void tr_optim_plan(struct tr_optim *o, struct tr_arena *a, enum tr_dtype values, bool steps)
 {
-    if (values != TR_F32)
+    o->apart = o->params->windows;
+    if (values != TR_F32 || o->apart)
         o->main = take(o, a, TR_F32);
     if (!steps)
         return;
@@ -138,7 +139,7 @@ void tr_optim_publish(struct tr_optim *o, struct tr_queue *q)
 {
     int64_t at = 0;
 
-    for (int i = 0; o->main.data && i < o->owns; i++) {
+    for (int i = 0; o->main.data && !o->apart && i < o->owns; i++) {
         struct tr_tensor from = tr_tensor_span(&o->main, at, o->own[i].count);
         struct tr_tensor to = tr_tensor_span(&o->params->values, o->own[i].first, o->own[i].count);
 
@@ -147,8 +148,16 @@ void tr_optim_publish(struct tr_optim *o, struct tr_queue *q)
     }
 }
 
-double tr_optim_sum(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
-                    const struct tr_tensor *all, tr_optim_adds *add)
+/* The elements of a span in `flat`, a flat buffer, or where there is one in `held`, an [owned] one. */
+static struct tr_tensor part_of(const struct tr_optim_span *s, const struct tr_tensor *flat,
+                                const struct tr_tensor *held)
+{
+    return held->data ? tr_tensor_span(held, s->state, s->count)
+                      : tr_tensor_span(flat, s->first, s->count);
+}
+
+static double sum_of(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
+                     const struct tr_tensor *flat, const struct tr_tensor *held, tr_optim_adds *add)
 {
     double sum;
 
@@ -158,12 +167,26 @@ double tr_optim_sum(struct tr_optim *o, struct tr_comm *group, struct tr_queue *
 
         if (!o->span[i].counts)
             continue;
-        part = tr_tensor_span(all, o->span[i].first, o->span[i].count);
+        part = part_of(&o->span[i], flat, held);
         add(q, &o->sum, &part);
     }
     group->via->allreduce(group, q, &o->sum, TR_SUM);
     q->on->download(q, &sum, &o->sum);
     return sum;
+}
+
+double tr_optim_sum_grads(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
+                          tr_optim_adds *add)
+{
+    return sum_of(o, group, q, &o->params->grads, &o->grads, add);
+}
+
+double tr_optim_sum_values(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
+                           tr_optim_adds *add)
+{
+    const struct tr_tensor none = {0};
+
+    return sum_of(o, group, q, &o->params->values, o->apart ? &o->main : &none, add);
 }
 
 static void update(struct tr_optim *o, struct tr_queue *q, const struct tr_optim_how *how,
@@ -177,19 +200,21 @@ static void update(struct tr_optim *o, struct tr_queue *q, const struct tr_optim
         .grad_scale = (float)factor,
     };
 
+    const struct tr_tensor none = {0};
+
     /* From the betas as floats: 0.999f is off by 1.3e-5 of 1 - beta2, and only a correction that is
        off by the same cancels it. */
     rule.bias1 = (float)(1.0 - pow((double)rule.beta1, (double)o->steps));
     rule.bias2 = (float)(1.0 - pow((double)rule.beta2, (double)o->steps));
     for (int i = 0; i < o->spans; i++) {
         const struct tr_optim_span *s = &o->span[i];
-        struct tr_tensor value = tr_tensor_span(&o->params->values, s->first, s->count);
-        struct tr_tensor g = tr_tensor_span(&o->params->grads, s->first, s->count);
+        struct tr_tensor value = part_of(s, &o->params->values, o->apart ? &o->main : &none);
+        struct tr_tensor g = part_of(s, &o->params->grads, &o->grads);
         struct tr_tensor m = tr_tensor_span(&o->state[TR_STATE_EXP_AVG], s->state, s->count);
         struct tr_tensor v = tr_tensor_span(&o->state[TR_STATE_EXP_AVG_SQ], s->state, s->count);
 
         rule.decay = s->decay ? (float)how->decay : 0.0F;
-        if (o->main.data) {
+        if (o->main.data && !o->apart) {
             struct tr_tensor main = tr_tensor_span(&o->main, s->state, s->count);
 
             q->on->adamw(q, &value, &main, &m, &v, &g, rule);
@@ -201,7 +226,7 @@ static void update(struct tr_optim *o, struct tr_queue *q, const struct tr_optim
 
 static void zero_gradients(struct tr_optim *o, struct tr_queue *q)
 {
-    for (int i = 0; i < o->zeros; i++) {
+    for (int i = 0; i < o->zeros && !o->grads.data; i++) {
         struct tr_tensor g = tr_tensor_span(&o->params->grads, o->zero[i].first, o->zero[i].count);
 
         q->on->fill(q, &g, 0.0F);
@@ -218,7 +243,7 @@ struct tr_optim_result tr_optim_norm(struct tr_optim *o, struct tr_comm *group, 
         return out;
     tr_timer_start(TR_TIMER_OPTIMIZER);
     tr_timer_start(timer);
-    out.norm = sqrt(tr_optim_sum(o, group, q, &o->params->grads, q->on->sumsq)) / how->loss_scale;
+    out.norm = sqrt(tr_optim_sum_grads(o, group, q, q->on->sumsq)) / how->loss_scale;
     out.skipped = !isfinite(out.norm);
     tr_timer_stop(timer);
     tr_timer_stop(TR_TIMER_OPTIMIZER);

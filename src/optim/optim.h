@@ -37,8 +37,10 @@ struct tr_optim {
     int spans;
     struct tr_optim_span *span; /* [spans], owned: what of `own` is parameters */
     int zeros;
-    struct tr_bucket *zero;            /* [zeros], owned: gradients that a step finds at zero */
-    struct tr_tensor main;             /* [owned] masters, or no data */
+    struct tr_bucket *zero; /* [zeros], owned: gradients that a step finds at zero */
+    struct tr_tensor main;  /* [owned] masters, or no data */
+    struct tr_tensor grads; /* [owned] gradients, borrowed, or no data: they are in params->grads */
+    bool apart; /* the model has no room for all weights (ZeRO-3): others bring masters there */
     struct tr_tensor state[TR_STATES]; /* [owned] each, in the arena; optim/states.def */
     struct tr_tensor sum;              /* TR_F64 [1] */
     double beta1, beta2, eps, clip;
@@ -66,10 +68,12 @@ void tr_optim_publish(struct tr_optim *o, struct tr_queue *q);
 typedef void tr_optim_adds(struct tr_queue *q, const struct tr_tensor *out,
                            const struct tr_tensor *x);
 
-/* What `add` adds up over the elements of `all`, a flat buffer, that count (struct tr_optim_span), on
-   all ranks of `group`.  Waits for the queue.  Collective over `group`. */
-double tr_optim_sum(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
-                    const struct tr_tensor *all, tr_optim_adds *add);
+/* What `add` adds up over the gradients, or the weights, that count (struct tr_optim_span), on all ranks of
+   `group`.  Waits for the queue.  Collective over `group`. */
+double tr_optim_sum_grads(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
+                          tr_optim_adds *add);
+double tr_optim_sum_values(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
+                           tr_optim_adds *add);
 
 struct tr_optim_how {
     double lr, decay;  /* learning rate; weight decay where it applies */

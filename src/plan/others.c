@@ -78,6 +78,8 @@ static void cut(const struct tr_plan *plan, const struct candidate *x, struct ma
     c->distribute_checkpointed_activations =
         c->distribute_checkpointed_activations && x->full && !x->sequence;
     c->use_distributed_optimizer = x->sharded;
+    if (!x->sharded || c->zero_stage == 0)
+        c->zero_stage = TR_UNSET_INT;
     c->overlap_param_gather = c->overlap_param_gather && x->sharded;
     c->num_virtual_stages_per_pipeline_rank = TR_UNSET_INT;
     c->num_layers_per_virtual_pipeline_stage =

@@ -216,6 +216,7 @@ static void plan_memory(struct tr_run *r)
     plan_pass(r);
     tr_links_plan(r->links, &r->arena);
     tr_dp_plan(&r->dp, &r->arena);
+    r->optim.grads = r->dp.grads;
 }
 
 /* Rank 0 prints the plan of rank `whose`, since lines of several ranks would arrive in any order. */
@@ -324,7 +325,8 @@ static enum tr_status open_replicas(struct tr_run *r)
 
 static enum tr_status start_replicas(struct tr_run *r)
 {
-    const struct tr_tensor masters = tr_optim_masters(&r->optim, 0);
+    const struct tr_tensor masters =
+        r->optim.main.data ? r->optim.main : tr_optim_masters(&r->optim, 0);
 
     return tr_dp_start(&r->dp, &masters);
 }
@@ -521,7 +523,7 @@ enum tr_status tr_run_save(struct tr_run *r)
     struct tr_ckpt_sidecar links, replicas;
     enum tr_status s;
 
-    tr_dp_need(&r->dp, 0);
+    tr_dp_need(&r->dp, 0, false);
     r->queue.on->wait(&r->queue);
     tr_timer_start(TR_TIMER_SAVE_CHECKPOINT);
     s = tr_ckpt_save(&r->grid, r->config->save, &state, &tensors, &r->shape, json,
@@ -599,8 +601,9 @@ static enum tr_status open_parts(struct tr_run *r)
     TR_TRY(open_schedules(r));
     open_model(r);
     TR_TRY(open_links(r));
+    TR_TRY(open_replicas(r));
     tr_step_connect(r);
-    return open_replicas(r);
+    return TR_OK;
 }
 
 /* What the model needs: ranks, device, groups. */

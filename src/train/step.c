@@ -60,16 +60,25 @@ static void backward(void *ctx, struct tr_slot at)
     const double factor = r->scaler.scale / tr_run_gradient_parts(r);
     const bool last = at.micro == r->micros - 1;
 
+    tr_dp_pass(&r->dp, at.chunk, false);
     tr_chunk_backward(r->chunk[at.chunk], at.micro, factor,
-                      last && tr_dp_overlaps(&r->dp) ? grads_ready : NULL, r);
+                      tr_dp_listens(&r->dp, last) ? grads_ready : NULL, r);
+    tr_dp_pass(&r->dp, at.chunk, true);
 }
 
 /* Before a part of the model reads values that other replicas updated. */
-static void values_needed(void *ctx, int64_t from)
+static void values_needed(void *ctx, int64_t from, bool backward)
 {
     struct tr_run *r = ctx;
 
-    tr_dp_need(&r->dp, from);
+    tr_dp_need(&r->dp, from, backward);
+}
+
+static void grads_written(void *ctx, int64_t first)
+{
+    struct tr_run *r = ctx;
+
+    tr_dp_writes(&r->dp, first);
 }
 
 static struct tr_tensor whole_message(struct tr_run *r, struct tr_slot at, enum tr_leg_bit leg)
@@ -151,6 +160,7 @@ void tr_step_connect(struct tr_run *r)
 {
     r->model.ctx = r;
     r->model.need = r->only ? NULL : values_needed;
+    r->model.writes = tr_dp_fresh(&r->dp) ? grads_written : NULL;
     r->stage = (struct tr_stage){
         .ctx = r,
         .forward = forward,
@@ -215,7 +225,8 @@ static void sum_tied_embedding(struct tr_run *r)
 
             if (part.count <= 0)
                 continue;
-            g = tr_tensor_span(&ps->grads, part.first, part.count);
+            g = tr_dp_grads(&r->dp, i);
+            g = tr_tensor_span(&g, part.first - r->dp.own[i].first, part.count);
             r->grid.embed.via->allreduce(&r->grid.embed, &r->queue, &g, TR_SUM);
             count_tied(r, &g);
         }
@@ -259,6 +270,17 @@ static void begin_links(struct tr_run *r)
     tr_links_begin(r->links, &step);
 }
 
+/* Of what this rank owns, where it keeps the gradients of nothing else. */
+static void sum_parts(struct tr_run *r)
+{
+    const struct tr_bucket all = {0, r->model.params.size};
+
+    if (r->dp.grads.data)
+        tr_model_sum_parts(&r->model, r->dp.own, r->dp.owns, &r->dp.grads);
+    else
+        tr_model_sum_parts(&r->model, &all, 1, &r->model.params.grads);
+}
+
 void tr_step_gradients(struct tr_run *r)
 {
     begin_batch(r);
@@ -272,7 +294,7 @@ void tr_step_gradients(struct tr_run *r)
 
     tr_timer_start(TR_TIMER_PARAMS_ALL_REDUCE);
     r->masters_changed = tr_dp_finish(&r->dp);
-    tr_model_sum_parts(&r->model);
+    sum_parts(r);
     tr_timer_stop(TR_TIMER_PARAMS_ALL_REDUCE);
 
     /* Part of the forward pass in Megatron's accounts.  After the sums, whose bytes it would wait
