@@ -338,7 +338,7 @@ static void write_tidy(struct tr_timeline *t, int64_t count)
         .rank = r->world->rank,
         .replicas = r->shape.layout.d > 1,
         .sharded = r->shape.dp.optimizer_shards > 1,
-        .bytes = tr_tensor_bytes(&r->model.params.grads),
+        .bytes = r->model.params.size * tr_dtype_bytes(r->model.params.grads.dtype),
         .wall = wall_offset(),
     };
     double *wall = need((size_t)r->world->size, sizeof *wall);

@@ -4,6 +4,8 @@
 #include <ftw.h>
 #include <math.h>
 
+#include "optim/stat.h"
+
 /*
  * --zero-stage 2 and 3: gradients and weights that are sharded over replicas train as those that are not.  Where
  * sums are the same, to the bit; where they are taken in another order, as close as that allows.  What a rank
@@ -190,6 +192,33 @@ static void memory(void **state)
     }
 }
 
+/* What the log says of weights and gradients: the norm of the former in another order, zeros to the number. */
+static void numbers(void **state)
+{
+    double norm[4], zeros[4];
+
+    (void)state;
+    for (int stage = 0; stage <= 3; stage++) {
+        struct tr_step_result result;
+        char options[128];
+        struct tr_config c;
+        struct tr_run r;
+
+        snprintf(options, sizeof options,
+                 "--global-batch-size %d --tensor-model-parallel-size %d --zero-stage %d",
+                 (int)world.size, world.size > 2 ? 2 : 1, stage);
+        open_run(&r, &c, options);
+        r.count_zeros = true;
+        tr_step(&r, &result);
+        zeros[stage] = result.zeros;
+        tr_dp_need(&r.dp, 0, false);
+        norm[stage] = tr_stat_params_norm(&r.optim, tr_dp_owners(&r.dp), &r.queue);
+        tiny_close(&r, &c);
+        assert_all(zeros[stage] == zeros[0] && zeros[0] > 0.0);
+        assert_all(fabs(norm[stage] / norm[0] - 1.0) < 1e-6);
+    }
+}
+
 static int drop(const char *path, const struct stat *s, int flag, struct FTW *ftw)
 {
     (void)s, (void)flag, (void)ftw;
@@ -237,10 +266,8 @@ static void resumes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits),
-        cmocka_unit_test(close_losses),
-        cmocka_unit_test(memory),
-        cmocka_unit_test(resumes),
+        cmocka_unit_test(same_bits), cmocka_unit_test(close_losses), cmocka_unit_test(memory),
+        cmocka_unit_test(numbers),   cmocka_unit_test(resumes),
     };
     return run_mpi_tap(tests);
 }
