@@ -175,7 +175,9 @@ int64_t tr_dp_state_bytes(const struct tr_config *c, const struct tr_data_parall
 struct tr_dp_cost {
     struct tr_dp_leg {
         double bytes, passes;
-        bool hides; /* it may go on during the backward pass, or the forward pass */
+        double
+            during; /* backward passes of micro-batches, or forward passes, in which it may go on; 0: in
+                          none */
     } reduce, gather;
 };
 struct tr_dp_cost tr_dp_cost(const struct tr_shape *s, double params, double grad, double elem);

@@ -8,9 +8,9 @@
 static void cost(const struct tr_shape *s, double params, double grad, double elem,
                  struct tr_dp_cost *out)
 {
-    (void)s;
-    out->reduce = (struct tr_dp_leg){.bytes = params * grad, .passes = 1.0, .hides = true};
-    out->gather = (struct tr_dp_leg){.bytes = params * elem, .passes = 1.0, .hides = true};
+    out->reduce = (struct tr_dp_leg){.bytes = params * grad, .passes = 1.0, .during = 1.0};
+    out->gather = (struct tr_dp_leg){
+        .bytes = params * elem, .passes = 1.0, .during = s->dp.overlap_gather ? 1.0 : 0.0};
 }
 
 const struct tr_dp_mode tr_dp_shard = {.cost = cost};

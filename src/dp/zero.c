@@ -376,10 +376,13 @@ static void cost(const struct tr_shape *s, double params, double grad, double el
 {
     const double micros = s->batches.micros;
 
-    out->reduce = (struct tr_dp_leg){.bytes = params * grad, .passes = micros, .hides = true};
-    out->gather = (struct tr_dp_leg){.bytes = params * elem,
-                                     .passes = s->dp.weight_shards > 1 ? 2.0 * micros : 1.0,
-                                     .hides = true};
+    out->reduce = (struct tr_dp_leg){.bytes = params * grad, .passes = micros, .during = micros};
+    out->gather = (struct tr_dp_leg){
+        .bytes = params * elem, .passes = 1.0, .during = s->dp.overlap_gather ? 1.0 : 0.0};
+    if (s->dp.weight_shards > 1) {
+        out->gather.passes = 2.0 * micros;
+        out->gather.during = micros;
+    }
 }
 
 const struct tr_dp_mode tr_dp_zero = {

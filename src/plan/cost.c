@@ -279,18 +279,19 @@ static double leg(const struct tr_cost *x, const struct tr_dp_leg *l)
     return 0.5 * l->passes * all_reduce(link_of_replicas(x), x->s->layout.d, l->bytes);
 }
 
-double tr_cost_reduce(const struct tr_cost *x, double params, bool *hides)
+double tr_cost_reduce(const struct tr_cost *x, double params, double *during)
 {
     const struct tr_dp_cost c = tr_dp_cost(x->s, params, x->grad, x->elem);
 
-    *hides = c.reduce.hides;
+    *during = c.reduce.during;
     return leg(x, &c.reduce);
 }
 
-double tr_cost_gather(const struct tr_cost *x, double params)
+double tr_cost_gather(const struct tr_cost *x, double params, double *during)
 {
     const struct tr_dp_cost c = tr_dp_cost(x->s, params, x->grad, x->elem);
 
+    *during = c.gather.during;
     return leg(x, &c.gather);
 }
 

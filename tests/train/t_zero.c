@@ -83,8 +83,8 @@ static void same_bits(void **state)
         "--tensor-model-parallel-size 2",
         "--pipeline-model-parallel-size 2",
         "--tensor-model-parallel-size 2 --sequence-parallel --bf16",
-        "--tensor-model-parallel-size 2 --recompute-granularity full --recompute-method uniform "
-        "--recompute-num-layers 2",
+        ("--tensor-model-parallel-size 2 --recompute-granularity full --recompute-method uniform "
+         "--recompute-num-layers 2"),
         "--no-overlap-grad-reduce --untie-embeddings-and-output-weights --swiglu",
         "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2",
     };
