@@ -176,6 +176,8 @@ static const struct {
     {2, "--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2"},
     {2, "--fp16 --initial-loss-scale 65536"},
     {2, "--use-distributed-optimizer --overlap-param-gather"},
+    {2, "--zero-stage 2 --fp16 --initial-loss-scale 65536"},
+    {2, "--zero-stage 3"},
     {2, "--dp-mode cocktail_sgd --quant-bits 4 --topk-ratio 0.3 --randomp-ratio 0.4"},
     {2,
      "--dp-mode cocktail_sgd --random-method random_w_replacement --train-warmup-steps 1 --bf16"},
@@ -195,6 +197,7 @@ static const struct {
      "--forward-compress-method delta-lowbits --forward-bits 3 --fp16 --initial-loss-scale 1024"},
     {4, "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2"},
     {4, "--pipeline-model-parallel-size 2 --use-distributed-optimizer --bf16"},
+    {4, "--pipeline-model-parallel-size 2 --zero-stage 3 --bf16"},
     {4, "--tensor-model-parallel-size 4 --recompute-granularity full "
         "--distribute-checkpointed-activations"},
 };
