@@ -8,8 +8,9 @@
 
 #include "comm/grid.h"
 #include "config/shape.h"
-#include "dp/dp.h"
+#include "dp/buckets.h"
 #include "model/param.h"
+#include "optim/states.h"
 #include "util/file.h"
 #include "util/status.h"
 
@@ -18,7 +19,7 @@
  * and SAVE/latest_checkpointed_iteration.txt, both named as Megatron names them.
  *
  * Every parameter is stored unsharded, without vocabulary padding and independent of the layout:
- * one group per kind ("model", "exp_avg", "exp_avg_sq"), one contiguous dataset per parameter.  So
+ * one group per kind ("model", and those of optim/states.def), one contiguous dataset per parameter.  So
  * a run resumes in any other layout, and the same model gives the same tensors in the file whatever
  * layout saves it.  Rank 0 lays the file out, then all ranks write their shards to their places at
  * the same time; the data-parallel replicas divide the work, or each writes its optimizer shard.
@@ -55,12 +56,14 @@ struct tr_ckpt_tensors {
     struct tr_queue *q;     /* of the device that has them, with nothing under way; NULL: they
                                are host memory */
     struct tr_tensor value; /* weights: fp32 masters where there are some */
-    struct tr_tensor m, v;  /* moments; both without data for weights only */
-    bool value_flat;        /* `value` is the whole flat buffer after all, not compact */
-    bool sharded;           /* the same on all ranks */
+    struct tr_tensor state[TR_STATES]; /* of the optimizer; all without data for weights only */
+    bool value_flat;                   /* `value` is the whole flat buffer after all, not compact */
+    bool sharded;                      /* the same on all ranks */
     int spans;
     const struct tr_bucket *span;
 };
+
+bool tr_ckpt_has_states(const struct tr_ckpt_tensors *tensors);
 
 /*
  * Sidecar files of a rank, next to the one that all write together: state that belongs to one

@@ -350,7 +350,7 @@ enum tr_status tr_ckpt_load(struct tr_grid *grid, const char *dir, const struct 
     struct finding f = {.iteration = -1};
     enum tr_status s;
 
-    TR_ASSERT(tensors->value.data && !(how->finetune && tensors->m.data));
+    TR_ASSERT(tensors->value.data && !(how->finetune && tr_ckpt_has_states(tensors)));
     *found = false;
     TR_TRY(choose(&v, &f));
     if (f.iteration < 0)
@@ -370,7 +370,7 @@ enum tr_status tr_ckpt_load(struct tr_grid *grid, const char *dir, const struct 
             v.source = NULL;
         }
         *state = how->finetune ? (struct tr_ckpt_state){0} : f.state;
-        if (tensors->m.data && how->schedule == TR_SCHEDULE_STORED)
+        if (tr_ckpt_has_states(tensors) && how->schedule == TR_SCHEDULE_STORED)
             tr_ckpt_schedule_follow(&f.schedule, &shape->lr_schedule);
         tr_print_rank0(" checkpoint version %d.%lld\n"
                        "  successfully loaded checkpoint from %s at iteration %lld\n",

@@ -8,13 +8,12 @@
 
 const char *tr_ckpt_group(int kind)
 {
-    static const char *const groups[] = {
-#define KIND(symbol, group, field) group,
-        TR_CKPT_KINDS_OF(KIND)
-#undef KIND
-    };
+    return kind == TR_CKPT_MODEL ? TR_CKPT_WEIGHTS : tr_optim_state_group(kind - TR_CKPT_STATE);
+}
 
-    return groups[kind];
+bool tr_ckpt_has_states(const struct tr_ckpt_tensors *tensors)
+{
+    return tensors->state[0].data;
 }
 
 /* The model on one rank.  tr_params_list_whole() gives the order of the backward pass; the file has
@@ -96,15 +95,17 @@ void tr_ckpt_map_build(const struct tr_dims *dims, const struct tr_ckpt_tensors 
     const struct tr_params *params = tensors->params;
     int from = 0;
 
-    TR_ASSERT(!tensors->m.data == !tensors->v.data);
     memset(out, 0, sizeof *out);
     out->tp = tp;
-    out->kinds = tensors->m.data ? TR_CKPT_KINDS : 1;
+    out->kinds = tr_ckpt_has_states(tensors) ? TR_CKPT_KINDS : 1;
     out->value_flat = tensors->value_flat;
     out->sharded = tensors->sharded;
-#define KIND(symbol, group, field) out->buffer[TR_CKPT_##symbol] = tensors->field;
-    TR_CKPT_KINDS_OF(KIND)
-#undef KIND
+    out->buffer[TR_CKPT_MODEL] = tensors->value;
+    for (int i = 0; i < TR_STATES; i++) {
+        TR_ASSERT(!tensors->state[i].data == !tensors->state[0].data);
+        TR_ASSERT(!tensors->state[i].data || tensors->state[i].dtype == TR_F32);
+        out->buffer[TR_CKPT_STATE + i] = tensors->state[i];
+    }
     open_bounce(out, tensors->q);
     tr_ckpt_list_whole(dims, &out->whole);
     /* A span that ends inside a parameter makes one piece more. */

@@ -13,12 +13,7 @@
  * The file holds every parameter of the model once, in the order embeddings, layers, head; `whole`
  * lists them.  A tensor's number is its place in that list.
  */
-enum tr_ckpt_kind {
-#define KIND(symbol, group, field) TR_CKPT_##symbol,
-    TR_CKPT_KINDS_OF(KIND)
-#undef KIND
-        TR_CKPT_KINDS
-};
+enum tr_ckpt_kind { TR_CKPT_MODEL, TR_CKPT_STATE, TR_CKPT_KINDS = TR_CKPT_STATE + TR_STATES };
 
 /* Name of the group of that kind; static. */
 const char *tr_ckpt_group(int kind);

@@ -22,12 +22,8 @@ enum { TR_CKPT_MAJOR = 1, TR_CKPT_MINOR = 5 };
 #define TR_CKPT_TMP ".iter_%07lld.tmp-%ld"
 #define TR_CKPT_OLD ".iter_%07lld.old-%ld"
 
-/* KIND(symbol, "group", field): the groups, and which buffer of struct tr_ckpt_tensors fills
-   them. */
-#define TR_CKPT_KINDS_OF(KIND)  \
-    KIND(MODEL, "model", value) \
-    KIND(EXP_AVG, "exp_avg", m) \
-    KIND(EXP_AVG_SQ, "exp_avg_sq", v)
+/* The group of the weights; those of the optimizer's states are in optim/states.def. */
+#define TR_CKPT_WEIGHTS "model"
 
 /* STATE(type, "attribute", field): what a run resumes from, from struct tr_ckpt_state, on the
    root.  A REAL, a count from 0 on (INT), or a whole number that may be negative (SIGNED), as the overflows

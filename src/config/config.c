@@ -22,7 +22,7 @@
 #define TYPE_CHOICE(set_) .type = TR_OPT_CHOICE, .set = #set_
 
 static const char dp_mode_help[] = "+ what data-parallel replicas exchange: "
-#define MODE(symbol, value, spelling, diverges, exchanges) exchanges
+#define MODE(symbol, value, spelling, structure, diverges, exchanges) exchanges
 #include "config/modes.def"
     ;
 

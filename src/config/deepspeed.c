@@ -366,7 +366,7 @@ static void read_old_zero(struct reader *r, const char *key, const json_t *value
     if (!json_is_boolean(value))
         bad(r, key, "it takes an object, {\"stage\": 1}");
     else if (json_is_true(value))
-        put(r, key, "use-distributed-optimizer", NULL);
+        put(r, key, "zero-stage", "1");
 }
 
 static void read_stage(struct reader *r, const char *key, const json_t *value)
@@ -375,13 +375,10 @@ static void read_stage(struct reader *r, const char *key, const json_t *value)
 
     if (!number_of(r, key, value, &stage))
         return;
-    if (stage == 1.0)
-        put(r, key, "use-distributed-optimizer", NULL);
-    else if (stage != 0.0)
-        bad(r, key,
-            "stage %g is not supported: stage 1 shards optimizer states; with that "
-            "--recompute-granularity, --sequence-parallel and pipeline stages save more",
-            stage);
+    if (stage == 0.0 || stage == 1.0 || stage == 2.0 || stage == 3.0)
+        put_number(r, key, "zero-stage", stage);
+    else
+        bad(r, key, "there are stages 0 to 3");
 }
 
 static void read_offload(struct reader *r, const char *key, const json_t *value)

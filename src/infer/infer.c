@@ -20,6 +20,7 @@ static const struct {
     {"lr-decay-style", "constant"},
     {"rampup-batch-size", ""},
     {"use-distributed-optimizer", "off"},
+    {"zero-stage", "0"},
     {"recompute-granularity", "full"},
     {"recompute-method", "uniform"},
     {"recompute-num-layers", "1"},

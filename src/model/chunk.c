@@ -508,7 +508,16 @@ static struct tr_tensor output_of(struct tr_chunk *c, const struct slot *x, int 
 static void wait_for_values(const struct tr_chunk *c, int64_t from)
 {
     if (c->m->need)
-        c->m->need(c->m->ctx, from);
+        c->m->need(c->m->ctx, from, false);
+}
+
+/* Before the backward of layer `i`. */
+static void wait_for_layer(const struct tr_chunk *c, int i)
+{
+    if (c->m->need)
+        c->m->need(c->m->ctx, c->layer[i].first, true);
+    if (c->m->writes)
+        c->m->writes(c->m->ctx, c->layer[i].first);
 }
 
 /* The forward or backward of a micro-batch: what its operations follow from. */
@@ -615,15 +624,18 @@ void tr_chunk_forward(struct tr_chunk *c, int micro)
 }
 
 /* Layers first .. last of a group, for what their backward needs. */
-static void forward_again(struct tr_chunk *c, struct slot *x, int first, int last)
+static void forward_again(struct tr_chunk *c, struct slot *x, int first, int last, bool whole)
 {
     const struct place *at = x->at;
 
     if (at->slice[first].dim[0] > 0)
         restore_slice(c, at, first);
-    for (int i = first; i <= last; i++)
+    for (int i = first; i <= last; i++) {
+        if (!whole)
+            wait_for_values(c, c->layer[i].first);
         tr_block_forward(c->m, &at->block[i], c->first_layer + i,
                          i < last ? &at->block[i + 1].x : NULL, tr_i64(&x->sample));
+    }
 }
 
 static void backward_layer(struct tr_chunk *c, struct slot *x, int i, int micro)
@@ -647,8 +659,10 @@ static void backward_layers(const struct pass *p)
     for (int i = c->layers - 1, first; i >= 0; i = first - 1) {
         first = group_of(c, i);
         if (recomputed(c, i))
-            forward_again(c, p->x, first, i);
+            forward_again(c, p->x, first, i, p->whole);
         for (int layer = i; layer >= first; layer--) {
+            if (!p->whole)
+                wait_for_layer(c, layer);
             backward_layer(c, p->x, layer, p->micro);
             if (!p->whole)
                 after_layer(c);
@@ -680,7 +694,7 @@ void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, tr_grads_re
     struct slot *x = slot_of(c, micro);
     struct pass p = {.c = c, .x = x, .micro = micro, .ready = ready, .ctx = ctx};
 
-    c->m->adds = micro > 0;
+    c->m->adds = micro > 0 && !c->m->writes;
     c->m->mask = &x->mask;
     if (c->heads)
         tr_head_weigh(c->m, &c->head, factor);

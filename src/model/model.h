@@ -61,12 +61,15 @@ struct tr_model {
     bool picks;        /* forward only: logits of one token of each sample at most, and no losses */
     bool graphs;       /* passes are captured and replayed (model/graphs.h); the backend can */
 
-    /* Called in a forward pass before a part reads its values, with the first element of them in the
-       flat buffer; NULL where all values are always there. */
-    void (*need)(void *ctx, int64_t from);
+    /* Called before a part reads its values, with the first element of them in the flat buffer, in a forward pass or,
+       for layers, in a backward pass; NULL where all values are always there. */
+    void (*need)(void *ctx, int64_t from, bool backward);
+    /* Called before the gradients of the layer that begins at that element are written, where each micro-batch
+       writes them anew; else NULL. */
+    void (*writes)(void *ctx, int64_t first);
     /* Called after each layer, forward and backward, while messages may be under way; may be NULL. */
     void (*after_layer)(void *ctx);
-    void *ctx; /* of both */
+    void *ctx; /* of all three */
     bool adds; /* backward adds to the gradients of weights (gradient accumulation), or sets them */
     enum tr_dtype type, stream;
     struct tr_mask_rule mask_rule;
@@ -144,9 +147,11 @@ const struct tr_tensor *tr_model_whole_start(struct tr_model *m, const struct tr
 
 /* With sequence parallelism, the gradient of a parameter that is not sharded is on each rank the
    sum over its rows only, and that of the gain of a norm of heads is always the sum over its heads: add these
-   up, once per step, when backward is done.  Collective over the tensor-parallel group. */
-void tr_model_sum_parts(struct tr_model *m);
-bool tr_model_sums(const struct tr_model *m, const struct tr_param *p);
+   up, once per step, when backward is done.  `grads` are the elements of those `n` spans of the flat buffer, one
+   after the other.  Collective over the tensor-parallel group. */
+void tr_model_sum_parts(struct tr_model *m, const struct tr_bucket *held, int n,
+                        const struct tr_tensor *grads);
+bool tr_model_sums(const struct tr_model *m, const struct tr_region *r);
 
 /* The dropout of the hidden state at `stream` of layer `site`, off outside training.  `sample` is
    [B], borrowed, memory of the device. */

@@ -28,9 +28,9 @@ static int64_t summed_elems(const struct tr_model *m)
 {
     int64_t n = 0;
 
-    for (int i = 0; i < m->params.count; i++)
-        if (tr_model_sums(m, &m->params.list[i]))
-            n += m->params.list[i].elems;
+    for (int i = 0; i < m->params.regions; i++)
+        if (tr_model_sums(m, &m->params.region[i]))
+            n += m->params.region[i].count;
     return n;
 }
 

@@ -182,7 +182,7 @@ enum tr_status tr_plan_fits(const struct tr_plan *p)
                         ", without --sequence-parallel,"),
                    flag(p->shape.activations.recompute != TR_RECOMPUTE_NONE, o->recompute,
                         " --checkpoint-activations", ", without recomputation,"),
-                   flag(p->shape.dp.sharded, o->sharded, " --use-distributed-optimizer",
-                        ", without --use-distributed-optimizer,"),
+                   flag(p->shape.dp.optimizer_shards > 1, o->sharded,
+                        " --use-distributed-optimizer", ", without --use-distributed-optimizer,"),
                    o->bytes / mib);
 }

@@ -13,7 +13,6 @@
 enum conversion {
     SAME,
     FLAG,
-    STAGE_1,
     PER_STAGE,
     PER_REPLICA,
     MICRO_STEPS,
@@ -282,10 +281,6 @@ static void convert_choice(struct tr_port *p, const struct option *o, const stru
     switch (row->how) {
     case FLAG:
         kind = says(o, "false") ? TR_PORT_GIVEN : TR_PORT_DONE;
-        break;
-    case STAGE_1:
-        kind = says(o, "1") ? TR_PORT_DONE : says(o, "0") ? TR_PORT_GIVEN : TR_PORT_REFUSED;
-        why = kind == TR_PORT_DONE ? NULL : why;
         break;
     case ONLY_1:
         kind = says(o, "1") ? TR_PORT_GIVEN : TR_PORT_REFUSED;

@@ -8,7 +8,6 @@
 
 #include "ckpt/ckpt.h"
 #include "ckpt/path.h"
-#include "dp/replicas.h"
 #include "pipeline/links.h"
 #include "train/compute.h"
 #include "train/transport.h"
@@ -219,7 +218,8 @@ static void plan_memory(struct tr_run *r)
     r->fixed = r->arena;
     plan_pass(r);
     tr_links_plan(r->links, &r->arena);
-    tr_replicas_plan(r->replicas, &r->arena);
+    tr_dp_plan(&r->dp, &r->arena);
+    r->optim.grads = r->dp.grads;
 }
 
 /* Rank 0 prints the plan of rank `whose`, since lines of several ranks would arrive in any order. */
@@ -306,60 +306,39 @@ static enum tr_status open_memory(struct tr_run *r)
     return TR_OK;
 }
 
-/* MPI in host memory is at its best with some MB, and small buckets begin to move early; NCCL takes 64 to
-   256 MiB to fill the links of a node. */
-int64_t tr_run_bucket(const struct tr_config *c, bool gpus)
+static enum tr_status open_replicas(struct tr_run *r)
 {
-    if (c->ddp_bucket_size != TR_UNSET_INT)
-        return c->ddp_bucket_size;
-    return gpus ? 40000000 : 4000000;
-}
-
-static int plan_buckets(const struct tr_run *r, struct tr_bucket **out)
-{
-    const int64_t end[] = {r->model.params.region, r->model.params.size};
-
-    const bool gpus = r->queue.on && r->queue.on->apart;
-
-    return tr_buckets_plan(end, 2, tr_run_bucket(r->config, gpus),
-                           (int64_t)TR_PARAM_UNIT * r->shape.layout.d, out);
-}
-
-static void open_optimizer(struct tr_run *r)
-{
-    struct tr_bucket *bucket, *own;
-    int n = plan_buckets(r, &bucket);
-
-    n = tr_buckets_owned(bucket, n, r->grid.at.dp, r->shape.layout.d, r->shape.dp.sharded, &own);
-    tr_optim_open(&r->optim, &r->model.params, r->config, r->grid.at.tp, own, n);
-    free(own);
-    free(bucket);
-}
-
-static enum tr_status open_sums(struct tr_run *r)
-{
-    const struct tr_params *ps = &r->model.params;
-    const struct tr_dp_how how = {
-        .overlap_reduce = r->config->overlap_grad_reduce,
-        .sharded = r->shape.dp.sharded,
-        .overlap_gather = r->shape.dp.overlap_gather,
+    const struct tr_dp_of of = {
+        .config = r->config,
+        .shape = &r->shape,
+        .launch = &r->launch,
+        .params = &r->model.params,
+        .iteration = &r->iteration,
+        .grid = &r->grid,
+        .world = r->world,
+        .transport = &r->transport,
+        .queue = &r->queue,
+        .traffic = &r->traffic,
     };
-    struct tr_bucket *bucket;
-    int n = plan_buckets(r, &bucket);
-    enum tr_status s = tr_dp_open(&r->sums, &ps->grads, &ps->values, bucket, n, how, &r->dp);
+    enum tr_status s = tr_dp_open(&of, &r->dp);
 
-    free(bucket);
-    return tr_comm_agree(r->world, s);
+    tr_optim_open(&r->optim, &r->model.params, r->config, r->grid.at.tp, r->dp.own, r->dp.owns);
+    return s;
+}
+
+static enum tr_status start_replicas(struct tr_run *r)
+{
+    const struct tr_tensor masters =
+        r->optim.main.data ? r->optim.main : tr_optim_masters(&r->optim, 0);
+
+    return tr_dp_start(&r->dp, &masters);
 }
 
 /* From the master weights that this rank owns to the model's weights on all replicas. */
 static void publish(struct tr_run *r)
 {
     tr_optim_publish(&r->optim, &r->queue);
-    if (!r->dp)
-        return;
-    tr_dp_gather(r->dp, &r->queue);
-    tr_dp_need(r->dp, &r->queue, 0);
+    tr_dp_gather(&r->dp);
 }
 
 /* Drawing takes longer than reading, so nothing is drawn where a checkpoint comes. */
@@ -369,23 +348,25 @@ static void begin_anew(struct tr_run *r)
     publish(r);
 }
 
-/* Without moments where they are neither loaded nor saved.  Of replicas that diverged only the
+/* Without the optimizer's states where they are neither loaded nor saved.  Of replicas that diverged only the
    first is saved in the file. */
-static struct tr_ckpt_tensors tensors_of(struct tr_run *r, bool moments)
+static struct tr_ckpt_tensors tensors_of(struct tr_run *r, bool states)
 {
-    const bool parted = tr_replicas_parted(r->replicas);
+    const bool parted = r->dp.diverged;
 
-    return (struct tr_ckpt_tensors){
+    struct tr_ckpt_tensors t = {
         .params = &r->model.params,
         .q = &r->queue,
         .value = r->optim.main.data ? r->optim.main : r->model.params.values,
-        .m = moments ? r->optim.m : (struct tr_tensor){0},
-        .v = moments ? r->optim.v : (struct tr_tensor){0},
         .value_flat = !r->optim.main.data,
-        .sharded = r->shape.dp.sharded || parted,
+        .sharded = r->shape.dp.optimizer_shards > 1 || parted,
         .spans = parted && r->grid.at.dp > 0 ? 0 : r->optim.owns,
         .span = r->optim.own,
     };
+
+    for (int i = 0; i < TR_STATES && states; i++)
+        t.state[i] = r->optim.state[i];
+    return t;
 }
 
 static struct tr_ckpt_how how_to_load(const struct tr_config *c)
@@ -570,7 +551,7 @@ enum tr_status tr_run_save(struct tr_run *r)
     struct tr_ckpt_sidecar links, replicas;
     enum tr_status s;
 
-    tr_dp_need(r->dp, &r->queue, 0);
+    tr_dp_need(&r->dp, 0, false);
     r->queue.on->wait(&r->queue);
     tr_timer_start(TR_TIMER_SAVE_CHECKPOINT);
     s = tr_ckpt_save(&r->grid, r->config->save, &state, &tensors, &r->shape, json, r->source,
@@ -642,46 +623,15 @@ static enum tr_status start_links(struct tr_run *r)
     return r->links ? tr_links_start(r->links, text) : TR_OK;
 }
 
-static enum tr_status open_replicas(struct tr_run *r)
-{
-    const struct tr_replicas_of of = {
-        .config = r->config,
-        .shape = &r->shape,
-        .launch = &r->launch,
-        .params = &r->model.params,
-        .iteration = &r->iteration,
-        .grid = &r->grid,
-        .rounds = &r->rounds,
-        .world = r->world,
-        .queue = &r->queue,
-        .traffic = &r->traffic,
-    };
-
-    return tr_replicas_open(&of, &r->replicas);
-}
-
-static enum tr_status start_replicas(struct tr_run *r)
-{
-    struct tr_tensor weights;
-
-    if (!r->replicas && tr_dp_mode_diverges(r->config->dp_mode))
-        tr_notice_rank0("> there is one replica, so --dp-mode %s has no effect\n",
-                        tr_config_spelling("dp-mode", r->config->dp_mode));
-    if (!r->replicas)
-        return TR_OK;
-    weights = tr_optim_masters(&r->optim, 0);
-    return tr_replicas_start(r->replicas, &weights);
-}
-
 /* All that a rank works out alone. */
 static enum tr_status open_parts(struct tr_run *r)
 {
     TR_TRY(open_schedules(r));
     open_model(r);
     TR_TRY(open_links(r));
+    TR_TRY(open_replicas(r));
     tr_step_connect(r);
-    open_optimizer(r);
-    return open_replicas(r);
+    return TR_OK;
 }
 
 /* What the model needs: ranks, device, groups. */
@@ -705,11 +655,7 @@ static enum tr_status reach(struct tr_run *r)
    of all calls that they will make: a transport may take memory of the device for them. */
 static enum tr_status open_groups(struct tr_run *r)
 {
-    struct tr_comm *dp = &r->grid.dp;
-
-    TR_TRY(tr_comm_agree(r->world, dp->via->split(dp, 0, dp->rank, "dp", &r->sums)));
-    if (tr_replicas_cocktail(r->replicas))
-        TR_TRY(tr_comm_agree(r->world, dp->via->split(dp, 0, dp->rank, "replicas", &r->rounds)));
+    TR_TRY(tr_dp_reach(&r->dp));
     TR_TRY(tr_transport_warm(r));
     tr_transport_tell(r);
     return TR_OK;
@@ -741,10 +687,9 @@ static enum tr_status build(struct tr_run *r)
     open_scaler(r);
     TR_TRY(open_groups(r));
     TR_TRY(open_memory(r));
-    if (!r->only)
-        TR_TRY(open_sums(r));
     TR_TRY(start_links(r));
-    TR_TRY(start_replicas(r));
+    if (!r->only)
+        TR_TRY(start_replicas(r));
     if (!r->config->load)
         begin_anew(r);
     tr_logging_parameters(r);
@@ -802,19 +747,10 @@ enum tr_status tr_run_dry(struct tr_run *r, const struct tr_config *config,
     return s;
 }
 
-static void close_group(struct tr_comm *c)
-{
-    if (c->via)
-        c->via->release(c);
-}
-
 void tr_run_close(struct tr_run *r)
 {
     tr_data_close(r->data);
-    if (r->dp)
-        tr_dp_need(r->dp, &r->queue, 0);
-    tr_dp_close(r->dp);
-    tr_replicas_close(r->replicas);
+    tr_dp_close(&r->dp);
     tr_optim_close(&r->optim);
     tr_links_close(r->links);
     for (int i = 0; r->chunk && i < r->shape.layout.k; i++)
@@ -823,8 +759,6 @@ void tr_run_close(struct tr_run *r)
     tr_model_close(&r->model);
     tr_sched_release(&r->train_list);
     tr_sched_release(&r->eval_list);
-    close_group(&r->rounds);
-    close_group(&r->sums);
     tr_grid_close(&r->grid);
     tr_transport_close(r);
     free(r->transport_record);
@@ -846,7 +780,7 @@ bool tr_run_scatters(const struct tr_run *r, const struct tr_tensor *t)
 /* Those of the other replicas too, where sums over replicas follow. */
 double tr_run_gradient_parts(const struct tr_run *r)
 {
-    int replicas = tr_replicas_apart(r->replicas) ? 1 : r->shape.layout.d;
+    int replicas = tr_dp_reduces(&r->dp) ? r->shape.layout.d : 1;
 
     return r->config->sum_gradients ? 1.0 : (double)r->micros * replicas;
 }

@@ -21,7 +21,6 @@
 #include "telemetry/traffic.h"
 
 struct tr_links;
-struct tr_replicas;
 
 /* What a run without a backward pass is for: evaluation, or generation. */
 struct tr_forward_only {
@@ -46,8 +45,6 @@ struct tr_run {
     struct tr_launch launch;
     struct tr_share share; /* files that set-up opens once per node */
     struct tr_grid grid;
-    struct tr_comm sums;   /* replicas once more: for gradients and values alone, */
-    struct tr_comm rounds; /*   and for rounds of CocktailSGD, where there are any */
     struct tr_device *device;
     struct tr_queue queue;
     struct tr_arena arena;
@@ -57,8 +54,7 @@ struct tr_run {
     struct tr_sched train_list, eval_list;
     struct tr_stage stage;  /* what the executor drives: this run's chunks */
     struct tr_links *links; /* what compresses its messages, or NULL; pipeline/links.h */
-    struct tr_dp *dp;
-    struct tr_replicas *replicas; /* that diverge (local SGD), or NULL; dp/replicas.h */
+    struct tr_dp dp;
     struct tr_optim optim;
     struct tr_scaler scaler;
     struct tr_data *data; /* NULL until tr_run_data() */
@@ -102,8 +98,9 @@ struct tr_run {
     int64_t consumed_train, consumed_valid; /* samples */
     int64_t lr_samples;                     /* samples of steps that were executed, not skipped */
 
-    bool recording;   /* a profiler records this rank */
-    bool count_zeros; /* the next step counts the zeros of its gradients */
+    bool masters_changed; /* in the step under way, by what replicas exchanged: tr_dp_finish() */
+    bool recording;       /* a profiler records this rank */
+    bool count_zeros;     /* the next step counts the zeros of its gradients */
 
     /* The step under way, read by the executor's calls: which samples, and from which split. */
     enum tr_split split;
@@ -136,9 +133,6 @@ enum tr_dtype tr_run_dtype(const struct tr_precision *p);
    closed like any other run, and nothing else here can be done with it. */
 enum tr_status tr_run_reach(struct tr_run *r, const struct tr_config *config,
                             struct tr_comm *world) TR_MUST_CHECK;
-
-/* Elements of a bucket of gradients: --ddp-bucket-size, or what suits GPUs or hosts. */
-int64_t tr_run_bucket(const struct tr_config *c, bool gpus);
 
 /*
  * What rank `rank` of a run of that shape, which is copied, would hold, and with `only` of one that computes forward

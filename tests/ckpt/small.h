@@ -133,8 +133,8 @@ static inline struct tr_ckpt_tensors small_tensors(struct small *s)
     return (struct tr_ckpt_tensors){
         .params = &s->params,
         .value = tr_f32_1(s->buffer[0], small_length(s, 0)),
-        .m = tr_f32_1(s->buffer[1], small_length(s, 1)),
-        .v = tr_f32_1(s->buffer[2], small_length(s, 2)),
+        .state = {tr_f32_1(s->buffer[1], small_length(s, 1)),
+                  tr_f32_1(s->buffer[2], small_length(s, 2))},
         .value_flat = s->kind == SMALL_SHARDED_FLAT,
         .sharded = s->kind != SMALL_WHOLE,
         .spans = s->spans,

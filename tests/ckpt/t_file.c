@@ -589,7 +589,7 @@ static void weights_only(void **state)
     assert_fails(TR_EDATA, "holds weights only", load(&iteration));
     small_open(&s, &shape, 0, 0);
     tensors = small_tensors(&s);
-    tensors.m = tensors.v = (struct tr_tensor){0};
+    memset(tensors.state, 0, sizeof tensors.state);
     small_fill(&s, 100);
     small_spoil(&s);
     kept = small_silence();

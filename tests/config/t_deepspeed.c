@@ -59,11 +59,11 @@ static void keys(void **state)
                  "--bf16 --accumulate-allreduce-grads-in-fp32 ");
     assert_words("{\"zero_optimization\": {\"stage\": 1, \"reduce_bucket_size\": 5e8,"
                  "\"overlap_comm\": false}}",
-                 "--use-distributed-optimizer --ddp-bucket-size=500000000 "
+                 "--zero-stage=1 --ddp-bucket-size=500000000 "
                  "--no-overlap-grad-reduce ");
     assert_words("{\"zero_optimization\": {\"stage\": 0, \"overlap_comm\": true}}",
-                 "--overlap-grad-reduce ");
-    assert_words("{\"zero_optimization\": true}", "--use-distributed-optimizer ");
+                 "--zero-stage=0 --overlap-grad-reduce ");
+    assert_words("{\"zero_optimization\": true}", "--zero-stage=1 ");
     assert_words("{\"zero_optimization\": false}", "");
     assert_words("{\"activation_checkpointing\": {\"partition_activations\": true},"
                  "\"steps_per_print\": 10, \"wall_clock_breakdown\": true}",
@@ -86,7 +86,7 @@ static void nothing_said(void **state)
     assert_words("{\"prescale_gradients\": false, \"gradient_predivide_factor\": 1.0}", "");
     assert_words("{\"communication_data_type\": null, \"zero_optimization\": {\"stage\": 1,"
                  "\"offload_optimizer\": {\"device\": \"none\"}}}",
-                 "--use-distributed-optimizer ");
+                 "--zero-stage=1 ");
     /* Warnings alone. */
     assert_words("{\"aio\": {\"queue_depth\": 8}, \"offload_parameters\": true, \"x\": {\"y\": 1}}",
                  "");
@@ -124,7 +124,7 @@ static void refused(void **state)
     static const struct {
         const char *text, *sentence;
     } bad[] = {
-        {"{\"zero_optimization\": {\"stage\": 3}}", "stage 3 is not supported"},
+        {"{\"zero_optimization\": {\"stage\": 4}}", "stages 0 to 3"},
         {"{\"zero_optimization\": {\"stage\": \"x\"}}", "zero_optimization.stage: it takes a"},
         {"{\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"nvme\"}}}", "to nvme"},
         {"{\"zero_optimization\": 1}", "it takes an object"},

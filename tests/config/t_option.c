@@ -38,7 +38,7 @@ static void suggestions(void **state)
         {"log-intervall", "log-interval"},
         {"data-paths", "data-path"},
         {"fp8-fromat", NULL},
-        {"zero-stages", NULL},
+        {"zero-stages", "zero-stage"},
         {"tpp", NULL},
         {"flash-attention", NULL},
         {"moe-experts", NULL},
