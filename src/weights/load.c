@@ -161,7 +161,7 @@ enum tr_status tr_weights_load(struct tr_grid *grid, const char *folder, const s
     struct load v = {.shows = false};
     enum tr_status s;
 
-    TR_ASSERT(tensors->value.data && !tensors->m.data);
+    TR_ASSERT(tensors->value.data && !tr_ckpt_has_states(tensors));
     *source = NULL;
     tr_print_rank0(" loading weights from %s\n", folder);
     s = tr_comm_agree(grid->world, open_source(folder, dims, &v.source));

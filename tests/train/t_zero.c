@@ -185,7 +185,7 @@ static void memory(void **state)
         assert_all((int64_t)r.arena.bytes[TR_LABEL_WEIGHTS] == 4 * values);
         assert_all((int64_t)r.arena.bytes[TR_LABEL_OPTIMIZER] >= 4 * states);
         assert_all((int64_t)r.arena.bytes[TR_LABEL_OPTIMIZER] <= 4 * states + 1024);
-        assert_all_ok(tr_run_dry(&dry, &c, &r.shape, (int)world.rank));
+        assert_all_ok(tr_run_dry(&dry, &c, NULL, &r.shape, (int)world.rank));
         assert_all(memcmp(dry.arena.bytes, r.arena.bytes, sizeof dry.arena.bytes) == 0);
         tr_run_close(&dry);
         tiny_close(&r, &c);
