@@ -356,7 +356,7 @@ static struct tr_forward_only how_of(const struct work *w)
 
 static void generate(struct work *w)
 {
-    struct tr_meter meter;
+    struct tr_meter meter = {0};
     const int32_t eod = tr_tokenizer_eod(w->tokenizer);
 
     w->g.most = w->o->most;

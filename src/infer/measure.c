@@ -255,7 +255,7 @@ static int64_t counted(const struct work *w)
 
 static void score(struct work *w)
 {
-    struct tr_meter meter;
+    struct tr_meter meter = {0};
     struct tr_score s = {.window = w->window,
                          .count = w->windows,
                          .read = w->indexed ? read_index : read_text,

@@ -36,9 +36,9 @@ static int64_t best(const float *scores, int64_t n)
 
 static float logprob_of(const float *scores, int64_t n, int64_t token, int64_t top)
 {
-    double sum = 0.0;
+    double sum = exp((double)scores[0] - (double)scores[top]);
 
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 1; i < n; i++)
         sum += exp((double)scores[i] - (double)scores[top]);
     return (float)((double)scores[token] - (double)scores[top] - log(sum));
 }

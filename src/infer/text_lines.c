@@ -27,7 +27,8 @@ void tr_lines_add(struct tr_lines *x, const char *text, size_t bytes)
     memcpy(copy, text, bytes);
     copy[bytes] = '\0';
     x->line = tr_grow(x->line, &x->capacity, x->count + 1, sizeof *x->line);
-    x->line[x->count++] = (struct tr_line){copy, bytes};
+    x->line[x->count].text = copy;
+    x->line[x->count++].bytes = bytes;
 }
 
 static enum tr_status add_object(struct tr_lines *x, const char *path, int64_t number,
