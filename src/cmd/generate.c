@@ -20,7 +20,9 @@
 
 static const struct tr_opt rows[] = {
     {.kind = TR_ROW_GROUP, .name = "Generation", .group = "generate"},
-    OPT(TEXT, prompt, "prompt", NULL, ANY, "text to continue; one that begins with @, which would name a file of options, as --prompt=TEXT"),
+    OPT(TEXT, prompt, "prompt", NULL, ANY,
+        "text to continue; one that begins with @, which would name a file of options, as "
+        "--prompt=TEXT"),
     OPT(TEXT, prompts, "prompts", NULL, ANY,
         "file of texts to continue, one on each line; of JSON lines (.jsonl, .json) those under "
         "\"prompt\""),

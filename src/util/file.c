@@ -386,14 +386,22 @@ enum tr_status tr_make_dirs(const char *path)
     return TR_OK;
 }
 
-/* At most `limit` bytes; -1 with errno. */
-static ssize_t read_most(int fd, char *text, size_t limit)
+/* At most `limit` bytes in *text, whose memory grows with what is there; -1 with errno. */
+static ssize_t read_most(int fd, const char *path, size_t limit, char **text)
 {
-    size_t done = 0;
+    size_t done = 0, room = 0;
 
     while (done < limit) {
-        ssize_t n = read(fd, text + done, limit - done);
+        ssize_t n;
 
+        if (done == room) {
+            room = room == 0 ? 4096 : 2 * room;
+            room = room < limit ? room : limit;
+            *text = realloc(*text, room + 1);
+            if (!*text)
+                tr_die(TR_ERESOURCE, "no memory left to read %s", path);
+        }
+        n = read(fd, *text + done, room - done);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -407,12 +415,9 @@ static ssize_t read_most(int fd, char *text, size_t limit)
 
 static enum tr_status text_of(int fd, const char *path, size_t limit, char **out)
 {
-    char *text = malloc(limit + 2);
-    ssize_t n;
+    char *text = NULL;
+    ssize_t n = read_most(fd, path, limit + 1, &text);
 
-    if (!text)
-        tr_die(TR_ERESOURCE, "no memory left to read %s", path);
-    n = read_most(fd, text, limit + 1);
     if (n < 0 || (size_t)n > limit) {
         free(text);
         return n < 0
