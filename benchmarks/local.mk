@@ -9,7 +9,7 @@ EXTRA_DIST += benchmarks/README.md benchmarks/build_data.sh benchmarks/startup.s
 	benchmarks/peers/llmc_step.c benchmarks/peers/pytorch_gpt.py \
 	benchmarks/peers/pytorch_gpu.py benchmarks/peers/pytorch_adam.py \
 	benchmarks/peers/pytorch_step.py benchmarks/peers/transformers_step.py \
-	benchmarks/peers/tokenizers_speed.py benchmarks/run
+	benchmarks/peers/tokenizers_speed.py benchmarks/peers/transformers_generate.py benchmarks/run
 
 .PHONY: benchmarks
 benchmarks: $(BENCHMARKS)
