@@ -51,8 +51,7 @@ static size_t seed(int n, uint8_t *out, size_t most)
     static const char *const list[] = {
         "{\"text\": \"a b c\"}\n{\"text\": \"\", \"n\": [1, {\"x\": null}]}\n",
         "\n{\"prompt\": \"\\u00e9\\ud83d\\ude00\\u0000 z\"}\n \t\r\n{\"prompt\": \"3 times 4 is\"}",
-        " = Valkyria Chronicles III = \n the game 's first , 3 @,@ 000 @.@ 5 @-@ year , ( x : y ) "
-        ". \n\n",
+        " = Valkyria Chronicles III = \n the game 's first , 3 @,@ 000 @.@ 5 @-@ year . \n\n",
         "( a ( b ) c ) /' 5/ s ' ( \" q \" [ 1 ] { 2 } = = = = x = = = = 40 \xc2\xb0 N \n",
     };
     size_t bytes;

@@ -4,7 +4,7 @@
 # trireme eval and trireme generate, from a checkpoint in training, on several layouts.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 47
+plan 48
 
 check "a dataset is built" small_corpus
 check "a model is trained" small 1 --train-iters 200 --lr 0.01 --save "$work/run"
@@ -88,11 +88,15 @@ check "what greedy decoding writes is right, other words are not" sh -c \
 fails "a passage of one word" 65 "passage 1 has no word before its last one" sh -c \
     "echo '{\"text\": \"one\"}' > '$work/one.jsonl'; '$trireme' eval --load '$work/run' --lambada '$work/one.jsonl'"
 
+# stops TEXT WORD...: what is written before the first of these words.
 stops() {
-    [ "$("$trireme" generate --load "$work/run" --prompt "3 times 4" --max-new-tokens 12 --temperature 1 \
-        --stop "$@" 2> /dev/null | tail -c 1 | wc -c)" = 1 ]
+    stops_text=$1
+    shift
+    [ "$("$trireme" generate --load "$work/run" --prompt "3 times 4" --max-new-tokens 12 --stop "$@" 2> /dev/null)" = \
+        "$stops_text" ]
 }
-check "stop words" stops e i
+check "stop words" stops "3 times 4 " e i
+check "a stop word of several tokens" stops "3 times 4 " zzz is
 check "a text ends before one" [ "$("$trireme" generate --load "$work/run" --prompt "3 times 4" \
     --max-new-tokens 12 --stop zzz s 2> /dev/null)" = "3 times 4 i" ]
 check "a text ends where the model does" sh -c "'$trireme' generate --load '$work/run' --prompt 'abc' \
