@@ -1,13 +1,15 @@
 # Programs that measure.  `make benchmarks` builds them; nothing runs them unasked, and no number here
 # decides whether a test passes.
-BENCHMARKS = benchmarks/bench_clock benchmarks/bench_data benchmarks/bench_gemm benchmarks/bench_gpu benchmarks/bench_ops benchmarks/bench_overlap benchmarks/bench_pipe \
-	benchmarks/bench_step
+BENCHMARKS = benchmarks/bench_adam benchmarks/bench_clock benchmarks/bench_data benchmarks/bench_gemm benchmarks/bench_gpu benchmarks/bench_ops benchmarks/bench_overlap benchmarks/bench_pipe \
+	benchmarks/bench_step benchmarks/bench_tokenize
 EXTRA_PROGRAMS = $(BENCHMARKS)
 CLEANFILES += $(BENCHMARKS)
 EXTRA_DIST += benchmarks/README.md benchmarks/build_data.sh benchmarks/startup.sh benchmarks/slow.sh \
-	benchmarks/checkpoint.sh benchmarks/peers.sh benchmarks/peers/llmc_step.c benchmarks/peers/pytorch_gpt.py \
-	benchmarks/peers/pytorch_gpu.py \
-	benchmarks/peers/pytorch_step.py benchmarks/peers/transformers_step.py benchmarks/run
+	benchmarks/checkpoint.sh benchmarks/weights.sh benchmarks/adam.sh benchmarks/peers.sh \
+	benchmarks/peers/llmc_step.c benchmarks/peers/pytorch_gpt.py \
+	benchmarks/peers/pytorch_gpu.py benchmarks/peers/pytorch_adam.py \
+	benchmarks/peers/pytorch_step.py benchmarks/peers/transformers_step.py \
+	benchmarks/peers/tokenizers_speed.py benchmarks/peers/transformers_generate.py benchmarks/run
 
 .PHONY: benchmarks
 benchmarks: $(BENCHMARKS)
@@ -33,6 +35,10 @@ benchmarks_libbench_a_CPPFLAGS += -DTR_BENCH_DNNL
 endif
 BENCH_LIBS = benchmarks/libbench.a $(TR_LIBS) $(BLAS_LIBS) $(BLIS_LIBS)
 benchmarks/libbench_a-bench.$(OBJEXT): src/launch/commit.h
+
+benchmarks_bench_adam_SOURCES = benchmarks/bench_adam.c benchmarks/bench_device.c \
+	benchmarks/bench_device.h
+benchmarks_bench_adam_LDADD = $(BENCH_LIBS)
 
 benchmarks_bench_clock_SOURCES = benchmarks/bench_clock.c
 benchmarks_bench_clock_LDADD = $(BENCH_LIBS)
@@ -62,3 +68,6 @@ benchmarks_bench_overlap_LDADD = $(BENCH_LIBS)
 
 benchmarks_bench_pipe_SOURCES = benchmarks/bench_pipe.c benchmarks/bench_run.c benchmarks/bench_run.h
 benchmarks_bench_pipe_LDADD = $(BENCH_LIBS)
+
+benchmarks_bench_tokenize_SOURCES = benchmarks/bench_tokenize.c
+benchmarks_bench_tokenize_LDADD = $(BENCH_LIBS)

@@ -24,12 +24,13 @@ uses() {
 # which computes with them; the formulas of others, which know layers by them (config/flops.c); the reader of logs,
 # which finds them.
 result 1 "only the list of work has the width of the MLP" "$(
-    uses '(\.|->)ffn\b' | grep -vE '^src/(config/(work|dims|model_family)\.c|model/[a-z_]*\.c|report/summary\.c):' || :
+    uses '(\.|->)ffn\b' | grep -vE '^src/(config/(work|dims|model_family)\.c|model/[a-z_]*\.c|report/summary\.c|weights/[a-z_]*\.c):' || :
 )"
 
-# Numbers of heads and their widths: also rules about which of them a run can have.
+# Numbers of heads and their widths: also rules about which of them a run can have, and the weights of others, whose
+# rows stand by heads.
 result 2 "only the list of work has heads and their widths" "$(
     uses '(dims(\.|->)|\b[ms]->)(heads|groups|head_dim)\b' | grep -vE \
-        '^src/(config/(work|dims|flops)\.c|model/[a-z_]*\.c|report/summary\.c|train/compute\.c|plan/others\.c):' |
+        '^src/(config/(work|dims|flops)\.c|model/[a-z_]*\.c|report/summary\.c|train/compute\.c|plan/others\.c|weights/[a-z_]*\.c):' |
         grep -v '^src/plan/cost\.c:[0-9]*:.*head_dim %' || :
 )"

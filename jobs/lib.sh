@@ -22,6 +22,7 @@
 #   RUN            folder of the run: checkpoints, state;     TRIREME         the program; the one next to
 #                  runs/JOBNAME                                               this file, or that of PATH
 #   DATA_PATH, VOCAB_FILE, MERGE_FILE    of training jobs
+#   MODEL, WEIGHTS    of fine-tuning: the folder of a published model, and what `trireme ckpt import` made of it
 #   MAX_REQUEUES   how often a job may be requeued if it fails in a way that may be temporary; 3
 #
 # A job that reaches its end exits with trireme's exit code.  What that means for a chain is decided in
@@ -239,12 +240,14 @@ read_machine_options() {
 }
 
 # train WORD...: start or resume training, in the precision of the machine, with the options of the job file
-# and of the command line; then act on the state of the run.
+# and of the command line; then act on the state of the run.  It starts with WEIGHTS, where the job file asked for
+# them, and as soon as it has a checkpoint of its own with that.
 train() {
-    local code=0
+    local code=0 load=(--load "$run")
     read_machine_options
+    [ -z "${weights:-}" ] || compgen -G "$run/iter_*" >/dev/null || load=(--load "$weights" --finetune)
     launch train "$@" "${machine_options[@]}" --exit-signal-handler --exit-signal SIGTERM SIGUSR1 \
-        --save "$run" --load "$run" "${job_options[@]}" || code=$?
+        --save "$run" "${load[@]}" "${job_options[@]}" || code=$?
     [ -n "$dry_run" ] || finish $code
 }
 
@@ -394,4 +397,22 @@ data() {
     data_options=(--data-path $DATA_PATH)
     [ -z "${VOCAB_FILE:-}" ] || data_options+=(--vocab-file "$VOCAB_FILE")
     [ -z "${MERGE_FILE:-}" ] || data_options+=(--merge-file "$MERGE_FILE")
+}
+
+# published_model WORD...: the run begins with the weights of a published model, and the model and its tokenizer are
+# given by them, in model_options.  The words are a model to show with --dry-run where none is given.
+published_model() {
+    if [ -n "$dry_run" ] && [ -z "${WEIGHTS:+${DATA_PATH:-}}" ]; then
+        say "WEIGHTS and DATA_PATH are not both set: shown for $2"
+        model_options=("$@")
+        return
+    fi
+    [ -n "${WEIGHTS:-}" ] ||
+        stop 64 "WEIGHTS is not set, and there is nothing to fine-tune: export WEIGHTS=FOLDER that" \
+            "\`trireme ckpt import\` made (docs/finetuning.md)"
+    [ -n "${MODEL:-}" ] ||
+        stop 64 "MODEL is not set, and nobody knows which tokenizer made the tokens: export MODEL=FOLDER of" \
+            "the model that WEIGHTS=$WEIGHTS comes from"
+    weights=$WEIGHTS
+    model_options=(--use-checkpoint-args --tokenizer-type HuggingFaceTokenizer --tokenizer-model "$MODEL")
 }

@@ -8,8 +8,9 @@
 
 #include "comm/grid.h"
 #include "config/shape.h"
-#include "dp/dp.h"
+#include "dp/buckets.h"
 #include "model/param.h"
+#include "optim/states.h"
 #include "util/file.h"
 #include "util/status.h"
 
@@ -18,7 +19,7 @@
  * and SAVE/latest_checkpointed_iteration.txt, both named as Megatron names them.
  *
  * Every parameter is stored unsharded, without vocabulary padding and independent of the layout:
- * one group per kind ("model", "exp_avg", "exp_avg_sq"), one contiguous dataset per parameter.  So
+ * one group per kind ("model", and those of optim/states.def), one contiguous dataset per parameter.  So
  * a run resumes in any other layout, and the same model gives the same tensors in the file whatever
  * layout saves it.  Rank 0 lays the file out, then all ranks write their shards to their places at
  * the same time; the data-parallel replicas divide the work, or each writes its optimizer shard.
@@ -55,12 +56,14 @@ struct tr_ckpt_tensors {
     struct tr_queue *q;     /* of the device that has them, with nothing under way; NULL: they
                                are host memory */
     struct tr_tensor value; /* weights: fp32 masters where there are some */
-    struct tr_tensor m, v;  /* moments; both without data for weights only */
-    bool value_flat;        /* `value` is the whole flat buffer after all, not compact */
-    bool sharded;           /* the same on all ranks */
+    struct tr_tensor state[TR_STATES]; /* of the optimizer; all without data for weights only */
+    bool value_flat;                   /* `value` is the whole flat buffer after all, not compact */
+    bool sharded;                      /* the same on all ranks */
     int spans;
     const struct tr_bucket *span;
 };
+
+bool tr_ckpt_has_states(const struct tr_ckpt_tensors *tensors);
 
 /*
  * Sidecar files of a rank, next to the one that all write together: state that belongs to one
@@ -80,7 +83,8 @@ struct tr_ckpt_sidecar {
 
 /*
  * Save.  Collective over the grid's world.  `dir` is made where it is missing, and must be the same
- * folder on every node.  `config_json` (tr_config_get_json()) is stored to describe the run.  A
+ * folder on every node.  `config_json` (tr_config_get_json()) is stored to describe the run, and on rank 0 `source`, one
+ * line or NULL, where the weights came from with which it began.  A
  * checkpoint of the same iteration is replaced.  keep_last > 0 then removes older ones beyond that
  * many; what cannot be removed costs a warning and no more.  `sidecars` may be NULL.
  *
@@ -91,15 +95,16 @@ struct tr_ckpt_sidecar {
 enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
                             const struct tr_ckpt_state *state,
                             const struct tr_ckpt_tensors *tensors, const struct tr_shape *shape,
-                            const char *config_json, int keep_last,
+                            const char *config_json, const char *source, int keep_last,
                             const struct tr_ckpt_sidecar *sidecars) TR_MUST_CHECK;
 
 /* Which checkpoint, and what of it. */
 struct tr_ckpt_how {
-    int64_t step;   /* the iteration to load; -1 for the newest that is whole */
-    bool must;      /* that there is none is an error */
-    bool finetune;  /* weights only, and *state is set to zeros: iteration 0 */
-    bool any_order; /* no sample of training will be taken, so their order is not compared
+    int64_t step;    /* the iteration to load; -1 for the newest that is whole */
+    int64_t *loaded; /* where the iteration that was loaded goes, on all ranks; or NULL */
+    bool must;       /* that there is none is an error */
+    bool finetune;   /* weights only, and *state is set to zeros: iteration 0 */
+    bool any_order;  /* no sample of training will be taken, so their order is not compared
                        (TR_EPOCH_ORDER_OF in config/amounts.h) */
     /* Where the learning-rate schedule (config/lr_schedule.h) is not the file's: an error, or the
        command line counts, or the file.  Not asked where only weights are loaded,
@@ -108,7 +113,9 @@ struct tr_ckpt_how {
     const struct tr_opener *by; /* how ranks open the file; NULL: each for itself */
     char **config; /* if not NULL, rank 0 gets what tr_ckpt_save() was given to describe the
                       run, which the caller owns; untouched elsewhere and without a load */
-    bool begins;   /* `dir` is where this run saves: that it is empty is no surprise */
+    char **
+        source; /* the same: where the weights came from with which the run began, one line or NULL */
+    bool begins; /* `dir` is where this run saves: that it is empty is no surprise */
     /* What belongs to the checkpoint in `folder` besides, or NULL: called when its tensors are
        there, collective, and with the same outcome on all ranks.  TR_EDATA or TR_EIO: the checkpoint
        cannot be used, and an older one is tried, with which it is called again. */
@@ -157,6 +164,13 @@ enum tr_status tr_ckpt_load(struct tr_grid *grid, const char *dir, const struct 
  */
 enum tr_status tr_ckpt_options(struct tr_comm *world, const char *dir, int64_t step, char **json,
                                int64_t *vocab) TR_MUST_CHECK;
+
+/* Whether there is any checkpoint in `dir`, or `dir` is the folder of one.  Not collective. */
+bool tr_ckpt_any(const char *dir);
+
+/* Where the weights came from with which the run began that wrote the newest checkpoint of `dir`: one line, owned by
+   the caller, or NULL if it does not say.  Not collective; TR_EDATA, TR_EIO as for a load. */
+enum tr_status tr_ckpt_source(const char *dir, char **source) TR_MUST_CHECK;
 
 /* The iteration that the tracker of `dir` names; *iteration is -1 if there is no tracker.
    TR_EDATA if its content is not a number.  Not collective. */

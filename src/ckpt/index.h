@@ -32,7 +32,8 @@ struct tr_ckpt_about {
     /* The order of the samples, of which a file has the rows of TR_EPOCH_ORDER_OF; what an older
        one does not have is 0, as it was. */
     struct tr_epoch_plan order;
-    int64_t files; /* sidecar files of ranks; -1: an older file does not say */
+    const char *source; /* borrowed, for writing: where imported weights come from, or NULL */
+    int64_t files;      /* sidecar files of ranks; -1: an older file does not say */
 #define MODEL(attribute, field) int64_t field;
     TR_CKPT_MODEL_OF(MODEL)
 #undef MODEL
@@ -58,9 +59,10 @@ struct tr_ckpt_entry {
 struct tr_ckpt_index {
     struct tr_ckpt_about about;
     int minor;
-    char *program, *config; /* owned; which program wrote the file, and its options as JSON; NULL
-                               where the file does not say */
-    bool optimizer;         /* exp_avg or exp_avg_sq are there */
+    /* Owned; which program wrote the file, its options as JSON, and where imported weights come from; NULL
+       where the file does not say. */
+    char *program, *config, *source;
+    bool optimizer; /* exp_avg or exp_avg_sq are there */
     int count;
     struct tr_ckpt_entry *list; /* owned; in the order of the file */
 };
@@ -72,6 +74,11 @@ struct tr_ckpt_index {
  * be there, half written.
  */
 enum tr_status tr_ckpt_index_write(const char *path, const struct tr_params *whole, int kinds,
+                                   const struct tr_ckpt_about *about, const char *config_json,
+                                   const uint64_t *sums, int64_t *offsets) TR_MUST_CHECK;
+
+/* The same for a file that it made of the same tensors, whose elements stay and whose sums are others. */
+enum tr_status tr_ckpt_index_again(const char *path, const struct tr_params *whole, int kinds,
                                    const struct tr_ckpt_about *about, const char *config_json,
                                    const uint64_t *sums, int64_t *offsets) TR_MUST_CHECK;
 

@@ -378,6 +378,8 @@ static enum tr_status get_all(hid_t file, int64_t file_bytes, struct tr_ckpt_ind
         TR_TRY(get_text(file, TR_CKPT_ATTR_PROGRAM, &out->program));
     if (has(file, TR_CKPT_ATTR_CONFIG))
         TR_TRY(get_text(file, TR_CKPT_ATTR_CONFIG, &out->config));
+    if (has(file, TR_CKPT_ATTR_SOURCE))
+        TR_TRY(get_text(file, TR_CKPT_ATTR_SOURCE, &out->source));
     TR_TRY(get_about(file, &out->about));
     TR_TRY(get_schedule(file, &out->about.schedule));
     TR_TRY(get_order(file, &out->about.order));
@@ -464,6 +466,7 @@ void tr_ckpt_index_release(struct tr_ckpt_index *x)
 {
     free(x->program);
     free(x->config);
+    free(x->source);
     free(x->list);
     memset(x, 0, sizeof *x);
 }

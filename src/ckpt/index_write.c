@@ -81,15 +81,16 @@ static bool put_text(hid_t on, const char *name, const char *text)
     return ok;
 }
 
+/* What is unset is left out. */
 static bool put_schedule_real(hid_t root, const char *name, const char *options, double value)
 {
     (void)options;
-    return put_real(root, name, value);
+    return value <= TR_UNSET_REAL || put_real(root, name, value);
 }
 
 static bool put_schedule_choice(hid_t root, const char *name, const char *options, int value)
 {
-    return put_text(root, name, tr_ckpt_schedule_spelling(options, value));
+    return value < 0 || put_text(root, name, tr_ckpt_schedule_spelling(options, value));
 }
 
 static bool put_schedule(hid_t root, const struct tr_lr_schedule *c)
@@ -139,7 +140,8 @@ static bool put_family(hid_t root, const struct tr_family *f)
 static bool put_about(hid_t root, const struct tr_ckpt_about *a, const char *config_json)
 {
     bool ok = put_text(root, TR_CKPT_ATTR_PROGRAM, PACKAGE_STRING) &&
-              put_text(root, TR_CKPT_ATTR_CONFIG, config_json);
+              put_text(root, TR_CKPT_ATTR_CONFIG, config_json) &&
+              (!a->source || put_text(root, TR_CKPT_ATTR_SOURCE, a->source));
 
 #define INT put_int
 #define SIGNED put_int
@@ -308,9 +310,9 @@ static int write_index(int fd, const struct tr_ckpt_sparse *pages)
     return rc ? -1 : 0;
 }
 
-static enum tr_status write_file(const char *path, const struct tr_ckpt_sparse *pages)
+static enum tr_status write_file(const char *path, int flags, const struct tr_ckpt_sparse *pages)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666), error = 0;
+    int fd = open(path, O_WRONLY | O_CLOEXEC | flags, 0666), error = 0;
 
     if (fd < 0)
         return TR_FAIL(TR_EIO, "cannot make %s: %s", path, strerror(errno));
@@ -323,9 +325,9 @@ static enum tr_status write_file(const char *path, const struct tr_ckpt_sparse *
     return TR_OK;
 }
 
-enum tr_status tr_ckpt_index_write(const char *path, const struct tr_params *whole, int kinds,
-                                   const struct tr_ckpt_about *about, const char *config_json,
-                                   const uint64_t *sums, int64_t *offsets)
+static enum tr_status write_to(const char *path, int flags, const struct tr_params *whole,
+                               int kinds, const struct tr_ckpt_about *about,
+                               const char *config_json, const uint64_t *sums, int64_t *offsets)
 {
     struct tr_ckpt_sparse pages;
     enum tr_status s;
@@ -337,7 +339,21 @@ enum tr_status tr_ckpt_index_write(const char *path, const struct tr_params *who
     s = describe_in_order(whole, kinds, about, config_json, sums, offsets, &pages);
 
     if (s == TR_OK)
-        s = write_file(path, &pages);
+        s = write_file(path, flags, &pages);
     tr_ckpt_sparse_release(&pages);
     return s;
+}
+
+enum tr_status tr_ckpt_index_write(const char *path, const struct tr_params *whole, int kinds,
+                                   const struct tr_ckpt_about *about, const char *config_json,
+                                   const uint64_t *sums, int64_t *offsets)
+{
+    return write_to(path, O_CREAT | O_EXCL, whole, kinds, about, config_json, sums, offsets);
+}
+
+enum tr_status tr_ckpt_index_again(const char *path, const struct tr_params *whole, int kinds,
+                                   const struct tr_ckpt_about *about, const char *config_json,
+                                   const uint64_t *sums, int64_t *offsets)
+{
+    return write_to(path, 0, whole, kinds, about, config_json, sums, offsets);
 }

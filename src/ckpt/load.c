@@ -29,7 +29,8 @@ struct load {
     uint64_t *sums;   /* of what was read and this tensor rank and stage store */
     uint64_t *others; /* of what they hold as well, but do not store */
     int fd, error;    /* the file; -1, and why it could not be opened */
-    char *config;     /* on rank 0: the options of the run that wrote it, as JSON */
+    char *config;     /* on rank 0: the options of the run that wrote it, as JSON, */
+    char *source;     /*   and where the weights came from with which it began */
 };
 
 /* What rank 0 found out about one checkpoint; broadcast to all ranks. */
@@ -60,6 +61,7 @@ static void end(struct load *v)
     free(v->sums);
     free(v->others);
     free(v->config);
+    free(v->source);
     tr_ckpt_map_release(&v->map);
 }
 
@@ -130,22 +132,12 @@ static enum tr_status examine(struct load *v, const char *file, const struct tr_
     f->state = x.about.state;
     f->schedule = x.about.schedule;
     free(v->config);
+    free(v->source);
     v->config = x.config;
-    x.config = NULL;
+    v->source = x.source;
+    x.config = x.source = NULL;
     tr_ckpt_index_release(&x);
     return s;
-}
-
-/* What of the piece is in no file. */
-static void pad_piece(struct load *v, int kind, const struct tr_ckpt_piece *piece)
-{
-    for (int64_t lo = piece->hi, hi; lo < piece->end; lo = hi) {
-        float *x = tr_ckpt_room(&v->map, kind, piece, lo);
-
-        hi = tr_ckpt_upto(&v->map, lo, piece->end);
-        memset(x, 0, (size_t)(hi - lo) * sizeof *x);
-        tr_ckpt_put(&v->map, kind, piece, lo, hi);
-    }
 }
 
 static enum tr_status read_piece(struct load *v, int kind, const struct tr_ckpt_piece *piece)
@@ -164,7 +156,7 @@ static enum tr_status read_piece(struct load *v, int kind, const struct tr_ckpt_
         sums[number] += tr_ckpt_sum_elems(p, x, lo, hi);
         tr_ckpt_put(&v->map, kind, piece, lo, hi);
     }
-    pad_piece(v, kind, piece);
+    tr_ckpt_pad(&v->map, kind, piece);
     return TR_OK;
 }
 
@@ -358,7 +350,7 @@ enum tr_status tr_ckpt_load(struct tr_grid *grid, const char *dir, const struct 
     struct finding f = {.iteration = -1};
     enum tr_status s;
 
-    TR_ASSERT(tensors->value.data && !(how->finetune && tensors->m.data));
+    TR_ASSERT(tensors->value.data && !(how->finetune && tr_ckpt_has_states(tensors)));
     *found = false;
     TR_TRY(choose(&v, &f));
     if (f.iteration < 0)
@@ -367,12 +359,18 @@ enum tr_status tr_ckpt_load(struct tr_grid *grid, const char *dir, const struct 
     s = load_newest(&v, shape, tensors->params, &f);
     if (s == TR_OK) {
         *found = true;
+        if (how->loaded)
+            *how->loaded = f.iteration;
         if (how->config) {
             *how->config = v.config;
             v.config = NULL;
         }
+        if (how->source) {
+            *how->source = v.source;
+            v.source = NULL;
+        }
         *state = how->finetune ? (struct tr_ckpt_state){0} : f.state;
-        if (tensors->m.data && how->schedule == TR_SCHEDULE_STORED)
+        if (tr_ckpt_has_states(tensors) && how->schedule == TR_SCHEDULE_STORED)
             tr_ckpt_schedule_follow(&f.schedule, &shape->lr_schedule);
         tr_print_rank0(" checkpoint version %d.%lld\n"
                        "  successfully loaded checkpoint from %s at iteration %lld\n",

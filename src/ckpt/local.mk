@@ -12,4 +12,5 @@ libtrireme_a_SOURCES += \
 	src/ckpt/rows.c src/ckpt/rows.h \
 	src/ckpt/seal.c src/ckpt/seal.h \
 	src/ckpt/sparse_file.c src/ckpt/sparse_file.h \
-	src/ckpt/sum.c src/ckpt/sum.h
+	src/ckpt/sum.c src/ckpt/sum.h \
+	src/ckpt/stream.c src/ckpt/stream.h

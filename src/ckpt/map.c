@@ -8,13 +8,12 @@
 
 const char *tr_ckpt_group(int kind)
 {
-    static const char *const groups[] = {
-#define KIND(symbol, group, field) group,
-        TR_CKPT_KINDS_OF(KIND)
-#undef KIND
-    };
+    return kind == TR_CKPT_MODEL ? TR_CKPT_WEIGHTS : tr_optim_state_group(kind - TR_CKPT_STATE);
+}
 
-    return groups[kind];
+bool tr_ckpt_has_states(const struct tr_ckpt_tensors *tensors)
+{
+    return tensors->state[0].data;
 }
 
 /* The model on one rank.  tr_params_list_whole() gives the order of the backward pass; the file has
@@ -96,15 +95,17 @@ void tr_ckpt_map_build(const struct tr_dims *dims, const struct tr_ckpt_tensors 
     const struct tr_params *params = tensors->params;
     int from = 0;
 
-    TR_ASSERT(!tensors->m.data == !tensors->v.data);
     memset(out, 0, sizeof *out);
     out->tp = tp;
-    out->kinds = tensors->m.data ? TR_CKPT_KINDS : 1;
+    out->kinds = tr_ckpt_has_states(tensors) ? TR_CKPT_KINDS : 1;
     out->value_flat = tensors->value_flat;
     out->sharded = tensors->sharded;
-#define KIND(symbol, group, field) out->buffer[TR_CKPT_##symbol] = tensors->field;
-    TR_CKPT_KINDS_OF(KIND)
-#undef KIND
+    out->buffer[TR_CKPT_MODEL] = tensors->value;
+    for (int i = 0; i < TR_STATES; i++) {
+        TR_ASSERT(!tensors->state[i].data == !tensors->state[0].data);
+        TR_ASSERT(!tensors->state[i].data || tensors->state[i].dtype == TR_F32);
+        out->buffer[TR_CKPT_STATE + i] = tensors->state[i];
+    }
     open_bounce(out, tensors->q);
     tr_ckpt_list_whole(dims, &out->whole);
     /* A span that ends inside a parameter makes one piece more. */
@@ -196,6 +197,17 @@ void tr_ckpt_put(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_pie
     }
 }
 
+void tr_ckpt_pad(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece)
+{
+    for (int64_t lo = piece->hi, hi; lo < piece->end; lo = hi) {
+        float *x = tr_ckpt_room(m, kind, piece, lo);
+
+        hi = tr_ckpt_upto(m, lo, piece->end);
+        memset(x, 0, (size_t)(hi - lo) * sizeof *x);
+        tr_ckpt_put(m, kind, piece, lo, hi);
+    }
+}
+
 /* The element of the piece that is number `at` of all stored ones, or the nearest. */
 static int64_t element_at(const struct tr_ckpt_piece *piece, int64_t base, int64_t at)
 {
@@ -261,6 +273,25 @@ void tr_ckpt_tell(struct tr_comm *c, void *data, size_t bytes)
 
     TR_ASSERT(bytes % sizeof(int32_t) == 0);
     c->via->broadcast(c, NULL, &words, 0);
+}
+
+/* In words of 4 bytes. */
+void tr_ckpt_tell_text(struct tr_comm *c, char **text)
+{
+    int64_t bytes = *text ? ((int64_t)strlen(*text) + 4) / 4 * 4 : 0;
+    char *all;
+
+    tr_ckpt_tell(c, &bytes, sizeof bytes);
+    if (bytes == 0)
+        return;
+    all = calloc(1, (size_t)bytes);
+    if (!all)
+        tr_die(TR_ERESOURCE, "no memory left for a text of a checkpoint");
+    if (c->rank == 0)
+        memcpy(all, *text, strlen(*text));
+    tr_ckpt_tell(c, all, (size_t)bytes);
+    free(c->rank == 0 ? *text : NULL);
+    *text = all;
 }
 
 /* Transports add floating-point numbers.  Limbs of 16 bits add up exactly in 53. */

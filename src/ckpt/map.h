@@ -13,12 +13,7 @@
  * The file holds every parameter of the model once, in the order embeddings, layers, head; `whole`
  * lists them.  A tensor's number is its place in that list.
  */
-enum tr_ckpt_kind {
-#define KIND(symbol, group, field) TR_CKPT_##symbol,
-    TR_CKPT_KINDS_OF(KIND)
-#undef KIND
-        TR_CKPT_KINDS
-};
+enum tr_ckpt_kind { TR_CKPT_MODEL, TR_CKPT_STATE, TR_CKPT_KINDS = TR_CKPT_STATE + TR_STATES };
 
 /* Name of the group of that kind; static. */
 const char *tr_ckpt_group(int kind);
@@ -79,6 +74,9 @@ float *tr_ckpt_room(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_
 void tr_ckpt_put(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,
                  int64_t lo, int64_t hi);
 
+/* What of the piece is in no file: zeros. */
+void tr_ckpt_pad(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece);
+
 /* True if this tensor rank and stage store the piece: no copies, and what is not sharded only on
    tensor rank 0. */
 bool tr_ckpt_stores(const struct tr_ckpt_map *m, const struct tr_ckpt_piece *piece);
@@ -107,9 +105,10 @@ struct tr_ckpt_run tr_ckpt_run_at(const struct tr_param *p, int64_t at, int64_t 
 /* The checksum (ckpt/sum.h) of elements lo .. hi - 1 of the local part; `x` is the first one. */
 uint64_t tr_ckpt_sum_elems(const struct tr_param *p, const float *x, int64_t lo, int64_t hi);
 
-/* Over the ranks of `c`: `bytes` (a multiple of 4) from rank 0 to all, and the sum modulo 2^64
-   of n numbers.  Collective. */
+/* Over the ranks of `c`: `bytes` (a multiple of 4) from rank 0 to all, a text or NULL, which others get to own, and
+   the sum modulo 2^64 of n numbers.  Collective. */
 void tr_ckpt_tell(struct tr_comm *c, void *data, size_t bytes);
+void tr_ckpt_tell_text(struct tr_comm *c, char **text);
 void tr_ckpt_add(struct tr_comm *c, uint64_t *x, int n);
 
 #endif

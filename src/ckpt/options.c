@@ -45,36 +45,32 @@ static enum tr_status find(const char *dir, int64_t step, struct tr_ckpt_index *
     return s;
 }
 
-/* What rank 0 broadcasts first. */
-struct head {
-    int64_t vocab, bytes;
-};
-
 enum tr_status tr_ckpt_options(struct tr_comm *world, const char *dir, int64_t step, char **json,
                                int64_t *vocab)
 {
     struct tr_ckpt_index x = {.count = 0};
-    struct head h = {0};
     enum tr_status s = world->rank == 0 ? find(dir, step, &x) : TR_OK;
 
     *json = NULL;
+    *vocab = x.about.vocab;
     s = tr_comm_agree(world, s);
-    if (s != TR_OK)
-        goto out;
-    if (x.config)
-        /* Texts are broadcast in words of 4 bytes. */
-        h = (struct head){x.about.vocab, ((int64_t)strlen(x.config) + 4) / 4 * 4};
-    tr_ckpt_tell(world, &h, sizeof h);
-    *vocab = h.vocab;
-    if (h.bytes == 0)
-        goto out;
-    *json = calloc(1, (size_t)h.bytes);
-    if (!*json)
-        tr_die(TR_ERESOURCE, "no memory left for the options of a checkpoint");
-    if (x.config)
-        memcpy(*json, x.config, strlen(x.config));
-    tr_ckpt_tell(world, *json, (size_t)h.bytes);
-out:
+    if (s == TR_OK) {
+        *json = x.config;
+        x.config = NULL;
+        tr_ckpt_tell(world, vocab, sizeof *vocab);
+        tr_ckpt_tell_text(world, json);
+    }
+    tr_ckpt_index_release(&x);
+    return s;
+}
+
+enum tr_status tr_ckpt_source(const char *dir, char **source)
+{
+    struct tr_ckpt_index x = {.count = 0};
+    enum tr_status s = find(dir, -1, &x);
+
+    *source = x.source;
+    x.source = NULL;
     tr_ckpt_index_release(&x);
     return s;
 }

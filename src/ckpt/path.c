@@ -81,6 +81,15 @@ static bool has_file(const char *dir, int64_t iteration)
     return has;
 }
 
+bool tr_ckpt_any(const char *dir)
+{
+    bool any = tr_ckpt_holds(dir);
+
+    for (int64_t at = INT64_MAX; !any && (at = tr_ckpt_older(dir, at)) >= 0;)
+        any = has_file(dir, at);
+    return any;
+}
+
 char *tr_ckpt_iterations(const char *dir)
 {
     enum { MOST = 8 };
@@ -456,6 +465,20 @@ static void remove_leftovers(int at, const char *dir)
     if (d)
         closedir(d);
     tr_file_tidy(dir, TR_CKPT_TRACKER);
+}
+
+void tr_ckpt_tell_leftovers(const char *dir)
+{
+    DIR *d = opendir(dir);
+
+    for (const char *name; d && (name = next_name(d)) != NULL;)
+        if (is_leftover(name))
+            tr_log(TR_LOG_WARNING,
+                   "%s/%s is left of one that was killed, or another is at work there: remove it, "
+                   "unless it is; the next save of a run there does",
+                   dir, name);
+    if (d)
+        closedir(d);
 }
 
 void tr_ckpt_tidy(const char *dir, int64_t iteration, int keep_last, long tag)

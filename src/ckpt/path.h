@@ -59,6 +59,9 @@ enum tr_status tr_ckpt_commit(const char *dir, int64_t iteration, long tag) TR_M
 /* Remove a folder that a save prepared, if it is there and holds nothing but a checkpoint. */
 void tr_ckpt_remove(const char *folder);
 
+/* A warning for each folder that a killed save or import left in `dir`, if no other is writing it. */
+void tr_ckpt_tell_leftovers(const char *dir);
+
 /* Remove what killed saves left behind, and the checkpoints before the newest `keep_last` up to
    `iteration` (all stay if it is 0).  What cannot be removed stays; a warning says so. */
 void tr_ckpt_tidy(const char *dir, int64_t iteration, int keep_last, long tag);

@@ -291,7 +291,7 @@ static void give_up(const struct save *v)
 enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
                             const struct tr_ckpt_state *state,
                             const struct tr_ckpt_tensors *tensors, const struct tr_shape *shape,
-                            const char *config_json, int keep_last,
+                            const char *config_json, const char *source, int keep_last,
                             const struct tr_ckpt_sidecar *sidecars)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
@@ -304,6 +304,7 @@ enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
     enum tr_status s;
 
     TR_ASSERT(tensors->value.data);
+    about.source = source;
     tr_print_rank0("saving checkpoint at iteration %7lld to %s\n", (long long)v.iteration, dir);
     begin(&v, tensors, shape, config_json);
     tr_ckpt_rows_open(grid, &v.map, &v.rows);

@@ -8,7 +8,7 @@
  * The version is MAJOR.MINOR.  A reader refuses another major; a minor adds attributes that an
  * older reader may ignore.
  */
-enum { TR_CKPT_MAJOR = 1, TR_CKPT_MINOR = 4 };
+enum { TR_CKPT_MAJOR = 1, TR_CKPT_MINOR = 5 };
 
 /* The text in the first page of the file: version, length and checksum of the index. */
 #define TR_CKPT_SEAL "trireme checkpoint %d.%d\nindex_bytes %lld\nindex_checksum %016llx\n"
@@ -22,12 +22,8 @@ enum { TR_CKPT_MAJOR = 1, TR_CKPT_MINOR = 4 };
 #define TR_CKPT_TMP ".iter_%07lld.tmp-%ld"
 #define TR_CKPT_OLD ".iter_%07lld.old-%ld"
 
-/* KIND(symbol, "group", field): the groups, and which buffer of struct tr_ckpt_tensors fills
-   them. */
-#define TR_CKPT_KINDS_OF(KIND)  \
-    KIND(MODEL, "model", value) \
-    KIND(EXP_AVG, "exp_avg", m) \
-    KIND(EXP_AVG_SQ, "exp_avg_sq", v)
+/* The group of the weights; those of the optimizer's states are in optim/states.def. */
+#define TR_CKPT_WEIGHTS "model"
 
 /* STATE(type, "attribute", field): what a run resumes from, from struct tr_ckpt_state, on the
    root.  A REAL, a count from 0 on (INT), or a whole number that may be negative (SIGNED), as the overflows
@@ -100,6 +96,8 @@ enum { TR_CKPT_MAJOR = 1, TR_CKPT_MINOR = 4 };
 /* On the root, for people: which program wrote the file, and with which options. */
 #define TR_CKPT_ATTR_PROGRAM "program"
 #define TR_CKPT_ATTR_CONFIG "config"
+/* On the root, for people: where weights come from that were imported. */
+#define TR_CKPT_ATTR_SOURCE "source"
 /* On the root: how many sidecar files ranks saved (ckpt/sidecar.h). */
 #define TR_CKPT_ATTR_FILES "rank_files"
 /* On each dataset: tr_ckpt_sum() of its elements, an unsigned 64-bit integer. */

@@ -3,9 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <jansson.h>
 
 #include "ckpt/architecture.h"
 #include "ckpt/sidecar.h"
@@ -209,6 +212,43 @@ enum tr_status tr_ckpt_verify(const char *path, FILE *out,
     return s;
 }
 
+/* Without the blanks that an import reserves behind it. */
+static void show_config(const char *config, FILE *out)
+{
+    size_t n = strlen(config);
+
+    while (n > 0 && (config[n - 1] == ' ' || config[n - 1] == '\n'))
+        n--;
+    fprintf(out, "config                          %.*s\n", (int)n, config);
+}
+
+/* Among the options of the run; the parts that it had are attributes of their own. */
+/* What the options of the run say; tensors are always fp32. */
+static void show_run(const struct tr_ckpt_index *x, FILE *out)
+{
+    json_t *options = x->config ? json_loads(x->config, 0, NULL) : NULL;
+    const char *name = json_string_value(json_object_get(options, "model_family"));
+
+    if (name)
+        fprintf(out, "%-31s %s\n", "model_family", name);
+    fprintf(out, "%-31s fp32%s\n", "precision",
+            json_is_true(json_object_get(options, "bf16"))   ? ", trained in bf16"
+            : json_is_true(json_object_get(options, "fp16")) ? ", trained in fp16"
+                                                             : "");
+    json_decref(options);
+}
+
+/* A whole number without a point, any other as the shortest text that reads back the same. */
+static void show_number(FILE *out, const char *attribute, double value)
+{
+    char text[40];
+
+    tr_real_text(value, text, sizeof text);
+    if (value == rint(value))
+        snprintf(text, sizeof text, "%.17g", value);
+    fprintf(out, "%-31s %s\n", attribute, text);
+}
+
 static void show_about(const struct tr_ckpt_index *x, FILE *out)
 {
     const struct tr_ckpt_about *a = &x->about;
@@ -216,9 +256,12 @@ static void show_about(const struct tr_ckpt_index *x, FILE *out)
     fprintf(out, "format version                  %d.%d\n", TR_CKPT_MAJOR, x->minor);
     if (x->program)
         fprintf(out, "written by                      %s\n", x->program);
+    if (x->source)
+        fprintf(out, "weights from                    %s\n", x->source);
+    show_run(x, out);
 #define INT(attribute, value) fprintf(out, "%-31s %lld\n", attribute, (long long)(value));
 #define SIGNED INT
-#define REAL(attribute, value) fprintf(out, "%-31s %.17g\n", attribute, value);
+#define REAL(attribute, value) show_number(out, attribute, value);
 #define STATE(type, attribute, field) type(attribute, a->state.field)
     TR_CKPT_STATE_OF(STATE)
 #undef STATE
@@ -301,7 +344,7 @@ static void show_tensors(const struct tr_ckpt_index *x, FILE *out)
     fprintf(out, "optimizer states                %s\n", x->optimizer ? "yes" : "no: weights only");
     fprintf(out, "bytes of tensors                %lld\n", (long long)bytes_of(x));
     if (x->config)
-        fprintf(out, "config                          %s\n", x->config);
+        show_config(x->config, out);
     for (int i = 0; i < x->count; i++) {
         const struct tr_ckpt_entry *e = &x->list[i];
         char shape[48];

@@ -6,15 +6,19 @@
 #include <string.h>
 
 #include "ckpt/ckpt.h"
+#include "cmd/ckpt_weights.h"
 #include "util/meter.h"
 #include "util/file.h"
 #include "util/text.h"
 
 const struct tr_doc tr_doc_ckpt = {
     .synopsis = "trireme ckpt show PATH...\n"
-                "trireme ckpt verify PATH...",
+                "trireme ckpt verify PATH...\n"
+                "trireme ckpt import --from FOLDER --save DIR [OPTION...]\n"
+                "trireme ckpt export --load PATH --to FOLDER [OPTION...]",
     .about =
-        "Show and verify checkpoints.  PATH is a run folder (that of --save), of which the "
+        "Show and verify checkpoints; import weights of others and export them.  PATH is a run "
+        "folder (that of --save), of which the "
         "latest checkpoint is taken, or the folder of one checkpoint, or the file in it.  No job "
         "is needed.\n"
         "\n"
@@ -28,7 +32,24 @@ const struct tr_doc tr_doc_ckpt = {
         "damaged, and 74 if one cannot be read.\n"
         "\n"
         "    trireme ckpt show runs/gpt2-124m\n"
-        "    trireme ckpt verify runs/gpt2-124m/iter_*",
+        "    trireme ckpt verify runs/gpt2-124m/iter_*\n"
+        "\n"
+        "import reads a model folder of transformers (config.json and model.safetensors or "
+        "pytorch_model.bin, sharded or not), or a folder of CocktailSGD or AC-SGD (pytorch_0.pt, "
+        "prank_0_checkpoint.pt and on) or of Megatron-LM (mp_rank_00/model_optim_rng.pt and on), "
+        "and makes a checkpoint of weights alone, from which "
+        "training starts.  Nothing in the "
+        "folder is executed.  Memory holds a few megabytes of a tensor at a time, or one whole "
+        "tensor of GPT-2.  After a failure nothing is left.\n"
+        "\n"
+        "    trireme ckpt import --from Llama-3.1-8B --save runs/llama\n"
+        "    trireme train --load runs/llama --finetune --use-checkpoint-args ...\n"
+        "\n"
+        "export writes such a folder from a checkpoint, in any layout that it was trained in: for "
+        "transformers, a file for each layer, or the files of Megatron-LM.\n"
+        "\n"
+        "    trireme ckpt export --load runs/llama --to tuned --dtype bf16 --like Llama-3.1-8B",
+    .options = tr_ckpt_options_table,
 };
 
 struct watch {
@@ -99,8 +120,12 @@ static enum tr_status verify(const char *path)
 
 static const struct {
     const char *name;
-    enum tr_status (*run)(const char *path);
-} subverbs[] = {{"show", show}, {"verify", verify}};
+    enum tr_status (*paths)(const char *path);        /* of each path, or */
+    enum tr_status (*options)(int argc, char **argv); /* of options */
+} subverbs[] = {{"show", show, NULL},
+                {"verify", verify, NULL},
+                {"import", NULL, tr_ckpt_import},
+                {"export", NULL, tr_ckpt_export}};
 enum { SUBVERBS = sizeof subverbs / sizeof subverbs[0] };
 
 /* All of them, and the worst of what they give. */
@@ -127,21 +152,26 @@ static enum tr_status run_all(enum tr_status (*run)(const char *path), int count
     return worst;
 }
 
+static enum tr_status look(int number, int argc, char **argv)
+{
+    if (argc < 3)
+        return TR_FAIL(TR_ECONFIG, "trireme ckpt %s needs the path of a checkpoint", argv[1]);
+    for (int n = 2; n < argc; n++)
+        if (argv[n][0] == '-')
+            return TR_FAIL(TR_ECONFIG, "trireme ckpt %s has no option %s", argv[1], argv[n]);
+    return run_all(subverbs[number].paths, argc - 2, argv + 2);
+}
+
 static enum tr_status dispatch(int argc, char **argv)
 {
     if (argc < 2)
-        return TR_FAIL(TR_ECONFIG, "trireme ckpt needs a command: show or verify");
-    for (int i = 0; i < SUBVERBS; i++) {
-        if (strcmp(argv[1], subverbs[i].name) != 0)
-            continue;
-        if (argc < 3)
-            return TR_FAIL(TR_ECONFIG, "trireme ckpt %s needs the path of a checkpoint", argv[1]);
-        for (int n = 2; n < argc; n++)
-            if (argv[n][0] == '-')
-                return TR_FAIL(TR_ECONFIG, "trireme ckpt %s has no option %s", argv[1], argv[n]);
-        return run_all(subverbs[i].run, argc - 2, argv + 2);
-    }
-    return TR_FAIL(TR_ECONFIG, "trireme ckpt cannot '%s', only show and verify", argv[1]);
+        return TR_FAIL(TR_ECONFIG, "trireme ckpt needs a command: show, verify, import or export");
+    for (int i = 0; i < SUBVERBS; i++)
+        if (strcmp(argv[1], subverbs[i].name) == 0)
+            return subverbs[i].options ? subverbs[i].options(argc - 2, argv + 2)
+                                       : look(i, argc, argv);
+    return TR_FAIL(TR_ECONFIG, "trireme ckpt cannot '%s', only show, verify, import and export",
+                   argv[1]);
 }
 
 int tr_cmd_ckpt(int argc, char **argv)

@@ -3,13 +3,13 @@
 
 #include <errno.h>
 #include <libgen.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "token/corpus.h"
 #include "cmd/data.h"
+#include "cmd/signals.h"
 #include "data/indexed.h"
 #include "util/file.h"
 #include "util/log.h"
@@ -30,11 +30,14 @@
         .initial = initial_, .set = set_, .help = help_                                           \
     }
 
-#define TOKENIZER_ROWS(group_, set_, initial_)                                                 \
-    CHOICE(group_, tokenizer_type, set_, "tokenizer-type", initial_, "tokenizer of the text"), \
-        OPT(group_, TEXT, vocab_file, "vocab-file", NULL, ANY,                                 \
-            "vocabulary of gpt2-bpe: a JSON object"),                                          \
-        OPT(group_, TEXT, merge_file, "merge-file", NULL, ANY, "merges of gpt2-bpe")
+#define TOKENIZER_ROWS(group_, set_, initial_)                                                   \
+    CHOICE(group_, tokenizer_type, set_, "tokenizer-type", initial_, "tokenizer of the text"),   \
+        OPT(group_, TEXT, vocab_file, "vocab-file", NULL, ANY,                                   \
+            "vocabulary of gpt2-bpe: a JSON object"),                                            \
+        OPT(group_, TEXT, merge_file, "merge-file", NULL, ANY, "merges of gpt2-bpe"),            \
+        OPT(group_, TEXT, tokenizer_model, "tokenizer-model", NULL, ANY,                         \
+            "of HuggingFaceTokenizer and SentencePieceTokenizer: the folder of a model, or its " \
+            "tokenizer.json or .model; alone, what is found there")
 #define OVERWRITE_ROW(group_) \
     OPT(group_, FLAG, overwrite, "overwrite", NULL, ANY, "replace files that exist")
 #define INTERVAL_ROW(group_)                                          \
@@ -54,13 +57,17 @@ static const struct tr_opt rows[] = {
            "between markers"),
     OPT("build", TEXT, document_marker, "document-marker", "<|endoftext|>", ANY,
         "line that ends a document with --split-documents marker"),
-    CHOICE("build", invalid_utf8, "invalid_utf8", "invalid-utf8", "keep",
-           "bytes that gpt2-bpe finds not to be UTF-8: keep them as tokens of bytes and warn, or "
-           "stop there"),
+    CHOICE(
+        "build", invalid_utf8, "invalid_utf8", "invalid-utf8", "keep",
+        "bytes that are not UTF-8, except with bytes: keep them as tokens of bytes, or as U+FFFD "
+        "where the vocabulary has no bytes, and warn; or stop there"),
     GROUP("build", "build: tokens"),
     TOKENIZER_ROWS("build", "tokenizer", "gpt2-bpe"),
     OPT("build", FLAG, append_eod, "append-eod", NULL, ANY,
         "append the end-of-document (EOD) token to each document"),
+    OPT("build", FLAG, add_special_tokens, "add-special-tokens", NULL, ANY,
+        "put the special tokens around each document that the tokenizer's template has, such as a "
+        "first one"),
     GROUP("build", "build: output"),
     OPT("build", TEXT, output_prefix, "output-prefix", tr_required, ANY,
         "the datasets are PREFIX_KEY_document.bin and .idx; the key of plain text is text"),
@@ -108,10 +115,17 @@ static const struct tr_spelling spellings[] = {
      "that format is from before 2020, and training could not read it; say mmap"},
     {"tokenizer", "bytes", TR_TOKENIZER_BYTES, TR_SPELLING_MAIN, NULL},
     {"tokenizer", "gpt2-bpe", TR_TOKENIZER_GPT2_BPE, TR_SPELLING_MAIN, NULL},
+    {"tokenizer", "HuggingFaceTokenizer", TR_TOKENIZER_HUGGINGFACE, TR_SPELLING_MAIN, NULL},
+    {"tokenizer", "SentencePieceTokenizer", TR_TOKENIZER_SENTENCEPIECE, TR_SPELLING_MAIN, NULL},
     {"tokenizer", "GPT2BPETokenizer", TR_TOKENIZER_GPT2_BPE, TR_SPELLING_SAME, NULL},
+    {"tokenizer", "PretrainedFromHF", TR_TOKENIZER_HUGGINGFACE, TR_SPELLING_SAME, NULL},
+    {"tokenizer", "GPTSentencePieceTokenizer", TR_TOKENIZER_SENTENCEPIECE, TR_SPELLING_SAME, NULL},
     {"tokenizer_or_none", "none", TR_DATA_NO_TOKENIZER, TR_SPELLING_MAIN, NULL},
     {"tokenizer_or_none", "bytes", TR_TOKENIZER_BYTES, TR_SPELLING_MAIN, NULL},
     {"tokenizer_or_none", "gpt2-bpe", TR_TOKENIZER_GPT2_BPE, TR_SPELLING_MAIN, NULL},
+    {"tokenizer_or_none", "HuggingFaceTokenizer", TR_TOKENIZER_HUGGINGFACE, TR_SPELLING_MAIN, NULL},
+    {"tokenizer_or_none", "SentencePieceTokenizer", TR_TOKENIZER_SENTENCEPIECE, TR_SPELLING_MAIN,
+     NULL},
     {"tokenizer_or_none", "GPT2BPETokenizer", TR_TOKENIZER_GPT2_BPE, TR_SPELLING_SAME, NULL},
 };
 
@@ -145,6 +159,12 @@ const struct tr_doc tr_doc_data = {
         "which Megatron-LM calls GPT2BPETokenizer.  \"<|endoftext|>\" inside a document is "
         "ordinary text for both.\n"
         "\n"
+        "HuggingFaceTokenizer and SentencePieceTokenizer are those of published models: "
+        "--tokenizer-model names the folder of the model, its tokenizer.json or its .model.  What "
+        "was "
+        "found there is printed.  Added tokens inside a document are recognised.  "
+        "docs/tokenizers.md says what such files may have.\n"
+        "\n"
         "gpt2-bpe takes letters and numbers from a table of Unicode 18.0 of its own, so the same "
         "text gives the same tokens on every machine.  Other programs differ where they have "
         "another version: tiktoken 0.14 and tokenizers 0.23 have Unicode 16, which lacks 17,480 "
@@ -155,6 +175,9 @@ const struct tr_doc tr_doc_data = {
         "    trireme data build corpus.jsonl --output-prefix my-gpt2 --append-eod \\\n"
         "        --vocab-file vocab.json --merge-file merges.txt\n"
         "    trireme data build *.txt --output-prefix tiny --tokenizer-type bytes --append-eod\n"
+        "\n"
+        "    trireme data build corpus.jsonl --output-prefix my-llama --append-eod \\\n"
+        "        --tokenizer-type HuggingFaceTokenizer --tokenizer-model Meta-Llama-3-8B\n"
         "\n"
         "verify reads all of a dataset: that the numbers in .idx agree with each other and with "
         "the length of .bin, and that every token is in the vocabulary.  It prints the XXH3 "
@@ -182,46 +205,21 @@ static const struct subverb {
 };
 enum { SUBVERBS = sizeof subverbs / sizeof *subverbs };
 
-static volatile sig_atomic_t stopped_by;
-
-static void on_stop(int signal_number)
-{
-    stopped_by = signal_number;
-}
-
-/*
- * Stop in an orderly way at the first signal, so that no temporary file stays; the second one ends
- * the program as ever.  System calls are not restarted, because a pipe may have nothing to read for
- * long.  A signal that is ignored, as under nohup, stays so.  A file that outgrows a
- * limit becomes an error of write(), with a sentence.
- */
-static void catch_signals(void)
-{
-    static const int ends[] = {SIGHUP, SIGINT, SIGTERM};
-    struct sigaction stop = {.sa_handler = on_stop, .sa_flags = (int)SA_RESETHAND};
-    struct sigaction old;
-
-    sigemptyset(&stop.sa_mask);
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (sigaction(ends[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
-            sigaction(ends[i], &stop, NULL);
-    signal(SIGXFSZ, SIG_IGN);
-}
-
 int tr_data_stop(void)
 {
-    return stopped_by;
+    return tr_cmd_signal();
 }
 
 enum tr_status tr_data_stopped(void)
 {
-    return TR_FAIL(TR_ETEMP, "stopped by signal %d (%s); nothing was written", (int)stopped_by,
-                   strsignal(stopped_by));
+    return TR_FAIL(TR_ETEMP, "stopped by signal %d (%s); nothing was written", tr_cmd_signal(),
+                   strsignal(tr_cmd_signal()));
 }
 
 enum tr_status tr_data_tokenizer(const struct tr_data_options *o, struct tr_tokenizer **out)
 {
-    return tr_tokenizer_open(o->tokenizer_type, o->vocab_file, o->merge_file, out);
+    return tr_tokenizer_open(o->tokenizer_type, o->vocab_file, o->merge_file, o->tokenizer_model,
+                             out);
 }
 
 enum tr_status tr_data_may_write(const struct tr_data_options *o, const char *prefix)
@@ -316,13 +314,9 @@ int tr_cmd_data(int argc, char **argv)
 {
     enum tr_status status;
 
-    catch_signals();
+    tr_cmd_catch_signals();
     status = run(argc, argv);
-    if (stopped_by && status != TR_OK) {
-        /* The sender of the signal shall see that it ended us. */
-        tr_log(TR_LOG_ERROR, "%s", tr_last_error());
-        signal(stopped_by, SIG_DFL);
-        raise(stopped_by);
-    }
+    if (status != TR_OK)
+        tr_cmd_obey_signal();
     return tr_status_exit_code(status);
 }

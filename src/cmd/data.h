@@ -26,9 +26,9 @@ struct tr_data_options {
     int invalid_utf8; /* enum tr_invalid_utf8 */
 
     int tokenizer_type; /* config/enums.def, or TR_DATA_NO_TOKENIZER */
-    char *vocab_file, *merge_file;
+    char *vocab_file, *merge_file, *tokenizer_model;
     int64_t vocab_size;
-    bool append_eod;
+    bool append_eod, add_special_tokens;
 
     char *output_prefix;
     int dataset_impl; /* there is one */

@@ -139,19 +139,33 @@ static enum tr_status check_keys(const struct build *b)
     return TR_OK;
 }
 
+/* What was recognised: a folder may have another tokenizer than one thinks. */
+static void tell_tokenizer(const struct tr_tokenizer *t)
+{
+    char *line = tr_tokenizer_describe(t);
+
+    printf("tokenizer: %s\n", line);
+    fflush(stdout);
+    free(line);
+}
+
 static enum tr_status open_tokenizer(struct build *b)
 {
     const struct tr_data_options *o = b->o;
 
     TR_TRY(tr_data_tokenizer(o, &b->tokenizer));
     if (o->append_eod && tr_tokenizer_eod(b->tokenizer) < 0)
-        return TR_FAIL(TR_ECONFIG, "--append-eod: %s has no \"<|endoftext|>\" to append",
-                       o->vocab_file);
+        return TR_FAIL(TR_ECONFIG, "--append-eod: %s has no %s to append",
+                       o->tokenizer_model ? o->tokenizer_model : o->vocab_file,
+                       o->tokenizer_model ? "token that ends a text" : "\"<|endoftext|>\"");
+    if (o->tokenizer_model)
+        tell_tokenizer(b->tokenizer);
     b->rules = (struct tr_encode_rules){
         .corpus = {(enum tr_corpus_split)o->split_documents, o->document_marker, b->tokenizer},
         .keys = o->json_keys.word,
         .key_count = o->json_keys.count,
         .append_eod = o->append_eod,
+        .add_special = o->add_special_tokens,
         .refuse_bad_utf8 = o->invalid_utf8 == TR_INVALID_UTF8_REFUSE,
     };
     return TR_OK;
@@ -340,7 +354,8 @@ static void report(const struct build *b, double seconds)
     if (b->bad_bytes > 0)
         tr_log(TR_LOG_WARNING,
                "%" PRId64 " bytes are not UTF-8, the first at byte %" PRId64 " of %s; "
-               "they were kept, as tokens of bytes; --invalid-utf8 refuse would stop there",
+               "they were kept, as tokens of bytes or of U+FFFD; --invalid-utf8 refuse would stop "
+               "there",
                b->bad_bytes, b->bad_first, b->bad_path);
 }
 

@@ -132,17 +132,23 @@ static void print_text(const char *text, size_t bytes)
     }
 }
 
-static enum tr_status print_token(const struct tr_data_options *o, const struct tr_tokenizer *t,
-                                  int32_t token)
+/* How tokens become text. */
+struct reading {
+    struct tr_tokenizer *t; /* NULL: they do not */
+    struct tr_decoder *decoder;
+    struct tr_bytes text;
+};
+
+static enum tr_status print_token(const struct tr_data_options *o, struct reading *r, int32_t token)
 {
     const char *text;
     size_t bytes;
 
-    if (!t) {
+    if (!r->t) {
         printf("%d\n", token);
         return TR_OK;
     }
-    text = tr_tokenizer_text(t, token, &bytes);
+    text = tr_tokenizer_text(r->t, token, &bytes);
     if (!text)
         return TR_FAIL(TR_EDATA,
                        "token %d is not in the vocabulary of this tokenizer, so the dataset "
@@ -153,13 +159,15 @@ static enum tr_status print_token(const struct tr_data_options *o, const struct 
         print_quoted(text, bytes);
         putchar('\n');
     } else {
-        print_text(text, bytes);
+        r->text.count = 0;
+        tr_decoder_add(r->decoder, token, &r->text);
+        print_text((const char *)r->text.data, r->text.count);
     }
     return TR_OK;
 }
 
 static enum tr_status print_sequence(const struct tr_data_options *o, const struct tr_index *x,
-                                     const struct tr_tokenizer *t, int64_t sequence)
+                                     struct reading *r, int64_t sequence)
 {
     int32_t tokens[READ_TOKENS];
     int64_t length = tr_index_length(x, sequence);
@@ -169,14 +177,14 @@ static enum tr_status print_sequence(const struct tr_data_options *o, const stru
 
         TR_TRY(tr_index_read(x, sequence, first, n, INT64_C(1) << 31, tokens));
         for (int64_t i = 0; i < n; i++)
-            TR_TRY(print_token(o, t, tokens[i]));
+            TR_TRY(print_token(o, r, tokens[i]));
     }
     return TR_OK;
 }
 
 static enum tr_status print_document(const struct tr_data_options *o, const struct tr_index *x)
 {
-    struct tr_tokenizer *t = NULL;
+    struct reading r = {0};
     enum tr_status status = TR_OK;
 
     if (o->document >= x->documents)
@@ -185,11 +193,19 @@ static enum tr_status print_document(const struct tr_data_options *o, const stru
                        "from 0",
                        o->document, x->prefix, x->documents, tr_plural(x->documents));
     if (o->tokenizer_type != TR_DATA_NO_TOKENIZER)
-        TR_TRY(tr_data_tokenizer(o, &t));
+        TR_TRY(tr_data_tokenizer(o, &r.t));
+    if (r.t)
+        r.decoder = tr_decoder_open(r.t, TR_DECODE_RAW);
     for (int64_t s = tr_index_document(x, o->document);
          s < tr_index_document(x, o->document + 1) && status == TR_OK; s++)
-        status = print_sequence(o, x, t, s);
-    tr_tokenizer_close(t);
+        status = print_sequence(o, x, &r, s);
+    r.text.count = 0;
+    if (r.t && status == TR_OK)
+        tr_decoder_end(r.decoder, &r.text);
+    print_text((const char *)r.text.data, r.text.count);
+    tr_decoder_close(r.decoder);
+    tr_tokenizer_close(r.t);
+    free(r.text.data);
     return status;
 }
 

@@ -28,12 +28,16 @@ man_PAGES += man/trireme-data.1
 trireme_SOURCES += src/cmd/train.c
 man_PAGES += man/trireme-train.1
 
+# trireme eval and generate, and what they have in common with other verbs that compute on ranks.
+trireme_SOURCES += src/cmd/eval.c src/cmd/generate.c src/cmd/ranks.c src/cmd/ranks.h src/cmd/signals.c src/cmd/signals.h
+man_PAGES += man/trireme-eval.1 man/trireme-generate.1
+
 # trireme doctor.
 trireme_SOURCES += src/cmd/doctor.c
 man_PAGES += man/trireme-doctor.1
 
 # trireme ckpt.
-trireme_SOURCES += src/cmd/ckpt.c
+trireme_SOURCES += src/cmd/ckpt.c src/cmd/ckpt_weights.h src/cmd/ckpt_weights.c
 man_PAGES += man/trireme-ckpt.1
 
 # trireme ctl.

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "config/vocab.h"
+#include "token/tokenizer.h"
 #include "cmd/cmd.h"
 
 #include <fcntl.h>
@@ -88,6 +90,7 @@ static int end(int code)
 int main(int argc, char **argv)
 {
     keep_streams();
+    tr_vocab_read_models_by(tr_tokenizer_count);
     /* A file that grows beyond `ulimit -f` is a write that fails, not a signal. */
     signal(SIGXFSZ, SIG_IGN);
     if (argc < 2) {

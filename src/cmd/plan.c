@@ -10,7 +10,7 @@
 #include "util/log.h"
 
 struct ask {
-    bool json;
+    bool json, zero;
     char *machine;
 };
 
@@ -24,6 +24,7 @@ static const struct tr_opt rows[] = {
     {.kind = TR_ROW_GROUP, .name = "plan", .group = "plan"},
     OPT(TEXT, machine, "machine", NULL,
         "machine profile, its name or a file; without one there is no verdict and no time"),
+    OPT(FLAG, zero, "zero", NULL, "also print what DeepSpeed estimates for ZeRO of stage 2 and 3"),
     OPT(FLAG, json, "json", NULL, "print one JSON object: all stages, bytes and seconds"),
 };
 
@@ -35,7 +36,7 @@ static const struct tr_options *table(void)
 }
 
 const struct tr_doc tr_doc_plan = {
-    .synopsis = "trireme plan [--machine NAME|FILE] [--json] [@file] [--option value ...]",
+    .synopsis = "trireme plan [--machine NAME|FILE] [--zero] [--json] [@file] [--option value ...]",
     .about =
         "Plan a run without a job, MPI or a GPU: the memory of every pipeline stage and whether "
         "it fits the GPU, the time of an iteration with its breakdown (bubble included), "
@@ -101,11 +102,15 @@ static enum tr_status tell(const struct ask *a, const struct tr_config *c)
     if (s == TR_OK && a->json) {
         json_t *all = tr_plan_json(&p);
 
+        if (a->zero)
+            json_object_set_new(all, "zero", tr_plan_zero_json(&p));
         json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
         putchar('\n');
         json_decref(all);
     } else if (s == TR_OK) {
         tr_plan_text(&p, stdout);
+        if (a->zero)
+            tr_plan_zero_text(&p, stdout);
     }
     if (s == TR_OK)
         s = tr_plan_fits(&p);

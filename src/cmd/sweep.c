@@ -100,6 +100,7 @@ int tr_cmd_sweep(int argc, char **argv)
     tr_config_init(&c);
     tr_options_init(&table, &w);
     s = tr_options_parse_both(&table, &w, tr_config_options(), &c, argc - 1, argv + 1, &rest);
+    tr_args_settle(&rest);
     if (s == TR_OK)
         s = sweep(&w, &c, &rest);
     tr_args_release(&rest);

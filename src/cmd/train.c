@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ckpt/ckpt.h"
 #include "launch/launch.h"
 #include "launch/libraries.h"
 #include "launch/checks.h"
@@ -18,6 +17,7 @@
 #include "train/transport.h"
 #include "train/dry_run.h"
 #include "train/logging.h"
+#include "train/read_options.h"
 #include "train/start.h"
 #include "job/stop.h"
 #include "train/train.h"
@@ -52,84 +52,6 @@ const struct tr_doc tr_doc_train = {
     .options = tr_config_options,
 };
 
-/* What describes the model from the JSON of a checkpoint, and over it the command line once more,
-   so that what is given there counts.  Its warnings have been heard. */
-static enum tr_status set_again(struct tr_config *c, const char *json, int64_t vocab,
-                                const struct tr_args *words)
-{
-    char number[32];
-
-    tr_config_release(c);
-    tr_config_init(c);
-    TR_TRY(tr_config_load_model(c, json));
-    snprintf(number, sizeof number, "%lld", (long long)vocab);
-    TR_TRY(tr_config_set(c, "vocab-size", number));
-    tr_log_level(TR_LOG_ERROR);
-    return tr_config_parse_args(c, words);
-}
-
-/* --use-checkpoint-args.  Without --load it is for tr_shape_of() to complain. */
-static enum tr_status take_options(struct tr_config *c, const struct tr_args *words,
-                                   struct tr_comm *world)
-{
-    int64_t step = c->ckpt_step == TR_UNSET_INT ? -1 : c->ckpt_step, vocab;
-    enum tr_status s;
-    char *json;
-
-    if (!c->use_checkpoint_args || !c->load)
-        return TR_OK;
-    TR_TRY(tr_ckpt_options(world, c->load, step, &json, &vocab));
-    if (!json) {
-        tr_log_rank0(
-            TR_LOG_WARNING,
-            "--use-checkpoint-args finds no options in %s, where there is no checkpoint or one "
-            "without a `config`: those of the command line must do",
-            c->load);
-        return TR_OK;
-    }
-    s = set_again(c, json, vocab, words);
-    free(json);
-    return tr_comm_agree(world, s);
-}
-
-/* Before --save is made, since only its folder may be missing. */
-static enum tr_status locate(const struct tr_config *c, struct tr_comm *world,
-                             struct tr_ckpt_where *out)
-{
-    const int64_t step = c->ckpt_step == TR_UNSET_INT ? -1 : c->ckpt_step;
-
-    out->dir[0] = '\0';
-    if (!c->load || (c->dry_run && !c->use_checkpoint_args))
-        return TR_OK;
-    return tr_ckpt_locate(world, c->load, c->save, step, out);
-}
-
-/* --load and --ckpt-step as they were found. */
-static enum tr_status follow(struct tr_config *c, const struct tr_ckpt_where *where)
-{
-    char step[32];
-
-    if (!where->dir[0])
-        return TR_OK;
-    TR_TRY(tr_config_set(c, "load", where->dir));
-    if (where->step < 0)
-        return TR_OK;
-    snprintf(step, sizeof step, "%lld", (long long)where->step);
-    return tr_config_set(c, "ckpt-step", step);
-}
-
-/* All that follows from where --load leads. */
-static enum tr_status look_at_load(struct tr_config *c, const struct tr_args *words,
-                                   struct tr_comm *world)
-{
-    struct tr_ckpt_where where;
-
-    TR_TRY(locate(c, world, &where));
-    TR_TRY(follow(c, &where));
-    TR_TRY(take_options(c, words, world));
-    return follow(c, &where);
-}
-
 static void tell_network(const struct tr_comm *network)
 {
     tr_notice_rank0("bytes that rank 0 sent over the slow network:");
@@ -159,27 +81,8 @@ static enum tr_status plan(const struct tr_config *c, struct tr_comm *world)
     enum tr_status s = TR_OK;
 
     if (world->rank == 0)
-        s = tr_plan_print(c, world->size, stdout);
+        s = tr_plan_print(c, NULL, world->size, stdout);
     return tr_comm_agree(world, s);
-}
-
-/* All options of the run, and what is in the vocabulary. */
-static enum tr_status read_options(struct tr_config *c, int argc, char **argv,
-                                   struct tr_comm *world)
-{
-    struct tr_args words;
-    enum tr_status s = tr_start_words(world, argc - 1, argv + 1, &words);
-
-    if (s == TR_OK)
-        s = tr_comm_agree(world, tr_config_parse_args(c, &words));
-    if (s == TR_OK)
-        s = look_at_load(c, &words, world);
-    tr_args_release(&words);
-    if (s == TR_OK)
-        tr_start_vocab(world, c);
-    if (s == TR_OK)
-        s = tr_start_blocks(world, c);
-    return s;
 }
 
 /* What the options leave open. */
@@ -193,11 +96,15 @@ static void settle(struct tr_config *c, struct tr_comm *world, bool watched)
 
 static enum tr_status train(int argc, char **argv, struct tr_comm *world, bool watched)
 {
+    struct tr_args words;
     struct tr_config c;
     enum tr_status s;
 
     tr_config_init(&c);
-    s = read_options(&c, argc, argv, world);
+    s = tr_start_words(world, argc - 1, argv + 1, &words);
+    if (s == TR_OK)
+        s = tr_read_options(&c, &words, world);
+    tr_args_release(&words);
     if (s == TR_OK) {
         tr_log_level((enum tr_level)c.log_level);
         tr_comm_mpi_limit(world, 60.0 * c.distributed_timeout_minutes);

@@ -108,6 +108,22 @@ static enum tr_status check_fit(const struct tr_config *c, const struct tr_batch
     return TR_OK;
 }
 
+/* G, which --gradient-accumulation-steps may give as well. */
+static enum tr_status wanted(const struct tr_config *c, const struct tr_batches *b, int64_t *out)
+{
+    const int64_t steps = c->gradient_accumulation_steps, given = c->global_batch_size;
+    const int64_t all = steps == TR_UNSET_INT ? b->unit : steps * b->unit;
+
+    *out = given == TR_UNSET_INT ? all : given;
+    if (steps == TR_UNSET_INT || *out == all)
+        return TR_OK;
+    return TR_FAIL(TR_ECONFIG,
+                   "--global-batch-size %lld is not --gradient-accumulation-steps %lld times "
+                   "--micro-batch-size %lld times %lld replicas, which is %lld: leave one out",
+                   (long long)given, (long long)steps, (long long)c->micro_batch_size,
+                   (long long)(b->unit / c->micro_batch_size), (long long)all);
+}
+
 static enum tr_status count_micros(struct tr_batches *b)
 {
     if (b->global_batch / b->unit > INT32_MAX)
@@ -124,7 +140,7 @@ enum tr_status tr_batches_of(const struct tr_config *c, int replicas, struct tr_
     *out = (struct tr_batches){.micro_batch = c->micro_batch_size,
                                .unit = c->micro_batch_size * replicas,
                                .rounds = c->decrease_batch_size_if_needed};
-    out->wanted = c->global_batch_size == TR_UNSET_INT ? out->unit : c->global_batch_size;
+    TR_TRY(wanted(c, out, &out->wanted));
     out->global_batch = fitting(out, out->wanted);
     TR_TRY(check_passed(c));
     TR_TRY(ramp(c, out));

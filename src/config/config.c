@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 #include "config/model_family.h"
+#include "config/vocab.h"
 #include "util/file.h"
 
 #define UNSET NULL
@@ -21,7 +22,7 @@
 #define TYPE_CHOICE(set_) .type = TR_OPT_CHOICE, .set = #set_
 
 static const char dp_mode_help[] = "+ what data-parallel replicas exchange: "
-#define MODE(symbol, value, spelling, diverges, exchanges) exchanges
+#define MODE(symbol, value, spelling, structure, diverges, exchanges) exchanges
 #include "config/modes.def"
     ;
 
@@ -279,7 +280,9 @@ enum tr_status tr_config_parse(struct tr_config *c, int argc, char **argv)
 
 enum tr_status tr_config_parse_args(struct tr_config *c, const struct tr_args *words)
 {
-    return tr_options_parse_args(&table, c, words, NULL);
+    TR_TRY(tr_options_parse_args(&table, c, words, NULL));
+    c->tokenizer_type = tr_vocab_type(c->tokenizer_type, c->vocab_file, c->tokenizer_model);
+    return TR_OK;
 }
 
 enum tr_status tr_config_parse_text(struct tr_config *c, const char *text)

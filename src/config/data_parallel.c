@@ -6,24 +6,58 @@
 bool tr_dp_mode_diverges(int mode)
 {
     static const bool column[] = {
-#define MODE(symbol, value, spelling, diverges, exchanges) [symbol] = diverges,
+#define MODE(symbol, value, spelling, structure, diverges, exchanges) [symbol] = diverges,
 #include "config/modes.def"
     };
 
     return column[mode];
 }
 
+/* The stage of ZeRO that two options name. */
+static enum tr_status find_stage(const struct tr_config *c, int64_t *stage)
+{
+    *stage = c->zero_stage != TR_UNSET_INT ? c->zero_stage : c->use_distributed_optimizer;
+    if (*stage > 3)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--zero-stage %lld: the stages of ZeRO shard optimizer states (1), gradients (2) "
+            "and weights (3): give 0 to 3",
+            (long long)*stage);
+    if (*stage == 0 && c->use_distributed_optimizer)
+        return TR_FAIL(TR_ECONFIG,
+                       "--zero-stage 0 shards nothing, and --use-distributed-optimizer shards "
+                       "optimizer states: remove one of them");
+    if (*stage == 3 && c->cuda_graph_impl == TR_GRAPHS_LOCAL)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--cuda-graph-impl local replays passes in which all weights stay where they "
+            "are, and with --zero-stage 3 they come and go: remove one of them");
+    return TR_OK;
+}
+
 static enum tr_status find_sharded(const struct tr_config *c, int d, struct tr_data_parallel *out)
 {
-    if (c->overlap_param_gather && !c->use_distributed_optimizer)
+    int64_t stage;
+
+    TR_TRY(find_stage(c, &stage));
+    if (c->overlap_param_gather && stage == 0)
         return TR_FAIL(TR_ECONFIG, "--overlap-param-gather overlaps the all-gather of the "
                                    "distributed optimizer: give --use-distributed-optimizer, or "
                                    "remove it");
+    if (c->overlap_param_gather && stage == 3)
+        return TR_FAIL(TR_ECONFIG, "--overlap-param-gather overlaps an all-gather of all weights, "
+                                   "and with --zero-stage 3 each layer's are gathered ahead of its "
+                                   "use anyway: remove it");
     if (c->overlap_param_gather && !c->overlap_grad_reduce)
         return TR_FAIL(TR_ECONFIG, "--overlap-param-gather needs --overlap-grad-reduce: remove "
                                    "--no-overlap-grad-reduce, or remove it");
-    out->sharded = c->use_distributed_optimizer && d > 1;
-    out->overlap_gather = c->overlap_param_gather && out->sharded;
+    if (stage == 0 || d == 1)
+        return TR_OK;
+    out->mode = stage == 1 ? TR_DP_SHARD : TR_DP_ZERO;
+    out->optimizer_shards = d;
+    out->gradient_shards = stage >= 2 ? d : 1;
+    out->weight_shards = stage >= 3 ? d : 1;
+    out->overlap_gather = c->overlap_param_gather;
     return TR_OK;
 }
 
@@ -81,18 +115,22 @@ enum tr_status tr_data_parallel_of(const struct tr_config *c, int d, struct tr_d
     const bool cocktail = c->dp_mode == TR_DP_COCKTAIL;
     const char *name = idle(c);
 
-    *out = (struct tr_data_parallel){0};
+    *out = (struct tr_data_parallel){.mode = d > 1 ? (int)c->dp_mode : TR_DP_ALLREDUCE,
+                                     .optimizer_shards = 1,
+                                     .gradient_shards = 1,
+                                     .weight_shards = 1};
     TR_TRY(find_sharded(c, d, out));
     if (name)
         return TR_FAIL(TR_ECONFIG,
                        "--%s configures the compressed exchange of CocktailSGD, and with "
                        "--dp-mode %s it has no effect: give --dp-mode cocktail_sgd, or remove it",
                        name, tr_config_spelling("dp-mode", c->dp_mode));
-    if (diverges && c->use_distributed_optimizer)
+    if (diverges && (c->use_distributed_optimizer || (c->zero_stage > 0)))
         return TR_FAIL(TR_ECONFIG,
-                       "--use-distributed-optimizer shards optimizer states over data-parallel "
+                       "--%s shards optimizer states over data-parallel "
                        "ranks, and with --dp-mode %s replicas diverge (local SGD), so each needs "
                        "its own: remove one of them",
+                       c->zero_stage > 0 ? "zero-stage" : "use-distributed-optimizer",
                        tr_config_spelling("dp-mode", c->dp_mode));
     out->diverges = diverges && d > 1;
     if (!cocktail)

@@ -7,14 +7,24 @@
 #include "config/config.h"
 #include "util/status.h"
 
+/* The modes that other options than --dp-mode choose. */
+enum {
+#define MODE(symbol, value, spelling, structure, diverges, exchanges)
+#define MODE_BY(symbol, value, structure) symbol = value,
+#include "config/modes.def"
+};
+
 /* What a data-parallel group does with gradients, weights and the optimizer state.  Source:
-   --dp-mode (config/modes.def) and its options, --use-distributed-optimizer,
+   --dp-mode (config/modes.def) and its options, --use-distributed-optimizer, --zero-stage,
    --overlap-param-gather. */
 struct tr_data_parallel {
-    bool sharded; /* optimizer states are sharded over replicas (ZeRO-1); false when d is 1 */
-    bool overlap_gather; /* and their weights are gathered during the forward pass */
-    bool diverges;       /* local SGD: after the warm-up replicas diverge; false when d is 1 */
-    double delta_bits;   /* bits that they then send for a parameter, in each direction */
+    int mode;             /* the row of modes.def that is at work: TR_DP_ALLREDUCE when d is 1 */
+    int optimizer_shards; /* over how many replicas optimizer states are sharded (ZeRO-1): d or 1 */
+    int gradient_shards;  /* the same of gradients (ZeRO-2) */
+    int weight_shards;    /* and of the weights of layers (ZeRO-3) */
+    bool overlap_gather;  /* and their weights are gathered during the forward pass */
+    bool diverges;        /* local SGD: after the warm-up replicas diverge; false when d is 1 */
+    double delta_bits;    /* bits that they then send for a parameter, in each direction */
 };
 
 /* Whether replicas diverge with that --dp-mode, where there are several. */

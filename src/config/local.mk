@@ -2,8 +2,10 @@ libtrireme_a_SOURCES += \
 	src/config/config.c src/config/config.h \
 	src/config/enums.def src/config/modes.def src/config/options.def src/config/others.def \
 	src/config/option.c src/config/option.h \
+	src/config/value.c src/config/value.h \
 	src/config/nearest.c src/config/option_about.c src/config/option_doc.c \
 	src/config/words.c src/config/words.h \
+	src/config/deepspeed.c src/config/deepspeed.h src/config/deepspeed.def \
 	src/config/shape.c src/config/shape.h \
 	src/config/activations.h src/config/dims.c src/config/dims.h src/config/precision.h \
 	src/config/batches.c src/config/batches.h \

@@ -2,6 +2,7 @@
 #include "config/option.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -314,31 +315,12 @@ static enum tr_status ignored(const struct target *to, const struct tr_opt *o, i
     return TR_OK;
 }
 
-/* Is `text` one of the values of `list`, which stand between bars, or the same number? */
-bool tr_options_given(const char *list, const char *text)
-{
-    const size_t n = strlen(text);
-    char *end;
-    double x = strtod(text, &end);
-    bool number = n && !*end;
-
-    for (const char *at = list; *at; at += *at == '|') {
-        size_t m = strcspn(at, "|");
-
-        if ((m == n && strncmp(at, text, n) == 0) ||
-            (number && strtod(at, &end) == x && end == at + m))
-            return true;
-        at += m;
-    }
-    return false;
-}
-
 /* A value that says what is done anyway. */
 static enum tr_status given(const struct target *to, const struct tr_opt *o, const char *text)
 {
     if (!text)
         return TR_FAIL(TR_ECONFIG, "--%s needs a value: %s%s", o->name, o->initial, to->where);
-    if (tr_options_given(o->initial, text))
+    if (tr_value_given(o->initial, text))
         return TR_OK;
     return TR_FAIL(TR_ECONFIG, "--%s %s: %s%s", o->name, text, o->help, to->where);
 }
@@ -414,6 +396,57 @@ static enum tr_status parse_word(struct target *to, const struct tr_args *a, int
                    to->where);
 }
 
+/* ---- files of settings ---- */
+
+/* What one word, with its value, says of an option; o is NULL if it is none that has a field. */
+struct said {
+    const struct tr_opt *o;
+    const char *value; /* of a flag on or off */
+};
+
+static struct said said_at(const struct target *to, const struct tr_args *a, int at)
+{
+    const char *word = a->list[at].text, *behind = strchr(word, '=');
+    struct said x = {NULL, NULL};
+    char *name;
+
+    if (strncmp(word, "--", 2) != 0)
+        return x;
+    name = tr_format("%.*s", (int)strcspn(word + 2, "="), word + 2);
+    x.o = tr_options_row(to->t, name);
+    if (x.o && x.o->kind == TR_ROW_ALIAS)
+        x.o = tr_options_find(to->t, name);
+    free(name);
+    if (!x.o || (x.o->kind != TR_ROW_OPT && x.o->kind != TR_ROW_OFF))
+        return (struct said){NULL, NULL};
+    if (x.o->kind == TR_ROW_OFF || x.o->type == TR_OPT_FLAG)
+        x.value = x.o->kind == TR_ROW_OFF ? "off" : "on";
+    else
+        x.value = behind ? behind + 1 : at + 1 < a->count ? a->list[at + 1].text : "";
+    return x;
+}
+
+/* Words of the user that say something else than a file of settings. */
+static void compare(const struct target *to, const struct tr_args *a, struct tr_words *wrong)
+{
+    for (int i = 0; i < a->count; i++) {
+        const struct said firm = a->list[i].firm ? said_at(to, a, i) : (struct said){NULL, NULL};
+
+        for (int j = 0; j < a->count && firm.o; j++) {
+            const struct said other = said_at(to, a, j);
+            char *text;
+
+            if (a->list[j].firm || !other.o || other.o->offset != firm.o->offset ||
+                tr_value_given(firm.value, other.value))
+                continue;
+            text = tr_format("--%s is %s%s, and %s%s: give one of them", firm.o->name, other.value,
+                             a->list[j].where, firm.value, a->list[i].where);
+            words_add(wrong, text);
+            free(text);
+        }
+    }
+}
+
 /* One wrong option is the sentence of the failure.  Of several each is said, and then their
    number. */
 static enum tr_status say_wrong(struct tr_words *wrong)
@@ -454,6 +487,7 @@ static void collect(struct target *to, const struct tr_args *a, struct tr_words 
         words_add(wrong, text);
         free(text);
     }
+    compare(to, a, wrong);
 }
 
 static enum tr_status parse(struct target *to, const struct tr_args *a, struct tr_words *rest)
@@ -522,9 +556,11 @@ static int words_of(const struct tr_options *t, const char *word)
     const size_t n = strcspn(name, "=");
 
     for (int i = 0; i < t->rows && n > 0; i++)
-        if (t->row[i].kind == TR_ROW_OPT && strlen(t->row[i].name) == n &&
-            strncmp(t->row[i].name, name, n) == 0)
-            return t->row[i].type == TR_OPT_FLAG || name[n] == '=' ? 1 : 2;
+        if ((t->row[i].kind == TR_ROW_OPT || t->row[i].kind == TR_ROW_OFF) &&
+            strlen(t->row[i].name) == n && strncmp(t->row[i].name, name, n) == 0)
+            return t->row[i].type == TR_OPT_FLAG || name[n] == '=' ? 1
+                   : t->row[i].type == TR_OPT_WORDS                ? INT_MAX
+                                                                   : 2;
     return 0;
 }
 
@@ -652,24 +688,4 @@ const char *tr_options_spelling(const struct tr_options *t, const char *set, int
             return s->spelling;
     }
     return NULL;
-}
-
-void tr_real_text(double x, char *buf, size_t size)
-{
-    char digits[40];
-    int precision = 0, exponent;
-
-    if (!isfinite(x)) {
-        snprintf(buf, size, "%s", isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
-        return;
-    }
-    /* The fewest significant digits that read back as x; 17 always do. */
-    do
-        snprintf(digits, sizeof digits, "%.*e", precision, x);
-    while (strtod(digits, NULL) != x && ++precision < 17);
-    exponent = (int)strtol(strchr(digits, 'e') + 1, NULL, 10);
-    if (exponent < -4 || exponent >= 16)
-        snprintf(buf, size, "%s", digits);
-    else
-        snprintf(buf, size, "%.*f", precision > exponent ? precision - exponent : 1, x);
 }

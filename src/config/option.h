@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "config/value.h"
 #include "util/status.h"
 
 /*
@@ -109,6 +110,7 @@ void tr_options_release(const struct tr_options *t, void *base);
  * Words that belong to no option are added to `rest` (copies, owned by the caller), or are an error
  * if it is NULL; "--" ends the options.
  *
+ * An option that is given and stands in a file of settings (--deepspeed_config) must have one value.
  * All words are read, whatever is wrong with some.  One wrong option is the sentence of the
  * failure; of several, each has its line of the log, from rank 0, and the sentence is how many they
  * are.
@@ -124,7 +126,8 @@ enum tr_status tr_options_parse_args(const struct tr_options *t, void *base,
 
 /*
  * For a verb that takes options of a table of its own and of another one together: words that are
- * options of `own`, with the values behind them (one each; --name=value is one word), set fields of
+ * options of `own`, with the values behind them (one each, of WORDS all up to the next option;
+ * --name=value is one word), set fields of
  * *own_base, and all others in their order, which are added to *others, set fields of *base.
  * Errors of both tables are reported together.
  */
@@ -152,9 +155,6 @@ const struct tr_opt *tr_options_row(const struct tr_options *t, const char *name
 /* TR_ECONFIG, with the sentence that there is no such option and which is near; `where` ends it. */
 enum tr_status tr_options_unknown(const struct tr_options *t, const char *name, const char *where);
 
-/* True if `text` is one of the values of a GIVEN row: "A|B", numbers as numbers. */
-bool tr_options_given(const char *list, const char *text);
-
 /* True if the field of an option without default was not given. */
 bool tr_options_unset(const struct tr_opt *o, const void *base);
 
@@ -167,9 +167,6 @@ const char *tr_options_spelling(const struct tr_options *t, const char *set, int
  * that has all its words, two or more, in their order, and at most two others.  '_' is '-'.
  */
 const char *tr_nearest_name(const char *word, const char *const *names, int n);
-
-/* A real as the shortest text that reads back the same, as Python's repr(): 0.00015, 1e-05, 1.0. */
-void tr_real_text(double x, char *buf, size_t size);
 
 /* The range of an option of numbers, as it stands in sentences: " from 1 to 2147483647", or "". */
 const char *tr_options_range(const struct tr_opt *o);

@@ -495,6 +495,9 @@ static enum tr_status check_batch(const struct tr_layout *l, const struct tr_dim
                    MOST_ACTIVATIONS, INT32_MAX);
 }
 
+/* With ZeRO-2 and 3: one layer that is computed, and one that is under way. */
+enum { ZERO_WINDOWS = 2 };
+
 enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape *out)
 {
     const char *missing = tr_config_missing(c);
@@ -518,6 +521,8 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     out->dropout.attention = tr_family_attention_dropout(c, &out->dims.family);
     out->dropout.hidden = tr_family_hidden_dropout(c, &out->dims.family);
     TR_TRY(tr_data_parallel_of(c, l->d, &out->dp));
+    l->gradient_windows = out->dp.gradient_shards > 1 ? ZERO_WINDOWS : 0;
+    l->weight_windows = out->dp.weight_shards > 1 ? ZERO_WINDOWS : 0;
     TR_TRY(check_network(c));
     TR_TRY(tr_amounts_of(c, &out->batches, l->d, &out->amounts, &out->epochs));
     TR_TRY(tr_lr_schedule_of(c, out->batches.global_batch, out->amounts.train_samples,

@@ -13,6 +13,9 @@
  *     NullTokenizer   --vocab-size tokens, and one more, the last, that ends a document: Megatron's
  *                     rule, by which --vocab-size 50256 stands for GPT-2's 50257
  *
+ *     HuggingFaceTokenizer, SentencePieceTokenizer
+ *                     as --tokenizer-model says
+ *
  * For the others --vocab-size is the true size and overrides the one above.
  */
 enum { TR_VOCAB_BYTES = 257, TR_VOCAB_BYTES_EOD = 256, TR_VOCAB_GPT2_EOD = 50256 };
@@ -27,5 +30,18 @@ enum tr_status tr_vocab_of(const struct tr_config *c, int64_t *size, int64_t *eo
 /* What is in the vocabulary of gpt2-bpe at `path`: its entries, and the number of "<|endoftext|>" or -1.
    TR_EIO, TR_EDATA as above. */
 enum tr_status tr_vocab_read(const char *path, struct tr_vocab_file *out) TR_MUST_CHECK;
+
+/* What reads --tokenizer-model: token/, which knows it, lies above config/.  Set once, before any other
+   thread runs; without it those tokenizers need --vocab-size. */
+typedef enum tr_status tr_vocab_reader(int tokenizer_type, const char *model,
+                                       struct tr_vocab_file *out);
+void tr_vocab_read_models_by(tr_vocab_reader *reader);
+
+/* The type that counts: --tokenizer-model with gpt2-bpe, the default, and no vocabulary of it is the tokenizer of
+   that folder, HuggingFaceTokenizer. */
+int tr_vocab_type(int type, const char *vocab_file, const char *model);
+
+/* What is in the tokenizer's file, if it has one that says so: size 0 where it has none. */
+enum tr_status tr_vocab_known(const struct tr_config *c, struct tr_vocab_file *out) TR_MUST_CHECK;
 
 #endif

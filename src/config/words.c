@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config/words.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/deepspeed.h"
 #include "util/file.h"
 
 enum { FILE_LIMIT = 1 << 20 };
@@ -13,14 +13,63 @@ enum { FILE_LIMIT = 1 << 20 };
 static enum tr_status add_file(struct tr_args *a, const char *path, int depth);
 
 /* Takes both strings. */
-static void add(struct tr_args *a, char *text, char *where)
+static void add(struct tr_args *a, char *text, char *where, bool firm)
 {
     if (a->count == a->size) {
         a->size = a->size ? 2 * a->size : 64;
         a->list = realloc(a->list, (size_t)a->size * sizeof *a->list);
         TR_ASSERT(a->list);
     }
-    a->list[a->count++] = (struct tr_arg){text, where};
+    a->list[a->count++] = (struct tr_arg){text, where, firm};
+}
+
+static void add_setting(void *ctx, const char *word, const char *where)
+{
+    add(ctx, tr_format("%s", word), tr_format("%s", where), true);
+}
+
+/* The option that names a file of settings: DeepSpeed writes it with '_'. */
+static const char settings[] = "--deepspeed-config";
+
+/* How long its name is at the beginning of a word, or 0. */
+static size_t begins(const char *word)
+{
+    const size_t n = sizeof settings - 1;
+
+    for (size_t i = 0; i < n; i++)
+        if (word[i] != settings[i] && !(settings[i] == '-' && i > 1 && word[i] == '_'))
+            return 0;
+    return n;
+}
+
+/* How many words name a file of settings, `word` and the one before it: 1, 2, or 0 where they name none. */
+static int settings_in(const struct tr_arg *before, const struct tr_arg *word, const char **file)
+{
+    const size_t n = begins(word->text), m = before ? begins(before->text) : 0;
+
+    if (n > 0 && word->text[n] == '=') {
+        *file = word->text + n + 1;
+        return 1;
+    }
+    *file = word->text;
+    return m > 0 && before->text[m] == '\0' ? 2 : 0;
+}
+
+/* A word of a user, and what a file that it names stands for. */
+static enum tr_status add_word(struct tr_args *a, const char *text, char *where)
+{
+    const char *file;
+    enum tr_status s;
+    char *path;
+
+    add(a, tr_format("%s", text), where, false);
+    if (settings_in(a->count > 1 ? &a->list[a->count - 2] : NULL, &a->list[a->count - 1], &file) ==
+        0)
+        return TR_OK;
+    path = tr_format("%s", file);
+    s = tr_deepspeed_read(path, add_setting, a);
+    free(path);
+    return s;
 }
 
 /* Where the words of a text come from; `file` is NULL for a text without one. */
@@ -117,7 +166,7 @@ static enum tr_status add_text(struct tr_args *a, const char *text, struct sourc
             status = add_file(a, path, from.depth + 1);
             free(path);
         } else if (word[0] || quoted) {
-            add(a, tr_format("%s", word), place(&(struct source){from.file, line, 0}));
+            status = add_word(a, word, place(&(struct source){from.file, line, 0}));
         }
     }
     free(word);
@@ -145,7 +194,7 @@ enum tr_status tr_args_argv(struct tr_args *a, int argc, char **argv)
         if (argv[i][0] == '@')
             TR_TRY(add_file(a, argv[i] + 1, 1));
         else
-            add(a, tr_format("%s", argv[i]), tr_format("%s", ""));
+            TR_TRY(add_word(a, argv[i], tr_format("%s", "")));
     }
     return TR_OK;
 }
@@ -155,17 +204,18 @@ enum tr_status tr_args_text(struct tr_args *a, const char *text)
     return add_text(a, text, (struct source){NULL, 1, 0});
 }
 
-/* Text and place of each, one after the other, each with its end. */
+/* Of each one byte, text and place, one after the other, each text with its end. */
 char *tr_args_pack(const struct tr_args *a, size_t *bytes)
 {
     char *packed, *at;
 
     *bytes = 0;
     for (int i = 0; i < a->count; i++)
-        *bytes += strlen(a->list[i].text) + strlen(a->list[i].where) + 2;
+        *bytes += strlen(a->list[i].text) + strlen(a->list[i].where) + 3;
     packed = at = malloc(*bytes + 1);
     TR_ASSERT(packed);
     for (int i = 0; i < a->count; i++) {
+        *at++ = a->list[i].firm;
         at = stpcpy(at, a->list[i].text) + 1;
         at = stpcpy(at, a->list[i].where) + 1;
     }
@@ -175,17 +225,41 @@ char *tr_args_pack(const struct tr_args *a, size_t *bytes)
 void tr_args_unpack(struct tr_args *a, const char *packed, size_t bytes)
 {
     for (const char *at = packed, *where; at < packed + bytes; at = where + strlen(where) + 1) {
-        where = at + strlen(at) + 1;
-        add(a, tr_format("%s", at), tr_format("%s", where));
+        where = at + 1 + strlen(at + 1) + 1;
+        add(a, tr_format("%s", at + 1), tr_format("%s", where), *at);
     }
+}
+
+static void release(struct tr_arg *word)
+{
+    free(word->text);
+    free(word->where);
+}
+
+void tr_args_settle(struct tr_args *a)
+{
+    const char *file;
+    int kept = 0;
+
+    for (int i = 0; i < a->count; i++) {
+        const int named = settings_in(kept > 0 ? &a->list[kept - 1] : NULL, &a->list[i], &file);
+
+        a->list[i].firm = false;
+        if (named == 0) {
+            a->list[kept++] = a->list[i];
+            continue;
+        }
+        release(&a->list[i]);
+        if (named == 2) /* the option before it was kept */
+            release(&a->list[--kept]);
+    }
+    a->count = kept;
 }
 
 void tr_args_release(struct tr_args *a)
 {
-    for (int i = 0; i < a->count; i++) {
-        free(a->list[i].text);
-        free(a->list[i].where);
-    }
+    for (int i = 0; i < a->count; i++)
+        release(&a->list[i]);
     free(a->list);
     *a = (struct tr_args){0};
 }

@@ -2,6 +2,7 @@
 #ifndef TR_CONFIG_WORDS_H
 #define TR_CONFIG_WORDS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "util/status.h"
@@ -13,6 +14,8 @@
 struct tr_arg {
     char *text;  /* owned */
     char *where; /* owned; " (FILE, line N)", or "" for the command line */
+    /* From a file of settings: another word about the same option must say the same. */
+    bool firm;
 };
 
 struct tr_args {
@@ -22,7 +25,8 @@ struct tr_args {
 
 enum { TR_ARGS_DEPTH = 8 }; /* how deep argument files may nest */
 
-/* Append argv[0..argc-1], with @FILE replaced by its words.  TR_EIO for a file that cannot be
+/* Append argv[0..argc-1], with @FILE replaced by its words, and the words that a file of settings stands for behind
+   the option that names it, --deepspeed_config (config/deepspeed.h).  TR_EIO for a file that cannot be
    read, TR_ECONFIG for an open quote or nesting beyond TR_ARGS_DEPTH; what was appended then
    stays. */
 enum tr_status tr_args_argv(struct tr_args *a, int argc, char **argv) TR_MUST_CHECK;
@@ -33,6 +37,10 @@ enum tr_status tr_args_text(struct tr_args *a, const char *text) TR_MUST_CHECK;
 /* All of them as bytes, owned by the caller, and back: appends to *a. */
 char *tr_args_pack(const struct tr_args *a, size_t *bytes);
 void tr_args_unpack(struct tr_args *a, const char *packed, size_t bytes);
+
+/* For a program that is called with these words and others that count over them: the words of files of settings stay, as
+   if they had been typed, and the options that name the files go. */
+void tr_args_settle(struct tr_args *a);
 
 void tr_args_release(struct tr_args *a);
 

@@ -329,6 +329,11 @@ double tr_work_kept_bytes(const struct tr_work *x, const struct tr_work_how *how
     return sum;
 }
 
+double tr_work_cache_bytes(const struct tr_work_how *how, double texts, double keys)
+{
+    return 2.0 * texts * keys * widths_of(how).keys * how->elem;
+}
+
 double tr_work_megatron_bytes(const struct tr_work *x, const struct tr_work_how *how)
 {
     double sum = x->joins;

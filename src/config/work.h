@@ -105,6 +105,10 @@ double tr_work_largest(const struct tr_work *x);
 /* Bytes kept: what the arena has for them, but for the ends of its tensors (util/arena.h). */
 double tr_work_kept_bytes(const struct tr_work *x, const struct tr_work_how *how);
 
+/* The key-value cache of `texts` texts in one layer, bytes: `keys` keys and as many values of each of the rank's
+   groups, in the type of activations.  What the arena has for it, but for the ends of its tensors. */
+double tr_work_cache_bytes(const struct tr_work_how *how, double texts, double keys);
+
 /* Bytes that Megatron-LM keeps of it, without scores: the same tensors without statistics, all of the type of
    activations, and the masks of dropout, which are drawn again here.  Of GPT-2's layer in half precision that is
    Korthikanti et al., 2022, equation 4: (18 + 4 f/h) s b h. */

@@ -205,6 +205,20 @@ struct tr_backend {
     struct tr_graph *(*captured)(struct tr_queue *q);
     void (*replay)(struct tr_queue *q, struct tr_graph *graph);
 
+    /*
+     * Attention of new tokens with those before them, whose keys and values are in a cache; forward only.
+     * qkv[N,(heads + 2 groups) D] is laid out as for `attention`, and row n = b T + t is the token at place[n]
+     * (TR_I32) of sample b; the rows of a sample ascend.  cache[B groups 2,K,D], of any float type, has for each sample and group K
+     * keys and then K values, those of place p at p % K.  Keys and values of all rows are put there; then ctx[N,heads D]
+     * is what `attention` makes of the keys at the last K places up to the row's own, or fewer with a window.
+     * A row whose place is below 0 is no token: nothing of it is kept, and its ctx is zero.  A key that a row sees
+     * must not be overwritten by one of a later row of the same call: K >= the keys seen + T - 1, or no place
+     * reaches K.  The error is that of `attention`.  NULL where it is not done.
+     */
+    void (*attention_cached)(struct tr_queue *q, const struct tr_tensor *ctx,
+                             const struct tr_tensor *cache, const struct tr_tensor *qkv,
+                             const struct tr_tensor *place, struct tr_attention_how how);
+
 #define OP(name, tol, params) void(*name) params;
 #include "device/ops.def"
 #undef OP

@@ -170,6 +170,25 @@ tr_sizes_attention(const struct tr_tensor *ctx, const struct tr_tensor *lse,
     return s;
 }
 
+struct tr_cached_sizes tr_sizes_cached(const struct tr_tensor *ctx, const struct tr_tensor *cache,
+                                       const struct tr_tensor *qkv, const struct tr_tensor *place,
+                                       struct tr_attention_how how)
+{
+    struct tr_cached_sizes s = {.d = cache->dim[2], .keys = cache->dim[1]};
+
+    TR_ASSERT(cache->ndim == 3 && tr_dtype_is_float(cache->dtype) && s.d <= TR_MAX_HEAD_DIM);
+    s.heads = width(ctx) / s.d;
+    s.groups = (width(qkv) / s.d - s.heads) / 2;
+    TR_ASSERT(s.groups > 0 && s.heads % s.groups == 0);
+    s.b = cache->dim[0] / (2 * s.groups);
+    s.t = height(qkv) / s.b;
+    TR_ASSERT(cache->dim[0] == 2 * s.groups * s.b && matrix(ctx, s.b * s.t, s.heads * s.d));
+    TR_ASSERT(matrix(qkv, s.b * s.t, (s.heads + 2 * s.groups) * s.d));
+    TR_ASSERT(indices(place, s.b * s.t));
+    TR_ASSERT(how.window >= 0 && (!how.slopes || statistics(how.slopes, s.heads)));
+    return s;
+}
+
 static struct tr_heads_sizes heads_of(const struct tr_tensor *y, const struct tr_tensor *x,
                                       struct tr_heads_how how)
 {

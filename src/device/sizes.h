@@ -66,6 +66,14 @@ tr_sizes_attention(const struct tr_tensor *ctx, const struct tr_tensor *lse,
                    const struct tr_tensor *qkv, const struct tr_tensor *from,
                    struct tr_attention_how how, const struct tr_dropout *drop);
 
+/* For attention_cached: `keys` is K. */
+struct tr_cached_sizes {
+    int64_t b, heads, t, d, groups, keys;
+};
+struct tr_cached_sizes tr_sizes_cached(const struct tr_tensor *ctx, const struct tr_tensor *cache,
+                                       const struct tr_tensor *qkv, const struct tr_tensor *place,
+                                       struct tr_attention_how how);
+
 /* For rotary, head_norm and its gradient: n rows, and `heads` queries and keys in each. */
 struct tr_heads_sizes {
     int64_t n, heads, width;

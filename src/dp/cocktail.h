@@ -8,7 +8,7 @@
 #include "codec/mask.h"
 #include "codec/sparse.h"
 #include "comm/comm.h"
-#include "dp/dp.h"
+#include "dp/buckets.h"
 #include "util/arena.h"
 
 /*

@@ -1,303 +1,351 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "dp/dp.h"
 
-#include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
-/*
- * Buckets in flight at once.  The transport keeps a copy of each, so their bytes are bounded; there
- * may be many small ones, because the next are started only when a layer is done, and until then
- * the network should be busy.  Two at least, so that one is sent while another ends.
- *
- * That is for a transport that the host has to poll.  Where transfers are work of the device
- * (tr_transport.queues) the order of all of them must be the same on all ranks and so depend on
- * nothing but the program: all-reduces start when they are ready, however many are in flight, and
- * each all-gather when the one before it is waited for.  More of those would only delay what other
- * groups start after them.
- */
-enum { IN_FLIGHT = 16, BYTES_IN_FLIGHT = 64 << 20 };
+#include "dp/mode.h"
+#include "telemetry/timer.h"
+#include "util/log.h"
 
-/* Transfers of the buckets in a fixed order: 0 .. done - 1 are done, done .. started - 1 in flight.
-   All ranks start them in that order, however many each has in flight. */
-struct flow {
-    int started, done;
-    int most;                     /* under way at once */
-    struct tr_pending *under_way; /* transfer i is in i % most */
-};
-
-struct tr_dp {
-    struct tr_comm *group; /* borrowed */
-    struct tr_dp_how how;
-    int n;
-    struct tr_bucket *bucket; /* [n] */
-    struct tr_tensor *grads;  /* [n], spans of the gradient buffer */
-    struct tr_tensor *values; /* [n], of the values */
-    struct flow reduce;       /* transfer i is bucket i */
-    struct flow gather;       /* transfer i is bucket n - 1 - i; all done except between
-                                   tr_dp_gather() and tr_dp_need() */
-};
-
-static struct tr_bucket *allocate_buckets(int64_t n)
+static const struct tr_dp_mode *mode_of(int mode)
 {
-    struct tr_bucket *b = malloc((size_t)n * sizeof *b);
+    static const struct tr_dp_mode *const modes[] = {
+#define MODE(symbol, value, spelling, structure, diverges, exchanges) [symbol] = &(structure),
+#define MODE_BY(symbol, value, structure) [symbol] = &(structure),
+#include "config/modes.def"
+    };
 
-    if (!b)
-        tr_die(TR_ERESOURCE,
-               "no memory left for a plan of %lld gradient buckets; make them larger "
-               "(--ddp-bucket-size)",
-               (long long)n);
-    return b;
+    return modes[mode];
 }
 
-/* How many buckets a region of `units` is split into, if each has `each` at least. */
-static int64_t pieces(int64_t units, int64_t each)
+/* ---- beginning and end ---- */
+
+/* MPI in host memory is at its best with some MB, and small buckets begin to move early; NCCL takes 64 to
+   256 MiB to fill the links of a node. */
+int64_t tr_dp_bucket(const struct tr_config *c, bool gpus)
 {
-    return units == 0 ? 0 : units < each ? 1 : units / each;
+    if (c->ddp_bucket_size != TR_UNSET_INT)
+        return c->ddp_bucket_size;
+    return gpus ? 40000000 : 4000000;
 }
 
-int tr_buckets_plan(const int64_t *end, int n, int64_t at_least, int64_t unit,
-                    struct tr_bucket **out)
+static int plan_buckets(const struct tr_dp_of *of, struct tr_bucket **out)
 {
-    int64_t each = (at_least + unit - 1) / unit, first = 0, count = 0, units;
-    struct tr_bucket *b;
+    const struct tr_dp_mode *mode = mode_of(of->shape->dp.mode);
+    const int64_t end[] = {tr_params_tied(of->params), of->params->size};
+    const bool gpus = of->queue->on && of->queue->on->apart;
 
-    TR_ASSERT(n > 0 && at_least > 0 && unit > 0);
-    for (int r = 0; r < n; first = end[r++]) {
-        TR_ASSERT(end[r] >= first && end[r] % unit == 0);
-        count += pieces((end[r] - first) / unit, each);
-    }
-    TR_ASSERT(count <= INT_MAX);
-    *out = b = allocate_buckets(count);
-    first = 0;
-    for (int r = 0; r < n; r++) {
-        units = (end[r] - first) / unit;
-        count = pieces(units, each);
-        /* The first units % count of them are longer by one. */
-        for (int64_t i = 0; i < count; first += b++->count, i++)
-            *b = (struct tr_bucket){first, (units / count + (i < units % count)) * unit};
-    }
-    return (int)(b - *out);
+    if (mode->cut)
+        return mode->cut(of, out);
+    return tr_buckets_plan(end, 2, tr_dp_bucket(of->config, gpus),
+                           (int64_t)TR_PARAM_UNIT * of->shape->layout.d, out);
 }
 
-static struct tr_bucket slice(struct tr_bucket b, int rank, int replicas)
+static bool is_sharded(const struct tr_dp *x)
 {
-    int64_t count = b.count / replicas;
-
-    TR_ASSERT(b.count % replicas == 0);
-    return (struct tr_bucket){b.first + rank * count, count};
+    return x->of.shape->dp.optimizer_shards > 1;
 }
 
-int tr_buckets_owned(const struct tr_bucket *buckets, int n, int rank, int replicas, bool sharded,
-                     struct tr_bucket **out)
+enum tr_status tr_dp_open(const struct tr_dp_of *of, struct tr_dp *x)
 {
-    const struct tr_bucket *last = &buckets[n - 1];
-    struct tr_bucket *b;
+    struct tr_bucket *bucket;
+    int n = plan_buckets(of, &bucket);
 
-    if (!sharded || replicas == 1) {
-        b = allocate_buckets(1);
-        *b = (struct tr_bucket){buckets[0].first, last->first + last->count - buckets[0].first};
-        *out = b;
-        return 1;
-    }
-    b = allocate_buckets(n);
-    for (int i = 0; i < n; i++)
-        b[i] = slice(buckets[i], rank, replicas);
-    *out = b;
-    return n;
+    *x = (struct tr_dp){.of = *of, .mode = mode_of(of->shape->dp.mode)};
+    x->owns =
+        tr_buckets_owned(bucket, n, of->grid->at.dp, of->shape->layout.d, is_sharded(x), &x->own);
+    free(bucket);
+    return x->mode->open ? x->mode->open(x) : TR_OK;
 }
 
-static struct tr_dp *allocate(int n)
+static void release(struct tr_comm *c)
 {
-    struct tr_dp *x = calloc(1, sizeof *x);
-
-    if (!x)
-        return NULL;
-    x->bucket = malloc((size_t)n * sizeof *x->bucket);
-    x->grads = malloc((size_t)n * sizeof *x->grads);
-    x->values = malloc((size_t)n * sizeof *x->values);
-    if (x->bucket && x->grads && x->values)
-        return x;
-    tr_dp_close(x);
-    return NULL;
-}
-
-static int most_in_flight(const struct tr_tensor *grads, const struct tr_bucket *buckets, int n)
-{
-    int64_t largest = 1, fit;
-
-    for (int i = 0; i < n; i++)
-        largest = buckets[i].count > largest ? buckets[i].count : largest;
-    fit = BYTES_IN_FLIGHT / (largest * tr_dtype_bytes(grads->dtype));
-    return fit < 2 ? 2 : fit > IN_FLIGHT ? IN_FLIGHT : (int)fit;
-}
-
-static bool open_flow(struct flow *f, int most)
-{
-    f->most = most;
-    f->under_way = malloc((size_t)most * sizeof *f->under_way);
-    return f->under_way;
-}
-
-static bool open_flows(struct tr_dp *x, bool queues, const struct tr_tensor *grads,
-                       const struct tr_bucket *buckets, int n)
-{
-    int most = most_in_flight(grads, buckets, n);
-
-    return open_flow(&x->reduce, queues ? n : most) && open_flow(&x->gather, queues ? 1 : most);
-}
-
-enum tr_status tr_dp_open(struct tr_comm *group, const struct tr_tensor *grads,
-                          const struct tr_tensor *values, const struct tr_bucket *buckets, int n,
-                          struct tr_dp_how how, struct tr_dp **out)
-{
-    struct tr_dp *x = allocate(n);
-    enum tr_status status = TR_OK;
-
-    TR_ASSERT(n > 0);
-    *out = NULL;
-    if (!x || !open_flows(x, group->via->queues, grads, buckets, n))
-        status = TR_FAIL(TR_ERESOURCE, "no memory left for %d gradient buckets", n);
-    status = tr_comm_agree(group, status);
-    if (status != TR_OK) {
-        tr_dp_close(x);
-        return status;
-    }
-    x->group = group;
-    x->how = how;
-    /* Nothing to do where there is one replica. */
-    x->n = group->size > 1 ? n : 0;
-    for (int i = 0; i < n; i++) {
-        x->bucket[i] = buckets[i];
-        x->grads[i] = tr_tensor_span(grads, buckets[i].first, buckets[i].count);
-        x->values[i] = tr_tensor_span(values, buckets[i].first, buckets[i].count);
-    }
-    x->gather.started = x->gather.done = x->n;
-    *out = x;
-    return TR_OK;
+    if (c->via)
+        c->via->release(c);
 }
 
 void tr_dp_close(struct tr_dp *x)
 {
-    if (!x)
-        return;
-    TR_ASSERT(x->reduce.started == 0 && x->gather.done == x->n);
-    free(x->bucket);
-    free(x->grads);
-    free(x->values);
-    free(x->reduce.under_way);
-    free(x->gather.under_way);
-    free(x);
+    if (x->buckets)
+        tr_dp_need(x, 0, false);
+    tr_buckets_close(x->buckets);
+    if (x->ctx && x->mode->close)
+        x->mode->close(x);
+    release(&x->rounds);
+    release(&x->sums);
+    free(x->own);
+    memset(x, 0, sizeof *x);
 }
 
-static bool has_room(const struct tr_dp *x, const struct flow *f)
+void tr_dp_plan(struct tr_dp *x, struct tr_arena *a)
 {
-    return f->started < x->n && f->started - f->done < f->most;
+    if (x->mode->plan)
+        x->mode->plan(x, a);
 }
 
-/* Wait for the oldest. */
-static void finish_one(struct tr_dp *x, struct tr_queue *q, struct flow *f)
+enum tr_status tr_dp_reach(struct tr_dp *x)
 {
-    x->group->via->finish(x->group, q, &f->under_way[f->done % f->most]);
-    f->done++;
+    struct tr_comm *dp = &x->of.grid->dp, *world = x->of.world;
+
+    TR_TRY(tr_comm_agree(world, dp->via->split(dp, 0, dp->rank, "dp", &x->sums)));
+    if (!x->mode->rounds)
+        return TR_OK;
+    return tr_comm_agree(world, dp->via->split(dp, 0, dp->rank, x->mode->rounds, &x->rounds));
 }
 
-/* Work of a device needs no polling, and nothing may depend on its progress. */
-static void progress(struct tr_dp *x, struct tr_queue *q, struct flow *f)
+void tr_dp_uses(const struct tr_dp *x, void (*use)(void *ctx, enum tr_dp_use what, bool weights),
+                void *ctx)
 {
-    for (int i = f->done; i < f->started && !x->group->via->queues; i++)
-        if (x->group->via->poll(x->group, &f->under_way[i % f->most]) && i == f->done)
-            finish_one(x, q, f);
-}
-
-static void reduce_next(struct tr_dp *x, struct tr_queue *q)
-{
-    struct tr_comm *c = x->group;
-    int i = x->reduce.started++;
-    struct tr_pending *p = &x->reduce.under_way[i % x->reduce.most];
-    struct tr_bucket own;
-    struct tr_tensor mine;
-
-    if (!x->how.sharded) {
-        c->via->allreduce_start(c, q, &x->grads[i], TR_SUM, p);
+    if (!is_sharded(x)) {
+        use(ctx, TR_DP_USE_ALLREDUCE, false);
         return;
     }
-    own = slice(x->bucket[i], c->rank, c->size);
-    mine = tr_tensor_span(&x->grads[i], own.first - x->bucket[i].first, own.count);
-    c->via->reduce_scatter_start(c, q, &mine, &x->grads[i], TR_SUM, p);
+    use(ctx, TR_DP_USE_REDUCE_SCATTER, false);
+    use(ctx, TR_DP_USE_ALLGATHER, true);
 }
 
-/* Ranks start the buckets in one order, however they call this, so it does no harm that one has
-   room for the next bucket and another does not.  Where transfers are work of the device there is
-   always room. */
-void tr_dp_ready(struct tr_dp *x, struct tr_queue *q, int64_t upto)
+static enum tr_status open_buckets(struct tr_dp *x)
 {
-    if (!x->how.overlap_reduce)
+    const struct tr_dp_of *of = &x->of;
+    const struct tr_buckets_how how = {
+        .overlap_reduce = of->config->overlap_grad_reduce,
+        .sharded = is_sharded(x),
+        .overlap_gather = of->shape->dp.overlap_gather,
+    };
+    struct tr_bucket *bucket;
+    enum tr_status s;
+    int n;
+
+    if (x->mode->gather)
+        return TR_OK;
+    n = plan_buckets(of, &bucket);
+    s = tr_buckets_open(&x->sums, &of->params->grads, &of->params->values, bucket, n, how,
+                        &x->buckets);
+
+    free(bucket);
+    return tr_comm_agree(of->world, s);
+}
+
+enum tr_status tr_dp_start(struct tr_dp *x, const struct tr_tensor *masters)
+{
+    const struct tr_config *c = x->of.config;
+
+    TR_TRY(open_buckets(x));
+    if (x->mode->start)
+        TR_TRY(tr_comm_agree(x->of.world, x->mode->start(x, masters)));
+    x->started = true;
+    if (x->mode->tell)
+        x->mode->tell(x);
+    if (tr_dp_mode_diverges(c->dp_mode) && !x->of.shape->dp.diverges)
+        tr_notice_rank0("> there is one replica, so --dp-mode %s has no effect\n",
+                        tr_config_spelling("dp-mode", c->dp_mode));
+    return TR_OK;
+}
+
+struct tr_comm *tr_dp_owners(const struct tr_dp *x)
+{
+    return is_sharded(x) ? *x->of.transport : &x->of.grid->mp;
+}
+
+/* ---- a step ---- */
+
+bool tr_dp_reduces(const struct tr_dp *x)
+{
+    return !x->mode->reduces || x->mode->reduces(x);
+}
+
+void tr_dp_begin(struct tr_dp *x)
+{
+    if (x->mode->begin)
+        x->mode->begin(x);
+}
+
+void tr_dp_ready(struct tr_dp *x, int64_t upto)
+{
+    if (x->mode->ready)
+        x->mode->ready(x, upto);
+    else
+        tr_buckets_ready(x->buckets, x->of.queue, upto);
+}
+
+bool tr_dp_listens(const struct tr_dp *x, bool last)
+{
+    return x->mode->ready || (last && tr_dp_reduces(x) && tr_buckets_overlaps(x->buckets));
+}
+
+bool tr_dp_fresh(const struct tr_dp *x)
+{
+    return x->mode->writes;
+}
+
+void tr_dp_pass(struct tr_dp *x, int chunk, bool ends)
+{
+    if (x->mode->pass)
+        x->mode->pass(x, chunk, ends);
+}
+
+void tr_dp_writes(struct tr_dp *x, int64_t first)
+{
+    x->mode->writes(x, first);
+}
+
+struct tr_tensor tr_dp_grads(const struct tr_dp *x, int i)
+{
+    int64_t at = 0;
+
+    if (!x->grads.data)
+        return tr_tensor_span(&x->of.params->grads, x->own[i].first, x->own[i].count);
+    for (int k = 0; k < i; k++)
+        at += x->own[k].count;
+    return tr_tensor_span(&x->grads, at, x->own[i].count);
+}
+
+bool tr_dp_poll(struct tr_dp *x)
+{
+    return x->mode->poll && x->mode->poll(x);
+}
+
+void tr_dp_need(struct tr_dp *x, int64_t from, bool backward)
+{
+    if (x->mode->need)
+        x->mode->need(x, from, backward);
+    else if (x->buckets)
+        tr_buckets_need(x->buckets, x->of.queue, from);
+}
+
+/* What a rank sends of a buffer on the ring of replicas, `passes` times. */
+static void count(struct tr_dp *x, enum tr_traffic_kind kind, const struct tr_tensor *t, int passes)
+{
+    const int d = x->of.grid->dp.size;
+    const int64_t n = tr_tensor_elems(t) / d * (d - 1) * passes;
+
+    tr_traffic_add(x->of.traffic, kind, n * tr_dtype_bytes(t->dtype), n);
+}
+
+bool tr_dp_finish(struct tr_dp *x)
+{
+    if (!tr_dp_reduces(x) || x->mode->ready)
+        return x->mode->finish && x->mode->finish(x);
+    tr_buckets_finish(x->buckets, x->of.queue);
+    count(x, TR_TRAFFIC_DP_SUMS, &x->of.params->grads, is_sharded(x) ? 1 : 2);
+    return false;
+}
+
+double tr_dp_settle(struct tr_dp *x, double norm, bool *skipped)
+{
+    return x->mode->settle ? x->mode->settle(x, norm, skipped) : norm;
+}
+
+void tr_dp_publish(struct tr_dp *x)
+{
+    if (!is_sharded(x))
         return;
-    TR_ASSERT(x->gather.done == x->n);
-    progress(x, q, &x->reduce);
-    while (has_room(x, &x->reduce)) {
-        const struct tr_bucket *next = &x->bucket[x->reduce.started];
-
-        if (next->first + next->count > upto)
-            return;
-        reduce_next(x, q);
+    tr_timer_start(TR_TIMER_PARAMS_ALL_GATHER);
+    if (x->mode->gather) {
+        x->mode->gather(x);
+    } else {
+        tr_buckets_gather(x->buckets, x->of.queue);
+        count(x, TR_TRAFFIC_DP_WEIGHTS, &x->of.params->values, 1);
     }
+    tr_timer_stop(TR_TIMER_PARAMS_ALL_GATHER);
 }
 
-bool tr_dp_overlaps(const struct tr_dp *x)
+void tr_dp_gather(struct tr_dp *x)
 {
-    return x->how.overlap_reduce && x->n > 0;
-}
-
-void tr_dp_finish(struct tr_dp *x, struct tr_queue *q)
-{
-    TR_ASSERT(x->gather.done == x->n);
-    while (x->reduce.done < x->n) {
-        while (has_room(x, &x->reduce))
-            reduce_next(x, q);
-        finish_one(x, q, &x->reduce);
+    if (x->mode->gather && x->started) {
+        x->mode->gather(x);
+        tr_dp_need(x, 0, false);
     }
-    x->reduce.started = x->reduce.done = 0;
-}
-
-static void gather_more(struct tr_dp *x, struct tr_queue *q)
-{
-    struct flow *f = &x->gather;
-
-    for (; has_room(x, f); f->started++)
-        x->group->via->allgather_start(x->group, q, &x->values[x->n - 1 - f->started],
-                                       &f->under_way[f->started % f->most]);
-}
-
-void tr_dp_gather(struct tr_dp *x, struct tr_queue *q)
-{
-    if (!x->how.sharded)
+    if (!x->buckets)
         return;
-    TR_ASSERT(x->gather.done == x->n && x->reduce.started == 0);
-    x->gather.started = x->gather.done = 0;
-    gather_more(x, q);
-    if (!x->how.overlap_gather)
-        tr_dp_need(x, q, 0);
+    tr_buckets_gather(x->buckets, x->of.queue);
+    tr_buckets_need(x->buckets, x->of.queue, 0);
 }
 
-/* The first element from which on all values are there. */
-static int64_t gathered(const struct tr_dp *x)
+/* ---- between steps ---- */
+
+/* The data of a rank in a comparison. */
+struct print {
+    uint64_t print;
+    int64_t rank;
+};
+
+static enum tr_status compare(struct tr_dp *x, uint64_t print)
 {
-    if (x->gather.done == 0)
-        return INT64_MAX;
-    return x->gather.done == x->n ? 0 : x->bucket[x->n - x->gather.done].first;
+    const struct tr_dp_of *of = &x->of;
+    struct tr_comm *dp = &of->grid->dp;
+    struct print mine = {print, of->world->rank}, *all;
+    char(*host)[TR_HOST_BYTES] = of->launch->host;
+    enum tr_status s = TR_OK;
+
+    all = calloc((size_t)dp->size, sizeof *all);
+    if (!all)
+        tr_die(TR_ERESOURCE, "no memory left to compare replicas");
+    dp->via->gather_all(dp, &mine, sizeof mine, all);
+    for (int i = 1; i < dp->size && s == TR_OK; i++)
+        if (all[i].print != all[0].print)
+            s = TR_FAIL(
+                TR_EDATA,
+                "after iteration %lld replicas %d and 0 (rank %lld on %s and rank %lld on %s) "
+                "differ in the reference weights that all must share, so the weight deltas that "
+                "they exchange no longer mean the same: go on from the last checkpoint, and look "
+                "at the memory and the network of these hosts if it happens again",
+                (long long)*of->iteration, i, (long long)all[i].rank, host[all[i].rank],
+                (long long)all[0].rank, host[all[0].rank]);
+    free(all);
+    return s;
 }
 
-void tr_dp_need(struct tr_dp *x, struct tr_queue *q, int64_t from)
+enum tr_status tr_dp_compare(struct tr_dp *x)
 {
-    struct flow *f = &x->gather;
+    uint64_t print;
 
-    if (f->done == x->n)
-        return;
-    progress(x, q, f);
-    gather_more(x, q);
-    while (f->done < x->n && from < gathered(x)) {
-        finish_one(x, q, f);
-        gather_more(x, q);
-    }
+    if (!x->mode->print || !x->mode->print(x, &print))
+        return TR_OK;
+    return tr_comm_agree(x->of.world, compare(x, print));
+}
+
+enum tr_status tr_dp_compare_due(struct tr_dp *x)
+{
+    const int64_t every = x->of.config->check_replicas_interval;
+
+    return every > 0 && *x->of.iteration % every == 0 ? tr_dp_compare(x) : TR_OK;
+}
+
+struct tr_dp_state tr_dp_state(struct tr_dp *x)
+{
+    struct tr_dp_state s = {.note = ""};
+
+    if (x->mode->state)
+        x->mode->state(x, &s);
+    return s;
+}
+
+void tr_dp_resume(struct tr_dp *x, int64_t number)
+{
+    const struct tr_dp_state s = tr_dp_state(x);
+
+    x->diverged = true;
+    if (s.number)
+        *s.number = number;
+}
+
+int64_t tr_dp_state_bytes(const struct tr_config *c, const struct tr_data_parallel *dp, int d)
+{
+    const struct tr_dp_mode *mode = mode_of(dp->mode);
+
+    return mode->state_bytes ? mode->state_bytes(c, d) : 0;
+}
+
+/* ---- plans ---- */
+
+struct tr_dp_cost tr_dp_cost(const struct tr_shape *s, double params, double grad, double elem)
+{
+    const struct tr_dp_mode *mode = mode_of(s->dp.mode);
+    struct tr_dp_cost c = {0};
+
+    if (mode->cost)
+        mode->cost(s, params, grad, elem, &c);
+    return c;
 }

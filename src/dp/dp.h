@@ -5,100 +5,181 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "comm/comm.h"
+#include "comm/grid.h"
+#include "config/config.h"
+#include "config/shape.h"
+#include "dp/buckets.h"
+#include "launch/launch.h"
+#include "model/param.h"
+#include "telemetry/traffic.h"
+#include "util/arena.h"
 
 /*
- * Data parallelism (DDP).  The flat gradient buffer is split into buckets, and each bucket is
- * all-reduced over the data-parallel group as soon as its gradients are complete, while the
- * backward pass goes on.  The model lays its parameters out in the order in which backward
- * completes them (model/param.h), so "complete" is one number: all elements below it.
+ * What a data-parallel group does with gradients, weights and the optimizer's work: one file of this
+ * folder for each mode (dp/mode.h), one row of config/modes.def.  A step, the optimizer, checkpoints and
+ * plans call what is here, and none of them asks which mode it is: they see which elements this rank
+ * updates, whether the gradients of a step are summed over replicas, and what a checkpoint keeps.
  *
- * Sharded (ZeRO stage 1, Rajbhandari et al. 2020; Megatron's distributed optimizer): replica r
- * receives the sum of the r-th slice of each bucket only, updates those values, and the replicas
- * gather the values from one another: as many bytes as the sums, and a D-th of the optimizer's
- * memory and work.  The gather starts at the end of the buffer and may go on during the next
- * forward pass, which uses parameters in the reverse of the flat order.
- *
- * Losses are weighted by 1 / (M * D) before backward, so a sum is already the mean.  Sums are taken
- * in the type of the gradients, as comm/comm.h says.
+ * Gradients are in params->grads, weights in params->values.  Losses are weighted before backward so
+ * that a sum over replicas is already the mean.
  */
-struct tr_bucket {
-    int64_t first, count; /* elements of the flat buffer */
+
+/* The run that a group is of.  All is borrowed until close; what comes after `iteration` is used from
+   tr_dp_reach() on. */
+struct tr_dp_of {
+    const struct tr_config *config;
+    const struct tr_shape *shape;
+    const struct tr_launch *launch; /* the names of hosts */
+    const struct tr_params *params;
+    const int64_t *iteration; /* iterations that are over, as the run counts them */
+    struct tr_grid *grid;
+    struct tr_comm *world;
+    struct tr_comm *const *transport; /* the same ranks, for memory of the device */
+    struct tr_queue *queue;           /* without a device in a dry run */
+    struct tr_traffic *traffic;
 };
 
-/*
- * Split a flat buffer into buckets.  It consists of `n` regions that end at end[0] <= ... <= end[n
- * - 1], all multiples of `unit`, which is a multiple of the number of replicas.  Each region that
- * is not empty is split into as many buckets of at least `at_least` elements as it has, but one,
- * all multiples of `unit`, none more than a unit longer than another; so regions of the same length
- * are split alike, and bucket borders may fall within parameters.  Pure.  *out is owned by the
- * caller; returns how many.
- */
-int tr_buckets_plan(const int64_t *end, int n, int64_t at_least, int64_t unit,
-                    struct tr_bucket **out);
+struct tr_dp_mode;
 
-/*
- * What replica `rank` of `replicas` updates: slice `rank` of each of the `n` buckets when
- * `sharded`, else all of them, as one span.  Ascending.  Pure.  *out is owned by the caller;
- * returns how many.
- */
-int tr_buckets_owned(const struct tr_bucket *buckets, int n, int rank, int replicas, bool sharded,
-                     struct tr_bucket **out);
+/* Filled by tr_dp_open(); callers read what is above `buckets`. */
+struct tr_dp {
+    struct tr_dp_of of;
+    int owns;
+    struct tr_bucket *own; /* [owns] the elements that this rank updates, ascending; owned */
+    bool diverged; /* replicas have diverged, or such weights were loaded: a checkpoint has the
+                              weights of the first */
 
-struct tr_dp_how {
-    bool overlap_reduce; /* start sums when ready, otherwise all in tr_dp_finish() */
-    bool sharded;
-    bool overlap_gather; /* wait for values in tr_dp_need(), otherwise in tr_dp_gather() */
+    struct tr_tensor
+        grads; /* of these elements, one after the other, in a step that was finished; without
+                               data where they are in params->grads */
+
+    struct tr_buckets *buckets; /* sums and gathers, or NULL before tr_dp_start() */
+    const struct tr_dp_mode *mode;
+    void *ctx; /* of the mode */
+    bool started;
+    struct tr_comm
+        sums; /* the replicas once more, for gradients and weights alone, since ranks reach a bucket at
+                 different times */
+    struct tr_comm rounds; /* and for what a mode exchanges besides, where it says so */
 };
 
-struct tr_dp;
-
-/*
- * `grads` and `values` are whole flat buffers of the same length, borrowed, each of TR_F32, TR_F16
- * or TR_BF16; `values` is used when sharded only.  `buckets` is copied; they are those of
- * tr_buckets_plan() for the whole buffer.  `group` are the replicas; it is borrowed until close, and nobody
- * else uses it, since ranks reach a bucket at different times.  It is made before the memory is reserved,
- * because the transport may take memory of the device for it.  Open and close are collective over it, and
- * close finds nothing under way; TR_ERESOURCE on all ranks when memory runs out.
- */
-enum tr_status tr_dp_open(struct tr_comm *group, const struct tr_tensor *grads,
-                          const struct tr_tensor *values, const struct tr_bucket *buckets, int n,
-                          struct tr_dp_how how, struct tr_dp **out) TR_MUST_CHECK;
+/* What it needs, without memory or other ranks.  TR_ECONFIG, TR_ERESOURCE.  Close it also after a failure,
+   and when nothing is under way. */
+enum tr_status tr_dp_open(const struct tr_dp_of *of, struct tr_dp *x) TR_MUST_CHECK;
 void tr_dp_close(struct tr_dp *x);
 
-/*
- * In the backward of the step's last micro-batch: elements below `upto` are complete.  Starts the
- * buckets that lie below it, a few at a time, and lets those under way make progress.  Any number
- * of calls, different ones on each rank; results do not depend on them.  Where transfers are work of
- * the device (tr_transport.queues) all those buckets start, and every rank of `dp` makes the same
- * calls at the same places among its other transfers.
- */
-void tr_dp_ready(struct tr_dp *x, struct tr_queue *q, int64_t upto);
+/* Take memory ("compression", "gradients"); see util/arena.h. */
+void tr_dp_plan(struct tr_dp *x, struct tr_arena *a);
 
-/* Whether tr_dp_ready() does anything. */
-bool tr_dp_overlaps(const struct tr_dp *x);
+/* Its groups.  They are made before memory is reserved, since a transport may take memory of the device
+   for them.  Collective over the world. */
+enum tr_status tr_dp_reach(struct tr_dp *x) TR_MUST_CHECK;
 
-/* Start what has not started, wait for all, and be ready for the next step: the gradients that this
-   replica owns are summed.  When sharded, the others are undefined.  Collective over dp.  The
-   caller charges it to backward-params-all-reduce. */
-void tr_dp_finish(struct tr_dp *x, struct tr_queue *q);
+/* The collectives of a step over `sums`, of a flat buffer in buckets of `bucket` elements at most. */
+enum tr_dp_use { TR_DP_USE_ALLREDUCE, TR_DP_USE_REDUCE_SCATTER, TR_DP_USE_ALLGATHER };
+void tr_dp_uses(const struct tr_dp *x, void (*use)(void *ctx, enum tr_dp_use what, bool weights),
+                void *ctx);
 
-/*
- * After the update of the values that this replica owns: fetch those of the others, or, with
- * overlap_gather, start to.  Nothing when not sharded.  Collective over dp.  The caller charges it
- * to params-all-gather.
- */
-void tr_dp_gather(struct tr_dp *x, struct tr_queue *q);
+/* When the memory is there: `masters` are what this rank's optimizer updates first, fp32, borrowed until
+   close.  Says in the log what is exchanged.  Collective over the world. */
+enum tr_status tr_dp_start(struct tr_dp *x, const struct tr_tensor *masters) TR_MUST_CHECK;
 
-/*
- * Return when all values at or above element `from` are there, and let the others come nearer.
- * Call it before values are read: in a forward pass before each layer, with the layer's first
- * element; with 0 before a backward pass, evaluation, saving and the end, so before the next
- * tr_dp_ready() or tr_dp_finish().  It may wait until the other replicas have called it with as
- * small a `from`: like forward passes of one model, all make these calls at the same places among
- * their other collective calls.  Further calls do no harm.  Cheap when there is nothing to wait
- * for.
- */
-void tr_dp_need(struct tr_dp *x, struct tr_queue *q, int64_t from);
+/* Elements of a bucket of gradients: --ddp-bucket-size, or what suits GPUs or hosts. */
+int64_t tr_dp_bucket(const struct tr_config *c, bool gpus);
+
+/* The group of ranks that together hold the gradients and the optimizer's state of the model once. */
+struct tr_comm *tr_dp_owners(const struct tr_dp *x);
+
+/* ---- a step ---- */
+
+/* Does the current step sum gradients over replicas?  If not, those of a replica are the mean over its own
+   micro-batches. */
+bool tr_dp_reduces(const struct tr_dp *x);
+
+/* Before the first micro-batch. */
+void tr_dp_begin(struct tr_dp *x);
+
+/* In a backward pass, of the `last` micro-batch or another: gradients below `upto` are complete; see
+   tr_buckets_ready().  To be called where tr_dp_listens() says so. */
+void tr_dp_ready(struct tr_dp *x, int64_t upto);
+bool tr_dp_listens(const struct tr_dp *x, bool last);
+
+/* With sharded gradients each micro-batch writes its gradients anew, and they are added up where they are
+   owned.  Is it so?  Then to be called when the backward pass of a chunk begins and ends, and before the
+   gradients of the layer that begins at element `first` are written. */
+bool tr_dp_fresh(const struct tr_dp *x);
+void tr_dp_pass(struct tr_dp *x, int chunk, bool ends);
+void tr_dp_writes(struct tr_dp *x, int64_t first);
+
+/* Between the parts of the model and while the rank waits for other stages: what is under way goes on.
+   Whether calling it is of use. */
+bool tr_dp_poll(struct tr_dp *x);
+
+/* Before values at or above element `from` are read, see tr_buckets_need(); with sharded weights, before those
+   of the layer that begins there are, until the same is said of another layer.  In the forward pass, or in
+   the backward pass, where the next layer is the one before it. */
+void tr_dp_need(struct tr_dp *x, int64_t from, bool backward);
+
+/* The gradients of own[i]. */
+struct tr_tensor tr_dp_grads(const struct tr_dp *x, int i);
+
+/* After the last micro-batch: the gradients of the elements that this rank updates are there.  Whether
+   masters were changed, which then differ from the weights until the next update.  Collective over the
+   replicas.  The caller charges it to backward-params-all-reduce. */
+bool tr_dp_finish(struct tr_dp *x);
+
+/* When the norm is known: all ranks agree on whether the step is skipped.  Returns the largest norm of a
+   replica; *skipped says before whether this one's gradients are not finite.  Charged to "optimizer" where
+   it takes part in it. */
+double tr_dp_settle(struct tr_dp *x, double norm, bool *skipped);
+
+/* After an update: fetch the weights that other replicas updated, or, with --overlap-param-gather, start to.
+   Charged to params-all-gather.  And after weights were drawn or loaded: fetch them all.  Collective over
+   the replicas. */
+void tr_dp_publish(struct tr_dp *x);
+void tr_dp_gather(struct tr_dp *x);
+
+/* A checkpoint of replicas that had diverged was loaded, with this number of tr_dp_state(). */
+void tr_dp_resume(struct tr_dp *x, int64_t number);
+
+/* ---- between steps ---- */
+
+/* Compare fingerprints of what is equal on all replicas between steps, where there is such a thing in a mode
+   whose replicas differ: TR_EDATA on all ranks with a sentence that names the first rank that differs.  The
+   second does so after every --check-replicas-interval iterations.  Collective over the world. */
+enum tr_status tr_dp_compare(struct tr_dp *x) TR_MUST_CHECK;
+enum tr_status tr_dp_compare_due(struct tr_dp *x) TR_MUST_CHECK;
+
+/* What a rank alone holds besides weights and the optimizer's state, and needs to go on with the same bits:
+   a checkpoint of replicas that diverged keeps it in sidecar files. */
+enum { TR_DP_PARTS = 4 };
+struct tr_dp_state {
+    int parts;
+    struct {
+        const char *name;
+        struct tr_tensor at;
+    } part[TR_DP_PARTS];
+    int64_t *number;  /* one number, or NULL */
+    const char *note; /* what a file must agree on besides the mode's name; "" */
+};
+struct tr_dp_state tr_dp_state(struct tr_dp *x);
+
+/* Bytes of those parts for each element of the model, of `d` replicas together.  Pure. */
+int64_t tr_dp_state_bytes(const struct tr_config *c, const struct tr_data_parallel *dp, int d);
+
+/* ---- plans ---- */
+
+/* What a step moves between replicas for a rank with `params` parameters, whose gradients have `grad` bytes
+   each and weights `elem`.  An all-reduce passes its bytes around the ring twice, a reduce-scatter or an
+   all-gather once.  Pure. */
+struct tr_dp_cost {
+    struct tr_dp_leg {
+        double bytes, passes;
+        double
+            during; /* backward passes of micro-batches, or forward passes, in which it may go on; 0: in
+                          none */
+    } reduce, gather;
+};
+struct tr_dp_cost tr_dp_cost(const struct tr_shape *s, double params, double grad, double elem);
 
 #endif

@@ -12,3 +12,5 @@ EXTRA_DIST += build-aux/commit.sh
 src/launch/commit.h: always
 	@$(SHELL) $(srcdir)/build-aux/commit.sh $(srcdir) $@
 .PHONY: always
+# Also when one program is made and not all of them: tests/fuzz.
+src/launch/libraries.$(OBJEXT): src/launch/commit.h

@@ -58,7 +58,7 @@ static const struct tr_tensor *position_of(const struct tr_model *m)
 void tr_attention_plan(struct tr_model *m, struct tr_arena *a, struct tr_attention_kept *k)
 {
     const struct tr_heads_how h = heads_of(m);
-    const int64_t rows = tr_model_rows(m), width = tr_model_qkv_width(m), t = m->dims->seq;
+    const int64_t rows = tr_model_rows(m), width = tr_model_qkv_width(m), t = m->tokens;
 
     if (m->dims->family.head_norm) {
         k->raw = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->type, rows, width);
@@ -172,8 +172,11 @@ void tr_attention_forward(struct tr_model *m, struct tr_block_kept *block, int l
 
     make_qkv(m, m->dims->family.head_norm ? &k->raw : &k->qkv, in, layer);
     finish_heads(m, k, layer);
-    q->on->attention(q, &k->ctx, &k->lse, &k->qkv, first_seen(m), how_of(m),
-                     tr_model_dropout(m, TR_STREAM_ATTN_DROPOUT, layer, sample));
+    if (m->cache)
+        q->on->attention_cached(q, &k->ctx, m->cache, &k->qkv, &m->mask->place, how_of(m));
+    else
+        q->on->attention(q, &k->ctx, &k->lse, &k->qkv, first_seen(m), how_of(m),
+                         tr_model_dropout(m, TR_STREAM_ATTN_DROPOUT, layer, sample));
     if (whole)
         q->on->linear(q, &m->row, NULL, &k->ctx, &proj, NULL, TR_ACT_NONE);
 }

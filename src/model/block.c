@@ -46,15 +46,19 @@ static struct tr_tensor column(struct tr_arena *a, int64_t rows)
     return tr_f32_1(tr_arena_floats(a, TR_LABEL_ACTIVATIONS, rows), rows);
 }
 
+void tr_norm_plan_rows(struct tr_model *m, struct tr_arena *a, struct tr_norm_kept *k, int64_t rows,
+                       bool output)
+{
+    if (output)
+        k->y = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->type, rows, m->dims->hidden);
+    if (!m->norm.rms)
+        k->mean = column(a, rows);
+    k->rstd = column(a, rows);
+}
+
 void tr_norm_plan(struct tr_model *m, struct tr_arena *a, struct tr_norm_kept *k, bool output)
 {
-    const int64_t part = tr_model_part_rows(m);
-
-    if (output)
-        k->y = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->type, part, m->dims->hidden);
-    if (!m->norm.rms)
-        k->mean = column(a, part);
-    k->rstd = column(a, part);
+    tr_norm_plan_rows(m, a, k, tr_model_part_rows(m), output);
 }
 
 static const struct tr_tensor *mean_of(const struct tr_norm_kept *k)

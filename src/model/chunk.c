@@ -36,6 +36,8 @@ struct batch {
     int32_t *position,
         *from; /* [N] what model/attention_mask.h makes of the text, where it is asked for */
     float *weight;
+    int32_t *place;           /* [N], with a key-value cache */
+    struct tr_wanted *wanted; /* [B], of a head that computes forward only */
 };
 
 /* The elements of a part's parameters in the flat buffers: in a forward pass it reads values from
@@ -56,6 +58,7 @@ struct tr_chunk {
     struct tr_head head;
     struct tr_tensor *output, *doutput, *dinput; /* [room]; see chunk.h */
     struct tr_tensor loss_sum;                   /* TR_F64 [1] */
+    struct tr_tensor *cache;                     /* [micros * layers], or NULL */
     struct range embedding, top;                 /* of the embedding; of the head without it */
     struct range *layer;                         /* [layers] */
     bool completes; /* its backward is the last of a step on this rank */
@@ -103,8 +106,9 @@ static void *need(size_t count, size_t size)
    layer. */
 static bool has_positions(const struct tr_chunk *c)
 {
-    return c->m->mask_rule.positions &&
-           (c->embeds || (c->layers > 0 && c->m->dims->family.positions == TR_POSITIONS_ROTARY));
+    return c->m->keys > 0 ||
+           (c->m->mask_rule.positions &&
+            (c->embeds || (c->layers > 0 && c->m->dims->family.positions == TR_POSITIONS_ROTARY)));
 }
 
 static void open_batch(struct tr_chunk *c)
@@ -118,10 +122,14 @@ static void open_batch(struct tr_chunk *c)
         return;
     x->text = need(rows + batch, sizeof *x->text);
     x->token = need(rows, sizeof *x->token);
+    if (c->heads && c->m->forward_only)
+        x->wanted = need(batch, sizeof *x->wanted);
     if (has_positions(c))
         x->position = need(rows, sizeof *x->position);
     if (rule->attention)
         x->from = need(rows, sizeof *x->from);
+    if (c->m->keys > 0)
+        x->place = need(rows, sizeof *x->place);
     if (rule->loss && c->heads)
         x->weight = need(rows, sizeof *x->weight);
 }
@@ -134,6 +142,8 @@ static void close_batch(struct batch *x)
     free(x->position);
     free(x->from);
     free(x->weight);
+    free(x->place);
+    free(x->wanted);
 }
 
 static struct pool *pool_open(int count, int layers)
@@ -222,6 +232,7 @@ void tr_chunk_close(struct tr_chunk *c)
         pool_close(c->pool);
     close_batch(&c->next);
     tr_graphs_close(&c->graphs);
+    free(c->cache);
     free(c->slot);
     free(c->output);
     free(c->doutput);
@@ -290,8 +301,36 @@ static void plan_batch(struct tr_chunk *c, struct tr_arena *a, struct slot *x)
         x->mask.position = tr_i32_1(tr_arena_take(a, TR_LABEL_ACTIVATIONS, bytes), n);
     if (c->next.from)
         x->mask.from = tr_i32_1(tr_arena_take(a, TR_LABEL_ACTIVATIONS, bytes), n);
+    if (c->next.place)
+        x->mask.place = tr_i32_1(tr_arena_take(a, TR_LABEL_ACTIVATIONS, bytes), n);
     if (c->next.weight)
         x->mask.weight = tr_f32_1(tr_arena_floats(a, TR_LABEL_ACTIVATIONS, n), n);
+}
+
+void tr_chunk_plan_cache(struct tr_chunk *c, struct tr_arena *a, int micros)
+{
+    const struct tr_model *m = c->m;
+    const int64_t rows = m->micro_batch * tr_model_groups(m) * 2, d = m->dims->head_dim;
+    const size_t bytes = (size_t)(rows * m->keys * d * tr_dtype_bytes(m->type));
+
+    if (m->keys == 0 || c->layers == 0)
+        return;
+    if (!c->cache)
+        c->cache = need((size_t)micros * (size_t)c->layers, sizeof *c->cache);
+    for (int i = 0; i < micros * c->layers; i++)
+        c->cache[i] =
+            tr_tensor_3(tr_arena_take(a, TR_LABEL_CACHE, bytes), m->type, rows, m->keys, d);
+}
+
+void tr_chunk_places(struct tr_chunk *c, int32_t **position, int32_t **place)
+{
+    *position = c->next.position;
+    *place = c->next.place;
+}
+
+struct tr_wanted *tr_chunk_wanted(struct tr_chunk *c)
+{
+    return c->next.wanted;
 }
 
 void tr_chunk_plan(struct tr_chunk *c, struct tr_arena *a)
@@ -341,7 +380,7 @@ void tr_chunk_batch(struct tr_chunk *c, int32_t **text, int64_t **sample)
 /* Numbers first .. first + T - 1 of each sample's T + 1. */
 static void upload_text(const struct tr_chunk *c, const struct tr_tensor *to, int64_t first)
 {
-    int64_t seq = c->m->dims->seq;
+    int64_t seq = c->m->tokens;
 
     for (int64_t b = 0; b < c->m->micro_batch; b++)
         memcpy(c->next.token + b * seq, c->next.text + b * (seq + 1) + first,
@@ -349,13 +388,36 @@ static void upload_text(const struct tr_chunk *c, const struct tr_tensor *to, in
     c->m->q->on->upload(c->m->q, to, c->next.token);
 }
 
+/* What follows the tokens whose logits are wanted. */
+static void upload_labels(const struct tr_chunk *c, const struct tr_tensor *to)
+{
+    const struct tr_wanted *wanted = c->next.wanted;
+    int32_t *token = c->next.token;
+    struct tr_tensor some;
+
+    if (!wanted)
+        upload_text(c, to, 1);
+    if (!wanted || c->m->picks)
+        return;
+    for (int64_t b = 0; b < c->m->micro_batch; token += wanted[b++].count)
+        memcpy(token, c->next.text + b * (c->m->tokens + 1) + wanted[b].first + 1,
+               (size_t)wanted[b].count * sizeof *token);
+    if (token == c->next.token)
+        return;
+    some = tr_tensor_1(to->data, TR_I32, token - c->next.token);
+    c->m->q->on->upload(c->m->q, &some, c->next.token);
+}
+
 static void upload_mask(const struct tr_chunk *c, const struct tr_mask *to)
 {
     const struct batch *x = &c->next;
     struct tr_queue *q = c->m->q;
 
-    tr_mask_of(x->text, c->m->micro_batch, c->m->dims->seq, c->m->mask_rule.eod, x->position,
-               x->from, x->weight);
+    if (x->place)
+        q->on->upload(q, &to->place, x->place);
+    else
+        tr_mask_of(x->text, c->m->micro_batch, c->m->tokens, c->m->mask_rule.eod, x->position,
+                   x->from, x->weight);
     if (x->position)
         q->on->upload(q, &to->position, x->position);
     if (x->from)
@@ -374,7 +436,7 @@ static void upload_batch(const struct tr_chunk *c, const struct slot *x)
     if (c->embeds)
         upload_text(c, &x->embed.ids, 0);
     if (c->heads)
-        upload_text(c, &x->head.labels, 1);
+        upload_labels(c, &x->head.labels);
 }
 
 /* This rank's slice of the input of layer `i`, which is the same on all tensor ranks. */
@@ -446,7 +508,16 @@ static struct tr_tensor output_of(struct tr_chunk *c, const struct slot *x, int 
 static void wait_for_values(const struct tr_chunk *c, int64_t from)
 {
     if (c->m->need)
-        c->m->need(c->m->ctx, from);
+        c->m->need(c->m->ctx, from, false);
+}
+
+/* Before the backward of layer `i`. */
+static void wait_for_layer(const struct tr_chunk *c, int i)
+{
+    if (c->m->need)
+        c->m->need(c->m->ctx, c->layer[i].first, true);
+    if (c->m->writes)
+        c->m->writes(c->m->ctx, c->layer[i].first);
 }
 
 /* The forward or backward of a micro-batch: what its operations follow from. */
@@ -514,6 +585,7 @@ static void forward_layers(const struct pass *p)
             keep_slice(c, at, i);
         if (!p->whole)
             wait_for_values(c, c->layer[i].first);
+        c->m->cache = c->cache ? &c->cache[p->micro * c->layers + i] : NULL;
         tr_block_forward(c->m, &at->block[i], c->first_layer + i, &y, tr_i64(&p->x->sample));
         if (!p->whole)
             after_layer(c);
@@ -534,7 +606,7 @@ static void forward_pass(void *pass)
     if (c->heads && !p->whole)
         wait_for_values(c, c->top.first);
     if (c->heads)
-        tr_head_forward(c->m, &c->head, &p->x->head, &c->loss_sum);
+        tr_head_forward(c->m, &c->head, &p->x->head, c->next.wanted, &c->loss_sum);
 }
 
 void tr_chunk_forward(struct tr_chunk *c, int micro)
@@ -552,15 +624,18 @@ void tr_chunk_forward(struct tr_chunk *c, int micro)
 }
 
 /* Layers first .. last of a group, for what their backward needs. */
-static void forward_again(struct tr_chunk *c, struct slot *x, int first, int last)
+static void forward_again(struct tr_chunk *c, struct slot *x, int first, int last, bool whole)
 {
     const struct place *at = x->at;
 
     if (at->slice[first].dim[0] > 0)
         restore_slice(c, at, first);
-    for (int i = first; i <= last; i++)
+    for (int i = first; i <= last; i++) {
+        if (!whole)
+            wait_for_values(c, c->layer[i].first);
         tr_block_forward(c->m, &at->block[i], c->first_layer + i,
                          i < last ? &at->block[i + 1].x : NULL, tr_i64(&x->sample));
+    }
 }
 
 static void backward_layer(struct tr_chunk *c, struct slot *x, int i, int micro)
@@ -584,8 +659,10 @@ static void backward_layers(const struct pass *p)
     for (int i = c->layers - 1, first; i >= 0; i = first - 1) {
         first = group_of(c, i);
         if (recomputed(c, i))
-            forward_again(c, p->x, first, i);
+            forward_again(c, p->x, first, i, p->whole);
         for (int layer = i; layer >= first; layer--) {
+            if (!p->whole)
+                wait_for_layer(c, layer);
             backward_layer(c, p->x, layer, p->micro);
             if (!p->whole)
                 after_layer(c);
@@ -617,7 +694,7 @@ void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, tr_grads_re
     struct slot *x = slot_of(c, micro);
     struct pass p = {.c = c, .x = x, .micro = micro, .ready = ready, .ctx = ctx};
 
-    c->m->adds = micro > 0;
+    c->m->adds = micro > 0 && !c->m->writes;
     c->m->mask = &x->mask;
     if (c->heads)
         tr_head_weigh(c->m, &c->head, factor);
@@ -641,6 +718,16 @@ double tr_chunk_take_loss(struct tr_chunk *c)
     q->on->download(q, &loss, &c->loss_sum);
     q->on->fill(q, &c->loss_sum, 0.0F);
     return loss;
+}
+
+struct tr_tensor tr_chunk_losses(struct tr_chunk *c)
+{
+    return c->head.loss;
+}
+
+struct tr_tensor tr_chunk_margins(struct tr_chunk *c)
+{
+    return c->head.logits_of->stats;
 }
 
 struct tr_tensor tr_chunk_logits(struct tr_chunk *c)

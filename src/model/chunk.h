@@ -62,6 +62,17 @@ bool tr_chunk_has_loss(const struct tr_chunk *c);
  */
 void tr_chunk_batch(struct tr_chunk *c, int32_t **text, int64_t **sample);
 
+/* With a key-value cache (m->keys): take it from the arena (TR_LABEL_CACHE), of `micros` micro-batches, before
+   tr_chunk_plan(); and where the position of each token of the next micro-batch goes, and its place in the cache or, for what is no
+   token, -1: [B, T] each.  NULL without a cache.  As for the tokens. */
+void tr_chunk_plan_cache(struct tr_chunk *c, struct tr_arena *a, int micros);
+void tr_chunk_places(struct tr_chunk *c, int32_t **position, int32_t **place);
+
+/* Of a chunk with a head, of a model that computes forward only: where the tokens of each sample of the next micro-batch go
+   whose logits are made, [B]; with m->picks one of each at most.  The rows of what follows are theirs, R of them,
+   one sample after the other.  Else NULL: of all. */
+struct tr_wanted *tr_chunk_wanted(struct tr_chunk *c);
+
 /* Compute.  Collective over the tensor-parallel group.  Backward weights the loss by `factor`; it
    calls `ready` as gradients become complete, which they do in the last micro-batch of a step only:
    NULL for the others. */
@@ -82,7 +93,13 @@ struct tr_tensor tr_chunk_dinput(struct tr_chunk *c, int micro);
 struct tr_tensor tr_chunk_loss(struct tr_chunk *c);
 double tr_chunk_take_loss(struct tr_chunk *c);
 
-/* The logits [N,V/W] of the last forward, for tests and for generation; empty without a head. */
+/* Of the last forward, of a chunk with a head and without m->picks: the loss of each row's label, TR_F32 [R]; and
+   TR_F32 [2,R], of which the second row has the label's logit less the largest one: 0 where the label is the
+   most likely token.  The same on all tensor ranks. */
+struct tr_tensor tr_chunk_losses(struct tr_chunk *c);
+struct tr_tensor tr_chunk_margins(struct tr_chunk *c);
+
+/* The logits [R,V/W] of the last forward, for tests and for generation; empty without a head. */
 struct tr_tensor tr_chunk_logits(struct tr_chunk *c);
 
 #endif

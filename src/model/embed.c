@@ -14,7 +14,7 @@ static bool projected(const struct tr_model *m)
 
 void tr_embed_plan(struct tr_model *m, struct tr_arena *a, struct tr_embed_kept *k)
 {
-    int64_t rows = m->micro_batch * m->dims->seq, part = tr_model_part_rows(m);
+    int64_t rows = m->micro_batch * m->tokens, part = tr_model_part_rows(m);
 
     k->ids = tr_i32_1(tr_arena_take(a, TR_LABEL_ACTIVATIONS, (size_t)rows * sizeof(int32_t)), rows);
     if (projected(m))

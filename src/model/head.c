@@ -4,28 +4,38 @@
 
 void tr_head_plan(struct tr_model *m, struct tr_arena *a, struct tr_head *h)
 {
-    int64_t n = tr_model_rows(m), width = m->dims->vocab_padded / m->layout->w;
+    int64_t n = tr_model_scored_rows(m), width = m->dims->vocab_padded / m->layout->w;
 
     h->logits = tr_model_take(a, TR_LABEL_LOGITS, m->type, n, width);
-    h->loss = tr_f32_1(tr_arena_floats(a, TR_LABEL_LOGITS, n), n);
-    h->weight = tr_f32_1(tr_arena_floats(a, TR_LABEL_LOGITS, n), n);
+    if (!m->picks)
+        h->loss = tr_f32_1(tr_arena_floats(a, TR_LABEL_LOGITS, n), n);
+    if (!m->forward_only)
+        h->weight = tr_f32_1(tr_arena_floats(a, TR_LABEL_LOGITS, n), n);
     h->logits_of = NULL;
+}
+
+static void plan_losses(struct tr_arena *a, struct tr_head_kept *k, int64_t n)
+{
+    k->labels = tr_i32_1(tr_arena_take(a, TR_LABEL_ACTIVATIONS, (size_t)n * sizeof(int32_t)), n);
+    k->max = tr_f32_1(tr_arena_floats(a, TR_LABEL_ACTIVATIONS, n), n);
+    k->stats = tr_f32_2(tr_arena_floats(a, TR_LABEL_ACTIVATIONS, 2 * n), 2, n);
 }
 
 void tr_head_plan_kept(struct tr_model *m, struct tr_arena *a, struct tr_head_kept *k)
 {
-    int64_t n = tr_model_rows(m), part = tr_model_part_rows(m), hidden = m->dims->hidden;
+    int64_t n = tr_model_scored_rows(m), part = tr_model_part_rows(m), hidden = m->dims->hidden;
+    const int64_t rows = m->picks ? n : part;
 
+    TR_ASSERT(!m->forward_only || !m->tp.sequence);
     k->x = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->stream, part, hidden);
     if (m->dims->family.final_norm)
-        tr_norm_plan(m, a, &k->norm, true);
+        tr_norm_plan_rows(m, a, &k->norm, rows, true);
     else
-        k->norm.y = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->type, part, hidden);
+        k->norm.y = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->type, rows, hidden);
     if (m->dims->embed != hidden)
-        k->projected = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->type, part, m->dims->embed);
-    k->labels = tr_i32_1(tr_arena_take(a, TR_LABEL_ACTIVATIONS, (size_t)n * sizeof(int32_t)), n);
-    k->max = tr_f32_1(tr_arena_floats(a, TR_LABEL_ACTIVATIONS, n), n);
-    k->stats = tr_f32_2(tr_arena_floats(a, TR_LABEL_ACTIVATIONS, 2 * n), 2, n);
+        k->projected = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->type, rows, m->dims->embed);
+    if (!m->picks)
+        plan_losses(a, k, n);
 }
 
 /* The matrix that makes logits, and its bias: the word embedding's where they are tied. */
@@ -61,35 +71,104 @@ void tr_head_weigh(struct tr_model *m, struct tr_head *h, double factor)
     q->on->scale(q, &h->weight, (float)factor);
 }
 
+static struct tr_tensor rows_of(const struct tr_tensor *x, int64_t first, int64_t count)
+{
+    const struct tr_tensor span = tr_tensor_span(x, first * x->dim[1], count * x->dim[1]);
+
+    return tr_tensor_2(span.data, x->dtype, count, x->dim[1]);
+}
+
+/* Rows to .. to + count - 1 of the last norm, where the family has it, from rows `from` on of the stream. */
+static void normed(struct tr_model *m, struct tr_head_kept *k, int64_t to, int64_t from,
+                   int64_t count)
+{
+    const struct tr_tensor x = rows_of(&k->x, from, count), y = rows_of(&k->norm.y, to, count);
+    struct tr_norm_kept part = {.rstd = {0}};
+
+    if (!m->dims->family.final_norm) {
+        m->q->on->copy(m->q, &y, &x);
+        return;
+    }
+    if (!m->norm.rms)
+        part.mean = tr_tensor_span(&k->norm.mean, to, count);
+    part.rstd = tr_tensor_span(&k->norm.rstd, to, count);
+    tr_norm_forward(m, &part, &y, &x, TR_PARAM_FINAL_GAIN, TR_PARAM_FINAL_BIAS, -1);
+}
+
 /* The last norm, and the projection to the width of the embedding: what of it the family has. */
-static void prepare(struct tr_model *m, struct tr_head_kept *k)
+static void prepare(struct tr_model *m, struct tr_head_kept *k, const struct tr_wanted *wanted)
 {
     struct tr_tensor project;
+    int64_t at = 0;
 
-    if (m->dims->family.final_norm)
-        tr_norm_forward(m, &k->norm, &k->norm.y, &k->x, TR_PARAM_FINAL_GAIN, TR_PARAM_FINAL_BIAS,
-                        -1);
-    else
-        m->q->on->copy(m->q, &k->norm.y, &k->x);
+    if (!wanted)
+        normed(m, k, 0, 0, k->x.dim[0]);
+    for (int64_t b = 0; wanted && b < m->micro_batch; at += wanted[b++].count)
+        if (wanted[b].count > 0)
+            normed(m, k, at, b * m->tokens + wanted[b].first, wanted[b].count);
     if (!k->projected.data)
         return;
     project = tr_model_value(m, TR_PARAM_PROJECT_OUT, -1);
     m->q->on->linear(m->q, &k->projected, NULL, &k->norm.y, &project, NULL, TR_ACT_NONE);
 }
 
-void tr_head_forward(struct tr_model *m, struct tr_head *h, struct tr_head_kept *k,
-                     const struct tr_tensor *loss_sum)
+/* The tensors of R rows have `rows` from now on, at most as many as were planned. */
+static void set_rows(struct tr_head *h, struct tr_head_kept *k, int64_t rows)
+{
+    k->norm.y.dim[0] = k->norm.mean.dim[0] = k->norm.rstd.dim[0] = rows;
+    k->projected.dim[0] = k->labels.dim[0] = k->max.dim[0] = k->stats.dim[1] = rows;
+    h->logits.dim[0] = h->loss.dim[0] = rows;
+}
+
+/* The losses of the logits, [R], the same on all tensor ranks. */
+static void make_losses(struct tr_model *m, struct tr_head *h, struct tr_head_kept *k)
 {
     const struct tr_param *word = output_matrix(m);
     struct tr_queue *q = m->q;
 
-    prepare(m, k);
-    make_logits(m, h, k);
     q->on->xent_max(q, &k->max, &h->logits, word->real);
     tr_tp_max(&m->tp, q, &k->max);
     q->on->xent_sum(q, &k->stats, &h->logits, &k->max, &k->labels, word->first, word->real);
     tr_tp_sum(&m->tp, q, &k->stats);
     q->on->xent_loss(q, &h->loss, &k->stats);
+}
+
+static int64_t count_of(const struct tr_model *m, const struct tr_wanted *wanted)
+{
+    int64_t rows = 0;
+
+    for (int64_t b = 0; b < m->micro_batch; b++)
+        rows += wanted[b].count;
+    return rows;
+}
+
+static void forward_of(struct tr_model *m, struct tr_head *h, struct tr_head_kept *k,
+                       const struct tr_wanted *wanted)
+{
+    const int64_t rows = count_of(m, wanted);
+
+    TR_ASSERT(m->forward_only && rows <= tr_model_scored_rows(m));
+    set_rows(h, k, rows);
+    if (rows == 0)
+        return;
+    prepare(m, k, wanted);
+    make_logits(m, h, k);
+    if (!m->picks)
+        make_losses(m, h, k);
+}
+
+void tr_head_forward(struct tr_model *m, struct tr_head *h, struct tr_head_kept *k,
+                     const struct tr_wanted *wanted, const struct tr_tensor *loss_sum)
+{
+    struct tr_queue *q = m->q;
+
+    if (wanted) {
+        forward_of(m, h, k, wanted);
+        return;
+    }
+    prepare(m, k, NULL);
+    make_logits(m, h, k);
+    make_losses(m, h, k);
     tr_head_weigh(m, h, 1.0);
     q->on->weighted_sum(q, loss_sum, &h->loss, &h->weight);
 }

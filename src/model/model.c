@@ -3,7 +3,7 @@
 
 int64_t tr_model_rows(const struct tr_model *m)
 {
-    return m->micro_batch * m->dims->seq;
+    return m->micro_batch * m->tokens;
 }
 
 int64_t tr_model_part_rows(const struct tr_model *m)
@@ -14,6 +14,11 @@ int64_t tr_model_part_rows(const struct tr_model *m)
 int64_t tr_model_first_row(const struct tr_model *m)
 {
     return tr_tp_first_row(&m->tp, tr_model_rows(m));
+}
+
+int64_t tr_model_scored_rows(const struct tr_model *m)
+{
+    return m->picks ? m->micro_batch : tr_model_rows(m);
 }
 
 struct tr_tensor tr_model_take(struct tr_arena *a, enum tr_label label, enum tr_dtype type,
@@ -83,40 +88,63 @@ const struct tr_tensor *tr_model_whole_start(struct tr_model *m, const struct tr
     return &m->gathered_rows;
 }
 
-bool tr_model_sums(const struct tr_model *m, const struct tr_param *p)
+bool tr_model_sums(const struct tr_model *m, const struct tr_region *r)
 {
-    return p->by_heads || (m->tp.sequence && p->split < 0);
+    return r->by_heads || (m->tp.sequence && r->alike);
 }
 
-/* Between the flat gradients, where parameters of all kinds lie mixed, and one vector. */
-static void copy_summed(struct tr_model *m, bool back)
+/* The gradients that are summed over tensor ranks, of the elements `held`, which lie from `at` on in `grads`:
+   between there and one vector, from its element `to` on.  Returns where that ends. */
+static int64_t copy_summed(struct tr_model *m, const struct tr_bucket *held,
+                           const struct tr_tensor *grads, int64_t at, int64_t to, bool back)
 {
-    struct tr_params *ps = &m->params;
-    int64_t at = 0;
+    const struct tr_params *ps = &m->params;
+    const int64_t end = held->first + held->count;
 
-    for (int i = 0; i < ps->count; i++) {
-        const struct tr_param *p = &ps->list[i];
+    for (int i = tr_regions_from(ps, held->first); i < ps->regions && ps->region[i].first < end;
+         i++) {
+        const struct tr_region *r = &ps->region[i];
+        const int64_t lo = r->first > held->first ? r->first : held->first;
+        const int64_t hi = r->first + r->count < end ? r->first + r->count : end;
         struct tr_tensor flat, packed;
 
-        if (!tr_model_sums(m, p))
+        if (!tr_model_sums(m, r))
             continue;
-        flat = tr_tensor_span(&ps->grads, p->offset, p->elems);
-        packed = tr_tensor_span(&m->shared, at, p->elems);
+        flat = tr_tensor_span(grads, at + lo - held->first, hi - lo);
+        packed = tr_tensor_span(&m->shared, to, hi - lo);
         if (back)
             m->q->on->copy(m->q, &flat, &packed);
         else
             m->q->on->copy(m->q, &packed, &flat);
-        at += p->elems;
+        to += hi - lo;
     }
+    return to;
 }
 
-void tr_model_sum_parts(struct tr_model *m)
+static int64_t copy_all_summed(struct tr_model *m, const struct tr_bucket *held, int n,
+                               const struct tr_tensor *grads, bool back)
 {
+    int64_t at = 0, to = 0;
+
+    for (int i = 0; i < n; at += held[i++].count)
+        to = copy_summed(m, &held[i], grads, at, to, back);
+    return to;
+}
+
+void tr_model_sum_parts(struct tr_model *m, const struct tr_bucket *held, int n,
+                        const struct tr_tensor *grads)
+{
+    struct tr_tensor summed;
+    int64_t elems;
+
     if (!m->shared.data)
         return;
-    copy_summed(m, false);
-    tr_tp_sum(&m->tp, m->q, &m->shared);
-    copy_summed(m, true);
+    elems = copy_all_summed(m, held, n, grads, false);
+    if (elems == 0)
+        return;
+    summed = tr_tensor_span(&m->shared, 0, elems);
+    tr_tp_sum(&m->tp, m->q, &summed);
+    copy_all_summed(m, held, n, grads, true);
 }
 
 struct tr_dropout tr_model_dropout(const struct tr_model *m, enum tr_stream stream, int site,
@@ -130,7 +158,7 @@ struct tr_dropout tr_model_dropout(const struct tr_model *m, enum tr_stream stre
         .stream = stream,
         .site = site,
         .sample = sample,
-        .tokens = m->dims->seq,
+        .tokens = m->tokens,
         .first_row = stream == TR_STREAM_ATTN_DROPOUT ? 0 : tr_model_first_row(m),
     };
 }

@@ -33,6 +33,13 @@
 struct tr_mask {
     struct tr_tensor position, from; /* TR_I32 */
     struct tr_tensor weight;
+    struct tr_tensor
+        place; /* TR_I32: of each token in the cache, or below 0; with a key-value cache */
+};
+
+/* The tokens of a sample, first .. first + count - 1, whose logits a forward pass makes. */
+struct tr_wanted {
+    int64_t first, count;
 };
 
 struct tr_model {
@@ -41,6 +48,7 @@ struct tr_model {
     const struct tr_layout *layout;
     const struct tr_activations *activations;
     int64_t micro_batch;
+    int64_t tokens; /* of each sample in a pass: T, or fewer with a key-value cache */
 
     struct tr_params params;
     struct tr_tp tp;
@@ -48,18 +56,26 @@ struct tr_model {
     uint64_t seed;      /* of dropout */
     double attention_dropout, hidden_dropout;
     struct tr_norm_how norm;
-    bool training; /* dropout is on */
-    bool graphs;   /* passes are captured and replayed (model/graphs.h); the backend can */
+    bool training;     /* dropout is on */
+    bool forward_only; /* there is no backward pass, so nothing that only it needs */
+    bool picks;        /* forward only: logits of one token of each sample at most, and no losses */
+    bool graphs;       /* passes are captured and replayed (model/graphs.h); the backend can */
 
-    /* Called in a forward pass before a part reads its values, with the first element of them in the
-       flat buffer; NULL where all values are always there. */
-    void (*need)(void *ctx, int64_t from);
+    /* Called before a part reads its values, with the first element of them in the flat buffer, in a forward pass or,
+       for layers, in a backward pass; NULL where all values are always there. */
+    void (*need)(void *ctx, int64_t from, bool backward);
+    /* Called before the gradients of the layer that begins at that element are written, where each micro-batch
+       writes them anew; else NULL. */
+    void (*writes)(void *ctx, int64_t first);
     /* Called after each layer, forward and backward, while messages may be under way; may be NULL. */
     void (*after_layer)(void *ctx);
-    void *ctx; /* of both */
+    void *ctx; /* of all three */
     bool adds; /* backward adds to the gradients of weights (gradient accumulation), or sets them */
     enum tr_dtype type, stream;
     struct tr_mask_rule mask_rule;
+    int64_t keys; /* that the key-value cache has room for, of each sample; 0: there is none */
+    const struct tr_tensor
+        *cache; /* [B groups 2, keys, D] of the layer under way, borrowed; NULL without */
     const struct tr_mask *mask; /* of the micro-batch under way, borrowed */
 
     /* Scratch.  Letters as in tensor.h; one rank's shard by heads or inner width. */
@@ -89,8 +105,10 @@ struct tr_model {
 void tr_model_open(struct tr_model *m);
 void tr_model_close(struct tr_model *m);
 
-/* Take the scratch memory from the arena (TR_LABEL_SCRATCH); and, when that is there, put into it what stays
-   the same: `position`. */
+/* Take the scratch memory from the arena (TR_LABEL_SCRATCH): positions and what follows from them alone, and all
+   else, which may be taken again after m->tokens has changed.  And, when that is there, put into the former what
+   stays the same. */
+void tr_model_plan_tables(struct tr_model *m, struct tr_arena *a);
 void tr_model_plan(struct tr_model *m, struct tr_arena *a);
 void tr_model_prepare(struct tr_model *m);
 
@@ -98,6 +116,9 @@ void tr_model_prepare(struct tr_model *m);
 int64_t tr_model_rows(const struct tr_model *m);
 int64_t tr_model_part_rows(const struct tr_model *m);
 int64_t tr_model_first_row(const struct tr_model *m);
+
+/* How many rows of logits there is room for: N, or with m->picks B. */
+int64_t tr_model_scored_rows(const struct tr_model *m);
 
 /* Memory for [rows,width] numbers of `type` from the arena. */
 struct tr_tensor tr_model_take(struct tr_arena *a, enum tr_label label, enum tr_dtype type,
@@ -126,9 +147,11 @@ const struct tr_tensor *tr_model_whole_start(struct tr_model *m, const struct tr
 
 /* With sequence parallelism, the gradient of a parameter that is not sharded is on each rank the
    sum over its rows only, and that of the gain of a norm of heads is always the sum over its heads: add these
-   up, once per step, when backward is done.  Collective over the tensor-parallel group. */
-void tr_model_sum_parts(struct tr_model *m);
-bool tr_model_sums(const struct tr_model *m, const struct tr_param *p);
+   up, once per step, when backward is done.  `grads` are the elements of those `n` spans of the flat buffer, one
+   after the other.  Collective over the tensor-parallel group. */
+void tr_model_sum_parts(struct tr_model *m, const struct tr_bucket *held, int n,
+                        const struct tr_tensor *grads);
+bool tr_model_sums(const struct tr_model *m, const struct tr_region *r);
 
 /* The dropout of the hidden state at `stream` of layer `site`, off outside training.  `sample` is
    [B], borrowed, memory of the device. */

@@ -17,6 +17,8 @@ struct tr_norm_kept {
     struct tr_tensor y, mean, rstd; /* [n,H] [n] [n]; no mean where norms are RMS */
 };
 void tr_norm_plan(struct tr_model *m, struct tr_arena *a, struct tr_norm_kept *k, bool output);
+void tr_norm_plan_rows(struct tr_model *m, struct tr_arena *a, struct tr_norm_kept *k, int64_t rows,
+                       bool output);
 /* y = norm(x); `shift` may be of a row that the family lacks.  And its gradient, as norm_bwd of ops.def. */
 void tr_norm_forward(struct tr_model *m, struct tr_norm_kept *k, const struct tr_tensor *y,
                      const struct tr_tensor *x, enum tr_param_row gain, enum tr_param_row shift,
@@ -93,27 +95,29 @@ void tr_mlp_dgrad(struct tr_model *m, struct tr_block_kept *k, int layer,
 void tr_mlp_wgrad(struct tr_model *m, struct tr_block_kept *k, int layer,
                   const struct tr_tensor *dy, const struct tr_tensor *in, bool bias);
 
-/* Last norm, logits, vocabulary-parallel cross entropy. */
+/* Last norm, logits, vocabulary-parallel cross entropy.  Of a model that computes forward only all but `x` has
+   R rows, those of the tokens that are wanted, one sample after the other; else R = N and n. */
 struct tr_head_kept {
     struct tr_tensor x; /* [n,H] the input; the caller writes it */
     struct tr_norm_kept norm;
     struct tr_tensor projected;  /* [n,E], where the embedding is narrower than the stream */
-    struct tr_tensor labels;     /* [N] (TR_I32) */
-    struct tr_tensor max, stats; /* [N] [2,N] */
+    struct tr_tensor labels;     /* [R] (TR_I32) */
+    struct tr_tensor max, stats; /* [R] [2,R]; these three not with m->picks */
 };
 /* Logits take N * V / W numbers, so there is one buffer for all micro-batches; backward recomputes
    them when another micro-batch has used it since (GPipe, interleaving).  The caller says whose they are,
    after each pass: backward makes their gradient of them. */
 struct tr_head {
-    struct tr_tensor logits;       /* [N,V/W] */
-    struct tr_tensor loss, weight; /* [N] per token: loss, and its weight in the sum */
+    struct tr_tensor logits;       /* [R,V/W] */
+    struct tr_tensor loss, weight; /* [R] per token: loss, and its weight in the sum */
     const struct tr_head_kept *logits_of;
 };
 void tr_head_plan(struct tr_model *m, struct tr_arena *a, struct tr_head *h);
 void tr_head_plan_kept(struct tr_model *m, struct tr_arena *a, struct tr_head_kept *k);
-/* loss_sum (TR_F64 [1]) += mean loss of the micro-batch's tokens, of those that count (mask.h). */
+/* loss_sum (TR_F64 [1]) += mean loss of the micro-batch's tokens, of those that count (mask.h).  `wanted` [B]: forward
+   only, of these tokens alone, whose losses are not summed up; NULL: of all. */
 void tr_head_forward(struct tr_model *m, struct tr_head *h, struct tr_head_kept *k,
-                     const struct tr_tensor *loss_sum);
+                     const struct tr_wanted *wanted, const struct tr_tensor *loss_sum);
 /* The weights of the tokens in `factor` times the mean loss of the micro-batch, for the pass that follows. */
 void tr_head_weigh(struct tr_model *m, struct tr_head *h, double factor);
 /* dx = gradient of the loss as tr_head_weigh() has weighed it. */

@@ -79,6 +79,7 @@ struct maker {
     bool first, last; /* stage */
     struct row row[TR_PARAM_ROWS];
     struct tr_params *out;
+    int64_t unit; /* a part begins at a multiple of it */
 };
 
 static void add(struct maker *k, int row, int chunk, int layer, bool copy)
@@ -112,16 +113,37 @@ static void add(struct maker *k, int row, int chunk, int layer, bool copy)
     cut(k->dims, k->layout, k->tp, p);
     p->elems = p->local[0] * p->local[1];
     p->offset = k->out->size;
+    p->part = k->out->parts;
     k->out->size += p->elems;
     k->out->elems += p->elems;
 }
 
+static int64_t up(int64_t n, int64_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+/* What was added since the last part is one, with padding behind it. */
+static void end_part(struct maker *k, int chunk, int layer)
+{
+    struct tr_params *ps = k->out;
+    const struct tr_param_part *last = ps->parts > 0 ? &ps->part[ps->parts - 1] : NULL;
+    const int64_t first = last ? last->first + last->count : 0;
+
+    ps->size = up(ps->size, k->unit);
+    if (ps->size > first)
+        ps->part[ps->parts++] = (struct tr_param_part){
+            .first = first, .count = ps->size - first, .layer = layer, .chunk = chunk};
+}
+
 static void add_layers(struct maker *k, int64_t begin, int64_t end, int chunk)
 {
-    for (int64_t layer = end - 1; layer >= begin; layer--)
+    for (int64_t layer = end - 1; layer >= begin; layer--) {
         for (int r = TR_PARAM_ROWS - 1; r >= 0; r--)
             if (k->row[r].there && (k->row[r].place & TR_PLACE_LAYER))
                 add(k, r, chunk, (int)layer, false);
+        end_part(k, chunk, (int)layer);
+    }
 }
 
 /* The rows of the head or of the embeddings; `tied` chooses between what both have and the rest. */
@@ -135,9 +157,93 @@ static void add_end(struct maker *k, unsigned place, int chunk, bool tied)
             add(k, r, chunk, -1, tied && place == TR_PLACE_HEAD);
 }
 
-static int64_t up(int64_t n, int64_t unit)
+/* Where the parts of `ps` lie: layers in `windows` in turn, if there are some; how much room that takes. */
+static int64_t place(struct tr_params *ps, int windows, bool values)
 {
-    return (n + unit - 1) / unit * unit;
+    int64_t largest = 0, at;
+    int layers = 0;
+
+    for (int i = 0; i < ps->parts; i++) {
+        const struct tr_param_part *p = &ps->part[i];
+
+        layers += p->layer >= 0;
+        if (p->layer >= 0 && p->count > largest)
+            largest = p->count;
+    }
+    if (windows > layers)
+        windows = layers;
+    at = windows * largest;
+    for (int i = 0, n = 0; i < ps->parts; i++) {
+        struct tr_param_part *p = &ps->part[i];
+        const int window = windows > 0 && p->layer >= 0 ? n++ % windows : -1;
+        const int64_t there = window < 0 ? at : window * largest;
+
+        at += window < 0 ? p->count : 0;
+        *(values ? &p->values_window : &p->grads_window) = window;
+        *(values ? &p->values_at : &p->grads_at) = there;
+    }
+    return at;
+}
+
+static void place_parts(struct tr_params *ps, const struct tr_layout *l)
+{
+    ps->windows = l->weight_windows > 0;
+    ps->values_room = place(ps, l->weight_windows, true);
+    ps->grads_room = place(ps, l->gradient_windows, false);
+}
+
+static bool alike(const struct tr_region *a, const struct tr_region *b)
+{
+    return a->padding == b->padding && a->alike == b->alike && a->by_heads == b->by_heads &&
+           a->tied == b->tied && a->copy == b->copy && a->decay == b->decay && a->adds == b->adds;
+}
+
+static void add_region(struct tr_params *ps, struct tr_region r)
+{
+    struct tr_region *last = ps->regions > 0 ? &ps->region[ps->regions - 1] : NULL;
+
+    if (r.count <= 0)
+        return;
+    if (last && alike(last, &r))
+        last->count += r.count;
+    else
+        ps->region[ps->regions++] = r;
+}
+
+/* From the end of the last region to `at`, if that is beyond it, there is padding. */
+static void pad_to(struct tr_params *ps, int64_t at, bool tied)
+{
+    const struct tr_region *last = ps->regions > 0 ? &ps->region[ps->regions - 1] : NULL;
+    const int64_t end = last ? last->first + last->count : 0;
+
+    add_region(ps,
+               (struct tr_region){.first = end, .count = at - end, .padding = true, .tied = tied});
+}
+
+/* On one of `w` tensor ranks; elements from `tied` on are those of the first and the last stage. */
+static void list_regions(struct tr_params *ps, int w, int64_t tied)
+{
+    /* A parameter may be followed by padding, and so may the last one before `tied`. */
+    ps->region = calloc((size_t)ps->count * 2 + 2, sizeof *ps->region);
+    if (!ps->region)
+        tr_die(TR_ERESOURCE, "no memory left for the list of regions of parameters");
+    for (int i = 0; i < ps->count; i++) {
+        const struct tr_param *p = &ps->list[i];
+
+        pad_to(ps, p->offset < tied ? p->offset : tied, false);
+        pad_to(ps, p->offset, true);
+        add_region(ps, (struct tr_region){
+                           .first = p->offset,
+                           .count = p->elems,
+                           .alike = w > 1 && p->split<0, .by_heads = w> 1 && p->by_heads,
+                           .tied = p->offset >= tied,
+                           .copy = p->copy,
+                           .decay = p->decay,
+                           .adds = p->adds,
+                       });
+    }
+    pad_to(ps, tied, false);
+    pad_to(ps, ps->size, true);
 }
 
 void tr_params_list(const struct tr_dims *dims, const struct tr_layout *l, int tp, int pp,
@@ -146,7 +252,7 @@ void tr_params_list(const struct tr_dims *dims, const struct tr_layout *l, int t
     struct maker k = {
         .dims = dims, .layout = l, .tp = tp, .first = pp == 0, .last = pp == l->p - 1, .out = out};
     int64_t most = 2 * TR_PARAM_ROWS;
-    int64_t unit = (int64_t)TR_PARAM_UNIT * l->d;
+    int64_t unit = (int64_t)TR_PARAM_UNIT * l->d, tied;
 
     memset(out, 0, sizeof *out);
     rows_of(dims, k.row);
@@ -155,25 +261,33 @@ void tr_params_list(const struct tr_dims *dims, const struct tr_layout *l, int t
     out->list = calloc((size_t)most, sizeof *out->list);
     if (!out->list)
         tr_die(TR_ERESOURCE, "no memory left for the list of parameters");
+    out->part = calloc((size_t)most, sizeof *out->part);
+    if (!out->part)
+        tr_die(TR_ERESOURCE, "no memory left for the list of parts");
+    k.unit = l->gradient_windows > 0 || l->weight_windows > 0 ? unit : 1;
     for (int chunk = l->k - 1; chunk >= 0; chunk--) {
         int64_t begin = tr_layout_first_layer(l, pp, chunk);
         int64_t end = begin + tr_layout_layers(l, pp, chunk);
 
         if (k.last && chunk == l->k - 1)
             add_end(&k, TR_PLACE_HEAD, chunk, false);
+        end_part(&k, chunk, -1);
         add_layers(&k, begin, end, chunk);
     }
     if (k.first)
         add_end(&k, TR_PLACE_EMBED, 0, false);
+    end_part(&k, 0, -1);
     if (l->p > 1)
-        out->region = out->size = up(out->size, unit);
+        out->size = up(out->size, unit);
+    tied = out->size;
     if (k.first)
         add_end(&k, TR_PLACE_EMBED, 0, true);
     else if (k.last)
         add_end(&k, TR_PLACE_HEAD, l->k - 1, true);
     out->size = up(out->size, unit);
-    if (l->p == 1)
-        out->region = out->size;
+    end_part(&k, k.first ? 0 : l->k - 1, -1);
+    list_regions(out, l->w, l->p > 1 ? tied : out->size);
+    place_parts(out, l);
 }
 
 void tr_params_list_whole(const struct tr_dims *dims, struct tr_params *out)
@@ -188,17 +302,19 @@ void tr_params_list_whole(const struct tr_dims *dims, struct tr_params *out)
 void tr_params_release(struct tr_params *ps)
 {
     free(ps->list);
+    free(ps->region);
+    free(ps->part);
     memset(ps, 0, sizeof *ps);
 }
 
 void tr_params_plan(struct tr_params *ps, struct tr_arena *a, enum tr_dtype values,
-                    enum tr_dtype grads)
+                    enum tr_dtype grads, bool backward)
 {
-    size_t v = (size_t)(ps->size * tr_dtype_bytes(values));
-    size_t g = (size_t)(ps->size * tr_dtype_bytes(grads));
+    size_t v = (size_t)(ps->values_room * tr_dtype_bytes(values));
+    size_t g = backward ? (size_t)(ps->grads_room * tr_dtype_bytes(grads)) : 0;
 
-    ps->values = tr_tensor_1(tr_arena_take(a, TR_LABEL_WEIGHTS, v), values, ps->size);
-    ps->grads = tr_tensor_1(tr_arena_take(a, TR_LABEL_GRADIENTS, g), grads, ps->size);
+    ps->values = tr_tensor_1(tr_arena_take(a, TR_LABEL_WEIGHTS, v), values, ps->values_room);
+    ps->grads = tr_tensor_1(tr_arena_take(a, TR_LABEL_GRADIENTS, g), grads, ps->grads_room);
 }
 
 int tr_params_from(const struct tr_params *ps, int64_t at)
@@ -214,6 +330,45 @@ int tr_params_from(const struct tr_params *ps, int64_t at)
             end = middle;
     }
     return first;
+}
+
+int tr_param_part_at(const struct tr_params *ps, int64_t at)
+{
+    int first = 0, end = ps->parts - 1;
+
+    TR_ASSERT(at >= 0 && at < ps->size);
+    while (first < end) {
+        const int middle = first + (end - first) / 2;
+
+        if (ps->part[middle].first + ps->part[middle].count <= at)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first;
+}
+
+int tr_regions_from(const struct tr_params *ps, int64_t at)
+{
+    int first = 0, end = ps->regions;
+
+    while (first < end) {
+        const int middle = first + (end - first) / 2;
+
+        if (ps->region[middle].first + ps->region[middle].count <= at)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first;
+}
+
+int64_t tr_params_tied(const struct tr_params *ps)
+{
+    for (int i = 0; i < ps->regions; i++)
+        if (ps->region[i].tied)
+            return ps->region[i].first;
+    return ps->size;
 }
 
 int64_t tr_params_number(const struct tr_params *ps)
@@ -327,9 +482,11 @@ struct tr_param *tr_param_find(const struct tr_params *ps, enum tr_param_row row
     return NULL;
 }
 
-static struct tr_tensor view(const struct tr_tensor *flat, const struct tr_param *p)
+/* Of a parameter whose part begins at `at`. */
+static struct tr_tensor view(const struct tr_params *ps, const struct tr_tensor *all, int64_t at,
+                             const struct tr_param *p)
 {
-    struct tr_tensor x = tr_tensor_span(flat, p->offset, p->elems);
+    struct tr_tensor x = tr_tensor_span(all, at + p->offset - ps->part[p->part].first, p->elems);
 
     x.ndim = p->ndim;
     for (int i = 0; i < p->ndim; i++)
@@ -339,12 +496,17 @@ static struct tr_tensor view(const struct tr_tensor *flat, const struct tr_param
 
 struct tr_tensor tr_param_value(const struct tr_params *ps, const struct tr_param *p)
 {
-    return view(&ps->values, p);
+    return view(ps, &ps->values, ps->part[p->part].values_at, p);
 }
 
 struct tr_tensor tr_param_grad(const struct tr_params *ps, const struct tr_param *p)
 {
-    return view(&ps->grads, p);
+    return view(ps, &ps->grads, ps->part[p->part].grads_at, p);
+}
+
+bool tr_region_counts(const struct tr_region *r, int tp)
+{
+    return !r->padding && !r->copy && (!r->alike || tp == 0);
 }
 
 bool tr_param_counts(const struct tr_param *p, int tp)

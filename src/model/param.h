@@ -19,8 +19,8 @@
  * Values lie in one flat buffer and gradients in another of the same layout, in the order in which the
  * backward pass completes gradients: the last chunk first; in it the head, then the layers from last
  * to first, then the embeddings.  With several stages the tied word embedding is the exception: it
- * comes last on both of the stages that hold it, in a region of its own that begins and ends at a
- * multiple of TR_PARAM_UNIT * D.  Replicas that each own a part of every region then own the same
+ * comes last on both of the stages that hold it, in a section of its own that begins and ends at a
+ * multiple of TR_PARAM_UNIT * D.  Replicas that each own a part of every section then own the same
  * part of the embedding on both stages, and can sum it.  What lies between parameters is zero.
  */
 enum { TR_PARAM_UNIT = 64 };
@@ -49,6 +49,7 @@ struct tr_param {
     int64_t real;          /* how much of local[split] (local[0] when not sharded) exists in `full`:
                               less than local only where the vocabulary is padded; may be 0 */
     int64_t offset, elems; /* in the flat buffers; elems = local[0] * local[1] */
+    int part;              /* that it belongs to */
     bool decay;            /* weight decay applies */
     bool adds;             /* its gradient must be zero before a step */
     bool by_heads;         /* each tensor rank has its own heads' part of the gradient */
@@ -58,13 +59,60 @@ struct tr_param {
     int draw; /* of its row in param.def */
 };
 
+struct tr_bucket {
+    int64_t first, count; /* elements of the flat buffers */
+};
+
+/*
+ * Elements of the flat buffers that stand together and are treated alike.  Regions cover a buffer from 0 to its
+ * size without gaps and ascend; neighbours differ in something.  Which elements belong together, for sums,
+ * norms, updates, compression and buckets, is asked of this list and nothing else.  Replicas sum all gradients;
+ * other groups as is said here.
+ */
+struct tr_region {
+    int64_t first, count;
+    bool padding; /* belongs to no parameter, and is zero */
+    bool
+        alike; /* replicated over tensor ranks, which hold the same numbers; with sequence parallelism
+                      each has the part of the gradient that its rows make */
+    bool
+        by_heads; /* alike, and each tensor rank has the part of the gradient that its heads make */
+    bool tied;    /* the first and the last stage hold the same numbers, and sum their gradients */
+    bool copy;    /* the second of those two */
+    bool decay;   /* weight decay applies */
+    bool adds;    /* gradients must be zero before a step */
+};
+
+/*
+ * A layer, or what of the embedding and the head stands together: what a pass reads and writes at one time.
+ * Parts cover the flat buffers, padding included, and ascend.
+ *
+ * With sharded gradients or weights (ZeRO-2 and 3) a rank has no room for those of all its layers at once: they
+ * take turns in a few windows, each as large as the largest layer.  Then parts begin at multiples of
+ * TR_PARAM_UNIT * D, and `grads_at` and `values_at` say where the elements of a part lie in tr_params.grads and
+ * values; elsewhere both are `first`.  What is no layer always has a place of its own.
+ */
+struct tr_param_part {
+    int64_t first, count;
+    int layer; /* in the whole model, or -1 */
+    int chunk; /* model chunk of this rank that uses it */
+    int64_t grads_at, values_at;
+    int grads_window, values_window; /* or -1 */
+};
+
 struct tr_params {
     int count;
     struct tr_param *list; /* owned */
-    int64_t elems;         /* sum of the parameters' elements */
-    int64_t region;        /* where the second region begins; `size` when there is one only */
-    int64_t size;          /* of each flat buffer */
-    struct tr_tensor values, grads; /* [size], in the arena; each of its own float type */
+    int regions;
+    struct tr_region *region; /* [regions], owned */
+    int parts;
+    struct tr_param_part *part; /* [parts], owned */
+    int64_t elems;              /* sum of the parameters' elements */
+    int64_t size;               /* of each flat buffer */
+    bool windows;               /* values of layers take turns in windows */
+    int64_t values_room,
+        grads_room; /* elements that there is room for: `size`, or less with windows */
+    struct tr_tensor values, grads; /* in the arena; each of its own float type */
 };
 
 /* The list of the rank at (tensor rank tp, stage pp) of that layout; no memory for tensors yet.
@@ -76,13 +124,26 @@ void tr_params_list(const struct tr_dims *dims, const struct tr_layout *l, int t
 void tr_params_list_whole(const struct tr_dims *dims, struct tr_params *out);
 void tr_params_release(struct tr_params *ps);
 
-/* Take values and gradients from the arena (TR_LABEL_WEIGHTS, TR_LABEL_GRADIENTS); see util/arena.h. */
+/* Take values and, where there is a backward pass, gradients from the arena (TR_LABEL_WEIGHTS,
+   TR_LABEL_GRADIENTS); see util/arena.h. */
 void tr_params_plan(struct tr_params *ps, struct tr_arena *a, enum tr_dtype values,
-                    enum tr_dtype grads);
+                    enum tr_dtype grads, bool backward);
 
 /* Where in the list the first parameter stands that has elements from `at` on in the flat buffers; `count`
    if none has.  They stand there in the order of the list. */
 int tr_params_from(const struct tr_params *ps, int64_t at);
+
+/* The part that element `at` of the flat buffers belongs to. */
+int tr_param_part_at(const struct tr_params *ps, int64_t at);
+
+/* The same of regions. */
+int tr_regions_from(const struct tr_params *ps, int64_t at);
+
+/* Where what the first and the last stage both hold begins; `size` where they hold nothing, or are one. */
+int64_t tr_params_tied(const struct tr_params *ps);
+
+/* True if the norm of all parameters counts the elements of `r` on tensor rank `tp`, as tr_param_counts(). */
+bool tr_region_counts(const struct tr_region *r, int tp);
 
 /* Number of parameters that the rank holds, as Megatron counts them for its log. */
 int64_t tr_params_number(const struct tr_params *ps);

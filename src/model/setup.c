@@ -28,9 +28,9 @@ static int64_t summed_elems(const struct tr_model *m)
 {
     int64_t n = 0;
 
-    for (int i = 0; i < m->params.count; i++)
-        if (tr_model_sums(m, &m->params.list[i]))
-            n += m->params.list[i].elems;
+    for (int i = 0; i < m->params.regions; i++)
+        if (tr_model_sums(m, &m->params.region[i]))
+            n += m->params.region[i].count;
     return n;
 }
 
@@ -53,15 +53,29 @@ static void plan_gathered(struct tr_model *m, struct tr_arena *a)
     if (width == 0)
         return;
     m->gathered = tr_model_take(a, TR_LABEL_SCRATCH, m->type, w * rows, width);
-    m->dproduct = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, width);
+    if (!m->forward_only)
+        m->dproduct = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, width);
 }
 
-/* Tables of positions, for as many tokens as a sample has. */
-static void plan_positions(struct tr_model *m, struct tr_arena *a)
+/* Where the gradients of activations inside a layer lie. */
+static void plan_gradients(struct tr_model *m, struct tr_arena *a)
 {
-    const int64_t seq = m->dims->seq, heads = m->dims->heads / m->layout->w;
+    const int64_t rows = tr_model_rows(m);
+
+    m->wide = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, tr_model_mlp_width(m));
+    m->dqkv = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, tr_model_qkv_width(m));
+    m->dctx = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows,
+                            m->dims->heads / m->layout->w * m->dims->head_dim);
+}
+
+void tr_model_plan_tables(struct tr_model *m, struct tr_arena *a)
+{
+    const int64_t rows = tr_model_rows(m), seq = m->dims->seq,
+                  heads = m->dims->heads / m->layout->w;
     const enum tr_positions kind = m->dims->family.positions;
 
+    m->position =
+        tr_i32_1(tr_arena_take(a, TR_LABEL_SCRATCH, (size_t)rows * sizeof(int32_t)), rows);
     if (kind == TR_POSITIONS_ROTARY)
         m->angles = tr_model_take(a, TR_LABEL_SCRATCH, TR_F32, seq, tr_rotary_width(m->dims));
     if (kind == TR_POSITIONS_SINUSOIDAL)
@@ -80,17 +94,13 @@ void tr_model_plan(struct tr_model *m, struct tr_arena *a)
     m->row2_part = tr_model_part(m, &m->row2);
     if (m->tp.sequence)
         m->whole = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, hidden);
-    plan_shared(m, a);
+    if (!m->forward_only)
+        plan_shared(m, a);
     if (m->dims->family.place != TR_NORM_BEFORE || m->dims->family.embed_norm)
         m->between = tr_model_take(a, TR_LABEL_SCRATCH, m->stream, tr_model_part_rows(m), hidden);
-    m->wide = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, tr_model_mlp_width(m));
-    m->dqkv = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows, tr_model_qkv_width(m));
-    m->dctx = tr_model_take(a, TR_LABEL_SCRATCH, m->type, rows,
-                            m->dims->heads / m->layout->w * m->dims->head_dim);
+    if (!m->forward_only)
+        plan_gradients(m, a);
     plan_gathered(m, a);
-    m->position =
-        tr_i32_1(tr_arena_take(a, TR_LABEL_SCRATCH, (size_t)rows * sizeof(int32_t)), rows);
-    plan_positions(m, a);
     for (int i = 0; i < m->agains; i++) {
         if (i > 0 || m->activations->distribute_inputs)
             tr_block_plan_row(m, a, &m->again[i].x);
@@ -135,7 +145,7 @@ void tr_model_prepare(struct tr_model *m)
     int32_t *position = host(rows, sizeof *position);
 
     for (int64_t n = 0; n < rows; n++)
-        position[n] = (int32_t)(n % m->dims->seq);
+        position[n] = (int32_t)(n % m->tokens);
     m->q->on->upload(m->q, &m->position, position);
     free(position);
     prepare_tables(m);

@@ -16,20 +16,20 @@ static void *need(int64_t count, size_t size)
     return p;
 }
 
-/* What `p` and own[i] have in common; neighbours that are treated alike form one span: fewer and
-   longer loops. */
-static void add_span(struct tr_optim *o, const struct tr_param *p, const struct tr_bucket *own,
+/* What `r` and `own` have in common; neighbours that are treated alike form one span: fewer and longer
+   loops. */
+static void add_span(struct tr_optim *o, const struct tr_region *r, const struct tr_bucket *own,
                      int64_t state, bool counts)
 {
-    int64_t first = p->offset > own->first ? p->offset : own->first;
-    int64_t p_end = p->offset + p->elems, own_end = own->first + own->count;
-    int64_t end = p_end < own_end ? p_end : own_end;
+    const int64_t first = r->first > own->first ? r->first : own->first;
+    const int64_t r_end = r->first + r->count, own_end = own->first + own->count;
+    const int64_t end = r_end < own_end ? r_end : own_end;
     struct tr_optim_span *last = o->spans > 0 ? &o->span[o->spans - 1] : NULL;
 
-    if (first >= end)
+    if (r->padding)
         return;
     state += first - own->first;
-    if (last && last->decay == p->decay && last->counts == counts &&
+    if (last && last->decay == r->decay && last->counts == counts &&
         last->first + last->count == first && last->state + last->count == state) {
         last->count += end - first;
         return;
@@ -38,7 +38,7 @@ static void add_span(struct tr_optim *o, const struct tr_param *p, const struct 
         .first = first,
         .count = end - first,
         .state = state,
-        .decay = p->decay,
+        .decay = r->decay,
         .counts = counts,
     };
 }
@@ -48,13 +48,13 @@ static void list_spans(struct tr_optim *o, int tp)
     const struct tr_params *ps = o->params;
     int64_t state = 0;
 
-    o->span = need(ps->count + o->owns, sizeof *o->span);
+    o->span = need(ps->regions + o->owns, sizeof *o->span);
     for (int i = 0; i < o->owns; i++) {
         const struct tr_bucket *own = &o->own[i];
 
-        for (int k = tr_params_from(ps, own->first);
-             k < ps->count && ps->list[k].offset < own->first + own->count; k++)
-            add_span(o, &ps->list[k], own, state, tr_param_counts(&ps->list[k], tp));
+        for (int k = tr_regions_from(ps, own->first);
+             k < ps->regions && ps->region[k].first < own->first + own->count; k++)
+            add_span(o, &ps->region[k], own, state, tr_region_counts(&ps->region[k], tp));
         state += own->count;
     }
     o->owned = state;
@@ -64,17 +64,17 @@ static void list_zeros(struct tr_optim *o)
 {
     const struct tr_params *ps = o->params;
 
-    o->zero = need(ps->count, sizeof *o->zero);
-    for (int i = 0; i < ps->count; i++) {
-        const struct tr_param *p = &ps->list[i];
+    o->zero = need(ps->regions, sizeof *o->zero);
+    for (int i = 0; i < ps->regions; i++) {
+        const struct tr_region *r = &ps->region[i];
         struct tr_bucket *last = o->zeros > 0 ? &o->zero[o->zeros - 1] : NULL;
 
-        if (!p->adds)
+        if (!r->adds)
             continue;
-        if (last && last->first + last->count == p->offset)
-            last->count += p->elems;
+        if (last && last->first + last->count == r->first)
+            last->count += r->count;
         else
-            o->zero[o->zeros++] = (struct tr_bucket){p->offset, p->elems};
+            o->zero[o->zeros++] = (struct tr_bucket){r->first, r->count};
     }
 }
 
@@ -105,17 +105,22 @@ void tr_optim_close(struct tr_optim *o)
     memset(o, 0, sizeof *o);
 }
 
-static struct tr_tensor state(const struct tr_optim *o, struct tr_arena *a)
+static struct tr_tensor take(const struct tr_optim *o, struct tr_arena *a, enum tr_dtype type)
 {
-    return tr_f32_1(tr_arena_floats(a, TR_LABEL_OPTIMIZER, o->owned), o->owned);
+    const size_t bytes = (size_t)(o->owned * tr_dtype_bytes(type));
+
+    return tr_tensor_1(tr_arena_take(a, TR_LABEL_OPTIMIZER, bytes), type, o->owned);
 }
 
-void tr_optim_plan(struct tr_optim *o, struct tr_arena *a, enum tr_dtype values)
+void tr_optim_plan(struct tr_optim *o, struct tr_arena *a, enum tr_dtype values, bool steps)
 {
-    if (values != TR_F32)
-        o->main = state(o, a);
-    o->m = state(o, a);
-    o->v = state(o, a);
+    o->apart = o->params->windows;
+    if (values != TR_F32 || o->apart)
+        o->main = take(o, a, TR_F32);
+    if (!steps)
+        return;
+    for (int i = 0; i < TR_STATES; i++)
+        o->state[i] = take(o, a, tr_optim_state_type(i));
     o->sum = tr_f64_1(tr_arena_take(a, TR_LABEL_OPTIMIZER, sizeof(double)), 1);
 }
 
@@ -134,7 +139,7 @@ void tr_optim_publish(struct tr_optim *o, struct tr_queue *q)
 {
     int64_t at = 0;
 
-    for (int i = 0; o->main.data && i < o->owns; i++) {
+    for (int i = 0; o->main.data && !o->apart && i < o->owns; i++) {
         struct tr_tensor from = tr_tensor_span(&o->main, at, o->own[i].count);
         struct tr_tensor to = tr_tensor_span(&o->params->values, o->own[i].first, o->own[i].count);
 
@@ -143,8 +148,16 @@ void tr_optim_publish(struct tr_optim *o, struct tr_queue *q)
     }
 }
 
-double tr_optim_sum(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
-                    const struct tr_tensor *all, tr_optim_adds *add)
+/* The elements of a span in `flat`, a flat buffer, or where there is one in `held`, an [owned] one. */
+static struct tr_tensor part_of(const struct tr_optim_span *s, const struct tr_tensor *flat,
+                                const struct tr_tensor *held)
+{
+    return held->data ? tr_tensor_span(held, s->state, s->count)
+                      : tr_tensor_span(flat, s->first, s->count);
+}
+
+static double sum_of(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
+                     const struct tr_tensor *flat, const struct tr_tensor *held, tr_optim_adds *add)
 {
     double sum;
 
@@ -154,12 +167,26 @@ double tr_optim_sum(struct tr_optim *o, struct tr_comm *group, struct tr_queue *
 
         if (!o->span[i].counts)
             continue;
-        part = tr_tensor_span(all, o->span[i].first, o->span[i].count);
+        part = part_of(&o->span[i], flat, held);
         add(q, &o->sum, &part);
     }
     group->via->allreduce(group, q, &o->sum, TR_SUM);
     q->on->download(q, &sum, &o->sum);
     return sum;
+}
+
+double tr_optim_sum_grads(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
+                          tr_optim_adds *add)
+{
+    return sum_of(o, group, q, &o->params->grads, &o->grads, add);
+}
+
+double tr_optim_sum_values(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
+                           tr_optim_adds *add)
+{
+    const struct tr_tensor none = {0};
+
+    return sum_of(o, group, q, &o->params->values, o->apart ? &o->main : &none, add);
 }
 
 static void update(struct tr_optim *o, struct tr_queue *q, const struct tr_optim_how *how,
@@ -173,19 +200,21 @@ static void update(struct tr_optim *o, struct tr_queue *q, const struct tr_optim
         .grad_scale = (float)factor,
     };
 
+    const struct tr_tensor none = {0};
+
     /* From the betas as floats: 0.999f is off by 1.3e-5 of 1 - beta2, and only a correction that is
        off by the same cancels it. */
     rule.bias1 = (float)(1.0 - pow((double)rule.beta1, (double)o->steps));
     rule.bias2 = (float)(1.0 - pow((double)rule.beta2, (double)o->steps));
     for (int i = 0; i < o->spans; i++) {
         const struct tr_optim_span *s = &o->span[i];
-        struct tr_tensor value = tr_tensor_span(&o->params->values, s->first, s->count);
-        struct tr_tensor g = tr_tensor_span(&o->params->grads, s->first, s->count);
-        struct tr_tensor m = tr_tensor_span(&o->m, s->state, s->count);
-        struct tr_tensor v = tr_tensor_span(&o->v, s->state, s->count);
+        struct tr_tensor value = part_of(s, &o->params->values, o->apart ? &o->main : &none);
+        struct tr_tensor g = part_of(s, &o->params->grads, &o->grads);
+        struct tr_tensor m = tr_tensor_span(&o->state[TR_STATE_EXP_AVG], s->state, s->count);
+        struct tr_tensor v = tr_tensor_span(&o->state[TR_STATE_EXP_AVG_SQ], s->state, s->count);
 
         rule.decay = s->decay ? (float)how->decay : 0.0F;
-        if (o->main.data) {
+        if (o->main.data && !o->apart) {
             struct tr_tensor main = tr_tensor_span(&o->main, s->state, s->count);
 
             q->on->adamw(q, &value, &main, &m, &v, &g, rule);
@@ -197,7 +226,7 @@ static void update(struct tr_optim *o, struct tr_queue *q, const struct tr_optim
 
 static void zero_gradients(struct tr_optim *o, struct tr_queue *q)
 {
-    for (int i = 0; i < o->zeros; i++) {
+    for (int i = 0; i < o->zeros && !o->grads.data; i++) {
         struct tr_tensor g = tr_tensor_span(&o->params->grads, o->zero[i].first, o->zero[i].count);
 
         q->on->fill(q, &g, 0.0F);
@@ -214,7 +243,7 @@ struct tr_optim_result tr_optim_norm(struct tr_optim *o, struct tr_comm *group, 
         return out;
     tr_timer_start(TR_TIMER_OPTIMIZER);
     tr_timer_start(timer);
-    out.norm = sqrt(tr_optim_sum(o, group, q, &o->params->grads, q->on->sumsq)) / how->loss_scale;
+    out.norm = sqrt(tr_optim_sum_grads(o, group, q, q->on->sumsq)) / how->loss_scale;
     out.skipped = !isfinite(out.norm);
     tr_timer_stop(timer);
     tr_timer_stop(TR_TIMER_OPTIMIZER);

@@ -8,8 +8,9 @@
 #include "comm/comm.h"
 #include "config/config.h"
 #include "device/device.h"
-#include "dp/dp.h"
+#include "dp/buckets.h"
 #include "model/param.h"
+#include "optim/states.h"
 #include "util/arena.h"
 
 /*
@@ -17,15 +18,15 @@
  * Hutter 2019) over the part of the flat buffers that this rank owns: all of it, or with the
  * distributed optimizer (ZeRO-1, Rajbhandari et al. 2020) its shard of each bucket.
  *
- * The moments are fp32 and stored without gaps: state element k belongs to the k-th owned element.
- * So are the master weights, which exist when the model's values are fp16 or bf16; otherwise the
+ * The states of optim/states.def, AdamW's moments, are stored without gaps: state element k belongs to the k-th
+ * owned element.  So are the master weights, in fp32, which exist when the model's values are fp16 or bf16; otherwise the
  * values are the masters themselves.
  */
 struct tr_optim_span {
     int64_t first, count; /* elements of the flat buffers */
     int64_t state;        /* where their state begins */
     bool decay;           /* weight decay applies */
-    bool counts;          /* part of the norm on this rank; see tr_param_counts() */
+    bool counts;          /* part of the norm on this rank; see tr_region_counts() */
 };
 
 struct tr_optim {
@@ -38,8 +39,10 @@ struct tr_optim {
     int zeros;
     struct tr_bucket *zero; /* [zeros], owned: gradients that a step finds at zero */
     struct tr_tensor main;  /* [owned] masters, or no data */
-    struct tr_tensor m, v;  /* [owned] moments, in the arena */
-    struct tr_tensor sum;   /* TR_F64 [1] */
+    struct tr_tensor grads; /* [owned] gradients, borrowed, or no data: they are in params->grads */
+    bool apart; /* the model has no room for all weights (ZeRO-3): others bring masters there */
+    struct tr_tensor state[TR_STATES]; /* [owned] each, in the arena; optim/states.def */
+    struct tr_tensor sum;              /* TR_F64 [1] */
     double beta1, beta2, eps, clip;
     int64_t steps; /* executed; the t of the bias corrections */
 };
@@ -50,8 +53,9 @@ void tr_optim_open(struct tr_optim *o, const struct tr_params *params, const str
                    int tp, const struct tr_bucket *own, int owns);
 void tr_optim_close(struct tr_optim *o);
 
-/* Take masters and moments from the arena (TR_LABEL_OPTIMIZER); `values` is the type of the weights. */
-void tr_optim_plan(struct tr_optim *o, struct tr_arena *a, enum tr_dtype values);
+/* Take masters and moments from the arena (TR_LABEL_OPTIMIZER); `values` is the type of the weights.
+   Without `steps` it only keeps weights: no moments. */
+void tr_optim_plan(struct tr_optim *o, struct tr_arena *a, enum tr_dtype values, bool steps);
 
 /* Where the masters of own[i] lie: own[i].count of TR_F32, memory of the device. */
 struct tr_tensor tr_optim_masters(const struct tr_optim *o, int i);
@@ -64,10 +68,12 @@ void tr_optim_publish(struct tr_optim *o, struct tr_queue *q);
 typedef void tr_optim_adds(struct tr_queue *q, const struct tr_tensor *out,
                            const struct tr_tensor *x);
 
-/* What `add` adds up over the elements of `all`, a flat buffer, that count (struct tr_optim_span), on
-   all ranks of `group`.  Waits for the queue.  Collective over `group`. */
-double tr_optim_sum(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
-                    const struct tr_tensor *all, tr_optim_adds *add);
+/* What `add` adds up over the gradients, or the weights, that count (struct tr_optim_span), on all ranks of
+   `group`.  Waits for the queue.  Collective over `group`. */
+double tr_optim_sum_grads(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
+                          tr_optim_adds *add);
+double tr_optim_sum_values(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
+                           tr_optim_adds *add);
 
 struct tr_optim_how {
     double lr, decay;  /* learning rate; weight decay where it applies */

@@ -10,7 +10,8 @@
  * all its ranks.
  */
 
-/* The 2-norm of all parameters: of the weights as the model computes with them, not the masters. */
+/* The 2-norm of all parameters: of the weights as the model computes with them, not the masters; with
+   --zero-stage 3 of the masters. */
 double tr_stat_params_norm(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q);
 
 /* Elements of the gradients that are zero, without the `padding` elements of the word embedding whose

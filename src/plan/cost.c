@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "plan/cost.h"
 
+#include "dp/dp.h"
+
 double tr_cost_peak(const struct tr_precision *p, const struct tr_machine *m)
 {
     return 1e12 * (!p->half ? m->peak_fp32 : p->bf16 ? m->peak_bf16 : m->peak_fp16);
@@ -271,27 +273,26 @@ double tr_cost_transfer(const struct tr_cost *x)
     return seconds;
 }
 
-/* An all-reduce is a reduce-scatter and an all-gather; with the distributed optimizer only the
-   first is needed. */
-double tr_cost_reduce(const struct tr_cost *x, double params)
+/* An all-reduce is a reduce-scatter and an all-gather. */
+static double leg(const struct tr_cost *x, const struct tr_dp_leg *l)
 {
-    const struct tr_shape *s = x->s;
-    const double part = s->dp.sharded ? 0.5 : 1.0;
-
-    if (s->dp.diverges)
-        return s->dp.delta_bits > 0.0
-                   ? all_reduce(link_of_replicas(x), s->layout.d, params * s->dp.delta_bits / 8.0)
-                   : 0.0;
-    return part * all_reduce(link_of_replicas(x), s->layout.d, params * x->grad);
+    return 0.5 * l->passes * all_reduce(link_of_replicas(x), x->s->layout.d, l->bytes);
 }
 
-double tr_cost_gather(const struct tr_cost *x, double params)
+double tr_cost_reduce(const struct tr_cost *x, double params, double *during)
 {
-    const struct tr_shape *s = x->s;
+    const struct tr_dp_cost c = tr_dp_cost(x->s, params, x->grad, x->elem);
 
-    if (!s->dp.sharded)
-        return 0.0;
-    return 0.5 * all_reduce(link_of_replicas(x), s->layout.d, params * x->elem);
+    *during = c.reduce.during;
+    return leg(x, &c.reduce);
+}
+
+double tr_cost_gather(const struct tr_cost *x, double params, double *during)
+{
+    const struct tr_dp_cost c = tr_dp_cost(x->s, params, x->grad, x->elem);
+
+    *during = c.gather.during;
+    return leg(x, &c.gather);
 }
 
 double tr_cost_tied(const struct tr_cost *x)
@@ -306,7 +307,5 @@ double tr_cost_tied(const struct tr_cost *x)
 
 double tr_cost_optimizer(const struct tr_cost *x, double params)
 {
-    const double shards = x->s->dp.sharded ? x->s->layout.d : 1;
-
-    return params / shards * x->m->optimizer_bytes / x->stream;
+    return params / x->s->dp.optimizer_shards * x->m->optimizer_bytes / x->stream;
 }

@@ -44,9 +44,10 @@ double tr_cost_transfer(const struct tr_cost *x);
 
 /* The gradients of `params` parameters over all replicas; with --use-distributed-optimizer a
    reduce-scatter, and an all-gather of the weights; replicas that diverge exchange weight deltas as
-   --dp-mode says.  Then the tied embedding, between first stage and last. */
-double tr_cost_reduce(const struct tr_cost *x, double params);
-double tr_cost_gather(const struct tr_cost *x, double params);
+   --dp-mode says; `during` tells in how many backward or forward passes that may go on.  Then the tied embedding,
+   between first stage and last. */
+double tr_cost_reduce(const struct tr_cost *x, double params, double *during);
+double tr_cost_gather(const struct tr_cost *x, double params, double *during);
 double tr_cost_tied(const struct tr_cost *x);
 
 double tr_cost_optimizer(const struct tr_cost *x, double params);

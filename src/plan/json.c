@@ -74,9 +74,9 @@ static json_t *stage_json(const struct tr_plan *p, const struct tr_plan_stage *g
                          x->activations, "peak_low", x->peak_low, "peak_high", x->peak_high,
                          "reserved_low", x->reserved_low, "reserved_high", x->reserved_high));
     return packed(json_pack(
-        "{s:i, s:i, s:I, s:I, s:o, s:o, s:s}", "stage", g->stage, "rank", g->rank, "layers",
+        "{s:i, s:i, s:I, s:I, s:o, s:f, s:o, s:s}", "stage", g->stage, "rank", g->rank, "layers",
         (json_int_t)g->layers, "parameters", (json_int_t)g->params, "bytes", bytes,
-        "megatron_bytes", megatron, "verdict",
+        "text_cache_bytes", g->text_cache, "megatron_bytes", megatron, "verdict",
         tr_plan_verdict_text(p->has_machine ? tr_plan_verdict_of(g->memory.total, &p->machine)
                                             : TR_PLAN_UNKNOWN)));
 }

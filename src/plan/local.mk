@@ -9,4 +9,5 @@ libtrireme_a_SOURCES += \
 	src/plan/plan_parts.h \
 	src/plan/plan.c src/plan/plan.h \
 	src/plan/text.c \
-	src/plan/time.c
+	src/plan/time.c \
+	src/plan/zero.c src/plan/zero.h

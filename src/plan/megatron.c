@@ -149,12 +149,12 @@ static double work(const struct part *x)
 static double states(const struct part *x, bool most)
 {
     const struct tr_shape *s = x->s;
-    const double n = (double)x->g->params, d = s->dp.sharded ? s->layout.d : 1.0;
+    const double n = (double)x->g->params, d = s->dp.optimizer_shards;
     const double buckets = 2.0 * x->elem * (n < BUCKET ? n : BUCKET);
 
     if (!s->precision.half)
-        return n * (8.0 + 8.0 / d) + (s->dp.sharded && most ? buckets : 0.0);
-    if (!s->dp.sharded)
+        return n * (8.0 + 8.0 / d) + (s->dp.optimizer_shards > 1 && most ? buckets : 0.0);
+    if (s->dp.optimizer_shards == 1)
         return n * (s->precision.grads_fp32 ? 18.0 : 20.0);
     if (most)
         return n * (s->precision.grads_fp32 ? 8.0 + 12.0 / d : 4.0 + 16.0 / d) + buckets;
@@ -171,7 +171,7 @@ static double temporary(const struct part *x, bool most)
     const struct tr_shape *s = x->s;
     const double n = (double)x->g->params;
 
-    if (s->dp.sharded || (s->precision.half && s->precision.grads_fp32))
+    if (s->dp.optimizer_shards > 1 || (s->precision.half && s->precision.grads_fp32))
         return 0.0;
     return most ? n * x->elem : s->precision.half ? -4.0 * n : 0.0;
 }

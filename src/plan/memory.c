@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "infer/generate.h"
 #include "plan/plan_parts.h"
 #include "train/run.h"
 
@@ -18,9 +19,10 @@ enum tr_status tr_plan_stage_of(const struct tr_config *c, const struct tr_shape
 
     *out = (struct tr_plan_stage){.stage = stage};
     out->rank = tr_grid_rank(&s->layout, (struct tr_place){.pp = stage});
-    TR_TRY(tr_run_dry(&r, c, s, out->rank));
+    TR_TRY(tr_run_dry(&r, c, NULL, s, out->rank));
     out->params = tr_params_number(&r.model.params);
     out->layers = tr_layout_stage_layers(&s->layout, stage);
+    out->text_cache = tr_generate_cache(s, stage, 1, TR_GENERATE_BLOCK);
     tr_memory_of(&r, m, &out->memory);
     tr_run_close(&r);
     out->megatron = tr_plan_megatron_of(c, s, out);

@@ -78,6 +78,8 @@ static void cut(const struct tr_plan *plan, const struct candidate *x, struct ma
     c->distribute_checkpointed_activations =
         c->distribute_checkpointed_activations && x->full && !x->sequence;
     c->use_distributed_optimizer = x->sharded;
+    if (!x->sharded || c->zero_stage == 0)
+        c->zero_stage = TR_UNSET_INT;
     c->overlap_param_gather = c->overlap_param_gather && x->sharded;
     c->num_virtual_stages_per_pipeline_rank = TR_UNSET_INT;
     c->num_layers_per_virtual_pipeline_stage =
@@ -91,7 +93,8 @@ static bool make(const struct tr_plan *plan, const struct candidate *x, struct m
 {
     m->c = plan->config;
     cut(plan, x, m);
-    return tr_shape_of(&m->c, x->world, &m->s) == TR_OK && m->s.dp.sharded == x->sharded &&
+    return tr_shape_of(&m->c, x->world, &m->s) == TR_OK &&
+           (m->s.dp.optimizer_shards > 1) == x->sharded &&
            m->s.activations.sequence == x->sequence && m->s.layout.k == x->k;
 }
 
@@ -106,7 +109,8 @@ static bool same(const struct tr_shape *a, const struct tr_shape *b)
            a->layout.p == b->layout.p && a->layout.k == b->layout.k &&
            a->layout.tp_pp_dp == b->layout.tp_pp_dp && same_stages(&a->layout, &b->layout) &&
            a->batches.micro_batch == b->batches.micro_batch &&
-           a->activations.recompute == b->activations.recompute && a->dp.sharded == b->dp.sharded &&
+           a->activations.recompute == b->activations.recompute &&
+           a->dp.optimizer_shards == b->dp.optimizer_shards &&
            a->activations.sequence == b->activations.sequence;
 }
 
@@ -187,8 +191,7 @@ static void add(struct search *v, struct candidate x, struct made *m)
     tr_meter_add(&v->meter, 1);
     x.params = first > longest ? first : longest;
     if (v->count == CANDIDATES ||
-        (double)x.params * bytes_each(&m->s.precision, m->s.dp.sharded ? m->s.layout.d : 1) >
-            room(v->plan))
+        (double)x.params * bytes_each(&m->s.precision, m->s.dp.optimizer_shards) > room(v->plan))
         return;
     x.seconds = tr_plan_time_of(&m->c, &m->s, &v->plan->machine, x.params, false).total;
     if (m->s.layout.p > 1 && m->s.layout.d > 1) {

@@ -23,7 +23,7 @@ static int world_of(const struct tr_config *c)
 /* The vocabulary has been counted, and is not read again for every shape that is looked at. */
 static void count_vocabulary(struct tr_plan *p)
 {
-    p->config.vocab_file = NULL;
+    p->config.vocab_file = p->config.tokenizer_model = NULL;
     p->config.vocab_size = p->shape.dims.vocab;
 }
 
@@ -182,7 +182,7 @@ enum tr_status tr_plan_fits(const struct tr_plan *p)
                         ", without --sequence-parallel,"),
                    flag(p->shape.activations.recompute != TR_RECOMPUTE_NONE, o->recompute,
                         " --checkpoint-activations", ", without recomputation,"),
-                   flag(p->shape.dp.sharded, o->sharded, " --use-distributed-optimizer",
-                        ", without --use-distributed-optimizer,"),
+                   flag(p->shape.dp.optimizer_shards > 1, o->sharded,
+                        " --use-distributed-optimizer", ", without --use-distributed-optimizer,"),
                    o->bytes / mib);
 }

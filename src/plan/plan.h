@@ -48,6 +48,8 @@ struct tr_plan_stage {
     int stage, rank;
     int64_t layers, params;
     struct tr_memory memory;
+    double
+        text_cache; /* what each text would add to it in `trireme generate`, without gradients: key-value cache */
     struct tr_plan_megatron megatron;
 };
 
@@ -158,6 +160,15 @@ const char *tr_plan_layout(int64_t layers, int p, int64_t last, char list[TR_LAY
 enum tr_status tr_plan_fits(const struct tr_plan *p) TR_MUST_CHECK;
 
 void tr_plan_text(const struct tr_plan *p, FILE *f);
+
+/* Parameters of the largest module, as DeepSpeed's estimates ask for it: a matrix with its bias, and of a gated MLP's
+   two first matrices one.  The vocabulary is not padded. */
+int64_t tr_plan_largest_module(const struct tr_plan *p);
+
+/* DeepSpeed's estimates for this model and these GPUs (plan/zero.h): a table, and a list, a new reference.  Without a
+   machine all GPUs are of one node. */
+void tr_plan_zero_text(const struct tr_plan *p, FILE *f);
+json_t *tr_plan_zero_json(const struct tr_plan *p);
 
 /* All of it; a new reference. */
 json_t *tr_plan_json(const struct tr_plan *p);

@@ -136,7 +136,7 @@ static double closed_form(const struct pipe *v)
 /* The exposed part of a transfer that overlaps a computation: at least its last bucket. */
 static double exposed(const struct tr_config *c, double seconds, double overlapped, double params)
 {
-    const double size = (double)tr_run_bucket(c, true);
+    const double size = (double)tr_dp_bucket(c, true);
     const double bucket = params > size ? seconds * size / params : seconds;
 
     return seconds - overlapped > bucket ? seconds - overlapped : bucket;
@@ -153,13 +153,14 @@ static double reduce_of(const struct tr_config *c, const struct tr_cost *x, cons
     const int ahead = x->s->layout.k > 1 ? x->s->layout.group : 1;
     const double backward = ahead * v->last_backward;
     const double forward = ahead * (v->longest - v->last_backward);
-    double there = tr_cost_reduce(x, params), back = tr_cost_gather(x, params);
+    double behind, ahead_of;
+    double there = tr_cost_reduce(x, params, &behind);
+    double back = tr_cost_gather(x, params, &ahead_of);
 
-    /* On GPUs a round overlaps nothing (dp/cocktail.h). */
-    if (c->overlap_grad_reduce && !x->s->dp.diverges)
-        there = exposed(c, there, backward, params);
-    if (c->overlap_param_gather)
-        back = exposed(c, back, forward, params);
+    if (c->overlap_grad_reduce && behind > 0.0)
+        there = exposed(c, there, behind * backward, params);
+    if (ahead_of > 0.0)
+        back = exposed(c, back, ahead_of * forward, params);
     return there + back + tr_cost_tied(x);
 }
 

@@ -13,7 +13,6 @@
 enum conversion {
     SAME,
     FLAG,
-    STAGE_1,
     PER_STAGE,
     PER_REPLICA,
     MICRO_STEPS,
@@ -283,10 +282,6 @@ static void convert_choice(struct tr_port *p, const struct option *o, const stru
     case FLAG:
         kind = says(o, "false") ? TR_PORT_GIVEN : TR_PORT_DONE;
         break;
-    case STAGE_1:
-        kind = says(o, "1") ? TR_PORT_DONE : says(o, "0") ? TR_PORT_GIVEN : TR_PORT_REFUSED;
-        why = kind == TR_PORT_DONE ? NULL : why;
-        break;
     case ONLY_1:
         kind = says(o, "1") ? TR_PORT_GIVEN : TR_PORT_REFUSED;
         break;
@@ -425,7 +420,7 @@ static void look_up(struct tr_port *p, const struct option *o)
     } else if (row->kind == TR_ROW_GIVEN && o->n == 1 && tr_marked(o->value[0])) {
         add_item(p, TR_PORT_OPEN, o, copy(o->name), copy(row->help));
     } else if (row->kind == TR_ROW_GIVEN) {
-        const bool same = o->n == 1 && tr_options_given(row->initial, o->value[0]);
+        const bool same = o->n == 1 && tr_value_given(row->initial, o->value[0]);
 
         add_item(p, same ? TR_PORT_GIVEN : TR_PORT_REFUSED, o, NULL, copy(row->help));
     } else {

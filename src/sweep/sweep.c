@@ -106,7 +106,7 @@ static enum tr_status all_words(const struct sweep *c, const struct tr_sweep_sha
     free(name);
     TR_TRY(status);
     own_path(path);
-    self = (struct tr_arg){path, (char *)(uintptr_t) ""};
+    self = (struct tr_arg){path, (char *)(uintptr_t) "", false};
     TR_TRY(add_words(&one, a));
     return train_words(c->w, s, a);
 }

@@ -53,20 +53,59 @@ static void note_bad_utf8(const struct job *j, const struct tr_bad_utf8 *bad,
     out->bad.bytes += bad->bytes;
 }
 
+static struct tr_tokens tokens_of(const struct tr_coded *c)
+{
+    return (struct tr_tokens){c->ids, (size_t)c->count, c->ids_capacity};
+}
+
+static void keep_tokens(struct tr_coded *c, const struct tr_tokens *t)
+{
+    c->ids = t->id;
+    c->count = (int64_t)t->count;
+    c->ids_capacity = t->capacity;
+}
+
+static void add_tokens(struct tr_coded *c, const int32_t *ids, size_t count)
+{
+    struct tr_tokens t = tokens_of(c);
+
+    for (size_t i = 0; i < count; i++)
+        tr_tokens_add(&t, ids[i]);
+    keep_tokens(c, &t);
+}
+
 static void add_text(const struct job *j, struct tr_coded *c, const struct tr_corpus_span *text)
 {
+    struct tr_tokens t = tokens_of(c);
     struct tr_bad_utf8 bad;
 
-    c->count += (int64_t)tr_tokenizer_encode(j->rules->corpus.tokenizer, j->thread, text->text,
-                                             text->bytes, c->ids + c->count, &bad);
+    if (!tr_tokenizer_encode(j->rules->corpus.tokenizer, j->thread, text->text, text->bytes, &t,
+                             &bad))
+        FAIL(j, "%s:%lld: a regular expression of the tokenizer takes too long on this text",
+             j->chunk->file->path, (long long)text->line);
+    keep_tokens(c, &t);
     c->text_bytes += (int64_t)text->bytes;
     note_bad_utf8(j, &bad, text);
 }
 
+/* The special tokens before a document, or behind it. */
+static void add_special(const struct job *j, struct tr_coded *c, bool behind)
+{
+    const struct tr_tokens *before, *after;
+
+    if (!j->rules->add_special)
+        return;
+    tr_tokenizer_special(j->rules->corpus.tokenizer, &before, &after);
+    add_tokens(c, behind ? after->id : before->id, behind ? after->count : before->count);
+}
+
 static void end_document(const struct job *j, struct tr_coded *c)
 {
+    const int32_t eod = tr_tokenizer_eod(j->rules->corpus.tokenizer);
+
+    add_special(j, c, true);
     if (j->rules->append_eod)
-        c->ids[c->count++] = tr_tokenizer_eod(j->rules->corpus.tokenizer);
+        add_tokens(c, &eod, 1);
     if ((size_t)c->documents == c->ends_capacity) {
         c->ends_capacity = c->ends_capacity ? 2 * c->ends_capacity : 64;
         c->ends = grow(c->ends, c->ends_capacity, sizeof *c->ends);
@@ -80,6 +119,7 @@ static void add_document(const struct job *j, struct tr_coded *c, const struct t
         c->empty++;
         return;
     }
+    add_special(j, c, false);
     add_text(j, c, text);
     end_document(j, c);
 }
@@ -166,6 +206,8 @@ static void add_piece(const struct job *j)
     struct tr_coded *c = &j->out->coded[0];
     struct tr_corpus_span text = {chunk->text, chunk->bytes, chunk->offset, chunk->line};
 
+    if (chunk->bytes > 0 && chunk->offset == 0)
+        add_special(j, c, false);
     if (chunk->bytes > 0)
         add_text(j, c, &text);
     if (chunk->last && chunk->offset + (int64_t)chunk->bytes > 0)
@@ -184,8 +226,7 @@ static void reset(const struct job *j)
     out->sentence = NULL;
     for (int k = 0; k < j->rules->key_count; k++) {
         struct tr_coded *c = &out->coded[k];
-        /* No tokenizer makes more tokens than bytes.  The mark that ends a document has the place of
-           the end of its line, except after the last line of a file. */
+        /* Few texts have more tokens than bytes, ends of documents included. */
         size_t most = j->chunk->bytes + 1;
 
         c->count = c->documents = c->empty = c->text_bytes = 0;

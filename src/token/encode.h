@@ -17,6 +17,7 @@ struct tr_encode_rules {
     char *const *keys;             /* of a jsonl object: each makes a dataset of its own */
     int key_count;
     bool append_eod;
+    bool add_special; /* tokens that others put before and behind each document */
     bool refuse_bad_utf8;
 };
 

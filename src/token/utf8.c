@@ -77,6 +77,25 @@ size_t tr_utf8_invalid(const unsigned char *text, size_t bytes)
     return at;
 }
 
+size_t tr_utf8_broken(const unsigned char *text, size_t bytes, bool *whole)
+{
+    const unsigned char first = text[0];
+    const size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+    const unsigned char low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    const unsigned char high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    size_t n = 1;
+
+    *whole = true;
+    if (first < 0xc2 || first > 0xf4)
+        return 1;
+    if (bytes > 1 && (text[1] < low || text[1] > high))
+        return 1;
+    while (n < length && n < bytes && (text[n] & 0xc0) == 0x80)
+        n++;
+    *whole = n < bytes;
+    return n;
+}
+
 bool tr_utf8_is_space(uint32_t c)
 {
     return (c >= 0x09 && c <= 0x0d) || c == 0x20 || c == 0x85 || c == 0xa0 || c == 0x1680 ||
@@ -93,9 +112,11 @@ bool tr_utf8_space_at(const unsigned char *text, size_t bytes)
 
 bool tr_utf8_space_before(const unsigned char *text, size_t bytes)
 {
+    uint32_t c;
+
     /* White space takes one to three bytes, and no proper end of a character is a character. */
     for (size_t length = 1; length <= 3 && length <= bytes; length++)
-        if (tr_utf8_space_at(text + bytes - length, length))
+        if (tr_utf8_decode(text + bytes - length, length, &c) == length && tr_utf8_is_space(c))
             return true;
     return false;
 }

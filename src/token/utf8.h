@@ -22,6 +22,10 @@ size_t tr_utf8_encode(uint32_t c, char *out);
 size_t tr_utf8_valid(const unsigned char *text, size_t bytes);
 size_t tr_utf8_invalid(const unsigned char *text, size_t bytes);
 
+/* The length of the longest beginning of a character at the head of a text that begins with none, at least
+   1.  *whole is false if the text ends there, so that more bytes could make a character of it. */
+size_t tr_utf8_broken(const unsigned char *text, size_t bytes, bool *whole);
+
 /* Whether c has Unicode's property White_Space: 25 characters, the same since version 6.3. */
 bool tr_utf8_is_space(uint32_t c);
 

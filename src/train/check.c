@@ -8,7 +8,7 @@
 #include "pipeline/links.h"
 #include "train/replicas_save.h"
 
-/* Values, and as many again for each of the two moments, in fp32 and without padding. */
+/* Values, and as many again for each of the optimizer's states, in fp32 and without padding. */
 static int64_t checkpoint_bytes(const struct tr_config *c, const struct tr_shape *s)
 {
     struct tr_params params;
@@ -16,7 +16,7 @@ static int64_t checkpoint_bytes(const struct tr_config *c, const struct tr_shape
     int files;
 
     tr_params_list_whole(&s->dims, &params);
-    bytes = 4 * params.elems * (c->no_save_optim ? 1 : 3) +
+    bytes = 4 * params.elems * (c->no_save_optim ? 1 : 1 + TR_STATES) +
             tr_replicas_sidecar_bytes(c, &s->dp, s->layout.d, params.elems) +
             tr_links_saved_bytes(c, s, &files);
     tr_params_release(&params);

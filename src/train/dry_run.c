@@ -5,13 +5,12 @@
 
 #include "telemetry/lines.h"
 #include "train/memory.h"
-#include "train/run.h"
 #include "util/text.h"
 
 static const double MIB = 1048576.0;
 
 /* How many ranks to plan for. */
-static int world_of(const struct tr_config *c, int ranks, FILE *f)
+int tr_plan_world(const struct tr_config *c, int ranks, FILE *f)
 {
     int64_t model = c->tensor_model_parallel_size * c->pipeline_model_parallel_size;
 
@@ -67,15 +66,16 @@ static void print_memory(const struct tr_memory *x, FILE *f)
         print_row("cache, files", x->files, f);
 }
 
-static enum tr_status print_stage(const struct tr_config *c, const struct tr_shape *s, int stage,
-                                  struct tr_memory *most, FILE *f)
+static enum tr_status print_stage(const struct tr_config *c, const struct tr_forward_only *only,
+                                  const struct tr_shape *s, int stage, struct tr_memory *most,
+                                  FILE *f)
 {
     struct tr_memory memory;
     struct tr_run r;
     char text[TR_REPORT_BYTES];
     int rank = tr_grid_rank(&s->layout, (struct tr_place){.pp = stage});
 
-    TR_TRY(tr_run_dry(&r, c, s, rank));
+    TR_TRY(tr_run_dry(&r, c, only, s, rank));
     tr_lines_parameters(text, sizeof text, 0, stage, tr_params_number(&r.model.params));
     fprintf(f, "%s\nmemory plan of rank %d:\n", text, rank);
     print_layers(&r.shape.layout, stage, f);
@@ -87,9 +87,10 @@ static enum tr_status print_stage(const struct tr_config *c, const struct tr_sha
     return TR_OK;
 }
 
-enum tr_status tr_plan_print(const struct tr_config *c, int ranks, FILE *f)
+enum tr_status tr_plan_print(const struct tr_config *c, const struct tr_forward_only *only,
+                             int ranks, FILE *f)
 {
-    int world = world_of(c, ranks, f);
+    int world = tr_plan_world(c, ranks, f);
     struct tr_told told;
     struct tr_shape s;
     char text[TR_REPORT_BYTES];
@@ -107,7 +108,7 @@ enum tr_status tr_plan_print(const struct tr_config *c, int ranks, FILE *f)
     if (tr_lines_stages(text, sizeof text, &s.layout, s.dims.layers) > 0)
         fprintf(f, "%s\n", text);
     for (int stage = 0; stage < s.layout.p; stage++)
-        TR_TRY(print_stage(c, &s, stage, &most, f));
+        TR_TRY(print_stage(c, only, &s, stage, &most, f));
     fprintf(f, "largest of all ranks: %.2f MiB\n", most.total / MIB);
     if (tr_memory_lacks(&most))
         fprintf(f, "%s\n", tr_memory_lacks(&most));

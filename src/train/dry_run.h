@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "config/config.h"
+#include "train/run.h"
 #include "util/status.h"
 
 /*
@@ -14,8 +15,11 @@
  * (tr_run_dry()).
  *
  * `ranks` is how many were started.  With one, and without --world-size, it plans for one replica,
- * the smallest world size, and says so.  Returns what tr_shape_of() returns.  Not collective.
+ * the smallest world size, and says so; which is what tr_plan_world() does.  With `only` the run computes forward
+ * only.  Returns what tr_shape_of() returns.  Not collective.
  */
-enum tr_status tr_plan_print(const struct tr_config *c, int ranks, FILE *f) TR_MUST_CHECK;
+enum tr_status tr_plan_print(const struct tr_config *c, const struct tr_forward_only *only,
+                             int ranks, FILE *f) TR_MUST_CHECK;
+int tr_plan_world(const struct tr_config *c, int ranks, FILE *f);
 
 #endif

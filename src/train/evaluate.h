@@ -19,7 +19,7 @@
  * needs samples that weigh the same, which is why tr_shape_of() refuses --eod-mask-loss with larger
  * micro-batches than 1; then the loss is the mean of those of the samples.
  *
- * Replicas that differ (dp/replicas.h) each evaluate their part of the batches with weights of their
+ * Replicas that differ (dp/local.c) each evaluate their part of the batches with weights of their
  * own, so the loss is a mean over replicas as well, and L is theirs in equal shares: the copies may be at one
  * of them, which makes a difference of a copy's weight times how far their losses of that sample differ.
  */

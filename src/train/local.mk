@@ -5,6 +5,7 @@ libtrireme_a_SOURCES += \
 	src/train/memory.c src/train/memory.h \
 	src/train/numbers.c src/train/numbers.h \
 	src/train/profile.c src/train/profile.h src/train/recorder.c src/train/recorder.h \
+	src/train/read_options.c src/train/read_options.h \
 	src/train/replicas_save.c src/train/replicas_save.h src/train/run.c src/train/run.h \
 	src/train/start.c src/train/start.h src/train/step.c src/train/step.h \
 	src/train/logging.c src/train/logging.h src/train/logging_parts.h src/train/logging_terminal.c \

@@ -12,7 +12,6 @@
 #include "optim/stat.h"
 #include "train/logging_parts.h"
 #include "train/profile.h"
-#include "dp/replicas.h"
 #include "train/start.h"
 #include "util/log.h"
 #include "util/text.h"
@@ -108,10 +107,9 @@ static void tell_theory(struct tr_run *r)
     char text[TR_REPORT_BYTES];
     int64_t params = tr_comm_max(r->world, tr_params_number(&r->model.params));
 
-    tr_lines_theory(
-        text, sizeof text,
-        tr_theory_weights(&r->shape.precision, params, r->shape.dp.sharded ? r->shape.layout.d : 1),
-        tr_theory_activations(&r->shape));
+    tr_lines_theory(text, sizeof text,
+                    tr_theory_weights(&r->shape.precision, params, r->shape.dp.optimizer_shards),
+                    tr_theory_activations(&r->shape));
     tr_print_rank0("%s\n", text);
 }
 
@@ -257,7 +255,7 @@ void tr_logging_traffic(struct tr_logging *t, bool lost)
     mine.time[TR_TRAFFIC_PIPELINE_GROUP].compress = tr_timer_seconds(TR_TIMER_PACK);
     mine.time[TR_TRAFFIC_PIPELINE_GROUP].decompress = tr_timer_seconds(TR_TIMER_UNPACK);
     mine.time[TR_TRAFFIC_PIPELINE_GROUP].exposed = exposed();
-    if (!tr_replicas_apart(r->replicas))
+    if (tr_dp_reduces(&r->dp))
         mine.time[TR_TRAFFIC_GRADIENTS_GROUP].exposed =
             tr_timer_seconds(TR_TIMER_PARAMS_ALL_REDUCE) +
             tr_timer_seconds(TR_TIMER_PARAMS_ALL_GATHER);
@@ -374,7 +372,7 @@ static void tell_iteration(struct tr_logging *t)
 
     line.tflops = wants_tflops(c) ? tflops(r, line.samples, line.seconds) : -1.0;
     line.params_norm =
-        c->log_params_norm ? tr_stat_params_norm(&r->optim, tr_step_owners(r), &r->queue) : -1.0;
+        c->log_params_norm ? tr_stat_params_norm(&r->optim, tr_dp_owners(&r->dp), &r->queue) : -1.0;
     t->line_seconds = line.seconds / (t->interval.advanced + t->interval.skipped);
     t->params_norm = line.params_norm;
     if (tr_logging_is_brief(r)) {

@@ -147,7 +147,7 @@ static void find_waits(struct tr_recorder *s, struct tr_span *span, int64_t coun
         find_neighbours(s, span, count);
     find_last(s, span, count, &r->grid.dp, is_of_replicas);
     find_last(s, span, count, &r->grid.embed, is_of_embedding);
-    find_last(s, span, count, tr_step_owners(r), is_of_owners);
+    find_last(s, span, count, tr_dp_owners(&r->dp), is_of_owners);
     tr_waits_count(span, count, r->shape.layout.p);
 }
 

@@ -6,8 +6,7 @@
 #include <xxhash.h>
 
 #include "ckpt/rank.h"
-#include "dp/cocktail.h"
-#include "dp/replicas.h"
+#include "dp/dp.h"
 #include "util/log.h"
 
 static const char kind[] = "replica";
@@ -27,19 +26,16 @@ static void put_layers(const struct tr_layout *l, char text[LAYERS_BYTES])
 }
 
 /* The layout and the mode for which a file can be used. */
-static void about(const struct tr_run *r, char text[TR_CKPT_ABOUT_BYTES])
+static void about(struct tr_run *r, char text[TR_CKPT_ABOUT_BYTES])
 {
     const struct tr_shape *s = &r->shape;
-    struct tr_cocktail *cocktail = tr_replicas_cocktail(r->replicas);
-    const bool reference = cocktail && tr_cocktail_state(cocktail).g.data;
     char layers[LAYERS_BYTES];
 
     put_layers(&s->layout, layers);
     snprintf(text, TR_CKPT_ABOUT_BYTES,
              "tensor %d, pipeline %d, data %d, chunks %d%s, --dp-mode %s%s", s->layout.w,
              s->layout.p, s->layout.d, s->layout.k, layers,
-             tr_config_spelling("dp-mode", r->config->dp_mode),
-             cocktail && !reference ? " without loss" : "");
+             tr_config_spelling("dp-mode", r->config->dp_mode), tr_dp_state(&r->dp).note);
 }
 
 static void add_part(struct tr_ckpt_rank *f, const char *name, struct tr_tensor t)
@@ -52,7 +48,7 @@ static void add_part(struct tr_ckpt_rank *f, const char *name, struct tr_tensor 
 
 static struct tr_ckpt_rank file_of(struct tr_run *r, const char *text)
 {
-    struct tr_cocktail *cocktail = tr_replicas_cocktail(r->replicas);
+    const struct tr_dp_state state = tr_dp_state(&r->dp);
     struct tr_ckpt_rank f = {.kind = kind,
                              .rank = tr_grid_number(&r->shape.layout, r->grid.at),
                              .iteration = r->iteration,
@@ -60,15 +56,11 @@ static struct tr_ckpt_rank file_of(struct tr_run *r, const char *text)
                              .q = &r->queue};
 
     add_part(&f, "weights", tr_optim_masters(&r->optim, 0));
-    add_part(&f, "m", r->optim.m);
-    add_part(&f, "v", r->optim.v);
-    if (cocktail) {
-        struct tr_cocktail_state s = tr_cocktail_state(cocktail);
-
-        f.number[0] = *s.round;
-        add_part(&f, "reference", s.g);
-        add_part(&f, "error", s.e);
-    }
+    for (int i = 0; i < TR_STATES; i++)
+        add_part(&f, tr_optim_state_part(i), r->optim.state[i]);
+    for (int i = 0; i < state.parts; i++)
+        add_part(&f, state.part[i].name, state.part[i].at);
+    f.number[0] = state.number ? *state.number : 0;
     return f;
 }
 
@@ -89,7 +81,7 @@ const struct tr_ckpt_sidecar *tr_replicas_sidecar(struct tr_run *r, struct tr_ck
     struct tr_ckpt_rank f;
     int64_t bytes = 0;
 
-    if (!tr_replicas_parted(r->replicas) || r->config->no_save_optim)
+    if (!r->dp.diverged || r->config->no_save_optim)
         return next;
     f = file_of(r, "");
     for (int i = 0; i < f.parts; i++)
@@ -105,17 +97,15 @@ const struct tr_ckpt_sidecar *tr_replicas_sidecar(struct tr_run *r, struct tr_ck
 int64_t tr_replicas_sidecar_bytes(const struct tr_config *c, const struct tr_data_parallel *dp,
                                   int d, int64_t elems)
 {
-    const bool exact =
-        c->quant_bits == TR_SPARSE_FLOATS && c->topk_ratio >= 1.0 && c->randomp_ratio >= 1.0;
-    const int64_t references = c->dp_mode == TR_DP_COCKTAIL && !exact ? 2 * d + 2 : 0;
+    const int64_t each = tr_dtype_bytes(TR_F32) + tr_optim_state_bytes();
 
-    return dp->diverges && !c->no_save_optim ? elems * (12 * d + references) : 0;
+    return dp->diverges && !c->no_save_optim ? elems * (each * d + tr_dp_state_bytes(c, dp, d)) : 0;
 }
 
 /* The sidecar files of a checkpoint. */
 enum sidecars { SIDECARS_SAME, SIDECARS_OTHER, SIDECARS_NONE };
 
-static enum tr_status look(const struct tr_run *r, const char *folder, enum sidecars *found)
+static enum tr_status look(struct tr_run *r, const char *folder, enum sidecars *found)
 {
     char there[TR_CKPT_ABOUT_BYTES], mine[TR_CKPT_ABOUT_BYTES];
 
@@ -148,7 +138,7 @@ static enum tr_status read_file(struct tr_run *r, const char *folder)
         clear(r, &f);
         return s;
     }
-    tr_replicas_resume(r->replicas, f.number[0]);
+    tr_dp_resume(&r->dp, f.number[0]);
     tr_optim_publish(&r->optim, &r->queue);
     return TR_OK;
 }
@@ -182,9 +172,9 @@ enum tr_status tr_replicas_load(struct tr_run *r, const char *folder)
     struct tr_comm *world = r->world;
     enum sidecars found = SIDECARS_NONE;
 
-    if (!r->replicas && folder && world->rank == 0)
+    if (!r->shape.dp.diverges && folder && world->rank == 0)
         tell_left_behind(folder);
-    if (!r->replicas)
+    if (!r->shape.dp.diverges)
         return TR_OK;
     if (folder)
         TR_TRY(tr_comm_agree(world, world->rank == 0 ? look(r, folder, &found) : TR_OK));

@@ -8,7 +8,7 @@
 #include "train/run.h"
 
 /*
- * Checkpoints of replicas that diverge (dp/replicas.h).  A checkpoint has the weights of the first replica in
+ * Checkpoints of replicas that diverge (dp/local.c).  A checkpoint has the weights of the first replica in
  * the file that all read, and a sidecar file for each rank, rank-NNNNN.replica (ckpt/rank.h), with what its
  * replica holds: a run of the same layout and mode goes on with the same bits.  Any other begins with the
  * weights of the first replica on all.

@@ -8,7 +8,6 @@
 
 #include "ckpt/ckpt.h"
 #include "ckpt/path.h"
-#include "dp/replicas.h"
 #include "pipeline/links.h"
 #include "train/compute.h"
 #include "train/transport.h"
@@ -19,6 +18,7 @@
 #include "train/logging.h"
 #include "util/log.h"
 #include "telemetry/timer.h"
+#include "weights/load.h"
 
 static void print_timer(struct tr_run *r, enum tr_timer t)
 {
@@ -40,6 +40,8 @@ static enum tr_status open_schedules(struct tr_run *r)
         .group = s->layout.group,
         .overlap = r->config->overlap_p2p_communication,
     };
+    if (r->only)
+        r->train_list.kind = TR_SCHED_EVAL;
     /* A dry run needs the buffers of the list, and not its length. */
     if (!r->world)
         r->train_list.micros = tr_sched_short(&r->train_list);
@@ -125,6 +127,8 @@ static void open_model(struct tr_run *r)
         .layout = &r->shape.layout,
         .activations = &r->shape.activations,
         .micro_batch = r->shape.batches.micro_batch,
+        .tokens = r->only && r->only->block > 0 ? r->only->block : r->shape.dims.seq,
+        .keys = r->only ? r->only->keys : 0,
         .tp = {.comm = &r->grid.tp,
                .sequence = r->shape.activations.sequence,
                .overlap = r->shape.layout.overlap_tensor},
@@ -135,12 +139,15 @@ static void open_model(struct tr_run *r)
         .norm = {.eps = (float)r->shape.dims.family.eps,
                  .rms = r->shape.dims.family.rms,
                  .one = r->shape.dims.family.one},
-        .graphs = c->cuda_graph_impl == TR_GRAPHS_LOCAL && r->queue.on && r->queue.on->capture,
+        .graphs = !r->only && c->cuda_graph_impl == TR_GRAPHS_LOCAL && r->queue.on &&
+                  r->queue.on->capture,
         .type = tr_run_dtype(&r->shape.precision),
         .mask_rule = {.eod = (int32_t)r->shape.dims.eod,
                       .loss = c->eod_mask_loss,
                       .positions = c->reset_position_ids,
                       .attention = c->reset_attention_mask},
+        .forward_only = r->only != NULL,
+        .picks = r->only && r->only->picks,
         .stream = r->shape.precision.stream_fp32 ? TR_F32 : tr_run_dtype(&r->shape.precision),
     };
     tr_params_list(&r->shape.dims, &r->shape.layout, r->grid.at.tp, r->grid.at.pp,
@@ -163,19 +170,56 @@ static void open_scaler(struct tr_run *r)
                                (int)c->loss_scale_window, (int)c->hysteresis);
 }
 
+/* What is chosen from, on ranks with the head, and what was chosen. */
+static void plan_choice(struct tr_run *r)
+{
+    const int64_t samples = r->shape.batches.micro_batch * r->eval_list.micros;
+    const int64_t vocab = r->shape.dims.vocab_padded;
+
+    if (!r->only || !r->only->picks)
+        return;
+    r->chosen = tr_i32_1(
+        tr_arena_take(&r->arena, TR_LABEL_LOGITS, (size_t)samples * sizeof(int32_t)), samples);
+    if (tr_chunk_has_loss(r->chunk[r->shape.layout.k - 1]))
+        r->picked =
+            tr_f32_1(tr_arena_floats(&r->arena, TR_LABEL_LOGITS, samples * vocab), samples * vocab);
+}
+
+/* What depends on how many tokens of a sample a pass has. */
+static void plan_pass(struct tr_run *r)
+{
+    tr_model_plan(&r->model, &r->arena);
+    for (int i = 0; i < r->shape.layout.k; i++)
+        tr_chunk_plan(r->chunk[i], &r->arena);
+}
+
+void tr_run_tokens(struct tr_run *r, int64_t tokens)
+{
+    TR_ASSERT(r->only && tokens <= r->only->block);
+    if (tokens == r->model.tokens)
+        return;
+    r->arena = r->fixed;
+    r->model.tokens = tokens;
+    plan_pass(r);
+}
+
 /* One pass over everything that takes memory; runs dry, then for real. */
 static void plan_memory(struct tr_run *r)
 {
     enum tr_dtype type = r->model.type;
 
-    tr_params_plan(&r->model.params, &r->arena, type,
-                   r->shape.precision.grads_fp32 ? TR_F32 : type);
-    tr_optim_plan(&r->optim, &r->arena, type);
-    tr_model_plan(&r->model, &r->arena);
-    for (int i = 0; i < r->shape.layout.k; i++)
-        tr_chunk_plan(r->chunk[i], &r->arena);
+    tr_params_plan(&r->model.params, &r->arena, type, r->shape.precision.grads_fp32 ? TR_F32 : type,
+                   !r->only);
+    tr_optim_plan(&r->optim, &r->arena, type, !r->only);
+    tr_model_plan_tables(&r->model, &r->arena);
+    for (int i = 0; r->only && i < r->shape.layout.k; i++)
+        tr_chunk_plan_cache(r->chunk[i], &r->arena, r->eval_list.micros);
+    plan_choice(r);
+    r->fixed = r->arena;
+    plan_pass(r);
     tr_links_plan(r->links, &r->arena);
-    tr_replicas_plan(r->replicas, &r->arena);
+    tr_dp_plan(&r->dp, &r->arena);
+    r->optim.grads = r->dp.grads;
 }
 
 /* Rank 0 prints the plan of rank `whose`, since lines of several ranks would arrive in any order. */
@@ -262,58 +306,39 @@ static enum tr_status open_memory(struct tr_run *r)
     return TR_OK;
 }
 
-/* MPI in host memory is at its best with some MB, and small buckets begin to move early; NCCL takes 64 to
-   256 MiB to fill the links of a node. */
-int64_t tr_run_bucket(const struct tr_config *c, bool gpus)
+static enum tr_status open_replicas(struct tr_run *r)
 {
-    if (c->ddp_bucket_size != TR_UNSET_INT)
-        return c->ddp_bucket_size;
-    return gpus ? 40000000 : 4000000;
-}
-
-static int plan_buckets(const struct tr_run *r, struct tr_bucket **out)
-{
-    const int64_t end[] = {r->model.params.region, r->model.params.size};
-
-    const bool gpus = r->queue.on && r->queue.on->apart;
-
-    return tr_buckets_plan(end, 2, tr_run_bucket(r->config, gpus),
-                           (int64_t)TR_PARAM_UNIT * r->shape.layout.d, out);
-}
-
-static void open_optimizer(struct tr_run *r)
-{
-    struct tr_bucket *bucket, *own;
-    int n = plan_buckets(r, &bucket);
-
-    n = tr_buckets_owned(bucket, n, r->grid.at.dp, r->shape.layout.d, r->shape.dp.sharded, &own);
-    tr_optim_open(&r->optim, &r->model.params, r->config, r->grid.at.tp, own, n);
-    free(own);
-    free(bucket);
-}
-
-static enum tr_status open_sums(struct tr_run *r)
-{
-    const struct tr_params *ps = &r->model.params;
-    const struct tr_dp_how how = {
-        .overlap_reduce = r->config->overlap_grad_reduce,
-        .sharded = r->shape.dp.sharded,
-        .overlap_gather = r->shape.dp.overlap_gather,
+    const struct tr_dp_of of = {
+        .config = r->config,
+        .shape = &r->shape,
+        .launch = &r->launch,
+        .params = &r->model.params,
+        .iteration = &r->iteration,
+        .grid = &r->grid,
+        .world = r->world,
+        .transport = &r->transport,
+        .queue = &r->queue,
+        .traffic = &r->traffic,
     };
-    struct tr_bucket *bucket;
-    int n = plan_buckets(r, &bucket);
-    enum tr_status s = tr_dp_open(&r->sums, &ps->grads, &ps->values, bucket, n, how, &r->dp);
+    enum tr_status s = tr_dp_open(&of, &r->dp);
 
-    free(bucket);
-    return tr_comm_agree(r->world, s);
+    tr_optim_open(&r->optim, &r->model.params, r->config, r->grid.at.tp, r->dp.own, r->dp.owns);
+    return s;
+}
+
+static enum tr_status start_replicas(struct tr_run *r)
+{
+    const struct tr_tensor masters =
+        r->optim.main.data ? r->optim.main : tr_optim_masters(&r->optim, 0);
+
+    return tr_dp_start(&r->dp, &masters);
 }
 
 /* From the master weights that this rank owns to the model's weights on all replicas. */
 static void publish(struct tr_run *r)
 {
     tr_optim_publish(&r->optim, &r->queue);
-    tr_dp_gather(r->dp, &r->queue);
-    tr_dp_need(r->dp, &r->queue, 0);
+    tr_dp_gather(&r->dp);
 }
 
 /* Drawing takes longer than reading, so nothing is drawn where a checkpoint comes. */
@@ -323,23 +348,25 @@ static void begin_anew(struct tr_run *r)
     publish(r);
 }
 
-/* Without moments where they are neither loaded nor saved.  Of replicas that diverged only the
+/* Without the optimizer's states where they are neither loaded nor saved.  Of replicas that diverged only the
    first is saved in the file. */
-static struct tr_ckpt_tensors tensors_of(struct tr_run *r, bool moments)
+static struct tr_ckpt_tensors tensors_of(struct tr_run *r, bool states)
 {
-    const bool parted = tr_replicas_parted(r->replicas);
+    const bool parted = r->dp.diverged;
 
-    return (struct tr_ckpt_tensors){
+    struct tr_ckpt_tensors t = {
         .params = &r->model.params,
         .q = &r->queue,
         .value = r->optim.main.data ? r->optim.main : r->model.params.values,
-        .m = moments ? r->optim.m : (struct tr_tensor){0},
-        .v = moments ? r->optim.v : (struct tr_tensor){0},
         .value_flat = !r->optim.main.data,
-        .sharded = r->shape.dp.sharded || parted,
+        .sharded = r->shape.dp.optimizer_shards > 1 || parted,
         .spans = parted && r->grid.at.dp > 0 ? 0 : r->optim.owns,
         .span = r->optim.own,
     };
+
+    for (int i = 0; i < TR_STATES && states; i++)
+        t.state[i] = r->optim.state[i];
+    return t;
 }
 
 static struct tr_ckpt_how how_to_load(const struct tr_config *c)
@@ -449,7 +476,26 @@ static void tell_load(const struct tr_run *r, bool found)
                         r->config->load);
 }
 
-enum tr_status tr_run_load(struct tr_run *r)
+static void end_load(struct tr_run *r)
+{
+    tr_timer_stop(TR_TIMER_LOAD_CHECKPOINT);
+    print_timer(r, TR_TIMER_LOAD_CHECKPOINT);
+}
+
+/* Weights of others begin a run, as those of a checkpoint do with --finetune. */
+static enum tr_status load_weights(struct tr_run *r)
+{
+    const struct tr_ckpt_tensors tensors = tensors_of(r, false);
+    const struct tr_ckpt_state state = {0};
+
+    TR_TRY(tr_weights_load(&r->grid, r->config->load, &r->shape.dims, &tensors, &r->source));
+    end_load(r);
+    if (tr_logging_is_brief(r) && !r->only)
+        tr_notice_rank0("loaded weights from %s\n", r->source);
+    return take_place(r, NULL, &state);
+}
+
+static enum tr_status load_checkpoint(struct tr_run *r)
 {
     const struct tr_opener by = tr_share_opener(&r->share);
     struct tr_ckpt_how how = how_to_load(r->config);
@@ -458,17 +504,15 @@ enum tr_status tr_run_load(struct tr_run *r)
     struct tr_ckpt_state state = {0};
     char *config = NULL;
 
-    if (!r->config->load)
-        return TR_OK;
     how.by = &by;
     how.config = &config;
+    how.source = &r->source;
+    how.loaded = &r->loaded;
     how.also = take_place;
     how.ctx = r;
-    tr_timer_start(TR_TIMER_LOAD_CHECKPOINT);
     TR_TRY(tr_ckpt_load(&r->grid, r->config->load, &how, &r->shape, &tensors, &state, &found));
-    tr_timer_stop(TR_TIMER_LOAD_CHECKPOINT);
-    print_timer(r, TR_TIMER_LOAD_CHECKPOINT);
-    if (tr_logging_is_brief(r))
+    end_load(r);
+    if (tr_logging_is_brief(r) && !r->only)
         tell_load(r, found);
     if (!found) {
         begin_anew(r);
@@ -480,6 +524,14 @@ enum tr_status tr_run_load(struct tr_run *r)
     if (optimizer)
         resume_optimizer(r, &state);
     return load_links(r);
+}
+
+enum tr_status tr_run_load(struct tr_run *r)
+{
+    if (!r->config->load)
+        return TR_OK;
+    tr_timer_start(TR_TIMER_LOAD_CHECKPOINT);
+    return tr_weights_lead(r->world, r->config->load) ? load_weights(r) : load_checkpoint(r);
 }
 
 enum tr_status tr_run_save(struct tr_run *r)
@@ -499,10 +551,10 @@ enum tr_status tr_run_save(struct tr_run *r)
     struct tr_ckpt_sidecar links, replicas;
     enum tr_status s;
 
-    tr_dp_need(r->dp, &r->queue, 0);
+    tr_dp_need(&r->dp, 0, false);
     r->queue.on->wait(&r->queue);
     tr_timer_start(TR_TIMER_SAVE_CHECKPOINT);
-    s = tr_ckpt_save(&r->grid, r->config->save, &state, &tensors, &r->shape, json,
+    s = tr_ckpt_save(&r->grid, r->config->save, &state, &tensors, &r->shape, json, r->source,
                      (int)r->config->keep_last,
                      tr_replicas_sidecar(r, &replicas, links_sidecar(r, &links)));
     tr_timer_stop(TR_TIMER_SAVE_CHECKPOINT);
@@ -571,46 +623,15 @@ static enum tr_status start_links(struct tr_run *r)
     return r->links ? tr_links_start(r->links, text) : TR_OK;
 }
 
-static enum tr_status open_replicas(struct tr_run *r)
-{
-    const struct tr_replicas_of of = {
-        .config = r->config,
-        .shape = &r->shape,
-        .launch = &r->launch,
-        .params = &r->model.params,
-        .iteration = &r->iteration,
-        .grid = &r->grid,
-        .rounds = &r->rounds,
-        .world = r->world,
-        .queue = &r->queue,
-        .traffic = &r->traffic,
-    };
-
-    return tr_replicas_open(&of, &r->replicas);
-}
-
-static enum tr_status start_replicas(struct tr_run *r)
-{
-    struct tr_tensor weights;
-
-    if (!r->replicas && tr_dp_mode_diverges(r->config->dp_mode))
-        tr_notice_rank0("> there is one replica, so --dp-mode %s has no effect\n",
-                        tr_config_spelling("dp-mode", r->config->dp_mode));
-    if (!r->replicas)
-        return TR_OK;
-    weights = tr_optim_masters(&r->optim, 0);
-    return tr_replicas_start(r->replicas, &weights);
-}
-
 /* All that a rank works out alone. */
 static enum tr_status open_parts(struct tr_run *r)
 {
     TR_TRY(open_schedules(r));
     open_model(r);
     TR_TRY(open_links(r));
+    TR_TRY(open_replicas(r));
     tr_step_connect(r);
-    open_optimizer(r);
-    return open_replicas(r);
+    return TR_OK;
 }
 
 /* What the model needs: ranks, device, groups. */
@@ -634,13 +655,23 @@ static enum tr_status reach(struct tr_run *r)
    of all calls that they will make: a transport may take memory of the device for them. */
 static enum tr_status open_groups(struct tr_run *r)
 {
-    struct tr_comm *dp = &r->grid.dp;
-
-    TR_TRY(tr_comm_agree(r->world, dp->via->split(dp, 0, dp->rank, "dp", &r->sums)));
-    if (tr_replicas_cocktail(r->replicas))
-        TR_TRY(tr_comm_agree(r->world, dp->via->split(dp, 0, dp->rank, "replicas", &r->rounds)));
+    TR_TRY(tr_dp_reach(&r->dp));
     TR_TRY(tr_transport_warm(r));
     tr_transport_tell(r);
+    return TR_OK;
+}
+
+/* A key-value cache needs attention that knows of it, and messages that are what they seem. */
+static enum tr_status check_cache(const struct tr_run *r)
+{
+    if (!r->only || r->only->block == 0)
+        return TR_OK;
+    if (!r->queue.on->attention_cached)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--backend %s has no attention with a key-value cache: add --no-kv-cache, which "
+            "computes all tokens again for each new one, or compute with --backend cpu",
+            r->queue.on->name);
     return TR_OK;
 }
 
@@ -649,15 +680,16 @@ static enum tr_status build(struct tr_run *r)
     double began = tr_now();
 
     TR_TRY(reach(r));
+    TR_TRY(check_cache(r));
     r->traffic.on = r->config->log_traffic;
     tr_logging_setup(r, began);
     TR_TRY(open_parts(r));
     open_scaler(r);
     TR_TRY(open_groups(r));
     TR_TRY(open_memory(r));
-    TR_TRY(open_sums(r));
     TR_TRY(start_links(r));
-    TR_TRY(start_replicas(r));
+    if (!r->only)
+        TR_TRY(start_replicas(r));
     if (!r->config->load)
         begin_anew(r);
     tr_logging_parameters(r);
@@ -665,12 +697,14 @@ static enum tr_status build(struct tr_run *r)
 }
 
 static enum tr_status open_by(enum tr_status (*make)(struct tr_run *r), struct tr_run *r,
-                              const struct tr_config *config, struct tr_comm *world)
+                              const struct tr_config *config, const struct tr_forward_only *only,
+                              struct tr_comm *world)
 {
     enum tr_status s;
 
     memset(r, 0, sizeof *r);
     r->config = config;
+    r->only = only;
     r->world = world;
     s = make(r);
     if (s != TR_OK)
@@ -680,21 +714,29 @@ static enum tr_status open_by(enum tr_status (*make)(struct tr_run *r), struct t
 
 enum tr_status tr_run_open(struct tr_run *r, const struct tr_config *config, struct tr_comm *world)
 {
-    return open_by(build, r, config, world);
+    return open_by(build, r, config, NULL, world);
+}
+
+enum tr_status tr_run_open_forward(struct tr_run *r, const struct tr_config *config,
+                                   const struct tr_forward_only *only, struct tr_comm *world)
+{
+    return open_by(build, r, config, only, world);
 }
 
 enum tr_status tr_run_reach(struct tr_run *r, const struct tr_config *config, struct tr_comm *world)
 {
-    return open_by(reach, r, config, world);
+    return open_by(reach, r, config, NULL, world);
 }
 
 enum tr_status tr_run_dry(struct tr_run *r, const struct tr_config *config,
-                          const struct tr_shape *shape, int rank)
+                          const struct tr_forward_only *only, const struct tr_shape *shape,
+                          int rank)
 {
     enum tr_status s;
 
     memset(r, 0, sizeof *r);
     r->config = config;
+    r->only = only;
     r->shape = *shape;
     tr_grid_dry(&r->shape.layout, rank, &r->grid);
     s = open_parts(r);
@@ -705,19 +747,10 @@ enum tr_status tr_run_dry(struct tr_run *r, const struct tr_config *config,
     return s;
 }
 
-static void close_group(struct tr_comm *c)
-{
-    if (c->via)
-        c->via->release(c);
-}
-
 void tr_run_close(struct tr_run *r)
 {
     tr_data_close(r->data);
-    if (r->dp)
-        tr_dp_need(r->dp, &r->queue, 0);
-    tr_dp_close(r->dp);
-    tr_replicas_close(r->replicas);
+    tr_dp_close(&r->dp);
     tr_optim_close(&r->optim);
     tr_links_close(r->links);
     for (int i = 0; r->chunk && i < r->shape.layout.k; i++)
@@ -726,11 +759,10 @@ void tr_run_close(struct tr_run *r)
     tr_model_close(&r->model);
     tr_sched_release(&r->train_list);
     tr_sched_release(&r->eval_list);
-    close_group(&r->rounds);
-    close_group(&r->sums);
     tr_grid_close(&r->grid);
     tr_transport_close(r);
     free(r->transport_record);
+    free(r->source);
     tr_profile_close(r);
     tr_share_close(&r->share);
     if (r->device)
@@ -748,7 +780,7 @@ bool tr_run_scatters(const struct tr_run *r, const struct tr_tensor *t)
 /* Those of the other replicas too, where sums over replicas follow. */
 double tr_run_gradient_parts(const struct tr_run *r)
 {
-    int replicas = tr_replicas_apart(r->replicas) ? 1 : r->shape.layout.d;
+    int replicas = tr_dp_reduces(&r->dp) ? r->shape.layout.d : 1;
 
     return r->config->sum_gradients ? 1.0 : (double)r->micros * replicas;
 }

@@ -58,9 +58,9 @@ void tr_start_vocab(struct tr_comm *world, struct tr_config *c)
 {
     struct tr_vocab_file known = {0};
 
-    if (c->tokenizer_type != TR_TOKENIZER_GPT2_BPE || !c->vocab_file)
+    if (!c->vocab_file && !c->tokenizer_model)
         return;
-    if (world->rank == 0 && tr_vocab_read(c->vocab_file, &known) != TR_OK)
+    if (world->rank == 0 && tr_vocab_known(c, &known) != TR_OK)
         known = (struct tr_vocab_file){0};
     tell(world, &known, sizeof known);
     c->vocab_known = known;

@@ -20,7 +20,7 @@
 enum tr_status tr_start_words(struct tr_comm *world, int argc, char **argv,
                               struct tr_args *out) TR_MUST_CHECK;
 
-/* Rank 0 reads --vocab-file, if it counts, and all ranks know what is in it.  Where it cannot be read
+/* Rank 0 reads --vocab-file or --tokenizer-model, if it counts, and all ranks know what is in it.  Where it cannot be read
    each is left to say so when it needs it.  Collective over `world`. */
 void tr_start_vocab(struct tr_comm *world, struct tr_config *c);
 

@@ -1,26 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "train/step.h"
 
-#include "dp/replicas.h"
 #include "model/count.h"
 #include "optim/lr.h"
 #include "optim/stat.h"
 #include "pipeline/links.h"
 #include "telemetry/timer.h"
 
+/* The first sample of a micro-batch of this replica. */
+static int64_t first_of(const struct tr_run *r, int micro)
+{
+    const int64_t batch = r->shape.batches.micro_batch;
+
+    return r->first_sample + micro * batch * r->shape.layout.d + r->grid.at.dp * batch;
+}
+
 /* Bring the samples of a micro-batch to the chunk: which ones they are, for dropout, and their
    tokens where the chunk reads them. */
 static void fetch(struct tr_run *r, struct tr_slot at)
 {
-    int64_t batch = r->shape.batches.micro_batch, seq = r->shape.dims.seq;
-    int64_t first = r->first_sample + at.micro * batch * r->shape.layout.d + r->grid.at.dp * batch;
-    int32_t *text;
+    const int64_t batch = r->shape.batches.micro_batch, seq = r->model.tokens;
+    const int64_t first = first_of(r, at.micro);
+    struct tr_wanted *wanted = tr_chunk_wanted(r->chunk[at.chunk]);
+    int32_t *text, *at_position, *place;
     int64_t *sample;
 
     tr_timer_start(TR_TIMER_BATCH_GENERATOR);
     tr_chunk_batch(r->chunk[at.chunk], &text, &sample);
+    tr_chunk_places(r->chunk[at.chunk], &at_position, &place);
     for (int64_t b = 0; b < batch; b++) {
         sample[b] = first + b;
+        if (place)
+            r->placed(r, first + b, at_position + b * seq, place + b * seq);
+        if (wanted)
+            wanted[b] = r->wanted ? r->wanted(r, first + b) : (struct tr_wanted){0, seq};
         if (text && r->sample(r, r->split, first + b, text + b * (seq + 1)) != TR_OK)
             tr_die(TR_EDATA, "%s", tr_last_error());
     }
@@ -33,31 +46,42 @@ static void forward(void *ctx, struct tr_slot at)
 
     fetch(r, at);
     tr_chunk_forward(r->chunk[at.chunk], at.micro);
+    if (r->scored && tr_chunk_has_loss(r->chunk[at.chunk]))
+        r->scored(r, at.micro, first_of(r, at.micro));
 }
 
 static void grads_ready(void *ctx, int64_t upto)
 {
     struct tr_run *r = ctx;
 
-    tr_dp_ready(r->dp, &r->queue, upto);
+    tr_dp_ready(&r->dp, upto);
 }
 
 static void backward(void *ctx, struct tr_slot at)
 {
     struct tr_run *r = ctx;
     const double factor = r->scaler.scale / tr_run_gradient_parts(r);
-    const bool overlaps = !tr_replicas_apart(r->replicas) && tr_dp_overlaps(r->dp);
+    const bool last = at.micro == r->micros - 1;
 
+    tr_dp_pass(&r->dp, at.chunk, false);
     tr_chunk_backward(r->chunk[at.chunk], at.micro, factor,
-                      overlaps && at.micro == r->micros - 1 ? grads_ready : NULL, r);
+                      tr_dp_listens(&r->dp, last) ? grads_ready : NULL, r);
+    tr_dp_pass(&r->dp, at.chunk, true);
 }
 
 /* Before a part of the model reads values that other replicas updated. */
-static void values_needed(void *ctx, int64_t from)
+static void values_needed(void *ctx, int64_t from, bool backward)
 {
     struct tr_run *r = ctx;
 
-    tr_dp_need(r->dp, &r->queue, from);
+    tr_dp_need(&r->dp, from, backward);
+}
+
+static void grads_written(void *ctx, int64_t first)
+{
+    struct tr_run *r = ctx;
+
+    tr_dp_writes(&r->dp, first);
 }
 
 static struct tr_tensor whole_message(struct tr_run *r, struct tr_slot at, enum tr_leg_bit leg)
@@ -125,20 +149,21 @@ static void after_layer(void *ctx)
     struct tr_run *r = ctx;
 
     tr_exec_poll(&r->stage);
-    tr_replicas_poll(r->replicas);
+    tr_dp_poll(&r->dp);
 }
 
 static bool meanwhile(void *ctx)
 {
     struct tr_run *r = ctx;
 
-    return tr_replicas_poll(r->replicas);
+    return tr_dp_poll(&r->dp);
 }
 
 void tr_step_connect(struct tr_run *r)
 {
     r->model.ctx = r;
-    r->model.need = values_needed;
+    r->model.need = r->only ? NULL : values_needed;
+    r->model.writes = tr_dp_fresh(&r->dp) ? grads_written : NULL;
     r->stage = (struct tr_stage){
         .ctx = r,
         .forward = forward,
@@ -172,36 +197,42 @@ static double take_loss(struct tr_run *r, int64_t micros)
     return tr_chunk_take_loss(last) / ((double)micros * r->shape.layout.d);
 }
 
-/* What a rank sends of `x` on a ring: a reduce-scatter or an all-gather passes it on once, an all-reduce
-   twice. */
-static void count_ring(struct tr_run *r, enum tr_traffic_kind kind, const struct tr_tensor *x,
-                       const struct tr_comm *ring, int passes)
+/* What a rank sends of `x` in an all-reduce on the ring of the two stages. */
+static void count_tied(struct tr_run *r, const struct tr_tensor *x)
 {
-    const int64_t n = tr_tensor_elems(x) / ring->size * (ring->size - 1) * passes;
+    const int size = r->grid.embed.size;
+    const int64_t n = tr_tensor_elems(x) / size * (size - 1) * 2;
 
-    tr_traffic_add(&r->traffic, kind, n * tr_dtype_bytes(x->dtype), n);
+    tr_traffic_add(&r->traffic, TR_TRAFFIC_PP_EMBEDDING, n * tr_dtype_bytes(x->dtype), n);
+}
+
+/* The elements that own[i] and the region have in common. */
+static struct tr_bucket common(const struct tr_bucket *own, const struct tr_region *r)
+{
+    const int64_t first = own->first > r->first ? own->first : r->first;
+    const int64_t own_end = own->first + own->count, r_end = r->first + r->count;
+
+    return (struct tr_bucket){first, (own_end < r_end ? own_end : r_end) - first};
 }
 
 /* The first and the last stage each have part of the gradient of the one word embedding, and a
    replica owns the same part of it on both (model/param.h). */
 static void sum_tied_embedding(struct tr_run *r)
 {
-    const struct tr_param *p = tr_param_find(&r->model.params, TR_PARAM_WORD_EMBED, -1);
+    const struct tr_params *ps = &r->model.params;
 
-    if (!p || !r->shape.dims.family.tied || r->grid.embed.size < 2)
-        return;
-    for (int i = 0; i < r->optim.owns; i++) {
-        int64_t first = r->optim.own[i].first, end = first + r->optim.own[i].count;
-        struct tr_tensor g;
+    for (int k = tr_regions_from(ps, tr_params_tied(ps)); k < ps->regions; k++)
+        for (int i = 0; i < r->dp.owns && !ps->region[k].padding; i++) {
+            const struct tr_bucket part = common(&r->dp.own[i], &ps->region[k]);
+            struct tr_tensor g;
 
-        first = first > p->offset ? first : p->offset;
-        end = end < p->offset + p->elems ? end : p->offset + p->elems;
-        if (first >= end)
-            continue;
-        g = tr_tensor_span(&r->model.params.grads, first, end - first);
-        r->grid.embed.via->allreduce(&r->grid.embed, &r->queue, &g, TR_SUM);
-        count_ring(r, TR_TRAFFIC_PP_EMBEDDING, &g, &r->grid.embed, 2);
-    }
+            if (part.count <= 0)
+                continue;
+            g = tr_dp_grads(&r->dp, i);
+            g = tr_tensor_span(&g, part.first - r->dp.own[i].first, part.count);
+            r->grid.embed.via->allreduce(&r->grid.embed, &r->queue, &g, TR_SUM);
+            count_tied(r, &g);
+        }
 }
 
 double tr_step_lr(const struct tr_run *r)
@@ -242,6 +273,17 @@ static void begin_links(struct tr_run *r)
     tr_links_begin(r->links, &step);
 }
 
+/* Of what this rank owns, where it keeps the gradients of nothing else. */
+static void sum_parts(struct tr_run *r)
+{
+    const struct tr_bucket all = {0, r->model.params.size};
+
+    if (r->dp.grads.data)
+        tr_model_sum_parts(&r->model, r->dp.own, r->dp.owns, &r->dp.grads);
+    else
+        tr_model_sum_parts(&r->model, &all, 1, &r->model.params.grads);
+}
+
 void tr_step_gradients(struct tr_run *r)
 {
     begin_batch(r);
@@ -250,18 +292,12 @@ void tr_step_gradients(struct tr_run *r)
     r->model.training = true;
     begin_links(r);
     tr_timer_start(TR_TIMER_FORWARD_BACKWARD);
-    tr_replicas_begin(r->replicas);
+    tr_dp_begin(&r->dp);
     tr_exec_step(&r->train_list, &r->grid.pp, &r->queue, &r->stage);
 
     tr_timer_start(TR_TIMER_PARAMS_ALL_REDUCE);
-    if (tr_replicas_apart(r->replicas)) {
-        tr_replicas_join(r->replicas);
-    } else {
-        tr_dp_finish(r->dp, &r->queue);
-        count_ring(r, TR_TRAFFIC_DP_SUMS, &r->model.params.grads, &r->grid.dp,
-                   r->shape.dp.sharded ? 1 : 2);
-    }
-    tr_model_sum_parts(&r->model);
+    r->masters_changed = tr_dp_finish(&r->dp);
+    sum_parts(r);
     tr_timer_stop(TR_TIMER_PARAMS_ALL_REDUCE);
 
     /* Part of the forward pass in Megatron's accounts.  After the sums, whose bytes it would wait
@@ -281,11 +317,6 @@ double tr_step_loss(struct tr_run *r)
     return take_loss(r, r->micros);
 }
 
-struct tr_comm *tr_step_owners(struct tr_run *r)
-{
-    return r->shape.dp.sharded ? r->transport : &r->grid.mp;
-}
-
 static double zeros(struct tr_run *r)
 {
     const struct tr_dims *m = &r->shape.dims;
@@ -294,7 +325,7 @@ static double zeros(struct tr_run *r)
 
     tr_timer_start(TR_TIMER_OPTIMIZER);
     tr_timer_start(TR_TIMER_COUNT_ZEROS);
-    sum = tr_stat_zeros(&r->optim, tr_step_owners(r), &r->queue, (int64_t)padding);
+    sum = tr_stat_zeros(&r->optim, tr_dp_owners(&r->dp), &r->queue, (int64_t)padding);
     tr_timer_stop(TR_TIMER_COUNT_ZEROS);
     tr_timer_stop(TR_TIMER_OPTIMIZER);
     return sum;
@@ -312,20 +343,15 @@ void tr_step(struct tr_run *r, struct tr_step_result *out)
 
     tr_step_gradients(r);
     out->zeros = r->count_zeros ? zeros(r) : -1.0;
-    done = tr_optim_norm(&r->optim, tr_step_owners(r), &r->queue, &how);
-    out->grad_norm = tr_replicas_settle(r->replicas, done.norm, &done.skipped);
+    done = tr_optim_norm(&r->optim, tr_dp_owners(&r->dp), &r->queue, &how);
+    out->grad_norm = tr_dp_settle(&r->dp, done.norm, &done.skipped);
     out->loss = tr_step_loss(r);
     if (r->optim.clip > 0.0 || how.check)
         tr_timers_settle(); /* the norm has been waited for */
     tr_optim_update(&r->optim, &r->queue, &how, &done);
-    if (!done.skipped && r->shape.dp.sharded) {
-        tr_timer_start(TR_TIMER_PARAMS_ALL_GATHER);
-        tr_dp_gather(r->dp, &r->queue);
-        count_ring(r, TR_TRAFFIC_DP_WEIGHTS, &r->model.params.values, &r->grid.dp, 1);
-        tr_timer_stop(TR_TIMER_PARAMS_ALL_GATHER);
-    }
-    /* The round changed the master weights, whether the step is executed or skipped. */
-    if (done.skipped && tr_replicas_apart(r->replicas))
+    if (!done.skipped)
+        tr_dp_publish(&r->dp);
+    else if (r->masters_changed)
         tr_optim_publish(&r->optim, &r->queue);
     out->skipped = done.skipped;
     tr_scaler_update(&r->scaler, done.skipped);
@@ -342,18 +368,22 @@ void tr_step_pass(struct tr_run *r, struct tr_step_result *out)
     *out = (struct tr_step_result){.skipped = true};
 }
 
+void tr_step_forward(struct tr_run *r, int64_t first)
+{
+    r->model.training = false;
+    r->first_sample = first;
+    begin_links(r);
+    tr_exec_step(&r->eval_list, &r->grid.pp, &r->queue, &r->stage);
+}
+
 double tr_eval(struct tr_run *r, enum tr_split split, int64_t first, int64_t iterations)
 {
     double loss;
 
     tr_timers_pause(true);
     r->split = split;
-    r->model.training = false;
-    begin_links(r);
-    for (int64_t i = 0; i < iterations; i++) {
-        r->first_sample = first + i * r->shape.batches.global_batch;
-        tr_exec_step(&r->eval_list, &r->grid.pp, &r->queue, &r->stage);
-    }
+    for (int64_t i = 0; i < iterations; i++)
+        tr_step_forward(r, first + i * r->shape.batches.global_batch);
     reduce_loss(r);
     loss = take_loss(r, r->shape.batches.micros * iterations);
     tr_timers_pause(false);

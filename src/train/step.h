@@ -25,9 +25,6 @@ void tr_step_connect(struct tr_run *r);
 void tr_step_gradients(struct tr_run *r);
 double tr_step_loss(struct tr_run *r);
 
-/* The group of ranks that together hold the gradients and the optimizer's state of the model once. */
-struct tr_comm *tr_step_owners(struct tr_run *r);
-
 /*
  * One training step: tr_step_gradients(), then the optimizer at the learning rate that is due.
  * Advances consumed samples, and unless the step was skipped the schedule of the learning rate; not the
@@ -37,6 +34,9 @@ void tr_step(struct tr_run *r, struct tr_step_result *out);
 
 /* In place of a step: skip the samples of the next global batch.  Not collective. */
 void tr_step_pass(struct tr_run *r, struct tr_step_result *out);
+
+/* Forward of the global batch that begins with sample `first`, without dropout.  Collective. */
+void tr_step_forward(struct tr_run *r, int64_t first);
 
 /*
  * Mean loss of `iterations` global batches of a split from sample `first` on, forward only, without

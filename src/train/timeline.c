@@ -299,7 +299,9 @@ static char *tidy_path(const struct tr_run *r)
 {
     const struct tr_shape *s = &r->shape;
     const struct tr_config *c = r->config;
-    const char *replicas = s->layout.d == 1 ? "" : s->dp.sharded ? "_sharded_ps" : "_allreduce";
+    const char *replicas = s->layout.d == 1             ? ""
+                           : s->dp.optimizer_shards > 1 ? "_sharded_ps"
+                                                        : "_allreduce";
 
     return tr_format("%s/gpt3_%s%s_b%lld_%lld_l%lld_m%lld_w%d_p%d_1_d%d_%d%s_%s_%s.json",
                      TIDY_FOLDER, tr_config_spelling("pipeline-schedule", s->layout.schedule),
@@ -335,8 +337,8 @@ static void write_tidy(struct tr_timeline *t, int64_t count)
     struct tr_tidy tidy = {
         .rank = r->world->rank,
         .replicas = r->shape.layout.d > 1,
-        .sharded = r->shape.dp.sharded,
-        .bytes = tr_tensor_bytes(&r->model.params.grads),
+        .sharded = r->shape.dp.optimizer_shards > 1,
+        .bytes = r->model.params.size * tr_dtype_bytes(r->model.params.grads.dtype),
         .wall = wall_offset(),
     };
     double *wall = need((size_t)r->world->size, sizeof *wall);

@@ -14,7 +14,6 @@
 #include "pipeline/links.h"
 #include "telemetry/progress.h"
 #include "train/recorder.h"
-#include "dp/replicas.h"
 #include "telemetry/lines.h"
 #include "train/run.h"
 #include "train/start.h"
@@ -93,7 +92,7 @@ static enum tr_status save(struct loop *l)
         return TR_OK;
     TR_TRY(tr_run_folder_may_save(l->folder));
     TR_TRY(tr_links_compare(l->r->links, l->r->iteration));
-    TR_TRY(tr_replicas_compare(l->r->replicas));
+    TR_TRY(tr_dp_compare(&l->r->dp));
     TR_TRY(tr_run_save(l->r));
     if (tr_logging_is_brief(l->r)) {
         char text[TR_REPORT_BYTES];
@@ -175,7 +174,7 @@ static enum tr_status one_iteration(struct loop *l)
 
     TR_TRY(step_and_tell(l));
     TR_TRY(tr_links_compare_due(r->links, r->iteration));
-    TR_TRY(tr_replicas_compare_due(r->replicas));
+    TR_TRY(tr_dp_compare_due(&r->dp));
     if (tr_evaluation_due(&r->shape.amounts, &r->shape.epochs, r->iteration)) {
         snprintf(where, sizeof where, "iteration %lld", (long long)r->iteration);
         evaluate(l, TR_SPLIT_VALID, where);

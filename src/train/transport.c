@@ -98,36 +98,52 @@ static void add_tensor(struct uses *u, struct tr_run *r)
     add(u, tp, TR_NCCL_ALLGATHER, type, elems);
 }
 
+static enum tr_dtype grads_of(const struct tr_run *r)
+{
+    return r->shape.precision.grads_fp32 ? TR_F32 : r->model.type;
+}
+
+/* Those of replicas, and where they go. */
+struct replicas {
+    struct uses *u;
+    struct tr_run *r;
+};
+
+static void add_use(void *ctx, enum tr_dp_use what, bool weights)
+{
+    static const enum tr_nccl_call_kind calls[] = {
+        [TR_DP_USE_ALLREDUCE] = TR_NCCL_ALLREDUCE,
+        [TR_DP_USE_REDUCE_SCATTER] = TR_NCCL_REDUCE_SCATTER,
+        [TR_DP_USE_ALLGATHER] = TR_NCCL_ALLGATHER,
+    };
+    const struct replicas *x = ctx;
+    const int64_t wanted = tr_dp_bucket(x->r->config, true), all = x->r->model.params.size;
+
+    add(x->u, &x->r->dp.sums, calls[what], weights ? x->r->model.type : grads_of(x->r),
+        wanted < all ? wanted : all);
+}
+
 /* The sums and gathers of buckets. */
 static void add_replicas(struct uses *u, struct tr_run *r)
 {
-    const enum tr_dtype values = r->model.type;
-    const enum tr_dtype grads = r->shape.precision.grads_fp32 ? TR_F32 : values;
-    const int64_t wanted = tr_run_bucket(r->config, true), all = r->model.params.size;
-    const int64_t bucket = wanted < all ? wanted : all;
+    struct replicas x = {u, r};
 
-    if (r->shape.dp.sharded) {
-        add(u, &r->sums, TR_NCCL_REDUCE_SCATTER, grads, bucket);
-        add(u, &r->sums, TR_NCCL_ALLGATHER, values, bucket);
-    } else {
-        add(u, &r->sums, TR_NCCL_ALLREDUCE, grads, bucket);
-    }
+    tr_dp_uses(&r->dp, add_use, &x);
     add(u, &r->grid.dp, TR_NCCL_ALLREDUCE, TR_F64, 1);
-    if (r->rounds.size > 0)
-        add(u, &r->rounds, TR_NCCL_ALL_TO_ALL, TR_U8, 1);
+    if (r->dp.rounds.size > 0)
+        add(u, &r->dp.rounds, TR_NCCL_ALL_TO_ALL, TR_U8, 1);
 }
 
 /* Messages of the pipeline, the gradient of the tied embedding, and the sums of squares. */
 static void add_others(struct uses *u, struct tr_run *r)
 {
-    const enum tr_dtype grads = r->shape.precision.grads_fp32 ? TR_F32 : r->model.type;
     const struct tr_dims *d = &r->shape.dims;
 
     add(u, &r->grid.pp, r->shape.layout.k > 1 ? TR_NCCL_RING : TR_NCCL_CHAIN, TR_U8, 1);
     if (d->family.tied)
-        add(u, &r->grid.embed, TR_NCCL_ALLREDUCE, grads,
+        add(u, &r->grid.embed, TR_NCCL_ALLREDUCE, grads_of(r),
             d->vocab_padded * d->embed / r->shape.layout.w);
-    add(u, tr_step_owners(r), TR_NCCL_ALLREDUCE, TR_F64, 1);
+    add(u, tr_dp_owners(&r->dp), TR_NCCL_ALLREDUCE, TR_F64, 1);
 }
 
 enum tr_status tr_transport_warm(struct tr_run *r)

@@ -30,7 +30,8 @@ enum { TR_ARENA_ALIGN = 256 };
     LABEL(LOGITS, "logits")           \
     LABEL(MESSAGES, "messages")       \
     LABEL(COMPRESSION, "compression") \
-    LABEL(SCRATCH, "scratch")
+    LABEL(SCRATCH, "scratch")         \
+    LABEL(CACHE, "key-value cache")
 
 enum tr_label {
 #define LABEL(symbol, name) TR_LABEL_##symbol,

@@ -386,33 +386,37 @@ enum tr_status tr_make_dirs(const char *path)
     return TR_OK;
 }
 
-/* At most `limit` bytes; -1 with errno. */
-static ssize_t read_most(int fd, char *text, size_t limit)
+/* What comes, up to `limit` bytes, and room for one more, in memory that grows with it; -1 with errno. */
+static ssize_t read_most(int fd, const char *path, size_t limit, char **text)
 {
-    size_t done = 0;
+    size_t done = 0, room = 0;
 
-    while (done < limit) {
-        ssize_t n = read(fd, text + done, limit - done);
+    for (;;) {
+        ssize_t n;
 
+        if (done == limit)
+            return (ssize_t)done;
+        if (done == room) {
+            room = room > 0 ? 2 * room : 1 << 16;
+            room = room < limit ? room : limit;
+            *text = realloc(*text, room + 1);
+            if (!*text)
+                tr_die(TR_ERESOURCE, "no memory left to read %s", path);
+        }
+        n = read(fd, *text + done, room - done);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0)
-            return -1;
-        if (n == 0)
-            break;
+        if (n <= 0)
+            return n < 0 ? -1 : (ssize_t)done;
         done += (size_t)n;
     }
-    return (ssize_t)done;
 }
 
 static enum tr_status text_of(int fd, const char *path, size_t limit, char **out)
 {
-    char *text = malloc(limit + 2);
-    ssize_t n;
+    char *text = NULL;
+    const ssize_t n = read_most(fd, path, limit + 1, &text);
 
-    if (!text)
-        tr_die(TR_ERESOURCE, "no memory left to read %s", path);
-    n = read_most(fd, text, limit + 1);
     if (n < 0 || (size_t)n > limit) {
         free(text);
         return n < 0

@@ -23,7 +23,8 @@ enum tr_stream {
     TR_STREAM_MLP_OUT_DROPOUT,  /* item: sample; index: token * H + feature */
     TR_STREAM_MOCK,             /* site: split; item: sample; index: token */
     TR_STREAM_EPOCH,            /* site: replica; item: epoch; index: place in the order */
-    TR_STREAM_MASK              /* site: vector; item: round or permutation; see codec/mask.h */
+    TR_STREAM_MASK,             /* site: vector; item: round or permutation; see codec/mask.h */
+    TR_STREAM_TOKEN             /* item: prompt; block: position of the token that is chosen */
 };
 
 /* Names one sequence of draws.  Make with tr_rng_key(); pass by value. */

@@ -31,7 +31,7 @@ static inline int64_t edit_index_bytes(const char *file)
     FILE *f = fopen(file, "re");
     long long bytes = -1;
 
-    assert_int_equal(fscanf(f, "trireme checkpoint 1.4\nindex_bytes %lld\n", &bytes), 1);
+    assert_int_equal(fscanf(f, "trireme checkpoint 1.5\nindex_bytes %lld\n", &bytes), 1);
     fclose(f);
     return bytes;
 }

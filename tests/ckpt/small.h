@@ -133,8 +133,8 @@ static inline struct tr_ckpt_tensors small_tensors(struct small *s)
     return (struct tr_ckpt_tensors){
         .params = &s->params,
         .value = tr_f32_1(s->buffer[0], small_length(s, 0)),
-        .m = tr_f32_1(s->buffer[1], small_length(s, 1)),
-        .v = tr_f32_1(s->buffer[2], small_length(s, 2)),
+        .state = {tr_f32_1(s->buffer[1], small_length(s, 1)),
+                  tr_f32_1(s->buffer[2], small_length(s, 2))},
         .value_flat = s->kind == SMALL_SHARDED_FLAT,
         .sharded = s->kind != SMALL_WHOLE,
         .spans = s->spans,
@@ -298,7 +298,8 @@ static inline enum tr_status small_save_as(struct tr_grid *g, const struct tr_sh
     small_fill(&s, iteration);
     tensors = small_tensors(&s);
     kept = small_silence();
-    status = tr_ckpt_save(g, dir, &state, &tensors, shape, "{\"small\": true}", keep_last, NULL);
+    status =
+        tr_ckpt_save(g, dir, &state, &tensors, shape, "{\"small\": true}", NULL, keep_last, NULL);
     small_speak(kept);
     small_close(&s);
     return status;

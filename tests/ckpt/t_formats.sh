@@ -14,7 +14,7 @@ log_is() {
     printf '%s\n' "saving checkpoint at iteration     100 to $dir" \
         "  successfully saved checkpoint at iteration     100 to $dir" \
         " loading checkpoint from $dir at iteration 100" \
-        " checkpoint version 1.4" \
+        " checkpoint version 1.5" \
         "  successfully loaded checkpoint from $dir at iteration 100" | diff - "$work/log"
 }
 check "the lines of the log are Megatron's" log_is
@@ -24,7 +24,7 @@ check "show takes the folder that was saved to" shows "$dir"
 check "show takes the folder of a checkpoint" shows "$dir/iter_0000100"
 check "show takes the file" shows "$file"
 check "verify finds it whole" "$trireme" ckpt verify "$dir"
-fails "there must be a sub-verb" 64 "show or verify" "$trireme" ckpt
+fails "there must be a sub-verb" 64 "show, verify, import or export" "$trireme" ckpt
 fails "a wrong sub-verb is named" 64 "cannot 'prune'" "$trireme" ckpt prune "$dir"
 fails "a wrong option is named" 64 "has no option --all" "$trireme" ckpt verify --all "$dir"
 fails "nothing there: 74" 74 "there is no checkpoint in $work" "$trireme" ckpt show "$work"
@@ -80,7 +80,7 @@ fi
 example() {
     awk '/^```/ { inside = $0 == "```python"; next } inside' "$doc" >"$work/read.py"
     "$python" "$work/read.py" "$file" >"$work/out" &&
-        printf 'iteration 100\nweights 3856\ntrireme checkpoint 1.4\n' | diff - "$work/out"
+        printf 'iteration 100\nweights 3856\ntrireme checkpoint 1.5\n' | diff - "$work/out"
 }
 if python=$(python_with h5py numpy); then
     check "the program in the manual reads it" example

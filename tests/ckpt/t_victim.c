@@ -72,7 +72,8 @@ static int save_and_load(struct tr_grid *g, const struct tr_shape *shape, const 
     small_open(&s, shape, g->at.tp, g->at.pp);
     small_fill(&s, iteration);
     tensors = small_tensors(&s);
-    if (tr_ckpt_save(g, dir, &state, &tensors, shape, "{\"small\": true}", 0, NULL) != TR_OK ||
+    if (tr_ckpt_save(g, dir, &state, &tensors, shape, "{\"small\": true}", NULL, 0, NULL) !=
+            TR_OK ||
         tr_ckpt_load(g, dir, &small_newest, &whole, &tensors, &again, &found) != TR_OK || !found)
         return 1;
     small_close(&s);

@@ -3,7 +3,7 @@
 # trireme data: build, verify, show and merge, as they are typed.
 # shellcheck source=tests/tap.sh
 . "${srcdir:?}/tests/tap.sh"
-plan 52
+plan 61
 
 golden=$(cd "$srcdir" && pwd)/tests/golden
 data() { "$trireme" data "$@"; }
@@ -148,6 +148,34 @@ head -c 5 three_text_document.bin >cut.bin
 fails "a truncated file" 65 "cut.bin" data verify cut
 fails "is found among others" 65 "not all of the 2 datasets" data verify cut ab
 fails "a dataset that is not there" 74 "nowhere.idx" data verify nowhere
+
+printf '{"model": }' >wrong.json
+# Tokenizers of published models, by a file and by a folder; the tokens of several workers are those of one.
+mkdir model
+cp "$golden/tok_llama3.json" model/tokenizer.json
+printf '{"eos_token": "<|endoftext|>"}' >model/tokenizer_config.json
+llama3() { data build "$@" --tokenizer-type HuggingFaceTokenizer --tokenizer-model model --append-eod; }
+printf '{"text": "The rowers<|endoftext|> sat."}\n{"text": "\\u4e09\\u6bb5 caf\\u00e9"}\n' >two.jsonl
+told() { llama3 two.jsonl --output-prefix two --add-special-tokens >two.log && grep -q "^tokenizer: tokenizer.json, byte-level \
+BPE, 502 tokens, 3 added; 1 \"<|begin_of_text|>\" begins a text; 0 \"<|endoftext|>\" ends a text$" two.log; }
+check "a line says which tokenizer was found" told
+show_llama3() { data show "$@" --tokenizer-type HuggingFaceTokenizer --tokenizer-model model; }
+printf '<|begin_of_text|>The rowers<|endoftext|> sat.<|endoftext|>' >want
+check "its text comes back, with special tokens" prints want show_llama3 two_text_document --document 0
+printf '<|begin_of_text|>\344\270\211\346\256\265 caf\303\251<|endoftext|>' >want
+check "so does another" prints want show_llama3 two_text_document --document 1
+cp "$golden/tok_sp_bpe.model" model.model
+sentencepiece() { data build "$@" --tokenizer-type SentencePieceTokenizer --tokenizer-model model.model --append-eod; }
+check "SentencePiece" sentencepiece two.jsonl --output-prefix sp
+sp_ends() { data show sp_text_document --document 1 | tail -n 1 | grep -qx 2; }
+check "ends a document in its end-of-text token" sp_ends
+check "Llama 3's pieces: one document, any number of workers" any_workers llama3 llama3 text.txt
+fails "a model without its folder" 64 "needs --tokenizer-model" \
+    data build two.jsonl --output-prefix x --tokenizer-type HuggingFaceTokenizer
+fails "a folder without a tokenizer" 74 "has no tokenizer" \
+    data build two.jsonl --output-prefix x --tokenizer-type HuggingFaceTokenizer --tokenizer-model .
+fails "a tokenizer that is broken" 65 "line 1, column" \
+    data build two.jsonl --output-prefix x --tokenizer-type HuggingFaceTokenizer --tokenizer-model wrong.json
 
 # What is refused, and that nothing is left behind.
 mkdir out

@@ -38,7 +38,7 @@ static void suggestions(void **state)
         {"log-intervall", "log-interval"},
         {"data-paths", "data-path"},
         {"fp8-fromat", NULL},
-        {"zero-stages", NULL},
+        {"zero-stages", "zero-stage"},
         {"tpp", NULL},
         {"flash-attention", NULL},
         {"moe-experts", NULL},
@@ -140,12 +140,12 @@ static void given(void **state)
     assert_ok(parse("--context-parallel-size=1 --transformer-impl local"));
     assert_fails(TR_ECONFIG, "--context-parallel-size 2: ", parse("--context-parallel-size 2"));
     assert_fails(TR_ECONFIG, "--softmax-type needs a value: vanilla", parse("--softmax-type"));
-    assert_true(tr_options_given("a|b", "b") && tr_options_given("a|b", "a"));
-    assert_false(tr_options_given("a|b", "a|b"));
-    assert_false(tr_options_given("ab", "a") || tr_options_given("a", "ab"));
-    assert_true(tr_options_given("1", "1.0") && tr_options_given("1e4|x", "10000"));
-    assert_false(tr_options_given("1", "") || tr_options_given("1", "1x"));
-    assert_false(tr_options_given("1x", "1"));
+    assert_true(tr_value_given("a|b", "b") && tr_value_given("a|b", "a"));
+    assert_false(tr_value_given("a|b", "a|b"));
+    assert_false(tr_value_given("ab", "a") || tr_value_given("a", "ab"));
+    assert_true(tr_value_given("1", "1.0") && tr_value_given("1e4|x", "10000"));
+    assert_false(tr_value_given("1", "") || tr_value_given("1", "1x"));
+    assert_false(tr_value_given("1x", "1"));
 }
 
 /* Options that change nothing here take as many words as they do for others: the next option is read.
@@ -168,9 +168,15 @@ static void ignored(void **state)
         "--muon-momentum 0.9 --sgd-momentum 0.9",
     };
     static const char *const refused[] = {
-        "--fp8-format hybrid",       "--fp8-hybrid",        "--position-embedding-type yarn",
-        "--tokenizer-model a.model", "--exp-avg-dtype fp8", "--grad-reduce-in-bf16",
-        "--optimizer muon",          "--decoupled-lr 1e-4", "--ckpt-convert-format torch",
+        "--fp8-format hybrid",
+        "--fp8-hybrid",
+        "--position-embedding-type yarn",
+        "--tokenizer-metadata a.json",
+        "--exp-avg-dtype fp8",
+        "--grad-reduce-in-bf16",
+        "--optimizer muon",
+        "--decoupled-lr 1e-4",
+        "--ckpt-convert-format torch",
     };
 
     (void)state;

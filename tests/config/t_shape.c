@@ -210,13 +210,35 @@ static void replicas(void **state)
 
     (void)state;
     assert_ok(shape("--use-distributed-optimizer", 32, &s));
-    assert_true(s.layout.d > 1 && s.dp.sharded && !s.dp.overlap_gather);
+    assert_true(s.layout.d > 1 && s.dp.optimizer_shards == s.layout.d && !s.dp.overlap_gather);
     assert_ok(shape("--use-distributed-optimizer --overlap-param-gather", 32, &s));
-    assert_true(s.dp.sharded && s.dp.overlap_gather);
+    assert_true(s.dp.optimizer_shards == 2 && s.dp.overlap_gather);
     assert_ok(shape("--use-distributed-optimizer --overlap-param-gather", 16, &s));
-    assert_true(s.layout.d == 1 && !s.dp.sharded && !s.dp.overlap_gather);
+    assert_true(s.layout.d == 1 && s.dp.optimizer_shards == 1 && !s.dp.overlap_gather);
     assert_ok(shape("", 32, &s));
-    assert_false(s.dp.sharded || s.dp.overlap_gather);
+    assert_true(s.dp.optimizer_shards == 1 && !s.dp.overlap_gather);
+    for (int stage = 0; stage <= 3; stage++) {
+        char options[64];
+
+        snprintf(options, sizeof options, "--zero-stage %d", stage);
+        assert_ok(shape(options, 32, &s));
+        assert_true(s.dp.optimizer_shards == (stage >= 1 ? 2 : 1));
+        assert_true(s.dp.gradient_shards == (stage >= 2 ? 2 : 1));
+        assert_true(s.dp.weight_shards == (stage >= 3 ? 2 : 1));
+        assert_true((s.layout.gradient_windows > 0) == (stage >= 2));
+        assert_true((s.layout.weight_windows > 0) == (stage >= 3));
+        assert_ok(shape(options, 16, &s));
+        assert_true(s.dp.optimizer_shards == 1 && s.layout.gradient_windows == 0);
+    }
+    assert_fails(TR_ECONFIG, "give 0 to 3", shape("--zero-stage 4", 32, &s));
+    assert_fails(TR_ECONFIG, "remove one of them",
+                 shape("--zero-stage 0 --use-distributed-optimizer", 32, &s));
+    assert_fails(TR_ECONFIG, "ahead of its use anyway",
+                 shape("--zero-stage 3 --overlap-param-gather", 32, &s));
+    assert_fails(TR_ECONFIG, "they come and go",
+                 shape("--zero-stage 3 --cuda-graph-impl local", 32, &s));
+    assert_fails(TR_ECONFIG, "--zero-stage shards optimizer states",
+                 shape("--zero-stage 2 --dp-mode local", 32, &s));
     assert_fails(TR_ECONFIG, "give --use-distributed-optimizer",
                  shape("--overlap-param-gather", 32, &s));
     assert_fails(TR_ECONFIG, "needs --overlap-grad-reduce",

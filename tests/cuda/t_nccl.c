@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "comm/mpi_check.h"
 
-#include "dp/dp.h"
+#include "dp/buckets.h"
 #include "util/half.h"
 #include "util/rng.h"
 
@@ -556,29 +556,29 @@ static void alone(void **state)
 enum { UNIT = 24, ELEMS = UNIT * 200 };
 
 /* Buckets of both kinds, in steps whose ranks call at the same places. */
-static void replicas_of(struct tr_dp_how how, int64_t at_least)
+static void replicas_of(struct tr_buckets_how how, int64_t at_least)
 {
     const int64_t end = ELEMS;
     struct tr_tensor grads = make(TR_F32, ELEMS), values = make(TR_BF16, ELEMS);
     struct tr_bucket *b, *own;
     int n = tr_buckets_plan(&end, 1, at_least, UNIT, &b), spans;
     struct tr_comm sums;
-    struct tr_dp *dp;
+    struct tr_buckets *dp;
 
     spans = tr_buckets_owned(b, n, world.rank, world.size, how.sharded, &own);
     assert_all_ok(world.via->split(&world, 0, world.rank, "dp", &sums));
-    assert_all_ok(tr_dp_open(&sums, &grads, &values, b, n, how, &dp));
+    assert_all_ok(tr_buckets_open(&sums, &grads, &values, b, n, how, &dp));
     for (int step = 0; step < 3; step++) {
         struct wanted w = {.c = &world}, of_all = {.rank = 5};
 
         for (int i = 20; i > 0; i--)
-            tr_dp_need(dp, &gpu, i * (ELEMS / 20));
-        tr_dp_need(dp, &gpu, 0);
+            tr_buckets_need(dp, &gpu, i * (ELEMS / 20));
+        tr_buckets_need(dp, &gpu, 0);
         assert_all(step == 0 || !how.sharded || holds(&values, want_brought, &of_all));
         bring(&grads, world.rank, 0);
         for (int i = 1; i <= 20; i++)
-            tr_dp_ready(dp, &gpu, i * (ELEMS / 20));
-        tr_dp_finish(dp, &gpu);
+            tr_buckets_ready(dp, &gpu, i * (ELEMS / 20));
+        tr_buckets_finish(dp, &gpu);
         for (int i = 0; i < spans; i++) {
             struct tr_tensor sum = tr_tensor_span(&grads, own[i].first, own[i].count);
             struct tr_tensor mine = tr_tensor_span(&values, own[i].first, own[i].count);
@@ -589,10 +589,10 @@ static void replicas_of(struct tr_dp_how how, int64_t at_least)
                 gpu.on->fill(&gpu, &values, -7.0F);
             bring(&mine, 5, own[i].first);
         }
-        tr_dp_gather(dp, &gpu);
+        tr_buckets_gather(dp, &gpu);
     }
-    tr_dp_need(dp, &gpu, 0);
-    tr_dp_close(dp);
+    tr_buckets_need(dp, &gpu, 0);
+    tr_buckets_close(dp);
     sums.via->release(&sums);
     free(own);
     free(b);
@@ -603,11 +603,11 @@ static void replicas(void **state)
 {
     (void)state;
     for (int kind = 0; kind < 5; kind++) {
-        const struct tr_dp_how how = {
+        const struct tr_buckets_how how = {
             .overlap_reduce = kind > 0, .sharded = kind > 1, .overlap_gather = kind > 3};
 
         if (kind == 2)
-            replicas_of((struct tr_dp_how){.sharded = true}, 5 * UNIT);
+            replicas_of((struct tr_buckets_how){.sharded = true}, 5 * UNIT);
         replicas_of(how, 5 * UNIT);
         replicas_of(how, 1000 * UNIT);
     }

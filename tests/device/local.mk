@@ -12,3 +12,6 @@ TESTS += tests/device/t_dnnl
 
 check_PROGRAMS += tests/device/t_sdpa
 TESTS += tests/device/t_sdpa
+
+check_PROGRAMS += tests/device/t_few
+TESTS += tests/device/t_few

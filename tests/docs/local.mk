@@ -1,4 +1,5 @@
-DOCS_SH = tests/docs/t_readme.sh tests/docs/t_tutorial.sh tests/docs/t_slow_networks.sh
+DOCS_SH = tests/docs/t_readme.sh tests/docs/t_tutorial.sh tests/docs/t_slow_networks.sh \
+	tests/docs/t_finetuning.sh
 
 TESTS += $(DOCS_SH)
 EXTRA_DIST += $(DOCS_SH) tests/docs/page.sh

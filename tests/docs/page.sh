@@ -5,7 +5,9 @@
 #   . "$srcdir/tests/docs/page.sh"      after tests/tap.sh, with `page` set
 #   $blocks                             how many there are (a number)
 #   run_blocks                          a check each; what block N said is in $work/out.N
-command -v gnuplot > /dev/null 2>&1 || skip_all "gnuplot is not installed"
+#
+# Set before run_blocks: $within, words that a block is run with, and $after, a command to run after each.
+! grep -q -e --plot "$page" || command -v gnuplot > /dev/null 2>&1 || skip_all "gnuplot is not installed"
 blocks=$(grep -c '^```sh$' "$page")
 
 # The page calls trireme and mpiexec by their names.
@@ -34,8 +36,9 @@ run_blocks() {
         { grep -h '^export ' "$work"/blocks/* 2> /dev/null; block $n; } > "$work/script"
         block $n > "$work/blocks/$n"
         first=$(grep -v '^export ' "$work/blocks/$n" | head -n 1)
-        check "block $n: ${first:-exports}" sh -c "cd '$work/study' && timeout 600 sh -eu '$work/script'"
+        check "block $n: ${first:-exports}" sh -c "cd '$work/study' && ${within:-timeout 600} sh -eu '$work/script'"
         echo "$tap_out" > "$work/out.$n"
+        ${after:-:}
     done
 }
 has() { grep -qE -e "$1" "$2" || { cat "$2"; return 1; }; }

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "dp/dp.h"
+#include "dp/buckets.h"
 #include "util/half.h"
 #include "util/rng.h"
 #include "util/clock.h"
@@ -104,7 +104,7 @@ static void owned(void **state)
 /* ---- transfers ---- */
 
 /* Ways of a replica, all of which must give the same. */
-static const struct tr_dp_how ways[] = {
+static const struct tr_buckets_how ways[] = {
     {.overlap_reduce = false},
     {.overlap_reduce = true},
     {.overlap_reduce = false, .sharded = true},
@@ -122,11 +122,11 @@ struct replica {
     struct tr_bucket *mine; /* what it updates */
     int spans;
     struct tr_comm sums;
-    struct tr_dp *dp;
+    struct tr_buckets *dp;
 };
 
 /* Parameters of 1 to 3000 elements, the same on all ranks; the last ends before the buffer does. */
-static void replica_open(struct replica *r, struct tr_dp_how how, enum tr_dtype type)
+static void replica_open(struct replica *r, struct tr_buckets_how how, enum tr_dtype type)
 {
     struct tr_rng rng = tr_rng_key(3, TR_STREAM_INIT, 0, 0);
     const int64_t unit = 64 * world.size;
@@ -147,7 +147,7 @@ static void replica_open(struct replica *r, struct tr_dp_how how, enum tr_dtype 
     assert_all(n > 7);
     r->spans = tr_buckets_owned(bucket, n, world.rank, world.size, how.sharded, &r->mine);
     assert_all_ok(world.via->split(&world, 0, world.rank, "dp", &r->sums));
-    assert_all_ok(tr_dp_open(&r->sums, &r->grads, &r->values, bucket, n, how, &r->dp));
+    assert_all_ok(tr_buckets_open(&r->sums, &r->grads, &r->values, bucket, n, how, &r->dp));
     /* It must have copied them. */
     memset(bucket, 0, (size_t)n * sizeof *bucket);
     free(bucket);
@@ -155,7 +155,7 @@ static void replica_open(struct replica *r, struct tr_dp_how how, enum tr_dtype 
 
 static void replica_close(struct replica *r)
 {
-    tr_dp_close(r->dp);
+    tr_buckets_close(r->dp);
     r->sums.via->release(&r->sums);
     free(r->mine);
     free(r->grads.data);
@@ -243,7 +243,7 @@ static bool there(const struct replica *r, int64_t from, int step)
 
 /* Steps as a run makes them.  What is not complete yet is rubbish, and must not be touched; what
    forward reads must be there. */
-static void steps(struct tr_dp_how how, enum tr_dtype type)
+static void steps(struct tr_buckets_how how, enum tr_dtype type)
 {
     struct replica r;
 
@@ -254,16 +254,16 @@ static void steps(struct tr_dp_how how, enum tr_dtype type)
         clear(&r);
         for (int p = 0; p < PARAMS; p++) {
             backward(&r, p, step);
-            tr_dp_ready(r.dp, NULL, upto(&r, p));
+            tr_buckets_ready(r.dp, NULL, upto(&r, p));
         }
-        tr_dp_finish(r.dp, NULL);
+        tr_buckets_finish(r.dp, NULL);
         assert_all(summed(&r, step));
         update(&r, step);
-        tr_dp_gather(r.dp, NULL);
+        tr_buckets_gather(r.dp, NULL);
         for (int p = PARAMS - 1; p >= 0; p--) {
             int64_t from = p > 0 ? r.boundary[p - 1] : 0;
 
-            tr_dp_need(r.dp, NULL, from);
+            tr_buckets_need(r.dp, NULL, from);
             right = right && there(&r, from, step);
         }
         assert_all(right);
@@ -301,22 +301,22 @@ static void any_calls(void **state)
             for (int p = 0; p < PARAMS; p++)
                 backward(&r, p, step);
             for (uint32_t i = tr_rng_u32(rng, draw++) % 12; i > 0; i--)
-                tr_dp_ready(r.dp, NULL, tr_rng_u32(rng, draw++) % (2 * r.elems));
+                tr_buckets_ready(r.dp, NULL, tr_rng_u32(rng, draw++) % (2 * r.elems));
             loss = 1.0;
             world.via->allreduce_start(&world, NULL, &l, TR_SUM, &pending);
             world.via->finish(&world, NULL, &pending);
             assert_all(loss == (double)world.size);
-            tr_dp_finish(r.dp, NULL);
+            tr_buckets_finish(r.dp, NULL);
             assert_all(summed(&r, step));
             update(&r, step);
-            tr_dp_gather(r.dp, NULL);
+            tr_buckets_gather(r.dp, NULL);
             for (uint32_t i = tr_rng_u32(rng, draw++) % 12; i > 0; i--)
-                tr_dp_need(r.dp, NULL, half + tr_rng_u32(rng, draw++) % (2 * r.elems));
-            tr_dp_need(r.dp, NULL, half);
+                tr_buckets_need(r.dp, NULL, half + tr_rng_u32(rng, draw++) % (2 * r.elems));
+            tr_buckets_need(r.dp, NULL, half);
             assert_all(there(&r, half, step));
             world.via->allreduce(&world, NULL, &l, TR_SUM);
             assert_all(loss == (double)(world.size * world.size));
-            tr_dp_need(r.dp, NULL, 0);
+            tr_buckets_need(r.dp, NULL, 0);
             assert_all(there(&r, 0, step));
         }
         replica_close(&r);
@@ -331,16 +331,16 @@ static void waits_for_finish(void **state)
 
     (void)state;
     for (int sharded = 0; sharded < 2; sharded++) {
-        replica_open(&r, (struct tr_dp_how){.sharded = sharded}, TR_F32);
+        replica_open(&r, (struct tr_buckets_how){.sharded = sharded}, TR_F32);
         for (int p = 0; p < PARAMS; p++)
             backward(&r, p, 0);
         for (int i = 0; i < 20; i++)
-            tr_dp_ready(r.dp, NULL, r.elems);
+            tr_buckets_ready(r.dp, NULL, r.elems);
         world.via->barrier(&world);
         for (int64_t i = 0; i < r.elems; i++)
             untouched = untouched && tr_f32(&r.grads)[i] == gradient(world.rank, 0, i);
         assert_all(untouched);
-        tr_dp_finish(r.dp, NULL);
+        tr_buckets_finish(r.dp, NULL);
         assert_all(summed(&r, 0));
         replica_close(&r);
     }
@@ -360,16 +360,16 @@ static void makes_progress(void **state)
         for (int p = 0; p < PARAMS; p++)
             backward(&r, p, 0);
         while (!summed(&r, 0) && tr_now() < until)
-            tr_dp_ready(r.dp, NULL, r.elems);
+            tr_buckets_ready(r.dp, NULL, r.elems);
         assert_all(summed(&r, 0));
-        tr_dp_finish(r.dp, NULL);
+        tr_buckets_finish(r.dp, NULL);
         assert_all(summed(&r, 0));
         update(&r, 0);
-        tr_dp_gather(r.dp, NULL);
+        tr_buckets_gather(r.dp, NULL);
         while (!there(&r, 0, 0) && tr_now() < until)
-            tr_dp_need(r.dp, NULL, r.elems);
+            tr_buckets_need(r.dp, NULL, r.elems);
         assert_all(there(&r, 0, 0));
-        tr_dp_need(r.dp, NULL, 0);
+        tr_buckets_need(r.dp, NULL, 0);
         replica_close(&r);
     }
 }
@@ -387,12 +387,12 @@ static void same_bits(void **state)
         for (int p = 0; p < PARAMS; p++) {
             for (int64_t i = p > 0 ? r[w].boundary[p - 1] : 0; i < r[w].boundary[p]; i++)
                 tr_f32(&r[w].grads)[i] = 1.0F / (float)(3 + i % 101 + 7 * world.rank);
-            tr_dp_ready(r[w].dp, NULL, r[w].boundary[p]);
+            tr_buckets_ready(r[w].dp, NULL, r[w].boundary[p]);
         }
-        tr_dp_finish(r[w].dp, NULL);
+        tr_buckets_finish(r[w].dp, NULL);
         update(&r[w], 0);
-        tr_dp_gather(r[w].dp, NULL);
-        tr_dp_need(r[w].dp, NULL, 0);
+        tr_buckets_gather(r[w].dp, NULL);
+        tr_buckets_need(r[w].dp, NULL, 0);
         bytes = (size_t)tr_tensor_bytes(&r[w].values);
         if (world.size <= 2 || w == 1 || w > 2)
             assert_all(memcmp(r[w].values.data, r[w - (w > 0)].values.data, bytes) == 0);

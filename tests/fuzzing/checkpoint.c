@@ -66,7 +66,7 @@ static void run(const uint8_t *data, size_t size)
     fuzz_read_checkpoint(fuzz_path("x.h5"));
 }
 
-static const char *const words[] = {"trireme checkpoint 1.4\n", "index_bytes ", "index_checksum ",
+static const char *const words[] = {"trireme checkpoint 1.5\n", "index_bytes ", "index_checksum ",
                                     NULL};
 const struct fuzz_target fuzz_checkpoint = {
     .name = "checkpoint", .run = run, .seed = seed, .words = words};

@@ -34,7 +34,7 @@ static void run(const uint8_t *data, size_t size)
 {
     struct tr_tokenizer *t;
 
-    MUST(tr_tokenizer_open(TR_TOKENIZER_BYTES, NULL, NULL, &t) == TR_OK);
+    MUST(tr_tokenizer_open(TR_TOKENIZER_BYTES, NULL, NULL, NULL, &t) == TR_OK);
     fuzz_put("x.jsonl", data, size);
     for (int how = 0; how < 5; how++) {
         const struct tr_corpus_file file = {fuzz_path("x.jsonl"),

@@ -515,20 +515,24 @@ def one(f, entries):
         entries[f"{f.name}/grad/{name}"] = facts(g)
 
 
-def write(folder, entries):
+def write_entries(folder, stem, entries):
     offset = 0
-    with open(f"{folder}/families.index", "w", encoding="ascii") as index, \
-            open(f"{folder}/families.bin", "wb") as data:
+    with open(f"{folder}/{stem}.index", "w", encoding="ascii") as index, \
+            open(f"{folder}/{stem}.bin", "wb") as data:
         for name, values in entries.items():
             flat = np.asarray(values, np.float64).reshape(-1).astype("<f4")
             index.write(f"{name} {offset} {flat.size}\n")
             data.write(flat.tobytes())
             offset += flat.size
+    print(f"{len(entries)} entries, {4 * offset} bytes; torch {torch.__version__}, "
+          f"transformers {transformers.__version__}")
+
+
+def write(folder, entries):
+    write_entries(folder, "families", entries)
     with open(f"{folder}/families.txt", "w", encoding="ascii") as text:
         for f in FAMILIES:
             text.write(f.trireme() + "\n")
-    print(f"{len(entries)} entries, {4 * offset} bytes; torch {torch.__version__}, "
-          f"transformers {transformers.__version__}")
 
 
 def main():

@@ -16,11 +16,30 @@ EXTRA_DIST += tests/golden/make_masks.py tests/golden/masks.index tests/golden/m
 EXTRA_DIST += tests/golden/make_lr.py tests/golden/lr.txt
 
 FAMILY_RUNS = tests/golden/t_families.1.mpi tests/golden/t_families.2.mpi \
-	tests/golden/t_families.4.mpi tests/golden/t_families.8.mpi
-check_PROGRAMS += tests/golden/t_families
+	tests/golden/t_families.4.mpi tests/golden/t_families.8.mpi \
+	tests/golden/t_texts.1.mpi tests/golden/t_texts.2.mpi tests/golden/t_texts.4.mpi
+check_PROGRAMS += tests/golden/t_families tests/golden/t_texts
 check_SCRIPTS += $(FAMILY_RUNS)
 CLEANFILES += $(FAMILY_RUNS)
 TESTS += $(FAMILY_RUNS)
+tests_golden_t_texts_SOURCES = tests/golden/t_texts.c $(GOLDEN_SOURCES)
 tests_golden_t_families_SOURCES = tests/golden/t_families.c $(GOLDEN_SOURCES)
 EXTRA_DIST += tests/golden/families.py tests/golden/families.index tests/golden/families.bin \
-	tests/golden/families.txt
+	tests/golden/families.txt tests/golden/make_texts.py tests/golden/texts.index \
+	tests/golden/texts.bin tests/golden/texts.txt
+
+EXTRA_DIST += tests/golden/make_tokenizers.py \
+	tests/golden/tok_bert.cases tests/golden/tok_bert.json tests/golden/tok_cased.cases \
+	tests/golden/tok_cased.json tests/golden/tok_deepseek.cases tests/golden/tok_deepseek.json \
+	tests/golden/tok_gpt2.cases tests/golden/tok_gpt2.json tests/golden/tok_llama2.cases \
+	tests/golden/tok_llama2.json tests/golden/tok_llama3.cases tests/golden/tok_llama3.json \
+	tests/golden/tok_lower.cases tests/golden/tok_lower.json tests/golden/tok_metaspace.cases \
+	tests/golden/tok_metaspace.json tests/golden/tok_neox.cases tests/golden/tok_neox.json \
+	tests/golden/tok_o200k.cases tests/golden/tok_o200k.json tests/golden/tok_qwen2.cases \
+	tests/golden/tok_qwen2.json tests/golden/tok_roberta.cases tests/golden/tok_roberta.json \
+	tests/golden/tok_sp_bpe.cases tests/golden/tok_sp_bpe.model tests/golden/tok_sp_bpe_user.cases \
+	tests/golden/tok_sp_bpe_user.model tests/golden/tok_sp_unigram.cases \
+	tests/golden/tok_sp_unigram.model tests/golden/tok_sp_unigram_plain.cases \
+	tests/golden/tok_sp_unigram_plain.model tests/golden/tok_sp_unigram_user.cases \
+	tests/golden/tok_sp_unigram_user.model tests/golden/tok_unfused.cases tests/golden/tok_unfused.json \
+	tests/golden/tok_unigram.cases tests/golden/tok_unigram.json

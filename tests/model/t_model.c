@@ -25,7 +25,8 @@ struct fixture {
 
 static void take(struct fixture *f)
 {
-    tr_params_plan(&f->model.params, &f->arena, TR_F32, TR_F32);
+    tr_params_plan(&f->model.params, &f->arena, TR_F32, TR_F32, true);
+    tr_model_plan_tables(&f->model, &f->arena);
     tr_model_plan(&f->model, &f->arena);
     tr_chunk_plan(f->chunk, &f->arena);
 }
@@ -92,6 +93,7 @@ static struct fixture *open_model(const struct tr_backend *backend, const struct
         .layout = &f->shape.layout,
         .activations = &f->shape.activations,
         .micro_batch = f->shape.batches.micro_batch,
+        .tokens = f->shape.dims.seq,
         .tp = {.comm = &f->self},
         .q = &f->q,
         .norm = {.eps = 1e-5F},

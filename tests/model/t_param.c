@@ -171,12 +171,71 @@ static void tied_region(void **state)
 
         tr_params_list(&s.dims, &s.layout, 1, pp, &ps);
         p = tr_param_find(&ps, TR_PARAM_WORD_EMBED, -1);
-        assert_int_equal(p->offset, ps.region);
-        assert_int_equal(ps.region % (TR_PARAM_UNIT * 3), 0);
-        assert_int_equal(ps.size - ps.region, 64 * 24);
+        assert_int_equal(p->offset, tr_params_tied(&ps));
+        assert_int_equal(tr_params_tied(&ps) % (TR_PARAM_UNIT * 3), 0);
+        assert_int_equal(ps.size - tr_params_tied(&ps), 64 * 24);
         assert_true(p == &ps.list[ps.count - 1]);
         tr_params_release(&ps);
     }
+}
+
+/* The region of element `at`. */
+static const struct tr_region *region_at(const struct tr_params *ps, int64_t at)
+{
+    const struct tr_region *r = &ps->region[tr_regions_from(ps, at)];
+
+    assert_true(r->first <= at && at < r->first + r->count);
+    return r;
+}
+
+static void check_regions(const struct tr_params *ps, int w, int pp, int p_all)
+{
+    int64_t at = 0, real = 0;
+
+    for (int i = 0; i < ps->regions; at += ps->region[i++].count) {
+        const struct tr_region *r = &ps->region[i], *next = r + 1;
+
+        assert_true(r->first == at && r->count > 0);
+        real += r->padding ? 0 : r->count;
+        if (i + 1 < ps->regions)
+            assert_true(r->padding != next->padding || r->alike != next->alike ||
+                        r->by_heads != next->by_heads || r->tied != next->tied ||
+                        r->copy != next->copy || r->decay != next->decay || r->adds != next->adds);
+    }
+    assert_true(at == ps->size && real == ps->elems);
+    for (int i = 0; i < ps->count; i++) {
+        const struct tr_param *p = &ps->list[i];
+        const bool tied = p->row == TR_PARAM_WORD_EMBED && p_all > 1;
+
+        for (int end = 0; end < 2; end++) {
+            const struct tr_region *r = region_at(ps, p->offset + (end ? p->elems - 1 : 0));
+
+            assert_true(!r->padding && r->decay == p->decay && r->adds == p->adds);
+            assert_true(r->alike == (w > 1 && p->split < 0) && r->tied == tied);
+            assert_true(r->copy == (tied && pp == p_all - 1));
+            for (int tp = 0; tp < w; tp++)
+                assert_true(tr_region_counts(r, tp) == tr_param_counts(p, tp));
+        }
+    }
+}
+
+/* Every element is in one region, which says of it what its parameter says. */
+static void regions(void **state)
+{
+    static const int layouts[][3] = {{1, 1, 1}, {2, 1, 1}, {1, 2, 1}, {2, 2, 3}, {1, 4, 5}};
+    struct tr_shape s = shape(4, 24, 100, 6);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++)
+        for (int pp = 0; pp < layouts[i][1]; pp++) {
+            struct tr_params ps;
+
+            layout(&s, layouts[i][0], layouts[i][1], 1, 128);
+            s.layout.d = layouts[i][2];
+            tr_params_list(&s.dims, &s.layout, 0, pp, &ps);
+            check_regions(&ps, layouts[i][0], pp, layouts[i][1]);
+            tr_params_release(&ps);
+        }
 }
 
 /* The names of its draws are what they were when GPT-2 was all there was, in this order and sixteen more in
@@ -222,6 +281,7 @@ int main(void)
         cmocka_unit_test(draws),
         cmocka_unit_test(order),
         cmocka_unit_test(tied_region),
+        cmocka_unit_test(regions),
     };
     return run_tap(tests);
 }

@@ -63,9 +63,9 @@ with() {
     env "$@"
 }
 
-plan 62
+plan 68
 for file in study-7.5b:16 study-30b:64 study-50b:128 study-76b:128 gpt2-345m:16 gpt2-1.5b:32 smoke:8 bench:8 \
-    study-llama3-8b:8 study-llama3-70b:64; do
+    study-llama3-8b:8 study-llama3-70b:64 finetune:8; do
     check "${file%:*} --dry-run" dry "${file%:*}.sbatch" "${file#*:}" 4
     check "${file%:*} asks for as many nodes itself" directives "${file%:*}.sbatch" "${file#*:}" 4
 done
@@ -74,13 +74,14 @@ for file in study-neox-20b:96 study-bloom-176b:384; do
     check "${file%:*} asks for as many nodes itself" directives "${file%:*}.sbatch" "${file#*:}" 8
 done
 for file in study-7.5b study-30b study-50b study-76b gpt2-345m gpt2-1.5b study-llama3-8b study-llama3-70b study-neox-20b \
-    study-bloom-176b; do
+    study-bloom-176b finetune; do
     check "$file states the memory that is planned" memory_is_stated "$file"
 done
 for file in study-llama3-8b:8 study-llama3-70b:64 study-neox-20b:96 study-bloom-176b:384; do
     check "${file%:*} states the time that is planned" time_is_stated "${file%:*}" "${file#*:}"
     check "docs/families.md has what ${file%:*} states" docs_have "${file%:*}"
 done
+check "finetune states the time that is planned" time_is_stated finetune 8
 study=$jobs/study-7.5b.sbatch
 fails "8 GPUs on a node: half the nodes" 0 "--nodes=2 --ntasks-per-node=8 --cpus-per-task=8 --gres=gpu:8" \
     with MACHINE=a100 "$study" --dry-run
@@ -95,6 +96,10 @@ fails "an option that is wrong is found before the job is" 64 "micro-batch-size"
     with MACHINE=v100-16g "$study" --dry-run --micro-batch-size 3
 fails "a session" 0 "salloc --job-name=session --nodes=4" with MACHINE=v100-16g "$jobs/session" --dry-run 16
 fails "a session of how many?" 64 "say for how many GPUs" with MACHINE=v100-16g "$jobs/session"
+fails "nothing to fine-tune" 64 "export WEIGHTS=FOLDER" \
+    with DATA_PATH=x MODEL=y SLURM_JOB_ID=1 SLURM_JOB_NAME=x "$jobs/finetune.sbatch"
+fails "no tokenizer" 64 "export MODEL=FOLDER" \
+    with DATA_PATH=x WEIGHTS=y SLURM_JOB_ID=1 SLURM_JOB_NAME=x "$jobs/finetune.sbatch"
 fails "no data" 64 "DATA_PATH is not set" with SLURM_JOB_ID=1 SLURM_JOB_NAME=x "$jobs/gpt2-345m.sbatch"
 
 # machine LINE: a table of the user with that line for the machine `mine`.

@@ -148,7 +148,7 @@ static int setup(void **state)
     assert_non_null(f);
     f->folder = folder_make();
     f->path = tr_format("%s/corpus", f->folder);
-    assert_ok(tr_tokenizer_open(TR_TOKENIZER_BYTES, NULL, NULL, &f->bytes));
+    assert_ok(tr_tokenizer_open(TR_TOKENIZER_BYTES, NULL, NULL, NULL, &f->bytes));
     *state = f;
     return 0;
 }
@@ -485,7 +485,7 @@ static void wrong_bytes(void **state)
     struct tr_encode_rules rules;
     struct buffer b;
 
-    assert_ok(tr_tokenizer_open(TR_TOKENIZER_GPT2_BPE, vocab, merges, &bpe));
+    assert_ok(tr_tokenizer_open(TR_TOKENIZER_GPT2_BPE, vocab, merges, NULL, &bpe));
     for (int split = TR_CORPUS_FILE; split <= TR_CORPUS_LINES; split++) {
         rules = text_rules(f, (enum tr_corpus_split)split);
         rules.corpus.tokenizer = bpe;
@@ -523,14 +523,12 @@ static void cut_document(void **state)
     struct tr_corpus_chunk chunk = {0};
     struct tr_bad_utf8 bad;
     char *text = malloc(BYTES);
-    int32_t *whole = calloc(BYTES, sizeof *whole), *part = calloc(BYTES, sizeof *part);
-    size_t at = 0, count;
+    struct tr_tokens whole = {0}, part = {0};
+    size_t at = 0;
     int chunks = 0;
 
     assert_non_null(text);
-    assert_non_null(whole);
-    assert_non_null(part);
-    assert_ok(tr_tokenizer_open(TR_TOKENIZER_GPT2_BPE, vocab, merges, &bpe));
+    assert_ok(tr_tokenizer_open(TR_TOKENIZER_GPT2_BPE, vocab, merges, NULL, &bpe));
     thread = tr_tokenizer_thread_open(bpe);
     for (size_t i = 0; i < BYTES;) {
         static const char *const bits[] = {"the ",  "rowers\n",  "  ",           "\xe3\x80\x80",
@@ -547,29 +545,28 @@ static void cut_document(void **state)
         i += n;
     }
     file_put(f->path, text, BYTES);
-    count = tr_tokenizer_encode(bpe, thread, (unsigned char *)text, BYTES, whole, &bad);
+    assert_true(tr_tokenizer_encode(bpe, thread, (unsigned char *)text, BYTES, &whole, &bad));
     rules.corpus.tokenizer = bpe;
     corpus = tr_corpus_open(&file, 1, &rules.corpus);
     for (;; chunks++) {
-        size_t n;
-
         assert_ok(tr_corpus_next(corpus, &chunk));
         if (!chunk.file)
             break;
-        n = tr_tokenizer_encode(bpe, thread, chunk.text, chunk.bytes, part, &bad);
-        assert_true(at + n <= count);
-        assert_memory_equal(part, whole + at, n * sizeof *part);
-        at += n;
+        part.count = 0;
+        assert_true(tr_tokenizer_encode(bpe, thread, chunk.text, chunk.bytes, &part, &bad));
+        assert_true(at + part.count <= whole.count);
+        assert_memory_equal(part.id, whole.id + at, part.count * sizeof *part.id);
+        at += part.count;
     }
-    assert_int_equal(at, count);
+    assert_int_equal(at, whole.count);
     assert_true(chunks > 5);
     tr_corpus_chunk_release(&chunk);
     tr_corpus_close(corpus);
     tr_tokenizer_thread_close(thread);
     tr_tokenizer_close(bpe);
     free(text);
-    free(whole);
-    free(part);
+    free(whole.id);
+    free(part.id);
     free(vocab);
     free(merges);
 }

@@ -106,21 +106,22 @@ static void bytes(void **state)
     struct tr_tokenizer *t;
     struct tr_tokenizer_thread *thread;
     unsigned char text[256];
-    int32_t ids[256];
+    struct tr_tokens ids = {0};
     struct tr_bad_utf8 bad;
     size_t n;
 
     (void)state;
-    assert_ok(tr_tokenizer_open(TR_TOKENIZER_BYTES, NULL, NULL, &t));
+    assert_ok(tr_tokenizer_open(TR_TOKENIZER_BYTES, NULL, NULL, NULL, &t));
     assert_int_equal(tr_tokenizer_vocab_size(t), TR_VOCAB_BYTES);
     assert_int_equal(tr_tokenizer_eod(t), 256);
     thread = tr_tokenizer_thread_open(t);
     for (int i = 0; i < 256; i++)
         text[i] = (unsigned char)(255 - i);
-    assert_int_equal(tr_tokenizer_encode(t, thread, text, 256, ids, &bad), 256);
+    assert_true(tr_tokenizer_encode(t, thread, text, 256, &ids, &bad));
+    assert_int_equal(ids.count, 256);
     assert_int_equal(bad.bytes, 0);
     for (int i = 0; i < 256; i++) {
-        assert_int_equal(ids[i], 255 - i);
+        assert_int_equal(ids.id[i], 255 - i);
         assert_int_equal((unsigned char)*tr_tokenizer_text(t, i, &n), i);
         assert_int_equal(n, 1);
     }
@@ -129,6 +130,7 @@ static void bytes(void **state)
     assert_null(tr_tokenizer_text(t, 257, &n));
     assert_null(tr_tokenizer_text(t, -1, &n));
     assert_int_equal(tr_tokenizer_cut(t, text, 100), 100);
+    free(ids.id);
     tr_tokenizer_thread_close(thread);
     tr_tokenizer_close(t);
 }
@@ -143,17 +145,18 @@ static void gpt2_bpe(void **state)
     struct tr_config c;
     struct tr_bad_utf8 bad;
     int64_t size, eod;
-    int32_t ids[4];
+    struct tr_tokens ids = {0};
     size_t n;
 
     (void)state;
-    assert_ok(tr_tokenizer_open(TR_TOKENIZER_GPT2_BPE, vocab, merges, &t));
+    assert_ok(tr_tokenizer_open(TR_TOKENIZER_GPT2_BPE, vocab, merges, NULL, &t));
     assert_int_equal(tr_tokenizer_vocab_size(t), 657);
     assert_int_equal(tr_tokenizer_eod(t), 656);
     thread = tr_tokenizer_thread_open(t);
-    assert_int_equal(tr_tokenizer_encode(t, thread, (const unsigned char *)" the", 4, ids, &bad),
-                     1);
-    assert_memory_equal(tr_tokenizer_text(t, ids[0], &n), " the", 4);
+    assert_true(tr_tokenizer_encode(t, thread, (const unsigned char *)" the", 4, &ids, &bad));
+    assert_int_equal(ids.count, 1);
+    assert_memory_equal(tr_tokenizer_text(t, ids.id[0], &n), " the", 4);
+    free(ids.id);
     assert_int_equal(n, 4);
     assert_int_equal(tr_tokenizer_cut(t, (const unsigned char *)"row on", 6), 3);
     /* Training reads its size from the same file. */
@@ -175,15 +178,15 @@ static void wrong_files(void **state)
 
     (void)state;
     assert_fails(TR_ECONFIG, "needs --vocab-file and --merge-file",
-                 tr_tokenizer_open(TR_TOKENIZER_GPT2_BPE, NULL, NULL, &t));
+                 tr_tokenizer_open(TR_TOKENIZER_GPT2_BPE, NULL, NULL, NULL, &t));
     assert_fails(TR_ECONFIG, "needs --vocab-file and --merge-file",
-                 tr_tokenizer_open(TR_TOKENIZER_GPT2_BPE, "v", NULL, &t));
+                 tr_tokenizer_open(TR_TOKENIZER_GPT2_BPE, "v", NULL, NULL, &t));
     assert_fails(TR_ECONFIG, "leave out --merge-file",
-                 tr_tokenizer_open(TR_TOKENIZER_BYTES, NULL, "m", &t));
+                 tr_tokenizer_open(TR_TOKENIZER_BYTES, NULL, "m", NULL, &t));
     assert_fails(TR_ECONFIG, "cannot tokenize text",
-                 tr_tokenizer_open(TR_TOKENIZER_NULL, NULL, NULL, &t));
+                 tr_tokenizer_open(TR_TOKENIZER_NULL, NULL, NULL, NULL, &t));
     assert_fails(TR_EIO, "cannot open the vocabulary /no/such/file",
-                 tr_tokenizer_open(TR_TOKENIZER_GPT2_BPE, "/no/such/file", "/nor/this", &t));
+                 tr_tokenizer_open(TR_TOKENIZER_GPT2_BPE, "/no/such/file", "/nor/this", NULL, &t));
     assert_null(t);
 }
 

@@ -87,11 +87,11 @@ static void train(struct tr_run *r, int from, int to, struct outcome *o)
 static void end(struct tr_run *r, struct tr_config *c, struct outcome *o)
 {
     o->eval = tiny_loss(tr_eval(r, TR_SPLIT_VALID, 3, 1));
-    o->params_norm = tr_stat_params_norm(&r->optim, tr_step_owners(r), &r->queue);
+    o->params_norm = tr_stat_params_norm(&r->optim, tr_dp_owners(&r->dp), &r->queue);
     append(o, r, &r->model.params.values);
     append(o, r, &r->optim.main);
-    append(o, r, &r->optim.m);
-    append(o, r, &r->optim.v);
+    append(o, r, &r->optim.state[TR_STATE_EXP_AVG]);
+    append(o, r, &r->optim.state[TR_STATE_EXP_AVG_SQ]);
     tiny_close(r, c);
 }
 
@@ -176,6 +176,8 @@ static const struct {
     {2, "--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2"},
     {2, "--fp16 --initial-loss-scale 65536"},
     {2, "--use-distributed-optimizer --overlap-param-gather"},
+    {2, "--zero-stage 2 --fp16 --initial-loss-scale 65536"},
+    {2, "--zero-stage 3"},
     {2, "--dp-mode cocktail_sgd --quant-bits 4 --topk-ratio 0.3 --randomp-ratio 0.4"},
     {2,
      "--dp-mode cocktail_sgd --random-method random_w_replacement --train-warmup-steps 1 --bf16"},
@@ -195,6 +197,7 @@ static const struct {
      "--forward-compress-method delta-lowbits --forward-bits 3 --fp16 --initial-loss-scale 1024"},
     {4, "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2"},
     {4, "--pipeline-model-parallel-size 2 --use-distributed-optimizer --bf16"},
+    {4, "--pipeline-model-parallel-size 2 --zero-stage 3 --bf16"},
     {4, "--tensor-model-parallel-size 4 --recompute-granularity full "
         "--distribute-checkpointed-activations"},
 };

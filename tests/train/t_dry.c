@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "infer/generate.h"
 #include "train/tiny.h"
 
 /*
@@ -40,7 +41,7 @@ static void same_memory(void **state)
 
         snprintf(options, sizeof options, MODEL "%s", runs[i]);
         tiny_open(&real, &c, options, tiny_sample);
-        assert_all_ok(tr_run_dry(&imagined, &c, &real.shape, world.rank));
+        assert_all_ok(tr_run_dry(&imagined, &c, NULL, &real.shape, world.rank));
         assert_all(imagined.model.params.elems == real.model.params.elems);
         assert_all(tr_params_number(&imagined.model.params) ==
                    tr_params_number(&real.model.params));
@@ -52,9 +53,68 @@ static void same_memory(void **state)
     }
 }
 
+/* Forward only, with a key-value cache: so wide that a text's keys in a layer end where a block of the arena may. */
+#define FAMILY                                                                        \
+    "--hidden-size 32 --num-attention-heads 4 --seq-length 16 --num-layers 8 "        \
+    "--max-position-embeddings 32 --vocab-size 101 --make-vocab-size-divisible-by 8 " \
+    "--micro-batch-size 2 --global-batch-size 8 --train-iters 1 --lr 0 --min-lr 0 "   \
+    "--lr-decay-style constant --recompute-granularity full --recompute-method uniform "
+
+static const char *const generations[] = {
+    "--model-family gpt2",
+    "--model-family gpt2 --tensor-model-parallel-size 2 --bf16",
+    "--model-family llama3 --num-query-groups 2 --tensor-model-parallel-size 4",
+    "--model-family llama3 --num-query-groups 2 --pipeline-model-parallel-size 2 "
+    "--tensor-model-parallel-size 2 --fp16",
+    "--model-family mistral --num-query-groups 4 --window-size 5 --pipeline-model-parallel-size 4 "
+    "--decoder-first-pipeline-num-layers 1 --decoder-last-pipeline-num-layers 3",
+};
+
+/* The cache that is planned is that of the formula, too, which `generate` and `plan` tell. */
+static void same_cache(void **state)
+{
+    const struct tr_forward_only evaluates = {.picks = false};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof generations / sizeof generations[0]; i++) {
+        struct tr_forward_only only = {.block = 4, .picks = true};
+        char options[2048];
+        struct tr_config c;
+        struct tr_shape s;
+        struct tr_run real, imagined;
+        double told;
+
+        snprintf(options, sizeof options, FAMILY "%s", generations[i]);
+        tr_config_init(&c);
+        assert_all_ok(tr_config_parse_text(&c, options));
+        assert_all_ok(tr_shape_of(&c, world.size, &s));
+        only.keys = tr_generate_keys(&s.dims, s.dims.seq, only.block);
+        assert_all_ok(tr_run_open_forward(&real, &c, &only, &world));
+        assert_all_ok(tr_run_dry(&imagined, &c, &only, &real.shape, world.rank));
+        assert_all(same_labels(&imagined.arena, &real.arena));
+        told = tr_generate_cache(&real.shape, real.grid.at.pp,
+                                 real.model.micro_batch * real.shape.batches.micros, only.block);
+        print_message("%s: %zu bytes, of them cache %zu, told %.0f\n", generations[i],
+                      real.arena.used_bytes, real.arena.bytes[TR_LABEL_CACHE], told);
+        assert_all((double)real.arena.bytes[TR_LABEL_CACHE] == told && told > 0.0);
+        assert_all(real.arena.bytes[TR_LABEL_GRADIENTS] == 0);
+        tr_run_close(&imagined);
+        tiny_close(&real, &c);
+
+        tr_config_init(&c);
+        assert_all_ok(tr_config_parse_text(&c, options));
+        assert_all_ok(tr_run_open_forward(&real, &c, &evaluates, &world));
+        assert_all_ok(tr_run_dry(&imagined, &c, &evaluates, &real.shape, world.rank));
+        assert_all(same_labels(&imagined.arena, &real.arena));
+        assert_all(real.arena.bytes[TR_LABEL_CACHE] == 0);
+        tr_run_close(&imagined);
+        tiny_close(&real, &c);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_memory), cmocka_unit_test(same_cache)};
 
     return run_mpi_tap(tests);
 }

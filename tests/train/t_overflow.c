@@ -34,8 +34,9 @@ static void open_run(struct tr_run *r, struct tr_config *c, const char *options)
 /* What a skipped step must leave alone, end to end. */
 static unsigned char *state_of(const struct tr_run *r, size_t *bytes)
 {
-    const struct tr_tensor *parts[] = {&r->model.params.values, &r->optim.main, &r->optim.m,
-                                       &r->optim.v};
+    const struct tr_tensor *parts[] = {&r->model.params.values, &r->optim.main,
+                                       &r->optim.state[TR_STATE_EXP_AVG],
+                                       &r->optim.state[TR_STATE_EXP_AVG_SQ]};
     unsigned char *copy;
     size_t at = 0;
 
@@ -129,11 +130,11 @@ static void one_rank(const char *options)
         struct tr_optim_result result;
 
         open_run(&r, &c, options);
-        assert_all(r.shape.layout.d == 1 || r.shape.dp.sharded);
+        assert_all(r.shape.layout.d == 1 || r.shape.dp.optimizer_shards > 1);
         assert_all(own_element(&r) >= 0);
         if (world.rank == victim)
             ((uint16_t *)r.model.params.grads.data)[own_element(&r)] = 0x7c00;
-        result = tr_optim_norm(&r.optim, r.shape.dp.sharded ? &world : &r.grid.mp, &r.queue, &how);
+        result = tr_optim_norm(&r.optim, tr_dp_owners(&r.dp), &r.queue, &how);
         tr_optim_update(&r.optim, &r.queue, &how, &result);
         assert_all(result.skipped && r.optim.steps == 0);
         tiny_close(&r, &c);

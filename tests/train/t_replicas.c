@@ -5,9 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dp/cocktail.h"
-#include "dp/replicas.h"
-
 /*
  * Replicas that make steps of their own, in whole runs on four ranks: the mean over their own micro-batches,
  * copies within a replica that stay equal, rounds that fail, and memory as planned.
@@ -41,7 +38,7 @@ static void steps(struct tr_run *r, int n)
         tr_step(r, &result);
         r->iteration++;
         assert_all(!result.skipped);
-        assert_all_ok(tr_replicas_compare_due(r->replicas));
+        assert_all_ok(tr_dp_compare_due(&r->dp));
     }
 }
 
@@ -126,7 +123,7 @@ static bool replicas_differ(struct tr_run *r)
 {
     const struct tr_tensor x = tr_optim_masters(&r->optim, 0);
 
-    return !alike(&r->grid.dp, tr_f32(&x), r->model.params.region);
+    return !alike(&r->grid.dp, tr_f32(&x), tr_params_tied(&r->model.params));
 }
 
 static void copies(void **state)
@@ -180,12 +177,12 @@ static void names_the_rank(void **state)
              tiny_sample);
     steps(&r, 2);
     r.iteration = 3;
-    reference = tr_cocktail_state(tr_replicas_cocktail(r.replicas)).g;
+    reference = tr_dp_state(&r.dp).part[0].at;
     if (world.rank == 2)
         tr_half(&reference)[5] ^= 1;
-    assert_all_ok(tr_replicas_compare_due(r.replicas));
+    assert_all_ok(tr_dp_compare_due(&r.dp));
     r.iteration = 4;
-    s = tr_replicas_compare_due(r.replicas);
+    s = tr_dp_compare_due(&r.dp);
     gethostname(host, sizeof host - 1);
     assert_all(s == TR_EDATA);
     assert_all(strstr(tr_last_error(), "replicas 2 and 0 (rank 2 on ") != NULL);
@@ -234,10 +231,10 @@ static void dropped(void **state)
     if (world.rank == 3)
         tr_half(&r.model.params.values)[7] = 0x7c00;
     r.scaler.hysteresis_tracker = 1;
-    memcpy(before, r.optim.m.data, bytes);
+    memcpy(before, r.optim.state[TR_STATE_EXP_AVG].data, bytes);
     tr_step(&r, &result);
     assert_all(result.skipped && !isfinite(result.grad_norm));
-    assert_all(memcmp(before, r.optim.m.data, bytes) == 0);
+    assert_all(memcmp(before, r.optim.state[TR_STATE_EXP_AVG].data, bytes) == 0);
     assert_all(r.scaler.scale < 1024.0);
     free(before);
     tiny_close(&r, &c);

@@ -116,7 +116,8 @@ static void shares(void **state)
     open_run(&r, &c, "--use-distributed-optimizer --ddp-bucket-size 3000");
     owned = r.optim.owned;
     assert_all(owned * world.size == r.model.params.size);
-    assert_all(tr_tensor_elems(&r.optim.m) == owned && tr_tensor_elems(&r.optim.v) == owned);
+    assert_all(tr_tensor_elems(&r.optim.state[TR_STATE_EXP_AVG]) == owned &&
+               tr_tensor_elems(&r.optim.state[TR_STATE_EXP_AVG_SQ]) == owned);
     tiny_close(&r, &c);
     open_run(&r, &c, "");
     assert_all(r.optim.owned == r.model.params.size);

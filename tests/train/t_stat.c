@@ -91,9 +91,9 @@ static void check_layout(int w, int p, const char *more, bool bf16)
 
     tiny_open(&r, &c, options(text, w, p, more), no_sample);
     number = whole(bf16, &wanted);
-    norm = tr_stat_params_norm(&r.optim, tr_step_owners(&r), &r.queue);
+    norm = tr_stat_params_norm(&r.optim, tr_dp_owners(&r.dp), &r.queue);
     set_gradients(&r);
-    zeros = tr_stat_zeros(&r.optim, tr_step_owners(&r), &r.queue,
+    zeros = tr_stat_zeros(&r.optim, tr_dp_owners(&r.dp), &r.queue,
                           (r.shape.dims.vocab_padded - r.shape.dims.vocab) * HIDDEN);
     print_message("W=%d P=%d D=%d %s: norm %.9f, zeros %.0f\n", w, p, r.shape.layout.d, more, norm,
                   zeros);

@@ -101,6 +101,25 @@ static void texts(void **state)
     assert_fails(TR_EDATA, "longer than", tr_regular_text("text", 5, &text));
 }
 
+/* Memory grows while it is read. */
+static void long_texts(void **state)
+{
+    enum { BYTES = 200001 };
+    char *data = malloc(BYTES), *text;
+
+    (void)state;
+    for (int i = 0; i < BYTES; i++)
+        data[i] = (char)('a' + i % 23);
+    assert_ok(tr_file_replace("long", data, BYTES));
+    assert_ok(tr_file_text("long", BYTES, &text));
+    assert_int_equal(strlen(text), BYTES);
+    assert_memory_equal(text, data, BYTES);
+    free(text);
+    assert_fails(TR_EDATA, "longer than the 200000 bytes", tr_file_text("long", BYTES - 1, &text));
+    assert_int_equal(unlink("long"), 0);
+    free(data);
+}
+
 /* As from a shell's <(...): a text that the user names may be a pipe. */
 static void a_users_pipe(void **state)
 {
@@ -205,6 +224,7 @@ int main(void)
         cmocka_unit_test(only_regular_files),
         cmocka_unit_test(links_where_asked),
         cmocka_unit_test(texts),
+        cmocka_unit_test(long_texts),
         cmocka_unit_test(a_users_pipe),
         cmocka_unit_test(tidy),
         cmocka_unit_test(replaces_no_target),

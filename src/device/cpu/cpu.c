@@ -92,6 +92,7 @@ const struct tr_backend tr_cpu = {
     .between = tr_host_between,
     .range = tr_host_range,
     .record = tr_host_record,
+    .attention_cached = tr_cpu_attention_cached,
 #define OP(name, tol, params) .name = tr_cpu_##name,
 #include "device/ops.def"
 #undef OP

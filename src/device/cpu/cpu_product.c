@@ -399,6 +399,175 @@ static void compute(const struct tr_product *p, struct task t, struct task next,
     }
 }
 
+/* ---- few rows ---- */
+
+/*
+ * Where a has few rows, reading b takes all the time, and laying it out in panels would read and write it once more.
+ * Its columns, contiguous when it is turned, are transposed in registers instead, a square of LANES at a time.  Each
+ * element of c is the same sum in the same order as elsewhere.
+ */
+enum {
+    FEW_ROWS = 8,
+    FEW_FLOATS = BLOCK_COLUMNS * DEPTH, /* of a, where it is converted */
+    FETCH = 4 * LANES                   /* so far ahead, in elements of a column */
+};
+
+/* Columns j .. j + columns - 1 of b, from l on, as floats: `depth` of each, `stride` apart. */
+struct few {
+    const float *column;
+    int64_t stride, depth, columns;
+    const char *next; /* what will be read soon, of the first column, */
+    int64_t next_stride;
+};
+
+static inline __attribute__((always_inline)) void few_square(int rows, const vec *v, const float *a,
+                                                             int64_t a_stride, vec *sum, int part)
+{
+    for (int i = 0; i < LANES; i++)
+        for (int r = 0; r < rows; r++)
+            sum[r * VECTORS + part] =
+                vec_mul_add(vec_all(a[r * a_stride + i]), v[i], sum[r * VECTORS + part]);
+}
+
+static inline __attribute__((always_inline)) void few_kernel(int rows, const struct few *b,
+                                                             const float *a, int64_t a_stride,
+                                                             float *c, int64_t c_stride, bool add)
+{
+    vec sum[FEW_ROWS * VECTORS];
+    int64_t l = 0;
+
+    for (int i = 0; i < rows * VECTORS; i++)
+        sum[i] = vec_all(0.0f);
+    for (; l + LANES <= b->depth; l += LANES)
+        for (int part = 0; part < VECTORS; part++) {
+            vec v[LANES];
+
+            for (int i = 0; i < LANES; i++) {
+                const int64_t j = part * LANES + i;
+
+                v[i] = vec_load(b->column + j * b->stride + l);
+                __builtin_prefetch(b->next + j * b->next_stride + l * 4, 0, 3);
+            }
+            vec_transpose(v);
+            few_square(rows, v, a + l, a_stride, sum, part);
+        }
+    for (; l < b->depth; l++)
+        for (int part = 0; part < VECTORS; part++) {
+            vec v;
+
+            for (int i = 0; i < LANES; i++)
+                v[i] = b->column[(part * LANES + i) * b->stride + l];
+            for (int r = 0; r < rows; r++)
+                sum[r * VECTORS + part] =
+                    vec_mul_add(vec_all(a[r * a_stride + l]), v, sum[r * VECTORS + part]);
+        }
+    for (int r = 0; r < rows; r++)
+        for (int part = 0; part < VECTORS; part++) {
+            float *to = c + r * c_stride + part * LANES;
+
+            if (add)
+                sum[r * VECTORS + part] += vec_load(to);
+            vec_store(to, sum[r * VECTORS + part]);
+        }
+}
+
+#define FEW(n)                                           \
+    case n:                                              \
+        few_kernel(n, b, a, a_stride, c, c_stride, add); \
+        return
+
+static void few(int rows, const struct few *b, const float *a, int64_t a_stride, float *c,
+                int64_t c_stride, bool add)
+{
+    switch (rows) {
+        FEW(1);
+        FEW(2);
+        FEW(3);
+        FEW(4);
+        FEW(5);
+        FEW(6);
+        FEW(7);
+        FEW(8);
+    }
+}
+
+/* Columns j .. j + columns - 1, at most TILE_COLUMNS, and rows l .. l + depth - 1 of b; where something has to be
+   made of them, zeros behind the last column or floats, in lines[TILE_COLUMNS * DEPTH]. */
+static struct few few_columns(const struct tr_product *p, int64_t l, int64_t depth, int64_t j,
+                              int64_t columns, float *lines)
+{
+    const int64_t size = p->b.type == TR_F32 ? 4 : 2, stride = p->b.stride;
+    const int64_t soon = l + FETCH < p->k ? l + FETCH : l + FETCH - p->k + TILE_COLUMNS * stride;
+    const char *base = (const char *)p->b.p + j * stride * size;
+    struct few b = {.column = lines,
+                    .stride = depth,
+                    .depth = depth,
+                    .next = base + soon * size,
+                    .next_stride = stride * size};
+
+    if (p->b.type == TR_F32 && columns == TILE_COLUMNS) {
+        b.column = (const float *)p->b.p + j * stride + l;
+        b.stride = stride;
+        return b;
+    }
+    for (int64_t i = 0; i < TILE_COLUMNS; i++) {
+        float *to = lines + i * depth;
+
+        if (i >= columns)
+            memset(to, 0, (size_t)depth * sizeof *to);
+        else if (p->b.type == TR_F32)
+            memcpy(to, (const float *)p->b.p + (j + i) * stride + l, (size_t)depth * sizeof *to);
+        else
+            tr_cpu_widen(p->b.type, (const uint16_t *)p->b.p + (j + i) * stride + l, depth, to);
+    }
+    return b;
+}
+
+static void compute_few(const struct tr_product *p, struct task t, float *scratch)
+{
+    int64_t depth = up_to(pieces(p->k, pieces(p->k, DEPTH)), LANES);
+    _Alignas(64) float lines[TILE_COLUMNS * DEPTH], sums[FEW_ROWS * TILE_COLUMNS];
+    const float *a = p->a.p;
+    int64_t a_stride = p->a.stride;
+
+    if (p->a.type != TR_F32) {
+        for (int64_t r = 0; r < p->m; r++)
+            tr_cpu_widen(p->a.type, (const uint16_t *)p->a.p + r * a_stride, p->k,
+                         scratch + r * p->k);
+        a = scratch;
+        a_stride = p->k;
+    }
+    for (int64_t j = t.j; j < t.j + t.columns; j += TILE_COLUMNS) {
+        const int64_t rest = t.j + t.columns - j,
+                      columns = rest < TILE_COLUMNS ? rest : TILE_COLUMNS;
+        const bool direct = in_place(p) && columns == TILE_COLUMNS;
+        struct tr_part part = {.j = j,
+                               .rows = p->m,
+                               .columns = columns,
+                               .sum = direct ? tr_f32(p->c) + j : sums,
+                               .stride = direct ? p->n : TILE_COLUMNS};
+
+        for (int64_t l = 0; l < p->k; l += depth) {
+            const int64_t here = p->k - l < depth ? p->k - l : depth;
+            const struct few b = few_columns(p, l, here, j, columns, lines);
+
+            few((int)p->m, &b, a + l, a_stride, part.sum, part.stride, l > 0);
+        }
+        finish(p, part);
+        if (in_place(p) && !direct)
+            for (int64_t r = 0; r < p->m; r++)
+                memcpy(tr_f32(p->c) + r * p->n + j, sums + r * TILE_COLUMNS,
+                       (size_t)columns * sizeof *sums);
+    }
+}
+
+/* Few rows of a as they lie, and columns of b that are contiguous. */
+static bool has_few_rows(const struct tr_product *p)
+{
+    return p->m <= FEW_ROWS && p->b.turned && !p->a.turned && !p->add &&
+           (p->a.type == TR_F32 || p->m * p->k <= FEW_FLOATS);
+}
+
 /* A whole task at once by a library. */
 static void compute_by_library(const struct tr_product *p, struct task t, float *scratch)
 {
@@ -464,6 +633,8 @@ void tr_cpu_product(const struct tr_product *p, int threads, float *scratch)
 
         if (by_library(p))
             compute_by_library(p, t, room);
+        else if (has_few_rows(p))
+            compute_few(p, t, room);
         else
             compute(p, t, task_of(p, &b, i + threads < tasks ? i + threads : i), room);
     }

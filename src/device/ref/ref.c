@@ -581,6 +581,7 @@ const struct tr_backend tr_ref = {
     .between = tr_host_between,
     .range = tr_host_range,
     .record = tr_host_record,
+    .attention_cached = tr_ref_attention_cached,
 #define OP(name, tol, params) .name = tr_ref_##name,
 #include "device/ops.def"
 #undef OP

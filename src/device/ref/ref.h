@@ -9,6 +9,11 @@
 #include "device/ops.def"
 #undef OP
 
+/* Of struct tr_backend, no row of the table. */
+void tr_ref_attention_cached(struct tr_queue *q, const struct tr_tensor *ctx,
+                             const struct tr_tensor *cache, const struct tr_tensor *qkv,
+                             const struct tr_tensor *place, struct tr_attention_how how);
+
 extern const struct tr_backend tr_ref;
 
 #endif

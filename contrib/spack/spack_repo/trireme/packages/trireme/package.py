@@ -33,6 +33,8 @@ class Trireme(AutotoolsPackage, CudaPackage):
     depends_on("hdf5+mpi")
     depends_on("jansson")
     depends_on("xxhash")
+    depends_on("pcre2+jit+unicode")
+    depends_on("utf8proc")
     depends_on("uthash", type="build")
     depends_on("onednn@2", when="+onednn")
     depends_on("cuda@11.8:", when="+cuda")
@@ -51,6 +53,8 @@ class Trireme(AutotoolsPackage, CudaPackage):
             ("hdf5", "hdf5"),
             ("jansson", "jansson"),
             ("xxhash", "xxhash"),
+            ("pcre2", "pcre2"),
+            ("utf8proc", "utf8proc"),
             ("uthash", "uthash"),
         ):
             args.append(f"--with-{option}={spec[package].prefix}")

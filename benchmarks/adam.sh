@@ -1,0 +1,56 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# adam.sh [--python PATH] [MILLIONS [ROUNDS [THREADS]]]: AdamW here next to a copy of memory, and in PyTorch, run where
+# benchmarks/bench_adam is.
+#
+# Each round (3) is a process of ours and, with PATH, a python3 that has PyTorch, one of AdamW(fused=True); every other
+# round it is first.  The last line has the ratio of the medians of the rounds: how many times as fast ours is.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+python=
+if [ "${1:-}" = --python ]; then
+    python=${2:?adam.sh: --python needs a path}
+    shift 2
+fi
+millions=${1:-64}
+rounds=${2:-3}
+threads=${3:-$(nproc)}
+work=$(mktemp -d "${TMPDIR:-/tmp}/trireme-bench.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' HUP INT TERM
+if [ -n "$python" ] && ! "$python" -c 'import torch' 2>"$work/why"; then
+    echo "adam.sh: $python cannot import PyTorch: $(tail -n 1 "$work/why")" >&2
+    exit 69
+fi
+
+ours() {
+    benchmarks/bench_adam "$millions" "$threads" | tee -a "$work/ours"
+}
+
+theirs() {
+    [ -z "$python" ] || "$python" "$here/peers/pytorch_adam.py" "$millions" "$threads" | tee -a "$work/theirs"
+}
+
+# median FILE WHAT: seconds of the rounds.
+median() {
+    sed -n 's/.*"what": "'"$2"'".*"seconds_median": \([0-9.e+-]*\).*/\1/p' "$1" | sort -g |
+        awk '{ x[NR] = $1 } END { print NR % 2 ? x[(NR + 1) / 2] : (x[NR / 2] + x[NR / 2 + 1]) / 2 }'
+}
+
+round=1
+while [ "$round" -le "$rounds" ]; do
+    if [ $((round % 2)) -eq 1 ]; then
+        ours
+        theirs
+    else
+        theirs
+        ours
+    fi
+    round=$((round + 1))
+done
+if [ -n "$python" ]; then
+    a=$(median "$work/ours" adamw)
+    b=$(median "$work/theirs" 'adamw of PyTorch, fused')
+    awk -v a="$a" -v b="$b" -v n="$rounds" -v t="$threads" 'BEGIN {
+        printf "AdamW is %.2f times as fast as PyTorch'"'"'s fused one: medians of %d rounds, %d threads, fp32\n", b / a, n, t }'
+fi

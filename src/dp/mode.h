@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_DP_MODE_H
+#define TR_DP_MODE_H
+
+#include "dp/dp.h"
+
+/*
+ * A data-parallel mode: what the functions of dp/dp.h do.  A row of config/modes.def names one of these, and
+ * a file of this folder defines it; nothing else knows it.  A function that is NULL does nothing, or what is
+ * said here.
+ */
+struct tr_dp_mode {
+    const char *rounds; /* name of a group of its own besides that of sums; NULL: it needs none */
+
+    /* Buckets, each of which is sharded over replicas where something is; NULL: as --ddp-bucket-size says.
+       *out is for the caller, and so is their number. */
+    int (*cut)(const struct tr_dp_of *of, struct tr_bucket **out);
+
+    /* Fills x->ctx; NULL memory is TR_ERESOURCE. */
+    enum tr_status (*open)(struct tr_dp *x);
+    void (*close)(struct tr_dp *x); /* called where x->ctx is set */
+    void (*plan)(struct tr_dp *x, struct tr_arena *a);
+    enum tr_status (*start)(struct tr_dp *x, const struct tr_tensor *masters);
+    void (*tell)(struct tr_dp *x); /* in the log, when all have started */
+
+    bool (*reduces)(const struct tr_dp *x); /* NULL: in every step */
+    void (*begin)(struct tr_dp *x);
+    bool (*poll)(struct tr_dp *x);
+    bool (*finish)(struct tr_dp *x); /* of a step that does not reduce; with `ready`, of all */
+    /* Where these are NULL, buckets are reduced in the last micro-batch, and weights gathered after the
+       update. */
+    void (*pass)(struct tr_dp *x, int chunk, bool ends);
+    void (*writes)(struct tr_dp *x, int64_t first);
+    void (*ready)(struct tr_dp *x, int64_t upto);
+    void (*need)(struct tr_dp *x, int64_t from, bool backward);
+    void (*gather)(struct tr_dp *x); /* all weights, or what a rank has of them */
+    double (*settle)(struct tr_dp *x, double norm, bool *skipped);
+
+    /* A rank's fingerprint of what must be equal on all replicas now; false where there is none. */
+    bool (*print)(struct tr_dp *x, uint64_t *print);
+    void (*state)(struct tr_dp *x, struct tr_dp_state *out);
+    int64_t (*state_bytes)(const struct tr_config *c, int d);
+    void (*cost)(const struct tr_shape *s, double params, double grad, double elem,
+                 struct tr_dp_cost *out);
+};
+
+#define MODE(symbol, value, spelling, structure, diverges, exchanges) \
+    extern const struct tr_dp_mode structure;
+#define MODE_BY(symbol, value, structure) extern const struct tr_dp_mode structure;
+#include "config/modes.def"
+
+/* For modes whose replicas diverge after --train-warmup-steps: `reduces`, `begin` and `settle`. */
+bool tr_dp_reduces_in_warm_up(const struct tr_dp *x);
+void tr_dp_begin_apart(struct tr_dp *x);
+double tr_dp_settle_apart(struct tr_dp *x, double norm, bool *skipped);
+
+#endif

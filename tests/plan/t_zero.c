@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Estimates of ZeRO's memory: the numbers of DeepSpeed's own functions (zero.py), and the modules that they are about. */
+#include "check.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "config/config.h"
+#include "plan/plan.h"
+#include "plan/zero.h"
+#include "util/file.h"
+
+static void deepspeed(void **state)
+{
+    const char *srcdir = getenv("srcdir");
+    char *path = tr_format("%s/tests/plan/zero.txt", srcdir ? srcdir : ".");
+    FILE *f = fopen(path, "r");
+    int64_t params, largest;
+    int per_node, nodes, lines = 0;
+
+    (void)state;
+    assert_non_null(f);
+    while (fscanf(f, "%" SCNd64 "%" SCNd64 "%d%d", &params, &largest, &per_node, &nodes) == 4) {
+        struct tr_zero_row row[TR_ZERO_ROWS];
+
+        tr_zero_estimate(params, largest, per_node, nodes, row);
+        for (int i = 0; i < TR_ZERO_ROWS; i++) {
+            int64_t host, gpu;
+
+            assert_int_equal(fscanf(f, "%" SCNd64 "%" SCNd64, &host, &gpu), 2);
+            assert_int_equal(row[i].host, host);
+            assert_int_equal(row[i].gpu, gpu);
+        }
+        lines++;
+    }
+    fclose(f);
+    free(path);
+    assert_int_equal(lines, 42);
+}
+
+static int64_t largest(const char *options)
+{
+    struct tr_config c;
+    struct tr_plan p;
+    int64_t n;
+
+    tr_config_init(&c);
+    assert_ok(tr_config_parse_text(&c, options));
+    assert_ok(tr_plan_alone(&c, NULL, &p));
+    n = tr_plan_largest_module(&p);
+    tr_plan_release(&p);
+    tr_config_release(&c);
+    return n;
+}
+
+/* The modules of transformers' models: the embedding, without padding; a linear layer with its bias, and of a gated MLP
+   one half, which are two modules there. */
+static void modules(void **state)
+{
+#define COMMON \
+    " --seq-length 64 --max-position-embeddings 64 --micro-batch-size 1 --lr 1 --train-iters 1 "
+    (void)state;
+    assert_int_equal(largest("--num-layers 12 --hidden-size 768 --num-attention-heads 12 "
+                             "--vocab-size 50257" COMMON),
+                     50257 * 768);
+    assert_int_equal(largest("--num-layers 3 --hidden-size 768 --num-attention-heads 12 "
+                             "--vocab-size 1000" COMMON),
+                     768 * 3072 + 3072);
+    assert_int_equal(
+        largest("--model-family llama2 --num-layers 3 --hidden-size 64 "
+                "--num-attention-heads 4 --ffn-hidden-size 400 --vocab-size 100" COMMON),
+        64 * 400);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(deepspeed), cmocka_unit_test(modules)};
+
+    return run_tap(tests);
+}
