@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "util/arena.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 void tr_arena_init(struct tr_arena *a)
@@ -14,6 +15,27 @@ static const char *const names[] = {
 #undef LABEL
 };
 
+static void write_down(struct tr_arena_list *l, enum tr_label label, size_t bytes)
+{
+    if (l->count == l->size) {
+        l->size = l->size ? 2 * l->size : 256;
+        l->block = realloc(l->block, (size_t)l->size * sizeof *l->block);
+        TR_ASSERT(l->block);
+    }
+    l->block[l->count++] = (struct tr_arena_block){label, bytes};
+}
+
+void tr_arena_list_release(struct tr_arena_list *l)
+{
+    free(l->block);
+    *l = (struct tr_arena_list){0};
+}
+
+const char *tr_label_name(enum tr_label label)
+{
+    return names[label];
+}
+
 void *tr_arena_take(struct tr_arena *a, enum tr_label label, size_t bytes)
 {
     size_t rounded = (bytes + TR_ARENA_ALIGN - 1) / TR_ARENA_ALIGN * TR_ARENA_ALIGN;
@@ -23,6 +45,8 @@ void *tr_arena_take(struct tr_arena *a, enum tr_label label, size_t bytes)
         return NULL;
     a->bytes[label] += rounded;
     a->used_bytes += rounded;
+    if (a->list)
+        write_down(a->list, label, rounded);
     TR_ASSERT(!a->base || a->used_bytes <= a->capacity_bytes);
     return at;
 }

@@ -40,11 +40,21 @@ enum tr_label {
         TR_LABELS
 };
 
+/* Blocks in the order in which they were handed out; owned, released with tr_arena_list_release(). */
+struct tr_arena_list {
+    int count, size;
+    struct tr_arena_block {
+        enum tr_label label;
+        size_t bytes; /* rounded up to the boundary of the next one */
+    } * block;
+};
+
 struct tr_arena {
     unsigned char *base;   /* NULL while dry */
     size_t capacity_bytes; /* what open() was given */
     size_t used_bytes;
-    size_t bytes[TR_LABELS]; /* of them under each label */
+    size_t bytes[TR_LABELS];    /* of them under each label */
+    struct tr_arena_list *list; /* borrowed: where each block is written down; NULL: nowhere */
 };
 
 /* A dry arena. */
@@ -62,6 +72,11 @@ float *tr_arena_floats(struct tr_arena *a, enum tr_label label, int64_t count);
  * is borrowed until release.  The counts start again from zero.
  */
 void tr_arena_open(struct tr_arena *a, void *memory);
+
+void tr_arena_list_release(struct tr_arena_list *l);
+
+/* The name of a label. */
+const char *tr_label_name(enum tr_label label);
 
 /* One line per label that has some, in their order, in MiB, and the total: "  activations  12.3 MiB". */
 void tr_arena_report(const struct tr_arena *a, FILE *f);

@@ -412,7 +412,7 @@ static ssize_t read_most(int fd, const char *path, size_t limit, char **text)
     }
 }
 
-static enum tr_status text_of(int fd, const char *path, size_t limit, char **out)
+static enum tr_status text_of(int fd, const char *path, size_t limit, char **out, size_t *bytes)
 {
     char *text = NULL;
     const ssize_t n = read_most(fd, path, limit + 1, &text);
@@ -425,30 +425,40 @@ static enum tr_status text_of(int fd, const char *path, size_t limit, char **out
     }
     text[n] = '\0';
     *out = text;
+    *bytes = (size_t)n;
     return TR_OK;
 }
 
-enum tr_status tr_file_text(const char *path, size_t limit, char **out)
+enum tr_status tr_file_bytes(const char *path, size_t limit, char **out, size_t *bytes)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     enum tr_status s;
 
     *out = NULL;
+    *bytes = 0;
     if (fd < 0)
         return TR_FAIL(TR_EIO, "cannot open %s: %s", path, strerror(errno));
-    s = text_of(fd, path, limit, out);
+    s = text_of(fd, path, limit, out, bytes);
     close(fd);
     return s;
+}
+
+enum tr_status tr_file_text(const char *path, size_t limit, char **out)
+{
+    size_t bytes;
+
+    return tr_file_bytes(path, limit, out, &bytes);
 }
 
 enum tr_status tr_regular_text(const char *path, size_t limit, char **out)
 {
     enum tr_status s;
+    size_t bytes;
     int fd;
 
     *out = NULL;
     TR_TRY(tr_open_file(path, O_RDONLY, &fd));
-    s = text_of(fd, path, limit, out);
+    s = text_of(fd, path, limit, out, &bytes);
     close(fd);
     return s;
 }

@@ -82,6 +82,10 @@ enum tr_status tr_fsync_path(const char *path) TR_MUST_CHECK;
 enum tr_status tr_file_text(const char *path, size_t limit, char **out) TR_MUST_CHECK;
 enum tr_status tr_regular_text(const char *path, size_t limit, char **out) TR_MUST_CHECK;
 
+/* As tr_file_text(), and how many bytes there are: those of text may be zero. */
+enum tr_status tr_file_bytes(const char *path, size_t limit, char **out,
+                             size_t *bytes) TR_MUST_CHECK;
+
 /* `bytes` at `at` of a file, going on after short reads and writes and EINTR; a read beyond its end gives
    ENODATA.  0, or -1 with errno. */
 int tr_read_at(int fd, void *data, int64_t bytes, int64_t at);

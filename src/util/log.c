@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "util/text.h"
@@ -27,6 +28,52 @@ void tr_log_level(enum tr_level level)
     who.shown = level;
 }
 
+/* ---- the file of records ---- */
+
+static struct {
+    FILE *f;
+    bool lost;
+} records;
+
+int tr_log_file(const char *path)
+{
+    FILE *f = fopen(path, "ae");
+
+    if (!f)
+        return errno;
+    if (records.f)
+        fclose(records.f);
+    records.f = f;
+    return 0;
+}
+
+static void put_record(const char *level, const char *line, size_t bytes)
+{
+    struct timespec now;
+    struct tm local;
+    char when[32];
+
+    if (!records.f || bytes == 0)
+        return;
+    clock_gettime(CLOCK_REALTIME, &now);
+    localtime_r(&now.tv_sec, &local);
+    strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &local);
+    fprintf(records.f, "%s,%03ld - trireme - %s - %.*s\n", when, now.tv_nsec / 1000000, level,
+            (int)bytes, line);
+}
+
+static void put_records(const char *level, const char *text)
+{
+    for (const char *end; records.f && *text; text = *end ? end + 1 : end) {
+        end = text + strcspn(text, "\n");
+        put_record(level, text, (size_t)(end - text));
+    }
+    if (!records.f || fflush(records.f) == 0 || records.lost)
+        return;
+    records.lost = true;
+    tr_output_lost("cannot write the file of --log-file: %s", strerror(errno));
+}
+
 /* Names of files, and what is in them, are in diagnostics; lines stay lines. */
 static void make_printable(char *text)
 {
@@ -43,19 +90,22 @@ static void make_printable(char *text)
 static void diagnose(enum tr_level level, const char *fmt, va_list ap)
 {
     static const char *const words[] = {"error: ", "warning: ", "", "debug: "};
+    static const char *const levels[] = {"ERROR", "WARNING", "INFO", "DEBUG"};
     char line[2048];
-    int n;
+    int n, words_at;
 
     if (level > who.shown)
         return;
     if (who.world > 1)
-        n = snprintf(line, sizeof line, "trireme[%d]: %s", who.rank, words[level]);
+        words_at = snprintf(line, sizeof line, "trireme[%d]: ", who.rank);
     else
-        n = snprintf(line, sizeof line, "trireme: %s", words[level]);
+        words_at = snprintf(line, sizeof line, "trireme: ");
+    n = words_at + snprintf(line + words_at, sizeof line - (size_t)words_at, "%s", words[level]);
     n += vsnprintf(line + n, sizeof line - (size_t)n, fmt, ap);
     if (n > (int)sizeof line - 2)
         n = (int)sizeof line - 2;
     make_printable(line);
+    put_records(levels[level], line + words_at);
     line[n++] = '\n';
     /* A diagnostic that cannot be written has nowhere else to go. */
     if (tr_write_all(STDERR_FILENO, line, (size_t)n) != 0)
@@ -138,6 +188,7 @@ static void print(const char *fmt, va_list ap)
         lost.no_stdout = true;
         tr_output_lost("cannot write to the standard output: %s", strerror(errno));
     }
+    put_records("INFO", text);
     if (text != small)
         free(text);
 }

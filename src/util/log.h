@@ -20,6 +20,17 @@ void tr_log_init(int rank, int world);
 /* Show diagnostics up to `level`; TR_LOG_WARNING unless set otherwise. */
 void tr_log_level(enum tr_level level);
 
+/*
+ * From now on what this process prints is also appended to a file, a record for each line that is not empty, in the
+ * format of Python's logging "asctime - name - levelname - message":
+ *
+ *     2026-11-24 01:23:45,678 - trireme - INFO - training ...
+ *
+ * INFO is what stdout has, and diagnostics are ERROR, WARNING, INFO and DEBUG.  Local time.  0, or errno: nothing
+ * changes.  A file that cannot be written later is output that is lost.
+ */
+int tr_log_file(const char *path);
+
 /* A diagnostic on stderr, "trireme: warning: ..."; a newline is added. */
 void tr_log(enum tr_level level, const char *fmt, ...) TR_PRINTF(2, 3);
 

@@ -78,6 +78,20 @@ void tr_rng_normal(struct tr_rng r, uint64_t first, int64_t count, float *out)
     }
 }
 
+void tr_rng_uniform(struct tr_rng r, uint64_t first, int64_t count, float *out)
+{
+    const uint64_t end = first + (uint64_t)count;
+
+    for (uint64_t block = first / 4; block * 4 < end; block++) {
+        uint32_t words[4];
+
+        tr_rng_block(r, block, words);
+        for (uint64_t i = 0; i < 4; i++)
+            if (block * 4 + i >= first && block * 4 + i < end)
+                out[block * 4 + i - first] = (float)(((double)words[i] + 0.5) / 2147483648.0 - 1.0);
+    }
+}
+
 uint32_t tr_rng_threshold(double p)
 {
     TR_ASSERT(p >= 0.0 && p < 1.0);

@@ -24,7 +24,15 @@ enum tr_stream {
     TR_STREAM_MOCK,             /* site: split; item: sample; index: token */
     TR_STREAM_EPOCH,            /* site: replica; item: epoch; index: place in the order */
     TR_STREAM_MASK,             /* site: vector; item: round or permutation; see codec/mask.h */
-    TR_STREAM_TOKEN             /* item: prompt; block: position of the token that is chosen */
+    TR_STREAM_TOKEN,            /* item: prompt; block: position of the token that is chosen */
+    TR_STREAM_TASK_CHOICE,      /* index: position in the order of tasks */
+    TR_STREAM_TASK,             /* site: task; item: sequence of it; see data/task.h */
+    TR_STREAM_TASK_ORDER,       /* site: task; item: pass; index: place in the order */
+    TR_STREAM_SPLIT,            /* index: document, of --split-at-random */
+    TR_STREAM_POOL_DROPOUT,     /* item: sample; index: feature; of a head of classes */
+    TR_STREAM_RELATIVE_DROPOUT, /* item: first sample of the micro-batch; index: row * H + feature */
+    TR_STREAM_CONV_DROPOUT,     /* item: sample; index: token * H + feature */
+    TR_STREAM_QUANT /* site: replica; item: round; index: message, place; dp/cocktail.h */
 };
 
 /* Names one sequence of draws.  Make with tr_rng_key(); pass by value. */
@@ -52,6 +60,9 @@ uint32_t tr_rng_u32(struct tr_rng r, uint64_t index);
  * computed in double and rounded once.
  */
 void tr_rng_normal(struct tr_rng r, uint64_t first, int64_t count, float *out);
+
+/* Uniform draws (word + 0.5) / 2^32 * 2 - 1 of (-1, 1), of the same words, computed in double and rounded once. */
+void tr_rng_uniform(struct tr_rng r, uint64_t first, int64_t count, float *out);
 
 /*
  * The dropout threshold for probability p in [0, 1): an element is dropped when its draw is below

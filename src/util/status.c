@@ -18,7 +18,8 @@ static const struct {
 #undef STATUS
 };
 
-static char last_error[1024];
+static char last_error[TR_SENTENCE];
+static _Thread_local char *own_error;
 static char suspected[256];
 static int reported = 1;
 static void (*die_hook)(int exit_code, const char *sentence);
@@ -43,10 +44,19 @@ enum tr_status tr_fail(enum tr_status s, const char *file, int line, const char 
     va_start(ap, fmt);
     vsnprintf(sentence, sizeof sentence, fmt, ap);
     va_end(ap);
+    if (own_error) {
+        memcpy(own_error, sentence, sizeof sentence);
+        return s;
+    }
     memcpy(last_error, sentence, sizeof last_error);
     reported = 0;
     tr_log(TR_LOG_DEBUG, "%s:%d: %s", file, line, last_error);
     return s;
+}
+
+void tr_fail_into(char sentence[TR_SENTENCE])
+{
+    own_error = sentence;
 }
 
 void tr_suspect(const char *host)

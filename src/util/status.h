@@ -38,6 +38,11 @@ enum tr_status tr_fail(enum tr_status s, const char *file, int line, const char 
     TR_PRINTF(4, 5);
 #define TR_FAIL(status, ...) tr_fail((status), __FILE__, __LINE__, __VA_ARGS__)
 
+/* Failures of the calling thread are recorded in `sentence` from now on, and nowhere else; with NULL where others
+   are.  For threads beside the one that trains, which hands the sentence on. */
+enum { TR_SENTENCE = 1024 };
+void tr_fail_into(char sentence[TR_SENTENCE]);
+
 /* The sentence of the last failure of this process, or "" if there was none.  Borrowed until the
    next failure.  Set by tr_comm_agree() as well, to the sentence of the rank that failed. */
 const char *tr_last_error(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "weights/zip.h"
+#include "util/zip.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 enum { LOCAL = 30, CENTRAL = 46, END = 22, LOCATOR = 20, END64 = 56, COMMENT_MOST = 65535 };
 enum { LOCAL_SIGNATURE = 0x04034b50, CENTRAL_SIGNATURE = 0x02014b50, END_SIGNATURE = 0x06054b50 };
 enum { LOCATOR_SIGNATURE = 0x07064b50, END64_SIGNATURE = 0x06064b50 };
-enum { ZIP64_EXTRA = 1, ENCRYPTED = 1 };
+enum { ZIP64_EXTRA = 1, ENCRYPTED = 1, DEFLATED = 8 };
 
 /* Bytes of a directory, and of a name in it, at most. */
 enum { DIRECTORY_MOST = 64 << 20, NAME_MOST = 512 };
@@ -135,18 +135,23 @@ static enum tr_status take_entry(const struct reader *r, const unsigned char *p,
         !take_extra(p + CENTRAL + name, extra, size, &at))
         return TR_FAIL(TR_EDATA, "%s is damaged: its directory cannot be read", r->path);
     e->name = tr_printable(tr_format("%.*s", name, (const char *)p + CENTRAL));
-    if (number(p + 10, 2) != 0 || (number(p + 8, 2) & ENCRYPTED) || size[0] != size[1])
-        return TR_FAIL(TR_EDATA,
-                       "%s: %s is compressed or encrypted, and torch.save() stores it as it is",
-                       r->path, e->name);
+    e->deflated = number(p + 10, 2) == DEFLATED;
+    if ((number(p + 10, 2) != 0 && !e->deflated) || (number(p + 8, 2) & ENCRYPTED) ||
+        (!e->deflated && size[0] != size[1]))
+        return TR_FAIL(
+            TR_EDATA,
+            "%s: %s is encrypted or compressed in a way that is not read: only entries that "
+            "are stored as they are or deflated are",
+            r->path, e->name);
     TR_TRY(get(r, local, LOCAL, at));
     if (number(local, 4) != LOCAL_SIGNATURE)
         return TR_FAIL(TR_EDATA, "%s is damaged: %s is not where it should be", r->path, e->name);
     at += LOCAL + number(local + 26, 2) + number(local + 28, 2);
-    if (at > (uint64_t)r->bytes || size[0] > (uint64_t)r->bytes - at)
+    if (at > (uint64_t)r->bytes || size[1] > (uint64_t)r->bytes - at || size[0] > INT64_MAX)
         return TR_FAIL(TR_EDATA, "%s is cut short: %s ends behind it; copy the file once more",
                        r->path, e->name);
     e->offset = (int64_t)at;
+    e->packed = (int64_t)size[1];
     e->bytes = (int64_t)size[0];
     e->sum = (uint32_t)number(p + 16, 4);
     return TR_OK;
@@ -212,7 +217,7 @@ void tr_zip_release(struct tr_zip *z)
 
 const struct tr_zip_entry *tr_zip_find(const struct tr_zip *z, const char *name)
 {
-    const struct tr_zip_entry key = {(char *)(uintptr_t)name, 0, 0, 0};
+    const struct tr_zip_entry key = {(char *)(uintptr_t)name, 0, 0, 0, 0, false};
 
     return z->count ? bsearch(&key, z->list, (size_t)z->count, sizeof *z->list, by_name) : NULL;
 }
