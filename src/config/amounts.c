@@ -32,6 +32,21 @@ static enum tr_status check_epochs(const struct tr_config *c)
     return TR_OK;
 }
 
+/* Options about these. */
+static enum tr_status check_no_epochs(const struct tr_config *c)
+{
+    const char *name = c->epoch_iters != TR_UNSET_INT        ? "epoch-iters"
+                       : tr_config_changed(c, "epoch-order") ? "epoch-order"
+                                                             : NULL;
+
+    if (!name)
+        return TR_OK;
+    return TR_FAIL(TR_ECONFIG,
+                   "--%s is about the epochs of --n-epochs, which is not given: remove it, or give "
+                   "--n-epochs",
+                   name);
+}
+
 /* Samples of training: counted, or given. */
 static enum tr_status find_blocks(const struct tr_config *c, int d, struct tr_epoch_plan *e)
 {
@@ -74,11 +89,14 @@ static enum tr_status epochs(const struct tr_config *c, int64_t batch, int d,
         return TR_FAIL(TR_ECONFIG,
                        "--n-epochs %lld are more samples than can be counted: give fewer",
                        (long long)c->n_epochs);
+    if (c->epoch_iters != TR_UNSET_INT && c->epoch_iters < iterations)
+        iterations = c->epoch_iters;
     e->count = c->n_epochs;
     e->samples = iterations * batch;
     e->iters = iterations;
     e->replicas = d;
     e->seed = c->seed;
+    e->order = c->epoch_order;
     out->train_iters = e->count * iterations;
     out->train_samples = e->count * e->samples;
     out->eval_interval = c->eval_interval;
@@ -108,6 +126,11 @@ enum tr_status tr_amounts_of(const struct tr_config *c, const struct tr_batches 
     *plan = (struct tr_epoch_plan){0};
     if (c->n_epochs != TR_UNSET_INT)
         return epochs(c, batch, d, out, plan);
+    if (c->drop_last_eval)
+        return TR_FAIL(TR_ECONFIG, "--drop-last-eval leaves out samples of an evaluation that "
+                                   "takes all of them, as that of --n-epochs does: remove it, or "
+                                   "give --n-epochs");
+    TR_TRY(check_no_epochs(c));
     if (c->data_blocks != TR_UNSET_INT)
         return TR_FAIL(TR_ECONFIG,
                        "--data-blocks counts the samples of --n-epochs, which is not given: "

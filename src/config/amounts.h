@@ -23,7 +23,8 @@ struct tr_epoch_plan {
     int64_t count;          /* --n-epochs */
     int64_t blocks;         /* samples of the training data, */
     int64_t samples, iters; /*   and how many of them an epoch takes: so many whole iterations */
-    int64_t replicas, seed; /* what their order follows from besides: D, --seed */
+    int64_t replicas, seed; /* what their order follows from besides: D, --seed, */
+    int64_t order;          /*   --epoch-order */
 };
 
 /*
@@ -37,9 +38,10 @@ struct tr_epoch_plan {
  */
 #define TR_EPOCH_ORDER_OF(NUMBER)                                                                 \
     NUMBER(blocks, "data_blocks", "the data, --seq-length or --data-blocks")                      \
-    NUMBER(samples, "epoch_samples", "--global-batch-size")                                       \
+    NUMBER(samples, "epoch_samples", "--global-batch-size or --epoch-iters")                      \
     NUMBER(replicas, "epoch_replicas", "ranks over --tensor- and --pipeline-model-parallel-size") \
-    NUMBER(seed, "epoch_seed", "--seed")
+    NUMBER(seed, "epoch_seed", "--seed")                                                          \
+    NUMBER(order, "epoch_order", "--epoch-order")
 
 /* Whether --train-samples gives the length of the run; then schedules are given in samples, too. */
 bool tr_amounts_by_samples(const struct tr_config *c);

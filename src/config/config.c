@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 #include "config/model_family.h"
+#include "config/strategy.h"
 #include "config/vocab.h"
 #include "util/file.h"
 
@@ -65,12 +66,14 @@ static const struct tr_spelling spellings[] = {
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-/* Families are a table of their own. */
+/* Families and strategies are tables of their own. */
 static bool listed(const struct tr_opt *o, int i, const char **value, const char **about)
 {
     const struct tr_family *f =
         o->offset == offsetof(struct tr_config, model_family) ? tr_family_row(i) : NULL;
 
+    if (o->offset == offsetof(struct tr_config, strategy))
+        return tr_strategy_listed(i, value, about);
     if (f) {
         *value = f->name;
         *about = f->about;

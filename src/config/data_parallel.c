@@ -2,6 +2,7 @@
 #include "config/data_parallel.h"
 
 #include <math.h>
+#include <string.h>
 
 bool tr_dp_mode_diverges(int mode)
 {
@@ -35,9 +36,58 @@ static enum tr_status find_stage(const struct tr_config *c, int64_t *stage)
     return TR_OK;
 }
 
+/* An option that says how something is sharded that is not. */
+static enum tr_status check_of_stage(const struct tr_config *c, int64_t stage)
+{
+    const char *of_weights = c->zero_prefetch_depth != TR_UNSET_INT ? "zero-prefetch-depth"
+                             : c->zero_keep_weights                 ? "zero-keep-weights"
+                                                                    : NULL;
+
+    if (of_weights && stage < 3)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--%s is about weights that are gathered layer by layer, which they are with "
+            "--zero-stage 3: give that, or leave it out",
+            of_weights);
+    if (c->zero_reduce_once && stage < 3)
+        return TR_FAIL(TR_ECONFIG,
+                       "--zero-reduce-once keeps whole gradients beside sharded weights; without "
+                       "sharded weights that is --zero-stage 1: give --zero-stage 3, or that");
+    if (c->zero_keep_weights && c->zero_prefetch_depth != TR_UNSET_INT)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--zero-keep-weights has room for all layers, and gathers them as early as it "
+            "can: leave out --zero-prefetch-depth");
+    if (c->zero_shard_size != TR_UNSET_INT && stage == 0)
+        return TR_FAIL(TR_ECONFIG, "--zero-shard-size says over how many replicas is sharded, and "
+                                   "nothing is: give --zero-stage 1, 2 or 3, or leave it out");
+    return TR_OK;
+}
+
+static bool offloads_weights(const struct tr_config *c)
+{
+    return c->offload_param && strcmp(c->offload_param, "none") != 0;
+}
+
+/* Over how many of `d` replicas. */
+static enum tr_status find_shards(const struct tr_config *c, int d, int *shards)
+{
+    const int64_t size = c->zero_shard_size == TR_UNSET_INT ? d : c->zero_shard_size;
+
+    if (size < 2 || size > d || d % size != 0)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--zero-shard-size %lld: groups of so many replicas share one copy, and there "
+            "are %d replicas: give a divisor of that, 2 or more",
+            (long long)size, d);
+    *shards = (int)size;
+    return TR_OK;
+}
+
 static enum tr_status find_sharded(const struct tr_config *c, int d, struct tr_data_parallel *out)
 {
     int64_t stage;
+    int shards = d;
 
     TR_TRY(find_stage(c, &stage));
     if (c->overlap_param_gather && stage == 0)
@@ -51,12 +101,19 @@ static enum tr_status find_sharded(const struct tr_config *c, int d, struct tr_d
     if (c->overlap_param_gather && !c->overlap_grad_reduce)
         return TR_FAIL(TR_ECONFIG, "--overlap-param-gather needs --overlap-grad-reduce: remove "
                                    "--no-overlap-grad-reduce, or remove it");
-    if (stage == 0 || d == 1)
+    TR_TRY(check_of_stage(c, stage));
+    if (stage == 0 || (d == 1 && !offloads_weights(c)))
         return TR_OK;
-    out->mode = stage == 1 ? TR_DP_SHARD : TR_DP_ZERO;
-    out->optimizer_shards = d;
-    out->gradient_shards = stage >= 2 ? d : 1;
-    out->weight_shards = stage >= 3 ? d : 1;
+    if (d > 1)
+        TR_TRY(find_shards(c, d, &shards));
+    out->mode = stage == 1 && shards == d ? TR_DP_SHARD : TR_DP_ZERO;
+    out->optimizer_shards = shards;
+    out->gradient_shards = stage >= 2 && !c->zero_reduce_once ? shards : 1;
+    out->weight_shards = stage >= 3 ? shards : 1;
+    out->each = stage >= 2 && !c->zero_reduce_once;
+    out->by_layer = stage >= 3;
+    out->ahead = c->zero_prefetch_depth == TR_UNSET_INT ? -1 : c->zero_prefetch_depth;
+    out->keeps_weights = c->zero_keep_weights;
     out->overlap_gather = c->overlap_param_gather;
     return TR_OK;
 }
@@ -65,9 +122,9 @@ static enum tr_status find_sharded(const struct tr_config *c, int d, struct tr_d
    NULL. */
 static const char *idle(const struct tr_config *c)
 {
-    static const char *const of_cocktail[] = {"quant-bits",    "quant-bucket-size",
-                                              "topk-ratio",    "randomp-ratio",
-                                              "random-method", "check-replicas-interval"};
+    static const char *const of_cocktail[] = {
+        "quant-bits",    "quant-bucket-size",       "topk-ratio",      "randomp-ratio",
+        "random-method", "check-replicas-interval", "quant-stochastic"};
 
     if (c->dp_mode == TR_DP_COCKTAIL)
         return NULL;
@@ -87,6 +144,12 @@ static enum tr_status check_cocktail(const struct tr_config *c)
             "--quant-bits %lld: a number is sent in 1 to 8 bits, or in 32 as it is; give one "
             "of these",
             (long long)c->quant_bits);
+    if (c->quant_stochastic && c->quant_min_stochastic_distance > 0.5)
+        return TR_FAIL(TR_ECONFIG,
+                       "--quant-min-stochastic-distance %g: from 0.5 on numbers are rounded to "
+                       "nearest, which is what "
+                       "--quant-stochastic left out does: give less",
+                       c->quant_min_stochastic_distance);
     if (!(c->topk_ratio > 0.0))
         return TR_FAIL(TR_ECONFIG,
                        "--topk-ratio 0 would send nothing: give a fraction above 0, up to 1");

@@ -15,16 +15,21 @@ enum {
 };
 
 /* What a data-parallel group does with gradients, weights and the optimizer state.  Source:
-   --dp-mode (config/modes.def) and its options, --use-distributed-optimizer, --zero-stage,
+   --dp-mode (config/modes.def) and its options, --use-distributed-optimizer, --zero-stage and its options,
    --overlap-param-gather. */
 struct tr_data_parallel {
     int mode;             /* the row of modes.def that is at work: TR_DP_ALLREDUCE when d is 1 */
-    int optimizer_shards; /* over how many replicas optimizer states are sharded (ZeRO-1): d or 1 */
-    int gradient_shards;  /* the same of gradients (ZeRO-2) */
-    int weight_shards;    /* and of the weights of layers (ZeRO-3) */
-    bool overlap_gather;  /* and their weights are gathered during the forward pass */
-    bool diverges;        /* local SGD: after the warm-up replicas diverge; false when d is 1 */
-    double delta_bits;    /* bits that they then send for a parameter, in each direction */
+    int optimizer_shards; /* over how many replicas optimizer states are sharded (ZeRO-1): d, a divisor of it
+                             with hybrid sharding, or 1 */
+    int gradient_shards; /* the same of gradients (ZeRO-2) */
+    int weight_shards;   /* and of the weights of layers (ZeRO-3) */
+    bool each;           /* gradients are reduced to their owners in each micro-batch */
+    bool by_layer;       /* weights of layers come ahead of use and go after it */
+    int64_t ahead; /* layers that are gathered ahead of use; or -1: as many as fill a network */
+    bool keeps_weights;  /* that are gathered, until the update */
+    bool overlap_gather; /* and their weights are gathered during the forward pass */
+    bool diverges;       /* local SGD: after the warm-up replicas diverge; false when d is 1 */
+    double delta_bits;   /* bits that they then send for a parameter, in each direction */
 };
 
 /* Whether replicas diverge with that --dp-mode, where there are several. */

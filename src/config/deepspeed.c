@@ -29,7 +29,8 @@ struct reader {
 typedef void read_key(struct reader *r, const char *key, const json_t *value);
 
 static read_key read_wire, read_loss_scale, read_scale_power, read_optimizer, read_lr, read_betas,
-    read_scheduler, read_old_zero, read_stage, read_offload, read_breakdown, read_tensorboard,
+    read_scheduler, read_old_zero, read_stage, read_offload, read_offload_params,
+    read_offload_optimizer, read_buffer_count, read_ratio, read_breakdown, read_tensorboard,
     read_nothing;
 
 enum kind { SET_OPTION, SET_FLAG, READ_KEY, READ_SECTION, GIVEN, NO_EFFECT, NOT_HERE };
@@ -385,9 +386,64 @@ static void read_offload(struct reader *r, const char *key, const json_t *value)
 {
     const char *device = json_string_value(value);
 
-    if (!json_is_null(value) && !(device && strcmp(device, "none") == 0))
-        bad(r, key, "nothing is offloaded to %s: optimizer states and weights stay on the device",
-            device ? device : "this");
+    if (device && strcmp(device, "cpu") == 0)
+        put(r, key, "offload-param", "cpu");
+    else if (!json_is_null(value) && !(device && strcmp(device, "none") == 0))
+        bad(r, key, "weights can be offloaded to cpu, and not to %s", device ? device : "this");
+}
+
+/* The older form. */
+static void read_offload_params(struct reader *r, const char *key, const json_t *value)
+{
+    if (json_is_true(value))
+        put(r, key, "offload-param", "cpu");
+}
+
+static const json_t *offload_of(const struct reader *r, const char *key)
+{
+    return json_object_get(
+        json_object_get(json_object_get(r->root, "zero_optimization"), "offload_optimizer"), key);
+}
+
+/* Whether optimizer states are offloaded to that device. */
+static bool offloads_to(const struct reader *r, const char *device)
+{
+    const json_t *value = offload_of(r, "device");
+
+    return json_is_string(value) && strcmp(json_string_value(value), device) == 0;
+}
+
+static void read_offload_optimizer(struct reader *r, const char *key, const json_t *value)
+{
+    const char *folder = json_string_value(offload_of(r, "nvme_path"));
+
+    if (offloads_to(r, "cpu")) {
+        put(r, key, "offload-optimizer", "cpu");
+    } else if (offloads_to(r, "nvme")) {
+        if (folder && *folder)
+            put(r, key, "offload-optimizer", folder);
+        else
+            bad(r, key, "files need a folder: give zero_optimization.offload_optimizer.nvme_path");
+    } else if (!json_is_null(value) && !offloads_to(r, "none")) {
+        bad(r, key, "optimizer states can be offloaded to cpu or nvme, or to none");
+    }
+}
+
+/* Here a buffer has all states of a tile. */
+static void read_buffer_count(struct reader *r, const char *key, const json_t *value)
+{
+    double count;
+
+    if (offloads_to(r, "nvme") && number_of(r, key, value, &count))
+        put_number(r, key, "offload-buffers", count);
+}
+
+static void read_ratio(struct reader *r, const char *key, const json_t *value)
+{
+    double ratio;
+
+    if ((offloads_to(r, "cpu") || offloads_to(r, "nvme")) && number_of(r, key, value, &ratio))
+        put_number(r, key, "optimizer-offload-fraction", ratio);
 }
 
 static void read_breakdown(struct reader *r, const char *key, const json_t *value)

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "config/classify.h"
 #include "config/model_family.h"
 #include "config/near.h"
 #include "config/vocab.h"
@@ -174,6 +175,34 @@ static enum tr_status set_vocab(const struct tr_config *c, int w, struct tr_dims
     return TR_OK;
 }
 
+/* An encoder's token has seen the next one. */
+static enum tr_status check_encoder(const struct tr_dims *m)
+{
+    if (!m->family.encoder)
+        return TR_OK;
+    if (m->groups != m->heads)
+        return TR_FAIL(TR_ECONFIG,
+                       "DeBERTa's attention has a key and a value for each query: remove "
+                       "--num-query-groups and --group-query-attention");
+    if (m->head == TR_HEAD_CLASSES)
+        return TR_OK;
+    return TR_FAIL(
+        TR_ECONFIG,
+        "an encoder sees the token that a language model is to predict: give --task-name "
+        "classification, cola or qnli, or the --num-labels of another task of classes");
+}
+
+/* A head of classes has a matrix of its own. */
+static void set_head(const struct tr_config *c, struct tr_dims *m)
+{
+    m->freeze = c->freeze.count > 0 ? &c->freeze : NULL;
+    m->classes = tr_classify_labels(c);
+    if (m->classes == 0)
+        return;
+    m->head = TR_HEAD_CLASSES;
+    m->family.tied = false;
+}
+
 enum tr_status tr_dims_of(const struct tr_config *c, int w, struct tr_dims *m)
 {
     *m = (struct tr_dims){.layers = c->num_layers, .hidden = c->hidden_size};
@@ -184,6 +213,8 @@ enum tr_status tr_dims_of(const struct tr_config *c, int w, struct tr_dims *m)
     TR_TRY(check_rotary(m));
     TR_TRY(set_mlp(c, w, m));
     TR_TRY(set_length(c, m));
+    set_head(c, m);
+    TR_TRY(check_encoder(m));
     return set_vocab(c, w, m);
 }
 
@@ -197,6 +228,8 @@ const char *tr_dims_fused_needs(const struct tr_dims *m, int w)
         return "--window-size 0";
     if (f->positions == TR_POSITIONS_ALIBI)
         return "a --position-embedding-type other than alibi";
+    if (f->encoder)
+        return "a decoder";
     return m->head_dim % 8 != 0 ? "heads whose width is a multiple of 8" : NULL;
 }
 
@@ -256,6 +289,11 @@ void tr_dims_tell(const struct tr_config *c, const struct tr_dims *m, struct tr_
     o->kv_channels = m->head_dim;
     o->ffn_hidden_size = m->ffn;
     o->max_position_embeddings = m->positions;
+    if (f->encoder) {
+        o->position_buckets = f->position_buckets;
+        o->max_relative_positions = f->relative_longest;
+        o->conv_kernel_size = f->convolution;
+    }
     if (f->embed_width > 0)
         o->word_embed_proj_dim = m->embed;
     o->scale_embedding = f->scale_embedding;

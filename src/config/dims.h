@@ -12,6 +12,10 @@
    them. */
 enum { TR_WIDEST_HEAD = 320 };
 
+/* What the last stage makes of the residual stream: of each token the logits of the next one, or of each sample the
+   logits of its class. */
+enum tr_head_kind { TR_HEAD_LANGUAGE, TR_HEAD_CLASSES };
+
 /*
  * The dimensions of the model and of a sample, the same on every rank.  Counts of layers, heads,
  * numbers of a vector, or tokens.  Source: the options of group "Model", --seq-length and the
@@ -20,11 +24,14 @@ enum { TR_WIDEST_HEAD = 320 };
 struct tr_dims {
     struct tr_family family; /* the architecture, options applied */
     int64_t layers, hidden, heads, head_dim, ffn;
-    int64_t groups;              /* key-value groups, of heads / groups heads each */
-    int64_t embed;               /* width of the embedding */
-    int64_t seq, positions;      /* T, and the most that the model has positions for */
-    int64_t vocab, vocab_padded; /* true size, and padded to make-vocab-size-divisible-by * W */
-    int64_t eod;                 /* token that ends a document, or -1 (config/vocab.h) */
+    int64_t groups;                /* key-value groups, of heads / groups heads each */
+    int64_t embed;                 /* width of the embedding */
+    int64_t seq, positions;        /* T, and the most that the model has positions for */
+    int64_t vocab, vocab_padded;   /* true size, and padded to make-vocab-size-divisible-by * W */
+    const struct tr_words *freeze; /* --freeze, borrowed from the options; NULL: none */
+    enum tr_head_kind head;
+    int64_t classes; /* of the head, or 0 */
+    int64_t eod;     /* token that ends a document, or -1 (config/vocab.h) */
 };
 
 /* Of a model over w tensor ranks.  TR_ECONFIG with one sentence and the nearest value that would do; TR_EIO or

@@ -28,6 +28,7 @@ struct tr_layout {
         overlap_tensor; /* sums over tensor ranks in backward go on while gradients of weights are made */
     int gradient_windows; /* layers of whose gradients a rank has room at once; 0: of all of its own */
     int weight_windows; /* the same of weights */
+    bool part_shards;   /* each part of the flat buffers (model/param.h) is sharded by itself */
     int k;              /* model chunks per pipeline rank; 1 unless interleaved */
     int schedule;       /* enum tr_sched_kind of pipeline/sched.h, as enums.def spells it */
     int group;          /* N, micro-batches that a chunk takes before the next one; P, or more

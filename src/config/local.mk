@@ -6,13 +6,16 @@ libtrireme_a_SOURCES += \
 	src/config/nearest.c src/config/option_about.c src/config/option_doc.c \
 	src/config/words.c src/config/words.h \
 	src/config/deepspeed.c src/config/deepspeed.h src/config/deepspeed.def \
+	src/config/strategy.c src/config/strategy.h src/config/strategy.def \
 	src/config/shape.c src/config/shape.h \
-	src/config/activations.h src/config/dims.c src/config/dims.h src/config/precision.h \
+	src/config/activations.h src/config/dims.c src/config/dims.h src/config/relative.c src/config/relative.h src/config/precision.h \
+	src/config/classify.c src/config/classify.def src/config/classify.h \
 	src/config/batches.c src/config/batches.h \
 	src/config/amounts.c src/config/amounts.h \
 	src/config/lr_schedule.c src/config/lr_schedule.h \
 	src/config/compression.c src/config/compression.h \
 	src/config/data_parallel.c src/config/data_parallel.h \
+	src/config/offload.c src/config/offload.h \
 	src/config/layout.c src/config/layout.h \
 	src/config/layout_parse.c \
 	src/config/model_family.c src/config/model_family.h \

@@ -200,9 +200,12 @@ static enum tr_status set_scaling(const struct tr_config *c, struct tr_rotary_sc
 static const char *name_of(enum tr_positions positions)
 {
     static const char *const names[] = {
-        [TR_POSITIONS_LEARNED] = "learned positions", [TR_POSITIONS_SINUSOIDAL] = "sine positions",
-        [TR_POSITIONS_ROTARY] = "rotary embeddings",  [TR_POSITIONS_ALIBI] = "ALiBi",
+        [TR_POSITIONS_LEARNED] = "learned positions",
+        [TR_POSITIONS_SINUSOIDAL] = "sine positions",
+        [TR_POSITIONS_ROTARY] = "rotary embeddings",
+        [TR_POSITIONS_ALIBI] = "ALiBi",
         [TR_POSITIONS_NONE] = "no positions",
+        [TR_POSITIONS_DISENTANGLED] = "relative positions",
     };
 
     return names[positions];
@@ -285,6 +288,56 @@ static enum tr_status set_window(const struct tr_config *c, struct tr_family *f)
     return TR_OK;
 }
 
+/* With buckets b and positions p a distance of r > b / 2 has bucket b / 2 + (b / 2 - 1) ln(2 r / b) / ln(2 (p - 1) / b),
+   which ascends by less than 1 from one distance to the next where p - 1 >= e b / 2. */
+#define BUCKET_REACH (M_E / 2.0)
+
+/* What of DeBERTa other models lack. */
+static enum tr_status set_encoder(const struct tr_config *c, struct tr_family *f)
+{
+    const char *about = first_of((const struct asked[]){
+        {c->position_buckets != TR_UNSET_INT, "position-buckets"},
+        {c->max_relative_positions != TR_UNSET_INT, "max-relative-positions"},
+        {c->conv_kernel_size != TR_UNSET_INT && c->conv_kernel_size > 0, "conv-kernel-size"},
+        {false, NULL}});
+
+    if (about && !f->encoder)
+        return TR_FAIL(TR_ECONFIG,
+                       "--%s is about DeBERTa's encoder, and this model is a decoder: give "
+                       "--model-family deberta-v2, or remove it",
+                       about);
+    if (f->encoder != (f->positions == TR_POSITIONS_DISENTANGLED))
+        return TR_FAIL(TR_ECONFIG,
+                       "an encoder has the positions \"disentangled\" here, a decoder any others, "
+                       "and this model has %s: leave --position-embedding-type to --model-family",
+                       name_of(f->positions));
+    if (c->position_buckets != TR_UNSET_INT)
+        f->position_buckets = c->position_buckets;
+    if (c->max_relative_positions != TR_UNSET_INT)
+        f->relative_longest = c->max_relative_positions;
+    if (c->conv_kernel_size != TR_UNSET_INT)
+        f->convolution = c->conv_kernel_size;
+    if (f->encoder &&
+        (f->position_buckets < 4 || f->position_buckets % 2 != 0 ||
+         (double)f->relative_longest - 1.0 < BUCKET_REACH * (double)f->position_buckets))
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--position-buckets %lld with --max-relative-positions %lld: half of the buckets "
+            "are for short distances, a bucket each, and the others for longer ones by their "
+            "logarithm, of which none may be left out: give an even number from 4 on, and "
+            "twice as many positions",
+            (long long)f->position_buckets, (long long)f->relative_longest);
+    if (f->convolution > 0 && f->convolution % 2 == 0)
+        return TR_FAIL(TR_ECONFIG,
+                       "--conv-kernel-size %lld has no token in its middle: give %lld or %lld",
+                       (long long)f->convolution, (long long)f->convolution - 1,
+                       (long long)f->convolution + 1);
+    if (f->encoder && f->place != TR_NORM_AFTER)
+        return TR_FAIL(TR_ECONFIG, "DeBERTa's layers have norms after each sublayer: remove "
+                                   "--norm-placement");
+    return TR_OK;
+}
+
 static enum tr_status set_attention(const struct tr_config *c, struct tr_family *f)
 {
     if (c->num_query_groups != TR_UNSET_INT)
@@ -355,6 +408,10 @@ static enum tr_status check(const struct tr_family *f)
         return TR_FAIL(TR_ECONFIG, "--qk-layernorm takes the root mean square of queries and keys, "
                                    "and the other norms are LayerNorm: give --normalization "
                                    "RMSNorm, or remove it");
+    if (f->encoder && (f->window > 0 || f->rms))
+        return TR_FAIL(TR_ECONFIG,
+                       "DeBERTa's attention has no window, and its norms are LayerNorm: "
+                       "remove --window-size and --normalization");
     if (f->window > 0 && f->positions == TR_POSITIONS_ALIBI)
         return TR_FAIL(TR_ECONFIG,
                        "a window of %lld tokens cuts off what ALiBi fades out with the distance: "
@@ -374,6 +431,7 @@ enum tr_status tr_family_of(const struct tr_config *c, struct tr_family *out)
     TR_TRY(set_positions(c, out));
     TR_TRY(set_rotary(c, out));
     TR_TRY(set_attention(c, out));
+    TR_TRY(set_encoder(c, out));
     TR_TRY(set_activation(c, out));
     TR_TRY(set_linear(c, out));
     return check(out);

@@ -396,7 +396,7 @@ static enum tr_status parse_word(struct target *to, const struct tr_args *a, int
                    to->where);
 }
 
-/* ---- files of settings ---- */
+/* ---- options that stand for others ---- */
 
 /* What one word, with its value, says of an option; o is NULL if it is none that has a field. */
 struct said {
@@ -426,7 +426,7 @@ static struct said said_at(const struct target *to, const struct tr_args *a, int
     return x;
 }
 
-/* Words of the user that say something else than a file of settings. */
+/* Words that say something else than those which an option stands for. */
 static void compare(const struct target *to, const struct tr_args *a, struct tr_words *wrong)
 {
     for (int i = 0; i < a->count; i++) {
@@ -436,7 +436,7 @@ static void compare(const struct target *to, const struct tr_args *a, struct tr_
             const struct said other = said_at(to, a, j);
             char *text;
 
-            if (a->list[j].firm || !other.o || other.o->offset != firm.o->offset ||
+            if ((j <= i && a->list[j].firm) || !other.o || other.o->offset != firm.o->offset ||
                 tr_value_given(firm.value, other.value))
                 continue;
             text = tr_format("--%s is %s%s, and %s%s: give one of them", firm.o->name, other.value,

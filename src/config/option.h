@@ -110,7 +110,7 @@ void tr_options_release(const struct tr_options *t, void *base);
  * Words that belong to no option are added to `rest` (copies, owned by the caller), or are an error
  * if it is NULL; "--" ends the options.
  *
- * An option that is given and stands in a file of settings (--deepspeed_config) must have one value.
+ * An option that is given, and that another one stands for (--deepspeed_config, --strategy), must have one value.
  * All words are read, whatever is wrong with some.  One wrong option is the sentence of the
  * failure; of several, each has its line of the log, from rank 0, and the sentence is how many they
  * are.

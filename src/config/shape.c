@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/classify.h"
 #include "config/model_family.h"
 #include "config/near.h"
 #include "config/work.h"
@@ -175,6 +176,34 @@ static enum tr_status shape_recompute(const struct tr_config *c, const struct tr
     return TR_OK;
 }
 
+static enum tr_status shape_offloaded(const struct tr_config *c, const struct tr_layout *l,
+                                      struct tr_activations *a)
+{
+    const int64_t given = c->cpu_offloading_num_layers, most = tr_layout_most_layers(l);
+
+    if (given != TR_UNSET_INT && !c->cpu_offloading)
+        return TR_FAIL(TR_ECONFIG,
+                       "--cpu-offloading-num-layers %lld says of how many layers activations are "
+                       "offloaded, and none are: add --cpu-offloading, or remove it",
+                       (long long)given);
+    if (!c->cpu_offloading)
+        return TR_OK;
+    if (a->recompute != TR_RECOMPUTE_NONE)
+        return TR_FAIL(TR_ECONFIG, "--cpu-offloading keeps activations with the host, and another "
+                                   "option recomputes them: remove one of them");
+    if (c->cuda_graph_impl == TR_GRAPHS_LOCAL)
+        return TR_FAIL(TR_ECONFIG, "--cuda-graph-impl local replays passes in which nothing is "
+                                   "copied to the host, and --cpu-offloading copies after each "
+                                   "layer: remove one of them");
+    if (given != TR_UNSET_INT && given > most)
+        return TR_FAIL(TR_ECONFIG,
+                       "--cpu-offloading-num-layers %lld is more than the %lld layers of a model "
+                       "chunk: give at most that",
+                       (long long)given, (long long)most);
+    a->offload_layers = given != TR_UNSET_INT ? given : most > 1 ? most - 1 : 1;
+    return TR_OK;
+}
+
 static enum tr_status shape_sequence(const struct tr_config *c, int w, const struct tr_dims *m,
                                      struct tr_activations *a)
 {
@@ -200,17 +229,90 @@ static enum tr_status check_network(const struct tr_config *c)
 {
     bool slow = c->distributed_backend == TR_DIST_SLOW, rate = c->slow_rate > TR_UNSET_REAL;
 
-    if (slow && !rate)
+    if (slow && !rate && !c->slow_links)
         return TR_FAIL(TR_ECONFIG, "--distributed-backend slow needs to know how slow: give "
-                                   "--slow-rate GBIT_PER_SECOND");
-    if (!slow && (rate || c->slow_latency > 0.0 || c->slow_jitter > 0.0))
-        return TR_FAIL(TR_ECONFIG, "--slow-rate, --slow-latency and --slow-jitter describe the "
-                                   "network of --distributed-backend slow: add that, or remove "
-                                   "them");
+                                   "--slow-rate GBIT_PER_SECOND, or --slow-links FILE");
+    if (!slow && (rate || c->slow_links || c->slow_latency > 0.0 || c->slow_jitter > 0.0))
+        return TR_FAIL(TR_ECONFIG,
+                       "--slow-rate, --slow-links, --slow-latency and --slow-jitter describe the "
+                       "network of --distributed-backend slow: add that, or remove "
+                       "them");
+    if (c->slow_links && (rate || c->slow_latency > 0.0))
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--slow-links has the rate and the latency of each link: remove --slow-rate and "
+            "--slow-latency");
     return TR_OK;
 }
 
-/* Where samples come from is said in one of three ways. */
+/* A head of classes needs samples that have one. */
+static enum tr_status check_classes(const struct tr_config *c)
+{
+    const struct tr_classify *task = tr_classify_of(c);
+    const char *field = c->text_field    ? "text-field"
+                        : c->pair_field  ? "pair-field"
+                        : c->label_field ? "label-field"
+                                         : NULL;
+
+    if (!task && field)
+        return TR_FAIL(TR_ECONFIG,
+                       "--%s names a column of a task of classification: give --task-name "
+                       "classification, or remove it",
+                       field);
+    if (tr_classify_labels(c) == 0)
+        return TR_OK;
+    if (!task && (c->task_name || c->data_path.count > 0 || c->train_data_path.count > 0))
+        return TR_FAIL(TR_ECONFIG,
+                       "--num-labels asks for a head of classes, and samples of these data have "
+                       "none: give --task-name cola, qnli or classification, or remove it");
+    if (task && c->n_epochs == TR_UNSET_INT)
+        return TR_FAIL(TR_ECONFIG,
+                       "--task-name %s has rows, which are trained in epochs: give --n-epochs "
+                       "in place of --train-iters or --train-samples",
+                       task->name);
+    if (c->eod_mask_loss || c->reset_position_ids || c->reset_attention_mask)
+        return TR_FAIL(TR_ECONFIG,
+                       "--eod-mask-loss, --reset-position-ids and --reset-attention-mask are for "
+                       "samples of several documents, and samples of classes are one text each: "
+                       "remove them");
+    return TR_OK;
+}
+
+/* Tasks have an order of their own, without an end. */
+static enum tr_status check_tasks(const struct tr_config *c)
+{
+    const bool endless = !tr_classify_of(c);
+    const char *other = c->mock_data                             ? "mock-data"
+                        : c->data_path.count                     ? "data-path"
+                        : c->train_data_path.count               ? "train-data-path"
+                        : c->valid_data_path.count               ? "valid-data-path"
+                        : c->test_data_path.count                ? "test-data-path"
+                        : endless && c->n_epochs != TR_UNSET_INT ? "n-epochs"
+                        : c->document_samples                    ? "document-samples"
+                        : c->dataloader_type == TR_LOADER_CYCLIC ? "dataloader-type cyclic"
+                                                                 : NULL;
+
+    if (!c->task_name && c->evaluation_data)
+        return TR_FAIL(TR_ECONFIG,
+                       "--evaluation-data is the validation data of --task-name: give that, "
+                       "or --valid-data-path with --train-data-path");
+    if (!c->task_name && strcmp(c->task_dir, ".") != 0)
+        return TR_FAIL(TR_ECONFIG,
+                       "--task-dir is where the data of --task-name are: give that, or remove it");
+    if (!c->task_name && c->show_data)
+        return TR_FAIL(TR_ECONFIG,
+                       "--show-data prints samples of --task-name: give that, or remove "
+                       "it; `trireme data show` prints documents of a dataset");
+    if (c->task_name && other)
+        return TR_FAIL(TR_ECONFIG,
+                       "--task-name makes samples of weighted tasks, in an order without an end, "
+                       "or of the rows "
+                       "of one: remove it, or --%s",
+                       other);
+    return check_classes(c);
+}
+
+/* Where samples come from is said in one of four ways. */
 static enum tr_status check_data(const struct tr_config *c)
 {
     const char *split = tr_options_find(tr_config_options(), "split")->initial;
@@ -219,6 +321,24 @@ static enum tr_status check_data(const struct tr_config *c)
     if (c->mock_data && (c->data_path.count || each))
         return TR_FAIL(TR_ECONFIG, "--mock-data makes tokens and reads no data: remove it, or --%s",
                        each ? "train-data-path and its like" : "data-path");
+    if (!c->mock_data && c->mock_distribution != TR_MOCK_SKEWED)
+        return TR_FAIL(TR_ECONFIG,
+                       "--mock-distribution says what the tokens of --mock-data are: add "
+                       "that, or remove it");
+    if (!c->mock_data && c->mock_validation != TR_MOCK_VALID_OWN)
+        return TR_FAIL(TR_ECONFIG,
+                       "--mock-validation says what --mock-data validates on: add that, "
+                       "or remove it");
+    if (c->split_at_random && (!c->document_samples || c->data_path.count == 0))
+        return TR_FAIL(TR_ECONFIG,
+                       "--split-at-random is about the documents that --split divides: give "
+                       "--document-samples and --data-path, or remove it");
+    TR_TRY(check_tasks(c));
+    if (c->document_samples && (c->dataloader_type == TR_LOADER_CYCLIC || c->mock_data))
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--document-samples takes the documents of a dataset as they are: remove it, or --%s",
+            c->mock_data ? "mock-data" : "dataloader-type cyclic");
     if (each && c->data_path.count)
         return TR_FAIL(TR_ECONFIG,
                        "--data-path is split into training, validation and test by --split, and "
@@ -382,15 +502,45 @@ static enum tr_status check_profile(const struct tr_config *c, int world)
     return TR_OK;
 }
 
-static enum tr_status check_trace(const struct tr_config *c)
+/* Unset, they are 10 and 12 for --trace, and the first and the last for --profiling. */
+static enum tr_status check_trace_steps(const struct tr_config *c)
 {
+    const int64_t first = c->trace_step_start != TR_UNSET_INT ? c->trace_step_start
+                          : c->trace                          ? 10
+                                                              : 0;
+    const int64_t last = c->trace_step_end != TR_UNSET_INT ? c->trace_step_end
+                         : c->trace                        ? 12
+                                                           : INT64_MAX;
+
+    if (first < last)
+        return TR_OK;
+    return TR_FAIL(TR_ECONFIG,
+                   "--trace-step-start %lld is not before --trace-step-end %lld, so nothing "
+                   "would be traced: raise the second",
+                   (long long)first, (long long)last);
+}
+
+static enum tr_status check_accumulation(const struct tr_config *c, const struct tr_batches *b)
+{
+    const int64_t micros = b->global_batch / b->unit;
+
+    if (c->profiling != TR_PROFILING_TIDY && c->profiling_accumulation != 1)
+        return TR_FAIL(TR_ECONFIG, "--profiling-accumulation chooses what --profiling "
+                                   "tidy_profiling writes: add that, or remove it");
+    if (micros % c->profiling_accumulation == 0)
+        return TR_OK;
+    return TR_FAIL(TR_ECONFIG,
+                   "--profiling-accumulation %lld does not divide the %lld micro-batches of an "
+                   "iteration, so its steps would differ: give a divisor",
+                   (long long)c->profiling_accumulation, (long long)micros);
+}
+
+static enum tr_status check_trace(const struct tr_config *c, const struct tr_batches *b)
+{
+    TR_TRY(check_accumulation(c, b));
     if (!c->trace && c->profiling == TR_PROFILING_NONE)
         return TR_OK;
-    if (c->trace_step_start >= c->trace_step_end)
-        return TR_FAIL(TR_ECONFIG,
-                       "--trace-step-start %lld is not before --trace-step-end %lld, so nothing "
-                       "would be traced: raise the second",
-                       (long long)c->trace_step_start, (long long)c->trace_step_end);
+    TR_TRY(check_trace_steps(c));
     if (c->trace && c->trace[0] == '\0')
         return TR_FAIL(TR_ECONFIG, "--trace names no file: say where the trace goes");
     if (!c->trace_postfix || strchr(c->trace_postfix, '/'))
@@ -495,8 +645,62 @@ static enum tr_status check_batch(const struct tr_layout *l, const struct tr_dim
                    MOST_ACTIVATIONS, INT32_MAX);
 }
 
-/* With ZeRO-2 and 3: one layer that is computed, and one that is under way. */
-enum { ZERO_WINDOWS = 2 };
+/* With ZeRO-2 and 3: gradients of one layer that is computed, and of one that is under way.  Weights of as many
+   layers ahead as fill a network, in elements. */
+enum { GRADIENT_WINDOWS = 2, ELEMENTS_AHEAD = 8 << 20 };
+
+/* Layers of which a rank has room for weights. */
+static int weight_windows(const struct tr_data_parallel *dp, const struct tr_dims *m, int w)
+{
+    const struct tr_work_how how = tr_work_how_whole(m);
+    struct tr_work layer;
+    double ahead = (double)dp->ahead;
+
+    if (dp->keeps_weights)
+        return MOST_LAYERS;
+    tr_work_of(&how, TR_WORK_LAYER, &layer);
+    if (dp->ahead < 0)
+        ahead = ceil(ELEMENTS_AHEAD * (double)w / tr_work_weights(&layer));
+    return ahead < MOST_LAYERS ? (int)ahead + 1 : MOST_LAYERS;
+}
+
+static void shape_windows(struct tr_shape *s)
+{
+    struct tr_layout *l = &s->layout;
+
+    l->part_shards = s->dp.mode == TR_DP_ZERO;
+    if (s->dp.each)
+        l->gradient_windows = GRADIENT_WINDOWS;
+    if (s->dp.by_layer)
+        l->weight_windows = weight_windows(&s->dp, &s->dims, l->w);
+}
+
+/* An encoder's table of relative positions is on each stage and is no part of a layer; its convolution reads the
+   embedding beside the first layer. */
+static enum tr_status check_encoder(const struct tr_config *c, const struct tr_shape *s)
+{
+    const struct tr_layout *l = &s->layout;
+    const char *what = s->activations.sequence ? "--sequence-parallel"
+                       : s->dp.mode == TR_DP_ZERO && (s->dp.each || s->dp.by_layer)
+                           ? "--zero-stage 2 or 3"
+                       : c->cpu_offloading ? "--cpu-offloading"
+                                           : NULL;
+
+    if (!s->dims.family.encoder)
+        return TR_OK;
+    if (what)
+        return TR_FAIL(TR_ECONFIG,
+                       "%s takes a model for layers alone, and an encoder of --model-family %s has "
+                       "parts beside them: remove it",
+                       what, c->model_family);
+    if (s->dims.family.convolution > 0 && tr_layout_layers(l, 0, 0) == 0)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "the convolution of an encoder reads the embedding and stands beside the first "
+            "layer, and the first stage has no layer: give it one in "
+            "--pipeline-model-parallel-layout, or --conv-kernel-size 0");
+    return TR_OK;
+}
 
 enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape *out)
 {
@@ -517,18 +721,20 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     TR_TRY(check_batch(l, &out->dims, &out->batches));
     TR_TRY(shape_precision(c, &out->dims.family, &out->precision));
     TR_TRY(shape_recompute(c, l, &out->activations));
+    TR_TRY(shape_offloaded(c, l, &out->activations));
     TR_TRY(shape_sequence(c, l->w, &out->dims, &out->activations));
     out->dropout.attention = tr_family_attention_dropout(c, &out->dims.family);
     out->dropout.hidden = tr_family_hidden_dropout(c, &out->dims.family);
     TR_TRY(tr_data_parallel_of(c, l->d, &out->dp));
-    l->gradient_windows = out->dp.gradient_shards > 1 ? ZERO_WINDOWS : 0;
-    l->weight_windows = out->dp.weight_shards > 1 ? ZERO_WINDOWS : 0;
+    TR_TRY(tr_offload_of(c, &out->dp, &out->offload));
+    shape_windows(out);
     TR_TRY(check_network(c));
     TR_TRY(tr_amounts_of(c, &out->batches, l->d, &out->amounts, &out->epochs));
     TR_TRY(tr_lr_schedule_of(c, out->batches.global_batch, out->amounts.train_samples,
                              &out->lr_schedule));
     TR_TRY(tr_link_compression_of(c, l->p, out->activations.sequence, &out->epochs, &out->links));
     TR_TRY(check_data(c));
+    TR_TRY(check_encoder(c, out));
     TR_TRY(check_masks(c, &out->dims));
     TR_TRY(check_attention(c, out));
     TR_TRY(check_gemm(c, &out->precision));
@@ -536,6 +742,6 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     TR_TRY(check_save(c));
     TR_TRY(shape_signals(c, &out->exit_signals));
     TR_TRY(check_profile(c, world));
-    TR_TRY(check_trace(c));
+    TR_TRY(check_trace(c, &out->batches));
     return check_load(c);
 }

@@ -12,6 +12,7 @@
 #include "config/lr_schedule.h"
 #include "config/precision.h"
 #include "config/data_parallel.h"
+#include "config/offload.h"
 #include "util/status.h"
 
 /*
@@ -32,6 +33,7 @@ struct tr_shape {
         double attention, hidden;
     } dropout;
     struct tr_data_parallel dp;
+    struct tr_offload offload;
     struct tr_link_compression links;
     struct tr_amounts amounts;
     struct tr_epoch_plan epochs;

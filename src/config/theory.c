@@ -15,6 +15,7 @@ double tr_theory_activations(const struct tr_shape *s)
 {
     const struct tr_work_how how = tr_work_how_of(s);
     const double n = how.tokens, h = (double)s->dims.hidden, p = s->layout.p, w = s->layout.w;
+    const double logits = s->dims.head == TR_HEAD_LANGUAGE ? (double)s->dims.vocab_padded : 0.0;
     const double part = (double)s->batches.micros / p;
     struct tr_work layer;
     double bytes;
@@ -30,6 +31,6 @@ double tr_theory_activations(const struct tr_shape *s)
     else if (part < 1.0)
         bytes *= part;
     if (s->layout.p == 1)
-        bytes += 4.0 * n * (h + (double)s->dims.vocab_padded) / w;
+        bytes += 4.0 * n * (h + logits) / w;
     return bytes;
 }

@@ -53,7 +53,8 @@ enum tr_status tr_vocab_known(const struct tr_config *c, struct tr_vocab_file *o
     *out = (struct tr_vocab_file){0};
     if (type == TR_TOKENIZER_GPT2_BPE && c->vocab_file)
         return tr_vocab_read(c->vocab_file, out);
-    if ((type == TR_TOKENIZER_HUGGINGFACE || type == TR_TOKENIZER_SENTENCEPIECE) &&
+    if ((type == TR_TOKENIZER_HUGGINGFACE || type == TR_TOKENIZER_SENTENCEPIECE ||
+         type == TR_TOKENIZER_CHINESE) &&
         c->tokenizer_model && read_model)
         return read_model(type, c->tokenizer_model, out);
     return TR_OK;
@@ -95,11 +96,12 @@ static enum tr_status read_tokenizer(const struct tr_config *c, int64_t *size, i
                                "--vocab-size");
     case TR_TOKENIZER_HUGGINGFACE:
     case TR_TOKENIZER_SENTENCEPIECE:
+    case TR_TOKENIZER_CHINESE:
         if (c->tokenizer_model)
             return read_file(c, size, eod);
         return given ? TR_OK
                      : TR_FAIL(TR_ECONFIG, "the size of the vocabulary is not known: give "
-                                           "--tokenizer-model, the folder of the model, or "
+                                           "--tokenizer-model, the folder or file of the model, or "
                                            "--vocab-size");
     default:
         if (!given)

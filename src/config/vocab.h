@@ -13,7 +13,7 @@
  *     NullTokenizer   --vocab-size tokens, and one more, the last, that ends a document: Megatron's
  *                     rule, by which --vocab-size 50256 stands for GPT-2's 50257
  *
- *     HuggingFaceTokenizer, SentencePieceTokenizer
+ *     HuggingFaceTokenizer, SentencePieceTokenizer, ChineseWordPiece
  *                     as --tokenizer-model says
  *
  * For the others --vocab-size is the true size and overrides the one above.

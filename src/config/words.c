@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "config/deepspeed.h"
+#include "config/strategy.h"
 #include "util/file.h"
 
 enum { FILE_LIMIT = 1 << 20 };
@@ -23,52 +24,74 @@ static void add(struct tr_args *a, char *text, char *where, bool firm)
     a->list[a->count++] = (struct tr_arg){text, where, firm};
 }
 
+void tr_args_add(struct tr_args *a, const char *text, const char *where, bool firm)
+{
+    add(a, tr_format("%s", text), tr_format("%s", where), firm);
+}
+
 static void add_setting(void *ctx, const char *word, const char *where)
 {
     add(ctx, tr_format("%s", word), tr_format("%s", where), true);
 }
 
-/* The option that names a file of settings: DeepSpeed writes it with '_'. */
-static const char settings[] = "--deepspeed-config";
+/* The options that stand for others, with '-' for what may be typed as '_'. */
+typedef void put_word(void *ctx, const char *word, const char *where);
+static const struct settings {
+    const char *name;
+    enum tr_status (*read)(const char *value, put_word *put, void *ctx);
+} settings[] = {
+    {"--deepspeed-config", tr_deepspeed_read},
+    {"--strategy", tr_strategy_read},
+};
 
-/* How long its name is at the beginning of a word, or 0. */
-static size_t begins(const char *word)
+/* The one whose name begins a word, and the length of that; or NULL. */
+static const struct settings *begins(const char *word, size_t *length)
 {
-    const size_t n = sizeof settings - 1;
+    for (size_t row = 0; row < sizeof settings / sizeof *settings; row++) {
+        const char *name = settings[row].name;
+        size_t i = 0;
 
-    for (size_t i = 0; i < n; i++)
-        if (word[i] != settings[i] && !(settings[i] == '-' && i > 1 && word[i] == '_'))
-            return 0;
-    return n;
-}
-
-/* How many words name a file of settings, `word` and the one before it: 1, 2, or 0 where they name none. */
-static int settings_in(const struct tr_arg *before, const struct tr_arg *word, const char **file)
-{
-    const size_t n = begins(word->text), m = before ? begins(before->text) : 0;
-
-    if (n > 0 && word->text[n] == '=') {
-        *file = word->text + n + 1;
-        return 1;
+        while (name[i] && (word[i] == name[i] || (name[i] == '-' && i > 1 && word[i] == '_')))
+            i++;
+        *length = i;
+        if (!name[i] && (word[i] == '\0' || word[i] == '='))
+            return &settings[row];
     }
-    *file = word->text;
-    return m > 0 && before->text[m] == '\0' ? 2 : 0;
+    return NULL;
 }
 
-/* A word of a user, and what a file that it names stands for. */
+/* How many words, `word` and the one before it, are such an option with its value: 1, 2, or 0 where they are
+   none. */
+static int settings_in(const struct tr_arg *before, const struct tr_arg *word,
+                       const struct settings **of, const char **value)
+{
+    size_t n;
+
+    *of = begins(word->text, &n);
+    if (*of) {
+        *value = word->text + n + 1;
+        return word->text[n] == '=';
+    }
+    *value = word->text;
+    *of = before ? begins(before->text, &n) : NULL;
+    return *of && before->text[n] == '\0' ? 2 : 0;
+}
+
+/* A word of a user, and what it stands for. */
 static enum tr_status add_word(struct tr_args *a, const char *text, char *where)
 {
-    const char *file;
+    const struct settings *of;
+    const char *value;
     enum tr_status s;
-    char *path;
+    char *copy;
 
     add(a, tr_format("%s", text), where, false);
-    if (settings_in(a->count > 1 ? &a->list[a->count - 2] : NULL, &a->list[a->count - 1], &file) ==
-        0)
+    if (settings_in(a->count > 1 ? &a->list[a->count - 2] : NULL, &a->list[a->count - 1], &of,
+                    &value) == 0)
         return TR_OK;
-    path = tr_format("%s", file);
-    s = tr_deepspeed_read(path, add_setting, a);
-    free(path);
+    copy = tr_format("%s", value);
+    s = of->read(copy, add_setting, a);
+    free(copy);
     return s;
 }
 
@@ -238,11 +261,13 @@ static void release(struct tr_arg *word)
 
 void tr_args_settle(struct tr_args *a)
 {
-    const char *file;
+    const struct settings *of;
+    const char *value;
     int kept = 0;
 
     for (int i = 0; i < a->count; i++) {
-        const int named = settings_in(kept > 0 ? &a->list[kept - 1] : NULL, &a->list[i], &file);
+        const int named =
+            settings_in(kept > 0 ? &a->list[kept - 1] : NULL, &a->list[i], &of, &value);
 
         a->list[i].firm = false;
         if (named == 0) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "config/work.h"
 
+#include "config/relative.h"
 #include "util/status.h"
 
 /* The widths of a layer, the whole model's and those of one tensor rank. */
@@ -47,7 +48,8 @@ static void gemm(struct tr_work *x, const char *name, enum tr_work_branch branch
                  double inner, double columns)
 {
     TR_ASSERT(x->gemms < TR_WORK_GEMMS);
-    x->gemm[x->gemms++] = (struct tr_work_gemm){name, branch, rows, inner, columns};
+    x->gemm[x->gemms++] = (struct tr_work_gemm){
+        .name = name, .branch = branch, .rows = rows, .inner = inner, .columns = columns};
 }
 
 static void pass(struct tr_work *x, const char *name, double rows, double forward, double backward)
@@ -138,15 +140,31 @@ static double pairs_of(double t, double window)
 static struct tr_work_attention scores_of(const struct tr_work_how *how, const struct widths *k)
 {
     const double t = (double)how->dims->seq, samples = how->tokens / t;
-    const double pairs = pairs_of(t, (double)k->f->window);
+    const double pairs = k->f->encoder ? t * t : pairs_of(t, (double)k->f->window);
 
     return (struct tr_work_attention){
         .heads = k->heads,
         .head_dim = (double)how->dims->head_dim,
         .square = samples * t * t,
         .pairs = samples * pairs,
-        .share = pairs / pairs_of(t, 0.0),
+        .share = k->f->encoder ? 1.0 : pairs / pairs_of(t, 0.0),
     };
+}
+
+/* Disentangled attention (device/device.h): the table's rows through the first product, and two more products of each
+   pair for its score. */
+static void relative(struct tr_work *x, const struct tr_work_how *how, const struct widths *k)
+{
+    double rows;
+
+    if (k->f->positions != TR_POSITIONS_DISENTANGLED)
+        return;
+    rows = (double)tr_relative_rows(how->dims, how->dims->seq);
+    gemm(x, "relative qkv", TR_WORK_ATTENTION, rows, k->hidden, k->products);
+    x->gemm[x->gemms - 1].again = true;
+    keep(x, "relative qkv", TR_WORK_TYPE, rows, k->qkv);
+    pass(x, "relative norm", rows, 2.0 * k->hidden, 2.0 * k->hidden);
+    x->attention.pairs *= 2.0;
 }
 
 static void attention(struct tr_work *x, const struct tr_work_how *how, const struct widths *k)
@@ -176,6 +194,7 @@ static void attention(struct tr_work *x, const struct tr_work_how *how, const st
     keep(x, "softmax", TR_WORK_FP32, n, k->heads);
     keep(x, "context", TR_WORK_TYPE, n, k->queries);
     x->attention = scores_of(how, k);
+    relative(x, how, k);
     gemm(x, "projection", TR_WORK_ATTENTION, n, k->queries, k->hidden);
     leave(x, how, TR_WORK_ATTENTION, k->hidden);
 }
@@ -218,6 +237,23 @@ static void around(struct tr_work *x, const struct widths *k)
 
 /* ---- the ends ---- */
 
+/* What zeroes padding, and the convolution beside the first layer, of which the sum over the taps is one product
+   (model/convolution.c). */
+static void encoder(struct tr_work *x, const struct tr_work_how *how, const struct widths *k)
+{
+    const double n = how->tokens, taps = (double)k->f->convolution;
+
+    keep(x, "rows of taps", TR_WORK_INT32, n, taps > 0.0 ? taps : 1.0);
+    if (taps == 0.0)
+        return;
+    pass(x, "rows side by side", n, 4.0 * taps * k->hidden, 6.0 * taps * k->hidden);
+    gemm(x, "convolution", TR_WORK_END, n, taps * k->hidden, k->hidden);
+    keep(x, "before activation", TR_WORK_TYPE, n, k->hidden);
+    keep(x, "sum", TR_WORK_STREAM, n, k->hidden);
+    norm(x, k, "convolution norm", false, 0.0);
+    join(x, k, "convolution");
+}
+
 /* The look-up itself is left out: a row is read and written once, less than a thousandth of a layer's time. */
 static void embedding(struct tr_work *x, const struct tr_work_how *how, const struct widths *k)
 {
@@ -231,6 +267,8 @@ static void embedding(struct tr_work *x, const struct tr_work_how *how, const st
         keep(x, "sum", TR_WORK_STREAM, k->rows, k->hidden);
         norm(x, k, "embedding norm", false, 0.0);
     }
+    if (k->f->encoder)
+        encoder(x, how, k);
 }
 
 /* Passes over the logits, in numbers of 4 bytes: a copy, maximum, sum; their gradient. */
@@ -254,6 +292,33 @@ static void head(struct tr_work *x, const struct tr_work_how *how, const struct 
     x->pass[x->passes - 1].wide = true;
     keep(x, "labels", TR_WORK_INT32, n, 1.0);
     keep(x, "maxima and sums", TR_WORK_FP32, n, 3.0);
+}
+
+/* Of classes (model/head_classes.c): one row of each sample, the same on all tensor ranks. */
+static void head_classes(struct tr_work *x, const struct tr_work_how *how, const struct widths *k)
+{
+    const double n = how->tokens / (double)how->dims->seq, classes = (double)how->dims->classes;
+    const bool projects = how->dims->embed != how->dims->hidden;
+
+    keep(x, "input", TR_WORK_STREAM, k->rows, k->hidden);
+    keep(x, "row", TR_WORK_STREAM, n, k->hidden);
+    keep(x, "normed", TR_WORK_TYPE, n, k->hidden);
+    if (k->f->final_norm)
+        keep(x, "statistics", TR_WORK_FP32, n, k->f->rms ? 1.0 : 2.0);
+    if (how->sequence)
+        message(x, "row", TR_WORK_END, TR_WORK_ALL_REDUCE, false, false,
+                how->stream * n * k->hidden);
+    if (projects) {
+        gemm(x, "project-out", TR_WORK_END, n, k->hidden, k->embed);
+        keep(x, "projected", TR_WORK_TYPE, n, k->embed);
+    }
+    if (k->f->pooler) {
+        gemm(x, "pooler", TR_WORK_END, n, k->hidden, k->hidden);
+        keep(x, "pooled", TR_WORK_TYPE, n, 2.0 * k->hidden);
+    }
+    gemm(x, "classes", TR_WORK_END, n, k->embed, classes);
+    keep(x, "places and labels", TR_WORK_INT32, n, 2.0);
+    keep(x, "weights, maxima and sums", TR_WORK_FP32, n, 4.0);
 }
 
 struct tr_work_how tr_work_how_of(const struct tr_shape *s)
@@ -282,6 +347,8 @@ void tr_work_of(const struct tr_work_how *how, enum tr_work_part part, struct tr
     *out = (struct tr_work){.gemms = 0};
     if (part == TR_WORK_EMBED) {
         embedding(out, how, &k);
+    } else if (part == TR_WORK_HEAD && how->dims->head == TR_HEAD_CLASSES) {
+        head_classes(out, how, &k);
     } else if (part == TR_WORK_HEAD) {
         head(out, how, &k);
     } else {
@@ -296,7 +363,7 @@ double tr_work_weights(const struct tr_work *x)
     double sum = 0.0;
 
     for (int i = 0; i < x->gemms; i++)
-        sum += x->gemm[i].inner * x->gemm[i].columns;
+        sum += x->gemm[i].again ? 0.0 : x->gemm[i].inner * x->gemm[i].columns;
     return sum;
 }
 

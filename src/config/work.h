@@ -27,14 +27,17 @@ struct tr_work_gemm {
     const char *name;
     enum tr_work_branch branch;
     double rows, inner, columns;
+    bool again; /* the matrix is that of a product before it */
 };
 
 /* Scores of queries and keys, and the values that they weigh: 4 head_dim operations for each pair. */
 struct tr_work_attention {
     double heads, head_dim; /* of this rank; 0 heads: no attention */
     double square;          /* pairs of a query and a key of a head, in all samples: B T^2 */
-    double pairs;           /* those that are seen: B T (T + 1) / 2, fewer with a window */
-    double share;           /* pairs over those without a window */
+    double
+        pairs; /* those that are seen: B T (T + 1) / 2, fewer with a window; all of an encoder, twice
+                               where scores are disentangled, which takes as many operations again */
+    double share; /* pairs over those without a window */
 };
 
 /* An operation that is no product: numbers read and written, in each row, each way, where nothing is fused.  A
@@ -65,7 +68,7 @@ struct tr_work_kept {
 };
 
 enum {
-    TR_WORK_GEMMS = 4,
+    TR_WORK_GEMMS = 5,
     TR_WORK_PASSES = 10,
     TR_WORK_COLLECTIVES = 12,
     TR_WORK_KEEPS = 16,

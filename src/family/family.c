@@ -12,6 +12,11 @@
 #define ROTARY(base, fraction) \
     .positions = TR_POSITIONS_ROTARY, .rotary_base = (base), .rotary_fraction = (fraction)
 #define RMS(epsilon) .rms = true, .eps = (epsilon), .final_norm = true
+#define ENCODER                                                                                  \
+    BIASES, MLP(GELU, 4.0, 1), .eps = 1e-7, .place = TR_NORM_AFTER, .embed_norm = true,          \
+                               .positions = TR_POSITIONS_DISENTANGLED, .encoder = true,          \
+                               .position_buckets = 256, .relative_longest = 512, .pooler = true, \
+                               .dropout = true
 
 static const struct tr_family families[] = {
     {.name = "gpt2",
@@ -130,6 +135,13 @@ static const struct tr_family families[] = {
      .window = 4096,
      .tied = true,
      .dropout = true},
+    {.name = "deberta-v2",
+     .about = "DeBERTa v2: an encoder, disentangled attention, a convolution (He et al. 2021)",
+     ENCODER,
+     .convolution = 3},
+    {.name = "deberta-v3",
+     .about = "DeBERTa v3: DeBERTa v2 without its convolution (He et al. 2023)",
+     ENCODER},
     {.name = "yuan",
      .about = "YuanGenerativeLM in GPT-2's form: GPT-2 with ReLU",
      NORMS,

@@ -34,13 +34,16 @@ enum tr_norm_place { TR_NORM_BEFORE, TR_NORM_AFTER, TR_NORM_SHARED, TR_NORM_PARA
    SINUSOIDAL  a fixed table (Vaswani et al. 2017), added to the embedding
    ROTARY      queries and keys turn by the position (Su et al. 2021)
    ALIBI       scores fall with the distance (Press et al. 2022)
-   NONE        by the causal mask alone */
+   NONE        by the causal mask alone
+   DISENTANGLED  scores know of the distance, by its bucket: queries and keys of a table of relative positions
+               meet those of tokens (He et al. 2021) */
 enum tr_positions {
     TR_POSITIONS_LEARNED,
     TR_POSITIONS_SINUSOIDAL,
     TR_POSITIONS_ROTARY,
     TR_POSITIONS_ALIBI,
-    TR_POSITIONS_NONE
+    TR_POSITIONS_NONE,
+    TR_POSITIONS_DISENTANGLED
 };
 
 /* Rotary positions for texts longer than those trained on, as Llama 3.1 scales them: wave lengths above
@@ -52,7 +55,7 @@ struct tr_rotary_scaling {
 };
 
 /*
- * The architecture of a decoder, as data.  A row of the table (family/family.c) is what its authors published;
+ * The architecture of a decoder or an encoder, as data.  A row of the table (family/family.c) is what its authors published;
  * options set single fields of a copy (config/model_family.h).  Sizes are in config/dims.h.  No code asks
  * for a family by its name: it reads these fields.
  */
@@ -74,7 +77,13 @@ struct tr_family {
     double rotary_base;
     bool rotary_pairs; /* neighbours turn together: (2 i, 2 i + 1), not (i, i + half) */
     struct tr_rotary_scaling rotary_scaling;
-    int64_t window; /* tokens that a token sees, itself included; 0: all before it */
+    bool
+        encoder; /* a token sees all of its sample, and what pads it is zero behind the embedding */
+    int64_t position_buckets; /* of relative positions: the table has twice as many rows */
+    int64_t
+        relative_longest; /* the distance that has the last bucket, plus 1; 0: the longest sequence */
+    int64_t convolution; /* taps of a convolution beside the first layer; 0: none */
+    int64_t window;      /* tokens that a token sees, itself included; 0: all before it */
 
     int64_t groups;       /* key-value groups; 0: as many as heads */
     int64_t head_width;   /* 0: hidden / heads */
@@ -88,8 +97,13 @@ struct tr_family {
     bool scale_embedding; /* by the root of the hidden size */
     int64_t
         embed_width; /* of the embedding, with a projection to the hidden size; 0: the hidden size */
-    bool tied;       /* the output layer has the word embedding's matrix */
-    bool dropout;    /* trained with dropout, so that Megatron's rates are the default */
+    bool
+        pooler; /* a head of classes reads the first token, through a dense layer and GELU, and has a bias; without
+                        it the last token, alone */
+    const char
+        *frozen;  /* names of parameters that are not trained, as --freeze has them; NULL: none */
+    bool tied;    /* the output layer has the word embedding's matrix */
+    bool dropout; /* trained with dropout, so that Megatron's rates are the default */
 };
 
 /* The row of that name, or NULL; row i, or NULL behind the last. */

@@ -192,6 +192,12 @@ int tr_lines_validation(char *buf, size_t size, const char *where, double loss)
     return (int)t.used;
 }
 
+int tr_lines_evaluation(char *buf, size_t size, double loss)
+{
+    return put_all(buf, size, "{\"valid.perplexity\": %.6f, \"valid.loss\": %.6f}",
+                   isnan(loss) ? loss : exp(fmin(loss, 20.0)), loss);
+}
+
 int tr_lines_where(char *buf, size_t size, int format, int64_t iteration, bool test)
 {
     if (format == TR_FORMAT_CORE || format == TR_FORMAT_TERMINAL)

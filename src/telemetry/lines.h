@@ -98,6 +98,9 @@ int tr_lines_formula(char *buf, size_t size, const char *formula);
    perplexity is exp(min(loss, 20)). */
 int tr_lines_validation(char *buf, size_t size, const char *where, double loss);
 
+/* The same as CocktailSGD has it, of --evaluation-data: {"valid.perplexity": P, "valid.loss": L}. */
+int tr_lines_evaluation(char *buf, size_t size, double loss);
+
 /* WHERE of the validation data at the end of training, or of the test data. */
 int tr_lines_where(char *buf, size_t size, int format, int64_t iteration, bool test);
 
