@@ -99,6 +99,17 @@ static void add_special(const struct job *j, struct tr_coded *c, bool behind)
     add_tokens(c, behind ? after->id : before->id, behind ? after->count : before->count);
 }
 
+/* A document of a whole row. */
+static void fill_row(const struct job *j, struct tr_coded *c)
+{
+    const int64_t end = j->rules->row + (c->documents > 0 ? c->ends[c->documents - 1] : 0);
+
+    c->cut += c->count > end;
+    while (c->count < end)
+        add_tokens(c, &j->rules->row_id, 1);
+    c->count = end;
+}
+
 static void end_document(const struct job *j, struct tr_coded *c)
 {
     const int32_t eod = tr_tokenizer_eod(j->rules->corpus.tokenizer);
@@ -106,6 +117,8 @@ static void end_document(const struct job *j, struct tr_coded *c)
     add_special(j, c, true);
     if (j->rules->append_eod)
         add_tokens(c, &eod, 1);
+    if (j->rules->row > 0)
+        fill_row(j, c);
     if ((size_t)c->documents == c->ends_capacity) {
         c->ends_capacity = c->ends_capacity ? 2 * c->ends_capacity : 64;
         c->ends = grow(c->ends, c->ends_capacity, sizeof *c->ends);
@@ -115,12 +128,13 @@ static void end_document(const struct job *j, struct tr_coded *c)
 
 static void add_document(const struct job *j, struct tr_coded *c, const struct tr_corpus_span *text)
 {
-    if (text->bytes == 0) {
+    if (text->bytes == 0 && j->rules->row == 0) {
         c->empty++;
         return;
     }
     add_special(j, c, false);
-    add_text(j, c, text);
+    if (text->bytes > 0)
+        add_text(j, c, text);
     end_document(j, c);
 }
 
@@ -229,7 +243,7 @@ static void reset(const struct job *j)
         /* Few texts have more tokens than bytes, ends of documents included. */
         size_t most = j->chunk->bytes + 1;
 
-        c->count = c->documents = c->empty = c->text_bytes = 0;
+        c->count = c->documents = c->empty = c->cut = c->text_bytes = 0;
         if (most > c->ids_capacity) {
             c->ids = grow(c->ids, most, sizeof *c->ids);
             c->ids_capacity = most;

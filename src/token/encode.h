@@ -17,6 +17,8 @@ struct tr_encode_rules {
     char *const *keys;             /* of a jsonl object: each makes a dataset of its own */
     int key_count;
     bool append_eod;
+    int64_t row; /* each document is cut or padded to so many tokens, empty ones too; 0: as it is */
+    int32_t row_id;   /* with this token */
     bool add_special; /* tokens that others put before and behind each document */
     bool refuse_bad_utf8;
 };
@@ -28,6 +30,7 @@ struct tr_coded {
                                    them belongs to a document that goes on in the next chunk */
     int64_t count, documents;
     int64_t empty;      /* documents without text, left out */
+    int64_t cut;        /* documents that were longer than a row */
     int64_t text_bytes; /* that the tokens stand for */
     size_t ids_capacity, ends_capacity;
 };

@@ -71,6 +71,19 @@ static void guess_ends(struct tr_pipeline *p)
         p->eos = usual(p, ends, sizeof ends / sizeof *ends);
 }
 
+/* BERT's names for what begins and ends a text, as DeBERTa's SentencePiece model has them. */
+static void take_pieces(struct tr_pipeline *p)
+{
+    static const char first[] = "[CLS]", last[] = "[SEP]";
+    const int32_t cls = tr_pipeline_id(p, first, strlen(first));
+    const int32_t sep = tr_pipeline_id(p, last, strlen(last));
+
+    if (cls < 0 || sep < 0 || p->before.count + p->after.count > 0)
+        return;
+    tr_tokens_add(&p->before, cls);
+    tr_tokens_add(&p->after, sep);
+}
+
 /* A template is in tokenizer.json; of the other kinds the configuration says what stands around a text. */
 static void take_config(struct tr_pipeline *p, const json_t *config, bool has_template)
 {
@@ -84,6 +97,7 @@ static void take_config(struct tr_pipeline *p, const json_t *config, bool has_te
         tr_tokens_add(&p->before, p->bos);
     if (json_is_true(json_object_get(config, "add_eos_token")) && p->eos >= 0)
         tr_tokens_add(&p->after, p->eos);
+    take_pieces(p);
 }
 
 /* Its model_max_length is often 1e30, written as an integer, which fits no integer. */

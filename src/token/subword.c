@@ -7,6 +7,7 @@
 
 #include <xxhash.h>
 
+#include "token/chinese.h"
 #include "token/utf8.h"
 
 /* U+2581, which stands for a blank. */
@@ -314,6 +315,9 @@ enum tr_status tr_subword_prepare(struct tr_subword *m, const char *where)
         m->trie = build_trie(m, NULL, false);
         m->continued = build_trie(m, m->prefix, false);
         break;
+    case TR_SUBWORD_CHINESE:
+        tr_chinese_prepare(m);
+        break;
     case TR_SUBWORD_SP_BPE:
         for (size_t i = 0; i < m->count; i++)
             if (m->entries[i].type == TR_ENTRY_UNUSED)
@@ -596,6 +600,9 @@ static void encode_new(const struct tr_subword *m, struct tr_subword_thread *t,
         break;
     case TR_SUBWORD_WORDPIECE:
         encode_wordpiece(m, text, bytes, out);
+        break;
+    case TR_SUBWORD_CHINESE:
+        tr_chinese_encode(m, text, bytes, out);
         break;
     case TR_SUBWORD_UNIGRAM:
     case TR_SUBWORD_SP_UNIGRAM:

@@ -19,13 +19,15 @@
  *     UNIGRAM     the entries whose scores have the largest sum, in double (tokenizer.json)
  *     SP_BPE      neighbours are joined whose text is the entry of the largest score (SentencePiece)
  *     SP_UNIGRAM  like UNIGRAM, in float, with pieces that are always taken whole (SentencePiece)
+ *     CHINESE     the longest entry, with a prefix where it is not Chinese (token/chinese.h)
  */
 enum tr_subword_kind {
     TR_SUBWORD_BPE,
     TR_SUBWORD_WORDPIECE,
     TR_SUBWORD_UNIGRAM,
     TR_SUBWORD_SP_BPE,
-    TR_SUBWORD_SP_UNIGRAM
+    TR_SUBWORD_SP_UNIGRAM,
+    TR_SUBWORD_CHINESE
 };
 
 /* What an entry of the vocabulary is: SentencePiece's types, by their numbers. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "config/vocab.h"
+#include "token/chinese.h"
 #include "token/folder.h"
 #include "token/utf8.h"
 #include "util/file.h"
@@ -14,7 +15,7 @@ static const char eod_text[] = "<|endoftext|>";
 
 struct tr_tokenizer {
     struct tr_bpe *bpe;            /* of gpt2-bpe */
-    struct tr_pipeline *published; /* of HuggingFaceTokenizer and SentencePieceTokenizer */
+    struct tr_pipeline *published; /* of the types in readers[] */
     char byte[256];                /* of bytes: every token's text */
 };
 
@@ -36,9 +37,31 @@ static void *need(void *memory)
     return memory;
 }
 
+/* Those that are read from --tokenizer-model. */
+static const struct {
+    int type;
+    enum tr_status (*open)(const char *path, struct tr_pipeline **out);
+} readers[] = {
+    {TR_TOKENIZER_HUGGINGFACE, tr_folder_open},
+    {TR_TOKENIZER_SENTENCEPIECE, tr_folder_sentencepiece},
+    {TR_TOKENIZER_CHINESE, tr_chinese_open},
+};
+enum { READERS = sizeof readers / sizeof *readers };
+
 static bool is_published(int type)
 {
-    return type == TR_TOKENIZER_HUGGINGFACE || type == TR_TOKENIZER_SENTENCEPIECE;
+    for (int i = 0; i < READERS; i++)
+        if (readers[i].type == type)
+            return true;
+    return false;
+}
+
+static enum tr_status open_published(int type, const char *model, struct tr_pipeline **out)
+{
+    for (int i = 0; i < READERS; i++)
+        if (readers[i].type == type)
+            return readers[i].open(model, out);
+    return TR_OK;
 }
 
 static enum tr_status check_files(int type, const char *vocab_file, const char *merge_file,
@@ -47,7 +70,7 @@ static enum tr_status check_files(int type, const char *vocab_file, const char *
     if (type == TR_TOKENIZER_NULL)
         return TR_FAIL(TR_ECONFIG,
                        "this --tokenizer-type cannot tokenize text; give bytes, gpt2-bpe, "
-                       "HuggingFaceTokenizer or SentencePieceTokenizer");
+                       "HuggingFaceTokenizer, SentencePieceTokenizer or ChineseWordPiece");
     if (type != TR_TOKENIZER_GPT2_BPE && (vocab_file || merge_file))
         return TR_FAIL(TR_ECONFIG,
                        "the tokenizer of --tokenizer-type %s has no such file; leave out "
@@ -63,12 +86,13 @@ static enum tr_status check_files(int type, const char *vocab_file, const char *
         return TR_FAIL(
             TR_ECONFIG,
             "--tokenizer-type %s needs --tokenizer-model, the folder of the model or its "
-            "tokenizer's file",
+            "tokenizer's file; of ChineseWordPiece it is vocab.txt",
             tr_config_spelling("tokenizer-type", type));
     if (!is_published(type) && model)
-        return TR_FAIL(TR_ECONFIG,
-                       "--tokenizer-model is for --tokenizer-type HuggingFaceTokenizer and "
-                       "SentencePieceTokenizer; give one of them, or leave it out");
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--tokenizer-model is for --tokenizer-type HuggingFaceTokenizer, "
+            "SentencePieceTokenizer and ChineseWordPiece; give one of them, or leave it out");
     return TR_OK;
 }
 
@@ -84,10 +108,7 @@ enum tr_status tr_tokenizer_open(int type, const char *vocab_file, const char *m
     TR_TRY(check_files(type, vocab_file, merge_file, model));
     if (type == TR_TOKENIZER_GPT2_BPE)
         TR_TRY(tr_bpe_open(vocab_file, merge_file, &bpe));
-    if (type == TR_TOKENIZER_HUGGINGFACE)
-        TR_TRY(tr_folder_open(model, &published));
-    if (type == TR_TOKENIZER_SENTENCEPIECE)
-        TR_TRY(tr_folder_sentencepiece(model, &published));
+    TR_TRY(open_published(type, model, &published));
     t = need(calloc(1, sizeof *t));
     t->bpe = bpe;
     t->published = published;
@@ -149,7 +170,8 @@ static char *end_of_text(const struct tr_tokenizer *t, const char *what, int32_t
 
 char *tr_tokenizer_describe(const struct tr_tokenizer *t)
 {
-    static const char *const kinds[] = {"BPE", "WordPiece", "Unigram", "BPE", "unigram"};
+    static const char *const kinds[] = {"BPE", "WordPiece", "Unigram",
+                                        "BPE", "unigram",   "ChineseWordPiece"};
     const struct tr_pipeline *p = t->published;
     char *begin, *end, *line;
 

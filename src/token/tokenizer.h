@@ -18,6 +18,8 @@
  *     gpt2-bpe    byte-level byte pair encoding (token/bpe.h); "<|endoftext|>" ends a document
  *     HuggingFaceTokenizer, SentencePieceTokenizer
  *                 those of published models (token/folder.h); their end-of-text token ends a document
+ *     ChineseWordPiece
+ *                 Yuan's, from a list of tokens (token/chinese.h); "<eod>" ends a document
  *
  * A tokenizer is read-only once open and may be shared by threads; what a thread writes is in its own
  * struct tr_tokenizer_thread.
