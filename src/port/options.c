@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "port/options.h"
+#include "port/options_parts.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -10,87 +10,31 @@
 #include "config/config.h"
 #include "util/file.h"
 
-enum conversion {
-    SAME,
-    FLAG,
-    PER_STAGE,
-    PER_REPLICA,
-    MICRO_STEPS,
-    EVAL_STEPS,
-    TOKENS,
-    UNLESS_TOKENS,
-    ONLY_1,
-    EXPERTS,
-    LOAD,
-    NOTHING,
-    UNLESS_EPOCHS,
-    UNLESS_TRUE,
-    EVALUATE,
-    IF_GROUPED,
-    IF_ROTARY,
-    IF_SCALED,
-    FAMILY
-};
-
-/* Whose rows they are, as bits. */
-enum { MEGATRON = 1, COCKTAIL = 2, ACSGD = 4, DEEPSPEED = 8, SLOW = COCKTAIL | ACSGD };
-
-static const struct row {
-    int dialects;
-    const char *name;
-    enum conversion how;
-    const char *ours, *why;
-} rows[] = {
-#define ROW(dialect, name, how, ours, why) {dialect, name, how, ours, why},
+static const struct tr_port_row rows[] = {
+#define ROW(dialect, name, how, ours, why) {TR_PORT_##dialect, name, how, ours, why},
 #define ADDED(dialect, name, value, why)
-#define VARIABLE(dialect, name, ours)
+#define VARIABLE(dialect, name, rule, ours, why)
 #include "port/dialects.def"
 };
 
-static const struct added {
-    int dialects;
-    const char *name, *value, *why;
-} added[] = {
-#define ROW(dialect, name, how, ours, why)
-#define ADDED(dialect, name, value, why) {dialect, name, value, why},
-#define VARIABLE(dialect, name, ours)
-#include "port/dialects.def"
-};
-
-static const struct variable {
-    int dialects;
-    const char *name, *ours;
-} variables[] = {
-#define ROW(dialect, name, how, ours, why)
-#define ADDED(dialect, name, value, why)
-#define VARIABLE(dialect, name, ours) {dialect, name, ours},
-#include "port/dialects.def"
-};
-
-static int bit(enum tr_dialect d)
+int tr_port_bits(enum tr_dialect d)
 {
     static const int bits[] = {
-        [TR_DIALECT_AUTO] = MEGATRON,
-        [TR_DIALECT_MEGATRON] = MEGATRON,
-        [TR_DIALECT_DEEPSPEED] = MEGATRON | DEEPSPEED,
-        [TR_DIALECT_COCKTAIL] = COCKTAIL,
-        [TR_DIALECT_ACSGD] = ACSGD,
+        [TR_DIALECT_AUTO] = TR_PORT_MEGATRON,
+        [TR_DIALECT_MEGATRON] = TR_PORT_MEGATRON,
+        [TR_DIALECT_DEEPSPEED] = TR_PORT_MEGATRON | TR_PORT_DEEPSPEED,
+        [TR_DIALECT_COCKTAIL] = TR_PORT_COCKTAIL,
+        [TR_DIALECT_ACSGD] = TR_PORT_ACSGD,
+        [TR_DIALECT_YUAN] = TR_PORT_MEGATRON,
     };
 
     return bits[d];
 }
 
-/* An option of theirs: its name and the n words behind it, which are borrowed. */
-struct option {
-    char *name; /* owned */
-    const char **value;
-    int n;
-};
-
-static void add_item(struct tr_port *p, enum tr_port_kind kind, const struct option *o, char *ours,
-                     char *why)
+void tr_port_add_item(struct tr_port *p, enum tr_port_kind kind, const struct tr_port_option *o,
+                      char *ours, char *why)
 {
-    char *theirs = tr_format("--%s", o->name);
+    char *theirs = tr_format("--%s", o->name ? o->name : "");
 
     for (int i = 0; i < o->n; i++) {
         char *value = tr_unmarked(o->value[i]), *longer = tr_format("%s %s", theirs, value);
@@ -101,7 +45,7 @@ static void add_item(struct tr_port *p, enum tr_port_kind kind, const struct opt
     }
     p->item = realloc(p->item, (size_t)(p->items + 1) * sizeof *p->item);
     TR_ASSERT(p->item);
-    p->item[p->items++] = (struct tr_port_item){kind, theirs, ours, why, false};
+    p->item[p->items++] = (struct tr_port_item){kind, theirs, ours, why, o->at, o->end, false};
     p->count[kind]++;
 }
 
@@ -148,7 +92,8 @@ static char *plain_number(const struct tr_opt *row, const char *text)
     return plain;
 }
 
-static bool same_words(const struct option *o, const char *name, const struct tr_list *values)
+static bool same_words(const struct tr_port_option *o, const char *name,
+                       const struct tr_list *values)
 {
     if (strcmp(o->name, name) != 0 || o->n != values->count)
         return false;
@@ -167,8 +112,8 @@ static int most_values(const struct tr_opt *row)
 }
 
 /* Our option with these values: done if the parser takes it, open if a value is not known. */
-static void add_ours(struct tr_port *p, const struct option *o, const char *name,
-                     const char *const *value, int n, const char *why)
+void tr_port_add_ours(struct tr_port *p, const struct tr_port_option *o, const char *name,
+                      const char *const *value, int n, const char *why)
 {
     const struct tr_opt *row = tr_options_row(tr_config_options(), name);
     struct tr_list plain = {0};
@@ -184,63 +129,91 @@ static void add_ours(struct tr_port *p, const struct option *o, const char *name
     if (open) {
         char *shown = tr_unmarked(line);
 
-        add_item(p, TR_PORT_OPEN, o, shown, copy(why));
+        tr_port_add_item(p, TR_PORT_OPEN, o, shown, copy(why));
         free(line);
     } else if (n > most_values(row)) {
-        add_item(p, TR_PORT_REFUSED, o, NULL,
-                 tr_format("it takes %s", most_values(row) ? "one value" : "no value"));
+        tr_port_add_item(p, TR_PORT_REFUSED, o, NULL,
+                         tr_format("it takes %s", most_values(row) ? "one value" : "no value"));
         free(line);
     } else if (tr_config_parse_text(&c, line) == TR_OK) {
-        add_item(p, TR_PORT_DONE, o, line, copy(why));
+        tr_port_add_item(p, TR_PORT_DONE, o, line, copy(why));
         p->item[p->items - 1].other = !same_words(o, name, &plain);
     } else {
-        add_item(p, TR_PORT_REFUSED, o, NULL, reason());
+        tr_port_add_item(p, TR_PORT_REFUSED, o, NULL, reason());
         free(line);
     }
     tr_config_release(&c);
     tr_list_release(&plain);
 }
 
-/* The number behind an option of theirs, or `otherwise`; -1 if it is not known. */
-static long number_of(const struct tr_port *p, const char *name, long otherwise)
+const char *tr_port_value(const struct tr_port *p, const char *name)
 {
-    long value = otherwise;
+    const size_t n = strlen(name);
+    const char *found = NULL;
 
-    for (int i = 0; i + 1 < p->words.count; i++) {
-        char *end;
+    for (int i = 0; i < p->words.count; i++) {
+        const char *word = p->words.item[i],
+                   *next = i + 1 < p->words.count ? p->words.item[i + 1] : "";
 
-        if (strncmp(p->words.item[i], "--", 2) != 0 || strcmp(p->words.item[i] + 2, name) != 0)
+        if (strncmp(word, "--", 2) != 0 || strncmp(word + 2, name, n) != 0)
             continue;
-        value = strtol(p->words.item[i + 1], &end, 10);
-        if (*end || end == p->words.item[i + 1] || value < 1 || value > INT_MAX)
-            return -1;
+        if (word[2 + n] == '=')
+            found = word + 3 + n;
+        else if (!word[2 + n])
+            found = strncmp(next, "--", 2) == 0 ? "" : next;
     }
-    return value;
+    return found;
+}
+
+long tr_port_number(const struct tr_port *p, const char *name, long otherwise)
+{
+    const char *text = tr_port_value(p, name);
+    long value;
+    char *end;
+
+    if (!text)
+        return otherwise;
+    value = strtol(text, &end, 10);
+    return *end || end == text || value < 1 || value > INT_MAX ? -1 : value;
+}
+
+bool tr_port_true(const struct tr_port *p, const char *name, bool otherwise)
+{
+    const char *text = tr_port_value(p, name);
+
+    return text ? strcasecmp(text, "true") == 0 : otherwise;
 }
 
 static bool has(const struct tr_port *p, const char *name)
 {
-    for (int i = 0; i < p->words.count; i++) {
-        if (strncmp(p->words.item[i], "--", 2) == 0 && strcmp(p->words.item[i] + 2, name) == 0)
-            return true;
-    }
-    return false;
+    return tr_port_value(p, name) != NULL;
+}
+
+long tr_port_replicas(const struct tr_port *p)
+{
+    const long stages = tr_port_number(p, "pipeline-group-size", 1);
+    const long given = tr_port_number(p, "data-group-size", 0);
+
+    if (given != 0 || !p->known.runs)
+        return given < 0 ? 0 : given > 0 ? given : 1;
+    return stages > 0 && p->known.ranks % stages == 0 ? p->known.ranks / stages : 0;
 }
 
 /* What their number is multiplied by, or divided by if it is negative; 0 if that is not known. */
-static long factor(const struct tr_port *p, enum conversion how)
+static long factor(const struct tr_port *p, enum tr_port_conversion how)
 {
-    long a = how == PER_STAGE ? number_of(p, "pipeline-group-size", 1)
-             : how == TOKENS  ? number_of(p, "seq-length", 1)
-                              : number_of(p, "gradient-accumulate-step", 1);
-    long b = how == PER_REPLICA ? number_of(p, "data-group-size", 1) : 1;
+    long a = how == PER_STAGE ? tr_port_number(p, "pipeline-group-size", 1)
+             : how == TOKENS  ? tr_port_number(p, "seq-length", 1)
+                              : tr_port_number(p, "gradient-accumulate-step", 1);
+    long b = how == PER_REPLICA ? tr_port_replicas(p) : 1;
 
     if (a < 1 || b < 1)
         return 0;
     return how == PER_STAGE || how == PER_REPLICA ? a * b : -a;
 }
 
-static void convert_number(struct tr_port *p, const struct option *o, const struct row *row)
+static void convert_number(struct tr_port *p, const struct tr_port_option *o,
+                           const struct tr_port_row *row)
 {
     const long by = factor(p, row->how);
     char *plain = NULL, *end = NULL, *text;
@@ -254,25 +227,26 @@ static void convert_number(struct tr_port *p, const struct option *o, const stru
         (by > 0 && __builtin_mul_overflow(x, by, &result))) {
         char *shown = tr_format("--%s", row->ours);
 
-        add_item(p, TR_PORT_OPEN, o, shown, copy(row->why));
+        tr_port_add_item(p, TR_PORT_OPEN, o, shown, copy(row->why));
         free(plain);
         return;
     }
     if (by < 0)
         result = x / -by;
     text = tr_format("%lld", result);
-    add_ours(p, o, row->ours, (const char *const *)&text, 1, result == x ? NULL : row->why);
+    tr_port_add_ours(p, o, row->ours, (const char *const *)&text, 1, result == x ? NULL : row->why);
     free(text);
     free(plain);
 }
 
-static bool says(const struct option *o, const char *text)
+static bool says(const struct tr_port_option *o, const char *text)
 {
     return o->n == 1 && strcasecmp(o->value[0], text) == 0;
 }
 
 /* Conversions that go by what their value says. */
-static void convert_choice(struct tr_port *p, const struct option *o, const struct row *row)
+static void convert_choice(struct tr_port *p, const struct tr_port_option *o,
+                           const struct tr_port_row *row)
 {
     static const char *const none[] = {"0"};
     enum tr_port_kind kind = TR_PORT_REFUSED;
@@ -292,37 +266,35 @@ static void convert_choice(struct tr_port *p, const struct option *o, const stru
         kind = says(o, "true") ? TR_PORT_GIVEN : TR_PORT_DONE;
         break;
     default: /* EXPERTS */
-        kind = number_of(p, "num-experts", 1) == 1 ? TR_PORT_IGNORED : TR_PORT_REFUSED;
+        kind = tr_port_number(p, "num-experts", 1) == 1 ? TR_PORT_IGNORED : TR_PORT_REFUSED;
         why = kind == TR_PORT_IGNORED ? "there is one expert" : why;
     }
     if (kind == TR_PORT_DONE)
-        add_ours(p, o, row->ours, none, row->how == EVALUATE, why);
+        tr_port_add_ours(p, o, row->ours, none, row->how == EVALUATE, why);
     else
-        add_item(p, kind, o, NULL, copy(why));
+        tr_port_add_item(p, kind, o, NULL, copy(why));
 }
 
 /* Our option with their value, or nothing if another option says the same. */
-static void convert_unless(struct tr_port *p, const struct option *o, const struct row *row,
-                           const char *other)
+static void convert_unless(struct tr_port *p, const struct tr_port_option *o,
+                           const struct tr_port_row *row, const char *other)
 {
     if (has(p, other))
-        add_item(p, TR_PORT_IGNORED, o, NULL, copy(row->why));
+        tr_port_add_item(p, TR_PORT_IGNORED, o, NULL, copy(row->why));
     else
-        add_ours(p, o, row->ours, o->value, o->n, NULL);
+        tr_port_add_ours(p, o, row->ours, o->value, o->n, NULL);
 }
 
 static bool has_value(const struct tr_port *p, const char *name, const char *value)
 {
-    for (int i = 0; i + 1 < p->words.count; i++) {
-        if (strncmp(p->words.item[i], "--", 2) == 0 && strcmp(p->words.item[i] + 2, name) == 0 &&
-            strcmp(p->words.item[i + 1], value) == 0)
-            return true;
-    }
-    return false;
+    const char *is = tr_port_value(p, name);
+
+    return is && strcmp(is, value) == 0;
 }
 
 /* Our option with their value if it acts there, which another option decides. */
-static void convert_if(struct tr_port *p, const struct option *o, const struct row *row)
+static void convert_if(struct tr_port *p, const struct tr_port_option *o,
+                       const struct tr_port_row *row)
 {
     const bool rotary = has(p, "use-rotary-position-embeddings") ||
                         has(p, "rotary-position-embeddings") ||
@@ -333,13 +305,14 @@ static void convert_if(struct tr_port *p, const struct option *o, const struct r
                                               : has(p, "use-rope-scaling");
 
     if (acts || has(p, "model-family"))
-        add_ours(p, o, row->ours, o->value, o->n, NULL);
+        tr_port_add_ours(p, o, row->ours, o->value, o->n, NULL);
     else
-        add_item(p, TR_PORT_IGNORED, o, NULL, copy(row->why));
+        tr_port_add_item(p, TR_PORT_IGNORED, o, NULL, copy(row->why));
 }
 
 /* Their name of a family as ours. */
-static void convert_family(struct tr_port *p, const struct option *o, const struct row *row)
+static void convert_family(struct tr_port *p, const struct tr_port_option *o,
+                           const struct tr_port_row *row)
 {
     static const char *const names[][2] = {{"gptneox", "gpt-neox"}, {"llama", "llama2"}};
     const char *name = o->n == 1 ? o->value[0] : "";
@@ -348,15 +321,33 @@ static void convert_family(struct tr_port *p, const struct option *o, const stru
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(name, names[i][0]) == 0)
             name = names[i][1];
-    if (tr_family_find(name) || tr_marked(name))
-        add_ours(p, o, row->ours, &name, 1, row->why);
+    if (has(p, "model-name"))
+        tr_port_convert_folder(p, o, row);
+    else if (tr_family_find(name) || tr_marked(name))
+        tr_port_add_ours(p, o, row->ours, &name, 1, row->why);
     else
-        add_item(
+        tr_port_add_item(
             p, TR_PORT_REFUSED, o, NULL,
             tr_format("it is none of the families; `trireme help --%s` lists them", row->ours));
 }
 
-static void convert(struct tr_port *p, const struct option *o, const struct row *row)
+/* "name value" of ours, if theirs is true, or not true. */
+static void convert_put(struct tr_port *p, const struct tr_port_option *o,
+                        const struct tr_port_row *row)
+{
+    const char *value = strchr(row->ours, ' ') + 1;
+    const bool yes = o->n == 0 || says(o, "true");
+    char *name = tr_format("%.*s", (int)(value - row->ours) - 1, row->ours);
+
+    if (yes == (row->how == PUT))
+        tr_port_add_ours(p, o, name, &value, 1, row->why);
+    else
+        tr_port_add_item(p, TR_PORT_GIVEN, o, NULL, NULL);
+    free(name);
+}
+
+static void convert(struct tr_port *p, const struct tr_port_option *o,
+                    const struct tr_port_row *row)
 {
     static const char *const none[] = {"0"};
 
@@ -371,29 +362,58 @@ static void convert(struct tr_port *p, const struct option *o, const struct row 
         break;
     case LOAD:
         tr_list_take(&p->added, tr_format("--finetune"));
-        add_ours(p, o, row->ours, o->value, o->n, row->why);
+        tr_port_add_ours(p, o, row->ours, o->value, o->n, row->why);
         break;
     case SAME:
-        add_ours(p, o, row->ours, o->value, o->n, row->why);
+        tr_port_add_ours(p, o, row->ours, o->value, o->n, row->why);
         break;
     case NOTHING:
-        add_item(p, TR_PORT_IGNORED, o, NULL, copy(row->why));
-        break;
-    case UNLESS_EPOCHS:
-        convert_unless(p, o, row, "n-epochs");
+        tr_port_add_item(p, TR_PORT_IGNORED, o, NULL, copy(row->why));
         break;
     case UNLESS_TOKENS:
         convert_unless(p, o, row, "train-tokens");
         break;
     case PER_STAGE:
+        if (p->known.layers)
+            tr_port_convert_depth(p, o, row);
+        else
+            convert_number(p, o, row);
+        break;
     case PER_REPLICA:
     case MICRO_STEPS:
     case TOKENS:
         convert_number(p, o, row);
         break;
+    case SAVE_STEPS:
+        if (says(o, "0"))
+            tr_port_add_item(p, TR_PORT_GIVEN, o, NULL, NULL);
+        else
+            convert_number(p, o, row);
+        break;
+    case EVAL_BATCHES:
+        if (has(p, "evaluation-steps") && !has_value(p, "evaluation-steps", "0"))
+            tr_port_add_ours(p, o, row->ours, o->value, o->n, NULL);
+        else
+            tr_port_add_item(p, TR_PORT_IGNORED, o, NULL, copy(row->why));
+        break;
+    case PUT:
+    case UNLESS_PUT:
+        convert_put(p, o, row);
+        break;
+    case MODEL:
+    case WEIGHTS:
+    case RESUME:
+    case RESUME_FROM:
+    case TOKENIZER:
+    case BARE:
+    case RANKS:
+    case REPLICAS:
+    case DATASET:
+        tr_port_convert_folder(p, o, row);
+        break;
     case EVAL_STEPS:
         if (says(o, "0"))
-            add_ours(p, o, "eval-iters", none, 1, "0 is no evaluation");
+            tr_port_add_ours(p, o, "eval-iters", none, 1, "0 is no evaluation");
         else
             convert_number(p, o, row);
         break;
@@ -403,7 +423,7 @@ static void convert(struct tr_port *p, const struct option *o, const struct row 
 }
 
 /* By the table of `trireme train`. */
-static void look_up(struct tr_port *p, const struct option *o)
+static void look_up(struct tr_port *p, const struct tr_port_option *o)
 {
     const struct tr_options *t = tr_config_options();
     const struct tr_opt *row = tr_options_row(t, o->name);
@@ -412,43 +432,50 @@ static void look_up(struct tr_port *p, const struct option *o)
         enum tr_status s = tr_options_unknown(t, o->name, "");
 
         TR_ASSERT(s != TR_OK);
-        add_item(p, TR_PORT_UNKNOWN, o, NULL, reason());
+        tr_port_add_item(p, TR_PORT_UNKNOWN, o, NULL, reason());
     } else if (row->kind == TR_ROW_IGNORED) {
-        add_item(p, TR_PORT_IGNORED, o, NULL, copy(row->help));
+        tr_port_add_item(p, TR_PORT_IGNORED, o, NULL, copy(row->help));
     } else if (row->kind == TR_ROW_REFUSED) {
-        add_item(p, TR_PORT_REFUSED, o, NULL, copy(row->help));
+        tr_port_add_item(p, TR_PORT_REFUSED, o, NULL, copy(row->help));
     } else if (row->kind == TR_ROW_GIVEN && o->n == 1 && tr_marked(o->value[0])) {
-        add_item(p, TR_PORT_OPEN, o, copy(o->name), copy(row->help));
+        tr_port_add_item(p, TR_PORT_OPEN, o, copy(o->name), copy(row->help));
     } else if (row->kind == TR_ROW_GIVEN) {
         const bool same = o->n == 1 && tr_value_given(row->initial, o->value[0]);
 
-        add_item(p, same ? TR_PORT_GIVEN : TR_PORT_REFUSED, o, NULL, copy(row->help));
+        tr_port_add_item(p, same ? TR_PORT_GIVEN : TR_PORT_REFUSED, o, NULL, copy(row->help));
     } else {
         const struct tr_opt *main = tr_options_find(t, o->name);
 
-        add_ours(p, o, main ? main->name : row->name, o->value, o->n, NULL);
+        tr_port_add_ours(p, o, main ? main->name : row->name, o->value, o->n, NULL);
     }
 }
 
-static void convert_option(struct tr_port *p, const struct option *o)
+const struct tr_port_row *tr_port_row(int dialects, const char *name)
 {
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if ((rows[i].dialects & bit(p->dialect)) && strcmp(rows[i].name, o->name) == 0) {
-            convert(p, o, &rows[i]);
-            return;
-        }
-    }
-    look_up(p, o);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if ((rows[i].dialects & dialects) && strcmp(rows[i].name, name) == 0)
+            return &rows[i];
+    return NULL;
+}
+
+static void convert_option(struct tr_port *p, const struct tr_port_option *o)
+{
+    const struct tr_port_row *row = tr_port_row(tr_port_bits(p->dialect), o->name);
+
+    if (row)
+        convert(p, o, row);
+    else
+        look_up(p, o);
 }
 
 /* Words before the first option, such as a variable that is not known. */
-static void add_stray(struct tr_port *p, const char *word)
+static void add_stray(struct tr_port *p, const char *word, int at)
 {
     char *shown = tr_unmarked(word);
-    struct option o = {.name = shown};
+    struct tr_port_option o = {.name = shown, .at = at, .end = at + 1};
 
-    add_item(p, tr_marked(word) ? TR_PORT_OPEN : TR_PORT_UNKNOWN, &o, copy(shown),
-             copy("a word that belongs to no option"));
+    tr_port_add_item(p, tr_marked(word) ? TR_PORT_OPEN : TR_PORT_UNKNOWN, &o, copy(shown),
+                     copy("a word that belongs to no option"));
     free(p->item[p->items - 1].theirs);
     p->item[p->items - 1].theirs = shown;
 }
@@ -480,11 +507,26 @@ static int values_from(const struct tr_port *p, int first, const char *name)
     return n;
 }
 
+/* Of several the last one counts. */
+static bool given_later(const struct tr_port *p, const struct tr_port_option *o)
+{
+    const size_t n = strlen(o->name);
+
+    for (int i = o->end; i < p->words.count; i++) {
+        const char *word = p->words.item[i];
+
+        if (is_option(word) && strncmp(word + 2, o->name, n) == 0 &&
+            (!word[2 + n] || word[2 + n] == '='))
+            return true;
+    }
+    return false;
+}
+
 static int take_option(struct tr_port *p, int at)
 {
     const char *word = p->words.item[at] + 2, *equals = strchr(word, '=');
     const char **value = calloc((size_t)p->words.count + 1, sizeof *value);
-    struct option o = {copy(word), value, 0};
+    struct tr_port_option o = {copy(word), value, 0, at, at + 1};
     int n = 0;
 
     TR_ASSERT(value);
@@ -496,86 +538,46 @@ static int take_option(struct tr_port *p, int at)
         for (int i = 0; i < n; i++)
             value[o.n++] = p->words.item[at + 1 + i];
     }
-    convert_option(p, &o);
+    o.end = at + 1 + n;
+    if (!p->known.runs || !given_later(p, &o))
+        convert_option(p, &o);
     free(o.name);
     free(value);
     return at + 1 + n;
 }
 
+/* Is this line, which may be NULL, one of the option `name`? */
+static bool is_of(const char *line, const char *name)
+{
+    const size_t n = strlen(name);
+
+    return line && strncmp(line, "--", 2) == 0 && strncmp(line + 2, name, n) == 0 &&
+           (!line[2 + n] || line[2 + n] == ' ');
+}
+
 bool tr_port_is_open(const struct tr_port *p, const char *name)
 {
-    const size_t n = strlen(name);
-
-    for (int i = 0; i < p->items; i++) {
-        const char *ours = p->item[i].ours;
-
-        if (p->item[i].kind == TR_PORT_OPEN && ours && strncmp(ours, "--", 2) == 0 &&
-            strncmp(ours + 2, name, n) == 0 && (!ours[2 + n] || ours[2 + n] == ' '))
+    for (int i = 0; i < p->items; i++)
+        if (p->item[i].kind == TR_PORT_OPEN && is_of(p->item[i].ours, name))
             return true;
-    }
     return false;
 }
 
-/* Is an option of ours among the lines that were made? */
-static bool made(const struct tr_port *p, const char *name)
+bool tr_port_made(const struct tr_port *p, const char *name)
 {
-    const size_t n = strlen(name);
-
-    for (int i = 0; i < p->items; i++) {
-        const char *ours = p->item[i].ours;
-
-        if (ours && strncmp(ours, "--", 2) == 0 && strncmp(ours + 2, name, n) == 0 &&
-            (!ours[2 + n] || ours[2 + n] == ' '))
+    for (int i = 0; i < p->items; i++)
+        if (is_of(p->item[i].ours, name))
             return true;
-    }
+    for (int i = 0; i < p->added.count; i++)
+        if (is_of(p->added.item[i], name))
+            return true;
     return false;
 }
 
-static void add_line(struct tr_port *p, const char *name, const char *value)
+void tr_port_add_line(struct tr_port *p, const char *name, const char *value)
 {
-    if (!made(p, name))
+    if (!tr_port_made(p, name))
         tr_list_take(&p->added, line_of(name, &value, value != NULL));
-}
-
-/* The language-model runner of AC-SGD takes three layers from its last stage, which has the head, and gives the three
-   stages before it one each. */
-static void add_stages(struct tr_port *p)
-{
-    const long n = number_of(p, "num-layers", -1), stages = number_of(p, "pipeline-group-size", 1);
-    char *list, *even;
-
-    if (n <= 3 || stages < 4 || (p->program && strstr(p->program, "deberta")))
-        return;
-    even = stages > 4 ? tr_format("%ld*%ld,", n, stages - 4) : tr_format("%s", "");
-    list = tr_format("%s%ld*3,%ld", even, n + 1, n - 3);
-    add_line(p, "pipeline-model-parallel-layout", list);
-    free(list);
-    free(even);
-}
-
-/* What they do without an option, and what they read from variables. */
-static void add_habits(struct tr_port *p)
-{
-    const int whose = bit(p->dialect);
-    char length[32];
-    long n = number_of(p, "seq-length", -1);
-
-    for (size_t i = 0; i < sizeof added / sizeof added[0]; i++) {
-        if (added[i].dialects & whose)
-            add_line(p, added[i].name, added[i].value);
-    }
-    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
-        const char *value = tr_script_value(&p->script, variables[i].name);
-
-        if ((variables[i].dialects & whose) && value && !tr_marked(value))
-            add_line(p, variables[i].ours, value);
-    }
-    if ((whose & SLOW) && n > 0) {
-        snprintf(length, sizeof length, "%ld", n);
-        add_line(p, "max-position-embeddings", length);
-    }
-    if (whose == ACSGD)
-        add_stages(p);
 }
 
 void tr_port_convert(struct tr_port *p)
@@ -584,9 +586,11 @@ void tr_port_convert(struct tr_port *p)
         if (is_option(p->words.item[i])) {
             i = take_option(p, i);
         } else {
-            add_stray(p, p->words.item[i]);
+            add_stray(p, p->words.item[i], i);
             i++;
         }
     }
-    add_habits(p);
+    tr_port_add_habits(p);
+    p->habits = p->added.count;
+    tr_port_add_variables(p);
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "config/config.h"
-#include "port/options.h"
+#include "port/options_parts.h"
 #include "util/file.h"
 
 static const char *const kinds[] = {
@@ -104,7 +104,7 @@ static bool has_option(const struct tr_port *p, const char *prefix)
     return false;
 }
 
-static enum tr_dialect guess(const struct tr_port *p)
+enum tr_dialect tr_port_guess(const struct tr_port *p)
 {
     const char *base = p->program ? tr_basename(p->program) : "";
 
@@ -123,6 +123,7 @@ static enum tr_dialect guess(const struct tr_port *p)
 static void find_missing(struct tr_port *p)
 {
     const struct tr_options *t = tr_config_options();
+    const bool folder = tr_port_value(p, "model-name") && p->dialect != TR_DIALECT_MEGATRON;
     char *text = tr_port_args(p, "");
     struct tr_config c;
 
@@ -131,7 +132,8 @@ static void find_missing(struct tr_port *p)
         for (int i = 0; i < t->rows; i++) {
             const struct tr_opt *o = &t->row[i];
 
-            if (tr_config_lacks(&c, o) && !tr_port_is_open(p, o->name))
+            if (tr_config_lacks(&c, o) && !tr_port_is_open(p, o->name) &&
+                !(folder && strcmp(o->group, "MODEL") == 0))
                 tr_list_add(&p->missing, o->name, strlen(o->name));
         }
     }
@@ -155,6 +157,59 @@ static enum tr_status check_size(const struct tr_port *p)
                    p->words.count, options, MOST_WORDS, MOST_OPTIONS);
 }
 
+static const struct program {
+    const char *name, *options, *note; /* without options: why it is refused */
+} programs[] = {
+#define PROGRAM(name, options, note) {name, options, note},
+#define NOT_YET(name, why) {name, NULL, why},
+#include "port/programs.def"
+};
+
+static void add_text(struct tr_list *to, const char *s)
+{
+    for (size_t n; *s; s += n + (s[n] == ' ')) {
+        n = strcspn(s, " ");
+        tr_list_add(to, s, n);
+    }
+}
+
+/* One that does what does not exist here. */
+static void refuse_program(struct tr_port *p, const char *name, const char *why)
+{
+    tr_port_add_item(p, TR_PORT_REFUSED, &(struct tr_port_option){.n = 0}, NULL,
+                     tr_format("%s", why));
+    free(p->item[0].theirs);
+    p->item[0].theirs = tr_format("%s", name);
+}
+
+/* A program that is run without options. */
+static enum tr_status find_settings(struct tr_port *p)
+{
+    const char *base = tr_basename(p->program);
+
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        char *note;
+
+        if (strcmp(programs[i].name, base) != 0)
+            continue;
+        if (!programs[i].options) {
+            refuse_program(p, base, programs[i].note);
+            return TR_OK;
+        }
+        add_text(&p->words, programs[i].options);
+        p->dialect = TR_DIALECT_YUAN;
+        note = tr_format("%s has its settings in itself: these are those of YuanGenerativeLM's "
+                         "first version; %s",
+                         base, programs[i].note);
+        tr_list_take(&p->script.notes, note);
+        return TR_OK;
+    }
+    return TR_FAIL(TR_ECONFIG,
+                   "%s is run without options, so its settings stand in the program itself, which "
+                   "is not read: give them to `trireme train`, or a list of arguments here",
+                   base);
+}
+
 enum tr_status tr_port_read(const char *text, enum tr_dialect dialect,
                             const struct tr_list *defined, struct tr_port *out)
 {
@@ -163,13 +218,18 @@ enum tr_status tr_port_read(const char *text, enum tr_dialect dialect,
     find_command(out);
     if (!out->program)
         find_arguments(out);
+    if (!out->words.count && out->program)
+        TR_TRY(find_settings(out));
+    tr_port_explain_launcher(out);
+    if (out->items) /* a program that is refused */
+        return TR_OK;
     if (!out->words.count)
         return TR_FAIL(TR_ECONFIG,
                        "no command here trains: none runs a pretrain_*.py, dist_*.py or other "
                        "*train*.py with options, and no line begins with an option");
     TR_TRY(check_size(out));
-    if (dialect == TR_DIALECT_AUTO)
-        out->dialect = guess(out);
+    if (out->dialect == TR_DIALECT_AUTO)
+        out->dialect = tr_port_guess(out);
     tr_port_convert(out);
     find_missing(out);
     return TR_OK;
@@ -188,7 +248,11 @@ void tr_port_release(struct tr_port *p)
     }
     free(p->item);
     tr_list_release(&p->added);
+    tr_list_release(&p->taken);
+    tr_list_release(&p->started);
     tr_list_release(&p->missing);
+    free(p->known.type);
+    free(p->known.tokenizer);
     *p = (struct tr_port){0};
 }
 

@@ -14,7 +14,8 @@ enum tr_dialect {
     TR_DIALECT_MEGATRON,
     TR_DIALECT_DEEPSPEED,
     TR_DIALECT_COCKTAIL,
-    TR_DIALECT_ACSGD
+    TR_DIALECT_ACSGD,
+    TR_DIALECT_YUAN /* programs with their settings in themselves: programs.def */
 };
 
 /* What becomes of an option of theirs; the names are tr_port_kind_name()'s. */
@@ -33,7 +34,17 @@ struct tr_port_item {
     char *theirs; /* "--name value" */
     char *ours;   /* lines of an argument file, or NULL */
     char *why;    /* or NULL */
+    int at, end;  /* theirs are the words at .. end - 1 of tr_port.words */
     bool other;   /* ours has another name or other values than theirs */
+};
+
+/* What is known besides the words where they are run, and not only read (port/translate.h). */
+struct tr_port_known {
+    bool runs;
+    int ranks;       /* of the launch */
+    int64_t layers;  /* in config.json of the model's folder; 0: there is none */
+    char *type;      /* its model_type, or NULL; owned */
+    char *tokenizer; /* a folder in place of --tokenizer-name, or NULL; owned */
 };
 
 struct tr_port {
@@ -43,17 +54,24 @@ struct tr_port {
     char *program; /* its program, or NULL */
     int others;    /* commands of the script that train as well, and were not looked at */
     struct tr_list launcher, words; /* before and behind the program, with marks */
+    struct tr_list started;         /* what becomes of each word of the launcher, launchers.def */
     struct tr_port_item *item;
     int items;
-    struct tr_list added;   /* lines of an argument file for what they do without an option */
+    struct tr_list
+        added; /* lines of an argument file for what they do without an option, and at last for variables */
+    int habits; /* how many of them are not for variables */
+    struct tr_list
+        taken; /* what became of each variable of the environment, or of the script, that is set */
     struct tr_list missing; /* names of options that `trireme train` needs and nobody gave */
     int count[TR_PORT_KINDS];
+    struct tr_port_known known;
 };
 
 const char *tr_port_kind_name(enum tr_port_kind kind);
 
 /*
- * Read a job script or a list of arguments and say what becomes of each option.  `defined` as
+ * Read a job script or a list of arguments and say what becomes of each option; of a program that is run without
+ * any, of those that programs.def has for it.  `defined` as
  * tr_script_read() takes it.  TR_ECONFIG if no command trains; release it in any case.
  */
 enum tr_status tr_port_read(const char *text, enum tr_dialect dialect,

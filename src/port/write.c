@@ -13,6 +13,7 @@ static const char *const dialects[] = {
     [TR_DIALECT_DEEPSPEED] = "Megatron-DeepSpeed",
     [TR_DIALECT_COCKTAIL] = "CocktailSGD",
     [TR_DIALECT_ACSGD] = "AC-SGD",
+    [TR_DIALECT_YUAN] = "YuanGenerativeLM",
 };
 
 /* The order in which people read what becomes of options. */
@@ -86,7 +87,9 @@ void tr_port_print(const struct tr_port *p, const char *file, FILE *f)
                 print_item(&p->item[i], f);
         }
     }
+    print_list(&p->started, "how it is started", "", f);
     print_list(&p->added, "added: what it does without an option", "", f);
+    print_list(&p->taken, "variables that it reads", "", f);
     print_list(&p->missing, "missing: `trireme train` needs it", "--", f);
     print_list(&p->script.sourced, "files that the script reads and that were not followed", "", f);
     print_list(&p->script.notes, "notes", "", f);
@@ -135,6 +138,8 @@ json_t *tr_port_json(const struct tr_port *p, const char *file)
     json_object_set_new(all, "options", items);
     json_object_set_new(all, "counts", counts);
     json_object_set_new(all, "added", list_of(&p->added));
+    json_object_set_new(all, "started", list_of(&p->started));
+    json_object_set_new(all, "taken", list_of(&p->taken));
     json_object_set_new(all, "missing", list_of(&p->missing));
     json_object_set_new(all, "sourced", list_of(&p->script.sourced));
     json_object_set_new(all, "notes", list_of(&p->script.notes));
