@@ -361,6 +361,7 @@ extern "C" void tr_cuda_fix_encode(struct tr_queue *q, const struct tr_tensor *c
 {
     const tr_fix_sizes s = tr_sizes_fix(x, scale, code, how);
 
+    TR_ASSERT(!how.stochastic);
     with_float(x->dtype, [&](auto type) {
         TR_LAUNCH(q, (encode_kernel<typed<decltype(type)>>),
                   blocks_for(s.n, THREADS * EIGHT, INT32_MAX), THREADS, 0,

@@ -15,8 +15,13 @@ void tr_sparse_plan(const struct tr_sparse_how *how, int64_t n, struct tr_sparse
     kept = kept > 1 ? kept : 1;
     kept = kept >= bucket ? kept / bucket * bucket : kept;
     bucket = bucket < kept ? bucket : kept;
-    *out = (struct tr_sparse){
-        .bits = how->bits, .n = n, .kept = kept, .bucket = bucket, .buckets = kept / bucket};
+    *out = (struct tr_sparse){.bits = how->bits,
+                              .stochastic = how->stochastic,
+                              .distance = how->distance,
+                              .n = n,
+                              .kept = kept,
+                              .bucket = bucket,
+                              .buckets = kept / bucket};
     out->codes_at = floats ? 0 : 2 * out->buckets;
     out->mask_at = out->codes_at + (kept * how->bits + 7) / 8;
     out->bytes = out->mask_at + (kept < n ? (n + 7) / 8 : 0);
@@ -51,10 +56,10 @@ static struct tr_tensor in_buckets(const struct tr_sparse *s, const struct tr_te
     return tr_tensor_3(v->data, v->dtype, 1, s->bucket, s->buckets);
 }
 
-void tr_sparse_encode(const struct tr_sparse *s, struct tr_queue *q, const struct tr_tensor *wire,
-                      const struct tr_tensor *y, const struct tr_tensor *scratch)
+static void encode(const struct tr_sparse *s, struct tr_queue *q, const struct parts *parts,
+                   const struct tr_tensor *y, const struct tr_tensor *scratch)
 {
-    const struct parts p = parts_of(s, wire);
+    const struct parts p = *parts;
     struct tr_tensor kept = *y, table;
 
     TR_ASSERT(tr_tensor_elems(y) == s->n);
@@ -71,6 +76,28 @@ void tr_sparse_encode(const struct tr_sparse *s, struct tr_queue *q, const struc
     table = in_buckets(s, &kept);
     q->on->fix_scale(q, &p.scale, &table, p.how);
     q->on->fix_encode(q, &p.code, &table, &p.scale, p.how);
+}
+
+void tr_sparse_encode(const struct tr_sparse *s, struct tr_queue *q, const struct tr_tensor *wire,
+                      const struct tr_tensor *y, const struct tr_tensor *scratch)
+{
+    const struct parts p = parts_of(s, wire);
+
+    TR_ASSERT(!s->stochastic);
+    encode(s, q, &p, y, scratch);
+}
+
+void tr_sparse_encode_drawn(const struct tr_sparse *s, struct tr_queue *q,
+                            const struct tr_tensor *wire, const struct tr_tensor *y,
+                            const struct tr_tensor *scratch, struct tr_rng draws, uint64_t first)
+{
+    struct parts p = parts_of(s, wire);
+
+    p.how.stochastic = s->stochastic;
+    p.how.distance = s->distance;
+    p.how.draws = draws;
+    p.how.first = first;
+    encode(s, q, &p, y, scratch);
 }
 
 /* The numbers that are kept, in fp32: in the message itself, or in `room`. */

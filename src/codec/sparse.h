@@ -30,14 +30,18 @@
 enum { TR_SPARSE_FLOATS = 32 }; /* bits that stand for fp32 */
 
 struct tr_sparse_how {
-    int bits;       /* 1 .. 8 or TR_SPARSE_FLOATS */
-    int64_t bucket; /* 1 or more */
-    double keep;    /* above 0, at most 1 */
+    int bits;        /* 1 .. 8 or TR_SPARSE_FLOATS */
+    int64_t bucket;  /* 1 or more */
+    double keep;     /* above 0, at most 1 */
+    bool stochastic; /* codes are rounded by draws: tr_sparse_encode_drawn() */
+    float distance;  /* as struct tr_fix has it */
 };
 
 /* What follows from it for vectors of n numbers. */
 struct tr_sparse {
     int bits;
+    bool stochastic;
+    float distance;
     int64_t n, kept, bucket, buckets;
     int64_t codes_at, mask_at, bytes; /* of the message */
 };
@@ -49,6 +53,11 @@ void tr_sparse_plan(const struct tr_sparse_how *how, int64_t n, struct tr_sparse
  */
 void tr_sparse_encode(const struct tr_sparse *s, struct tr_queue *q, const struct tr_tensor *wire,
                       const struct tr_tensor *y, const struct tr_tensor *scratch);
+
+/* The same where codes are rounded by draws: number j that is kept has draw first + j. */
+void tr_sparse_encode_drawn(const struct tr_sparse *s, struct tr_queue *q,
+                            const struct tr_tensor *wire, const struct tr_tensor *y,
+                            const struct tr_tensor *scratch, struct tr_rng draws, uint64_t first);
 
 /* y[n] (TR_F32) = the decoded message, 0 where it has no number; or y += factor times it, with a
    factor of 1 or -1. */

@@ -2,6 +2,7 @@
 #ifndef TR_DEVICE_CODEC_BITS_H
 #define TR_DEVICE_CODEC_BITS_H
 
+#include <math.h>
 #include <stdint.h>
 
 /*
@@ -13,6 +14,17 @@ enum { TR_FIX_SUMS = 32 };       /* partial sums of squares of a bucket */
 enum { TR_FIX_BROKEN = 0x7e00 }; /* the scale of what is not finite: a NaN */
 #define TR_FIX_TINY 1e-6f        /* added to a scale that divides */
 #define TR_FIX_MOST 65504.0      /* the largest scale */
+
+/* t rounded up or down by a draw; see fix_encode.  What is not finite stays so. */
+static inline float tr_fix_round(float t, float distance, uint32_t draw)
+{
+    const float down = floorf(t), u = (float)(draw >> 8) * (1.0f / 16777216.0f);
+    float f = t - down;
+
+    f = f < distance ? 0.0f : f;
+    f = f > 1.0f - distance ? 1.0f : f;
+    return u < f ? down + 1.0f : down;
+}
 
 /* Eight bytes of a mask as they lie in memory, where each begins with its highest bit, become a
    word whose bit i is that of element i; or the way back, which is the same. */

@@ -31,6 +31,15 @@ enum { TR_MAX_HEAD_DIM = 320, TR_MAX_WIDTH = 32768 };
 
 enum { TR_MARKS = 1024 }; /* for timing: tr_backend.mark() */
 
+/* Of tr_backend.move(): copies of a lane are made in order, and lanes do not wait for each other. */
+enum tr_lane { TR_LANE_OUT, TR_LANE_IN, TR_LANES }; /* to the host, from the host */
+
+/* Bytes that a device gave: of its memory, and of the host's with reserve_host().  Nothing is given back before
+   close(), so these are the high-water marks. */
+struct tr_device_used {
+    size_t device, host;
+};
+
 struct tr_backend;
 struct tr_graph; /* recorded operations: tr_backend.capture() */
 
@@ -58,6 +67,11 @@ struct tr_attention_how {
     float scale;
     int64_t window;                 /* 0: no bound */
     const struct tr_tensor *slopes; /* NULL: none */
+};
+
+/* What tokens know of their distance, and how many there are: operands of tr_backend.attention_relative(). */
+struct tr_relative {
+    const struct tr_tensor *rel, *bucket, *lengths; /* lengths may be NULL */
 };
 
 /*
@@ -111,6 +125,11 @@ struct tr_fix {
     unsigned over;       /* bit i: dimension i; 0 .. 7 */
     enum tr_scale scale; /* largest |x|, or 2 * root mean square; with 1 bit always the root
                             mean square */
+    /* Stochastic rounding in fix_encode, which GPUs do not have: element i has draw first + i of `draws`. */
+    bool stochastic;
+    float distance; /* what is nearer than this to a whole number goes there, 0 to 0.5 */
+    struct tr_rng draws;
+    uint64_t first;
 };
 
 /* Which elements of a flat operand take part: element i of those is index[i] (TR_I32; below 0:
@@ -130,6 +149,7 @@ enum tr_gemm_by { TR_GEMM_AUTO, TR_GEMM_OWN, TR_GEMM_ONEDNN };
 
 /* Which device, and how it is used.  A backend that does not know of a field ignores it. */
 struct tr_device_how {
+    size_t memory;  /* most bytes that it may give of its memory; 0: what there is */
     int threads;    /* 0: OMP_NUM_THREADS where it is set, else the cores in the affinity
                        mask of the process */
     int local_rank; /* of this rank among those of its node: the GPU that it takes */
@@ -176,6 +196,11 @@ struct tr_backend {
        sentence that says how much was asked for and how much there is. */
     enum tr_status (*reserve)(struct tr_device *d, size_t bytes, void **out) TR_MUST_CHECK;
 
+    /* The same of the host's memory, on a page boundary: pinned, where the device copies by itself.  NULL where
+       a device has no use of it. */
+    enum tr_status (*reserve_host)(struct tr_device *d, size_t bytes, void **out) TR_MUST_CHECK;
+    void (*used)(const struct tr_device *d, struct tr_device_used *out);
+
     /* Return when everything on the queue is done. */
     void (*wait)(struct tr_queue *q);
 
@@ -184,6 +209,17 @@ struct tr_backend {
     void (*upload)(struct tr_queue *q, const struct tr_tensor *to, const void *from);
     /* The bytes of `from` to host memory; waits for the queue. */
     void (*download)(struct tr_queue *q, void *to, const struct tr_tensor *from);
+
+    /*
+     * Copies between memory of reserve() and of reserve_host(), either way, of one type.  A copy begins when what
+     * is on the queue by now is done, and those before it in its lane; the queue goes on meanwhile.  What move()
+     * returns names it: moved() returns when it is done, and what comes on the queue behind after() waits for
+     * it.  On the host a copy is done at once.  0 names none.
+     */
+    int64_t (*move)(struct tr_queue *q, enum tr_lane lane, const struct tr_tensor *to,
+                    const struct tr_tensor *from);
+    void (*moved)(struct tr_queue *q, int64_t copy);
+    void (*after)(struct tr_queue *q, int64_t copy);
 
     /* Mark 0 .. TR_MARKS - 1 is made anew at the place that the queue has come to; seconds between two
        marks that the queue has passed, which wait() makes sure of. */
@@ -219,6 +255,33 @@ struct tr_backend {
                              const struct tr_tensor *cache, const struct tr_tensor *qkv,
                              const struct tr_tensor *place, struct tr_attention_how how);
 
+    /*
+     * Disentangled attention (He et al., "DeBERTa", 2021), of encoders: every token sees all of its sample, those
+     * behind it too.  qkv, ctx and lse are those of `attention` with as many groups as heads.  rel[R,3 heads D],
+     * laid out as qkv is, has queries and keys of relative positions; its values are not read.
+     * bucket[2 T - 1] (TR_I32) says which row belongs to a distance: with c = bucket[T - 1 + i - j] the score of
+     * (query i, key j) is scale (q_i . k_j + q_i . rel_k_c + rel_q_c . k_j); `bucket` ascends by 0 or 1 a step.
+     * lengths[B] (TR_I32) are the tokens of each sample: what follows is padding, which nobody sees, and whose ctx
+     * and lse are zero; NULL: all.  Probabilities have the draws that those of `attention` have.  how.window is
+     * 0, how.slopes NULL.  The gradient overwrites dqkv and drel, whose values are zero.  Errors are those of
+     * `attention`.  NULL, both, where it is not done.
+     */
+    void (*attention_relative)(struct tr_queue *q, const struct tr_tensor *ctx,
+                               const struct tr_tensor *lse, const struct tr_tensor *qkv,
+                               const struct tr_relative *to, struct tr_attention_how how,
+                               struct tr_dropout drop);
+    void (*attention_relative_bwd)(struct tr_queue *q, const struct tr_tensor *dqkv,
+                                   const struct tr_tensor *drel, const struct tr_tensor *dctx,
+                                   const struct tr_tensor *ctx, const struct tr_tensor *lse,
+                                   const struct tr_tensor *qkv, const struct tr_relative *to,
+                                   struct tr_attention_how how, struct tr_dropout drop);
+
+    /* y = act(x), and dx = dy act'(x), which may be dy; `act` is not gated.  NULL where attention_relative is. */
+    void (*activate)(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *x,
+                     enum tr_act act);
+    void (*activate_bwd)(struct tr_queue *q, const struct tr_tensor *dx, const struct tr_tensor *dy,
+                         const struct tr_tensor *x, enum tr_act act);
+
 #define OP(name, tol, params) void(*name) params;
 #include "device/ops.def"
 #undef OP
@@ -231,6 +294,9 @@ const struct tr_backend *const *tr_backends(void);
 /* The backend of that name, also where it has no device, or NULL when this binary has none; "auto" is
    the first of tr_backends(). */
 const struct tr_backend *tr_backend_find(const char *name);
+
+/* The one that works on memory of the host, for a device whose memory is apart. */
+const struct tr_backend *tr_backend_host(void);
 
 /* The GPUs that this process sees: how many, the name of the first and the bytes of the smallest.  None
    where this binary was built without CUDA. */

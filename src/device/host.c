@@ -142,6 +142,7 @@ enum tr_status tr_host_open(const struct tr_device_how *how, struct tr_device **
     if (!d)
         return TR_FAIL(TR_ERESOURCE, "no memory left to open a device");
     d->threads = threads;
+    d->budget = how->memory;
     *out = d;
     return TR_OK;
 }
@@ -177,9 +178,10 @@ static void touch(unsigned char *p, size_t bytes, int threads)
         *(volatile unsigned char *)(p + i) = 0;
 }
 
-enum tr_status tr_host_reserve(struct tr_device *d, size_t bytes, void **out)
+static const double gib = 1024.0 * 1024.0 * 1024.0;
+
+static enum tr_status map_pages(struct tr_device *d, size_t bytes, void **out)
 {
-    const double gib = 1024.0 * 1024.0 * 1024.0;
     size_t left = tr_host_available_bytes();
     size_t align = bytes < HUGE_PAGE ? 0 : HUGE_PAGE;
     struct tr_host_block *b;
@@ -216,6 +218,59 @@ enum tr_status tr_host_reserve(struct tr_device *d, size_t bytes, void **out)
     }
     touch(*out, bytes, d->threads);
     return TR_OK;
+}
+
+static enum tr_status check_budget(const struct tr_device *d, size_t bytes)
+{
+    const double mib = 1024.0 * 1024.0;
+
+    TR_ASSERT(d->budget == 0 || d->used.device <= d->budget);
+    if (d->budget == 0 || bytes <= d->budget - d->used.device)
+        return TR_OK;
+    return TR_FAIL(TR_ERESOURCE,
+                   "this rank needs %.2f MiB of the device, which has %.2f of its %.2f MiB left "
+                   "(--device-memory): offload the optimizer (--offload-optimizer cpu), use more "
+                   "ranks with --zero-stage 1 to 3, recomputation or a smaller micro-batch, or "
+                   "give it more",
+                   (double)bytes / mib, (double)(d->budget - d->used.device) / mib,
+                   (double)d->budget / mib);
+}
+
+enum tr_status tr_host_reserve(struct tr_device *d, size_t bytes, void **out)
+{
+    *out = NULL;
+    TR_TRY(check_budget(d, bytes));
+    TR_TRY(map_pages(d, bytes, out));
+    d->used.device += bytes;
+    TR_ASSERT(d->budget == 0 || d->used.device <= d->budget);
+    return TR_OK;
+}
+
+enum tr_status tr_host_reserve_host(struct tr_device *d, size_t bytes, void **out)
+{
+    *out = NULL;
+    TR_TRY(map_pages(d, bytes, out));
+    d->used.host += bytes;
+    return TR_OK;
+}
+
+void tr_host_used(const struct tr_device *d, struct tr_device_used *out)
+{
+    *out = d->used;
+}
+
+int64_t tr_host_move(struct tr_queue *q, enum tr_lane lane, const struct tr_tensor *to,
+                     const struct tr_tensor *from)
+{
+    (void)lane;
+    TR_ASSERT(to->dtype == from->dtype);
+    q->on->copy(q, to, from);
+    return 0;
+}
+
+void tr_host_moved(struct tr_queue *q, int64_t copy)
+{
+    (void)q, (void)copy;
 }
 
 void tr_host_wait(struct tr_queue *q)

@@ -170,6 +170,21 @@ tr_sizes_attention(const struct tr_tensor *ctx, const struct tr_tensor *lse,
     return s;
 }
 
+struct tr_relative_sizes tr_sizes_relative(const struct tr_tensor *ctx, const struct tr_tensor *lse,
+                                           const struct tr_tensor *qkv,
+                                           const struct tr_relative *to,
+                                           struct tr_attention_how how,
+                                           const struct tr_dropout *drop)
+{
+    const struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, NULL, how, drop);
+    const int64_t rows = height(to->rel);
+
+    TR_ASSERT(s.groups == s.heads && how.window == 0 && !how.slopes);
+    TR_ASSERT(rows > 0 && matrix(to->rel, rows, 3 * s.heads * s.d));
+    TR_ASSERT(indices(to->bucket, 2 * s.t - 1) && (!to->lengths || indices(to->lengths, s.b)));
+    return (struct tr_relative_sizes){s.b, s.heads, s.t, s.d, rows};
+}
+
 struct tr_cached_sizes tr_sizes_cached(const struct tr_tensor *ctx, const struct tr_tensor *cache,
                                        const struct tr_tensor *qkv, const struct tr_tensor *place,
                                        struct tr_attention_how how)

@@ -74,6 +74,16 @@ struct tr_cached_sizes tr_sizes_cached(const struct tr_tensor *ctx, const struct
                                        const struct tr_tensor *qkv, const struct tr_tensor *place,
                                        struct tr_attention_how how);
 
+/* For attention_relative, which has as many groups as heads: `rows` of the table. */
+struct tr_relative_sizes {
+    int64_t b, heads, t, d, rows;
+};
+struct tr_relative_sizes tr_sizes_relative(const struct tr_tensor *ctx, const struct tr_tensor *lse,
+                                           const struct tr_tensor *qkv,
+                                           const struct tr_relative *to,
+                                           struct tr_attention_how how,
+                                           const struct tr_dropout *drop);
+
 /* For rotary, head_norm and its gradient: n rows, and `heads` queries and keys in each. */
 struct tr_heads_sizes {
     int64_t n, heads, width;

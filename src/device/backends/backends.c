@@ -34,6 +34,11 @@ const struct tr_backend *tr_backend_find(const char *name)
     return NULL;
 }
 
+const struct tr_backend *tr_backend_host(void)
+{
+    return &tr_cpu;
+}
+
 const char *tr_backend_missing(const struct tr_backend *b)
 {
 #define OP(name, tol, params) \

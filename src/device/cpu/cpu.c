@@ -85,6 +85,11 @@ const struct tr_backend tr_cpu = {
     .describe = describe,
     .kernels = kernels,
     .reserve = tr_host_reserve,
+    .reserve_host = tr_host_reserve_host,
+    .used = tr_host_used,
+    .move = tr_host_move,
+    .moved = tr_host_moved,
+    .after = tr_host_moved,
     .wait = tr_host_wait,
     .upload = tr_host_upload,
     .download = tr_host_download,
@@ -93,6 +98,10 @@ const struct tr_backend tr_cpu = {
     .range = tr_host_range,
     .record = tr_host_record,
     .attention_cached = tr_cpu_attention_cached,
+    .attention_relative = tr_cpu_attention_relative,
+    .attention_relative_bwd = tr_cpu_attention_relative_bwd,
+    .activate = tr_cpu_activate,
+    .activate_bwd = tr_cpu_activate_bwd,
 #define OP(name, tol, params) .name = tr_cpu_##name,
 #include "device/ops.def"
 #undef OP

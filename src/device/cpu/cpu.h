@@ -17,18 +17,39 @@ void tr_cpu_attention_cached(struct tr_queue *q, const struct tr_tensor *ctx,
                              const struct tr_tensor *cache, const struct tr_tensor *qkv,
                              const struct tr_tensor *place, struct tr_attention_how how);
 
+/* Of struct tr_backend, no rows of the table. */
+void tr_cpu_attention_relative(struct tr_queue *q, const struct tr_tensor *ctx,
+                               const struct tr_tensor *lse, const struct tr_tensor *qkv,
+                               const struct tr_relative *to, struct tr_attention_how how,
+                               struct tr_dropout drop);
+void tr_cpu_attention_relative_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
+                                   const struct tr_tensor *drel, const struct tr_tensor *dctx,
+                                   const struct tr_tensor *ctx, const struct tr_tensor *lse,
+                                   const struct tr_tensor *qkv, const struct tr_relative *to,
+                                   struct tr_attention_how how, struct tr_dropout drop);
+void tr_cpu_activate(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *x,
+                     enum tr_act act);
+void tr_cpu_activate_bwd(struct tr_queue *q, const struct tr_tensor *dx, const struct tr_tensor *dy,
+                         const struct tr_tensor *x, enum tr_act act);
+
 extern const struct tr_backend tr_cpu;
 
 /* ---- for the files of this backend ---- */
 
 enum { TR_CPU_SMALL = 1 << 14 }; /* elements below which a second thread costs more than it saves */
-enum { TR_CPU_LONG = 1 << 20 };  /* more are gone from the caches before anything reads them */
+enum {
+    TR_CPU_FEW = 1 << 18
+}; /* the same of multiplications in GEMMs and attention, which are cheaper */
+enum { TR_CPU_LONG = 1 << 20 }; /* more are gone from the caches before anything reads them */
 
 /* The number of the calling thread within its team. */
 int tr_cpu_thread(void);
 
 /* Its scratch: SCRATCH_FLOATS (device/cpu/cpu_product.h) on a 64-byte boundary. */
 float *tr_cpu_scratch(const struct tr_queue *q);
+
+/* Room for `floats` floats, the same memory in each call.  It grows, and lives as long as the device. */
+float *tr_cpu_room(struct tr_queue *q, int64_t floats);
 
 /* to[h] = (or, with `add`, +=) the sum of column h of x[n,h], in double and in the order of
    rows. */

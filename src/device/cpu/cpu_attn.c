@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "device/cpu/cpu.h"
 
+#include "device/cpu/cpu_blocks.h"
 #include "device/cpu/cpu_half.h"
 #include "device/cpu/cpu_math.h"
 #include "device/cpu/cpu_product.h"
@@ -85,12 +86,6 @@ static struct tr_view view_of(struct slice x, int64_t row)
         .p = tr_cpu_at(x.of, x.first + row * x.stride), .stride = x.stride, .type = x.of->dtype};
 }
 
-static struct tr_view turned(struct tr_view x)
-{
-    x.turned = true;
-    return x;
-}
-
 /* One row as floats, where it lies or in scratch[d]. */
 static const float *get_row(struct slice x, int64_t row, int64_t d, float *scratch)
 {
@@ -119,11 +114,6 @@ static void put_row(struct slice x, int64_t row, int64_t d, const float *from)
         memcpy(tr_f32(x.of) + first, from, (size_t)d * sizeof *from);
     else
         tr_cpu_put(x.of, first, d, from);
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* Which of the keys key .. key + count - 1 a query sees: first .. end - 1 of them, or none. */
@@ -188,38 +178,6 @@ static void drop_row(const struct head *a, int64_t query, int64_t key, int64_t c
 #pragma omp simd
     for (int64_t i = 0; i < count; i++)
         x[i] *= keep[i];
-}
-
-/* Floats of a row of a packed block. */
-static int64_t packed_row(int64_t columns)
-{
-    return (columns + TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS;
-}
-
-/* All columns of b, which is deeper than a block of a product with wide heads: then one after another. */
-static void pack(const struct tr_view *b, int64_t depth, int64_t columns, float *out)
-{
-    for (int64_t l = 0; l < depth; l += DEPTH)
-        tr_cpu_pack(b, l, smaller(depth - l, DEPTH), 0, columns, out + l * packed_row(columns));
-}
-
-/* c[rows,columns] (+)= rows i .. of a, times what pack() made. */
-static void multiply(struct tr_view a, int64_t i, int64_t rows, int64_t depth, const float *packed,
-                     int64_t columns, float *c, int64_t c_stride, bool add, float *tiles)
-{
-    for (int64_t r = 0; r < rows; r += STRIP_ROWS)
-        for (int64_t l = 0; l < depth; l += DEPTH)
-            tr_cpu_strip(&(struct tr_strip){.a = &a,
-                                            .i = i + r,
-                                            .rows = (int)smaller(rows - r, STRIP_ROWS),
-                                            .l = l,
-                                            .depth = smaller(depth - l, DEPTH),
-                                            .packed = packed + l * packed_row(columns),
-                                            .columns = columns,
-                                            .c = c + r * c_stride,
-                                            .c_stride = c_stride,
-                                            .add = add || l > 0,
-                                            .tiles = tiles});
 }
 
 /* ---- forward ---- */
@@ -303,6 +261,11 @@ static void attend(const struct head *a, int64_t i0, int64_t n, struct slice ctx
     }
 }
 
+static bool worth(int threads, struct tr_attention_sizes s)
+{
+    return threads > 1 && s.b * s.heads * s.t * s.t * s.d > TR_CPU_FEW;
+}
+
 void tr_cpu_attention(struct tr_queue *q, const struct tr_tensor *ctx, const struct tr_tensor *lse,
                       const struct tr_tensor *qkv, const struct tr_tensor *from,
                       struct tr_attention_how how, struct tr_dropout drop)
@@ -311,7 +274,7 @@ void tr_cpu_attention(struct tr_queue *q, const struct tr_tensor *ctx, const str
     int64_t per_head = (s.t + QUERIES - 1) / QUERIES, tasks = s.b * s.heads * per_head;
     int threads = q->device->threads;
 
-#pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
+#pragma omp parallel for schedule(dynamic) num_threads(threads) if (worth(threads, s))
     for (int64_t i = 0; i < tasks; i++) {
         /* The longest first: the last queries. */
         int64_t bh = i % (s.b * s.heads), i0 = (per_head - 1 - i / (s.b * s.heads)) * QUERIES;
@@ -479,17 +442,15 @@ static void attend_bwd(const struct head *a, const struct gradients *g, struct b
 }
 
 /* Room for `floats` floats.  It grows, and lives as long as the device. */
-static float *room_for(struct tr_queue *q, int64_t floats)
+float *tr_cpu_room(struct tr_queue *q, int64_t floats)
 {
     struct tr_device *d = q->device;
     void *room;
 
     if (d->room_floats < floats) {
         if (tr_host_reserve(d, (size_t)floats * sizeof(float), &room) != TR_OK)
-            tr_die(TR_ERESOURCE,
-                   "no memory left for the gradients of keys and values, %lld floats: use smaller "
-                   "micro-batches",
-                   (long long)floats);
+            tr_die(TR_ERESOURCE, "no memory left for the gradients of attention: %s",
+                   tr_last_error());
         d->room = room;
         d->room_floats = floats;
     }
@@ -515,7 +476,7 @@ static struct division divide(struct tr_queue *q, struct tr_attention_sizes s, b
     x.dq = half && x.runs > 1;
     if (x.runs > 1 || (half && each > 1)) {
         x.floats = (x.dq ? 3 : 2) * s.t * s.d;
-        x.room = room_for(q, x.floats * (x.runs > 1 ? x.tasks : q->device->threads));
+        x.room = tr_cpu_room(q, x.floats * (x.runs > 1 ? x.tasks : q->device->threads));
     }
     return x;
 }
@@ -557,7 +518,7 @@ void tr_cpu_attention_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
     int threads = q->device->threads;
 
     tr_sizes_attention(dctx, lse, dqkv, from, how, &drop);
-#pragma omp parallel num_threads(threads) if (threads > 1)
+#pragma omp parallel num_threads(threads) if (worth(threads, s))
     {
 #pragma omp for schedule(dynamic)
         for (int64_t task = 0; task < x.tasks; task++) {

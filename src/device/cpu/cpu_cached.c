@@ -123,6 +123,17 @@ static void attend(const struct call *c, int64_t n, int64_t h)
     put(c, n, h, a.acc);
 }
 
+static bool worth(int threads, const struct call *c)
+{
+    const int64_t window = c->how.window;
+    const int64_t most = window > 0 && window < c->s.keys ? window : c->s.keys;
+    int64_t keys = 0;
+
+    for (int64_t n = 0; n < c->s.b * c->s.t; n++)
+        keys += c->place[n] < most ? c->place[n] + 1 : most;
+    return threads > 1 && keys * c->s.heads * c->s.d > TR_CPU_FEW;
+}
+
 void tr_cpu_attention_cached(struct tr_queue *q, const struct tr_tensor *ctx,
                              const struct tr_tensor *cache, const struct tr_tensor *qkv,
                              const struct tr_tensor *place, struct tr_attention_how how)
@@ -136,7 +147,7 @@ void tr_cpu_attention_cached(struct tr_queue *q, const struct tr_tensor *ctx,
     const int64_t rows = c.s.b * c.s.t;
     int threads = q->device->threads;
 
-#pragma omp parallel num_threads(threads) if (threads > 1)
+#pragma omp parallel num_threads(threads) if (worth(threads, &c))
     {
 #pragma omp for
         for (int64_t n = 0; n < rows; n++)

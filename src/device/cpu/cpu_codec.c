@@ -415,6 +415,36 @@ static void codes_of(const float *x, const float *scale, int64_t n, int bits, ui
     }
 }
 
+/* Draws first .. first + n - 1. */
+static void draws_of(struct tr_rng r, uint64_t first, int64_t n, uint32_t *draw)
+{
+    for (int64_t k = 0; k < n;) {
+        const uint64_t at = first + (uint64_t)k;
+        uint32_t word[4];
+
+        tr_rng_block(r, at / 4, word);
+        for (uint64_t j = at % 4; j < 4 && k < n; j++)
+            draw[k++] = word[j];
+    }
+}
+
+/* The same by draws. */
+static void codes_drawn(const float *x, const float *scale, int64_t n, const struct tr_fix *how,
+                        uint64_t first, uint8_t *code)
+{
+    const float h = (float)(1 << (how->bits - 1));
+    uint32_t draw[PIECE];
+
+    draws_of(how->draws, first, n, draw);
+    for (int64_t k = 0; k < n; k++) {
+        float t = tr_fix_round(x[k] / (scale[k] + TR_FIX_TINY) * h, how->distance, draw[k]);
+
+        t = t > -h ? t : -h;
+        t = t < h - 1.0f ? t : h - 1.0f;
+        code[k] = (uint8_t)(t + h);
+    }
+}
+
 void tr_cpu_fix_encode(struct tr_queue *q, const struct tr_tensor *code, const struct tr_tensor *x,
                        const struct tr_tensor *scale, struct tr_fix how)
 {
@@ -429,7 +459,11 @@ void tr_cpu_fix_encode(struct tr_queue *q, const struct tr_tensor *code, const s
         const float *scales = how.bits > 1 ? scales_at(&found, i, n, room) : NULL;
         uint8_t codes[PIECE], packed[PIECE + SLACK];
 
-        codes_of(tr_cpu_in(x, i, n, buffer), scales, n, how.bits, codes);
+        if (how.stochastic && how.bits > 1)
+            codes_drawn(tr_cpu_in(x, i, n, buffer), scales, n, &how, how.first + (uint64_t)i,
+                        codes);
+        else
+            codes_of(tr_cpu_in(x, i, n, buffer), scales, n, how.bits, codes);
         memset(codes + n, 0, (size_t)(-n & 7));
         pack(codes, n, how.bits, packed);
         memcpy(tr_u8(code) + i / 8 * how.bits, packed, (size_t)((n * how.bits + 7) / 8));

@@ -50,6 +50,51 @@ static const struct {
 #include "family/acts.def"
 };
 
+/* Elements of a flat operand that one task has. */
+enum { FLAT = 4096 };
+
+void tr_cpu_activate(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *x,
+                     enum tr_act act)
+{
+    const int64_t n = tr_sizes_flat(y, x, x, x);
+    const int threads = q->device->threads;
+
+    TR_ASSERT(!tr_act_gated(act));
+#pragma omp parallel for num_threads(threads) if (threads > 1 && n > TR_CPU_SMALL)
+    for (int64_t i = 0; i < n; i += FLAT) {
+        const int64_t count = n - i < FLAT ? n - i : FLAT;
+        float line[FLAT], in[FLAT];
+
+        memcpy(line, tr_cpu_in(x, i, count, in), (size_t)count * sizeof *line);
+        acts[act].forward(line, count);
+        if (y->dtype == TR_F32)
+            memcpy(tr_f32(y) + i, line, (size_t)count * sizeof *line);
+        else
+            tr_cpu_put(y, i, count, line);
+    }
+}
+
+void tr_cpu_activate_bwd(struct tr_queue *q, const struct tr_tensor *dx, const struct tr_tensor *dy,
+                         const struct tr_tensor *x, enum tr_act act)
+{
+    const int64_t n = tr_sizes_flat(dx, dy, x, x);
+    const int threads = q->device->threads;
+
+    TR_ASSERT(!tr_act_gated(act));
+#pragma omp parallel for num_threads(threads) if (threads > 1 && n > TR_CPU_SMALL)
+    for (int64_t i = 0; i < n; i += FLAT) {
+        const int64_t count = n - i < FLAT ? n - i : FLAT;
+        float line[FLAT], in[2][FLAT];
+
+        memcpy(line, tr_cpu_in(dy, i, count, in[0]), (size_t)count * sizeof *line);
+        acts[act].backward(line, tr_cpu_in(x, i, count, in[1]), count);
+        if (dx->dtype == TR_F32)
+            memcpy(tr_f32(dx) + i, line, (size_t)count * sizeof *line);
+        else
+            tr_cpu_put(dx, i, count, line);
+    }
+}
+
 /* The same by gated activation, from the first on. */
 static const struct {
     void (*forward)(float *y, const float *z, int64_t n);

@@ -622,10 +622,13 @@ static struct blocks divide(int64_t m, int64_t n, int64_t most_rows, int threads
 
 void tr_cpu_product(const struct tr_product *p, int threads, float *scratch)
 {
-    int64_t most_rows = in_place(p) ? MOST_ROWS : SUM_ROWS;
-    struct blocks b = divide(p->m, p->n, most_rows, threads);
-    int64_t tasks = b.down * b.across;
+    int64_t most_rows = in_place(p) ? MOST_ROWS : SUM_ROWS, tasks;
+    struct blocks b;
 
+    if (p->m * p->n * p->k <= TR_CPU_FEW)
+        threads = 1;
+    b = divide(p->m, p->n, most_rows, threads);
+    tasks = b.down * b.across;
 #pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
     for (int64_t i = 0; i < tasks; i++) {
         float *room = scratch + (int64_t)tr_cpu_thread() * SCRATCH_FLOATS;

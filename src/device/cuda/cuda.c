@@ -328,8 +328,18 @@ static enum tr_status cuda_reserve(struct tr_device *d, size_t bytes, void **out
     tr_cuda_wait_stream(g, g->compute);
     g->base = b->data;
     g->base_bytes = bytes;
+    g->reserved_bytes += bytes;
     *out = b->data;
     return TR_OK;
+}
+
+/* Of its memory: the arena, which is all that is taken by reserve(). */
+static void cuda_used(const struct tr_device *d, struct tr_device_used *out)
+{
+    const struct tr_cuda *g = tr_cuda_of(d);
+
+    *out =
+        (struct tr_device_used){.device = g->reserved_bytes, .host = tr_cuda_host_bytes(g->moves)};
 }
 
 /* ---- what kernels ask ---- */
@@ -448,6 +458,11 @@ const struct tr_backend tr_cuda = {
     .kernels = cuda_kernels,
     .news = cuda_news,
     .reserve = cuda_reserve,
+    .reserve_host = tr_cuda_reserve_host,
+    .used = cuda_used,
+    .move = tr_cuda_move,
+    .moved = tr_cuda_moved,
+    .after = tr_cuda_after,
     .wait = cuda_wait,
     .upload = tr_cuda_upload,
     .download = tr_cuda_download,

@@ -54,7 +54,7 @@ struct tr_cuda {
     struct tr_cuda_product *product;
     struct tr_cuda_sdpa *sdpa; /* NULL where cuDNN is not to be had, or not wanted */
     void *base;                /* what reserve() gave last, and its length: to register with NCCL */
-    size_t base_bytes;
+    size_t base_bytes, reserved_bytes; /* of all that it gave */
     int64_t of_nccl; /* bytes that NCCL took, as its transport found; for what is said of memory */
 
     bool capturing; /* operations are recorded as a graph: the host neither waits nor counts them */

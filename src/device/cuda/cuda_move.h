@@ -5,8 +5,8 @@
 #include "device/cuda/cuda.h"
 
 /*
- * Between host memory of the program and memory of the GPU: upload() and download() of the backend.  All
- * bytes go through pinned memory, which the GPU reads and writes by itself, and on the compute stream: a
+ * Between host memory of the program and memory of the GPU: upload() and download() of the backend, and the
+ * lanes of move().  Of the former all bytes go through pinned memory, which the GPU reads and writes by itself, and on the compute stream: a
  * copy that keeps its place among operations could not begin earlier on another one.
  *
  * What is uploaded is copied to a ring first, so that the caller has its memory back and nobody
@@ -23,5 +23,16 @@ void tr_cuda_moves_close(struct tr_cuda_moves *m);
 /* tr_backend.upload() and download(). */
 void tr_cuda_upload(struct tr_queue *q, const struct tr_tensor *to, const void *from);
 void tr_cuda_download(struct tr_queue *q, void *to, const struct tr_tensor *from);
+
+/*
+ * tr_backend.reserve_host(), move(), moved() and after(): a stream for each lane, opened with the first memory
+ * of the host, since a run that offloads nothing needs none.
+ */
+enum tr_status tr_cuda_reserve_host(struct tr_device *d, size_t bytes, void **out) TR_MUST_CHECK;
+size_t tr_cuda_host_bytes(const struct tr_cuda_moves *m);
+int64_t tr_cuda_move(struct tr_queue *q, enum tr_lane lane, const struct tr_tensor *to,
+                     const struct tr_tensor *from);
+void tr_cuda_moved(struct tr_queue *q, int64_t copy);
+void tr_cuda_after(struct tr_queue *q, int64_t copy);
 
 #endif

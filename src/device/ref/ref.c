@@ -169,6 +169,28 @@ static double (*const slopes[])(double) = {
 #include "family/acts.def"
 };
 
+void tr_ref_activate(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *x,
+                     enum tr_act act)
+{
+    const int64_t n = tr_sizes_flat(y, x, x, x);
+
+    (void)q;
+    TR_ASSERT(!tr_act_gated(act));
+    for (int64_t i = 0; i < n; i++)
+        set(y, i, activations[act](get(x, i)));
+}
+
+void tr_ref_activate_bwd(struct tr_queue *q, const struct tr_tensor *dx, const struct tr_tensor *dy,
+                         const struct tr_tensor *x, enum tr_act act)
+{
+    const int64_t n = tr_sizes_flat(dx, dy, x, x);
+
+    (void)q;
+    TR_ASSERT(!tr_act_gated(act));
+    for (int64_t i = 0; i < n; i++)
+        set(dx, i, get(dy, i) * slopes[act](get(x, i)));
+}
+
 void tr_ref_linear(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *pre,
                    const struct tr_tensor *x, const struct tr_tensor *w,
                    const struct tr_tensor *bias, enum tr_act act)
@@ -574,6 +596,11 @@ const struct tr_backend tr_ref = {
     .describe = describe,
     .kernels = kernels,
     .reserve = tr_host_reserve,
+    .reserve_host = tr_host_reserve_host,
+    .used = tr_host_used,
+    .move = tr_host_move,
+    .moved = tr_host_moved,
+    .after = tr_host_moved,
     .wait = tr_host_wait,
     .upload = tr_host_upload,
     .download = tr_host_download,
@@ -582,6 +609,10 @@ const struct tr_backend tr_ref = {
     .range = tr_host_range,
     .record = tr_host_record,
     .attention_cached = tr_ref_attention_cached,
+    .attention_relative = tr_ref_attention_relative,
+    .attention_relative_bwd = tr_ref_attention_relative_bwd,
+    .activate = tr_ref_activate,
+    .activate_bwd = tr_ref_activate_bwd,
 #define OP(name, tol, params) .name = tr_ref_##name,
 #include "device/ops.def"
 #undef OP

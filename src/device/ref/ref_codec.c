@@ -84,14 +84,18 @@ void tr_ref_fix_scale(struct tr_queue *q, const struct tr_tensor *scale, const s
     }
 }
 
-static int code_of(float x, float scale, int bits)
+/* The code of element i. */
+static int code_of(float x, float scale, int64_t i, const struct tr_fix *how)
 {
-    int half = 1 << (bits - 1);
+    const int bits = how->bits, half = 1 << (bits - 1);
     float t;
 
     if (bits == 1)
         return x >= 0.0f;
-    t = rintf(x / (scale + TR_FIX_TINY) * (float)half);
+    t = x / (scale + TR_FIX_TINY) * (float)half;
+    t = how->stochastic
+            ? tr_fix_round(t, how->distance, tr_rng_u32(how->draws, how->first + (uint64_t)i))
+            : rintf(t);
     if (!(t > (float)-half))
         return 0;
     return t < (float)(half - 1) ? (int)t + half : 2 * half - 1;
@@ -125,7 +129,7 @@ void tr_ref_fix_encode(struct tr_queue *q, const struct tr_tensor *code, const s
     (void)q;
     memset(code->data, 0, (size_t)tr_tensor_bytes(code));
     for (int64_t i = 0; i < s.n; i++) {
-        int c = code_of((float)get(x, i), (float)get(scale, bucket_of(&s, i)), how.bits);
+        int c = code_of((float)get(x, i), (float)get(scale, bucket_of(&s, i)), i, &how);
 
         for (int k = 0; k < how.bits; k++)
             if (c >> (how.bits - 1 - k) & 1)
