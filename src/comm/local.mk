@@ -3,7 +3,7 @@ libtrireme_a_SOURCES += \
 	src/comm/hang.c src/comm/hang.h src/comm/mpi.c src/comm/mpi_call.c src/comm/mpi_group.h \
 	src/comm/mpi_slices.c src/comm/mpi_slices.h src/comm/mpi_sum.c \
 	src/comm/progress_thread.c src/comm/progress_thread.h src/comm/reduce.c src/comm/reduce.h \
-	src/comm/self.c src/comm/share.c src/comm/share.h src/comm/slow.c src/comm/slow.h \
+	src/comm/self.c src/comm/share.c src/comm/share.h src/comm/slow_links.c src/comm/slow_links.h src/comm/slow.c src/comm/slow.h \
 	src/comm/watch.c src/comm/watch.h
 
 NCCL_SOURCES += \

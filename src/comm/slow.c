@@ -31,7 +31,7 @@ struct transfer {
 /* The link of this rank, shared by all its groups. */
 struct link {
     struct tr_slow_how how;
-    double free_at;
+    double *free_at; /* of each link */
     struct tr_rng rng;
     uint64_t draws;
     int64_t bytes[TR_SLOW_KINDS];
@@ -42,6 +42,7 @@ struct group {
     struct tr_comm *inner;
     struct tr_comm own; /* what `inner` points to, unless it was given */
     struct link *link;
+    int *member; /* ranks of the world, with links of their own; else NULL */
 };
 
 static struct group *group_of(const struct tr_comm *c)
@@ -58,16 +59,36 @@ static double wall(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Queue `bytes` on the link; returns when they arrive. */
-static double arrival(struct link *l, enum tr_slow_kind kind, int64_t bytes, int hops)
+struct tr_slow_leg tr_slow_leg(const struct tr_slow_how *how, const int *member, int size, int rank,
+                               int to, int hops, int64_t bytes)
 {
-    double now = wall(), jitter = 0.0;
+    const struct tr_slow_links *l = how->links;
+    struct tr_slow_leg leg = {0, (double)bytes * 8.0 / how->rate, hops * how->latency};
+
+    if (!l)
+        return leg;
+    leg.link = l->group[member[to]];
+    leg.sending = (double)bytes * 8.0 / tr_slow_links_rate(l, member[rank], member[to]);
+    leg.arriving = 0.0;
+    for (int i = 0, from = rank; i < hops; i++, from = to, to = (to + 1) % size)
+        leg.arriving += tr_slow_links_latency(l, member[from], member[to]);
+    return leg;
+}
+
+/* Queue `bytes` on the link to member `to`; returns when they arrive. */
+static double arrival(struct tr_comm *c, enum tr_slow_kind kind, int64_t bytes, int to, int hops)
+{
+    struct group *g = group_of(c);
+    struct link *l = g->link;
+    const struct tr_slow_leg leg =
+        tr_slow_leg(&l->how, g->member, c->size, c->rank, to, hops, bytes);
+    double now = wall(), jitter = 0.0, *free_at = &l->free_at[leg.link];
 
     if (l->how.jitter > 0.0)
         jitter = l->how.jitter * (double)tr_rng_u32(l->rng, l->draws++) / 0x1p32;
     l->bytes[kind] += bytes;
-    l->free_at = (l->free_at > now ? l->free_at : now) + (double)bytes * 8.0 / l->how.rate;
-    return l->free_at + hops * l->how.latency + jitter;
+    *free_at = (*free_at > now ? *free_at : now) + leg.sending;
+    return *free_at + leg.arriving + jitter;
 }
 
 static struct transfer *take(struct tr_comm *c, struct tr_pending *p, const char *call)
@@ -102,7 +123,7 @@ static void agree(struct tr_comm *c, struct transfer *t, enum tr_slow_kind kind,
 {
     struct tr_tensor stamp = tr_f64_1(&t->stamp[0], 1);
 
-    t->stamp[0] = arrival(group_of(c)->link, kind, bytes, hops);
+    t->stamp[0] = arrival(c, kind, bytes, (c->rank + 1) % c->size, hops);
     t->over->via->allreduce_start(t->over, NULL, &stamp, TR_MAX, &t->inner[1]);
     t->count = 2;
     t->stamps = 1;
@@ -188,7 +209,7 @@ static void exchange_start(struct tr_comm *c, struct tr_queue *q, const struct t
             double *stamp = &t->stamp[i];
 
             if (legs[i].dir == TR_LEG_SEND)
-                *stamp = arrival(group_of(c)->link, TR_SLOW_SEND, legs[i].bytes, 1);
+                *stamp = arrival(c, TR_SLOW_SEND, legs[i].bytes, legs[i].peer, 1);
             both[count++] = legs[i];
             both[count++] = (struct tr_leg){legs[i].dir, legs[i].peer, stamp, sizeof *stamp};
         }
@@ -333,6 +354,17 @@ static struct group *allocate(void)
     return g;
 }
 
+/* Which ranks of the world the members of a group are. */
+static int *members(struct tr_comm *inner, int mine)
+{
+    int *all = calloc((size_t)inner->size, sizeof *all);
+
+    if (!all)
+        tr_die(TR_ERESOURCE, "no memory left for a group of the slow transport");
+    inner->via->gather_all(inner, &mine, sizeof mine, all);
+    return all;
+}
+
 static enum tr_status split(struct tr_comm *from, int color, int key, const char *name,
                             struct tr_comm *out)
 {
@@ -349,6 +381,8 @@ static enum tr_status split(struct tr_comm *from, int color, int key, const char
     }
     g->inner = &g->own;
     g->link = group_of(from)->link;
+    if (g->link->how.links)
+        g->member = members(g->inner, group_of(from)->member[from->rank]);
     out->rank = g->own.rank;
     out->size = g->own.size;
     out->state = g;
@@ -365,6 +399,7 @@ static void release_link(struct link *l)
         next = t->next;
         free(t);
     }
+    free(l->free_at);
     free(l);
 }
 
@@ -380,6 +415,7 @@ static void release(struct tr_comm *c)
         g->own.via->release(&g->own);
     else
         release_link(g->link);
+    free(g->member);
     free(g);
 }
 
@@ -409,12 +445,18 @@ void tr_comm_slow_open(struct tr_comm *inner, struct tr_slow_how how, struct tr_
 {
     struct group *g = allocate();
 
-    TR_ASSERT(how.rate > 0.0 && how.latency >= 0.0 && how.jitter >= 0.0);
+    TR_ASSERT((how.links || how.rate > 0.0) && how.latency >= 0.0 && how.jitter >= 0.0);
+    TR_ASSERT(!how.links || how.links->ranks == inner->size);
     g->inner = inner;
     g->link = calloc(1, sizeof *g->link);
     if (!g->link)
         tr_die(TR_ERESOURCE, "no memory left for the slow transport");
     g->link->how = how;
+    g->link->free_at = calloc(how.links ? (size_t)how.links->groups : 1, sizeof(double));
+    if (!g->link->free_at)
+        tr_die(TR_ERESOURCE, "no memory left for the slow transport");
+    if (how.links)
+        g->member = members(inner, inner->rank);
     g->link->rng = tr_rng_key(1, TR_STREAM_INIT, 0, inner->rank);
     *out = (struct tr_comm){
         .via = &slow, .name = inner->name, .rank = inner->rank, .size = inner->size, .state = g};

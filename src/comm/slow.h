@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "comm/comm.h"
+#include "comm/slow_links.h"
 
 /*
  * The transport "slow": another transport, and a clock.  Data go through the other one, and a
@@ -34,7 +35,26 @@
 struct tr_slow_how {
     double rate;            /* bits per second, > 0 */
     double latency, jitter; /* seconds, >= 0 */
+    /* Rates and latencies of single links in place of these two, or NULL; borrowed until release.  There are as many
+       ranks in it as in the world. */
+    const struct tr_slow_links *links;
 };
+
+/*
+ * With links (comm/slow_links.h) a rank has an outgoing link to each group, which its transfers to ranks of that group take
+ * in the order in which they start.  In the ring of a collective call a rank sends to the next one, and hops go from
+ * rank to rank around the ring, each with the latency of its link.
+ */
+
+/* What a transfer of `bytes` takes from member `rank` of a group of `size`: to `to` and on around the ring in `hops`.  Pure.
+   `member` are the ranks of the group in the world. */
+struct tr_slow_leg {
+    int link;        /* of the sender's: 0 without links, else a group */
+    double sending;  /* seconds on it */
+    double arriving; /* seconds from its end until the data are there, without jitter */
+};
+struct tr_slow_leg tr_slow_leg(const struct tr_slow_how *how, const int *member, int size, int rank,
+                               int to, int hops, int64_t bytes);
 
 enum tr_slow_kind {
     TR_SLOW_ALLREDUCE,
@@ -48,7 +68,7 @@ enum tr_slow_kind {
 /*
  * *out is `inner` (borrowed; not used by others until release) over such a network, and so are the
  * groups split from it, which are released before it.  All ranks say the same `how`.  Not
- * collective.
+ * collective, but with links.
  */
 void tr_comm_slow_open(struct tr_comm *inner, struct tr_slow_how how, struct tr_comm *out);
 
