@@ -26,7 +26,9 @@ static struct tr_heads_how heads_of(const struct tr_model *m)
 static struct tr_attention_how how_of(const struct tr_model *m)
 {
     const struct tr_family *f = &m->dims->family;
-    const double divisor = f->score_divisor > 0.0 ? f->score_divisor : (double)m->dims->head_dim;
+    /* Disentangled scores have three terms. */
+    const double width = (double)m->dims->head_dim * (tr_relative_is(m) ? 3.0 : 1.0);
+    const double divisor = f->score_divisor > 0.0 ? f->score_divisor : width;
 
     return (struct tr_attention_how){
         .first_head = (int)(m->dims->heads / m->layout->w) * m->tp.comm->rank,
@@ -65,6 +67,8 @@ void tr_attention_plan(struct tr_model *m, struct tr_arena *a, struct tr_attenti
         k->head_rstd = tr_model_take(a, TR_LABEL_ACTIVATIONS, TR_F32, rows, h.heads + h.groups);
     }
     k->qkv = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->type, rows, width);
+    if (tr_relative_is(m))
+        tr_relative_plan(m, a, k);
     k->lse = tr_f32_3(tr_arena_floats(a, TR_LABEL_ACTIVATIONS, m->micro_batch * h.heads * t),
                       m->micro_batch, h.heads, t);
     k->ctx = tr_model_take(a, TR_LABEL_ACTIVATIONS, m->type, rows, (int64_t)h.heads * h.width);
@@ -172,7 +176,9 @@ void tr_attention_forward(struct tr_model *m, struct tr_block_kept *block, int l
 
     make_qkv(m, m->dims->family.head_norm ? &k->raw : &k->qkv, in, layer);
     finish_heads(m, k, layer);
-    if (m->cache)
+    if (tr_relative_is(m))
+        tr_relative_forward(m, k, layer, sample, how_of(m));
+    else if (m->cache)
         q->on->attention_cached(q, &k->ctx, m->cache, &k->qkv, &m->mask->place, how_of(m));
     else
         q->on->attention(q, &k->ctx, &k->lse, &k->qkv, first_seen(m), how_of(m),
@@ -209,8 +215,11 @@ void tr_attention_dgrad(struct tr_model *m, struct tr_block_kept *block, int lay
     struct tr_queue *q = m->q;
 
     q->on->linear_dgrad(q, &m->dctx, dy, &proj, NULL, TR_ACT_NONE);
-    q->on->attention_bwd(q, &m->dqkv, &m->dctx, &k->ctx, &k->lse, &k->qkv, first_seen(m), how_of(m),
-                         tr_model_dropout(m, TR_STREAM_ATTN_DROPOUT, layer, sample));
+    if (tr_relative_is(m))
+        tr_relative_dgrad(m, k, layer, sample, how_of(m));
+    else
+        q->on->attention_bwd(q, &m->dqkv, &m->dctx, &k->ctx, &k->lse, &k->qkv, first_seen(m),
+                             how_of(m), tr_model_dropout(m, TR_STREAM_ATTN_DROPOUT, layer, sample));
     finish_heads_bwd(m, k, layer);
     dproduct = gradient_of_product(m);
     q->on->linear_dgrad(q, &m->row2, &dproduct, &qkv, NULL, TR_ACT_NONE);
@@ -226,6 +235,8 @@ void tr_attention_wgrad(struct tr_model *m, struct tr_block_kept *block, int lay
 
     q->on->linear_wgrad(q, &dqkv, tr_model_dbias(m, &dqkv_bias, TR_PARAM_QKV_BIAS, layer), dproduct,
                         in, m->adds);
+    if (tr_relative_is(m))
+        tr_relative_wgrad(m, layer);
     q->on->linear_wgrad(q, &dproj,
                         bias ? tr_model_dbias(m, &dproj_bias, TR_PARAM_PROJ_BIAS, layer) : NULL, dy,
                         &block->attention.ctx, m->adds);

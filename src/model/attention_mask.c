@@ -19,17 +19,19 @@ static void mark_documents(const int32_t *text, int64_t seq, int32_t eod, int32_
     }
 }
 
-static void weigh(const int32_t *text, int64_t batch, int64_t seq, int32_t eod, float *weight)
+void tr_mask_weigh(const int32_t *text, int64_t batch, int64_t seq, int32_t eod, bool within,
+                   float *weight)
 {
     int64_t count = 0;
 
-    for (int64_t n = 0; n < batch * seq; n++)
-        count += text[n / seq * (seq + 1) + n % seq] != eod;
     for (int64_t n = 0; n < batch * seq; n++) {
-        bool counts = text[n / seq * (seq + 1) + n % seq] != eod;
+        const bool last = within && n % seq == seq - 1;
 
-        weight[n] = counts ? (float)(1.0 / (double)count) : 0.0F;
+        weight[n] = !last && text[n / seq * (seq + 1) + n % seq] != eod ? 1.0F : 0.0F;
+        count += weight[n] > 0.0F;
     }
+    for (int64_t n = 0; n < batch * seq; n++)
+        weight[n] = weight[n] > 0.0F ? (float)(1.0 / (double)count) : 0.0F;
 }
 
 void tr_mask_of(const int32_t *text, int64_t batch, int64_t seq, int32_t eod, int32_t *position,
@@ -39,5 +41,5 @@ void tr_mask_of(const int32_t *text, int64_t batch, int64_t seq, int32_t eod, in
         mark_documents(text + b * (seq + 1), seq, eod, position ? position + b * seq : NULL,
                        from ? from + b * seq : NULL);
     if (weight)
-        weigh(text, batch, seq, eod, weight);
+        tr_mask_weigh(text, batch, seq, eod, false, weight);
 }

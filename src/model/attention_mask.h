@@ -12,6 +12,8 @@
  *
  *     loss        --eod-mask-loss: the prediction after an end of text has no weight, since the
  *                 next document does not follow from this one
+ *     within      --loss-within-samples: the last prediction of a sample, whose label is not among the tokens
+ *                 that are read, has no weight: as of a model that gets T tokens as their own labels
  *     positions   --reset-position-ids: the positions of a document count from 0
  *     attention   --reset-attention-mask: a token sees only tokens of its own document
  *
@@ -22,7 +24,7 @@
  */
 struct tr_mask_rule {
     int32_t eod;
-    bool loss, positions, attention;
+    bool loss, within, positions, attention;
 };
 
 /*
@@ -32,5 +34,9 @@ struct tr_mask_rule {
  */
 void tr_mask_of(const int32_t *text, int64_t batch, int64_t seq, int32_t eod, int32_t *position,
                 int32_t *from, float *weight);
+
+/* The weights alone: of tokens that are no `eod` (-1: there is none), with `within` without the last of a sample. */
+void tr_mask_weigh(const int32_t *text, int64_t batch, int64_t seq, int32_t eod, bool within,
+                   float *weight);
 
 #endif

@@ -5,12 +5,15 @@
 #include <string.h>
 
 #include "model/graphs.h"
+#include "model/host_layers.h"
 #include "model/model_parts.h"
+#include "model/visits.h"
 
 /* What the layers of one micro-batch need from its forward to its backward. */
 struct place {
     struct tr_block_kept *block; /* [layers] */
     struct tr_tensor *slice;     /* [layers] of the input, with distributed inputs */
+    struct tr_host_layer *away;  /* [layers] of those that are offloaded */
 };
 
 struct pool {
@@ -23,6 +26,7 @@ struct pool {
 struct slot {
     struct place *at, *last; /* of the pool, or NULL; the one before */
     struct tr_embed_kept embed;
+    struct tr_conv_kept conv;
     struct tr_head_kept head;
     struct tr_mask mask;
     struct tr_tensor sample; /* [B] (TR_I64) */
@@ -36,14 +40,11 @@ struct batch {
     int32_t *position,
         *from; /* [N] what model/attention_mask.h makes of the text, where it is asked for */
     float *weight;
+    int32_t *lengths;         /* [B], with a head of classes */
+    int32_t *taps;            /* [T N], with an encoder's embedding */
+    float *share;             /* [B] on the chunk with that head */
     int32_t *place;           /* [N], with a key-value cache */
     struct tr_wanted *wanted; /* [B], of a head that computes forward only */
-};
-
-/* The elements of a part's parameters in the flat buffers: in a forward pass it reads values from
-   `first` on, and after its backward pass the gradients below `end` are complete. */
-struct range {
-    int64_t first, end;
 };
 
 struct tr_chunk {
@@ -59,39 +60,8 @@ struct tr_chunk {
     struct tr_tensor *output, *doutput, *dinput; /* [room]; see chunk.h */
     struct tr_tensor loss_sum;                   /* TR_F64 [1] */
     struct tr_tensor *cache;                     /* [micros * layers], or NULL */
-    struct range embedding, top;                 /* of the embedding; of the head without it */
-    struct range *layer;                         /* [layers] */
-    bool completes; /* its backward is the last of a step on this rank */
     struct tr_graphs graphs;
 };
-
-/* The range of this chunk that a parameter belongs to: of its layer, of the embedding, or of the head. */
-static struct range *range_of(struct tr_chunk *c, const struct tr_param *p)
-{
-    if (p->layer >= 0)
-        return &c->layer[p->layer - c->first_layer];
-    return p->embeds ? &c->embedding : &c->top;
-}
-
-/* The elements of the parameters of each layer, of the embedding and of the head in this chunk. */
-static void find_ranges(struct tr_chunk *c, int index)
-{
-    const struct range none = {.first = c->m->params.size};
-
-    c->embedding = c->top = none;
-    for (int i = 0; i < c->layers; i++)
-        c->layer[i] = none;
-    for (int i = 0; i < c->m->params.count; i++) {
-        const struct tr_param *p = &c->m->params.list[i];
-        struct range *all;
-
-        if (p->chunk != index)
-            continue;
-        all = range_of(c, p);
-        all->first = p->offset < all->first ? p->offset : all->first;
-        all->end = p->offset + p->elems;
-    }
-}
 
 static void *need(size_t count, size_t size)
 {
@@ -111,6 +81,17 @@ static bool has_positions(const struct tr_chunk *c)
             (c->embeds || (c->layers > 0 && c->m->dims->family.positions == TR_POSITIONS_ROTARY)));
 }
 
+static bool has_lengths(const struct tr_chunk *c)
+{
+    return c->m->dims->head == TR_HEAD_CLASSES;
+}
+
+/* Which rows are padding, where they are zeroed. */
+static bool has_taps(const struct tr_chunk *c)
+{
+    return has_lengths(c) && c->embeds && c->m->dims->family.encoder;
+}
+
 static void open_batch(struct tr_chunk *c)
 {
     const struct tr_mask_rule *rule = &c->m->mask_rule;
@@ -124,13 +105,19 @@ static void open_batch(struct tr_chunk *c)
     x->token = need(rows, sizeof *x->token);
     if (c->heads && c->m->forward_only)
         x->wanted = need(batch, sizeof *x->wanted);
+    if (has_lengths(c))
+        x->lengths = need(batch, sizeof *x->lengths);
+    if (has_taps(c))
+        x->taps = need((size_t)tr_conv_taps(c->m->dims) * rows, sizeof *x->taps);
+    if (has_lengths(c) && c->heads)
+        x->share = need(batch, sizeof *x->share);
     if (has_positions(c))
         x->position = need(rows, sizeof *x->position);
     if (rule->attention)
         x->from = need(rows, sizeof *x->from);
     if (c->m->keys > 0)
         x->place = need(rows, sizeof *x->place);
-    if (rule->loss && c->heads)
+    if ((rule->loss || rule->within) && c->heads)
         x->weight = need(rows, sizeof *x->weight);
 }
 
@@ -142,6 +129,9 @@ static void close_batch(struct batch *x)
     free(x->position);
     free(x->from);
     free(x->weight);
+    free(x->lengths);
+    free(x->taps);
+    free(x->share);
     free(x->place);
     free(x->wanted);
 }
@@ -156,6 +146,7 @@ static struct pool *pool_open(int count, int layers)
     for (int i = 0; i < count; i++) {
         p->place[i].block = need((size_t)layers, sizeof *p->place[i].block);
         p->place[i].slice = need((size_t)layers, sizeof *p->place[i].slice);
+        p->place[i].away = need((size_t)layers, sizeof *p->place[i].away);
         p->free[i] = &p->place[i];
     }
     return p;
@@ -166,6 +157,7 @@ static void pool_close(struct pool *p)
     for (int i = 0; i < p->count; i++) {
         free(p->place[i].block);
         free(p->place[i].slice);
+        free(p->place[i].away);
     }
     free(p->place);
     free(p->free);
@@ -218,9 +210,6 @@ struct tr_chunk *tr_chunk_open(struct tr_model *m, int stage, int index, struct 
     c->lends = !with;
     c->pool = with ? with->pool : pool_open(room.pool > 0 ? room.pool : room.slots, c->layers);
     open_batch(c);
-    c->completes = index == 0;
-    c->layer = need((size_t)c->layers, sizeof *c->layer);
-    find_ranges(c, index);
     return c;
 }
 
@@ -237,7 +226,6 @@ void tr_chunk_close(struct tr_chunk *c)
     free(c->output);
     free(c->doutput);
     free(c->dinput);
-    free(c->layer);
     free(c);
 }
 
@@ -248,33 +236,23 @@ static void plan_messages(struct tr_chunk *c, struct tr_arena *a, struct tr_tens
                              c->m->dims->hidden);
 }
 
-/* Whether backward recomputes layer `i` of the chunk (activation recomputation), and with which
-   layers before it: those from group_of() on. */
-static bool recomputed(const struct tr_chunk *c, int i)
-{
-    const struct tr_activations *a = c->m->activations;
-
-    return a->recompute == TR_RECOMPUTE_UNIFORM ||
-           (a->recompute == TR_RECOMPUTE_BLOCK && i < a->recompute_layers);
-}
-
-static int group_of(const struct tr_chunk *c, int i)
-{
-    const struct tr_activations *a = c->m->activations;
-
-    return a->recompute == TR_RECOMPUTE_UNIFORM ? i - i % (int)a->recompute_layers : i;
-}
-
-/* Layers that are recomputed use the same memory, except for the input of the first of a group: all
+/* Layers that are offloaded take turns in the same memory, and the input of the first, a message, has its own.
+   Layers that are recomputed use the same memory, except for the input of the first of a group: all
    of it, or a slice with --distribute-saved-activations.  The input of the chunk is a message, so
    it is never sliced. */
 static void plan_layer(struct tr_chunk *c, struct tr_arena *a, struct place *x, int i)
 {
     struct tr_model *m = c->m;
-    int member = i - group_of(c, i);
+    int member = i - tr_recomputed_from(m->activations, i);
     int64_t size = tr_model_part_rows(m) * m->dims->hidden / m->layout->w;
 
-    if (!recomputed(c, i)) {
+    if (tr_host_layer_has(m->activations, i)) {
+        x->block[i] = m->hosted.kept[tr_host_layer_window(i)];
+        if (i == 0)
+            tr_block_plan_row(m, a, &x->block[i].x);
+        return;
+    }
+    if (!tr_recomputed(m->activations, i)) {
         tr_block_plan_row(m, a, &x->block[i].x);
         tr_block_plan(m, a, &x->block[i]);
         return;
@@ -303,6 +281,15 @@ static void plan_batch(struct tr_chunk *c, struct tr_arena *a, struct slot *x)
         x->mask.from = tr_i32_1(tr_arena_take(a, TR_LABEL_ACTIVATIONS, bytes), n);
     if (c->next.place)
         x->mask.place = tr_i32_1(tr_arena_take(a, TR_LABEL_ACTIVATIONS, bytes), n);
+    if (c->next.lengths)
+        x->mask.lengths = tr_i32_1(
+            tr_arena_take(a, TR_LABEL_ACTIVATIONS, (size_t)batch * sizeof(int32_t)), batch);
+    if (c->next.taps) {
+        const int64_t taps = tr_conv_taps(c->m->dims) * n;
+
+        x->mask.taps =
+            tr_i32_1(tr_arena_take(a, TR_LABEL_ACTIVATIONS, (size_t)taps * sizeof(int32_t)), taps);
+    }
     if (c->next.weight)
         x->mask.weight = tr_f32_1(tr_arena_floats(a, TR_LABEL_ACTIVATIONS, n), n);
 }
@@ -320,6 +307,14 @@ void tr_chunk_plan_cache(struct tr_chunk *c, struct tr_arena *a, int micros)
     for (int i = 0; i < micros * c->layers; i++)
         c->cache[i] =
             tr_tensor_3(tr_arena_take(a, TR_LABEL_CACHE, bytes), m->type, rows, m->keys, d);
+}
+
+void tr_chunk_plan_host(struct tr_chunk *c, struct tr_arena *host)
+{
+    for (int i = 0; c->lends && i < c->pool->count; i++)
+        for (int layer = 0; layer < c->layers; layer++)
+            if (tr_host_layer_has(c->m->activations, layer))
+                tr_host_layer_place(c->m, host, &c->pool->place[i].away[layer]);
 }
 
 void tr_chunk_places(struct tr_chunk *c, int32_t **position, int32_t **place)
@@ -344,6 +339,8 @@ void tr_chunk_plan(struct tr_chunk *c, struct tr_arena *a)
         plan_batch(c, a, x);
         if (c->embeds)
             tr_embed_plan(c->m, a, &x->embed);
+        if (c->embeds && tr_conv_is(c->m, c->first_layer))
+            tr_conv_plan(c->m, a, &x->conv);
         if (c->heads)
             tr_head_plan_kept(c->m, a, &x->head);
     }
@@ -358,7 +355,7 @@ void tr_chunk_plan(struct tr_chunk *c, struct tr_arena *a)
 
 bool tr_chunk_reads_text(const struct tr_chunk *c)
 {
-    return c->embeds || c->heads || c->m->mask_rule.attention || has_positions(c);
+    return c->embeds || c->heads || c->m->mask_rule.attention || has_positions(c) || has_lengths(c);
 }
 
 bool tr_chunk_has_loss(const struct tr_chunk *c)
@@ -375,6 +372,24 @@ void tr_chunk_batch(struct tr_chunk *c, int32_t **text, int64_t **sample)
 {
     *text = c->next.text;
     *sample = c->next.sample;
+}
+
+/* The tokens of each sample, and in place of padding some token, which nothing may depend on. */
+static void end_texts(const struct tr_chunk *c)
+{
+    const int64_t seq = c->m->tokens;
+    const struct batch *x = &c->next;
+
+    for (int64_t b = 0; b < c->m->micro_batch; b++) {
+        int32_t *text = x->text + b * (seq + 1);
+        int32_t n = 0;
+
+        while (n < seq && text[n] >= 0)
+            n++;
+        TR_ASSERT(n > 0);
+        x->lengths[b] = n;
+        memset(text + n, 0, (size_t)(seq - n) * sizeof *text);
+    }
 }
 
 /* Numbers first .. first + T - 1 of each sample's T + 1. */
@@ -408,16 +423,40 @@ static void upload_labels(const struct tr_chunk *c, const struct tr_tensor *to)
     c->m->q->on->upload(c->m->q, &some, c->next.token);
 }
 
+/* The class of each sample, and which of its tokens the head reads. */
+static void upload_classes(const struct tr_chunk *c, const struct tr_head_kept *to)
+{
+    const struct tr_model *m = c->m;
+    const struct batch *x = &c->next;
+
+    for (int64_t b = 0; b < m->micro_batch; b++)
+        x->token[b] = x->text[b * (m->tokens + 1) + m->tokens];
+    m->q->on->upload(m->q, &to->labels, x->token);
+    tr_head_places(m, x->lengths, x->token, x->share);
+    m->q->on->upload(m->q, &to->at, x->token);
+    m->q->on->upload(m->q, &to->share, x->share);
+}
+
 static void upload_mask(const struct tr_chunk *c, const struct tr_mask *to)
 {
+    const struct tr_mask_rule *rule = &c->m->mask_rule;
     const struct batch *x = &c->next;
     struct tr_queue *q = c->m->q;
 
+    if (x->lengths)
+        q->on->upload(q, &to->lengths, x->lengths);
+    if (x->taps) {
+        tr_conv_rows(c->m->dims, x->lengths, c->m->micro_batch, c->m->tokens, x->taps);
+        q->on->upload(q, &to->taps, x->taps);
+    }
     if (x->place)
         q->on->upload(q, &to->place, x->place);
     else
         tr_mask_of(x->text, c->m->micro_batch, c->m->tokens, c->m->mask_rule.eod, x->position,
-                   x->from, x->weight);
+                   x->from, NULL);
+    if (x->weight)
+        tr_mask_weigh(x->text, c->m->micro_batch, c->m->tokens, rule->loss ? rule->eod : -1,
+                      rule->within, x->weight);
     if (x->position)
         q->on->upload(q, &to->position, x->position);
     if (x->from)
@@ -432,10 +471,14 @@ static void upload_batch(const struct tr_chunk *c, const struct slot *x)
     c->m->q->on->upload(c->m->q, &x->sample, c->next.sample);
     if (!c->next.text)
         return;
+    if (c->next.lengths)
+        end_texts(c);
     upload_mask(c, &x->mask);
     if (c->embeds)
         upload_text(c, &x->embed.ids, 0);
-    if (c->heads)
+    if (c->heads && c->next.lengths)
+        upload_classes(c, &x->head);
+    else if (c->heads)
         upload_labels(c, &x->head.labels);
 }
 
@@ -505,19 +548,9 @@ static struct tr_tensor output_of(struct tr_chunk *c, const struct slot *x, int 
     return c->heads ? x->head.x : tr_chunk_output(c, micro);
 }
 
-static void wait_for_values(const struct tr_chunk *c, int64_t from)
+static int head_of(const struct tr_chunk *c)
 {
-    if (c->m->need)
-        c->m->need(c->m->ctx, from, false);
-}
-
-/* Before the backward of layer `i`. */
-static void wait_for_layer(const struct tr_chunk *c, int i)
-{
-    if (c->m->need)
-        c->m->need(c->m->ctx, c->layer[i].first, true);
-    if (c->m->writes)
-        c->m->writes(c->m->ctx, c->layer[i].first);
+    return c->layers + 1;
 }
 
 /* The forward or backward of a micro-batch: what its operations follow from. */
@@ -526,9 +559,24 @@ struct pass {
     struct slot *x;
     int micro;
     bool whole; /* nothing is done between its operations: it may be a graph */
-    tr_grads_ready *ready;
-    void *ctx; /* of ready */
 };
+
+/* Before and after what the pass does with a module. */
+static void enter(const struct pass *p, int module)
+{
+    const struct tr_model *m = p->c->m;
+
+    if (m->enter && !p->whole)
+        m->enter(m->ctx, module);
+}
+
+static void leave(const struct pass *p, int module)
+{
+    const struct tr_model *m = p->c->m;
+
+    if (m->leave && !p->whole)
+        m->leave(m->ctx, module);
+}
 
 static struct tr_pass key_of(const struct pass *p, bool backward)
 {
@@ -547,30 +595,29 @@ static struct tr_pass key_of(const struct pass *p, bool backward)
     };
 }
 
-/* All its values, instead of those of one part after the other. */
-static void wait_for_all(const struct tr_chunk *c)
-{
-    int64_t first = c->embedding.first < c->top.first ? c->embedding.first : c->top.first;
-
-    for (int i = 0; i < c->layers; i++)
-        first = c->layer[i].first < first ? c->layer[i].first : first;
-    wait_for_values(c, first);
-}
-
 static void run(struct pass *p, bool backward, void (*work)(void *pass))
 {
     const struct tr_pass key = key_of(p, backward);
     struct tr_chunk *c = p->c;
 
-    p->whole = c->m->graphs && !p->ready;
+    p->whole = p->whole && c->m->graphs;
     if (!p->whole) {
         work(p);
         return;
     }
-    if (!backward)
-        wait_for_all(c);
+    if (c->m->enter)
+        c->m->enter(c->m->ctx, TR_MODULE_ALL);
     tr_graphs_run(&c->graphs, c->m->q, &key, work, p);
     after_layer(c);
+}
+
+/* What stands beside layer `i` of the chunk, behind which y is. */
+static void beside_layer(const struct pass *p, int i, const struct tr_tensor *y)
+{
+    struct tr_chunk *c = p->c;
+
+    if (tr_conv_is(c->m, c->first_layer + i))
+        tr_conv_forward(c->m, &p->x->conv, &p->x->at->block[i].x, y, tr_i64(&p->x->sample));
 }
 
 static void forward_layers(const struct pass *p)
@@ -583,12 +630,16 @@ static void forward_layers(const struct pass *p)
 
         if (at->slice[i].dim[0] > 0)
             keep_slice(c, at, i);
-        if (!p->whole)
-            wait_for_values(c, c->layer[i].first);
+        tr_host_layer_before(c->m, i);
+        enter(p, i + 1);
         c->m->cache = c->cache ? &c->cache[p->micro * c->layers + i] : NULL;
         tr_block_forward(c->m, &at->block[i], c->first_layer + i, &y, tr_i64(&p->x->sample));
+        beside_layer(p, i, &y);
+        if (c->m->training && tr_host_layer_has(c->m->activations, i))
+            tr_host_layer_send(c->m, i, &p->x->at->away[i]);
         if (!p->whole)
             after_layer(c);
+        leave(p, i + 1);
     }
 }
 
@@ -598,21 +649,24 @@ static void forward_pass(void *pass)
     struct tr_chunk *c = p->c;
     struct tr_tensor first = first_input(c, p->x, p->micro);
 
-    if (c->embeds && !p->whole)
-        wait_for_values(c, c->embedding.first);
-    if (c->embeds)
+    if (c->embeds) {
+        enter(p, 0);
         tr_embed_forward(c->m, &p->x->embed, &first, tr_i64(&p->x->sample));
+        leave(p, 0);
+    }
     forward_layers(p);
-    if (c->heads && !p->whole)
-        wait_for_values(c, c->top.first);
-    if (c->heads)
-        tr_head_forward(c->m, &c->head, &p->x->head, c->next.wanted, &c->loss_sum);
+    if (c->heads) {
+        enter(p, head_of(c));
+        tr_head_forward(c->m, &c->head, &p->x->head, c->next.wanted, tr_i64(&p->x->sample),
+                        &c->loss_sum);
+        leave(p, head_of(c));
+    }
 }
 
-void tr_chunk_forward(struct tr_chunk *c, int micro)
+void tr_chunk_forward(struct tr_chunk *c, int micro, bool whole)
 {
     struct slot *x = slot_of(c, micro);
-    struct pass p = {.c = c, .x = x, .micro = micro};
+    struct pass p = {.c = c, .x = x, .micro = micro, .whole = whole};
 
     (void)first_input(c, x, micro);
     upload_batch(c, x);
@@ -624,50 +678,58 @@ void tr_chunk_forward(struct tr_chunk *c, int micro)
 }
 
 /* Layers first .. last of a group, for what their backward needs. */
-static void forward_again(struct tr_chunk *c, struct slot *x, int first, int last, bool whole)
+static void forward_again(const struct pass *p, int first, int last)
 {
-    const struct place *at = x->at;
+    struct tr_chunk *c = p->c;
+    const struct place *at = p->x->at;
 
     if (at->slice[first].dim[0] > 0)
         restore_slice(c, at, first);
     for (int i = first; i <= last; i++) {
-        if (!whole)
-            wait_for_values(c, c->layer[i].first);
+        enter(p, i + 1);
         tr_block_forward(c->m, &at->block[i], c->first_layer + i,
-                         i < last ? &at->block[i + 1].x : NULL, tr_i64(&x->sample));
+                         i < last ? &at->block[i + 1].x : NULL, tr_i64(&p->x->sample));
+        if (i < last)
+            beside_layer(p, i, &at->block[i + 1].x);
+        leave(p, i + 1);
     }
 }
 
-static void backward_layer(struct tr_chunk *c, struct slot *x, int i, int micro)
+static void backward_layer(const struct pass *p, int i)
 {
-    struct tr_tensor dx = tr_chunk_dinput(c, micro);
-    struct tr_tensor dy = i == c->layers - 1 ? tr_chunk_doutput(c, micro) : dx;
+    struct tr_chunk *c = p->c;
+    struct tr_tensor dx = tr_chunk_dinput(c, p->micro);
+    struct tr_tensor dy = i == c->layers - 1 ? tr_chunk_doutput(c, p->micro) : dx;
 
-    tr_block_backward(c->m, &x->at->block[i], c->first_layer + i, &dx, &dy, tr_i64(&x->sample));
-}
-
-static void ready_up_to(const struct pass *p, int64_t upto)
-{
-    if (p->ready)
-        p->ready(p->ctx, upto);
+    enter(p, i + 1);
+    if (i > 0 && tr_host_layer_has(c->m->activations, i - 1))
+        tr_host_layer_bring(c->m, i - 1, &p->x->at->away[i - 1]);
+    if (tr_host_layer_has(c->m->activations, i))
+        tr_host_layer_await(c->m, i);
+    if (tr_conv_is(c->m, c->first_layer + i))
+        tr_conv_backward(c->m, &p->x->conv, &p->x->at->block[i].x, &dy, tr_i64(&p->x->sample));
+    tr_block_backward(c->m, &p->x->at->block[i], c->first_layer + i, &dx, &dy,
+                      tr_i64(&p->x->sample));
+    if (tr_conv_is(c->m, c->first_layer + i))
+        tr_conv_add(c->m, &dx);
+    if (!p->whole)
+        after_layer(c);
+    leave(p, i + 1);
 }
 
 static void backward_layers(const struct pass *p)
 {
-    struct tr_chunk *c = p->c;
+    const struct tr_activations *a = p->c->m->activations;
+    const int last = p->c->layers - 1;
 
-    for (int i = c->layers - 1, first; i >= 0; i = first - 1) {
-        first = group_of(c, i);
-        if (recomputed(c, i))
-            forward_again(c, p->x, first, i, p->whole);
-        for (int layer = i; layer >= first; layer--) {
-            if (!p->whole)
-                wait_for_layer(c, layer);
-            backward_layer(c, p->x, layer, p->micro);
-            if (!p->whole)
-                after_layer(c);
-            ready_up_to(p, c->layer[layer].end);
-        }
+    if (last >= 0 && tr_host_layer_has(a, last))
+        tr_host_layer_bring(p->c->m, last, &p->x->at->away[last]);
+    for (int i = last, first; i >= 0; i = first - 1) {
+        first = tr_recomputed_from(a, i);
+        if (tr_recomputed(a, i))
+            forward_again(p, first, i);
+        for (int layer = i; layer >= first; layer--)
+            backward_layer(p, layer);
     }
 }
 
@@ -679,30 +741,31 @@ static void backward_pass(void *pass)
     struct tr_tensor doutput = c->layers == 0 && c->heads ? dinput : tr_chunk_doutput(c, p->micro);
 
     if (c->heads) {
-        tr_head_backward(c->m, &c->head, &p->x->head, &doutput);
-        ready_up_to(p, c->top.end);
+        enter(p, head_of(c));
+        tr_head_backward(c->m, &c->head, &p->x->head, &doutput, tr_i64(&p->x->sample));
+        leave(p, head_of(c));
     }
     backward_layers(p);
-    if (c->embeds)
+    if (c->embeds) {
+        enter(p, 0);
         tr_embed_backward(c->m, &p->x->embed, c->layers > 0 ? &dinput : &doutput,
                           tr_i64(&p->x->sample));
+        leave(p, 0);
+    }
 }
 
-void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, tr_grads_ready *ready,
-                       void *ctx)
+void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, bool whole)
 {
     struct slot *x = slot_of(c, micro);
-    struct pass p = {.c = c, .x = x, .micro = micro, .ready = ready, .ctx = ctx};
+    struct pass p = {.c = c, .x = x, .micro = micro, .whole = whole};
 
-    c->m->adds = micro > 0 && !c->m->writes;
+    c->m->adds = micro > 0 && !c->m->fresh;
     c->m->mask = &x->mask;
     if (c->heads)
-        tr_head_weigh(c->m, &c->head, factor);
+        tr_head_weigh(c->m, &c->head, &x->head, factor);
     run(&p, true, backward_pass);
     c->head.logits_of = NULL;
     give_back(c, x);
-    if (c->completes)
-        ready_up_to(&p, c->m->params.size);
 }
 
 struct tr_tensor tr_chunk_loss(struct tr_chunk *c)
@@ -728,6 +791,11 @@ struct tr_tensor tr_chunk_losses(struct tr_chunk *c)
 struct tr_tensor tr_chunk_margins(struct tr_chunk *c)
 {
     return c->head.logits_of->stats;
+}
+
+struct tr_tensor tr_chunk_labels(struct tr_chunk *c)
+{
+    return c->head.logits_of->labels;
 }
 
 struct tr_tensor tr_chunk_logits(struct tr_chunk *c)

@@ -22,8 +22,7 @@
  * place, so the second forward has the bits of the first.
  *
  * With graphs (model.h) a pass is captured and replayed as a whole.  What is done between layers otherwise is
- * then done before it (waiting for values) or after it (moving messages on), and a backward that calls `ready`
- * is none.
+ * then done before it (waiting for values) or after it (moving messages on).
  *
  * Messages between chunks are [n,H] numbers of the residual stream (model.h), and each has its place:
  * the input of micro-batch i in its slot, and the output, the gradient of the output, and the gradient
@@ -37,10 +36,6 @@ struct tr_chunk_room {
     int slots, outputs, dinputs, doutputs, pool;
 };
 
-/* Called when the gradients of the elements below `upto` of the flat buffer are complete, during the
-   backward of the last micro-batch of a step. */
-typedef void tr_grads_ready(void *ctx, int64_t upto);
-
 /* Chunk `index` of pipeline stage `stage`; owned by the caller.  `m` is borrowed, and so is the pool of
    `with`, a chunk with as many layers that is planned before and closed after; NULL: its own. */
 struct tr_chunk *tr_chunk_open(struct tr_model *m, int stage, int index, struct tr_chunk_room room,
@@ -50,8 +45,11 @@ void tr_chunk_close(struct tr_chunk *c);
 /* Take its memory from the arena (TR_LABEL_ACTIVATIONS, TR_LABEL_MESSAGES, TR_LABEL_LOGITS). */
 void tr_chunk_plan(struct tr_chunk *c, struct tr_arena *a);
 
-/* Whether it reads tokens (has the embedding or the head, attention that documents bound, or rotary
-   positions that they begin anew) and whether it makes a loss. */
+/* Take memory of the host (TR_LABEL_ACTIVATIONS) for layers that are offloaded, after tr_model_plan(). */
+void tr_chunk_plan_host(struct tr_chunk *c, struct tr_arena *host);
+
+/* Whether it reads tokens (has the embedding or the head, attention that documents bound, rotary
+   positions that they begin anew, or samples that are padded) and whether it makes a loss. */
 bool tr_chunk_reads_text(const struct tr_chunk *c);
 bool tr_chunk_has_loss(const struct tr_chunk *c);
 
@@ -59,6 +57,10 @@ bool tr_chunk_has_loss(const struct tr_chunk *c);
  * Where the tokens of the next micro-batch go before its forward: [B, T + 1] numbers, and the places of
  * its samples in the order of samples, [B].  Host memory, owned by the chunk; forward takes them to the
  * device, and then they are free for the next.  text is NULL if the chunk does not read text.
+ *
+ * With a head of classes the last number of a sample is its class, and numbers below 0 follow on its last token:
+ * padding, at least one token before it.  Every chunk reads these, so that attention knows the lengths
+ * (m->mask->lengths) on every stage.
  */
 void tr_chunk_batch(struct tr_chunk *c, int32_t **text, int64_t **sample);
 
@@ -73,12 +75,11 @@ void tr_chunk_places(struct tr_chunk *c, int32_t **position, int32_t **place);
    one sample after the other.  Else NULL: of all. */
 struct tr_wanted *tr_chunk_wanted(struct tr_chunk *c);
 
-/* Compute.  Collective over the tensor-parallel group.  Backward weights the loss by `factor`; it
-   calls `ready` as gradients become complete, which they do in the last micro-batch of a step only:
-   NULL for the others. */
-void tr_chunk_forward(struct tr_chunk *c, int micro);
-void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, tr_grads_ready *ready,
-                       void *ctx);
+/* Compute.  Collective over the tensor-parallel group.  Backward weights the loss by `factor`.  Both call
+   m->enter and m->leave at each module, in the order of model/visits.h; `whole` permits a graph, which calls
+   m->enter once, with TR_MODULE_ALL. */
+void tr_chunk_forward(struct tr_chunk *c, int micro, bool whole);
+void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, bool whole);
 
 /* The [n,H] messages of a micro-batch: input, output, gradient of the output (to be received),
    gradient of the input (to be sent). */
@@ -98,6 +99,9 @@ double tr_chunk_take_loss(struct tr_chunk *c);
    most likely token.  The same on all tensor ranks. */
 struct tr_tensor tr_chunk_losses(struct tr_chunk *c);
 struct tr_tensor tr_chunk_margins(struct tr_chunk *c);
+
+/* Of the last forward, of a chunk with a head of classes: the class of each sample, TR_I32 [B]. */
+struct tr_tensor tr_chunk_labels(struct tr_chunk *c);
 
 /* The logits [R,V/W] of the last forward, for tests and for generation; empty without a head. */
 struct tr_tensor tr_chunk_logits(struct tr_chunk *c);

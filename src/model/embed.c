@@ -96,7 +96,10 @@ void tr_embed_forward(struct tr_model *m, struct tr_embed_kept *k, const struct 
         q->on->scale(q, sum, scale_of(m));
     add_positions(m, sum);
     if (f->embed_norm)
-        tr_norm_forward(m, &k->norm, y, sum, TR_PARAM_EMBED_GAIN, TR_PARAM_EMBED_BIAS, -1);
+        tr_norm_forward(m, &k->norm, f->encoder ? &m->row2_part : y, sum, TR_PARAM_EMBED_GAIN,
+                        TR_PARAM_EMBED_BIAS, -1);
+    if (f->encoder)
+        tr_conv_mask(m, y, &m->row2_part);
     q->on->dropout(q, y, tr_model_dropout(m, TR_STREAM_EMBED_DROPOUT, 0, sample));
 }
 
@@ -131,9 +134,11 @@ void tr_embed_backward(struct tr_model *m, struct tr_embed_kept *k, const struct
     struct tr_queue *q = m->q;
 
     q->on->dropout(q, dy, tr_model_dropout(m, TR_STREAM_EMBED_DROPOUT, 0, sample));
+    if (f->encoder)
+        tr_conv_mask(m, &m->row2_part, dy);
     if (f->embed_norm)
-        tr_norm_backward(m, &k->norm, d, dy, NULL, &k->sum, TR_PARAM_EMBED_GAIN,
-                         TR_PARAM_EMBED_BIAS, -1);
+        tr_norm_backward(m, &k->norm, d, f->encoder ? &m->row2_part : dy, NULL, &k->sum,
+                         TR_PARAM_EMBED_GAIN, TR_PARAM_EMBED_BIAS, -1);
     if (f->positions == TR_POSITIONS_LEARNED) {
         table = from_first(m, tr_model_grad(m, TR_PARAM_POS_EMBED, -1));
         q->on->embed_bwd(q, &table, d, &positions, 0);

@@ -2,7 +2,7 @@
 #include "model/model_parts.h"
 #include "tp/tp.h"
 
-void tr_head_plan(struct tr_model *m, struct tr_arena *a, struct tr_head *h)
+static void language_plan(struct tr_model *m, struct tr_arena *a, struct tr_head *h)
 {
     int64_t n = tr_model_scored_rows(m), width = m->dims->vocab_padded / m->layout->w;
 
@@ -21,7 +21,7 @@ static void plan_losses(struct tr_arena *a, struct tr_head_kept *k, int64_t n)
     k->stats = tr_f32_2(tr_arena_floats(a, TR_LABEL_ACTIVATIONS, 2 * n), 2, n);
 }
 
-void tr_head_plan_kept(struct tr_model *m, struct tr_arena *a, struct tr_head_kept *k)
+static void language_plan_kept(struct tr_model *m, struct tr_arena *a, struct tr_head_kept *k)
 {
     int64_t n = tr_model_scored_rows(m), part = tr_model_part_rows(m), hidden = m->dims->hidden;
     const int64_t rows = m->picks ? n : part;
@@ -59,10 +59,12 @@ static void make_logits(struct tr_model *m, struct tr_head *h, const struct tr_h
                      tr_model_bias(m, &bias, TR_PARAM_HEAD_BIAS, -1), TR_ACT_NONE);
 }
 
-void tr_head_weigh(struct tr_model *m, struct tr_head *h, double factor)
+static void language_weigh(struct tr_model *m, struct tr_head *h, const struct tr_head_kept *k,
+                           double factor)
 {
     struct tr_queue *q = m->q;
 
+    (void)k;
     if (!m->mask->weight.data) {
         q->on->fill(q, &h->weight, (float)(factor / (double)tr_model_rows(m)));
         return;
@@ -157,11 +159,13 @@ static void forward_of(struct tr_model *m, struct tr_head *h, struct tr_head_kep
         make_losses(m, h, k);
 }
 
-void tr_head_forward(struct tr_model *m, struct tr_head *h, struct tr_head_kept *k,
-                     const struct tr_wanted *wanted, const struct tr_tensor *loss_sum)
+static void language_forward(struct tr_model *m, struct tr_head *h, struct tr_head_kept *k,
+                             const struct tr_wanted *wanted, const int64_t *sample,
+                             const struct tr_tensor *loss_sum)
 {
     struct tr_queue *q = m->q;
 
+    (void)sample;
     if (wanted) {
         forward_of(m, h, k, wanted);
         return;
@@ -169,7 +173,7 @@ void tr_head_forward(struct tr_model *m, struct tr_head *h, struct tr_head_kept 
     prepare(m, k, NULL);
     make_logits(m, h, k);
     make_losses(m, h, k);
-    tr_head_weigh(m, h, 1.0);
+    language_weigh(m, h, k, 1.0);
     q->on->weighted_sum(q, loss_sum, &h->loss, &h->weight);
 }
 
@@ -195,8 +199,8 @@ static void prepare_backward(struct tr_model *m, struct tr_head_kept *k, const s
         q->on->copy(q, dx, dnorm);
 }
 
-void tr_head_backward(struct tr_model *m, struct tr_head *h, struct tr_head_kept *k,
-                      const struct tr_tensor *dx)
+static void language_backward(struct tr_model *m, struct tr_head *h, struct tr_head_kept *k,
+                              const struct tr_tensor *dx, const int64_t *sample)
 {
     const struct tr_param *word = output_matrix(m);
     struct tr_tensor words = tr_param_value(&m->params, word);
@@ -207,6 +211,7 @@ void tr_head_backward(struct tr_model *m, struct tr_head *h, struct tr_head_kept
     struct tr_pending gather, sum;
     struct tr_queue *q = m->q;
 
+    (void)sample;
     if (h->logits_of != k)
         make_logits(m, h, k);
     q->on->xent_bwd(q, &h->logits, &k->max, &k->stats, &k->labels, &h->weight, word->first,
@@ -219,4 +224,51 @@ void tr_head_backward(struct tr_model *m, struct tr_head *h, struct tr_head_kept
                         in, m->adds);
     tr_tp_finish(&m->tp, q, &sum);
     prepare_backward(m, k, dx, &part);
+}
+
+const struct tr_head_way tr_head_language = {
+    .plan = language_plan,
+    .plan_kept = language_plan_kept,
+    .forward = language_forward,
+    .weigh = language_weigh,
+    .backward = language_backward,
+};
+
+/* ---- of either kind ---- */
+
+static const struct tr_head_way *way_of(const struct tr_model *m)
+{
+    static const struct tr_head_way *const ways[] = {
+        [TR_HEAD_LANGUAGE] = &tr_head_language, [TR_HEAD_CLASSES] = &tr_head_classes};
+
+    return ways[m->dims->head];
+}
+
+void tr_head_plan(struct tr_model *m, struct tr_arena *a, struct tr_head *h)
+{
+    way_of(m)->plan(m, a, h);
+}
+
+void tr_head_plan_kept(struct tr_model *m, struct tr_arena *a, struct tr_head_kept *k)
+{
+    way_of(m)->plan_kept(m, a, k);
+}
+
+void tr_head_forward(struct tr_model *m, struct tr_head *h, struct tr_head_kept *k,
+                     const struct tr_wanted *wanted, const int64_t *sample,
+                     const struct tr_tensor *loss_sum)
+{
+    way_of(m)->forward(m, h, k, wanted, sample, loss_sum);
+}
+
+void tr_head_weigh(struct tr_model *m, struct tr_head *h, const struct tr_head_kept *k,
+                   double factor)
+{
+    way_of(m)->weigh(m, h, k, factor);
+}
+
+void tr_head_backward(struct tr_model *m, struct tr_head *h, struct tr_head_kept *k,
+                      const struct tr_tensor *dx, const int64_t *sample)
+{
+    way_of(m)->backward(m, h, k, dx, sample);
 }

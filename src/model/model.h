@@ -34,6 +34,11 @@ struct tr_mask {
     struct tr_tensor position, from; /* TR_I32 */
     struct tr_tensor weight;
     struct tr_tensor
+        taps; /* [T N] TR_I32, of an encoder's first stage: rows that each tap of the convolution
+                                 reads, or -1; the middle one has the rows that are no padding */
+    struct tr_tensor
+        lengths; /* [B] TR_I32, of a head of classes: tokens of each sample, what follows is padding */
+    struct tr_tensor
         place; /* TR_I32: of each token in the cache, or below 0; with a key-value cache */
 };
 
@@ -41,6 +46,9 @@ struct tr_mask {
 struct tr_wanted {
     int64_t first, count;
 };
+
+/* All modules of a chunk at once, for m->enter; windows that offloaded layers take turns in. */
+enum { TR_MODULE_ALL = -1, TR_HOST_WINDOWS = 3 };
 
 struct tr_model {
     /* How large the model is and how it is laid out, borrowed; samples per micro-batch. */
@@ -61,12 +69,11 @@ struct tr_model {
     bool picks;        /* forward only: logits of one token of each sample at most, and no losses */
     bool graphs;       /* passes are captured and replayed (model/graphs.h); the backend can */
 
-    /* Called before a part reads its values, with the first element of them in the flat buffer, in a forward pass or,
-       for layers, in a backward pass; NULL where all values are always there. */
-    void (*need)(void *ctx, int64_t from, bool backward);
-    /* Called before the gradients of the layer that begins at that element are written, where each micro-batch
-       writes them anew; else NULL. */
-    void (*writes)(void *ctx, int64_t first);
+    /* Called when a pass comes to a module (model/visits.h), before it reads weights and writes gradients, and when
+       it leaves it; NULL where nothing is to be done there. */
+    void (*enter)(void *ctx, int module);
+    void (*leave)(void *ctx, int module);
+    bool fresh; /* each micro-batch writes gradients anew, instead of adding to those before */
     /* Called after each layer, forward and backward, while messages may be under way; may be NULL. */
     void (*after_layer)(void *ctx);
     void *ctx; /* of all three */
@@ -92,8 +99,22 @@ struct tr_model {
                                             model, where there are more tensor ranks than groups */
     struct tr_tensor position; /* [N] (TR_I32) n % T */
     struct tr_tensor angles, sines,
-        slopes;              /* positions.h, what the family has: [T,.] [T,H] [heads] */
+        slopes; /* positions.h, what the family has: [T,.] [T,H] [heads] */
+    struct tr_tensor
+        bucket; /* disentangled attention: [2 T - 1] (TR_I32) which of the rows below a distance has */
+    struct tr_tensor normed,
+        normed_stats[2];   /* the rows of the table that are used, normed: [R,H], [R] */
+    struct tr_tensor drel; /* [R,(heads + 2 groups) D] */
+    struct tr_tensor columns,
+        conv_dx;             /* of the convolution: [N,H T], and the gradient of its input, [N,H] */
     struct tr_tensor shared; /* the gradients that tensor ranks sum up, in one vector */
+
+    /* Where offloaded layers keep what their backward needs (model/host_layers.h). */
+    struct tr_host_windows {
+        struct tr_block_kept *kept;            /* [TR_HOST_WINDOWS], owned; NULL without */
+        struct tr_tensor all[TR_HOST_WINDOWS]; /* the memory of each, TR_F32 */
+        int64_t sent[TR_HOST_WINDOWS], came[TR_HOST_WINDOWS]; /* copies of it: tr_backend.move() */
+    } hosted;
 
     /* Where the layers of one recomputed group keep what their backward needs; the same for all
        groups. */

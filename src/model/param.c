@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "model/param.h"
 
+#include <fnmatch.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/config.h"
 #include "util/rng.h"
 
 /* Numbers of draws between a layer and the next. */
@@ -24,12 +26,20 @@ struct row {
 
 static void rows_of(const struct tr_dims *m, struct row out[TR_PARAM_ROWS])
 {
-    enum { EMBED = TR_PLACE_EMBED, LAYER = TR_PLACE_LAYER, HEAD = TR_PLACE_HEAD };
+    enum {
+        EMBED = TR_PLACE_EMBED,
+        LAYER = TR_PLACE_LAYER,
+        HEAD = TR_PLACE_HEAD,
+        STAGE = TR_PLACE_STAGE
+    };
     enum { SETS, ADDS, HEADS };
     const struct tr_family *f = &m->family;
-    const bool projected = m->embed != m->hidden;
+    const bool projected = m->embed != m->hidden,
+               relative = f->positions == TR_POSITIONS_DISENTANGLED;
     const int64_t H = m->hidden, E = m->embed, I = m->ffn, F = tr_act_gated(f->act) ? 2 * I : I;
-    const int64_t V = m->vocab, S = m->positions + f->position_offset, D = m->head_dim;
+    const int64_t N = m->classes, V = m->vocab, S = m->positions + f->position_offset,
+                  D = m->head_dim;
+    const int64_t B = 2 * f->position_buckets, T = f->convolution;
     const int64_t A = m->heads * D, C = (m->heads + 2 * m->groups) * D;
     const enum tr_param_init INIT_NORMAL = TR_INIT_NORMAL, INIT_OUTPUT = TR_INIT_OUTPUT,
                              INIT_ZERO = TR_INIT_ZERO,
@@ -79,8 +89,32 @@ struct maker {
     bool first, last; /* stage */
     struct row row[TR_PARAM_ROWS];
     struct tr_params *out;
-    int64_t unit; /* a part begins at a multiple of it */
+    int64_t unit;    /* a part begins at a multiple of it */
+    unsigned places; /* of the part under way */
 };
+
+/* The modules of this stage that use a parameter: the tied embedding may have two. */
+static unsigned used_by(const struct maker *k, const struct row *r, bool copy)
+{
+    unsigned places = r->place;
+
+    if (copy || !k->first)
+        places &= ~(unsigned)TR_PLACE_EMBED;
+    if (!k->last)
+        places &= ~(unsigned)TR_PLACE_HEAD;
+    return places;
+}
+
+/* Whether --freeze, or the family, names it. */
+static bool is_frozen(const struct tr_dims *m, const char *name)
+{
+    if (m->family.frozen && fnmatch(m->family.frozen, name, 0) == 0)
+        return true;
+    for (int i = 0; m->freeze && i < m->freeze->count; i++)
+        if (fnmatch(m->freeze->word[i], name, 0) == 0)
+            return true;
+    return false;
+}
 
 static void add(struct maker *k, int row, int chunk, int layer, bool copy)
 {
@@ -110,6 +144,8 @@ static void add(struct maker *k, int row, int chunk, int layer, bool copy)
     } else {
         snprintf(p->name, sizeof p->name, "%s", r->name);
     }
+    p->frozen = is_frozen(k->dims, p->name);
+    k->places |= used_by(k, r, copy);
     cut(k->dims, k->layout, k->tp, p);
     p->elems = p->local[0] * p->local[1];
     p->offset = k->out->size;
@@ -132,8 +168,12 @@ static void end_part(struct maker *k, int chunk, int layer)
 
     ps->size = up(ps->size, k->unit);
     if (ps->size > first)
-        ps->part[ps->parts++] = (struct tr_param_part){
-            .first = first, .count = ps->size - first, .layer = layer, .chunk = chunk};
+        ps->part[ps->parts++] = (struct tr_param_part){.first = first,
+                                                       .count = ps->size - first,
+                                                       .layer = layer,
+                                                       .chunk = chunk,
+                                                       .places = k->places};
+    k->places = 0;
 }
 
 static void add_layers(struct maker *k, int64_t begin, int64_t end, int chunk)
@@ -155,6 +195,14 @@ static void add_end(struct maker *k, unsigned place, int chunk, bool tied)
         if (k->row[r].there && (k->row[r].place & place) &&
             ((k->row[r].place & both) == both) == tied)
             add(k, r, chunk, -1, tied && place == TR_PLACE_HEAD);
+}
+
+/* What each stage has. */
+static void add_stage(struct maker *k)
+{
+    for (int r = TR_PARAM_ROWS - 1; r >= 0; r--)
+        if (k->row[r].there && (k->row[r].place & TR_PLACE_STAGE))
+            add(k, r, 0, -1, !k->first);
 }
 
 /* Where the parts of `ps` lie: layers in `windows` in turn, if there are some; how much room that takes. */
@@ -195,7 +243,8 @@ static void place_parts(struct tr_params *ps, const struct tr_layout *l)
 static bool alike(const struct tr_region *a, const struct tr_region *b)
 {
     return a->padding == b->padding && a->alike == b->alike && a->by_heads == b->by_heads &&
-           a->tied == b->tied && a->copy == b->copy && a->decay == b->decay && a->adds == b->adds;
+           a->tied == b->tied && a->copy == b->copy && a->decay == b->decay &&
+           a->frozen == b->frozen && a->adds == b->adds;
 }
 
 static void add_region(struct tr_params *ps, struct tr_region r)
@@ -239,6 +288,7 @@ static void list_regions(struct tr_params *ps, int w, int64_t tied)
                            .tied = p->offset >= tied,
                            .copy = p->copy,
                            .decay = p->decay,
+                           .frozen = p->frozen,
                            .adds = p->adds,
                        });
     }
@@ -264,7 +314,7 @@ void tr_params_list(const struct tr_dims *dims, const struct tr_layout *l, int t
     out->part = calloc((size_t)most, sizeof *out->part);
     if (!out->part)
         tr_die(TR_ERESOURCE, "no memory left for the list of parts");
-    k.unit = l->gradient_windows > 0 || l->weight_windows > 0 ? unit : 1;
+    k.unit = l->part_shards ? unit : 1;
     for (int chunk = l->k - 1; chunk >= 0; chunk--) {
         int64_t begin = tr_layout_first_layer(l, pp, chunk);
         int64_t end = begin + tr_layout_layers(l, pp, chunk);
@@ -276,6 +326,8 @@ void tr_params_list(const struct tr_dims *dims, const struct tr_layout *l, int t
     }
     if (k.first)
         add_end(&k, TR_PLACE_EMBED, 0, false);
+    end_part(&k, 0, -1);
+    add_stage(&k);
     end_part(&k, 0, -1);
     if (l->p > 1)
         out->size = up(out->size, unit);
@@ -297,6 +349,29 @@ void tr_params_list_whole(const struct tr_dims *dims, struct tr_params *out)
 
     bare.vocab_padded = bare.vocab;
     tr_params_list(&bare, &single, 0, 0, out);
+}
+
+enum tr_status tr_params_check_freeze(const struct tr_dims *dims)
+{
+    struct tr_params whole;
+    enum tr_status s = TR_OK;
+
+    if (!dims->freeze)
+        return TR_OK;
+    tr_params_list_whole(dims, &whole);
+    for (int i = 0; i < dims->freeze->count && s == TR_OK; i++) {
+        int k = 0;
+
+        while (k < whole.count && fnmatch(dims->freeze->word[i], whole.list[k].name, 0) != 0)
+            k++;
+        if (k == whole.count)
+            s = TR_FAIL(TR_ECONFIG,
+                        "--freeze %s is the name of no parameter of this model; they are named as "
+                        "%s is",
+                        dims->freeze->word[i], whole.list[0].name);
+    }
+    tr_params_release(&whole);
+    return s;
 }
 
 void tr_params_release(struct tr_params *ps)
@@ -387,8 +462,62 @@ int64_t tr_param_item(int draw, int layer)
     return ((int64_t)(draw / DRAWS) << 32) + DRAWS * (int64_t)(layer + 1) + draw % DRAWS;
 }
 
+/* How the elements of a parameter are drawn, or 0: they all are `value`. */
+struct spread {
+    enum { ALIKE, NORMAL, UNIFORM } kind;
+    double size; /* standard deviation, or the largest */
+    float value;
+};
+
+static struct spread by_rows(const struct tr_param *p, const struct tr_dims *dims, double std)
+{
+    switch (p->init) {
+    case TR_INIT_NORMAL:
+        return (struct spread){.kind = NORMAL, .size = std};
+    case TR_INIT_OUTPUT:
+        return (struct spread){.kind = NORMAL, .size = std / sqrt(2.0 * (double)dims->layers)};
+    case TR_INIT_ZERO:
+        break;
+    case TR_INIT_ONE:
+        return (struct spread){.value = 1.0F};
+    }
+    return (struct spread){.value = 0.0F};
+}
+
+/* Inputs of the product that a bias is added to, or 0 for one that begins at 0. */
+static int64_t inputs_of_bias(enum tr_param_row row, const struct tr_dims *dims)
+{
+    return row == TR_PARAM_FC1_BIAS    ? dims->hidden
+           : row == TR_PARAM_FC2_BIAS  ? dims->ffn
+           : row == TR_PARAM_HEAD_BIAS ? dims->embed
+                                       : 0;
+}
+
+static struct spread by_torch(const struct tr_param *p, const struct tr_dims *dims)
+{
+    const int64_t inputs = p->ndim > 1 ? p->full[1] : inputs_of_bias(p->row, dims);
+
+    if (p->row == TR_PARAM_QKV_WEIGHT)
+        return (struct spread){UNIFORM, sqrt(6.0 / (double)(p->full[0] + p->full[1])), 0.0F};
+    if (inputs == 0)
+        return by_rows(p, dims, 0.0);
+    return (struct spread){UNIFORM, 1.0 / sqrt((double)inputs), 0.0F};
+}
+
+static struct spread spread_of(const struct tr_param *p, const struct tr_dims *dims, double std,
+                               int init)
+{
+    if (init == TR_WEIGHTS_SCALED || (p->ndim == 1 && init == TR_WEIGHTS_MODULES))
+        return by_rows(p, dims, std);
+    if (p->embeds && p->init == TR_INIT_NORMAL && p->row != TR_PARAM_PROJECT_IN)
+        return (struct spread){NORMAL, 1.0, 0.0F};
+    if (init == TR_WEIGHTS_MODULES && p->row != TR_PARAM_HEAD_WEIGHT)
+        return (struct spread){NORMAL, std, 0.0F};
+    return by_torch(p, dims);
+}
+
 /* Elements from .. to - 1 of local row `r`, where there is something to draw. */
-static void draw_row(const struct tr_param *p, struct tr_rng rng, double std, int64_t r,
+static void draw_row(const struct tr_param *p, struct tr_rng rng, const struct spread *s, int64_t r,
                      int64_t from, int64_t to, float *out)
 {
     int64_t row = p->split == 0 ? p->first + r : r;
@@ -398,16 +527,19 @@ static void draw_row(const struct tr_param *p, struct tr_rng rng, double std, in
         fill(out, to - from, 0.0F);
         return;
     }
-    tr_rng_normal(rng, (uint64_t)(row * p->full[1] + col), to - from, out);
+    if (s->kind == NORMAL)
+        tr_rng_normal(rng, (uint64_t)(row * p->full[1] + col), to - from, out);
+    else
+        tr_rng_uniform(rng, (uint64_t)(row * p->full[1] + col), to - from, out);
     for (int64_t c = 0; c < to - from; c++)
-        out[c] = (float)(std * (double)out[c]);
+        out[c] = (float)(s->size * (double)out[c]);
 }
 
 /* Elements first .. end - 1 of the local part.  Row by row, because sharding along axis 1 leaves
    gaps in the order of the full tensor; each row by one thread, because a draw does not depend on
    the one before it. */
-static void draw(const struct tr_param *p, uint64_t seed, double std, int threads, int64_t first,
-                 int64_t end, float *out)
+static void draw(const struct tr_param *p, uint64_t seed, const struct spread *s, int threads,
+                 int64_t first, int64_t end, float *out)
 {
     const int64_t cols = p->local[1];
     struct tr_rng rng = tr_rng_key(seed, TR_STREAM_INIT, 0, tr_param_item(p->draw, p->layer));
@@ -418,36 +550,26 @@ static void draw(const struct tr_param *p, uint64_t seed, double std, int thread
         int64_t from = r * cols < first ? first - r * cols : 0;
         int64_t to = (r + 1) * cols > end ? end - r * cols : cols;
 
-        draw_row(p, rng, std, r, from, to, out + r * cols + from - first);
+        draw_row(p, rng, s, r, from, to, out + r * cols + from - first);
     }
 }
 
 void tr_params_draw(const struct tr_params *ps, const struct tr_dims *dims, uint64_t seed,
-                    double std, int threads, int64_t first, int64_t count, float *out)
+                    double std, int init, int threads, int64_t first, int64_t count, float *out)
 {
-    double output_std = std / sqrt(2.0 * (double)dims->layers);
-
     fill(out, count, 0.0F);
     for (int i = tr_params_from(ps, first); i < ps->count && ps->list[i].offset < first + count;
          i++) {
         const struct tr_param *p = &ps->list[i];
+        const struct spread s = spread_of(p, dims, std, init);
         int64_t from = first > p->offset ? first - p->offset : 0;
         int64_t to = first + count - p->offset < p->elems ? first + count - p->offset : p->elems;
         float *x = out + p->offset + from - first;
 
-        switch (p->init) {
-        case TR_INIT_NORMAL:
-            draw(p, seed, std, threads, from, to, x);
-            break;
-        case TR_INIT_OUTPUT:
-            draw(p, seed, output_std, threads, from, to, x);
-            break;
-        case TR_INIT_ZERO:
-            break;
-        case TR_INIT_ONE:
-            fill(x, to - from, 1.0F);
-            break;
-        }
+        if (s.kind == ALIKE)
+            fill(x, to - from, s.value);
+        else
+            draw(p, seed, &s, threads, from, to, x);
     }
 }
 
@@ -506,7 +628,7 @@ struct tr_tensor tr_param_grad(const struct tr_params *ps, const struct tr_param
 
 bool tr_region_counts(const struct tr_region *r, int tp)
 {
-    return !r->padding && !r->copy && (!r->alike || tp == 0);
+    return !r->padding && !r->copy && !r->frozen && (!r->alike || tp == 0);
 }
 
 bool tr_param_counts(const struct tr_param *p, int tp)

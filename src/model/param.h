@@ -33,7 +33,12 @@ enum tr_param_row {
     TR_PARAM_ROWS
 };
 
-enum tr_param_place { TR_PLACE_EMBED = 1, TR_PLACE_LAYER = 2, TR_PLACE_HEAD = 4 };
+enum tr_param_place {
+    TR_PLACE_EMBED = 1,
+    TR_PLACE_LAYER = 2,
+    TR_PLACE_HEAD = 4,
+    TR_PLACE_STAGE = 8
+};
 enum tr_param_init { TR_INIT_NORMAL, TR_INIT_OUTPUT, TR_INIT_ZERO, TR_INIT_ONE };
 
 struct tr_param {
@@ -51,10 +56,12 @@ struct tr_param {
     int64_t offset, elems; /* in the flat buffers; elems = local[0] * local[1] */
     int part;              /* that it belongs to */
     bool decay;            /* weight decay applies */
+    bool frozen;           /* it is not trained: no update, and no part of the norm of gradients */
     bool adds;             /* its gradient must be zero before a step */
     bool by_heads;         /* each tensor rank has its own heads' part of the gradient */
     bool embeds;           /* the embedding has it, the tied one of a last stage as well */
-    bool copy;             /* second copy of the tied embedding, on the last stage */
+    bool copy; /* another copy: of the tied embedding, on the last stage, or of what is frozen, on
+                              all but the first */
     enum tr_param_init init;
     int draw; /* of its row in param.def */
 };
@@ -80,6 +87,7 @@ struct tr_region {
     bool tied;    /* the first and the last stage hold the same numbers, and sum their gradients */
     bool copy;    /* the second of those two */
     bool decay;   /* weight decay applies */
+    bool frozen;  /* not trained */
     bool adds;    /* gradients must be zero before a step */
 };
 
@@ -88,14 +96,15 @@ struct tr_region {
  * Parts cover the flat buffers, padding included, and ascend.
  *
  * With sharded gradients or weights (ZeRO-2 and 3) a rank has no room for those of all its layers at once: they
- * take turns in a few windows, each as large as the largest layer.  Then parts begin at multiples of
- * TR_PARAM_UNIT * D, and `grads_at` and `values_at` say where the elements of a part lie in tr_params.grads and
+ * take turns in a few windows, each as large as the largest layer.  Where each part is sharded by itself, parts
+ * begin at multiples of TR_PARAM_UNIT * D, and with windows `grads_at` and `values_at` say where the elements of a part lie in tr_params.grads and
  * values; elsewhere both are `first`.  What is no layer always has a place of its own.
  */
 struct tr_param_part {
     int64_t first, count;
-    int layer; /* in the whole model, or -1 */
-    int chunk; /* model chunk of this rank that uses it */
+    int layer;       /* in the whole model, or -1 */
+    int chunk;       /* model chunk of this rank that uses it */
+    unsigned places; /* bits of enum tr_param_place: the modules that use it */
     int64_t grads_at, values_at;
     int grads_window, values_window; /* or -1 */
 };
@@ -120,6 +129,9 @@ struct tr_params {
 void tr_params_list(const struct tr_dims *dims, const struct tr_layout *l, int tp, int pp,
                     struct tr_params *out);
 
+/* Whether each name of --freeze is that of some parameter: TR_ECONFIG. */
+enum tr_status tr_params_check_freeze(const struct tr_dims *dims) TR_MUST_CHECK;
+
 /* The same of the whole model on one rank, its vocabulary not padded: what a checkpoint holds. */
 void tr_params_list_whole(const struct tr_dims *dims, struct tr_params *out);
 void tr_params_release(struct tr_params *ps);
@@ -142,7 +154,8 @@ int tr_regions_from(const struct tr_params *ps, int64_t at);
 /* Where what the first and the last stage both hold begins; `size` where they hold nothing, or are one. */
 int64_t tr_params_tied(const struct tr_params *ps);
 
-/* True if the norm of all parameters counts the elements of `r` on tensor rank `tp`, as tr_param_counts(). */
+/* True if the norm of all parameters counts the elements of `r` on tensor rank `tp`, as tr_param_counts(), and they are
+   trained. */
 bool tr_region_counts(const struct tr_region *r, int tp);
 
 /* Number of parameters that the rank holds, as Megatron counts them for its log. */
@@ -152,10 +165,20 @@ int64_t tr_params_number(const struct tr_params *ps);
  * The weights that `seed` stands for: elements first .. first + count - 1 of the flat buffer, in fp32,
  * into out[count].  Each element is drawn by its place in the whole tensor (util/rng.h,
  * TR_STREAM_INIT), so the weights do not depend on W, P, D or K.  Padding is zero.  `std` is
- * --init-method-std.  Works with `threads` threads.
+ * --init-method-std, `init` --init-weights:
+ *
+ *     TR_WEIGHTS_SCALED     matrices and tables N(0, std), the two that end on the residual stream divided by sqrt(2 L);
+ *                         biases 0, gains 1
+ *     TR_WEIGHTS_MODULES  tables N(0, 1), matrices N(0, std), biases 0; an output matrix of its own as the next.
+ *                         What GPT-2 in transformers has where nothing but its modules' constructors draws
+ *     TR_WEIGHTS_TORCH    tables N(0, 1); matrices of f inputs U(-1/sqrt(f), 1/sqrt(f)), and so their biases; of
+ *                         attention queries, keys and values together U(-b, b), b = sqrt(6 / (inputs + outputs)), and
+ *                         biases 0.  Those of torch.nn's Embedding, Linear, LayerNorm and MultiheadAttention
+ *
+ * Works with `threads` threads.
  */
 void tr_params_draw(const struct tr_params *ps, const struct tr_dims *dims, uint64_t seed,
-                    double std, int threads, int64_t first, int64_t count, float *out);
+                    double std, int init, int threads, int64_t first, int64_t count, float *out);
 
 /* What names the draws of a parameter in util/rng.h: the `draw` of its row and the layer (-1: in none), which are
    the same in every layout.  No two parameters of a model have the same, with up to 2^28 layers. */

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <stdlib.h>
 
+#include "config/relative.h"
+#include "model/host_layers.h"
 #include "model/model_parts.h"
 #include "model/positions.h"
 
 void tr_model_open(struct tr_model *m)
 {
+    tr_host_layer_open(m);
     if (m->activations->recompute == TR_RECOMPUTE_NONE)
         return;
     m->agains = m->activations->recompute == TR_RECOMPUTE_UNIFORM
@@ -19,6 +22,7 @@ void tr_model_open(struct tr_model *m)
 void tr_model_close(struct tr_model *m)
 {
     tr_params_release(&m->params);
+    tr_host_layer_close(m);
     free(m->again);
     m->again = NULL;
 }
@@ -80,6 +84,10 @@ void tr_model_plan_tables(struct tr_model *m, struct tr_arena *a)
         m->angles = tr_model_take(a, TR_LABEL_SCRATCH, TR_F32, seq, tr_rotary_width(m->dims));
     if (kind == TR_POSITIONS_SINUSOIDAL)
         m->sines = tr_model_take(a, TR_LABEL_SCRATCH, TR_F32, seq, m->dims->hidden);
+    if (kind == TR_POSITIONS_DISENTANGLED)
+        m->bucket = tr_i32_1(
+            tr_arena_take(a, TR_LABEL_SCRATCH, (size_t)(2 * m->tokens - 1) * sizeof(int32_t)),
+            2 * m->tokens - 1);
     if (kind == TR_POSITIONS_ALIBI)
         m->slopes = tr_f32_1(tr_arena_floats(a, TR_LABEL_SCRATCH, heads), heads);
 }
@@ -98,6 +106,10 @@ void tr_model_plan(struct tr_model *m, struct tr_arena *a)
         plan_shared(m, a);
     if (m->dims->family.place != TR_NORM_BEFORE || m->dims->family.embed_norm)
         m->between = tr_model_take(a, TR_LABEL_SCRATCH, m->stream, tr_model_part_rows(m), hidden);
+    if (tr_relative_is(m))
+        tr_relative_plan_scratch(m, a);
+    if (tr_param_find(&m->params, TR_PARAM_CONV_WEIGHT, -1))
+        tr_conv_plan_scratch(m, a);
     if (!m->forward_only)
         plan_gradients(m, a);
     plan_gathered(m, a);
@@ -106,6 +118,7 @@ void tr_model_plan(struct tr_model *m, struct tr_arena *a)
             tr_block_plan_row(m, a, &m->again[i].x);
         tr_block_plan(m, a, &m->again[i]);
     }
+    tr_host_layer_plan(m, a);
 }
 
 static void *host(int64_t count, size_t size)
@@ -149,4 +162,11 @@ void tr_model_prepare(struct tr_model *m)
     m->q->on->upload(m->q, &m->position, position);
     free(position);
     prepare_tables(m);
+    if (m->bucket.data) {
+        int32_t *bucket = host(2 * m->tokens - 1, sizeof *bucket);
+
+        tr_relative_table(m->dims, m->tokens, bucket);
+        m->q->on->upload(m->q, &m->bucket, bucket);
+        free(bucket);
+    }
 }

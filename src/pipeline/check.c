@@ -120,6 +120,8 @@ static const char *instr_form(const struct tr_sched *s, int i)
                 fault = leg_form(s, i, k);
         return fault;
     }
+    if (in->kind >= TR_FETCH && in->kind <= TR_SETTLE)
+        return NULL;
     if (in->kind != TR_FWD && in->kind != TR_BWD)
         return say(s, i, "there is no instruction of kind %d", (int)in->kind);
     if (!slot_exists(s, in->at[0]))
@@ -459,6 +461,10 @@ static bool step(struct sim *m, int r)
     const struct tr_instr *in = &m->s[r].list[x->pc];
     bool moved = false;
 
+    if (in->kind >= TR_FETCH) {
+        x->pc++;
+        return true;
+    }
     if (!is_transfer(in)) {
         m->fault = in->kind == TR_FWD ? forward(m, r, in->at[0]) : backward(m, r, in->at[0]);
         x->clock += duration(m, r, in);

@@ -8,6 +8,63 @@
 static const double MEANWHILE_SECONDS = 5.0;
 enum { POLLS_BEFORE_NAP = 64, NAP_NANOSECONDS = 100000 };
 
+/* The instruction that comes next, if it is one of residency; else NULL. */
+static const struct tr_instr *moving(const struct tr_stage *stage)
+{
+    const struct tr_cursor *c = &stage->cursor;
+
+    return c->s && c->at < c->s->n && c->s->list[c->at].kind >= TR_FETCH ? &c->s->list[c->at]
+                                                                         : NULL;
+}
+
+static void move(struct tr_stage *stage, const struct tr_instr *in)
+{
+    const bool about_sums = in->kind == TR_REDUCE || in->kind == TR_SETTLE;
+
+    stage->cursor.at++;
+    if (in->kind != TR_MODULE && !(about_sums && stage->idle))
+        stage->move(stage->ctx, in);
+}
+
+static void move_all(struct tr_stage *stage)
+{
+    for (const struct tr_instr *in; (in = moving(stage));)
+        move(stage, in);
+}
+
+void tr_exec_enter(struct tr_stage *stage, int module)
+{
+    const struct tr_instr *in;
+
+    if (module < 0) {
+        move_all(stage);
+        return;
+    }
+    while ((in = moving(stage)) && in->kind != TR_MODULE)
+        move(stage, in);
+    TR_ASSERT(!in || in->item == module);
+    stage->cursor.at += in != NULL;
+}
+
+void tr_exec_leave(struct tr_stage *stage)
+{
+    const struct tr_instr *in;
+
+    while ((in = moving(stage)) && in->kind >= TR_RELEASE)
+        move(stage, in);
+}
+
+bool tr_exec_whole(const struct tr_stage *stage)
+{
+    const struct tr_sched *s = stage->cursor.s;
+
+    for (int i = stage->cursor.at; i < s->n && s->list[i].kind >= TR_FETCH; i++)
+        if (s->list[i].kind != TR_ACQUIRE && s->list[i].kind != TR_MODULE &&
+            (!stage->idle || s->list[i].kind < TR_REDUCE))
+            return false;
+    return true;
+}
+
 static void compute(void (*work)(void *ctx, struct tr_slot at), const struct tr_stage *stage,
                     struct tr_slot at, enum tr_timer timer)
 {
@@ -116,12 +173,12 @@ static void finish(struct walk *w, const struct tr_instr *in)
 }
 
 static void timed(struct walk *w, const struct tr_instr *in,
-                  void (*move)(struct walk *w, const struct tr_instr *in))
+                  void (*pass_on)(struct walk *w, const struct tr_instr *in))
 {
     const enum tr_timer timer = tr_timer_for_legs(in->legs);
 
     tr_timer_start(timer);
-    move(w, in);
+    pass_on(w, in);
     tr_timer_stop(timer);
 }
 
@@ -157,10 +214,18 @@ void tr_exec_step(const struct tr_sched *s, struct tr_comm *pp, struct tr_queue 
     struct walk w = {.s = s, .pp = pp, .q = q, .stage = stage, .f = &stage->flights};
 
     stage->flights = (struct tr_flights){.pp = pp};
+    stage->cursor = (struct tr_cursor){.s = s};
     TR_ASSERT(pp->rank == s->rank && pp->size == s->ranks);
-    for (int i = 0; i < s->n; i++) {
-        const struct tr_instr *in = &s->list[i];
+    while (stage->cursor.at < s->n) {
+        const struct tr_instr *in = &s->list[stage->cursor.at];
 
+        if (in->kind == TR_SETTLE)
+            break;
+        if (moving(stage)) {
+            move(stage, in);
+            continue;
+        }
+        stage->cursor.at++;
         if (tr_trace_on)
             about(in);
         switch (in->kind) {
@@ -183,9 +248,17 @@ void tr_exec_step(const struct tr_sched *s, struct tr_comm *pp, struct tr_queue 
             timed(&w, in, finish);
             unpack(&w, in);
             break;
+        default:
+            TR_ASSERT(false);
         }
     }
     tr_trace_about(NULL);
+}
+
+void tr_exec_settle(struct tr_stage *stage)
+{
+    move_all(stage);
+    TR_ASSERT(stage->cursor.at == stage->cursor.s->n);
 }
 
 void tr_exec_poll(struct tr_stage *stage)

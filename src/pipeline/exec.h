@@ -37,7 +37,14 @@ struct tr_stage {
     /* Called now and then while the rank waits for its messages: what else is under way goes on.  False
        when nothing of that is, and then the rank waits as it does without; may be NULL. */
     bool (*meanwhile)(void *ctx);
+    /* Do one instruction of pipeline/residency.h; NULL where lists have none.  TR_MODULE is not among them. */
+    void (*move)(void *ctx, const struct tr_instr *in);
+    bool idle; /* gradients are not reduced in this step: TR_REDUCE and TR_SETTLE are left out */
     struct tr_flights flights;
+    struct tr_cursor {
+        const struct tr_sched *s;
+        int at; /* the next instruction */
+    } cursor;
 };
 
 /*
@@ -53,6 +60,19 @@ struct tr_stage {
  */
 void tr_exec_step(const struct tr_sched *s, struct tr_comm *pp, struct tr_queue *q,
                   struct tr_stage *stage);
+
+/* What tr_exec_step() leaves: sums that are under way when the last computation is over. */
+void tr_exec_settle(struct tr_stage *stage);
+
+/*
+ * To be called by a stage's forward and backward where they come to a module (model/visits.h), or to TR_MODULE_ALL
+ * for the whole pass, and where they leave it: does the instructions that stand there.  A pass that comes to
+ * another module than the list says is a failed assertion.  tr_exec_whole(): true if nothing stands between the
+ * modules of the pass, so that it may be done in one.
+ */
+void tr_exec_enter(struct tr_stage *stage, int module);
+void tr_exec_leave(struct tr_stage *stage);
+bool tr_exec_whole(const struct tr_stage *stage);
 
 /*
  * Let the messages under way make progress; to be called now and then by a stage's forward and

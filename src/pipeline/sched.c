@@ -495,6 +495,8 @@ static void print_slot(const struct tr_sched *s, const char *what, struct tr_slo
 void tr_sched_print(const struct tr_sched *s, FILE *f)
 {
     static const char *const names[TR_LEGS] = {"sf", "rf", "sb", "rb"};
+    static const char *const moves[] = {"fetch",   "acquire", "clear", "module",
+                                        "release", "reduce",  "settle"};
 
     fprintf(f, "rank %d:", s->rank);
     for (int i = 0; i < s->n; i++) {
@@ -502,6 +504,10 @@ void tr_sched_print(const struct tr_sched *s, FILE *f)
         const char *before = in->kind == TR_START ? "+{" : in->kind == TR_WAIT ? "-{" : "{";
 
         fputc(' ', f);
+        if (in->kind >= TR_FETCH) {
+            fprintf(f, "%s%d", moves[in->kind - TR_FETCH], in->item);
+            continue;
+        }
         if (in->kind == TR_FWD || in->kind == TR_BWD) {
             print_slot(s, in->kind == TR_FWD ? "F" : "B", in->at[0], f);
             continue;

@@ -18,6 +18,8 @@
  *                   (bit 1 << i) carries, in this rank's numbering of chunks
  *   TR_START        start every leg in `legs`, and go on
  *   TR_WAIT         wait for those legs, which were started before; at[i] says which
+ *   TR_FETCH and those behind it  where weights and gradients are: pipeline/residency.h adds them, and they
+ *                   are done while the computation before them runs
  *
  * A leg is one of the bits of enum tr_leg_bit: activations go to the next chunk (SEND_FWD) and come
  * from the one before (RECV_FWD), gradients the other way.  at[] of SEND_FWD and RECV_BWD name the
@@ -27,7 +29,20 @@
  *
  * The chunk after chunk c of the last stage is chunk c + 1 of the first: the stages form a ring.
  */
-enum tr_instr_kind { TR_FWD, TR_BWD, TR_XFER, TR_START, TR_WAIT };
+enum tr_instr_kind {
+    TR_FWD,
+    TR_BWD,
+    TR_XFER,
+    TR_START,
+    TR_WAIT,
+    TR_FETCH,
+    TR_ACQUIRE,
+    TR_CLEAR,
+    TR_MODULE,
+    TR_RELEASE,
+    TR_REDUCE,
+    TR_SETTLE
+};
 
 /* No more messages of one leg are under way at once. */
 enum { TR_FLIGHTS = 2 };
@@ -40,6 +55,7 @@ struct tr_instr {
     enum tr_instr_kind kind;
     unsigned legs;
     struct tr_slot at[TR_LEGS];
+    int item; /* of TR_FETCH and those behind it: a part, or with TR_MODULE a module */
 };
 
 /* TR_SCHED_EVAL runs forwards only.  The first three are the values of --pipeline-schedule. */
@@ -148,7 +164,7 @@ const char *tr_sched_check(const struct tr_sched *s, struct tr_sched_cost *cost)
 double tr_sched_seconds(const struct tr_sched *s, const double *forward, const double *backward);
 
 /* "rank 3: {rf0} F0 B0 {rf1 sb0} F1 B1 {sb1}" and a newline; with chunks > 1 every number is
-   micro-batch.chunk; "+{sf0.0 rf1.0}" starts, "-{rf1.0}" waits.  What the golden tests compare. */
+   micro-batch.chunk; "+{sf0.0 rf1.0}" starts, "-{rf1.0}" waits; "fetch3" is about part 3, "module0" about module 0.  What the golden tests compare. */
 void tr_sched_print(const struct tr_sched *s, FILE *f);
 
 #endif
