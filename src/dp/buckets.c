@@ -93,7 +93,7 @@ int tr_buckets_owned(const struct tr_bucket *buckets, int n, int rank, int repli
     const struct tr_bucket *last = &buckets[n - 1];
     struct tr_bucket *b;
 
-    if (!sharded || replicas == 1) {
+    if (!sharded) {
         b = allocate_buckets(1);
         *b = (struct tr_bucket){buckets[0].first, last->first + last->count - buckets[0].first};
         *out = b;

@@ -45,6 +45,10 @@
  * numbers.  The 1, the mask of what is kept, is missing where all is.  Several spans in one message begin
  * at multiples of 16 bytes.
  *
+ * Stochastic rounding.  Number j of a message has draw place + j of (seed, replica, round), place = 2^36 times
+ * ((part * TR_COCKTAIL_SPANS + span) * (replicas + 1) + c), c the chunk of 1, or replicas for the average of 2.  So it
+ * does not depend on threads, on the time, or on a resume.
+ *
  * Time.  In host memory a thread of its own computes 1 and 2 while the caller goes on, and the caller moves
  * the messages on with tr_cocktail_poll().  Elsewhere, and without `overlap`, all of it happens in
  * tr_cocktail_join().  Results are the same.
@@ -53,6 +57,7 @@ struct tr_cocktail_how {
     struct tr_mask_how mask; /* `multiple` is set to the bucket of `pack` */
     struct tr_sparse_how pack;
     bool overlap;
+    int part; /* number of the rank's part of the model, so that each has draws of its own */
 };
 
 /* Numbers that are compressed together; `id` (0, 1 or 2) names it on all ranks that hold such a span. */

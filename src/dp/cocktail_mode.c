@@ -94,15 +94,20 @@ static struct tr_cocktail_how how_of(const struct tr_config *c)
         .mask = {.method = (enum tr_mask_method)c->random_method,
                  .ratio = c->randomp_ratio,
                  .seed = (uint64_t)c->seed},
-        .pack = {.bits = (int)c->quant_bits, .bucket = c->quant_bucket_size, .keep = c->topk_ratio},
+        .pack = {.bits = (int)c->quant_bits,
+                 .bucket = c->quant_bucket_size,
+                 .keep = c->topk_ratio,
+                 .stochastic = c->quant_stochastic,
+                 .distance = (float)c->quant_min_stochastic_distance},
         .overlap = c->overlap_round,
     };
 }
 
 static enum tr_status open_rounds(struct tr_dp *x)
 {
-    const struct tr_cocktail_how how = how_of(x->of.config);
+    struct tr_cocktail_how how = how_of(x->of.config);
 
+    how.part = x->of.grid->mp.rank;
     x->ctx = calloc(1, sizeof(struct rounds));
     if (!x->ctx)
         return TR_FAIL(TR_ERESOURCE, "no memory left for what replicas exchange");
@@ -115,30 +120,10 @@ static void close_rounds(struct tr_dp *x)
     free(x->ctx);
 }
 
-static void plan(struct tr_dp *x, struct tr_arena *a)
+static void plan(struct tr_dp *x, struct tr_arena *a, struct tr_arena *host)
 {
+    (void)host;
     tr_cocktail_plan(cocktail_of(x), a);
-}
-
-/* The settings that CocktailSGD reads from its environment. */
-static void warn_of_environment(void)
-{
-    static const char *const names[][2] = {
-        {"QUANT_BITS", "--quant-bits"},       {"QUANT_BUCKET_SIZE", "--quant-bucket-size"},
-        {"TOPK_RATIO", "--topk-ratio"},       {"RANDOMP_RATIO", "--randomp-ratio"},
-        {"RANDOM_METHOD", "--random-method"}, {"QUANT_STOCHASTIC", NULL},
-    };
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *value = getenv(names[i][0]);
-
-        if (value && names[i][1])
-            tr_log_rank0(TR_LOG_WARNING, "%s is set and not read: use %s %s", names[i][0],
-                         names[i][1], value);
-        else if (value && strcmp(value, "0") != 0)
-            tr_log_rank0(TR_LOG_WARNING, "%s is set and not read: numbers are rounded to nearest",
-                         names[i][0]);
-    }
 }
 
 /* Bits that a round sends for a parameter in a direction. */
@@ -183,7 +168,6 @@ static void tell(struct tr_dp *x)
 
 static enum tr_status start(struct tr_dp *x, const struct tr_tensor *masters)
 {
-    warn_of_environment();
     return tr_cocktail_connect(cocktail_of(x), &x->rounds, x->of.queue, masters);
 }
 

@@ -121,6 +121,18 @@ static void choice_of_error(const struct tr_cocktail *x, const struct cocktail_s
 
 /* ---- 1 ---- */
 
+/* The message for chunk c, or the average for c = replicas. */
+static void encode(const struct tr_cocktail *x, const struct cocktail_span *s, int c,
+                   struct tr_queue *q, const struct tr_tensor *wire, const struct tr_tensor *y,
+                   const struct tr_tensor *v)
+{
+    const int64_t span = (int64_t)x->how.part * TR_COCKTAIL_SPANS + s->id;
+
+    tr_sparse_encode_drawn(&s->pack, q, wire, y, v,
+                           tr_rng_key(x->how.mask.seed, TR_STREAM_QUANT, x->rank, x->round),
+                           (uint64_t)(span * (x->replicas + 1) + c) << 36);
+}
+
 static void compress_chunk(struct tr_cocktail *x, const struct cocktail_span *s, int c,
                            struct tr_queue *q)
 {
@@ -139,7 +151,7 @@ static void compress_chunk(struct tr_cocktail *x, const struct cocktail_span *s,
     }
     choice_of(x, s, c, &x->g, &ref);
     q->on->select_take(q, &y, &at.of, &ref.of, at.s);
-    tr_sparse_encode(&s->pack, q, &wire, &y, &v);
+    encode(x, s, c, q, &wire, &y, &v);
 }
 
 void cocktail_compress(struct tr_cocktail *x, struct tr_queue *q)
@@ -193,7 +205,7 @@ static void average_span(struct tr_cocktail *x, const struct cocktail_span *s, s
     choice_of_error(x, s, &e);
     q->on->select_take(q, &y, &e.of, NULL, e.s);
     q->on->add(q, &sum, &y);
-    tr_sparse_encode(&s->pack, q, &wire, &sum, &v);
+    encode(x, s, x->replicas, q, &wire, &sum, &v);
     tr_sparse_add(&s->pack, q, &sum, &wire, -1.0F, &v);
     q->on->copy(q, &s->left, &sum);
 }

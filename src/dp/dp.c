@@ -47,14 +47,25 @@ static bool is_sharded(const struct tr_dp *x)
     return x->of.shape->dp.optimizer_shards > 1;
 }
 
+/* Over how many replicas; of how many groups that each have one copy. */
+static int shards_of(const struct tr_dp *x)
+{
+    return is_sharded(x) ? x->of.shape->dp.optimizer_shards : x->of.shape->layout.d;
+}
+
+static int copies_of(const struct tr_dp *x)
+{
+    return x->of.shape->layout.d / shards_of(x);
+}
+
 enum tr_status tr_dp_open(const struct tr_dp_of *of, struct tr_dp *x)
 {
     struct tr_bucket *bucket;
     int n = plan_buckets(of, &bucket);
 
     *x = (struct tr_dp){.of = *of, .mode = mode_of(of->shape->dp.mode)};
-    x->owns =
-        tr_buckets_owned(bucket, n, of->grid->at.dp, of->shape->layout.d, is_sharded(x), &x->own);
+    x->owns = tr_buckets_owned(bucket, n, of->grid->at.dp % shards_of(x), shards_of(x),
+                               is_sharded(x) || x->mode->cut, &x->own);
     free(bucket);
     return x->mode->open ? x->mode->open(x) : TR_OK;
 }
@@ -68,27 +79,35 @@ static void release(struct tr_comm *c)
 void tr_dp_close(struct tr_dp *x)
 {
     if (x->buckets)
-        tr_dp_need(x, 0, false);
+        tr_dp_arrive(x);
     tr_buckets_close(x->buckets);
     if (x->ctx && x->mode->close)
         x->mode->close(x);
+    release(&x->owners);
+    release(&x->outer);
     release(&x->rounds);
     release(&x->sums);
     free(x->own);
     memset(x, 0, sizeof *x);
 }
 
-void tr_dp_plan(struct tr_dp *x, struct tr_arena *a)
+void tr_dp_plan(struct tr_dp *x, struct tr_arena *device, struct tr_arena *host)
 {
     if (x->mode->plan)
-        x->mode->plan(x, a);
+        x->mode->plan(x, device, host);
 }
 
 enum tr_status tr_dp_reach(struct tr_dp *x)
 {
-    struct tr_comm *dp = &x->of.grid->dp, *world = x->of.world;
+    struct tr_comm *dp = &x->of.grid->dp, *world = x->of.world, *all = *x->of.transport;
+    const int copy = dp->rank / shards_of(x);
 
-    TR_TRY(tr_comm_agree(world, dp->via->split(dp, 0, dp->rank, "dp", &x->sums)));
+    TR_TRY(tr_comm_agree(world, dp->via->split(dp, copy, dp->rank, "dp", &x->sums)));
+    if (copies_of(x) > 1) {
+        TR_TRY(tr_comm_agree(
+            world, dp->via->split(dp, dp->rank % shards_of(x), dp->rank, "dp outer", &x->outer)));
+        TR_TRY(tr_comm_agree(world, all->via->split(all, copy, all->rank, "owners", &x->owners)));
+    }
     if (!x->mode->rounds)
         return TR_OK;
     return tr_comm_agree(world, dp->via->split(dp, 0, dp->rank, x->mode->rounds, &x->rounds));
@@ -145,49 +164,78 @@ enum tr_status tr_dp_start(struct tr_dp *x, const struct tr_tensor *masters)
 
 struct tr_comm *tr_dp_owners(const struct tr_dp *x)
 {
+    if (copies_of(x) > 1)
+        return (struct tr_comm *)&x->owners;
     return is_sharded(x) ? *x->of.transport : &x->of.grid->mp;
 }
 
+bool tr_dp_saves(const struct tr_dp *x)
+{
+    return x->of.grid->at.dp / shards_of(x) == 0;
+}
+
 /* ---- a step ---- */
+
+const struct tr_dp_event *tr_dp_event(const struct tr_dp *x, int t)
+{
+    static const struct row {
+        const struct tr_dp_mode *mode;
+        int timer;
+        struct tr_dp_event event;
+    } rows[] = {
+#define EVENT(mode, timer, ...) {&(mode), TR_TIMER_##timer, {__VA_ARGS__}},
+#include "dp/events.def"
+    };
+
+    if (x->of.shape->layout.d < 2)
+        return NULL;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].mode == x->mode && rows[i].timer == t)
+            return &rows[i].event;
+    return NULL;
+}
 
 bool tr_dp_reduces(const struct tr_dp *x)
 {
     return !x->mode->reduces || x->mode->reduces(x);
 }
 
-void tr_dp_begin(struct tr_dp *x)
+void tr_dp_begin(struct tr_dp *x, int micros)
 {
+    x->micros = micros;
     if (x->mode->begin)
         x->mode->begin(x);
 }
 
-void tr_dp_ready(struct tr_dp *x, int64_t upto)
+void tr_dp_residency(const struct tr_dp *x, struct tr_residency *out)
 {
-    if (x->mode->ready)
-        x->mode->ready(x, upto);
-    else
-        tr_buckets_ready(x->buckets, x->of.queue, upto);
+    const struct tr_dp_of *of = &x->of;
+    const bool overlap = of->config->overlap_grad_reduce && of->shape->layout.d > 1;
+
+    *out = (struct tr_residency){
+        .params = of->params,
+        .layout = &of->shape->layout,
+        .activations = &of->shape->activations,
+        .stage = of->grid->at.pp,
+        .reduce = overlap ? TR_REDUCE_LAST : TR_REDUCE_AFTER,
+        .in_order = true,
+        .arrives = of->shape->dp.overlap_gather,
+    };
+    if (x->mode->residency)
+        x->mode->residency(x, out);
 }
 
-bool tr_dp_listens(const struct tr_dp *x, bool last)
+/* A bucket is reduced when all elements in it are complete. */
+void tr_dp_move(struct tr_dp *x, const struct tr_instr *in)
 {
-    return x->mode->ready || (last && tr_dp_reduces(x) && tr_buckets_overlaps(x->buckets));
-}
+    const struct tr_param_part *p = &x->of.params->part[in->item];
 
-bool tr_dp_fresh(const struct tr_dp *x)
-{
-    return x->mode->writes;
-}
-
-void tr_dp_pass(struct tr_dp *x, int chunk, bool ends)
-{
-    if (x->mode->pass)
-        x->mode->pass(x, chunk, ends);
-}
-
-void tr_dp_writes(struct tr_dp *x, int64_t first)
-{
-    x->mode->writes(x, first);
+    if (x->mode->move)
+        x->mode->move(x, in);
+    else if (in->kind == TR_ACQUIRE)
+        tr_buckets_need(x->buckets, x->of.queue, p->first);
+    else if (in->kind == TR_REDUCE)
+        tr_buckets_ready(x->buckets, x->of.queue, p->first + p->count);
 }
 
 struct tr_tensor tr_dp_grads(const struct tr_dp *x, int i)
@@ -206,12 +254,12 @@ bool tr_dp_poll(struct tr_dp *x)
     return x->mode->poll && x->mode->poll(x);
 }
 
-void tr_dp_need(struct tr_dp *x, int64_t from, bool backward)
+void tr_dp_arrive(struct tr_dp *x)
 {
-    if (x->mode->need)
-        x->mode->need(x, from, backward);
+    if (x->mode->arrive)
+        x->mode->arrive(x);
     else if (x->buckets)
-        tr_buckets_need(x->buckets, x->of.queue, from);
+        tr_buckets_need(x->buckets, x->of.queue, 0);
 }
 
 /* What a rank sends of a buffer on the ring of replicas, `passes` times. */
@@ -225,7 +273,7 @@ static void count(struct tr_dp *x, enum tr_traffic_kind kind, const struct tr_te
 
 bool tr_dp_finish(struct tr_dp *x)
 {
-    if (!tr_dp_reduces(x) || x->mode->ready)
+    if (!tr_dp_reduces(x) || x->mode->move)
         return x->mode->finish && x->mode->finish(x);
     tr_buckets_finish(x->buckets, x->of.queue);
     count(x, TR_TRAFFIC_DP_SUMS, &x->of.params->grads, is_sharded(x) ? 1 : 2);
@@ -239,7 +287,7 @@ double tr_dp_settle(struct tr_dp *x, double norm, bool *skipped)
 
 void tr_dp_publish(struct tr_dp *x)
 {
-    if (!is_sharded(x))
+    if (!is_sharded(x) && !x->mode->gather)
         return;
     tr_timer_start(TR_TIMER_PARAMS_ALL_GATHER);
     if (x->mode->gather) {
@@ -255,7 +303,7 @@ void tr_dp_gather(struct tr_dp *x)
 {
     if (x->mode->gather && x->started) {
         x->mode->gather(x);
-        tr_dp_need(x, 0, false);
+        tr_dp_arrive(x);
     }
     if (!x->buckets)
         return;

@@ -11,6 +11,7 @@
 #include "dp/buckets.h"
 #include "launch/launch.h"
 #include "model/param.h"
+#include "pipeline/residency.h"
 #include "telemetry/traffic.h"
 #include "util/arena.h"
 
@@ -35,7 +36,7 @@ struct tr_dp_of {
     struct tr_grid *grid;
     struct tr_comm *world;
     struct tr_comm *const *transport; /* the same ranks, for memory of the device */
-    struct tr_queue *queue;           /* without a device in a dry run */
+    struct tr_queue *queue, *host; /* of the device, which a dry run lacks; of memory of the host */
     struct tr_traffic *traffic;
 };
 
@@ -61,6 +62,11 @@ struct tr_dp {
         sums; /* the replicas once more, for gradients and weights alone, since ranks reach a bucket at
                  different times */
     struct tr_comm rounds; /* and for what a mode exchanges besides, where it says so */
+    struct tr_comm
+        outer; /* with hybrid sharding, when `sums` are the replicas that share one copy: those that own the
+                  same elements of different copies; else of size 0 */
+    struct tr_comm owners; /* and all ranks that have one copy of the model's states together */
+    int micros;            /* of the step */
 };
 
 /* What it needs, without memory or other ranks.  TR_ECONFIG, TR_ERESOURCE.  Close it also after a failure,
@@ -68,8 +74,8 @@ struct tr_dp {
 enum tr_status tr_dp_open(const struct tr_dp_of *of, struct tr_dp *x) TR_MUST_CHECK;
 void tr_dp_close(struct tr_dp *x);
 
-/* Take memory ("compression", "gradients"); see util/arena.h. */
-void tr_dp_plan(struct tr_dp *x, struct tr_arena *a);
+/* Take memory ("compression", "gradients") of the device and of the host; see util/arena.h. */
+void tr_dp_plan(struct tr_dp *x, struct tr_arena *device, struct tr_arena *host);
 
 /* Its groups.  They are made before memory is reserved, since a transport may take memory of the device
    for them.  Collective over the world. */
@@ -80,15 +86,17 @@ enum tr_dp_use { TR_DP_USE_ALLREDUCE, TR_DP_USE_REDUCE_SCATTER, TR_DP_USE_ALLGAT
 void tr_dp_uses(const struct tr_dp *x, void (*use)(void *ctx, enum tr_dp_use what, bool weights),
                 void *ctx);
 
-/* When the memory is there: `masters` are what this rank's optimizer updates first, fp32, borrowed until
-   close.  Says in the log what is exchanged.  Collective over the world. */
+/* When the memory is there: `masters` are what this rank's optimizer updates first, or with sharded weights what
+   is gathered, with --offload-param memory of the host; borrowed until close.  Says in the log what is exchanged.  Collective over the world. */
 enum tr_status tr_dp_start(struct tr_dp *x, const struct tr_tensor *masters) TR_MUST_CHECK;
 
 /* Elements of a bucket of gradients: --ddp-bucket-size, or what suits GPUs or hosts. */
 int64_t tr_dp_bucket(const struct tr_config *c, bool gpus);
 
-/* The group of ranks that together hold the gradients and the optimizer's state of the model once. */
+/* The group of ranks that together hold the gradients and the optimizer's state of the model once.  Is this the
+   first such group, which saves them? */
 struct tr_comm *tr_dp_owners(const struct tr_dp *x);
+bool tr_dp_saves(const struct tr_dp *x);
 
 /* ---- a step ---- */
 
@@ -96,29 +104,27 @@ struct tr_comm *tr_dp_owners(const struct tr_dp *x);
    micro-batches. */
 bool tr_dp_reduces(const struct tr_dp *x);
 
-/* Before the first micro-batch. */
-void tr_dp_begin(struct tr_dp *x);
+/* What replicas exchange while timer `t` runs, as a profile has it (dp/events.def), or NULL: nothing, as where there
+   is one replica.  An enum tr_timer. */
+struct tr_dp_event {
+    const char *track, *name, *colour, *para;
+};
+const struct tr_dp_event *tr_dp_event(const struct tr_dp *x, int t);
 
-/* In a backward pass, of the `last` micro-batch or another: gradients below `upto` are complete; see
-   tr_buckets_ready().  To be called where tr_dp_listens() says so. */
-void tr_dp_ready(struct tr_dp *x, int64_t upto);
-bool tr_dp_listens(const struct tr_dp *x, bool last);
+/* Before the first of `micros` micro-batches. */
+void tr_dp_begin(struct tr_dp *x, int micros);
 
-/* With sharded gradients each micro-batch writes its gradients anew, and they are added up where they are
-   owned.  Is it so?  Then to be called when the backward pass of a chunk begins and ends, and before the
-   gradients of the layer that begins at element `first` are written. */
-bool tr_dp_fresh(const struct tr_dp *x);
-void tr_dp_pass(struct tr_dp *x, int chunk, bool ends);
-void tr_dp_writes(struct tr_dp *x, int64_t first);
+/* What a step says about weights and gradients, of stage `stage` (pipeline/residency.h), and one instruction of
+   that. */
+void tr_dp_residency(const struct tr_dp *x, struct tr_residency *out);
+void tr_dp_move(struct tr_dp *x, const struct tr_instr *in);
 
 /* Between the parts of the model and while the rank waits for other stages: what is under way goes on.
    Whether calling it is of use. */
 bool tr_dp_poll(struct tr_dp *x);
 
-/* Before values at or above element `from` are read, see tr_buckets_need(); with sharded weights, before those
-   of the layer that begins there are, until the same is said of another layer.  In the forward pass, or in
-   the backward pass, where the next layer is the one before it. */
-void tr_dp_need(struct tr_dp *x, int64_t from, bool backward);
+/* Weights that are under way arrive, but for those of windows. */
+void tr_dp_arrive(struct tr_dp *x);
 
 /* The gradients of own[i]. */
 struct tr_tensor tr_dp_grads(const struct tr_dp *x, int i);
@@ -171,14 +177,15 @@ int64_t tr_dp_state_bytes(const struct tr_config *c, const struct tr_data_parall
 
 /* What a step moves between replicas for a rank with `params` parameters, whose gradients have `grad` bytes
    each and weights `elem`.  An all-reduce passes its bytes around the ring twice, a reduce-scatter or an
-   all-gather once.  Pure. */
+   all-gather once.  `outer` are sums between groups that each have one copy.  Pure. */
 struct tr_dp_cost {
     struct tr_dp_leg {
         double bytes, passes;
         double
             during; /* backward passes of micro-batches, or forward passes, in which it may go on; 0: in
                           none */
-    } reduce, gather;
+        int group, step; /* the ring is of `group` replicas, each the `step`-th; 0: of all */
+    } reduce, gather, outer;
 };
 struct tr_dp_cost tr_dp_cost(const struct tr_shape *s, double params, double grad, double elem);
 

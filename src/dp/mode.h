@@ -19,20 +19,19 @@ struct tr_dp_mode {
     /* Fills x->ctx; NULL memory is TR_ERESOURCE. */
     enum tr_status (*open)(struct tr_dp *x);
     void (*close)(struct tr_dp *x); /* called where x->ctx is set */
-    void (*plan)(struct tr_dp *x, struct tr_arena *a);
+    void (*plan)(struct tr_dp *x, struct tr_arena *device, struct tr_arena *host);
     enum tr_status (*start)(struct tr_dp *x, const struct tr_tensor *masters);
     void (*tell)(struct tr_dp *x); /* in the log, when all have started */
 
     bool (*reduces)(const struct tr_dp *x); /* NULL: in every step */
     void (*begin)(struct tr_dp *x);
     bool (*poll)(struct tr_dp *x);
-    bool (*finish)(struct tr_dp *x); /* of a step that does not reduce; with `ready`, of all */
+    bool (*finish)(struct tr_dp *x); /* of a step that does not reduce; with `move`, of all */
     /* Where these are NULL, buckets are reduced in the last micro-batch, and weights gathered after the
        update. */
-    void (*pass)(struct tr_dp *x, int chunk, bool ends);
-    void (*writes)(struct tr_dp *x, int64_t first);
-    void (*ready)(struct tr_dp *x, int64_t upto);
-    void (*need)(struct tr_dp *x, int64_t from, bool backward);
+    void (*residency)(const struct tr_dp *x, struct tr_residency *out);
+    void (*move)(struct tr_dp *x, const struct tr_instr *in);
+    void (*arrive)(struct tr_dp *x);
     void (*gather)(struct tr_dp *x); /* all weights, or what a rank has of them */
     double (*settle)(struct tr_dp *x, double norm, bool *skipped);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "dp/mode.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 /*
@@ -19,19 +20,30 @@
  * after each update and stay.
  */
 struct part {
-    struct tr_pending grads, values;
-    bool reducing, gathering; /* these are under way */
-    bool begun;               /* this step has gradients of it already */
-    int64_t state;            /* where its slice begins in x->grads and in the masters */
+    struct tr_pending grads, values, outer;
+    bool reducing, gathering, combining; /* these are under way */
+    bool begun;                          /* this step has gradients of it already */
+    bool last;                           /* what is reduced is of the last micro-batch */
+    int64_t state;                       /* where its slice begins in x->grads and in the masters */
+    int64_t copy;                        /* of its weights from the host */
 };
+
+/* Gradients of the part that leave the device: a slice on its way through stage[]. */
+struct leaving {
+    int part; /* or -1 */
+    int64_t copy, count;
+};
+
+enum { STAGES = 2 };
 
 struct zero {
-    struct part *part;        /* [parts] */
-    int *writer, *holder;     /* [windows] the part that has it, or -1 */
-    struct tr_tensor masters; /* [owned], with stage 3 */
+    struct part *part;              /* [parts] */
+    struct tr_tensor masters;       /* [owned], with stage 3 */
+    struct tr_tensor stage[STAGES]; /* memory of the host, where gradients lie with it */
+    struct leaving leaving[STAGES];
+    int turn;     /* the stage that is taken next */
+    int64_t left; /* the last copy that left the device */
 };
-
-enum { WINDOWS = 8 };
 
 static const struct tr_params *params_of(const struct tr_dp *x)
 {
@@ -40,7 +52,7 @@ static const struct tr_params *params_of(const struct tr_dp *x)
 
 static bool shards_weights(const struct tr_dp *x)
 {
-    return x->of.shape->dp.weight_shards > 1;
+    return x->of.shape->layout.weight_windows > 0;
 }
 
 static int cut(const struct tr_dp_of *of, struct tr_bucket **out)
@@ -64,27 +76,49 @@ static enum tr_status open_zero(struct tr_dp *x)
     x->ctx = z;
     if (z) {
         z->part = calloc((size_t)parts, sizeof *z->part);
-        z->writer = calloc((size_t)2 * WINDOWS, sizeof *z->writer);
     }
-    if (!z || !z->part || !z->writer)
+    if (!z || !z->part)
         return TR_FAIL(TR_ERESOURCE, "no memory left for the plan of sharded gradients");
-    TR_ASSERT(x->owns == parts && x->of.shape->layout.gradient_windows <= WINDOWS &&
-              x->of.shape->layout.weight_windows <= WINDOWS);
-    z->holder = z->writer + WINDOWS;
-    for (int i = 0; i < WINDOWS; i++)
-        z->writer[i] = z->holder[i] = -1;
+    TR_ASSERT(x->owns == parts);
     for (int i = 0; i < parts; at += x->own[i++].count)
         z->part[i].state = at;
     return TR_OK;
 }
 
-static void plan(struct tr_dp *x, struct tr_arena *a)
+/* Whether each micro-batch reduces its gradients to owners, which add them up; else all micro-batches add to whole
+   gradients, and the last one reduces them in their place. */
+static bool each(const struct tr_dp *x)
+{
+    return x->of.shape->layout.gradient_windows > 0;
+}
+
+static bool hosts_weights(const struct tr_dp *x)
+{
+    return x->of.shape->offload.weights;
+}
+
+static bool hosts_gradients(const struct tr_dp *x)
+{
+    return x->of.shape->offload.gradients;
+}
+
+static void plan(struct tr_dp *x, struct tr_arena *device, struct tr_arena *host)
 {
     const enum tr_dtype type = params_of(x)->grads.dtype;
-    int64_t owned = 0;
+    struct tr_arena *a = hosts_gradients(x) ? host : device;
+    struct zero *z = x->ctx;
+    int64_t owned = 0, most = 0;
 
-    for (int i = 0; i < x->owns; i++)
+    if (!each(x))
+        return;
+    for (int i = 0; i < x->owns; i++) {
         owned += x->own[i].count;
+        most = x->own[i].count > most ? x->own[i].count : most;
+    }
+    for (int i = 0; i < STAGES && hosts_gradients(x); i++)
+        z->stage[i] =
+            tr_tensor_1(tr_arena_take(a, TR_LABEL_GRADIENTS, (size_t)(most * tr_dtype_bytes(type))),
+                        type, most);
     x->grads = tr_tensor_1(
         tr_arena_take(a, TR_LABEL_GRADIENTS, (size_t)(owned * tr_dtype_bytes(type))), type, owned);
 }
@@ -97,10 +131,11 @@ static struct tr_tensor own_slice(const struct tr_dp *x, const struct tr_tensor 
     return tr_tensor_span(all, x->sums.rank * count, count);
 }
 
-/* What a rank sends of a part on the ring of replicas. */
-static void count(struct tr_dp *x, enum tr_traffic_kind kind, const struct tr_tensor *t)
+/* What a rank sends of a part on the ring of `c`, once or twice. */
+static void count(struct tr_dp *x, const struct tr_comm *c, enum tr_traffic_kind kind,
+                  const struct tr_tensor *t, int passes)
 {
-    const int64_t n = tr_tensor_elems(t) / x->sums.size * (x->sums.size - 1);
+    const int64_t n = tr_tensor_elems(t) / c->size * (c->size - 1) * passes;
 
     tr_traffic_add(x->of.traffic, kind, n * tr_dtype_bytes(t->dtype), n);
 }
@@ -114,27 +149,90 @@ static struct tr_tensor grads_of(const struct tr_dp *x, int i)
     return tr_tensor_span(&params_of(x)->grads, p->grads_at, p->count);
 }
 
+/* What this rank keeps of a part in a step. */
+static struct tr_tensor kept_of(const struct tr_dp *x, int i)
+{
+    const struct zero *z = x->ctx;
+    const struct tr_tensor all = grads_of(x, i), mine = own_slice(x, &all);
+
+    return each(x) ? tr_tensor_span(&x->grads, z->part[i].state, tr_tensor_elems(&mine)) : mine;
+}
+
+/* With several copies of the states, the sums of each go to all of them. */
+static void start_outer(struct tr_dp *x, int i)
+{
+    const struct tr_tensor sum = kept_of(x, i);
+    struct zero *z = x->ctx;
+
+    if (x->outer.size < 2)
+        return;
+    x->outer.via->allreduce_start(&x->outer, x->of.queue, &sum, TR_SUM, &z->part[i].outer);
+    z->part[i].combining = true;
+    count(x, &x->outer, TR_TRAFFIC_DP_SUMS, &sum, 2);
+}
+
+/* `mine`, which a queue can read, to the others of the step. */
+static void add_up(struct tr_dp *x, struct tr_queue *q, int i, const struct tr_tensor *mine)
+{
+    const struct tr_tensor sum = kept_of(x, i);
+    struct zero *z = x->ctx;
+
+    if (z->part[i].begun)
+        q->on->add(q, &sum, mine);
+    else
+        q->on->copy(q, &sum, mine);
+    z->part[i].begun = true;
+}
+
+/* What went through a stage is with the host now. */
+static void come_home(struct tr_dp *x, int stage)
+{
+    struct zero *z = x->ctx;
+    struct leaving *l = &z->leaving[stage];
+    struct tr_tensor there;
+
+    if (l->part < 0)
+        return;
+    x->of.queue->on->moved(x->of.queue, l->copy);
+    there = tr_tensor_span(&z->stage[stage], 0, l->count);
+    add_up(x, x->of.host, l->part, &there);
+    l->part = -1;
+}
+
+static void leave(struct tr_dp *x, int i, const struct tr_tensor *mine)
+{
+    struct zero *z = x->ctx;
+    const int stage = z->turn;
+    const struct tr_tensor to = tr_tensor_span(&z->stage[stage], 0, tr_tensor_elems(mine));
+
+    z->turn = (z->turn + 1) % STAGES;
+    come_home(x, stage);
+    z->left = x->of.queue->on->move(x->of.queue, TR_LANE_OUT, &to, mine);
+    z->leaving[stage] = (struct leaving){i, z->left, tr_tensor_elems(mine)};
+}
+
 /* Its slice of the sum goes to the others of the step. */
 static void finish_reduce(struct tr_dp *x, int i)
 {
     struct tr_queue *q = x->of.queue;
     struct zero *z = x->ctx;
     struct part *p = &z->part[i];
-    struct tr_tensor all = grads_of(x, i), mine = own_slice(x, &all), sum;
+    const struct tr_tensor all = grads_of(x, i), mine = own_slice(x, &all);
 
-    if (!p->reducing)
-        return;
+    TR_ASSERT(p->reducing);
     x->sums.via->finish(&x->sums, q, &p->grads);
     p->reducing = false;
-    sum = tr_tensor_span(&x->grads, p->state, tr_tensor_elems(&mine));
-    if (p->begun)
-        q->on->add(q, &sum, &mine);
+    if (!each(x))
+        p->begun = true;
+    else if (hosts_gradients(x) && q->on->apart)
+        leave(x, i, &mine);
     else
-        q->on->copy(q, &sum, &mine);
-    p->begun = true;
+        add_up(x, q, i, &mine);
+    if (p->last)
+        start_outer(x, i);
 }
 
-static void start_reduce(struct tr_dp *x, int i)
+static void start_reduce(struct tr_dp *x, int i, bool last)
 {
     struct zero *z = x->ctx;
     struct tr_tensor all = grads_of(x, i), mine = own_slice(x, &all);
@@ -143,9 +241,8 @@ static void start_reduce(struct tr_dp *x, int i)
     x->sums.via->reduce_scatter_start(&x->sums, x->of.queue, &mine, &all, TR_SUM,
                                       &z->part[i].grads);
     z->part[i].reducing = true;
-    count(x, TR_TRAFFIC_DP_SUMS, &all);
-    if (!x->of.config->overlap_grad_reduce)
-        finish_reduce(x, i);
+    z->part[i].last = last;
+    count(x, &x->sums, TR_TRAFFIC_DP_SUMS, &all, 1);
 }
 
 /* What backward adds to begins at zero, and so does what lies between parameters. */
@@ -168,50 +265,19 @@ static void clear(struct tr_dp *x, int i)
     }
 }
 
-static void writes(struct tr_dp *x, int64_t first)
-{
-    struct zero *z = x->ctx;
-    const int i = tr_param_part_at(params_of(x), first);
-    int *writer = &z->writer[params_of(x)->part[i].grads_window];
-
-    if (*writer >= 0)
-        finish_reduce(x, *writer);
-    *writer = i;
-    clear(x, i);
-}
-
-static void ready(struct tr_dp *x, int64_t upto)
-{
-    const int i = tr_param_part_at(params_of(x), upto - 1);
-
-    if (params_of(x)->part[i].layer >= 0)
-        start_reduce(x, i);
-}
-
-static void pass(struct tr_dp *x, int chunk, bool ends)
-{
-    const struct tr_params *ps = params_of(x);
-
-    for (int i = 0; i < ps->parts; i++) {
-        if (ps->part[i].layer >= 0 || ps->part[i].chunk != chunk)
-            continue;
-        if (ends) {
-            start_reduce(x, i);
-        } else {
-            finish_reduce(x, i);
-            clear(x, i);
-        }
-    }
-}
-
 static bool finish(struct tr_dp *x)
 {
     struct zero *z = x->ctx;
 
+    for (int i = 0; i < STAGES; i++)
+        come_home(x, (z->turn + i) % STAGES);
     for (int i = 0; i < params_of(x)->parts; i++) {
-        finish_reduce(x, i);
-        TR_ASSERT(z->part[i].begun);
-        z->part[i].begun = false;
+        struct part *p = &z->part[i];
+
+        TR_ASSERT(p->begun && !p->reducing);
+        if (p->combining)
+            x->outer.via->finish(&x->outer, x->of.queue, &p->outer);
+        p->begun = p->combining = false;
     }
     return false;
 }
@@ -225,6 +291,18 @@ static struct tr_tensor values_of(const struct tr_dp *x, int i)
     return tr_tensor_span(&params_of(x)->values, p->values_at, p->count);
 }
 
+/* From the host in the lane of copies; with several replicas the gather waits for it. */
+static void start_copy(struct tr_dp *x, int i, const struct tr_tensor *mine,
+                       const struct tr_tensor *from)
+{
+    struct tr_queue *q = x->of.queue;
+    struct zero *z = x->ctx;
+
+    z->part[i].copy = q->on->move(q, TR_LANE_IN, mine, from);
+    if (x->sums.size > 1)
+        q->on->after(q, z->part[i].copy);
+}
+
 /* With stage 3 from the masters; elsewhere the update has written this rank's slice. */
 static void start_gather(struct tr_dp *x, int i)
 {
@@ -236,11 +314,14 @@ static void start_gather(struct tr_dp *x, int i)
         const struct tr_tensor from =
             tr_tensor_span(&z->masters, z->part[i].state, tr_tensor_elems(&mine));
 
-        q->on->copy(q, &mine, &from);
+        if (hosts_weights(x))
+            start_copy(x, i, &mine, &from);
+        else
+            q->on->copy(q, &mine, &from);
     }
     x->sums.via->allgather_start(&x->sums, q, &all, &z->part[i].values);
     z->part[i].gathering = true;
-    count(x, TR_TRAFFIC_DP_WEIGHTS, &all);
+    count(x, &x->sums, TR_TRAFFIC_DP_WEIGHTS, &all, 1);
 }
 
 static void finish_gather(struct tr_dp *x, int i)
@@ -250,66 +331,9 @@ static void finish_gather(struct tr_dp *x, int i)
     if (i < 0 || !z->part[i].gathering)
         return;
     x->sums.via->finish(&x->sums, x->of.queue, &z->part[i].values);
+    if (hosts_weights(x) && shards_weights(x))
+        x->of.queue->on->after(x->of.queue, z->part[i].copy);
     z->part[i].gathering = false;
-}
-
-/* Bring layer `i` on its way into its window, unless it is. */
-static void fetch(struct tr_dp *x, int i)
-{
-    struct zero *z = x->ctx;
-    int *holder = &z->holder[params_of(x)->part[i].values_window];
-
-    if (*holder == i)
-        return;
-    finish_gather(x, *holder);
-    *holder = i;
-    start_gather(x, i);
-}
-
-/* The layer that a pass reads after `i`, if it has another window; or -1. */
-static int next_of(const struct tr_dp *x, int i, bool backward)
-{
-    const struct tr_params *ps = params_of(x);
-    const int next = backward ? i + 1 : i - 1;
-
-    if (next < 0 || next >= ps->parts || ps->part[next].layer < 0 ||
-        ps->part[next].chunk != ps->part[i].chunk ||
-        ps->part[next].values_window == ps->part[i].values_window)
-        return -1;
-    return next;
-}
-
-static void need_layer(struct tr_dp *x, int i, bool backward)
-{
-    const int next = next_of(x, i, backward);
-
-    if (params_of(x)->part[i].layer < 0)
-        return;
-    fetch(x, i);
-    finish_gather(x, i);
-    if (next >= 0)
-        fetch(x, next);
-}
-
-static void need(struct tr_dp *x, int64_t from, bool backward)
-{
-    const struct tr_params *ps = params_of(x);
-    const int first = from < ps->size ? tr_param_part_at(ps, from) : ps->parts;
-
-    if (shards_weights(x) && first < ps->parts)
-        need_layer(x, first, backward);
-    for (int i = ps->parts - 1; i >= first && !shards_weights(x); i--)
-        finish_gather(x, i);
-}
-
-static void forget(struct tr_dp *x)
-{
-    struct zero *z = x->ctx;
-
-    for (int i = 0; i < WINDOWS; i++) {
-        finish_gather(x, z->holder[i]);
-        z->holder[i] = -1;
-    }
 }
 
 /* In the order of the forward pass, two under way at once, or all with --overlap-param-gather. */
@@ -319,7 +343,6 @@ static void gather(struct tr_dp *x)
     const bool overlap = x->of.shape->dp.overlap_gather;
     int before = -1;
 
-    forget(x);
     for (int i = ps->parts - 1; i >= 0; i--) {
         if (shards_weights(x) && ps->part[i].layer >= 0)
             continue;
@@ -334,15 +357,84 @@ static void gather(struct tr_dp *x)
 
 /* ---- both ---- */
 
+static void arrive(struct tr_dp *x)
+{
+    for (int i = params_of(x)->parts - 1; i >= 0; i--)
+        finish_gather(x, i);
+}
+
+static void residency(const struct tr_dp *x, struct tr_residency *out)
+{
+    out->reduce = each(x) ? TR_REDUCE_EACH : TR_REDUCE_LAST;
+    out->in_order = false;
+    out->at_once = !x->of.config->overlap_grad_reduce;
+    out->ahead = x->of.shape->layout.weight_windows - 1;
+}
+
+static void move(struct tr_dp *x, const struct tr_instr *in)
+{
+    const int part = in->item;
+
+    switch (in->kind) {
+    case TR_FETCH:
+        start_gather(x, part);
+        break;
+    case TR_ACQUIRE:
+        finish_gather(x, part);
+        break;
+    case TR_CLEAR:
+        x->of.queue->on->after(x->of.queue, ((struct zero *)x->ctx)->left);
+        clear(x, part);
+        break;
+    case TR_REDUCE:
+        start_reduce(x, part, in->at[0].micro == x->micros - 1);
+        break;
+    case TR_SETTLE:
+        finish_reduce(x, part);
+        break;
+    default:
+        break;
+    }
+}
+
 static void close_zero(struct tr_dp *x)
 {
     struct zero *z = x->ctx;
 
-    for (int i = 0; z->part && i < params_of(x)->parts; i++)
-        finish_gather(x, i);
+    if (z->part)
+        arrive(x);
     free(z->part);
-    free(z->writer);
     free(z);
+}
+
+/* Whether tensor ranks sum gradients of parameters that all of them have (model/model.h). */
+static bool sums_tensor_ranks(const struct tr_dp *x)
+{
+    const struct tr_params *ps = params_of(x);
+
+    for (int i = 0; i < ps->regions; i++)
+        if (ps->region[i].by_heads || (x->of.shape->activations.sequence && ps->region[i].alike))
+            return true;
+    return false;
+}
+
+/* Sums between ranks other than these are of memory of the device. */
+static enum tr_status check_apart(const struct tr_dp *x)
+{
+    const struct tr_shape *s = x->of.shape;
+    const char *what = x->outer.size > 1                        ? "--zero-shard-size"
+                       : sums_tensor_ranks(x)                   ? "--sequence-parallel"
+                       : s->layout.p > 1 && s->dims.family.tied ? "--pipeline-model-parallel-size"
+                                                                : NULL;
+
+    if (!hosts_gradients(x) || !what)
+        return TR_OK;
+    return TR_FAIL(
+        TR_ECONFIG,
+        "with --offload-optimizer and --zero-stage 2 or 3 a GPU's gradients are added up in memory "
+        "of the host, and with %s some of them are summed between GPUs after that, which is not "
+        "supported: use --zero-stage 1, or leave that out",
+        what);
 }
 
 static enum tr_status start(struct tr_dp *x, const struct tr_tensor *masters)
@@ -350,7 +442,9 @@ static enum tr_status start(struct tr_dp *x, const struct tr_tensor *masters)
     struct zero *z = x->ctx;
 
     z->masters = *masters;
-    return TR_OK;
+    for (int i = 0; i < STAGES; i++)
+        z->leaving[i].part = -1;
+    return x->of.queue->on->apart ? check_apart(x) : TR_OK;
 }
 
 static bool poll(struct tr_dp *x)
@@ -366,23 +460,46 @@ static bool poll(struct tr_dp *x)
             under_way = !via->poll(&x->sums, &p->grads) || under_way;
         if (p->gathering)
             under_way = !via->poll(&x->sums, &p->values) || under_way;
+        if (p->combining)
+            under_way = !via->poll(&x->outer, &p->outer) || under_way;
     }
     return under_way;
 }
 
 /* Each micro-batch reduces all gradients, and with stage 3 gathers the weights forward and backward. */
+/* How often a step gathers the weights of a layer: each pass but the first finds those of some layers in their windows,
+   where the one before it ended (pipeline/residency.h). */
+static double gathers(const struct tr_shape *s)
+{
+    const double layers = ceil((double)s->dims.layers / s->layout.p);
+    const double there = fmin(s->layout.weight_windows, layers);
+
+    return 1.0 + (2.0 * s->batches.micros - 1.0) * (layers - there) / layers;
+}
+
 static void cost(const struct tr_shape *s, double params, double grad, double elem,
                  struct tr_dp_cost *out)
 {
     const double micros = s->batches.micros;
+    const int shards = s->dp.optimizer_shards;
 
-    out->reduce = (struct tr_dp_leg){.bytes = params * grad, .passes = micros, .during = micros};
+    out->reduce = (struct tr_dp_leg){.bytes = params * grad, .passes = 1.0, .during = 1.0};
+    if (s->dp.each)
+        out->reduce.passes = out->reduce.during = micros;
     out->gather = (struct tr_dp_leg){
         .bytes = params * elem, .passes = 1.0, .during = s->dp.overlap_gather ? 1.0 : 0.0};
-    if (s->dp.weight_shards > 1) {
-        out->gather.passes = 2.0 * micros;
+    if (s->dp.by_layer) {
+        out->gather.passes = gathers(s);
         out->gather.during = micros;
     }
+    out->reduce.group = out->gather.group = shards;
+    out->reduce.step = out->gather.step = 1;
+    if (shards > 1 && shards < s->layout.d)
+        out->outer = (struct tr_dp_leg){.bytes = params * grad / shards,
+                                        .passes = 2.0,
+                                        .during = 1.0,
+                                        .group = s->layout.d / shards,
+                                        .step = shards};
 }
 
 const struct tr_dp_mode tr_dp_zero = {
@@ -393,10 +510,9 @@ const struct tr_dp_mode tr_dp_zero = {
     .start = start,
     .poll = poll,
     .finish = finish,
-    .pass = pass,
-    .writes = writes,
-    .ready = ready,
-    .need = need,
+    .residency = residency,
+    .move = move,
+    .arrive = arrive,
     .gather = gather,
     .cost = cost,
 };

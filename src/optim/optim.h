@@ -10,6 +10,7 @@
 #include "device/device.h"
 #include "dp/buckets.h"
 #include "model/param.h"
+#include "optim/home.h"
 #include "optim/states.h"
 #include "util/arena.h"
 
@@ -19,18 +20,37 @@
  * distributed optimizer (ZeRO-1, Rajbhandari et al. 2020) its shard of each bucket.
  *
  * The states of optim/states.def, AdamW's moments, are stored without gaps: state element k belongs to the k-th
- * owned element.  So are the master weights, in fp32, which exist when the model's values are fp16 or bf16; otherwise the
- * values are the masters themselves.
+ * owned element.  So are the master weights, in fp32, which exist when the model's values are fp16 or bf16, or when they
+ * lie with the host or in files (struct tr_home); otherwise the values are the masters themselves.
+ *
+ * What lies with the host is updated there, in tiles: gradients come in one lane of copies, weights go back in the
+ * other.  The arithmetic is that of the queue that works there, element by element, so on the cpu and ref backends the
+ * bits are those of an update by the device.
  */
 struct tr_optim_span {
     int64_t first, count; /* elements of the flat buffers */
     int64_t state;        /* where their state begins */
     bool decay;           /* weight decay applies */
+    bool frozen;          /* the update leaves its weights as they are */
     bool counts;          /* part of the norm on this rank; see tr_region_counts() */
+};
+
+/* Who works on what: the queue of the device, that of the host, and which part of the masters and states lies with
+   the host or, with `folders`, in files.  Borrowed. */
+struct tr_optim_places {
+    struct tr_queue *device, *host;
+    bool weights,
+        gradients; /* with all of the former: for others to bring, and those that have come; they lie with
+                                the host as well */
+    double hosted;       /* fraction of the elements; the last ones that this rank updates */
+    int64_t tile;        /* elements that the host updates at a time */
+    const char *folders; /* with commas between, or NULL */
+    int slots;           /* tiles of files in memory, 3 to TR_HOME_SLOTS */
 };
 
 struct tr_optim {
     const struct tr_params *params; /* borrowed */
+    struct tr_queue *device;        /* borrowed */
     int owns;
     struct tr_bucket *own; /* [owns], ascending, owned */
     int64_t owned;         /* elements in them */
@@ -38,26 +58,50 @@ struct tr_optim {
     struct tr_optim_span *span; /* [spans], owned: what of `own` is parameters */
     int zeros;
     struct tr_bucket *zero; /* [zeros], owned: gradients that a step finds at zero */
-    struct tr_tensor main;  /* [owned] masters, or no data */
+    int homes;
+    struct tr_home home[2]; /* of all elements, ascending */
+    struct tr_home *beside; /* the last of them, if it is not the device's; else NULL */
+    struct tr_tensor main;  /* [owned] masters, or no data, as where they are in several places */
     struct tr_tensor grads; /* [owned] gradients, borrowed, or no data: they are in params->grads */
-    bool apart; /* the model has no room for all weights (ZeRO-3): others bring masters there */
-    struct tr_tensor state[TR_STATES]; /* [owned] each, in the arena; optim/states.def */
-    struct tr_tensor sum;              /* TR_F64 [1] */
+    bool apart;  /* the model has no room for all weights (ZeRO-3): others bring masters there */
+    bool rounds; /* weights are no fp32 */
+    struct tr_tensor
+        shard; /* [owned] weights for others to bring, or no data: the masters are it */
+    bool shard_hosted, grads_hosted; /* it, and `grads`, are memory of the host */
+    struct tr_tensor
+        state[TR_STATES]; /* [owned] each; optim/states.def; or no data, as with main */
+    struct tr_tensor came[2],
+        going[2];         /* of a tile each: gradients, and weights that are no fp32 */
+    int64_t sent[2];      /* copies of weights that are under way */
+    struct tr_tensor sum; /* TR_F64 [1] */
     double beta1, beta2, eps, clip;
     int64_t steps; /* executed; the t of the bias corrections */
 };
 
 /* `tp` is this rank's place in its tensor-parallel group.  `own` (copied) are the elements that this
-   rank updates; NULL: all. */
+   rank updates; NULL: all.  `at` is copied. */
 void tr_optim_open(struct tr_optim *o, const struct tr_params *params, const struct tr_config *c,
-                   int tp, const struct tr_bucket *own, int owns);
+                   int tp, const struct tr_bucket *own, int owns, const struct tr_optim_places *at);
+
+/* When memory is there: make the files, if there are some; `name` tells this rank's from others'.  As
+   tr_stripe_open(). */
+enum tr_status tr_optim_start(struct tr_optim *o, const char *name) TR_MUST_CHECK;
 void tr_optim_close(struct tr_optim *o);
 
-/* Take masters and moments from the arena (TR_LABEL_OPTIMIZER); `values` is the type of the weights.
+/* Take masters and moments from the arenas (TR_LABEL_OPTIMIZER); `values` is the type of the weights.
    Without `steps` it only keeps weights: no moments. */
-void tr_optim_plan(struct tr_optim *o, struct tr_arena *a, enum tr_dtype values, bool steps);
+void tr_optim_plan(struct tr_optim *o, struct tr_arena *device, struct tr_arena *host,
+                   enum tr_dtype values, bool steps);
 
-/* Where the masters of own[i] lie: own[i].count of TR_F32, memory of the device. */
+/* Bytes of the files of a plan. */
+int64_t tr_optim_file_bytes(const struct tr_optim *o);
+
+/* Elements at .. at + count - 1 of those that this rank updates, of a row (optim/home.h), to memory of the host or
+   from there.  Where masters are the model's weights themselves, row TR_ROW_MASTER has none.  Waits. */
+void tr_optim_get(struct tr_optim *o, int row, int64_t at, int64_t count, float *to);
+void tr_optim_put(struct tr_optim *o, int row, int64_t at, int64_t count, const float *from);
+
+/* Where the masters of own[i] lie: own[i].count of TR_F32, in one place. */
 struct tr_tensor tr_optim_masters(const struct tr_optim *o, int i);
 
 /* Round the masters into the model's values, where they are two: after the masters were drawn or
@@ -68,12 +112,15 @@ void tr_optim_publish(struct tr_optim *o, struct tr_queue *q);
 typedef void tr_optim_adds(struct tr_queue *q, const struct tr_tensor *out,
                            const struct tr_tensor *x);
 
-/* What `add` adds up over the gradients, or the weights, that count (struct tr_optim_span), on all ranks of
-   `group`.  Waits for the queue.  Collective over `group`. */
+/* The queue that works on gradients where they lie. */
+struct tr_queue *tr_optim_grads_queue(const struct tr_optim *o, struct tr_queue *q);
+
+/* What `add`, an operation of that queue, adds up over the gradients that count (struct tr_optim_span), on all ranks of
+   `group`; and the squares of the weights that do, or of the masters where the model has no room for all weights.
+   Waits for the queue.  Collective over `group`. */
 double tr_optim_sum_grads(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
                           tr_optim_adds *add);
-double tr_optim_sum_values(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
-                           tr_optim_adds *add);
+double tr_optim_squares(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q);
 
 struct tr_optim_how {
     double lr, decay;  /* learning rate; weight decay where it applies */
