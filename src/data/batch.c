@@ -9,6 +9,7 @@
 
 #include "comm/comm.h"
 #include "data/batch_parts.h"
+#include "data/npz_dataset.h"
 #include "data/split.h"
 #include "util/log.h"
 #include "telemetry/timer.h"
@@ -30,8 +31,8 @@ static enum tr_status read_weight(const char *option, const char *word, double *
 }
 
 /* PREFIX, or WEIGHT PREFIX WEIGHT PREFIX ..., into part[count]. */
-static enum tr_status read_parts(const char *option, const struct tr_words *words,
-                                 struct tr_data_part *part, int count)
+static enum tr_status read_parts(const struct tr_config *c, const char *option,
+                                 const struct tr_words *words, struct tr_data_part *part, int count)
 {
     double sum = 0.0;
 
@@ -39,7 +40,7 @@ static enum tr_status read_parts(const char *option, const struct tr_words *word
         part[i].weight = 1.0;
         if (words->count > 1)
             TR_TRY(read_weight(option, words->word[2 * i], &part[i].weight));
-        part[i].prefix = tr_format("%s", words->word[words->count == 1 ? 0 : 2 * i + 1]);
+        part[i].prefix = tr_npz_prefix(c, words->word[words->count == 1 ? 0 : 2 * i + 1]);
         sum += part[i].weight;
     }
     for (int i = 0; i < count; i++)
@@ -84,7 +85,7 @@ enum tr_status tr_data_read_paths(const struct tr_config *c, struct tr_data *x)
     if (!x->part)
         tr_die(TR_ERESOURCE, "no memory left for %d datasets", x->parts);
     for (int i = 0; i < LISTS; i++) {
-        TR_TRY(read_parts(names[i], words[i], next, count[i]));
+        TR_TRY(read_parts(c, names[i], words[i], next, count[i]));
         for (int k = 0; k < TR_SPLITS && count[i] > 0; k++) {
             if (i == k || i == TR_SPLITS) {
                 x->of[k].part = next;
@@ -182,11 +183,18 @@ static void print_split(const struct tr_data *x, const struct tr_data_part *p)
 enum tr_status tr_data_bound_part(const struct tr_config *c, const struct tr_data *x,
                                   struct tr_data_part *p)
 {
+    const int64_t count =
+        c->data_documents != TR_UNSET_INT && c->data_documents < p->index.sequences
+            ? c->data_documents
+            : p->index.sequences;
+
+    if (c->split_at_random)
+        p->row = tr_blocks_shuffled((uint64_t)c->seed, count);
     if (c->data_path.count > 0)
-        return tr_split_bounds(c->split, p->index.sequences, c->split_rounding, p->bound);
+        return tr_split_bounds(c->split, count, c->split_rounding, p->bound);
     p->bound[0] = 0;
     for (int k = 0; k < TR_SPLITS; k++)
-        p->bound[k + 1] = p->bound[k] + (tr_data_takes_from(x, k, p) ? p->index.sequences : 0);
+        p->bound[k + 1] = p->bound[k] + (tr_data_takes_from(x, k, p) ? count : 0);
     return TR_OK;
 }
 
@@ -329,11 +337,16 @@ static enum tr_status open_sets(const struct tr_config *c, struct tr_data *x, st
 static void open_mock(const struct tr_config *c, const struct tr_dims *dims,
                       const struct tr_epoch_plan *epochs, struct tr_data *x)
 {
-    x->mock = tr_mock_open((uint64_t)c->seed, dims->vocab, dims->eod, c->seq_length);
+    x->seq = c->seq_length;
+    x->mock = tr_mock_open((uint64_t)c->seed, dims->vocab, dims->eod, c->seq_length,
+                           c->mock_distribution);
     for (int k = 0; k < TR_SPLITS; k++)
         x->of[k].size = x->of[k].wanted;
+    x->mock_again = c->mock_validation == TR_MOCK_VALID_TRAIN;
     if (x->by_epochs)
         x->of[TR_SPLIT_TRAIN].size = epochs->blocks;
+    if (x->by_epochs && x->mock_again)
+        x->of[TR_SPLIT_VALID].size = epochs->blocks;
     tr_notice_rank0(
         "> mock data: tokens are drawn from --seed and read from nowhere, so losses and "
         "weights of this run mean nothing\n");
@@ -356,9 +369,14 @@ static enum tr_status open_cyclic(int64_t micro_batch, int replicas, struct tr_d
 static enum tr_status open_all(const struct tr_config *c, const struct tr_shape *s,
                                struct tr_data *x, struct tr_comm *world, const struct tr_opener *by)
 {
+    TR_TRY(tr_npz_make_all(c, world));
     if (c->mock_data)
         open_mock(c, &s->dims, &s->epochs, x);
-    else if (x->by_epochs)
+    else if (tr_classify_of(c))
+        TR_TRY(tr_data_open_classes(c, &s->dims, &s->epochs, x, world));
+    else if (c->task_name)
+        TR_TRY(tr_data_open_tasks(c, s, x, world));
+    else if (x->by_epochs || x->by_documents)
         TR_TRY(tr_data_open_blocks(c, &s->epochs, x, world, by));
     else
         TR_TRY(open_sets(c, x, world, by));
@@ -380,7 +398,13 @@ enum tr_status tr_data_open(const struct tr_config *c, const struct tr_shape *s,
     if (!x)
         tr_die(TR_ERESOURCE, "no memory left for the datasets");
     x->vocab = s->dims.vocab;
+    x->labels = s->dims.classes;
     x->by_epochs = s->epochs.count > 0;
+    x->by_documents = c->document_samples && !x->by_epochs;
+    if (c->merge_file && !c->task_name)
+        tr_log_rank0(TR_LOG_WARNING,
+                     "--merge-file has no effect: datasets have been tokenized already; "
+                     "only --task-name and `trireme data build` need the merges");
     x->of[TR_SPLIT_TRAIN].wanted = s->amounts.train_samples;
     x->of[TR_SPLIT_VALID].wanted = s->amounts.valid_samples;
     x->of[TR_SPLIT_TEST].wanted = s->amounts.test_samples;
@@ -403,9 +427,15 @@ void tr_data_close(struct tr_data *x)
         for (int k = 0; k < TR_SPLITS; k++)
             tr_samples_close(&x->part[i].samples[k]);
         tr_index_close(&x->part[i].index);
+        free(x->part[i].row);
         free(x->part[i].prefix);
     }
     free(x->part);
+    for (int k = 0; k < TR_SPLITS; k++)
+        tr_data_close_tasks(x, k);
+    for (int k = 0; k < TR_SPLITS; k++)
+        tr_classes_close(x->classes[k]);
+    tr_tokenizer_close(x->tokenizer);
     tr_mock_close(x->mock);
     tr_epochs_close(&x->epochs);
     free(x);
@@ -428,6 +458,13 @@ int64_t tr_data_sample_id(struct tr_data *x, enum tr_split split, int64_t positi
     return x->by_epochs && split == TR_SPLIT_TRAIN ? tr_epochs_at(&x->epochs, position) : -1;
 }
 
+void tr_data_mock(struct tr_data *x, int split, int64_t position, int32_t *text)
+{
+    tr_mock_sample(x->mock, split, position, text);
+    if (x->labels > 0)
+        text[x->seq] = (int32_t)(text[x->seq] % x->labels);
+}
+
 enum tr_status tr_data_sample(struct tr_data *x, enum tr_split split, int64_t position,
                               int32_t *text)
 {
@@ -445,10 +482,20 @@ enum tr_status tr_data_sample(struct tr_data *x, enum tr_split split, int64_t po
                        "when the run began, or more data",
                        (long long)position, tr_split_names[split], (long long)m->size);
     if (x->mock) {
-        tr_mock_sample(x->mock, (int)split, position, text);
+        tr_data_mock(x, x->mock_again && split == TR_SPLIT_VALID ? TR_SPLIT_TRAIN : (int)split,
+                     position, text);
         return TR_OK;
     }
-    if (x->by_epochs)
+    if (x->classes[split]) {
+        tr_classes_get(x->classes[split], position, text);
+        return TR_OK;
+    }
+    if (x->tasks[split])
+        return tr_tasks_sample(x->tasks[split],
+                               split == TR_SPLIT_TRAIN ? position : position % x->evaluated, text);
+    if (x->by_documents)
+        position %= p->blocks[split].count;
+    if (x->by_epochs || x->by_documents)
         return tr_blocks_get(&p->blocks[split], &p->index, position, x->vocab, text);
     if (m->parts > 1)
         p += tr_blend_get(&m->blend, position, &position);

@@ -83,6 +83,14 @@ int64_t tr_data_size(const struct tr_data *x, enum tr_split split);
 enum tr_status tr_data_sample(struct tr_data *x, enum tr_split split, int64_t position,
                               int32_t *text) TR_MUST_CHECK;
 
+/* --show-data: print a sample of training as CocktailSGD does, if it is one that is to be: of tasks, each 64th, in two lines,
+ *
+ *     0.40429 0.5
+ *     **cot**: A text of `tokens` tokens\nin one line
+ *
+ * the draw and the cumulative weight that it is below, and the task with the text.  Not collective. */
+void tr_data_tell(const struct tr_data *x, int64_t position, const int32_t *text, int64_t tokens);
+
 /*
  * The number of the sample at `position` of the order of training, the same in every epoch; or -1
  * without --n-epochs, where positions have no samples that come again, and of the other splits.

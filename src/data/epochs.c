@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/config.h"
 #include "util/rng.h"
 
 enum { ORDERS = 2, DRAWS = 4 /* of a block of the generator */ };
@@ -49,6 +50,8 @@ static void make(struct tr_epochs *x, struct tr_epoch_order *o, int64_t count)
 
     for (int64_t i = 0; i < count; i++)
         o->order[i] = (int32_t)i;
+    if (x->plan.order == TR_EPOCH_TEXT)
+        return;
     for (int64_t i = count - 1; i > 0; i--) {
         int64_t j;
         int32_t was = o->order[i];

@@ -19,6 +19,8 @@
  * (i + 1) / 2^32)-th; u is draw number i of the stream TR_STREAM_EPOCH of --seed, site r, item e
  * (util/rng.h).
  *
+ * With --epoch-order text the numbers stay in turn, in each epoch.
+ *
  * So which sample stands at a position follows from the options and the number of samples alone: all
  * stages know it, as far ahead as they like, and a run resumes anywhere.  It depends on D and S, on B only
  * through S.

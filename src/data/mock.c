@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "data/mock.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
+#include "config/config.h"
 #include "util/rng.h"
 #include "util/status.h"
 
@@ -11,15 +13,17 @@ enum { EOD_EVERY = 256 };
 struct tr_mock {
     uint64_t seed;
     int64_t vocab, eod, seq;
+    bool uniform;
 };
 
-struct tr_mock *tr_mock_open(uint64_t seed, int64_t vocab, int64_t eod, int64_t seq)
+struct tr_mock *tr_mock_open(uint64_t seed, int64_t vocab, int64_t eod, int64_t seq,
+                             int distribution)
 {
     struct tr_mock *m = malloc(sizeof *m);
 
     if (!m)
         tr_die(TR_ERESOURCE, "no memory left for mock data");
-    *m = (struct tr_mock){seed, vocab, eod, seq};
+    *m = (struct tr_mock){seed, vocab, eod, seq, distribution == TR_MOCK_UNIFORM};
     return m;
 }
 
@@ -33,6 +37,8 @@ static int32_t token_of(const struct tr_mock *m, uint32_t draw)
 {
     double u = (double)draw * 0x1p-32;
 
+    if (m->uniform)
+        return (int32_t)((double)m->vocab * u);
     if (m->eod >= 0 && draw % EOD_EVERY == 0)
         return (int32_t)m->eod;
     return (int32_t)((double)m->vocab * u * u);
