@@ -16,6 +16,8 @@ struct tr_dims tr_ckpt_model(const struct tr_ckpt_about *a)
     TR_CKPT_WIDTH_OF(WIDTH)
 #undef WIDTH
 #undef MODEL
+    dims.classes = a->classes;
+    dims.head = a->classes > 0 ? TR_HEAD_CLASSES : TR_HEAD_LANGUAGE;
     return dims;
 }
 
@@ -27,6 +29,7 @@ void tr_ckpt_model_about(const struct tr_dims *dims, struct tr_ckpt_about *a)
     TR_CKPT_WIDTH_OF(WIDTH)
 #undef WIDTH
 #undef MODEL
+    a->classes = dims->classes;
     a->family = dims->family;
 }
 
@@ -144,6 +147,7 @@ enum tr_status tr_ckpt_model_compare(const char *file, const struct tr_ckpt_abou
     TR_CKPT_WIDTH_OF(WIDTH)
 #undef WIDTH
 #undef MODEL
+    compare_whole(&l, TR_CKPT_ATTR_LABELS, theirs.classes, dims->classes);
     compare_families(&l, &theirs.family, &dims->family, finetune);
     if (l.used > 0)
         return TR_FAIL(TR_EDATA,

@@ -53,12 +53,21 @@ struct tr_ckpt_state {
  */
 struct tr_ckpt_tensors {
     const struct tr_params *params;
-    struct tr_queue *q;     /* of the device that has them, with nothing under way; NULL: they
+    struct tr_queue *q; /* of the device that has them, with nothing under way; NULL: they
                                are host memory */
-    struct tr_tensor value; /* weights: fp32 masters where there are some */
+    /* Or they are neither: how `count` elements from `at` on of a compact buffer come to memory of the host, or
+       with `put` from there; kind 0 are weights, 1 + i states i, which there are with `states`.  Then q and the tensors
+       are not read. */
+    void (*access)(void *ctx, int kind, int64_t at, int64_t count, float *x, bool put);
+    void *ctx;
+    bool states;
+    struct tr_tensor value;            /* weights: fp32 masters where there are some */
     struct tr_tensor state[TR_STATES]; /* of the optimizer; all without data for weights only */
     bool value_flat;                   /* `value` is the whole flat buffer after all, not compact */
     bool sharded;                      /* the same on all ranks */
+    struct tr_comm *once,
+        *shards; /* sharded: ranks that hold every element once together, and those of
+                                          them at one tensor rank and stage; NULL: the world, the replicas */
     int spans;
     const struct tr_bucket *span;
 };

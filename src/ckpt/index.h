@@ -40,6 +40,7 @@ struct tr_ckpt_about {
 #define WIDTH(attribute, field, otherwise) int64_t field;
     TR_CKPT_WIDTH_OF(WIDTH)
 #undef WIDTH
+    int64_t classes;         /* of a head of classes; 0: of a language model */
     struct tr_family family; /* fields of TR_CKPT_FAMILY_OF; eps 0: an older file does not say */
 #define LAYOUT(attribute, field) int64_t field; /* 0: the file does not say */
     TR_CKPT_LAYOUT_OF(LAYOUT)

@@ -211,6 +211,9 @@ static enum tr_status get_about(hid_t root, struct tr_ckpt_about *a)
         TR_TRY(get_count(root, attribute, 1, WIDTH_MOST, &a->field));
     TR_CKPT_WIDTH_OF(WIDTH)
 #undef WIDTH
+    a->classes = 0;
+    if (has(root, TR_CKPT_ATTR_LABELS))
+        TR_TRY(get_count(root, TR_CKPT_ATTR_LABELS, 1, WIDTH_MOST, &a->classes));
     TR_TRY(get_family(root, &a->family));
     a->files = -1;
     if (has(root, TR_CKPT_ATTR_FILES))

@@ -159,6 +159,8 @@ static bool put_about(hid_t root, const struct tr_ckpt_about *a, const char *con
     TR_CKPT_LAYOUT_OF(MODEL)
 #undef WIDTH
 #undef MODEL
+    if (a->classes > 0)
+        ok = ok && put_int(root, TR_CKPT_ATTR_LABELS, a->classes);
     return ok && put_int(root, TR_CKPT_ATTR_FILES, a->files) && put_family(root, &a->family) &&
            put_schedule(root, &a->schedule) && put_order(root, &a->order);
 }

@@ -17,7 +17,7 @@
 /* One load on one rank. */
 struct load {
     struct tr_grid *grid;
-    struct tr_comm *world;
+    struct tr_comm *world, *once, *shards;
     const char *dir;
     const struct tr_ckpt_how *how;
     struct tr_ckpt_map map;
@@ -183,7 +183,7 @@ static enum tr_status read_elements(struct load *v, const char *file)
    all it needs, and all ranks where each replica reads a part. */
 static enum tr_status check_sums(struct load *v, const char *file)
 {
-    tr_ckpt_add(v->map.sharded ? v->world : &v->grid->mp, v->sums, v->tensors);
+    tr_ckpt_add(v->map.sharded ? v->once : &v->grid->mp, v->sums, v->tensors);
     for (int n = 0; n < v->tensors; n++) {
         const struct tr_params *whole = &v->map.whole;
 
@@ -201,7 +201,7 @@ static enum tr_status check_others(struct load *v, const struct tr_params *param
     enum tr_status s = TR_OK;
 
     if (v->map.sharded)
-        tr_ckpt_add(&v->grid->dp, v->others, v->tensors);
+        tr_ckpt_add(v->shards, v->others, v->tensors);
     for (int i = 0; i < params->count; i++) {
         const struct tr_param *p = &params->list[i];
 
@@ -346,11 +346,19 @@ enum tr_status tr_ckpt_load(struct tr_grid *grid, const char *dir, const struct 
                             struct tr_shape *shape, const struct tr_ckpt_tensors *tensors,
                             struct tr_ckpt_state *state, bool *found)
 {
-    struct load v = {.grid = grid, .world = grid->world, .dir = dir, .how = how};
+    struct load v = {
+        .grid = grid,
+        .world = grid->world,
+        .once = tensors->once ? tensors->once : grid->world,
+        .shards = tensors->shards ? tensors->shards : &grid->dp,
+        .dir = dir,
+        .how = how,
+    };
     struct finding f = {.iteration = -1};
     enum tr_status s;
 
-    TR_ASSERT(tensors->value.data && !(how->finetune && tr_ckpt_has_states(tensors)));
+    TR_ASSERT((tensors->value.data || tensors->access) &&
+              !(how->finetune && tr_ckpt_has_states(tensors)));
     *found = false;
     TR_TRY(choose(&v, &f));
     if (f.iteration < 0)

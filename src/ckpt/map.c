@@ -13,7 +13,7 @@ const char *tr_ckpt_group(int kind)
 
 bool tr_ckpt_has_states(const struct tr_ckpt_tensors *tensors)
 {
-    return tensors->state[0].data;
+    return tensors->access ? tensors->states : tensors->state[0].data != NULL;
 }
 
 /* The model on one rank.  tr_params_list_whole() gives the order of the backward pass; the file has
@@ -79,11 +79,13 @@ static void add_pieces(struct tr_ckpt_map *m, const struct tr_ckpt_tensors *tens
     }
 }
 
-static void open_bounce(struct tr_ckpt_map *m, struct tr_queue *q)
+static void open_bounce(struct tr_ckpt_map *m, const struct tr_ckpt_tensors *tensors)
 {
-    if (!q || !q->on->apart)
+    m->access = tensors->access;
+    m->ctx = tensors->ctx;
+    if (!m->access && (!tensors->q || !tensors->q->on->apart))
         return;
-    m->q = q;
+    m->q = tensors->q;
     m->bounce = malloc(TR_CKPT_BOUNCE * sizeof *m->bounce);
     if (!m->bounce)
         tr_die(TR_ERESOURCE, "no memory left to bring a checkpoint's tensors to the host");
@@ -106,7 +108,7 @@ void tr_ckpt_map_build(const struct tr_dims *dims, const struct tr_ckpt_tensors 
         TR_ASSERT(!tensors->state[i].data || tensors->state[i].dtype == TR_F32);
         out->buffer[TR_CKPT_STATE + i] = tensors->state[i];
     }
-    open_bounce(out, tensors->q);
+    open_bounce(out, tensors);
     tr_ckpt_list_whole(dims, &out->whole);
     /* A span that ends inside a parameter makes one piece more. */
     out->list = calloc((size_t)params->count + (size_t)tensors->spans, sizeof *out->list);
@@ -179,7 +181,9 @@ float *tr_ckpt_room(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_
 const float *tr_ckpt_get(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,
                          int64_t lo, int64_t hi)
 {
-    if (m->bounce) {
+    if (m->access) {
+        m->access(m->ctx, kind, place_of(m, kind, piece, lo), hi - lo, m->bounce, false);
+    } else if (m->bounce) {
         struct tr_tensor part = elements(m, kind, piece, lo, hi);
 
         m->q->on->download(m->q, m->bounce, &part);
@@ -190,7 +194,9 @@ const float *tr_ckpt_get(const struct tr_ckpt_map *m, int kind, const struct tr_
 void tr_ckpt_put(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,
                  int64_t lo, int64_t hi)
 {
-    if (m->bounce) {
+    if (m->access) {
+        m->access(m->ctx, kind, place_of(m, kind, piece, lo), hi - lo, m->bounce, true);
+    } else if (m->bounce) {
         struct tr_tensor part = elements(m, kind, piece, lo, hi);
 
         m->q->on->upload(m->q, &part, m->bounce);

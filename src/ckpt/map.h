@@ -37,7 +37,9 @@ struct tr_ckpt_map {
     int kinds;                              /* 1 for weights only, or TR_CKPT_KINDS */
     struct tr_tensor buffer[TR_CKPT_KINDS]; /* borrowed */
     struct tr_queue *q;                     /* NULL if the host has them at hand */
-    float *bounce;                          /* [TR_CKPT_BOUNCE] if it has not; owned */
+    void (*access)(void *ctx, int kind, int64_t at, int64_t count, float *x, bool put);
+    void *ctx;     /* as in struct tr_ckpt_tensors */
+    float *bounce; /* [TR_CKPT_BOUNCE] if it has not; owned */
     bool value_flat, sharded;
     int count;                  /* pieces of this rank, in the order of the file */
     struct tr_ckpt_piece *list; /* owned */

@@ -437,6 +437,18 @@ enum tr_status tr_ckpt_commit(const char *dir, int64_t iteration, long tag)
     return s;
 }
 
+void tr_ckpt_withdraw(const char *dir, int64_t iteration, bool tracker)
+{
+    char *folder = tr_ckpt_folder(dir, iteration);
+    char *file = tr_format("%s/" TR_CKPT_TRACKER, dir);
+
+    tr_ckpt_remove(folder);
+    if (tracker && unlink(file) != 0 && errno != ENOENT)
+        tr_log(TR_LOG_WARNING, "cannot remove %s: %s", file, strerror(errno));
+    free(file);
+    free(folder);
+}
+
 /* ---- removing what killed saves left ---- */
 
 /* True for a name that a save gives what it prepares or removes, exactly as it writes it. */

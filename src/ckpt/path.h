@@ -49,6 +49,10 @@ enum tr_status tr_ckpt_find(const char *path, char **file) TR_MUST_CHECK;
    as it is.  After a failure the tracker is what it was. */
 enum tr_status tr_ckpt_commit(const char *dir, int64_t iteration, long tag) TR_MUST_CHECK;
 
+/* Take back what tr_ckpt_commit() has done before it failed, in a folder that had no checkpoints: the folder of that
+   iteration goes, and with `tracker` the tracker. */
+void tr_ckpt_withdraw(const char *dir, int64_t iteration, bool tracker);
+
 /*
  * Removing: nothing outside DIR is touched.  Folders are opened through no link and emptied by their
  * descriptors.  What is not only a checkpoint stays, and so does a link with the name of a checkpoint; a

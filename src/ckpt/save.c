@@ -303,7 +303,7 @@ enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
                      .sidecars = sidecars};
     enum tr_status s;
 
-    TR_ASSERT(tensors->value.data);
+    TR_ASSERT((tensors->value.data || tensors->access));
     about.source = source;
     tr_print_rank0("saving checkpoint at iteration %7lld to %s\n", (long long)v.iteration, dir);
     begin(&v, tensors, shape, config_json);

@@ -75,6 +75,11 @@ enum { TR_CKPT_MAJOR = 1, TR_CKPT_MINOR = 5 };
     FAMILY(REAL, "rope_scaling_low_freq_factor", rotary_scaling.low, true)       \
     FAMILY(REAL, "rope_scaling_high_freq_factor", rotary_scaling.high, true)     \
     FAMILY(WHOLE, "rope_scaling_original_length", rotary_scaling.original, true) \
+    FAMILY(FLAG, "encoder", encoder, false)                                      \
+    FAMILY(WHOLE, "position_buckets", position_buckets, false)                   \
+    FAMILY(WHOLE, "max_relative_positions", relative_longest, false)             \
+    FAMILY(WHOLE, "conv_kernel_size", convolution, false)                        \
+    FAMILY(FLAG, "pooler", pooler, false)                                        \
     FAMILY(WHOLE, "window_size", window, true)                                   \
     FAMILY(REAL, "score_divisor", score_divisor, false)                          \
     FAMILY(FLAG, "qkv_bias", qkv_bias, false)                                    \
@@ -93,6 +98,8 @@ enum { TR_CKPT_MAJOR = 1, TR_CKPT_MINOR = 5 };
     LAYOUT("data_parallel_size", d)           \
     LAYOUT("model_chunks_per_rank", k)
 
+/* On the root: classes of the head, where it has some. */
+#define TR_CKPT_ATTR_LABELS "num_labels"
 /* On the root, for people: which program wrote the file, and with which options. */
 #define TR_CKPT_ATTR_PROGRAM "program"
 #define TR_CKPT_ATTR_CONFIG "config"

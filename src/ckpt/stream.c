@@ -13,6 +13,7 @@
 #include "ckpt/index.h"
 #include "ckpt/path.h"
 #include "ckpt/sum.h"
+#include "util/aside.h"
 #include "util/file.h"
 #include "util/writeback.h"
 
@@ -21,11 +22,19 @@ struct tr_ckpt_stream {
     struct tr_params whole;
     struct tr_ckpt_about about;
     char *dir, *folder, *file, *config, *source;
-    int64_t tag; /* of rank 0 */
-    bool made;   /* rank 0 made `dir` */
+    int64_t tag;         /* of rank 0 */
+    bool made;           /* rank 0 made `dir` */
+    bool tracked, named; /* of rank 0: `dir` had a tracker; the folder is to have its name */
     uint64_t *sums;
     int64_t *offsets;
     struct tr_writeback to; /* fd -1: not open */
+    bool threaded;          /* `aside` is open */
+    struct tr_aside aside;
+    struct piece {
+        int tensor;
+        int64_t first, n;
+        const float *x;
+    } piece; /* that it writes */
 };
 
 /* What no run has done yet is unset. */
@@ -47,6 +56,15 @@ static struct tr_ckpt_about about_of(const struct tr_dims *dims)
     return a;
 }
 
+static bool has_tracker(const char *dir)
+{
+    char *path = tr_format("%s/" TR_CKPT_TRACKER, dir);
+    const bool there = access(path, F_OK) == 0;
+
+    free(path);
+    return there;
+}
+
 static enum tr_status look_ahead(struct tr_ckpt_stream *w)
 {
     const int64_t bytes = tr_ckpt_index_bytes(&w->whole, 1, w->config);
@@ -59,6 +77,7 @@ static enum tr_status look_ahead(struct tr_ckpt_stream *w)
                        "without, or remove them",
                        w->dir);
     w->made = access(w->dir, F_OK) != 0;
+    w->tracked = has_tracker(w->dir);
     TR_TRY(tr_make_dirs(w->dir));
     if (statvfs(w->dir, &fs) != 0 || fs.f_blocks == 0)
         return TR_OK;
@@ -105,6 +124,34 @@ static void release(struct tr_ckpt_stream *w)
     free(w);
 }
 
+/* Write it; an errno, or 0. */
+static int write_piece(struct tr_ckpt_stream *w, const struct piece *p)
+{
+    const int64_t bytes = (int64_t)sizeof *p->x;
+
+    w->sums[p->tensor] += tr_ckpt_sum(p->x, p->n, p->first);
+    return tr_writeback_put(&w->to, p->x, p->n * bytes, w->offsets[p->tensor] + p->first * bytes) !=
+                   0
+               ? errno
+               : 0;
+}
+
+static enum tr_status written(const struct tr_ckpt_stream *w, int error)
+{
+    if (error == 0)
+        return TR_OK;
+    return TR_FAIL(TR_EIO, "cannot write %s: %s", w->file, strerror(error));
+}
+
+/* No thread writes any more. */
+static enum tr_status end_aside(struct tr_ckpt_stream *w)
+{
+    const bool threaded = w->threaded;
+
+    w->threaded = false;
+    return threaded ? written(w, tr_aside_close(&w->aside)) : TR_OK;
+}
+
 /* A failure leaves nothing behind, once no rank writes any more. */
 static void give_up(struct tr_ckpt_stream *w)
 {
@@ -113,6 +160,8 @@ static void give_up(struct tr_ckpt_stream *w)
     w->to.fd = -1;
     if (w->world->rank == 0) {
         tr_ckpt_remove(w->folder);
+        if (w->named)
+            tr_ckpt_withdraw(w->dir, 0, !w->tracked);
         if (w->made)
             (void)rmdir(w->dir);
     }
@@ -174,11 +223,27 @@ const struct tr_params *tr_ckpt_stream_params(const struct tr_ckpt_stream *w)
 enum tr_status tr_ckpt_stream_put(struct tr_ckpt_stream *w, int tensor, int64_t first,
                                   const float *x, int64_t n)
 {
-    const int64_t bytes = (int64_t)sizeof *x;
+    const struct piece p = {tensor, first, n, x};
 
-    w->sums[tensor] += tr_ckpt_sum(x, n, first);
-    if (tr_writeback_put(&w->to, x, n * bytes, w->offsets[tensor] + first * bytes) != 0)
-        return TR_FAIL(TR_EIO, "cannot write %s: %s", w->file, strerror(errno));
+    return written(w, write_piece(w, &p));
+}
+
+static int write_aside(void *ctx)
+{
+    struct tr_ckpt_stream *w = ctx;
+
+    return write_piece(w, &w->piece);
+}
+
+enum tr_status tr_ckpt_stream_put_aside(struct tr_ckpt_stream *w, int tensor, int64_t first,
+                                        const float *x, int64_t n)
+{
+    if (!w->threaded)
+        tr_aside_open(&w->aside);
+    w->threaded = true;
+    TR_TRY(written(w, tr_aside_wait(&w->aside)));
+    w->piece = (struct piece){tensor, first, n, x};
+    tr_aside_begin(&w->aside, write_aside, w);
     return TR_OK;
 }
 
@@ -199,12 +264,14 @@ static enum tr_status flush(struct tr_ckpt_stream *w)
 static enum tr_status finish(struct tr_ckpt_stream *w)
 {
     TR_TRY(tr_ckpt_index_again(w->file, &w->whole, 1, &w->about, w->config, w->sums, w->offsets));
+    w->named = true;
     return tr_ckpt_commit(w->dir, 0, (long)w->tag);
 }
 
 enum tr_status tr_ckpt_stream_close(struct tr_ckpt_stream *w, enum tr_status so_far)
 {
-    enum tr_status s = tr_comm_agree(w->world, so_far);
+    const enum tr_status last = end_aside(w);
+    enum tr_status s = tr_comm_agree(w->world, so_far != TR_OK ? so_far : last);
 
     if (s == TR_OK)
         s = tr_comm_agree(w->world, flush(w));

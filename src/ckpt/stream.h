@@ -35,6 +35,11 @@ const struct tr_params *tr_ckpt_stream_params(const struct tr_ckpt_stream *w);
 enum tr_status tr_ckpt_stream_put(struct tr_ckpt_stream *w, int tensor, int64_t first,
                                   const float *x, int64_t n) TR_MUST_CHECK;
 
+/* The same, while the caller goes on: x stays as it is until the next call of this function or of _close() has
+   returned.  The failure may be that of the call before. */
+enum tr_status tr_ckpt_stream_put_aside(struct tr_ckpt_stream *w, int tensor, int64_t first,
+                                        const float *x, int64_t n) TR_MUST_CHECK;
+
 /* End; collective.  With `so_far` TR_OK on all ranks checksums are added up, the file is flushed, and the folder gets
    its name and becomes the newest; after a failure of one, then or before, all that was made is removed.  Returns the
    failure, the same on all ranks. */

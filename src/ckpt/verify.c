@@ -271,6 +271,8 @@ static void show_about(const struct tr_ckpt_index *x, FILE *out)
     TR_CKPT_WIDTH_OF(WIDTH)
 #undef WIDTH
 #undef MODEL
+    if (a->classes > 0)
+        INT(TR_CKPT_ATTR_LABELS, a->classes);
 #define FLAG(attribute, value) fprintf(out, "%-31s %s\n", attribute, (value) ? "on" : "off");
 #define WHOLE INT
 #define CHOICE(attribute, value) \

@@ -15,13 +15,14 @@
  * stand group after group [its queries | key | value], or gate and other in turn; within a section rows
  * keep their order.  ARRANGEMENT(symbol, sections, tensors, turned): `sections` is how rows are divided, and
  * each has a tensor of its own, or all lie one behind the other in a single tensor; in one that is turned
- * rows of ours are columns.  RANKS are the tensor-parallel ranks of Megatron-LM, which have rows of ours one rank behind
+ * rows of ours are columns.  TAPS: of a convolution, whose taps are a third axis.  RANKS are the tensor-parallel ranks of Megatron-LM, which have rows of ours one rank behind
  * the other; BY_RANK the same, and in a rank [its queries | keys | values]; ACROSS: each has a part of every row,
  * which is taken for a row of its own; MIXED: RANKS, and in each head first of queries, keys and values come one
  * after the other, then the second, and so on.
  */
 #define TR_ARRANGEMENT_OF(ARRANGEMENT)              \
     ARRANGEMENT(SAME, ALL, ONE, false)              \
+    ARRANGEMENT(TAPS, ALL, ONE, false)              \
     ARRANGEMENT(TURNED, ALL, ONE, true)             \
     ARRANGEMENT(THREE, QKV, EACH, false)            \
     ARRANGEMENT(PACKED, QKV, ONE, false)            \

@@ -503,6 +503,9 @@ static enum tr_status read_checkpoint(struct export *v)
 static enum tr_status plan_hf(struct export *v)
 {
     v->table.by_parts = v->o->format == TR_EXPORT_LAYERS;
+    if (v->table.by_parts && v->dims.family.encoder)
+        return TR_FAIL(TR_ECONFIG, "a file for each layer has no place for what an encoder has "
+                                   "beside its layers: leave out --weights-format layers");
     TR_TRY(tr_weights_names(v->model->style, &v->dims, &v->whole, (enum tr_weights_type)v->o->type,
                             &v->table));
     if (v->table.by_parts)

@@ -17,6 +17,7 @@ struct import {
     struct tr_weights_source source;
     struct tr_ckpt_stream *out;
     struct tr_weights_end to;
+    struct tr_weights_room room;
     struct tr_meter meter;
 };
 
@@ -25,7 +26,7 @@ static enum tr_status put(void *ctx, const struct tr_weights_item *m, int64_t fi
 {
     struct import *v = ctx;
 
-    TR_TRY(tr_ckpt_stream_put(v->out, m->number, first, x, n));
+    TR_TRY(tr_ckpt_stream_put_aside(v->out, m->number, first, x, n));
     if (v->world->rank == 0)
         tr_meter_add(&v->meter, n * (int64_t)sizeof *x);
     return tr_weights_go_on(v->o->stopped);
@@ -62,7 +63,9 @@ static enum tr_status move_all(struct import *v)
     TR_TRY(s);
     if (v->world->rank == 0)
         tr_weights_meter(&v->meter, "imported", &from->map, v->world->size, v->o->interval);
+    tr_weights_room_make(&v->room, &from->map);
     s = tr_ckpt_stream_close(v->out, move_mine(v));
+    tr_weights_room_release(&v->room);
     v->to.peak = tr_comm_max(v->world, v->to.peak);
     return s;
 }
@@ -96,7 +99,7 @@ enum tr_status tr_weights_import(const struct tr_import *o, struct tr_comm *worl
     struct import v = {.o = o, .world = world};
     enum tr_status s;
 
-    v.to = (struct tr_weights_end){.block = put, .ctx = &v};
+    v.to = (struct tr_weights_end){.block = put, .ctx = &v, .room = &v.room};
     s = tr_comm_agree(world, read_model(&v));
     if (s == TR_OK)
         s = move_all(&v);

@@ -28,11 +28,14 @@ bool tr_weights_lead(struct tr_comm *world, const char *folder)
            0;
 }
 
-enum tr_status tr_weights_options(struct tr_comm *world, const char *folder, int64_t vocab,
-                                  char **json, int64_t *true_vocab)
+enum tr_status tr_weights_options(struct tr_comm *world, const char *folder, const char *config,
+                                  int64_t vocab, int64_t labels, char **json, int64_t *true_vocab)
 {
-    const struct tr_weights_ask ask = {
-        .from = folder, .seq_length = TR_WEIGHTS_SEQ_LENGTH, .vocab_size = vocab};
+    const struct tr_weights_ask ask = {.from = folder,
+                                       .config = config,
+                                       .seq_length = TR_WEIGHTS_SEQ_LENGTH,
+                                       .vocab_size = vocab,
+                                       .labels = labels};
     struct tr_weights_source source;
     enum tr_status s = TR_OK;
 
@@ -45,6 +48,31 @@ enum tr_status tr_weights_options(struct tr_comm *world, const char *folder, int
             *true_vocab = source.dims.vocab;
         }
         tr_weights_source_release(&source);
+    }
+    TR_TRY(tr_comm_agree(world, s));
+    tr_ckpt_tell(world, true_vocab, sizeof *true_vocab);
+    tr_ckpt_tell_text(world, json);
+    return TR_OK;
+}
+
+enum tr_status tr_weights_model_options(struct tr_comm *world, const char *config, char **json,
+                                        int64_t *true_vocab)
+{
+    enum tr_status s = TR_OK;
+
+    *json = NULL;
+    *true_vocab = 0;
+    if (world->rank == 0) {
+        struct tr_config c;
+        struct tr_dims dims;
+
+        tr_config_init(&c);
+        s = tr_weights_describe(config, &c, &dims);
+        if (s == TR_OK) {
+            *json = tr_config_get_json(&c, NULL);
+            *true_vocab = dims.vocab;
+        }
+        tr_config_release(&c);
     }
     TR_TRY(tr_comm_agree(world, s));
     tr_ckpt_tell(world, true_vocab, sizeof *true_vocab);
@@ -103,6 +131,8 @@ static enum tr_status read_piece(struct load *v, const struct tr_ckpt_piece *pie
     int64_t lo, hi;
 
     TR_ASSERT(item->number == piece->tensor);
+    if (item->tensor[0] < 0)
+        return TR_OK;
     if (piece->lo < piece->hi) {
         lo = tr_ckpt_run_at(piece->param, piece->lo, piece->hi).whole / cols;
         hi = tr_ckpt_run_at(piece->param, piece->hi - 1, piece->hi).whole / cols + 1;
@@ -123,11 +153,14 @@ static enum tr_status read_all(struct load *v)
 }
 
 /* The files say the same model as the options of the run. */
-static enum tr_status open_source(const char *folder, const struct tr_dims *dims,
-                                  struct tr_weights_source *out)
+static enum tr_status open_source(const char *folder, const char *config,
+                                  const struct tr_dims *dims, struct tr_weights_source *out)
 {
-    const struct tr_weights_ask ask = {
-        .from = folder, .seq_length = dims->seq, .vocab_size = dims->vocab};
+    const struct tr_weights_ask ask = {.labels = dims->classes,
+                                       .from = folder,
+                                       .config = config,
+                                       .seq_length = dims->seq,
+                                       .vocab_size = dims->vocab};
     struct tr_ckpt_about about = {.files = 0};
 
     TR_TRY(tr_weights_source_open(&ask, out));
@@ -155,22 +188,27 @@ static enum tr_status load(struct load *v, struct tr_grid *grid, const struct tr
     return s;
 }
 
-enum tr_status tr_weights_load(struct tr_grid *grid, const char *folder, const struct tr_dims *dims,
-                               const struct tr_ckpt_tensors *tensors, char **source)
+enum tr_status tr_weights_load(struct tr_grid *grid, const char *folder, const char *config,
+                               const struct tr_dims *dims, const struct tr_ckpt_tensors *tensors,
+                               char **source)
 {
     struct load v = {.shows = false};
     enum tr_status s;
 
-    TR_ASSERT(tensors->value.data && !tr_ckpt_has_states(tensors));
+    TR_ASSERT((tensors->value.data || tensors->access) && !tr_ckpt_has_states(tensors));
     *source = NULL;
     tr_print_rank0(" loading weights from %s\n", folder);
-    s = tr_comm_agree(grid->world, open_source(folder, dims, &v.source));
+    s = tr_comm_agree(grid->world, open_source(folder, config, dims, &v.source));
     if (s == TR_OK)
         s = tr_comm_agree(grid->world, load(&v, grid, dims, tensors));
     if (s == TR_OK) {
         *source = v.source.text;
         v.source.text = NULL;
         tr_print_rank0("  successfully loaded weights from %s\n", *source);
+        for (int i = 0; i < v.source.map.count; i++)
+            if (v.source.map.list[i].tensor[0] < 0)
+                tr_notice_rank0("> %s is not there and begins with weights from --seed\n",
+                                v.source.map.list[i].arranged.param->name);
     }
     tr_weights_source_release(&v.source);
     return s;

@@ -10,7 +10,7 @@ libtrireme_a_SOURCES += \
 	src/weights/pickle.c src/weights/pickle.h src/weights/globals.def \
 	src/weights/torch.c src/weights/torch.h \
 	src/weights/torch_write.c src/weights/torch_write.h \
-	src/weights/zip.c src/weights/zip.h \
+	src/weights/turn.c src/weights/turn.h \
 	src/weights/safetensors.c src/weights/safetensors.h \
 	src/weights/source.c src/weights/source.h \
 	src/weights/tensors.c src/weights/tensors.h

@@ -112,6 +112,105 @@ static json_t *write_count(const struct file *f, const struct key *k)
 }
 static const struct kind COUNT = {read_count, write_count};
 
+/* Below 1, the longest sequence. */
+static enum tr_status read_relative(const struct file *f, const struct key *k, const json_t *value)
+{
+    if (json_is_integer(value) && json_integer_value(value) > 0)
+        return read_count(f, k, value);
+    if (!json_is_integer(value))
+        return wrong(f, k, value, "a number");
+    *whole_of(f, k) = f->c->max_position_embeddings;
+    return TR_OK;
+}
+static const struct kind RELATIVE_MAX = {read_relative, write_count};
+
+static enum tr_status read_count_or_0(const struct file *f, const struct key *k,
+                                      const json_t *value)
+{
+    *whole_of(f, k) = 0;
+    if (json_is_null(value) || (json_is_integer(value) && json_integer_value(value) == 0))
+        return TR_OK;
+    return read_count(f, k, value);
+}
+static const struct kind COUNT_OR_0 = {read_count_or_0, write_count};
+
+/* The names of the classes, by their numbers; two where there are none. */
+static enum tr_status read_labels(const struct file *f, const struct key *k, const json_t *value)
+{
+    if (!json_is_null(value) && (!json_is_object(value) || json_object_size(value) == 0))
+        return wrong(f, k, value, "an object of names");
+    *whole_of(f, k) = json_is_null(value) ? 2 : (int64_t)json_object_size(value);
+    return TR_OK;
+}
+
+static json_t *write_labels(const struct file *f, const struct key *k)
+{
+    json_t *all = json_object();
+
+    (void)k;
+    for (int64_t i = 0; i < f->dims->classes; i++) {
+        char number[24], name[32];
+
+        snprintf(number, sizeof number, "%lld", (long long)i);
+        snprintf(name, sizeof name, "LABEL_%lld", (long long)i);
+        json_object_set_new(all, number, json_string(name));
+    }
+    return all;
+}
+static const struct kind LABELS = {read_labels, write_labels};
+
+/* What has one value alone, that of `otherwise`, and must be there. */
+static json_t *write_fixed(const struct file *f, const struct key *k)
+{
+    (void)f;
+    return json_loads(k->otherwise, JSON_DECODE_ANY, NULL);
+}
+
+static enum tr_status read_fixed(const struct file *f, const struct key *k, const json_t *value)
+{
+    json_t *want = write_fixed(f, k);
+    const bool good = json_equal(value, want) && json_object_get(f->object, k->names);
+
+    json_decref(want);
+    if (good)
+        return TR_OK;
+    return TR_FAIL(TR_EDATA, "%s: \"%s\" must be there and be %s: other attention is not supported",
+                   f->path, k->names, k->otherwise);
+}
+static const struct kind FIXED = {read_fixed, write_fixed};
+
+static bool has_term(const json_t *value, const char *name)
+{
+    bool found = json_is_string(value) && strstr(json_string_value(value), name);
+
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        const char *term = json_string_value(json_array_get(value, i));
+
+        found = found || (term && strcmp(term, name) == 0);
+    }
+    return found;
+}
+
+/* Content to position and position to content, in either order, as a list or with '|' between them. */
+static enum tr_status read_terms(const struct file *f, const struct key *k, const json_t *value)
+{
+    const bool there = json_object_get(f->object, k->names);
+    const size_t length =
+        json_is_string(value) ? (json_string_length(value) + 1) / 4 : json_array_size(value);
+
+    if (there && length == 2 && has_term(value, "c2p") && has_term(value, "p2c"))
+        return TR_OK;
+    return wrong(f, k, value, "there, and \"p2c|c2p\"");
+}
+static const struct kind ATTENTION_TERMS = {read_terms, write_fixed};
+
+/* It says something only of a model that has a convolution. */
+static enum tr_status read_conv_act(const struct file *f, const struct key *k, const json_t *value)
+{
+    return f->c->conv_kernel_size > 0 ? read_fixed(f, k, value) : TR_OK;
+}
+static const struct kind CONV_ACT = {read_conv_act, write_fixed};
+
 /* null: what the hidden size and heads make it. */
 static enum tr_status read_or_null(const struct file *f, const struct key *k, const json_t *value)
 {

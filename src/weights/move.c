@@ -9,8 +9,9 @@
 
 #include "util/file.h"
 #include "weights/torch_write.h"
+#include "weights/turn.h"
 
-/* Rows and columns of a tile in which rows become columns. */
+/* Columns of ours that are converted before they are turned. */
 enum { TILE = 32 };
 
 /* One parameter on its way. */
@@ -21,12 +22,13 @@ struct move {
     const struct tr_arranged *how; /* of the item */
     int64_t first, end;            /* its rows that are wanted */
     int64_t cols, step;            /* of the parameter; rows of a block */
-    float *block;                  /* [step, cols] */
+    float *block;                  /* [step, cols]; of the room, if there is one */
+    struct tr_weights_room *room;
     /* Of their type: of each section the rows of a block, and those among them, one behind the other, or the whole tensor, where it is
        turned. */
-    unsigned char *raw;
-    float *tile;   /* [TILE, step] */
-    int64_t bytes; /* of all these */
+    unsigned char *raw; /* NULL: the block is what is in the file */
+    float *tile;        /* [TILE, step], where the tensor is not fp32 */
+    int64_t bytes;      /* of all these */
     struct tr_weights_moved *moved;
 };
 
@@ -73,29 +75,78 @@ static void *need(struct move *m, int64_t bytes)
     return p;
 }
 
+static void open_block(struct move *m)
+{
+    const int64_t most = m->room ? m->room->elems : TR_WEIGHTS_BLOCK / (int64_t)sizeof(float);
+
+    m->step = most / m->cols;
+    m->step = m->step < 1 ? 1 : m->step > m->end - m->first ? m->end - m->first : m->step;
+    if (!m->room) {
+        m->block = need(m, m->step * m->cols * (int64_t)sizeof(float));
+        return;
+    }
+    TR_ASSERT(m->step * m->cols <= m->room->elems);
+    m->block = m->room->half[m->room->turn];
+    m->bytes += 2 * m->room->elems * (int64_t)sizeof(float);
+}
+
+/* Rows of ours are rows of the tensor in fp32, in their order. */
+static bool is_straight(const struct move *m)
+{
+    return tr_arranged_sections(m->how) == 1 && tr_arranged_spread(m->how) == 0 &&
+           tensor_of(m, 0)->type == TR_WEIGHTS_F32;
+}
+
 static void open_move(struct move *m)
 {
-    const bool turned = tr_arranged_turned(m->how);
-
     m->cols = tr_arranged_width(m->how);
-    m->step = TR_WEIGHTS_BLOCK / (m->cols * (int64_t)sizeof(float));
-    m->step = m->step < 1 ? 1 : m->step > m->end - m->first ? m->end - m->first : m->step;
-    m->block = need(m, m->step * m->cols * (int64_t)sizeof(float));
-    if (turned) {
+    open_block(m);
+    if (tr_arranged_turned(m->how)) {
         const struct tr_weights_tensor *x = tensor_of(m, 0);
 
         m->raw = need(m, x->elems * tr_weights_type_bytes(x->type));
-        m->tile = need(m, TILE * m->step * (int64_t)sizeof(float));
+        if (x->type != TR_WEIGHTS_F32)
+            m->tile = need(m, TILE * m->step * (int64_t)sizeof(float));
         return;
     }
+    if (is_straight(m))
+        return;
     m->raw = need(m, (m->step + tr_arranged_spread(m->how)) * m->cols * (int64_t)sizeof(float));
 }
 
 static void close_move(struct move *m)
 {
-    free(m->block);
+    if (!m->room)
+        free(m->block);
     free(m->tile);
     free(m->raw);
+}
+
+void tr_weights_room_make(struct tr_weights_room *r, const struct tr_weights_map *m)
+{
+    int64_t row = 1, most = 1;
+
+    for (int i = 0; i < m->count; i++) {
+        const struct tr_arranged *a = &m->list[i].arranged;
+
+        row = tr_arranged_width(a) > row ? tr_arranged_width(a) : row;
+        most = a->param->full[0] * a->param->full[1] > most ? a->param->full[0] * a->param->full[1]
+                                                            : most;
+    }
+    *r = (struct tr_weights_room){.elems = TR_WEIGHTS_BLOCK / 2 / (int64_t)sizeof(float)};
+    r->elems = r->elems < row ? row : r->elems < most ? r->elems : most;
+    for (int i = 0; i < 2; i++) {
+        r->half[i] = malloc((size_t)r->elems * sizeof *r->half[i]);
+        if (!r->half[i])
+            tr_die(TR_ERESOURCE, "no memory left for blocks of a tensor");
+    }
+}
+
+void tr_weights_room_release(struct tr_weights_room *r)
+{
+    free(r->half[0]);
+    free(r->half[1]);
+    *r = (struct tr_weights_room){.elems = 0};
 }
 
 /* Bytes of their file, to or from `raw`. */
@@ -121,7 +172,7 @@ static enum tr_status transfer(const struct move *m, const struct tr_weights_ten
 static void find_spans(const struct move *m, int64_t lo, int64_t hi,
                        struct span span[TR_ARRANGED_SECTIONS])
 {
-    unsigned char *raw = m->raw;
+    unsigned char *raw = m->raw ? m->raw : (unsigned char *)m->block;
 
     memset(span, 0, (size_t)tr_arranged_sections(m->how) * sizeof *span);
     for (int64_t row = lo; row < hi;) {
@@ -188,7 +239,7 @@ static enum tr_status convert(const struct move *m, const struct tr_weights_tens
 static enum tr_status convert_rows(const struct move *m, const struct span *span, int64_t lo,
                                    int64_t hi)
 {
-    for (int64_t row = lo; row < hi;) {
+    for (int64_t row = lo; m->raw && row < hi;) {
         const struct run r = run_at(m, row, hi);
         const struct tr_weights_tensor *x = tensor_of(m, r.from.section);
         const int64_t width = m->cols * tr_weights_type_bytes(x->type);
@@ -201,27 +252,40 @@ static enum tr_status convert_rows(const struct move *m, const struct span *span
     return TR_OK;
 }
 
-/* A run of rows between the block and columns of the tensor, a few columns of ours at a time. */
-static enum tr_status turn_run(const struct move *m, const struct run *r, int64_t lo)
+/* A run of rows of ours between the block and columns of the tensor that has another type, a few columns of ours at a
+   time. */
+static enum tr_status turn_tiles(const struct move *m, const struct tr_weights_tensor *x,
+                                 int64_t first, int64_t n, float *ours)
 {
-    const struct tr_weights_tensor *x = tensor_of(m, r->from.section);
     const int64_t width = x->dim[1], each = tr_weights_type_bytes(x->type);
-    const int64_t first = tr_arranged_place(m->how, r->from.section).row + r->from.row;
-    float *ours = m->block + (r->row - lo) * m->cols;
 
     for (int64_t col = 0; col < m->cols; col += TILE) {
         const int64_t tile = m->cols - col < TILE ? m->cols - col : TILE;
 
-        for (int64_t i = 0; m->file && i < r->n; i++)
-            for (int64_t c = 0; c < tile; c++)
-                m->tile[c * r->n + i] = ours[i * m->cols + col + c];
+        if (m->file)
+            tr_turn(ours + col, m->cols, n, tile, m->tile, n);
         for (int64_t c = 0; c < tile; c++)
-            TR_TRY(convert(m, x, m->raw + ((col + c) * width + first) * each, r->n,
-                           m->tile + c * r->n));
-        for (int64_t i = 0; !m->file && i < r->n; i++)
-            for (int64_t c = 0; c < tile; c++)
-                ours[i * m->cols + col + c] = m->tile[c * r->n + i];
+            TR_TRY(convert(m, x, m->raw + ((col + c) * width + first) * each, n, m->tile + c * n));
+        if (!m->file)
+            tr_turn(m->tile, n, tile, n, ours + col, m->cols);
     }
+    return TR_OK;
+}
+
+static enum tr_status turn_run(const struct move *m, const struct run *r, int64_t lo)
+{
+    const struct tr_weights_tensor *x = tensor_of(m, r->from.section);
+    const int64_t first = tr_arranged_place(m->how, r->from.section).row + r->from.row;
+    float *ours = m->block + (r->row - lo) * m->cols;
+    void *raw = m->raw;
+    float *theirs = (float *)raw + first;
+
+    if (x->type != TR_WEIGHTS_F32)
+        return turn_tiles(m, x, first, r->n, ours);
+    if (m->file)
+        tr_turn(ours, m->cols, r->n, m->cols, theirs, x->dim[1]);
+    else
+        tr_turn(theirs, x->dim[1], m->cols, r->n, ours, m->cols);
     return TR_OK;
 }
 
@@ -236,13 +300,18 @@ static enum tr_status turn(const struct move *m, int64_t lo, int64_t hi)
     return TR_OK;
 }
 
-static enum tr_status use_block(const struct move *m, struct tr_weights_end *e, int64_t lo,
-                                int64_t hi)
+static enum tr_status use_block(struct move *m, struct tr_weights_end *e, int64_t lo, int64_t hi)
 {
-    return e->block(e->ctx, m->item, lo * m->cols, m->block, (hi - lo) * m->cols);
+    float *x = m->block;
+
+    if (m->room) {
+        m->room->turn ^= 1;
+        m->block = m->room->half[m->room->turn];
+    }
+    return e->block(e->ctx, m->item, lo * m->cols, x, (hi - lo) * m->cols);
 }
 
-static enum tr_status move_turned(const struct move *m, struct tr_weights_end *e)
+static enum tr_status move_turned(struct move *m, struct tr_weights_end *e)
 {
     const struct tr_weights_tensor *x = tensor_of(m, 0);
     const int64_t bytes = x->elems * tr_weights_type_bytes(x->type);
@@ -261,7 +330,7 @@ static enum tr_status move_turned(const struct move *m, struct tr_weights_end *e
     return m->file ? transfer(m, x, m->raw, bytes, x->offset) : TR_OK;
 }
 
-static enum tr_status move_rows(const struct move *m, struct tr_weights_end *e)
+static enum tr_status move_rows(struct move *m, struct tr_weights_end *e)
 {
     struct span span[TR_ARRANGED_SECTIONS];
 
@@ -302,7 +371,7 @@ static enum tr_status move(struct move *m, int64_t lo, int64_t hi, struct tr_wei
 enum tr_status tr_weights_read(const struct tr_weights_table *t, const struct tr_weights_item *m,
                                int64_t lo, int64_t hi, struct tr_weights_end *to)
 {
-    struct move v = {.table = t, .item = m, .how = &m->arranged};
+    struct move v = {.table = t, .item = m, .how = &m->arranged, .room = to->room};
 
     return move(&v, lo, hi, to);
 }

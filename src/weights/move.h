@@ -14,11 +14,23 @@
  */
 enum { TR_WEIGHTS_BLOCK = 4 << 20 }; /* bytes of a block in fp32, unless a row has more */
 
+/* Room for a block of any parameter of a list, in two halves, which take turns. */
+struct tr_weights_room {
+    float *half[2]; /* owned */
+    int64_t elems;  /* of a half */
+    int turn;
+};
+void tr_weights_room_make(struct tr_weights_room *r, const struct tr_weights_map *m);
+void tr_weights_room_release(struct tr_weights_room *r);
+
 /* What becomes of a block: numbers first .. first + n - 1 of the parameter, at x.  It takes them, or fills them. */
 struct tr_weights_end {
     enum tr_status (*block)(void *ctx, const struct tr_weights_item *m, int64_t first, float *x,
                             int64_t n);
     void *ctx;
+    /* NULL, or room for a block of which half is used at a time: x then stays as it is until the next call has
+       returned, so that another thread may still write it. */
+    struct tr_weights_room *room;
     int64_t peak; /* bytes of tensors in memory at most, so far */
     /* Of each tensor of the table what was written, in the order of its bytes, and its CRC-32; or NULL. */
     struct tr_weights_moved {

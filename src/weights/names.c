@@ -108,15 +108,26 @@ static void output_name(enum tr_weights_style style, const struct tr_dims *dims,
     their_name(t, &output, row_of(style, TR_PARAM_HEAD_WEIGHT, &dims->family).parts, 0, out);
 }
 
+/* The axes of tensor number `part`: how many, and how long. */
+static int axes_of(const struct tr_arranged *a, int part, int64_t dim[3])
+{
+    tr_arranged_shape(a, part, dim);
+    if (a->how != TR_ARRANGED_TAPS)
+        return a->param->ndim;
+    dim[2] = a->dims->family.convolution;
+    dim[1] /= dim[2];
+    return 3;
+}
+
 static void add_name(struct tr_weights_table *t, const struct tr_arranged *a, int part,
                      enum tr_weights_type type, const char *name)
 {
     struct tr_weights_tensor *x = tr_weights_add(t, name);
 
     x->type = type;
-    x->ndim = a->param->ndim;
-    tr_arranged_shape(a, part, x->dim);
-    x->elems = x->dim[0] * x->dim[1];
+    x->dim[2] = 1;
+    x->ndim = axes_of(a, part, x->dim);
+    x->elems = x->dim[0] * x->dim[1] * x->dim[2];
 }
 
 enum tr_status tr_weights_names(enum tr_weights_style style, const struct tr_dims *dims,
@@ -173,16 +184,16 @@ static int find_part(const struct tr_weights_table *t, enum tr_weights_style sty
     return at;
 }
 
-enum tr_status tr_weights_check(const struct tr_weights_table *t, const struct tr_weights_tensor *x,
-                                const struct tr_param *p, const int64_t dim[2])
+static enum tr_status check(const struct tr_weights_table *t, const struct tr_weights_tensor *x,
+                            int ndim, const int64_t *dim)
 {
     char theirs[TR_WEIGHTS_SHAPE], ours[TR_WEIGHTS_SHAPE];
 
-    if (x->ndim != p->ndim || x->dim[0] != dim[0] || (p->ndim == 2 && x->dim[1] != dim[1]))
+    if (x->ndim != ndim || memcmp(x->dim, dim, (size_t)ndim * sizeof *dim) != 0)
         return TR_FAIL(TR_EDATA,
                        "%s in %s has the shape %s, and with these sizes of the model it is %s",
                        x->name, t->file[x->file].path, tr_weights_shape(x->ndim, x->dim, theirs),
-                       tr_weights_shape(p->ndim, dim, ours));
+                       tr_weights_shape(ndim, dim, ours));
     if (x->type == TR_WEIGHTS_OTHER)
         return TR_FAIL(TR_EDATA,
                        "%s in %s is of type %s: weights of types F32, F16 and BF16 are read, and "
@@ -191,18 +202,35 @@ enum tr_status tr_weights_check(const struct tr_weights_table *t, const struct t
     return TR_OK;
 }
 
+enum tr_status tr_weights_check(const struct tr_weights_table *t, const struct tr_weights_tensor *x,
+                                const struct tr_param *p, const int64_t dim[2])
+{
+    return check(t, x, p->ndim, dim);
+}
+
+/* Of a head of classes, which weights that were published before their task do not have. */
+static bool may_lack(const struct tr_param *p)
+{
+    return p->row == TR_PARAM_POOLER_WEIGHT || p->row == TR_PARAM_POOLER_BIAS ||
+           p->row == TR_PARAM_CLASS_WEIGHT || p->row == TR_PARAM_CLASS_BIAS;
+}
+
 static enum tr_status match_one(enum tr_weights_style style, const struct tr_dims *dims,
                                 bool untied, struct tr_weights_table *t, struct tr_weights_item *m)
 {
     const struct tr_param *p = m->arranged.param;
     const struct names n = row_of(style, p->row, &dims->family);
 
+    if (!n.parts && may_lack(p)) {
+        m->tensor[0] = -1;
+        return TR_OK;
+    }
     if (!n.parts)
         return TR_FAIL(TR_EINTERNAL, "there is no name for %s; please report it", p->name);
     m->arranged.how = n.how;
     for (int part = 0; part < tr_arranged_tensors(&m->arranged); part++) {
         char name[NAME], embedding[NAME];
-        int64_t dim[2];
+        int64_t dim[3];
         int at = find_part(t, style, p, &n, part, name);
 
         if (at < 0 && untied && p->row == TR_PARAM_HEAD_WEIGHT) {
@@ -211,11 +239,14 @@ static enum tr_status match_one(enum tr_weights_style style, const struct tr_dim
 
             at = find_part(t, style, &word, &w, 0, embedding);
         }
+        if (at < 0 && may_lack(p)) {
+            m->tensor[0] = -1;
+            return TR_OK;
+        }
         if (at < 0)
             return TR_FAIL(TR_EDATA, "%s has no tensor %s, which is %s here", t->folder, name,
                            p->name);
-        tr_arranged_shape(&m->arranged, part, dim);
-        TR_TRY(tr_weights_check(t, &t->list[at], p, dim));
+        TR_TRY(check(t, &t->list[at], axes_of(&m->arranged, part, dim), dim));
         t->list[at].used = true;
         m->tensor[part] = at;
     }
@@ -246,7 +277,8 @@ static bool is_spare(enum tr_weights_style style, const struct tr_dims *dims,
 
     if (is_buffer(style, t->by_parts, name))
         return true;
-    if (!dims->family.tied)
+    if ((!dims->family.tied && dims->head == TR_HEAD_LANGUAGE) ||
+        !row_of(style, TR_PARAM_HEAD_WEIGHT, &dims->family).parts)
         return false;
     output_name(style, dims, t, head);
     return strcmp(head, name) == 0;

@@ -38,7 +38,8 @@ enum tr_status tr_weights_names(enum tr_weights_style style, const struct tr_dim
 /*
  * For each parameter of `whole` its tensors in the table, which are then used.  TR_EDATA with one sentence that
  * names the tensor if one is missing, has another shape or a type that is not read, or is no part of this model.
- * With `untied` an output layer that is not there has the word embedding's weights.
+ * A parameter of a head of classes may be missing: its tensor is -1, and an output layer that stands in its place is not
+ * read.  With `untied` an output layer that is not there has the word embedding's weights.
  */
 enum tr_status tr_weights_match(enum tr_weights_style style, const struct tr_dims *dims,
                                 const struct tr_params *whole, bool untied,

@@ -41,22 +41,26 @@ static void set_text(struct tr_weights_source *v, const char *from, const char *
     v->text = tr_printable(tr_format("%s (%s; %s, %s)", from, format, what, types));
 }
 
+/* The file itself, or the one in a folder; owned by the caller. */
+static char *config_path(const char *config)
+{
+    struct stat st;
+
+    return stat(config, &st) == 0 && !S_ISDIR(st.st_mode) ? tr_format("%s", config)
+                                                          : tr_format("%s/config.json", config);
+}
+
 /* Path of config.json, owned by the caller, and its text in *model, unless the folder's own is there already. */
 static enum tr_status find_config(const struct tr_weights_ask *ask, char **path, char **model)
 {
-    const char *config = ask->config ? ask->config : ask->from;
-    struct stat st;
-
-    *path = tr_format("%s", config);
-    if (stat(*path, &st) != 0 || S_ISDIR(st.st_mode)) {
-        free(*path);
-        *path = tr_format("%s/config.json", config);
-    }
+    *path = config_path(ask->config ? ask->config : ask->from);
     if (!ask->config && !*model)
         return TR_FAIL(
             TR_EIO,
             "%s has no config.json, which says the family and the sizes of the model: put "
-            "that of the model there, or give one to trireme ckpt import --config",
+            "that of the model there, or give one: --load-config to a run, --config to trireme "
+            "ckpt "
+            "import",
             ask->from);
     if (!ask->config)
         return TR_OK;
@@ -71,6 +75,8 @@ static enum tr_status match_hf(const struct tr_weights_ask *ask, const char *pat
     const struct tr_weights_model *model;
 
     TR_TRY(tr_weights_model_read(path, text, ask->seq_length, ask->untied, &v->config, &model));
+    if (ask->labels > 0)
+        v->config.num_labels = ask->labels;
     TR_TRY(tr_dims_of(&v->config, 1, &v->dims));
     tr_ckpt_list_whole(&v->dims, &v->whole);
     TR_TRY(tr_weights_match(model->style, &v->dims, &v->whole, ask->untied, &v->table, &v->map));
@@ -114,16 +120,38 @@ static enum tr_status read_megatron(const struct tr_weights_ask *ask, struct tr_
     struct tr_megatron m;
     enum tr_status s;
 
+    if (ask->labels > 0)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "%s is of Megatron-LM, and weights for a head of classes are read from folders "
+            "of Hugging Face alone: convert it with trireme ckpt import and export",
+            ask->from);
     if (ask->untied || ask->config)
         return TR_FAIL(TR_ECONFIG,
                        "%s is of Megatron-LM: its embeddings are tied, and its arguments "
-                       "describe it, so --%s has no effect: remove it",
-                       ask->from, ask->config ? "config" : "untie-embeddings-and-output-weights");
+                       "describe it, so %s has no effect: remove it",
+                       ask->from,
+                       ask->config ? "a config.json" : "--untie-embeddings-and-output-weights");
     v->padded = true;
     s = tr_megatron_read(ask->from, ask->vocab_size, &v->table, &v->config, &m);
     if (s == TR_OK)
         s = match_megatron(ask, &m, v);
     tr_megatron_release(&m);
+    return s;
+}
+
+enum tr_status tr_weights_describe(const char *config, struct tr_config *c, struct tr_dims *dims)
+{
+    const struct tr_weights_model *model;
+    char *path = config_path(config), *text = NULL;
+    enum tr_status s = tr_regular_text(path, CONFIG_MOST, &text);
+
+    if (s == TR_OK)
+        s = tr_weights_model_read(path, text, TR_WEIGHTS_SEQ_LENGTH, false, c, &model);
+    if (s == TR_OK)
+        s = tr_dims_of(c, 1, dims);
+    free(text);
+    free(path);
     return s;
 }
 

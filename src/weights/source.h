@@ -17,6 +17,7 @@
 #define TR_WEIGHTS_SEQ_LENGTH 4096
 
 struct tr_weights_ask {
+    int64_t labels; /* a head of so many classes in place of the output layer; 0: none */
     const char *from;
     const char *config; /* a config.json, or the folder of one; NULL: that of `from` */
     int64_t seq_length; /* --seq-length of the model's options at most */
@@ -37,6 +38,11 @@ struct tr_weights_source {
 
 /* Whether `folder` looks like one: it has a file that one of the formats begins with. */
 bool tr_weights_is(const char *folder);
+
+/* The model of a config.json, or of the folder of one, without weights: the options that describe it are set in *c,
+   which was at its defaults, and *dims is that of one rank.  TR_EIO, TR_EDATA, TR_ECONFIG in one sentence. */
+enum tr_status tr_weights_describe(const char *config, struct tr_config *c,
+                                   struct tr_dims *dims) TR_MUST_CHECK;
 
 /* Read it.  TR_EIO, TR_EDATA, TR_ECONFIG in one sentence.  *out must not be moved; release it also after a failure. */
 enum tr_status tr_weights_source_open(const struct tr_weights_ask *ask,

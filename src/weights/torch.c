@@ -54,6 +54,15 @@ static enum tr_status check_order(const struct tr_torch *f, int fd)
     return TR_OK;
 }
 
+static enum tr_status check_stored(const struct tr_torch *f)
+{
+    for (int i = 0; i < f->zip.count; i++)
+        if (f->zip.list[i].deflated)
+            return TR_FAIL(TR_EDATA, "%s: %s is compressed, and torch.save() stores it as it is",
+                           f->path, f->zip.list[i].name);
+    return TR_OK;
+}
+
 static enum tr_status read_pickle(struct tr_torch *f, int fd)
 {
     const struct tr_zip_entry *e = find_pickle(f);
@@ -90,6 +99,7 @@ enum tr_status tr_torch_open(struct tr_weights_table *t, const char *name, struc
             "once with a newer one",
             out->path);
     TR_TRY(tr_zip_read(fd, out->path, t->file[out->file].bytes, &out->zip));
+    TR_TRY(check_stored(out));
     return read_pickle(out, fd);
 }
 

@@ -4,7 +4,7 @@
 
 #include "weights/pickle.h"
 #include "weights/tensors.h"
-#include "weights/zip.h"
+#include "util/zip.h"
 
 /*
  * A file of torch.save(): a zip archive NAME/data.pkl, which says what there is, and NAME/data/KEY, the numbers of
