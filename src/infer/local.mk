@@ -1,5 +1,5 @@
 libtrireme_a_SOURCES += \
-	src/infer/detokenize.c src/infer/detokenize.h \
+	src/infer/detokenize.c src/infer/detokenize.h src/infer/row_text.c src/infer/row_text.h \
 	src/infer/generate.c src/infer/generate.h \
 	src/infer/infer.c src/infer/infer.h \
 	src/infer/continue.c src/infer/continue.h \

@@ -10,7 +10,7 @@
 #include <jansson.h>
 
 #include "data/indexed.h"
-#include "infer/detokenize.h"
+#include "infer/row_text.h"
 #include "infer/text_lines.h"
 #include "infer/score.h"
 #include "util/file.h"
@@ -63,44 +63,35 @@ static enum tr_status read_index(void *ctx, int64_t first, int64_t count, int32_
 /* Rows as they stand, detokenized if that is asked for, and a blank line between two. */
 static enum tr_status join_rows(const struct work *w, struct tr_bytes *out)
 {
-    const bool json = tr_lines_json(w->m->text);
-    struct tr_bytes row = {0};
-    struct tr_lines rows;
-    enum tr_status s = tr_lines_read(w->m->text, "text", &rows);
+    struct tr_rows rows = {
+        .key = tr_lines_json(w->m->text) ? "text" : NULL,
+        .detokenizer = (enum tr_detokenizer)w->m->detokenizer,
+    };
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *f = open_memstream(&text, &bytes);
+    enum tr_status s;
 
-    for (size_t i = 0; i < rows.count && s == TR_OK; i++) {
-        const struct tr_line *line = &rows.line[i];
-        const bool blank = strspn(line->text, " ") >= line->bytes;
-
-        /* A row of WikiText ends in its newline, unless it is blank. */
-        tr_bytes_set(&row, line->text, !json && blank ? 0 : line->bytes);
-        if (!json && !blank)
-            tr_bytes_add(&row, "\n", 1);
-        if (i > 0)
-            tr_bytes_add(out, "\n\n", 2);
-        if (w->m->detokenizer == TR_DETOKENIZER_WIKITEXT) {
-            struct tr_bytes plain = {0};
-
-            tr_detokenize_wikitext((const char *)row.data, row.count, &plain);
-            tr_bytes_add(out, plain.data, plain.count);
-            free(plain.data);
-        } else {
-            tr_bytes_add(out, row.data, row.count);
-        }
-    }
-    free(row.data);
-    tr_lines_release(&rows);
+    if (!f)
+        return TR_FAIL(TR_ERESOURCE, "no memory left for the rows of %s", w->m->text);
+    s = tr_rows_join(&rows, w->m->text, f);
+    if ((ferror(f) | fclose(f)) != 0 && s == TR_OK)
+        s = TR_FAIL(TR_ERESOURCE, "no memory left for the rows of %s", w->m->text);
+    if (s == TR_OK)
+        tr_bytes_add(out, text, bytes);
+    free(text);
     return s;
 }
 
 static enum tr_status all_text(const struct work *w, struct tr_bytes *out)
 {
+    size_t bytes;
     char *text;
 
     if (tr_lines_json(w->m->text) || w->m->detokenizer != TR_DETOKENIZER_NONE)
         return join_rows(w, out);
-    TR_TRY(tr_file_text(w->m->text, TR_LINES_MOST, &text));
-    tr_bytes_add(out, text, strlen(text));
+    TR_TRY(tr_file_bytes(w->m->text, TR_LINES_MOST, &text, &bytes));
+    tr_bytes_add(out, text, bytes);
     free(text);
     return TR_OK;
 }
@@ -177,7 +168,7 @@ static enum tr_status add_passage(struct work *w, const struct tr_line *line, si
     size_t bytes = line->bytes, context;
     int64_t before, end;
 
-    while (bytes > 0 && strchr(" \t\r\n", line->text[bytes - 1]))
+    while (bytes > 0 && line->text[bytes - 1] && strchr(" \t\r\n", line->text[bytes - 1]))
         bytes--;
     for (context = bytes; context > 0 && line->text[context - 1] != ' ';)
         context--;

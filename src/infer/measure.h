@@ -8,13 +8,11 @@
 struct tr_measure {
     char *text, *dataset, *lambada; /* one of them */
     int64_t stride;
-    int detokenizer;
+    int detokenizer; /* enum tr_detokenizer, infer/row_text.h */
     bool special_tokens;
     char *merge_file; /* of gpt2-bpe */
     char *json;
 };
-
-enum tr_detokenizer { TR_DETOKENIZER_NONE, TR_DETOKENIZER_WIKITEXT };
 
 /*
  * Perplexity of a text or a dataset, or LAMBADA's final words: a table on stdout of rank 0, and one line of JSON to

@@ -73,47 +73,111 @@ static double draw(uint64_t seed, int64_t prompt, int64_t position)
     return ((double)bits[0] + ((double)bits[1] + 0.5) / 4294967296.0) / 4294967296.0;
 }
 
-/* The most likely tokens in their order, each with its weight, until `most` are there or their weights are `share`
-   of those of the first top_k.  They stand at the end of s->order, backwards.  Returns how many. */
-static int64_t leading(struct tr_sampler *s, const float *scores, const struct tr_sampling *how,
-                       double top, double *sum)
+static void open_order(struct tr_sampler *s, const float *scores)
 {
-    const int64_t n = s->vocab, most = how->top_k > 0 && how->top_k < n ? how->top_k : n;
-    double all = 0.0, kept = 0.0;
-    int64_t count = 0, taken = 0;
-
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < s->vocab; i++)
         s->order[i] = i;
-    for (int64_t i = n / 2; i-- > 0;)
-        sink(s->order, n, i, scores);
-    while (taken < most) {
-        const int64_t token = s->order[0], last = n - ++taken;
+    for (int64_t i = s->vocab / 2; i-- > 0;)
+        sink(s->order, s->vocab, i, scores);
+    s->taken = 0;
+}
+
+static double weight_of(float score, const struct tr_sampling *how, double top)
+{
+    return exp(((double)score - top) / how->temperature);
+}
+
+/* The weight of token number i in the order of their likelihood.  No more tokens than were asked for are put in
+   order.  They stand at the end of s->order, backwards. */
+static double weight_at(struct tr_sampler *s, int64_t i, const float *scores,
+                        const struct tr_sampling *how, double top)
+{
+    while (s->taken <= i) {
+        const int64_t token = s->order[0], last = s->vocab - ++s->taken;
 
         s->order[0] = s->order[last];
         s->order[last] = token;
         sink(s->order, last, 0, scores);
-        s->weight[last] = exp(((double)scores[token] - top) / how->temperature);
-        all += s->weight[last];
+        s->weight[last] = weight_of(scores[token], how, top);
     }
+    return s->weight[s->vocab - 1 - i];
+}
+
+static int64_t token_at(const struct tr_sampler *s, int64_t i)
+{
+    return s->order[s->vocab - 1 - i];
+}
+
+/* Of the first `count` tokens the one where their weights sum up to more than `left`, or the last. */
+static int64_t choose(const struct tr_sampler *s, int64_t count, double left)
+{
+    for (int64_t i = 0; i < count - 1; i++) {
+        left -= s->weight[s->vocab - 1 - i];
+        if (left < 0.0)
+            return token_at(s, i);
+    }
+    return token_at(s, count - 1);
+}
+
+/* All weights that count are added in their order. */
+static int64_t drawn_in_order(struct tr_sampler *s, const float *scores,
+                              const struct tr_sampling *how, double top, double u)
+{
+    const int64_t n = s->vocab, most = how->top_k > 0 && how->top_k < n ? how->top_k : n;
+    double all = 0.0, kept = 0.0;
+    int64_t count = 0;
+
+    for (int64_t i = 0; i < most; i++)
+        all += weight_at(s, i, scores, how, top);
     while (count < most && (count == 0 || kept < how->top_p * all))
         kept += s->weight[n - ++count];
-    *sum = kept;
-    return count;
+    return choose(s, count, u * kept);
+}
+
+/*
+ * The same token where only some are put in order: the sum of all weights is that in the order of the vocabulary, which is
+ * off by less than `slack`.  -1 where a comparison is too close to be certain.
+ */
+static int64_t drawn_soon(struct tr_sampler *s, const float *scores, const struct tr_sampling *how,
+                          double top, double u)
+{
+    double all = 0.0, kept = 0.0, slack, left;
+    int64_t count = 0;
+
+    for (int64_t i = 0; i < s->vocab; i++)
+        all += weight_of(scores[i], how, top);
+    /* Twice what two sums of n numbers above zero, and n more roundings, differ by. */
+    slack = all * (double)s->vocab * 0x1p-50;
+    if (how->top_p < 1.0) {
+        while (count == 0 || kept < how->top_p * all) {
+            if (count == s->vocab)
+                return -1;
+            kept += weight_at(s, count++, scores, how, top);
+            if (fabs(kept - how->top_p * all) <= slack)
+                return -1;
+        }
+        return choose(s, count, u * kept);
+    }
+    left = u * all;
+    for (int64_t i = 0; i < s->vocab - 1; i++) {
+        left -= weight_at(s, i, scores, how, top);
+        if (fabs(left) <= slack)
+            return -1;
+        if (left < 0.0)
+            return token_at(s, i);
+    }
+    return -1;
 }
 
 static int64_t drawn(struct tr_sampler *s, const float *scores, const struct tr_sampling *how,
                      double top, double u)
 {
-    double sum;
-    const int64_t count = leading(s, scores, how, top, &sum);
-    double left = u * sum;
+    int64_t token = -1;
 
-    for (int64_t i = 1; i < count; i++) {
-        left -= s->weight[s->vocab - i];
-        if (left < 0.0)
-            return s->order[s->vocab - i];
-    }
-    return s->order[s->vocab - count];
+    open_order(s, scores);
+    if (how->top_k == 0 || how->top_k >= s->vocab)
+        token = drawn_soon(s, scores, how, top, u);
+    return token >= 0 ? token : drawn_in_order(s, scores, how, top, u);
 }
 
 int32_t tr_sample(struct tr_sampler *s, const float *scores, const struct tr_sampling *how,

@@ -18,6 +18,7 @@ struct tr_sampler {
     int64_t vocab;
     int64_t *order; /* [vocab] */
     double *weight; /* [vocab] */
+    int64_t taken;  /* the most likely ones, which are in order */
 };
 void tr_sampler_open(struct tr_sampler *s, int64_t vocab);
 void tr_sampler_close(struct tr_sampler *s);

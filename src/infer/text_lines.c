@@ -60,19 +60,21 @@ enum tr_status tr_lines_read(const char *path, const char *key, struct tr_lines 
     const bool json = tr_lines_json(path);
     enum tr_status s = TR_OK;
     int64_t number = 0;
-    char *text, *at;
+    size_t all;
+    char *text;
 
     *out = (struct tr_lines){0};
-    TR_TRY(tr_file_text(path, TR_LINES_MOST, &text));
-    for (at = text; *at && s == TR_OK;) {
-        const size_t bytes = strcspn(at, "\n");
+    TR_TRY(tr_file_bytes(path, TR_LINES_MOST, &text, &all));
+    for (const char *at = text, *const end = text + all; at < end && s == TR_OK;) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        const size_t bytes = (size_t)((newline ? newline : end) - at);
 
         number++;
         if (!json)
             tr_lines_add(out, at, bytes);
         else if (!is_blank(at, bytes))
             s = add_object(out, path, number, key, at, bytes);
-        at += bytes + (at[bytes] == '\n');
+        at += bytes + (newline != NULL);
     }
     free(text);
     return s;

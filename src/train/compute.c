@@ -85,13 +85,35 @@ static enum tr_status check_options(struct tr_run *r)
                             "is about the GPUs of a node"));
     TR_TRY(check_gpu_option(r, r->config->cuda_graph_impl != TR_GRAPHS_NONE, "--cuda-graph-impl",
                             "is about launches on GPUs"));
+    if (r->config->quant_stochastic && r->queue.on->apart)
+        return TR_FAIL(TR_ECONFIG, "--quant-stochastic rounds by draws, which no kernel of GPUs "
+                                   "does: leave it out, and numbers "
+                                   "are rounded to nearest, or add --backend cpu");
+    if (r->shape.offload.device_memory > 0 && r->queue.on->apart)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--device-memory is a limit for ranks that compute in the memory of the host, "
+            "and a GPU has its own: leave it out, or add --backend cpu");
     return check_cpu_option(r, r->config->cpu_gemm != TR_CPU_GEMM_AUTO, "--cpu-gemm",
                             "is about the cpu backend");
+}
+
+/* A device of its own, since the host works beside a device that is apart. */
+static enum tr_status open_host(struct tr_run *r, const struct tr_device_how *how)
+{
+    r->host_queue = r->queue;
+    if (!r->queue.on->apart)
+        return TR_OK;
+    r->host_queue.on = tr_backend_host();
+    TR_TRY(r->host_queue.on->open(how, &r->host_device));
+    r->host_queue.device = r->host_device;
+    return TR_OK;
 }
 
 enum tr_status tr_compute_open(struct tr_run *r)
 {
     struct tr_device_how how = {
+        .memory = (size_t)r->shape.offload.device_memory,
         .threads = (int)r->config->threads,
         .local_rank = r->launch.local_rank,
         .local_size = r->launch.local_size,
@@ -113,5 +135,7 @@ enum tr_status tr_compute_open(struct tr_run *r)
         how.threads = tr_launch_threads(&r->launch);
     s = r->queue.on->open(&how, &r->device);
     r->queue.device = r->device;
+    if (s == TR_OK)
+        s = open_host(r, &how);
     return tr_comm_agree(r->world, s);
 }

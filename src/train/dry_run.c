@@ -51,6 +51,22 @@ static void print_row(const char *name, double bytes, FILE *f)
     fprintf(f, "  %-24s %12.2f MiB\n", name, bytes / MIB);
 }
 
+/* "  optimizer, host    12.34 MiB" */
+static void print_host(const struct tr_memory *x, FILE *f)
+{
+    char name[64];
+
+    for (int i = 0; i < TR_LABELS; i++) {
+        snprintf(name, sizeof name, "%s, host", tr_memory_part_name(i));
+        if (x->host_part[i] > 0.0)
+            print_row(name, x->host_part[i], f);
+    }
+    if (x->host_total > 0.0)
+        print_row("total, host", x->host_total, f);
+    if (x->optimizer_files > 0.0)
+        print_row("optimizer, files", x->optimizer_files, f);
+}
+
 static void print_memory(const struct tr_memory *x, FILE *f)
 {
     for (int i = 0; i < TR_MEMORY_PARTS; i++) {
@@ -60,6 +76,7 @@ static void print_memory(const struct tr_memory *x, FILE *f)
             print_row(tr_memory_part_name(i), x->part[i], f);
     }
     print_row("total", x->total, f);
+    print_host(x, f);
     if (x->host > 0.0)
         print_row("cache, host memory", x->host, f);
     if (x->files > 0.0)

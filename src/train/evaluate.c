@@ -6,13 +6,15 @@
 
 struct tr_evaluation tr_evaluation_of(const struct tr_run *r, enum tr_split split)
 {
-    const int64_t batch = r->shape.batches.global_batch,
-                  size = r->data ? tr_data_size(r->data, split) : 0;
+    const int64_t batch = r->shape.batches.global_batch;
+    int64_t size = r->data ? tr_data_size(r->data, split) : 0;
     struct tr_evaluation e = {.iterations = r->shape.amounts.eval_iters};
 
     if (size == 0 || e.iterations == 0)
         return (struct tr_evaluation){0};
     if (r->shape.epochs.count > 0) {
+        if (r->config->drop_last_eval)
+            size = size / batch * batch;
         e.iterations = (size + batch - 1) / batch;
         e.samples = size;
         return e;

@@ -6,7 +6,8 @@
 
 /*
  * How much of a split an evaluation takes.  Usually --eval-iters global batches, of validation those that
- * follow on the last ones.  With --n-epochs every sample once: its loss is the mean over all of them, and
+ * follow on the last ones.  With --n-epochs every sample once, or with --drop-last-eval as many as fill whole global
+ * batches: its loss is the mean over all of them, and
  * what log and events derive from it, the perplexity, that of the whole text.
  *
  * Samples hardly ever fill the last global batch of the second kind.  Its rest is copies of the first

@@ -8,10 +8,12 @@
 #include <unistd.h>
 
 #include "config/flops.h"
+#include "config/strategy.h"
 #include "config/theory.h"
 #include "optim/stat.h"
 #include "train/logging_parts.h"
 #include "train/profile.h"
+#include "train/scoring.h"
 #include "train/start.h"
 #include "util/log.h"
 #include "util/text.h"
@@ -73,6 +75,19 @@ void tr_logging_validation(struct tr_run *r, const char *where, double loss)
     }
     tr_lines_validation(text, sizeof text, where, loss);
     tr_logging_last(r, text);
+    if (r->config->evaluation_data && !tr_classify_of(r->config)) {
+        tr_lines_evaluation(text, sizeof text, loss);
+        tr_logging_last(r, text);
+    }
+}
+
+void tr_logging_metrics(struct tr_run *r, const struct tr_scoring *scoring)
+{
+    char text[TR_REPORT_BYTES];
+
+    tr_metrics_line(text, sizeof text, &scoring->scores, scoring->metrics);
+    tr_logging_fetch(r, text);
+    tr_notice_rank0("%s\n", text);
 }
 
 void tr_logging_done(const struct tr_logging *t)
@@ -430,6 +445,15 @@ void tr_logging_parameters(struct tr_run *r)
     free(all);
 }
 
+static void tell_strategy(const struct tr_config *c)
+{
+    char *text = c->strategy ? tr_strategy_text(c->strategy) : NULL;
+
+    if (text)
+        tr_notice("> %s\n", text);
+    free(text);
+}
+
 /* What Megatron prints before it builds the model: sizes, arguments, tokenizer, groups. */
 void tr_logging_setup(const struct tr_run *r, double began)
 {
@@ -456,6 +480,7 @@ void tr_logging_setup(const struct tr_run *r, double began)
     tr_print("%s\n", text);
     if (tr_lines_stages(text, sizeof text, &r->shape.layout, r->shape.dims.layers) > 0)
         tr_print("%s\n", text);
+    tell_strategy(c);
     tr_print("> computing with %s on each of %d rank%s of this node\n",
              r->queue.on->describe(r->device), r->launch.local_size,
              tr_plural(r->launch.local_size));

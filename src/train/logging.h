@@ -82,6 +82,9 @@ double tr_logging_flops(const struct tr_run *r);
 struct tr_memory_line tr_logging_memory_now(const struct tr_run *r);
 
 /* The loss of an evaluation, on the last rank; WHERE as in lines.h. */
+/* And the metrics of the classes, in AC-SGD's line. */
+struct tr_scoring;
+void tr_logging_metrics(struct tr_run *r, const struct tr_scoring *scoring);
 void tr_logging_validation(struct tr_run *r, const char *where, double loss);
 
 /* All iterations are done. */

@@ -60,6 +60,10 @@ void tr_memory_of(const struct tr_run *r, const struct tr_machine *m, struct tr_
     *out = (struct tr_memory){.total = 0.0};
     for (int i = 0; i < TR_LABELS; i++)
         out->part[i] = (double)r->arena.bytes[i];
+    for (int i = 0; i < TR_LABELS; i++)
+        out->host_part[i] = (double)r->host.bytes[i];
+    out->optimizer_files = (double)tr_optim_file_bytes(&r->optim);
+    out->host_total = (double)r->host.used_bytes;
     of_machine(r, m, out);
     for (int i = 0; i < TR_MEMORY_PARTS; i++)
         out->total += out->part[i];

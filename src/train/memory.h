@@ -28,11 +28,14 @@ enum tr_memory_part {
 
 const char *tr_memory_part_name(int part);
 
-/* In bytes. */
+/* In bytes; of the device where nothing else is said. */
 struct tr_memory {
     double part[TR_MEMORY_PARTS];
     bool unknown[TR_MEMORY_PARTS]; /* for want of a machine; such a part is 0 in `part` */
     double total;                  /* of the parts that are known */
+    double optimizer_files;        /* of files of an offloaded optimizer */
+    double host_part[TR_LABELS],
+        host_total; /* of the host's memory, in the arena beside the device's */
     /* What samples cost besides all that: of the host's memory, of the activation caches of
        compressed links (pipeline/links.h) and of the orders of --n-epochs (data/epochs.h), and of
        files, when all samples have been seen. */

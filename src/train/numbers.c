@@ -230,6 +230,37 @@ static enum tr_status open_lines(struct tr_numbers *n, const char *path)
     return TR_OK;
 }
 
+/* --tensorboard-dir, or the folder in it that YuanGenerativeLM would have: date, time and values of its configuration. */
+static char *board_of(const struct tr_run *r)
+{
+    const struct tr_config *c = r->config;
+    const struct tr_dims *m = &r->shape.dims;
+    const time_t now = time(NULL);
+    char when[32], rate[32], seed[32] = "";
+    struct tm local;
+
+    if (c->tensorboard_run == TR_BOARD_FLAT)
+        return tr_format("%s", c->tensorboard_dir);
+    localtime_r(&now, &local);
+    strftime(when, sizeof when, "%Y_%m_%d_%H_%M", &local);
+    tr_real_text(c->lr, rate, sizeof rate);
+    if (c->tensorboard_run == TR_BOARD_SEED)
+        snprintf(seed, sizeof seed, "_%lld", (long long)c->seed);
+    return tr_format("%s/%s_%lld_%lld_%lld_%lld_%lld_%s_%lld%s", c->tensorboard_dir, when,
+                     (long long)m->hidden, (long long)c->num_attention_heads, (long long)m->layers,
+                     (long long)m->seq, (long long)m->vocab, rate,
+                     (long long)r->shape.batches.micro_batch, seed);
+}
+
+static enum tr_status open_events(struct tr_numbers *n)
+{
+    char *folder = board_of(n->run);
+    const enum tr_status s = tr_events_open(&n->events, folder);
+
+    free(folder);
+    return s;
+}
+
 static enum tr_status open_mine(struct tr_numbers *n)
 {
     const struct tr_config *c = n->run->config;
@@ -237,7 +268,7 @@ static enum tr_status open_mine(struct tr_numbers *n)
     if (!n->mine)
         return TR_OK;
     if (c->tensorboard_dir)
-        TR_TRY(tr_events_open(&n->events, c->tensorboard_dir));
+        TR_TRY(open_events(n));
     return c->log_jsonl ? open_lines(n, c->log_jsonl) : TR_OK;
 }
 
@@ -292,12 +323,18 @@ void tr_numbers_add(struct tr_numbers *n, const struct tr_logging *tell,
         put_iteration(n, tell, step, skipped);
 }
 
-void tr_numbers_validation(struct tr_numbers *n, double loss)
+void tr_numbers_validation(struct tr_numbers *n, double loss, const struct tr_scoring *scoring)
 {
+    const unsigned metrics = scoring->scores.count ? scoring->metrics : 0;
+
     if (n->events.f) {
         put_scalar(n, "lm-loss-validation", "lm loss validation", loss);
         if (n->run->config->log_validation_ppl_to_tensorboard)
             put_scalar(n, "lm-loss-validation", "lm loss validation ppl", exp(fmin(20.0, loss)));
+        for (int i = 0; i < TR_METRICS; i++)
+            if (metrics & 1U << i)
+                put_scalar(n, "validation", tr_metric_name((enum tr_metric)i),
+                           tr_metric_of(&scoring->scores, (enum tr_metric)i));
     }
     if (!n->lines)
         return;
@@ -305,5 +342,9 @@ void tr_numbers_validation(struct tr_numbers *n, double loss)
     put_whole(n->lines, "iteration", n->run->iteration);
     put_whole(n->lines, "consumed_samples", n->run->consumed_train);
     put_real(n->lines, "lm_loss", loss);
+    for (int i = 0; i < TR_METRICS; i++)
+        if (metrics & 1U << i)
+            put_real(n->lines, tr_metric_name((enum tr_metric)i),
+                     tr_metric_of(&scoring->scores, (enum tr_metric)i));
     end_line(n);
 }

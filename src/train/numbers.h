@@ -4,6 +4,7 @@
 
 #include "telemetry/events.h"
 #include "train/run.h"
+#include "train/scoring.h"
 #include "train/step.h"
 #include "train/logging.h"
 
@@ -25,7 +26,8 @@
  *               use), "loss_scale", "grad_norm"; "num_zeros", "params_norm" where the log has them.
  *               With each iteration line of the log also "elapsed_ms" and "timers_ms" of the last
  *               rank, means of the interval
- *   validation  "iteration", "consumed_samples", "lm_loss"
+ *   validation  "iteration", "consumed_samples", "lm_loss"; of a head of classes also each metric of the task
+ *               by its name: "accuracy"
  *
  * What was not computed, or is not finite, is null.  A start appends; it repeats iterations that
  * were done after the checkpoint it began from, and then the later object counts.
@@ -55,7 +57,7 @@ void tr_numbers_timers(struct tr_numbers *n, const struct tr_logging *tell, bool
 void tr_numbers_add(struct tr_numbers *n, const struct tr_logging *tell,
                     const struct tr_step_result *step, bool skipped);
 
-/* An evaluation of the validation data. */
-void tr_numbers_validation(struct tr_numbers *n, double loss);
+/* An evaluation of the validation data, and what it counted. */
+void tr_numbers_validation(struct tr_numbers *n, double loss, const struct tr_scoring *scoring);
 
 #endif

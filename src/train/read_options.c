@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ckpt/ckpt.h"
+#include "config/classify.h"
 #include "token/folder.h"
 #include "train/start.h"
 #include "util/file.h"
@@ -33,7 +34,8 @@ static enum tr_status set_again(struct tr_config *c, const char *json, int64_t v
 struct lead {
     struct tr_ckpt_where where; /* of checkpoints; dir "": none are looked for */
     bool weights;
-    bool options; /* those of the model come from there */
+    bool options; /* those of the model come from there, or from --load-config */
+    bool drawn;   /* a model of --load-config whose weights are random, or those of a checkpoint */
 };
 
 static int64_t step_of(const struct tr_config *c)
@@ -44,10 +46,13 @@ static int64_t step_of(const struct tr_config *c)
 static enum tr_status read_json(const struct tr_config *c, const struct lead *l,
                                 struct tr_comm *world, char **json, int64_t *vocab)
 {
+    if (l->drawn)
+        return tr_weights_model_options(world, c->load_config, json, vocab);
     if (!l->weights)
         return tr_ckpt_options(world, c->load, step_of(c), json, vocab);
-    return tr_weights_options(world, c->load, c->vocab_size == TR_UNSET_INT ? 0 : c->vocab_size,
-                              json, vocab);
+    return tr_weights_options(world, c->load, c->load_config,
+                              c->vocab_size == TR_UNSET_INT ? 0 : c->vocab_size,
+                              tr_classify_labels(c), json, vocab);
 }
 
 /* --use-checkpoint-args.  Without --load it is for tr_shape_of() to complain. */
@@ -58,7 +63,7 @@ static enum tr_status take_options(struct tr_config *c, const struct lead *l,
     enum tr_status s;
     char *json;
 
-    if (!l->options || !c->load)
+    if (!l->options || !(c->load || l->drawn))
         return TR_OK;
     TR_TRY(read_json(c, l, world, &json, &vocab));
     if (!json) {
@@ -121,10 +126,17 @@ static enum tr_status begin_or_go_on(struct tr_config *c, struct tr_comm *world,
 static enum tr_status locate(struct tr_config *c, struct tr_comm *world, struct lead *l)
 {
     *l = (struct lead){.options = c->use_checkpoint_args};
+    if (c->load && tr_weights_lead(world, c->load))
+        return begin_or_go_on(c, world, l);
+    if (c->load_config && c->use_checkpoint_args)
+        return TR_FAIL(TR_ECONFIG,
+                       "--use-checkpoint-args takes the model from --load %s, and --load-config "
+                       "names another place: give one of them",
+                       c->load ? c->load : "FOLDER");
+    l->drawn = c->load_config != NULL;
+    l->options = l->options || l->drawn;
     if (!c->load)
         return TR_OK;
-    if (tr_weights_lead(world, c->load))
-        return begin_or_go_on(c, world, l);
     if (c->dry_run && !c->use_checkpoint_args)
         return TR_OK;
     return tr_ckpt_locate(world, c->load, c->save, step_of(c), &l->where);

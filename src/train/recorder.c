@@ -12,9 +12,9 @@
 enum { MESSAGES = 256 };
 
 /* Spans of an iteration: two computations and at most four transfers of a chunk and micro-batch,
-   what these are made of or become, where its samples come from, and what happens once.  Collective
-   calls of a group in an iteration. */
-enum { SPANS_OF_MICRO = 12, SPANS_ONCE = 32, CALLS = 2 };
+   what these are made of or become, where its samples come from, what happens once, and the waits for a
+   tile that the host updates.  Collective calls of a group in an iteration. */
+enum { SPANS_OF_MICRO = 12, SPANS_ONCE = 32, SPANS_OF_TILE = 2, CALLS = 2 };
 
 /* The groups in which waits are measured, and the timers of their calls. */
 static bool is_of_replicas(enum tr_timer t)
@@ -29,7 +29,13 @@ static bool is_of_embedding(enum tr_timer t)
 
 static bool is_of_owners(enum tr_timer t)
 {
-    return t == TR_TIMER_COUNT_ZEROS || t == TR_TIMER_UNSCALE || t == TR_TIMER_CLIP;
+    return t == TR_TIMER_COUNT_ZEROS || t == TR_TIMER_CLIP;
+}
+
+/* With fp16 the norm is taken to see if the gradients are finite. */
+static bool is_of_scaled_owners(enum tr_timer t)
+{
+    return t == TR_TIMER_COUNT_ZEROS || t == TR_TIMER_UNSCALE;
 }
 
 /* Messages of one leg in the largest iteration. */
@@ -49,7 +55,10 @@ static bool wants_waits(const struct tr_run *r)
 /* Spans of the largest iteration. */
 static int64_t spans_of(const struct tr_run *r)
 {
-    return messages_of(r) * SPANS_OF_MICRO + SPANS_ONCE;
+    const struct tr_home *beside = r->optim.beside;
+
+    return messages_of(r) * SPANS_OF_MICRO + SPANS_ONCE +
+           (beside ? SPANS_OF_TILE * tr_home_tiles(beside) : 0);
 }
 
 static enum tr_status reserve(struct tr_recorder *s)
@@ -70,8 +79,10 @@ enum tr_status tr_recorder_open(struct tr_recorder *s, struct tr_run *run)
 {
     const int64_t interval = run->config->log_interval;
 
-    *s = (struct tr_recorder){
-        .run = run, .waits = wants_waits(run), .traces = tr_timeline_wanted(run->config)};
+    *s = (struct tr_recorder){.run = run,
+                              .waits = wants_waits(run),
+                              .traces =
+                                  tr_timeline_wanted(run->config) || tr_tidy_wanted(run->config)};
     s->on = s->waits || s->traces;
     if (!s->on)
         return TR_OK;
@@ -80,7 +91,8 @@ enum tr_status tr_recorder_open(struct tr_recorder *s, struct tr_run *run)
     s->most = s->every * messages_of(run);
     tr_clocks_open(&s->clocks, run->world, tr_now, false);
     TR_TRY(tr_comm_agree(run->world, reserve(s)));
-    return s->traces ? tr_timeline_open(&s->timeline, run, spans_of(run), s->waits) : TR_OK;
+    TR_TRY(tr_timeline_open(&s->timeline, run, spans_of(run), s->waits));
+    return tr_tidy_open(&s->tidy, run);
 }
 
 void tr_recorder_close(struct tr_recorder *s)
@@ -90,6 +102,7 @@ void tr_recorder_close(struct tr_recorder *s)
         tr_clocks_close(&s->clocks);
     }
     tr_timeline_close(&s->timeline);
+    tr_tidy_close(&s->tidy);
     free(s->mine);
     free(s->all);
     memset(s, 0, sizeof *s);
@@ -147,7 +160,8 @@ static void find_waits(struct tr_recorder *s, struct tr_span *span, int64_t coun
         find_neighbours(s, span, count);
     find_last(s, span, count, &r->grid.dp, is_of_replicas);
     find_last(s, span, count, &r->grid.embed, is_of_embedding);
-    find_last(s, span, count, tr_dp_owners(&r->dp), is_of_owners);
+    find_last(s, span, count, tr_dp_owners(&r->dp),
+              r->config->fp16 ? is_of_scaled_owners : is_of_owners);
     tr_waits_count(span, count, r->shape.layout.p);
 }
 
@@ -163,8 +177,10 @@ static void put_together(struct tr_recorder *s)
     }
     if (s->waits)
         find_waits(s, span, count);
-    if (s->traces)
+    if (s->traces) {
         tr_timeline_add(&s->timeline, span, count, tr_clocks_error(&s->clocks));
+        tr_tidy_add(&s->tidy, span, count);
+    }
     TR_ASSERT(tr_trace_clear() == 0);
     s->iterations = s->messages = 0;
 }
@@ -179,12 +195,14 @@ double tr_recorder_after(struct tr_recorder *s, bool passed, bool due)
     if (!passed)
         s->messages += (int64_t)s->run->micros * s->run->shape.layout.k;
     if (due || s->iterations == s->every ||
-        (s->traces && tr_timeline_due(&s->timeline, s->run->iteration)))
+        (s->traces && (tr_timeline_due(&s->timeline, s->run->iteration) ||
+                       tr_tidy_due(&s->tidy, s->run->iteration))))
         put_together(s);
     if (!s->traces)
         return 0.0;
     began = tr_now();
     tr_timeline_write(&s->timeline, false);
+    tr_tidy_write(&s->tidy, false);
     return tr_now() - began;
 }
 
@@ -195,4 +213,5 @@ void tr_recorder_finish(struct tr_recorder *s)
     if (s->iterations > 0)
         put_together(s);
     tr_timeline_write(&s->timeline, true);
+    tr_tidy_write(&s->tidy, true);
 }

@@ -5,11 +5,12 @@
 #include "launch/clocks.h"
 #include "pipeline/waits.h"
 #include "train/run.h"
+#include "train/tidy.h"
 #include "train/timeline.h"
 
 /*
  * What the ranks did and when (telemetry/trace.h), put together: --split-wait separates waiting
- * from transfer, and --trace keeps it (train/timeline.h).
+ * from transfer, and --trace and --profiling keep it (train/timeline.h, train/tidy.h).
  *
  * Every few iterations, and before each line of the log, the ranks compare clocks, and the ranks of
  * a pipeline exchange when they were ready for their messages: 8 bytes for a message of some MB, a
@@ -22,8 +23,9 @@ struct tr_recorder {
     struct tr_run *run; /* borrowed */
     bool on;            /* spans are kept, */
     bool waits;         /*   waits measured, */
-    bool traces;        /*   and a timeline written */
+    bool traces;        /*   and a file written */
     struct tr_timeline timeline;
+    struct tr_tidy tidy;
     int64_t every;                /* iterations that there is room for */
     int64_t iterations, messages; /* since the ranks last exchanged times; of a leg */
     int64_t most;                 /* [] of the lists below, in messages */

@@ -8,6 +8,7 @@
 
 #include "ckpt/ckpt.h"
 #include "ckpt/path.h"
+#include "config/classify.h"
 #include "pipeline/links.h"
 #include "train/compute.h"
 #include "train/transport.h"
@@ -144,6 +145,7 @@ static void open_model(struct tr_run *r)
         .type = tr_run_dtype(&r->shape.precision),
         .mask_rule = {.eod = (int32_t)r->shape.dims.eod,
                       .loss = c->eod_mask_loss,
+                      .within = c->loss_within_samples,
                       .positions = c->reset_position_ids,
                       .attention = c->reset_attention_mask},
         .forward_only = r->only != NULL,
@@ -208,17 +210,20 @@ static void plan_memory(struct tr_run *r)
 {
     enum tr_dtype type = r->model.type;
 
+    r->arena.list = r->arena.base && r->config->memory_tracker ? &r->buffers : NULL;
     tr_params_plan(&r->model.params, &r->arena, type, r->shape.precision.grads_fp32 ? TR_F32 : type,
                    !r->only);
-    tr_optim_plan(&r->optim, &r->arena, type, !r->only);
+    tr_optim_plan(&r->optim, &r->arena, &r->host, type, !r->only);
     tr_model_plan_tables(&r->model, &r->arena);
     for (int i = 0; r->only && i < r->shape.layout.k; i++)
         tr_chunk_plan_cache(r->chunk[i], &r->arena, r->eval_list.micros);
     plan_choice(r);
     r->fixed = r->arena;
     plan_pass(r);
+    for (int i = 0; i < r->shape.layout.k; i++)
+        tr_chunk_plan_host(r->chunk[i], &r->host);
     tr_links_plan(r->links, &r->arena);
-    tr_dp_plan(&r->dp, &r->arena);
+    tr_dp_plan(&r->dp, &r->arena, &r->host);
     r->optim.grads = r->dp.grads;
 }
 
@@ -234,6 +239,13 @@ static void report_plan(struct tr_run *r, int whose)
         tr_die(TR_ERESOURCE, "no memory left for the report of the memory plan");
     fprintf(f, "memory plan of rank %d:\n", r->world->rank);
     tr_arena_report(&r->arena, f);
+    if (r->host.used_bytes > 0) {
+        fprintf(f, "memory plan of rank %d, host:\n", r->world->rank);
+        tr_arena_report(&r->host, f);
+    }
+    if (tr_optim_file_bytes(&r->optim) > 0)
+        fprintf(f, "  %-24s %12.2f MiB\n", "optimizer, files",
+                (double)tr_optim_file_bytes(&r->optim) / 1048576.0);
     tr_transport_report(r, f);
     fclose(f);
     r->world->via->broadcast(r->world, NULL, &words, whose);
@@ -243,24 +255,25 @@ static void report_plan(struct tr_run *r, int whose)
 static void draw(struct tr_run *r, int64_t first, int64_t count, float *out)
 {
     tr_params_draw(&r->model.params, &r->shape.dims, (uint64_t)r->config->seed,
-                   r->config->init_method_std, r->queue.on->threads(r->device), first, count, out);
+                   r->config->init_method_std, r->config->init_weights,
+                   r->queue.on->threads(r->device), first, count, out);
 }
 
-/* For a device whose memory the host cannot touch: a piece at a time. */
-static void draw_apart(struct tr_run *r, int64_t first, const struct tr_tensor *to)
+/* For masters that are no memory of the host: a piece at a time.  Element `first` is number `state` of those that
+   this rank owns. */
+static void draw_apart(struct tr_run *r, int64_t first, int64_t state, int64_t all)
 {
     enum { PIECE = 1 << 20 };
-    int64_t all = tr_tensor_elems(to), most = all < PIECE ? all : PIECE;
+    const int64_t most = all < PIECE ? all : PIECE;
     float *piece = malloc((size_t)most * sizeof *piece);
 
     if (!piece)
         tr_die(TR_ERESOURCE, "no memory left to draw weights in");
     for (int64_t at = 0; at < all; at += most) {
-        int64_t count = all - at < most ? all - at : most;
-        struct tr_tensor part = tr_tensor_span(to, at, count);
+        const int64_t count = all - at < most ? all - at : most;
 
         draw(r, first + at, count, piece);
-        r->queue.on->upload(&r->queue, &part, piece);
+        tr_optim_put(&r->optim, TR_ROW_MASTER, state + at, count, piece);
     }
     free(piece);
 }
@@ -268,23 +281,32 @@ static void draw_apart(struct tr_run *r, int64_t first, const struct tr_tensor *
 /* The weights that the seed stands for, where this rank owns them. */
 static void draw_weights(struct tr_run *r)
 {
-    for (int i = 0; i < r->optim.owns; i++) {
-        struct tr_tensor masters = tr_optim_masters(&r->optim, i);
+    int64_t state = 0;
 
-        if (r->queue.on->apart)
-            draw_apart(r, r->optim.own[i].first, &masters);
-        else
-            draw(r, r->optim.own[i].first, r->optim.own[i].count, tr_f32(&masters));
+    for (int i = 0; i < r->optim.owns; i++) {
+        const struct tr_bucket *own = &r->optim.own[i];
+        struct tr_tensor masters;
+
+        if (r->queue.on->apart || r->optim.beside) {
+            draw_apart(r, own->first, state, own->count);
+        } else {
+            masters = tr_optim_masters(&r->optim, i);
+            draw(r, own->first, own->count, tr_f32(&masters));
+        }
+        state += own->count;
     }
 }
 
 /* Where it does not fit, the memory plan comes before the sentence: that of the rank whose sentence
    it is, the lowest that has not enough memory. */
-static enum tr_status reserve(struct tr_run *r, void **memory)
+static enum tr_status reserve(struct tr_run *r, void **memory, void **host)
 {
     enum tr_status s = r->queue.on->reserve(r->device, r->arena.used_bytes, memory);
-    int64_t lacking = tr_comm_max(r->world, s == TR_OK ? 0 : r->world->size - r->world->rank);
+    int64_t lacking;
 
+    if (s == TR_OK && r->host.used_bytes > 0)
+        s = r->queue.on->reserve_host(r->device, r->host.used_bytes, host);
+    lacking = tr_comm_max(r->world, s == TR_OK ? 0 : r->world->size - r->world->rank);
     if (lacking > 0)
         report_plan(r, (int)(r->world->size - lacking));
     return tr_comm_agree(r->world, s);
@@ -292,13 +314,15 @@ static enum tr_status reserve(struct tr_run *r, void **memory)
 
 static enum tr_status open_memory(struct tr_run *r)
 {
-    void *memory = NULL;
+    void *memory = NULL, *host = NULL;
 
     tr_arena_init(&r->arena);
+    tr_arena_init(&r->host);
     plan_memory(r);
-    TR_TRY(reserve(r, &memory));
+    TR_TRY(reserve(r, &memory, &host));
     tr_transport_register(r);
     tr_arena_open(&r->arena, memory);
+    tr_arena_open(&r->host, host);
     plan_memory(r);
     tr_model_prepare(&r->model);
     if (r->config->memory_plan)
@@ -318,18 +342,41 @@ static enum tr_status open_replicas(struct tr_run *r)
         .world = r->world,
         .transport = &r->transport,
         .queue = &r->queue,
+        .host = &r->host_queue,
         .traffic = &r->traffic,
+    };
+    const struct tr_offload *rest = &r->shape.offload;
+    const struct tr_optim_places places = {
+        .device = &r->queue,
+        .host = &r->host_queue,
+        .hosted = r->only ? 0.0 : rest->hosted,
+        .weights = rest->weights,
+        .gradients = rest->gradients,
+        .tile = rest->tile,
+        .folders = rest->folders,
+        .slots = rest->slots,
     };
     enum tr_status s = tr_dp_open(&of, &r->dp);
 
-    tr_optim_open(&r->optim, &r->model.params, r->config, r->grid.at.tp, r->dp.own, r->dp.owns);
+    tr_optim_open(&r->optim, &r->model.params, r->config, r->grid.at.tp, r->dp.own, r->dp.owns,
+                  &places);
     return s;
+}
+
+static enum tr_status start_optimizer(struct tr_run *r)
+{
+    char *name = tr_format("optimizer-%s-rank-%d", r->launch.host[r->world->rank], r->world->rank);
+    enum tr_status s = tr_optim_start(&r->optim, name);
+
+    free(name);
+    return tr_comm_agree(r->world, s);
 }
 
 static enum tr_status start_replicas(struct tr_run *r)
 {
-    const struct tr_tensor masters =
-        r->optim.main.data ? r->optim.main : tr_optim_masters(&r->optim, 0);
+    const struct tr_tensor masters = r->optim.shard.data  ? r->optim.shard
+                                     : r->optim.main.data ? r->optim.main
+                                                          : tr_optim_masters(&r->optim, 0);
 
     return tr_dp_start(&r->dp, &masters);
 }
@@ -348,6 +395,16 @@ static void begin_anew(struct tr_run *r)
     publish(r);
 }
 
+static void access_optimizer(void *ctx, int kind, int64_t at, int64_t count, float *x, bool put)
+{
+    struct tr_run *r = ctx;
+
+    if (put)
+        tr_optim_put(&r->optim, kind, at, count, x);
+    else
+        tr_optim_get(&r->optim, kind, at, count, x);
+}
+
 /* Without the optimizer's states where they are neither loaded nor saved.  Of replicas that diverged only the
    first is saved in the file. */
 static struct tr_ckpt_tensors tensors_of(struct tr_run *r, bool states)
@@ -357,12 +414,20 @@ static struct tr_ckpt_tensors tensors_of(struct tr_run *r, bool states)
     struct tr_ckpt_tensors t = {
         .params = &r->model.params,
         .q = &r->queue,
+        .access = r->optim.beside ? access_optimizer : NULL,
+        .ctx = r,
+        .states = states,
         .value = r->optim.main.data ? r->optim.main : r->model.params.values,
-        .value_flat = !r->optim.main.data,
-        .sharded = r->shape.dp.optimizer_shards > 1 || parted,
+        .value_flat = !r->optim.main.data && !r->optim.beside,
+        .sharded = r->optim.owned < r->model.params.size || parted,
         .spans = parted && r->grid.at.dp > 0 ? 0 : r->optim.owns,
         .span = r->optim.own,
     };
+
+    if (r->dp.owners.size > 0) {
+        t.once = &r->dp.owners;
+        t.shards = &r->dp.sums;
+    }
 
     for (int i = 0; i < TR_STATES && states; i++)
         t.state[i] = r->optim.state[i];
@@ -488,7 +553,10 @@ static enum tr_status load_weights(struct tr_run *r)
     const struct tr_ckpt_tensors tensors = tensors_of(r, false);
     const struct tr_ckpt_state state = {0};
 
-    TR_TRY(tr_weights_load(&r->grid, r->config->load, &r->shape.dims, &tensors, &r->source));
+    if (r->shape.dims.head == TR_HEAD_CLASSES)
+        draw_weights(r);
+    TR_TRY(tr_weights_load(&r->grid, r->config->load, r->config->load_config, &r->shape.dims,
+                           &tensors, &r->source));
     end_load(r);
     if (tr_logging_is_brief(r) && !r->only)
         tr_notice_rank0("loaded weights from %s\n", r->source);
@@ -551,7 +619,9 @@ enum tr_status tr_run_save(struct tr_run *r)
     struct tr_ckpt_sidecar links, replicas;
     enum tr_status s;
 
-    tr_dp_need(&r->dp, 0, false);
+    if (!tr_dp_saves(&r->dp))
+        tensors.spans = 0;
+    tr_dp_arrive(&r->dp);
     r->queue.on->wait(&r->queue);
     tr_timer_start(TR_TIMER_SAVE_CHECKPOINT);
     s = tr_ckpt_save(&r->grid, r->config->save, &state, &tensors, &r->shape, json, r->source,
@@ -567,7 +637,11 @@ enum tr_status tr_run_save(struct tr_run *r)
 static enum tr_status sample_of_data(struct tr_run *r, enum tr_split split, int64_t position,
                                      int32_t *text)
 {
-    return tr_data_sample(r->data, split, position, text);
+    TR_TRY(tr_data_sample(r->data, split, position, text));
+    /* Each sample once: where the first stage reads it. */
+    if (r->config->show_data && split == TR_SPLIT_TRAIN && r->grid.at.pp == 0 && r->grid.at.tp == 0)
+        tr_data_tell(r->data, position, text, r->shape.dims.seq);
+    return TR_OK;
 }
 
 static int64_t id_of_data(struct tr_run *r, enum tr_split split, int64_t position)
@@ -627,10 +701,13 @@ static enum tr_status start_links(struct tr_run *r)
 static enum tr_status open_parts(struct tr_run *r)
 {
     TR_TRY(open_schedules(r));
+    TR_TRY(tr_params_check_freeze(&r->shape.dims));
     open_model(r);
     TR_TRY(open_links(r));
     TR_TRY(open_replicas(r));
     tr_step_connect(r);
+    TR_TRY(tr_step_residency(r, &r->train_list));
+    TR_TRY(tr_step_residency(r, &r->eval_list));
     return TR_OK;
 }
 
@@ -675,12 +752,24 @@ static enum tr_status check_cache(const struct tr_run *r)
     return TR_OK;
 }
 
+static enum tr_status check_encoder(const struct tr_run *r)
+{
+    if (!r->shape.dims.family.encoder || r->queue.on->attention_relative)
+        return TR_OK;
+    return TR_FAIL(
+        TR_ECONFIG,
+        "--backend %s has no disentangled attention, which --model-family %s is made of: "
+        "compute with --backend cpu",
+        r->queue.on->name, r->config->model_family);
+}
+
 static enum tr_status build(struct tr_run *r)
 {
     double began = tr_now();
 
     TR_TRY(reach(r));
     TR_TRY(check_cache(r));
+    TR_TRY(check_encoder(r));
     r->traffic.on = r->config->log_traffic;
     tr_logging_setup(r, began);
     TR_TRY(open_parts(r));
@@ -688,6 +777,7 @@ static enum tr_status build(struct tr_run *r)
     TR_TRY(open_groups(r));
     TR_TRY(open_memory(r));
     TR_TRY(start_links(r));
+    TR_TRY(start_optimizer(r));
     if (!r->only)
         TR_TRY(start_replicas(r));
     if (!r->config->load)
@@ -720,6 +810,11 @@ enum tr_status tr_run_open(struct tr_run *r, const struct tr_config *config, str
 enum tr_status tr_run_open_forward(struct tr_run *r, const struct tr_config *config,
                                    const struct tr_forward_only *only, struct tr_comm *world)
 {
+    if (tr_classify_labels(config) > 0)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "a model with a head of classes has no logits of tokens to score or to choose "
+            "from: evaluate it with trireme train --skip-train --task-name");
     return open_by(build, r, config, only, world);
 }
 
@@ -765,9 +860,12 @@ void tr_run_close(struct tr_run *r)
     free(r->source);
     tr_profile_close(r);
     tr_share_close(&r->share);
+    if (r->host_device)
+        r->host_queue.on->close(r->host_device);
     if (r->device)
         r->queue.on->close(r->device);
     tr_launch_release(&r->launch);
+    tr_arena_list_release(&r->buffers);
     memset(r, 0, sizeof *r);
 }
 

@@ -48,6 +48,12 @@ struct tr_run {
     struct tr_device *device;
     struct tr_queue queue;
     struct tr_arena arena;
+    struct tr_device
+        *host_device; /* the cpu backend's, where that of the run is apart; else NULL */
+    struct tr_queue
+        host_queue; /* works on memory of the host: the same as `queue` unless that is apart */
+    struct tr_arena
+        host; /* memory of the host beside that of the device, which copies from and to it */
     struct tr_arena fixed; /* the arena before what depends on the tokens of a pass */
     struct tr_model model;
     struct tr_chunk **chunk; /* [K], owned */
@@ -82,7 +88,8 @@ struct tr_run {
     /* The number of that sample, for activation caches: tr_data_sample_id(), also
        of positions that are still to come. */
     int64_t (*sample_id)(struct tr_run *r, enum tr_split split, int64_t position);
-    struct tr_traffic traffic; /* what this rank sends */
+    struct tr_traffic traffic;    /* what this rank sends */
+    struct tr_arena_list buffers; /* blocks of the arena, with --memory-tracker */
 
     /* The batch of the step under way, or of the last one; it changes while the batch size ramps up,
        and train_list with it. */

@@ -7,9 +7,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "config/classify.h"
 #include "config/vocab.h"
 #include "data/batch.h"
+#include "launch/launch.h"
+#include "port/translate.h"
 #include "util/clock.h"
+#include "util/file.h"
+#include "util/log.h"
 
 /* `bytes` from rank 0 to all, in words; `data` has room for whole ones. */
 static void tell(struct tr_comm *world, void *data, int64_t bytes)
@@ -42,13 +47,45 @@ static void tell_words(struct tr_comm *world, struct tr_args *a)
     free(all);
 }
 
+/* On rank 0: words of others as ours, and what became of each. */
+static enum tr_status translate(struct tr_args *a, const struct tr_port_launch *launch)
+{
+    struct tr_list said = {0};
+    enum tr_status s = tr_port_translate(a, launch, &said);
+
+    for (int i = 0; i < said.count; i++)
+        tr_print_rank0("> %s\n", said.item[i]);
+    tr_list_release(&said);
+    return s;
+}
+
+/* A command line of other programs has been given to each of their processes: the launch must be the one that it says. */
+static enum tr_status look_at_launch(struct tr_comm *world, int argc, char **argv,
+                                     struct tr_port_launch *out)
+{
+    struct tr_launch l;
+    enum tr_status s;
+
+    tr_launch_read(world, &l);
+    out->nodes = l.nodes;
+    s = tr_port_check_ids(argc, argv, world->rank, l.local_rank);
+    tr_launch_release(&l);
+    return tr_comm_agree(world, s);
+}
+
 enum tr_status tr_start_words(struct tr_comm *world, int argc, char **argv, struct tr_args *out)
 {
+    struct tr_port_launch launch = {.ranks = world->size};
     enum tr_status s = TR_OK;
 
     *out = (struct tr_args){0};
     if (world->rank == 0)
         s = tr_args_argv(out, argc, argv);
+    TR_TRY(tr_comm_agree(world, s));
+    if (tr_comm_max(world, world->rank == 0 && tr_port_is_theirs(out)) != 0)
+        TR_TRY(look_at_launch(world, argc, argv, &launch));
+    if (world->rank == 0)
+        s = translate(out, &launch);
     TR_TRY(tr_comm_agree(world, s));
     tell_words(world, out);
     return TR_OK;
@@ -68,7 +105,7 @@ void tr_start_vocab(struct tr_comm *world, struct tr_config *c)
 
 enum tr_status tr_start_count(struct tr_config *c, bool must)
 {
-    const bool named = c->data_path.count > 0 || c->train_data_path.count > 0;
+    const bool named = c->data_path.count > 0 || c->train_data_path.count > 0 || tr_classify_of(c);
     enum tr_status s;
 
     c->blocks_known = (struct tr_blocks_known){0};
@@ -88,6 +125,40 @@ enum tr_status tr_start_blocks(struct tr_comm *world, struct tr_config *c)
     TR_TRY(tr_comm_agree(world, s));
     tell(world, &c->blocks_known, sizeof c->blocks_known);
     return TR_OK;
+}
+
+/* ---- the file of lines ---- */
+
+static enum tr_status open_log_file(const char *pattern)
+{
+    const time_t now = time(NULL);
+    char path[4096], *folder;
+    enum tr_status s = TR_OK;
+    struct tm local;
+    int error;
+
+    localtime_r(&now, &local);
+    if (strftime(path, sizeof path, pattern, &local) == 0)
+        return TR_FAIL(TR_ECONFIG, "--log-file %s is no name of a file", pattern);
+    folder = tr_format("%s", path);
+    if (strrchr(folder, '/') && strrchr(folder, '/') != folder) {
+        *strrchr(folder, '/') = '\0';
+        s = tr_make_dirs(folder);
+    }
+    free(folder);
+    TR_TRY(s);
+    error = tr_log_file(path);
+    if (error != 0)
+        return TR_FAIL(TR_EIO, "cannot write %s: %s, and --log-file wants the log there", path,
+                       strerror(error));
+    return TR_OK;
+}
+
+enum tr_status tr_start_log_file(struct tr_comm *world, const struct tr_config *c)
+{
+    if (!c->log_file)
+        return TR_OK;
+    return tr_comm_agree(world, world->rank == 0 ? open_log_file(c->log_file) : TR_OK);
 }
 
 /* ---- how long it takes ---- */

@@ -15,8 +15,9 @@
  * calls whose messages per rank grow with the logarithm of the ranks.
  */
 
-/* The words that rank 0 was started with, argument files opened up, on all ranks; release *out also after
-   a failure.  Collective over `world`; TR_EIO, TR_ECONFIG as tr_args_argv(). */
+/* The words that rank 0 was started with, argument files opened up and those of other programs translated
+   (port/translate.h), on all ranks; release *out also after a failure.  Collective over `world`; TR_EIO, TR_ECONFIG as
+   tr_args_argv() and tr_port_translate(). */
 enum tr_status tr_start_words(struct tr_comm *world, int argc, char **argv,
                               struct tr_args *out) TR_MUST_CHECK;
 
@@ -57,5 +58,8 @@ double tr_start_seconds(void);
 
 /* Seconds of each part so far. */
 const double *tr_start_parts(void);
+
+/* --log-file: from now on rank 0's lines are written there, too (util/log.h).  Collective; TR_EIO on all ranks. */
+enum tr_status tr_start_log_file(struct tr_comm *world, const struct tr_config *c) TR_MUST_CHECK;
 
 #endif

@@ -45,43 +45,39 @@ static void forward(void *ctx, struct tr_slot at)
     struct tr_run *r = ctx;
 
     fetch(r, at);
-    tr_chunk_forward(r->chunk[at.chunk], at.micro);
+    tr_chunk_forward(r->chunk[at.chunk], at.micro, tr_exec_whole(&r->stage));
     if (r->scored && tr_chunk_has_loss(r->chunk[at.chunk]))
         r->scored(r, at.micro, first_of(r, at.micro));
-}
-
-static void grads_ready(void *ctx, int64_t upto)
-{
-    struct tr_run *r = ctx;
-
-    tr_dp_ready(&r->dp, upto);
 }
 
 static void backward(void *ctx, struct tr_slot at)
 {
     struct tr_run *r = ctx;
     const double factor = r->scaler.scale / tr_run_gradient_parts(r);
-    const bool last = at.micro == r->micros - 1;
 
-    tr_dp_pass(&r->dp, at.chunk, false);
-    tr_chunk_backward(r->chunk[at.chunk], at.micro, factor,
-                      tr_dp_listens(&r->dp, last) ? grads_ready : NULL, r);
-    tr_dp_pass(&r->dp, at.chunk, true);
+    tr_chunk_backward(r->chunk[at.chunk], at.micro, factor, tr_exec_whole(&r->stage));
 }
 
-/* Before a part of the model reads values that other replicas updated. */
-static void values_needed(void *ctx, int64_t from, bool backward)
+static void enter(void *ctx, int module)
 {
     struct tr_run *r = ctx;
 
-    tr_dp_need(&r->dp, from, backward);
+    tr_exec_enter(&r->stage, module);
 }
 
-static void grads_written(void *ctx, int64_t first)
+static void leave(void *ctx, int module)
 {
     struct tr_run *r = ctx;
 
-    tr_dp_writes(&r->dp, first);
+    (void)module;
+    tr_exec_leave(&r->stage);
+}
+
+static void move(void *ctx, const struct tr_instr *in)
+{
+    struct tr_run *r = ctx;
+
+    tr_dp_move(&r->dp, in);
 }
 
 static struct tr_tensor whole_message(struct tr_run *r, struct tr_slot at, enum tr_leg_bit leg)
@@ -162,8 +158,8 @@ static bool meanwhile(void *ctx)
 void tr_step_connect(struct tr_run *r)
 {
     r->model.ctx = r;
-    r->model.need = r->only ? NULL : values_needed;
-    r->model.writes = tr_dp_fresh(&r->dp) ? grads_written : NULL;
+    r->model.enter = enter;
+    r->model.leave = leave;
     r->stage = (struct tr_stage){
         .ctx = r,
         .forward = forward,
@@ -173,6 +169,7 @@ void tr_step_connect(struct tr_run *r)
         .pack = r->links ? pass : NULL,
         .unpack = r->links ? pass : NULL,
         .meanwhile = meanwhile,
+        .move = move,
     };
     r->model.after_layer = after_layer;
 }
@@ -240,6 +237,17 @@ double tr_step_lr(const struct tr_run *r)
     return tr_lr_at(&r->shape.lr_schedule, (double)r->lr_samples);
 }
 
+enum tr_status tr_step_residency(struct tr_run *r, struct tr_sched *s)
+{
+    struct tr_residency how;
+
+    if (r->only)
+        return TR_OK;
+    tr_dp_residency(&r->dp, &how);
+    r->model.fresh = how.reduce == TR_REDUCE_EACH;
+    return tr_residency_add(&how, s);
+}
+
 /* Memory is planned for the largest number of micro-batches; only the schedule changes. */
 static void begin_batch(struct tr_run *r)
 {
@@ -255,7 +263,7 @@ static void begin_batch(struct tr_run *r)
     r->train_list = r->eval_list;
     r->train_list.kind = (enum tr_sched_kind)s->layout.schedule;
     r->train_list.micros = micros;
-    if (tr_sched_build(&r->train_list) != TR_OK)
+    if (tr_sched_build(&r->train_list) != TR_OK || tr_step_residency(r, &r->train_list) != TR_OK)
         tr_die(TR_ERESOURCE, "%s", tr_last_error());
 }
 
@@ -292,10 +300,12 @@ void tr_step_gradients(struct tr_run *r)
     r->model.training = true;
     begin_links(r);
     tr_timer_start(TR_TIMER_FORWARD_BACKWARD);
-    tr_dp_begin(&r->dp);
+    tr_dp_begin(&r->dp, r->micros);
+    r->stage.idle = !tr_dp_reduces(&r->dp);
     tr_exec_step(&r->train_list, &r->grid.pp, &r->queue, &r->stage);
 
     tr_timer_start(TR_TIMER_PARAMS_ALL_REDUCE);
+    tr_exec_settle(&r->stage);
     r->masters_changed = tr_dp_finish(&r->dp);
     sum_parts(r);
     tr_timer_stop(TR_TIMER_PARAMS_ALL_REDUCE);
@@ -373,6 +383,7 @@ void tr_step_forward(struct tr_run *r, int64_t first)
     r->model.training = false;
     r->first_sample = first;
     begin_links(r);
+    r->stage.idle = true;
     tr_exec_step(&r->eval_list, &r->grid.pp, &r->queue, &r->stage);
 }
 

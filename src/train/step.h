@@ -15,6 +15,9 @@ struct tr_step_result {
 /* Connect the executor to the run's chunks: fills run->stage. */
 void tr_step_connect(struct tr_run *r);
 
+/* Put into a list of this run what its data-parallel mode does with weights and gradients meanwhile.  TR_ERESOURCE. */
+enum tr_status tr_step_residency(struct tr_run *r, struct tr_sched *s) TR_MUST_CHECK;
+
 /*
  * The gradients of the next global batch (gradient accumulation): the pipeline schedule, the
  * reduction over replicas, the all-reduce of the tied embedding's gradients, all of it queued.

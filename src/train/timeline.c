@@ -17,11 +17,12 @@
 /* Spans that a rank has room for, and those that go to rank 0 in one message. */
 enum { MOST = (64 << 20) / (int)sizeof(struct tr_span), PIECE = 1 << 14 };
 
-static const char TIDY_FOLDER[] = "trace_json";
+/* What --trace-step-start and -end are unless given. */
+enum { FIRST = 10, LAST = 12 };
 
 bool tr_timeline_wanted(const struct tr_config *c)
 {
-    return c->trace || c->profiling != TR_PROFILING_NONE;
+    return c->trace != NULL;
 }
 
 static bool ends_in_slash(const char *path)
@@ -31,14 +32,25 @@ static bool ends_in_slash(const char *path)
     return length > 0 && path[length - 1] == '/';
 }
 
+/* Iterations after this one, up to that one. */
+static int64_t first_of(const struct tr_config *c)
+{
+    return c->trace_step_start == TR_UNSET_INT ? FIRST : c->trace_step_start;
+}
+
+static int64_t last_of(const struct tr_config *c)
+{
+    return c->trace_step_end == TR_UNSET_INT ? LAST : c->trace_step_end;
+}
+
 /* PATH, or a file of its own in the folder PATH. */
 static char *file_of(const struct tr_config *c)
 {
     struct stat is;
 
     if (ends_in_slash(c->trace) || (stat(c->trace, &is) == 0 && S_ISDIR(is.st_mode)))
-        return tr_format("%s/iterations-%lld-%lld.json", c->trace,
-                         (long long)c->trace_step_start + 1, (long long)c->trace_step_end);
+        return tr_format("%s/iterations-%lld-%lld.json", c->trace, (long long)first_of(c) + 1,
+                         (long long)last_of(c));
     return tr_format("%s", c->trace);
 }
 
@@ -67,16 +79,18 @@ static enum tr_status try_to_write(const char *path)
 enum tr_status tr_timeline_open(struct tr_timeline *t, struct tr_run *run, int64_t most, bool waits)
 {
     const struct tr_config *c = run->config;
-    int64_t iterations = c->trace_step_end - c->trace_step_start;
+    int64_t iterations = last_of(c) - first_of(c);
     enum tr_status s = TR_OK;
 
-    *t = (struct tr_timeline){
-        .run = run, .waits = waits, .over = run->iteration >= c->trace_step_end};
+    *t = (struct tr_timeline){.over = true};
+    if (!tr_timeline_wanted(c))
+        return TR_OK;
+    *t = (struct tr_timeline){.run = run, .waits = waits, .over = run->iteration >= last_of(c)};
     if (t->over)
         tr_log_rank0(TR_LOG_WARNING,
                      "nothing will be traced: the run goes on after iteration %lld, and "
                      "--trace-step-end is %lld",
-                     (long long)run->iteration, (long long)c->trace_step_end);
+                     (long long)run->iteration, (long long)last_of(c));
     t->most = iterations > MOST / most ? MOST : iterations * most;
     t->span = malloc((size_t)t->most * sizeof *t->span);
     if (!t->span)
@@ -84,7 +98,7 @@ enum tr_status tr_timeline_open(struct tr_timeline *t, struct tr_run *run, int64
                     "no memory left for a trace of %lld iterations; trace fewer "
                     "(--trace-step-end)",
                     (long long)iterations);
-    if (s == TR_OK && c->trace) {
+    if (s == TR_OK) {
         t->path = file_of(c);
         if (run->world->rank == 0)
             s = ends_in_slash(c->trace) ? tr_make_dirs(c->trace) : TR_OK;
@@ -105,12 +119,12 @@ bool tr_timeline_due(const struct tr_timeline *t, int64_t iteration)
 {
     const struct tr_config *c = t->run->config;
 
-    return iteration == c->trace_step_start || iteration == c->trace_step_end;
+    return !t->over && (iteration == first_of(c) || iteration == last_of(c));
 }
 
 void tr_timeline_add(struct tr_timeline *t, const struct tr_span *span, int64_t count, double error)
 {
-    if (t->over || t->run->iteration <= t->run->config->trace_step_start)
+    if (t->over || t->run->iteration <= first_of(t->run->config))
         return;
     t->error = fmax(t->error, error);
     for (int64_t i = 0; i < count; i++)
@@ -172,7 +186,7 @@ static struct tr_trace_head head_of(const struct tr_timeline *t, const struct tr
     const struct tr_run *r = t->run;
     struct tr_trace_head h = {
         .ranks = r->world->size,
-        .first = r->config->trace_step_start + 1,
+        .first = first_of(r->config) + 1,
         .last = r->iteration,
         .origin = HUGE_VAL,
         .wall = wall_offset(),
@@ -292,89 +306,17 @@ static void write_trace(struct tr_timeline *t, int64_t count)
     free(all);
 }
 
-/* ---- a file for each rank ---- */
-
-/* As CocktailSGD names them. */
-static char *tidy_path(const struct tr_run *r)
-{
-    const struct tr_shape *s = &r->shape;
-    const struct tr_config *c = r->config;
-    const char *replicas = s->layout.d == 1             ? ""
-                           : s->dp.optimizer_shards > 1 ? "_sharded_ps"
-                                                        : "_allreduce";
-
-    return tr_format("%s/gpt3_%s%s_b%lld_%lld_l%lld_m%lld_w%d_p%d_1_d%d_%d%s_%s_%s.json",
-                     TIDY_FOLDER, tr_config_spelling("pipeline-schedule", s->layout.schedule),
-                     replicas, (long long)(s->batches.global_batch / s->layout.d),
-                     (long long)s->batches.micro_batch, (long long)s->dims.seq,
-                     (long long)s->dims.hidden, s->layout.world, s->layout.p, s->layout.d,
-                     r->world->rank, c->fp16 ? "_fp16" : "",
-                     tr_config_spelling("profiling", c->profiling), c->trace_postfix);
-}
-
-static enum tr_status write_text(const char *path, struct tr_tidy *tidy, const struct tr_span *span,
-                                 int64_t count)
-{
-    char *text = NULL;
-    size_t size = 0;
-    FILE *f = open_memstream(&text, &size);
-    enum tr_status s;
-
-    if (!f)
-        return TR_FAIL(TR_ERESOURCE, "no memory left for the text of %s", path);
-    tr_tidy_put(f, tidy, span, count);
-    s = fclose(f) == 0 ? tr_make_dirs(TIDY_FOLDER)
-                       : TR_FAIL(TR_ERESOURCE, "no memory left for the text of %s", path);
-    if (s == TR_OK)
-        s = tr_file_replace(path, text, size);
-    free(text);
-    return s;
-}
-
-static void write_tidy(struct tr_timeline *t, int64_t count)
-{
-    struct tr_run *r = t->run;
-    struct tr_tidy tidy = {
-        .rank = r->world->rank,
-        .replicas = r->shape.layout.d > 1,
-        .sharded = r->shape.dp.optimizer_shards > 1,
-        .bytes = r->model.params.size * tr_dtype_bytes(r->model.params.grads.dtype),
-        .wall = wall_offset(),
-    };
-    double *wall = need((size_t)r->world->size, sizeof *wall);
-    char *path = tidy_path(r);
-    bool good;
-
-    /* That of the common clock. */
-    r->world->via->gather_all(r->world, &tidy.wall, sizeof tidy.wall, wall);
-    tidy.wall = wall[0];
-    good = write_text(path, &tidy, t->span, count) == TR_OK;
-    if (!good)
-        tr_output_lost("no profile of this rank: %s", tr_last_error());
-    if (tr_comm_max(r->world, !good) == 0)
-        tr_notice_rank0("> profile of each rank written to %s/\n", TIDY_FOLDER);
-    free(path);
-    free(wall);
-}
-
 void tr_timeline_write(struct tr_timeline *t, bool now)
 {
-    const struct tr_config *c = t->run->config;
-    int64_t count;
-
-    if (t->over || !(now || t->run->iteration >= c->trace_step_end))
+    if (t->over || !(now || t->run->iteration >= last_of(t->run->config)))
         return;
     t->over = true;
     if (tr_comm_max(t->run->world, t->added) == 0) {
         tr_log_rank0(TR_LOG_WARNING,
                      "nothing was traced: the run ended with iteration %lld, and "
                      "--trace-step-start says to begin after %lld",
-                     (long long)t->run->iteration, (long long)c->trace_step_start);
+                     (long long)t->run->iteration, (long long)first_of(t->run->config));
         return;
     }
-    count = straighten(t);
-    if (c->trace)
-        write_trace(t, count);
-    if (c->profiling != TR_PROFILING_NONE)
-        write_tidy(t, count);
+    write_trace(t, straighten(t));
 }

@@ -6,12 +6,8 @@
 #include "telemetry/trace.h"
 
 /*
- * Timelines: what the ranks did in some iterations, for a viewer of traces.
- *
- *   --trace PATH                 all ranks in one file, on one clock: JSON of Chrome's trace viewer,
- *                                which ui.perfetto.dev reads too (train/trace_file.h)
- *   --profiling tidy_profiling   a file for each rank, with the names and colours that the profiler of
- *                                that name in CocktailSGD gives
+ * --trace PATH: what all ranks did in some iterations, in one file and on one clock: JSON of Chrome's trace viewer,
+ * which ui.perfetto.dev reads too (train/trace_file.h).
  *
  * What comes after iteration --trace-step-start up to the end of --trace-step-end is recorded, as
  * --profile-step-start and -end count.  It is written when that is over, or when the run ends

@@ -7,67 +7,43 @@
 
 #include "util/text.h"
 
-/* The tracks.  Those of legs are in the order of the legs. */
-enum track {
-    ITERATION,
-    FORWARD_RECV,
-    FORWARD_COMPUTE,
-    FORWARD_SEND,
-    BACKWARD_RECV,
-    BACKWARD_COMPUTE,
-    BACKWARD_SEND,
-    OPTIMIZER_COMM,
-    OPTIMIZER_COMP,
-    TRACKS
+const struct tr_track_row tr_tracks[TR_TRACKS] = {
+#define TRACK(symbol, track, name, colour) {track, name, colour},
+#include "train/tracks.def"
 };
 
-static const struct {
-    const char *name, *event, *colour;
-} tracks[TRACKS] = {
-    [ITERATION] = {"0. iteration", "iteration", "generic_work"},
-    [FORWARD_RECV] = {"1. forward-recv", "recv", "startup"},
-    [FORWARD_COMPUTE] = {"2. forward-compute", "comp", "good"},
-    [FORWARD_SEND] = {"3. forward-send", "send", "thread_state_iowait"},
-    [BACKWARD_RECV] = {"4. backward-recv", "recv", "startup"},
-    [BACKWARD_COMPUTE] = {"5. backward-compute", "comp", "good"},
-    [BACKWARD_SEND] = {"6. backward-send", "send", "thread_state_iowait"},
-    [OPTIMIZER_COMM] = {"7. optimizer-comm", "opt_allreduce", "cq_build_passed"},
-    [OPTIMIZER_COMP] = {"8. optimizer-comp", "opt_comp", "bad"},
-};
-
-static enum track track_of_leg(int leg)
+enum tr_track tr_track_of_leg(int leg)
 {
-    static const enum track of[TR_LEGS] = {FORWARD_SEND, FORWARD_RECV, BACKWARD_SEND,
-                                           BACKWARD_RECV};
+    static const enum tr_track of[TR_LEGS] = {TR_TRACK_FORWARD_SEND, TR_TRACK_FORWARD_RECV,
+                                              TR_TRACK_BACKWARD_SEND, TR_TRACK_BACKWARD_RECV};
 
     return of[leg];
 }
 
-static enum track track_of_timer(const struct tr_span *s)
+enum tr_track tr_track_of_timer(const struct tr_span *s)
 {
     switch ((enum tr_timer)s->timer) {
     case TR_TIMER_FORWARD_BACKWARD:
-        return ITERATION;
+        return TR_TRACK_ITERATION;
     case TR_TIMER_FORWARD_COMPUTE:
     case TR_TIMER_BATCH_GENERATOR:
-        return FORWARD_COMPUTE;
+        return TR_TRACK_FORWARD_COMPUTE;
     case TR_TIMER_BACKWARD_COMPUTE:
-        return BACKWARD_COMPUTE;
+        return TR_TRACK_BACKWARD_COMPUTE;
     case TR_TIMER_PACK:
-        return s->about.legs & TR_SEND_FWD ? FORWARD_SEND : BACKWARD_SEND;
+        return s->about.legs & TR_SEND_FWD ? TR_TRACK_FORWARD_SEND : TR_TRACK_BACKWARD_SEND;
     case TR_TIMER_UNPACK:
-        return s->about.legs & TR_RECV_FWD ? FORWARD_RECV : BACKWARD_RECV;
+        return s->about.legs & TR_RECV_FWD ? TR_TRACK_FORWARD_RECV : TR_TRACK_BACKWARD_RECV;
     case TR_TIMER_PARAMS_ALL_REDUCE:
     case TR_TIMER_EMBEDDING_ALL_REDUCE:
     case TR_TIMER_PARAMS_ALL_GATHER:
-        return OPTIMIZER_COMM;
+        return TR_TRACK_OPTIMIZER_COMM;
     default:
-        return OPTIMIZER_COMP;
+        return TR_TRACK_OPTIMIZER_COMP;
     }
 }
 
-/* A transfer, not a timer within one. */
-static bool is_transfer(const struct tr_span *s)
+bool tr_trace_is_transfer(const struct tr_span *s)
 {
     return s->about.what >= TR_SPAN_XFER && s->timer == tr_timer_for_legs(s->about.legs);
 }
@@ -75,6 +51,11 @@ static bool is_transfer(const struct tr_span *s)
 static bool is_compute(const struct tr_span *s)
 {
     return s->timer == TR_TIMER_FORWARD_COMPUTE || s->timer == TR_TIMER_BACKWARD_COMPUTE;
+}
+
+bool tr_trace_is_compute(const struct tr_span *s)
+{
+    return is_compute(s) && (s->about.what == TR_SPAN_FWD || s->about.what == TR_SPAN_BWD);
 }
 
 static void put_stamp(FILE *f, double seconds)
@@ -140,12 +121,12 @@ static void put_names(FILE *f, struct tr_trace_head *h, const struct tr_trace_ra
             "{\"name\": \"process_sort_index\", \"ph\": \"M\", \"pid\": %d, \"args\": "
             "{\"sort_index\": %d}}",
             r->rank, r->rank);
-    for (int i = 0; i < TRACKS; i++) {
+    for (int i = 0; i < TR_TRACKS; i++) {
         next(f, &h->events);
         fprintf(f,
                 "{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": %d, \"tid\": %d, \"args\": "
                 "{\"name\": \"%s\"}}",
-                r->rank, i, tracks[i].name);
+                r->rank, i, tr_tracks[i].name);
     }
 }
 
@@ -165,10 +146,10 @@ static void put_slot(FILE *f, const struct tr_span *s, int leg)
 
 static void put_leg(FILE *f, struct tr_trace_head *h, int rank, const struct tr_span *s, int leg)
 {
-    enum track t = track_of_leg(leg);
+    enum tr_track t = tr_track_of_leg(leg);
 
-    put_event(f, &h->events, tracks[t].event, rank, s, h->origin);
-    fprintf(f, ", \"tid\": %d, \"cname\": \"%s\", \"args\": {", (int)t, tracks[t].colour);
+    put_event(f, &h->events, tr_tracks[t].event, rank, s, h->origin);
+    fprintf(f, ", \"tid\": %d, \"cname\": \"%s\", \"args\": {", (int)t, tr_tracks[t].colour);
     put_slot(f, s, leg);
     if (s->wait >= 0.0)
         fprintf(f, ", \"wait\": %.3f", 1e6 * s->wait);
@@ -180,16 +161,16 @@ static void put_leg(FILE *f, struct tr_trace_head *h, int rank, const struct tr_
 static void put_other(FILE *f, struct tr_trace_head *h, int rank, const struct tr_span *s)
 {
     const bool slot = s->about.what == TR_SPAN_FWD || s->about.what == TR_SPAN_BWD;
-    enum track t = track_of_timer(s);
+    enum tr_track t = tr_track_of_timer(s);
     char name[64];
 
     if (slot && is_compute(s))
-        snprintf(name, sizeof name, "%c%d", t == FORWARD_COMPUTE ? 'F' : 'B',
+        snprintf(name, sizeof name, "%c%d", t == TR_TRACK_FORWARD_COMPUTE ? 'F' : 'B',
                  (int)s->about.micro[0]);
     else
         snprintf(name, sizeof name, "%s", tr_timer_name((enum tr_timer)s->timer));
     put_event(f, &h->events, name, rank, s, h->origin);
-    fprintf(f, ", \"tid\": %d, \"cname\": \"%s\", \"args\": {", (int)t, tracks[t].colour);
+    fprintf(f, ", \"tid\": %d, \"cname\": \"%s\", \"args\": {", (int)t, tr_tracks[t].colour);
     if (slot)
         put_slot(f, s, 0);
     if (s->wait >= 0.0)
@@ -202,7 +183,7 @@ void tr_trace_put(FILE *f, struct tr_trace_head *h, const struct tr_trace_rank *
 {
     put_names(f, h, r);
     for (int64_t i = 0; i < r->count; i++) {
-        if (!is_transfer(&span[i])) {
+        if (!tr_trace_is_transfer(&span[i])) {
             put_other(f, h, r->rank, &span[i]);
             continue;
         }
@@ -210,61 +191,4 @@ void tr_trace_put(FILE *f, struct tr_trace_head *h, const struct tr_trace_rank *
             if (span[i].about.legs >> k & 1)
                 put_leg(f, h, r->rank, &span[i], k);
     }
-}
-
-/* ---- tidy_profiling ---- */
-
-static void put_tidy(FILE *f, struct tr_tidy *x, const struct tr_span *s, const char *name,
-                     const char *track, const char *colour)
-{
-    put_event(f, &x->events, name, x->rank, s, -x->wall);
-    fprintf(f, ", \"tid\": \"%s\", \"cname\": \"%s\"", track, colour);
-}
-
-static void put_tidy_slot(FILE *f, struct tr_tidy *x, const struct tr_span *s, enum track t,
-                          int leg)
-{
-    put_tidy(f, x, s, tracks[t].event, tracks[t].name, tracks[t].colour);
-    fprintf(f, ", \"args\": {\"micro-batch\": %d}}", (int)s->about.micro[leg]);
-}
-
-static void put_tidy_comm(FILE *f, struct tr_tidy *x, const struct tr_span *s)
-{
-    const bool embedding = s->timer == TR_TIMER_EMBEDDING_ALL_REDUCE;
-    const char *name =
-        x->sharded && !embedding ? "opt_shardedPS_sync" : tracks[OPTIMIZER_COMM].event;
-
-    if (!x->replicas && !embedding)
-        return;
-    put_tidy(f, x, s, name, tracks[OPTIMIZER_COMM].name, tracks[OPTIMIZER_COMM].colour);
-    fprintf(f, ", \"args\": {\"para\": \"%s\"", tr_timer_name((enum tr_timer)s->timer));
-    if (!embedding)
-        fprintf(f, ", \"size\": %" PRId64, x->bytes);
-    fprintf(f, "}}");
-}
-
-static void put_tidy_span(FILE *f, struct tr_tidy *x, const struct tr_span *s)
-{
-    if (is_transfer(s)) {
-        for (int k = 0; k < TR_LEGS; k++)
-            if (s->about.legs >> k & 1)
-                put_tidy_slot(f, x, s, track_of_leg(k), k);
-    } else if (is_compute(s) && s->about.what != TR_SPAN_OTHER) {
-        put_tidy_slot(f, x, s, track_of_timer(s), 0);
-    } else if (track_of_timer(s) == OPTIMIZER_COMM) {
-        put_tidy_comm(f, x, s);
-    } else if (s->timer == TR_TIMER_OPTIMIZER) {
-        put_tidy(f, x, s, x->replicas ? tracks[OPTIMIZER_COMP].event : "opt",
-                 x->replicas ? tracks[OPTIMIZER_COMP].name : "7. optimizer-step",
-                 tracks[OPTIMIZER_COMP].colour);
-        fprintf(f, ", \"args\": {}}");
-    }
-}
-
-void tr_tidy_put(FILE *f, struct tr_tidy *tidy, const struct tr_span *span, int64_t count)
-{
-    fprintf(f, "[\n");
-    for (int64_t i = 0; i < count; i++)
-        put_tidy_span(f, tidy, &span[i]);
-    fprintf(f, "\n]\n");
 }

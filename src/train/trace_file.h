@@ -22,6 +22,24 @@
  *
  * A transfer of several legs stands on the track of each.
  */
+enum tr_track {
+#define TRACK(symbol, track, name, colour) TR_TRACK_##symbol,
+#include "train/tracks.def"
+    TR_TRACKS
+};
+struct tr_track_row {
+    const char *name, *event, *colour;
+};
+extern const struct tr_track_row tr_tracks[TR_TRACKS];
+
+/* Where a span stands: a leg of a transfer, and anything else. */
+enum tr_track tr_track_of_leg(int leg);
+enum tr_track tr_track_of_timer(const struct tr_span *s);
+
+/* A transfer, not a timer within one; the computation of a micro-batch, not what happens once. */
+bool tr_trace_is_transfer(const struct tr_span *s);
+bool tr_trace_is_compute(const struct tr_span *s);
+
 struct tr_trace_rank {
     int64_t count, missing; /* spans here, and those that there was no room for */
     double error;           /* seconds: of the common clock on this rank */
@@ -54,19 +72,5 @@ void tr_trace_begin(FILE *f, const struct tr_trace_head *head);
 void tr_trace_put(FILE *f, struct tr_trace_head *head, const struct tr_trace_rank *rank,
                   const struct tr_span *span);
 void tr_trace_end(FILE *f);
-
-/*
- * tidy_profiling: the array of events of one rank, where tracks are identified by their names, and
- * times are microseconds since 1970.  There is no track but those of that profiler: nothing within
- * a computation, and the optimizer is on "7. optimizer-step" where there is a single replica.
- */
-struct tr_tidy {
-    int64_t events; /* counts what was written, from 0 */
-    int rank;
-    bool replicas, sharded; /* there are several; ZeRO-1 over them */
-    int64_t bytes;          /* of the gradients */
-    double wall;            /* what is added to the common clock for seconds since 1970 */
-};
-void tr_tidy_put(FILE *f, struct tr_tidy *tidy, const struct tr_span *span, int64_t count);
 
 #endif

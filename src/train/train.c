@@ -16,8 +16,11 @@
 #include "train/recorder.h"
 #include "telemetry/lines.h"
 #include "train/run.h"
+#include "train/run_time.h"
+#include "train/scoring.h"
 #include "train/start.h"
 #include "train/step.h"
+#include "train/tracker.h"
 #include "job/stop.h"
 #include "train/logging.h"
 #include "util/log.h"
@@ -28,6 +31,8 @@ struct loop {
     struct tr_logging tell;
     struct tr_recorder record;
     struct tr_numbers numbers;
+    struct tr_tracker tracker;
+    struct tr_run_time run_time;
     struct tr_progress progress;  /* of rank 0 */
     struct tr_run_folder *folder; /* borrowed */
     struct tr_stop *stop;         /* borrowed */
@@ -49,9 +54,11 @@ static void evaluate(struct loop *l, enum tr_split split, const char *where)
     int64_t told = r->config->log_format == TR_FORMAT_CORE ? 1 : r->config->log_interval;
     int64_t piece = split == TR_SPLIT_TEST ? told : iterations;
     double began = tr_now(), loss = 0.0;
+    struct tr_scoring scoring;
 
     if (iterations == 0)
         return;
+    tr_scoring_begin(r, &e, &scoring);
     for (int64_t done = 0, n; done < iterations; done += n) {
         n = iterations - done < piece ? iterations - done : piece;
         loss += tr_eval(r, split, e.first + done * r->shape.batches.global_batch, n) * (double)n /
@@ -63,14 +70,18 @@ static void evaluate(struct loop *l, enum tr_split split, const char *where)
         tr_lines_evaluating(text, sizeof text, done + n, iterations);
         tr_print_rank0("%s\n", text);
     }
+    tr_scoring_end(r, &scoring);
     loss = tr_evaluation_end(r, split, &e, loss);
     tr_logging_news(r);
     if (split == TR_SPLIT_VALID)
         r->consumed_valid = e.first + e.samples;
     tr_logging_validation(r, where, loss);
+    if (scoring.scores.count)
+        tr_logging_metrics(r, &scoring);
     l->tell.since += tr_now() - began;
     if (split == TR_SPLIT_VALID)
-        tr_numbers_validation(&l->numbers, loss);
+        tr_numbers_validation(&l->numbers, loss, &scoring);
+    tr_scoring_close(&scoring);
     if (split == TR_SPLIT_VALID)
         tr_stop_took(l->stop, TR_PART_EVALUATION, tr_now() - began);
 }
@@ -148,6 +159,8 @@ static enum tr_status step_and_tell(struct loop *l)
     r->iteration++;
     tr_profile_after(r);
     tr_logging_news(r);
+    if (!passed)
+        tr_tracker_step(&l->tracker, r);
     skipped = passed || (step.skipped && goes_on(r->config));
     tr_logging_add(&l->tell, &step, skipped);
     lost = not_finite(l, &step, tr_logging_due(&l->tell, r->iteration));
@@ -164,6 +177,7 @@ static enum tr_status step_and_tell(struct loop *l)
                        "--clip-grad",
                        (long long)r->iteration);
     tr_stop_took(l->stop, TR_PART_ITERATION, tr_now() - began);
+    tr_run_time_add(&l->run_time, r, tr_now() - began);
     return TR_OK;
 }
 
@@ -352,12 +366,14 @@ static enum tr_status run_loop(struct tr_run *r, struct tr_run_folder *folder, s
         tr_recorder_close(&l.record);
         return s;
     }
+    tr_tracker_open(&l.tracker, r);
     tr_logging_open(&l.tell, r, l.record.waits);
     if (r->config->log_progress && r->world->rank == 0)
         tr_progress_open(&l.progress, r->config->save, r->world->size, r->shape.dims.seq,
                          tr_logging_flops(r), r->consumed_train, time(NULL));
     s = iterate(&l);
     tr_profile_stop(r);
+    tr_tracker_close(&l.tracker);
     tr_progress_close(&l.progress);
     tr_logging_close(&l.tell);
     tr_recorder_finish(&l.record);

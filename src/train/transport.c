@@ -1,30 +1,81 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "train/transport.h"
 
+#include <stdlib.h>
+
 #ifdef HAVE_NCCL
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "comm/nccl.h"
 #endif
+#include "ckpt/map.h"
 #include "comm/slow.h"
 #include "train/step.h"
+#include "util/file.h"
 #include "util/log.h"
 
-struct tr_comm *tr_transport_network(const struct tr_config *c, struct tr_comm *world,
-                                     struct tr_comm *slow)
+enum { LINKS_MOST = 1 << 20 };
+
+static void tell_links(const struct tr_slow_links *l)
 {
-    const struct tr_slow_how how = {
+    double least = l->rate[0], most = l->rate[0], late = 0.0;
+
+    for (int i = 0; i < l->groups * l->groups; i++) {
+        least = l->rate[i] < least ? l->rate[i] : least;
+        most = l->rate[i] > most ? l->rate[i] : most;
+        late = l->latency[i] > late ? l->latency[i] : late;
+    }
+    tr_print_rank0("> links between %d groups of ranks: %g to %g Gbit/s, latencies up to %g ms\n",
+                   l->groups, 1e-9 * least, 1e-9 * most, 1e3 * late);
+}
+
+static enum tr_status read_links(const struct tr_config *c, struct tr_comm *world,
+                                 struct tr_slow_links *out)
+{
+    char *text = NULL;
+    enum tr_status s = world->rank == 0 ? tr_regular_text(c->slow_links, LINKS_MOST, &text) : TR_OK;
+
+    TR_TRY(tr_comm_agree(world, s));
+    tr_ckpt_tell_text(world, &text);
+    s = tr_slow_links_read(c->slow_links, text, out);
+    free(text);
+    if (s == TR_OK && out->ranks != world->size)
+        s = TR_FAIL(
+            TR_ECONFIG,
+            "--slow-links %s has %d ranks, and there are %d: start as many, or change its groups",
+            c->slow_links, out->ranks, world->size);
+    TR_TRY(tr_comm_agree(world, s));
+    tell_links(out);
+    return TR_OK;
+}
+
+enum tr_status tr_transport_network(const struct tr_config *c, struct tr_comm *world,
+                                    struct tr_network *out)
+{
+    struct tr_slow_how how = {
         .rate = 1e9 * c->slow_rate,
         .latency = 1e-3 * c->slow_latency,
         .jitter = 1e-3 * c->slow_jitter,
     };
 
-    if (c->distributed_backend != TR_DIST_SLOW || !(how.rate > 0.0))
-        return world;
-    tr_comm_slow_open(world, how, slow);
-    return slow;
+    *out = (struct tr_network){.over = world};
+    if (c->distributed_backend != TR_DIST_SLOW || !(how.rate > 0.0 || c->slow_links))
+        return TR_OK;
+    if (c->slow_links) {
+        TR_TRY(read_links(c, world, &out->links));
+        how.links = &out->links;
+    }
+    tr_comm_slow_open(world, how, &out->slow);
+    out->over = &out->slow;
+    return TR_OK;
+}
+
+void tr_transport_network_close(struct tr_network *n)
+{
+    if (n->over == &n->slow)
+        n->slow.via->release(&n->slow);
+    tr_slow_links_release(&n->links);
 }
 
 static enum tr_status refuse(int backend)
@@ -130,6 +181,9 @@ static void add_replicas(struct uses *u, struct tr_run *r)
 
     tr_dp_uses(&r->dp, add_use, &x);
     add(u, &r->grid.dp, TR_NCCL_ALLREDUCE, TR_F64, 1);
+    if (r->dp.outer.size > 0)
+        add(u, &r->dp.outer, TR_NCCL_ALLREDUCE, grads_of(r),
+            r->model.params.size / r->dp.sums.size);
     if (r->dp.rounds.size > 0)
         add(u, &r->dp.rounds, TR_NCCL_ALL_TO_ALL, TR_U8, 1);
 }

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "comm/slow_links.h"
 #include "train/run.h"
 
 /*
@@ -19,10 +20,18 @@
  *     slow     slow            refused: it simulates a network between hosts
  */
 
-/* The world that a run is given: `world` itself or, with --distributed-backend slow, *slow, which wraps it
-   and is to be released.  Without --slow-rate it is for tr_shape_of() to complain. */
-struct tr_comm *tr_transport_network(const struct tr_config *c, struct tr_comm *world,
-                                     struct tr_comm *slow);
+/* The world that a run is given, `over`: `world` itself or, with --distributed-backend slow, one that wraps it. */
+struct tr_network {
+    struct tr_comm *over;
+    struct tr_comm slow;
+    struct tr_slow_links links;
+};
+
+/* Rank 0 reads --slow-links.  Without it and --slow-rate it is for tr_shape_of() to complain.  Collective over `world`; TR_EIO,
+   TR_ECONFIG on all ranks.  *out must not be moved; close it also after a failure. */
+enum tr_status tr_transport_network(const struct tr_config *c, struct tr_comm *world,
+                                    struct tr_network *out) TR_MUST_CHECK;
+void tr_transport_network_close(struct tr_network *n);
 
 /* Fill r->transport; the device is open.  Collective over r->world; TR_ECONFIG or TR_ERESOURCE on all
    ranks. */
