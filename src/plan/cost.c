@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "plan/cost.h"
 
+#include <math.h>
+
 #include "dp/dp.h"
+#include "optim/states.h"
 
 double tr_cost_peak(const struct tr_precision *p, const struct tr_machine *m)
 {
@@ -157,6 +160,25 @@ static double beyond(double seconds, double hidden)
     return seconds > hidden ? seconds - hidden : 0.0;
 }
 
+/* Seconds of all messages of a part in one direction, and bytes that a rank sends. */
+static double messages(const struct tr_cost *x, enum tr_work_part part, bool backward,
+                       double *bytes)
+{
+    const struct tr_work *w = &x->work[part];
+    const double count = x->s->layout.w;
+    double sum = 0.0;
+
+    for (int i = 0; i < w->collectives; i++) {
+        const struct tr_work_collective *m = &w->collective[i];
+
+        if (m->backward != backward)
+            continue;
+        sum += message(x, m);
+        *bytes += (m->kind == TR_WORK_ALL_REDUCE ? 2.0 : 1.0) * (count - 1.0) / count * m->bytes;
+    }
+    return sum;
+}
+
 static double messages_forward(const struct tr_cost *x, enum tr_work_part part)
 {
     const struct tr_work *w = &x->work[part];
@@ -195,6 +217,43 @@ static void add_end(const struct tr_cost *x, enum tr_work_part part, struct tr_c
         messages_forward(x, part) + messages_backward(x, part);
 }
 
+/* The same of a chunk with the ends that it has. */
+static double messages_of_chunk(const struct tr_cost *x, int stage, int chunk, double *bytes)
+{
+    const struct tr_layout *l = &x->s->layout;
+    const int64_t layers = tr_layout_layers(l, stage, chunk);
+    const double n = (double)layers, again = recomputed(&x->s->activations, layers);
+    double there = 0.0, back = 0.0, ends = 0.0, seconds;
+
+    seconds = (n + again) * messages(x, TR_WORK_LAYER, false, &there) +
+              n * messages(x, TR_WORK_LAYER, true, &back);
+    if (stage == 0 && chunk == 0)
+        seconds +=
+            messages(x, TR_WORK_EMBED, false, &ends) + messages(x, TR_WORK_EMBED, true, &ends);
+    if (stage == l->p - 1 && chunk == l->k - 1)
+        seconds += messages(x, TR_WORK_HEAD, false, &ends) + messages(x, TR_WORK_HEAD, true, &ends);
+    *bytes = (n + again) * there + n * back + ends;
+    return seconds;
+}
+
+double tr_cost_tensor_bytes(const struct tr_cost *x, int stage, int chunk)
+{
+    double bytes;
+
+    (void)messages_of_chunk(x, stage, chunk, &bytes);
+    return bytes;
+}
+
+/* What the copies of a layer's activations to the host take longer than the pass of a layer that goes on beside
+   them; both ways are a lane of their own. */
+static double offloaded(const struct tr_cost *x, double seconds)
+{
+    const struct tr_work_how how = tr_work_how_of(x->s);
+    const double bytes = tr_work_kept_bytes(&x->work[TR_WORK_LAYER], &how);
+
+    return x->m->host_link > 0.0 ? beyond(bytes / (1e9 * x->m->host_link), seconds) : 0.0;
+}
+
 struct tr_cost_chunk tr_cost_chunk(const struct tr_cost *x, int stage, int chunk)
 {
     const struct tr_shape *s = x->s;
@@ -213,6 +272,12 @@ struct tr_cost_chunk tr_cost_chunk(const struct tr_cost *x, int stage, int chunk
         .tensor_backward = n * wait + again * sums,
     };
 
+    const double away = fmin((double)s->activations.offload_layers, n);
+    double bytes;
+
+    c.forward += away > 0.0 ? away * offloaded(x, forward + sums) : 0.0;
+    c.backward += away > 0.0 ? away * offloaded(x, kept + wait) : 0.0;
+    c.tensor_link = messages_of_chunk(x, stage, chunk, &bytes);
     if (stage == 0 && chunk == 0)
         add_end(x, TR_WORK_EMBED, &c);
     if (stage == s->layout.p - 1 && chunk == s->layout.k - 1)
@@ -273,10 +338,32 @@ double tr_cost_transfer(const struct tr_cost *x)
     return seconds;
 }
 
+/* A part of it where tensor ranks divide it between them. */
+double tr_cost_transfer_bytes(const struct tr_cost *x, bool scatters)
+{
+    const struct tr_shape *s = x->s;
+    const bool divided = s->activations.sequence || scatters;
+
+    return (message_bytes(x, s->links.forward_bits, s->links.forward_over) +
+            message_bytes(x, s->links.backward_bits, s->links.backward_over)) /
+           (divided ? s->layout.w : 1);
+}
+
 /* An all-reduce is a reduce-scatter and an all-gather. */
 static double leg(const struct tr_cost *x, const struct tr_dp_leg *l)
 {
-    return 0.5 * l->passes * all_reduce(link_of_replicas(x), x->s->layout.d, l->bytes);
+    const int stride = tr_layout_data_stride(&x->s->layout) * l->step;
+
+    if (l->group == 0)
+        return 0.5 * l->passes * all_reduce(link_of_replicas(x), x->s->layout.d, l->bytes);
+    return 0.5 * l->passes * all_reduce(link_of(x, stride, stride * l->group), l->group, l->bytes);
+}
+
+/* What comes from the host, or goes there, in as many passes, of what a rank owns. */
+static double lane(const struct tr_cost *x, const struct tr_dp_leg *l, bool hosted)
+{
+    return hosted ? l->passes * l->bytes / x->s->dp.optimizer_shards / (1e9 * x->m->host_link)
+                  : 0.0;
 }
 
 double tr_cost_reduce(const struct tr_cost *x, double params, double *during)
@@ -284,7 +371,7 @@ double tr_cost_reduce(const struct tr_cost *x, double params, double *during)
     const struct tr_dp_cost c = tr_dp_cost(x->s, params, x->grad, x->elem);
 
     *during = c.reduce.during;
-    return leg(x, &c.reduce);
+    return leg(x, &c.reduce) + leg(x, &c.outer) + lane(x, &c.reduce, x->s->offload.gradients);
 }
 
 double tr_cost_gather(const struct tr_cost *x, double params, double *during)
@@ -292,20 +379,90 @@ double tr_cost_gather(const struct tr_cost *x, double params, double *during)
     const struct tr_dp_cost c = tr_dp_cost(x->s, params, x->grad, x->elem);
 
     *during = c.gather.during;
-    return leg(x, &c.gather);
+    return leg(x, &c.gather) + lane(x, &c.gather, x->s->offload.weights);
 }
 
-double tr_cost_tied(const struct tr_cost *x)
+/* What a rank sends of a leg on the ring. */
+static double leg_bytes(const struct tr_cost *x, const struct tr_dp_leg *l)
+{
+    const double ranks = l->group > 0 ? l->group : x->s->layout.d;
+
+    return (ranks - 1.0) / ranks * l->passes * l->bytes;
+}
+
+double tr_cost_reduce_bytes(const struct tr_cost *x, double params)
+{
+    const struct tr_dp_cost c = tr_dp_cost(x->s, params, x->grad, x->elem);
+
+    return leg_bytes(x, &c.reduce) + (c.outer.group > 0 ? leg_bytes(x, &c.outer) : 0.0);
+}
+
+double tr_cost_gather_bytes(const struct tr_cost *x, double params)
+{
+    const struct tr_dp_cost c = tr_dp_cost(x->s, params, x->grad, x->elem);
+
+    return leg_bytes(x, &c.gather);
+}
+
+/* An all-reduce of two ranks: each sends as much as there is. */
+double tr_cost_tied_bytes(const struct tr_cost *x)
 {
     const struct tr_shape *s = x->s;
 
     if (s->layout.p < 2 || !s->dims.family.tied)
         return 0.0;
-    return all_reduce(link_of_stages(x), 2,
-                      x->grad * (double)s->dims.vocab_padded / s->layout.w * (double)s->dims.embed);
+    return x->grad * (double)s->dims.vocab_padded / s->layout.w * (double)s->dims.embed;
+}
+
+double tr_cost_tied(const struct tr_cost *x)
+{
+    const double bytes = tr_cost_tied_bytes(x);
+
+    return bytes > 0.0 ? all_reduce(link_of_stages(x), 2, bytes) : 0.0;
+}
+
+bool tr_cost_spans(const struct tr_cost *x, enum tr_cost_group group)
+{
+    const struct tr_layout *l = &x->s->layout;
+    const int ranks[] = {
+        [TR_COST_TENSOR] = l->w,
+        [TR_COST_STAGES] = tr_layout_pipeline_stride(l) * l->p,
+        [TR_COST_REPLICAS] = tr_layout_data_stride(l) * l->d,
+    };
+
+    return ranks[group] > x->m->gpus_per_node;
+}
+
+/* A tile comes, is updated and goes while others do, so the slowest of the ways decides.  Gradients come and weights go
+   at once; of the host's memory and disks a rank has its share. */
+static double host_update(const struct tr_cost *x, double params)
+{
+    const struct tr_machine *m = x->m;
+    const double kept = 4.0 + (double)tr_optim_state_bytes(), ranks = m->gpus_per_node;
+    const double link = params * (x->grad > x->elem ? x->grad : x->elem) / (1e9 * m->host_link);
+    /* A weight in fp32 is the master. */
+    const double weight = x->s->precision.half ? 2.0 * x->elem : x->elem;
+    const double bytes = 2.0 * kept + 2.0 * x->grad + weight;
+    const double memory = params * bytes * ranks / (1e9 * m->host_stream);
+    const double files = x->s->offload.folders ? params * kept * ranks / (1e9 * m->files) : 0.0;
+
+    return fmax(fmax(link, memory), files);
 }
 
 double tr_cost_optimizer(const struct tr_cost *x, double params)
 {
-    return params / x->s->dp.optimizer_shards * x->m->optimizer_bytes / x->stream;
+    const double mine = params / x->s->dp.optimizer_shards, hosted = x->s->offload.hosted;
+    const double here = (1.0 - hosted) * mine * x->m->optimizer_bytes / x->stream;
+
+    return hosted > 0.0 ? here + host_update(x, hosted * mine) : here;
+}
+
+const char *tr_cost_lacks(const struct tr_shape *s, const struct tr_machine *m)
+{
+    if (s->offload.hosted <= 0.0)
+        return s->activations.offload_layers > 0 && m->host_link <= 0.0 ? "host-link-gbs" : NULL;
+    return m->host_link <= 0.0                     ? "host-link-gbs"
+           : m->host_stream <= 0.0                 ? "host-memory-gbs"
+           : s->offload.folders && m->files <= 0.0 ? "node-files-gbs"
+                                                   : NULL;
 }

@@ -2,6 +2,8 @@
 #ifndef TR_PLAN_COST_H
 #define TR_PLAN_COST_H
 
+#include <stdbool.h>
+
 #include "config/machine.h"
 #include "config/shape.h"
 #include "config/work.h"
@@ -36,6 +38,7 @@ double tr_cost_peak(const struct tr_precision *p, const struct tr_machine *m);
 struct tr_cost_chunk {
     double forward, backward;               /* computing */
     double tensor_forward, tensor_backward; /* waiting for tensor ranks */
+    double tensor_link;                     /* messages of tensor ranks, whatever hides them */
 };
 struct tr_cost_chunk tr_cost_chunk(const struct tr_cost *x, int stage, int chunk);
 
@@ -50,6 +53,28 @@ double tr_cost_reduce(const struct tr_cost *x, double params, double *during);
 double tr_cost_gather(const struct tr_cost *x, double params, double *during);
 double tr_cost_tied(const struct tr_cost *x);
 
+/*
+ * Bytes that a rank sends: to tensor ranks in one micro-batch through one chunk; of one activation from stage to stage
+ * and of its gradient back, with --scatter-gather-tensors-in-pipeline or without; of its gradients, or weight deltas,
+ * and of its weights, or means, in an iteration, where it has `params` parameters; of the tied embedding, from either
+ * end.
+ */
+double tr_cost_tensor_bytes(const struct tr_cost *x, int stage, int chunk);
+double tr_cost_transfer_bytes(const struct tr_cost *x, bool scatters);
+double tr_cost_reduce_bytes(const struct tr_cost *x, double params);
+double tr_cost_gather_bytes(const struct tr_cost *x, double params);
+double tr_cost_tied_bytes(const struct tr_cost *x);
+
+/* Whether groups of tensor ranks, stages or replicas span nodes: all that they send is then counted as between nodes. */
+enum tr_cost_group { TR_COST_TENSOR, TR_COST_STAGES, TR_COST_REPLICAS };
+bool tr_cost_spans(const struct tr_cost *x, enum tr_cost_group group);
+
+/* The update.  An offloaded one takes what is slowest of the link to the host, of whose memory an element reads and
+   writes masters and states, its gradient and its weight on their way; and of the disks of files, which read masters
+   and states while they write them. */
 double tr_cost_optimizer(const struct tr_cost *x, double params);
+
+/* The key of the machine that an offloaded update asks for and that it does not know; or NULL. */
+const char *tr_cost_lacks(const struct tr_shape *s, const struct tr_machine *m);
 
 #endif

@@ -65,6 +65,10 @@ static json_t *stage_json(const struct tr_plan *p, const struct tr_plan_stage *g
         set(bytes, tr_memory_part_name(i),
             g->memory.unknown[i] ? json_null() : json_real(g->memory.part[i]));
     json_object_set_new(bytes, "total", json_real(g->memory.total));
+    if (g->memory.host_total > 0.0)
+        json_object_set_new(bytes, "host", json_real(g->memory.host_total));
+    if (g->memory.optimizer_files > 0.0)
+        json_object_set_new(bytes, "files", json_real(g->memory.optimizer_files));
     if (g->memory.host + g->memory.files > 0.0) {
         json_object_set_new(bytes, "samples_host", json_real(g->memory.host));
         json_object_set_new(bytes, "samples_files", json_real(g->memory.files));
@@ -99,6 +103,34 @@ static json_t *time_json(const struct tr_plan *p)
     return x;
 }
 
+static json_t *traffic_json(const struct tr_plan *p)
+{
+    static const char *const names[] = {
+#define TRAFFIC(symbol, name, what) name,
+        TR_PLAN_TRAFFIC_OF(TRAFFIC)
+#undef TRAFFIC
+    };
+    double bytes[2] = {0.0, 0.0};
+    json_t *all = json_object();
+
+    if (!p->has_machine) {
+        json_decref(all);
+        return json_null();
+    }
+    for (int i = 0; i < TR_PLAN_TRAFFICS; i++) {
+        const struct tr_plan_traffic *t = &p->traffic[i];
+
+        bytes[t->between] += t->bytes;
+        set(all, names[i],
+            packed(json_pack("{s:f, s:b, s:f, s:f}", "bytes", t->bytes, "between_nodes", t->between,
+                             "link_seconds", p->time.wire[i].link, "exposed_seconds",
+                             p->time.wire[i].exposed)));
+    }
+    set(all, "bytes-in-nodes", json_real(bytes[0]));
+    set(all, "bytes-between-nodes", json_real(bytes[1]));
+    return all;
+}
+
 static json_t *other_json(const struct tr_plan_other *o)
 {
     return packed(json_pack(
@@ -117,6 +149,30 @@ static json_t *others_json(const struct tr_plan *p)
     for (int i = 0; i < p->others; i++)
         json_array_append_new(all, other_json(&p->other[i]));
     return all;
+}
+
+static json_t *change_json(const struct tr_plan *p, const struct tr_plan_change *c)
+{
+    json_t *parts = json_array();
+
+    for (int i = 0; i < c->parts; i++)
+        json_array_append_new(parts, json_string(c->part[i]));
+    return packed(json_pack("{s:s, s:o, s:f, s:f, s:f}", "options", c->options, "changes", parts,
+                            "bytes", c->bytes, "seconds", c->seconds, "price_seconds",
+                            c->seconds - p->time.total));
+}
+
+/* Null where it fits and nobody asked. */
+static json_t *changes_json(const struct tr_plan *p)
+{
+    json_t *all = json_array();
+
+    for (int i = 0; i < p->changes; i++)
+        json_array_append_new(all, change_json(p, &p->change[i]));
+    if (p->change_bytes > 0.0)
+        return packed(json_pack("{s:f, s:o}", "gpu_bytes", p->change_bytes, "changes", all));
+    json_decref(all);
+    return json_null();
 }
 
 static json_t *budget_json(const struct tr_plan_budget *b)
@@ -144,6 +200,8 @@ json_t *tr_plan_json(const struct tr_plan *p)
     json_object_set_new(all, "verdict_caching_allocator",
                         json_string(tr_plan_verdict_text(p->megatron)));
     json_object_set_new(all, "seconds", time_json(p));
+    json_object_set_new(all, "traffic", traffic_json(p));
+    json_object_set_new(all, "would_fit", changes_json(p));
     json_object_set_new(all, "others", others_json(p));
     json_object_set_new(all, "fewest", p->least.world ? other_json(&p->least) : json_null());
     json_object_set_new(all, "run", budget_json(&p->budget));

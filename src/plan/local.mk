@@ -1,6 +1,7 @@
 libtrireme_a_SOURCES += \
 	src/plan/balance.c \
 	src/plan/budget.c \
+	src/plan/changes.c src/plan/changes.def \
 	src/plan/cost.c src/plan/cost.h \
 	src/plan/json.c \
 	src/plan/megatron.c \
@@ -9,5 +10,5 @@ libtrireme_a_SOURCES += \
 	src/plan/plan_parts.h \
 	src/plan/plan.c src/plan/plan.h \
 	src/plan/text.c \
-	src/plan/time.c \
+	src/plan/time.c src/plan/traffic.c \
 	src/plan/zero.c src/plan/zero.h

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <math.h>
+
 #include "infer/generate.h"
 #include "plan/plan_parts.h"
 #include "train/run.h"
@@ -29,6 +31,30 @@ enum tr_status tr_plan_stage_of(const struct tr_config *c, const struct tr_shape
     if (m)
         out->megatron.libraries = tr_memory_libraries(m, s->layout.world);
     return TR_OK;
+}
+
+double tr_plan_largest(const struct tr_config *c, const struct tr_shape *s,
+                       const struct tr_machine *m, double room, double *layers, int64_t *params)
+{
+    const int p = s->layout.p;
+    const int stages[] = {0, tr_layout_longest_stage(&s->layout), p / 2, p - 1};
+    double most = 0.0;
+
+    if (params)
+        *params = 0;
+    for (int i = 0; i < 4 && most <= room; i++) {
+        struct tr_plan_stage g;
+
+        if (i > 0 && (stages[i] == stages[i - 1] || stages[i] == 0))
+            continue;
+        *layers += (double)s->dims.layers / p + (double)s->layout.k * p;
+        if (*layers > TR_PLAN_MOST_LAYERS || tr_plan_stage_of(c, s, m, stages[i], &g) != TR_OK)
+            return INFINITY;
+        most = g.memory.total > most ? g.memory.total : most;
+        if (params && g.params > *params)
+            *params = g.params;
+    }
+    return most;
 }
 
 enum tr_plan_verdict tr_plan_verdict_of(double bytes, const struct tr_machine *m)

@@ -16,7 +16,7 @@
 enum { CANDIDATES = 16384, MOST_MICRO_BATCH = 16, MOST_CHUNKS = 1024 };
 /* How much faster another order of ranks must be to be proposed. */
 static const double GAIN = 0.999;
-static const double MOST_LAYERS = 3e5, MOST_WORK = 4e6, MIB = 1048576.0;
+static const double MOST_LAYERS = TR_PLAN_MOST_LAYERS, MOST_WORK = 4e6, MIB = 1048576.0;
 
 /* One layout of `world` GPUs for the same model and batch. */
 struct candidate {
@@ -69,6 +69,8 @@ static void cut(const struct tr_plan *plan, const struct candidate *x, struct ma
     c->tensor_model_parallel_size = x->w;
     c->pipeline_model_parallel_size = x->p;
     c->micro_batch_size = x->micro_batch;
+    c->global_batch_size = plan->shape.batches.wanted;
+    c->gradient_accumulation_steps = TR_UNSET_INT;
     c->checkpoint_activations = x->full;
     c->recompute_activations = false;
     c->recompute_granularity = TR_GRANULARITY_NONE;
@@ -147,34 +149,15 @@ static double room(const struct tr_plan *plan)
     return TR_PLAN_TIGHT * MIB * plan->machine.memory;
 }
 
-/* Bytes of its largest rank: of the first stage, the longest, one between, or the last; or the first that is too much,
-   or no number where too many layers have been laid out. */
+/* Bytes of its largest rank, or no number. */
 static double largest(struct search *v, const struct candidate *x)
 {
-    const struct tr_plan *plan = v->plan;
     struct made m;
-    double most = 0.0;
-    int stages[4];
 
     tr_meter_add(&v->meter, 1);
-    if (!make(plan, x, &m))
+    if (!make(v->plan, x, &m))
         return INFINITY;
-    stages[0] = 0;
-    stages[1] = tr_layout_longest_stage(&m.s.layout);
-    stages[2] = x->p / 2;
-    stages[3] = x->p - 1;
-    for (int i = 0; i < 4 && most <= room(plan); i++) {
-        struct tr_plan_stage g;
-
-        if (i > 0 && (stages[i] == stages[i - 1] || stages[i] == 0))
-            continue;
-        v->layers += (double)m.s.dims.layers / m.s.layout.p + (double)m.s.layout.k * m.s.layout.p;
-        if (v->layers > MOST_LAYERS ||
-            tr_plan_stage_of(&m.c, &m.s, &plan->machine, stages[i], &g) != TR_OK)
-            return INFINITY;
-        most = g.memory.total > most ? g.memory.total : most;
-    }
-    return most;
+    return tr_plan_largest(&m.c, &m.s, &v->plan->machine, room(v->plan), &v->layers, NULL);
 }
 
 /* ---- candidates ---- */

@@ -29,6 +29,14 @@ static void count_vocabulary(struct tr_plan *p)
 
 static enum tr_status check_machine(const struct tr_plan *p)
 {
+    const char *lacks = p->has_machine ? tr_cost_lacks(&p->shape, &p->machine) : NULL;
+
+    if (lacks)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "the profile of %s has no %s, by which an offloaded optimizer is timed: add it "
+            "to a copy of the profile (docs/machines.md), or plan without --machine",
+            p->machine.name, lacks);
     if (!p->has_machine || tr_cost_peak(&p->shape.precision, &p->machine) > 0.0)
         return TR_OK;
     return TR_FAIL(TR_ECONFIG,
@@ -118,6 +126,7 @@ static enum tr_status plan_of(const struct tr_config *c, const struct tr_machine
         out->nodes = (out->shape.layout.world + node - 1) / node;
         judge(out);
         out->time = tr_plan_time_of(&out->config, &out->shape, m, out->most_params, true);
+        tr_plan_traffic_of(out);
     }
     tr_plan_budget_of(out);
     return TR_OK;
@@ -135,6 +144,8 @@ enum tr_status tr_plan_make(const struct tr_config *c, const struct tr_machine *
     TR_TRY(plan_of(c, m, true, out));
     if (m)
         tr_plan_others_of(out);
+    if (out->ours == TR_PLAN_TOO_MUCH)
+        tr_plan_changes_of(out, m->memory * 1048576.0);
     return TR_OK;
 }
 
@@ -164,6 +175,11 @@ enum tr_status tr_plan_fits(const struct tr_plan *p)
                  (long long)(p->shape.dims.layers / o->p / o->k));
     if (p->ours != TR_PLAN_TOO_MUCH)
         return TR_OK;
+    if (p->changes > 0 && (p->others == 0 || o->world != p->shape.layout.world))
+        return TR_FAIL(TR_ERESOURCE,
+                       "stage %d needs %.0f MiB of the %.0f of a GPU: %s would fit, with %.0f MiB",
+                       g->stage, g->memory.total / mib, p->machine.memory, p->change[0].options,
+                       p->change[0].bytes / mib);
     if (p->others == 0 || o->world != p->shape.layout.world)
         return TR_FAIL(TR_ERESOURCE,
                        "stage %d needs %.0f MiB of the %.0f of a GPU, and no other layout of %d "
@@ -183,6 +199,8 @@ enum tr_status tr_plan_fits(const struct tr_plan *p)
                    flag(p->shape.activations.recompute != TR_RECOMPUTE_NONE, o->recompute,
                         " --checkpoint-activations", ", without recomputation,"),
                    flag(p->shape.dp.optimizer_shards > 1, o->sharded,
-                        " --use-distributed-optimizer", ", without --use-distributed-optimizer,"),
+                        " --use-distributed-optimizer",
+                        p->config.zero_stage > 0 ? ", without --zero-stage,"
+                                                 : ", without --use-distributed-optimizer,"),
                    o->bytes / mib);
 }

@@ -65,7 +65,28 @@ struct tr_plan_stage {
     PART(optimizer, "optimizer", "norm, update, weights")                                      \
     PART(rest, "rest", "whatever else a step does")
 
+/* What ranks send one another in an iteration: TRAFFIC(symbol, "name", "what it is"). */
+#define TR_PLAN_TRAFFIC_OF(TRAFFIC)                                                          \
+    TRAFFIC(TENSOR, "tensor-parallel", "sums inside layers")                                 \
+    TRAFFIC(STAGES, "pipeline", "activations, and their gradients")                          \
+    TRAFFIC(TIED, "embedding", "gradients of the tied embedding")                            \
+    TRAFFIC(REDUCE, "replicas-reduce", "gradients; of replicas that diverge, weight deltas") \
+    TRAFFIC(GATHER, "replicas-gather", "weights")
+
+enum tr_plan_traffic_kind {
+#define TRAFFIC(symbol, name, what) TR_PLAN_TRAFFIC_##symbol,
+    TR_PLAN_TRAFFIC_OF(TRAFFIC)
+#undef TRAFFIC
+        TR_PLAN_TRAFFICS
+};
+
+/* Seconds on the links of the rank that computes longest, and those of them that nothing hides. */
+struct tr_plan_wire {
+    double link, exposed;
+};
+
 struct tr_plan_time {
+    struct tr_plan_wire wire[TR_PLAN_TRAFFICS];
 #define PART(field, name, what) double field;
     TR_PLAN_TIMES_OF(PART)
 #undef PART
@@ -109,6 +130,15 @@ struct tr_plan_other {
 /* So many of these GPUs, and one each of half and of twice as many. */
 enum { TR_PLAN_SAME = 5, TR_PLAN_OTHERS = TR_PLAN_SAME + 2 };
 
+/* Options that, given besides, make it fit: one change (changes.def), or several where that is faster or none is enough. */
+enum { TR_PLAN_CHANGES = 8, TR_PLAN_CHANGE_PARTS = 3 };
+struct tr_plan_change {
+    int parts;
+    const char *part[TR_PLAN_CHANGE_PARTS]; /* what it is */
+    char options[320];                      /* as one types them */
+    double bytes, seconds;                  /* of its largest rank; of an iteration */
+};
+
 struct tr_plan {
     struct tr_config config; /* borrows the caller's texts */
     struct tr_shape shape;
@@ -124,11 +154,20 @@ struct tr_plan {
     int worst;                   /* stage with the largest total */
     enum tr_plan_verdict ours, megatron;
     struct tr_plan_time time; /* zeros without a machine */
+    /* Bytes that all ranks together send in an iteration, and whether the groups that exchange them span nodes; zeros
+       without a machine. */
+    struct tr_plan_traffic {
+        double bytes;
+        bool between;
+    } traffic[TR_PLAN_TRAFFICS];
     struct tr_plan_budget budget;
     int others;
     struct tr_plan_other other[TR_PLAN_OTHERS];
     struct tr_plan_other least; /* of the fewest GPUs that hold it; world is 0 where none was found,
                                    or --world-size was given */
+    double change_bytes;        /* what changes were looked for to fit; 0: none were */
+    int changes;                /* the cheapest first */
+    struct tr_plan_change change[TR_PLAN_CHANGES];
 };
 
 /*
@@ -140,6 +179,10 @@ struct tr_plan {
  */
 enum tr_status tr_plan_make(const struct tr_config *c, const struct tr_machine *m,
                             struct tr_plan *out) TR_MUST_CHECK;
+
+/* Changes that would make it fit GPUs of so many bytes, into p->change; tr_plan_make() looks for them itself where the
+   plan does not fit its machine.  It needs one. */
+void tr_plan_changes_of(struct tr_plan *p, double bytes);
 
 /* The same without other shapes: for who has a list of shapes already. */
 enum tr_status tr_plan_alone(const struct tr_config *c, const struct tr_machine *m,
@@ -165,10 +208,16 @@ void tr_plan_text(const struct tr_plan *p, FILE *f);
    two first matrices one.  The vocabulary is not padded. */
 int64_t tr_plan_largest_module(const struct tr_plan *p);
 
-/* DeepSpeed's estimates for this model and these GPUs (plan/zero.h): a table, and a list, a new reference.  Without a
-   machine all GPUs are of one node. */
+/* The model's tensors on its ranks as sharded DDP has them (plan/zero.h), with a replica on each rank.  The vocabulary is not
+   padded. */
+struct tr_zero_whole;
+struct tr_zero_whole tr_plan_whole_tensors(const struct tr_plan *p);
+
+/* DeepSpeed's estimates for this model and these GPUs (plan/zero.h), and shards of whole tensors: a table, and a list and
+   an object, new references.  Without a machine all GPUs are of one node. */
 void tr_plan_zero_text(const struct tr_plan *p, FILE *f);
 json_t *tr_plan_zero_json(const struct tr_plan *p);
+json_t *tr_plan_whole_json(const struct tr_plan *p);
 
 /* All of it; a new reference. */
 json_t *tr_plan_json(const struct tr_plan *p);

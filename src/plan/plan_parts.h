@@ -15,6 +15,17 @@ enum tr_status tr_plan_stage_of(const struct tr_config *c, const struct tr_shape
 struct tr_plan_megatron tr_plan_megatron_of(const struct tr_config *c, const struct tr_shape *s,
                                             const struct tr_plan_stage *g);
 
+/* Layers that a search lays out to count memory. */
+#define TR_PLAN_MOST_LAYERS 3e5
+
+/*
+ * Bytes of the largest rank of a run: of the first stage, the longest, one between, or the last; or the first that is
+ * above `room`; no number where a stage cannot be laid out, or more than TR_PLAN_MOST_LAYERS have been, which `layers` counts.
+ * And the parameters of the largest of these stages, which is that of all where the bytes are in the room; NULL where nobody asks.
+ */
+double tr_plan_largest(const struct tr_config *c, const struct tr_shape *s,
+                       const struct tr_machine *m, double room, double *layers, int64_t *params);
+
 /* Of a rank with those bytes, on that card. */
 enum tr_plan_verdict tr_plan_verdict_of(double bytes, const struct tr_machine *m);
 enum tr_plan_verdict tr_plan_verdict_megatron(const struct tr_plan_stage *g,
@@ -31,6 +42,9 @@ struct tr_plan_time tr_plan_time_of(const struct tr_config *c, const struct tr_s
 /* Computations of the step that `exact` executes: of all stages and chunks, as long as it must be to be like
    a longer one. */
 double tr_plan_work_of(const struct tr_shape *s);
+
+/* p->traffic; its stages, shape and machine are ready. */
+void tr_plan_traffic_of(struct tr_plan *p);
 
 /* Checkpoints, hours, jobs; p->time and p->shape are ready. */
 void tr_plan_budget_of(struct tr_plan *p);

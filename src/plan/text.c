@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "config/flops.h"
+#include "config/strategy.h"
 #include "plan/plan_parts.h"
 #include "telemetry/lines.h"
 #include "util/text.h"
@@ -50,6 +52,12 @@ static void print_head(const struct tr_plan *p, FILE *f)
     fputc('\n', f);
     if (tr_lines_stages(text, sizeof text, &s->layout, s->dims.layers) > 0)
         fprintf(f, "%s\n", text);
+    if (p->config.strategy) {
+        char *strategy = tr_strategy_text(p->config.strategy);
+
+        fprintf(f, "%s\n", strategy);
+        free(strategy);
+    }
     if (p->fewest)
         fprintf(f, "these are the ranks of one replica: --world-size N plans for N\n");
     if (p->has_machine)
@@ -97,6 +105,29 @@ static void print_stages(const struct tr_plan *p, const struct columns *c, FILE 
         ROW("percent of the GPU", "%14.1f", 100.0 * g->memory.total / MIB / p->machine.memory);
 }
 
+/* What lies in the memory of the host instead. */
+static void print_host(const struct columns *c, FILE *f)
+{
+    char name[64];
+    double all = 0.0;
+
+    for (int i = 0; i < c->count; i++)
+        all += c->stage[i]->memory.host_total;
+    for (int part = 0; part < TR_LABELS && all > 0.0; part++) {
+        double some = 0.0;
+
+        for (int i = 0; i < c->count; i++)
+            some += c->stage[i]->memory.host_part[part];
+        snprintf(name, sizeof name, "%s, host", tr_memory_part_name(part));
+        if (some > 0.0)
+            ROW(name, "%14.1f", g->memory.host_part[part] / MIB);
+    }
+    if (all > 0.0)
+        ROW("total, host", "%14.1f", g->memory.host_total / MIB);
+    if (c->stage[0]->memory.optimizer_files > 0.0)
+        ROW("optimizer, files", "%14.1f", g->memory.optimizer_files / MIB);
+}
+
 /* Memory of the host next to that of the GPU, and bytes on disks. */
 static void print_memories(const struct columns *c, FILE *f)
 {
@@ -106,6 +137,7 @@ static void print_memories(const struct columns *c, FILE *f)
         host += c->stage[i]->memory.host;
         files += c->stage[i]->memory.files;
     }
+    print_host(c, f);
     if (host > 0.0)
         ROW("cache, host memory", "%14.1f", g->memory.host / MIB);
     if (files > 0.0)
@@ -159,6 +191,31 @@ static void print_time(const struct tr_plan *p, FILE *f)
                           p->shape.activations.recompute != TR_RECOMPUTE_NONE));
 }
 
+/* Kinds of which nothing is sent are left out. */
+static void print_traffic(const struct tr_plan *p, FILE *f)
+{
+    static const char *const text[][2] = {
+#define TRAFFIC(symbol, name, what) {name, what},
+        TR_PLAN_TRAFFIC_OF(TRAFFIC)
+#undef TRAFFIC
+    };
+    double bytes[2] = {0.0, 0.0};
+
+    for (int i = 0; i < TR_PLAN_TRAFFICS; i++)
+        bytes[p->traffic[i].between] += p->traffic[i].bytes;
+    if (bytes[0] + bytes[1] <= 0.0)
+        return;
+    fprintf(f, "\n%-26s%14s%14s  %s\n", "traffic of an iteration", "ms on a link", "not hidden",
+            "MiB that all ranks send");
+    for (int i = 0; i < TR_PLAN_TRAFFICS; i++)
+        if (p->traffic[i].bytes > 0.0)
+            fprintf(f, "  %-24s%14.1f%14.1f  %.1f %s, %s\n", text[i][0], 1e3 * p->time.wire[i].link,
+                    1e3 * p->time.wire[i].exposed, p->traffic[i].bytes / MIB,
+                    p->traffic[i].between ? "between nodes" : "in nodes", text[i][1]);
+    fprintf(f, "  %-24s%14s%14s  %.1f in nodes, %.1f between nodes\n", "total", "", "",
+            bytes[0] / MIB, bytes[1] / MIB);
+}
+
 static void print_other(const struct tr_plan_other *o, FILE *f)
 {
     fprintf(f,
@@ -186,6 +243,28 @@ static void print_others(const struct tr_plan *p, FILE *f)
         return;
     fprintf(f, "the fewest GPUs on which a shape was found that fits: %d\n", p->least.world);
     print_other(&p->least, f);
+}
+
+static void print_changes(const struct tr_plan *p, FILE *f)
+{
+    if (p->change_bytes <= 0.0)
+        return;
+    if (p->changes == 0) {
+        fprintf(f, "\nno change of these options makes it fit %.0f MiB\n", p->change_bytes / MIB);
+        return;
+    }
+    fprintf(f, "\nwhat would make it fit %.0f MiB, given besides, the fastest first\n",
+            p->change_bytes / MIB);
+    if (p->config.strategy || p->config.deepspeed_config)
+        fprintf(f, "  (in place of what --%s says)\n",
+                p->config.strategy ? "strategy" : "deepspeed-config");
+    fprintf(f, "  %9s %10s %10s\n", "MiB", "ms", "price");
+    for (int i = 0; i < p->changes; i++) {
+        const struct tr_plan_change *c = &p->change[i];
+
+        fprintf(f, "  %9.0f %10.1f %+10.1f  %s\n", c->bytes / MIB, 1e3 * c->seconds,
+                1e3 * (c->seconds - p->time.total), c->options);
+    }
 }
 
 static void print_saves(const struct tr_plan_budget *b, FILE *f)
@@ -231,6 +310,8 @@ void tr_plan_text(const struct tr_plan *p, FILE *f)
     print_verdicts(p, f);
     if (p->has_machine) {
         print_time(p, f);
+        print_traffic(p, f);
+        print_changes(p, f);
         print_others(p, f);
     }
     print_saves(&p->budget, f);

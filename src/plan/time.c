@@ -13,6 +13,7 @@ struct pipe {
     double *forward, *backward;
     double longest, tensor; /* of all chunks of the slowest stage, one micro-batch; and of that,
                                communication between tensor ranks */
+    double tensor_link;     /* and all of that communication, whatever hides it */
     double last_backward;   /* of its chunks, one micro-batch */
 };
 
@@ -33,7 +34,7 @@ static void pipe_open(struct pipe *v, const struct tr_cost *x)
                        .forward = need(s->layout.p * s->layout.k),
                        .backward = need(s->layout.p * s->layout.k)};
     for (int stage = 0; stage < s->layout.p; stage++) {
-        double all = 0.0, tensor = 0.0, backward = 0.0;
+        double all = 0.0, tensor = 0.0, backward = 0.0, link = 0.0;
 
         for (int chunk = 0; chunk < s->layout.k; chunk++) {
             const struct tr_cost_chunk c = tr_cost_chunk(x, stage, chunk);
@@ -44,11 +45,13 @@ static void pipe_open(struct pipe *v, const struct tr_cost *x)
             all += v->forward[at] + v->backward[at];
             tensor += c.tensor_forward + c.tensor_backward;
             backward += v->backward[at];
+            link += c.tensor_link;
         }
         if (all <= v->longest)
             continue;
         v->longest = all;
         v->tensor = tensor;
+        v->tensor_link = link;
         v->last_backward = backward;
     }
 }
@@ -148,7 +151,7 @@ static double exposed(const struct tr_config *c, double seconds, double overlapp
  * the next chunk is.
  */
 static double reduce_of(const struct tr_config *c, const struct tr_cost *x, const struct pipe *v,
-                        double params)
+                        double params, struct tr_plan_wire wire[TR_PLAN_TRAFFICS])
 {
     const int ahead = x->s->layout.k > 1 ? x->s->layout.group : 1;
     const double backward = ahead * v->last_backward;
@@ -156,12 +159,18 @@ static double reduce_of(const struct tr_config *c, const struct tr_cost *x, cons
     double behind, ahead_of;
     double there = tr_cost_reduce(x, params, &behind);
     double back = tr_cost_gather(x, params, &ahead_of);
+    const double tied = tr_cost_tied(x);
 
+    wire[TR_PLAN_TRAFFIC_REDUCE].link = there;
+    wire[TR_PLAN_TRAFFIC_GATHER].link = back;
     if (c->overlap_grad_reduce && behind > 0.0)
         there = exposed(c, there, behind * backward, params);
     if (ahead_of > 0.0)
         back = exposed(c, back, ahead_of * forward, params);
-    return there + back + tr_cost_tied(x);
+    wire[TR_PLAN_TRAFFIC_REDUCE].exposed = there;
+    wire[TR_PLAN_TRAFFIC_GATHER].exposed = back;
+    wire[TR_PLAN_TRAFFIC_TIED] = (struct tr_plan_wire){tied, tied};
+    return there + back + tied;
 }
 
 static void rate(const struct tr_config *c, const struct tr_shape *s, const struct tr_machine *m,
@@ -198,7 +207,11 @@ struct tr_plan_time tr_plan_time_of(const struct tr_config *c, const struct tr_s
                            : 2.0 * (s->batches.micros * s->layout.k + s->layout.p - 1) *
                                  tr_cost_transfer(&x);
     }
-    t.reduce = reduce_of(c, &x, &v, (double)params);
+    t.reduce = reduce_of(c, &x, &v, (double)params, t.wire);
+    t.wire[TR_PLAN_TRAFFIC_TENSOR] =
+        (struct tr_plan_wire){s->batches.micros * v.tensor_link, t.tensor};
+    t.wire[TR_PLAN_TRAFFIC_STAGES] = (struct tr_plan_wire){
+        2.0 * s->batches.micros * s->layout.k * tr_cost_transfer(&x), t.transfer};
     t.optimizer = tr_cost_optimizer(&x, (double)params);
     pipe_close(&v);
 #define PART(field, name, what) t.total += t.field;

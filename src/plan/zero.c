@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "plan/zero.h"
 
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "model/param.h"
@@ -68,7 +70,55 @@ void tr_zero_estimate(int64_t params, int64_t largest, int gpus_per_node, int no
     }
 }
 
+struct tr_zero_whole tr_zero_whole(const int64_t *tensor, int n, int ranks)
+{
+    int64_t *has = calloc((size_t)ranks, sizeof *has);
+    struct tr_zero_whole w = {0, INT64_MAX};
+
+    if (!has)
+        tr_die(TR_ERESOURCE, "no memory left for the shards of %d ranks", ranks);
+    for (int i = 0; i < n; i++) {
+        int to = 0;
+
+        for (int r = 1; r < ranks; r++)
+            to = has[r] < has[to] ? r : to;
+        has[to] += tensor[i];
+    }
+    for (int r = 0; r < ranks; r++) {
+        w.most = has[r] > w.most ? has[r] : w.most;
+        w.fewest = has[r] < w.fewest ? has[r] : w.fewest;
+    }
+    free(has);
+    return w;
+}
+
 /* ---- of a plan ---- */
+
+/* Parameters are listed as backward completes them; models of others name them the other way round. */
+struct tr_zero_whole tr_plan_whole_tensors(const struct tr_plan *p)
+{
+    struct tr_zero_whole w;
+    struct tr_params all;
+    int64_t *tensor;
+    int n = 0;
+
+    tr_params_list_whole(&p->shape.dims, &all);
+    tensor = calloc(2 * (size_t)all.count, sizeof *tensor);
+    if (!tensor)
+        tr_die(TR_ERESOURCE, "no memory left for the list of tensors");
+    for (int i = all.count - 1; i >= 0; i--) {
+        const struct tr_param *x = &all.list[i];
+        const int halves =
+            x->row == TR_PARAM_FC1_WEIGHT && tr_act_gated(p->shape.dims.family.act) ? 2 : 1;
+
+        for (int k = 0; k < halves; k++)
+            tensor[n++] = x->full[0] * x->full[1] / halves;
+    }
+    w = tr_zero_whole(tensor, n, p->shape.layout.world);
+    free(tensor);
+    tr_params_release(&all);
+    return w;
+}
 
 /* The length of a parameter's name without what it is of its module. */
 static size_t module_of(const struct tr_param *p)
@@ -115,6 +165,7 @@ static void estimate(const struct tr_plan *p, struct tr_zero_row row[TR_ZERO_ROW
 void tr_plan_zero_text(const struct tr_plan *p, FILE *f)
 {
     struct tr_zero_row row[TR_ZERO_ROWS];
+    const struct tr_zero_whole whole = tr_plan_whole_tensors(p);
     char host[TR_TEXT_BYTES], gpu[TR_TEXT_BYTES];
 
     estimate(p, row);
@@ -135,6 +186,11 @@ void tr_plan_zero_text(const struct tr_plan *p, FILE *f)
                 : row[i].zero_init ? "1"
                                    : "0",
                 tr_text_bytes((double)row[i].gpu, gpu), tr_text_bytes((double)row[i].host, host));
+    fprintf(
+        f,
+        "sharded DDP of whole tensors, as fairscale cuts them: %" PRId64 " to %" PRId64
+        " parameters on a rank, up to %.2f times an even share; --zero-stage 1 and 2 cut evenly\n",
+        whole.fewest, whole.most, (double)whole.most * p->shape.layout.world / p->params);
 }
 
 json_t *tr_plan_zero_json(const struct tr_plan *p)
@@ -155,4 +211,14 @@ json_t *tr_plan_zero_json(const struct tr_plan *p)
         json_array_append_new(all, one);
     }
     return all;
+}
+
+json_t *tr_plan_whole_json(const struct tr_plan *p)
+{
+    const struct tr_zero_whole whole = tr_plan_whole_tensors(p);
+    json_t *one = json_object();
+
+    json_object_set_new(one, "most_parameters", json_integer(whole.most));
+    json_object_set_new(one, "fewest_parameters", json_integer(whole.fewest));
+    return one;
 }

@@ -24,4 +24,14 @@ enum { TR_ZERO_ROWS = 8 };
 void tr_zero_estimate(int64_t params, int64_t largest, int gpus_per_node, int nodes,
                       struct tr_zero_row out[TR_ZERO_ROWS]);
 
+/*
+ * Whole tensors on ranks, as fairscale's OSS cuts an optimizer for sharded DDP: in the order of the model, each goes to the
+ * first of the ranks with the fewest elements so far.  Elements of the rank with most in the end, and of that with
+ * fewest.
+ */
+struct tr_zero_whole {
+    int64_t most, fewest;
+};
+struct tr_zero_whole tr_zero_whole(const int64_t *tensor, int n, int ranks);
+
 #endif

@@ -52,7 +52,9 @@ static void put_shape(json_t *o, const struct tr_sweep_place *place, const struc
     put_count(o, "gbs", s->global_batch);
     put_count(o, "micro_batches", s->micros);
     put_count(o, "seq", s->seq);
+    json_object_set_new(o, "zero_stage", json_integer(s->zero));
     json_object_set_new(o, "recompute", json_boolean(s->recompute));
+    json_object_set_new(o, "offload", json_boolean(s->offloads));
     put_text(o, "rank_order", s->tp_pp_dp ? "tp-pp-dp" : "tp-dp-pp");
     if (s->layers[0])
         put_text(o, "stage_layers", s->layers);

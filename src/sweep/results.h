@@ -34,8 +34,8 @@ void tr_sweep_seen_release(struct tr_sweep_seen *s);
  *   shape      its name; logs are SHAPE.0.log, SHAPE.1.log, ...
  *   ok         the first run trained to its end;  error  of the last run that did not
  *   date, node_list, job
- *   ranks, nodes, tp, pp, dp, chunks, mbs, gbs, micro_batches, seq, recompute, rank_order, parameters,
- *   stage_layers (of --sweep-split)
+ *   ranks, nodes, tp, pp, dp, chunks, mbs, gbs, micro_batches, seq, zero_stage, recompute, offload,
+ *   rank_order, parameters, stage_layers (of --sweep-split)
  *   warmup     iterations of each run that do not count
  *   predicted  mem_mib, and with a profile seconds_per_it, seconds_low, seconds_high,
  *              machine

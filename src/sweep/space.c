@@ -63,23 +63,34 @@ int tr_sweep_numbers(const char *list, int64_t *value, int most)
     }
 }
 
-/* Dimensions whose values are words, from the first on. */
-enum { WORDS = TR_SWEEP_RECOMPUTE };
+/* Dimensions of a few values, from CHOSEN on, and of these such as are no numbers. */
+enum { CHOSEN = TR_SWEEP_ZERO, WORDS = TR_SWEEP_RECOMPUTE, MOST_WORDS = 4 };
 static const struct {
-    const char *word[2];
-    int64_t value[2];
-} choices[TR_SWEEP_DIMS - WORDS] = {
-    [TR_SWEEP_RECOMPUTE - WORDS] = {{"none", "full"}, {TR_GRANULARITY_NONE, TR_GRANULARITY_FULL}},
-    [TR_SWEEP_ORDER - WORDS] = {{"tp-dp-pp", "tp-pp-dp"}, {false, true}},
-    [TR_SWEEP_SPLIT - WORDS] = {{"even", "balanced"}, {false, true}},
+    const char *word[MOST_WORDS]; /* NULL behind the last */
+    int64_t value[MOST_WORDS];
+} choices[TR_SWEEP_DIMS - CHOSEN] = {
+    [TR_SWEEP_ZERO - CHOSEN] = {{"0", "1", "2", "3"}, {0, 1, 2, 3}},
+    [TR_SWEEP_RECOMPUTE - CHOSEN] = {{"none", "full"}, {TR_GRANULARITY_NONE, TR_GRANULARITY_FULL}},
+    [TR_SWEEP_OFFLOAD - CHOSEN] = {{"none", "optimizer"}, {false, true}},
+    [TR_SWEEP_ORDER - CHOSEN] = {{"tp-dp-pp", "tp-pp-dp"}, {false, true}},
+    [TR_SWEEP_SPLIT - CHOSEN] = {{"even", "balanced"}, {false, true}},
 };
 
 static bool has_words(int dim)
 {
-    return dim >= WORDS && dim < TR_SWEEP_DIMS;
+    return dim >= CHOSEN && dim < TR_SWEEP_DIMS;
 }
 
-/* One of the two words of a dimension, or both with a comma between. */
+static int words_of(int dim)
+{
+    int n = 0;
+
+    while (n < MOST_WORDS && choices[dim - CHOSEN].word[n])
+        n++;
+    return n;
+}
+
+/* Some of the words of a dimension, with commas between. */
 static int words(const char *list, int dim, int64_t *value)
 {
     int count = 0;
@@ -88,28 +99,38 @@ static int words(const char *list, int dim, int64_t *value)
         const size_t n = strcspn(s, ",");
         int i = 0;
 
-        while (i < 2 && (strlen(choices[dim - WORDS].word[i]) != n ||
-                         strncmp(s, choices[dim - WORDS].word[i], n) != 0))
+        while (i < words_of(dim) && (strlen(choices[dim - CHOSEN].word[i]) != n ||
+                                     strncmp(s, choices[dim - CHOSEN].word[i], n) != 0))
             i++;
-        if (count == 2 || i == 2)
+        if (count == words_of(dim) || i == words_of(dim))
             return 0;
-        value[count++] = choices[dim - WORDS].value[i];
+        value[count++] = choices[dim - CHOSEN].value[i];
         s += n;
         if (*s == '\0')
             return count;
     }
 }
 
+/* All of them as a list; false where the values are numbers of any size. */
+static bool words_of_list(int dim, char all[64])
+{
+    size_t n = 0;
+
+    for (int i = 0; has_words(dim) && i < words_of(dim); i++)
+        n += (size_t)snprintf(all + n, 64 - n, "%s%s", i ? "," : "", choices[dim - CHOSEN].word[i]);
+    return n > 0;
+}
+
 static enum tr_status read_list(const char *list, int dim, struct lists *l)
 {
+    char all[64];
+
     l->count[dim] = has_words(dim) ? words(list, dim, l->value[dim])
                                    : tr_sweep_numbers(list, l->value[dim], NUMBERS);
     if (l->count[dim] > 0)
         return TR_OK;
-    if (has_words(dim))
-        return TR_FAIL(TR_ECONFIG, "--%s '%s' is neither %s, %s, nor %s,%s", dims[dim].list, list,
-                       choices[dim - WORDS].word[0], choices[dim - WORDS].word[1],
-                       choices[dim - WORDS].word[0], choices[dim - WORDS].word[1]);
+    if (words_of_list(dim, all))
+        return TR_FAIL(TR_ECONFIG, "--%s '%s' is no list of some of %s", dims[dim].list, list, all);
     return TR_FAIL(TR_ECONFIG,
                    "--%s '%s' is no list of whole numbers from 1: say 1,2,4, or 1-8, which is "
                    "1,2,4,8",
@@ -159,6 +180,12 @@ static enum tr_status check_base(const struct tr_sweep *w, const struct tr_machi
                        "--sweep-split balanced goes by the times of layers and head on a "
                        "machine: give its profile with --machine");
 
+    if (w->list[TR_SWEEP_ZERO] && c->use_distributed_optimizer)
+        return TR_FAIL(TR_ECONFIG, "--sweep-zero-stage says what is sharded: leave out "
+                                   "--use-distributed-optimizer, which is stage 1");
+    if (w->list[TR_SWEEP_OFFLOAD] && (c->offload_optimizer || c->optimizer_cpu_offload))
+        return TR_FAIL(TR_ECONFIG, "--sweep-offload says what is offloaded: leave out --%s",
+                       c->offload_optimizer ? "offload-optimizer" : "optimizer-cpu-offload");
     if (w->list[TR_SWEEP_RECOMPUTE] && (c->checkpoint_activations || c->recompute_activations))
         return TR_FAIL(TR_ECONFIG, "--sweep-recompute says what is recomputed: leave out --%s",
                        c->checkpoint_activations ? "checkpoint-activations"
@@ -201,6 +228,8 @@ static struct tr_config config_of(const struct tr_sweep *w, const struct tr_swee
     c.world_size = s->value[TR_SWEEP_RANKS];
     if (s->value[TR_SWEEP_ORDER] != TR_UNSET_INT)
         c.use_tp_pp_dp_mapping = s->value[TR_SWEEP_ORDER];
+    if (s->value[TR_SWEEP_OFFLOAD] != TR_UNSET_INT)
+        c.optimizer_cpu_offload = s->value[TR_SWEEP_OFFLOAD];
     if (s->layers[0])
         c.pipeline_model_parallel_layout = (char *)(uintptr_t)s->layers;
     if (tr_sweep_says_length(w))
@@ -238,6 +267,8 @@ enum tr_status tr_sweep_shape_words(const struct tr_sweep *w, const struct tr_sw
         status = tr_args_text(a, text);
         free(text);
     }
+    if (status == TR_OK && s->value[TR_SWEEP_OFFLOAD] == true)
+        status = tr_args_text(a, "--optimizer-cpu-offload");
     if (status == TR_OK && s->value[TR_SWEEP_ORDER] == true)
         status = tr_args_text(a, "--use-tp-pp-dp-mapping");
     if (status == TR_OK && s->layers[0]) {
@@ -252,8 +283,11 @@ enum tr_status tr_sweep_shape_words(const struct tr_sweep *w, const struct tr_sw
 /* What stands behind the numbers of a name. */
 static int name_words(bool recompute, struct tr_sweep_shape *s, int n)
 {
-    return n + snprintf(s->name + n, sizeof s->name - (size_t)n, "%s%s%s",
+    if (s->zero > 0 && s->value[TR_SWEEP_ZERO] != TR_UNSET_INT)
+        n += snprintf(s->name + n, sizeof s->name - (size_t)n, "-zero%d", s->zero);
+    return n + snprintf(s->name + n, sizeof s->name - (size_t)n, "%s%s%s%s",
                         recompute ? "-recompute" : "",
+                        s->value[TR_SWEEP_OFFLOAD] == true ? "-offload" : "",
                         s->value[TR_SWEEP_ORDER] == true ? "-tp-pp-dp" : "",
                         s->layers[0] ? "-balanced" : "");
 }
@@ -276,6 +310,7 @@ static void name_dropped(const struct tr_config *c, struct tr_sweep_shape *s)
     s->ranks = (int)c->world_size;
     s->w = (int)c->tensor_model_parallel_size;
     s->p = (int)c->pipeline_model_parallel_size;
+    s->zero = s->value[TR_SWEEP_ZERO] == TR_UNSET_INT ? 0 : (int)s->value[TR_SWEEP_ZERO];
     n = snprintf(s->name, sizeof s->name, "tp%d-pp%d", s->w, s->p);
     if (c->micro_batch_size != TR_UNSET_INT)
         n += snprintf(s->name + n, sizeof s->name - (size_t)n, "-mbs%lld",
@@ -305,6 +340,11 @@ static void take_plan(const struct tr_plan *p, struct tr_sweep_shape *s)
     s->seq = x->dims.seq;
     s->tp_pp_dp = x->layout.tp_pp_dp;
     s->recompute = x->activations.recompute != TR_RECOMPUTE_NONE;
+    s->offloads = x->offload.hosted > 0.0;
+    s->zero = x->dp.weight_shards > 1      ? 3
+              : x->dp.gradient_shards > 1  ? 2
+              : x->dp.optimizer_shards > 1 ? 1
+                                           : 0;
     s->parameters = p->params;
     s->hardware = tr_flops_count(TR_FLOPS_SC21, &x->dims, x->batches.global_batch, s->recompute);
     s->model = tr_flops_count(TR_FLOPS_2024, &x->dims, x->batches.global_batch, false);

@@ -13,6 +13,8 @@ struct tr_sweep_shape {
     int ranks, w, p, d, k, micros;
     int64_t micro_batch, global_batch, seq;
     bool recompute;         /* some layers */
+    bool offloads;          /* the optimizer's states, or some of them */
+    int zero;               /* stage of ZeRO, 0 where nothing is sharded */
     bool tp_pp_dp;          /* the order of ranks is that of --use-tp-pp-dp-mapping */
     char layers[96];        /* for --pipeline-model-parallel-layout, or "" */
     double parameters;      /* of the model */

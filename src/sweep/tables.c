@@ -110,8 +110,12 @@ static void add_notes(struct tr_table *t, const json_t *o)
         fprintf(f, "; failed: %s", text(o, "error"));
     else if (*text(o, "error"))
         fprintf(f, "; one of %zu runs failed: %s", runs, text(o, "error"));
+    if (json_integer_value(json_object_get(o, "zero_stage")) > 0)
+        fprintf(f, "; ZeRO %d", (int)json_integer_value(json_object_get(o, "zero_stage")));
     if (json_is_true(json_object_get(o, "recompute")))
         fprintf(f, "; recomputes");
+    if (json_is_true(json_object_get(o, "offload")))
+        fprintf(f, "; optimizer with the host");
     if (strcmp(text(o, "rank_order"), "tp-pp-dp") == 0)
         fprintf(f, "; ranks tp-pp-dp");
     if (*text(o, "stage_layers"))
@@ -195,7 +199,9 @@ static const struct {
     {{"chunks", ""}, NULL, "chunks"},
     {{"mbs", ""}, NULL, "mbs"},
     {{"gbs", ""}, NULL, "gbs"},
+    {{"zero_stage", ""}, NULL, "zero_stage"},
     {{"recompute", ""}, "", "recompute"},
+    {{"offload", ""}, "", "offload"},
     {{"seconds_per_it", ""}, "measured", "seconds_per_it"},
     {{"seconds_min", ""}, "measured", "seconds_min"},
     {{"seconds_max", ""}, "measured", "seconds_max"},
