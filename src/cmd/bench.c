@@ -24,43 +24,35 @@ struct bench {
     char *min_bytes, *max_bytes, *folder, *machine, *write_machine;
 };
 
-#define OPT(type_, field_, name_, initial_, check_, help_)                                         \
-    {                                                                                              \
-        .kind = TR_ROW_OPT, .group = "bench", .type = TR_OPT_##type_, .name = name_,               \
-        .offset = offsetof(struct bench, field_), .initial = initial_, .check = TR_CHECK_##check_, \
-        .help = help_                                                                              \
-    }
-#define CHOICE(field_, name_, initial_, help_)                                         \
-    {                                                                                  \
-        .kind = TR_ROW_OPT, .group = "bench", .type = TR_OPT_CHOICE, .name = name_,    \
-        .offset = offsetof(struct bench, field_), .initial = initial_, .set = #field_, \
-        .help = help_                                                                  \
-    }
+#define ROWS_OF struct bench
+#define ROWS_GROUP "bench"
+#include "cmd/option_rows.h"
 
 static const struct tr_opt rows[] = {
     {.kind = TR_ROW_GROUP, .name = "bench", .group = "bench"},
-    OPT(FLAG, json, "json", NULL, ANY, "print one JSON object instead of tables"),
-    OPT(INT, repetitions, "repetitions", "5", COUNT, "repetitions of each measurement"),
-    OPT(INT, warmup_iters, "warmup-iters", "1", COUNT_OR_0,
+    ROW(FLAG, json, "json", NULL, ANY, "print one JSON object instead of tables"),
+    ROW(INT, repetitions, "repetitions", "5", COUNT, "repetitions of each measurement"),
+    ROW(INT, warmup_iters, "warmup-iters", "1", COUNT_OR_0,
         "warm-up rounds that are not counted, besides one that sets their length"),
-    CHOICE(call, "call", "all", "coll: which collective is measured"),
-    CHOICE(group, "group", "world",
+    CHOICE(ROWS_GROUP, call, "call", "call", "all", "coll: which collective is measured"),
+    CHOICE(ROWS_GROUP, group, "group", "group", "world",
            "coll: in which process group, tensor (tp), data (dp) or pipeline (pp) parallel, or "
            "all ranks; all groups at once"),
-    CHOICE(datatype, "datatype", "fp32", "coll, codec: type of the elements"),
-    OPT(TEXT, min_bytes, "min-bytes", "8", ANY,
+    CHOICE(ROWS_GROUP, datatype, "datatype", "datatype", "fp32",
+           "coll, codec: type of the elements"),
+    ROW(TEXT, min_bytes, "min-bytes", "8", ANY,
         "coll: smallest message in bytes; K, M and G are powers of 1024"),
-    OPT(TEXT, max_bytes, "max-bytes", "16M", ANY, "coll: largest message; codec: the size"),
-    OPT(INT, step_factor, "step-factor", "8", COUNT,
+    ROW(TEXT, max_bytes, "max-bytes", "16M", ANY, "coll: largest message; codec: the size"),
+    ROW(INT, step_factor, "step-factor", "8", COUNT,
         "coll: factor from one size to the next; the last size is --max-bytes"),
-    OPT(TEXT, folder, "folder", ".", ANY, "io: where the file is written, and removed"),
-    OPT(INT, file_mib, "file-mib", "64", COUNT, "io: MiB of each rank"),
-    OPT(REAL, floor, "floor", "0.9", FRACTION,
+    ROW(TEXT, folder, "folder", ".", ANY, "io: where the file is written, and removed"),
+    ROW(INT, file_mib, "file-mib", "64", COUNT, "io: MiB of each rank"),
+    ROW(REAL, floor, "floor", "0.9", FRACTION,
         "node: a node below this fraction of the median of all nodes is slow, a straggler; "
         "machine: a number below this fraction of the profile is low"),
-    OPT(TEXT, machine, "machine", NULL, ANY,
+    ROW(TEXT, machine, "machine", NULL, ANY,
         "machine: profile to compare with, its name or a file"),
-    OPT(TEXT, write_machine, "write-machine", NULL, ANY,
+    ROW(TEXT, write_machine, "write-machine", NULL, ANY,
         "machine: write what was measured as a profile for `trireme plan --machine`"),
 };
 
@@ -370,7 +362,7 @@ static enum tr_status measure(const struct bench *o, struct tr_run *run, int par
 static enum tr_status bench(int argc, char **argv, struct bench *o, struct tr_config *c,
                             struct tr_comm *world)
 {
-    struct tr_comm slow, *network;
+    struct tr_network network;
     struct tr_run run;
     int parts;
     enum tr_status s = count_parts(argc, argv, &parts);
@@ -381,14 +373,14 @@ static enum tr_status bench(int argc, char **argv, struct bench *o, struct tr_co
     tr_log_level((enum tr_level)c->log_level);
     tr_comm_mpi_limit(world, 60.0 * c->distributed_timeout_minutes);
     TR_TRY(tr_train_check(c, tr_build_sum(), world));
-    network = tr_transport_network(c, world, &slow);
-    s = tr_run_reach(&run, c, network);
+    s = tr_transport_network(c, world, &network);
+    if (s == TR_OK)
+        s = tr_run_reach(&run, c, network.over);
     if (s == TR_OK) {
         s = measure(o, &run, parts, argv);
         tr_run_close(&run);
     }
-    if (network != world)
-        network->via->release(network);
+    tr_transport_network_close(&network);
     return s;
 }
 

@@ -19,24 +19,8 @@ struct weights_options {
     double log_interval;
 };
 
-#define FIELD(field_) .offset = offsetof(struct weights_options, field_)
-#define GROUP(symbol, title)                                 \
-    {                                                        \
-        .kind = TR_ROW_GROUP, .name = title, .group = symbol \
-    }
-#define OPT(group_, type_, field_, name_, initial_, check_, help_)                                 \
-    {                                                                                              \
-        .kind = TR_ROW_OPT, .group = group_, .type = TR_OPT_##type_, FIELD(field_), .name = name_, \
-        .initial = initial_, .check = TR_CHECK_##check_, .help = help_                             \
-    }
-#define CHOICE(group_, field_, set_, name_, initial_, help_)                                      \
-    {                                                                                             \
-        .kind = TR_ROW_OPT, .group = group_, .type = TR_OPT_CHOICE, FIELD(field_), .name = name_, \
-        .initial = initial_, .set = set_, .help = help_                                           \
-    }
-#define INTERVAL_ROW(group_)                                          \
-    OPT(group_, REAL, log_interval, "log-interval", "10", ABOVE_ZERO, \
-        "seconds between lines of progress where stderr is no terminal")
+#define ROWS_OF struct weights_options
+#include "cmd/option_rows.h"
 
 #define TEXT_OF(number) TEXT_OF_IT(number)
 #define TEXT_OF_IT(number) #number

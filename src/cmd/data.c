@@ -11,24 +11,12 @@
 #include "cmd/data.h"
 #include "cmd/signals.h"
 #include "data/indexed.h"
+#include "infer/row_text.h"
 #include "util/file.h"
 #include "util/log.h"
 
-#define FIELD(field_) .offset = offsetof(struct tr_data_options, field_)
-#define GROUP(symbol, title)                                 \
-    {                                                        \
-        .kind = TR_ROW_GROUP, .name = title, .group = symbol \
-    }
-#define OPT(group_, type_, field_, name_, initial_, check_, help_)                                 \
-    {                                                                                              \
-        .kind = TR_ROW_OPT, .group = group_, .type = TR_OPT_##type_, FIELD(field_), .name = name_, \
-        .initial = initial_, .check = TR_CHECK_##check_, .help = help_                             \
-    }
-#define CHOICE(group_, field_, set_, name_, initial_, help_)                                      \
-    {                                                                                             \
-        .kind = TR_ROW_OPT, .group = group_, .type = TR_OPT_CHOICE, FIELD(field_), .name = name_, \
-        .initial = initial_, .set = set_, .help = help_                                           \
-    }
+#define ROWS_OF struct tr_data_options
+#include "cmd/option_rows.h"
 
 #define TOKENIZER_ROWS(group_, set_, initial_)                                                   \
     CHOICE(group_, tokenizer_type, set_, "tokenizer-type", initial_, "tokenizer of the text"),   \
@@ -37,12 +25,10 @@
         OPT(group_, TEXT, merge_file, "merge-file", NULL, ANY, "merges of gpt2-bpe"),            \
         OPT(group_, TEXT, tokenizer_model, "tokenizer-model", NULL, ANY,                         \
             "of HuggingFaceTokenizer and SentencePieceTokenizer: the folder of a model, or its " \
-            "tokenizer.json or .model; alone, what is found there")
+            "tokenizer.json or .model; alone, what is found there; of ChineseWordPiece: "        \
+            "vocab.txt")
 #define OVERWRITE_ROW(group_) \
     OPT(group_, FLAG, overwrite, "overwrite", NULL, ANY, "replace files that exist")
-#define INTERVAL_ROW(group_)                                          \
-    OPT(group_, REAL, log_interval, "log-interval", "10", ABOVE_ZERO, \
-        "seconds between lines of progress where stderr is no terminal")
 
 /* The group of a row is the sub-verb that takes it; its rows lie together. */
 static const struct tr_opt rows[] = {
@@ -57,6 +43,13 @@ static const struct tr_opt rows[] = {
            "between markers"),
     OPT("build", TEXT, document_marker, "document-marker", "<|endoftext|>", ANY,
         "line that ends a document with --split-documents marker"),
+    OPT("build", FLAG, join_rows, "join-rows", NULL, ANY,
+        "join the rows (lines, or texts of jsonl) of all files to one document, with a blank line "
+        "between two"),
+    CHOICE(
+        "build", detokenizer, "detokenizer", "detokenizer", "none",
+        "what is done to each row of --join-rows: wikitext makes plain text of WikiText's, strip "
+        "takes white space from both ends"),
     CHOICE(
         "build", invalid_utf8, "invalid_utf8", "invalid-utf8", "keep",
         "bytes that are not UTF-8, except with bytes: keep them as tokens of bytes, or as U+FFFD "
@@ -68,7 +61,29 @@ static const struct tr_opt rows[] = {
     OPT("build", FLAG, add_special_tokens, "add-special-tokens", NULL, ANY,
         "put the special tokens around each document that the tokenizer's template has, such as a "
         "first one"),
+    OPT("build", INT, row_tokens, "row-tokens", NULL, COUNT,
+        "cut and pad each document to so many tokens, those without text too; unless given "
+        "documents "
+        "stay as they are"),
+    OPT("build", INT, pad_id, "pad-id", NULL, NOT_NEGATIVE,
+        "token that pads rows; [PAD], <pad> or <|endoftext|> of the vocabulary unless given"),
+    OPT("build", TEXT, npz_array, "npz-array", "id", ANY,
+        "of .npz files, which hold tokens: the array whose rows are the documents"),
+    OPT("build", INT, vocab_size, "vocab-size", NULL, COUNT,
+        "of .npz files: vocabulary size, which every token must be below"),
+    GROUP("build", "build: tasks"),
+    OPT("build", TEXT, task_name, "task-name", NULL, ANY,
+        "in place of files: weighted tasks, NAME:WEIGHT,..., as in training; docs/tasks.md"),
+    OPT("build", TEXT, task_dir, "task-dir", ".", ANY, "folder where their data are"),
+    OPT("build", INT, task_samples, "task-samples", NULL, COUNT,
+        "how many samples to build; a run needs iterations times global-batch-size"),
+    OPT("build", INT, seq_length, "seq-length", NULL, COUNT,
+        "that of the run: a sample has one token more, for the last label"),
+    OPT("build", INT, seed, "seed", "1234", SEED, "that of the run: the same samples follow"),
     GROUP("build", "build: output"),
+    OPT("build", TEXT, part, "part", NULL, ANY,
+        "K/N: only the documents of part K of N, counted from 0, for N processes; `trireme data "
+        "merge` joins the parts"),
     OPT("build", TEXT, output_prefix, "output-prefix", tr_required, ANY,
         "the datasets are PREFIX_KEY_document.bin and .idx; the key of plain text is text"),
     CHOICE("build", dataset_impl, "dataset_impl", "dataset-impl", "mmap",
@@ -106,6 +121,9 @@ static const struct tr_spelling spellings[] = {
     {"split_documents", "lines", TR_CORPUS_LINES, TR_SPELLING_MAIN, NULL},
     {"split_documents", "blank-lines", TR_CORPUS_BLANK_LINES, TR_SPELLING_MAIN, NULL},
     {"split_documents", "marker", TR_CORPUS_MARKER, TR_SPELLING_MAIN, NULL},
+    {"detokenizer", "none", TR_DETOKENIZER_NONE, TR_SPELLING_MAIN, NULL},
+    {"detokenizer", "wikitext", TR_DETOKENIZER_WIKITEXT, TR_SPELLING_MAIN, NULL},
+    {"detokenizer", "strip", TR_DETOKENIZER_STRIP, TR_SPELLING_MAIN, NULL},
     {"invalid_utf8", "keep", TR_INVALID_UTF8_KEEP, TR_SPELLING_MAIN, NULL},
     {"invalid_utf8", "refuse", TR_INVALID_UTF8_REFUSE, TR_SPELLING_MAIN, NULL},
     {"dataset_impl", "mmap", 0, TR_SPELLING_MAIN, NULL},
@@ -117,6 +135,7 @@ static const struct tr_spelling spellings[] = {
     {"tokenizer", "gpt2-bpe", TR_TOKENIZER_GPT2_BPE, TR_SPELLING_MAIN, NULL},
     {"tokenizer", "HuggingFaceTokenizer", TR_TOKENIZER_HUGGINGFACE, TR_SPELLING_MAIN, NULL},
     {"tokenizer", "SentencePieceTokenizer", TR_TOKENIZER_SENTENCEPIECE, TR_SPELLING_MAIN, NULL},
+    {"tokenizer", "ChineseWordPiece", TR_TOKENIZER_CHINESE, TR_SPELLING_MAIN, NULL},
     {"tokenizer", "GPT2BPETokenizer", TR_TOKENIZER_GPT2_BPE, TR_SPELLING_SAME, NULL},
     {"tokenizer", "PretrainedFromHF", TR_TOKENIZER_HUGGINGFACE, TR_SPELLING_SAME, NULL},
     {"tokenizer", "GPTSentencePieceTokenizer", TR_TOKENIZER_SENTENCEPIECE, TR_SPELLING_SAME, NULL},
@@ -126,6 +145,7 @@ static const struct tr_spelling spellings[] = {
     {"tokenizer_or_none", "HuggingFaceTokenizer", TR_TOKENIZER_HUGGINGFACE, TR_SPELLING_MAIN, NULL},
     {"tokenizer_or_none", "SentencePieceTokenizer", TR_TOKENIZER_SENTENCEPIECE, TR_SPELLING_MAIN,
      NULL},
+    {"tokenizer_or_none", "ChineseWordPiece", TR_TOKENIZER_CHINESE, TR_SPELLING_MAIN, NULL},
     {"tokenizer_or_none", "GPT2BPETokenizer", TR_TOKENIZER_GPT2_BPE, TR_SPELLING_SAME, NULL},
 };
 
@@ -148,7 +168,9 @@ const struct tr_doc tr_doc_data = {
         "merge them.  A dataset is two files, PREFIX.bin with the tokens and PREFIX.idx with the "
         "documents, Megatron-LM's indexed dataset.\n"
         "\n"
-        "build reads text files and jsonl, a JSON object on each line; - is the standard input.  "
+        "build reads text files and jsonl, a JSON object on each line; - is the standard input, "
+        "and a "
+        "folder stands for the files under it.  "
         "Files may be larger than memory.  Several threads work in parallel, and the output does "
         "not depend on how many they are.  Documents without text are left out.  Nothing has its "
         "final name before all of it is on the disk.  Name files before options, because "
@@ -163,7 +185,33 @@ const struct tr_doc tr_doc_data = {
         "--tokenizer-model names the folder of the model, its tokenizer.json or its .model.  What "
         "was "
         "found there is printed.  Added tokens inside a document are recognised.  "
-        "docs/tokenizers.md says what such files may have.\n"
+        "docs/tokenizers.md says what such files may have.  ChineseWordPiece is Yuan's; "
+        "--tokenizer-model names its vocab.txt, a token on each line.\n"
+        "\n"
+        ".npz files of numpy hold tokens, stored or deflated; the rows of an array become "
+        "documents.  "
+        "With --row-tokens text becomes such rows, too: of 2048 tokens, for Yuan:\n"
+        "\n"
+        "    trireme data build rows.npz --output-prefix yuan --vocab-size 53228\n"
+        "    trireme data build folder --output-prefix yuan --split-documents lines --row-tokens "
+        "2048 \\\n"
+        "        --tokenizer-type ChineseWordPiece --tokenizer-model vocab.txt\n"
+        "\n"
+        "What documents of WikiText or abstracts are to a language model, one stream of text, is "
+        "built "
+        "with\n"
+        "\n"
+        "    trireme data build wiki.train.raw --join-rows --detokenizer wikitext --output-prefix "
+        "train\n"
+        "\n"
+        "With --task-name the samples of weighted tasks are built, which a run with the same "
+        "option would make "
+        "by itself (docs/tasks.md):\n"
+        "\n"
+        "    trireme data build --task-name cot:0.1,mine.jsonl --task-dir tasks --output-prefix "
+        "mix \\\n"
+        "        --task-samples 25600 --seq-length 2048 --tokenizer-type HuggingFaceTokenizer \\\n"
+        "        --tokenizer-model opt-1.3b\n"
         "\n"
         "gpt2-bpe takes letters and numbers from a table of Unicode 18.0 of its own, so the same "
         "text gives the same tokens on every machine.  Other programs differ where they have "

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include <jansson.h>
 #include <omp.h>
@@ -13,6 +14,7 @@
 #include "token/encode.h"
 #include "util/meter.h"
 #include "data/indexed.h"
+#include "data/npz.h"
 #include "util/file.h"
 #include "util/log.h"
 #include "util/text.h"
@@ -34,14 +36,18 @@ struct batch {
 struct output {
     char *prefix;
     struct tr_index_writer *writer;
-    int64_t empty, text_bytes;
+    int64_t empty, cut, text_bytes;
     int64_t documents, tokens; /* in the end */
 };
 
 struct build {
     const struct tr_data_options *o;
-    struct tr_corpus_file *files;
+    struct tr_data_files list;
+    struct tr_corpus_file *files; /* [file_count] those of the list, or */
+    char *joined;                 /*   the one of --join-rows, owned */
     int file_count;
+    int64_t part, parts;   /* of --part */
+    int64_t total, passed; /* bytes of all files, and of chunks that were read */
     struct tr_tokenizer *tokenizer;
     struct tr_encode_rules rules;
     struct output *outputs; /* one per key */
@@ -83,6 +89,12 @@ static enum tr_status format_of(const struct tr_data_options *o, const char *pat
                            "%s is compressed: %s %s | trireme data build --input-format "
                            "jsonl ... -",
                            path, packed[i][1], path);
+    if (tr_npz_named(path))
+        return TR_FAIL(
+            TR_ECONFIG,
+            "%s is a .npz file, and text and arrays of numpy cannot make one dataset: build "
+            "them apart, and join them by `trireme data merge`",
+            path);
     if (strcmp(path, "-") == 0 && o->input_format == TR_INPUT_AUTO)
         return TR_FAIL(TR_ECONFIG, "the standard input has no name that says what it is: give "
                                    "--input-format text or jsonl");
@@ -97,9 +109,8 @@ static enum tr_status format_of(const struct tr_data_options *o, const char *pat
 /* --input and the operands are the same thing: the former is Megatron's way to write it. */
 static enum tr_status list_files(struct build *b, const struct tr_words *words)
 {
-    const struct tr_words *input = &b->o->input;
-
-    b->file_count = input->count + words->count;
+    TR_TRY(tr_data_files(&b->o->input, words, &b->list));
+    b->file_count = b->list.count;
     if (b->file_count == 0)
         return TR_FAIL(TR_ECONFIG,
                        "no file to build from: name them first, `trireme data build FILE... "
@@ -107,13 +118,56 @@ static enum tr_status list_files(struct build *b, const struct tr_words *words)
                        b->o->json_keys.count > 1
                            ? "; what follows --json-keys belongs to it, up to the next option"
                            : "");
+    return TR_OK;
+}
+
+static enum tr_status find_formats(struct build *b)
+{
     b->files = need(calloc((size_t)b->file_count, sizeof *b->files));
     for (int i = 0; i < b->file_count; i++) {
         struct tr_corpus_file *f = &b->files[i];
 
-        f->path = i < input->count ? input->word[i] : words->word[i - input->count];
+        f->path = b->list.path[i];
         TR_TRY(format_of(b->o, f->path, &f->format));
     }
+    return TR_OK;
+}
+
+/* K/N: of the documents, in the order of the input, the K-th of N parts, counted from 0. */
+static enum tr_status read_part(struct build *b)
+{
+    char rest;
+    long long part, parts;
+
+    b->parts = 1;
+    if (!b->o->part)
+        return TR_OK;
+    if (sscanf(b->o->part, "%lld/%lld%c", &part, &parts, &rest) != 2 || part < 0 || part >= parts ||
+        parts > 1000000)
+        return TR_FAIL(TR_ECONFIG,
+                       "--part %s: give K/N, part K of N, counted from 0: --part "
+                       "$SLURM_PROCID/$SLURM_NTASKS",
+                       b->o->part);
+    for (int i = 0; i < b->file_count; i++)
+        if (b->files[i].format == TR_CORPUS_TEXT && b->rules.corpus.split == TR_CORPUS_FILE)
+            return TR_FAIL(TR_ECONFIG,
+                           "--part divides documents, and %s is one: give --split-documents",
+                           b->files[i].path);
+    b->part = part;
+    b->parts = parts;
+    return TR_OK;
+}
+
+static enum tr_status join_rows(struct build *b)
+{
+    if (!b->o->join_rows)
+        return b->o->detokenizer == 0
+                   ? TR_OK
+                   : TR_FAIL(TR_ECONFIG, "--detokenizer is for rows that are joined: give "
+                                         "--join-rows, or leave it out");
+    TR_TRY(tr_data_join_rows(b->o, b->files, b->file_count, &b->joined));
+    b->files[0] = (struct tr_corpus_file){b->joined, TR_CORPUS_TEXT};
+    b->file_count = 1;
     return TR_OK;
 }
 
@@ -130,7 +184,7 @@ static enum tr_status check_keys(const struct build *b)
                 return TR_FAIL(TR_ECONFIG, "--json-keys names \"%s\" twice", keys->word[k]);
     }
     for (int i = 0; i < b->file_count; i++)
-        if (b->files[i].format == TR_CORPUS_TEXT &&
+        if (b->files[i].format == TR_CORPUS_TEXT && !b->joined &&
             (keys->count != 1 || strcmp(keys->word[0], "text") != 0))
             return TR_FAIL(TR_ECONFIG,
                            "%s is plain text, which has no keys, so --json-keys has "
@@ -147,6 +201,47 @@ static void tell_tokenizer(const struct tr_tokenizer *t)
     printf("tokenizer: %s\n", line);
     fflush(stdout);
     free(line);
+}
+
+/* The token that fills rows: --pad-id, or the last one of the vocabulary of one of these names. */
+static enum tr_status find_pad(struct build *b)
+{
+    static const char *const names[] = {"[PAD]", "<pad>", "<|endoftext|>"};
+    const int32_t size = tr_tokenizer_vocab_size(b->tokenizer);
+
+    if (b->o->pad_id >= size)
+        return TR_FAIL(TR_ECONFIG, "--pad-id %lld is no token of a vocabulary of %d",
+                       (long long)b->o->pad_id, size);
+    b->rules.row_id = (int32_t)b->o->pad_id;
+    if (b->o->pad_id != TR_UNSET_INT)
+        return TR_OK;
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+        for (int32_t id = size - 1; id >= 0; id--) {
+            size_t bytes;
+            const char *text = tr_tokenizer_text(b->tokenizer, id, &bytes);
+
+            b->rules.row_id = id;
+            if (text && bytes == strlen(names[n]) && memcmp(text, names[n], bytes) == 0)
+                return TR_OK;
+        }
+    return TR_FAIL(TR_ECONFIG, "--row-tokens: the vocabulary has no token [PAD], <pad> or "
+                               "<|endoftext|> to fill rows with: give --pad-id");
+}
+
+static enum tr_status set_rows(struct build *b)
+{
+    if (b->o->row_tokens == TR_UNSET_INT)
+        return b->o->pad_id == TR_UNSET_INT
+                   ? TR_OK
+                   : TR_FAIL(TR_ECONFIG, "--pad-id fills rows: give --row-tokens, or leave it out");
+    for (int i = 0; i < b->file_count; i++)
+        if (b->files[i].format == TR_CORPUS_TEXT && b->rules.corpus.split == TR_CORPUS_FILE)
+            return TR_FAIL(TR_ECONFIG,
+                           "--row-tokens makes a row of each document, and %s is one: give "
+                           "--split-documents lines",
+                           b->files[i].path);
+    b->rules.row = b->o->row_tokens;
+    return find_pad(b);
 }
 
 static enum tr_status open_tokenizer(struct build *b)
@@ -168,7 +263,7 @@ static enum tr_status open_tokenizer(struct build *b)
         .add_special = o->add_special_tokens,
         .refuse_bad_utf8 = o->invalid_utf8 == TR_INVALID_UTF8_REFUSE,
     };
-    return TR_OK;
+    return set_rows(b);
 }
 
 static enum tr_status open_outputs(struct build *b)
@@ -202,6 +297,16 @@ static void open_workers(struct build *b)
     json_object_seed(0);
 }
 
+/* Whether the chunk that begins behind b->passed bytes is of the part. */
+static bool is_ours(struct build *b, const struct tr_corpus_chunk *chunk)
+{
+    const int64_t at = b->passed;
+
+    b->passed += (int64_t)chunk->bytes;
+    return b->parts == 1 || (at >= b->total / b->parts * b->part &&
+                             (b->part == b->parts - 1 || at < b->total / b->parts * (b->part + 1)));
+}
+
 static enum tr_status fill(struct build *b, struct batch *batch)
 {
     batch->used = 0;
@@ -211,7 +316,7 @@ static enum tr_status fill(struct build *b, struct batch *batch)
         TR_TRY(tr_corpus_next(b->corpus, chunk));
         if (!chunk->file)
             break;
-        batch->used++;
+        batch->used += is_ours(b, chunk);
     }
     return TR_OK;
 }
@@ -226,6 +331,7 @@ static enum tr_status write_coded(struct output *out, const struct tr_coded *c)
         from = c->ends[d];
     }
     out->empty += c->empty;
+    out->cut += c->cut;
     out->text_bytes += c->text_bytes;
     return tr_index_writer_extend(out->writer, c->ids + from, c->count - from);
 }
@@ -311,6 +417,12 @@ static enum tr_status finish(struct build *b)
         out->tokens = tr_index_writer_tokens(out->writer);
         documents += out->documents;
     }
+    if (documents == 0 && b->parts > 1)
+        return TR_FAIL(TR_EDATA,
+                       "part %" PRId64 " of %" PRId64
+                       " has no documents, because text is divided in "
+                       "pieces of 256 KiB and there are %" PRId64 " bytes: give fewer parts",
+                       b->part, b->parts, b->total);
     if (documents == 0)
         return TR_FAIL(TR_EDATA, "there is no text in %s%s, so nothing was written",
                        b->files[0].path, b->file_count > 1 ? " and the other files" : "");
@@ -338,6 +450,9 @@ static void report(const struct build *b, double seconds)
                out->prefix, out->documents, tr_plural(out->documents), out->tokens,
                tr_plural(out->tokens), tr_data_type_name(type),
                out->tokens ? (double)out->text_bytes / (double)out->tokens : 0.0);
+        if (out->cut > 0)
+            printf("%s: %" PRId64 " document%s cut to %" PRId64 " tokens\n", out->prefix, out->cut,
+                   tr_plural(out->cut), b->rules.row);
         if (out->empty > 0)
             printf("%s: %" PRId64 " document%s without text left out\n", out->prefix, out->empty,
                    tr_plural(out->empty));
@@ -378,26 +493,44 @@ static void release(struct build *b)
     free(b->threads);
     tr_corpus_close(b->corpus);
     tr_tokenizer_close(b->tokenizer);
+    if (b->joined)
+        unlink(b->joined);
+    free(b->joined);
     free(b->files);
+    tr_data_files_release(&b->list);
 }
 
 static enum tr_status build(struct build *b, const struct tr_words *words)
 {
-    int64_t total;
     double seconds;
     enum tr_status status;
 
     if (b->o->workers != TR_UNSET_INT && b->o->workers > MAX_WORKERS)
         return TR_FAIL(TR_ECONFIG, "--workers %lld: give at most %d", (long long)b->o->workers,
                        MAX_WORKERS);
+    if (b->o->task_name && words->count + b->o->input.count == 0)
+        return tr_data_build_tasks(b->o);
+    if (b->o->task_name || b->o->task_samples != TR_UNSET_INT || b->o->seq_length != TR_UNSET_INT)
+        return TR_FAIL(TR_ECONFIG,
+                       "--task-name, --task-samples and --seq-length build sequences of tasks "
+                       "in place of files: give --task-name and no file, or leave them out");
     TR_TRY(list_files(b, words));
+    if (tr_npz_named(b->list.path[0]))
+        return tr_data_build_npz(b->o, &b->list);
+    TR_TRY(find_formats(b));
+    TR_TRY(join_rows(b));
     TR_TRY(check_keys(b));
     TR_TRY(open_tokenizer(b));
+    TR_TRY(read_part(b));
     b->corpus = tr_corpus_open(b->files, b->file_count, &b->rules.corpus);
-    TR_TRY(tr_corpus_bytes(b->corpus, &total));
+    TR_TRY(tr_corpus_bytes(b->corpus, &b->total));
+    if (b->total < 0 && b->parts > 1)
+        return TR_FAIL(TR_ECONFIG,
+                       "--part needs to know how long the text is, and a pipe does not say: "
+                       "name files");
     TR_TRY(open_outputs(b));
     open_workers(b);
-    tr_meter_start(&b->progress, "read", total, b->o->log_interval);
+    tr_meter_start(&b->progress, "read", b->total, b->o->log_interval);
     status = run(b);
     if (status == TR_OK)
         status = finish(b);

@@ -17,24 +17,21 @@ struct doctor {
     char *save;
 };
 
-#define OPT(type_, field_, name_, initial_, check_, help_)                            \
-    {                                                                                 \
-        .kind = TR_ROW_OPT, .group = "doctor", .type = TR_OPT_##type_, .name = name_, \
-        .offset = offsetof(struct doctor, field_), .initial = initial_,               \
-        .check = TR_CHECK_##check_, .help = help_                                     \
-    }
+#define ROWS_OF struct doctor
+#define ROWS_GROUP "doctor"
+#include "cmd/option_rows.h"
 
 static const struct tr_opt rows[] = {
     {.kind = TR_ROW_GROUP, .name = "doctor", .group = "doctor"},
-    OPT(FLAG, json, "json", NULL, ANY, "print one JSON object"),
-    OPT(INT, tensor_model_parallel_size, "tensor-model-parallel-size", "1", COUNT,
+    ROW(FLAG, json, "json", NULL, ANY, "print one JSON object"),
+    ROW(INT, tensor_model_parallel_size, "tensor-model-parallel-size", "1", COUNT,
         "as in training: whether its groups share nodes"),
-    OPT(FLAG, allow_tensor_parallel_across_nodes, "allow-tensor-parallel-across-nodes", NULL, ANY,
+    ROW(FLAG, allow_tensor_parallel_across_nodes, "allow-tensor-parallel-across-nodes", NULL, ANY,
         "as in training"),
-    OPT(INT, threads, "threads", "0", COUNT_OR_0, "as in training: threads of each rank"),
-    OPT(TEXT, save, "save", NULL, ANY, "as in training: folder whose free space is looked at"),
-    OPT(FLAG, gpu_oversubscribe, "gpu-oversubscribe", NULL, ANY, "as in training"),
-    OPT(FLAG, allow_mixed_gpus, "allow-mixed-gpus", NULL, ANY, "as in training"),
+    ROW(INT, threads, "threads", "0", COUNT_OR_0, "as in training: threads of each rank"),
+    ROW(TEXT, save, "save", NULL, ANY, "as in training: folder whose free space is looked at"),
+    ROW(FLAG, gpu_oversubscribe, "gpu-oversubscribe", NULL, ANY, "as in training"),
+    ROW(FLAG, allow_mixed_gpus, "allow-mixed-gpus", NULL, ANY, "as in training"),
 };
 
 static const struct tr_options *table(void)

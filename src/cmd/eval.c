@@ -3,25 +3,23 @@
 #include "cmd/ranks.h"
 #include "config/config.h"
 #include "infer/measure.h"
+#include "infer/row_text.h"
 
-#define OPT(type_, field_, name_, initial_, check_, help_)                          \
-    {                                                                               \
-        .kind = TR_ROW_OPT, .group = "eval", .type = TR_OPT_##type_, .name = name_, \
-        .offset = offsetof(struct tr_measure, field_), .initial = initial_,         \
-        .check = TR_CHECK_##check_, .help = help_                                   \
-    }
+#define ROWS_OF struct tr_measure
+#define ROWS_GROUP "eval"
+#include "cmd/option_rows.h"
 
 static const struct tr_opt rows[] = {
     {.kind = TR_ROW_GROUP, .name = "Evaluation", .group = "eval"},
-    OPT(TEXT, text, "text", NULL, ANY,
+    ROW(TEXT, text, "text", NULL, ANY,
         "text to measure, a file; of JSON lines (.jsonl, .json) the texts under \"text\", with an "
         "empty line "
         "between two"),
-    OPT(TEXT, dataset, "dataset", NULL, ANY,
+    ROW(TEXT, dataset, "dataset", NULL, ANY,
         "dataset to measure, PREFIX of PREFIX.bin and PREFIX.idx: all its tokens as one stream"),
-    OPT(TEXT, lambada, "lambada", NULL, ANY,
+    ROW(TEXT, lambada, "lambada", NULL, ANY,
         "passages whose final words are predicted, JSON lines {\"text\": ...}"),
-    OPT(INT, stride, "stride", NULL, COUNT,
+    ROW(INT, stride, "stride", NULL, COUNT,
         "tokens from the beginning of a window to that of the next; --seq-length, the length of a "
         "window, unless given"),
     {.kind = TR_ROW_OPT,
@@ -31,8 +29,9 @@ static const struct tr_opt rows[] = {
      .offset = offsetof(struct tr_measure, detokenizer),
      .initial = "none",
      .set = "detokenizer",
-     .help = "make plain text of the rows of --text; wikitext: those of WikiText"},
-    OPT(FLAG, special_tokens, "special-tokens", "on", ANY,
+     .help = "make plain text of the rows of --text; wikitext: those of WikiText; strip: no white "
+             "space at both ends"},
+    ROW(FLAG, special_tokens, "special-tokens", "on", ANY,
         "begin and end a text with the special tokens that the tokenizer's template has, as "
         "transformers does"),
     {.kind = TR_ROW_OFF,
@@ -41,14 +40,15 @@ static const struct tr_opt rows[] = {
      .name = "no-special-tokens",
      .offset = offsetof(struct tr_measure, special_tokens),
      .help = "put no special tokens around a text"},
-    OPT(TEXT, merge_file, "merge-file", NULL, ANY,
+    ROW(TEXT, merge_file, "merge-file", NULL, ANY,
         "merges of gpt2-bpe, whose vocabulary is --vocab-file"),
-    OPT(TEXT, json, "json", NULL, ANY, "write the results as one line of JSON to this file"),
+    ROW(TEXT, json, "json", NULL, ANY, "write the results as one line of JSON to this file"),
 };
 
 static const struct tr_spelling spellings[] = {
     {"detokenizer", "none", TR_DETOKENIZER_NONE, TR_SPELLING_MAIN, NULL},
     {"detokenizer", "wikitext", TR_DETOKENIZER_WIKITEXT, TR_SPELLING_MAIN, NULL},
+    {"detokenizer", "strip", TR_DETOKENIZER_STRIP, TR_SPELLING_MAIN, NULL},
 };
 
 static const struct tr_options table = {

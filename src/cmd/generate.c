@@ -4,14 +4,12 @@
 #include "infer/continue.h"
 #include "infer/generate.h"
 
+#define ROWS_OF struct tr_continue
+#define ROWS_GROUP "generate"
+#include "cmd/option_rows.h"
+
 #define TEXT_OF_(x) #x
 #define TEXT_OF(x) TEXT_OF_(x)
-#define OPT(type_, field_, name_, initial_, check_, help_)                              \
-    {                                                                                   \
-        .kind = TR_ROW_OPT, .group = "generate", .type = TR_OPT_##type_, .name = name_, \
-        .offset = offsetof(struct tr_continue, field_), .initial = initial_,            \
-        .check = TR_CHECK_##check_, .help = help_                                       \
-    }
 #define OFF(field_, name_, help_)                                                    \
     {                                                                                \
         .kind = TR_ROW_OFF, .group = "generate", .type = TR_OPT_FLAG, .name = name_, \
@@ -20,38 +18,38 @@
 
 static const struct tr_opt rows[] = {
     {.kind = TR_ROW_GROUP, .name = "Generation", .group = "generate"},
-    OPT(TEXT, prompt, "prompt", NULL, ANY,
+    ROW(TEXT, prompt, "prompt", NULL, ANY,
         "text to continue; one that begins with @, which would name a file of options, as "
         "--prompt=TEXT"),
-    OPT(TEXT, prompts, "prompts", NULL, ANY,
+    ROW(TEXT, prompts, "prompts", NULL, ANY,
         "file of texts to continue, one on each line; of JSON lines (.jsonl, .json) those under "
         "\"prompt\""),
-    OPT(TEXT, output, "output", NULL, ANY,
+    ROW(TEXT, output, "output", NULL, ANY,
         "write JSON lines to this file: prompt, text, tokens, why it ended; unless given, texts go "
         "to "
         "stdout"),
-    OPT(FLAG, logprobs, "logprobs", "off", ANY,
+    ROW(FLAG, logprobs, "logprobs", "off", ANY,
         "with --output: the natural logarithm of the probability of each token, before "
         "temperature, "
         "top-k and top-p"),
-    OPT(INT, most, "max-new-tokens", "64", COUNT, "maximum tokens behind a prompt"),
-    OPT(REAL, temperature, "temperature", "0", NOT_NEGATIVE,
+    ROW(INT, most, "max-new-tokens", "64", COUNT, "maximum tokens behind a prompt"),
+    ROW(REAL, temperature, "temperature", "0", NOT_NEGATIVE,
         "scores are divided by it before a token is drawn; 0: greedy decoding"),
-    OPT(INT, top_k, "top-k", "0", COUNT_OR_0, "draw from so many most likely tokens; 0: from all"),
-    OPT(REAL, top_p, "top-p", "1", FRACTION,
+    ROW(INT, top_k, "top-k", "0", COUNT_OR_0, "draw from so many most likely tokens; 0: from all"),
+    ROW(REAL, top_p, "top-p", "1", FRACTION,
         "draw from the fewest most likely tokens whose probabilities sum up to this"),
-    OPT(WORDS, stop, "stop", NULL, ANY, "stop words: a text ends before the first that comes"),
-    OPT(FLAG, ignore_end, "ignore-end-of-text", "off", ANY,
+    ROW(WORDS, stop, "stop", NULL, ANY, "stop words: a text ends before the first that comes"),
+    ROW(FLAG, ignore_end, "ignore-end-of-text", "off", ANY,
         "go on behind the token that ends a text"),
-    OPT(FLAG, cache, "kv-cache", "on", ANY, "keep keys and values of tokens that were read"),
+    ROW(FLAG, cache, "kv-cache", "on", ANY, "keep keys and values of tokens that were read"),
     OFF(cache, "no-kv-cache", "read the whole text again for each new token"),
-    OPT(INT, block, "prompt-block", TEXT_OF(TR_GENERATE_BLOCK), COUNT,
+    ROW(INT, block, "prompt-block", TEXT_OF(TR_GENERATE_BLOCK), COUNT,
         "tokens of each prompt that are read at once, with the key-value cache"),
-    OPT(FLAG, special_tokens, "special-tokens", "on", ANY,
+    ROW(FLAG, special_tokens, "special-tokens", "on", ANY,
         "begin a prompt with the special tokens that the tokenizer's template has, as transformers "
         "does"),
     OFF(special_tokens, "no-special-tokens", "put no special tokens before a prompt"),
-    OPT(TEXT, merge_file, "merge-file", NULL, ANY,
+    ROW(TEXT, merge_file, "merge-file", NULL, ANY,
         "merges of gpt2-bpe, whose vocabulary is --vocab-file"),
 };
 

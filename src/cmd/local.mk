@@ -1,7 +1,7 @@
 bin_PROGRAMS += trireme
 trireme_LDADD = $(TR_LIBS)
 trireme_SOURCES = \
-	src/cmd/cmd.h src/cmd/verbs.def \
+	src/cmd/cmd.h src/cmd/option_rows.h src/cmd/verbs.def \
 	src/cmd/help.c \
 	src/cmd/main.c \
 	src/cmd/search.c src/cmd/search.h \
@@ -21,7 +21,7 @@ src/cmd/pages.inc: $(srcdir)/build-aux/pages.awk $(wildcard $(srcdir)/docs/*.md)
 # trireme data.
 trireme_SOURCES += \
 	src/cmd/data.c src/cmd/data.h \
-	src/cmd/data_build.c src/cmd/data_check.c src/cmd/data_show.c
+	src/cmd/data_build.c src/cmd/data_files.c src/cmd/data_npz.c src/cmd/data_rows.c src/cmd/data_tasks.c src/cmd/data_check.c src/cmd/data_show.c
 man_PAGES += man/trireme-data.1
 
 # trireme train.

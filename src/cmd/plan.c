@@ -12,6 +12,7 @@
 struct ask {
     bool json, zero;
     char *machine;
+    int64_t fit;
 };
 
 #define OPT(type_, field_, name_, initial_, help_)                                  \
@@ -24,7 +25,12 @@ static const struct tr_opt rows[] = {
     {.kind = TR_ROW_GROUP, .name = "plan", .group = "plan"},
     OPT(TEXT, machine, "machine", NULL,
         "machine profile, its name or a file; without one there is no verdict and no time"),
-    OPT(FLAG, zero, "zero", NULL, "also print what DeepSpeed estimates for ZeRO of stage 2 and 3"),
+    OPT(FLAG, zero, "zero", NULL,
+        "also print what DeepSpeed estimates for ZeRO of stage 2 and 3, and shards of whole "
+        "tensors"),
+    OPT(INT, fit, "fit", NULL,
+        "also name the changes with which it would fit GPUs of so many MiB, though it fits or they "
+        "are others than those of the machine"),
     OPT(FLAG, json, "json", NULL, "print one JSON object: all stages, bytes and seconds"),
 };
 
@@ -36,7 +42,8 @@ static const struct tr_options *table(void)
 }
 
 const struct tr_doc tr_doc_plan = {
-    .synopsis = "trireme plan [--machine NAME|FILE] [--zero] [--json] [@file] [--option value ...]",
+    .synopsis = "trireme plan [--machine NAME|FILE] [--fit MIB] [--zero] [--json] [@file] "
+                "[--option value ...]",
     .about =
         "Plan a run without a job, MPI or a GPU: the memory of every pipeline stage and whether "
         "it fits the GPU, the time of an iteration with its breakdown (bubble included), "
@@ -94,16 +101,24 @@ static enum tr_status tell(const struct ask *a, const struct tr_config *c)
     struct tr_plan p = {0};
     enum tr_status s;
 
+    if (a->fit != TR_UNSET_INT && (!a->machine || a->fit < 1))
+        return TR_FAIL(TR_ECONFIG, "--fit is MiB of a GPU, from 1, and orders changes by their "
+                                   "time on a machine: give it with "
+                                   "--machine, as in --fit 16384 --machine jean-zay-v100-32g");
     if (a->machine)
         TR_TRY(tr_machine_find(a->machine, &machine));
     s = tr_plan_make(c, a->machine ? &machine : NULL, &p);
     if (s == TR_OK)
         warn(&p);
+    if (s == TR_OK && a->fit != TR_UNSET_INT)
+        tr_plan_changes_of(&p, (double)a->fit * 1048576.0);
     if (s == TR_OK && a->json) {
         json_t *all = tr_plan_json(&p);
 
-        if (a->zero)
+        if (a->zero) {
             json_object_set_new(all, "zero", tr_plan_zero_json(&p));
+            json_object_set_new(all, "whole_tensors", tr_plan_whole_json(&p));
+        }
         json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
         putchar('\n');
         json_decref(all);

@@ -36,27 +36,18 @@ struct options {
     int64_t fact[TR_FACTS];
 };
 
-#define ROW(type_, field_, name_, initial_, check_, help_)                              \
-    {                                                                                   \
-        .kind = TR_ROW_OPT, .group = "report", .type = TR_OPT_##type_,                  \
-        .offset = offsetof(struct options, field_), .name = name_, .initial = initial_, \
-        .check = TR_CHECK_##check_, .help = help_                                       \
-    }
-#define CHOICE(field_, name_, initial_, set_, help_)                                    \
-    {                                                                                   \
-        .kind = TR_ROW_OPT, .group = "report", .type = TR_OPT_CHOICE,                   \
-        .offset = offsetof(struct options, field_), .name = name_, .initial = initial_, \
-        .set = set_, .help = help_                                                      \
-    }
+#define ROWS_OF struct options
+#define ROWS_GROUP "report"
+#include "cmd/option_rows.h"
 
 static const struct tr_opt rows[] = {
     {.kind = TR_ROW_GROUP, .name = "Options", .group = "report"},
-    CHOICE(show, "show", "auto", "show",
+    CHOICE(ROWS_GROUP, show, "show", "show", "auto",
            "which table; auto shows runs, summary, starts if there are several, breakdown if "
            "there are timers, scaling if numbers of GPUs differ"),
-    CHOICE(format, "format", "text", "format", "output format"),
+    CHOICE(ROWS_GROUP, format, "format", "format", "text", "output format"),
     CHOICE(
-        plot, "plot", "none", "plot",
+        ROWS_GROUP, plot, "plot", "plot", "none",
         "a plot in place of tables, as text or, with --output, as PNG, SVG or script of gnuplot"),
     ROW(FLAG, timeline, "timeline", "off", ANY,
         "draw a trace of `trireme train --trace` instead of reading a log: one iteration of all "
@@ -69,7 +60,7 @@ static const struct tr_opt rows[] = {
         "warm-up iterations at the start of a run that do not count; unless given, those of its "
         "first two lines, at most a quarter of its lines"),
     ROW(FLAG, join, "join", "off", ANY, "join the logs, which are parts of one run, in this order"),
-    CHOICE(flops_formula, "flops-formula", "2024", "flops_formula",
+    CHOICE(ROWS_GROUP, flops_formula, "flops_formula", "flops-formula", "2024",
            "FLOP formula of the model for MFU; auto is 2024"),
     ROW(TEXT, gpu, "gpu", NULL, ANY,
         "GPU whose peak counts for MFU and HFU: a100, h100, v100, ..."),

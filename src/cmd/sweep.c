@@ -10,39 +10,36 @@
 #include "train/start.h"
 #include "util/log.h"
 
-#define OPT(type_, field_, name_, initial_, check_, help_)                           \
-    {                                                                                \
-        .kind = TR_ROW_OPT, .group = "sweep", .type = TR_OPT_##type_, .name = name_, \
-        .offset = offsetof(struct tr_sweep, field_), .initial = initial_,            \
-        .check = TR_CHECK_##check_, .help = help_                                    \
-    }
+#define ROWS_OF struct tr_sweep
+#define ROWS_GROUP "sweep"
+#include "cmd/option_rows.h"
 
 static const struct tr_opt rows[] = {
     {.kind = TR_ROW_GROUP, .name = "Shapes", .group = "sweep"},
 #define DIM(symbol, name, option, field, help) \
-    OPT(TEXT, list[TR_SWEEP_##symbol], name, NULL, ANY, help),
+    ROW(TEXT, list[TR_SWEEP_##symbol], name, NULL, ANY, help),
 #include "sweep/dims.def"
     {.kind = TR_ROW_GROUP, .name = "Runs", .group = "runs"},
-    OPT(INT, iters, "sweep-iters", "10", COUNT, "iterations of each run"),
-    OPT(INT, warmup, "sweep-warmup", "3", COUNT_OR_0,
+    ROW(INT, iters, "sweep-iters", "10", COUNT, "iterations of each run"),
+    ROW(INT, warmup, "sweep-warmup", "3", COUNT_OR_0,
         "warm-up iterations of each run that do "
         "not count"),
-    OPT(INT, repeats, "sweep-repeats", "1", COUNT, "runs of each layout"),
-    OPT(MINUTES, timeout, "sweep-timeout", NULL, ABOVE_ZERO,
+    ROW(INT, repeats, "sweep-repeats", "1", COUNT, "runs of each layout"),
+    ROW(MINUTES, timeout, "sweep-timeout", NULL, ABOVE_ZERO,
         "timeout of a run in minutes, or 90s; unless given, 10 and ten times the prediction, or "
         "30 without one"),
-    OPT(TEXT, folder, "sweep-folder", "sweep", ANY,
+    ROW(TEXT, folder, "sweep-folder", "sweep", ANY,
         "folder for logs, results and tables; a sweep resumes from the results there"),
-    OPT(FLAG, again, "sweep-again", "off", ANY, "retry layouts that failed before"),
-    OPT(TEXT, machine, "machine", NULL, ANY,
+    ROW(FLAG, again, "sweep-again", "off", ANY, "retry layouts that failed before"),
+    ROW(TEXT, machine, "machine", NULL, ANY,
         "machine profile of `trireme plan`: what does not fit is not run, and the fastest "
         "predicted runs first"),
-    OPT(TEXT, launcher, "launcher", NULL, ANY,
+    ROW(TEXT, launcher, "launcher", NULL, ANY,
         "command that starts the ranks, with {ranks}, {nodes} and {name} in it; srun inside a "
         "Slurm job and mpiexec outside unless given"),
-    OPT(INT, ranks_per_node, "ranks-per-node", NULL, COUNT,
+    ROW(INT, ranks_per_node, "ranks-per-node", NULL, COUNT,
         "ranks on each node; those of the Slurm job, or all on this node, unless given"),
-    OPT(FLAG, dry_run, "dry-run", "off", ANY, "dry run: print what would be run, and run nothing"),
+    ROW(FLAG, dry_run, "dry-run", "off", ANY, "dry run: print what would be run, and run nothing"),
 };
 
 static const struct tr_options table = {"sweep", rows, sizeof rows / sizeof *rows, NULL, 0, NULL};

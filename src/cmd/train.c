@@ -64,14 +64,14 @@ static void tell_network(const struct tr_comm *network)
 
 static enum tr_status train_over(const struct tr_config *c, struct tr_comm *world)
 {
-    struct tr_comm slow, *network = tr_transport_network(c, world, &slow);
-    enum tr_status s = tr_train(c, network);
+    struct tr_network network;
+    enum tr_status s = tr_transport_network(c, world, &network);
 
-    if (network == world)
-        return s;
     if (s == TR_OK)
-        tell_network(network);
-    network->via->release(network);
+        s = tr_train(c, network.over);
+    if (s == TR_OK && network.over != world)
+        tell_network(network.over);
+    tr_transport_network_close(&network);
     return s;
 }
 
@@ -115,6 +115,8 @@ static enum tr_status train(int argc, char **argv, struct tr_comm *world, bool w
         if (c.dry_run)
             s = plan(&c, world);
         else
+            s = tr_start_log_file(world, &c);
+        if (s == TR_OK && !c.dry_run)
             s = tr_train_check(&c, tr_build_sum(), world);
         if (s == TR_OK && !c.dry_run)
             s = train_over(&c, world);
