@@ -7,12 +7,15 @@
 #     job 16 "$@"                         # GPUs, and the arguments of the file
 #     train @"$models/study-7.5b.args"    # on all of them
 #
-# so that it can be used in three ways:
+# so that it can be used in these ways:
 #
 #     sbatch jobs/study-7.5b.sbatch [OPTION...]       as it is: its directives are for 4 V100 a node, or for
 #                                                     the nodes of the MACHINE that the file names
 #     jobs/study-7.5b.sbatch [OPTION...]              submits itself, for the nodes of MACHINE
 #     jobs/study-7.5b.sbatch --dry-run [OPTION...]    prints what would be submitted and run
+#     jobs/yuan-ddp.sbatch --toy [OPTION...]          runs the same options at a small size on random tokens, on
+#                                                     two cores of this machine, or on the licences that Debian
+#                                                     installs (jobs/toy.sh); for files that call `toy`
 #
 # OPTIONs are options of `trireme train` and come last, where they count.  Environment:
 #
@@ -23,7 +26,9 @@
 #                  runs/JOBNAME                                               this file, or that of PATH
 #   DATA_PATH, VOCAB_FILE, MERGE_FILE    of training jobs
 #   MODEL, WEIGHTS    of fine-tuning: the folder of a published model, and what `trireme ckpt import` made of it
+#   TASK_DIR          of weighted tasks: where they are (docs/tasks.md)
 #   MAX_REQUEUES   how often a job may be requeued if it fails in a way that may be temporary; 3
+#   MPIEXEC        the launcher of --toy; mpiexec
 #
 # A job that reaches its end exits with trireme's exit code.  What that means for a chain is decided in
 # finish(), from the run's state file.
@@ -111,19 +116,22 @@ find_machine() {
 }
 
 # job RANKS WORD...: outside Slurm, submit this file or, with --dry-run, say how; inside, get ready.
-# A job of RANKS GPUs takes as many nodes as have them.
+# A job of RANKS GPUs takes as many nodes as have them, or a part of a node.
 job() {
     job_ranks=$1
     shift
-    dry_run=
-    if [ "${1:-}" = --dry-run ]; then
-        dry_run=yes
-        shift
-    fi
+    dry_run='' small=''
+    case ${1:-} in
+    --dry-run) dry_run=yes ;;
+    --toy) small=yes ;;
+    esac
+    [ -z "$dry_run$small" ] || shift
     job_options=("$@")
     find_machine
     find_trireme
-    if [ -z "${SLURM_JOB_ID:-}" ] || [ -n "$dry_run" ]; then
+    if [ -n "$small" ]; then
+        begin_small
+    elif [ -z "${SLURM_JOB_ID:-}" ] || [ -n "$dry_run" ]; then
         submit
     else
         begin
@@ -135,6 +143,10 @@ job_name() { sed -n 's/^#SBATCH --job-name=//p' "$0"; }
 # Options of sbatch and salloc for job_ranks GPUs of the machine, in `with`.
 node_options() {
     nodes=$(((job_ranks + ranks_per_node - 1) / ranks_per_node))
+    if [ "$job_ranks" -lt "$ranks_per_node" ]; then
+        ranks_per_node=$job_ranks
+        [ "$node_gpus" -eq 0 ] || node_gpus=$job_ranks
+    fi
     with=("--nodes=$nodes" "--ntasks-per-node=$ranks_per_node" "--cpus-per-task=$cores_per_rank")
     if [ "$node_gpus" -gt 0 ]; then
         with+=("--gres=gpu:$node_gpus")
@@ -166,7 +178,7 @@ submit() {
 
 # In an interactive allocation: define the functions and print nothing.
 session() {
-    dry_run='' job_options=()
+    dry_run='' small='' job_options=()
     find_machine
     find_trireme
     environment
@@ -180,6 +192,21 @@ environment() {
     [ -z "${SLURM_CPUS_PER_TASK:-}" ] || export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK
     # Waiting ranks must not take the core from those that compute.
     [ "$(nproc)" -ge "${SLURM_NTASKS_PER_NODE:-1}" ] || export OMPI_MCA_mpi_yield_when_idle=1
+}
+
+# toy WORD...: before `job`, the options that --toy adds.
+toy() { small_options=("$@"); }
+
+# With --toy: nothing of it is kept.
+begin_small() {
+    [ -n "${small_options:-}" ] || stop 64 "$(job_name) has no small size: --toy is for files that set one; see --dry-run"
+    small_ranks=$((job_ranks < 2 ? job_ranks : 2))
+    run=$(mktemp -d "${TMPDIR:-/tmp}/$(job_name).XXXXXX") || exit 74
+    trap 'rm -rf "$run"' EXIT
+    # shellcheck source=jobs/toy.sh
+    . "$trireme_jobs/toy.sh"
+    environment
+    export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
 }
 
 # Inside the job, before anything runs.
@@ -196,6 +223,7 @@ begin() {
 # others with it, and one that hangs at the end is given a minute.
 launch() {
     local command=(srun --kill-on-bad-exit=1 --wait=60 --mpi=pmix "$trireme" "$@") code=0
+    [ -z "$small" ] || command=("${MPIEXEC:-mpiexec}" -n "$small_ranks" "$trireme" "$@" --backend cpu)
     say "${dry_run:+would run: }${command[*]}"
     if [ -n "$dry_run" ]; then
         plan_memory "$@"
@@ -247,14 +275,15 @@ train() {
     read_machine_options
     [ -z "${weights:-}" ] || compgen -G "$run/iter_*" >/dev/null || load=(--load "$weights" --finetune)
     launch train "$@" "${machine_options[@]}" --exit-signal-handler --exit-signal SIGTERM SIGUSR1 \
-        --save "$run" "${load[@]}" "${job_options[@]}" || code=$?
+        --save "$run" "${load[@]}" ${small:+"${small_options[@]}"} "${job_options[@]}" || code=$?
+    [ -z "$small" ] || exit $code
     [ -n "$dry_run" ] || finish $code
 }
 
 # study WORD...: train without a checkpoint, for the times in the log; returns trireme's exit code.
 study() {
     read_machine_options
-    launch train "$@" "${machine_options[@]}" "${job_options[@]}"
+    launch train "$@" "${machine_options[@]}" ${small:+"${small_options[@]}"} "${job_options[@]}"
 }
 
 # A member of the state file; nothing if there is none, or if it is empty or null.  What a terminal would obey
@@ -366,6 +395,7 @@ job_file() {
 chain() {
     local links=${LINKS:-$1} file
     whole LINKS "$links"
+    [ -z "$small" ] || return 0
     if [ -n "$dry_run" ]; then
         say "$(count "$links" link), each submitted by the one before it"
         return
@@ -382,6 +412,7 @@ chain() {
 # data: the dataset of a training job, in data_options; random tokens with --mock-data.
 data() {
     data_options=()
+    [ -z "$small" ] || return 0
     case " ${job_options[*]} " in
     *" --mock-data "* | *" --data-path "*) return ;;
     esac
@@ -415,4 +446,61 @@ published_model() {
             "the model that WEIGHTS=$WEIGHTS comes from"
     weights=$WEIGHTS
     model_options=(--use-checkpoint-args --tokenizer-type HuggingFaceTokenizer --tokenizer-model "$MODEL")
+}
+
+# model_folder FAMILY WORD...: the run begins with the model in the folder MODEL, with its tokenizer; the family and the
+# words are that model, to show with --dry-run where MODEL is not set.  Before it, task_data or file_data.
+model_folder() {
+    weights=${MODEL:-}
+    if [ -n "$small" ]; then
+        weights=$run/model
+        toy_folder "$weights" "$1"
+    elif [ -n "$dry_run" ] && [ -z "${MODEL:+${data_given:-}}" ]; then
+        say "MODEL and the data are not both set: shown for $1 with --mock-data"
+        model_options=(--model-family "$@")
+        data_options=(--mock-data "${mock_options[@]}")
+        weights=''
+        return
+    fi
+    [ -n "$weights" ] ||
+        stop 64 "MODEL is not set, and there is no model to begin with: export MODEL=FOLDER of a published one, with" \
+            "config.json, weights and tokenizer (docs/weights.md)"
+    model_options=(--use-checkpoint-args --tokenizer-type HuggingFaceTokenizer --tokenizer-model "$weights")
+}
+
+# empty_model FAMILY WORD...: the same without its weights, which are random: config.json and the tokenizer.
+empty_model() {
+    model_folder "$@"
+    [ -z "$weights" ] || model_options=(--load-config "$weights" "${model_options[@]:1}")
+    weights=''
+}
+
+# task_data TASKS [WORD...]: weighted tasks in the folder TASK_DIR, and what else belongs to them.
+task_data() {
+    local folder=${TASK_DIR:-}
+    data_given=$folder mock_options=()
+    if [ -n "$small" ]; then
+        folder=$run/tasks
+        toy_tasks "$folder"
+    elif [ -z "$folder" ] && [ -z "$dry_run" ]; then
+        stop 64 "TASK_DIR is not set, and there is nothing to learn from: export TASK_DIR=FOLDER with the data of $1" \
+            "(docs/tasks.md)"
+    fi
+    data_options=(--task-name "$1" --task-dir "$folder" "${@:2}")
+}
+
+# file_data BLOCKS [WORD...]: DATA_PATH-train_text_document to learn from and DATA_PATH-test_text_document to measure
+# with.  --dry-run assumes BLOCKS samples where DATA_PATH is not set; the words are for `trireme data build`, with --toy.
+file_data() {
+    local prefix=${DATA_PATH:-}
+    data_given=$prefix mock_options=(--data-blocks "$1")
+    if [ -n "$small" ]; then
+        prefix=$run/text
+        toy_tokenizer "$run/tokenizer"
+        toy_dataset "$prefix" --tokenizer-model "$run/tokenizer" "${@:2}"
+    elif [ -z "$prefix" ] && [ -z "$dry_run" ]; then
+        stop 64 "DATA_PATH is not set, and there is nothing to learn from: export DATA_PATH=PREFIX of" \
+            "PREFIX-train_text_document and PREFIX-test_text_document (docs/tasks.md)"
+    fi
+    data_options=(--train-data-path "$prefix-train_text_document" --valid-data-path "$prefix-test_text_document")
 }

@@ -35,6 +35,7 @@ class Trireme(AutotoolsPackage, CudaPackage):
     depends_on("xxhash")
     depends_on("pcre2+jit+unicode")
     depends_on("utf8proc")
+    depends_on("zlib-api")
     depends_on("uthash", type="build")
     depends_on("onednn@2", when="+onednn")
     depends_on("cuda@11.8:", when="+cuda")
@@ -55,6 +56,7 @@ class Trireme(AutotoolsPackage, CudaPackage):
             ("xxhash", "xxhash"),
             ("pcre2", "pcre2"),
             ("utf8proc", "utf8proc"),
+            ("zlib", "zlib-api"),
             ("uthash", "uthash"),
         ):
             args.append(f"--with-{option}={spec[package].prefix}")
