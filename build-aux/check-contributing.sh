@@ -6,14 +6,7 @@ set -eu
 cd "${srcdir:-.}"
 echo 1..3
 
-result() {
-    if [ -z "$3" ]; then
-        echo "ok $1 - $2"
-    else
-        echo "not ok $1 - $2"
-        echo "$3" | sed 's/^/# /'
-    fi
-}
+. build-aux/result.sh
 
 # Words in back quotes that have a slash, up to the first blank; those with capitals or <> stand for others.
 # shellcheck disable=SC2016 # the back quotes are those of Markdown

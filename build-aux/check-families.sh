@@ -6,23 +6,16 @@ set -eu
 cd "${srcdir:-.}"
 echo 1..2
 
-result() {
-    if [ -z "$3" ]; then
-        echo "ok $1 - $2"
-    else
-        echo "not ok $1 - $2"
-        echo "$3" | sed 's/^/# /'
-    fi
-}
+. build-aux/result.sh
 
 names=$(sed -n 's/.*{\.name = "\([^"]*\)".*/"\1"/p' src/family/family.c)
 [ "$(echo "$names" | wc -l)" -gt 5 ] || { echo "Bail out! no names in src/family/family.c"; exit 1; }
 
-# What may have a name: the default of the option, and the scripts and model folders of others, which have names of
+# What may have a name: the default of the option, and scripts, model folders and events of others, which have names of
 # their own.
 result 1 "no file but the table has the name of a family" "$(
     echo "$names" | grep -rnwFf - src kernels --include=*.c --include=*.h --include=*.def --include=*.cu \
-        --include=*.cuh | grep -v -e '^src/family/family\.c:' -e '^src/port/' -e '^src/train/trace_file\.c:' \
+        --include=*.cuh | grep -v -e '^src/family/family\.c:' -e '^src/port/' -e '^src/train/tracks\.def:' \
         -e '^src/weights/models\.def:' -e '^src/config/options\.def:.*"model-family"'
 )"
 result 2 "no comparison with the name of a family" "$(

@@ -8,14 +8,7 @@ set -eu
 cd "${srcdir:-.}"
 echo 1..3
 
-result() {
-    if [ -z "$3" ]; then
-        echo "ok $1 - $2"
-    else
-        echo "not ok $1 - $2"
-        echo "$3" | sed 's/^/# /'
-    fi
-}
+. build-aux/result.sh
 
 # shellcheck disable=SC2016 # the dollars are those of awk
 result 1 "files include their own folder and those above it" "$(

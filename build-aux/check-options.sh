@@ -22,6 +22,8 @@ words() { grep -oE -e '--[A-Za-z][A-Za-z0-9_-]*'; }
     for script in jobs/setup tests/cluster tests/fuzz tests/gpu/run tests/run benchmarks/run; do
         sed -n '/^set -/q; /^#/p' "$srcdir/$script"
     done | words
+    # Of jobs/lib.sh.
+    echo --toy
     echo --help
     echo --version
     echo --with-NAME

@@ -6,14 +6,7 @@ set -eu
 cd "${srcdir:-.}"
 echo 1..2
 
-result() {
-    if [ -z "$3" ]; then
-        echo "ok $1 - $2"
-    else
-        echo "not ok $1 - $2"
-        echo "$3" | sed 's/^/# /'
-    fi
-}
+. build-aux/result.sh
 
 # Of struct tr_dims, in C; comments, and a group's `groups` in comm/ and pipeline/, are others.
 uses() {

@@ -335,7 +335,7 @@ static void between_epochs(void **unused)
     assert_ok(load_from(where, small_newest, true, &as, &s));
     as.epochs.samples = 1200;
     assert_fails(TR_EDATA,
-                 "it has epoch_samples 1600 and not 1200 (--global-batch-size), "
+                 "it has epoch_samples 1600 and not 1200 (--global-batch-size or --epoch-iters), "
                  "epoch_replicas 2 and not 4",
                  load_from(where, small_newest, true, &as, &s));
     folder_remove(where);

@@ -18,14 +18,14 @@ static void sizes(void **state)
         struct tr_sparse_how how;
         int64_t n, kept, bucket, buckets, bytes;
     } known[] = {
-        {{4, 128, 0.2}, 12800, 2560, 128, 20, 40 + 1280 + 1600},
-        {{4, 128, 0.2}, 12801, 2560, 128, 20, 40 + 1280 + 1601},
-        {{8, 128, 1.0}, 256, 256, 128, 2, 4 + 256},
-        {{8, 128, 1.0}, 300, 256, 128, 2, 4 + 256 + 38},
-        {{3, 128, 0.1}, 1000, 100, 100, 1, 2 + 38 + 125},
-        {{1, 128, 1e-9}, 1000, 1, 1, 1, 2 + 1 + 125},
-        {{TR_SPARSE_FLOATS, 128, 1.0}, 1000, 1000, 1, 1000, 4000},
-        {{TR_SPARSE_FLOATS, 128, 0.5}, 1001, 500, 1, 500, 2000 + 126},
+        {{.bits = 4, .bucket = 128, .keep = 0.2}, 12800, 2560, 128, 20, 40 + 1280 + 1600},
+        {{.bits = 4, .bucket = 128, .keep = 0.2}, 12801, 2560, 128, 20, 40 + 1280 + 1601},
+        {{.bits = 8, .bucket = 128, .keep = 1.0}, 256, 256, 128, 2, 4 + 256},
+        {{.bits = 8, .bucket = 128, .keep = 1.0}, 300, 256, 128, 2, 4 + 256 + 38},
+        {{.bits = 3, .bucket = 128, .keep = 0.1}, 1000, 100, 100, 1, 2 + 38 + 125},
+        {{.bits = 1, .bucket = 128, .keep = 1e-9}, 1000, 1, 1, 1, 2 + 1 + 125},
+        {{.bits = TR_SPARSE_FLOATS, .bucket = 128, .keep = 1.0}, 1000, 1000, 1, 1000, 4000},
+        {{.bits = TR_SPARSE_FLOATS, .bucket = 128, .keep = 0.5}, 1001, 500, 1, 500, 2000 + 126},
     };
 
     (void)state;
@@ -188,7 +188,8 @@ static void with(struct tr_queue *q)
         for (int k = 0; k < 4; k++)
             for (int i = 0; i < 6; i++)
                 for (int t = 0; t < 2; t++)
-                    one(q, (struct tr_sparse_how){bits[b], 16, keep[k]}, n[i], t ? TR_F16 : TR_F32);
+                    one(q, (struct tr_sparse_how){.bits = bits[b], .bucket = 16, .keep = keep[k]},
+                        n[i], t ? TR_F16 : TR_F32);
 }
 
 static void comes_back(void **state)

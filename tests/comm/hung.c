@@ -114,7 +114,8 @@ int main(int argc, char **argv)
     if (argc < 5 || tr_comm_mpi_start(&mpi) != TR_OK)
         return 1;
     if (strcmp(argv[2], "slow") == 0) {
-        tr_comm_slow_open(&mpi, (struct tr_slow_how){1e11, 1e-6, 1e-5}, &over);
+        tr_comm_slow_open(&mpi, (struct tr_slow_how){.rate = 1e11, .latency = 1e-6, .jitter = 1e-5},
+                          &over);
         c = &over;
     }
     tr_comm_mpi_limit(&mpi, strtod(argv[1], NULL));

@@ -12,12 +12,12 @@ COMM_RUNS = \
 	tests/comm/t_tp.1.mpi tests/comm/t_tp.2.mpi tests/comm/t_tp.4.mpi
 
 check_PROGRAMS += tests/comm/t_comm tests/comm/t_parts tests/comm/t_groups tests/comm/t_grid \
-	tests/comm/t_scatter tests/comm/t_spread tests/comm/t_slow \
+	tests/comm/t_scatter tests/comm/t_spread tests/comm/t_slow tests/comm/t_slow_links \
 	tests/comm/t_comm_slow tests/comm/t_scatter_slow \
 	tests/comm/t_tp
 check_SCRIPTS += $(COMM_RUNS)
 CLEANFILES += $(COMM_RUNS)
-TESTS += $(COMM_RUNS) tests/comm/t_grid
+TESTS += $(COMM_RUNS) tests/comm/t_grid tests/comm/t_slow_links
 EXTRA_DIST += tests/comm/mpi_check.h
 
 # t_comm and t_scatter again, with a transport that takes every larger message for one that MPI cannot count.

@@ -112,7 +112,8 @@ static inline void check_world(void)
     }
 #ifdef TR_TEST_SLOW
     mpi_world = world;
-    tr_comm_slow_open(&mpi_world, (struct tr_slow_how){1e11, 1e-6, 1e-5}, &world);
+    tr_comm_slow_open(&mpi_world,
+                      (struct tr_slow_how){.rate = 1e11, .latency = 1e-6, .jitter = 1e-5}, &world);
 #endif
 #ifdef TR_TEST_NCCL
     mpi_world = world;

@@ -27,7 +27,8 @@ static struct tr_comm slow_world(double rate, double latency, double jitter)
 {
     struct tr_comm c;
 
-    tr_comm_slow_open(&world, (struct tr_slow_how){rate, latency, jitter}, &c);
+    tr_comm_slow_open(&world,
+                      (struct tr_slow_how){.rate = rate, .latency = latency, .jitter = jitter}, &c);
     return c;
 }
 

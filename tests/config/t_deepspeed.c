@@ -92,6 +92,20 @@ static void nothing_said(void **state)
                  "");
 }
 
+static void offloads(void **state)
+{
+    (void)state;
+    assert_words("{\"zero_optimization\": {\"stage\": 2, \"offload_optimizer\": {\"device\": "
+                 "\"cpu\", \"pin_memory\": true, \"ratio\": 0.5, \"buffer_count\": 8,"
+                 "\"nvme_path\": \"/tmp\"}}}",
+                 "--zero-stage=2 --offload-optimizer=cpu --optimizer-offload-fraction=0.5 ");
+    assert_words("{\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"nvme\","
+                 "\"nvme_path\": \"/a,/b\", \"buffer_count\": 8}}}",
+                 "--offload-optimizer=/a,/b --offload-buffers=8 ");
+    assert_words("{\"zero_optimization\": {\"stage\": 1, \"cpu_offload\": true}}",
+                 "--zero-stage=1 --optimizer-cpu-offload ");
+}
+
 static void schedules(void **state)
 {
     (void)state;
@@ -126,7 +140,8 @@ static void refused(void **state)
     } bad[] = {
         {"{\"zero_optimization\": {\"stage\": 4}}", "stages 0 to 3"},
         {"{\"zero_optimization\": {\"stage\": \"x\"}}", "zero_optimization.stage: it takes a"},
-        {"{\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"nvme\"}}}", "to nvme"},
+        {"{\"zero_optimization\": {\"offload_optimizer\": {\"device\": \"nvme\"}}}",
+         "offload_optimizer.nvme_path"},
         {"{\"zero_optimization\": 1}", "it takes an object"},
         {"{\"optimizer\": {\"type\": \"Lamb\"}}", "Lamb is not supported"},
         {"{\"optimizer\": {\"params\": {\"betas\": [0.9]}}}", "two numbers"},
@@ -272,10 +287,10 @@ static void accumulation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys),           cmocka_unit_test(nothing_said),
-        cmocka_unit_test(schedules),      cmocka_unit_test(refused),
-        cmocka_unit_test(beside_options), cmocka_unit_test(settled),
-        cmocka_unit_test(accumulation),
+        cmocka_unit_test(keys),     cmocka_unit_test(nothing_said),
+        cmocka_unit_test(offloads), cmocka_unit_test(schedules),
+        cmocka_unit_test(refused),  cmocka_unit_test(beside_options),
+        cmocka_unit_test(settled),  cmocka_unit_test(accumulation),
     };
 
     return run_tap(tests);

@@ -239,6 +239,7 @@ static void published_sizes(void **state)
 #define SMALL "--num-layers 2 --hidden-size 64 --num-attention-heads 8 "
 
 /* What cannot be: the sentence has the nearest value that would do. */
+#define ENCODER "--model-family deberta-v2 --num-labels 2 --mock-data "
 static void contradictions(void **state)
 {
     static const struct {
@@ -251,7 +252,7 @@ static void contradictions(void **state)
         {"--model-family llama", 1, "did you mean llama2?"},
         {"--model-family llama-3", 1, "did you mean llama3?"},
         {"--model-family gptneox", 1, "did you mean gpt-neox?"},
-        {"--model-family zebra", 1, "gemma, starcoder2, yuan, yuan-native"},
+        {"--model-family zebra", 1, "gemma, starcoder2, deberta-v2, deberta-v3, yuan, yuan-native"},
         {"--model-family mixtral", 1, "--model-family mixtral: it is a mixture of experts"},
         {"--model-family Mixtral-8x7B", 1, "it is a mixture of experts"},
         {"--model-family deepseek-v3", 1, "it is a mixture of experts"},
@@ -322,6 +323,21 @@ static void contradictions(void **state)
         {"--window-size 4,", 1, "will not do"},
         {"--window-size -2,0", 1, "will not do"},
         {"--window-size 3000000000", 1, "will not do"},
+        {"--model-family deberta-v2", 1,
+         "an encoder sees the token that a language model is to predict"},
+        {"--model-family deberta", 1, "give deberta-v2 or deberta-v3"},
+        {"--position-buckets 8", 1, "--position-buckets is about DeBERTa's encoder"},
+        {"--conv-kernel-size 3", 1, "--conv-kernel-size is about DeBERTa's encoder"},
+        {"--position-embedding-type disentangled", 1, "leave --position-embedding-type to"},
+        {ENCODER "--position-embedding-type rope", 1, "leave --position-embedding-type to"},
+        {ENCODER "--position-buckets 7", 1, "give an even number from 4 on"},
+        {ENCODER "--position-buckets 256 --max-relative-positions 300", 1,
+         "twice as many positions"},
+        {ENCODER "--conv-kernel-size 4", 1, "has no token in its middle: give 3 or 5"},
+        {ENCODER "--norm-placement before", 1, "remove --norm-placement"},
+        {ENCODER "--window-size 5", 1, "remove --window-size"},
+        {ENCODER "--num-query-groups 2", 1, "a key and a value for each query"},
+        {ENCODER "--sequence-parallel", 2, "--sequence-parallel takes a model for layers alone"},
         {"--qk-layernorm", 1, "give --normalization RMSNorm, or remove it"},
         {"--model-family qwen3 --normalization LayerNorm", 1, "give --normalization RMSNorm"},
         {"--swiglu --activation relu", 1,
@@ -369,6 +385,39 @@ static void contradictions(void **state)
         if (status != TR_ECONFIG || !strstr(tr_last_error(), cases[i].sentence))
             fail_msg("%s\n  said  %s\n  and not  %s", text, status ? tr_last_error() : "nothing",
                      cases[i].sentence);
+        free(text);
+    }
+}
+
+/* Over replicas and stages. */
+static void encoders(void **state)
+{
+    static const struct {
+        const char *options, *sentence; /* NULL: it is right */
+    } cases[] = {
+        {"--zero-stage 2", "--zero-stage 2 or 3 takes a model for layers alone"},
+        {"--zero-stage 3", "--zero-stage 2 or 3 takes a model for layers alone"},
+        {"--use-distributed-optimizer", NULL},
+        {"--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout E|ttL",
+         "the first stage has no layer"},
+        {"--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout E|ttL "
+         "--conv-kernel-size 0",
+         NULL},
+        {"--pipeline-model-parallel-size 2 --cpu-offloading --cpu-offloading-num-layers 1",
+         "--cpu-offloading takes a model for layers alone"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *text =
+            tr_format(SMALL ENCODER "--max-position-embeddings 64%s %s", rest, cases[i].options);
+        struct tr_shape s;
+        const enum tr_status parsed = parse(text);
+        const enum tr_status status = parsed == TR_OK ? tr_shape_of(&c, 2, &s) : parsed;
+
+        if ((status == TR_OK) == (cases[i].sentence != NULL) ||
+            (cases[i].sentence && !strstr(tr_last_error(), cases[i].sentence)))
+            fail_msg("%s: %s", text, status == TR_OK ? "right" : tr_last_error());
         free(text);
     }
 }
@@ -424,8 +473,8 @@ static void rows(void **state)
     for (int i = 0; tr_family_row(i); i++) {
         const struct tr_family *row = tr_family_row(i);
         char *text = tr_format("--num-layers 2 --hidden-size 1024 --num-attention-heads 16 "
-                               "--max-position-embeddings 64 --model-family %s",
-                               row->name),
+                               "--max-position-embeddings 64 --model-family %s%s",
+                               row->name, row->encoder ? " --num-labels 2 --mock-data" : ""),
              *said = tr_format("%s: %.20s", row->name, row->about);
         struct tr_shape s;
 
@@ -631,6 +680,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(each_counts, start, end),
         cmocka_unit_test_setup_teardown(published_sizes, start, end),
         cmocka_unit_test_setup_teardown(contradictions, start, end),
+        cmocka_unit_test_setup_teardown(encoders, start, end),
         cmocka_unit_test_setup_teardown(allowed, start, end),
         cmocka_unit_test_setup_teardown(rows, start, end),
         cmocka_unit_test_setup_teardown(dropout, start, end),

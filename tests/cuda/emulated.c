@@ -83,6 +83,11 @@ static const struct tr_backend kernels = {
     .describe = describe,
     .kernels = kernels_of,
     .reserve = tr_host_reserve,
+    .reserve_host = tr_host_reserve_host,
+    .used = tr_host_used,
+    .move = tr_host_move,
+    .moved = tr_host_moved,
+    .after = tr_host_moved,
     .wait = tr_host_wait,
     .upload = tr_host_upload,
     .download = tr_host_download,
@@ -100,6 +105,11 @@ const struct tr_backend *const *tr_backends(void)
     static const struct tr_backend *const all[] = {&kernels, NULL};
 
     return all;
+}
+
+const struct tr_backend *tr_backend_host(void)
+{
+    return &tr_ref;
 }
 
 const struct tr_backend *tr_backend_find(const char *name)

@@ -530,6 +530,52 @@ static void uploads_keep_their_place(void **state)
     tr_cuda.close(q.device);
 }
 
+/* Copies beside the queue, more than can be waited for one by one: each begins behind what was queued before it, and what
+   is behind after() finds what came. */
+static void lanes(void **state)
+{
+    enum { COPIES = 150, BYTES = 4096 };
+    struct tr_queue q = open_queue();
+    struct tr_device_used used;
+    struct tr_tensor there, host;
+    static unsigned char first[BYTES], got[BYTES];
+    unsigned char *p, *h;
+
+    (void)state;
+    assert_ok(tr_cuda.reserve(q.device, BYTES, (void **)&p));
+    assert_ok(tr_cuda.reserve_host(q.device, BYTES, (void **)&h));
+    tr_cuda.used(q.device, &used);
+    assert_int_equal(used.device, BYTES);
+    assert_int_equal(used.host, BYTES);
+    there = bytes_at(p, BYTES);
+    host = bytes_at(h, BYTES);
+    tr_cuda.moved(&q, 0);
+    tr_cuda.after(&q, 0);
+    for (unsigned i = 0; i < COPIES; i++) {
+        int64_t copy;
+
+        for (size_t k = 0; k < BYTES; k++)
+            first[k] = pattern(k, 2 * i);
+        fake_cuda_stall(tr_cuda_stream(&q), 1e-4);
+        tr_cuda.upload(&q, &there, first);
+        copy = tr_cuda.move(&q, TR_LANE_OUT, &host, &there);
+        tr_cuda.moved(&q, copy);
+        for (size_t k = 0; k < BYTES; k++) {
+            assert_true(h[k] == pattern(k, 2 * i));
+            h[k] = pattern(k, 2 * i + 1);
+        }
+        copy = tr_cuda.move(&q, TR_LANE_IN, &there, &host);
+        tr_cuda.after(&q, copy);
+        tr_cuda.download(&q, got, &there);
+        for (size_t k = 0; k < BYTES; k++)
+            assert_true(got[k] == pattern(k, 2 * i + 1));
+    }
+    setenv("FAKE_CUDA_FAIL", "cudaMallocHost:1:2", 1);
+    assert_fails(TR_ERESOURCE, "gives no", tr_cuda.reserve_host(q.device, BYTES, (void **)&h));
+    assert_null(h);
+    tr_cuda.close(q.device);
+}
+
 /* ---- time ---- */
 
 static void marks(void **state)
@@ -1089,6 +1135,7 @@ int main(void)
         TEST(uploads),
         TEST(small_uploads),
         TEST(uploads_keep_their_place),
+        TEST(lanes),
         TEST(marks),
         TEST(watched),
         TEST(runs_ahead),

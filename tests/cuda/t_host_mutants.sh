@@ -21,11 +21,11 @@ shared memory asked for at each launch|device/cuda/cuda.c|s/ *a->bytes = bytes;/
 communicators that are not warmed up|train/transport.c|s/return tr_comm_nccl_warm(.*/return TR_OK;/|trireme_fake|sharded
 messages that are not|train/transport.c|/grid.pp, r->shape/d|trireme_fake|pipeline
 the embedding that is not|train/transport.c|/grid.embed, TR_NCCL/,/layout.w/d|trireme_fake|pipeline
-sums of the optimizer that are not|train/transport.c|/tr_step_owners(r), TR_NCCL/d|trireme_fake|sharded
-buckets that are not|train/transport.c|/r->sums, TR_NCCL_/s/add(.*/;/|trireme_fake|sharded
+sums of the optimizer that are not|train/transport.c|/tr_dp_owners(&r->dp), TR_NCCL/d|trireme_fake|sharded
+buckets that are not|train/transport.c|/add(x->u, &x->r->dp.sums/,/);/d|trireme_fake|sharded
 shared memory of one GPU alone|device/cuda/cuda.c|s/ && allowed.list.i..ordinal == ordinal//|t_cuda_device|device
 a number by value that changes, in a graph|model/model.c|s/= m->seed,/= m->seed + ({ static uint64_t n; n++; }),/|trireme_fake|graphs
-the loss scale by value, in a graph|model/chunk.c|s/    tr_head_weigh(c->m, &c->head, factor);/;/; s/^struct pass {/static double planted; &/; s/ *c->m->adds = micro > 0;/& planted = factor;/; s/        tr_head_backward(c->m, /tr_head_weigh(c->m, \&c->head, planted); &/|trireme_fake|graphs
+the loss scale by value, in a graph|model/chunk.c|s/    tr_head_weigh(c->m, &c->head, factor);/;/; s/^struct pass {/static double planted; &/; s/ *c->m->adds = micro > 0.*;/& planted = factor;/; s/        tr_head_backward(c->m, /tr_head_weigh(c->m, \&c->head, planted); &/|trireme_fake|graphs
 a graph that adds to gradients, and shall not|model/chunk.c|s/.adds = backward && c->m->adds,//|trireme_fake|graphs
 tokens that are uploaded in a graph|model/chunk.c|s/    upload_batch(c, x);//; s/ first = first_input(c, p->x, p->micro);/& upload_batch(c, p->x);/|trireme_fake|graphs
 a host that waits while it captures|device/cuda/cuda_pace.c|s/if (g->capturing)/if (0)/|t_cuda_device|device

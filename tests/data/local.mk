@@ -18,8 +18,9 @@ TESTS += tests/data/t_cyclic
 check_PROGRAMS += tests/data/t_split
 TESTS += tests/data/t_split
 
-check_PROGRAMS += tests/data/t_batch
-TESTS += tests/data/t_batch
+check_PROGRAMS += tests/data/t_batch tests/data/t_classes tests/data/t_task
+TESTS += tests/data/t_batch tests/data/t_classes tests/data/t_task
+EXTRA_DIST += tests/golden/pairs.py tests/golden/pairs.model tests/golden/pairs.txt
 
 DATA_RUNS = tests/data/t_ranks.2.mpi tests/data/t_ranks.3.mpi
 check_PROGRAMS += tests/data/t_ranks

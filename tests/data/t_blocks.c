@@ -149,6 +149,85 @@ static void cut(void **state)
     tr_index_close(&x);
 }
 
+static int32_t eleven(int i)
+{
+    return i == 9 ? 10 : 11;
+}
+
+/* Rows of T tokens, whose last label is none of theirs, in an order that is drawn: over two splits each row once, and
+   others for another seed. */
+static void within_and_shuffled(const struct tr_index *x)
+{
+    int32_t *row = tr_blocks_shuffled(3, 9), *other = tr_blocks_shuffled(4, 9), text[12];
+    int seen[9] = {0}, moved = 0;
+
+    for (int split = 0; split < 2; split++) {
+        const struct tr_blocks_how how = {11, -1, true, row};
+        struct tr_blocks b;
+
+        assert_ok(tr_blocks_open_documents(x, split ? 7 : 0, split ? 9 : 7, &how, &b));
+        assert_int_equal(b.count, split ? 2 : 7);
+        for (int64_t k = 0; k < b.count; k++) {
+            const int32_t which = row[(split ? 7 : 0) + k];
+
+            assert_ok(tr_blocks_get(&b, x, k, VOCAB, text));
+            assert_text(text, 11 * (int64_t)which, 10);
+            assert_int_equal(text[11], 0);
+            seen[which]++;
+            moved += which != (split ? 7 : 0) + k;
+        }
+    }
+    for (int i = 0; i < 9; i++)
+        assert_int_equal(seen[i], 1);
+    assert_true(moved > 0 && memcmp(row, other, 9 * sizeof *row) != 0);
+    assert_fails(TR_EDATA, "and a sample of --seq-length 10 has 10: give --seq-length 11",
+                 tr_blocks_open_documents(x, 0, 9, &(struct tr_blocks_how){10, -1, true, row},
+                                          &(struct tr_blocks){0}));
+    free(row);
+    free(other);
+}
+
+/* Documents that are samples themselves: nothing of one is in another. */
+static void documents(void **state)
+{
+    char *prefix = tr_format("%s/rows", at.folder);
+    int32_t text[11];
+    struct tr_blocks b;
+    struct tr_index x;
+
+    (void)state;
+    numbers_write(prefix, 12, eleven, VOCAB);
+    assert_ok(tr_index_open(prefix, &x));
+    assert_ok(tr_blocks_open_documents(&x, 2, 8, &(struct tr_blocks_how){10, -1, false, NULL}, &b));
+    assert_int_equal(b.count, 6);
+    for (int64_t k = 0; k < 6; k++) {
+        assert_ok(tr_blocks_get(&b, &x, k, VOCAB, text));
+        assert_text(text, 22 + 11 * k, 10);
+    }
+    assert_ok(tr_blocks_open_documents(&x, 2, 8, &(struct tr_blocks_how){10, 4, false, NULL}, &b));
+    assert_int_equal(b.count, 4);
+    assert_ok(tr_blocks_open_documents(&x, 3, 3, &(struct tr_blocks_how){10, -1, false, NULL}, &b));
+    assert_int_equal(b.count, 0);
+    assert_fails(
+        TR_EDATA, "document 9 of",
+        tr_blocks_open_documents(&x, 2, 12, &(struct tr_blocks_how){10, -1, false, NULL}, &b));
+    assert_fails(
+        TR_EDATA, "give --seq-length 10",
+        tr_blocks_open_documents(&x, 0, 2, &(struct tr_blocks_how){11, -1, false, NULL}, &b));
+    within_and_shuffled(&x);
+    tr_index_close(&x);
+    /* And as a run opens them. */
+    assert_ok(tr_config_set(&at.config, "data-path", prefix));
+    assert_ok(tr_config_set(&at.config, "split", "8,0,4"));
+    at.config.document_samples = true;
+    assert_fails(TR_EDATA, "document 9 of", tr_data_count(&at.config, &at.config.blocks_known));
+    numbers_write(prefix, 9, eleven, VOCAB);
+    assert_ok(tr_data_count(&at.config, &at.config.blocks_known));
+    assert_int_equal(at.config.blocks_known.of[0], 6);
+    assert_int_equal(at.config.blocks_known.of[2], 3);
+    free(prefix);
+}
+
 static void the_first(void **state)
 {
     struct tr_blocks b;
@@ -339,6 +418,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(no_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(cut, setup, teardown),
+        cmocka_unit_test_setup_teardown(documents, setup, teardown),
         cmocka_unit_test_setup_teardown(the_first, setup, teardown),
         cmocka_unit_test_setup_teardown(counts, setup, teardown),
         cmocka_unit_test_setup_teardown(a_path_for_each, setup, teardown),

@@ -15,3 +15,9 @@ TESTS += tests/device/t_sdpa
 
 check_PROGRAMS += tests/device/t_few
 TESTS += tests/device/t_few
+
+check_PROGRAMS += tests/device/t_small
+TESTS += tests/device/t_small
+
+check_PROGRAMS += tests/device/t_relative
+TESTS += tests/device/t_relative

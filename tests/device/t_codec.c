@@ -81,14 +81,14 @@ static const struct {
     double sum;
 } known[] = {
     {{2, 3, 5},
-     {3, 2, TR_SCALE_MAX},
+     {.bits = 3, .over = 2, .scale = TR_SCALE_MAX},
      10,
      {0x43b6, 0x4342, 0x4298, 0x41ee, 0x4144, 0x42f4, 0x424a, 0x42b0, 0x435a, 0x439e},
      12,
      {0x1f, 0xff, 0xb6, 0xd6, 0xc9, 0x1b, 0x49, 0x22, 0x00, 0xff, 0xff, 0x80},
      63.263671875},
     {{2, 3, 5},
-     {5, 6, TR_SCALE_L2},
+     {.bits = 5, .over = 6, .scale = TR_SCALE_L2},
      2,
      {0x4454, 0x4573},
      19,
@@ -96,14 +96,14 @@ static const struct {
       0xde, 0xb3, 0x8b, 0xd8},
      117.626708984375},
     {{2, 3, 5},
-     {1, 3, TR_SCALE_MAX},
+     {.bits = 1, .over = 3, .scale = TR_SCALE_MAX},
      5,
      {0x4138, 0x4107, 0x40dd, 0x40c9, 0x40b0},
      4,
      {0x7f, 0xf0, 0x00, 0xfc},
      45.337890625},
     {{2, 3, 5},
-     {7, 1, TR_SCALE_MAX},
+     {.bits = 7, .over = 1, .scale = TR_SCALE_MAX},
      15,
      {0x43b6, 0x4342, 0x4298, 0x41ee, 0x4144, 0x415c, 0x4206, 0x42b0, 0x435a, 0x439e, 0x42f4,
       0x424a, 0x41a0, 0x40f6, 0x404c},
@@ -112,14 +112,14 @@ static const struct {
       0x50, 0x7c, 0xa0, 0x70, 0x00, 0x00, 0x00, 0xff, 0xff, 0xff, 0xff, 0xff, 0xc0},
      129.5152587890625},
     {{2, 3, 5},
-     {2, 5, TR_SCALE_L2},
+     {.bits = 2, .over = 5, .scale = TR_SCALE_L2},
      3,
      {0x454a, 0x454a, 0x4416},
      8,
      {0x7f, 0xff, 0xaa, 0xaa, 0x55, 0x55, 0xff, 0xf0},
      8.33984375},
     {{1, 4, 8},
-     {8, 3, TR_SCALE_MAX},
+     {.bits = 8, .over = 3, .scale = TR_SCALE_MAX},
      8,
      {0x43b6, 0x4342, 0x4298, 0x41ee, 0x415c, 0x4206, 0x42b0, 0x435a},
      32,
@@ -128,7 +128,7 @@ static const struct {
       0x00, 0x00, 0xfe, 0xfb, 0xfa, 0xf9, 0xf6, 0xdb, 0xc6, 0xb4},
      242.2535400390625},
     {{3, 2, 5},
-     {6, 7, TR_SCALE_L2},
+     {.bits = 6, .over = 7, .scale = TR_SCALE_L2},
      1,
      {0x44ec},
      23,
@@ -136,7 +136,7 @@ static const struct {
       0x5d, 0x54, 0xd1, 0x3c, 0xc2, 0x88, 0xe7, 0x7d, 0x32, 0xc2, 0xe0},
      136.8896484375},
     {{1, 4, 8},
-     {4, 4, TR_SCALE_L2},
+     {.bits = 4, .over = 4, .scale = TR_SCALE_L2},
      4,
      {0x45c4, 0x3e31, 0x4541, 0x4582},
      16,
@@ -215,6 +215,70 @@ static void every_code(const struct tr_backend *b)
         assert_memory_equal(back, room, sizeof room);
     }
     b->close(q.device);
+}
+
+/* How many of n numbers t / 8 became the code above t, in 4 bits by draws from `first` on; the others became the one
+   below it.  What the bytes are is in `bytes`. */
+static int rounded_up(const struct tr_backend *b, float t, float distance, uint64_t first,
+                      int threads, uint8_t *bytes)
+{
+    enum { N = 40000 };
+    static float room[N];
+    const struct tr_fix how = {.bits = 4,
+                               .over = 7,
+                               .stochastic = true,
+                               .distance = distance,
+                               .draws = tr_rng_key(7, TR_STREAM_QUANT, 3, 11),
+                               .first = first};
+    struct tr_device *d;
+    uint16_t big = 0x7800; /* 32768, to which 1e-6 adds nothing */
+    struct tr_tensor x = tr_f32_3(room, 1, 1, N), c = tr_u8_1(bytes, N / 2);
+    struct tr_tensor s = tr_tensor_1(&big, TR_F16, 1);
+    int up = 0;
+
+    assert_ok(b->open(&(struct tr_device_how){.threads = threads}, &d));
+    for (int i = 0; i < N; i++)
+        room[i] = t / 8.0f * 32768.0f;
+    b->fix_encode(&(struct tr_queue){b, d}, &c, &x, &s, how);
+    b->close(d);
+    for (int i = 0; i < N; i++) {
+        const int code = (i % 2 ? bytes[i / 2] & 15 : bytes[i / 2] >> 4) - 8;
+
+        assert_true(code == (int)floorf(t) || code == (int)floorf(t) + 1);
+        up += code > (int)floorf(t);
+    }
+    return up;
+}
+
+/* The mean over draws is the number itself, and with a distance what is near to a code goes there.  Bounds are five
+   standard deviations; the draws are the same each time. */
+static void drawn(const struct tr_backend *b)
+{
+    static const struct {
+        float t, distance;
+        double mean;
+    } of[] = {
+        {2.25f, 0.0f, .25},   {-2.25f, 0.0f, .75},  {0.0625f, 0.0f, .0625}, {-7.5f, 0.0f, .5},
+        {3.0f, 0.0f, 0.0},    {2.125f, 0.2f, 0.0},  {2.875f, 0.2f, 1.0},    {2.25f, 0.2f, .25},
+        {-2.875f, 0.2f, 0.0}, {-2.125f, 0.2f, 1.0}, {-2.25f, 0.2f, .75},
+    };
+    static uint8_t bytes[20000], other[20000];
+
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        const int up = rounded_up(b, of[i].t, of[i].distance, 0, 1, bytes);
+        const double p = of[i].mean;
+
+        assert_true(fabs(up - 40000 * p) <= 5 * sqrt(40000 * p * (1 - p)));
+        assert_int_equal(rounded_up(b, of[i].t, of[i].distance, 0, 3, other), up);
+        assert_memory_equal(bytes, other, sizeof bytes);
+        rounded_up(tr_backend_find("ref"), of[i].t, of[i].distance, 0, 1, other);
+        assert_memory_equal(bytes, other, sizeof bytes);
+    }
+    /* Two elements are a byte: the draws of element 2 on are those from number 2 on. */
+    rounded_up(b, 2.25f, 0.0f, 1000, 1, bytes);
+    rounded_up(b, 2.25f, 0.0f, 1002, 1, other);
+    assert_memory_equal(bytes + 1, other, sizeof bytes - 1);
+    assert_true(memcmp(bytes, other, sizeof bytes) != 0);
 }
 
 /* A bucket with an infinity is lost, and only it; a memory that it is added to stays as it was. */
@@ -420,6 +484,7 @@ static void fingerprints(const struct tr_backend *b)
 ON_ALL(two_columns)
 ON_ALL(known_vectors)
 ON_ALL(every_code)
+ON_ALL(drawn)
 ON_ALL(overflow)
 ON_ALL(sorted)
 ON_ALL(misled)
@@ -434,7 +499,7 @@ int main(void)
         cmocka_unit_test(all_every_code),      cmocka_unit_test(all_overflow),
         cmocka_unit_test(all_sorted),          cmocka_unit_test(all_misled),
         cmocka_unit_test(all_taken_and_added), cmocka_unit_test(all_selections),
-        cmocka_unit_test(all_fingerprints),
+        cmocka_unit_test(all_fingerprints),    cmocka_unit_test(all_drawn),
     };
 
     return run_tap(tests);

@@ -84,7 +84,7 @@ static void owned(void **state)
                 int64_t before = 0;
                 int spans = tr_buckets_owned(b, n, rank, replicas, sharded, &mine);
 
-                right = right && spans == (sharded && replicas > 1 ? n : 1);
+                right = right && spans == (sharded ? n : 1);
                 for (int i = 0; i < spans; i++) {
                     right = right && mine[i].first >= before && mine[i].count > 0;
                     before = mine[i].first + mine[i].count;

@@ -109,3 +109,23 @@ static const char *const model[] = {"\x0a\x05\x0a\x01"
                                     NULL};
 const struct fuzz_target fuzz_sentencepiece = {
     .name = "sentencepiece", .run = run_model, .words = model, .files = "tests/golden/tok_*.model"};
+
+static void run_chinese(const uint8_t *data, size_t size)
+{
+    run_type(TR_TOKENIZER_CHINESE, "vocab.txt", data, size);
+}
+
+static size_t seed_chinese(int n, uint8_t *out, size_t most)
+{
+    static const char text[] =
+        "<unk>\n\xe4\xb8\x89\n##r\n16\n\n[EOD]\n<unk>\nt\xe4\xb8\x89 \n'\nrow\n##ed";
+
+    if (n > 0 || sizeof text > most)
+        return 0;
+    memcpy(out, text, sizeof text - 1);
+    return sizeof text - 1;
+}
+
+static const char *const chinese[] = {"##", "[UNK]", "\n", "\xe9\xbf\xbf", "\xe3\x80\x80", NULL};
+const struct fuzz_target fuzz_chinese = {
+    .name = "chinese", .run = run_chinese, .seed = seed_chinese, .words = chinese};

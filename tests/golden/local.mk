@@ -13,17 +13,35 @@ EXTRA_DIST += tests/golden/make_cyclic.py tests/golden/cyclic.txt
 
 EXTRA_DIST += tests/golden/make_masks.py tests/golden/masks.index tests/golden/masks.bin
 
+EXTRA_DIST += tests/golden/lm_model.py tests/golden/make_lm.py tests/golden/lm.txt
+
 EXTRA_DIST += tests/golden/make_lr.py tests/golden/lr.txt
+
+EXTRA_DIST += tests/golden/make_ddp.py tests/golden/ddp.index tests/golden/ddp.bin
 
 FAMILY_RUNS = tests/golden/t_families.1.mpi tests/golden/t_families.2.mpi \
 	tests/golden/t_families.4.mpi tests/golden/t_families.8.mpi \
-	tests/golden/t_texts.1.mpi tests/golden/t_texts.2.mpi tests/golden/t_texts.4.mpi
-check_PROGRAMS += tests/golden/t_families tests/golden/t_texts
+	tests/golden/t_texts.1.mpi tests/golden/t_texts.2.mpi tests/golden/t_texts.4.mpi \
+	tests/golden/t_deberta.1.mpi tests/golden/t_deberta.2.mpi tests/golden/t_deberta.4.mpi
+check_PROGRAMS += tests/golden/t_families tests/golden/t_texts tests/golden/t_deberta
 check_SCRIPTS += $(FAMILY_RUNS)
 CLEANFILES += $(FAMILY_RUNS)
 TESTS += $(FAMILY_RUNS)
 tests_golden_t_texts_SOURCES = tests/golden/t_texts.c $(GOLDEN_SOURCES)
-tests_golden_t_families_SOURCES = tests/golden/t_families.c $(GOLDEN_SOURCES)
+tests_golden_t_families_SOURCES = tests/golden/t_families.c tests/golden/facts.h $(GOLDEN_SOURCES)
+tests_golden_t_deberta_SOURCES = tests/golden/t_deberta.c tests/golden/facts.h $(GOLDEN_SOURCES)
+EXTRA_DIST += tests/golden/make_deberta.py tests/golden/deberta.index tests/golden/deberta.bin \
+	tests/golden/deberta.txt
+
+CLASS_RUNS = tests/golden/t_classes.1.mpi tests/golden/t_classes.2.mpi tests/golden/t_classes.4.mpi
+check_PROGRAMS += tests/golden/t_classes
+check_SCRIPTS += $(CLASS_RUNS)
+CLEANFILES += $(CLASS_RUNS)
+TESTS += $(CLASS_RUNS)
+tests_golden_t_classes_SOURCES = tests/golden/t_classes.c tests/golden/facts.h $(GOLDEN_SOURCES)
+EXTRA_DIST += tests/golden/classes.py tests/golden/classes.index tests/golden/classes.bin \
+	tests/golden/classes.txt
+
 EXTRA_DIST += tests/golden/families.py tests/golden/families.index tests/golden/families.bin \
 	tests/golden/families.txt tests/golden/make_texts.py tests/golden/texts.index \
 	tests/golden/texts.bin tests/golden/texts.txt

@@ -17,15 +17,20 @@ import transformers
 from safetensors.torch import load_file
 
 import families
+import make_deberta
 
 TYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
 def save(f, kind, folder):
     """The model with the weights of the formula, as transformers saves it, and its logits of sample 0."""
-    config, names = f.model(f)
+    if f.model:
+        config, names = f.model(f)
+        model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").float()
+    else:
+        names = f.names
+        model = transformers.DebertaV2ForSequenceClassification(f.config()).float()
     weights = {n: f.initial(n, s) for n, s in f.shapes().items()}
-    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager").float()
     theirs = dict(model.named_parameters())
     with torch.no_grad():
         for name, value in names(weights).items():
@@ -49,7 +54,7 @@ def one(f, top, out):
 
 def main():
     with tempfile.TemporaryDirectory() as temporary, open("hf.txt", "w", encoding="ascii") as out:
-        for f in families.FAMILIES:
+        for f in families.FAMILIES + make_deberta.MODELS:
             if f.model is not families.native:
                 one(f, sys.argv[1] if len(sys.argv) > 1 else temporary, out)
     print("transformers", transformers.__version__)

@@ -4,7 +4,7 @@
 # trireme eval and trireme generate, from a checkpoint in training, on several layouts.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 48
+plan 52
 
 check "a dataset is built" small_corpus
 check "a model is trained" small 1 --train-iters 200 --lr 0.01 --save "$work/run"
@@ -112,6 +112,12 @@ fails "an empty stop word" 64 "an empty word" "$trireme" generate --load "$work/
 fails "another tokenizer" 64 "the model only 257" "$trireme" generate --load "$work/run" --prompt x \
     --tokenizer-type gpt2-bpe --vocab-file "$srcdir/tests/golden/bpe_vocab.json" \
     --merge-file "$srcdir/tests/golden/bpe_merges.txt"
+printf '12\0003\n45\n' > "$work/zero.txt"
+check "bytes that are zero are part of a text" measure zero 1 --text "$work/zero.txt"
+check "eight bytes" is zero counted 7
+check "and of a prompt" "$trireme" generate --load "$work/run" --prompts "$work/zero.txt" --max-new-tokens 1 \
+    --output "$work/zero.jsonl"
+check "of two" [ "$(grep -c '"prompt":"\(12.u00003\|45\)"' "$work/zero.jsonl")" = 2 ]
 printf '{"prompt": "x"}\n{"text": "y"}\n' > "$work/bad.jsonl"
 fails "a line without a prompt" 65 "bad.jsonl:2 is no object with a text under \"prompt\"" \
     "$trireme" generate --load "$work/run" --prompts "$work/bad.jsonl"

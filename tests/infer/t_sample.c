@@ -8,9 +8,10 @@
 #include "infer/detokenize.h"
 #include "infer/sample.h"
 #include "infer/score.h"
+#include "util/rng.h"
 
 /* How tokens are chosen, which windows a text has, and plain text of WikiText's rows. */
-enum { WORDS = 12 };
+enum { WORDS = 12, MOST = 3000 };
 
 /* Two equal ones, and padding of a hundred that nobody draws. */
 static const float scores[WORDS] = {0.3F,  -1.0F, 2.0F, 0.5F, 2.0F,  -3.0F,
@@ -154,6 +155,99 @@ static void windows(void **state)
     }
 }
 
+/* The token by sorting the whole vocabulary and adding in that order. */
+static const float *sorted_by;
+
+static int more_likely(const void *a, const void *b)
+{
+    const int64_t i = *(const int64_t *)a, j = *(const int64_t *)b;
+
+    if (sorted_by[i] > sorted_by[j] || sorted_by[i] < sorted_by[j])
+        return sorted_by[i] > sorted_by[j] ? -1 : 1;
+    return i < j ? -1 : i > j;
+}
+
+static int64_t order[MOST];
+static double weight[MOST];
+
+static void sort_all(const float *x, int64_t n, const struct tr_sampling *how)
+{
+    for (int64_t i = 0; i < n; i++)
+        order[i] = i;
+    sorted_by = x;
+    qsort(order, (size_t)n, sizeof *order, more_likely);
+    for (int64_t i = 0; i < n; i++)
+        weight[i] = exp(((double)x[order[i]] - (double)x[order[0]]) / how->temperature);
+}
+
+static double sum_of(int64_t count)
+{
+    double all = 0.0;
+
+    for (int64_t i = 0; i < count; i++)
+        all += weight[i];
+    return all;
+}
+
+static int64_t plainly(int64_t n, const struct tr_sampling *how, int64_t prompt, int64_t position)
+{
+    const int64_t most = how->top_k > 0 && how->top_k < n ? how->top_k : n;
+    const double all = sum_of(most);
+    double kept = 0.0, left;
+    int64_t count = 0;
+    uint32_t bits[4];
+
+    while (count < most && (count == 0 || kept < how->top_p * all))
+        kept += weight[count++];
+    tr_rng_block(tr_rng_key(how->seed, TR_STREAM_TOKEN, 0, prompt), (uint64_t)position, bits);
+    left = ((double)bits[0] + ((double)bits[1] + 0.5) / 4294967296.0) / 4294967296.0 * kept;
+    for (int64_t i = 0; i < count - 1; i++) {
+        left -= weight[i];
+        if (left < 0.0)
+            return order[i];
+    }
+    return order[count - 1];
+}
+
+/* Whatever is put in order, the token is the same: of scores that are far apart, close together, in few values, and all the
+   same; and where top-p is what the weights of some tokens sum up to, so that a sum in another order would take one
+   token more or less. */
+static void same_as_sorted(void **state)
+{
+    static float x[MOST];
+    const struct tr_rng rng = tr_rng_key(19, TR_STREAM_INIT, 0, 0);
+
+    (void)state;
+    for (int trial = 0; trial < 1000; trial++) {
+        static const double shares[] = {1.0, 0.5, 0.9, 0.0, 0.0};
+        const int64_t n = trial % 3 == 0 ? MOST : trial % 3 == 1 ? 1 + trial % 17 : 64;
+        struct tr_sampling how = {.temperature = trial % 4 == 0 ? 0.2 : 1.5,
+                                  .top_k = trial % 7 == 0 ? 20 : 0,
+                                  .top_p = shares[trial % 5],
+                                  .seed = (uint64_t)trial};
+        struct tr_sampler s;
+
+        tr_rng_normal(rng, (uint64_t)trial * MOST, n, x);
+        for (int64_t i = 0; i < n; i++)
+            x[i] = trial % 6 < 3    ? 4.0F * x[i]
+                   : trial % 6 == 3 ? x[i] / 64.0F
+                   : trial % 6 == 4 ? roundf(x[i])
+                                    : 3.0F;
+        sort_all(x, n, &how);
+        if (!(how.top_p > 0.0))
+            how.top_p =
+                sum_of(n < 6 ? 1 : 6) / sum_of(how.top_k > 0 && how.top_k < n ? how.top_k : n);
+        tr_sampler_open(&s, n);
+        for (int position = 0; position < 20; position++) {
+            float logprob;
+
+            assert_int_equal(tr_sample(&s, x, &how, trial, position, &logprob),
+                             plainly(n, &how, trial, position));
+        }
+        tr_sampler_close(&s);
+    }
+}
+
 /* What the rules in their published form, expressions of Python, make of these. */
 static void wikitext(void **state)
 {
@@ -185,8 +279,9 @@ static void wikitext(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(distribution), cmocka_unit_test(pure),     cmocka_unit_test(greedy),
-        cmocka_unit_test(windows),      cmocka_unit_test(wikitext),
+        cmocka_unit_test(distribution), cmocka_unit_test(pure),
+        cmocka_unit_test(greedy),       cmocka_unit_test(windows),
+        cmocka_unit_test(wikitext),     cmocka_unit_test(same_as_sorted),
     };
 
     return run_tap(tests);

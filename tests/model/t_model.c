@@ -8,6 +8,7 @@
 #include "config/shape.h"
 #include "golden/golden.h"
 #include "model/chunk.h"
+#include "model/visits.h"
 
 /*
  * The whole model on one rank against PyTorch's numbers (tests/golden): logits, loss and every
@@ -138,7 +139,7 @@ static void forward(struct fixture *f, int micro)
         for (int t = 0; t <= GOLDEN_S; t++)
             text[b * (GOLDEN_S + 1) + t] = tr_golden_token(sample[b], t);
     }
-    tr_chunk_forward(f->chunk, micro);
+    tr_chunk_forward(f->chunk, micro, true);
 }
 
 static void compare(const char *what, const float *got, const float *want, int64_t count,
@@ -178,7 +179,7 @@ static void against_golden(const struct tr_backend *backend, int64_t padded)
         }
         loss = tr_chunk_take_loss(f->chunk);
         assert_true(fabs(loss - (double)losses[micro]) < 1e-6 * loss);
-        tr_chunk_backward(f->chunk, micro, 1.0 / GOLDEN_M, NULL, NULL);
+        tr_chunk_backward(f->chunk, micro, 1.0 / GOLDEN_M, true);
     }
     for (int i = 0; i < f->model.params.count; i++) {
         const struct tr_param *p = &f->model.params.list[i];
@@ -230,7 +231,7 @@ static float *gradients(const struct tr_shape *shape, size_t *arena_bytes)
     for (int micro = 0; micro < GOLDEN_M; micro++)
         forward(f, micro);
     for (int micro = 0; micro < GOLDEN_M; micro++)
-        tr_chunk_backward(f->chunk, micro, 1.0, NULL, NULL);
+        tr_chunk_backward(f->chunk, micro, 1.0, true);
     grads = numbers(&f->q, &f->model.params.grads);
     *arena_bytes = f->arena.used_bytes;
     close_fixture(f);
@@ -285,7 +286,7 @@ static void logits_again(void **state)
     (void)state;
     for (int micro = 0; micro < GOLDEN_M; micro++) {
         forward(f, micro);
-        tr_chunk_backward(f->chunk, micro, 1.0, NULL, NULL);
+        tr_chunk_backward(f->chunk, micro, 1.0, true);
     }
     once = numbers(&f->q, &ps->grads);
     for (int i = 0; i < ps->count; i++) {
@@ -296,8 +297,8 @@ static void logits_again(void **state)
     }
     forward(f, 0);
     forward(f, 1);
-    tr_chunk_backward(f->chunk, 0, 1.0, NULL, NULL);
-    tr_chunk_backward(f->chunk, 1, 1.0, NULL, NULL);
+    tr_chunk_backward(f->chunk, 0, 1.0, true);
+    tr_chunk_backward(f->chunk, 1, 1.0, true);
     twice = numbers(&f->q, &ps->grads);
     assert_memory_equal(once, twice, bytes);
     free(once);
@@ -305,29 +306,53 @@ static void logits_again(void **state)
     close_fixture(f);
 }
 
-static void note_ready(void *ctx, int64_t upto)
-{
-    int64_t *seen = ctx;
+/* What a pass comes to, and that it leaves each module before it comes to the next. */
+struct seen {
+    int n, inside, module[64];
+};
 
-    assert_true(upto > seen[0]);
-    seen[0] = upto;
-    seen[1]++;
+static void note_enter(void *ctx, int module)
+{
+    struct seen *seen = ctx;
+
+    assert_int_equal(seen->inside++, 0);
+    seen->module[seen->n++] = module;
 }
 
-/* Gradients become complete in ascending order, once per layer, head and embedding. */
-static void ready(void **state)
+static void note_leave(void *ctx, int module)
+{
+    struct seen *seen = ctx;
+
+    assert_int_equal(--seen->inside, 0);
+    assert_int_equal(seen->module[seen->n - 1], module);
+}
+
+static void assert_visits(struct seen *seen, const struct fixture *f, bool backward)
+{
+    const struct tr_visits_of of = {f->model.activations, GOLDEN_L, true, true};
+    struct tr_visit v[2 * GOLDEN_L + 2];
+    const int n = tr_visits(&of, backward, v);
+
+    assert_int_equal(seen->n, n);
+    for (int i = 0; i < n; i++)
+        assert_int_equal(seen->module[i], v[i].module);
+    seen->n = 0;
+}
+
+/* Passes come to their modules in the order of model/visits.h. */
+static void order(void **state)
 {
     struct fixture *f = open_fixture(tr_backend_find("auto"), GOLDEN_V);
-    int64_t seen[2] = {0, 0};
+    struct seen seen = {0};
 
     (void)state;
+    f->model.ctx = &seen;
+    f->model.enter = note_enter;
+    f->model.leave = note_leave;
     forward(f, 0);
-    tr_chunk_backward(f->chunk, 0, 1.0, NULL, NULL);
-    assert_int_equal(seen[1], 0);
-    forward(f, 1);
-    tr_chunk_backward(f->chunk, 1, 1.0, note_ready, seen);
-    assert_int_equal(seen[0], f->model.params.size);
-    assert_int_equal(seen[1], GOLDEN_L + 2);
+    assert_visits(&seen, f, false);
+    tr_chunk_backward(f->chunk, 0, 1.0, true);
+    assert_visits(&seen, f, true);
     close_fixture(f);
 }
 
@@ -335,7 +360,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden),        cmocka_unit_test(padding), cmocka_unit_test(logits_again),
-        cmocka_unit_test(recomputation), cmocka_unit_test(ready),
+        cmocka_unit_test(recomputation), cmocka_unit_test(order),
     };
     return run_tap(tests);
 }

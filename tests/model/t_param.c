@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "check.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "config/shape.h"
@@ -84,6 +85,7 @@ static void same_weights(void **state)
         {.w = 2, .p = 4, .k = 1, .stages = "0,2,2,0"},
         {.w = 2, .p = 2, .k = 3, .stages = "0,1,1*2,1,0"},
     };
+    enum { INITS = 3 }; /* values of --init-weights */
     struct tr_shape whole = shape(4, 8, 13, 6);
     struct tr_params all, part;
     float memory[8192], other[8192];
@@ -91,25 +93,29 @@ static void same_weights(void **state)
     (void)state;
     tr_params_list(&whole.dims, &whole.layout, 0, 0, &all);
     assert_true(all.size <= 8192);
-    tr_params_draw(&all, &whole.dims, 99, 0.02, 1, 0, all.size, memory);
-    for (size_t l = 0; l < sizeof layouts / sizeof layouts[0]; l++) {
+    for (size_t l = 0; l < INITS * sizeof layouts / sizeof layouts[0]; l++) {
+        const int init = (int)(l % INITS);
         struct tr_shape s = whole;
         int64_t counted = 0;
 
-        if (layouts[l].stages)
-            s.layout = (struct tr_layout){.w = layouts[l].w, .p = layouts[l].p, .d = 1};
+        tr_params_draw(&all, &whole.dims, 99, 0.02, init, 1, 0, all.size, memory);
+
+        if (layouts[l / INITS].stages)
+            s.layout =
+                (struct tr_layout){.w = layouts[l / INITS].w, .p = layouts[l / INITS].p, .d = 1};
         else
-            layout(&s, layouts[l].w, layouts[l].p, layouts[l].k, 16);
+            layout(&s, layouts[l / INITS].w, layouts[l / INITS].p, layouts[l / INITS].k, 16);
         s.dims.vocab_padded = 16;
-        if (layouts[l].stages)
-            assert_ok(tr_layout_parse(layouts[l].stages, 4, &s.layout));
+        if (layouts[l / INITS].stages)
+            assert_ok(tr_layout_parse(layouts[l / INITS].stages, 4, &s.layout));
         for (int pp = 0; pp < s.layout.p; pp++) {
             for (int tp = 0; tp < s.layout.w; tp++) {
                 tr_params_list(&s.dims, &s.layout, tp, pp, &part);
                 /* In two pieces, as an owner of some of them would draw them. */
                 assert_true(part.size <= 8192);
-                tr_params_draw(&part, &s.dims, 99, 0.02, 2, 0, 333, other);
-                tr_params_draw(&part, &s.dims, 99, 0.02, 2, 333, part.size - 333, other + 333);
+                tr_params_draw(&part, &s.dims, 99, 0.02, init, 2, 0, 333, other);
+                tr_params_draw(&part, &s.dims, 99, 0.02, init, 2, 333, part.size - 333,
+                               other + 333);
                 for (int i = 0; i < part.count; i++) {
                     const struct tr_param *p = &part.list[i];
                     const struct tr_param *q = tr_param_find(&all, p->row, p->layer);
@@ -129,6 +135,91 @@ static void same_weights(void **state)
         assert_int_equal(counted, all.elems);
     }
     tr_params_release(&all);
+}
+
+/* Standard deviation and largest of a parameter's weights. */
+static void measure(const struct tr_params *ps, const float *value, enum tr_param_row row,
+                    double *deviation, double *most)
+{
+    const struct tr_param *p = tr_param_find(ps, row, row < TR_PARAM_LN1_GAIN ? -1 : 1);
+    double sum = 0.0;
+
+    *most = 0.0;
+    for (int64_t i = 0; i < p->elems; i++) {
+        const double x = (double)value[p->offset + i];
+
+        sum += x * x;
+        *most = fmax(*most, fabs(x));
+    }
+    *deviation = sqrt(sum / (double)p->elems);
+}
+
+/* A normal distribution of that deviation goes beyond twice of it; a uniform one ends at its bound, which is sqrt(3)
+   times its deviation. */
+static void is_normal(const struct tr_params *ps, const float *value, enum tr_param_row row,
+                      double expected)
+{
+    double deviation, most;
+
+    measure(ps, value, row, &deviation, &most);
+    assert_true(fabs(deviation / expected - 1.0) < 0.1 && most > 2.0 * expected);
+}
+
+static void is_uniform(const struct tr_params *ps, const float *value, enum tr_param_row row,
+                       double bound)
+{
+    double deviation, most;
+
+    measure(ps, value, row, &deviation, &most);
+    assert_true(most <= bound && most > 0.9 * bound);
+    assert_true(fabs(sqrt(3.0) * deviation / bound - 1.0) < 0.15);
+}
+
+static void is_alike(const struct tr_params *ps, const float *value, enum tr_param_row row,
+                     double expected)
+{
+    double deviation, most;
+
+    measure(ps, value, row, &deviation, &most);
+    assert_true(fabs(deviation - expected) < 1e-9 && fabs(most - expected) < 1e-9);
+}
+
+/* --init-weights, by the formulas of GPT-2, transformers' modules and torch.nn: h 24, 4 h inside the MLP, 2 layers. */
+static void initial(void **state)
+{
+    enum { H = 24, I = 4 * H };
+    struct tr_shape s = shape(2, H, 61, 32);
+    struct tr_params ps;
+    static float value[32768];
+
+    (void)state;
+    tr_params_list(&s.dims, &s.layout, 0, 0, &ps);
+    assert_true(ps.size <= 32768);
+    tr_params_draw(&ps, &s.dims, 5, 0.02, TR_WEIGHTS_SCALED, 1, 0, ps.size, value);
+    is_normal(&ps, value, TR_PARAM_WORD_EMBED, 0.02);
+    is_normal(&ps, value, TR_PARAM_QKV_WEIGHT, 0.02);
+    is_normal(&ps, value, TR_PARAM_FC2_WEIGHT, 0.01);
+    is_alike(&ps, value, TR_PARAM_FC1_BIAS, 0.0);
+    is_alike(&ps, value, TR_PARAM_LN1_GAIN, 1.0);
+    tr_params_draw(&ps, &s.dims, 5, 0.02, TR_WEIGHTS_MODULES, 1, 0, ps.size, value);
+    is_normal(&ps, value, TR_PARAM_WORD_EMBED, 1.0);
+    is_normal(&ps, value, TR_PARAM_POS_EMBED, 1.0);
+    is_normal(&ps, value, TR_PARAM_QKV_WEIGHT, 0.02);
+    is_normal(&ps, value, TR_PARAM_FC2_WEIGHT, 0.02);
+    is_alike(&ps, value, TR_PARAM_FC1_BIAS, 0.0);
+    tr_params_draw(&ps, &s.dims, 5, 0.02, TR_WEIGHTS_TORCH, 1, 0, ps.size, value);
+    is_normal(&ps, value, TR_PARAM_WORD_EMBED, 1.0);
+    is_uniform(&ps, value, TR_PARAM_QKV_WEIGHT, sqrt(6.0 / (3 * H + H)));
+    is_uniform(&ps, value, TR_PARAM_PROJ_WEIGHT, 1.0 / sqrt(H));
+    is_uniform(&ps, value, TR_PARAM_FC1_WEIGHT, 1.0 / sqrt(H));
+    is_uniform(&ps, value, TR_PARAM_FC2_WEIGHT, 1.0 / sqrt(I));
+    is_uniform(&ps, value, TR_PARAM_FC1_BIAS, 1.0 / sqrt(H));
+    is_uniform(&ps, value, TR_PARAM_FC2_BIAS, 1.0 / sqrt(I));
+    is_alike(&ps, value, TR_PARAM_QKV_BIAS, 0.0);
+    is_alike(&ps, value, TR_PARAM_PROJ_BIAS, 0.0);
+    is_alike(&ps, value, TR_PARAM_LN2_GAIN, 1.0);
+    is_alike(&ps, value, TR_PARAM_LN2_BIAS, 0.0);
+    tr_params_release(&ps);
 }
 
 /* The order of the flat buffer is the order in which backward completes gradients. */
@@ -278,6 +369,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_numbers),
         cmocka_unit_test(same_weights),
+        cmocka_unit_test(initial),
         cmocka_unit_test(draws),
         cmocka_unit_test(order),
         cmocka_unit_test(tied_region),

@@ -13,3 +13,6 @@ TESTS += tests/pipeline/t_waits
 
 check_PROGRAMS += tests/pipeline/t_short
 TESTS += tests/pipeline/t_short
+
+check_PROGRAMS += tests/pipeline/t_residency
+TESTS += tests/pipeline/t_residency

@@ -162,7 +162,7 @@ static void swap(struct tr_sched *s, int i)
 static void overwritten(void **state)
 {
     struct tr_sched all[2];
-    struct tr_instr sb0 = {TR_XFER, TR_SEND_BWD, {[2] = {0, 0}}};
+    struct tr_instr sb0 = {.kind = TR_XFER, .legs = TR_SEND_BWD};
 
     (void)state;
     build_all(all, (struct want){TR_SCHED_1F1B, 2, 1, 2, 0, false});

@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091
 # trireme plan: what it prints, what it exits with, and that it says what training itself would.
 . "$srcdir/tests/tap.sh"
-plan 39
+plan 45
 TRIREME_MACHINES=$srcdir/machines
 export TRIREME_MACHINES
 
@@ -28,6 +28,39 @@ check "it fits, and is tight for a caching allocator" says \
     '^verdict on 16160 MiB: fits; with a caching allocator: tight$'
 check "the formula of the rate is named" says '^  TFLOP/s of a GPU +1[01]\.[0-9] .*; sc21, 96 B s l h'
 check "checkpoints, and the jobs that 1000 iterations take" says '^run: 1000 iterations, .* 1 job of 1200 min$'
+
+# What would make it fit: 1.5B on 16 cards of 16 GB.
+# shellcheck disable=SC2086 # words
+plan_xl() { timeout 60 "$trireme" plan $of_xl --machine jean-zay-v100-16g "$@"; }
+of_xl="--num-layers 48 --hidden-size 1600 --num-attention-heads 25 --seq-length 1024 --max-position-embeddings 1024
+    --vocab-size 50257 --fp16 --world-size 16 --micro-batch-size 4 --global-batch-size 512"
+would_fit() {
+    plan_xl >"$work/xl" 2>&1
+    [ $? -eq 69 ] && sed -n '/^what would make it fit 16160 MiB/,/^$/p' "$work/xl" | tee "$work/xl.changes" &&
+        grep -q '^ .* --micro-batch-size 2 --zero-stage 1$' "$work/xl.changes"
+}
+check "what would make it fit, where it does not" would_fit
+would_fit_json() {
+    plan_xl --json 2>/dev/null | tee "$work/xl.json" | grep -A 20 '"would_fit": {' &&
+        [ "$(grep -c '"price_seconds": ' "$work/xl.json")" -eq "$(grep -c '^ .* --' "$work/xl.changes")" ] &&
+        plan_xl --zero-stage 3 --json | grep '"would_fit": null'
+}
+check "the same as JSON, and null where it fits" would_fit_json
+# Without --global-batch-size a plan has a sample and more for each replica; shapes of fewer replicas compute as many.
+# shellcheck disable=SC2086 # words
+same_batch() {
+    "$trireme" plan ${of_xl% --global-batch-size *} --machine jean-zay-v100-16g >"$work/default" 2>/dev/null
+    plan_xl --global-batch-size 64 >"$work/given" 2>/dev/null
+    grep -A 7 '^other shapes' "$work/default" >"$work/default.others" && grep -A 7 '^other shapes' "$work/given" |
+        diff - "$work/default.others"
+}
+check "other shapes have the batch of the plan, however it was given" same_batch
+asked() { plan_xl --zero-stage 3 --fit 9000 | grep -A 2 '^what would make it fit 9000 MiB'; }
+check "and where it fits, if somebody asks" asked
+# shellcheck disable=SC2086 # words
+fails "for which there has to be a machine" 64 "give it with --machine" "$trireme" plan $of_xl --fit 9000
+fails "changes that do not exist" 69 "no change of these options makes it fit" plan_xl --world-size 1 \
+    --micro-batch-size 1 --fit 3000
 
 # The parts of an iteration are the whole.
 adds_up() {
@@ -249,7 +282,7 @@ fails "so is too long a schedule" 64 "512 stages of 16 chunks with 4096 micro-ba
     --pipeline-model-parallel-size 512 --num-layers-per-virtual-pipeline-stage 1 --global-batch-size 4096
 
 fails "where nothing fits it says so" 69 "no other layout of 32 GPUs holds this model" \
-    on_v100 --pipeline-model-parallel-size 8
+    on_v100 --pipeline-model-parallel-size 8 --num-layers 384
 
 # Two replicas of eight stages: too much without the distributed optimizer (ZeRO-1).
 on_v100 --pipeline-model-parallel-size 8 --world-size 64 >"$work/text" \

@@ -256,12 +256,62 @@ static void buckets(void **state)
     assert_true(fabs(seconds[1] / seconds[0] - 10.0) < 1e-6);
 }
 
+/* An offloaded update by hand, whatever of its three ways is the slowest. */
+static void offloaded(void **state)
+{
+    const struct {
+        double link, memory, files, seconds;
+        const char *options;
+    } cases[] = {
+        /* bf16, 1e9 elements of 2 replicas with 8 GPUs in a node: gradients of 4 bytes over the link; 12 bytes of states
+           read and written, 8 of gradients and 4 of weights in memory; 12 bytes each way on disks. */
+        {2.0, 1e6, 0.0, 4.0 / 2.0, "--bf16 --zero-stage 1 --offload-optimizer cpu"},
+        {1e6, 144.0, 0.0, 8.0 * 36.0 / 144.0, "--bf16 --zero-stage 1 --offload-optimizer cpu"},
+        {1e6, 1e6, 48.0, 8.0 * 12.0 / 48.0, "--bf16 --zero-stage 1 --offload-optimizer /tmp"},
+        /* fp32, half of 2e9 elements with the device at 1000 GB/s, 50 bytes of traffic. */
+        {1.0, 1e6, 0.0, 4.0 + 0.05, "--offload-optimizer cpu --optimizer-offload-fraction 0.5"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct tr_machine m = {.gpus_per_node = 8,
+                               .peak_bf16 = 1.0,
+                               .peak_fp32 = 1.0,
+                               .gemm = 1.0,
+                               .stream = 1000.0,
+                               .optimizer_bytes = 50.0,
+                               .host_link = cases[i].link,
+                               .host_stream = cases[i].memory,
+                               .files = cases[i].files};
+        struct tr_config c;
+        struct tr_shape s;
+        struct tr_cost x;
+        char options[512];
+
+        tr_config_init(&c);
+        snprintf(options, sizeof options,
+                 "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 64 "
+                 "--max-position-embeddings 64 --vocab-size 100 --micro-batch-size 1 "
+                 "--global-batch-size 8 --lr 1 --train-iters 1 %s",
+                 cases[i].options);
+        assert_ok(tr_config_parse_text(&c, options));
+        assert_ok(tr_shape_of(&c, 2, &s));
+        tr_cost_init(&x, &s, &m);
+        assert_null(tr_cost_lacks(&s, &m));
+        assert_true(fabs(tr_cost_optimizer(&x, 2e9) / cases[i].seconds - 1.0) < 1e-12);
+        m.host_stream = 0.0;
+        assert_string_equal(tr_cost_lacks(&s, &m), "host-memory-gbs");
+        tr_config_release(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(split),    cmocka_unit_test(rows),     cmocka_unit_test(promises),
-        cmocka_unit_test(orders),   cmocka_unit_test(balanced), cmocka_unit_test(exchanged),
-        cmocka_unit_test(launches), cmocka_unit_test(widths),   cmocka_unit_test(buckets),
+        cmocka_unit_test(split),     cmocka_unit_test(rows),     cmocka_unit_test(offloaded),
+        cmocka_unit_test(promises),  cmocka_unit_test(orders),   cmocka_unit_test(balanced),
+        cmocka_unit_test(exchanged), cmocka_unit_test(launches), cmocka_unit_test(widths),
+        cmocka_unit_test(buckets),
     };
 
     profiles();

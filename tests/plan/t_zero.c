@@ -73,9 +73,49 @@ static void modules(void **state)
         64 * 400);
 }
 
+/* The rule of fairscale 0.4.13's OSS.partition_parameters() on the sizes of transformers' GPT2LMHeadModel, in its order. */
+static void whole_tensors(void **state)
+{
+    static const struct {
+        const char *size;
+        int ranks;
+        int64_t most, fewest;
+    } want[] = {
+        {"--num-layers 12 --hidden-size 768 --num-attention-heads 12", 1, 124439808, 124439808},
+        {"--num-layers 12 --hidden-size 768 --num-attention-heads 12", 2, 62223360, 62216448},
+        {"--num-layers 12 --hidden-size 768 --num-attention-heads 12", 4, 38597376, 27187968},
+        {"--num-layers 12 --hidden-size 768 --num-attention-heads 12", 8, 38597376, 11225088},
+        {"--num-layers 12 --hidden-size 768 --num-attention-heads 12", 64, 38597376, 3840},
+        {"--num-layers 48 --hidden-size 1600 --num-attention-heads 25", 8, 199819200, 189590400},
+        {"--num-layers 48 --hidden-size 1600 --num-attention-heads 25", 16, 102480000, 92244800},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        char *options = tr_format("%s --world-size %d --seq-length 1024 --vocab-size 50257 "
+                                  "--max-position-embeddings 1024 --micro-batch-size 1 --lr 1 "
+                                  "--train-iters 1",
+                                  want[i].size, want[i].ranks);
+        struct tr_zero_whole w;
+        struct tr_config c;
+        struct tr_plan p;
+
+        tr_config_init(&c);
+        assert_ok(tr_config_parse_text(&c, options));
+        assert_ok(tr_plan_alone(&c, NULL, &p));
+        w = tr_plan_whole_tensors(&p);
+        assert_int_equal(w.most, want[i].most);
+        assert_int_equal(w.fewest, want[i].fewest);
+        tr_plan_release(&p);
+        tr_config_release(&c);
+        free(options);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(deepspeed), cmocka_unit_test(modules)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(deepspeed), cmocka_unit_test(modules),
+                                       cmocka_unit_test(whole_tensors)};
 
     return run_tap(tests);
 }

@@ -4,7 +4,7 @@
 # shellcheck shell=sh disable=SC2016 # the dollars are those of the scripts
 # shellcheck source=tests/tap.sh
 . "${srcdir:?}/tests/tap.sh"
-plan 37
+plan 51
 cd "$work" || exit 1
 case $srcdir in /*) ;; *) srcdir=$OLDPWD/$srcdir ;; esac
 
@@ -141,17 +141,37 @@ wait)
 END
 port cocktail.sh --out c.args --job c.slurm
 got=$?
-check "CocktailSGD" is 0 "--model-family gpt2 (theirs: --model-type gpt2)" \
+check "CocktailSGD" is 0 "--load-config m (theirs: --model-name m): a run begins with random weights" \
+    "QUANT_BITS=4 is --quant-bits 4" "--model-type gpt2" \
     "--num-layers 24 (theirs: --num-layers 12): they give the layers of one GPU" \
     "--train-iters 100 (theirs: --total-steps 200): they count micro-steps" \
     "--train-warmup-steps 5 (theirs: --train-warmup-steps 10): they count micro-steps" \
     "1 other command of it trains too and was not read"
 for line in "--global-batch-size 128" "--save-interval 50" "--eval-iters 0" "--quant-bits 4" "--topk-ratio 0.2" \
-    "--pipeline-schedule gpipe" "--sum-gradients" "--use-tp-pp-dp-mapping" \
-    "--max-position-embeddings 128"; do
+    "--pipeline-schedule gpipe" "--sum-gradients" "--use-tp-pp-dp-mapping" "--load ./ck" "--adam-eps 1e-6"; do
     check "CocktailSGD: $line" grep -qxF -e "$line" c.args
 done
 check "as many ranks as its world" grep -qxF 'job 8 "$@"' c.slurm
+
+# Tasks are tokenized while training, a model begins with its weights, and what nobody reads is not taken.
+cat >tasks.sh <<'END'
+export QUANT_BITS=4
+python dist_lm_train.py --model-name ./opt --tokenizer-name ./opt --model-type opt --task-name cot --num-layers 12 \
+    --embedding-dim 2048 --total-steps 200 --lr 1e-4 --seq-length 2048 --batch-size 16 --micro-batch-size 1 \
+    --pipeline-group-size 2 --data-group-size 4 --dp-mode allreduce --vocab-extra-ids 0 --checkpoint-steps 0 \
+    --forward-scale-dims "(0,1)" --use-offload --evaluation-num-batch 256 --load-checkpoint-path ./other
+END
+port tasks.sh --out tasks.args
+got=$?
+check "CocktailSGD's tasks" is 0 "--tokenizer-model ./opt (theirs: --tokenizer-name ./opt)" \
+    "--tokenizer-type HuggingFaceTokenizer" "--load ./other (theirs: --load-checkpoint-path ./other)" \
+    "--load-config ./opt (theirs: --model-name ./opt): its weights are those of" \
+    "QUANT_BITS has no effect without --dp-mode cocktail_sgd" \
+    "--offload-optimizer cpu (theirs: --use-offload)" \
+    "--evaluation-num-batch 256: without --evaluation-steps nothing is evaluated" "--eval-iters 0" \
+    "--vocab-extra-ids 0: it has no effect there either" \
+    "--global-batch-size 64 (theirs: --batch-size 16): they give the samples of one replica" \
+    "14 done, 2 given, 4 ignored, 0 refused, 0 unknown, 0 open; 0 missing"
 
 # A model by Megatron-LM's options, and what has no effect there unless another option is given.
 cat >llama.sh <<'END'
@@ -200,9 +220,20 @@ port acsgd.txt
 got=$?
 check "a list of arguments of AC-SGD" is 64 "acsgd.txt: a list of options of AC-SGD" \
     "--num-layers 48 (theirs: --num-layers 6): they give the layers of one GPU" \
-    "--num-iters 10000000: the run ends after --n-epochs" "--sum-gradients" \
+    "--epoch-iters 10000000 (theirs: --num-iters 10000000): an epoch ends after so many, or" "--sum-gradients" "--loss-within-samples" \
     "--pipeline-model-parallel-layout 6*4,7*3,3" \
-    "12 done, 1 given, 2 ignored, 1 refused, 0 unknown, 0 open; 0 missing"
+    "13 done, 1 given, 1 ignored, 1 refused, 0 unknown, 0 open; 0 missing"
+
+# Its classifier keeps even stages, its task and its tokenizer.
+cat >deberta.txt <<'END'
+--model-name m --tokenizer-name t --task-name cola --n-epochs 10 --num-layers 6 --num-heads 24 --embedding-dim 1536
+--lr 2.5e-6 --seq-length 256 --batch-size 32 --micro-batch-size 8 --world-size 8 --pipeline-group-size 8
+END
+port deberta.txt
+got=$?
+check "a list of AC-SGD's classifier" is 0 "--task-name cola" "--tokenizer-model t (theirs: --tokenizer-name t)" \
+    "--num-layers 48 (theirs: --num-layers 6): they give the layers of one GPU" "--drop-last-eval"
+check "has no stages of a language model" sh -c '! grep -e layout -e loss-within out'
 
 # Megatron-DeepSpeed.
 cat >ds.sh <<'END'
@@ -227,3 +258,50 @@ fails "no script" 64 "which script?" "$trireme" port
 fails "a job without arguments" 64 "add --out NAME.args" "$trireme" port ds.sh --job x
 echo '--num-layers 2' >list
 fails "a job of how many GPUs" 64 "add --ranks N" "$trireme" port list --out x.args --job x.slurm
+
+# Programs that have their settings in themselves: the lines of YuanGenerativeLM's README.
+cat >yuan.sh <<'END'
+OMP_NUM_THREADS=32 torchrun --nnodes=2 --nproc_per_node=2 --master_addr GPU04 --master_port 9001 --node_rank 1 train.ds_pl.py
+END
+port yuan.sh --out yuan.args --job yuan.slurm
+got=$?
+check "a program without options" is 0 "--strategy deepspeed_stage_3" "--micro-batch-size 18" \
+    "yuan.sh, line 1: options of YuanGenerativeLM for train.ds_pl.py" \
+    "20 done, 0 given, 0 ignored, 0 refused, 0 unknown, 0 open; 0 missing"
+# Its parameters are those of transformers' GPT-2 of that size.
+its_size() {
+    "$trireme" plan @yuan.args --world-size 4 --data-blocks 488282 | tee plan
+    grep -q '^parameters: 4701259776; ' plan && grep -q '^--strategy deepspeed_stage_3 stands for --zero-stage 3$' plan &&
+        grep -q '^#SBATCH --ntasks-per-node=' yuan.slurm
+}
+check "its arguments are its model" its_size
+echo 'horovodrun -np 2 python train.hvd_pl.py' >hvd.sh
+# How each is started: the lines of its README, and of the experiments on Jean Zay.
+started() {
+    printf '%s\n' "$1" >start.sh
+    shift
+    "$trireme" port start.sh 2>&1 | tr '\n' ' ' | tr -s ' ' >out
+    cat out
+    for line; do grep -qF -e "$line" out || { echo "no line '$line'"; return 1; }; done
+}
+check "torchrun's words" started \
+    "OMP_NUM_THREADS=32 torchrun --nnodes=2 --nproc_per_node=2 --master_addr GPU04 --master_port 9001 --node_rank 1 train.ds_pl.py" \
+    "OMP_NUM_THREADS=32: #SBATCH --cpus-per-task" "torchrun: srun, which starts every rank itself" \
+    "--nnodes=2: nodes of the job, #SBATCH --nodes" "--nproc_per_node=2: ranks of a node, #SBATCH --ntasks-per-node" \
+    "--master_addr GPU04: nothing: ranks find one another through MPI" "--node_rank 1: nothing: one command starts"
+check "behind nvprof" started \
+    "nvprof --profile-from-start off -o xxx.nvprof -- OMP_NUM_THREADS=32 torchrun --nnodes=2 --nproc_per_node=2 train.ds_pl.py" \
+    "nvprof: nsys profile -c cudaProfilerApi before trireme" "-o xxx.nvprof: nsys profile -o" \
+    "OMP_NUM_THREADS=32: #SBATCH --cpus-per-task" "--nproc_per_node=2: ranks of a node"
+check "horovodrun's, and why its program is refused" started "horovodrun -np 2 python train.hvd_pl.py" \
+    "train.hvd_pl.py: Horovod multiplies the learning rate" "horovodrun: srun, which starts" "-np 2: ranks of the job" "1 refused"
+check "deepspeed's" started "deepspeed --num_nodes 2 --num_gpus 4 --hostfile hosts pretrain_gpt.py --num-layers 2" \
+    "--num_nodes 2: nodes of the job" "--num_gpus 4: ranks of a node" "--hostfile hosts: nothing: Slurm chooses the nodes"
+check "torch.distributed.launch's" started \
+    "python -u -m torch.distributed.launch --nproc_per_node 4 --nnodes 4 --nodes 3 pretrain_gpt.py --num-layers 2" \
+    "-m torch.distributed.launch: srun, which starts" "--nproc_per_node 4: ranks of a node" "--nodes: it is not known here"
+check "what num_nodes of the DDP script is" started "torchrun --nnodes=2 --nproc_per_node=2 train.ddp_pl.py" \
+    "its num_nodes has to be the number of GPUs of all nodes there"
+fails "one that does what does not exist" 64 "Horovod multiplies the learning rate" "$trireme" port hvd.sh
+echo 'python train.py' >train.sh
+fails "one that nobody knows" 64 "its settings stand in the program itself" "$trireme" port train.sh

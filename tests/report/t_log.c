@@ -517,6 +517,55 @@ static void selection(void **state)
     "| backward-embedding-all-reduce: " #drain                                                     \
     " | optimizer-clip-main-grad: 1.00 | optimizer: 5.00 | batch-generator: 2.00\n"
 
+/* The two lines of timers that the study of May 2021 printed: each name, in its order, and each number. */
+static void study(void **state)
+{
+    static const char *const names[] = {"forward-compute",
+                                        "forward-recv",
+                                        "backward-compute",
+                                        "backward-send",
+                                        "backward-send-forward-recv",
+                                        "backward-params-all-reduce",
+                                        "backward-embedding-all-reduce",
+                                        "optimizer-copy-to-main-grad",
+                                        "optimizer-unscale-and-check-inf",
+                                        "optimizer-clip-main-grad",
+                                        "optimizer-copy-main-to-model-params",
+                                        "optimizer",
+                                        "batch-generator"};
+    enum { NAMES = (int)(sizeof names / sizeof names[0]) };
+    static const double ms[2][NAMES] = {
+        {53.79, 38.38, 138.84, 0.28, 2.60, 10.17, 135.50, 4.48, 12.63, 8.62, 4.42, 49.42, 2.35},
+        {77.94, 285.81, 203.21, 0.91, 5.44, 10.38, 811.34, 4.61, 7.90, 7.91, 3.95, 43.19, 2.64}};
+    struct tr_records runs = read_text(
+        "iteration      200/    1000 | consumed samples:          800 | elapsed time per iteration "
+        "(ms): 430.0 | global batch size:     4 |\ntime (ms) | forward-compute: 53.79 | "
+        "forward-recv: 38.38 | backward-compute: 138.84 | backward-send: 0.28 | "
+        "backward-send-forward-recv: 2.60 | backward-params-all-reduce: 10.17 | "
+        "backward-embedding-all-reduce: 135.50 | optimizer-copy-to-main-grad: 4.48 | "
+        "optimizer-unscale-and-check-inf: 12.63 | optimizer-clip-main-grad: 8.62 | "
+        "optimizer-copy-main-to-model-params: 4.42 | optimizer: 49.42 | batch-generator: 2.35\n\n"
+        " iteration      210/    1000 | consumed samples:          840 | elapsed time per "
+        "iteration "
+        "(ms): 1439.3 | global batch size:     4 |\ntime (ms) | forward-compute: 77.94 | "
+        "forward-recv: 285.81 | backward-compute: 203.21 | backward-send: 0.91 | "
+        "backward-send-forward-recv: 5.44 | backward-params-all-reduce: 10.38 | "
+        "backward-embedding-all-reduce: 811.34 | optimizer-copy-to-main-grad: 4.61 | "
+        "optimizer-unscale-and-check-inf: 7.90 | optimizer-clip-main-grad: 7.91 | "
+        "optimizer-copy-main-to-model-params: 3.95 | optimizer: 43.19 | batch-generator: 2.64\n");
+    const struct tr_record *run = &runs.list[0];
+
+    (void)state;
+    assert_int_equal(run->rows, 2);
+    assert_int_equal(run->timers, NAMES);
+    for (int i = 0; i < NAMES; i++) {
+        assert_string_equal(run->timer[i], names[i]);
+        for (int k = 0; k < 2; k++)
+            assert_true(tr_row_timing(run, &run->row[k], i)->last == ms[k][i]);
+    }
+    tr_records_release(&runs);
+}
+
 /* 3 stages, 4 micro-batches of 10 ms forward and 20 back: 20 ms until it has filled, 40 to drain;
    timers of 25 and 38 ms. */
 static void parts(void **state)
@@ -628,6 +677,7 @@ int main(void)
         cmocka_unit_test(nothing),
         cmocka_unit_test(intervals),
         cmocka_unit_test(selection),
+        cmocka_unit_test(study),
         cmocka_unit_test(parts),
         cmocka_unit_test(measured),
         cmocka_unit_test(comparison),

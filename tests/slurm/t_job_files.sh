@@ -48,13 +48,13 @@ time_is_stated() {
         awk -v a="$stated" -v b="$planned" 'BEGIN { exit !(1000 * a - b <= 51 && b - 1000 * a <= 51) }'
 }
 
-# docs_have NAME: the table of docs/families.md has the job's own numbers.
+# docs_have NAME PAGE: the table of that page has the job's own numbers.
 docs_have() {
     memory=$(sed -n 's/^# Memory  *\([0-9,]*\) MiB.*/\1/p' "$jobs/$1.sbatch")
     seconds=$(sed -n 's/^# Plan  *\([0-9.]*\) s with .*/\1/p' "$jobs/$1.sbatch")
     gpus=$(sed -n 's/^job \([0-9]*\) .*/\1/p' "$jobs/$1.sbatch")
-    grep "^| .$1. |" "$srcdir/docs/families.md"
-    grep -q "^| .$1. | $gpus .*| $memory | $seconds |" "$srcdir/docs/families.md"
+    grep "^| .$1. |" "$srcdir/docs/$2.md"
+    grep -q "^| .$1. | $gpus .*| $memory | $seconds |" "$srcdir/docs/$2.md"
 }
 
 # with NAME=VALUE... FILE WORD...: that job file, in the test's folder.
@@ -63,9 +63,9 @@ with() {
     env "$@"
 }
 
-plan 68
+plan 135
 for file in study-7.5b:16 study-30b:64 study-50b:128 study-76b:128 gpt2-345m:16 gpt2-1.5b:32 smoke:8 bench:8 \
-    study-llama3-8b:8 study-llama3-70b:64 finetune:8; do
+    study-llama3-8b:8 study-llama3-70b:64 finetune:8 yuan-ddp:4 yuan-ds:4; do
     check "${file%:*} --dry-run" dry "${file%:*}.sbatch" "${file#*:}" 4
     check "${file%:*} asks for as many nodes itself" directives "${file%:*}.sbatch" "${file#*:}" 4
 done
@@ -73,16 +73,85 @@ for file in study-neox-20b:96 study-bloom-176b:384; do
     check "${file%:*} --dry-run" dry "${file%:*}.sbatch" "${file#*:}" 8
     check "${file%:*} asks for as many nodes itself" directives "${file%:*}.sbatch" "${file#*:}" 8
 done
+for file in opt-1.3b-cot:8:8 gptj-ni:8:8 opt-125m-pretrain:8:8 llama-mix:8:8 gpt2-xl-wikitext:8:4 gpt2-xl-arxiv21:8:4 \
+    megatron-7.5b:16:4 megatron-30b:64:4 megatron-76b:128:4; do
+    name=${file%%:*} gpus=${file##*:} count=${file#*:}
+    check "$name --dry-run" dry "$name.sbatch" "${count%:*}" "$gpus"
+    check "$name asks for as many nodes itself" directives "$name.sbatch" "${count%:*}" "$gpus"
+    check "$name states the memory that is planned" memory_is_stated "$name"
+    check "$name states the time that is planned" time_is_stated "$name" "${count%:*}"
+done
+check "yuan-one --dry-run takes a part of a node" dry yuan-one.sbatch 1 1
+check "yuan-one asks for it itself" directives yuan-one.sbatch 1 1
 for file in study-7.5b study-30b study-50b study-76b gpt2-345m gpt2-1.5b study-llama3-8b study-llama3-70b study-neox-20b \
-    study-bloom-176b finetune; do
+    study-bloom-176b finetune yuan-ddp yuan-ds yuan-one; do
     check "$file states the memory that is planned" memory_is_stated "$file"
 done
 for file in study-llama3-8b:8 study-llama3-70b:64 study-neox-20b:96 study-bloom-176b:384; do
     check "${file%:*} states the time that is planned" time_is_stated "${file%:*}" "${file#*:}"
-    check "docs/families.md has what ${file%:*} states" docs_have "${file%:*}"
+    check "docs/families.md has what ${file%:*} states" docs_have "${file%:*}" families
+done
+for file in yuan-ddp:4 yuan-ds:4 yuan-one:1; do
+    check "${file%:*} states the time that is planned" time_is_stated "${file%:*}" "${file#*:}"
+    check "docs/trainers.md has what ${file%:*} states" docs_have "${file%:*}" trainers
 done
 check "finetune states the time that is planned" time_is_stated finetune 8
 study=$jobs/study-7.5b.sbatch
+
+# toy NAME STRATEGY: it trains forty iterations at its small size, and leaves nothing.
+toy() {
+    (cd "$work" && TMPDIR=$work "$jobs/$1.sbatch" --toy) >"$work/toy" 2>&1
+    code=$?
+    grep -e strategy -e ' iteration ' "$work/toy"
+    [ $code -eq 0 ] && grep -q "^> --strategy $2 stands for" "$work/toy" &&
+        grep -q '^ iteration  *40/ .* lm loss: 6\.' "$work/toy" && ! ls -d "$work/$1".* "$work/runs"
+}
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+check "yuan-ddp --toy" toy yuan-ddp ddp_sharded
+check "yuan-ds --toy, with an evaluation and a checkpoint" toy yuan-ds deepspeed_stage_3
+check "yuan-one --toy" toy yuan-one deepspeed_stage_2
+# learns NAME ITERATION TEXT...: the same with a model, a tokenizer and texts that are made here; all of TEXT in its log.
+learns() {
+    name=$1 last=$2
+    shift 2
+    (cd "$work" && TMPDIR=$work "$jobs/$name.sbatch" --toy) >"$work/toy" 2>&1 || { cat "$work/toy"; return 1; }
+    for text in "^ iteration  *$last/" "$@"; do
+        grep -q -e "$text" "$work/toy" || { echo "nothing like '$text'"; cat "$work/toy"; return 1; }
+    done
+    ! ls -d "$work/$name".* "$work/runs" 2> /dev/null
+}
+# toy_of_all JOB NAME COMMAND...: the check, of any job with tests/run --all and of one without.
+toy_of_all() {
+    if [ -n "${TR_TEST_ALL:-}" ] || [ "$1" = megatron-7.5b ]; then
+        shift
+        check "$@"
+    else
+        skip "$2" "tests/run --all"
+    fi
+}
+check "opt-1.3b-cot --toy, with CocktailSGD" learns opt-1.3b-cot 8 '^ loading weights from .*/model' ': cot$' \
+    '^> replicas exchange cocktail, 4 bits of 0.2 of 0.1' 'saving checkpoint at iteration  *8 '
+for name in megatron-7.5b megatron-30b megatron-76b; do
+    toy_of_all $name "$name --toy" learns $name 20 '^ iteration  *10/' '^ validation loss at iteration 10 ' \
+        'saving checkpoint at iteration  *20 '
+done
+toy_of_all gptj-ni "gptj-ni --toy" learns gptj-ni 8 ': ni$' '  model_family \.* gptj'
+toy_of_all opt-125m-pretrain "opt-125m-pretrain --toy" learns opt-125m-pretrain 8 ': pile$' \
+    '4 bits of 0.5 of 0.4 after iteration 2' '^ validation loss at iteration 4 ' '{"valid.perplexity": '
+no_weights() { ! grep -q 'loading weights' "$work/toy"; }
+toy_of_all opt-125m-pretrain "with random weights" no_weights
+toy_of_all llama-mix "llama-mix --toy" learns llama-mix 8 'weight 0.200000: ni_dehelm$' 'weight 0.200000: p3_dehelm$' \
+    'weight 0.600000: pile$'
+toy_of_all gpt2-xl-wikitext "gpt2-xl-wikitext --toy, with AC-SGD" learns gpt2-xl-wikitext 80 \
+    'pipeline-forward messages are compressed: delta, 4 bits' '^ validation loss at the end of training' \
+    '^Finished running  42  iterations'
+toy_of_all gpt2-xl-arxiv21 "gpt2-xl-arxiv21 --toy" learns gpt2-xl-arxiv21 80 '^ validation loss at the end of training'
+fails "no model to begin with" 64 "export MODEL=FOLDER" \
+    with TASK_DIR=x SLURM_JOB_ID=1 SLURM_JOB_NAME=x RUN=r "$jobs/opt-1.3b-cot.sbatch"
+fails "no tasks" 64 "export TASK_DIR=FOLDER with the data of ni" \
+    with MODEL=x SLURM_JOB_ID=1 SLURM_JOB_NAME=x RUN=r "$jobs/gptj-ni.sbatch"
+fails "a file without a small size" 64 "study-7.5b has no small size" with MACHINE=v100-16g "$study" --toy
+
 fails "8 GPUs on a node: half the nodes" 0 "--nodes=2 --ntasks-per-node=8 --cpus-per-task=8 --gres=gpu:8" \
     with MACHINE=a100 "$study" --dry-run
 fails "cuDNN's attention on an A100: no dropout" 0 "--bf16 --attention-dropout=0" with MACHINE=a100 "$study" --dry-run

@@ -135,11 +135,12 @@ job_without_node() {
         cluster node-boot "$(dead_node)"
 }
 
-# The element that is cancelled saves, and the next one goes on.
+# The element that is cancelled saves, and the next one goes on.  Signals reach nodes one after the other, and the first rank
+# that has one is named.
 cancelled() {
     start cancel gpt2-345m.sbatch 10 n[4-8] --array=1-3%1 && reached cancel 7 || return 1
     slurm scancel "${job}_1" || return 1
-    went_on cancel 2 && says cancel '^> rank 0 on n[1-3] received SIGTERM; heard after iteration [0-9]*$' &&
+    went_on cancel 2 && says cancel '^> rank [0-9]* on n[1-3] received SIGTERM; heard after iteration [0-9]*$' &&
         says cancel '^\[exiting program after receiving SIGTERM\.\]' &&
         says cancel "^> start 1, job ${job}_1 on n.*, stopped at iteration [0-9]*: signal SIGTERM\$"
 }
@@ -150,7 +151,7 @@ preempted() {
     printf '#!/bin/sh\nsleep 2\n' >"$work/urgent.sh"
     urgent=$(submit --partition=batch --nodes=3 --nodelist=n1,n2,n3 --exclusive --time=1 urgent.sh) || return 1
     went_on preempt 2 && job_over "$urgent" && says preempt "^job: it was preempted, with everything saved: requeueing job $job\$" &&
-        says preempt '^> rank 0 on n[1-3] received SIGTERM; heard after iteration [0-9]*$'
+        says preempt '^> rank [0-9]* on n[1-3] received SIGTERM; heard after iteration [0-9]*$'
 }
 
 # These wait for Slurm's clock, so they begin first and are looked at last.  A limit is a minute at least: the
@@ -170,7 +171,7 @@ signal_begins() {
     start "$1" gpt2-1.5b.sbatch 100 n[1-3,6-8] --time=3 "--signal=$2USR1@40" -- --exit-margin-in-mins 0.05
 }
 signalled() {
-    went_on "$1" 2 && says "$1" '^> rank 0 on n4 received SIGUSR1; heard after iteration [0-9]*$' &&
+    went_on "$1" 2 && says "$1" '^> rank [0-9]* on n[45] received SIGUSR1; heard after iteration [0-9]*$' &&
         says "$1" '^\[exiting program after receiving SIGUSR1\.\]' &&
         says "$1" '^job: trireme ended with 0; state: stopped, next: go-on, signal SIGUSR1$' &&
         says "$1" '^> start 1, job [0-9]* on n\[4-5\], stopped at iteration [0-9]*: signal SIGUSR1$'

@@ -4,7 +4,7 @@
 # `trireme sweep`: which shapes, in which order, and that it outlives shapes that crash and hang, its own
 # end by any signal, and the end of its job.
 . "$srcdir/tests/tap.sh"
-plan 58
+plan 66
 TRIREME_MACHINES=$srcdir/machines
 export TRIREME_MACHINES
 
@@ -72,6 +72,17 @@ check "recomputation and chunks are dimensions" has \
 check "and have their options" has \
     'num-virtual-stages-per-pipeline-rank 2 .*--recompute-granularity full --recompute-method uniform' \
     "$work/text"
+sweep --dry-run --sweep-tensor 1,4 --sweep-zero-stage 0,1,2,3 > "$work/text" 2>&1
+check "stages of ZeRO are a dimension" same "$(sed -n 's/^# \(tp1-[^:]*\): .*/\1/p' "$work/text" | sort | tr '\n' ' ')" \
+    "tp1-pp1-dp4-mbs1-gbs8 tp1-pp1-dp4-mbs1-gbs8-zero1 tp1-pp1-dp4-mbs1-gbs8-zero2 tp1-pp1-dp4-mbs1-gbs8-zero3 "
+check "with their option" has '/start .*--tensor-model-parallel-size 1 .*--zero-stage 3' "$work/text"
+check "and one replica has nothing to shard" same "$(grep -c '^# tp4-' "$work/text")" 1
+sweep --dry-run --sweep-tensor 4 --sweep-offload none,optimizer > "$work/text" 2>&1
+check "an optimizer with the host is one, too" same "$(sed -n 's/^# \(tp4-[^:]*\): .*/\1/p' "$work/text" | sort | tr '\n' ' ')" \
+    "tp4-pp1-dp1-mbs1-gbs8 tp4-pp1-dp1-mbs1-gbs8-offload "
+check "with its option" has '/start .*--optimizer-cpu-offload' "$work/text"
+fails "two that say what is offloaded" 64 "leave out --optimizer-cpu-offload" \
+    sweep --sweep-offload none --optimizer-cpu-offload
 sweep --dry-run --sweep-pipeline 2 --sweep-rank-order tp-dp-pp,tp-pp-dp > "$work/text" 2>&1
 check "so is the order of ranks" has '^# tp1-pp2-dp2-mbs1-gbs8-tp-pp-dp: ' "$work/text"
 check "with its option" same "$(grep -c '/start tp.*--use-tp-pp-dp-mapping' "$work/text")" 1
@@ -97,8 +108,11 @@ fails "a sweep keeps no checkpoints" 64 "leave out --save" sweep --save "$work/s
 fails "nothing would count" 64 "none would count" sweep --sweep-warmup 4
 fails "two that say what is recomputed" 64 "leave out --checkpoint-activations" \
     sweep --sweep-recompute full --checkpoint-activations
-fails "an order that is none" 64 "'pp-tp' is neither tp-dp-pp, tp-pp-dp, nor tp-dp-pp,tp-pp-dp" \
+fails "an order that is none" 64 "'pp-tp' is no list of some of tp-dp-pp,tp-pp-dp" \
     sweep --sweep-rank-order pp-tp
+fails "a stage that is none" 64 "'1-3' is no list of some of 0,1,2,3" sweep --sweep-zero-stage 1-3
+fails "two that say what is sharded" 64 "leave out --use-distributed-optimizer" \
+    sweep --sweep-zero-stage 1 --use-distributed-optimizer
 fails "two that say how ranks are ordered" 64 "leave out --use-tp-pp-dp-mapping" \
     sweep --sweep-rank-order tp-dp-pp --use-tp-pp-dp-mapping
 fails "two that say how layers are split" 64 "leave out --pipeline-model-parallel-layout" \

@@ -8,7 +8,7 @@
 #include "device/cpu/cpu.h"
 #include "device/host.h"
 
-/* One device at a time, with one reservation: all that a run makes. */
+/* One device at a time, with one reservation of its memory: all that a run makes. */
 static struct {
     unsigned char *memory;
     size_t bytes;
@@ -57,6 +57,22 @@ static enum tr_status reserve(struct tr_device *d, size_t bytes, void **out)
     here.bytes = bytes;
     *out = here.memory;
     return TR_OK;
+}
+
+static int64_t move(struct tr_queue *q, enum tr_lane lane, const struct tr_tensor *to,
+                    const struct tr_tensor *from)
+{
+    const struct tr_tensor *there = lane == TR_LANE_IN ? to : from;
+    const struct tr_tensor *host = lane == TR_LANE_IN ? from : to;
+
+    (void)q;
+    apart_demand(there->data);
+    TR_ASSERT(!holds(host->data) && to->dtype == from->dtype &&
+              tr_tensor_elems(to) == tr_tensor_elems(from));
+    apart_let(true);
+    memcpy(to->data, from->data, (size_t)tr_tensor_bytes(to));
+    apart_let(false);
+    return 0;
 }
 
 static void close_device(struct tr_device *d)
@@ -227,6 +243,11 @@ const struct tr_backend apart = {
     .describe = describe,
     .kernels = kernels,
     .reserve = reserve,
+    .reserve_host = tr_host_reserve_host,
+    .used = tr_host_used,
+    .move = move,
+    .moved = tr_host_moved,
+    .after = tr_host_moved,
     .wait = wait_for,
     .upload = upload,
     .download = download,
@@ -252,4 +273,9 @@ const struct tr_backend *tr_backend_find(const char *name)
 {
     (void)name;
     return here.chosen ? &apart : &tr_cpu;
+}
+
+const struct tr_backend *tr_backend_host(void)
+{
+    return &tr_cpu;
 }

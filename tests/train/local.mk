@@ -5,24 +5,26 @@ TRAIN_RUNS = \
 	tests/train/t_uneven.4.mpi tests/train/t_memory.2.mpi \
 	tests/train/t_stat.2.mpi tests/train/t_stat.4.mpi tests/train/t_sharded.4.mpi \
 	tests/train/t_recipe.4.mpi tests/train/t_replicas.4.mpi \
-	tests/train/t_zero.2.mpi tests/train/t_zero.4.mpi tests/train/t_zero.8.mpi
+	tests/train/t_zero.2.mpi tests/train/t_zero.4.mpi tests/train/t_zero.8.mpi \
+	tests/train/t_offload.1.mpi tests/train/t_offload.2.mpi tests/train/t_offload.4.mpi \
+	tests/train/t_lossless.8.mpi
 
 check_PROGRAMS += tests/train/t_golden_run tests/train/t_layouts tests/train/t_stages \
 	tests/train/t_uneven \
 	tests/train/t_memory tests/train/t_stat tests/train/t_sharded tests/train/t_recipe \
-	tests/train/t_replicas tests/train/t_zero
+	tests/train/t_replicas tests/train/t_zero tests/train/t_offload tests/train/t_lossless
 check_SCRIPTS += $(TRAIN_RUNS)
 CLEANFILES += $(TRAIN_RUNS)
 TESTS += $(TRAIN_RUNS)
-EXTRA_DIST += tests/train/tiny.h tests/train/weights.h
+EXTRA_DIST += tests/train/curve.h tests/train/tiny.h tests/train/weights.h
 
 tests_train_t_golden_run_SOURCES = tests/train/t_golden_run.c $(GOLDEN_SOURCES)
 
 TRAIN_SH = \
-	tests/train/t_bits.sh tests/train/t_campaign.sh tests/train/t_kill.sh tests/train/t_convert.sh tests/train/t_load.sh tests/train/t_outside.sh tests/train/t_resume.sh tests/train/t_signal.sh \
+	tests/train/t_bits.sh tests/train/t_campaign.sh tests/train/t_kill.sh tests/train/t_modes.sh tests/train/t_offload.sh tests/train/t_convert.sh tests/train/t_load.sh tests/train/t_outside.sh tests/train/t_resume.sh tests/train/t_signal.sh \
 	tests/train/t_bad_input.sh tests/train/t_cocktail.sh tests/train/t_options.sh \
 	tests/train/t_formats.sh \
-	tests/train/t_log.sh tests/train/t_network.sh tests/train/t_terminal.sh
+	tests/train/t_log.sh tests/train/t_tracker.sh tests/train/t_network.sh tests/train/t_terminal.sh
 TESTS += $(TRAIN_SH)
 EXTRA_DIST += $(TRAIN_SH) tests/train/broken.sh tests/train/small.sh tests/train/parsers.pl tests/train/parsers.txt
 
@@ -72,19 +74,28 @@ EXTRA_DIST += tests/train/t_startup.sh tests/train/startup.c
 TESTS += tests/train/t_split.sh
 EXTRA_DIST += tests/train/t_split.sh
 
-TESTS += tests/train/t_trace.sh
-EXTRA_DIST += tests/train/t_trace.sh
+TESTS += tests/train/t_lm.sh tests/train/t_yuan.sh
+EXTRA_DIST += tests/train/t_lm.sh tests/train/t_yuan.sh
+
+TESTS += tests/train/t_tidy.sh tests/train/t_trace.sh
+EXTRA_DIST += tests/train/t_tidy.sh tests/train/t_trace.sh
 
 # Numbers for programs.
 TESTS += tests/train/t_numbers.sh
 EXTRA_DIST += tests/train/t_numbers.sh
 
 # Training by epochs, evaluation of every sample.
+check_PROGRAMS += tests/train/t_metrics
+TESTS += tests/train/t_metrics
+EXTRA_DIST += tests/golden/metrics.py tests/golden/metrics.txt
+
 check_PROGRAMS += tests/train/t_evaluate
 check_SCRIPTS += tests/train/t_evaluate.4.mpi
 CLEANFILES += tests/train/t_evaluate.4.mpi
-TESTS += tests/train/t_evaluate.4.mpi tests/train/t_epochs.sh
-EXTRA_DIST += tests/train/t_epochs.sh
+TESTS += tests/train/t_evaluate.4.mpi tests/train/t_epochs.sh tests/train/t_tasks.sh tests/train/t_classes.sh \
+	tests/train/t_classes_bits.sh
+EXTRA_DIST += tests/train/t_epochs.sh tests/train/t_tasks.sh tests/train/t_classes.sh tests/train/t_classes_bits.sh \
+	tests/train/toy_cola.awk tests/train/toy_words.awk
 
 # Compressed links.
 check_PROGRAMS += tests/train/t_links
@@ -101,3 +112,11 @@ check_PROGRAMS += tests/train/t_families
 check_SCRIPTS += $(FAMILY_WAYS)
 CLEANFILES += $(FAMILY_WAYS)
 TESTS += $(FAMILY_WAYS)
+
+# PyTorch's data parallelism.
+DDP_RUNS = tests/train/t_ddp.2.mpi tests/train/t_ddp.4.mpi tests/train/t_ddp.8.mpi
+check_PROGRAMS += tests/train/t_ddp
+check_SCRIPTS += $(DDP_RUNS)
+CLEANFILES += $(DDP_RUNS)
+TESTS += $(DDP_RUNS)
+tests_train_t_ddp_SOURCES = tests/train/t_ddp.c $(GOLDEN_SOURCES)

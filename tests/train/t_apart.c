@@ -71,6 +71,19 @@ static void append(struct outcome *o, struct tr_run *r, const struct tr_tensor *
     o->size += bytes;
 }
 
+/* Masters and states, wherever they are. */
+static void append_row(struct outcome *o, struct tr_run *r, int row)
+{
+    const size_t bytes = (size_t)r->optim.owned * sizeof(float);
+    float *x = malloc(bytes);
+
+    tr_optim_get(&r->optim, row, 0, r->optim.owned, x);
+    o->bytes = realloc(o->bytes, o->size + bytes);
+    memcpy(o->bytes + o->size, x, bytes);
+    o->size += bytes;
+    free(x);
+}
+
 static void train(struct tr_run *r, int from, int to, struct outcome *o)
 {
     for (int i = from; i < to; i++) {
@@ -89,9 +102,8 @@ static void end(struct tr_run *r, struct tr_config *c, struct outcome *o)
     o->eval = tiny_loss(tr_eval(r, TR_SPLIT_VALID, 3, 1));
     o->params_norm = tr_stat_params_norm(&r->optim, tr_dp_owners(&r->dp), &r->queue);
     append(o, r, &r->model.params.values);
-    append(o, r, &r->optim.main);
-    append(o, r, &r->optim.state[TR_STATE_EXP_AVG]);
-    append(o, r, &r->optim.state[TR_STATE_EXP_AVG_SQ]);
+    for (int i = 0; i < TR_ROWS; i++)
+        append_row(o, r, i);
     tiny_close(r, c);
 }
 
@@ -178,6 +190,16 @@ static const struct {
     {2, "--use-distributed-optimizer --overlap-param-gather"},
     {2, "--zero-stage 2 --fp16 --initial-loss-scale 65536"},
     {2, "--zero-stage 3"},
+    {1, "--offload-optimizer cpu --offload-tile 8192"},
+    {1, "--bf16 --offload-optimizer /tmp --offload-tile 4096 --optimizer-offload-fraction 0.7"},
+    {2, "--zero-stage 3 --bf16 --offload-optimizer cpu --offload-tile 2048"},
+    {1, "--zero-stage 3 --offload-optimizer cpu --offload-param cpu --cpu-offloading"},
+    {2,
+     "--zero-stage 3 --bf16 --offload-optimizer cpu --offload-param cpu --zero-prefetch-depth 1"},
+    {2, "--zero-stage 3 --fp16 --initial-loss-scale 65536 --offload-optimizer /tmp --offload-param "
+        "cpu --zero-reduce-once"},
+    {2, "--zero-stage 1 --fp16 --initial-loss-scale 65536 --offload-optimizer cpu --offload-tile "
+        "1024"},
     {2, "--dp-mode cocktail_sgd --quant-bits 4 --topk-ratio 0.3 --randomp-ratio 0.4"},
     {2,
      "--dp-mode cocktail_sgd --random-method random_w_replacement --train-warmup-steps 1 --bf16"},

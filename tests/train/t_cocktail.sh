@@ -5,7 +5,7 @@
 # ranks; whether exchange and computation overlap changes nothing; and what a user can get wrong.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 52
+plan 57
 
 check "a dataset is built" small_corpus
 cocktail="--dp-mode cocktail_sgd --quant-bits 4 --topk-ratio .2 --randomp-ratio .1 --train-warmup-steps 2
@@ -236,15 +236,39 @@ fails "nothing kept" 64 "--topk-ratio" small 2 $cocktail --topk-ratio 0 "$once"
 fails "nothing chosen" 64 "--randomp-ratio" small 2 $cocktail --randomp-ratio 0 "$once"
 fails "an option of another mode" 64 "--quant-bits" small 2 --quant-bits 4 "$once"
 fails "a mode that its authors have" 64 "--use-distributed-optimizer" small 2 --dp-mode sharded_ps "$once"
-fails "rounding that this version has not" 64 "rounded to nearest" small 2 --quant-stochastic 1 "$once"
+fails "a distance that draws nothing" 64 "--quant-min-stochastic-distance 0.6" small 2 $cocktail --quant-stochastic \
+    --quant-min-stochastic-distance .6 "$once"
+fails "draws of another mode" 64 "--quant-stochastic" small 2 --quant-stochastic "$once"
+
+# Draws follow from the seed, the replica and the round: the same with other threads and after a stop.
+drawn() {
+    small 2 $cocktail --quant-bits 3 --quant-stochastic --train-iters 6 "$@"
+}
+check "stochastic rounding" drawn --save "$work/drawn"
+echo "$tap_out" > "$work/drawn.log"
+losses "$work/drawn.log" 6 > "$work/drawn.losses"
+check "in six steps" [ "$(wc -l < "$work/drawn.losses")" = 6 ]
+drawn_again() {
+    drawn --threads 3 --no-overlap-round --exit-interval 3 --save "$work/drawn2" &&
+        drawn --save "$work/drawn2" --load "$work/drawn2" > "$work/drawn2.log" || return 1
+    losses "$work/drawn2.log" 6 > "$work/drawn2.losses"
+    tail -n 3 "$work/drawn.losses" | cmp - "$work/drawn2.losses"
+}
+check "the same with threads and after a stop" drawn_again
+nearest() {
+    small 2 $cocktail --quant-bits 3 --train-iters 6 > "$work/nearest.log" || return 1
+    losses "$work/nearest.log" 6 > "$work/nearest.losses"
+    ! cmp -s "$work/nearest.losses" "$work/drawn.losses"
+}
+check "and another rounding than to nearest" nearest
 
 told() {
     QUANT_BITS=4 TOPK_RATIO=.2 small 2 --dp-mode cocktail_sgd "$once" > "$work/told.log" 2>&1
     cat "$work/told.log"
-    grep -q "QUANT_BITS is set and not read: use --quant-bits 4" "$work/told.log" &&
-        grep -q "TOPK_RATIO is set and not read: use --topk-ratio .2" "$work/told.log"
+    grep -qxF "> environment: QUANT_BITS=4 is --quant-bits 4; TOPK_RATIO=.2 is --topk-ratio .2" "$work/told.log" &&
+        grep -q '^  quant_bits \.* 4$' "$work/told.log" && grep -q '^  topk_ratio \.* 0\.2$' "$work/told.log"
 }
-check "the environment of its authors is not ignored silently" told
+check "the environment of its authors is read" told
 
 # The bytes of the formula, on two replicas: R = 0.1 (1 + 0.2 (4 + 16/128)), or near it where counts are
 # rounded down.

@@ -153,7 +153,7 @@ names() {
         grep -q ' hidden_size \.* 32$' "$work/names" && grep -q ' lr_warmup_iters \.* 5$' "$work/names" &&
         grep -q ' lr_decay_iters \.* 90$' "$work/names" &&
         grep -q ' num_attention_heads \.* 4$' "$work/names" || return 1
-    for name in batch-size task-name total-steps gradient-accumulate-step checkpoint-steps; do
+    for name in batch-size total-steps gradient-accumulate-step checkpoint-steps; do
         "$trireme" train --"$name" 4 2> "$work/refused" && return 1
         grep -q "error: .*--$name.*use --\|error: .*--$name.*multiply --" "$work/refused" || return 1
     done

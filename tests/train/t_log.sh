@@ -4,7 +4,7 @@
 # The log of a real run: Megatron's lines in Megatron's order, from one rank each, and times that add up.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 9
+plan 11
 
 check "a dataset is built" small_corpus
 # Wide enough that an iteration takes some tens of milliseconds: what stands outside the timers is a
@@ -102,6 +102,31 @@ names_of_2021() {
 }
 no_new_names() { [ -z "$(names_of_2021)" ] || { names_of_2021; return 1; }; }
 check "no names of timers that 2021 lacks" no_new_names
+
+# What the study of May 2021 on Jean Zay printed with --fp16, on the last rank of a pipeline, and what its options
+# print here, at a toy size: the same names in the same order.
+cat > "$work/study" <<'END'
+time (ms) | forward-compute: 53.79 | forward-recv: 38.38 | backward-compute: 138.84 | backward-send: 0.28 | backward-send-forward-recv: 2.60 | backward-params-all-reduce: 10.17 | backward-embedding-all-reduce: 135.50 | optimizer-copy-to-main-grad: 4.48 | optimizer-unscale-and-check-inf: 12.63 | optimizer-clip-main-grad: 8.62 | optimizer-copy-main-to-model-params: 4.42 | optimizer: 49.42 | batch-generator: 2.35
+END
+names_in_order() { sed 's/^time (ms) | //; s/: [0-9.]*//g' "$1"; }
+as_the_study() {
+    rm -rf "$work/as.saved"
+    small 4 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --micro-batch-size 1 \
+        --global-batch-size 4 --lr 0.00015 --min-lr 1.0e-5 --train-iters 12 --lr-decay-iters 10 \
+        --lr-warmup-fraction .01 --weight-decay 1e-2 --clip-grad 1.0 --checkpoint-activations \
+        --log-interval 4 --save "$work/as.saved" --save-interval 500 --eval-interval 100 --eval-iters 1 \
+        --distributed-backend nccl --data-impl mmap "$@" > "$work/as" 2>&1 || return 1
+    grep '^time (ms) | forward' "$work/as" > "$work/times"
+    [ "$(grep -c . "$work/times")" = 3 ] &&
+        [ "$(names_in_order "$work/times" | sort -u)" = "$(names_in_order "$work/study")" ]
+}
+check "with --fp16, the timers of the study, in its order" as_the_study --fp16 \
+    --initial-loss-scale 16384
+not_in_fp32() {
+    as_the_study --clip-grad 1.0 && return 1
+    ! grep -e copy-to -e copy-main -e unscale "$work/times"
+}
+check "in fp32 nothing is copied" not_in_fp32
 
 # No name of a timer twice in a line, whole lines only: none has two line starts in it.
 whole_lines() {

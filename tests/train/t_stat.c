@@ -52,7 +52,8 @@ static int64_t whole(bool bf16, double *norm)
     tr_params_list(&one.dims, &one.layout, 0, 0, &ps);
     value = calloc((size_t)ps.size, sizeof *value);
     assert_all(value != NULL);
-    tr_params_draw(&ps, &one.dims, (uint64_t)c.seed, c.init_method_std, 1, 0, ps.size, value);
+    tr_params_draw(&ps, &one.dims, (uint64_t)c.seed, c.init_method_std, TR_WEIGHTS_SCALED, 1, 0,
+                   ps.size, value);
     for (int64_t i = 0; i < ps.size; i++) {
         float x = bf16 ? tr_bf16_to_float(tr_bf16_from_float(value[i])) : value[i];
 

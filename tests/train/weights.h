@@ -48,10 +48,11 @@ static inline bool weights_owned(const struct tr_run *r, int64_t i)
 }
 
 /* Element `index` of the parameter `name` becomes of(name, index), and so does its master where this
-   rank owns it. */
+   rank owns it.  Weights that are sharded come from the masters.  Collective over the replicas. */
 static inline void weights_set(struct tr_run *r, float (*of)(const char *name, int64_t index))
 {
     const struct tr_params *ps = &r->model.params;
+    const bool whole = tr_tensor_elems(&ps->values) == ps->size;
     float *all = calloc((size_t)ps->size, sizeof *all);
 
     for (int i = 0; i < ps->count; i++)
@@ -59,7 +60,8 @@ static inline void weights_set(struct tr_run *r, float (*of)(const char *name, i
             int64_t at = weights_whole_index(&ps->list[i], e), flat = ps->list[i].offset + e;
 
             all[flat] = at < 0 ? 0.0F : of(ps->list[i].name, at);
-            weights_set_element(&ps->values, flat, all[flat]);
+            if (whole)
+                weights_set_element(&ps->values, flat, all[flat]);
         }
     for (int i = 0; i < r->optim.owns; i++) {
         struct tr_tensor masters = tr_optim_masters(&r->optim, i);
@@ -67,6 +69,7 @@ static inline void weights_set(struct tr_run *r, float (*of)(const char *name, i
         memcpy(masters.data, all + r->optim.own[i].first, (size_t)tr_tensor_bytes(&masters));
     }
     free(all);
+    tr_dp_gather(&r->dp);
 }
 
 #endif

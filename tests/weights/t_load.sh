@@ -4,7 +4,7 @@
 # A run that begins with weights of others is, to the bit, the run that begins with their import.
 . "${srcdir:?}/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 38
+plan 43
 
 # prints TEXT COMMAND...: the command succeeds and prints TEXT.
 prints() {
@@ -124,8 +124,26 @@ cut_short() {
     some 4 --load "$work/shards" --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2
 }
 fails "a shard is missing, once for all ranks" 74 "fetch the missing file" cut_short
-rm "$work/stages/config.json"
+mv "$work/stages/config.json" "$work/model.json"
 fails "no config.json" 74 "stages has no config.json" some 2 --load "$work/stages"
+there() {
+    # shellcheck disable=SC2086
+    some 4 --load "$work/stages" --load-config "$work/model.json" --save "$work/stages-there" $tp2pp2 &&
+        sums "$work/stages-4-direct" > "$work/stages.sums" && sums "$work/stages-there" | cmp - "$work/stages.sums"
+}
+check "one that is elsewhere" there
+fails "one that is not that of a checkpoint" 65 "it has num_layers 4 and not 2" some 1 --load "$work/gpt2" \
+    --load-config "$work/model.json"
+fails "one for files that describe their model" 64 "so a config.json has no effect" some 1 --load "$work/megatron" \
+    --load-config "$work/model.json" --vocab-size 257
+# Without weights it is the model, which begins as the same one by its options.
+described() {
+    some 1 --load-config "$work/model.json" --seq-length 6 > "$work/described.log" || return 1
+    grep -q '^  num_layers \.* 2$' "$work/described.log" && grep -q '^  vocab_size \.* 11$' "$work/described.log" && grep -q '^ iteration  *3/' "$work/described.log"
+}
+check "one for random weights" described
+fails "two places that describe a model" 64 "--use-checkpoint-args takes the model from" some 1 --load "$work/gpt2" \
+    --load-config "$work/model.json" --use-checkpoint-args
 
 # Evaluation and generation.
 head -c 400 "$srcdir/README.md" > "$work/text.txt"

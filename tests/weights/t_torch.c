@@ -18,7 +18,7 @@
 #include "util/log.h"
 #include "weights/import.h"
 #include "weights/megatron.h"
-#include "weights/zip.h"
+#include "util/zip.h"
 #include "rows.h"
 
 /* Files of torch.save(), as make_torch.py made them: a model, whole and in shards, and what is refused. */
@@ -146,7 +146,7 @@ static void kinds(void **state)
         {"evil.bin", "its pickle names posix.system, which weights do not need"},
         {"view.bin", "c_attn.weight is a view whose numbers do not follow one another"},
         {"legacy.bin", "PyTorch before 1.6"},
-        {"deflated.bin", "is compressed or encrypted"},
+        {"deflated.bin", "is compressed, and torch.save()"},
         {"big-endian.bin", "not little-endian"},
     };
 
