@@ -7,6 +7,7 @@
 # round it is first.  The last line has the ratio of the medians of the rounds: how many times as fast ours is.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/lib.sh"
 python=
 if [ "${1:-}" = --python ]; then
     python=${2:?adam.sh: --python needs a path}
@@ -14,13 +15,13 @@ if [ "${1:-}" = --python ]; then
 fi
 millions=${1:-64}
 rounds=${2:-3}
+number ROUNDS "$rounds"
 threads=${3:-$(nproc)}
 work=$(mktemp -d "${TMPDIR:-/tmp}/trireme-bench.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 if [ -n "$python" ] && ! "$python" -c 'import torch' 2>"$work/why"; then
-    echo "adam.sh: $python cannot import PyTorch: $(tail -n 1 "$work/why")" >&2
-    exit 69
+    fail "$python cannot import PyTorch: $(tail -n 1 "$work/why")" 69
 fi
 
 ours() {
@@ -31,11 +32,8 @@ theirs() {
     [ -z "$python" ] || "$python" "$here/peers/pytorch_adam.py" "$millions" "$threads" | tee -a "$work/theirs"
 }
 
-# median FILE WHAT: seconds of the rounds.
-median() {
-    sed -n 's/.*"what": "'"$2"'".*"seconds_median": \([0-9.e+-]*\).*/\1/p' "$1" | sort -g |
-        awk '{ x[NR] = $1 } END { print NR % 2 ? x[(NR + 1) / 2] : (x[NR / 2] + x[NR / 2 + 1]) / 2 }'
-}
+# seconds FILE WHAT: of the rounds.
+seconds() { sed -n 's/.*"what": "'"$2"'".*"seconds_median": \([0-9.e+-]*\).*/\1/p' "$1"; }
 
 round=1
 while [ "$round" -le "$rounds" ]; do
@@ -49,8 +47,8 @@ while [ "$round" -le "$rounds" ]; do
     round=$((round + 1))
 done
 if [ -n "$python" ]; then
-    a=$(median "$work/ours" adamw)
-    b=$(median "$work/theirs" 'adamw of PyTorch, fused')
+    a=$(seconds "$work/ours" adamw | median)
+    b=$(seconds "$work/theirs" 'adamw of PyTorch, fused' | median)
     awk -v a="$a" -v b="$b" -v n="$rounds" -v t="$threads" 'BEGIN {
         printf "AdamW is %.2f times as fast as PyTorch'"'"'s fused one: medians of %d rounds, %d threads, fp32\n", b / a, n, t }'
 fi

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/bench.h"
 #include "bench_device.h"
 #include "util/clock.h"
 
@@ -51,23 +52,10 @@ static double update(struct adam *a, bool half)
     return tr_now() - begin;
 }
 
-static int ascending(const void *x, const void *y)
-{
-    const double a = *(const double *)x, b = *(const double *)y;
-
-    return (a > b) - (a < b);
-}
-
-static double median(double *x)
-{
-    qsort(x, REPEATS, sizeof *x, ascending);
-    return x[REPEATS / 2];
-}
-
 static void row(struct adam *a, bool half, int argc, char **argv)
 {
     const double moved = (half ? 30.0 : 28.0) * (double)a->n, copied = 2.0 * (double)a->bytes;
-    double ours[REPEATS], theirs[REPEATS], share[REPEATS];
+    double ours[REPEATS], theirs[REPEATS], share[REPEATS], seconds;
     json_t *line = bench_line("adam", argc, argv);
 
     for (int i = -1; i < REPEATS; i++) { /* the first warms up */
@@ -82,10 +70,12 @@ static void row(struct adam *a, bool half, int argc, char **argv)
     json_object_set_new(line, "what", json_string(half ? "adamw, weights in bf16" : "adamw"));
     bench_add_side(line, a->threads, "fp32", "trireme's");
     json_object_set_new(line, "parameters", json_integer(a->n));
-    json_object_set_new(line, "seconds_median", json_real(median(ours)));
-    json_object_set_new(line, "gbytes_per_second", json_real(moved / median(ours) / 1e9));
-    json_object_set_new(line, "copy_gbytes_per_second", json_real(copied / median(theirs) / 1e9));
-    json_object_set_new(line, "share", json_real(median(share)));
+    seconds = tr_bench_times_of(ours, REPEATS).median;
+    json_object_set_new(line, "seconds_median", json_real(seconds));
+    json_object_set_new(line, "gbytes_per_second", json_real(moved / seconds / 1e9));
+    json_object_set_new(line, "copy_gbytes_per_second",
+                        json_real(copied / tr_bench_times_of(theirs, REPEATS).median / 1e9));
+    json_object_set_new(line, "share", json_real(tr_bench_times_of(share, REPEATS).median));
     bench_print(line);
 }
 

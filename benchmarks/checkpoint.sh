@@ -9,18 +9,9 @@
 # --tensor-model-parallel-size 2.  Each result is a line of JSON, with medians.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-rounds=5
-folder=$PWD
-case ${1:-} in
-'' | --*) ;;
-*[!0-9]* | 0) echo "checkpoint.sh: '$1' is not a number of rounds" >&2; exit 64 ;;
-*) rounds=$1; shift ;;
-esac
-case ${1:-} in
-'' | --*) ;;
-/*) folder=$1; shift ;;
-*) echo "checkpoint.sh: FOLDER is a path that begins with /, and '$1' does not" >&2; exit 64 ;;
-esac
+. "$here/lib.sh"
+rounds_and_folder "$@"
+shift "$words"
 mkdir -p "$folder"
 work=$(mktemp -d "$folder/checkpoint-bench.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -51,16 +42,6 @@ zeros() {
     rm "$work/zeros"
 }
 
-# Of the numbers in a file, one a line.
-median() {
-    sort -g "$1" | awk -v wanted="$rounds" '
-        { x[NR] = $1 }
-        END {
-            if (NR != wanted) { print "checkpoint.sh: " NR + 0 " times were measured" >"/dev/stderr"; exit 70 }
-            print NR % 2 ? x[(NR + 1) / 2] : (x[NR / 2] + x[NR / 2 + 1]) / 2
-        }'
-}
-
 # dd needs the length of a file that was saved; and what comes first finds the disk in no usual state.
 for n in 1 4; do
     if [ "$n" = 1 ]; then save 1; else save 4 "$@"; fi
@@ -73,8 +54,8 @@ for n in 1 4; do
         if [ "$n" = 1 ]; then save 1; else save 4 "$@"; fi
         [ $((round % 2)) = 0 ] || zeros "$n"
     done
-    s=$(median "$work/save.$n")
-    d=$(median "$work/dd.$n")
+    s=$(median <"$work/save.$n")
+    d=$(median <"$work/dd.$n")
     awk -v host="$(uname -n)" -v date="$(date -u +%Y-%m-%dT%H:%M:%SZ)" -v cores="$(nproc)" \
         -v busy="$(cut -d ' ' -f 1 /proc/loadavg 2>/dev/null || echo -1)" -v ranks="$n" -v rounds="$rounds" \
         -v bytes="$bytes" -v fs="$(stat -f -c %T "$folder")" -v s="$s" -v d="$d" \

@@ -1,11 +1,11 @@
 # Programs that measure.  `make benchmarks` builds them; nothing runs them unasked, and no number here
 # decides whether a test passes.
-BENCHMARKS = benchmarks/bench_adam benchmarks/bench_clock benchmarks/bench_data benchmarks/bench_gemm benchmarks/bench_gpu benchmarks/bench_ops benchmarks/bench_overlap benchmarks/bench_pipe \
+BENCHMARKS = benchmarks/bench_adam benchmarks/bench_clock benchmarks/bench_data benchmarks/bench_files benchmarks/bench_gemm benchmarks/bench_gpu benchmarks/bench_ops benchmarks/bench_overlap benchmarks/bench_pipe \
 	benchmarks/bench_step benchmarks/bench_tokenize
 EXTRA_PROGRAMS = $(BENCHMARKS)
 CLEANFILES += $(BENCHMARKS)
-EXTRA_DIST += benchmarks/README.md benchmarks/build_data.sh benchmarks/startup.sh benchmarks/slow.sh \
-	benchmarks/checkpoint.sh benchmarks/weights.sh benchmarks/adam.sh benchmarks/peers.sh \
+EXTRA_DIST += benchmarks/README.md benchmarks/build_data.sh benchmarks/lib.sh benchmarks/startup.sh benchmarks/slow.sh \
+	benchmarks/checkpoint.sh benchmarks/weights.sh benchmarks/adam.sh benchmarks/offload.sh benchmarks/peers.sh \
 	benchmarks/peers/llmc_step.c benchmarks/peers/pytorch_gpt.py \
 	benchmarks/peers/pytorch_gpu.py benchmarks/peers/pytorch_adam.py \
 	benchmarks/peers/pytorch_step.py benchmarks/peers/transformers_step.py \
@@ -36,6 +36,8 @@ endif
 BENCH_LIBS = benchmarks/libbench.a $(TR_LIBS) $(BLAS_LIBS) $(BLIS_LIBS)
 benchmarks/libbench_a-bench.$(OBJEXT): src/launch/commit.h
 
+benchmarks_bench_files_SOURCES = benchmarks/bench_files.c
+benchmarks_bench_files_LDADD = $(BENCH_LIBS)
 benchmarks_bench_adam_SOURCES = benchmarks/bench_adam.c benchmarks/bench_device.c \
 	benchmarks/bench_device.h
 benchmarks_bench_adam_LDADD = $(BENCH_LIBS)

@@ -14,18 +14,8 @@
 # it ran, and a ratio of unlike things is refused.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
+. "$here/lib.sh"
 python='' llmc='' family='' cc=${CC:-cc} rounds=3 repeats=9 threads=$(nproc)
-
-fail() {
-    echo "peers.sh: $1" >&2
-    exit "$2"
-}
-
-number() {
-    case $2 in
-    '' | *[!0-9]* | 0) fail "$1 needs a number, not '$2'" 64 ;;
-    esac
-}
 
 while [ $# -gt 0 ]; do
     [ $# -gt 1 ] || fail "$1 needs a value" 64
@@ -132,10 +122,6 @@ of() {
         value "$work/$1.$round" "$2"
         round=$((round + 1))
     done
-}
-
-median() {
-    sort -n | awk '{ x[NR] = $1 } END { print NR % 2 ? x[(NR + 1) / 2] : (x[NR / 2] + x[NR / 2 + 1]) / 2 }'
 }
 
 # Name, median, those of the rounds, and what it ran with.

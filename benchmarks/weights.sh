@@ -9,25 +9,14 @@
 # export.  Each result is a line of JSON, with medians.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-rounds=5
-folder=$PWD
+. "$here/lib.sh"
+rounds_and_folder "$@"
+shift "$words"
 ranks=1
-case ${1:-} in
-'' | --*) ;;
-*[!0-9]* | 0) echo "weights.sh: '$1' is not a number of rounds" >&2; exit 64 ;;
-*) rounds=$1; shift ;;
-esac
-case ${1:-} in
-'' | --*) ;;
-/*) folder=$1; shift ;;
-*) echo "weights.sh: FOLDER is a path that begins with /, and '$1' does not" >&2; exit 64 ;;
-esac
 if [ $# -gt 0 ]; then
-    case $#,$1,${2:-} in
-    2,--ranks,*[!0-9]* | 2,--ranks,0) echo "weights.sh: '$2' is not a number of ranks" >&2; exit 64 ;;
-    2,--ranks,?*) ranks=$2 ;;
-    *) echo "weights.sh: '$1' is no option: --ranks N" >&2; exit 64 ;;
-    esac
+    [ "$#,$1" = 2,--ranks ] || fail "'$1' is no option: --ranks N" 64
+    number --ranks "$2"
+    ranks=$2
 fi
 mkdir -p "$folder"
 work=$(mktemp -d "$folder/weights-bench.XXXXXX")
@@ -70,16 +59,6 @@ copy() {
     rm "$work/copy"
 }
 
-# Of the numbers in a file, one a line.
-median() {
-    sort -g "$1" | awk -v wanted="$rounds" '
-        { x[NR] = $1 }
-        END {
-            if (NR != wanted) { print "weights.sh: " NR + 0 " times were measured" >"/dev/stderr"; exit 70 }
-            print NR % 2 ? x[(NR + 1) / 2] : (x[NR / 2] + x[NR / 2 + 1]) / 2
-        }'
-}
-
 # The first pair finds the disk in no usual state.
 measure() {
     move
@@ -92,8 +71,8 @@ measure() {
         move
         [ $((round % 2)) = 0 ] || copy
     done
-    o=$(median "$work/ours")
-    d=$(median "$work/dd")
+    o=$(median <"$work/ours")
+    d=$(median <"$work/dd")
     rm "$work/ours" "$work/dd"
     awk -v host="$(uname -n)" -v date="$(date -u +%Y-%m-%dT%H:%M:%SZ)" -v cores="$(nproc)" \
         -v busy="$(cut -d ' ' -f 1 /proc/loadavg 2>/dev/null || echo -1)" -v ranks="$ranks" -v rounds="$rounds" \
