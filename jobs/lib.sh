@@ -449,12 +449,12 @@ published_model() {
 }
 
 # model_folder FAMILY WORD...: the run begins with the model in the folder MODEL, with its tokenizer; the family and the
-# words are that model, to show with --dry-run where MODEL is not set.  Before it, task_data or file_data.
+# words are that model, to show with --dry-run where MODEL is not set.  Before it, task_data, file_data or class_data.
 model_folder() {
     weights=${MODEL:-}
     if [ -n "$small" ]; then
         weights=$run/model
-        toy_folder "$weights" "$1"
+        toy_folder "$weights" "$1" ${toy_model:+"${toy_model[@]}"}
     elif [ -n "$dry_run" ] && [ -z "${MODEL:+${data_given:-}}" ]; then
         say "MODEL and the data are not both set: shown for $1 with --mock-data"
         model_options=(--model-family "$@")
@@ -503,4 +503,19 @@ file_data() {
             "PREFIX-train_text_document and PREFIX-test_text_document (docs/tasks.md)"
     fi
     data_options=(--train-data-path "$prefix-train_text_document" --valid-data-path "$prefix-test_text_document")
+}
+
+# class_data TASK ROWS: the rows of a task of sequence classification in the folder TASK_DIR.  --dry-run assumes ROWS of
+# them where TASK_DIR is not set.
+class_data() {
+    local folder=${TASK_DIR:-}
+    data_given=$folder mock_options=(--data-blocks "$2" --num-labels 2) toy_model=(--num-labels 2)
+    if [ -n "$small" ]; then
+        folder=$run/glue
+        toy_classes "$folder"
+    elif [ -z "$folder" ] && [ -z "$dry_run" ]; then
+        stop 64 "TASK_DIR is not set, and there is nothing to learn from: export TASK_DIR=FOLDER with the rows of $1" \
+            "(docs/classification.md)"
+    fi
+    data_options=(--task-name "$1" --task-dir "$folder")
 }

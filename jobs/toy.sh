@@ -59,6 +59,33 @@ toy_tasks() {
     done
 }
 
+# toy_classes FOLDER: GLUE's CoLA, of beginnings of paragraphs as they stand and backwards, and its QNLI, whose questions
+# ask for the paragraph that has a word, answered by that one and by another.
+toy_classes() {
+    local part rest
+    mkdir -p "$1/CoLA" "$1/QNLI"
+    for part in train dev; do
+        rest=$([ $part = train ] && echo 1 || echo 0)
+        toy_paragraphs | awk -v rest="$rest" '(NR % 8 > 0) == rest && NF > 5 {
+            for (there = 1; there >= 0; there--) {
+                line = ""
+                for (i = 1; i <= 6; i++)
+                    line = line (i > 1 ? " " : "") $(there ? i : 7 - i)
+                printf "licences\t%d\t%s\t%s\n", there, there ? "" : "*", line
+            }
+        }' >"$1/CoLA/$part.tsv"
+        toy_paragraphs | awk -v rest="$rest" 'BEGIN { print "index\tquestion\tsentence\tlabel" }
+            (NR % 8 > 0) == rest && NF > 5 {
+                now = $1 " " $2 " " $3 " " $4 " " $5
+                if (before != "") {
+                    printf "%d\tWhich one has %s?\t%s\tentailment\n", rows++, $3, now
+                    printf "%d\tWhich one has %s?\t%s\tnot_entailment\n", rows++, $3, before
+                }
+                before = now
+            }' >"$1/QNLI/$part.tsv"
+    done
+}
+
 # toy_dataset PREFIX [OPTION...]: PREFIX-train and PREFIX-test.
 toy_dataset() {
     local prefix=$1 part

@@ -63,12 +63,13 @@ static void add_warm_up(struct tr_port *p)
 void tr_port_add_habits(struct tr_port *p)
 {
     const int whose = tr_port_bits(p->dialect);
-    const int text = whose == TR_PORT_ACSGD && !tr_port_classifies(p) ? TR_PORT_TEXT : 0;
+    const int what = tr_port_classifies(p) ? TR_PORT_CLASSES : TR_PORT_TEXT;
+    const int part = whose == TR_PORT_ACSGD ? what : 0;
     const long n = tr_port_number(p, "seq-length", -1);
     char length[32];
 
     for (size_t i = 0; i < sizeof added / sizeof added[0]; i++)
-        if (added[i].dialects & (whose | text))
+        if (added[i].dialects & (whose | part))
             tr_port_add_line(p, added[i].name, added[i].value);
     if ((whose & TR_PORT_SLOW) && n > 0 && !tr_port_value(p, "model-name")) {
         snprintf(length, sizeof length, "%ld", n);

@@ -40,6 +40,8 @@ static int save_on(struct tr_grid *g, const struct tr_shape *shape, const char *
     if (tr_ckpt_latest(dir, &first) != TR_OK)
         return 1;
     world.via->barrier(&world);
+    if (first < 0)
+        first = 0; /* small_state() is that of a run that skipped one */
     for (int64_t i = first + 1; i < first + 1000; i++) {
         if (small_save(g, shape, dir, i, 2) != TR_OK)
             return 1;

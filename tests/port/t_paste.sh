@@ -7,7 +7,7 @@
 # Lines of the documents as they are pasted: their words are split, and checks quote programs of their own.
 # shellcheck disable=SC2016,SC2046,SC2086,SC2116
 . "$srcdir/tests/tap.sh"
-plan 44
+plan 48
 srcdir=$(cd "$srcdir" && pwd)
 cd "$work" || exit 1
 
@@ -220,8 +220,40 @@ check "and says what was translated" said "> --pipeline-group-size: these option
     "> --forward-scale-dims (0,1) is --forward-scale-dims 0,1" \
     "> --num-iters 2 is --epoch-iters 2: an epoch ends after so many, or with its samples" \
     "> --task-name wikitext is --train-data-path data/wikitext-train_text_document: its validation data are --valid-data-path"
-
 check "its epochs end after --num-iters" grep -q "^> 2 epochs of 2 iterations: " log
+
+# run_deberta.sh.
+mkdir -p data/glue_cola words
+toy_rows() { awk -v rows="$1" -v seed="$2" -v most=8 -f "$srcdir/tests/train/toy_cola.awk"; }
+toy_rows 96 1 > data/glue_cola/train.tsv
+toy_rows 36 2 > data/glue_cola/dev.tsv
+awk -f "$srcdir/tests/train/toy_words.awk" data/glue_cola/train.tsv > words/tokenizer.json
+echo '{"model_type": "deberta-v2"}' > words/config.json
+check "a folder of DeBERTa" sh -c '"$0" train --model-family deberta-v2 --num-labels 2 --num-layers 8 --hidden-size 32 \
+        --num-attention-heads 4 --vocab-size 64 --seq-length 32 --max-position-embeddings 32 --position-buckets 8 \
+        --max-relative-positions 16 --micro-batch-size 1 --train-iters 1 --lr 1e-4 --mock-data --eval-iters 0 \
+        --tokenizer-type NullTokenizer --save random-deberta &&
+    "$0" ckpt export --load random-deberta --to checkpoints/deberta-v2-xxl --dtype fp32 --like words' "$trireme"
+DEBERTA="--model-name checkpoints/deberta-v2-xxl \
+--tokenizer-name deberta-v2-xxl \
+--load-pretrained-model true \
+--task-name cola --n-epochs 10 --warmup-epochs 1 --warmup-steps 50 \
+--num-layers 6 --num-heads 24 --embedding-dim 1536 \
+--num-iters 10000000 --lr 2.5e-6 --seq-length 256 --batch-size 32 --micro-batch-size 8 \
+--forward-compress-method delta \
+--forward-bits 3 \
+--backward-compress-method fixpoint \
+--backward-bits 6 \
+--dist-url tcp://127.0.0.1:9033 \
+--world-size 8 --pipeline-group-size 8 \
+--pp-mode gpipe --profiling no-profiling --do-evaluation true"
+check "run_deberta.sh trains" run 8 $(echo ${DEBERTA}) --num-layers 1 --num-heads 4 --embedding-dim 32 --seq-length 16 \
+    --n-epochs 2 --warmup-steps 2
+check "with its data, its tokenizer and its rates" is task_dir data tokenizer_model checkpoints/deberta-v2-xxl num_layers 8 \
+    pipeline_model_parallel_size 8 global_batch_size 32 lr_warmup_iters 2 forward_bits 3 backward_bits 6 drop_last_eval True
+classified() { [ "$(grep -c '^{"matthews_correlation": {"matthews_correlation": [-0-9.e]*}, "accuracy"' log)" = 2 ] &&
+    grep -q '^Finished running  3  iterations, averaged' log; }
+check "and says its metrics after each epoch" classified
 
 # What contradicts the launch, the model or itself.
 refused() {

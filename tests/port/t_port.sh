@@ -232,7 +232,7 @@ END
 port deberta.txt
 got=$?
 check "a list of AC-SGD's classifier" is 0 "--task-name cola" "--tokenizer-model t (theirs: --tokenizer-name t)" \
-    "--num-layers 48 (theirs: --num-layers 6): they give the layers of one GPU" "--drop-last-eval"
+    "--num-layers 48 (theirs: --num-layers 6): they give the layers of one GPU" "--task-dir data" "--drop-last-eval"
 check "has no stages of a language model" sh -c '! grep -e layout -e loss-within out'
 
 # Megatron-DeepSpeed.

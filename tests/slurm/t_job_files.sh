@@ -63,7 +63,7 @@ with() {
     env "$@"
 }
 
-plan 135
+plan 145
 for file in study-7.5b:16 study-30b:64 study-50b:128 study-76b:128 gpt2-345m:16 gpt2-1.5b:32 smoke:8 bench:8 \
     study-llama3-8b:8 study-llama3-70b:64 finetune:8 yuan-ddp:4 yuan-ds:4; do
     check "${file%:*} --dry-run" dry "${file%:*}.sbatch" "${file#*:}" 4
@@ -74,7 +74,7 @@ for file in study-neox-20b:96 study-bloom-176b:384; do
     check "${file%:*} asks for as many nodes itself" directives "${file%:*}.sbatch" "${file#*:}" 8
 done
 for file in opt-1.3b-cot:8:8 gptj-ni:8:8 opt-125m-pretrain:8:8 llama-mix:8:8 gpt2-xl-wikitext:8:4 gpt2-xl-arxiv21:8:4 \
-    megatron-7.5b:16:4 megatron-30b:64:4 megatron-76b:128:4; do
+    deberta-cola:8:4 deberta-qnli:8:4 megatron-7.5b:16:4 megatron-30b:64:4 megatron-76b:128:4; do
     name=${file%%:*} gpus=${file##*:} count=${file#*:}
     check "$name --dry-run" dry "$name.sbatch" "${count%:*}" "$gpus"
     check "$name asks for as many nodes itself" directives "$name.sbatch" "${count%:*}" "$gpus"
@@ -146,6 +146,9 @@ toy_of_all gpt2-xl-wikitext "gpt2-xl-wikitext --toy, with AC-SGD" learns gpt2-xl
     'pipeline-forward messages are compressed: delta, 4 bits' '^ validation loss at the end of training' \
     '^Finished running  42  iterations'
 toy_of_all gpt2-xl-arxiv21 "gpt2-xl-arxiv21 --toy" learns gpt2-xl-arxiv21 80 '^ validation loss at the end of training'
+toy_of_all deberta-cola "deberta-cola --toy, with AC-SGD" learns deberta-cola 30 \
+    'pipeline-forward messages are compressed: delta, 3 bits' '^{"matthews_correlation": ' '^Finished running  17  iterations'
+toy_of_all deberta-qnli "deberta-qnli --toy" learns deberta-qnli 30 '^{"accuracy": {"accuracy": [0-9.]*}, "f1": '
 fails "no model to begin with" 64 "export MODEL=FOLDER" \
     with TASK_DIR=x SLURM_JOB_ID=1 SLURM_JOB_NAME=x RUN=r "$jobs/opt-1.3b-cot.sbatch"
 fails "no tasks" 64 "export TASK_DIR=FOLDER with the data of ni" \
