@@ -620,6 +620,22 @@ static enum tr_status check_model(const struct tr_config *c, const struct tr_lay
     return TR_OK;
 }
 
+static enum tr_status check_clipping(const struct tr_config *c, const struct tr_layout *l,
+                                     const struct tr_dims *m)
+{
+    if (!c->clip_grad_by_stage)
+        return TR_OK;
+    if (c->clip_grad <= 0.0)
+        return TR_FAIL(TR_ECONFIG, "--clip-grad-by-stage says by which norm gradients are clipped, "
+                                   "and --clip-grad 0 that they are not: give one of them");
+    if (l->p > 1 && m->family.tied)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--clip-grad-by-stage: the first and the last stage share the word embedding, and "
+            "their copies of it would diverge: give --untie-embeddings-and-output-weights");
+    return TR_OK;
+}
+
 /* gpipe holds all micro-batches at once, and no other schedule more than there are slots in the
    pipeline. */
 static enum tr_status check_batch(const struct tr_layout *l, const struct tr_dims *m,
@@ -715,6 +731,7 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     TR_TRY(shape_ranks(c, world, l));
     TR_TRY(tr_dims_of(c, l->w, &out->dims));
     TR_TRY(check_model(c, l, &out->dims));
+    TR_TRY(check_clipping(c, l, &out->dims));
     TR_TRY(tr_layout_stages(c, l));
     TR_TRY(tr_batches_of(c, l->d, &out->batches));
     TR_TRY(shape_schedule(c, &out->batches, l));

@@ -133,6 +133,10 @@ void tr_optim_open(struct tr_optim *o, const struct tr_params *params, const str
     list_homes(o, at);
     o->shard_hosted = at->weights && o->beside;
     o->grads_hosted = at->gradients && o->beside;
+    o->stage = at->stage;
+    o->stages = at->stages;
+    TR_ASSERT(o->stage >= 0 && o->stage < o->stages);
+    o->found = need(o->stages, sizeof *o->found);
 }
 
 enum tr_status tr_optim_start(struct tr_optim *o, const char *name)
@@ -148,6 +152,7 @@ void tr_optim_close(struct tr_optim *o)
         tr_home_close(&o->home[i]);
     free(o->own);
     free(o->span);
+    free(o->found);
     free(o->zero);
     memset(o, 0, sizeof *o);
 }
@@ -213,7 +218,9 @@ void tr_optim_plan(struct tr_optim *o, struct tr_arena *device, struct tr_arena 
     if (o->beside)
         plan_tiles(o, host, values);
     if (steps)
-        o->sum = tr_f64_1(tr_arena_take(device, TR_LABEL_OPTIMIZER, sizeof(double)), 1);
+        o->sum =
+            tr_f64_1(tr_arena_take(device, TR_LABEL_OPTIMIZER, (size_t)o->stages * sizeof(double)),
+                     o->stages);
 }
 
 int64_t tr_optim_file_bytes(const struct tr_optim *o)
@@ -469,12 +476,22 @@ void tr_optim_put(struct tr_optim *o, int row, int64_t at, int64_t count, const 
 
 /* ---- sums ---- */
 
+/* Begin a sum: what is added up is that of this stage. */
+static struct tr_tensor begin_sum(struct tr_optim *o, struct tr_queue *q)
+{
+    q->on->fill(q, &o->sum, 0.0F);
+    return tr_tensor_span(&o->sum, o->stage, 1);
+}
+
+/* Over the ranks of `group`: that of each stage in o->found, and of all together. */
 static double reduced(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q)
 {
-    double sum;
+    double sum = 0.0;
 
     group->via->allreduce(group, q, &o->sum, TR_SUM);
-    q->on->download(q, &sum, &o->sum);
+    q->on->download(q, o->found, &o->sum);
+    for (int i = 0; i < o->stages; i++)
+        sum += o->found[i];
     return sum;
 }
 
@@ -502,12 +519,11 @@ double tr_optim_sum_grads(struct tr_optim *o, struct tr_comm *group, struct tr_q
 {
     struct tr_queue *there = tr_optim_grads_queue(o, q);
     double hosted = 0.0;
-    const struct tr_tensor host_sum = tr_f64_1(&hosted, 1);
+    const struct tr_tensor host_sum = tr_f64_1(&hosted, 1), own = begin_sum(o, q);
 
-    q->on->fill(q, &o->sum, 0.0F);
-    add_parts(o, there, there == q ? &o->sum : &host_sum, &o->params->grads, &o->grads, add);
+    add_parts(o, there, there == q ? &own : &host_sum, &o->params->grads, &o->grads, add);
     if (there != q)
-        q->on->upload(q, &o->sum, &hosted);
+        q->on->upload(q, &own, &hosted);
     return reduced(o, group, q);
 }
 
@@ -534,17 +550,17 @@ double tr_optim_squares(struct tr_optim *o, struct tr_comm *group, struct tr_que
 {
     const struct tr_tensor none = {0};
     double there = 0.0;
-    const struct tr_tensor sum = tr_f64_1(&there, 1);
+    const struct tr_tensor sum = tr_f64_1(&there, 1), own = begin_sum(o, q);
 
     settle(o);
     if (o->apart && o->beside)
         add_squares(o, o->beside, &sum);
-    q->on->upload(q, &o->sum, &there);
+    q->on->upload(q, &own, &there);
     for (int i = 0; i < o->homes && o->apart; i++)
         if (!o->home[i].beside)
-            add_squares(o, &o->home[i], &o->sum);
+            add_squares(o, &o->home[i], &own);
     if (!o->apart)
-        add_parts(o, q, &o->sum, &o->params->values, &none, q->on->sumsq);
+        add_parts(o, q, &own, &o->params->values, &none, q->on->sumsq);
     return reduced(o, group, q);
 }
 
@@ -715,7 +731,12 @@ struct tr_optim_result tr_optim_norm(struct tr_optim *o, struct tr_comm *group, 
     tr_timer_start(timer);
     out.norm = sqrt(tr_optim_sum_grads(o, group, q, tr_optim_grads_queue(o, q)->on->sumsq)) /
                how->loss_scale;
+    out.part = sqrt(o->found[o->stage]) / how->loss_scale;
     out.skipped = !isfinite(out.norm);
+    out.idle = !isfinite(out.part);
+    out.all = true;
+    for (int i = 0; i < o->stages; i++)
+        out.all = out.all && !isfinite(o->found[i]);
     tr_timer_stop(timer);
     tr_timer_stop(TR_TIMER_OPTIMIZER);
     return out;
@@ -740,16 +761,15 @@ static double clipping(const struct tr_optim *o, const struct tr_optim_how *how,
 void tr_optim_update(struct tr_optim *o, struct tr_queue *q, const struct tr_optim_how *how,
                      const struct tr_optim_result *found)
 {
-    double factor = 1.0 / how->loss_scale;
+    const double factor = 1.0 / how->loss_scale;
 
     tr_timer_start(TR_TIMER_OPTIMIZER);
     copies_start(o, TR_TIMER_COPY_GRADS);
     copies_stop(o, TR_TIMER_COPY_GRADS);
-    if (!found->skipped) {
-        factor *= clipping(o, how, found->norm);
+    if (!found->all)
         o->steps++;
-        update(o, q, how, factor);
-    }
+    if (!found->idle)
+        update(o, q, how, factor * clipping(o, how, found->part));
     zero_gradients(o, q);
     tr_timer_stop(TR_TIMER_OPTIMIZER);
 }

@@ -46,6 +46,7 @@ struct tr_optim_places {
     int64_t tile;        /* elements that the host updates at a time */
     const char *folders; /* with commas between, or NULL */
     int slots;           /* tiles of files in memory, 3 to TR_HOME_SLOTS */
+    int stage, stages;   /* with --clip-grad-by-stage this rank's, and how many; else 0 and 1 */
 };
 
 struct tr_optim {
@@ -73,7 +74,9 @@ struct tr_optim {
     struct tr_tensor came[2],
         going[2];         /* of a tile each: gradients, and weights that are no fp32 */
     int64_t sent[2];      /* copies of weights that are under way */
-    struct tr_tensor sum; /* TR_F64 [1] */
+    int stage, stages;    /* of struct tr_optim_places */
+    struct tr_tensor sum; /* TR_F64 [stages] */
+    double *found;        /* [stages], owned: it, of all ranks */
     double beta1, beta2, eps, clip;
     int64_t steps; /* executed; the t of the bias corrections */
 };
@@ -129,8 +132,12 @@ struct tr_optim_how {
 };
 
 struct tr_optim_result {
-    double norm;  /* of the gradients, unscaled, before clipping; 0 if not computed */
-    bool skipped; /* the norm is not finite, so nothing was updated */
+    double norm; /* of the gradients, unscaled, before clipping; 0 if not computed */
+    double
+        part; /* the norm that clips: the same, or with --clip-grad-by-stage that of this stage */
+    bool skipped; /* the norm is not finite */
+    bool idle;    /* so this rank updates nothing */
+    bool all;     /* and no other one does */
 };
 
 /*
@@ -140,6 +147,9 @@ struct tr_optim_result {
  * overflowed, and the weights stay what the last good step made them.  A sum of squares in double
  * is finite exactly when all fp16, bf16 and fp32 gradients in it are, so there is no second pass
  * that looks for them, and unscaling is a factor of the update.
+ *
+ * With --clip-grad-by-stage a stage clips by the norm of its own parameters, and updates nothing when that is not
+ * finite, whatever others do.  A step counts for the bias corrections of all when one of them makes an update.
  *
  * The norm waits for the queue, since the host decides by it; collective over `group`: the
  * model-parallel group, or all ranks when replicas own different parts.  Between the halves the queue is

@@ -355,6 +355,8 @@ static enum tr_status open_replicas(struct tr_run *r)
         .tile = rest->tile,
         .folders = rest->folders,
         .slots = rest->slots,
+        .stage = r->config->clip_grad_by_stage ? r->grid.at.pp : 0,
+        .stages = r->config->clip_grad_by_stage ? r->grid.p : 1,
     };
     enum tr_status s = tr_dp_open(&of, &r->dp);
 

@@ -358,8 +358,10 @@ void tr_step(struct tr_run *r, struct tr_step_result *out)
     out->loss = tr_step_loss(r);
     if (r->optim.clip > 0.0 || how.check)
         tr_timers_settle(); /* the norm has been waited for */
+    if (done.skipped && !tr_dp_reduces(&r->dp))
+        done.idle = done.all = true; /* replicas that diverge skip a step together */
     tr_optim_update(&r->optim, &r->queue, &how, &done);
-    if (!done.skipped)
+    if (!done.idle)
         tr_dp_publish(&r->dp);
     else if (r->masters_changed)
         tr_optim_publish(&r->optim, &r->queue);

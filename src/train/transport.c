@@ -197,7 +197,7 @@ static void add_others(struct uses *u, struct tr_run *r)
     if (d->family.tied)
         add(u, &r->grid.embed, TR_NCCL_ALLREDUCE, grads_of(r),
             d->vocab_padded * d->embed / r->shape.layout.w);
-    add(u, tr_dp_owners(&r->dp), TR_NCCL_ALLREDUCE, TR_F64, 1);
+    add(u, tr_dp_owners(&r->dp), TR_NCCL_ALLREDUCE, TR_F64, r->optim.stages);
 }
 
 enum tr_status tr_transport_warm(struct tr_run *r)

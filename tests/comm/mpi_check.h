@@ -36,9 +36,9 @@
  * same is ended by an alarm.
  */
 #ifdef TR_SANITIZERS
-enum { CHECK_SECONDS = 900 };
+enum { CHECK_SECONDS = 1800 };
 #else
-enum { CHECK_SECONDS = 120 };
+enum { CHECK_SECONDS = 600 };
 #endif
 
 /* The world; set by run_mpi_tap(). */

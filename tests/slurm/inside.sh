@@ -152,7 +152,7 @@ insert_wire() {
     ip link set "w$number" arp off up
     ip link set "x$number" master br0 up
     : >"$dir/log/$1.wire.out"
-    daemon "$1.wire" "$wire" "b$number" "w$number" "$2"
+    daemon "$1.wire" "$wire" "b$number" "w$number" "$2" ${3:+"$3"}
     echo $! >"/run/slurm/$1.wire"
     await 20 grep -q ready "$dir/log/$1.wire.out" ||
         fail "no delay for $1: $(tail -n 1 "$dir/log/$1.wire.out")"
@@ -176,7 +176,17 @@ bucket_of() {
     esac
 }
 
-# Both directions of the link get the rate, what leaves the node the delay.
+# The lines of `wire` for one node, of those "NUMBER BITS MICROSECONDS NUMBER..." that are for all.
+links_of() {
+    awk -v number="$1" -v net="$net" '$1 == number {
+        line = $2 " " $3
+        for (i = 4; i <= NF; i++)
+            line = line " " net "." (10 + $i)
+        print line
+    }' "$dir/links"
+}
+
+# Both directions of the link get the rate, what leaves the node the delay, or the links to other nodes.
 shape() {
     name=$1
     number=${name#n}
@@ -198,6 +208,10 @@ shape() {
     esac
     case $delay in
     '' | 0) ;;
+    links)
+        links_of "$number" >"/run/slurm/$name.links"
+        insert_wire "$name" 0 "/run/slurm/$name.links"
+        ;;
     *) insert_wire "$name" "$delay" ;;
     esac
 }

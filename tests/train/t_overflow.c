@@ -158,6 +158,101 @@ static void overflow(void **state)
     }
 }
 
+/* The flat buffers have the elements of one stage, here all of them parameters that are no copies. */
+static double own_norm(const struct tr_run *r)
+{
+    const struct tr_tensor *g = &r->model.params.grads;
+    double sum = 0.0;
+
+    assert_all(g->dtype == TR_F32);
+    for (int64_t i = 0; i < tr_tensor_elems(g); i++)
+        sum += (double)tr_f32(g)[i] * (double)tr_f32(g)[i];
+    return sqrt(sum);
+}
+
+static double sum_over_ranks(double x)
+{
+    struct tr_tensor t = tr_f64_1(&x, 1);
+
+    world.via->allreduce(&world, NULL, &t, TR_SUM);
+    return x;
+}
+
+/* After the first step, m = (1 - beta1) factor gradient: the factor is that of the stage's own norm. */
+static void clips_by_stage(void **state)
+{
+    const double beta1 = 0.9, clip = 0.01;
+    struct tr_config c;
+    struct tr_run r;
+    struct tr_optim_how how = {.lr = 0.01, .loss_scale = 1.0};
+    struct tr_optim_result result;
+    double norm, other, factor, worst = 0.0;
+    int64_t n;
+    float *g;
+
+    (void)state;
+    tiny_open(&r, &c,
+              "--num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 16 "
+              "--max-position-embeddings 16 --vocab-size 64 --make-vocab-size-divisible-by 1 "
+              "--micro-batch-size 1 --global-batch-size 4 --train-iters 100 --lr 0.01 "
+              "--pipeline-model-parallel-size 2 --untie-embeddings-and-output-weights "
+              "--clip-grad 0.01 --clip-grad-by-stage",
+              some_sample);
+    tr_step_gradients(&r);
+    norm = own_norm(&r);
+    other = sum_over_ranks(norm) - norm;
+    /* By one norm for both the factors would differ from these by far more than what is allowed below. */
+    assert_all(norm > 2.0 * clip && other > 0.1 * norm);
+    n = tr_tensor_elems(&r.model.params.grads);
+    g = malloc((size_t)n * sizeof *g);
+    assert_non_null(g);
+    memcpy(g, r.model.params.grads.data, (size_t)n * sizeof *g);
+    result = tr_optim_norm(&r.optim, tr_dp_owners(&r.dp), &r.queue, &how);
+    assert_all(fabs(result.part - norm) <= 1e-9 * norm);
+    assert_all(fabs(result.norm - hypot(norm, other)) <= 1e-9 * norm);
+    tr_optim_update(&r.optim, &r.queue, &how, &result);
+    factor = (1.0 - beta1) * clip / (norm + 1e-6);
+    for (int64_t i = 0; i < n; i++)
+        worst = fmax(worst, fabs(tr_f32(&r.optim.state[TR_STATE_EXP_AVG])[i] - factor * g[i]));
+    assert_all(worst <= 1e-6 * factor * norm);
+    free(g);
+    tiny_close(&r, &c);
+}
+
+/* A stage that overflowed skips its update, the other one makes it, and both count the step. */
+static void skips_by_stage(void **state)
+{
+    (void)state;
+    for (int victim = 0; victim < world.size; victim++) {
+        struct tr_config c;
+        struct tr_run r;
+        struct tr_optim_how how = {.lr = 0.01, .loss_scale = 1.0, .check = true};
+        struct tr_optim_result result;
+        size_t bytes;
+        unsigned char *before, *after;
+
+        open_run(&r, &c,
+                 "--pipeline-model-parallel-size 2 --untie-embeddings-and-output-weights "
+                 "--clip-grad-by-stage");
+        tr_step_gradients(&r);
+        how.loss_scale = r.scaler.scale;
+        for (int64_t i = 0; i < r.model.params.size; i++)
+            ((uint16_t *)r.model.params.grads.data)[i] = 0x3c00;
+        before = state_of(&r, &bytes);
+        if (world.rank == victim)
+            ((uint16_t *)r.model.params.grads.data)[own_element(&r)] = 0x7c00;
+        result = tr_optim_norm(&r.optim, tr_dp_owners(&r.dp), &r.queue, &how);
+        assert_all(result.skipped && !result.all && result.idle == (world.rank == victim));
+        tr_optim_update(&r.optim, &r.queue, &how, &result);
+        after = state_of(&r, &bytes);
+        assert_all((memcmp(before, after, bytes) == 0) == (world.rank == victim));
+        assert_all(r.optim.steps == 1);
+        free(before);
+        free(after);
+        tiny_close(&r, &c);
+    }
+}
+
 /* A constant scale never moves. */
 static void constant(void **state)
 {
@@ -173,7 +268,9 @@ static void constant(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(overflow), cmocka_unit_test(constant)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(overflow), cmocka_unit_test(constant),
+                                       cmocka_unit_test(clips_by_stage),
+                                       cmocka_unit_test(skips_by_stage)};
 
     return run_mpi_tap(tests);
 }
