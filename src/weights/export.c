@@ -505,7 +505,7 @@ static enum tr_status plan_hf(struct export *v)
     v->table.by_parts = v->o->format == TR_EXPORT_LAYERS;
     if (v->table.by_parts && v->dims.family.encoder)
         return TR_FAIL(TR_ECONFIG, "a file for each layer has no place for what an encoder has "
-                                   "beside its layers: leave out --weights-format layers");
+                                   "beside its layers: leave out --format layers");
     TR_TRY(tr_weights_names(v->model->style, &v->dims, &v->whole, (enum tr_weights_type)v->o->type,
                             &v->table));
     if (v->table.by_parts)
@@ -637,8 +637,8 @@ static void say(struct export *v)
     char bytes[TR_HUMAN], rate[TR_HUMAN];
 
     printf("exported %s to %s: %s, %d tensors of type %s, %d file%s, %s", v->file, v->o->to,
-           v->model ? v->model->architecture : "Megatron-LM's GPT", v->table.count,
-           tr_weights_type_name((enum tr_weights_type)v->o->type), v->table.files,
+           v->model ? tr_weights_architecture(v->model, &v->dims) : "Megatron-LM's GPT",
+           v->table.count, tr_weights_type_name((enum tr_weights_type)v->o->type), v->table.files,
            tr_plural(v->table.files), tr_human_bytes((double)bytes_of(v), bytes));
     if (seconds > 0.0)
         printf(", %s/s", tr_human_bytes((double)bytes_of(v) / seconds, rate));

@@ -38,6 +38,14 @@ static enum tr_status read_model(struct import *v)
     if (v->o->ask.vocab_size > 0 && !v->source.padded)
         return TR_FAIL(TR_ECONFIG, "--vocab-size is for checkpoints of Megatron-LM, where it is "
                                    "padded: config.json says it here");
+    for (int i = 0; i < v->source.map.count; i++)
+        if (v->source.map.list[i].tensor[0] < 0)
+            return TR_FAIL(
+                TR_EDATA,
+                "%s has no weights for %s, and an import makes up none: start with "
+                "trireme train --load %s --finetune and a --task-name, which begins with "
+                "weights from --seed there",
+                v->o->ask.from, v->source.map.list[i].arranged.param->name, v->o->ask.from);
     return TR_OK;
 }
 

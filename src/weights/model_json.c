@@ -17,18 +17,19 @@
 enum { SHORT = 15, LONG = 17 };
 
 enum model {
-#define MODEL(symbol, type, architecture, style, families) NUMBER_##symbol,
+#define MODEL(symbol, type, architecture, classifier, style, families) NUMBER_##symbol,
 #include "weights/models.def"
     MODELS
 };
 enum {
-#define MODEL(symbol, type, architecture, style, families) symbol = 1 << NUMBER_##symbol,
+#define MODEL(symbol, type, architecture, classifier, style, families) \
+    symbol = 1 << NUMBER_##symbol,
 #include "weights/models.def"
 };
 
 static const struct tr_weights_model models[] = {
-#define MODEL(symbol, type, architecture, style, families) \
-    {type, architecture, families, TR_STYLE_##style, symbol},
+#define MODEL(symbol, type, architecture, classifier, style, families) \
+    {type, architecture, classifier, families, TR_STYLE_##style, symbol},
 #include "weights/models.def"
 };
 
@@ -134,9 +135,21 @@ static enum tr_status read_count_or_0(const struct file *f, const struct key *k,
 }
 static const struct kind COUNT_OR_0 = {read_count_or_0, write_count};
 
+/* Whether the file is of a model with a head of classes; an encoder has no other one. */
+static bool has_classes(const struct file *f)
+{
+    const json_t *all = json_object_get(f->object, "architectures");
+    const char *first = json_string_value(json_array_get(all, 0));
+
+    return strcmp(f->model->architecture, f->model->classifier) == 0 ||
+           (first && strcmp(first, f->model->classifier) == 0);
+}
+
 /* The names of the classes, by their numbers; two where there are none. */
 static enum tr_status read_labels(const struct file *f, const struct key *k, const json_t *value)
 {
+    if (!has_classes(f))
+        return TR_OK;
     if (!json_is_null(value) && (!json_is_object(value) || json_object_size(value) == 0))
         return wrong(f, k, value, "an object of names");
     *whole_of(f, k) = json_is_null(value) ? 2 : (int64_t)json_object_size(value);
@@ -145,9 +158,12 @@ static enum tr_status read_labels(const struct file *f, const struct key *k, con
 
 static json_t *write_labels(const struct file *f, const struct key *k)
 {
-    json_t *all = json_object();
+    json_t *all;
 
     (void)k;
+    if (f->dims->head != TR_HEAD_CLASSES)
+        return NULL;
+    all = json_object();
     for (int64_t i = 0; i < f->dims->classes; i++) {
         char number[24], name[32];
 
@@ -414,6 +430,40 @@ static json_t *write_act(const struct file *f, const struct key *k)
     return NULL;
 }
 static const struct kind ACTIVATION = {read_act, write_act};
+
+/* The activation that a value of Gemma means: "gelu" is that of its first files, whose models have the tanh form. */
+static int gemma_act(const json_t *value)
+{
+    const char *name = json_string_value(value);
+
+    if (!value || json_is_null(value) || (name && strcmp(name, "gelu") == 0))
+        name = "gelu_pytorch_tanh";
+    return act_named(name);
+}
+
+/* Of "hidden_act" and "hidden_activation" releases of transformers read one or the other, so they must be the same. */
+static enum tr_status read_gemma_act(const struct file *f, const struct key *k, const json_t *value)
+{
+    static const struct key other = {0, "hidden_activation", "", NULL, 0};
+    const json_t *more = json_object_get(f->object, other.names);
+    const int act = gemma_act(value);
+
+    if (act < 0)
+        return wrong(f, k, value, "an activation that is known here");
+    if (more && !json_is_null(more) && act_named(json_string_value(more)) != act)
+        return wrong(f, &other, more,
+                     "the activation of \"hidden_act\": transformers reads one or the other, "
+                     "by its release");
+    *(int *)(void *)((char *)f->c + k->offset) = (int)gated_of((enum tr_act)act) + 1;
+    return TR_OK;
+}
+
+static json_t *write_gemma_act(const struct file *f, const struct key *k)
+{
+    json_object_set_new(f->object, "hidden_activation", write_act(f, k));
+    return write_act(f, k);
+}
+static const struct kind GEMMA_ACT = {read_gemma_act, write_gemma_act};
 
 static enum tr_status read_place(const struct file *f, const struct key *k, const json_t *value,
                                  int yes, int no)
@@ -840,6 +890,12 @@ enum tr_status tr_weights_model_read(const char *path, const char *text, int64_t
     return s;
 }
 
+const char *tr_weights_architecture(const struct tr_weights_model *model,
+                                    const struct tr_dims *dims)
+{
+    return dims->head == TR_HEAD_CLASSES ? model->classifier : model->architecture;
+}
+
 /* ---- writing ---- */
 
 static json_t *make_object(const struct tr_weights_model *model, const struct tr_dims *dims,
@@ -858,9 +914,10 @@ static json_t *make_object(const struct tr_weights_model *model, const struct tr
     told.options.num_attention_heads = dims->heads;
     told.options.vocab_size = dims->vocab;
     /* Whoever knows the special tokens sets them: those of the class would be wrong ones. */
-    f.object = json_pack("{s:[s], s:s, s:s, s:b, s:n, s:n, s:n}", "architectures",
-                         model->architecture, "model_type", model->type, "torch_dtype", names[type],
-                         "use_cache", 1, "bos_token_id", "eos_token_id", "pad_token_id");
+    f.object =
+        json_pack("{s:[s], s:s, s:s, s:b, s:n, s:n, s:n}", "architectures",
+                  tr_weights_architecture(model, dims), "model_type", model->type, "torch_dtype",
+                  names[type], "use_cache", 1, "bos_token_id", "eos_token_id", "pad_token_id");
     for (int i = 0; i < KEYS; i++) {
         char name[64];
 

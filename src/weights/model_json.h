@@ -13,10 +13,14 @@
 
 /* A row of models.def. */
 struct tr_weights_model {
-    const char *type, *architecture, *families;
+    const char *type, *architecture, *classifier, *families;
     enum tr_weights_style style;
     unsigned bit;
 };
+
+/* What transformers calls this model, by its head. */
+const char *tr_weights_architecture(const struct tr_weights_model *model,
+                                    const struct tr_dims *dims);
 
 /*
  * Read `text`, which is the file `path`: *model is its row, and the options of the model are set in `c`, which

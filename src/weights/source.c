@@ -80,7 +80,7 @@ static enum tr_status match_hf(const struct tr_weights_ask *ask, const char *pat
     TR_TRY(tr_dims_of(&v->config, 1, &v->dims));
     tr_ckpt_list_whole(&v->dims, &v->whole);
     TR_TRY(tr_weights_match(model->style, &v->dims, &v->whole, ask->untied, &v->table, &v->map));
-    set_text(v, ask->from, format, model->architecture);
+    set_text(v, ask->from, format, tr_weights_architecture(model, &v->dims));
     return TR_OK;
 }
 
