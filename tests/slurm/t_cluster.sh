@@ -148,10 +148,10 @@ slow_rate() {
 check "a link with a rate is as slow as that" slow_rate
 slow_delay() { cluster shape --delay 60ms && more "$(seconds 8)" 0.059; }
 check "a link with a delay is as late as that" slow_delay
-# Two sites of two nodes: 4 MiB to the other one at 80 Mbit/s, and 60 ms; at 10 Gbit/s and no delay inside one.
+# Two sites of three nodes: 4 MiB to the other one at 80 Mbit/s, and 60 ms; at 10 Gbit/s and no delay inside one.
 cat >"$work/links" <<'END'
-group here 0-1   # n1 and n2
-group there 2,3
+group here 0-2   # n1 to n3
+group there 3,4,5
 rate 10 0.08
      0.08 10
 latency 0 60
@@ -162,16 +162,16 @@ between() {
 }
 sites() {
     cluster shape --slow-links "$work/links" && cluster status | grep -q "n4: links of $work/links" &&
-        more "$(between n2,n3 4194304)" 0.48 && more "$(between n2,n3 8)" 0.059
+        more "$(between n3,n4 4194304)" 0.48 && more "$(between n3,n4 8)" 0.059
 }
 check "two sites have links of their own" sites
-inside_one() { less "$(between n3,n4 8)" 0.059 && less "$(between n1,n2 4194304)" 0.38; }
+inside_one() { less "$(between n5,n6 8)" 0.059 && less "$(between n1,n2 4194304)" 0.38; }
 inside() { wait_for 120 inside_one; }
 check "and none inside" inside
 printf 'group a 0-1\nrate 1\n' >"$work/bad"
 fails "a node without a group" 64 "node 2 is in no group" cluster shape --slow-links "$work/bad"
 printf 'rate 1 1 1\n' >"$work/bad"
-fails "a matrix that is too small" 64 "rate needs 16 numbers" cluster shape --slow-links "$work/bad"
+fails "a matrix that is too small" 64 "rate needs 36 numbers" cluster shape --slow-links "$work/bad"
 quick_again() {
     quick_time=$(seconds 4194304)
     echo "4 MiB take $quick_time s"
