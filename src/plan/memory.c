@@ -24,7 +24,8 @@ enum tr_status tr_plan_stage_of(const struct tr_config *c, const struct tr_shape
     TR_TRY(tr_run_dry(&r, c, NULL, s, out->rank));
     out->params = tr_params_number(&r.model.params);
     out->layers = tr_layout_stage_layers(&s->layout, stage);
-    out->text_cache = tr_generate_cache(s, stage, 1, TR_GENERATE_BLOCK);
+    if (s->dims.head == TR_HEAD_LANGUAGE)
+        out->text_cache = tr_generate_cache(s, stage, 1, TR_GENERATE_BLOCK);
     tr_memory_of(&r, m, &out->memory);
     tr_run_close(&r);
     out->megatron = tr_plan_megatron_of(c, s, out);

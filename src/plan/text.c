@@ -142,7 +142,8 @@ static void print_memories(const struct columns *c, FILE *f)
         ROW("cache, host memory", "%14.1f", g->memory.host / MIB);
     if (files > 0.0)
         ROW("cache, files", "%14.1f", g->memory.files / MIB);
-    ROW("key-value cache, a text", "%14.1f", g->text_cache / MIB);
+    if (c->count > 0 && c->stage[0]->text_cache > 0.0)
+        ROW("key-value cache, a text", "%14.1f", g->text_cache / MIB);
     if (tr_memory_lacks(&c->stage[0]->memory))
         fprintf(f, "%s\n", tr_memory_lacks(&c->stage[0]->memory));
 }
