@@ -152,18 +152,22 @@ out:
 
 #define HEAD "pytorch_lm_head.pt"
 #define LAYER "pytorch_%d.pt"
+#define RELATIVE "pytorch_rel_embs.pt"
+#define CONVOLUTION "pytorch_conv.pt"
 #define STAGE "prank_%d_checkpoint.pt"
 
 /* Layers and stages at most. */
 enum { PARTS_MOST = 100000 };
 
-/* A file for the embeddings, for each layer and for what comes last: the folders of CocktailSGD and AC-SGD. */
-static enum tr_status read_layers(struct tr_weights_table *t)
+/* A file for each layer, whose names get `under` before them, with the number of the layer for %d. */
+static enum tr_status read_each_layer(struct tr_weights_table *t, const char *under_layer)
 {
-    TR_TRY(tr_torch_read_under(t, EMBS, "embs/"));
-    TR_TRY(tr_torch_read_under(t, HEAD, "head/"));
+    const char *number = strstr(under_layer, "%d");
+
     for (int i = 0; i < PARTS_MOST; i++) {
-        char *name = tr_format(LAYER, i), *under = tr_format("%d/", i);
+        char *name = tr_format(LAYER, i);
+        char *under =
+            tr_format("%.*s%d%s", (int)(number - under_layer), under_layer, i, number + 2);
         const bool there = holds(t->folder, name);
         enum tr_status s = there ? tr_torch_read_under(t, name, under) : TR_OK;
 
@@ -174,6 +178,14 @@ static enum tr_status read_layers(struct tr_weights_table *t)
             break;
     }
     return TR_OK;
+}
+
+/* A file for the embeddings, for each layer and for what comes last: the folders of CocktailSGD and AC-SGD. */
+static enum tr_status read_layers(struct tr_weights_table *t)
+{
+    TR_TRY(tr_torch_read_under(t, EMBS, "embs/"));
+    TR_TRY(tr_torch_read_under(t, HEAD, "head/"));
+    return read_each_layer(t, "%d/");
 }
 
 /* The number that a name begins with, with a dot behind it, and the rest; -1 if it does not. */
@@ -239,13 +251,33 @@ static enum tr_status read_stages(struct tr_weights_table *t)
     return TR_OK;
 }
 
-/* Folders of parts by the file that each has. */
+/* A file for each module of a DeBERTa, without its head: AC-SGD's.  Names are those of the whole model. */
+static enum tr_status read_encoder(struct tr_weights_table *t)
+{
+    static const struct {
+        const char *file, *under;
+    } modules[] = {
+        {EMBS, "deberta.embeddings."},
+        {RELATIVE, "deberta.encoder.rel_embeddings."},
+        {"pytorch_ln.pt", "deberta.encoder.LayerNorm."},
+        {CONVOLUTION, "deberta.encoder.conv."},
+    };
+
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
+        if (strcmp(modules[i].file, CONVOLUTION) != 0 || holds(t->folder, CONVOLUTION))
+            TR_TRY(tr_torch_read_under(t, modules[i].file, modules[i].under));
+    return read_each_layer(t, "deberta.encoder.layer.%d.");
+}
+
+/* Folders of parts by the file that each has; `whole`: names are those of the whole model. */
 static const struct parts {
     const char *about, *marker;
+    bool whole;
     enum tr_status (*read)(struct tr_weights_table *t);
 } parts[] = {
-    {"layers", EMBS, read_layers},
-    {"pipeline stages", "prank_0_checkpoint.pt", read_stages},
+    {"layers of an encoder", RELATIVE, true, read_encoder},
+    {"layers", EMBS, false, read_layers},
+    {"pipeline stages", "prank_0_checkpoint.pt", false, read_stages},
 };
 enum { PARTS = sizeof parts / sizeof *parts };
 
@@ -283,7 +315,7 @@ static enum tr_status read_whole(struct tr_weights_table *t, const struct format
 
 static enum tr_status read_parts(struct tr_weights_table *t, const struct parts *p)
 {
-    t->by_parts = true;
+    t->by_parts = !p->whole;
     TR_TRY(p->read(t));
     return tr_weights_sort(t);
 }

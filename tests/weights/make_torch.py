@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Make the files of torch.save() in torch/: what t_torch.c reads.  Needs torch and numpy.
+"""Make the files of torch.save() in torch/: what t_torch.c and t_heads.sh read.  Needs torch, transformers and numpy.
 
     python3 make_torch.py
 
@@ -52,6 +52,32 @@ def parts():
             "lm_head.weight": ours[families.HEAD + "weight"].half()}
     layers = [{n.removeprefix(f"h.{i}."): t for n, t in all_.items() if n.startswith(f"h.{i}.")} for i in (0, 1)]
     return {n: t for n, t in all_.items() if not n.startswith("h.")}, *layers, head
+
+
+def deberta():
+    """A DeBERTa without its head, whole and as AC-SGD's convert_deberta_checkpoint.py divides it."""
+    from transformers import DebertaV2Config, DebertaV2Model
+
+    torch.manual_seed(1)
+    config = DebertaV2Config(
+        vocab_size=16, hidden_size=8, intermediate_size=12, num_hidden_layers=2, num_attention_heads=2,
+        max_position_embeddings=8, relative_attention=True, position_buckets=4, share_att_key=True,
+        norm_rel_ebd="layer_norm", pos_att_type=["p2c", "c2p"], position_biased_input=False, type_vocab_size=0,
+        conv_kernel_size=3, conv_act="gelu", num_labels=2, pooler_hidden_size=8)
+    model = DebertaV2Model(config)
+    for p in model.parameters():
+        p.data = torch.randn(p.shape) / 4
+    model = model.half()
+    model.save_pretrained(HERE / "torch" / "deberta-whole")
+    encoder, folder = model.encoder, HERE / "torch" / "deberta-layers"
+    folder.mkdir(exist_ok=True)
+    modules = {"embs": model.embeddings, "rel_embs": encoder.rel_embeddings, "ln": encoder.LayerNorm,
+               "conv": encoder.conv} | {str(i): layer for i, layer in enumerate(encoder.layer)}
+    for name, module in modules.items():
+        torch.save(module.state_dict(), folder / f"pytorch_{name}.pt")
+    for name in ("deberta-whole", "deberta-layers"):
+        config.architectures = ["DebertaV2Model"]
+        config.save_pretrained(HERE / "torch" / name)
 
 
 def at(*positions):
@@ -133,6 +159,7 @@ def main():
     torch.save({"w": torch.nn.Parameter(torch.zeros(2)), "x": Evil()}, to / "evil.bin")
     torch.save(model | {"transformer.h.0.attn.c_attn.weight": model["transformer.h.0.attn.c_attn.weight"].T.contiguous().T},
                to / "view.bin")
+    deberta()
     torch.save({"w": torch.zeros(2)}, to / "legacy.bin", _use_new_zipfile_serialization=False)
     plain = io.BytesIO()
     torch.save({"w": torch.zeros(2)}, plain)

@@ -4,7 +4,9 @@
 # Models with a head of classes go out as transformers' ...ForSequenceClassification and come back, equal to the byte; a
 # folder without that head is refused by an import, which leaves nothing.
 . "${srcdir:?}/tests/tap.sh"
-plan 27
+. "$srcdir/tests/train/small.sh"
+plan 30
+torch=$(cd "$srcdir/tests/weights/torch" && pwd)
 cd "$work" || exit 1
 
 # made FAMILY LABELS OPTION...: a checkpoint of a small classifier, of random weights.
@@ -53,6 +55,15 @@ headless() {
 check "a folder without the head" headless
 fails "is refused by an import" 65 "an import makes up none" "$trireme" ckpt import --from less --save left
 check "which leaves nothing" test ! -e left
+
+# A DeBERTa without its head, whole and divided as AC-SGD's convert_deberta_checkpoint.py does it: the same weights.
+begins() {
+    "$trireme" train --load "$torch/deberta-$1" --finetune --num-labels 2 --mock-data --seq-length 8 \
+        --micro-batch-size 4 --lr 0.01 --train-iters 1 --eval-iters 0 --save "$1" && sums "$1" >"$1.sums"
+}
+check "a DeBERTa in one file" begins whole
+check "a file for each of its modules" begins layers
+check "has the same weights" cmp whole.sums layers.sums
 
 # Gemma's activation has two names.
 "$trireme" ckpt export --load gemma --to gem >/dev/null 2>&1
