@@ -51,10 +51,10 @@ train() {
     small $train_layout $train_mode --train-iters $iterations --attention-dropout 0.1 --hidden-dropout 0.1 "$@"
 }
 
-# killed LAYOUT MODE: in runs one after the other, each as often as it lives long enough.
+# killed LAYOUT MODE: in runs one after the other, each as often as it lives long enough; some end before they are killed.
 killed() {
     whole=$1.$2 broken=$1.$2.broken killed_all=0 killed_runs=0
-    while [ $killed_all -lt "$want" ] && [ $killed_runs -lt "$want" ]; do
+    while [ $killed_all -lt "$want" ] && [ $killed_runs -lt $((3 * want)) ]; do
         killed_runs=$((killed_runs + 1))
         rm -rf "${work:?}/$broken"
         kill_often $((want - killed_all)) "$broken" train "$1" "$2" --save "$work/$broken" --load "$work/$broken" \
