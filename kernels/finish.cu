@@ -213,3 +213,17 @@ extern "C" void tr_cuda_activate(struct tr_queue *q, const struct tr_tensor *y,
     f.act = act;
     finish_all(q, mixed_of(z), finish_of(&f), y);
 }
+
+extern "C" void tr_cuda_activate_bwd(struct tr_queue *q, const struct tr_tensor *dx,
+                                     const struct tr_tensor *dy, const struct tr_tensor *x,
+                                     enum tr_act act)
+{
+    struct tr_cuda_finish f = {};
+
+    tr_sizes_flat(dx, dy, x, x);
+    TR_ASSERT(!tr_act_gated(act));
+    f.c = dx;
+    f.slope_of = x;
+    f.act = act;
+    finish_all(q, mixed_of(dy), finish_of(&f), dx);
+}

@@ -12,11 +12,12 @@ KERNELS = \
 	kernels/loss.cu \
 	kernels/norm.cu kernels/norm_bwd.cu \
 	kernels/product.cu \
+	kernels/relative.cu \
 	kernels/residual.cu \
 	kernels/select.cu \
 	kernels/topk.cu
-KERNEL_INCLUDES = kernels/attention.cuh kernels/attention_mma.cuh kernels/common.cuh \
-	kernels/emulate.h kernels/finish.cuh kernels/mma.cuh \
+KERNEL_INCLUDES = kernels/attention.cuh kernels/attention_mma.cuh kernels/attention_tiles.cuh \
+	kernels/common.cuh kernels/emulate.h kernels/finish.cuh kernels/mma.cuh \
 	kernels/random.cuh kernels/rows.cuh
 EXTRA_DIST += $(KERNELS) $(KERNEL_INCLUDES)
 KERNEL_LIBS =

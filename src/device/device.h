@@ -264,7 +264,7 @@ struct tr_backend {
      * lengths[B] (TR_I32) are the tokens of each sample: what follows is padding, which nobody sees, and whose ctx
      * and lse are zero; NULL: all.  Probabilities have the draws that those of `attention` have.  how.window is
      * 0, how.slopes NULL.  The gradient overwrites dqkv and drel, whose values are zero.  Errors are those of
-     * `attention`.  NULL, both, where it is not done.
+     * `attention`.
      */
     void (*attention_relative)(struct tr_queue *q, const struct tr_tensor *ctx,
                                const struct tr_tensor *lse, const struct tr_tensor *qkv,
@@ -276,7 +276,7 @@ struct tr_backend {
                                    const struct tr_tensor *qkv, const struct tr_relative *to,
                                    struct tr_attention_how how, struct tr_dropout drop);
 
-    /* y = act(x), and dx = dy act'(x), which may be dy; `act` is not gated.  NULL where attention_relative is. */
+    /* y = act(x), and dx = dy act'(x), which may be dy; `act` is not gated. */
     void (*activate)(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *x,
                      enum tr_act act);
     void (*activate_bwd)(struct tr_queue *q, const struct tr_tensor *dx, const struct tr_tensor *dy,

@@ -754,24 +754,12 @@ static enum tr_status check_cache(const struct tr_run *r)
     return TR_OK;
 }
 
-static enum tr_status check_encoder(const struct tr_run *r)
-{
-    if (!r->shape.dims.family.encoder || r->queue.on->attention_relative)
-        return TR_OK;
-    return TR_FAIL(
-        TR_ECONFIG,
-        "--backend %s has no disentangled attention, which --model-family %s is made of: "
-        "compute with --backend cpu",
-        r->queue.on->name, r->config->model_family);
-}
-
 static enum tr_status build(struct tr_run *r)
 {
     double began = tr_now();
 
     TR_TRY(reach(r));
     TR_TRY(check_cache(r));
-    TR_TRY(check_encoder(r));
     r->traffic.on = r->config->log_traffic;
     tr_logging_setup(r, began);
     TR_TRY(open_parts(r));

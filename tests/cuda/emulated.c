@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include "device/cuda/cuda_attention.h"
+#include "device/cuda/cuda_dense.h"
 #include "device/cuda/cuda_kernel.h"
 #include "device/host.h"
 #include "device/ref/ref.h"
@@ -19,6 +21,11 @@
     extern __typeof__(tr_cuda_##name) tr_cuda_##name __attribute__((weak));
 #include "device/ops.def"
 #undef OP
+extern __typeof__(tr_cuda_attention_relative) tr_cuda_attention_relative __attribute__((weak));
+extern __typeof__(tr_cuda_attention_relative_bwd) tr_cuda_attention_relative_bwd
+    __attribute__((weak));
+extern __typeof__(tr_cuda_activate) tr_cuda_activate __attribute__((weak));
+extern __typeof__(tr_cuda_activate_bwd) tr_cuda_activate_bwd __attribute__((weak));
 
 size_t trk_emulated_shared(int arch); /* kernels/emulate.h, which is C++ */
 
@@ -95,6 +102,10 @@ static const struct tr_backend kernels = {
     .between = tr_host_between,
     .range = tr_host_range,
     .record = tr_host_record,
+    .attention_relative = tr_cuda_attention_relative,
+    .attention_relative_bwd = tr_cuda_attention_relative_bwd,
+    .activate = tr_cuda_activate,
+    .activate_bwd = tr_cuda_activate_bwd,
 #define OP(name, tol, params) .name = tr_cuda_##name,
 #include "device/ops.def"
 #undef OP

@@ -67,16 +67,42 @@ gemma-tp     fp32 1e-5 2 --model-family gemma --num-query-groups 2 --kv-channels
 gemma-bf16   bf16 1e-2 1 --model-family gemma --num-query-groups 4 --kv-channels 16 --
 yuan-native  fp32 1e-5 2 --model-family yuan-native -- --pipeline-model-parallel-size 2
 '
-[ -z "${TR_TEST_ALL:-}" ] || families="$families$more_families"
+more_encoders='
+deberta-tp   fp32 1e-5 2 --model-family deberta-v2 -- --tensor-model-parallel-size 2
+deberta-pp   fp32 1e-5 2 --model-family deberta-v3 -- --pipeline-model-parallel-size 2 --checkpoint-activations
+deberta-fp16 fp16 5e-3 1 --model-family deberta-v2 --initial-loss-scale 1024 --
+'
+# Trained on sentences of some length, which are padded, two of them at a time.
+encoders='
+deberta      fp32 1e-5 1 --model-family deberta-v2 --
+deberta-bf16 bf16 1e-2 1 --model-family deberta-v3 --
+'
+[ -z "${TR_TEST_ALL:-}" ] || families="$families$more_families" encoders="$encoders$more_encoders"
 # Wide weights, so that scores are far enough from 0 for what is done to queries and keys to show.
 families=$(echo "$families" | sed 's/--model-family/--global-batch-size 2 --init-method-std 0.2 &/')
-table="$table$families
+table="$table$families$encoders
 ${MORE_LAYOUTS:-}"
 only=${LAYOUTS:-}
 [ -z "$only" ] || table=$(echo "$table" | awk -v only=" $only " 'index(only, " " $1 " ")')
 iterations=4
 plan $((3 + $(echo "$table" | grep -c '^[^#]')))
 check "a dataset is built" small_corpus
+mkdir -p "$work/glue/CoLA"
+toy() { awk -v rows="$1" -v seed="$2" -v most=8 -f "$srcdir/tests/train/toy_cola.awk"; }
+toy 16 1 > "$work/glue/CoLA/train.tsv"
+toy 8 2 > "$work/glue/CoLA/dev.tsv"
+awk -f "$srcdir/tests/train/toy_words.awk" "$work/glue/CoLA/train.tsv" > "$work/tokenizer.json"
+
+# encoder RANKS OPTION...: an epoch of four iterations.
+encoder() {
+    encoder_ranks=$1
+    shift
+    ranks "$encoder_ranks" "$trireme" train --num-layers 2 --hidden-size 32 --num-attention-heads 4 \
+        --ffn-hidden-size 64 --seq-length 12 --max-position-embeddings 12 --position-buckets 8 \
+        --max-relative-positions 16 --tokenizer-type HuggingFaceTokenizer --tokenizer-model "$work/tokenizer.json" \
+        --task-name cola --task-dir "$work/glue" --micro-batch-size 2 --n-epochs 1 --lr 0.002 \
+        --lr-decay-style linear --init-method-std 0.2 --log-interval 1 "$@"
+}
 
 type_options() {
     case $1 in
@@ -87,10 +113,14 @@ type_options() {
 
 # train PROGRAM BACKEND TYPE RANKS OPTION...
 train() {
-    trireme=$1 train_backend=$2 train_type=$3 train_ranks=$4
+    trireme=$1 train_backend=$2 train_type=$3 train_ranks=$4 train_model=encoder
     shift 4
+    case "$*" in
+    *deberta*) ;;
+    *) train_model=small && set -- --train-iters $iterations "$@" ;;
+    esac
     [ "$train_backend" = cpu ] || set -- ${GPU_SHARE---gpu-oversubscribe} "$@"
-    small "$train_ranks" --backend "$train_backend" --train-iters $iterations --seed 3 \
+    $train_model "$train_ranks" --backend "$train_backend" --seed 3 \
         --global-batch-size 4 \
         --attention-dropout 0.1 --hidden-dropout 0.1 $(type_options "$train_type") "$@"
 }

@@ -91,7 +91,8 @@ ATTENTION = kernels/attention.cu kernels/attention_mma.cu kernels/attention_mma_
 MMA = kernels/attention_mma.cu kernels/attention_mma_bwd.cu
 OTHER_KERNELS = kernels/attention.cu kernels/attention_plain.cu kernels/codec.cu kernels/column_sums.cu \
 	kernels/embed.cu kernels/finish.cu kernels/flat.cu kernels/heads.cu kernels/loss.cu kernels/norm.cu \
-	kernels/norm_bwd.cu kernels/product.cu kernels/residual.cu kernels/select.cu kernels/topk.cu
+	kernels/norm_bwd.cu kernels/product.cu kernels/relative.cu kernels/residual.cu kernels/select.cu \
+	kernels/topk.cu
 if HAVE_TSAN
 WATCH_FILES = tests/cuda/watch.cc tests/cuda/watch.h
 WATCH_DEFINES = -DTR_WATCHED
@@ -127,12 +128,14 @@ tests_cuda_t_cuda_ops_DEPENDENCIES = $(FAKE_NEEDS)
 
 # How t_mutants.sh compiles a changed kernel and links t_kernels with it instead of its own.
 CLEANFILES += tests/cuda/mutant.sh
-tests/cuda/mutant.sh: Makefile tests/cuda/t_kernels tests/cuda/t_attention
+tests/cuda/mutant.sh: Makefile tests/cuda/t_kernels tests/cuda/t_attention tests/cuda/t_relative
 	$(AM_V_GEN)$(MKDIR_P) tests/cuda && { \
 	echo 'as=$(OBJECTS_ARE)'; \
 	echo 'compile() { $(COMPILE_MUTANT) -w -O1 -c "$$@"; }'; \
 	echo 'link_attention() { $(CC) $(AM_CFLAGS) $(CFLAGS) $(LDFLAGS) "$$@"' \
 		'$(tests_cuda_t_attention_OBJECTS) $(EMULATED_LIBS); }'; \
+	echo 'link_relative() { $(CC) $(AM_CFLAGS) $(CFLAGS) $(LDFLAGS) "$$@"' \
+		'$(tests_cuda_t_relative_OBJECTS) $(RELATIVE_LIBS); }'; \
 	echo "attention='$(ATTENTION)'"; \
 	echo 'link() { $(CC) $(AM_CFLAGS) $(CFLAGS) $(LDFLAGS) "$$@" $(tests_cuda_t_kernels_OBJECTS)' \
 		'$(KERNELS_TESTED_LIBS); }'; \
@@ -214,6 +217,24 @@ endif
 tests_cuda_t_attention_SOURCES = tests/cuda/t_attention.cc $(EMULATED_WITH)
 tests_cuda_t_attention_CPPFLAGS = $(EMULATED_FLAGS) $(WATCH_DEFINES)
 tests_cuda_t_attention_LDADD = $(EMULATED_LIBS)
+
+# Disentangled attention: its kernels alone, watched, and the whole backend over the fakes.
+if HAVE_CXX
+check_PROGRAMS += tests/cuda/t_relative
+TESTS += tests/cuda/t_relative
+endif
+if HAVE_CUDA_FAKES
+check_PROGRAMS += tests/cuda/t_cuda_relative
+TESTS += tests/cuda/t_cuda_relative
+endif
+RELATIVE_LIBS = kernels/finish.emulated.o $(EMULATED_LIBS)
+tests_cuda_t_relative_SOURCES = tests/device/t_relative.c tests/cuda/emulated.c
+tests_cuda_t_relative_CPPFLAGS = $(EMULATED_FLAGS) -DTR_TEST_KERNELS
+tests_cuda_t_relative_LDADD = kernels/relative.$(OBJECTS_ARE).o $(RELATIVE_LIBS)
+tests_cuda_t_cuda_relative_SOURCES = tests/device/t_relative.c
+tests_cuda_t_cuda_relative_CPPFLAGS = $(FAKE_FLAGS) -DTR_TEST_FAKES
+tests_cuda_t_cuda_relative_LDADD = $(FAKE_LIBS)
+tests_cuda_t_cuda_relative_DEPENDENCIES = $(FAKE_NEEDS)
 
 # NCCL: its own test on memory of the GPU, those of the other transports on memory of the host, and what
 # happens when ranks fail.

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # The test of the test of kernels: each barrier of a block or a warp that stands in a kernel is left out once,
-# and t_kernels, or t_attention, must fail then.  A barrier that nothing misses is superfluous, or the test
+# and t_kernels, t_attention or t_relative must fail then.  A barrier that nothing misses is superfluous, or the test
 # too weak.  And once each kernel with shared memory by the launch asks for more than there is.
 # t_mutants.sh [FILE...]: only those of these files of kernels/.
 . "$srcdir/tests/tap.sh"
-# shellcheck disable=SC1091,SC2154 # made by make: as, compile, kernels, link, attention, link_attention
+# shellcheck disable=SC1091,SC2154 # made by make: as, compile, kernels, link, attention, link_attention, link_relative
 . "$builddir/tests/cuda/mutant.sh"
 [ $# -gt 0 ] || only_with_all
 
@@ -26,6 +26,7 @@ rows_of() {
 sources_of() {
     case $1 in
     common.cuh) echo flat.cu norm.cu loss.cu ;;
+    attention_tiles.cuh) echo attention_plain.cu ;;
     attention_mma.cuh) echo attention_mma.cu attention_mma_bwd.cu ;;
     *) echo "$1" ;;
     esac
@@ -35,7 +36,10 @@ sources_of() {
 build() {
     objects=
     list=$kernels
-    case $1 in attention*) list=$attention ;; esac
+    case $1 in
+    attention*) list=$attention ;;
+    relative*) list=kernels/relative.cu ;;
+    esac
     for name in $list; do
         name=${name#kernels/}
         object=kernels/${name%.cu}.$as.o
@@ -50,6 +54,7 @@ build() {
     # shellcheck disable=SC2086 # lists of words
     case $1 in
     attention*) link_attention -o "$2" $objects ;;
+    relative*) link_relative -o "$2" $objects ;;
     *) link -o "$2" $objects ;;
     esac
 }
@@ -88,7 +93,7 @@ fails_now() {
 }
 
 mkdir "$work/kernels"
-watched="attention_mma.cu attention_mma.cuh attention_mma_bwd.cu attention_plain.cu"
+watched="attention_mma.cu attention_mma.cuh attention_mma_bwd.cu attention_plain.cu attention_tiles.cuh relative.cu"
 [ "$as" = watched ] || watched=
 files=${*:-codec.cu common.cuh embed.cu heads.cu norm_bwd.cu residual.cu topk.cu $watched}
 total=0

@@ -108,8 +108,8 @@ find_build() {
 }
 
 # What the parts start.
-programs='trireme tests/device/t_ops tests/codec/t_codec tests/codec/t_delta tests/gpu/t_nccl
-    benchmarks/bench_gpu benchmarks/bench_step'
+programs='trireme tests/device/t_ops tests/device/t_relative tests/codec/t_codec tests/codec/t_delta
+    tests/gpu/t_nccl benchmarks/bench_gpu benchmarks/bench_step'
 have_programs() {
     absent=
     for program in $programs; do

@@ -1,6 +1,6 @@
 # What tests/gpu/run runs; tests/gpu/stage may have built it elsewhere.
-TESTS_ON_GPU = trireme tests/device/t_ops tests/codec/t_codec tests/codec/t_delta \
-	benchmarks/bench_gpu benchmarks/bench_step tests/gpu/backtrace.so
+TESTS_ON_GPU = trireme tests/device/t_ops tests/device/t_relative tests/codec/t_codec \
+	tests/codec/t_delta benchmarks/bench_gpu benchmarks/bench_step tests/gpu/backtrace.so
 if HAVE_NCCL
 TESTS_ON_GPU += tests/gpu/t_nccl
 endif

@@ -23,6 +23,7 @@ END
 }
 program trireme tests/cuda/trireme-fake
 program tests/device/t_ops tests/cuda/t_cuda_ops
+program tests/device/t_relative tests/cuda/t_cuda_relative
 program tests/codec/t_codec tests/gpu/fake_codec
 program tests/codec/t_delta tests/gpu/fake_delta
 program tests/gpu/t_nccl tests/cuda/t_nccl
@@ -197,7 +198,7 @@ plant python3 <<'END'
 case $2 in *torch*) exit 0 ;; esac
 case $1 in *pytorch_gpu.py) echo '{"bench": "pytorch_gpu", "model": "1.5B"}'; echo "RuntimeError: cuDNN" >&2; exit 1 ;; esac
 END
-planted ops:fill,sumsq,t_codec,t_delta transport:2 equality:alone,fp16 sanitizer:fill kernels:products steps peers
+planted ops:fill,sumsq,t_relative,t_codec,t_delta transport:2 equality:alone,fp16 sanitizer:fill kernels:products steps peers
 check "all parts report" ended 1
 
 broken_ops() {
@@ -207,7 +208,7 @@ broken_ops() {
         [ "$(grep -c '^ok - operations: sumsq' "$work/run/ops.log")" -gt 50 ]
 }
 check "ops: what ends the process is one failure, and the next ones are tried" broken_ops
-codecs() { says 'not ok - t_delta: ' && has '^ok - t_codec: ' ops.log; }
+codecs() { says 'not ok - t_delta: ' && has '^ok - t_codec: ' ops.log && has '^ok - t_relative: ' ops.log; }
 check "ops: codecs without the GPU are a failure" codecs
 broken_transport() { says '^transport: not ok - 2 ranks on one GPU: ' && says 'NCCL WARN Duplicate GPU'; }
 check "transport: a call of NCCL fails" broken_transport

@@ -12,6 +12,7 @@
 #endif
 
 #include "device/cuda/cuda_attention.h"
+#include "device/cuda/cuda_dense.h"
 #include "device/cuda/cuda_find.h"
 #include "device/cuda/cuda_graph.h"
 #include "device/cuda/cuda_libs.h"
@@ -473,6 +474,10 @@ const struct tr_backend tr_cuda = {
     .capture = tr_cuda_capture,
     .captured = tr_cuda_captured,
     .replay = tr_cuda_replay,
+    .attention_relative = tr_cuda_attention_relative,
+    .attention_relative_bwd = tr_cuda_attention_relative_bwd,
+    .activate = tr_cuda_activate,
+    .activate_bwd = tr_cuda_activate_bwd,
 #define OP(name, tol, params) .name = tr_cuda_##name,
 #include "device/ops.def"
 #undef OP

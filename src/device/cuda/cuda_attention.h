@@ -56,7 +56,21 @@ bool tr_cuda_attention_own_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
                                const struct tr_tensor *from, struct tr_attention_how how,
                                struct tr_dropout drop);
 
-/* Of the queue's scratch the gradient takes no more than this, which is all of it but in tests:
+/*
+ * As tr_backend.attention_relative() and its gradient (kernels/relative.cu): any operands, in fp32, the same bits
+ * every time.  Where all have one type they have kernels for it.  The gradient uses the queue's scratch.
+ */
+void tr_cuda_attention_relative(struct tr_queue *q, const struct tr_tensor *ctx,
+                                const struct tr_tensor *lse, const struct tr_tensor *qkv,
+                                const struct tr_relative *to, struct tr_attention_how how,
+                                struct tr_dropout drop);
+void tr_cuda_attention_relative_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
+                                    const struct tr_tensor *drel, const struct tr_tensor *dctx,
+                                    const struct tr_tensor *ctx, const struct tr_tensor *lse,
+                                    const struct tr_tensor *qkv, const struct tr_relative *to,
+                                    struct tr_attention_how how, struct tr_dropout drop);
+
+/* Of the queue's scratch a gradient takes no more than this, which is all of it but in tests:
    heads for which there is no room wait for the next launch. */
 extern size_t tr_cuda_attention_scratch;
 

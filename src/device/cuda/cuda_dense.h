@@ -62,6 +62,10 @@ void tr_cuda_finish_sums(struct tr_queue *q, const float *sums, const struct tr_
 void tr_cuda_activate(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *z,
                       enum tr_act act);
 
+/* As tr_backend.activate_bwd(). */
+void tr_cuda_activate_bwd(struct tr_queue *q, const struct tr_tensor *dx,
+                          const struct tr_tensor *dy, const struct tr_tensor *x, enum tr_act act);
+
 /* to[h] = (or, with `add`, +=) the sum of column h of x[n,h]; fp32 sums in an order that depends on n and h
    alone. */
 void tr_cuda_column_sums(struct tr_queue *q, const struct tr_tensor *to, const struct tr_tensor *x,
