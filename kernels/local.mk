@@ -1,6 +1,7 @@
 # The kernels of the cuda backend: nvcc compiles them for the program, and the C++ compiler for the tests
 # that emulate a GPU (tests/cuda/local.mk).
 KERNELS = \
+	kernels/relative.cu \
 	kernels/attention.cu kernels/attention_mma.cu kernels/attention_mma_bwd.cu \
 	kernels/attention_plain.cu \
 	kernels/codec.cu \
@@ -12,7 +13,6 @@ KERNELS = \
 	kernels/loss.cu \
 	kernels/norm.cu kernels/norm_bwd.cu \
 	kernels/product.cu \
-	kernels/relative.cu \
 	kernels/residual.cu \
 	kernels/select.cu \
 	kernels/topk.cu

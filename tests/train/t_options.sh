@@ -7,23 +7,26 @@
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 
-# name ranks, then options, to the end of the line.
+# name ranks, then options, to the end of the line.  The second table is for tests/run --all.
 table='
 fp16            2 --fp16 --initial-loss-scale 65536 --pipeline-model-parallel-size 2
+recompute-block 2 --recompute-granularity full --recompute-method block --recompute-num-layers 1
+sharded         4 --use-distributed-optimizer --overlap-param-gather --ddp-bucket-size 5000 --pipeline-model-parallel-size 2
+everything      4 --bf16 --use-distributed-optimizer --sequence-parallel --recompute-granularity full --tensor-model-parallel-size 2
+interleaved     2 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2
+ramp            2 --rampup-batch-size 2 2 100
+'
+more='
 fp16-fp32-sums  2 --fp16 --accumulate-allreduce-grads-in-fp32 --fp32-residual-connection
 bf16            2 --bf16 --tensor-model-parallel-size 2
 recompute       2 --checkpoint-activations --pipeline-model-parallel-size 2
-recompute-block 2 --recompute-granularity full --recompute-method block --recompute-num-layers 1
 distribute      4 --recompute-granularity full --recompute-num-layers 2 --distribute-checkpointed-activations --tensor-model-parallel-size 4
 sequence        2 --sequence-parallel --tensor-model-parallel-size 2
-sharded         4 --use-distributed-optimizer --overlap-param-gather --ddp-bucket-size 5000 --pipeline-model-parallel-size 2
 sharded-fp16    3 --use-distributed-optimizer --fp16 --global-batch-size 6
-everything      4 --bf16 --use-distributed-optimizer --sequence-parallel --recompute-granularity full --tensor-model-parallel-size 2
 uneven          2 --pipeline-model-parallel-size 2 --decoder-first-pipeline-num-layers 3
-interleaved     2 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2
 documents       2 --reset-attention-mask --reset-position-ids --eod-mask-loss --tensor-model-parallel-size 2
-ramp            2 --rampup-batch-size 2 2 100
 '
+[ -z "${TR_TEST_ALL:-}" ] || table=$table$more
 iterations=60
 plan $((1 + 2 * $(echo "$table" | grep -c '^[^#]')))
 check "a dataset is built" small_corpus
