@@ -174,7 +174,8 @@ static void zip_run(const uint8_t *data, size_t size)
         for (int i = 0; i < z.count; i++) {
             const struct tr_zip_entry *e = &z.list[i], *found = tr_zip_find(&z, e->name);
 
-            MUST(e->offset >= 0 && e->bytes >= 0 && e->bytes <= (int64_t)size - e->offset);
+            MUST(e->offset >= 0 && e->packed >= 0 && e->packed <= (int64_t)size - e->offset);
+            MUST(e->bytes >= 0 && (e->deflated || e->bytes == e->packed));
             MUST(found && strcmp(found->name, e->name) == 0);
         }
     tr_zip_release(&z);
