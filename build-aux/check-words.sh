@@ -8,7 +8,7 @@ set -eu
 cd "${srcdir:-.}"
 work=$(mktemp -d "${TMPDIR:-/tmp}/words.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-echo 1..3
+echo 1..2
 
 # A phrase, as an extended regular expression in lower case, a tab, and what to say.
 cat >"$work/phrases" <<'END'
@@ -58,12 +58,6 @@ last words|calls? the roll	final message; hang report
 (every|each|one|the same) cut of|ways? to cut|cuts of (the|a) (world|model)	layout
 made-up|are made up	mock data, random, synthetic
 (few|some) bits for each number|rounded numbers	quantization, quantized
-END
-
-# Where a phrase may stand: a file, a tab, part of the text, a tab, why.
-cat >"$work/allowed" <<'END'
-src/optim/optim.h	one step, in two halves	the two parts of a step
-src/optim/optim.h	between the halves	the two parts of a step
 END
 
 # records FILE...: "FILE:LINE: text", blanks squeezed, of each comment (.h, .def and kernels' headers) and each run of
@@ -158,43 +152,27 @@ verdict() {
     fi
 }
 
-LC_ALL=C awk -F '\t' -v phrases="$work/phrases" -v allowed="$work/allowed" -v used="$work/used" '
+# awk looks at what grep, which is much faster at many expressions, has found.  No phrase is bound to the begin of a text.
+cut -f 1 "$work/phrases" >"$work/expressions"
+LC_ALL=C grep -iE -f "$work/expressions" "$work/text" >"$work/some" || [ $? -eq 1 ]
+LC_ALL=C awk -F '\t' -v phrases="$work/phrases" '
     BEGIN {
         while ((getline row <phrases) > 0) {
             split(row, part, "\t")
             phrase[++n] = part[1]
             say[n] = part[2]
         }
-        while ((getline row <allowed) > 0) {
-            split(row, part, "\t")
-            place[++a] = part[1]
-            words[a] = part[2]
-        }
     }
     {
         match($0, /^[^:]*:[0-9]*: /)
         where = substr($0, 1, RLENGTH - 2)
-        file = where
-        sub(/:.*/, "", file)
         line = tolower(substr($0, RLENGTH + 1))
-        for (i = 1; i <= a; i++) {
-            if (place[i] == file && (at = index(line, words[i]))) {
-                line = substr(line, 1, at - 1) "~" substr(line, at + length(words[i]))
-                print i >used
-            }
-        }
         for (i = 1; i <= n; i++) {
             if (match(line, phrase[i]))
                 print where ": \"" substr(line, RSTART, RLENGTH) "\": say " say[i]
         }
-    }' "$work/text" >"$work/bad"
+    }' "$work/some" >"$work/bad"
 verdict 1 "no phrase of ours in $(wc -l <"$work/text") texts"
-
-# An exception that nothing needs is a hole.
-touch "$work/used"
-awk -F '\t' 'FNR == NR { used[$1] = 1; next } !(FNR in used) { print $1 ": \"" $2 "\" is allowed and not there" }' \
-    "$work/used" "$work/allowed" >"$work/bad"
-verdict 2 "every exception is needed"
 
 # The search itself: a phrase in a literal that is broken over lines, in a comment and in a page.
 mkdir "$work/try"
@@ -209,4 +187,4 @@ printf 'It says\nwhose lines they are.\n' >"$work/try/c.md"
 for text in 'cut into stages' 'make steps of their own' 'says whose lines'; do
     grep -q "$text" "$work/tried" || echo "\"$text\" was not found" >>"$work/bad"
 done
-verdict 3 "phrases are found across lines"
+verdict 2 "phrases are found across lines"
