@@ -83,6 +83,7 @@ families=$(echo "$families" | sed 's/--model-family/--global-batch-size 2 --init
 table="$table$families$encoders
 ${MORE_LAYOUTS:-}"
 only=${LAYOUTS:-}
+[ -z "${WITHOUT:-}" ] || table=$(echo "$table" | awk -v without=" $WITHOUT " '!index(without, " " $1 " ")')
 [ -z "$only" ] || table=$(echo "$table" | awk -v only=" $only " 'index(only, " " $1 " ")')
 iterations=4
 plan $((3 + $(echo "$table" | grep -c '^[^#]')))

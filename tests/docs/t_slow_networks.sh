@@ -8,7 +8,7 @@
 page=$srcdir/docs/slow-networks.md
 . "$srcdir/tests/docs/page.sh"
 plan $((blocks + 8))
-export HIDDEN=32 STEPS=40 EPOCHS=2
+export HIDDEN=32 STEPS=20 EPOCHS=2
 run_blocks
 
 cd "$work/study" || exit 1
