@@ -195,6 +195,12 @@ enum tr_status tr_data_parallel_of(const struct tr_config *c, int d, struct tr_d
                        "its own: remove one of them",
                        c->zero_stage > 0 ? "zero-stage" : "use-distributed-optimizer",
                        tr_config_spelling("dp-mode", c->dp_mode));
+    if (c->dp_mode != TR_DP_ALLREDUCE && (c->use_distributed_optimizer || c->zero_stage > 0))
+        return TR_FAIL(TR_ECONFIG,
+                       "--%s has its own way to reduce gradients to their owners, and --dp-mode "
+                       "%s another: remove one of them",
+                       c->zero_stage > 0 ? "zero-stage" : "use-distributed-optimizer",
+                       tr_config_spelling("dp-mode", c->dp_mode));
     out->diverges = diverges && d > 1;
     if (!cocktail)
         return TR_OK;

@@ -136,7 +136,7 @@ static enum tr_status open_buckets(struct tr_dp *x)
     enum tr_status s;
     int n;
 
-    if (x->mode->gather)
+    if (x->mode->gather || x->mode->sum)
         return TR_OK;
     n = plan_buckets(of, &bucket);
     s = tr_buckets_open(&x->sums, &of->params->grads, &of->params->values, bucket, n, how,
@@ -210,7 +210,8 @@ void tr_dp_begin(struct tr_dp *x, int micros)
 void tr_dp_residency(const struct tr_dp *x, struct tr_residency *out)
 {
     const struct tr_dp_of *of = &x->of;
-    const bool overlap = of->config->overlap_grad_reduce && of->shape->layout.d > 1;
+    const bool overlap =
+        of->config->overlap_grad_reduce && of->shape->layout.d > 1 && !x->mode->sum;
 
     *out = (struct tr_residency){
         .params = of->params,
@@ -275,6 +276,10 @@ bool tr_dp_finish(struct tr_dp *x)
 {
     if (!tr_dp_reduces(x) || x->mode->move)
         return x->mode->finish && x->mode->finish(x);
+    if (x->mode->sum) {
+        x->mode->sum(x);
+        return false;
+    }
     tr_buckets_finish(x->buckets, x->of.queue);
     count(x, TR_TRAFFIC_DP_SUMS, &x->of.params->grads, is_sharded(x) ? 1 : 2);
     return false;

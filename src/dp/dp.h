@@ -180,7 +180,10 @@ int64_t tr_dp_state_bytes(const struct tr_config *c, const struct tr_data_parall
    all-gather once.  `outer` are sums between groups that each have one copy.  Pure. */
 struct tr_dp_cost {
     struct tr_dp_leg {
-        double bytes, passes;
+        double bytes,
+            passes; /* what a rank sends, in the mean of all, is (D - 1)/D of bytes, so many times */
+        double
+            busiest; /* passes on the link of the rank that has most of them; 0: all have as many */
         double
             during; /* backward passes of micro-batches, or forward passes, in which it may go on; 0: in
                           none */

@@ -26,6 +26,8 @@ struct tr_dp_mode {
     bool (*reduces)(const struct tr_dp *x); /* NULL: in every step */
     void (*begin)(struct tr_dp *x);
     bool (*poll)(struct tr_dp *x);
+    /* Sums of gradients over replicas after the backward pass, in their place; NULL: in buckets, during it. */
+    void (*sum)(struct tr_dp *x);
     bool (*finish)(struct tr_dp *x); /* of a step that does not reduce; with `move`, of all */
     /* Where these are NULL, buckets are reduced in the last micro-batch, and weights gathered after the
        update. */

@@ -353,10 +353,11 @@ double tr_cost_transfer_bytes(const struct tr_cost *x, bool scatters)
 static double leg(const struct tr_cost *x, const struct tr_dp_leg *l)
 {
     const int stride = tr_layout_data_stride(&x->s->layout) * l->step;
+    const double passes = l->busiest > 0.0 ? l->busiest : l->passes;
 
     if (l->group == 0)
-        return 0.5 * l->passes * all_reduce(link_of_replicas(x), x->s->layout.d, l->bytes);
-    return 0.5 * l->passes * all_reduce(link_of(x, stride, stride * l->group), l->group, l->bytes);
+        return 0.5 * passes * all_reduce(link_of_replicas(x), x->s->layout.d, l->bytes);
+    return 0.5 * passes * all_reduce(link_of(x, stride, stride * l->group), l->group, l->bytes);
 }
 
 /* What comes from the host, or goes there, in as many passes, of what a rank owns. */

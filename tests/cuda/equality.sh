@@ -28,6 +28,8 @@ mixed-pd     fp32 1e-5 4 --pipeline-model-parallel-size 2
 interleaved  fp32 1e-5 2 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2
 overlapped   fp32 1e-5 2 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --overlap-p2p-communication
 sharded      fp32 1e-5 4 --use-distributed-optimizer --overlap-param-gather --ddp-bucket-size 5000 --tensor-model-parallel-size 2
+server       fp16 5e-3 4 --dp-mode central_ps --ddp-bucket-size 5000 --pipeline-model-parallel-size 2
+servers      fp32 1e-5 4 --dp-mode sharded_ps --ddp-bucket-size 5000
 sequence     fp32 1e-5 2 --sequence-parallel --tensor-model-parallel-size 2
 recompute    fp32 1e-5 1 --checkpoint-activations
 documents    fp32 1e-5 1 --reset-attention-mask --reset-position-ids --eod-mask-loss

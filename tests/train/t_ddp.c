@@ -77,8 +77,12 @@ static void agree(const char *way, int replicas, const char *options, const doub
 
 static void lossless(void **state)
 {
-    static const char *const modes[] = {"", "--use-distributed-optimizer", "--zero-stage 2",
-                                        "--zero-stage 3"};
+    static const char *const modes[] = {"",
+                                        "--use-distributed-optimizer",
+                                        "--zero-stage 2",
+                                        "--zero-stage 3",
+                                        "--dp-mode central_ps",
+                                        "--dp-mode sharded_ps"};
     static const char *const inside[] = {
         "", "--tensor-model-parallel-size 2", "--pipeline-model-parallel-size 2",
         "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2"};
@@ -91,7 +95,7 @@ static void lossless(void **state)
             continue;
         if (of[i] == 2 && !getenv("TR_TEST_ALL"))
             continue;
-        for (int m = 0; m < 4; m++) {
+        for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
             char options[256];
             double loss[STEPS];
             int d;

@@ -25,6 +25,8 @@ static const struct mode {
      false},
     {"ZeRO-3, reduced once", "--zero-stage 3 --zero-reduce-once", STEP, false},
     {"ZeRO-1, offloaded", "--zero-stage 1 --offload-optimizer cpu", STEP, false},
+    {"parameter server", "--dp-mode central_ps --ddp-bucket-size 3000", STEP, false},
+    {"sharded servers", "--dp-mode sharded_ps --ddp-bucket-size 3000", STEP, false},
     {"ZeRO-2", "--zero-stage 2", MICRO, false},
     {"ZeRO-3", "--zero-stage 3", MICRO, false},
     {"ZeRO-2, one by one", "--zero-stage 2 --no-overlap-grad-reduce", MICRO, false},
@@ -36,7 +38,7 @@ static const struct mode {
     {"ZeRO-2, hybrid", "--zero-stage 2 --zero-shard-size 2", MICRO, true},
     {"ZeRO-3, hybrid", "--zero-stage 3 --zero-shard-size 2", MICRO, true},
 };
-enum { MODES = sizeof modes / sizeof modes[0], SHARDED = 5 };
+enum { MODES = sizeof modes / sizeof modes[0], SHARDED = 7 };
 
 struct cut {
     int w, p, k;
@@ -130,9 +132,29 @@ static void every_layout(void **state)
     assert_all(layouts == (!all ? 2 : 8));
 }
 
+/* Gradients in fp16 are added in fp32 and rounded once, by one server as by several. */
+static void in_half_precision(void **state)
+{
+    static const char *const servers[] = {"central_ps", "sharded_ps"};
+    struct curve of[2];
+    char options[256];
+
+    (void)state;
+    for (int m = 0; m < 2; m++) {
+        snprintf(options, sizeof options,
+                 "--fp16 --loss-scale 1024 --clip-grad 0 --global-batch-size %d --dp-mode %s "
+                 "--ddp-bucket-size 3000",
+                 world.size, servers[m]);
+        curve_of(STEPS, options, &of[m]);
+    }
+    assert_all(curve_same(&of[0], &of[1]));
+    assert_all(mean(&of[0], STEPS - 10) < 0.98 * mean(&of[0], 0));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_layout)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_layout),
+                                       cmocka_unit_test(in_half_precision)};
 
     return run_mpi_tap(tests);
 }

@@ -8,7 +8,7 @@
 trireme=$PWD/trireme
 srcdir=$(cd "$srcdir" && pwd)
 command -v python3 >/dev/null 2>&1 || skip_all "python3 is not installed"
-plan 11
+plan 12
 
 check "a dataset is built" small_corpus
 
@@ -94,6 +94,8 @@ cocktail() {
         same_as_by_hand cocktail_sgd opt_shardedPS_sync
 }
 check "the round of CocktailSGD" cocktail
+served() { tidy served --dp-mode central_ps && same_as_by_hand central_ps opt_reduce; }
+check "the sums of a parameter server" served
 
 # Half of the micro-batches are a first accumulation step, which ends in no update.
 accumulated() (
