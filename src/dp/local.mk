@@ -1,5 +1,5 @@
 libtrireme_a_SOURCES += \
-	src/dp/allreduce.c \
+	src/dp/adasum.c src/dp/allreduce.c \
 	src/dp/buckets.c src/dp/buckets.h \
 	src/dp/central_ps.c \
 	src/dp/cocktail.c src/dp/cocktail.h src/dp/cocktail_parts.h \

@@ -6,7 +6,7 @@
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 page=$srcdir/docs/data-parallel.md
-plan 19
+plan 20
 
 # block N: the N-th block of C on the page.
 block() {
@@ -93,6 +93,7 @@ for stage in 0 1 2 3; do
 done
 check "of a parameter server" traffic "--dp-mode central_ps" 0
 check "of sharded servers" traffic "--dp-mode sharded_ps" 0
+check "of Adasum, of two replicas" traffic "--dp-mode adasum" 0
 check "of stage 3, one layer ahead" traffic "--zero-stage 3 --zero-prefetch-depth 1" 3 "one ahead"
 check "of stage 3, weights kept" traffic "--zero-stage 3 --zero-keep-weights" 3 kept
 check "of stage 3, gradients reduced once" traffic "--zero-stage 3 --zero-reduce-once" 3 once

@@ -65,6 +65,23 @@ def average(model, replicas):
         t.grad /= replicas
 
 
+def combined(a, b):
+    """Adasum of two gradients (Maleki et al. 2021), in float64."""
+    dot, aa, bb = (a * b).sum(), (a * a).sum(), (b * b).sum()
+    return a * (1 - dot / (2 * aa)) + b * (1 - dot / (2 * bb))
+
+
+def adasum(model, replicas):
+    """A tree over the replicas, parameter by parameter."""
+    for t in model.parameters():
+        all_of_them = [torch.empty_like(t.grad) for _ in range(replicas)]
+        dist.all_gather(all_of_them, t.grad)
+        level = [g.double() for g in all_of_them]
+        while len(level) > 1:
+            level = [combined(a, b) for a, b in zip(level[::2], level[1::2])]
+        t.grad.copy_(level[0])
+
+
 def train(way, rank, replicas, dtype=torch.float32):
     """Mean losses of the samples of each step, before its update."""
     model = wrapped = Model(dtype)
@@ -90,6 +107,8 @@ def train(way, rank, replicas, dtype=torch.float32):
             total += loss.detach().double()
         if way == "every" and step % EVERY == 0:
             average(model, replicas)
+        if way == "adasum":
+            adasum(model, replicas)
         nn.utils.clip_grad_norm_(wrapped.parameters(), CLIP)
         rule.step()
         if replicas > 1:
@@ -133,6 +152,9 @@ def main():
                 must(f"{way}, {replicas} replicas, against float64",
                      apart(entries[f"{way}/{replicas}"], entries["losses"]), 3e-6)
         print("every 4th step, off by", apart(entries[f"every/{replicas}"], entries["losses"]))
+    for replicas in REPLICAS:
+        entries[f"adasum/{replicas}"] = run("adasum", replicas)
+        print("Adasum, off by", apart(entries[f"adasum/{replicas}"], entries["losses"]))
     print("losses", " ".join(f"{x:.4f}" for x in entries["losses"][::7]))
     offset, folder = 0, sys.argv[1] if len(sys.argv) > 1 else "."
     with open(f"{folder}/ddp.index", "w", encoding="ascii") as index, \

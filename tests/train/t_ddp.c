@@ -110,6 +110,29 @@ static void lossless(void **state)
     tr_golden_close(golden);
 }
 
+/* Adasum takes products over what tensor ranks share. */
+static void adasum(void **state)
+{
+    static const char *const inside[] = {"", "--tensor-model-parallel-size 2",
+                                         "--tensor-model-parallel-size 4 --ddp-bucket-size 1"};
+    const int of[] = {1, 2, 4};
+
+    (void)state;
+    golden = tr_golden_open("ddp");
+    for (int i = 0; i < 3; i++) {
+        char options[256];
+        double loss[STEPS];
+        int d;
+
+        if (world.size / of[i] != 2 && world.size / of[i] != 4)
+            continue;
+        snprintf(options, sizeof options, "%s --dp-mode adasum", inside[i]);
+        losses_of(options, &d, loss);
+        agree("adasum", d, options, loss);
+    }
+    tr_golden_close(golden);
+}
+
 static const char *way, *options_given;
 
 static void one(void **state)
@@ -129,7 +152,7 @@ static void one(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest all[] = {cmocka_unit_test(lossless)};
+    const struct CMUnitTest all[] = {cmocka_unit_test(lossless), cmocka_unit_test(adasum)};
     const struct CMUnitTest alone[] = {cmocka_unit_test(one)};
     char options[512] = "";
 
