@@ -5,12 +5,18 @@
 # 65 data, 69 resources, 70 a loss that is not finite, 74 input and output.  All ranks stop together.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 34
+plan 38
 
 check "a dataset is built" small_corpus
 once=--train-iters=2
 
 fails "an unknown option names the nearest" 64 "--num-layers" small 1 --num-layer 3 "$once"
+fails "Adasum of three replicas" 64 "power of two" small 3 --dp-mode adasum --global-batch-size 6 "$once"
+fails "Adasum of a tied embedding" 64 "--untie-embeddings" small 4 --dp-mode adasum \
+    --pipeline-model-parallel-size 2 "$once"
+fails "Adasum of parts" 64 "--sequence-parallel" small 4 --dp-mode adasum --tensor-model-parallel-size 2 \
+    --sequence-parallel "$once"
+fails "a parameter server and ZeRO" 64 "--zero-stage" small 2 --dp-mode central_ps --zero-stage 2 "$once"
 fails "a number that is none" 64 "--train-iters" small 1 --train-iters many
 fails "heads that do not divide" 64 "--num-attention-heads" \
     small 3 --tensor-model-parallel-size 3 "$once"

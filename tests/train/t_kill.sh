@@ -11,6 +11,7 @@
 # name, iterations, kills, how many at least, options; the others with TR_TEST_ALL.
 table='
 gpt2     150 10 4 --pipeline-model-parallel-size 2
+adasum    60  3 1 --dp-mode adasum
 mistral   60  3 1 --model-family mistral --num-query-groups 1 --window-size 7 --tensor-model-parallel-size 2
 '
 more='

@@ -151,10 +151,31 @@ static void in_half_precision(void **state)
     assert_all(mean(&of[0], STEPS - 10) < 0.98 * mean(&of[0], 0));
 }
 
+/* Adasum is not lossless, and yet no matter of layout. */
+static void adasum_in_stages(void **state)
+{
+    static const char *const inside[] = {"--tensor-model-parallel-size 2",
+                                         "--pipeline-model-parallel-size 2"};
+    struct curve of[2];
+    char options[256];
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        snprintf(options, sizeof options,
+                 "--clip-grad 0 --global-batch-size %d --dp-mode adasum "
+                 "--untie-embeddings-and-output-weights %s",
+                 world.size, inside[i]);
+        curve_of(STEPS, options, &of[i]);
+    }
+    assert_all(curve_apart(&of[0], &of[1]) <= TOLERANCE);
+    assert_all(mean(&of[0], STEPS - 10) < 0.98 * mean(&of[0], 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_layout),
-                                       cmocka_unit_test(in_half_precision)};
+                                       cmocka_unit_test(in_half_precision),
+                                       cmocka_unit_test(adasum_in_stages)};
 
     return run_mpi_tap(tests);
 }
