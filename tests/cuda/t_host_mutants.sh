@@ -25,7 +25,7 @@ sums of the optimizer that are not|train/transport.c|/tr_dp_owners(&r->dp), TR_N
 buckets that are not|train/transport.c|/add(x->u, &x->r->dp.sums/,/);/d|trireme_fake|sharded
 shared memory of one GPU alone|device/cuda/cuda.c|s/ && allowed.list.i..ordinal == ordinal//|t_cuda_device|device
 a number by value that changes, in a graph|model/model.c|s/= m->seed,/= m->seed + ({ static uint64_t n; n++; }),/|trireme_fake|graphs
-the loss scale by value, in a graph|model/chunk.c|s/    tr_head_weigh(c->m, &c->head, factor);/;/; s/^struct pass {/static double planted; &/; s/ *c->m->adds = micro > 0.*;/& planted = factor;/; s/        tr_head_backward(c->m, /tr_head_weigh(c->m, \&c->head, planted); &/|trireme_fake|graphs
+the loss scale by value, in a graph|model/chunk.c|s/        tr_head_weigh(c->m, &c->head, &x->head, factor);/;/; s/^struct pass {/static double planted; &/; s/ *c->m->adds = micro > 0.*;/& planted = factor;/; s/        tr_head_backward(c->m, /tr_head_weigh(c->m, \&c->head, \&p->x->head, planted); &/|trireme_fake|graphs
 a graph that adds to gradients, and shall not|model/chunk.c|s/.adds = backward && c->m->adds,//|trireme_fake|graphs
 tokens that are uploaded in a graph|model/chunk.c|s/    upload_batch(c, x);//; s/ first = first_input(c, p->x, p->micro);/& upload_batch(c, p->x);/|trireme_fake|graphs
 a host that waits while it captures|device/cuda/cuda_pace.c|s/if (g->capturing)/if (0)/|t_cuda_device|device
