@@ -29,7 +29,7 @@ extern "C" {
  *     code gpu file kernel threads registers local shared instructions blocks warps
  *
  * `code` is what it was compiled for, told by the name of the file (NAME.compute_80.cubin,
- * NAME.compute_80.sm_80.cubin), `gpu` a GPU that runs it; registers of a thread; local memory of a thread,
+ * NAME.compute_80.sm_80.cubin, NAME.sm_80.cubin), `gpu` a GPU that runs it; registers of a thread; local memory of a thread,
  * in bytes, which is what the compiler could not keep in registers; shared memory of a block, in bytes;
  * instructions without those that fill up; blocks and warps that a multiprocessor can have at a time.  The
  * last two are "-" where a kernel does not say how many threads it has at most.
@@ -262,8 +262,10 @@ static void read_kernels(const char *path, std::vector<kernel_of_cubin> &out)
     char file[64];
     int code, rest = 0;
 
-    /* FILE.compute_80.cubin or FILE.compute_80.sm_80.cubin, an "a" behind the numbers where there is one. */
-    if (sscanf(base, "%63[a-z_].compute_%d%n", file, &code, &rest) != 2 || rest == 0)
+    /* FILE.compute_80.cubin, FILE.compute_80.sm_80.cubin or, of one architecture, FILE.sm_80.cubin; an "a" behind the
+       numbers where there is one. */
+    if ((sscanf(base, "%63[a-z_].compute_%d%n", file, &code, &rest) != 2 || rest == 0) &&
+        (sscanf(base, "%63[a-z_].sm_%d%n", file, &code, &rest) != 2 || rest == 0))
         die(std::string(path) + ": the name does not say what it was compiled for");
     for_attributes(find(c, ".nv.info"), [&](int attribute, const std::vector<uint32_t> &w) {
         if (w.size() == 2 && w[0] < c.symbols.size() && attribute == REGCOUNT)
