@@ -67,6 +67,16 @@ static enum tr_status check(const struct tr_dp *x)
     return TR_OK;
 }
 
+/* A piece ends where the next one begins, or with the buffer. */
+static void end_piece(struct adasum *a, int64_t end)
+{
+    struct piece *p = &a->piece[a->pieces - 1];
+
+    p->count = end - p->first;
+    a->room = p->count > a->room ? p->count : a->room;
+    a->most = p->params > a->most ? p->params : a->most;
+}
+
 /* Parameters follow one another in the buffer; each piece takes as many as make --ddp-bucket-size elements, or one. */
 static void list_pieces(struct tr_dp *x)
 {
@@ -77,18 +87,16 @@ static void list_pieces(struct tr_dp *x)
 
     for (int i = 0; i < ps->count; i++) {
         const struct tr_param *p = &ps->list[i];
-        const int64_t end = p->offset + p->elems;
 
-        if (!last || end - last->first > wanted) {
+        if (!last || p->offset + p->elems - last->first > wanted) {
+            if (last)
+                end_piece(a, p->offset);
             last = &a->piece[a->pieces++];
             *last = (struct piece){.first = p->offset, .from = i};
         }
-        TR_ASSERT(p->offset >= last->first + last->count);
-        last->count = end - last->first;
         last->params++;
-        a->room = last->count > a->room ? last->count : a->room;
-        a->most = last->params > a->most ? last->params : a->most;
     }
+    end_piece(a, ps->size);
 }
 
 static enum tr_status open_adasum(struct tr_dp *x)
