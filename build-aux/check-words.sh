@@ -152,7 +152,8 @@ verdict() {
     fi
 }
 
-# awk looks at what grep, which is much faster at many expressions, has found.  No phrase is bound to the begin of a text.
+# awk looks at what grep, which is much faster at many expressions, has found.  No phrase is anchored to
+# the beginning of a text.
 cut -f 1 "$work/phrases" >"$work/expressions"
 LC_ALL=C grep -iE -f "$work/expressions" "$work/text" >"$work/some" || [ $? -eq 1 ]
 LC_ALL=C awk -F '\t' -v phrases="$work/phrases" '

@@ -188,19 +188,14 @@ enum tr_status tr_data_parallel_of(const struct tr_config *c, int d, struct tr_d
                        "--%s configures the compressed exchange of CocktailSGD, and with "
                        "--dp-mode %s it has no effect: give --dp-mode cocktail_sgd, or remove it",
                        name, tr_config_spelling("dp-mode", c->dp_mode));
-    if (diverges && (c->use_distributed_optimizer || (c->zero_stage > 0)))
-        return TR_FAIL(TR_ECONFIG,
-                       "--%s shards optimizer states over data-parallel "
-                       "ranks, and with --dp-mode %s replicas diverge (local SGD), so each needs "
-                       "its own: remove one of them",
-                       c->zero_stage > 0 ? "zero-stage" : "use-distributed-optimizer",
-                       tr_config_spelling("dp-mode", c->dp_mode));
     if (c->dp_mode != TR_DP_ALLREDUCE && (c->use_distributed_optimizer || c->zero_stage > 0))
         return TR_FAIL(TR_ECONFIG,
-                       "--%s has its own way to reduce gradients to their owners, and --dp-mode "
-                       "%s another: remove one of them",
+                       "--%s shards optimizer states over data-parallel "
+                       "ranks, and with --dp-mode %s %s: remove one of them",
                        c->zero_stage > 0 ? "zero-stage" : "use-distributed-optimizer",
-                       tr_config_spelling("dp-mode", c->dp_mode));
+                       tr_config_spelling("dp-mode", c->dp_mode),
+                       diverges ? "replicas diverge (local SGD), so each needs its own"
+                                : "each replica needs all gradients");
     out->diverges = diverges && d > 1;
     if (!cocktail)
         return TR_OK;

@@ -16,20 +16,20 @@
  * gradients of the other and compute the same numbers, so all replicas have the same bits; Horovod halves the vectors
  * at each level, which sends less from D = 4 on and makes the same sums.
  *
- * Gradients are sent in pieces of whole parameters.  The products are those of whole parameters: tensor ranks add
- * theirs up.  What every tensor rank holds is counted by each of them, in all three products alike.
+ * Gradients are sent a part at a time (struct tr_param_part): a layer, or what is none.  The products are those of whole
+ * parameters: tensor ranks add theirs up.  What every tensor rank holds is counted by each of them, in all three
+ * products alike.
  */
-struct piece {
-    int64_t first, count; /* elements of the flat buffer */
-    int from, params;     /* rows of the list of parameters */
+struct adasum {
+    struct tr_tensor came;     /* gradients of a part, of the other replica */
+    struct tr_tensor products; /* TR_F64 [parameters,3]: |a|^2, |b|^2 and a.b */
+    double *product;           /* the same with the host */
 };
 
-struct adasum {
-    struct piece *piece;             /* [pieces] */
-    int pieces, most;                /* the most parameters in one */
-    int64_t room;                    /* the most elements */
-    struct tr_tensor came, products; /* [room]; TR_F64 [most,3]: |a|^2, |b|^2 and a.b */
-    double *product;                 /* [most,3] */
+/* A part, and its rows of the list of parameters: from .. end - 1. */
+struct span {
+    const struct tr_param_part *part;
+    int from, end;
 };
 
 static const struct tr_params *params_of(const struct tr_dp *x)
@@ -67,38 +67,6 @@ static enum tr_status check(const struct tr_dp *x)
     return TR_OK;
 }
 
-/* A piece ends where the next one begins, or with the buffer. */
-static void end_piece(struct adasum *a, int64_t end)
-{
-    struct piece *p = &a->piece[a->pieces - 1];
-
-    p->count = end - p->first;
-    a->room = p->count > a->room ? p->count : a->room;
-    a->most = p->params > a->most ? p->params : a->most;
-}
-
-/* Parameters follow one another in the buffer; each piece takes as many as make --ddp-bucket-size elements, or one. */
-static void list_pieces(struct tr_dp *x)
-{
-    const struct tr_params *ps = params_of(x);
-    const int64_t wanted = tr_dp_bucket(x->of.config, false);
-    struct adasum *a = x->ctx;
-    struct piece *last = NULL;
-
-    for (int i = 0; i < ps->count; i++) {
-        const struct tr_param *p = &ps->list[i];
-
-        if (!last || p->offset + p->elems - last->first > wanted) {
-            if (last)
-                end_piece(a, p->offset);
-            last = &a->piece[a->pieces++];
-            *last = (struct piece){.first = p->offset, .from = i};
-        }
-        last->params++;
-    }
-    end_piece(a, ps->size);
-}
-
 static enum tr_status open_adasum(struct tr_dp *x)
 {
     struct adasum *a;
@@ -106,12 +74,9 @@ static enum tr_status open_adasum(struct tr_dp *x)
     TR_TRY(check(x));
     x->ctx = a = calloc(1, sizeof *a);
     if (a)
-        a->piece = calloc((size_t)params_of(x)->count, sizeof *a->piece);
-    if (!a || !a->piece)
-        return TR_FAIL(TR_ERESOURCE, "no memory left for the plan of Adasum");
-    list_pieces(x);
-    a->product = calloc((size_t)a->most, 3 * sizeof *a->product);
-    return a->product ? TR_OK : TR_FAIL(TR_ERESOURCE, "no memory left for the products of Adasum");
+        a->product = calloc((size_t)params_of(x)->count, 3 * sizeof *a->product);
+    return a && a->product ? TR_OK
+                           : TR_FAIL(TR_ERESOURCE, "no memory left for the products of Adasum");
 }
 
 static void close_adasum(struct tr_dp *x)
@@ -119,22 +84,25 @@ static void close_adasum(struct tr_dp *x)
     struct adasum *a = x->ctx;
 
     free(a->product);
-    free(a->piece);
     free(a);
 }
 
 static void plan(struct tr_dp *x, struct tr_arena *device, struct tr_arena *host)
 {
-    const enum tr_dtype type = params_of(x)->grads.dtype;
+    const struct tr_params *ps = params_of(x);
+    const enum tr_dtype type = ps->grads.dtype;
     struct adasum *a = x->ctx;
+    int64_t most = 0;
 
     (void)host;
+    for (int i = 0; i < ps->parts; i++)
+        most = ps->part[i].count > most ? ps->part[i].count : most;
     a->came = tr_tensor_1(
-        tr_arena_take(device, TR_LABEL_GRADIENTS, (size_t)(a->room * tr_dtype_bytes(type))), type,
-        a->room);
+        tr_arena_take(device, TR_LABEL_GRADIENTS, (size_t)(most * tr_dtype_bytes(type))), type,
+        most);
     a->products =
-        tr_f64_1(tr_arena_take(device, TR_LABEL_GRADIENTS, 3 * (size_t)a->most * sizeof(double)),
-                 3 * a->most);
+        tr_f64_1(tr_arena_take(device, TR_LABEL_GRADIENTS, 3 * (size_t)ps->count * sizeof(double)),
+                 3 * ps->count);
 }
 
 /* Never: not as sums.  A replica has the mean over its own micro-batches until finish(). */
@@ -144,21 +112,21 @@ static bool reduces(const struct tr_dp *x)
     return false;
 }
 
-/* Parameter i of a piece, in this replica's gradients and in those that came. */
-static void pair_of(const struct tr_dp *x, const struct piece *piece, int i,
-                    struct tr_tensor out[2])
+/* Parameter i, in this replica's gradients and in those that came. */
+static void pair_of(const struct tr_dp *x, const struct span *s, int i, struct tr_tensor out[2])
 {
-    const struct tr_param *p = &params_of(x)->list[piece->from + i];
+    const struct tr_param *p = &params_of(x)->list[i];
     const struct adasum *a = x->ctx;
 
     out[0] = tr_tensor_span(&params_of(x)->grads, p->offset, p->elems);
-    out[1] = tr_tensor_span(&a->came, p->offset - piece->first, p->elems);
+    out[1] = tr_tensor_span(&a->came, p->offset - s->part->first, p->elems);
 }
 
-static void exchange(struct tr_dp *x, const struct piece *piece, int peer)
+static void exchange(struct tr_dp *x, const struct span *s, int peer)
 {
     const struct adasum *a = x->ctx;
-    const struct tr_tensor mine = tr_tensor_span(&params_of(x)->grads, piece->first, piece->count);
+    const struct tr_tensor mine =
+        tr_tensor_span(&params_of(x)->grads, s->part->first, s->part->count);
     const int64_t bytes = tr_tensor_bytes(&mine);
     const struct tr_leg legs[] = {{TR_LEG_SEND, peer, mine.data, bytes},
                                   {TR_LEG_RECV, peer, a->came.data, bytes}};
@@ -166,30 +134,32 @@ static void exchange(struct tr_dp *x, const struct piece *piece, int peer)
 
     x->rounds.via->exchange_start(&x->rounds, x->of.queue, legs, 2, &p);
     x->rounds.via->finish(&x->rounds, x->of.queue, &p);
-    tr_traffic_add(x->of.traffic, TR_TRAFFIC_DP_SUMS, bytes, piece->count);
+    tr_traffic_add(x->of.traffic, TR_TRAFFIC_DP_SUMS, bytes, s->part->count);
 }
 
-static void multiply(struct tr_dp *x, const struct piece *piece)
+static void multiply(struct tr_dp *x, const struct span *s)
 {
     struct tr_comm *tp = &x->of.grid->tp;
     struct tr_queue *q = x->of.queue;
     struct adasum *a = x->ctx;
-    const struct tr_tensor all = tr_tensor_span(&a->products, 0, 3 * piece->params);
+    const int64_t first = 3 * (int64_t)s->from;
+    const struct tr_tensor all =
+        tr_tensor_span(&a->products, first, 3 * (int64_t)(s->end - s->from));
 
     q->on->fill(q, &all, 0.0F);
-    for (int i = 0; i < piece->params; i++) {
+    for (int i = s->from; i < s->end; i++) {
         struct tr_tensor of[2], out[3];
 
-        pair_of(x, piece, i, of);
+        pair_of(x, s, i, of);
         for (int k = 0; k < 3; k++)
-            out[k] = tr_tensor_span(&all, 3 * i + k, 1);
+            out[k] = tr_tensor_span(&a->products, 3 * (int64_t)i + k, 1);
         q->on->sumsq(q, &out[0], &of[0]);
         q->on->sumsq(q, &out[1], &of[1]);
         q->on->weighted_sum(q, &out[2], &of[0], &of[1]);
     }
     if (tp->size > 1)
         tp->via->allreduce(tp, q, &all, TR_SUM);
-    q->on->download(q, a->product, &all);
+    q->on->download(q, a->product + first, &all);
 }
 
 /* 1 - a.b / (2 |a|^2); where a is 0 it does not matter. */
@@ -198,32 +168,41 @@ static float factor(double dot, double square)
     return square == 0.0 ? 1.0F : (float)(1.0 - 0.5 * dot / square);
 }
 
-static void combine(struct tr_dp *x, const struct piece *piece)
+static void combine(struct tr_dp *x, const struct span *s)
 {
     const struct adasum *a = x->ctx;
     struct tr_queue *q = x->of.queue;
 
-    for (int i = 0; i < piece->params; i++) {
-        const double *of = &a->product[(ptrdiff_t)3 * i];
+    for (int i = s->from; i < s->end; i++) {
+        const double *of = &a->product[3 * (int64_t)i];
         struct tr_tensor pair[2];
 
-        pair_of(x, piece, i, pair);
+        pair_of(x, s, i, pair);
         q->on->scale(q, &pair[0], factor(of[2], of[0]));
         q->on->scale(q, &pair[1], factor(of[2], of[1]));
         q->on->add(q, &pair[0], &pair[1]);
     }
 }
 
+/* Parameters are listed part by part.  A part may be nothing but padding, which is 0 everywhere. */
 static bool finish(struct tr_dp *x)
 {
-    const struct adasum *a = x->ctx;
+    const struct tr_params *ps = params_of(x);
+    struct span s = {0};
 
-    for (int i = 0; i < a->pieces; i++)
+    for (int i = 0; i < ps->parts; i++) {
+        s = (struct span){.part = &ps->part[i], .from = s.end, .end = s.end};
+        while (s.end < ps->count && ps->list[s.end].part == i)
+            s.end++;
         for (int bit = 1; bit < x->rounds.size; bit *= 2) {
-            exchange(x, &a->piece[i], x->rounds.rank ^ bit);
-            multiply(x, &a->piece[i]);
-            combine(x, &a->piece[i]);
+            exchange(x, &s, x->rounds.rank ^ bit);
+            if (s.end == s.from)
+                continue;
+            multiply(x, &s);
+            combine(x, &s);
         }
+    }
+    TR_ASSERT(s.end == ps->count);
     return false;
 }
 

@@ -116,12 +116,14 @@ enum tr_status tr_dp_reach(struct tr_dp *x)
 void tr_dp_uses(const struct tr_dp *x, void (*use)(void *ctx, enum tr_dp_use what, bool weights),
                 void *ctx)
 {
-    if (!is_sharded(x)) {
+    const bool scatters = is_sharded(x) || x->mode->scatters;
+
+    if (!scatters) {
         use(ctx, TR_DP_USE_ALLREDUCE, false);
         return;
     }
     use(ctx, TR_DP_USE_REDUCE_SCATTER, false);
-    use(ctx, TR_DP_USE_ALLGATHER, true);
+    use(ctx, TR_DP_USE_ALLGATHER, is_sharded(x));
 }
 
 static enum tr_status open_buckets(struct tr_dp *x)

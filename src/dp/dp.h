@@ -181,7 +181,7 @@ int64_t tr_dp_state_bytes(const struct tr_config *c, const struct tr_data_parall
 struct tr_dp_cost {
     struct tr_dp_leg {
         double bytes,
-            passes; /* what a rank sends, in the mean of all, is (D - 1)/D of bytes, so many times */
+            passes; /* what a rank sends, on average, is (D - 1)/D of bytes, so many times */
         double
             busiest; /* passes on the link of the rank that has most of them; 0: all have as many */
         double

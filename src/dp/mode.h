@@ -26,6 +26,7 @@ struct tr_dp_mode {
     bool (*reduces)(const struct tr_dp *x); /* NULL: in every step */
     void (*begin)(struct tr_dp *x);
     bool (*poll)(struct tr_dp *x);
+    bool scatters; /* `sum` is a reduce-scatter and an all-gather */
     /* Sums of gradients over replicas after the backward pass, in their place; NULL: in buckets, during it. */
     void (*sum)(struct tr_dp *x);
     bool (*finish)(struct tr_dp *x); /* of a step that does not reduce; with `move`, of all */

@@ -41,4 +41,4 @@ static void cost(const struct tr_shape *s, double params, double grad, double el
     out->reduce = (struct tr_dp_leg){.bytes = params * grad, .passes = 2.0};
 }
 
-const struct tr_dp_mode tr_dp_sharded_ps = {.sum = sum, .cost = cost};
+const struct tr_dp_mode tr_dp_sharded_ps = {.scatters = true, .sum = sum, .cost = cost};

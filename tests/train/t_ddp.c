@@ -114,7 +114,7 @@ static void lossless(void **state)
 static void adasum(void **state)
 {
     static const char *const inside[] = {"", "--tensor-model-parallel-size 2",
-                                         "--tensor-model-parallel-size 4 --ddp-bucket-size 1"};
+                                         "--tensor-model-parallel-size 4"};
     const int of[] = {1, 2, 4};
 
     (void)state;

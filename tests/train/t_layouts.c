@@ -8,7 +8,7 @@
  * The promise that nothing depends on the layout: for every factorisation of the world into W * P * D,
  * and interleaved where it can be, the losses of five iterations with dropout on are those of the
  * first layout.  Sums are taken in another order in each layout, so they differ by rounding; 1e-5 is
- * what ten steps of that may become, and a single wrong dropout mask or weight shows at 1e-2.
+ * what ten steps of that may become, of which it sees five, and a single wrong dropout mask or weight shows at 1e-2.
  */
 enum { ITERATIONS = 5, LAYERS = 16 };
 #define TOLERANCE 1e-5
