@@ -69,11 +69,8 @@ static void plan(struct tr_dp *x, struct tr_arena *device, struct tr_arena *host
                                TR_F32, n);
 }
 
-static void start(struct tr_dp *x, int dir, int peer, const struct tr_tensor *t,
-                  struct tr_pending *p)
+static void start(struct tr_dp *x, struct tr_leg leg, struct tr_pending *p)
 {
-    const struct tr_leg leg = {dir, peer, t->data, tr_tensor_bytes(t)};
-
     x->rounds.via->exchange_start(&x->rounds, x->of.queue, &leg, 1, p);
 }
 
@@ -83,7 +80,8 @@ static void receive(struct tr_dp *x, int peer, int64_t count)
     const struct tr_tensor to = tr_tensor_span(&s->came[peer % COMING], 0, count);
 
     if (peer < x->sums.size)
-        start(x, TR_LEG_RECV, peer, &to, &s->pending[peer % COMING]);
+        start(x, (struct tr_leg){TR_LEG_RECV, peer, to.data, tr_tensor_bytes(&to)},
+              &s->pending[peer % COMING]);
 }
 
 /* The sum of one piece, in its place. */
@@ -113,7 +111,7 @@ static void send(struct tr_dp *x, const struct tr_tensor *piece)
 {
     struct tr_pending p = {0};
 
-    start(x, TR_LEG_SEND, SERVER, piece, &p);
+    start(x, (struct tr_leg){TR_LEG_SEND, SERVER, piece->data, tr_tensor_bytes(piece)}, &p);
     x->rounds.via->finish(&x->rounds, x->of.queue, &p);
 }
 
