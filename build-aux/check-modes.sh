@@ -17,7 +17,7 @@ structs=$(sed -nE 's/^MODE(_BY)?\(.*\b(tr_dp_[a-z]+)\b.*/\2/p' src/config/modes.
 spellings=$(sed -nE 's/^MODE\([^"]*"([^"]*)".*/\1/p' src/config/modes.def | paste -sd '|' -)
 above=$(sed -n '/^dp$/,$p' src/LAYERS | sed '1d; s|^|src/|')
 step="src/train/step.[ch] src/train/run.[ch] src/optim src/ckpt src/pipeline"
-asks="\\b($symbols|tr_dp_mode_diverges)\\b|dp(->|[.])mode\\b|dp_mode *[=!]=|switch \\(.*dp_mode|\"dp/(mode|cocktail[a-z_]*)[.]h\""
+asks="\\b($symbols|tr_dp_mode_(diverges|warms_up))\\b|dp(->|[.])mode\\b|dp_mode *[=!]=|switch \\(.*dp_mode|\"dp/(mode|cocktail[a-z_]*)[.]h\""
 by_name="\\b(zero_stage|use_distributed_optimizer|(optimizer|gradient|weight)_shards|dp_mode|$structs)\\b|\"($spellings|zero-stage|use-distributed-optimizer|dp-mode)\""
 
 # found EXPRESSION FOLDER...

@@ -23,7 +23,7 @@
 #define TYPE_CHOICE(set_) .type = TR_OPT_CHOICE, .set = #set_
 
 static const char dp_mode_help[] = "+ what data-parallel replicas exchange: "
-#define MODE(symbol, value, spelling, structure, diverges, exchanges) exchanges
+#define MODE(symbol, value, spelling, structure, replicas, exchanges) exchanges
 #include "config/modes.def"
     ;
 

@@ -4,14 +4,30 @@
 #include <math.h>
 #include <string.h>
 
-bool tr_dp_mode_diverges(int mode)
+/* Scales are shared by as many numbers in the message of a compressed server (dp/averager.h). */
+enum { DP_BUCKET = 512 };
+
+/* What replicas are after the warm-up. */
+enum replicas { EQUAL, DIVERGE, KEEPS_ERRORS };
+
+static enum replicas replicas_of(int mode)
 {
-    static const bool column[] = {
-#define MODE(symbol, value, spelling, structure, diverges, exchanges) [symbol] = diverges,
+    static const enum replicas column[] = {
+#define MODE(symbol, value, spelling, structure, replicas, exchanges) [symbol] = (replicas),
 #include "config/modes.def"
     };
 
     return column[mode];
+}
+
+bool tr_dp_mode_warms_up(int mode)
+{
+    return replicas_of(mode) != EQUAL;
+}
+
+bool tr_dp_mode_diverges(int mode)
+{
+    return replicas_of(mode) == DIVERGE;
 }
 
 /* The stage of ZeRO that two options name. */
@@ -118,8 +134,8 @@ static enum tr_status find_sharded(const struct tr_config *c, int d, struct tr_d
     return TR_OK;
 }
 
-/* An option that was set to another value than its default and has no effect in that mode; or
-   NULL. */
+/* An option of CocktailSGD that was set to another value than its default and has no effect in that
+   mode; or NULL. */
 static const char *idle(const struct tr_config *c)
 {
     static const char *const of_cocktail[] = {
@@ -128,7 +144,7 @@ static const char *idle(const struct tr_config *c)
 
     if (c->dp_mode == TR_DP_COCKTAIL)
         return NULL;
-    if (!tr_dp_mode_diverges(c->dp_mode) && tr_config_changed(c, "train-warmup-steps"))
+    if (!tr_dp_mode_warms_up(c->dp_mode) && tr_config_changed(c, "train-warmup-steps"))
         return "train-warmup-steps";
     for (size_t i = 0; i < sizeof of_cocktail / sizeof *of_cocktail; i++)
         if (tr_config_changed(c, of_cocktail[i]))
@@ -157,6 +173,38 @@ static enum tr_status check_cocktail(const struct tr_config *c)
         return TR_FAIL(TR_ECONFIG,
                        "--randomp-ratio 0 would choose nothing: give a fraction above 0, up to 1");
     return TR_OK;
+}
+
+static enum tr_status check_bits(const struct tr_config *c)
+{
+    if (c->dp_mode != TR_DP_SHARDED_PS_COMPRESSED)
+        return !tr_config_changed(c, "dp-bits")
+                   ? TR_OK
+                   : TR_FAIL(
+                         TR_ECONFIG,
+                         "--dp-bits is about what servers send compressed, and with --dp-mode %s "
+                         "it has no effect: give --dp-mode sharded_ps_compressed, or remove it",
+                         tr_config_spelling("dp-mode", c->dp_mode));
+    if ((c->dp_bits < 1 || c->dp_bits > 8) && c->dp_bits != 32)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--dp-bits %lld: a number is sent in 1 to 8 bits, or in 32 as it is; give one "
+            "of these",
+            (long long)c->dp_bits);
+    return TR_OK;
+}
+
+/* Servers that compress: without that they are the sharded ones. */
+static void find_compressed(const struct tr_config *c, struct tr_data_parallel *out)
+{
+    if (out->mode != TR_DP_SHARDED_PS_COMPRESSED)
+        return;
+    if (c->dp_bits == 32) {
+        out->mode = TR_DP_SHARDED_PS;
+        return;
+    }
+    out->warms_up = out->keeps_errors = true;
+    out->delta_bits = (double)c->dp_bits + 16.0 / DP_BUCKET;
 }
 
 /* As dp/cocktail.h counts them, where nothing is rounded down. */
@@ -196,7 +244,9 @@ enum tr_status tr_data_parallel_of(const struct tr_config *c, int d, struct tr_d
                        tr_config_spelling("dp-mode", c->dp_mode),
                        diverges ? "replicas diverge (local SGD), so each needs its own"
                                 : "each replica needs all gradients");
-    out->diverges = diverges && d > 1;
+    TR_TRY(check_bits(c));
+    out->warms_up = out->diverges = diverges && d > 1;
+    find_compressed(c, out);
     if (!cocktail)
         return TR_OK;
     TR_TRY(check_cocktail(c));

@@ -9,7 +9,7 @@
 
 /* The modes that other options than --dp-mode choose. */
 enum {
-#define MODE(symbol, value, spelling, structure, diverges, exchanges)
+#define MODE(symbol, value, spelling, structure, replicas, exchanges)
 #define MODE_BY(symbol, value, structure) symbol = value,
 #include "config/modes.def"
 };
@@ -28,11 +28,14 @@ struct tr_data_parallel {
     int64_t ahead; /* layers that are gathered ahead of use; or -1: as many as fill a network */
     bool keeps_weights;  /* that are gathered, until the update */
     bool overlap_gather; /* and their weights are gathered during the forward pass */
-    bool diverges;       /* local SGD: after the warm-up replicas diverge; false when d is 1 */
-    double delta_bits;   /* bits that they then send for a parameter, in each direction */
+    bool warms_up; /* the first --train-warmup-steps are those of all-reduce; false when d is 1 */
+    bool diverges; /* local SGD: after the warm-up replicas diverge; false when d is 1 */
+    bool keeps_errors; /* after it each rank keeps what its messages left out; false when d is 1 */
+    double delta_bits; /* bits that they then send for a parameter, in each direction */
 };
 
-/* Whether replicas diverge with that --dp-mode, where there are several. */
+/* Whether that --dp-mode has a warm-up, where there are several replicas, and whether these diverge after it. */
+bool tr_dp_mode_warms_up(int mode);
 bool tr_dp_mode_diverges(int mode);
 
 /* From the options, for `d` replicas.  TR_ECONFIG as tr_shape_of(). */

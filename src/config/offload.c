@@ -70,22 +70,24 @@ static enum tr_status check_files(const struct tr_config *c)
     return TR_OK;
 }
 
-static enum tr_status check_offload(const struct tr_config *c, bool diverges)
+static enum tr_status check_offload(const struct tr_config *c, const struct tr_data_parallel *dp)
 {
     if (c->offload_tile % 1024 != 0)
         return TR_FAIL(TR_ECONFIG,
                        "--offload-tile %lld: records of files are whole pages: give a multiple of "
                        "1024",
                        (long long)c->offload_tile);
-    if (diverges)
+    if (dp->diverges || dp->keeps_errors)
         return TR_FAIL(TR_ECONFIG,
-                       "--offload-optimizer keeps master weights with the host, and --dp-mode %s "
+                       "--offload-optimizer keeps master weights%s with the host, and --dp-mode %s "
                        "exchanges them between devices: remove one of them",
+                       dp->keeps_errors ? " and moments" : "",
                        tr_config_spelling("dp-mode", c->dp_mode));
     return TR_OK;
 }
 
-static enum tr_status find_offload(const struct tr_config *c, bool diverges, struct tr_offload *out)
+static enum tr_status find_offload(const struct tr_config *c, const struct tr_data_parallel *dp,
+                                   struct tr_offload *out)
 {
     const char *to = c->offload_optimizer;
     const bool files = to && strcmp(to, "cpu") != 0 && strcmp(to, "none") != 0;
@@ -100,7 +102,7 @@ static enum tr_status find_offload(const struct tr_config *c, bool diverges, str
     else if (tr_config_changed(c, "offload-buffers"))
         return TR_FAIL(TR_ECONFIG, "--offload-buffers counts tiles of files in memory, and the "
                                    "optimizer's states stay in memory: remove it");
-    TR_TRY(check_offload(c, diverges));
+    TR_TRY(check_offload(c, dp));
     out->hosted = c->optimizer_offload_fraction;
     out->tile = c->offload_tile;
     out->folders = files ? to : NULL;
@@ -137,7 +139,7 @@ enum tr_status tr_offload_of(const struct tr_config *c, const struct tr_data_par
 {
     *out = (struct tr_offload){0};
     TR_TRY(find_device_memory(c, out));
-    TR_TRY(find_offload(c, dp->diverges, out));
+    TR_TRY(find_offload(c, dp, out));
     TR_TRY(find_weights(c, out));
     out->gradients = out->hosted >= 1.0 && dp->each;
     return TR_OK;

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "telemetry/timer.h"
+
 /*
  * --dp-mode central_ps: a parameter server (Li et al. 2014) as CocktailSGD's code has it.  After the backward pass
  * replica 0, the server, adds the gradients of all replicas up and broadcasts the sums, and every replica makes the
@@ -121,6 +123,7 @@ static void sum(struct tr_dp *x)
     const int64_t all = tr_tensor_elems(g), each = piece_of(x);
     const int64_t sent = all * (serves(x) ? x->sums.size - 1 : 1);
 
+    tr_timer_start(TR_TIMER_GATHER_GRADS);
     for (int64_t at = 0; at < all; at += each) {
         const struct tr_tensor piece = tr_tensor_span(g, at, smaller(each, all - at));
 
@@ -129,11 +132,14 @@ static void sum(struct tr_dp *x)
         else
             send(x, &piece);
     }
+    tr_timer_stop(TR_TIMER_GATHER_GRADS);
+    tr_timer_start(TR_TIMER_DISTRIBUTE_GRADS);
     for (int64_t at = 0; at < all; at += each) {
         const struct tr_tensor piece = tr_tensor_span(g, at, smaller(each, all - at));
 
         x->sums.via->broadcast(&x->sums, x->of.queue, &piece, SERVER);
     }
+    tr_timer_stop(TR_TIMER_DISTRIBUTE_GRADS);
     tr_traffic_add(x->of.traffic, TR_TRAFFIC_DP_SUMS, sent * tr_dtype_bytes(g->dtype), sent);
 }
 

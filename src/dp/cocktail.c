@@ -26,8 +26,7 @@ static void *allocate(size_t n, size_t bytes)
     return p;
 }
 
-static void open_pieces(const struct tr_cocktail_span *from, struct cocktail_span *s,
-                        int64_t *total)
+static void open_pieces(const struct tr_dp_span *from, struct cocktail_span *s, int64_t *total)
 {
     s->id = from->id;
     s->pieces = from->pieces;
@@ -41,7 +40,7 @@ static void open_pieces(const struct tr_cocktail_span *from, struct cocktail_spa
     }
 }
 
-static enum tr_status open_span(struct tr_cocktail *x, const struct tr_cocktail_span *from)
+static enum tr_status open_span(struct tr_cocktail *x, const struct tr_dp_span *from)
 {
     struct cocktail_span *s = &x->span[x->n++];
     struct tr_select regular;
@@ -67,14 +66,14 @@ static enum tr_status open_span(struct tr_cocktail *x, const struct tr_cocktail_
     return TR_OK;
 }
 
-enum tr_status tr_cocktail_open(const struct tr_cocktail_how *how,
-                                const struct tr_cocktail_span *spans, int n, int64_t elems,
-                                int rank, int replicas, struct tr_cocktail **out)
+enum tr_status tr_cocktail_open(const struct tr_cocktail_how *how, const struct tr_dp_span *spans,
+                                int n, int64_t elems, int rank, int replicas,
+                                struct tr_cocktail **out)
 {
     struct tr_cocktail *x = allocate(1, sizeof *x);
     enum tr_status s = TR_OK;
 
-    TR_ASSERT(n > 0 && n <= TR_COCKTAIL_SPANS && replicas > 1);
+    TR_ASSERT(n > 0 && n <= TR_DP_SPANS && replicas > 1);
     *out = NULL;
     x->how = *how;
     x->how.mask.multiple = how->pack.bits == TR_SPARSE_FLOATS ? 1 : how->pack.bucket;

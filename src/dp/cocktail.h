@@ -9,6 +9,7 @@
 #include "codec/sparse.h"
 #include "comm/comm.h"
 #include "dp/buckets.h"
+#include "dp/spans.h"
 #include "util/arena.h"
 
 /*
@@ -46,7 +47,7 @@
  * at multiples of 16 bytes.
  *
  * Stochastic rounding.  Number j of a message has draw place + j of (seed, replica, round), place = 2^36 times
- * ((part * TR_COCKTAIL_SPANS + span) * (replicas + 1) + c), c the chunk of 1, or replicas for the average of 2.  So it
+ * ((part * TR_DP_SPANS + span) * (replicas + 1) + c), c the chunk of 1, or replicas for the average of 2.  So it
  * does not depend on threads, on the time, or on a resume.
  *
  * Time.  In host memory a thread of its own computes 1 and 2 while the caller goes on, and the caller moves
@@ -60,20 +61,13 @@ struct tr_cocktail_how {
     int part; /* number of the rank's part of the model, so that each has draws of its own */
 };
 
-/* Numbers that are compressed together; `id` (0, 1 or 2) names it on all ranks that hold such a span. */
-struct tr_cocktail_span {
-    int id, pieces;
-    const struct tr_bucket *piece; /* ascending; copied */
-};
-enum { TR_COCKTAIL_SPANS = 3 };
-
 struct tr_cocktail;
 
 /* For replica `rank` of `replicas` (2 or more) with flat buffers of `elems`; without memory or transfers.
-   TR_ECONFIG when there are too many elements for a choice that is a list. */
-enum tr_status tr_cocktail_open(const struct tr_cocktail_how *how,
-                                const struct tr_cocktail_span *spans, int n, int64_t elems,
-                                int rank, int replicas, struct tr_cocktail **out) TR_MUST_CHECK;
+   `spans` are copied.  TR_ECONFIG when there are too many elements for a choice that is a list. */
+enum tr_status tr_cocktail_open(const struct tr_cocktail_how *how, const struct tr_dp_span *spans,
+                                int n, int64_t elems, int rank, int replicas,
+                                struct tr_cocktail **out) TR_MUST_CHECK;
 void tr_cocktail_close(struct tr_cocktail *x);
 
 /* Take memory ("compression"); see util/arena.h. */

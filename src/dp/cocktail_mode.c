@@ -19,9 +19,7 @@ _Static_assert((int)TR_RANDOM_ROLLING == (int)TR_MASK_ROLLING &&
  * with the step and is over before its update, so the gradients are those at the weights before the round:
  * one step late, as published.  A round that failed on one rank is dropped on all of the replica's.
  *
- * What ranks of a replica hold twice must stay equal on them: what is not sharded over tensor
- * ranks, and the word embedding that the first and the last stage share, are compressed apart from
- * the rest (spans 1 and 2), by ranks that have the same numbers and so make the same messages.
+ * What ranks of a replica hold twice stays equal on them, since it is compressed apart from the rest (dp/spans.h).
  */
 struct rounds {
     struct tr_cocktail *cocktail;
@@ -35,58 +33,20 @@ static struct tr_cocktail *cocktail_of(const struct tr_dp *x)
     return r->cocktail;
 }
 
-/* ---- spans that are compressed together ---- */
-
-/* Pieces of one span. */
-struct list {
-    int count;
-    struct tr_bucket *piece;
-};
-
-static void add(struct list *l, const struct tr_region *r)
-{
-    struct tr_bucket *last = l->count > 0 ? &l->piece[l->count - 1] : NULL;
-
-    if (last && last->first + last->count == r->first)
-        last->count += r->count;
-    else
-        l->piece[l->count++] = (struct tr_bucket){r->first, r->count};
-}
-
-/* The list for a region. */
-static struct list *list_of(struct list lists[TR_COCKTAIL_SPANS], const struct tr_region *r)
-{
-    return &lists[r->tied ? 2 : r->alike ? 1 : 0];
-}
+/* ---- beginning and end ---- */
 
 static enum tr_status open_spans(struct tr_dp *x, const struct tr_cocktail_how *how)
 {
     const struct tr_dp_of *of = &x->of;
-    const struct tr_params *ps = of->params;
     struct rounds *r = x->ctx;
-    struct list list[TR_COCKTAIL_SPANS] = {{0}};
-    struct tr_cocktail_span span[TR_COCKTAIL_SPANS];
-    enum tr_status s;
-    int n = 0;
+    struct tr_dp_span span[TR_DP_SPANS];
+    const int n = tr_dp_spans_of(of->params, span);
+    const enum tr_status s = tr_cocktail_open(how, span, n, of->params->size, of->grid->at.dp,
+                                              of->shape->layout.d, &r->cocktail);
 
-    for (int i = 0; i < TR_COCKTAIL_SPANS; i++) {
-        list[i].piece = calloc((size_t)ps->regions, sizeof *list[i].piece);
-        if (!list[i].piece)
-            tr_die(TR_ERESOURCE, "no memory left for the list of what replicas exchange");
-    }
-    for (int i = 0; i < ps->regions; i++)
-        add(list_of(list, &ps->region[i]), &ps->region[i]);
-    for (int i = 0; i < TR_COCKTAIL_SPANS; i++)
-        if (list[i].count > 0)
-            span[n++] = (struct tr_cocktail_span){i, list[i].count, list[i].piece};
-    s = tr_cocktail_open(how, span, n, ps->size, of->grid->at.dp, of->shape->layout.d,
-                         &r->cocktail);
-    for (int i = 0; i < TR_COCKTAIL_SPANS; i++)
-        free(list[i].piece);
+    tr_dp_spans_release(span, n);
     return s;
 }
-
-/* ---- beginning and end ---- */
 
 static struct tr_cocktail_how how_of(const struct tr_config *c)
 {

@@ -50,7 +50,7 @@ struct tr_cocktail {
     int rank, replicas, n;
     int64_t elems, bytes, stride; /* of a message; and from one to the next in memory */
     int64_t numbers, errors, round;
-    struct cocktail_span span[TR_COCKTAIL_SPANS];
+    struct cocktail_span span[TR_DP_SPANS];
 
     struct tr_tensor x, g, e;
     struct tr_tensor send, take,

@@ -126,7 +126,7 @@ static void encode(const struct tr_cocktail *x, const struct cocktail_span *s, i
                    struct tr_queue *q, const struct tr_tensor *wire, const struct tr_tensor *y,
                    const struct tr_tensor *v)
 {
-    const int64_t span = (int64_t)x->how.part * TR_COCKTAIL_SPANS + s->id;
+    const int64_t span = (int64_t)x->how.part * TR_DP_SPANS + s->id;
 
     tr_sparse_encode_drawn(&s->pack, q, wire, y, v,
                            tr_rng_key(x->how.mask.seed, TR_STREAM_QUANT, x->rank, x->round),

@@ -11,7 +11,7 @@
 static const struct tr_dp_mode *mode_of(int mode)
 {
     static const struct tr_dp_mode *const modes[] = {
-#define MODE(symbol, value, spelling, structure, diverges, exchanges) [symbol] = &(structure),
+#define MODE(symbol, value, spelling, structure, replicas, exchanges) [symbol] = &(structure),
 #define MODE_BY(symbol, value, structure) [symbol] = &(structure),
 #include "config/modes.def"
     };
@@ -158,7 +158,7 @@ enum tr_status tr_dp_start(struct tr_dp *x, const struct tr_tensor *masters)
     x->started = true;
     if (x->mode->tell)
         x->mode->tell(x);
-    if (tr_dp_mode_diverges(c->dp_mode) && !x->of.shape->dp.diverges)
+    if (tr_dp_mode_warms_up(c->dp_mode) && x->of.shape->layout.d == 1)
         tr_notice_rank0("> there is one replica, so --dp-mode %s has no effect\n",
                         tr_config_spelling("dp-mode", c->dp_mode));
     return TR_OK;
@@ -292,6 +292,20 @@ double tr_dp_settle(struct tr_dp *x, double norm, bool *skipped)
     return x->mode->settle ? x->mode->settle(x, norm, skipped) : norm;
 }
 
+bool tr_dp_averages(const struct tr_dp *x)
+{
+    return x->mode->average && !tr_dp_reduces(x);
+}
+
+void tr_dp_average(struct tr_dp *x, const struct tr_tensor *moments)
+{
+    tr_timer_stop(TR_TIMER_OPTIMIZER);
+    tr_timer_start(TR_TIMER_PARAMS_ALL_REDUCE);
+    x->mode->average(x, moments);
+    tr_timer_stop(TR_TIMER_PARAMS_ALL_REDUCE);
+    tr_timer_start(TR_TIMER_OPTIMIZER);
+}
+
 void tr_dp_publish(struct tr_dp *x)
 {
     if (!is_sharded(x) && !x->mode->gather)
@@ -381,9 +395,15 @@ void tr_dp_resume(struct tr_dp *x, int64_t number)
 {
     const struct tr_dp_state s = tr_dp_state(x);
 
-    x->diverged = true;
+    x->diverged = x->of.shape->dp.diverges;
+    x->sided = x->of.shape->dp.keeps_errors;
     if (s.number)
         *s.number = number;
+}
+
+bool tr_dp_keeps_state(const struct tr_dp *x)
+{
+    return x->diverged || x->sided;
 }
 
 int64_t tr_dp_state_bytes(const struct tr_config *c, const struct tr_data_parallel *dp, int d)

@@ -49,6 +49,8 @@ struct tr_dp {
     struct tr_bucket *own; /* [owns] the elements that this rank updates, ascending; owned */
     bool diverged; /* replicas have diverged, or such weights were loaded: a checkpoint has the
                               weights of the first */
+    bool
+        sided; /* so a checkpoint keeps tr_dp_state() of each rank, as it does of replicas that have diverged */
 
     struct tr_tensor
         grads; /* of these elements, one after the other, in a step that was finished; without
@@ -145,7 +147,16 @@ double tr_dp_settle(struct tr_dp *x, double norm, bool *skipped);
 void tr_dp_publish(struct tr_dp *x);
 void tr_dp_gather(struct tr_dp *x);
 
-/* A checkpoint of replicas that had diverged was loaded, with this number of tr_dp_state(). */
+/* Whether the update of this step is by first moments that tr_dp_average() makes of those of replicas: the mean, in
+   their place, TR_F32, of all elements.  Collective over the replicas.  Charged to backward-params-all-reduce, and not
+   to "optimizer", in which it is called. */
+bool tr_dp_averages(const struct tr_dp *x);
+void tr_dp_average(struct tr_dp *x, const struct tr_tensor *moments);
+
+/* Whether a checkpoint keeps tr_dp_state(). */
+bool tr_dp_keeps_state(const struct tr_dp *x);
+
+/* A checkpoint with tr_dp_state() was loaded, with this number of it. */
 void tr_dp_resume(struct tr_dp *x, int64_t number);
 
 /* ---- between steps ---- */
@@ -157,7 +168,7 @@ enum tr_status tr_dp_compare(struct tr_dp *x) TR_MUST_CHECK;
 enum tr_status tr_dp_compare_due(struct tr_dp *x) TR_MUST_CHECK;
 
 /* What a rank alone holds besides weights and the optimizer's state, and needs to go on with the same bits:
-   a checkpoint of replicas that diverged keeps it in sidecar files. */
+   a checkpoint keeps it in sidecar files, where replicas diverged with their weights and optimizer states. */
 enum { TR_DP_PARTS = 4 };
 struct tr_dp_state {
     int parts;

@@ -37,6 +37,9 @@ struct tr_dp_mode {
     void (*arrive)(struct tr_dp *x);
     void (*gather)(struct tr_dp *x); /* all weights, or what a rank has of them */
     double (*settle)(struct tr_dp *x, double norm, bool *skipped);
+    /* In steps that do not reduce: the optimizer's first moments become their mean over replicas, and its second ones
+       stay as they are (struct tr_optim_how).  NULL: an update is with this rank's gradients. */
+    void (*average)(struct tr_dp *x, const struct tr_tensor *moments);
 
     /* A rank's fingerprint of what must be equal on all replicas now; false where there is none. */
     bool (*print)(struct tr_dp *x, uint64_t *print);
@@ -46,12 +49,13 @@ struct tr_dp_mode {
                  struct tr_dp_cost *out);
 };
 
-#define MODE(symbol, value, spelling, structure, diverges, exchanges) \
+#define MODE(symbol, value, spelling, structure, replicas, exchanges) \
     extern const struct tr_dp_mode structure;
 #define MODE_BY(symbol, value, structure) extern const struct tr_dp_mode structure;
 #include "config/modes.def"
 
-/* For modes whose replicas diverge after --train-warmup-steps: `reduces`, `begin` and `settle`. */
+/* For modes that go on without sums of gradients after --train-warmup-steps: `reduces`, `begin` of those whose replicas
+   diverge, and `settle`. */
 bool tr_dp_reduces_in_warm_up(const struct tr_dp *x);
 void tr_dp_begin_apart(struct tr_dp *x);
 double tr_dp_settle_apart(struct tr_dp *x, double norm, bool *skipped);

@@ -10,7 +10,8 @@
 /* What is the same for all elements of a step. */
 struct rule {
     struct tr_adamw adamw; /* without decay */
-    float decay;           /* where it applies */
+    float decay;           /* where it applies, */
+    float decayed_bias1;   /* with this instead of adamw.bias1 */
 };
 
 static void *need(int64_t count, size_t size)
@@ -576,7 +577,10 @@ static void update_span(const struct tr_optim *o, const struct tr_home *h, int64
     const struct tr_tensor v = row_of(h, TR_ROW_STATE + TR_STATE_EXP_AVG_SQ, t, s);
     struct tr_adamw adamw = rule->adamw;
 
-    adamw.decay = s->decay && !s->frozen ? rule->decay : 0.0F;
+    if (s->decay && !s->frozen) {
+        adamw.decay = rule->decay;
+        adamw.bias1 = rule->decayed_bias1;
+    }
     if (s->frozen)
         adamw.lr = 0.0F;
     h->q->on->adamw(h->q, weights, &p, &m, &v, g, adamw);
@@ -683,6 +687,37 @@ static void update_beside(struct tr_optim *o, struct tr_queue *q, const struct r
     copies_stop(o, TR_TIMER_COPY_WEIGHTS);
 }
 
+static void update_homes(struct tr_optim *o, struct tr_queue *q, const struct rule *rule)
+{
+    for (int i = 0; i < o->homes; i++)
+        if (!o->home[i].beside)
+            update_here(o, &o->home[i], rule);
+    if (o->beside) {
+        update_beside(o, q, rule);
+    } else {
+        copies_start(o, TR_TIMER_COPY_WEIGHTS);
+        copies_stop(o, TR_TIMER_COPY_WEIGHTS);
+    }
+}
+
+/* A beta of 1 keeps a moment, a rate of 0 the weights.  With eps / sqrt(bias2) for eps the operation divides by
+   (sqrt(v) + eps) / sqrt(bias2); and what it takes off p in one, (p - lr u) (1 - lr decay) is p - lr decay p less
+   (1 - lr decay) times lr u. */
+static void update_averaged(struct tr_optim *o, struct tr_queue *q, const struct tr_optim_how *how,
+                            const struct rule *usual)
+{
+    struct rule of_moments = *usual, of_weights = *usual;
+
+    of_moments.decay = of_moments.adamw.lr = 0.0F;
+    of_moments.adamw.beta2 = 1.0F;
+    update_homes(o, q, &of_moments);
+    how->average(how->ctx, &o->state[TR_STATE_EXP_AVG]);
+    of_weights.adamw.beta1 = of_weights.adamw.beta2 = 1.0F;
+    of_weights.adamw.eps = (float)(o->eps / sqrt((double)usual->adamw.bias2));
+    of_weights.decayed_bias1 = (float)((double)usual->adamw.bias1 / (1.0 - how->lr * how->decay));
+    update_homes(o, q, &of_weights);
+}
+
 static void update(struct tr_optim *o, struct tr_queue *q, const struct tr_optim_how *how,
                    double factor)
 {
@@ -699,15 +734,11 @@ static void update(struct tr_optim *o, struct tr_queue *q, const struct tr_optim
        off by the same cancels it. */
     rule.adamw.bias1 = (float)(1.0 - pow((double)rule.adamw.beta1, (double)o->steps));
     rule.adamw.bias2 = (float)(1.0 - pow((double)rule.adamw.beta2, (double)o->steps));
-    for (int i = 0; i < o->homes; i++)
-        if (!o->home[i].beside)
-            update_here(o, &o->home[i], &rule);
-    if (o->beside) {
-        update_beside(o, q, &rule);
-    } else {
-        copies_start(o, TR_TIMER_COPY_WEIGHTS);
-        copies_stop(o, TR_TIMER_COPY_WEIGHTS);
-    }
+    rule.decayed_bias1 = rule.adamw.bias1;
+    if (how->average)
+        update_averaged(o, q, how, &rule);
+    else
+        update_homes(o, q, &rule);
 }
 
 static void zero_gradients(struct tr_optim *o, struct tr_queue *q)

@@ -129,6 +129,8 @@ struct tr_optim_how {
     double lr, decay;  /* learning rate; weight decay where it applies */
     double loss_scale; /* what the gradients were multiplied by; 1 without */
     bool check;        /* find out if the gradients are finite even without clipping */
+    void (*average)(void *ctx, const struct tr_tensor *moments); /* or NULL; see below */
+    void *ctx;
 };
 
 struct tr_optim_result {
@@ -150,6 +152,10 @@ struct tr_optim_result {
  *
  * With --clip-grad-by-stage a stage clips by the norm of its own parameters, and updates nothing when that is not
  * finite, whatever others do.  A step counts for the bias corrections of all when one of them makes an update.
+ *
+ * With `average` the update is that of AC-SGD's QuantizedAdam.  Gradients are added to the first moments m alone;
+ * `average` gets these, TR_F32 [owned] in one place, and changes them; second ones v stay as they are, and t steps in
+ *     p -= lr sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + eps), then p -= lr decay p
  *
  * The norm waits for the queue, since the host decides by it; collective over `group`: the
  * model-parallel group, or all ranks when replicas own different parts.  Between the halves the queue is

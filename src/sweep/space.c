@@ -369,7 +369,7 @@ static bool crosses_nodes(const struct tr_sweep *w, const struct tr_sweep_place 
 static int64_t plain_iterations(const struct tr_config *c, const struct tr_shape *s,
                                 const char **option)
 {
-    const int64_t replicas = s->dp.diverges ? c->train_warmup_steps : 0;
+    const int64_t replicas = s->dp.warms_up ? c->train_warmup_steps : 0;
     const int64_t links = s->links.whole_samples / s->batches.global_batch;
 
     *option = replicas > links ? "train-warmup-steps" : "warmup-epochs";

@@ -10,6 +10,8 @@
 #include "util/log.h"
 
 static const char kind[] = "replica";
+/* What a file says of itself where weights and optimizer states are not in it, since all replicas have the same. */
+static const char alone[] = ", errors alone";
 enum { LAYERS_BYTES = 256 };
 
 /* The layers of stages that are not all equal; of a list that is too long for a page, its checksum. */
@@ -33,9 +35,10 @@ static void about(struct tr_run *r, char text[TR_CKPT_ABOUT_BYTES])
 
     put_layers(&s->layout, layers);
     snprintf(text, TR_CKPT_ABOUT_BYTES,
-             "tensor %d, pipeline %d, data %d, chunks %d%s, --dp-mode %s%s", s->layout.w,
+             "tensor %d, pipeline %d, data %d, chunks %d%s, --dp-mode %s%s%s", s->layout.w,
              s->layout.p, s->layout.d, s->layout.k, layers,
-             tr_config_spelling("dp-mode", r->config->dp_mode), tr_dp_state(&r->dp).note);
+             tr_config_spelling("dp-mode", r->config->dp_mode), tr_dp_state(&r->dp).note,
+             s->dp.diverges ? "" : alone);
 }
 
 static void add_part(struct tr_ckpt_rank *f, const char *name, struct tr_tensor t)
@@ -55,8 +58,9 @@ static struct tr_ckpt_rank file_of(struct tr_run *r, const char *text)
                              .about = text,
                              .q = &r->queue};
 
-    add_part(&f, "weights", tr_optim_masters(&r->optim, 0));
-    for (int i = 0; i < TR_STATES; i++)
+    if (r->shape.dp.diverges)
+        add_part(&f, "weights", tr_optim_masters(&r->optim, 0));
+    for (int i = 0; i < TR_STATES && r->shape.dp.diverges; i++)
         add_part(&f, tr_optim_state_part(i), r->optim.state[i]);
     for (int i = 0; i < state.parts; i++)
         add_part(&f, state.part[i].name, state.part[i].at);
@@ -81,7 +85,7 @@ const struct tr_ckpt_sidecar *tr_replicas_sidecar(struct tr_run *r, struct tr_ck
     struct tr_ckpt_rank f;
     int64_t bytes = 0;
 
-    if (!r->dp.diverged || r->config->no_save_optim)
+    if (!tr_dp_keeps_state(&r->dp) || r->config->no_save_optim)
         return next;
     f = file_of(r, "");
     for (int i = 0; i < f.parts; i++)
@@ -97,9 +101,9 @@ const struct tr_ckpt_sidecar *tr_replicas_sidecar(struct tr_run *r, struct tr_ck
 int64_t tr_replicas_sidecar_bytes(const struct tr_config *c, const struct tr_data_parallel *dp,
                                   int d, int64_t elems)
 {
-    const int64_t each = tr_dtype_bytes(TR_F32) + tr_optim_state_bytes();
+    const int64_t each = dp->diverges ? tr_dtype_bytes(TR_F32) + tr_optim_state_bytes() : 0;
 
-    return dp->diverges && !c->no_save_optim ? elems * (each * d + tr_dp_state_bytes(c, dp, d)) : 0;
+    return c->no_save_optim ? 0 : elems * (each * d + tr_dp_state_bytes(c, dp, d));
 }
 
 /* The sidecar files of a checkpoint. */
@@ -143,12 +147,17 @@ static enum tr_status read_file(struct tr_run *r, const char *folder)
     return TR_OK;
 }
 
-/* Where all replicas have the same weights, the state of single replicas is dropped. */
+/* Where ranks keep nothing of their own, what those of the checkpoint had is dropped. */
 static void tell_left_behind(const char *folder)
 {
     char there[TR_CKPT_ABOUT_BYTES];
 
-    if (tr_ckpt_rank_look(folder, 0, kind, there) == TR_OK && there[0])
+    if (tr_ckpt_rank_look(folder, 0, kind, there) != TR_OK || !there[0])
+        return;
+    if (strstr(there, alone))
+        tr_notice_rank0("> this run does not compress what replicas send, and drops the errors of "
+                        "that in the checkpoint\n");
+    else
         tr_notice_rank0("> the replicas of the checkpoint have diverged, and this run goes on "
                         "with the weights of the first\n");
 }
@@ -172,18 +181,21 @@ enum tr_status tr_replicas_load(struct tr_run *r, const char *folder)
     struct tr_comm *world = r->world;
     enum sidecars found = SIDECARS_NONE;
 
-    if (!r->shape.dp.diverges && folder && world->rank == 0)
+    if (!r->shape.dp.warms_up && folder && world->rank == 0)
         tell_left_behind(folder);
-    if (!r->shape.dp.diverges)
+    if (!r->shape.dp.warms_up)
         return TR_OK;
     if (folder)
         TR_TRY(tr_comm_agree(world, world->rank == 0 ? look(r, folder, &found) : TR_OK));
     found = (enum sidecars)tr_comm_max(world, world->rank == 0 ? (int64_t)found : 0);
     if (found == SIDECARS_SAME) {
-        TR_TRY(check_warm_up(r));
+        if (r->shape.dp.diverges)
+            TR_TRY(check_warm_up(r));
         return read_file(r, folder);
     }
-    tr_notice_rank0("> all replicas begin with the weights of the checkpoint: %s\n",
+    tr_notice_rank0("> %s: %s\n",
+                    r->shape.dp.diverges ? "all replicas begin with the weights of the checkpoint"
+                                         : "errors of compression begin at zero",
                     !folder ? "their own states are not wanted"
                     : found == SIDECARS_NONE
                         ? "it has no sidecar files of replicas"

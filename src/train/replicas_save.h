@@ -11,7 +11,8 @@
  * Checkpoints of replicas that diverge (dp/local.c).  A checkpoint has the weights of the first replica in
  * the file that all read, and a sidecar file for each rank, rank-NNNNN.replica (ckpt/rank.h), with what its
  * replica holds: a run of the same layout and mode goes on with the same bits.  Any other begins with the
- * weights of the first replica on all.
+ * weights of the first replica on all.  Where replicas stay equal and keep errors of what they sent
+ * (dp/averager.h), the sidecar files have these alone, and any other run begins without.
  */
 
 /* What a checkpoint keeps in sidecar files, in *out before `next`; `next` if nothing.  `out` is to live until

@@ -341,6 +341,13 @@ static double zeros(struct tr_run *r)
     return sum;
 }
 
+static void average(void *ctx, const struct tr_tensor *moments)
+{
+    struct tr_run *r = ctx;
+
+    tr_dp_average(&r->dp, moments);
+}
+
 void tr_step(struct tr_run *r, struct tr_step_result *out)
 {
     struct tr_optim_how how = {
@@ -348,6 +355,8 @@ void tr_step(struct tr_run *r, struct tr_step_result *out)
         .decay = tr_wd_at(&r->shape.lr_schedule, (double)r->lr_samples),
         .loss_scale = r->scaler.scale,
         .check = r->config->fp16,
+        .average = tr_dp_averages(&r->dp) ? average : NULL,
+        .ctx = r,
     };
     struct tr_optim_result done;
 
@@ -359,7 +368,7 @@ void tr_step(struct tr_run *r, struct tr_step_result *out)
     if (r->optim.clip > 0.0 || how.check)
         tr_timers_settle(); /* the norm has been waited for */
     if (done.skipped && !tr_dp_reduces(&r->dp))
-        done.idle = done.all = true; /* replicas that diverge skip a step together */
+        done.idle = done.all = true; /* replicas skip a step together */
     tr_optim_update(&r->optim, &r->queue, &how, &done);
     if (!done.idle)
         tr_dp_publish(&r->dp);

@@ -6,7 +6,7 @@
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 page=$srcdir/docs/data-parallel.md
-plan 20
+plan 21
 
 # block N: the N-th block of C on the page.
 block() {
@@ -93,6 +93,22 @@ for stage in 0 1 2 3; do
 done
 check "of a parameter server" traffic "--dp-mode central_ps" 0
 check "of sharded servers" traffic "--dp-mode sharded_ps" 0
+# A message is of a chunk, half of P, which is padded to 2048 for each replica; the warm-up sends gradients.
+compressed() {
+    small 2 --train-iters 2 --log-traffic --dp-mode sharded_ps_compressed --dp-bits 4 --train-warmup-steps 1 \
+        > "$work/log" 2>&1 || { cat "$work/log"; return 1; }
+    awk '
+        function number(name) { return match($0, name " [(]bytes[)]: [0-9]+") ? substr($0, RSTART + length(name) + 10, RLENGTH - length(name) - 10) : 0 }
+        /^traffic/ { sums = sums " " number("gradients-sum"); up = number("replicas-up"); down = number("replicas-down") }
+        END {
+            D = 2; P = int((4 * (12 * 32 * 32 + 13 * 32) + (2 + 32 + 384) * 32 + 127) / 128) * 128
+            C = int((P + 4095) / 4096) * 4096
+            want = D * (D - 1) * C / D * (4 + 16 / 512) / 8
+            print "gradients" sums ", up " up ", down " down ", expected " 2 * 4 * P " 0, " want " " want
+            exit !(sums == " " 2 * 4 * P " 0" && up == want && down == want)
+        }' "$work/log"
+}
+check "of servers that compress, after a warm-up" compressed
 check "of Adasum, of two replicas" traffic "--dp-mode adasum" 0
 check "of stage 3, one layer ahead" traffic "--zero-stage 3 --zero-prefetch-depth 1" 3 "one ahead"
 check "of stage 3, weights kept" traffic "--zero-stage 3 --zero-keep-weights" 3 kept

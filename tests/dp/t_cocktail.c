@@ -111,11 +111,11 @@ static void plain_compress(const struct tr_sparse_how *how, const float *y, int6
 enum { MOST = 4, ELEMS = 4000, CHUNK = 2000 };
 
 struct plain {
-    float x[MOST][ELEMS], g[ELEMS], e[TR_COCKTAIL_SPANS][MOST][CHUNK];
+    float x[MOST][ELEMS], g[ELEMS], e[TR_DP_SPANS][MOST][CHUNK];
     int64_t round;
 };
 
-static int64_t total_of(const struct tr_cocktail_span *s)
+static int64_t total_of(const struct tr_dp_span *s)
 {
     int64_t total = 0;
 
@@ -125,7 +125,7 @@ static int64_t total_of(const struct tr_cocktail_span *s)
 }
 
 /* Where element `at` of a span is in the flat buffer, or -1. */
-static int64_t flat_of(const struct tr_cocktail_span *s, int64_t at)
+static int64_t flat_of(const struct tr_dp_span *s, int64_t at)
 {
     for (int i = 0; i < s->pieces; i++) {
         if (at < s->piece[i].count)
@@ -136,7 +136,7 @@ static int64_t flat_of(const struct tr_cocktail_span *s, int64_t at)
 }
 
 static void plain_chunk(struct plain *p, const struct tr_cocktail_how *how,
-                        const struct tr_cocktail_span *s, int c, int64_t chunk)
+                        const struct tr_dp_span *s, int c, int64_t chunk)
 {
     static int32_t list[CHUNK];
     static unsigned char seen[CHUNK];
@@ -178,7 +178,7 @@ static void plain_chunk(struct plain *p, const struct tr_cocktail_how *how,
 }
 
 static void plain_round(struct plain *p, const struct tr_cocktail_how *how,
-                        const struct tr_cocktail_span *spans, int n)
+                        const struct tr_dp_span *spans, int n)
 {
     if (p->round < 0)
         for (int64_t i = 0; i < ELEMS; i++)
@@ -234,7 +234,7 @@ struct replica {
 };
 
 static void replica_open(struct replica *r, const struct tr_cocktail_how *how,
-                         const struct tr_cocktail_span *spans, int n)
+                         const struct tr_dp_span *spans, int n)
 {
     const struct tr_device_how device = {.threads = THREADS};
     size_t bytes;
@@ -284,8 +284,8 @@ static bool replica_round(struct replica *r, uint64_t draw)
     return tr_cocktail_join(r->c, &r->q);
 }
 
-static bool same(const struct replica *r, const struct plain *p,
-                 const struct tr_cocktail_span *spans, int n)
+static bool same(const struct replica *r, const struct plain *p, const struct tr_dp_span *spans,
+                 int n)
 {
     struct tr_cocktail_state s = tr_cocktail_state(r->c);
     int64_t at = 0;
@@ -318,20 +318,20 @@ static bool all_have(uint64_t mine)
 }
 
 /* A whole buffer that the replicas divide; one with holes that they do not; and three spans. */
-static const struct tr_bucket everything[] = {{0, 3960}};
-static const struct tr_bucket holes[] = {{3, 7}, {10, 1500}, {1600, 1}, {1700, 899}};
-static const struct tr_bucket some[] = {{0, 1200}, {1300, 333}}, few[] = {{1250, 50}, {2000, 11}},
-                              tied[] = {{2400, 1320}};
-static const struct tr_cocktail_span one[] = {{0, 1, everything}}, gaps[] = {{1, 4, holes}},
-                                     three[] = {{0, 2, some}, {1, 2, few}, {2, 1, tied}};
+static struct tr_bucket everything[] = {{0, 3960}};
+static struct tr_bucket holes[] = {{3, 7}, {10, 1500}, {1600, 1}, {1700, 899}};
+static struct tr_bucket some[] = {{0, 1200}, {1300, 333}}, few[] = {{1250, 50}, {2000, 11}},
+                        tied[] = {{2400, 1320}};
+static const struct tr_dp_span one[] = {{0, 1, everything}}, gaps[] = {{1, 4, holes}},
+                               three[] = {{0, 2, some}, {1, 2, few}, {2, 1, tied}};
 static const struct {
-    const struct tr_cocktail_span *span;
+    const struct tr_dp_span *span;
     int n;
 } layouts[] = {{one, 1}, {gaps, 1}, {three, 3}};
 
 static void compare(const struct tr_cocktail_how *how, int layout, int rounds)
 {
-    const struct tr_cocktail_span *spans = layouts[layout].span;
+    const struct tr_dp_span *spans = layouts[layout].span;
     const int n = layouts[layout].n;
     struct plain *p = malloc(sizeof *p);
     struct replica r;
@@ -453,8 +453,8 @@ static void bytes(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        const struct tr_bucket all = {0, 12800 * 7 * world.size};
-        const struct tr_cocktail_span span = {0, 1, &all};
+        struct tr_bucket all = {0, 12800 * 7 * world.size};
+        const struct tr_dp_span span = {0, 1, &all};
         struct tr_cocktail_how how =
             how_of(TR_MASK_ROLLING, known[i].ratio, known[i].bits, known[i].keep, true);
         struct tr_cocktail *c;

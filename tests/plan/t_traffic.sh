@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091
 # The bytes that `trireme plan` says ranks send are those that a run counts (--log-traffic).
 . "$srcdir/tests/tap.sh"
-plan 10
+plan 11
 TRIREME_MACHINES=$srcdir/machines
 export TRIREME_MACHINES
 
@@ -50,6 +50,10 @@ served() { both --dp-mode central_ps --pipeline-model-parallel-size 2 && gradien
 check "gradients that one server adds up" served
 sharded() { both --dp-mode sharded_ps && gradients; }
 check "and those of which each replica is the server of a part" sharded
+compressed() {
+    both --dp-mode sharded_ps_compressed --dp-bits 4 && near replicas_reduce 0.999 1.01 replicas-up replicas-down
+}
+check "and what servers send in 4 bits, padded to 2048 numbers for each replica" compressed
 first() { both --zero-stage 1 && gradients && weights; }
 check "ZeRO of stage 1" first
 second() { both --zero-stage 2 --pipeline-model-parallel-size 2 && gradients && weights; }

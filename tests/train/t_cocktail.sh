@@ -235,7 +235,7 @@ fails "no such number of bits" 64 "--quant-bits 9" small 2 $cocktail --quant-bit
 fails "nothing kept" 64 "--topk-ratio" small 2 $cocktail --topk-ratio 0 "$once"
 fails "nothing chosen" 64 "--randomp-ratio" small 2 $cocktail --randomp-ratio 0 "$once"
 fails "an option of another mode" 64 "--quant-bits" small 2 --quant-bits 4 "$once"
-fails "a mode that its authors have" 64 "use cocktail_sgd" small 2 --dp-mode sharded_ps_compressed "$once"
+fails "a mode that its authors have" 64 "use cocktail_sgd" small 2 --dp-mode cocktail_sgd_grad "$once"
 fails "a distance that draws nothing" 64 "--quant-min-stochastic-distance 0.6" small 2 $cocktail --quant-stochastic \
     --quant-min-stochastic-distance .6 "$once"
 fails "draws of another mode" 64 "--quant-stochastic" small 2 --quant-stochastic "$once"

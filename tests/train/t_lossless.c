@@ -27,6 +27,8 @@ static const struct mode {
     {"ZeRO-1, offloaded", "--zero-stage 1 --offload-optimizer cpu", STEP, false},
     {"parameter server", "--dp-mode central_ps --ddp-bucket-size 3000", STEP, false},
     {"sharded servers", "--dp-mode sharded_ps --ddp-bucket-size 3000", STEP, false},
+    {"sharded servers, 32 bits",
+     "--dp-mode sharded_ps_compressed --dp-bits 32 --ddp-bucket-size 3000", STEP, false},
     {"ZeRO-2", "--zero-stage 2", MICRO, false},
     {"ZeRO-3", "--zero-stage 3", MICRO, false},
     {"ZeRO-2, one by one", "--zero-stage 2 --no-overlap-grad-reduce", MICRO, false},
@@ -38,7 +40,7 @@ static const struct mode {
     {"ZeRO-2, hybrid", "--zero-stage 2 --zero-shard-size 2", MICRO, true},
     {"ZeRO-3, hybrid", "--zero-stage 3 --zero-shard-size 2", MICRO, true},
 };
-enum { MODES = sizeof modes / sizeof modes[0], SHARDED = 7 };
+enum { MODES = sizeof modes / sizeof modes[0], SHARDED = 8 };
 
 struct cut {
     int w, p, k;

@@ -100,6 +100,7 @@ static void planned(void **state)
     one("--fp16 --use-distributed-optimizer", 4.0 + 12.0 / d);
     one("--bf16 --use-distributed-optimizer", 6.0 + 12.0 / d);
     one("--fp16 --dp-mode cocktail_sgd --topk-ratio 0.1 --randomp-ratio 0.1", 16.0);
+    one("--bf16 --dp-mode sharded_ps_compressed", 18.0);
 }
 
 /* Every sample in its turn, the same in each epoch. */

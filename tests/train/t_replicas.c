@@ -163,6 +163,33 @@ static void copies(void **state)
     }
 }
 
+/* With servers that compress all replicas stay equal, too. */
+static void averaged(void **state)
+{
+    static const char *const layouts[] = {
+        "",
+        "--pipeline-model-parallel-size 2 --fp16 --initial-loss-scale 65536",
+        "--tensor-model-parallel-size 2 --sequence-parallel --bf16 --dp-bits 4",
+    };
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        char options[512];
+        struct tr_config c;
+        struct tr_run r;
+
+        snprintf(options, sizeof options,
+                 "--global-batch-size 8 --dp-mode sharded_ps_compressed --train-warmup-steps 3 %s",
+                 layouts[i]);
+        open_run(&r, &c, options, tiny_sample);
+        for (int k = 0; k < 8; k++) {
+            steps(&r, 1);
+            assert_all(copies_agree(&r) && !replicas_differ(&r));
+        }
+        tiny_close(&r, &c);
+    }
+}
+
 /* Flip a bit of the reference on one rank: the comparison names it and its host. */
 static void names_the_rank(void **state)
 {
@@ -264,8 +291,8 @@ static void memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(means),   cmocka_unit_test(copies), cmocka_unit_test(names_the_rank),
-        cmocka_unit_test(dropped), cmocka_unit_test(memory),
+        cmocka_unit_test(means),          cmocka_unit_test(copies),  cmocka_unit_test(averaged),
+        cmocka_unit_test(names_the_rank), cmocka_unit_test(dropped), cmocka_unit_test(memory),
     };
     return run_mpi_tap(tests);
 }

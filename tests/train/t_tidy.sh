@@ -8,9 +8,12 @@
 trireme=$PWD/trireme
 srcdir=$(cd "$srcdir" && pwd)
 command -v python3 >/dev/null 2>&1 || skip_all "python3 is not installed"
-plan 12
+plan 14
 
 check "a dataset is built" small_corpus
+
+# What servers do, "track:name" each, and in how many iterations at the beginning they do not.
+parts='' warm=0
 
 # by_hand: "rank tid name cname args" of each event of a run of 2 replicas of 2 stages, 3 iterations of 4 micro-batches
 # and replica, in any order.  In CocktailSGD a stage's parameters are one flat vector; $1 is what replicas do to it, $2
@@ -37,7 +40,11 @@ by_hand() {
                 esac
             done
             case $rank in 0 | 1) elements=$2 ;; *) elements=$3 ;; esac
-            echo "$rank 7. optimizer-comm $1 cq_build_passed {\"para\": \"flattened_grad\", \"size\": $elements}"
+            flat="cq_build_passed {\"para\": \"flattened_grad\", \"size\": $elements}"
+            [ "$1" = - ] || echo "$rank 7. optimizer-comm $1 $flat"
+            for part in $parts; do
+                [ "$iteration" -le "$warm" ] || echo "$rank ${part%:*}. optimizer-comm $(echo "${part#*:}" | tr _ ' ') $flat"
+            done
             echo "$rank 7. optimizer-comm opt_allreduce cq_build_passed" \
                 "{\"para\": \"embedding.word_embeddings.weight\", \"size\": 12288}"
             echo "$rank 8. optimizer-comp opt_comp bad"
@@ -94,8 +101,19 @@ cocktail() {
         same_as_by_hand cocktail_sgd opt_shardedPS_sync
 }
 check "the round of CocktailSGD" cocktail
+parts="9:gather_grads 10:distribute_grads"
 served() { tidy served --dp-mode central_ps && same_as_by_hand central_ps opt_reduce; }
 check "the sums of a parameter server" served
+sharded_sums() {
+    tidy sharded --dp-mode sharded_ps --ddp-bucket-size 5000 && same_as_by_hand sharded_ps opt_shardedPS_sync
+}
+check "those of sharded servers" sharded_sums
+parts="$parts 11:worker_compress 12:server_compress" warm=1
+compressed() {
+    tidy compressed --dp-mode sharded_ps_compressed --train-warmup-steps 1 && same_as_by_hand sharded_ps_compressed -
+}
+check "servers that compress, after a warm-up" compressed
+parts=''
 
 # Half of the micro-batches are a first accumulation step, which ends in no update.
 accumulated() (
