@@ -33,12 +33,20 @@ bool tr_dp_mode_diverges(int mode)
 /* The stage of ZeRO that two options name. */
 static enum tr_status find_stage(const struct tr_config *c, int64_t *stage)
 {
-    *stage = c->zero_stage != TR_UNSET_INT ? c->zero_stage : c->use_distributed_optimizer;
+    *stage = c->zero_stage != TR_UNSET_INT ? c->zero_stage
+             : c->chunk_memory             ? 3
+                                           : c->use_distributed_optimizer;
     if (*stage > 3)
         return TR_FAIL(
             TR_ECONFIG,
             "--zero-stage %lld: the stages of ZeRO shard optimizer states (1), gradients (2) "
             "and weights (3): give 0 to 3",
+            (long long)*stage);
+    if (c->chunk_memory && *stage != 3)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--chunk-memory shards what replicas hold of each chunk, as --zero-stage 3 does, and "
+            "--zero-stage %lld does not: remove one of them",
             (long long)*stage);
     if (*stage == 0 && c->use_distributed_optimizer)
         return TR_FAIL(TR_ECONFIG,
@@ -82,7 +90,7 @@ static enum tr_status check_of_stage(const struct tr_config *c, int64_t stage)
 
 static bool offloads_weights(const struct tr_config *c)
 {
-    return c->offload_param && strcmp(c->offload_param, "none") != 0;
+    return c->chunk_memory || (c->offload_param && strcmp(c->offload_param, "none") != 0);
 }
 
 /* Over how many of `d` replicas. */
@@ -236,11 +244,14 @@ enum tr_status tr_data_parallel_of(const struct tr_config *c, int d, struct tr_d
                        "--%s configures the compressed exchange of CocktailSGD, and with "
                        "--dp-mode %s it has no effect: give --dp-mode cocktail_sgd, or remove it",
                        name, tr_config_spelling("dp-mode", c->dp_mode));
-    if (c->dp_mode != TR_DP_ALLREDUCE && (c->use_distributed_optimizer || c->zero_stage > 0))
+    if (c->dp_mode != TR_DP_ALLREDUCE &&
+        (c->use_distributed_optimizer || c->zero_stage > 0 || c->chunk_memory))
         return TR_FAIL(TR_ECONFIG,
                        "--%s shards optimizer states over data-parallel "
                        "ranks, and with --dp-mode %s %s: remove one of them",
-                       c->zero_stage > 0 ? "zero-stage" : "use-distributed-optimizer",
+                       c->zero_stage > 0 ? "zero-stage"
+                       : c->chunk_memory ? "chunk-memory"
+                                         : "use-distributed-optimizer",
                        tr_config_spelling("dp-mode", c->dp_mode),
                        diverges ? "replicas diverge (local SGD), so each needs its own"
                                 : "each replica needs all gradients");

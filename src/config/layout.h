@@ -15,6 +15,14 @@ struct tr_layout_run {
 };
 enum { TR_LAYOUT_RUNS = 256, TR_LAYOUT_TEXT = 24 * TR_LAYOUT_RUNS };
 
+/* Weights and gradients of layers in chunks, which come to slots of the device and go.  Source: --chunk-memory,
+   --chunk-size and the precision. */
+struct tr_chunking {
+    int64_t memory; /* bytes of the device that slots may take; 0: there are no chunks */
+    int64_t size;   /* elements of a chunk on one rank; 0: what fits best (model/packing.h) */
+    int value_bytes, grad_bytes; /* of a weight, of a gradient */
+};
+
 /*
  * How the model and the batch are laid out over the ranks: the sizes of the parallel groups, the
  * order of ranks, the pipeline schedule, and the layers of each pipeline stage.  No rank of its own.
@@ -28,10 +36,11 @@ struct tr_layout {
         overlap_tensor; /* sums over tensor ranks in backward go on while gradients of weights are made */
     int gradient_windows; /* layers of whose gradients a rank has room at once; 0: of all of its own */
     int weight_windows; /* the same of weights */
-    bool part_shards;   /* each part of the flat buffers (model/param.h) is sharded by itself */
-    int k;              /* model chunks per pipeline rank; 1 unless interleaved */
-    int schedule;       /* enum tr_sched_kind of pipeline/sched.h, as enums.def spells it */
-    int group;          /* N, micro-batches that a chunk takes before the next one; P, or more
+    struct tr_chunking chunks;
+    bool part_shards; /* each part of the flat buffers (model/param.h) is sharded by itself */
+    int k;            /* model chunks per pipeline rank; 1 unless interleaved */
+    int schedule;     /* enum tr_sched_kind of pipeline/sched.h, as enums.def spells it */
+    int group;        /* N, micro-batches that a chunk takes before the next one; P, or more
                            where the schedule is interleaved */
     /* The layers of all P K virtual stages, in the order in which a micro-batch passes through them:
        chunk 0 of all stages, then chunk 1 of all.  The first holds the embedding besides, the last the

@@ -95,7 +95,7 @@ static enum tr_status find_offload(const struct tr_config *c, const struct tr_da
     if (to && strcmp(to, "none") == 0 && c->optimizer_cpu_offload)
         return TR_FAIL(TR_ECONFIG, "--offload-optimizer none and --optimizer-cpu-offload say the "
                                    "opposite of each other: remove one of them");
-    if (!files && !c->optimizer_cpu_offload && !(to && strcmp(to, "cpu") == 0))
+    if (!files && !c->optimizer_cpu_offload && !(to && strcmp(to, "cpu") == 0) && !c->chunk_memory)
         return check_idle(c);
     if (files)
         TR_TRY(check_files(c));
@@ -110,11 +110,63 @@ static enum tr_status find_offload(const struct tr_config *c, const struct tr_da
     return TR_OK;
 }
 
+/* What chunks decide by themselves. */
+static enum tr_status check_chunks(const struct tr_config *c)
+{
+    static const char *const decided[] = {"zero-prefetch-depth", "zero-keep-weights",
+                                          "zero-reduce-once", "optimizer-offload-fraction"};
+
+    for (size_t i = 0; i < sizeof decided / sizeof *decided; i++)
+        if (tr_config_changed(c, decided[i]))
+            return TR_FAIL(TR_ECONFIG,
+                           "--chunk-memory says how much of the device weights, gradients and "
+                           "states take, and --%s says it in another way: remove one of them",
+                           decided[i]);
+    if ((c->offload_optimizer && strcmp(c->offload_optimizer, "none") == 0) ||
+        (c->offload_param && strcmp(c->offload_param, "cpu") != 0))
+        return TR_FAIL(TR_ECONFIG,
+                       "--chunk-memory keeps chunks of weights and states with the host, and "
+                       "--%s says otherwise: remove one of them",
+                       c->offload_param ? "offload-param" : "offload-optimizer");
+    return TR_OK;
+}
+
+static enum tr_status find_chunks(const struct tr_config *c, struct tr_offload *out)
+{
+    const bool searched = strcmp(c->chunk_size, "auto") == 0;
+    char *rest;
+
+    if (!c->chunk_memory && tr_config_changed(c, "chunk-size"))
+        return TR_FAIL(TR_ECONFIG,
+                       "--chunk-size %s: chunks come to slots of the device, and "
+                       "nothing says how much memory these take: add --chunk-memory, "
+                       "such as 2GiB",
+                       c->chunk_size);
+    if (!c->chunk_memory)
+        return TR_OK;
+    out->chunk_memory = bytes_of(c->chunk_memory);
+    if (out->chunk_memory == 0)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--chunk-memory %s is no amount of memory: give bytes, or a number with K, M, "
+            "G or T, which stand for powers of 1024: 512M, 1.5GiB",
+            c->chunk_memory);
+    out->chunk_size = searched ? 0 : strtoll(c->chunk_size, &rest, 10);
+    if (!searched && (*rest != '\0' || out->chunk_size <= 0 || out->chunk_size > INT64_MAX / 2))
+        return TR_FAIL(TR_ECONFIG,
+                       "--chunk-size %s is no number of elements: give one, such as 33554432, or "
+                       "auto, which searches for the size that fits best",
+                       c->chunk_size);
+    return check_chunks(c);
+}
+
 static enum tr_status find_weights(const struct tr_config *c, struct tr_offload *out)
 {
     const char *to = c->offload_param;
 
-    if (!to || strcmp(to, "none") == 0)
+    if (out->chunk_memory > 0)
+        out->weights = true;
+    if (out->weights || !to || strcmp(to, "none") == 0)
         return TR_OK;
     if (strcmp(to, "cpu") != 0)
         return TR_FAIL(TR_ECONFIG,
@@ -140,6 +192,7 @@ enum tr_status tr_offload_of(const struct tr_config *c, const struct tr_data_par
     *out = (struct tr_offload){0};
     TR_TRY(find_device_memory(c, out));
     TR_TRY(find_offload(c, dp, out));
+    TR_TRY(find_chunks(c, out));
     TR_TRY(find_weights(c, out));
     out->gradients = out->hosted >= 1.0 && dp->each;
     return TR_OK;

@@ -9,7 +9,7 @@
 #include "util/status.h"
 
 /* How much memory of a device a rank may use, and what of it lies elsewhere.  Source: --device-memory,
-   --offload-optimizer and its options, --offload-param. */
+   --offload-optimizer and its options, --offload-param, --chunk-memory, --chunk-size. */
 struct tr_offload {
     int64_t device_memory; /* bytes; 0: as much as there is */
     double
@@ -17,8 +17,9 @@ struct tr_offload {
     int64_t tile; /* elements of them that are updated at a time */
     const char *
         folders; /* of the files, with commas between; NULL: memory of the host.  Borrowed of the options */
-    int slots;      /* tiles of files in memory */
-    bool weights;   /* those of layers lie with the host */
+    int slots;                        /* tiles of files in memory */
+    bool weights;                     /* those of layers lie with the host */
+    int64_t chunk_memory, chunk_size; /* of struct tr_chunking */
     bool gradients; /* and so do those that a rank has added up for what it updates */
 };
 

@@ -689,6 +689,12 @@ static void shape_windows(struct tr_shape *s)
         l->gradient_windows = GRADIENT_WINDOWS;
     if (s->dp.by_layer)
         l->weight_windows = weight_windows(&s->dp, &s->dims, l->w);
+    l->chunks = (struct tr_chunking){
+        .memory = s->offload.chunk_memory,
+        .size = s->offload.chunk_size,
+        .value_bytes = s->precision.half ? 2 : 4,
+        .grad_bytes = s->precision.half && !s->precision.grads_fp32 ? 2 : 4,
+    };
 }
 
 /* An encoder's table of relative positions is on each stage and is no part of a layer; its convolution reads the

@@ -222,6 +222,9 @@ static void finish_reduce(struct tr_dp *x, int i)
     TR_ASSERT(p->reducing);
     x->sums.via->finish(&x->sums, q, &p->grads);
     p->reducing = false;
+    if (hosts_gradients(x))
+        tr_traffic_add(x->of.traffic, TR_TRAFFIC_HOST_WRITE, (int64_t)tr_tensor_bytes(&mine),
+                       tr_tensor_elems(&mine));
     if (!each(x))
         p->begun = true;
     else if (hosts_gradients(x) && q->on->apart)
@@ -299,6 +302,8 @@ static void start_copy(struct tr_dp *x, int i, const struct tr_tensor *mine,
     struct zero *z = x->ctx;
 
     z->part[i].copy = q->on->move(q, TR_LANE_IN, mine, from);
+    tr_traffic_add(x->of.traffic, TR_TRAFFIC_HOST_FETCH, (int64_t)tr_tensor_bytes(mine),
+                   tr_tensor_elems(mine));
     if (x->sums.size > 1)
         q->on->after(q, z->part[i].copy);
 }

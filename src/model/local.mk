@@ -12,4 +12,5 @@ libtrireme_a_SOURCES += \
 	src/model/attention_mask.c src/model/attention_mask.h \
 	src/model/model.c src/model/model.h \
 	src/model/param.c src/model/param.def src/model/param.h \
+	src/model/packing.c src/model/packing.h \
 	src/model/model_parts.h src/model/setup.c

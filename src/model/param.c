@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "config/config.h"
+#include "model/packing.h"
 #include "util/rng.h"
 
 /* Numbers of draws between a layer and the next. */
@@ -90,6 +91,7 @@ struct maker {
     struct row row[TR_PARAM_ROWS];
     struct tr_params *out;
     int64_t unit;    /* a part begins at a multiple of it */
+    int64_t size;    /* elements of a chunk; 0: layers are parts */
     unsigned places; /* of the part under way */
 };
 
@@ -176,14 +178,54 @@ static void end_part(struct maker *k, int chunk, int layer)
     k->places = 0;
 }
 
+/* The rows of a layer, in the order of the model, and how large they are. */
+static int layer_rows(const struct maker *k, int out[TR_PARAM_ROWS], int64_t elems[TR_PARAM_ROWS])
+{
+    int n = 0;
+
+    for (int r = 0; r < TR_PARAM_ROWS; r++) {
+        struct tr_param p = {.row = (enum tr_param_row)r,
+                             .full = {k->row[r].rows, k->row[r].cols > 0 ? k->row[r].cols : 1},
+                             .split = k->row[r].split};
+
+        if (!k->row[r].there || !(k->row[r].place & TR_PLACE_LAYER))
+            continue;
+        cut(k->dims, k->layout, k->tp, &p);
+        out[n] = r;
+        elems[n++] = p.local[0] * p.local[1];
+    }
+    return n;
+}
+
+int tr_params_layer(const struct tr_dims *dims, const struct tr_layout *l,
+                    int64_t out[TR_PARAM_ROWS])
+{
+    struct maker k = {.dims = dims, .layout = l};
+    int rows[TR_PARAM_ROWS];
+
+    rows_of(dims, k.row);
+    return layer_rows(&k, rows, out);
+}
+
+/* The last layer first, and in each the last row.  Parts are found in the order of the model. */
 static void add_layers(struct maker *k, int64_t begin, int64_t end, int chunk)
 {
-    for (int64_t layer = end - 1; layer >= begin; layer--) {
-        for (int r = TR_PARAM_ROWS - 1; r >= 0; r--)
-            if (k->row[r].there && (k->row[r].place & TR_PLACE_LAYER))
-                add(k, r, chunk, (int)layer, false);
-        end_part(k, chunk, (int)layer);
+    int row[TR_PARAM_ROWS];
+    int64_t elems[TR_PARAM_ROWS];
+    const int rows = layer_rows(k, row, elems);
+    bool *begins = calloc((size_t)((end - begin) * rows) + 1, sizeof *begins);
+
+    if (!begins)
+        tr_die(TR_ERESOURCE, "no memory left for the list of parts");
+    tr_packing_begins(elems, rows, end - begin, k->size, begins);
+    for (int64_t i = (end - begin) * rows - 1; i >= 0; i--) {
+        const int layer = (int)(begin + i / rows);
+
+        add(k, row[i % rows], chunk, layer, false);
+        if (begins[i])
+            end_part(k, chunk, layer);
     }
+    free(begins);
 }
 
 /* The rows of the head or of the embeddings; `tied` chooses between what both have and the rest. */
@@ -233,8 +275,27 @@ static int64_t place(struct tr_params *ps, int windows, bool values)
     return at;
 }
 
-static void place_parts(struct tr_params *ps, const struct tr_layout *l)
+/* Until a plan says otherwise chunks take slots in turn. */
+static void place_chunks(struct tr_params *ps, const struct tr_dims *dims,
+                         const struct tr_layout *l, int stage)
 {
+    struct tr_packing p;
+
+    tr_packing_of(dims, l, stage, tr_packing_size(dims, l), &p);
+    ps->windows = p.chunks > 0;
+    ps->window = p.largest;
+    ps->slots = p.slots > p.at_once ? p.slots : p.at_once;
+    ps->values_room = place(ps, ps->slots, true);
+    ps->grads_room = place(ps, p.gradient_slots, false);
+}
+
+static void place_parts(struct tr_params *ps, const struct tr_dims *dims, const struct tr_layout *l,
+                        int stage)
+{
+    if (l->chunks.memory > 0) {
+        place_chunks(ps, dims, l, stage);
+        return;
+    }
     ps->windows = l->weight_windows > 0;
     ps->values_room = place(ps, l->weight_windows, true);
     ps->grads_room = place(ps, l->gradient_windows, false);
@@ -315,6 +376,7 @@ void tr_params_list(const struct tr_dims *dims, const struct tr_layout *l, int t
     if (!out->part)
         tr_die(TR_ERESOURCE, "no memory left for the list of parts");
     k.unit = l->part_shards ? unit : 1;
+    k.size = l->chunks.memory > 0 ? tr_packing_size(dims, l) : 0;
     for (int chunk = l->k - 1; chunk >= 0; chunk--) {
         int64_t begin = tr_layout_first_layer(l, pp, chunk);
         int64_t end = begin + tr_layout_layers(l, pp, chunk);
@@ -339,7 +401,7 @@ void tr_params_list(const struct tr_dims *dims, const struct tr_layout *l, int t
     out->size = up(out->size, unit);
     end_part(&k, k.first ? 0 : l->k - 1, -1);
     list_regions(out, l->w, l->p > 1 ? tied : out->size);
-    place_parts(out, l);
+    place_parts(out, dims, l, pp);
 }
 
 void tr_params_list_whole(const struct tr_dims *dims, struct tr_params *out)
@@ -349,6 +411,12 @@ void tr_params_list_whole(const struct tr_dims *dims, struct tr_params *out)
 
     bare.vocab_padded = bare.vocab;
     tr_params_list(&bare, &single, 0, 0, out);
+}
+
+void tr_params_seat(struct tr_params *ps, int part, int window)
+{
+    ps->part[part].values_window = window;
+    ps->part[part].values_at = window * ps->window;
 }
 
 enum tr_status tr_params_check_freeze(const struct tr_dims *dims)

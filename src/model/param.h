@@ -92,17 +92,19 @@ struct tr_region {
 };
 
 /*
- * A layer, or what of the embedding and the head stands together: what a pass reads and writes at one time.
+ * A layer, or a chunk of some layers' parameters (model/packing.h), or what of the embedding and the head stands
+ * together: what a pass reads and writes at one time.
  * Parts cover the flat buffers, padding included, and ascend.
  *
  * With sharded gradients or weights (ZeRO-2 and 3) a rank has no room for those of all its layers at once: they
  * take turns in a few windows, each as large as the largest layer.  Where each part is sharded by itself, parts
  * begin at multiples of TR_PARAM_UNIT * D, and with windows `grads_at` and `values_at` say where the elements of a part lie in tr_params.grads and
  * values; elsewhere both are `first`.  What is no layer always has a place of its own.
+ * A chunk has the window for weights that the plan of a step gives it: tr_params_seat().
  */
 struct tr_param_part {
     int64_t first, count;
-    int layer;       /* in the whole model, or -1 */
+    int layer;       /* in the whole model, or of a chunk the first one in it; or -1 */
     int chunk;       /* model chunk of this rank that uses it */
     unsigned places; /* bits of enum tr_param_place: the modules that use it */
     int64_t grads_at, values_at;
@@ -119,6 +121,8 @@ struct tr_params {
     int64_t elems;              /* sum of the parameters' elements */
     int64_t size;               /* of each flat buffer */
     bool windows;               /* values of layers take turns in windows */
+    int slots; /* with chunks: windows for values, which the plan of a step gives to chunks; else 0 */
+    int64_t window; /* elements of each of them */
     int64_t values_room,
         grads_room; /* elements that there is room for: `size`, or less with windows */
     struct tr_tensor values, grads; /* in the arena; each of its own float type */
@@ -128,6 +132,13 @@ struct tr_params {
    Pure. */
 void tr_params_list(const struct tr_dims *dims, const struct tr_layout *l, int tp, int pp,
                     struct tr_params *out);
+
+/* Elements of the parameters of a layer on a rank, in the order of the model.  Returns how many there are.  Pure. */
+int tr_params_layer(const struct tr_dims *dims, const struct tr_layout *l,
+                    int64_t out[TR_PARAM_ROWS]);
+
+/* From here on the values of a chunk lie in that window. */
+void tr_params_seat(struct tr_params *ps, int part, int window);
 
 /* Whether each name of --freeze is that of some parameter: TR_ECONFIG. */
 enum tr_status tr_params_check_freeze(const struct tr_dims *dims) TR_MUST_CHECK;

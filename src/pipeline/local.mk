@@ -3,6 +3,7 @@ libtrireme_a_SOURCES += \
 	src/pipeline/exec.c src/pipeline/exec.h \
 	src/pipeline/links.c src/pipeline/links.h src/pipeline/links_open.c \
 	src/pipeline/links_parts.h src/pipeline/links_save.c \
+	src/pipeline/moves.c src/pipeline/moves.h src/pipeline/moves_check.c \
 	src/pipeline/residency.c src/pipeline/residency.h \
 	src/pipeline/residency_check.c src/pipeline/residents.c \
 	src/pipeline/sched.c src/pipeline/sched.h \

@@ -5,11 +5,17 @@
 #include <stdlib.h>
 
 #include "model/visits.h"
+#include "pipeline/moves.h"
 
 /* A module of a pass, in the order of the step. */
 struct access {
     int chunk, module;
     bool writes;
+};
+
+/* A chunk comes to a window that is free from access `free` on; access `access` needs it. */
+struct coming {
+    int part, window, access, free;
 };
 
 /* What stands at the place in the list that the builder has come to. */
@@ -24,6 +30,10 @@ struct builder {
     int accesses, at;      /* of the step; the one that comes next */
     struct access *access; /* [accesses] */
     struct tr_visit *visit;
+
+    /* With chunks: the fetches of a step, and the one that comes next. */
+    int coming, came;
+    struct coming *come; /* [coming] */
 
     /* Of each part, or by window: what holds it. */
     int *holder, *writer; /* [parts], by window; -1 */
@@ -140,11 +150,106 @@ static int windowed(const struct builder *b, int access)
     return n > 0 && b->ps->part[part[0]].values_window >= 0 ? part[0] : -1;
 }
 
+static void fetch_to(struct builder *b, struct tr_slot at, int part, int window)
+{
+    b->holder[window] = part;
+    append(b, (struct tr_instr){.kind = TR_FETCH, .at = {at}, .item = part, .window = window});
+}
+
 static void fetch(struct builder *b, struct tr_slot at, int part)
 {
-    b->holder[b->ps->part[part].values_window] = part;
-    append_item(b, TR_FETCH, at, part);
+    fetch_to(b, at, part, b->ps->part[part].values_window);
 }
+
+/* ---- chunks ---- */
+
+/* The chunks of all accesses, into use[] if it is not NULL.  Returns how many. */
+static int list_uses(const struct builder *b, struct tr_use *use)
+{
+    int uses = 0;
+
+    for (int i = 0; i < b->accesses; i++) {
+        int n;
+        const int *part = tr_residents_of(&b->of, b->access[i].chunk, b->access[i].module, &n);
+
+        for (int k = 0; k < n; k++) {
+            if (b->ps->part[part[k]].values_window < 0)
+                continue;
+            if (use)
+                use[uses] = (struct tr_use){.moment = i, .chunk = part[k]};
+            uses++;
+        }
+    }
+    return uses;
+}
+
+/* A window for each fetch: the one that has been free for longest. */
+static void give_windows(struct builder *b, const struct tr_moves *m, const struct tr_use *use)
+{
+    int *free_at = need(2 * (size_t)b->ps->slots, sizeof *free_at), *held = free_at + b->ps->slots;
+    int *last = need((size_t)m->chunks, sizeof *last), u = 0;
+
+    for (int w = 0; w < b->ps->slots; w++)
+        held[w] = -1;
+    for (int i = 0; i < m->n; i++) {
+        const struct tr_move *v = &m->move[i];
+        int to = -1;
+
+        for (; u < m->uses && use[u].moment < v->moment; u++)
+            last[use[u].chunk] = use[u].moment;
+        for (int w = 0; w < b->ps->slots; w++)
+            if (held[w] == (v->kind == TR_MOVE_FETCH ? -1 : v->chunk) &&
+                (to < 0 || free_at[w] < free_at[to]))
+                to = w;
+        TR_ASSERT(to >= 0);
+        held[to] = v->kind == TR_MOVE_FETCH ? v->chunk : -1;
+        if (v->kind == TR_MOVE_FETCH)
+            b->come[b->coming++] = (struct coming){v->chunk, to, v->moment, free_at[to]};
+        else
+            free_at[to] = last[v->chunk] + 1;
+    }
+    free(last);
+    free(free_at);
+}
+
+/* Weights change between steps, so none is there when a step begins. */
+static enum tr_status plan_chunks(struct builder *b)
+{
+    struct tr_moves m = {.chunks = b->ps->parts, .moments = b->accesses + 1};
+    const int uses = list_uses(b, NULL);
+    struct tr_use *use = need((size_t)uses, sizeof *use);
+    int *room = need((size_t)m.moments, sizeof *room);
+    enum tr_status s;
+
+    m.uses = list_uses(b, use);
+    m.use = use;
+    m.room = room;
+    for (int i = 0; i < b->accesses; i++)
+        room[i] = b->ps->slots;
+    s = tr_moves_plan(&m);
+    if (s == TR_OK) {
+        b->come = need((size_t)m.n, sizeof *b->come);
+        give_windows(b, &m, use);
+    }
+    tr_moves_release(&m);
+    free(room);
+    free(use);
+    return s;
+}
+
+/* The chunks that access `at` needs come, and behind it in the order of the plan those whose windows are free. */
+static void bring(struct builder *b, struct tr_slot at, bool ahead)
+{
+    for (; b->came < b->coming; b->came++) {
+        const struct coming *c = &b->come[b->came];
+
+        if (ahead ? c->free > b->at : c->access > b->at)
+            return;
+        fetch_to(b, at, c->part, c->window);
+    }
+}
+
+/* ---- layers ---- */
 
 /* From access `from` on, fetch what the next layers need, unless its window is needed before. */
 static void look_ahead(struct builder *b, struct tr_slot at, int from, int in_use)
@@ -237,7 +342,8 @@ static void before(struct builder *b, const struct tr_instr *in, struct tr_visit
     int n;
     const int *part = tr_residents_of(&b->of, in->at[0].chunk, v.module, &n);
 
-    for (int i = 0; i < n; i++) {
+    bring(b, in->at[0], false);
+    for (int i = 0; i < n && b->ps->slots == 0; i++) {
         const int window = b->ps->part[part[i]].values_window;
 
         if (window >= 0 && b->holder[window] != part[i])
@@ -253,11 +359,11 @@ static void before(struct builder *b, const struct tr_instr *in, struct tr_visit
             append_item(b, TR_ACQUIRE, in->at[0], part[i]);
             b->here[part[i]] = true;
         }
-    if (b->ps->windows) {
+    bring(b, in->at[0], true);
+    if (b->ps->windows && b->ps->slots == 0)
         look_ahead(b, in->at[0], b->at + 1,
                    n > 0 && b->ps->part[part[0]].values_window >= 0 ? part[0] : -1);
-        b->at++;
-    }
+    b->at++;
 }
 
 static void after(struct builder *b, const struct tr_instr *in, struct tr_visit v, bool reduces)
@@ -296,7 +402,9 @@ static void add_all(struct builder *b)
 {
     struct tr_slot at = {0, 0};
 
-    look_ahead(b, at, 0, -1);
+    bring(b, at, true);
+    if (b->ps->slots == 0)
+        look_ahead(b, at, 0, -1);
     for (int i = 0; i < b->s->n; i++) {
         append(b, b->s->list[i]);
         if (!is_compute(&b->s->list[i]) || !concerned(b, &b->s->list[i]))
@@ -318,6 +426,7 @@ enum tr_status tr_residency_add(const struct tr_residency *how, struct tr_sched 
 {
     const size_t parts = (size_t)how->params->parts;
     struct builder b = {.how = how, .ps = how->params, .s = s};
+    enum tr_status status = TR_OK;
 
     if (!needed(how, s))
         return TR_OK;
@@ -334,15 +443,31 @@ enum tr_status tr_residency_add(const struct tr_residency *how, struct tr_sched 
     for (size_t i = 0; i < 2 * parts; i++)
         b.holder[i] = -1;
     list_accesses(&b);
-    add_all(&b);
-    free(s->list);
-    s->list = b.list;
-    s->n = b.n;
+    if (b.ps->slots > 0)
+        status = plan_chunks(&b);
+    if (status == TR_OK) {
+        add_all(&b);
+        free(s->list);
+        s->list = b.list;
+        s->n = b.n;
+    }
+    free(b.come);
     free(b.holder);
     free(b.soon);
     free(b.reducing);
     free(b.access);
     free(b.visit);
     tr_residents_close(&b.of);
-    return TR_OK;
+    return status;
+}
+
+struct tr_residency_count tr_residency_count(const struct tr_params *ps, const struct tr_sched *s)
+{
+    struct tr_residency_count n = {0};
+
+    for (int i = 0; i < s->n; i++) {
+        n.fetches += s->list[i].kind == TR_FETCH;
+        n.reductions += s->list[i].kind == TR_REDUCE && ps->part[s->list[i].item].grads_window >= 0;
+    }
+    return n;
 }

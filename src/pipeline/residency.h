@@ -13,7 +13,7 @@
  * weights are fetched ahead of their use, across passes and micro-batches, and what a window will hold at each
  * moment can be checked without a network.
  *
- *   TR_FETCH    start to bring the weights of part `item` into its window
+ *   TR_FETCH    start to bring the weights of part `item` into window `window`
  *   TR_ACQUIRE  wait until they are there
  *   TR_CLEAR    from here on gradients of the part are written in its window, beginning at zero
  *   TR_MODULE   module `item` (model/visits.h) of the chunk computes
@@ -21,7 +21,8 @@
  *   TR_REDUCE   gradients of the part are complete: start to reduce them
  *   TR_SETTLE   wait for that, and add the sum to what the owner keeps
  *
- * A part is one of struct tr_params, and so is its window.  What is not in a window is always there; it is
+ * A part is one of struct tr_params, and so is its window; chunks take the window that a plan of their moves
+ * (pipeline/moves.h) gives them, as early as it is free.  What is not in a window is always there; it is
  * acquired, too, where it may still be on its way when a step begins.
  */
 struct tr_residency {
@@ -36,7 +37,7 @@ struct tr_residency {
     bool in_order; /* in the order of the flat buffers: then all before a part are complete, too */
     bool at_once;  /* TR_SETTLE follows at once, so that nothing is overlapped */
     bool arrives;  /* weights may be under way when a step begins */
-    int ahead;     /* so many layers are fetched before they are needed, where windows permit */
+    int ahead; /* so many layers are fetched before they are needed, where windows permit; without chunks */
 };
 
 /*
@@ -58,16 +59,23 @@ enum tr_status tr_residency_add(const struct tr_residency *how, struct tr_sched 
  */
 const char *tr_residency_check(const struct tr_residency *how, const struct tr_sched *s);
 
+/* How many parts with windows a list brings, and how often it reduces one. */
+struct tr_residency_count {
+    int64_t fetches, reductions;
+};
+struct tr_residency_count tr_residency_count(const struct tr_params *ps, const struct tr_sched *s);
+
 /* What all lists of residency are made from, for both: the parts of a module. */
 struct tr_residents {
     const struct tr_residency *how;
     struct tr_resident_chunk {
         int layers, first_layer;
         bool embeds, heads;
-        int *part;   /* [layers], of each layer, or -1 */
-        int ends[2]; /* parts of the embedding, of the head */
-        int *end[2]; /* [ends[i]] */
-    } * chunk;       /* [k] */
+        int *first, *count; /* [layers] the parts of each layer */
+        int ends[2];        /* parts of the embedding, of the head */
+        int *end[2];        /* [ends[i]] */
+    } * chunk;              /* [k] */
+    int *every;             /* [parts] i, of parts one after the other */
 };
 
 void tr_residents_open(const struct tr_residency *how, struct tr_residents *x);

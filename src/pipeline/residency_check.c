@@ -48,14 +48,23 @@ static const struct tr_param_part *part_of(const struct follow *f, int part)
     return &f->how->params->part[part];
 }
 
-static const char *fetch(struct follow *f, int at, int part)
+/* Windows of chunks are any, and of layers those that parts have. */
+static bool is_window(const struct follow *f, int part, int window)
 {
-    const int window = part_of(f, part)->values_window;
+    const int own = part_of(f, part)->values_window;
+
+    if (f->how->params->slots > 0)
+        return own >= 0 && window >= 0 && window < f->how->params->slots;
+    return own >= 0 && window == own;
+}
+
+static const char *fetch(struct follow *f, int at, int part, int window)
+{
     struct state *before;
 
-    if (window < 0)
-        return say(f, at, "part %d is fetched and has no window", part);
-    if (f->holder[window] == part)
+    if (!is_window(f, part, window))
+        return say(f, at, "part %d is fetched and has no window %d", part, window);
+    if (f->part[part].fetched)
         return say(f, at, "part %d is fetched and is there already", part);
     before = f->holder[window] >= 0 ? &f->part[f->holder[window]] : NULL;
     if (before && before->acquired)
@@ -200,7 +209,7 @@ static const char *step(struct follow *f, int i)
 
     switch (in->kind) {
     case TR_FETCH:
-        return fetch(f, i, in->item);
+        return fetch(f, i, in->item, in->window);
     case TR_ACQUIRE:
         return acquire(f, i, in->item);
     case TR_CLEAR:

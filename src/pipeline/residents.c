@@ -38,6 +38,24 @@ static void list_ends(struct tr_residents *x, int chunk)
     }
 }
 
+/* The parameters of a layer stand together, and so do the parts that they are in. */
+static void list_layers(struct tr_residents *x)
+{
+    const struct tr_params *ps = x->how->params;
+
+    for (int i = 0; i < ps->count; i++) {
+        const struct tr_param *p = &ps->list[i];
+        struct tr_resident_chunk *c = &x->chunk[p->chunk];
+        const int k = p->layer - c->first_layer;
+
+        if (p->layer < 0)
+            continue;
+        if (c->count[k] == 0)
+            c->first[k] = p->part;
+        c->count[k] = p->part - c->first[k] + 1;
+    }
+}
+
 void tr_residents_open(const struct tr_residency *how, struct tr_residents *x)
 {
     const struct tr_layout *l = how->layout;
@@ -51,27 +69,28 @@ void tr_residents_open(const struct tr_residency *how, struct tr_residents *x)
         c->first_layer = (int)tr_layout_first_layer(l, how->stage, i);
         c->embeds = how->stage == 0 && i == 0;
         c->heads = how->stage == l->p - 1 && i == l->k - 1;
-        c->part = need((size_t)c->layers, sizeof *c->part);
-        memset(c->part, -1, (size_t)c->layers * sizeof *c->part);
+        c->first = need((size_t)c->layers, sizeof *c->first);
+        c->count = need((size_t)c->layers, sizeof *c->count);
         list_ends(x, i);
     }
-    for (int i = 0; i < how->params->parts; i++) {
-        const struct tr_param_part *p = &how->params->part[i];
-
-        if (p->layer >= 0)
-            x->chunk[p->chunk].part[p->layer - x->chunk[p->chunk].first_layer] = i;
-    }
+    x->every = need((size_t)how->params->parts, sizeof *x->every);
+    for (int i = 0; i < how->params->parts; i++)
+        x->every[i] = i;
+    list_layers(x);
 }
 
 void tr_residents_close(struct tr_residents *x)
 {
     for (int i = 0; x->chunk && i < x->how->layout->k; i++) {
-        free(x->chunk[i].part);
+        free(x->chunk[i].first);
+        free(x->chunk[i].count);
         free(x->chunk[i].end[0]);
         free(x->chunk[i].end[1]);
     }
     free(x->chunk);
+    free(x->every);
     x->chunk = NULL;
+    x->every = NULL;
 }
 
 const int *tr_residents_of(const struct tr_residents *x, int chunk, int module, int *n)
@@ -79,8 +98,8 @@ const int *tr_residents_of(const struct tr_residents *x, int chunk, int module, 
     const struct tr_resident_chunk *c = &x->chunk[chunk];
 
     if (module > 0 && module <= c->layers) {
-        *n = c->part[module - 1] >= 0;
-        return &c->part[module - 1];
+        *n = c->count[module - 1];
+        return &x->every[c->first[module - 1]];
     }
     *n = c->ends[module > 0];
     return c->end[module > 0];

@@ -55,7 +55,8 @@ struct tr_instr {
     enum tr_instr_kind kind;
     unsigned legs;
     struct tr_slot at[TR_LEGS];
-    int item; /* of TR_FETCH and those behind it: a part, or with TR_MODULE a module */
+    int item;   /* of TR_FETCH and those behind it: a part, or with TR_MODULE a module */
+    int window; /* of TR_FETCH: the one that the part takes */
 };
 
 /* TR_SCHED_EVAL runs forwards only.  The first three are the values of --pipeline-schedule. */

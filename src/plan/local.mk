@@ -2,6 +2,7 @@ libtrireme_a_SOURCES += \
 	src/plan/balance.c \
 	src/plan/budget.c \
 	src/plan/changes.c src/plan/changes.def \
+	src/plan/chunks.c \
 	src/plan/cost.c src/plan/cost.h \
 	src/plan/json.c \
 	src/plan/megatron.c \

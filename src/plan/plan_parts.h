@@ -26,6 +26,9 @@ struct tr_plan_megatron tr_plan_megatron_of(const struct tr_config *c, const str
 double tr_plan_largest(const struct tr_config *c, const struct tr_shape *s,
                        const struct tr_machine *m, double room, double *layers, int64_t *params);
 
+/* With --chunk-memory the sizes of chunks that were searched, and what each moves in a step, as text. */
+void tr_plan_chunks(const struct tr_plan *p, FILE *f);
+
 /* Of a rank with those bytes, on that card. */
 enum tr_plan_verdict tr_plan_verdict_of(double bytes, const struct tr_machine *m);
 enum tr_plan_verdict tr_plan_verdict_megatron(const struct tr_plan_stage *g,

@@ -309,6 +309,7 @@ void tr_plan_text(const struct tr_plan *p, FILE *f)
     print_memories(&c, f);
     print_megatron(p, &c, f);
     print_verdicts(p, f);
+    tr_plan_chunks(p, f);
     if (p->has_machine) {
         print_time(p, f);
         print_traffic(p, f);

@@ -8,7 +8,7 @@
 
 /*
  * How many bytes ranks send, by kind: telemetry/traffic.def is the one list.  What is counted is
- * what leaves a rank for another one: the bytes of the messages without those of the transport, and
+ * what leaves a rank for another one, and what goes between its device and the host: the bytes of the messages without those of the transport, and
  * how many numbers they encode, for the compression ratio to 16 or 32 bits each.
  */
 enum tr_traffic_kind {

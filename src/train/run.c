@@ -9,7 +9,9 @@
 #include "ckpt/ckpt.h"
 #include "ckpt/path.h"
 #include "config/classify.h"
+#include "model/packing.h"
 #include "pipeline/links.h"
+#include "train/chunks.h"
 #include "train/compute.h"
 #include "train/transport.h"
 #include "train/profile.h"
@@ -380,7 +382,9 @@ static enum tr_status start_replicas(struct tr_run *r)
                                      : r->optim.main.data ? r->optim.main
                                                           : tr_optim_masters(&r->optim, 0);
 
-    return tr_dp_start(&r->dp, &masters);
+    TR_TRY(tr_dp_start(&r->dp, &masters));
+    tr_chunks_tell(r);
+    return TR_OK;
 }
 
 /* From the master weights that this rank owns to the model's weights on all replicas. */
@@ -704,6 +708,7 @@ static enum tr_status open_parts(struct tr_run *r)
 {
     TR_TRY(open_schedules(r));
     TR_TRY(tr_params_check_freeze(&r->shape.dims));
+    TR_TRY(tr_packing_check(&r->shape.dims, &r->shape.layout));
     open_model(r);
     TR_TRY(open_links(r));
     TR_TRY(open_replicas(r));

@@ -77,6 +77,8 @@ static void move(void *ctx, const struct tr_instr *in)
 {
     struct tr_run *r = ctx;
 
+    if (in->kind == TR_FETCH && r->model.params.slots > 0)
+        tr_params_seat(&r->model.params, in->item, in->window);
     tr_dp_move(&r->dp, in);
 }
 

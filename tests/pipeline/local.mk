@@ -16,3 +16,6 @@ TESTS += tests/pipeline/t_short
 
 check_PROGRAMS += tests/pipeline/t_residency
 TESTS += tests/pipeline/t_residency
+
+check_PROGRAMS += tests/pipeline/t_moves
+TESTS += tests/pipeline/t_moves

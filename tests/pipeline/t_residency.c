@@ -3,6 +3,7 @@
 
 #include "config/config.h"
 #include "config/shape.h"
+#include "model/packing.h"
 #include "pipeline/residency.h"
 
 /*
@@ -36,14 +37,27 @@ struct stage {
     struct tr_sched list;
 };
 
+/* With chunks of `size` elements and room for the weights of `slots` more than a layer has. */
+static void give_chunks(struct stage *s, int rank, int64_t size, int slots)
+{
+    struct tr_chunking *c = &s->layout.chunks;
+    struct tr_packing p;
+
+    *c = (struct tr_chunking){.size = size, .value_bytes = 4, .grad_bytes = 4};
+    tr_packing_of(&s->dims, &s->layout, rank, size, &p);
+    c->memory = tr_packing_least(&p, c) + slots * p.largest * c->value_bytes;
+}
+
 static void open_stage(struct stage *s, struct want w, int64_t layers, int weights, int grads,
-                       int rank)
+                       int rank, int64_t size)
 {
     s->dims = dims(layers);
     s->layout = tr_layout_equal(1, w.p, 2, w.k, layers);
     s->layout.weight_windows = weights;
     s->layout.gradient_windows = grads;
     s->layout.part_shards = weights + grads > 0;
+    if (size > 0)
+        give_chunks(s, rank, size, weights);
     tr_params_list(&s->dims, &s->layout, 0, rank, &s->params);
     s->how.params = &s->params;
     s->how.layout = &s->layout;
@@ -82,14 +96,14 @@ static void one_step(void **state)
     char text[1024];
 
     (void)state;
-    open_stage(&s, w, 2, 0, 0, 0);
+    open_stage(&s, w, 2, 0, 0, 0, 0);
     assert_ok(tr_residency_add(&s.how, &s.list));
     print(&s.list, text, sizeof text);
     assert_string_equal(text, plain);
     close_stage(&s);
 
     s = (struct stage){.how = {.reduce = TR_REDUCE_EACH, .ahead = 1}};
-    open_stage(&s, w, 2, 2, 2, 0);
+    open_stage(&s, w, 2, 2, 2, 0, 0);
     assert_ok(tr_residency_add(&s.how, &s.list));
     print(&s.list, text, sizeof text);
     assert_string_equal(text, sharded);
@@ -117,16 +131,24 @@ static const struct kind kinds[] = {
 static const struct way {
     struct tr_residency how;
     int weights, grads;
+    int64_t size; /* of chunks; `weights` are the slots that no layer needs */
 } ways[] = {
-    {{.reduce = TR_REDUCE_LAST, .in_order = true}, 0, 0},
-    {{.reduce = TR_REDUCE_LAST, .in_order = true, .arrives = true}, 0, 0},
-    {{.reduce = TR_REDUCE_EACH, .arrives = true}, 0, 2},
-    {{.reduce = TR_REDUCE_EACH, .at_once = true}, 0, 1},
-    {{.reduce = TR_REDUCE_EACH}, 1, 1},
-    {{.reduce = TR_REDUCE_EACH, .ahead = 1}, 2, 2},
-    {{.reduce = TR_REDUCE_EACH, .ahead = 3}, 4, 3},
-    {{.reduce = TR_REDUCE_EACH, .ahead = 2}, 64, 2},
-    {{.reduce = TR_REDUCE_LAST, .ahead = 1}, 2, 0},
+    {{.reduce = TR_REDUCE_LAST, .in_order = true}, 0, 0, 0},
+    {{.reduce = TR_REDUCE_LAST, .in_order = true, .arrives = true}, 0, 0, 0},
+    {{.reduce = TR_REDUCE_EACH, .arrives = true}, 0, 2, 0},
+    {{.reduce = TR_REDUCE_EACH, .at_once = true}, 0, 1, 0},
+    {{.reduce = TR_REDUCE_EACH}, 1, 1, 0},
+    {{.reduce = TR_REDUCE_EACH, .ahead = 1}, 2, 2, 0},
+    {{.reduce = TR_REDUCE_EACH, .ahead = 3}, 4, 3, 0},
+    {{.reduce = TR_REDUCE_EACH, .ahead = 2}, 64, 2, 0},
+    {{.reduce = TR_REDUCE_LAST, .ahead = 1}, 2, 0, 0},
+    {{.reduce = TR_REDUCE_EACH}, 0, 2, 300},
+    {{.reduce = TR_REDUCE_EACH}, 1, 2, 300},
+    {{.reduce = TR_REDUCE_EACH}, 3, 2, 400},
+    {{.reduce = TR_REDUCE_EACH}, 1, 2, 1000},
+    {{.reduce = TR_REDUCE_EACH}, 0, 2, 2500},
+    {{.reduce = TR_REDUCE_EACH}, 1, 2, 2500},
+    {{.reduce = TR_REDUCE_EACH}, 64, 2, 1500},
 };
 
 static void with_each(void (*work)(struct stage *s))
@@ -140,7 +162,8 @@ static void with_each(void (*work)(struct stage *s))
                                   .activations = {.recompute = kinds[i].recompute,
                                                   .recompute_layers = kinds[i].group}};
 
-                open_stage(&s, kinds[i].want, LAYERS, ways[k].weights, ways[k].grads, rank);
+                open_stage(&s, kinds[i].want, LAYERS, ways[k].weights, ways[k].grads, rank,
+                           ways[k].size);
                 assert_ok(tr_residency_add(&s.how, &s.list));
                 work(&s);
                 close_stage(&s);
@@ -227,6 +250,47 @@ static int count_of(const struct tr_sched *s, enum tr_instr_kind kind)
     return n;
 }
 
+/* In another window than the list says, a chunk is not free to come, or what is there goes too early. */
+static void no_window_is_another(struct stage *s)
+{
+    for (int i = 0; i < s->list.n && s->layout.chunks.memory > 0; i++) {
+        const struct tr_instr kept = s->list.list[i];
+
+        if (kept.kind != TR_FETCH)
+            continue;
+        s->list.list[i].window = s->params.slots;
+        assert_wrong(s, "in no window,", i, kept);
+        s->list.list[i] = kept;
+    }
+}
+
+static void of_another_window(void **state)
+{
+    (void)state;
+    with_each(no_window_is_another);
+}
+
+/* Chunks that are a layer each are fetched as layers are, with as many slots as these have windows. */
+static void chunk_traffic(void **state)
+{
+    enum { L = 8, M = 4 };
+    const struct want w = {.kind = TR_SCHED_1F1B, .p = 1, .k = 1, .m = M};
+    const int64_t layer = 12 * 8 * 8 + 13 * 8;
+
+    (void)state;
+    for (int slots = 1; slots <= L; slots++) {
+        struct stage s = {.how = {.reduce = TR_REDUCE_EACH}};
+
+        open_stage(&s, w, L, slots - 1, 2, 0, layer);
+        assert_ok(tr_residency_add(&s.how, &s.list));
+        is_right(&s);
+        assert_int_equal(s.params.slots, slots);
+        assert_int_equal(count_of(&s.list, TR_FETCH), L + (2 * M - 1) * (L - slots));
+        assert_int_equal(tr_residency_count(&s.params, &s.list).reductions, M * L);
+        close_stage(&s);
+    }
+}
+
 /* With as many windows as layers each is fetched once in a step; with two, in M micro-batches of L layers, forward
    and backward, a pass finds two of them there. */
 static void traffic(void **state)
@@ -238,7 +302,7 @@ static void traffic(void **state)
     for (int windows = 2; windows <= L; windows++) {
         struct stage s = {.how = {.reduce = TR_REDUCE_EACH, .ahead = windows - 1}};
 
-        open_stage(&s, w, L, windows, 2, 0);
+        open_stage(&s, w, L, windows, 2, 0, 0);
         assert_ok(tr_residency_add(&s.how, &s.list));
         is_right(&s);
         assert_int_equal(count_of(&s.list, TR_FETCH), L + (2 * M - 1) * (L - windows));
@@ -257,7 +321,7 @@ static void ahead_of_use(void **state)
     bool fetched = false;
 
     (void)state;
-    open_stage(&s, w, L, 2, 2, 0);
+    open_stage(&s, w, L, 2, 2, 0, 0);
     assert_ok(tr_residency_add(&s.how, &s.list));
     for (int i = 0; i < s.list.n; i++) {
         const struct tr_instr *in = &s.list.list[i];
@@ -275,9 +339,10 @@ static void ahead_of_use(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_step), cmocka_unit_test(all_right),
-        cmocka_unit_test(left_out), cmocka_unit_test(of_another_part),
-        cmocka_unit_test(traffic),  cmocka_unit_test(ahead_of_use),
+        cmocka_unit_test(one_step),          cmocka_unit_test(all_right),
+        cmocka_unit_test(left_out),          cmocka_unit_test(of_another_part),
+        cmocka_unit_test(traffic),           cmocka_unit_test(ahead_of_use),
+        cmocka_unit_test(of_another_window), cmocka_unit_test(chunk_traffic),
     };
     return run_tap(tests);
 }

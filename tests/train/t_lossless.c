@@ -37,6 +37,7 @@ static const struct mode {
     {"ZeRO-2, offloaded", "--zero-stage 2 --offload-optimizer cpu", MICRO, false},
     {"ZeRO-3, offloaded", "--zero-stage 3 --offload-optimizer cpu --offload-param cpu", MICRO,
      false},
+    {"chunks", "--chunk-memory 200K --chunk-size 5000", MICRO, false},
     {"ZeRO-2, hybrid", "--zero-stage 2 --zero-shard-size 2", MICRO, true},
     {"ZeRO-3, hybrid", "--zero-stage 3 --zero-shard-size 2", MICRO, true},
 };

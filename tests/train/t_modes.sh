@@ -17,6 +17,7 @@ server --dp-mode central_ps
 zero2  --zero-stage 2
 zero3  --zero-stage 3
 hosted --zero-stage 3 --offload-optimizer cpu --offload-param cpu
+chunks --chunk-memory 200K --chunk-size 5000
 '
 more_modes="
 shards --dp-mode sharded_ps
