@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench_adam [MILLIONS [THREADS]]: AdamW of so many million parameters (64) on the processor, and the rate at which its
- * memory copies.
+ * bench_adam [MILLIONS [THREADS]]: AdamW and 8-bit Adam of so many million parameters (64) on the processor, and the rate
+ * at which its memory copies.
  *
  * Each row is timed in turn with a copy of as many bytes by the same threads, REPEATS times, and share is the median of
  * these ratios: bytes that AdamW reads and writes (p, m, v and g read; p, m and v written; 2 bytes of the copy in bf16)
- * a second, over bytes that a copy reads and writes a second.
+ * a second, over bytes that a copy reads and writes a second.  8-bit Adam has blocks of 256, and in place of m and v 2 bytes
+ * and 8/256.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,9 +18,15 @@
 
 enum { REPEATS = 11, MILLION = 1000000 };
 
+/* What is updated. */
+enum kind { ADAMW, HALF, EIGHT };
+static const char *const names[] = {"adamw", "adamw, weights in bf16", "8-bit adam"};
+static const double bytes_each[] = {28.0, 30.0, 12.0 + 2.0 * (2.0 + 8.0 / 256.0)};
+static const struct tr_code_blocks blocks = {256, 256};
+
 struct adam {
     struct tr_queue q;
-    struct tr_tensor p, m, v, g, half;
+    struct tr_tensor p, m, v, g, half, m8, v8;
     char *from, *to;
     int64_t n, bytes;
     int threads;
@@ -36,30 +43,33 @@ static double copy(struct adam *a)
     return tr_now() - begin;
 }
 
-static double update(struct adam *a, bool half)
+static double update(struct adam *a, enum kind kind)
 {
     const double begin = tr_now();
+    const struct tr_adamw how = {.lr = 1e-4f,
+                                 .beta1 = 0.9f,
+                                 .beta2 = 0.999f,
+                                 .eps = 1e-8f,
+                                 .decay = 0.01f,
+                                 .bias1 = 0.1f,
+                                 .bias2 = 1e-3f,
+                                 .grad_scale = 1.0f};
 
-    a->q.on->adamw(&a->q, half ? &a->half : NULL, &a->p, &a->m, &a->v, &a->g,
-                   (struct tr_adamw){.lr = 1e-4f,
-                                     .beta1 = 0.9f,
-                                     .beta2 = 0.999f,
-                                     .eps = 1e-8f,
-                                     .decay = 0.01f,
-                                     .bias1 = 0.1f,
-                                     .bias2 = 1e-3f,
-                                     .grad_scale = 1.0f});
+    if (kind == EIGHT)
+        a->q.on->adam8(&a->q, NULL, &a->p, &a->m8, &a->v8, &a->g, how, blocks);
+    else
+        a->q.on->adamw(&a->q, kind == HALF ? &a->half : NULL, &a->p, &a->m, &a->v, &a->g, how);
     return tr_now() - begin;
 }
 
-static void row(struct adam *a, bool half, int argc, char **argv)
+static void row(struct adam *a, enum kind kind, int argc, char **argv)
 {
-    const double moved = (half ? 30.0 : 28.0) * (double)a->n, copied = 2.0 * (double)a->bytes;
+    const double moved = bytes_each[kind] * (double)a->n, copied = 2.0 * (double)a->bytes;
     double ours[REPEATS], theirs[REPEATS], share[REPEATS], seconds;
     json_t *line = bench_line("adam", argc, argv);
 
     for (int i = -1; i < REPEATS; i++) { /* the first warms up */
-        const double u = update(a, half), c = copy(a);
+        const double u = update(a, kind), c = copy(a);
 
         if (i < 0)
             continue;
@@ -67,7 +77,7 @@ static void row(struct adam *a, bool half, int argc, char **argv)
         theirs[i] = c;
         share[i] = moved / u / (copied / c);
     }
-    json_object_set_new(line, "what", json_string(half ? "adamw, weights in bf16" : "adamw"));
+    json_object_set_new(line, "what", json_string(names[kind]));
     bench_add_side(line, a->threads, "fp32", "trireme's");
     json_object_set_new(line, "parameters", json_integer(a->n));
     seconds = tr_bench_times_of(ours, REPEATS).median;
@@ -99,12 +109,18 @@ int main(int argc, char **argv)
     a.g = bench_matrix(&a.q, TR_F32, 1, a.n);
     a.half = bench_matrix(&a.q, TR_BF16, 1, a.n);
     a.q.on->fill(&a.q, &a.v, 0.5f);
+    a.m8 = tr_u8_1(bench_memory(tr_code_bytes(blocks, a.n), 1), tr_code_bytes(blocks, a.n));
+    a.v8 = tr_u8_1(bench_memory(tr_code_bytes(blocks, a.n), 1), tr_code_bytes(blocks, a.n));
+    memset(a.m8.data, 0, (size_t)tr_tensor_bytes(&a.m8));
+    memset(a.v8.data, 0, (size_t)tr_tensor_bytes(&a.v8));
     a.from = bench_memory(a.bytes, 1);
     a.to = bench_memory(a.bytes, 1);
     memset(a.from, 1, (size_t)a.bytes);
-    row(&a, false, argc, argv);
-    row(&a, true, argc, argv);
+    for (int kind = ADAMW; kind <= EIGHT; kind++)
+        row(&a, (enum kind)kind, argc, argv);
     a.q.on->close(a.q.device);
+    free(a.m8.data);
+    free(a.v8.data);
     free(a.from);
     free(a.to);
     return 0;

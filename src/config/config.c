@@ -360,8 +360,13 @@ static void print_kernels(const char *kernels, FILE *f)
 
 char *tr_config_kernels(const char *json)
 {
+    return tr_config_stored(json, TR_CONFIG_KERNELS);
+}
+
+char *tr_config_stored(const char *json, const char *name)
+{
     json_t *object = json_loads(json, 0, NULL);
-    const char *text = json_string_value(json_object_get(object, TR_CONFIG_KERNELS));
+    const char *text = json_string_value(json_object_get(object, name));
     char *copy = text ? strdup(text) : NULL;
 
     TR_ASSERT(!text || copy);

@@ -98,8 +98,10 @@ const char *tr_config_spelling(const char *name, int value);
 #define TR_CONFIG_KERNELS "kernels"
 char *tr_config_get_json(const struct tr_config *c, const char *kernels);
 
-/* That text of what tr_config_get_json() made, owned by the caller; NULL where it has none. */
+/* That text of what tr_config_get_json() made, and that of an option with words, without dashes in front; owned by the
+   caller; NULL where it has none. */
 char *tr_config_kernels(const char *json);
+char *tr_config_stored(const char *json, const char *name);
 
 /* The reverse.  Names that the table lacks are an error, options that `json` lacks keep their
    value.  TR_EDATA for what is not such an object. */

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "config/precision.h"
+
 /* Scales are shared by as many numbers in the message of a compressed server (dp/averager.h). */
 enum { DP_BUCKET = 512 };
 
@@ -199,6 +201,12 @@ static enum tr_status check_bits(const struct tr_config *c)
             "--dp-bits %lld: a number is sent in 1 to 8 bits, or in 32 as it is; give one "
             "of these",
             (long long)c->dp_bits);
+    if (c->dp_bits != 32 && tr_state_block(c) > 0)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--dp-mode sharded_ps_compressed averages first moments, which "
+            "--optimizer %s keeps in 8 bits: say --optimizer adam, or --dp-mode sharded_ps",
+            tr_config_spelling("optimizer", c->optimizer));
     return TR_OK;
 }
 

@@ -110,6 +110,30 @@ static enum tr_status shape_schedule(const struct tr_config *c, const struct tr_
     return shape_groups(c, b, l);
 }
 
+int64_t tr_state_block(const struct tr_config *c)
+{
+    return c->optimizer == TR_OPTIMIZER_ADAM8 ? c->adam8bit_block : 0;
+}
+
+double tr_state_bytes(int64_t state_block)
+{
+    return state_block > 0 ? 1.0 + 4.0 / (double)state_block : 4.0;
+}
+
+/* A tile has whole blocks, but for those that the ends of a parameter cut. */
+static enum tr_status check_blocks(const struct tr_config *c, int64_t block)
+{
+    if (block == 0 && tr_config_changed(c, "adam8bit-block"))
+        return TR_FAIL(TR_ECONFIG, "--adam8bit-block sets the blocks of --optimizer 8bit-adam, and "
+                                   "the states of this optimizer are fp32: add that, or remove it");
+    if (block > c->offload_tile)
+        return TR_FAIL(TR_ECONFIG,
+                       "--offload-tile %lld is less than --adam8bit-block %lld, and a block is "
+                       "updated at one time: give %lld or more",
+                       (long long)c->offload_tile, (long long)block, (long long)block);
+    return TR_OK;
+}
+
 static enum tr_status shape_precision(const struct tr_config *c, const struct tr_family *f,
                                       struct tr_precision *p)
 {
@@ -139,7 +163,8 @@ static enum tr_status shape_precision(const struct tr_config *c, const struct tr
     /* As Megatron: eight bits are too few to add up many micro-batches. */
     p->grads_fp32 = c->bf16 || c->accumulate_allreduce_grads_in_fp32;
     p->stream_fp32 = c->fp32_residual_connection;
-    return TR_OK;
+    p->state_block = tr_state_block(c);
+    return check_blocks(c, p->state_block);
 }
 
 static enum tr_status shape_recompute(const struct tr_config *c, const struct tr_layout *l,

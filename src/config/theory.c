@@ -6,7 +6,7 @@
 double tr_theory_weights(const struct tr_precision *p, int64_t params, int shards)
 {
     double weights = p->half ? 2.0 : 4.0, grads = p->half && !p->grads_fp32 ? 2.0 : 4.0;
-    double state = p->half ? 12.0 : 8.0;
+    double state = (p->half ? 4.0 : 0.0) + 2.0 * tr_state_bytes(p->state_block);
 
     return (double)params * (weights + grads + state / shards);
 }

@@ -11,7 +11,7 @@
 
 /* Bytes of weights, gradients and optimizer state of `params` parameters: 16 each in fp32 and in
    half precision, 18 where weights in half precision have fp32 gradients; of these the optimizer's
-   8 in fp32, else 12, are sharded over `shards` replicas. */
+   8 in fp32, else 12, are sharded over `shards` replicas.  With states in 8 bits 6 less, but for the scales of blocks. */
 double tr_theory_weights(const struct tr_precision *p, int64_t params, int shards);
 
 /*

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "device/block_code.h"
 #include "family/family.h"
 #include "tensor/tensor.h"
 #include "util/rng.h"
@@ -275,6 +276,12 @@ struct tr_backend {
                                    const struct tr_tensor *ctx, const struct tr_tensor *lse,
                                    const struct tr_tensor *qkv, const struct tr_relative *to,
                                    struct tr_attention_how how, struct tr_dropout drop);
+
+    /* As adamw (ops.def) with m and v in blocks of 8 bits (TR_U8, device/block_code.h: m of TR_BOOK_SIGNED, v of
+       TR_BOOK_UNSIGNED), by the rule of struct tr_adam8: the same bits on every backend.  NULL where it is not done. */
+    void (*adam8)(struct tr_queue *q, const struct tr_tensor *half, const struct tr_tensor *p,
+                  const struct tr_tensor *m, const struct tr_tensor *v, const struct tr_tensor *g,
+                  struct tr_adamw how, struct tr_code_blocks blocks);
 
     /* y = act(x), and dx = dy act'(x), which may be dy; `act` is not gated. */
     void (*activate)(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *x,

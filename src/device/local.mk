@@ -1,5 +1,5 @@
 libtrireme_a_SOURCES += \
-	src/device/cpu/cpu.c src/device/cpu/cpu.h \
+	src/device/cpu/cpu.c src/device/cpu/cpu.h src/device/cpu/cpu_adam8.c \
 	src/device/cpu/cpu_attn.c src/device/cpu/cpu_cached.c src/device/cpu/cpu_relative.c src/device/cpu/cpu_blocks.h src/device/cpu/cpu_codec.c src/device/cpu/cpu_dense.c src/device/cpu/cpu_embed.c src/device/cpu/cpu_flat.c \
 	src/device/cpu/cpu_heads.c \
 	src/device/cpu/cpu_dnnl.h \
@@ -10,8 +10,9 @@ libtrireme_a_SOURCES += \
 	src/device/cpu/cpu_topk.c src/device/cpu/cpu_xent.c \
 	src/device/codec_bits.h src/device/backends/backends.c src/device/device.h src/device/ops.def \
 	src/device/backends/gpus.c \
+	src/device/block_code.c src/device/block_code.h \
 	src/device/host.c src/device/host.h \
-	src/device/ref/ref.c src/device/ref/ref.h src/device/ref/ref_attn.c src/device/ref/ref_cached.c src/device/ref/ref_relative.c src/device/ref/ref_codec.c \
+	src/device/ref/ref.c src/device/ref/ref.h src/device/ref/ref_adam8.c src/device/ref/ref_attn.c src/device/ref/ref_cached.c src/device/ref/ref_relative.c src/device/ref/ref_codec.c \
 	src/device/ref/ref_element.h src/device/ref/ref_heads.c \
 	src/device/cuda/sdpa.c src/device/cuda/sdpa.h src/device/sizes.c src/device/sizes.h \
 	src/device/backends/versions.c src/device/backends/versions.h

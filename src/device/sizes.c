@@ -288,6 +288,24 @@ int64_t tr_sizes_adamw(const struct tr_tensor *half, const struct tr_tensor *p,
     return n;
 }
 
+static bool bytes(const struct tr_tensor *t, int64_t count)
+{
+    return t->dtype == TR_U8 && tr_tensor_elems(t) == count;
+}
+
+int64_t tr_sizes_adam8(const struct tr_tensor *half, const struct tr_tensor *p,
+                       const struct tr_tensor *m, const struct tr_tensor *v,
+                       const struct tr_tensor *g, struct tr_code_blocks blocks)
+{
+    const int64_t n = tr_tensor_elems(p), in_blocks = tr_code_bytes(blocks, n);
+
+    TR_ASSERT(blocks.lead > 0 && blocks.lead <= blocks.size && blocks.size <= TR_BLOCK_MOST);
+    TR_ASSERT(statistics(p, n) && bytes(m, in_blocks) && bytes(v, in_blocks) && vector(g, n));
+    TR_ASSERT(!half ||
+              ((half->dtype == TR_F16 || half->dtype == TR_BF16) && tr_tensor_elems(half) == n));
+    return n;
+}
+
 int64_t tr_sizes_copy(const struct tr_tensor *y, const struct tr_tensor *x)
 {
     int64_t n = tr_tensor_elems(y);
@@ -300,11 +318,6 @@ int64_t tr_sizes_copy(const struct tr_tensor *y, const struct tr_tensor *x)
 void tr_sizes_scalar(const struct tr_tensor *out)
 {
     TR_ASSERT(out->dtype == TR_F64 && tr_tensor_elems(out) == 1);
-}
-
-static bool bytes(const struct tr_tensor *t, int64_t count)
-{
-    return t->dtype == TR_U8 && tr_tensor_elems(t) == count;
 }
 
 struct tr_fix_sizes tr_sizes_fix(const struct tr_tensor *x, const struct tr_tensor *scale,

@@ -120,6 +120,11 @@ int64_t tr_sizes_adamw(const struct tr_tensor *half, const struct tr_tensor *p,
                        const struct tr_tensor *m, const struct tr_tensor *v,
                        const struct tr_tensor *g);
 
+/* The same where m and v are bytes of blocks. */
+int64_t tr_sizes_adam8(const struct tr_tensor *half, const struct tr_tensor *p,
+                       const struct tr_tensor *m, const struct tr_tensor *v,
+                       const struct tr_tensor *g, struct tr_code_blocks blocks);
+
 /* Elements of x and y: of one type, or both of float types. */
 int64_t tr_sizes_copy(const struct tr_tensor *y, const struct tr_tensor *x);
 

@@ -139,6 +139,7 @@ static void add(struct maker *k, int row, int chunk, int layer, bool copy)
     p->draw = r->draw;
     p->copy = copy;
     p->embeds = r->place & TR_PLACE_EMBED;
+    p->table = row == TR_PARAM_WORD_EMBED || row == TR_PARAM_POS_EMBED;
     /* The format is a literal of param.def; it has one %d exactly when the row is of a layer. */
     if (layer >= 0) {
         const char *at = strstr(r->name, "%d");

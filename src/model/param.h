@@ -59,6 +59,7 @@ struct tr_param {
     bool frozen;           /* it is not trained: no update, and no part of the norm of gradients */
     bool adds;             /* its gradient must be zero before a step */
     bool by_heads;         /* each tensor rank has its own heads' part of the gradient */
+    bool table;            /* of words or positions, whose rows are looked up */
     bool embeds;           /* the embedding has it, the tied one of a last stage as well */
     bool copy; /* another copy: of the tied embedding, on the last stage, or of what is frozen, on
                               all but the first */

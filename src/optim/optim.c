@@ -23,6 +23,11 @@ static void *need(int64_t count, size_t size)
     return p;
 }
 
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* What `r` and `own` have in common; neighbours that are treated alike form one span: fewer and longer
    loops. */
 static void add_span(struct tr_optim *o, const struct tr_region *r, const struct tr_bucket *own,
@@ -68,6 +73,32 @@ static void list_spans(struct tr_optim *o, int tp)
     o->owned = state;
 }
 
+/* A span that lies in several pieces of the states becomes as many. */
+static void cut_spans(struct tr_optim *o)
+{
+    struct tr_optim_span *whole = o->span;
+    const int n = o->spans;
+
+    o->spans = 0;
+    o->span = need(n + o->states.pieces, sizeof *o->span);
+    for (int i = 0; i < n; i++) {
+        struct tr_optim_span left = whole[i];
+
+        for (const struct tr_states_piece *p = tr_states_piece_at(&o->states, left.state);
+             left.count > 0; p++) {
+            struct tr_optim_span *s = &o->span[o->spans];
+
+            *s = left;
+            s->count = smaller(p[1].at - left.state, left.count);
+            o->spans += s->count > 0;
+            left.first += s->count;
+            left.state += s->count;
+            left.count -= s->count;
+        }
+    }
+    free(whole);
+}
+
 static void list_zeros(struct tr_optim *o)
 {
     const struct tr_params *ps = o->params;
@@ -86,23 +117,20 @@ static void list_zeros(struct tr_optim *o)
     }
 }
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* The first elements stay with the device, in whole tiles of 1024. */
+/* The first elements stay with the device, in whole tiles of 1024, but for part of a block. */
 static void list_homes(struct tr_optim *o, const struct tr_optim_places *at)
 {
     const int64_t wanted = (int64_t)((1.0 - at->hosted) * (double)o->owned);
-    const int64_t kept = at->hosted > 0.0 ? wanted / 1024 * 1024 : o->owned;
+    const int64_t kept =
+        at->hosted > 0.0 ? tr_states_border(&o->states, wanted / 1024 * 1024) : o->owned;
 
     if (kept > 0 || o->owned == 0)
-        o->home[o->homes++] =
-            (struct tr_home){.count = kept, .tile = kept > 0 ? kept : 1, .q = at->device};
+        o->home[o->homes++] = (struct tr_home){
+            .count = kept, .tile = kept > 0 ? kept : 1, .states = &o->states, .q = at->device};
     if (kept < o->owned)
         o->home[o->homes++] = (struct tr_home){
             .first = kept,
+            .states = &o->states,
             .count = o->owned - kept,
             .tile = at->tile,
             .q = at->host,
@@ -129,7 +157,9 @@ void tr_optim_open(struct tr_optim *o, const struct tr_params *params, const str
     o->own = need(o->owns, sizeof *o->own);
     for (int i = 0; i < o->owns; i++)
         o->own[i] = own ? own[i] : all;
+    tr_states_open(&o->states, params, o->own, o->owns, tr_state_block(c));
     list_spans(o, tp);
+    cut_spans(o);
     list_zeros(o);
     list_homes(o, at);
     o->shard_hosted = at->weights && o->beside;
@@ -142,8 +172,15 @@ void tr_optim_open(struct tr_optim *o, const struct tr_params *params, const str
 
 enum tr_status tr_optim_start(struct tr_optim *o, const char *name)
 {
-    for (int i = 0; i < o->homes; i++)
+    for (int i = 0; i < o->homes; i++) {
+        if (!tr_states_plain(&o->states) && !o->home[i].q->on->adam8)
+            return TR_FAIL(TR_ECONFIG,
+                           "--optimizer 8bit-adam: weights are updated by %s, which has no kernel "
+                           "for states in 8 bits: add --offload-optimizer cpu, with which the host "
+                           "updates them, or remove --optimizer",
+                           o->home[i].q->on->name);
         TR_TRY(tr_home_start(&o->home[i], name));
+    }
     return TR_OK;
 }
 
@@ -151,6 +188,7 @@ void tr_optim_close(struct tr_optim *o)
 {
     for (int i = 0; i < o->homes; i++)
         tr_home_close(&o->home[i]);
+    tr_states_close(&o->states);
     free(o->own);
     free(o->span);
     free(o->found);
@@ -170,7 +208,7 @@ static struct tr_tensor take(struct tr_arena *a, enum tr_label label, enum tr_dt
 /* Gradients that came and rounded weights that go, of two tiles each. */
 static void plan_tiles(struct tr_optim *o, struct tr_arena *host, enum tr_dtype values)
 {
-    const int64_t most = smaller(o->beside->tile, o->beside->count);
+    const int64_t most = tr_home_most(o->beside);
 
     for (int i = 0; i < 2; i++) {
         if (!o->grads_hosted)
@@ -222,6 +260,11 @@ void tr_optim_plan(struct tr_optim *o, struct tr_arena *device, struct tr_arena 
         o->sum =
             tr_f64_1(tr_arena_take(device, TR_LABEL_OPTIMIZER, (size_t)o->stages * sizeof(double)),
                      o->stages);
+}
+
+bool tr_optim_apart(const struct tr_optim *o)
+{
+    return o->beside || !tr_states_plain(&o->states);
 }
 
 int64_t tr_optim_file_bytes(const struct tr_optim *o)
@@ -312,8 +355,8 @@ static struct tr_tensor masters_of(const struct tr_optim *o, const struct tr_hom
 
 static void bounds(const struct tr_home *h, int64_t t, int64_t *lo, int64_t *hi)
 {
-    *lo = h->first + t * h->tile;
-    *hi = h->first + smaller((t + 1) * h->tile, h->count);
+    *lo = h->first + tr_home_cut(h, t);
+    *hi = h->first + tr_home_cut(h, t + 1);
 }
 
 /* The elements of a span in one of the buffers for a tile. */
@@ -572,6 +615,7 @@ static void update_span(const struct tr_optim *o, const struct tr_home *h, int64
                         const struct tr_optim_span *s, const struct tr_tensor *weights,
                         const struct tr_tensor *g, const struct rule *rule)
 {
+    const struct tr_code_blocks blocks = tr_states_blocks(&o->states, s->state);
     const struct tr_tensor p = masters_of(o, h, t, s);
     const struct tr_tensor m = row_of(h, TR_ROW_STATE + TR_STATE_EXP_AVG, t, s);
     const struct tr_tensor v = row_of(h, TR_ROW_STATE + TR_STATE_EXP_AVG_SQ, t, s);
@@ -583,7 +627,10 @@ static void update_span(const struct tr_optim *o, const struct tr_home *h, int64
     }
     if (s->frozen)
         adamw.lr = 0.0F;
-    h->q->on->adamw(h->q, weights, &p, &m, &v, g, adamw);
+    if (blocks.size > 0)
+        h->q->on->adam8(h->q, weights, &p, &m, &v, g, adamw, blocks);
+    else
+        h->q->on->adamw(h->q, weights, &p, &m, &v, g, adamw);
 }
 
 static void update_here(const struct tr_optim *o, const struct tr_home *h, const struct rule *rule)

@@ -19,7 +19,8 @@
  * Hutter 2019) over the part of the flat buffers that this rank owns: all of it, or with the
  * distributed optimizer (ZeRO-1, Rajbhandari et al. 2020) its shard of each bucket.
  *
- * The states of optim/states.def, AdamW's moments, are stored without gaps: state element k belongs to the k-th
+ * The states of optim/states.def, Adam's moments, are fp32, or with --optimizer 8bit-adam those of large matrices blocks of
+ * 8 bits (struct tr_states), which their own rule updates (struct tr_adam8).  They are stored without gaps: state element k belongs to the k-th
  * owned element.  So are the master weights, in fp32, which exist when the model's values are fp16 or bf16, or when they
  * lie with the host or in files (struct tr_home); otherwise the values are the masters themselves.
  *
@@ -55,6 +56,7 @@ struct tr_optim {
     int owns;
     struct tr_bucket *own; /* [owns], ascending, owned */
     int64_t owned;         /* elements in them */
+    struct tr_states states;
     int spans;
     struct tr_optim_span *span; /* [spans], owned: what of `own` is parameters */
     int zeros;
@@ -69,8 +71,8 @@ struct tr_optim {
     struct tr_tensor
         shard; /* [owned] weights for others to bring, or no data: the masters are it */
     bool shard_hosted, grads_hosted; /* it, and `grads`, are memory of the host */
-    struct tr_tensor
-        state[TR_STATES]; /* [owned] each; optim/states.def; or no data, as with main */
+    struct tr_tensor state
+        [TR_STATES]; /* as struct tr_home has them; optim/states.def; or no data, as with main */
     struct tr_tensor came[2],
         going[2];         /* of a tile each: gradients, and weights that are no fp32 */
     int64_t sent[2];      /* copies of weights that are under way */
@@ -87,7 +89,7 @@ void tr_optim_open(struct tr_optim *o, const struct tr_params *params, const str
                    int tp, const struct tr_bucket *own, int owns, const struct tr_optim_places *at);
 
 /* When memory is there: make the files, if there are some; `name` tells this rank's from others'.  As
-   tr_stripe_open(). */
+   tr_stripe_open(), and TR_ECONFIG where a backend cannot update what it has. */
 enum tr_status tr_optim_start(struct tr_optim *o, const char *name) TR_MUST_CHECK;
 void tr_optim_close(struct tr_optim *o);
 
@@ -98,6 +100,10 @@ void tr_optim_plan(struct tr_optim *o, struct tr_arena *device, struct tr_arena 
 
 /* Bytes of the files of a plan. */
 int64_t tr_optim_file_bytes(const struct tr_optim *o);
+
+/* Whether masters or states are elsewhere than in one place of fp32 numbers in memory of the device: they are read and
+   written with the next two. */
+bool tr_optim_apart(const struct tr_optim *o);
 
 /* Elements at .. at + count - 1 of those that this rank updates, of a row (optim/home.h), to memory of the host or
    from there.  Where masters are the model's weights themselves, row TR_ROW_MASTER has none.  Waits. */

@@ -439,7 +439,8 @@ bool tr_cost_spans(const struct tr_cost *x, enum tr_cost_group group)
 static double host_update(const struct tr_cost *x, double params)
 {
     const struct tr_machine *m = x->m;
-    const double kept = 4.0 + (double)tr_optim_state_bytes(), ranks = m->gpus_per_node;
+    const double kept = 4.0 + tr_optim_state_bytes(x->s->precision.state_block);
+    const double ranks = m->gpus_per_node;
     const double link = params * (x->grad > x->elem ? x->grad : x->elem) / (1e9 * m->host_link);
     /* A weight in fp32 is the master. */
     const double weight = x->s->precision.half ? 2.0 * x->elem : x->elem;
@@ -453,7 +454,10 @@ static double host_update(const struct tr_cost *x, double params)
 double tr_cost_optimizer(const struct tr_cost *x, double params)
 {
     const double mine = params / x->s->dp.optimizer_shards, hosted = x->s->offload.hosted;
-    const double here = (1.0 - hosted) * mine * x->m->optimizer_bytes / x->stream;
+    /* Of fp32 states; read and written, those in blocks save this. */
+    const double saved =
+        2.0 * (tr_optim_state_bytes(0) - tr_optim_state_bytes(x->s->precision.state_block));
+    const double here = (1.0 - hosted) * mine * (x->m->optimizer_bytes - saved) / x->stream;
 
     return hosted > 0.0 ? here + host_update(x, hosted * mine) : here;
 }

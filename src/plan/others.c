@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/param.h"
+#include "optim/states.h"
 #include "pipeline/sched.h"
 #include "plan/plan_parts.h"
 #include "util/meter.h"
@@ -139,7 +140,8 @@ static int64_t params_of(const struct tr_shape *s, int64_t *layer)
    shards. */
 static double bytes_each(const struct tr_precision *p, double shards)
 {
-    const double own = p->half ? 12.0 : 8.0, all = p->half ? (p->grads_fp32 ? 6.0 : 4.0) : 8.0;
+    const double own = (p->half ? 4.0 : 0.0) + tr_optim_state_bytes(p->state_block);
+    const double all = p->half ? (p->grads_fp32 ? 6.0 : 4.0) : 8.0;
 
     return all + own / shards;
 }

@@ -12,7 +12,7 @@
 static const char kind[] = "replica";
 /* What a file says of itself where weights and optimizer states are not in it, since all replicas have the same. */
 static const char alone[] = ", errors alone";
-enum { LAYERS_BYTES = 256 };
+enum { LAYERS_BYTES = 256, STATES_BYTES = 80 };
 
 /* The layers of stages that are not all equal; of a list that is too long for a page, its checksum. */
 static void put_layers(const struct tr_layout *l, char text[LAYERS_BYTES])
@@ -27,18 +27,30 @@ static void put_layers(const struct tr_layout *l, char text[LAYERS_BYTES])
     snprintf(text, LAYERS_BYTES, ", layers %.*s", LAYERS_BYTES - 16, list);
 }
 
-/* The layout and the mode for which a file can be used. */
+/* In which form states are, where it is not fp32. */
+static void put_states(const struct tr_config *c, char text[STATES_BYTES])
+{
+    const int64_t block = tr_state_block(c);
+
+    text[0] = '\0';
+    if (block > 0)
+        snprintf(text, STATES_BYTES, ", --optimizer %s in blocks of %lld",
+                 tr_config_spelling("optimizer", c->optimizer), (long long)block);
+}
+
+/* The layout, the mode and the form of states for which a file can be used. */
 static void about(struct tr_run *r, char text[TR_CKPT_ABOUT_BYTES])
 {
     const struct tr_shape *s = &r->shape;
-    char layers[LAYERS_BYTES];
+    char layers[LAYERS_BYTES], states[STATES_BYTES];
 
     put_layers(&s->layout, layers);
+    put_states(r->config, states);
     snprintf(text, TR_CKPT_ABOUT_BYTES,
              "tensor %d, pipeline %d, data %d, chunks %d%s, --dp-mode %s%s%s", s->layout.w,
              s->layout.p, s->layout.d, s->layout.k, layers,
              tr_config_spelling("dp-mode", r->config->dp_mode), tr_dp_state(&r->dp).note,
-             s->dp.diverges ? "" : alone);
+             s->dp.diverges ? states : alone);
 }
 
 static void add_part(struct tr_ckpt_rank *f, const char *name, struct tr_tensor t)
@@ -101,9 +113,11 @@ const struct tr_ckpt_sidecar *tr_replicas_sidecar(struct tr_run *r, struct tr_ck
 int64_t tr_replicas_sidecar_bytes(const struct tr_config *c, const struct tr_data_parallel *dp,
                                   int d, int64_t elems)
 {
-    const int64_t each = dp->diverges ? tr_dtype_bytes(TR_F32) + tr_optim_state_bytes() : 0;
+    const double whole = (double)tr_dtype_bytes(TR_F32) + tr_optim_state_bytes(tr_state_block(c));
+    const double each = dp->diverges ? whole : 0.0;
+    const double all = (double)elems * (each * d + (double)tr_dp_state_bytes(c, dp, d));
 
-    return c->no_save_optim ? 0 : elems * (each * d + tr_dp_state_bytes(c, dp, d));
+    return c->no_save_optim ? 0 : (int64_t)all;
 }
 
 /* The sidecar files of a checkpoint. */
@@ -125,8 +139,13 @@ static void clear(struct tr_run *r, const struct tr_ckpt_rank *f)
 {
     struct tr_queue *q = &r->queue;
 
-    for (int i = 0; i < f->parts; i++)
-        q->on->fill(q, &f->part[i].at, 0.0F);
+    for (int i = 0; i < f->parts; i++) {
+        const struct tr_tensor *t = &f->part[i].at;
+        const struct tr_tensor floats =
+            t->dtype == TR_U8 ? tr_f32_1(t->data, tr_tensor_bytes(t) / 4) : *t;
+
+        q->on->fill(q, &floats, 0.0F);
+    }
 }
 
 static enum tr_status read_file(struct tr_run *r, const char *folder)

@@ -415,16 +415,16 @@ static void access_optimizer(void *ctx, int kind, int64_t at, int64_t count, flo
    first is saved in the file. */
 static struct tr_ckpt_tensors tensors_of(struct tr_run *r, bool states)
 {
-    const bool parted = r->dp.diverged;
+    const bool parted = r->dp.diverged, apart = tr_optim_apart(&r->optim);
 
     struct tr_ckpt_tensors t = {
         .params = &r->model.params,
         .q = &r->queue,
-        .access = r->optim.beside ? access_optimizer : NULL,
+        .access = apart ? access_optimizer : NULL,
         .ctx = r,
         .states = states,
         .value = r->optim.main.data ? r->optim.main : r->model.params.values,
-        .value_flat = !r->optim.main.data && !r->optim.beside,
+        .value_flat = !r->optim.main.data && !apart,
         .sharded = r->optim.owned < r->model.params.size || parted,
         .spans = parted && r->grid.at.dp > 0 ? 0 : r->optim.owns,
         .span = r->optim.own,
@@ -435,7 +435,7 @@ static struct tr_ckpt_tensors tensors_of(struct tr_run *r, bool states)
         t.shards = &r->dp.sums;
     }
 
-    for (int i = 0; i < TR_STATES && states; i++)
+    for (int i = 0; i < TR_STATES && states && !apart; i++)
         t.state[i] = r->optim.state[i];
     return t;
 }
@@ -483,6 +483,20 @@ static void tell_of_kernels(const struct tr_run *r, const char *config)
                "the checkpoint was computed with %s, and this run computes with %s: it goes on, "
                "but last bits of losses are not those of one run; see --cpu-gemm and --backend",
                theirs, kernels_of(r));
+    free(theirs);
+}
+
+/* What this run keeps in another form than the run that saved. */
+static void tell_of_states(const struct tr_run *r, const char *config)
+{
+    char *theirs = config ? tr_config_stored(config, "optimizer") : NULL;
+    const char *ours = tr_config_spelling("optimizer", r->config->optimizer);
+
+    if (theirs && strcmp(theirs, ours) != 0)
+        tr_notice(
+            "> the checkpoint is of a run with --optimizer %s: its moments, which are fp32 in the "
+            "file, go on as those of --optimizer %s\n",
+            theirs, ours);
     free(theirs);
 }
 
@@ -594,6 +608,8 @@ static enum tr_status load_checkpoint(struct tr_run *r)
     }
     if (!r->config->finetune)
         tell_of_kernels(r, config);
+    if (optimizer)
+        tell_of_states(r, config);
     free(config);
     if (optimizer)
         resume_optimizer(r, &state);

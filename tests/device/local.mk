@@ -21,3 +21,7 @@ TESTS += tests/device/t_small
 
 check_PROGRAMS += tests/device/t_relative
 TESTS += tests/device/t_relative
+
+check_PROGRAMS += tests/device/t_adam8
+TESTS += tests/device/t_adam8
+tests_device_t_adam8_SOURCES = tests/device/t_adam8.c $(GOLDEN_SOURCES)

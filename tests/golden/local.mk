@@ -13,6 +13,8 @@ EXTRA_DIST += tests/golden/make_cyclic.py tests/golden/cyclic.txt
 
 EXTRA_DIST += tests/golden/make_masks.py tests/golden/masks.index tests/golden/masks.bin
 
+EXTRA_DIST += tests/golden/make_adam8.py tests/golden/adam8.index tests/golden/adam8.bin
+
 EXTRA_DIST += tests/golden/lm_model.py tests/golden/make_lm.py tests/golden/lm.txt
 
 EXTRA_DIST += tests/golden/make_lr.py tests/golden/lr.txt

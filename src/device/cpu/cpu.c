@@ -100,6 +100,7 @@ const struct tr_backend tr_cpu = {
     .attention_cached = tr_cpu_attention_cached,
     .attention_relative = tr_cpu_attention_relative,
     .attention_relative_bwd = tr_cpu_attention_relative_bwd,
+    .adam8 = tr_cpu_adam8,
     .activate = tr_cpu_activate,
     .activate_bwd = tr_cpu_activate_bwd,
 #define OP(name, tol, params) .name = tr_cpu_##name,

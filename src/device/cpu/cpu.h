@@ -27,6 +27,9 @@ void tr_cpu_attention_relative_bwd(struct tr_queue *q, const struct tr_tensor *d
                                    const struct tr_tensor *ctx, const struct tr_tensor *lse,
                                    const struct tr_tensor *qkv, const struct tr_relative *to,
                                    struct tr_attention_how how, struct tr_dropout drop);
+void tr_cpu_adam8(struct tr_queue *q, const struct tr_tensor *half, const struct tr_tensor *p,
+                  const struct tr_tensor *m, const struct tr_tensor *v, const struct tr_tensor *g,
+                  struct tr_adamw how, struct tr_code_blocks blocks);
 void tr_cpu_activate(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *x,
                      enum tr_act act);
 void tr_cpu_activate_bwd(struct tr_queue *q, const struct tr_tensor *dx, const struct tr_tensor *dy,

@@ -611,6 +611,7 @@ const struct tr_backend tr_ref = {
     .attention_cached = tr_ref_attention_cached,
     .attention_relative = tr_ref_attention_relative,
     .attention_relative_bwd = tr_ref_attention_relative_bwd,
+    .adam8 = tr_ref_adam8,
     .activate = tr_ref_activate,
     .activate_bwd = tr_ref_activate_bwd,
 #define OP(name, tol, params) .name = tr_ref_##name,
