@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "model/packing.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "model/param.h"
@@ -128,9 +129,9 @@ int tr_packing_stays(const struct tr_params *ps, const struct tr_layout *l, int 
 
 int tr_packing_used(const struct tr_packing *p)
 {
-    return p->chunks > 0
-               ? (int)(1000.0 * (double)p->elems / ((double)p->chunks * (double)p->largest))
-               : 1000;
+    if (p->chunks == 0)
+        return 1000;
+    return (int)lround(1000.0 * (double)p->elems / ((double)p->chunks * (double)p->largest));
 }
 
 int64_t tr_packing_least(const struct tr_packing *p, const struct tr_chunking *c)
