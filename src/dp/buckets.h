@@ -47,6 +47,10 @@ struct tr_buckets_how {
     bool sharded;
     bool
         overlap_gather; /* wait for values in tr_buckets_need(), otherwise in tr_buckets_gather() */
+    struct tr_tensor
+        wire; /* as many elements as the gradients have, of another float type: a bucket is cast to it,
+                              summed in it and cast back; borrowed.  Without data sums are in the type of the
+                              gradients */
 };
 
 struct tr_buckets;

@@ -25,8 +25,10 @@ static const struct tr_dp_mode *mode_of(int mode)
    256 MiB to fill the links of a node. */
 int64_t tr_dp_bucket(const struct tr_config *c, bool gpus)
 {
-    if (c->ddp_bucket_size != TR_UNSET_INT)
-        return c->ddp_bucket_size;
+    const int64_t said = tr_data_parallel_bucket(c);
+
+    if (said != TR_UNSET_INT)
+        return said;
     return gpus ? 40000000 : 4000000;
 }
 
@@ -91,8 +93,36 @@ void tr_dp_close(struct tr_dp *x)
     memset(x, 0, sizeof *x);
 }
 
+enum tr_dtype tr_dp_wire(const struct tr_dp *x)
+{
+    switch (x->of.shape->dp.wire) {
+    case TR_WIRE_FP16:
+        return TR_F16;
+    case TR_WIRE_BF16:
+        return TR_BF16;
+    default:
+        return x->of.params->grads.dtype;
+    }
+}
+
+bool tr_dp_overflows(const struct tr_dp *x)
+{
+    return tr_dp_wire(x) == TR_F16 && x->of.params->grads.dtype != TR_F16;
+}
+
+static void plan_wire(struct tr_dp *x, struct tr_arena *device)
+{
+    const enum tr_dtype type = tr_dp_wire(x);
+    const int64_t n = x->of.params->size;
+
+    if (type != x->of.params->grads.dtype)
+        x->wire = tr_tensor_1(
+            tr_arena_take(device, TR_LABEL_GRADIENTS, (size_t)(n * tr_dtype_bytes(type))), type, n);
+}
+
 void tr_dp_plan(struct tr_dp *x, struct tr_arena *device, struct tr_arena *host)
 {
+    plan_wire(x, device);
     if (x->mode->plan)
         x->mode->plan(x, device, host);
 }
@@ -133,6 +163,7 @@ static enum tr_status open_buckets(struct tr_dp *x)
         .overlap_reduce = of->config->overlap_grad_reduce,
         .sharded = is_sharded(x),
         .overlap_gather = of->shape->dp.overlap_gather,
+        .wire = x->wire,
     };
     struct tr_bucket *bucket;
     enum tr_status s;
@@ -283,7 +314,8 @@ bool tr_dp_finish(struct tr_dp *x)
         return false;
     }
     tr_buckets_finish(x->buckets, x->of.queue);
-    count(x, TR_TRAFFIC_DP_SUMS, &x->of.params->grads, is_sharded(x) ? 1 : 2);
+    count(x, TR_TRAFFIC_DP_SUMS, x->wire.data ? &x->wire : &x->of.params->grads,
+          is_sharded(x) ? 1 : 2);
     return false;
 }
 
