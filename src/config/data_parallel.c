@@ -199,6 +199,27 @@ static enum tr_status check_bucket(const struct tr_config *c)
                                      "--ddp-bucket-size in gradients: remove one of them");
 }
 
+/* Whether gradients are reduced in the buckets of dp/buckets.h. */
+static bool has_buckets(const struct tr_data_parallel *dp)
+{
+    return dp->mode == TR_DP_ALLREDUCE || dp->mode == TR_DP_SHARD;
+}
+
+static enum tr_status check_timeline(const struct tr_config *c, const struct tr_data_parallel *dp)
+{
+    if (c->timeline_mark_cycles && !c->timeline_filename)
+        return TR_FAIL(TR_ECONFIG, "--timeline-mark-cycles is about marks in a timeline: give "
+                                   "--timeline-filename FILE, or remove it");
+    if (c->timeline_filename && !has_buckets(dp))
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--timeline-filename is about gradients that are reduced in buckets, and with "
+            "--%s they are exchanged in another way: give --trace FILE, which has all "
+            "that ranks do",
+            dp->mode == TR_DP_ZERO ? "zero-stage" : "dp-mode");
+    return TR_OK;
+}
+
 static enum tr_status find_wire(const struct tr_config *c, int d, struct tr_data_parallel *out)
 {
     const bool fp16 = c->fp16_allreduce;
@@ -209,7 +230,7 @@ static enum tr_status find_wire(const struct tr_config *c, int d, struct tr_data
                                    "another type: remove one of them");
     if (d == 1 || wire == TR_WIRE_SAME)
         return TR_OK;
-    if (out->mode != TR_DP_ALLREDUCE && out->mode != TR_DP_SHARD)
+    if (!has_buckets(out))
         return TR_FAIL(
             TR_ECONFIG,
             "--%s is about gradients that are reduced in buckets, and with --%s they are "
@@ -295,6 +316,7 @@ enum tr_status tr_data_parallel_of(const struct tr_config *c, int d, struct tr_d
     find_compressed(c, out);
     TR_TRY(find_wire(c, d, out));
     TR_TRY(check_bucket(c));
+    TR_TRY(check_timeline(c, out));
     if (!cocktail)
         return TR_OK;
     TR_TRY(check_cocktail(c));

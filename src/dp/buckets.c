@@ -33,6 +33,7 @@ struct tr_buckets {
     struct tr_tensor *grads;  /* [n], spans of the gradient buffer */
     struct tr_tensor *wire;   /* [n], of what is sent: the same, or of another type */
     struct tr_tensor *values; /* [n], of the values */
+    int ready;                /* buckets whose gradients are complete */
     struct flow reduce;       /* transfer i is bucket i */
     struct flow gather;       /* transfer i is bucket n - 1 - i; all done except between
                                    tr_buckets_gather() and tr_buckets_need() */
@@ -199,6 +200,12 @@ static bool has_room(const struct tr_buckets *x, const struct flow *f)
     return f->started < x->n && f->started - f->done < f->most;
 }
 
+static void tell(const struct tr_buckets *x, int i, enum tr_bucket_moment moment)
+{
+    if (x->how.watch.at)
+        x->how.watch.at(x->how.watch.ctx, i, moment);
+}
+
 /* What this rank gets of bucket `i`, or all of it, in one of the lists of spans. */
 static struct tr_tensor mine_of(const struct tr_buckets *x, const struct tr_tensor *span, int i)
 {
@@ -213,8 +220,11 @@ static void land(struct tr_buckets *x, struct tr_queue *q, int i)
 {
     const struct tr_tensor from = mine_of(x, x->wire, i), to = mine_of(x, x->grads, i);
 
-    if (from.data != to.data)
+    if (from.data != to.data) {
+        tell(x, i, TR_BUCKET_ARRIVED);
         q->on->copy(q, &to, &from);
+    }
+    tell(x, i, TR_BUCKET_DONE);
 }
 
 /* Wait for the oldest. */
@@ -241,12 +251,24 @@ static void reduce_next(struct tr_buckets *x, struct tr_queue *q)
     struct tr_pending *p = &x->reduce.under_way[i % x->reduce.most];
     const struct tr_tensor mine = mine_of(x, x->wire, i);
 
-    if (x->wire[i].data != x->grads[i].data)
+    if (x->wire[i].data != x->grads[i].data) {
+        tell(x, i, TR_BUCKET_START_CAST);
         q->on->copy(q, &x->wire[i], &x->grads[i]);
+        tell(x, i, TR_BUCKET_CAST);
+    } else {
+        tell(x, i, TR_BUCKET_START);
+    }
     if (x->how.sharded)
         c->via->reduce_scatter_start(c, q, &mine, &x->wire[i], TR_SUM, p);
     else
         c->via->allreduce_start(c, q, &x->wire[i], TR_SUM, p);
+    tell(x, i, TR_BUCKET_SENT);
+}
+
+static void find_ready(struct tr_buckets *x, int64_t upto)
+{
+    while (x->ready < x->n && x->bucket[x->ready].first + x->bucket[x->ready].count <= upto)
+        tell(x, x->ready++, TR_BUCKET_READY);
 }
 
 /* Ranks start the buckets in one order, however they call this, so it does no harm that one has
@@ -257,6 +279,7 @@ void tr_buckets_ready(struct tr_buckets *x, struct tr_queue *q, int64_t upto)
     if (!x->how.overlap_reduce)
         return;
     TR_ASSERT(x->gather.done == x->n);
+    find_ready(x, upto);
     progress(x, q, &x->reduce);
     while (has_room(x, &x->reduce)) {
         const struct tr_bucket *next = &x->bucket[x->reduce.started];
@@ -275,12 +298,14 @@ bool tr_buckets_overlaps(const struct tr_buckets *x)
 void tr_buckets_finish(struct tr_buckets *x, struct tr_queue *q)
 {
     TR_ASSERT(x->gather.done == x->n);
+    find_ready(x, INT64_MAX);
     while (x->reduce.done < x->n) {
         while (has_room(x, &x->reduce))
             reduce_next(x, q);
         finish_one(x, q, &x->reduce);
     }
-    x->reduce.started = x->reduce.done = 0;
+    x->reduce.started = x->reduce.done = x->ready = 0;
+    tell(x, 0, TR_BUCKET_ALL_DONE);
 }
 
 static void gather_more(struct tr_buckets *x, struct tr_queue *q)

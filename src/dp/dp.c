@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dp/bucket_timeline.h"
 #include "dp/mode.h"
 #include "telemetry/timer.h"
 #include "util/log.h"
@@ -83,6 +84,7 @@ void tr_dp_close(struct tr_dp *x)
     if (x->buckets)
         tr_dp_arrive(x);
     tr_buckets_close(x->buckets);
+    tr_bucket_timeline_close(x->timeline);
     if (x->ctx && x->mode->close)
         x->mode->close(x);
     release(&x->owners);
@@ -156,10 +158,25 @@ void tr_dp_uses(const struct tr_dp *x, void (*use)(void *ctx, enum tr_dp_use wha
     use(ctx, TR_DP_USE_ALLGATHER, is_sharded(x));
 }
 
+static enum tr_status open_timeline(struct tr_dp *x, const struct tr_bucket *bucket, int n)
+{
+    const struct tr_config *c = x->of.config;
+    const struct tr_bucket_timeline_how how = {
+        .path = c->timeline_filename,
+        .cycles = c->timeline_mark_cycles,
+        .sharded = is_sharded(x),
+        .nccl = x->sums.via->queues,
+    };
+
+    if (!how.path || x->of.world->rank > 0)
+        return TR_OK;
+    return tr_bucket_timeline_open(&how, x->of.params, bucket, n, &x->timeline);
+}
+
 static enum tr_status open_buckets(struct tr_dp *x)
 {
     const struct tr_dp_of *of = &x->of;
-    const struct tr_buckets_how how = {
+    struct tr_buckets_how how = {
         .overlap_reduce = of->config->overlap_grad_reduce,
         .sharded = is_sharded(x),
         .overlap_gather = of->shape->dp.overlap_gather,
@@ -172,6 +189,12 @@ static enum tr_status open_buckets(struct tr_dp *x)
     if (x->mode->gather || x->mode->sum)
         return TR_OK;
     n = plan_buckets(of, &bucket);
+    s = tr_comm_agree(of->world, open_timeline(x, bucket, n));
+    if (s != TR_OK) {
+        free(bucket);
+        return s;
+    }
+    how.watch = tr_bucket_timeline_watch(x->timeline);
     s = tr_buckets_open(&x->sums, &of->params->grads, &of->params->values, bucket, n, how,
                         &x->buckets);
 

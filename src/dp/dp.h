@@ -58,7 +58,8 @@ struct tr_dp {
 
     struct tr_tensor
         wire; /* of all gradients, where they are sent in another type; else without data */
-    struct tr_buckets *buckets; /* sums and gathers, or NULL before tr_dp_start() */
+    struct tr_buckets *buckets;          /* sums and gathers, or NULL before tr_dp_start() */
+    struct tr_bucket_timeline *timeline; /* of rank 0, or NULL */
     const struct tr_dp_mode *mode;
     void *ctx; /* of the mode */
     bool started;

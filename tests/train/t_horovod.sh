@@ -5,7 +5,7 @@
 # replicas, and its variables.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 16
+plan 22
 
 check "a dataset is built" small_corpus
 
@@ -65,7 +65,89 @@ option_wins() {
 }
 check "an option wins, and 0 is none" option_wins
 
+# The timeline of 2 replicas of one layer, in buckets of 5000: events of each bucket as it goes, B and E in pairs.
+timeline() {
+    command -v python3 > /dev/null 2>&1 || { echo "python3 is not installed"; return 0; }
+    timeline_name=$1
+    shift
+    run "$timeline_name" --ddp-bucket-size 5000 --timeline-filename "$work/$timeline_name.json" "$@" &&
+        python3 - "$work/$timeline_name.json" > "$work/$timeline_name.events" << 'END'
+import json, sys
+names, open_now, seen, marks = {}, {}, {}, 0
+for e in json.load(open(sys.argv[1])):
+    pid = e["pid"]
+    if e["ph"] == "M":
+        names.update({pid: e["args"]["name"]} if "name" in e["args"] else {})
+    elif e["ph"] == "i":
+        assert e["name"] == "CYCLE_START" and e["s"] == "g", e
+        marks += 1
+    elif e["ph"] == "B":
+        open_now.setdefault(pid, []).append((e["name"], e["ts"]))
+        seen.setdefault(pid, []).append("/".join(n for n, _ in open_now[pid]))
+    elif e["ph"] == "E":
+        assert e["ts"] >= open_now[pid].pop()[1], e
+    else:
+        assert e["ph"] == "X" and e["name"] == "0" and e["dur"] == 0, e
+assert all(not o for o in open_now.values()) and set(seen) == set(names) - {0}, names
+assert "layernorm" in names[1], names
+assert all(s == seen[1] for s in seen.values()), seen
+each = len(seen[1]) // 6
+print(marks // 6 == len(seen), " ".join(seen[1][:each]))
+assert seen[1] == seen[1][:each] * 6, seen[1]
+END
+    cat "$work/$timeline_name.events"
+}
+plain_timeline() {
+    timeline plain && [ "$(cat "$work/plain.events")" = "False NEGOTIATE_ALLREDUCE ALLREDUCE ALLREDUCE/QUEUE ALLREDUCE/MPI_ALLREDUCE" ] &&
+        cmp "$work/whole.losses" "$work/plain.losses"
+}
+check "a timeline" plain_timeline
+cast_timeline() {
+    timeline cast --fp16-allreduce --timeline-mark-cycles && grep -q "^True NEGOTIATE_ALLREDUCE ALLREDUCE \
+ALLREDUCE/MEMCPY_IN_FUSION_BUFFER ALLREDUCE/QUEUE ALLREDUCE/MPI_ALLREDUCE ALLREDUCE/MEMCPY_OUT_FUSION_BUFFER$" "$work/cast.events"
+}
+check "with casts, and a mark for each bucket" cast_timeline
+scattered_timeline() {
+    timeline scattered --zero-stage 1 --no-overlap-grad-reduce &&
+        grep -q "NEGOTIATE_REDUCESCATTER REDUCESCATTER REDUCESCATTER/QUEUE REDUCESCATTER/MPI_REDUCESCATTER$" "$work/scattered.events"
+}
+check "of sharded optimizer states" scattered_timeline
+
+# While it runs, until it has grown to 300 kB, and after SIGKILL it is an array.  A reader may come while two pages are
+# written, and looks once more.
+running() {
+    command -v python3 > /dev/null 2>&1 || return 0
+    (HOROVOD_TIMELINE=$work/running.json small 2 --ddp-bucket-size 5000 --train-iters 1000000 > "$work/running.log" 2>&1) &
+    running_pid=$!
+    python3 - "$work/running.json" << 'END'
+import json, os, sys, time
+path, end, last, looks = sys.argv[1], time.monotonic() + 120, 0, 0
+def look():
+    return len(json.load(open(path)))
+while last < 4000 and time.monotonic() < end:
+    if not os.path.exists(path) or os.path.getsize(path) == 0:
+        time.sleep(0.01)
+        continue
+    try:
+        n = look()
+    except ValueError:
+        time.sleep(0.01)
+        n = look()
+    assert n >= last, (n, last)
+    last, looks = n, looks + 1
+print(looks, "times,", last, "events")
+assert last >= 4000 and looks > 5
+END
+    running_code=$?
+    for running_rank in $(rank_pids $running_pid); do kill -9 "$running_rank"; done
+    wait $running_pid
+    [ $running_code = 0 ] && python3 -c 'import json, sys; print(len(json.load(open(sys.argv[1]))))' "$work/running.json"
+}
+check "it is an array while the run goes on, and after SIGKILL" running
+
 once="--train-iters=1"
+fails "marks without a timeline" 64 "give --timeline-filename FILE" small 2 --timeline-mark-cycles "$once"
+fails "a folder that does not exist" 74 "cannot write $work/no/x.json" small 2 --timeline-filename "$work/no/x.json" "$once"
 fails "two sizes" 64 "--fusion-threshold-mb is the size of a bucket in MiB" small 2 --fusion-threshold-mb 64 \
     --ddp-bucket-size 5000 "$once"
 fails "two types" 64 "--fp16-allreduce is --dp-wire fp16" small 2 --fp16-allreduce --dp-wire bf16 "$once"
