@@ -185,6 +185,73 @@ static enum tr_status check_cocktail(const struct tr_config *c)
     return TR_OK;
 }
 
+double tr_data_parallel_wire(const struct tr_data_parallel *dp, double grad)
+{
+    return dp->wire == TR_WIRE_SAME ? grad : 2.0;
+}
+
+int64_t tr_data_parallel_bucket(const struct tr_config *c)
+{
+    const bool half = c->fp16 && !c->accumulate_allreduce_grads_in_fp32;
+    const bool sent_half = half || c->fp16_allreduce || c->dp_wire != TR_WIRE_SAME;
+    const double elements = ceil(c->fusion_threshold_mb * 1048576.0 / (sent_half ? 2.0 : 4.0));
+
+    if (c->fusion_threshold_mb <= TR_UNSET_REAL)
+        return c->ddp_bucket_size;
+    return elements < 1e15 ? (int64_t)elements : (int64_t)1e15;
+}
+
+static enum tr_status check_bucket(const struct tr_config *c)
+{
+    return c->fusion_threshold_mb <= TR_UNSET_REAL || c->ddp_bucket_size == TR_UNSET_INT
+               ? TR_OK
+               : TR_FAIL(TR_ECONFIG, "--fusion-threshold-mb is the size of a bucket in MiB, and "
+                                     "--ddp-bucket-size in gradients: remove one of them");
+}
+
+/* Whether gradients are reduced in the buckets of dp/buckets.h. */
+static bool has_buckets(const struct tr_data_parallel *dp)
+{
+    return dp->mode == TR_DP_ALLREDUCE || dp->mode == TR_DP_SHARD;
+}
+
+static enum tr_status check_timeline(const struct tr_config *c, const struct tr_data_parallel *dp)
+{
+    if (c->timeline_mark_cycles && !c->timeline_filename)
+        return TR_FAIL(TR_ECONFIG, "--timeline-mark-cycles is about marks in a timeline: give "
+                                   "--timeline-filename FILE, or remove it");
+    if (c->timeline_filename && !has_buckets(dp))
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--timeline-filename is about gradients that are reduced in buckets, and with "
+            "--%s they are exchanged in another way: give --trace FILE, which has all "
+            "that ranks do",
+            dp->mode == TR_DP_ZERO ? "zero-stage" : "dp-mode");
+    return TR_OK;
+}
+
+static enum tr_status find_wire(const struct tr_config *c, int d, struct tr_data_parallel *out)
+{
+    const bool fp16 = c->fp16_allreduce;
+    const int wire = fp16 ? TR_WIRE_FP16 : (int)c->dp_wire;
+
+    if (fp16 && c->dp_wire == TR_WIRE_BF16)
+        return TR_FAIL(TR_ECONFIG, "--fp16-allreduce is --dp-wire fp16, and --dp-wire bf16 says "
+                                   "another type: remove one of them");
+    if (d == 1 || wire == TR_WIRE_SAME)
+        return TR_OK;
+    if (!has_buckets(out))
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--%s is about gradients that are reduced in buckets, and with --%s they are "
+            "exchanged in another way: give --dp-mode allreduce or --zero-stage 1, or "
+            "remove it",
+            fp16 ? "fp16-allreduce" : "dp-wire",
+            out->mode == TR_DP_ZERO ? "zero-stage" : "dp-mode");
+    out->wire = wire;
+    return TR_OK;
+}
+
 static enum tr_status check_bits(const struct tr_config *c)
 {
     if (c->dp_mode != TR_DP_SHARDED_PS_COMPRESSED)
@@ -266,6 +333,9 @@ enum tr_status tr_data_parallel_of(const struct tr_config *c, int d, struct tr_d
     TR_TRY(check_bits(c));
     out->warms_up = out->diverges = diverges && d > 1;
     find_compressed(c, out);
+    TR_TRY(find_wire(c, d, out));
+    TR_TRY(check_bucket(c));
+    TR_TRY(check_timeline(c, out));
     if (!cocktail)
         return TR_OK;
     TR_TRY(check_cocktail(c));

@@ -31,12 +31,19 @@ struct tr_data_parallel {
     bool warms_up; /* the first --train-warmup-steps are those of all-reduce; false when d is 1 */
     bool diverges; /* local SGD: after the warm-up replicas diverge; false when d is 1 */
     bool keeps_errors; /* after it each rank keeps what its messages left out; false when d is 1 */
+    int wire;          /* --dp-wire, of buckets; TR_WIRE_SAME when d is 1 */
     double delta_bits; /* bits that they then send for a parameter, in each direction */
 };
 
 /* Whether that --dp-mode has a warm-up, where there are several replicas, and whether these diverge after it. */
 bool tr_dp_mode_warms_up(int mode);
 bool tr_dp_mode_diverges(int mode);
+
+/* Bytes of a gradient on its way between replicas, which has `grad` elsewhere. */
+double tr_data_parallel_wire(const struct tr_data_parallel *dp, double grad);
+
+/* Elements of a bucket of gradients as --ddp-bucket-size or --fusion-threshold-mb say, or TR_UNSET_INT. */
+int64_t tr_data_parallel_bucket(const struct tr_config *c);
 
 /* From the options, for `d` replicas.  TR_ECONFIG as tr_shape_of(). */
 enum tr_status tr_data_parallel_of(const struct tr_config *c, int d,

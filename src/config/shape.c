@@ -623,6 +623,7 @@ static enum tr_status check_model(const struct tr_config *c, const struct tr_lay
                                   const struct tr_dims *m)
 {
     const double params = parameters_about(m);
+    const int64_t bucket = tr_data_parallel_bucket(c);
 
     if (m->layers > MOST_LAYERS)
         return TR_FAIL(TR_ECONFIG,
@@ -635,13 +636,13 @@ static enum tr_status check_model(const struct tr_config *c, const struct tr_lay
                        "make --hidden-size, --kv-channels, --ffn-hidden-size, --num-layers, "
                        "--max-position-embeddings or --vocab-size smaller",
                        params, MOST_PARAMS);
-    if (c->ddp_bucket_size != TR_UNSET_INT &&
-        params / l->w / l->p > MOST_BUCKETS * (double)c->ddp_bucket_size)
+    if (bucket != TR_UNSET_INT && params / l->w / l->p > MOST_BUCKETS * (double)bucket)
         return TR_FAIL(TR_ECONFIG,
-                       "--ddp-bucket-size %lld makes more than %.0g buckets of the parameters of a "
-                       "rank: take %.0f or more",
-                       (long long)c->ddp_bucket_size, MOST_BUCKETS,
-                       ceil(params / l->w / l->p / MOST_BUCKETS));
+                       "--%s makes more than %.0g buckets of the parameters of a rank, of %lld "
+                       "each: let a bucket have %.0f or more",
+                       c->ddp_bucket_size != TR_UNSET_INT ? "ddp-bucket-size"
+                                                          : "fusion-threshold-mb",
+                       MOST_BUCKETS, (long long)bucket, ceil(params / l->w / l->p / MOST_BUCKETS));
     return TR_OK;
 }
 
@@ -795,6 +796,8 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     TR_TRY(tr_amounts_of(c, &out->batches, l->d, &out->amounts, &out->epochs));
     TR_TRY(tr_lr_schedule_of(c, out->batches.global_batch, out->amounts.train_samples,
                              &out->lr_schedule));
+    if (c->lr_times_replicas)
+        out->lr_schedule.lr *= l->d;
     TR_TRY(tr_link_compression_of(c, l->p, out->activations.sequence, &out->epochs, &out->links));
     TR_TRY(check_data(c));
     TR_TRY(check_encoder(c, out));

@@ -8,8 +8,9 @@
 static void cost(const struct tr_shape *s, double params, double grad, double elem,
                  struct tr_dp_cost *out)
 {
-    (void)s, (void)elem;
-    out->reduce = (struct tr_dp_leg){.bytes = params * grad, .passes = 2.0, .during = 1.0};
+    (void)elem;
+    out->reduce = (struct tr_dp_leg){
+        .bytes = params * tr_data_parallel_wire(&s->dp, grad), .passes = 2.0, .during = 1.0};
 }
 
 const struct tr_dp_mode tr_dp_allreduce = {.cost = cost};

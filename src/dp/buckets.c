@@ -31,7 +31,9 @@ struct tr_buckets {
     int n;
     struct tr_bucket *bucket; /* [n] */
     struct tr_tensor *grads;  /* [n], spans of the gradient buffer */
+    struct tr_tensor *wire;   /* [n], of what is sent: the same, or of another type */
     struct tr_tensor *values; /* [n], of the values */
+    int ready;                /* buckets whose gradients are complete */
     struct flow reduce;       /* transfer i is bucket i */
     struct flow gather;       /* transfer i is bucket n - 1 - i; all done except between
                                    tr_buckets_gather() and tr_buckets_need() */
@@ -114,20 +116,21 @@ static struct tr_buckets *allocate(int n)
         return NULL;
     x->bucket = malloc((size_t)n * sizeof *x->bucket);
     x->grads = malloc((size_t)n * sizeof *x->grads);
+    x->wire = malloc((size_t)n * sizeof *x->wire);
     x->values = malloc((size_t)n * sizeof *x->values);
-    if (x->bucket && x->grads && x->values)
+    if (x->bucket && x->grads && x->wire && x->values)
         return x;
     tr_buckets_close(x);
     return NULL;
 }
 
-static int most_in_flight(const struct tr_tensor *grads, const struct tr_bucket *buckets, int n)
+static int most_in_flight(const struct tr_tensor *sent, const struct tr_bucket *buckets, int n)
 {
     int64_t largest = 1, fit;
 
     for (int i = 0; i < n; i++)
         largest = buckets[i].count > largest ? buckets[i].count : largest;
-    fit = BYTES_IN_FLIGHT / (largest * tr_dtype_bytes(grads->dtype));
+    fit = BYTES_IN_FLIGHT / (largest * tr_dtype_bytes(sent->dtype));
     return fit < 2 ? 2 : fit > IN_FLIGHT ? IN_FLIGHT : (int)fit;
 }
 
@@ -138,10 +141,10 @@ static bool open_flow(struct flow *f, int most)
     return f->under_way;
 }
 
-static bool open_flows(struct tr_buckets *x, bool queues, const struct tr_tensor *grads,
+static bool open_flows(struct tr_buckets *x, bool queues, const struct tr_tensor *sent,
                        const struct tr_bucket *buckets, int n)
 {
-    int most = most_in_flight(grads, buckets, n);
+    int most = most_in_flight(sent, buckets, n);
 
     return open_flow(&x->reduce, queues ? n : most) && open_flow(&x->gather, queues ? 1 : most);
 }
@@ -155,7 +158,7 @@ enum tr_status tr_buckets_open(struct tr_comm *group, const struct tr_tensor *gr
 
     TR_ASSERT(n > 0);
     *out = NULL;
-    if (!x || !open_flows(x, group->via->queues, grads, buckets, n))
+    if (!x || !open_flows(x, group->via->queues, how.wire.data ? &how.wire : grads, buckets, n))
         status = TR_FAIL(TR_ERESOURCE, "no memory left for %d gradient buckets", n);
     status = tr_comm_agree(group, status);
     if (status != TR_OK) {
@@ -169,6 +172,8 @@ enum tr_status tr_buckets_open(struct tr_comm *group, const struct tr_tensor *gr
     for (int i = 0; i < n; i++) {
         x->bucket[i] = buckets[i];
         x->grads[i] = tr_tensor_span(grads, buckets[i].first, buckets[i].count);
+        x->wire[i] =
+            tr_tensor_span(how.wire.data ? &how.wire : grads, buckets[i].first, buckets[i].count);
         x->values[i] = tr_tensor_span(values, buckets[i].first, buckets[i].count);
     }
     x->gather.started = x->gather.done = x->n;
@@ -183,6 +188,7 @@ void tr_buckets_close(struct tr_buckets *x)
     TR_ASSERT(x->reduce.started == 0 && x->gather.done == x->n);
     free(x->bucket);
     free(x->grads);
+    free(x->wire);
     free(x->values);
     free(x->reduce.under_way);
     free(x->gather.under_way);
@@ -194,10 +200,39 @@ static bool has_room(const struct tr_buckets *x, const struct flow *f)
     return f->started < x->n && f->started - f->done < f->most;
 }
 
+static void tell(const struct tr_buckets *x, int i, enum tr_bucket_moment moment)
+{
+    if (x->how.watch.at)
+        x->how.watch.at(x->how.watch.ctx, i, moment);
+}
+
+/* What this rank gets of bucket `i`, or all of it, in one of the lists of spans. */
+static struct tr_tensor mine_of(const struct tr_buckets *x, const struct tr_tensor *span, int i)
+{
+    const struct tr_bucket own = slice(x->bucket[i], x->group->rank, x->group->size);
+
+    return x->how.sharded ? tr_tensor_span(&span[i], own.first - x->bucket[i].first, own.count)
+                          : span[i];
+}
+
+/* The sums of a bucket are there, and cast back. */
+static void land(struct tr_buckets *x, struct tr_queue *q, int i)
+{
+    const struct tr_tensor from = mine_of(x, x->wire, i), to = mine_of(x, x->grads, i);
+
+    if (from.data != to.data) {
+        tell(x, i, TR_BUCKET_ARRIVED);
+        q->on->copy(q, &to, &from);
+    }
+    tell(x, i, TR_BUCKET_DONE);
+}
+
 /* Wait for the oldest. */
 static void finish_one(struct tr_buckets *x, struct tr_queue *q, struct flow *f)
 {
     x->group->via->finish(x->group, q, &f->under_way[f->done % f->most]);
+    if (f == &x->reduce)
+        land(x, q, f->done);
     f->done++;
 }
 
@@ -214,16 +249,26 @@ static void reduce_next(struct tr_buckets *x, struct tr_queue *q)
     struct tr_comm *c = x->group;
     int i = x->reduce.started++;
     struct tr_pending *p = &x->reduce.under_way[i % x->reduce.most];
-    struct tr_bucket own;
-    struct tr_tensor mine;
+    const struct tr_tensor mine = mine_of(x, x->wire, i);
 
-    if (!x->how.sharded) {
-        c->via->allreduce_start(c, q, &x->grads[i], TR_SUM, p);
-        return;
+    if (x->wire[i].data != x->grads[i].data) {
+        tell(x, i, TR_BUCKET_START_CAST);
+        q->on->copy(q, &x->wire[i], &x->grads[i]);
+        tell(x, i, TR_BUCKET_CAST);
+    } else {
+        tell(x, i, TR_BUCKET_START);
     }
-    own = slice(x->bucket[i], c->rank, c->size);
-    mine = tr_tensor_span(&x->grads[i], own.first - x->bucket[i].first, own.count);
-    c->via->reduce_scatter_start(c, q, &mine, &x->grads[i], TR_SUM, p);
+    if (x->how.sharded)
+        c->via->reduce_scatter_start(c, q, &mine, &x->wire[i], TR_SUM, p);
+    else
+        c->via->allreduce_start(c, q, &x->wire[i], TR_SUM, p);
+    tell(x, i, TR_BUCKET_SENT);
+}
+
+static void find_ready(struct tr_buckets *x, int64_t upto)
+{
+    while (x->ready < x->n && x->bucket[x->ready].first + x->bucket[x->ready].count <= upto)
+        tell(x, x->ready++, TR_BUCKET_READY);
 }
 
 /* Ranks start the buckets in one order, however they call this, so it does no harm that one has
@@ -234,6 +279,7 @@ void tr_buckets_ready(struct tr_buckets *x, struct tr_queue *q, int64_t upto)
     if (!x->how.overlap_reduce)
         return;
     TR_ASSERT(x->gather.done == x->n);
+    find_ready(x, upto);
     progress(x, q, &x->reduce);
     while (has_room(x, &x->reduce)) {
         const struct tr_bucket *next = &x->bucket[x->reduce.started];
@@ -252,12 +298,14 @@ bool tr_buckets_overlaps(const struct tr_buckets *x)
 void tr_buckets_finish(struct tr_buckets *x, struct tr_queue *q)
 {
     TR_ASSERT(x->gather.done == x->n);
+    find_ready(x, INT64_MAX);
     while (x->reduce.done < x->n) {
         while (has_room(x, &x->reduce))
             reduce_next(x, q);
         finish_one(x, q, &x->reduce);
     }
-    x->reduce.started = x->reduce.done = 0;
+    x->reduce.started = x->reduce.done = x->ready = 0;
+    tell(x, 0, TR_BUCKET_ALL_DONE);
 }
 
 static void gather_more(struct tr_buckets *x, struct tr_queue *q)

@@ -42,11 +42,33 @@ int tr_buckets_plan(const int64_t *end, int n, int64_t at_least, int64_t unit,
 int tr_buckets_owned(const struct tr_bucket *buckets, int n, int rank, int replicas, bool sharded,
                      struct tr_bucket **out);
 
+/* What happens to a bucket in a step: its gradients are complete; it starts, either with a cast, which then ends, or
+   without; the transport has it; where there was a cast its sums are there; they are in their place.  And all are. */
+enum tr_bucket_moment {
+    TR_BUCKET_READY,
+    TR_BUCKET_START_CAST,
+    TR_BUCKET_CAST,
+    TR_BUCKET_START,
+    TR_BUCKET_SENT,
+    TR_BUCKET_ARRIVED,
+    TR_BUCKET_DONE,
+    TR_BUCKET_ALL_DONE /* of bucket 0 */
+};
+struct tr_bucket_watch {
+    void (*at)(void *ctx, int bucket, enum tr_bucket_moment moment); /* NULL: nobody is told */
+    void *ctx;
+};
+
 struct tr_buckets_how {
     bool overlap_reduce; /* start sums when ready, otherwise all in tr_buckets_finish() */
     bool sharded;
     bool
         overlap_gather; /* wait for values in tr_buckets_need(), otherwise in tr_buckets_gather() */
+    struct tr_tensor
+        wire; /* as many elements as the gradients have, of another float type: a bucket is cast to it,
+                              summed in it and cast back; borrowed.  Without data sums are in the type of the
+                              gradients */
+    struct tr_bucket_watch watch;
 };
 
 struct tr_buckets;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dp/bucket_timeline.h"
 #include "dp/mode.h"
 #include "telemetry/timer.h"
 #include "util/log.h"
@@ -25,8 +26,10 @@ static const struct tr_dp_mode *mode_of(int mode)
    256 MiB to fill the links of a node. */
 int64_t tr_dp_bucket(const struct tr_config *c, bool gpus)
 {
-    if (c->ddp_bucket_size != TR_UNSET_INT)
-        return c->ddp_bucket_size;
+    const int64_t said = tr_data_parallel_bucket(c);
+
+    if (said != TR_UNSET_INT)
+        return said;
     return gpus ? 40000000 : 4000000;
 }
 
@@ -81,6 +84,7 @@ void tr_dp_close(struct tr_dp *x)
     if (x->buckets)
         tr_dp_arrive(x);
     tr_buckets_close(x->buckets);
+    tr_bucket_timeline_close(x->timeline);
     if (x->ctx && x->mode->close)
         x->mode->close(x);
     release(&x->owners);
@@ -91,8 +95,36 @@ void tr_dp_close(struct tr_dp *x)
     memset(x, 0, sizeof *x);
 }
 
+enum tr_dtype tr_dp_wire(const struct tr_dp *x)
+{
+    switch (x->of.shape->dp.wire) {
+    case TR_WIRE_FP16:
+        return TR_F16;
+    case TR_WIRE_BF16:
+        return TR_BF16;
+    default:
+        return x->of.params->grads.dtype;
+    }
+}
+
+bool tr_dp_overflows(const struct tr_dp *x)
+{
+    return tr_dp_wire(x) == TR_F16 && x->of.params->grads.dtype != TR_F16;
+}
+
+static void plan_wire(struct tr_dp *x, struct tr_arena *device)
+{
+    const enum tr_dtype type = tr_dp_wire(x);
+    const int64_t n = x->of.params->size;
+
+    if (type != x->of.params->grads.dtype)
+        x->wire = tr_tensor_1(
+            tr_arena_take(device, TR_LABEL_GRADIENTS, (size_t)(n * tr_dtype_bytes(type))), type, n);
+}
+
 void tr_dp_plan(struct tr_dp *x, struct tr_arena *device, struct tr_arena *host)
 {
+    plan_wire(x, device);
     if (x->mode->plan)
         x->mode->plan(x, device, host);
 }
@@ -126,13 +158,29 @@ void tr_dp_uses(const struct tr_dp *x, void (*use)(void *ctx, enum tr_dp_use wha
     use(ctx, TR_DP_USE_ALLGATHER, is_sharded(x));
 }
 
+static enum tr_status open_timeline(struct tr_dp *x, const struct tr_bucket *bucket, int n)
+{
+    const struct tr_config *c = x->of.config;
+    const struct tr_bucket_timeline_how how = {
+        .path = c->timeline_filename,
+        .cycles = c->timeline_mark_cycles,
+        .sharded = is_sharded(x),
+        .nccl = x->sums.via->queues,
+    };
+
+    if (!how.path || x->of.world->rank > 0)
+        return TR_OK;
+    return tr_bucket_timeline_open(&how, x->of.params, bucket, n, &x->timeline);
+}
+
 static enum tr_status open_buckets(struct tr_dp *x)
 {
     const struct tr_dp_of *of = &x->of;
-    const struct tr_buckets_how how = {
+    struct tr_buckets_how how = {
         .overlap_reduce = of->config->overlap_grad_reduce,
         .sharded = is_sharded(x),
         .overlap_gather = of->shape->dp.overlap_gather,
+        .wire = x->wire,
     };
     struct tr_bucket *bucket;
     enum tr_status s;
@@ -141,6 +189,12 @@ static enum tr_status open_buckets(struct tr_dp *x)
     if (x->mode->gather || x->mode->sum)
         return TR_OK;
     n = plan_buckets(of, &bucket);
+    s = tr_comm_agree(of->world, open_timeline(x, bucket, n));
+    if (s != TR_OK) {
+        free(bucket);
+        return s;
+    }
+    how.watch = tr_bucket_timeline_watch(x->timeline);
     s = tr_buckets_open(&x->sums, &of->params->grads, &of->params->values, bucket, n, how,
                         &x->buckets);
 
@@ -285,7 +339,8 @@ bool tr_dp_finish(struct tr_dp *x)
         return false;
     }
     tr_buckets_finish(x->buckets, x->of.queue);
-    count(x, TR_TRAFFIC_DP_SUMS, &x->of.params->grads, is_sharded(x) ? 1 : 2);
+    count(x, TR_TRAFFIC_DP_SUMS, x->wire.data ? &x->wire : &x->of.params->grads,
+          is_sharded(x) ? 1 : 2);
     return false;
 }
 

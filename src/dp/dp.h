@@ -58,7 +58,10 @@ struct tr_dp {
         grads; /* of the others of these elements, one after the other, in a step that was finished; without
                                data where they are in params->grads */
 
-    struct tr_buckets *buckets; /* sums and gathers, or NULL before tr_dp_start() */
+    struct tr_tensor
+        wire; /* of all gradients, where they are sent in another type; else without data */
+    struct tr_buckets *buckets;          /* sums and gathers, or NULL before tr_dp_start() */
+    struct tr_bucket_timeline *timeline; /* of rank 0, or NULL */
     const struct tr_dp_mode *mode;
     void *ctx; /* of the mode */
     bool started;
@@ -90,12 +93,16 @@ enum tr_dp_use { TR_DP_USE_ALLREDUCE, TR_DP_USE_REDUCE_SCATTER, TR_DP_USE_ALLGAT
 void tr_dp_uses(const struct tr_dp *x, void (*use)(void *ctx, enum tr_dp_use what, bool weights),
                 void *ctx);
 
+/* The type of those sums; and whether numbers that are finite elsewhere may not be so in it. */
+enum tr_dtype tr_dp_wire(const struct tr_dp *x);
+bool tr_dp_overflows(const struct tr_dp *x);
+
 /* When the memory is there: `masters` are what this rank's optimizer updates first, or with sharded weights what
    is gathered, with --offload-param memory of the host; `here` are the first of them, where own[] has such that stay; borrowed until close.  Says in the log what is exchanged.  Collective over the world. */
 enum tr_status tr_dp_start(struct tr_dp *x, const struct tr_tensor *masters,
                            const struct tr_tensor *here) TR_MUST_CHECK;
 
-/* Elements of a bucket of gradients: --ddp-bucket-size, or what suits GPUs or hosts. */
+/* Elements of a bucket of gradients: --ddp-bucket-size, --fusion-threshold-mb, or what suits GPUs or hosts. */
 int64_t tr_dp_bucket(const struct tr_config *c, bool gpus);
 
 /* The group of ranks that together hold the gradients and the optimizer's state of the model once.  Is this the

@@ -1,6 +1,6 @@
 libtrireme_a_SOURCES += \
 	src/dp/adasum.c src/dp/allreduce.c src/dp/averager.c src/dp/averager.h \
-	src/dp/buckets.c src/dp/buckets.h \
+	src/dp/bucket_timeline.c src/dp/bucket_timeline.h src/dp/buckets.c src/dp/buckets.h \
 	src/dp/central_ps.c \
 	src/dp/cocktail.c src/dp/cocktail.h src/dp/cocktail_parts.h \
 	src/dp/cocktail_mode.c src/dp/cocktail_round.c src/dp/cocktail_worker.c \

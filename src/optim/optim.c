@@ -123,8 +123,8 @@ static void list_zeros(struct tr_optim *o)
 static void list_homes(struct tr_optim *o, const struct tr_optim_places *at)
 {
     const int64_t share = (int64_t)((1.0 - at->hosted) * (double)o->owned) / 1024 * 1024;
-    const int64_t wanted = o->kept > 0 ? o->kept : share;
-    const int64_t kept = at->hosted > 0.0 ? tr_states_border(&o->states, wanted) : o->owned;
+    const int64_t wanted = o->kept > 0 ? o->kept : at->hosted > 0.0 ? share : o->owned;
+    const int64_t kept = tr_states_border(&o->states, wanted);
 
     if (kept > 0 || o->owned == 0)
         o->home[o->homes++] = (struct tr_home){

@@ -17,7 +17,7 @@ static const struct added {
 #include "port/dialects.def"
 };
 
-enum rule { VALUE, SWITCH, NOTED };
+enum rule { VALUE, SWITCH, BYTES, SECONDS, NOTED };
 
 static const struct variable {
     int dialects;
@@ -89,26 +89,61 @@ static const char *value_of(const struct tr_port *p, const char *name)
     return p->known.runs ? getenv(name) : tr_script_value(&p->script, name);
 }
 
+/* The value of our option, owned by the caller; NULL for a flag. */
+static char *converted(const struct variable *v, const char *value)
+{
+    char *end, text[32];
+    const double number = strtod(value, &end);
+    const bool good = end > value && *end == '\0';
+
+    if (v->rule == SWITCH)
+        return NULL;
+    if (v->rule == SECONDS && good)
+        return tr_format("%ss", value);
+    if (v->rule == BYTES && good) {
+        tr_real_text(number / 1048576.0, text, sizeof text);
+        return tr_format("%s", text);
+    }
+    return tr_format("%s", value);
+}
+
+/* Our option, or the one that says the same in another way, if the line has it; else NULL. */
+static const char *given(const struct tr_port *p, const struct variable *v)
+{
+    static const char elements[] = "ddp-bucket-size";
+
+    if (tr_port_made(p, v->ours) || tr_port_value(p, v->ours))
+        return v->ours;
+    if (v->rule == BYTES && (tr_port_made(p, elements) || tr_port_value(p, elements)))
+        return elements;
+    return NULL;
+}
+
+static bool is_off(const struct variable *v, const char *value)
+{
+    return strcmp(value, "0") == 0 && (v->rule == SWITCH || v->rule == BYTES || v->rule == SECONDS);
+}
+
 /* What becomes of one that is set, in a few words for tr_port.taken. */
 static void take(struct tr_port *p, const struct variable *v, const char *value)
 {
     const char *mode = tr_port_value(p, "dp-mode");
-    const char *line[] = {v->rule == SWITCH ? NULL : value};
-    char *says;
+    char *line = converted(v, value), *says;
 
     if (v->rule == NOTED) {
         says = tr_format("%s has no effect: %s", v->name, v->why);
-    } else if (!mode || strcmp(mode, "cocktail_sgd") != 0) {
+    } else if (v->dialects != TR_PORT_ANY && (!mode || strcmp(mode, "cocktail_sgd") != 0)) {
         says = tr_format("%s has no effect without --dp-mode cocktail_sgd", v->name);
-    } else if (tr_port_made(p, v->ours) || tr_port_value(p, v->ours)) {
-        says = tr_format("--%s is given, so %s=%s does not count", v->ours, v->name, value);
-    } else if (v->rule == SWITCH && strcmp(value, "0") == 0) {
+    } else if (given(p, v)) {
+        says = tr_format("--%s is given, so %s=%s does not count", given(p, v), v->name, value);
+    } else if (is_off(v, value)) {
         says = tr_format("%s=0 is without --%s", v->name, v->ours);
     } else {
-        tr_port_add_line(p, v->ours, line[0]);
-        says = tr_format("%s=%s is --%s%s%s", v->name, value, v->ours, line[0] ? " " : "",
-                         line[0] ? line[0] : "");
+        tr_port_add_line(p, v->ours, line);
+        says = tr_format("%s=%s is --%s%s%s", v->name, value, v->ours, line ? " " : "",
+                         line ? line : "");
     }
+    free(line);
     tr_list_take(&p->taken, says);
 }
 
@@ -124,7 +159,7 @@ void tr_port_add_variables(struct tr_port *p)
 
         if (!value || tr_marked(value))
             continue;
-        if ((v->dialects & whose) || (cocktail && v->rule != NOTED))
+        if ((v->dialects & (whose | TR_PORT_ANY)) || (cocktail && v->rule != NOTED))
             take(p, v, value);
     }
 }

@@ -14,6 +14,7 @@ enum {
     TR_PORT_DEEPSPEED = 8,
     TR_PORT_TEXT = 16,    /* AC-SGD's language models, in ADDED */
     TR_PORT_CLASSES = 32, /* its classifier, in ADDED */
+    TR_PORT_ANY = 64,     /* of any of them, in VARIABLE */
     TR_PORT_SLOW = TR_PORT_COCKTAIL | TR_PORT_ACSGD
 };
 int tr_port_bits(enum tr_dialect d);

@@ -6,6 +6,7 @@
 #include "optim/stat.h"
 #include "pipeline/links.h"
 #include "telemetry/timer.h"
+#include "util/log.h"
 
 /* The first sample of a micro-batch of this replica. */
 static int64_t first_of(const struct tr_run *r, int micro)
@@ -346,6 +347,15 @@ static double zeros(struct tr_run *r)
     return sum;
 }
 
+static void tell_overflow(const struct tr_run *r)
+{
+    tr_log_rank0(
+        TR_LOG_WARNING,
+        "gradients of iteration %lld are not finite in fp16, in which replicas sum them, so "
+        "it updates nothing: if that goes on, give --dp-wire bf16, or same",
+        (long long)r->iteration + 1);
+}
+
 static void average(void *ctx, const struct tr_tensor *moments)
 {
     struct tr_run *r = ctx;
@@ -359,7 +369,7 @@ void tr_step(struct tr_run *r, struct tr_step_result *out)
         .lr = tr_step_lr(r),
         .decay = tr_wd_at(&r->shape.lr_schedule, (double)r->lr_samples),
         .loss_scale = r->scaler.scale,
-        .check = r->config->fp16,
+        .check = r->config->fp16 || tr_dp_overflows(&r->dp),
         .average = tr_dp_averages(&r->dp) ? average : NULL,
         .ctx = r,
     };
@@ -372,6 +382,8 @@ void tr_step(struct tr_run *r, struct tr_step_result *out)
     out->loss = tr_step_loss(r);
     if (r->optim.clip > 0.0 || how.check)
         tr_timers_settle(); /* the norm has been waited for */
+    if (done.skipped && tr_dp_overflows(&r->dp) && tr_dp_reduces(&r->dp))
+        tell_overflow(r);
     if (done.skipped && !tr_dp_reduces(&r->dp))
         done.idle = done.all = true; /* replicas skip a step together */
     tr_optim_update(&r->optim, &r->queue, &how, &done);

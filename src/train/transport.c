@@ -170,7 +170,7 @@ static void add_use(void *ctx, enum tr_dp_use what, bool weights)
     const struct replicas *x = ctx;
     const int64_t wanted = tr_dp_bucket(x->r->config, true), all = x->r->model.params.size;
 
-    add(x->u, &x->r->dp.sums, calls[what], weights ? x->r->model.type : grads_of(x->r),
+    add(x->u, &x->r->dp.sums, calls[what], weights ? x->r->model.type : tr_dp_wire(&x->r->dp),
         wanted < all ? wanted : all);
 }
 

@@ -100,8 +100,6 @@ static void refused(void **state)
     (void)state;
     tr_config_init(&c);
     assert_fails(TR_ECONFIG, "a rank for each GPU", parse(&c, "--strategy dp"));
-    assert_fails(TR_ECONFIG, "--strategy ddp, --lr times that number",
-                 parse(&c, "--strategy=horovod"));
     assert_fails(TR_ECONFIG, "--deepspeed_config FILE", parse(&c, "--strategy CUSTOM"));
     assert_fails(TR_ECONFIG, "did you mean deepspeed_stage_2?",
                  parse(&c, "--strategy deepspeed_stage2"));

@@ -2,10 +2,10 @@ DP_RUNS = tests/dp/t_dp.1.mpi tests/dp/t_dp.2.mpi tests/dp/t_dp.3.mpi tests/dp/t
 COCKTAIL_RUNS = tests/dp/t_cocktail.2.mpi tests/dp/t_cocktail.3.mpi tests/dp/t_cocktail.4.mpi
 AVERAGER_RUNS = tests/dp/t_averager.2.mpi tests/dp/t_averager.3.mpi tests/dp/t_averager.4.mpi
 
-check_PROGRAMS += tests/dp/t_dp tests/dp/t_cocktail tests/dp/t_averager
-check_SCRIPTS += $(DP_RUNS) $(COCKTAIL_RUNS) $(AVERAGER_RUNS)
-CLEANFILES += $(DP_RUNS) $(COCKTAIL_RUNS) $(AVERAGER_RUNS)
-TESTS += $(DP_RUNS) $(COCKTAIL_RUNS) $(AVERAGER_RUNS)
+check_PROGRAMS += tests/dp/t_dp tests/dp/t_cocktail tests/dp/t_averager tests/dp/t_wire
+check_SCRIPTS += $(DP_RUNS) $(COCKTAIL_RUNS) $(AVERAGER_RUNS) tests/dp/t_wire.2.mpi
+CLEANFILES += $(DP_RUNS) $(COCKTAIL_RUNS) $(AVERAGER_RUNS) tests/dp/t_wire.2.mpi
+TESTS += $(DP_RUNS) $(COCKTAIL_RUNS) $(AVERAGER_RUNS) tests/dp/t_wire.2.mpi
 
 # The thread of a round, watched for data races: all that it runs is compiled for that.  OpenMP
 # cannot be watched, and has one thread.

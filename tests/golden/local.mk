@@ -19,7 +19,8 @@ EXTRA_DIST += tests/golden/lm_model.py tests/golden/make_lm.py tests/golden/lm.t
 
 EXTRA_DIST += tests/golden/make_lr.py tests/golden/lr.txt
 
-EXTRA_DIST += tests/golden/make_servers.py tests/golden/servers.txt
+EXTRA_DIST += tests/golden/make_servers.py tests/golden/servers.txt \
+	tests/golden/make_wire.py tests/golden/wire.txt
 
 EXTRA_DIST += tests/golden/make_ddp.py tests/golden/ddp.index tests/golden/ddp.bin
 

@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091
 # The bytes that `trireme plan` says ranks send are those that a run counts (--log-traffic).
 . "$srcdir/tests/tap.sh"
-plan 11
+plan 12
 TRIREME_MACHINES=$srcdir/machines
 export TRIREME_MACHINES
 
@@ -46,6 +46,8 @@ tensor() { both --pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 
 check "messages whose parts tensor ranks send" tensor
 unscattered() { both --pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --no-scatter-gather-tensors-in-pipeline && messages; }
 check "and those that each sends whole" unscattered
+cast() { both --dp-wire bf16 --use-distributed-optimizer && gradients && weights; }
+check "gradients that are sent in bf16" cast
 served() { both --dp-mode central_ps --pipeline-model-parallel-size 2 && gradients; }
 check "gradients that one server adds up" served
 sharded() { both --dp-mode sharded_ps && gradients; }

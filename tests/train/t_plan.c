@@ -97,6 +97,7 @@ static void planned(void **state)
         return;
     one("--fp16 --tensor-model-parallel-size 2 --sequence-parallel", 16.0);
     one("--fp16 --pipeline-model-parallel-size 2", 16.0);
+    one("--dp-wire fp16", 18.0);
     one("--fp16 --use-distributed-optimizer", 4.0 + 12.0 / d);
     one("--bf16 --use-distributed-optimizer", 6.0 + 12.0 / d);
     one("--fp16 --dp-mode cocktail_sgd --topk-ratio 0.1 --randomp-ratio 0.1", 16.0);
