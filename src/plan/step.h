@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_PLAN_STEP_H
+#define TR_PLAN_STEP_H
+
+#include "config/config.h"
+#include "config/shape.h"
+#include "pipeline/sched.h"
+
+/* What a planned step has besides the durations of plan/cost.h. */
+
+/* The list of work of stage `rank` with so many micro-batches, not built yet; its messages overlap nothing. */
+struct tr_sched tr_plan_list(const struct tr_shape *s, int rank, int micros);
+
+/*
+ * Of an exchange of gradients or weights of `params` parameters that takes `seconds`: its last bucket, and what of it
+ * is exposed where `overlapped` seconds of computation go on meanwhile, which is at least that bucket.
+ */
+double tr_plan_last_bucket(const struct tr_config *c, double seconds, double params);
+double tr_plan_exposed(const struct tr_config *c, double seconds, double overlapped, double params);
+
+#endif
