@@ -49,7 +49,8 @@ static void begin(struct colours *c)
         c->link[i] = mix((uint64_t)v->net.link[i].kind, bits_of(v->net.link[i].capacity));
 }
 
-/* Flows by the units and links that have them, then both by their flows.  Sums do not depend on an order. */
+/* Flows by the units that have them and the links that can hold them up, then units and links by their flows.  Sums do not
+   depend on an order. */
 static void refine_flows(struct colours *c)
 {
     const struct tr_sim_world *v = c->v;
@@ -60,8 +61,9 @@ static void refine_flows(struct colours *c)
             if (v->unit[i].flow[slot] >= 0)
                 c->sum[v->unit[i].flow[slot]] += mix(c->unit[i], (uint64_t)slot);
     for (int i = 0; i < v->net.uses; i++)
-        c->sum[v->net.use[i].flow] +=
-            mix(c->link[v->net.use[i].link], bits_of(v->net.use[i].weight));
+        if (v->net.link[v->net.use[i].link].binds)
+            c->sum[v->net.use[i].flow] +=
+                mix(c->link[v->net.use[i].link], bits_of(v->net.use[i].weight));
     for (int i = 0; i < v->net.flows; i++)
         c->flow[i] = mix(c->flow[i], c->sum[i]);
 }

@@ -281,6 +281,7 @@ static void advance(struct engine *e, int unit)
             return;
         }
     }
+    a->since = e->now;
     e->out->seconds = fmax(e->out->seconds, e->now);
 }
 
@@ -320,6 +321,15 @@ static void loop(struct engine *e)
     }
 }
 
+/* Stages of fewer parameters are done earlier, and wait for the others in the next iteration. */
+static void wait_for_all(struct engine *e)
+{
+    for (int i = 0; i < e->v->units; i++) {
+        TR_ASSERT(e->actor[i].at == e->v->program[e->v->unit[i].stage].steps);
+        spend(e, i, TR_SIM_BUBBLE, e->actor[i].since, e->out->seconds, NULL);
+    }
+}
+
 void tr_sim_run(struct tr_sim_world *v, const struct tr_sim_how *how, struct tr_sim_result *out)
 {
     struct engine e = {.v = v, .how = how, .out = out};
@@ -336,8 +346,7 @@ void tr_sim_run(struct tr_sim_world *v, const struct tr_sim_how *how, struct tr_
     for (int i = 0; i < v->units; i++)
         advance(&e, i);
     loop(&e);
-    for (int i = 0; i < v->units; i++)
-        TR_ASSERT(e.actor[i].at == v->program[v->unit[i].stage].steps);
+    wait_for_all(&e);
     free(e.actor);
     free(e.lane);
     free(e.heap);
