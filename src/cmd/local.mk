@@ -63,3 +63,7 @@ man_PAGES += man/trireme-plan.1
 # trireme port.
 trireme_SOURCES += src/cmd/port.c
 man_PAGES += man/trireme-port.1
+
+# trireme sim.
+trireme_SOURCES += src/cmd/sim.c
+man_PAGES += man/trireme-sim.1

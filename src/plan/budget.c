@@ -5,6 +5,7 @@
 #include "ckpt/index.h"
 #include "pipeline/links.h"
 #include "plan/plan_parts.h"
+#include "plan/step.h"
 #include "train/replicas_save.h"
 
 /* As the file is laid out: the whole model once for each kind of tensor; and the sidecar files of
@@ -27,10 +28,7 @@ static double save_bytes(const struct tr_plan *p, int *sidecars)
     return bytes;
 }
 
-/* The interval between saves that wastes least: J. W. Young, "A first order approximation to the
-   optimum checkpoint interval", 1974; J. T. Daly, "A higher order estimate of the optimum checkpoint
-   interval for restart dumps", 2006. */
-static double daly(double save, double mtbf)
+double tr_plan_daly(double save, double mtbf)
 {
     const double x = save / (2.0 * mtbf);
 
@@ -49,7 +47,7 @@ static void saves(struct tr_plan *p, struct tr_plan_budget *b)
         b->mtbf_hours = m->node_mtbf / p->nodes;
     if (b->save_seconds <= 0.0 || b->mtbf_hours <= 0.0)
         return;
-    b->interval_seconds = daly(b->save_seconds, 3600.0 * b->mtbf_hours);
+    b->interval_seconds = tr_plan_daly(b->save_seconds, 3600.0 * b->mtbf_hours);
     b->interval = (int64_t)(b->interval_seconds / p->time.total);
     if (b->interval < 1)
         b->interval = 1;

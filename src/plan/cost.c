@@ -30,26 +30,22 @@ void tr_cost_init(struct tr_cost *x, const struct tr_shape *s, const struct tr_m
 
 /* ---- links ---- */
 
-struct link {
-    double rate, wait; /* B/s of a rank, seconds */
-};
-
 /* Of groups whose ranks stand `stride` apart, and which lie side by side in blocks of `block` ranks.
    The ranks of a group on one node share its network links. */
-static struct link link_of(const struct tr_cost *x, int stride, int block)
+static struct tr_cost_link link_of(const struct tr_cost *x, int stride, int block)
 {
     const int node = x->m->gpus_per_node;
     const double inside = 1e9 * x->m->node_link;
     double outside = 1e9 * x->m->net_link;
 
     if (block <= node)
-        return (struct link){inside, 1e-6 * x->m->node_us};
+        return (struct tr_cost_link){inside, 1e-6 * x->m->node_us};
     if (stride < node)
         outside *= (double)node / stride;
-    return (struct link){outside < inside ? outside : inside, 1e-6 * x->m->net_us};
+    return (struct tr_cost_link){outside < inside ? outside : inside, 1e-6 * x->m->net_us};
 }
 
-static double all_reduce(const struct link to, int count, double bytes)
+static double all_reduce(const struct tr_cost_link to, int count, double bytes)
 {
     if (count < 2)
         return 0.0;
@@ -61,7 +57,7 @@ static double message(const struct tr_cost *x, const struct tr_work_collective *
 {
     const int w = x->s->layout.w;
 
-    return (m->kind == TR_WORK_ALL_REDUCE ? 1.0 : 0.5) * all_reduce(link_of(x, 1, w), w, m->bytes);
+    return (m->kind == TR_WORK_ALL_REDUCE ? 1.0 : 0.5) * all_reduce(tr_cost_link_of(x, TR_COST_TENSOR), w, m->bytes);
 }
 
 /* ---- computing ---- */
@@ -305,37 +301,36 @@ static double message_bytes(const struct tr_cost *x, int bits, unsigned over)
 
 /* The links of a pipeline, and of a data-parallel group: the slower a coordinate runs in the order of ranks,
    the wider is the block that it spans. */
-static struct link link_of_stages(const struct tr_cost *x)
+struct tr_cost_link tr_cost_link_of(const struct tr_cost *x, enum tr_cost_group group)
 {
     const struct tr_layout *l = &x->s->layout;
-    const int stride = tr_layout_pipeline_stride(l);
+    const int stage = tr_layout_pipeline_stride(l), replica = tr_layout_data_stride(l);
 
-    return link_of(x, stride, stride * l->p);
-}
-
-static struct link link_of_replicas(const struct tr_cost *x)
-{
-    const struct tr_layout *l = &x->s->layout;
-    const int stride = tr_layout_data_stride(l);
-
-    return link_of(x, stride, stride * l->d);
+    return group == TR_COST_TENSOR   ? link_of(x, 1, l->w)
+           : group == TR_COST_STAGES ? link_of(x, stage, stage * l->p)
+                                     : link_of(x, replica, replica * l->d);
 }
 
 /* Each tensor rank sends its part, and the node all-gathers them. */
-double tr_cost_transfer(const struct tr_cost *x)
+struct tr_cost_message tr_cost_message(const struct tr_cost *x)
 {
     const struct tr_shape *s = x->s;
-    const struct link to = link_of_stages(x), inside = link_of(x, 1, s->layout.w);
+    const struct tr_cost_link inside = tr_cost_link_of(x, TR_COST_TENSOR);
     const double bytes = 0.5 * (message_bytes(x, s->links.forward_bits, s->links.forward_over) +
                                 message_bytes(x, s->links.backward_bits, s->links.backward_over));
-    double seconds;
+    struct tr_cost_message m = {.bytes = bytes / s->layout.w};
 
-    if (s->layout.p < 2)
-        return 0.0;
-    seconds = bytes / s->layout.w / to.rate + to.wait;
     if (s->layout.w > 1 && !s->activations.sequence)
-        seconds += (s->layout.w - 1.0) / s->layout.w * bytes / inside.rate + inside.wait;
-    return seconds;
+        m.gather = (s->layout.w - 1.0) / s->layout.w * bytes / inside.rate + inside.wait;
+    return m;
+}
+
+double tr_cost_transfer(const struct tr_cost *x)
+{
+    const struct tr_cost_link to = tr_cost_link_of(x, TR_COST_STAGES);
+    const struct tr_cost_message m = tr_cost_message(x);
+
+    return x->s->layout.p < 2 ? 0.0 : m.bytes / to.rate + to.wait + m.gather;
 }
 
 /* A part of it where tensor ranks divide it between them. */
@@ -356,7 +351,7 @@ static double leg(const struct tr_cost *x, const struct tr_dp_leg *l)
     const double passes = l->busiest > 0.0 ? l->busiest : l->passes;
 
     if (l->group == 0)
-        return 0.5 * passes * all_reduce(link_of_replicas(x), x->s->layout.d, l->bytes);
+        return 0.5 * passes * all_reduce(tr_cost_link_of(x, TR_COST_REPLICAS), x->s->layout.d, l->bytes);
     return 0.5 * passes * all_reduce(link_of(x, stride, stride * l->group), l->group, l->bytes);
 }
 
@@ -419,7 +414,7 @@ double tr_cost_tied(const struct tr_cost *x)
 {
     const double bytes = tr_cost_tied_bytes(x);
 
-    return bytes > 0.0 ? all_reduce(link_of_stages(x), 2, bytes) : 0.0;
+    return bytes > 0.0 ? all_reduce(tr_cost_link_of(x, TR_COST_STAGES), 2, bytes) : 0.0;
 }
 
 bool tr_cost_spans(const struct tr_cost *x, enum tr_cost_group group)

@@ -42,7 +42,20 @@ struct tr_cost_chunk {
 };
 struct tr_cost_chunk tr_cost_chunk(const struct tr_cost *x, int stage, int chunk);
 
-/* One activation from stage to stage, or its gradient: the mean of both, where they are compressed. */
+/* Groups of ranks, and the link on which each rank of one sends to the next while all groups do: B/s and seconds.  Ranks
+   of a group on one node share the links of that node. */
+enum tr_cost_group { TR_COST_TENSOR, TR_COST_STAGES, TR_COST_REPLICAS };
+struct tr_cost_link {
+    double rate, wait;
+};
+struct tr_cost_link tr_cost_link_of(const struct tr_cost *x, enum tr_cost_group group);
+
+/* One activation from stage to stage, or its gradient: the mean of both, where they are compressed.  Bytes that each
+   tensor rank sends, and seconds in which the receivers gather them; and all of it over the link of stages. */
+struct tr_cost_message {
+    double bytes, gather;
+};
+struct tr_cost_message tr_cost_message(const struct tr_cost *x);
 double tr_cost_transfer(const struct tr_cost *x);
 
 /* The gradients of `params` parameters over all replicas; with --use-distributed-optimizer a
@@ -66,7 +79,6 @@ double tr_cost_gather_bytes(const struct tr_cost *x, double params);
 double tr_cost_tied_bytes(const struct tr_cost *x);
 
 /* Whether groups of tensor ranks, stages or replicas span nodes: all that they send is then counted as between nodes. */
-enum tr_cost_group { TR_COST_TENSOR, TR_COST_STAGES, TR_COST_REPLICAS };
 bool tr_cost_spans(const struct tr_cost *x, enum tr_cost_group group);
 
 /* The update.  An offloaded one takes what is slowest of the link to the host, of whose memory an element reads and

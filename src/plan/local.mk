@@ -10,6 +10,7 @@ libtrireme_a_SOURCES += \
 	src/plan/others.c \
 	src/plan/plan_parts.h \
 	src/plan/plan.c src/plan/plan.h \
+	src/plan/step.h \
 	src/plan/text.c \
 	src/plan/time.c src/plan/traffic.c \
 	src/plan/zero.c src/plan/zero.h

@@ -138,10 +138,16 @@ enum tr_status tr_plan_alone(const struct tr_config *c, const struct tr_machine 
     return plan_of(c, m, false, out);
 }
 
+enum tr_status tr_plan_itself(const struct tr_config *c, const struct tr_machine *m,
+                              struct tr_plan *out)
+{
+    return plan_of(c, m, true, out);
+}
+
 enum tr_status tr_plan_make(const struct tr_config *c, const struct tr_machine *m,
                             struct tr_plan *out)
 {
-    TR_TRY(plan_of(c, m, true, out));
+    TR_TRY(tr_plan_itself(c, m, out));
     if (m)
         tr_plan_others_of(out);
     if (out->ours == TR_PLAN_TOO_MUCH)

@@ -180,11 +180,15 @@ struct tr_plan {
 enum tr_status tr_plan_make(const struct tr_config *c, const struct tr_machine *m,
                             struct tr_plan *out) TR_MUST_CHECK;
 
+/* The same without other shapes and changes. */
+enum tr_status tr_plan_itself(const struct tr_config *c, const struct tr_machine *m,
+                              struct tr_plan *out) TR_MUST_CHECK;
+
 /* Changes that would make it fit GPUs of so many bytes, into p->change; tr_plan_make() looks for them itself where the
    plan does not fit its machine.  It needs one. */
 void tr_plan_changes_of(struct tr_plan *p, double bytes);
 
-/* The same without other shapes: for who has a list of shapes already. */
+/* The plan of a whole run, whose length and --lr are given, without other shapes: for who has a list of shapes already. */
 enum tr_status tr_plan_alone(const struct tr_config *c, const struct tr_machine *m,
                              struct tr_plan *out) TR_MUST_CHECK;
 void tr_plan_release(struct tr_plan *p);

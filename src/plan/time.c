@@ -5,6 +5,7 @@
 #include "pipeline/sched.h"
 #include "plan/cost.h"
 #include "plan/plan_parts.h"
+#include "plan/step.h"
 #include "train/run.h"
 
 /* What the schedule runs with: seconds of each chunk of each stage, [p * k]. */
@@ -79,7 +80,7 @@ static void add_transfers(struct pipe *v, double seconds)
     }
 }
 
-static struct tr_sched list_of(const struct tr_shape *s, int rank, int micros)
+struct tr_sched tr_plan_list(const struct tr_shape *s, int rank, int micros)
 {
     return (struct tr_sched){
         .kind = (enum tr_sched_kind)s->layout.schedule,
@@ -93,7 +94,7 @@ static struct tr_sched list_of(const struct tr_shape *s, int rank, int micros)
 
 double tr_plan_work_of(const struct tr_shape *s)
 {
-    const struct tr_sched list = list_of(s, 0, s->batches.micros);
+    const struct tr_sched list = tr_plan_list(s, 0, s->batches.micros);
 
     return (double)s->layout.p * s->layout.k * tr_sched_short(&list);
 }
@@ -107,7 +108,7 @@ static double execute_short(const struct pipe *v, int micros)
     if (!list)
         tr_die(TR_ERESOURCE, "no memory left to plan a schedule");
     for (int rank = 0; rank < s->layout.p; rank++) {
-        list[rank] = list_of(s, rank, micros);
+        list[rank] = tr_plan_list(s, rank, micros);
         if (tr_sched_build(&list[rank]) != TR_OK)
             tr_die(TR_ERESOURCE, "%s", tr_last_error());
     }
@@ -121,7 +122,7 @@ static double execute_short(const struct pipe *v, int micros)
 /* Of a long step, one with fewer groups of micro-batches, and for those left out what one of them adds. */
 static double execute(const struct pipe *v)
 {
-    const struct tr_sched whole = list_of(v->s, 0, v->s->batches.micros);
+    const struct tr_sched whole = tr_plan_list(v->s, 0, v->s->batches.micros);
     const int micros = tr_sched_short(&whole), group = tr_sched_repeats(&whole);
     const double seconds = execute_short(v, micros);
 
@@ -136,11 +137,16 @@ static double closed_form(const struct pipe *v)
     return (v->s->batches.micros + (v->s->layout.p - 1.0) / v->s->layout.k) * v->longest;
 }
 
-/* The exposed part of a transfer that overlaps a computation: at least its last bucket. */
-static double exposed(const struct tr_config *c, double seconds, double overlapped, double params)
+double tr_plan_last_bucket(const struct tr_config *c, double seconds, double params)
 {
     const double size = (double)tr_dp_bucket(c, true);
-    const double bucket = params > size ? seconds * size / params : seconds;
+
+    return params > size ? seconds * size / params : seconds;
+}
+
+double tr_plan_exposed(const struct tr_config *c, double seconds, double overlapped, double params)
+{
+    const double bucket = tr_plan_last_bucket(c, seconds, params);
 
     return seconds - overlapped > bucket ? seconds - overlapped : bucket;
 }
@@ -164,9 +170,9 @@ static double reduce_of(const struct tr_config *c, const struct tr_cost *x, cons
     wire[TR_PLAN_TRAFFIC_REDUCE].link = there;
     wire[TR_PLAN_TRAFFIC_GATHER].link = back;
     if (c->overlap_grad_reduce && behind > 0.0)
-        there = exposed(c, there, behind * backward, params);
+        there = tr_plan_exposed(c, there, behind * backward, params);
     if (ahead_of > 0.0)
-        back = exposed(c, back, ahead_of * forward, params);
+        back = tr_plan_exposed(c, back, ahead_of * forward, params);
     wire[TR_PLAN_TRAFFIC_REDUCE].exposed = there;
     wire[TR_PLAN_TRAFFIC_GATHER].exposed = back;
     wire[TR_PLAN_TRAFFIC_TIED] = (struct tr_plan_wire){tied, tied};

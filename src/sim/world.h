@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_SIM_WORLD_H
+#define TR_SIM_WORLD_H
+
+#include <stdbool.h>
+
+#include "plan/cost.h"
+#include "plan/plan.h"
+#include "sim/net.h"
+#include "telemetry/timer.h"
+
+/*
+ * Everything that happens in an iteration, before it is simulated: groups of tensor ranks, which move together since
+ * each layer ends in a sum over them; what each does, in the order of the list of work that pipeline/sched.h builds; and
+ * the exchanges between groups with the links that they share.
+ */
+
+/* What a group posts and waits for: the four legs of pipeline/sched.h, by their index, and these. */
+enum tr_sim_slot { TR_SIM_REPLICAS = TR_LEGS, TR_SIM_TIED, TR_SIM_NORM, TR_SIM_SLOTS };
+
+enum tr_sim_cause {
+#define CAUSE(symbol, name, what) TR_SIM_##symbol,
+#include "sim/causes.def"
+    TR_SIM_CAUSES
+};
+const char *tr_sim_cause_name(enum tr_sim_cause cause);
+
+struct tr_sim_step {
+    enum { TR_SIM_PASS, TR_SIM_POST, TR_SIM_AWAIT, TR_SIM_DELAY } kind;
+    int slot;                /* of post and await */
+    int chunk, micro;        /* of a pass */
+    bool backward;           /* of a pass */
+    enum tr_sim_cause cause; /* of a delay */
+    double seconds;          /* of a delay; of a pass what is computed */
+    double tensor;           /* of a pass: sums over tensor ranks */
+};
+struct tr_sim_program {
+    int steps, passes;
+    struct tr_sim_step *step;
+};
+
+/* A group of tensor ranks, or many that are alike. */
+struct tr_sim_unit {
+    int stage, replica, rank; /* of the first of them; its first rank */
+    double members;
+    double slowest, mean;    /* times as long as the plan says: the slowest of its ranks, their mean */
+    int flow[TR_SIM_SLOTS];  /* -1: none */
+};
+
+/* What goes over flow i of the net, in order: message j has volume[j], and those behind the last one as much as that. */
+enum { TR_SIM_VOLUMES = 3 };
+struct tr_sim_channel {
+    int parties; /* posts that it needs to begin */
+    int volumes;
+    double latency, volume[TR_SIM_VOLUMES]; /* seconds; bytes */
+};
+
+/* Speeds of ranks: `rank` takes `factor` times as long to compute. */
+struct tr_sim_speed {
+    int first, last;
+    double factor;
+};
+
+/* The network beyond nodes.  0: no such level, or as quick as all below it. */
+struct tr_sim_fabric {
+    double rail;                       /* GB/s of one GPU's network adapter */
+    int leaf_nodes, spine_leaves;      /* nodes under a leaf switch; leaf switches of a pod */
+    double leaf_over, spine_over;      /* oversubscription, at least 1 */
+};
+
+struct tr_sim_world {
+    int units, stages;
+    struct tr_sim_unit *unit;
+    struct tr_sim_channel *channel; /* [net.flows] */
+    struct tr_sim_program *program; /* [stages] */
+    bool borrowed;                  /* the programs are another's */
+    struct tr_net net;              /* indexed */
+    int w;
+    double *factor; /* [units * w]: of each rank; NULL of classes */
+    int *class_of;  /* [units of the whole]: NULL of the whole */
+};
+
+/* Of a plan with a machine; nothing is borrowed. */
+void tr_sim_world_open(const struct tr_plan *p, const struct tr_sim_fabric *fabric,
+                       const struct tr_sim_speed *speed, int speeds, struct tr_sim_world *out);
+void tr_sim_world_release(struct tr_sim_world *v);
+
+/*
+ * The same iteration with one unit, flow and link for all that are alike: the coarsest partition in which alike ones
+ * use alike ones equally often (colour refinement: Paige and Tarjan, "Three partition refinement algorithms", 1987), so
+ * that they do the same at the same time.  `full` must outlive `out`.
+ */
+void tr_sim_classes(const struct tr_sim_world *full, struct tr_sim_world *out);
+
+#endif
