@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# adam.sh [--python PATH] [MILLIONS [ROUNDS [THREADS]]]: AdamW here next to a copy of memory, and in PyTorch, run where
-# benchmarks/bench_adam is.
+# adam.sh [--python PATH] [MILLIONS [ROUNDS [THREADS]]]: AdamW and 8-bit Adam here next to a copy of memory, and AdamW in
+# PyTorch, run where benchmarks/bench_adam is.
 #
 # Each round (3) is a process of ours and, with PATH, a python3 that has PyTorch, one of AdamW(fused=True); every other
-# round it is first.  The last line has the ratio of the medians of the rounds: how many times as fast ours is.
+# round it is first.  The last lines have ratios of the medians of the rounds: how long 8-bit Adam takes, and how many times as
+# fast as PyTorch's ours is.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/lib.sh"
@@ -46,8 +47,11 @@ while [ "$round" -le "$rounds" ]; do
     fi
     round=$((round + 1))
 done
+a=$(seconds "$work/ours" adamw | median)
+e=$(seconds "$work/ours" '8-bit adam' | median)
+awk -v a="$a" -v e="$e" -v n="$rounds" -v t="$threads" 'BEGIN {
+    printf "8-bit Adam takes %.2f times as long as AdamW: medians of %d rounds, %d threads, fp32\n", e / a, n, t }'
 if [ -n "$python" ]; then
-    a=$(seconds "$work/ours" adamw | median)
     b=$(seconds "$work/theirs" 'adamw of PyTorch, fused' | median)
     awk -v a="$a" -v b="$b" -v n="$rounds" -v t="$threads" 'BEGIN {
         printf "AdamW is %.2f times as fast as PyTorch'"'"'s fused one: medians of %d rounds, %d threads, fp32\n", b / a, n, t }'

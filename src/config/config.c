@@ -107,8 +107,12 @@ static char *field_name(const struct tr_opt *o)
 static int by_name(const void *a, const void *b)
 {
     const struct tr_opt *const *x = a, *const *y = b;
+    char *left = field_name(*x), *right = field_name(*y);
+    const int order = strcasecmp(left, right);
 
-    return strcasecmp((*x)->name, (*y)->name);
+    free(left);
+    free(right);
+    return order;
 }
 
 static int sorted_rows(const struct tr_opt *out[ROWS])
