@@ -30,6 +30,10 @@ static const struct tr_opt rows[] = {
         "30 without one"),
     ROW(TEXT, folder, "sweep-folder", "sweep", ANY,
         "folder for logs, results and tables; a sweep resumes from the results there"),
+    ROW(TEXT, autotune_log, "autotune-log", NULL, ANY,
+        "also write a CSV file as Horovod's autotuning does: a row for each bucket size that was "
+        "measured, with bytes "
+        "of gradients per second as its score"),
     ROW(FLAG, again, "sweep-again", "off", ANY, "retry layouts that failed before"),
     ROW(TEXT, machine, "machine", NULL, ANY,
         "machine profile of `trireme plan`: what does not fit is not run, and the fastest "

@@ -53,6 +53,9 @@ static void put_shape(json_t *o, const struct tr_sweep_place *place, const struc
     put_count(o, "micro_batches", s->micros);
     put_count(o, "seq", s->seq);
     json_object_set_new(o, "zero_stage", json_integer(s->zero));
+    if (s->bucket > 0)
+        put_count(o, "bucket", s->bucket);
+    put(o, "gradient_bytes", s->gradient);
     json_object_set_new(o, "recompute", json_boolean(s->recompute));
     json_object_set_new(o, "offload", json_boolean(s->offloads));
     put_text(o, "rank_order", s->tp_pp_dp ? "tp-pp-dp" : "tp-dp-pp");

@@ -285,6 +285,8 @@ static int name_words(bool recompute, struct tr_sweep_shape *s, int n)
 {
     if (s->zero > 0 && s->value[TR_SWEEP_ZERO] != TR_UNSET_INT)
         n += snprintf(s->name + n, sizeof s->name - (size_t)n, "-zero%d", s->zero);
+    if (s->bucket > 0)
+        n += snprintf(s->name + n, sizeof s->name - (size_t)n, "-bucket%lld", (long long)s->bucket);
     return n + snprintf(s->name + n, sizeof s->name - (size_t)n, "%s%s%s%s",
                         recompute ? "-recompute" : "",
                         s->value[TR_SWEEP_OFFLOAD] == true ? "-offload" : "",
@@ -311,6 +313,7 @@ static void name_dropped(const struct tr_config *c, struct tr_sweep_shape *s)
     s->w = (int)c->tensor_model_parallel_size;
     s->p = (int)c->pipeline_model_parallel_size;
     s->zero = s->value[TR_SWEEP_ZERO] == TR_UNSET_INT ? 0 : (int)s->value[TR_SWEEP_ZERO];
+    s->bucket = is_said(TR_SWEEP_BUCKET, s->value[TR_SWEEP_BUCKET]) ? c->ddp_bucket_size : 0;
     n = snprintf(s->name, sizeof s->name, "tp%d-pp%d", s->w, s->p);
     if (c->micro_batch_size != TR_UNSET_INT)
         n += snprintf(s->name + n, sizeof s->name - (size_t)n, "-mbs%lld",
@@ -345,6 +348,12 @@ static void take_plan(const struct tr_plan *p, struct tr_sweep_shape *s)
               : x->dp.gradient_shards > 1  ? 2
               : x->dp.optimizer_shards > 1 ? 1
                                            : 0;
+    /* One replica has no buckets. */
+    s->bucket = s->d > 1 && is_said(TR_SWEEP_BUCKET, s->value[TR_SWEEP_BUCKET])
+                    ? s->value[TR_SWEEP_BUCKET]
+                    : 0;
+    s->gradient =
+        tr_data_parallel_wire(&x->dp, x->precision.half && !x->precision.grads_fp32 ? 2.0 : 4.0);
     s->parameters = p->params;
     s->hardware = tr_flops_count(TR_FLOPS_SC21, &x->dims, x->batches.global_batch, s->recompute);
     s->model = tr_flops_count(TR_FLOPS_2024, &x->dims, x->batches.global_batch, false);

@@ -16,6 +16,8 @@ struct tr_sweep_shape {
     bool offloads;          /* the optimizer's states, or some of them */
     int zero;               /* stage of ZeRO, 0 where nothing is sharded */
     bool tp_pp_dp;          /* the order of ranks is that of --use-tp-pp-dp-mapping */
+    int64_t bucket;         /* --ddp-bucket-size where a list has it, else 0 */
+    double gradient;        /* bytes of one gradient on its way between replicas */
     char layers[96];        /* for --pipeline-model-parallel-layout, or "" */
     double parameters;      /* of the model */
     double hardware, model; /* operations of an iteration: sc21, and 2024 without recomputation */

@@ -475,12 +475,34 @@ static enum tr_status tell_runs(const struct sweep *c)
     return TR_OK;
 }
 
+/* The shape of this sweep that is fastest per sample, and the options to type for it. */
+static enum tr_status tell_best(const struct sweep *c)
+{
+    const json_t *best = tr_sweep_best(&c->results);
+    const char *name = best ? json_string_value(json_object_get(best, "shape")) : NULL;
+    enum tr_status status = TR_OK;
+
+    for (int i = 0; name && i < c->space.runs; i++) {
+        struct tr_args a = {0};
+
+        if (strcmp(c->space.shape[i].name, name) != 0)
+            continue;
+        status = tr_sweep_shape_words(c->w, &c->space.shape[i], &a);
+        tr_print("fastest per sample: %s", name);
+        for (int k = 0; k < a.count; k++)
+            tr_print("%s%s", k == 0 ? ": " : " ", a.list[k].text);
+        tr_print("\n");
+        tr_args_release(&a);
+    }
+    return status;
+}
+
 static enum tr_status tell_results(const struct sweep *c)
 {
     tr_print("%d of %d shapes trained to their end; tables: %s/results.md, .csv\n", c->good,
              c->space.runs, c->w->folder);
     if (c->good > 0)
-        return TR_OK;
+        return tell_best(c);
     return TR_FAIL(TR_ERESOURCE,
                    "no shape trained to its end: %s/results.md has the reasons, and --sweep-again "
                    "runs them once more",

@@ -34,6 +34,7 @@ struct tr_sweep {
     int64_t iters, warmup, repeats;
     double timeout; /* minutes for a run; TR_UNSET_REAL: from its prediction */
     char *folder, *machine, *launcher;
+    char *autotune_log; /* Horovod's CSV of bucket sizes, or NULL */
     bool again, dry_run;
 
     const struct tr_args *words;  /* options of training, argument files opened up */

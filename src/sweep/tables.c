@@ -112,6 +112,8 @@ static void add_notes(struct tr_table *t, const json_t *o)
         fprintf(f, "; one of %zu runs failed: %s", runs, text(o, "error"));
     if (json_integer_value(json_object_get(o, "zero_stage")) > 0)
         fprintf(f, "; ZeRO %d", (int)json_integer_value(json_object_get(o, "zero_stage")));
+    if (!isnan(number(o, NULL, "bucket")))
+        fprintf(f, "; buckets of %.0f", number(o, NULL, "bucket"));
     if (json_is_true(json_object_get(o, "recompute")))
         fprintf(f, "; recomputes");
     if (json_is_true(json_object_get(o, "offload")))
@@ -200,6 +202,7 @@ static const struct {
     {{"mbs", ""}, NULL, "mbs"},
     {{"gbs", ""}, NULL, "gbs"},
     {{"zero_stage", ""}, NULL, "zero_stage"},
+    {{"bucket", ""}, NULL, "bucket"},
     {{"recompute", ""}, "", "recompute"},
     {{"offload", ""}, "", "offload"},
     {{"seconds_per_it", ""}, "measured", "seconds_per_it"},
@@ -248,6 +251,60 @@ static void fill_csv(const struct tr_sweep_results *r, bool good, struct tr_tabl
     free(list);
 }
 
+/* ---- Horovod's log of autotuning ---- */
+
+/* The buckets of a shape have fixed times and places, so there is no cycle to wait for; the score is bytes of a rank's
+   gradients over the time of an iteration. */
+static char *autotune(const struct tr_sweep_results *r, size_t *size)
+{
+    char *all = NULL;
+    FILE *f = open_memstream(&all, size);
+    size_t i;
+    json_t *o;
+
+    TR_ASSERT(f);
+    fputs(
+        "hierarchical_allreduce,hierarchical_allgather,torus_allreduce,cache_enabled,cycle_time_ms,"
+        "tensor_fusion_threshold,score\n",
+        f);
+    json_array_foreach(r->newest, i, o)
+    {
+        const double each = number(o, NULL, "gradient_bytes"), bucket = number(o, NULL, "bucket");
+        const double rank =
+            number(o, NULL, "parameters") / number(o, NULL, "tp") / number(o, NULL, "pp");
+
+        if (tr_sweep_is_good(o) && !isnan(bucket))
+            fprintf(f, "0,0,0,0,0,%.6g,%.6g\n", bucket * each / 1048576.0,
+                    rank * each / number(o, "measured", "seconds_per_it"));
+    }
+    fclose(f);
+    return all;
+}
+
+static enum tr_status write_autotune(const struct tr_sweep *w, const struct tr_sweep_results *r)
+{
+    size_t size;
+    enum tr_status s;
+    char *all;
+
+    if (!w->autotune_log)
+        return TR_OK;
+    all = autotune(r, &size);
+    s = tr_file_replace(w->autotune_log, all, size);
+    free(all);
+    return s;
+}
+
+const json_t *tr_sweep_best(const struct tr_sweep_results *r)
+{
+    const json_t **list = sorted(r), *best = NULL;
+
+    if (json_array_size(r->newest) > 0 && tr_sweep_is_good(list[0]))
+        best = list[0];
+    free(list);
+    return best;
+}
+
 /* ---- files ---- */
 
 static enum tr_status write_file(struct tr_table *t, int count, enum tr_table_format format,
@@ -274,6 +331,7 @@ enum tr_status tr_sweep_tables(const struct tr_sweep *w, const struct tr_sweep_r
 {
     struct tr_table t[2];
 
+    TR_TRY(write_autotune(w, r));
     fill_main(w, r, &t[0]);
     fill_dropped(space, &t[1]);
     TR_TRY(write_file(t, 2, TR_TABLE_MARKDOWN, folder, "results.md"));

@@ -13,10 +13,13 @@
  *   results.csv   those that were measured, all digits
  *   failed.csv    those that failed, with the error
  *
- * TR_EIO if one cannot be written.
+ * and with --autotune-log that file, as Horovod's autotuning writes it.  TR_EIO if one cannot be written.
  */
 enum tr_status tr_sweep_tables(const struct tr_sweep *w, const struct tr_sweep_results *r,
                                const struct tr_sweep_space *space,
                                const char *folder) TR_MUST_CHECK;
+
+/* The record that is fastest per sample, borrowed; NULL where none is good. */
+const json_t *tr_sweep_best(const struct tr_sweep_results *r);
 
 #endif

@@ -4,7 +4,7 @@
 # `trireme sweep`: which shapes, in which order, and that it outlives shapes that crash and hang, its own
 # end by any signal, and the end of its job.
 . "$srcdir/tests/tap.sh"
-plan 66
+plan 70
 TRIREME_MACHINES=$srcdir/machines
 export TRIREME_MACHINES
 
@@ -91,6 +91,23 @@ sweep --dry-run --sweep-pipeline 2 --sweep-split even,balanced --machine h200 --
 check "and a last stage with fewer layers for its head" has '/start .*--pipeline-model-parallel-layout ([7-9]|1[0-2]),[0-5] ' \
     "$work/text"
 check "besides equal ones" same "$(grep -c '/start tp' "$work/text")" 2
+sweep --dry-run --sweep-tensor 2,4 --sweep-bucket-size 5000,20000 > "$work/text" 2>&1
+check "so are sizes of buckets, where there are replicas" same "$(sed -n 's/^# \(tp[^:]*\): .*/\1/p' "$work/text" | sort | tr '\n' ' ')" \
+    "tp2-pp1-dp2-mbs1-gbs8-bucket20000 tp2-pp1-dp2-mbs1-gbs8-bucket5000 tp4-pp1-dp1-mbs1-gbs8 "
+# One that is measured, with Horovod's file of it: 4 (12 h^2 + 13 h) + 2 h + (256 + 32) h parameters of h = 32, in fp16.
+sweep --sweep-folder "$work/buckets" --ranks 2 --sweep-bucket-size 5000,20000 --sweep-iters 2 --fp16-allreduce \
+    --autotune-log "$work/autotune.csv" > "$work/text" 2>&1
+check "the fastest is named with its options" has \
+    '^fastest per sample: tp1-pp1-dp2-mbs1-gbs8-bucket[0-9]*: .*--ddp-bucket-size (5000|20000)$' "$work/text"
+check "a row for each in Horovod's file" same "$(cut -d , -f 1-6 "$work/autotune.csv" | sort | tr '\n' ' ')" \
+    "0,0,0,0,0,0.00953674 0,0,0,0,0,0.038147 hierarchical_allreduce,hierarchical_allgather,torus_allreduce,cache_enabled,cycle_time_ms,tensor_fusion_threshold "
+scores() {
+    awk -F , 'NR == FNR { if (FNR > 1) { for (i = 1; i <= NF; i++) if (head[i] == "seconds_per_it") seconds[$0] = $i } else for (i = 1; i <= NF; i++) head[i] = $i; next }
+        FNR > 1 { found = 0; for (s in seconds) if (($7 * seconds[s] / (2 * (4 * (12 * 32 * 32 + 13 * 32) + 2 * 32 + 288 * 32)) - 1) ^ 2 < 1e-6) found = 1; bad += !found; n++ }
+        END { exit n != 2 || bad }' "$work/buckets/results.csv" "$work/autotune.csv"
+}
+check "whose scores are bytes of gradients per second" scores
+rm -f "$work/calls"
 SLURM_JOB_ID=7 SLURM_NTASKS=8 SLURM_JOB_NUM_NODES=4 SLURM_JOB_END_TIME=4000000000 \
     "$trireme" sweep --dry-run --sweep-tensor 2,4 "@$work/tiny.args" --sweep-global-batch 8 \
     > "$work/text" 2>&1
