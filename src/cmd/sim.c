@@ -50,8 +50,7 @@ static const struct tr_opt rows[] = {
         "tenth higher"),
     ROW(REAL, restart, "restart-seconds", "300", NOT_NEGATIVE,
         "seconds from the start of a job to its first new iteration"),
-    ROW(REAL, queue, "queue-seconds", "0", NOT_NEGATIVE,
-        "seconds in the queue after a failure"),
+    ROW(REAL, queue, "queue-seconds", "0", NOT_NEGATIVE, "seconds in the queue after a failure"),
     ROW(REAL, save, "save-seconds", NULL, ABOVE_ZERO,
         "seconds of a save; unless given, the checkpoint over disk-write-gbs of the profile"),
     ROW(TEXT, trace, "sim-trace", NULL, ANY,
@@ -194,13 +193,13 @@ static void print_json(const struct ask *a, const struct tr_plan *p, const struc
     json_t *all = tr_sim_json(p, r), *list = json_object();
 
     if (m->before > 0.0)
-        json_object_set_new(all, "what_if",
-                            json_pack("{s:s, s:f}", "changes", a->what_if, "seconds_before",
-                                      m->before));
+        json_object_set_new(
+            all, "what_if",
+            json_pack("{s:s, s:f}", "changes", a->what_if, "seconds_before", m->before));
     for (int i = 0; i < m->rows; i++)
-        json_object_set_new(list, m->row[i].key,
-                            json_pack("{s:f, s:f}", "lower", m->row[i].lower, "higher",
-                                      m->row[i].higher));
+        json_object_set_new(
+            list, m->row[i].key,
+            json_pack("{s:f, s:f}", "lower", m->row[i].lower, "higher", m->row[i].higher));
     if (a->sensitivities)
         json_object_set(all, "sensitivities", list);
     json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));

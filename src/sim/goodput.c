@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "plan/step.h"
+#include "plan/formulas.h"
 #include "sim/quantile.h"
 #include "util/rng.h"
 
@@ -12,8 +12,7 @@ double tr_goodput_expected(const struct tr_failures *f, double interval)
 {
     const double m = f->mtbf;
 
-    return interval /
-           ((m + f->queue) * exp(f->restart / m) * expm1((interval + f->save) / m));
+    return interval / ((m + f->queue) * exp(f->restart / m) * expm1((interval + f->save) / m));
 }
 
 double tr_goodput_best(const struct tr_failures *f)

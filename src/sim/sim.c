@@ -159,8 +159,7 @@ static void add_goodput(const struct tr_plan *p, const struct tr_sim_ask *a,
                                   .restart = a->restart,
                                   .queue = a->queue};
 
-    r->goodput =
-        tr_goodput_of(&f, saves == TR_UNSET_INT ? 0.0 : (double)saves * r->p50, a->seed);
+    r->goodput = tr_goodput_of(&f, saves == TR_UNSET_INT ? 0.0 : (double)saves * r->p50, a->seed);
 }
 
 enum tr_status tr_sim_make(const struct tr_plan *p, const struct tr_sim_ask *a,
