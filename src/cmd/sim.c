@@ -94,6 +94,9 @@ const struct tr_doc tr_doc_sim = {
     .trains = true,
 };
 
+/* Random numbers are keyed by draw (util/rng.h). */
+enum { MOST_DRAWS = 65536 };
+
 static enum tr_status check(const struct ask *a, const struct tr_config *c)
 {
     if (c->use_checkpoint_args)
@@ -111,6 +114,11 @@ static enum tr_status check(const struct ask *a, const struct tr_config *c)
     if (a->leaf_nodes == 0 && (a->leaf_over > 1.0 || a->spine_over > 1.0))
         return TR_FAIL(TR_ECONFIG, "oversubscription is that of switches, of which there are none "
                                    "without --leaf-nodes: give it, as in --leaf-nodes 16");
+    if (a->draws > MOST_DRAWS)
+        return TR_FAIL(TR_ECONFIG,
+                       "--draws %lld is more than the %d that are told apart; the quantiles of "
+                       "1000 are as good",
+                       (long long)a->draws, MOST_DRAWS);
     if (a->trace_ranks && !a->trace)
         return TR_FAIL(TR_ECONFIG, "--sim-trace-ranks says which ranks --sim-trace writes: give "
                                    "--sim-trace FILE, too");

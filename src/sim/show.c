@@ -65,14 +65,26 @@ void tr_sim_text(const struct tr_plan *p, const struct tr_sim_report *r, FILE *f
     goodput_text(&r->goodput, f);
 }
 
+/* Under the name of a table, as keys of JSON are spelled here. */
+static void set_named(json_t *object, const char *name, json_t *value)
+{
+    char key[32];
+    size_t i = 0;
+
+    for (; name[i] && i + 1 < sizeof key; i++)
+        key[i] = (char)(name[i] == '-' ? '_' : name[i]);
+    key[i] = '\0';
+    json_object_set_new(object, key, value);
+}
+
 static json_t *spent_json(const struct tr_sim_report *r)
 {
     json_t *all = json_object();
 
     for (int cause = 0; cause < TR_SIM_CAUSES; cause++)
-        json_object_set_new(all, tr_sim_cause_name((enum tr_sim_cause)cause),
-                            json_pack("{s:f, s:f, s:f}", "mean", r->spent[cause].mean, "least",
-                                      r->spent[cause].least, "most", r->spent[cause].most));
+        set_named(all, tr_sim_cause_name((enum tr_sim_cause)cause),
+                  json_pack("{s:f, s:f, s:f}", "mean", r->spent[cause].mean, "least",
+                            r->spent[cause].least, "most", r->spent[cause].most));
     return all;
 }
 
@@ -84,9 +96,9 @@ static json_t *use_json(const struct tr_sim_report *r)
         const struct tr_sim_use *u = &r->use[kind];
 
         if (u->links > 0)
-            json_object_set_new(all, tr_net_name((enum tr_net_kind)kind),
-                                json_pack("{s:i, s:f, s:f, s:f}", "number", u->links, "gbs", u->gbs,
-                                          "busiest", u->busiest, "mean", u->mean));
+            set_named(all, tr_net_name((enum tr_net_kind)kind),
+                      json_pack("{s:i, s:f, s:f, s:f}", "number", u->links, "gbs", u->gbs,
+                                "busiest", u->busiest, "mean", u->mean));
     }
     return all;
 }

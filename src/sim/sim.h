@@ -54,7 +54,7 @@ struct tr_sim_report {
     struct tr_sim_span *span;
 };
 
-/* Of a plan with a machine.  TR_ECONFIG if it is too large. */
+/* Of a plan with a machine.  TR_ECONFIG if it is too large, or fails all the time.  Release also after a failure. */
 enum tr_status tr_sim_make(const struct tr_plan *p, const struct tr_sim_ask *a,
                            struct tr_sim_report *out) TR_MUST_CHECK;
 void tr_sim_release(struct tr_sim_report *r);
