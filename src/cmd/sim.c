@@ -50,8 +50,7 @@ static const struct tr_opt rows[] = {
         "tenth higher"),
     ROW(REAL, restart, "restart-seconds", "300", NOT_NEGATIVE,
         "seconds from the start of a job to its first new iteration"),
-    ROW(REAL, queue, "queue-seconds", "0", NOT_NEGATIVE,
-        "seconds in the queue after a failure"),
+    ROW(REAL, queue, "queue-seconds", "0", NOT_NEGATIVE, "seconds in the queue after a failure"),
     ROW(REAL, save, "save-seconds", NULL, ABOVE_ZERO,
         "seconds of a save; unless given, the checkpoint over disk-write-gbs of the profile"),
     ROW(TEXT, trace, "sim-trace", NULL, ANY,
@@ -95,6 +94,9 @@ const struct tr_doc tr_doc_sim = {
     .trains = true,
 };
 
+/* Random numbers are keyed by draw (util/rng.h). */
+enum { MOST_DRAWS = 65536 };
+
 static enum tr_status check(const struct ask *a, const struct tr_config *c)
 {
     if (c->use_checkpoint_args)
@@ -112,6 +114,11 @@ static enum tr_status check(const struct ask *a, const struct tr_config *c)
     if (a->leaf_nodes == 0 && (a->leaf_over > 1.0 || a->spine_over > 1.0))
         return TR_FAIL(TR_ECONFIG, "oversubscription is that of switches, of which there are none "
                                    "without --leaf-nodes: give it, as in --leaf-nodes 16");
+    if (a->draws > MOST_DRAWS)
+        return TR_FAIL(TR_ECONFIG,
+                       "--draws %lld is more than the %d that are told apart; the quantiles of "
+                       "1000 are as good",
+                       (long long)a->draws, MOST_DRAWS);
     if (a->trace_ranks && !a->trace)
         return TR_FAIL(TR_ECONFIG, "--sim-trace-ranks says which ranks --sim-trace writes: give "
                                    "--sim-trace FILE, too");
@@ -194,13 +201,13 @@ static void print_json(const struct ask *a, const struct tr_plan *p, const struc
     json_t *all = tr_sim_json(p, r), *list = json_object();
 
     if (m->before > 0.0)
-        json_object_set_new(all, "what_if",
-                            json_pack("{s:s, s:f}", "changes", a->what_if, "seconds_before",
-                                      m->before));
+        json_object_set_new(
+            all, "what_if",
+            json_pack("{s:s, s:f}", "changes", a->what_if, "seconds_before", m->before));
     for (int i = 0; i < m->rows; i++)
-        json_object_set_new(list, m->row[i].key,
-                            json_pack("{s:f, s:f}", "lower", m->row[i].lower, "higher",
-                                      m->row[i].higher));
+        json_object_set_new(
+            list, m->row[i].key,
+            json_pack("{s:f, s:f}", "lower", m->row[i].lower, "higher", m->row[i].higher));
     if (a->sensitivities)
         json_object_set(all, "sensitivities", list);
     json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));

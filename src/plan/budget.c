@@ -5,7 +5,7 @@
 #include "ckpt/index.h"
 #include "pipeline/links.h"
 #include "plan/plan_parts.h"
-#include "plan/step.h"
+#include "plan/formulas.h"
 #include "train/replicas_save.h"
 
 /* As the file is laid out: the whole model once for each kind of tensor; and the sidecar files of

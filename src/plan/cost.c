@@ -57,7 +57,8 @@ static double message(const struct tr_cost *x, const struct tr_work_collective *
 {
     const int w = x->s->layout.w;
 
-    return (m->kind == TR_WORK_ALL_REDUCE ? 1.0 : 0.5) * all_reduce(tr_cost_link_of(x, TR_COST_TENSOR), w, m->bytes);
+    return (m->kind == TR_WORK_ALL_REDUCE ? 1.0 : 0.5) *
+           all_reduce(tr_cost_link_of(x, TR_COST_TENSOR), w, m->bytes);
 }
 
 /* ---- computing ---- */
@@ -351,7 +352,8 @@ static double leg(const struct tr_cost *x, const struct tr_dp_leg *l)
     const double passes = l->busiest > 0.0 ? l->busiest : l->passes;
 
     if (l->group == 0)
-        return 0.5 * passes * all_reduce(tr_cost_link_of(x, TR_COST_REPLICAS), x->s->layout.d, l->bytes);
+        return 0.5 * passes *
+               all_reduce(tr_cost_link_of(x, TR_COST_REPLICAS), x->s->layout.d, l->bytes);
     return 0.5 * passes * all_reduce(link_of(x, stride, stride * l->group), l->group, l->bytes);
 }
 

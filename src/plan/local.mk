@@ -4,13 +4,13 @@ libtrireme_a_SOURCES += \
 	src/plan/changes.c src/plan/changes.def \
 	src/plan/chunks.c \
 	src/plan/cost.c src/plan/cost.h \
+	src/plan/formulas.h \
 	src/plan/json.c \
 	src/plan/megatron.c \
 	src/plan/memory.c \
 	src/plan/others.c \
 	src/plan/plan_parts.h \
 	src/plan/plan.c src/plan/plan.h \
-	src/plan/step.h \
 	src/plan/text.c \
 	src/plan/time.c src/plan/traffic.c \
 	src/plan/zero.c src/plan/zero.h

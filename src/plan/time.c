@@ -5,7 +5,7 @@
 #include "pipeline/sched.h"
 #include "plan/cost.h"
 #include "plan/plan_parts.h"
-#include "plan/step.h"
+#include "plan/formulas.h"
 #include "train/run.h"
 
 /* What the schedule runs with: seconds of each chunk of each stage, [p * k]. */

@@ -103,9 +103,8 @@ static enum tr_status find(const char *key, int length, const struct constant **
                    "--what-if: a machine profile has no number \"%s\", so nothing would change: "
                    "%s%s; `trireme help sim` lists them",
                    word, tr_nearest_name(word, names, CONSTANTS) ? "perhaps " : "look it up",
-                   tr_nearest_name(word, names, CONSTANTS)
-                       ? tr_nearest_name(word, names, CONSTANTS)
-                       : "");
+                   tr_nearest_name(word, names, CONSTANTS) ? tr_nearest_name(word, names, CONSTANTS)
+                                                           : "");
 }
 
 enum tr_status tr_sim_change(struct tr_machine *m, const char *text)

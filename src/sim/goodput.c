@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "plan/step.h"
+#include "plan/formulas.h"
 #include "sim/quantile.h"
 #include "util/rng.h"
 
@@ -12,8 +12,7 @@ double tr_goodput_expected(const struct tr_failures *f, double interval)
 {
     const double m = f->mtbf;
 
-    return interval /
-           ((m + f->queue) * exp(f->restart / m) * expm1((interval + f->save) / m));
+    return interval / ((m + f->queue) * exp(f->restart / m) * expm1((interval + f->save) / m));
 }
 
 double tr_goodput_best(const struct tr_failures *f)
@@ -45,16 +44,30 @@ static void next_failure(struct month *m)
     m->fails = m->now - m->f->mtbf * log(u);
 }
 
-/* So many seconds without a failure; false after a failure and the wait in the queue. */
-static int last_for(struct month *m, double seconds)
+/* It fails now, and waits in the queue. */
+static void fail(struct month *m)
 {
-    if (m->now + seconds <= m->fails) {
-        m->now += seconds;
-        return 1;
-    }
     m->now = m->fails + m->f->queue;
     next_failure(m);
-    return 0;
+}
+
+/* Computes and saves until it fails, or the month ends.  Returns the seconds of computation that were saved. */
+static double work(struct month *m, double interval, double end)
+{
+    const double until = fmin(m->fails, end), segment = interval + m->f->save;
+    const double saved = floor((until - m->now) / segment);
+
+    m->now = end;
+    if (m->fails < end)
+        fail(m);
+    return saved * interval;
+}
+
+static void restart(struct month *m, double end)
+{
+    while (m->now < end && m->now + m->f->restart > m->fails)
+        fail(m);
+    m->now += m->f->restart;
 }
 
 double tr_goodput_month(const struct tr_failures *f, double interval, uint64_t seed, int month)
@@ -65,12 +78,8 @@ double tr_goodput_month(const struct tr_failures *f, double interval, uint64_t s
 
     next_failure(&m);
     while (m.now < end) {
-        if (last_for(&m, interval + f->save)) {
-            useful += m.now <= end ? interval : 0.0;
-            continue;
-        }
-        while (m.now < end && !last_for(&m, f->restart))
-            ;
+        useful += work(&m, interval, end);
+        restart(&m, end);
     }
     return useful / end;
 }

@@ -12,8 +12,8 @@
  *
  *     (M + Q) exp(R / M) (exp((t + C) / M) - 1)
  *
- * (without queue: J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps", 2006,
- * equation 13), and goodput is t over it.
+ * (without a queue that of J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps",
+ * 2006), and goodput is t over it.
  */
 struct tr_failures {
     double mtbf, save, restart, queue; /* M, C, R, Q in seconds */
@@ -29,9 +29,9 @@ double tr_goodput_month(const struct tr_failures *f, double interval, uint64_t s
 
 enum { TR_GOODPUT_MONTHS = 200 };
 struct tr_goodput {
-    struct tr_failures failures;       /* mtbf 0: not known, and nothing else is */
-    double best, young, daly;          /* intervals, seconds */
-    double interval;                   /* of --save-interval, or the best */
+    struct tr_failures failures;          /* mtbf 0: not known, and nothing else is */
+    double best, young, daly;             /* intervals, seconds */
+    double interval;                      /* of --save-interval, or the best */
     double expected, p10, p50, p90, mean; /* goodput: of the formula, and of months */
 };
 struct tr_goodput tr_goodput_of(const struct tr_failures *f, double interval, uint64_t seed);

@@ -2,11 +2,11 @@ libtrireme_a_SOURCES += \
 	src/sim/causes.def src/sim/links.def \
 	src/sim/ask.c \
 	src/sim/classes.c \
+	src/sim/engine.c src/sim/engine.h \
 	src/sim/goodput.c src/sim/goodput.h \
 	src/sim/net.c src/sim/net.h \
 	src/sim/quantile.c src/sim/quantile.h \
 	src/sim/room.c src/sim/room.h \
-	src/sim/run.c src/sim/run.h \
 	src/sim/show.c \
 	src/sim/sim.c src/sim/sim.h \
 	src/sim/world.c src/sim/world.h

@@ -36,9 +36,8 @@ static void use_text(const struct tr_sim_report *r, FILE *f)
         const struct tr_sim_use *u = &r->use[kind];
 
         if (u->links > 0)
-            fprintf(f, "%-16s %10d %10.4g %8.1f %% %8.1f %%\n",
-                    tr_net_name((enum tr_net_kind)kind), u->links, u->gbs, 100.0 * u->busiest,
-                    100.0 * u->mean);
+            fprintf(f, "%-16s %10d %10.4g %8.1f %% %8.1f %%\n", tr_net_name((enum tr_net_kind)kind),
+                    u->links, u->gbs, 100.0 * u->busiest, 100.0 * u->mean);
     }
 }
 
@@ -46,12 +45,14 @@ static void goodput_text(const struct tr_goodput *g, FILE *f)
 {
     if (g->failures.mtbf <= 0.0)
         return;
-    fprintf(f, "\n%-16s a failure in %.4g h, a save takes %.4g s, a restart %.4g s, the queue %.4g s\n",
-            "failures", g->failures.mtbf / 3600.0, g->failures.save, g->failures.restart,
-            g->failures.queue);
+    fprintf(
+        f, "\n%-16s a failure in %.4g h, a save takes %.4g s, a restart %.4g s, the queue %.4g s\n",
+        "failures", g->failures.mtbf / 3600.0, g->failures.save, g->failures.restart,
+        g->failures.queue);
     fprintf(f, "%-16s every %.4g s is best (Young %.4g, Daly %.4g)\n", "saves", g->best, g->young,
             g->daly);
-    fprintf(f, "%-16s %.2f %% expected, every %.4g s; of %d months P10 %.2f, P50 %.2f, P90 %.2f %%\n",
+    fprintf(f,
+            "%-16s %.2f %% expected, every %.4g s; of %d months P10 %.2f, P50 %.2f, P90 %.2f %%\n",
             "goodput", 100.0 * g->expected, g->interval, TR_GOODPUT_MONTHS, 100.0 * g->p10,
             100.0 * g->p50, 100.0 * g->p90);
 }
@@ -64,14 +65,26 @@ void tr_sim_text(const struct tr_plan *p, const struct tr_sim_report *r, FILE *f
     goodput_text(&r->goodput, f);
 }
 
+/* Under the name of a table, as keys of JSON are spelled here. */
+static void set_named(json_t *object, const char *name, json_t *value)
+{
+    char key[32];
+    size_t i = 0;
+
+    for (; name[i] && i + 1 < sizeof key; i++)
+        key[i] = (char)(name[i] == '-' ? '_' : name[i]);
+    key[i] = '\0';
+    json_object_set_new(object, key, value);
+}
+
 static json_t *spent_json(const struct tr_sim_report *r)
 {
     json_t *all = json_object();
 
     for (int cause = 0; cause < TR_SIM_CAUSES; cause++)
-        json_object_set_new(all, tr_sim_cause_name((enum tr_sim_cause)cause),
-                            json_pack("{s:f, s:f, s:f}", "mean", r->spent[cause].mean, "least",
-                                      r->spent[cause].least, "most", r->spent[cause].most));
+        set_named(all, tr_sim_cause_name((enum tr_sim_cause)cause),
+                  json_pack("{s:f, s:f, s:f}", "mean", r->spent[cause].mean, "least",
+                            r->spent[cause].least, "most", r->spent[cause].most));
     return all;
 }
 
@@ -83,9 +96,9 @@ static json_t *use_json(const struct tr_sim_report *r)
         const struct tr_sim_use *u = &r->use[kind];
 
         if (u->links > 0)
-            json_object_set_new(all, tr_net_name((enum tr_net_kind)kind),
-                                json_pack("{s:i, s:f, s:f, s:f}", "number", u->links,
-                                          "gbs", u->gbs, "busiest", u->busiest, "mean", u->mean));
+            set_named(all, tr_net_name((enum tr_net_kind)kind),
+                      json_pack("{s:i, s:f, s:f, s:f}", "number", u->links, "gbs", u->gbs,
+                                "busiest", u->busiest, "mean", u->mean));
     }
     return all;
 }
@@ -104,10 +117,10 @@ static json_t *goodput_json(const struct tr_goodput *g)
 
 json_t *tr_sim_json(const struct tr_plan *p, const struct tr_sim_report *r)
 {
-    json_t *all = json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:i}", "machine", p->machine.name,
-                            "world_size", p->shape.layout.world, "nodes", p->nodes,
-                            "groups_simulated", r->units, "groups", r->of, "events",
-                            (json_int_t)r->events, "draws", r->draws);
+    json_t *all =
+        json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:i}", "machine", p->machine.name, "world_size",
+                  p->shape.layout.world, "nodes", p->nodes, "groups_simulated", r->units, "groups",
+                  r->of, "events", (json_int_t)r->events, "draws", r->draws);
 
     json_object_set_new(all, "iteration_seconds",
                         json_pack("{s:f, s:f, s:f, s:f}", "planned", r->planned, "p10", r->p10,
@@ -125,11 +138,13 @@ void tr_sim_trace(const struct tr_sim_report *r, FILE *f)
         const struct tr_sim_span *s = &r->span[i];
         const char *cause = tr_sim_cause_name(s->cause);
 
-        fprintf(f, "%s\n{\"ph\": \"X\", \"name\": \"%s\", \"cat\": \"%s\", \"pid\": %d, \"tid\": 0, \"ts\": %.3f, \"dur\": %.3f",
+        fprintf(f,
+                "%s\n{\"ph\": \"X\", \"name\": \"%s\", \"cat\": \"%s\", \"pid\": %d, \"tid\": 0, "
+                "\"ts\": %.3f, \"dur\": %.3f",
                 i > 0 ? "," : "",
-                s->micro < 0   ? cause
+                s->micro < 0  ? cause
                 : s->backward ? "backward"
-                               : "forward",
+                              : "forward",
                 cause, s->unit, 1e6 * s->begin, 1e6 * (s->end - s->begin));
         if (s->micro >= 0)
             fprintf(f, ", \"args\": {\"micro-batch\": %d, \"chunk\": %d}", s->micro, s->chunk);

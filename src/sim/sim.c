@@ -150,8 +150,11 @@ static void draw_all(const struct tr_sim_world *whole, struct tr_sim_world *v,
     free(seconds);
 }
 
-static void add_goodput(const struct tr_plan *p, const struct tr_sim_ask *a,
-                        struct tr_sim_report *r)
+/* A job that fails more often than that gets nowhere, and months of it are long to simulate. */
+static const double LEAST_MTBF = 60.0;
+
+static enum tr_status add_goodput(const struct tr_plan *p, const struct tr_sim_ask *a,
+                                  struct tr_sim_report *r)
 {
     const int64_t saves = p->config.save_interval;
     const struct tr_failures f = {.mtbf = 3600.0 * p->machine.node_mtbf / p->nodes,
@@ -159,8 +162,14 @@ static void add_goodput(const struct tr_plan *p, const struct tr_sim_ask *a,
                                   .restart = a->restart,
                                   .queue = a->queue};
 
-    r->goodput =
-        tr_goodput_of(&f, saves == TR_UNSET_INT ? 0.0 : (double)saves * r->p50, a->seed);
+    if (f.mtbf > 0.0 && f.mtbf < LEAST_MTBF)
+        return TR_FAIL(TR_ECONFIG,
+                       "node-mtbf-hours %g of %d nodes is a failure every %.2g s, and a job that "
+                       "fails more than once a minute gets nowhere: take fewer nodes, or "
+                       "--what-if node-mtbf-hours=%.3g",
+                       p->machine.node_mtbf, p->nodes, f.mtbf, p->nodes * 10.0);
+    r->goodput = tr_goodput_of(&f, saves == TR_UNSET_INT ? 0.0 : (double)saves * r->p50, a->seed);
+    return TR_OK;
 }
 
 enum tr_status tr_sim_make(const struct tr_plan *p, const struct tr_sim_ask *a,
@@ -179,11 +188,10 @@ enum tr_status tr_sim_make(const struct tr_plan *p, const struct tr_sim_ask *a,
                                   .units = all ? whole.units : few.units,
                                   .of = whole.units};
     draw_all(&whole, all ? &whole : &few, a, out);
-    add_goodput(p, a, out);
     if (!all)
         tr_sim_world_release(&few);
     tr_sim_world_release(&whole);
-    return TR_OK;
+    return add_goodput(p, a, out);
 }
 
 void tr_sim_release(struct tr_sim_report *r)

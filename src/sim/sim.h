@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "sim/goodput.h"
-#include "sim/run.h"
+#include "sim/engine.h"
 #include "util/status.h"
 
 /* `trireme sim`: an iteration of a planned run, as often as there are draws, and a month of them. */
@@ -18,7 +18,7 @@ struct tr_sim_ask {
     double jitter;              /* deviation of the logarithm of a pass's time, from 0 */
     int draws;                  /* at least 1; without jitter all are alike, and one is made */
     uint64_t seed;
-    bool every_rank;  /* do not look for ranks that are alike */
+    bool every_rank;             /* do not look for ranks that are alike */
     double restart, queue, save; /* seconds; save < 0: as the plan has it */
     int watched;
     int *watch; /* ranks to trace, owned */
@@ -54,7 +54,7 @@ struct tr_sim_report {
     struct tr_sim_span *span;
 };
 
-/* Of a plan with a machine.  TR_ECONFIG if it is too large. */
+/* Of a plan with a machine.  TR_ECONFIG if it is too large, or fails all the time.  Release also after a failure. */
 enum tr_status tr_sim_make(const struct tr_plan *p, const struct tr_sim_ask *a,
                            struct tr_sim_report *out) TR_MUST_CHECK;
 void tr_sim_release(struct tr_sim_report *r);

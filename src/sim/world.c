@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "pipeline/sched.h"
-#include "plan/step.h"
+#include "plan/formulas.h"
 #include "sim/room.h"
 
 const char *tr_sim_cause_name(enum tr_sim_cause cause)
@@ -94,8 +94,7 @@ static double passes_beside(const struct maker *k, double params)
 
 static struct tr_sched list_of(const struct maker *k, int stage)
 {
-    struct tr_sched list =
-        tr_plan_list(&k->plan->shape, stage, k->plan->shape.batches.micros);
+    struct tr_sched list = tr_plan_list(&k->plan->shape, stage, k->plan->shape.batches.micros);
 
     list.overlap = k->config->overlap_p2p_communication;
     if (tr_sched_build(&list) != TR_OK)
@@ -158,7 +157,8 @@ static void add_program(const struct maker *k, int stage)
 
 static int rank_of(const struct maker *k, int stage, int replica)
 {
-    return stage * tr_layout_pipeline_stride(k->layout) + replica * tr_layout_data_stride(k->layout);
+    return stage * tr_layout_pipeline_stride(k->layout) +
+           replica * tr_layout_data_stride(k->layout);
 }
 
 static void add_level(struct maker *k, enum tr_net_kind kind, int64_t ranks, double gbs)
@@ -176,14 +176,15 @@ static void add_level(struct maker *k, enum tr_net_kind kind, int64_t ranks, dou
 static void add_levels(struct maker *k, const struct tr_sim_fabric *f)
 {
     const struct tr_machine *m = k->machine;
-    const int64_t node = m->gpus_per_node, leaf = node * f->leaf_nodes, pod = leaf * f->spine_leaves;
+    const int64_t node = m->gpus_per_node, leaf = node * f->leaf_nodes,
+                  pod = leaf * f->spine_leaves;
 
     add_level(k, TR_NET_GPU, 1, m->node_link);
     add_level(k, TR_NET_RAIL, 1, f->rail);
     add_level(k, TR_NET_NODE, node, (double)node * m->net_link);
     add_level(k, TR_NET_LEAF, leaf, (double)leaf * m->net_link / fmax(1.0, f->leaf_over));
-    add_level(k, TR_NET_SPINE, pod, (double)pod * m->net_link / fmax(1.0, f->leaf_over) /
-                                        fmax(1.0, f->spine_over));
+    add_level(k, TR_NET_SPINE, pod,
+              (double)pod * m->net_link / fmax(1.0, f->leaf_over) / fmax(1.0, f->spine_over));
 }
 
 /* Whether a message between these ranks goes over that level. */
@@ -251,7 +252,8 @@ static struct tr_cost_link between(const struct maker *k, int from, int to)
 }
 
 /* Messages from a stage to another, in one direction. */
-static void add_messages(const struct maker *k, int from, int to, int replica, int send, int receive)
+static void add_messages(const struct maker *k, int from, int to, int replica, int send,
+                         int receive)
 {
     const struct tr_cost_message m = tr_cost_message(&k->cost);
     const int a = rank_of(k, from, replica), b = rank_of(k, to, replica);
@@ -376,11 +378,8 @@ void tr_sim_world_open(const struct tr_plan *p, const struct tr_sim_fabric *fabr
                        const struct tr_sim_speed *speed, int speeds, struct tr_sim_world *out)
 {
     const struct tr_layout *l = &p->shape.layout;
-    struct maker k = {.plan = p,
-                      .config = &p->config,
-                      .layout = l,
-                      .machine = &p->machine,
-                      .world = out};
+    struct maker k = {
+        .plan = p, .config = &p->config, .layout = l, .machine = &p->machine, .world = out};
 
     *out = (struct tr_sim_world){.units = l->p * l->d, .stages = l->p, .w = l->w};
     out->unit = tr_room(out->units, sizeof *out->unit);

@@ -43,8 +43,8 @@ struct tr_sim_program {
 struct tr_sim_unit {
     int stage, replica, rank; /* of the first of them; its first rank */
     double members;
-    double slowest, mean;    /* times as long as the plan says: the slowest of its ranks, their mean */
-    int flow[TR_SIM_SLOTS];  /* -1: none */
+    double slowest, mean; /* times as long as the plan says: the slowest of its ranks, their mean */
+    int flow[TR_SIM_SLOTS]; /* -1: none */
 };
 
 /* What goes over flow i of the net, in order: message j has volume[j], and those behind the last one as much as that. */
@@ -63,9 +63,9 @@ struct tr_sim_speed {
 
 /* The network beyond nodes.  0: no such level, or as quick as all below it. */
 struct tr_sim_fabric {
-    double rail;                       /* GB/s of one GPU's network adapter */
-    int leaf_nodes, spine_leaves;      /* nodes under a leaf switch; leaf switches of a pod */
-    double leaf_over, spine_over;      /* oversubscription, at least 1 */
+    double rail;                  /* GB/s of one GPU's network adapter */
+    int leaf_nodes, spine_leaves; /* nodes under a leaf switch; leaf switches of a pod */
+    double leaf_over, spine_over; /* oversubscription, at least 1 */
 };
 
 struct tr_sim_world {

@@ -107,7 +107,8 @@ static bool has_bottleneck(const struct tr_net *n, int flow)
         return true;
     for (int u = 0; u < n->uses; u++) {
         const int link = n->use[u].link;
-        bool largest = n->use[u].flow == flow && load(n, link) >= n->link[link].capacity * (1 - 1e-9);
+        bool largest =
+            n->use[u].flow == flow && load(n, link) >= n->link[link].capacity * (1 - 1e-9);
 
         for (int v = 0; v < n->uses && largest; v++)
             largest = n->use[v].link != link || !n->flow[n->use[v].flow].active ||

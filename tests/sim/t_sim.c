@@ -4,10 +4,10 @@
 
 #include "check.h"
 #include "plan/profiles.h"
-#include "sim/run.h"
+#include "sim/engine.h"
 
-#define GPT                                                                                    \
-    "--num-layers 48 --hidden-size 4096 --num-attention-heads 32 --seq-length 2048 "           \
+#define GPT                                                                          \
+    "--num-layers 48 --hidden-size 4096 --num-attention-heads 32 --seq-length 2048 " \
     "--max-position-embeddings 2048 --vocab-size 50257 --fp16 --checkpoint-activations "
 
 static void plan_on(const struct tr_machine *m, const char *options, struct tr_config *c,
@@ -74,19 +74,33 @@ static void as_planned(void **state)
     static const char *const layouts[] = {
         "--world-size 1 --micro-batch-size 1 --global-batch-size 4",
         "--world-size 8 --tensor-model-parallel-size 8 --micro-batch-size 1 --global-batch-size 8",
-        "--world-size 64 --tensor-model-parallel-size 8 --micro-batch-size 1 --global-batch-size 64",
-        "--world-size 64 --tensor-model-parallel-size 8 --micro-batch-size 1 --global-batch-size 64 --use-distributed-optimizer",
-        "--world-size 64 --tensor-model-parallel-size 8 --micro-batch-size 1 --global-batch-size 64 --no-overlap-grad-reduce",
-        "--world-size 64 --tensor-model-parallel-size 8 --pipeline-model-parallel-size 8 --micro-batch-size 1 --global-batch-size 64",
-        "--world-size 64 --tensor-model-parallel-size 8 --pipeline-model-parallel-size 8 --micro-batch-size 1 --global-batch-size 8",
-        "--world-size 128 --tensor-model-parallel-size 8 --pipeline-model-parallel-size 8 --micro-batch-size 1 --global-batch-size 64",
-        "--world-size 128 --tensor-model-parallel-size 4 --pipeline-model-parallel-size 4 --micro-batch-size 1 --global-batch-size 128",
-        "--world-size 128 --tensor-model-parallel-size 8 --pipeline-model-parallel-size 4 --micro-batch-size 1 --global-batch-size 64 --pipeline-schedule gpipe",
-        "--world-size 128 --tensor-model-parallel-size 8 --pipeline-model-parallel-size 4 --micro-batch-size 1 --global-batch-size 64 --num-layers-per-virtual-pipeline-stage 4",
-        "--world-size 128 --tensor-model-parallel-size 8 --pipeline-model-parallel-size 4 --micro-batch-size 1 --global-batch-size 64 --num-layers-per-virtual-pipeline-stage 4 --no-overlap-p2p-communication",
-        "--world-size 64 --pipeline-model-parallel-size 8 --micro-batch-size 2 --global-batch-size 128",
-        "--world-size 16 --pipeline-model-parallel-size 16 --micro-batch-size 2 --global-batch-size 128",
-        "--world-size 16 --pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 --micro-batch-size 1 --global-batch-size 64",
+        "--world-size 64 --tensor-model-parallel-size 8 --micro-batch-size 1 --global-batch-size "
+        "64",
+        "--world-size 64 --tensor-model-parallel-size 8 --micro-batch-size 1 --global-batch-size "
+        "64 --use-distributed-optimizer",
+        "--world-size 64 --tensor-model-parallel-size 8 --micro-batch-size 1 --global-batch-size "
+        "64 --no-overlap-grad-reduce",
+        "--world-size 64 --tensor-model-parallel-size 8 --pipeline-model-parallel-size 8 "
+        "--micro-batch-size 1 --global-batch-size 64",
+        "--world-size 64 --tensor-model-parallel-size 8 --pipeline-model-parallel-size 8 "
+        "--micro-batch-size 1 --global-batch-size 8",
+        "--world-size 128 --tensor-model-parallel-size 8 --pipeline-model-parallel-size 8 "
+        "--micro-batch-size 1 --global-batch-size 64",
+        "--world-size 128 --tensor-model-parallel-size 4 --pipeline-model-parallel-size 4 "
+        "--micro-batch-size 1 --global-batch-size 128",
+        "--world-size 128 --tensor-model-parallel-size 8 --pipeline-model-parallel-size 4 "
+        "--micro-batch-size 1 --global-batch-size 64 --pipeline-schedule gpipe",
+        "--world-size 128 --tensor-model-parallel-size 8 --pipeline-model-parallel-size 4 "
+        "--micro-batch-size 1 --global-batch-size 64 --num-layers-per-virtual-pipeline-stage 4",
+        "--world-size 128 --tensor-model-parallel-size 8 --pipeline-model-parallel-size 4 "
+        "--micro-batch-size 1 --global-batch-size 64 --num-layers-per-virtual-pipeline-stage 4 "
+        "--no-overlap-p2p-communication",
+        "--world-size 64 --pipeline-model-parallel-size 8 --micro-batch-size 2 --global-batch-size "
+        "128",
+        "--world-size 16 --pipeline-model-parallel-size 16 --micro-batch-size 2 "
+        "--global-batch-size 128",
+        "--world-size 16 --pipeline-model-parallel-size 2 --tensor-model-parallel-size 2 "
+        "--micro-batch-size 1 --global-batch-size 64",
         "--world-size 64 --zero-stage 2 --micro-batch-size 1 --global-batch-size 128",
         "--world-size 64 --zero-stage 3 --micro-batch-size 1 --global-batch-size 128",
     };
@@ -99,8 +113,8 @@ static void as_planned(void **state)
         struct both b;
 
         open_both(&m, layouts[i], &fabric, NULL, 0, &b);
-        print_message("# %s: %+.3f %%, %d of %d groups\n", layouts[i], 100.0 * off(&b),
-                      b.few.units, b.whole.units);
+        print_message("# %s: %+.3f %%, %d of %d groups\n", layouts[i], 100.0 * off(&b), b.few.units,
+                      b.whole.units);
         assert_true(fabs(off(&b)) < 0.01);
         assert_same(&b);
         assert_true(b.few.units <= b.whole.stages);
@@ -141,7 +155,7 @@ static void without_messages(void **state)
     }
 }
 
-#define RING                                                                                  \
+#define RING                                                                                    \
     "--world-size 128 --tensor-model-parallel-size 8 --micro-batch-size 1 --global-batch-size " \
     "64 --no-overlap-grad-reduce "
 
@@ -169,8 +183,8 @@ static void oversubscribed(void **state)
             const struct tr_net_link *x = &b.whole.net.link[l];
 
             if (x->kind == TR_NET_LEAF) /* busy all the time of the reduction, if it is the limit */
-                assert_true(fabs(x->bytes / x->capacity / seconds[i] -
-                                 (i > 0 ? 1.0 : 0.25)) < 1e-9);
+                assert_true(fabs(x->bytes / x->capacity / seconds[i] - (i > 0 ? 1.0 : 0.25)) <
+                            1e-9);
         }
         close_both(&b);
     }
@@ -310,9 +324,9 @@ static void jitter(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_planned), cmocka_unit_test(without_messages),
+        cmocka_unit_test(as_planned),     cmocka_unit_test(without_messages),
         cmocka_unit_test(oversubscribed), cmocka_unit_test(straggler),
-        cmocka_unit_test(alike),      cmocka_unit_test(many),
+        cmocka_unit_test(alike),          cmocka_unit_test(many),
         cmocka_unit_test(jitter),
     };
 

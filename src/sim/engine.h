@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef TR_SIM_RUN_H
-#define TR_SIM_RUN_H
+#ifndef TR_SIM_ENGINE_H
+#define TR_SIM_ENGINE_H
 
 #include <stdint.h>
 
@@ -21,7 +21,8 @@ struct tr_sim_span {
 };
 
 struct tr_sim_how {
-    double jitter; /* deviation of the logarithm of the time of a pass on a rank; with it all units are ranks' own */
+    double
+        jitter; /* deviation of the logarithm of the time of a pass on a rank; with it all units are ranks' own */
     uint64_t seed; /* a draw is a function of seed, draw, rank and pass (util/rng.h) */
     int draw;
     const bool *watch; /* [units], or NULL */
@@ -29,7 +30,8 @@ struct tr_sim_how {
 
 struct tr_sim_result {
     double seconds;
-    double (*spent)[TR_SIM_CAUSES]; /* [units]: seconds of a rank, the mean of its group; their sum is `seconds` */
+    double (*spent)
+        [TR_SIM_CAUSES]; /* [units]: seconds of a rank, the mean of its group; their sum is `seconds` */
     int spans;
     struct tr_sim_span *span;
     int64_t events;

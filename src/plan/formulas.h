@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#ifndef TR_PLAN_STEP_H
-#define TR_PLAN_STEP_H
+#ifndef TR_PLAN_FORMULAS_H
+#define TR_PLAN_FORMULAS_H
 
 #include "config/config.h"
 #include "config/shape.h"

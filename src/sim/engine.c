@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "sim/run.h"
+#include "sim/engine.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,11 +12,11 @@
 enum { AHEAD = 8, DRAWS = 4, NOBODY = -1 };
 
 struct actor {
-    int at, pass;               /* next step; passes begun */
-    int awaited[TR_SIM_SLOTS];  /* messages that were waited for, */
-    int posted[TR_SIM_SLOTS];   /*   and posted */
-    double since;               /* it waits from then on */
-    int next;                   /* that waits for the same channel */
+    int at, pass;                       /* next step; passes begun */
+    int awaited[TR_SIM_SLOTS];          /* messages that were waited for, */
+    int posted[TR_SIM_SLOTS];           /*   and posted */
+    double since;                       /* it waits from then on */
+    int next;                           /* that waits for the same channel */
     double slowest[DRAWS], mean[DRAWS]; /* of the passes that were drawn last */
 };
 
@@ -104,7 +104,7 @@ static void advance(struct engine *e, int unit);
 static void waited(struct engine *e, int unit, int slot, double began)
 {
     static const enum tr_sim_cause absent[TR_SIM_SLOTS] = {
-        TR_SIM_BUBBLE,   TR_SIM_BUBBLE, TR_SIM_BUBBLE, TR_SIM_BUBBLE,
+        TR_SIM_BUBBLE, TR_SIM_BUBBLE, TR_SIM_BUBBLE, TR_SIM_BUBBLE,
         TR_SIM_SLOWER, TR_SIM_BUBBLE, TR_SIM_BUBBLE};
     const double since = e->actor[unit].since, moved = fmin(fmax(began, since), e->now);
 
@@ -270,8 +270,7 @@ static void advance(struct engine *e, int unit)
             if (!await(e, unit, s->slot))
                 return;
         } else {
-            const double end =
-                s->kind == TR_SIM_PASS ? pass(e, unit, s) : e->now + s->seconds;
+            const double end = s->kind == TR_SIM_PASS ? pass(e, unit, s) : e->now + s->seconds;
 
             if (s->kind == TR_SIM_DELAY)
                 spend(e, unit, s->cause, e->now, end, NULL);
