@@ -158,10 +158,9 @@ static enum tr_status check_size(const struct tr_port *p)
 }
 
 static const struct program {
-    const char *name, *options, *note; /* without options: why it is refused */
+    const char *name, *options, *note;
 } programs[] = {
 #define PROGRAM(name, options, note) {name, options, note},
-#define NOT_YET(name, why) {name, NULL, why},
 #include "port/programs.def"
 };
 
@@ -171,15 +170,6 @@ static void add_text(struct tr_list *to, const char *s)
         n = strcspn(s, " ");
         tr_list_add(to, s, n);
     }
-}
-
-/* One that does what does not exist here. */
-static void refuse_program(struct tr_port *p, const char *name, const char *why)
-{
-    tr_port_add_item(p, TR_PORT_REFUSED, &(struct tr_port_option){.n = 0}, NULL,
-                     tr_format("%s", why));
-    free(p->item[0].theirs);
-    p->item[0].theirs = tr_format("%s", name);
 }
 
 /* A program that is run without options. */
@@ -192,10 +182,6 @@ static enum tr_status find_settings(struct tr_port *p)
 
         if (strcmp(programs[i].name, base) != 0)
             continue;
-        if (!programs[i].options) {
-            refuse_program(p, base, programs[i].note);
-            return TR_OK;
-        }
         add_text(&p->words, programs[i].options);
         p->dialect = TR_DIALECT_YUAN;
         note = tr_format("%s has its settings in itself: these are those of YuanGenerativeLM's "

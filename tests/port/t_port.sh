@@ -275,7 +275,6 @@ its_size() {
         grep -q '^#SBATCH --ntasks-per-node=' yuan.slurm
 }
 check "its arguments are its model" its_size
-echo 'horovodrun -np 2 python train.pstar.py' >hvd.sh
 # How each is started: the lines of its README, and of the experiments on Jean Zay.
 started() {
     printf '%s\n' "$1" >start.sh
@@ -293,6 +292,8 @@ check "behind nvprof" started \
     "nvprof --profile-from-start off -o xxx.nvprof -- OMP_NUM_THREADS=32 torchrun --nnodes=2 --nproc_per_node=2 train.ds_pl.py" \
     "nvprof: nsys profile -c cudaProfilerApi before trireme" "-o xxx.nvprof: nsys profile -o" \
     "OMP_NUM_THREADS=32: #SBATCH --cpus-per-task" "--nproc_per_node=2: ranks of a node"
+check "PatrickStar's program" started "torchrun --nnodes=1 --nproc_per_node=2 train.pstar.py" \
+    "options of YuanGenerativeLM for train.pstar.py" "--chunk-memory 8GiB" "--initial-loss-scale 256" " 0 refused"
 check "horovodrun's, and its program" started \
     "HOROVOD_FUSION_THRESHOLD=33554432 horovodrun -np 2 --cycle-time-ms 3 python train.hvd_pl.py" \
     "options of YuanGenerativeLM for train.hvd_pl.py" "--strategy horovod" "its learning rate is multiplied" \
@@ -305,6 +306,5 @@ check "torch.distributed.launch's" started \
     "-m torch.distributed.launch: srun, which starts" "--nproc_per_node 4: ranks of a node" "--nodes: it is not known here"
 check "what num_nodes of the DDP script is" started "torchrun --nnodes=2 --nproc_per_node=2 train.ddp_pl.py" \
     "its num_nodes has to be the number of GPUs of all nodes there"
-fails "one that does what does not exist" 64 "PatrickStar moves weights" "$trireme" port hvd.sh
 echo 'python train.py' >train.sh
 fails "one that nobody knows" 64 "its settings stand in the program itself" "$trireme" port train.sh

@@ -83,33 +83,39 @@ for file in opt-1.3b-cot:8:8 gptj-ni:8:8 opt-125m-pretrain:8:8 llama-mix:8:8 gpt
 done
 check "yuan-one --dry-run takes a part of a node" dry yuan-one.sbatch 1 1
 check "yuan-one asks for it itself" directives yuan-one.sbatch 1 1
+for file in yuan-hvd yuan-pstar; do
+    check "$file --dry-run takes a part of a node" dry "$file.sbatch" 2 2
+    check "$file asks for it itself" directives "$file.sbatch" 2 2
+done
 for file in study-7.5b study-30b study-50b study-76b gpt2-345m gpt2-1.5b study-llama3-8b study-llama3-70b study-neox-20b \
-    study-bloom-176b finetune yuan-ddp yuan-ds yuan-one; do
+    study-bloom-176b finetune yuan-ddp yuan-ds yuan-one yuan-hvd yuan-pstar; do
     check "$file states the memory that is planned" memory_is_stated "$file"
 done
 for file in study-llama3-8b:8 study-llama3-70b:64 study-neox-20b:96 study-bloom-176b:384; do
     check "${file%:*} states the time that is planned" time_is_stated "${file%:*}" "${file#*:}"
     check "docs/families.md has what ${file%:*} states" docs_have "${file%:*}" families
 done
-for file in yuan-ddp:4 yuan-ds:4 yuan-one:1; do
+for file in yuan-ddp:4 yuan-ds:4 yuan-one:1 yuan-hvd:2 yuan-pstar:2; do
     check "${file%:*} states the time that is planned" time_is_stated "${file%:*}" "${file#*:}"
     check "docs/trainers.md has what ${file%:*} states" docs_have "${file%:*}" trainers
 done
 check "finetune states the time that is planned" time_is_stated finetune 8
 study=$jobs/study-7.5b.sbatch
 
-# toy NAME STRATEGY: it trains forty iterations at its small size, and leaves nothing.
+# toy NAME LINE: it trains forty iterations at its small size, says LINE, and leaves nothing.
 toy() {
     (cd "$work" && TMPDIR=$work "$jobs/$1.sbatch" --toy) >"$work/toy" 2>&1
     code=$?
-    grep -e strategy -e ' iteration ' "$work/toy"
-    [ $code -eq 0 ] && grep -q "^> --strategy $2 stands for" "$work/toy" &&
+    grep -e '^> ' -e ' iteration ' "$work/toy"
+    [ $code -eq 0 ] && grep -q "^> $2" "$work/toy" &&
         grep -q '^ iteration  *40/ .* lm loss: 6\.' "$work/toy" && ! ls -d "$work/$1".* "$work/runs"
 }
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-check "yuan-ddp --toy" toy yuan-ddp ddp_sharded
-check "yuan-ds --toy, with an evaluation and a checkpoint" toy yuan-ds deepspeed_stage_3
-check "yuan-one --toy" toy yuan-one deepspeed_stage_2
+check "yuan-ddp --toy" toy yuan-ddp "--strategy ddp_sharded stands for"
+check "yuan-ds --toy, with an evaluation and a checkpoint" toy yuan-ds "--strategy deepspeed_stage_3 stands for"
+check "yuan-one --toy" toy yuan-one "--strategy deepspeed_stage_2 stands for"
+check "yuan-hvd --toy" toy yuan-hvd "--strategy horovod stands for"
+check "yuan-pstar --toy" toy yuan-pstar "4 chunks of 198272 elements"
 # learns NAME ITERATION TEXT...: the same with a model, a tokenizer and texts that are made here; all of TEXT in its log.
 learns() {
     name=$1 last=$2
