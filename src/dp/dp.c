@@ -148,11 +148,13 @@ static enum tr_status open_buckets(struct tr_dp *x)
     return tr_comm_agree(of->world, s);
 }
 
-enum tr_status tr_dp_start(struct tr_dp *x, const struct tr_tensor *masters)
+enum tr_status tr_dp_start(struct tr_dp *x, const struct tr_tensor *masters,
+                           const struct tr_tensor *here)
 {
     const struct tr_config *c = x->of.config;
 
     TR_TRY(open_buckets(x));
+    x->masters_here = *here;
     if (x->mode->start)
         TR_TRY(tr_comm_agree(x->of.world, x->mode->start(x, masters)));
     x->started = true;
@@ -247,9 +249,9 @@ struct tr_tensor tr_dp_grads(const struct tr_dp *x, int i)
 
     if (!x->grads.data)
         return tr_tensor_span(&x->of.params->grads, x->own[i].first, x->own[i].count);
-    for (int k = 0; k < i; k++)
+    for (int k = i < x->stays ? 0 : x->stays; k < i; k++)
         at += x->own[k].count;
-    return tr_tensor_span(&x->grads, at, x->own[i].count);
+    return tr_tensor_span(i < x->stays ? &x->grads_here : &x->grads, at, x->own[i].count);
 }
 
 bool tr_dp_poll(struct tr_dp *x)

@@ -50,8 +50,10 @@ struct tr_dp {
     bool diverged; /* replicas have diverged, or such weights were loaded: a checkpoint has the
                               weights of the first */
 
+    int stays; /* the first of own[]: with chunks, what the optimizer has of them stays with the device */
+    struct tr_tensor grads_here, masters_here; /* of those that stay, as below */
     struct tr_tensor
-        grads; /* of these elements, one after the other, in a step that was finished; without
+        grads; /* of the others of these elements, one after the other, in a step that was finished; without
                                data where they are in params->grads */
 
     struct tr_buckets *buckets; /* sums and gathers, or NULL before tr_dp_start() */
@@ -87,8 +89,9 @@ void tr_dp_uses(const struct tr_dp *x, void (*use)(void *ctx, enum tr_dp_use wha
                 void *ctx);
 
 /* When the memory is there: `masters` are what this rank's optimizer updates first, or with sharded weights what
-   is gathered, with --offload-param memory of the host; borrowed until close.  Says in the log what is exchanged.  Collective over the world. */
-enum tr_status tr_dp_start(struct tr_dp *x, const struct tr_tensor *masters) TR_MUST_CHECK;
+   is gathered, with --offload-param memory of the host; `here` are the first of them, where own[] has such that stay; borrowed until close.  Says in the log what is exchanged.  Collective over the world. */
+enum tr_status tr_dp_start(struct tr_dp *x, const struct tr_tensor *masters,
+                           const struct tr_tensor *here) TR_MUST_CHECK;
 
 /* Elements of a bucket of gradients: --ddp-bucket-size, or what suits GPUs or hosts. */
 int64_t tr_dp_bucket(const struct tr_config *c, bool gpus);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "dp/mode.h"
+#include "model/packing.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -24,8 +25,9 @@ struct part {
     bool reducing, gathering, combining; /* these are under way */
     bool begun;                          /* this step has gradients of it already */
     bool last;                           /* what is reduced is of the last micro-batch */
-    int64_t state;                       /* where its slice begins in x->grads and in the masters */
-    int64_t copy;                        /* of its weights from the host */
+    int64_t
+        state; /* where its slice begins in gradients and masters, of parts that stay or of the others */
+    int64_t copy; /* of its weights from the host */
 };
 
 /* Gradients of the part that leave the device: a slice on its way through stage[]. */
@@ -38,7 +40,7 @@ enum { STAGES = 2 };
 
 struct zero {
     struct part *part;              /* [parts] */
-    struct tr_tensor masters;       /* [owned], with stage 3 */
+    struct tr_tensor masters;       /* with stage 3 */
     struct tr_tensor stage[STAGES]; /* memory of the host, where gradients lie with it */
     struct leaving leaving[STAGES];
     int turn;     /* the stage that is taken next */
@@ -80,8 +82,13 @@ static enum tr_status open_zero(struct tr_dp *x)
     if (!z || !z->part)
         return TR_FAIL(TR_ERESOURCE, "no memory left for the plan of sharded gradients");
     TR_ASSERT(x->owns == parts);
-    for (int i = 0; i < parts; at += x->own[i++].count)
+    x->stays =
+        tr_packing_stays(params_of(x), &x->of.shape->layout, x->of.shape->dp.optimizer_shards);
+    for (int i = 0; i < parts; at += x->own[i++].count) {
+        if (i == x->stays)
+            at = 0;
         z->part[i].state = at;
+    }
     return TR_OK;
 }
 
@@ -92,35 +99,43 @@ static bool each(const struct tr_dp *x)
     return x->of.shape->layout.gradient_windows > 0;
 }
 
-static bool hosts_weights(const struct tr_dp *x)
+/* Whether those of part `i` lie with the host. */
+static bool hosts_weights(const struct tr_dp *x, int i)
 {
-    return x->of.shape->offload.weights;
+    return x->of.shape->offload.weights && i >= x->stays;
 }
 
-static bool hosts_gradients(const struct tr_dp *x)
+static bool hosts_gradients(const struct tr_dp *x, int i)
 {
-    return x->of.shape->offload.gradients;
+    return x->of.shape->offload.gradients && i >= x->stays;
+}
+
+static struct tr_tensor take_grads(const struct tr_dp *x, struct tr_arena *a, int64_t count)
+{
+    const enum tr_dtype type = params_of(x)->grads.dtype;
+
+    return tr_tensor_1(tr_arena_take(a, TR_LABEL_GRADIENTS, (size_t)(count * tr_dtype_bytes(type))),
+                       type, count);
 }
 
 static void plan(struct tr_dp *x, struct tr_arena *device, struct tr_arena *host)
 {
-    const enum tr_dtype type = params_of(x)->grads.dtype;
-    struct tr_arena *a = hosts_gradients(x) ? host : device;
+    const bool hosted = x->of.shape->offload.gradients;
+    struct tr_arena *a = hosted ? host : device;
     struct zero *z = x->ctx;
-    int64_t owned = 0, most = 0;
+    int64_t stays = 0, others = 0, most = 0;
 
     if (!each(x))
         return;
     for (int i = 0; i < x->owns; i++) {
-        owned += x->own[i].count;
+        *(i < x->stays ? &stays : &others) += x->own[i].count;
         most = x->own[i].count > most ? x->own[i].count : most;
     }
-    for (int i = 0; i < STAGES && hosts_gradients(x); i++)
-        z->stage[i] =
-            tr_tensor_1(tr_arena_take(a, TR_LABEL_GRADIENTS, (size_t)(most * tr_dtype_bytes(type))),
-                        type, most);
-    x->grads = tr_tensor_1(
-        tr_arena_take(a, TR_LABEL_GRADIENTS, (size_t)(owned * tr_dtype_bytes(type))), type, owned);
+    for (int i = 0; i < STAGES && hosted; i++)
+        z->stage[i] = take_grads(x, a, most);
+    x->grads = take_grads(x, a, others);
+    if (x->stays > 0)
+        x->grads_here = take_grads(x, device, stays);
 }
 
 /* The slice of replica `rank`, which lies in `all`, the elements of a part. */
@@ -155,7 +170,9 @@ static struct tr_tensor kept_of(const struct tr_dp *x, int i)
     const struct zero *z = x->ctx;
     const struct tr_tensor all = grads_of(x, i), mine = own_slice(x, &all);
 
-    return each(x) ? tr_tensor_span(&x->grads, z->part[i].state, tr_tensor_elems(&mine)) : mine;
+    return each(x) ? tr_tensor_span(i < x->stays ? &x->grads_here : &x->grads, z->part[i].state,
+                                    tr_tensor_elems(&mine))
+                   : mine;
 }
 
 /* With several copies of the states, the sums of each go to all of them. */
@@ -222,12 +239,12 @@ static void finish_reduce(struct tr_dp *x, int i)
     TR_ASSERT(p->reducing);
     x->sums.via->finish(&x->sums, q, &p->grads);
     p->reducing = false;
-    if (hosts_gradients(x))
+    if (hosts_gradients(x, i))
         tr_traffic_add(x->of.traffic, TR_TRAFFIC_HOST_WRITE, (int64_t)tr_tensor_bytes(&mine),
                        tr_tensor_elems(&mine));
     if (!each(x))
         p->begun = true;
-    else if (hosts_gradients(x) && q->on->apart)
+    else if (hosts_gradients(x, i) && q->on->apart)
         leave(x, i, &mine);
     else
         add_up(x, q, i, &mine);
@@ -316,10 +333,10 @@ static void start_gather(struct tr_dp *x, int i)
     struct tr_tensor all = values_of(x, i), mine = own_slice(x, &all);
 
     if (shards_weights(x)) {
-        const struct tr_tensor from =
-            tr_tensor_span(&z->masters, z->part[i].state, tr_tensor_elems(&mine));
+        const struct tr_tensor from = tr_tensor_span(i < x->stays ? &x->masters_here : &z->masters,
+                                                     z->part[i].state, tr_tensor_elems(&mine));
 
-        if (hosts_weights(x))
+        if (hosts_weights(x, i))
             start_copy(x, i, &mine, &from);
         else
             q->on->copy(q, &mine, &from);
@@ -336,7 +353,7 @@ static void finish_gather(struct tr_dp *x, int i)
     if (i < 0 || !z->part[i].gathering)
         return;
     x->sums.via->finish(&x->sums, x->of.queue, &z->part[i].values);
-    if (hosts_weights(x) && shards_weights(x))
+    if (hosts_weights(x, i) && shards_weights(x))
         x->of.queue->on->after(x->of.queue, z->part[i].copy);
     z->part[i].gathering = false;
 }
@@ -432,7 +449,7 @@ static enum tr_status check_apart(const struct tr_dp *x)
                        : s->layout.p > 1 && s->dims.family.tied ? "--pipeline-model-parallel-size"
                                                                 : NULL;
 
-    if (!hosts_gradients(x) || !what)
+    if (!s->offload.gradients || !what)
         return TR_OK;
     return TR_FAIL(
         TR_ECONFIG,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "model/packing.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "model/param.h"
@@ -95,11 +96,42 @@ void tr_packing_of(const struct tr_dims *dims, const struct tr_layout *l, int st
         (int)slots_in(c->memory - out->gradient_slots * out->largest * c->grad_bytes, out, c);
 }
 
+/* Of an element that stays: masters and two moments in fp32, summed gradients, and the weights that masters are rounded
+   to. */
+static int64_t stays_bytes(const struct tr_chunking *c)
+{
+    return 12 + c->grad_bytes + (c->value_bytes < 4 ? c->value_bytes : 0);
+}
+
+int tr_packing_stays(const struct tr_params *ps, const struct tr_layout *l, int shards)
+{
+    const struct tr_chunking *c = &l->chunks;
+    int64_t left = c->memory - ps->slots * ps->window * c->value_bytes;
+    int windows = 0, chunks = 0, n = 0;
+
+    for (int i = 0; i < ps->parts; i++) {
+        const struct tr_param_part *p = &ps->part[i];
+
+        chunks += p->layer >= 0;
+        if (p->grads_window >= windows)
+            windows = p->grads_window + 1;
+    }
+    left -= windows * ps->window * c->grad_bytes;
+    if (c->memory == 0 || ps->slots < chunks)
+        return 0;
+    for (; n < ps->parts - 1; n++) {
+        left -= ps->part[n].count / shards * stays_bytes(c);
+        if (left < 0)
+            return n;
+    }
+    return n;
+}
+
 int tr_packing_used(const struct tr_packing *p)
 {
-    return p->chunks > 0
-               ? (int)(1000.0 * (double)p->elems / ((double)p->chunks * (double)p->largest))
-               : 1000;
+    if (p->chunks == 0)
+        return 1000;
+    return (int)lround(1000.0 * (double)p->elems / ((double)p->chunks * (double)p->largest));
 }
 
 int64_t tr_packing_least(const struct tr_packing *p, const struct tr_chunking *c)

@@ -16,7 +16,9 @@
  *
  * Masters, states, weights and gradients of a chunk are rows of the same elements.  The device has slots, for weights
  * and for gradients, each as large as the fullest chunk of the stage: for gradients one more than the chunks of one
- * layer, since some are reduced while others are written, and for weights as many as the memory has room for.
+ * layer, since some are reduced while others are written, and for weights as many as the memory has room for.  What is
+ * left where all have a slot is for masters, states and summed gradients that stay with the device: those of the first
+ * parts of the flat buffers (model/param.h).
  */
 struct tr_packing {
     int64_t size;    /* elements of a chunk */
@@ -46,6 +48,12 @@ int tr_packing_sizes(const struct tr_dims *dims, const struct tr_layout *l,
    stage, uses most of its elements, and is the smallest of those; without such a one, that which needs least
    memory. */
 int64_t tr_packing_size(const struct tr_dims *dims, const struct tr_layout *l);
+
+struct tr_params;
+
+/* How many of the first parts of `ps` have masters, states and summed gradients with the device, each sharded over
+   `shards` replicas; never all of them.  0 without chunks.  Pure. */
+int tr_packing_stays(const struct tr_params *ps, const struct tr_layout *l, int shards);
 
 /* Whether all stages can work with what the options say: TR_ECONFIG with the smallest size or memory that does. */
 enum tr_status tr_packing_check(const struct tr_dims *dims,

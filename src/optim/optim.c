@@ -36,7 +36,8 @@ static void add_span(struct tr_optim *o, const struct tr_region *r, const struct
         return;
     state += first - own->first;
     if (last && last->decay == r->decay && last->frozen == r->frozen && last->counts == counts &&
-        last->first + last->count == first && last->state + last->count == state) {
+        last->first + last->count == first && last->state + last->count == state &&
+        state != o->kept) {
         last->count += end - first;
         return;
     }
@@ -90,11 +91,11 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The first elements stay with the device, in whole tiles of 1024. */
+/* The first elements stay with the device: those that are kept, or a fraction in whole tiles of 1024. */
 static void list_homes(struct tr_optim *o, const struct tr_optim_places *at)
 {
     const int64_t wanted = (int64_t)((1.0 - at->hosted) * (double)o->owned);
-    const int64_t kept = at->hosted > 0.0 ? wanted / 1024 * 1024 : o->owned;
+    const int64_t kept = o->kept > 0 ? o->kept : at->hosted > 0.0 ? wanted / 1024 * 1024 : o->owned;
 
     if (kept > 0 || o->owned == 0)
         o->home[o->homes++] =
@@ -128,6 +129,7 @@ void tr_optim_open(struct tr_optim *o, const struct tr_params *params, const str
     o->own = need(o->owns, sizeof *o->own);
     for (int i = 0; i < o->owns; i++)
         o->own[i] = own ? own[i] : all;
+    o->kept = at->kept;
     list_spans(o, tp);
     list_zeros(o);
     list_homes(o, at);
@@ -190,7 +192,7 @@ static bool has_shard(const struct tr_optim *o)
 static void plan_shard(struct tr_optim *o, struct tr_arena *a, enum tr_dtype values)
 {
     if (has_shard(o))
-        o->shard = take(a, TR_LABEL_WEIGHTS, values, o->owned);
+        o->shard = take(a, TR_LABEL_WEIGHTS, values, o->owned - o->kept);
 }
 
 void tr_optim_plan(struct tr_optim *o, struct tr_arena *device, struct tr_arena *host,
@@ -201,7 +203,7 @@ void tr_optim_plan(struct tr_optim *o, struct tr_arena *device, struct tr_arena 
     plan_shard(o, o->shard_hosted ? host : device, values);
     for (int i = 0; i < o->homes; i++) {
         struct tr_home *h = &o->home[i];
-        const bool sharded = has_shard(o) && !h->beside && !o->rounds;
+        const bool sharded = has_shard(o) && !h->beside && !o->rounds && !o->shard_hosted;
 
         tr_home_plan(h, h->beside ? host : device, h->beside || o->rounds || (o->apart && !sharded),
                      steps);
@@ -214,7 +216,10 @@ void tr_optim_plan(struct tr_optim *o, struct tr_arena *device, struct tr_arena 
             o->state[i] = o->home[0].row[TR_ROW_STATE + i];
     }
     if (o->shard_hosted && !has_shard(o))
-        o->shard = o->main;
+        o->shard = o->beside->row[TR_ROW_MASTER];
+    if (o->kept > 0)
+        o->shard_here = o->rounds ? take(device, TR_LABEL_WEIGHTS, values, o->kept)
+                                  : o->home[0].row[TR_ROW_MASTER];
     if (o->beside)
         plan_tiles(o, host, values);
     if (steps)
@@ -241,12 +246,21 @@ struct tr_tensor tr_optim_masters(const struct tr_optim *o, int i)
 
 /* ---- spans ---- */
 
-/* The elements of a span in `flat`, a flat buffer, or where there is one in `held`, an [owned] one. */
-static struct tr_tensor part_of(const struct tr_optim_span *s, const struct tr_tensor *flat,
+/* The elements of a span in `flat`, a flat buffer; or where there are buffers of owned elements, in that of the first
+   ones, which stay with the device, or in that of the others. */
+static struct tr_tensor part_of(const struct tr_optim *o, const struct tr_optim_span *s,
+                                const struct tr_tensor *flat, const struct tr_tensor *here,
                                 const struct tr_tensor *held)
 {
-    return held->data ? tr_tensor_span(held, s->state, s->count)
+    if (s->state < o->kept)
+        return tr_tensor_span(here, s->state, s->count);
+    return held->data ? tr_tensor_span(held, s->state - o->kept, s->count)
                       : tr_tensor_span(flat, s->first, s->count);
+}
+
+static struct tr_tensor grads_of(const struct tr_optim *o, const struct tr_optim_span *s)
+{
+    return part_of(o, s, &o->params->grads, &o->grads_here, &o->grads);
 }
 
 /* The first span that ends behind owned element `at`. */
@@ -289,7 +303,7 @@ static struct tr_tensor weights_of(const struct tr_optim *o, const struct tr_opt
 
     if (o->apart && !o->shard.data)
         return none;
-    return part_of(s, &o->params->values, &o->shard);
+    return part_of(o, s, &o->params->values, &o->shard_here, &o->shard);
 }
 
 /* A row of a span that lies in tile `t` of a home. */
@@ -495,35 +509,37 @@ static double reduced(struct tr_optim *o, struct tr_comm *group, struct tr_queue
     return sum;
 }
 
-struct tr_queue *tr_optim_grads_queue(const struct tr_optim *o, struct tr_queue *q)
+/* The queue that works on the gradients of a span where they lie. */
+static struct tr_queue *grads_queue(const struct tr_optim *o, struct tr_queue *q,
+                                    const struct tr_optim_span *s)
 {
-    return o->grads_hosted && q->on->apart ? o->beside->q : q;
+    return o->grads_hosted && q->on->apart && s->state >= o->kept ? o->beside->q : q;
 }
 
-static void add_parts(struct tr_optim *o, struct tr_queue *q, const struct tr_tensor *sum,
-                      const struct tr_tensor *flat, const struct tr_tensor *held,
-                      tr_optim_adds *add)
+/* Of the spans that queue `by` works on. */
+static void add_grads(const struct tr_optim *o, struct tr_queue *q, struct tr_queue *by,
+                      const struct tr_tensor *sum, tr_optim_adds *add)
 {
     for (int i = 0; i < o->spans; i++) {
-        struct tr_tensor part;
+        const struct tr_optim_span *s = &o->span[i];
+        const struct tr_tensor g = grads_of(o, s);
 
-        if (!o->span[i].counts)
-            continue;
-        part = part_of(&o->span[i], flat, held);
-        add(q, sum, &part);
+        if (s->counts && grads_queue(o, q, s) == by)
+            add(by, sum, &g);
     }
 }
 
 double tr_optim_sum_grads(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
                           tr_optim_adds *add)
 {
-    struct tr_queue *there = tr_optim_grads_queue(o, q);
     double hosted = 0.0;
     const struct tr_tensor host_sum = tr_f64_1(&hosted, 1), own = begin_sum(o, q);
 
-    add_parts(o, there, there == q ? &own : &host_sum, &o->params->grads, &o->grads, add);
-    if (there != q)
+    if (o->grads_hosted && q->on->apart) {
+        add_grads(o, q, o->beside->q, &host_sum, add);
         q->on->upload(q, &own, &hosted);
+    }
+    add_grads(o, q, q, &own, add);
     return reduced(o, group, q);
 }
 
@@ -559,8 +575,12 @@ double tr_optim_squares(struct tr_optim *o, struct tr_comm *group, struct tr_que
     for (int i = 0; i < o->homes && o->apart; i++)
         if (!o->home[i].beside)
             add_squares(o, &o->home[i], &own);
-    if (!o->apart)
-        add_parts(o, q, &own, &o->params->values, &none, q->on->sumsq);
+    for (int i = 0; i < o->spans && !o->apart; i++) {
+        const struct tr_tensor x = part_of(o, &o->span[i], &o->params->values, &none, &none);
+
+        if (o->span[i].counts)
+            q->on->sumsq(q, &own, &x);
+    }
     return reduced(o, group, q);
 }
 
@@ -589,7 +609,7 @@ static void update_here(const struct tr_optim *o, const struct tr_home *h, const
 
     for (int i = span_from(o, h->first); common(o, i, h->first, end, &s); i++) {
         const struct tr_tensor to = weights_of(o, &s);
-        const struct tr_tensor g = part_of(&s, &o->params->grads, &o->grads);
+        const struct tr_tensor g = grads_of(o, &s);
 
         update_span(o, h, 0, &s, o->rounds && to.data ? &to : NULL, &g, rule);
     }
@@ -618,7 +638,7 @@ static int64_t call_gradients(struct tr_optim *o, struct tr_queue *q, int64_t t)
 
     bounds(h, t, &lo, &hi);
     for (int i = span_from(o, lo); !o->grads_hosted && common(o, i, lo, hi, &s); i++) {
-        const struct tr_tensor from = part_of(&s, &o->params->grads, &o->grads);
+        const struct tr_tensor from = grads_of(o, &s);
         const struct tr_tensor to = in_tile(o->came, t, lo, &s);
 
         last = q->on->move(q, TR_LANE_OUT, &to, &from);
@@ -635,8 +655,7 @@ static void update_tile(struct tr_optim *o, struct tr_queue *q, int64_t t, const
     bounds(h, t, &lo, &hi);
     tr_home_hold(h, t, true);
     for (int i = span_from(o, lo); common(o, i, lo, hi, &s); i++) {
-        const struct tr_tensor g = o->grads_hosted ? part_of(&s, &o->params->grads, &o->grads)
-                                                   : in_tile(o->came, t, lo, &s);
+        const struct tr_tensor g = o->grads_hosted ? grads_of(o, &s) : in_tile(o->came, t, lo, &s);
 
         if (o->rounds) {
             const struct tr_tensor weights =
@@ -719,6 +738,12 @@ static void zero_gradients(struct tr_optim *o, struct tr_queue *q)
     }
 }
 
+static void add_squares_of(struct tr_queue *q, const struct tr_tensor *out,
+                           const struct tr_tensor *x)
+{
+    q->on->sumsq(q, out, x);
+}
+
 struct tr_optim_result tr_optim_norm(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,
                                      const struct tr_optim_how *how)
 {
@@ -729,8 +754,7 @@ struct tr_optim_result tr_optim_norm(struct tr_optim *o, struct tr_comm *group, 
         return out;
     tr_timer_start(TR_TIMER_OPTIMIZER);
     tr_timer_start(timer);
-    out.norm = sqrt(tr_optim_sum_grads(o, group, q, tr_optim_grads_queue(o, q)->on->sumsq)) /
-               how->loss_scale;
+    out.norm = sqrt(tr_optim_sum_grads(o, group, q, add_squares_of)) / how->loss_scale;
     out.part = sqrt(o->found[o->stage]) / how->loss_scale;
     out.skipped = !isfinite(out.norm);
     out.idle = !isfinite(out.part);

@@ -43,6 +43,7 @@ struct tr_optim_places {
         gradients; /* with all of the former: for others to bring, and those that have come; they lie with
                                 the host as well */
     double hosted;       /* fraction of the elements; the last ones that this rank updates */
+    int64_t kept;        /* with `weights`: of the first elements, so many stay with the device */
     int64_t tile;        /* elements that the host updates at a time */
     const char *folders; /* with commas between, or NULL */
     int slots;           /* tiles of files in memory, 3 to TR_HOME_SLOTS */
@@ -63,11 +64,16 @@ struct tr_optim {
     struct tr_home home[2]; /* of all elements, ascending */
     struct tr_home *beside; /* the last of them, if it is not the device's; else NULL */
     struct tr_tensor main;  /* [owned] masters, or no data, as where they are in several places */
-    struct tr_tensor grads; /* [owned] gradients, borrowed, or no data: they are in params->grads */
-    bool apart;  /* the model has no room for all weights (ZeRO-3): others bring masters there */
-    bool rounds; /* weights are no fp32 */
     struct tr_tensor
-        shard; /* [owned] weights for others to bring, or no data: the masters are it */
+        grads; /* [owned - kept] gradients, borrowed, or no data: they are in params->grads */
+    int64_t
+        kept; /* with `grads` or `shard` with the host: the first of the owned elements, which have */
+    struct tr_tensor grads_here,
+        shard_here; /* [kept] of both, with the device; borrowed, and owned */
+    bool apart;     /* the model has no room for all weights (ZeRO-3): others bring masters there */
+    bool rounds;    /* weights are no fp32 */
+    struct tr_tensor
+        shard; /* [owned - kept] weights for others to bring, or no data: the masters are it */
     bool shard_hosted, grads_hosted; /* it, and `grads`, are memory of the host */
     struct tr_tensor
         state[TR_STATES]; /* [owned] each; optim/states.def; or no data, as with main */
@@ -111,14 +117,11 @@ struct tr_tensor tr_optim_masters(const struct tr_optim *o, int i);
    loaded.  Owned elements only. */
 void tr_optim_publish(struct tr_optim *o, struct tr_queue *q);
 
-/* An operation that adds what it finds in x to a TR_F64. */
+/* Adds what it finds in x to a TR_F64, on any queue. */
 typedef void tr_optim_adds(struct tr_queue *q, const struct tr_tensor *out,
                            const struct tr_tensor *x);
 
-/* The queue that works on gradients where they lie. */
-struct tr_queue *tr_optim_grads_queue(const struct tr_optim *o, struct tr_queue *q);
-
-/* What `add`, an operation of that queue, adds up over the gradients that count (struct tr_optim_span), on all ranks of
+/* What `add` adds up over the gradients that count (struct tr_optim_span), on all ranks of
    `group`; and the squares of the weights that do, or of the masters where the model has no room for all weights.
    Waits for the queue.  Collective over `group`. */
 double tr_optim_sum_grads(struct tr_optim *o, struct tr_comm *group, struct tr_queue *q,

@@ -461,13 +461,18 @@ enum tr_status tr_residency_add(const struct tr_residency *how, struct tr_sched 
     return status;
 }
 
-struct tr_residency_count tr_residency_count(const struct tr_params *ps, const struct tr_sched *s)
+struct tr_residency_count tr_residency_count(const struct tr_params *ps, const struct tr_sched *s,
+                                             int from)
 {
     struct tr_residency_count n = {0};
 
     for (int i = 0; i < s->n; i++) {
-        n.fetches += s->list[i].kind == TR_FETCH;
-        n.reductions += s->list[i].kind == TR_REDUCE && ps->part[s->list[i].item].grads_window >= 0;
+        const struct tr_instr *in = &s->list[i];
+
+        if (in->kind < TR_FETCH || in->kind == TR_MODULE || in->item < from)
+            continue;
+        n.fetches += in->kind == TR_FETCH;
+        n.reductions += in->kind == TR_REDUCE && ps->part[in->item].grads_window >= 0;
     }
     return n;
 }

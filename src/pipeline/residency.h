@@ -59,11 +59,12 @@ enum tr_status tr_residency_add(const struct tr_residency *how, struct tr_sched 
  */
 const char *tr_residency_check(const struct tr_residency *how, const struct tr_sched *s);
 
-/* How many parts with windows a list brings, and how often it reduces one. */
+/* How many parts with windows a list brings, and how often it reduces one, of those from part `from` on. */
 struct tr_residency_count {
     int64_t fetches, reductions;
 };
-struct tr_residency_count tr_residency_count(const struct tr_params *ps, const struct tr_sched *s);
+struct tr_residency_count tr_residency_count(const struct tr_params *ps, const struct tr_sched *s,
+                                             int from);
 
 /* What all lists of residency are made from, for both: the parts of a module. */
 struct tr_residents {

@@ -35,7 +35,8 @@ static enum tr_status count_moves(const struct tr_plan *p, int64_t size, int sta
     if (status == TR_OK)
         status = tr_residency_add(&how, &list);
     if (status == TR_OK)
-        *out = tr_residency_count(&params, &list);
+        *out = tr_residency_count(&params, &list,
+                                  tr_packing_stays(&params, &s.layout, s.dp.optimizer_shards));
     tr_sched_release(&list);
     tr_params_release(&params);
     return status;

@@ -7,17 +7,20 @@
 void tr_chunks_tell(const struct tr_run *r)
 {
     const struct tr_layout *l = &r->shape.layout;
-    const struct tr_residency_count moves = tr_residency_count(&r->model.params, &r->train_list);
+    const struct tr_residency_count moves =
+        tr_residency_count(&r->model.params, &r->train_list, r->dp.stays);
     struct tr_packing p;
 
     if (l->chunks.memory == 0)
         return;
     tr_packing_of(&r->shape.dims, l, r->grid.at.pp, tr_packing_size(&r->shape.dims, l), &p);
-    tr_print_rank0(
-        "> %d chunks of %lld elements for the parameters of layers, %.1f %% used; the device has "
-        "room for the "
-        "weights of %d and the gradients of %d; a step of %d micro-batches fetches %lld and "
-        "writes %lld back\n",
-        p.chunks, (long long)p.size, tr_packing_used(&p) / 10.0, p.slots, p.gradient_slots,
-        r->train_list.micros, (long long)moves.fetches, (long long)moves.reductions);
+    tr_print_rank0("> %d chunks of %lld elements for the parameters of layers, %.1f %% used\n",
+                   p.chunks, (long long)p.size, tr_packing_used(&p) / 10.0);
+    tr_print_rank0("> the device has room for the weights of %d chunks and the gradients of %d; "
+                   "the states of %d of %d "
+                   "parts of the model stay there; a step of %d micro-batch%s fetches %lld and "
+                   "writes %lld back\n",
+                   p.slots, p.gradient_slots, r->dp.stays, r->model.params.parts,
+                   r->train_list.micros, r->train_list.micros == 1 ? "" : "es",
+                   (long long)moves.fetches, (long long)moves.reductions);
 }

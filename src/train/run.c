@@ -227,6 +227,7 @@ static void plan_memory(struct tr_run *r)
     tr_links_plan(r->links, &r->arena);
     tr_dp_plan(&r->dp, &r->arena, &r->host);
     r->optim.grads = r->dp.grads;
+    r->optim.grads_here = r->dp.grads_here;
 }
 
 /* Rank 0 prints the plan of rank `whose`, since lines of several ranks would arrive in any order. */
@@ -348,7 +349,7 @@ static enum tr_status open_replicas(struct tr_run *r)
         .traffic = &r->traffic,
     };
     const struct tr_offload *rest = &r->shape.offload;
-    const struct tr_optim_places places = {
+    struct tr_optim_places places = {
         .device = &r->queue,
         .host = &r->host_queue,
         .hosted = r->only ? 0.0 : rest->hosted,
@@ -362,6 +363,8 @@ static enum tr_status open_replicas(struct tr_run *r)
     };
     enum tr_status s = tr_dp_open(&of, &r->dp);
 
+    for (int i = 0; i < r->dp.stays; i++)
+        places.kept += r->dp.own[i].count;
     tr_optim_open(&r->optim, &r->model.params, r->config, r->grid.at.tp, r->dp.own, r->dp.owns,
                   &places);
     return s;
@@ -382,7 +385,7 @@ static enum tr_status start_replicas(struct tr_run *r)
                                      : r->optim.main.data ? r->optim.main
                                                           : tr_optim_masters(&r->optim, 0);
 
-    TR_TRY(tr_dp_start(&r->dp, &masters));
+    TR_TRY(tr_dp_start(&r->dp, &masters, &r->optim.shard_here));
     tr_chunks_tell(r);
     return TR_OK;
 }

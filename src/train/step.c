@@ -288,8 +288,11 @@ static void sum_parts(struct tr_run *r)
 {
     const struct tr_bucket all = {0, r->model.params.size};
 
+    if (r->dp.stays > 0)
+        tr_model_sum_parts(&r->model, r->dp.own, r->dp.stays, &r->dp.grads_here);
     if (r->dp.grads.data)
-        tr_model_sum_parts(&r->model, r->dp.own, r->dp.owns, &r->dp.grads);
+        tr_model_sum_parts(&r->model, r->dp.own + r->dp.stays, r->dp.owns - r->dp.stays,
+                           &r->dp.grads);
     else
         tr_model_sum_parts(&r->model, &all, 1, &r->model.params.grads);
 }

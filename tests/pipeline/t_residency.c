@@ -286,7 +286,7 @@ static void chunk_traffic(void **state)
         is_right(&s);
         assert_int_equal(s.params.slots, slots);
         assert_int_equal(count_of(&s.list, TR_FETCH), L + (2 * M - 1) * (L - slots));
-        assert_int_equal(tr_residency_count(&s.params, &s.list).reductions, M * L);
+        assert_int_equal(tr_residency_count(&s.params, &s.list, 0).reductions, M * L);
         close_stage(&s);
     }
 }

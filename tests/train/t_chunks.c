@@ -85,6 +85,8 @@ static void same_bits(void **state)
         {4, "--global-batch-size 2 --pipeline-model-parallel-size 2 --bf16", true},
     };
     static const char *const sizes[] = {"4500", "auto"};
+    /* Some slots, and such that states stay on the device. */
+    static const int64_t more[] = {0, 30000, 400000};
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -99,10 +101,10 @@ static void same_bits(void **state)
         snprintf(options, sizeof options, "%s" OFFLOADED, base);
         curve_of(STEPS, options, &whole);
         assert_all(cases[i].one ? curve_same(&plain, &whole) : curve_apart(&plain, &whole) < 1e-6);
-        for (int k = 0; k < 4; k++) {
+        for (int k = 0; k < 6; k++) {
             const int64_t memory = least(base, sizes[k % 2]);
 
-            with_memory(options, sizeof options, base, memory + k / 2 * 30000, sizes[k % 2]);
+            with_memory(options, sizeof options, base, memory + more[k / 2], sizes[k % 2]);
             curve_of(STEPS, options, &other);
             if (!curve_same(&whole, &other))
                 print_message("%s: off by %.1e\n", options, curve_apart(&whole, &other));
@@ -124,12 +126,18 @@ static void clipped(void **state)
     assert_all(curve_apart(&plain, &other) < 1e-6);
 }
 
-/* Elements of a layer: 12 H^2 + 13 H, padded to 64 for each replica. */
-static int64_t layer_elems(void)
+/* To 64 for each replica. */
+static int64_t padded(int64_t elems)
 {
     const int64_t unit = 64 * (int64_t)world.size;
 
-    return (12 * 32 * 32 + 13 * 32 + unit - 1) / unit * unit;
+    return (elems + unit - 1) / unit * unit;
+}
+
+/* Elements of a layer: 12 H^2 + 13 H. */
+static int64_t layer_elems(void)
+{
+    return padded(12 * 32 * 32 + 13 * 32);
 }
 
 /* Chunks of a layer each, and memory for `slots`. */
@@ -210,11 +218,49 @@ static void memory(void **state)
     }
 }
 
+/* What is left where all chunks have slots is for states, masters and sums of the first parts, 16 bytes of an element
+   in fp32 and of a replica's slice: of so many layers, of which nothing is brought or written back. */
+static void states_stay(void **state)
+{
+    static const int64_t layers[] = {0, 1, 3};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof layers / sizeof layers[0]; i++) {
+        const int64_t kept = padded(2 * 32) + layers[i] * layer_elems();
+        const int64_t bytes = (LAYERS + 2) * layer_elems() * 4 + kept * 16 / world.size;
+        char more[64], options[512];
+        struct curve x = {.steps = 1};
+        struct tr_config c;
+        struct tr_run r, dry;
+        int64_t fetched, written;
+
+        snprintf(more, sizeof more, "--global-batch-size %d --log-traffic", world.size);
+        with_memory(options, sizeof options, more, bytes, "12704");
+        curve_open(&r, &c, STEPS, options);
+        assert_all(r.dp.stays == 1 + layers[i] && r.optim.kept == kept / world.size);
+        assert_all_ok(tr_run_dry(&dry, &c, NULL, &r.shape, (int)world.rank));
+        assert_all(memcmp(dry.arena.bytes, r.arena.bytes, sizeof dry.arena.bytes) == 0);
+        assert_all(memcmp(dry.host.bytes, r.host.bytes, sizeof dry.host.bytes) == 0);
+        tr_run_close(&dry);
+        fetched = r.traffic.count.sent[TR_TRAFFIC_HOST_FETCH].bytes;
+        curve_train(&r, 0, 1, &x);
+        fetched = r.traffic.count.sent[TR_TRAFFIC_HOST_FETCH].bytes - fetched;
+        written = r.traffic.count.sent[TR_TRAFFIC_HOST_WRITE].bytes;
+        assert_all(fetched == (r.model.params.size - kept) / world.size * 4);
+        assert_all(written == fetched);
+        tiny_close(&r, &c);
+        with_memory(options, sizeof options, more, bytes - 16, "12704");
+        curve_open(&r, &c, STEPS, options);
+        assert_all(r.dp.stays == layers[i]);
+        tiny_close(&r, &c);
+    }
+}
+
 /* From chunks to others, to all-reduce and to whole layers, and back. */
 static void resumes(void **state)
 {
     static const char *const ways[] = {
-        "--chunk-memory 250K --chunk-size 4500", "", "--chunk-memory 250K",
+        "--chunk-memory 250K --chunk-size 4500", "", "--chunk-memory 900K", "--chunk-memory 250K",
         "--zero-stage 3 --offload-optimizer cpu --offload-param cpu"};
     enum { WAYS = sizeof ways / sizeof ways[0] };
     char base[128];
@@ -266,8 +312,9 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits), cmocka_unit_test(clipped), cmocka_unit_test(traffic),
-        cmocka_unit_test(memory),    cmocka_unit_test(resumes), cmocka_unit_test(refusals),
+        cmocka_unit_test(same_bits), cmocka_unit_test(clipped),     cmocka_unit_test(traffic),
+        cmocka_unit_test(memory),    cmocka_unit_test(states_stay), cmocka_unit_test(resumes),
+        cmocka_unit_test(refusals),
     };
     return run_mpi_tap(tests);
 }
