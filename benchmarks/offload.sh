@@ -7,7 +7,8 @@
 # time dd is first.  Then GPT-2 124M takes 4 steps of 2048 tokens on one rank: plain, with --offload-optimizer cpu, and
 # with files in FOLDER (by default the current one); the time of a step is the median of the last 3.  At last it takes steps of
 # 16 samples of 128 tokens in a quarter of the memory that its states take, 474 MiB (--device-memory): weights, gradients,
-# states and activations with the host; next to steps with all memory, one sample at a time as there, and all 16.  Options
+# states and activations with the host; next to steps with all memory, one sample at a time as there, and all 16; and, in each round, of chunks next
+# to whole layers with as much memory for both.  Options
 # are those of `trireme train`, such as --threads 2.  Each result is a line of JSON with the ratio of medians.
 set -eu
 rounds=3
@@ -104,3 +105,21 @@ step quarter $short --device-memory 474M --zero-stage 3 --zero-prefetch-depth 1 
     --offload-param cpu --cpu-offloading --cpu-offloading-num-layers 12 "$@"
 compare "in a quarter of the memory of its states" quarter one
 compare "in a quarter, over all samples at once" quarter whole
+
+# Chunks in the memory that windows of whole layers take, two for weights and two for gradients, alternately.
+in_quarter() {
+    quarter_name=$1
+    shift
+    # shellcheck disable=SC2086 # words
+    step "$quarter_name" $short --device-memory 474M --cpu-offloading --cpu-offloading-num-layers 12 "$@"
+    cat "$work/step.$quarter_name" >>"$work/steps.$quarter_name"
+}
+round=1
+while [ "$round" -le "$rounds" ]; do
+    in_quarter layers --zero-stage 3 --zero-prefetch-depth 1 --offload-optimizer cpu --offload-param cpu "$@"
+    in_quarter chunks --chunk-memory 113405952 "$@"
+    round=$((round + 1))
+done
+mv "$work/steps.layers" "$work/step.layers"
+mv "$work/steps.chunks" "$work/step.chunks"
+compare "chunks in a quarter, over whole layers" chunks layers

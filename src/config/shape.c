@@ -680,6 +680,19 @@ static int weight_windows(const struct tr_data_parallel *dp, const struct tr_dim
     return ahead < MOST_LAYERS ? (int)ahead + 1 : MOST_LAYERS;
 }
 
+/* The same where chunks have memory for them: what it holds in whole layers. */
+static int windows_of_chunks(const struct tr_chunking *c, const struct tr_dims *m, int w)
+{
+    const struct tr_work_how how = tr_work_how_whole(m);
+    struct tr_work layer;
+    double elems, windows;
+
+    tr_work_of(&how, TR_WORK_LAYER, &layer);
+    elems = tr_work_weights(&layer) / w;
+    windows = ((double)c->memory / elems - GRADIENT_WINDOWS * c->grad_bytes) / c->value_bytes;
+    return windows < 1.0 ? 1 : windows < MOST_LAYERS ? (int)windows : MOST_LAYERS;
+}
+
 static void shape_windows(struct tr_shape *s)
 {
     struct tr_layout *l = &s->layout;
@@ -687,14 +700,15 @@ static void shape_windows(struct tr_shape *s)
     l->part_shards = s->dp.mode == TR_DP_ZERO;
     if (s->dp.each)
         l->gradient_windows = GRADIENT_WINDOWS;
-    if (s->dp.by_layer)
-        l->weight_windows = weight_windows(&s->dp, &s->dims, l->w);
     l->chunks = (struct tr_chunking){
         .memory = s->offload.chunk_memory,
         .size = s->offload.chunk_size,
         .value_bytes = s->precision.half ? 2 : 4,
         .grad_bytes = s->precision.half && !s->precision.grads_fp32 ? 2 : 4,
     };
+    if (s->dp.by_layer)
+        l->weight_windows = l->chunks.memory > 0 ? windows_of_chunks(&l->chunks, &s->dims, l->w)
+                                                 : weight_windows(&s->dp, &s->dims, l->w);
 }
 
 /* An encoder's table of relative positions is on each stage and is no part of a layer; its convolution reads the
@@ -702,7 +716,8 @@ static void shape_windows(struct tr_shape *s)
 static enum tr_status check_encoder(const struct tr_config *c, const struct tr_shape *s)
 {
     const struct tr_layout *l = &s->layout;
-    const char *what = s->activations.sequence ? "--sequence-parallel"
+    const char *what = s->activations.sequence       ? "--sequence-parallel"
+                       : s->layout.chunks.memory > 0 ? "--chunk-memory"
                        : s->dp.mode == TR_DP_ZERO && (s->dp.each || s->dp.by_layer)
                            ? "--zero-stage 2 or 3"
                        : c->cpu_offloading ? "--cpu-offloading"

@@ -24,6 +24,7 @@ shards --dp-mode sharded_ps
 hybrid --zero-stage 3 --zero-shard-size 2
 once   --zero-stage 3 --zero-reduce-once --zero-prefetch-depth 1
 files  --zero-stage 2 --offload-optimizer $work/states
+stays  --chunk-memory 900K
 "
 # A row for each layout: name, relative tolerance of losses in another mode, ranks, options.  In bf16 one weight may
 # round otherwise, 2^-9 of it.
