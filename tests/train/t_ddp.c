@@ -81,6 +81,7 @@ static void lossless(void **state)
                                         "--use-distributed-optimizer",
                                         "--zero-stage 2",
                                         "--zero-stage 3",
+                                        "--chunk-memory 200K",
                                         "--dp-mode central_ps",
                                         "--dp-mode sharded_ps"};
     static const char *const inside[] = {
