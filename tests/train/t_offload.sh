@@ -7,7 +7,7 @@
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 . "$srcdir/tests/train/broken.sh"
-plan 26
+plan 28
 
 export OMP_NUM_THREADS=1
 check "a dataset is built" small_corpus
@@ -114,6 +114,18 @@ fails "files and memory at once" 64 "remove one of them" \
 fails "too few buffers" 64 "give 3 to 16" alone --offload-optimizer "$work/one" --offload-buffers 2
 fails "replicas that exchange masters" 64 "exchanges them between devices" \
     small 2 --train-iters 1 --dp-mode local --offload-optimizer cpu
+
+# Chunks: what the table of sizes says of the one that is taken is what the run does.
+chunked() {
+    alone --chunk-memory 520K --bf16 | sed -n 's/.* fetches \([0-9]*\) and writes \([0-9]*\) back/\1 \2/p' > "$work/moves"
+    "$trireme" plan --num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 \
+        --vocab-size 256 --world-size 1 --micro-batch-size 1 --global-batch-size 2 --bf16 --chunk-memory 520K |
+        awk '/^\*/ { print $(NF - 1), $NF }' > "$work/table"
+    cat "$work/table" "$work/moves"
+    [ -s "$work/table" ] && cmp "$work/table" "$work/moves"
+}
+check "a plan moves as many chunks as the run" chunked
+fails "too little memory for chunks" 64 "needs at one time take" alone --chunk-memory 100K
 
 # A disk that is full: a small one of memory, gone with the process that has it.
 mkdir "$work/disk"
