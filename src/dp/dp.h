@@ -52,10 +52,11 @@ struct tr_dp {
     bool
         sided; /* so a checkpoint keeps tr_dp_state() of each rank, as it does of replicas that have diverged */
 
-    int stays; /* the first of own[]: with chunks, what the optimizer has of them stays with the device */
-    struct tr_tensor grads_here, masters_here; /* of those that stay, as below */
+    int stays; /* with chunks: so many of own[], the first, have their gradients, masters and states with the device
+                  while those of the others lie with the host; else 0 */
+    struct tr_tensor grads_here, masters_here; /* of the elements that stay, one after the other */
     struct tr_tensor
-        grads; /* of the others of these elements, one after the other, in a step that was finished; without
+        grads; /* of the other elements, one after the other, in a step that was finished; without
                                data where they are in params->grads */
 
     struct tr_tensor
@@ -98,7 +99,8 @@ enum tr_dtype tr_dp_wire(const struct tr_dp *x);
 bool tr_dp_overflows(const struct tr_dp *x);
 
 /* When the memory is there: `masters` are what this rank's optimizer updates first, or with sharded weights what
-   is gathered, with --offload-param memory of the host; `here` are the first of them, where own[] has such that stay; borrowed until close.  Says in the log what is exchanged.  Collective over the world. */
+   is gathered, with --offload-param memory of the host; `here` are those of the elements that stay (above), or without
+   data.  Both borrowed until close.  Says in the log what is exchanged.  Collective over the world. */
 enum tr_status tr_dp_start(struct tr_dp *x, const struct tr_tensor *masters,
                            const struct tr_tensor *here) TR_MUST_CHECK;
 

@@ -21,6 +21,8 @@ static const struct {
     {"rampup-batch-size", ""},
     {"use-distributed-optimizer", "off"},
     {"zero-stage", "0"},
+    {"chunk-memory", NULL},
+    {"chunk-size", "auto"},
     {"recompute-granularity", "full"},
     {"recompute-method", "uniform"},
     {"recompute-num-layers", "1"},

@@ -283,7 +283,7 @@ static void place_chunks(struct tr_params *ps, const struct tr_dims *dims,
     struct tr_packing p;
 
     tr_packing_of(dims, l, stage, tr_packing_size(dims, l), &p);
-    ps->windows = p.chunks > 0;
+    ps->windows = true;
     ps->window = p.largest;
     ps->slots = p.slots > p.at_once ? p.slots : p.at_once;
     ps->values_room = place(ps, ps->slots, true);

@@ -69,11 +69,11 @@ struct tr_optim {
     struct tr_tensor
         grads; /* [owned - kept] gradients, borrowed, or no data: they are in params->grads */
     int64_t
-        kept; /* with `grads` or `shard` with the host: the first of the owned elements, which have */
-    struct tr_tensor grads_here,
-        shard_here; /* [kept] of both, with the device; borrowed, and owned */
-    bool apart;     /* the model has no room for all weights (ZeRO-3): others bring masters there */
-    bool rounds;    /* weights are no fp32 */
+        kept; /* so many of the first owned elements have gradients and weights for others with the device, where
+                     those of the rest lie with the host; else 0 */
+    struct tr_tensor grads_here, shard_here; /* [kept] of these; gradients are borrowed */
+    bool apart;  /* the model has no room for all weights (ZeRO-3): others bring masters there */
+    bool rounds; /* weights are no fp32 */
     struct tr_tensor
         shard; /* [owned - kept] weights for others to bring, or no data: the masters are it */
     bool shard_hosted, grads_hosted; /* it, and `grads`, are memory of the host */
