@@ -181,6 +181,7 @@ static enum tr_status open_buckets(struct tr_dp *x)
         .sharded = is_sharded(x),
         .overlap_gather = of->shape->dp.overlap_gather,
         .wire = x->wire,
+        .params = of->params,
     };
     struct tr_bucket *bucket;
     enum tr_status s;
