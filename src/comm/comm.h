@@ -48,7 +48,7 @@ struct tr_leg {
 
 /* A transfer that is under way; opaque, filled by the *_start calls, one finish() each.  It holds
    its handles itself, so that nothing is allocated when a transfer starts. */
-enum { TR_MAX_LEGS = 4, TR_MAX_REQUESTS = 2 * TR_MAX_LEGS };
+enum { TR_MAX_LEGS = 4, TR_MAX_REQUESTS = 2 * TR_MAX_LEGS, TR_ABOUT_BYTES = 256 };
 struct tr_pending {
     const char *call; /* what was started, and the number of it in the group: */
     uint64_t seq;     /*   for the sentence when it breaks */
@@ -57,7 +57,10 @@ struct tr_pending {
     int count;
     void *request[TR_MAX_REQUESTS]; /* the transport's own handles */
     int peers, peer[TR_MAX_LEGS];   /* of an exchange: the ranks at the other ends */
-    void *scratch;                  /* the transport's own */
+    char about
+        [TR_ABOUT_BYTES]; /* what it moves, names with ", " between, for a hang report; the caller may set it
+                                   after the start */
+    void *scratch; /* the transport's own */
 };
 
 struct tr_transport {

@@ -225,6 +225,34 @@ void tr_hang_sentence(const struct tr_post *post, const char (*host)[TR_HOST_BYT
         add_circle(&t, post, ranks);
 }
 
+/* The post of who has waited longest for that rank, of those that say for what; or NULL. */
+static const struct tr_post *waiting_with_names(const struct tr_post *post, int ranks, int rank)
+{
+    const struct tr_post *longest = NULL;
+
+    for (int r = 0; r < ranks; r++)
+        if (post[r].about[0] && waits_for(&post[r], rank) &&
+            (!longest || post[r].seconds > longest->seconds))
+            longest = &post[r];
+    return longest;
+}
+
+void tr_hang_missing(const struct tr_post *post, int ranks, double limit, char *text, size_t bytes)
+{
+    struct text t = {text, bytes};
+    int why = NO_ANSWER, named = 0;
+
+    text[0] = '\0';
+    while (why < BLAMES && count(post, ranks, (enum blame)why, limit) == 0)
+        why++;
+    for (int r = 0; r < ranks && why < BLAMES && named < NAMED; r++) {
+        const struct tr_post *by = waiting_with_names(post, ranks, r);
+
+        if (by && is_to_blame(&post[r], (enum blame)why, limit))
+            add(&t, "%s%d: [%s]", named++ ? "\n" : "Missing ranks:\n", r, by->about);
+    }
+}
+
 void tr_hang_suspects(const struct tr_post *post, const char (*host)[TR_HOST_BYTES], int ranks,
                       double limit, char *text, size_t bytes)
 {

@@ -29,6 +29,7 @@ enum { TR_POST_PEERS = 4 };
 struct tr_post {
     enum { TR_ABSENT, TR_WAITS, TR_BUSY } state; /* TR_ABSENT: it did not answer */
     char group[16], call[24];           /* what it waits in, or was in last: "" if in none so far */
+    char about[TR_ABOUT_BYTES];         /* what it moves, or "" */
     uint64_t seq;                       /* of the call in the group */
     double seconds;                     /* since when */
     int32_t rank;                       /* in the world */
@@ -43,6 +44,12 @@ struct tr_post {
  */
 void tr_hang_sentence(const struct tr_post *post, const char (*host)[TR_HOST_BYTES], int ranks,
                       double limit, char *text, size_t bytes);
+
+/*
+ * Of the same, where what is waited for says what it moves: the ranks that did not come, as Horovod's stall check lists
+ * them, "Missing ranks:" and a line "RANK: [name, name, ...]" for each; else "".
+ */
+void tr_hang_missing(const struct tr_post *post, int ranks, double limit, char *text, size_t bytes);
 
 /*
  * Of the same, the hosts to start again without: those of ranks that did not answer, or else of

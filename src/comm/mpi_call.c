@@ -107,6 +107,7 @@ static void ask_around(struct tr_comm *c, const struct tr_pending *p, double sin
 {
     struct tr_wait_in in = wait_in(c, p->call, p->seq);
 
+    in.about = p->about;
     in.peers = p->peers;
     for (int i = 0; i < p->peers; i++)
         in.peer[i] = tr_mpi_group(c)->world[p->peer[i]];

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "util/clock.h"
+#include "util/log.h"
 #include "util/text.h"
 
 /* Seconds: for ranks to answer when the hang report is collected, and a moment in which those that
@@ -172,6 +173,8 @@ static struct tr_post describe(const struct tr_watch *x)
 
     snprintf(p.group, sizeof p.group, "%s", x->in.group);
     snprintf(p.call, sizeof p.call, "%s", x->in.call);
+    if (x->waits && x->in.about)
+        snprintf(p.about, sizeof p.about, "%s", x->in.about);
     for (int i = 0; i < x->in.peers; i++)
         p.peer[i] = x->in.peer[i];
     return p;
@@ -266,10 +269,14 @@ static bool take_one(struct tr_watch *x)
 static _Noreturn void speak(struct tr_watch *x)
 {
     const char(*host)[TR_HOST_BYTES] = (const char(*)[TR_HOST_BYTES])x->report->host;
-    char who[800], suspects[4 * TR_HOST_BYTES];
+    char who[800], missing[512], suspects[4 * TR_HOST_BYTES];
 
     tr_hang_sentence(x->report->post, host, x->size, x->limit, who, sizeof who);
     tr_hang_suspects(x->report->post, host, x->size, x->limit, suspects, sizeof suspects);
+    tr_hang_missing(x->report->post, x->size, x->limit, missing, sizeof missing);
+    if (missing[0])
+        tr_log(TR_LOG_WARNING, "gradients wait to be reduced for ranks that did not come.  %s",
+               missing);
     tr_suspect(suspects);
     tr_die(TR_ETEMP,
            "%s; start again from the last checkpoint, or wait longer with "

@@ -41,7 +41,8 @@ struct tr_wait_in {
     uint64_t seq;
     struct tr_members members;
     int peers, peer[TR_POST_PEERS];
-    bool fleeting; /* true only as long as it is said again, every second or so */
+    const char *about; /* what the call moves, as long as it is waited for; or NULL */
+    bool fleeting;     /* true only as long as it is said again, every second or so */
 };
 
 /* This rank enters a call, and waits in none so far; a few stores. */

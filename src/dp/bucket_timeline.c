@@ -6,31 +6,19 @@
 
 #include "util/clock.h"
 
-enum { NAMES = 5 };
-
 struct tr_bucket_timeline {
     struct tr_tensor_timeline *file;
     bool cycles;
     char negotiate[32], reduce[32], transport[32];
 };
 
-/* The names of what is in a bucket, five at most. */
 static void name_bucket(struct tr_bucket_timeline *t, const struct tr_params *ps,
                         const struct tr_bucket *b, int pid)
 {
     char name[1024];
-    int at = 0, n = 0;
 
-    for (int i = tr_params_from(ps, b->first);
-         i < ps->count && ps->list[i].offset < b->first + b->count; i++, n++)
-        if (n < NAMES)
-            at += snprintf(name + at, sizeof name - (size_t)at, "%s%s", n > 0 ? ", " : "",
-                           ps->list[i].name);
-    snprintf(name + at, sizeof name - (size_t)at, "%s",
-             n > NAMES ? ", ..."
-             : n == 0  ? "padding"
-                       : "");
-    tr_tensor_timeline_process(t->file, pid, name);
+    tr_params_names(ps, b->first, b->count, name, sizeof name);
+    tr_tensor_timeline_process(t->file, pid, name[0] ? name : "padding");
 }
 
 static void name_activities(struct tr_bucket_timeline *t, const struct tr_bucket_timeline_how *how)

@@ -262,6 +262,9 @@ static void reduce_next(struct tr_buckets *x, struct tr_queue *q)
         c->via->reduce_scatter_start(c, q, &mine, &x->wire[i], TR_SUM, p);
     else
         c->via->allreduce_start(c, q, &x->wire[i], TR_SUM, p);
+    if (x->how.params)
+        tr_params_names(x->how.params, x->bucket[i].first, x->bucket[i].count, p->about,
+                        sizeof p->about);
     tell(x, i, TR_BUCKET_SENT);
 }
 

@@ -69,6 +69,8 @@ struct tr_buckets_how {
                               summed in it and cast back; borrowed.  Without data sums are in the type of the
                               gradients */
     struct tr_bucket_watch watch;
+    const struct tr_params
+        *params; /* borrowed: their names are said of a bucket that is waited for; or NULL */
 };
 
 struct tr_buckets;

@@ -181,6 +181,7 @@ static enum tr_status open_buckets(struct tr_dp *x)
         .sharded = is_sharded(x),
         .overlap_gather = of->shape->dp.overlap_gather,
         .wire = x->wire,
+        .params = of->params,
     };
     struct tr_bucket *bucket;
     enum tr_status s;
@@ -349,12 +350,12 @@ double tr_dp_settle(struct tr_dp *x, double norm, bool *skipped)
     return x->mode->settle ? x->mode->settle(x, norm, skipped) : norm;
 }
 
-bool tr_dp_averages(const struct tr_dp *x)
+bool tr_dp_shares_moments(const struct tr_dp *x)
 {
     return x->mode->average && !tr_dp_reduces(x);
 }
 
-void tr_dp_average(struct tr_dp *x, const struct tr_tensor *moments)
+void tr_dp_share_moments(struct tr_dp *x, const struct tr_tensor *moments)
 {
     tr_timer_stop(TR_TIMER_OPTIMIZER);
     tr_timer_start(TR_TIMER_PARAMS_ALL_REDUCE);

@@ -159,11 +159,11 @@ double tr_dp_settle(struct tr_dp *x, double norm, bool *skipped);
 void tr_dp_publish(struct tr_dp *x);
 void tr_dp_gather(struct tr_dp *x);
 
-/* Whether the update of this step is by first moments that tr_dp_average() makes of those of replicas: the mean, in
+/* Whether the update of this step is by first moments that tr_dp_share_moments() makes of those of replicas: the mean, in
    their place, TR_F32, of all elements.  Collective over the replicas.  Charged to backward-params-all-reduce, and not
    to "optimizer", in which it is called. */
-bool tr_dp_averages(const struct tr_dp *x);
-void tr_dp_average(struct tr_dp *x, const struct tr_tensor *moments);
+bool tr_dp_shares_moments(const struct tr_dp *x);
+void tr_dp_share_moments(struct tr_dp *x, const struct tr_tensor *moments);
 
 /* Whether a checkpoint keeps tr_dp_state(). */
 bool tr_dp_keeps_state(const struct tr_dp *x);

@@ -492,6 +492,20 @@ int tr_param_part_at(const struct tr_params *ps, int64_t at)
     return first;
 }
 
+void tr_params_names(const struct tr_params *ps, int64_t first, int64_t count, char *text,
+                     size_t bytes)
+{
+    enum { MOST = 5 };
+    size_t at = 0;
+    int n = 0;
+
+    text[0] = '\0';
+    for (int i = tr_params_from(ps, first);
+         i < ps->count && ps->list[i].offset < first + count && n <= MOST && at < bytes; i++, n++)
+        at += (size_t)snprintf(text + at, bytes - at, "%s%s", n > 0 ? ", " : "",
+                               n < MOST ? ps->list[i].name : "...");
+}
+
 int tr_regions_from(const struct tr_params *ps, int64_t at)
 {
     int first = 0, end = ps->regions;

@@ -153,6 +153,11 @@ void tr_params_release(struct tr_params *ps);
 void tr_params_plan(struct tr_params *ps, struct tr_arena *a, enum tr_dtype values,
                     enum tr_dtype grads, bool backward);
 
+/* The names of those that have elements from `first` on, of `count`, with ", " between: five at most, and "..." for
+   more.  It is truncated where it does not fit. */
+void tr_params_names(const struct tr_params *ps, int64_t first, int64_t count, char *text,
+                     size_t bytes);
+
 /* Where in the list the first parameter stands that has elements from `at` on in the flat buffers; `count`
    if none has.  They stand there in the order of the list. */
 int tr_params_from(const struct tr_params *ps, int64_t at);

@@ -360,7 +360,7 @@ static void average(void *ctx, const struct tr_tensor *moments)
 {
     struct tr_run *r = ctx;
 
-    tr_dp_average(&r->dp, moments);
+    tr_dp_share_moments(&r->dp, moments);
 }
 
 void tr_step(struct tr_run *r, struct tr_step_result *out)
@@ -370,7 +370,7 @@ void tr_step(struct tr_run *r, struct tr_step_result *out)
         .decay = tr_wd_at(&r->shape.lr_schedule, (double)r->lr_samples),
         .loss_scale = r->scaler.scale,
         .check = r->config->fp16 || tr_dp_overflows(&r->dp),
-        .average = tr_dp_averages(&r->dp) ? average : NULL,
+        .average = tr_dp_shares_moments(&r->dp) ? average : NULL,
         .ctx = r,
     };
     struct tr_optim_result done;

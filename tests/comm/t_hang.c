@@ -110,6 +110,31 @@ static void one_is_silent(void **state)
            "which ranks 1, 5 waited for it, and does not answer");
 }
 
+static void missing(const char *want)
+{
+    char list[512];
+
+    tr_hang_missing(post, RANKS, LIMIT, list, sizeof list);
+    assert_string_equal(list, want);
+}
+
+/* As Horovod lists them, where somebody says what it waits for. */
+static void tensors_are_missing(void **state)
+{
+    (void)state;
+    all_wait();
+    missing("");
+    post[3] = (struct tr_post){.rank = 3};
+    missing("");
+    strcpy(post[1].about, "head.weight, norm.bias");
+    strcpy(post[5].about, "norm.bias");
+    missing("Missing ranks:\n3: [head.weight, norm.bias]");
+    post[5].seconds += 100;
+    missing("Missing ranks:\n3: [norm.bias]");
+    post[1].about[0] = post[5].about[0] = '\0';
+    missing("");
+}
+
 static void suspect(const char *want)
 {
     char hosts[4 * TR_HOST_BYTES];
@@ -245,6 +270,7 @@ int main(void)
         cmocka_unit_test(whose_host),
         cmocka_unit_test(one_is_silent),
         cmocka_unit_test(a_message_is_missing),
+        cmocka_unit_test(tensors_are_missing),
         cmocka_unit_test(one_computes),
         cmocka_unit_test(one_came_late),
         cmocka_unit_test(a_node_is_lost),

@@ -5,7 +5,7 @@
 # says which rank on which host did not enter which call.
 . "$srcdir/tests/tap.sh"
 
-plan 23
+plan 25
 host=$(uname -n)
 
 # hung ARGUMENT...: four ranks; log and exit code are kept.
@@ -52,6 +52,12 @@ for rank in 0 3; do
     hung 2 mpi sum stop $rank
     check "rank $rank is stopped" missed $rank all-reduce
 done
+hung 2 mpi named stop 1
+check "rank 1 is stopped before tensors are reduced" missed 1 all-reduce
+tensors() {
+    grep -A 1 'Missing ranks:$' "$work/log" | tail -n 1 | grep -qx '1: \[head.weight, norm.bias\]' || { cat "$work/log"; return 1; }
+}
+check "and these are named" tensors
 silent() { ended 75 "and does not answer; start again from the last checkpoint"; }
 check "it is said that it does not answer" silent
 hung 2 mpi message stop 0
