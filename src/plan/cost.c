@@ -451,10 +451,7 @@ static double host_update(const struct tr_cost *x, double params)
 double tr_cost_optimizer(const struct tr_cost *x, double params)
 {
     const double mine = params / x->s->dp.optimizer_shards, hosted = x->s->offload.hosted;
-    /* Of fp32 states; read and written, those in blocks save this. */
-    const double saved =
-        2.0 * (tr_optim_state_bytes(0) - tr_optim_state_bytes(x->s->precision.state_block));
-    const double here = (1.0 - hosted) * mine * (x->m->optimizer_bytes - saved) / x->stream;
+    const double here = (1.0 - hosted) * mine * x->m->optimizer_bytes / x->stream;
 
     return hosted > 0.0 ? here + host_update(x, hosted * mine) : here;
 }
