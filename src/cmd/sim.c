@@ -115,10 +115,11 @@ static enum tr_status check(const struct ask *a, const struct tr_config *c)
         return TR_FAIL(TR_ECONFIG, "oversubscription is that of switches, of which there are none "
                                    "without --leaf-nodes: give it, as in --leaf-nodes 16");
     if (a->draws > MOST_DRAWS)
-        return TR_FAIL(TR_ECONFIG,
-                       "--draws %lld is more than the %d that are told apart; the quantiles of "
-                       "1000 are as good",
-                       (long long)a->draws, MOST_DRAWS);
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--draws %lld is more than the %d that have numbers of their own; the quantiles of "
+            "1000 are as good",
+            (long long)a->draws, MOST_DRAWS);
     if (a->trace_ranks && !a->trace)
         return TR_FAIL(TR_ECONFIG, "--sim-trace-ranks says which ranks --sim-trace writes: give "
                                    "--sim-trace FILE, too");

@@ -155,6 +155,26 @@ static void without_messages(void **state)
     }
 }
 
+/* Two stages pay for each message as the plan does, here with a latency of some hundredths of a pass. */
+static void with_messages(void **state)
+{
+    const struct tr_sim_fabric fabric = {0};
+    struct tr_machine m;
+    struct both b;
+
+    (void)state;
+    assert_ok(tr_machine_find("selene-a100", &m));
+    m.net_us = 2000.0;
+    open_both(&m,
+              "--world-size 16 --tensor-model-parallel-size 8 --pipeline-model-parallel-size 2 "
+              "--micro-batch-size 1 --global-batch-size 16",
+              &fabric, NULL, 0, &b);
+    print_message("# transfer %.4f of %.4f s, %+.3g\n", b.p.time.transfer, b.p.time.total, off(&b));
+    assert_true(b.p.time.transfer > 0.02 * b.p.time.total);
+    assert_true(fabs(off(&b)) < 1e-6);
+    close_both(&b);
+}
+
 #define RING                                                                                    \
     "--world-size 128 --tensor-model-parallel-size 8 --micro-batch-size 1 --global-batch-size " \
     "64 --no-overlap-grad-reduce "
@@ -213,6 +233,24 @@ static void straggler(void **state)
     /* Of the 8 tensor ranks of its group one computes, and 7 wait, so the mean is an eighth. */
     assert_true(fabs(b.all.spent[4][TR_SIM_COMPUTE] - compute * 9.0 / 8.0) < 1e-9);
     assert_true(b.all.spent[4][TR_SIM_SLOWER] < 1e-9);
+    close_both(&b);
+}
+
+/* Groups whose ranks take as long on average, but whose slowest do not, are not alike. */
+static void same_mean(void **state)
+{
+    const struct tr_sim_fabric fabric = {0};
+    const struct tr_sim_speed slow[] = {{0, 0, 2.0}, {8, 9, 1.5}};
+    struct tr_machine m;
+    struct both b;
+
+    (void)state;
+    assert_ok(tr_machine_find("selene-a100", &m));
+    open_both(&m, RING, &fabric, slow, 2, &b);
+    assert_true(b.whole.unit[0].mean >= b.whole.unit[1].mean &&
+                b.whole.unit[0].mean <= b.whole.unit[1].mean);
+    assert_int_equal(b.few.units, 3);
+    assert_same(&b);
     close_both(&b);
 }
 
@@ -327,6 +365,7 @@ int main(void)
         cmocka_unit_test(as_planned),     cmocka_unit_test(without_messages),
         cmocka_unit_test(oversubscribed), cmocka_unit_test(straggler),
         cmocka_unit_test(alike),          cmocka_unit_test(many),
+        cmocka_unit_test(with_messages),  cmocka_unit_test(same_mean),
         cmocka_unit_test(jitter),
     };
 

@@ -60,5 +60,5 @@ check "a key that there is not" refused 'inter-node-gbs' --what-if inter-node-gb
 check "a value out of range" refused 'from 0.001 to 1' --what-if gemm-efficiency=2
 check "a rank that there is not" refused 'from 0 to 63' --speeds 64:0.9
 check "oversubscription without switches" refused '--leaf-nodes' --leaf-oversubscription 2
-check "more draws than are told apart" refused '65536' --jitter 1 --draws 70000
+check "more draws than have numbers" refused '65536' --jitter 1 --draws 70000
 check "a job that fails all the time" refused 'gets nowhere' --save-seconds 1 --what-if node-mtbf-hours=0.01
