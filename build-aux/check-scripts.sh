@@ -19,12 +19,13 @@ scripts() {
     done
 }
 # Test scripts get variables from make and tests/tap.sh (SC2154), and keep lists of options in
-# variables (SC2086); job files get theirs from jobs/lib.sh, wherever that is (SC1091).
+# variables (SC2086); job files get theirs from jobs/lib.sh, wherever that is (SC1091).  What test scripts source is not
+# read again for each of them (no -x), which would take most of a minute.
 shellcheck_all() {
     scripts | grep -vE '\.(sh|sbatch)$' | xargs shellcheck -x &&
         scripts | grep '\.sbatch$' | xargs shellcheck -e SC1091,SC2154 &&
         scripts | grep 'build-aux/.*\.sh$' | xargs shellcheck -x &&
-        scripts | grep 'tests/.*\.sh$' | xargs shellcheck -x -e SC2154,SC2086
+        scripts | grep 'tests/.*\.sh$' | xargs shellcheck -e SC1091,SC2154,SC2086
 }
 # From the top folder, where the names of sourced files are true.
 if ! command -v shellcheck >/dev/null 2>&1; then

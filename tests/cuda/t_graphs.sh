@@ -34,6 +34,7 @@ others=8
 [ -z "$only" ] || others=0
 plan $((1 + $(wc -l < "$work/table") + others))
 check "a dataset is built" small_corpus
+# shellcheck disable=SC2034 # of the file that was sourced
 trireme=$program
 
 iterations=5

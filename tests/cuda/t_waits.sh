@@ -16,6 +16,7 @@ step() {
     FAKE_CUDA_SKIP_WAIT=$1
     export FAKE_CUDA_SKIP_WAIT
     shift
+    # shellcheck disable=SC2034 # of the file that was sourced
     trireme=$program
     small 2 --backend cuda --gpu-oversubscribe --timing events --train-iters 1 \
         --global-batch-size 2 --eval-iters 0 "$@" > "$work/log" 2>&1

@@ -5,6 +5,7 @@
 # they leave.
 . "$srcdir/tests/tap.sh"
 [ -r /usr/share/common-licenses/GPL-3 ] || skip_all "no text in /usr/share/common-licenses"
+# shellcheck disable=SC2034 # of the file that was sourced
 page=$srcdir/docs/slow-networks.md
 . "$srcdir/tests/docs/page.sh"
 plan $((blocks + 8))

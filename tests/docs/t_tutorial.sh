@@ -4,6 +4,7 @@
 # docs/tutorial.md: the commands of the page itself, at small size, one block after the other in one
 # folder, and what the page says about what they leave.
 . "$srcdir/tests/tap.sh"
+# shellcheck disable=SC2034 # of the file that was sourced
 page=$srcdir/docs/tutorial.md
 . "$srcdir/tests/docs/page.sh"
 plan $((blocks + 9))

@@ -5,6 +5,7 @@
 # files, and every event of every rank but for its times.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
+# shellcheck disable=SC2034 # of the file that was sourced
 trireme=$PWD/trireme
 srcdir=$(cd "$srcdir" && pwd)
 command -v python3 >/dev/null 2>&1 || skip_all "python3 is not installed"
