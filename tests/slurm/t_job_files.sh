@@ -63,7 +63,7 @@ with() {
     env "$@"
 }
 
-plan 145
+plan 157
 for file in study-7.5b:16 study-30b:64 study-50b:128 study-76b:128 gpt2-345m:16 gpt2-1.5b:32 smoke:8 bench:8 \
     study-llama3-8b:8 study-llama3-70b:64 finetune:8 yuan-ddp:4 yuan-ds:4; do
     check "${file%:*} --dry-run" dry "${file%:*}.sbatch" "${file#*:}" 4
