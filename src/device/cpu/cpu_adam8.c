@@ -71,7 +71,7 @@ static inline vec pick(const float table[2 * DECADES], ints index)
 #elif defined(__AVX2__)
     return (vec)_mm256_permutevar8x32_ps(_mm256_loadu_ps(table), (__m256i)index);
 #else
-    vec x;
+    vec x = {0.0f};
 
     for (int i = 0; i < LANES; i++)
         x[i] = table[index[i] % DECADES];
