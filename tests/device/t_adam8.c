@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "device/device.h"
@@ -314,16 +315,36 @@ static void as_plain_loops(void **state)
     plain.q.on->close(plain.q.device);
 }
 
-/* Gradients that become the moments themselves, of a block whose largest is 1: numbers next to every limit between two
-   codes, and their square roots, next to those of v; all of them as plain loops have them. */
-static void at_every_limit(void **state)
+/* The first step of gradients x[n], of which the largest in a block is 1: they become m, and their squares v. */
+static void moments_as_plain_loops(const float *x, int n)
 {
     const struct tr_backend *const *all = tr_backends();
     const struct tr_code_blocks blocks = {2048, 2048};
-    struct tr_adamw how = {
+    const struct tr_adamw how = {
         .lr = 0.1f, .eps = 1e-8f, .bias1 = 1.0f, .bias2 = 1.0f, .grad_scale = 1.0f};
-    static float x[MOST];
     struct side plain = {0};
+
+    must_open(&plain, tr_backend_find("ref"), 1);
+    for (int i = 0; all[i]; i++) {
+        struct side s = {0};
+
+        if (!all[i]->adam8)
+            continue;
+        must_open(&s, all[i], 1);
+        start(&plain, 0, n, blocks);
+        start(&s, 0, n, blocks);
+        put(&plain, &plain.g, x);
+        put(&s, &s.g, x);
+        compare_step(&plain, &s, how, blocks, false);
+        all[i]->close(s.q.device);
+    }
+    plain.q.on->close(plain.q.device);
+}
+
+/* Moments next to every limit between two codes: m up to 10 floats away, v squares of such floats of its root. */
+static void at_every_limit(void **state)
+{
+    static float x[MOST];
     int n = 0;
 
     (void)state;
@@ -343,21 +364,30 @@ static void at_every_limit(void **state)
         x[n++] = i / 2 % 2 ? l : -l;
     }
     x[n / 2048 * 2048] = 1.0f;
-    must_open(&plain, tr_backend_find("ref"), 1);
-    for (int i = 0; all[i]; i++) {
-        struct side s = {0};
+    moments_as_plain_loops(x, n);
+}
 
-        if (!all[i]->adam8)
-            continue;
-        must_open(&s, all[i], 1);
-        start(&plain, 0, n, blocks);
-        start(&s, 0, n, blocks);
-        put(&plain, &plain.g, x);
-        put(&s, &s.g, x);
-        compare_step(&plain, &s, how, blocks, false);
-        all[i]->close(s.q.device);
+/* Every 211th float of 2^-24 to 1, or with TR_TEST_ALL every 7th, of either sign. */
+static void at_floats_everywhere(void **state)
+{
+    const uint32_t step = getenv("TR_TEST_ALL") ? 7 : 211, end = 127U << 23;
+    static float x[MOST];
+
+    (void)state;
+    for (uint32_t bits = 103U << 23; bits < end;) {
+        int n = 0;
+
+        for (; n < MOST - 1 && bits < end; n++) {
+            uint32_t here = end;
+
+            if (n % 2048 != 0) {
+                here = bits | (uint32_t)(n % 3 == 1) << 31;
+                bits += step;
+            }
+            memcpy(&x[n], &here, sizeof here);
+        }
+        moments_as_plain_loops(x, n);
     }
-    plain.q.on->close(plain.q.device);
 }
 
 int main(void)
@@ -369,6 +399,7 @@ int main(void)
         cmocka_unit_test(steps_of_numpy),
         cmocka_unit_test(as_plain_loops),
         cmocka_unit_test(at_every_limit),
+        cmocka_unit_test(at_floats_everywhere),
     };
 
     return run_tap(tests);
