@@ -12,7 +12,8 @@
 /*
  * Adam with moments in 8 bits: the code books and a run of 100 steps against numpy (tests/golden/make_adam8.py), all
  * backends against the plain loops, and numbers that go to a checkpoint in fp32 and come back as the bytes that they
- * were.
+ * were.  With TR_TEST_KERNELS the backend is the kernels of the cuda backend, emulated; with TR_TEST_FAKES there is that
+ * backend itself over fakes.
  */
 enum { MOST = 40000, STEPS = 100 };
 
@@ -48,11 +49,20 @@ struct side {
     struct tr_tensor p, m, v, g, half;
 };
 
-static void must_open(struct side *s, const struct tr_backend *b, int threads)
+/* False where a build for GPUs finds none. */
+static bool opened(struct side *s, const struct tr_backend *b, int threads)
 {
+    enum tr_status status;
+
     s->q.on = b;
-    assert_ok(b->open(&(struct tr_device_how){.threads = threads}, &s->q.device));
+    status = b->open(&(struct tr_device_how){.threads = threads}, &s->q.device);
+#if !defined TR_TEST_KERNELS && !defined TR_TEST_FAKES
+    if (b->apart && status != TR_OK)
+        return false;
+#endif
+    assert_ok(status);
     assert_ok(b->reserve(s->q.device, 16 * MOST + 4096, &s->block));
+    return true;
 }
 
 /* n elements, gradients of type `g`, a copy of type `half`. */
@@ -185,13 +195,15 @@ static void compare_moments(const struct tr_golden *golden, const char *name, co
 static void trajectory(const struct tr_backend *b, const char *name, struct tr_code_blocks blocks,
                        int n)
 {
-    struct tr_golden *golden = tr_golden_open("adam8");
+    struct tr_golden *golden;
     static float x[MOST];
     static uint8_t bytes[2 * MOST];
     char text[64];
     struct side s = {0};
 
-    must_open(&s, b, 2);
+    if (!opened(&s, b, 2))
+        return;
+    golden = tr_golden_open("adam8");
     lay_out(&s, n, blocks, TR_F32, TR_F16);
     memset(bytes, 0, sizeof bytes);
     b->upload(&s.q, &s.m, bytes);
@@ -222,8 +234,6 @@ static void steps_of_numpy(void **state)
 
     (void)state;
     for (int i = 0; all[i]; i++) {
-        if (!all[i]->adam8)
-            continue;
         trajectory(all[i], "256", (struct tr_code_blocks){256, 100}, 700);
         trajectory(all[i], "2048", (struct tr_code_blocks){2048, 500}, 2600);
     }
@@ -291,13 +301,12 @@ static void as_plain_loops(void **state)
     struct side plain = {0};
 
     (void)state;
-    must_open(&plain, tr_backend_find("ref"), 1);
+    assert_true(opened(&plain, tr_backend_find("ref"), 1));
     for (int k = 0; all[k]; k++) {
         struct side s = {0};
 
-        if (!all[k]->adam8)
+        if (!opened(&s, all[k], 3))
             continue;
-        must_open(&s, all[k], 3);
         for (int trial = 0; trial < 40; trial++) {
             const int64_t size = trial % 4 == 0 ? 2048 : trial % 4 == 1 ? 5 + trial : 256;
             const struct tr_code_blocks blocks = {size, 1 + (trial * 7919) % size};
@@ -343,13 +352,12 @@ static void at_every_limit(void **state)
         x[n++] = i / 2 % 2 ? l : -l;
     }
     x[n / 2048 * 2048] = 1.0f;
-    must_open(&plain, tr_backend_find("ref"), 1);
+    assert_true(opened(&plain, tr_backend_find("ref"), 1));
     for (int i = 0; all[i]; i++) {
         struct side s = {0};
 
-        if (!all[i]->adam8)
+        if (!opened(&s, all[i], 1))
             continue;
-        must_open(&s, all[i], 1);
         start(&plain, 0, n, blocks);
         start(&s, 0, n, blocks);
         put(&plain, &plain.g, x);
