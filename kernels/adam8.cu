@@ -10,7 +10,7 @@
 namespace
 {
 
-enum { THREADS = 256, GRID = 2048, SHORT = 256, SIGNED = TR_BOOK_ZERO + 2 };
+enum { THREADS = 256, GRID = 1024, SHORT = 256, SIGNED = TR_BOOK_ZERO + 2 };
 static_assert((int)TR_BOOK_CODES == (int)THREADS, "a thread has a code of each book");
 static_assert(THREADS / WARP * SHORT <= TR_BLOCK_MOST, "blocks of all rows are in shared memory");
 

@@ -308,10 +308,17 @@ static void as_plain_loops(void **state)
         if (!opened(&s, all[k], 3))
             continue;
         for (int trial = 0; trial < 40; trial++) {
-            const int64_t size = trial % 4 == 0 ? 2048 : trial % 4 == 1 ? 5 + trial : 256;
+            const bool many = trial == 3; /* blocks: 10000, more than a GPU has at a time */
+            const int64_t size = many             ? 4
+                                 : trial % 4 == 0 ? 2048
+                                 : trial % 4 == 1 ? 5 + trial
+                                                  : 256;
             const struct tr_code_blocks blocks = {size, 1 + (trial * 7919) % size};
             const bool most = trial % 5 == 0 && size >= 256;
-            const int64_t n = trial < 4 ? 1 + trial : most ? 39999 : 1000 + 37 * trial;
+            const int64_t n = many        ? 39998
+                              : trial < 4 ? 1 + trial
+                              : most      ? 39999
+                                          : 1000 + 37 * trial;
 
             start(&plain, trial, n, blocks);
             start(&s, trial, n, blocks);
@@ -319,6 +326,38 @@ static void as_plain_loops(void **state)
                          trial % 3 != 0);
         }
         all[k]->close(s.q.device);
+    }
+    plain.q.on->close(plain.q.device);
+}
+
+/* The largest first moment of one block is just large enough for a scale, that of the next is not. */
+static void tiny_gradients(void **state)
+{
+    const struct tr_backend *const *all = tr_backends();
+    const struct tr_code_blocks blocks = {256, 256};
+    static const uint8_t zero[2 * MOST];
+    struct side plain = {0};
+    float x[512];
+
+    (void)state;
+    for (int i = 0; i < 512; i++)
+        x[i] = ldexpf(draw(8, (uint64_t)i), i < 256 ? -95 : -98);
+    assert_true(opened(&plain, tr_backend_find("ref"), 1));
+    for (int i = 0; all[i]; i++) {
+        struct side s = {0};
+
+        if (!opened(&s, all[i], 1))
+            continue;
+        for (int k = 0; k < 2; k++) {
+            struct side *const one = k ? &s : &plain;
+
+            start(one, 0, 512, blocks);
+            one->q.on->upload(&one->q, &one->m, zero);
+            one->q.on->upload(&one->q, &one->v, zero);
+            put(one, &one->g, x);
+        }
+        compare_step(&plain, &s, rule_of(1, 0.0, 1.0), blocks, false);
+        all[i]->close(s.q.device);
     }
     plain.q.on->close(plain.q.device);
 }
@@ -376,6 +415,7 @@ int main(void)
         cmocka_unit_test(tiny_blocks_are_zero),
         cmocka_unit_test(steps_of_numpy),
         cmocka_unit_test(as_plain_loops),
+        cmocka_unit_test(tiny_gradients),
         cmocka_unit_test(at_every_limit),
     };
 
