@@ -249,6 +249,27 @@ static inline uint32_t __umulhi(uint32_t a, uint32_t b)
     return (uint32_t)((uint64_t)a * b >> 32);
 }
 
+/* Operations that are not fused with others: a call is none that a compiler could fuse. */
+static inline __attribute__((noinline)) float __fmul_rn(float a, float b)
+{
+    return a * b;
+}
+
+static inline float __fadd_rn(float a, float b)
+{
+    return a + b;
+}
+
+static inline float __fdiv_rn(float a, float b)
+{
+    return a / b;
+}
+
+static inline float __fsqrt_rn(float x)
+{
+    return sqrtf(x);
+}
+
 /* Threads run one at a time, so nothing comes in between. */
 template <class T> TR_UNWATCHED T atomicAdd(T *to, T x)
 {

@@ -1,6 +1,7 @@
 # The kernels of the cuda backend: nvcc compiles them for the program, and the C++ compiler for the tests
 # that emulate a GPU (tests/cuda/local.mk).
 KERNELS = \
+	kernels/adam8.cu \
 	kernels/relative.cu \
 	kernels/attention.cu kernels/attention_mma.cu kernels/attention_mma_bwd.cu \
 	kernels/attention_plain.cu \

@@ -278,7 +278,7 @@ struct tr_backend {
                                    struct tr_attention_how how, struct tr_dropout drop);
 
     /* As adamw (ops.def) with m and v in blocks of 8 bits (TR_U8, device/block_code.h: m of TR_BOOK_SIGNED, v of
-       TR_BOOK_UNSIGNED), by the rule of struct tr_adam8: the same bits on every backend.  NULL where it is not done. */
+       TR_BOOK_UNSIGNED), by the rule of struct tr_adam8: the same bits on every backend. */
     void (*adam8)(struct tr_queue *q, const struct tr_tensor *half, const struct tr_tensor *p,
                   const struct tr_tensor *m, const struct tr_tensor *v, const struct tr_tensor *g,
                   struct tr_adamw how, struct tr_code_blocks blocks);

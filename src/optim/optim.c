@@ -175,15 +175,8 @@ void tr_optim_open(struct tr_optim *o, const struct tr_params *params, const str
 
 enum tr_status tr_optim_start(struct tr_optim *o, const char *name)
 {
-    for (int i = 0; i < o->homes; i++) {
-        if (!tr_states_plain(&o->states) && !o->home[i].q->on->adam8)
-            return TR_FAIL(TR_ECONFIG,
-                           "--optimizer 8bit-adam: weights are updated by %s, which has no kernel "
-                           "for states in 8 bits: add --offload-optimizer cpu, with which the host "
-                           "updates them, or remove --optimizer",
-                           o->home[i].q->on->name);
+    for (int i = 0; i < o->homes; i++)
         TR_TRY(tr_home_start(&o->home[i], name));
-    }
     return TR_OK;
 }
 

@@ -24,6 +24,7 @@
 extern __typeof__(tr_cuda_attention_relative) tr_cuda_attention_relative __attribute__((weak));
 extern __typeof__(tr_cuda_attention_relative_bwd) tr_cuda_attention_relative_bwd
     __attribute__((weak));
+extern __typeof__(tr_cuda_adam8) tr_cuda_adam8 __attribute__((weak));
 extern __typeof__(tr_cuda_activate) tr_cuda_activate __attribute__((weak));
 extern __typeof__(tr_cuda_activate_bwd) tr_cuda_activate_bwd __attribute__((weak));
 
@@ -104,6 +105,7 @@ static const struct tr_backend kernels = {
     .record = tr_host_record,
     .attention_relative = tr_cuda_attention_relative,
     .attention_relative_bwd = tr_cuda_attention_relative_bwd,
+    .adam8 = tr_cuda_adam8,
     .activate = tr_cuda_activate,
     .activate_bwd = tr_cuda_activate_bwd,
 #define OP(name, tol, params) .name = tr_cuda_##name,

@@ -37,6 +37,8 @@ bf16         bf16 1e-2 1
 bf16-all     bf16 1e-2 4 --use-distributed-optimizer --sequence-parallel --tensor-model-parallel-size 2 --recompute-granularity full
 fp16         fp16 5e-3 1
 offload      fp32 1e-5 1 --offload-optimizer cpu --offload-tile 2048
+adam8        fp32 1e-3 1 --optimizer 8bit-adam --
+adam8-all    bf16 1e-2 2 --optimizer 8bit-adam -- --zero-stage 2
 offload-3    bf16 1e-2 2 --zero-stage 3 --optimizer-cpu-offload --offload-tile 1024 --optimizer-offload-fraction 0.7
 fp16-all     fp16 5e-3 4 --pipeline-model-parallel-size 2 --use-distributed-optimizer --fp32-residual-connection
 '

@@ -89,7 +89,7 @@ EXTRA_DIST += tests/cuda/t_watch.cc tests/cuda/watch.cc tests/cuda/watch.h
 ATTENTION = kernels/attention.cu kernels/attention_mma.cu kernels/attention_mma_bwd.cu \
 	kernels/attention_plain.cu
 MMA = kernels/attention_mma.cu kernels/attention_mma_bwd.cu
-OTHER_KERNELS = kernels/attention.cu kernels/attention_plain.cu kernels/codec.cu kernels/column_sums.cu \
+OTHER_KERNELS = kernels/adam8.cu kernels/attention.cu kernels/attention_plain.cu kernels/codec.cu kernels/column_sums.cu \
 	kernels/embed.cu kernels/finish.cu kernels/flat.cu kernels/heads.cu kernels/loss.cu kernels/norm.cu \
 	kernels/norm_bwd.cu kernels/product.cu kernels/relative.cu kernels/residual.cu kernels/select.cu \
 	kernels/topk.cu
@@ -128,7 +128,7 @@ tests_cuda_t_cuda_ops_DEPENDENCIES = $(FAKE_NEEDS)
 
 # How t_mutants.sh compiles a changed kernel and links t_kernels with it instead of its own.
 CLEANFILES += tests/cuda/mutant.sh
-tests/cuda/mutant.sh: Makefile tests/cuda/t_kernels tests/cuda/t_attention tests/cuda/t_relative
+tests/cuda/mutant.sh: Makefile tests/cuda/t_kernels tests/cuda/t_attention tests/cuda/t_relative tests/cuda/t_adam8
 	$(AM_V_GEN)$(MKDIR_P) tests/cuda && { \
 	echo 'as=$(OBJECTS_ARE)'; \
 	echo 'compile() { $(COMPILE_MUTANT) -w -O1 -c "$$@"; }'; \
@@ -136,6 +136,8 @@ tests/cuda/mutant.sh: Makefile tests/cuda/t_kernels tests/cuda/t_attention tests
 		'$(tests_cuda_t_attention_OBJECTS) $(EMULATED_LIBS); }'; \
 	echo 'link_relative() { $(CC) $(AM_CFLAGS) $(CFLAGS) $(LDFLAGS) "$$@"' \
 		'$(tests_cuda_t_relative_OBJECTS) $(RELATIVE_LIBS); }'; \
+	echo 'link_adam8() { $(CC) $(AM_CFLAGS) $(CFLAGS) $(LDFLAGS) "$$@"' \
+		'$(tests_cuda_t_adam8_OBJECTS) $(EMULATED_LIBS); }'; \
 	echo "attention='$(ATTENTION)'"; \
 	echo 'link() { $(CC) $(AM_CFLAGS) $(CFLAGS) $(LDFLAGS) "$$@" $(tests_cuda_t_kernels_OBJECTS)' \
 		'$(KERNELS_TESTED_LIBS); }'; \
@@ -235,6 +237,23 @@ tests_cuda_t_cuda_relative_SOURCES = tests/device/t_relative.c
 tests_cuda_t_cuda_relative_CPPFLAGS = $(FAKE_FLAGS) -DTR_TEST_FAKES
 tests_cuda_t_cuda_relative_LDADD = $(FAKE_LIBS)
 tests_cuda_t_cuda_relative_DEPENDENCIES = $(FAKE_NEEDS)
+
+# Adam with moments in 8 bits: its kernel alone, watched, and the whole backend over the fakes.
+if HAVE_CXX
+check_PROGRAMS += tests/cuda/t_adam8
+TESTS += tests/cuda/t_adam8
+endif
+if HAVE_CUDA_FAKES
+check_PROGRAMS += tests/cuda/t_cuda_adam8
+TESTS += tests/cuda/t_cuda_adam8
+endif
+tests_cuda_t_adam8_SOURCES = tests/device/t_adam8.c tests/cuda/emulated.c $(GOLDEN_SOURCES)
+tests_cuda_t_adam8_CPPFLAGS = $(EMULATED_FLAGS) -DTR_TEST_KERNELS
+tests_cuda_t_adam8_LDADD = kernels/adam8.$(OBJECTS_ARE).o $(EMULATED_LIBS)
+tests_cuda_t_cuda_adam8_SOURCES = tests/device/t_adam8.c $(GOLDEN_SOURCES)
+tests_cuda_t_cuda_adam8_CPPFLAGS = $(FAKE_FLAGS) -DTR_TEST_FAKES
+tests_cuda_t_cuda_adam8_LDADD = $(FAKE_LIBS)
+tests_cuda_t_cuda_adam8_DEPENDENCIES = $(FAKE_NEEDS)
 
 # NCCL: its own test on memory of the GPU, those of the other transports on memory of the host, and what
 # happens when ranks fail.

@@ -264,8 +264,8 @@ static void read_kernels(const char *path, std::vector<kernel_of_cubin> &out)
 
     /* FILE.compute_80.cubin, FILE.compute_80.sm_80.cubin or, of one architecture, FILE.sm_80.cubin; an "a" behind the
        numbers where there is one. */
-    if ((sscanf(base, "%63[a-z_].compute_%d%n", file, &code, &rest) != 2 || rest == 0) &&
-        (sscanf(base, "%63[a-z_].sm_%d%n", file, &code, &rest) != 2 || rest == 0))
+    if ((sscanf(base, "%63[a-z0-9_].compute_%d%n", file, &code, &rest) != 2 || rest == 0) &&
+        (sscanf(base, "%63[a-z0-9_].sm_%d%n", file, &code, &rest) != 2 || rest == 0))
         die(std::string(path) + ": the name does not say what it was compiled for");
     for_attributes(find(c, ".nv.info"), [&](int attribute, const std::vector<uint32_t> &w) {
         if (w.size() == 2 && w[0] < c.symbols.size() && attribute == REGCOUNT)

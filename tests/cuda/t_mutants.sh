@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # The test of the test of kernels: each barrier of a block or a warp that stands in a kernel is left out once,
-# and t_kernels, t_attention or t_relative must fail then.  A barrier that nothing misses is superfluous, or the test
+# and t_kernels, t_attention, t_relative or t_adam8 must fail then.  A barrier that nothing misses is superfluous, or the test
 # too weak.  And once each kernel with shared memory by the launch asks for more than there is.
 # t_mutants.sh [FILE...]: only those of these files of kernels/.
 . "$srcdir/tests/tap.sh"
-# shellcheck disable=SC1091,SC2154 # made by make: as, compile, kernels, link, attention, link_attention, link_relative
+# shellcheck disable=SC1091,SC2154 # made by make: as, compile, kernels, link, attention, link_attention, link_relative, link_adam8
 . "$builddir/tests/cuda/mutant.sh"
 [ $# -gt 0 ] || only_with_all
 
@@ -39,6 +39,7 @@ build() {
     case $1 in
     attention*) list=$attention ;;
     relative*) list=kernels/relative.cu ;;
+    adam8*) list=kernels/adam8.cu ;;
     esac
     for name in $list; do
         name=${name#kernels/}
@@ -55,6 +56,7 @@ build() {
     case $1 in
     attention*) link_attention -o "$2" $objects ;;
     relative*) link_relative -o "$2" $objects ;;
+    adam8*) link_adam8 -o "$2" $objects ;;
     *) link -o "$2" $objects ;;
     esac
 }
@@ -95,7 +97,7 @@ fails_now() {
 mkdir "$work/kernels"
 watched="attention_mma.cu attention_mma.cuh attention_mma_bwd.cu attention_plain.cu attention_tiles.cuh relative.cu"
 [ "$as" = watched ] || watched=
-files=${*:-codec.cu common.cuh embed.cu heads.cu norm_bwd.cu residual.cu topk.cu $watched}
+files=${*:-adam8.cu codec.cu common.cuh embed.cu heads.cu norm_bwd.cu residual.cu topk.cu $watched}
 total=0
 for file in $files; do
     total=$((total + 1 + $(barriers "$file") + $(requests "$file")))

@@ -476,6 +476,7 @@ const struct tr_backend tr_cuda = {
     .replay = tr_cuda_replay,
     .attention_relative = tr_cuda_attention_relative,
     .attention_relative_bwd = tr_cuda_attention_relative_bwd,
+    .adam8 = tr_cuda_adam8,
     .activate = tr_cuda_activate,
     .activate_bwd = tr_cuda_activate_bwd,
 #define OP(name, tol, params) .name = tr_cuda_##name,

@@ -15,6 +15,11 @@
 #include "device/ops.def"
 #undef OP
 
+/* As tr_backend.adam8() (kernels/adam8.cu); m and v lie on multiples of 4 bytes. */
+void tr_cuda_adam8(struct tr_queue *q, const struct tr_tensor *half, const struct tr_tensor *p,
+                   const struct tr_tensor *m, const struct tr_tensor *v, const struct tr_tensor *g,
+                   struct tr_adamw how, struct tr_code_blocks blocks);
+
 /* Scratch of the compute stream: an operation may use up to this much; what it leaves there is gone
    with the next operation. */
 enum { TR_CUDA_SCRATCH_BYTES = 64 << 20 };
