@@ -52,21 +52,27 @@ static inline bool weights_owned(const struct tr_run *r, int64_t i)
 static inline void weights_set(struct tr_run *r, float (*of)(const char *name, int64_t index))
 {
     const struct tr_params *ps = &r->model.params;
-    const bool whole = tr_tensor_elems(&ps->values) == ps->size;
+    const bool whole = !ps->windows;
     float *all = calloc((size_t)ps->size, sizeof *all);
+    int64_t at = 0; /* of the elements that this rank updates */
 
     for (int i = 0; i < ps->count; i++)
         for (int64_t e = 0; e < ps->list[i].elems; e++) {
-            int64_t at = weights_whole_index(&ps->list[i], e), flat = ps->list[i].offset + e;
+            int64_t from = weights_whole_index(&ps->list[i], e), flat = ps->list[i].offset + e;
 
-            all[flat] = at < 0 ? 0.0F : of(ps->list[i].name, at);
+            all[flat] = from < 0 ? 0.0F : of(ps->list[i].name, from);
             if (whole)
                 weights_set_element(&ps->values, flat, all[flat]);
         }
     for (int i = 0; i < r->optim.owns; i++) {
-        struct tr_tensor masters = tr_optim_masters(&r->optim, i);
+        const struct tr_bucket *own = &r->optim.own[i];
 
-        memcpy(masters.data, all + r->optim.own[i].first, (size_t)tr_tensor_bytes(&masters));
+        if (tr_optim_apart(&r->optim))
+            tr_optim_put(&r->optim, TR_ROW_MASTER, at, own->count, all + own->first);
+        else
+            memcpy(tr_optim_masters(&r->optim, i).data, all + own->first,
+                   (size_t)own->count * sizeof *all);
+        at += own->count;
     }
     free(all);
     tr_dp_gather(&r->dp);
