@@ -28,9 +28,11 @@ struct lane {
     int waiting;               /* first of the actors */
 };
 
+enum event_kind { RESUME, ARRIVES, ENDS };
+
 struct event {
     double time;
-    enum { RESUME, ARRIVES, ENDS } kind;
+    enum event_kind kind;
     int id;
     unsigned version;
 };
@@ -48,12 +50,11 @@ struct engine {
 
 /* ---- events ---- */
 
-static void push(struct engine *e, double time, int kind, int id, unsigned version)
+static void push(struct engine *e, double time, enum event_kind kind, int id, unsigned version)
 {
-    struct event x = {.time = time, .id = id, .version = version};
+    const struct event x = {.time = time, .kind = kind, .id = id, .version = version};
     int i = e->events;
 
-    x.kind = kind;
     e->heap = tr_room_grow(e->heap, e->events++, sizeof *e->heap);
     for (; i > 0 && e->heap[(i - 1) / 2].time > time; i = (i - 1) / 2)
         e->heap[i] = e->heap[(i - 1) / 2];

@@ -33,11 +33,10 @@ struct maker {
 
 /* ---- programs ---- */
 
-static struct tr_sim_step *append(struct tr_sim_program *p, int kind, int slot)
+static struct tr_sim_step *append(struct tr_sim_program *p, enum tr_sim_step_kind kind, int slot)
 {
     p->step = tr_room_grow(p->step, p->steps, sizeof *p->step);
-    p->step[p->steps] = (struct tr_sim_step){.slot = slot};
-    p->step[p->steps].kind = kind;
+    p->step[p->steps] = (struct tr_sim_step){.kind = kind, .slot = slot};
     return &p->step[p->steps++];
 }
 

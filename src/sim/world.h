@@ -25,8 +25,10 @@ enum tr_sim_cause {
 };
 const char *tr_sim_cause_name(enum tr_sim_cause cause);
 
+enum tr_sim_step_kind { TR_SIM_PASS, TR_SIM_POST, TR_SIM_AWAIT, TR_SIM_DELAY };
+
 struct tr_sim_step {
-    enum { TR_SIM_PASS, TR_SIM_POST, TR_SIM_AWAIT, TR_SIM_DELAY } kind;
+    enum tr_sim_step_kind kind;
     int slot;                /* of post and await */
     int chunk, micro;        /* of a pass */
     bool backward;           /* of a pass */
