@@ -214,14 +214,14 @@ static void plan_tiles(struct tr_optim *o, struct tr_arena *host, enum tr_dtype 
     }
 }
 
-/* Weights of the elements that this rank updates, where the model has no room for all and their masters are not
-   with the device: others gather them from here. */
 /* Whether weights for others to bring lie apart from the masters. */
 static bool has_shard(const struct tr_optim *o)
 {
     return o->apart && o->beside && (!o->shard_hosted || o->rounds || o->beside->folders);
 }
 
+/* Weights of the elements that this rank updates, where the model has no room for all and their masters are not
+   with the device: others gather them from here. */
 static void plan_shard(struct tr_optim *o, struct tr_arena *a, enum tr_dtype values)
 {
     if (has_shard(o))
