@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# suite.sh BUILD TARGET: run the tests of `make TARGET` (check or check-short) in BUILD from nothing, and print what
+# suite.sh BUILD TARGET: run the tests of `make TARGET` (check, check-short or check-compiler) in BUILD from nothing, and print what
 # totals.sh makes of them.
 #
 # Three tests run at a time, on machines that others use, too.  Up to four that failed run a second time, one by one:
@@ -10,7 +10,7 @@ set -u
 build=$1
 target=$2
 most=4
-[ "$target" != check-short ] || export TR_TEST_SHORT=1
+[ "$target" = check ] || export TR_TEST_SHORT=1
 jobs=$(getconf _NPROCESSORS_ONLN)
 
 # failed: the .trs files of tests that did.

@@ -9,10 +9,16 @@ TRIREME=$trireme
 TRIREME_JOBS=$jobs
 export TRIREME TRIREME_JOBS
 
+# said FILE: what it says with --dry-run is in $work/dry; run once, since it is looked at several times.
+said() {
+    [ -e "$work/$1.dry" ] || (cd "$work" && "$jobs/$1" --dry-run) >"$work/$1.dry" 2>&1 || return 1
+    cp "$work/$1.dry" "$work/dry"
+}
+
 # dry FILE RANKS GPUS: says how it would be submitted, to nodes of so many GPUs, what it would run, and what that
 # takes; nothing happens.
 dry() {
-    (cd "$work" && "$jobs/$1" --dry-run) >"$work/dry" 2>&1 || return 1
+    said "$1" || return 1
     cat "$work/dry"
     grep -q "would submit: .* sbatch .*--nodes=$(($2 / $3)) --ntasks-per-node=$3" "$work/dry" &&
         grep -q 'would run: srun .*--mpi=pmix .* train @' "$work/dry" &&
@@ -20,7 +26,7 @@ dry() {
 }
 
 memory_is_stated() {
-    (cd "$work" && "$jobs/$1.sbatch" --dry-run) >"$work/dry" 2>&1
+    said "$1.sbatch"
     planned=$(sed -n 's/.*would plan with \([0-9]*\.[0-9]*\) MiB.*/\1/p' "$work/dry" | head -n 1)
     stated=$(sed -n 's/^# Memory  *\([0-9,]*\) MiB.*/\1/p' "$jobs/$1.sbatch" | tr -d ,)
     echo "stated $stated, planned $planned"
@@ -36,7 +42,7 @@ directives() {
 
 # time_is_stated NAME RANKS: the seconds of "Plan", which are those of the options that the job would run with.
 time_is_stated() {
-    (cd "$work" && "$jobs/$1.sbatch" --dry-run) >"$work/dry" 2>&1
+    said "$1.sbatch"
     stated=$(sed -n 's/^# Plan  *\([0-9.]*\) s with .*/\1/p' "$jobs/$1.sbatch")
     machine=$(sed -n 's/^# Plan .* with --machine \([a-z0-9-]*\).*/\1/p' "$jobs/$1.sbatch")
     # shellcheck disable=SC2046 # a list of words
@@ -110,10 +116,19 @@ toy() {
     [ $code -eq 0 ] && grep -q "^> $2" "$work/toy" &&
         grep -q '^ iteration  *40/ .* lm loss: 6\.' "$work/toy" && ! ls -d "$work/$1".* "$work/runs"
 }
+# toy_of_all JOB NAME COMMAND...: the check, of any job with tests/run --all and of one without.
+toy_of_all() {
+    if [ -n "${TR_TEST_ALL:-}" ] || [ "$1" = megatron-7.5b ]; then
+        shift
+        check "$@"
+    else
+        skip "$2" "tests/run --all"
+    fi
+}
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-check "yuan-ddp --toy" toy yuan-ddp "--strategy ddp_sharded stands for"
+toy_of_all yuan-ddp "yuan-ddp --toy" toy yuan-ddp "--strategy ddp_sharded stands for"
 check "yuan-ds --toy, with an evaluation and a checkpoint" toy yuan-ds "--strategy deepspeed_stage_3 stands for"
-check "yuan-one --toy" toy yuan-one "--strategy deepspeed_stage_2 stands for"
+toy_of_all yuan-one "yuan-one --toy" toy yuan-one "--strategy deepspeed_stage_2 stands for"
 check "yuan-hvd --toy" toy yuan-hvd "--strategy horovod stands for"
 check "yuan-pstar --toy" toy yuan-pstar "4 chunks of 198272 elements"
 # learns NAME ITERATION TEXT...: the same with a model, a tokenizer and texts that are made here; all of TEXT in its log.
@@ -125,15 +140,6 @@ learns() {
         grep -q -e "$text" "$work/toy" || { echo "nothing like '$text'"; cat "$work/toy"; return 1; }
     done
     ! ls -d "$work/$name".* "$work/runs" 2> /dev/null
-}
-# toy_of_all JOB NAME COMMAND...: the check, of any job with tests/run --all and of one without.
-toy_of_all() {
-    if [ -n "${TR_TEST_ALL:-}" ] || [ "$1" = megatron-7.5b ]; then
-        shift
-        check "$@"
-    else
-        skip "$2" "tests/run --all"
-    fi
 }
 check "opt-1.3b-cot --toy, with CocktailSGD" learns opt-1.3b-cot 8 '^ loading weights from .*/model' ': cot$' \
     '^> replicas exchange cocktail, 4 bits of 0.2 of 0.1' 'saving checkpoint at iteration  *8 '
