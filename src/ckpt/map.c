@@ -178,6 +178,22 @@ float *tr_ckpt_room(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_
     return m->bounce ? m->bounce : tr_f32(&m->buffer[kind]) + place_of(m, kind, piece, lo);
 }
 
+void tr_ckpt_copy(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,
+                  int64_t lo, int64_t hi, float *to)
+{
+    const int64_t at = place_of(m, kind, piece, lo);
+
+    if (m->access) {
+        m->access(m->ctx, kind, at, hi - lo, to, false);
+    } else if (m->bounce) {
+        struct tr_tensor part = elements(m, kind, piece, lo, hi);
+
+        m->q->on->download(m->q, to, &part);
+    } else {
+        memcpy(to, tr_f32(&m->buffer[kind]) + at, (size_t)(hi - lo) * sizeof *to);
+    }
+}
+
 const float *tr_ckpt_get(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,
                          int64_t lo, int64_t hi)
 {

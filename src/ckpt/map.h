@@ -71,6 +71,9 @@ int tr_ckpt_number(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_p
 int64_t tr_ckpt_upto(const struct tr_ckpt_map *m, int64_t lo, int64_t hi);
 const float *tr_ckpt_get(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,
                          int64_t lo, int64_t hi);
+/* The same elements into memory of the host at `to`, however many. */
+void tr_ckpt_copy(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,
+                  int64_t lo, int64_t hi, float *to);
 float *tr_ckpt_room(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,
                     int64_t lo);
 void tr_ckpt_put(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,

@@ -16,54 +16,23 @@
 #include "ckpt/io.h"
 #include "ckpt/path.h"
 #include "ckpt/rows.h"
+#include "ckpt/saving.h"
 #include "util/file.h"
 #include "util/log.h"
 
-/* One save on one rank. */
+/* A save that is waited for. */
 struct save {
-    struct tr_grid *grid;
-    struct tr_comm *world;
-    const char *dir;
-    int64_t iteration, bytes;
-    struct tr_ckpt_map map;
+    struct tr_ckpt_saving *v;
     struct tr_ckpt_rows rows;
-    int tensors; /* in the kinds that are saved */
-    uint64_t *sums;
-    int64_t *offsets; /* and one more place, for the tag on its way to the ranks */
-    long tag;
-    char *folder, *file; /* the temporary ones */
-    const struct tr_ckpt_sidecar *sidecars;
 };
 
-static void share_of(const struct save *v, int kind, const struct tr_ckpt_piece *piece, int64_t *lo,
-                     int64_t *hi)
+void tr_ckpt_saving_share(const struct tr_ckpt_saving *v, int kind,
+                          const struct tr_ckpt_piece *piece, int64_t *lo, int64_t *hi)
 {
     tr_ckpt_share(&v->map, piece, kind, v->grid->at.dp, v->grid->d, lo, hi);
 }
 
-static void begin(struct save *v, const struct tr_ckpt_tensors *tensors,
-                  const struct tr_shape *shape, const char *config_json)
-{
-    tr_ckpt_map_build(&shape->dims, tensors, v->grid->at.tp, &v->map);
-    v->tensors = v->map.kinds * v->map.whole.count;
-    v->bytes = tr_ckpt_index_bytes(&v->map.whole, v->map.kinds, config_json);
-    v->sums = calloc((size_t)v->tensors, sizeof *v->sums);
-    v->offsets = calloc((size_t)v->tensors + 1, sizeof *v->offsets);
-    if (!v->sums || !v->offsets)
-        tr_die(TR_ERESOURCE, "no memory left for the index of a checkpoint");
-}
-
-static void end(struct save *v)
-{
-    free(v->folder);
-    free(v->file);
-    free(v->sums);
-    free(v->offsets);
-    tr_ckpt_rows_close(&v->rows);
-    tr_ckpt_map_release(&v->map);
-}
-
-static uint64_t sum_of(const struct save *v, int kind, const struct tr_ckpt_piece *piece,
+static uint64_t sum_of(const struct tr_ckpt_saving *v, int kind, const struct tr_ckpt_piece *piece,
                        int64_t lo, int64_t hi)
 {
     uint64_t sum = 0;
@@ -75,14 +44,14 @@ static uint64_t sum_of(const struct save *v, int kind, const struct tr_ckpt_piec
     return sum;
 }
 
-static void add_sums(struct save *v)
+static void add_sums(struct tr_ckpt_saving *v)
 {
     for (int k = 0; k < v->map.kinds; k++) {
         for (int i = 0; i < v->map.count; i++) {
             const struct tr_ckpt_piece *piece = &v->map.list[i];
             int64_t lo, hi;
 
-            share_of(v, k, piece, &lo, &hi);
+            tr_ckpt_saving_share(v, k, piece, &lo, &hi);
             v->sums[tr_ckpt_number(&v->map, k, piece)] += sum_of(v, k, piece, lo, hi);
         }
     }
@@ -114,7 +83,7 @@ static int64_t free_bytes(const char *dir)
 }
 
 /* Rank 0: everything that can be known to be wrong before a byte is written. */
-static enum tr_status look_ahead(const struct save *v)
+static enum tr_status look_ahead(const struct tr_ckpt_saving *v)
 {
     int64_t there;
 
@@ -125,15 +94,14 @@ static enum tr_status look_ahead(const struct save *v)
     return TR_OK;
 }
 
-static void name_files(struct save *v)
+static void name_files(struct tr_ckpt_saving *v)
 {
     v->folder = tr_ckpt_temporary(v->dir, v->iteration, v->tag);
     v->file = tr_ckpt_file_in(v->folder);
 }
 
 /* Rank 0: the temporary folder and in it the file, complete but for the elements. */
-static enum tr_status make_file(struct save *v, const struct tr_ckpt_about *about,
-                                const char *config_json)
+static enum tr_status make_file(struct tr_ckpt_saving *v)
 {
     TR_TRY(look_ahead(v));
     v->tag = (long)getpid();
@@ -142,12 +110,12 @@ static enum tr_status make_file(struct save *v, const struct tr_ckpt_about *abou
     tr_ckpt_remove(v->folder);
     if (mkdir(v->folder, 0777) != 0)
         return TR_FAIL(TR_EIO, "cannot make the folder %s: %s", v->folder, strerror(errno));
-    return tr_ckpt_index_write(v->file, &v->map.whole, v->map.kinds, about, config_json, v->sums,
-                               v->offsets);
+    return tr_ckpt_index_write(v->file, &v->map.whole, v->map.kinds, &v->about, v->config_json,
+                               v->sums, v->offsets);
 }
 
 /* Where rank 0 put what. */
-static void tell_offsets(struct save *v)
+static void tell_offsets(struct tr_ckpt_saving *v)
 {
     v->offsets[v->tensors] = v->tag;
     tr_ckpt_tell(v->world, v->offsets, ((size_t)v->tensors + 1) * sizeof *v->offsets);
@@ -162,7 +130,7 @@ struct out {
     int error;
 };
 
-static void write_run(const struct save *v, struct out *o, int kind,
+static void write_run(const struct tr_ckpt_saving *v, struct out *o, int kind,
                       const struct tr_ckpt_piece *piece, int64_t lo, int64_t hi)
 {
     int64_t offset = v->offsets[tr_ckpt_number(&v->map, kind, piece)];
@@ -176,9 +144,10 @@ static void write_run(const struct save *v, struct out *o, int kind,
 }
 
 /* Rows that begin or end within lo .. hi - 1 are left to each tensor rank. */
-static void write_piece(struct save *v, struct out *o, int kind, const struct tr_ckpt_piece *piece,
+static void write_piece(struct save *w, struct out *o, int kind, const struct tr_ckpt_piece *piece,
                         int64_t lo, int64_t hi)
 {
+    const struct tr_ckpt_saving *v = w->v;
     const int64_t cols = piece->param->local[1], first = (lo + cols - 1) / cols, end = hi / cols;
 
     if (!tr_ckpt_alternates(piece->param) || first >= end) {
@@ -186,14 +155,15 @@ static void write_piece(struct save *v, struct out *o, int kind, const struct tr
         return;
     }
     write_run(v, o, kind, piece, lo, first * cols);
-    tr_ckpt_rows_write(&v->rows, &v->map, kind, piece, first, end, &o->to,
+    tr_ckpt_rows_write(&w->rows, &v->map, kind, piece, first, end, &o->to,
                        v->offsets[tr_ckpt_number(&v->map, kind, piece)], &o->error);
     write_run(v, o, kind, piece, end * cols, hi);
 }
 
 /* An errno, or 0.  Collective, so a rank that cannot write goes on. */
-static int write_share(struct save *v, int fd)
+static int write_share(struct save *w, int fd)
 {
+    const struct tr_ckpt_saving *v = w->v;
     struct out o = {.to = {.fd = fd}};
 
     for (int k = 0; k < v->map.kinds; k++) {
@@ -201,8 +171,8 @@ static int write_share(struct save *v, int fd)
             const struct tr_ckpt_piece *piece = &v->map.list[i];
             int64_t lo, hi;
 
-            share_of(v, k, piece, &lo, &hi);
-            write_piece(v, &o, k, piece, lo, hi);
+            tr_ckpt_saving_share(v, k, piece, &lo, &hi);
+            write_piece(w, &o, k, piece, lo, hi);
         }
     }
     return o.error;
@@ -210,7 +180,7 @@ static int write_share(struct save *v, int fd)
 
 /* Write-only: a network file system then tracks bytes and not pages, and ranks may write to the
    same page. */
-static enum tr_status open_file(const struct save *v, int *fd)
+static enum tr_status open_file(const struct tr_ckpt_saving *v, int *fd)
 {
     *fd = open(v->file, O_WRONLY | O_CLOEXEC);
     if (*fd < 0)
@@ -221,28 +191,42 @@ static enum tr_status open_file(const struct save *v, int *fd)
     return TR_OK;
 }
 
-static enum tr_status write_elements(struct save *v, int fd)
+int tr_ckpt_saving_flush(int fd)
 {
-    int error = write_share(v, fd);
+    int error = fsync(fd) != 0 ? errno : 0;
 
-    if (error == 0 && fsync(fd) != 0)
-        error = errno;
     if (close(fd) != 0 && error == 0)
         error = errno;
-    if (error != 0)
-        return TR_FAIL(TR_EIO, "cannot write %s: %s", v->file, strerror(error));
-    return TR_OK;
+    return error;
 }
 
-static enum tr_status write_sidecars(const struct save *v)
+enum tr_status tr_ckpt_saving_wrote(const struct tr_ckpt_saving *v, int error)
+{
+    if (error == 0)
+        return TR_OK;
+    return TR_FAIL(TR_EIO, "cannot write %s: %s", v->file, strerror(error));
+}
+
+static enum tr_status write_elements(struct save *w, int fd)
+{
+    const int error = write_share(w, fd), last = tr_ckpt_saving_flush(fd);
+
+    return tr_ckpt_saving_wrote(w->v, error != 0 ? error : last);
+}
+
+static enum tr_status write_sidecars(const struct tr_ckpt_saving *v)
 {
     for (const struct tr_ckpt_sidecar *b = v->sidecars; b; b = b->next)
         TR_TRY(b->write(b->ctx, v->folder));
     return TR_OK;
 }
 
-/* What the user needs to know of any failure is added by the rank that has it. */
-static enum tr_status agree(const struct save *v, enum tr_status mine)
+enum tr_status tr_ckpt_saving_sidecars(const struct tr_ckpt_saving *v)
+{
+    return v->sidecars ? tr_ckpt_saving_agree(v, write_sidecars(v)) : TR_OK;
+}
+
+enum tr_status tr_ckpt_saving_agree(const struct tr_ckpt_saving *v, enum tr_status mine)
 {
     const double mib = 1048576.0;
     char room[64] = "an unknown number";
@@ -261,31 +245,87 @@ static enum tr_status agree(const struct save *v, enum tr_status mine)
     return tr_comm_agree(v->world, mine);
 }
 
-static enum tr_status save_all(struct save *v, const struct tr_ckpt_about *about,
-                               const char *config_json)
+enum tr_status tr_ckpt_saving_make(struct tr_ckpt_saving *v, int *fd)
 {
-    bool writer = v->world->rank == 0;
     enum tr_status s;
+
+    *fd = -1;
+    TR_TRY(tr_ckpt_saving_agree(v, v->world->rank == 0 ? make_file(v) : TR_OK));
+    tell_offsets(v);
+    s = tr_ckpt_saving_agree(v, open_file(v, fd));
+    if (s != TR_OK && *fd >= 0) {
+        close(*fd);
+        *fd = -1;
+    }
+    return s;
+}
+
+enum tr_status tr_ckpt_saving_name(const struct tr_ckpt_saving *v)
+{
+    TR_TRY(tr_ckpt_commit(v->dir, v->iteration, v->tag));
+    tr_ckpt_tidy(v->dir, v->iteration, v->keep_last, v->tag);
+    return TR_OK;
+}
+
+static void build(struct tr_ckpt_saving *v, const struct tr_ckpt_tensors *tensors,
+                  const struct tr_shape *shape)
+{
+    tr_ckpt_map_build(&shape->dims, tensors, v->grid->at.tp, &v->map);
+    v->tensors = v->map.kinds * v->map.whole.count;
+    v->bytes = tr_ckpt_index_bytes(&v->map.whole, v->map.kinds, v->config_json);
+    v->sums = calloc((size_t)v->tensors, sizeof *v->sums);
+    v->offsets = calloc((size_t)v->tensors + 1, sizeof *v->offsets);
+    if (!v->sums || !v->offsets)
+        tr_die(TR_ERESOURCE, "no memory left for the index of a checkpoint");
+}
+
+void tr_ckpt_saving_begin(struct tr_ckpt_saving *v, struct tr_grid *grid, const char *dir,
+                          const struct tr_ckpt_state *state, const struct tr_ckpt_tensors *tensors,
+                          const struct tr_shape *shape, const char *config_json, const char *source,
+                          int keep_last, const struct tr_ckpt_sidecar *sidecars)
+{
+    TR_ASSERT((tensors->value.data || tensors->access));
+    *v = (struct tr_ckpt_saving){.grid = grid,
+                                 .world = grid->world,
+                                 .dir = dir,
+                                 .iteration = state->iteration,
+                                 .about = about_of(state, shape),
+                                 .config_json = config_json,
+                                 .keep_last = keep_last,
+                                 .sidecars = sidecars};
+    v->about.source = source;
+    tr_print_rank0("saving checkpoint at iteration %7lld to %s\n", (long long)v->iteration, dir);
+    build(v, tensors, shape);
+    for (const struct tr_ckpt_sidecar *b = sidecars; b; b = b->next) {
+        v->bytes += b->bytes;
+        v->about.files += b->files;
+    }
+}
+
+void tr_ckpt_saving_end(struct tr_ckpt_saving *v, enum tr_status s)
+{
+    if (s != TR_OK && v->world->rank == 0 && v->folder)
+        tr_ckpt_remove(v->folder);
+    if (s == TR_OK)
+        tr_print_rank0("  successfully saved checkpoint at iteration %7lld to %s\n",
+                       (long long)v->iteration, v->dir);
+    free(v->folder);
+    free(v->file);
+    free(v->sums);
+    free(v->offsets);
+    tr_ckpt_map_release(&v->map);
+}
+
+static enum tr_status save_all(struct save *w)
+{
+    struct tr_ckpt_saving *v = w->v;
     int fd;
 
     add_sums(v);
-    TR_TRY(agree(v, writer ? make_file(v, about, config_json) : TR_OK));
-    tell_offsets(v);
-    s = agree(v, open_file(v, &fd));
-    if (s != TR_OK && fd >= 0)
-        close(fd);
-    TR_TRY(s);
-    TR_TRY(agree(v, write_elements(v, fd)));
-    if (v->sidecars)
-        TR_TRY(agree(v, write_sidecars(v)));
-    return agree(v, writer ? tr_ckpt_commit(v->dir, v->iteration, v->tag) : TR_OK);
-}
-
-/* A failure leaves nothing behind. */
-static void give_up(const struct save *v)
-{
-    if (v->world->rank == 0 && v->folder)
-        tr_ckpt_remove(v->folder);
+    TR_TRY(tr_ckpt_saving_make(v, &fd));
+    TR_TRY(tr_ckpt_saving_agree(v, write_elements(w, fd)));
+    TR_TRY(tr_ckpt_saving_sidecars(v));
+    return tr_ckpt_saving_agree(v, v->world->rank == 0 ? tr_ckpt_saving_name(v) : TR_OK);
 }
 
 enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
@@ -295,35 +335,18 @@ enum tr_status tr_ckpt_save(struct tr_grid *grid, const char *dir,
                             const struct tr_ckpt_sidecar *sidecars)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
-    struct tr_ckpt_about about = about_of(state, shape);
-    struct save v = {.grid = grid,
-                     .world = grid->world,
-                     .dir = dir,
-                     .iteration = state->iteration,
-                     .sidecars = sidecars};
+    struct tr_ckpt_saving v;
+    struct save w = {.v = &v};
     enum tr_status s;
 
-    TR_ASSERT((tensors->value.data || tensors->access));
-    about.source = source;
-    tr_print_rank0("saving checkpoint at iteration %7lld to %s\n", (long long)v.iteration, dir);
-    begin(&v, tensors, shape, config_json);
-    tr_ckpt_rows_open(grid, &v.map, &v.rows);
-    for (const struct tr_ckpt_sidecar *b = sidecars; b; b = b->next) {
-        v.bytes += b->bytes;
-        about.files += b->files;
-    }
+    tr_ckpt_saving_begin(&v, grid, dir, state, tensors, shape, config_json, source, keep_last,
+                         sidecars);
+    tr_ckpt_rows_open(grid, &v.map, &w.rows);
     /* A limit on the size of files is an error like others, not the end of the process. */
     sigaction(SIGXFSZ, &ignore, &before);
-    s = save_all(&v, &about, config_json);
+    s = save_all(&w);
     sigaction(SIGXFSZ, &before, NULL);
-    if (s != TR_OK) {
-        give_up(&v);
-    } else {
-        if (grid->world->rank == 0)
-            tr_ckpt_tidy(dir, v.iteration, keep_last, v.tag);
-        tr_print_rank0("  successfully saved checkpoint at iteration %7lld to %s\n",
-                       (long long)v.iteration, dir);
-    }
-    end(&v);
+    tr_ckpt_rows_close(&w.rows);
+    tr_ckpt_saving_end(&v, s);
     return s;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "ckpt/async.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/path.h"
 #include "config/classify.h"
@@ -207,6 +208,41 @@ void tr_run_tokens(struct tr_run *r, int64_t tokens)
     plan_pass(r);
 }
 
+static struct tr_ckpt_tensors tensors_of(struct tr_run *r, bool states);
+
+/* What --save takes of this rank.  A rank of a mode in which not all save has none. */
+static struct tr_ckpt_tensors saved_of(struct tr_run *r)
+{
+    struct tr_ckpt_tensors t = tensors_of(r, !r->config->no_save_optim);
+
+    if (!tr_dp_saves(&r->dp))
+        t.spans = 0;
+    return t;
+}
+
+static int64_t snapshot_elems(const struct tr_run *r, const struct tr_ckpt_tensors *tensors)
+{
+    return tr_ckpt_async_elems(&r->grid, &r->shape.dims, tensors, !r->config->no_save_optim);
+}
+
+static void plan_snapshot(struct tr_run *r)
+{
+    struct tr_ckpt_tensors tensors;
+    int64_t alone;
+
+    if (!r->config->async_save || r->config->save_interval == TR_UNSET_INT || r->only)
+        return;
+    tensors = saved_of(r);
+    r->snapshot_elems = snapshot_elems(r, &tensors);
+    /* Replicas share what they save until they diverge; then the first one saves it all. */
+    if (r->shape.dp.diverges && r->grid.at.dp == 0) {
+        tensors.sharded = true;
+        alone = snapshot_elems(r, &tensors);
+        r->snapshot_elems = alone > r->snapshot_elems ? alone : r->snapshot_elems;
+    }
+    r->snapshot = tr_arena_floats(&r->host, TR_LABEL_SNAPSHOT, r->snapshot_elems);
+}
+
 /* One pass over everything that takes memory; runs dry, then for real. */
 static void plan_memory(struct tr_run *r)
 {
@@ -228,6 +264,7 @@ static void plan_memory(struct tr_run *r)
     tr_dp_plan(&r->dp, &r->arena, &r->host);
     r->optim.grads = r->dp.grads;
     r->optim.grads_here = r->dp.grads_here;
+    plan_snapshot(r);
 }
 
 /* Rank 0 prints the plan of rank `whose`, since lines of several ranks would arrive in any order. */
@@ -328,6 +365,9 @@ static enum tr_status open_memory(struct tr_run *r)
     tr_arena_open(&r->host, host);
     plan_memory(r);
     tr_model_prepare(&r->model);
+    /* Its pages are there before the first copy, which training waits for. */
+    if (r->snapshot)
+        memset(r->snapshot, 0, (size_t)r->snapshot_elems * sizeof *r->snapshot);
     if (r->config->memory_plan)
         report_plan(r, 0);
     return TR_OK;
@@ -627,10 +667,9 @@ enum tr_status tr_run_load(struct tr_run *r)
     return tr_weights_lead(r->world, r->config->load) ? load_weights(r) : load_checkpoint(r);
 }
 
-enum tr_status tr_run_save(struct tr_run *r)
+static struct tr_ckpt_state state_of(const struct tr_run *r)
 {
-    struct tr_ckpt_tensors tensors = tensors_of(r, !r->config->no_save_optim);
-    struct tr_ckpt_state state = {
+    return (struct tr_ckpt_state){
         .iteration = r->iteration,
         .consumed_train_samples = r->consumed_train,
         .consumed_valid_samples = r->consumed_valid,
@@ -640,23 +679,44 @@ enum tr_status tr_run_save(struct tr_run *r)
         .growth_tracker = r->scaler.growth_tracker,
         .hysteresis_tracker = r->scaler.hysteresis_tracker,
     };
-    char *json = tr_config_get_json(r->config, kernels_of(r));
+}
+
+/* Save now where `out` is NULL, and else begin to. */
+static enum tr_status save(struct tr_run *r, struct tr_ckpt_async **out)
+{
+    const struct tr_config *c = r->config;
+    const struct tr_ckpt_tensors tensors = saved_of(r);
+    const struct tr_ckpt_state state = state_of(r);
+    char *json = tr_config_get_json(c, kernels_of(r));
     struct tr_ckpt_sidecar links, replicas;
+    const struct tr_ckpt_sidecar *sidecars =
+        tr_replicas_sidecar(r, &replicas, links_sidecar(r, &links));
     enum tr_status s;
 
-    if (!tr_dp_saves(&r->dp))
-        tensors.spans = 0;
     tr_dp_arrive(&r->dp);
     r->queue.on->wait(&r->queue);
     tr_timer_start(TR_TIMER_SAVE_CHECKPOINT);
-    s = tr_ckpt_save(&r->grid, r->config->save, &state, &tensors, &r->shape, json, r->source,
-                     (int)r->config->keep_last,
-                     tr_replicas_sidecar(r, &replicas, links_sidecar(r, &links)));
+    if (out)
+        s = tr_ckpt_async_begin(&r->grid, c->save, &state, &tensors, &r->shape, json, r->source,
+                                (int)c->keep_last, sidecars, r->snapshot, r->snapshot_elems, out);
+    else
+        s = tr_ckpt_save(&r->grid, c->save, &state, &tensors, &r->shape, json, r->source,
+                         (int)c->keep_last, sidecars);
     tr_timer_stop(TR_TIMER_SAVE_CHECKPOINT);
     free(json);
     if (s == TR_OK)
         print_timer(r, TR_TIMER_SAVE_CHECKPOINT);
     return s;
+}
+
+enum tr_status tr_run_save(struct tr_run *r)
+{
+    return save(r, NULL);
+}
+
+enum tr_status tr_run_save_async(struct tr_run *r, struct tr_ckpt_async **out)
+{
+    return save(r, out);
 }
 
 static enum tr_status sample_of_data(struct tr_run *r, enum tr_split split, int64_t position,

@@ -53,7 +53,9 @@ struct tr_run {
     struct tr_queue
         host_queue; /* works on memory of the host: the same as `queue` unless that is apart */
     struct tr_arena
-        host; /* memory of the host beside that of the device, which copies from and to it */
+        host;        /* memory of the host beside that of the device, which copies from and to it */
+    float *snapshot; /* of what this rank saves, for --async-save; NULL without */
+    int64_t snapshot_elems;
     struct tr_arena fixed; /* the arena before what depends on the tokens of a pass */
     struct tr_model model;
     struct tr_chunk **chunk; /* [K], owned */
@@ -159,6 +161,10 @@ enum tr_status tr_run_data(struct tr_run *r) TR_MUST_CHECK;
 
 /* Write a checkpoint of the run as it stands to --save; collective. */
 enum tr_status tr_run_save(struct tr_run *r) TR_MUST_CHECK;
+
+/* The same with --async-save: *out is under way (ckpt/async.h), and tr_ckpt_async_end() ends it. */
+struct tr_ckpt_async;
+enum tr_status tr_run_save_async(struct tr_run *r, struct tr_ckpt_async **out) TR_MUST_CHECK;
 
 /* Whether every tensor rank has the same message `t`, so that each sends but a part of it. */
 bool tr_run_scatters(const struct tr_run *r, const struct tr_tensor *t);

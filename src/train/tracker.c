@@ -17,6 +17,7 @@ static const bool stays[TR_LABELS] = {
     [TR_LABEL_WEIGHTS] = true,
     [TR_LABEL_OPTIMIZER] = true,
     [TR_LABEL_COMPRESSION] = true,
+    [TR_LABEL_SNAPSHOT] = true,
 };
 
 static void lost(const struct tr_tracker *t)

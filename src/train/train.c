@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "ckpt/async.h"
 #include "train/dump.h"
 #include "train/evaluate.h"
 #include "job/run_folder.h"
@@ -37,6 +38,11 @@ struct loop {
     struct tr_run_folder *folder; /* borrowed */
     struct tr_stop *stop;         /* borrowed */
     int64_t saved_at;             /* iteration of the last checkpoint of this run, or -1 */
+    struct saving {               /* one that is under way */
+        struct tr_ckpt_async *by; /* NULL: none */
+        int64_t iteration, samples;
+        double began, waited; /* seconds that training waited for its copy */
+    } saving;
 };
 
 static struct tr_moment moment(const struct tr_run *r)
@@ -95,29 +101,82 @@ static void evaluate_at_end(struct loop *l, enum tr_split split, int format)
     evaluate(l, split, where);
 }
 
-static enum tr_status save(struct loop *l)
+/* What follows a checkpoint, which took so many seconds. */
+static void saved(struct loop *l, int64_t iteration, int64_t samples, double seconds)
 {
-    double began = tr_now();
-
-    if (!l->r->config->save || l->saved_at == l->r->iteration)
-        return TR_OK;
-    TR_TRY(tr_run_folder_may_save(l->folder));
-    TR_TRY(tr_links_compare(l->r->links, l->r->iteration));
-    TR_TRY(tr_dp_compare(&l->r->dp));
-    TR_TRY(tr_run_save(l->r));
     if (tr_logging_is_brief(l->r)) {
         char text[TR_REPORT_BYTES];
 
-        tr_terminal_saved(text, sizeof text, l->r->iteration, l->r->config->save, tr_now() - began);
+        tr_terminal_saved(text, sizeof text, iteration, l->r->config->save, seconds);
         tr_notice_rank0("%s\n", text);
     }
-    tr_progress_saved(&l->progress, l->r->iteration, l->r->consumed_train - l->r->passed_train,
-                      time(NULL));
-    l->saved_at = l->r->iteration;
-    tr_stop_took(l->stop, TR_PART_SAVE, tr_now() - began);
-    tr_run_folder_saved(l->folder, l->saved_at, l->stop);
+    tr_progress_saved(&l->progress, iteration, samples, time(NULL));
+    l->saved_at = iteration;
+    tr_stop_took(l->stop, TR_PART_SAVE, seconds);
+    tr_run_folder_saved(l->folder, iteration, l->stop);
     tr_run_folder_note(l->folder, l->stop, l->r->iteration, true);
+}
+
+static int64_t samples_done(const struct tr_run *r)
+{
+    return r->consumed_train - r->passed_train;
+}
+
+static enum tr_status may_save(struct loop *l)
+{
+    TR_TRY(tr_run_folder_may_save(l->folder));
+    TR_TRY(tr_links_compare(l->r->links, l->r->iteration));
+    return tr_dp_compare(&l->r->dp);
+}
+
+/* Wait for the checkpoint that is under way, if one is. */
+static enum tr_status end_saving(struct loop *l)
+{
+    const struct saving was = l->saving;
+    const double began = tr_now();
+
+    if (!was.by)
+        return TR_OK;
+    l->saving.by = NULL;
+    TR_TRY(tr_ckpt_async_end(was.by));
+    saved(l, was.iteration, was.samples, tr_now() - was.began);
+    tr_print_rank0("  it was written in %.2f s, of which training waited %.3f s\n",
+                   tr_now() - was.began, was.waited + tr_now() - began);
     l->tell.since += tr_now() - began;
+    return TR_OK;
+}
+
+/* The checkpoint that is under way, if it is over. */
+static enum tr_status look_at_saving(struct loop *l)
+{
+    return l->saving.by && tr_ckpt_async_over(l->saving.by) ? end_saving(l) : TR_OK;
+}
+
+/* A checkpoint of now, which is complete on return. */
+static enum tr_status save(struct loop *l)
+{
+    const double began = tr_now();
+
+    TR_TRY(end_saving(l));
+    if (!l->r->config->save || l->saved_at == l->r->iteration)
+        return TR_OK;
+    TR_TRY(may_save(l));
+    TR_TRY(tr_run_save(l->r));
+    saved(l, l->r->iteration, samples_done(l->r), tr_now() - began);
+    l->tell.since += tr_now() - began;
+    return TR_OK;
+}
+
+static enum tr_status begin_saving(struct loop *l)
+{
+    TR_TRY(end_saving(l));
+    l->saving.began = tr_now();
+    l->saving.iteration = l->r->iteration;
+    l->saving.samples = samples_done(l->r);
+    TR_TRY(may_save(l));
+    TR_TRY(tr_run_save_async(l->r, &l->saving.by));
+    l->saving.waited = tr_now() - l->saving.began;
+    l->tell.since += l->saving.waited;
     return TR_OK;
 }
 
@@ -195,8 +254,8 @@ static enum tr_status one_iteration(struct loop *l)
     }
     if (r->config->save_interval != TR_UNSET_INT &&
         tr_logging_every(r->iteration, r->config->save_interval))
-        TR_TRY(save(l));
-    return TR_OK;
+        return r->config->async_save ? begin_saving(l) : save(l);
+    return look_at_saving(l);
 }
 
 /* Asked to stop: save what is not saved, and say why. */
@@ -345,6 +404,18 @@ static enum tr_status look_at_output(const struct loop *l)
     return tr_comm_agree(l->r->world, s);
 }
 
+/* After failure `s`, whose sentence stays. */
+static enum tr_status keep_saving(struct loop *l, enum tr_status s)
+{
+    char *said = tr_format("%s", tr_last_error());
+
+    if (end_saving(l) != TR_OK)
+        tr_log(TR_LOG_WARNING, "%s", tr_last_error());
+    s = TR_FAIL(s, "%s", said);
+    free(said);
+    return s;
+}
+
 static enum tr_status run_loop(struct tr_run *r, struct tr_run_folder *folder, struct tr_stop *stop)
 {
     struct loop l = {.r = r, .folder = folder, .stop = stop, .saved_at = -1};
@@ -372,6 +443,9 @@ static enum tr_status run_loop(struct tr_run *r, struct tr_run_folder *folder, s
         tr_progress_open(&l.progress, r->config->save, r->world->size, r->shape.dims.seq,
                          tr_logging_flops(r), r->consumed_train, time(NULL));
     s = iterate(&l);
+    /* What was copied before a failure that all ranks share is good. */
+    if (s != TR_OK)
+        s = keep_saving(&l, s);
     tr_profile_stop(r);
     tr_tracker_close(&l.tracker);
     tr_progress_close(&l.progress);

@@ -31,7 +31,8 @@ enum { TR_ARENA_ALIGN = 256 };
     LABEL(MESSAGES, "messages")       \
     LABEL(COMPRESSION, "compression") \
     LABEL(SCRATCH, "scratch")         \
-    LABEL(CACHE, "key-value cache")
+    LABEL(CACHE, "key-value cache")   \
+    LABEL(SNAPSHOT, "snapshot")
 
 enum tr_label {
 #define LABEL(symbol, name) TR_LABEL_##symbol,

@@ -49,6 +49,16 @@ void tr_aside_begin(struct tr_aside *a, int (*call)(void *ctx), void *ctx)
     pthread_mutex_unlock(&a->lock);
 }
 
+bool tr_aside_done(struct tr_aside *a)
+{
+    bool done;
+
+    pthread_mutex_lock(&a->lock);
+    done = !a->call;
+    pthread_mutex_unlock(&a->lock);
+    return done;
+}
+
 int tr_aside_wait(struct tr_aside *a)
 {
     int result;

@@ -26,6 +26,9 @@ void tr_aside_open(struct tr_aside *a);
 /* Begin a call.  None is under way. */
 void tr_aside_begin(struct tr_aside *a, int (*call)(void *ctx), void *ctx);
 
+/* Whether none is under way. */
+bool tr_aside_done(struct tr_aside *a);
+
 /* Wait for the call that is under way; the result of the last one that was begun, 0 after none. */
 int tr_aside_wait(struct tr_aside *a);
 

@@ -331,6 +331,19 @@ static void full(void **state)
     in_child(fill_disk);
 }
 
+/* The same with a thread that writes. */
+static void asynchronous(void **state)
+{
+    small_async = true;
+    killed(state);
+    killed_replacing(state);
+    failing(state);
+    interrupted(state);
+    limited(state);
+    full(state);
+    small_async = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +356,7 @@ int main(void)
         cmocka_unit_test(misread),
         cmocka_unit_test(limited),
         cmocka_unit_test(full),
+        cmocka_unit_test(asynchronous),
     };
 
     cmocka_set_message_output(CM_OUTPUT_TAP);

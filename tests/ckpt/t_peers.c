@@ -127,6 +127,17 @@ static void sharded(void **state)
     assert_all(loads(200));
 }
 
+/* The same with threads that write. */
+static void asynchronous(void **state)
+{
+    small_async = true;
+    kind = SMALL_SHARDED;
+    cannot_write(state);
+    kind = SMALL_WHOLE;
+    cannot_write(state);
+    small_async = false;
+}
+
 /* A folder that only some ranks reach. */
 static void not_shared(void **state)
 {
@@ -169,8 +180,8 @@ static void other_model(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cannot_write), cmocka_unit_test(misreads),    cmocka_unit_test(sharded),
-        cmocka_unit_test(not_shared),   cmocka_unit_test(other_model),
+        cmocka_unit_test(cannot_write), cmocka_unit_test(misreads),   cmocka_unit_test(sharded),
+        cmocka_unit_test(asynchronous), cmocka_unit_test(not_shared), cmocka_unit_test(other_model),
     };
     char *dir = NULL;
     int w, p, d, failed;

@@ -14,11 +14,11 @@ below() { awk -v n="$1" -v u="$2" 'BEGIN { print int(n * u) }'; }
 count() { grep -c "$1" "$2"; }
 
 # kill_one LOG LAUNCHER TRY: SIGKILL to one rank; its launcher then ends the others.  Half of the deaths
-# come up to 15 ms after the beginning of a save, half after some iterations; TRY says when and whom.
+# come up to KILL_WITHIN seconds (0.015) after the beginning of a save, half after some iterations; TRY says when and whom.
 kill_one() {
     kill_when=$(random "$3") kill_whom=$(random $(($3 + 100000)))
     if [ $(($3 % 2)) -eq 0 ]; then
-        pattern='^saving checkpoint' lines=1 delay=$(awk -v u="$kill_when" 'BEGIN { print u * 0.015 }')
+        pattern='^saving checkpoint' lines=1 delay=$(awk -v u="$kill_when" 'BEGIN { print u * '"${KILL_WITHIN:-0.015}"' }')
     else
         pattern='^ iteration' lines=$((2 + $(below 8 "$kill_when"))) delay=0.00$(($3 % 8))
     fi

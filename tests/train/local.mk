@@ -21,7 +21,7 @@ EXTRA_DIST += tests/train/curve.h tests/train/tiny.h tests/train/weights.h
 tests_train_t_golden_run_SOURCES = tests/train/t_golden_run.c $(GOLDEN_SOURCES)
 
 TRAIN_SH = tests/train/t_adam8.sh \
-	tests/train/t_bits.sh tests/train/t_campaign.sh tests/train/t_kill.sh tests/train/t_modes.sh tests/train/t_offload.sh tests/train/t_convert.sh tests/train/t_load.sh tests/train/t_outside.sh tests/train/t_resume.sh tests/train/t_signal.sh \
+	tests/train/t_async.sh tests/train/t_bits.sh tests/train/t_campaign.sh tests/train/t_kill.sh tests/train/t_modes.sh tests/train/t_offload.sh tests/train/t_convert.sh tests/train/t_load.sh tests/train/t_outside.sh tests/train/t_resume.sh tests/train/t_signal.sh \
 	tests/train/t_bad_input.sh tests/train/t_cocktail.sh tests/train/t_servers.sh tests/train/t_horovod.sh tests/train/t_options.sh \
 	tests/train/t_formats.sh \
 	tests/train/t_log.sh tests/train/t_tracker.sh tests/train/t_network.sh tests/train/t_terminal.sh

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ckpt/async.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "ckpt/io.h"
+#include "ckpt/saving.h"
+#include "util/aside.h"
+#include "util/file.h"
+#include "util/log.h"
+
+struct tr_ckpt_async {
+    struct tr_ckpt_saving v;
+    char *config_json, *source; /* owned, what `v` borrows */
+    struct sigaction before;    /* of SIGXFSZ */
+    struct tr_aside aside;
+    struct tr_writeback to;
+    float *room;                  /* the parts of all pieces, one after the other */
+    enum { WRITES, NAMES } stage; /* what the threads do: that of rank 0 alone gives it its name */
+    enum tr_status status;        /* of the ranks, once they have written */
+    char sentence[TR_SENTENCE];   /* of rank 0's thread */
+};
+
+int64_t tr_ckpt_async_elems(const struct tr_grid *grid, const struct tr_dims *dims,
+                            const struct tr_ckpt_tensors *tensors, bool states)
+{
+    struct tr_ckpt_tensors here = *tensors;
+    struct tr_ckpt_map map;
+    int64_t elems = 0, lo, hi;
+
+    here.q = NULL;
+    here.access = NULL;
+    tr_ckpt_map_build(dims, &here, grid->at.tp, &map);
+    map.kinds = states ? TR_CKPT_KINDS : 1;
+    for (int k = 0; k < map.kinds; k++) {
+        for (int i = 0; i < map.count; i++) {
+            tr_ckpt_share(&map, &map.list[i], k, grid->at.dp, grid->d, &lo, &hi);
+            elems += hi - lo;
+        }
+    }
+    tr_ckpt_map_release(&map);
+    return elems;
+}
+
+static void copy(const struct tr_ckpt_async *a, int64_t elems)
+{
+    const struct tr_ckpt_map *map = &a->v.map;
+    float *to = a->room;
+
+    for (int k = 0; k < map->kinds; k++) {
+        for (int i = 0; i < map->count; i++) {
+            int64_t lo, hi;
+
+            tr_ckpt_saving_share(&a->v, k, &map->list[i], &lo, &hi);
+            TR_ASSERT(to + (hi - lo) <= a->room + elems);
+            if (hi > lo)
+                tr_ckpt_copy(map, k, &map->list[i], lo, hi, to);
+            to += hi - lo;
+        }
+    }
+}
+
+/* A piece's part of the copy: its checksum, and to the file. */
+static int write_part(struct tr_ckpt_async *a, int kind, const struct tr_ckpt_piece *piece,
+                      const float *x, int64_t lo, int64_t hi)
+{
+    const int number = tr_ckpt_number(&a->v.map, kind, piece);
+
+    a->v.sums[number] += tr_ckpt_sum_elems(piece->param, x, lo, hi);
+    if (tr_ckpt_write_elems(&a->to, a->v.offsets[number], piece->param, x, lo, hi) != 0)
+        return errno;
+    return 0;
+}
+
+/* On the thread. */
+static int write_copy(void *ctx)
+{
+    struct tr_ckpt_async *a = ctx;
+    const struct tr_ckpt_map *map = &a->v.map;
+    const float *x = a->room;
+    int error = 0, last;
+
+    for (int k = 0; k < map->kinds; k++) {
+        for (int i = 0; i < map->count && error == 0; i++) {
+            int64_t lo, hi;
+
+            tr_ckpt_saving_share(&a->v, k, &map->list[i], &lo, &hi);
+            if (hi > lo)
+                error = write_part(a, k, &map->list[i], x, lo, hi);
+            x += hi - lo;
+        }
+    }
+    last = tr_ckpt_saving_flush(a->to.fd);
+    return error != 0 ? error : last;
+}
+
+static enum tr_status end(struct tr_ckpt_async *a, enum tr_status s)
+{
+    sigaction(SIGXFSZ, &a->before, NULL);
+    tr_ckpt_saving_end(&a->v, s);
+    free(a->config_json);
+    free(a->source);
+    free(a);
+    return s;
+}
+
+enum tr_status tr_ckpt_async_begin(struct tr_grid *grid, const char *dir,
+                                   const struct tr_ckpt_state *state,
+                                   const struct tr_ckpt_tensors *tensors,
+                                   const struct tr_shape *shape, const char *config_json,
+                                   const char *source, int keep_last,
+                                   const struct tr_ckpt_sidecar *sidecars, float *room,
+                                   int64_t elems, struct tr_ckpt_async **out)
+{
+    /* A limit on the size of files is an error like others, not the end of the process. */
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct tr_ckpt_async *a = calloc(1, sizeof *a);
+    enum tr_status s;
+    int fd;
+
+    *out = NULL;
+    if (!a)
+        tr_die(TR_ERESOURCE, "no memory left for a checkpoint");
+    a->room = room;
+    a->config_json = tr_format("%s", config_json);
+    a->source = source ? tr_format("%s", source) : NULL;
+    sigaction(SIGXFSZ, &ignore, &a->before);
+    tr_ckpt_saving_begin(&a->v, grid, dir, state, tensors, shape, a->config_json, a->source,
+                         keep_last, sidecars);
+    s = tr_ckpt_saving_make(&a->v, &fd);
+    if (s == TR_OK)
+        s = tr_ckpt_saving_sidecars(&a->v);
+    if (s != TR_OK) {
+        if (fd >= 0)
+            (void)tr_ckpt_saving_flush(fd);
+        return end(a, s);
+    }
+    copy(a, elems);
+    a->to.fd = fd;
+    tr_aside_open(&a->aside);
+    tr_aside_begin(&a->aside, write_copy, a);
+    *out = a;
+    return TR_OK;
+}
+
+/* On the thread of rank 0.  The index once more, with the sums; then older checkpoints go, which may take a while. */
+static int give_name(void *ctx)
+{
+    struct tr_ckpt_async *a = ctx;
+    struct tr_ckpt_saving *v = &a->v;
+    enum tr_status s;
+
+    tr_fail_into(a->sentence);
+    s = tr_ckpt_index_again(v->file, &v->map.whole, v->map.kinds, &v->about, v->config_json,
+                            v->sums, v->offsets);
+    if (s == TR_OK)
+        s = tr_ckpt_saving_name(v);
+    tr_fail_into(NULL);
+    return (int)s;
+}
+
+/* All ranks have written, or failed to. */
+static void add_up(struct tr_ckpt_async *a)
+{
+    struct tr_ckpt_saving *v = &a->v;
+
+    a->stage = NAMES;
+    a->status = tr_ckpt_saving_agree(v, tr_ckpt_saving_wrote(v, tr_aside_wait(&a->aside)));
+    if (a->status != TR_OK)
+        return;
+    tr_ckpt_add(v->world, v->sums, v->tensors);
+    if (v->world->rank == 0)
+        tr_aside_begin(&a->aside, give_name, a);
+}
+
+bool tr_ckpt_async_over(struct tr_ckpt_async *a)
+{
+    if (tr_comm_max(a->v.world, !tr_aside_done(&a->aside)) != 0)
+        return false;
+    if (a->stage == WRITES)
+        add_up(a);
+    else
+        return true;
+    return a->status != TR_OK;
+}
+
+/* What giving it its name came to, on rank 0. */
+static enum tr_status named(struct tr_ckpt_async *a)
+{
+    const enum tr_status s = (enum tr_status)tr_aside_wait(&a->aside);
+
+    return s == TR_OK ? s : TR_FAIL(s, "%s", a->sentence);
+}
+
+enum tr_status tr_ckpt_async_end(struct tr_ckpt_async *a)
+{
+    const bool namer = a->v.world->rank == 0;
+    enum tr_status s;
+
+    if (a->stage == WRITES)
+        add_up(a);
+    s = a->status;
+    if (s == TR_OK)
+        s = tr_ckpt_saving_agree(&a->v, namer ? named(a) : TR_OK);
+    (void)tr_aside_close(&a->aside);
+    return end(a, s);
+}
